@@ -44,7 +44,8 @@ type Node struct {
 	Encrypt bool
 	// NoChecksum omits the checksums of messages over TCP. It must be the same at every process.
 	NoChecksum bool
-	// Heartbeat is how long a peer on another node may be silent before it is lost. 0: the default.
+	// Heartbeat is how long a peer on another node may be silent before it is lost. 0: the default of the transport, which package
+	// rdma reads from the environment.
 	Heartbeat time.Duration
 	// Thresholds are lengths that decide how messages travel. Package rdma reads those of RDMA that are 0 from the environment.
 	Thresholds Thresholds

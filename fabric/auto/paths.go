@@ -150,7 +150,9 @@ func (n Node) shm() *shm.Transport {
 }
 
 func (n Node) rdma() *rdma.Transport {
-	return &rdma.Transport{Key: n.Key, Near: n.Devices, Settings: n.Thresholds.settings()}
+	s := n.Thresholds.settings()
+	s.Heartbeat = n.Heartbeat
+	return &rdma.Transport{Key: n.Key, Near: n.Devices, Settings: s}
 }
 
 func (n Node) tcp() *tcp.Transport {

@@ -17,15 +17,17 @@ const maxRails = 4
 //	0   version      1 byte
 //	1   rails        1 byte
 //	2   incarnation  8 bytes, little-endian: a random number of each domain, never 0
-//	10  for each rail the address of its UD queue pair, as encoded by package verbs
+//	10  responder    4 bytes, little-endian: number of the queue pair on the first rail that answers probes
+//	14  for each rail the address of its UD queue pair, as encoded by package verbs
 type address struct {
 	incarnation uint64
+	responder   uint32
 	rails       []verbs.Address
 }
 
 const (
-	version          = 1
-	addressHead      = 10
+	version          = 2
+	addressHead      = 14
 	railAddressBytes = 40
 	maxAddressBytes  = addressHead + maxRails*railAddressBytes
 )
@@ -33,6 +35,7 @@ const (
 func (a *address) append(b []byte) []byte {
 	b = append(b, version, byte(len(a.rails)))
 	b = binary.LittleEndian.AppendUint64(b, a.incarnation)
+	b = binary.LittleEndian.AppendUint32(b, a.responder)
 	for _, r := range a.rails {
 		rail, _ := r.MarshalBinary() // never returns an error
 		b = append(b, rail...)
@@ -49,6 +52,7 @@ func parseAddress(b []byte) (a address, err error) {
 	if a.incarnation = binary.LittleEndian.Uint64(b[2:]); a.incarnation == 0 {
 		return a, fmt.Errorf("%w: an address without an incarnation", fabric.ErrCorrupt)
 	}
+	a.responder = binary.LittleEndian.Uint32(b[10:])
 	a.rails = make([]verbs.Address, b[1])
 	for i := range a.rails {
 		if err := a.rails[i].UnmarshalBinary(b[addressHead+i*railAddressBytes:][:railAddressBytes]); err != nil {

@@ -56,7 +56,7 @@ func (d *domain) tick(now time.Duration) {
 	d.clock.next = never
 	keepaliveDue := now >= d.clock.keepaliveAt
 	if keepaliveDue {
-		d.clock.keepaliveAt = now + keepaliveInterval
+		d.clock.keepaliveAt = now + d.liveness.interval
 	}
 	if d.cm.failed && d.cm.recover(d.rails[0]) != nil {
 		d.clock.schedule(now + maxREQInterval) // the link is still down
@@ -64,15 +64,9 @@ func (d *domain) tick(now time.Duration) {
 	connecting := d.cm.connecting
 	d.cm.connecting = nil
 	for _, e := range connecting {
-		switch {
-		case e.conn.state == stateREQSent, e.conn.state == stateREPSent && e.retry.intervalsLeft > 0:
+		if e.isConnecting() {
 			d.cm.addConnecting(e)
 			d.checkConnecting(e, now, keepaliveDue)
-		case e.conn.state == stateIdle && e.retry.unreachable > 0 && e.ended.Load() == nil && now >= e.retry.reqAt:
-			d.startConnect(e)
-		case e.conn.state == stateIdle && e.retry.unreachable > 0 && e.ended.Load() == nil:
-			d.cm.addConnecting(e)
-			d.clock.schedule(e.retry.reqAt)
 		}
 	}
 	connected := d.cm.connected[:0]

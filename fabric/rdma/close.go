@@ -26,8 +26,8 @@ func (d *domain) Close() error {
 			e.discarding = true
 			if e.conn.state == stateEstablished || e.conn.state == stateREPSent {
 				d.sendControl(e, kindDREQ)
-			} else if e.conn.state == stateREQSent {
-				d.trySendCM(e, cmDREQ, qpInfo{})
+			} else if e.addr.rails != nil && e.peer != d.self {
+				d.cm.notices = append(d.cm.notices, e)
 			}
 		}
 	}
@@ -39,8 +39,11 @@ func (d *domain) Close() error {
 func (d *domain) awaitDisconnects() error {
 	d.loopback.clear()
 	for end := time.Now().Add(closeTimeout); ; {
-		waits := false
+		waits := d.sendNotices()
 		for _, e := range d.eps {
+			if e != nil && e.disconnect == disconnectDue {
+				d.trySendControl(e, kindDREQ)
+			}
 			waits = waits || e != nil && (e.disconnect == disconnectDue || e.disconnect == disconnectSent)
 		}
 		if !waits || time.Now().After(end) {
@@ -69,10 +72,23 @@ func (d *domain) awaitDisconnects() error {
 	return nil
 }
 
+// sendNotices tells peers without a connection that this process closes, so that they know it before they connect. It reports
+// whether some of these datagrams are still to be sent or in flight. A peer that does not receive one finds by probes that this
+// process has gone.
+func (d *domain) sendNotices() bool {
+	m := &d.cm
+	for len(m.notices) > 0 && len(m.freeSends) > 0 {
+		d.trySendCM(m.notices[0], cmDREQ, qpInfo{})
+		m.notices = m.notices[1:]
+	}
+	return len(m.notices) > 0 || len(m.freeSends) < cmSends && !m.failed
+}
+
 // release closes the devices and frees the memory.
 func (d *domain) release() error {
 	var errs []error
 	d.doorbells.timer.Stop()
+	d.responder.close()
 	if d.waker != nil {
 		errs = append(errs, d.waker.close())
 	}
@@ -83,7 +99,7 @@ func (d *domain) release() error {
 	}
 	d.recvs.unmap()
 	d.sends.unmap()
-	for _, mem := range []*[]byte{&d.cm.mem, &d.regions.rows, &d.keyReads.mem} {
+	for _, mem := range []*[]byte{&d.cm.mem, &d.responder.mem, &d.regions.rows, &d.keyReads.mem} {
 		if *mem != nil {
 			unmapMemory(*mem)
 			*mem = nil

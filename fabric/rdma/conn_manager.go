@@ -1,6 +1,7 @@
 package rdma
 
 import (
+	"errors"
 	"slices"
 	"sync/atomic"
 
@@ -15,6 +16,7 @@ type connManager struct {
 	failed       bool        // the UD queue pair has failed: a datagram was sent while the link was down
 	connected    []*endpoint // have an established connection
 	failures     []connFailure
+	notices      []*endpoint // without a connection; are to be told that this process closes
 	requested    []*endpoint // are to be connected to; guarded by domain.mu
 
 	mem        []byte // cmRecvs slots to receive and then cmSends slots to send
@@ -51,6 +53,13 @@ func (m *connManager) open(r *rail) (err error) {
 func (m *connManager) addConnecting(e *endpoint) {
 	if !slices.Contains(m.connecting, e) {
 		m.connecting = append(m.connecting, e)
+	}
+}
+
+// removeConnecting undoes addConnecting once the connection is established.
+func (m *connManager) removeConnecting(e *endpoint) {
+	if i := slices.Index(m.connecting, e); i >= 0 {
+		m.connecting = slices.Delete(m.connecting, i, i+1)
 	}
 }
 
@@ -107,8 +116,10 @@ func (m *connManager) handleReceived(d *domain) error {
 	return nil
 }
 
-// send sends a datagram. It returns an error if there is no route to the peer. Without a free slot it sends nothing: that is
-// like a lost datagram, which is sent again.
+// errNoSendSlot means that so many datagrams are in flight that no other can be sent now.
+var errNoSendSlot = errors.New("all slots for datagrams are in use")
+
+// send sends a datagram. It returns an error if there is no route to the peer, and errNoSendSlot without a free slot.
 func (m *connManager) send(d *domain, e *endpoint, msg *cmMessage) error {
 	r := d.rails[0]
 	if e.dest == nil {
@@ -119,11 +130,15 @@ func (m *connManager) send(d *domain, e *endpoint, msg *cmMessage) error {
 		e.dest = &dest
 	}
 	if len(m.freeSends) == 0 {
-		return nil
+		return errNoSendSlot
+	}
+	dest := *e.dest
+	if msg.kind == cmProbe {
+		dest.QPN = e.addr.responder
 	}
 	i := m.freeSends[len(m.freeSends)-1]
 	n := len(msg.append(m.slot(i)[:0], &d.key))
-	if err := r.ud.SendTo(m.wrID(i), verbs.Signaled, *e.dest, m.mr.SGE(int(i)*cmSlotBytes, n)); err != nil {
+	if err := r.ud.SendTo(m.wrID(i), verbs.Signaled, dest, m.mr.SGE(int(i)*cmSlotBytes, n)); err != nil {
 		return err
 	}
 	m.freeSends = m.freeSends[:len(m.freeSends)-1]
@@ -144,15 +159,7 @@ func (m *connManager) handleSend(wc *verbs.WC) {
 // drops all posted requests. Some of them have completed, the others never will, so all receives are posted again under the
 // next generation.
 func (m *connManager) recover(r *rail) error {
-	err := r.ud.Modify(verbs.Attr{State: verbs.StateReset}, verbs.AttrState)
-	if err != nil {
-		return err
-	}
-	init := verbs.Attr{State: verbs.StateInit, Port: uint8(r.port), QKey: r.qkey}
-	if err = r.ud.Modify(init, verbs.AttrState|verbs.AttrPKeyIndex|verbs.AttrPort|verbs.AttrQKey); err != nil {
-		return err
-	}
-	if err = r.ud.Start(); err != nil {
+	if err := r.restartUD(r.ud); err != nil {
 		return err
 	}
 	m.generation++
@@ -176,12 +183,15 @@ func (d *domain) sendCM(e *endpoint, kind cmKind, reqQP qpInfo) error {
 	for i, q := range e.qps {
 		msg.qps[i] = q.info
 	}
-	if kind == cmDREQ {
+	switch kind {
+	case cmDREQ:
 		msg.grant = e.out.sent
+	case cmProbe:
+		msg.nextSeq, msg.grant = e.retry.silence.probe, 0
 	}
 	return d.cm.send(d, e, &msg)
 }
 
 // trySendCM is sendCM for datagrams that answer a REQ, or that the peer can do without. An error is like a datagram that is
-// lost: the peer sends its REQ again.
+// lost: the peer sends its REQ again, or finds by probes that this process has gone.
 func (d *domain) trySendCM(e *endpoint, kind cmKind, reqQP qpInfo) { _ = d.sendCM(e, kind, reqQP) }

@@ -12,18 +12,15 @@ import (
 const (
 	minREQInterval = 10 * time.Millisecond  // before a REQ is sent again for the first time
 	maxREQInterval = 500 * time.Millisecond // the interval doubles up to this
-	// maxUnreachable is how many connection requests in a row may fail because the link is down or there is no route, before
-	// the peer is considered down: half a minute and more.
-	maxUnreachable = 60
 )
 
 // connRetry counts and schedules attempts to connect to a peer.
 type connRetry struct {
-	unreachable   int           // REQs in a row that failed because there was no route to the peer
-	breaks        int           // connections in a row that broke before the peer acknowledged anything over them
-	reqAt         time.Duration // when to send the next REQ, 0: never
-	reqInterval   time.Duration // between that REQ and the one after it
-	intervalsLeft int           // keepalive intervals that are left to the peer to reconnect, 0: no limit
+	err         error         // why the last datagram could not be sent to the peer; nil if it was sent
+	breaks      int           // connections in a row that broke before the peer acknowledged anything over them
+	reqAt       time.Duration // when to send the next REQ
+	reqInterval time.Duration // between that REQ and the one after it
+	silence     silence
 }
 
 // requestConnect makes the next Poll connect to the peer.
@@ -63,8 +60,8 @@ func (d *domain) connectRequested() {
 func (d *domain) startConnect(e *endpoint) {
 	now := d.clock.elapsed()
 	err := d.createQueuePairs(e, e.conn.epoch+1)
-	if errors.Is(err, verbs.ErrUnreachable) && e.retry.unreachable < maxUnreachable {
-		e.retry.unreachable++
+	if errors.Is(err, verbs.ErrUnreachable) { // checkSilence limits how long
+		e.retry.err = err
 		e.retry.reqAt = now + maxREQInterval
 		d.clock.schedule(e.retry.reqAt)
 		d.cm.addConnecting(e)
@@ -78,37 +75,47 @@ func (d *domain) startConnect(e *endpoint) {
 	e.in.granted = e.in.grant() // the same in every repetition of the REQ
 	e.retry.reqInterval = minREQInterval
 	d.cm.addConnecting(e)
+	d.clock.schedule(d.clock.keepaliveAt)
 	d.sendREQ(e, now)
+}
+
+// isConnecting reports whether a connection to the peer is being made, or is to be made once there is a route.
+func (e *endpoint) isConnecting() bool {
+	switch e.conn.state {
+	case stateREQSent, stateREPSent:
+		return true
+	case stateIdle:
+		return e.retry.err != nil && e.ended.Load() == nil
+	}
+	return false
 }
 
 // sendREQ sends a REQ, and schedules the next.
 func (d *domain) sendREQ(e *endpoint, now time.Duration) {
-	if err := d.sendCM(e, cmREQ, qpInfo{}); err == nil {
-		e.retry.unreachable = 0
-	} else if e.retry.unreachable++; e.retry.unreachable >= maxUnreachable {
-		d.declareDown(e, fmt.Errorf("fabric/rdma: connect to peer %d: %w: %w", e.peer, fabric.ErrPeerDown, err))
+	err := d.sendCM(e, cmREQ, qpInfo{})
+	if err == errNoSendSlot {
+		d.clock.schedule(now) // tries again in the next tick
+		return
 	}
+	e.retry.err = err
 	e.retry.reqAt = now + e.retry.reqInterval
 	e.retry.reqInterval = min(2*e.retry.reqInterval, maxREQInterval)
 	d.clock.schedule(e.retry.reqAt)
 }
 
-// checkConnecting runs the timers of a peer that was sent a REQ, or that was sent a REP and has sent no message since.
+// checkConnecting runs the timers of a peer that isConnecting.
 func (d *domain) checkConnecting(e *endpoint, now time.Duration, keepaliveDue bool) {
-	if keepaliveDue && e.retry.intervalsLeft > 0 && e.retry.unreachable == 0 {
-		if e.retry.intervalsLeft--; e.retry.intervalsLeft == 0 {
-			d.declareDown(e, fmt.Errorf("fabric/rdma: peer %d: %w: no answer to connection requests since the connection broke",
-				e.peer, fabric.ErrPeerDown))
-			return
-		}
-	}
-	if e.conn.state == stateREPSent {
+	if d.checkSilence(e, now, keepaliveDue) || e.conn.state == stateREPSent {
 		return // the side that has sent the REQ sends it again
 	}
-	if now >= e.retry.reqAt {
+	switch {
+	case now < e.retry.reqAt:
+		d.clock.schedule(e.retry.reqAt)
+	case e.conn.state == stateIdle:
+		d.startConnect(e)
+	default:
 		d.sendREQ(e, now)
 	}
-	d.clock.schedule(e.retry.reqAt)
 }
 
 // handleCM acts on a datagram of the connection manager.
@@ -127,7 +134,11 @@ func (d *domain) handleCM(m *cmMessage) error {
 	if m.fromIncarnation != e.addr.incarnation {
 		return nil
 	}
-	if m.kind == cmDREQ {
+	switch m.kind {
+	case cmAlive:
+		e.retry.silence.answer(m.nextSeq)
+		return nil
+	case cmDREQ:
 		e.peerClosing, e.finalSeq = true, m.grant
 		if e.in.received == e.finalSeq || e.conn.state < stateREPSent {
 			d.declareDown(e, fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, fabric.ErrPeerClosed))
@@ -183,11 +194,8 @@ func (d *domain) accept(e *endpoint, m *cmMessage) error {
 	}
 	e.conn.accepted(m, e.qps[0].info)
 	e.in.granted = e.in.grant() // the same in every repetition of the REP
-	if m.epoch > 1 {            // a first connection may take any time: the peer may compute
-		e.retry.intervalsLeft = maxReconnectIntervals
-		d.cm.addConnecting(e)
-		d.clock.schedule(d.clock.keepaliveAt)
-	}
+	d.cm.addConnecting(e)       // the peer may compute for any time before it confirms the connection, but it must exist
+	d.clock.schedule(d.clock.keepaliveAt)
 	d.trySendCM(e, cmREP, m.qps[0])
 	return nil
 }
@@ -246,7 +254,10 @@ func (d *domain) createQueuePairs(e *endpoint, epoch uint32) error {
 // established is called when both sides have connected their queue pairs. It sends again what the peer has not received, and
 // posts the transfers that wait for a connection.
 func (d *domain) established(e *endpoint) {
-	e.keepalive.alive, e.keepalive.missed, e.retry.intervalsLeft = true, 0, 0
+	e.keepalive.alive, e.keepalive.missed = true, 0
+	e.retry.err = nil
+	e.retry.silence.end()
+	d.cm.removeConnecting(e)
 	if !e.inConnected {
 		e.inConnected = true
 		d.cm.connected = append(d.cm.connected, e)

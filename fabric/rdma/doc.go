@@ -18,6 +18,9 @@
 // A connection that breaks is made again under the next epoch. Each side reports which message it expects next, and the other
 // side sends the messages again that were not acknowledged. Reads and writes are repeated, which has no side effects.
 //
+// Only Poll answers a REQ, and a program may compute for any time between two Polls. So a peer that does not answer is asked by
+// another datagram, a probe, whether its process exists. Each process has a goroutine that answers probes.
+//
 // # Messages
 //
 // Send copies a message into a bounce buffer, a slot of registered memory. The device sends it from there into a slot of the
@@ -35,17 +38,23 @@
 //
 // # Lost peers
 //
-// A peer that closes sends a disconnect request (DREQ). If nothing was received from a peer for half a second, a WRITE of no
-// bytes is sent to it as a keepalive. The peer's device or kernel answers it, so a peer that computes or is stopped is not
-// considered lost. A peer is lost if there is no answer within five keepalive intervals of half a second. If the keepalive
-// waits behind many other requests, the connection is made again after ten seconds, with fewer bytes in flight. A peer whose
-// connection broke is also lost if its process does not answer connection requests for half a minute.
+// A peer that closes sends a disconnect request (DREQ), also to peers that it knows and is not connected to. Every other peer is
+// lost once it has given no sign of life for Settings.Heartbeat, 15 seconds by default. That time is divided into keepalive
+// intervals of half a second or less.
+//
+// If nothing was received over a connection for one interval, a WRITE of no bytes is sent as a keepalive. The peer's device or
+// kernel answers it, so a peer that computes or is stopped is not considered lost. If the keepalive waits behind many other
+// requests, the connection is made again after two thirds of the time, with fewer bytes in flight.
+//
+// While a connection is being made, for the first time or again, one probe is sent in each interval. A process that computes
+// answers it; one that is stopped for as long as the heartbeat, by a signal or a debugger, does not, and is considered lost.
 //
 // # Files
 //
 //	connections:    address.go (what peers know about each other from the start), cm_message.go (datagrams), conn_manager.go,
 //	                handshake.go (the state machine, without input or output), connect.go, reconnect.go (broken connections and
-//	                retransmission), disconnect.go, close.go, keepalive.go
+//	                retransmission), disconnect.go, close.go
+//	lost peers:     keepalive.go (connected), silence.go (being connected), responder.go
 //	messages:       header.go, send.go, receive.go, control_message.go, events.go, slots.go (bounce buffers), doorbells.go,
 //	                loopback.go
 //	flow control:   credits.go (accounts, without input or output), rnr.go (receiver not ready)

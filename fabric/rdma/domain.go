@@ -42,6 +42,8 @@ type domain struct {
 	events     events
 	controlDue []*endpoint // are owed a credit update or the RTU, which could not be sent yet
 	cm         connManager
+	liveness   liveness  // constant
+	responder  responder // belongs to its goroutine from the end of open to its close
 
 	// mu guards all queue pairs, all transfers, and the following fields. Read and Write use them in any goroutine.
 	mu        sync.Mutex

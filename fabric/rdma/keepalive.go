@@ -9,12 +9,29 @@ import (
 )
 
 const (
-	keepaliveInterval     = 500 * time.Millisecond
-	maxMissed             = 5  // keepalive intervals without an answer after which a peer is down
-	maxQueueAhead         = 2  // requests that a keepalive WRITE may be posted behind and still count as answered in time
-	maxMissedQueued       = 20 // maxMissed if it was posted behind more: packet loss delays these; the connection is made again
-	maxReconnectIntervals = 60 // how long a peer may take to answer connection requests after a connection broke
+	maxKeepaliveInterval = 500 * time.Millisecond
+	minMissed            = 10 // with a short heartbeat the intervals are shorter, so that a few lost datagrams do no harm
+	maxQueueAhead        = 2  // requests that a keepalive WRITE may be posted behind and still count as answered in time
 )
+
+// liveness says how long a peer may give no sign of life. Time is counted in keepalive intervals rather than read from a clock,
+// so that a time in which this process did not poll counts as one interval: the peer's answers have not been seen then.
+type liveness struct {
+	interval  time.Duration
+	maxMissed int // intervals without an answer after which a peer is down
+	// maxQueued is maxMissed for a keepalive WRITE that was posted behind many requests. Packet loss delays these, so the
+	// connection is made again. Probes find in the rest of the time whether the peer still exists.
+	maxQueued int
+}
+
+func newLiveness(heartbeat time.Duration) liveness {
+	interval := max(min(maxKeepaliveInterval, heartbeat/minMissed), time.Millisecond)
+	missed := max(int(heartbeat/interval), minMissed)
+	return liveness{interval: interval, maxMissed: missed, maxQueued: missed * 2 / 3}
+}
+
+// duration returns how long a number of intervals takes.
+func (l liveness) duration(intervals int) time.Duration { return time.Duration(intervals) * l.interval }
 
 // keepaliveState is what the keepalive knows about a peer.
 type keepaliveState struct {
@@ -53,11 +70,11 @@ func (d *domain) keepalive(e *endpoint) {
 		return
 	}
 	e.keepalive.missed++
-	if e.keepalive.probeQueued && e.keepalive.missed >= maxMissedQueued {
+	if e.keepalive.probeQueued && e.keepalive.missed >= d.liveness.maxQueued {
 		d.declareBroken(e, fmt.Errorf("queue pair %d: %w", e.qps[0].info.qpn, verbs.StatusRetryExceeded))
-	} else if !e.keepalive.probeQueued && e.keepalive.missed >= maxMissed {
+	} else if !e.keepalive.probeQueued && e.keepalive.missed >= d.liveness.maxMissed {
 		d.declareDown(e, fmt.Errorf("fabric/rdma: peer %d: %w: its device has not answered for %v", e.peer, fabric.ErrPeerDown,
-			time.Duration(e.keepalive.missed)*keepaliveInterval))
+			d.liveness.duration(e.keepalive.missed)))
 	}
 }
 

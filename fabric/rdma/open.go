@@ -17,7 +17,7 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	d := &domain{
 		key: t.Key, self: cfg.Self, size: cfg.Size, incarnation: binary.LittleEndian.Uint64(nonce[:]) | 1, settings: set,
 		params: connParams(), eps: make([]*endpoint, cfg.Size), byQPN: qpIndex{all: map[qpKey]*endpoint{}},
-		clock: clock{next: never, start: time.Now()},
+		clock: clock{next: never, start: time.Now()}, liveness: newLiveness(set.Heartbeat),
 	}
 	d.doorbells.timer = time.AfterFunc(never, d.ringTimerFired)
 	defer func() {
@@ -43,7 +43,7 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	limit := maxRecvSlots(&set, cfg.Size) &^ (blockSlots - 1)
 	d.recvs = recvSlots{slots: slots{pd: pd, bytes: set.Slot, limit: limit}, srq: d.rails[0].srq}
 	d.sends = slots{pd: pd, bytes: set.Slot, limit: max(set.poolSlots(), 2*blockSlots)}
-	if err := errors.Join(d.sends.grow(), d.cm.open(d.rails[0])); err != nil {
+	if err := errors.Join(d.sends.grow(), d.cm.open(d.rails[0]), d.responder.open(d.rails[0])); err != nil {
 		return nil, fmt.Errorf("fabric/rdma: %w", err)
 	}
 	d.regions = regions{incarnation: d.incarnation, register: d.registerOnRails, bySpan: map[span]uint32{}}
@@ -54,11 +54,14 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	}
 	d.caps = set.Caps()
 	d.loopback.bytes = d.caps.MaxSend
-	a := address{incarnation: d.incarnation}
+	a := address{incarnation: d.incarnation, responder: d.responder.qp.Num()}
 	for _, r := range d.rails {
 		a.rails = append(a.rails, r.address)
 	}
 	d.addr = a.append(nil)
+	d.responder.key, d.responder.self, d.responder.size = d.key, uint32(d.self), uint32(d.size)
+	d.responder.incarnation, d.responder.addr = d.incarnation, d.addr
+	d.responder.start()
 	return d, nil
 }
 

@@ -36,6 +36,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// heartbeat is that of the test and of the other peer. Lost peers are found as soon as it has passed.
+const heartbeat = 3 * time.Second
+
 // regionBytes is how much memory the other peer registers by default.
 const regionBytes = 4 << 20
 
@@ -47,7 +50,7 @@ const sumRequest = "checksum?"
 // peerMain is peer 1 of 2: it sends the key of its memory to peer 0, returns the messages of peer 0, and exits when peer 0 has
 // gone.
 func peerMain(keyText, addrText, bytesText string) error {
-	t := &rdma.Transport{}
+	t := &rdma.Transport{Settings: rdma.Settings{Heartbeat: heartbeat}}
 	key, err1 := hex.DecodeString(keyText)
 	addr, err2 := hex.DecodeString(addrText)
 	size, err3 := strconv.Atoi(bytesText)
@@ -146,6 +149,7 @@ func start(t *testing.T, node live.Node) *peerProcess {
 func startWith(t *testing.T, node live.Node, size int, retries uint8) *peerProcess {
 	t.Helper()
 	tr := peers(t, 1)[0].(*rdma.Transport)
+	tr.Settings.Heartbeat = heartbeat
 	d, err := tr.Open(t.Context(), &fabric.Config{Self: 0, Size: 2})
 	if err != nil {
 		t.Fatal(err)

@@ -106,6 +106,18 @@ func (r *rail) createUD(qkey uint32) (err error) {
 	return nil
 }
 
+// restartUD resets a queue pair for datagrams after it has failed. The queue pair keeps its number, by which peers know it.
+func (r *rail) restartUD(qp *verbs.QP) error {
+	if err := qp.Modify(verbs.Attr{State: verbs.StateReset}, verbs.AttrState); err != nil {
+		return err
+	}
+	init := verbs.Attr{State: verbs.StateInit, Port: uint8(r.port), QKey: r.qkey}
+	if err := qp.Modify(init, verbs.AttrState|verbs.AttrPKeyIndex|verbs.AttrPort|verbs.AttrQKey); err != nil {
+		return err
+	}
+	return qp.Start()
+}
+
 // activePort returns the configured port, or the first one that can be used.
 func (r *rail) activePort() (int, error) {
 	caps, err := r.dev.QueryDevice()

@@ -95,7 +95,8 @@ func (d *domain) reconnect(e *endpoint, err error) {
 		e.pacerWindow /= 4
 		d.mu.Unlock()
 	}
-	e.retry.intervalsLeft = maxReconnectIntervals
+	// The peer may have been silent before the connection broke. That time counts.
+	e.retry.silence.intervals, e.keepalive.missed = e.keepalive.missed, 0
 	e.requestConnect()
 }
 

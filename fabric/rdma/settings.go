@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/internal/transports"
@@ -37,6 +38,9 @@ type Settings struct {
 	// Piece is the largest RDMA read or write in bytes. Larger transfers are split and spread over the rails. Default: 64
 	// packets. IBRUN_RDMA_PIECE.
 	Piece int
+	// Heartbeat is how long the device or the process of a peer may answer nothing before the peer is lost. Default: 15 s.
+	// IBRUN_HEARTBEAT.
+	Heartbeat time.Duration
 }
 
 // environment returns the value of a variable, empty if it is not set: os.Getenv.
@@ -73,6 +77,15 @@ func (s Settings) complete(env environment) (Settings, error) {
 		if *n.value < n.Min || *n.value > n.Max {
 			return s, fmt.Errorf("fabric/rdma: %s=%d is out of range (%d to %d)", n.FieldName(), *n.value, n.Min, n.Max)
 		}
+	}
+	var err error
+	if s.Heartbeat == 0 {
+		if s.Heartbeat, err = tunables.HeartbeatFromEnv(env); err != nil {
+			return s, fmt.Errorf("fabric/rdma: %w", err)
+		}
+	}
+	if s.Heartbeat < 0 {
+		return s, fmt.Errorf("fabric/rdma: rdma.Settings.Heartbeat is negative: %v", s.Heartbeat)
 	}
 	s.Slot = (s.Slot + 63) &^ 63
 	if most := s.Slot - headerBytes; s.Eager == 0 || s.Eager > most {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/hw"
@@ -30,7 +31,15 @@ func TestSettings(t *testing.T) {
 	if err != nil || s.Window != 7 || s.Eager != 100 || strings.Join(s.Devices, " ") != "a b" {
 		t.Errorf("want a field to override the environment, and that the default: %+v, %v", s, err)
 	}
+	s, err = Settings{}.complete(env("IBRUN_HEARTBEAT", "20s"))
+	if err != nil || s.Heartbeat != 20*time.Second {
+		t.Errorf("with a heartbeat of 20s: %v, %v", s.Heartbeat, err)
+	}
+	if _, err := (Settings{Heartbeat: -1}).complete(env()); err == nil {
+		t.Error("a negative heartbeat was accepted")
+	}
 	for variable, value := range map[string]string{
+		"IBRUN_HEARTBEAT": "20",
 		"IBRUN_RDMA_SLOT": "10", "IBRUN_RDMA_INLINE": "-1", "IBRUN_RDMA_PIECE": "1M", "IBRUN_RDMA_DEVICES": "a,b,c,d,e",
 	} {
 		if _, err := (Settings{}).complete(env(variable, value)); err == nil {

@@ -1,0 +1,220 @@
+//go:build linux
+
+package rdma
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/verbs"
+	"github.com/ibrun/ibrun/verbs/verbstest"
+)
+
+// shortHeartbeat is the heartbeat of tests that wait until a peer is lost.
+const shortHeartbeat = 60 * time.Millisecond
+
+func openImpatient(t *testing.T, peers int) (*verbstest.SimulatedNetwork, []*domain) {
+	t.Helper()
+	return openSimulated(t, Settings{Devices: []string{"a"}, Heartbeat: shortHeartbeat}, peers)
+}
+
+// kill does what the kernel does when the process of a domain is killed: its queue pairs vanish, and nobody is told.
+func kill(t *testing.T, d *domain) {
+	t.Helper()
+	d.closed = true
+	if err := d.release(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sendUntilDown sends to a peer until it is reported as down, and returns the event.
+func sendUntilDown(t *testing.T, a *domain, peer int) fabric.Event {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
+		if err := a.eps[peer].Send(nil, nil); err != nil && err != fabric.ErrAgain && !errors.Is(err, fabric.ErrPeerDown) {
+			t.Fatal(err)
+		}
+		for _, ev := range pollTimes(t, a, 1) {
+			if ev.Kind != fabric.PeerDown || int(ev.Peer) != peer || !errors.Is(ev.Err, fabric.ErrPeerDown) {
+				t.Fatalf("%+v", ev)
+			}
+			if err := a.eps[peer].Send(nil, nil); !errors.Is(err, fabric.ErrPeerDown) {
+				t.Errorf("Send to a lost peer: %v", err)
+			}
+			return ev
+		}
+	}
+	t.Fatalf("peer %d is not reported as down: %+v", peer, a.eps[peer])
+	return fabric.Event{}
+}
+
+// TestSimulatedConnectToKilled: a peer that was killed is reported: before this side connects to it, while it is being connected
+// to, after it has sent a REQ, and after it was connected.
+func TestSimulatedConnectToKilled(t *testing.T) {
+	t.Run("before", func(t *testing.T) {
+		_, ds := openImpatient(t, 2)
+		kill(t, ds[1])
+		if ev := sendUntilDown(t, ds[0], 1); errors.Is(ev.Err, fabric.ErrPeerClosed) {
+			t.Errorf("reported as closed: %v", ev.Err)
+		}
+	})
+	t.Run("REQ sent", func(t *testing.T) {
+		_, ds := openImpatient(t, 2)
+		if err := ds[0].eps[1].Send(nil, nil); err != fabric.ErrAgain {
+			t.Fatal(err)
+		}
+		pollTimes(t, ds[0], 4)
+		kill(t, ds[1])
+		sendUntilDown(t, ds[0], 1)
+	})
+	t.Run("REQ received", func(t *testing.T) {
+		_, ds := openImpatient(t, 2)
+		if err := ds[1].eps[0].Send(nil, nil); err != fabric.ErrAgain {
+			t.Fatal(err)
+		}
+		pollTimes(t, ds[1], 4)
+		pollTimes(t, ds[0], 4)
+		if s := ds[0].eps[1].conn.state; s != stateREPSent {
+			t.Fatalf("state %d", s)
+		}
+		kill(t, ds[1])
+		sendUntilDown(t, ds[0], 1)
+	})
+	t.Run("connected", func(t *testing.T) {
+		_, ds := openImpatient(t, 2)
+		connectPeers(t, ds[0], ds[1])
+		kill(t, ds[1])
+		pollUntilDown(t, ds[0])
+	})
+	t.Run("broken", func(t *testing.T) {
+		_, ds := openImpatient(t, 2)
+		connectPeers(t, ds[0], ds[1])
+		kill(t, ds[1])
+		breakConn(t, ds[0], ds[1])
+		pollUntilDown(t, ds[0])
+	})
+}
+
+// pollUntilDown polls until a peer is reported as down.
+func pollUntilDown(t *testing.T, d *domain) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
+		for _, ev := range pollTimes(t, d, 1) {
+			if ev.Kind == fabric.PeerDown {
+				return
+			}
+		}
+	}
+	t.Fatal("the peer is not reported as down")
+}
+
+// TestSimulatedConnectToClosed: a peer that has closed before this side connects is reported as closed, whether or not it knew
+// this side. If its notice is lost, it is reported as down.
+func TestSimulatedConnectToClosed(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		net, ds := openImpatient(t, 2)
+		net.DropDatagrams(func() bool { return lost })
+		if err := ds[1].Close(); err != nil {
+			t.Fatal(err)
+		}
+		net.DropDatagrams(nil)
+		ev := sendUntilDown(t, ds[0], 1)
+		if errors.Is(ev.Err, fabric.ErrPeerClosed) == lost {
+			t.Errorf("notice lost %v: %v", lost, ev.Err)
+		}
+	}
+}
+
+// TestSimulatedCloseNotifiesMany: more peers are told than datagrams can be in flight.
+func TestSimulatedCloseNotifiesMany(t *testing.T) {
+	_, ds := openImpatient(t, 3*cmSends)
+	if err := ds[0].Close(); err != nil {
+		t.Fatal(err)
+	}
+	for i, d := range ds[1:] {
+		got := pollTimes(t, d, enoughPolls)
+		if len(got) != 1 || got[0].Kind != fabric.PeerDown || !errors.Is(got[0].Err, fabric.ErrPeerClosed) {
+			t.Fatalf("peer %d: %+v", i+1, got)
+		}
+	}
+}
+
+// TestSimulatedConnectToBusy: a peer that does not poll for several heartbeats, because it computes, is not down. It is connected
+// when it polls again. The same holds for a peer that has sent a REQ, and for one whose connection broke.
+func TestSimulatedConnectToBusy(t *testing.T) {
+	for name, before := range map[string]func(t *testing.T, a, b *domain){
+		"idle": func(*testing.T, *domain, *domain) {},
+		"REQ received": func(t *testing.T, a, b *domain) {
+			if err := b.eps[0].Send(nil, nil); err != fabric.ErrAgain {
+				t.Fatal(err)
+			}
+			pollTimes(t, b, 4)
+		},
+		"broken": func(t *testing.T, a, b *domain) {
+			connectPeers(t, a, b)
+			breakConn(t, a, b)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, ds := openImpatient(t, 2)
+			a, b := ds[0], ds[1]
+			before(t, a, b)
+			for end := a.clock.elapsed() + 4*shortHeartbeat; a.clock.elapsed() < end; {
+				if err := a.eps[1].Send(nil, nil); err != nil && err != fabric.ErrAgain {
+					t.Fatal(err)
+				}
+				if got := pollTimes(t, a, 1); len(got) != 0 {
+					t.Fatalf("%+v", got)
+				}
+			}
+			if a.eps[1].retry.silence.answered == 0 {
+				t.Error("no probe was answered")
+			}
+			connectPeers(t, a, b)
+		})
+	}
+}
+
+// TestSimulatedResponderRecovers: the link was down when the responder answered. It answers again later.
+func TestSimulatedResponderRecovers(t *testing.T) {
+	_, ds := openImpatient(t, 2)
+	a, b := ds[0], ds[1]
+	if err := b.responder.qp.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(20 * time.Second); a.eps[1].retry.silence.answered == 0; {
+		if err := a.eps[1].Send(nil, nil); err != fabric.ErrAgain || time.Now().After(end) {
+			t.Fatalf("no probe is answered: %v", err)
+		}
+		pollTimes(t, a, 1)
+	}
+}
+
+// TestSilenceAnswers: only the answer to a probe that is later than the last answered one is a sign of life.
+func TestSilenceAnswers(t *testing.T) {
+	for _, c := range []struct {
+		probe, answered, got uint32
+		alive                bool
+	}{
+		{5, 3, 5, true}, {5, 3, 4, true}, {5, 3, 3, false}, {5, 3, 6, false}, {5, 5, 5, false}, {2, 0xffffffff, 1, true},
+	} {
+		s := silence{intervals: 7, probe: c.probe, answered: c.answered, waiting: true}
+		if s.answer(c.got); (s.intervals == 0) != c.alive || s.waiting == c.alive {
+			t.Errorf("%+v: %+v", c, s)
+		}
+	}
+}
+
+// TestLiveness: with every heartbeat, a peer is lost after that time.
+func TestLiveness(t *testing.T) {
+	for heartbeat, interval := range map[time.Duration]time.Duration{
+		15 * time.Second: 500 * time.Millisecond, time.Second: 100 * time.Millisecond, time.Hour: 500 * time.Millisecond,
+	} {
+		l := newLiveness(heartbeat)
+		if l.interval != interval || l.duration(l.maxMissed) != heartbeat || l.maxQueued >= l.maxMissed {
+			t.Errorf("%v: %+v", heartbeat, l)
+		}
+	}
+}
