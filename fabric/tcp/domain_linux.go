@@ -75,7 +75,7 @@ func open(t *Transport, cfg *fabric.Config, chosen []iface) (fabric.Domain, erro
 	d := &Domain{self: cfg.Self, key: t.Key, timeout: t.timeout(), linger: t.linger(), socketBuffer: t.socketBuffer,
 		options: t.options(), caps: t.Caps(), maxPush: t.MaxPush(), ifaces: chosen,
 		peers: make([]*endpoint, cfg.Size), epoll: -1, timer: timer{fd: -1},
-		unauthenticated: admission.Waiting[int]{Limit: unauthenticatedLimit(), MinAge: minUnauthenticatedAge}}
+		unauthenticated: admission.Waiting[int]{Limit: admission.Limit(maxUnauthenticated), MinAge: minUnauthenticatedAge}}
 	if err := d.setUp(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}

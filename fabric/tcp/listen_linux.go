@@ -92,13 +92,3 @@ func (d *Domain) admit(fd int, from netip.Addr) bool {
 	d.abortHandshake(d.handshakes[i])
 	return true
 }
-
-// unauthenticatedLimit returns how many accepted connections may be in their handshake: maxUnauthenticated, or a quarter of the
-// descriptors that this process may open.
-func unauthenticatedLimit() int {
-	var limit unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
-		return maxUnauthenticated
-	}
-	return max(2, int(min(maxUnauthenticated, limit.Cur/4)))
-}

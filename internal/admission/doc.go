@@ -15,5 +15,7 @@
 //   - A source takes half of the places at most. It then displaces its own connections only.
 //   - A connection that has proved itself is in no such set, and nothing displaces it.
 //
+// [Limit] bounds the number of places by that of file descriptors.
+//
 // A source is an IPv4 address, or the first 64 bits of an IPv6 address, because a host has all addresses of its network.
 package admission

@@ -88,7 +88,7 @@ internal/transports < cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, cmd/ibr
 internal/auth < cmd/ibrun/internal/cli;
 internal/tunables < cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, cmd/ibrun/internal/launch/coordinator;
 cmd/ibrun/internal/placement, cmd/ibrun/internal/report < cmd/ibrun/internal/cli;
-perf, perf/prom < cmd/ibrun/internal/exporter;
+internal/admission, perf, perf/prom < cmd/ibrun/internal/exporter;
 hw, perf, perf/profile < cmd/ibrun/internal/tracemerge;
 NONE < cmd/ibrun/internal/tracemerge/tracetest;
 NONE < cmd/ibrun/internal/outfile < cmd/ibrun/internal/report, cmd/ibrun/internal/exporter, cmd/ibrun/internal/launch/monitor;

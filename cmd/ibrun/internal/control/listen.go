@@ -43,7 +43,7 @@ func Listen(addr string, s Security, heartbeat time.Duration) (*Listener, error)
 	}
 	l := &Listener{listener: nl, security: s, heartbeat: heartbeat,
 		accepted: make(chan *Conn), mismatch: make(chan error, 1), closed: make(chan struct{}),
-		pending:  admission.Waiting[net.Conn]{Limit: pendingLimit(), MinAge: minPendingAge},
+		pending:  admission.Waiting[net.Conn]{Limit: admission.Limit(maxPending), MinAge: minPendingAge},
 		sessions: map[sessionID]*Conn{}}
 	go l.acceptLoop()
 	return l, nil

@@ -48,10 +48,18 @@ type Exporter struct {
 
 // Limits for clients.
 const (
-	maxConns            = 64
+	// maxConns is the maximum number of connections that have sent no whole request. See package admission for those beyond it.
+	maxConns = 512
+	// minConnAge is how long a connection may take for its request at least.
+	minConnAge = 200 * time.Millisecond
+	// maxScrapes is the maximum number of requests that are answered at the same time.
+	maxScrapes = 64
+	// maxLongScrapes is the same for those with the series of each rank, which may take 160 KB of memory for each rank.
+	maxLongScrapes = 8
+	// minScrapeAge is how long a client may take to read its response at least.
+	minScrapeAge        = time.Second
 	headerTimeout       = 5 * time.Second
 	defaultWriteTimeout = 10 * time.Second
-	idleTimeout         = 2 * time.Minute // longer than the usual scrape intervals
 	maxHeader           = 16 << 10
 )
 
@@ -68,16 +76,20 @@ func Start(o Options, n *prom.Node, report func(string)) (*Exporter, error) {
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(w, "Job %s on %s: /metrics has the sums over the node's ranks, /metrics?ranks=each has each rank.\n", n.Job, n.Name)
 	})
-	e := &Exporter{listener: l, address: l.Addr().String(), server: &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout,
-		WriteTimeout: cmp.Or(o.writeTimeout, defaultWriteTimeout), IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+	g := newGate(l)
+	g.timeout, g.onLimit = cmp.Or(o.writeTimeout, defaultWriteTimeout), problems.tooMany
+	g.onFailed = func(err error) { problems.Println(err) }
+	e := &Exporter{listener: l, address: l.Addr().String(), server: &http.Server{Handler: g.limit(mux), ConnContext: remember,
+		ReadTimeout: headerTimeout, WriteTimeout: defaultWriteTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog: log.New(io.Discard, "", 0)}}
+	e.server.SetKeepAlivesEnabled(false)
 	if o.DiscoveryFile != "" {
 		if err := e.writeDiscoveryFile(o.DiscoveryFile, n); err != nil {
 			return nil, errors.Join(err, l.Close())
 		}
 	}
 	go func() {
-		if err := e.server.Serve(&limitedListener{Listener: l, onLimit: problems.tooManyConns}); !errors.Is(err, http.ErrServerClosed) {
+		if err := e.server.Serve(g); !errors.Is(err, http.ErrServerClosed) {
 			problems.Println(err.Error())
 		}
 	}()
@@ -110,14 +122,7 @@ func listenUnix(path string) (net.Listener, error) {
 			return nil, err
 		}
 	}
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, errors.Join(err, l.Close())
-	}
-	return l, nil
+	return privateUnix.Listen(context.Background(), "unix", path)
 }
 
 // URL returns the address to scrape.
@@ -207,9 +212,9 @@ func (o *problemReporter) Println(v ...any) {
 	o.failedOnce.Do(func() { o.report("metrics: " + strings.TrimSpace(fmt.Sprintln(v...))) })
 }
 
-// tooManyConns reports that a connection was closed because there were too many.
-func (o *problemReporter) tooManyConns() {
+// tooMany reports that a client was refused or disconnected because there were too many.
+func (o *problemReporter) tooMany() {
 	o.connsOnce.Do(func() {
-		o.report(fmt.Sprintf("metrics: more than %d connections at a time, so the oldest ones are closed", maxConns))
+		o.report("metrics: too many connections at a time, so some are closed; later cases are not reported")
 	})
 }

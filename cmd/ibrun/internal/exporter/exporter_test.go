@@ -196,18 +196,15 @@ func (l *reports) expectOne(t *testing.T, e *Exporter, text string) {
 	}
 }
 
-// TestTenThousandConnections: idle connections do not prevent other scrapes, and are reported once.
-func TestTenThousandConnections(t *testing.T) {
-	// kept is how many connections this side keeps open: the exporter keeps fewer, and file descriptors are limited.
-	const connections, kept = 10000, 500
-	var problems reports
-	e, err := Start(Options{Address: ":0"}, idle(), problems.add)
-	if err != nil {
-		t.Fatal(err)
-	}
+// flood makes n connections from an address and sends nothing over them. It keeps some of them open.
+func flood(t *testing.T, e *Exporter, from net.IP, n int) {
+	t.Helper()
+	// kept is how many connections this side keeps open: file descriptors are limited.
+	const kept = 500
+	stranger := net.Dialer{LocalAddr: &net.TCPAddr{IP: from}}
 	var open []net.Conn
-	for range connections {
-		c, err := net.Dial("tcp", e.address)
+	for range n {
+		c, err := stranger.Dial("tcp", e.address)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,51 +213,95 @@ func TestTenThousandConnections(t *testing.T) {
 			open = open[1:]
 		}
 	}
-	defer func() {
+	t.Cleanup(func() {
 		for _, c := range open {
 			c.Close()
 		}
-	}()
-	if text := get(t, e); !strings.Contains(text, silentRank) {
-		t.Error("the response lacks the ranks")
-	}
-	problems.expectOne(t, e, "more than 64 connections")
+	})
 }
 
-// unread makes three clients request long responses without reading them.
+// TestSilentStrangers: strangers who send nothing neither end a scrape nor prevent one, and are reported once.
+func TestSilentStrangers(t *testing.T) {
+	t.Parallel()
+	var problems reports
+	e, err := Start(Options{Address: ":0", writeTimeout: time.Minute}, busy(t, 64), problems.add)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow := request(t, e) // does not read all before the strangers have come
+	head := make([]byte, 12)
+	if _, err := io.ReadFull(slow, head); err != nil || string(head) != "HTTP/1.1 200" {
+		t.Fatalf("%q, %v", head, err)
+	}
+	flood(t, e, net.IPv4(127, 0, 0, 2), 3000)
+	if text := get(t, e); !strings.Contains(text, `ibrun_ranks{state="running"} 64`) {
+		t.Error("the response lacks the ranks")
+	}
+	if rest, err := io.ReadAll(slow); err != nil || len(rest) < 5<<20 {
+		t.Errorf("the scrape from before has %d bytes, %v", len(rest), err)
+	}
+	problems.expectOne(t, e, "too many connections")
+}
+
+// request requests a long response.
+func request(t *testing.T, e *Exporter) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", e.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if _, err := c.Write([]byte("GET /metrics?ranks=each HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// unread makes clients request long responses without reading them.
 func unread(t *testing.T, e *Exporter) {
 	t.Helper()
-	for range 3 {
-		c, err := net.Dial("tcp", e.address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { c.Close() })
-		c.(*net.TCPConn).SetReadBuffer(4096)
-		if _, err := c.Write([]byte("GET /metrics?ranks=each HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
-			t.Fatal(err)
-		}
+	for range maxLongScrapes {
+		request(t, e)
 	}
 }
 
 // TestResponsesUnread: scrapes that never read their responses do not delay Close, and are reported once.
 func TestResponsesUnread(t *testing.T) {
+	t.Parallel()
 	var problems reports
-	e, err := Start(Options{Address: ":0", writeTimeout: 50 * time.Millisecond}, busy(t, 256), problems.add)
+	e, err := Start(Options{Address: ":0", writeTimeout: 50 * time.Millisecond}, busy(t, 64), problems.add)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		request(t, e)
+	}
+	problems.expectOne(t, e, "does not read its response")
+}
+
+// TestOthersServed: while some clients do not read, others get their responses, also if there are too many of them. An address
+// with too many long scrapes does not prevent those of another one.
+func TestOthersServed(t *testing.T) {
+	t.Parallel()
+	var problems reports
+	e, err := Start(Options{Address: "127.0.0.1:0"}, busy(t, 64), problems.add)
 	if err != nil {
 		t.Fatal(err)
 	}
 	unread(t, e)
-	problems.expectOne(t, e, "does not read its response")
-}
-
-// TestOthersServed: while some clients do not read, others get their responses.
-func TestOthersServed(t *testing.T) {
-	e := start(t, Options{Address: ":0"}, busy(t, 64))
-	unread(t, e)
 	if text := get(t, e); !strings.Contains(text, `ibrun_ranks{state="running"} 64`) {
 		t.Error("the response lacks the ranks")
 	}
+	other := &http.Transport{DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}).DialContext}
+	r, err := (&http.Client{Transport: other}).Get(e.URL() + "?ranks=each")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	if n, err := io.Copy(io.Discard, r.Body); err != nil || r.StatusCode != http.StatusOK || n < 5<<20 {
+		t.Errorf("%s, %d bytes, %v", r.Status, n, err)
+	}
+	problems.expectOne(t, e, "too many connections")
 }
 
 // TestReportedOnce: a problem of every scrape is reported once.

@@ -1,0 +1,150 @@
+package exporter
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/ibrun/ibrun/internal/admission"
+)
+
+// gate is a listener that limits the number of connections, and of scrapes, of each source. A connection waits until its request
+// has arrived. Others then displace it only while it is sent a response that its client does not read. A connection is for one
+// request.
+type gate struct {
+	net.Listener
+	onLimit  func()          // called when a connection or a scrape is refused or ended
+	onFailed func(err error) // called when a response cannot be sent
+	timeout  time.Duration   // for sending a response
+
+	mu      sync.Mutex
+	waiting admission.Waiting[*conn] // for their request
+	short   scrapes
+	long    scrapes // with the series of each rank
+}
+
+// scrapes are the requests of a kind that are being answered. The mutex of the gate guards the set.
+type scrapes struct {
+	admission.Waiting[*conn]
+	rendering sync.Mutex // held while a response is made, so that these scrapes take one processor at most
+}
+
+// conn is a connection of a gate.
+type conn struct {
+	net.Conn
+	gate *gate
+	once sync.Once
+}
+
+// connKey is the key of the *conn in the context of a request.
+type connKey struct{}
+
+func newGate(l net.Listener) *gate {
+	g := &gate{Listener: l, waiting: admission.Waiting[*conn]{Limit: admission.Limit(maxConns), MinAge: minConnAge}}
+	g.short.Limit, g.short.MinAge = admission.Limit(maxScrapes), minScrapeAge
+	g.long.Limit, g.long.MinAge = maxLongScrapes, minScrapeAge
+	return g
+}
+
+// Accept returns the next connection for which there is a place.
+func (g *gate) Accept() (net.Conn, error) {
+	for {
+		raw, err := g.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		c := &conn{Conn: raw, gate: g}
+		if g.admit(&g.waiting, c) {
+			return c, nil
+		}
+		c.Close()
+	}
+}
+
+// admit adds a connection to a set, and closes another one if there are too many. It reports false if there is no place.
+func (g *gate) admit(set *admission.Waiting[*conn], c *conn) bool {
+	g.mu.Lock()
+	drop, full := set.Add(c, admission.AddrOf(c.Conn), time.Now())
+	g.mu.Unlock()
+	if full {
+		g.onLimit()
+		if drop == c {
+			return false
+		}
+		drop.Close()
+	}
+	return true
+}
+
+// Close closes a connection and makes room for another one.
+func (c *conn) Close() (err error) {
+	c.once.Do(func() {
+		c.gate.mu.Lock()
+		c.gate.waiting.Remove(c)
+		c.gate.short.Remove(c)
+		c.gate.long.Remove(c)
+		c.gate.mu.Unlock()
+		err = c.Conn.Close()
+	})
+	return err
+}
+
+// remember puts a connection into the context of its requests.
+func remember(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// limit returns a handler that limits the number of requests that handler serves. The whole response is made before any of it is
+// sent: a client that reads slowly keeps a copy of it, and nothing that another scrape needs.
+func (g *gate) limit(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := r.Context().Value(connKey{}).(*conn)
+		g.mu.Lock()
+		waited := g.waiting.Remove(c)
+		g.mu.Unlock()
+		if !waited { // it is being closed
+			return
+		}
+		kind := &g.short
+		if r.URL.RawQuery != "" {
+			kind = &g.long
+		}
+		if !g.admit(&kind.Waiting, c) {
+			http.Error(w, "too many scrapes at a time", http.StatusServiceUnavailable)
+			return
+		}
+		whole := response{header: w.Header(), status: http.StatusOK}
+		kind.render(handler, &whole, r)
+		err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(g.timeout))
+		if err == nil {
+			w.WriteHeader(whole.status)
+			_, err = w.Write(whole.body.Bytes())
+		}
+		if err != nil {
+			g.onFailed(err)
+		}
+	})
+}
+
+// render makes a response, unless the client has closed its connection meanwhile.
+func (s *scrapes) render(handler http.Handler, whole *response, r *http.Request) {
+	s.rendering.Lock()
+	defer s.rendering.Unlock()
+	if r.Context().Err() == nil {
+		handler.ServeHTTP(whole, r)
+	}
+}
+
+// response is a response that is not sent yet.
+type response struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (r *response) Header() http.Header         { return r.header }
+func (r *response) Write(b []byte) (int, error) { return r.body.Write(b) }
+func (r *response) WriteHeader(status int)      { r.status = status }
