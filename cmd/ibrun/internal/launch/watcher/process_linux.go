@@ -46,6 +46,7 @@ func Main() int {
 		return exitcode.UsageError
 	}
 	unix.CloseOnExec(socketFD)
+	os.Unsetenv(startedAsWatcher) // what is started may use ibrun
 	// Whoever ends ibrun may signal all of its processes. The watcher then has its work before it.
 	for _, sig := range []os.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2,
 		unix.SIGALRM, unix.SIGPIPE, unix.SIGTSTP} {

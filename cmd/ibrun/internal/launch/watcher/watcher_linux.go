@@ -17,12 +17,18 @@ import (
 // socketFD is the descriptor of the socket that the watcher inherits.
 const socketFD = 3
 
+// startedAsWatcher is the environment variable by which a program knows that it was started as watcher. Main removes it. In a
+// program that does not know the command "watch", such as a test, it remains, and Start refuses to start a watcher: otherwise
+// every such process would start the next one.
+const startedAsWatcher = "IBRUN_STARTED_AS_WATCHER"
+
 // Watcher is a running watcher, as ibrun controls it. All methods except Close may be called by any goroutine.
 type Watcher struct {
 	// Lost is closed when the watcher has died before Close.
 	Lost chan struct{}
 
 	pid    int
+	pidfd  int
 	socket *os.File
 	events chan *event
 
@@ -42,6 +48,10 @@ type Running struct {
 
 // Start starts a watcher. The caller must call Close.
 func Start() (*Watcher, error) {
+	if os.Getenv(startedAsWatcher) != "" {
+		return nil, errors.New("start watcher: this program was itself started as a watcher, and does not know the command watch" +
+			" (" + startedAsWatcher + " is set)")
+	}
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("start watcher: %w", err)
@@ -55,10 +65,11 @@ func Start() (*Watcher, error) {
 	defer devNull.Close()
 	// The watcher does not hold ibrun's streams: a reader of ibrun's output must not wait for it.
 	null := devNull.Fd()
+	pidfd := -1
 	pid, err := syscall.ForkExec("/proc/self/exe", []string{"ibrun", "watch"}, &syscall.ProcAttr{
-		Env:   os.Environ(),
+		Env:   append(os.Environ(), startedAsWatcher+"=1"),
 		Files: []uintptr{null, null, null, socketFD: uintptr(fds[1])},
-		Sys:   &syscall.SysProcAttr{Setsid: true},
+		Sys:   &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd},
 	})
 	if err == nil {
 		err = unix.SetNonblock(fds[0], true)
@@ -67,7 +78,7 @@ func Start() (*Watcher, error) {
 		unix.Close(fds[0])
 		return nil, fmt.Errorf("start watcher: %w", err)
 	}
-	w := &Watcher{Lost: make(chan struct{}), pid: pid, socket: os.NewFile(uintptr(fds[0]), "watcher"),
+	w := &Watcher{Lost: make(chan struct{}), pid: pid, pidfd: pidfd, socket: os.NewFile(uintptr(fds[0]), "watcher"),
 		events: make(chan *event)}
 	go w.receive()
 	return w, nil
@@ -154,6 +165,11 @@ func (w *Watcher) Kill() { _ = w.send(&order{Kill: true}, nil) } // as in Signal
 // RemoveAtDeath makes the watcher remove files if ibrun dies. They need not exist.
 func (w *Watcher) RemoveAtDeath(files Leftovers) { _ = w.send(&order{Leftovers: &files}, nil) } // as in Signal
 
+// wake continues the watcher, which somebody may have stopped.
+func (w *Watcher) wake() {
+	_ = unix.PidfdSendSignal(w.pidfd, unix.SIGCONT, nil, 0) // it may have exited
+}
+
 // send sends an order with files.
 func (w *Watcher) send(o *order, fds []int) error {
 	text, err := json.Marshal(o)
@@ -181,23 +197,31 @@ func (w *Watcher) send(o *order, fds []int) error {
 	if err = cmp.Or(err, sendErr); err != nil {
 		return fmt.Errorf("watcher: %w", err)
 	}
+	w.wake()
 	return nil
 }
 
 // Close ends everything that the watcher has started, and waits until the watcher has exited. If it does not, Close kills it.
+// It may be called more than once.
 func (w *Watcher) Close() error {
 	conn, err := w.socket.SyscallConn()
 	if err == nil {
 		err = conn.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_WR) }) // it may have died
 	}
+	w.wake()
 	select {
 	case <-w.Lost:
 	case <-time.After(closeTimeout):
-		_ = unix.Kill(w.pid, unix.SIGKILL) // it has not been reaped, so the pid is still its own
+		_ = unix.PidfdSendSignal(w.pidfd, unix.SIGKILL, nil, 0) // it may exit now
 		<-w.Lost
+	}
+	if w.pidfd >= 0 {
+		unix.Close(w.pidfd)
+		w.pidfd = -1
 	}
 	if w.current != nil && w.current.PIDFD >= 0 {
 		unix.Close(w.current.PIDFD)
+		w.current.PIDFD = -1
 	}
 	return errors.Join(err, w.socket.Close())
 }

@@ -17,10 +17,62 @@ const timeout = 30 * time.Second
 
 // TestMain makes this binary act as watcher: [Start] executes it again.
 func TestMain(m *testing.M) {
+	if os.Getenv("WATCH_IS_UNKNOWN") != "" && len(os.Args) == 2 {
+		os.Unsetenv("WATCH_IS_UNKNOWN") // if Start does not refuse, it starts only one
+		if w, err := Start(); err == nil {
+			w.Close()
+			os.Exit(0)
+		}
+		os.Exit(refused)
+	}
 	if len(os.Args) == 2 && os.Args[0] == "ibrun" && os.Args[1] == "watch" {
 		os.Exit(Main())
 	}
 	os.Exit(m.Run())
+}
+
+// refused is the exit code of a program that was started as watcher and could not start one.
+const refused = 77
+
+// A program that does not know the command "watch", and starts a watcher whatever its arguments are, does so only once.
+func TestNoRecursion(t *testing.T) {
+	t.Setenv("WATCH_IS_UNKNOWN", "1")
+	w, err := Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-w.Lost
+	if code := w.status.ExitStatus(); code != refused {
+		t.Errorf("the program exited with %d, want %d", code, refused)
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A watcher that somebody has stopped continues when it is needed.
+func TestStoppedWatcher(t *testing.T) {
+	w := start(t)
+	stop := func() {
+		t.Helper()
+		if err := unix.Kill(w.pid, unix.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop()
+	c, out := run(t, w, "echo; sleep 1000")
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	w.Kill()
+	wantEnded(t, c)
+	wantEOF(t, out)
+	stop()
+	began := time.Now()
+	if err := w.Close(); err != nil || time.Since(began) > closeTimeout {
+		t.Errorf("Close returned %v after %v", err, time.Since(began))
+	}
 }
 
 func start(t *testing.T) *Watcher {
