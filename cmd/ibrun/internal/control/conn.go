@@ -51,9 +51,9 @@ type Conn struct {
 	link          *link     // nil while the connection is broken, and after its end
 	broken        uint64    // how often the link has broken
 	out           outbox
-	inbox         [][]byte
-	received      uint64 // how many messages of the other side have arrived
-	unacked       int    // bytes of them that were not acknowledged yet
+	inbox         [][]byte // read, but not returned by Recv; its length is not limited: see Recv
+	received      uint64   // how many messages of the other side have arrived
+	unacked       int      // bytes of them that were not acknowledged yet
 	heard         time.Time
 	heartbeatDue  bool // send one now
 	suspended     bool // between Suspend and Resume
@@ -62,6 +62,7 @@ type Conn struct {
 	peerClosed    bool // the other side has called Close
 	closing       bool
 	err           error // why the connection ended; the first error
+	endedAt       time.Time
 }
 
 // newConn returns the connection that begins with this handshake, and its first link, which is not attached yet. The caller must
@@ -160,6 +161,9 @@ func (c *Conn) wakeWriter() {
 
 // Recv returns the next message, which belongs to the caller. An error is final. It is io.EOF if the other side has closed the
 // connection, [ErrClosed] after Close, and otherwise the reason why the other side was lost.
+//
+// The connection is read also while nobody calls Recv, for instance while node 0 builds a program: otherwise the other side would
+// wait, and count as lost. What has arrived is kept until then. The other side is trusted to send a bounded amount.
 func (c *Conn) Recv() ([]byte, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -173,6 +177,13 @@ func (c *Conn) Recv() ([]byte, error) {
 	c.inbox[0] = nil
 	c.inbox = c.inbox[1:]
 	return message, nil
+}
+
+// EndedAt returns when the connection ended. It must be called after Recv has returned an error.
+func (c *Conn) EndedAt() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.endedAt
 }
 
 // Suspend notifies the other side that this process is about to be stopped, so that missing heartbeats do not count as a failure.
@@ -353,6 +364,7 @@ func (c *Conn) end(why error) {
 	if c.err != nil {
 		return
 	}
+	c.endedAt = time.Now()
 	if c.err = why; c.closing {
 		c.err = ErrClosed
 	}

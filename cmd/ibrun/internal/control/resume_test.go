@@ -157,6 +157,22 @@ func TestSendBlocks(t *testing.T) {
 	}
 }
 
+// A side that does not call Recv reads nevertheless: the other one can send more than is kept for a broken connection.
+func TestNobodyReceives(t *testing.T) {
+	zero, one := pair(t)
+	const count = 2 * maxUnacknowledged / MaxMessage
+	for i := range count {
+		if err := one.Send(bytes.Repeat([]byte{byte(i)}, MaxMessage)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range count {
+		if got, err := zero.Recv(); err != nil || len(got) != MaxMessage || got[0] != byte(i) {
+			t.Fatalf("message %d: %d bytes, %v", i, len(got), err)
+		}
+	}
+}
+
 // A process that was killed is known at once, long before the time of a heartbeat is over.
 func TestPeerDies(t *testing.T) {
 	t.Run("node", func(t *testing.T) {

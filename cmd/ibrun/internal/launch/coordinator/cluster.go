@@ -43,30 +43,23 @@ type receivedEvent struct {
 	conn  *control.Conn
 	event *protocol.Event
 	err   error
-	time  time.Time // with err: when the connection ended
+	time  time.Time // with err: when the connection ended, or the event was received that is invalid
 }
 
-// receiveEvents sends the events of a connection to cl.received until the connection ends. It reads also while nobody takes the
-// events, for instance while node 0 builds a program: otherwise the other node would wait, and count as lost.
+// receiveEvents sends the events of a connection to cl.received until the connection ends.
 func (cl *Cluster) receiveEvents(c *control.Conn) {
-	b := newBacklog()
-	go func() {
-		for {
-			text, err := c.Recv()
-			b.put(text, err)
-			if err != nil {
-				return
-			}
-		}
-	}()
 	for {
-		text, err := b.take()
-		r := receivedEvent{conn: c, err: err, time: b.endedAt()}
+		r := receivedEvent{conn: c}
+		text, err := c.Recv()
 		if err == nil {
-			r.event, r.err = decodeEvent(text)
+			r.event, err = decodeEvent(text)
+			r.time = time.Now()
+		} else {
+			r.time = c.EndedAt()
 		}
+		r.err = err
 		cl.received <- r
-		if r.err != nil {
+		if err != nil {
 			c.Close()
 			return
 		}
@@ -79,20 +72,10 @@ func (cl *Cluster) refuse(c *control.Conn, why error) {
 	cl.closers.Go(c.Close)
 }
 
-// receiveOrders sends the orders of node 0 to cl.orders until the connection ends. Like receiveEvents it reads at any time.
+// receiveOrders sends the orders of node 0 to cl.orders until the connection ends.
 func (cl *Cluster) receiveOrders() {
-	b := newBacklog()
-	go func() {
-		for {
-			text, err := cl.node0.Recv()
-			b.put(text, err)
-			if err != nil {
-				return
-			}
-		}
-	}()
 	for {
-		text, err := b.take()
+		text, err := cl.node0.Recv()
 		var o *protocol.Order
 		if err == nil {
 			o, err = decodeOrder(text)
