@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -29,6 +30,7 @@ type worker struct {
 	outcome   *protocol.Outcome // received from node 0, or set when node 0 is lost
 	giveUpAt  time.Time         // when the job ends here although node 0 or the agent does not answer; zero: never
 	giveUp    <-chan time.Time
+	reporting sync.WaitGroup // see reportDone
 }
 
 // limitEnd limits how long this ibrun waits for node 0 and for its agent. A later call cannot extend it.
@@ -64,6 +66,8 @@ func runWorker(watch *watcher.Watcher, cl *Cluster, where Layout, t *protocol.Ta
 	for _, line := range w.outcome.Lines {
 		w.Printf("%s", line)
 	}
+	signal.Stop(signals) // a signal now ends ibrun, as on node 0
+	w.reporting.Wait()   // only if node 0 did not wait for the report
 	return w.outcome.Code, nil
 }
 
@@ -117,9 +121,8 @@ func (w *worker) handleEvent(e *protocol.Event) {
 		return
 	}
 	if e.Kind == protocol.EventDone {
-		w.local.monitor.ReportFinalProgress() // all ranks have exited
-		w.sendRecordings()
-		w.sendNodeRecord()
+		w.reportDone(e)
+		return
 	}
 	w.cluster.sendEvent(e)
 }
@@ -127,11 +130,20 @@ func (w *worker) handleEvent(e *protocol.Event) {
 func (w *worker) agentDied() {
 	w.local.cleanUp()
 	w.local.done = true
-	w.sendRecordings()
 	w.cluster.sendEvent(&protocol.Event{Kind: protocol.EventFailure, Time: w.local.diedAt, Code: exitcode.Failed,
 		Text: w.local.exitReason()})
-	w.sendNodeRecord()
-	w.cluster.sendEvent(&protocol.Event{Kind: protocol.EventDone, Rank: -1})
+	w.reportDone(&protocol.Event{Kind: protocol.EventDone, Rank: -1})
+}
+
+// reportDone sends what the ranks of this node have recorded to node 0, and then EventDone. All ranks have exited. A goroutine
+// does it: to compress and to send the records may take seconds, and the user and node 0 must be obeyed meanwhile.
+func (w *worker) reportDone(done *protocol.Event) {
+	w.reporting.Go(func() {
+		w.local.monitor.ReportFinalProgress()
+		w.sendRecordings()
+		w.sendNodeRecord()
+		w.cluster.sendEvent(done)
+	})
 }
 
 // handleOrder executes an order of node 0. The outcome arrives when no process of the job is left, or when none should be.
