@@ -43,6 +43,7 @@ func TestEncryptOnOneNode(t *testing.T) {
 
 // TestEncryptedNodes: a job whose nodes encrypt runs, and its ranks know that they have to encrypt.
 func TestEncryptedNodes(t *testing.T) {
+	t.Parallel()
 	ns := newNodes(t, 3).start(0, "--encrypt", "-n", "4", "rank", "pmi")
 	ns.wantCode(0, "")
 	newNodes(t, 2).start(0, "-n", "2", "--encrypt", "sh", "-c", "test $IBRUN_ENCRYPT = 1").wantCode(0, "")
@@ -107,6 +108,7 @@ func readable(seen []byte, text string) bool {
 // TestNothingToRead: on the wire between two nodes, the messages of ranks, their PMI values and the last output of a rank that
 // failed can be read. With --encrypt none of them can.
 func TestNothingToRead(t *testing.T) {
+	t.Parallel()
 	network := newNetwork(t)
 	run := func(code int, args ...string) []byte {
 		ns := newNodes(t, 2)

@@ -260,6 +260,7 @@ func TestKillRank(t *testing.T) {
 
 // The rank that failed first is named, even if another rank fails or aborts as soon as it notices.
 func TestFirstInTime(t *testing.T) {
+	t.Parallel()
 	for _, does := range []string{"follow", "abort-after"} {
 		for range 20 {
 			fifo := filepath.Join(t.TempDir(), "fifo")
@@ -390,6 +391,7 @@ func TestOutputBlocks(t *testing.T) {
 
 // A second Ctrl-C ends a job whose output is not read, although more output is waiting.
 func TestKillWhileOutputIsStuck(t *testing.T) {
+	t.Parallel()
 	p := startJob(t, 0, "-n", "2", "sh", "-c", "trap '' INT; yes; true")
 	p.eventually("nothing was started", func() bool { return len(p.alive()) >= 7 })
 	p.signal(p.cmd.Process.Pid, syscall.SIGINT)

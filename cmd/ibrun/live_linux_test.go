@@ -203,6 +203,7 @@ func TestProgressLines(t *testing.T) {
 
 // TestProgressOnNodes: node 0 shows the progress of the ranks of all nodes, up to the end, and no other node shows it.
 func TestProgressOnNodes(t *testing.T) {
+	t.Parallel()
 	ns := newNodes(t, 2).start(0, "-n", "3", "rank", "work")
 	ns.wantCode(0, "")
 	if printed := ns.list[0].stderrText(); !strings.Contains(printed, "ibrun: progress: 100 % (60 of 60)\n") {

@@ -2,12 +2,14 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,11 +24,24 @@ const race = "atexit_sleep_ms=0"
 // TestMain makes this binary act as ibrun, and as the ranks that ibrun starts.
 func TestMain(m *testing.M) {
 	os.Setenv("GORACE", race)
-	testscript.Main(m, map[string]func(){
+	testscript.Main(parallelTests{m}, map[string]func(){
 		"ibrun":     main,
 		"rank":      func() { os.Exit(rank(os.Args[1:])) },
 		"strangers": func() { os.Exit(strangers()) },
 	})
+}
+
+// parallelTests runs eight tests at a time unless -parallel says otherwise: most of the time they wait for processes.
+type parallelTests struct{ *testing.M }
+
+func (p parallelTests) Run() int {
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+		if err := f.Value.Set("8"); err != nil {
+			panic(err)
+		}
+	}
+	return p.M.Run()
 }
 
 func TestScripts(t *testing.T) {

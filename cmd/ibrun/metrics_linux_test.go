@@ -262,6 +262,7 @@ func stream(limit string) error {
 
 // TestManyScrapes: a thousand scrapes while messages stream miss no message in the counts. IBRUN_SOAK=1 streams for a minute.
 func TestManyScrapes(t *testing.T) {
+	t.Parallel()
 	const scrapes = 1000
 	limit := 2 * time.Second
 	if os.Getenv("IBRUN_SOAK") != "" {

@@ -86,6 +86,7 @@ func TestNodesPMI(t *testing.T) {
 // Ranks that are assigned to nodes round-robin, or by a file with the names of the nodes, can connect as well, and node 0 knows
 // where each of them runs.
 func TestNodesPlacement(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "ranks")
 	if err := os.WriteFile(file, []byte("rank 0=n1 slot=0\nrank 1=n0 slot=0\nrank 2=n1 slot=0\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -121,6 +122,7 @@ func TestNodesPlacement(t *testing.T) {
 
 // Programs of MPICH connect on two nodes.
 func TestMPICHOnNodes(t *testing.T) {
+	t.Parallel()
 	program := mpichProgram(t)
 	ns := newNodes(t, 2).start(0, "-n", "4", program)
 	if out, err := io.ReadAll(ns.list[0].out); err != nil || string(out) != "sum of 4 ranks: 6\n" {
@@ -132,6 +134,7 @@ func TestMPICHOnNodes(t *testing.T) {
 
 // A failure on any node ends the job on all nodes immediately, and all nodes name it.
 func TestRankFailsOnNode(t *testing.T) {
+	t.Parallel()
 	for rank, host := range []string{"n0", "n0", "n1", "n2"} {
 		newNodes(t, 3).start(0, "-n", "4", "rank", "exit", "7", strconv.Itoa(rank)).
 			wantCode(7, fmt.Sprintf("ibrun: rank %d on %s (pid ", rank, host))
@@ -150,6 +153,7 @@ func TestRankFailsOnNode(t *testing.T) {
 // Whichever process is killed on whichever node, no process is left on any node. The other nodes know it at once, and not because
 // of a silence.
 func TestKillOnNodes(t *testing.T) {
+	t.Parallel()
 	for victim := range 3 {
 		ns := newNodes(t, 3).start(3, "--heartbeat", "1h", "-n", "6", "rank", "orphan")
 		p := ns.list[victim]
@@ -170,6 +174,7 @@ func TestKillOnNodes(t *testing.T) {
 
 // Keys that are pressed on any node affect the whole job.
 func TestSignalsOnNodes(t *testing.T) {
+	t.Parallel()
 	for asked := range 2 {
 		ns := newNodes(t, 2).start(1, "-n", "2", "rank", "patient")
 		p := ns.list[asked]

@@ -14,6 +14,7 @@ import (
 
 // TestDocumentedPrograms: the programs in README.md and docs/sessions.md print what the documents say.
 func TestDocumentedPrograms(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		doc   string
 		flags []string
@@ -132,6 +133,7 @@ func mpichProgram(t *testing.T) string {
 
 // A program that was built with MPICH, without knowledge of ibrun, runs under it.
 func TestMPICHProgram(t *testing.T) {
+	t.Parallel()
 	program := mpichProgram(t)
 	out, err := exec.Command("ibrun", "-n", "4", program).Output()
 	if got, want := string(out), "sum of 4 ranks: 6\n"; err != nil || got != want {

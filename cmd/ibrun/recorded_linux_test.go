@@ -203,6 +203,7 @@ func TestProfileCommands(t *testing.T) {
 
 // TestRecordedAfterKill: a rank that is killed leaves its complete trace, and the part of its profile that was finished.
 func TestRecordedAfterKill(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	trace, prof := filepath.Join(dir, "t.json"), filepath.Join(dir, "p")
 	for cpu := time.Second; ; cpu *= 2 { // on a busy machine the first part of the profile is finished late

@@ -103,6 +103,7 @@ func TestGrace(t *testing.T) {
 
 // TestFailureGrace: after the failure of a rank the others have --failure-grace between SIGTERM and SIGKILL.
 func TestFailureGrace(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ grace, rank, want string }{
 		{"20", "farewell", "farewell\n"},
 		{"0.1", "stubborn", ""},
@@ -178,6 +179,7 @@ func TestSignalWhileNode0Hangs(t *testing.T) {
 
 // TestInvalidPMI: a rank that sends something else than PMI on PMI_FD ends the job with its name.
 func TestInvalidPMI(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		"hello":        `violated PMI-1, the protocol of PMI_FD: malformed message: starts with "hello`,
 		"cmd=dance x=": `violated PMI-1, the protocol of PMI_FD: malformed message: unknown command "dance"`,
