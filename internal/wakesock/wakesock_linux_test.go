@@ -107,6 +107,30 @@ func TestMeet(t *testing.T) {
 	before.Compare(t)
 }
 
+// TestReadTogether: processes that read the set of ended processes at the same time all find the one that has ended.
+func TestReadTogether(t *testing.T) {
+	const n = 4
+	node, err := New(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer node.Close()
+	node.Handed(2)
+	var readers sync.WaitGroup
+	for range n {
+		readers.Go(func() {
+			events := make([]unix.EpollEvent, n)
+			for range 20_000 {
+				if got := ready(node.ended, events); got != 1 || events[0].Fd != 2 {
+					t.Errorf("%d events, the first of process %d", got, events[0].Fd)
+					return
+				}
+			}
+		})
+	}
+	readers.Wait()
+}
+
 // exchange sends one message.
 func exchange(t *testing.T, from, to *process, i int) {
 	t.Helper()

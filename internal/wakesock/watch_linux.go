@@ -40,14 +40,31 @@ func Watch(epoll, n int, ended func(process int)) (*Watcher, error) {
 
 // report calls ended with the processes that were not seen before.
 func report(epoll int, events []unix.EpollEvent, seen []bool, ended func(int)) {
-	n, err := unix.EpollWait(epoll, events, 0)
-	if err != nil {
-		return // EINTR is not possible, as it does not wait
-	}
-	for _, e := range events[:n] {
+	for _, e := range events[:ready(epoll, events)] {
 		if i := int(e.Fd); i >= 0 && i < len(seen) && !seen[i] {
 			seen[i] = true
 			ended(i)
+		}
+	}
+}
+
+// ready fills events with the processes that have ended, and returns their number.
+//
+// Other processes read the set at the same time. In many versions of Linux epoll_wait without a timeout looks at the list of
+// events without a lock, and may find it empty while another process reads it. The runtime's poller reports an event once, so a
+// process would never be reported. poll takes the lock.
+func ready(epoll int, events []unix.EpollEvent) int {
+	for {
+		n, err := unix.EpollWait(epoll, events, 0)
+		if err != nil {
+			return 0 // EINTR is not possible, as it does not wait
+		}
+		if n != 0 {
+			return n
+		}
+		readable := []unix.PollFd{{Fd: int32(epoll), Events: unix.POLLIN}}
+		if n, err := unix.Poll(readable, 0); n == 0 || err != nil {
+			return 0
 		}
 	}
 }
