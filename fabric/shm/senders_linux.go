@@ -200,7 +200,7 @@ func (s *senders) sendSegment(to int, id uint64, fd int) (bool, error) {
 	switch err := fdpass.Send(sock, appendSegment(nil, id), fds...); {
 	case err == nil:
 		return true, nil
-	case err == unix.EAGAIN:
+	case err == unix.EAGAIN, errors.Is(err, unix.ETOOMANYREFS):
 		return false, nil
 	default:
 		return false, err

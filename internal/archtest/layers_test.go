@@ -27,6 +27,7 @@ internal/ticks, internal/transports < perf;
 hw, perf < perf/prom;
 NONE < internal/pmi;
 NONE < internal/fdpass;
+internal/fdpass < internal/fdpass/fdpasstest;
 internal/auth, internal/fdpass < internal/ranklink;
 internal/auth, internal/fdpass < internal/wakesock;
 

@@ -20,7 +20,8 @@ var (
 )
 
 // Send sends one message over a connected socket, with descriptors. The caller still owns them. Send does not block: the error is
-// unix.EAGAIN, not wrapped, if the receiver has to read first.
+// unix.EAGAIN, not wrapped, if the receiver has to read first. It wraps unix.ETOOMANYREFS if receivers of this user have to read
+// first: without privileges the kernel lets no more descriptors of a user be on their way than the sender may have open files.
 func Send(fd int, msg []byte, fds ...int) error {
 	if len(fds) > Max {
 		return fmt.Errorf("send %d descriptors in one message: the limit is %d", len(fds), Max)

@@ -123,24 +123,47 @@ func (l *Link) Send(kind Kind, v any) error {
 	return nil
 }
 
-// SendFiles is Send for a message with descriptors, which the caller still owns.
+// The kernel limits the number of descriptors of a user that are on their way. SendFiles tries again after refusedPause, for
+// maxRefused times: the receivers usually read at once, but a stopped process does not.
+const (
+	refusedPause = time.Millisecond
+	maxRefused   = 2000
+)
+
+// SendFiles is Send for a message with descriptors, which the caller still owns. The error wraps unix.ETOOMANYREFS if the kernel
+// has refused the descriptors for 2 seconds.
 func (l *Link) SendFiles(kind Kind, v any, fds ...int) error {
+	return l.sendFiles(kind, v, fds, func() { time.Sleep(refusedPause) })
+}
+
+// sendFiles is SendFiles. It calls pause before it tries again.
+func (l *Link) sendFiles(kind Kind, v any, fds []int, pause func()) error {
 	packet, err := encode(kind, v)
 	if err != nil {
 		return err
 	}
-	conn, err := l.file.SyscallConn()
-	if err == nil {
-		errWait := conn.Write(func(fd uintptr) (done bool) {
-			err = fdpass.Send(int(fd), packet, fds...)
-			return err != unix.EAGAIN
-		})
-		err = errors.Join(err, errWait)
+	err = l.trySendFiles(packet, fds)
+	for refused := 0; refused < maxRefused && errors.Is(err, unix.ETOOMANYREFS); refused++ {
+		pause()
+		err = l.trySendFiles(packet, fds)
 	}
 	if err != nil {
 		return fmt.Errorf("ranklink: send a message of kind %d with %d descriptors: %w", kind, len(fds), err)
 	}
 	return nil
+}
+
+// trySendFiles sends a packet with descriptors. It blocks while the receiver has to read first.
+func (l *Link) trySendFiles(packet []byte, fds []int) error {
+	conn, err := l.file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	errWait := conn.Write(func(fd uintptr) (done bool) {
+		err = fdpass.Send(int(fd), packet, fds...)
+		return err != unix.EAGAIN
+	})
+	return errors.Join(err, errWait)
 }
 
 // Discard closes the descriptors that came with the message.

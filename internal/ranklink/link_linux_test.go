@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/internal/fdpass/fdpasstest"
 )
 
 // actAsRank names the environment variable that makes this test binary a rank instead.
@@ -309,4 +311,23 @@ func TestCloseEndsRecv(t *testing.T) {
 	if err := <-done; !errors.Is(err, os.ErrClosed) {
 		t.Errorf("got %v, want %v", err, os.ErrClosed)
 	}
+}
+
+// TestSendFilesRefused: while the kernel refuses to pass descriptors, SendFiles tries again, and gives up in the end.
+func TestSendFilesRefused(t *testing.T) {
+	agent, rank := pair(t)
+	free := fdpasstest.Exhaust(t)
+	pauses := 0
+	err := agent.sendFiles(KindSocket, LocalRank{1}, []int{0}, func() { pauses++ })
+	if !errors.Is(err, unix.ETOOMANYREFS) || pauses != maxRefused {
+		t.Errorf("%v after %d pauses", err, pauses)
+	}
+	if err := agent.sendFiles(KindSocket, LocalRank{2}, []int{0}, free); err != nil {
+		t.Fatal(err)
+	}
+	m, err := rank.Recv(t.Context())
+	if err != nil || m.Kind != KindSocket || len(m.Files) != 1 {
+		t.Errorf("%+v, %v", m, err)
+	}
+	m.Discard()
 }

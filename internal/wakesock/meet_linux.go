@@ -205,11 +205,15 @@ func (n *Node) give(ctx context.Context, fd, i int) error {
 	return nil
 }
 
-// sendWaiting sends one message with descriptors. It waits while the receiver has to read first.
+// sendWaiting sends one message with descriptors. It waits while the receiver has to read first, or other receivers have to.
 func sendWaiting(ctx context.Context, fd int, fds ...int) error {
 	for {
 		err := fdpass.Send(fd, []byte{byte(len(fds))}, fds...)
-		if err != unix.EAGAIN {
+		switch {
+		case errors.Is(err, unix.ETOOMANYREFS) && ctx.Err() == nil:
+			time.Sleep(time.Millisecond)
+			continue
+		case err != unix.EAGAIN:
 			return err
 		}
 		if err := waitFor(ctx, fd, unix.POLLOUT); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ibrun/ibrun/internal/auth"
 	"github.com/ibrun/ibrun/internal/fdpass"
+	"github.com/ibrun/ibrun/internal/fdpass/fdpasstest"
 	"github.com/ibrun/ibrun/internal/leakcheck"
 )
 
@@ -129,6 +130,43 @@ func TestReadTogether(t *testing.T) {
 		})
 	}
 	readers.Wait()
+}
+
+// checked is a context that calls a function when it is checked.
+type checked struct {
+	context.Context
+	check func()
+}
+
+func (c checked) Err() error {
+	c.check()
+	return c.Context.Err()
+}
+
+// TestSendWaitingRefused: while the kernel refuses to pass descriptors, sendWaiting waits, as long as its context lets it.
+func TestSendWaitingRefused(t *testing.T) {
+	before := leakcheck.Take(t, leakcheck.Files)
+	node, err := New(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := node.Ends(0)
+	free := fdpasstest.Exhaust(t)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := sendWaiting(ended, ends.Send, ends.Ended); !errors.Is(err, unix.ETOOMANYREFS) {
+		t.Errorf("after the end of the context: %v", err)
+	}
+	if err := sendWaiting(checked{t.Context(), free}, ends.Send, ends.Ended); err != nil {
+		t.Error(err)
+	}
+	if got, err := receiveDescriptors(t.Context(), ends.Receive, 1); err != nil {
+		t.Error(err)
+	} else {
+		fdpass.Discard(got...)
+	}
+	node.Close()
+	before.Compare(t)
 }
 
 // exchange sends one message.

@@ -23,9 +23,14 @@ func newNodeSockets(n int) (*nodeSockets, error) {
 	return &nodeSockets{node: node, n: n}, err
 }
 
-// answer sends the sockets that the rank local requests: its own, or the one that leads to another rank.
+// answer sends the sockets that the rank local requests: its own, or the one that leads to another rank. The rank waits for an
+// answer. If the kernel does not pass the sockets, there are none in it.
 func (s *nodeSockets) answer(link *ranklink.Link, local int, request ranklink.LocalRank) error {
-	return link.SendFiles(ranklink.KindSocket, request, s.requested(local, request.Local)...)
+	err := link.SendFiles(ranklink.KindSocket, request, s.requested(local, request.Local)...)
+	if errors.Is(err, unix.ETOOMANYREFS) {
+		return link.SendFiles(ranklink.KindSocket, request)
+	}
+	return err
 }
 
 // requested returns the descriptors that answer a request. They stay open as long as the agent; only a rank's receiving end is

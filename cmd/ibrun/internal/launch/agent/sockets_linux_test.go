@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
+	"github.com/ibrun/ibrun/internal/fdpass/fdpasstest"
 	"github.com/ibrun/ibrun/internal/leakcheck"
 	"github.com/ibrun/ibrun/internal/ranklink"
 	"github.com/ibrun/ibrun/internal/wakesock"
@@ -36,6 +37,31 @@ func linkedRank(t *testing.T, number int) (*rank, *ranklink.Link) {
 		t.Fatal(err)
 	}
 	return &rank{task: &protocol.RankTask{Rank: number}, link: agentEnd}, rankEnd
+}
+
+// TestSocketRefused: if the kernel does not pass a socket, the rank gets an answer without one, and does not wait for ever.
+func TestSocketRefused(t *testing.T) {
+	if os.Getenv("IBRUN_SOAK") == "" {
+		t.Skip("takes 2 s; set IBRUN_SOAK=1 to run it")
+	}
+	sockets, err := newNodeSockets(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sockets.node.Close()
+	r, link := linkedRank(t, 0)
+	defer func() {
+		if err := errors.Join(r.link.Close(), link.Close()); err != nil {
+			t.Error(err)
+		}
+	}()
+	fdpasstest.Exhaust(t)
+	if err := sockets.answer(r.link, 0, ranklink.LocalRank{Local: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := link.Recv(t.Context()); err != nil || m.Kind != ranklink.KindSocket || len(m.Files) != 0 {
+		t.Errorf("%+v, %v", m, err)
+	}
 }
 
 // TestSocketRequests: a rank gets its own sockets once, those that lead to others, and none for ranks that do not exist. The
