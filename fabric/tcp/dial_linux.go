@@ -54,6 +54,9 @@ func (d *Domain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
 
 // dial begins a connection attempt to the next address of a peer. After the last address it schedules another round.
 func (d *Domain) dial(e *endpoint) {
+	if e.nextAddr == 0 {
+		e.refusals = 0
+	}
 	for ; e.nextAddr < len(e.addrs); e.nextAddr++ {
 		fd, err := connect(e.addrs[e.nextAddr])
 		if err == nil {
@@ -67,7 +70,12 @@ func (d *Domain) dial(e *endpoint) {
 			e.lost(err)
 			return
 		}
+		e.countRefusal(err)
 		e.lastErr = err
+	}
+	if e.refusedEverywhere() {
+		e.lost(unix.ECONNREFUSED)
+		return
 	}
 	e.nextAddr = 0
 	e.backoff = min(max(minBackoff, 2*e.backoff), maxBackoff)
@@ -84,6 +92,7 @@ func (d *Domain) attemptFailed(e *endpoint, err error) {
 		e.lost(err)
 		return
 	}
+	e.countRefusal(err)
 	if e.lastErr == nil || err != unix.ETIMEDOUT { // which says less
 		e.lastErr = err
 	}

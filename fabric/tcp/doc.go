@@ -102,7 +102,8 @@
 // # Loss of a peer
 //
 // A peer that closes sends an orderly shutdown, and waits up to Transport.Linger for its acknowledgement. If a peer is killed,
-// its kernel closes the connection and refuses another one. A peer is lost if its kernel has acknowledged nothing for
+// its kernel closes the connection and refuses another one. A peer whose kernel refuses the first connection, at all addresses,
+// has ended as well. A peer is lost if its kernel has acknowledged nothing for
 // Transport.Timeout while there was something to acknowledge; on an idle connection keepalive probes, one a second, find that
 // out. After a third of that time another connection is tried, since retransmissions become rare when many packets are lost. A
 // peer that is merely stopped, or computes, is not lost, since its kernel answers. (TCP_USER_TIMEOUT would report it as lost

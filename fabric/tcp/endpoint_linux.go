@@ -68,6 +68,7 @@ type endpoint struct {
 	confirmed  bool             // the peer has shown that it knows that
 	addrs      []netip.AddrPort // of the peer, in the order in which they are tried
 	nextAddr   int              // index in addrs
+	refusals   int              // attempts in this round that hosts have refused
 	path       netip.Addr       // the address of the peer that the last connection led to
 	attempt    *handshake       // nil: none in progress
 	retryAt    time.Time        // when the next round of attempts begins

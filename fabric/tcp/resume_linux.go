@@ -106,8 +106,25 @@ func (e *endpoint) refused(i int, err error) bool {
 	return e.agreed && errors.Is(err, unix.ECONNREFUSED) && i < len(e.addrs) && e.addrs[i].Addr() == e.path
 }
 
+// countRefusal counts a connection attempt that failed because a host refused it.
+func (e *endpoint) countRefusal(err error) {
+	if errors.Is(err, unix.ECONNREFUSED) {
+		e.refusals++
+	}
+}
+
+// refusedEverywhere reports whether in this round every address of the peer has refused a connection. Then the peer's process
+// has ended, since it listened when it published them. A refusal by some of them says nothing: another host may have the same
+// address in a private network.
+func (e *endpoint) refusedEverywhere() bool { return len(e.addrs) > 0 && e.refusals == len(e.addrs) }
+
 // lost reports the peer as lost. err is the error of the last attempt to connect.
 func (e *endpoint) lost(err error) {
+	if e.broken == nil && e.refusedEverywhere() {
+		e.markDown(fmt.Errorf("tcp: peer %d: %w: it cannot be reached: its host refuses connections, so its process has ended",
+			e.peer, fabric.ErrPeerDown))
+		return
+	}
 	if e.broken == nil {
 		e.markDown(fmt.Errorf("tcp: peer %d: %w: it cannot be reached within %v: %w", e.peer, fabric.ErrPeerDown, e.d.timeout,
 			cmp.Or(err, error(unix.ETIMEDOUT))))
