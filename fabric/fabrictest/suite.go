@@ -52,6 +52,8 @@ var rules = []rule{
 	{"DownDomain", checkDomainCloses},
 	{"DownEndpoint", checkEndpointCloses},
 	{"DownOwn", checkOwnClose},
+	{"DownBeforeConnect", checkConnectClosed},
+	{"DownKilled", checkConnectKilled},
 	{"SleepIdle", checkIdle},
 	{"SleepStream", checkSleepStream},
 	{"SleepPingPong", checkSleepPingPong},

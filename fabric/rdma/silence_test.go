@@ -4,6 +4,7 @@ package rdma
 
 import (
 	"errors"
+	"runtime"
 	"testing"
 	"time"
 
@@ -20,11 +21,9 @@ func openImpatient(t *testing.T, peers int) (*verbstest.SimulatedNetwork, []*dom
 	return openSimulated(t, Settings{Devices: []string{"a"}, Heartbeat: shortHeartbeat}, peers)
 }
 
-// kill does what the kernel does when the process of a domain is killed: its queue pairs vanish, and nobody is told.
 func kill(t *testing.T, d *domain) {
 	t.Helper()
-	d.closed = true
-	if err := d.release(); err != nil {
+	if err := (killable{}).Kill(d); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -141,9 +140,10 @@ func TestSimulatedCloseNotifiesMany(t *testing.T) {
 	}
 }
 
-// TestSimulatedConnectToBusy: a peer that does not poll for several heartbeats, because it computes, is not down. It is connected
+// TestSimulatedConnectToBusy: a peer that does not poll for two heartbeats, because it computes, is not down. It is connected
 // when it polls again. The same holds for a peer that has sent a REQ, and for one whose connection broke.
 func TestSimulatedConnectToBusy(t *testing.T) {
+	const heartbeat = 400 * time.Millisecond // so long that the responder is certain to run meanwhile
 	for name, before := range map[string]func(t *testing.T, a, b *domain){
 		"idle": func(*testing.T, *domain, *domain) {},
 		"REQ received": func(t *testing.T, a, b *domain) {
@@ -158,16 +158,18 @@ func TestSimulatedConnectToBusy(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, ds := openImpatient(t, 2)
+			t.Parallel()
+			_, ds := openSimulated(t, Settings{Devices: []string{"a"}, Heartbeat: heartbeat}, 2)
 			a, b := ds[0], ds[1]
 			before(t, a, b)
-			for end := a.clock.elapsed() + 4*shortHeartbeat; a.clock.elapsed() < end; {
+			for end := a.clock.elapsed() + 2*heartbeat; a.clock.elapsed() < end; {
 				if err := a.eps[1].Send(nil, nil); err != nil && err != fabric.ErrAgain {
 					t.Fatal(err)
 				}
 				if got := pollTimes(t, a, 1); len(got) != 0 {
 					t.Fatalf("%+v", got)
 				}
+				runtime.Gosched()
 			}
 			if a.eps[1].retry.silence.answered == 0 {
 				t.Error("no probe was answered")
@@ -179,7 +181,7 @@ func TestSimulatedConnectToBusy(t *testing.T) {
 
 // TestSimulatedResponderRecovers: the link was down when the responder answered. It answers again later.
 func TestSimulatedResponderRecovers(t *testing.T) {
-	_, ds := openImpatient(t, 2)
+	_, ds := openSimulated(t, Settings{Devices: []string{"a"}, Heartbeat: time.Second}, 2)
 	a, b := ds[0], ds[1]
 	if err := b.responder.qp.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
 		t.Fatal(err)
@@ -189,6 +191,7 @@ func TestSimulatedResponderRecovers(t *testing.T) {
 			t.Fatalf("no probe is answered: %v", err)
 		}
 		pollTimes(t, a, 1)
+		runtime.Gosched()
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/fabrictest"
@@ -16,8 +17,21 @@ import (
 // allocates.
 func TestSimulatedConformance(t *testing.T) {
 	fabrictest.Rules(t, func(_ testing.TB, n int) []fabric.Transport {
-		tr := &Transport{Settings: Settings{Devices: []string{"a"}}, openDevice: verbstest.NewSimulatedNetwork().Open}
+		set := Settings{Devices: []string{"a"}, Heartbeat: 750 * time.Millisecond} // DownKilled takes so long
+		tr := &Transport{Settings: set, openDevice: verbstest.NewSimulatedNetwork().Open}
 		rand.Read(tr.Key[:])
-		return slices.Repeat([]fabric.Transport{tr}, n)
+		return slices.Repeat([]fabric.Transport{killable{tr}}, n)
 	})
+}
+
+// killable is a transport on a simulated network.
+type killable struct{ *Transport }
+
+var _ fabrictest.Killer = killable{}
+
+// Kill removes the queue pairs of a domain, and tells nobody.
+func (killable) Kill(fd fabric.Domain) error {
+	d := fd.(*domain)
+	d.closed = true
+	return d.release()
 }
