@@ -390,10 +390,12 @@ func (c *Conn) CloseWithin(limit time.Duration) {
 	c.changed.Broadcast()
 	c.wakeWriter()
 	deadline := time.Now().Add(limit)
-	c.waitUntil(limit, func() bool {
+	complete := func() bool {
 		return len(c.out.messages) == 0 && c.link != nil && c.link.closeWritten && c.link.ackWritten == c.received
-	})
-	if l := c.link; l != nil && c.err == nil {
+	}
+	c.waitUntil(limit, complete)
+	// If the other side does not read, a write is going on, and TLS would wait for its end.
+	if l := c.link; c.err == nil && complete() {
 		l.closeWrite()
 		c.waitUntil(time.Until(deadline), func() bool { return c.link != l })
 	}

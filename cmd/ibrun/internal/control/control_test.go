@@ -314,3 +314,35 @@ func TestRolesDiffer(t *testing.T) {
 		t.Error("both roles give the same proof")
 	}
 }
+
+// Close keeps its limit while the other side reads nothing and a frame is being written.
+func TestCloseWhileWriting(t *testing.T) {
+	for name, s := range map[string]Security{"plain": testSecret(1), "encrypted": encrypted(t, 1)} {
+		t.Run(name, func(t *testing.T) {
+			zero, one, _ := pairWith(t, s, time.Hour, nil)
+			one.mu.Lock() // node 1 reads nothing
+			defer one.mu.Unlock()
+			for range maxUnacknowledged / MaxMessage {
+				if err := zero.Send(bytes.Repeat([]byte{1}, MaxMessage)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			zero.mu.Lock() // until the writer waits for node 1
+			for last := -1; zero.out.written != last || last == 0; {
+				last = zero.out.written
+				zero.waitUntil(200*time.Millisecond, func() bool { return false })
+			}
+			zero.mu.Unlock()
+			closed := make(chan struct{})
+			go func() {
+				zero.CloseWithin(10 * time.Millisecond)
+				close(closed)
+			}()
+			select {
+			case <-closed:
+			case <-time.After(20 * time.Second):
+				t.Fatal("Close has not returned")
+			}
+		})
+	}
+}
