@@ -203,6 +203,25 @@ func TestSilentNode(t *testing.T) {
 	}
 }
 
+// TestBothSilent: a job goes on after node 0 is stopped while it still has to read what the other node, which was stopped
+// before, has sent. Neither node is silent for as long as --heartbeat, but together they are.
+func TestBothSilent(t *testing.T) {
+	t.Parallel()
+	times, silent := soak(5, 1), soak(10*time.Second, time.Second)
+	ns := checkedJob(t, newNetwork(t), nil, (time.Duration(times) * (2*silent + 3*time.Second)).String())
+	for range times {
+		time.Sleep(silent / 4)
+		ns.list[1].signalAll(syscall.SIGSTOP)
+		time.Sleep(silent * 9 / 10)
+		ns.list[0].signalAll(syscall.SIGSTOP)
+		time.Sleep(silent / 10)
+		ns.list[1].signalAll(syscall.SIGCONT)
+		time.Sleep(silent * 9 / 10)
+		ns.list[0].signalAll(syscall.SIGCONT)
+	}
+	t.Logf("%d messages, each node stopped for %v %d times", ns.wantReceived(2*time.Minute), silent, times)
+}
+
 // signalAll sends a signal to all processes of the job on the node.
 func (p *process) signalAll(sig syscall.Signal) {
 	for _, pid := range p.alive() {

@@ -55,11 +55,12 @@ type Conn struct {
 	received      uint64   // how many messages of the other side have arrived
 	unacked       int      // bytes of them that were not acknowledged yet
 	heard         time.Time
-	heartbeatDue  bool // send one now
-	suspended     bool // between Suspend and Resume
-	peerSuspended bool // the other side has announced that it stops reading and writing
-	notified      bool // the other side was told that this side is suspended
-	peerClosed    bool // the other side has called Close
+	ran           time.Time // when this process ran last, as far as is known: see noteRunning
+	heartbeatDue  bool      // send one now
+	suspended     bool      // between Suspend and Resume
+	peerSuspended bool      // the other side has announced that it stops reading and writing
+	notified      bool      // the other side was told that this side is suspended
+	peerClosed    bool      // the other side has called Close
 	closing       bool
 	err           error // why the connection ended; the first error
 	endedAt       time.Time
@@ -102,6 +103,10 @@ func (c *Conn) attach(l *link, received uint64) error {
 		return err
 	}
 	c.detach()
+	if c.ran.IsZero() {
+		c.ran = time.Now()
+		go c.watchRunning()
+	}
 	c.link, c.heard, c.peerSuspended = l, time.Now(), false
 	c.changed.Broadcast()
 	go c.readLoop(l)
@@ -303,20 +308,24 @@ func (c *Conn) noteWritten(l *link, frames []frame) {
 	c.changed.Broadcast()
 }
 
-// setReadDeadline sets when a link counts as broken if nothing is read from it. Node 0 waits for the whole time. The other node
-// tries a new link earlier, because a device between them may have forgotten this one without a message. The caller must hold mu.
-func (c *Conn) setReadDeadline(l *link) {
-	if l == nil {
-		return
-	}
-	deadline := c.heard.Add(c.heartbeat / 2)
+// readDeadline returns when a link counts as broken if nothing is read from it; zero: never. Node 0 waits for the whole time. The
+// other node tries a new link earlier, because a device between them may have forgotten this one without a message. The caller
+// must hold mu.
+func (c *Conn) readDeadline() time.Time {
 	switch {
 	case c.suspended || c.peerSuspended:
-		deadline = time.Time{} // TCP keepalive still detects that the other machine has failed
+		return time.Time{} // TCP keepalive still detects that the other machine has failed
 	case c.isNode0:
-		deadline = c.heard.Add(c.heartbeat)
+		return c.heard.Add(c.heartbeat)
 	}
-	_ = l.raw.SetReadDeadline(deadline) // if the link is broken, the next read returns the error
+	return c.heard.Add(c.heartbeat / 2)
+}
+
+// setReadDeadline sets the deadline of reads from a link. The caller must hold mu.
+func (c *Conn) setReadDeadline(l *link) {
+	if l != nil {
+		_ = l.raw.SetReadDeadline(c.readDeadline()) // if the link is broken, the next read returns the error
+	}
 }
 
 // prepareRead sets the deadline of the next read from a link.

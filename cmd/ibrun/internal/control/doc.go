@@ -41,6 +41,7 @@
 //
 // Both sides send a heartbeat every 500 ms. A side that receives nothing for the time in the challenge reports the other as lost.
 // After half of that time a node replaces its link, because the device that drops its bytes may only have forgotten the link.
+// The time in which a process is stopped itself does not count. A whole machine that sleeps is silent for its peers.
 // Heartbeats also measure the offset between the clocks, so that events of different nodes can be ordered ([Conn.ClockOffset]).
 //
 // # Strangers

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"errors"
 	"net"
 	"time"
 )
@@ -52,12 +53,16 @@ type heardReader struct {
 }
 
 func (r heardReader) Read(b []byte) (int, error) {
-	r.c.prepareRead(r.l)
-	n, err := r.l.raw.Read(b)
-	if n > 0 {
-		r.c.noteHeard()
+	for {
+		r.c.prepareRead(r.l)
+		n, err := r.l.raw.Read(b)
+		if n > 0 {
+			r.c.noteHeard()
+		}
+		if n > 0 || !errors.Is(err, errTimeout) || !r.c.expects(r.l) {
+			return n, err
+		}
 	}
-	return n, err
 }
 
 // readLoop processes what the other side sends until the link breaks.
@@ -77,7 +82,7 @@ func (c *Conn) readLoop(l *link) {
 
 // writeLoop sends messages, acknowledgements and heartbeats until the link breaks.
 func (c *Conn) writeLoop(l *link) {
-	ticker := time.NewTicker(min(heartbeatInterval, c.heartbeat/minHeartbeats))
+	ticker := time.NewTicker(c.interval())
 	defer ticker.Stop()
 	for tick := true; ; {
 		frames, more := c.nextFrames(l, tick)

@@ -25,6 +25,7 @@ var errGivenUp = errors.New("it has given up this node")
 func (c *Conn) remaining(answered bool) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.noteRunning(time.Now())
 	if answered && (c.suspended || c.peerSuspended) {
 		c.heard = time.Now()
 	}
