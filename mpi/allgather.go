@@ -25,7 +25,7 @@ func (c *Comm) allgather(call perf.Op, dst, src []byte, k datatype.Kind) error {
 	if err != nil {
 		return err
 	}
-	if f := c.coll.flatFor(coll.OfAllgather, len(src)); f != nil {
+	if f := c.coll.flatFor(coll.OfAllgather, len(src), callShape{kind: k}); f != nil {
 		return c.wrapError(op, f.Allgather(dst, src))
 	}
 	return c.wrapError(op, coll.Allgather(&c.coll, dst, src))

@@ -28,7 +28,7 @@ func (c *Comm) alltoall(call perf.Op, dst, src []byte, k datatype.Kind) error {
 	if err != nil {
 		return err
 	}
-	if f := c.coll.flatFor(coll.OfAlltoall, len(src)/len(c.peers)); f != nil {
+	if f := c.coll.flatFor(coll.OfAlltoall, len(src)/len(c.peers), callShape{kind: k}); f != nil {
 		return c.wrapError(op, f.Alltoall(dst, src))
 	}
 	return c.wrapError(op, coll.Alltoall(&c.coll, dst, src))

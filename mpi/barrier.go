@@ -19,7 +19,7 @@ func (c *Comm) barrier(call perf.Op) error {
 			return err
 		}
 	}
-	if f := c.coll.flatFor(coll.OfBarrier, 0); f != nil {
+	if f := c.coll.flatFor(coll.OfBarrier, 0, callShape{}); f != nil {
 		return c.wrapError(op, f.Barrier())
 	}
 	return c.wrapError(op, coll.Barrier(&c.coll))

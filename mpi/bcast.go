@@ -22,7 +22,7 @@ func (c *Comm) bcast(b []byte, k datatype.Kind, root int) error {
 	if err != nil {
 		return err
 	}
-	if f := c.coll.flatFor(coll.OfBcast, len(b)); f != nil {
+	if f := c.coll.flatFor(coll.OfBcast, len(b), callShape{kind: k, root: root}); f != nil {
 		return c.wrapError(op, f.Bcast(b, root))
 	}
 	return c.wrapError(op, coll.Bcast(&c.coll, b, root))

@@ -54,7 +54,8 @@ func sameStart(a, b []byte) bool {
 	return len(a) != 0 && len(b) != 0 && unsafe.SliceData(a) == unsafe.SliceData(b)
 }
 
-// lastWord returns the last word of a segment, whose length must be a multiple of eight.
-func lastWord(b []byte) *uint64 {
-	return (*uint64)(unsafe.Pointer(unsafe.SliceData(b[len(b)-8:])))
+// trailerWords returns what begins a segment's trailer, and its last word. Its length must be a multiple of eight.
+func trailerWords(b []byte) (*mismatchRecord, *uint64) {
+	_ = b[unsafe.Sizeof(mismatchRecord{})+8-1]
+	return (*mismatchRecord)(unsafe.Pointer(unsafe.SliceData(b))), (*uint64)(unsafe.Pointer(unsafe.SliceData(b[len(b)-8:])))
 }

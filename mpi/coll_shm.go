@@ -16,7 +16,8 @@ type sharedMemory struct {
 	tried    bool // shareMemory has been called
 	flat     *coll.Shm
 	segment  fabric.Segment
-	sleepers *uint64 // in segment: number of ranks that sleep until a word changes
+	sleepers *uint64         // in segment: number of ranks that sleep until a word changes
+	mismatch *mismatchRecord // in segment: why no collective can succeed any more
 }
 
 // shareMemory sets up the memory that all ranks share, at the first collective. If any rank cannot map it, no rank
@@ -53,7 +54,7 @@ func (g *collState) shareMemory() error {
 	if err != nil || all[0]&flagMapped == 0 {
 		return err
 	}
-	g.shm.sleepers = lastWord(seg.Bytes()[:bytes+sharedTrailerBytes])
+	g.shm.mismatch, g.shm.sleepers = trailerWords(seg.Bytes()[bytes : bytes+sharedTrailerBytes])
 	g.shm.flat, err = coll.NewShm(coll.ShmConfig{
 		Mem: seg.Bytes()[:bytes], Rank: g.Rank(), Size: n, Crowded: all[0]&flagDedicatedCores == 0,
 		Cores: runtime.NumCPU(), Sync: g,
@@ -68,7 +69,8 @@ const (
 	flagDedicatedCores
 )
 
-// sharedTrailerBytes is the size of the memory after that of the collectives. Its last word counts sleeping ranks.
+// sharedTrailerBytes is the size of the memory after that of the collectives. It begins with a mismatchRecord, and its last word
+// counts sleeping ranks.
 const sharedTrailerBytes = 128
 
 // closeSharedMemory unmaps the shared memory.
@@ -76,18 +78,19 @@ func (c *Comm) closeSharedMemory() error {
 	if c.coll.shm.segment == nil {
 		return nil
 	}
-	c.coll.shm.flat = nil
+	c.coll.shm.flat, c.coll.shm.mismatch = nil, nil
 	seg := c.coll.shm.segment
 	c.coll.shm.segment = nil
 	return seg.Close()
 }
 
 // flatFor returns the shared-memory implementation if it is the fastest for this collective and number of bytes, or
-// nil.
-func (g *collState) flatFor(what coll.Collective, bytes int) *coll.Shm {
+// nil. The implementation compares the shapes of the ranks' calls.
+func (g *collState) flatFor(what coll.Collective, bytes int, s callShape) *coll.Shm {
 	if g.shm.flat == nil || !g.shm.flat.Prefers(what, bytes) {
 		return nil
 	}
+	g.shm.flat.Begin(s.pack(g.call, bytes))
 	return g.shm.flat
 }
 

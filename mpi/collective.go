@@ -17,7 +17,7 @@ type collState struct {
 	rank  int32
 	tag   int32       // of all messages
 	busy  atomic.Bool // a collective is in progress, or failed is set
-	// failed is why no collective can succeed any more: a process was lost or has left. nil: one may succeed. The state of an
+	// failed is why no collective can succeed any more: a process was lost or has left, or calls differed. nil: one may succeed. The state of an
 	// Idup uses that of its communicator.
 	failed atomic.Pointer[error]
 
@@ -161,6 +161,9 @@ func (g *collState) Waitall(hs []coll.Handle) (first error) {
 // fails. Otherwise one of its messages might be taken for one of the collective that has failed.
 func (g *collState) check(err error) error {
 	if err != nil && errors.Is(err, proto.ErrFailed) {
+		if m := g.recordedMismatch(); m != nil { // the rank that this one waited for has left because of it
+			err = m
+		}
 		g.fail(err)
 	}
 	return err

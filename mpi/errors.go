@@ -101,9 +101,12 @@ func (e *Error) Unwrap() []error {
 // classify returns the class of an error of a lower layer.
 func classify(err error) Class {
 	var mpiErr *Error
+	var mismatch *callMismatch
 	switch {
 	case errors.As(err, &mpiErr):
 		return mpiErr.Class
+	case errors.As(err, &mismatch):
+		return mismatch.class()
 	case errors.Is(err, attrs.ErrKeyval):
 		return ErrKeyval
 	case errors.Is(err, proto.ErrAnySource):

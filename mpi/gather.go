@@ -30,7 +30,7 @@ func (c *Comm) gather(dst, src []byte, k datatype.Kind, root int) error {
 	if err != nil {
 		return err
 	}
-	if f := c.coll.flatFor(coll.OfGather, len(src)); f != nil {
+	if f := c.coll.flatFor(coll.OfGather, len(src), callShape{kind: k, root: root}); f != nil {
 		return c.wrapError(op, f.Gather(dst, src, root))
 	}
 	return c.wrapError(op, coll.Gather(&c.coll, dst, src, root))

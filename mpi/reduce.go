@@ -35,7 +35,7 @@ func (c *Comm) reduce(dst, src []byte, k datatype.Kind, o Op, root int) error {
 	if err != nil {
 		return err
 	}
-	if f := c.coll.flatFor(coll.OfReduce, len(src)); f != nil {
+	if f := c.coll.flatFor(coll.OfReduce, len(src), callShape{k, opCode(o), root}); f != nil {
 		return c.wrapError(op, f.Reduce(dst, src, &c.coll.operation, root))
 	}
 	return c.wrapError(op, coll.Reduce(&c.coll, dst, src, &c.coll.operation, root))
@@ -67,7 +67,7 @@ func (c *Comm) allreduce(call perf.Op, dst, src []byte, k datatype.Kind, o Op) e
 	if err != nil {
 		return err
 	}
-	if f := c.coll.flatFor(coll.OfAllreduce, len(src)); f != nil {
+	if f := c.coll.flatFor(coll.OfAllreduce, len(src), callShape{k, opCode(o), 0}); f != nil {
 		return c.wrapError(op, f.Allreduce(dst, src, &c.coll.operation))
 	}
 	return c.wrapError(op, coll.Allreduce(&c.coll, dst, src, &c.coll.operation))

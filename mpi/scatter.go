@@ -30,7 +30,7 @@ func (c *Comm) scatter(dst, src []byte, k datatype.Kind, root int) error {
 	if err != nil {
 		return err
 	}
-	if f := c.coll.flatFor(coll.OfScatter, len(dst)); f != nil {
+	if f := c.coll.flatFor(coll.OfScatter, len(dst), callShape{kind: k, root: root}); f != nil {
 		return c.wrapError(op, f.Scatter(dst, src, root))
 	}
 	return c.wrapError(op, coll.Scatter(&c.coll, dst, src, root))

@@ -31,6 +31,10 @@ type WordSync interface {
 	WaitAtLeast(rank int, w *uint64, v uint64) error
 	// Publish stores v in *w after all earlier stores, and wakes the ranks that sleep until *w has that value.
 	Publish(w *uint64, v uint64)
+	// Differ returns the error of a collective in which a rank has made another call than this rank. The arguments are what
+	// the two have given to Begin, with the bits above CallBits, which differ if earlier calls did. No collective succeeds
+	// afterwards, so Differ lets WaitAtLeast of the other ranks fail.
+	Differ(rank int, mine, other uint64) error
 }
 
 // Shm runs collectives over memory that all ranks of a communicator have mapped. As with messages, all ranks call
@@ -40,8 +44,9 @@ type WordSync interface {
 // # Steps and slots
 //
 // A collective is a sequence of steps, which all ranks count. Every rank has a few slots and uses them cyclically, one per step.
-// A slot is a word, room for a little data beside it, and room for more elsewhere. In a step a rank copies data
-// into its slot and publishes the number of the step in the slot's word; others wait for that number and read the data. No rank
+// A slot is a word, a description of the call and room for a little data beside it, and room for more elsewhere. In a step a
+// rank copies data into its slot and publishes the number of the step in the slot's word; others wait for that number, compare
+// the descriptions of their calls, and read the data. No rank
 // waits at the end of a step until the others have read its data. Instead, before a rank reuses a slot, it makes sure that all
 // have ended the step for which it used the slot last. Usually it knows that already: a step in which all ranks waited for all
 // proves that all had ended the step before (see beginStep).
@@ -61,7 +66,9 @@ type Shm struct {
 	slots     uint64 // slots of a rank
 	step      uint64 // steps begun
 	synced    uint64 // the last step in which all waited for all
-	barriers  uint64 // how often all ranks have incremented the counter of arrivals
+	arrivals  uint64 // the counter of arrivals when all ranks have arrived as often as this one
+	call      uint64 // the current call, with a hash of the earlier ones
+	history   uint64 // hash of the calls up to this one
 	copier    shm.Copier
 }
 
@@ -162,6 +169,8 @@ func (f *Shm) Barrier() error {
 	if f.Size == 1 {
 		return nil
 	}
-	f.step++ // no slot is written
+	if err := f.beginStep(); err != nil { // the slot contains the call only
+		return err
+	}
 	return f.synchronize()
 }

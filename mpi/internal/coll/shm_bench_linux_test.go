@@ -52,6 +52,10 @@ func (y yielder) WaitAtLeast(_ int, w *uint64, v uint64) error {
 
 func (yielder) Publish(w *uint64, v uint64) { atomic.StoreUint64(w, v) }
 
+func (yielder) Differ(rank int, _, _ uint64) error {
+	return fmt.Errorf("rank %d makes another call", rank)
+}
+
 // benchRank is the program of one rank. Rank 0 prints the time of one operation in nanoseconds.
 func benchRank(spec string) error {
 	var rank, size, length, batch int

@@ -23,6 +23,8 @@ func (boundedSync) WaitAtLeast(_ int, w *uint64, v uint64) error {
 
 func (boundedSync) Publish(w *uint64, v uint64) { atomic.StoreUint64(w, v) }
 
+func (boundedSync) Differ(int, uint64, uint64) error { return nil }
+
 // TestShmOverwritten: ranks whose shared memory is overwritten while they use it compute anything, but touch nothing else. A
 // fault or a panic would end the test.
 func TestShmOverwritten(t *testing.T) {

@@ -62,11 +62,14 @@ func (f *Shm) allreduceEach(dst, src []byte, op *Operation) error {
 // allreduceLast: the last rank reduces the data of all.
 func (f *Shm) allreduceLast(dst, src []byte, op *Operation) error {
 	result := f.data(f.Size, len(src))
-	if missing := f.arrive(); missing > 0 {
-		if err := f.awaitRelease(missing); err != nil {
-			return err
-		}
-	} else {
+	missing, err := f.arrive()
+	if err == nil && missing > 0 {
+		err = f.awaitRelease(missing)
+	}
+	if err != nil {
+		return err
+	}
+	if missing == 0 {
 		f.reduceSlots(result, 0, len(src), src, op)
 		f.release()
 	}
@@ -86,7 +89,7 @@ func (f *Shm) allreduceDivided(dst, src []byte, op *Operation) error {
 	f.reduceSlots(mine, parts.start(f.Rank), parts.start(f.Rank+1), f.operand(dst, src), op)
 	f.copyIn(parts.part(f.data(f.Rank, n), f.Rank), mine)
 	f.step += f.slots // the next step that uses the same slots
-	if err := f.synchronize(); err != nil {
+	if err := f.synchronizeAgain(); err != nil {
 		return err
 	}
 	for r := range f.Size {

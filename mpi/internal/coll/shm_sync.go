@@ -37,10 +37,23 @@ func (f *Shm) beginStep() error {
 }
 
 // publish publishes that this rank's slot has been filled.
-func (f *Shm) publish() { f.Sync.Publish(f.filledWord(f.Rank), f.step) }
+func (f *Shm) publish() {
+	head := f.headOffset(f.Rank)
+	*word(f.Mem, head+callOffset) = f.call
+	f.Sync.Publish(word(f.Mem, head), f.step)
+}
 
-// awaitRank blocks until another rank's slot has been filled.
-func (f *Shm) awaitRank(rank int) error { return f.wait(rank, f.filledWord(rank), f.step) }
+// awaitRank blocks until another rank's slot has been filled. It returns an error if that rank's call differs.
+func (f *Shm) awaitRank(rank int) error {
+	head := f.headOffset(rank)
+	if err := f.wait(rank, word(f.Mem, head), f.step); err != nil {
+		return err
+	}
+	if other := *word(f.Mem, head+callOffset); other != f.call {
+		return f.Sync.Differ(rank, f.call, other)
+	}
+	return nil
+}
 
 // awaitAll blocks until the slots of all other ranks have been filled.
 func (f *Shm) awaitAll() error {
@@ -65,19 +78,41 @@ func (f *Shm) synchronize() error {
 		f.synced = f.step
 		return f.awaitAll()
 	}
-	if missing := f.arrive(); missing > 0 {
+	missing, err := f.arrive()
+	switch {
+	case err != nil:
+		return err
+	case missing > 0:
 		return f.awaitRelease(missing)
 	}
 	f.release()
 	return nil
 }
 
-// arrive counts this rank's arrival and returns how many ranks are missing. The last one then calls release, the others
-// awaitRelease.
-func (f *Shm) arrive() (missing uint64) {
-	f.barriers++
+// synchronizeAgain synchronizes in a later step that uses the same slots. Others may still read the descriptions of the call there,
+// so they are not written again.
+func (f *Shm) synchronizeAgain() error {
+	if f.Crowded {
+		return f.synchronize()
+	}
+	f.Sync.Publish(f.filledWord(f.Rank), f.step)
 	f.synced = f.step
-	return f.barriers*uint64(f.Size) - atomic.AddUint64(f.arrivalCounter(), 1)
+	return f.awaitAll()
+}
+
+// arrive counts this rank's arrival and returns how many ranks are missing. The last one then calls release, the others
+// awaitRelease. It returns an error at the last one if the calls of the ranks differ.
+func (f *Shm) arrive() (missing uint64, err error) {
+	call, step := f.arrivedCall(f.Rank)
+	*call, *step = f.call, f.step
+	mine := f.arrival()
+	f.arrivals += uint64(f.Size) * mine
+	f.synced = f.step
+	left := f.arrivals - atomic.AddUint64(f.arrivalCounter(), mine)
+	if left != 0 && left<<(64-countBits) == 0 {
+		return 0, f.compareArrived()
+	}
+	return left & (1<<countBits - 1), nil
 }
 
 // release wakes the ranks in awaitRelease.

@@ -28,6 +28,21 @@ func (w gosched) WaitAtLeast(_ int, p *uint64, v uint64) error {
 
 func (gosched) Publish(p *uint64, v uint64) { atomic.StoreUint64(p, v) }
 
+// difference is the error of a collective in which the calls of ranks differ.
+type difference struct {
+	rank        int
+	mine, other uint64
+}
+
+func (d difference) Error() string {
+	return fmt.Sprintf("rank %d calls %x, this rank %x", d.rank, d.other, d.mine)
+}
+
+func (w gosched) Differ(rank int, mine, other uint64) error {
+	w.broken.Store(true)
+	return difference{rank, mine, other}
+}
+
 // segment is zeroed memory that begins at a page, as memory that processes share does: that of large allocations
 // does too.
 func segment(n int) []byte { return make([]byte, max(n, 64*kib))[:n] }
@@ -167,6 +182,7 @@ func runActs(t *testing.T, n, memory int, crowded bool, acts []act) {
 	for r, f := range shms {
 		all.Go(func() {
 			for i, a := range acts {
+				f.Begin(uint64(i))
 				if err := a.do(f); err != nil {
 					errs[r] = fmt.Errorf("%d. %s: %w", i, a.name, err)
 					return
@@ -197,6 +213,7 @@ func TestShmBarrier(t *testing.T) {
 				all.Go(func() {
 					for i := range rounds {
 						in.Add(1)
+						f.Begin(uint64(i))
 						if err := f.Barrier(); err != nil {
 							t.Error(err)
 							return
@@ -220,12 +237,14 @@ func TestShmAhead(t *testing.T) {
 	bufs := make([][8]byte, shms[0].slots)
 	for i := range bufs {
 		bufs[i][0] = byte(i + 1)
+		shms[0].Begin(uint64(i))
 		if err := shms[0].Bcast(bufs[i][:], 0); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for i := range bufs {
 		var got [8]byte
+		shms[1].Begin(uint64(i))
 		if err := shms[1].Bcast(got[:], 0); err != nil {
 			t.Fatal(err)
 		}

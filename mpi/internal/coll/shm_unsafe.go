@@ -1,5 +1,6 @@
 // Ranks synchronize by words in shared memory. Only atomic operations and implementations of WordSync access these words, and
-// each has a cache line of its own, so the only precondition is that an offset is a multiple of eight.
+// each has a cache line of its own. The words beside them are written before them, and read after them. So the only precondition
+// is that an offset is a multiple of eight.
 
 package coll
 
