@@ -83,3 +83,61 @@ func TestDeadlockReport(t *testing.T) {
 		t.Errorf("%d reports:\n%s", n, p.stderrText())
 	}
 }
+
+// comparedMistakes are those that ranks on one node find without --check: what standard error says.
+var comparedMistakes = map[string]string{
+	"lengths":    "Allreduce of 11 elements of float64 (sum) (rank 1)",
+	"operations": "Allreduce of 10 elements of float64 (max) (rank 1)",
+	"types":      "Bcast of 4 elements of int64 with root 0 (rank 1)",
+	"order":      "Bcast of 4 elements of int64 with root 0 (rank 1)",
+}
+
+// TestMistakesUnchecked: without --check ranks that share memory find collectives that differ. The job fails, and the error
+// names both ranks.
+func TestMistakesUnchecked(t *testing.T) {
+	for name, says := range comparedMistakes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := startJob(t, 0, "-n", "2", "-x", "IBRUN_CHECK=0", "--deadlock-report", "0", "rank", "mistake", name)
+			p.wantCode(1, says)
+			for _, part := range []string{"(rank 0)", "Run with ibrun --check for the source lines"} {
+				if !strings.Contains(p.stderrText(), part) {
+					t.Errorf("want %q in:\n%s", part, p.stderrText())
+				}
+			}
+		})
+	}
+}
+
+// TestMistakesNodes: over two nodes --check names the ranks and lines of both.
+func TestMistakesNodes(t *testing.T) {
+	t.Parallel()
+	ns := newNodes(t, 2).start(0, "-n", "2", "--check", "rank", "mistake", "lengths")
+	for _, p := range ns.list {
+		p.wantCodeOnly(1)
+	}
+	text := ns.list[0].stderrText() + ns.list[1].stderrText()
+	want := `Allreduce of 11 elements of float64 \(sum\) at \S*ibrun/mistakes_test\.go:\d+ \(rank 1\) against ` +
+		`Allreduce of 10 elements of float64 \(sum\) at \S*ibrun/mistakes_test\.go:\d+ \(rank 0\)`
+	if !regexp.MustCompile(want).MatchString(text) {
+		t.Errorf("want %q in:\n%s", want, text)
+	}
+}
+
+// TestDeadlockReportNodes: node 0 reports a deadlock of ranks on two nodes. With --check the job ends.
+func TestDeadlockReportNodes(t *testing.T) {
+	t.Parallel()
+	ns := newNodes(t, 2).start(0, "-n", "2", "--check", "--deadlock-report", "1s", "rank", "mistake", "both receive")
+	for _, p := range ns.list {
+		p.wantCodeOnly(1)
+	}
+	text := ns.list[0].stderrText()
+	for _, want := range []string{
+		"deadlock: every rank has waited for another for 1s", "rank 0 on n0: in Recv from rank 1", "rank 1 on n1: in Recv from rank 0",
+		"deadlock, each rank waits for the next: 0 -> 1 -> 0", "the job was ended because its ranks are deadlocked (--check)",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("want %q in:\n%s", want, text)
+		}
+	}
+}
