@@ -10,8 +10,8 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// Collectives over shared memory compare the calls of the ranks without Config.Check as well, because a rank reads a cache line of
-// the others anyway. A call is packed into coll.CallBits bits there, so an error names no source lines.
+// Collectives over shared memory compare the calls of the ranks without Config.Check as well, because a rank reads a cache line
+// of the others anyway. A call is packed into coll.CallBits bits there, so an error names no source lines.
 
 // callShape is what the ranks of a collective must agree on, beside the call and the length.
 type callShape struct {
@@ -58,7 +58,8 @@ func (s callShape) pack(call perf.Op, bytes int) uint64 {
 	if n > shapeLengthMax {
 		n = n*0x9e3779b97f4a7c15>>(64-(shapeLengthBits-1)) | (shapeLengthMax + 1)
 	}
-	return n | (uint64(call)|(uint64(s.kind)|(uint64(s.op)|uint64(s.root)<<shapeOpBits)<<shapeKindBits)<<shapeCallBits)<<shapeLengthBits
+	shape := uint64(s.kind) | (uint64(s.op)|uint64(s.root)<<shapeOpBits)<<shapeKindBits
+	return n | (uint64(call)|shape<<shapeCallBits)<<shapeLengthBits
 }
 
 // packedCall is a call as callShape.pack returns it, with the hash of the earlier calls above it.

@@ -22,7 +22,7 @@ var comparedCollectives = map[string]struct {
 	"length": {func(c *mpi.Comm) error {
 		x := make([]float64, different(c, 11, 10))
 		return mpi.Allreduce(c, x, x, mpi.Sum)
-	}, mpi.ErrCount, []string{"Allreduce of 11 elements of float64 (sum) (rank 1)", "Allreduce of 10 elements of float64 (sum) (rank "},
+	}, mpi.ErrCount, []string{"Allreduce of 11 elements of float64 (sum) (rank 1)", "Allreduce of 10 elements of float64 (sum) ("},
 		nil},
 	"long": {func(c *mpi.Comm) error {
 		x := make([]float64, different(c, 11000, 10000))

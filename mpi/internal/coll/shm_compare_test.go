@@ -30,9 +30,9 @@ func TestShmCompares(t *testing.T) {
 	}{
 		"barrier":   {do: func(f *Shm) error { return f.Barrier() }},
 		"bcast":     {func(f *Shm) error { return f.Bcast(src(), 0) }, func(rank int) bool { return rank != 1 }},
-		"scatter":   {func(f *Shm) error { return f.Scatter(src()[:length/f.Size], src(), 0) }, func(rank int) bool { return rank != 1 }},
+		"scatter":   {func(f *Shm) error { return f.Scatter(src()[:length/f.Size], src(), 0) }, func(r int) bool { return r != 1 }},
 		"reduce":    {func(f *Shm) error { return f.Reduce(src(), src(), op, 0) }, func(rank int) bool { return rank != 0 }},
-		"gather":    {func(f *Shm) error { return f.Gather(src(), src()[:length/f.Size], 0) }, func(rank int) bool { return rank != 0 }},
+		"gather":    {func(f *Shm) error { return f.Gather(src(), src()[:length/f.Size], 0) }, func(r int) bool { return r != 0 }},
 		"allreduce": {do: func(f *Shm) error { return f.Allreduce(src(), src(), op) }},
 		"allgather": {do: func(f *Shm) error { return f.Allgather(src(), src()[:length/f.Size]) }},
 		"alltoall":  {do: func(f *Shm) error { return f.Alltoall(src(), src()) }},

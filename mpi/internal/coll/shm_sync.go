@@ -89,8 +89,8 @@ func (f *Shm) synchronize() error {
 	return nil
 }
 
-// synchronizeAgain synchronizes in a later step that uses the same slots. Others may still read the descriptions of the call there,
-// so they are not written again.
+// synchronizeAgain synchronizes in a later step that uses the same slots. Others may still read the descriptions of the call
+// there, so they are not written again.
 func (f *Shm) synchronizeAgain() error {
 	if f.Crowded {
 		return f.synchronize()
