@@ -45,27 +45,30 @@ func (p *process) listenerKinds(rendezvous string) (kinds []string) {
 func TestListeners(t *testing.T) {
 	socketDir(t)
 	socket := t.TempDir() + "/metrics.sock"
-	p := startJob(t, 2, "-n", "2", "--transport", "shm", "--metrics", socket, "rank", "checked", "100s")
-	if got, want := p.listenerKinds(""), []string{"metrics", "status"}; !slices.Equal(got, want) {
-		t.Errorf("one node, shared memory: %q, want %q", got, want)
-	}
-	p = startJob(t, 2, "-n", "2", "--transport", "tcp", "rank", "checked", "100s")
-	if got, want := p.listenerKinds(""), []string{"status", "tcp"}; !slices.Equal(got, want) {
-		t.Errorf("one node, TCP: %q, want %q", got, want)
-	}
+	shm := startJob(t, 0, "-n", "2", "--transport", "shm", "--metrics", socket, "rank", "checked", "100s")
+	tcp := startJob(t, 0, "-n", "2", "--transport", "tcp", "rank", "checked", "100s")
 	ns := newNodes(t, 2)
 	for k := range ns.n {
 		ns.list[k] = startCommand(t, 0, ns.command(k, "-n", "2", "--transport", "tcp", "rank", "checked", "100s"))
 	}
-	for k, want := range [][]string{{"rendezvous", "status", "tcp"}, {"status", "tcp"}} {
-		ns.list[k].ready(1)
-		if got := ns.list[k].listenerKinds(ns.addr); !slices.Equal(got, want) {
-			t.Errorf("node %d of 2: %q, want %q", k, got, want)
+	for _, job := range []struct {
+		p     *process
+		lines int
+		name  string
+		want  []string
+		own   int // TCP ports of ibrun itself: the rendezvous on node 0, and what shows that it lives on the other
+	}{
+		{shm, 2, "one node, shared memory", []string{"metrics", "status"}, 0},
+		{tcp, 2, "one node, TCP", []string{"status", "tcp"}, 0},
+		{ns.list[0], 1, "node 0 of 2", []string{"rendezvous", "status", "tcp"}, 1},
+		{ns.list[1], 1, "node 1 of 2", []string{"status", "tcp"}, 1},
+	} {
+		job.p.ready(job.lines)
+		if got := job.p.listenerKinds(ns.addr); !slices.Equal(got, job.want) {
+			t.Errorf("%s: %q, want %q", job.name, got, job.want)
 		}
-		// The ports of ibrun itself: the rendezvous on node 0, and the port that shows that it lives on the other.
-		own := ns.list[k].ownTCPPorts()
-		if own != 1 {
-			t.Errorf("node %d of 2: ibrun itself listens at %d TCP ports, want 1", k, own)
+		if own := job.p.ownTCPPorts(); own != job.own {
+			t.Errorf("%s: ibrun itself listens at %d TCP ports, want %d", job.name, own, job.own)
 		}
 	}
 }

@@ -3,18 +3,22 @@ package main
 import (
 	"bufio"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
-	"slices"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ibrun/ibrun/internal/cgroup"
 )
 
 // strangersPerSecond is how many connections strangers make.
@@ -35,55 +39,116 @@ func strangerTexts() []string {
 		"GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("y", 500), string(hello), "ibrun-tcp" + strings.Repeat("\x00", 200)}
 }
 
-// strangers is a process that knows no secret. It connects to the addresses that it reads from its input, a line each, in turn,
-// until the input ends. An address with a minus sign is left out from then on. At the end it prints how often it has connected.
+// nobody is the user as which strangers run, if that is possible.
+const nobody = 65534
+
+// visitor is a process that knows no secret, and belongs to another user if it was started by root.
+type visitor struct {
+	mu   sync.Mutex
+	tcp  []string
+	unix []string
+
+	connected, entered atomic.Int64 // TCP connections, and connections to Unix sockets, which nobody may use
+	active             atomic.Int64 // nanoseconds with an address to connect to
+}
+
+// strangers is the main program of a visitor. It connects to the addresses that it reads from its input, a line each, in turn,
+// until the input ends. A line with a minus sign removes all addresses. At the end it prints how often it has connected, to how
+// many Unix sockets, and the nanoseconds that this took.
 func strangers() int {
-	var mu sync.Mutex
-	var connected atomic.Int64
-	var addrs []string
-	go func() {
-		defer os.Exit(0)
-		defer func() { fmt.Println(connected.Load()) }()
-		in := bufio.NewScanner(os.Stdin)
-		for in.Scan() {
-			mu.Lock()
-			if addr, gone := strings.CutPrefix(in.Text(), "-"); gone {
-				addrs = slices.DeleteFunc(addrs, func(a string) bool { return a == addr })
-			} else {
-				addrs = append(addrs, addr)
-			}
-			mu.Unlock()
+	if os.Getuid() == 0 {
+		if err := errors.Join(syscall.Setgroups(nil), syscall.Setgid(nobody), syscall.Setuid(nobody)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
 		}
-	}()
-	texts := strangerTexts()
+	}
+	var v visitor
+	slots := make(chan int)
 	open := make(chan net.Conn, maxStrangerConns)
-	began := time.Now()
+	for range 16 { // a connection may have to wait for a place
+		go func() {
+			for n := range slots {
+				v.visit(n, open)
+			}
+		}()
+	}
+	go v.pace(slots)
+	in := bufio.NewScanner(os.Stdin)
+	for in.Scan() {
+		v.learn(in.Text())
+	}
+	fmt.Println(v.connected.Load(), v.entered.Load(), v.active.Load())
+	return 0
+}
+
+// learn adds the address of a line of input.
+func (v *visitor) learn(line string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	path, isUnix := strings.CutPrefix(line, "unix ")
+	switch {
+	case line == "-":
+		v.tcp, v.unix = nil, nil
+	case isUnix:
+		v.unix = append(v.unix, path)
+	default:
+		v.tcp = append(v.tcp, line)
+	}
+}
+
+// pace sends the number of the next connection strangersPerSecond times a second, while there are addresses.
+func (v *visitor) pace(slots chan<- int) {
+	began, last := time.Now(), time.Now()
 	for n := 0; ; n++ {
 		// What was missed while other processes ran is made up for.
 		time.Sleep(time.Until(began.Add(time.Duration(n) * time.Second / strangersPerSecond)))
-		mu.Lock()
-		if len(addrs) == 0 {
-			began, n = time.Now(), 0
-			mu.Unlock()
+		v.mu.Lock()
+		known := len(v.tcp) > 0
+		v.mu.Unlock()
+		now := time.Now()
+		if known {
+			v.active.Add(int64(now.Sub(last)))
+			slots <- n
+		} else {
+			began, n = now, 0
 			time.Sleep(time.Millisecond)
-			continue
 		}
-		addr := addrs[n%len(addrs)]
-		mu.Unlock()
-		c, err := net.DialTimeout("tcp", addr, 100*time.Millisecond)
-		if err != nil {
-			continue
+		last = now
+	}
+}
+
+// visit makes a connection, and keeps it open for a while.
+func (v *visitor) visit(n int, open chan net.Conn) {
+	v.mu.Lock()
+	if len(v.tcp) == 0 {
+		v.mu.Unlock()
+		return
+	}
+	addr, path := v.tcp[n%len(v.tcp)], ""
+	if len(v.unix) > 0 && n%10 == 0 {
+		path = v.unix[n/10%len(v.unix)]
+	}
+	v.mu.Unlock()
+	if path != "" && os.Getuid() == nobody {
+		if c, err := net.Dial("unix", path); err == nil {
+			v.entered.Add(1)
+			c.Close()
 		}
-		connected.Add(1)
-		_ = c.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
-		io.WriteString(c, texts[n/7%len(texts)])
-		for kept := false; !kept; {
-			select {
-			case open <- c:
-				kept = true
-			default:
-				(<-open).Close()
-			}
+	}
+	c, err := net.DialTimeout("tcp", addr, 100*time.Millisecond)
+	if err != nil {
+		return
+	}
+	v.connected.Add(1)
+	texts := strangerTexts()
+	_ = c.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
+	io.WriteString(c, texts[n/7%len(texts)])
+	for {
+		select {
+		case open <- c:
+			return
+		default:
+			(<-open).Close()
 		}
 	}
 }
@@ -98,10 +163,8 @@ type strangerProcess struct {
 func startStrangers(t *testing.T) *strangerProcess {
 	t.Helper()
 	cmd := exec.Command("strangers")
-	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	var output strings.Builder
-	cmd.Stdout = &output
-	began := time.Now()
+	cmd.Stdout, cmd.Stderr = &output, os.Stderr
 	input, err := cmd.StdinPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -109,12 +172,71 @@ func startStrangers(t *testing.T) *strangerProcess {
 	if err != nil {
 		t.Fatal(err)
 	}
+	how, remove := limitProcess(t, cmd.Process.Pid)
 	t.Cleanup(func() {
 		input.Close()
-		cmd.Wait()
-		t.Logf("strangers connected %s times in %v", strings.TrimSpace(output.String()), time.Since(began).Round(time.Second))
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+		remove()
+		var connected, entered, active int64
+		if _, err := fmt.Sscan(output.String(), &connected, &entered, &active); err != nil {
+			t.Errorf("strangers wrote %q: %v", output.String(), err)
+		}
+		t.Logf("strangers, %s, connected %d times, %.0f a second", how, connected, float64(connected)/time.Duration(active).Seconds())
+		if entered > 0 {
+			t.Errorf("another user could connect to Unix sockets %d times", entered)
+		}
 	})
 	return &strangerProcess{input: input, known: map[string]bool{}}
+}
+
+// limitProcess gives a process half of a processor, and no more, so that it neither waits for the job nor takes its time. Where no
+// control group can be made, it gives it the lowest priority. It returns what it did. The caller must call remove when the
+// process has ended.
+func limitProcess(t *testing.T, pid int) (how string, remove func()) {
+	t.Helper()
+	self := cgroup.Self()
+	name := fmt.Sprintf("ibrun-test-%d", pid)
+	v1, is1 := self.Controller("cpu")
+	v2, _ := self.Unified()
+	for _, g := range []struct {
+		dir   string
+		files [][2]string
+	}{
+		{filepath.Join(v1.Path, name), [][2]string{{"cpu.cfs_period_us", "10000"}, {"cpu.cfs_quota_us", "5000"}, {"cpu.shares", "8192"}}},
+		{filepath.Join(v2.Path, name), [][2]string{{"cpu.max", "5000 10000"}, {"cpu.weight", "800"}}},
+	} {
+		if !is1 && g.files[0][0] != "cpu.max" || !filepath.IsAbs(g.dir) || os.Mkdir(g.dir, 0o755) != nil {
+			continue
+		}
+		var err error
+		for _, f := range append(g.files, [2]string{"cgroup.procs", strconv.Itoa(pid)}) {
+			err = errors.Join(err, writeExisting(filepath.Join(g.dir, f[0]), f[1]))
+		}
+		if err == nil {
+			return "with half of a processor", func() {
+				if err := os.Remove(g.dir); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		os.Remove(g.dir)
+	}
+	if err := syscall.Setpriority(syscall.PRIO_PROCESS, pid, 19); err != nil {
+		t.Fatal(err)
+	}
+	return "with the lowest priority", func() {}
+}
+
+// writeExisting writes to a file of the kernel.
+func writeExisting(file, text string) error {
+	f, err := os.OpenFile(file, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
 }
 
 // visit makes the strangers connect to an address.
@@ -131,9 +253,7 @@ func (s *strangerProcess) visit(addr string) {
 func (s *strangerProcess) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for addr := range s.known {
-		fmt.Fprintln(s.input, "-"+addr)
-	}
+	fmt.Fprintln(s.input, "-")
 	clear(s.known)
 }
 
@@ -144,6 +264,8 @@ func (s *strangerProcess) visitAll(done <-chan struct{}, job []*process) {
 			for _, l := range p.listeners() {
 				if addr, ok := tcpAddress(l); ok {
 					s.visit(addr)
+				} else if strings.HasPrefix(l, "unix ") {
+					s.visit(l)
 				}
 			}
 		}
@@ -177,8 +299,8 @@ func tcpAddress(listener string) (string, bool) {
 }
 
 // TestStrangers: strangers who connect a thousand times a second to everything that listens, from before the start until after
-// the end, do not make a job fail. They share the
-// processors with the job, but with at most one thread that runs.
+// the end, do not make a job fail. They have a part of a processor of their own. They are another user if root runs the test, and
+// cannot connect to any Unix socket of the job.
 func TestStrangers(t *testing.T) {
 	t.Parallel()
 	jobs, found := soak(50, 1), 0
@@ -186,9 +308,9 @@ func TestStrangers(t *testing.T) {
 	for i := range jobs {
 		ns := newNodes(t, 2)
 		s.visit(ns.addr)
-		for k := range ns.n {
-			ns.list[k] = startCommand(t, 0, ns.command(k, "--heartbeat", "15s", "--transport", "tcp", "--metrics", "0", "-n", "2",
-				"rank", "checked", soak("2s", "1s")))
+		for k, metrics := range []string{"0", t.TempDir() + "/metrics.sock"} {
+			ns.list[k] = startCommand(t, 0, ns.command(k, "--heartbeat", "15s", "--transport", "tcp", "--metrics", metrics, "-n", "2",
+				"rank", "checked", soak("2s", "300ms")))
 		}
 		done := make(chan struct{})
 		var visitors sync.WaitGroup
@@ -203,7 +325,7 @@ func TestStrangers(t *testing.T) {
 		found = max(found, len(s.known))
 		s.leave()
 	}
-	if found < 5 { // two ports of the ibruns, one of each rank, and the metrics
+	if found < 7 { // two ports of the ibruns, one of each rank, the metrics, and two Unix sockets
 		t.Errorf("strangers found only %d listeners", found)
 	}
 }

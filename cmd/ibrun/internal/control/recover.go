@@ -134,11 +134,13 @@ func (r *redialer) resume(raw net.Conn) (l *link, received uint64, err error) {
 type awaiter struct {
 	conn  *Conn
 	probe aliveProbe
+	// wait is how long it waits for a new link from a node whose port it cannot reach.
+	wait time.Duration
 }
 
 // newAwaiter returns the awaiter for a connection, and finds out meanwhile whether node 0 reaches the port of the other node.
 func newAwaiter(c *Conn, alivePort int) *awaiter {
-	a := &awaiter{c, newAliveProbe(c.remote, alivePort, c.banner)}
+	a := &awaiter{c, newAliveProbe(c.remote, alivePort, c.banner), unreachableWait}
 	go a.test()
 	return a
 }
@@ -160,8 +162,8 @@ func (a *awaiter) recover(broken uint64, why error) {
 	select {
 	case <-c.reachable:
 	default:
-		if c.pause(min(unreachableWait, c.remaining(false))) {
-			c.endBroken(broken, fmt.Errorf("the connection broke, and was not made again within %v: %w", unreachableWait, why))
+		if c.pause(min(a.wait, c.remaining(false))) {
+			c.endBroken(broken, fmt.Errorf("the connection broke, and was not made again within %v: %w", a.wait, why))
 		}
 		return
 	}

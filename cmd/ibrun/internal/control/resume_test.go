@@ -100,6 +100,7 @@ func exchange(t *testing.T, zero, one *Conn, n int, meanwhile func()) {
 
 // Resets at any moment, on either side, neither lose nor double a message.
 func TestResets(t *testing.T) {
+	t.Parallel()
 	t.Run("plain", func(t *testing.T) { testResets(t, testSecret(1)) })
 	t.Run("encrypted", func(t *testing.T) { testResets(t, encrypted(t, 1)) })
 }
@@ -175,6 +176,7 @@ func TestNobodyReceives(t *testing.T) {
 
 // A process that was killed is known at once, long before the time of a heartbeat is over.
 func TestPeerDies(t *testing.T) {
+	t.Parallel()
 	t.Run("node", func(t *testing.T) {
 		t.Parallel()
 		zero, one, _ := pairOver(t, time.Hour, nil)
@@ -190,9 +192,10 @@ func TestPeerDies(t *testing.T) {
 		waitReachable(t, zero)
 		zero.mu.Lock()
 		zero.reachable = make(chan struct{})
+		zero.recover = (&awaiter{conn: zero, wait: 100 * time.Millisecond}).recover
 		zero.mu.Unlock()
 		one.kill(t)
-		if _, err := zero.Recv(); err == nil || !strings.Contains(err.Error(), "was not made again within 2s") {
+		if _, err := zero.Recv(); err == nil || !strings.Contains(err.Error(), "was not made again within 100ms") {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -159,16 +159,6 @@ func hostOf(a net.Addr) string {
 	return a.String()
 }
 
-// FreeAddr returns an address of this host with a free port. If host is empty, the port is free on all interfaces.
-func FreeAddr(host string) (*net.TCPAddr, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-	if err != nil {
-		return nil, exitcode.Errorf(exitcode.Failed, "find a free port: %w", err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr), nil
-}
-
 // decodeEvent parses an event from another node.
 func decodeEvent(text []byte) (*protocol.Event, error) {
 	e := new(protocol.Event)

@@ -29,10 +29,8 @@ func JoinNodes(name string, o *cli.Options, s console.Streams) (*Cluster, error)
 		cl.Job.JobID, cl.Job.Names, cl.Job.Heartbeat = newJobID(), []string{name}, heartbeat(o)
 		cl.Job.Check = o.Check
 		rand.Read(cl.Secret[:])
-		addr, err := FreeAddr(cl.MasterAddr)
-		if err == nil {
-			cl.Job.MasterPort = addr.Port
-		}
+		port, err := FreePort()
+		cl.Job.MasterPort = port
 		return cl, err
 	}
 	secret, err := auth.ReadSecret(o.SecretFile)
@@ -120,12 +118,12 @@ func (cl *Cluster) acceptNodes(ctx context.Context, ours *protocol.Join, securit
 		cl.Job.Names = append(cl.Job.Names, w.Name)
 	}
 	rand.Read(cl.Job.Salt)
-	addr, err := FreeAddr("")
+	port, err := FreePort()
 	if err != nil {
 		cl.Abort(err)
 		return err
 	}
-	cl.Job.MasterPort = addr.Port
+	cl.Job.MasterPort = port
 	cl.MasterAddr = hostOf(cl.workers[1].conn.Local())
 	cl.sendOrder(&protocol.Order{JobInfo: &cl.Job})
 	return nil
