@@ -48,13 +48,14 @@ type visitor struct {
 	tcp  []string
 	unix []string
 
-	connected, entered atomic.Int64 // TCP connections, and connections to Unix sockets, which nobody may use
-	active             atomic.Int64 // nanoseconds with an address to connect to
+	tried, connected atomic.Int64 // TCP connections
+	entered          atomic.Int64 // connections to Unix sockets, which nobody may use
+	active           atomic.Int64 // nanoseconds with an address to connect to
 }
 
 // strangers is the main program of a visitor. It connects to the addresses that it reads from its input, a line each, in turn,
-// until the input ends. A line with a minus sign removes all addresses. At the end it prints how often it has connected, to how
-// many Unix sockets, and the nanoseconds that this took.
+// until the input ends. A line with a minus sign removes all addresses. At the end it prints how often it has tried and
+// connected, to how many Unix sockets, and the nanoseconds that this took.
 func strangers() int {
 	if os.Getuid() == 0 {
 		if err := errors.Join(syscall.Setgroups(nil), syscall.Setgid(nobody), syscall.Setuid(nobody)); err != nil {
@@ -77,7 +78,7 @@ func strangers() int {
 	for in.Scan() {
 		v.learn(in.Text())
 	}
-	fmt.Println(v.connected.Load(), v.entered.Load(), v.active.Load())
+	fmt.Println(v.tried.Load(), v.connected.Load(), v.entered.Load(), v.active.Load())
 	return 0
 }
 
@@ -124,7 +125,7 @@ func (v *visitor) visit(n int, open chan net.Conn) {
 		v.mu.Unlock()
 		return
 	}
-	addr, path := v.tcp[n%len(v.tcp)], ""
+	addrs, path := v.tcp, ""
 	if len(v.unix) > 0 && n%10 == 0 {
 		path = v.unix[n/10%len(v.unix)]
 	}
@@ -135,8 +136,15 @@ func (v *visitor) visit(n int, open chan net.Conn) {
 			c.Close()
 		}
 	}
-	c, err := net.DialTimeout("tcp", addr, 100*time.Millisecond)
-	if err != nil {
+	var c net.Conn
+	for i := range addrs { // those of processes that have ended, or do not listen yet, refuse
+		var err error
+		if c, err = net.DialTimeout("tcp", addrs[(n+i)%len(addrs)], 100*time.Millisecond); err == nil {
+			break
+		}
+	}
+	v.tried.Add(1)
+	if c == nil {
 		return
 	}
 	v.connected.Add(1)
@@ -179,11 +187,13 @@ func startStrangers(t *testing.T) *strangerProcess {
 			t.Error(err)
 		}
 		remove()
-		var connected, entered, active int64
-		if _, err := fmt.Sscan(output.String(), &connected, &entered, &active); err != nil {
+		var tried, connected, entered, active int64
+		if _, err := fmt.Sscan(output.String(), &tried, &connected, &entered, &active); err != nil {
 			t.Errorf("strangers wrote %q: %v", output.String(), err)
 		}
-		t.Logf("strangers, %s, connected %d times, %.0f a second", how, connected, float64(connected)/time.Duration(active).Seconds())
+		seconds := time.Duration(active).Seconds()
+		t.Logf("strangers, %s, tried %.0f times a second and connected %.0f times, %d in all", how, float64(tried)/seconds,
+			float64(connected)/seconds, connected)
 		if entered > 0 {
 			t.Errorf("another user could connect to Unix sockets %d times", entered)
 		}
@@ -191,7 +201,7 @@ func startStrangers(t *testing.T) *strangerProcess {
 	return &strangerProcess{input: input, known: map[string]bool{}}
 }
 
-// limitProcess gives a process half of a processor, and no more, so that it neither waits for the job nor takes its time. Where no
+// limitProcess gives a process 70 % of a processor, and no more: it neither waits for the job nor takes its time. Where no
 // control group can be made, it gives it the lowest priority. It returns what it did. The caller must call remove when the
 // process has ended.
 func limitProcess(t *testing.T, pid int) (how string, remove func()) {
@@ -204,8 +214,9 @@ func limitProcess(t *testing.T, pid int) (how string, remove func()) {
 		dir   string
 		files [][2]string
 	}{
-		{filepath.Join(v1.Path, name), [][2]string{{"cpu.cfs_period_us", "10000"}, {"cpu.cfs_quota_us", "5000"}, {"cpu.shares", "8192"}}},
-		{filepath.Join(v2.Path, name), [][2]string{{"cpu.max", "5000 10000"}, {"cpu.weight", "800"}}},
+		{filepath.Join(v1.Path, name), [][2]string{{"cpu.cfs_period_us", "10000"}, {"cpu.cfs_quota_us", "7000"},
+			{"cpu.shares", "8192"}}},
+		{filepath.Join(v2.Path, name), [][2]string{{"cpu.max", "7000 10000"}, {"cpu.weight", "800"}}},
 	} {
 		if !is1 && g.files[0][0] != "cpu.max" || !filepath.IsAbs(g.dir) || os.Mkdir(g.dir, 0o755) != nil {
 			continue
@@ -215,7 +226,7 @@ func limitProcess(t *testing.T, pid int) (how string, remove func()) {
 			err = errors.Join(err, writeExisting(filepath.Join(g.dir, f[0]), f[1]))
 		}
 		if err == nil {
-			return "with half of a processor", func() {
+			return "with 70 % of a processor", func() {
 				if err := os.Remove(g.dir); err != nil {
 					t.Error(err)
 				}
