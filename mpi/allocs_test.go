@@ -124,6 +124,7 @@ func (h *allocCase) allreduce() error { return mpi.Allreduce(h.w, h.r, h.s, mpi.
 // TestAllocs checks that no call of the hot path allocates, for small and large messages. Both ranks are measured, because
 // they share a heap.
 func TestAllocs(t *testing.T) {
+	uncheck(t)
 	const runs, warm = 30, 5
 	for name, call := range map[string]func(*allocCase) error{
 		"sendRecv":   (*allocCase).sendRecv,

@@ -137,3 +137,9 @@ func runUnchecked(t *testing.T, n int, f func(p *mpi.Process) error) {
 	t.Setenv("IBRUN_TRANSPORT", "")
 	mpitest.RunWith(t, n, mpitest.Options{Unchecked: true}, f)
 }
+
+// uncheck turns checks off for a test that makes on purpose what they reject, or that measures the paths without them.
+func uncheck(t *testing.T) {
+	t.Helper()
+	t.Setenv("IBRUN_CHECK", "0")
+}

@@ -214,6 +214,7 @@ func TestWtime(t *testing.T) {
 }
 
 func TestFinalizeTwice(t *testing.T) {
+	uncheck(t)
 	eachAlgorithm(t, []int{1, 3}, func(p *mpi.Process) error {
 		d, err := p.World().Dup()
 		if err != nil {

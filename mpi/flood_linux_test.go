@@ -106,6 +106,7 @@ func resident(name string) (int, error) {
 // floods sends a receiver that does not receive more than it may keep. With IBRUN_SOAK=1 it sends a million messages.
 func floods(t *testing.T, transport string) {
 	t.Setenv("IBRUN_TRANSPORT", transport)
+	uncheck(t)
 	began := time.Now()
 	end, exits, output := launch(t, floodSenders+2, "flood", nil)
 	if end != "" {
