@@ -49,10 +49,9 @@ type endpoint struct {
 	pushes                    pushes
 
 	// Sending: what the kernel has not taken yet, in this order: outHead, outBody, out, with control before position controlAt.
-	outHead          []byte   // rest of the headers of the frame that outBody belongs to, or of a kindSum
+	outHead          []byte   // rest of the headers of the frame that outBody belongs to, or of a push
 	outBody          []byte   // rest of registered memory that the peer reads, or of a push
 	outKey           uint64   // key of its region
-	bodySum          uint32   // checksum of the part of it that has been sent
 	out              retained // messages, and the shutdown
 	control          []byte   // frames of other kinds
 	controlAt        uint64

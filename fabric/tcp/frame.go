@@ -4,9 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/crc32c"
 )
 
 // After the handshake both sides send frames:
@@ -21,7 +21,7 @@ import (
 // Numbers are little-endian. If the peers have agreed on no checksums, sum and check are 0. Reads are answered in the order of
 // their requests, so answers carry no identifier.
 //
-// Memory is sent without a copy, so its checksum is known only when it has been sent: a kindSum follows it.
+// The memory of a push is not part of the body of its kindPush, which has a checksum of it.
 //
 // kindMessage and kindShutdown are sent again if the connection breaks. The other kinds need not be: Reads are requested again,
 // and the rest is of use only for the connection.
@@ -29,13 +29,12 @@ type kind uint8
 
 const (
 	kindMessage  kind = iota + 1 // header and payload of a Send
-	kindRead                     // a request to read: address, key, number of bytes, 8 bytes each
+	kindRead                     // a request
 	kindData                     // the next bytes of the oldest Read; the bytes of one Read come in several frames
 	kindRefusal                  // the oldest Read is not possible
 	kindShutdown                 // the sender has closed and sends nothing more
-	kindPush                     // address, key, number of bytes of the memory that follows: a Read that begins with it is expected
+	kindPush                     // a request, and then the memory that it names: a Read that begins with it is expected
 	kindDropped                  // pushed memory was not read
-	kindSum                      // the field sum is the checksum of the memory before this frame: of a kindData or kindPush
 	kindAck                      // nothing but the field ack
 	kindAddress                  // where the sender listens, as appendAddress encodes it
 	kindCount
@@ -45,7 +44,7 @@ const (
 const (
 	headerBytes  = 16
 	checkedBytes = headerBytes - 4 // of a header, which the field check covers
-	requestBytes = 24
+	requestBytes = 28
 	// maxEager is the largest payload of one message. maxSend adds room for the header of the protocols above.
 	maxEager = 128 << 10
 	maxSend  = maxEager + 64
@@ -62,10 +61,8 @@ var maxBody = [kindCount]int{kindMessage: maxSend, kindRead: requestBytes, kindD
 // errChecksum says that bytes were changed on the way.
 var errChecksum = errors.New("a checksum does not match: bytes were changed on the way")
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // addSum returns the checksum of the bytes that have the checksum sum, followed by b.
-func addSum(sum uint32, b []byte) uint32 { return crc32.Update(sum, castagnoli, b) }
+func addSum(sum uint32, b []byte) uint32 { return crc32c.Update(sum, b) }
 
 // frame is the header of a frame.
 type frame struct {
@@ -117,13 +114,15 @@ func storedFrame(b []byte) (k kind, length int) {
 type request struct {
 	src   fabric.RemoteKey
 	bytes uint64
+	sum   uint32 // checksum of the memory that is pushed; otherwise 0
 }
 
 // append appends the encoded request to b.
 func (r request) append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, r.src.Addr)
 	b = binary.LittleEndian.AppendUint64(b, r.src.Key)
-	return binary.LittleEndian.AppendUint64(b, r.bytes)
+	b = binary.LittleEndian.AppendUint64(b, r.bytes)
+	return binary.LittleEndian.AppendUint32(b, r.sum)
 }
 
 // parseRequest decodes a request. ok is false if b is too short.
@@ -134,5 +133,6 @@ func parseRequest(b []byte) (r request, ok bool) {
 	return request{
 		fabric.RemoteKey{Addr: binary.LittleEndian.Uint64(b), Key: binary.LittleEndian.Uint64(b[8:])},
 		binary.LittleEndian.Uint64(b[16:]),
+		binary.LittleEndian.Uint32(b[24:]),
 	}, true
 }

@@ -1,26 +1,16 @@
 package tcp
 
-import (
-	"fmt"
-
-	"github.com/ibrun/ibrun/fabric"
-)
-
 // incomingMemory is the memory of a kindData or kindPush that is being received. First come the bytes for into, then skip bytes
-// that are dropped, and then a kindSum if there are checksums. A Read counts them as received only after that. If the connection
-// breaks before, it requests them again.
+// that are dropped. If there are checksums, a Read counts them as received only when the checksum of all of them matches. If the
+// connection breaks before, it requests them again.
 type incomingMemory struct {
 	into     []byte // where the next bytes go: memory of the oldest Read, or of a Read of a push
 	skip     int    // bytes behind these that are received only to be dropped
-	sum      uint32 // checksum of what has been received
 	bytes    int    // of the oldest Read: how many it will have received. 0: the memory is of a push
-	verify   bool   // sum covers all bytes of the frame, and someone needs them
-	awaitSum bool   // a kindSum is next
-}
-
-// begin is called when the header of a kindData or kindPush has been parsed.
-func (m *incomingMemory) begin(into []byte, skip, bytes int, verify bool) {
-	*m = incomingMemory{into: into, skip: skip, bytes: bytes, verify: verify}
+	verify   bool   // there are checksums, and someone needs the bytes
+	sum      uint32 // checksum of what has been received
+	want     uint32 // checksum of all bytes, as the peer computed it
+	mismatch bool   // they differ: all bytes have been received, and some were changed
 }
 
 // drop makes what is still to come of the memory be received in vain.
@@ -50,33 +40,23 @@ func (e *endpoint) skipMemory(b []byte) {
 }
 
 // endMemory ends the frame if all of it has been received. Without checksums a Read of a push does not wait for what is skipped.
+// If the checksum does not match, the next parseFrames reports that.
 func (e *endpoint) endMemory() {
 	m := &e.memory
 	switch {
 	case len(m.into) > 0:
-	case !e.checked() && m.bytes == 0 && m.skip > 0:
-		e.acceptPushed()
 	case m.skip > 0:
-	case e.checked():
-		m.awaitSum = true
+		if !m.verify && m.bytes == 0 {
+			e.acceptPushed()
+		}
+	case m.verify && m.sum != m.want:
+		m.mismatch = true
 	default:
+		if m.verify {
+			e.mismatches = 0
+		}
 		e.acceptMemory()
 	}
-}
-
-// handleSum handles kindSum.
-func (e *endpoint) handleSum(sum uint32) error {
-	m := &e.memory
-	if !m.awaitSum {
-		return fmt.Errorf("%w: checksum of no memory", fabric.ErrCorrupt)
-	}
-	m.awaitSum = false
-	if m.verify && m.sum != sum {
-		return errChecksum
-	}
-	e.mismatches = 0
-	e.acceptMemory()
-	return nil
 }
 
 // acceptMemory hands received memory to its Read.

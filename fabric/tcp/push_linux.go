@@ -39,7 +39,7 @@ func (e *endpoint) Push(header []byte, src fabric.RemoteKey, n int) error {
 		e.serving.count > 0 || e.out.room() < frameBytes+headerBytes {
 		return e.send(header, nil)
 	}
-	q := request{src, uint64(min(n, d.maxPush))}
+	q := request{src: src, bytes: uint64(min(n, d.maxPush))}
 	mem, ok := d.regions.find(q)
 	if !ok {
 		return e.send(header, nil)
@@ -48,7 +48,11 @@ func (e *endpoint) Push(header []byte, src fabric.RemoteKey, n int) error {
 		e.pushes.holdOff--
 		return e.send(header, nil)
 	}
-	e.sentSinceQuickAck = true
+	sum, errno := e.sumOfMemory(mem)
+	if errno != 0 {
+		return e.send(header, nil)
+	}
+	e.sentSinceQuickAck, q.sum = true, sum
 	b := append(d.scratch[:headerBytes], header...)
 	e.putHeader(b, kindMessage, len(header), e.sumOf(header))
 	b = q.append(b[:frameBytes+headerBytes])
@@ -62,14 +66,10 @@ func (e *endpoint) Push(header []byte, src fabric.RemoteKey, n int) error {
 	if sent > frameBytes { // otherwise the rest of the message goes without the push
 		k := min(sent, len(b))
 		e.outHead = e.headBuf[:copy(e.headBuf[:], b[k:])]
-		e.outBody, e.outKey, e.bodySum = mem, src.Key, 0
-		e.advanceBody(sent - k)
+		e.outBody, e.outKey = mem[sent-k:], src.Key
 	}
 	if e.hasUnsent() {
 		d.addUnsent(e)
-		if len(e.outBody) == 0 {
-			e.flush() // all but the checksum was sent
-		}
 	}
 	return nil
 }
@@ -132,7 +132,7 @@ func (e *endpoint) takePushed(dst []byte) {
 	} else {
 		e.filled = e.parsed
 	}
-	e.memory.begin(dst, n-len(dst), 0, e.checked() && e.pushes.receiving)
+	e.memory = incomingMemory{into: dst, skip: n - len(dst), verify: e.checked() && e.pushes.receiving, want: e.pushes.req.sum}
 	if k := copy(dst, here); k > 0 {
 		here = here[k:]
 		e.addMemory(k)

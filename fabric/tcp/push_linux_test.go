@@ -35,7 +35,7 @@ func (p *pusher) send(t *testing.T, most int) {
 	src := p.region.Remote
 	src.Addr += uint64(from)
 	header := binary.LittleEndian.AppendUint64(nil, uint64(p.sent))
-	header = request{src, uint64(n)}.append(header)
+	header = request{src: src, bytes: uint64(n)}.append(header)
 	var err error
 	if p.r.IntN(4) == 0 {
 		err = p.ep.Send(header, nil)
@@ -256,10 +256,10 @@ func pollOne(t *testing.T, d *Domain) fabric.Event {
 func TestPushFragmented(t *testing.T) {
 	const text, rest = "twelve bytes", " and more"
 	src := fabric.RemoteKey{Addr: 3, Key: 4}
-	q := request{src, uint64(len(text))}
-	more := request{src, uint64(len(rest))}
+	q := request{src, uint64(len(text)), addSum(0, []byte(text))}
+	more := request{src: src, bytes: uint64(len(rest))}
 	more.src.Addr += uint64(len(text))
-	stream := appendSum(append(joinFrames(kindMessage, "push", kindPush, string(q.append(nil))), text...), []byte(text))
+	stream := append(joinFrames(kindMessage, "push", kindPush, string(q.append(nil))), text...)
 	next := joinFrames(kindMessage, "next")
 	asked, answer := joinFrames(kindRead, string(more.append(nil))), joinFrames(kindData, rest[:2], kindData, rest[2:])
 	found := 0
@@ -338,7 +338,7 @@ func TestPushLost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		write(t, c, joinFrames(kindMessage, "push", kindPush, string(request{src, PushBytes}.append(nil))))
+		write(t, c, joinFrames(kindMessage, "push", kindPush, string(request{src: src, bytes: PushBytes}.append(nil))))
 		if ev := pollUntil(t, d, func() bool { return false }); string(ev.Data) != "push" {
 			t.Fatalf("%+v", ev)
 		}
@@ -473,5 +473,43 @@ func TestPushWithoutPoll(t *testing.T) {
 	}
 	if ev := pollOne(t, ds[1]); string(ev.Data) != "push" {
 		t.Fatalf("%+v", ev)
+	}
+}
+
+// TestReadUnmapped: if a peer reads memory that was unmapped in spite of its registration, that is an error at both, with
+// checksums and without. Such memory is not pushed, and that is no error.
+func TestReadUnmapped(t *testing.T) {
+	for _, noChecksum := range []bool{false, true} {
+		ds := openDomains(t, &Transport{Interfaces: []string{"127.0.0.1/32"}, NoChecksum: noChecksum}, 2)
+		es := [2]fabric.Endpoint{connectTo(t, ds[0], 1, ds[1].Addr()), connectTo(t, ds[1], 0, ds[0].Addr())}
+		exchange(t, [2]*Domain{ds[0], ds[1]}, es, rand.New(rand.NewPCG(5, 6)), "connected")
+		gone := unmapped(t, 1<<20)
+		far, err := ds[0].Register(gone)
+		if err == nil {
+			err = es[0].(fabric.Pusher).Push([]byte("not pushed"), far.Remote, len(gone))
+		}
+		in := make([]byte, len(gone))
+		near, err2 := ds[1].Register(in)
+		if err := errors.Join(err, err2); err != nil {
+			t.Fatal(err)
+		}
+		if ev := pollUntil(t, ds[1], func() bool { return false }); string(ev.Data) != "not pushed" {
+			t.Fatalf("%+v", ev)
+		}
+		if done, err := es[1].Read(in, near, far.Remote, 1); done || err != nil {
+			t.Fatal(done, err)
+		}
+		for i, want := range []fabric.EventKind{fabric.PeerDown, fabric.Done} {
+			var ev fabric.Event
+			for ev.Kind == 0 {
+				ev = pollOne(t, ds[i])
+				if other := pollOne(t, ds[1-i]); ev.Kind == 0 && other.Kind != 0 {
+					t.Fatalf("peer %d: %+v", 1-i, other)
+				}
+			}
+			if ev.Kind != want || !errors.Is(ev.Err, fabric.ErrPeerDown) || i == 0 && !errors.Is(ev.Err, unix.EFAULT) {
+				t.Errorf("peer %d: %+v", i, ev)
+			}
+		}
 	}
 }

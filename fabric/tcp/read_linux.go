@@ -84,7 +84,7 @@ func (e *endpoint) Read(dst []byte, local fabric.Region, src fabric.RemoteKey, t
 		return false, fmt.Errorf("tcp: read: the %d bytes of dst are not in registered memory", len(dst))
 	}
 	if e.self() {
-		b, ok := d.regions.find(request{src, uint64(len(dst))})
+		b, ok := d.regions.find(request{src: src, bytes: uint64(len(dst))})
 		if !ok {
 			return false, errRefused(e.peer)
 		}
@@ -112,7 +112,7 @@ func (e *endpoint) sendRequests() {
 	r := &e.reads
 	for r.requested < min(r.waiting(), maxReads) {
 		next := &r.all[r.head+r.requested]
-		q := request{next.src, uint64(len(next.dst))}
+		q := request{src: next.src, bytes: uint64(len(next.dst))}
 		r.requested++ // before the answer could arrive
 		if !e.sendControl(kindRead, q.append(e.d.requestBuf[:0])) {
 			r.requested--
@@ -121,10 +121,10 @@ func (e *endpoint) sendRequests() {
 	}
 }
 
-// handleData handles a kindData with a body of n bytes. b is the part of the body that is in buf.
-func (e *endpoint) handleData(b []byte, n int) error {
+// handleData handles a kindData with a body of n bytes, whose checksum is sum. b is the part of the body that is in buf.
+func (e *endpoint) handleData(b []byte, n int, sum uint32) error {
 	if e.state == closing { // the Read has failed
-		e.memory.begin(nil, n, 0, false)
+		e.memory = incomingMemory{skip: n}
 		if k := min(n, len(b)); k > 0 {
 			e.skipMemory(b[:k])
 		}
@@ -141,8 +141,11 @@ func (e *endpoint) handleData(b []byte, n int) error {
 		e.finishRead(nil)
 		return nil
 	}
-	e.memory.begin(dst[:n], 0, n, e.checked())
+	e.memory = incomingMemory{into: dst[:n], bytes: n, verify: e.checked(), want: sum}
 	e.addMemory(copy(dst[:n], b))
+	if e.memory.mismatch {
+		return errChecksum
+	}
 	return nil
 }
 

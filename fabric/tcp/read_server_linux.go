@@ -2,6 +2,9 @@ package tcp
 
 import (
 	"fmt"
+	"runtime/debug"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/fabric"
 )
@@ -54,15 +57,19 @@ func (e *endpoint) serveNext() bool {
 		return false
 	}
 	x := &s.queue[s.first]
-	k := copy(e.headBuf[:], e.outHead) // the rest of a kindSum
-	e.outHead = e.headBuf[:k+headerBytes]
+	n := min(len(x.rest), chunkBytes)
+	sum, errno := e.sumOfMemory(x.rest[:n])
+	if errno != 0 {
+		e.unmapped(errno)
+		return false
+	}
+	e.outHead = e.headBuf[:headerBytes]
 	if x.key == 0 || e.d.regions.slot(x.key) == nil {
-		e.putHeader(e.outHead[k:], kindRefusal, 0, 0)
+		e.putHeader(e.outHead, kindRefusal, 0, 0)
 		x.rest = nil
 	} else {
-		n := min(len(x.rest), chunkBytes)
-		e.putHeader(e.outHead[k:], kindData, n, 0)
-		e.outBody, e.outKey, e.bodySum, x.rest = x.rest[:n], x.key, 0, x.rest[n:]
+		e.outBody, e.outKey, x.rest = x.rest[:n], x.key, x.rest[n:]
+		e.putHeader(e.outHead, kindData, n, sum)
 	}
 	s.more = len(x.rest) > 0
 	if !s.more {
@@ -71,4 +78,27 @@ func (e *endpoint) serveNext() bool {
 		s.count--
 	}
 	return true
+}
+
+// sumOfMemory returns the checksum of registered memory, or 0 if there are none. If the memory is not mapped any more, the error
+// is EFAULT, as that of a system call.
+func (e *endpoint) sumOfMemory(b []byte) (sum uint32, errno unix.Errno) {
+	if !e.checked() {
+		return 0, 0
+	}
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if x := recover(); x != nil {
+			if _, ok := x.(interface{ Addr() uintptr }); !ok {
+				panic(x)
+			}
+			errno = unix.EFAULT
+		}
+	}()
+	return addSum(0, b), 0
+}
+
+// unmapped is called when the peer reads memory that was unmapped in spite of its registration.
+func (e *endpoint) unmapped(errno unix.Errno) {
+	e.markDown(fmt.Errorf("tcp: peer %d: %w: the memory that it reads is not mapped here: %w", e.peer, fabric.ErrPeerDown, errno))
 }

@@ -116,20 +116,20 @@ func (e *endpoint) parseOrMarkDown() bool {
 // parseFrames parses the frames that have been received. Messages stay in buf; the others are handled immediately.
 func (e *endpoint) parseFrames() error {
 	checked := e.checked()
+	if e.memory.mismatch {
+		return errChecksum
+	}
 	for e.downErr == nil && !e.pushes.arrived {
 		f, ok, err := parseFrame(e.buf[e.parsed:e.filled], checked)
 		if err != nil || !ok {
 			return err
 		}
 		at := e.parsed + headerBytes
-		if e.memory.awaitSum != (f.kind == kindSum) {
-			return fmt.Errorf("%w: frame %x behind memory, or checksum of none", fabric.ErrCorrupt, e.buf[e.parsed:at])
-		}
 		if err := e.out.acknowledge(f.ack); err != nil {
 			return err
 		}
 		if f.kind == kindData {
-			if err := e.handleData(e.buf[at:e.filled], f.length); err != nil {
+			if err := e.handleData(e.buf[at:e.filled], f.length, f.sum); err != nil {
 				return err
 			}
 			if f.length >= e.filled-at { // the rest of the frame goes to the Read's memory, not to buf
@@ -143,7 +143,7 @@ func (e *endpoint) parseFrames() error {
 			return nil
 		}
 		body := e.buf[at:][:f.length]
-		if checked && f.kind != kindSum && f.sum != addSum(0, body) {
+		if checked && f.sum != addSum(0, body) {
 			return errChecksum
 		}
 		if f.kind == kindMessage && e.state != closing {
@@ -178,8 +178,6 @@ func (e *endpoint) handleFrame(f frame, body []byte) error {
 		return e.handleRefusal()
 	case kindDropped:
 		e.pushes.holdOff = holdOffMessages
-	case kindSum:
-		return e.handleSum(f.sum)
 	case kindAddress:
 		return e.handleAddress(body)
 	case kindShutdown:

@@ -72,7 +72,7 @@ func (s *side) send() {
 	header = binary.LittleEndian.AppendUint64(header, hash(payload))
 	var err error
 	if s.r.IntN(3) == 0 { // announce memory, which the peer may read
-		q := request{s.region.Remote, uint64(s.r.IntN(min(len(s.memory), 1<<s.r.IntN(23)))) + 1}
+		q := request{src: s.region.Remote, bytes: uint64(s.r.IntN(min(len(s.memory), 1<<s.r.IntN(23)))) + 1}
 		q.src.Addr = uint64(s.r.IntN(len(s.memory) - int(q.bytes) + 1))
 		header = q.append(binary.LittleEndian.AppendUint64(header[:8], hash(nil)))
 		err = s.ep.(fabric.Pusher).Push(header, q.src, int(q.bytes))

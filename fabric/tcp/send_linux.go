@@ -166,8 +166,7 @@ func (e *endpoint) flush() bool {
 		n, errno := e.stream.sendParts(&parts, e.serving.more && e.out.unsent() == 0)
 		if errno != 0 {
 			if errno == unix.EFAULT {
-				e.markDown(fmt.Errorf("tcp: peer %d: %w: the memory that it reads is not mapped here: %w", e.peer,
-					fabric.ErrPeerDown, errno))
+				e.unmapped(errno)
 			}
 			e.noteSendError(errno)
 			break
@@ -180,13 +179,9 @@ func (e *endpoint) flush() bool {
 	return moved > 0
 }
 
-// nextParts returns what is to be sent next. With checksums nothing is sent together with what is behind outBody: the checksum
-// of that is not known before.
+// nextParts returns what is to be sent next.
 func (e *endpoint) nextParts() (parts [maxParts][]byte) {
 	parts[0], parts[1] = e.outHead, e.outBody
-	if len(e.outBody) > 0 && e.checked() {
-		return parts
-	}
 	limit := e.out.end
 	if len(e.control) > 0 {
 		limit, parts[4] = e.controlAt, e.control
@@ -201,10 +196,9 @@ func (e *endpoint) advanceUnsent(n int) {
 	k := min(n, len(e.outHead))
 	e.outHead = e.outHead[k:]
 	n -= k
-	if k = min(n, len(e.outBody)); k > 0 {
-		e.advanceBody(k)
-		n -= k
-	}
+	k = min(n, len(e.outBody))
+	e.outBody = e.outBody[k:]
+	n -= k
 	limit := e.out.end
 	if len(e.control) > 0 {
 		limit = e.controlAt
@@ -216,17 +210,6 @@ func (e *endpoint) advanceUnsent(n int) {
 	}
 	if len(e.control) == 0 {
 		e.control = nil
-	}
-}
-
-// advanceBody drops the first n bytes of outBody, which the kernel has taken. With checksums a kindSum follows the last ones.
-func (e *endpoint) advanceBody(n int) {
-	if e.checked() {
-		e.bodySum = addSum(e.bodySum, e.outBody[:n])
-	}
-	if e.outBody = e.outBody[n:]; len(e.outBody) == 0 && e.checked() {
-		e.outHead = e.headBuf[:headerBytes]
-		e.putHeader(e.outHead, kindSum, 0, e.bodySum)
 	}
 }
 

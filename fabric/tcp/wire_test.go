@@ -50,7 +50,7 @@ func TestFrames(t *testing.T) {
 			}
 		}
 	}
-	q := request{fabric.RemoteKey{Addr: 1, Key: 2}, 3}
+	q := request{fabric.RemoteKey{Addr: 1, Key: 2}, 3, 4}
 	whole := q.append(nil)
 	if got, ok := parseRequest(whole); got != q || !ok {
 		t.Errorf("%+v, %v", got, ok)
@@ -81,29 +81,15 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// joinFrames encodes frames, given as pairs of kind and body, with checksums. Behind the body of a kindData there is a kindSum.
+// joinFrames encodes frames, given as pairs of kind and body, with checksums.
 func joinFrames(fs ...any) (b []byte) {
 	for i := 0; i < len(fs); i += 2 {
 		var h [headerBytes]byte
 		k, body := fs[i].(kind), []byte(fs[i+1].(string))
-		f := frame{kind: k, length: len(body), sum: addSum(0, body)}
-		if k == kindData {
-			f.sum = 0
-		}
-		f.put(h[:], true)
+		frame{kind: k, length: len(body), sum: addSum(0, body)}.put(h[:], true)
 		b = append(append(b, h[:]...), body...)
-		if k == kindData && len(body) > 0 {
-			b = appendSum(b, body)
-		}
 	}
 	return b
-}
-
-// appendSum appends the kindSum of memory.
-func appendSum(b, memory []byte) []byte {
-	var h [headerBytes]byte
-	frame{kind: kindSum, sum: addSum(0, memory)}.put(h[:], true)
-	return append(b, h[:]...)
 }
 
 // invalidAck encodes a frame that acknowledges what was never sent.

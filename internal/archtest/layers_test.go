@@ -18,6 +18,7 @@ import (
 // Every package may import the standard library and the modules named in go.mod. Tests may import any package.
 const layers = `
 # Layer 0: basic packages without knowledge of RDMA or MPI.
+NONE < internal/crc32c;
 NONE < attrs, internal/ticks, internal/pollyield, internal/auth, internal/encrypt, internal/memaddr, perf/profile, internal/abi/*;
 NONE < internal/admission, internal/printable;
 NONE < internal/archtest, internal/conformance, internal/apitest, internal/buildinfo, internal/sbom;
@@ -52,7 +53,7 @@ soft-roce/link, soft-roce/vm/internal/* < soft-roce/vm;
 
 # Layer 3: the fabric interface, and the transports that implement it.
 internal/auth < fabric/tcp, fabric/shm, fabric/rdma;
-internal/encrypt < fabric/tcp;
+internal/encrypt, internal/crc32c < fabric/tcp;
 internal/admission < fabric/tcp;
 internal/memaddr < fabric/shm, fabric/rdma;
 NONE < fabric < fabric/mem, fabric/tcp, fabric/hook, fabric/fabrictest;
