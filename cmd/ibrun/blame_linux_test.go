@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -130,6 +131,40 @@ func TestFewFiles(t *testing.T) {
 		if refused := strings.HasPrefix(c.want, "ibrun: "); refused != (err != nil) || !strings.Contains(string(out), c.want) ||
 			refused && string(out) != c.want {
 			t.Errorf("%s: %v; want %q:\n%s", command, err, c.want, out)
+		}
+	}
+}
+
+// A command whose own output is lost says so and does not exit with 0.
+func TestCommandOutputIsLost(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	for name := range commands() {
+		if internalCommand(name) {
+			continue
+		}
+		lines := []string{name + " --help"}
+		switch name {
+		case "version", "topo", "ps":
+			lines = append(lines, name)
+		case "help":
+			lines = append(lines, name, "--help", "-n 1 --dry-run true")
+		case "explain":
+			lines = append(lines, "explain 8")
+		case "secret":
+			lines = append(lines, "secret "+filepath.Join(t.TempDir(), "secret"))
+		}
+		for _, line := range lines {
+			cmd := exec.Command("ibrun", strings.Fields(line)...)
+			var stderr strings.Builder
+			cmd.Stdout, cmd.Stderr = full, &stderr
+			var exit *exec.ExitError
+			if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() == 0 || !strings.Contains(stderr.String(), "no space left") {
+				t.Errorf("ibrun %s ended with %v:\n%s", line, err, &stderr)
+			}
 		}
 	}
 }

@@ -45,14 +45,14 @@ type options struct {
 func Main(name string, args []string, stdout *os.File, stderr io.Writer) int {
 	o, err := parseOptions(name, args)
 	if errors.Is(err, flag.ErrHelp) || len(args) == 1 && args[0] == "help" {
-		fmt.Fprint(stdout, usage)
-		return 0
-	}
-	if err != nil {
+		_, err = fmt.Fprint(stdout, usage)
+	} else if err != nil {
 		fmt.Fprintf(stderr, "ibrun %s: %v\n%s", name, err, usage)
 		return exitUsage
+	} else {
+		err = o.run(context.Background(), name, stdout, stderr)
 	}
-	if err := o.run(context.Background(), name, stdout, stderr); err != nil {
+	if err != nil {
 		fmt.Fprintf(stderr, "ibrun %s: %v\n", name, err)
 		return exitFailed
 	}
