@@ -73,7 +73,7 @@ func checkPrivate(path string, kind fs.FileMode) error {
 	return nil
 }
 
-// Serve answers requests about a job until Close. After an error ibrun ps, top and hang do not find the job.
+// Serve answers requests about a job until Close. Meanwhile it removes sockets that earlier jobs have left. After an error ibrun ps, top and hang do not find the job.
 func Serve(source Source) (*Server, error) {
 	d := &Server{source: source}
 	var failed error
@@ -85,6 +85,7 @@ func Serve(source Source) (*Server, error) {
 		if err == nil {
 			d.ctx, d.stop = context.WithCancel(context.Background())
 			d.handlers.Go(d.serve)
+			d.handlers.Go(func() { removeStale(dir) })
 			return d, nil
 		}
 		failed = err

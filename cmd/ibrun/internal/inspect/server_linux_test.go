@@ -51,6 +51,57 @@ func TestQuery(t *testing.T) {
 	}
 }
 
+// The next ibrun removes what ibruns have left that were killed together with their watchers. It removes no socket that somebody
+// serves, that may be about to be served, or that is not its own.
+func TestStaleSockets(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "ibrun")
+	t.Setenv("IBRUN_RUNTIME_DIR", dir)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []struct {
+		name        string
+		old, served bool
+		remains     bool
+	}{
+		{"abc-0", true, false, false},
+		{"abc-1.new", true, false, false},
+		{"served-0", true, true, true},
+		{"young-0.new", false, false, true},
+		{"other.sock", true, false, true},
+	} {
+		path := filepath.Join(dir, f.name)
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.SetUnlinkOnClose(false)
+		if f.old {
+			then := time.Now().Add(-2 * staleAfter)
+			if err := os.Chtimes(path, then, then); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if f.served {
+			defer l.Close()
+		} else if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if _, err := os.Lstat(path); (err == nil) != f.remains {
+				t.Errorf("%s: %v, want that it remains: %v", f.name, err, f.remains)
+			}
+		}()
+	}
+	d, err := Serve(&fakeSource{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestLeftSockets: a client removes the socket of an ibrun that was killed, and the last server removes the directory.
 func TestLeftSockets(t *testing.T) {
 	dir := t.TempDir()
