@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -38,6 +39,41 @@ func (p *process) unread() int {
 		p.t.Fatal(err)
 	}
 	return n
+}
+
+// A signal ends ibrun while it waits for other nodes, although nobody reads its standard error.
+func TestSignalWhileJoiningUnread(t *testing.T) {
+	t.Parallel()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if _, err := unix.FcntlInt(w.Fd(), unix.F_SETPIPE_SZ, os.Getpagesize()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(make([]byte, os.Getpagesize())); err != nil {
+		t.Fatal(err)
+	}
+	ns := newNodes(t, 2)
+	p := &process{t: t, cmd: ns.command(0, "-n", "2", "true")}
+	p.cmd.Stderr = w
+	err = p.cmd.Start()
+	w.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.eventually("node 0 does not listen", func() bool {
+		c, err := net.Dial("tcp", ns.addr)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
+	p.signal(p.cmd.Process.Pid, unix.SIGINT)
+	if code := p.waitUnread(); code != 130 {
+		t.Errorf("exit code %d, want 130", code)
+	}
 }
 
 // TestSignalsWhileUnread: a signal, --timeout and a failure end a job whose standard output and standard error are one pipe that

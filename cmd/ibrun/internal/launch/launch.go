@@ -2,6 +2,7 @@ package launch
 
 import (
 	"errors"
+	"time"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
@@ -25,8 +26,19 @@ func Run(o *cli.Options, env []string, s console.Streams) int {
 		return code
 	}
 	s.Printf("%v", err)
-	return exitcode.Of(err)
+	code = exitcode.Of(err)
+	s.LimitFlush(failedFlush)
+	if code > exitcode.SignalBase {
+		s.LimitFlush(interruptedFlush)
+	}
+	return code
 }
+
+// How long the lines of a job that has not started may take until standard error has accepted them.
+const (
+	failedFlush      = 10 * time.Second
+	interruptedFlush = 500 * time.Millisecond // a user has asked for the end
+)
 
 func run(o *cli.Options, env []string, s console.Streams) (int, error) {
 	if err := supported(); err != nil {
