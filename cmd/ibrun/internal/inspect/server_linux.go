@@ -73,7 +73,8 @@ func checkPrivate(path string, kind fs.FileMode) error {
 	return nil
 }
 
-// Serve answers requests about a job until Close. Meanwhile it removes sockets that earlier jobs have left. After an error ibrun ps, top and hang do not find the job.
+// Serve answers requests about a job until Close. Meanwhile it removes sockets that earlier jobs have left. After an error ibrun
+// ps, top and hang do not find the job.
 func Serve(source Source) (*Server, error) {
 	d := &Server{source: source}
 	var failed error
