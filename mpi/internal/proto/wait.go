@@ -251,14 +251,14 @@ func (e *Engine) sleep(g *goal) {
 	}
 	if w.sleeping || w.polling > 1 {
 		e.startWatchTimer(e.watchIfDue(g))
-		if !(e.departures.any && e.isHopeless(g)) {
+		if e.failure.err == nil && !(e.departures.any && e.isHopeless(g)) {
 			e.parkOnCond(g)
 		}
 		return
 	}
 	limit := e.watchIfDue(g)
-	if e.departures.any && (g.reached(e) || e.isHopeless(g)) {
-		return
+	if e.failure.err != nil || e.departures.any && (g.reached(e) || e.isHopeless(g)) {
+		return // nothing would wake this goroutine, as it did not sleep yet
 	}
 	fd, ready, err := e.domain.Arm()
 	if err != nil {
