@@ -48,7 +48,10 @@ func (r *Request) startBuffered() error {
 	copy(b, r.buf)
 	c := e.requests.take(e)
 	c.send, c.mode, c.route, c.buf = true, Standard, r.route, b
-	c.flags, c.block, c.note = detached|attachedMem|r.flags&noted, id, r.note
+	c.flags, c.block = detached|attachedMem, id
+	if r.flags&noted != 0 {
+		c.setNote(e.notes.requests[r].own)
+	}
 	if err := e.startSend(c); err != nil {
 		return err
 	}

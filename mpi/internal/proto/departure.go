@@ -32,7 +32,6 @@ type departures struct {
 	watchers map[uint32][]int32 // by context: the processes to which LEFT must be sent
 	watched  map[member]bool    // the processes to which WATCH was sent
 	gone     map[member]bool    // the processes that have answered with LEFT
-	any      bool               // some process has finalized, or sent LEFT
 	members  func(context uint32) []int32
 	closed   bool // the engine is closed
 
@@ -146,7 +145,7 @@ func (e *Engine) handleLeft(peer int32, context uint32) {
 	if !e.departures.watched[m] {
 		return
 	}
-	e.departures.gone[m], e.departures.any = true, true
+	e.departures.gone[m], e.failure.departed = true, true
 	e.failure.finalized++
 	e.endHopeless()
 	e.waiters.wakeAll()
@@ -237,7 +236,7 @@ func (r *Request) endReceive(err error) {
 
 // endOperationsWith completes the operations that need a process which has finalized. All that it has sent has arrived.
 func (e *Engine) endOperationsWith(n int32, err error) {
-	e.departures.any = true
+	e.failure.departed = true
 	for _, slab := range e.requests.slabs {
 		for i := range slab {
 			switch r := &slab[i]; {
@@ -256,7 +255,7 @@ func (e *Engine) endOperationsWith(n int32, err error) {
 // watchIfDue sends WATCH for all operations that wait, if the calling goroutine has waited for g for long enough. It returns how
 // long it still has to wait for that; 0 if WATCH was sent. The caller must check the goal again afterwards.
 func (e *Engine) watchIfDue(g *goal) time.Duration {
-	if e.departures.any {
+	if e.failure.departed {
 		e.endHopeless() // receives that were posted after LEFT
 	}
 	if g.watched {
@@ -308,7 +307,7 @@ func (e *Engine) idlePoll() {
 		return
 	}
 	now := time.Now()
-	if d.any {
+	if e.failure.departed {
 		e.endHopeless()
 	}
 	if d.nextIdle.IsZero() {
@@ -388,27 +387,36 @@ func (e *Engine) ProcessesLeft(ranks []int) {
 		}
 		n := int32(rank)
 		p := e.peer(n)
-		if p.finalized != nil || p.announced != nil {
+		if p.finalized != nil || p.announced {
 			continue
 		}
 		e.failure.finalized++
 		if e.failure.needed == nil || e.failure.needed(n, true) {
 			e.confirmLeft(n)
 		}
-		p.announced = &failureError{n, errAnnounced}
-		e.dropMessagesTo(p)
+		p.announced = true
+		e.dropMessagesTo(n)
 	}
 	e.waiters.wakeAll()
+}
+
+// gone returns the error of operations with process n if it has finalized, as far as this process or the launcher knows, or nil.
+func (p *peer) gone(n int32) error {
+	if p.finalized == nil && p.announced {
+		return &failureError{n, errAnnounced}
+	}
+	return p.finalized
 }
 
 var errAnnounced = fmt.Errorf("%w, as the launcher reports", fabric.ErrPeerClosed)
 
 // dropMessagesTo drops the messages to a process that the launcher has reported. Its own messages may still arrive.
-func (e *Engine) dropMessagesTo(p *peer) {
+func (e *Engine) dropMessagesTo(n int32) {
+	p := e.peer(n)
 	for p.head != nil {
 		o := p.head
 		p.head, o.queued = o.next, false
-		e.dropMessage(o, p.announced)
+		e.dropMessage(o, p.gone(n))
 	}
 	p.updateMaxEager()
 }

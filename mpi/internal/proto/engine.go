@@ -92,18 +92,17 @@ type Engine struct {
 	warned bool // that memory cannot be registered
 
 	checks bool // messages of the program have notes
-	// unreceived is the error for the first message with a note that was dropped without being received.
-	unreceived error
 	// exactBit is Config.ExactBit.
 	exactBit uint32
 	hints    hintSet
 	rtr      rtrFlows
 	failure  failures
 
-	departures departures
-
 	attached attachedBuffer
 	waiters  waiters
+
+	departures departures
+	notes      notes
 }
 
 // New returns an engine for a domain, which belongs to the engine from now on.
@@ -122,6 +121,9 @@ func New(c Config) (*Engine, error) {
 	e.contexts.init()
 	e.departures.init(c.Members)
 	e.checks, e.exactBit = c.Checks, c.ExactBit
+	if c.Checks {
+		e.notes.init(c.Size)
+	}
 	e.rec.init(c.Recorder, c.Trace, c.Checks)
 	e.waiters.init(&e.mu, c.Oversubscribed)
 	e.hints.update(false, e.avoidsFastPaths())

@@ -18,6 +18,7 @@ import (
 type failures struct {
 	err        error // nil until the engine has failed
 	finalizing bool  // any process may finalize now
+	departed   bool  // some process has finalized, or left a context: operations that wait must look which; see departures
 	// finalized is the number of reports that a peer has finalized or left a context: its own, and those of the launcher.
 	finalized int
 	// needed is Config.Needed; nil: always true.
@@ -136,8 +137,8 @@ func (e *Engine) FinalizedPeer(context uint32, peers []int32) error {
 // the launcher knows, or nil.
 func (e *Engine) firstGone(context uint32, peers []int32) error {
 	for _, n := range peers {
-		if p := e.peers[n]; p != nil && (p.finalized != nil || p.announced != nil) {
-			return cmp.Or(p.finalized, p.announced)
+		if p := e.peers[n]; p != nil && (p.finalized != nil || p.announced) {
+			return p.gone(n)
 		}
 		if e.departures.gone[member{context, n}] {
 			return departureErr(n)

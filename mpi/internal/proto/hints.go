@@ -180,7 +180,8 @@ func (e *Engine) lengthError(r *Request, bytes int) error {
 	case r.route.Context&e.exactBit != 0:
 		return &ExactLengthError{r.status.Source, bytes, len(r.buf)}
 	case bytes > len(r.buf) && r.flags&noted != 0:
-		return &truncateError{r.status.Source, r.status.Tag, bytes, len(r.buf), r.sender, r.note}
+		n := e.notes.requests[r]
+		return &truncateError{r.status.Source, r.status.Tag, bytes, len(r.buf), n.sender, n.own}
 	case bytes > len(r.buf):
 		return &truncateError{r.status.Source, r.status.Tag, bytes, len(r.buf), nil, nil}
 	}

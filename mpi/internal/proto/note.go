@@ -31,13 +31,37 @@ func (n *Note) String() string {
 	return fmt.Sprintf("%v of %s at %s", n.Op, n.Type, n.Where)
 }
 
+// notes are the notes of an engine with Config.Checks. Peers and requests have no fields for them, so that these stay small.
+type notes struct {
+	peers    []peerNotes // by process
+	requests map[*Request]requestNotes
+	// unreceived is the error for the first message with a note that was dropped without being received.
+	unreceived error
+}
+
+type peerNotes struct {
+	next          *Note  // of the next message from the peer; nil: none has arrived
+	sent, arrived uint64 // numbers of messages with notes to and from the peer
+}
+
+// requestNotes are the notes of a request with the flag noted.
+type requestNotes struct {
+	own    *Note
+	sender *Note // receive: the note of the message; nil before it is matched, and if it has none
+}
+
+func (s *notes) init(processes int) {
+	s.peers, s.requests = make([]peerNotes, processes), map[*Request]requestNotes{}
+}
+
 // maxWhere is the maximum length of a source position in a NOTE. The end of a longer one is sent.
 const maxWhere = 160
 
 // sendNote sends the note of a send. The first message of the send must follow immediately.
 func (r *Request) sendNote() {
-	n, e := r.note, r.e
-	e.peer(r.route.Peer).notesOut++
+	e := r.e
+	n := e.notes.requests[r].own
+	e.notes.peers[r.route.Peer].sent++
 	o := &outgoing{body: []byte(n.Type + " " + n.Where[max(0, len(n.Where)-maxWhere):])}
 	o.header, o.length = header(envelope{kind: kindNote}, uint64(n.Op))
 	if err := e.post(r.route.Peer, o); err != nil {
@@ -47,13 +71,16 @@ func (r *Request) sendNote() {
 
 // handleNote handles a NOTE: it belongs to the next message of the peer.
 func (e *Engine) handleNote(peer int32, w [5]uint64, text []byte) bool {
-	p := e.peer(peer)
-	kind, where, found := strings.Cut(string(text), " ")
-	if !e.checks || p.note != nil || !found || len(where) > maxWhere || w[0] > math.MaxUint8 {
+	if !e.checks {
 		return false
 	}
-	p.note = &Note{Type: kind, Op: perf.Op(w[0]), Where: where}
-	p.notes++
+	p := &e.notes.peers[peer]
+	kind, where, found := strings.Cut(string(text), " ")
+	if p.next != nil || !found || len(where) > maxWhere || w[0] > math.MaxUint8 {
+		return false
+	}
+	p.next = &Note{Type: kind, Op: perf.Op(w[0]), Where: where}
+	p.arrived++
 	return true
 }
 
@@ -62,9 +89,9 @@ func (e *Engine) takeNote(peer int32) *Note {
 	if !e.checks {
 		return nil
 	}
-	p := e.peer(peer)
-	n := p.note
-	p.note = nil
+	p := &e.notes.peers[peer]
+	n := p.next
+	p.next = nil
 	return n
 }
 
@@ -74,8 +101,10 @@ func (r *Request) noteMatched(n *Note, source int32) {
 	if r.flags&noted == 0 {
 		return
 	}
-	if r.sender = n; n != nil && n.Type != r.note.Type {
-		r.err = &typeError{source, n, r.note}
+	own := r.e.notes.requests[r].own
+	r.e.notes.requests[r] = requestNotes{own: own, sender: n}
+	if n != nil && n.Type != own.Type {
+		r.err = &typeError{source, n, own}
 	}
 }
 
@@ -94,7 +123,7 @@ func (t *typeError) Unwrap() error { return ErrType }
 
 // setNote sets the note of a request that has no operation in progress yet.
 func (r *Request) setNote(n *Note) {
-	r.note, r.sender = n, nil
+	r.e.notes.requests[r] = requestNotes{own: n}
 	r.flags |= noted
 }
 
@@ -127,7 +156,7 @@ func (e *Engine) IrecvNoted(from Route, buf []byte, n *Note) Handle {
 	return r.handle()
 }
 
-// SetNote sets the note of a persistent request that has not been started, or of a matched receive that is about to be.
+// SetNote sets the note of a persistent request that has not been started.
 func (e *Engine) SetNote(h Handle, n *Note) {
 	e.lock()
 	defer e.unlock()
@@ -150,8 +179,8 @@ func (e *Engine) Called(op perf.Op) {
 
 // noteUnreceived records that a message with this note is dropped because nobody can receive it any more.
 func (e *Engine) noteUnreceived(n *Note, source int32) {
-	if n != nil && e.unreceived == nil {
-		e.unreceived = fmt.Errorf("a message was never received: rank %d sent it with %v", source, n)
+	if n != nil && e.notes.unreceived == nil {
+		e.notes.unreceived = fmt.Errorf("a message was never received: rank %d sent it with %v", source, n)
 	}
 }
 
@@ -167,11 +196,9 @@ func (e *Engine) noteDropped(v envelope, n *Note) {
 func (e *Engine) NotesSent() []uint64 {
 	e.lock()
 	defer e.unlock()
-	sent := make([]uint64, len(e.peers))
-	for i, p := range e.peers {
-		if p != nil {
-			sent[i] = p.notesOut
-		}
+	sent := make([]uint64, len(e.notes.peers))
+	for i := range sent {
+		sent[i] = e.notes.peers[i].sent
 	}
 	return sent
 }
@@ -182,7 +209,7 @@ func (e *Engine) Unfinished(arrive []uint64) error {
 	e.lock()
 	defer e.unlock()
 	for i, n := range arrive {
-		for e.peer(int32(i)).notes < n {
+		for e.notes.peers[i].arrived < n {
 			if err := e.pollOnce(); err != nil {
 				return err
 			}
@@ -192,14 +219,14 @@ func (e *Engine) Unfinished(arrive []uint64) error {
 	for m := range e.unexpected.noted {
 		e.noteUnreceived(m.note, m.v.Rank)
 	}
-	if e.unreceived != nil {
-		return e.unreceived
+	if e.notes.unreceived != nil {
+		return e.notes.unreceived
 	}
 	for _, slab := range e.requests.slabs {
 		for i := range slab {
 			r := &slab[i]
 			if r.flags&(noted|detached) == noted && (r.state == active || r.state == done) {
-				return fmt.Errorf("a request was never completed by a wait or freed: that of %v", r.note)
+				return fmt.Errorf("a request was never completed by a wait or freed: that of %v", e.notes.requests[r].own)
 			}
 		}
 	}

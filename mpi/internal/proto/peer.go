@@ -1,7 +1,6 @@
 package proto
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -22,15 +21,12 @@ type peer struct {
 	// wait for room, and while the peer has paused this sender.
 	maxEager       int
 	finalized      error // nil until the peer has finalized; then the error of all sends to it
-	announced      error // nil until the launcher has reported that the peer has finalized; then the same
 	paused         bool  // the peer has paused this process: it accepts only RTS
 	pausing        bool  // this process has paused the peer
 	noRemoteAccess bool  // the peer's memory can be neither read nor written
+	announced      bool  // the launcher has reported that the peer has finalized; see gone
 
 	sent, received uint32    // messages to and from the peer, counted while messages are traced
-	note           *Note     // of the next message from the peer; nil: none has arrived
-	notesOut       uint64    // messages with notes that were sent to the peer
-	notes          uint64    // and that have arrived from it
 	frags          assembly  // the fragmented message that is arriving
 	head, tail     *outgoing // messages that wait for room, in order
 	listed         bool      // in Engine.blocked
@@ -107,8 +103,11 @@ func (e *Engine) pathTo(n int32) *path {
 // connect creates the endpoint of a peer unless it exists.
 func (e *Engine) connect(n int32) error {
 	p := e.peer(n)
-	if gone := cmp.Or(p.finalized, p.announced); gone != nil || p.ep != nil {
-		return gone
+	if p.finalized != nil || p.announced {
+		return p.gone(n)
+	}
+	if p.ep != nil {
+		return nil
 	}
 	ep, err := e.domain.Connect(int(n), e.addr(n))
 	if err != nil {
@@ -126,7 +125,7 @@ func (e *Engine) connect(n int32) error {
 // updateMaxEager sets maxEager. It must be called when something that maxEager depends on has changed.
 func (p *peer) updateMaxEager() {
 	p.maxEager = -1
-	if p.ep != nil && p.head == nil && !p.paused && p.finalized == nil && p.announced == nil {
+	if p.ep != nil && p.head == nil && !p.paused && p.finalized == nil && !p.announced {
 		p.maxEager = p.path.thresholds.MaxEager
 	}
 }

@@ -32,7 +32,7 @@ func (e *Engine) probe(from Route, block bool) (*unexpectedMessage, error) {
 		if err := e.pollOnce(); err != nil {
 			return nil, err
 		}
-		if e.departures.any {
+		if e.failure.departed {
 			g.err = e.departureError(from)
 		}
 	}

@@ -75,7 +75,7 @@ const (
 	rtrRevoked                           // and RTR_CANCEL
 	persistent                           // the request stays allocated, with its arguments
 	attachedMem                          // buf is a block of the attached buffer, to be freed
-	noted                                // note is valid
+	noted                                // the request has an entry in notes.requests
 )
 
 // Request is an operation in progress. It belongs to its engine and is reused; a [Handle] says which use is meant.
@@ -105,9 +105,6 @@ type Request struct {
 	word     int             // send: index of the shared word for this transfer, or -1
 	exposed  regcache.Memory // send: memory that the peer may read
 	transfer transfer
-
-	note   *Note // valid with noted
-	sender *Note // receive with noted: the note of the message; nil before it is matched, and if it has none
 }
 
 // Handle names one use of a request. The zero Handle names none.

@@ -25,7 +25,7 @@ func (e *Engine) MapSegment(watched Route, id uint64, peers []int, bytes int) (f
 			return nil, err
 		}
 		e.watchIfDue(&g)
-		if e.departures.any && e.isHopeless(&g) {
+		if e.failure.departed && e.isHopeless(&g) {
 			break
 		}
 		e.unlock()

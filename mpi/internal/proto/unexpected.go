@@ -12,10 +12,10 @@ type unexpectedMessage struct {
 	next   *unexpectedMessage // free list
 	peer   int32
 	number uint32 // see countReceived
-	note   *Note  // nil: the message has none
 	v      envelope
 	w      [5]uint64
 	data   []byte
+	note   *Note // nil: the message has none
 }
 
 // bytes returns the length of the message.

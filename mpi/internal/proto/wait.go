@@ -176,7 +176,7 @@ func (e *Engine) await(g *goal) {
 	idle, yields := 0, 0
 	since := uint64(0) // when the first of these yields was made
 	w.polling++
-	for !g.reached(e) && e.failure.err == nil && !(e.departures.any && e.isHopeless(g)) {
+	for !g.reached(e) && e.failure.err == nil && !(e.failure.departed && e.isHopeless(g)) {
 		switch {
 		case w.yieldTimer.Due():
 			e.watchIfDue(g)
@@ -251,13 +251,13 @@ func (e *Engine) sleep(g *goal) {
 	}
 	if w.sleeping || w.polling > 1 {
 		e.startWatchTimer(e.watchIfDue(g))
-		if e.failure.err == nil && !(e.departures.any && e.isHopeless(g)) {
+		if e.failure.err == nil && !(e.failure.departed && e.isHopeless(g)) {
 			e.parkOnCond(g)
 		}
 		return
 	}
 	limit := e.watchIfDue(g)
-	if e.failure.err != nil || e.departures.any && (g.reached(e) || e.isHopeless(g)) {
+	if e.failure.err != nil || e.failure.departed && (g.reached(e) || e.isHopeless(g)) {
 		return // nothing would wake this goroutine, as it did not sleep yet
 	}
 	fd, ready, err := e.domain.Arm()
@@ -304,7 +304,7 @@ func (x *watch) goal() goal {
 func (e *Engine) wakeWatchers() {
 	for _, x := range e.waiters.watches {
 		g := x.goal()
-		if g.reached(e) || e.departures.any && e.isHopeless(&g) {
+		if g.reached(e) || e.failure.departed && e.isHopeless(&g) {
 			e.waiters.cond.Broadcast()
 			return
 		}
