@@ -177,17 +177,15 @@ func (e *Engine) departureError(from Route) error {
 		}
 		return nil
 	}
+	if from.Rank != AnySource {
+		return nil
+	}
 	last := int32(-1)
-	if from.Rank == AnySource {
-		for _, n := range e.departures.members(from.Context) {
-			if int(n) == e.self {
-				continue
-			}
-			if !e.isGone(from.Context, n) {
-				return nil
-			}
-			last = n
+	for _, n := range e.departures.members(from.Context) {
+		if int(n) == e.self || !e.isGone(from.Context, n) { // another goroutine of this process may send as well
+			return nil
 		}
+		last = n
 	}
 	if last < 0 {
 		return nil

@@ -57,3 +57,34 @@ func TestWatchFails(t *testing.T) {
 		}
 	}
 }
+
+// TestDepartedAnySource: the other process has left. A receive from any process fails if it is from the other group only, as in an
+// intercommunicator. Otherwise this process itself can still send.
+func TestDepartedAnySource(t *testing.T) {
+	for _, members := range [][]int32{{1}, {0, 1}} {
+		es := open(t, 2, nil, func(c *Config) { c.Members = func(uint32) []int32 { return members } })
+		e := es[0]
+		e.AllowFinalize()
+		x := []byte{0}
+		h := e.Irecv(Route{Context: testContext, Peer: AnySource, Match: Match{Rank: AnySource, Tag: 7}}, x)
+		if err := es[1].Close(); err != nil {
+			t.Fatal(err)
+		}
+		other := Route{Context: testContext, Peer: 1, Match: Match{Rank: 1, Tag: 7}}
+		if err := failsInTime(t, func() error { _, err := e.Recv(other, nil); return err }); !errors.Is(err, ErrFailed) {
+			t.Fatalf("receive from the other process: %v", err)
+		}
+		if len(members) == 1 {
+			if err := failsInTime(t, func() error { _, err := e.Wait(h); return err }); !errors.Is(err, ErrFailed) {
+				t.Errorf("receive from the other group: %v", err)
+			}
+			continue
+		}
+		if err := e.Send(to(0, 0, 7), []byte{42}, Standard); err != nil {
+			t.Error(err)
+		}
+		if _, err := e.Wait(h); err != nil || x[0] != 42 {
+			t.Errorf("received %d from itself, %v", x[0], err)
+		}
+	}
+}
