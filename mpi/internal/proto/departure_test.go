@@ -88,3 +88,27 @@ func TestDepartedAnySource(t *testing.T) {
 		}
 	}
 }
+
+// TestDroppedAfterLeave: a process that has left a context keeps no message that arrives in it.
+func TestDroppedAfterLeave(t *testing.T) {
+	es := open(t, 2, variant{fragments: true}.wrap, nil)
+	const left = testContext + 1
+	es[1].LeaveContext(left)
+	for _, n := range []int{1, 20000} {
+		route := to(0, 1, 7)
+		route.Context = left
+		if err := es[0].Send(route, make([]byte, n), Standard); err != nil {
+			t.Fatal(err)
+		}
+		each(t, es, func(self int, e *Engine) error { // what follows has arrived
+			if self == 0 {
+				return e.Send(to(0, 1, 7), nil, Standard)
+			}
+			_, err := e.Recv(from(0, 7), nil)
+			return err
+		})
+		if _, stored := es[1].QueueLengths(left); stored != 0 {
+			t.Errorf("%d bytes: %d messages are stored", n, stored)
+		}
+	}
+}

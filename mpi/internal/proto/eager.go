@@ -55,6 +55,8 @@ func (e *Engine) handleFirstFrag(peer int32, v envelope, w [5]uint64, payload []
 		e.rec.traceMatch(peer, v, number, a.total)
 		r.noteMatched(note, v.Rank)
 		a.start(r, v, payload)
+	case e.departures.left[v.context]:
+		e.noteDropped(v, note)
 	case !e.contexts.isEnded(t):
 		a.m = e.storeUnexpected(peer, v, w, payload, a.total)
 		a.m.number = number
