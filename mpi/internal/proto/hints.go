@@ -174,19 +174,21 @@ func (t *truncateError) Unwrap() error { return ErrTruncate }
 // lengthError returns the error of a receive whose message has another length than its buffer; nil if that is allowed.
 // r.status must be set.
 func (e *Engine) lengthError(r *Request, bytes int) error {
+	if bytes <= len(r.buf) && e.hints.directRecv && r.route.Context&e.exactBit == 0 {
+		return nil
+	}
 	switch {
 	case r.err != nil: // the types differ, so the lengths mean nothing
 		return r.err
 	case r.route.Context&e.exactBit != 0:
 		return &ExactLengthError{r.status.Source, bytes, len(r.buf)}
-	case bytes > len(r.buf) && r.flags&noted != 0:
-		n := e.notes.requests[r]
-		return &truncateError{r.status.Source, r.status.Tag, bytes, len(r.buf), n.sender, n.own}
 	case bytes > len(r.buf):
-		return &truncateError{r.status.Source, r.status.Tag, bytes, len(r.buf), nil, nil}
-	}
-	if e.hints.minRTR == math.MaxInt {
-		return nil
+		x := &truncateError{source: r.status.Source, tag: r.status.Tag, bytes: bytes, room: len(r.buf)}
+		if r.flags&noted != 0 {
+			n := e.notes.requests[r]
+			x.sent, x.receives = n.sender, n.own
+		}
+		return x
 	}
 	if h := e.hints.byContext[r.route.Context]; h != nil && h.ExactLength {
 		return ErrLengthMismatch

@@ -117,15 +117,18 @@ func (s *unexpectedStore) setNote(m *unexpectedMessage, n *Note) {
 	m.note, s.noted[m] = n, true
 }
 
-// remove frees a message.
+// removeNote removes the note of a message.
+func (s *unexpectedStore) removeNote(m *unexpectedMessage) {
+	delete(s.noted, m)
+	m.note = nil
+}
+
+// remove frees a message, which must have no note.
 func (s *unexpectedStore) remove(m *unexpectedMessage) {
 	s.held -= nodeBytes + cap(m.data)
 	s.count--
 	s.freeBlock(m.data)
-	if m.note != nil {
-		delete(s.noted, m)
-	}
-	m.data, m.note = nil, nil
+	m.data = nil
 	m.next, s.free = s.free, m
 }
 
@@ -143,6 +146,9 @@ func (e *Engine) storeUnexpected(peer int32, v envelope, w [5]uint64, payload []
 // dropUnexpected frees a message that has been removed from its table. It resumes the paused senders if there is room.
 func (e *Engine) dropUnexpected(m *unexpectedMessage) {
 	s := &e.unexpected
+	if m.note != nil {
+		s.removeNote(m)
+	}
 	s.remove(m)
 	e.rec.active.Unexpected(s.count, s.held)
 	if s.held < s.low && len(s.paused) != 0 {
