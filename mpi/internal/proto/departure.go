@@ -12,8 +12,8 @@ import (
 // A process leaves a context when it takes part in no operation of it any more: it frees the communicator or finalizes, or a
 // collective has failed there. What others still expect of it in that context then fails, and does not hang.
 //
-// Nobody is told unasked: that would cost a message to every peer of every communicator. An operation that has waited for some
-// time sends WATCH to the process that it waits for. That process answers with LEFT when it leaves the context, or immediately if
+// A process does not report this unasked: it would cost a message to every peer of every communicator. An operation that has waited
+// for some time sends WATCH to the process that it waits for. That process answers with LEFT when it leaves the context, or immediately if
 // it has left. LEFT follows all other messages of the process, so nothing that it has sent is missed. To send WATCH connects the
 // two processes, so that the transport reports a process that has closed or was killed.
 //
@@ -139,7 +139,7 @@ func (e *Engine) handleWatch(peer int32, context uint32) {
 	}
 }
 
-// handleLeft handles LEFT. It ignores an answer that nobody expects any more.
+// handleLeft handles LEFT. It ignores an answer that is not expected any more.
 func (e *Engine) handleLeft(peer int32, context uint32) {
 	m := member{context, peer}
 	if !e.departures.watched[m] {

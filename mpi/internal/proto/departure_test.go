@@ -58,8 +58,8 @@ func TestWatchFails(t *testing.T) {
 	}
 }
 
-// TestDepartedAnySource: the other process has left. A receive from any process fails if it is from the other group only, as in an
-// intercommunicator. Otherwise this process itself can still send.
+// TestDepartedAnySource: the other process has left. A receive from any process fails if it is from the other group only, as in
+// an intercommunicator. Otherwise this process itself can still send.
 func TestDepartedAnySource(t *testing.T) {
 	for _, members := range [][]int32{{1}, {0, 1}} {
 		es := open(t, 2, nil, func(c *Config) { c.Members = func(uint32) []int32 { return members } })

@@ -177,7 +177,7 @@ func (e *Engine) Called(op perf.Op) {
 	e.unlock()
 }
 
-// noteUnreceived records that a message with this note is dropped because nobody can receive it any more.
+// noteUnreceived records that a message with this note is dropped because it cannot be received any more.
 func (e *Engine) noteUnreceived(n *Note, source int32) {
 	if n != nil && e.notes.unreceived == nil {
 		e.notes.unreceived = fmt.Errorf("a message was never received: rank %d sent it with %v", source, n)
