@@ -12,10 +12,10 @@ import (
 // A process leaves a context when it takes part in no operation of it any more: it frees the communicator or finalizes, or a
 // collective has failed there. What others still expect of it in that context then fails, and does not hang.
 //
-// A process does not report this unasked: it would cost a message to every peer of every communicator. An operation that has waited
-// for some time sends WATCH to the process that it waits for. That process answers with LEFT when it leaves the context, or immediately if
-// it has left. LEFT follows all other messages of the process, so nothing that it has sent is missed. To send WATCH connects the
-// two processes, so that the transport reports a process that has closed or was killed.
+// A process does not report this unasked: it would cost a message to every peer of every communicator. An operation that has
+// waited for some time sends WATCH to the process that it waits for. That process answers with LEFT when it leaves the context,
+// or immediately if it has left. LEFT follows all other messages of the process, so nothing that it has sent is missed. To send
+// WATCH connects the two processes, so that the transport reports a process that has closed or was killed.
 //
 // A send needs no WATCH. A message whose sender waits for its receiver, an RTS or a synchronous one, is refused.
 
