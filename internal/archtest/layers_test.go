@@ -30,7 +30,7 @@ NONE < internal/pmi;
 NONE < internal/fdpass;
 internal/fdpass < internal/fdpass/fdpasstest;
 internal/auth, internal/fdpass < internal/ranklink;
-internal/auth, internal/fdpass < internal/wakesock;
+internal/auth, internal/fdpass, hw < internal/wakesock;
 
 # Layer 1: the hardware of this node, and rings in shared memory.
 NONE < hw < hw/hwtest;
@@ -65,7 +65,8 @@ fabric, fabric/mem, fabric/shm, fabric/tcp, fabric/rdma, verbs < fabric/auto;
 
 # Layer 4: bootstrap, tag matching, datatypes, collective algorithms, message protocols.
 hw < mpi/internal/clocksync;
-fabric, fabric/auto, hw, internal/pmi, internal/ranklink, internal/shm, mpi/internal/clocksync < mpi/internal/bootstrap;
+fabric, fabric/auto, hw, internal/pmi, internal/ranklink, internal/shm, internal/wakesock, mpi/internal/clocksync
+	< mpi/internal/bootstrap;
 NONE < mpi/internal/match, mpi/internal/datatype;
 fabric < mpi/internal/regcache;
 internal/shm, mpi/internal/datatype < mpi/internal/coll;

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/internal/auth"
 )
 
@@ -37,17 +38,24 @@ func folderName(key auth.Key) string {
 	return folderPrefix + hex.EncodeToString(mac[:nameBytes])
 }
 
-// places returns the folders in which the folder of a node may be, in order of preference: first those that only this user can
-// enter, then those that all processes of a machine have, then the one for temporary files, which may differ between processes.
-func places() []string {
-	var private []string
-	for _, dir := range []string{os.Getenv("XDG_RUNTIME_DIR"), "/run/user/" + strconv.Itoa(os.Geteuid())} {
-		if f, err := openFolder(dir); err == nil && filepath.IsAbs(dir) {
-			f.close()
-			private = append(private, dir)
+// places returns the folders in which the folder of a node may be, in order of preference: first those that all processes of a
+// machine usually have, then the one for temporary files, which may differ between processes.
+func places() []string { return []string{"/tmp", "/dev/shm", os.TempDir()} }
+
+// Place identifies the first folder of this kernel in which this process could make the folder of a node. Processes for which it
+// differs cannot meet: they run on different machines, or in containers without a common folder. It is empty if there is none.
+func Place() string {
+	boot, err := hw.BootID()
+	if err != nil {
+		return ""
+	}
+	for _, place := range places() {
+		var st unix.Stat_t
+		if unix.Access(place, unix.W_OK|unix.X_OK) == nil && unix.Stat(place, &st) == nil {
+			return fmt.Sprintf("%s-%x-%x", boot, st.Dev, st.Ino)
 		}
 	}
-	return append(private, "/tmp", "/dev/shm", os.TempDir())
+	return ""
 }
 
 // openFolder opens a directory, unless others than this user can enter it. It follows no symbolic link at the end of the path.

@@ -21,7 +21,7 @@ const meetTimeout = 30 * time.Second
 
 // errTimeout is the cause if the others do not come.
 var errTimeout = fmt.Errorf("the processes of this node did not meet within %v. They need a common folder: one of "+
-	"XDG_RUNTIME_DIR, /tmp, /dev/shm and TMPDIR. Containers that share none can use IBRUN_TRANSPORT=tcp", meetTimeout)
+	"/tmp, /dev/shm and TMPDIR. Containers that share none can use IBRUN_TRANSPORT=tcp", meetTimeout)
 
 // A process that has connected sends its number and a MAC, which only a process of the job can compute. The first process answers
 // with messages of descriptors: the three of Ends, then the sending ends of all processes, at most fdpass.Max in a message.

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/auto"
@@ -88,7 +89,6 @@ func FromEnv(ctx context.Context) (*Process, error) {
 	if p.UniverseSize, err = client.UniverseSize(); err != nil {
 		return nil, err
 	}
-	p.NodeName = nodeName(hello)
 	node, err := nodeOf(ctx, client, hello)
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func FromEnv(ctx context.Context) (*Process, error) {
 	if hello != nil && hello.Sockets {
 		node.Sockets = server.sockets
 	}
-	p.Report = reporter(link, p.Rank)
+	b.local, p.NodeName, p.Report = node.Local, nodeName(hello), reporter(link, p.Rank)
 	if node.Local[0] == p.Rank { // problems of a node are reported once
 		node.Report = p.Report
 	}
@@ -241,8 +241,36 @@ func nodeOf(ctx context.Context, c *pmi.Client, hello *ranklink.RankInfo) (auto.
 	if n.Local, err = c.NodeRanks(); err != nil {
 		return n, fmt.Errorf("get the processes of this node from the launcher: %w", err)
 	}
-	n.Key, err = sharedSecret(ctx, c)
+	if err := c.Put(placeKey(c.Rank()), place()); err != nil {
+		return n, fmt.Errorf("publish where this process can meet others: %w", err)
+	}
+	if n.Key, err = sharedSecret(ctx, c); err == nil {
+		n.Local, err = together(c, n.Local)
+	}
 	return n, err
+}
+
+// placeKey is the key of what place returns.
+func placeKey(rank int) string { return "ibrun-place-" + strconv.Itoa(rank) }
+
+// together returns those of the processes that can meet this one. A launcher may take containers for one node that share no
+// folder, and Slurm's mapping may be wrong. The others are reached as if they were on other nodes.
+func together(c *pmi.Client, ranks []int) ([]int, error) {
+	var kept []int
+	places := map[int]string{}
+	for _, rank := range ranks {
+		text, err := c.Get(placeKey(rank))
+		if err != nil {
+			return nil, fmt.Errorf("get where process %d can meet others: %w", rank, err)
+		}
+		places[rank] = text
+	}
+	for _, rank := range ranks {
+		if places[rank] == places[c.Rank()] {
+			kept = append(kept, rank)
+		}
+	}
+	return kept, nil
 }
 
 const secretKey = "ibrun-key"

@@ -3,6 +3,7 @@ package bootstrap
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -15,6 +16,7 @@ import (
 // few. Any goroutine may use it.
 type kvs struct {
 	hello *ranklink.RankInfo // nil under another launcher than ibrun
+	local []int              // the processes that share memory with this one; nil: not known
 
 	mu     sync.Mutex
 	client *pmi.Client
@@ -56,7 +58,20 @@ func (b *kvs) nodes() ([]int, error) {
 	if b.client.Size() == 1 {
 		return []int{0}, nil
 	}
-	return b.client.Mapping()
+	nodes, err := b.client.Mapping()
+	if err != nil || len(b.local) == 0 {
+		return nodes, err
+	}
+	// Processes of one node that cannot meet are on different nodes for the program.
+	for rank, node := range nodes {
+		if node == nodes[b.client.Rank()] && !slices.Contains(b.local, rank) {
+			for _, rank := range b.local {
+				nodes[rank] = len(nodes) + b.local[0]
+			}
+			break
+		}
+	}
+	return nodes, nil
 }
 
 func (b *kvs) abort(code int, why string) error {

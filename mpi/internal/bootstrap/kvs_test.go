@@ -80,6 +80,38 @@ func TestKVS(t *testing.T) {
 	}
 }
 
+// TestTogether: processes that the launcher has put on one node, but which cannot meet, are on different nodes.
+func TestTogether(t *testing.T) {
+	all := boards(t, 8) // 4 of them on each node
+	var done sync.WaitGroup
+	for rank, b := range all {
+		done.Go(func() {
+			text := "common"
+			if rank == 1 || rank == 2 {
+				text = "container"
+			}
+			if err := errors.Join(b.client.Put(placeKey(rank), text), b.client.Barrier(t.Context())); err != nil {
+				t.Error(err)
+				return
+			}
+			ranks, err := b.client.NodeRanks()
+			if err == nil {
+				b.local, err = together(b.client, ranks)
+			}
+			nodes, errNodes := b.nodes()
+			got := fmt.Sprint(b.local, nodes[rank])
+			want := map[int]string{0: "[0 3] 8", 3: "[0 3] 8", 1: "[1 2] 9", 2: "[1 2] 9"}[rank]
+			if want == "" {
+				want = "[4 5 6 7] 1"
+			}
+			if err != nil || errNodes != nil || got != want {
+				t.Errorf("rank %d: %s instead of %s, %v, %v", rank, got, want, err, errNodes)
+			}
+		})
+	}
+	done.Wait()
+}
+
 // TestKVSTimeout: the context ends the wait for processes that do not arrive.
 func TestKVSTimeout(t *testing.T) {
 	b := boards(t, 2)[0]
