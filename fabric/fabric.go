@@ -47,8 +47,8 @@ type Config struct {
 
 // Domain is one process's membership in a set of peers. The package comment states the rules for concurrent calls.
 //
-// A domain may also implement [Router], [RetransmitCounter], [MultiRail], [SharedMemory] or [CooperativeCopier]. Callers find
-// out by type assertion, once, at set-up.
+// A domain may also implement [Router], [RetransmitCounter], [ReconnectCounter], [MultiRail], [SharedMemory] or
+// [CooperativeCopier]. Callers find out by type assertion, once, at set-up.
 type Domain interface {
 	// Addr returns the address that a peer passes to Connect. It is opaque, constant, at most 256 bytes, and may be nil.
 	Addr() []byte
@@ -177,6 +177,13 @@ type RetransmitCounter interface {
 	// Retransmits returns the number of packets that were sent again so far, or of messages for a transport that does not see
 	// packets. It may lag behind by seconds.
 	Retransmits() uint64
+}
+
+// ReconnectCounter is an optional interface of a domain that makes broken connections again.
+type ReconnectCounter interface {
+	// Reconnects returns how many connections to peers were made again so far, and how often bytes that a peer had sent arrived
+	// changed, which is also a reason to make a connection again.
+	Reconnects() (connections, changed uint64)
 }
 
 // MultiRail is an optional interface of a domain that can reach a peer over several devices, its rails.

@@ -95,7 +95,8 @@ type layout struct {
 	withoutHistogram    uint64 // number of timings that found no free histogram
 	joined              uint64 // Unix time in nanoseconds
 	waitingAtJoin       uint64 // value of waiting at joined
-	_                   [2]uint64
+	reconnections       uint64
+	changes             uint64 // how often received bytes had been changed
 
 	current    [Lanes]current
 	cells      [maxOps][Classes]cell

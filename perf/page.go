@@ -156,6 +156,9 @@ type Snapshot struct {
 	Memory  Memory
 	// Retransmissions is the number of packets that the transports of the rank have retransmitted, as far as they report it.
 	Retransmissions uint64
+	// Reconnections is how many broken connections the transports of the rank have made again, as far as they report it. Changes is
+	// how often bytes that the rank received had been changed on the way, which was detected.
+	Reconnections, Changes uint64
 	// Done of Total is the progress that the program reports; Total is 0 if it reports none.
 	Done, Total uint64
 	// WithoutHistogram is the number of timed operations that are in no histogram, because all were in use.
@@ -177,6 +180,7 @@ func (p *Page) Snapshot() (*Snapshot, error) {
 		Began: unixTime(get(&l.began)), Ended: unixTime(get(&l.ended)),
 		Joined: unixTime(get(&l.joined)), Joining: time.Duration(get(&l.waitingAtJoin)),
 		Waiting: time.Duration(get(&l.waiting)), Retransmissions: get(&l.retransmissions),
+		Reconnections: get(&l.reconnections), Changes: get(&l.changes),
 		Done: get(&l.done), Total: get(&l.total), WithoutHistogram: get(&l.withoutHistogram),
 		Queues: Queues{
 			Unexpected: get(&l.unexpected), UnexpectedHigh: get(&l.unexpectedHigh),

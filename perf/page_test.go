@@ -51,6 +51,7 @@ func TestSnapshotTellsWhatWasRecorded(t *testing.T) {
 	r.Matched(3, 1)
 	r.Registered(7, 1<<20)
 	r.Retransmitted(9)
+	r.Reconnected(11, 12)
 	r.Progress(10, 100)
 
 	s := snapshot(t, memory)
@@ -74,7 +75,7 @@ func TestSnapshotTellsWhatWasRecorded(t *testing.T) {
 		t.Errorf("current: %+v, want %+v", s.Current, want)
 	}
 	if s.Queues != (Queues{1, 2, 400, 1000, 3, 3, 1, 4}) || s.Memory != (Memory{7, 1 << 20, 1 << 20}) ||
-		s.Retransmissions != 9 || s.Done != 10 || s.Total != 100 {
+		s.Retransmissions != 9 || s.Reconnections != 11 || s.Changes != 12 || s.Done != 10 || s.Total != 100 {
 		t.Errorf("gauges: %+v", s)
 	}
 	r.Leave(lane)

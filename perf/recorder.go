@@ -394,6 +394,15 @@ func (r *Recorder) Retransmitted(packets uint64) {
 	}
 }
 
+// Reconnected records how many connections the transports have made again so far, and how often received bytes had been changed
+// on the way.
+func (r *Recorder) Reconnected(connections, changed uint64) {
+	if r != nil {
+		set(&r.page.reconnections, connections)
+		set(&r.page.changes, changed)
+	}
+}
+
 // Progress records the progress that the program reports: done of total.
 func (r *Recorder) Progress(done, total uint64) {
 	if r == nil {

@@ -151,6 +151,13 @@ func (d *Domain) Retransmits() uint64 {
 	return d.retransmits
 }
 
+// Reconnects returns how many connections were made again, and how often checksums or TLS have found changed bytes.
+func (d *Domain) Reconnects() (connections, changed uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.reconnects, d.mismatches
+}
+
 // silence returns for how long the peer's kernel has acknowledged nothing, although there was something to acknowledge and at
 // least two retransmissions or probes were sent. It returns 0 if the peer responds.
 func silence(i *unix.TCPInfo) time.Duration {

@@ -76,7 +76,7 @@ func (p *metricWriter) setTotals(of []rankState) {
 	var wall, inside, waiting, old time.Duration
 	var q perf.Queues
 	var m perf.Memory
-	var again uint64
+	var again, connections, changed uint64
 	for i := range of {
 		s := of[i].Snapshot
 		if s == nil {
@@ -88,6 +88,8 @@ func (p *metricWriter) setTotals(of []rankState) {
 		waiting += s.Waiting
 		old = max(old, of[i].oldest)
 		again += s.Retransmissions
+		connections += s.Reconnections
+		changed += s.Changes
 		q.Unexpected += s.Queues.Unexpected
 		q.UnexpectedHigh = max(q.UnexpectedHigh, s.Queues.UnexpectedHigh)
 		q.UnexpectedBytes += s.Queues.UnexpectedBytes
@@ -109,6 +111,8 @@ func (p *metricWriter) setTotals(of []rankState) {
 	p.setValue(matched, float64(q.Matches))
 	p.setValue(matchLength, float64(q.MatchLength))
 	p.setValue(retransmissions, float64(again))
+	p.setValue(reconnections, float64(connections))
+	p.setValue(changes, float64(changed))
 	p.setValue(registrations, float64(m.Registrations))
 	p.setValue(pinned, float64(m.Pinned))
 	p.setValue(pinnedHigh, float64(m.PinnedHigh))

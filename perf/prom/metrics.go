@@ -43,6 +43,8 @@ const (
 	matched
 	matchLength
 	retransmissions
+	reconnections
+	changes
 	registrations
 	pinned
 	pinnedHigh
@@ -94,6 +96,10 @@ var families = [...]family{
 		help: "Sum of the sampled lengths of the match queues. Divided by ibrun_match_samples_total: the mean length."},
 	retransmissions: {name: "ibrun_retransmissions_total", kind: counter,
 		help: "Packets that the transports of the ranks have retransmitted, as far as they report it."},
+	reconnections: {name: "ibrun_reconnections_total", kind: counter,
+		help: "Broken connections that the transports of the ranks have made again, as far as they report it."},
+	changes: {name: "ibrun_changed_bytes_detected_total", kind: counter,
+		help: "How often a checksum or encryption found that received bytes had been changed. They were sent again."},
 	registrations: {name: "ibrun_registrations_total", kind: counter,
 		help: "Registrations of memory with RDMA devices."},
 	pinned: {name: "ibrun_pinned_bytes", kind: gauge,

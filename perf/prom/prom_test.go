@@ -85,6 +85,7 @@ func (j *job) work() {
 		f.rec.Matched(1, 1)
 		f.rec.Registered(3, 4096)
 		f.rec.Retransmitted(uint64(i))
+		f.rec.Reconnected(uint64(i), 2*uint64(i))
 		f.rec.Waited(f.rec.Now())
 	}
 }
@@ -172,7 +173,8 @@ func TestSum(t *testing.T) {
 			{messages, []string{"direction", "out", "transport", "shm", "protocol", "eager"}, 300},
 			{messageBytes, []string{"direction", "in", "transport", "shm", "protocol", "eager"}, 3 * 4950},
 			{unexpected, nil, 3}, {unexpectedHigh, nil, 2}, {unexpectedBytes, nil, 300},
-			{retransmissions, nil, 3}, {registrations, nil, 9}, {pinned, nil, 3 * 4096}, {pinnedHigh, nil, 4096},
+			{retransmissions, nil, 3}, {reconnections, nil, 3}, {changes, nil, 6},
+			{registrations, nil, 9}, {pinned, nil, 3 * 4096}, {pinnedHigh, nil, 4096},
 			{unreadablePages, nil, 0},
 		} {
 			if got := number(value(t, all, c.family, c.labels...)); got != c.want {

@@ -57,6 +57,7 @@ type path struct {
 	transport   perf.Transport
 	regs        *regcache.Cache          // of memory that peers read or write; nil if it need not be registered
 	retransmits fabric.RetransmitCounter // nil if the domain does not implement it
+	reconnects  fabric.ReconnectCounter  // nil if the domain does not implement it
 	multiRail   fabric.MultiRail         // nil if the domain does not implement it
 }
 
@@ -80,6 +81,7 @@ func newPath(d fabric.Domain, pinned int) (*path, error) {
 	x := &path{domain: d, caps: d.Caps()}
 	x.transport = perf.TransportNamed(x.caps.Transport)
 	x.retransmits, _ = d.(fabric.RetransmitCounter)
+	x.reconnects, _ = d.(fabric.ReconnectCounter)
 	x.multiRail, _ = d.(fabric.MultiRail)
 	var err error
 	if x.thresholds, err = ThresholdsOf(x.caps); err != nil {

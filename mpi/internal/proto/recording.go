@@ -96,7 +96,7 @@ func (c *recording) transportCounters(paths []*path) {
 	if c.active == nil {
 		return
 	}
-	var made, resent uint64
+	var made, resent, connections, changed uint64
 	pinned := 0
 	for _, x := range paths {
 		if x.regs != nil {
@@ -107,8 +107,14 @@ func (c *recording) transportCounters(paths []*path) {
 		if x.retransmits != nil {
 			resent += x.retransmits.Retransmits()
 		}
+		if x.reconnects != nil {
+			n, m := x.reconnects.Reconnects()
+			connections += n
+			changed += m
+		}
 	}
 	c.active.Retransmitted(resent)
+	c.active.Reconnected(connections, changed)
 	c.active.Registered(made, pinned)
 }
 

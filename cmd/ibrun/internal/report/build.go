@@ -77,6 +77,7 @@ func (l *RankLine) setRecord(rank Rank, end time.Time) {
 		l.ReceivedBytes += p.In.Bytes
 	}
 	l.UnexpectedHigh, l.Retransmissions, l.PinnedHigh = s.Queues.UnexpectedHigh, s.Retransmissions, s.Memory.PinnedHigh
+	l.Reconnections, l.Changes = s.Reconnections, s.Changes
 	if l.State != Finalized {
 		for _, c := range s.Current {
 			l.LastCalls = append(l.LastCalls, formatCall(c))

@@ -47,6 +47,9 @@ func remarks(r *Report, all []*perf.Snapshot) (lines []string) {
 		add("%s latencies were not recorded, because all histograms were in use: operations that were first used late have no "+
 			"quantiles", count(withoutHistogram))
 	}
+	for _, line := range reconnections(r.Ranks) {
+		add("%s", line)
+	}
 	for i, n := range r.Nodes {
 		if n.Version == "" {
 			add("node %d (%s) reported nothing", i, n.Name)
@@ -62,6 +65,29 @@ func remarks(r *Report, all []*perf.Snapshot) (lines []string) {
 				add("on %s, %s %s carried %.0f %% more than the mean of %d", n.Name, kindName(u.Kind), u.Most, 100*u.Share, u.Ports)
 			}
 		}
+	}
+	return lines
+}
+
+// reconnections returns a line if connections were made again, and one if bytes were changed on the way.
+func reconnections(ranks []RankLine) (lines []string) {
+	var connections, changes uint64
+	var reconnected, receivers []int
+	for _, l := range ranks {
+		if connections += l.Reconnections; l.Reconnections > 0 {
+			reconnected = append(reconnected, l.Rank)
+		}
+		if changes += l.Changes; l.Changes > 0 {
+			receivers = append(receivers, l.Rank)
+		}
+	}
+	if connections > 0 {
+		lines = append(lines, fmt.Sprintf("%s made broken connections again, %s times in all (both ends count); nothing was lost",
+			formatRanks(reconnected), count(connections)))
+	}
+	if changes > 0 {
+		lines = append(lines, fmt.Sprintf("%s received changed bytes %s times, which were sent again: repair or replace the network "+
+			"devices on the way", formatRanks(receivers), count(changes)))
 	}
 	return lines
 }

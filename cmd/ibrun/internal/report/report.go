@@ -78,7 +78,10 @@ type RankLine struct {
 	// UnexpectedHigh is the maximum number of unexpected messages that were stored at one time.
 	UnexpectedHigh  uint64 `json:"unexpected_high"`
 	Retransmissions uint64 `json:"retransmissions"`
-	PinnedHigh      uint64 `json:"pinned_high_bytes"`
+	// Reconnections are broken connections that were made again; Changes is how often received bytes had been changed.
+	Reconnections uint64 `json:"reconnections,omitempty"`
+	Changes       uint64 `json:"changes,omitempty"`
+	PinnedHigh    uint64 `json:"pinned_high_bytes"`
 	// LastCalls are the calls that a rank without Finalize was in at the end.
 	LastCalls []string `json:"within,omitempty"`
 }

@@ -210,3 +210,18 @@ func TestUnits(t *testing.T) {
 		}
 	}
 }
+
+// TestReconnections: a report says which ranks made connections again, and which received changed bytes.
+func TestReconnections(t *testing.T) {
+	ranks := []RankLine{{Rank: 0}, {Rank: 1, Reconnections: 4, Changes: 1}, {Rank: 2}, {Rank: 3, Reconnections: 4}}
+	got := strings.Join(reconnections(ranks), "\n")
+	for _, want := range []string{formatRanks([]int{1, 3}) + " made broken connections again, 8 times",
+		"rank 1 received changed bytes 1 times"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in\n%s", want, got)
+		}
+	}
+	if got := reconnections(ranks[:1]); got != nil {
+		t.Errorf("nothing broke, but %q", got)
+	}
+}
