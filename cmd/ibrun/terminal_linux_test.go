@@ -36,10 +36,24 @@ func openTerminal(t *testing.T) (master, terminal *os.File) {
 
 // A job in the background does not read the terminal: the shell gets what is typed. In the foreground rank 0 gets it.
 func TestBackgroundJob(t *testing.T) {
-	master, terminal := openTerminal(t)
-	cmd := exec.Command("bash", "-c", `set -m
+	const lines = `for i in {1..50}; do read -r line; echo "shell:$line."; done; fg >/dev/null; echo ended`
+	t.Run("started there", func(t *testing.T) {
+		testBackgroundJob(t, "", `set -m
 ibrun -n 1 sh -c 'echo started; sed -u s/^/rank:/' &
-for i in {1..50}; do read -r line; echo "shell:$line."; done; fg >/dev/null; echo ended`)
+`+lines)
+	})
+	t.Run("continued there", func(t *testing.T) { // it is stopped again when it reads
+		testBackgroundJob(t, "\x1a", `set -m
+ibrun -n 1 sh -c 'echo started; sed -u s/^/rank:/'
+bg; until [ "$(jobs -s)" ]; do sleep 0.05; done; echo quiet
+`+lines)
+	})
+}
+
+// testBackgroundJob runs a script in a terminal. When the script has started, it types keys.
+func testBackgroundJob(t *testing.T, keys, script string) {
+	master, terminal := openTerminal(t)
+	cmd := exec.Command("bash", "-c", script)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, terminal, terminal
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	p := &process{t: t, cmd: cmd}
@@ -85,6 +99,10 @@ for i in {1..50}; do read -r line; echo "shell:$line."; done; fg >/dev/null; ech
 		}
 	}
 	want("started")
+	if keys != "" {
+		write(keys)
+		want("quiet")
+	}
 	for i := range 50 { // if both read, the rank gets one of them
 		write(fmt.Sprintf("line %d\n", i))
 		want(fmt.Sprintf("shell:line %d.", i))

@@ -3,6 +3,7 @@ package console
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -62,4 +63,45 @@ func copyInForeground(to, terminal *os.File) {
 			return // nobody can read it any more
 		}
 	}
+}
+
+// AwaitBackgroundRead blocks until one of some processes reads the terminal of this process while this process is in the
+// background, and reports true. It reports false as soon as this process is in the foreground, or has no terminal as standard
+// input. The kernel stops a job in such a case, but not for the ranks, which are in another session. Where the kernel does not
+// show what a process waits for, AwaitBackgroundRead recognizes no reads.
+func (s Streams) AwaitBackgroundRead(pids func() []int) bool {
+	var terminal unix.Stat_t
+	if unix.Fstat(int(s.In.Fd()), &terminal) != nil {
+		return false
+	}
+	for inBackground(s.In) {
+		for _, pid := range pids() {
+			if reads(pid, terminal.Rdev) {
+				return true
+			}
+		}
+		time.Sleep(foregroundCheck)
+	}
+	return false
+}
+
+// reads reports whether a thread of a process is within a read of a device.
+func reads(pid int, device uint64) bool {
+	calls, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", pid))
+	if err != nil {
+		return false
+	}
+	for _, name := range calls {
+		text, err := os.ReadFile(name)
+		var call, fd int // "NUMBER 0xARGUMENT ...", or "running"
+		if n, _ := fmt.Sscanf(string(text), "%d 0x%x", &call, &fd); err != nil || n != 2 || call != unix.SYS_READ {
+			continue
+		}
+		var file unix.Stat_t
+		err = unix.Stat(fmt.Sprintf("/proc/%d/fd/%d", pid, fd), &file)
+		if err == nil && file.Mode&unix.S_IFMT == unix.S_IFCHR && file.Rdev == device {
+			return true
+		}
+	}
+	return false
 }

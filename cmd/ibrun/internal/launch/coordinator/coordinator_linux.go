@@ -151,6 +151,8 @@ func (c *coordinator) handleEvents(signals <-chan os.Signal) {
 			}
 		case sig := <-signals:
 			c.handleSignal(sig.(syscall.Signal))
+		case <-c.local.terminalRead:
+			c.handleSignal(syscall.SIGTSTP)
 		case why := <-c.local.monitor.Deadlocks():
 			c.fail(c.nodes[0], exitcode.Failed, why)
 		case <-lost:

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -54,6 +56,9 @@ type localAgent struct {
 	oom     *proctree.OOMCounter
 	done    bool  // the agent has sent EventDone
 	diedAt  int64 // when events was closed, in nanoseconds since 1970; set before that
+
+	watching     atomic.Bool   // see watchTerminal
+	terminalRead chan struct{} // receives when a process of the job reads the terminal in the background
 }
 
 // startLocalAgent starts an agent, which waits for its task: see start. The caller must call cleanUp to end it, and then close.
@@ -66,7 +71,7 @@ func startLocalAgent(w *watcher.Watcher, t *protocol.Task, verbose bool, s conso
 		return nil, errors.Join(err, record.Close())
 	}
 	l := &localAgent{Streams: s, task: t, verbose: verbose, watcher: w, command: command, control: control,
-		perfMem: record, oom: proctree.NewOOMCounter(),
+		perfMem: record, oom: proctree.NewOOMCounter(), terminalRead: make(chan struct{}, 1),
 		orders: outbox.New(func(order []byte) error {
 			_, err := control.Write(order)
 			return err
@@ -226,6 +231,21 @@ func (l *localAgent) describe(pids []int) {
 		}
 		l.Printf("rank %d runs on %s as process %d, %s", l.task.Ranks[i].Rank, l.task.Host, pid, where)
 	}
+}
+
+// watchTerminal must be called when this process was continued. If it is in the background now, the job must not take what is
+// typed: terminalRead receives when the job is to be stopped, as the kernel stops other jobs by SIGTTIN.
+func (l *localAgent) watchTerminal() {
+	if l.watching.Swap(true) {
+		return
+	}
+	go func() {
+		read := l.AwaitBackgroundRead(func() []int { return slices.Collect(maps.Keys(proctree.Descendants(l.command.PID))) })
+		l.watching.Store(false)
+		if read {
+			l.terminalRead <- struct{}{}
+		}
+	}()
 }
 
 // stopSelf stops this process until SIGCONT. It uses SIGSTOP, as the kernel ignores SIGTSTP for processes in an orphaned

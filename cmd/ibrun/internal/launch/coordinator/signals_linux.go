@@ -76,6 +76,7 @@ func (c *coordinator) handleSignal(sig syscall.Signal) {
 		for _, n := range c.nodes[1:] {
 			n.conn.Resume()
 		}
+		c.local.watchTerminal()
 	}
 	c.orderAll(&protocol.Order{Signal: int(sig)})
 }

@@ -96,6 +96,8 @@ func (w *worker) handleEvents(signals <-chan os.Signal) {
 			w.handleOrder(o)
 		case sig := <-signals:
 			w.handleSignal(sig.(syscall.Signal))
+		case <-w.local.terminalRead:
+			w.handleSignal(unix.SIGTSTP)
 		case <-lost:
 			lost = nil
 			w.cluster.sendEvent(&protocol.Event{Kind: protocol.EventFailure, Code: exitcode.Failed,
@@ -226,6 +228,7 @@ func (w *worker) handleSignal(sig syscall.Signal) {
 		w.local.stopSelf()
 	case unix.SIGCONT:
 		w.cluster.node0.Resume()
+		w.local.watchTerminal()
 	}
 }
 
