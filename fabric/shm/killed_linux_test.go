@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os/exec"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -199,5 +200,45 @@ func TestClosedUnconnected(t *testing.T) {
 	connect(t, ds[0], 1)
 	if ev, err := next(ds[0]); err != nil || ev.Kind != fabric.PeerDown || !errors.Is(ev.Err, fabric.ErrPeerClosed) {
 		t.Errorf("%+v, %v", ev, err)
+	}
+}
+
+// TestCloseAfterMessage: peers that connect, send and close immediately are reported as closed after their message, however a
+// Poll meets these steps.
+func TestCloseAfterMessage(t *testing.T) {
+	const peers = 8
+	for range 20 {
+		ds := openAll(t, node(peers))
+		for i := range peers - 1 {
+			connect(t, ds[0], i+1)
+		}
+		var all sync.WaitGroup
+		for _, d := range ds[1:] {
+			all.Go(func() {
+				e, err := d.Connect(0, nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for e.Send([]byte{1}, nil) == fabric.ErrAgain {
+					runtime.Gosched()
+				}
+				d.Close()
+			})
+		}
+		var got [peers]bool
+		for down := 0; down < peers-1; {
+			ev, err := next(ds[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ev.Kind == fabric.Message {
+				got[ev.Peer] = true
+			} else if down++; !got[ev.Peer] {
+				t.Errorf("peer %d is down before its message: %v", ev.Peer, ev.Err)
+			}
+		}
+		all.Wait()
+		ds[0].Close()
 	}
 }

@@ -137,7 +137,9 @@ func (d *Domain) checkChanges() {
 	d.changesSeen = atomic.LoadUint64(&d.self.changes)
 	for from := range d.local {
 		bit := uint64(1) << (from % 64)
-		// In this order: a peer connects before it closes, so if closed is seen, connected is seen as well.
+		// In this order: a peer connects before it closes, and closes before it ends. So if ended or closed is seen, what
+		// precedes it is seen as well.
+		ended := d.hasEnded(from)
 		closed := atomic.LoadUint64(&d.self.closedFrom[from/64])&bit != 0
 		if d.inboundFrom[from] == nil && !d.down[from] && atomic.LoadUint64(&d.self.connectedFrom[from/64])&bit != 0 {
 			if err := d.accept(from); err != nil {
@@ -151,7 +153,7 @@ func (d *Domain) checkChanges() {
 				d.markDown(from, nil)
 			}
 		}
-		if d.hasEnded(from) {
+		if ended {
 			d.endOf(from)
 		}
 	}
