@@ -67,8 +67,10 @@ func copyInForeground(to, terminal *os.File) {
 
 // AwaitBackgroundRead blocks until one of some processes reads the terminal of this process while this process is in the
 // background, and reports true. It reports false as soon as this process is in the foreground, or has no terminal as standard
-// input. The kernel stops a job in such a case, but not for the ranks, which are in another session. Where the kernel does not
-// show what a process waits for, AwaitBackgroundRead recognizes no reads.
+// input. The kernel stops a job in such a case, but not for the ranks, which are in another session.
+//
+// It looks which system call the threads are in (/proc/PID/task/TID/syscall). So it does not recognize a process that waits with
+// poll and reads only when there is input, and it recognizes nothing where the kernel hides that file.
 func (s Streams) AwaitBackgroundRead(pids func() []int) bool {
 	var terminal unix.Stat_t
 	if unix.Fstat(int(s.In.Fd()), &terminal) != nil {
