@@ -513,3 +513,53 @@ func TestReadUnmapped(t *testing.T) {
 		}
 	}
 }
+
+// TestChangedMemory: memory whose checksum does not match completes no Read, whether it was requested or pushed, and whether it
+// arrives at once or in parts.
+func TestChangedMemory(t *testing.T) {
+	const text = "twelve bytes"
+	src := fabric.RemoteKey{Addr: 3, Key: 4}
+	var data [headerBytes]byte
+	for _, wrong := range []uint32{0, 1} {
+		sum := addSum(0, []byte(text)) ^ wrong
+		frame{kind: kindData, length: len(text), sum: sum}.put(data[:], true)
+		push := joinFrames(kindPush, string(request{src, uint64(len(text)), sum}.append(nil)))
+		for _, cut := range []int{0, 5} {
+			for name, header := range map[string][]byte{"read": data[:], "push": push} {
+				d, at := openTarget(t)
+				c, _, _ := authenticate(t, d, at, 1)
+				in := make([]byte, len(text))
+				local, err := d.Register(in)
+				if err != nil {
+					t.Fatal(err)
+				}
+				first := append(bytes.Clone(header), text[:len(text)-cut]...)
+				if name == "push" {
+					write(t, c, append(joinFrames(kindMessage, "push"), first...))
+					pollUntil(t, d, func() bool { return false })
+				}
+				e := d.peers[1]
+				done, err := e.Read(in, local, src, 5)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if name == "read" {
+					write(t, c, first)
+				}
+				if cut > 0 {
+					pollUntil(t, d, func() bool { return len(e.memory.into) == cut })
+					write(t, c, []byte(text[len(text)-cut:]))
+				}
+				var ev fabric.Event
+				if !done {
+					ev = pollUntil(t, d, func() bool { return d.mismatches > 0 })
+				}
+				complete := done || ev.Kind == fabric.Done && ev.Err == nil
+				if complete != (wrong == 0) || complete && string(in) != text || d.mismatches != uint64(wrong) {
+					t.Errorf("%s, cut at %d, sum changed by %d: complete %v, %+v, %q, %d mismatches", name, cut, wrong, complete, ev,
+						in, d.mismatches)
+				}
+			}
+		}
+	}
+}
