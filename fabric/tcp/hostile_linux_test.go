@@ -106,6 +106,15 @@ func write(tb testing.TB, c net.Conn, b []byte) {
 	}
 }
 
+// locked returns f with the lock of a domain: the timer of progress also receives.
+func locked(d *Domain, f func() bool) func() bool {
+	return func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return f()
+	}
+}
+
 // authenticate connects to a target as peer from and completes the handshake. It also returns the messages that it sent.
 func authenticate(tb testing.TB, d *Domain, at string, from uint32) (c net.Conn, first, proof []byte) {
 	c = dial(tb, at)
@@ -124,7 +133,7 @@ func authenticate(tb testing.TB, d *Domain, at string, from uint32) (c net.Conn,
 	}
 	// Its host refuses connections, so the peer is lost as soon as this one closes.
 	write(tb, c, joinFrames(kindAddress, string(appendAddress(nil, []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:1")}))))
-	pollUntil(tb, d, func() bool { return d.peers[from].confirmed })
+	pollUntil(tb, d, locked(d, func() bool { return d.peers[from].confirmed }))
 	return c, first, proof
 }
 

@@ -547,17 +547,18 @@ func TestChangedMemory(t *testing.T) {
 					write(t, c, first)
 				}
 				if cut > 0 {
-					pollUntil(t, d, func() bool { return len(e.memory.into) == cut })
+					pollUntil(t, d, locked(d, func() bool { return len(e.memory.into) == cut }))
 					write(t, c, []byte(text[len(text)-cut:]))
 				}
 				var ev fabric.Event
 				if !done {
-					ev = pollUntil(t, d, func() bool { return d.mismatches > 0 })
+					ev = pollUntil(t, d, locked(d, func() bool { return d.mismatches > 0 }))
 				}
 				complete := done || ev.Kind == fabric.Done && ev.Err == nil
-				if complete != (wrong == 0) || complete && string(in) != text || d.mismatches != uint64(wrong) {
+				_, changed := d.Reconnects()
+				if complete != (wrong == 0) || complete && string(in) != text || changed != uint64(wrong) {
 					t.Errorf("%s, cut at %d, sum changed by %d: complete %v, %+v, %q, %d mismatches", name, cut, wrong, complete, ev,
-						in, d.mismatches)
+						in, changed)
 				}
 			}
 		}

@@ -89,7 +89,10 @@ func TestLocalBuffers(t *testing.T) {
 	const receiving = 2 // of SO_BUF_LOCK
 	_, es := pair(t)
 	for _, ep := range es {
-		fd := ep.(*endpoint).stream.fd
+		e := ep.(*endpoint)
+		e.d.mu.Lock() // the timer of progress closes it after the test
+		fd := e.stream.fd
+		e.d.mu.Unlock()
 		if !sameHost(fd) {
 			t.Error("sameHost is false for a connection over loopback")
 		}

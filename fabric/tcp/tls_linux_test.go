@@ -351,7 +351,8 @@ func TestReadWhileBorrowed(t *testing.T) {
 		e := connectTo(t, ds[0], 1, ds[1].Addr())
 		sendAll(t, ds, e, 1, "connected")
 		there := ds[1].peers[0]
-		for sent, end := 0, time.Now().Add(time.Minute); there.filled < bufferBytes; {
+		full := locked(ds[1], func() bool { return there.filled >= bufferBytes })
+		for sent, end := 0, time.Now().Add(time.Minute); !full(); {
 			if sent < 2 && e.Send(make([]byte, maxSend), nil) == nil {
 				sent++
 			}
