@@ -206,6 +206,9 @@ func TestBrokenConnections(t *testing.T) {
 			if name == "half" { // the client of a handshake notices nothing, and gives up after a quarter of the timeout
 				tr.Timeout, times = 2*time.Second, 2
 			}
+			if name == "mixed" {
+				tr.Timeout = 2 * time.Second // it has halves, too
+			}
 			random := randomFaults(r, kinds...)
 			sides, relays := newSides(t, tr, r, [2]func() (fault, int){random, random})
 			for n := uint64(200); n < 10000 && sides[0].d.reconnects < times; n += 200 {
