@@ -120,8 +120,5 @@ func addrOf(sa unix.Sockaddr) netip.Addr {
 	return netip.Addr{}
 }
 
-// unackedBytes returns how many bytes the peer's kernel has not acknowledged.
-func unackedBytes(fd int) (int, error) { return unix.IoctlGetInt(fd, unix.TIOCOUTQ) }
-
 // closeFD closes a descriptor.
 func closeFD(fd int) error { return os.NewSyscallError("close", unix.Close(fd)) }

@@ -18,6 +18,9 @@ const (
 	maxUnread = 2 << 20 // at the receiver and in flight, until the kernel finds that the program reads faster
 )
 
+// maxRetransmitInterval is the longest time between two retransmissions. It is the shortest that the kernel allows.
+const maxRetransmitInterval = time.Second
+
 // maxProbes is the most that the kernel allows of TCP_KEEPCNT.
 const maxProbes = 127
 
@@ -56,6 +59,11 @@ func setOptions(fd int, timeout time.Duration, socketBuffer int) error {
 	}
 	// This is optional: only privileged processes may raise it, and kernels may lack it.
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_BUSY_POLL, busyPoll)
+	// By default the time between retransmissions doubles without a limit, so a network that loses packets makes a connection
+	// silent for longer than the timeout. Both are optional: the first needs Linux 6.15, the second holds for six
+	// retransmissions of little data.
+	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_RTO_MAX_MS, int(maxRetransmitInterval/time.Millisecond))
+	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_THIN_LINEAR_TIMEOUTS, 1)
 	return nil
 }
 

@@ -72,9 +72,6 @@ func (s *stream) cause(errno unix.Errno) error {
 	return errno
 }
 
-// unacked returns how many bytes the peer's kernel has not acknowledged.
-func (s *stream) unacked() (int, error) { return unackedBytes(s.fd) }
-
 // close closes the connection.
 func (s *stream) close() error {
 	if s.tls != nil {
