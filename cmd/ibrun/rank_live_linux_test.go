@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -124,6 +125,8 @@ func eat() error {
 		for i := 0; i < len(memory); i += 4096 {
 			memory[i] = 1
 		}
-		eaten = append(eaten, memory)
+		if eaten = append(eaten, memory); len(eaten) > 1<<20 {
+			return errors.New("a tebibyte of memory was not too much")
+		}
 	}
 }

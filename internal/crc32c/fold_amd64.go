@@ -24,6 +24,8 @@ func chooseMinimum() int {
 // factors are x^(d+63) and x^(d-1) modulo the polynomial of the checksum, where d is the number of bits of a block: the factors
 // that move the lower and the upper half of 16 bytes by a block. Coefficients are in reverse order, as in the checksum. The
 // product of two numbers in reverse order is one position too low, hence 63 and -1 instead of 64 and 0.
+//
+//lint:ignore U1000 fold reads them
 var factors = [2]uint64{power(8*blockBytes + 63), power(8*blockBytes - 1)}
 
 // power returns x^n modulo the polynomial, in reverse order, in the upper half of the result.
