@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -36,6 +37,9 @@ type parallelTests struct{ *testing.M }
 
 func (p parallelTests) Run() int {
 	flag.Parse()
+	if signal.Ignored(syscall.SIGHUP) { // as under nohup: a signal that is caught has its default action in the commands again
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
 	if f := flag.Lookup("test.parallel"); f.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
 		if err := f.Value.Set("8"); err != nil {
 			panic(err)

@@ -118,6 +118,8 @@ cmd/ibrun/internal/launch/perfmem, cmd/ibrun/internal/launch/protocol < cmd/ibru
 cmd/ibrun/internal/launch/perfmem, cmd/ibrun/internal/launch/protocol < cmd/ibrun/internal/launch/coordinator;
 hw, internal/pmi, internal/ranklink, internal/wakesock < cmd/ibrun/internal/launch/agent;
 hw, perf, perf/profile, perf/prom, internal/buildinfo, cmd/ibrun/internal/cli < cmd/ibrun/internal/launch/monitor;
+
+internal/tunables < cmd/ibrun/internal/launch/monitor;
 cmd/ibrun/internal/exporter, cmd/ibrun/internal/inspect, cmd/ibrun/internal/report, cmd/ibrun/internal/tracemerge <
   cmd/ibrun/internal/launch/monitor;
 hw, internal/auth, internal/pmi, cmd/ibrun/internal/cli, cmd/ibrun/internal/control < cmd/ibrun/internal/launch/coordinator;

@@ -48,6 +48,16 @@ func transferring(ranks []Rank) bool {
 	return false
 }
 
+// InTransit reports whether ranks have sent more bytes than others have received, and none of these bytes are stored as
+// unexpected messages. So a message may be on its way, in a network that loses packets for instance, or was dropped.
+func InTransit(ranks []Rank) bool {
+	var out, in, unexpected uint64
+	for i := range ranks {
+		out, in, unexpected = out+ranks[i].BytesOut, in+ranks[i].BytesIn, unexpected+ranks[i].Unexpected
+	}
+	return out > in && unexpected == 0
+}
+
 // CPU returns the processor time that all ranks have used, in seconds.
 func CPU(ranks []Rank) (sum float64) {
 	for i := range ranks {

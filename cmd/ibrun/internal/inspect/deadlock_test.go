@@ -47,6 +47,24 @@ func TestDeadlocked(t *testing.T) {
 	}
 }
 
+// TestInTransit: a message that was sent, and neither received nor stored, is in transit.
+func TestInTransit(t *testing.T) {
+	for _, c := range []struct {
+		second Rank
+		want   bool
+	}{
+		{Rank{}, true},
+		{Rank{BytesIn: 7}, true},
+		{Rank{BytesIn: 8}, false},
+		{Rank{BytesIn: 9}, false},
+		{Rank{Unexpected: 1}, false},
+	} {
+		if got := InTransit([]Rank{{BytesOut: 8}, c.second}); got != c.want {
+			t.Errorf("%+v: %v", c.second, got)
+		}
+	}
+}
+
 // TestMayRun: a goroutine that waits in package mpi, or for another goroutine, cannot run; one that computes, sleeps, or may be
 // woken from outside can.
 func TestMayRun(t *testing.T) {

@@ -15,6 +15,9 @@ type deadlockWatch struct {
 	after time.Duration // how long they must have waited
 	every time.Duration // between two samples
 	ends  bool          // a deadlock ends the job
+	// transit is how much longer they must have waited if a message may be in transit between nodes. In that time it arrives, or
+	// its connection is given up.
+	transit time.Duration
 	// cpu is the processor time of this node's ranks in the sample before.
 	cpu      float64
 	reported bool
@@ -52,7 +55,11 @@ func (w *deadlockWatch) sample() bool {
 	if used > max(w.every.Seconds()/20, 0.03)*float64(len(ranks)) || !inspect.Deadlocked(ranks, w.after) {
 		return false
 	}
-	return len(w.m.remotes) == 0 || inspect.Deadlocked(w.m.allRanks(w.m.ctx, nil), w.after)
+	if len(w.m.remotes) == 0 {
+		return true
+	}
+	all := w.m.allRanks(w.m.ctx, nil)
+	return inspect.Deadlocked(all, w.after) && (!inspect.InTransit(all) || inspect.Deadlocked(all, w.after+w.transit))
 }
 
 // report prints the hang view. If deadlocks end the job, and no goroutine of any rank may run, it asks for the end.

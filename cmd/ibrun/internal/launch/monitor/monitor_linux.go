@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/perfmem"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
+	"github.com/ibrun/ibrun/internal/tunables"
 )
 
 // Monitor samples the ranks of this node while they run, and queries other nodes about theirs. It answers the commands ps, top
@@ -77,7 +79,8 @@ func (m *Monitor) Start(o *cli.Options) (end func()) {
 	}
 	m.goroutines.Go(m.sampleLoop)
 	if o.DeadlockReport > 0 && m.reportProgress == nil { // node 0 reports for all
-		w := &deadlockWatch{m: m, after: o.DeadlockReport, every: min(o.DeadlockReport/4, sampleInterval), ends: o.Check}
+		w := &deadlockWatch{m: m, after: o.DeadlockReport, every: min(o.DeadlockReport/4, sampleInterval), ends: o.Check,
+			transit: cmp.Or(o.Heartbeat, tunables.DefaultHeartbeat)}
 		m.goroutines.Go(w.run)
 	}
 	return func() {
