@@ -20,6 +20,12 @@ func work() error { return errors.ErrUnsupported }
 
 func stream(string) error { return errors.ErrUnsupported }
 
+func notify(string) error { return errors.ErrUnsupported }
+
+func brief() error { return errors.ErrUnsupported }
+
+func runLong([]string) error { return errors.ErrUnsupported }
+
 func hearLeft() error { return errors.ErrUnsupported }
 
 func strangers() int { return 1 }

@@ -129,8 +129,13 @@ func (d *domain) checkUsable() error {
 
 // receive moves messages and the end of a peer into evs. It clears the peer's bit if nothing is left.
 func (d *domain) receive(peer int, evs []fabric.Event) int {
+	// Loaded before the lane, which a peer may make just before it closes, and before the lane is read: a lane that is empty
+	// after its end stays empty.
+	why := d.hub.inboxes[peer].down.Load()
 	l := d.box.lanes[peer].Load()
-	why := d.failureOf(peer, l) // loaded before the lane is read: a lane that is empty after its end stays empty
+	if why == nil && l != nil {
+		why = l.end.Load()
+	}
 	n := 0
 	if l != nil && d.reported[peer] {
 		if l.discard() {
