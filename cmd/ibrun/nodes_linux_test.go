@@ -122,7 +122,6 @@ func TestNodesPlacement(t *testing.T) {
 
 // Programs of MPICH connect on two nodes.
 func TestMPICHOnNodes(t *testing.T) {
-	t.Parallel()
 	program := mpichProgram(t)
 	ns := newNodes(t, 2).start(0, "-n", "4", program)
 	if out, err := io.ReadAll(ns.list[0].out); err != nil || string(out) != "sum of 4 ranks: 6\n" {

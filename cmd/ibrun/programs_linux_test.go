@@ -133,7 +133,6 @@ func mpichProgram(t *testing.T) string {
 
 // A program that was built with MPICH, without knowledge of ibrun, runs under it.
 func TestMPICHProgram(t *testing.T) {
-	t.Parallel()
 	program := mpichProgram(t)
 	out, err := exec.Command("ibrun", "-n", "4", program).Output()
 	if got, want := string(out), "sum of 4 ranks: 6\n"; err != nil || got != want {

@@ -76,7 +76,7 @@ func checkFirstPacket(fd int) error {
 	var head [headerBytes]byte
 	n, _, err := unix.Recvfrom(fd, head[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
 	switch {
-	case err == unix.EAGAIN, n == headerBytes && Kind(head[0]) == KindLeft:
+	case err == unix.EAGAIN, n == headerBytes && Kind(head[0]).followsInfo():
 		return ErrTaken
 	case n == headerBytes && Kind(head[0]) == KindRankInfo && head[1] != version:
 		return fmt.Errorf("%w: ibrun speaks version %d, and this program version %d", ErrVersion, head[1], version)

@@ -138,6 +138,7 @@ func TestFromEnvErrors(t *testing.T) {
 		"node without ranks": {func(l *Link) error { return l.Send(KindRankInfo, RankInfo{Size: 1}) }, ErrMalformed},
 		"taken":              {func(l *Link) error { return l.Send(KindLeft, nil) }, ErrTaken},
 		"another version":    {func(l *Link) error { _, err := l.file.WriteString("\x01\x02{}"); return err }, ErrVersion},
+		"another's socket":   {func(l *Link) error { return l.Send(KindSocket, nil) }, ErrTaken},
 		"not JSON":           {func(l *Link) error { _, err := l.file.WriteString("\x01\x01}"); return err }, ErrMalformed},
 	} {
 		agent, end, err := Pair()

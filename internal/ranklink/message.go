@@ -62,6 +62,9 @@ const (
 	KindWakeRequest Kind = 12
 )
 
+// followsInfo reports whether the agent sends messages of this kind, all of them after [RankInfo].
+func (k Kind) followsInfo() bool { return k == KindRequestStacks || k == KindLeft || k == KindSocket }
+
 // isKnown reports whether Recv returns messages of this kind.
 func (k Kind) isKnown() bool {
 	return k >= KindRankInfo && k <= KindLeft || k >= KindSocketRequest && k <= KindWakeRequest
