@@ -2,6 +2,7 @@ package proto
 
 import (
 	"cmp"
+	"errors"
 
 	"github.com/ibrun/ibrun/fabric"
 )
@@ -46,7 +47,8 @@ func (p *peer) trySend(o *outgoing) error {
 	}
 }
 
-// post sends a message, or queues it if there is no room or others wait. o must not be changed until it has been sent.
+// post sends a message, or queues it if there is no room or others wait. o must not be changed until it has been sent. That a
+// peer has closed is reported by its event, which follows all that it has sent, and not by a message that cannot reach it.
 func (e *Engine) post(n int32, o *outgoing) error {
 	p := e.peer(n)
 	if err := e.connect(n); err != nil {
@@ -57,6 +59,9 @@ func (e *Engine) post(n int32, o *outgoing) error {
 		if err == nil {
 			e.sendDone(o)
 			return nil
+		}
+		if errors.Is(err, fabric.ErrPeerClosed) {
+			return &failureError{n, err}
 		}
 		if err != fabric.ErrAgain {
 			return e.transportError(n, err)
@@ -109,14 +114,18 @@ func (e *Engine) sendControl(n int32, v envelope, w ...uint64) {
 		e.freeControl = o.next
 	}
 	o.header, o.length = header(v, w...)
-	if err := e.post(n, o); err != nil {
+	if err := e.post(n, o); err != nil && !errors.Is(err, fabric.ErrPeerClosed) {
 		e.fail(n, err)
 	}
 }
 
 // sendFailed must be called instead of sendDone when a message cannot be sent any more.
 func (e *Engine) sendFailed(n int32, o *outgoing, err error) {
-	e.fail(n, err)
+	if errors.Is(err, fabric.ErrPeerClosed) { // see post
+		err = &failureError{n, err}
+	} else {
+		e.fail(n, err)
+	}
 	e.dropMessage(o, cmp.Or(e.failure.err, e.peer(n).finalized, err))
 }
 
