@@ -21,7 +21,7 @@ type clockAgreement struct {
 
 	mu     sync.Mutex
 	clocks []clockState // of the leaders; in rank 0
-	told   bool         // what the processes with rank 0's source were told last; in rank 0
+	told   bool         // the last state sent to the processes with rank 0's source; in rank 0
 }
 
 // clockState describes the clock of a leader.

@@ -116,7 +116,7 @@ func TestComparedCollectives(t *testing.T) {
 	}
 }
 
-// TestComparedRoots: two roots of a Bcast wait for nobody. The next collective in which a rank reads finds that.
+// TestComparedRoots: two roots of a Bcast wait for no rank. The next collective in which a rank reads finds the difference.
 func TestComparedRoots(t *testing.T) {
 	runUnchecked(t, 2, func(p *mpi.Process) error {
 		c, err := p.World().Dup()

@@ -221,7 +221,7 @@ func (c *Comm) createFromGroup(call perf.Op, a creationID, info *Info) error {
 // errAbandoned wraps proto.ErrFailed, so that the processes that wait for this one learn of it as well.
 var errAbandoned = fmt.Errorf("%w: another process could not create the communicator", proto.ErrFailed)
 
-// abandon tells the processes that receive from this one in allreduce that it has given up, because a process is lost or has
+// abandon notifies the processes that receive from this one in allreduce that it has given up, because a process is lost or has
 // left. They may not wait for that process themselves. The message has no payload. It stays valid for later attempts with the
 // same groups and tag, which cannot succeed either. Errors of sending are ignored: they concern processes that have left.
 func (f *groupCreation) abandon() {

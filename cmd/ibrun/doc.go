@@ -25,7 +25,7 @@
 // several. Signals to several nodes of a job are one request as well; node 0's --grace counts. Stopped ranks and a stopped
 // agent are continued.
 //
-// ibrun acts on signals, failures and --timeout also while nobody reads its output. Once the ranks have exited, remaining
+// ibrun acts on signals, failures and --timeout also while its output is not read. Once the ranks have exited, remaining
 // output is forwarded for half a second after a signal or --timeout, for ten seconds after a failure, and without limit after
 // success. What was not forwarded is named by the last lines of ibrun.
 //

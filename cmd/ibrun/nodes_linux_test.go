@@ -149,8 +149,8 @@ func TestRankFailsOnNode(t *testing.T) {
 		wantCode(3, "the last output of rank 1 was\nibrun:   | some words\n")
 }
 
-// Whichever process is killed on whichever node, no process is left on any node. The other nodes know it at once, and not because
-// of a silence.
+// Whichever process is killed on whichever node, no process is left on any node. The other nodes detect it immediately, and
+// not because of a silence.
 func TestKillOnNodes(t *testing.T) {
 	t.Parallel()
 	for victim := range 3 {

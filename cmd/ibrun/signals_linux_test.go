@@ -26,7 +26,7 @@ func (p *process) waitUnread() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// unread returns how many bytes of ibrun's standard output nobody has read.
+// unread returns how many bytes of ibrun's standard output have not been read.
 func (p *process) unread() int {
 	p.t.Helper()
 	out, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/1", p.cmd.Process.Pid), os.O_WRONLY, 0)
@@ -41,7 +41,7 @@ func (p *process) unread() int {
 	return n
 }
 
-// A signal ends ibrun while it waits for other nodes, although nobody reads its standard error.
+// A signal ends ibrun while it waits for other nodes, although its standard error is not read.
 func TestSignalWhileJoiningUnread(t *testing.T) {
 	t.Parallel()
 	r, w, err := os.Pipe()
@@ -77,7 +77,7 @@ func TestSignalWhileJoiningUnread(t *testing.T) {
 }
 
 // TestSignalsWhileUnread: a signal, --timeout and a failure end a job whose standard output and standard error are one pipe that
-// nobody reads, and the exit code is right.
+// is not read, and the exit code is right.
 func TestSignalsWhileUnread(t *testing.T) {
 	for name, c := range map[string]struct {
 		sig  syscall.Signal
@@ -230,7 +230,7 @@ func TestInvalidPMI(t *testing.T) {
 	ns.wantCode(1, "rank 1 on n1 ")
 }
 
-// TestSecondProgram: a second MPI program in a rank is told immediately why it cannot run.
+// TestSecondProgram: a second MPI program in a rank receives an error immediately.
 func TestSecondProgram(t *testing.T) {
 	t.Parallel()
 	p := startJob(t, 0, "-n", "2", "sh", "-c", "rank brief && rank brief")

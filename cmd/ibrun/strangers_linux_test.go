@@ -49,7 +49,7 @@ type visitor struct {
 	unix []string
 
 	tried, connected atomic.Int64 // TCP connections
-	entered          atomic.Int64 // connections to Unix sockets, which nobody may use
+	entered          atomic.Int64 // connections to Unix sockets, which no other user may use
 	active           atomic.Int64 // nanoseconds with an address to connect to
 }
 
@@ -309,7 +309,7 @@ func tcpAddress(listener string) (string, bool) {
 	return fmt.Sprintf("%d.%d.%d.%d:%d", b[3], b[2], b[1], b[0], port), true
 }
 
-// TestStrangers: strangers who connect a thousand times a second to everything that listens, from before the start until after
+// TestStrangers: strangers that connect a thousand times a second to everything that listens, from before the start until after
 // the end, do not make a job fail. They have a part of a processor of their own. They are another user if root runs the test, and
 // cannot connect to any Unix socket of the job.
 func TestStrangers(t *testing.T) {

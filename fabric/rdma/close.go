@@ -72,7 +72,7 @@ func (d *domain) awaitDisconnects() error {
 	return nil
 }
 
-// sendNotices tells peers without a connection that this process closes, so that they know it before they connect. It reports
+// sendNotices notifies peers without a connection that this process closes, so that they know it before they connect. It reports
 // whether some of these datagrams are still to be sent or in flight. A peer that does not receive one finds by probes that this
 // process has gone.
 func (d *domain) sendNotices() bool {

@@ -16,7 +16,7 @@ type connManager struct {
 	failed       bool        // the UD queue pair has failed: a datagram was sent while the link was down
 	connected    []*endpoint // have an established connection
 	failures     []connFailure
-	notices      []*endpoint // without a connection; are to be told that this process closes
+	notices      []*endpoint // peers without a connection that must be notified of Close
 	requested    []*endpoint // are to be connected to; guarded by domain.mu
 
 	mem        []byte // cmRecvs slots to receive and then cmSends slots to send

@@ -126,7 +126,7 @@ func TestSimulatedConnectToClosed(t *testing.T) {
 	}
 }
 
-// TestSimulatedCloseNotifiesMany: more peers are told than datagrams can be in flight.
+// TestSimulatedCloseNotifiesMany: more peers are notified than datagrams can be in flight.
 func TestSimulatedCloseNotifiesMany(t *testing.T) {
 	_, ds := openImpatient(t, 3*cmSends)
 	if err := ds[0].Close(); err != nil {

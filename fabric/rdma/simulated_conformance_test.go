@@ -29,7 +29,7 @@ type killable struct{ *Transport }
 
 var _ fabrictest.Killer = killable{}
 
-// Kill removes the queue pairs of a domain, and tells nobody.
+// Kill removes the queue pairs of a domain, and notifies no peer.
 func (killable) Kill(fd fabric.Domain) error {
 	d := fd.(*domain)
 	d.closed = true

@@ -19,7 +19,7 @@
 //
 // When a peer is killed, the kernel closes its socket, and the epoll set that all peers of the node share has an event. A
 // goroutine waits for that, sets a bit and counts a change like those that peers record, so Poll needs no further check. What the
-// peer had sent is delivered before the event PeerDown. The flag closed tells a peer that has closed in order.
+// peer had sent is delivered before the event PeerDown. The flag closed distinguishes a peer that has closed in order.
 //
 // What peers write into shared memory may be anything. A value is loaded once, checked, and then used. What no correct peer
 // writes ends the connection to that peer. The length of a segment is sealed, so that no access can be a SIGBUS.

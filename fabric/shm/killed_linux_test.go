@@ -68,7 +68,7 @@ func checkKilled(t *testing.T, d *Domain, ev fabric.Event, err error) {
 	}
 }
 
-// TestKilledIdle: a peer that is killed is reported, also if nobody has connected.
+// TestKilledIdle: a peer that is killed is reported, also without a connection.
 func TestKilledIdle(t *testing.T) {
 	for name, connected := range map[string]bool{"connected": true, "unconnected": false} {
 		t.Run(name, func(t *testing.T) {

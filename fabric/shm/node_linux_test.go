@@ -193,7 +193,7 @@ func TestForeignMessages(t *testing.T) {
 	if fd, ok, err := ds[1].sock.takeSegment(7); !ok || err != nil || unix.Close(fd) != nil {
 		t.Errorf("take: %v, %v", ok, err)
 	}
-	for id := range uint64(2 * maxKept) { // more than anybody requests
+	for id := range uint64(2 * maxKept) { // more than are requested
 		send(named(id+100), good.FD())
 	}
 	if n := len(ds[1].sock.descriptors); n != maxKept {

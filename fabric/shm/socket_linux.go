@@ -73,7 +73,7 @@ func (s *socket) drain() error {
 		case err != nil && !errors.Is(err, fdpass.ErrUnexpected):
 			return fmt.Errorf("shm: receive from the peers of this node: %w", err)
 		case n == 0 && len(fds) == 0:
-			return nil // the end, as nobody sends an empty message
+			return nil // the end of the stream, as no process sends an empty message
 		case n == 1 && len(fds) == 0:
 			continue // a wake-up
 		}

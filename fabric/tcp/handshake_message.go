@@ -23,7 +23,7 @@ import (
 // sent again, so it is the proof that authenticates the client.
 //
 // With encryption, both sides begin with TLS after the challenge, and the proof and the verdict are sent over it. Their MACs also
-// cover the channel binding of the TLS session. So somebody between the peers, who has one TLS session with each of them, is not
+// cover the channel binding of the TLS session. So an attacker between the peers, with one TLS session to each of them, is not
 // authenticated by either.
 //
 // A session is what two peers send each other over one connection after the other. If one breaks, the next one resumes the

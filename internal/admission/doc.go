@@ -8,8 +8,8 @@
 //	...
 //	waiting.Remove(conn) // when the other side has proved itself, or the connection is closed
 //
-// Anybody may connect to a port. A stranger who connects often must not displace a process of the job, which needs a few round
-// trips for its proof. Therefore:
+// Any process may connect to a port. An unauthenticated one that connects often must not displace a process of the job, which
+// needs a few round trips for its proof. Therefore:
 //
 //   - A connection that is younger than MinAge is never displaced.
 //   - A source takes half of the places at most. It then displaces its own connections only.

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// checkAccess returns an error if somebody other than this user and root can read or write the file.
+// checkAccess returns an error if a user other than this one and root can read or write the file.
 func checkAccess(info os.FileInfo) error {
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -25,7 +25,7 @@ func checkAccess(info os.FileInfo) error {
 // checkOwner decides whether a process of this user and these groups may trust a secret file with this owner, group and mode.
 func checkOwner(uid, gid int, mode os.FileMode, user int, groups []int) error {
 	const groupRead = 0o040
-	own := uid == user && gid == 0 // root's own file, with the group that root has by default: nobody else was meant to read it
+	own := uid == user && gid == 0 // root's own file, with the group that root has by default: no other user was meant to read it
 	if uid == 0 && !own && mode&0o077 == groupRead && slices.Contains(groups, gid) {
 		return nil
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Who may own a secret file, and which modes it may have, for a process of user 7 in the groups 8 and 9.
+// The owners and modes that a secret file may have, for a process of user 7 in the groups 8 and 9.
 func TestSecretOwner(t *testing.T) {
 	for _, c := range []struct {
 		uid, gid int
@@ -37,8 +37,8 @@ func TestSecretOwner(t *testing.T) {
 	}
 }
 
-// What is no regular file is refused at once, also a FIFO that nobody writes to. A link to a good file is followed, one to a bad
-// file is not better than the file.
+// Everything but a regular file is refused immediately, also a FIFO without a writer. A link to a good file is followed, one
+// to a bad file is not better than the file.
 func TestSecretKind(t *testing.T) {
 	dir := t.TempDir()
 	fifo, good := filepath.Join(dir, "fifo"), filepath.Join(dir, "good")

@@ -32,10 +32,10 @@ func NewSecret(b []byte) Secret { return Secret{b} }
 func (Secret) Format(f fmt.State, _ rune) { io.WriteString(f, hidden) }
 
 // ReadSecret reads a secret file. A newline at its end is no part of the secret. The file must be a regular one of at least 32
-// bytes that nobody but this user, and root, can read or write. A file of root may also be readable by a group of this process,
+// bytes that only this user, and root, can read or write. A file of root may also be readable by a group of this process,
 // as the files are that Kubernetes mounts. A symbolic link is followed: what is checked is the file that is read.
 func ReadSecret(name string) (Secret, error) {
-	// Without O_NONBLOCK a FIFO would block until somebody writes to it.
+	// Without O_NONBLOCK a FIFO would block until it has a writer.
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return Secret{}, fmt.Errorf("secret file: %w; %s", err, Remedy)

@@ -4,12 +4,12 @@
 //	conn, binding, err := e.Client(raw)          // the side that connects; the other calls Server
 //	mac := key.MAC("proof", hello, nonce, binding)
 //
-// The certificates are made by each process for itself, and nobody has signed them. So TLS alone proves nothing about the other
-// side: Client and Server succeed with anyone. The binding makes the difference. It is a value that TLS derives for this session
-// and that both of its ends know (the exporter of RFC 9266). Each side must send a MAC with the shared secret over the binding,
-// and verify that of the other side, before it sends or believes anything else. Somebody in the middle who terminates TLS has two
-// sessions, so the two sides compute different bindings, and neither accepts the MAC of the other. He cannot make a MAC himself
-// because he does not know the secret.
+// The certificates are made by each process for itself, and are not signed by an authority. So TLS alone proves nothing about
+// the other side: Client and Server succeed with anyone. The binding makes the difference. It is a value that TLS derives for
+// this session and that both of its ends know (the exporter of RFC 9266). Each side must send a MAC with the shared secret
+// over the binding, and verify that of the other side, before it sends or believes anything else. An attacker in the middle
+// that terminates TLS has two sessions, so the two sides compute different bindings, and neither accepts the MAC of the other.
+// He cannot make a MAC himself because he does not know the secret.
 //
 // Only TLS 1.3 is spoken. There are no session tickets, so no session is resumed and no data is sent before the handshake. The
 // keys are forgotten with the connection: a secret that becomes known later does not decrypt what was recorded.

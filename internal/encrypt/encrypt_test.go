@@ -87,7 +87,7 @@ func TestBinding(t *testing.T) {
 	}
 }
 
-// TestMiddle: somebody who terminates TLS with a certificate of his own has another binding with each side. Neither side can tell
+// TestMiddle: an attacker that terminates TLS with its own certificate has another binding with each side. Neither side can tell
 // from TLS alone, so both handshakes succeed: callers must compare the bindings.
 func TestMiddle(t *testing.T) {
 	client, server, middle := newEncryptor(t, testProtocol), newEncryptor(t, testProtocol), newEncryptor(t, testProtocol)

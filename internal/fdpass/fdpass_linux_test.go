@@ -95,7 +95,7 @@ func TestDiscardLinger(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	c, err := net.Dial("tcp", l.Addr().String()) // nobody reads what is written
+	c, err := net.Dial("tcp", l.Addr().String()) // what is written is not read
 	if err != nil {
 		t.Fatal(err)
 	}

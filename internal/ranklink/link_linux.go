@@ -124,7 +124,7 @@ func (l *Link) Send(kind Kind, v any) error {
 }
 
 // The kernel limits the number of descriptors of a user that are on their way. SendFiles tries again after refusedPause, for
-// maxRefused times: the receivers usually read at once, but a stopped process does not.
+// maxRefused times: the receivers usually read immediately, but a stopped process does not.
 const (
 	refusedPause = time.Millisecond
 	maxRefused   = 2000

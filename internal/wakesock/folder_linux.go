@@ -17,7 +17,7 @@ import (
 )
 
 // folder is a directory that only this user can enter. The first process makes it and holds a lock on it while it lives, so that
-// a later job can tell that a folder was left behind.
+// a later job can detect that a folder was left behind.
 type folder struct {
 	fd   int
 	path string
@@ -32,7 +32,7 @@ const (
 // socketName is the name of the listening socket in the folder.
 const socketName = "s"
 
-// folderName returns the name of the folder of a node. It follows from the job's key, so nobody else can make it first.
+// folderName returns the name of the folder of a node. It follows from the job's key, so no other user can make it first.
 func folderName(key auth.Key) string {
 	mac := key.MAC("folder", nil)
 	return folderPrefix + hex.EncodeToString(mac[:nameBytes])

@@ -79,7 +79,7 @@ func (n *Node) Ends(i int) Ends { return Ends{n.receive[i], n.send[i], n.ended} 
 // Send returns the sending end of process i, which the node still owns.
 func (n *Node) Send(i int) int { return n.send[i] }
 
-// Handed closes the node's duplicate of the receiving end of process i. Nobody learns of the end of a process as long as the
+// Handed closes the node's duplicate of the receiving end of process i. The end of a process is not reported as long as the
 // node holds its receiving end.
 func (n *Node) Handed(i int) {
 	if n.receive[i] != noFD {

@@ -3,7 +3,7 @@ package coll
 // Ranks that call different collectives would copy wrong data or wait for ever. So each rank publishes a description of its call
 // wherever others read anyway, and they compare it with their own:
 //
-//   - Beside the word of its slot, in the same cache line. Whoever waits for the word compares. The description changes only
+//   - Beside the word of its slot, in the same cache line. A rank that waits for the word compares. The description changes only
 //     when the slot is reused, by which time all readers have ended the step.
 //   - In the counter of arrivals, to which each rank adds a hash of its description above the 16 bits that count. The last rank
 //     finds whether all have added the same. Only then it reads the descriptions, which each rank has also stored beside the word

@@ -102,7 +102,7 @@ func TestShmComparesEarlier(t *testing.T) {
 	}
 }
 
-// TestShmComparesWithoutRace: ranks that run ahead reuse slots only when nobody reads the descriptions in them any more. With
+// TestShmComparesWithoutRace: ranks that run ahead reuse slots only when no rank reads the descriptions in them any more. With
 // the smallest memory there are two slots.
 func TestShmComparesWithoutRace(t *testing.T) {
 	for i := range 4 {

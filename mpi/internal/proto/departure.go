@@ -93,7 +93,7 @@ func (e *Engine) LeaveContext(context uint32) {
 	e.reportLeft(context)
 }
 
-// refuse tells the sender of a message that waits for its receiver that it will not be received.
+// refuse notifies the sender of a message, which waits for its receiver, that the message will not be received.
 func (e *Engine) refuse(peer int32, k kind, w [5]uint64) {
 	switch k {
 	case kindEagerSync:

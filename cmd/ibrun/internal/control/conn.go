@@ -20,7 +20,7 @@ const (
 	// maxUnacknowledged bounds the bytes that are kept for the other side. Beyond it Send blocks. The longest message is far
 	// shorter.
 	maxUnacknowledged = 16 << 20
-	// ackBytes is how many received bytes are acknowledged at once. Fewer are acknowledged with the next heartbeat.
+	// ackBytes is how many received bytes are acknowledged immediately. Fewer are acknowledged with the next heartbeat.
 	ackBytes = 256 << 10
 	// writeBatch and writePiece are how many bytes are encoded, and passed to the kernel, in one go.
 	writeBatch = 256 << 10
@@ -59,7 +59,7 @@ type Conn struct {
 	heartbeatDue  bool      // send one now
 	suspended     bool      // between Suspend and Resume
 	peerSuspended bool      // the other side has announced that it stops reading and writing
-	notified      bool      // the other side was told that this side is suspended
+	notified      bool      // this side has notified the other that it is suspended
 	peerClosed    bool      // the other side has called Close
 	closing       bool
 	err           error // why the connection ended; the first error
@@ -167,8 +167,8 @@ func (c *Conn) wakeWriter() {
 // Recv returns the next message, which belongs to the caller. An error is final. It is io.EOF if the other side has closed the
 // connection, [ErrClosed] after Close, and otherwise the reason why the other side was lost.
 //
-// The connection is read also while nobody calls Recv, for instance while node 0 builds a program: otherwise the other side would
-// wait, and count as lost. What has arrived is kept until then. The other side is trusted to send a bounded amount.
+// The connection is read also while no goroutine calls Recv, for instance while node 0 builds a program: otherwise the other
+// side would wait, and count as lost. What has arrived is kept until then. The other side is trusted to send a bounded amount.
 func (c *Conn) Recv() ([]byte, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

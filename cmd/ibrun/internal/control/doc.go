@@ -21,11 +21,11 @@
 // secret of this project.
 //
 // If the nodes demand encryption, all of this happens within TLS 1.3, which begins with the first byte (package encrypt). The
-// magic is "ibrun/e" then, and the MACs also cover the channel binding of the TLS session, so that nobody can be between the
-// sides. There is no negotiation: a side that demands encryption never speaks with one that does not. They only tell each other.
-// A client without encryption is answered in the clear with "ibrun/e", and a client with TLS, if node 0 does not encrypt, with
-// "ibrun/n"; that client connects once more, without TLS. In both cases both sides complete the handshake, which proves that they
-// belong to the same job, and then report the mistake.
+// magic is "ibrun/e" then, and the MACs also cover the channel binding of the TLS session, so that no attacker can be between the
+// sides. There is no negotiation: a side that demands encryption never speaks with one that does not. Both only report the
+// difference. A client without encryption is answered in the clear with "ibrun/e", and a client with TLS, if node 0 does not
+// encrypt, with "ibrun/n"; that client connects once more, without TLS. In both cases both sides complete the handshake, which
+// proves that they belong to the same job, and then report the mistake.
 //
 // # Broken links
 //

@@ -170,7 +170,7 @@ func TestCapture(t *testing.T) {
 	}
 }
 
-// TestOtherMode: if only one of two nodes encrypts, both say so at once, and both name the other. It is not a matter of a
+// TestOtherMode: if only one of two nodes encrypts, both report it immediately, and name the other. It is not a matter of a
 // time-out: the context has none.
 func TestOtherMode(t *testing.T) {
 	plain, secure := testSecret(1), encrypted(t, 1)

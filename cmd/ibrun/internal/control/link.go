@@ -125,8 +125,8 @@ func (c *Conn) writeFrame(l *link, f frame) error {
 	return nil
 }
 
-// closeWrite tells the other side that nothing follows. It reads on, because the kernel resets a connection that is closed while
-// received bytes are unread, and the other side would lose what it has not read yet.
+// closeWrite notifies the other side that nothing follows. It continues to read, because the kernel resets a connection that
+// is closed while received bytes are unread, and the other side would lose what it has not read yet.
 func (l *link) closeWrite() {
 	half, ok := l.raw.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil {

@@ -13,9 +13,9 @@ import (
 )
 
 // If a link breaks, node 0 must know whether the ibrun on the other side has died or will make a new link. That ibrun listens on
-// a port for nothing else: the kernel refuses connections to the port of a process that has died. Whoever connects gets a few
-// bytes that only this ibrun knows, and nothing is read. When a node joins, node 0 tests whether it reaches the port, which a
-// firewall may prevent.
+// a port for nothing else: the kernel refuses connections to the port of a process that has died. A process that connects
+// receives a few bytes that only this ibrun knows, and nothing is read. When a node joins, node 0 tests whether it reaches the
+// port, which a firewall may prevent.
 
 const (
 	// probeTimeout bounds one attempt to connect.
@@ -40,7 +40,7 @@ func listenAlive(raw net.Conn) (l net.Listener, port int) {
 	return tcp, tcp.Addr().(*net.TCPAddr).Port
 }
 
-// serveAlive sends the banner to everybody who connects, until the listener is closed.
+// serveAlive sends the banner over every connection, until the listener is closed.
 func serveAlive(l net.Listener, banner []byte) {
 	for {
 		raw, err := l.Accept()

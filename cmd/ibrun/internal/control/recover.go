@@ -72,7 +72,7 @@ func (r *redialer) recover(broken uint64, why error) {
 		case err == nil:
 			return
 		case refused(err), errors.Is(err, ErrSecret), errors.Is(err, ErrNotIbrun), errors.Is(err, ErrVersion):
-			c.endBroken(broken, ErrDied) // nobody has its port, or another program
+			c.endBroken(broken, ErrDied) // no process listens at its port, or another program does
 		case errors.Is(err, errGivenUp), errors.Is(err, errProtocol):
 			c.endBroken(broken, err)
 		}

@@ -174,7 +174,7 @@ func TestNobodyReceives(t *testing.T) {
 	}
 }
 
-// A process that was killed is known at once, long before the time of a heartbeat is over.
+// A process that was killed is reported immediately, long before the time of a heartbeat is over.
 func TestPeerDies(t *testing.T) {
 	t.Parallel()
 	t.Run("node", func(t *testing.T) {
@@ -226,7 +226,7 @@ func (c *Conn) kill(t *testing.T) {
 	c.onEnd = func() {}
 }
 
-// A node whose connection node 0 has given up is told so.
+// A node receives the reason if node 0 has given up its connection.
 func TestGivenUp(t *testing.T) {
 	zero, one, _ := pairOver(t, time.Hour, nil)
 	zero.mu.Lock()

@@ -220,7 +220,7 @@ func flood(t *testing.T, e *Exporter, from net.IP, n int) {
 	})
 }
 
-// TestSilentStrangers: strangers who send nothing neither end a scrape nor prevent one, and are reported once.
+// TestSilentStrangers: unauthenticated connections that send nothing neither end a scrape nor prevent one, and are reported once.
 func TestSilentStrangers(t *testing.T) {
 	t.Parallel()
 	var problems reports

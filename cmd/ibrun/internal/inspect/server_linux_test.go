@@ -51,7 +51,7 @@ func TestQuery(t *testing.T) {
 	}
 }
 
-// The next ibrun removes what ibruns have left that were killed together with their watchers. It removes no socket that somebody
+// The next ibrun removes the sockets of ibruns that were killed together with their watchers. It removes no socket that a process
 // serves, that may be about to be served, or that is not its own.
 func TestStaleSockets(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "ibrun")

@@ -16,7 +16,7 @@ import (
 )
 
 // A debugger that waits for a connection listens on a Unix socket in a folder that only this user may enter. On a TCP port
-// anybody on the machine could connect and give commands as this user; gdbserver would even listen on all interfaces.
+// any user of the machine could connect and give commands as this user; gdbserver would even listen on all interfaces.
 
 // debuggers starts ranks under a debugger.
 type debuggers struct {

@@ -92,7 +92,7 @@ func Main() int {
 	}()
 	a.startAll()
 	<-ended
-	a.events.Flush(0) // ends at once if ibrun has died
+	a.events.Flush(0) // returns immediately if ibrun has died
 	return 0
 }
 

@@ -10,7 +10,7 @@ import (
 const maxLeftRanks = 4096
 
 // leftRanks are the ranks of the job that have left it, in the order in which node 0 has announced them. Every rank of this node
-// that reads its link is told all of them.
+// that reads its link receives all of them.
 type leftRanks struct {
 	mu    sync.Mutex
 	added sync.Cond // with mu: ranks has grown
@@ -37,8 +37,8 @@ func (l *leftRanks) next(seen int) []int {
 	return l.ranks[seen:min(seen+maxLeftRanks, len(l.ranks))]
 }
 
-// announceLeft tells a rank which ranks have left, until that rank has finalized or ended. A goroutine for each rank does it, so
-// that a rank which is stopped, and does not read its link, delays nothing else.
+// announceLeft sends a rank the ranks that have left, until that rank has finalized or ended. A goroutine for each rank does
+// it, so that a rank which is stopped, and does not read its link, delays nothing else.
 func (a *agent) announceLeft(r *rank) {
 	for seen := 0; ; {
 		ranks := a.left.next(seen)

@@ -62,7 +62,7 @@ func (s *nodeSockets) handed(local int) {
 // wake wakes a rank for another one that has no descriptor left.
 func (s *nodeSockets) wake(local int) {
 	if fds := s.requested(-1, local); fds != nil {
-		// If the queue is full, the rank has something to read, and is awake or will be. If the rank has exited, nobody sleeps.
+		// If the queue is full, the rank has something to read, and is awake or will be. A rank that has exited does not sleep.
 		_ = unix.Send(fds[0], []byte{wakesock.Wake}, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 	}
 }

@@ -21,7 +21,7 @@ type lines struct {
 }
 
 // Async returns the same streams with a queue for ibrun's own lines: Print and Printf then return without waiting for standard
-// error, which may be a pipe that nobody reads or a terminal that was stopped. The caller must call Flush at the end.
+// error, which may be a pipe that is not read or a terminal that was stopped. The caller must call Flush at the end.
 func (s Streams) Async() Streams {
 	file := s.Err
 	s.lines = &lines{out: outbox.New(func(text []byte) error { return WriteAll(file, text) })}

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Lines for a pipe that nobody reads do not make the caller wait, and the number of those that were dropped is told once
-// somebody reads.
+// Lines for a pipe that is not read do not block the caller, and the number of dropped lines is printed as soon as
+// the pipe is read.
 func TestUnreadStandardError(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

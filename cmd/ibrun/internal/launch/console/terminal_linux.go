@@ -35,7 +35,7 @@ func (s Streams) RankInput() (in *os.File, started func(), err error) {
 }
 
 // copyInForeground copies what is typed to a pipe until the end of the input. It reads only in the foreground, and only when the
-// pipe is empty: what nobody reads stays in the terminal.
+// pipe is empty: what the ranks do not read stays in the terminal.
 func copyInForeground(to, terminal *os.File) {
 	defer to.Close()
 	buf := make([]byte, 4096)
@@ -60,7 +60,7 @@ func copyInForeground(to, terminal *os.File) {
 			return // the end of the input, or the terminal was closed
 		}
 		if _, err := to.Write(buf[:n]); err != nil {
-			return // nobody can read it any more
+			return // the pipe has no reader any more
 		}
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 )
 
-// FreePort returns a port that is free on all interfaces. The socket that finds it does not listen, so nobody can connect to it.
+// FreePort returns a port that is free on all interfaces. The socket that finds it does not listen, so connections to it are
+// refused.
 func FreePort() (int, error) {
 	port, err := freePort(syscall.AF_INET6, &syscall.SockaddrInet6{})
 	if errors.Is(err, syscall.EAFNOSUPPORT) || errors.Is(err, syscall.EADDRNOTAVAIL) { // this host has no IPv6

@@ -7,11 +7,11 @@ import (
 )
 
 // leftDelay is how long a rank that has left is not yet announced. Most ranks leave at the same time, at the end of the job, and
-// then nobody has to be told.
+// then no rank needs the announcement.
 const leftDelay = 20 * time.Millisecond
 
-// leftRanks collects the ranks that have finalized or exited, so that the others can be told: one of them may need such a rank
-// without being connected to it.
+// leftRanks collects the ranks that have finalized or exited, so that they can be announced to the others: one of them may
+// need such a rank without being connected to it.
 type leftRanks struct {
 	known     []bool // by rank
 	count     int    // of known
@@ -34,7 +34,7 @@ func (l *leftRanks) handleEvent(e *protocol.Event) {
 	}
 }
 
-// order returns the order that announces the ranks, or nil if nobody is left to be told.
+// order returns the order that announces the ranks, or nil if no rank is left to receive it.
 func (l *leftRanks) order() *protocol.Order {
 	ranks := l.announced
 	l.announced, l.due = nil, nil

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Data for a stream that nobody reads makes only those wait who want to, and is written in order once somebody reads.
+// Data for a stream that is not read blocks only callers of Wait, and is written in order as soon as the stream is read.
 func TestUnreadStream(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -47,7 +47,7 @@ func Main() int {
 	}
 	unix.CloseOnExec(socketFD)
 	os.Unsetenv(startedAsWatcher) // what is started may use ibrun
-	// Whoever ends ibrun may signal all of its processes. The watcher then has its work before it.
+	// A user who ends ibrun may signal all of its processes. The watcher must survive that, to end the others.
 	for _, sig := range []os.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2,
 		unix.SIGALRM, unix.SIGPIPE, unix.SIGTSTP} {
 		if !signal.Ignored(sig) { // because of nohup: what is started inherits that
@@ -169,7 +169,7 @@ func (p *process) end() {
 func (p *process) removeLeftovers() {
 	for _, files := range p.leftovers {
 		for _, path := range files.Trees {
-			_ = os.RemoveAll(path) // there is nobody to tell
+			_ = os.RemoveAll(path) // no process is left that could report the error
 		}
 		for _, path := range files.Files {
 			_ = os.Remove(path) // it may not exist

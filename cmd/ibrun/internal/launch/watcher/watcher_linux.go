@@ -165,7 +165,7 @@ func (w *Watcher) Kill() { _ = w.send(&order{Kill: true}, nil) } // as in Signal
 // RemoveAtDeath makes the watcher remove files if ibrun dies. They need not exist.
 func (w *Watcher) RemoveAtDeath(files Leftovers) { _ = w.send(&order{Leftovers: &files}, nil) } // as in Signal
 
-// wake continues the watcher, which somebody may have stopped.
+// wake continues the watcher, which may have been stopped.
 func (w *Watcher) wake() {
 	_ = unix.PidfdSendSignal(w.pidfd, unix.SIGCONT, nil, 0) // it may have exited
 }

@@ -50,7 +50,7 @@ func TestNoRecursion(t *testing.T) {
 	}
 }
 
-// A watcher that somebody has stopped continues when it is needed.
+// A watcher that was stopped continues when it is needed.
 func TestStoppedWatcher(t *testing.T) {
 	w := start(t)
 	stop := func() {
