@@ -17,7 +17,7 @@ import (
 )
 
 // waitLimit bounds every wait, so that a test fails and does not hang if an event never occurs.
-const waitLimit = 20 * time.Second
+const waitLimit = 60 * time.Second
 
 // process is a running ibrun. It and all of its descendants have a mark in their environment.
 type process struct {

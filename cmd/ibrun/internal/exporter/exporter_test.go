@@ -284,7 +284,7 @@ func TestResponsesUnread(t *testing.T) {
 func TestOthersServed(t *testing.T) {
 	t.Parallel()
 	var problems reports
-	e, err := Start(Options{Address: "127.0.0.1:0"}, busy(t, 64), problems.add)
+	e, err := Start(Options{Address: "127.0.0.1:0", writeTimeout: time.Minute}, busy(t, 64), problems.add)
 	if err != nil {
 		t.Fatal(err)
 	}
