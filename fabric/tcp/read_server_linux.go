@@ -86,16 +86,20 @@ func (e *endpoint) sumOfMemory(b []byte) (sum uint32, errno unix.Errno) {
 	if !e.checked() {
 		return 0, 0
 	}
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if x := recover(); x != nil {
-			if _, ok := x.(interface{ Addr() uintptr }); !ok {
-				panic(x)
-			}
-			errno = unix.EFAULT
-		}
-	}()
+	defer recoverFault(debug.SetPanicOnFault(true), &errno)
 	return addSum(0, b), 0
+}
+
+// recoverFault is deferred: it makes an access to memory that is not mapped the error EFAULT, as that of a system call. before is
+// what debug.SetPanicOnFault(true) has returned.
+func recoverFault(before bool, errno *unix.Errno) {
+	debug.SetPanicOnFault(before)
+	if x := recover(); x != nil {
+		if _, ok := x.(interface{ Addr() uintptr }); !ok {
+			panic(x)
+		}
+		*errno = unix.EFAULT
+	}
 }
 
 // unmapped is called when the peer reads memory that was unmapped in spite of its registration.

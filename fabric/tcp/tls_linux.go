@@ -176,15 +176,7 @@ func (s *tlsStream) sendParts(parts *[maxParts][]byte) (taken int, errno unix.Er
 // seal encrypts the beginning of the parts. They are copied behind each other first, so that short ones share a record, and so
 // that memory which is not mapped any more is found before TLS reads it: the error is EFAULT then, as that of a system call.
 func (s *tlsStream) seal(parts *[maxParts][]byte) (taken int, errno unix.Errno) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if x := recover(); x != nil {
-			if _, ok := x.(interface{ Addr() uintptr }); !ok {
-				panic(x)
-			}
-			errno = unix.EFAULT
-		}
-	}()
+	defer recoverFault(debug.SetPanicOnFault(true), &errno)
 	b := s.link.d.getBuffer()
 	record := b[:0:recordBytes]
 	for _, p := range parts {
