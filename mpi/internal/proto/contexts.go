@@ -166,20 +166,21 @@ func (e *Engine) endContext(context uint32, err error) {
 		},
 		func(m *unexpectedMessage) {
 			e.noteUnreceived(m.note, m.v.Rank)
-			e.answerDropped(m.peer, m.v.kind, m.w)
+			e.answerDropped(m.peer, m.v.kind, m.w, kindFIN)
 			e.abandonFragments(m)
 			e.dropUnexpected(m)
 		})
 	e.waiters.wakeAll()
 }
 
-// answerDropped sends the acknowledgement that the sender of a dropped message waits for.
-func (e *Engine) answerDropped(peer int32, k kind, w [5]uint64) {
+// answerDropped answers the sender of a message that is dropped, if it waits for the receiver: kindFIN, as if it was received, or
+// kindRefuse.
+func (e *Engine) answerDropped(peer int32, k kind, w [5]uint64, answer kind) {
 	switch k {
 	case kindEagerSync:
-		e.sendControl(peer, envelope{kind: kindFIN}, w[0])
+		e.sendControl(peer, envelope{kind: answer}, w[0])
 	case kindRTS:
-		e.sendControl(peer, envelope{kind: kindFIN}, w[3])
+		e.sendControl(peer, envelope{kind: answer}, w[3])
 	}
 }
 

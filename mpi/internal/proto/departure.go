@@ -85,22 +85,12 @@ func (e *Engine) LeaveContext(context uint32) {
 	}
 	e.departures.left[context] = true
 	e.contexts.table(context).DrainMessages(func(m *unexpectedMessage) {
-		e.refuse(m.peer, m.v.kind, m.w)
+		e.answerDropped(m.peer, m.v.kind, m.w, kindRefuse)
 		e.noteDropped(m.v, m.note)
 		e.abandonFragments(m)
 		e.dropUnexpected(m)
 	})
 	e.reportLeft(context)
-}
-
-// refuse notifies the sender of a message, which waits for its receiver, that the message will not be received.
-func (e *Engine) refuse(peer int32, k kind, w [5]uint64) {
-	switch k {
-	case kindEagerSync:
-		e.sendControl(peer, envelope{kind: kindRefuse}, w[0])
-	case kindRTS:
-		e.sendControl(peer, envelope{kind: kindRefuse}, w[3])
-	}
 }
 
 // hasLeft reports whether this process has left a context.

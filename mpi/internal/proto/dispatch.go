@@ -97,12 +97,12 @@ func (e *Engine) handleFirst(peer int32, v envelope, w [5]uint64, payload []byte
 	r := t.TakePosted(v.Rank, v.Tag)
 	if r == nil {
 		if e.contexts.isEnded(t) {
-			e.answerDropped(peer, v.kind, w)
+			e.answerDropped(peer, v.kind, w, kindFIN)
 			return true
 		}
 		if e.departures.left[v.context] {
 			e.noteDropped(v, note)
-			e.refuse(peer, v.kind, w)
+			e.answerDropped(peer, v.kind, w, kindRefuse)
 			return true
 		}
 		m := e.storeUnexpected(peer, v, w, payload, len(payload))
