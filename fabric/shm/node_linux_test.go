@@ -36,10 +36,16 @@ func node(n int) *Transport {
 // openAll opens all peers of a node in this process.
 func openAll(t *testing.T, tr *Transport) []*Domain {
 	t.Helper()
-	n := len(tr.Local)
+	return openEach(t, slices.Repeat([]fabric.Transport{tr}, len(tr.Local)))
+}
+
+// openEach opens all peers of a node in this process, each with its own transport.
+func openEach(t *testing.T, transports []fabric.Transport) []*Domain {
+	t.Helper()
+	n := len(transports)
 	ds, errs := make([]*Domain, n), make([]error, n)
 	var all sync.WaitGroup
-	for i := range n {
+	for i, tr := range transports {
 		all.Go(func() {
 			var d fabric.Domain
 			if d, errs[i] = tr.Open(t.Context(), &fabric.Config{Self: i, Size: n}); errs[i] == nil {

@@ -87,38 +87,11 @@ func TestConformanceSockets(t *testing.T) {
 	fabrictest.Run(t, func(tb testing.TB, n int) []fabric.Transport { return newLauncher(tb, n).transports(n) })
 }
 
-// openWith opens all peers of a launcher in this process.
-func openWith(t *testing.T, l *launcher, n int) []*Domain {
-	t.Helper()
-	ds, errs := make([]*Domain, n), make([]error, n)
-	var all sync.WaitGroup
-	for i, tr := range l.transports(n) {
-		all.Go(func() {
-			var d fabric.Domain
-			if d, errs[i] = tr.Open(t.Context(), &fabric.Config{Self: i, Size: n}); errs[i] == nil {
-				ds[i] = d.(*Domain)
-			}
-		})
-	}
-	all.Wait()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		for _, d := range ds {
-			if err := d.Close(); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-	return ds
-}
-
 // TestWakeWithoutSocket: a process that has no descriptor left for a peer's socket has the launcher wake that peer.
 func TestWakeWithoutSocket(t *testing.T) {
 	checkLeftovers(t)
 	l := newLauncher(t, 2)
-	ds := openWith(t, l, 2)
+	ds := openEach(t, l.transports(2))
 	woken := make(chan int, 10)
 	l.refuse, l.wakes = func(int) bool { return true }, func(to int) { woken <- to }
 	e := connect(t, ds[0], 1)
@@ -152,7 +125,7 @@ func TestWakeWithoutSocket(t *testing.T) {
 func TestCloseBeforeDelivery(t *testing.T) {
 	checkLeftovers(t)
 	l := newLauncher(t, 2)
-	ds := openWith(t, l, 2)
+	ds := openEach(t, l.transports(2))
 	wait := make(chan struct{})
 	l.refuse = func(int) bool {
 		<-wait
