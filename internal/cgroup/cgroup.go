@@ -80,19 +80,18 @@ func (d Dir) Upwards(name string) (files []string) {
 	}
 }
 
-// CPUQuota returns how many processors this process and the others of its groups may use on average, and whether there is such
-// a limit.
-func CPUQuota() (cpus float64, limited bool) { return Self().cpuQuota(os.ReadFile) }
+// CPUQuota returns how many processors this process and the others of its groups may use on average. 0: there is no limit.
+func CPUQuota() float64 { return Self().cpuQuota(os.ReadFile) }
 
-func (f Files) cpuQuota(read func(name string) ([]byte, error)) (cpus float64, limited bool) {
+func (f Files) cpuQuota(read func(name string) ([]byte, error)) (cpus float64) {
 	note := func(quota, period string) {
 		q, errQuota := strconv.ParseFloat(quota, 64)
 		p, errPeriod := strconv.ParseFloat(period, 64)
 		if errQuota != nil || errPeriod != nil || q <= 0 || p <= 0 {
 			return // "max", or -1: no limit
 		}
-		if !limited || q/p < cpus {
-			cpus, limited = q/p, true
+		if cpus == 0 || q/p < cpus {
+			cpus = q / p
 		}
 	}
 	if d, ok := f.Unified(); ok {
@@ -114,5 +113,5 @@ func (f Files) cpuQuota(read func(name string) ([]byte, error)) (cpus float64, l
 			}
 		}
 	}
-	return cpus, limited
+	return cpus
 }

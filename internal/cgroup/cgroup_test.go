@@ -57,15 +57,15 @@ func TestCPUQuota(t *testing.T) {
 			"/cg/cpu/a/cpu.cfs_quota_us": "50000\n", "/cg/cpu/a/cpu.cfs_period_us": "100000\n"}, 0.5},
 		{"damaged", now, map[string]string{"/sys/fs/cgroup/a/cpu.max": "7\n", "/sys/fs/cgroup/a/b/cpu.max": "1 0\n"}, 0},
 	} {
-		got, limited := c.f.cpuQuota(func(name string) ([]byte, error) {
+		got := c.f.cpuQuota(func(name string) ([]byte, error) {
 			text, ok := c.files[name]
 			if !ok {
 				return nil, os.ErrNotExist
 			}
 			return []byte(text), nil
 		})
-		if got != c.want || limited != (c.want > 0) {
-			t.Errorf("%s: %v, %v; want %v", c.name, got, limited, c.want)
+		if got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func readMachine(o *cli.Options, s console.Streams) (m placement.Machine, err er
 	if m.Allowed, err = hw.Affinity(); err != nil {
 		return m, err
 	}
-	m.Quota, _ = cgroup.CPUQuota()
+	m.Quota = cgroup.CPUQuota()
 	if o.Nodes > 1 || o.Policy.NeedsFullTopology() || o.Policy.Report || strings.Contains(o.Transport, transports.RDMA.String()) ||
 		hasRDMA() {
 		if m.Top, err = hw.Local(); err == nil {

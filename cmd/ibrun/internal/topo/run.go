@@ -186,7 +186,7 @@ func (o options) plan(name string, top *hw.Topology) (*placement.Plan, error) {
 	}
 	m := placement.Machine{Name: name, Top: top}
 	if o.input == "" {
-		m.Quota, _ = cgroup.CPUQuota()
+		m.Quota = cgroup.CPUQuota()
 	}
 	p := o.policy
 	if err := p.ReadFile(); err != nil {
