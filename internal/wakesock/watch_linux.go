@@ -15,6 +15,10 @@ type Watcher struct {
 
 // Watch takes over the epoll set of a node of n processes. A goroutine of its own calls ended with each process whose receiving
 // end was closed, once.
+//
+// On a node of more than 500 processes, nothing is reported later: the runtime's poller is an epoll set too, and the kernel
+// refuses a socket that wakes more than 500 sets through another one (path_limits in fs/eventpoll.c). The launcher still
+// announces what has ended.
 func Watch(epoll, n int, ended func(process int)) (*Watcher, error) {
 	// The runtime's poller only takes non-blocking descriptors. The flag is shared by all processes, which all set it.
 	if err := unix.SetNonblock(epoll, true); err != nil {
@@ -30,7 +34,7 @@ func Watch(epoll, n int, ended func(process int)) (*Watcher, error) {
 		defer close(w.done)
 		seen := make([]bool, n)
 		events := make([]unix.EpollEvent, n)
-		_ = conn.Read(func(fd uintptr) bool { // it fails only because of Close
+		_ = conn.Read(func(fd uintptr) bool { // it fails because of Close, or on a large node
 			report(int(fd), events, seen, ended)
 			return false // wait for the next
 		})
