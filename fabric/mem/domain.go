@@ -58,7 +58,8 @@ func (d *domain) Connect(peer int, _ []byte) (fabric.Endpoint, error) {
 		return nil, fmt.Errorf("fabric/mem: connect: peer %d of %d", peer, len(d.eps))
 	}
 	if d.eps[peer] == nil {
-		if why := d.failureOf(peer, d.box.lanes[peer].Load()); why != nil {
+		if d.reported[peer] { // before that, Poll first returns what the peer has sent, and then its end
+			why := d.failureOf(peer, d.box.lanes[peer].Load())
 			return nil, fmt.Errorf("fabric/mem: connect: %w", why.err)
 		}
 		to := &d.hub.inboxes[peer]

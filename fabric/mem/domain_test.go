@@ -1,6 +1,7 @@
 package mem
 
 import (
+	"errors"
 	"runtime"
 	"testing"
 
@@ -12,16 +13,8 @@ import (
 // not exist yet. A correct order always passes. A wrong one is found by chance, since nothing can stop Poll between two loads,
 // so there are many rounds.
 func TestCloseAfterFirstMessage(t *testing.T) {
-	open := func(hub *Hub, self int) *domain {
-		d, err := hub.Transport().Open(t.Context(), &fabric.Config{Self: self, Size: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return d.(*domain)
-	}
 	for range 1500 {
-		hub := NewHub(2)
-		d, peer := open(hub, 0), open(hub, 1)
+		d, peer := openPair(t)
 		sent := make(chan error, 1)
 		go func() { sent <- sendAndClose(peer) }()
 		var all []fabric.Event
@@ -59,4 +52,56 @@ func sendAndClose(d *domain) error {
 		return err
 	}
 	return d.Close()
+}
+
+// TestConnectToClosed: a peer that has sent and closed can be connected to until its end was reported, so that what it has sent
+// is read first.
+func TestConnectToClosed(t *testing.T) {
+	d, peer := openPair(t)
+	if err := sendAndClose(peer); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Connect(1, nil); err != nil {
+		t.Fatal(err)
+	}
+	var evs [2]fabric.Event
+	n, err := d.Poll(evs[:])
+	if err != nil || n != 2 || evs[0].Kind != fabric.Message || evs[1].Kind != fabric.PeerDown {
+		t.Errorf("received %+v, %v; want a message and the end", evs[:n], err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestConnectAfterEnd: a peer whose end was reported cannot be connected to.
+func TestConnectAfterEnd(t *testing.T) {
+	d, peer := openPair(t)
+	if err := peer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var evs [2]fabric.Event
+	if n, err := d.Poll(evs[:]); err != nil || n != 1 || evs[0].Kind != fabric.PeerDown {
+		t.Errorf("received %+v, %v; want the end", evs[:n], err)
+	}
+	if _, err := d.Connect(1, nil); !errors.Is(err, fabric.ErrPeerClosed) {
+		t.Errorf("connect: %v", err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// openPair opens both domains of a hub.
+func openPair(t *testing.T) (d, peer *domain) {
+	t.Helper()
+	hub := NewHub(2)
+	for self, to := range []**domain{&d, &peer} {
+		opened, err := hub.Transport().Open(t.Context(), &fabric.Config{Self: self, Size: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		*to = opened.(*domain)
+	}
+	return d, peer
 }
