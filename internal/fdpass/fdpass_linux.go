@@ -88,6 +88,10 @@ func parse(oob []byte) (fds []int, err error) {
 		if h := msgs[i].Header; h.Level != unix.SOL_SOCKET || h.Type != unix.SCM_RIGHTS {
 			continue
 		}
+		if len(msgs[i].Data)%4 != 0 { // ParseUnixRights would panic
+			err = errors.Join(err, fmt.Errorf("%w: descriptors in %d bytes", ErrUnexpected, len(msgs[i].Data)))
+			continue
+		}
 		got, errRights := unix.ParseUnixRights(&msgs[i])
 		fds, err = append(fds, got...), errors.Join(err, errRights)
 	}

@@ -196,6 +196,7 @@ func FuzzRights(f *testing.F) {
 	f.Add(rights(1))
 	f.Add(rights(1, 2, 3)[:20])
 	f.Add(append(rights(1), rights(2)...))
+	f.Add([]byte("\x11\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x000")) // one byte of descriptors
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) >= 8 { // the kernel writes no lengths that Go's int cannot hold
 			binary.NativeEndian.PutUint64(b, binary.NativeEndian.Uint64(b)&(1<<40-1))
