@@ -62,7 +62,7 @@ func (w startedWatcher) runBuild(ctx context.Context, b *goCommand) error {
 		select {
 		case ended = <-c.Ended:
 		case <-done:
-			w.Signal(unix.SIGINT)
+			c.Signal(unix.SIGINT)
 			done, interrupted = nil, time.After(interruptTimeout)
 		case <-interrupted:
 			w.Kill()

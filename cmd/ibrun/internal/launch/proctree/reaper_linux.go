@@ -1,6 +1,7 @@
 package proctree
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -13,9 +14,10 @@ type Reaper struct {
 	// Gone is closed when this process has no children any more. If it is a subreaper, it then has no descendants either.
 	Gone chan struct{}
 
-	mu     sync.Mutex
+	mu     sync.Mutex // held while a child is started: see Start
 	news   sync.Cond
-	status map[int]*unix.WaitStatus // of the children passed to NewReaper; nil while a child lives
+	status map[int]*unix.WaitStatus // of the children passed to NewReaper or started by Start; nil while a child lives
+	ended  bool                     // Gone is closed
 }
 
 // BecomeSubreaper makes this process the parent of descendants whose own parent dies.
@@ -44,20 +46,42 @@ func (r *Reaper) run() {
 		if err == unix.EINTR {
 			continue
 		}
-		if err != nil { // ECHILD
-			close(r.Gone)
-			return
-		}
 		r.mu.Lock()
-		if _, known := r.status[pid]; known {
+		if err != nil { // ECHILD, unless Start has started a child since
+			pid, err = unix.Wait4(-1, ws, unix.WNOHANG, nil)
+			r.ended = err != nil && err != unix.EINTR
+		}
+		if _, known := r.status[pid]; known && pid > 0 {
 			r.status[pid] = ws
 			r.news.Broadcast()
 		}
 		r.mu.Unlock()
+		if r.ended {
+			close(r.Gone)
+			return
+		}
 	}
 }
 
-// Wait blocks until a child has exited, and returns its exit status. The pid must have been passed to NewReaper.
+// ErrGone means that the process had no children any more.
+var ErrGone = errors.New("no child is left")
+
+// Start starts a further child by calling start, and keeps its exit status as well. If Gone is closed, or about to be closed,
+// it returns ErrGone and does not call start: then a new reaper is needed.
+func (r *Reaper) Start(start func() (pid int, err error)) (pid int, err error) {
+	r.mu.Lock() // the child is not reaped before its pid is known
+	defer r.mu.Unlock()
+	if r.ended {
+		return 0, ErrGone
+	}
+	if pid, err = start(); err == nil {
+		r.status[pid] = nil
+	}
+	return pid, err
+}
+
+// Wait blocks until a child has exited, and returns its exit status. The pid must have been passed to NewReaper, or be that of
+// a child that Start has started.
 func (r *Reaper) Wait(pid int) unix.WaitStatus {
 	r.mu.Lock()
 	defer r.mu.Unlock()

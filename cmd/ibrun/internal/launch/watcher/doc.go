@@ -1,9 +1,10 @@
 // Package watcher is the process between ibrun and what it starts: the go command that builds a program, and the agent.
 //
-// ibrun starts it as "ibrun watch", in a session of its own, with a socket as descriptor 3. The watcher starts one command at a
-// time, as its child, and is the subreaper of everything below. When the command has exited, when ibrun asks for it, or when
+// ibrun starts it as "ibrun watch", in a session of its own, with a socket as descriptor 3. The watcher starts commands as
+// its children, and is the subreaper of everything below. When the last command has exited, when ibrun asks for it, or when
 // ibrun has died, the watcher kills all processes below it, which includes processes whose parents have died. It then removes
-// the control group, and, if ibrun has died, the files that ibrun has left.
+// the control group, and, if ibrun has died, the files that ibrun has left. An ibrun that starts other nodes has a second
+// watcher for the commands that do so, such as ssh: they outlive the ranks of its own node.
 //
 //	ibrun ──▶ watcher ──▶ agent ──▶ ranks
 //

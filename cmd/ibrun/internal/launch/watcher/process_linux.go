@@ -1,6 +1,7 @@
 package watcher
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,12 +25,15 @@ const closeTimeout = proctree.KillTimeout + 5*time.Second
 // process is the watcher itself.
 type process struct {
 	leftovers []Leftovers
+	commands  map[int]*child // those that run, by ID
+	reaper    *proctree.Reaper
+	exited    chan int // receives the ID of each command that has exited
+}
 
-	// The command that runs.
-	pid    int
-	reaper *proctree.Reaper // nil: no command runs
-	group  *proctree.Cgroup
-	exited chan struct{} // closed when the command has exited
+// child is a command that runs.
+type child struct {
+	pid   int
+	group *proctree.Cgroup
 }
 
 // received is an order with its files.
@@ -69,7 +73,7 @@ func Main() int {
 			orders <- received{o, fds}
 		}
 	}()
-	p := &process{}
+	p := &process{commands: map[int]*child{}, exited: make(chan int)}
 	p.handle(orders)
 	p.end()
 	p.removeLeftovers()
@@ -85,49 +89,64 @@ func (p *process) handle(orders <-chan received) {
 			case !alive:
 				return
 			case r.order.Run != nil:
-				p.run(r.order.Run, r.order.Positions, r.fds)
+				p.run(r.order, r.fds)
 			case r.order.Leftovers != nil:
 				p.leftovers = append(p.leftovers, *r.order.Leftovers)
-			case p.reaper == nil: // the command has ended meanwhile
-			case r.order.Kill:
+			case r.order.Kill && r.order.ID == 0:
 				p.end()
-			case r.order.Signal != 0:
-				_ = unix.Kill(p.pid, r.order.Signal) // it may have exited; only this process could have reaped it
+			default:
+				p.signal(r.order)
 			}
-		case <-p.exited:
-			p.end()
+		case id := <-p.exited:
+			if len(p.commands) == 1 && p.commands[id] != nil {
+				p.end()
+			} else {
+				p.report(id, new(Ended))
+			}
 		}
 	}
 }
 
+// signal sends a signal to one command, or kills its session. The command may have ended meanwhile.
+func (p *process) signal(o *order) {
+	c := p.commands[o.ID]
+	switch {
+	case c == nil:
+	case o.Kill:
+		_ = unix.Kill(-c.pid, unix.SIGKILL) // only this process could have reaped it
+	case o.Signal != 0:
+		_ = unix.Kill(c.pid, o.Signal)
+	}
+}
+
 // run starts a command, and reports it or why it cannot be started.
-func (p *process) run(c *Command, positions, fds []int) {
-	count := 0
-	for _, at := range positions {
+func (p *process) run(o *order, fds []int) {
+	c, count := o.Run, 0
+	for _, at := range o.Positions {
 		count = max(count, at+1)
 	}
 	files := slices.Repeat([]uintptr{^uintptr(0)}, count+1)
-	for i, at := range positions {
+	for i, at := range o.Positions {
 		files[at] = uintptr(fds[i])
 	}
+	started := &child{}
 	sys := &syscall.SysProcAttr{Setsid: true}
 	if c.Cgroup != "" {
-		if p.group = proctree.NewCgroup(c.Cgroup); p.group != nil {
-			files[count] = uintptr(p.group.FD)
+		if started.group = proctree.NewCgroup(c.Cgroup); started.group != nil {
+			files[count] = uintptr(started.group.FD)
 		}
 	}
 	if c.KilledTogether {
 		sys.Pdeathsig = syscall.SIGKILL
 	}
-	env := append(c.Env, os.Environ()...) // of two variables with one name, programs read the first
-	pid, err := syscall.ForkExec(c.Path, c.Args, &syscall.ProcAttr{Dir: c.Dir, Env: env, Files: files, Sys: sys})
+	attr := &syscall.ProcAttr{Dir: c.Dir, Env: c.environment(os.Environ()), Files: files, Sys: sys}
+	err := p.start(started, func() (int, error) { return syscall.ForkExec(c.Path, c.Args, attr) })
 	for _, fd := range fds {
 		unix.Close(fd)
 	}
 	if err != nil {
-		_ = p.group.Remove() // it is empty
-		p.group.Close()
-		p.group = nil
+		_ = started.group.Remove() // it is empty
+		started.group.Close()
 		e := &event{Err: "start " + c.Path}
 		if !errors.As(err, &e.Errno) {
 			e.Err += ": " + err.Error()
@@ -136,33 +155,62 @@ func (p *process) run(c *Command, positions, fds []int) {
 		send(e)
 		return
 	}
-	e := &event{PID: pid}
-	if p.group != nil {
-		e.Cgroup = p.group.Dir
+	e := &event{PID: started.pid}
+	if started.group != nil {
+		e.Cgroup = started.group.Dir
 	}
 	send(e)
-	p.pid, p.reaper, p.exited = pid, proctree.NewReaper(pid), make(chan struct{})
-	go func(r *proctree.Reaper, exited chan struct{}) {
-		r.Wait(pid)
-		close(exited)
-	}(p.reaper, p.exited)
+	p.commands[o.ID] = started
+	go func(r *proctree.Reaper) {
+		r.Wait(started.pid)
+		p.exited <- o.ID
+	}(p.reaper)
 }
 
-// end kills the command and everything below it, removes its control group, and reports that.
+// start starts a child that the reaper waits for. The calling thread is the main one: see KilledTogether.
+func (p *process) start(c *child, fork func() (int, error)) (err error) {
+	if p.reaper != nil {
+		c.pid, err = p.reaper.Start(fork)
+		if !errors.Is(err, proctree.ErrGone) {
+			return err
+		}
+	}
+	if c.pid, err = fork(); err == nil {
+		p.reaper = proctree.NewReaper(c.pid)
+	}
+	return err
+}
+
+// end kills all commands and everything below this process, and reports that.
 func (p *process) end() {
-	if p.reaper == nil {
+	if len(p.commands) == 0 {
 		return
 	}
-	ended := &Ended{Stuck: proctree.KillDescendants(p.reaper.Gone, p.group)}
+	var group *proctree.Cgroup // at most one command has one
+	for _, c := range p.commands {
+		group = cmp.Or(group, c.group)
+	}
+	stuck := proctree.KillDescendants(p.reaper.Gone, group)
+	for id := range p.commands {
+		p.report(id, &Ended{Stuck: stuck})
+	}
+}
+
+// report reports the end of a command, with its status unless it is stuck. It ignores commands whose end was reported before.
+func (p *process) report(id int, ended *Ended) {
+	c := p.commands[id]
+	if c == nil {
+		return
+	}
+	delete(p.commands, id)
 	if len(ended.Stuck) == 0 {
-		ended.Status = syscall.WaitStatus(p.reaper.Wait(p.pid))
-		if err := p.group.Remove(); err != nil {
+		ended.Status = syscall.WaitStatus(p.reaper.Wait(c.pid))
+		if err := c.group.Remove(); err != nil {
 			ended.Err = err.Error()
 		}
 	}
-	p.group.Close()
-	p.reaper, p.group, p.exited = nil, nil, nil
-	send(&event{Ended: ended})
+	c.group.Close()
+	send(&event{ID: id, Ended: ended})
 }
 
 // removeLeftovers removes what ibrun has left. After Close ibrun has removed it itself.

@@ -32,9 +32,10 @@ type Watcher struct {
 	socket *os.File
 	events chan *event
 
-	mu      sync.Mutex // held while an order is sent
-	current *Running
-	status  syscall.WaitStatus // of the watcher itself; set before Lost is closed
+	starting sync.Mutex         // held from the order to run a command until its answer
+	mu       sync.Mutex         // held while an order is sent
+	commands []*Running         // by ID, from 1
+	status   syscall.WaitStatus // of the watcher itself; set before Lost is closed
 }
 
 // Running is a command that the watcher has started.
@@ -42,8 +43,12 @@ type Running struct {
 	PID    int
 	PIDFD  int    // -1: the command had exited before it could be opened; closed by Watcher.Close
 	Cgroup string // the directory of its control group; empty: none
-	// Ended receives once, when neither the command nor a process below it is left. It never receives if the watcher dies.
+	// Ended receives once, when the command has exited, and, if no other command runs, no process below it is left. It never
+	// receives if the watcher dies.
 	Ended chan *Ended
+
+	watcher *Watcher
+	id      int
 }
 
 // Start starts a watcher. The caller must call Close.
@@ -101,11 +106,9 @@ func (w *Watcher) receive() {
 			continue
 		}
 		w.mu.Lock()
-		running := w.current
+		running := w.commands[e.ID-1]
 		w.mu.Unlock()
-		if running != nil {
-			running.Ended <- e.Ended
-		}
+		running.Ended <- e.Ended
 	}
 	for {
 		if _, err := unix.Wait4(w.pid, (*unix.WaitStatus)(&w.status), 0, nil); err != unix.EINTR {
@@ -115,19 +118,22 @@ func (w *Watcher) receive() {
 	close(w.Lost)
 }
 
-// Run starts a command. The previous one must have ended.
+// Run starts a command. Several may run at a time.
 func (w *Watcher) Run(c Command) (*Running, error) {
-	o := &order{Run: &c}
+	w.starting.Lock()
+	defer w.starting.Unlock()
+	r := &Running{PIDFD: -1, Ended: make(chan *Ended, 1), watcher: w}
+	w.mu.Lock()
+	w.commands = append(w.commands, r)
+	r.id = len(w.commands)
+	w.mu.Unlock()
+	o := &order{ID: r.id, Run: &c}
 	var fds []int
 	for i, f := range c.Files {
 		if f != ^uintptr(0) {
 			fds, o.Positions = append(fds, int(f)), append(o.Positions, i)
 		}
 	}
-	r := &Running{Ended: make(chan *Ended, 1)}
-	w.mu.Lock()
-	w.current = r
-	w.mu.Unlock()
 	err := w.send(o, fds)
 	if err != nil {
 		return nil, err
@@ -138,6 +144,8 @@ func (w *Watcher) Run(c Command) (*Running, error) {
 			return nil, fmt.Errorf("%s: %w", e.Err, e.Errno)
 		}
 		r.PID, r.Cgroup = e.PID, e.Cgroup
+		w.mu.Lock()
+		defer w.mu.Unlock()
 		if r.PIDFD, err = unix.PidfdOpen(r.PID, 0); err != nil {
 			r.PIDFD = -1
 		}
@@ -157,9 +165,14 @@ func (w *Watcher) LostReason() string {
 }
 
 // Signal sends a signal to the command.
-func (w *Watcher) Signal(sig syscall.Signal) { _ = w.send(&order{Signal: sig}, nil) } // if the watcher has died, Lost says so
+func (r *Running) Signal(sig syscall.Signal) {
+	_ = r.watcher.send(&order{ID: r.id, Signal: sig}, nil) // if the watcher has died, Lost says so
+}
 
-// Kill kills the command and everything below it.
+// Kill kills the session of the command. What has left the session is killed when no command is left.
+func (r *Running) Kill() { _ = r.watcher.send(&order{ID: r.id, Kill: true}, nil) } // as in Signal
+
+// Kill kills all commands and everything below the watcher.
 func (w *Watcher) Kill() { _ = w.send(&order{Kill: true}, nil) } // as in Signal
 
 // RemoveAtDeath makes the watcher remove files if ibrun dies. They need not exist.
@@ -219,9 +232,13 @@ func (w *Watcher) Close() error {
 		unix.Close(w.pidfd)
 		w.pidfd = -1
 	}
-	if w.current != nil && w.current.PIDFD >= 0 {
-		unix.Close(w.current.PIDFD)
-		w.current.PIDFD = -1
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range w.commands {
+		if r.PIDFD >= 0 {
+			unix.Close(r.PIDFD)
+			r.PIDFD = -1
+		}
 	}
 	return errors.Join(err, w.socket.Close())
 }

@@ -147,7 +147,7 @@ func TestRun(t *testing.T) {
 	if _, err := out.Read(make([]byte, 5)); err != nil {
 		t.Fatal(err)
 	}
-	w.Signal(unix.SIGINT)
+	c.Signal(unix.SIGINT)
 	if e := wantEnded(t, c); e.Status.Signal() != unix.SIGINT {
 		t.Errorf("the command ended with %+v, want SIGINT", e)
 	}
@@ -157,6 +157,49 @@ func TestRun(t *testing.T) {
 		t.Errorf("the command ended with %+v, want SIGKILL", e)
 	}
 	wantEOF(t, out)
+}
+
+// Several commands run at a time. The end of one does not concern the others, and what it leaves is killed with the last one.
+func TestRunSeveral(t *testing.T) {
+	w := start(t)
+	var commands []*Running
+	var outputs []*os.File
+	for range 3 {
+		c, out := run(t, w, "setsid sleep 1000 & echo $WORD; exec sleep 1000")
+		commands, outputs = append(commands, c), append(outputs, out)
+	}
+	for code := range 5 {
+		c, _ := run(t, w, "exit "+string(rune('0'+code)))
+		if e := wantEnded(t, c); e.Status.ExitStatus() != code {
+			t.Errorf("the command ended with %+v, want status %d", e, code)
+		}
+	}
+	commands[1].Kill()
+	if e := wantEnded(t, commands[1]); e.Status.Signal() != unix.SIGKILL {
+		t.Errorf("the command ended with %+v, want SIGKILL", e)
+	}
+	commands[0].Signal(unix.SIGTERM)
+	if e := wantEnded(t, commands[0]); e.Status.Signal() != unix.SIGTERM {
+		t.Errorf("the command ended with %+v, want SIGTERM", e)
+	}
+	commands[2].Kill()
+	wantEnded(t, commands[2])
+	for _, out := range outputs { // also what has left the sessions
+		wantEOF(t, out)
+	}
+	c, _ := run(t, w, "exit 3")
+	if e := wantEnded(t, c); e.Status.ExitStatus() != 3 {
+		t.Errorf("a command after the others: %+v", e)
+	}
+}
+
+// A command does not inherit variables with one of the given prefixes, and its own variables replace those of ibrun.
+func TestEnvironment(t *testing.T) {
+	c := &Command{Env: []string{"A_1=mine", "B=2"}, Unset: []string{"A_", "CD"}}
+	got := c.environment([]string{"A_1=x", "A=y", "CDE=z", "A_2=w", "E=v"})
+	if want := []string{"A_1=mine", "B=2", "A=y", "E=v"}; !slices.Equal(got, want) {
+		t.Errorf("the environment is %q, want %q", got, want)
+	}
 }
 
 // Close ends what runs, and removes what is registered. A directory that is used remains, and so does a file of the user that
