@@ -17,6 +17,8 @@ const (
 	minHeartbeats = 5
 	// closeTimeout bounds how long Close waits until the other side has received all messages.
 	closeTimeout = time.Second
+	// drainTimeout bounds how long a pipe is read that the other side does not read any more.
+	drainTimeout = time.Second
 	// maxUnacknowledged bounds the bytes that are kept for the other side. Beyond it Send blocks. The longest message is far
 	// shorter.
 	maxUnacknowledged = 16 << 20
@@ -31,10 +33,11 @@ const (
 var ErrClosed = errors.New("control: connection closed")
 
 // Conn is the connection between node 0 and another node. If its TCP connection breaks, that node makes a new one, and no
-// message is lost or doubled. Any goroutine may call its methods at any time, but only one at a time may call Recv.
+// message is lost or doubled. If its pipe breaks, the connection has ended. Any goroutine may call its methods at any time, but only one at a time may call Recv.
 type Conn struct {
 	node, nodes   int
 	isNode0       bool
+	single        bool          // it has one link, a pipe, which cannot be made again
 	heartbeat     time.Duration // how long the other side may be silent
 	session       sessionID
 	banner        []byte   // what listens at the port of listenAlive sends
@@ -311,11 +314,13 @@ func (c *Conn) noteWritten(l *link, frames []frame) {
 // readDeadline returns when a link counts as broken if nothing is read from it; zero: never. Node 0 waits for the whole time. The
 // other node tries a new link earlier, because a device between them may have forgotten this one without a message. The caller
 // must hold mu.
-func (c *Conn) readDeadline() time.Time {
+func (c *Conn) readDeadline(l *link) time.Time {
 	switch {
+	case !l.drainUntil.IsZero():
+		return l.drainUntil
 	case c.suspended || c.peerSuspended:
 		return time.Time{} // TCP keepalive still detects that the other machine has failed
-	case c.isNode0:
+	case c.isNode0, c.single:
 		return c.heard.Add(c.heartbeat)
 	}
 	return c.heard.Add(c.heartbeat / 2)
@@ -324,7 +329,7 @@ func (c *Conn) readDeadline() time.Time {
 // setReadDeadline sets the deadline of reads from a link. The caller must hold mu.
 func (c *Conn) setReadDeadline(l *link) {
 	if l != nil {
-		_ = l.raw.SetReadDeadline(c.readDeadline()) // if the link is broken, the next read returns the error
+		_ = l.raw.SetReadDeadline(c.readDeadline(l)) // if the link is broken, the next read returns the error
 	}
 }
 
@@ -352,16 +357,38 @@ func (c *Conn) linkFailed(l *link, why error) {
 	}
 	c.detach()
 	c.changed.Broadcast()
+	if l.writeError != nil && !errors.Is(why, errProtocol) {
+		why = l.writeError
+	}
 	switch {
 	case c.peerClosed:
 		c.end(io.EOF)
 	case errors.Is(why, errProtocol):
 		c.end(why)
-	case c.isNode0 && errors.Is(why, errTimeout):
+	case (c.isNode0 || c.single) && errors.Is(why, errTimeout):
 		c.end(c.silence())
 	default:
 		c.broken++
 		go c.recover(c.broken, why)
+	}
+}
+
+// writeFailed is called when a link cannot be written to. What the other side of a pipe has written before it closed its ends can
+// still be read, and says why it has closed them. Over TCP it is sent again on the next link.
+func (c *Conn) writeFailed(l *link, why error) {
+	if !c.single {
+		c.linkFailed(l, why)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.link != l:
+	case errors.Is(why, errTimeout):
+		c.end(fmt.Errorf("it has read nothing for %v", c.heartbeat))
+	default:
+		l.writeError, l.drainUntil = why, time.Now().Add(drainTimeout)
+		c.setReadDeadline(l)
 	}
 }
 

@@ -46,12 +46,16 @@ func dialOnce(ctx context.Context, addr string, s Security, node, nodes int, enc
 	}
 	alive, port := listenAlive(raw)
 	stop := context.AfterFunc(ctx, func() { raw.Close() })
-	c, l, err := join(raw, s, request{node: node, nodes: nodes, alivePort: port}, encrypted)
+	var c *Conn
+	var l *link
+	if err = limitHandshake(raw); err == nil {
+		c, l, err = join(raw, s, request{node: node, nodes: nodes, alivePort: port}, encrypted)
+	}
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}
 	if err == nil {
-		c.onEnd = func() { closeAlive(alive) }
+		c.recover, c.onEnd = (&redialer{c, s}).recover, func() { closeAlive(alive) }
 		err = c.attach(l, 0)
 	}
 	if err != nil {
@@ -65,7 +69,7 @@ func dialOnce(ctx context.Context, addr string, s Security, node, nodes int, enc
 	return c, nil
 }
 
-// join performs the handshake for a new connection.
+// join performs the handshake for a new connection. The caller must set recover and onEnd.
 func join(raw net.Conn, s Security, r request, encrypted bool) (*Conn, *link, error) {
 	g, err := greetNode0(raw, s, r, encrypted)
 	if err != nil {
@@ -75,7 +79,6 @@ func join(raw net.Conn, s Security, r request, encrypted bool) (*Conn, *link, er
 	if err != nil {
 		return nil, nil, err
 	}
-	c.recover = (&redialer{c, s}).recover
 	_, err = l.readFirstAck() // now node 0 knows the session
 	return c, l, err
 }

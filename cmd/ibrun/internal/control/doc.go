@@ -1,4 +1,6 @@
-// Package control connects the nodes of a job: node 0 listens, and every other node keeps one connection to it.
+// Package control connects the nodes of a job: every other node has one connection to node 0.
+//
+// Node 0 listens, and the others connect to it:
 //
 //	s, err := control.NewSecurity(secret, encrypted)
 //	l, err := control.Listen("10.0.0.1:7777", s, heartbeat) // on node 0 of 3
@@ -8,8 +10,14 @@
 //	err = c.Send(message)
 //	message, err := c.Recv()
 //
-// A [Conn] lives as long as both processes. It uses one TCP connection at a time, called a link. Every link begins with a
-// handshake, in which each side proves that it has the same secret file:
+// If node 0 has started the other nodes, it may use the pipes to them instead of listening:
+//
+//	p, err := control.NewPipe(in, out, "here", "there")                // on both sides
+//	c, err := control.ServePipe(ctx, p, s, 1, 3, heartbeat, nil)       // on node 0, for node 1 of 3
+//	c, err := control.JoinPipe(ctx, p, s, 1, 3)                        // on node 1
+//
+// A [Conn] lives as long as both processes. It uses one TCP connection at a time, called a link, or one pair of pipes. Every link
+// begins with a handshake, in which each side proves that it has the same secret:
 //
 //	request, 66 bytes    "ibrun/n", version, node, nodes (4 bytes each), port (2), session (16), 32 random bytes
 //	challenge, 76 bytes  "ibrun/n", version, heartbeat (4 bytes), 32 random bytes; HMAC-SHA-256 of "node 0" and all bytes so far
@@ -43,6 +51,12 @@
 // After half of that time a node replaces its link, because the device that drops its bytes may only have forgotten the link.
 // The time in which a process is stopped itself does not count. A whole machine that sleeps is silent for its peers.
 // Heartbeats also measure the offset between the clocks, so that events of different nodes can be ordered ([Conn.ClockOffset]).
+//
+// A pipe cannot be made again, so the node is lost when it breaks. Its end says at once that the other process has died, or what
+// connects it, for instance ssh. Handshake, frames and heartbeats are the same as over TCP.
+//
+// A side whose writes are not accepted for the time of a heartbeat has lost the other, too, unless that has announced that it is
+// about to be stopped.
 //
 // # Strangers
 //

@@ -143,11 +143,11 @@ type greeting struct {
 	transcript *auth.Transcript
 }
 
-// greetNode performs the handshake on node 0.
+// limitHandshake bounds how long a handshake over TCP takes: the other side may be a stranger, or unreachable.
+func limitHandshake(raw net.Conn) error { return raw.SetDeadline(time.Now().Add(handshakeTimeout)) }
+
+// greetNode performs the handshake on node 0. The caller limits its time.
 func greetNode(raw net.Conn, s Security, heartbeat time.Duration) (*greeting, error) {
-	if err := raw.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
-		return nil, err
-	}
 	conn, binding, err := s.openServer(raw)
 	if err != nil {
 		return nil, err
@@ -179,11 +179,8 @@ func greetNode(raw net.Conn, s Security, heartbeat time.Duration) (*greeting, er
 }
 
 // greetNode0 performs the handshake on another node. If encrypted is false it happens in the clear, also if s demands encryption.
-// It fails in that case, and says why.
+// It fails in that case, and says why. The caller limits its time.
 func greetNode0(raw net.Conn, s Security, r request, encrypted bool) (g *greeting, err error) {
-	if err := raw.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
-		return nil, err
-	}
 	conn, binding := raw, []byte(nil)
 	if encrypted {
 		if conn, binding, err = s.openClient(raw); err != nil {

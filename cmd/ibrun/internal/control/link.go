@@ -19,6 +19,8 @@ type link struct {
 	ackWritten   uint64 // the last number of received messages that was sent
 	fresh        bool   // nothing was sent yet
 	closeWritten bool
+	writeError   error     // of a pipe, which is only read since then
+	drainUntil   time.Time // when reading ends then; zero: there was no such error
 }
 
 // newLink returns a link after its handshake. Each direction has its own key.
@@ -84,11 +86,12 @@ func (c *Conn) readLoop(l *link) {
 func (c *Conn) writeLoop(l *link) {
 	ticker := time.NewTicker(c.interval())
 	defer ticker.Stop()
+	guard := newWriteGuard(c, l)
 	for tick := true; ; {
 		frames, more := c.nextFrames(l, tick)
 		for _, f := range frames {
-			if err := c.writeFrame(l, f); err != nil {
-				c.linkFailed(l, err)
+			if err := c.writeFrame(l, guard, f); err != nil {
+				c.writeFailed(l, err)
 				return
 			}
 		}
@@ -108,14 +111,13 @@ func (c *Conn) writeLoop(l *link) {
 }
 
 // writeFrame writes one frame. The other side must take each piece of it before the time of a heartbeat is over.
-func (c *Conn) writeFrame(l *link, f frame) error {
+func (c *Conn) writeFrame(l *link, guard *writeGuard, f frame) error {
+	defer guard.end()
 	if f.kind == kindHeartbeat {
 		f.body = c.clock.heartbeat(time.Now())
 	}
 	for b := l.writer.encode(f); len(b) > 0; {
-		if err := l.raw.SetWriteDeadline(time.Now().Add(c.heartbeat)); err != nil {
-			return err
-		}
+		guard.begin()
 		n, err := l.raw.Write(b[:min(len(b), writePiece)])
 		if err != nil {
 			return err

@@ -141,7 +141,11 @@ func (l *Listener) refuse(raw net.Conn, err error) {
 
 // handshake authenticates a connection. It is a new Conn, which is passed to Accept, or another link of one.
 func (l *Listener) handshake(raw net.Conn) {
-	g, err := greetNode(raw, l.security, l.heartbeat)
+	var g *greeting
+	err := limitHandshake(raw)
+	if err == nil {
+		g, err = greetNode(raw, l.security, l.heartbeat)
+	}
 	if err != nil {
 		l.refuse(raw, err)
 		return

@@ -111,6 +111,9 @@ func (r *redialer) attempt(ctx context.Context) (answered bool, err error) {
 // resume performs the handshake for a further link. received is how many messages node 0 has received.
 func (r *redialer) resume(raw net.Conn) (l *link, received uint64, err error) {
 	c := r.conn
+	if err := limitHandshake(raw); err != nil {
+		return nil, 0, err
+	}
 	g, err := greetNode0(raw, r.security, request{node: c.node, nodes: c.nodes, session: c.session}, r.security.encrypts())
 	if err != nil {
 		return nil, 0, err

@@ -47,6 +47,6 @@ func (c *Conn) expects(l *link) bool {
 	defer c.mu.Unlock()
 	now := time.Now()
 	c.noteRunning(now)
-	deadline := c.readDeadline()
+	deadline := c.readDeadline(l)
 	return c.link == l && (deadline.IsZero() || now.Before(deadline))
 }
