@@ -104,6 +104,8 @@ NONE < internal/cgroup, cmd/ibrun/internal/launch/exitcode, cmd/ibrun/internal/l
 internal/cgroup < cmd/ibrun/internal/launch/proctree, cmd/ibrun/internal/launch, cmd/ibrun/internal/topo;
 hw, cmd/ibrun/internal/launch/exitcode, cmd/ibrun/internal/launch/outbox < cmd/ibrun/internal/launch/console;
 cmd/ibrun/internal/launch/outbox < cmd/ibrun/internal/launch/agent, cmd/ibrun/internal/launch/coordinator;
+cmd/ibrun/internal/launch/console, cmd/ibrun/internal/launch/protocol < cmd/ibrun/internal/launch/output;
+cmd/ibrun/internal/launch/output < cmd/ibrun/internal/launch/agent, cmd/ibrun/internal/launch/coordinator;
 perf, perf/profile, internal/shm, internal/ranklink < cmd/ibrun/internal/launch/perfmem;
 internal/auth, internal/pmi, internal/ranklink < cmd/ibrun/internal/launch/protocol;
 cmd/ibrun/internal/inspect, cmd/ibrun/internal/report < cmd/ibrun/internal/launch/protocol;

@@ -33,7 +33,8 @@ const (
 var ErrClosed = errors.New("control: connection closed")
 
 // Conn is the connection between node 0 and another node. If its TCP connection breaks, that node makes a new one, and no
-// message is lost or doubled. If its pipe breaks, the connection has ended. Any goroutine may call its methods at any time, but only one at a time may call Recv.
+// message is lost or doubled. If its pipe breaks, the connection has ended. Any goroutine may call its methods at any time, but
+// only one at a time may call Recv.
 type Conn struct {
 	node, nodes   int
 	isNode0       bool

@@ -157,8 +157,9 @@ func TestPipeFiles(t *testing.T) {
 	}
 	defer l.Close()
 	var ends []*Pipe
-	for _, dial := range []func() (net.Conn, error){func() (net.Conn, error) { return net.Dial("unix", l.Addr().String()) }, l.Accept} {
-		c, err := dial()
+	dial := func() (net.Conn, error) { return net.Dial("unix", l.Addr().String()) }
+	for _, open := range []func() (net.Conn, error){dial, l.Accept} {
+		c, err := open()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/outbox"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/output"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/perfmem"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/proctree"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
@@ -34,7 +35,7 @@ type agent struct {
 	task          *protocol.Task
 	ranks         []*rank // the ranks that were started
 	server        *pmi.Server
-	out           *output
+	out           *output.Merger
 	devNull       *os.File // standard input of all ranks but rank 0
 	group         *proctree.Cgroup
 	perfMem       *perfmem.Memory // nil: ranks record nothing
@@ -101,7 +102,8 @@ func newAgent(t *protocol.Task, control io.Writer) (a *agent, err error) {
 	a = &agent{task: t, started: make(chan struct{}), exitsReported: make(chan struct{}), events: newEvents(control),
 		firstFailed: -1}
 	a.left.init()
-	a.out = newOutput(os.Stdout, os.Stderr, len(t.Ranks) == 1)
+	a.out = output.New(os.Stdout, os.Stderr, len(t.Ranks) == 1)
+	a.out.ShowPartial(t.ShowPartial[0], t.ShowPartial[1])
 	if err := proctree.BecomeSubreaper(); err != nil {
 		return a, err
 	}
@@ -255,7 +257,7 @@ func (a *agent) handleOrders(orders <-chan protocol.Order) {
 				<-a.started
 				a.requestStacks(o.Stacks)
 			case o.Bar != nil:
-				a.out.drawBar(o.Bar)
+				a.out.DrawBar(o.Bar)
 			case o.End != nil:
 				a.stopStarting()
 				if ending == nil {

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/output"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/proctree"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 	"github.com/ibrun/ibrun/internal/pmi"
@@ -87,12 +88,21 @@ func TestFinish(t *testing.T) {
 	var events strings.Builder
 	a := &agent{task: &protocol.Task{Ranks: []protocol.RankTask{{Rank: 1}}}, events: newEvents(&events), firstFailed: -1,
 		exitsReported: make(chan struct{}),
-		out:           newOutput(devNull, devNull, true)}
-	r := &rank{task: &a.task.Ranks[0], pmi: pmiEnd, link: link, output: newRankOutput(1, false),
+		out:           output.New(devNull, devNull, true)}
+	r := &rank{task: &a.task.Ranks[0], pmi: pmiEnd, link: link, output: output.NewRank(1, "h", false),
 		pmiDone: make(chan struct{}), linkDone: make(chan struct{}), exited: make(chan struct{}), reported: make(chan struct{})}
 	close(r.pmiDone)
 	go a.readLink(r)
-	r.output.appendTail([]byte("some words\n"), false)
+	src, dst, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.out.Forward(&output.Source{Origin: r.output, Pipe: src, Writer: a.out.Stdout}, func(err error) { t.Error(err) })
+	if _, err := dst.WriteString("some words\n"); err != nil {
+		t.Fatal(err)
+	}
+	dst.Close()
+	a.out.Wait()
 	a.ranks = []*rank{r}
 	if a.sockets, err = newNodeSockets(1); err != nil {
 		t.Fatal(err)

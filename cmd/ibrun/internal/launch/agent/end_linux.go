@@ -49,8 +49,8 @@ func (a *agent) finish(e *protocol.EndOrder, orders <-chan protocol.Order) {
 	shown := make(chan struct{})
 	go func() {
 		<-a.exitsReported
-		a.out.forwarders.Wait()
-		a.out.stderr.endBar()
+		a.out.Wait()
+		a.out.EndBar()
 		close(shown)
 	}()
 	timeout := after(e.OutputTimeout)
@@ -59,7 +59,7 @@ func (a *agent) finish(e *protocol.EndOrder, orders <-chan protocol.Order) {
 		case <-shown:
 			waiting = false
 		case <-timeout:
-			done.Output = a.out.undelivered(a.task.Host)
+			done.Output = a.out.Undelivered()
 			waiting = false
 		case o, alive := <-orders:
 			if !alive {
@@ -77,7 +77,7 @@ func (a *agent) finish(e *protocol.EndOrder, orders <-chan protocol.Order) {
 	}
 	for _, r := range a.ranks {
 		if r.task.Rank == done.Rank {
-			done.Text = r.output.lastLines()
+			done.Text = r.output.LastLines()
 		}
 	}
 	a.send(&done)

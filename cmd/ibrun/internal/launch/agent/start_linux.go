@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/output"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/proctree"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 	"github.com/ibrun/ibrun/internal/ranklink"
@@ -21,7 +22,7 @@ type rank struct {
 	task            *protocol.RankTask
 	pid             int
 	pidfd           int
-	output          *rankOutput
+	output          *output.Origin
 	pmi             *os.File      // the agent's end
 	pmiDone         chan struct{} // closed when all PMI requests have been answered
 	linkDone        chan struct{} // closed when all messages of link have been processed
@@ -64,7 +65,7 @@ func (a *agent) finishStarting() {
 // start starts one rank and the goroutines that serve it.
 func (a *agent) start(i int) error {
 	t := &a.task.Ranks[i]
-	r := &rank{task: t, output: newRankOutput(t.Rank, a.task.Label), pmiDone: make(chan struct{}),
+	r := &rank{task: t, output: output.NewRank(t.Rank, a.task.Host, a.task.Label), pmiDone: make(chan struct{}),
 		linkDone: make(chan struct{}), exited: make(chan struct{}), reported: make(chan struct{})}
 	w, err := openPipes()
 	if err != nil {
@@ -88,8 +89,8 @@ func (a *agent) start(i int) error {
 	}
 	r.pmi, r.link = w.pmi, w.link
 	a.ranks = append(a.ranks, r)
-	a.out.forward(&source{output: r.output, pipe: w.stdout, writer: stdout}, a.onOutputError(t.Rank))
-	a.out.forward(&source{output: r.output, isStderr: true, pipe: w.stderr, writer: stderr}, a.onOutputError(t.Rank))
+	a.out.Forward(&output.Source{Origin: r.output, Pipe: w.stdout, Writer: stdout}, a.onOutputError(t.Rank))
+	a.out.Forward(&output.Source{Origin: r.output, IsStderr: true, Pipe: w.stderr, Writer: stderr}, a.onOutputError(t.Rank))
 	go a.servePMI(r)
 	go a.readLink(r)
 	return nil
@@ -171,11 +172,11 @@ func (a *agent) rankInfo(i int) *ranklink.RankInfo {
 }
 
 // outputWriters returns the writers for a rank's standard output and standard error.
-func (a *agent) outputWriters(rank int) (stdout, stderr *lineWriter, err error) {
+func (a *agent) outputWriters(rank int) (stdout, stderr *output.Writer, err error) {
 	if a.task.Output == "" {
-		return a.out.stdout, a.out.stderr, nil
+		return a.out.Stdout, a.out.Stderr, nil
 	}
-	file, err := a.out.fileWriter(expandFileName(a.task.Output, rank, a.task.Host))
+	file, err := a.out.FileWriter(output.ExpandFileName(a.task.Output, rank, a.task.Host))
 	if err != nil {
 		return nil, nil, fmt.Errorf("create its output file: %w", err)
 	}

@@ -25,6 +25,8 @@ type Task struct {
 	Trace    bool   // ranks record every operation
 	Profile  bool   // ranks record profiles
 	Output   string // pattern of file names for the output of ranks, or empty
+	// ShowPartial says that the agent's standard output, or error, is forwarded to a terminal.
+	ShowPartial [2]bool
 }
 
 // LocalIndex returns the index of a rank of this node in Ranks, or -1.

@@ -1,32 +1,48 @@
-package agent
+package output
 
 import (
 	"bytes"
 	"fmt"
 	"strings"
 	"sync"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 )
 
-// rankOutput is the standard output and standard error of one rank.
-type rankOutput struct {
-	rank  int
+// Origin is what writes lines: one rank, or all of the ranks and the ibrun of another node.
+type Origin struct {
+	ranks []int
+	host  string
 	label string // printed before each line, or empty
+	node  bool   // it is a node, whose tail is not wanted
 
 	mu    sync.Mutex
 	tail  []byte // the last tailBytes; after a panic the first ones from the panic on, which show its cause
 	panic bool
 }
 
-func newRankOutput(rank int, labelled bool) *rankOutput {
-	v := &rankOutput{rank: rank}
+// NewRank returns the origin of the output of a rank.
+func NewRank(rank int, host string, labelled bool) *Origin {
+	r := &Origin{ranks: []int{rank}, host: host}
 	if labelled {
-		v.label = fmt.Sprintf("[%d] ", rank)
+		r.label = fmt.Sprintf("[%d] ", rank)
 	}
-	return v
+	return r
 }
 
-// lastLines returns the last lines that the rank has written, or the first lines of its panic.
-func (r *rankOutput) lastLines() string {
+// NewNode returns the origin of the output that another process has merged: that of a node with these ranks.
+func NewNode(ranks []int, host string) *Origin { return &Origin{ranks: ranks, host: host, node: true} }
+
+// describe names ranks and their host.
+func describe(ranks []int, host string) string {
+	if len(ranks) == 0 {
+		return host
+	}
+	return console.Ranks(ranks) + " on " + host
+}
+
+// LastLines returns the last lines that the rank has written, or the first lines of its panic.
+func (r *Origin) LastLines() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	lines := strings.SplitAfter(strings.TrimSuffix(string(r.tail), "\n"), "\n")
@@ -36,7 +52,10 @@ func (r *rankOutput) lastLines() string {
 	return strings.Join(lines[max(0, len(lines)-tailLines):], "")
 }
 
-func (r *rankOutput) appendTail(data []byte, trace bool) {
+func (r *Origin) appendTail(data []byte, trace bool) {
+	if r.node {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if trace && !r.panic {

@@ -1,4 +1,4 @@
-package agent
+package output
 
 import (
 	"os"
@@ -35,8 +35,8 @@ func TestBarBelowOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	k := &lineWriter{file: f, showPartial: true}
-	s := &source{output: newRankOutput(0, false), writer: k}
+	k := &Writer{file: f, showPartial: true}
+	s := &Source{Origin: NewRank(0, "h", false), Writer: k}
 	write := func(text string) {
 		if err := s.write([]byte(text)); err != nil {
 			t.Fatal(err)

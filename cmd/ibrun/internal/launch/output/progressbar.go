@@ -1,4 +1,4 @@
-package agent
+package output
 
 import (
 	"strings"
@@ -19,23 +19,26 @@ func progressBar(p *protocol.Progress, columns int) string {
 	return "[" + strings.Repeat("=", full) + strings.Repeat(" ", room-full) + "] " + text
 }
 
-// drawBar draws a progress bar on standard error, a terminal, in place of the previous bar. It does not wait for the terminal:
+// DrawBar draws a progress bar on standard error, a terminal, in place of the previous bar. It does not wait for the terminal:
 // while the terminal accepts no output, all bars but the first are dropped.
-func (o *output) drawBar(p *protocol.Progress) {
-	if o.pendingBar == nil {
-		o.pendingBar = make(chan *protocol.Progress, 1)
+func (m *Merger) DrawBar(p *protocol.Progress) {
+	if m.pendingBar == nil {
+		m.pendingBar = make(chan *protocol.Progress, 1)
 		go func() {
-			for p := range o.pendingBar {
-				columns, _, err := term.GetSize(int(o.stderr.file.Fd()))
+			for p := range m.pendingBar {
+				columns, _, err := term.GetSize(int(m.Stderr.file.Fd()))
 				if err != nil || columns == 0 { // the terminal does not know its width
 					columns = 80
 				}
-				o.stderr.setBar(progressBar(p, columns))
+				m.Stderr.setBar(progressBar(p, columns))
 			}
 		}()
 	}
 	select {
-	case o.pendingBar <- p:
+	case m.pendingBar <- p:
 	default:
 	}
 }
+
+// EndBar removes the bar. No bar is drawn afterwards.
+func (m *Merger) EndBar() { m.Stderr.endBar() }

@@ -1,4 +1,4 @@
-package agent
+package output
 
 import (
 	"bytes"
@@ -16,9 +16,9 @@ import (
 
 // testOutput is an output to one file, with a pipe for each of n ranks.
 type testOutput struct {
-	out   *output
+	out   *Merger
 	pipes []*os.File // the writing ends
-	all   []*rankOutput
+	all   []*Origin
 	t     *testing.T
 	shown *os.File
 }
@@ -30,15 +30,15 @@ func newTestOutput(t *testing.T, n int, labelled, alone bool) *testOutput {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { shown.Close() })
-	v := &testOutput{t: t, shown: shown, out: newOutput(shown, shown, alone)}
+	v := &testOutput{t: t, shown: shown, out: New(shown, shown, alone)}
 	for rank := range n {
 		r, w, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &source{output: newRankOutput(rank, labelled), pipe: r, writer: v.out.stdout}
-		v.out.forward(s, func(err error) { t.Errorf("rank %d: %v", rank, err) })
-		v.pipes, v.all = append(v.pipes, w), append(v.all, s.output)
+		s := &Source{Origin: NewRank(rank, "h", labelled), Pipe: r, Writer: v.out.Stdout}
+		v.out.Forward(s, func(err error) { t.Errorf("rank %d: %v", rank, err) })
+		v.pipes, v.all = append(v.pipes, w), append(v.all, s.Origin)
 	}
 	return v
 }
@@ -56,7 +56,7 @@ func (v *testOutput) end() string {
 	for _, p := range v.pipes {
 		p.Close()
 	}
-	v.out.forwarders.Wait()
+	v.out.Wait()
 	text, err := os.ReadFile(v.shown.Name())
 	if err != nil {
 		v.t.Fatal(err)
@@ -67,7 +67,7 @@ func (v *testOutput) end() string {
 func TestLinesStayWhole(t *testing.T) {
 	const ranks, lines = 4, 200
 	v := newTestOutput(t, ranks, false, false)
-	v.out.stdout.lineTimeout = time.Hour // on a busy machine too
+	v.out.Stdout.lineTimeout = time.Hour // on a busy machine too
 	done := make(chan bool)
 	for rank := range ranks {
 		go func() {
@@ -149,29 +149,29 @@ func TestOutputOfOneRankIsUnchanged(t *testing.T) {
 }
 
 func TestTail(t *testing.T) {
-	v := newRankOutput(0, false)
+	v := NewRank(0, "h", false)
 	for i := range 500 {
 		v.appendTail(fmt.Appendf(nil, "line %d\n", i), false)
 	}
 	v.appendTail(nil, false)
 	v.appendTail([]byte("panic: on standard output is no panic\nend"), false)
-	got := v.lastLines()
+	got := v.LastLines()
 	if lines := strings.Split(got, "\n"); len(lines) != tailLines || lines[0] != "line 487" || lines[tailLines-1] != "end" {
 		t.Errorf("kept %q", got)
 	}
 	v.appendTail(bytes.Repeat([]byte("x"), 2*tailBytes), false)
-	if got := v.lastLines(); got != strings.Repeat("x", tailBytes) {
+	if got := v.LastLines(); got != strings.Repeat("x", tailBytes) {
 		t.Errorf("%d bytes of a long line are kept, want %d", len(got), tailBytes)
 	}
 }
 
 func TestTailOfPanic(t *testing.T) {
-	v := newRankOutput(0, false)
+	v := NewRank(0, "h", false)
 	v.appendTail([]byte("before\npanic: here\n"), true)
 	for range 1000 {
 		v.appendTail([]byte("\tstack\n"), true)
 	}
-	if got, want := v.lastLines(), "panic: here\n"+strings.Repeat("\tstack\n", tailLines-1); got != want {
+	if got, want := v.LastLines(), "panic: here\n"+strings.Repeat("\tstack\n", tailLines-1); got != want {
 		t.Errorf("got %q, want the beginning of the panic", got)
 	}
 }
@@ -183,20 +183,20 @@ func TestClosedReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Close()
-	out := newOutput(w, w, true)
+	out := New(w, w, true)
 	src, dst, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	failed := make(chan error, 1)
-	out.forward(&source{output: newRankOutput(0, false), pipe: src, writer: out.stdout}, func(err error) { failed <- err })
+	out.Forward(&Source{Origin: NewRank(0, "h", false), Pipe: src, Writer: out.Stdout}, func(err error) { failed <- err })
 	if _, err := dst.WriteString("hello\n"); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-failed; !errors.Is(err, unix.EPIPE) {
 		t.Errorf("forward failed with %v, want EPIPE", err)
 	}
-	out.forwarders.Wait()
+	out.Wait()
 	if _, err := dst.WriteString("again\n"); !errors.Is(err, unix.EPIPE) {
 		t.Errorf("the next write returned %v, want EPIPE", err)
 	}
@@ -210,7 +210,7 @@ func TestNonBlocking(t *testing.T) {
 	}
 	r, w := os.NewFile(uintptr(fds[0]), "reader"), os.NewFile(uintptr(fds[1]), "terminal")
 	defer r.Close()
-	out := newOutput(w, w, true)
+	out := New(w, w, true)
 	if err := unix.SetNonblock(fds[1], true); err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +218,7 @@ func TestNonBlocking(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out.forward(&source{output: newRankOutput(0, false), pipe: src, writer: out.stdout},
+	out.Forward(&Source{Origin: NewRank(0, "h", false), Pipe: src, Writer: out.Stdout},
 		func(err error) { t.Errorf("forward failed: %v", err) })
 	want := bytes.Repeat([]byte("0123456789abcde\n"), 64<<10) // more than pipes can hold
 	go func() {
@@ -226,7 +226,7 @@ func TestNonBlocking(t *testing.T) {
 			t.Error(err)
 		}
 		dst.Close()
-		out.forwarders.Wait()
+		out.Wait()
 		w.Close()
 	}()
 	if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, want) {
@@ -235,7 +235,7 @@ func TestNonBlocking(t *testing.T) {
 }
 
 func TestFileNames(t *testing.T) {
-	if got := expandFileName("out/%h-%r.100%%", 12, "n1"); got != "out/n1-12.100%" {
+	if got := ExpandFileName("out/%h-%r.100%%", 12, "n1"); got != "out/n1-12.100%" {
 		t.Errorf("got %q", got)
 	}
 }

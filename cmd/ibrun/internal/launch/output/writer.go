@@ -1,4 +1,4 @@
-package agent
+package output
 
 import (
 	"errors"
@@ -12,8 +12,8 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 )
 
-// lineWriter writes lines to ibrun's standard output or error (one lineWriter if they are the same file), or to a file.
-type lineWriter struct {
+// Writer writes lines to a standard stream of this process, or to a file.
+type Writer struct {
 	file        *os.File
 	name        string // for messages to the user
 	showPartial bool   // write unfinished lines after partialLineDelay
@@ -21,19 +21,19 @@ type lineWriter struct {
 	lineTimeout time.Duration // how long other ranks wait for the rest of a line
 
 	mu         sync.Mutex
-	unfinished *rankOutput // the rank whose line is unfinished, or nil
-	breakAfter time.Time   // other ranks may end that line with a newline after this time
-	bar        string      // the bar below the last line; drawn only while no line is unfinished; empty: none
-	barEnded   bool        // no more bars are drawn
-	closed     bool        // the file is a terminal that was closed: lines are dropped
+	unfinished *Origin   // the rank whose line is unfinished, or nil
+	breakAfter time.Time // other ranks may end that line with a newline after this time
+	bar        string    // the bar below the last line; drawn only while no line is unfinished; empty: none
+	barEnded   bool      // no more bars are drawn
+	closed     bool      // the file is a terminal that was closed: lines are dropped
 }
 
-func newLineWriter(f *os.File) *lineWriter {
-	return &lineWriter{file: f, lineTimeout: defaultLineTimeout, terminal: term.IsTerminal(int(f.Fd()))}
+func newWriter(f *os.File) *Writer {
+	return &Writer{file: f, lineTimeout: defaultLineTimeout, terminal: term.IsTerminal(int(f.Fd()))}
 }
 
 // setBar draws a progress bar that stays below all following lines.
-func (w *lineWriter) setBar(text string) {
+func (w *Writer) setBar(text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.barEnded {
@@ -44,7 +44,7 @@ func (w *lineWriter) setBar(text string) {
 }
 
 // endBar removes the bar. No bar is drawn afterwards.
-func (w *lineWriter) endBar() {
+func (w *Writer) endBar() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_ = w.eraseBar() // as in setBar
@@ -52,7 +52,7 @@ func (w *lineWriter) endBar() {
 }
 
 // eraseBar erases the bar, so that a line can be written. The caller must hold mu.
-func (w *lineWriter) eraseBar() error {
+func (w *Writer) eraseBar() error {
 	if w.bar == "" || w.unfinished != nil {
 		return nil
 	}
@@ -60,7 +60,7 @@ func (w *lineWriter) eraseBar() error {
 }
 
 // redrawBar draws the bar below the lines that have been written. The caller must hold mu.
-func (w *lineWriter) redrawBar() error {
+func (w *Writer) redrawBar() error {
 	if w.bar == "" || w.unfinished != nil {
 		return nil
 	}
@@ -69,7 +69,7 @@ func (w *lineWriter) redrawBar() error {
 
 // write writes all of data. The caller must hold mu. It drops data for a terminal that was closed: an error would close the
 // pipe of the rank, and SIGPIPE would kill the rank while it handles SIGHUP.
-func (w *lineWriter) write(data []byte) error {
+func (w *Writer) write(data []byte) error {
 	if w.closed {
 		return nil
 	}
@@ -82,7 +82,7 @@ func (w *lineWriter) write(data []byte) error {
 }
 
 // releaseLine lets other ranks end the unfinished line of a rank that writes no more.
-func (w *lineWriter) releaseLine(v *rankOutput) {
+func (w *Writer) releaseLine(v *Origin) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.unfinished == v {
