@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// link is one TCP connection of a [Conn], or its pipes, perhaps encrypted, from its handshake until it breaks or another one takes
-// its place. Each has keys of its own.
+// link is one TCP connection of a [Conn], or its pipes, perhaps encrypted, from its handshake until it breaks or another one
+// takes its place. Each has keys of its own.
 type link struct {
 	raw    net.Conn
 	reader frameReader // used by readLoop only
