@@ -68,6 +68,21 @@ func TestDrainConnections(t *testing.T) {
 	}
 }
 
+// writeOutput writes text as a rank does, until it is forwarded.
+func writeOutput(t *testing.T, a *agent, r *rank, text string) {
+	t.Helper()
+	src, dst, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.out.Forward(&output.Source{Origin: r.output, Pipe: src, Writer: a.out.Stdout}, func(err error) { t.Error(err) })
+	if _, err := dst.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+	dst.Close()
+	a.out.Wait()
+}
+
 // The last event of an agent follows the exits of its ranks. If no other rank was asked for, it contains the last output of the
 // rank that failed first here, since node 0 may not have known of that failure when it ended the job.
 func TestFinish(t *testing.T) {
@@ -93,16 +108,7 @@ func TestFinish(t *testing.T) {
 		pmiDone: make(chan struct{}), linkDone: make(chan struct{}), exited: make(chan struct{}), reported: make(chan struct{})}
 	close(r.pmiDone)
 	go a.readLink(r)
-	src, dst, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.out.Forward(&output.Source{Origin: r.output, Pipe: src, Writer: a.out.Stdout}, func(err error) { t.Error(err) })
-	if _, err := dst.WriteString("some words\n"); err != nil {
-		t.Fatal(err)
-	}
-	dst.Close()
-	a.out.Wait()
+	writeOutput(t, a, r, "some words\n")
 	a.ranks = []*rank{r}
 	if a.sockets, err = newNodeSockets(1); err != nil {
 		t.Fatal(err)

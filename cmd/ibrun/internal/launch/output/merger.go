@@ -91,6 +91,7 @@ func ExpandFileName(pattern string, rank int, host string) string {
 // Reader is what a [Source] is read from. An [os.File] is one, if the runtime can poll it.
 type Reader interface {
 	io.ReadCloser
+	// SetReadDeadline sets the deadline of reads; zero means none. After it they return os.ErrDeadlineExceeded.
 	SetReadDeadline(time.Time) error
 }
 
