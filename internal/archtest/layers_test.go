@@ -86,6 +86,8 @@ internal/ticks, internal/pollyield, verbs < bench/perftest;
 NONE < bench/sockets;
 internal/admission, internal/auth, internal/encrypt, internal/tunables < cmd/ibrun/internal/control;
 hw < cmd/ibrun/internal/placement;
+internal/pmi, cmd/ibrun/internal/placement < cmd/ibrun/internal/allocation;
+cmd/ibrun/internal/allocation < cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, cmd/ibrun/internal/launch/*;
 hw, perf, internal/tunables < cmd/ibrun/internal/report;
 internal/transports < cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, cmd/ibrun/internal/benchcmd, cmd/ibrun/internal/explain;
 internal/auth < cmd/ibrun/internal/cli;

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strconv"
 )
 
@@ -63,7 +62,8 @@ func dial(getenv func(string) string) (*endpoint, error) {
 func dialFD(fd int, getenv func(string) string) (*endpoint, error) {
 	link, err := openFD(fd)
 	if err != nil {
-		// A child process of a rank inherits the environment but not the descriptor. In a job of one process it needs no launcher.
+		// A child process of a rank inherits the environment but not the descriptor. In a job of one process it needs no
+		// launcher.
 		return nil, checkSingleton(getenv, fmt.Sprintf("PMI_FD=%d is %v", fd, err))
 	}
 	e := &endpoint{conn: link}
@@ -83,50 +83,4 @@ func number(name, text string) (int, error) {
 		return 0, fmt.Errorf("pmi: %s=%q is not a number; the launcher sets it, do not change it", name, text)
 	}
 	return n, nil
-}
-
-// launcher describes the environment variables by which processes of a launcher can be recognized.
-type launcher struct {
-	process string // variable that is set in each process; empty if size is sufficient
-	size    string // variable with the number of processes
-	fix     string // the remedy, with %[1]s for that number and %[2]s for the program
-}
-
-// launchers returns the launchers that start several processes. A launcher that may run inside a job of another one comes
-// before it, because its processes inherit the variables of both.
-func launchers() []launcher {
-	const direct = "start it with ibrun, mpiexec.hydra or srun --mpi=pmi2, not with "
-	const srun = "start it with: srun --mpi=pmi2 -n %[1]s %[2]s"
-	return []launcher{
-		{"", "PMI_SIZE", "its descriptor PMI_FD was closed; start it with: ibrun -n %[1]s %[2]s"},
-		{"", "OMPI_COMM_WORLD_SIZE", direct + "Open MPI's mpirun: ibrun -n %[1]s %[2]s"},
-		{"", "MV2_COMM_WORLD_SIZE", direct + "mpirun_rsh: ibrun -n %[1]s %[2]s"},
-		{"", "JSM_NAMESPACE_SIZE", direct + "jsrun: ibrun -n %[1]s %[2]s"},
-		{"FLUX_TASK_RANK", "FLUX_JOB_SIZE", "start it with: flux run -o pmi=simple -n %[1]s %[2]s"},
-		{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", srun},
-		{"SLURM_PROCID", "SLURM_NTASKS", srun},
-	}
-}
-
-// checkSingleton returns a [LaunchError] if the environment of a process without a connection shows that there are other
-// processes. The first launcher that is recognized decides.
-func checkSingleton(getenv func(string) string, reason string) error {
-	program := os.Args[0]
-	for _, t := range launchers() {
-		size := getenv(t.size)
-		if size == "" || t.process != "" && getenv(t.process) == "" {
-			continue
-		}
-		if n, err := strconv.Atoi(size); err == nil && n <= 1 {
-			return nil
-		}
-		return &LaunchError{Evidence: t.size + "=" + size, Fix: fmt.Sprintf(t.fix, size, program), Reason: reason}
-	}
-	for _, name := range []string{"PMIX_NAMESPACE", "PMIX_RANK"} {
-		if value := getenv(name); value != "" {
-			return &LaunchError{Evidence: name + "=" + value, Reason: reason, Fix: "start it with ibrun, mpiexec.hydra or " +
-				"srun --mpi=pmi2; to run it alone: env -u PMIX_NAMESPACE -u PMIX_RANK " + program}
-		}
-	}
-	return nil
 }

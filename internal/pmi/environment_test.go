@@ -25,6 +25,9 @@ func TestFromEnvAlone(t *testing.T) {
 		"mpirun -n 1 inside Slurm": env("OMPI_COMM_WORLD_SIZE=1", "SLURM_PROCID=0", "SLURM_NTASKS=4"),
 		"srun -n 1":                env("SLURM_PROCID=0", "SLURM_STEP_NUM_TASKS=1", "SLURM_NTASKS=8"),
 		"salloc, no step":          env("SLURM_NTASKS=8", "SLURM_JOB_ID=7"),
+		"sbatch, no step": env("SLURM_NTASKS=8", "SLURM_JOB_ID=7", "SLURM_PROCID=0", "SLURM_LOCALID=0",
+			"SLURM_NODEID=0"),
+		"salloc's shell on a node": env("SLURM_NTASKS=8", "SLURM_JOB_ID=7", "SLURM_PROCID=0", "SLURM_STEP_ID=4294967290"),
 		"child of a lone rank":     env("PMI_FD=999999", "PMI_RANK=0", "PMI_SIZE=1"),
 	} {
 		if c, err := FromEnv(getenv); c != nil || err != nil {
@@ -52,13 +55,15 @@ func TestFromEnvTellsTheFix(t *testing.T) {
 		"bare PMIx rank": {env("PMIX_RANK=0"), "PMIX_RANK=0", "start it with ibrun", ""},
 		"mpirun_rsh":     {env("MV2_COMM_WORLD_SIZE=3"), "MV2_COMM_WORLD_SIZE=3", "ibrun -n 3 " + prog, ""},
 		"jsrun":          {env("JSM_NAMESPACE_SIZE=3"), "JSM_NAMESPACE_SIZE=3", "ibrun -n 3 " + prog, ""},
-		"Flux":           {env("FLUX_TASK_RANK=0", "FLUX_JOB_SIZE=2"), "FLUX_JOB_SIZE=2", "flux run -o pmi=simple -n 2 " + prog, ""},
-		"no descriptor":  {env("PMI_RANK=0", "PMI_SIZE=2"), "PMI_SIZE=2", "ibrun -n 2 " + prog, ""},
+		"Flux": {env("FLUX_TASK_RANK=0", "FLUX_JOB_SIZE=2"), "FLUX_JOB_SIZE=2", "flux run -o pmi=simple -n 2 " + prog,
+			""},
+		"no descriptor": {env("PMI_RANK=0", "PMI_SIZE=2"), "PMI_SIZE=2", "ibrun -n 2 " + prog, ""},
 		"descriptor was closed": {env("PMI_FD=999999", "PMI_RANK=0", "PMI_SIZE=2"),
 			"PMI_SIZE=2", "ibrun -n 2 " + prog, "PMI_FD=999999 is not an open stream socket"},
 		"descriptor is something else": {env("PMI_FD=2", "PMI_RANK=0", "PMI_SIZE=2"),
 			"PMI_SIZE=2", "ibrun -n 2 " + prog, "PMI_FD=2 is"},
-		"size is no number": {env("SLURM_PROCID=0", "SLURM_NTASKS=many"), "SLURM_NTASKS=many", "srun --mpi=pmi2", ""},
+		"size is no number": {env("SLURM_STEP_ID=0", "SLURM_PROCID=0", "SLURM_NTASKS=many"), "SLURM_NTASKS=many",
+			"srun --mpi=pmi2", ""},
 	} {
 		c, err := FromEnv(test.getenv)
 		var launch *LaunchError
@@ -66,7 +71,8 @@ func TestFromEnvTellsTheFix(t *testing.T) {
 			t.Errorf("%s: %v, %v; want a LaunchError", name, c, err)
 			continue
 		}
-		if launch.Evidence != test.evidence || !strings.Contains(launch.Fix, test.fix) || !strings.Contains(err.Error(), test.more) ||
+		if launch.Evidence != test.evidence || !strings.Contains(launch.Fix, test.fix) || !strings.Contains(err.Error(),
+			test.more) ||
 			strings.Contains(err.Error(), "%!") {
 			t.Errorf("%s: %v", name, err)
 		}

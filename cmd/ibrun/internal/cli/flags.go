@@ -58,7 +58,8 @@ func (o *Options) flagGroups() []flagGroup {
 		{"Transports (docs/transports.md)", o.transportFlags()},
 		{"Process sets (docs/sessions.md)", o.psetFlags()},
 		{"Output, monitoring and debugging", o.outputFlags()},
-		{"Several machines: start the same command on each, with", o.nodeFlags()},
+		{"Several machines (docs/clusters.md): inside a Slurm, PBS or LSF job its hosts are used, otherwise those of", o.hostFlags()},
+		{"Several machines without a way to start programs there: start the same command on each, with", o.nodeFlags()},
 	}
 }
 

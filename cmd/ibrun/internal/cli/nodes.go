@@ -7,9 +7,24 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/allocation"
 	"github.com/ibrun/ibrun/internal/auth"
 	"github.com/ibrun/ibrun/internal/tunables"
 )
+
+// hostFlags returns the flags that name the hosts of a job.
+func (o *Options) hostFlags() []flag {
+	return []flag{
+		{[]string{"hosts"}, "LIST", "run on these hosts, with so many ranks each: a,b:4,me@c:2; localhost is this host only",
+			func(s string) error {
+				o.Hosts = s
+				_, err := allocation.ParseHosts(s)
+				return err
+			}},
+		{[]string{"hostfile"}, "FILE", "run on the hosts in FILE, in the syntax of Open MPI or MPICH: host slots=4, host:4",
+			fileFlag(&o.HostFile)},
+	}
+}
 
 // nodeFlags returns the flags of a job on several nodes. The user starts ibrun on each of them.
 func (o *Options) nodeFlags() []flag {
@@ -28,10 +43,11 @@ func (o *Options) nodeFlags() []flag {
 		}},
 		{[]string{"secret-file"}, "FILE", "file with a secret, the same on all nodes; ibrun secret FILE makes one",
 			stringFlag(&o.SecretFile)},
-		{[]string{"join-timeout"}, "TIME", "how long the nodes wait for each other (default: 60 seconds)", func(s string) (err error) {
-			o.JoinTimeout, err = parseDuration(s)
-			return err
-		}},
+		{[]string{"join-timeout"}, "TIME", "how long the nodes wait for each other (default: 60 seconds)",
+			func(s string) (err error) {
+				o.JoinTimeout, err = parseDuration(s)
+				return err
+			}},
 		{[]string{"heartbeat"}, "TIME", "how long a node may be silent before it is lost (default: 15 seconds); node 0 decides",
 			func(s string) (err error) {
 				if o.Heartbeat, err = parseDuration(s); err == nil {

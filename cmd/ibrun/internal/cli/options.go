@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/allocation"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
 )
 
@@ -17,7 +18,7 @@ var ErrHelp = errors.New("help requested")
 const deadlockReport = 10 * time.Second
 
 // MaxRanks is the largest number of ranks of a job.
-const MaxRanks = 1 << 20
+const MaxRanks = placement.MaxRanks
 
 // Options is a parsed command line: the job to start, and how to monitor it.
 type Options struct {
@@ -63,6 +64,11 @@ type Options struct {
 	Verbose bool
 	// Delve and GDB are the ranks that start under a debugger.
 	Delve, GDB Ranges
+	// Hosts is a list of hosts to run on, and HostFile a file with such a list. Empty: not given.
+	Hosts, HostFile string
+	// Assignment says which rank runs on which node, if the job runs on hosts that the launcher has found. It is not part of the
+	// command line. Nil: Policy decides.
+	Assignment *allocation.Assignment
 	// Node is the number of this node, from 0, and Nodes is how many nodes the job has. Nodes 0 or 1: the job runs on this
 	// node only.
 	Node, Nodes int

@@ -49,7 +49,7 @@ func TestParse(t *testing.T) {
 		{"-map-by ppr:2:socket:PE=4 -report-bindings --rank-file f p", nil, Options{Programs: []Program{{Args: []string{"p"}}},
 			Policy: placement.Policy{Map: placement.Package, PerObject: 2, CPUs: 4, Report: true, FilePath: "f"}}},
 		{"-n 2 p", map[string]string{"IBRUN_TASKS_PER_NODE": "4", "IBRUN_OFFSET": "1"}, Options{Programs: []Program{{Ranks: 2,
-			Args: []string{"p"}}}, Policy: placement.Policy{PerNode: 4, Offset: 1}}},
+			Args: []string{"p"}}}, Policy: placement.Policy{PerNode: 4, Offset: 1, Packed: true}}},
 		{"--node 0/3 --ppn 2 p", map[string]string{"IBRUN_RENDEZVOUS": "h:1", "IBRUN_SECRET_FILE": "f"}, Options{
 			Programs: []Program{{Ranks: 6, Args: []string{"p"}}}, Rendezvous: "h:1", Nodes: 3, SecretFile: "f",
 			Policy: placement.Policy{PerNode: 2}}},
@@ -116,7 +116,7 @@ func TestParseRefuses(t *testing.T) {
 		{"-npp 3 p", "did you mean -np?"},
 		{"--dryrun p", "did you mean --dry-run?"},
 		{"--time-out=3 p", "did you mean --timeout?"},
-		{"-o x p", "unknown flag -o"},
+		{"-o x p", "-o is an offset, as in TACC's ibrun"},
 		{"-n 1 a : --lable -n 1 b", "unknown flag --lable"},
 		{"-n 1 a : --label -n 1 b", "before the first program"},
 		{"--node 2/2 -n 2 p", "K from 0 to N-1"},

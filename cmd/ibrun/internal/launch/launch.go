@@ -47,8 +47,22 @@ func run(o *cli.Options, env []string, s console.Streams) (int, error) {
 	if err := o.Policy.ReadFile(); err != nil {
 		return 0, exitcode.Errorf(exitcode.UsageError, "%w", err)
 	}
+	a, err := findHosts(o, env)
+	if err != nil {
+		return 0, err
+	}
+	if a != nil {
+		for _, note := range a.Notes {
+			s.Printf("%s", note)
+		}
+	}
 	if o.DryRun {
 		return 0, dryRun(o, env, s)
+	}
+	if a != nil && o.Nodes > 1 {
+		return 0, exitcode.Errorf(exitcode.UsageError,
+			"%s has several hosts: start ibrun on each of them, with --rendezvous and --node K/%d",
+			a.Source, o.Nodes)
 	}
 	w, err := startWatcher() // it gets ready while this process plans
 	if err != nil {

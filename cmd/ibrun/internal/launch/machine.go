@@ -18,6 +18,9 @@ import (
 
 // nodeNames returns the names of the nodes as far as this node knows them before the nodes have joined.
 func nodeNames(here string, o *cli.Options) []string {
+	if o.Assignment != nil {
+		return o.Assignment.Names(here)
+	}
 	list := make([]string, max(o.Nodes, 1))
 	for i := range list {
 		list[i] = fmt.Sprintf("node-%d", i)

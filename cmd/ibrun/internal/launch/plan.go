@@ -44,13 +44,13 @@ func makePlan(m placement.Machine, names []string, o *cli.Options) (*plan, error
 			p.programs = append(p.programs, i)
 		}
 	}
-	where, err := o.Policy.MapToNodes(names, len(p.programs))
+	where, err := mapToNodes(names, len(p.programs), o)
 	if err != nil {
 		return nil, exitcode.Errorf(exitcode.UsageError, "%w", err)
 	}
 	p.Layout = coordinator.NewLayout(where, len(names))
 	for node, ranks := range p.RanksOn {
-		if len(ranks) == 0 {
+		if len(ranks) == 0 && (node > 0 || o.Assignment == nil) {
 			return nil, exitcode.Errorf(exitcode.UsageError, "node %d (%s) of %d gets no rank: start fewer nodes", node,
 				names[node], len(names))
 		}

@@ -90,7 +90,7 @@ func (p *Policy) assignCores(n *node, o object, mine []int, d *assignment) error
 }
 
 // oversubscribe places more ranks than hardware threads. It binds them only to objects that several ranks may share, or to the
-// cores that --offset does not leave free.
+// cores of the job's slots.
 func (p *Policy) oversubscribe(n *node, o object, mine []int, units [][]int, d *assignment) error {
 	if p.Strict {
 		return fmt.Errorf("%w: %d ranks requested, but %s has only %d cores", ErrNoSlots, len(mine), o.name, len(units))
@@ -105,9 +105,9 @@ func (p *Policy) oversubscribe(n *node, o object, mine []int, units [][]int, d *
 		case HWThread, Core, Share:
 			slots := p.Map == Share || p.Map == Node || p.Map == Core || p.Map == HWThread
 			switch {
-			case p.Offset > 0:
+			case p.Packed:
 				d.pus[rank] = sortedPUs(o.cores)
-				binds = ": they share the cores that --offset does not leave free"
+				binds = ": they share the cores of the job's slots"
 			case p.Bind == Share && !slots:
 				d.pus[rank] = sortedPUs(o.cores)
 				binds = ": they share it"

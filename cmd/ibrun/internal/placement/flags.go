@@ -39,13 +39,14 @@ func nativeFlags() []Flag {
 				p.PerNode, err = parseCount(s)
 				return err
 			}},
-		{[]string{"offset"}, "N", "leave the first N slots of the node free",
+		{[]string{"offset", "o"}, "N", "skip the first N slots, and use only the next ones, so that several jobs share the hosts",
 			func(p *Policy, s string) error {
 				n, err := strconv.Atoi(s)
 				if err != nil || n < 0 || n > maxCount {
-					return fmt.Errorf("invalid number of slots %q", s)
+					return fmt.Errorf("invalid number of slots %q (-o is an offset, as in TACC's ibrun; the output goes to files with "+
+						"--output PATTERN)", s)
 				}
-				p.Offset = n
+				p.Offset, p.Packed = n, true
 				return nil
 			}},
 		{[]string{"rank-file", "rankfile", "rf"}, "FILE", "place ranks as listed in FILE: rank 0=host slot=0-3",
@@ -88,7 +89,6 @@ func compatibilityFlags() []Flag {
 func AmbiguousFlags() map[string]string {
 	return map[string]string{
 		"N": "it is the number of ranks per node in Open MPI and the number of nodes in Slurm; write --ppn N or --node K/N",
-		"o": "it is an offset in TACC's ibrun and the output file in Slurm; write --offset N or --output PATTERN",
 	}
 }
 

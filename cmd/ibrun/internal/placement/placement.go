@@ -55,7 +55,7 @@ func NewPlan(machines []Machine, ranks int, p Policy) (*Plan, error) {
 	for i, m := range machines {
 		names[i] = m.Name
 	}
-	nodes, err := p.MapToNodes(names, ranks)
+	nodes, err := p.MapToNodes(names, nil, ranks)
 	if err != nil {
 		return nil, err
 	}

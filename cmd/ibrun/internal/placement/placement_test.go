@@ -56,7 +56,7 @@ func TestPlace(t *testing.T) {
 		{"map-by=package bind-to=core", 2, "0,16 8,24"},
 		{"map-by=core:PE=2", 2, "0-1,16-17 2-3,18-19"},
 		{"offset=15", 2, "15 31"},
-		{"offset=2 map-by=core", 2, "2,18 3,19"},
+		{"offset=2", 2, "2,18 3,19"},
 		{"offset=31 map-by=hwthread", 1, "31"},
 		{"offset=12 bind-to=core", 5, "12 28 29 14 15"},
 		{"offset=15", 1, "15,31"},
@@ -183,7 +183,7 @@ func TestNodes(t *testing.T) {
 		{"ppn=3 map-by=node", 2, 4, "0 1 0 1"},
 	} {
 		p := policy(t, strings.Fields(c.flags)...)
-		got, err := p.MapToNodes(make([]string, c.nodes), c.ranks)
+		got, err := p.MapToNodes(make([]string, c.nodes), nil, c.ranks)
 		if s := strings.Trim(fmt.Sprint(got), "[]"); err != nil || s != c.want {
 			t.Errorf("%s, %d ranks on %d nodes: %s, %v; want %s", c.flags, c.ranks, c.nodes, s, err, c.want)
 		}

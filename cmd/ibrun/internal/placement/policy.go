@@ -42,8 +42,13 @@ type Policy struct {
 	Bind Level
 	// CPUs is how many cores a rank gets, or hardware threads if Map or Bind is HWThread. 0: an equal share.
 	CPUs int
-	// Offset is how many slots of the node stay free: cores, or CPUs cores each.
+	// Offset is how many slots of the node belong to other jobs, if Packed is set: this job uses one slot for each rank after
+	// them,
+	// and other jobs may use the others.
 	Offset int
+	Packed bool
+	// NodeSlots is how many slots the cores of the node are divided into. 0: a slot is a core, or CPUs cores.
+	NodeSlots int
 	// Strict makes more ranks than cores an error. Otherwise such ranks share the cores, unbound.
 	Strict bool
 	// Report requests the output of [Plan.Report].

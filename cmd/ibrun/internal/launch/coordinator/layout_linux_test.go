@@ -35,7 +35,7 @@ func TestMapping(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		at, err := p.MapToNodes(make([]string, c.nodes), c.ranks)
+		at, err := p.MapToNodes(make([]string, c.nodes), nil, c.ranks)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,239 @@
+package allocation
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// fileVariables returns the variables by which other launchers find their host file.
+func fileVariables() []string {
+	return []string{"HYDRA_HOST_FILE", "OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile",
+		"I_MPI_HYDRA_HOST_FILE"}
+}
+
+// launcherFile returns the host file that a variable of another launcher names. Kubernetes' mpi-operator sets these
+// variables, and
+// K_MPI_JOB_ROLE, in the pod of the launcher.
+func launcherFile(lookup func(string) string) (file, variable string) {
+	for _, name := range fileVariables() {
+		if file := lookup(name); file != "" {
+			return file, name
+		}
+	}
+	if lookup("K_MPI_JOB_ROLE") == "launcher" {
+		return "/etc/mpi/hostfile", "K_MPI_JOB_ROLE=launcher"
+	}
+	return "", ""
+}
+
+// fromSlurm returns the hosts of the Slurm job that this process is part of. perNode is the number of slots of each host if the
+// user
+// has said it.
+func fromSlurm(lookup func(string) string, thisHost string, perNode int) (*Allocation, error) {
+	a := &Allocation{Source: "Slurm job " + lookup("SLURM_JOB_ID"), Starter: Slurm}
+	suffixes := hetSuffixes(lookup)
+	if a.Groups = len(suffixes); a.Groups == 0 {
+		suffixes = []string{""}
+	}
+	seen := map[string]int{}
+	for group, suffix := range suffixes {
+		hosts, err := slurmHosts(lookup, suffix, perNode)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", a.Source, err)
+		}
+		for _, h := range hosts {
+			if i, ok := seen[h.Name]; ok { // two components share the host
+				a.Hosts[i].Slots += h.Slots
+				continue
+			}
+			h.Group = group
+			seen[h.Name] = len(a.Hosts)
+			a.Hosts = append(a.Hosts, h)
+		}
+	}
+	if tasks, err := strconv.Atoi(lookup("SLURM_NTASKS")); err == nil && a.Groups == 0 && tasks > 0 && tasks < a.Slots() {
+		a.Tasks = tasks
+	}
+	a.thisHost = cmp.Or(lookup("SLURMD_NODENAME"), thisHost) // a step and a batch script know Slurm's name of this host
+	a.setHere()
+	return a, nil
+}
+
+// hetSuffixes returns the suffixes of the variables of each component of a heterogeneous job. Slurm called them packs before
+// version 20.02.
+func hetSuffixes(lookup func(string) string) (suffixes []string) {
+	for _, kind := range []string{"HET", "PACK"} {
+		n, err := strconv.Atoi(lookup("SLURM_" + kind + "_SIZE"))
+		if err != nil || n < 1 || n > maxHosts {
+			continue
+		}
+		for i := range n {
+			suffixes = append(suffixes, fmt.Sprintf("_%s_GROUP_%d", kind, i))
+		}
+		return suffixes
+	}
+	return nil
+}
+
+// slurmHosts returns the hosts of a job, or of the component of a job with this suffix.
+func slurmHosts(lookup func(string) string, suffix string, perNode int) ([]Host, error) {
+	names, err := slurmNames(lookup, "SLURM_JOB_NODELIST"+suffix)
+	if err != nil {
+		return nil, err
+	}
+	if perNode > 0 {
+		return withSlots(names, []int{perNode}), nil
+	}
+	// The variables of a step replace those of the job, except the list of nodes.
+	for _, tasks := range []string{"SLURM_TASKS_PER_NODE", "SLURM_NTASKS_PER_NODE"} {
+		counts, err := slurmCounts(lookup, tasks+suffix)
+		if err != nil {
+			return nil, err
+		}
+		if len(counts) == len(names) || len(counts) == 1 && tasks == "SLURM_NTASKS_PER_NODE" {
+			return withSlots(names, counts), nil
+		}
+	}
+	if lookup("SLURM_STEP_NODELIST") != "" && suffix == "" {
+		step, err := slurmNames(lookup, "SLURM_STEP_NODELIST")
+		if err != nil {
+			return nil, err
+		}
+		counts, err := slurmCounts(lookup, "SLURM_STEP_TASKS_PER_NODE")
+		if err != nil {
+			return nil, err
+		}
+		if len(counts) == len(step) {
+			return withSlots(step, counts), nil
+		}
+	}
+	cpus, err := slurmCounts(lookup, "SLURM_JOB_CPUS_PER_NODE"+suffix)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(cpus) != len(names):
+		return nil,
+			fmt.Errorf("SLURM_TASKS_PER_NODE%s=%q and SLURM_JOB_CPUS_PER_NODE%[1]s=%[3]q do not say how many tasks each of its "+
+				"%[4]d nodes has: write --ppn N", suffix, lookup("SLURM_TASKS_PER_NODE"+suffix),
+				lookup("SLURM_JOB_CPUS_PER_NODE"+suffix), len(names))
+	}
+	each, err := strconv.Atoi(cmp.Or(lookup("SLURM_CPUS_PER_TASK"+suffix), "1"))
+	if err != nil || each < 1 {
+		return nil, fmt.Errorf("SLURM_CPUS_PER_TASK%s=%q is not a number", suffix, lookup("SLURM_CPUS_PER_TASK"+suffix))
+	}
+	for i := range cpus {
+		cpus[i] = max(1, cpus[i]/each)
+	}
+	return withSlots(names, cpus), nil
+}
+
+// slurmNames returns the hosts of a variable with a host list. It must be set.
+func slurmNames(lookup func(string) string, variable string) ([]string, error) {
+	text := lookup(variable)
+	if text == "" {
+		return nil, fmt.Errorf("%s is not set", variable)
+	}
+	names, err := ExpandHostList(text)
+	for _, name := range names {
+		if err == nil {
+			err = checkHost(name, 0)
+		}
+	}
+	return names, inVariable(variable, err)
+}
+
+// slurmCounts returns the numbers of a variable, or nil if it is not set.
+func slurmCounts(lookup func(string) string, variable string) ([]int, error) {
+	text := lookup(variable)
+	if text == "" {
+		return nil, nil
+	}
+	counts, err := ExpandCounts(text)
+	return counts, inVariable(variable, err)
+}
+
+// inVariable adds the name of the variable to a syntax error.
+func inVariable(variable string, err error) error {
+	if e, ok := errors.AsType[*SyntaxError](err); ok {
+		e.Source = variable
+	}
+	return err
+}
+
+// withSlots returns hosts with these slots. The last number counts for the hosts after it. Hosts without slots run no tasks.
+func withSlots(names []string, slots []int) (hosts []Host) {
+	for i, name := range names {
+		if n := slots[min(i, len(slots)-1)]; n > 0 {
+			hosts = append(hosts, Host{Name: name, Slots: n})
+		}
+	}
+	return hosts
+}
+
+// fromBatchSystem returns the hosts of a job of PBS or LSF, or nil.
+func fromBatchSystem(lookup func(string) string, thisHost string) (*Allocation, error) {
+	for _, variable := range []string{"PBS_NODEFILE", "LSB_DJOB_HOSTFILE"} {
+		if name := lookup(variable); name != "" {
+			return fromSlotFile(name, variable, thisHost)
+		}
+	}
+	text := lookup("LSB_MCPU_HOSTS")
+	if text == "" {
+		return nil, nil
+	}
+	hosts, err := parseHostsAndCounts(text)
+	if err != nil {
+		return nil, inVariable("LSB_MCPU_HOSTS", err)
+	}
+	return newAllocation("LSF job "+lookup("LSB_JOBID"), hosts, nil, thisHost)
+}
+
+// fromSlotFile returns the hosts of a file with a line for each slot.
+func fromSlotFile(name, variable, thisHost string) (*Allocation, error) {
+	text, err := readFile(name, "file that "+variable+" names")
+	if err != nil {
+		return nil, fmt.Errorf("%w (to run on this host: --hosts localhost)", err)
+	}
+	hosts, notes, err := ParseHostFile(name, text)
+	if err != nil {
+		return nil, err
+	}
+	for i := range hosts {
+		if hosts[i].Slots == repeated {
+			hosts[i].Slots = 1
+		}
+	}
+	return newAllocation(variable+"="+name, hosts, notes, thisHost)
+}
+
+// parseHostsAndCounts parses HOST COUNT HOST COUNT... The error is a [*SyntaxError].
+func parseHostsAndCounts(text string) (hosts []Host, err error) {
+	for at := 0; ; {
+		at = len(text) - len(strings.TrimLeft(text[at:], " \t"))
+		if at == len(text) {
+			return hosts, nil
+		}
+		name := strings.Fields(text[at:])[0]
+		if err := checkHost(name, at); err != nil {
+			return nil, err
+		}
+		at += len(name)
+		numberAt := len(text) - len(strings.TrimLeft(text[at:], " \t"))
+		if numberAt == len(text) {
+			return nil, errorAt(at, "the number of slots of %s is missing", name)
+		}
+		number := strings.Fields(text[numberAt:])[0]
+		n, err := parseSlots(number, numberAt)
+		if err != nil {
+			return nil, err
+		}
+		at = numberAt + len(number)
+		hosts = append(hosts, Host{Name: name, Slots: n})
+		if len(hosts) > maxHosts {
+			return nil, errorAt(numberAt, "there are more than %d hosts", maxHosts)
+		}
+	}
+}
