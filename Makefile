@@ -1,4 +1,4 @@
-# The targets that .ci/run is made of. Each runs alone, without root, on a machine that has Go and the packages that
+# The targets that .ci/run is made of. Each runs alone, on a machine that has Go and the packages that
 # .ci/install lists for it. `make` prints them.
 #
 #	make test             what a change needs first
@@ -13,7 +13,7 @@ ACTIONLINT  := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 NORACE := ^github.com/ibrun/ibrun/(fabric/shm|fabric/auto|internal/shm|internal/archtest)$$
 
 .DEFAULT_GOAL := help
-.PHONY: help ci build test readme transports conformance smoke lint cross static release race fuzz bench-once guests bench bench-guest api
+.PHONY: help ci build test readme transports conformance smoke clusters lint cross static release race fuzz bench-once guests bench bench-guest api
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -40,6 +40,9 @@ conformance: ## test every statement of the standard that is listed, and write d
 
 smoke: ## run jobs with reports, metrics and hardware resources
 	bash .ci/smoke
+
+clusters: ## jobs under Slurm, ssh, and the launchers of MPICH and Open MPI (as root)
+	bash .ci/clusters
 
 lint: ## go mod tidy, gofmt, go vet, staticcheck, actionlint
 	go mod tidy -diff

@@ -80,7 +80,7 @@ fabric/auto, internal/transports, mpi/internal/proto < mpi/explain;
 # Layer 6: programs.
 internal/ticks, perf, mpi < bench;
 mpi < examples/*;
-NONE < docs/dashboards;                                      # a test only
+NONE < docs/dashboards, internal/clustertest;                # tests only
 hw, verbs < examples/pingpong;
 internal/ticks, internal/pollyield, verbs < bench/perftest;
 NONE < bench/sockets;

@@ -1,0 +1,186 @@
+package clustertest
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// network is a network of hosts that run sshd. Each host has a name, an address and file systems of its own. This machine, on
+// which the commands run, is connected with it.
+type network struct {
+	t     *testing.T
+	dir   string
+	id    int
+	hosts []*host
+}
+
+// host is a host of a network.
+type host struct {
+	name, addr, device string
+	server             *exec.Cmd
+	log                text
+}
+
+// networks counts the networks that were made.
+var networks atomic.Int32
+
+// setup says how a host differs from others.
+type setup struct {
+	script string // for sh, as root of the host, before sshd starts
+	config string // lines of sshd's configuration
+}
+
+// newNetwork makes a network with the hosts of the given names.
+func newNetwork(t *testing.T, names []string, setups map[string]setup) *network {
+	t.Helper()
+	// Other users may run these tests on this machine.
+	n := &network{t: t, dir: t.TempDir(), id: (os.Getpid()*7 + int(networks.Add(1))) % 250}
+	bridge := fmt.Sprintf("ibc%d", n.id)
+	n.ip("link add %s type bridge", bridge)
+	t.Cleanup(func() { n.ip("link del %s", bridge) })
+	n.ip("addr add %s/24 dev %s", n.address(254), bridge)
+	n.ip("link set %s up", bridge)
+	n.keys()
+	for i, name := range names {
+		n.addHost(i, name, bridge, setups[name])
+	}
+	n.configureClient()
+	for _, h := range n.hosts {
+		n.waitFor(h)
+	}
+	return n
+}
+
+// newJob prepares a command whose ssh knows the hosts and the key of the user.
+func (n *network) newJob(args ...string) *job {
+	n.t.Helper()
+	j := newJob(n.t, args...)
+	j.cmd.Env = append(j.cmd.Env, "PATH="+n.dir+":"+os.Getenv("PATH"))
+	return j
+}
+
+// start starts a command whose ssh knows the hosts and the key of the user.
+func (n *network) start(args ...string) *job {
+	n.t.Helper()
+	return n.newJob(args...).start()
+}
+
+func (n *network) address(i int) string { return fmt.Sprintf("198.19.%d.%d", n.id, i) }
+
+func (n *network) file(name string) string { return filepath.Join(n.dir, name) }
+
+func (n *network) ip(format string, args ...any) {
+	n.t.Helper()
+	words := strings.Fields(fmt.Sprintf(format, args...))
+	if out, err := exec.Command("ip", words...).CombinedOutput(); err != nil {
+		n.t.Fatalf("ip %q: %v: %s", words, err, out)
+	}
+}
+
+func (n *network) write(name, text string, mode os.FileMode) {
+	n.t.Helper()
+	if err := os.WriteFile(n.file(name), []byte(text), mode); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// keys makes the key of the hosts and that of the user.
+func (n *network) keys() {
+	n.t.Helper()
+	for _, key := range []string{"host", "user"} {
+		if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", n.file(key)).CombinedOutput(); err != nil {
+			n.t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	if err := os.MkdirAll("/run/sshd", 0o755); err != nil { // what Debian's service does before it starts
+		n.t.Fatal(err)
+	}
+}
+
+// addHost makes the namespaces of a host and starts its sshd.
+func (n *network) addHost(i int, name, bridge string, s setup) {
+	n.t.Helper()
+	space := fmt.Sprintf("ibc%d-%d", n.id, i)
+	h := &host{name: name, addr: n.address(i + 1), device: fmt.Sprintf("ibc%dx%d", n.id, i)}
+	n.hosts = append(n.hosts, h)
+	n.ip("netns add %s", space)
+	n.t.Cleanup(func() { n.ip("netns del %s", space) })
+	n.ip("link add %s type veth peer name eth0 netns %s", h.device, space)
+	n.ip("link set %s master %s up", h.device, bridge)
+	n.ip("-n %s addr add %s/24 dev eth0", space, h.addr)
+	n.ip("-n %s link set eth0 up", space)
+	n.ip("-n %s link set lo up", space)
+	config := fmt.Sprintf("ListenAddress %s\nHostKey %s\nAuthorizedKeysFile %s\nPidFile none\nStrictModes no\nUsePAM no\n"+
+		"PermitRootLogin yes\nPrintMotd no\nPrintLastLog no\nSetEnv PATH=%s\n"+
+		"AcceptEnv %s\n%s", h.addr, n.file("host"), n.file("user.pub"),
+		os.Getenv("PATH"), marked, s.config)
+	n.write("sshd."+name, config, 0o600)
+	script := fmt.Sprintf("set -e\nhostname %s\n%s\nexec /usr/sbin/sshd -D -e -f %s", name, s.script, n.file("sshd."+name))
+	h.server = exec.Command("ip", "netns", "exec", space, "unshare", "--mount", "--uts", "--propagation", "private",
+		"sh", "-c", script)
+	h.server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	h.server.Stderr = &h.log
+	if err := h.server.Start(); err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(func() {
+		_ = h.server.Process.Kill() // it may have ended
+		_ = h.server.Wait()         // which says that it was killed
+		if n.t.Failed() {
+			n.t.Logf("sshd of %s wrote\n%s", name, &h.log)
+		}
+	})
+}
+
+// marked are the variables of a job that ssh sends to a host: those by which the tests see what is left there.
+const marked = markName + " TMPDIR XDG_RUNTIME_DIR"
+
+// configureClient lets the ssh of the jobs find the hosts and the keys, as the file of a user would.
+func (n *network) configureClient() {
+	n.t.Helper()
+	var config, known bytes.Buffer
+	key, err := os.ReadFile(n.file("host.pub"))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	for _, h := range n.hosts {
+		fmt.Fprintf(&config, "Host %s\n\tHostName %s\n", h.name, h.addr)
+		fmt.Fprintf(&known, "%s %s", h.addr, key)
+	}
+	fmt.Fprintf(&config, "Host *\n\tIdentityFile %s\n\tIdentitiesOnly yes\n\tIdentityAgent none\n\tUserKnownHostsFile %s\n"+
+		"\tGlobalKnownHostsFile none\n\tStrictHostKeyChecking yes\n\tLogLevel ERROR\n\tSendEnv %s\n", n.file("user"),
+		n.file("known"), marked)
+	n.write("config", config.String(), 0o600)
+	n.write("known", known.String(), 0o600)
+	n.write("ssh", "#!/bin/sh\nexec /usr/bin/ssh -F "+n.file("config")+` "$@"`+"\n", 0o755)
+}
+
+// waitFor waits until the sshd of a host listens.
+func (n *network) waitFor(h *host) {
+	n.t.Helper()
+	for deadline := time.Now().Add(limit); ; time.Sleep(10 * time.Millisecond) {
+		c, err := net.Dial("tcp", h.addr+":22")
+		if err == nil {
+			c.Close()
+			return
+		}
+		if time.Now().After(deadline) {
+			n.t.Fatalf("sshd of %s does not listen: %v\n%s", h.name, err, &h.log)
+		}
+	}
+}
+
+// cut makes the network of a host deliver nothing any more.
+func (n *network) cut(i int) {
+	n.t.Helper()
+	n.ip("link set %s down", n.hosts[i].device)
+}
