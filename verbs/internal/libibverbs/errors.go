@@ -1,34 +1,14 @@
 package libibverbs
 
 import (
-	"errors"
 	"fmt"
 	"syscall"
+
+	"github.com/ibrun/ibrun/internal/dlopen"
 )
 
 // MissingError reports what is not installed, and what to install. It wraps [errors.ErrUnsupported].
-type MissingError struct {
-	What string // such as "libibverbs.so.1"
-	Need string // such as "the packages libibverbs1 and ibverbs-providers"
-	Err  error  // the error of the dynamic linker, or nil
-}
-
-// Error returns what is missing, and then what is needed.
-func (e *MissingError) Error() string {
-	s := fmt.Sprintf("%s is missing: needs %s", e.What, e.Need)
-	if e.Err != nil {
-		s += ": " + e.Err.Error()
-	}
-	return s
-}
-
-// Unwrap returns [errors.ErrUnsupported] and Err.
-func (e *MissingError) Unwrap() []error {
-	if e.Err == nil {
-		return []error{errors.ErrUnsupported}
-	}
-	return []error{errors.ErrUnsupported, e.Err}
-}
+type MissingError = dlopen.MissingError
 
 // PostError is returned by Ring if the device has refused requests that Post had stored. That happens after an error of the queue
 // pair or of the device. The last of the posted requests are lost: they do not complete. (Post returns the error of a single

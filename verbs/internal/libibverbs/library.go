@@ -7,10 +7,9 @@ import (
 	"runtime"
 	"syscall"
 
-	"github.com/ebitengine/purego"
-
 	"github.com/ibrun/ibrun/internal/abi/ibv"
 	"github.com/ibrun/ibrun/internal/abi/uverbs"
+	"github.com/ibrun/ibrun/internal/dlopen"
 )
 
 const (
@@ -66,54 +65,39 @@ type library struct {
 	callDataPath func(fn, a, b, c uintptr) uintptr // calls a function of struct ibv_context: direct
 }
 
-type symbol struct {
-	name string
-	fn   any // pointer to the field of library
-}
-
 // symbols returns the names by which the dynamic linker finds the functions.
-func (l *library) symbols() []symbol {
-	return []symbol{
-		{"ibv_get_device_list", &l.getDeviceList}, {"ibv_free_device_list", &l.freeDeviceList},
-		{"ibv_get_device_name", &l.getDeviceName},
-		{"ibv_open_device", &l.openDevice}, {"ibv_close_device", &l.closeDevice},
-		{"ibv_query_device", &l.queryDevice}, {"ibv_query_port", &l.queryPort},
-		{"_ibv_query_gid_table", &l.queryGIDTable}, {"ibv_query_pkey", &l.queryPKey},
-		{"ibv_get_async_event", &l.getAsyncEvent}, {"ibv_ack_async_event", &l.ackAsyncEvent},
+func (l *library) symbols() dlopen.Symbols {
+	return dlopen.Symbols{
+		"ibv_get_device_list": &l.getDeviceList, "ibv_free_device_list": &l.freeDeviceList,
+		"ibv_get_device_name": &l.getDeviceName,
+		"ibv_open_device":     &l.openDevice, "ibv_close_device": &l.closeDevice,
+		"ibv_query_device": &l.queryDevice, "ibv_query_port": &l.queryPort,
+		"_ibv_query_gid_table": &l.queryGIDTable, "ibv_query_pkey": &l.queryPKey,
+		"ibv_get_async_event": &l.getAsyncEvent, "ibv_ack_async_event": &l.ackAsyncEvent,
 
-		{"ibv_alloc_pd", &l.allocPD}, {"ibv_dealloc_pd", &l.deallocPD},
-		{"ibv_reg_mr_iova2", &l.regMR}, {"ibv_rereg_mr", &l.reregMR}, {"ibv_dereg_mr", &l.deregMR},
-		{"ibv_create_ah", &l.createAH}, {"ibv_destroy_ah", &l.destroyAH},
+		"ibv_alloc_pd": &l.allocPD, "ibv_dealloc_pd": &l.deallocPD,
+		"ibv_reg_mr_iova2": &l.regMR, "ibv_rereg_mr": &l.reregMR, "ibv_dereg_mr": &l.deregMR,
+		"ibv_create_ah": &l.createAH, "ibv_destroy_ah": &l.destroyAH,
 
-		{"ibv_create_comp_channel", &l.createChannel}, {"ibv_destroy_comp_channel", &l.destroyChannel},
-		{"ibv_create_cq", &l.createCQ}, {"ibv_resize_cq", &l.resizeCQ}, {"ibv_destroy_cq", &l.destroyCQ},
-		{"ibv_get_cq_event", &l.getCQEvent}, {"ibv_ack_cq_events", &l.ackCQEvents},
+		"ibv_create_comp_channel": &l.createChannel, "ibv_destroy_comp_channel": &l.destroyChannel,
+		"ibv_create_cq": &l.createCQ, "ibv_resize_cq": &l.resizeCQ, "ibv_destroy_cq": &l.destroyCQ,
+		"ibv_get_cq_event": &l.getCQEvent, "ibv_ack_cq_events": &l.ackCQEvents,
 
-		{"ibv_create_qp", &l.createQP}, {"ibv_modify_qp", &l.modifyQP}, {"ibv_query_qp", &l.queryQP},
-		{"ibv_destroy_qp", &l.destroyQP},
-		{"ibv_attach_mcast", &l.attachMcast}, {"ibv_detach_mcast", &l.detachMcast},
-		{"ibv_create_srq", &l.createSRQ}, {"ibv_modify_srq", &l.modifySRQ}, {"ibv_query_srq", &l.querySRQ},
-		{"ibv_destroy_srq", &l.destroySRQ},
+		"ibv_create_qp": &l.createQP, "ibv_modify_qp": &l.modifyQP, "ibv_query_qp": &l.queryQP,
+		"ibv_destroy_qp":   &l.destroyQP,
+		"ibv_attach_mcast": &l.attachMcast, "ibv_detach_mcast": &l.detachMcast,
+		"ibv_create_srq": &l.createSRQ, "ibv_modify_srq": &l.modifySRQ, "ibv_query_srq": &l.querySRQ,
+		"ibv_destroy_srq": &l.destroySRQ,
 
-		{"__errno_location", &l.errno}, // of the C library, which is loaded with it
+		"__errno_location": &l.errno, // of the C library, which is loaded with it
 	}
 }
 
 // load loads the library with the given name. It is never unloaded, because drivers leave threads and handlers behind.
 func load(name string) (*library, error) {
-	runtime.LockOSThread() // the error of the dynamic linker belongs to the thread
-	defer runtime.UnlockOSThread()
-	handle, err := purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_LOCAL)
-	if err != nil {
-		return nil, &MissingError{What: name, Need: packages, Err: err}
-	}
 	l := &library{callDataPath: direct}
-	for _, s := range l.symbols() {
-		addr, err := purego.Dlsym(handle, s.name)
-		if err != nil {
-			return nil, &MissingError{What: "function " + s.name + " of " + name, Need: version, Err: err}
-		}
-		purego.RegisterFunc(s.fn, addr)
+	if err := dlopen.Load(&dlopen.Library{Name: name, Packages: packages, Version: version}, l.symbols()); err != nil {
+		return nil, err
 	}
 	return l, nil
 }

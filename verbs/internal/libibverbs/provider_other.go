@@ -2,7 +2,10 @@
 
 package libibverbs
 
-import "github.com/ibrun/ibrun/verbs/internal/ib"
+import (
+	"github.com/ibrun/ibrun/internal/dlopen"
+	"github.com/ibrun/ibrun/verbs/internal/ib"
+)
 
 // Provider is a stand-in for the provider in programs that were built without it.
 type Provider struct{}
@@ -15,6 +18,5 @@ func (*Provider) Name() string { return "libibverbs" }
 
 // Open returns a [MissingError].
 func (*Provider) Open(ib.Device) (ib.Context, error) {
-	return nil, &MissingError{What: "the libibverbs provider",
-		Need: "a program for linux on amd64 or arm64, built without -tags static"}
+	return nil, &MissingError{What: "the libibverbs provider", Need: dlopen.Needs}
 }
