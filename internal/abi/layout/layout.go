@@ -12,6 +12,7 @@
 //		_        [4]byte
 //
 //	const Version = 6 // IB_USER_VERBS_ABI_VERSION: value; any expression in C up to the end or the colon
+//	const Key = "pmix.lpeers" // PMIX_LOCAL_PEERS: the same bytes
 //
 // A struct, a named field or an exported constant that does not say so is an error, and so is a struct whose padding is not
 // written out or that amd64 and arm64 lay out differently.
@@ -34,8 +35,8 @@ import (
 	"testing"
 )
 
-// Check compares the package in the current directory with the headers. Without a compiler or the headers it skips the test, and
-// fails it where CI is set.
+// Check compares the package in the current directory with the headers. A string that begins with -I is a directory where the
+// compiler looks for them too. Without a compiler or the headers it skips the test, and fails it where CI is set.
 func Check(t *testing.T, headers ...string) {
 	t.Helper()
 	src, err := load(os.DirFS("."))
@@ -43,7 +44,14 @@ func Check(t *testing.T, headers ...string) {
 		t.Fatal(err)
 	}
 	claims, breaches := src.claims()
-	c := compiler{dir: t.TempDir(), headers: headers}
+	c := compiler{dir: t.TempDir()}
+	for _, h := range headers {
+		if strings.HasPrefix(h, "-I") {
+			c.flags = append(c.flags, h)
+		} else {
+			c.headers = append(c.headers, h)
+		}
+	}
 	if err := c.works(); err != nil {
 		for _, b := range breaches {
 			t.Error(b)
@@ -115,6 +123,9 @@ func (s *source) constClaims(g *ast.GenDecl, v *ast.ValueSpec) ([]claim, error) 
 		return nil, fmt.Errorf("constant %s does not say its name in C", name)
 	}
 	value := s.info.Defs[v.Names[0]].(*types.Const).Val()
+	if value.Kind() == constant.String {
+		return []claim{{what: name, expr: fmt.Sprintf("strcmp(%s, %s)", expr, value.ExactString()), want: "0"}}, nil
+	}
 	return []claim{{what: name, expr: expr, want: constant.ToInt(value).ExactString()}}, nil
 }
 
@@ -205,13 +216,16 @@ type compiler struct {
 	flags   []string
 }
 
+// packages are Debian's packages of the headers.
+const packages = "libc6-dev linux-libc-dev libibverbs-dev libpmix-dev"
+
 // works says why nothing can be asked.
 func (c compiler) works() error {
 	if _, err := exec.LookPath("gcc"); err != nil {
-		return fmt.Errorf("no C compiler to compare with: apt-get install gcc libc6-dev linux-libc-dev libibverbs-dev: %w", err)
+		return fmt.Errorf("no C compiler to compare with: apt-get install gcc %s: %w", packages, err)
 	}
 	if _, err := c.run("int main(void) { return 0; }\n"); err != nil {
-		return fmt.Errorf("no headers to compare with: apt-get install libc6-dev linux-libc-dev libibverbs-dev: %w", err)
+		return fmt.Errorf("no headers to compare with: apt-get install %s: %w", packages, err)
 	}
 	return nil
 }
@@ -251,7 +265,7 @@ func number(s string) int64 {
 
 // run compiles a program and returns what it prints.
 func (c compiler) run(text string) (string, error) {
-	head := "#include <stddef.h>\n#include <stdio.h>\n"
+	head := "#include <stddef.h>\n#include <stdio.h>\n#include <string.h>\n"
 	for _, h := range c.headers {
 		head += "#include <" + h + ">\n"
 	}

@@ -15,7 +15,8 @@ func TestBites(t *testing.T) {
 			"A uint32 // a: in some unit\n B uint8 // b\n _ [3]byte\n C uint64 // c\n U uint64 // u\n}\n" +
 			"// Arm is u.arm of struct two.\ntype Arm struct {\nD uint32 // d\n}\n" +
 			"// Start is the head of struct two, up to c.\ntype Start struct {\nA uint32 // a\n}\n" +
-			"// F is a flag.\nconst F = 1 << 1 // TWO_FLAG: of two\nconst inner = 7\n"
+			"// F is a flag.\nconst F = 1 << 1 // TWO_FLAG: of two\nconst inner = 7\n" +
+			"// S is a name.\nconst S = \"two\" // TWO_NAME: of two\n"
 	)
 	swap := func(old, new string) string { return strings.Replace(right, old, new, 1) }
 	for name, test := range map[string]struct{ src, want string }{
@@ -24,6 +25,7 @@ func TestBites(t *testing.T) {
 		"another offset":      {swap("B uint8 // b\n _ [3]byte", "_ [3]byte\n B uint8 // b"), "Two.B: offset: 7 in Go"},
 		"another width":       {swap("B uint8 // b\n _ [3]byte", "B uint32 // b"), "Two.B: size: 4 in Go"},
 		"another value":       {swap("1 << 1", "1 << 2"), "F: 4 in Go, but TWO_FLAG is 2"},
+		"another string":      {swap(`"two"`, `"too"`), "S: 0 in Go, but strcmp(TWO_NAME"},
 		"another arm":         {swap("D uint32", "D uint64"), "Arm: size: 8 in Go"},
 		"a head over its end": {swap("A uint32 // a\n}\n// F", "A uint32 // a\n_ [8]byte\n}\n// F"), "Start: size: 12"},
 		"silent padding":      {swap(" _ [3]byte\n", ""), "3 bytes of padding before C"},

@@ -13,3 +13,4 @@ struct two {
 };
 
 enum { TWO_FLAG = 2 };
+#define TWO_NAME "two"
