@@ -77,6 +77,8 @@ func rank(args []string) int {
 		err = talk(args[1:])
 	case "checked": // TIME [idle]: exchanges messages and checks them
 		err = checked(args[1:])
+	case "sum": // [HOW]: adds the numbers of the ranks
+		err = sum(args[1:])
 	case "whisper": // MESSAGE: sends it to all others
 		err = whisper(args[1])
 	default:

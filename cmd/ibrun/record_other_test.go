@@ -28,4 +28,6 @@ func runLong([]string) error { return errors.ErrUnsupported }
 
 func hearLeft() error { return errors.ErrUnsupported }
 
+func sum([]string) error { return errors.ErrUnsupported }
+
 func strangers() int { return 1 }

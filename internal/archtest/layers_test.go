@@ -27,6 +27,8 @@ NONE < internal/leakcheck < fabric/fabrictest, verbs/verbstest;
 internal/ticks, internal/transports < perf;
 hw, perf < perf/prom;
 NONE < internal/pmi;
+NONE < internal/dlopen;
+internal/abi/*, internal/dlopen < internal/pmix;
 NONE < internal/fdpass;
 internal/fdpass < internal/fdpass/fdpasstest;
 internal/auth, internal/fdpass < internal/ranklink;
@@ -40,7 +42,7 @@ internal/fdpass < internal/shm;
 internal/abi/* < verbs/internal/*, verbs;
 internal/memaddr < verbs/internal/uverbs, verbs, verbs/verbstest;
 NONE < verbs/internal/uverbs < verbs/internal/ib < verbs/internal/rxe;
-verbs/internal/ib < verbs/internal/libibverbs;
+internal/dlopen, verbs/internal/ib < verbs/internal/libibverbs;
 verbs/internal/ib, verbs/internal/rxe, verbs/internal/libibverbs < verbs/internal/providers;
 hw < verbs/internal/rxetest;
 hw, verbs/internal/uverbs, verbs/internal/ib, verbs/internal/providers < verbs;   # no provider itself
@@ -65,7 +67,7 @@ fabric, fabric/mem, fabric/shm, fabric/tcp, fabric/rdma, verbs < fabric/auto;
 
 # Layer 4: bootstrap, tag matching, datatypes, collective algorithms, message protocols.
 hw < mpi/internal/clocksync;
-fabric, fabric/auto, hw, internal/pmi, internal/ranklink, internal/shm, internal/wakesock, mpi/internal/clocksync
+fabric, fabric/auto, hw, internal/pmi, internal/pmix, internal/ranklink, internal/shm, internal/wakesock, mpi/internal/clocksync
 	< mpi/internal/bootstrap;
 NONE < mpi/internal/match, mpi/internal/datatype;
 fabric < mpi/internal/regcache;

@@ -8,16 +8,13 @@ package bootstrap
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/auto"
 	"github.com/ibrun/ibrun/hw"
-	"github.com/ibrun/ibrun/internal/pmi"
 	"github.com/ibrun/ibrun/internal/ranklink"
 	"github.com/ibrun/ibrun/mpi/internal/clocksync"
 )
@@ -70,7 +67,7 @@ type Thresholds = auto.Thresholds
 
 // FromEnv returns the Process that the environment describes. A process without a launcher is a world of one.
 func FromEnv(ctx context.Context) (*Process, error) {
-	client, err := pmi.FromEnv(os.Getenv)
+	client, err := connect(os.Getenv)
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +220,7 @@ func nodeName(hello *ranklink.RankInfo) string {
 
 // nodeOf returns the processes of this node and the job's secret. ibrun provides both. Under another launcher rank 0
 // generates the secret and stores it in the key-value space, which only the job can read.
-func nodeOf(ctx context.Context, c *pmi.Client, hello *ranklink.RankInfo) (auto.Node, error) {
+func nodeOf(ctx context.Context, c launcher, hello *ranklink.RankInfo) (auto.Node, error) {
 	if hello != nil {
 		if hello.Nodes > 1 && hello.LocalRank == 0 {
 			if err := publishLocality(c, helloLocality(hello)); err != nil {
@@ -241,7 +238,7 @@ func nodeOf(ctx context.Context, c *pmi.Client, hello *ranklink.RankInfo) (auto.
 	if n.Local, err = c.NodeRanks(); err != nil {
 		return n, fmt.Errorf("get the processes of this node from the launcher: %w", err)
 	}
-	if err := c.Put(placeKey(c.Rank()), place()); err != nil {
+	if err := c.Put(placeKey, []byte(place())); err != nil {
 		return n, fmt.Errorf("publish where this process can meet others: %w", err)
 	}
 	if n.Key, err = sharedSecret(ctx, c); err == nil {
@@ -250,20 +247,23 @@ func nodeOf(ctx context.Context, c *pmi.Client, hello *ranklink.RankInfo) (auto.
 	return n, err
 }
 
-// placeKey is the key of what place returns.
-func placeKey(rank int) string { return "ibrun-place-" + strconv.Itoa(rank) }
+// The keys under which processes put what place returns, and rank 0 the secret of the job.
+const (
+	placeKey  = "ibrun-place"
+	secretKey = "ibrun-key"
+)
 
 // together returns those of the processes that can meet this one. A launcher may take containers for one node that share no
 // folder, and Slurm's mapping may be wrong. The others are reached as if they were on other nodes.
-func together(c *pmi.Client, ranks []int) ([]int, error) {
+func together(c launcher, ranks []int) ([]int, error) {
 	var kept []int
 	places := map[int]string{}
 	for _, rank := range ranks {
-		text, err := c.Get(placeKey(rank))
+		text, err := c.Get(rank, placeKey)
 		if err != nil {
 			return nil, fmt.Errorf("get where process %d can meet others: %w", rank, err)
 		}
-		places[rank] = text
+		places[rank] = string(text)
 	}
 	for _, rank := range ranks {
 		if places[rank] == places[c.Rank()] {
@@ -273,25 +273,23 @@ func together(c *pmi.Client, ranks []int) ([]int, error) {
 	return kept, nil
 }
 
-const secretKey = "ibrun-key"
-
 // sharedSecret returns the secret that rank 0 generates for the job.
-func sharedSecret(ctx context.Context, c *pmi.Client) (key [32]byte, err error) {
+func sharedSecret(ctx context.Context, c launcher) (key [32]byte, err error) {
 	if c.Rank() == 0 {
 		rand.Read(key[:])
-		if err := c.Put(secretKey, hex.EncodeToString(key[:])); err != nil {
+		if err := c.Put(secretKey, key[:]); err != nil {
 			return key, fmt.Errorf("store the job's secret at the launcher: %w", err)
 		}
 	}
 	if err := c.Barrier(ctx); err != nil {
 		return key, fmt.Errorf("wait for the other processes: %w", err)
 	}
-	text, err := c.Get(secretKey)
+	secret, err := c.Get(0, secretKey)
 	if err != nil {
 		return key, fmt.Errorf("get the job's secret from the launcher: %w", err)
 	}
-	if n, err := hex.Decode(key[:], []byte(text)); err != nil || n != len(key) {
-		return key, fmt.Errorf("the launcher's key-value space holds no secret under %s", secretKey)
+	if copy(key[:], secret) != len(secret) || len(secret) != len(key) {
+		return key, fmt.Errorf("the launcher has %d bytes under %s; the secret of a job has %d", len(secret), secretKey, len(key))
 	}
 	return key, nil
 }

@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 
-	"github.com/ibrun/ibrun/internal/pmi"
 	"github.com/ibrun/ibrun/internal/ranklink"
 )
 
@@ -19,10 +17,11 @@ type kvs struct {
 	local []int              // the processes that share memory with this one; nil: not known
 
 	mu     sync.Mutex
-	client *pmi.Client
+	client launcher
 }
 
-func addressKey(rank int) string { return "ibrun-addr-" + strconv.Itoa(rank) }
+// addressKey is the key under which each process puts its address.
+const addressKey = "ibrun-addr"
 
 // publish stores this process's address, and blocks until all processes have stored theirs.
 func (b *kvs) publish(ctx context.Context, addr []byte) error {
@@ -32,7 +31,7 @@ func (b *kvs) publish(ctx context.Context, addr []byte) error {
 		return nil
 	}
 	if len(addr) > 0 {
-		if err := b.client.PutBlob(addressKey(b.client.Rank()), addr); err != nil {
+		if err := b.client.Put(addressKey, addr); err != nil {
 			return fmt.Errorf("publish this process's address: %w", err)
 		}
 	}
@@ -45,7 +44,7 @@ func (b *kvs) publish(ctx context.Context, addr []byte) error {
 func (b *kvs) address(peer int) []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	addr, err := b.client.GetBlob(addressKey(peer))
+	addr, err := b.client.Get(peer, addressKey)
 	if err != nil {
 		return nil // the process has no address, or the launcher has ended
 	}

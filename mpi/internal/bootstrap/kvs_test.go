@@ -35,7 +35,7 @@ func boards(t *testing.T, n int) []*kvs {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { client.Close() })
-		list[rank] = &kvs{client: client}
+		list[rank] = &kvs{client: &pmiLauncher{client}}
 	}
 	return list
 }
@@ -90,7 +90,7 @@ func TestTogether(t *testing.T) {
 			if rank == 1 || rank == 2 {
 				text = "container"
 			}
-			if err := errors.Join(b.client.Put(placeKey(rank), text), b.client.Barrier(t.Context())); err != nil {
+			if err := errors.Join(b.client.Put(placeKey, []byte(text)), b.client.Barrier(t.Context())); err != nil {
 				t.Error(err)
 				return
 			}

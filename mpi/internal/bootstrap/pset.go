@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/ibrun/ibrun/hw"
-	"github.com/ibrun/ibrun/internal/pmi"
 	"github.com/ibrun/ibrun/internal/ranklink"
 )
 
@@ -48,7 +46,8 @@ func parseLocality(b []byte, size int) (c locality, err error) {
 // maxNodeName limits the name of a node, so that the names of its sets have at most the length that MPI allows.
 const maxNodeName = 512
 
-func localityKey(rank int) string { return "ibrun-card-" + strconv.Itoa(rank) }
+// localityKey is the key under which processes put a locality.
+const localityKey = "ibrun-card"
 
 // ownLocality returns the locality of this process alone, from its current affinity.
 func ownLocality(rank int) locality {
@@ -64,10 +63,10 @@ func ownLocality(rank int) locality {
 }
 
 // publishLocality stores a locality in the key-value space. The next barrier makes it visible.
-func publishLocality(client *pmi.Client, c locality) error {
+func publishLocality(client launcher, c locality) error {
 	b, err := json.Marshal(c)
 	if err == nil {
-		err = client.PutBlob(localityKey(c.Ranks[0]), b)
+		err = client.Put(localityKey, b)
 	}
 	if err != nil {
 		return fmt.Errorf("publish the locality of this process: %w", err)
@@ -81,7 +80,7 @@ func (b *kvs) localities(publishers []int) ([]locality, error) {
 	defer b.mu.Unlock()
 	list := make([]locality, len(publishers))
 	for i, rank := range publishers {
-		blob, err := b.client.GetBlob(localityKey(rank))
+		blob, err := b.client.Get(rank, localityKey)
 		if err == nil {
 			list[i], err = parseLocality(blob, b.client.Size())
 		}
