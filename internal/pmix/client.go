@@ -95,6 +95,9 @@ func (c *Client) optional(rank uint32, key string) (int, error) {
 
 func (c *Client) number(rank uint32, key string) (int, error) {
 	v, err := c.get(rank, key)
+	if err == nil && v.number < 0 {
+		return 0, fmt.Errorf("pmix: %s of the launcher is %d", key, v.number)
+	}
 	return v.number, err
 }
 

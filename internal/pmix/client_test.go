@@ -136,7 +136,13 @@ func TestNumbers(t *testing.T) {
 	if err := errors.Join(errApp, errUniverse); app != -1 || universe != -1 || err != nil {
 		t.Errorf("not provided: %d, %d, %v", app, universe, err)
 	}
-	f.provide(0, abi.KeyAppNum, abi.TypeUint32, 5)
+	for _, kind := range []uint16{abi.TypeInt, abi.TypeInt32, abi.TypeUint, abi.TypeUint16, abi.TypeUint32, abi.TypeUint64,
+		abi.TypeSize, abi.TypeProcRank} {
+		f.provide(0, abi.KeyAppNum, kind, 5)
+		if n, err := c.AppNum(); n != 5 || err != nil {
+			t.Errorf("of type %d: %d, %v", kind, n, err)
+		}
+	}
 	f.provide(abi.RankWildcard, abi.KeyUniverseSize, abi.TypeUint16, 1<<16-1)
 	app, errApp = c.AppNum()
 	universe, errUniverse = c.UniverseSize()

@@ -77,8 +77,12 @@ func (l *library) take(addr uintptr) (value, error) {
 		return value{bytes: bytesAt(v.Bytes, v.Size)}, nil
 	case abi.TypeUint16:
 		return value{number: int(uint16(v.Bytes))}, nil
-	case abi.TypeUint32, abi.TypeProcRank:
+	case abi.TypeInt, abi.TypeInt32:
+		return value{number: int(int32(v.Bytes))}, nil
+	case abi.TypeUint, abi.TypeUint32, abi.TypeProcRank:
 		return value{number: int(uint32(v.Bytes))}, nil
+	case abi.TypeSize, abi.TypeUint64:
+		return value{number: int(v.Bytes)}, nil
 	}
 	return value{}, fmt.Errorf("the launcher has a value of unexpected type %d", v.Type)
 }

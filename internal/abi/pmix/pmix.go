@@ -33,12 +33,17 @@ const (
 // ScopeGlobal makes a value visible to all processes of the job.
 const ScopeGlobal = 3 // PMIX_GLOBAL
 
-// The types of values.
+// The types of values. Launchers disagree about the type of an integer.
 const (
 	TypeBool       = 1  // PMIX_BOOL
 	TypeString     = 3  // PMIX_STRING
+	TypeSize       = 4  // PMIX_SIZE
+	TypeInt        = 6  // PMIX_INT
+	TypeInt32      = 9  // PMIX_INT32
+	TypeUint       = 11 // PMIX_UINT
 	TypeUint16     = 13 // PMIX_UINT16
 	TypeUint32     = 14 // PMIX_UINT32
+	TypeUint64     = 15 // PMIX_UINT64
 	TypeByteObject = 27 // PMIX_BYTE_OBJECT
 	TypeProcRank   = 40 // PMIX_PROC_RANK
 )
