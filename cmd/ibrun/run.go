@@ -84,6 +84,9 @@ func run(args, env []string, s launch.Streams) int {
 	if errors.Is(err, cli.ErrHelp) {
 		return command(printHelp).run(nil, nil, s)
 	}
+	if errors.Is(err, cli.ErrVersion) {
+		return command(printVersion).run(nil, nil, s)
+	}
 	if err != nil {
 		fmt.Fprintf(s.Err, "ibrun: %v\nRun ibrun help for the list of flags.\n", err)
 		return exitUsageError

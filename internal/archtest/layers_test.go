@@ -93,6 +93,7 @@ cmd/ibrun/internal/allocation < cmd/ibrun/internal/cli, cmd/ibrun/internal/launc
 hw, perf, internal/tunables < cmd/ibrun/internal/report;
 internal/transports < cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, cmd/ibrun/internal/benchcmd, cmd/ibrun/internal/explain;
 internal/auth < cmd/ibrun/internal/cli;
+NONE < cmd/ibrun/internal/cli/foreign < cmd/ibrun/internal/cli;
 internal/tunables < cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, cmd/ibrun/internal/launch/coordinator;
 cmd/ibrun/internal/placement, cmd/ibrun/internal/report < cmd/ibrun/internal/cli;
 internal/admission, perf, perf/prom < cmd/ibrun/internal/exporter;

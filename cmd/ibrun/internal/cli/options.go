@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,11 +9,15 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/allocation"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli/foreign"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
 )
 
-// ErrHelp reports that the command line requests the text of [Usage].
-var ErrHelp = errors.New("help requested")
+// ErrHelp reports that the command line requests the text of [Usage], and ErrVersion that it requests the version.
+var (
+	ErrHelp    = errors.New("help requested")
+	ErrVersion = errors.New("version requested")
+)
 
 // deadlockReport is the default of --deadlock-report.
 const deadlockReport = 10 * time.Second
@@ -62,6 +67,8 @@ type Options struct {
 	DryRun bool
 	// Verbose prints to stderr what ibrun does.
 	Verbose bool
+	// Notes say which flags of other launchers have no effect, and why. They are for the user who has asked by Verbose.
+	Notes []string
 	// Delve and GDB are the ranks that start under a debugger.
 	Delve, GDB Ranges
 	// Hosts is a list of hosts to run on, and HostFile a file with such a list. Empty: not given.
@@ -96,15 +103,45 @@ type Program struct {
 	Env []string
 }
 
-// Parse parses the arguments that follow the program's name. getenv returns the environment forms of flags and the
-// variables that -x names. Any error but [ErrHelp] is a usage error.
+// Translate returns the arguments that follow the program's name with flags of ibrun instead of those of other launchers, and
+// with
+// the programs that files list. Flags that are unknown remain.
+func Translate(args []string) ([]string, error) {
+	c, err := foreign.Translate(args, ownFlags())
+	if err != nil {
+		return nil, err
+	}
+	return c.Args(), nil
+}
+
+// ownFlags returns a function that reports whether ibrun has a flag of this name, and whether it needs a value.
+func ownFlags() foreign.Native {
+	flags := append(new(Program).flags(nil), new(Options).jobFlags()...)
+	return func(name string) (value, known bool) {
+		if isHelp(name) || name == "version" {
+			return false, true
+		}
+		f := findFlag(flags, name)
+		return f != nil && f.arg != "", f != nil
+	}
+}
+
+func isHelp(name string) bool { return name == "h" || name == "help" }
+
+// Parse parses the arguments that follow the program's name, also with flags of other launchers. getenv returns the environment
+// forms of flags and the variables that -x names. Any error but [ErrHelp] and [ErrVersion] is a usage error.
 func Parse(args []string, getenv func(string) string) (*Options, error) {
 	o := &Options{Grace: defaultGrace, FailureGrace: defaultFailureGrace, DeadlockReport: deadlockReport}
-	for {
-		end := slices.Index(args, ":")
-		words := args
+	c, err := foreign.Translate(args, ownFlags())
+	if err != nil {
+		return nil, err
+	}
+	o.Notes = c.Notes
+	for rest := c.Words; ; {
+		end := slices.IndexFunc(rest, func(w foreign.Word) bool { return w.Text == ":" })
+		words := rest
 		if end >= 0 {
-			words = args[:end]
+			words = rest[:end]
 		}
 		p, err := o.parseProgram(words, getenv)
 		if err != nil {
@@ -114,7 +151,7 @@ func Parse(args []string, getenv func(string) string) (*Options, error) {
 		if end < 0 {
 			break
 		}
-		args = args[end+1:]
+		rest = rest[end+1:]
 	}
 	for _, p := range o.Programs {
 		if p.Ranks == 0 && len(o.Programs) > 1 {
@@ -134,7 +171,7 @@ func Parse(args []string, getenv func(string) string) (*Options, error) {
 }
 
 // parseProgram parses one program with the flags before it.
-func (o *Options) parseProgram(words []string, getenv func(string) string) (Program, error) {
+func (o *Options) parseProgram(words []foreign.Word, getenv func(string) string) (Program, error) {
 	var p Program
 	job := o.jobFlags()
 	known, jobOnly := append(p.flags(getenv), job...), []flag(nil)
@@ -156,65 +193,87 @@ func (o *Options) parseProgram(words []string, getenv func(string) string) (Prog
 	}
 	for _, w := range given {
 		if err := w.flag.set(w.value); err != nil {
-			return p, fmt.Errorf("%s %s: %w", withDashes(w.name), w.value, err)
+			return p, w.word.Wrap(fmt.Errorf("%s: %w", cmp.Or(w.word.Typed, strings.TrimSpace(withDashes(w.name)+" "+
+				""+w.value)), err))
 		}
 	}
-	if len(words) == 0 || words[0] == "" {
-		return p, errors.New("no program to start: ibrun -n 4 PROGRAM [ARGUMENT...]")
+	if len(words) == 0 || words[0].Text == "" {
+		err := errors.New("no program to start: ibrun -n 4 PROGRAM [ARGUMENT...]")
+		if len(given) > 0 {
+			err = given[0].word.Wrap(err)
+		}
+		return p, err
 	}
-	p.Args = words
+	for _, w := range words {
+		p.Args = append(p.Args, w.Text)
+	}
 	return p, nil
 }
 
 // givenFlag is a flag as given on the command line.
 type givenFlag struct {
 	flag        *flag
+	word        foreign.Word
 	name, value string
 }
 
 // readFlags parses the flags at the beginning of words and returns the words after them. The jobOnly flags are known, but are
 // an error here: they must precede the first program.
-func readFlags(words []string, known, jobOnly []flag) (given []givenFlag, rest []string, err error) {
-	for len(words) > 0 && len(words[0]) > 1 && words[0][0] == '-' {
+func readFlags(words []foreign.Word, known, jobOnly []flag) (given []givenFlag, rest []foreign.Word, err error) {
+	for len(words) > 0 && len(words[0].Text) > 1 && words[0].Text[0] == '-' {
 		word := words[0]
 		words = words[1:]
-		if word == "--" {
+		if word.Text == "--" {
 			break
 		}
-		name, value, hasValue := strings.Cut(strings.TrimPrefix(word[1:], "-"), "=")
+		name, value, hasValue := strings.Cut(strings.TrimPrefix(word.Text[1:], "-"), "=")
 		f := findFlag(known, name)
-		switch {
-		case f != nil:
-		case name == "h" || name == "help":
-			return nil, nil, ErrHelp
-		case findFlag(jobOnly, name) != nil:
-			return nil, nil, fmt.Errorf("%s applies to the whole job: put it before the first program", word)
-		case placement.AmbiguousFlags()[name] != "":
-			return nil, nil, fmt.Errorf("unknown flag %s: %s", word, placement.AmbiguousFlags()[name])
-		default:
-			return nil, nil, fmt.Errorf("unknown flag %s (did you mean %s?)", word, withDashes(nearestFlag(name, known)))
+		if f == nil {
+			return nil, nil, word.Wrap(unknownFlag(word, name, known, jobOnly))
 		}
 		switch {
 		case hasValue:
 		case f.arg == "":
 			value = "true"
 		case len(words) == 0:
-			return nil, nil, fmt.Errorf("%s needs a value: %s %s", word, word, f.arg)
+			return nil, nil, word.Wrap(fmt.Errorf("%s needs a value: %[1]s %s", word.Text, f.arg))
 		default:
-			value, words = words[0], words[1:]
+			value, words = words[0].Text, words[1:]
 		}
-		given = append(given, givenFlag{f, name, value})
+		given = append(given, givenFlag{f, word, name, value})
 	}
 	return given, words, nil
 }
 
-// nearestFlag returns the name of a listed flag that has the smallest edit distance to word.
+// unknownFlag returns the error for a flag that is not known here.
+func unknownFlag(word foreign.Word, name string, known, jobOnly []flag) error {
+	typed := cmp.Or(word.Typed, word.Text)
+	switch {
+	case isHelp(name):
+		return ErrHelp
+	case name == "version":
+		return ErrVersion
+	case findFlag(jobOnly, name) != nil:
+		return fmt.Errorf("%s applies to the whole job: put it before the first program", typed)
+	}
+	return fmt.Errorf("unknown flag %s (did you mean %s?)", typed, withDashes(nearestFlag(name, known)))
+}
+
+// nearestFlag returns the name that begins with word, if there is one, or else has the smallest edit distance to it: of a
+// listed
+// flag, or of a flag of another launcher.
 func nearestFlag(word string, known []flag) string {
 	var names []string
 	for _, f := range known {
 		if f.help != "" {
 			names = append(names, f.names...)
 		}
+	}
+	names = append(names, foreign.Names()...)
+	const atLeast = 3 // letters, to count as an abbreviation
+	begins := func(name string) bool { return strings.HasPrefix(name, word) }
+	if i := slices.IndexFunc(names, begins); i >= 0 && len(word) >= atLeast {
+		return names[i]
 	}
 	return slices.MinFunc(names, func(a, b string) int { return editDistance(word, a) - editDistance(word, b) })
 }

@@ -41,10 +41,13 @@ func TestParse(t *testing.T) {
 			Timeout: 500 * time.Millisecond}},
 		{"-n 2 p", map[string]string{"IBRUN_N": "3"}, one(Program{Ranks: 2, Args: []string{"p"}})},
 		{"--rendezvous h:7777 --node 1/3 --node-name b --secret-file f --join-timeout 5 -n 3 p", nil, Options{
-			Programs: []Program{{Ranks: 3, Args: []string{"p"}}}, Rendezvous: "h:7777", Node: 1, Nodes: 3, NodeName: "b", SecretFile: "f",
+			Programs: []Program{{Ranks: 3,
+				Args: []string{"p"}}}, Rendezvous: "h:7777", Node: 1, Nodes: 3, NodeName: "b", SecretFile: "f",
 			JoinTimeout: 5 * time.Second}},
-		{"-n 1 a : -n 1 b", map[string]string{"IBRUN_NODE": "0/2", "IBRUN_RENDEZVOUS": "[::1]:1", "IBRUN_SECRET_FILE": "f"}, Options{
-			Programs: []Program{{Ranks: 1, Args: []string{"a"}}, {Ranks: 1, Args: []string{"b"}}}, Rendezvous: "[::1]:1", Nodes: 2,
+		{"-n 1 a : -n 1 " +
+			"b", map[string]string{"IBRUN_NODE": "0/2", "IBRUN_RENDEZVOUS": "[::1]:1", "IBRUN_SECRET_FILE": "f"}, Options{
+			Programs: []Program{{Ranks: 1, Args: []string{"a"}}, {Ranks: 1,
+				Args: []string{"b"}}}, Rendezvous: "[::1]:1", Nodes: 2,
 			SecretFile: "f"}},
 		{"-map-by ppr:2:socket:PE=4 -report-bindings --rank-file f p", nil, Options{Programs: []Program{{Args: []string{"p"}}},
 			Policy: placement.Policy{Map: placement.Package, PerObject: 2, CPUs: 4, Report: true, FilePath: "f"}}},
@@ -116,7 +119,6 @@ func TestParseRefuses(t *testing.T) {
 		{"-npp 3 p", "did you mean -np?"},
 		{"--dryrun p", "did you mean --dry-run?"},
 		{"--time-out=3 p", "did you mean --timeout?"},
-		{"-o x p", "-o is an offset, as in TACC's ibrun"},
 		{"-n 1 a : --lable -n 1 b", "unknown flag --lable"},
 		{"-n 1 a : --label -n 1 b", "before the first program"},
 		{"--node 2/2 -n 2 p", "K from 0 to N-1"},
@@ -137,7 +139,8 @@ func TestParseRefuses(t *testing.T) {
 		{"--timeout soon p", "a positive duration"},
 		{"--bind-to board p", "or none"},
 		{"--map-by p", "unknown object"},
-		{"-N 2 p", "unknown flag -N: it is the number of ranks per node in Open MPI"},
+		{"-N 2 p", "unknown flag -N: it is the number of nodes in Slurm, and the number of ranks on each node in Open MPI " +
+			"(write --ppn N)"},
 		{"-n 1 a : --map-by numa -n 1 b", "before the first program"},
 		{"--output %d p", "%r for the rank"},
 		{"--output x% p", "%r for the rank"},

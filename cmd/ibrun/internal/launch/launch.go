@@ -44,6 +44,11 @@ func run(o *cli.Options, env []string, s console.Streams) (int, error) {
 	if err := supported(); err != nil {
 		return 0, err
 	}
+	if o.Verbose {
+		for _, note := range o.Notes {
+			s.Printf("%s", note)
+		}
+	}
 	if err := o.Policy.ReadFile(); err != nil {
 		return 0, exitcode.Errorf(exitcode.UsageError, "%w", err)
 	}
