@@ -84,10 +84,11 @@ func mistakes(t *testing.T) []mistake {
 		{name: "no login", b: setup{config: "ForceCommand echo This account is not available; exit 1\n"},
 			want: []string{"b", "This account is not available"}},
 		{name: "silent", b: setup{config: "ForceCommand sleep 1000\n"}, want: []string{"b"}, later: true},
-		{name: "no ibrun", b: setup{script: "mount -t tmpfs tmpfs " + programs}, want: []string{"b", "ibrun", "not found"}},
-		{name: "other version", b: replace(otherProtocol(t)), want: []string{"b", "version", "protocol 9999"}},
+		{name: "no ibrun", b: setup{script: "mount -t tmpfs tmpfs " + programs}, want: []string{"b", "ibrun is not installed", "PATH"}},
+		{name: "other version", b: replace(otherProtocol(t)), want: []string{"b", "protocol 9999", "same version"}},
 		{name: "not this program", b: replace("/bin/true"), want: []string{"b", bin}},
-		{name: "other architecture", b: replace(otherIbrun(t, []string{"GOARCH=arm64", "CGO_ENABLED=0"})), want: []string{"b", bin}},
+		{name: "other architecture", b: replace(otherIbrun(t, []string{"GOARCH=arm64", "CGO_ENABLED=0"})),
+			want: []string{"b", "another architecture"}},
 		{name: "garbage", args: []string{"--launch-agent", "sh -c 'head -c 100000 /dev/urandom'"}, want: []string{"a"}},
 		{name: "endless garbage", args: []string{"--launch-agent", "sh -c 'cat /dev/urandom'"}, want: []string{"a"}},
 		{name: "no such agent", args: []string{"--launch-agent", "no-such-agent"}, want: []string{"a", "no-such-agent"}},
@@ -138,8 +139,8 @@ func TestMistakes(t *testing.T) {
 // TestBanners: what a server and the shell of a user print before ibrun does not disturb a job.
 func TestBanners(t *testing.T) {
 	t.Parallel()
-	profile := script(t, `echo "Welcome to $(uname -n)"; printf 'a prompt without a newline> '; echo "quota exceeded" >&2
-		head -c 300000 /dev/zero | tr '\0' x; echo; exec sh -c "$SSH_ORIGINAL_COMMAND"`)
+	profile := script(t, `echo "Welcome to $(uname -n)"; head -c 40000 /dev/zero | tr '\0' x; echo; echo "quota exceeded" >&2
+		printf 'a prompt without a newline> '; exec sh -c "$SSH_ORIGINAL_COMMAND"`)
 	banner := setup{config: "Banner " + profile + "\nForceCommand " + profile + "\n"}
 	newNetwork(t, ab, map[string]setup{"a": banner, "b": banner}).start("ibrun", "--hosts", "a:1,b:1", "sh", "-c", here).
 		want(0).wantLines("0 of 2 on a", "1 of 2 on b")
