@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/mpi"
 )
@@ -129,4 +132,20 @@ func eat() error {
 			return errors.New("a tebibyte of memory was not too much")
 		}
 	}
+}
+
+// otherVersion initialises as the rank of an ibrun whose first message on the link has another version than this program's.
+func otherVersion() error {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET, 0)
+	if err != nil {
+		return err
+	}
+	if _, err := unix.Write(fds[0], []byte("\x01\x09{}")); err != nil {
+		return err
+	}
+	if err := os.Setenv("IBRUN_FD", strconv.Itoa(fds[1])); err != nil { // the end of this process remains open, as that of ibrun does
+		return err
+	}
+	_, err = mpi.Init(context.Background(), nil)
+	return err
 }

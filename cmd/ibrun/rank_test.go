@@ -65,6 +65,8 @@ func rank(args []string) int {
 		err = hearLeft()
 	case "hello":
 		err = hello()
+	case "other-version": // the first message on the link has another version
+		err = otherVersion()
 	case "hang": // WHAT
 		err = hang(args[1])
 	case "work", "traffic", "eat":

@@ -26,6 +26,8 @@ func brief() error { return errors.ErrUnsupported }
 
 func runLong([]string) error { return errors.ErrUnsupported }
 
+func otherVersion() error { return errors.ErrUnsupported }
+
 func hearLeft() error { return errors.ErrUnsupported }
 
 func sum([]string) error { return errors.ErrUnsupported }

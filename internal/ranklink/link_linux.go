@@ -14,8 +14,9 @@ import (
 	"github.com/ibrun/ibrun/internal/fdpass"
 )
 
-// infoTimeout bounds the wait for RankInfo, which the agent sends before the rank runs.
-const infoTimeout = time.Minute
+// infoTimeout bounds the wait for RankInfo. The agent has sent it before the rank runs, so only a program that has received it
+// between checkFirstPacket and this one's Recv makes it wait.
+const infoTimeout = time.Second
 
 // Link is one end of the connection between agent and rank. Any goroutine may call Send and Close at any time. Only one
 // goroutine at a time may call Recv.
@@ -75,13 +76,19 @@ func FromEnv(getenv func(string) string) (*Link, *RankInfo, error) {
 func checkFirstPacket(fd int) error {
 	var head [headerBytes]byte
 	n, _, err := unix.Recvfrom(fd, head[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
-	switch {
-	case err == unix.EAGAIN, n == headerBytes && Kind(head[0]).followsInfo():
+	switch kind := Kind(head[0]); {
+	case err == unix.EAGAIN:
 		return ErrTaken
-	case n == headerBytes && Kind(head[0]) == KindRankInfo && head[1] != version:
+	case n != headerBytes:
+		return nil // the error is that of receiveInfo
+	case head[1] != version: // of any kind: another version may have other kinds
 		return fmt.Errorf("%w: ibrun speaks version %d, and this program version %d", ErrVersion, head[1], version)
+	case kind.followsInfo():
+		return ErrTaken
+	case kind != KindRankInfo: // Recv would pass over it, and wait for the next one
+		return fmt.Errorf("%w: ibrun's first message has kind %d", ErrMalformed, kind)
 	}
-	return nil // other errors are those of receiveInfo
+	return nil
 }
 
 // newLink returns a link that owns fd. If it fails, fd stays open.
@@ -97,6 +104,9 @@ func (l *Link) receiveInfo() (*RankInfo, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), infoTimeout)
 	defer cancel()
 	m, err := l.Recv(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil, ErrTaken
+	}
 	if err != nil {
 		return nil, fmt.Errorf("ranklink: receive ibrun's first message: %w", err)
 	}

@@ -174,6 +174,30 @@ func TestFirstMessageTaken(t *testing.T) {
 	}
 }
 
+// TestOtherVersionAtOnce: whatever the first packet is, a program that does not know it returns an error that says why, and does not
+// wait for another packet from an ibrun that keeps its end open.
+func TestOtherVersionAtOnce(t *testing.T) {
+	for packet, want := range map[string]error{
+		"\x01\x02{}": ErrVersion, "\x63\x02{}": ErrVersion, "\x07\x02{}": ErrVersion, "\x63\x01{}": ErrMalformed,
+	} {
+		agent, end, err := Pair()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer agent.Close()
+		if _, err := agent.file.WriteString(packet); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = FromEnv(inherit(t, end))
+		if !errors.Is(err, want) {
+			t.Errorf("%q: %v, want %v", packet, err, want)
+		}
+		if want == ErrVersion && !strings.Contains(err.Error(), "version 2, and this program version 1") {
+			t.Errorf("%q: the error does not name both versions: %v", packet, err)
+		}
+	}
+}
+
 func TestRecvUnknownAndMalformed(t *testing.T) {
 	agent, rank := pair(t)
 	for _, packet := range []string{"\x99\x01{}", "\x02\x09", "\x04\x01{", "x", strings.Repeat("x", MaxPacket+1), "\x03\x01"} {
