@@ -22,5 +22,8 @@ func (c *Comm) barrier(call perf.Op) error {
 	if f := c.coll.flatFor(coll.OfBarrier, 0, callShape{}); f != nil {
 		return c.wrapError(op, f.Barrier())
 	}
+	if call == perf.Finalize { // over the connections of Init: others would be made for this barrier only
+		return c.wrapError(op, coll.BarrierTree(&c.coll))
+	}
 	return c.wrapError(op, coll.Barrier(&c.coll))
 }

@@ -66,6 +66,7 @@ func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
 	if err != nil {
 		return nil, newError(op, ErrOther, errors.Join(err, domain.Close()))
 	}
+	p.engine.SleepAtOnce(true)
 	p.contextIDs.init()
 	p.ctrl.init(p.engine)
 	if err := p.exchangeAtInit(ctx, op); err != nil {
@@ -75,6 +76,7 @@ func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
 	if err := boot.Started(); err != nil {
 		return nil, newError(op, ErrOther, errors.Join(err, p.engine.Close()))
 	}
+	p.engine.SleepAtOnce(false)
 	p.recordJoined()
 	p.clockSync.start()
 	return p, nil
@@ -228,6 +230,8 @@ func (p *Process) finalizeBarrier() error {
 	c.freeing.Store(true) // a process that has finished the barrier may leave the job
 	c.coll.shm.tried = true
 	c.activate(finalizeContext)
+	p.engine.SleepAtOnce(true)
+	defer p.engine.SleepAtOnce(false) // sessions may remain
 	err := c.barrier(perf.Finalize)
 	if err == nil && p.check {
 		err = c.checkUnfinished()

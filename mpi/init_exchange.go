@@ -108,7 +108,7 @@ func (p *Process) reduceProcessInfo(c *Comm, mine [infoHashes]uint64, able bool)
 	if n > 1 {
 		least, commutative, _ := Min.kernel(datatype.Uint64)
 		op := coll.Operation{Kernel: least, ElemSize: 8, Commutative: commutative}
-		if err := coll.Allreduce(&c.coll, bytesOf(words), slices.Clone(bytesOf(words)), &op); err != nil {
+		if err := coll.AllreduceTree(&c.coll, bytesOf(words), slices.Clone(bytesOf(words)), &op); err != nil {
 			return false, err
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ibrun/ibrun/fabric"
 )
 
@@ -49,7 +51,7 @@ func (d *Domain) Close() error {
 // connections again, since the peers wait for what was sent.
 func (d *Domain) awaitAcknowledged() {
 	unfinished := func(e *endpoint) bool { return e.state == closing }
-	for end := time.Now().Add(d.linger); slices.ContainsFunc(d.endpoints, unfinished); time.Sleep(closePollInterval) {
+	for end := time.Now().Add(d.linger); slices.ContainsFunc(d.endpoints, unfinished); d.sleepWhileClosing() {
 		d.flush()
 		d.receiveBuffered()
 		if _, due := d.pollEpoll(); due {
@@ -61,8 +63,19 @@ func (d *Domain) awaitAcknowledged() {
 	}
 }
 
-// closePollInterval is how long Close sleeps between polls.
-const closePollInterval = 50 * time.Microsecond
+// maxCloseSleepMillis is how long Close sleeps at most between polls, in milliseconds. Everything that it waits for makes the epoll
+// set readable, apart from a signal that interrupts the sleep.
+const maxCloseSleepMillis = 10
+
+// sleepWhileClosing blocks until there is something to do for Close. It does not use the processor: of ranks that share one, those
+// that have to acknowledge need it.
+func (d *Domain) sleepWhileClosing() {
+	for _, e := range d.unsent {
+		d.watchWritable(e, true)
+	}
+	fds := []unix.PollFd{{Fd: int32(d.epoll), Events: unix.POLLIN}}
+	_, _ = unix.Poll(fds, maxCloseSleepMillis) // after an error, which is EINTR, the next poll finds what there is
+}
 
 // Close shuts down the connection. Messages that were sent before are still delivered.
 func (e *endpoint) Close() error {

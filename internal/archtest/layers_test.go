@@ -86,6 +86,7 @@ NONE < docs/dashboards, internal/clustertest;                # tests only
 hw, verbs < examples/pingpong;
 internal/ticks, internal/pollyield, verbs < bench/perftest;
 NONE < bench/sockets;
+mpi < bench/startup;
 internal/admission, internal/auth, internal/encrypt, internal/tunables < cmd/ibrun/internal/control;
 hw < cmd/ibrun/internal/placement;
 internal/pmi, cmd/ibrun/internal/placement < cmd/ibrun/internal/allocation;

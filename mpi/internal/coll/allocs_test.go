@@ -38,6 +38,8 @@ func TestAllocs(t *testing.T) {
 		n = n / 4 * 4
 		for name, call := range map[string]func() error{
 			"Barrier":       func() error { return Barrier(p) },
+			"BarrierTree":   func() error { return BarrierTree(p) },
+			"AllreduceTree": func() error { return AllreduceTree(p, out, buf[:n], op) },
 			"Bcast":         func() error { return Bcast(p, buf[:n], root) },
 			"Reduce":        func() error { return Reduce(p, out, buf[:n], op, root) },
 			"Allreduce":     func() error { return Allreduce(p, out, buf[:n], op) },

@@ -10,19 +10,21 @@ import (
 var lengths = []int{0, 1, 5, 24, 1001, 20000}
 
 func TestBarrier(t *testing.T) {
-	each(t, func(t *testing.T, m *matrix, _ *rand.Rand) {
-		in := make(chan int, m.n)
-		m.run(t, func(p Peer) error {
-			in <- p.Rank()
-			if err := Barrier(p); err != nil {
-				return err
-			}
-			if len(in) != m.n {
-				t.Errorf("rank %d of %d left when %d had come", p.Rank(), m.n, len(in))
-			}
-			return nil
+	for name, barrier := range map[string]func(p Peer) error{"dissemination": Barrier, "tree": BarrierTree} {
+		each(t, func(t *testing.T, m *matrix, _ *rand.Rand) {
+			in := make(chan int, m.n)
+			m.run(t, func(p Peer) error {
+				in <- p.Rank()
+				if err := barrier(p); err != nil {
+					return err
+				}
+				if len(in) != m.n {
+					t.Errorf("%s: rank %d of %d left when %d had come", name, p.Rank(), m.n, len(in))
+				}
+				return nil
+			})
 		})
-	})
+	}
 }
 
 func TestBcast(t *testing.T) {

@@ -41,6 +41,7 @@ func results(src [][]byte, n int, in bool) [][]byte {
 func TestAllreduce(t *testing.T) {
 	for name, algorithm := range map[string]func(p Peer, dst, src []byte, op *Operation) error{
 		"chosen": Allreduce, "doubling": allreduceDoubling, "rabenseifner": allreduceRabenseifner, "ring": allreduceRing,
+		"tree": AllreduceTree,
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachReduction(t, func(t *testing.T, m *matrix, r *rand.Rand, op *Operation, n int, in bool) {

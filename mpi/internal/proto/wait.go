@@ -34,6 +34,7 @@ const processYields = 32
 // waiters is the state of the goroutines that wait. It is protected by the engine's lock, which is also the condition's.
 type waiters struct {
 	spin       int // polls between two yields; constant, so it is read without the lock as well
+	maxYields  int // number of yields in a row before a sleep
 	yields     int // number of yields so far
 	yieldTimer pollyield.Timer
 	parker     parker
@@ -46,9 +47,20 @@ type waiters struct {
 
 func (w *waiters) init(lock sync.Locker, oversubscribed bool) {
 	w.cond.L = lock
-	w.spin = spinDedicated
+	w.spin, w.maxYields = spinDedicated, yieldsBeforeSleep
 	if oversubscribed {
 		w.spin = spinOversubscribed
+	}
+}
+
+// SleepAtOnce sets whether goroutines that wait sleep immediately, if there are fewer processors than processes. So they should
+// while processes initialise and finalize: those that are waited for have much to do, for which they need the processors.
+func (e *Engine) SleepAtOnce(on bool) {
+	e.lock()
+	defer e.unlock()
+	e.waiters.maxYields = yieldsBeforeSleep
+	if on && e.waiters.spin == spinOversubscribed {
+		e.waiters.maxYields = 0
 	}
 }
 
@@ -192,7 +204,7 @@ func (e *Engine) await(g *goal) {
 			idle, yields = 0, 0
 		case idle < w.spin && !e.mu.contended():
 			idle++
-		case yields < yieldsBeforeSleep:
+		case yields < w.maxYields:
 			if yields == 0 && since == 0 {
 				since = e.rec.active.Now()
 			}
