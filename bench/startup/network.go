@@ -25,7 +25,8 @@ func (n *network) name(node int) string { return fmt.Sprintf("%s-%d", n.bridge, 
 
 // newNetwork makes the namespaces. It returns a network to be removed, also with an error.
 func (s *settings) newNetwork() (*network, error) {
-	n := &network{bridge: fmt.Sprintf("ib%d", os.Getpid()), script: filepath.Join(s.dir, "rsh"), secret: filepath.Join(s.dir, "secret")}
+	n := &network{bridge: fmt.Sprintf("ib%d", os.Getpid()), script: filepath.Join(s.dir, "rsh"),
+		secret: filepath.Join(s.dir, "secret")}
 	if err := os.WriteFile(n.secret, []byte(rand.Text()+rand.Text()), 0o600); err != nil {
 		return n, err
 	}

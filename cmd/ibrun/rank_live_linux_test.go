@@ -143,7 +143,8 @@ func otherVersion() error {
 	if _, err := unix.Write(fds[0], []byte("\x01\x09{}")); err != nil {
 		return err
 	}
-	if err := os.Setenv("IBRUN_FD", strconv.Itoa(fds[1])); err != nil { // the end of this process remains open, as that of ibrun does
+	// fds[0] remains open, as ibrun's end does.
+	if err := os.Setenv("IBRUN_FD", strconv.Itoa(fds[1])); err != nil {
 		return err
 	}
 	_, err = mpi.Init(context.Background(), nil)

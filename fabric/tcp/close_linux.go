@@ -63,12 +63,12 @@ func (d *Domain) awaitAcknowledged() {
 	}
 }
 
-// maxCloseSleepMillis is how long Close sleeps at most between polls, in milliseconds. Everything that it waits for makes the epoll
-// set readable, apart from a signal that interrupts the sleep.
+// maxCloseSleepMillis is how long Close sleeps at most between polls, in milliseconds. What it waits for makes the epoll set
+// readable; the limit is for an input that TLS has buffered meanwhile.
 const maxCloseSleepMillis = 10
 
-// sleepWhileClosing blocks until there is something to do for Close. It does not use the processor: of ranks that share one, those
-// that have to acknowledge need it.
+// sleepWhileClosing blocks until there is something to do for Close. It does not use the processor, which those that have to
+// acknowledge may need.
 func (d *Domain) sleepWhileClosing() {
 	for _, e := range d.unsent {
 		d.watchWritable(e, true)

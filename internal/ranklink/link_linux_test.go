@@ -174,8 +174,8 @@ func TestFirstMessageTaken(t *testing.T) {
 	}
 }
 
-// TestOtherVersionAtOnce: whatever the first packet is, a program that does not know it returns an error that says why, and does not
-// wait for another packet from an ibrun that keeps its end open.
+// TestOtherVersionAtOnce: whatever the first packet is, a program that does not know it returns an error that says why, and does
+// not wait for another packet from an ibrun that keeps its end open.
 func TestOtherVersionAtOnce(t *testing.T) {
 	for packet, want := range map[string]error{
 		"\x01\x02{}": ErrVersion, "\x63\x02{}": ErrVersion, "\x07\x02{}": ErrVersion, "\x63\x01{}": ErrMalformed,

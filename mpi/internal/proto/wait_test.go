@@ -30,6 +30,30 @@ func awaitSleepers(e *Engine, n int) {
 	}
 }
 
+// TestSleepAtOnce: a process that is oversubscribed does not yield before it sleeps while SleepAtOnce is set, and does otherwise.
+func TestSleepAtOnce(t *testing.T) {
+	es := open(t, 2, nil, nil)
+	for _, on := range []bool{true, false, true} {
+		es[0].SleepAtOnce(on)
+		received := make(chan error, 1)
+		before := es[0].waiters.yields
+		go func() {
+			_, err := es[0].Recv(from(1, 1), nil)
+			received <- err
+		}()
+		awaitSleepers(es[0], 1)
+		if err := es[1].Send(to(1, 0, 1), nil, Standard); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-received; err != nil {
+			t.Fatal(err)
+		}
+		if yields := es[0].waiters.yields - before; on && yields != 0 || !on && yields == 0 {
+			t.Errorf("SleepAtOnce(%v): it has yielded %d times", on, yields)
+		}
+	}
+}
+
 // TestEachGoalWakes: goroutines wait for different goals, so that all but one sleep on the condition. The goals are reached one
 // by one, in different orders, and each time the right goroutine wakes.
 func TestEachGoalWakes(t *testing.T) {
