@@ -8,7 +8,7 @@ import (
 // Sizes of a page.
 const (
 	// Version is the version of the layout.
-	Version = 2
+	Version = 3
 	// PeerRows is the number of peers with a row of their own.
 	PeerRows = 512
 	// Histograms is the number of pairs of operation and size class that can have a histogram.
@@ -97,6 +97,7 @@ type layout struct {
 	waitingAtJoin       uint64 // value of waiting at joined
 	reconnections       uint64
 	changes             uint64 // how often received bytes had been changed
+	lostPeer            uint64 // 1: an operation has failed because another process is gone
 
 	current    [Lanes]current
 	cells      [maxOps][Classes]cell

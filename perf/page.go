@@ -60,6 +60,9 @@ func (p *Page) identity() (Identity, error) {
 	return Identity{int(rank), int(size), int(atomic.LoadUint64(&p.l.pid))}, nil
 }
 
+// LostPeer reports whether an operation of the rank has failed because another process is gone.
+func (p *Page) LostPeer() bool { return atomic.LoadUint64(&p.l.lostPeer) != 0 }
+
 // Volume is a number of messages and their payload in bytes.
 type Volume struct {
 	Messages, Bytes uint64

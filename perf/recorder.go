@@ -412,6 +412,15 @@ func (r *Recorder) Progress(done, total uint64) {
 	set(&r.page.done, done)
 }
 
+// LostPeer records that an operation has failed because another process is gone: if this rank fails now, it is not the first
+// process that does.
+func (r *Recorder) LostPeer() {
+	if r == nil {
+		return
+	}
+	set(&r.page.lostPeer, 1)
+}
+
 func gauge(now, high *uint64, v int) {
 	set(now, uint64(v))
 	if uint64(v) > *high {

@@ -69,8 +69,11 @@ func (d *departures) forget(context uint32) {
 	}
 }
 
-// departureErr is the error of an operation that needs a process which has left.
-func departureErr(n int32) error { return &failureError{n, errLeftContext} }
+// departureErr returns the error of an operation that needs a process which has left, and records that there is one.
+func (e *Engine) departureErr(n int32) error {
+	e.rec.configured.LostPeer()
+	return &failureError{n, errLeftContext}
+}
 
 var errLeftContext = errors.New("it takes part in no operation of this communicator any more: " +
 	"it finalizes, has freed the communicator, or a collective has failed there")
@@ -148,7 +151,7 @@ func (e *Engine) handleRefuse(peer int32, w [5]uint64) bool {
 		return false
 	}
 	r.releaseSend()
-	e.complete(r, departureErr(peer))
+	e.complete(r, e.departureErr(peer))
 	return true
 }
 
@@ -163,7 +166,7 @@ func (e *Engine) isGone(context uint32, n int32) bool {
 func (e *Engine) departureError(from Route) error {
 	if from.Peer >= 0 && from.Rank != AnySource {
 		if int(from.Peer) != e.self && e.isGone(from.Context, from.Peer) {
-			return departureErr(from.Peer)
+			return e.departureErr(from.Peer)
 		}
 		return nil
 	}
@@ -180,7 +183,7 @@ func (e *Engine) departureError(from Route) error {
 	if last < 0 {
 		return nil
 	}
-	return departureErr(last)
+	return e.departureErr(last)
 }
 
 // isHopeless reports whether a goal cannot be reached because of processes that have left, and sets g.err then. Requests are
@@ -230,6 +233,7 @@ func (e *Engine) endOperationsWith(n int32, err error) {
 			switch r := &slab[i]; {
 			case r.state != active || r.transfer.running:
 			case r.send && r.awaitsPeer(n):
+				e.rec.configured.LostPeer()
 				r.releaseSend()
 				e.complete(r, err)
 			case !r.send && r.transfer.peer == n && r.transfer.state == transferCopying:

@@ -57,6 +57,7 @@ func (e *Engine) fail(n int32, err error) {
 		e.endOperationsWith(n, err)
 	} else {
 		f.err, e.hints.plainSends = err, false
+		e.rec.configured.LostPeer()
 	}
 	e.waiters.wakeAll()
 }
@@ -138,10 +139,11 @@ func (e *Engine) FinalizedPeer(context uint32, peers []int32) error {
 func (e *Engine) firstGone(context uint32, peers []int32) error {
 	for _, n := range peers {
 		if p := e.peers[n]; p != nil && (p.finalized != nil || p.announced) {
+			e.rec.configured.LostPeer()
 			return p.gone(n)
 		}
 		if e.departures.gone[member{context, n}] {
-			return departureErr(n)
+			return e.departureErr(n)
 		}
 	}
 	return nil

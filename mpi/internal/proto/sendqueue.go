@@ -61,6 +61,7 @@ func (e *Engine) post(n int32, o *outgoing) error {
 			return nil
 		}
 		if errors.Is(err, fabric.ErrPeerClosed) {
+			e.rec.configured.LostPeer()
 			return &failureError{n, err}
 		}
 		if err != fabric.ErrAgain {
@@ -122,6 +123,7 @@ func (e *Engine) sendControl(n int32, v envelope, w ...uint64) {
 // sendFailed must be called instead of sendDone when a message cannot be sent any more.
 func (e *Engine) sendFailed(n int32, o *outgoing, err error) {
 	if errors.Is(err, fabric.ErrPeerClosed) { // see post
+		e.rec.configured.LostPeer()
 		err = &failureError{n, err}
 	} else {
 		e.fail(n, err)

@@ -53,6 +53,12 @@ func (m *Monitor) LastCall(rank int) string {
 	}
 }
 
+// LostPeer reports whether an operation of a rank of this node has failed because another process is gone.
+func (m *Monitor) LostPeer(rank int) bool {
+	i := m.task.LocalIndex(rank)
+	return i >= 0 && m.mem.LostPeer(i)
+}
+
 // localRanks returns the state of this node's ranks.
 func (m *Monitor) localRanks() []inspect.Rank {
 	var pids []int

@@ -173,20 +173,31 @@ func (m *Memory) Activities() (ranks []perf.Activity, err error) {
 }
 
 // LastCall returns the call that a rank of this node made last; the zero Call if it is not known. Any goroutine may call it.
-func (m *Memory) LastCall(local int) perf.Call {
+func (m *Memory) LastCall(local int) (call perf.Call) {
+	m.withPage(local, func(p *perf.Page) { call = p.LastCall() })
+	return call
+}
+
+// LostPeer reports whether a rank of this node has recorded that an operation has failed because another process is gone. Any
+// goroutine may call it.
+func (m *Memory) LostPeer(local int) (lost bool) {
+	m.withPage(local, func(p *perf.Page) { lost = p.LostPeer() })
+	return lost
+}
+
+// withPage calls read with the page of a rank of this node, unless the rank has not written it.
+func (m *Memory) withPage(local int, read func(*perf.Page)) {
 	if m == nil {
-		return perf.Call{}
+		return
 	}
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if m.mem == nil {
-		return perf.Call{}
+		return
 	}
-	page, err := perf.Open(m.mem[local*perf.PageBytes:][:perf.PageBytes])
-	if err != nil {
-		return perf.Call{} // the rank has not written its page
+	if page, err := perf.Open(m.mem[local*perf.PageBytes:][:perf.PageBytes]); err == nil {
+		read(page)
 	}
-	return page.LastCall()
 }
 
 // Close unmaps and closes the memory.
