@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -31,6 +32,9 @@ const (
 
 // ErrClosed is returned after Close was called on this side.
 var ErrClosed = errors.New("control: connection closed")
+
+// ErrSilent means that the other side was silent for longer than the heartbeat.
+var ErrSilent = errors.New("no heartbeat")
 
 // Conn is the connection between node 0 and another node. If its TCP connection breaks, that node makes a new one, and no
 // message is lost or doubled. If its pipe breaks, the connection has ended. Any goroutine may call its methods at any time, but
@@ -66,8 +70,8 @@ type Conn struct {
 	notified      bool      // this side has notified the other that it is suspended
 	peerClosed    bool      // the other side has called Close
 	closing       bool
-	err           error // why the connection ended; the first error
-	endedAt       time.Time
+	err           error     // why the connection ended; the first error
+	lostSince     time.Time // see LostSince
 }
 
 // newConn returns the connection that begins with this handshake, and its first link, which is not attached yet. The caller must
@@ -188,11 +192,21 @@ func (c *Conn) Recv() ([]byte, error) {
 	return message, nil
 }
 
-// EndedAt returns when the connection ended. It must be called after Recv has returned an error.
-func (c *Conn) EndedAt() time.Time {
+// LostSince returns when the last link broke, or when the other side was heard last if it was silent. The connection may have
+// ended much later: first it tries to make another link. LostSince must be called after Recv has returned an error.
+func (c *Conn) LostSince() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.endedAt
+	return c.lostSince
+}
+
+// Silence returns since when nothing has been received. ok is false if that is no longer than between two heartbeats that may
+// be lost, or if this side or the other one is stopped.
+func (c *Conn) Silence() (since time.Time, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.noteRunning(time.Now())
+	return c.heard, !c.suspended && !c.peerSuspended && time.Since(c.heard) > minHeartbeats*c.interval()
 }
 
 // Suspend notifies the other side that this process is about to be stopped, so that missing heartbeats do not count as a failure.
@@ -358,8 +372,11 @@ func (c *Conn) linkFailed(l *link, why error) {
 	}
 	c.detach()
 	c.changed.Broadcast()
+	if c.lostSince = time.Now(); errors.Is(why, errTimeout) || errors.Is(why, syscall.ETIMEDOUT) {
+		c.lostSince = c.heard
+	}
 	if l.writeError != nil && !errors.Is(why, errProtocol) {
-		why = l.writeError
+		why, c.lostSince = l.writeError, l.drainUntil.Add(-drainTimeout)
 	}
 	switch {
 	case c.peerClosed:
@@ -394,14 +411,16 @@ func (c *Conn) writeFailed(l *link, why error) {
 }
 
 // silence returns the error for a side that was silent too long.
-func (c *Conn) silence() error { return fmt.Errorf("no heartbeat for %v", c.heartbeat) }
+func (c *Conn) silence() error { return fmt.Errorf("%w for %v", ErrSilent, c.heartbeat) }
 
 // end ends the connection for this reason, unless it has ended. The caller must hold mu.
 func (c *Conn) end(why error) {
 	if c.err != nil {
 		return
 	}
-	c.endedAt = time.Now()
+	if c.lostSince.IsZero() {
+		c.lostSince = time.Now()
+	}
 	if c.err = why; c.closing {
 		c.err = ErrClosed
 	}

@@ -243,7 +243,7 @@ func TestNotNodeZero(t *testing.T) {
 		}
 	}
 	other.Close()
-	for wait := 3 * retryInterval; ; wait *= 2 { // the machine may be slow
+	for wait := 3 * lastBackoff; ; wait *= 2 { // the machine may be slow
 		ctx, cancel := context.WithTimeoutCause(t.Context(), wait, errors.New("enough"))
 		_, err := Dial(ctx, other.Addr().String(), testSecret(1), 1, 2)
 		cancel()

@@ -5,16 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"time"
 )
 
-// retryInterval is the time between two attempts to connect to node 0.
-const retryInterval = 100 * time.Millisecond
-
-// Dial connects a node to node 0 at addr, host:port. Node 0 may not listen yet, so Dial tries again until it succeeds or ctx
-// ends. It fails immediately if another program listens there, or an ibrun with another secret, version or choice of encryption.
+// Dial is [DialNotify] without notifications.
 func Dial(ctx context.Context, addr string, s Security, node, nodes int) (*Conn, error) {
+	return DialNotify(ctx, addr, s, node, nodes, func(error) {})
+}
+
+// DialNotify connects a node to node 0 at addr, host:port. Node 0 may not listen yet, and its name may not be known yet, so it
+// tries again until it succeeds or ctx ends. After each attempt that may succeed later it calls failed with the reason. It fails
+// immediately if another program listens there, or an ibrun with another secret, version or choice of encryption.
+func DialNotify(ctx context.Context, addr string, s Security, node, nodes int, failed func(error)) (*Conn, error) {
 	var last error
+	var backoff Backoff
 	for {
 		c, err := dialOnce(ctx, addr, s, node, nodes, s.encrypts())
 		if errors.Is(err, errNode0Plain) {
@@ -30,10 +33,9 @@ func Dial(ctx context.Context, addr string, s Security, node, nodes int) (*Conn,
 		if timeout := net.Error(nil); last == nil || ctx.Err() == nil && !(errors.As(err, &timeout) && timeout.Timeout()) {
 			last = err // a timeout would hide the reason of an earlier attempt
 		}
-		select {
-		case <-ctx.Done():
+		failed(last)
+		if !backoff.Wait(ctx) {
 			return nil, fmt.Errorf("%w (last attempt: %v)", context.Cause(ctx), last)
-		case <-time.After(retryInterval):
 		}
 	}
 }

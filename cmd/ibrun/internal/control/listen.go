@@ -33,7 +33,19 @@ type Listener struct {
 	pending     admission.Waiting[net.Conn] // connections that have not proved themselves
 	sessions    map[sessionID]*Conn         // connections that have not ended
 	lastRefusal string                      // why the last node was refused
+	refusals    chan Refusal
 }
+
+// Refusal is a connection of another ibrun that was refused.
+type Refusal struct {
+	Addr net.Addr
+	Err  error // wraps [ErrSecret] or [ErrVersion]
+}
+
+func (r Refusal) String() string { return fmt.Sprintf("%v was refused: %v", r.Addr, r.Err) }
+
+// maxRefusals is how many refusals are kept until they are received.
+const maxRefusals = 16
 
 // Listen starts to listen at addr, host:port. A side of a connection is lost when it has been silent for heartbeat.
 func Listen(addr string, s Security, heartbeat time.Duration) (*Listener, error) {
@@ -44,7 +56,7 @@ func Listen(addr string, s Security, heartbeat time.Duration) (*Listener, error)
 	l := &Listener{listener: nl, security: s, heartbeat: heartbeat,
 		accepted: make(chan *Conn), mismatch: make(chan error, 1), closed: make(chan struct{}),
 		pending:  admission.Waiting[net.Conn]{Limit: admission.Limit(maxPending), MinAge: minPendingAge},
-		sessions: map[sessionID]*Conn{}}
+		sessions: map[sessionID]*Conn{}, refusals: make(chan Refusal, maxRefusals)}
 	go l.acceptLoop()
 	return l, nil
 }
@@ -74,6 +86,10 @@ func (l *Listener) LastRefusal() string {
 	defer l.mu.Unlock()
 	return l.lastRefusal
 }
+
+// Refusals receives every node that is refused, as in LastRefusal. It drops refusals that are not received in time: nothing is
+// known about the processes that cause them.
+func (l *Listener) Refusals() <-chan Refusal { return l.refusals }
 
 // Close stops listening and closes every connection that is in its handshake. Connections that Accept returned stay open, but
 // cannot be made again if they break. Close must be called once only.
@@ -129,7 +145,12 @@ func (l *Listener) refuse(raw net.Conn, err error) {
 	l.pending.Remove(raw)
 	raw.Close()
 	if errors.Is(err, ErrSecret) || errors.Is(err, ErrVersion) {
-		l.lastRefusal = fmt.Sprintf("%v was refused: %v", raw.RemoteAddr(), err)
+		r := Refusal{raw.RemoteAddr(), err}
+		l.lastRefusal = r.String()
+		select {
+		case l.refusals <- r:
+		default: // nobody reads, or strangers connect faster than that
+		}
 	}
 	if errors.Is(err, ErrEncrypt) {
 		select {
