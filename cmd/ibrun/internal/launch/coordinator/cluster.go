@@ -27,9 +27,9 @@ type Cluster struct {
 	listener *control.Listener // on node 0: open until the end of the job, because connections may break
 	hurry    bool              // on node 0: the user does not want to wait for other nodes
 
-	node0   *control.Conn        // on other nodes: the connection to node 0
-	orders  chan *protocol.Order // on other nodes: the orders of node 0; closed when the connection ends
-	lostErr error                // why orders was closed; set before it is closed
+	node0  *control.Conn        // on other nodes: the connection to node 0
+	orders chan *protocol.Order // on other nodes: the orders of node 0; closed when the connection ends
+	lost   *loss                // why orders was closed; set before it is closed
 }
 
 // joinedNode is another node that has joined, on node 0.
@@ -43,7 +43,7 @@ type receivedEvent struct {
 	conn  *control.Conn
 	event *protocol.Event
 	err   error
-	time  time.Time // with err: when the connection ended, or the event was received that is invalid
+	loss  *loss // with err: how the connection was lost
 }
 
 // receiveEvents sends the events of a connection to cl.received until the connection ends.
@@ -52,10 +52,11 @@ func (cl *Cluster) receiveEvents(c *control.Conn) {
 		r := receivedEvent{conn: c}
 		text, err := c.Recv()
 		if err == nil {
-			r.event, err = decodeEvent(text)
-			r.time = time.Now()
+			if r.event, err = decodeEvent(text); err != nil {
+				r.loss = newLoss(c, err, time.Now())
+			}
 		} else {
-			r.time = c.EndedAt()
+			r.loss = newLoss(c, err, c.LostSince())
 		}
 		r.err = err
 		cl.received <- r
@@ -81,7 +82,7 @@ func (cl *Cluster) receiveOrders() {
 			o, err = decodeOrder(text)
 		}
 		if err != nil {
-			cl.lostErr = err
+			cl.lost = newLoss(cl.node0, err, time.Now())
 			close(cl.orders)
 			return
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/control"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/monitor"
@@ -49,7 +50,6 @@ type coordinator struct {
 	requests     userRequests
 	endRequested syscall.Signal // by which a user of any node has asked the job to end; 0: none
 	ending       bool           // the agents were ordered to end the job
-	endedAt      int64          // when they were ordered, in nanoseconds since 1970
 	timedOut     bool           // the job did not end within --timeout
 	killed       string         // why the ranks were killed although the user only asked them to end; empty: they were not
 	graceOver    <-chan time.Time
@@ -171,6 +171,7 @@ func (c *coordinator) handleEvents(signals <-chan os.Signal) {
 			shown = nil
 			c.onTimeout()
 		case <-c.giveUp:
+			c.loseSilent()
 			c.cluster.hurry = true
 			return // cleanUp then kills the agent
 		}
@@ -212,22 +213,39 @@ func (c *coordinator) agentDied() {
 func (c *coordinator) handleRemote(r receivedEvent) {
 	i := slices.IndexFunc(c.nodes, func(n *node) bool { return n.conn == r.conn })
 	if i < 0 && r.event != nil && r.event.Kind == protocol.EventJoin {
-		c.cluster.refuse(r.conn, exitcode.Errorf(exitcode.UsageError, "the job has already started with another node %d",
-			r.conn.Node()))
+		c.cluster.refuseSecond(r, c.Streams, fmt.Sprintf("the job has already started with another node %d", r.conn.Node()))
 	}
 	if i < 0 || c.nodes[i].done {
 		return // the node was refused, or is done
 	}
-	n, err := c.nodes[i], r.err
-	if err == nil {
-		err = n.checkEvent(r.event)
+	n := c.nodes[i]
+	if r.err != nil {
+		c.lose(n, r.loss)
+		return
 	}
-	if err != nil {
-		n.done = true
-		c.failFrom(n, exitcode.Failed, lossReason(n.number, n.name, n.conn.Remote(), err), r.time.UnixNano())
+	if err := n.checkEvent(r.event); err != nil {
+		c.lose(n, newLoss(n.conn, err, time.Now()))
 		return
 	}
 	c.handleEvent(n, r.event)
+}
+
+// lose ends the job because the connection to a node is lost. Other nodes that are lost at the same time may follow, so outcome
+// finds out which node is cut off.
+func (c *coordinator) lose(n *node, how *loss) {
+	n.done, n.loss = true, how
+	c.recordFailure(&failure{rank: -1, code: exitcode.Failed, kind: death, node: n.number, time: how.since.UnixNano(), lost: n})
+	c.endJob(c.opts.FailureGrace)
+}
+
+// loseSilent records the loss of the nodes that have been silent for a while. The job ends here without them.
+func (c *coordinator) loseSilent() {
+	for _, n := range c.nodes[1:] {
+		if since, silent := n.conn.Silence(); !n.done && silent {
+			err := fmt.Errorf("%w for %v", control.ErrSilent, time.Since(since).Round(time.Second))
+			c.lose(n, newLoss(n.conn, err, since))
+		}
+	}
 }
 
 // handleEvent processes an event of an agent.
@@ -255,7 +273,7 @@ func (c *coordinator) handleEvent(n *node, e *protocol.Event) {
 	case protocol.EventInspect:
 		c.local.monitor.HandleRemote(n.number, e.Question, e.Answer)
 	case protocol.EventDone:
-		n.done = true
+		n.done, n.doneAt = true, time.Now()
 		c.undelivered = append(c.undelivered, e.Output...)
 		if e.Text != "" {
 			c.lastOutput[e.Rank] = e.Text
@@ -308,14 +326,10 @@ func (c *coordinator) fail(n *node, code int, why string) {
 	c.endJob(c.opts.FailureGrace)
 }
 
-// reactionTime is how long a failure may be noticed after its consequences.
-const reactionTime = time.Second
-
-// failFrom ends the job because an agent or an ibrun has died, at that time by node 0's clock. If the job was ended only just
-// before, this may be the reason for the failure that has ended it.
+// failFrom ends the job because an agent, a watcher or an ibrun has died, or a node is lost, at that time by node 0's clock. If
+// the job was ended only just before, this may be the reason for the failure that has ended it.
 func (c *coordinator) failFrom(n *node, code int, why string, when int64) {
-	origin := !c.ending || when < c.endedAt+int64(reactionTime)
-	c.recordFailure(&failure{rank: -1, code: code, reason: why, origin: origin, node: n.number, time: when})
+	c.recordFailure(&failure{rank: -1, code: code, reason: why, kind: death, node: n.number, time: when})
 	c.endJob(c.opts.FailureGrace)
 }
 
@@ -342,7 +356,7 @@ func (c *coordinator) endJob(grace time.Duration) {
 // output.
 func (c *coordinator) orderEnd(grace time.Duration) {
 	if !c.ending {
-		c.ending, c.endedAt = true, time.Now().UnixNano()
+		c.ending = true
 	}
 	e := &protocol.EndOrder{Grace: grace, LastOutputOf: -1, OutputTimeout: c.outputTimeout()}
 	if c.failure != nil {
@@ -382,6 +396,9 @@ func (c *coordinator) outcome() *protocol.Outcome {
 			v.Code = exitcode.SignalBase + int(c.endRequested)
 		}
 		return v
+	}
+	if f.lost != nil {
+		f.reason = c.lossReason(f.lost)
 	}
 	v := &protocol.Outcome{Code: f.code}
 	if c.killed != "" && c.killed != f.reason {

@@ -82,12 +82,13 @@ func FuzzEvents(f *testing.F) {
 
 // The rank that failed first is named, even if the exit of a rank on another node, which reacted to it, was received earlier. A
 // rank that exited after its agent was ordered to end it is not named, whatever the clocks show. A rank that was killed
-// precedes one that exited by itself.
+// precedes one that exited by itself, and that precedes one that had noticed the failure of another process.
 func TestFirstInTimeOnNodes(t *testing.T) {
 	early, late := protocol.Event{Kind: protocol.EventExit, Rank: 1, Code: 3, Time: 100},
 		protocol.Event{Kind: protocol.EventExit, Rank: 0, Code: 4, Time: 200}
 	killed, broken := protocol.Event{Kind: protocol.EventExit, Rank: 0, Signal: 9, Time: 200},
 		protocol.Event{Kind: protocol.EventExit, Rank: 0, Signal: 11, Time: 200}
+	reacted := protocol.Event{Kind: protocol.EventExit, Rank: 1, Code: 3, Time: 100, LostPeer: true}
 	ended := protocol.Event{Kind: protocol.EventExit, Rank: 1, Signal: 9, Time: 100, AfterEnd: true}
 	for _, test := range []struct {
 		events []protocol.Event
@@ -100,6 +101,10 @@ func TestFirstInTimeOnNodes(t *testing.T) {
 		{[]protocol.Event{killed, early}, "rank 0 on n0 was killed by signal 9 (SIGKILL)"},
 		{[]protocol.Event{early, broken}, "rank 1 on n1 ended with exit code 3"},
 		{[]protocol.Event{broken, early}, "rank 1 on n1 ended with exit code 3"},
+		{[]protocol.Event{reacted, late}, "rank 0 on n0 ended with exit code 4"},
+		{[]protocol.Event{late, reacted}, "rank 0 on n0 ended with exit code 4"},
+		{[]protocol.Event{reacted, broken}, "rank 0 on n0 was killed by signal 11"},
+		{[]protocol.Event{reacted, ended}, "rank 1 on n1 ended with exit code 3"},
 	} {
 		c := &coordinator{
 			cluster: &Cluster{}, opts: &cli.Options{}, task: &protocol.Task{Size: 2, Nodes: 2}, failures: newFailureTracker(2),

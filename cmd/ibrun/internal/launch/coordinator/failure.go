@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -17,27 +18,57 @@ type failure struct {
 	rank   int // the rank that failed; -1: not a rank
 	code   int // the exit code of ibrun
 	reason string
-	origin bool  // nothing that other processes of the job do causes it: it is not the consequence of another failure
+	lost   *node // whose connection was lost, which is the reason; nil: it is another one
+	kind   failureKind
 	node   int   // the node of the failure
-	time   int64 // by node 0's clock, in nanoseconds since 1970
+	time   int64 // when it happened, or was noticed first, by node 0's clock, in nanoseconds since 1970
 }
 
-// precedes reports whether f happened before other, although other was received first. Events of one node are received in
-// order. The times of failures on two nodes are when they were noticed, and a busy machine may notice late. But a rank that was
-// killed by SIGKILL, or an agent or ibrun that has died, has not reacted to the failure of another process, and mostly is the
-// reason why others fail.
+// failureKind says what a failure can be a consequence of. A higher kind explains the lower ones.
+type failureKind int
+
+const (
+	// reaction is the failure of a rank that had noticed that another process of the job was gone.
+	reaction failureKind = iota - 1
+	// ownFailure is any other failure of a rank, or of a program. It may still be a reaction: not every program notices failures
+	// by package mpi.
+	ownFailure
+	// death is a failure that nothing in other processes of the job causes: a rank was killed by SIGKILL or could not be
+	// started, an agent, a watcher or an ibrun has died, or a node is lost.
+	death
+)
+
+// reactionTime is how long a failure may be noticed after its consequences: a busy machine may notice late, and the clocks of
+// two nodes are compared with some error.
+const reactionTime = time.Second
+
+// precedes reports whether f is the reason for the failure other, although other was received first. Events of one node are
+// received in order. Of failures on two nodes the one of the higher kind is the reason, unless it happened too late for that;
+// of two failures of the same kind it is the earlier one.
 func (f *failure) precedes(other *failure) bool {
 	switch {
 	case f.node == other.node:
 		return false
-	case f.origin != other.origin:
-		return f.origin
+	case f.kind > other.kind:
+		return f.explains(other)
+	case f.kind < other.kind:
+		return !other.explains(f)
 	}
 	return f.time < other.time
 }
 
+// explains reports whether f, which is of a higher kind, can be the reason for another failure.
+func (f *failure) explains(other *failure) bool { return f.time < other.time+int64(reactionTime) }
+
 func newFailure(rank, code int, why string) *failure {
 	return &failure{rank: rank, code: code, reason: why}
+}
+
+// markReaction sets the kind of the failure of a rank that had noticed that another process is gone.
+func (f *failure) markReaction(e *protocol.Event) {
+	if e.LostPeer && f.kind == ownFailure {
+		f.kind = reaction
+	}
 }
 
 // failureTracker processes the events of a job in order and finds those that make the job fail. It is a pure state machine.
@@ -85,7 +116,7 @@ func (t *failureTracker) handleEvent(e *protocol.Event) *failure {
 		}
 	case protocol.EventNotStarted:
 		f := newFailure(e.Rank, e.Code, e.Text)
-		f.origin = true
+		f.kind = death
 		return f
 	case protocol.EventInit:
 		t.ranks[e.Rank].initialized = true
@@ -99,7 +130,9 @@ func (t *failureTracker) handleEvent(e *protocol.Event) *failure {
 		if e.Text != "" && !strings.HasSuffix(e.Text, why) { // package mpi sends the call itself as text
 			why += ": " + printable.Line(e.Text)
 		}
-		return newFailure(e.Rank, abortExitCode(e.Code), why)
+		f := newFailure(e.Rank, abortExitCode(e.Code), why)
+		f.markReaction(e)
+		return f
 	case protocol.EventInvalidPMI:
 		return newFailure(e.Rank, exitcode.Failed, e.Text)
 	case protocol.EventExit:
@@ -109,7 +142,11 @@ func (t *failureTracker) handleEvent(e *protocol.Event) *failure {
 		t.ranks[e.Rank].exited = true
 		t.exitCount++
 		f := t.handleExit(e)
-		if f != nil && e.LastCall != "" {
+		if f == nil {
+			return nil
+		}
+		f.markReaction(e)
+		if e.LastCall != "" {
 			f.reason += "; its last call was " + e.LastCall
 		}
 		return f
@@ -127,7 +164,9 @@ func (t *failureTracker) handleExit(e *protocol.Event) *failure {
 			why += ": " + e.Text
 		}
 		f := newFailure(e.Rank, exitcode.SignalBase+e.Signal, why)
-		f.origin = sig == unix.SIGKILL && !e.AfterEnd
+		if sig == unix.SIGKILL && !e.AfterEnd {
+			f.kind = death
+		}
 		return f
 	case e.Code != 0:
 		return newFailure(e.Rank, e.Code, fmt.Sprintf("ended with exit code %d", e.Code))

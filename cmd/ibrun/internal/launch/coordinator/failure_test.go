@@ -81,15 +81,28 @@ func TestFailureAfterRequest(t *testing.T) {
 	}
 }
 
-// Of two nodes' failures the earlier one counts, and of one node's failures the one that was received first.
+// Of two nodes' failures of one kind the earlier one counts, and of one node's failures the one that was received first. A
+// failure of a higher kind counts also if it was noticed a little later.
 func TestPrecedes(t *testing.T) {
-	first := &failure{node: 1, time: 100}
+	const early, late = 100, 100 + int64(reactionTime)
 	for _, c := range []struct {
-		f    failure
-		want bool
-	}{{failure{node: 0, time: 99}, true}, {failure{node: 0, time: 101}, false}, {failure{node: 1, time: 99}, false}} {
-		if got := c.f.precedes(first); got != c.want {
-			t.Errorf("%+v: %v", c.f, got)
+		f, first failure
+		want     bool
+	}{
+		{failure{node: 0, time: 99}, failure{node: 1, time: 100}, true},
+		{failure{node: 0, time: 101}, failure{node: 1, time: 100}, false},
+		{failure{node: 1, time: 99}, failure{node: 1, time: 100}, false},
+		{failure{node: 1, time: 99, kind: death}, failure{node: 1, time: 100}, false},
+		{failure{node: 0, time: late - 1, kind: death}, failure{node: 1, time: early}, true},
+		{failure{node: 0, time: late, kind: death}, failure{node: 1, time: early}, false},
+		{failure{node: 0, time: late - 1}, failure{node: 1, time: early, kind: reaction}, true},
+		{failure{node: 0, time: late}, failure{node: 1, time: early, kind: reaction}, false},
+		{failure{node: 0, time: early, kind: reaction}, failure{node: 1, time: late - 1}, false},
+		{failure{node: 0, time: early}, failure{node: 1, time: late - 1, kind: death}, false},
+		{failure{node: 0, time: early}, failure{node: 1, time: late, kind: death}, true},
+	} {
+		if got := c.f.precedes(&c.first); got != c.want {
+			t.Errorf("%+v precedes %+v: %v", c.f, c.first, got)
 		}
 	}
 }

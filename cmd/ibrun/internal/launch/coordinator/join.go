@@ -64,7 +64,7 @@ func newJobID() string { return strings.ToLower(rand.Text()[:10]) }
 
 // withJoinTimeout returns a context that ends when the time for joining is over.
 func withJoinTimeout(ctx context.Context, o *cli.Options) (context.Context, context.CancelFunc) {
-	limit := cmp.Or(o.JoinTimeout, joinTimeout)
+	limit := joinLimit(o)
 	return context.WithTimeoutCause(ctx, limit, exitcode.Errorf(exitcode.Failed, "within %v (--join-timeout)", limit))
 }
 
@@ -72,13 +72,13 @@ func withJoinTimeout(ctx context.Context, o *cli.Options) (context.Context, cont
 // secret have no effect.
 func (cl *Cluster) acceptNodes(ctx context.Context, ours *protocol.Join, security control.Security, o *cli.Options,
 	s console.Streams) error {
-	l, err := control.Listen(o.Rendezvous, security, heartbeat(o))
-	if err != nil {
-		return fmt.Errorf("%w (--rendezvous names an address of node 0)", err)
-	}
-	cl.listener = l
 	ctx, cancel := withJoinTimeout(ctx, o)
 	defer cancel()
+	l, err := listen(ctx, security, o, s)
+	if err != nil {
+		return err
+	}
+	cl.listener = l
 	cl.workers, cl.received = make([]*joinedNode, o.Nodes), make(chan receivedEvent)
 	refused := make(chan error, 1)
 	go func() {
@@ -97,6 +97,7 @@ func (cl *Cluster) acceptNodes(ctx context.Context, ours *protocol.Join, securit
 			go cl.receiveEvents(c) // a node that comes too late is refused
 		}
 	}()
+	shown, notice := refusals{}, time.After(noticeAfter(o))
 	for missing := o.Nodes - 1; missing > 0 && err == nil; {
 		select {
 		case r := <-cl.received:
@@ -104,6 +105,10 @@ func (cl *Cluster) acceptNodes(ctx context.Context, ours *protocol.Join, securit
 			change, err = cl.admit(r, ours, o, s)
 			missing -= change
 		case err = <-refused:
+		case r := <-l.Refusals():
+			shown.show(s, r)
+		case <-notice:
+			cl.noticeMissing(o, s)
 		case <-ctx.Done():
 			err = cl.missingNodes(context.Cause(ctx), l.LastRefusal())
 		}
@@ -151,8 +156,7 @@ func (cl *Cluster) admit(r receivedEvent, ours *protocol.Join, o *cli.Options, s
 		return 0, err
 	}
 	if there := cl.workers[node]; there != nil {
-		cl.refuse(r.conn, exitcode.Errorf(exitcode.UsageError, "node %d has already joined: %s at %v", node, there.Name,
-			there.conn.Remote()))
+		cl.refuseSecond(r, s, fmt.Sprintf("node %d has already joined: %s at %v", node, there.Name, there.conn.Remote()))
 		return 0, nil
 	}
 	cl.workers[node] = &joinedNode{j, r.conn}
@@ -162,25 +166,40 @@ func (cl *Cluster) admit(r receivedEvent, ours *protocol.Join, o *cli.Options, s
 	return 1, nil
 }
 
-// missingNodes returns an error that names the nodes that did not join, and why waiting has ended.
-func (cl *Cluster) missingNodes(why error, refused string) error {
-	var nodes []int
+// refuseSecond refuses a second node of one number, and says so on both sides. The job goes on with the first.
+func (cl *Cluster) refuseSecond(r receivedEvent, s console.Streams, why string) {
+	why += "; every node needs a number of its own (--node)"
+	name := ""
+	if j := r.event.Join; j != nil {
+		name = "(" + j.Name + ") "
+	}
+	s.Printf("node %d %sat %v was refused: %s", r.conn.Node(), name, r.conn.Remote(), why)
+	cl.refuse(r.conn, exitcode.Errorf(exitcode.UsageError, "%s", why))
+}
+
+// missing returns the nodes that have not joined, and how messages name them.
+func (cl *Cluster) missing() (nodes []int, text string) {
 	for node := 1; node < len(cl.workers); node++ {
 		if cl.workers[node] == nil {
 			nodes = append(nodes, node)
 		}
 	}
+	if len(nodes) == 1 {
+		return nodes, fmt.Sprintf("node %d of %d", nodes[0], len(cl.workers))
+	}
+	return nodes, fmt.Sprintf("nodes %s of %d", hw.FormatList(nodes), len(cl.workers))
+}
+
+// missingNodes returns an error that names the nodes that did not join, and why waiting has ended.
+func (cl *Cluster) missingNodes(why error, refused string) error {
 	if exitcode.Of(why) != exitcode.Failed {
 		return why // interrupted by a signal
-	}
-	nodeList := fmt.Sprintf("nodes %s of %d", hw.FormatList(nodes), len(cl.workers))
-	if len(nodes) == 1 {
-		nodeList = fmt.Sprintf("node %d of %d", nodes[0], len(cl.workers))
 	}
 	if refused != "" {
 		refused = "; " + refused
 	}
-	return exitcode.Errorf(exitcode.Failed, "%s did not join %w%s", nodeList, why, refused)
+	_, nodes := cl.missing()
+	return exitcode.Errorf(exitcode.Failed, "%s did not join %w%s", nodes, why, refused)
 }
 
 // joinNode0 connects to node 0, and blocks until all other nodes have joined too.
@@ -188,7 +207,7 @@ func (cl *Cluster) joinNode0(ctx context.Context, ours *protocol.Join, security 
 	s console.Streams) error {
 	patient, cancel := withJoinTimeout(ctx, o)
 	defer cancel()
-	c, err := control.Dial(patient, o.Rendezvous, security, o.Node, o.Nodes)
+	c, err := control.DialNotify(patient, o.Rendezvous, security, o.Node, o.Nodes, noticeNode0(o, s))
 	if err != nil && exitcode.Of(err) == exitcode.Failed && patient.Err() != nil {
 		err = fmt.Errorf("node 0 at %s did not answer %w", o.Rendezvous, err)
 	}
@@ -205,7 +224,7 @@ func (cl *Cluster) joinNode0(ctx context.Context, ours *protocol.Join, security 
 	case first, ok := <-cl.orders:
 		switch {
 		case !ok:
-			err = fmt.Errorf("node 0 at %v is lost: %w", c.Remote(), cl.lostErr)
+			err = fmt.Errorf("node 0 at %v is lost: %w", c.Remote(), cl.lost.err)
 		case first.Outcome != nil:
 			c.Close()
 			err = exitcode.Errorf(first.Outcome.Code, "%s", strings.Join(first.Outcome.Lines, "; "))

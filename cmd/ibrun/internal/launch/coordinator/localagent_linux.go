@@ -209,8 +209,10 @@ func (l *localAgent) handleEvent(e *protocol.Event) (all bool) {
 	case protocol.EventStacks:
 		l.monitor.DeliverStacks(e.Rank, e.Text)
 		return true
+	case protocol.EventAbort:
+		e.LostPeer = l.monitor.LostPeer(e.Rank)
 	case protocol.EventExit:
-		e.LastCall = l.monitor.LastCall(e.Rank)
+		e.LastCall, e.LostPeer = l.monitor.LastCall(e.Rank), l.monitor.LostPeer(e.Rank)
 		l.monitor.MarkExited(e.Rank)
 	case protocol.EventDone:
 		l.done = true

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/control"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
@@ -21,7 +22,9 @@ type node struct {
 	name    string
 	ranks   []int         // the ranks on this node, ascending
 	conn    *control.Conn // nil for node 0 itself
-	done    bool          // no process of the job is left there
+	done    bool          // no process of the job is left there, or its connection is lost
+	doneAt  time.Time     // when it was done in order
+	loss    *loss         // nil: its connection is not lost
 	tooMuch bool          // it has sent more traces and profiles than allowed
 
 	// What another node has sent for the report.

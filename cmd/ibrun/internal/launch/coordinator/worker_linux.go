@@ -205,7 +205,11 @@ func (w *worker) onNode0Lost() {
 	if w.outcome != nil {
 		return
 	}
-	why := lossReason(0, w.cluster.Job.Names[0], w.cluster.node0.Remote(), w.cluster.lostErr)
+	job, lost := &w.cluster.Job, w.cluster.lost
+	why := lost.reason(0, job.Names[0], w.cluster.node0.Remote())
+	if lost.here != "" {
+		why = ownNetworkFailed(w.local.task.Node, w.local.task.Host, lost.here, "node 0")
+	}
 	w.outcome = &protocol.Outcome{Code: exitcode.Failed, Lines: []string{why}}
 	w.endRanks(w.cluster.Job.FailureGrace)
 }

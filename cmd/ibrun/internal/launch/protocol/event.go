@@ -14,12 +14,12 @@ const (
 	EventNotStarted Kind = "not started" // Rank, Code (of the exit), Text
 	EventInit       Kind = "init"        // Rank: it has initialized PMI
 	EventFinalize   Kind = "finalize"    // Rank: it may exit from now on
-	EventAbort      Kind = "abort"       // Rank, Code, Text
+	EventAbort      Kind = "abort"       // Rank, Code, LostPeer, Text
 	EventInvalidPMI Kind = "bad pmi"     // Rank, Text: what it has sent on PMI_FD is not PMI
 	EventFailure    Kind = "fault"       // Code, Text: why this agent, or the ibrun of this node, cannot continue
 	EventNote       Kind = "note"        // Rank (-1: none), Text: to be shown to the user
-	// Rank, Code, Signal, AfterEnd, Text (more about the reason); events of this kind are sent in the order in which the ranks
-	// exited
+	// Rank, Code, Signal, AfterEnd, LostPeer, Text (more about the reason); events of this kind are sent in the order in which
+	// the ranks exited
 	EventExit   Kind = "exit"
 	EventStacks Kind = "stacks" // Rank, Text: the stacks of its goroutines; not forwarded to node 0
 	// Rank, Code (the exit code unless the job fails otherwise), Text: output of the rank was lost. Without Text the
@@ -52,6 +52,7 @@ type Event struct {
 	Signal   int                  `json:",omitempty"`
 	LastCall string               `json:",omitempty"`     // of a rank that has exited, if its calls are checked
 	AfterEnd bool                 `json:"Told,omitempty"` // the agent had been ordered to end the ranks before
+	LostPeer bool                 `json:",omitempty"`     // the rank had noticed that another process of the job is gone
 	Again    bool                 `json:",omitempty"`     // the user of this node has asked the job to end before
 	Text     string               `json:",omitempty"`
 	Ranks    []int                `json:",omitempty"`

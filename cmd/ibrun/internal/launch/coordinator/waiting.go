@@ -1,0 +1,90 @@
+package coordinator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/control"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
+)
+
+// noticeAfter returns how long this ibrun waits for other nodes before it says for which, and why.
+func noticeAfter(o *cli.Options) time.Duration { return min(5*time.Second, joinLimit(o)/2) }
+
+// maxRefusalsShown bounds the lines about refused connections: strangers may cause them.
+const maxRefusalsShown = 16
+
+// refusals are the refused connections that node 0 has shown: one line for each host and reason.
+type refusals map[string]bool
+
+// show prints a refused connection at once, because its user must change something. node 0 goes on waiting: a stranger must not
+// end the job.
+func (r refusals) show(s console.Streams, refused control.Refusal) {
+	key := hostOf(refused.Addr) + " " + refused.Err.Error()
+	if r[key] || len(r) >= maxRefusalsShown {
+		return
+	}
+	r[key] = true
+	s.Printf("%v; waiting for the right one", refused)
+}
+
+// listen starts to listen for the other nodes. The name of the address may not be known yet, or still be that of an earlier
+// machine, for instance of a pod that has just started: then it tries again until the time for joining is over.
+func listen(ctx context.Context, security control.Security, o *cli.Options, s console.Streams) (*control.Listener, error) {
+	var backoff control.Backoff
+	for shown := false; ; shown = true {
+		l, err := control.Listen(o.Rendezvous, security, heartbeat(o))
+		switch {
+		case err == nil:
+			return l, nil
+		case !mayResolveLater(o.Rendezvous, err):
+			return nil, fmt.Errorf("%w (--rendezvous names an address of node 0)", err)
+		case !shown:
+			s.Printf("%v; trying again for %v (--join-timeout; --rendezvous names an address of node 0)", err, joinLimit(o))
+		}
+		if !backoff.Wait(ctx) {
+			return nil, fmt.Errorf("%w, %w (--rendezvous names an address of node 0)", err, context.Cause(ctx))
+		}
+	}
+}
+
+// mayResolveLater reports whether an address cannot be listened at because of what its name means now.
+func mayResolveLater(addr string, err error) bool {
+	host, _, errSplit := net.SplitHostPort(addr)
+	_, errParse := netip.ParseAddr(host)
+	if errSplit != nil || errParse == nil {
+		return false
+	}
+	var dns *net.DNSError
+	return errors.As(err, &dns) || errors.Is(err, syscall.EADDRNOTAVAIL)
+}
+
+// joinLimit returns how long the nodes wait for each other.
+func joinLimit(o *cli.Options) time.Duration { return cmp.Or(o.JoinTimeout, joinTimeout) }
+
+// noticeMissing says for which nodes node 0 still waits, and how to start them.
+func (cl *Cluster) noticeMissing(o *cli.Options, s console.Streams) {
+	nodes, text := cl.missing()
+	s.Printf("still waiting for %s: start ibrun there with --rendezvous %s --node %d/%d, the same --secret-file and the same "+
+		"programs; the wait ends after %v (--join-timeout)", text, o.Rendezvous, nodes[0], len(cl.workers), joinLimit(o))
+}
+
+// noticeNode0 returns what is to be called after each failed attempt to connect to node 0: it prints the reason once.
+func noticeNode0(o *cli.Options, s console.Streams) func(error) {
+	began, shown := time.Now(), false
+	return func(why error) {
+		if shown || time.Since(began) < noticeAfter(o) {
+			return
+		}
+		shown = true
+		s.Printf("still waiting for node 0 at %s (%v): start ibrun there with --rendezvous %[1]s --node 0/%d; the wait ends after %v "+
+			"(--join-timeout)", o.Rendezvous, why, o.Nodes, joinLimit(o))
+	}
+}

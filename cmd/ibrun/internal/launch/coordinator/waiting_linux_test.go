@@ -1,0 +1,111 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
+)
+
+// serveName answers DNS queries for every name: that it does not exist until known is set, then with 127.0.0.1.
+func serveName(t *testing.T, known *atomic.Bool) (addr string) {
+	t.Helper()
+	socket, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { socket.Close() })
+	go func() {
+		query := make([]byte, 512)
+		for {
+			n, from, err := socket.ReadFrom(query)
+			if err != nil {
+				return
+			}
+			end := 12 // of the question: a name, its type and its class
+			for end < n && query[end] != 0 {
+				end += int(query[end]) + 1
+			}
+			end += 5
+			const noSuchName, typeA = 3, 1
+			answer := append([]byte{query[0], query[1], 0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0}, query[12:end]...)
+			switch isA := binary.BigEndian.Uint16(query[end-4:]) == typeA; {
+			case !known.Load():
+				answer[3] |= noSuchName
+			case isA:
+				answer[7] = 1
+				answer = append(answer, 0xc0, 12, 0, typeA, 0, 1, 0, 0, 0, 0, 0, 4, 127, 0, 0, 1)
+			}
+			if _, err := socket.WriteTo(answer, from); err != nil {
+				return
+			}
+		}
+	}()
+	return socket.LocalAddr().String()
+}
+
+// Node 0 and another node whose --rendezvous names a host that DNS does not know yet try again until it does. Node 0 says so
+// immediately.
+func TestNameKnownLater(t *testing.T) {
+	var known atomic.Bool
+	server := serveName(t, &known)
+	old := net.DefaultResolver
+	defer func() { net.DefaultResolver = old }()
+	var queries atomic.Int32
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		queries.Add(1)
+		return new(net.Dialer).DialContext(ctx, "udp", server)
+	}}
+	port, err := FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, stderr := filepath.Join(t.TempDir(), "secret"), filepath.Join(t.TempDir(), "stderr")
+	if err := os.WriteFile(secret, []byte(strings.Repeat("secret!\n", 5)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	shown, err := os.Create(stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shown.Close()
+	var joined sync.WaitGroup
+	for node := range 2 {
+		joined.Go(func() {
+			o := &cli.Options{Nodes: 2, Node: node, Rendezvous: fmt.Sprintf("head.ibrun.test.:%d", port), SecretFile: secret}
+			cl, err := JoinNodes("n", o, console.Streams{Err: shown})
+			if err != nil {
+				t.Errorf("node %d: %v", node, err)
+				return
+			}
+			cl.Abort(errors.New("the test is over"))
+		})
+	}
+	const want = "no such host; trying again for 1m0s (--join-timeout; --rendezvous names an address of node 0)\n"
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+		text, err := os.ReadFile(stderr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if queries.Load() > 20 && strings.Contains(string(text), want) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Errorf("%d queries; node 0 printed %q, want %q", queries.Load(), text, want)
+			break
+		}
+	}
+	known.Store(true)
+	joined.Wait()
+}
