@@ -12,78 +12,148 @@ import (
 	"time"
 )
 
-// victims are what TestKillAtRandom kills, with the words by which the surviving ibruns must name it.
-var victims = []struct{ name, culprit string }{
+// faults are what TestKillAtRandom and TestCutOff do to a node, with the words by which the ibruns must name it.
+var faults = []struct{ name, culprit string }{
 	{"ibrun", "the ibrun of node %d (n%[1]d) at "},
 	{"agent", "the agent on n%d (pid "},
 	{"rank", ""}, // with its pid
 	{"ibrun and agent", "the ibrun of node %d (n%[1]d) at "},
 	{"watcher", "the process that watches ibrun and its agent (pid "},
+	{"link down", "node %d (n%[1]d) at "},
+	{"silent", "node %d (n%[1]d) at "},
 }
 
 const (
-	// trafficTime is how long the ranks exchange messages, and killWithin the time after the start of the agents in which a
-	// process is killed: before, in and after the traffic.
+	// kills is the number of faults that kill a process. The others cut the node off.
+	kills = 5
+	// trafficTime is how long the ranks exchange messages, and killWithin the time after the start of the agents in which the
+	// fault occurs: before, in and after the traffic.
 	trafficTime = 300 * time.Millisecond
 	killWithin  = 600 * time.Millisecond
-	// leftWithin is how long after the kill processes and files may exist: the grace of half a second after a failure, and one
-	// second.
-	leftWithin = 1500 * time.Millisecond
+	// leftWithin is how long after a kill processes and files may exist: the grace of half a second after a failure, and one
+	// second. cutOffWithin is the same for a node that is cut off: the heartbeat and three seconds.
+	leftWithin      = 1500 * time.Millisecond
+	cutOffHeartbeat = 2 * time.Second
+	cutOffWithin    = cutOffHeartbeat + 3*time.Second
 )
 
-// TestKillAtRandom kills processes of jobs on one and on two nodes at random times. Afterwards nothing of the job is left, and
-// the surviving ibruns name the process that was killed. With IBRUN_SOAK it kills each kind a hundred times, and bounds the time.
+// TestKillAtRandom kills processes of jobs on one and on several nodes at random times. Afterwards nothing of the job is left,
+// and the surviving ibruns name the process that was killed. With IBRUN_SOAK it kills each kind a hundred times on a machine of
+// its own, on node 0 of three, and on another node, and bounds the time.
 func TestKillAtRandom(t *testing.T) {
 	t.Parallel()
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
 	if os.Getenv("IBRUN_SOAK") != "1" {
+		random := newRandom(t)
 		for range 3 {
-			killAtRandom(t, random, random.IntN(len(victims)), 1+random.IntN(2))
+			count := 1 + random.IntN(2)
+			newFaultJob(t, nil, count, random.IntN(count)).test(random, random.IntN(kills))
 		}
 		return
 	}
-	const rounds = 100
-	for victim, v := range victims {
-		for nodes := 1; nodes <= 2; nodes++ {
-			var slowest time.Duration
-			for range rounds {
-				slowest = max(slowest, killAtRandom(t, random, victim, nodes))
-			}
-			t.Logf("%d times %s of %d nodes: nothing was left after %v", rounds, v.name, nodes, slowest.Round(time.Millisecond))
-			if slowest > leftWithin {
-				t.Errorf("%s of %d nodes: something was left for %v", v.name, nodes, slowest)
-			}
+	for kind := range kills {
+		t.Run(faults[kind].name, func(t *testing.T) {
+			t.Parallel()
+			random, site := newRandom(t), newSite(t, 3)
+			repeat(t, "one node", leftWithin, func() time.Duration { return newFaultJob(t, nil, 1, 0).test(random, kind) })
+			repeat(t, "node 0 of 3", leftWithin, func() time.Duration { return newFaultJob(t, site, 3, 0).test(random, kind) })
+			repeat(t, "node 1 or 2 of 3", leftWithin, func() time.Duration {
+				return newFaultJob(t, site, 3, 1+random.IntN(2)).test(random, kind)
+			})
+		})
+	}
+}
+
+// TestCutOff cuts off a node of three: its interface goes down, or all of its packets are dropped. All ibruns end soon after the
+// heartbeat. They name the node that is cut off, also if that is node 0, and otherwise say that the connection is lost.
+func TestCutOff(t *testing.T) {
+	t.Parallel()
+	for kind := kills; kind < len(faults); kind++ {
+		for victim := range 2 {
+			t.Run(fmt.Sprintf("%s node %d", faults[kind].name, victim), func(t *testing.T) {
+				t.Parallel()
+				random, site := newRandom(t), newSite(t, 3)
+				if os.Getenv("IBRUN_SOAK") != "1" {
+					newFaultJob(t, site, 3, victim).test(random, kind)
+					return
+				}
+				repeat(t, t.Name(), cutOffWithin, func() time.Duration {
+					return newFaultJob(t, site, 3, victim*(1+random.IntN(2))).test(random, kind)
+				})
+			})
 		}
 	}
 }
 
-// killAtRandom starts a job, kills a process of a random node, and returns how long something of the job was left.
-func killAtRandom(t *testing.T, random *rand.Rand, victim, count int) time.Duration {
+// newRandom returns a source of random numbers, and logs its seed.
+func newRandom(t *testing.T) *rand.Rand {
 	t.Helper()
-	node, rank := random.IntN(count), random.IntN(2)
-	ns := newNodes(t, count)
-	dirs := make([]string, count)
-	for k := range ns.list {
-		args := []string{"-n", fmt.Sprint(2 * count), "rank", "traffic", trafficTime.String()}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// repeat runs a test a hundred times. It logs how long something of a job was left, and checks that this was within the limit.
+func repeat(t *testing.T, what string, limit time.Duration, test func() time.Duration) {
+	t.Helper()
+	const rounds = 100
+	var slowest time.Duration
+	for range rounds {
+		slowest = max(slowest, test())
+	}
+	t.Logf("%d times %s: nothing was left after %v", rounds, what, slowest.Round(time.Millisecond))
+	if slowest > limit {
+		t.Errorf("%s: something was left for %v", what, slowest)
+	}
+}
+
+// faultJob is a job of which a node, the victim, suffers a fault.
+type faultJob struct {
+	*nodes
+	site   []network // nil: all nodes share the network of this machine
+	victim int
+	left   []string // what must not be left of the job: directories
+}
+
+// newFaultJob starts a job of two ranks on each node, and waits until the agents run.
+func newFaultJob(t *testing.T, site []network, count, victim int) *faultJob {
+	t.Helper()
+	j := &faultJob{nodes: newNodes(t, count), site: site, victim: victim}
+	if site != nil {
+		_, port, _ := strings.Cut(j.addr, ":")
+		j.addr = site[0].there + ":" + port
+	}
+	var dirs []string
+	for k := range j.list {
+		args := []string{"--heartbeat", cutOffHeartbeat.String(), "-n", fmt.Sprint(2 * count), "rank", "traffic", trafficTime.String()}
 		cmd := exec.Command("ibrun", append([]string{"--node-name", "n0"}, args...)...)
 		if count > 1 {
-			cmd = ns.command(k, args...)
+			cmd = j.command(k, args...)
 		}
-		dirs[k] = inRuntimeDir(t, cmd)
-		ns.list[k] = startCommand(t, 0, cmd)
+		if site != nil {
+			cmd = site[k].inside(cmd)
+		}
+		dirs = append(dirs, inRuntimeDir(t, cmd))
+		j.list[k] = startCommand(t, 0, cmd)
 	}
-	for _, p := range ns.list {
+	for k, p := range j.list {
 		p.eventually("no agent", func() bool { return p.find("ibrun\x00agent\x00") != nil })
+		j.left = append(append(j.left, dirs[k]), controlGroups(t, dirs[k])...)
 	}
-	p := ns.list[node]
+	return j
+}
+
+// test makes the victim suffer a fault at a random time, and returns how long something of the job was left.
+func (j *faultJob) test(random *rand.Rand, kind int) time.Duration {
+	j.t.Helper()
 	time.Sleep(time.Duration(random.Int64N(int64(killWithin))))
-	culprit, code, pids := victims[victim].culprit, 1, []int{}
+	p := j.list[j.victim]
+	culprit, code, pids := faults[kind].culprit, 1, []int{}
 	if strings.Contains(culprit, "%") {
-		culprit = fmt.Sprintf(culprit, node)
+		culprit = fmt.Sprintf(culprit, j.victim)
 	}
-	switch victims[victim].name {
+	says := func(int) string { return culprit }
+	end := func() {}
+	switch faults[kind].name {
 	case "ibrun":
 		pids = []int{p.cmd.Process.Pid}
 	case "agent":
@@ -96,27 +166,73 @@ func killAtRandom(t *testing.T, random *rand.Rand, victim, count int) time.Durat
 		var ranks []int
 		p.eventually("too few ranks", func() bool { ranks = p.find("rank\x00traffic\x00"); return len(ranks) == 2 })
 		slices.Sort(ranks)
-		culprit, code, pids = fmt.Sprintf("(pid %d) was killed by signal 9 (SIGKILL)\n", ranks[rank]), 137, ranks[rank:rank+1]
+		pids = ranks[random.IntN(2):][:1]
+		culprit, code = fmt.Sprintf("(pid %d) was killed by signal 9 (SIGKILL)\n", pids[0]), 137
+	case "link down":
+		says = func(k int) string { return j.saysCutOff(k, "its interface eth0 ("+j.site[j.victim].there+") is down") }
+		tool(j.t, "ip", "-n", j.site[j.victim].name, "link", "set", "eth0", "down")
+		end = func() { tool(j.t, "ip", "-n", j.site[j.victim].name, "link", "set", "eth0", "up") }
+	case "silent":
+		says = func(k int) string { return j.saysCutOff(k, "") }
+		end = j.site[j.victim].drop(j.t, "")
 	}
-	var left []string
-	for _, dir := range dirs {
-		left = append(append(left, dir), controlGroups(t, dir)...)
-	}
-	killed := time.Now()
+	began := time.Now()
 	p.killTogether(pids...)
-	remains := func() bool {
-		return slices.ContainsFunc(ns.list, func(p *process) bool { return len(p.alive()) > 0 }) || slices.ContainsFunc(left, exists)
-	}
-	for _, other := range ns.list {
+	for k, other := range j.list {
 		if got := other.wait(); other == p && slices.Contains(pids, p.cmd.Process.Pid) {
 			continue
-		} else if text := other.stderrText(); got != code || !strings.Contains(lastLine(text), culprit) {
-			t.Errorf("%s of node %d of %d was killed after %v: exit code %d, want %d and %q in the last line of\n%s",
-				victims[victim].name, node, count, killed, got, code, culprit, text)
+		} else if text := other.stderrText(); got != code || !strings.Contains(lastLine(text), says(k)) {
+			j.t.Errorf("%s of node %d of %d at %v: node %d has exit code %d, want %d and %q in the last line of\n%s",
+				faults[kind].name, j.victim, len(j.list), began, k, got, code, says(k), text)
 		}
 	}
-	p.eventually("processes or files remain", func() bool { return !remains() })
-	return time.Since(killed)
+	p.eventually("processes or files remain", func() bool {
+		return !slices.ContainsFunc(j.list, func(p *process) bool { return len(p.alive()) > 0 }) &&
+			!slices.ContainsFunc(j.left, exists)
+	})
+	took := time.Since(began)
+	end()
+	return took
+}
+
+// saysCutOff returns what the ibrun of node k says after the victim was cut off. why is what the kernel of the victim knows.
+func (j *faultJob) saysCutOff(k int, why string) string {
+	const own = "the network of node %d (n%[1]d) has failed: %s"
+	switch {
+	case k == j.victim && why != "":
+		return fmt.Sprintf(own, k, why)
+	case k == j.victim && k == 0:
+		return fmt.Sprintf(own, k, "all other nodes are silent since ")
+	case k == j.victim || j.victim == 0:
+		return "the connection to node 0 (n0) at " + j.addr + " is lost: no heartbeat for 2s"
+	}
+	return fmt.Sprintf("ibrun: node %d (n%[1]d) at %s:", j.victim, j.site[j.victim].there)
+}
+
+// newSite returns n networks, one for each node of a job, which a switch connects. In each the interface is eth0.
+func newSite(t *testing.T, n int) (site []network) {
+	t.Helper()
+	needsNetworks(t)
+	id := (os.Getpid() + int(networks.Add(1))*4099) % (1 << 14) // other users may run these tests on this machine
+	hub := fmt.Sprintf("ibs%d", id)
+	batch := []string{"netns add " + hub, "-n " + hub + " link add br0 type bridge", "-n " + hub + " link set br0 up"}
+	for k := range n {
+		name, addr := fmt.Sprintf("%sn%d", hub, k), fmt.Sprintf("198.18.0.%d", k+1)
+		site = append(site, network{name: name, device: "eth0", there: addr})
+		batch = append(batch, "netns add "+name,
+			fmt.Sprintf("-n %s link add port%d type veth peer name eth0 netns %s", hub, k, name),
+			fmt.Sprintf("-n %s link set port%d master br0", hub, k), fmt.Sprintf("-n %s link set port%d up", hub, k),
+			fmt.Sprintf("-n %s addr add %s/24 dev eth0", name, addr), "-n "+name+" link set eth0 up", "-n "+name+" link set lo up")
+	}
+	t.Cleanup(func() {
+		for _, net := range append(site, network{name: hub}) {
+			exec.Command("ip", "netns", "del", net.name).Run()
+		}
+	})
+	for _, words := range batch {
+		tool(t, append([]string{"ip"}, strings.Fields(words)...)...)
+	}
+	return site
 }
 
 // lastLine returns the last line of a text.

@@ -116,16 +116,8 @@ func rankForSignals(args []string) (err error) {
 		err = brief()
 	case "notify": // HOW: leaves rank 0 after a signal, by "return" or by "finalize"
 		err = notify(args[1])
-	case "save": // FILE: prints, and creates FILE.RANK a while after SIGHUP
-		asked := make(chan os.Signal, 1)
-		signal.Notify(asked, syscall.SIGHUP)
-		fmt.Println("ready", os.Getpid())
-		fmt.Println("received", <-asked)
-		for range 10 {
-			time.Sleep(20 * time.Millisecond)
-			fmt.Println("saving")
-		}
-		err = os.WriteFile(args[1]+"."+os.Getenv("PMI_RANK"), nil, 0o600)
+	case "save": // FILE TIME: prints, and creates FILE.RANK that time after SIGHUP or SIGTERM
+		err = save(args[1], args[2])
 	case "garbage": // TEXT: sends it on PMI_FD, and sleeps
 		err = sendGarbage(args[1])
 	case "pmi-load": // COUNT: puts that many values of 900 bytes and reads some of the next rank
@@ -134,6 +126,22 @@ func rankForSignals(args []string) (err error) {
 		err = usePMI(args)
 	}
 	return err
+}
+
+func save(file, after string) error {
+	d, err := time.ParseDuration(after)
+	if err != nil {
+		return err
+	}
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGHUP, syscall.SIGTERM)
+	fmt.Println("ready", os.Getpid())
+	fmt.Println("received", <-asked)
+	for range 10 {
+		time.Sleep(d / 10)
+		fmt.Println("saving")
+	}
+	return os.WriteFile(file+"."+os.Getenv("PMI_RANK"), nil, 0o600)
 }
 
 func exitCode(args []string) int {

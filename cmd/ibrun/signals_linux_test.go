@@ -199,6 +199,27 @@ func TestSameSignalOnNodes(t *testing.T) {
 	ns.wantCode(143, "ranks 0-1 did not end within 300ms (--grace), and were killed (SIGTERM)\n")
 }
 
+// TestTermOnNodes: ranks that save their state for a while after SIGTERM do so, whatever the order in which the ibruns of all
+// nodes receive the signal, and however long after each other.
+func TestTermOnNodes(t *testing.T) {
+	t.Parallel()
+	random := newRandom(t)
+	for range soak(20, 1) {
+		file := filepath.Join(t.TempDir(), "state")
+		ns := newNodes(t, 3).start(2, "-n", "6", "rank", "save", file, soak("1s", "300ms"))
+		for _, k := range random.Perm(3) {
+			ns.list[k].signal(ns.list[k].cmd.Process.Pid, syscall.SIGTERM)
+			time.Sleep(time.Duration(random.Int64N(soak(int64(300*time.Millisecond), int64(50*time.Millisecond)))))
+		}
+		ns.wantCode(0, "")
+		for rank := range 6 {
+			if !exists(fmt.Sprintf("%s.%d", file, rank)) {
+				t.Errorf("rank %d has saved nothing", rank)
+			}
+		}
+	}
+}
+
 // TestSignalWhileNode0Hangs: a node whose user asks it to end does so although node 0 is stopped.
 func TestSignalWhileNode0Hangs(t *testing.T) {
 	t.Parallel()
