@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/control"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/monitor"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/outbox"
@@ -113,7 +114,7 @@ func TestFirstInTimeOnNodes(t *testing.T) {
 			local: &localAgent{task: &protocol.Task{}, command: &watcher.Running{PIDFD: -1},
 				orders: outbox.New(func([]byte) error { return nil }), started: true,
 				monitor: monitor.New(&protocol.Task{}, nil, console.Streams{}, nil)},
-			nodes: []*node{{name: "n0", ranks: []int{0}}, {name: "n1", number: 1, ranks: []int{1}}},
+			nodes: []*node{{name: "n0", ranks: []int{0}}, {name: "n1", number: 1, ranks: []int{1}, conn: new(control.Conn)}},
 		}
 		for i := range test.events {
 			c.handleEvent(c.nodes[test.events[i].Rank], &test.events[i])
