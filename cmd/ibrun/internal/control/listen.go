@@ -42,6 +42,7 @@ type Refusal struct {
 	Err  error // wraps [ErrSecret] or [ErrVersion]
 }
 
+// String names the address and the reason.
 func (r Refusal) String() string { return fmt.Sprintf("%v was refused: %v", r.Addr, r.Err) }
 
 // maxRefusals is how many refusals are kept until they are received.

@@ -234,7 +234,7 @@ func (c *coordinator) handleRemote(r receivedEvent) {
 // finds out which node is cut off.
 func (c *coordinator) lose(n *node, how *loss) {
 	n.done, n.loss = true, how
-	c.recordFailure(&failure{rank: -1, code: exitcode.Failed, kind: death, node: n.number, time: how.since.UnixNano(), lost: n})
+	c.recordFailure(&failure{rank: -1, code: exitcode.Failed, kind: death, node: n.number, time: how.since.UnixNano(), lost: true})
 	c.endJob(c.opts.FailureGrace)
 }
 
@@ -397,8 +397,8 @@ func (c *coordinator) outcome() *protocol.Outcome {
 		}
 		return v
 	}
-	if f.lost != nil {
-		f.reason = c.lossReason(f.lost)
+	if f.lost {
+		f.reason = c.lossReason(c.nodes[f.node])
 	}
 	v := &protocol.Outcome{Code: f.code}
 	if c.killed != "" && c.killed != f.reason {

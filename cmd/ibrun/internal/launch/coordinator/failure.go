@@ -18,7 +18,7 @@ type failure struct {
 	rank   int // the rank that failed; -1: not a rank
 	code   int // the exit code of ibrun
 	reason string
-	lost   *node // whose connection was lost, which is the reason; nil: it is another one
+	lost   bool // the connection to the node was lost; reason is not set yet
 	kind   failureKind
 	node   int   // the node of the failure
 	time   int64 // when it happened, or was noticed first, by node 0's clock, in nanoseconds since 1970

@@ -32,7 +32,8 @@ func TestLossReason(t *testing.T) {
 		{"one of two", []*node{lost(silent(0)), done(time.Second)}, "node 1 (n1) at <nil> is lost: no heartbeat for 2s"},
 		{"one of two, the other was done before", []*node{lost(silent(0)), done(-time.Second)},
 			"node 1 (n1) at <nil> is lost: no heartbeat for 2s"},
-		{"both", []*node{lost(silent(0)), lost(silent(-time.Second))}, "the network of node 0 (n0) has failed: all other nodes are silent"},
+		{"both", []*node{lost(silent(0)), lost(silent(-time.Second))},
+			"the network of node 0 (n0) has failed: all other nodes are silent"},
 		{"both, a third was done before", []*node{lost(silent(0)), lost(silent(0)), done(-1)}, "the network of node 0 (n0) has failed"},
 		{"both, a third was done later", []*node{lost(silent(0)), lost(silent(0)), done(1)}, "node 1 (n1) at <nil> is lost"},
 		{"both, a third died", []*node{lost(silent(0)), lost(silent(0)), lost(died)}, "node 1 (n1) at <nil> is lost"},
@@ -56,7 +57,8 @@ func TestLossReason(t *testing.T) {
 // An address that no interface has any more is a fault of this machine's network; one that it has, with a route, is none.
 func TestNetworkFault(t *testing.T) {
 	tcp := func(ip string) net.Addr { return &net.TCPAddr{IP: net.ParseIP(ip), Port: 1} }
-	if got := networkFault(tcp("192.0.2.1"), tcp("192.0.2.2")); !strings.Contains(got, "no interface of it has the address 192.0.2.1") {
+	const gone = "no interface of it has the address 192.0.2.1"
+	if got := networkFault(tcp("192.0.2.1"), tcp("192.0.2.2")); !strings.Contains(got, gone) {
 		t.Errorf("an address that no interface has: %q", got)
 	}
 	interfaces, err := net.Interfaces()
