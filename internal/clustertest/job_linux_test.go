@@ -105,9 +105,6 @@ func (j *job) start() *job {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 		<-j.ended
-		if j.t.Failed() {
-			j.t.Logf("%q wrote\n%sand to standard error\n%s", j.cmd.Args, j.out(), j.err())
-		}
 	})
 	return j
 }
@@ -151,7 +148,7 @@ func (j *job) wantLines(want ...string) {
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
-		j.t.Errorf("%q printed %q, want %q", j.cmd.Args, got, want)
+		j.t.Errorf("%q printed %q, want %q; on standard error:\n%s", j.cmd.Args, got, want, j.err())
 	}
 }
 
@@ -159,7 +156,7 @@ func (j *job) wantLines(want ...string) {
 func (j *job) wantPi() {
 	j.t.Helper()
 	if got := j.out(); !strings.HasPrefix(got, "pi = 3.14159265358") || strings.Count(got, "\n") != 1 {
-		j.t.Errorf("%q printed %q, want pi once", j.cmd.Args, got)
+		j.t.Errorf("%q printed %q, want pi once; on standard error:\n%s", j.cmd.Args, got, j.err())
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -54,7 +55,7 @@ func otherProtocol(t *testing.T) string {
 // workDir returns the directory in which the jobs run that have a mistake.
 func workDir(t *testing.T) string {
 	t.Helper()
-	dir := filepath.Join(filepath.Dir(programs), "work")
+	dir := filepath.Join(filepath.Dir(programs), "work", "dir")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -78,12 +79,12 @@ func mistakes(t *testing.T) []mistake {
 	replace := func(with string) setup { return setup{script: "mount --bind " + with + " " + bin} }
 	return []mistake{
 		{name: "no such host", hosts: "a:1,nowhere.invalid:1", want: []string{"nowhere.invalid", "Could not resolve"}, later: true},
-		{name: "refused", hosts: "a:1,b:1", b: setup{config: "Port 2222\n"}, want: []string{"b", "refused"}, later: true},
+		{name: "refused", b: setup{closed: true}, want: []string{"b", "refused"}, later: true},
 		{name: "password", b: setup{config: "PubkeyAuthentication no\nPasswordAuthentication yes\n"},
 			want: []string{"b", "Permission denied", "ssh-copy-id"}},
 		{name: "no login", b: setup{config: "ForceCommand echo This account is not available; exit 1\n"},
 			want: []string{"b", "This account is not available"}},
-		{name: "silent", b: setup{config: "ForceCommand sleep 1000\n"}, want: []string{"b"}, later: true},
+		{name: "silent", b: setup{config: "ForceCommand exec env -u " + markName + " sleep 1000\n"}, want: []string{"b"}, later: true},
 		{name: "no ibrun", b: setup{script: "mount -t tmpfs tmpfs " + programs}, want: []string{"b", "ibrun is not installed", "PATH"}},
 		{name: "other version", b: replace(otherProtocol(t)), want: []string{"b", "protocol 9999", "same version"}},
 		{name: "not this program", b: replace("/bin/true"), want: []string{"b", bin}},
@@ -92,7 +93,7 @@ func mistakes(t *testing.T) []mistake {
 		{name: "garbage", args: []string{"--launch-agent", "sh -c 'head -c 100000 /dev/urandom'"}, want: []string{"a"}},
 		{name: "endless garbage", args: []string{"--launch-agent", "sh -c 'cat /dev/urandom'"}, want: []string{"a"}},
 		{name: "no such agent", args: []string{"--launch-agent", "no-such-agent"}, want: []string{"a", "no-such-agent"}},
-		{name: "no such directory", b: setup{script: "mount -t tmpfs tmpfs " + workDir(t)},
+		{name: "no such directory", b: setup{script: "mount -t tmpfs tmpfs " + filepath.Dir(workDir(t))},
 			want: []string{"b", "directory", workDir(t)}},
 	}
 }
@@ -155,7 +156,8 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	full := t.TempDir()
-	setups := map[string]setup{"b": {script: "mount -t tmpfs -o size=64k tmpfs " + full + "\nmount -t tmpfs tmpfs " + dir}}
+	setups := map[string]setup{"b": {script: fmt.Sprintf("mount -t tmpfs tmpfs %s\nmount -t tmpfs -o size=64k tmpfs %s\n"+
+		"mount -t tmpfs -o size=64k tmpfs /root", dir, full)}}
 	j := newNetwork(t, ab, setups).newJob("ibrun", "--hosts", "a:1,b:1", "--copy", program)
 	j.cmd.Env = append(j.cmd.Env, "TMPDIR="+full)
 	j.start()
