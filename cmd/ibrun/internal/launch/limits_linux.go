@@ -1,6 +1,8 @@
 package launch
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -36,6 +38,9 @@ func checkLimits(ranks int) error {
 			processes.Cur)
 	}
 	text, err := os.ReadFile("/proc/sys/kernel/pid_max")
+	if errors.Is(err, fs.ErrNotExist) { // as with procfs' option subset=pid: the start of the ranks finds it out
+		return nil
+	}
 	if err != nil {
 		return exitcode.Errorf(exitcode.Failed, "read limit of processes: %w", err)
 	}
