@@ -13,7 +13,7 @@ ACTIONLINT  := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 NORACE := ^github.com/ibrun/ibrun/(fabric/shm|fabric/auto|internal/shm|internal/archtest)$$
 
 .DEFAULT_GOAL := help
-.PHONY: help ci build test readme transports conformance smoke clusters lint cross static release race fuzz bench-once guests bench bench-guest api
+.PHONY: help ci build test readme transports conformance smoke clusters kubernetes lint cross static image release race fuzz bench-once guests bench bench-guest api
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -44,6 +44,9 @@ smoke: ## run jobs with reports, metrics and hardware resources
 clusters: ## jobs under Slurm, ssh, and the launchers of MPICH and Open MPI (as root)
 	bash .ci/clusters
 
+kubernetes: ## the manifests against the types of Kubernetes; their commands in root directories from scratch (as root)
+	cd deploy/kubernetes/check && go mod tidy -diff && test -z "$$(gofmt -l .)" && go vet ./... && go test -count=1 ./...
+
 lint: ## go mod tidy, gofmt, go vet, staticcheck, actionlint
 	go mod tidy -diff
 	test -z "$$(gofmt -l .)"
@@ -57,6 +60,9 @@ cross: ## compile everything, tests included, for other systems
 
 static: ## run static programs in an empty root directory
 	bash .ci/static
+
+image: ## the root directory of the images in deploy/kubernetes, in dist/image
+	bash .ci/image
 
 release: ## static binaries, checksums and an SBOM in dist/
 	bash .ci/release

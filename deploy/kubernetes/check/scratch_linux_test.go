@@ -1,0 +1,97 @@
+package check
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	batch "k8s.io/api/batch/v1"
+	core "k8s.io/api/core/v1"
+)
+
+// image builds the root directory of the image, and returns it.
+func image(t *testing.T) string {
+	t.Helper()
+	if out, err := exec.Command("bash", "../../../.ci/image").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return "../../../dist/image"
+}
+
+// TestScratch runs the arguments of the manifests in root directories made from the image, as the user that they name, and with
+// the secret as Kubernetes mounts it. /proc and /sys have all files, or /proc has only those of processes.
+func TestScratch(t *testing.T) {
+	needRoot(t)
+	root := image(t)
+	secret := filepath.Join(t.TempDir(), "secret")
+	if out, err := exec.Command(filepath.Join(root, "ibrun"), "secret", secret).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	job := manifest(t, "job.yaml")[1].(*batch.Job).Spec.Template.Spec
+	set := manifest(t, "jobset.yaml")[0].(*jobSet).Spec.ReplicatedJobs[0].Template.Spec.Template.Spec
+	for name, pod := range map[string]core.PodSpec{"Job": job, "JobSet": set} {
+		c := pod.Containers[0]
+		user := int64(0)
+		if pod.SecurityContext.RunAsUser != nil {
+			user = *pod.SecurityContext.RunAsUser
+		}
+		mode := int32(0)
+		for _, v := range pod.Volumes {
+			if v.Secret != nil {
+				mode = *v.Secret.DefaultMode
+			}
+		}
+		host, _, _ := strings.Cut(flags(c.Args)["rendezvous"], ":")
+		for kernel, want := range map[string]string{"all": "", "few": withoutSys + withoutSys} {
+			t.Run(name+"/"+kernel, func(t *testing.T) {
+				args := slices.Concat([]string{"--net", "--mount", "bash", "-e", "pod.sh", root, fmt.Sprint(user), secret,
+					fmt.Sprintf("%04o", mode), host, kernel}, c.Args)
+				cmd := exec.CommandContext(t.Context(), "unshare", args...)
+				var stdout, stderr strings.Builder
+				cmd.Stdout, cmd.Stderr = &stdout, &stderr
+				err := cmd.Run()
+				if out := stdout.String(); err != nil || !strings.HasPrefix(out, "pi = 3.14159265358") || strings.Count(out, "\n") != 1 ||
+					stderr.String() != want {
+					t.Errorf("%v\n%s%s", err, out, &stderr)
+				}
+			})
+		}
+	}
+}
+
+// withoutSys is what the ibrun of each node says if there is no /sys.
+const withoutSys = "ibrun: ranks are placed without regard to devices: hw: read sys/devices/system/cpu/online: file does not exist\n"
+
+// TestSSH: with the configuration of the image and the keys that the operator mounts, the launcher reaches a worker without
+// questions, and refuses a host that does not have the key of the job.
+func TestSSH(t *testing.T) {
+	needRoot(t)
+	for keys, want := range map[string]bool{"same": true, "other": false} {
+		t.Run(keys, func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), "unshare", "--net", "--mount", "bash", "-e", "ssh.sh", "..", keys, "echo works")
+			var stdout, stderr strings.Builder
+			cmd.Stdout, cmd.Stderr = &stdout, &stderr
+			err := cmd.Run()
+			if works := err == nil && stdout.String() == "works\n"; works != want ||
+				!want && !strings.Contains(stderr.String(), "Host key verification failed.") {
+				t.Errorf("%v\n%s%s", err, &stdout, &stderr)
+			}
+		})
+	}
+}
+
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() == 0 {
+		return
+	}
+	const need = "needs root, to make namespaces"
+	if os.Getenv("CI") == "true" {
+		t.Fatal(need)
+	}
+	t.Skip(need)
+}
