@@ -106,7 +106,11 @@ func dryRun(o *cli.Options, env []string, s console.Streams) error {
 	if err != nil {
 		return err
 	}
-	if _, err := findPrograms(o, env); err != nil {
+	programs, err := findPrograms(o, env)
+	if err != nil {
+		return err
+	}
+	if err := checkLibraries(programs, o, len(p.programs)); err != nil {
 		return err
 	}
 	return p.print(s.Out, o)
@@ -121,6 +125,9 @@ func start(w startedWatcher, m *coordinator.Cluster, here placement.Machine, o *
 	}
 	programs, err := findPrograms(o, env)
 	if err != nil {
+		return 0, err
+	}
+	if err := checkLibraries(programs, o, len(p.programs)); err != nil {
 		return 0, err
 	}
 	if err := buildAll(w, programs, o, s); err != nil {

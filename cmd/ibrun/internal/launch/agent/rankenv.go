@@ -48,6 +48,11 @@ func RankEnv(t *protocol.Task, local int, maxFiles uint64) []string {
 			env = append(env, v)
 		}
 	}
+	if t.Size > 1 && !seen[openMPIServer] {
+		// A program of Open MPI that finds no PMIx would be a world of one. Up to version 4 it fails if it is told to contact a server
+		// that is not there. Version 5 prints a warning because it finds the variables of PMI.
+		env = append(env, openMPIServer+"=file:/ibrun-does-not-connect-ranks-of-Open-MPI-use-mpirun")
+	}
 	if t.Ranks[local].Crowded && !seen["GOMAXPROCS"] {
 		// The rank's share is less than one processor. A Go program that sees several processors would start threads that
 		// compete with the other ranks.
@@ -55,6 +60,9 @@ func RankEnv(t *protocol.Task, local int, maxFiles uint64) []string {
 	}
 	return env
 }
+
+// openMPIServer is the variable by which processes of Open MPI that no launcher has started find a server.
+const openMPIServer = "OMPI_MCA_ess_singleton_server"
 
 // isLauncherVariable reports whether launchers set this variable to identify a rank or a job.
 func isLauncherVariable(name string) bool {

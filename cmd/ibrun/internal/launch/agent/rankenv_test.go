@@ -2,6 +2,7 @@ package agent
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
@@ -24,11 +25,27 @@ func TestRankEnv(t *testing.T) {
 			t.Errorf("%s is missing", want)
 		}
 	}
+	if !slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, openMPIServer+"=file:/") }) {
+		t.Error("a program of Open MPI would be a world of one")
+	}
 	for _, stale := range []string{"PMI_FD=7", "PMI_PORT=h:1", "PMIX_RANK=0", "OMPI_COMM_WORLD_RANK=7", "IBRUN_FD=9",
 		"WORLD_SIZE=99", "RANK=9", "A=1", "A=3"} {
 		if slices.Contains(env, stale) {
 			t.Errorf("%s was inherited", stale)
 		}
+	}
+}
+
+// TestOpenMPIServer checks that ibrun sets no server for a world of one, and none if the user has set one.
+func TestOpenMPIServer(t *testing.T) {
+	job := &protocol.Task{Size: 1, Ranks: []protocol.RankTask{{}}, Programs: []protocol.ProgramTask{{}}}
+	isServer := func(v string) bool { return strings.HasPrefix(v, openMPIServer+"=") }
+	if env := RankEnv(job, 0, 1024); slices.ContainsFunc(env, isServer) {
+		t.Error("it is set for a world of one")
+	}
+	job.Size, job.Env = 2, []string{openMPIServer + "=mine"}
+	if env := RankEnv(job, 0, 1024); env[slices.IndexFunc(env, isServer)] != openMPIServer+"=mine" {
+		t.Error("the value of the user is not kept")
 	}
 }
 
