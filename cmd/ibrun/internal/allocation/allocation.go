@@ -136,7 +136,7 @@ func find(o Options, lookup func(string) string, thisHost string) (*Allocation, 
 	if name, variable := launcherFile(lookup); name != "" {
 		return fromFile(name, fmt.Sprintf("host file %s (%s)", name, variable), thisHost)
 	}
-	if lookup("SLURM_JOB_ID") != "" && lookup("SLURM_JOB_NODELIST") != "" {
+	if lookup("SLURM_JOB_ID") != "" && (lookup("SLURM_JOB_NODELIST") != "" || len(hetSuffixes(lookup)) > 0) {
 		return fromSlurm(lookup, thisHost, o.PerNode)
 	}
 	return fromBatchSystem(lookup, thisHost)
