@@ -10,8 +10,8 @@ import (
 )
 
 // checkLibraries returns an error if a program is linked with Open MPI and the job has several ranks. Open MPI connects ranks by
-// PMIx, which ibrun does not offer, so each rank would be a world of one. A program that loads the library later is not recognised:
-// see [agent.RankEnv].
+// PMIx, which ibrun does not offer, so each rank would be a world of one. A program that loads the library later is not
+// recognised: see [agent.RankEnv].
 func checkLibraries(programs []program, o *cli.Options, ranks int) error {
 	for i, p := range programs {
 		if library := openMPI(p); library != "" && ranks > 1 {
