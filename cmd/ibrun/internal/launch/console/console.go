@@ -21,6 +21,8 @@ const EraseLine = "\x1b[K"
 // them.
 type Streams struct {
 	In, Out, Err *os.File
+	// Host is the name of this host if the streams are shown on another one, and empty otherwise. Lines of ibrun name it.
+	Host string
 
 	lines *lines // nil: Printf writes directly
 }
@@ -29,10 +31,14 @@ type Streams struct {
 // escaped.
 func (s Streams) Printf(format string, args ...any) {
 	erase := ""
-	if term.IsTerminal(int(s.Err.Fd())) {
+	if IsTerminal(s.Err) {
 		erase = EraseLine
 	}
-	s.Print([]byte(erase + printable.Text("ibrun: "+fmt.Sprintf(format, args...)) + "\n"))
+	who := "ibrun: "
+	if s.Host != "" {
+		who = "ibrun on " + s.Host + ": "
+	}
+	s.Print([]byte(erase + printable.Text(who+fmt.Sprintf(format, args...)) + "\n"))
 }
 
 // Print writes text to standard error. The caller must not change text afterwards.
@@ -43,6 +49,9 @@ func (s Streams) Print(text []byte) {
 	}
 	s.lines.print(text)
 }
+
+// IsTerminal reports whether a file is a terminal.
+func IsTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
 // WriteAll writes to a standard stream of ibrun or of the agent, even if it is non-blocking. All processes of a terminal share
 // one open file: if a rank makes its standard input non-blocking, the streams of ibrun become non-blocking too.

@@ -24,7 +24,12 @@ type lines struct {
 // error, which may be a pipe that is not read or a terminal that was stopped. The caller must call Flush at the end.
 func (s Streams) Async() Streams {
 	file := s.Err
-	s.lines = &lines{out: outbox.New(func(text []byte) error { return WriteAll(file, text) })}
+	return s.AsyncTo(func(text []byte) error { return WriteAll(file, text) })
+}
+
+// AsyncTo is like Async. The lines are passed to write, one call at a time.
+func (s Streams) AsyncTo(write func(text []byte) error) Streams {
+	s.lines = &lines{out: outbox.New(write)}
 	return s
 }
 

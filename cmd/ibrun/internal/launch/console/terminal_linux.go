@@ -1,6 +1,7 @@
 package console
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -30,13 +31,13 @@ func (s Streams) RankInput() (in *os.File, started func(), err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("open pipe for standard input: %w", err)
 	}
-	go copyInForeground(w, s.In)
+	go s.copyInForeground(w)
 	return r, func() { r.Close() }, nil
 }
 
 // copyInForeground copies what is typed to a pipe until the end of the input. It reads only in the foreground, and only when the
 // pipe is empty: what the ranks do not read stays in the terminal.
-func copyInForeground(to, terminal *os.File) {
+func (s Streams) copyInForeground(to *os.File) {
 	defer to.Close()
 	buf := make([]byte, 4096)
 	for {
@@ -44,16 +45,12 @@ func copyInForeground(to, terminal *os.File) {
 		if err != nil {
 			return
 		}
-		if unread > 0 || inBackground(terminal) {
+		if unread > 0 {
 			time.Sleep(foregroundCheck)
 			continue
 		}
-		fds := []unix.PollFd{{Fd: int32(terminal.Fd()), Events: unix.POLLIN}}
-		n, err := unix.Poll(fds, int(foregroundCheck/time.Millisecond))
-		if n == 0 || err == unix.EINTR || inBackground(terminal) {
-			continue
-		}
-		if n, err = unix.Read(int(terminal.Fd()), buf); err == unix.EINTR || err == unix.EAGAIN {
+		n, err := s.readInForeground(buf, nil)
+		if err == unix.EINTR || err == unix.EAGAIN {
 			continue
 		}
 		if err != nil || n == 0 {
@@ -63,6 +60,59 @@ func copyInForeground(to, terminal *os.File) {
 			return // the pipe has no reader any more
 		}
 	}
+}
+
+// InputIsTerminal reports whether standard input is a terminal.
+func (s Streams) InputIsTerminal() bool { return IsTerminal(s.In) }
+
+// ReadInput reads standard input and calls pass with each part, of at most that many bytes, and with nil at the end. pass returns
+// when the next part may be read. It reads a terminal only while this process is in the foreground. It returns after the end, and
+// when stop is closed.
+func (s Streams) ReadInput(most int, stop <-chan struct{}, pass func([]byte)) {
+	for {
+		buf := make([]byte, most)
+		n, err := s.readInForeground(buf, stop)
+		switch {
+		case errors.Is(err, errStopped):
+			return
+		case err == unix.EAGAIN || err == unix.EINTR:
+		case err != nil || n <= 0:
+			pass(nil)
+			return
+		default:
+			pass(buf[:n])
+		}
+	}
+}
+
+// errStopped is returned by readInForeground when stop is closed.
+var errStopped = errors.New("no more input is wanted")
+
+// readInForeground reads standard input. It returns EAGAIN if there is nothing to read for a short time, or if standard input is
+// a terminal and this process is in the background. It reads nothing after stop was closed.
+func (s Streams) readInForeground(buf []byte, stop <-chan struct{}) (int, error) {
+	if inBackground(s.In) {
+		select {
+		case <-stop:
+			return 0, errStopped
+		case <-time.After(foregroundCheck):
+			return 0, unix.EAGAIN
+		}
+	}
+	fds := []unix.PollFd{{Fd: int32(s.In.Fd()), Events: unix.POLLIN}}
+	n, err := unix.Poll(fds, int(foregroundCheck/time.Millisecond))
+	select {
+	case <-stop:
+		return 0, errStopped
+	default:
+	}
+	if err == nil && (n == 0 || inBackground(s.In)) {
+		err = unix.EAGAIN
+	}
+	if err != nil {
+		return 0, err
+	}
+	return unix.Read(int(s.In.Fd()), buf)
 }
 
 // AwaitBackgroundRead blocks until one of some processes reads the terminal of this process while this process is in the

@@ -46,6 +46,11 @@ type coordinator struct {
 
 	recorded monitor.RecordingSet // traces and profiles of other nodes
 
+	output      *mergedOutput    // nil: each node writes its own output
+	input       *inputSender     // nil: rank 0 reads standard input itself
+	outputOver  <-chan time.Time // when output that was not written is given up
+	outputGiven bool             // it was given up
+
 	failure      *failure // the first failure; nil: none
 	requests     userRequests
 	endRequested syscall.Signal // by which a user of any node has asked the job to end; 0: none
@@ -71,7 +76,15 @@ func runCoordinator(w *watcher.Watcher, cl *Cluster, where Layout, t *protocol.T
 	if err != nil {
 		return 0, err
 	}
-	l, err := startLocalAgent(w, t, o.Verbose, s)
+	var nodes []*node
+	for i := range t.Nodes {
+		n := &node{number: i, name: t.Host, ranks: where.RanksOn[i]}
+		if i > 0 {
+			n.name, n.conn = cl.workers[i].Name, cl.workers[i].conn
+		}
+		nodes = append(nodes, n)
+	}
+	l, merged, err := startHead(w, cl, nodes, t, o, s)
 	if err != nil {
 		return 0, err
 	}
@@ -82,17 +95,12 @@ func runCoordinator(w *watcher.Watcher, cl *Cluster, where Layout, t *protocol.T
 	l.start() // after the status server, so that a rank that is announced can be inspected
 	began := time.Now()
 	c := &coordinator{Streams: s, cluster: cl, opts: o, task: t, failures: newFailureTracker(t.Size),
-		left: newLeftRanks(t.Size), local: l,
+		left: newLeftRanks(t.Size), local: l, nodes: nodes, output: merged,
 		exchange: exchange,
 		recorder: monitor.NewNodeRecorder(t, o.Report), lastOutput: map[int]string{}, lostOutput: map[int]string{}}
-	for i := range t.Nodes {
-		n := &node{number: i, name: t.Host, ranks: where.RanksOn[i]}
-		if i > 0 {
-			n.name, n.conn = cl.workers[i].Name, cl.workers[i].conn
-		}
-		c.nodes = append(c.nodes, n)
-	}
+	c.startInput(nodes[where.NodeOf[0]])
 	c.handleEvents(signals)
+	c.endStreams()
 	c.requests.announce(s)
 	l.cleanUp()
 	wall := time.Since(began)
@@ -134,7 +142,8 @@ func (c *coordinator) handleEvents(signals <-chan os.Signal) {
 	var shown <-chan struct{} // after the timeout: closed when the hang view was printed
 	var unread <-chan time.Time
 	events, lost := c.local.events, c.local.watcher.Lost
-	for slices.ContainsFunc(c.nodes, func(n *node) bool { return !n.done }) {
+	written := c.output.done()
+	for c.isRunning() {
 		select {
 		case e, alive := <-events:
 			if alive {
@@ -145,6 +154,12 @@ func (c *coordinator) handleEvents(signals <-chan os.Signal) {
 			}
 		case r := <-c.cluster.received:
 			c.handleRemote(r)
+		case l := <-c.output.failures():
+			c.handleLostOutput(l)
+		case <-written:
+			written = nil
+		case <-c.outputOver:
+			c.outputGiven = true
 		case <-c.left.due:
 			if o := c.left.order(); o != nil && !c.ending {
 				c.orderAll(o)
@@ -205,7 +220,7 @@ func (c *coordinator) agentDied() {
 		return
 	}
 	c.local.cleanUp()
-	c.nodes[0].done = true
+	c.endNode(c.nodes[0], true)
 	c.failFrom(c.nodes[0], exitcode.Failed, c.local.exitReason(), c.local.diedAt)
 }
 
@@ -233,7 +248,8 @@ func (c *coordinator) handleRemote(r receivedEvent) {
 // lose ends the job because the connection to a node is lost. Other nodes that are lost at the same time may follow, so outcome
 // finds out which node is cut off.
 func (c *coordinator) lose(n *node, how *loss) {
-	n.done, n.loss = true, how
+	n.loss = how
+	c.endNode(n, true) // what it has sent is written
 	c.recordFailure(&failure{rank: -1, code: exitcode.Failed, kind: death, node: n.number, time: how.since.UnixNano(), lost: true})
 	c.endJob(c.opts.FailureGrace)
 }
@@ -262,7 +278,15 @@ func (c *coordinator) handleEvent(n *node, e *protocol.Event) {
 		c.handleRemoteSignal(syscall.Signal(e.Signal), e.Again)
 	case protocol.EventFailure:
 		c.failFrom(n, e.Code, e.Text, e.Time)
+	case protocol.EventOutput:
+		c.output.add(n.number, e)
+		return
+	case protocol.EventInputTaken:
+		c.input.taken(e.InputTaken)
 	case protocol.EventOutputLost:
+		if n.outputCode != 0 && e.Text == "" { // the consequence of that
+			e.Code, e.Text = n.outputCode, n.outputLost
+		}
 		c.lostOutput[e.Rank], c.outputCode = e.Text, e.Code
 	case protocol.EventNodeRecord:
 		n.record = e.NodeRecord
@@ -273,11 +297,12 @@ func (c *coordinator) handleEvent(n *node, e *protocol.Event) {
 	case protocol.EventInspect:
 		c.local.monitor.HandleRemote(n.number, e.Question, e.Answer)
 	case protocol.EventDone:
-		n.done, n.doneAt = true, time.Now()
-		c.undelivered = append(c.undelivered, e.Output...)
+		n.doneAt = time.Now()
+		c.undelivered, n.incomplete = append(c.undelivered, e.Output...), len(e.Output) > 0
 		if e.Text != "" {
 			c.lastOutput[e.Rank] = e.Text
 		}
+		c.endNode(n, !n.incomplete)
 	}
 	c.left.handleEvent(e)
 	if f := c.failures.handleEvent(e); f != nil {
@@ -363,6 +388,7 @@ func (c *coordinator) orderEnd(grace time.Duration) {
 		e.LastOutputOf = c.failure.rank
 	}
 	c.orderAll(&protocol.Order{End: e})
+	c.limitOutput()
 	if e.OutputTimeout > 0 {
 		c.limitEnd(grace + e.OutputTimeout + endMargin)
 	}
@@ -425,7 +451,7 @@ func (c *coordinator) lostOutputLines() (lines []string) {
 			lines = append(lines, fmt.Sprintf("output of %s was lost: %s", c.describeRank(rank), why))
 		}
 	}
-	return lines
+	return append(lines, c.lostNodeOutput()...)
 }
 
 // describeRank names a rank, its node and its process.

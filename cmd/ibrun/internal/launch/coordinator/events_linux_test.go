@@ -16,7 +16,9 @@ import (
 
 // testNode returns a node with the last two of four ranks.
 func testNode() (*node, *failureTracker) {
-	return &node{number: 1, ranks: []int{2, 3}}, newFailureTracker(4)
+	queues := [2]*chunkQueue{newChunkQueue(1, nil), newChunkQueue(2, nil)}
+	merged := &mergedOutput{queues: [][2]*chunkQueue{{}, queues}}
+	return &node{number: 1, ranks: []int{2, 3}, output: merged}, newFailureTracker(4)
 }
 
 // Events about ranks of other nodes, and events that no ibrun sends, are refused.
@@ -42,6 +44,8 @@ func TestForeignEvents(t *testing.T) {
 		{Kind: protocol.EventNotStarted, Rank: 9}, {Kind: protocol.EventExchange},
 		{Kind: protocol.EventSignal, Signal: 9}, {Kind: protocol.EventSignal, Signal: int(console.HangViewSignal)},
 		{Kind: protocol.EventInspect}, {Kind: protocol.EventProgress},
+		{Kind: protocol.EventInputTaken, InputTaken: &protocol.InputTaken{Bytes: 1}}, {Kind: protocol.EventOutput},
+		{Kind: protocol.EventOutput, Stream: 3, Data: []byte("x")},
 		{Kind: protocol.EventNodeRecord}, {Kind: protocol.EventNodeRecord,
 			NodeRecord: &report.Node{Ranks: []report.Place{{Rank: 1}}}},
 		{Kind: protocol.EventPage, Rank: 1}, {Kind: "", Rank: 2}, {Kind: protocol.EventNote, Rank: 2},

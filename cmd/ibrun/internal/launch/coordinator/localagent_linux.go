@@ -59,14 +59,16 @@ type localAgent struct {
 
 	watching     atomic.Bool   // see watchTerminal
 	terminalRead chan struct{} // receives when a process of the job reads the terminal in the background
+
+	drawBar func(*protocol.Progress) // nil: the agent draws the progress bar
 }
 
 // startLocalAgent starts an agent, which waits for its task: see start. The caller must call cleanUp to end it, and then close.
-// What ranks have recorded can be read until close.
-func startLocalAgent(w *watcher.Watcher, t *protocol.Task, verbose bool, s console.Streams) (*localAgent, error) {
+// What ranks have recorded can be read until close. The agent inherits the files of the second streams.
+func startLocalAgent(w *watcher.Watcher, t *protocol.Task, verbose bool, s, inherited console.Streams) (*localAgent, error) {
 	record, noPages := perfmem.New(len(t.Ranks))
 	t.Pages = noPages == nil
-	command, control, err := startAgent(w, t, s, record)
+	command, control, err := startAgent(w, t, inherited, record)
 	if err != nil {
 		return nil, errors.Join(err, record.Close())
 	}
@@ -168,6 +170,10 @@ func (l *localAgent) start() {
 func (l *localAgent) order(o *protocol.Order) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if o.Bar != nil && l.drawBar != nil {
+		l.drawBar(o.Bar)
+		return
+	}
 	if !l.started || (o.Bar != nil || o.Stacks != nil) && l.orders.Pending() > 0 {
 		return // a stopped agent need not draw a bar later
 	}

@@ -28,6 +28,7 @@ func testMessages(t testing.TB) (events, orders [][]byte) {
 			Join: &protocol.Join{Name: "n"}},
 		{Kind: protocol.EventExchange, Exchange: &pmi.ExchangeMessage{Group: "WORLD:0"}}, {Kind: protocol.EventPage, Rank: 2,
 			Page: []byte("page")},
+		{Kind: protocol.EventOutput, Stream: 2, Data: []byte("a line\n")},
 		{Kind: protocol.EventProgress, Progress: &protocol.Progress{Done: 1, Total: 2}},
 		{Kind: protocol.EventInspect, Question: &protocol.Question{ID: 1, Stacks: []int{2}}}, {Kind: protocol.EventInspect,
 			Answer: &protocol.Answer{ID: 2, More: true}},
@@ -37,6 +38,9 @@ func testMessages(t testing.TB) (events, orders [][]byte) {
 	for _, o := range []protocol.Order{{Signal: 2}, {End: &protocol.EndOrder{Grace: 50, LastOutputOf: 1}},
 		{Exchange: &pmi.ExchangeMessage{}}, {Question: &protocol.Question{ID: 3}},
 		{Answer: &protocol.Answer{ID: 4, Stacks: map[int]string{2: "goroutine 1"}}}, {JobInfo: &protocol.JobInfo{JobID: "j"}},
+		{JobInfo: &protocol.JobInfo{Forwarding: &protocol.Forwarding{Terminals: [2]bool{true, false}}}},
+		{OutputAck: &protocol.OutputAck{Stream: 1, Bytes: 9, Closed: true}}, {Input: &protocol.Input{Data: []byte("typed\n")}},
+		{Input: &protocol.Input{End: true}},
 		{Outcome: &protocol.Outcome{Code: 3, Lines: []string{"why"}}}} {
 		orders = append(orders, pack(o))
 	}

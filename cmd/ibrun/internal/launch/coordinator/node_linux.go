@@ -27,6 +27,12 @@ type node struct {
 	loss    *loss         // nil: its connection is not lost
 	tooMuch bool          // it has sent more traces and profiles than allowed
 
+	// If node 0 writes the output of this node:
+	output     *mergedOutput
+	incomplete bool   // it has reported that its output is incomplete
+	outputCode int    // the exit code because its output cannot be written; 0: it can
+	outputLost string // why not; empty: the user has closed the reading end
+
 	// What another node has sent for the report.
 	record *report.Node
 	pages  map[int]report.Rank
@@ -68,6 +74,10 @@ func (n *node) checkEvent(e *protocol.Event) error {
 		ok = isCode(e.Code) && e.Code != 0
 	case protocol.EventOutputLost:
 		ok = n.has(e.Rank) && isCode(e.Code) && e.Code != 0
+	case protocol.EventOutput:
+		ok = n.output.accepts(n.number, e)
+	case protocol.EventInputTaken:
+		ok = e.InputTaken != nil && e.InputTaken.Bytes >= 0 && n.has(0)
 	case protocol.EventDone:
 		ok = true
 	}

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"fmt"
 	"os"
 	"os/signal"
 	"slices"
@@ -28,9 +29,11 @@ type worker struct {
 	requests  userRequests
 	endSignal syscall.Signal    // by which the ranks of this node were asked to end; 0: they were not
 	outcome   *protocol.Outcome // received from node 0, or set when node 0 is lost
+	node0Lost bool              // outcome was not received
 	giveUpAt  time.Time         // when the job ends here although node 0 or the agent does not answer; zero: never
 	giveUp    <-chan time.Time
-	reporting sync.WaitGroup // see reportDone
+	reporting sync.WaitGroup    // see reportDone
+	forward   *forwardedStreams // nil: this ibrun writes the output of this node itself
 }
 
 // limitEnd limits how long this ibrun waits for node 0 and for its agent. A later call cannot extend it.
@@ -46,7 +49,13 @@ func runWorker(watch *watcher.Watcher, cl *Cluster, where Layout, t *protocol.Ta
 	signals := make(chan os.Signal, 16)
 	console.Notify(signals, slices.Concat(console.EndSignals(), console.ForwardedSignals(), []os.Signal{console.HangViewSignal}))
 	defer signal.Stop(signals)
-	l, err := startLocalAgent(watch, t, o.Verbose, s)
+	own := s
+	forward, s, err := forwardStreams(cl, t, own)
+	if err != nil {
+		return 0, err
+	}
+	l, err := startLocalAgent(watch, t, o.Verbose, s, s)
+	forward.started(s)
 	if err != nil {
 		return 0, err
 	}
@@ -54,17 +63,21 @@ func runWorker(watch *watcher.Watcher, cl *Cluster, where Layout, t *protocol.Ta
 	cl.connectMonitor(l.monitor, where, t.Node)
 	defer l.startMonitor(o)()
 	l.start() // after the status server, so that a rank that is announced can be inspected
-	w := &worker{Streams: s, cluster: cl, opts: o, local: l, recorder: monitor.NewNodeRecorder(t, cl.Job.Report)}
+	w := &worker{Streams: s, cluster: cl, opts: o, local: l, recorder: monitor.NewNodeRecorder(t, cl.Job.Report),
+		forward: forward}
 	if o.Report && !cl.Job.Report {
 		w.Printf("--report has no effect on this node: node 0 writes the report and was started without --report")
 	}
 	w.handleEvents(signals)
 	w.requests.announce(s)
 	l.cleanUp()
+	forward.close()
 	cl.node0.Close()
-	w.LimitFlush(w.outputTimeout())
-	for _, line := range w.outcome.Lines {
-		w.Printf("%s", line)
+	own.LimitFlush(w.outputTimeout())
+	if forward == nil || w.node0Lost { // otherwise node 0 prints them
+		for _, line := range w.outcome.Lines {
+			own.Printf("%s", line)
+		}
 	}
 	signal.Stop(signals) // a signal now ends ibrun, as on node 0
 	w.reporting.Wait()   // only if node 0 did not wait for the report
@@ -106,6 +119,7 @@ func (w *worker) handleEvents(signals <-chan os.Signal) {
 			w.requests.announce(w.Streams)
 		case <-w.giveUp:
 			if w.outcome == nil {
+				w.node0Lost = true
 				w.outcome = &protocol.Outcome{Code: exitcode.Failed,
 					Lines: []string{"node 0 did not end the job; this node has ended its ranks"}}
 				if w.endSignal != 0 {
@@ -138,12 +152,18 @@ func (w *worker) agentDied() {
 }
 
 // reportDone sends what the ranks of this node have recorded to node 0, and then EventDone. All ranks have exited. A goroutine
-// does it: to compress and to send the records may take seconds, and the user and node 0 must be obeyed meanwhile.
+// does it: to compress and to send the records may take seconds, and the user and node 0 must be obeyed meanwhile. So may output
+// that node 0 does not take.
 func (w *worker) reportDone(done *protocol.Event) {
+	w.forward.beginEnd(len(done.Output) > 0)
 	w.reporting.Go(func() {
 		w.local.monitor.ReportFinalProgress()
 		w.sendRecordings()
 		w.sendNodeRecord()
+		if !w.forward.end() && len(done.Output) == 0 {
+			done.Output = []string{fmt.Sprintf("the output of %s is incomplete: ibrun's standard output did not accept it",
+				w.local.task.Host)}
+		}
 		w.cluster.sendEvent(done)
 	})
 }
@@ -151,8 +171,11 @@ func (w *worker) reportDone(done *protocol.Event) {
 // handleOrder executes an order of node 0. The outcome arrives when no process of the job is left, or when none should be.
 func (w *worker) handleOrder(o *protocol.Order) {
 	switch {
+	case o.OutputAck != nil, o.Input != nil:
+		w.forward.handle(o)
 	case o.Outcome != nil:
 		w.outcome = o.Outcome
+		w.forward.drop()
 		if !w.local.done {
 			w.endRanks(0)
 		}
@@ -162,6 +185,7 @@ func (w *worker) handleOrder(o *protocol.Order) {
 		w.signalRanks(syscall.Signal(o.Signal))
 	case o.End != nil:
 		w.local.order(&protocol.Order{End: o.End})
+		w.forward.limit(o.End.OutputTimeout)
 		if o.End.OutputTimeout > 0 {
 			w.limitEnd(o.End.Grace + o.End.OutputTimeout + endMargin + agentTimeout) // node 0 ends the job earlier, unless it hangs
 		}
@@ -205,6 +229,8 @@ func (w *worker) onNode0Lost() {
 	if w.outcome != nil {
 		return
 	}
+	w.node0Lost = true
+	w.forward.drop()
 	job, lost := &w.cluster.Job, w.cluster.lost
 	why := lost.reason(0, job.Names[0], w.cluster.node0.Remote())
 	if lost.here != "" {

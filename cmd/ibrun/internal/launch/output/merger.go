@@ -133,15 +133,20 @@ func (m *Merger) finished(s *Source) {
 // Wait blocks until all sources have been forwarded to their ends.
 func (m *Merger) Wait() { m.forwarders.Wait() }
 
-// Undelivered returns lines that say whose output has not been forwarded to its end, and why.
-func (m *Merger) Undelivered() (lines []string) {
+// Undelivered returns lines that say whose output has not been forwarded to its end, and why. It omits these origins.
+func (m *Merger) Undelivered(omit ...*Origin) (lines []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	type group struct{ host, why string }
 	groups := map[group][]int{}
 	for s := range m.openSources {
+		if slices.Contains(omit, s.Origin) {
+			continue
+		}
 		why := "may be incomplete: a process outside the job has it open"
-		if s.blocked.Load() {
+		if blocked := s.blocked.Load(); !blocked && s.Origin.node {
+			continue // it has ended, and is about to be forgotten
+		} else if blocked {
 			why = "is incomplete: " + s.Writer.name + " did not accept it"
 		}
 		at := group{s.Origin.host, why}

@@ -41,6 +41,10 @@ const (
 	EventInspect  Kind = "look"     // Question or Answer
 
 	EventProgress Kind = "progress" // Progress: the sum over its ranks
+
+	// If the output of this node is forwarded:
+	EventOutput     Kind = "output" // Stream (1: standard output, 2: standard error), Data
+	EventInputTaken Kind = "taken"  // InputTaken: rank 0 has read that much of what Order.Input has brought
 )
 
 // Event is sent by an agent to ibrun, and forwarded to node 0. If the stream ends before EventDone, the sender has died.
@@ -67,6 +71,9 @@ type Event struct {
 	Question   *Question       `json:",omitempty"`
 	Answer     *Answer         `json:",omitempty"`
 	Progress   *Progress       `json:",omitempty"`
+	Stream     int             `json:",omitempty"`
+	Data       []byte          `json:",omitempty"`
+	InputTaken *InputTaken     `json:",omitempty"`
 }
 
 // Join describes a node that wants to take part in the job.

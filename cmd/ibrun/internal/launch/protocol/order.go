@@ -20,6 +20,9 @@ type Order struct {
 	Question *Question            `json:",omitempty"`       // to a node, as is Answer
 	Answer   *Answer              `json:",omitempty"`
 
+	OutputAck *OutputAck `json:",omitempty"` // to a node
+	Input     *Input     `json:",omitempty"` // to the node of rank 0
+
 	JobInfo *JobInfo `json:"Welcome,omitempty"` // to a node: its first order
 	Outcome *Outcome `json:"Verdict,omitempty"` // to a node: its last order
 }
@@ -63,6 +66,8 @@ type JobInfo struct {
 	Heartbeat time.Duration
 	// Grace and FailureGrace are those of node 0's command line.
 	Grace, FailureGrace time.Duration
+	// Forwarding says how the nodes forward their output to node 0. Nil: each ibrun writes the output of its node itself.
+	Forwarding *Forwarding `json:",omitempty"`
 }
 
 // Outcome is the exit code of the job and the reason for it, as node 0 determined them.

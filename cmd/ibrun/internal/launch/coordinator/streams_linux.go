@@ -1,0 +1,122 @@
+package coordinator
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/watcher"
+)
+
+// startHead starts the agent of node 0. If the other nodes forward their output, the agent writes to pipes, and the output of all
+// nodes is merged.
+func startHead(w *watcher.Watcher, cl *Cluster, nodes []*node, t *protocol.Task, o *cli.Options, s console.Streams) (*localAgent,
+	*mergedOutput, error) {
+	if cl.Job.Forwarding == nil {
+		l, err := startLocalAgent(w, t, o.Verbose, s, s)
+		return l, nil, err
+	}
+	merged, err := mergeOutput(s, nodes, t.Size == 1, func(n *node, a *protocol.OutputAck) {
+		encodeOrder(&protocol.Order{OutputAck: a})(n.conn)
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer merged.started()
+	inherited := s
+	inherited.Out, inherited.Err, t.ShowPartial = merged.local[0], merged.local[1], cl.Job.Forwarding.Terminals
+	if !nodes[0].has(0) {
+		null, err := os.Open(os.DevNull)
+		if err != nil {
+			return nil, nil, err
+		}
+		defer null.Close()
+		inherited.In = null
+	}
+	l, err := startLocalAgent(w, t, o.Verbose, s, inherited)
+	if err != nil {
+		return nil, nil, err
+	}
+	l.drawBar = merged.merger.DrawBar
+	for _, n := range nodes {
+		n.output = merged
+	}
+	return l, merged, nil
+}
+
+// startInput forwards standard input to the node of rank 0, unless that is this node, or the user has started it.
+func (c *coordinator) startInput(of *node) {
+	if c.output != nil && of.conn != nil {
+		c.input = sendInput(c.Streams, func(o *protocol.Order) { encodeOrder(o)(of.conn) })
+	}
+}
+
+// endStreams ends the input, and records which output was not written.
+func (c *coordinator) endStreams() {
+	if c.input != nil {
+		c.input.end()
+	}
+	c.undelivered = append(c.undelivered, c.output.undelivered(c.nodes)...)
+}
+
+// allDone reports whether no process of the job is left on any node.
+func (c *coordinator) allDone() bool {
+	return !slices.ContainsFunc(c.nodes, func(n *node) bool { return !n.done })
+}
+
+// isRunning reports whether a process of the job is left, or output that is to be written.
+func (c *coordinator) isRunning() bool { return !c.allDone() || c.output.busy() && !c.outputGiven }
+
+// endNode records that no process of the job is left on a node. Unless its output is complete, the rest of it is dropped.
+func (c *coordinator) endNode(n *node, complete bool) {
+	n.done = true
+	if c.output == nil {
+		return
+	}
+	if n.conn == nil {
+		c.local.cleanUp() // the agent has its ends of the pipes open until it has exited
+	}
+	c.output.endNode(n.number, complete)
+	c.limitOutput()
+}
+
+// limitOutput limits how long the remaining output may take, as an agent does for its own, if all nodes are done and there is a
+// limit. If a node has waited for that long already, the others need no longer.
+func (c *coordinator) limitOutput() {
+	if c.output == nil || !c.allDone() {
+		return
+	}
+	limit := c.outputTimeout()
+	if slices.ContainsFunc(c.nodes, func(n *node) bool { return n.incomplete }) {
+		limit = requestedOutputTimeout
+	}
+	if limit > 0 {
+		c.outputOver = time.After(limit)
+	}
+}
+
+// handleLostOutput records that output of a node cannot be written. The node knows it too, and its ranks get an error when they
+// write.
+func (c *coordinator) handleLostOutput(l lostOutput) {
+	n := c.nodes[l.node]
+	code, why := l.code()
+	if n.outputCode == 0 && why != "" {
+		c.Printf("the output of node %d (%s) cannot be forwarded: %s", n.number, n.name, why)
+	}
+	n.outputCode, n.outputLost, c.outputCode = code, why, code
+}
+
+// lostNodeOutput returns lines about output that was lost although no agent has noticed it.
+func (c *coordinator) lostNodeOutput() (lines []string) {
+	for _, n := range c.nodes {
+		known := slices.ContainsFunc(n.ranks, func(rank int) bool { return c.lostOutput[rank] != "" })
+		if n.outputLost != "" && !known {
+			lines = append(lines, fmt.Sprintf("output of %s on %s was lost: %s", console.Ranks(n.ranks), n.name, n.outputLost))
+		}
+	}
+	return lines
+}
