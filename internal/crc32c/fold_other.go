@@ -11,4 +11,4 @@ import (
 const minFolded = math.MaxInt
 
 // fold returns the remainder of b after start was added to its first bytes.
-func fold(start uint32, b []byte) uint32 { return ^crc32.Update(^start, table, b) }
+func fold(start uint32, b []byte) uint32 { return ^crc32.Update(^start, table(), b) }

@@ -157,10 +157,8 @@ func (f *flags) parse(c *command, args []string) error {
 	return nil
 }
 
-// longFlag matches a long flag in the output of package flag, which prints only one dash.
-var longFlag = regexp.MustCompile(`(?m)^  -(\w\w)`)
-
 func (f *flags) help(c *command) error {
+	longFlag := regexp.MustCompile(`(?m)^  -(\w\w)`) // package flag prints only one dash
 	var text bytes.Buffer
 	fmt.Fprintf(&text, "usage: ibrun %s [flags]\n\n%s\n\n", f.command, f.about)
 	f.SetOutput(&text)

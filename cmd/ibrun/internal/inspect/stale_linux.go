@@ -15,9 +15,6 @@ import (
 // staleAfter is how old a socket is at least that removeStale looks at. A younger one may not accept connections yet.
 const staleAfter = time.Minute
 
-// socketName matches the names of the sockets of jobs: see socketPath.
-var socketName = regexp.MustCompile(`^[a-z0-9]+-[0-9]+(\.new)?$`)
-
 // removeStale removes the sockets of jobs from a directory whose ibrun was killed together with its watcher, which would have
 // removed them.
 func removeStale(dir string) {
@@ -28,7 +25,7 @@ func removeStale(dir string) {
 	for _, f := range files {
 		info, err := f.Info()
 		if err != nil || info.Mode().Type() != fs.ModeSocket || time.Since(info.ModTime()) < staleAfter ||
-			!socketName.MatchString(f.Name()) {
+			!isSocketName(f.Name()) {
 			continue
 		}
 		path := filepath.Join(dir, f.Name())
@@ -39,4 +36,10 @@ func removeStale(dir string) {
 			_ = os.Remove(path) // another job may have removed it
 		}
 	}
+}
+
+// isSocketName reports whether a name can be that of the socket of a job: see socketPath. It is called for old files only, so the
+// start of a job does not compile the expression.
+func isSocketName(name string) bool {
+	return regexp.MustCompile(`^[a-z0-9]+-[0-9]+(\.new)?$`).MatchString(name)
 }

@@ -19,9 +19,9 @@ import (
 const AgentFD = 4
 
 // Memory is an anonymous file in which the ranks of this node record what they do. It contains one page for each rank, in the
-// order of the ranks, then the traces, then the profiles. Traces and profiles use physical memory only where a rank has
-// written. The file exists as long as one of ibrun, the agent and the ranks does. All methods except Read accept a nil
-// Memory.
+// order of the ranks, then the traces, then the profiles. It uses physical memory only for the ranks that have mapped theirs, and
+// for traces and profiles only where they have written. The file exists as long as one of ibrun, the agent and the ranks does. All
+// methods except Read accept a nil Memory.
 type Memory struct {
 	seg    *shm.Segment
 	ranks  int
@@ -40,7 +40,16 @@ func New(ranks int) (*Memory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("allocate the memory in which ranks record: %w", err)
 	}
-	mem, err := seg.Map(0, ranks*perf.PageBytes)
+	// A rank allocates its page when it maps it, so programs without MPI take no memory. Before that only the beginning is read.
+	for i := range ranks {
+		if err == nil {
+			err = seg.Allocate(int64(i)*perf.PageBytes, os.Getpagesize())
+		}
+	}
+	var mem []byte
+	if err == nil {
+		mem, err = seg.Reserve(0, ranks*perf.PageBytes)
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("allocate the memory in which ranks record: %w", err), seg.Close())
 	}

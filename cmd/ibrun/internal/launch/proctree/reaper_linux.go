@@ -46,21 +46,33 @@ func (r *Reaper) run() {
 		if err == unix.EINTR {
 			continue
 		}
-		r.mu.Lock()
-		if err != nil { // ECHILD, unless Start has started a child since
-			pid, err = unix.Wait4(-1, ws, unix.WNOHANG, nil)
-			r.ended = err != nil && err != unix.EINTR
-		}
-		if _, known := r.status[pid]; known && pid > 0 {
-			r.status[pid] = ws
-			r.news.Broadcast()
-		}
-		r.mu.Unlock()
-		if r.ended {
-			close(r.Gone)
+		if r.record(pid, ws, err) {
 			return
 		}
 	}
+}
+
+// record records a child that has exited, or the error of waiting for one, and reaps all others that have exited. It reports
+// whether no child is left. Then it closes Gone before Wait returns, so that who has waited for the last child need not search
+// for others.
+func (r *Reaper) record(pid int, ws *unix.WaitStatus, err error) (ended bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil { // ECHILD, unless Start has started a child since
+		pid, err = unix.Wait4(-1, ws, unix.WNOHANG, nil)
+	}
+	for err == nil && pid > 0 {
+		if _, known := r.status[pid]; known {
+			r.status[pid] = ws
+		}
+		ws = new(unix.WaitStatus)
+		pid, err = unix.Wait4(-1, ws, unix.WNOHANG, nil) // it does not block, so that no signal interrupts it
+	}
+	if r.ended = err != nil; r.ended {
+		close(r.Gone)
+	}
+	r.news.Broadcast()
+	return r.ended
 }
 
 // ErrGone means that the process had no children any more.
