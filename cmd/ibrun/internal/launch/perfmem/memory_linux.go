@@ -20,8 +20,8 @@ const AgentFD = 4
 
 // Memory is an anonymous file in which the ranks of this node record what they do. It contains one page for each rank, in the
 // order of the ranks, then the traces, then the profiles. It uses physical memory only for the ranks that have mapped theirs, and
-// for traces and profiles only where they have written. The file exists as long as one of ibrun, the agent and the ranks does. All
-// methods except Read accept a nil Memory.
+// for traces and profiles only where they have written. The file exists as long as one of ibrun, the agent and the ranks does.
+// All methods except Read accept a nil Memory.
 type Memory struct {
 	seg    *shm.Segment
 	ranks  int
