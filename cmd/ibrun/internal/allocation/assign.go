@@ -55,7 +55,7 @@ func (a *Allocation) Assign(ranks []int, p *placement.Policy) (result *Assignmen
 		if err := a.checkRoom(total, room, p); err != nil {
 			return nil, nil, err
 		}
-		notes = append(notes, fmt.Sprintf("%d ranks run on the %d slots of %s, so several share a slot", total, room,
+		notes = append(notes, fmt.Sprintf("%d ranks run on the %s of %s, so several share a slot", total, slotCount(room),
 			a.Source))
 	}
 	where, err := p.MapToNodes(names, slots, total)
@@ -89,17 +89,25 @@ func (a *Allocation) defaultRanks(p *placement.Policy) (int, error) {
 	return 0, nil
 }
 
+// slotCount returns a number of slots in words.
+func slotCount(n int) string {
+	if n == 1 {
+		return "1 slot"
+	}
+	return fmt.Sprintf("%d slots", n)
+}
+
 // checkRoom returns an error if there may not be more ranks than slots.
 func (a *Allocation) checkRoom(ranks, slots int, p *placement.Policy) error {
 	switch {
 	case a.Packed:
-		return fmt.Errorf("%d ranks need more than the %d slots of %s that --offset %d leaves, and the others "+
-			"belong to other jobs", ranks, slots, a.Source, p.Offset)
+		return fmt.Errorf("%d ranks need more than the %s of %s that --offset %d leaves, and the others "+
+			"belong to other jobs", ranks, slotCount(slots), a.Source, p.Offset)
 	case p.PerNode > 0:
 		return fmt.Errorf("%d ranks requested, but --ppn %d on %d hosts allows only %d", ranks, p.PerNode,
 			len(a.Hosts), slots)
 	case p.Strict:
-		return fmt.Errorf("%d ranks need more than the %d slots of %s", ranks, slots, a.Source)
+		return fmt.Errorf("%d ranks need more than the %s of %s", ranks, slotCount(slots), a.Source)
 	}
 	return nil
 }

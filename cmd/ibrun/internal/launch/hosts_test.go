@@ -1,0 +1,97 @@
+package launch
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/allocation"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
+)
+
+// TestPackedJobs checks that jobs with different offsets in one allocation have different cores: each slot has its share.
+func TestPackedJobs(t *testing.T) {
+	used := map[string]int{} // NODE PU: the job that has it
+	for job, args := range []string{"-n 1 -o 0", "-n 2 -o 1", "-n 5 -o 3"} {
+		for _, host := range []string{"n1", "n2"} {
+			o, err := cli.Parse(append(strings.Fields(args), "a"), func(string) string { return "" })
+			if err != nil {
+				t.Fatal(err)
+			}
+			env := []string{"SLURM_JOB_ID=1", "SLURM_JOB_NODELIST=n[1-2]", "SLURM_TASKS_PER_NODE=4(x2)", "SLURMD_NODENAME=n1"}
+			if _, err := findHosts(o, env); err != nil {
+				t.Fatal(err)
+			}
+			node := slices.Index(o.Assignment.Names("n1"), host)
+			if node < 0 || o.Assignment.Host(node) == nil {
+				continue // the job has no ranks there
+			}
+			if err := useAssignment(o, o.Assignment, node); err != nil {
+				t.Fatal(err)
+			}
+			p, err := makePlan(flat(8), o.Assignment.Names("n1"), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range p.placement.Ranks {
+				if !r.Bound || len(r.PUs) != 2 {
+					t.Errorf("%s: rank %d on %s has the PUs %v; want two of 8, because the host has 4 slots", args, r.Rank, host, r.PUs)
+				}
+				for _, pu := range r.PUs {
+					key := fmt.Sprint(host, " ", pu)
+					if other, taken := used[key]; taken {
+						t.Errorf("jobs %d and %d share PU %s", other, job, key)
+					}
+					used[key] = job
+				}
+			}
+		}
+	}
+	if len(used) != 16 {
+		t.Errorf("%d PUs are used by 8 ranks; want 16", len(used))
+	}
+}
+
+// TestNode0WithoutRanks checks the plan of a node 0 on which no ranks run.
+func TestNode0WithoutRanks(t *testing.T) {
+	o := &cli.Options{Programs: []cli.Program{{Args: []string{"a"}}}}
+	a, err := findHosts(o, []string{"SLURM_JOB_ID=1", "SLURM_JOB_NODELIST=n[1-2]", "SLURM_TASKS_PER_NODE=2,1", "SLURMD_NODENAME=n3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := nodeNames("login", o)
+	p, err := makePlan(flat(4), names, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Here || !slices.Equal(names, []string{"login", "n1", "n2"}) || fmt.Sprint(p.NodeOf, p.localRanks()) != "[1 1 2] []" ||
+		o.Programs[0].Ranks != 3 || o.Nodes != 3 {
+		t.Errorf("%v, %v, %+v", a, names, p)
+	}
+}
+
+// TestUseAssignment checks that an assignment for another command line is refused.
+func TestUseAssignment(t *testing.T) {
+	s := &allocation.Assignment{Hosts: []allocation.Host{{Name: "a"}}, Here: true, Ranks: []int{1},
+		Blocks: []allocation.Block{{Ranks: 1}}}
+	for _, node := range []int{-1, 1} {
+		if err := useAssignment(&cli.Options{Programs: make([]cli.Program, 1)}, s, node); err == nil {
+			t.Errorf("node %d of 1: no error", node)
+		}
+	}
+	if err := useAssignment(&cli.Options{Programs: make([]cli.Program, 2)}, s, 0); err == nil {
+		t.Error("two programs instead of one: no error")
+	}
+}
+
+// TestFindHostsErrors checks that mistakes are usage errors.
+func TestFindHostsErrors(t *testing.T) {
+	for _, env := range [][]string{{"SLURM_JOB_ID=1", "SLURM_JOB_NODELIST=n[1"}, {"OMPI_COMM_WORLD_SIZE=4"}} {
+		o := &cli.Options{Programs: []cli.Program{{Args: []string{"a"}}}}
+		if _, err := findHosts(o, env); exitcode.Of(err) != exitcode.UsageError {
+			t.Errorf("%v: %v", env, err)
+		}
+	}
+}
