@@ -158,16 +158,25 @@ func (x *Exchange) release(group string, members []bool) (list []Delivery) {
 			list = append(list, Delivery{nodes, m})
 		}
 	}
-	if done := slices.Min(x.sent); done > 0 {
+	if done := x.sentToAll(); done > 0 {
 		for i := range x.log[:done] {
 			x.bytes -= x.log[i].size()
 		}
 		x.log = slices.Clone(x.log[done:]) // the messages still refer to the old one
 		for node := range x.sent {
-			x.sent[node] -= done
+			x.sent[node] = max(0, x.sent[node]-done)
 		}
 	}
 	return list
+}
+
+// sentToAll returns how many puts of the log all nodes with ranks have received.
+func (x *Exchange) sentToAll() int {
+	least := len(x.log)
+	for _, node := range x.nodes {
+		least = min(least, x.sent[node])
+	}
+	return least
 }
 
 // NameRequest is a request about a published name, and its answer.

@@ -62,12 +62,12 @@ func parseGroup(text string, nodes []int, self int) (group, error) {
 	return g, nil
 }
 
-// nodesWithMembers reports for each of count nodes whether it has members.
+// nodesWithMembers reports for each of count nodes whether it has members. A node without ranks has none.
 func (g *group) nodesWithMembers(nodes []int, count int) []bool {
 	has := make([]bool, count)
 	if g.members == nil {
-		for i := range has {
-			has[i] = true
+		for _, node := range nodes {
+			has[node] = true
 		}
 	}
 	for _, rank := range g.members {

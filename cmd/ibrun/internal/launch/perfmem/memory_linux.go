@@ -34,8 +34,11 @@ type Memory struct {
 // rankBytes is the number of bytes in the file for one rank.
 const rankBytes = perf.PageBytes + perf.TraceBytes + profile.Bytes
 
-// New creates the memory for that many ranks and maps their pages.
+// New creates the memory for that many ranks and maps their pages. For no ranks it returns nil.
 func New(ranks int) (*Memory, error) {
+	if ranks == 0 {
+		return nil, nil
+	}
 	seg, err := shm.Create(int64(ranks) * rankBytes)
 	if err != nil {
 		return nil, fmt.Errorf("allocate the memory in which ranks record: %w", err)
