@@ -18,7 +18,7 @@ import (
 const EraseLine = "\x1b[K"
 
 // Streams are ibrun's standard streams. Rank 0 inherits In. The agent inherits Out and Err and forwards the output of ranks to
-// them.
+// them. If output is forwarded between nodes, they are pipes.
 type Streams struct {
 	In, Out, Err *os.File
 	// Host is the name of this host if the streams are shown on another one, and empty otherwise. Lines of ibrun name it.

@@ -3,8 +3,11 @@ package coordinator
 import (
 	"fmt"
 	"os"
+	"os/signal"
 	"slices"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
@@ -20,6 +23,8 @@ func startHead(w *watcher.Watcher, cl *Cluster, nodes []*node, t *protocol.Task,
 		l, err := startLocalAgent(w, t, o.Verbose, s, s)
 		return l, nil, err
 	}
+	// Writing to a closed standard output must return an error. Otherwise SIGPIPE would kill this ibrun, and the job with it.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
 	merged, err := mergeOutput(s, nodes, t.Size == 1, func(n *node, a *protocol.OutputAck) {
 		encodeOrder(&protocol.Order{OutputAck: a})(n.conn)
 	})
