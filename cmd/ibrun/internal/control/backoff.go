@@ -7,7 +7,7 @@ import (
 
 // The time between two attempts to connect to node 0, or to listen, doubles between these.
 const (
-	firstBackoff = 20 * time.Millisecond
+	firstBackoff = 5 * time.Millisecond // node 0 usually listens by then
 	lastBackoff  = 500 * time.Millisecond
 )
 

@@ -41,8 +41,7 @@ func readMachine(o *cli.Options, s console.Streams) (m placement.Machine, err er
 		return m, err
 	}
 	m.Quota = cgroup.CPUQuota()
-	if o.Nodes > 1 || o.Policy.NeedsFullTopology() || o.Policy.Report || strings.Contains(o.Transport, transports.RDMA.String()) ||
-		hasRDMA() {
+	if o.Policy.NeedsFullTopology() || o.Policy.Report || strings.Contains(o.Transport, transports.RDMA.String()) || hasRDMA() {
 		if m.Top, err = hw.Local(); err == nil {
 			if o.Policy.Report {
 				warnTopology(s, m.Top.Problems)

@@ -10,5 +10,7 @@
 //
 // Two decisions have reasons that do not show in the code. Rank 0 inherits standard input itself, so what the rank does not
 // read stays unread; for a job that was started in the background see [console.Streams.RankInput]. And ranks stay in the agent's
-// process group: setsid forks if it is started as the leader of a group, and the agent would see the rank exit.
+// process group: setsid forks if it is started as the leader of a group, and the agent would see the rank exit. They stay in
+// its session as well, which is one group of the kernel's scheduler (autogroup): sched_yield yields within a group only, so
+// ranks with groups of their own could not let each other run. docs/scaling.md has figures.
 package agent
