@@ -235,7 +235,7 @@ func TestHostsAndCountsPrefixes(t *testing.T) {
 
 // FuzzHostsAndCounts checks that no list of LSF results in an option or a word for a shell.
 func FuzzHostsAndCounts(f *testing.F) {
-	for _, s := range []string{"hostA 4 hostB 12", "a", "a x", "-x 2", ""} {
+	for _, s := range []string{"hostA 4 hostB 12", "a", "a x", "-x 2", "\u2000", ""} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

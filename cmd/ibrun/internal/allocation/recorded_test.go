@@ -43,7 +43,12 @@ func TestFindRecorded(t *testing.T) {
 			t.Errorf("%s: %s, %v; want %s", name, summary(a), err, c.err)
 		}
 	}
-	a, err := Find(Options{Terminal: true}, recorded(t, "srun-n4-pty"), "login")
+	a, err := Find(Options{}, recorded(t, "srun-n1"), "login")
+	const note = "ibrun runs in a step that has 1 of the 2 nodes of Slurm job 14, and uses no others"
+	if err != nil || len(a.Notes) != 1 || !strings.HasPrefix(a.Notes[0], note) {
+		t.Errorf("srun -n 1 in a job of two nodes: %v, %v", a, err)
+	}
+	a, err = Find(Options{Terminal: true}, recorded(t, "srun-n4-pty"), "login")
 	if s := summary(a); err != nil || s != "Slurm job 13 by srun: n1:3 n2:1 here" {
 		t.Errorf("in the shell of srun --pty: %s, %v", s, err)
 	}

@@ -40,7 +40,7 @@ func fromSlurm(lookup func(string) string, thisHost string, perNode int) (*Alloc
 	}
 	seen := map[string]int{}
 	for group, suffix := range suffixes {
-		hosts, err := slurmHosts(lookup, suffix, perNode)
+		hosts, err := a.slurmHosts(lookup, suffix, perNode)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", a.Source, err)
 		}
@@ -79,55 +79,66 @@ func hetSuffixes(lookup func(string) string) (suffixes []string) {
 }
 
 // slurmHosts returns the hosts of a job, or of the component of a job with this suffix.
-func slurmHosts(lookup func(string) string, suffix string, perNode int) ([]Host, error) {
-	names, err := slurmNames(lookup, "SLURM_JOB_NODELIST"+suffix)
+func (a *Allocation) slurmHosts(lookup func(string) string, suffix string, perNode int) ([]Host, error) {
+	names, tasks, err := a.slurmTasks(lookup, suffix)
+	switch {
+	case perNode > 0 && names != nil:
+		return withSlots(names, []int{perNode}), nil
+	case err != nil:
+		return nil, err
+	case len(tasks) == len(names):
+		return withSlots(names, tasks), nil
+	}
+	each, err := slurmCounts(lookup, "SLURM_NTASKS_PER_NODE"+suffix)
 	if err != nil {
 		return nil, err
 	}
-	if perNode > 0 {
-		return withSlots(names, []int{perNode}), nil
-	}
-	// The variables of a step replace those of the job, except the list of nodes.
-	for _, tasks := range []string{"SLURM_TASKS_PER_NODE", "SLURM_NTASKS_PER_NODE"} {
-		counts, err := slurmCounts(lookup, tasks+suffix)
-		if err != nil {
-			return nil, err
-		}
-		if len(counts) == len(names) || len(counts) == 1 && tasks == "SLURM_NTASKS_PER_NODE" {
-			return withSlots(names, counts), nil
-		}
-	}
-	if lookup("SLURM_STEP_NODELIST") != "" && suffix == "" {
-		step, err := slurmNames(lookup, "SLURM_STEP_NODELIST")
-		if err != nil {
-			return nil, err
-		}
-		counts, err := slurmCounts(lookup, "SLURM_STEP_TASKS_PER_NODE")
-		if err != nil {
-			return nil, err
-		}
-		if len(counts) == len(step) {
-			return withSlots(step, counts), nil
-		}
+	if len(each) == 1 {
+		return withSlots(names, each), nil
 	}
 	cpus, err := slurmCounts(lookup, "SLURM_JOB_CPUS_PER_NODE"+suffix)
 	switch {
 	case err != nil:
 		return nil, err
 	case len(cpus) != len(names):
-		return nil,
-			fmt.Errorf("SLURM_TASKS_PER_NODE%s=%q and SLURM_JOB_CPUS_PER_NODE%[1]s=%[3]q do not say how many tasks each of its "+
-				"%[4]d nodes has: write --ppn N", suffix, lookup("SLURM_TASKS_PER_NODE"+suffix),
-				lookup("SLURM_JOB_CPUS_PER_NODE"+suffix), len(names))
+		return nil, fmt.Errorf("SLURM_TASKS_PER_NODE%s=%q and SLURM_JOB_CPUS_PER_NODE%[1]s=%[3]q do not say how many tasks each of "+
+			"its %[4]d nodes has: write --ppn N", suffix, lookup("SLURM_TASKS_PER_NODE"+suffix),
+			lookup("SLURM_JOB_CPUS_PER_NODE"+suffix), len(names))
 	}
-	each, err := strconv.Atoi(cmp.Or(lookup("SLURM_CPUS_PER_TASK"+suffix), "1"))
-	if err != nil || each < 1 {
+	perTask, err := strconv.Atoi(cmp.Or(lookup("SLURM_CPUS_PER_TASK"+suffix), "1"))
+	if err != nil || perTask < 1 {
 		return nil, fmt.Errorf("SLURM_CPUS_PER_TASK%s=%q is not a number", suffix, lookup("SLURM_CPUS_PER_TASK"+suffix))
 	}
 	for i := range cpus {
-		cpus[i] = max(1, cpus[i]/each)
+		cpus[i] = max(1, cpus[i]/perTask)
 	}
 	return withSlots(names, cpus), nil
+}
+
+// slurmTasks returns the nodes of a job, or of the component of a job with this suffix, and the tasks on each. In a step they are
+// those of the step, whose variables replace those of the job, except the list of nodes. The nodes are also returned if the tasks
+// are invalid.
+func (a *Allocation) slurmTasks(lookup func(string) string, suffix string) (names []string, tasks []int, err error) {
+	if names, err = slurmNames(lookup, "SLURM_JOB_NODELIST"+suffix); err != nil {
+		return nil, nil, err
+	}
+	tasks, err = slurmCounts(lookup, "SLURM_TASKS_PER_NODE"+suffix)
+	if err != nil || len(tasks) == len(names) || suffix != "" || lookup("SLURM_STEP_NODELIST") == "" {
+		return names, tasks, err
+	}
+	step, err := slurmNames(lookup, "SLURM_STEP_NODELIST")
+	if err != nil {
+		return nil, nil, err
+	}
+	counts, err := slurmCounts(lookup, "SLURM_STEP_TASKS_PER_NODE")
+	if err != nil || len(counts) != len(step) {
+		return names, tasks, err
+	}
+	if len(step) < len(names) {
+		a.Notes = append(a.Notes, fmt.Sprintf("ibrun runs in a step that has %d of the %d nodes of %s, and uses no others (without "+
+			"srun it uses all)", len(step), len(names), a.Source))
+	}
+	return step, counts, nil
 }
 
 // slurmNames returns the hosts of a variable with a host list. It must be set.
@@ -211,26 +222,33 @@ func fromSlotFile(name, variable, thisHost string) (*Allocation, error) {
 
 // parseHostsAndCounts parses HOST COUNT HOST COUNT... The error is a [*SyntaxError].
 func parseHostsAndCounts(text string) (hosts []Host, err error) {
-	for at := 0; ; {
-		at = len(text) - len(strings.TrimLeft(text[at:], " \t"))
-		if at == len(text) {
+	at := 0
+	word := func() (word string, begin int) {
+		begin = len(text) - len(strings.TrimLeft(text[at:], " \t"))
+		word = text[begin:]
+		if i := strings.IndexAny(word, " \t"); i >= 0 {
+			word = word[:i]
+		}
+		at = begin + len(word)
+		return word, begin
+	}
+	for {
+		name, nameAt := word()
+		if name == "" {
 			return hosts, nil
 		}
-		name := strings.Fields(text[at:])[0]
-		if err := checkHost(name, at); err != nil {
+		if err := checkHost(name, nameAt); err != nil {
 			return nil, err
 		}
-		at += len(name)
-		numberAt := len(text) - len(strings.TrimLeft(text[at:], " \t"))
-		if numberAt == len(text) {
-			return nil, errorAt(at, "the number of slots of %s is missing", name)
+		nameEnd := at
+		number, numberAt := word()
+		if number == "" {
+			return nil, errorAt(nameEnd, "the number of slots of %s is missing", name)
 		}
-		number := strings.Fields(text[numberAt:])[0]
 		n, err := parseSlots(number, numberAt)
 		if err != nil {
 			return nil, err
 		}
-		at = numberAt + len(number)
 		hosts = append(hosts, Host{Name: name, Slots: n})
 		if len(hosts) > maxHosts {
 			return nil, errorAt(numberAt, "there are more than %d hosts", maxHosts)
