@@ -13,7 +13,7 @@ ACTIONLINT  := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 NORACE := ^github.com/ibrun/ibrun/(fabric/shm|fabric/auto|internal/shm|internal/archtest)$$
 
 .DEFAULT_GOAL := help
-.PHONY: help ci build test readme transports conformance smoke clusters kubernetes lint cross static image release race fuzz bench-once guests bench bench-guest api
+.PHONY: help ci build test readme transports conformance smoke clusters kubernetes lint cross static image release race fuzz bench-once guests bench bench-guest api migrating
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -87,3 +87,6 @@ bench-guest: ## compare with perftest, over Soft-RoCE in a guest
 
 api: ## write internal/apitest/api.txt after a deliberate change of the public API
 	go test ./internal/apitest -update
+
+migrating: ## write docs/migrating.md after a change of the table of other launchers' flags
+	go test ./cmd/ibrun/internal/cli/foreign -run TestPage -update

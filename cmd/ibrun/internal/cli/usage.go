@@ -26,7 +26,7 @@ PROGRAM is any program, or a Go package directory or .go file, which ibrun build
 		}
 		b.WriteString("\n")
 	}
-	b.WriteString(`Placement flags of Open MPI, MPICH, Slurm and TACC's ibrun are accepted under their own names too.
+	b.WriteString(`Flags of mpirun, mpiexec, srun and torchrun work, or are errors that say what to write (docs/migrating.md).
 Flags may have one or two dashes. Every flag can also be set by an environment variable (--dry-run: IBRUN_DRY_RUN=1); the
 command line wins. After the first ":" only -n, --wdir and -x are allowed.
 

@@ -29,12 +29,13 @@ func hostFlags() []Spelling {
 		{Of: Slurm, Names: []string{"N"}, Args: []string{"NODES"}, Instead: allNodes, Means: "the number of nodes"},
 		{Of: Slurm, Names: []string{"nodes"}, Args: []string{"NODES"}, Instead: allNodes},
 		{Of: OpenMPI, Names: []string{"N"}, Args: []string{"N"}, To: "--ppn=$1", Means: "the number of ranks on each node"},
-		{Of: Slurm, Names: []string{"r", "relative"}, Args: []string{"N"}, Instead: "write -o OFFSET, which counts slots",
+		{Of: Slurm, Names: []string{"r"}, Args: []string{"N"}, Instead: "write -o OFFSET, which counts slots",
 			Means: "the first node of the allocation to use"},
+		{Of: Slurm, Names: []string{"relative"}, Args: []string{"N"}, Instead: "write -o OFFSET, which counts slots"},
 
 		{Of: Hydra, Names: []string{"launcher", "bootstrap", "rmk"}, Args: []string{"NAME"}, convert: hydraLauncher,
 			NoEffect: "ibrun finds the scheduler itself: it uses srun in a job of Slurm, and ssh elsewhere",
-			Note:     "ssh, slurm, pbs, lsf and user; others are errors: `--launch-agent CMD`"},
+			Note:     "for ssh, slurm, pbs, lsf and user; other values are errors: `--launch-agent CMD`"},
 		{Of: Hydra, Names: []string{"launcher-exec", "bootstrap-exec"}, Args: []string{"CMD"}, To: "--launch-agent=$1"},
 		{Of: OpenMPI, Names: []string{"launch-agent"}, Args: []string{"orted"}, fits: func(s string) bool {
 			return strings.HasSuffix(s, "orted") || strings.HasSuffix(s, "prted")

@@ -12,7 +12,7 @@ func launcherFlags() []Spelling {
 		{Of: OpenMPI, Names: []string{"allow-run-as-root"}, NoEffect: "ibrun runs for every user"},
 		{Of: OpenMPI, Names: []string{"mca", "gmca", "prtemca", "pmixmca", "omca"}, Args: []string{"NAME", "VALUE"},
 			convert: mca,
-			To:      "see below", Note: "the parameters in the table below"},
+			To:      "--transport=LIST", Note: "and other flags: see the table of parameters"},
 		{Of: OpenMPI, Names: []string{"am", "tune"}, Args: []string{"FILES"},
 			Instead: "write the parameters that matter as flags of ibrun: " +
 				"--transport, --tcp-interfaces, --map-by"},
@@ -69,7 +69,7 @@ func Parameters() []Spelling {
 		{Names: []string{"btl"}, Args: []string{"LIST"}, To: "--transport=$1", convert: btl,
 			Note: "vader and sm are shm; openib, ofi and uct are rdma"},
 		{Names: []string{"pml"}, Args: []string{"ob1"}, convert: onlyValues("--transport", "ob1"),
-			NoEffect: "ibrun has one protocol", Note: "others are errors"},
+			NoEffect: "ibrun has one protocol", Note: "for ob1; other values are errors"},
 		{Names: []string{"btl_tcp_if_include"}, Args: []string{"LIST"}, To: "--tcp-interfaces=$1"},
 		{Names: []string{"btl_tcp_if_exclude"}, Args: []string{"LIST"}, To: "--tcp-interfaces=^$1",
 			convert: func(v []string) (meaning, error) {

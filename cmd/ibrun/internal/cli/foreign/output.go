@@ -43,9 +43,9 @@ func outputFlags() []Spelling {
 		{Of: OpenMPI, Names: []string{"xml-file"}, Args: []string{"FILE"},
 			Instead: "write --label, or --report=FILE.json for a report"},
 		{Of: Slurm, Names: []string{"i", "input"}, Args: []string{"FILE"}, convert: standardInput,
-			NoEffect: "rank 0 reads standard input", Note: "0; others are errors: `< FILE`"},
+			NoEffect: "rank 0 reads standard input", Note: "for 0; other values are errors: `< FILE`"},
 		{Of: OpenMPI, Names: []string{"stdin"}, Args: []string{"RANK"}, convert: standardInput,
-			NoEffect: "rank 0 reads standard input", Note: "0; others are errors: `< FILE`"},
+			NoEffect: "rank 0 reads standard input", Note: "for 0; other values are errors: `< FILE`"},
 		{Of: Slurm, Names: []string{"u", "unbuffered"}, NoEffect: "ibrun forwards lines as ranks write them"},
 		{Of: Slurm, Names: []string{"pty"}, Instead: "ibrun gives ranks no terminal: use srun for a shell"},
 

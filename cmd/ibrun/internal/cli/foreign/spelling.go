@@ -151,7 +151,8 @@ func Names() (names []string) {
 
 // withDashes returns a flag as the launcher's users write it.
 func withDashes(name string, of Launcher) string {
-	if len(name) == 1 || of == Hydra || of == TACC || of != Slurm && of != Torchrun && len(name) == 2 {
+	short := len(name) == 1 || strings.Trim(name, "v") == "" || of == OpenMPI && len(name) == 2
+	if short || of == Hydra || of == TACC {
 		return "-" + name
 	}
 	return "--" + name

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Word is one word of a translated command line.
@@ -104,7 +105,15 @@ func (t *translator) section(words []Word, inFile bool) error {
 			return flags[i].raw[0].Wrap(err)
 		}
 	}
+	if of == Torchrun && len(rest) > 0 && strings.HasSuffix(rest[0].Text, ".py") && startsPython(flags) {
+		return rest[0].Wrap(fmt.Errorf("torchrun starts Python itself, and ibrun does not: write python3 %s", rest[0].Text))
+	}
 	return s.finish(rest, inFile)
+}
+
+// startsPython reports whether torchrun would start the program with Python.
+func startsPython(flags []given) bool {
+	return !slices.ContainsFunc(flags, func(g given) bool { return strings.ReplaceAll(g.name, "_", "-") == "no-python" })
 }
 
 // read reads the flags at the beginning of words and returns the words after them. It stops at an unknown flag.
