@@ -3,7 +3,6 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -41,11 +40,6 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%s: exit %d\n%s%s", line, code, out, errs)
 		}
 	}
-}
-
-// internalCommand reports whether only ibrun itself uses a command.
-func internalCommand(name string) bool {
-	return slices.Contains([]string{"agent", "debugger", "watch"}, name)
 }
 
 // runInProcess runs ibrun in this process and returns its exit code and output.

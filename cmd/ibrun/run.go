@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/benchcmd"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/completion"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/doctor"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/explain"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/inspect"
@@ -56,7 +58,10 @@ func (c command) run(args, env []string, s launch.Streams) int {
 // the help, see cli.Usage.
 func commands() map[string]command {
 	return map[string]command{
-		"bench":     runBench,
+		"bench": runBench,
+		"completion": func(args, env []string, s launch.Streams, out io.Writer) int {
+			return completion.Main(args, env, userCommands(), out, s.Err)
+		},
 		"doctor":    runDoctor,
 		"explain":   func(args, _ []string, s launch.Streams, out io.Writer) int { return explain.Main(args, out, s.Err) },
 		"hang":      inspectCommand("hang"),
@@ -71,6 +76,16 @@ func commands() map[string]command {
 		"debugger":  func(args, _ []string, _ launch.Streams, _ io.Writer) int { return launch.ServeDebugger(args) },
 		"watch":     func([]string, []string, launch.Streams, io.Writer) int { return launch.Watch() },
 	}
+}
+
+// internalCommand reports whether only ibrun itself uses a command.
+func internalCommand(name string) bool {
+	return slices.Contains([]string{"agent", "debugger", "node", "watch"}, name)
+}
+
+// userCommands returns the names of the other commands.
+func userCommands() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(commands())), internalCommand)
 }
 
 // run runs ibrun with these arguments and this environment, and returns the exit code.

@@ -92,6 +92,7 @@ hw < cmd/ibrun/internal/placement;
 internal/pmi, cmd/ibrun/internal/placement < cmd/ibrun/internal/allocation;
 cmd/ibrun/internal/allocation < cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, cmd/ibrun/internal/launch/*;
 hw, perf, internal/tunables < cmd/ibrun/internal/report;
+internal/transports, cmd/ibrun/internal/cli, cmd/ibrun/internal/allocation < cmd/ibrun/internal/completion;
 internal/transports < cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, cmd/ibrun/internal/benchcmd, cmd/ibrun/internal/explain;
 internal/auth < cmd/ibrun/internal/cli;
 NONE < cmd/ibrun/internal/cli/foreign < cmd/ibrun/internal/cli;

@@ -149,6 +149,16 @@ func Names() (names []string) {
 	return names
 }
 
+// Values returns the names of the values of a flag, without those that can be left out.
+func Values(name string) []string {
+	for _, s := range Table() {
+		if slices.Contains(s.Names, name) && !s.optional {
+			return s.Args
+		}
+	}
+	return nil
+}
+
 // withDashes returns a flag as the launcher's users write it.
 func withDashes(name string, of Launcher) string {
 	short := len(name) == 1 || strings.Trim(name, "v") == "" || of == OpenMPI && len(name) == 2
