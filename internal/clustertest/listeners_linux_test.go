@@ -49,8 +49,12 @@ func (j *job) wantListeners(want ...int) {
 		return ranks == 4
 	})
 	var counts []int
+	var inherited []string // salloc listens, and its child inherits the socket
+	for _, pid := range j.find("salloc") {
+		inherited = append(inherited, listeners(j.t, pid)...)
+	}
 	for _, pid := range append(j.find("ibrun"), j.find("pi")...) {
-		all := listeners(j.t, pid)
+		all := slices.DeleteFunc(listeners(j.t, pid), func(addr string) bool { return slices.Contains(inherited, addr) })
 		for _, addr := range all {
 			if host, _, _ := strings.Cut(addr, ":"); strings.Trim(host, "0") == "" {
 				j.t.Errorf("process %d, %q, listens at all addresses: %s", pid, commandLine(pid), addr)

@@ -161,36 +161,36 @@ func wantFiles(t *testing.T, dir string, ranks int) {
 	}
 }
 
+// afterCancel is how soon nothing is left after a job has been cancelled: KillWait of .ci/slurm, and 2 s.
+const afterCancel = 7 * time.Second
+
 // TestScancel: when a job is cancelled, or its time is over, ranks have time to end, and then nothing is left.
 func TestScancel(t *testing.T) {
 	t.Parallel()
-	t.Run("salloc", func(t *testing.T) {
-		t.Parallel()
-		program, dir := writesFile(t)
-		j := salloc(t, "ibrun", program)
-		j.wrote("ready", 4)
-		cancel(t, j)
-		j.wait()
-		j.nothingLeft(7 * time.Second)
-		wantFiles(t, dir, 4)
-	})
-	t.Run("sbatch", func(t *testing.T) {
-		t.Parallel()
-		program, dir := writesFile(t)
-		j := sbatch(t, "ibrun "+program)
-		j.wrote("ready", 4)
-		cancel(t, j)
-		j.wait()
-		j.nothingLeft(7 * time.Second)
-		wantFiles(t, dir, 4)
-	})
+	for name, start := range map[string]func(t *testing.T, program string) *job{
+		"salloc": func(t *testing.T, program string) *job { return salloc(t, "ibrun", program) },
+		"sbatch": func(t *testing.T, program string) *job { return sbatch(t, "ibrun "+program) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for range soak(20, 1) {
+				program, dir := writesFile(t)
+				j := start(t, program)
+				j.wrote("ready", 4)
+				cancel(t, j)
+				j.wait()
+				j.nothingLeft(afterCancel)
+				wantFiles(t, dir, 4)
+			}
+		})
+	}
 	t.Run("stubborn", func(t *testing.T) {
 		t.Parallel()
 		j := salloc(t, "ibrun", "sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done")
 		j.wrote("ready", 4)
 		cancel(t, j)
 		j.wait()
-		j.nothingLeft(7 * time.Second) // KillWait of .ci/slurm, and 2 s
+		j.nothingLeft(afterCancel)
 	})
 	t.Run("time limit", func(t *testing.T) {
 		t.Parallel()
@@ -204,7 +204,7 @@ func TestScancel(t *testing.T) {
 		if code := j.wait(); code == 0 {
 			t.Error("exit code 0 after the time limit")
 		}
-		j.nothingLeft(7 * time.Second)
+		j.nothingLeft(afterCancel)
 		wantFiles(t, dir, 4)
 	})
 }
