@@ -44,13 +44,17 @@ func exists(path string) bool {
 }
 
 // killTogether kills processes of a job so that none can react to the death of another.
-func (p *process) killTogether(pids ...int) {
+func (p *process) killTogether(sig syscall.Signal, pids ...int) {
 	p.t.Helper()
 	for _, pid := range pids {
 		p.signal(pid, syscall.SIGSTOP)
 	}
 	for _, pid := range pids {
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) { // the watcher may be faster
+		err := syscall.Kill(pid, sig)
+		if sig != syscall.SIGKILL && err == nil {
+			err = syscall.Kill(pid, syscall.SIGCONT)
+		}
+		if err != nil && !errors.Is(err, syscall.ESRCH) { // the watcher may be faster
 			p.t.Fatal(err)
 		}
 	}
@@ -65,7 +69,7 @@ func TestKillIbrunAndAgent(t *testing.T) {
 			dir := inRuntimeDir(t, cmd)
 			p := startCommand(t, j.lines, cmd)
 			groups := controlGroups(t, dir)
-			p.killTogether(p.cmd.Process.Pid, p.agent())
+			p.killTogether(syscall.SIGKILL, p.cmd.Process.Pid, p.agent())
 			p.wait()
 			p.wantNoProcesses()
 			for _, path := range append(groups, dir) {
@@ -79,7 +83,7 @@ func TestKillIbrunAndAgent(t *testing.T) {
 	cmd := unprivileged(t, exec.Command("ibrun", "-n", "2", "rank", "orphan")) // without a control group
 	cmd.Env = append(cmd.Env, "IBRUN_RUNTIME_DIR="+dir)
 	p := startCommand(t, 4, cmd)
-	p.killTogether(p.cmd.Process.Pid, p.agent())
+	p.killTogether(syscall.SIGKILL, p.cmd.Process.Pid, p.agent())
 	p.wait()
 	p.wantNoProcesses()
 	if exists(dir) {
@@ -97,7 +101,7 @@ func TestKillWatcher(t *testing.T) {
 	p.wantCode(1, fmt.Sprintf("the process that watches ibrun and its agent (pid %d) was killed by signal 9 (SIGKILL)\n", victim))
 
 	p = startCommand(t, 4, unprivileged(t, exec.Command("ibrun", "-n", "2", "rank", "orphan")))
-	p.killTogether(p.watcher(), p.agent())
+	p.killTogether(syscall.SIGKILL, p.watcher(), p.agent())
 	p.wantCode(1, "")
 
 	ns := newNodes(t, 2).start(1, "-n", "2", "rank", "sleep")

@@ -8,15 +8,19 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // faults are what TestKillAtRandom and TestCutOff do to a node, with the words by which the ibruns must name it.
 var faults = []struct{ name, culprit string }{
 	{"ibrun", "the ibrun of node %d (n%[1]d) at "},
 	{"agent", "the agent on n%d (pid "},
-	{"rank", ""}, // with its pid
+	{"rank", ""},            // with its pid
+	{"rank by SIGTERM", ""}, // which could also be its reaction to the failure of another process
 	{"ibrun and agent", "the ibrun of node %d (n%[1]d) at "},
 	{"watcher", "the process that watches ibrun and its agent (pid "},
 	{"link down", "node %d (n%[1]d) at "},
@@ -25,7 +29,7 @@ var faults = []struct{ name, culprit string }{
 
 const (
 	// kills is the number of faults that kill a process. The others cut the node off.
-	kills = 5
+	kills = 6
 	// trafficTime is how long the ranks exchange messages, and killWithin the time after the start of the agents in which the
 	// fault occurs: before, in and after the traffic.
 	trafficTime = 300 * time.Millisecond
@@ -147,7 +151,7 @@ func (j *faultJob) test(random *rand.Rand, kind int) time.Duration {
 	j.t.Helper()
 	time.Sleep(time.Duration(random.Int64N(int64(killWithin))))
 	p := j.list[j.victim]
-	culprit, code, pids := faults[kind].culprit, 1, []int{}
+	culprit, code, pids, sig := faults[kind].culprit, 1, []int{}, syscall.SIGKILL
 	if strings.Contains(culprit, "%") {
 		culprit = fmt.Sprintf(culprit, j.victim)
 	}
@@ -162,12 +166,15 @@ func (j *faultJob) test(random *rand.Rand, kind int) time.Duration {
 		pids = []int{p.cmd.Process.Pid, p.agent()}
 	case "watcher":
 		pids = []int{p.watcher()}
-	case "rank":
+	case "rank", "rank by SIGTERM":
 		var ranks []int
 		p.eventually("too few ranks", func() bool { ranks = p.find("rank\x00traffic\x00"); return len(ranks) == 2 })
 		slices.Sort(ranks)
 		pids = ranks[random.IntN(2):][:1]
-		culprit, code = fmt.Sprintf("(pid %d) was killed by signal 9 (SIGKILL)\n", pids[0]), 137
+		if faults[kind].name != "rank" {
+			sig = syscall.SIGTERM
+		}
+		culprit, code = fmt.Sprintf("(pid %d) was killed by signal %d (%s)\n", pids[0], sig, unix.SignalName(sig)), 128+int(sig)
 	case "link down":
 		says = func(k int) string { return j.saysCutOff(k, "its interface eth0 ("+j.site[j.victim].there+") is down") }
 		tool(j.t, "ip", "-n", j.site[j.victim].name, "link", "set", "eth0", "down")
@@ -177,7 +184,7 @@ func (j *faultJob) test(random *rand.Rand, kind int) time.Duration {
 		end = j.site[j.victim].drop(j.t, "")
 	}
 	began := time.Now()
-	p.killTogether(pids...)
+	p.killTogether(sig, pids...)
 	for k, other := range j.list {
 		if got := other.wait(); other == p && slices.Contains(pids, p.cmd.Process.Pid) {
 			continue

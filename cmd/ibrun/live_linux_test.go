@@ -155,7 +155,7 @@ func TestPsAndTop(t *testing.T) {
 		}
 	}
 	wantPrivate(t, sockets, 1)
-	p.killTogether(p.cmd.Process.Pid, p.watcher()) // so the socket remains
+	p.killTogether(syscall.SIGKILL, p.cmd.Process.Pid, p.watcher()) // so the socket remains
 	p.wait()
 	p.wantNoProcesses()
 	wantPrivate(t, sockets, 1)
