@@ -90,6 +90,7 @@ mpi < bench/startup;
 internal/admission, internal/auth, internal/encrypt, internal/tunables < cmd/ibrun/internal/control;
 hw < cmd/ibrun/internal/placement;
 internal/pmi, cmd/ibrun/internal/placement < cmd/ibrun/internal/allocation;
+internal/pmi < cmd/ibrun/internal/launch;
 cmd/ibrun/internal/allocation < cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, cmd/ibrun/internal/launch/*;
 hw, perf, internal/tunables < cmd/ibrun/internal/report;
 internal/transports, cmd/ibrun/internal/cli, cmd/ibrun/internal/allocation < cmd/ibrun/internal/completion;

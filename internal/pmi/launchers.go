@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-
-	"golang.org/x/term"
 )
 
 // Launcher is a launcher that has started this process as one of several.
@@ -46,8 +44,7 @@ func launchers() []launcher {
 }
 
 // FindLauncher returns the launcher that has started this process as one of several, or nil. The first launcher that is
-// recognized
-// decides. terminal says that the standard input of this process is a terminal.
+// recognized decides. terminal is the result of HasTerminal.
 func FindLauncher(getenv func(string) string, terminal bool) *Launcher {
 	for _, t := range launchers() {
 		if getenv(t.size) != "" {
@@ -72,6 +69,16 @@ func FindLauncher(getenv func(string) string, terminal bool) *Launcher {
 	return nil
 }
 
+// HasTerminal reports whether this process has a controlling terminal.
+func HasTerminal() bool {
+	f, err := os.Open("/dev/tty")
+	if err != nil {
+		return false
+	}
+	f.Close() // nothing was read or written
+	return true
+}
+
 // newLauncher returns nil if there is only one process.
 func newLauncher(t launcher, getenv func(string) string) *Launcher {
 	text := getenv(t.size)
@@ -89,13 +96,11 @@ func isSlurmPMI(getenv func(string) string) bool {
 }
 
 // lastStep is the largest number of a step of srun. Larger ones are the steps of Slurm itself: the batch script, and the shell
-// that
-// salloc starts on a node.
+// that salloc starts on a node.
 const lastStep = 0xfffffff0 - 1
 
 // findStep reports whether this process is one of a step, and returns srun if there are several. The script of sbatch and the
-// shell
-// of salloc are no steps, although they have the variables of a task: SLURM_PROCID=0, and SLURM_NTASKS of the whole job.
+// shell of salloc are no steps, although they have the variables of a task: SLURM_PROCID=0, and SLURM_NTASKS of the whole job.
 func findStep(getenv func(string) string, terminal bool) (bool, *Launcher) {
 	task, errTask := strconv.Atoi(getenv("SLURM_PROCID"))
 	step, errStep := strconv.ParseUint(getenv("SLURM_STEP_ID"), 10, 64)
@@ -119,7 +124,7 @@ func findStep(getenv func(string) string, terminal bool) (bool, *Launcher) {
 // checkSingleton returns a [LaunchError] if the environment of a process without a connection shows that there are other
 // processes.
 func checkSingleton(getenv func(string) string, reason string) error {
-	l := FindLauncher(getenv, term.IsTerminal(int(os.Stdin.Fd())))
+	l := FindLauncher(getenv, HasTerminal())
 	if l == nil {
 		return nil
 	}

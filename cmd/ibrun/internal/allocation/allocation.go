@@ -43,8 +43,7 @@ type Allocation struct {
 	Source string
 	// Starter starts processes on the other hosts.
 	Starter Starter
-	// Hosts are in the order in which ranks are assigned to them, without those before [Options.Offset]. There is at least
-	// one,
+	// Hosts are in the order in which ranks are assigned to them, without those before [Options.Offset]. There is at least one,
 	// and their names differ.
 	Hosts []Host
 	// Here reports that the first host is this one.
@@ -74,7 +73,7 @@ type Options struct {
 	Packed bool
 	// Manual says that the user starts every node himself: there is nothing to find.
 	Manual bool
-	// Terminal says that the standard input of this process is a terminal: then no other task types the same command.
+	// Terminal says that this process has a controlling terminal: in a step of srun --pty only the first task has one.
 	Terminal bool
 	// Command is the program and its arguments, for messages that say what to write.
 	Command []string
@@ -87,8 +86,7 @@ const (
 	maxName  = 255
 )
 
-// Find returns the hosts for a job, or nil if the job runs on this host and nothing says how many slots it has. lookup
-// returns
+// Find returns the hosts for a job, or nil if the job runs on this host and nothing says how many slots it has. lookup returns
 // environment variables, empty if they are not set. thisHost is the name of this host.
 func Find(o Options, lookup func(string) string, thisHost string) (*Allocation, error) {
 	if o.Manual {

@@ -26,10 +26,8 @@ type Assignment struct {
 type Block struct{ Node, Ranks int }
 
 // Assign assigns ranks to hosts. ranks is how many run each program; 0 means that the user has not said it, which is possible
-// if
-// there is one program. The result is nil if the job runs on this host only and its cores decide how many ranks there are.
-// Notes are
-// what the user should know.
+// if there is one program. The result is nil if the job runs on this host only and its cores decide how many ranks there are.
+// Notes are what the user should know.
 func (a *Allocation) Assign(ranks []int, p *placement.Policy) (result *Assignment, notes []string, err error) {
 	total := 0
 	result = &Assignment{Packed: a.Packed}

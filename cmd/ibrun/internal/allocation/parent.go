@@ -8,9 +8,8 @@ import (
 	"github.com/ibrun/ibrun/internal/pmi"
 )
 
-// checkParent returns an error if another launcher has started this ibrun as one of several processes: each of them would
-// start the
-// whole job. A rank of ibrun may start jobs.
+// checkParent returns an error if another launcher has started this ibrun as one of several processes: each of them would start
+// the whole job. A rank of ibrun may start jobs.
 func checkParent(o Options, lookup func(string) string) error {
 	if lookup("IBRUN_FD") != "" {
 		return nil

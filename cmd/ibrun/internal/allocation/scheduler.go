@@ -14,9 +14,8 @@ func fileVariables() []string {
 		"I_MPI_HYDRA_HOST_FILE"}
 }
 
-// launcherFile returns the host file that a variable of another launcher names. Kubernetes' mpi-operator sets these
-// variables, and
-// K_MPI_JOB_ROLE, in the pod of the launcher.
+// launcherFile returns the host file that a variable of another launcher names. Kubernetes' mpi-operator sets these variables,
+// and K_MPI_JOB_ROLE, in the pod of the launcher.
 func launcherFile(lookup func(string) string) (file, variable string) {
 	for _, name := range fileVariables() {
 		if file := lookup(name); file != "" {
@@ -30,8 +29,7 @@ func launcherFile(lookup func(string) string) (file, variable string) {
 }
 
 // fromSlurm returns the hosts of the Slurm job that this process is part of. perNode is the number of slots of each host if the
-// user
-// has said it.
+// user has said it.
 func fromSlurm(lookup func(string) string, thisHost string, perNode int) (*Allocation, error) {
 	a := &Allocation{Source: "Slurm job " + lookup("SLURM_JOB_ID"), Starter: Slurm}
 	suffixes := hetSuffixes(lookup)

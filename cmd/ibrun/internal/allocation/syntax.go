@@ -48,9 +48,8 @@ func splitList(text string) (parts []string, at []int) {
 	return append(parts, text[begin:]), append(at, begin)
 }
 
-// ParseHosts parses a list of [USER@]HOST[:SLOTS] such as "a,b:4,user@c:2". A host may be a Slurm host list, as in n[1-4]:2,
-// or an
-// IPv6 address in brackets. The error is a [*SyntaxError].
+// ParseHosts parses a list of [USER@]HOST[:SLOTS] such as "a,b:4,user@c:2". A host may be a Slurm host list, as in n[1-4]:2, or
+// an IPv6 address in brackets. The error is a [*SyntaxError].
 func ParseHosts(text string) (hosts []Host, err error) {
 	parts, at := splitList(text)
 	for i, part := range parts {
@@ -109,8 +108,7 @@ func parseEntry(text string, begin int) ([]Host, error) {
 }
 
 // cutSlots cuts ":SLOTS" off a host that begins at this byte. numberAt is where the number begins, or 0 if there is none. A
-// name
-// with several colons outside of brackets is an IPv6 address without a number.
+// name with several colons outside of brackets is an IPv6 address without a number.
 func cutSlots(text string, begin int) (name, number string, numberAt int) {
 	i := strings.LastIndexByte(text, ':')
 	if i < 0 || i < strings.LastIndexByte(text, ']') || text[0] != '[' && strings.Count(text, ":") > 1 {

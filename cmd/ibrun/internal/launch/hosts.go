@@ -5,16 +5,14 @@ import (
 	"fmt"
 	"os"
 
-	"golang.org/x/term"
-
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/allocation"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
+	"github.com/ibrun/ibrun/internal/pmi"
 )
 
 // findHosts finds the hosts of the job, and assigns ranks to them with [useAssignment]. It returns nil if the job runs on this
-// host
-// only, and for a node that the user has started himself. The rank file of the policy has been read.
+// host only, and for a node that the user has started himself. The rank file of the policy has been read.
 func findHosts(o *cli.Options, env []string) (*allocation.Allocation, error) {
 	host, err := os.Hostname()
 	if err != nil && o.NodeName == "" {
@@ -22,7 +20,7 @@ func findHosts(o *cli.Options, env []string) (*allocation.Allocation, error) {
 	}
 	a, err := allocation.Find(allocation.Options{
 		Hosts: o.Hosts, File: o.HostFile, PerNode: o.Policy.PerNode, Offset: o.Policy.Offset, Packed: o.Policy.Packed,
-		Manual: o.Nodes > 0, Terminal: term.IsTerminal(int(os.Stdin.Fd())), Command: o.Programs[0].Args,
+		Manual: o.Nodes > 0, Terminal: pmi.HasTerminal(), Command: o.Programs[0].Args,
 	}, cli.Lookup(env), cmp.Or(o.NodeName, host))
 	if a == nil || err != nil {
 		return nil, usageError(err)

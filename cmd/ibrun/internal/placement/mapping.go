@@ -11,11 +11,9 @@ import (
 // MaxRanks is the largest number of ranks of a job.
 const MaxRanks = 1 << 20
 
-// MapToNodes returns for each rank the index of its node. slots is how many ranks each node has room for; 0 means an equal share
-// of
-// the ranks that the other nodes have no room for. If slots is nil, all nodes have equally many, so every node can compute the
-// result
-// without the topology of the others. More ranks than slots share them in proportion.
+// MapToNodes returns for each rank the index of its node. slots is how many ranks each node has room for; 0 means an equal
+// share of the ranks that the other nodes have no room for. If slots is nil, all nodes have equally many, so every node can
+// compute the result without the topology of the others. More ranks than slots share them in proportion.
 func (p *Policy) MapToNodes(names []string, slots []int, ranks int) ([]int, error) {
 	if ranks < 1 || len(names) == 0 {
 		return nil, fmt.Errorf("%w: %d ranks on %d nodes", ErrNoSlots, ranks, len(names))

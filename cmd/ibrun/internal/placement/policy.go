@@ -43,8 +43,7 @@ type Policy struct {
 	// CPUs is how many cores a rank gets, or hardware threads if Map or Bind is HWThread. 0: an equal share.
 	CPUs int
 	// Offset is how many slots of the node belong to other jobs, if Packed is set: this job uses one slot for each rank after
-	// them,
-	// and other jobs may use the others.
+	// them, and other jobs may use the others.
 	Offset int
 	Packed bool
 	// NodeSlots is how many slots the cores of the node are divided into. 0: a slot is a core, or CPUs cores.
