@@ -271,9 +271,9 @@ func nearestFlag(word string, known []flag) string {
 	}
 	names = append(names, foreign.Names()...)
 	const atLeast = 3 // letters, to count as an abbreviation
-	begins := func(name string) bool { return strings.HasPrefix(name, word) }
-	if i := slices.IndexFunc(names, begins); i >= 0 && len(word) >= atLeast {
-		return names[i]
+	longer := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.HasPrefix(name, word) })
+	if len(longer) > 0 && len(word) >= atLeast {
+		return slices.MinFunc(longer, func(a, b string) int { return len(a) - len(b) })
 	}
 	return slices.MinFunc(names, func(a, b string) int { return editDistance(word, a) - editDistance(word, b) })
 }

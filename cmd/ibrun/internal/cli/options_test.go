@@ -117,6 +117,8 @@ func TestParseRefuses(t *testing.T) {
 		{"-n", "needs a value"},
 		{"--lable p", "did you mean --label?"},
 		{"-npp 3 p", "did you mean -np?"},
+		{"--ntask 3 p", "did you mean --ntasks?"},
+		{"--deadl 3 p", "did you mean --deadlock-report?"},
 		{"--dryrun p", "did you mean --dry-run?"},
 		{"--time-out=3 p", "did you mean --timeout?"},
 		{"-n 1 a : --lable -n 1 b", "unknown flag --lable"},
@@ -139,8 +141,7 @@ func TestParseRefuses(t *testing.T) {
 		{"--timeout soon p", "a positive duration"},
 		{"--bind-to board p", "or none"},
 		{"--map-by p", "unknown object"},
-		{"-N 2 p", "unknown flag -N: it is the number of nodes in Slurm, and the number of ranks on each node in Open MPI " +
-			"(write --ppn N)"},
+		{"-N 2 p", "unknown flag -N: it is the number of nodes in Slurm (ibrun uses all nodes of the allocation: leave it out"},
 		{"-n 1 a : --map-by numa -n 1 b", "before the first program"},
 		{"--output %d p", "%r for the rank"},
 		{"--output x% p", "%r for the rank"},

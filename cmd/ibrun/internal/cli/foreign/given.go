@@ -137,7 +137,12 @@ func (g *given) ambiguous() error {
 	var meanings []string
 	for _, s := range g.rows {
 		text := fmt.Sprintf("%s in %s", s.Means, s.Of)
-		if s.To != "" {
+		switch {
+		case s.Instead != "":
+			text += fmt.Sprintf(" (%s)", expand(s.Instead, s.Args))
+		case s.To == "":
+			text += " (leave it out)"
+		default:
 			text += fmt.Sprintf(" (write %s)", strings.NewReplacer("=", " ", "$1", strings.Join(s.Args, " ")).Replace(s.To))
 		}
 		meanings = append(meanings, text)
