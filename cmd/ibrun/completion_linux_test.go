@@ -36,6 +36,7 @@ complete -C $argv[1]`
 
 // TestCompletion: the shells complete flags, values, hosts, files and programs.
 func TestCompletion(t *testing.T) {
+	t.Parallel()
 	needTools(t, "bash", "zsh", "fish")
 	dir := t.TempDir()
 	for _, name := range []string{"hostfile-1", "folder/x"} {
