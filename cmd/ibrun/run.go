@@ -74,6 +74,7 @@ func commands() map[string]command {
 		"version":   printVersion,
 		"agent":     func([]string, []string, launch.Streams, io.Writer) int { return launch.Agent() },
 		"debugger":  func(args, _ []string, _ launch.Streams, _ io.Writer) int { return launch.ServeDebugger(args) },
+		"node":      func(_, _ []string, s launch.Streams, _ io.Writer) int { return launch.Node(s) },
 		"watch":     func([]string, []string, launch.Streams, io.Writer) int { return launch.Watch() },
 	}
 }
@@ -91,7 +92,7 @@ func userCommands() []string {
 // run runs ibrun with these arguments and this environment, and returns the exit code.
 func run(args, env []string, s launch.Streams) int {
 	if len(args) > 0 {
-		if c, ok := commands()[args[0]]; ok {
+		if c, ok := commands()[args[0]]; ok && !(args[0] == "node" && len(args) > 1) { // Node.js is also called node
 			return c.run(args[1:], env, s)
 		}
 	}
@@ -106,7 +107,7 @@ func run(args, env []string, s launch.Streams) int {
 		fmt.Fprintf(s.Err, "ibrun: %v\nRun ibrun help for the list of flags.\n", err)
 		return exitUsageError
 	}
-	return launch.Run(o, env, s)
+	return launch.Run(o, args, env, s)
 }
 
 func runBench(args, env []string, s launch.Streams, _ io.Writer) int {

@@ -108,6 +108,10 @@ internal/printable < cmd/ibrun/internal/launch/console, cmd/ibrun/internal/launc
 hw, perf < cmd/ibrun/internal/inspect;
 cmd/ibrun/internal/launch/exitcode, cmd/ibrun/internal/launch/proctree < cmd/ibrun/internal/launch/watcher;
 cmd/ibrun/internal/launch/watcher < cmd/ibrun/internal/launch/coordinator;
+internal/buildinfo, cmd/ibrun/internal/launch/exitcode, cmd/ibrun/internal/launch/protocol, cmd/ibrun/internal/launch/watcher <
+  cmd/ibrun/internal/launch/remote;
+cmd/ibrun/internal/launch/remote < cmd/ibrun/internal/launch/coordinator;
+internal/auth, internal/buildinfo, cmd/ibrun/internal/control < cmd/ibrun/internal/launch;
 NONE < internal/cgroup, cmd/ibrun/internal/launch/exitcode, cmd/ibrun/internal/launch/outbox;
 internal/cgroup < cmd/ibrun/internal/launch/proctree, cmd/ibrun/internal/launch, cmd/ibrun/internal/topo;
 hw, cmd/ibrun/internal/launch/exitcode, cmd/ibrun/internal/launch/outbox < cmd/ibrun/internal/launch/console;

@@ -46,7 +46,7 @@ func ibrun(words []string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return exitUsage
 	}
-	return launch.Run(o, os.Environ(), s)
+	return launch.Run(o, words, os.Environ(), s)
 }
 
 // start runs `ibrun bench words...` as a process of its own.

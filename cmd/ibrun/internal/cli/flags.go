@@ -111,8 +111,11 @@ func (o *Options) outputFlags() []flag {
 			o.Timeout, err = parseDuration(s)
 			return err
 		}},
-		{[]string{"grace"}, "TIME", "kill ranks that still run TIME after a signal to ibrun or --timeout (default 10s)",
-			durationFlag(&o.Grace)},
+		{[]string{"grace"}, "TIME", "kill ranks that still run TIME after a signal to ibrun or --timeout (default 10s; in a Slurm\n" +
+			"job 2s less than KillWait)", func(s string) error {
+			o.GraceGiven = true
+			return durationFlag(&o.Grace)(s)
+		}},
 		{[]string{"failure-grace"}, "TIME", "kill ranks that still run TIME after another rank has failed (default 500ms)",
 			durationFlag(&o.FailureGrace)},
 		{[]string{"check"}, "", "compare the calls of all ranks, which costs time: errors name both ranks and both source lines;\n" +

@@ -23,6 +23,13 @@ func (o *Options) hostFlags() []flag {
 			}},
 		{[]string{"hostfile"}, "FILE", "run on the hosts in FILE, in the syntax of Open MPI or MPICH: host slots=4, host:4",
 			fileFlag(&o.HostFile)},
+		{[]string{"launch-agent"}, "CMD", "start ibrun on other hosts by CMD HOST COMMAND... (default: srun in a Slurm job, else ssh)",
+			func(s string) (err error) {
+				o.LaunchAgent, err = splitCommand(s)
+				return err
+			}},
+		{[]string{"copy"}, "", "copy the programs to hosts that have not the same file; ibrun always copies what it has built itself",
+			boolFlag(&o.Copy)},
 	}
 }
 

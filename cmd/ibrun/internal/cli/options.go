@@ -59,6 +59,8 @@ type Options struct {
 	// Grace is how long ranks may run on after a signal of the user or Timeout has asked them to end, FailureGrace after the
 	// job has failed. Then they are killed. 0: they are killed immediately.
 	Grace, FailureGrace time.Duration
+	// GraceGiven says that the user has set Grace.
+	GraceGiven bool
 	// Check makes the ranks compare their calls, and ends a job that is deadlocked.
 	Check bool
 	// DeadlockReport is how long all ranks must have waited for each other before that is reported. 0: never.
@@ -73,6 +75,11 @@ type Options struct {
 	Delve, GDB Ranges
 	// Hosts is a list of hosts to run on, and HostFile a file with such a list. Empty: not given.
 	Hosts, HostFile string
+	// LaunchAgent is the command that starts ibrun on another host, to which the host and a command are appended. Nil: srun or
+	// ssh.
+	LaunchAgent []string
+	// Copy sends the files of the programs to the hosts that lack them.
+	Copy bool
 	// Assignment says which rank runs on which node, if the job runs on hosts that the launcher has found. It is not part of the
 	// command line. Nil: Policy decides.
 	Assignment *allocation.Assignment

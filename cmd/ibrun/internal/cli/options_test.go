@@ -59,7 +59,7 @@ func TestParse(t *testing.T) {
 		{"--node 0/1 p", nil, Options{Programs: []Program{{Args: []string{"p"}}}, Nodes: 1}},
 		{"-l -n 2 a : -n 1 b", map[string]string{"IBRUN_LABEL": "false"}, Options{Label: true, Programs: []Program{
 			{Ranks: 2, Args: []string{"a"}}, {Ranks: 1, Args: []string{"b"}}}}},
-		{"--grace 3 p", map[string]string{"IBRUN_FAILURE_GRACE": "20ms"}, Options{Grace: 3 * time.Second,
+		{"--grace 3 p", map[string]string{"IBRUN_FAILURE_GRACE": "20ms"}, Options{Grace: 3 * time.Second, GraceGiven: true,
 			FailureGrace: 20 * time.Millisecond, Programs: []Program{{Args: []string{"p"}}}}},
 	} {
 		c.want.Grace = cmp.Or(c.want.Grace, defaultGrace)

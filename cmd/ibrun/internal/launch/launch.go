@@ -1,14 +1,17 @@
 package launch
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/allocation"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/coordinator"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/monitor"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/remote"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
 )
 
@@ -16,12 +19,12 @@ import (
 type Streams = console.Streams
 
 // Run runs a job from start to end and returns the exit code of ibrun: 0, or the code of the rank that failed first, or one of
-// [exitcode] if ibrun itself failed. env is the environment of the ranks. Children that this process
-// has from before are not affected.
-func Run(o *cli.Options, env []string, s console.Streams) int {
+// [exitcode] if ibrun itself failed. args is the command line that o was parsed from, and env the environment of the ranks.
+// Children that this process has from before are not affected.
+func Run(o *cli.Options, args, env []string, s console.Streams) int {
 	s = s.Async()
 	defer s.Flush()
-	code, err := run(o, env, s)
+	code, err := run(o, args, env, s)
 	if err == nil {
 		return code
 	}
@@ -40,7 +43,7 @@ const (
 	interruptedFlush = 500 * time.Millisecond // a user has asked for the end
 )
 
-func run(o *cli.Options, env []string, s console.Streams) (int, error) {
+func run(o *cli.Options, args, env []string, s console.Streams) (int, error) {
 	if err := supported(); err != nil {
 		return 0, err
 	}
@@ -64,20 +67,50 @@ func run(o *cli.Options, env []string, s console.Streams) (int, error) {
 	if o.DryRun {
 		return 0, dryRun(o, env, s)
 	}
-	if a != nil && o.Nodes > 1 {
-		return 0, exitcode.Errorf(exitcode.UsageError,
-			"%s has several hosts: start ibrun on each of them, with --rendezvous and --node K/%d",
-			a.Source, o.Nodes)
-	}
 	w, err := startWatcher() // it gets ready while this process plans
 	if err != nil {
 		return 0, err
 	}
-	defer func() {
-		if err := w.Close(); err != nil {
-			s.Printf("%v", err)
-		}
-	}()
+	defer closeWatcher(w, s)
+	setGrace := findGrace(a, o)
+	if a == nil || o.Nodes <= 1 {
+		setGrace()
+		return runHere(w, nil, o, coordinator.Peers{}, env, s)
+	}
+	host, err := nodeName(o)
+	if err != nil {
+		return 0, err
+	}
+	h, err := startHead(w, a, host, o, args, env, s)
+	if err != nil {
+		return 0, err
+	}
+	setGrace()
+	code, err := runHere(w, h.programs, o, h.peers, env, s)
+	h.end(err == nil)
+	return code, err
+}
+
+// findGrace starts to ask the scheduler of the hosts how long ranks may take to end, unless the user has said it. The caller must
+// call set, which waits for the answer.
+func findGrace(a *allocation.Allocation, o *cli.Options) (set func()) {
+	if a == nil || a.Starter != allocation.Slurm || o.GraceGiven {
+		return func() {}
+	}
+	answer := make(chan time.Duration, 1)
+	go func() { answer <- remote.SlurmGrace() }()
+	return func() { o.Grace = cmp.Or(<-answer, o.Grace) }
+}
+
+func closeWatcher(w startedWatcher, s console.Streams) {
+	if err := w.Close(); err != nil {
+		s.Printf("%v", err)
+	}
+}
+
+// runHere runs this node of a job. programs are those of the command line, if they are being built already.
+func runHere(w startedWatcher, programs []program, o *cli.Options, p coordinator.Peers, env []string, s console.Streams) (int,
+	error) {
 	here, err := readMachine(o, s)
 	if err != nil {
 		return 0, err
@@ -85,11 +118,11 @@ func run(o *cli.Options, env []string, s console.Streams) (int, error) {
 	if err := monitor.CheckFiles(o); err != nil {
 		return 0, err
 	}
-	m, err := coordinator.JoinNodes(here.Name, o, s)
+	m, err := coordinator.JoinNodes(here.Name, o, p, s)
 	if err != nil {
 		return 0, err
 	}
-	code, err := start(w, m, here, o, env, s)
+	code, err := start(w, m, programs, here, o, env, s)
 	if err != nil {
 		m.Abort(err)
 	}
@@ -117,20 +150,27 @@ func dryRun(o *cli.Options, env []string, s console.Streams) error {
 }
 
 // start starts the ranks of this node once all nodes have joined, and waits for the end of the job.
-func start(w startedWatcher, m *coordinator.Cluster, here placement.Machine, o *cli.Options, env []string,
+func start(w startedWatcher, m *coordinator.Cluster, programs []program, here placement.Machine, o *cli.Options, env []string,
 	s console.Streams) (int, error) {
 	p, err := makeCheckedPlan(here, m.Job.Names, o, s)
 	if err != nil {
 		return 0, err
 	}
-	programs, err := findPrograms(o, env)
+	switch {
+	case programs != nil:
+	case m.Job.Started != nil:
+		copies := &copiedPrograms{watcher: w}
+		defer copies.remove()
+		programs, err = copies.obtain(m, o)
+	default:
+		if programs, err = findPrograms(o, env); err == nil {
+			err = buildAll(w, programs, o, s)
+		}
+	}
+	if err == nil {
+		err = checkLibraries(programs, o, len(p.programs))
+	}
 	if err != nil {
-		return 0, err
-	}
-	if err := checkLibraries(programs, o, len(p.programs)); err != nil {
-		return 0, err
-	}
-	if err := buildAll(w, programs, o, s); err != nil {
 		return 0, err
 	}
 	t, err := makeTask(m, p, o, programs, env)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -13,6 +14,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/agent"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/coordinator"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/remote"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/watcher"
 )
 
@@ -37,6 +39,46 @@ func (w startedWatcher) removeAtDeath(dir string) {
 	if dir != "" {
 		w.RemoveAtDeath(watcher.Leftovers{Trees: []string{dir}})
 	}
+}
+
+// startNodes starts the other nodes of a job. The caller must call end.
+func startNodes(o remote.Options) (events <-chan remote.Event, end func(inOrder bool), err error) {
+	w, err := watcher.Start()
+	if err != nil {
+		return nil, nil, err
+	}
+	starts := remote.Start(w, o)
+	return starts.Events, func(inOrder bool) {
+		starts.Close(inOrder)
+		_ = w.Close() // whatever it has not ended, nothing more can be done
+	}, nil
+}
+
+// detachStreams returns the standard input and output of this process, which are not inherited by what it starts. In their place
+// standard input is empty, and standard output is standard error.
+func detachStreams() (in, out *os.File, err error) {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer null.Close()
+	if in, err = moveStream(0, int(null.Fd()), "standard input"); err == nil {
+		out, err = moveStream(1, 2, "standard output")
+	}
+	// The ranks of this node must end in order although nobody reads any more what this process writes. What it starts has the
+	// default action.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
+	return in, out, err
+}
+
+// moveStream returns a file for what descriptor fd refers to, and makes fd refer to what by does.
+func moveStream(fd, by int, name string) (*os.File, error) {
+	moved, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	f := os.NewFile(uintptr(moved), name)
+	return f, os.NewSyscallError("dup3", unix.Dup3(by, fd, 0))
 }
 
 // interruptTimeout is how long a build may take to end after it was interrupted.

@@ -11,6 +11,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/coordinator"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/remote"
 )
 
 func supported() error {
@@ -31,6 +32,21 @@ func Watch() int { return Agent() }
 
 // ServeDebugger reports that this system has no ranks to debug, and returns the exit code for it.
 func ServeDebugger([]string) int { return Agent() }
+
+func startNodes(remote.Options) (<-chan remote.Event, func(bool), error) {
+	return nil, nil, supported()
+}
+
+func detachStreams() (in, out *os.File, err error) { return nil, nil, supported() }
+
+// copiedPrograms would copy programs.
+type copiedPrograms struct{ watcher startedWatcher }
+
+func (*copiedPrograms) obtain(*coordinator.Cluster, *cli.Options) ([]program, error) {
+	return nil, supported()
+}
+
+func (*copiedPrograms) remove() {}
 
 // startedWatcher would start processes.
 type startedWatcher struct{}

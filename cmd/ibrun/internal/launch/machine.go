@@ -29,14 +29,21 @@ func nodeNames(here string, o *cli.Options) []string {
 	return list
 }
 
+// nodeName returns the name of this node.
+func nodeName(o *cli.Options) (string, error) {
+	host, err := os.Hostname()
+	if err != nil && o.NodeName == "" {
+		return "", fmt.Errorf("find the name of this machine: %w", err)
+	}
+	return cmp.Or(o.NodeName, host), nil
+}
+
 // readMachine reads the topology and CPU affinity of this machine. It reads devices only if they matter, which takes a few
 // milliseconds. If the topology cannot be read, every PU counts as a core.
 func readMachine(o *cli.Options, s console.Streams) (m placement.Machine, err error) {
-	host, err := os.Hostname()
-	if err != nil && o.NodeName == "" {
-		return m, fmt.Errorf("find the name of this machine: %w", err)
+	if m.Name, err = nodeName(o); err != nil {
+		return m, err
 	}
-	m.Name = cmp.Or(o.NodeName, host)
 	if m.Allowed, err = hw.Affinity(); err != nil {
 		return m, err
 	}

@@ -86,7 +86,8 @@ func makeTask(m *coordinator.Cluster, p *plan, o *cli.Options, programs []progra
 	}
 	t.Env = slices.Clip(t.Env)
 	if cli.Lookup(env)("MASTER_PORT") == "" { // where the ranks of torchrun programs connect
-		t.Env = append(t.Env, "MASTER_ADDR="+m.MasterAddr, fmt.Sprintf("MASTER_PORT=%d", m.Job.MasterPort))
+		address, port := m.MasterOf(p.NodeOf[0])
+		t.Env = append(t.Env, "MASTER_ADDR="+address, fmt.Sprintf("MASTER_PORT=%d", port))
 	}
 	if o.Verbose { // ranks print which transports they use
 		t.Env = append(t.Env, "IBRUN_VERBOSE=1")

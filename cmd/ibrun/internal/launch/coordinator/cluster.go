@@ -11,6 +11,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/control"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/remote"
 	"github.com/ibrun/ibrun/internal/auth"
 )
 
@@ -21,6 +22,9 @@ type Cluster struct {
 	Secret     auth.Key
 	MasterAddr string // the address of node 0
 
+	peers       Peers
+	startFailed chan *remote.Error // on node 0: nodes that were started, but cannot be connected
+
 	workers  []*joinedNode      // on node 0, by node number; the first is nil
 	received chan receivedEvent // on node 0: the events of other nodes
 	closers  sync.WaitGroup
@@ -29,6 +33,7 @@ type Cluster struct {
 
 	node0  *control.Conn        // on other nodes: the connection to node 0
 	orders chan *protocol.Order // on other nodes: the orders of node 0; closed when the connection ends
+	early  []*protocol.Order    // on other nodes: orders that were received before the ranks were started
 	lost   *loss                // why orders was closed; set before it is closed
 }
 
@@ -126,7 +131,11 @@ func encodeOrder(o *protocol.Order) (send func(*control.Conn)) {
 // Abort ends a job that fails on this node before RunJob was called.
 func (cl *Cluster) Abort(why error) {
 	if cl.node0 != nil {
-		cl.sendEvent(&protocol.Event{Kind: protocol.EventFailure, Code: exitcode.Of(why), Text: why.Error()})
+		text := why.Error()
+		if cl.Job.Started != nil { // the user sees only what node 0 prints
+			text = cl.Job.Names[cl.node0.Node()] + ": " + text
+		}
+		cl.sendEvent(&protocol.Event{Kind: protocol.EventFailure, Code: exitcode.Of(why), Text: text})
 		cl.node0.Close()
 		return
 	}

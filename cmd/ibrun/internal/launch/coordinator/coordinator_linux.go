@@ -17,8 +17,10 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/monitor"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/remote"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/watcher"
 	"github.com/ibrun/ibrun/internal/pmi"
+	"github.com/ibrun/ibrun/internal/printable"
 )
 
 // RunJob starts the ranks of this node, by the watcher w, and processes the events of the job until it has ended. It returns the
@@ -81,6 +83,9 @@ func runCoordinator(w *watcher.Watcher, cl *Cluster, where Layout, t *protocol.T
 		n := &node{number: i, name: t.Host, ranks: where.RanksOn[i]}
 		if i > 0 {
 			n.name, n.conn = cl.workers[i].Name, cl.workers[i].conn
+			if cl.Job.Started != nil {
+				n.programs = cl.Job.Started.Programs
+			}
 		}
 		nodes = append(nodes, n)
 	}
@@ -160,6 +165,8 @@ func (c *coordinator) handleEvents(signals <-chan os.Signal) {
 			written = nil
 		case <-c.outputOver:
 			c.outputGiven = true
+		case e := <-c.cluster.peers.Starts:
+			c.handleStart(e)
 		case <-c.left.due:
 			if o := c.left.order(); o != nil && !c.ending {
 				c.orderAll(o)
@@ -222,6 +229,22 @@ func (c *coordinator) agentDied() {
 	c.local.cleanUp()
 	c.endNode(c.nodes[0], true)
 	c.failFrom(c.nodes[0], exitcode.Failed, c.local.exitReason(), c.local.diedAt)
+}
+
+// handleStart handles news about a command that has started a node, or several.
+func (c *coordinator) handleStart(e remote.Event) {
+	if e.Note != "" {
+		c.Printf("%s", printable.Line(e.Note))
+	}
+	if e.Err == nil {
+		return
+	}
+	for _, n := range c.nodes[1:] {
+		if !n.done && (e.Node == n.number || e.Node == 0) {
+			c.failFrom(n, exitcode.Failed, "the connection to "+startLine(e.Err), time.Now().UnixNano())
+			return // the nodes that are lost follow
+		}
+	}
 }
 
 // handleRemote processes an event of another node, or the loss of its connection.
@@ -292,6 +315,8 @@ func (c *coordinator) handleEvent(n *node, e *protocol.Event) {
 		n.record = e.NodeRecord
 	case protocol.EventPage:
 		n.keepPage(e)
+	case protocol.EventNeedFile:
+		go sendFile(n.conn, e.Code, n.programs[e.Code])
 	case protocol.EventProgress:
 		c.local.monitor.SetRemoteProgress(n.number, *e.Progress)
 	case protocol.EventInspect:

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/remote"
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/internal/auth"
 	"github.com/ibrun/ibrun/internal/tunables"
@@ -22,18 +24,35 @@ import (
 // joinTimeout limits how long the nodes wait for each other unless --join-timeout is given.
 const joinTimeout = time.Minute
 
+// Peers says how the nodes of a job come together that node 0 has started. It is the zero value in other jobs.
+type Peers struct {
+	// Secret is what the nodes authenticate each other with. Nil: it is read from the secret file.
+	Secret *auth.Secret
+	// Pipe is, on a node, the connection to node 0. Nil: the node connects to --rendezvous.
+	Pipe net.Conn
+	// Gone is closed, on a node, when the command that has started it has ended.
+	Gone <-chan struct{}
+	// Starts is, on node 0, the news about the nodes that are started, and Listener where they connect if not over pipes.
+	Starts   <-chan remote.Event
+	Listener *control.Listener
+	// Hosts are, on node 0, the names of the hosts by which others reach them, by node.
+	Hosts []string
+	// Programs is called on node 0 when all nodes have joined. It returns the files of the programs of the command line.
+	Programs func() ([]protocol.ProgramFile, error)
+}
+
 // JoinNodes blocks until all nodes of the job have joined. name is the name of this node.
-func JoinNodes(name string, o *cli.Options, s console.Streams) (*Cluster, error) {
-	cl := &Cluster{MasterAddr: "127.0.0.1"}
+func JoinNodes(name string, o *cli.Options, p Peers, s console.Streams) (*Cluster, error) {
+	cl := &Cluster{MasterAddr: "127.0.0.1", peers: p}
 	if o.Nodes <= 1 {
-		cl.Job.JobID, cl.Job.Names, cl.Job.Heartbeat = newJobID(), []string{name}, heartbeat(o)
+		cl.Job.JobID, cl.Job.Names, cl.Job.Heartbeat = newJobID(), []string{name}, Heartbeat(o)
 		cl.Job.Check = o.Check
 		rand.Read(cl.Secret[:])
 		port, err := FreePort()
 		cl.Job.MasterPort = port
 		return cl, err
 	}
-	secret, err := auth.ReadSecret(o.SecretFile)
+	secret, err := p.secret(o)
 	if err != nil {
 		return nil, exitcode.Errorf(exitcode.UsageError, "%w", err)
 	}
@@ -41,12 +60,18 @@ func JoinNodes(name string, o *cli.Options, s console.Streams) (*Cluster, error)
 	if err != nil {
 		return nil, err
 	}
+	ours := newJoin(name, o)
+	if p.Secret != nil {
+		if ours.Port, err = FreePort(); err != nil {
+			return nil, err
+		}
+	}
 	ctx, stop := console.Interruptible("waiting for the other nodes")
 	defer stop()
 	if o.Node == 0 {
-		err = cl.acceptNodes(ctx, newJoin(name, o), security, o, s)
+		err = cl.acceptNodes(ctx, ours, security, o, s)
 	} else {
-		err = cl.joinNode0(ctx, newJoin(name, o), security, o, s)
+		err = cl.joinNode0(ctx, ours, security, o, s)
 	}
 	if errors.Is(err, control.ErrEncrypt) {
 		err = exitcode.Errorf(exitcode.UsageError, "%w", err)
@@ -57,80 +82,149 @@ func JoinNodes(name string, o *cli.Options, s console.Streams) (*Cluster, error)
 	return cl, err
 }
 
-// heartbeat returns how long a node may be silent according to the command line of this node.
-func heartbeat(o *cli.Options) time.Duration { return cmp.Or(o.Heartbeat, tunables.DefaultHeartbeat) }
+// patience returns how much longer than --join-timeout nodes may take that node 0 has started: the end of the commands that start
+// them says more than that they have not joined.
+func (p *Peers) patience() time.Duration {
+	if p.Secret != nil {
+		return 2 * time.Second
+	}
+	return 0
+}
+
+// secret returns the secret of the nodes.
+func (p *Peers) secret(o *cli.Options) (auth.Secret, error) {
+	if p.Secret != nil {
+		return *p.Secret, nil
+	}
+	return auth.ReadSecret(o.SecretFile)
+}
+
+// MasterOf returns the address of the host of a node, and a port that was free there. If a user has started every node, it is
+// that of node 0.
+func (cl *Cluster) MasterOf(node int) (address string, port int) {
+	if s := cl.Job.Started; s != nil && node < len(s.Masters) && node < len(s.Ports) {
+		return s.Masters[node], s.Ports[node]
+	}
+	return cl.MasterAddr, cl.Job.MasterPort
+}
+
+// Heartbeat returns how long a node may be silent according to the command line of this node.
+func Heartbeat(o *cli.Options) time.Duration { return cmp.Or(o.Heartbeat, tunables.DefaultHeartbeat) }
 
 func newJobID() string { return strings.ToLower(rand.Text()[:10]) }
 
-// withJoinTimeout returns a context that ends when the time for joining is over.
-func withJoinTimeout(ctx context.Context, o *cli.Options) (context.Context, context.CancelFunc) {
-	limit := joinLimit(o)
-	return context.WithTimeoutCause(ctx, limit, exitcode.Errorf(exitcode.Failed, "within %v (--join-timeout)", limit))
+// withJoinTimeout returns a context that ends when the time for joining is over, and that much later.
+func withJoinTimeout(ctx context.Context, o *cli.Options, extra time.Duration) (context.Context, context.CancelFunc) {
+	limit := JoinTimeout(o)
+	return context.WithTimeoutCause(ctx, limit+extra, exitcode.Errorf(exitcode.Failed, "within %v (--join-timeout)", limit))
 }
 
 // acceptNodes waits on node 0 until all other nodes have joined, and sends them the job information. Connections without the
 // secret have no effect.
 func (cl *Cluster) acceptNodes(ctx context.Context, ours *protocol.Join, security control.Security, o *cli.Options,
 	s console.Streams) error {
-	ctx, cancel := withJoinTimeout(ctx, o)
+	ctx, cancel := withJoinTimeout(ctx, o, cl.peers.patience())
 	defer cancel()
-	l, err := listen(ctx, security, o, s)
-	if err != nil {
-		return err
-	}
-	cl.listener = l
 	cl.workers, cl.received = make([]*joinedNode, o.Nodes), make(chan receivedEvent)
-	refused := make(chan error, 1)
-	go func() {
-		for {
-			c, err := l.Accept(context.Background())
-			if errors.Is(err, control.ErrEncrypt) {
-				select {
-				case refused <- err:
-				default: // the job has started, or has been refused already
-				}
-				continue
-			}
-			if err != nil {
-				return // the job has ended
-			}
-			go cl.receiveEvents(c) // a node that comes too late is refused
+	cl.startFailed = make(chan *remote.Error, o.Nodes)
+	refused, lastRefusal := make(chan error, 1), func() string { return "" }
+	var refusedOnce <-chan control.Refusal
+	var notice <-chan time.Time
+	var err error
+	switch {
+	case cl.peers.Listener != nil:
+		cl.listener = cl.peers.Listener
+	case cl.peers.Starts == nil:
+		if cl.listener, err = listen(ctx, security, o, s); err != nil {
+			return err
 		}
-	}()
-	shown, notice := refusals{}, time.After(noticeAfter(o))
+		notice = time.After(noticeAfter(o))
+	}
+	if cl.listener != nil {
+		lastRefusal, refusedOnce = cl.listener.LastRefusal, cl.listener.Refusals()
+		go cl.acceptConnections(refused)
+	}
+	shown := refusals{}
 	for missing := o.Nodes - 1; missing > 0 && err == nil; {
 		select {
 		case r := <-cl.received:
 			var change int
 			change, err = cl.admit(r, ours, o, s)
 			missing -= change
+		case e := <-cl.peers.Starts:
+			err = cl.handleStart(e, security, o, s)
+		case failed := <-cl.startFailed:
+			err = cl.cannotStart(failed, s)
 		case err = <-refused:
-		case r := <-l.Refusals():
+		case r := <-refusedOnce:
 			shown.show(s, r)
 		case <-notice:
 			cl.noticeMissing(o, s)
 		case <-ctx.Done():
-			err = cl.missingNodes(context.Cause(ctx), l.LastRefusal())
+			err = cl.missingNodes(context.Cause(ctx), lastRefusal())
 		}
+	}
+	if err == nil {
+		err = cl.describeJob(ours, o, s)
 	}
 	if err != nil {
 		cl.Abort(err)
 		return err
 	}
+	cl.sendOrder(&protocol.Order{JobInfo: &cl.Job})
+	return nil
+}
+
+// acceptConnections receives the events of all nodes that connect. refused receives why the first node of this job may not.
+func (cl *Cluster) acceptConnections(refused chan<- error) {
+	for {
+		c, err := cl.listener.Accept(context.Background())
+		if errors.Is(err, control.ErrEncrypt) {
+			select {
+			case refused <- err:
+			default: // the job has started, or has been refused already
+			}
+			continue
+		}
+		if err != nil {
+			return // the job has ended
+		}
+		go cl.receiveEvents(c) // a node that comes too late is refused
+	}
+}
+
+// describeJob makes the job information when all nodes have joined.
+func (cl *Cluster) describeJob(ours *protocol.Join, o *cli.Options, s console.Streams) error {
 	cl.Job = protocol.JobInfo{JobID: newJobID(), Names: []string{ours.Name}, Salt: make([]byte, 32), Report: o.Report,
-		Heartbeat: heartbeat(o), Grace: o.Grace, FailureGrace: o.FailureGrace, Check: o.Check}
+		Heartbeat: Heartbeat(o), Grace: o.Grace, FailureGrace: o.FailureGrace, Check: o.Check}
+	joins := []*protocol.Join{ours}
 	for _, w := range cl.workers[1:] {
-		cl.Job.Names = append(cl.Job.Names, w.Name)
+		cl.Job.Names, joins = append(cl.Job.Names, w.Name), append(joins, w.Join)
 	}
 	rand.Read(cl.Job.Salt)
 	port, err := FreePort()
 	if err != nil {
-		cl.Abort(err)
 		return err
 	}
 	cl.Job.MasterPort = port
 	cl.MasterAddr = hostOf(cl.workers[1].conn.Local())
-	cl.sendOrder(&protocol.Order{JobInfo: &cl.Job})
+	if cl.peers.Programs == nil {
+		return nil
+	}
+	cl.Job.Started, cl.Job.Forwarding = new(protocol.StartedJob), newForwarding(s)
+	if cl.Job.Started.Programs, err = cl.peers.Programs(); err != nil {
+		return err
+	}
+	for node, j := range joins {
+		master := cl.peers.Hosts[node]
+		if cl.listener != nil { // addresses that are known to work are better than names
+			master = hostOf(cl.listener.Addr())
+			if node > 0 {
+				master = hostOf(cl.workers[node].conn.Remote())
+			}
+		}
+		cl.Job.Started.Masters, cl.Job.Started.Ports = append(cl.Job.Started.Masters, master), append(cl.Job.Started.Ports, j.Port)
+	}
 	return nil
 }
 
@@ -202,15 +296,25 @@ func (cl *Cluster) missingNodes(why error, refused string) error {
 	return exitcode.Errorf(exitcode.Failed, "%s did not join %w%s", nodes, why, refused)
 }
 
+// dial connects this node to node 0.
+func (cl *Cluster) dial(ctx context.Context, security control.Security, o *cli.Options, s console.Streams) (*control.Conn,
+	error) {
+	if cl.peers.Pipe != nil {
+		return control.JoinPipe(ctx, cl.peers.Pipe, security, o.Node, o.Nodes)
+	}
+	c, err := control.DialNotify(ctx, o.Rendezvous, security, o.Node, o.Nodes, noticeNode0(o, s))
+	if err != nil && exitcode.Of(err) == exitcode.Failed && ctx.Err() != nil {
+		err = fmt.Errorf("node 0 at %s did not answer %w", o.Rendezvous, err)
+	}
+	return c, err
+}
+
 // joinNode0 connects to node 0, and blocks until all other nodes have joined too.
 func (cl *Cluster) joinNode0(ctx context.Context, ours *protocol.Join, security control.Security, o *cli.Options,
 	s console.Streams) error {
-	patient, cancel := withJoinTimeout(ctx, o)
+	patient, cancel := withJoinTimeout(ctx, o, cl.peers.patience())
 	defer cancel()
-	c, err := control.DialNotify(patient, o.Rendezvous, security, o.Node, o.Nodes, noticeNode0(o, s))
-	if err != nil && exitcode.Of(err) == exitcode.Failed && patient.Err() != nil {
-		err = fmt.Errorf("node 0 at %s did not answer %w", o.Rendezvous, err)
-	}
+	c, err := cl.dial(patient, security, o, s)
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ type localAgent struct {
 // What ranks have recorded can be read until close. The agent inherits the files of the second streams.
 func startLocalAgent(w *watcher.Watcher, t *protocol.Task, verbose bool, s, inherited console.Streams) (*localAgent, error) {
 	record, noPages := perfmem.New(len(t.Ranks))
-	t.Pages = noPages == nil
+	t.Pages = record != nil
 	command, control, err := startAgent(w, t, inherited, record)
 	if err != nil {
 		return nil, errors.Join(err, record.Close())

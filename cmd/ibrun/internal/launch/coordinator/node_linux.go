@@ -18,14 +18,15 @@ import (
 
 // node is one node of the job, as node 0 knows it.
 type node struct {
-	number  int
-	name    string
-	ranks   []int         // the ranks on this node, ascending
-	conn    *control.Conn // nil for node 0 itself
-	done    bool          // no process of the job is left there, or its connection is lost
-	doneAt  time.Time     // when it was done in order
-	loss    *loss         // nil: its connection is not lost
-	tooMuch bool          // it has sent more traces and profiles than allowed
+	number   int
+	name     string
+	ranks    []int                  // the ranks on this node, ascending
+	conn     *control.Conn          // nil for node 0 itself
+	done     bool                   // no process of the job is left there, or its connection is lost
+	doneAt   time.Time              // when it was done in order
+	loss     *loss                  // nil: its connection is not lost
+	programs []protocol.ProgramFile // the files that it may request
+	tooMuch  bool                   // it has sent more traces and profiles than allowed
 
 	// If node 0 writes the output of this node:
 	output     *mergedOutput
@@ -78,6 +79,8 @@ func (n *node) checkEvent(e *protocol.Event) error {
 		ok = n.output.accepts(n.number, e)
 	case protocol.EventInputTaken:
 		ok = e.InputTaken != nil && e.InputTaken.Bytes >= 0 && n.has(0)
+	case protocol.EventNeedFile:
+		ok = e.Code >= 0 && e.Code < len(n.programs) && n.programs[e.Code].SHA256 != nil
 	case protocol.EventDone:
 		ok = true
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // noticeAfter returns how long this ibrun waits for other nodes before it says for which, and why.
-func noticeAfter(o *cli.Options) time.Duration { return min(5*time.Second, joinLimit(o)/2) }
+func noticeAfter(o *cli.Options) time.Duration { return min(5*time.Second, JoinTimeout(o)/2) }
 
 // maxRefusalsShown bounds the lines about refused connections: strangers may cause them.
 const maxRefusalsShown = 16
@@ -40,14 +40,14 @@ func (r refusals) show(s console.Streams, refused control.Refusal) {
 func listen(ctx context.Context, security control.Security, o *cli.Options, s console.Streams) (*control.Listener, error) {
 	var backoff control.Backoff
 	for shown := false; ; shown = true {
-		l, err := control.Listen(o.Rendezvous, security, heartbeat(o))
+		l, err := control.Listen(o.Rendezvous, security, Heartbeat(o))
 		switch {
 		case err == nil:
 			return l, nil
 		case !mayResolveLater(o.Rendezvous, err):
 			return nil, fmt.Errorf("%w (--rendezvous names an address of node 0)", err)
 		case !shown:
-			s.Printf("%v; trying again for %v (--join-timeout; --rendezvous names an address of node 0)", err, joinLimit(o))
+			s.Printf("%v; trying again for %v (--join-timeout; --rendezvous names an address of node 0)", err, JoinTimeout(o))
 		}
 		if !backoff.Wait(ctx) {
 			return nil, fmt.Errorf("%w, %w (--rendezvous names an address of node 0)", err, context.Cause(ctx))
@@ -66,14 +66,14 @@ func mayResolveLater(addr string, err error) bool {
 	return errors.As(err, &dns) || errors.Is(err, syscall.EADDRNOTAVAIL)
 }
 
-// joinLimit returns how long the nodes wait for each other.
-func joinLimit(o *cli.Options) time.Duration { return cmp.Or(o.JoinTimeout, joinTimeout) }
+// JoinTimeout returns how long the nodes wait for each other according to the command line of this node.
+func JoinTimeout(o *cli.Options) time.Duration { return cmp.Or(o.JoinTimeout, joinTimeout) }
 
 // noticeMissing says for which nodes node 0 still waits, and how to start them.
 func (cl *Cluster) noticeMissing(o *cli.Options, s console.Streams) {
 	nodes, text := cl.missing()
 	s.Printf("still waiting for %s: start ibrun there with --rendezvous %s --node %d/%d, the same --secret-file and the same "+
-		"programs; the wait ends after %v (--join-timeout)", text, o.Rendezvous, nodes[0], len(cl.workers), joinLimit(o))
+		"programs; the wait ends after %v (--join-timeout)", text, o.Rendezvous, nodes[0], len(cl.workers), JoinTimeout(o))
 }
 
 // noticeNode0 returns what is to be called after each failed attempt to connect to node 0: it prints the reason once.
@@ -85,6 +85,6 @@ func noticeNode0(o *cli.Options, s console.Streams) func(error) {
 		}
 		shown = true
 		s.Printf("still waiting for node 0 at %s (%v): start ibrun there with --rendezvous %[1]s --node 0/%d; the wait ends after %v "+
-			"(--join-timeout)", o.Rendezvous, why, o.Nodes, joinLimit(o))
+			"(--join-timeout)", o.Rendezvous, why, o.Nodes, JoinTimeout(o))
 	}
 }

@@ -84,7 +84,7 @@ func TestNameKnownLater(t *testing.T) {
 	for node := range 2 {
 		joined.Go(func() {
 			o := &cli.Options{Nodes: 2, Node: node, Rendezvous: fmt.Sprintf("head.ibrun.test.:%d", port), SecretFile: secret}
-			cl, err := JoinNodes("n", o, console.Streams{Err: shown})
+			cl, err := JoinNodes("n", o, Peers{}, console.Streams{Err: shown})
 			if err != nil {
 				t.Errorf("node %d: %v", node, err)
 				return

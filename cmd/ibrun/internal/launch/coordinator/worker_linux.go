@@ -87,7 +87,10 @@ func runWorker(watch *watcher.Watcher, cl *Cluster, where Layout, t *protocol.Ta
 // handleEvents processes events and orders until node 0 has sent the outcome and no process is left on this node, or until the
 // user does not want to wait for that.
 func (w *worker) handleEvents(signals <-chan os.Signal) {
-	events, orders, lost := w.local.events, w.cluster.orders, w.local.watcher.Lost
+	events, orders, lost, gone := w.local.events, w.cluster.orders, w.local.watcher.Lost, w.cluster.peers.Gone
+	for _, o := range w.cluster.early {
+		w.handleOrder(o)
+	}
 	for w.outcome == nil || !w.local.done {
 		select {
 		case e, alive := <-events:
@@ -107,6 +110,9 @@ func (w *worker) handleEvents(signals <-chan os.Signal) {
 				continue
 			}
 			w.handleOrder(o)
+		case <-gone:
+			gone = nil
+			w.onStarterGone()
 		case sig := <-signals:
 			w.handleSignal(sig.(syscall.Signal))
 		case <-w.local.terminalRead:
@@ -238,6 +244,15 @@ func (w *worker) onNode0Lost() {
 	}
 	w.outcome = &protocol.Outcome{Code: exitcode.Failed, Lines: []string{why}}
 	w.endRanks(w.cluster.Job.FailureGrace)
+}
+
+// onStarterGone ends this node because the command that has started it has ended. Node 0 learns it, unless that has died.
+func (w *worker) onStarterGone() {
+	if w.outcome == nil {
+		w.cluster.sendEvent(&protocol.Event{Kind: protocol.EventFailure, Code: exitcode.Failed,
+			Text: "what has started ibrun on " + w.local.task.Host + " has ended"})
+		w.endRanks(w.cluster.Job.FailureGrace)
+	}
 }
 
 // handleSignal handles a signal of the user like node 0 does, and sends it to node 0.

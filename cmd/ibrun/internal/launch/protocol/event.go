@@ -45,6 +45,7 @@ const (
 	// If the output of this node is forwarded:
 	EventOutput     Kind = "output" // Stream (1: standard output, 2: standard error), Data
 	EventInputTaken Kind = "taken"  // InputTaken: rank 0 has read that much of what Order.Input has brought
+	EventNeedFile   Kind = "file"   // Code: the index of a program whose file this node needs from node 0
 )
 
 // Event is sent by an agent to ibrun, and forwarded to node 0. If the stream ends before EventDone, the sender has died.
@@ -81,6 +82,7 @@ type Join struct {
 	Name    string // of the node
 	Command string `json:"Words"` // the beginning of its command line, for messages
 	Hash    string // of the whole command line
+	Port    int    // a port of its host that is free
 }
 
 // RecordingChunk is a part of the compressed trace or profile of a rank. The chunks of a rank are sent in order, its trace

@@ -23,8 +23,9 @@ type Order struct {
 	OutputAck *OutputAck `json:",omitempty"` // to a node
 	Input     *Input     `json:",omitempty"` // to the node of rank 0
 
-	JobInfo *JobInfo `json:"Welcome,omitempty"` // to a node: its first order
-	Outcome *Outcome `json:"Verdict,omitempty"` // to a node: its last order
+	JobInfo *JobInfo   `json:"Welcome,omitempty"` // to a node: its first order
+	File    *FileChunk `json:",omitempty"`        // to a node: a part of the file that EventNeedFile has requested
+	Outcome *Outcome   `json:"Verdict,omitempty"` // to a node: its last order
 }
 
 // Question is a query of node 0 to another node, or of another node to node 0: the state of all ranks that the receiver knows,
@@ -68,6 +69,37 @@ type JobInfo struct {
 	Grace, FailureGrace time.Duration
 	// Forwarding says how the nodes forward their output to node 0. Nil: each ibrun writes the output of its node itself.
 	Forwarding *Forwarding `json:",omitempty"`
+	// Started says how the nodes run their ranks that node 0 has started. Nil: a user has started every node, with the same
+	// command line.
+	Started *StartedJob `json:",omitempty"`
+}
+
+// StartedJob is what node 0 has decided for the nodes that it has started.
+type StartedJob struct {
+	// Programs are the files of the programs of the command line.
+	Programs []ProgramFile
+	// Masters are the addresses of the nodes, and Ports a port of each that was free when it joined, for programs that connect
+	// to the host of rank 0.
+	Masters []string
+	Ports   []int
+}
+
+// ProgramFile is the file of a program.
+type ProgramFile struct {
+	Path string // absolute, on node 0
+	// Built says that ibrun has built it from Go source.
+	Built bool `json:",omitempty"`
+	// SHA256 is the hash of the file, if a node that has not the same one gets a copy. Empty: the node must have a file of that
+	// name.
+	SHA256 []byte `json:",omitempty"`
+	Size   int64  `json:",omitempty"` // with SHA256, in bytes
+}
+
+// FileChunk is a part of the file of a program. The chunks of a file are sent in order.
+type FileChunk struct {
+	Program int    // index of the program in the command line
+	Data    []byte `json:",omitempty"`
+	Err     string `json:",omitempty"` // why node 0 cannot send the file
 }
 
 // Outcome is the exit code of the job and the reason for it, as node 0 determined them.

@@ -1,0 +1,22 @@
+// Package remote starts the ibruns of other hosts for the head of a job, which is node 0.
+//
+//	starts := remote.Start(ctx, watcher, remote.Options{Hosts: hosts, Program: "/usr/bin/ibrun", Message: message})
+//	for e := range starts.Events { ... } // Ready, Err or Note
+//	starts.Close(true)
+//
+// Every other node runs "ibrun node". The launch agent, a command such as ssh, starts it on one host; srun starts it on all hosts
+// at once, in a step of the job:
+//
+//	head ──▶ watcher ──▶ ssh a ibrun node     head ──▶ watcher ──▶ srun ibrun node
+//	                └──▶ ssh b ibrun node
+//
+// The commands belong to a watcher and to sessions of their own. So the signals of a terminal do not reach them, and none is left
+// if the head is killed.
+//
+// What a login shell prints is skipped until "ibrun node" writes its greeting (protocol.Greeting). Then it gets the start
+// message on its standard input, which stays open: its end says that the head has died. After that the standard streams of a
+// launch agent are the control connection. The nodes of a Slurm job connect by TCP.
+//
+// At most 16 launch agents connect at a time. Those that fail because a host is not known or not reachable yet are started again
+// until the time for joining is over. All other failures are final: see diagnose.
+package remote

@@ -1,0 +1,287 @@
+package remote
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/watcher"
+)
+
+const (
+	// maxConnecting is how many launch agents connect at a time. An ssh server drops connections of more clients that have not
+	// logged in.
+	maxConnecting = 16
+	// firstRetry and lastRetry bound the time between two attempts to reach a host, which doubles.
+	firstRetry = 100 * time.Millisecond
+	lastRetry  = 2 * time.Second
+	// patience is how long a host may take before the user is told what is waited for.
+	patience = 5 * time.Second
+	// exitTimeout is how long a command may take to exit after the end of the job, and again after SIGTERM.
+	exitTimeout = 3 * time.Second
+)
+
+// Starts are the nodes that are being started or were started.
+type Starts struct {
+	// Events receives what happens, until Close returns.
+	Events <-chan Event
+
+	events   chan Event
+	opts     Options
+	watcher  *watcher.Watcher
+	ctx      context.Context
+	cancel   context.CancelFunc
+	deadline time.Time
+	slots    chan struct{} // filled by those that connect
+	running  sync.WaitGroup
+	closing  chan struct{} // closed by Close
+
+	mu       sync.Mutex
+	commands map[*command]bool // those that have not ended
+}
+
+// Start starts the nodes, in goroutines of its own, by a watcher that starts nothing else. The caller must call Close.
+func Start(w *watcher.Watcher, o Options) *Starts {
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &Starts{events: make(chan Event), opts: o, watcher: w, ctx: ctx, cancel: cancel, deadline: time.Now().Add(o.Timeout),
+		slots: make(chan struct{}, maxConnecting), closing: make(chan struct{}), commands: map[*command]bool{}}
+	s.Events = s.events
+	if o.Slurm {
+		for group := range max(o.Groups, 1) {
+			hosts := slices.DeleteFunc(slices.Clone(o.Hosts), func(h Host) bool { return o.Groups > 0 && h.Group != group })
+			if len(hosts) > 0 {
+				s.running.Go(func() { s.startStep(hosts, group) })
+			}
+		}
+		return s
+	}
+	for _, h := range o.Hosts {
+		s.running.Go(func() { s.startHost(h) })
+	}
+	return s
+}
+
+// send sends an event, unless nobody waits for it any more.
+func (s *Starts) send(e Event) {
+	select {
+	case s.events <- e:
+	case <-s.closing:
+	}
+}
+
+// note sends a line for the user.
+func (s *Starts) note(node int, format string, args ...any) {
+	s.send(Event{Node: node, Note: fmt.Sprintf(format, args...)})
+}
+
+// Close waits until all commands have ended, and ends those that do not. After a job that has ended in order the nodes end by
+// themselves, and have time for that. The caller must not receive events meanwhile, and must close the watcher afterwards.
+func (s *Starts) Close(inOrder bool) {
+	close(s.closing)
+	s.cancel()
+	s.mu.Lock()
+	for c := range s.commands {
+		c.hangUp()
+	}
+	s.mu.Unlock()
+	ended := make(chan struct{})
+	go func() {
+		s.running.Wait()
+		close(ended)
+	}()
+	if inOrder && wait(ended, exitTimeout) {
+		return
+	}
+	s.mu.Lock()
+	for c := range s.commands {
+		c.running.Signal(syscall.SIGTERM)
+	}
+	s.mu.Unlock()
+	if !wait(ended, exitTimeout) {
+		s.watcher.Kill()
+		wait(ended, exitTimeout)
+	}
+}
+
+// wait waits until a channel is closed, and reports whether that has happened in time.
+func wait(done <-chan struct{}, limit time.Duration) bool {
+	select {
+	case <-done:
+		return true
+	case <-time.After(limit):
+		return false
+	}
+}
+
+// startHost starts a node by the launch agent, and waits until its command has ended.
+func (s *Starts) startHost(h Host) {
+	began, told := time.Now(), false
+	program := s.opts.Program
+	for retry := firstRetry; ; retry = min(2*retry, lastRetry) {
+		c, err := s.connect(h, program)
+		if err == nil {
+			s.supervise(h, c)
+			return
+		}
+		switch left := time.Until(s.deadline); {
+		case s.ctx.Err() != nil:
+			return
+		case err.missing && program == s.opts.Program && program != inPath:
+			program, retry = inPath, firstRetry/2
+			continue
+		case !err.transient:
+			s.send(Event{Node: h.Node, Err: err})
+			return
+		case left <= retry:
+			err.Reason = fmt.Sprintf("%s, for %v (--join-timeout)", err.Reason, s.opts.Timeout)
+			s.send(Event{Node: h.Node, Err: err})
+			return
+		case !told && time.Since(began) > patience:
+			told = true
+			s.note(h.Node, "%s cannot be reached yet: %s; %s. It is tried for %v more (--join-timeout)", h.Name, err.Reason, err.Remedy,
+				left.Round(time.Second))
+		}
+		select {
+		case <-time.After(retry):
+		case <-s.closing:
+			return
+		}
+	}
+}
+
+// connect starts the launch agent for a host, and returns when the node has greeted and has its start message.
+func (s *Starts) connect(h Host, program string) (*command, *Error) {
+	select {
+	case s.slots <- struct{}{}:
+	case <-s.closing:
+		return nil, &Error{}
+	}
+	defer func() { <-s.slots }()
+	message, err := s.opts.Message(h.Node)
+	if err != nil {
+		return nil, &Error{Host: h.Name, Reason: err.Error()}
+	}
+	c, failed := s.run([]Host{h}, s.opts.agentCommand(h, program), nil)
+	if failed != nil {
+		return nil, failed
+	}
+	stop := time.AfterFunc(patience, func() {
+		s.note(h.Node, "still waiting for %s: ibrun has not answered there; started with: %s", h.Name, c)
+	})
+	defer stop.Stop()
+	greeting, failed := c.awaitGreeting(s.deadline)
+	if failed == nil {
+		failed = c.checkVersion(h.Name, greeting)
+	}
+	if failed == nil {
+		failed = c.deliver(message, s.deadline)
+	}
+	if failed != nil {
+		s.forget(c)
+		return nil, failed
+	}
+	return c, nil
+}
+
+// supervise reports that a node is ready, then the lines that its command prints, and then its end.
+func (s *Starts) supervise(h Host, c *command) {
+	c.err.forward(func(line string) { s.note(h.Node, "%s: %s", h.Name, line) })
+	in, out := c.detach()
+	ended := make(chan *Error, 1)
+	select {
+	case s.events <- Event{Node: h.Node, Ready: &Ready{In: out, Out: in, Command: c.String(), Ended: ended}}:
+	case <-s.closing:
+		in.Close()
+		out.Close()
+	}
+	failed := c.awaitEnd()
+	ended <- failed
+	s.forget(c)
+	s.send(Event{Node: h.Node, Err: failed})
+}
+
+// startStep starts all nodes of a component of a Slurm job by srun, and waits until it has ended.
+func (s *Starts) startStep(hosts []Host, group int) {
+	message, err := s.opts.Message(0)
+	if err != nil {
+		s.send(Event{Err: &Error{Host: hostNames(hosts), Reason: err.Error()}})
+		return
+	}
+	c, failed := s.run(hosts, s.opts.srunCommand(hosts, group), s.opts.srunVariables())
+	if failed != nil {
+		s.send(Event{Err: failed})
+		return
+	}
+	began := time.Now()
+	waiting := map[string]Host{}
+	for _, h := range hosts {
+		waiting[h.Name] = h
+	}
+	go c.deliver(message, s.deadline) // if it fails, srun has ended
+	stop := time.AfterFunc(patience, func() {
+		s.note(0, "still waiting for %s: ibrun has not answered there; started with: %s", hostNames(hosts), c)
+	})
+	defer stop.Stop()
+	for {
+		line, err := c.readLine()
+		if err != nil {
+			break
+		}
+		greeting, ok := protocol.DecodeGreeting(line)
+		h, expected := waiting[greeting.Host]
+		switch {
+		case !ok || !expected:
+			c.skip(line)
+		default:
+			delete(waiting, h.Name)
+			if failed := c.checkVersion(h.Name, greeting); failed != nil {
+				s.send(Event{Node: h.Node, Err: failed})
+				continue
+			}
+			s.send(Event{Node: h.Node, Ready: &Ready{}})
+		}
+		if len(waiting) == 0 && stop.Stop() {
+			c.err.forward(func(line string) { s.note(0, "%s", line) })
+			if s.opts.Verbose {
+				s.note(0, "srun has started ibrun on %s within %v", hostNames(hosts), time.Since(began).Round(time.Millisecond))
+			}
+		}
+	}
+	failed = c.awaitEnd()
+	s.forget(c)
+	s.send(Event{Err: failed})
+}
+
+// run starts a command.
+func (s *Starts) run(hosts []Host, words, env []string) (*command, *Error) {
+	c, err := start(s.watcher, hosts, words, env)
+	if err != nil {
+		return nil, startError(hosts, words, err)
+	}
+	c.program = s.opts.Program
+	s.mu.Lock()
+	s.commands[c] = true
+	s.mu.Unlock()
+	select {
+	case <-s.closing: // Close may not have seen it
+		c.hangUp()
+		c.running.Signal(syscall.SIGTERM)
+	default:
+	}
+	if s.opts.Verbose {
+		s.note(hosts[0].Node, "started: %s", c)
+	}
+	return c, nil
+}
+
+// forget closes what is left of a command that has ended, or ends it.
+func (s *Starts) forget(c *command) {
+	c.hangUp()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.commands, c)
+}

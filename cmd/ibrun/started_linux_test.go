@@ -1,0 +1,134 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// launchAgent makes a launch agent, a shell script that is called with a host and a command. All hosts are this machine.
+func launchAgent(t *testing.T, script string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "agent")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\nhost=$1\nshift\n"+script+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// direct is the script of a launch agent that works.
+const direct = `exec "$@"`
+
+// startOn returns the command of a job on these hosts, which a launch agent with this script reaches.
+func startOn(t *testing.T, script, hosts string, args ...string) *exec.Cmd {
+	t.Helper()
+	return exec.Command("ibrun", append([]string{"--launch-agent", launchAgent(t, script), "--hosts", hosts, "--node-name", "h0"},
+		args...)...)
+}
+
+// wantOutput waits for the end of a job, which must succeed and write all of these texts to standard output or standard error.
+func (p *process) wantOutput(texts ...string) {
+	p.t.Helper()
+	out, err := io.ReadAll(p.out)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.wantCode(0, "")
+	for _, want := range texts {
+		if all := string(out) + p.stderrText(); !strings.Contains(all, want) {
+			p.t.Errorf("the output lacks %q:\n%s", want, all)
+		}
+	}
+}
+
+// ibrun starts the other nodes itself. Node 0 has no ranks if its host is not in the list.
+func TestStartedNodes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		hosts string
+		ranks int
+	}{{"h0:1,b:2,c:1", 4}, {"a:2,b:1", 3}, {"b", 1}} {
+		args := []string{"-l"}
+		if !strings.Contains(c.hosts, ":") {
+			args = append(args, "-n", fmt.Sprint(c.ranks))
+		}
+		p := startCommand(t, 0, startOn(t, direct, c.hosts, append(args, "rank", "pmi")...))
+		var want []string
+		for rank := range c.ranks {
+			want = append(want, fmt.Sprintf("[%d] rank %d of %d", rank, rank, c.ranks))
+		}
+		p.wantOutput(want...)
+	}
+}
+
+// A host that cannot be used is named at once, with the reason, the remedy and the command.
+func TestHostCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, script string
+		code         int
+		want         []string
+	}{
+		{"asks for a password", "echo 'me@b: Permission denied (publickey,password).' >&2; exit 255", 1,
+			[]string{"cannot start ibrun on b: me@b: Permission denied (publickey,password).; ", "ssh-copy-id b",
+				"it was started with: "}},
+		{"unknown key", "echo 'Host key verification failed.' >&2; exit 255", 1, []string{"check and accept the key of b: ssh b true"}},
+		{"changed key", "echo '@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @' >&2; exit 255", 1, []string{"ssh-keygen -R b"}},
+		{"no ibrun", "echo 'sh: 1: ibrun: not found' >&2; exit 127", 127,
+			[]string{"ibrun is not installed there; install ibrun there as /"}},
+		{"not executable", "exit 126", 126, []string{"ibrun cannot be executed there; check its permissions"}},
+		{"other architecture", "echo 'sh: 1: /usr/bin/ibrun: Exec format error' >&2; exit 126", 126,
+			[]string{"its ibrun is for another architecture; install"}},
+		{"other version", "echo ibrun-node 99 v9.9.9 b; cat", 1, []string{"it has ibrun v9.9.9 (protocol 99), and this host",
+			"install the same version on all hosts"}},
+		{"older version", "echo 'ibrun: node: no such program in PATH; a program in this directory' >&2; exit 127", 127,
+			[]string{"its ibrun is too old"}},
+		{"full disk", "echo 'ibrun: write /x: no space left on device' >&2; exit 1", 1, []string{"make room on the disks of b"}},
+		{"garbage", "yes", 1, []string{"it wrote more than 64 KiB that are not of ibrun\n  | y\n"}},
+		{"garbage after the greeting", "echo; \"$@\" <&- | head -1; yes", 1, []string{"b: it does not speak the protocol of ibrun"}},
+		{"silence", "exec sleep 1000", 1, []string{"b: ibrun did not answer in time (--join-timeout)"}},
+		{"ends", "\"$@\" </dev/null; exit 3", 1, []string{"b: ", "agent ended with exit code 3"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := startCommand(t, 0, startOn(t, c.script, "h0:1,b:1", "--join-timeout", "2s", "rank", "pmi"))
+			if code := p.wait(); code != c.code {
+				t.Errorf("exit code %d, want %d", code, c.code)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(p.stderrText(), want) {
+					t.Errorf("standard error lacks %q:\n%s", want, p.stderrText())
+				}
+			}
+			p.wantNoProcesses()
+		})
+	}
+}
+
+// What a login shell prints is no harm. A host that cannot be reached yet is tried again, and ibrun is also looked for in the
+// PATH of the host.
+func TestHostNeedsPatience(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]string{
+		"banner": "echo Welcome; echo 'Last login: yesterday'; printf '\\a\\n'; " + direct,
+		"refuses at first": "mkdir $0.1 2>&- && { echo 'ssh: connect to host b port 22: Connection refused' >&2; exit 255; }\n" +
+			"mkdir $0.2 2>&- && { echo 'ssh: Could not resolve hostname b' >&2; exit 255; }\n" + direct,
+		"in PATH": "case $1 in /*) echo 'not found' >&2; exit 127; esac; " + direct,
+	} {
+		p := startCommand(t, 0, startOn(t, script, "h0:1,b:1", "-l", "rank", "pmi"))
+		t.Log(name)
+		p.wantOutput("[1] rank 1 of 2")
+	}
+	began := time.Now()
+	p := startCommand(t, 0, startOn(t, "echo 'ssh: connect to host b port 22: Connection refused' >&2; exit 255", "h0:1,b:1",
+		"--join-timeout", "1s", "rank", "pmi"))
+	p.wantCode(1, "Connection refused, for 1s (--join-timeout)")
+	if took := time.Since(began); took < 500*time.Millisecond {
+		t.Errorf("a host that refused was given up after %v", took)
+	}
+}
