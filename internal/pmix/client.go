@@ -37,13 +37,23 @@ type Client struct {
 // Launched reports whether a PMIx launcher has started this process, or one that it descends from.
 func Launched(getenv func(string) string) bool { return getenv("PMIX_NAMESPACE") != "" }
 
-// FromEnv connects to the PMIx launcher that has started this process. The result is nil if there is none. It may be called only
-// once in a process. It returns an error that wraps [errors.ErrUnsupported] if libpmix cannot be loaded.
+// alone reports whether the environment says that the launcher has started only this process. If one launcher was started by
+// another, the environment has the variables of both.
+func alone(getenv func(string) string) bool {
+	openmpi, slurm := getenv("OMPI_COMM_WORLD_SIZE"), getenv("SLURM_STEP_NUM_TASKS")
+	return (openmpi == "1" || openmpi == "") && (slurm == "1" || slurm == "") && openmpi+slurm != ""
+}
+
+// FromEnv connects to the PMIx launcher that has started this process. The result is nil if there is none, or if it has started
+// only this process and libpmix cannot be loaded. It may be called only once in a process.
 func FromEnv(getenv func(string) string) (*Client, error) {
 	if !Launched(getenv) {
 		return nil, nil
 	}
 	lib, err := load(soname)
+	if err != nil && alone(getenv) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("pmix: this is rank %s of PMIx job %s, but %w; or start it with ibrun, mpiexec.hydra or "+
 			"srun --mpi=pmi2", getenv("PMIX_RANK"), getenv("PMIX_NAMESPACE"), err)
@@ -268,10 +278,13 @@ func parsePeers(text string, size int) ([]int, error) {
 	return ranks, nil
 }
 
-// Abort requests that the launcher ends the job with an exit code, and shows the message. It returns when the launcher has
-// accepted that; the launcher kills this process too.
+// Abort requests that the launcher ends the job with an exit code, and shows the message. A code that would look like success,
+// because its last 8 bits are 0, becomes 1. Abort returns when the launcher has accepted that; it kills this process too.
 func (c *Client) Abort(code int, msg string) error {
 	msg = strings.ReplaceAll(msg, "\x00", "") // the library receives a string of C
+	if code&0xff == 0 {
+		code = 1
+	}
 	done := make(chan int32, 1)
 	go func() { done <- c.lib.abort(int32(code), msg, 0, 0) }()
 	select {

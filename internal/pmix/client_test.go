@@ -20,6 +20,19 @@ func TestNoLauncher(t *testing.T) {
 	}
 }
 
+// TestAlone: only a process of which every launcher says that it is alone needs none.
+func TestAlone(t *testing.T) {
+	for env, want := range map[string]bool{
+		"": false, "1": true, "1 1": true, " 1": true, "4": false, " 4": false, "1 4": false, "4 1": false, "many": false,
+	} {
+		openmpi, slurm, _ := strings.Cut(env, " ")
+		values := map[string]string{"OMPI_COMM_WORLD_SIZE": openmpi, "SLURM_STEP_NUM_TASKS": slurm}
+		if got := alone(func(name string) string { return values[name] }); got != want {
+			t.Errorf("sizes %q: %v", env, got)
+		}
+	}
+}
+
 // TestPutGet: a value that a process has put can be read after the barrier, whatever its bytes are.
 func TestPutGet(t *testing.T) {
 	f := newFake(t, 3)
@@ -90,11 +103,14 @@ func TestBarrierEnds(t *testing.T) {
 	}
 }
 
-// TestAbort: code and message reach the library.
+// TestAbort: code and message reach the library. No code looks like success.
 func TestAbort(t *testing.T) {
 	f := newFake(t, 2)
-	if err := f.client(1).Abort(7, "for\x00 a test"); err != nil || f.aborted != "7 for a test" {
-		t.Errorf("%v, aborted with %q", err, f.aborted)
+	c := f.client(1)
+	for code, want := range map[int]string{7: "7 for a test", 0: "1 for a test", 256: "1 for a test", -1: "-1 for a test"} {
+		if err := c.Abort(code, "for\x00 a test"); err != nil || f.aborted != want {
+			t.Errorf("%v, aborted with %q, want %q", err, f.aborted, want)
+		}
 	}
 }
 

@@ -42,13 +42,13 @@ func connect(getenv func(string) string) (launcher, error) {
 		return nil, err
 	}
 	x, errPMIx := pmix.FromEnv(getenv)
-	if errPMIx == nil {
-		return x, nil
+	switch {
+	case errPMIx != nil:
+		return nil, errPMIx
+	case x == nil: // a process that is alone needs no launcher
+		return nil, err
 	}
-	if err == nil && errors.Is(errPMIx, errors.ErrUnsupported) {
-		return nil, nil // a job of one process needs no launcher
-	}
-	return nil, errPMIx
+	return x, nil
 }
 
 // pmiLauncher is a launcher that speaks PMI, in which keys belong to the job. So they have the rank at the end.
