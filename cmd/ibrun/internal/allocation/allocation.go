@@ -140,44 +140,40 @@ func find(o Options, lookup func(string) string, thisHost string) (*Allocation, 
 	return fromBatchSystem(lookup, thisHost)
 }
 
-// newAllocation returns an allocation of hosts that ssh reaches. Entries of the same host become one, with all of their
-// slots.
+// newAllocation returns an allocation of hosts that ssh reaches. Entries of the same host become one, with all of their slots. If
+// there are such entries, those without a number are one slot each: the list has an entry for each rank.
 func newAllocation(source string, hosts []Host, notes []string, thisHost string) (*Allocation, error) {
 	a := &Allocation{Source: source, Notes: notes, thisHost: thisHost}
-	seen := map[string]int{} // name: index into a.Hosts
+	index := map[string]int{} // name: index into a.Hosts
 	for _, h := range hosts {
-		if i, ok := seen[h.Name]; ok {
-			if err := a.Hosts[i].add(h); err != nil {
-				return nil, fmt.Errorf("%s: %w", source, err)
-			}
+		index[h.Name] = 0
+	}
+	perRank := len(index) < len(hosts)
+	clear(index)
+	for _, h := range hosts {
+		if perRank && h.Slots == 0 {
+			h.Slots = 1
+		}
+		i, found := index[h.Name]
+		if !found {
+			index[h.Name] = len(a.Hosts)
+			a.Hosts = append(a.Hosts, h)
 			continue
 		}
-		seen[h.Name] = len(a.Hosts)
-		a.Hosts = append(a.Hosts, h)
-	}
-	for i := range a.Hosts {
-		a.Hosts[i].Slots = max(a.Hosts[i].Slots, 0)
+		if err := a.Hosts[i].add(h); err != nil {
+			return nil, fmt.Errorf("%s: %w", source, err)
+		}
 	}
 	a.setHere()
 	return a, nil
 }
 
-// repeated is the Slots of an entry that stands for one slot if the host is listed several times, and otherwise for all
-// cores.
-const repeated = -1
-
-// add adds the slots of another entry of the host. An entry without a number is one slot.
+// add adds the slots of another entry of the host.
 func (h *Host) add(more Host) error {
 	if more.User != h.User {
 		return fmt.Errorf("host %s is listed with two users: %q and %q", h.Name, h.User, more.User)
 	}
-	one := func(slots int) int {
-		if slots <= 0 {
-			return 1
-		}
-		return slots
-	}
-	h.Slots = one(h.Slots) + one(more.Slots)
+	h.Slots += more.Slots
 	h.MaxSlots = max(h.MaxSlots, more.MaxSlots)
 	if h.Slots > maxSlots {
 		return fmt.Errorf("host %s has more than %d slots", h.Name, maxSlots)

@@ -151,9 +151,6 @@ func parseFileHost(w fileWord, notes *[]string) (Host, error) {
 	case len(list) != 1:
 		return Host{}, errorAt(w.at, "a line has one host: %s means %d", w.text, len(list))
 	}
-	if list[0].Slots == 0 {
-		list[0].Slots = repeated
-	}
 	return list[0], nil
 }
 

@@ -89,7 +89,7 @@ func safe(h Host) error {
 			return fmt.Errorf("host %q, user %q", h.Name, h.User)
 		}
 	}
-	if h.Slots < repeated || h.Slots > maxSlots || h.MaxSlots < 0 || h.MaxSlots > maxSlots {
+	if h.Slots < 0 || h.Slots > maxSlots || h.MaxSlots < 0 || h.MaxSlots > maxSlots {
 		return fmt.Errorf("%d slots, at most %d", h.Slots, h.MaxSlots)
 	}
 	return nil
@@ -116,15 +116,15 @@ func FuzzHosts(f *testing.F) {
 func TestParseHostFile(t *testing.T) {
 	for _, c := range []struct{ text, want, notes string }{
 		{"n1 slots=4\nn2 slots=2 max_slots=3\n", "n1:4 n2:2/3", ""},
-		{"# hosts\n\n  n1 slots = 4 # the first\r\nuser@n2\tmax-slots=8", "n1:4 user@n2:-1/8", ""},
+		{"# hosts\n\n  n1 slots = 4 # the first\r\nuser@n2\tmax-slots=8", "n1:4 user@n2:0/8", ""},
 		{"n1:4\nn2:2 user=foo binding=core:1,2\n", "n1:4 foo@n2:2",
 			"binding= in a host file has no effect: choose with --bind-to or --rank-file"},
-		{"n1\nn1\nn2\n", "n1:-1 n1:-1 n2:-1", ""},
+		{"n1\nn1\nn2\n", "n1:0 n1:0 n2:0", ""},
 		{"n1:2:mlx5_0\n", "n1:2",
 			"devices in a host file have no effect: ranks choose those near them, see docs/affinity.md"},
 		{"pi-worker-0.pi.ns.svc slots=1\npi-worker-1.pi.ns.svc slots=1\n", "pi-worker-0.pi.ns.svc:1 pi-worker-1.pi.ns.svc:1",
 			""},
-		{"fe80::1\n[fe80::2]:3\n", "fe80::1:-1 fe80::2:3", ""},
+		{"fe80::1\n[fe80::2]:3\n", "fe80::1:0 fe80::2:3", ""},
 		{"", "", ""},
 	} {
 		hosts, notes, err := ParseHostFile("f", c.text)

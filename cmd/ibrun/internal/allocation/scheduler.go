@@ -211,7 +211,7 @@ func fromSlotFile(name, variable, thisHost string) (*Allocation, error) {
 		return nil, err
 	}
 	for i := range hosts {
-		if hosts[i].Slots == repeated {
+		if hosts[i].Slots == 0 {
 			hosts[i].Slots = 1
 		}
 	}
