@@ -107,7 +107,12 @@ func run(args, env []string, s launch.Streams) int {
 		fmt.Fprintf(s.Err, "ibrun: %v\nRun ibrun help for the list of flags.\n", err)
 		return exitUsageError
 	}
-	return launch.Run(o, args, env, s)
+	words, err := cli.Translate(args) // other nodes do not have the files that list programs
+	if err != nil {
+		fmt.Fprintf(s.Err, "ibrun: %v\n", err)
+		return exitUsageError
+	}
+	return launch.Run(o, words, env, s)
 }
 
 func runBench(args, env []string, s launch.Streams, _ io.Writer) int {

@@ -427,13 +427,13 @@ func checkSpelling(t *testing.T, c spelling) {
 		}
 		return
 	}
-	want, errWant := Parse(strings.Fields(c.same), environment)
-	if errWant != nil && strings.Contains(errWant.Error(), "unknown flag") {
-		if words, err := Translate(strings.Fields(c.line)); err != nil || strings.Join(words, " ") != c.same {
-			t.Errorf("%q: became %q, %v, want %q", c.line, words, err, c.same)
+	if words, err := Translate(strings.Fields(c.line)); err == nil {
+		again, err := Translate(words)
+		if err != nil || !slices.Equal(words, again) {
+			t.Errorf("%q: became %q, and translated again %q, %v", c.line, words, again, err)
 		}
-		return
 	}
+	want, errWant := Parse(strings.Fields(c.same), environment)
 	if errWant != nil {
 		t.Errorf("%q: same as %q, which is refused: %v", c.line, c.same, errWant)
 		return
