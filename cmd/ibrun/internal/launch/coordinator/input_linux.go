@@ -94,9 +94,10 @@ func (i *inputReceiver) close() { i.w.Close() }
 
 // inputSender is on node 0, and sends standard input to the node of rank 0.
 type inputSender struct {
-	send   func(*protocol.Order)
-	window int           // how many bytes may be unread
-	done   chan struct{} // closed when no more input is wanted
+	send    func(*protocol.Order)
+	window  int           // how many bytes may be unread
+	done    chan struct{} // closed when no more input is wanted
+	stopped chan struct{} // closed when standard input is not read any more
 
 	mu      sync.Mutex
 	changed sync.Cond
@@ -106,12 +107,16 @@ type inputSender struct {
 
 // sendInput starts to send standard input. The caller must call end.
 func sendInput(s console.Streams, send func(*protocol.Order)) *inputSender {
-	i := &inputSender{send: send, window: protocol.InputWindow, done: make(chan struct{})}
+	i := &inputSender{send: send, window: protocol.InputWindow, done: make(chan struct{}),
+		stopped: make(chan struct{})}
 	i.changed.L = &i.mu
 	if s.InputIsTerminal() {
 		i.window = 0 // what the rank does not read stays in the terminal, but for one line
 	}
-	go s.ReadInput(protocol.MaxInputChunk, i.done, i.pass)
+	go func() {
+		defer close(i.stopped)
+		s.ReadInput(protocol.MaxInputChunk, i.done, i.pass)
+	}()
 	return i
 }
 

@@ -42,6 +42,7 @@ func newInputPair(t *testing.T, in *os.File) *inputPair {
 	close(ready)
 	t.Cleanup(func() {
 		p.sender.end()
+		<-p.sender.stopped // the file is closed next
 		p.receiver.close()
 		p.receiver.r.Close()
 	})
@@ -121,7 +122,7 @@ func TestInputNotWanted(t *testing.T) {
 	}
 	<-p.sent
 	p.receiver.r.Close()
-	<-p.sender.done
+	<-p.sender.stopped
 	if _, err := w.WriteString("not read\n"); err != nil {
 		t.Fatal(err)
 	}
