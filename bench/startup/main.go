@@ -1,11 +1,12 @@
 // Command startup measures how long jobs take to start and to end: under ibrun, and under MPICH's hydra or another ibrun.
 //
 //	go run ./bench/startup                      # all cases, against hydra
-//	go run ./bench/startup -case nodes -other OLD/ibrun
+//	go run ./bench/startup -case nodes -other OLD/ibrun -agent=false
 //
 // The two launchers run the same programs alternately, so that what changes on the machine changes both. The cases are:
 //
-//	nodes     ranks that call Init and Finalize on several nodes, which are network namespaces of this machine; needs root
+//	nodes     ranks that call Init and Finalize on several nodes, which are network namespaces of this machine; needs root.
+//	          Both launchers reach the nodes by the same command
 //	machine   the same on this machine alone, with many ranks
 //	true      /bin/true on the nodes of the case nodes
 //	one       two ranks of /bin/true on this machine
@@ -53,7 +54,7 @@ func main() {
 	flag.IntVar(&s.nodes, "nodes", 8, "nodes of the cases nodes and true")
 	flag.IntVar(&s.ranks, "n", 64, "ranks of the cases nodes and true")
 	flag.IntVar(&s.machine, "machine", 1000, "ranks of the case machine")
-	flag.BoolVar(&s.launchAgent, "agent", false, "ibrun starts the other nodes by --launch-agent, rather than --rendezvous on each")
+	flag.BoolVar(&s.launchAgent, "agent", true, "ibrun starts the other nodes by --launch-agent, rather than --rendezvous on each")
 	flag.BoolVar(&s.showEachRound, "v", false, "print the times of each round")
 	flag.Parse()
 	exit(s.run())
