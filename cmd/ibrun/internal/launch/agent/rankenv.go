@@ -28,7 +28,7 @@ func newRankFDs(limit uint64) rankFDs {
 // a launcher that started ibrun itself, and the variables that describe this rank. Each variable occurs once. maxFiles is the
 // limit of open files.
 func RankEnv(t *protocol.Task, local int, maxFiles uint64) []string {
-	env := jobVariables(t, local, newRankFDs(maxFiles))
+	env := append(jobVariables(t, local, newRankFDs(maxFiles)), slurmVariables(t, local)...)
 	seen := map[string]bool{}
 	for _, v := range env {
 		name, _, _ := strings.Cut(v, "=")
@@ -59,6 +59,16 @@ func RankEnv(t *protocol.Task, local int, maxFiles uint64) []string {
 		env = append(env, "GOMAXPROCS=1")
 	}
 	return env
+}
+
+// slurmVariables returns the variables by which programs in a Slurm job identify their rank. Those that the agent has inherited
+// are of its own task.
+func slurmVariables(t *protocol.Task, local int) []string {
+	if !slices.ContainsFunc(t.Env, func(v string) bool { return strings.HasPrefix(v, "SLURM_JOB_ID=") }) {
+		return nil
+	}
+	return []string{"SLURM_PROCID=" + strconv.Itoa(t.Ranks[local].Rank), "SLURM_LOCALID=" + strconv.Itoa(local),
+		"SLURM_NODEID=" + strconv.Itoa(t.Node)}
 }
 
 // openMPIServer is the variable by which processes of Open MPI that no launcher has started find a server.

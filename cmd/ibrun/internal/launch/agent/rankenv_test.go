@@ -49,6 +49,26 @@ func TestOpenMPIServer(t *testing.T) {
 	}
 }
 
+// TestSlurmRankEnv checks that a rank in a Slurm job has the variables of its own rank, and not those of the agent's task.
+func TestSlurmRankEnv(t *testing.T) {
+	job := &protocol.Task{Size: 5, Node: 1, Ranks: []protocol.RankTask{{Rank: 3}, {Rank: 4}}, Programs: []protocol.ProgramTask{{}},
+		Env: []string{"SLURM_JOB_ID=7", "SLURM_PROCID=0", "SLURM_LOCALID=0", "SLURM_NODEID=0"}}
+	var got []string
+	for _, v := range RankEnv(job, 1, 1024) {
+		if strings.HasPrefix(v, "SLURM_") {
+			got = append(got, v)
+		}
+	}
+	slices.Sort(got)
+	if want := []string{"SLURM_JOB_ID=7", "SLURM_LOCALID=1", "SLURM_NODEID=1", "SLURM_PROCID=4"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	job.Env = []string{"SLURM_PROCID=0"}
+	if env := RankEnv(job, 1, 1024); !slices.Contains(env, "SLURM_PROCID=0") {
+		t.Error("a variable was changed outside of a Slurm job")
+	}
+}
+
 func TestCrowdedRankEnv(t *testing.T) {
 	job := &protocol.Task{Size: 5, Ranks: []protocol.RankTask{{Crowded: true}}, Programs: []protocol.ProgramTask{{}}}
 	if env := RankEnv(job, 0, 1024); !slices.Contains(env, "GOMAXPROCS=1") {
