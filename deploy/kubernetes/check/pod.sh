@@ -4,8 +4,8 @@
 #	unshare --net --mount bash -e pod.sh IMAGE USER SECRET MODE HOST KERNEL ARGUMENT...
 #
 # MODE is the mode of the secret, HOST the name of the first pod. KERNEL says which files of the kernel there are: "all" or "few",
-# which is without /sys and with those files of /proc only that belong to processes. $(JOB_COMPLETION_INDEX) is replaced in
-# ARGUMENT.
+# which is without /sys and with those files of /proc only that belong to processes of the user. $(JOB_COMPLETION_INDEX) is
+# replaced in ARGUMENT. The exit code is that of the first pod, plus 100 times that of the second one.
 image=$1 user=$2 secret=$3 mode=$4 host=$5 kernel=$6
 shift 6
 ip link set lo up
@@ -31,7 +31,7 @@ pod() {
 			mount -t proc proc "$root/proc"
 			mount -t sysfs -o ro sysfs "$root/sys"
 		else
-			mount -t proc -o subset=pid proc "$root/proc"
+			mount -t proc -o subset=pid,hidepid=invisible proc "$root/proc"
 		fi
 		for device in null zero full random urandom; do
 			touch "$root/dev/$device"

@@ -45,12 +45,11 @@ func TestScratch(t *testing.T) {
 				mode = *v.Secret.DefaultMode
 			}
 		}
+		args := []string{"--net", "--mount", "bash", "-e", "pod.sh", root, fmt.Sprint(user), secret, fmt.Sprintf("%04o", mode)}
 		host, _, _ := strings.Cut(flags(c.Args)["rendezvous"], ":")
 		for kernel, want := range map[string]string{"all": "", "few": withoutSys + withoutSys} {
 			t.Run(name+"/"+kernel, func(t *testing.T) {
-				args := slices.Concat([]string{"--net", "--mount", "bash", "-e", "pod.sh", root, fmt.Sprint(user), secret,
-					fmt.Sprintf("%04o", mode), host, kernel}, c.Args)
-				cmd := exec.CommandContext(t.Context(), "unshare", args...)
+				cmd := exec.CommandContext(t.Context(), "unshare", slices.Concat(args, []string{host, kernel}, c.Args)...)
 				var stdout, stderr strings.Builder
 				cmd.Stdout, cmd.Stderr = &stdout, &stderr
 				err := cmd.Run()
@@ -60,6 +59,12 @@ func TestScratch(t *testing.T) {
 				}
 			})
 		}
+		t.Run(name+"/failure", func(t *testing.T) { // the exit code is that of both pods
+			cmd := exec.CommandContext(t.Context(), "unshare", slices.Concat(args, []string{host, "few"}, c.Args, []string{"-strips=x"})...)
+			if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 100*2+2 {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
 	}
 }
 
