@@ -49,7 +49,8 @@ func startHead(w startedWatcher, a *allocation.Allocation, here string, o *cli.O
 	}
 	secret := auth.NewSecret(h.start.Secret)
 	options := remote.Options{Slurm: a.Starter == allocation.Slurm, Groups: a.Groups, Lookup: cli.Lookup(env),
-		Timeout: coordinator.JoinTimeout(o), Message: h.message, Verbose: o.Verbose}
+		Timeout: coordinator.JoinTimeout(o), Message: h.message, FailureGrace: o.FailureGrace,
+		Verbose: o.Verbose}
 	if options.Program, err = os.Executable(); err != nil {
 		return nil, fmt.Errorf("find the path of ibrun: %w", err)
 	}

@@ -42,8 +42,8 @@ type command struct {
 	skipped int      // bytes of them
 }
 
-// start starts a command with these variables in place of those of Slurm, unless env is nil.
-func start(w *watcher.Watcher, hosts []Host, words, env []string) (*command, error) {
+// start starts a command, which may run on for the time linger if ibrun dies, with these variables in place of those of Slurm, unless env is nil.
+func start(w *watcher.Watcher, hosts []Host, words, env []string, linger time.Duration) (*command, error) {
 	path, err := exec.LookPath(words[0])
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func start(w *watcher.Watcher, hosts []Host, words, env []string) (*command, err
 		return nil, err
 	}
 	defer files[2].Close()
-	run := watcher.Command{Path: path, Args: words, Env: env, KilledTogether: true,
+	run := watcher.Command{Path: path, Args: words, Env: env, KilledTogether: true, Linger: linger,
 		Files: []uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()}}
 	if env != nil {
 		run.Unset = slurmPrefixes()

@@ -23,6 +23,8 @@ const (
 	patience = 5 * time.Second
 	// exitTimeout is how long a command may take to exit after the end of the job, and again after SIGTERM.
 	exitTimeout = 3 * time.Second
+	// lingerMargin is how long a command may take to exit in addition to the grace of its ranks, if the head has died.
+	lingerMargin = 700 * time.Millisecond
 )
 
 // Starts are the nodes that are being started or were started.
@@ -258,7 +260,7 @@ func (s *Starts) startStep(hosts []Host, group int) {
 
 // run starts a command.
 func (s *Starts) run(hosts []Host, words, env []string) (*command, *Error) {
-	c, err := start(s.watcher, hosts, words, env)
+	c, err := start(s.watcher, hosts, words, env, s.opts.FailureGrace+lingerMargin)
 	if err != nil {
 		return nil, startError(hosts, words, err)
 	}

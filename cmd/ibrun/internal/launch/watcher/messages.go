@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Command describes a command that the watcher starts, in a session of its own.
@@ -20,6 +21,8 @@ type Command struct {
 	Files []uintptr `json:"-"`
 	// KilledTogether makes the kernel kill the command when the watcher dies.
 	KilledTogether bool `json:",omitempty"`
+	// Linger is how long the command may run on after ibrun has died: it ends by itself when its streams do.
+	Linger time.Duration `json:",omitempty"`
 	// Cgroup is the name of a control group to be created for processes of the command. The command inherits its directory as
 	// the descriptor after Files, closed if the group cannot be created. Empty: no group.
 	Cgroup string `json:",omitempty"`

@@ -32,8 +32,9 @@ type process struct {
 
 // child is a command that runs.
 type child struct {
-	pid   int
-	group *proctree.Cgroup
+	pid    int
+	group  *proctree.Cgroup
+	linger time.Duration // see Command
 }
 
 // received is an order with its files.
@@ -75,6 +76,7 @@ func Main() int {
 	}()
 	p := &process{commands: map[int]*child{}, exited: make(chan int)}
 	p.handle(orders)
+	p.linger()
 	p.end()
 	p.removeLeftovers()
 	return 0
@@ -98,11 +100,33 @@ func (p *process) handle(orders <-chan received) {
 				p.signal(r.order)
 			}
 		case id := <-p.exited:
-			if len(p.commands) == 1 && p.commands[id] != nil {
-				p.end()
-			} else {
-				p.report(id, new(Ended))
-			}
+			p.handleExit(id)
+		}
+	}
+}
+
+// handleExit reports that a command has exited. If it was the last one, nothing below this process may be left.
+func (p *process) handleExit(id int) {
+	if len(p.commands) == 1 && p.commands[id] != nil {
+		p.end()
+	} else {
+		p.report(id, new(Ended))
+	}
+}
+
+// linger waits for the commands that may run on after ibrun has died. To kill those at once would prevent what they have started
+// from ending in order, and from removing its files and control groups.
+func (p *process) linger() {
+	limit := time.Duration(0)
+	for _, c := range p.commands {
+		limit = max(limit, c.linger)
+	}
+	for over := time.After(limit); limit > 0 && len(p.commands) > 0; {
+		select {
+		case id := <-p.exited:
+			p.handleExit(id)
+		case <-over:
+			return
 		}
 	}
 }
@@ -129,7 +153,7 @@ func (p *process) run(o *order, fds []int) {
 	for i, at := range o.Positions {
 		files[at] = uintptr(fds[i])
 	}
-	started := &child{}
+	started := &child{linger: c.Linger}
 	sys := &syscall.SysProcAttr{Setsid: true}
 	if c.Cgroup != "" {
 		if started.group = proctree.NewCgroup(c.Cgroup); started.group != nil {
