@@ -29,6 +29,7 @@ func TestMain(m *testing.M) {
 		"ibrun":     main,
 		"rank":      func() { os.Exit(rank(os.Args[1:])) },
 		"strangers": func() { os.Exit(strangers()) },
+		"relay":     func() { os.Exit(relay()) },
 	})
 }
 
