@@ -42,7 +42,8 @@ type command struct {
 	skipped int      // bytes of them
 }
 
-// start starts a command, which may run on for the time linger if ibrun dies, with these variables in place of those of Slurm, unless env is nil.
+// start starts a command with these variables in place of those of Slurm, unless env is nil. It may run on for the time linger if
+// ibrun dies.
 func start(w *watcher.Watcher, hosts []Host, words, env []string, linger time.Duration) (*command, error) {
 	path, err := exec.LookPath(words[0])
 	if err != nil {
