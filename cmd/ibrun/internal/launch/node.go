@@ -49,7 +49,8 @@ func runNode(s console.Streams) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("find the name of this machine: %w", err)
 	}
-	if _, err := fmt.Fprintf(s.Out, "%s\n", remote.NewGreeting(host)); err != nil {
+	// What a login shell has written may have no newline at its end.
+	if _, err := fmt.Fprintf(s.Out, "\n%s\n", remote.NewGreeting(host)); err != nil {
 		return 0, err
 	}
 	start, err := protocol.ReadNodeStart(s.In)

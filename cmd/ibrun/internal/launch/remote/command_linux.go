@@ -240,6 +240,9 @@ func (c *command) diagnose(ended *watcher.Ended, why error) *Error {
 		e.Reason = why.Error()
 	}
 	e.explain(strings.Join(words, "\n"), c.program)
+	if e.Remedy == "" && why != nil {
+		e.Remedy = "run the command by hand: ibrun must answer with a line that begins with ibrun-node"
+	}
 	return e
 }
 
