@@ -83,15 +83,15 @@ func mistakes(t *testing.T) []mistake {
 		{name: "password", b: setup{config: "PubkeyAuthentication no\nPasswordAuthentication yes\n"},
 			want: []string{"b", "Permission denied", "ssh-copy-id"}},
 		{name: "no login", b: setup{config: "ForceCommand echo This account is not available; exit 1\n"},
-			want: []string{"b", "This account is not available"}},
+			want: []string{"b", "This account is not available", "by hand"}},
 		{name: "silent", b: setup{config: "ForceCommand exec env -u " + markName + " sleep 1000\n"}, want: []string{"b"}, later: true},
 		{name: "no ibrun", b: setup{script: "mount -t tmpfs tmpfs " + programs}, want: []string{"b", "ibrun is not installed", "PATH"}},
 		{name: "other version", b: replace(otherProtocol(t)), want: []string{"b", "protocol 9999", "same version"}},
-		{name: "not this program", b: replace("/bin/true"), want: []string{"b", bin}},
+		{name: "not this program", b: replace("/bin/true"), want: []string{"b", bin, "by hand"}},
 		{name: "other architecture", b: replace(otherIbrun(t, []string{"GOARCH=arm64", "CGO_ENABLED=0"})),
 			want: []string{"b", "another architecture"}},
-		{name: "garbage", args: []string{"--launch-agent", "sh -c 'head -c 100000 /dev/urandom'"}, want: []string{"a"}},
-		{name: "endless garbage", args: []string{"--launch-agent", "sh -c 'cat /dev/urandom'"}, want: []string{"a"}},
+		{name: "garbage", args: []string{"--launch-agent", "sh -c 'head -c 100000 /dev/urandom'"}, want: []string{"a", "by hand"}},
+		{name: "endless garbage", args: []string{"--launch-agent", "sh -c 'cat /dev/urandom'"}, want: []string{"a", "by hand"}},
 		{name: "no such agent", args: []string{"--launch-agent", "no-such-agent"}, want: []string{"a", "no-such-agent"}},
 		{name: "no such directory", b: setup{script: "mount -t tmpfs tmpfs " + filepath.Dir(workDir(t))},
 			want: []string{"b", "directory", workDir(t)}},
@@ -229,7 +229,7 @@ func TestWrongNodes(t *testing.T) {
 		}
 		node.nothingLeft(2 * time.Second)
 	}
-	refused(messages[0], "has already joined")
+	refused(messages[0], "every node needs a number of its own")
 	messages[0]["Rendezvous"] = messages[1]["Rendezvous"]
 	refused(messages[0], "different secret")
 	for _, j := range jobs {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -136,12 +137,22 @@ func (n *network) addHost(i int, name, bridge string, s setup) {
 		"sh", "-c", script)
 	h.server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	h.server.Stderr = &h.log
+	h.server.WaitDelay = time.Second // its sessions have the same standard error
 	if err := h.server.Start(); err != nil {
 		n.t.Fatal(err)
 	}
 	n.t.Cleanup(func() {
 		_ = h.server.Process.Kill() // it may have ended
 		_ = h.server.Wait()         // which says that it was killed
+		pids, err := exec.Command("ip", "netns", "pids", space).Output()
+		if err != nil {
+			n.t.Errorf("ip netns pids: %v", err)
+		}
+		for _, word := range strings.Fields(string(pids)) { // sessions whose connection was cut
+			if pid, err := strconv.Atoi(word); err == nil {
+				_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+			}
+		}
 	})
 }
 
