@@ -234,6 +234,7 @@ func TestParents(t *testing.T) {
 		"srun --pty, piped": {Options{}, step("SLURM_PTY_PORT=1"), "srun has started 4 processes"},
 
 		"srun --pty":           {Options{Terminal: true}, step("SLURM_PTY_PORT=1"), ""},
+		"stale variables":      {Options{}, []string{"PMIX_RANK=3", "PMI_PORT=nowhere:1", "PMI_FD=99"}, ""},
 		"srun -n 1":            {Options{}, step("SLURM_STEP_NUM_TASKS=1"), ""},
 		"sbatch":               {Options{}, slurm("SLURM_PROCID=0", "SLURMD_NODENAME=n1"), ""},
 		"salloc on a node":     {Options{}, step("SLURM_STEP_ID=4294967290", "SLURM_STEP_NUM_TASKS=1"), ""},

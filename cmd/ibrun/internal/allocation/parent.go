@@ -15,7 +15,7 @@ func checkParent(o Options, lookup func(string) string) error {
 		return nil
 	}
 	l := pmi.FindLauncher(lookup, o.Terminal)
-	if l == nil {
+	if l == nil || l.Evidence == "PMIX_RANK="+lookup("PMIX_RANK") { // a rank without a namespace is of no launcher
 		return nil
 	}
 	many, number := "several", "N"
