@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -131,4 +132,96 @@ func TestHostNeedsPatience(t *testing.T) {
 	if took := time.Since(began); took < 500*time.Millisecond {
 		t.Errorf("a host that refused was given up after %v", took)
 	}
+}
+
+// startSleeping starts four ranks that sleep, two of them on node 0, and waits until they are ready.
+func startSleeping(t *testing.T) *process {
+	t.Helper()
+	return startCommand(t, 4, startOn(t, "trap : TERM; \"$@\"", "h0:2,b:1,c:1", "rank", "sleep"))
+}
+
+// partsOf returns the processes of the job with this command line, in any order.
+func (p *process) partsOf(command string) (pids []int) {
+	p.t.Helper()
+	for _, pid := range p.alive() {
+		args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if err == nil && strings.Contains(strings.ReplaceAll(string(args), "\x00", " "), command) {
+			pids = append(pids, pid)
+		}
+	}
+	if len(pids) == 0 {
+		p.t.Fatalf("no process %q", command)
+	}
+	return pids
+}
+
+// Whatever is killed, everything ends, on all nodes, and nothing is left.
+func TestKillStartedNodes(t *testing.T) {
+	t.Parallel()
+	t.Run("head", func(t *testing.T) {
+		p := startSleeping(t)
+		p.signal(p.cmd.Process.Pid, syscall.SIGKILL)
+		p.wait()
+		p.wantNoProcesses()
+	})
+	t.Run("launch agent", func(t *testing.T) {
+		p := startSleeping(t)
+		p.signal(p.partsOf("/agent b /")[0], syscall.SIGKILL)
+		p.wantCode(1, "b")
+	})
+	t.Run("node", func(t *testing.T) {
+		p := startSleeping(t)
+		for _, pid := range p.partsOf("bin/ibrun node ") {
+			if args, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err == nil && string(args) == "ibrun\n" {
+				p.signal(pid, syscall.SIGKILL)
+				break
+			}
+		}
+		p.wantCode(1, "ibrun")
+	})
+	t.Run("rank", func(t *testing.T) {
+		p := startSleeping(t)
+		p.signal(p.pids[3], syscall.SIGKILL)
+		p.wantCode(137, "was killed by signal 9 (SIGKILL)")
+	})
+	t.Run("interrupt", func(t *testing.T) {
+		p := startSleeping(t)
+		p.signal(p.cmd.Process.Pid, syscall.SIGINT)
+		p.wantCode(130, "was killed by signal 2 (SIGINT)")
+	})
+}
+
+// A program is copied to a host that lacks it if the user wants that, and the copy is removed. Otherwise the error says what to
+// do. The host is a mount namespace, in which the directory of the program is empty.
+func TestCopyProgram(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, for a mount namespace")
+	}
+	dir, empty, copies := t.TempDir(), t.TempDir(), t.TempDir()
+	program := filepath.Join(dir, "program")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\necho $PMI_RANK runs $0\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	script := fmt.Sprintf(`TMPDIR=%s exec unshare -m sh -c 'mount --bind "$0" "$1" && shift && exec "$@"' %s %s "$@"`, copies, empty,
+		dir)
+	startCommand(t, 0, startOn(t, script, "h0:1,b:1", program)).wantCode(127, "b: host b does not have the program: "+program+
+		": no such file or directory; install it there under the same path, or let ibrun copy it (--copy)")
+	startCommand(t, 0, startOn(t, script, "h0:1,b:2", "--copy", program)).wantOutput("0 runs "+program+"\n", "1 runs "+copies,
+		"2 runs "+copies)
+	if left, err := filepath.Glob(filepath.Join(copies, "*")); err != nil || len(left) > 0 {
+		t.Errorf("%q remain, %v", left, err)
+	}
+}
+
+// A working directory that a host lacks is an error that names the host and what to do.
+func TestWorkingDirectoryIsMissing(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "work")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cmd := startOn(t, fmt.Sprintf("cd /; rmdir %s; exec \"$@\"", dir), "a:1", "rank", "pmi")
+	cmd.Dir = dir
+	startCommand(t, 0, cmd).wantCode(2, "the working directory cannot be used on a: chdir "+dir)
 }

@@ -125,6 +125,9 @@ func runHere(w startedWatcher, programs []program, o *cli.Options, p coordinator
 	code, err := start(w, m, programs, here, o, env, s)
 	if err != nil {
 		m.Abort(err)
+		if m.Job.Started != nil && o.Node > 0 {
+			return exitcode.Of(err), nil // node 0 prints it
+		}
 	}
 	return code, err
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
@@ -122,48 +121,4 @@ func enter(start *protocol.NodeStart, node int, name string) (*cli.Options, erro
 	}
 	o.NodeName, o.Rendezvous, o.JoinTimeout = name, start.Rendezvous, start.JoinTimeout
 	return o, useAssignment(o, start.Assignment, node)
-}
-
-// nodeEnvironment returns the environment of a node: that of the head, and this host's own for what belongs to a host.
-// scheduled says that a scheduler has set the variables of its job on this host.
-func nodeEnvironment(head, here []string, scheduled bool) (env []string) {
-	ours := map[string]bool{}
-	for _, v := range here {
-		name, _, _ := strings.Cut(v, "=")
-		if belongsToHost(name, scheduled) {
-			env = append(env, v)
-		}
-		ours[name] = true
-	}
-	for _, v := range head {
-		if name, _, _ := strings.Cut(v, "="); !belongsToHost(name, scheduled) {
-			env = append(env, v)
-			delete(ours, name)
-		}
-	}
-	for _, v := range here {
-		if name, _, _ := strings.Cut(v, "="); ours[name] && !belongsToHost(name, scheduled) {
-			env = append(env, v) // only this host has it
-		}
-	}
-	return env
-}
-
-// belongsToHost reports whether a variable describes a host, a login there or a process there, so that its value on the head
-// means nothing on another host.
-func belongsToHost(name string, scheduled bool) bool {
-	for _, prefix := range []string{"SSH_", "XDG_SESSION_", "DBUS_", "GPG_", "TMUX", "SLURM_STEP_", "SLURM_SRUN_", "SLURM_TOPOLOGY_",
-		"SLURM_CPU_BIND", "SLURM_MEM_BIND", "SRUN_", "SLURM_LAUNCH_", "SLURM_TASK", "SYSTEMD_", "LISTEN_"} {
-		if strings.HasPrefix(name, prefix) && name != "SLURM_TASKS_PER_NODE" {
-			return true
-		}
-	}
-	if slices.Contains([]string{"HOSTNAME", "HOST", "HOSTTYPE", "MACHTYPE", "HOME", "USER", "LOGNAME", "MAIL", "SHELL", "SHLVL",
-		"PWD", "OLDPWD", "_", "XDG_RUNTIME_DIR", "XDG_SEAT", "XDG_VTNR", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "WINDOWID", "STY",
-		"TTY", "INVOCATION_ID", "JOURNAL_STREAM", "NOTIFY_SOCKET", "K_MPI_JOB_ROLE", "SLURMD_NODENAME", "SLURM_PROCID", "SLURM_LOCALID",
-		"SLURM_NODEID", "SLURM_GTIDS", "SLURM_CPUS_ON_NODE", "SLURM_DISTRIBUTION", "SLURM_STEPID"}, name) {
-		return true
-	}
-	return scheduled && slices.Contains([]string{"TMPDIR", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
-		"GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK", "SLURM_JOB_GPUS", "SLURM_GPUS_ON_NODE"}, name)
 }

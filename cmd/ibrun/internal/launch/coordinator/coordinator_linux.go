@@ -241,7 +241,7 @@ func (c *coordinator) handleStart(e remote.Event) {
 	}
 	for _, n := range c.nodes[1:] {
 		if !n.done && (e.Node == n.number || e.Node == 0) {
-			c.failFrom(n, exitcode.Failed, "the connection to "+startLine(e.Err), time.Now().UnixNano())
+			c.failFrom(n, exitcode.Failed, startLine(e.Err), time.Now().UnixNano())
 			return // the nodes that are lost follow
 		}
 	}

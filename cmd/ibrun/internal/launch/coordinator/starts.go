@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
@@ -86,5 +85,5 @@ func (cl *Cluster) cannotStart(first *remote.Error, s console.Streams) error {
 
 // startLine returns what a user is told about the end of the command that has started a node.
 func startLine(e *remote.Error) string {
-	return strings.TrimSpace(fmt.Sprintf("%s: %s", e.Host, e.Reason))
+	return fmt.Sprintf("ibrun on %s is lost: %s", e.Host, e.Reason)
 }

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/watcher"
 	"github.com/ibrun/ibrun/internal/buildinfo"
@@ -227,7 +229,8 @@ func (c *command) diagnose(ended *watcher.Ended, why error) *Error {
 	case ended == nil:
 		e.Reason = "its command does not end"
 	case ended.Status.Signaled():
-		e.Reason = fmt.Sprintf("%s was killed by signal %d", c.words[0], ended.Status.Signal())
+		sig := ended.Status.Signal()
+		e.Reason = fmt.Sprintf("%s was killed by signal %d (%s)", c.words[0], sig, unix.SignalName(sig))
 	default:
 		e.Code = ended.Status.ExitStatus()
 		e.Reason = fmt.Sprintf("%s ended with exit code %d", c.words[0], e.Code)
