@@ -55,18 +55,32 @@ func serveName(t *testing.T, known *atomic.Bool) (addr string) {
 	return socket.LocalAddr().String()
 }
 
+var (
+	nameServer atomic.Pointer[string] // the DNS server of these tests; nil: that of the machine
+	queries    atomic.Int32           // how often it was dialled
+)
+
+// TestMain sets the resolver before any goroutine can use it.
+func TestMain(m *testing.M) {
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		var d net.Dialer
+		if server := nameServer.Load(); server != nil {
+			queries.Add(1)
+			network, addr = "udp", *server
+		}
+		return d.DialContext(ctx, network, addr)
+	}}
+	os.Exit(m.Run())
+}
+
 // Node 0 and another node whose --rendezvous names a host that DNS does not know yet try again until it does. Node 0 says so
 // immediately.
 func TestNameKnownLater(t *testing.T) {
 	var known atomic.Bool
 	server := serveName(t, &known)
-	old := net.DefaultResolver
-	defer func() { net.DefaultResolver = old }()
-	var queries atomic.Int32
-	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		queries.Add(1)
-		return new(net.Dialer).DialContext(ctx, "udp", server)
-	}}
+	nameServer.Store(&server)
+	defer nameServer.Store(nil)
+	queries.Store(0)
 	port, err := FreePort()
 	if err != nil {
 		t.Fatal(err)
