@@ -104,5 +104,5 @@ func (s *settings) run() (err error) {
 	return nil
 }
 
-// isHydra reports whether a launcher is MPICH's.
+// isHydra reports whether a launcher is hydra, the one of MPICH.
 func isHydra(launcher string) bool { return strings.Contains(filepath.Base(launcher), "hydra") }
