@@ -97,7 +97,7 @@ func symptoms() []symptom {
 // explain completes an error with what the output of the command means. program is the path of ibrun on this host.
 func (e *Error) explain(output, program string) {
 	expand := strings.NewReplacer("HOST", e.Host, "PROGRAM", program).Replace
-	lower := strings.ToLower(output)
+	lower := lowerASCII(output)
 	for _, s := range symptoms() {
 		at := strings.Index(lower, s.text)
 		if at < 0 {
@@ -119,6 +119,17 @@ func (e *Error) explain(output, program string) {
 	case e.Code == exitcode.NotExecutable:
 		e.Reason, e.Remedy = "ibrun cannot be executed there", "check its permissions and its architecture"
 	}
+}
+
+// lowerASCII returns a text with ASCII letters in lower case. Each byte stays where it is.
+func lowerASCII(text string) string {
+	b := []byte(text)
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			b[i] = c + ('a' - 'A')
+		}
+	}
+	return string(b)
 }
 
 // startError returns the error for a command that could not be started on this host.
