@@ -89,6 +89,19 @@ func TestMessagesArriveInOrder(t *testing.T) {
 }
 
 // A message that was sent before Close arrives, also if the other side has sent data that was never read.
+// TestListenerCloses checks that a listener may be closed more than once.
+func TestListenerCloses(t *testing.T) {
+	l, err := Listen("127.0.0.1:0", Security{}, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestCloseDeliversMessages(t *testing.T) {
 	zero, one := pair(t)
 	if err := one.Send([]byte("never read")); err != nil {

@@ -27,6 +27,7 @@ type Listener struct {
 	heartbeat time.Duration
 	accepted  chan *Conn
 	mismatch  chan error // holds the error of the first node that is ours and has made another choice of encryption
+	closing   sync.Once
 	closed    chan struct{}
 
 	mu          sync.Mutex
@@ -93,8 +94,13 @@ func (l *Listener) LastRefusal() string {
 func (l *Listener) Refusals() <-chan Refusal { return l.refusals }
 
 // Close stops listening and closes every connection that is in its handshake. Connections that Accept returned stay open, but
-// cannot be made again if they break. Close must be called once only.
-func (l *Listener) Close() error {
+// cannot be made again if they break. Further calls do nothing.
+func (l *Listener) Close() (err error) {
+	l.closing.Do(func() { err = l.close() })
+	return err
+}
+
+func (l *Listener) close() error {
 	close(l.closed)
 	err := l.listener.Close()
 	l.mu.Lock()
