@@ -157,6 +157,14 @@ func (s *Assignment) Host(node int) *Host {
 	return nil
 }
 
+// Size returns the number of ranks.
+func (s *Assignment) Size() (ranks int) {
+	for _, n := range s.Ranks {
+		ranks += n
+	}
+	return ranks
+}
+
 // Names returns the names of all nodes. Node 0 has the name that it calls itself.
 func (s *Assignment) Names(node0 string) []string {
 	names := []string{node0}

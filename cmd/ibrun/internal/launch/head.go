@@ -43,6 +43,9 @@ func startHead(w startedWatcher, a *allocation.Allocation, here string, o *cli.O
 	if err != nil {
 		return nil, err
 	}
+	if err := checkLibraries(programs, o, o.Assignment.Size()); err != nil {
+		return nil, err
+	}
 	h := &head{opts: o, alloc: a, programs: programs, built: make(chan error, 1)}
 	if err := h.makeStart(here, args, env); err != nil {
 		return nil, err
