@@ -124,7 +124,7 @@ func (a *Allocation) useHosts(to *Assignment, hostOf []int) error {
 				h.MaxSlots)
 		}
 		if ranksOn[i] > 0 {
-			nodeOf[i] = to.firstNode() + len(to.Hosts)
+			nodeOf[i] = to.FirstNode() + len(to.Hosts)
 			to.Hosts = append(to.Hosts, h)
 		}
 	}
@@ -138,8 +138,8 @@ func (a *Allocation) useHosts(to *Assignment, hostOf []int) error {
 	return nil
 }
 
-// firstNode returns the number of the first node with ranks.
-func (s *Assignment) firstNode() int {
+// FirstNode returns the number of the first node with ranks.
+func (s *Assignment) FirstNode() int {
 	if s.Here {
 		return 0
 	}
@@ -147,11 +147,11 @@ func (s *Assignment) firstNode() int {
 }
 
 // Nodes returns the number of nodes, with node 0.
-func (s *Assignment) Nodes() int { return s.firstNode() + len(s.Hosts) }
+func (s *Assignment) Nodes() int { return s.FirstNode() + len(s.Hosts) }
 
 // Host returns the host of a node, or nil for a node 0 that runs no ranks.
 func (s *Assignment) Host(node int) *Host {
-	if i := node - s.firstNode(); i >= 0 {
+	if i := node - s.FirstNode(); i >= 0 {
 		return &s.Hosts[i]
 	}
 	return nil
@@ -201,7 +201,7 @@ func (s *Assignment) Check() error {
 	}
 	used := make([]bool, s.Nodes())
 	for _, b := range s.Blocks {
-		if b.Ranks < 1 || b.Ranks > placement.MaxRanks || b.Node < s.firstNode() || b.Node >= s.Nodes() {
+		if b.Ranks < 1 || b.Ranks > placement.MaxRanks || b.Node < s.FirstNode() || b.Node >= s.Nodes() {
 			return fmt.Errorf("%w: %d ranks on node %d of %d", errAssignment, b.Ranks, b.Node, s.Nodes())
 		}
 		used[b.Node] = true
@@ -213,7 +213,7 @@ func (s *Assignment) Check() error {
 		return fmt.Errorf("%w: %d ranks of programs, but %d or more on nodes", errAssignment, programs, ranks)
 	}
 	for i, h := range s.Hosts {
-		if !used[s.firstNode()+i] {
+		if !used[s.FirstNode()+i] {
 			return fmt.Errorf("%w: host %q runs no ranks", errAssignment, h.Name)
 		}
 		if h.Skip < 0 || h.Skip > maxSlots || h.Slots < 0 || h.Slots > maxSlots {

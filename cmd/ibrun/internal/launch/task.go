@@ -76,6 +76,9 @@ func buildAll(w startedWatcher, programs []program, o *cli.Options, s console.St
 func makeTask(m *coordinator.Cluster, p *plan, o *cli.Options, programs []program, env []string) (*protocol.Task, error) {
 	t := &protocol.Task{JobID: m.Job.JobID, Secret: m.Secret, Host: p.names[p.node], Node: p.node, Nodes: len(p.names),
 		Mapping: p.Mapping(), Size: len(p.programs), Psets: p.psets, Env: env, Label: o.Label}
+	if o.Assignment != nil {
+		t.FirstNode = o.Assignment.FirstNode()
+	}
 	t.Trace, t.Profile = o.Trace != "", o.Profile != ""
 	if t.Output = o.Output; o.Output != "" && !filepath.IsAbs(o.Output) {
 		here, err := absolute(".")

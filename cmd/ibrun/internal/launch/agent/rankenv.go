@@ -68,7 +68,7 @@ func slurmVariables(t *protocol.Task, local int) []string {
 		return nil
 	}
 	return []string{"SLURM_PROCID=" + strconv.Itoa(t.Ranks[local].Rank), "SLURM_LOCALID=" + strconv.Itoa(local),
-		"SLURM_NODEID=" + strconv.Itoa(t.Node)}
+		"SLURM_NODEID=" + strconv.Itoa(t.Node-t.FirstNode)}
 }
 
 // openMPIServer is the variable by which processes of Open MPI that no launcher has started find a server.
@@ -100,7 +100,7 @@ func jobVariables(t *protocol.Task, local int, fds rankFDs) []string {
 		"MV2_COMM_WORLD_RANK=" + rank, "MV2_COMM_WORLD_SIZE=" + size,
 		"MV2_COMM_WORLD_LOCAL_RANK=" + localRank, "MV2_COMM_WORLD_LOCAL_SIZE=" + localSize,
 		"RANK=" + rank, "WORLD_SIZE=" + size, "LOCAL_RANK=" + localRank, "LOCAL_WORLD_SIZE=" + localSize,
-		"GROUP_RANK=" + strconv.Itoa(t.Node), "GROUP_WORLD_SIZE=" + strconv.Itoa(t.Nodes),
+		"GROUP_RANK=" + strconv.Itoa(t.Node-t.FirstNode), "GROUP_WORLD_SIZE=" + strconv.Itoa(t.Nodes-t.FirstNode),
 		"ROLE_RANK=" + rank, "ROLE_WORLD_SIZE=" + size,
 		"TORCHELASTIC_RESTART_COUNT=0", "TORCHELASTIC_MAX_RESTARTS=0", "TORCHELASTIC_RUN_ID=" + t.JobID,
 		"GFORTRAN_UNBUFFERED_PRECONNECTED=y", // as hydra does: lines are written immediately

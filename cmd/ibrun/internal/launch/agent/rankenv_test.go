@@ -63,6 +63,13 @@ func TestSlurmRankEnv(t *testing.T) {
 	if want := []string{"SLURM_JOB_ID=7", "SLURM_LOCALID=1", "SLURM_NODEID=1", "SLURM_PROCID=4"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
+	job.Node, job.Nodes, job.FirstNode = 2, 3, 1
+	env := RankEnv(job, 1, 1024)
+	for _, want := range []string{"SLURM_NODEID=1", "GROUP_RANK=1", "GROUP_WORLD_SIZE=2"} {
+		if !slices.Contains(env, want) {
+			t.Errorf("node 0 has no ranks: %s is missing", want)
+		}
+	}
 	job.Env = []string{"SLURM_PROCID=0"}
 	if env := RankEnv(job, 1, 1024); !slices.Contains(env, "SLURM_PROCID=0") {
 		t.Error("a variable was changed outside of a Slurm job")

@@ -9,22 +9,24 @@ import (
 
 // Task describes what one agent starts.
 type Task struct {
-	JobID    string
-	Secret   auth.Key
-	Host     string
-	Node     int             // number of this node
-	Nodes    int             // how many there are
-	Mapping  string          // which rank is on which node, as PMI_process_mapping
-	Size     int             // ranks of the whole job
-	Psets    []ranklink.Pset `json:",omitempty"` // defined by the user
-	Ranks    []RankTask      // ascending
-	Programs []ProgramTask
-	Env      []string // the environment of all ranks
-	Label    bool
-	Pages    bool   // the agent inherits memory in which the ranks record (package perfmem)
-	Trace    bool   // ranks record every operation
-	Profile  bool   // ranks record profiles
-	Output   string // pattern of file names for the output of ranks, or empty
+	JobID  string
+	Secret auth.Key
+	Host   string
+	Node   int // number of this node
+	Nodes  int // how many there are
+	// FirstNode is the number of the first node with ranks: 1 if node 0 has none.
+	FirstNode int
+	Mapping   string          // which rank is on which node, as PMI_process_mapping
+	Size      int             // ranks of the whole job
+	Psets     []ranklink.Pset `json:",omitempty"` // defined by the user
+	Ranks     []RankTask      // ascending
+	Programs  []ProgramTask
+	Env       []string // the environment of all ranks
+	Label     bool
+	Pages     bool   // the agent inherits memory in which the ranks record (package perfmem)
+	Trace     bool   // ranks record every operation
+	Profile   bool   // ranks record profiles
+	Output    string // pattern of file names for the output of ranks, or empty
 	// ShowPartial says that the agent's standard output, or error, is forwarded to a terminal.
 	ShowPartial [2]bool
 }
