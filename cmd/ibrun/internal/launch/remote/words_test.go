@@ -1,0 +1,102 @@
+package remote
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func options(env map[string]string) *Options {
+	return &Options{Program: "/opt/my ibrun/ibrun", Lookup: func(name string) string { return env[name] }}
+}
+
+// The commands are those that a user would type.
+func TestCommands(t *testing.T) {
+	o := options(map[string]string{"OMPI_MCA_plm_rsh_args": "-o ConnectionAttempts=10"})
+	host := Host{Node: 1, Name: "b", User: "me"}
+	want := "ssh -x -T -o BatchMode=yes -o ConnectTimeout=8 -o ConnectionAttempts=10 -l me b ''\\''/opt/my ibrun/ibrun'\\'' node'"
+	if got := quoted(o.agentCommand(host, o.Program)); got != want {
+		t.Errorf("ssh: got %s\nwant %s", got, want)
+	}
+	o.Agent = []string{"ip", "netns", "exec"}
+	want = "ip netns exec b '/opt/my ibrun/ibrun' node"
+	if got := quoted(o.agentCommand(Host{Name: "b"}, o.Program)); got != want {
+		t.Errorf("launch agent: got %s\nwant %s", got, want)
+	}
+	o.Program = "/usr/bin/ibrun"
+	srun := strings.Join(o.srunCommand([]Host{{Name: "n1"}, {Name: "n2"}}, 0), " ")
+	for _, part := range []string{"srun --overlap --nodes=2 --ntasks=2 ", " --ntasks-per-node=1 --nodelist=n1,n2 --mpi=none ",
+		" /usr/bin/ibrun node"} {
+		if !strings.Contains(srun, part) {
+			t.Errorf("%s lacks %q", srun, part)
+		}
+	}
+	o.Groups = 2
+	if srun := strings.Join(o.srunCommand([]Host{{Name: "n1"}}, 1), " "); !strings.Contains(srun, " --het-group=1 ") {
+		t.Errorf("a component of a heterogeneous job: %s", srun)
+	}
+}
+
+// srun learns its job, but none of the options of the job.
+func TestSrunVariables(t *testing.T) {
+	o := options(map[string]string{"SLURM_JOB_ID": "7", "SLURM_CONF": "/c", "SLURM_NTASKS": "4", "SLURM_MEM_PER_CPU": "1"})
+	if got := o.srunVariables(); !slices.Equal(got, []string{"SLURM_JOB_ID=7", "SLURM_CONF=/c"}) {
+		t.Errorf("got %q", got)
+	}
+	if got := options(nil).srunVariables(); got == nil || len(got) > 0 {
+		t.Errorf("without Slurm's variables: %#v, want an empty list", got)
+	}
+}
+
+func TestGraceOf(t *testing.T) {
+	for config, want := range map[string]time.Duration{
+		"Configuration data\nKillOnBadExit           = 0\nKillWait                = 30 sec\n": 28 * time.Second,
+		"KillWait = 3 sec": 1500 * time.Millisecond,
+		"KillWait = 0 sec": 0,
+		"KillWait =":       0,
+		"KillWait = many":  0,
+		"":                 0,
+	} {
+		if got := graceOf(config); got != want {
+			t.Errorf("%q: %v, want %v", config, got, want)
+		}
+	}
+}
+
+func TestField(t *testing.T) {
+	text := "NodeName=n2 Arch=x86_64 NodeAddr=10.0.0.2 NodeHostName=host Version=22.05.8"
+	if got := field(text, "NodeAddr"); got != "10.0.0.2" {
+		t.Errorf("got %q", got)
+	}
+	if got := field("Node n3 not found", "NodeAddr"); got != "" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// Failures that another attempt may avoid are told from those that it cannot.
+func TestExplain(t *testing.T) {
+	for _, c := range []struct {
+		output             string
+		code               int
+		transient, missing bool
+	}{
+		{"ssh: Could not resolve hostname b: Name or service not known", 255, true, false},
+		{"ssh: connect to host b port 22: Connection refused", 255, true, false},
+		{"kex_exchange_identification: read: Connection reset by peer", 255, true, false},
+		{"me@b: Permission denied (publickey).", 255, false, false},
+		{"Host key verification failed.", 255, false, false},
+		{"something else", 255, false, false},
+		{"bash: line 1: /usr/bin/ibrun: No such file or directory", 127, false, true},
+		{"slurmstepd: error: execve(): /usr/bin/ibrun: No such file or directory", 2, false, true},
+	} {
+		e := &Error{Host: "b", Code: c.code, ended: true}
+		e.explain("Welcome\n"+c.output, "/usr/bin/ibrun")
+		if e.transient != c.transient || e.missing != c.missing {
+			t.Errorf("%q: transient %v, missing %v", c.output, e.transient, e.missing)
+		}
+		if strings.Contains(e.Error(), "HOST") || strings.Contains(e.Error(), "PROGRAM") {
+			t.Errorf("%q: %v", c.output, e)
+		}
+	}
+}
