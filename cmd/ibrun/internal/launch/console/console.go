@@ -31,7 +31,7 @@ type Streams struct {
 // escaped.
 func (s Streams) Printf(format string, args ...any) {
 	erase := ""
-	if IsTerminal(s.Err) {
+	if s.Host == "" && IsTerminal(s.Err) { // otherwise it is a pipe, which may be closed meanwhile
 		erase = EraseLine
 	}
 	who := "ibrun: "

@@ -77,7 +77,8 @@ func (m *Monitor) Start(o *cli.Options) (end func()) {
 	if err != nil {
 		m.streams.Printf("ibrun ps, top and hang cannot find this job: %v", err)
 	}
-	m.goroutines.Go(m.sampleLoop)
+	terminal := console.IsTerminal(m.streams.Err) // standard error may be closed while the loop runs
+	m.goroutines.Go(func() { m.sampleLoop(terminal) })
 	if o.DeadlockReport > 0 && m.reportProgress == nil { // node 0 reports for all
 		w := &deadlockWatch{m: m, after: o.DeadlockReport, every: min(o.DeadlockReport/4, sampleInterval), ends: o.Check,
 			transit: cmp.Or(o.Heartbeat, tunables.DefaultHeartbeat)}

@@ -3,16 +3,13 @@ package monitor
 import (
 	"time"
 
-	"golang.org/x/term"
-
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 )
 
 // sampleLoop samples the ranks regularly until the job ends. It records since when they have made no progress, and shows their
-// reported progress or sends it to node 0.
-func (m *Monitor) sampleLoop() {
+// reported progress or sends it to node 0. terminal says that standard error is a terminal.
+func (m *Monitor) sampleLoop(terminal bool) {
 	every := sampleInterval
-	terminal := term.IsTerminal(int(m.streams.Err.Fd()))
 	if terminal {
 		every = barEvery
 	}
