@@ -85,5 +85,5 @@ func (cl *Cluster) cannotStart(first *remote.Error, s console.Streams) error {
 
 // startLine returns what a user is told about the end of the command that has started a node.
 func startLine(e *remote.Error) string {
-	return fmt.Sprintf("ibrun on %s is lost: %s", e.Host, e.Reason)
+	return fmt.Sprintf("the connection to %s: %s", e.Host, e.Reason)
 }

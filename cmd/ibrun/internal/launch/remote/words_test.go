@@ -75,7 +75,7 @@ func TestField(t *testing.T) {
 }
 
 // Failures that another attempt may avoid are told from those that it cannot.
-func TestExplain(t *testing.T) {
+func TestTransient(t *testing.T) {
 	for _, c := range []struct {
 		output             string
 		code               int
