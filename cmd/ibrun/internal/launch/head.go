@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/allocation"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
@@ -20,6 +21,12 @@ import (
 	"github.com/ibrun/ibrun/internal/buildinfo"
 )
 
+// patience is how long nodes that node 0 has started may take to end after the job, and failedPatience after a job that has failed.
+const (
+	patience       = 3 * time.Second
+	failedPatience = time.Second
+)
+
 // secretBytes is the length of the secret that the head makes for a job.
 const secretBytes = 32
 
@@ -30,7 +37,7 @@ type head struct {
 	start    protocol.NodeStart // the start message, but for the number of the node
 	listener *control.Listener  // with Slurm: the other nodes connect to it
 	peers    coordinator.Peers
-	close    func(inOrder bool) // ends the other nodes
+	close    func(patience time.Duration) // ends the other nodes
 	programs []program
 	built    chan error // receives whether all programs were built
 }
@@ -80,10 +87,17 @@ func startHead(w startedWatcher, a *allocation.Allocation, here string, o *cli.O
 	return h, nil
 }
 
-// end ends the nodes that were started. inOrder says that the job has ended.
-func (h *head) end(inOrder bool) {
-	h.close(inOrder)
-	if h.listener != nil && !inOrder {
+// end ends the nodes that were started. code and err are the result of the job; err says that it has not run.
+func (h *head) end(code int, err error) {
+	switch {
+	case err != nil:
+		h.close(0)
+	case code != 0: // the connection to a node that is lost does not end by itself
+		h.close(failedPatience)
+	default:
+		h.close(patience)
+	}
+	if h.listener != nil && err != nil {
 		_ = h.listener.Close() // nothing depends on it any more
 	}
 }

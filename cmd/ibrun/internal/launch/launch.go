@@ -87,7 +87,7 @@ func run(o *cli.Options, args, env []string, s console.Streams) (int, error) {
 	}
 	setGrace()
 	code, err := runHere(w, h.programs, o, h.peers, env, s)
-	h.end(err == nil)
+	h.end(code, err)
 	return code, err
 }
 

@@ -41,15 +41,15 @@ func (w startedWatcher) removeAtDeath(dir string) {
 	}
 }
 
-// startNodes starts the other nodes of a job. The caller must call end.
-func startNodes(o remote.Options) (events <-chan remote.Event, end func(inOrder bool), err error) {
+// startNodes starts the other nodes of a job. The caller must call end, with the time that they have to end by themselves.
+func startNodes(o remote.Options) (events <-chan remote.Event, end func(patience time.Duration), err error) {
 	w, err := watcher.Start()
 	if err != nil {
 		return nil, nil, err
 	}
 	starts := remote.Start(w, o)
-	return starts.Events, func(inOrder bool) {
-		starts.Close(inOrder)
+	return starts.Events, func(patience time.Duration) {
+		starts.Close(patience)
 		_ = w.Close() // whatever it has not ended, nothing more can be done
 	}, nil
 }

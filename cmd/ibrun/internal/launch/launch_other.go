@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/coordinator"
@@ -33,7 +34,7 @@ func Watch() int { return Agent() }
 // ServeDebugger reports that this system has no ranks to debug, and returns the exit code for it.
 func ServeDebugger([]string) int { return Agent() }
 
-func startNodes(remote.Options) (<-chan remote.Event, func(bool), error) {
+func startNodes(remote.Options) (<-chan remote.Event, func(time.Duration), error) {
 	return nil, nil, supported()
 }
 

@@ -2,7 +2,7 @@
 //
 //	starts := remote.Start(ctx, watcher, remote.Options{Hosts: hosts, Program: "/usr/bin/ibrun", Message: message})
 //	for e := range starts.Events { ... } // Ready, Err or Note
-//	starts.Close(true)
+//	starts.Close(time.Second)
 //
 // Every other node runs "ibrun node". The launch agent, a command such as ssh, starts it on one host; srun starts it on all hosts
 // at once, in a step of the job:

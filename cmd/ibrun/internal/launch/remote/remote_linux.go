@@ -21,7 +21,7 @@ const (
 	lastRetry  = 2 * time.Second
 	// patience is how long a host may take before the user is told what is waited for.
 	patience = 5 * time.Second
-	// exitTimeout is how long a command may take to exit after the end of the job, and again after SIGTERM.
+	// exitTimeout is how long a command may take to exit after SIGTERM.
 	exitTimeout = 3 * time.Second
 	// lingerMargin is how long a command may take to exit in addition to the grace of its ranks, if the head has died.
 	lingerMargin = 700 * time.Millisecond
@@ -80,9 +80,9 @@ func (s *Starts) note(node int, format string, args ...any) {
 	s.send(Event{Node: node, Note: fmt.Sprintf(format, args...)})
 }
 
-// Close waits until all commands have ended, and ends those that do not. After a job that has ended in order the nodes end by
-// themselves, and have time for that. The caller must not receive events meanwhile, and must close the watcher afterwards.
-func (s *Starts) Close(inOrder bool) {
+// Close waits until all commands have ended, and ends those that do not. After the end of the job the nodes end by themselves, and
+// have that much time for it. The caller must not receive events meanwhile, and must close the watcher afterwards.
+func (s *Starts) Close(patience time.Duration) {
 	close(s.closing)
 	s.cancel()
 	s.mu.Lock()
@@ -95,7 +95,7 @@ func (s *Starts) Close(inOrder bool) {
 		s.running.Wait()
 		close(ended)
 	}()
-	if inOrder && wait(ended, exitTimeout) {
+	if patience > 0 && wait(ended, patience) {
 		return
 	}
 	s.mu.Lock()
