@@ -185,6 +185,21 @@ func hasMark(environ []byte, mark string) bool {
 // nothingLeft checks that within a time after the end of a job nothing remains: no process, and no temporary file.
 func (j *job) nothingLeft(within time.Duration) {
 	j.t.Helper()
+	j.noProcesses(within)
+	for _, dir := range []string{"tmp", "run/ibrun"} {
+		files, err := os.ReadDir(filepath.Join(j.tmp, dir))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			j.t.Fatal(err)
+		}
+		for _, f := range files {
+			j.t.Errorf("a file remains in %s: %s", dir, f.Name())
+		}
+	}
+}
+
+// noProcesses checks that within a time after the end of a job no process remains.
+func (j *job) noProcesses(within time.Duration) {
+	j.t.Helper()
 	ctx, cancel := context.WithTimeout(j.t.Context(), within)
 	defer cancel()
 	for len(j.alive()) > 0 {
@@ -195,15 +210,6 @@ func (j *job) nothingLeft(within time.Duration) {
 			}
 			return
 		case <-time.After(10 * time.Millisecond):
-		}
-	}
-	for _, dir := range []string{"tmp", "run/ibrun"} {
-		files, err := os.ReadDir(filepath.Join(j.tmp, dir))
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			j.t.Fatal(err)
-		}
-		for _, f := range files {
-			j.t.Errorf("a file remains in %s: %s", dir, f.Name())
 		}
 	}
 }

@@ -119,8 +119,9 @@ func TestSSHKill(t *testing.T) {
 	if code := j.wait(); code == 0 || !strings.Contains(j.err(), "(b)") {
 		t.Errorf("exit code %d after b was cut off:\n%s", code, j.err())
 	}
-	j.nothingLeft(4 * time.Second) // --heartbeat and 3 s
-	t.Logf("nothing was left %v after b was cut off", time.Since(began))
+	t.Logf("ibrun ended %v after b was cut off:\n%s", time.Since(began), j.err())
+	j.nothingLeft(time.Until(began.Add(4 * time.Second))) // --heartbeat and 3 s
+	t.Logf("nothing was left after %v", time.Since(began))
 }
 
 // TestManyHosts: more hosts than connect at a time.
