@@ -21,7 +21,7 @@ import (
 	"github.com/ibrun/ibrun/internal/buildinfo"
 )
 
-// patience is how long nodes that node 0 has started may take to end after the job, and failedPatience after a job that has failed.
+// patience is how long nodes that node 0 has started may take to end after the job, and failedPatience after one that has failed.
 const (
 	patience       = 3 * time.Second
 	failedPatience = time.Second

@@ -80,8 +80,8 @@ func (s *Starts) note(node int, format string, args ...any) {
 	s.send(Event{Node: node, Note: fmt.Sprintf(format, args...)})
 }
 
-// Close waits until all commands have ended, and ends those that do not. After the end of the job the nodes end by themselves, and
-// have that much time for it. The caller must not receive events meanwhile, and must close the watcher afterwards.
+// Close waits until all commands have ended, and ends those that do not. After the end of the job the nodes end by themselves,
+// and have that much time for it. The caller must not receive events meanwhile, and must close the watcher afterwards.
 func (s *Starts) Close(patience time.Duration) {
 	close(s.closing)
 	s.cancel()
