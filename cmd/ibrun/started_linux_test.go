@@ -90,7 +90,7 @@ func TestHostCannotBeUsed(t *testing.T) {
 		{"older version", "echo 'ibrun: node: no such program in PATH; a program in this directory' >&2; exit 127", 127,
 			[]string{"its ibrun is too old"}},
 		{"full disk", "echo 'ibrun: write /x: no space left on device' >&2; exit 1", 1, []string{"make room on the disks of b"}},
-		{"garbage", "yes", 1, []string{"it wrote more than 64 KiB that are not of ibrun", "\n  | y\n"}},
+		{"garbage", "yes", 1, []string{"it wrote more than 64 KiB that are not of ibrun; run the command by hand", "\n  | y\n"}},
 		{"garbage after the greeting", "\"$@\" <&- | head -2; yes", 1, []string{"b: it does not speak the protocol of ibrun"}},
 		{"silence", "exec sleep 1000", 1, []string{"b: ibrun did not answer in time (--join-timeout)"}},
 		{"ends", "\"$@\" </dev/null; exit 3", 1, []string{"b: ", "agent ended with exit code 3"}},
