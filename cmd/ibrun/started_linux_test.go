@@ -97,7 +97,7 @@ func TestHostCannotBeUsed(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			p := startCommand(t, 0, startOn(t, c.script, "h0:1,b:1", "--join-timeout", "2s", "rank", "pmi"))
+			p := startCommand(t, 0, startOn(t, c.script, "h0:1,b:1", "--join-timeout", "1s", "rank", "pmi"))
 			if code := p.wait(); code != c.code {
 				t.Errorf("exit code %d, want %d", code, c.code)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -191,7 +192,7 @@ func (s *Starts) connect(h Host, program string) (*command, *Error) {
 
 // supervise reports that a node is ready, then the lines that its command prints, and then its end.
 func (s *Starts) supervise(h Host, c *command) {
-	c.err.forward(func(line string) { s.note(h.Node, "%s: %s", h.Name, line) })
+	c.err.forward(func(line string) { s.note(h.Node, "%s: %s", h.Name, withoutName(line)) })
 	in, out := c.detach()
 	ended := make(chan *Error, 1)
 	select {
@@ -247,7 +248,7 @@ func (s *Starts) startStep(hosts []Host, group int) {
 			s.send(Event{Node: h.Node, Ready: &Ready{}})
 		}
 		if len(waiting) == 0 && stop.Stop() {
-			c.err.forward(func(line string) { s.note(0, "%s", line) })
+			c.err.forward(func(line string) { s.note(0, "%s", withoutName(line)) })
 			if s.opts.Verbose {
 				s.note(0, "srun has started ibrun on %s within %v", hostNames(hosts), time.Since(began).Round(time.Millisecond))
 			}
@@ -287,3 +288,6 @@ func (s *Starts) forget(c *command) {
 	defer s.mu.Unlock()
 	delete(s.commands, c)
 }
+
+// withoutName returns a line without the name of ibrun, which is printed before each line of the head.
+func withoutName(line string) string { return strings.TrimPrefix(line, "ibrun: ") }
