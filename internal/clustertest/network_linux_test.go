@@ -119,6 +119,7 @@ func (n *network) addHost(i int, name, bridge string, s setup) {
 	n.ip("netns add %s", space)
 	n.t.Cleanup(func() { n.ip("netns del %s", space) })
 	n.ip("link add %s type veth peer name eth0 netns %s", h.device, space)
+	n.t.Cleanup(func() { n.ip("link del %s", h.device) })
 	n.ip("link set %s master %s up", h.device, bridge)
 	n.ip("-n %s addr add %s/24 dev eth0", space, h.addr)
 	n.ip("-n %s link set eth0 up", space)
