@@ -36,11 +36,11 @@ func (c *copiedPrograms) obtain(m *coordinator.Cluster, o *cli.Options) ([]progr
 		if err := checkDir(o.Programs[i].Dir); err != nil {
 			return nil, err
 		}
-		p := program{path: f.Path, isGo: f.Built}
+		p := program{path: string(f.Path), isGo: f.Built}
 		var err error
 		switch key := string(f.SHA256); {
 		case f.SHA256 == nil:
-			err = checkSameProgram(f.Path, o.NodeName)
+			err = checkSameProgram(string(f.Path), o.NodeName)
 		case copies[key] != "":
 			p.path = copies[key]
 		case !isSameFile(f):
@@ -69,11 +69,11 @@ func checkSameProgram(path, host string) error {
 
 // isSameFile reports whether this host has the file of a program.
 func isSameFile(f protocol.ProgramFile) bool {
-	info, err := os.Stat(f.Path)
-	if err != nil || info.Size() != f.Size || unix.Access(f.Path, unix.X_OK) != nil {
+	info, err := os.Stat(string(f.Path))
+	if err != nil || info.Size() != f.Size || unix.Access(string(f.Path), unix.X_OK) != nil {
 		return false
 	}
-	sum, _, err := hashFile(f.Path)
+	sum, _, err := hashFile(string(f.Path))
 	return err == nil && bytes.Equal(sum, f.SHA256)
 }
 
@@ -90,7 +90,7 @@ func (c *copiedPrograms) copy(m *coordinator.Cluster, i int, f protocol.ProgramF
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return "", err
 	}
-	path = filepath.Join(dir, filepath.Base(f.Path))
+	path = filepath.Join(dir, filepath.Base(string(f.Path)))
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o700)
 	if err != nil {
 		return "", err

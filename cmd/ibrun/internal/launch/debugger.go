@@ -96,7 +96,7 @@ func (d *debuggers) socket(r *protocol.RankTask) string {
 func (d *debuggers) underDelve(r *protocol.RankTask) (hint string, err error) {
 	addr := "unix:" + d.socket(r)
 	return "waits for: dlv connect " + addr, prependCommand(r, "go install github.com/go-delve/delve/cmd/dlv@latest",
-		"dlv", "exec", "--headless", "--api-version=2", "--listen="+addr, r.Path, "--")
+		"dlv", "exec", "--headless", "--api-version=2", "--listen="+addr, string(r.Path), "--")
 }
 
 // underGDB uses the best available interface: a window, a server to connect to, or else gdb in batch mode, which shows where
@@ -106,21 +106,21 @@ func (d *debuggers) underGDB(r *protocol.RankTask) (hint string, err error) {
 	switch {
 	case d.display && installed("xterm") && installed("gdb"):
 		title := fmt.Sprintf("rank %d", r.Rank)
-		return "runs under gdb in a window", prependCommand(r, fix, "xterm", "-T", title, "-e", "gdb", "--args", r.Path)
+		return "runs under gdb in a window", prependCommand(r, fix, "xterm", "-T", title, "-e", "gdb", "--args", string(r.Path))
 	case installed("gdbserver"):
 		hint = fmt.Sprintf("waits for: gdb -iex 'set sysroot /' -ex 'target remote %s' %s", d.socket(r), r.Path)
-		err = prependCommand(r, fix, "gdbserver", "--once", "--wrapper", filepath.Join(d.dir, "restore"), "--", "-", r.Path)
+		err = prependCommand(r, fix, "gdbserver", "--once", "--wrapper", filepath.Join(d.dir, "restore"), "--", "-", string(r.Path))
 		if err != nil {
 			return "", err
 		}
 		self, err := os.Executable()
-		r.Args = append([]string{"ibrun", "debugger", d.socket(r), r.Path}, r.Args...)
-		r.Path = self
+		r.Args = append([]string{"ibrun", "debugger", d.socket(r), string(r.Path)}, r.Args...)
+		r.Path = protocol.Text(self)
 		return hint, err
 	}
 	return "runs under gdb, which shows the stack if it crashes; to connect to it instead: apt-get install gdbserver",
 		prependCommand(r, fix, "gdb", "-q", "-batch", "-return-child-result",
-			"-ex", "run", "-ex", "thread apply all -s backtrace", "--args", r.Path)
+			"-ex", "run", "-ex", "thread apply all -s backtrace", "--args", string(r.Path))
 }
 
 func installed(tool string) bool {
@@ -134,6 +134,6 @@ func prependCommand(r *protocol.RankTask, fix string, command ...string) error {
 	if err != nil {
 		return exitcode.Errorf(exitcode.NotFound, "rank %d cannot run under %s: %w (%s)", r.Rank, command[0], err, fix)
 	}
-	r.Path, r.Args = tool, append(command, r.Args[1:]...)
+	r.Path, r.Args = protocol.Text(tool), append(command, r.Args[1:]...)
 	return nil
 }

@@ -111,7 +111,7 @@ func (h *head) makeStart(here string, args, env []string) error {
 		return err
 	}
 	h.start = protocol.NodeStart{Protocol: protocol.NodeProtocol, Version: buildinfo.Version(), Secret: secret,
-		Assignment: h.opts.Assignment, Head: here, Args: args, Env: env, Dir: dir, JoinTimeout: coordinator.JoinTimeout(h.opts),
+		Assignment: h.opts.Assignment, Head: here, Args: args, Env: env, Dir: protocol.Text(dir), JoinTimeout: coordinator.JoinTimeout(h.opts),
 		Scheduled: h.alloc.Starter == allocation.Slurm}
 	if h.opts.Policy.FilePath != "" {
 		text, err := os.ReadFile(h.opts.Policy.FilePath) // it was read before, so it is not too large
@@ -163,7 +163,7 @@ func (h *head) programFiles() ([]protocol.ProgramFile, error) {
 	}
 	var files []protocol.ProgramFile
 	for _, p := range h.programs {
-		f := protocol.ProgramFile{Path: p.path, Built: p.isGo}
+		f := protocol.ProgramFile{Path: protocol.Text(p.path), Built: p.isGo}
 		if p.isGo || h.opts.Copy {
 			var err error
 			if f.SHA256, f.Size, err = hashFile(p.path); err != nil {

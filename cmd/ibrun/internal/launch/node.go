@@ -106,7 +106,7 @@ func enter(start *protocol.NodeStart, node int, name string) (*cli.Options, erro
 			}
 		}
 	}
-	if err := os.Chdir(start.Dir); err != nil {
+	if err := os.Chdir(string(start.Dir)); err != nil {
 		return nil, exitcode.Errorf(exitcode.UsageError, "the working directory cannot be used on %s: %w; create it there, or start "+
 			"the job in a directory that all hosts have", name, err)
 	}

@@ -116,16 +116,16 @@ func makeTask(m *coordinator.Cluster, p *plan, o *cli.Options, programs []progra
 		t.Env = append(t.Env, "IBRUN_CHECK=0")
 	}
 	for _, want := range o.Programs {
-		t.Programs = append(t.Programs, protocol.ProgramTask{Dir: want.Dir, Env: want.Env})
+		t.Programs = append(t.Programs, protocol.ProgramTask{Dir: protocol.Text(want.Dir), Env: want.Env})
 	}
 	for _, program := range p.programs {
 		t.Programs[program].Ranks++
 	}
 	for i := range p.localRanks() {
 		r := p.rankTask(i, o)
-		r.Path, r.Args = programs[r.Program].path, o.Programs[r.Program].Args
+		r.Path, r.Args = protocol.Text(programs[r.Program].path), o.Programs[r.Program].Args
 		if programs[r.Program].isGo {
-			r.Args = append([]string{r.Path}, r.Args[1:]...)
+			r.Args = append([]string{string(r.Path)}, r.Args[1:]...)
 		}
 		t.Ranks = append(t.Ranks, r)
 	}

@@ -106,7 +106,7 @@ func (a *agent) exec(i int, r *rank, w *rankPipes) (err error) {
 		stdin = os.Stdin
 	}
 	attr := &syscall.ProcAttr{
-		Dir: a.task.Programs[r.task.Program].Dir,
+		Dir: string(a.task.Programs[r.task.Program].Dir),
 		Env: RankEnv(a.task, i, a.maxFiles),
 		Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, PidFD: &r.pidfd},
 	}
@@ -120,14 +120,14 @@ func (a *agent) exec(i int, r *rank, w *rankPipes) (err error) {
 	if a.group != nil {
 		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, a.group.FD
 	}
-	r.pid, err = syscall.ForkExec(r.task.Path, r.task.Args, attr)
+	r.pid, err = syscall.ForkExec(string(r.task.Path), r.task.Args, attr)
 	if err != nil && a.group != nil && i == 0 {
 		// The kernel may have refused the control group. That shows only when a process is started in it.
 		if err := a.group.Remove(); err != nil {
 			return err
 		}
 		a.group, attr.Sys.UseCgroupFD = nil, false
-		r.pid, err = syscall.ForkExec(r.task.Path, r.task.Args, attr)
+		r.pid, err = syscall.ForkExec(string(r.task.Path), r.task.Args, attr)
 	}
 	if err != nil {
 		return exitcode.Errorf(execErrorCode(err), "%s: %w", r.task.Path, err)

@@ -46,7 +46,7 @@ func (cl *Cluster) ReceiveFile(program int, size int64, write func([]byte) error
 // sendFile sends the file of a program to a node. It blocks while the node does not receive it.
 func sendFile(c *control.Conn, program int, f protocol.ProgramFile) {
 	err := func() error {
-		file, err := os.Open(f.Path)
+		file, err := os.Open(string(f.Path))
 		if err != nil {
 			return err
 		}

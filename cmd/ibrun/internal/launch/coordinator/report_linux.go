@@ -23,7 +23,7 @@ func (c *coordinator) reportPrograms() (all []report.Program) {
 		program := report.Program{Ranks: c.task.Programs[i].Ranks, Args: p.Args}
 		at := slices.IndexFunc(c.task.Ranks, func(r protocol.RankTask) bool { return r.Program == i })
 		if at >= 0 {
-			if info, err := gobuildinfo.ReadFile(c.task.Ranks[at].Path); err == nil { // it is a Go program
+			if info, err := gobuildinfo.ReadFile(string(c.task.Ranks[at].Path)); err == nil { // it is a Go program
 				program.Go, program.Library = info.GoVersion, libraryVersion(info)
 			}
 		}

@@ -36,13 +36,13 @@ type NodeStart struct {
 	// Head is the name of node 0, for messages.
 	Head string
 	// Args is the command line of ibrun, and Env its environment.
-	Args, Env []string
+	Args, Env Words
 	// Scheduled says that a scheduler has set the variables of this node that concern devices and temporary files.
 	Scheduled bool `json:",omitempty"`
 	// RankFile is the content of the rank file that Args names, if any.
 	RankFile string `json:",omitempty"`
 	// Dir is the working directory of ibrun.
-	Dir string
+	Dir Text
 	// JoinTimeout limits how long the node waits until all nodes have joined.
 	JoinTimeout time.Duration
 }

@@ -86,7 +86,7 @@ type StartedJob struct {
 
 // ProgramFile is the file of a program.
 type ProgramFile struct {
-	Path string // absolute, on node 0
+	Path Text // absolute, on node 0
 	// Built says that ibrun has built it from Go source.
 	Built bool `json:",omitempty"`
 	// SHA256 is the hash of the file, if a node that has not the same one gets a copy. Empty: the node must have a file of that

@@ -21,7 +21,7 @@ type Task struct {
 	Psets     []ranklink.Pset `json:",omitempty"` // defined by the user
 	Ranks     []RankTask      // ascending
 	Programs  []ProgramTask
-	Env       []string // the environment of all ranks
+	Env       Words // the environment of all ranks
 	Label     bool
 	Pages     bool   // the agent inherits memory in which the ranks record (package perfmem)
 	Trace     bool   // ranks record every operation
@@ -43,18 +43,18 @@ type RankTask struct {
 	PUs     []int    // processors to bind it to; nil: all that the agent may use
 	Memory  []int    // preferred NUMA nodes; nil: the kernel's default policy
 	Devices []string `json:",omitempty"` // preferred RDMA devices
-	Env     []string `json:",omitempty"` // variables that the user's own take precedence over
+	Env     Words    `json:",omitempty"` // variables that the user's own take precedence over
 	Home    ranklink.Locality
-	Crowded bool     // its processors have more ranks than processors
-	Args    []string // the command: that of the program, or of a debugger followed by that of the program
-	Path    string
+	Crowded bool  // its processors have more ranks than processors
+	Args    Words // the command: that of the program, or of a debugger followed by that of the program
+	Path    Text
 }
 
 // ProgramTask is what the ranks of one program have in common.
 type ProgramTask struct {
 	Ranks int // its ranks on all nodes
-	Dir   string
-	Env   []string
+	Dir   Text
+	Env   Words
 }
 
 // ProgramOf returns the index of the program that a rank runs.
