@@ -181,7 +181,7 @@ func (c *command) checkVersion(host string, g protocol.Greeting) *Error {
 }
 
 // deliver writes the start message to standard input.
-func (c *command) deliver(message []byte, deadline time.Time) *Error {
+func (c *command) deliver(message []byte, deadline time.Time) error {
 	in, _, err := c.streams()
 	if err == nil {
 		err = in.SetWriteDeadline(deadline)
@@ -190,7 +190,7 @@ func (c *command) deliver(message []byte, deadline time.Time) *Error {
 		_, err = in.Write(message)
 	}
 	if err != nil {
-		return c.failed(fmt.Errorf("it did not read the start message: %w", err))
+		return fmt.Errorf("it did not read the start message: %w", err)
 	}
 	return nil
 }

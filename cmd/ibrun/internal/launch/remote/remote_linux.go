@@ -181,7 +181,9 @@ func (s *Starts) connect(h Host, program string) (*command, *Error) {
 		failed = c.checkVersion(h.Name, greeting)
 	}
 	if failed == nil {
-		failed = c.deliver(message, s.deadline)
+		if err := c.deliver(message, s.deadline); err != nil {
+			failed = c.failed(err)
+		}
 	}
 	if failed != nil {
 		s.forget(c)
@@ -224,7 +226,7 @@ func (s *Starts) startStep(hosts []Host, group int) {
 	for _, h := range hosts {
 		waiting[h.Name] = h
 	}
-	go c.deliver(message, s.deadline) // if it fails, srun has ended
+	go func() { _ = c.deliver(message, s.deadline) }() // if it fails, srun has ended, or the time for joining is over
 	stop := time.AfterFunc(patience, func() {
 		s.note(0, "still waiting for %s: ibrun has not answered there; started with: %s", hostNames(hosts), c)
 	})
