@@ -278,10 +278,20 @@ func (cl *Cluster) missing() (nodes []int, text string) {
 			nodes = append(nodes, node)
 		}
 	}
-	if len(nodes) == 1 {
-		return nodes, fmt.Sprintf("node %d of %d", nodes[0], len(cl.workers))
+	where := ""
+	if len(cl.peers.Hosts) == len(cl.workers) {
+		var hosts []string
+		for _, node := range nodes[:min(len(nodes), maxFailed)] {
+			hosts = append(hosts, cl.peers.Hosts[node])
+		}
+		if where = " (" + strings.Join(hosts, ", ") + ")"; len(nodes) > maxFailed {
+			where = " (" + strings.Join(hosts, ", ") + ", ...)"
+		}
 	}
-	return nodes, fmt.Sprintf("nodes %s of %d", hw.FormatList(nodes), len(cl.workers))
+	if len(nodes) == 1 {
+		return nodes, fmt.Sprintf("node %d%s of %d", nodes[0], where, len(cl.workers))
+	}
+	return nodes, fmt.Sprintf("nodes %s%s of %d", hw.FormatList(nodes), where, len(cl.workers))
 }
 
 // missingNodes returns an error that names the nodes that did not join, and why waiting has ended.
@@ -293,6 +303,9 @@ func (cl *Cluster) missingNodes(why error, refused string) error {
 		refused = "; " + refused
 	}
 	_, nodes := cl.missing()
+	if cl.peers.Starts != nil {
+		refused += "; ibrun was started there: see what it does, and whether it can use the working directory"
+	}
 	return exitcode.Errorf(exitcode.Failed, "%s did not join %w%s", nodes, why, refused)
 }
 
