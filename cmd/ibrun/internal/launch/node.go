@@ -64,6 +64,7 @@ func runNode(s console.Streams) (int, error) {
 		return 0, err
 	}
 	name := start.Assignment.Host(node).Name
+	s.Host = name
 	in, out, err := detachStreams()
 	if err != nil {
 		return 0, fmt.Errorf("prepare the standard streams: %w", err)
