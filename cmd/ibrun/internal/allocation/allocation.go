@@ -124,9 +124,11 @@ func find(o Options, lookup func(string) string, thisHost string) (*Allocation, 
 		if err != nil {
 			return nil, fmt.Errorf("--hosts: %w", err)
 		}
-		return newAllocation("--hosts", hosts, nil, thisHost)
+		a, err := newAllocation("--hosts", hosts, nil, thisHost)
+		return a.inSlurm(lookup, o.PerNode), err
 	case o.File != "":
-		return fromFile(o.File, "host file "+o.File, thisHost)
+		a, err := fromFile(o.File, "host file "+o.File, thisHost)
+		return a.inSlurm(lookup, o.PerNode), err
 	}
 	if lookup("IBRUN_FD") != "" { // a rank starts a job of its own; all ranks together must not fill the hosts
 		return nil, nil
@@ -134,7 +136,7 @@ func find(o Options, lookup func(string) string, thisHost string) (*Allocation, 
 	if name, variable := launcherFile(lookup); name != "" {
 		return fromFile(name, fmt.Sprintf("host file %s (%s)", name, variable), thisHost)
 	}
-	if lookup("SLURM_JOB_ID") != "" && (lookup("SLURM_JOB_NODELIST") != "" || len(hetSuffixes(lookup)) > 0) {
+	if hasSlurm(lookup) {
 		return fromSlurm(lookup, thisHost, o.PerNode)
 	}
 	return fromBatchSystem(lookup, thisHost)

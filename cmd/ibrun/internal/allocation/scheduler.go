@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -26,6 +27,36 @@ func launcherFile(lookup func(string) string) (file, variable string) {
 		return "/etc/mpi/hostfile", "K_MPI_JOB_ROLE=launcher"
 	}
 	return "", ""
+}
+
+// hasSlurm reports whether this process is part of a Slurm job whose hosts are known.
+func hasSlurm(lookup func(string) string) bool {
+	return lookup("SLURM_JOB_ID") != "" && (lookup("SLURM_JOB_NODELIST") != "" || len(hetSuffixes(lookup)) > 0)
+}
+
+// inSlurm makes srun start the hosts that the user has chosen, if all are nodes of the Slurm job of this process. Those without a
+// number then have the slots that they have in the job. It returns a, which may be nil.
+func (a *Allocation) inSlurm(lookup func(string) string, perNode int) *Allocation {
+	if a == nil || !hasSlurm(lookup) {
+		return a
+	}
+	job, err := fromSlurm(lookup, a.thisHost, perNode)
+	if err != nil { // the user has named hosts, and they are reached by ssh
+		return a
+	}
+	hosts := make([]Host, len(a.Hosts))
+	for i, h := range a.Hosts {
+		at := slices.IndexFunc(job.Hosts, func(node Host) bool { return strings.EqualFold(node.Name, h.Name) })
+		if at < 0 || h.User != "" {
+			return a
+		}
+		hosts[i] = h
+		hosts[i].Name, hosts[i].Group = job.Hosts[at].Name, job.Hosts[at].Group
+		hosts[i].Slots = cmp.Or(h.Slots, job.Hosts[at].Slots)
+	}
+	a.Hosts, a.Starter, a.Groups, a.thisHost = hosts, Slurm, job.Groups, job.thisHost
+	a.setHere()
+	return a
 }
 
 // fromSlurm returns the hosts of the Slurm job that this process is part of. perNode is the number of slots of each host if the
