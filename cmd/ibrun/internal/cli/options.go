@@ -110,9 +110,8 @@ type Program struct {
 	Env []string
 }
 
-// Translate returns the arguments that follow the program's name with flags of ibrun instead of those of other launchers, and
-// with
-// the programs that files list. Flags that are unknown remain.
+// Translate returns the arguments that follow the program's name with flags of ibrun instead of those of other launchers,
+// and with the programs that files list. Flags that are unknown remain.
 func Translate(args []string) ([]string, error) {
 	c, err := foreign.Translate(args, ownFlags())
 	if err != nil {
@@ -267,8 +266,7 @@ func unknownFlag(word foreign.Word, name string, known, jobOnly []flag) error {
 }
 
 // nearestFlag returns the name that begins with word, if there is one, or else has the smallest edit distance to it: of a
-// listed
-// flag, or of a flag of another launcher.
+// listed flag, or of a flag of another launcher.
 func nearestFlag(word string, known []flag) string {
 	var names []string
 	for _, f := range known {

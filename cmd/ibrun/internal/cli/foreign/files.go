@@ -83,11 +83,9 @@ func (r *lineReader) plain() Word {
 }
 
 // parsePrograms parses the file of --app (Open MPI), or of -configfile (MPICH). Each line has the words of a command line:
-// flags, a
-// program and its arguments. Words are separated by blanks, and quotes are ordinary characters, as for both launchers. The
-// rest of
-// a line from # is a comment, for Open MPI also from //. In MPICH's file ":" separates programs of one line. The error is a
-// [*SyntaxError].
+// flags, a program and its arguments. Words are separated by blanks, and quotes are ordinary characters, as for both
+// launchers. The rest of a line from # is a comment, for Open MPI also from //. In MPICH's file ":" separates programs of
+// one line. The error is a [*SyntaxError].
 func parsePrograms(name, text string, ofMPICH bool) (programs [][]Word, err error) {
 	number := 0
 	for line := range strings.Lines(text) {
@@ -152,11 +150,9 @@ type taskLine struct {
 	at    *lineReader
 }
 
-// parseTasks parses the file of srun --multi-prog. A line has ranks, a program and its arguments: 0-2,5 ./app -x. Ranks * are
-// all
-// others. Text in '...' is one word. Lines that begin with # are comments; a backslash at the end continues a line. The error
-// is a
-// [*SyntaxError].
+// parseTasks parses the file of srun --multi-prog. A line has ranks, a program and its arguments: 0-2,5 ./app -x. Ranks *
+// are all others. Text in '...' is one word. Lines that begin with # are comments; a backslash at the end continues a line.
+// The error is a [*SyntaxError].
 func parseTasks(name, text string) (lines []taskLine, err error) {
 	number := 0
 	var current *taskLine

@@ -37,9 +37,8 @@ func (l Launcher) String() string {
 	return strings.Join(names, ", ")
 }
 
-// Spelling is one row of the table: a flag of other launchers, and what it means here. Exactly one of To, NoEffect and Instead
-// says
-// what becomes of it; fields that begin with a small letter refine that.
+// Spelling is one row of the table: a flag of other launchers, and what it means here. Exactly one of To, NoEffect and
+// Instead says what becomes of it; fields that begin with a small letter refine that.
 type Spelling struct {
 	// Of are the launchers that have the flag.
 	Of Launcher

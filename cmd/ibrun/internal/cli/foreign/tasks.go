@@ -14,8 +14,7 @@ type taskProgram struct {
 }
 
 // assignTasks returns the programs of the lines in the order of their ranks. count is the value of -n; empty: the lines name
-// all
-// ranks.
+// all ranks.
 func assignTasks(name string, lines []taskLine, count string) ([]taskProgram, error) {
 	owners, err := taskOwners(name, lines, count)
 	if err != nil {

@@ -57,9 +57,8 @@ type translator struct {
 	notes    []string
 }
 
-// Translate translates the arguments that follow ibrun's name. Flags that are neither ibrun's nor in the table remain, and so
-// does
-// everything after them.
+// Translate translates the arguments that follow ibrun's name. Flags that are neither ibrun's nor in the table remain, and
+// so does everything after them.
 func Translate(args []string, native Native) (*Command, error) {
 	t := &translator{native: native, rows: index(Table())}
 	words := make([]Word, len(args))
