@@ -141,7 +141,7 @@ func TestParseRefuses(t *testing.T) {
 		{"--timeout soon p", "a positive duration"},
 		{"--bind-to board p", "or none"},
 		{"--map-by p", "unknown object"},
-		{"-N 2 p", "unknown flag -N: it is the number of nodes in Slurm (ibrun uses all nodes of the allocation: leave it out"},
+		{"-N 2 p", "flag -N has several meanings: the number of nodes in Slurm (ibrun uses all nodes of the allocation: leave it out"},
 		{"-n 1 a : --map-by numa -n 1 b", "before the first program"},
 		{"--output %d p", "%r for the rank"},
 		{"--output x% p", "%r for the rank"},

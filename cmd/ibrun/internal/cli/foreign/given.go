@@ -147,7 +147,7 @@ func (g *given) ambiguous() error {
 		}
 		meanings = append(meanings, text)
 	}
-	return fmt.Errorf("unknown flag %s: it is %s", g.raw[0].typed(), strings.Join(meanings, ", and "))
+	return fmt.Errorf("flag %s has several meanings: %s", g.raw[0].typed(), strings.Join(meanings, "; "))
 }
 
 // launchersOf returns the launchers that have all of the flags, apart from those that ibrun has too and those with several
