@@ -68,8 +68,9 @@ func Parameters() []Spelling {
 	return []Spelling{
 		{Names: []string{"btl"}, Args: []string{"LIST"}, To: "--transport=$1", convert: btl,
 			Note: "vader and sm are shm; openib, ofi and uct are rdma"},
-		{Names: []string{"pml"}, Args: []string{"ob1"}, convert: onlyValues("--transport", "ob1"),
-			NoEffect: "ibrun has one protocol", Note: "for ob1; other values are errors"},
+		{Names: []string{"pml"}, Args: []string{"NAME"}, NoEffect: "ibrun uses RDMA where hosts have it",
+			convert: onlyValues("--transport LIST, a list of shm, tcp and rdma", "ibrun uses RDMA where hosts have it", "ob1", "ucx",
+				"cm"), Note: "for ob1, ucx and cm; other values are errors"},
 		{Names: []string{"btl_tcp_if_include"}, Args: []string{"LIST"}, To: "--tcp-interfaces=$1"},
 		{Names: []string{"btl_tcp_if_exclude"}, Args: []string{"LIST"}, To: "--tcp-interfaces=^$1",
 			convert: func(v []string) (meaning, error) {
@@ -78,7 +79,7 @@ func Parameters() []Spelling {
 		{Names: []string{"plm_rsh_agent", "plm_ssh_agent"}, Args: []string{"CMD"}, To: "--launch-agent=$1"},
 		{Names: []string{"orte_default_hostfile", "prte_default_hostfile"}, Args: []string{"FILE"}, To: "--hostfile=$1"},
 		{Names: []string{"rmaps_base_oversubscribe", "rmaps_default_mapping_policy"}, Args: []string{"1"},
-			convert: onlyValues("--map-by", "1", "true", ":oversubscribe"), NoEffect: "more ranks than cores are allowed"},
+			convert: onlyValues("--map-by", "ibrun does so anyway", "1", "true", ":oversubscribe"), NoEffect: "more ranks than cores are allowed"},
 		{Names: []string{"orte_base_help_aggregate", "plm_rsh_no_tree_spawn", "plm_ssh_no_tree_spawn",
 			"btl_vader_single_copy_mechanism",
 			"btl_sm_single_copy_mechanism", "btl_base_warn_component_unused", "btl_openib_warn_default_gid_prefix",
@@ -104,11 +105,11 @@ func mca(v []string) (meaning, error) {
 	return instead("%s is a parameter of Open MPI; for a program that uses Open MPI, write -x OMPI_MCA_%[1]s=%s", name, value)
 }
 
-// onlyValues accepts values that have no effect here.
-func onlyValues(flag string, values ...string) func([]string) (meaning, error) {
+// onlyValues accepts values that have no effect here, for this reason.
+func onlyValues(flag, reason string, values ...string) func([]string) (meaning, error) {
 	return func(v []string) (meaning, error) {
 		if slices.Contains(values, v[0]) {
-			return noEffect("ibrun does so anyway")
+			return noEffect(reason)
 		}
 		return instead("write %s", flag)
 	}
