@@ -147,7 +147,7 @@ func (p *Policy) applyOffset(n *node, ranks int) error {
 	}
 	free := p.Offset * max(p.CPUs, 1)
 	if free >= len(units) {
-		return fmt.Errorf("%w: the node has %d cores, but --offset leaves %d free", ErrNoSlots, len(units), free)
+		return fmt.Errorf("%w: the node has %d cores, and --offset skips %d", ErrNoSlots, len(units), free)
 	}
 	n.cores = units[free:]
 	if ranks > 0 {

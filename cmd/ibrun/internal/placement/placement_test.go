@@ -139,7 +139,7 @@ func TestRefusals(t *testing.T) {
 		{twoPackageMachine(), "ppn=2", 3, ErrNoSlots, "2 on each of 1 nodes allow only 2"},
 		{twoPackageMachine(), "cpus-per-rank=9", 2, ErrNoSlots, "2 ranks need 9 cores each, but the node has only 16"},
 		{twoPackageMachine(), "map-by=numa:PE=3", 6, ErrNoSlots, "2 ranks need 3 cores each, but numa 0 has only 4"},
-		{twoPackageMachine(), "offset=16", 1, ErrNoSlots, "the node has 16 cores, but --offset leaves 16 free"},
+		{twoPackageMachine(), "offset=16", 1, ErrNoSlots, "the node has 16 cores, and --offset skips 16"},
 		{twoPackageMachine(), "map-by=slot:NOOVERSUBSCRIBE", 33, ErrNoSlots, "33 ranks requested, but the node has only 32 cores"},
 		{twoPackageMachine(), "offset=1 map-by=numa", 1, ErrNoSlots, "--offset counts slots and cannot be combined with --map-by numa"},
 		{twoPackageMachine(), "bind-to=device", 2, ErrNoObject, "--map-by device"},
