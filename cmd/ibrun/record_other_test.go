@@ -33,3 +33,5 @@ func hearLeft() error { return errors.ErrUnsupported }
 func sum([]string) error { return errors.ErrUnsupported }
 
 func strangers() int { return 1 }
+
+func relay() int { return 1 }

@@ -94,7 +94,7 @@ func TestHostCannotBeUsed(t *testing.T) {
 		{"garbage after the greeting", "\"$@\" <&- | head -2; yes", 1, []string{"b: it does not speak the protocol of ibrun"}},
 		{"silence", "exec sleep 1000", 1, []string{"b: ibrun did not answer in time (--join-timeout)"}},
 		{"silence after the greeting", "\"$@\" </dev/null 2>&- | grep ibrun-node; exec sleep 1000", 1,
-			[]string{"node 1 (b) of 2 did not join within 2s (--join-timeout); ibrun was started there"}},
+			[]string{"node 1 (b) of 2 did not join within 1s (--join-timeout); ibrun was started there"}},
 		{"ends", "\"$@\" </dev/null; exit 3", 1, []string{"b: ", "agent ended with exit code 3"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

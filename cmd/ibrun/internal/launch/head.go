@@ -111,8 +111,8 @@ func (h *head) makeStart(here string, args, env []string) error {
 		return err
 	}
 	h.start = protocol.NodeStart{Protocol: protocol.NodeProtocol, Version: buildinfo.Version(), Secret: secret,
-		Assignment: h.opts.Assignment, Head: here, Args: args, Env: env, Dir: protocol.Text(dir), JoinTimeout: coordinator.JoinTimeout(h.opts),
-		Scheduled: h.alloc.Starter == allocation.Slurm}
+		Assignment: h.opts.Assignment, Head: here, Args: args, Env: env, Dir: protocol.Text(dir),
+		JoinTimeout: coordinator.JoinTimeout(h.opts), Scheduled: h.alloc.Starter == allocation.Slurm}
 	if h.opts.Policy.FilePath != "" {
 		text, err := os.ReadFile(h.opts.Policy.FilePath) // it was read before, so it is not too large
 		if err != nil {
