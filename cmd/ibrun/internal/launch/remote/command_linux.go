@@ -303,11 +303,12 @@ func (l *lines) add(line string) {
 	}
 }
 
-// forward passes further lines to a function, which may block, and drops those before.
+// forward passes further lines to a function, which may block. Those before are still kept: the reason why ibrun has ended on
+// the other host may be among them.
 func (l *lines) forward(to func(line string)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.kept, l.to = nil, to
+	l.to = to
 }
 
 // last returns the last lines of a command that has ended.
