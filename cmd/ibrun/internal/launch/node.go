@@ -26,7 +26,7 @@ func Node(s console.Streams) int {
 	s = s.Async()
 	defer s.Flush()
 	if err == nil {
-		code, err = runNode(s)
+		code, err = runNode(&s)
 	}
 	if err == nil {
 		return code
@@ -43,7 +43,8 @@ func nodeHost() (string, error) {
 	return os.Hostname()
 }
 
-func runNode(s console.Streams) (int, error) {
+// runNode runs the node. It sets s.Host when the head has answered: the command that started this process passes its lines on.
+func runNode(s *console.Streams) (int, error) {
 	host, err := nodeHost()
 	if err != nil {
 		return 0, fmt.Errorf("find the name of this machine: %w", err)
@@ -59,6 +60,7 @@ func runNode(s console.Streams) (int, error) {
 	if err != nil {
 		return 0, exitcode.Errorf(exitcode.UsageError, "%w", err)
 	}
+	s.Host = host
 	node, err := start.FindNode(host)
 	if err != nil {
 		return 0, err
@@ -92,8 +94,8 @@ func runNode(s console.Streams) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer closeWatcher(w, s)
-	return runHere(w, nil, o, p, os.Environ(), s)
+	defer closeWatcher(w, *s)
+	return runHere(w, nil, o, p, os.Environ(), *s)
 }
 
 // enter makes this process that of a node: it sets the environment and the working directory, and returns the command line.

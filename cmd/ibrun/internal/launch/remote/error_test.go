@@ -24,6 +24,21 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// TestWithHost: a line that a command prints names its host once.
+func TestWithHost(t *testing.T) {
+	for _, c := range [][3]string{
+		{"Warning: a key was added", "n1", "n1: Warning: a key was added"},
+		{"ibrun on n1: more ranks than cores", "n1", "n1: more ranks than cores"},
+		{"ibrun on n1: more ranks than cores", "", "n1: more ranks than cores"},
+		{"ibrun: the file is too large", "n1", "n1: the file is too large"},
+		{"srun: error: n1: task 0: Killed", "", "srun: error: n1: task 0: Killed"},
+	} {
+		if got := withHost(c[0], c[1]); got != c[2] {
+			t.Errorf("%q from %q: %q, want %q", c[0], c[1], got, c[2])
+		}
+	}
+}
+
 // FuzzExplain: whatever a command prints, the reason is a line of it, or one of ours.
 func FuzzExplain(f *testing.F) {
 	f.Add("ssh: connect to host n1 port 22: Connection refused\n", 255)

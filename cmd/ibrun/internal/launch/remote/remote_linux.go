@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -194,7 +193,7 @@ func (s *Starts) connect(h Host, program string) (*command, *Error) {
 
 // supervise reports that a node is ready, then the lines that its command prints, and then its end.
 func (s *Starts) supervise(h Host, c *command) {
-	c.err.forward(func(line string) { s.note(h.Node, "%s: %s", h.Name, withoutName(line)) })
+	c.err.forward(func(line string) { s.note(h.Node, "%s", withHost(line, h.Name)) })
 	in, out := c.detach()
 	ended := make(chan *Error, 1)
 	select {
@@ -250,7 +249,7 @@ func (s *Starts) startStep(hosts []Host, group int) {
 			s.send(Event{Node: h.Node, Ready: &Ready{}})
 		}
 		if len(waiting) == 0 && stop.Stop() {
-			c.err.forward(func(line string) { s.note(0, "%s", withoutName(line)) })
+			c.err.forward(func(line string) { s.note(0, "%s", withHost(line, "")) })
 			if s.opts.Verbose {
 				s.note(0, "srun has started ibrun on %s within %v", hostNames(hosts), time.Since(began).Round(time.Millisecond))
 			}
@@ -290,6 +289,3 @@ func (s *Starts) forget(c *command) {
 	defer s.mu.Unlock()
 	delete(s.commands, c)
 }
-
-// withoutName returns a line without the name of ibrun, which is printed before each line of the head.
-func withoutName(line string) string { return strings.TrimPrefix(line, "ibrun: ") }

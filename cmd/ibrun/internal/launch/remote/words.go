@@ -79,6 +79,19 @@ func hostNames(hosts []Host) string {
 	return strings.Join(names, ",")
 }
 
+// withHost returns a line that a command has written, for a line of the head: after the name of the host, and without that of
+// ibrun, which is printed before it. Most lines of ibrun name the host themselves. host is empty if it is not known.
+func withHost(line, host string) string {
+	if own, ok := strings.CutPrefix(line, "ibrun on "); ok {
+		return own
+	}
+	line = strings.TrimPrefix(line, "ibrun: ")
+	if host == "" {
+		return line
+	}
+	return host + ": " + line
+}
+
 // quoted returns words as a user types them in a shell.
 func quoted(words []string) string {
 	list := make([]string, len(words))
