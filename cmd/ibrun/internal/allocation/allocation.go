@@ -1,7 +1,9 @@
 package allocation
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 )
@@ -134,7 +136,11 @@ func find(o Options, lookup func(string) string, thisHost string) (*Allocation, 
 		return nil, nil
 	}
 	if name, variable := launcherFile(lookup); name != "" {
-		return fromFile(name, fmt.Sprintf("host file %s (%s)", name, variable), thisHost)
+		a, err := fromFile(name, fmt.Sprintf("host file %s (%s)", name, variable), thisHost)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%w (it is read because of %s; to run on this host: --hosts localhost)", err, variable)
+		}
+		return a, err
 	}
 	if hasSlurm(lookup) {
 		return fromSlurm(lookup, thisHost, o.PerNode)

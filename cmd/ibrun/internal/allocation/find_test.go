@@ -190,7 +190,7 @@ func TestFindErrors(t *testing.T) {
 			"SLURM_TASKS_PER_NODE_HET_GROUP_0=1"), "SLURM_JOB_NODELIST_HET_GROUP_1 is not set"},
 		"hydra's variable": {Options{}, []string{"HYDRA_HOST_FILE=/nowhere"}, "read the host file: open /nowhere"},
 		"no file of a pod": {Options{}, []string{"K_MPI_JOB_ROLE=launcher"},
-			"read the host file: open /etc/mpi/hostfile"},
+			"read the host file: open /etc/mpi/hostfile: no such file or directory (it is read because of K_MPI_JOB_ROLE=launcher; "},
 		"PBS after its job": {Options{}, []string{"PBS_NODEFILE=/nowhere"},
 			"PBS_NODEFILE names: open /nowhere: no such file or directory (to run on this host: --hosts localhost)"},
 		"LSF": {Options{}, []string{"LSB_MCPU_HOSTS=n1 2 n2"},
