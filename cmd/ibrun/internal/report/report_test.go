@@ -225,3 +225,21 @@ func TestReconnections(t *testing.T) {
 		t.Errorf("nothing broke, but %q", got)
 	}
 }
+
+// TestTitle: the first line counts the nodes that run ranks.
+func TestTitle(t *testing.T) {
+	ranks := []Place{{Rank: 0}}
+	for _, c := range []struct {
+		nodes []Node
+		want  string
+	}{
+		{[]Node{{Name: "a", Ranks: ranks}}, "on a,"},
+		{[]Node{{Name: "login"}, {Name: "a", Ranks: ranks}}, "on a,"},
+		{[]Node{{Name: "login"}, {Name: "a", Ranks: ranks}, {Name: "b", Ranks: ranks}}, "on 2 nodes,"},
+		{[]Node{{Name: "a", Ranks: ranks}, {Name: "b", Ranks: ranks}}, "on 2 nodes,"},
+	} {
+		if got := (&Report{Nodes: c.nodes}).Title(); !strings.Contains(got, c.want) {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}

@@ -37,9 +37,13 @@ func (r *Report) Text(w io.Writer) error {
 
 // Title returns the job in one line.
 func (r *Report) Title() string {
-	where := fmt.Sprintf("on %d nodes", len(r.Nodes))
-	if len(r.Nodes) == 1 {
-		where = "on " + clean(r.Nodes[0].Name)
+	nodes := r.Nodes
+	if len(nodes) > 1 && len(nodes[0].Ranks) == 0 { // the ibrun of the user, on another host than the ranks
+		nodes = nodes[1:]
+	}
+	where := fmt.Sprintf("on %d nodes", len(nodes))
+	if len(nodes) == 1 {
+		where = "on " + clean(nodes[0].Name)
 	}
 	return fmt.Sprintf("%s %s, %s, exit code %d", plural(r.Job.Ranks, "rank"), where, duration(r.Job.Wall), r.Job.Code)
 }
