@@ -22,7 +22,11 @@ func (v *View) Text(w io.Writer) error {
 	var b strings.Builder
 	where := ""
 	if v.Nodes > 1 {
-		where = fmt.Sprintf(" on %d nodes", v.Nodes)
+		var hosts []string
+		for i := range v.Groups {
+			hosts = append(hosts, v.Groups[i].Hosts...)
+		}
+		where = " on " + nodesText(hosts, v.Nodes)
 	}
 	fmt.Fprintf(&b, "state of the ranks of job %s%s, %s after its start:\n", v.ID, where, formatDuration(time.Since(v.Began)))
 	for i := range v.Groups {
@@ -56,6 +60,20 @@ func (v *View) Text(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, printable.Text(b.String()))
 	return err
+}
+
+// nodesText returns how many nodes run the ranks on these hosts. Node 0 of several may run none. If no host is known, it is how
+// many nodes the job has.
+func nodesText(hosts []string, nodes int) string {
+	slices.Sort(hosts)
+	hosts = slices.DeleteFunc(slices.Compact(hosts), func(name string) bool { return name == "" })
+	switch {
+	case len(hosts) == 1:
+		return printable.Line(hosts[0])
+	case len(hosts) > 1:
+		nodes = len(hosts)
+	}
+	return fmt.Sprintf("%d nodes", nodes)
 }
 
 // maxHosts is the maximum number of node names in a line.
