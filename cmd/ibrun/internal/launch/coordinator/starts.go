@@ -61,14 +61,19 @@ func (cl *Cluster) servePipe(e remote.Event, security control.Security, o *cli.O
 		Command: e.Ready.Command}
 }
 
-// cannotStart returns the error for a host that cannot be used, and for others that fail in the next moment.
+// cannotStart returns the error for a host that cannot be used, and for others that fail in the next moment. Each has a line of
+// its own.
 func (cl *Cluster) cannotStart(first *remote.Error, s console.Streams) error {
-	errs := []error{first}
+	failed, more := []*remote.Error{first}, 0
 	for enough := time.After(alsoFailed); ; {
 		select {
 		case e := <-cl.peers.Starts:
-			if e.Err != nil && len(errs) < maxFailed {
-				errs = append(errs, e.Err)
+			switch {
+			case e.Err == nil:
+			case len(failed) < maxFailed:
+				failed = append(failed, e.Err)
+			default:
+				more++
 			}
 			continue
 		case r := <-cl.received: // its sender must not wait
@@ -80,7 +85,14 @@ func (cl *Cluster) cannotStart(first *remote.Error, s console.Streams) error {
 		}
 		break
 	}
-	return exitcode.Errorf(first.ExitCode(), "cannot start ibrun on %w", errors.Join(errs...))
+	var errs []error
+	for _, e := range failed {
+		errs = append(errs, fmt.Errorf("cannot start ibrun on %w", e))
+	}
+	if more > 0 {
+		errs = append(errs, fmt.Errorf("cannot start ibrun on %d other hosts", more))
+	}
+	return exitcode.Errorf(first.ExitCode(), "%w", errors.Join(errs...))
 }
 
 // startLine returns what a user is told about the end of the command that has started a node.
