@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -243,6 +244,7 @@ func (c *command) diagnose(ended *watcher.Ended, why error) *Error {
 		e.Reason = why.Error()
 	}
 	e.explain(strings.Join(words, "\n"), c.program)
+	e.Output = slices.DeleteFunc(e.Output, func(line string) bool { return line == e.Reason })
 	if e.Remedy == "" && why != nil {
 		e.Remedy = "run the command by hand: ibrun must answer with a line that begins with ibrun-node"
 	}

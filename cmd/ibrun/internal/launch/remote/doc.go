@@ -1,6 +1,6 @@
 // Package remote starts the ibruns of other hosts for the head of a job, which is node 0.
 //
-//	starts := remote.Start(ctx, watcher, remote.Options{Hosts: hosts, Program: "/usr/bin/ibrun", Message: message})
+//	starts := remote.Start(watcher, remote.Options{Hosts: hosts, Program: "/usr/bin/ibrun", Message: message})
 //	for e := range starts.Events { ... } // Ready, Err or Note
 //	starts.Close(time.Second)
 //
