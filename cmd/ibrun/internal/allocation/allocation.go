@@ -29,7 +29,7 @@ func (s Starter) String() string {
 type Host struct {
 	// Name is the host's name as the source writes it. User is the name of the user there; empty: the same as here.
 	Name, User string
-	// Slots is how many ranks the host has room for. 0: as many as it has cores.
+	// Slots is how many ranks the host has room for. 0: not known; on this host alone as many as it has cores.
 	Slots int
 	// Skip is how many slots of the host, before those of this job, belong to other jobs: see [Options.Offset].
 	Skip int

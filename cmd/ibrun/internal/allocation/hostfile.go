@@ -46,7 +46,7 @@ func fromFile(name, source, thisHost string) (*Allocation, error) {
 //	n1 slots=4 max_slots=8     # Open MPI
 //	user@n2 slots=4
 //	n3:4 user=me binding=core  # MPICH
-//	n4                         # a line for each rank, or for all cores of the host if it has one line
+//	n4                         # a line for each rank, or without a number if it has one line
 //	n5:4:mlx5_0                # MVAPICH, with a device
 //
 // Notes name what has no effect here. The error is a [*SyntaxError].

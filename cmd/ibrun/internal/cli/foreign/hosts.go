@@ -11,8 +11,8 @@ func hostFlags() []Spelling {
 		{Of: OpenMPI, Names: []string{"H", "host"}, Args: []string{"A,B:N"}, To: "--hosts=$1", convert: hostsOfOneSlot,
 			Note: "a host without a number has one slot, as in mpirun: `A` becomes `A:1`"},
 		{Of: Hydra, Names: []string{"hosts"}, Args: []string{"A,B:N"}, oneDash: true, To: "--hosts=$1", convert: hostsOfOneSlot,
-			Note: "a host without a number has one slot, as in mpiexec; with two dashes, `--hosts A` is ibrun's own: all " +
-				"cores of A"},
+			Note: "a host without a number has one slot, as in mpiexec; with two dashes, `--hosts A` is ibrun's own: " +
+				"it needs `-n N` too"},
 		{Of: Slurm, Names: []string{"w", "nodelist"}, Args: []string{"A[1-2],B"}, To: "--hosts=$1",
 			Note: "srun starts the ranks if all hosts are of the Slurm job, else ssh"},
 		{Of: OpenMPI, Names: []string{"hostfile"}, Args: []string{"FILE"}, To: "--hostfile=$1"},
@@ -63,7 +63,7 @@ func hostFlags() []Spelling {
 	}
 }
 
-// hostsOfOneSlot adds the number of slots that Open MPI and hydra assume: 1. A host with :* has all of its cores.
+// hostsOfOneSlot adds the number of slots that Open MPI and hydra assume: 1. A host with :* has no number.
 func hostsOfOneSlot(v []string) (meaning, error) {
 	var hosts []string
 	depth, begin := 0, 0
