@@ -305,7 +305,7 @@ func launcherSpellings() []spelling {
 		{line: "--mca rmaps_base_oversubscribe 0 p", refused: "write --map-by"},
 		{line: "--mca plm_rsh_no_tree_spawn 1 p", same: "p", note: "detail of Open MPI"},
 		{line: "--mca coll tuned p",
-			refused: "coll is a parameter of Open MPI; for a program that uses Open MPI, write -x OMPI_MCA_coll=tuned"},
+			refused: "coll is a parameter of Open MPI, whose programs ibrun does not connect: leave it out"},
 		{line: "--tune f p", refused: "--transport"},
 		{line: "-am f p", refused: "--transport"},
 		{line: "--personality ompi p", same: "p", note: "every program"},

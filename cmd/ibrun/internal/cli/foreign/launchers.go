@@ -103,7 +103,7 @@ func mca(v []string) (meaning, error) {
 			return p.translate([]string{value})
 		}
 	}
-	return instead("%s is a parameter of Open MPI; for a program that uses Open MPI, write -x OMPI_MCA_%[1]s=%s", name, value)
+	return instead("%s is a parameter of Open MPI, whose programs ibrun does not connect: leave it out", name)
 }
 
 // onlyValues accepts values that have no effect here, for this reason.

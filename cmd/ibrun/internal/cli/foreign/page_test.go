@@ -98,8 +98,7 @@ func migrating() string {
 			for _, s := range Parameters() {
 				fmt.Fprintf(&b, "| `%s` | %s |\n", strings.Join(s.Names, "`, `"), s.cell())
 			}
-			b.WriteString("\nAll others are errors. A program that uses Open MPI reads them from variables: `-x " +
-				"OMPI_MCA_NAME=VALUE`.\n")
+			b.WriteString("\nAll others are errors, because ibrun does not connect programs of Open MPI.\n")
 		}
 	}
 	return b.String()
