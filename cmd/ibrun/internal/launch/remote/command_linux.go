@@ -225,7 +225,8 @@ func (c *command) diagnose(ended *watcher.Ended, why error) *Error {
 	if errors.Is(why, errBanner) {
 		words = words[:min(len(words), maxGarbage)]
 	}
-	e := &Error{Host: hostNames(c.hosts), Command: c.String(), Output: words, ended: ended != nil}
+	e := &Error{Host: hostNames(c.hosts), Command: c.String(), Output: words, ended: ended != nil,
+		slurm: c.words[0] == "srun"}
 	switch {
 	case ended == nil:
 		e.Reason = "its command does not end"

@@ -19,6 +19,7 @@ type Error struct {
 	Output  []string // the last lines of the command that say more than Reason
 	Code    int      // the exit code of the command
 
+	slurm     bool // the command is srun
 	ended     bool // the command has ended
 	transient bool // a later attempt may succeed
 	missing   bool // the host has no ibrun of that name
@@ -108,7 +109,14 @@ func (e *Error) explain(output, program string) {
 			begin := strings.LastIndexByte(output[:at], '\n') + 1
 			e.Reason, _, _ = strings.Cut(output[begin:], "\n")
 		}
-		e.Remedy = expand(s.remedy)
+		switch remedy := s.remedy; {
+		case !e.slurm || !strings.Contains(remedy, "ssh"):
+			e.Remedy = expand(remedy)
+		case s.missing:
+			e.Remedy = expand("install ibrun there as PROGRAM")
+		default:
+			e.Remedy = expand("ask Slurm for its state: scontrol show node HOST")
+		}
 		return
 	}
 	switch {

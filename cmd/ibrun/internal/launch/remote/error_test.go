@@ -24,6 +24,19 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// TestExplainSrun: what srun prints has no remedy with ssh.
+func TestExplainSrun(t *testing.T) {
+	for output, want := range map[string]string{
+		"srun: error: connect: Connection refused":                           "scontrol show node n1,n2",
+		"slurmstepd: error: execve(): /opt/ibrun: No such file or directory": "install ibrun there as /opt/ibrun",
+	} {
+		e := &Error{Host: "n1,n2", ended: true, slurm: true}
+		if e.explain(output, "/opt/ibrun"); !strings.HasSuffix(e.Remedy, want) {
+			t.Errorf("%q: %q, want %q", output, e.Remedy, want)
+		}
+	}
+}
+
 // TestWithHost: a line that a command prints names its host once.
 func TestWithHost(t *testing.T) {
 	for _, c := range [][3]string{
