@@ -109,12 +109,6 @@ func (j *job) start() *job {
 	return j
 }
 
-// startJob starts a command.
-func startJob(t *testing.T, args ...string) *job {
-	t.Helper()
-	return newJob(t, args...).start()
-}
-
 // wait blocks until the command has exited, and returns its exit code.
 func (j *job) wait() int {
 	j.t.Helper()

@@ -212,7 +212,7 @@ func (q *chunkQueue) end(drop bool) {
 // Read reads what the node has sent.
 func (q *chunkQueue) Read(b []byte) (int, error) {
 	for {
-		n, err, deadline := q.tryRead(b)
+		n, deadline, err := q.tryRead(b)
 		if n > 0 || err != nil {
 			return n, err
 		}
@@ -232,7 +232,7 @@ func (q *chunkQueue) Read(b []byte) (int, error) {
 const ackBytes = protocol.OutputWindow / 4
 
 // tryRead is Read without waiting. It returns the deadline if there is nothing to read.
-func (q *chunkQueue) tryRead(b []byte) (n int, err error, deadline time.Time) {
+func (q *chunkQueue) tryRead(b []byte) (n int, deadline time.Time, err error) {
 	q.mu.Lock()
 	for n < len(b) && len(q.chunks) > 0 {
 		k := copy(b[n:], q.chunks[0])
@@ -259,7 +259,7 @@ func (q *chunkQueue) tryRead(b []byte) (n int, err error, deadline time.Time) {
 	if acked > 0 && !ended {
 		q.ack(&protocol.OutputAck{Stream: q.stream, Bytes: acked})
 	}
-	return n, err, deadline
+	return n, deadline, err
 }
 
 // SetReadDeadline sets the deadline of the next Read.
