@@ -59,6 +59,9 @@ func TestParseHosts(t *testing.T) {
 		"a b":                       `column 2: unexpected ' '`,
 		"a,me@n[1-":                 `column 8: "1-" is not a number or a range`,
 		"a;reboot":                  `column 2: unexpected ';'`,
+		"-Fa::b":                    `column 4: unexpected ':'`,
+		"b,[-Fa::b]":                `column 4: unexpected '-'`,
+		"fe80::1%$x":                `column 5: unexpected ':'`,
 		strings.Repeat("a,", 1<<17): "there are more than 65536 hosts",
 	} {
 		if got, err := ParseHosts(text); err == nil || !strings.Contains(err.Error(), want) {

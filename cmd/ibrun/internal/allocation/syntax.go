@@ -2,6 +2,7 @@ package allocation
 
 import (
 	"fmt"
+	"net/netip"
 	"strconv"
 	"strings"
 )
@@ -117,14 +118,15 @@ func cutSlots(text string, begin int) (name, number string, numberAt int) {
 	return text[:i], text[i+1:], begin + i + 1
 }
 
-// ipv6 returns the IPv6 address that a name is, with or without brackets.
+// ipv6 returns the IPv6 address that a name is, with or without brackets. Only an address may have colons: another name with
+// colons could be an option of the program that starts processes.
 func ipv6(name string) (string, bool) {
 	if inner, ok := strings.CutPrefix(name, "["); ok && strings.HasSuffix(inner, "]") {
 		name = strings.TrimSuffix(inner, "]")
 	}
-	return name, strings.Count(name, ":") > 1 && !strings.ContainsFunc(name, func(r rune) bool {
-		return !isHostRune(r) && r != ':' && r != '%'
-	})
+	address, err := netip.ParseAddr(name)
+	return name, err == nil && address.Is6() &&
+		!strings.ContainsFunc(address.Zone(), func(r rune) bool { return !isHostRune(r) })
 }
 
 func parseSlots(text string, at int) (int, error) {
