@@ -16,6 +16,9 @@ type Library struct {
 	Packages, Version string
 	// Global says that the libraries which this one loads itself may use its functions.
 	Global bool
+	// Shared are functions of other libraries, such as free, that are looked up as this library does: LD_PRELOAD may have replaced
+	// those of the C library, and memory must be freed by the library that has allocated it.
+	Shared []string
 }
 
 // Symbols are functions of a library by their names in C. Each value is a pointer to a variable of function type, which [Load]

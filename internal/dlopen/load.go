@@ -24,7 +24,11 @@ func Load(l *Library, symbols Symbols) error {
 		return &MissingError{What: l.Name, Need: l.Packages, Err: err}
 	}
 	for _, name := range slices.Sorted(maps.Keys(symbols)) { // sorted: the error always names the same function
-		addr, err := purego.Dlsym(handle, name)
+		in := handle
+		if slices.Contains(l.Shared, name) {
+			in = purego.RTLD_DEFAULT
+		}
+		addr, err := purego.Dlsym(in, name)
 		if err != nil {
 			return &MissingError{What: "function " + name + " of " + l.Name, Need: l.Version, Err: err}
 		}

@@ -22,7 +22,7 @@ type library struct {
 	get      func(of *abi.Proc, key string, info *abi.Info, infos uint64, v *uintptr) int32
 	abort    func(status int32, text string, procs uintptr, n uint64) int32
 	text     func(status int32) string
-	free     func(addr uintptr) // of the C library, which is loaded with it
+	free     func(addr uintptr) // of the C library, or of an allocator in its place
 }
 
 func (l *library) symbols() dlopen.Symbols {
@@ -39,6 +39,7 @@ func load(name string) (*library, error) {
 		Name:     name,
 		Packages: "the package libpmix2 (Debian, Ubuntu) or pmix (Fedora, SUSE)",
 		Version:  "libpmix 3 or newer",
+		Shared:   []string{"free"},
 		Global:   true, // some builds have plug-ins that expect the functions of the library to be there
 	}, l.symbols())
 	if err != nil {
