@@ -45,7 +45,7 @@ func (o *Options) srunCommand(hosts []Host, group int) []string {
 		words = append(words, "--het-group="+strconv.Itoa(group))
 	}
 	n := strconv.Itoa(len(hosts))
-	return append(words, "--nodes="+n, "--ntasks="+n, "--ntasks-per-node=1", "--nodelist="+hostNames(hosts), "--mpi=none",
+	return append(words, "--nodes="+n, "--ntasks="+n, "--ntasks-per-node=1", "--nodelist="+foldedNames(hosts), "--mpi=none",
 		"--input=all", "--cpu-bind=none", "--kill-on-bad-exit=0", "--wait=0", "--export=ALL", "--chdir=/", "--job-name=ibrun",
 		o.Program, "node")
 }
@@ -68,6 +68,61 @@ func (o *Options) srunVariables() []string {
 		}
 	}
 	return env
+}
+
+// foldedNames returns the names of hosts as Slurm abbreviates them, in their order: n1,n2,n3,n7 are n[1-3,7]. The names of
+// thousands of hosts would make a command longer than the kernel and the watcher accept.
+func foldedNames(hosts []Host) string {
+	var names, ranges []string
+	prefix := "" // of ranges
+	flush := func() {
+		switch {
+		case len(ranges) == 1 && !strings.Contains(ranges[0], "-"):
+			names = append(names, prefix+ranges[0])
+		case len(ranges) > 0:
+			names = append(names, prefix+"["+strings.Join(ranges, ",")+"]")
+		}
+		ranges = nil
+	}
+	for i := 0; i < len(hosts); {
+		begin, first := cutNumber(hosts[i].Name)
+		last := first
+		for i++; first != "" && i < len(hosts) && hosts[i].Name == begin+following(last); i++ {
+			last = following(last)
+		}
+		if begin != prefix || first == "" {
+			flush()
+			prefix = begin
+		}
+		switch {
+		case first == "":
+			names = append(names, begin)
+		case last == first:
+			ranges = append(ranges, first)
+		default:
+			ranges = append(ranges, first+"-"+last)
+		}
+	}
+	flush()
+	return strings.Join(names, ",")
+}
+
+// maxDigits is how long a number in the name of a host is at most. A longer one is not a number.
+const maxDigits = 9
+
+// cutNumber cuts off the number with which the name of a host ends. It is empty if there is none.
+func cutNumber(name string) (begin, number string) {
+	begin = strings.TrimRight(name, "0123456789")
+	if number = name[len(begin):]; len(number) > maxDigits {
+		return name, ""
+	}
+	return begin, number
+}
+
+// following returns the number after this one. It has at least as many digits.
+func following(number string) string {
+	n, _ := strconv.Atoi(number) // it has at most maxDigits digits, and nothing else
+	return fmt.Sprintf("%0*d", len(number), n+1)
 }
 
 // hostNames returns the names of hosts as a list.

@@ -26,7 +26,7 @@ func TestCommands(t *testing.T) {
 	}
 	o.Program = "/usr/bin/ibrun"
 	srun := strings.Join(o.srunCommand([]Host{{Name: "n1"}, {Name: "n2"}}, 0), " ")
-	for _, part := range []string{"srun --overlap --nodes=2 --ntasks=2 ", " --ntasks-per-node=1 --nodelist=n1,n2 --mpi=none ",
+	for _, part := range []string{"srun --overlap --nodes=2 --ntasks=2 ", " --ntasks-per-node=1 --nodelist=n[1-2] --mpi=none ",
 		" /usr/bin/ibrun node"} {
 		if !strings.Contains(srun, part) {
 			t.Errorf("%s lacks %q", srun, part)
@@ -35,6 +35,31 @@ func TestCommands(t *testing.T) {
 	o.Groups = 2
 	if srun := strings.Join(o.srunCommand([]Host{{Name: "n1"}}, 1), " "); !strings.Contains(srun, " --het-group=1 ") {
 		t.Errorf("a component of a heterogeneous job: %s", srun)
+	}
+}
+
+// The hosts of large jobs are abbreviated as Slurm does.
+func TestFoldedNames(t *testing.T) {
+	for names, want := range map[string]string{
+		"a":                          "a",
+		"n1":                         "n1",
+		"n1 n2 n3 n7":                "n[1-3,7]",
+		"n8 n9 n10 n11":              "n[8-11]",
+		"n08 n09 n10 n1":             "n[08-10,1]",
+		"n3 n2 n2x n3":               "n[3,2],n2x,n3",
+		"node node1 node2":           "node,node[1-2]",
+		"node1 node node2":           "node1,node,node2",
+		"r1n1 r1n2 r2n1 r2n2 1 2":    "r1n[1-2],r2n[1-2],[1-2]",
+		"n9999999999 n999999999":     "n9999999999,n999999999",
+		"n999999999 n1000000000 n-1": "n[999999999-1000000000],n-1",
+	} {
+		var hosts []Host
+		for _, name := range strings.Fields(names) {
+			hosts = append(hosts, Host{Name: name})
+		}
+		if got := foldedNames(hosts); got != want {
+			t.Errorf("%s: got %s, want %s", names, got, want)
+		}
 	}
 }
 
