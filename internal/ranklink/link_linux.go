@@ -15,8 +15,9 @@ import (
 )
 
 // infoTimeout bounds the wait for RankInfo. The agent has sent it before the rank runs, so only a program that has received it
-// between checkFirstPacket and this one's Recv makes it wait.
-const infoTimeout = time.Second
+// between checkFirstPacket and this one's Recv makes it wait. It is much longer than a crowded machine may stop this process for
+// between the two: otherwise that would look the same.
+const infoTimeout = 15 * time.Second
 
 // Link is one end of the connection between agent and rank. Any goroutine may call Send and Close at any time. Only one
 // goroutine at a time may call Recv.
