@@ -221,6 +221,9 @@ func (c *command) awaitEnd() *Error { return c.diagnose(<-c.running.Ended, nil) 
 
 // diagnose describes why the command has failed. ended is nil if it has not ended; why is what was noticed before.
 func (c *command) diagnose(ended *watcher.Ended, why error) *Error {
+	if ended != nil {
+		c.running.Release() // a host that refuses is tried many times
+	}
 	words := append(c.banner, c.err.last()...)
 	if errors.Is(why, errBanner) {
 		words = words[:min(len(words), maxGarbage)]

@@ -41,7 +41,7 @@ type Watcher struct {
 // Running is a command that the watcher has started.
 type Running struct {
 	PID    int
-	PIDFD  int    // -1: the command had exited before it could be opened; closed by Watcher.Close
+	PIDFD  int    // -1: the command had exited before it could be opened; closed by Release and by Watcher.Close
 	Cgroup string // the directory of its control group; empty: none
 	// Ended receives once, when the command has exited, and, if no other command runs, no process below it is left. It never
 	// receives if the watcher dies.
@@ -172,6 +172,21 @@ func (r *Running) Signal(sig syscall.Signal) {
 // Kill kills the session of the command. What has left the session is killed when no command is left.
 func (r *Running) Kill() { _ = r.watcher.send(&order{ID: r.id, Kill: true}, nil) } // as in Signal
 
+// Release closes PIDFD. A caller that starts many commands, one after the other, calls it after the end of each.
+func (r *Running) Release() {
+	r.watcher.mu.Lock()
+	defer r.watcher.mu.Unlock()
+	r.closePIDFD()
+}
+
+// closePIDFD closes PIDFD, unless it is closed. The caller must hold the lock of the watcher.
+func (r *Running) closePIDFD() {
+	if r.PIDFD >= 0 {
+		unix.Close(r.PIDFD)
+		r.PIDFD = -1
+	}
+}
+
 // Kill kills all commands and everything below the watcher.
 func (w *Watcher) Kill() { _ = w.send(&order{Kill: true}, nil) } // as in Signal
 
@@ -235,10 +250,7 @@ func (w *Watcher) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, r := range w.commands {
-		if r.PIDFD >= 0 {
-			unix.Close(r.PIDFD)
-			r.PIDFD = -1
-		}
+		r.closePIDFD()
 	}
 	return errors.Join(err, w.socket.Close())
 }

@@ -173,6 +173,10 @@ func TestRunSeveral(t *testing.T) {
 		if e := wantEnded(t, c); e.Status.ExitStatus() != code {
 			t.Errorf("the command ended with %+v, want status %d", e, code)
 		}
+		if c.Release(); c.PIDFD != -1 {
+			t.Errorf("descriptor %d of the command is open after Release", c.PIDFD)
+		}
+		c.Release() // does nothing
 	}
 	commands[1].Kill()
 	if e := wantEnded(t, commands[1]); e.Status.Signal() != unix.SIGKILL {
