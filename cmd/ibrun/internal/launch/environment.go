@@ -34,8 +34,8 @@ func belongsToHost(name string, scheduled bool) bool {
 	}
 	if slices.Contains([]string{"HOSTNAME", "HOST", "HOSTTYPE", "MACHTYPE", "HOME", "USER", "LOGNAME", "MAIL", "SHELL", "SHLVL",
 		"PWD", "OLDPWD", "_", "XDG_RUNTIME_DIR", "XDG_SEAT", "XDG_VTNR", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "WINDOWID",
-		"STY", "TTY", "INVOCATION_ID", "JOURNAL_STREAM", "NOTIFY_SOCKET", "K_MPI_JOB_ROLE", "SLURMD_NODENAME", "SLURM_NODEID",
-		"SLURM_CPUS_ON_NODE"}, name) {
+		"STY", "TTY", "KRB5CCNAME", "INVOCATION_ID", "JOURNAL_STREAM", "NOTIFY_SOCKET", "K_MPI_JOB_ROLE", "SLURMD_NODENAME",
+		"SLURM_NODEID", "SLURM_CPUS_ON_NODE"}, name) {
 		return true
 	}
 	return scheduled && slices.Contains([]string{"TMPDIR", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
