@@ -241,7 +241,9 @@ func (c *coordinator) handleStart(e remote.Event) {
 	}
 	for _, n := range c.nodes[1:] {
 		if !n.done && (e.Node == n.number || e.Node == 0) {
-			c.failFrom(n, exitcode.Failed, startLine(e.Err), time.Now().UnixNano())
+			c.recordFailure(&failure{rank: -1, code: exitcode.Failed, reason: startLine(e.Err), kind: death, node: n.number,
+				time: time.Now().UnixNano(), started: e.Node != 0})
+			c.endJob(c.opts.FailureGrace)
 			return // the nodes that are lost follow
 		}
 	}

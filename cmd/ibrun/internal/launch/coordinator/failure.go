@@ -19,9 +19,12 @@ type failure struct {
 	code   int // the exit code of ibrun
 	reason string
 	lost   bool // the connection to the node was lost; reason is not set yet
-	kind   failureKind
-	node   int   // the node of the failure
-	time   int64 // when it happened, or was noticed first, by node 0's clock, in nanoseconds since 1970
+	// started means that the command has ended whose streams are the connection to the node. What the node has sent before may
+	// say why, and be received later.
+	started bool
+	kind    failureKind
+	node    int   // the node of the failure
+	time    int64 // when it happened, or was noticed first, by node 0's clock, in nanoseconds since 1970
 }
 
 // failureKind says what a failure can be a consequence of. A higher kind explains the lower ones.
@@ -43,12 +46,12 @@ const (
 const reactionTime = time.Second
 
 // precedes reports whether f is the reason for the failure other, although other was received first. Events of one node are
-// received in order. Of failures on two nodes the one of the higher kind is the reason, unless it happened too late for that;
-// of two failures of the same kind it is the earlier one.
+// received in order, but for the end of the command that has started it. Of failures on two nodes the one of the higher kind is
+// the reason, unless it happened too late for that; of two failures of the same kind it is the earlier one.
 func (f *failure) precedes(other *failure) bool {
 	switch {
 	case f.node == other.node:
-		return false
+		return other.started && !f.started && !f.lost
 	case f.kind > other.kind:
 		return f.explains(other)
 	case f.kind < other.kind:

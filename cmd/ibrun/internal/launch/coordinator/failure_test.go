@@ -93,6 +93,8 @@ func TestPrecedes(t *testing.T) {
 		{failure{node: 0, time: 101}, failure{node: 1, time: 100}, false},
 		{failure{node: 1, time: 99}, failure{node: 1, time: 100}, false},
 		{failure{node: 1, time: 99, kind: death}, failure{node: 1, time: 100}, false},
+		{failure{node: 1, time: 101}, failure{node: 1, time: 100, kind: death, started: true}, true},
+		{failure{node: 1, time: 99, lost: true}, failure{node: 1, time: 100, kind: death, started: true}, false},
 		{failure{node: 0, time: late - 1, kind: death}, failure{node: 1, time: early}, true},
 		{failure{node: 0, time: late, kind: death}, failure{node: 1, time: early}, false},
 		{failure{node: 0, time: late - 1}, failure{node: 1, time: early, kind: reaction}, true},
