@@ -108,10 +108,10 @@ func TestCPUQuota(t *testing.T) {
 // A rank that the kernel has killed because memory ran out is named with that reason, and so is one that only was killed.
 func TestOutOfMemory(t *testing.T) {
 	t.Parallel()
-	enter := controlGroup(t, limit{"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "120M"},
-		limit{"/sys/fs/cgroup", "memory.max", "120M"})
-	p := startCommand(t, 2, exec.Command("sh", "-c", enter+"exec ibrun -n 2 rank eat"))
-	p.wantCode(137, ") was killed by signal 9 (SIGKILL): the kernel ran out of memory; the limit of its control group is 120 MiB\n")
+	enter := controlGroup(t, limit{"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "240M"},
+		limit{"/sys/fs/cgroup", "memory.max", "240M"}) // enough for all processes with the race detector, until one eats it
+	p := startCommand(t, 0, exec.Command("sh", "-c", enter+"exec ibrun -n 2 rank eat"))
+	p.wantCode(137, ") was killed by signal 9 (SIGKILL): the kernel ran out of memory; the limit of its control group is 240 MiB\n")
 	if !strings.Contains(p.stderrText(), "ibrun: rank 1 on ") {
 		t.Errorf("rank 1 is not named:\n%s", p.stderrText())
 	}
