@@ -302,6 +302,8 @@ func publish(t *testing.T, version string) string {
 			return err
 		case d.IsDir() && strings.HasPrefix(d.Name(), "."):
 			return filepath.SkipDir
+		case d.IsDir() && path != root && moduleRoot(path) == path: // another module
+			return filepath.SkipDir
 		case !d.Type().IsRegular():
 			return nil
 		}
