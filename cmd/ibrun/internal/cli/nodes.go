@@ -15,7 +15,7 @@ import (
 // hostFlags returns the flags that name the hosts of a job.
 func (o *Options) hostFlags() []flag {
 	return []flag{
-		{[]string{"hosts"}, "LIST", "run on these hosts, with so many ranks each: a,b:4,me@c:2; localhost is this host only",
+		{[]string{"hosts"}, "LIST", "run on these hosts, with so many ranks each: a:2,b:4,me@c:2; localhost is this host only",
 			func(s string) error {
 				o.Hosts = s
 				_, err := allocation.ParseHosts(s)
