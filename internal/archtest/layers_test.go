@@ -102,6 +102,7 @@ cmd/ibrun/internal/placement, cmd/ibrun/internal/report < cmd/ibrun/internal/cli
 internal/admission, perf, perf/prom < cmd/ibrun/internal/exporter;
 hw, perf, perf/profile < cmd/ibrun/internal/tracemerge;
 NONE < cmd/ibrun/internal/tracemerge/tracetest;
+NONE < cmd/ibrun/internal/inputfile < cmd/ibrun/internal/placement, cmd/ibrun/internal/allocation, cmd/ibrun/internal/cli/foreign;
 NONE < cmd/ibrun/internal/outfile < cmd/ibrun/internal/report, cmd/ibrun/internal/exporter, cmd/ibrun/internal/launch/monitor;
 internal/printable < cmd/ibrun/internal/report, cmd/ibrun/internal/inspect, cmd/ibrun/internal/launch;
 internal/printable < cmd/ibrun/internal/launch/console, cmd/ibrun/internal/launch/coordinator;

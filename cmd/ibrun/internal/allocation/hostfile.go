@@ -2,37 +2,20 @@ package allocation
 
 import (
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/inputfile"
 )
 
-// maxFileSize bounds the size of a host file, in case the user names another file by mistake.
+// maxFileSize bounds the size of a host file.
 const maxFileSize = 16 << 20
-
-// readFile reads a file of at most maxFileSize.
-func readFile(name, what string) (string, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return "", fmt.Errorf("read the %s: %w", what, err)
-	}
-	defer f.Close() // it was only read
-	text, err := io.ReadAll(io.LimitReader(f, maxFileSize+1))
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("read the %s: %w", what, err)
-	case len(text) > maxFileSize:
-		return "", fmt.Errorf("read the %s: %s is larger than %d MiB", what, name, maxFileSize>>20)
-	}
-	return string(text), nil
-}
 
 // fromFile returns the hosts of a host file.
 func fromFile(name, source, thisHost string) (*Allocation, error) {
-	text, err := readFile(name, "host file")
+	text, err := inputfile.Read(name, maxFileSize)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read the host file: %w", err)
 	}
 	hosts, notes, err := ParseHostFile(name, text)
 	if err != nil {
@@ -49,7 +32,7 @@ func fromFile(name, source, thisHost string) (*Allocation, error) {
 //	n4                         # a line for each rank, or without a number if it has one line
 //	n5:4:mlx5_0                # MVAPICH, with a device
 //
-// Notes name what has no effect here. The error is a [*SyntaxError].
+// Notes name what has no effect here. The error is a [*inputfile.SyntaxError].
 func ParseHostFile(name, text string) (hosts []Host, notes []string, err error) {
 	number := 0
 	for line := range strings.Lines(text) {
@@ -63,7 +46,7 @@ func ParseHostFile(name, text string) (hosts []Host, notes []string, err error) 
 			}
 			hosts = append(hosts, h)
 		}
-		if e, ok := err.(*SyntaxError); ok {
+		if e, ok := err.(*inputfile.SyntaxError); ok {
 			e.Source, e.Line = name, number
 			return nil, nil, e
 		}

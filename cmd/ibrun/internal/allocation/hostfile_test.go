@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/inputfile"
 )
 
 // show returns hosts as [USER@]NAME:SLOTS[/MAX], with + for slots to skip.
@@ -105,7 +107,7 @@ func FuzzHosts(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		hosts, err := ParseHosts(text)
-		if _, ok := errors.AsType[*SyntaxError](err); err != nil && !ok {
+		if _, ok := errors.AsType[*inputfile.SyntaxError](err); err != nil && !ok {
 			t.Fatalf("%q: %v is no syntax error", text, err)
 		}
 		for _, h := range hosts {
@@ -184,7 +186,7 @@ func FuzzHostFile(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		hosts, _, err := ParseHostFile("f", text)
-		if e, ok := errors.AsType[*SyntaxError](err); err != nil && (!ok || e.Line < 1 || e.Line > 1+strings.Count(text,
+		if e, ok := errors.AsType[*inputfile.SyntaxError](err); err != nil && (!ok || e.Line < 1 || e.Line > 1+strings.Count(text,
 			"\n") || e.Column < 1) {
 			t.Fatalf("%q: %v is no syntax error in the file", text, err)
 		}
@@ -243,7 +245,7 @@ func FuzzHostsAndCounts(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		hosts, err := parseHostsAndCounts(text)
-		if _, ok := errors.AsType[*SyntaxError](err); err != nil && !ok {
+		if _, ok := errors.AsType[*inputfile.SyntaxError](err); err != nil && !ok {
 			t.Fatalf("%q: %v is no syntax error", text, err)
 		}
 		for _, h := range hosts {

@@ -13,7 +13,7 @@ const (
 
 // ExpandHostList returns the hosts of a list in Slurm's syntax, in its order: n[01-03,7],gpu[1-2]rack[3-4] means n01, n02, n03,
 // n7, gpu1rack3, gpu1rack4, gpu2rack3 and gpu2rack4. Numbers are as wide as the first one of their range. The error is a
-// [*SyntaxError].
+// [*inputfile.SyntaxError].
 func ExpandHostList(text string) ([]string, error) {
 	p := &listParser{text: text}
 	names, err := p.list(0)
@@ -180,7 +180,7 @@ func parseDigits(text string) (int, error) {
 }
 
 // ExpandCounts returns the numbers of a list in Slurm's syntax for a number per node: 2(x3),1 means 2, 2, 2 and 1. The error is
-// a [*SyntaxError].
+// a [*inputfile.SyntaxError].
 func ExpandCounts(text string) (counts []int, err error) {
 	parts, at := splitList(text)
 	for i, part := range parts {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/inputfile"
 )
 
 // TestExpandHostList compares lists with what Slurm's "scontrol show hostnames" prints for them.
@@ -82,7 +84,7 @@ func FuzzHostList(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		names, err := ExpandHostList(text)
 		if err != nil {
-			if _, ok := errors.AsType[*SyntaxError](err); !ok {
+			if _, ok := errors.AsType[*inputfile.SyntaxError](err); !ok {
 				t.Fatalf("%q: %v is no syntax error", text, err)
 			}
 			return
@@ -144,7 +146,7 @@ func FuzzCounts(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		counts, err := ExpandCounts(text)
 		if err != nil {
-			if _, ok := errors.AsType[*SyntaxError](err); !ok {
+			if _, ok := errors.AsType[*inputfile.SyntaxError](err); !ok {
 				t.Fatalf("%q: %v is no syntax error", text, err)
 			}
 			return

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/inputfile"
 )
 
 // fileVariables returns the variables by which other launchers find their host file.
@@ -197,7 +199,7 @@ func slurmCounts(lookup func(string) string, variable string) ([]int, error) {
 
 // inVariable adds the name of the variable to a syntax error.
 func inVariable(variable string, err error) error {
-	if e, ok := errors.AsType[*SyntaxError](err); ok {
+	if e, ok := errors.AsType[*inputfile.SyntaxError](err); ok {
 		e.Source = variable
 	}
 	return err
@@ -233,9 +235,9 @@ func fromBatchSystem(lookup func(string) string, thisHost string) (*Allocation, 
 
 // fromSlotFile returns the hosts of a file with a line for each slot.
 func fromSlotFile(name, variable, thisHost string) (*Allocation, error) {
-	text, err := readFile(name, "file that "+variable+" names")
+	text, err := inputfile.Read(name, maxFileSize)
 	if err != nil {
-		return nil, fmt.Errorf("%w (to run on this host: --hosts localhost)", err)
+		return nil, fmt.Errorf("read the file that %s names: %w (to run on this host: --hosts localhost)", variable, err)
 	}
 	hosts, notes, err := ParseHostFile(name, text)
 	if err != nil {
@@ -249,7 +251,7 @@ func fromSlotFile(name, variable, thisHost string) (*Allocation, error) {
 	return newAllocation(variable+"="+name, hosts, notes, thisHost)
 }
 
-// parseHostsAndCounts parses HOST COUNT HOST COUNT... The error is a [*SyntaxError].
+// parseHostsAndCounts parses HOST COUNT HOST COUNT... The error is a [*inputfile.SyntaxError].
 func parseHostsAndCounts(text string) (hosts []Host, err error) {
 	at := 0
 	word := func() (word string, begin int) {

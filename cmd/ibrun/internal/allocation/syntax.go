@@ -5,29 +5,13 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/inputfile"
 )
-
-// SyntaxError is an error at a position of a host file, of a variable or of an option.
-type SyntaxError struct {
-	Source       string // the name of the file or variable; empty: the caller names it
-	Line, Column int    // from 1; the column counts bytes. Line 0: the text has no lines
-	Message      string
-}
-
-// Error returns FILE:LINE:COLUMN: MESSAGE, or for a text without lines VARIABLE: column COLUMN: MESSAGE.
-func (e *SyntaxError) Error() string {
-	switch {
-	case e.Line > 0:
-		return fmt.Sprintf("%s:%d:%d: %s", e.Source, e.Line, e.Column, e.Message)
-	case e.Source != "":
-		return fmt.Sprintf("%s: column %d: %s", e.Source, e.Column, e.Message)
-	}
-	return fmt.Sprintf("column %d: %s", e.Column, e.Message)
-}
 
 // errorAt returns an error at a byte of a text without lines.
 func errorAt(offset int, format string, args ...any) error {
-	return &SyntaxError{Column: offset + 1, Message: fmt.Sprintf(format, args...)}
+	return &inputfile.SyntaxError{Column: offset + 1, Message: fmt.Sprintf(format, args...)}
 }
 
 // splitList splits a list at the commas that are not in brackets. It returns where each part begins.
@@ -50,7 +34,7 @@ func splitList(text string) (parts []string, at []int) {
 }
 
 // ParseHosts parses a list of [USER@]HOST[:SLOTS] such as "a,b:4,user@c:2". A host may be a Slurm host list, as in n[1-4]:2, or
-// an IPv6 address in brackets. The error is a [*SyntaxError].
+// an IPv6 address in brackets. The error is a [*inputfile.SyntaxError].
 func ParseHosts(text string) (hosts []Host, err error) {
 	parts, at := splitList(text)
 	for i, part := range parts {
@@ -92,7 +76,7 @@ func parseEntry(text string, begin int) ([]Host, error) {
 	}
 	names, err := ExpandHostList(name)
 	if err != nil {
-		if e, ok := err.(*SyntaxError); ok {
+		if e, ok := err.(*inputfile.SyntaxError); ok {
 			e.Column += nameAt
 		}
 		return nil, err

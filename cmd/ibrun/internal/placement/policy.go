@@ -2,11 +2,11 @@ package placement
 
 import (
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/inputfile"
 )
 
 // Level is a kind of object of a node, by the name that --map-by and --bind-to use.
@@ -77,28 +77,20 @@ func (p *Policy) NodeMapping() string {
 	return ""
 }
 
-// ReadFile reads the rank file that FilePath names, if any. A syntax error in it is a [*SyntaxError].
+// ReadFile reads the rank file that FilePath names, if any. A syntax error in it is a [*inputfile.SyntaxError].
 func (p *Policy) ReadFile() error {
 	if p.FilePath == "" {
 		return nil
 	}
-	f, err := os.Open(p.FilePath)
+	text, err := inputfile.Read(p.FilePath, maxRankFileSize)
 	if err != nil {
 		return fmt.Errorf("read the rank file: %w", err)
 	}
-	defer f.Close() // it was only read
-	text, err := io.ReadAll(io.LimitReader(f, maxRankFileSize+1))
-	switch {
-	case err != nil:
-		return fmt.Errorf("read the rank file: %w", err)
-	case len(text) > maxRankFileSize:
-		return fmt.Errorf("read the rank file: %s is larger than %d MiB", p.FilePath, maxRankFileSize>>20)
-	}
-	p.File, err = ParseRankFile(p.FilePath, string(text))
+	p.File, err = ParseRankFile(p.FilePath, text)
 	return err
 }
 
-// maxRankFileSize bounds the size of a rank file, in case the user names another file by mistake.
+// maxRankFileSize bounds the size of a rank file.
 const maxRankFileSize = 64 << 20
 
 // levelNames returns all accepted names of levels, including those of other launchers.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/inputfile"
 	"github.com/ibrun/ibrun/hw"
 )
 
@@ -36,22 +37,10 @@ type RankLine struct {
 	SlotColumn int // that of Package or Cores
 }
 
-// SyntaxError is an error at a position of a rank file.
-type SyntaxError struct {
-	File         string
-	Line, Column int // from 1; the column counts bytes
-	Message      string
-}
-
-// Error returns FILE:LINE:COLUMN: MESSAGE.
-func (e *SyntaxError) Error() string {
-	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Message)
-}
-
 // maxCores bounds the number of cores in one line.
 const maxCores = 1 << 16
 
-// ParseRankFile reads a rank file. The error is a [*SyntaxError].
+// ParseRankFile reads a rank file. The error is a [*inputfile.SyntaxError].
 func ParseRankFile(name, text string) (*RankFile, error) {
 	f := &RankFile{Name: name}
 	first := map[int]int{} // rank: the line that places it
@@ -88,7 +77,7 @@ type scanner struct {
 }
 
 func (s *scanner) fail(at int, format string, args ...any) error {
-	return &SyntaxError{s.file, s.line, at + 1, fmt.Sprintf(format, args...)}
+	return &inputfile.SyntaxError{Source: s.file, Line: s.line, Column: at + 1, Message: fmt.Sprintf(format, args...)}
 }
 
 func (s *scanner) remaining() string { return s.text[s.offset:] }
@@ -224,7 +213,7 @@ func (s *scanner) slot(l *RankLine) error {
 
 // errorAt returns an error at a column of a line that is valid, but does not fit the machines.
 func (f *RankFile) errorAt(l RankLine, column int, format string, args ...any) error {
-	return &SyntaxError{f.Name, l.Line, max(column, 1), fmt.Sprintf(format, args...)}
+	return &inputfile.SyntaxError{Source: f.Name, Line: l.Line, Column: max(column, 1), Message: fmt.Sprintf(format, args...)}
 }
 
 // hostsOfRanks returns RANK=HOST for each line, ascending by rank.

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/inputfile"
 )
 
 const goodFile = `# two hosts
@@ -46,7 +48,7 @@ func TestRankFileErrors(t *testing.T) {
 		"rank 0=n slot=0\nrank 0=n slot=1":   "r:2:6: rank 0 is already placed in line 1",
 	} {
 		f, err := ParseRankFile("r", text)
-		var syntax *SyntaxError
+		var syntax *inputfile.SyntaxError
 		if !errors.As(err, &syntax) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %+v, %v; want %q", text, f, err, want)
 		}
@@ -101,7 +103,7 @@ func FuzzRankFile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		file, err := ParseRankFile("r", text)
 		if err != nil {
-			var syntax *SyntaxError
+			var syntax *inputfile.SyntaxError
 			if !errors.As(err, &syntax) || syntax.Line < 1 || syntax.Line > strings.Count(text, "\n")+1 || syntax.Column < 1 {
 				t.Fatalf("%q: %#v has no valid position", text, err)
 			}

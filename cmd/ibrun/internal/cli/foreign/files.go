@@ -3,23 +3,11 @@ package foreign
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strconv"
 	"strings"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/inputfile"
 )
-
-// SyntaxError is an error at a position of a file that lists programs.
-type SyntaxError struct {
-	File         string
-	Line, Column int // from 1; the column counts bytes
-	Message      string
-}
-
-// Error returns FILE:LINE:COLUMN: MESSAGE.
-func (e *SyntaxError) Error() string {
-	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Message)
-}
 
 // Bounds of a file, in case the user names another file by mistake.
 const (
@@ -27,23 +15,6 @@ const (
 	maxPrograms = 1 << 16
 	maxTasks    = 1 << 20 // the most ranks of a job
 )
-
-// readProgramFile reads a file that lists programs.
-func readProgramFile(name string) (string, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close() // it was only read
-	text, err := io.ReadAll(io.LimitReader(f, maxFileSize+1))
-	switch {
-	case err != nil:
-		return "", err
-	case len(text) > maxFileSize:
-		return "", fmt.Errorf("%s is larger than %d MiB", name, maxFileSize>>20)
-	}
-	return string(text), nil
-}
 
 // lineReader reads the words of one line of a file.
 type lineReader struct {
@@ -54,7 +25,7 @@ type lineReader struct {
 }
 
 func (r *lineReader) errorAt(offset int, format string, args ...any) error {
-	return &SyntaxError{r.file, r.line, offset + 1, fmt.Sprintf(format, args...)}
+	return &inputfile.SyntaxError{Source: r.file, Line: r.line, Column: offset + 1, Message: fmt.Sprintf(format, args...)}
 }
 
 // word returns a word that begins at this offset.
@@ -85,7 +56,7 @@ func (r *lineReader) plain() Word {
 // parsePrograms parses the file of --app (Open MPI), or of -configfile (MPICH). Each line has the words of a command line:
 // flags, a program and its arguments. Words are separated by blanks, and quotes are ordinary characters, as for both
 // launchers. The rest of a line from # is a comment, for Open MPI also from //. In MPICH's file ":" separates programs of
-// one line. The error is a [*SyntaxError].
+// one line. The error is a [*inputfile.SyntaxError].
 func parsePrograms(name, text string, ofMPICH bool) (programs [][]Word, err error) {
 	number := 0
 	for line := range strings.Lines(text) {
@@ -114,7 +85,7 @@ func parsePrograms(name, text string, ofMPICH bool) (programs [][]Word, err erro
 		}
 	}
 	if len(programs) == 0 {
-		return nil, &SyntaxError{name, max(number, 1), 1, "the file lists no program"}
+		return nil, &inputfile.SyntaxError{Source: name, Line: max(number, 1), Column: 1, Message: "the file lists no program"}
 	}
 	return programs, nil
 }
@@ -152,7 +123,7 @@ type taskLine struct {
 
 // parseTasks parses the file of srun --multi-prog. A line has ranks, a program and its arguments: 0-2,5 ./app -x. Ranks *
 // are all others. Text in '...' is one word. Lines that begin with # are comments; a backslash at the end continues a line.
-// The error is a [*SyntaxError].
+// The error is a [*inputfile.SyntaxError].
 func parseTasks(name, text string) (lines []taskLine, err error) {
 	number := 0
 	var current *taskLine
@@ -188,9 +159,10 @@ func parseTasks(name, text string) (lines []taskLine, err error) {
 	}
 	switch {
 	case current != nil:
-		return nil, &SyntaxError{name, number, 1, `the file ends after a backslash: want the rest of the line`}
+		return nil, &inputfile.SyntaxError{Source: name, Line: number, Column: 1,
+			Message: `the file ends after a backslash: want the rest of the line`}
 	case len(lines) == 0:
-		return nil, &SyntaxError{name, max(number, 1), 1, "the file lists no program"}
+		return nil, &inputfile.SyntaxError{Source: name, Line: max(number, 1), Column: 1, Message: "the file lists no program"}
 	}
 	return lines, nil
 }

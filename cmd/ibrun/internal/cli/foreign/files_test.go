@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/inputfile"
 )
 
 // flat returns programs as one line.
@@ -58,7 +60,7 @@ func TestProgramErrors(t *testing.T) {
 
 func wantSyntaxError(t *testing.T, err error, want string) {
 	t.Helper()
-	var syntax *SyntaxError
+	var syntax *inputfile.SyntaxError
 	if !errors.As(err, &syntax) || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v, want %q", err, want)
 	}

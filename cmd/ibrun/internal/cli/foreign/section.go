@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/inputfile"
 )
 
 // Files that list programs, collected until all flags of the section are known.
@@ -128,7 +130,7 @@ func (s *section) addFile(kind string, program []Word) error {
 	if i := slices.IndexFunc(s.flags, isOfProgram); i >= 0 {
 		return fmt.Errorf("%s: the file says what each program needs: write %s into it", flag.Text, s.flags[i][0].typed())
 	}
-	text, err := readProgramFile(name)
+	text, err := inputfile.Read(name, maxFileSize)
 	if err != nil {
 		return fmt.Errorf("%s: %w", flag.Text, err)
 	}
@@ -156,7 +158,7 @@ func (s *section) addTasks(program []Word) error {
 		return fmt.Errorf("%s: the file is missing: %[1]s FILE", flag.Text)
 	}
 	name := program[0].Text
-	text, err := readProgramFile(name)
+	text, err := inputfile.Read(name, maxFileSize)
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", flag.Text, name, err)
 	}
