@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/ibrun/ibrun/internal/openmpitest"
 	"github.com/ibrun/ibrun/mpi"
 )
 
@@ -42,27 +42,6 @@ func sum(args []string) error {
 	return p.Finalize()
 }
 
-// underMPIRun runs a program with Open MPI's launcher, or skips the test.
-func underMPIRun(t *testing.T, args ...string) (stdout, stderr string, code int) {
-	t.Helper()
-	launcher, err := exec.LookPath("mpirun.openmpi")
-	if err != nil {
-		const need = "needs Open MPI: apt-get install openmpi-bin"
-		if os.Getenv("CI") == "true" {
-			t.Fatal(need)
-		}
-		t.Skip(need)
-	}
-	cmd := exec.CommandContext(t.Context(), launcher, append([]string{"--oversubscribe"}, args...)...)
-	cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
-	var out, errs strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Run(); cmd.ProcessState == nil {
-		t.Fatal(err)
-	}
-	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
-}
-
 // Programs run under Open MPI's mpirun. If a rank fails, mpirun ends the job with its exit code.
 func TestUnderOpenMPI(t *testing.T) {
 	t.Parallel()
@@ -73,7 +52,7 @@ func TestUnderOpenMPI(t *testing.T) {
 	for how, code := range map[string]int{"": 0, "abort": 9, "exit": 5, "kill": 137} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			stdout, stderr, got := underMPIRun(t, slices.Concat([]string{"-n", "4", "rank", "sum"}, strings.Fields(how))...)
+			stdout, stderr, got := openmpitest.Run(t, nil, slices.Concat([]string{"-n", "4", "rank", "sum"}, strings.Fields(how))...)
 			if got != code {
 				t.Errorf("exit code %d, want %d\n%s%s", got, code, stdout, stderr)
 			}

@@ -29,6 +29,7 @@ hw, perf < perf/prom;
 NONE < internal/pmi;
 NONE < internal/dlopen;
 internal/abi/*, internal/dlopen < internal/pmix;
+NONE < internal/openmpitest;
 NONE < internal/fdpass;
 internal/fdpass < internal/fdpass/fdpasstest;
 internal/auth, internal/fdpass < internal/ranklink;
