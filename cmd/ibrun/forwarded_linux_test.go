@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // The output of ranks on other nodes arrives complete, whatever bytes they write, and standard input reaches rank 0 there.
@@ -67,11 +66,7 @@ func TestForwardedOutputUnread(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := startCommand(t, 0, startOn(t, direct, "a:1,b:1", c.args...))
-			p.eventually("the output is not stuck", func() bool {
-				before := p.unread()
-				time.Sleep(50 * time.Millisecond)
-				return before > 0 && p.unread() == before
-			})
+			p.awaitFullOutput()
 			if c.sig != 0 {
 				p.signal(p.cmd.Process.Pid, c.sig)
 			}

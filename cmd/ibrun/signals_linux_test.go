@@ -41,6 +41,16 @@ func (p *process) unread() int {
 	return n
 }
 
+// awaitFullOutput waits until ibrun's output is not read and does not grow any more.
+func (p *process) awaitFullOutput() {
+	p.t.Helper()
+	p.eventually("the output is not stuck", func() bool {
+		before := p.unread()
+		time.Sleep(50 * time.Millisecond)
+		return before > 0 && p.unread() == before
+	})
+}
+
 // A signal ends ibrun while it waits for other nodes, although its standard error is not read.
 func TestSignalWhileJoiningUnread(t *testing.T) {
 	t.Parallel()
@@ -95,11 +105,7 @@ func TestSignalsWhileUnread(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := startCommand(t, 0, exec.Command("sh", "-c", "exec ibrun "+c.args+" 2>&1"))
-			p.eventually("the output is not stuck", func() bool {
-				before := p.unread()
-				time.Sleep(50 * time.Millisecond)
-				return before > 0 && p.unread() == before
-			})
+			p.awaitFullOutput()
 			if c.sig != 0 {
 				p.signal(p.cmd.Process.Pid, c.sig)
 			}
