@@ -50,7 +50,7 @@ type Allocation struct {
 	Hosts []Host
 	// Here reports that the first host is this one.
 	Here bool
-	// Tasks is how many ranks a job has if the user does not say it. 0: one for each slot.
+	// Tasks is how many ranks a job has if the user gives no number. 0: one for each slot.
 	Tasks int
 	// Packed reports that other jobs may use the slots that this one does not: the user has given [Options.Offset].
 	Packed bool
@@ -68,16 +68,16 @@ type Options struct {
 	Hosts string
 	// File is the name of a host file. Empty: not given.
 	File string
-	// PerNode is how many slots every host has, whatever the source says. 0: not given.
+	// PerNode is how many slots every host has, in place of what the source gives. 0: not given.
 	PerNode int
 	// Offset is how many slots of the list other jobs use; it counts only if Packed is set. This job uses those after them.
 	Offset int
 	Packed bool
-	// Manual says that the user starts every node himself: there is nothing to find.
+	// Manual means that the user starts every node himself: there is nothing to find.
 	Manual bool
-	// Terminal says that this process has a controlling terminal: in a step of srun --pty only the first task has one.
+	// Terminal means that this process has a controlling terminal: in a step of srun --pty only the first task has one.
 	Terminal bool
-	// Command is the program and its arguments, for messages that say what to write.
+	// Command is the program and its arguments, for messages with the remedy.
 	Command []string
 }
 
@@ -88,7 +88,7 @@ const (
 	maxName  = 255
 )
 
-// Find returns the hosts for a job, or nil if the job runs on this host and nothing says how many slots it has. lookup returns
+// Find returns the hosts for a job, or nil if the job runs on this host and its number of slots is not given. lookup returns
 // environment variables, empty if they are not set. thisHost is the name of this host.
 func Find(o Options, lookup func(string) string, thisHost string) (*Allocation, error) {
 	if o.Manual {
@@ -216,7 +216,7 @@ func (a *Allocation) skip(o Options) error {
 	for left > 0 && len(a.Hosts) > 0 {
 		h := &a.Hosts[0]
 		if h.Slots == 0 {
-			if len(a.Hosts) == 1 && a.Here { // the placement on this host knows the cores
+			if len(a.Hosts) == 1 && a.Here { // the placement on this host counts the cores
 				h.Skip, left = left, 0
 				break
 			}

@@ -7,18 +7,18 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
 )
 
-// Assignment says which rank runs on which node. The process that has found the allocation decides it, and sends it to all
+// Assignment maps the ranks to nodes. The process that has found the allocation decides it, and sends it to all
 // nodes.
 type Assignment struct {
 	// Hosts are those that run ranks, in the order of their nodes.
 	Hosts []Host
-	// Here says that Hosts[0] is node 0. Otherwise node 0 runs no ranks, and Hosts[k] is node k+1.
+	// Here means that Hosts[0] is node 0. Otherwise node 0 runs no ranks, and Hosts[k] is node k+1.
 	Here bool
 	// Ranks is how many ranks run each program.
 	Ranks []int
 	// Blocks are the nodes of consecutive ranks, beginning with rank 0.
 	Blocks []Block
-	// Packed says that other jobs may use the slots of the hosts that this one does not.
+	// Packed means that other jobs may use the slots of the hosts that this one does not.
 	Packed bool
 }
 

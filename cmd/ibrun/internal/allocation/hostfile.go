@@ -137,7 +137,7 @@ func parseFileHost(w fileWord, notes *[]string) (Host, error) {
 	return list[0], nil
 }
 
-// set sets what a word after the host says.
+// set applies a word after the host.
 func (h *Host) set(w fileWord, notes *[]string) (err error) {
 	name := strings.ReplaceAll(strings.ToLower(w.text), "-", "_")
 	switch {

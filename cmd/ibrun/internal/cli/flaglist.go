@@ -10,7 +10,7 @@ import (
 type Flag struct {
 	// Name is the flag with its dashes, Help its description.
 	Name, Help string
-	// Foreign says that it is a flag of other launchers.
+	// Foreign means that it is a flag of other launchers.
 	Foreign bool
 }
 

@@ -59,7 +59,7 @@ type Options struct {
 	// Grace is how long ranks may run on after a signal of the user or Timeout has asked them to end, FailureGrace after the
 	// job has failed. Then they are killed. 0: they are killed immediately.
 	Grace, FailureGrace time.Duration
-	// GraceGiven says that the user has set Grace.
+	// GraceGiven means that the user has set Grace.
 	GraceGiven bool
 	// Check makes the ranks compare their calls, and ends a job that is deadlocked.
 	Check bool
@@ -69,7 +69,7 @@ type Options struct {
 	DryRun bool
 	// Verbose prints to stderr what ibrun does.
 	Verbose bool
-	// Notes say which flags of other launchers have no effect, and why. They are for the user who has asked by Verbose.
+	// Notes name the flags of other launchers that have no effect, and the reasons. They are for the user who has asked by Verbose.
 	Notes []string
 	// Delve and GDB are the ranks that start under a debugger.
 	Delve, GDB Ranges
@@ -80,7 +80,7 @@ type Options struct {
 	LaunchAgent []string
 	// Copy sends the files of the programs to the hosts that lack them.
 	Copy bool
-	// Assignment says which rank runs on which node, if the job runs on hosts that the launcher has found. It is not part of the
+	// Assignment maps the ranks to nodes, if the job runs on hosts that the launcher has found. It is not part of the
 	// command line. Nil: Policy decides.
 	Assignment *allocation.Assignment
 	// Node is the number of this node, from 0, and Nodes is how many nodes the job has. Nodes 0 or 1: the job runs on this

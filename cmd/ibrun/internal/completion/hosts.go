@@ -13,7 +13,7 @@ import (
 // maxHostsFile bounds how much of a file is read: an answer must come before the user has typed on.
 const maxHostsFile = 1 << 20
 
-// hosts returns the names of the hosts that this machine knows: those of the allocation or of the host file of the job, and
+// hosts returns the names of the hosts whose names this machine has: those of the allocation or of the host file of the job, and
 // those of
 // ssh's files and /etc/hosts. A file that cannot be read has none.
 func (c *completer) hosts(words []string) []string {

@@ -392,7 +392,7 @@ func (c *Conn) linkFailed(l *link, why error) {
 }
 
 // writeFailed is called when a link cannot be written to. What the other side of a pipe has written before it closed its ends can
-// still be read, and says why it has closed them. Over TCP it is sent again on the next link.
+// still be read, and contains the reason why they were closed. Over TCP it is sent again on the next link.
 func (c *Conn) writeFailed(l *link, why error) {
 	if !c.single {
 		c.linkFailed(l, why)

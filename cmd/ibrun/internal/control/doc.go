@@ -52,8 +52,8 @@
 // The time in which a process is stopped itself does not count. A whole machine that sleeps is silent for its peers.
 // Heartbeats also measure the offset between the clocks, so that events of different nodes can be ordered ([Conn.ClockOffset]).
 //
-// A pipe cannot be made again, so the node is lost when it breaks. Its end says at once that the other process has died, or what
-// connects it, for instance ssh. Handshake, frames and heartbeats are the same as over TCP.
+// A pipe cannot be made again, so the node is lost when it breaks. Its end means immediately that the other process has died,
+// or what connects it, for instance ssh. Handshake, frames and heartbeats are the same as over TCP.
 //
 // A side whose writes are not accepted for the time of a heartbeat has lost the other, too, unless that has announced that it is
 // about to be stopped.

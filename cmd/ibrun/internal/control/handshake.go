@@ -179,7 +179,7 @@ func greetNode(raw net.Conn, s Security, heartbeat time.Duration) (*greeting, er
 }
 
 // greetNode0 performs the handshake on another node. If encrypted is false it happens in the clear, also if s demands encryption.
-// It fails in that case, and says why. The caller limits its time.
+// It fails in that case with the reason. The caller limits its time.
 func greetNode0(raw net.Conn, s Security, r request, encrypted bool) (g *greeting, err error) {
 	conn, binding := raw, []byte(nil)
 	if encrypted {

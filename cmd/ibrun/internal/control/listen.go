@@ -156,7 +156,7 @@ func (l *Listener) refuse(raw net.Conn, err error) {
 		l.lastRefusal = r.String()
 		select {
 		case l.refusals <- r:
-		default: // nobody reads, or strangers connect faster than that
+		default: // no goroutine reads, or strangers connect faster than that
 		}
 	}
 	if errors.Is(err, ErrEncrypt) {

@@ -120,7 +120,7 @@ const explainTimeout = time.Second
 // ownership of raw, also if it returns an error. It returns when the handshake is complete, or has failed, or ctx has ended.
 //
 // The connection is lost when the pipe breaks, because no other can take its place. If the other side has closed the pipe without
-// notice, explain is called, unless it is nil: it may return a reason that says more than [ErrPipe], or nil. It has a second for
+// notice, explain is called, unless it is nil: it may return a more precise reason than [ErrPipe], or nil. It has a second for
 // that.
 func ServePipe(ctx context.Context, raw net.Conn, s Security, node, nodes int, heartbeat time.Duration,
 	explain func() error) (*Conn, error) {
@@ -184,7 +184,7 @@ func (p *pipeEnd) recover(broken uint64, why error) {
 	p.conn.endBroken(broken, why)
 }
 
-// reason returns what explain says in time.
+// reason returns the result of explain, if it comes in time.
 func (p *pipeEnd) reason() error {
 	if p.explain == nil {
 		return nil

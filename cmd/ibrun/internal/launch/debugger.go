@@ -65,7 +65,7 @@ func (d *debuggers) close() error {
 }
 
 // add prepends a debugger to the commands of those ranks that --dlv and --gdb name. It returns a line for each such rank that
-// says how to reach the debugger.
+// describes how to reach the debugger.
 func (d *debuggers) add(ranks []protocol.RankTask, o *cli.Options) (hints []string, err error) {
 	for i := range ranks {
 		r := &ranks[i]

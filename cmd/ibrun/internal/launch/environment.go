@@ -6,7 +6,7 @@ import (
 )
 
 // nodeEnvironment returns the environment of a node: that of the head, this host's own for what belongs to a host, and what only
-// this host has. scheduled says that a scheduler has set the variables of its job on this host.
+// this host has. scheduled means that a scheduler has set the variables of its job on this host.
 func nodeEnvironment(head, here []string, scheduled bool) (env []string) {
 	given := map[string]bool{}
 	for _, v := range head {

@@ -21,10 +21,11 @@ import (
 	"github.com/ibrun/ibrun/internal/buildinfo"
 )
 
-// patience is how long nodes that node 0 has started may take to end after the job, and failedPatience after one that has failed.
+// endTimeout is how long nodes that node 0 has started may take to end after the job, and failedEndTimeout after one that has
+// failed.
 const (
-	patience       = 3 * time.Second
-	failedPatience = time.Second
+	endTimeout       = 3 * time.Second
+	failedEndTimeout = time.Second
 )
 
 // secretBytes is the length of the secret that the head makes for a job.
@@ -37,7 +38,7 @@ type head struct {
 	start    protocol.NodeStart // the start message, but for the number of the node
 	listener *control.Listener  // with Slurm: the other nodes connect to it
 	peers    coordinator.Peers
-	close    func(patience time.Duration) // ends the other nodes
+	close    func(limit time.Duration) // ends the other nodes
 	programs []program
 	built    chan error // receives whether all programs were built
 }
@@ -87,15 +88,15 @@ func startHead(w startedWatcher, a *allocation.Allocation, here string, o *cli.O
 	return h, nil
 }
 
-// end ends the nodes that were started. code and err are the result of the job; err says that it has not run.
+// end ends the nodes that were started. code and err are the result of the job; an err means that it has not run.
 func (h *head) end(code int, err error) {
 	switch {
 	case err != nil:
 		h.close(0)
 	case code != 0: // the connection to a node that is lost does not end by itself
-		h.close(failedPatience)
+		h.close(failedEndTimeout)
 	default:
-		h.close(patience)
+		h.close(endTimeout)
 	}
 	if h.listener != nil && err != nil {
 		_ = h.listener.Close() // nothing depends on it any more

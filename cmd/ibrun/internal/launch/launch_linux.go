@@ -42,15 +42,15 @@ func (w startedWatcher) removeAtDeath(dir string) {
 }
 
 // startNodes starts the other nodes of a job. The caller must call end, with the time that they have to end by themselves.
-func startNodes(o remote.Options) (events <-chan remote.Event, end func(patience time.Duration), err error) {
+func startNodes(o remote.Options) (events <-chan remote.Event, end func(limit time.Duration), err error) {
 	w, err := watcher.Start()
 	if err != nil {
 		return nil, nil, err
 	}
 	starts := remote.Start(w, o)
-	return starts.Events, func(patience time.Duration) {
-		starts.Close(patience)
-		_ = w.Close() // whatever it has not ended, nothing more can be done
+	return starts.Events, func(limit time.Duration) {
+		starts.Close(limit)
+		_ = w.Close() // for what it has not ended nothing more can be done
 	}, nil
 }
 
@@ -65,7 +65,7 @@ func detachStreams() (in, out *os.File, err error) {
 	if in, err = moveStream(0, int(null.Fd()), "standard input"); err == nil {
 		out, err = moveStream(1, 2, "standard output")
 	}
-	// The ranks of this node must end in order although nobody reads any more what this process writes. What it starts has the
+	// The ranks of this node must end in order although no process reads any more what this one writes. What it starts has the
 	// default action.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
 	return in, out, err

@@ -150,7 +150,7 @@ func slurmOutput(v []string) (meaning, error) {
 	return to("--output=" + b.String())
 }
 
-// standardInput says which ranks read standard input.
+// standardInput returns which ranks read standard input.
 func standardInput(v []string) (meaning, error) {
 	switch v[0] {
 	case "0":

@@ -70,7 +70,7 @@ func (s *section) add(g *given, of Launcher) error {
 	return nil
 }
 
-// finish adds what several flags say together, and the program, or the programs of a file.
+// finish adds the flags that follow from several others, and the program, or the programs of a file.
 func (s *section) finish(program []Word, inFile bool) error {
 	if err := s.finishNodes(); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (s *section) finish(program []Word, inFile bool) error {
 	return nil
 }
 
-// finishNodes adds what torchrun's flags about nodes say together.
+// finishNodes adds the flags that follow from those of torchrun about nodes.
 func (s *section) finishNodes() error {
 	for _, key := range []string{keepNodes, keepNodeRank, keepMasterAddress, keepMasterPort, keepEndpoint, keepBackend} {
 		flag, ok := s.keptAt[key]

@@ -38,7 +38,7 @@ func (l Launcher) String() string {
 }
 
 // Spelling is one row of the table: a flag of other launchers, and what it means here. Exactly one of To, NoEffect and
-// Instead says what becomes of it; fields that begin with a small letter refine that.
+// Instead gives the result; fields that begin with a small letter refine that.
 type Spelling struct {
 	// Of are the launchers that have the flag.
 	Of Launcher
@@ -48,30 +48,30 @@ type Spelling struct {
 	Args []string
 	// To are the flags of ibrun, separated by blanks. $1 is the first value.
 	To string
-	// NoEffect says why nothing has to be done: the flag is accepted.
+	// NoEffect is the reason why nothing has to be done: the flag is accepted.
 	NoEffect string
-	// Instead says what to write instead: the flag is an error.
+	// Instead is what to write instead: the flag is an error.
 	Instead string
 	// Note is a remark for the documentation.
 	Note string
-	// Means says what the flag is, if flags of other launchers have the same name and another meaning.
+	// Means describes the flag, if flags of other launchers have the same name and another meaning.
 	Means string
 
-	// optional says that the value can be left out; it is given after "=" only.
+	// optional means that the value can be left out; it is given after "=" only.
 	optional bool
-	// pair says that NAME=VALUE in one word is accepted as well as NAME VALUE in two.
+	// pair means that NAME=VALUE in one word is accepted as well as NAME VALUE in two.
 	pair bool
-	// oneDash says that the row is for the spelling with one dash only. With two dashes it is a flag of ibrun.
+	// oneDash means that the row is for the spelling with one dash only. With two dashes it is a flag of ibrun.
 	oneDash bool
-	// telling says that users of ibrun do not write the flag, although ibrun has it: it shows which launcher they know.
+	// telling means that users of ibrun do not write the flag, although ibrun has it. So it is of another launcher.
 	telling bool
-	// usual says that this meaning counts unless the other flags exclude it.
+	// usual means that this meaning counts unless the other flags exclude it.
 	usual bool
 	// fits reports whether a value can be meant for this row. Nil: every value.
 	fits func(string) bool
 	// convert replaces To, for values that are written differently here.
 	convert func(values []string) (meaning, error)
-	// global says that the flag applies to all programs, also those before and after this one.
+	// global means that the flag applies to all programs, also those before and after this one.
 	global bool
 	// keep collects the value under this name, for flags that mean something only together. See section.finish.
 	keep string

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// teeInstead says what to write instead of torchrun's --tee.
+// teeInstead returns what to write instead of torchrun's --tee.
 const teeInstead = "write --output DIR/%r for a file of each rank, or: ibrun --label ... | tee FILE"
 
 // torchrunFlags are those of torchrun. Each has a spelling with dashes and one with underscores.
@@ -84,7 +84,7 @@ func nprocPerNode(v []string) (meaning, error) {
 	return to("--ppn=" + v[0])
 }
 
-// What torchrun's flags say about nodes, collected until all are known.
+// The values of torchrun's flags about nodes, collected until all are known.
 const (
 	keepNodes         = "nnodes"
 	keepNodeRank      = "node-rank"

@@ -32,7 +32,7 @@ func (w Word) Wrap(err error) error {
 type Command struct {
 	// Words are flags of ibrun and programs. Programs are separated by ":".
 	Words []Word
-	// Notes say of each flag that was accepted without effect why it has none.
+	// Notes are the reasons why flags that were accepted have no effect.
 	Notes []string
 }
 
@@ -91,7 +91,7 @@ func Translate(args []string, native Native) (*Command, error) {
 // isColon reports whether the word separates programs.
 func isColon(w Word) bool { return w.Text == ":" }
 
-// section translates one program with the flags before it. inFile says that the words come from a file.
+// section translates one program with the flags before it. inFile means that the words come from a file.
 func (t *translator) section(words []Word, inFile bool) error {
 	flags, rest, err := t.read(words)
 	if err != nil {

@@ -49,8 +49,8 @@ func RankEnv(t *protocol.Task, local int, maxFiles uint64) []string {
 		}
 	}
 	if t.Size > 1 && !seen[openMPIServer] {
-		// A program of Open MPI that finds no PMIx would be a world of one. Up to version 4 it fails if it is told to contact a server
-		// that is not there. Version 5 prints a warning because it finds the variables of PMI.
+		// A program of Open MPI that finds no PMIx would be a world of one. Up to version 4 it fails if a variable names a server to
+		// contact that is not there. Version 5 prints a warning because it finds the variables of PMI.
 		env = append(env, openMPIServer+"=file:/ibrun-does-not-connect-ranks-of-Open-MPI-use-mpirun")
 	}
 	if t.Ranks[local].Crowded && !seen["GOMAXPROCS"] {

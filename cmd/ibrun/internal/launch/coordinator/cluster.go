@@ -146,13 +146,13 @@ func (cl *Cluster) Abort(why error) {
 // have received the reason.
 func (cl *Cluster) sendOutcome(v *protocol.Outcome) {
 	cl.sendOrder(&protocol.Order{Outcome: v})
-	patience := cmp.Or(cl.Job.Heartbeat, time.Second) // a node may be silent for that time
+	limit := cmp.Or(cl.Job.Heartbeat, time.Second) // a node may be silent for that time
 	if cl.hurry {
-		patience = time.Second
+		limit = time.Second
 	}
 	for _, w := range cl.workers {
 		if w != nil {
-			cl.closers.Go(func() { w.conn.CloseWithin(patience) })
+			cl.closers.Go(func() { w.conn.CloseWithin(limit) })
 		}
 	}
 	cl.closers.Wait()

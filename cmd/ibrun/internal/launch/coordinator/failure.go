@@ -27,7 +27,7 @@ type failure struct {
 	time    int64 // when it happened, or was noticed first, by node 0's clock, in nanoseconds since 1970
 }
 
-// failureKind says what a failure can be a consequence of. A higher kind explains the lower ones.
+// failureKind orders failures by what they can be a consequence of. A higher kind explains the lower ones.
 type failureKind int
 
 const (

@@ -68,7 +68,7 @@ func (f *outputForwarder) writeLine(text []byte) error {
 	return console.WriteAll(f.streams[1].w, text)
 }
 
-// handle processes what node 0 says about a stream.
+// handle processes an acknowledgement or the end of a stream from node 0.
 func (f *outputForwarder) handle(a *protocol.OutputAck) {
 	if a.Stream < 1 || a.Stream > len(f.streams) {
 		return

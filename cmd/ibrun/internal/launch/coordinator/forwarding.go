@@ -5,7 +5,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 )
 
-// newForwarding returns what node 0 tells the nodes that it has started, so that they forward their output to these streams.
+// newForwarding returns what node 0 sends to the nodes that it has started, so that they forward their output to these streams.
 func newForwarding(s console.Streams) *protocol.Forwarding {
 	return &protocol.Forwarding{Terminals: [2]bool{console.IsTerminal(s.Out), console.IsTerminal(s.Err)}}
 }

@@ -136,7 +136,7 @@ func (i *inputSender) pass(data []byte) {
 	}
 }
 
-// taken processes what the node of rank 0 says.
+// taken processes an acknowledgement of the node of rank 0.
 func (i *inputSender) taken(t *protocol.InputTaken) {
 	i.mu.Lock()
 	i.unread = max(0, i.unread-t.Bytes)

@@ -24,7 +24,7 @@ import (
 // joinTimeout limits how long the nodes wait for each other unless --join-timeout is given.
 const joinTimeout = time.Minute
 
-// Peers says how the nodes of a job come together that node 0 has started. It is the zero value in other jobs.
+// Peers describes how the nodes that node 0 has started connect to it. It is the zero value in other jobs.
 type Peers struct {
 	// Secret is what the nodes authenticate each other with. Nil: it is read from the secret file.
 	Secret *auth.Secret
@@ -82,9 +82,9 @@ func JoinNodes(name string, o *cli.Options, p Peers, s console.Streams) (*Cluste
 	return cl, err
 }
 
-// patience returns how much longer than --join-timeout nodes may take that node 0 has started: the end of the commands that start
-// them says more than that they have not joined.
-func (p *Peers) patience() time.Duration {
+// joinMargin returns how much longer than --join-timeout nodes may take that node 0 has started: the end of the commands that
+// start them is a more precise reason than that they have not joined.
+func (p *Peers) joinMargin() time.Duration {
 	if p.Secret != nil {
 		return 2 * time.Second
 	}
@@ -123,7 +123,7 @@ func withJoinTimeout(ctx context.Context, o *cli.Options, extra time.Duration) (
 // secret have no effect.
 func (cl *Cluster) acceptNodes(ctx context.Context, ours *protocol.Join, security control.Security, o *cli.Options,
 	s console.Streams) error {
-	ctx, cancel := withJoinTimeout(ctx, o, cl.peers.patience())
+	ctx, cancel := withJoinTimeout(ctx, o, cl.peers.joinMargin())
 	defer cancel()
 	cl.workers, cl.received = make([]*joinedNode, o.Nodes), make(chan receivedEvent)
 	cl.startFailed = make(chan *remote.Error, o.Nodes)
@@ -260,7 +260,7 @@ func (cl *Cluster) admit(r receivedEvent, ours *protocol.Join, o *cli.Options, s
 	return 1, nil
 }
 
-// refuseSecond refuses a second node of one number, and says so on both sides. The job goes on with the first.
+// refuseSecond refuses a second node of one number, and prints so on both sides. The job goes on with the first.
 func (cl *Cluster) refuseSecond(r receivedEvent, s console.Streams, why string) {
 	why += "; every node needs a number of its own (--node)"
 	name := ""
@@ -325,7 +325,7 @@ func (cl *Cluster) dial(ctx context.Context, security control.Security, o *cli.O
 // joinNode0 connects to node 0, and blocks until all other nodes have joined too.
 func (cl *Cluster) joinNode0(ctx context.Context, ours *protocol.Join, security control.Security, o *cli.Options,
 	s console.Streams) error {
-	patient, cancel := withJoinTimeout(ctx, o, cl.peers.patience())
+	patient, cancel := withJoinTimeout(ctx, o, cl.peers.joinMargin())
 	defer cancel()
 	c, err := cl.dial(patient, security, o, s)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 type loss struct {
 	err   error
 	since time.Time // when the connection broke, or when the node was heard last
-	// here is what is wrong with the network of this node; empty: nothing that its kernel knows.
+	// here is what is wrong with the network of this node; empty: its kernel reports no fault.
 	here string
 }
 
@@ -37,7 +37,7 @@ func (l *loss) reason(node int, name string, at net.Addr) string {
 	return fmt.Sprintf("the connection to node %d (%s) at %v is lost: %v", node, name, at, l.err)
 }
 
-// ownNetworkFailed says that this node is cut off, and what it has lost thereby.
+// ownNetworkFailed returns the message that the network of this node has failed, and which connections it has lost.
 func ownNetworkFailed(node int, name, why, lost string) string {
 	return fmt.Sprintf("the network of node %d (%s) has failed: %s; the connection to %s is lost", node, name, why, lost)
 }

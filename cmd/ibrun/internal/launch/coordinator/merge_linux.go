@@ -89,8 +89,8 @@ func (m *mergedOutput) accepts(node int, e *protocol.Event) bool {
 // add queues output of a node that accepts has accepted. It does not block.
 func (m *mergedOutput) add(node int, e *protocol.Event) { m.queues[node][e.Stream-1].add(e.Data) }
 
-// endNode says that no more output of a node follows. Unless it is complete, what was not written is dropped: the time for it is
-// over, and the node has said so.
+// endNode must be called when no more output of a node follows. Unless it is complete, what was not written is dropped: the
+// time for it is over, and the node has said so.
 func (m *mergedOutput) endNode(node int, complete bool) {
 	if m == nil || node == 0 {
 		return // the agent closes its ends of the pipes
@@ -113,7 +113,7 @@ func (m *mergedOutput) busy() bool {
 	}
 }
 
-// undelivered returns lines that say whose output was not written. Some nodes have said so themselves.
+// undelivered returns lines that say whose output was not written. Some nodes have reported that themselves.
 func (m *mergedOutput) undelivered(nodes []*node) []string {
 	if !m.busy() {
 		return nil
@@ -143,7 +143,7 @@ func (m *mergedOutput) failures() <-chan lostOutput {
 	return m.lost
 }
 
-// code returns the exit code for the loss of output, and what to say about it. If the user has closed the reading end, the exit
+// code returns the exit code for the loss of output, and the line to print. If the user has closed the reading end, the exit
 // code is that of other programs, which SIGPIPE kills without words.
 func (l *lostOutput) code() (code int, text string) {
 	if errors.Is(l.err, unix.EPIPE) {
@@ -192,7 +192,7 @@ func (q *chunkQueue) add(data []byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
-		return // the node knows, or will
+		return // the node has noticed it, or will
 	}
 	q.chunks, q.size = append(q.chunks, data), q.size+len(data)
 	q.changed()
@@ -270,7 +270,7 @@ func (q *chunkQueue) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// Close says that nothing is read any more, and tells that to the node, unless it has ended.
+// Close must be called when nothing is read any more. It notifies the node, unless that has ended.
 func (q *chunkQueue) Close() error {
 	q.mu.Lock()
 	tell := !q.closed && !q.ended

@@ -8,7 +8,7 @@ import (
 )
 
 // networkFault returns what is wrong with this machine's network on the way to another node: the interface with the local
-// address, or the route. It returns "" if the kernel knows of no fault.
+// address, or the route. It returns "" if the kernel reports no fault.
 func networkFault(local, remote net.Addr) string {
 	here, ok := local.(*net.TCPAddr)
 	there, okRemote := remote.(*net.TCPAddr)

@@ -95,7 +95,7 @@ func (cl *Cluster) cannotStart(first *remote.Error, s console.Streams) error {
 	return exitcode.Errorf(first.ExitCode(), "%w", errors.Join(errs...))
 }
 
-// startLine returns what a user is told about the end of the command that has started a node.
+// startLine returns the line for the user about the end of the command that has started a node.
 func startLine(e *remote.Error) string {
 	return fmt.Sprintf("the connection to %s: %s", e.Host, e.Reason)
 }

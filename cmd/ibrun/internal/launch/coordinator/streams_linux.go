@@ -104,8 +104,8 @@ func (c *coordinator) limitOutput() {
 	}
 }
 
-// handleLostOutput records that output of a node cannot be written. The node knows it too, and its ranks get an error when they
-// write.
+// handleLostOutput records that output of a node cannot be written. The node has noticed it too, and its ranks get an error
+// when they write.
 func (c *coordinator) handleLostOutput(l lostOutput) {
 	n := c.nodes[l.node]
 	code, why := l.code()

@@ -15,7 +15,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 )
 
-// noticeAfter returns how long this ibrun waits for other nodes before it says for which, and why.
+// noticeAfter returns how long this ibrun waits for other nodes before it prints for which, and why.
 func noticeAfter(o *cli.Options) time.Duration { return min(5*time.Second, JoinTimeout(o)/2) }
 
 // maxRefusalsShown bounds the lines about refused connections: strangers may cause them.
@@ -24,8 +24,8 @@ const maxRefusalsShown = 16
 // refusals are the refused connections that node 0 has shown: one line for each host and reason.
 type refusals map[string]bool
 
-// show prints a refused connection at once, because its user must change something. node 0 goes on waiting: a stranger must not
-// end the job.
+// show prints a refused connection immediately, because its user must change something. node 0 goes on waiting: a stranger
+// must not end the job.
 func (r refusals) show(s console.Streams, refused control.Refusal) {
 	key := hostOf(refused.Addr) + " " + refused.Err.Error()
 	if r[key] || len(r) >= maxRefusalsShown {
@@ -69,7 +69,7 @@ func mayResolveLater(addr string, err error) bool {
 // JoinTimeout returns how long the nodes wait for each other according to the command line of this node.
 func JoinTimeout(o *cli.Options) time.Duration { return cmp.Or(o.JoinTimeout, joinTimeout) }
 
-// noticeMissing says for which nodes node 0 still waits, and how to start them.
+// noticeMissing prints for which nodes node 0 still waits, and how to start them.
 func (cl *Cluster) noticeMissing(o *cli.Options, s console.Streams) {
 	nodes, text := cl.missing()
 	s.Printf("still waiting for %s: start ibrun there with --rendezvous %s --node %d/%d, the same --secret-file and the same "+

@@ -7,7 +7,7 @@ import (
 )
 
 // sampleLoop samples the ranks regularly until the job ends. It records since when they have made no progress, and shows their
-// reported progress or sends it to node 0. terminal says that standard error is a terminal.
+// reported progress or sends it to node 0. terminal means that standard error is a terminal.
 func (m *Monitor) sampleLoop(terminal bool) {
 	every := sampleInterval
 	if terminal {

@@ -27,8 +27,8 @@ const (
 	maxKept, maxLine = 12, 1 << 10
 	// maxGarbage is how many lines are shown of a command that is not ibrun.
 	maxGarbage = 2
-	// lastWords is how long the lines of a command may take that has ended: another process may hold its standard error.
-	lastWords = 200 * time.Millisecond
+	// stderrTimeout is how long the lines of a command may take that has ended: another process may hold its standard error.
+	stderrTimeout = 200 * time.Millisecond
 )
 
 // command is a command that starts ibrun on one host, or on several.
@@ -199,14 +199,14 @@ func (c *command) deliver(message []byte, deadline time.Time) error {
 // failed ends the command, whose ibrun did not start for this reason, and returns the diagnosis.
 func (c *command) failed(why error) *Error {
 	c.hangUp()
-	patience := exitTimeout
+	limit := exitTimeout
 	if errors.Is(why, os.ErrDeadlineExceeded) || errors.Is(why, errBanner) {
-		patience = lastWords // it does not do what was expected
+		limit = stderrTimeout // it does not do what was expected
 	}
 	var ended *watcher.Ended
 	select {
 	case ended = <-c.running.Ended:
-	case <-time.After(patience):
+	case <-time.After(limit):
 		c.running.Kill()
 		select {
 		case ended = <-c.running.Ended:
@@ -319,7 +319,7 @@ func (l *lines) forward(to func(line string)) {
 
 // last returns the last lines of a command that has ended.
 func (l *lines) last() []string {
-	wait(l.done, lastWords)
+	wait(l.done, stderrTimeout)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return append([]string(nil), l.kept...)

@@ -19,8 +19,8 @@ const (
 	// firstRetry and lastRetry bound the time between two attempts to reach a host, which doubles.
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 2 * time.Second
-	// patience is how long a host may take before the user is told what is waited for.
-	patience = 5 * time.Second
+	// noticeAfter is how long a host may take before the user is noted what is waited for.
+	noticeAfter = 5 * time.Second
 	// exitTimeout is how long a command may take to exit after SIGTERM.
 	exitTimeout = 3 * time.Second
 	// lingerMargin is how long a command may take to exit in addition to the grace of its ranks, if the head has died.
@@ -67,7 +67,7 @@ func Start(w *watcher.Watcher, o Options) *Starts {
 	return s
 }
 
-// send sends an event, unless nobody waits for it any more.
+// send sends an event, unless Close was called.
 func (s *Starts) send(e Event) {
 	select {
 	case s.events <- e:
@@ -82,7 +82,7 @@ func (s *Starts) note(node int, format string, args ...any) {
 
 // Close waits until all commands have ended, and ends those that do not. After the end of the job the nodes end by themselves,
 // and have that much time for it. The caller must not receive events meanwhile, and must close the watcher afterwards.
-func (s *Starts) Close(patience time.Duration) {
+func (s *Starts) Close(limit time.Duration) {
 	close(s.closing)
 	s.cancel()
 	s.mu.Lock()
@@ -95,7 +95,7 @@ func (s *Starts) Close(patience time.Duration) {
 		s.running.Wait()
 		close(ended)
 	}()
-	if patience > 0 && wait(ended, patience) {
+	if limit > 0 && wait(ended, limit) {
 		return
 	}
 	s.mu.Lock()
@@ -121,7 +121,7 @@ func wait(done <-chan struct{}, limit time.Duration) bool {
 
 // startHost starts a node by the launch agent, and waits until its command has ended.
 func (s *Starts) startHost(h Host) {
-	began, told := time.Now(), false
+	began, noted := time.Now(), false
 	program := s.opts.Program
 	for retry := firstRetry; ; retry = min(2*retry, lastRetry) {
 		c, err := s.connect(h, program)
@@ -142,8 +142,8 @@ func (s *Starts) startHost(h Host) {
 			err.Reason = fmt.Sprintf("%s, for %v (--join-timeout)", err.Reason, s.opts.Timeout)
 			s.send(Event{Node: h.Node, Err: err})
 			return
-		case !told && time.Since(began) > patience:
-			told = true
+		case !noted && time.Since(began) > noticeAfter:
+			noted = true
 			s.note(h.Node, "%s cannot be reached yet: %s; %s. It is tried for %v more (--join-timeout)", h.Name, err.Reason, err.Remedy,
 				left.Round(time.Second))
 		}
@@ -171,7 +171,7 @@ func (s *Starts) connect(h Host, program string) (*command, *Error) {
 	if failed != nil {
 		return nil, failed
 	}
-	stop := time.AfterFunc(patience, func() {
+	stop := time.AfterFunc(noticeAfter, func() {
 		s.note(h.Node, "still waiting for %s: ibrun has not answered there; started with: %s", h.Name, c)
 	})
 	defer stop.Stop()
@@ -226,7 +226,7 @@ func (s *Starts) startStep(hosts []Host, group int) {
 		waiting[h.Name] = h
 	}
 	go func() { _ = c.deliver(message, s.deadline) }() // if it fails, srun has ended, or the time for joining is over
-	stop := time.AfterFunc(patience, func() {
+	stop := time.AfterFunc(noticeAfter, func() {
 		s.note(0, "still waiting for %s: ibrun has not answered there; started with: %s", hostNames(hosts), c)
 	})
 	defer stop.Stop()
