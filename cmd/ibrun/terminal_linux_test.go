@@ -112,3 +112,16 @@ func testBackgroundJob(t *testing.T, keys, script string) {
 	write("\x04") // the end of the input
 	want("ended")
 }
+
+// The command with which ibrun starts other nodes does not wait for what a user types.
+func TestNodeInTerminal(t *testing.T) {
+	t.Parallel()
+	_, terminal := openTerminal(t)
+	defer terminal.Close()
+	cmd := exec.Command("ibrun", "node")
+	cmd.Stdin = terminal
+	out, _ := cmd.CombinedOutput()
+	if code := cmd.ProcessState.ExitCode(); code != 2 || !strings.Contains(string(out), "only for ibrun itself") {
+		t.Errorf("exit code %d, output %q", code, out)
+	}
+}

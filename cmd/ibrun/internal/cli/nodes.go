@@ -87,6 +87,12 @@ func (o *Options) setNode(s string) error {
 
 // checkNodes checks the flags of a job on several nodes, and computes the number of ranks from --ppn if -n is missing.
 func (o *Options) checkNodes() error {
+	switch {
+	case o.Hosts != "" && o.HostFile != "":
+		return errors.New("--hosts and --hostfile both name the hosts of the job: leave one out")
+	case o.Nodes > 0 && (o.Hosts != "" || o.HostFile != ""):
+		return errors.New("--node means that you start ibrun on each node: leave out --hosts and --hostfile, or --node")
+	}
 	if o.Nodes <= 1 {
 		if o.Rendezvous != "" && o.Nodes == 0 {
 			return errors.New("--rendezvous requires --node K/N, the number of this node and the number of all nodes")

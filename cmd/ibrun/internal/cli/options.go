@@ -262,11 +262,14 @@ func unknownFlag(word foreign.Word, name string, known, jobOnly []flag) error {
 	case findFlag(jobOnly, name) != nil:
 		return fmt.Errorf("%s applies to the whole job: put it before the first program", typed)
 	}
-	return fmt.Errorf("unknown flag %s (did you mean %s?)", typed, withDashes(nearestFlag(name, known)))
+	if nearest := nearestFlag(name, known); nearest != "" {
+		return fmt.Errorf("unknown flag %s (did you mean %s?)", typed, withDashes(nearest))
+	}
+	return fmt.Errorf("unknown flag %s (ibrun --help lists the flags)", typed)
 }
 
 // nearestFlag returns the name that begins with word, if there is one, or else has the smallest edit distance to it: of a
-// listed flag, or of a flag of another launcher.
+// listed flag, or of a flag of another launcher. It returns "" if all of them are too different to be meant.
 func nearestFlag(word string, known []flag) string {
 	var names []string
 	for _, f := range known {
@@ -280,7 +283,11 @@ func nearestFlag(word string, known []flag) string {
 	if len(longer) > 0 && len(word) >= atLeast {
 		return slices.MinFunc(longer, func(a, b string) int { return len(a) - len(b) })
 	}
-	return slices.MinFunc(names, func(a, b string) int { return editDistance(word, a) - editDistance(word, b) })
+	nearest := slices.MinFunc(names, func(a, b string) int { return editDistance(word, a) - editDistance(word, b) })
+	if editDistance(word, nearest) > max(2, len(word)/3) {
+		return ""
+	}
+	return nearest
 }
 
 // editDistance returns the number of insertions, deletions and replacements of bytes that turn a into b.

@@ -6,11 +6,12 @@ import (
 )
 
 // nodeEnvironment returns the environment of a node: that of the head, this host's own for what belongs to a host, and what only
-// this host has. scheduled means that a scheduler has set the variables of its job on this host.
+// this host has. scheduled means that a scheduler has set the variables of its job on this host. A variable whose name is empty
+// cannot be set, and is left out.
 func nodeEnvironment(head, here []string, scheduled bool) (env []string) {
-	given := map[string]bool{}
+	given := map[string]bool{"": true}
 	for _, v := range head {
-		if name, _, _ := strings.Cut(v, "="); !belongsToHost(name, scheduled) && !describesTask(name) {
+		if name, _, _ := strings.Cut(v, "="); name != "" && !belongsToHost(name, scheduled) && !describesTask(name) {
 			env = append(env, v)
 			given[name] = true
 		}

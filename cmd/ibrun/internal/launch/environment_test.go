@@ -8,7 +8,7 @@ import (
 
 // A node has the environment of the head, but its own values of what describes a host, a login or a process there.
 func TestNodeEnvironment(t *testing.T) {
-	head := strings.Fields("PATH=/head LANG=C HOSTNAME=head SSH_CONNECTION=head HOME=/h XDG_RUNTIME_DIR=/run/0 DISPLAY=:0 " +
+	head := strings.Fields("PATH=/head =x LANG=C HOSTNAME=head SSH_CONNECTION=head HOME=/h XDG_RUNTIME_DIR=/run/0 DISPLAY=:0 " +
 		"DBUS_SESSION_BUS_ADDRESS=x KRB5CCNAME=/a " +
 		"SLURM_JOB_ID=7 SLURM_NTASKS=4 SLURM_PROCID=0 SLURM_STEP_ID=1 CUDA_VISIBLE_DEVICES=0 TMPDIR=/a")
 	here := strings.Fields("PATH=/here HOSTNAME=here HOME=/home/me SLURM_PROCID=1 SLURM_NTASKS=2 SLURMD_NODENAME=n2 " +

@@ -49,13 +49,18 @@ func runNode(s *console.Streams) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("find the name of this machine: %w", err)
 	}
+	errNotStarted := exitcode.Errorf(exitcode.UsageError,
+		"the command node is only for ibrun itself; to run a program of that name: ibrun -- node")
+	if console.IsTerminal(s.In) {
+		return 0, errNotStarted
+	}
 	// What a login shell has written may have no newline at its end.
 	if _, err := fmt.Fprintf(s.Out, "\n%s\n", remote.NewGreeting(host)); err != nil {
 		return 0, err
 	}
 	start, err := protocol.ReadNodeStart(s.In)
 	if errors.Is(err, io.EOF) {
-		err = errors.New("the command node is only for ibrun itself; to run a program of that name: ibrun -- node")
+		return 0, errNotStarted
 	}
 	if err != nil {
 		return 0, exitcode.Errorf(exitcode.UsageError, "%w", err)
