@@ -259,9 +259,28 @@ func (l *localAgent) watchTerminal() {
 // stopSelf stops this process until SIGCONT. It uses SIGSTOP, as the kernel ignores SIGTSTP for processes in an orphaned
 // process group, which no shell controls. It may return before the process has stopped.
 func (l *localAgent) stopSelf() {
-	l.orders.Flush(agentTimeout) // the ranks must stop as well
+	l.orders.Flush(agentTimeout)
+	l.awaitStopped()
 	if err := unix.Kill(os.Getpid(), unix.SIGSTOP); err != nil {
 		l.Printf("stop: %v", err)
+	}
+}
+
+// awaitStopped blocks until the ranks, which have been sent SIGSTOP, and all processes below them have stopped. Otherwise they
+// could still read what the user types when the shell is in the foreground again. It does not wait longer than agentTimeout.
+func (l *localAgent) awaitStopped() {
+	stopped := func(pid int) bool {
+		p, err := proctree.ReadProcess(pid)
+		return err != nil || p.Exiting || p.State == 'T' || p.State == 't'
+	}
+	for began := time.Now(); time.Since(began) < agentTimeout; time.Sleep(time.Millisecond) {
+		running := false
+		for pid := range proctree.Descendants(l.command.PID) {
+			running = running || !stopped(pid)
+		}
+		if !running {
+			return
+		}
 	}
 }
 
