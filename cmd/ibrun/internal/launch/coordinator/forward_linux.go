@@ -34,7 +34,8 @@ type forwardedStream struct {
 	changed sync.Cond // signalled when one of the following changes
 	unacked int       // bytes that node 0 has not acknowledged
 	dropped bool      // what is read is dropped
-	lost    bool      // something was
+	closed  bool      // because nothing reads that stream of node 0, which reports it
+	lost    bool      // something was dropped that node 0 does not know of
 }
 
 // forwardOutput starts to send output to node 0. The caller uses the streams that it returns, and calls end.
@@ -78,7 +79,7 @@ func (f *outputForwarder) handle(a *protocol.OutputAck) {
 	defer s.mu.Unlock()
 	s.unacked = max(0, s.unacked-a.Bytes)
 	if a.Closed {
-		s.dropped = true
+		s.dropped, s.closed = true, true
 		s.r.Close() // those who write to it get an error, as if they wrote to that stream of node 0
 	}
 	s.changed.Broadcast()
@@ -164,7 +165,7 @@ func (s *forwardedStream) awaitRoom() {
 func (s *forwardedStream) forward(data []byte) {
 	s.mu.Lock()
 	dropped := s.dropped
-	s.lost = s.lost || dropped
+	s.lost = s.lost || dropped && !s.closed
 	s.unacked += len(data)
 	s.mu.Unlock()
 	if !dropped {

@@ -295,6 +295,21 @@ func TestForwardedToClosedReader(t *testing.T) {
 	j.end()
 }
 
+// A chunk that was read before the stream was closed is not reported as lost by its node: node 0 reports that nothing reads it.
+func TestForwardedWhileClosing(t *testing.T) {
+	send := func(*protocol.Event) { t.Error("sent after the stream was closed") }
+	f, s, err := forwardOutput(send, console.Streams{Err: testFile(t)}, "n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Flush()
+	f.handle(&protocol.OutputAck{Stream: 1, Closed: true})
+	f.streams[0].forward([]byte("hello\n"))
+	if !f.end() {
+		t.Error("output was lost")
+	}
+}
+
 // A reader that has stopped does not delay the end of the job any longer than the time-outs.
 func TestForwardedToStoppedReader(t *testing.T) {
 	_, w := pipeEnds(t)
