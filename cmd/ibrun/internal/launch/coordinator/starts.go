@@ -43,7 +43,7 @@ func (cl *Cluster) servePipe(e remote.Event, security control.Security, o *cli.O
 	var c *control.Conn
 	if err == nil {
 		c, err = control.ServePipe(context.Background(), pipe, security, e.Node, o.Nodes, Heartbeat(o), func() error {
-			return fmt.Errorf("%w: %w", control.ErrPipe, <-e.Ready.Ended)
+			return fmt.Errorf("%w: %s", control.ErrPipe, (<-e.Ready.Ended).Reason) // one line: what it has printed is known
 		})
 	}
 	if err == nil {

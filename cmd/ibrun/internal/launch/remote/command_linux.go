@@ -147,6 +147,9 @@ var errBanner = fmt.Errorf("it wrote more than %d KiB that are not of ibrun", ma
 // skip keeps a line that is not a greeting for the diagnosis.
 func (c *command) skip(line string) {
 	c.skipped += len(line) + 1
+	if line == "" { // ibrun begins with one
+		return
+	}
 	c.banner = append(c.banner, line[:min(len(line), maxLine)])
 	c.banner = c.banner[max(0, len(c.banner)-maxKept):]
 }
