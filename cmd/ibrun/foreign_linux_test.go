@@ -48,8 +48,8 @@ func TestSameAsOtherLaunchers(t *testing.T) {
 	}
 }
 
-// startedBy returns the sorted lines that a job prints. MPICH's mpiexec sometimes dies of SIGPIPE when its ranks have ended early,
-// so a launcher that is killed by a signal is started again, at most twice.
+// startedBy returns the sorted lines that a job prints. MPICH's mpiexec sometimes dies of SIGPIPE when its ranks have ended
+// early, so a launcher that is killed by a signal is started again, at most twice.
 func startedBy(t *testing.T, dir string, command []string) []string {
 	t.Helper()
 	for range 3 {

@@ -129,7 +129,9 @@ func killStarted(t *testing.T, random *rand.Rand, kind, host int) time.Duration 
 	}
 	began := time.Now()
 	p.killTogether(syscall.SIGKILL, victim)
-	if got := p.wait(); victim != p.cmd.Process.Pid && (got != code || !regexp.MustCompile(culprit).MatchString(lastLine(p.stderrText()))) {
+	got := p.wait()
+	named := regexp.MustCompile(culprit).MatchString(lastLine(p.stderrText()))
+	if victim != p.cmd.Process.Pid && (got != code || !named) {
 		t.Errorf("%s of host %d was killed at %v: exit code %d, want %d and %q in the last line of\n%s",
 			startedFaults[kind].name, host, began, got, code, culprit, p.stderrText())
 	}
