@@ -27,11 +27,19 @@ func TestTimeNamespaces(t *testing.T) {
 	t.Setenv("IBRUN_TCP_INTERFACES", "lo")
 	t.Attr("namespaces", "time")
 	soak, tries := os.Getenv("IBRUN_SOAK") != "", 50
+	again := func(try int, end, output string) bool {
+		if soak {
+			return try <= tries && end == "" && strings.Contains(output, "global false")
+		}
+		// Clocks may differ by half of the fastest round trip that was measured. On a busy machine all of the first ones may be
+		// slow, and a later message faster than that. So another job is tried.
+		return try <= 3 && strings.Contains(output, " ns later")
+	}
 	var wrong []string
 	for _, size := range []int{2, 4} {
 		var end, output string
 		var exits []int
-		for try := 1; try == 1 || soak && try <= tries && end == "" && strings.Contains(output, "global false"); try++ {
+		for try := 1; try == 1 || again(try, end, output); try++ {
 			end, exits, output = launchJob(t, pmi.Job{Size: size}, 2, "order", func(rank int, c *exec.Cmd) {
 				if rank >= size/2 {
 					wrapCommand(t, c, unshare, "--time", "--monotonic", "3600", "--boottime", "3600")
