@@ -29,10 +29,14 @@ type SimulatedNetwork struct {
 	paused       bool
 	linkDown     bool
 	dropDatagram func() bool
+	devices      map[string]SimulatedDevice // that were configured
+	refuse       func(SimulatedCall) error
 }
 
 // NewSimulatedNetwork returns a network without devices.
-func NewSimulatedNetwork() *SimulatedNetwork { return &SimulatedNetwork{mrs: map[uint32][]byte{}} }
+func NewSimulatedNetwork() *SimulatedNetwork {
+	return &SimulatedNetwork{mrs: map[uint32][]byte{}, devices: map[string]SimulatedDevice{}}
+}
 
 // Open opens a device of the network.
 func (n *SimulatedNetwork) Open(name string) (*verbs.Context, error) {
@@ -105,9 +109,12 @@ type simProvider struct{ net *SimulatedNetwork }
 
 func (simProvider) Name() string { return "simulated" }
 
-func (p simProvider) Open(ib.Device) (ib.Context, error) {
+func (p simProvider) Open(d ib.Device) (ib.Context, error) {
+	if err := p.net.call(CallOpen); err != nil {
+		return nil, err
+	}
 	events, err := newSimEvents()
-	return &simDevice{p.net, events}, err
+	return &simDevice{p.net, p.net.device(d.Name), events}, err
 }
 
 // simEvents is a pipe from which the tokens of events are read.
@@ -127,6 +134,7 @@ func (e *simEvents) Close() error {
 
 type simDevice struct {
 	net   *SimulatedNetwork
+	is    SimulatedDevice
 	async simEvents
 }
 
@@ -135,14 +143,11 @@ func (d *simDevice) AckAsync(uint32, uint64) {}
 func (d *simDevice) Close() error            { return d.async.Close() }
 
 func (d *simDevice) QueryDevice() (ib.DeviceAttr, error) {
-	return ib.DeviceAttr{MaxMRSize: 1 << 40, MaxQP: 1 << 16, MaxQPWR: 1 << 14, MaxSGE: 32, MaxSGERd: 32, MaxCQ: 100, MaxCQE: 1 << 16,
-		MaxMR: 1 << 16, MaxPD: 100, MaxQPRdAtom: 16, MaxQPInitRdAtom: 16, MaxAH: 1 << 16, MaxSRQ: 10, MaxSRQWR: 1 << 15,
-		MaxSRQSGE: 32, MaxPKeys: 1, Ports: 1}, nil
+	return ib.DeviceAttr(d.is.Attr), d.net.call(CallQueryDevice)
 }
 
 func (d *simDevice) QueryPort(int) (ib.PortAttr, error) {
-	return ib.PortAttr{State: uint8(verbs.PortActive), MaxMTU: 5, ActiveMTU: 3, MaxMsgSize: 1 << 30, GIDTableLen: 2,
-		PKeyTableLen: 1, LinkLayer: 2}, nil
+	return ibPortAttr(d.is.Port), d.net.call(CallQueryPort)
 }
 
 func (d *simDevice) QueryGIDs() ([]ib.GID, error) {
@@ -150,14 +155,24 @@ func (d *simDevice) QueryGIDs() ([]ib.GID, error) {
 }
 
 func (d *simDevice) QueryPKey(int, int) (uint16, error) { return 0xffff, nil }
-func (d *simDevice) AllocPD() (ib.PD, error)            { return &simPD{d.net}, nil }
+
+func (d *simDevice) AllocPD() (ib.PD, error) { return &simPD{d}, d.net.call(CallAllocPD) }
 
 func (d *simDevice) CreateChannel() (ib.Channel, error) {
+	if err := d.net.call(CallCreateChannel); err != nil {
+		return nil, err
+	}
 	events, err := newSimEvents()
 	return &events, err
 }
 
 func (d *simDevice) CreateCQ(n int, ch ib.Channel, _ int) (ib.CQ, error) {
+	if err := d.net.call(CallCreateCQ); err != nil {
+		return nil, err
+	}
+	if n > int(d.is.Attr.MaxCQE) {
+		return nil, syscall.EINVAL
+	}
 	d.net.mu.Lock()
 	defer d.net.mu.Unlock()
 	events, _ := ch.(*simEvents)
@@ -208,37 +223,64 @@ func (c *simCQ) addCompletion(wc ib.WC) {
 	}
 }
 
-type simPD struct{ net *SimulatedNetwork }
+type simPD struct{ dev *simDevice }
 
 func (p *simPD) Close() error                 { return nil }
 func (p *simPD) AllocMW(uint8) (ib.MW, error) { return nil, syscall.EOPNOTSUPP }
 
 func (p *simPD) RegMR(addr, length, _ uint64, _ uint32) (ib.MR, error) {
-	p.net.mu.Lock()
-	defer p.net.mu.Unlock()
-	m := &simMR{p.net, p.net.nextID()}
-	p.net.mrs[m.key] = memoryAt(addr, int(length))
+	n := p.dev.net
+	if err := n.call(CallRegMR); err != nil {
+		return nil, err
+	}
+	if length > p.dev.is.Attr.MaxMRSize {
+		return nil, syscall.EINVAL
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	m := &simMR{n, n.nextID()}
+	n.mrs[m.key] = memoryAt(addr, int(length))
 	return m, nil
 }
 
 func (p *simPD) CreateSRQ(wr, sge, _ uint32) (ib.SRQ, error) {
-	p.net.mu.Lock()
-	defer p.net.mu.Unlock()
-	return &simSRQ{simRecvQueue{net: p.net, capacity: int(wr)}, p.net.nextID(), sge}, nil
+	n := p.dev.net
+	if err := n.call(CallCreateSRQ); err != nil {
+		return nil, err
+	}
+	switch {
+	case p.dev.is.Attr.MaxSRQ == 0:
+		return nil, syscall.EOPNOTSUPP
+	case wr > p.dev.is.Attr.MaxSRQWR || sge > p.dev.is.Attr.MaxSRQSGE:
+		return nil, syscall.EINVAL
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return &simSRQ{simRecvQueue{net: n, capacity: int(wr)}, n.nextID(), sge}, nil
 }
 
-func (p *simPD) CreateAH(ib.AHAttr) (ib.AH, error) { return simAH{}, nil }
+func (p *simPD) CreateAH(ib.AHAttr) (ib.AH, error) { return simAH{}, p.dev.net.call(CallCreateAH) }
 
 func (p *simPD) CreateQP(init ib.QPInit) (ib.QP, error) {
-	p.net.mu.Lock()
-	defer p.net.mu.Unlock()
-	q := &simQP{num: p.net.nextID(), typ: verbs.QPType(init.Type), cap: init.Cap, signalAll: init.SignalAll,
-		sendCQ: init.SendCQ.(*simCQ), recvCQ: init.RecvCQ.(*simCQ), ownRecvs: simRecvQueue{net: p.net, capacity: int(init.Cap.RecvWR)}}
+	n := p.dev.net
+	if err := n.call(CallCreateQP); err != nil {
+		return nil, err
+	}
+	if err := p.dev.is.checkQP(&init); err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if open := len(n.qpsOf(p.dev)); open >= int(p.dev.is.Attr.MaxQP) {
+		return nil, syscall.ENOMEM
+	}
+	q := &simQP{dev: p.dev, num: n.nextID(), typ: verbs.QPType(init.Type), cap: init.Cap, signalAll: init.SignalAll,
+		sendCQ: init.SendCQ.(*simCQ), recvCQ: init.RecvCQ.(*simCQ), ownRecvs: simRecvQueue{net: n, capacity: int(init.Cap.RecvWR)}}
 	q.recvs = &q.ownRecvs
 	if s, ok := init.SRQ.(*simSRQ); ok {
 		q.recvs = &s.simRecvQueue
 	}
-	p.net.qps = append(p.net.qps, q)
+	n.qps = append(n.qps, q)
 	return q, nil
 }
 

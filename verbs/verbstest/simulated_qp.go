@@ -12,7 +12,9 @@ import (
 
 // simQP is a queue pair of a simulated network.
 type simQP struct {
+	dev            *simDevice
 	num, peer      uint32
+	reads, serves  uint8 // READs that it may have in flight, and that it serves at the same time
 	typ            verbs.QPType
 	state          verbs.State
 	cap            ib.Cap
@@ -66,9 +68,21 @@ func (q *simQP) Query(uint32) (ib.QPAttr, error) {
 }
 
 func (q *simQP) Modify(a *ib.QPAttr, mask uint32) error {
+	if err := q.dev.net.call(CallModifyQP); err != nil {
+		return err
+	}
+	m := verbs.AttrMask(mask)
+	if err := q.dev.is.checkModify(a, m); err != nil {
+		return err
+	}
 	q.ownRecvs.net.mu.Lock()
 	defer q.ownRecvs.net.mu.Unlock()
-	m := verbs.AttrMask(mask)
+	if m&verbs.AttrMaxRDAtomic != 0 {
+		q.reads = a.MaxRdAtomic
+	}
+	if m&verbs.AttrMaxDestRDAtomic != 0 {
+		q.serves = a.MaxDestRdAtomic
+	}
 	if m&verbs.AttrDestQPN != 0 {
 		q.peer = a.DestQPN
 	}
@@ -156,7 +170,11 @@ func (q *simQP) execute(w *ib.SendWR) (verbs.Status, bool) {
 	}
 	b := n.gather(w)
 	at := n.registeredMemory(w.RKey, w.Remote, len(b))
+	read := verbs.Opcode(w.Opcode) == verbs.OpRead
 	switch {
+	case read && (q.reads == 0 || n.qps[i].serves < q.reads): // more than the peer serves at the same time
+		n.qps[i].enterError()
+		return verbs.StatusRemoteInvalid, true
 	case len(b) == 0:
 	case at == nil:
 		n.qps[i].enterError()

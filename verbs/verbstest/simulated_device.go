@@ -1,0 +1,140 @@
+//go:build unix
+
+package verbstest
+
+import (
+	"syscall"
+
+	"github.com/ibrun/ibrun/verbs"
+	"github.com/ibrun/ibrun/verbs/internal/ib"
+)
+
+// SimulatedDevice is what a device of a simulated network supports. A call that asks for more fails as the drivers of Linux do.
+type SimulatedDevice struct {
+	Attr verbs.DeviceAttr
+	Port verbs.PortAttr
+	// MaxInline is the largest inline message in bytes. Attr.MaxInline is what the device reports, mostly nothing.
+	MaxInline int
+	// GrantsLess makes the device grant MaxInline to a queue pair that asks for more, as bnxt_re does. Otherwise it refuses.
+	GrantsLess bool
+	// NoRC and NoUD are set if the device has no queue pairs of the type.
+	NoRC, NoUD bool
+}
+
+// defaultSimulatedDevice returns a device with plenty of everything.
+func defaultSimulatedDevice() SimulatedDevice {
+	return SimulatedDevice{
+		Attr: verbs.DeviceAttr{MaxMRSize: 1 << 40, MaxQP: 1 << 16, MaxQPWR: 1 << 14, MaxSGE: 32, MaxSGERd: 32, MaxCQ: 100,
+			MaxCQE: 1 << 16, MaxMR: 1 << 16, MaxPD: 100, MaxQPRdAtom: 16, MaxQPInitRdAtom: 16, MaxAH: 1 << 16, MaxSRQ: 10,
+			MaxSRQWR: 1 << 15, MaxSRQSGE: 32, MaxPKeys: 1, Ports: 1},
+		Port: verbs.PortAttr{State: verbs.PortActive, MaxMTU: verbs.MTU4096, ActiveMTU: verbs.MTU1024, MaxMsgSize: 1 << 30,
+			GIDTableLen: 2, PKeyTableLen: 1, LinkLayer: 2},
+		MaxInline: 1 << 10,
+	}
+}
+
+// SetDevice changes what the devices of a name support that are opened from now on.
+func (n *SimulatedNetwork) SetDevice(name string, change func(*SimulatedDevice)) {
+	d := n.device(name)
+	change(&d)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.devices[name] = d
+}
+
+// device returns what the devices of a name support.
+func (n *SimulatedNetwork) device(name string) SimulatedDevice {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if d, ok := n.devices[name]; ok {
+		return d
+	}
+	return defaultSimulatedDevice()
+}
+
+// SimulatedCall is a call that a simulated device can refuse.
+type SimulatedCall int
+
+// The calls that create, change or query something.
+const (
+	CallOpen SimulatedCall = iota
+	CallQueryDevice
+	CallQueryPort
+	CallAllocPD
+	CallCreateChannel
+	CallCreateCQ
+	CallCreateSRQ
+	CallCreateQP
+	CallCreateAH
+	CallRegMR
+	CallModifyQP
+)
+
+// String returns the name of the call in libibverbs.
+func (c SimulatedCall) String() string {
+	return [...]string{"open_device", "query_device", "query_port", "alloc_pd", "create_comp_channel", "create_cq", "create_srq",
+		"create_qp", "create_ah", "reg_mr", "modify_qp"}[c]
+}
+
+// Refuse makes each call fail for which f returns an error, such as ENOMEM. A nil f refuses nothing.
+func (n *SimulatedNetwork) Refuse(f func(SimulatedCall) error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.refuse = f
+}
+
+// call returns the error with which a call is refused.
+func (n *SimulatedNetwork) call(c SimulatedCall) error {
+	n.mu.Lock()
+	f := n.refuse
+	n.mu.Unlock()
+	if f == nil {
+		return nil
+	}
+	return f(c)
+}
+
+// qpsOf returns the open queue pairs of a device. The caller must hold mu.
+func (n *SimulatedNetwork) qpsOf(d *simDevice) (qps []*simQP) {
+	for _, q := range n.qps {
+		if q.dev == d {
+			qps = append(qps, q)
+		}
+	}
+	return qps
+}
+
+// checkQP checks a queue pair that is to be created, and reduces its inline size to what is granted.
+func (d *SimulatedDevice) checkQP(init *ib.QPInit) error {
+	c := &init.Cap
+	switch typ := verbs.QPType(init.Type); {
+	case typ == verbs.RC && d.NoRC, typ == verbs.UD && d.NoUD:
+		return syscall.EOPNOTSUPP
+	case max(c.SendWR, c.RecvWR) > d.Attr.MaxQPWR, max(c.SendSGE, c.RecvSGE) > d.Attr.MaxSGE,
+		int(c.Inline) > d.MaxInline && !d.GrantsLess:
+		return syscall.EINVAL
+	}
+	c.Inline = min(c.Inline, uint32(d.MaxInline))
+	return nil
+}
+
+// checkModify checks a change of attributes.
+func (d *SimulatedDevice) checkModify(a *ib.QPAttr, m verbs.AttrMask) error {
+	if m&verbs.AttrMaxRDAtomic != 0 && uint32(a.MaxRdAtomic) > d.Attr.MaxQPInitRdAtom ||
+		m&verbs.AttrMaxDestRDAtomic != 0 && uint32(a.MaxDestRdAtomic) > d.Attr.MaxQPRdAtom ||
+		m&verbs.AttrMTU != 0 && a.PathMTU > uint8(d.Port.ActiveMTU) {
+		return syscall.EINVAL
+	}
+	return nil
+}
+
+// ibPortAttr converts attributes to those of package ib.
+func ibPortAttr(a verbs.PortAttr) ib.PortAttr {
+	return ib.PortAttr{
+		State: uint8(a.State), MaxMTU: uint8(a.MaxMTU), ActiveMTU: uint8(a.ActiveMTU), CapFlags: a.CapFlags,
+		MaxMsgSize: a.MaxMsgSize, BadPKey: a.BadPKey, QKeyViolations: a.QKeyViolations, GIDTableLen: a.GIDTableLen,
+		PKeyTableLen: a.PKeyTableLen, LID: a.LID, SMLID: a.SMLID, LMC: a.LMC, MaxVL: a.MaxVL, SMSL: a.SMSL,
+		SubnetTimeout: a.SubnetTimeout, InitTypeReply: a.InitTypeReply, ActiveWidth: a.ActiveWidth, ActiveSpeed: a.ActiveSpeed,
+		PhysState: a.PhysState, LinkLayer: a.LinkLayer, Flags: a.Flags,
+	}
+}
