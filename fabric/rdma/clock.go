@@ -10,13 +10,12 @@ import (
 // is precise enough for all timers: the clock estimates from earlier intervals how many Polls that takes. The number of Polls
 // between two reads is limited, for programs that call Poll rarely.
 type clock struct {
-	polls       uint          // Polls so far, and calls of progressAll
-	readAt      uint          // value of polls at which the system clock is read next
-	stride      uint          // polls between two reads
-	now         time.Duration // time since start at the last read
-	next        time.Duration // when the next timer expires, or never
-	keepaliveAt time.Duration // when the next keepalive is due
-	start       time.Time
+	polls  uint          // Polls so far, and calls of progressAll
+	readAt uint          // value of polls at which the system clock is read next
+	stride uint          // polls between two reads
+	now    time.Duration // time since start at the last read
+	next   time.Duration // when the next timer expires, or never
+	start  time.Time
 }
 
 const (
@@ -48,44 +47,15 @@ func (c *clock) read() time.Duration {
 // schedule makes the next timer expire at this time at the latest.
 func (c *clock) schedule(at time.Duration) { c.next = min(c.next, at) }
 
-// tick runs the timers that have expired.
-func (d *domain) tick(now time.Duration) {
+// tick runs the timers that have expired. It returns the error of a lost device.
+func (d *domain) tick(now time.Duration) error {
 	if now < d.clock.next {
-		return
+		return nil
 	}
 	d.clock.next = never
-	keepaliveDue := now >= d.clock.keepaliveAt
-	if keepaliveDue {
-		d.clock.keepaliveAt = now + d.liveness.interval
-	}
 	if d.cm.failed && d.cm.recover(d.rails[0]) != nil {
 		d.clock.schedule(now + maxREQInterval) // the link is still down
 	}
-	connecting := d.cm.connecting
-	d.cm.connecting = nil
-	for _, e := range connecting {
-		if e.isConnecting() {
-			d.cm.addConnecting(e)
-			d.checkConnecting(e, now, keepaliveDue)
-		}
-	}
-	connected := d.cm.connected[:0]
-	for _, e := range d.cm.connected {
-		if e.conn.state == stateEstablished {
-			connected = append(connected, e)
-			if keepaliveDue {
-				d.keepalive(e)
-			}
-			if e.disconnect == disconnectDue {
-				d.trySendControl(e, kindDREQ)
-			}
-		} else {
-			e.inConnected = false
-		}
-	}
-	clear(d.cm.connected[len(connected):])
-	d.cm.connected = connected
-	if len(connected) > 0 || len(d.cm.connecting) > 0 {
-		d.clock.schedule(d.clock.keepaliveAt)
-	}
+	d.runConnectTimers(now)
+	return d.keepaliveTick(now)
 }

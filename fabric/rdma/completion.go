@@ -90,8 +90,6 @@ func (d *domain) completeOldest(e *endpoint, q *queuePair) {
 		if r.kind == requestDisconnect {
 			d.disconnected(e)
 		}
-	case requestKeepalive:
-		e.keepalive.probing = false
 	case requestKeyRead:
 		d.keysRead(r.op, r.slot)
 	case requestPiece:

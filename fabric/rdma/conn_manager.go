@@ -2,7 +2,6 @@ package rdma
 
 import (
 	"errors"
-	"slices"
 	"sync/atomic"
 
 	"github.com/ibrun/ibrun/verbs"
@@ -11,10 +10,9 @@ import (
 // connManager sends and receives the datagrams that connect and disconnect peers (see cmMessage), over the UD queue pair of the
 // first rail. It also lists the endpoints that have something to do with connections.
 type connManager struct {
-	connecting   []*endpoint // were sent a REQ or a REP, or are to be sent a REQ once there is a route
-	anyRequested atomic.Bool // requested is not empty; atomic, so that Poll reads it without the lock
-	failed       bool        // the UD queue pair has failed: a datagram was sent while the link was down
-	connected    []*endpoint // have an established connection
+	connecting   connectTimers // of peers that were sent a REQ or a REP, or are to be sent a REQ once there is a route
+	anyRequested atomic.Bool   // requested is not empty; atomic, so that Poll reads it without the lock
+	failed       bool          // the UD queue pair has failed: a datagram was sent while the link was down
 	failures     []connFailure
 	notices      []*endpoint // peers without a connection that must be notified of Close
 	requested    []*endpoint // are to be connected to; guarded by domain.mu
@@ -47,20 +45,6 @@ func (m *connManager) open(r *rail) (err error) {
 	}
 	m.freeAllSends()
 	return nil
-}
-
-// addConnecting makes tick run the connection timers of a peer.
-func (m *connManager) addConnecting(e *endpoint) {
-	if !slices.Contains(m.connecting, e) {
-		m.connecting = append(m.connecting, e)
-	}
-}
-
-// removeConnecting undoes addConnecting once the connection is established.
-func (m *connManager) removeConnecting(e *endpoint) {
-	if i := slices.Index(m.connecting, e); i >= 0 {
-		m.connecting = slices.Delete(m.connecting, i, i+1)
-	}
 }
 
 // freeAllSends marks all send slots as free.

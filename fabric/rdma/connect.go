@@ -20,6 +20,8 @@ type connRetry struct {
 	breaks      int           // connections in a row that broke before the peer acknowledged anything over them
 	reqAt       time.Duration // when to send the next REQ
 	reqInterval time.Duration // between that REQ and the one after it
+	at          time.Duration // when the next of the timers expires
+	position    int           // in connectTimers, plus 1; 0: the peer has no timers
 	silence     silence
 }
 
@@ -63,8 +65,7 @@ func (d *domain) startConnect(e *endpoint) {
 	if errors.Is(err, verbs.ErrUnreachable) { // checkSilence limits how long
 		e.retry.err = err
 		e.retry.reqAt = now + maxREQInterval
-		d.clock.schedule(e.retry.reqAt)
-		d.cm.addConnecting(e)
+		d.addConnecting(e, now)
 		return
 	}
 	if err != nil {
@@ -74,9 +75,8 @@ func (d *domain) startConnect(e *endpoint) {
 	e.conn.request(e.qps[0].info)
 	e.in.granted = e.in.grant() // the same in every repetition of the REQ
 	e.retry.reqInterval = minREQInterval
-	d.cm.addConnecting(e)
-	d.clock.schedule(d.clock.keepaliveAt)
 	d.sendREQ(e, now)
+	d.addConnecting(e, now)
 }
 
 // isConnecting reports whether a connection to the peer is being made, or is to be made once there is a route.
@@ -90,27 +90,25 @@ func (e *endpoint) isConnecting() bool {
 	return false
 }
 
-// sendREQ sends a REQ, and schedules the next.
+// sendREQ sends a REQ, and sets when the next is due.
 func (d *domain) sendREQ(e *endpoint, now time.Duration) {
 	err := d.sendCM(e, cmREQ, qpInfo{})
 	if err == errNoSendSlot {
-		d.clock.schedule(now) // tries again in the next tick
+		e.retry.reqAt = now // tries again in the next tick
 		return
 	}
 	e.retry.err = err
 	e.retry.reqAt = now + e.retry.reqInterval
 	e.retry.reqInterval = min(2*e.retry.reqInterval, maxREQInterval)
-	d.clock.schedule(e.retry.reqAt)
 }
 
 // checkConnecting runs the timers of a peer that isConnecting.
-func (d *domain) checkConnecting(e *endpoint, now time.Duration, keepaliveDue bool) {
-	if d.checkSilence(e, now, keepaliveDue) || e.conn.state == stateREPSent {
+func (d *domain) checkConnecting(e *endpoint, now time.Duration) {
+	if d.checkSilence(e, now) || e.conn.state == stateREPSent {
 		return // the side that has sent the REQ sends it again
 	}
 	switch {
 	case now < e.retry.reqAt:
-		d.clock.schedule(e.retry.reqAt)
 	case e.conn.state == stateIdle:
 		d.startConnect(e)
 	default:
@@ -194,8 +192,8 @@ func (d *domain) accept(e *endpoint, m *cmMessage) error {
 	}
 	e.conn.accepted(m, e.qps[0].info)
 	e.in.granted = e.in.grant() // the same in every repetition of the REP
-	d.cm.addConnecting(e)       // the peer may compute for any time before it confirms the connection, but it must exist
-	d.clock.schedule(d.clock.keepaliveAt)
+	// The peer may compute for any time before it confirms the connection, but it must exist.
+	d.addConnecting(e, d.clock.elapsed())
 	d.trySendCM(e, cmREP, m.qps[0])
 	return nil
 }
@@ -254,15 +252,11 @@ func (d *domain) createQueuePairs(e *endpoint, epoch uint32) error {
 // established is called when both sides have connected their queue pairs. It sends again what the peer has not received, and
 // posts the transfers that wait for a connection.
 func (d *domain) established(e *endpoint) {
-	e.keepalive.alive, e.keepalive.missed = true, 0
+	e.keepalive = keepaliveState{alive: true}
 	e.retry.err = nil
 	e.retry.silence.end()
-	d.cm.removeConnecting(e)
-	if !e.inConnected {
-		e.inConnected = true
-		d.cm.connected = append(d.cm.connected, e)
-	}
-	d.clock.schedule(d.clock.keepaliveAt)
+	d.removeConnecting(e)
+	d.keepalives.add(e, &d.liveness, &d.clock)
 	unacked := e.unacked
 	e.unacked = nil
 	d.mu.Lock()

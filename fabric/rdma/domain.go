@@ -42,6 +42,7 @@ type domain struct {
 	events     events
 	controlDue []*endpoint // are owed a credit update or the RTU, which could not be sent yet
 	cm         connManager
+	keepalives keepaliveRing
 	liveness   liveness  // constant
 	responder  responder // belongs to its goroutine from the end of open to its close
 

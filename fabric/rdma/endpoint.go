@@ -29,7 +29,7 @@ type endpoint struct {
 	retry       connRetry
 	keepalive   keepaliveState
 	discarding  bool // closed here: no more messages are delivered
-	inConnected bool // is in connManager.connected
+	inRing      bool // is in domain.keepalives
 	rtuDue      bool // the RTU is still to be sent
 	disconnect  disconnectState
 	perRail     []railEndpoint // what WithRail returns, by rail

@@ -10,8 +10,10 @@ import (
 
 const (
 	maxKeepaliveInterval = 500 * time.Millisecond
-	minMissed            = 10 // with a short heartbeat the intervals are shorter, so that a few lost datagrams do no harm
-	maxQueueAhead        = 2  // requests that a keepalive WRITE may be posted behind and still count as answered in time
+	minMissed            = 10  // with a short heartbeat the intervals are shorter, so that a few lost datagrams do no harm
+	maxQueueAhead        = 2   // requests that a keepalive WRITE may be posted behind and still count as answered in time
+	idleShare            = 4   // an idle peer is probed after this share of the heartbeat at the earliest
+	maxVisits            = 128 // connected peers that one tick visits: some 20 µs
 )
 
 // liveness says how long a peer may give no sign of life. Time is counted in keepalive intervals rather than read from a clock,
@@ -22,60 +24,166 @@ type liveness struct {
 	// maxQueued is maxMissed for a keepalive WRITE that was posted behind many requests. Packet loss delays these, so the
 	// connection is made again. Probes find in the rest of the time whether the peer still exists.
 	maxQueued int
+	minIdle   int // intervals without any message after which a peer is probed at the earliest
 }
 
 func newLiveness(heartbeat time.Duration) liveness {
 	interval := max(min(maxKeepaliveInterval, heartbeat/minMissed), time.Millisecond)
 	missed := max(int(heartbeat/interval), minMissed)
-	return liveness{interval: interval, maxMissed: missed, maxQueued: missed * 2 / 3}
+	return liveness{interval: interval, maxMissed: missed, maxQueued: missed * 2 / 3, minIdle: missed / idleShare}
 }
 
 // duration returns how long a number of intervals takes.
 func (l liveness) duration(intervals int) time.Duration { return time.Duration(intervals) * l.interval }
 
+// maxIdle returns after how many idle intervals a peer is probed: from a quarter to a half of the heartbeat. It differs from
+// peer to peer, so that peers that became idle at the same time are not probed at the same time. A lost peer is noticed within
+// that time and the heartbeat, which together are less than two times the heartbeat.
+func (l liveness) maxIdle(peer int) int { return l.minIdle + peer%(l.minIdle+1) }
+
 // keepaliveState is what the keepalive knows about a peer.
 type keepaliveState struct {
-	alive       bool // a message or an acknowledgement has arrived since the last keepalive interval
-	probing     bool // a keepalive WRITE is in flight
-	probeQueued bool // it was posted behind many other requests
-	missed      int  // keepalive intervals in a row in which nothing has arrived while the WRITE was in flight
+	alive  bool // a message or an acknowledgement has arrived since the last visit
+	idle   int  // visits in a row without a sign of life and without a request that would give one
+	missed int  // visits in a row without a sign of life while a request with a completion was in flight
 }
 
-// keepalive checks for a sign of life of a connected peer. If there was none since the last interval, it posts a WRITE of no
-// bytes: the peer's device acknowledges it even if the process computes or is stopped.
+// keepaliveRing holds the connected peers. It visits each of them once in a keepalive interval. The visits are spread over the
+// interval, so that a tick visits at most maxVisits peers, however many there are.
+type keepaliveRing struct {
+	peers []*endpoint
+	next  int           // index of the peer that is visited next
+	at    time.Duration // when the next batch is due
+}
+
+// add adds a peer unless it is in the ring.
+func (r *keepaliveRing) add(e *endpoint, l *liveness, clock *clock) {
+	if e.inRing {
+		return
+	}
+	if len(r.peers) == 0 {
+		r.next, r.at = 0, clock.elapsed()+l.interval
+	}
+	e.inRing = true
+	r.peers = append(r.peers, e)
+	clock.schedule(r.at)
+}
+
+// removeNext removes the peer that is visited next. The last peer takes its place: it was not visited in this round either.
+func (r *keepaliveRing) removeNext() {
+	last := len(r.peers) - 1
+	r.peers[r.next].inRing = false
+	r.peers[r.next], r.peers[last] = r.peers[last], nil
+	r.peers = r.peers[:last]
+}
+
+// due returns how many peers are to be visited now, and sets when the next are. If this process did not poll for a while, those
+// that were due meanwhile are visited now, each of them once.
+func (r *keepaliveRing) due(now, interval time.Duration) int {
+	if now < r.at || len(r.peers) == 0 {
+		return 0
+	}
+	batches := (len(r.peers) + maxVisits - 1) / maxVisits
+	step := interval / time.Duration(batches)
+	late := min(int((now-r.at)/max(step, 1)), batches-1)
+	r.at = now + step
+	return min(len(r.peers), (1+late)*((len(r.peers)+batches-1)/batches))
+}
+
+// keepaliveTick visits the connected peers whose turn it is. It returns the error of a lost device.
+func (d *domain) keepaliveTick(now time.Duration) error {
+	r := &d.keepalives
+	n := r.due(now, d.liveness.interval)
+	if n > 0 {
+		if err := d.pollAllSends(); err != nil {
+			return err
+		}
+	}
+	for ; n > 0 && len(r.peers) > 0; n-- {
+		if r.next >= len(r.peers) {
+			r.next = 0
+		}
+		e := r.peers[r.next]
+		if e.conn.state != stateEstablished {
+			r.removeNext()
+			continue
+		}
+		r.next++
+		d.keepalive(e)
+		if e.disconnect == disconnectDue {
+			d.trySendControl(e, kindDREQ)
+		}
+	}
+	if len(r.peers) > 0 {
+		d.clock.schedule(r.at)
+	}
+	return nil
+}
+
+// pollAllSends handles the completions of all requests that have completed. The keepalive needs it: after a time in which this
+// process did not poll, the signs of life of many peers may be waiting in the completion queues.
+func (d *domain) pollAllSends() error {
+	for _, r := range d.rails {
+		for n, left := len(d.wcs), r.maxInFlight; n == len(d.wcs) && left > 0; left -= n {
+			var err error
+			if n, err = d.pollSends(r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// keepalive checks for a sign of life of a connected peer. The device supervises requests that are in flight: it completes them,
+// or reports that the peer's device does not answer. So only a peer without such a request is probed, once it was idle for long,
+// by a WRITE of no bytes. The peer's device acknowledges it even if the process computes or is stopped. Requests without a
+// completion are followed by a probe after one interval, since their slots are freed only then.
 func (d *domain) keepalive(e *endpoint) {
 	if d.checkStalled(e) {
 		return
 	}
-	if e.keepalive.alive {
-		e.keepalive.alive, e.keepalive.missed = false, 0
+	k := &e.keepalive
+	if k.alive {
+		k.alive, k.idle, k.missed = false, 0, 0
 		return
 	}
-	if !e.keepalive.probing {
-		d.mu.Lock()
-		q := e.qps[0]
-		// With no signaled request in flight, the others have been carried out; they only have no completion of their own.
-		queuedBehind := q.pieces > 0 || q.signaled > 0 && q.inFlight() > maxQueueAhead
-		err := q.qp.Write(q.wrID(q.tail), verbs.Signaled, verbs.Remote{})
-		if err == nil {
-			q.push(request{kind: requestKeepalive}, verbs.Signaled)
-			d.inFlight[0]++
+	d.mu.Lock()
+	q := e.qps[0]
+	// With no signaled request in flight, the others have been carried out; they only have no completion of their own.
+	supervised := q.signaled > 0
+	queued := q.pieces > 0 || q.inFlight() > maxQueueAhead
+	probed := false
+	if !supervised {
+		if k.idle++; q.inFlight() > 0 || k.idle >= d.liveness.maxIdle(e.peer) {
+			probed = d.postProbe(q)
 		}
-		d.mu.Unlock()
-		if err != nil {
-			return // the queue pair has failed, and its completions report that
-		}
-		e.keepalive.probing, e.keepalive.probeQueued = true, queuedBehind
+	}
+	d.mu.Unlock()
+	if probed {
 		e.ring()
+	}
+	if !supervised {
 		return
 	}
-	e.keepalive.missed++
-	if e.keepalive.probeQueued && e.keepalive.missed >= d.liveness.maxQueued {
-		d.declareBroken(e, fmt.Errorf("queue pair %d: %w", e.qps[0].info.qpn, verbs.StatusRetryExceeded))
-	} else if !e.keepalive.probeQueued && e.keepalive.missed >= d.liveness.maxMissed {
+	k.missed++
+	if queued && k.missed >= d.liveness.maxQueued {
+		d.declareBroken(e, fmt.Errorf("queue pair %d: %w", q.info.qpn, verbs.StatusRetryExceeded))
+	} else if !queued && k.missed >= d.liveness.maxMissed {
 		d.declareDown(e, fmt.Errorf("fabric/rdma: peer %d: %w: its device has not answered for %v", e.peer, fabric.ErrPeerDown,
-			d.liveness.duration(e.keepalive.missed)))
+			d.liveness.duration(k.missed)))
 	}
+}
+
+// postProbe posts a WRITE of no bytes, and reports whether it did. It does not if the completion queue has no room, where other
+// requests show whether the device works, or if the queue pair has failed, which its completions report. The caller must hold
+// d.mu.
+func (d *domain) postProbe(q *queuePair) bool {
+	if d.inFlight[0] >= q.rail.maxInFlight || q.qp.Write(q.wrID(q.tail), verbs.Signaled, verbs.Remote{}) != nil {
+		return false
+	}
+	q.push(request{kind: requestKeepalive}, verbs.Signaled)
+	d.inFlight[0]++
+	return true
 }
 
 // checkStalled reports whether a queue pair of the endpoint has failed without a completion that says so: Soft-RoCE does not

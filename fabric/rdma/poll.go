@@ -94,7 +94,9 @@ func (d *domain) progress() error {
 		return err
 	}
 	if d.clock.due() {
-		d.tick(d.clock.read())
+		if err := d.tick(d.clock.read()); err != nil {
+			return err
+		}
 	}
 	if err := d.handleFailures(); err != nil {
 		return err

@@ -3,7 +3,6 @@ package rdma
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/verbs"
@@ -36,9 +35,8 @@ func (d *domain) declareBroken(e *endpoint, err error) {
 
 // handleFailures handles what declareDown and declareBroken have recorded.
 func (d *domain) handleFailures() error {
-	for len(d.cm.failures) > 0 {
-		f := d.cm.failures[0]
-		d.cm.failures = slices.Delete(d.cm.failures, 0, 1)
+	for i := 0; i < len(d.cm.failures); i++ { // closing a connection may find others that have failed
+		f := d.cm.failures[i]
 		ended := f.ep.ended.Load() != nil
 		if !f.peerDown && !ended && (f.qp == nil || f.qp != f.ep.messageQP()) {
 			continue // that connection was closed already: several failures of it were recorded
@@ -56,6 +54,7 @@ func (d *domain) handleFailures() error {
 			d.reconnect(f.ep, f.err)
 		}
 	}
+	d.cm.failures = nil
 	return nil
 }
 
@@ -137,7 +136,7 @@ func (d *domain) closeConn(e *endpoint) error {
 	e.canPost = false // once more: drainCQs may have received the first message, which sets it
 	e.qps, e.pacerWindow = nil, qps[0].pacer.window
 	d.mu.Unlock()
-	e.keepalive.probing, e.rtuDue, e.in.controlUnacked = false, false, false
+	e.rtuDue, e.in.controlUnacked = false, false
 	for _, q := range qps {
 		if err := q.qp.Close(); err != nil {
 			return fmt.Errorf("fabric/rdma: %w", err)

@@ -10,12 +10,11 @@ import (
 // silence counts for how long a peer gives no sign of life while a connection to it is being made. The peer's process may compute
 // and not answer connection requests for any time. It is down if its responder does not answer probes.
 type silence struct {
-	intervals int    // keepalive intervals in a row at whose end a probe was unanswered
-	probe     uint32 // number of the last probe
-	answered  uint32 // number of the last probe that was answered
-	begun     bool   // a keepalive interval has begun. The first one may be short, and most connections are made within it
-	due       bool   // a probe is to be sent
-	waiting   bool   // the last probe was sent, or could not be sent for want of a route, and was not answered
+	intervals int           // keepalive intervals in a row at whose end a probe was unanswered
+	at        time.Duration // when the current keepalive interval ends; the peer is probed then
+	probe     uint32        // number of the last probe
+	answered  uint32        // number of the last probe that was answered
+	waiting   bool          // the last probe was sent, or could not be sent for want of a route, and was not answered
 }
 
 // answer is called when the answer to a probe has arrived. Only the answer to a probe that is later than the last answered one
@@ -27,33 +26,31 @@ func (s *silence) answer(probe uint32) {
 }
 
 // end is called when the connection is established.
-func (s *silence) end() { s.intervals, s.begun, s.due, s.waiting = 0, false, false, false }
+func (s *silence) end() { s.intervals, s.waiting = 0, false }
 
 // checkSilence probes a peer once in each keepalive interval. It declares the peer down, and returns true, if it has answered no
 // probe for too long.
-func (d *domain) checkSilence(e *endpoint, now time.Duration, keepaliveDue bool) bool {
+func (d *domain) checkSilence(e *endpoint, now time.Duration) bool {
 	s := &e.retry.silence
-	if keepaliveDue {
-		if s.waiting {
-			s.intervals++
-		}
-		if s.intervals >= d.liveness.maxMissed-1 { // the first interval had no probe
-			d.declareDown(e, d.silentError(e))
-			return true
-		}
-		s.due, s.begun, s.waiting = s.begun, true, false
-	}
-	if !s.due {
+	if now < s.at {
 		return false
+	}
+	if s.waiting {
+		s.intervals++
+	}
+	if s.intervals >= d.liveness.maxMissed-1 { // the first interval had no probe
+		s.at = now + d.liveness.interval
+		d.declareDown(e, d.silentError(e))
+		return true
 	}
 	s.probe++
 	err := d.sendCM(e, cmProbe, qpInfo{})
-	if err == errNoSendSlot {
+	if s.waiting = err != errNoSendSlot; !s.waiting {
 		s.probe--
-		d.clock.schedule(now) // tries again in the next tick
+		s.at = now // tries again in the next tick
 		return false
 	}
-	s.due, s.waiting = false, true
+	s.at = now + d.liveness.interval
 	return false
 }
 

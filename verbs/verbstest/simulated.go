@@ -3,6 +3,7 @@
 package verbstest
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"net/netip"
@@ -24,7 +25,8 @@ import (
 type SimulatedNetwork struct {
 	mu           sync.Mutex
 	lastID       uint32            // the last number or key
-	qps          []*simQP          // in order of creation
+	qps          []*simQP          // in order of creation, which is that of their numbers
+	busy         []*simQP          // have submitted requests
 	mrs          map[uint32][]byte // by key
 	paused       bool
 	linkDown     bool
@@ -84,12 +86,22 @@ func (n *SimulatedNetwork) nextID() uint32 {
 func (n *SimulatedNetwork) progress() {
 	for moved := !n.paused; moved; {
 		moved = false
-		for _, q := range n.qps {
+		for _, q := range n.busy {
 			for q.executeNext() {
 				moved = true
 			}
 		}
+		n.busy = slices.DeleteFunc(n.busy, func(q *simQP) bool { return q.submitted == 0 })
 	}
+}
+
+// indexOf returns the index of a queue pair in qps, -1 if it does not exist. The caller must hold mu.
+func (n *SimulatedNetwork) indexOf(num uint32) int {
+	i, ok := slices.BinarySearchFunc(n.qps, num, func(q *simQP, num uint32) int { return cmp.Compare(q.num, num) })
+	if !ok {
+		return -1
+	}
+	return i
 }
 
 // registeredMemory returns the memory of a key at addr, or nil if the key does not cover all of it. The caller must hold mu.

@@ -56,6 +56,9 @@ func (q *simQP) Post(wr *ib.SendWR) error {
 func (q *simQP) Ring() error {
 	q.ownRecvs.net.mu.Lock()
 	defer q.ownRecvs.net.mu.Unlock()
+	if q.submitted == 0 && len(q.sends) > 0 {
+		q.ownRecvs.net.busy = append(q.ownRecvs.net.busy, q)
+	}
 	q.submitted = len(q.sends)
 	q.ownRecvs.net.progress()
 	return nil
@@ -103,7 +106,10 @@ func (q *simQP) Close() error {
 	n := q.ownRecvs.net
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.qps = slices.DeleteFunc(n.qps, func(o *simQP) bool { return o == q })
+	n.busy = slices.DeleteFunc(n.busy, func(o *simQP) bool { return o == q })
+	if i := n.indexOf(q.num); i >= 0 {
+		n.qps = slices.Delete(n.qps, i, i+1)
+	}
 	return nil
 }
 
@@ -153,7 +159,7 @@ func (q *simQP) execute(w *ib.SendWR) (verbs.Status, bool) {
 		}
 		to = w.QPN
 	}
-	i := slices.IndexFunc(n.qps, func(o *simQP) bool { return o.num == to })
+	i := n.indexOf(to)
 	reachable := q.state == verbs.StateRTS && i >= 0 && n.qps[i].typ == q.typ &&
 		(n.qps[i].state == verbs.StateRTR || n.qps[i].state == verbs.StateRTS) && (q.typ == verbs.UD || n.qps[i].peer == q.num)
 	if q.typ == verbs.UD {
@@ -193,7 +199,7 @@ func (q *simQP) deliver(b []byte) bool {
 		return false
 	}
 	r := q.recvs.posted[0]
-	q.recvs.posted = slices.Delete(q.recvs.posted, 0, 1)
+	q.recvs.posted = q.recvs.posted[1:]
 	q.ownRecvs.net.scatter(r.SGE, b)
 	q.recvCQ.addCompletion(ib.WC{ID: r.ID, QPN: q.num, Len: uint32(len(b))})
 	return true
