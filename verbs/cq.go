@@ -27,8 +27,19 @@ type CQ struct {
 // CreateCQ creates a completion queue for at least n completions. Never have more requests outstanding than its capacity: the
 // queue overruns then, completions are lost, and it cannot be used any more. [CQ.Notify] sends events to the channel, which may
 // be nil.
-func (c *Context) CreateCQ(n int, ch *Channel) (*CQ, error) {
+func (c *Context) CreateCQ(n int, ch *Channel) (*CQ, error) { return c.CreateCQVector(n, ch, 0) }
+
+// CompVectors returns the number of the device's completion vectors, at least 1. Each is an interrupt, usually of one core:
+// queues with different vectors wake their waiters on different cores.
+func (c *Context) CompVectors() int { return max(c.ib.CompVectors(), 1) }
+
+// CreateCQVector is CreateCQ with the completion vector by which the events of the queue arrive, from 0 to
+// [Context.CompVectors] - 1.
+func (c *Context) CreateCQVector(n int, ch *Channel, vector int) (*CQ, error) {
 	const op = "create a completion queue"
+	if vectors := c.CompVectors(); vector < 0 || vector >= vectors {
+		return nil, c.refuse(op, ErrInvalid, "completion vector %d; the device has 0 to %d", vector, vectors-1)
+	}
 	if n < 1 || int64(n) > int64(c.caps.MaxCQE) {
 		return nil, c.refuse(op, ErrInvalid, "%d entries; the device takes 1 to %d", n, c.caps.MaxCQE)
 	}
@@ -39,7 +50,7 @@ func (c *Context) CreateCQ(n int, ch *Channel) (*CQ, error) {
 		cq.uses, to = []*base{&ch.base}, ch.ib
 	}
 	err := cq.open(op, cq.Close, func() (err error) {
-		if cq.ib, err = c.ib.CreateCQ(n, to, 0); err != nil {
+		if cq.ib, err = c.ib.CreateCQ(n, to, vector); err != nil {
 			return err
 		}
 		if r, ok := cq.ib.(ib.HasCompletionRing); ok {

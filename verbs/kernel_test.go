@@ -523,3 +523,23 @@ func BenchmarkPost(b *testing.B) {
 		})
 	}
 }
+
+// TestCompVectors creates a completion queue with each completion vector of the device, and with vectors that it does not have.
+func TestCompVectors(t *testing.T) {
+	k, r := newFake(t) // its queue has vector 0
+	if n := r.dev.CompVectors(); n != rxetest.CompVectors {
+		t.Errorf("%d completion vectors, want %d", n, rxetest.CompVectors)
+	}
+	for v := range r.dev.CompVectors() {
+		_, err := r.dev.CreateCQVector(8, nil, v)
+		must(t, err)
+	}
+	if got, want := k.CQVectors(), [rxetest.CompVectors]int{2, 1, 1}; got != want {
+		t.Errorf("queues by vector %v, want %v", got, want)
+	}
+	for _, v := range []int{-1, rxetest.CompVectors} {
+		if _, err := r.dev.CreateCQVector(8, nil, v); !errors.Is(err, verbs.ErrInvalid) || !strings.Contains(err.Error(), "0 to 2") {
+			t.Errorf("vector %d: %v, want ErrInvalid with the range", v, err)
+		}
+	}
+}

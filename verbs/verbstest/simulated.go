@@ -178,11 +178,13 @@ func (d *simDevice) CreateChannel() (ib.Channel, error) {
 	return &events, err
 }
 
-func (d *simDevice) CreateCQ(n int, ch ib.Channel, _ int) (ib.CQ, error) {
+func (d *simDevice) CompVectors() int { return d.is.CompVectors }
+
+func (d *simDevice) CreateCQ(n int, ch ib.Channel, vector int) (ib.CQ, error) {
 	if err := d.net.call(CallCreateCQ); err != nil {
 		return nil, err
 	}
-	if n > int(d.is.Attr.MaxCQE) {
+	if n > int(d.is.Attr.MaxCQE) || vector >= d.is.CompVectors {
 		return nil, syscall.EINVAL
 	}
 	d.net.mu.Lock()

@@ -13,6 +13,8 @@ import (
 type SimulatedDevice struct {
 	Attr verbs.DeviceAttr
 	Port verbs.PortAttr
+	// CompVectors is the number of completion vectors.
+	CompVectors int
 	// MaxInline is the largest inline message in bytes. Attr.MaxInline is what the device reports, mostly nothing.
 	MaxInline int
 	// GrantsLess makes the device grant MaxInline to a queue pair that asks for more, as bnxt_re does. Otherwise it refuses.
@@ -29,7 +31,8 @@ func defaultSimulatedDevice() SimulatedDevice {
 			MaxSRQWR: 1 << 15, MaxSRQSGE: 32, MaxPKeys: 1, Ports: 1},
 		Port: verbs.PortAttr{State: verbs.PortActive, MaxMTU: verbs.MTU4096, ActiveMTU: verbs.MTU1024, MaxMsgSize: 1 << 30,
 			GIDTableLen: 2, PKeyTableLen: 1, LinkLayer: 2},
-		MaxInline: 1 << 10,
+		CompVectors: 4,
+		MaxInline:   1 << 10,
 	}
 }
 

@@ -53,7 +53,10 @@ type Context interface {
 	AllocPD() (PD, error)
 	// CreateChannel creates a completion channel.
 	CreateChannel() (Channel, error)
-	// CreateCQ creates a completion queue of at least n entries. The channel may be nil.
+	// CompVectors returns the number of completion vectors.
+	CompVectors() int
+	// CreateCQ creates a completion queue of at least n entries, whose events arrive by the completion vector with the given
+	// number. The channel may be nil.
 	CreateCQ(n int, ch Channel, vector int) (CQ, error)
 
 	// AsyncFD returns a non-blocking descriptor from which events are read, 16-byte struct ib_uverbs_async_event_desc. The element

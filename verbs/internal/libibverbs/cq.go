@@ -50,6 +50,8 @@ type cq struct {
 	sendSpaces map[uint32]*sendSpace // by queue pair number, for the pairs whose sends complete here
 }
 
+func (x *context) CompVectors() int { return int(x.ibvCtx.NumCompVectors) }
+
 func (x *context) CreateCQ(n int, ch ib.Channel, vector int) (ib.CQ, error) {
 	var channelPtr uintptr
 	if ch != nil {

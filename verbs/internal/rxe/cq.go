@@ -40,6 +40,8 @@ type cq struct {
 
 var _ ib.HasCompletionRing = (*cq)(nil)
 
+func (c *context) CompVectors() int { return c.uctx.CompVectors() }
+
 func (c *context) CreateCQ(n int, ch ib.Channel, vector int) (ib.CQ, error) {
 	q := &cq{ctx: c, token: c.tokens.Add(1)}
 	in := abi.CreateCQ{UserHandle: q.token, CQE: uint32(n), CompVector: uint32(vector), CompChannel: -1}

@@ -93,7 +93,7 @@ func (k *Kernel) newDescriptor(cmd abi.Command, resp []byte) error {
 	}
 	if cmd == abi.CmdGetContext {
 		k.async = p
-		return encode(resp, abi.GetContextResp{AsyncFD: uint32(p.read), NumCompVectors: 1})
+		return encode(resp, abi.GetContextResp{AsyncFD: uint32(p.read), NumCompVectors: CompVectors})
 	}
 	return encode(resp, abi.CreateCompChannelResp{FD: uint32(p.read)})
 }
@@ -122,7 +122,7 @@ func (k *Kernel) queueCommand(cmd abi.Command, in, resp []byte) error {
 			return err
 		}
 		h := k.newHandle("CQ")
-		k.cqs[h] = &cq{token: c.UserHandle, ring: r, events: k.pipes[int(c.CompChannel)]}
+		k.cqs[h] = &cq{token: c.UserHandle, vector: int(c.CompVector), ring: r, events: k.pipes[int(c.CompChannel)]}
 		return encodeAll(resp, abi.CreateCQResp{CQHandle: h, CQE: r.mask}, rxe.CreateCQResp{MI: at})
 	case abi.CmdResizeCQ:
 		c, err := readInput[abi.ResizeCQ](in)

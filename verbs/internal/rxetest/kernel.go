@@ -16,8 +16,9 @@ import (
 
 // Limits of the device.
 const (
-	MaxQPWR = 1024
-	MaxCQE  = 4096
+	MaxQPWR     = 1024
+	MaxCQE      = 4096
+	CompVectors = 3
 )
 
 // Kernel is a simulated kernel with one device. Its methods may be called by any goroutine at any time.
@@ -39,6 +40,7 @@ type Kernel struct {
 
 type cq struct {
 	token     uint64
+	vector    int
 	ring      ring
 	events    *pipe
 	armed     bool
@@ -107,6 +109,16 @@ func (k *Kernel) RemoveDevice() {
 	k.lost = true
 	clear(k.kinds)
 	k.raiseLocked(abi.EventDeviceFatal, 0)
+}
+
+// CQVectors returns how many open completion queues each completion vector has.
+func (k *Kernel) CQVectors() (n [CompVectors]int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, q := range k.cqs {
+		n[q.vector]++
+	}
+	return n
 }
 
 // OpenObjects describes what is not closed yet. It returns "" if there is nothing.
