@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"errors"
-	"net/netip"
 	"slices"
 	"sync"
 	"syscall"
@@ -24,10 +23,11 @@ import (
 // send; RC can also write and read.
 type SimulatedNetwork struct {
 	mu           sync.Mutex
-	lastID       uint32            // the last number or key
-	qps          []*simQP          // in order of creation, which is that of their numbers
-	busy         []*simQP          // have submitted requests
-	mrs          map[uint32][]byte // by key
+	lastID       uint32                   // the last number or key
+	qps          []*simQP                 // in order of creation, which is that of their numbers
+	busy         []*simQP                 // have submitted requests
+	mrs          map[uint32][]byte        // by key
+	ports        map[string]SimulatedPort // by device; see SetPort
 	paused       bool
 	linkDown     bool
 	dropDatagram func() bool
@@ -37,20 +37,15 @@ type SimulatedNetwork struct {
 
 // NewSimulatedNetwork returns a network without devices.
 func NewSimulatedNetwork() *SimulatedNetwork {
-	return &SimulatedNetwork{mrs: map[uint32][]byte{}, devices: map[string]SimulatedDevice{}}
+	return &SimulatedNetwork{mrs: map[uint32][]byte{}, devices: map[string]SimulatedDevice{}, ports: map[string]SimulatedPort{}}
 }
 
 // Open opens a device of the network.
 func (n *SimulatedNetwork) Open(name string) (*verbs.Context, error) {
 	return verbs.OpenOn(simProvider{n}, hw.RDMADevice{Name: name, Type: hw.NodeCA, Provider: "simulated",
-		Ports: []hw.RDMAPort{{Number: 1, State: hw.PortActive, LinkLayer: hw.LinkEthernet, Netdev: "eth0", GIDs: []hw.GID{
-			{Index: 1, Addr: simAddr, Type: hw.GIDRoCEv2, Netdev: "eth0"},
-		}}},
-		Chars: []hw.CharDevice{{Kind: "uverbs", Name: "uverbs0"}},
+		Ports: []hw.RDMAPort{n.portOf(name).hw()}, Chars: []hw.CharDevice{{Kind: "uverbs", Name: "uverbs0"}},
 	})
 }
-
-var simAddr = netip.MustParseAddr("::ffff:10.0.0.1")
 
 // SetPaused stops the execution of requests, or resumes it.
 func (n *SimulatedNetwork) SetPaused(on bool) {
@@ -126,7 +121,7 @@ func (p simProvider) Open(d ib.Device) (ib.Context, error) {
 		return nil, err
 	}
 	events, err := newSimEvents()
-	return &simDevice{p.net, p.net.device(d.Name), events}, err
+	return &simDevice{p.net, d.Name, p.net.device(d.Name), events}, err
 }
 
 // simEvents is a pipe from which the tokens of events are read.
@@ -146,6 +141,7 @@ func (e *simEvents) Close() error {
 
 type simDevice struct {
 	net   *SimulatedNetwork
+	name  string
 	is    SimulatedDevice
 	async simEvents
 }
@@ -157,16 +153,6 @@ func (d *simDevice) Close() error            { return d.async.Close() }
 func (d *simDevice) QueryDevice() (ib.DeviceAttr, error) {
 	return ib.DeviceAttr(d.is.Attr), d.net.call(CallQueryDevice)
 }
-
-func (d *simDevice) QueryPort(int) (ib.PortAttr, error) {
-	return ibPortAttr(d.is.Port), d.net.call(CallQueryPort)
-}
-
-func (d *simDevice) QueryGIDs() ([]ib.GID, error) {
-	return []ib.GID{{GID: simAddr.As16(), Index: 1, Port: 1, Type: 2}}, nil
-}
-
-func (d *simDevice) QueryPKey(int, int) (uint16, error) { return 0xffff, nil }
 
 func (d *simDevice) AllocPD() (ib.PD, error) { return &simPD{d}, d.net.call(CallAllocPD) }
 
@@ -273,7 +259,16 @@ func (p *simPD) CreateSRQ(wr, sge, _ uint32) (ib.SRQ, error) {
 	return &simSRQ{simRecvQueue{net: n, capacity: int(wr)}, n.nextID(), sge}, nil
 }
 
-func (p *simPD) CreateAH(ib.AHAttr) (ib.AH, error) { return simAH{}, p.dev.net.call(CallCreateAH) }
+func (p *simPD) CreateAH(a ib.AHAttr) (ib.AH, error) {
+	n := p.dev.net
+	if err := n.call(CallCreateAH); err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	path, err := p.dev.resolve(&a)
+	return &simAH{path}, err
+}
 
 func (p *simPD) CreateQP(init ib.QPInit) (ib.QP, error) {
 	n := p.dev.net
@@ -316,9 +311,9 @@ func (m *simMR) Close() error {
 	return nil
 }
 
-type simAH struct{}
+type simAH struct{ path simPath }
 
-func (simAH) Close() error { return nil }
+func (*simAH) Close() error { return nil }
 
 // simRecvQueue is a receive queue, of one queue pair or shared.
 type simRecvQueue struct {

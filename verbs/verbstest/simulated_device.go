@@ -49,6 +49,11 @@ func (n *SimulatedNetwork) SetDevice(name string, change func(*SimulatedDevice))
 func (n *SimulatedNetwork) device(name string) SimulatedDevice {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	return n.deviceLocked(name)
+}
+
+// deviceLocked is device for a caller that holds mu.
+func (n *SimulatedNetwork) deviceLocked(name string) SimulatedDevice {
 	if d, ok := n.devices[name]; ok {
 		return d
 	}
@@ -124,8 +129,7 @@ func (d *SimulatedDevice) checkQP(init *ib.QPInit) error {
 // checkModify checks a change of attributes.
 func (d *SimulatedDevice) checkModify(a *ib.QPAttr, m verbs.AttrMask) error {
 	if m&verbs.AttrMaxRDAtomic != 0 && uint32(a.MaxRdAtomic) > d.Attr.MaxQPInitRdAtom ||
-		m&verbs.AttrMaxDestRDAtomic != 0 && uint32(a.MaxDestRdAtomic) > d.Attr.MaxQPRdAtom ||
-		m&verbs.AttrMTU != 0 && a.PathMTU > uint8(d.Port.ActiveMTU) {
+		m&verbs.AttrMaxDestRDAtomic != 0 && uint32(a.MaxDestRdAtomic) > d.Attr.MaxQPRdAtom {
 		return syscall.EINVAL
 	}
 	return nil

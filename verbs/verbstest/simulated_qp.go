@@ -13,6 +13,9 @@ import (
 // simQP is a queue pair of a simulated network.
 type simQP struct {
 	dev            *simDevice
+	path           simPath // of a connection
+	pkeyIndex      uint16
+	mtu            uint8
 	num, peer      uint32
 	reads, serves  uint8 // READs that it may have in flight, and that it serves at the same time
 	typ            verbs.QPType
@@ -67,7 +70,8 @@ func (q *simQP) Ring() error {
 func (q *simQP) Query(uint32) (ib.QPAttr, error) {
 	q.ownRecvs.net.mu.Lock()
 	defer q.ownRecvs.net.mu.Unlock()
-	return ib.QPAttr{State: uint8(q.state), CurState: uint8(q.state), DestQPN: q.peer}, nil
+	return ib.QPAttr{State: uint8(q.state), CurState: uint8(q.state), DestQPN: q.peer, AH: q.path.AHAttr,
+		PKeyIndex: q.pkeyIndex, PathMTU: q.mtu}, nil
 }
 
 func (q *simQP) Modify(a *ib.QPAttr, mask uint32) error {
@@ -80,6 +84,9 @@ func (q *simQP) Modify(a *ib.QPAttr, mask uint32) error {
 	}
 	q.ownRecvs.net.mu.Lock()
 	defer q.ownRecvs.net.mu.Unlock()
+	if err := q.setPath(a, m); err != nil {
+		return err
+	}
 	if m&verbs.AttrMaxRDAtomic != 0 {
 		q.reads = a.MaxRdAtomic
 	}
@@ -163,13 +170,17 @@ func (q *simQP) execute(w *ib.SendWR) (verbs.Status, bool) {
 	reachable := q.state == verbs.StateRTS && i >= 0 && n.qps[i].typ == q.typ &&
 		(n.qps[i].state == verbs.StateRTR || n.qps[i].state == verbs.StateRTS) && (q.typ == verbs.UD || n.qps[i].peer == q.num)
 	if q.typ == verbs.UD {
-		if reachable {
+		ah, _ := w.AH.(*simAH)
+		if reachable && ah != nil && q.reaches(n.qps[i], ah.path) {
 			n.qps[i].deliver(append(make([]byte, grhLen), n.gather(w)...))
 		}
 		return verbs.StatusSuccess, true
 	}
 	if !reachable || n.linkDown {
 		return 0, false
+	}
+	if peer := n.qps[i]; !q.reaches(peer, q.path) || !peer.reaches(q, peer.path) { // the packets, or their acknowledgements
+		return verbs.StatusRetryExceeded, true
 	}
 	if verbs.Opcode(w.Opcode) == verbs.OpSend {
 		return verbs.StatusSuccess, n.qps[i].deliver(n.gather(w))

@@ -230,6 +230,12 @@ const (
 	LinkLayerEthernet    LinkLayer = 2 // IBV_LINK_LAYER_ETHERNET
 )
 
+// PortFlags is enum ib_uverbs_query_port_flags.
+type PortFlags uint8
+
+// PortFlagGRHRequired says that address vectors of the port must have a global route header.
+const PortFlagGRHRequired PortFlags = 1 << 0 // IB_UVERBS_QPF_GRH_REQUIRED
+
 // GIDType is enum ib_uverbs_gid_type.
 type GIDType uint32
 
