@@ -1,10 +1,9 @@
 package verbs
 
 import (
+	"math"
 	"net/netip"
 
-	"github.com/ibrun/ibrun/hw"
-	"github.com/ibrun/ibrun/internal/abi/uverbs"
 	"github.com/ibrun/ibrun/verbs/internal/ib"
 )
 
@@ -51,8 +50,12 @@ func (pd *PD) CreateAH(a AHAttr) (*AH, error) {
 // Close closes the handle. Datagrams that are queued with it may be lost. A second Close does nothing.
 func (h *AH) Close() error { return h.shutdown(h.ib.Close) }
 
-// Dest returns the destination for datagrams from this UD queue pair to a peer. The caller must close its address handle.
-func (q *QP) Dest(peer Address) (Dest, error) {
+// Dest returns the destination for datagrams from this UD queue pair to a peer. The caller must close its address handle. The
+// handle keeps the path to the peer as it is now: another LID, GID or MAC address of either port needs another Dest.
+func (q *QP) Dest(peer Address) (Dest, error) { return q.DestWith(peer, DefaultParams()) }
+
+// DestWith is Dest with parameters, of which those of the address vector are used.
+func (q *QP) DestWith(peer Address, p Params) (Dest, error) {
 	const op = "create a destination"
 	if err := q.enter(op); err != nil {
 		return Dest{}, err
@@ -63,11 +66,11 @@ func (q *QP) Dest(peer Address) (Dest, error) {
 	if peer.Type != UD || q.cfg.Type != UD {
 		return Dest{}, q.refuse(op, ErrInvalid, "both queue pairs must be of type UD; they are %v and %v", q.cfg.Type, peer.Type)
 	}
-	_, port, err := q.address()
+	own, err := q.address()
 	if err != nil {
 		return Dest{}, err
 	}
-	a, err := q.addressVector(op, peer, DefaultParams(), port)
+	a, err := q.addressVector(op, own, peer, p)
 	if err != nil {
 		return Dest{}, err
 	}
@@ -78,29 +81,27 @@ func (q *QP) Dest(peer Address) (Dest, error) {
 	return Dest{AH: ah, QPN: peer.QPN, QKey: peer.QKey}, nil
 }
 
-// addressVector returns the address vector of a peer.
-func (q *QP) addressVector(op string, peer Address, p Params, port PortAttr) (AHAttr, error) {
-	a := AHAttr{Port: uint8(q.cfg.Port), SL: p.SL, LID: peer.LID}
-	roce := uverbs.LinkLayer(port.LinkLayer) == uverbs.LinkLayerEthernet
-	if !roce && samePrefix(q.local.Addr, peer.GID) {
-		return a, nil
+// addressVector returns the address vector of a peer. own is the present address of the queue pair.
+func (q *QP) addressVector(op string, own, peer Address, p Params) (AHAttr, error) {
+	if err := own.CheckPath(peer); err != nil {
+		return AHAttr{}, q.refuse(op, ErrInvalid, "%s", err.(*Error).Detail)
+	}
+	a := AHAttr{Port: uint8(q.cfg.Port), SL: p.SL}
+	if own.isInfiniBand() {
+		a.LID, a.PathBits = peer.LID+uint16(p.Path&(1<<peer.LMC-1)), p.Path&(1<<own.LMC-1)
+		if !own.NeedsGRH && !peer.NeedsGRH && samePrefix(own.GID, peer.GID) {
+			return a, nil
+		}
 	}
 	if !peer.GID.IsValid() {
 		return a, q.refuse(op, ErrInvalid, "the peer's address has no GID")
 	}
-	if peerGID := (hw.GID{Addr: peer.GID, Type: q.local.Type}); peerGID.Family() != q.local.Family() {
-		return a, q.refuse(op, ErrInvalid, "the local address %v and the peer's, %v, must be of the same family (see QPConfig.GID)",
-			q.local.Addr, peer.GID)
+	if q.local.Index > math.MaxUint8 {
+		return a, q.refuse(op, ErrInvalid, "the index of the local GID %v is larger than address vectors can hold", q.local)
 	}
 	a.GID, a.SGIDIndex = peer.GID, uint8(q.local.Index)
 	a.HopLimit, a.TrafficClass, a.FlowLabel = p.HopLimit, p.TrafficClass, p.FlowLabel
 	return a, nil
-}
-
-// samePrefix reports whether two InfiniBand ports are in the same subnet, or the GID of one of them is unknown.
-func samePrefix(a, b netip.Addr) bool {
-	x, y := gidBytes(a), gidBytes(b)
-	return !a.IsValid() || !b.IsValid() || [8]byte(x[:8]) == [8]byte(y[:8])
 }
 
 // toIB converts the attributes to those of package ib.

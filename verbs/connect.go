@@ -12,6 +12,9 @@ type Params struct {
 	TrafficClass uint8
 	HopLimit     uint8
 	FlowLabel    uint32
+	// Path is the number of the path on InfiniBand, where ports may have several LIDs (see Address.LMC). Both sides must use the
+	// same number. Where a port has fewer LIDs, the number is taken modulo that.
+	Path uint8
 }
 
 // DefaultParams returns parameters with which a dead peer is reported after about half a second to two seconds, and a missing
@@ -21,7 +24,8 @@ func DefaultParams() Params {
 	return Params{Timeout: 14, RetryCount: maxRetries, RNRRetry: 7, MinRNRTimer: 12, HopLimit: 64}
 }
 
-// Address returns the address that a peer needs to connect to this queue pair. It stays the same until the pair is reset.
+// Address returns the address that a peer needs to connect to this queue pair. It stays the same until the pair is reset, or the
+// port gets another LID, or the pair is of type UD and the port loses the GID.
 func (q *QP) Address() (Address, error) {
 	const op = "query the address"
 	if err := q.enter(op); err != nil {
@@ -30,24 +34,25 @@ func (q *QP) Address() (Address, error) {
 	defer q.leave()
 	q.control.Lock()
 	defer q.control.Unlock()
-	a, _, err := q.address()
-	return a, err
+	return q.address()
 }
 
-// address is Address. The first call chooses the GID. The caller must hold control.
-func (q *QP) address() (Address, PortAttr, error) {
+// address is Address. The first call chooses the GID. A UD pair outlives changes of the table, so there every call does. The
+// caller must hold control.
+func (q *QP) address() (Address, error) {
 	port, err := q.ctx.QueryPort(q.cfg.Port)
 	if err != nil {
-		return Address{}, port, err
+		return Address{}, err
 	}
-	if !q.gidChosen {
-		if q.local, err = q.ctx.ChooseGID(q.cfg.Port, q.cfg.GID); err != nil {
-			return Address{}, port, err
+	if !q.gidChosen || q.cfg.Type == UD {
+		if q.local, err = q.ctx.chooseGID(q.cfg.Port, q.cfg.GID, q.cfg.GIDIndex); err != nil {
+			return Address{}, err
 		}
 		q.gidChosen = true
 	}
 	return Address{Type: q.cfg.Type, MTU: port.ActiveMTU, RDAtomic: uint8(min(q.ctx.caps.MaxQPRdAtom, 255)), LID: port.LID,
-		QPN: q.num, PSN: q.psn, QKey: q.cfg.QKey, GID: q.local.Addr}, port, nil
+		LMC: port.LMC & maxLMC, NeedsGRH: port.GRHRequired(), QPN: q.num, PSN: q.psn, QKey: q.cfg.QKey, GID: q.local.Addr,
+		GIDType: q.local.Type}, nil
 }
 
 // Connect brings an RC or UC queue pair to [StateRTS], connected to the peer with this address. The peer must do the same with
@@ -63,7 +68,7 @@ func (q *QP) ConnectWith(peer Address, p Params) error {
 	defer q.leave()
 	q.control.Lock()
 	defer q.control.Unlock()
-	own, port, err := q.address()
+	own, err := q.address()
 	if err != nil {
 		return err
 	}
@@ -79,7 +84,7 @@ func (q *QP) ConnectWith(peer Address, p Params) error {
 	if p.MTU.Bytes() == 0 || p.MTU > own.MTU || p.MTU > peer.MTU {
 		return q.refuse(op, ErrInvalid, "path MTU %v; the local port supports %v and the peer's %v", p.MTU, own.MTU, peer.MTU)
 	}
-	ah, err := q.addressVector(op, peer, p, port)
+	ah, err := q.addressVector(op, own, peer, p)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,9 @@
 package verbs
 
-import "github.com/ibrun/ibrun/verbs/internal/ib"
+import (
+	"github.com/ibrun/ibrun/internal/abi/uverbs"
+	"github.com/ibrun/ibrun/verbs/internal/ib"
+)
 
 // DeviceAttr are a device's limits. The names are those of struct ibv_device_attr, the sizes are in bytes.
 type DeviceAttr struct {
@@ -34,6 +37,12 @@ type PortAttr struct {
 	SubnetTimeout, InitTypeReply uint8
 	ActiveWidth, ActiveSpeed     uint8
 	PhysState, LinkLayer, Flags  uint8
+}
+
+// GRHRequired reports whether packets of the port need a global route header, also within the subnet. It is the flag
+// IBV_QPF_GRH_REQUIRED, of virtual functions for example.
+func (a *PortAttr) GRHRequired() bool {
+	return uverbs.PortFlags(a.Flags)&uverbs.PortFlagGRHRequired != 0
 }
 
 // portAttr converts attributes of package ib.

@@ -28,6 +28,11 @@ func (c *Context) GIDs(port int) ([]hw.GID, error) {
 // network namespace, IPv4 before IPv6. If want is valid, such as 192.168.7.1 or fe80::1, the GID must have that address. The
 // error is [ErrInvalid] and contains all entries of the table.
 func (c *Context) ChooseGID(port int, want netip.Addr) (hw.GID, error) {
+	return c.chooseGID(port, want, nil)
+}
+
+// chooseGID is ChooseGID, or returns the entry with an index.
+func (c *Context) chooseGID(port int, want netip.Addr, index *int) (hw.GID, error) {
 	const op = "choose a GID"
 	if err := c.enter(op); err != nil {
 		return hw.GID{}, err
@@ -39,6 +44,12 @@ func (c *Context) ChooseGID(port int, want netip.Addr) (hw.GID, error) {
 	p, err := c.hwPort(port)
 	if err != nil {
 		return hw.GID{}, c.fail(op, err)
+	}
+	if index != nil {
+		if i := slices.IndexFunc(p.GIDs, func(g hw.GID) bool { return g.Index == *index }); i >= 0 {
+			return p.GIDs[i], nil
+		}
+		return hw.GID{}, c.refuse(op, ErrInvalid, "port %d has no GID with the index %d; it has %v", port, *index, p.GIDs)
 	}
 	if want.IsValid() {
 		all := p.GIDs

@@ -47,6 +47,8 @@ type QPConfig struct {
 
 	// GID is the network address of the pair, such as 192.168.7.1. If it is not valid, ChooseGID chooses one.
 	GID netip.Addr
+	// GIDIndex is the index of that address in the GID table, also of one that ChooseGID would not choose. If nil, GID counts.
+	GIDIndex *int
 }
 
 // CreateQP creates a queue pair and brings it to [StateInit], in which receives can be posted. [QP.Connect] does the rest, or
