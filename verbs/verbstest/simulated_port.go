@@ -8,7 +8,6 @@ import (
 	"syscall"
 
 	"github.com/ibrun/ibrun/hw"
-	"github.com/ibrun/ibrun/internal/abi/uverbs"
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/internal/ib"
 )
@@ -96,19 +95,18 @@ func (d *simDevice) QueryPort(int) (ib.PortAttr, error) {
 	a.State, a.ActiveMTU, a.LID, a.LMC = uint8(p.State), uint8(p.MTU), p.LID, p.LMC
 	a.GIDTableLen, a.PKeyTableLen = uint32(p.GIDs[len(p.GIDs)-1].Index+1), uint16(len(p.PKeys))
 	if p.isInfiniBand() {
-		a.LinkLayer = uint8(uverbs.LinkLayerInfiniBand)
+		a.LinkLayer = 1 // IBV_LINK_LAYER_INFINIBAND
 	}
 	if p.GRHRequired {
-		a.Flags = uint8(uverbs.PortFlagGRHRequired)
+		a.Flags = 1 // IB_UVERBS_QPF_GRH_REQUIRED
 	}
 	return a, d.net.call(CallQueryPort)
 }
 
 func (d *simDevice) QueryGIDs() (list []ib.GID, err error) {
-	types := map[hw.GIDType]uverbs.GIDType{hw.GIDInfiniBand: uverbs.GIDTypeIB, hw.GIDRoCEv1: uverbs.GIDTypeRoCEv1,
-		hw.GIDRoCEv2: uverbs.GIDTypeRoCEv2}
+	types := map[hw.GIDType]uint32{hw.GIDInfiniBand: 0, hw.GIDRoCEv1: 1, hw.GIDRoCEv2: 2} // enum ib_uverbs_gid_type
 	for _, g := range d.net.portOf(d.name).GIDs {
-		list = append(list, ib.GID{GID: g.Addr.As16(), Index: uint32(g.Index), Port: 1, Type: uint32(types[g.Type])})
+		list = append(list, ib.GID{GID: g.Addr.As16(), Index: uint32(g.Index), Port: 1, Type: types[g.Type]})
 	}
 	return list, nil
 }
