@@ -13,73 +13,99 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// chooseDevices returns the devices to use: the named ones if there are any; otherwise the first preferred device that works;
-// otherwise the nearest one that works.
-func chooseDevices(named, preferred []string) ([]string, error) {
-	if len(named) > 0 {
-		return named, nil
-	}
-	devices, err := verbs.Devices()
-	if err != nil {
-		return nil, fmt.Errorf("fabric/rdma: %w: %w", fabric.ErrNotSupported, err)
-	}
-	allowed, err := hw.Affinity()
-	if err != nil {
-		allowed = nil // all devices count as equally near
-	}
-	best, err := nearestDevice(devices, allowed, preferred)
-	if err != nil {
-		return nil, err
-	}
-	return []string{best}, nil
+// candidate is a port that a domain may use.
+type candidate struct {
+	device    string // as in Settings.Devices
+	port      *hw.RDMAPort
+	near      int  // how many of the allowed PUs are near the device
+	preferred bool // is the first device of Transport.Near that works
+	subnet    subnet
 }
 
-// nearestDevice returns the first preferred device that works. If there is none, it returns the device with the most allowed
-// PUs near it; among equals the fastest, then the first.
-func nearestDevice(devices []verbs.Device, allowed []int, preferred []string) (string, error) {
+// candidates returns the ports that may be used: the preferred one first, then those with the most allowed PUs near them; among
+// equals the fastest, then the first. The error says why no device can be used.
+func candidates(devices []verbs.Device, allowed []int, preferred []string) ([]candidate, error) {
 	var why []error
-	var usable []verbs.Device
-	for _, d := range devices {
+	var all []candidate
+	for i := range devices {
+		d := &devices[i]
 		switch {
 		case d.Err != nil:
 			why = append(why, fmt.Errorf("%s: %w", d.Name, d.Err))
-		case !hasActive(&d, 0):
+		case !hasActive(d, 0):
 			why = append(why, fmt.Errorf("%s: no port is active; is the link up?", d.Name))
 		default:
-			usable = append(usable, d)
+			all = append(all, activePorts(d, allowed)...)
 		}
 	}
-	if len(usable) == 0 {
+	if len(all) == 0 {
 		if len(why) == 0 {
 			why = append(why, &verbs.Error{Op: "open", Kind: verbs.ErrNoDevice,
 				Detail: "no RDMA device found; `ibrun soft-roce up NETDEV` creates a software one"})
 		}
-		return "", fmt.Errorf("fabric/rdma: %w: %w", fabric.ErrNotSupported, errors.Join(why...))
+		return nil, fmt.Errorf("fabric/rdma: %w: %w", fabric.ErrNotSupported, errors.Join(why...))
 	}
-	for _, wanted := range preferred {
-		name, port, err := splitPort(wanted)
-		if err == nil && slices.ContainsFunc(usable, func(d verbs.Device) bool { return d.Name == name && hasActive(&d, port) }) {
-			return wanted, nil
-		}
-	}
-	near := func(d *verbs.Device) (n int) {
-		for _, pu := range allowed {
-			if slices.Contains(d.LocalPUs, pu) {
-				n++
-			}
-		}
-		return n
-	}
-	rate := func(d *verbs.Device) (r uint64) {
-		for _, p := range d.Ports {
-			r = max(r, p.Rate)
-		}
-		return r
-	}
-	slices.SortStableFunc(usable, func(a, b verbs.Device) int {
-		return cmp.Or(cmp.Compare(near(&b), near(&a)), cmp.Compare(rate(&b), rate(&a)))
+	slices.SortStableFunc(all, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(b.near, a.near), cmp.Compare(b.port.Rate, a.port.Rate))
 	})
-	return usable[0].Name, nil
+	for _, wanted := range preferred {
+		i := slices.IndexFunc(all, func(c candidate) bool { return c.is(wanted) })
+		if i < 0 {
+			continue
+		}
+		c := all[i]
+		c.preferred, c.device = true, wanted
+		return slices.Insert(slices.Delete(all, i, i+1), 0, c), nil
+	}
+	return all, nil
+}
+
+// activePorts returns the active ports of a device. The first one has the name of the device alone.
+func activePorts(d *verbs.Device, allowed []int) (ports []candidate) {
+	near := 0
+	for _, pu := range allowed {
+		if slices.Contains(d.LocalPUs, pu) {
+			near++
+		}
+	}
+	for i := range d.Ports {
+		p := &d.Ports[i]
+		if p.State != hw.PortActive {
+			continue
+		}
+		name := d.Name
+		if len(ports) > 0 {
+			name += ":" + strconv.Itoa(p.Number)
+		}
+		ports = append(ports, candidate{device: name, port: p, near: near})
+	}
+	return ports
+}
+
+// is reports whether a name such as mlx5_0 or mlx5_0:2 means this port. A name without a port means the first active one.
+func (c *candidate) is(wanted string) bool {
+	device, port, err := splitPort(wanted)
+	name, _, _ := strings.Cut(c.device, ":")
+	return err == nil && name == device && (port == c.port.Number || port == 0 && c.device == name)
+}
+
+// maxSubnets is for how many subnets a process opens a device. Each one costs memory and a poll now and then.
+const maxSubnets = 3
+
+// onePerSubnet returns the first candidate of each subnet, at most maxSubnets. The first one is the best for this process alone.
+// The others are chosen by rules that have the same result at every process, so that the processes of a job have a subnet in
+// common if their nodes have.
+func onePerSubnet(all []candidate) []candidate {
+	var first []candidate
+	for _, c := range all {
+		if !slices.ContainsFunc(first, func(o candidate) bool { return o.subnet == c.subnet }) {
+			first = append(first, c)
+		}
+	}
+	slices.SortStableFunc(first[1:], func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(b.port.Rate, a.port.Rate), b.subnet.compare(a.subnet))
+	})
+	return first[:min(len(first), maxSubnets)]
 }
 
 // hasActive reports whether a port of the device is active. Port 0 means any port.

@@ -20,6 +20,7 @@ type domain struct {
 	settings    Settings
 	params      verbs.Params // of RC connections
 	addr        []byte
+	link        linkInfo // of addr
 	caps        fabric.Caps
 	rails       []*rail
 

@@ -32,8 +32,12 @@ func (t *Transport) Limits() (Limits, error) {
 	if set.Piece == 0 {
 		l.Sources["Piece"] = "packets of the device"
 	}
-	if l.Settings.Devices, err = chooseDevices(set.Devices, t.Near); err != nil {
+	ts, err := t.PerSubnet()
+	if err != nil {
 		return l, err
+	}
+	if len(set.Devices) == 0 {
+		l.Settings.Devices = ts[0].Settings.Devices
 	}
 	for i, name := range l.Settings.Devices {
 		r, err := t.openRail(i, name, blockSlots)

@@ -15,8 +15,9 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	var nonce [8]byte
 	rand.Read(nonce[:]) // never returns an error
 	d := &domain{
-		key: t.Key, self: cfg.Self, size: cfg.Size, incarnation: binary.LittleEndian.Uint64(nonce[:]) | 1, settings: set,
-		params: connParams(), eps: make([]*endpoint, cfg.Size), byQPN: qpIndex{all: map[qpKey]*endpoint{}},
+		key: t.Key, self: cfg.Self, size: cfg.Size, link: t.chosen.link(), settings: set,
+		incarnation: binary.LittleEndian.Uint64(nonce[:]) | 1,
+		params:      connParams(), eps: make([]*endpoint, cfg.Size), byQPN: qpIndex{all: map[qpKey]*endpoint{}},
 		clock: clock{next: never, start: time.Now()}, liveness: newLiveness(set.Heartbeat),
 	}
 	d.doorbells.timer = time.AfterFunc(never, d.ringTimerFired)
@@ -54,7 +55,7 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	}
 	d.caps = set.Caps()
 	d.loopback.bytes = d.caps.MaxSend
-	a := address{incarnation: d.incarnation, responder: d.responder.qp.Num()}
+	a := address{incarnation: d.incarnation, responder: d.responder.qp.Num(), link: d.link}
 	for _, r := range d.rails {
 		a.rails = append(a.rails, r.address)
 	}

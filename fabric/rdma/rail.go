@@ -36,7 +36,7 @@ func (t *Transport) openRail(index int, device string, srq int) (*rail, error) {
 	if err != nil {
 		return nil, err
 	}
-	dev, err := t.open(name)
+	dev, err := t.network().Open(name)
 	if err != nil {
 		return nil, err
 	}

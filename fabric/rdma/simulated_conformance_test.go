@@ -18,7 +18,7 @@ import (
 func TestSimulatedConformance(t *testing.T) {
 	fabrictest.Rules(t, func(_ testing.TB, n int) []fabric.Transport {
 		set := Settings{Devices: []string{"a"}, Heartbeat: 750 * time.Millisecond} // DownKilled takes so long
-		tr := &Transport{Settings: set, openDevice: verbstest.NewSimulatedNetwork().Open}
+		tr := &Transport{Settings: set, Network: verbstest.NewSimulatedNetwork().Node("a")}
 		rand.Read(tr.Key[:])
 		return slices.Repeat([]fabric.Transport{killable{tr}}, n)
 	})

@@ -16,7 +16,7 @@ import (
 func openSimulated(t *testing.T, set Settings, peers int) (*verbstest.SimulatedNetwork, []*domain) {
 	t.Helper()
 	net := verbstest.NewSimulatedNetwork()
-	tr := &Transport{Settings: set, openDevice: net.Open}
+	tr := &Transport{Settings: set, Network: net.Node()}
 	rand.Read(tr.Key[:])
 	ds := make([]*domain, peers)
 	for i := range ds {

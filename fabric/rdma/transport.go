@@ -6,9 +6,9 @@ import (
 	"fmt"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/internal/auth"
 	"github.com/ibrun/ibrun/internal/transports"
-	"github.com/ibrun/ibrun/verbs"
 )
 
 // Transport is RDMA between the peers of a job. See the package comment.
@@ -20,18 +20,63 @@ type Transport struct {
 	// Near are names of devices to prefer, in this order: the first one that works is used. Settings.Devices takes precedence.
 	// A launcher that starts several processes on a node sets Near to spread the processes over devices that are equally near.
 	Near []string
-	// Provider selects how devices are accessed, see verbs.Options.
+	// Provider selects how devices of this machine are accessed, see verbs.Options.
 	Provider string
+	// Network provides the devices. Nil means those of this machine; tests simulate others.
+	Network Network
 
-	openDevice func(device string) (*verbs.Context, error) // replaces verbs.Open in tests
+	chosen candidate // of the transports that PerSubnet returns
 }
 
-// open opens a device.
-func (t *Transport) open(name string) (*verbs.Context, error) {
-	if t.openDevice != nil {
-		return t.openDevice(name)
+// network returns Network, or that of this machine.
+func (t *Transport) network() Network {
+	if t.Network != nil {
+		return t.Network
 	}
-	return verbs.Open(name, verbs.Options{Provider: t.Provider})
+	return machine{t.Provider}
+}
+
+// PerSubnet returns a transport for each subnet that this process can use a device of, at most three. Processes that open
+// all of them reach every peer that has a device of one of these subnets. The first has the best device for this process.
+// If the devices are named, by the field or the environment variable, t is the only one.
+func (t *Transport) PerSubnet() ([]*Transport, error) {
+	set, err := t.Settings.Complete()
+	if err != nil {
+		return nil, err
+	}
+	if len(set.Devices) > 0 {
+		return []*Transport{t}, nil
+	}
+	n := t.network()
+	all, err := t.candidates(n)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) > 1 { // otherwise there is nothing to compare, and no need to ask for the network of the address
+		for i := range all {
+			all[i].subnet = subnetOf(all[i].port, n)
+		}
+	}
+	var ts []*Transport
+	for _, c := range onePerSubnet(all) {
+		one := *t
+		one.Settings.Devices, one.chosen = []string{c.device}, c
+		ts = append(ts, &one)
+	}
+	return ts, nil
+}
+
+// candidates returns the ports of the network that this process may use, the best first.
+func (t *Transport) candidates(n Network) ([]candidate, error) {
+	devices, err := n.Devices()
+	if err != nil {
+		return nil, fmt.Errorf("fabric/rdma: %w: %w", fabric.ErrNotSupported, err)
+	}
+	allowed, err := hw.Affinity()
+	if err != nil {
+		allowed = nil // all devices count as equally near
+	}
+	return candidates(devices, allowed, t.Near)
 }
 
 // Name returns "rdma".
@@ -49,17 +94,18 @@ func (t *Transport) qkey() uint32 {
 	return binary.LittleEndian.Uint32(auth.Key(t.Key).MAC("datagrams")) &^ (1 << 31)
 }
 
-// Open opens the devices. From then on, Poll answers peers that request a connection.
+// Open opens the named devices, or the best one for this process. From then on, Poll answers peers that request a connection.
 func (t *Transport) Open(_ context.Context, cfg *fabric.Config) (fabric.Domain, error) {
 	if cfg.Self < 0 || cfg.Self >= cfg.Size {
 		return nil, fmt.Errorf("fabric/rdma: open: peer %d is out of range: there are %d peers", cfg.Self, cfg.Size)
 	}
-	set, err := t.Settings.Complete()
+	ts, err := t.PerSubnet()
 	if err != nil {
 		return nil, err
 	}
-	if set.Devices, err = chooseDevices(set.Devices, t.Near); err != nil {
+	set, err := ts[0].Settings.Complete()
+	if err != nil {
 		return nil, err
 	}
-	return open(t, cfg, set)
+	return open(ts[0], cfg, set)
 }

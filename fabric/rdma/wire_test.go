@@ -51,7 +51,7 @@ func sampleAddress() address {
 		Type: verbs.UD, MTU: verbs.MTU1024, RDAtomic: 16, QPN: 17, PSN: 3, QKey: 5,
 		GID: netip.MustParseAddr("::ffff:10.0.2.15"),
 	}
-	return address{incarnation: 77, responder: 78, rails: []verbs.Address{rail, rail}}
+	return address{incarnation: 77, responder: 78, link: linkInfo{400_000, true, false, 120}, rails: []verbs.Address{rail, rail}}
 }
 
 func TestAddressPrefixes(t *testing.T) {

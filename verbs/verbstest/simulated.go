@@ -42,9 +42,14 @@ func NewSimulatedNetwork() *SimulatedNetwork {
 
 // Open opens a device of the network.
 func (n *SimulatedNetwork) Open(name string) (*verbs.Context, error) {
-	return verbs.OpenOn(simProvider{n}, hw.RDMADevice{Name: name, Type: hw.NodeCA, Provider: "simulated",
+	return verbs.OpenOn(simProvider{n}, n.describe(name))
+}
+
+// describe returns a device as package hw would describe it.
+func (n *SimulatedNetwork) describe(name string) hw.RDMADevice {
+	return hw.RDMADevice{Name: name, Type: hw.NodeCA, Provider: "simulated",
 		Ports: []hw.RDMAPort{n.portOf(name).hw()}, Chars: []hw.CharDevice{{Kind: "uverbs", Name: "uverbs0"}},
-	})
+	}
 }
 
 // SetPaused stops the execution of requests, or resumes it.

@@ -17,6 +17,7 @@ type SimulatedPort struct {
 	State     verbs.PortState // 0 means that of [SimulatedDevice], as with MTU
 	LinkLayer hw.LinkLayer    // empty means Ethernet
 	MTU       verbs.MTU       // the active one
+	Rate      uint64          // in bits per second; 0 means unknown
 	// PKeys is the table of partition keys, with 0 in empty entries. Nil means the default partition alone.
 	PKeys []uint16
 	// GIDs is the GID table. Nil means one address: of all Ethernet ports the same; on InfiniBand the LID in the default subnet.
@@ -83,7 +84,8 @@ func (p *SimulatedPort) isInfiniBand() bool { return p.LinkLayer == hw.LinkInfin
 
 // hw returns the port as package hw would describe it.
 func (p SimulatedPort) hw() hw.RDMAPort {
-	port := hw.RDMAPort{Number: 1, State: p.State.String(), LinkLayer: p.LinkLayer, LID: p.LID, GIDs: p.GIDs, PKeys: p.PKeys}
+	port := hw.RDMAPort{Number: 1, State: p.State.String(), Rate: p.Rate, LinkLayer: p.LinkLayer, LID: p.LID, GIDs: p.GIDs,
+		PKeys: p.PKeys}
 	if !p.isInfiniBand() {
 		port.Netdev = "eth0"
 	}

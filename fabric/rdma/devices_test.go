@@ -1,0 +1,130 @@
+package rdma
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/verbs"
+)
+
+// TestCandidates: a device near the rank's processors is preferred to a faster one, and a device that cannot work is never
+// chosen.
+func TestCandidates(t *testing.T) {
+	device := func(name, state string, rate uint64, err error, pus ...int) verbs.Device {
+		d := verbs.Device{Err: err}
+		d.Name, d.LocalPUs, d.Ports = name, pus, []hw.RDMAPort{{Number: 1, State: state, Rate: rate}}
+		return d
+	}
+	best := func(devices []verbs.Device, allowed []int, preferred []string) (string, bool, error) {
+		all, err := candidates(devices, allowed, preferred)
+		if err != nil {
+			return "", false, err
+		}
+		return all[0].device, all[0].preferred, nil
+	}
+	far, near := device("far", hw.PortActive, 400, nil, 8, 9), device("near", hw.PortActive, 100, nil, 0, 1)
+	locked, down := device("locked", hw.PortActive, 800, verbs.ErrPermission, 0), device("down", "DOWN", 800, nil, 0)
+	if got, _, err := best([]verbs.Device{locked, down, far, near}, []int{0, 1}, nil); got != "near" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	if got, _, err := best([]verbs.Device{near, far}, nil, nil); got != "far" || err != nil {
+		t.Errorf("all equally near: %q, %v", got, err)
+	}
+	first := []string{"locked", "far:2", "far:1"}
+	got, preferred, err := best([]verbs.Device{locked, near, far}, []int{0, 1}, first)
+	if got != "far:1" || !preferred || err != nil {
+		t.Errorf("with preferred devices: %q, %v, %v", got, preferred, err)
+	}
+	_, err = candidates([]verbs.Device{locked, down}, nil, nil)
+	if !errors.Is(err, fabric.ErrNotSupported) || !errors.Is(err, verbs.ErrPermission) ||
+		!strings.Contains(err.Error(), "down: no port") {
+		t.Errorf("no usable device: %v", err)
+	}
+	_, err = candidates(nil, nil, nil)
+	if !errors.Is(err, fabric.ErrNotSupported) || !errors.Is(err, verbs.ErrNoDevice) ||
+		!strings.Contains(err.Error(), "soft-roce up") {
+		t.Errorf("no device: %v", err)
+	}
+}
+
+// networks is the Network of a node with these devices, whose IPv4 networks have 24 bits.
+type networks []verbs.Device
+
+func (n networks) Devices() ([]verbs.Device, error)  { return n, nil }
+func (networks) Open(string) (*verbs.Context, error) { return nil, verbs.ErrNoDevice }
+func (networks) Prefix(_ string, a netip.Addr) netip.Prefix {
+	bits := 24
+	if a.Unmap().As4()[1] == 254 {
+		bits = 31
+	}
+	p, _ := a.Unmap().Prefix(bits)
+	return p
+}
+
+// port returns an active port with an address: an IPv4 address of RoCE, or an InfiniBand GID.
+func port(number int, gbits uint64, addr string, pkeys ...uint16) hw.RDMAPort {
+	p := hw.RDMAPort{Number: number, State: hw.PortActive, Rate: gbits * 1e9, LinkLayer: hw.LinkEthernet, Netdev: "eth0",
+		PKeys: pkeys}
+	a := netip.MustParseAddr(addr)
+	g := hw.GID{Addr: netip.AddrFrom16(a.As16()), Type: hw.GIDRoCEv2, Netdev: "eth0"}
+	if a.Is6() {
+		p.LinkLayer, p.Netdev, g.Type, g.Netdev = hw.LinkInfiniBand, "", hw.GIDInfiniBand, ""
+	}
+	p.GIDs = []hw.GID{g}
+	return p
+}
+
+// node returns the network of a node that has a device a, b, c, ... for each element.
+func node(devices ...[]hw.RDMAPort) networks {
+	var n networks
+	for i, ports := range devices {
+		d := verbs.Device{}
+		d.Name, d.Ports = string(rune('a'+i)), ports
+		n = append(n, d)
+	}
+	return n
+}
+
+// TestPerSubnet: a process opens one device of each subnet, the best first, at most maxSubnets. Ports of one subnet, and ports
+// that are connected by routes alone, count once.
+func TestPerSubnet(t *testing.T) {
+	one := func(p ...hw.RDMAPort) []hw.RDMAPort { return p }
+	for name, c := range map[string]struct {
+		node networks
+		want string
+		near []string
+	}{
+		"one device":                  {node(one(port(1, 100, "10.0.0.1"))), "a", nil},
+		"two ports of one subnet":     {node(one(port(1, 100, "fe80::1"), port(2, 200, "fe80::2"))), "a:2", nil},
+		"two fabrics":                 {node(one(port(1, 100, "10.0.0.1")), one(port(1, 200, "fe80::2"))), "b a", nil},
+		"two fabrics on one device":   {node(one(port(1, 200, "fe80::2"), port(2, 100, "10.0.0.1"))), "a a:2", nil},
+		"an assigned device is first": {node(one(port(1, 100, "10.0.0.1")), one(port(1, 200, "fe80::2"))), "a:1 b", []string{"a:1"}},
+		"two InfiniBand subnets":      {node(one(port(1, 100, "fe80::1")), one(port(1, 100, "fec0::1"))), "a b", nil},
+		"two partitions":              {node(one(port(1, 100, "fe80::1", 0x8001)), one(port(1, 9, "fe80::2", 0x8002, 0))), "a b", nil},
+		"one partition":               {node(one(port(1, 100, "fe80::1", 0xffff)), one(port(1, 100, "fe80::2", 0x7fff))), "a", nil},
+		"two IP networks":             {node(one(port(1, 100, "10.0.0.1")), one(port(1, 100, "10.0.1.1"))), "a b", nil},
+		"point-to-point networks":     {node(one(port(1, 100, "10.254.0.1")), one(port(1, 100, "10.254.1.1"))), "a", nil},
+		"more subnets than are opened": {node(one(port(1, 100, "10.0.1.1")), one(port(1, 100, "10.0.2.1")),
+			one(port(1, 100, "10.0.3.1")), one(port(1, 25, "10.0.4.1")), one(port(1, 100, "fe80::1"))), "a e c", nil},
+	} {
+		ts, err := (&Transport{Network: c.node, Near: c.near}).PerSubnet()
+		var got []string
+		for _, one := range ts {
+			got = append(got, one.Settings.Devices...)
+		}
+		if err != nil || strings.Join(got, " ") != c.want {
+			t.Errorf("%s: %q, %v, want %q", name, got, err, c.want)
+		}
+	}
+	named := &Transport{Network: node(), Settings: Settings{Devices: []string{"x", "y"}}}
+	if ts, err := named.PerSubnet(); err != nil || len(ts) != 1 || ts[0] != named {
+		t.Errorf("named devices: %v, %v", ts, err)
+	}
+	if _, err := (&Transport{Network: node()}).PerSubnet(); !errors.Is(err, verbs.ErrNoDevice) {
+		t.Errorf("no device: %v", err)
+	}
+}

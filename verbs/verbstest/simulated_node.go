@@ -1,0 +1,41 @@
+//go:build unix
+
+package verbstest
+
+import (
+	"net/netip"
+
+	"github.com/ibrun/ibrun/verbs"
+)
+
+// SimulatedNode is a node of a simulated network: the devices that processes on it can open.
+type SimulatedNode struct {
+	net     *SimulatedNetwork
+	devices []string
+}
+
+// Node returns the node that has the devices with these names. Nodes of one network may have devices of the same name, which
+// then behave alike.
+func (n *SimulatedNetwork) Node(devices ...string) *SimulatedNode { return &SimulatedNode{n, devices} }
+
+// Devices lists the devices of the node.
+func (s *SimulatedNode) Devices() ([]verbs.Device, error) {
+	var list []verbs.Device
+	for _, name := range s.devices {
+		list = append(list, verbs.Device{RDMADevice: s.net.describe(name)})
+	}
+	return list, nil
+}
+
+// Open opens a device of the node.
+func (s *SimulatedNode) Open(name string) (*verbs.Context, error) { return s.net.Open(name) }
+
+// Prefix returns the network of an address. In simulated networks a prefix has 24 bits for IPv4, and 64 for IPv6.
+func (*SimulatedNode) Prefix(_ string, a netip.Addr) netip.Prefix {
+	bits := 64
+	if a.Unmap().Is4() {
+		bits = 24
+	}
+	p, _ := a.Unmap().Prefix(bits) // never fails: the length fits
+	return p
+}
