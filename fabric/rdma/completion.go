@@ -54,7 +54,7 @@ func (d *domain) handleSend(r *rail, wc *verbs.WC) {
 		return
 	}
 	q.failed = true // requests that were posted later fail as well, and none of them was carried out
-	if o := q.requests[n%qpDepth].op; o != nil && o.err == nil && isRequestError(wc.Status) {
+	if o := q.at(n).op; o != nil && o.err == nil && isRequestError(wc.Status) {
 		verb := "read from"
 		if o.write {
 			verb = "write to"

@@ -28,7 +28,8 @@
 // receive slots. A peer may send as many messages as it was granted credits for; every message carries credits in its header,
 // and so do special messages without data. Each connection begins with one slot for data messages and one for control messages
 // (credits and disconnects). A peer that uses all its credits is granted more, limited by a window and by the size of the pool.
-// So a receive is always posted when a message arrives, and there are no RNR (receiver not ready) NAKs.
+// So a receive is always posted when a message arrives, and there are no RNR (receiver not ready) NAKs. Only when thousands of
+// peers are connected, they share the slots.
 //
 // # Reads and writes
 //
@@ -39,12 +40,14 @@
 // # Lost peers
 //
 // A peer that closes sends a disconnect request (DREQ), also to peers that it knows and is not connected to. Every other peer is
-// lost once it has given no sign of life for Settings.Heartbeat, 15 seconds by default. That time is divided into keepalive
-// intervals of half a second or less.
+// lost once it has left a request unanswered for Settings.Heartbeat, 15 seconds by default. That time is divided into keepalive
+// intervals of half a second or less. Each connected peer is visited once in an interval, and the visits are spread over it.
 //
-// If nothing was received over a connection for one interval, a WRITE of no bytes is sent as a keepalive. The peer's device or
-// kernel answers it, so a peer that computes or is stopped is not considered lost. If the keepalive waits behind many other
-// requests, the connection is made again after two thirds of the time, with fewer bytes in flight.
+// While requests are in flight, their completions are signs of life: the peer's device or kernel answers them, so a peer that
+// computes or is stopped is not considered lost. If they are many, the connection is made again after two thirds of the time,
+// with fewer bytes in flight. If a connection was idle for a quarter to a half of Settings.Heartbeat, a WRITE of no bytes is
+// sent as a keepalive. So a lost peer is found within two times Settings.Heartbeat. The device reports it earlier if its own
+// retransmissions end before.
 //
 // While a connection is being made, for the first time or again, one probe is sent in each interval. A process that computes
 // answers it; one that is stopped for as long as the heartbeat, by a signal or a debugger, does not, and is considered lost.
@@ -52,8 +55,8 @@
 // # Files
 //
 //	connections:    address.go (what peers know about each other from the start), cm_message.go (datagrams), conn_manager.go,
-//	                handshake.go (the state machine, without input or output), connect.go, reconnect.go (broken connections and
-//	                retransmission), disconnect.go, close.go
+//	                handshake.go (the state machine, without input or output), connect.go, connect_timers.go, reconnect.go (broken
+//	                connections and retransmission), disconnect.go, close.go
 //	lost peers:     keepalive.go (connected), silence.go (being connected), responder.go
 //	messages:       header.go, send.go, receive.go, control_message.go, events.go, slots.go (bounce buffers), doorbells.go,
 //	                loopback.go

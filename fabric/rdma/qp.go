@@ -38,12 +38,12 @@ type queuePair struct {
 	qp         *verbs.QP
 	info       qpInfo
 	epoch      uint32
-	inline     int // largest message that is sent inline
-	requests   [qpDepth]request
-	head       uint32 // number of the oldest request in flight
-	tail       uint32 // number of the next request
-	unsignaled int    // requests since the last signaled one
-	signaled   int    // signaled requests in flight
+	inline     int       // largest message that is sent inline
+	requests   []request // ring of a power of two, at most qpDepth; see at
+	head       uint32    // number of the oldest request in flight
+	tail       uint32    // number of the next request
+	unsignaled int       // requests since the last signaled one
+	signaled   int       // signaled requests in flight
 	failed     bool
 
 	pacer         pacer
@@ -53,7 +53,23 @@ type queuePair struct {
 	lastPoll      uint   // clock.polls when the last message was posted
 }
 
+// fewRequests is how many requests a queue pair has room for at first. Most queue pairs never have more in flight, and there may
+// be thousands of them.
+const fewRequests = 8
+
 func (q *queuePair) inFlight() int { return int(q.tail - q.head) }
+
+// at returns the memory of request n, which is in flight or the next one.
+func (q *queuePair) at(n uint32) *request { return &q.requests[n&uint32(len(q.requests)-1)] }
+
+// grow doubles the room for requests.
+func (q *queuePair) grow() {
+	old := *q
+	q.requests = make([]request, 2*len(old.requests))
+	for n := q.head; n != q.tail; n++ {
+		*q.at(n) = *old.at(n)
+	}
+}
 
 // wrID returns the work request ID of request n. The epoch distinguishes it from those of an earlier queue pair with the same
 // number.
@@ -77,7 +93,10 @@ func (q *queuePair) signalFlags(signal bool) verbs.Flags {
 // push records a request that was posted.
 func (q *queuePair) push(r request, f verbs.Flags) {
 	r.signaled = f&verbs.Signaled != 0
-	q.requests[q.tail%qpDepth] = r
+	if q.inFlight() == len(q.requests) {
+		q.grow()
+	}
+	*q.at(q.tail) = r
 	q.tail++
 	if r.kind == requestPiece {
 		q.pieces++
@@ -93,7 +112,7 @@ func (q *queuePair) push(r request, f verbs.Flags) {
 
 // pop removes and returns the oldest request.
 func (q *queuePair) pop() request {
-	r := &q.requests[q.head%qpDepth]
+	r := q.at(q.head)
 	old := *r
 	if old.kind == requestPiece {
 		q.pieces--

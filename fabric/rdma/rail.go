@@ -156,7 +156,8 @@ func (r *rail) newQueuePair(epoch uint32, inline int) (*queuePair, error) {
 	if err != nil {
 		return nil, errors.Join(err, qp.Close())
 	}
-	q := &queuePair{rail: r, qp: qp, inline: qp.Cap().MaxInline, info: qpInfo{a.QPN, a.PSN}, epoch: epoch}
+	q := &queuePair{rail: r, qp: qp, inline: qp.Cap().MaxInline, info: qpInfo{a.QPN, a.PSN}, epoch: epoch,
+		requests: make([]request, fewRequests)}
 	return q, nil
 }
 

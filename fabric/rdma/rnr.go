@@ -49,9 +49,11 @@ func (s *recvSlots) post(slot uint32) {
 // payload returns the n bytes behind the header of the message in a slot.
 func (s *recvSlots) payload(slot, n uint32) []byte { return s.mem(slot)[headerBytes:][:n:n] }
 
-// reserve reserves n slots for a peer. It adds and posts slots if there are too few.
+// reserve reserves n slots for a peer. It adds and posts slots if there are too few. When there are as many as the SRQ takes,
+// thousands of peers share them: more are reserved than there are, and a message for which none is posted waits in the device
+// of its sender, see rnrRetryForever.
 func (s *recvSlots) reserve(n int) error {
-	for s.reserved+n > s.total() {
+	for s.reserved+n > s.total() && !s.full() {
 		if err := s.grow(); err != nil {
 			return err
 		}
@@ -69,7 +71,7 @@ func (s *recvSlots) reserve(n int) error {
 func (d *domain) growWindow(e *endpoint) {
 	w := e.in.nextWindow(uint32(d.settings.Window))
 	n := int(w - e.in.window)
-	if n == 0 || d.recvs.reserved+n > d.settings.poolSlots() || d.recvs.reserve(n) != nil {
+	if n == 0 || d.recvs.reserved+n > min(d.settings.poolSlots(), d.recvs.limit) || d.recvs.reserve(n) != nil {
 		return
 	}
 	e.in.window = w

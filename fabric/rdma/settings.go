@@ -38,8 +38,8 @@ type Settings struct {
 	// Piece is the largest RDMA read or write in bytes. Larger transfers are split and spread over the rails. Default: 64
 	// packets. IBRUN_RDMA_PIECE.
 	Piece int
-	// Heartbeat is how long the device or the process of a peer may answer nothing before the peer is lost. Default: 15 s.
-	// IBRUN_HEARTBEAT.
+	// Heartbeat is how long the device or the process of a peer may answer nothing before the peer is lost. An idle peer is asked
+	// at least once in half of that time, so a lost peer is found within two times Heartbeat. Default: 15 s. IBRUN_HEARTBEAT.
 	Heartbeat time.Duration
 }
 

@@ -29,9 +29,12 @@ const (
 
 func (s *slots) total() int { return len(s.blocks) << blockShift }
 
+// full reports whether the pool has as many slots as it may have.
+func (s *slots) full() bool { return s.total()+blockSlots > s.limit }
+
 // grow adds a block. Its slots are free.
 func (s *slots) grow() error {
-	if s.total()+blockSlots > s.limit {
+	if s.full() {
 		return fmt.Errorf("%d slots of %d bytes are in use, which is the limit", s.total(), s.bytes)
 	}
 	mem, err := mapMemory(blockSlots * s.bytes)

@@ -1,0 +1,362 @@
+//go:build linux
+
+package rdma
+
+import (
+	"crypto/rand"
+	"errors"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/verbs"
+	"github.com/ibrun/ibrun/verbs/verbstest"
+)
+
+// crowd is a device of a simulated network that stands for all peers of a domain, which is peer 0. Each of them has a queue pair
+// and no more.
+type crowd struct {
+	t   testing.TB
+	net *verbstest.SimulatedNetwork
+	d   *domain // peer 0
+	all *domain // has the resources of the others; nothing calls its Poll
+	qps map[uint32]*queuePair
+	wcs [16]verbs.WC
+}
+
+// openCrowd opens a domain and n peers. They are not connected.
+func openCrowd(t testing.TB, set Settings, n int) *crowd {
+	t.Helper()
+	c := &crowd{t: t, net: verbstest.NewSimulatedNetwork(), qps: map[uint32]*queuePair{}}
+	tr := &Transport{Settings: set, openDevice: c.net.Open}
+	rand.Read(tr.Key[:])
+	for i, d := range []**domain{&c.d, &c.all} {
+		tr.Settings.Devices = []string{[]string{"a", "b"}[i]}
+		fd, err := tr.Open(t.Context(), &fabric.Config{Self: i, Size: n + 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		*d = fd.(*domain)
+	}
+	if err := c.all.recvs.reserve(8 * blockSlots); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // nobody would answer if these were closed in order
+		for _, d := range []*domain{c.d, c.all} {
+			d.closed = true
+			if err := d.release(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for i := 1; i <= n; i++ {
+		if _, err := c.d.Connect(i, c.all.addr); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
+
+// connect connects the domain to all peers.
+func (c *crowd) connect() {
+	c.t.Helper()
+	var evs [16]fabric.Event
+	for _, e := range c.d.eps[1:] {
+		e.requestConnect()
+	}
+	for end := time.Now().Add(time.Minute); len(c.d.keepalives.peers) < c.d.size-1; {
+		if n, err := c.d.Poll(evs[:]); n != 0 || err != nil || time.Now().After(end) {
+			c.t.Fatalf("%d of %d peers are connected; %v, %v", len(c.d.keepalives.peers), c.d.size-1, evs[:n], err)
+		}
+		c.answer()
+	}
+	c.drain()
+}
+
+// drain lets both sides handle everything that needs no timer.
+func (c *crowd) drain() (evs []fabric.Event) {
+	c.t.Helper()
+	var buf [16]fabric.Event
+	for quiet := 0; quiet < 4; quiet++ {
+		c.answer()
+		n, err := c.d.Poll(buf[:])
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if err := c.d.pollAllSends(); err != nil {
+			c.t.Fatal(err)
+		}
+		if evs = append(evs, buf[:n]...); n > 0 {
+			quiet = 0
+		}
+	}
+	return evs
+}
+
+// answer answers the connection requests that have arrived, as any peer that was asked for, and drops messages.
+func (c *crowd) answer() {
+	c.t.Helper()
+	a := c.all
+	for n := len(c.wcs); n == len(c.wcs); {
+		var err error
+		if n, err = a.rails[0].recvCQ.Poll(c.wcs[:]); err != nil {
+			c.t.Fatal(err)
+		}
+		for _, wc := range c.wcs[:n] {
+			if wc.QPN != a.rails[0].ud.Num() {
+				a.recvs.post(uint32(wc.ID))
+				continue
+			}
+			m, err := parseCMMessage(a.cm.slot(uint32(wc.ID))[grhBytes:wc.Len], &a.key)
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			if m.kind == cmREQ {
+				c.accept(&m)
+			}
+			if err := a.cm.postRecv(a.rails[0], uint32(wc.ID)); err != nil {
+				c.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// accept connects a queue pair to that in a REQ, and sends the REP.
+func (c *crowd) accept(req *cmMessage) {
+	c.t.Helper()
+	r := c.all.rails[0]
+	q, err := r.newQueuePair(req.epoch, 0)
+	if err == nil {
+		err = q.qp.ConnectWith(qpAddress(c.d.rails[0].address, req.qps[0]), c.all.params)
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.qps[req.to] = q
+	rep := cmMessage{
+		kind: cmREP, from: req.to, to: 0, size: req.size, epoch: req.epoch, fromIncarnation: c.all.incarnation,
+		toIncarnation: req.fromIncarnation, grant: initialWindow, rails: 1, reqQP: req.qps[0], address: c.all.addr,
+	}
+	rep.qps[0] = q.info
+	e := &endpoint{addr: c.d.eps[req.to].addr}
+	e.addr.rails = []verbs.Address{c.d.rails[0].address}
+	c.all.cm.freeAllSends() // the simulated device has sent the last one
+	if err := c.all.cm.send(c.all, e, &rep); err != nil {
+		c.t.Fatal(err)
+	}
+	if _, err := c.all.pollSends(r); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// kill removes the queue pair of a peer.
+func (c *crowd) kill(peer int) {
+	c.t.Helper()
+	if err := c.qps[uint32(peer)].qp.Close(); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// interval runs the ticks of one keepalive interval, and returns how many peers each of them visited. It may end one tick late.
+func (c *crowd) interval(each func(visits int)) {
+	c.t.Helper()
+	d := c.d
+	for end := d.keepalives.at + d.liveness.interval; d.keepalives.at < end; {
+		before, n := d.keepalives.next, len(d.keepalives.peers)
+		d.clock.next = 0
+		if err := d.tick(d.keepalives.at); err != nil {
+			c.t.Fatal(err)
+		}
+		visits := d.keepalives.next - before
+		if visits < 0 {
+			visits += n
+		}
+		each(visits)
+	}
+}
+
+// probes returns how many keepalive WRITEs are in flight, and the largest number to one peer.
+func (c *crowd) probes() (total, most int) {
+	for _, e := range c.d.keepalives.peers {
+		q := e.qps[0]
+		probes := 0
+		for i := q.head; i != q.tail; i++ {
+			if q.at(i).kind == requestKeepalive {
+				probes++
+			}
+		}
+		total, most = total+probes, max(most, probes)
+	}
+	return total, most
+}
+
+// manyPeers is how many peers the tests below connect, or more with IBRUN_SOAK=1.
+func manyPeers(few int) int {
+	if os.Getenv("IBRUN_SOAK") == "1" {
+		return 10_000
+	}
+	return few
+}
+
+// TestSimulatedManyPeers: the keepalive visits each connected peer once in an interval, few of them in a tick. An idle peer has
+// one probe in flight, and the probes are spread over time. A lost peer is found within two times the heartbeat.
+func TestSimulatedManyPeers(t *testing.T) {
+	n := manyPeers(300)
+	c := openCrowd(t, Settings{}, n)
+	c.connect()
+	d := c.d
+	visited, ticks := 0, 0
+	c.interval(func(visits int) {
+		if visits > maxVisits {
+			t.Errorf("a tick visits %d peers, want at most %d", visits, maxVisits)
+		}
+		visited, ticks = visited+visits, ticks+1
+	})
+	if least := n / maxVisits; visited < n || visited > n+2*maxVisits || ticks < least {
+		t.Errorf("in an interval %d of %d peers are visited by %d ticks, want each once by at least %d", visited, n, ticks, least)
+	}
+	for _, e := range d.keepalives.peers {
+		if e.keepalive.alive {
+			t.Fatalf("peer %d was not visited", e.peer)
+		}
+	}
+	c.net.SetPaused(true)
+	c.checkProbesSpread(n)
+	c.net.SetPaused(false)
+	c.drain()
+	if total, _ := c.probes(); total != 0 || d.inFlight[0] != 0 {
+		t.Errorf("%d probes and %d requests are in flight", total, d.inFlight[0])
+	}
+	c.checkLost(n)
+}
+
+// checkProbesSpread: the network is paused and every peer idle.
+func (c *crowd) checkProbesSpread(n int) {
+	c.t.Helper()
+	l := &c.d.liveness
+	room := min(n, c.d.rails[0].maxInFlight)
+	last, most, intervals := 0, 0, 0
+	for total := 0; total < room; intervals++ {
+		if intervals > l.maxMissed/2+2 {
+			c.t.Fatalf("after %d intervals %d of %d peers were probed", intervals, total, n)
+		}
+		c.interval(func(int) {})
+		total, _ = c.probes()
+		most = max(most, total-last)
+		last = total
+	}
+	if share := n/(l.minIdle+1) + maxVisits; intervals <= l.minIdle || most > share {
+		c.t.Errorf("%d peers are probed within %d intervals, up to %d in one interval, want at most %d", n, intervals, most, share)
+	}
+	c.interval(func(int) {})
+	if total, most := c.probes(); most != 1 || total != room {
+		c.t.Errorf("%d probes are in flight, up to %d to a peer, want one to each of %d", total, most, room)
+	}
+}
+
+// checkLost kills a peer. It is reported within two times the heartbeat, and no other is.
+func (c *crowd) checkLost(n int) {
+	c.t.Helper()
+	c.kill(n / 2)
+	for intervals := 1; ; intervals++ {
+		c.interval(func(int) {})
+		evs := c.drain()
+		if len(evs) == 0 && intervals < 2*c.d.liveness.maxMissed {
+			continue
+		}
+		if len(evs) != 1 || evs[0].Kind != fabric.PeerDown || int(evs[0].Peer) != n/2 || !errors.Is(evs[0].Err, fabric.ErrPeerDown) {
+			c.t.Errorf("after %d intervals: %+v", intervals, evs)
+		}
+		c.t.Logf("found after %d intervals, a heartbeat is %d", intervals, c.d.liveness.maxMissed)
+		return
+	}
+}
+
+// TestSimulatedFewReceives: there are fewer receive slots than peers need. All the same they are all connected, and messages of
+// all of them arrive.
+func TestSimulatedFewReceives(t *testing.T) {
+	const n = 200
+	c := openCrowd(t, Settings{}, n)
+	c.d.recvs.limit = 3 * blockSlots
+	c.connect()
+	if total := c.d.recvs.total(); total > 3*blockSlots {
+		t.Fatalf("%d receive slots", total)
+	}
+	slot, _ := c.all.sends.take()
+	h := header{kind: kindData}
+	h.put(c.all.sends.mem(slot))
+	for _, q := range c.qps {
+		if err := errors.Join(q.qp.Send(0, verbs.Signaled, c.all.sends.sge(slot, headerBytes)), q.qp.Ring()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if evs := c.drain(); len(evs) != n {
+		t.Errorf("%d of %d messages arrive", len(evs), n)
+	}
+}
+
+// TestSimulatedPeerMemory: a connected peer uses at most 16 KiB in this process, without what its queue pair needs in the device
+// and its driver.
+func TestSimulatedPeerMemory(t *testing.T) {
+	n := manyPeers(300)
+	rate := runtime.MemProfileRate
+	runtime.MemProfileRate = 1
+	defer func() { runtime.MemProfileRate = rate }()
+	c := openCrowd(t, Settings{}, n)
+	c.connect()
+	runtime.MemProfileRate = rate
+	heap, slots := heapOfDomain()/n, c.d.recvs.reserved*c.d.settings.Slot/n
+	t.Logf("a connected peer uses %d bytes of the heap and %d of slots", heap, slots)
+	if heap < 1000 || heap+slots > 16<<10 {
+		t.Errorf("a connected peer uses %d bytes of the heap and %d of slots, want at most %d together", heap, slots, 16<<10)
+	}
+}
+
+// heapOfDomain returns how many bytes of the heap were allocated on behalf of domains, without the crowd and what the simulated
+// devices allocate.
+func heapOfDomain() (bytes int) {
+	runtime.GC() // the profile is of the time before the last but one collection
+	runtime.GC()
+	runtime.GC()
+	var records []runtime.MemProfileRecord
+	for n, ok := runtime.MemProfile(nil, false); !ok; n, ok = runtime.MemProfile(records, false) {
+		records = make([]runtime.MemProfileRecord, n+100)
+	}
+	for i := range records {
+		if r := &records[i]; isOfDomain(r.Stack()) {
+			bytes += int(r.InUseBytes())
+		}
+	}
+	return bytes
+}
+
+func isOfDomain(stack []uintptr) (ours bool) {
+	frames := runtime.CallersFrames(stack)
+	for more := true; more; {
+		var f runtime.Frame
+		f, more = frames.Next()
+		switch {
+		case strings.Contains(f.Function, "/verbstest."), strings.Contains(f.Function, ".(*crowd).answer"):
+			return false // the peers and the devices
+		case strings.Contains(f.Function, "rdma.(*domain)"):
+			ours = true
+		}
+	}
+	return ours
+}
+
+// BenchmarkKeepaliveTick measures a tick of a domain with many connected peers.
+func BenchmarkKeepaliveTick(b *testing.B) {
+	c := openCrowd(b, Settings{}, manyPeers(2000))
+	c.connect()
+	d := c.d
+	for b.Loop() {
+		d.clock.next = 0
+		if err := d.tick(d.keepalives.at); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
