@@ -3,16 +3,19 @@
 #include "funcdata.h"
 #include "textflag.h"
 
-// func direct(fn, a, b, c uintptr) uintptr
+// func callOn(stack, fn, a, b, c uintptr) uintptr
 //
-// The frame is the stack of the C function: the prologue grows the goroutine's stack before. The stack pointer has the alignment
-// that C needs. C preserves R28 and R29.
-TEXT ·direct(SB), 0, $32768-40
+// C preserves R19, which holds the goroutine's stack pointer, and R28 and R29.
+TEXT ·callOn(SB), NOSPLIT, $0-48
 	NO_LOCAL_POINTERS
-	MOVD fn+0(FP), R8
-	MOVD a+8(FP), R0
-	MOVD b+16(FP), R1
-	MOVD c+24(FP), R2
+	MOVD stack+0(FP), R9
+	MOVD fn+8(FP), R8
+	MOVD a+16(FP), R0
+	MOVD b+24(FP), R1
+	MOVD c+32(FP), R2
+	MOVD RSP, R19
+	MOVD R9, RSP
 	CALL (R8)
-	MOVD R0, ret+32(FP)
+	MOVD R19, RSP
+	MOVD R0, ret+40(FP)
 	RET

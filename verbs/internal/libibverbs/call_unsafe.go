@@ -3,7 +3,7 @@
 package libibverbs
 
 // Unsafe because arguments of C functions are addresses of Go memory. The memory is in the heap, which does not move, and is
-// reachable during the call.
+// reachable during the call. It also imports unsafe for go:linkname.
 
 import (
 	"runtime"
@@ -40,8 +40,21 @@ func (q *cq) Poll(wc []ib.WC) (int, error) {
 	return n, nil
 }
 
-// directGo is direct by means of purego: it runs on the stack of the thread, and C may call Go.
-func directGo(fn, a, b, c uintptr) uintptr { return invoke(fn, a, b, c) }
+// procPin keeps the goroutine on its processor (P) and thread until procUnpin, and returns the number of the processor. No other
+// goroutine runs on the processor meanwhile. Package sync has no public function for that.
+//
+//go:linkname procPin runtime.procPin
+func procPin() int
+
+// procUnpin ends procPin.
+//
+//go:linkname procUnpin runtime.procUnpin
+func procUnpin()
+
+// endOf returns the address after the last byte of mapped memory.
+func endOf(mem []byte) uintptr {
+	return uintptr(unsafe.Pointer(unsafe.SliceData(mem))) + uintptr(len(mem))
+}
 
 // invoke calls a function of struct ibv_context whose arguments are addresses of C memory and numbers.
 func invoke(fn uintptr, args ...uintptr) uintptr {

@@ -13,8 +13,13 @@
 // The library's functions are found by name and called on the thread of the calling goroutine, which keeps the thread until it
 // has read errno. The functions of the data path are not exported symbols: their addresses are in struct ibv_context, and calls
 // of them allocate nothing. Post stores requests in memory that C can read, and Ring submits them as one list. A poll writes
-// directly to the caller's completions. These functions run on the goroutine's own stack, which is made large enough for them,
-// and cost what they cost in C.
+// directly to the caller's completions.
+//
+// Functions of the data path run on a stack of 256 KiB for C, with 1 MiB below it that cannot be accessed. So a driver that needs
+// much stack cannot write to memory of Go: it ends the process with SIGSEGV. There is one stack for each processor (P) of the
+// runtime, and none for a queue, because calls keep their processor: the memory does not grow with the number of connections.
+// Such a call costs 3.6 ns more than one on the goroutine's stack, 4 ns less than one on the stack of the thread without notice
+// to the runtime, and 70 ns less than one with notice, measured with an empty function.
 //
 // # Events
 //

@@ -80,7 +80,7 @@ func newFake(t *testing.T) *fake {
 		getAsyncEvent: f.getAsyncEvent,
 		ackAsyncEvent: func(e *ibv.AsyncEvent) { f.ackedAsync = append(f.ackedAsync, uverbs.EventType(e.EventType)) },
 		errno:         func() *int32 { return &f.errno },
-		callDataPath:  directGo,
+		callDataPath:  onThread,
 	}
 	return f
 }
@@ -233,7 +233,7 @@ func (f *fake) getAsyncEvent(_ uintptr, e *ibv.AsyncEvent) int32 {
 func stub(tb testing.TB, number uintptr) *context {
 	labs := function(tb, "labs")
 	c := &ibv.Context{Ops: ibv.ContextOps{PostSend: labs, PostRecv: labs, PollCQ: labs, PostSRQRecv: labs}}
-	return &context{lib: &library{callDataPath: direct}, ptr: number, ibvCtx: c}
+	return &context{lib: &library{callDataPath: newStacks().call}, ptr: number, ibvCtx: c}
 }
 
 // function returns the address of a function of the C library.

@@ -62,7 +62,7 @@ type library struct {
 
 	errno func() *int32 // of the calling thread
 
-	callDataPath func(fn, a, b, c uintptr) uintptr // calls a function of struct ibv_context: direct
+	callDataPath func(fn, a, b, c uintptr) uintptr // calls a function of struct ibv_context: stacks.call
 }
 
 // symbols returns the names by which the dynamic linker finds the functions.
@@ -95,7 +95,7 @@ func (l *library) symbols() dlopen.Symbols {
 
 // load loads the library with the given name. It is never unloaded, because drivers leave threads and handlers behind.
 func load(name string) (*library, error) {
-	l := &library{callDataPath: direct}
+	l := &library{callDataPath: newStacks().call}
 	if err := dlopen.Load(&dlopen.Library{Name: name, Packages: packages, Version: version}, l.symbols()); err != nil {
 		return nil, err
 	}

@@ -360,14 +360,21 @@ func BenchmarkPollEmpty(b *testing.B) {
 
 // TestDirect compares direct calls with calls through the runtime.
 func TestDirect(t *testing.T) {
-	labs := function(t, "labs")
-	if n := testing.AllocsPerRun(100, func() { direct(labs, 1, 2, 3) }); n != 0 {
+	labs, s := function(t, "labs"), newStacks()
+	if n := testing.AllocsPerRun(100, func() { s.call(labs, 1, 2, 3) }); n != 0 {
 		t.Errorf("a call allocates %v times", n)
 	}
+	stack := make([]byte, stackBytes)
+	on := endOf(stack) &^ 15
+	defer runtime.KeepAlive(stack)
 	for _, arg := range []uintptr{0, 1, 1 << 40, ^uintptr(6)} { // the last is -7
 		callAtDepth(100, func() {
-			if a, b := direct(labs, arg, 0, 0), directGo(labs, arg, 0, 0); a != b || a != uintptr(max(int(arg), -int(arg))) {
-				t.Errorf("labs(%d) is %d, through the runtime %d", int(arg), a, b)
+			procPin()
+			a := callOn(on, labs, arg, 0, 0)
+			procUnpin()
+			b, c := callOnGo(on, labs, arg, 0, 0), s.call(labs, arg, 0, 0)
+			if a != b || b != c || a != uintptr(max(int(arg), -int(arg))) {
+				t.Errorf("labs(%d) is %d, through the runtime %d, on the stack of the processor %d", int(arg), a, b, c)
 			}
 		})
 	}
@@ -376,7 +383,7 @@ func TestDirect(t *testing.T) {
 // TestDirectConcurrent calls a function that needs kilobytes of stack and makes system calls, while the runtime stops the world
 // again and again, and stacks grow and move.
 func TestDirectConcurrent(t *testing.T) {
-	realpath := function(t, "realpath")
+	realpath, s := function(t, "realpath"), newStacks()
 	stop := make(chan struct{})
 	var collector, callers sync.WaitGroup
 	collector.Go(func() {
@@ -395,7 +402,7 @@ func TestDirectConcurrent(t *testing.T) {
 			buf, bufAt := onHeap[byte](4096) // PATH_MAX
 			copy(path, "/proc/../proc/./self/../sys")
 			callAtDepth(rand.IntN(200), func() {
-				if got := direct(realpath, pathAt, bufAt, 0); got != bufAt || !bytes.HasPrefix(buf, []byte("/proc/sys\x00")) {
+				if got := s.call(realpath, pathAt, bufAt, 0); got != bufAt || !bytes.HasPrefix(buf, []byte("/proc/sys\x00")) {
 					t.Errorf("got %#x and %q, want %#x", got, buf[:16], bufAt)
 				}
 			})

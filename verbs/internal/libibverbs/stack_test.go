@@ -1,0 +1,157 @@
+//go:build linux && !static && (amd64 || arm64)
+
+package libibverbs
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ebitengine/purego"
+	"golang.org/x/sys/unix"
+)
+
+// compiled returns the address of a function of testdata/stack.c, which the C compiler makes a library of.
+func compiled(t *testing.T, name string) uintptr {
+	t.Helper()
+	lib := filepath.Join(t.TempDir(), "stack.so")
+	out, err := exec.Command("gcc", "-O1", "-shared", "-fPIC", "-o", lib, filepath.Join("testdata", "stack.c")).CombinedOutput()
+	if errors.Is(err, exec.ErrNotFound) && os.Getenv("CI") == "" {
+		t.Skip("no C compiler: apt-get install gcc libc6-dev")
+	}
+	if err != nil {
+		t.Fatalf("gcc: %v\n%s", err, out)
+	}
+	handle, err := purego.Dlopen(lib, purego.RTLD_NOW)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fn, err := purego.Dlsym(handle, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fn
+}
+
+// TestDeepStack calls a function that needs more stack than a goroutine has, from goroutines whose stacks grow and move, while
+// the garbage collector runs, and signals for the profiler and for preemption arrive at every thread.
+func TestDeepStack(t *testing.T) {
+	const calls, goroutines, kib = 50, 8, 200
+	use, s := compiled(t, "use_stack"), newStacks()
+	runtime.SetCPUProfileRate(1000)
+	defer runtime.SetCPUProfileRate(0)
+	stop := make(chan struct{})
+	var load, callers sync.WaitGroup
+	load.Go(func() { repeat(stop, runtime.GC) })
+	load.Go(func() { repeat(stop, func() { signalThreads(t, unix.SIGPROF, unix.SIGURG) }) })
+	for range goroutines {
+		callers.Go(func() {
+			for range calls {
+				callAtDepth(rand.IntN(100), func() {
+					if n := s.call(use, kib, 0, 0); n != kib {
+						t.Errorf("%d of %d KiB of the stack have kept their contents", n, kib)
+					}
+				})
+			}
+		})
+	}
+	callers.Wait()
+	close(stop)
+	load.Wait()
+}
+
+// repeat calls f until stop is closed.
+func repeat(stop <-chan struct{}, f func()) {
+	for {
+		select {
+		case <-stop:
+			return
+		default:
+			f()
+		}
+	}
+}
+
+// signalThreads sends signals to all threads of this process.
+func signalThreads(t *testing.T, signals ...syscall.Signal) {
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		t.Error(err)
+	}
+	for _, e := range threads {
+		id, err := strconv.Atoi(e.Name())
+		if err != nil {
+			t.Error(err)
+		}
+		for _, s := range signals {
+			if err := unix.Tgkill(os.Getpid(), id, s); err != nil && err != unix.ESRCH {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// TestStackOfItsOwn checks that C does not run on the stack of the goroutine, and that each processor has another one.
+func TestStackOfItsOwn(t *testing.T) {
+	const spin = 20 * time.Millisecond
+	where, s := compiled(t, "stack_address"), newStacks()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
+	var mu sync.Mutex
+	stacks := map[uintptr]bool{}
+	var callers sync.WaitGroup
+	for range 3 {
+		callers.Go(func() {
+			for end := time.Now().Add(spin); time.Now().Before(end); {
+				var local byte
+				at := s.call(where, 0, 0, 0)
+				mu.Lock()
+				stacks[at/stackBytes] = true
+				mu.Unlock()
+				if goes := address(&local); at > goes-1<<20 && at < goes+1<<20 {
+					t.Errorf("C runs at %#x, the goroutine at %#x", at, goes)
+				}
+			}
+		})
+	}
+	callers.Wait()
+	if len(stacks) > 3 {
+		t.Errorf("C ran on %d stacks, want at most one for each of 3 processors", len(stacks))
+	}
+}
+
+// TestBrokenC calls functions that fail in a process of its own. The process must end: no deferred function may catch the fault
+// and go on with what C has left.
+func TestBrokenC(t *testing.T) {
+	const variable = "TEST_BROKEN_C"
+	if call := os.Getenv(variable); call != "" {
+		defer func() {
+			recover()
+			os.Stdout.WriteString("continued")
+		}()
+		newStacks().call(compiled(t, call), 1<<20, 0, 0) // use_stack would need 1 GiB
+		os.Stdout.WriteString("continued")
+		return
+	}
+	for call, want := range map[string]string{
+		"use_stack": "segmentation fault",       // of the kernel: there is no stack left for the runtime's message
+		"read_null": "unexpected signal during", // of the runtime
+	} {
+		compiled(t, call)
+		cmd := exec.Command(os.Args[0], "-test.run=^TestBrokenC$", "-test.timeout=20s")
+		cmd.Env = append(os.Environ(), variable+"="+call)
+		out, err := cmd.CombinedOutput()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || !strings.Contains(err.Error()+string(out), want) || strings.Contains(string(out), "continued") {
+			t.Errorf("%s: %v, want %q\n%s", call, err, want, out)
+		}
+	}
+}
