@@ -31,7 +31,7 @@ type crowd struct {
 func openCrowd(t testing.TB, set Settings, n int) *crowd {
 	t.Helper()
 	c := &crowd{t: t, net: verbstest.NewSimulatedNetwork(), qps: map[uint32]*queuePair{}}
-	tr := &Transport{Settings: set, openDevice: c.net.Open}
+	tr := &Transport{Settings: set, Network: c.net.Node()}
 	rand.Read(tr.Key[:])
 	for i, d := range []**domain{&c.d, &c.all} {
 		tr.Settings.Devices = []string{[]string{"a", "b"}[i]}
