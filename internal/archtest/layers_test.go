@@ -28,6 +28,7 @@ internal/ticks, internal/transports < perf;
 hw, perf < perf/prom;
 NONE < internal/pmi;
 NONE < internal/dlopen;
+hw, internal/abi/*, internal/dlopen < internal/ibvmock;
 internal/abi/*, internal/dlopen < internal/pmix;
 NONE < internal/openmpitest;
 NONE < internal/fdpass;

@@ -1,0 +1,137 @@
+package ibvmock
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+)
+
+//go:embed testdata/*.c testdata/mock.h testdata/exports.map
+var sources embed.FS
+
+const (
+	soname = "libibverbs.so.1"
+	need   = "the mock of libibverbs needs gcc and the header files of libibverbs: apt-get install gcc libibverbs-dev"
+)
+
+// Build compiles the library, and returns the directory that contains libibverbs.so.1. Compiled libraries are kept in the user's
+// cache directory, by the hash of what they are made from. Without a compiler the test is skipped; in CI it fails.
+func Build(tb testing.TB) string {
+	tb.Helper()
+	if runtime.GOOS != "linux" {
+		tb.Skip("the mock of libibverbs needs Linux")
+	}
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		missing(tb, err.Error())
+	}
+	dir := filepath.Join(cacheDir(tb), sourceHash(tb, gcc))
+	if _, err := os.Stat(filepath.Join(dir, soname)); err == nil {
+		return dir
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		tb.Fatal(err)
+	}
+	work := tb.TempDir()
+	compile(tb, gcc, work)
+	// Another process may compile the same library: each writes a file of its own, and the name is always a whole library.
+	whole, err := os.CreateTemp(dir, "new-*")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	library, err := os.ReadFile(filepath.Join(work, soname))
+	_, writeErr := whole.Write(library)
+	err = errors.Join(err, writeErr, whole.Chmod(0o755), whole.Close(), os.Rename(whole.Name(), filepath.Join(dir, soname)))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return dir
+}
+
+// missing skips the test, or fails it in CI.
+func missing(tb testing.TB, why string) {
+	tb.Helper()
+	if os.Getenv("CI") == "true" {
+		tb.Fatalf("%s: %s", need, why)
+	}
+	tb.Skipf("%s: %s", need, why)
+}
+
+func cacheDir(tb testing.TB) string {
+	tb.Helper()
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return tb.TempDir()
+	}
+	return filepath.Join(dir, "ibrun-ibvmock")
+}
+
+// sourceHash returns a name for the library that is made from the sources with this compiler and the installed header.
+func sourceHash(tb testing.TB, gcc string) string {
+	tb.Helper()
+	h := sha256.New()
+	version, err := exec.Command(gcc, "-v").CombinedOutput()
+	if err != nil {
+		missing(tb, err.Error())
+	}
+	h.Write(version)
+	header, err := os.ReadFile("/usr/include/infiniband/verbs.h")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // the compiler may find it elsewhere
+		tb.Fatal(err)
+	}
+	h.Write(header)
+	for _, name := range sourceNames(tb) {
+		text, err := sources.ReadFile("testdata/" + name)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		h.Write(text)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:12])
+}
+
+func sourceNames(tb testing.TB) []string {
+	tb.Helper()
+	entries, err := sources.ReadDir("testdata")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// compile writes the library into a directory.
+func compile(tb testing.TB, gcc, dir string) {
+	tb.Helper()
+	if err := os.CopyFS(dir, sources); err != nil {
+		tb.Fatal(err)
+	}
+	args := []string{"-std=gnu11", "-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-fno-plt",
+		"-Wl,--version-script,exports.map", "-Wl,-soname," + soname, "-o", filepath.Join(dir, soname)}
+	for _, name := range sourceNames(tb) {
+		if filepath.Ext(name) == ".c" {
+			args = append(args, name)
+		}
+	}
+	cmd := exec.Command(gcc, append(args, "-lpthread")...)
+	cmd.Dir = filepath.Join(dir, "testdata")
+	out, err := cmd.CombinedOutput()
+	switch {
+	case err == nil:
+	case bytes.Contains(out, []byte("infiniband/verbs.h: No such file")):
+		missing(tb, "infiniband/verbs.h was not found")
+	default:
+		tb.Fatalf("compile the mock of libibverbs: %v\n%s", err, out)
+	}
+}

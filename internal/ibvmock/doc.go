@@ -1,0 +1,24 @@
+// Package ibvmock is a libibverbs for tests: a library in C that has the functions of libibverbs.so.1, and devices in memory that
+// behave like adapters which the machine does not have. Programs cannot tell it from the real library. It is compiled by gcc
+// against the installed header files, so its structs are those of the real library.
+//
+//	lib := ibvmock.Load(t)             // compiles it once, and loads it into this process
+//	dev := lib.NewDevice("mlx5_vf")    // a virtual function of a ConnectX adapter
+//	ctx, err := verbstest.OpenLibrary(dev)
+//	...
+//	lib.Refuse("ibv_create_qp", 2, 1, syscall.ENOMEM) // the third call from now fails
+//	lib.Set("flush_late", 5)           // completions of failed queue pairs appear after five polls
+//	lib.SetPortState(dev.Name, false)  // the cable is pulled, which raises an event
+//
+// A test without gcc or the header files is skipped with the reason; in CI it fails.
+//
+// # Profiles
+//
+// A profile is a kind of device: its limits, and how its driver behaves. [Profiles] lists them. All devices of a network reach
+// each other if their link layers, addresses and partitions allow it.
+//
+// # Processes
+//
+// Load works because the dynamic linker finds a loaded library by its SONAME. A program that is started by a test loads the
+// library if LD_LIBRARY_PATH names the directory that [Build] returns; its devices come from the environment, see [Environment].
+package ibvmock
