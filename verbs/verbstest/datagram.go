@@ -166,8 +166,8 @@ func checkMulticast(t *testing.T, open Open) {
 	r.drain()
 }
 
-// joinGroup joins the multicast group on the network interface of the port. With RoCE the device does not do this itself. A device
-// that the kernel does not have needs no interface.
+// joinGroup joins the multicast group on the network interface of the port. With RoCE the device does not do this itself. A
+// device that the kernel does not have needs no interface.
 func joinGroup(t *testing.T, ctx *verbs.Context, port int) {
 	t.Helper()
 	for _, d := range must(verbs.Devices())(t) {

@@ -6,8 +6,8 @@ import (
 	"github.com/ibrun/ibrun/verbs/internal/providers"
 )
 
-// OpenLibrary opens a device through provider libibverbs, although the kernel does not have it: the devices of package ibvmock are
-// known to their library only.
+// OpenLibrary opens a device through provider libibverbs, although the kernel does not have it: tests can load a library in place
+// of the real one, whose devices are known to it only.
 func OpenLibrary(d hw.RDMADevice) (*verbs.Context, error) {
 	return verbs.OpenOn(providers.Library(), d)
 }
