@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"sync"
 	"syscall"
 
@@ -27,8 +28,8 @@ var (
 	ErrNotRegistrable = errors.New("memory of this kind cannot be registered")
 )
 
-// maxPerObject is the maximum number of registrations that end at the same address. They are parts of one object, which has a
-// cleanup for each of them, and the runtime scans all cleanups of an object.
+// maxPerObject is the maximum number of registrations of parts of one object that are not in use. The object has a cleanup for
+// each of them, and the runtime scans all cleanups of an object.
 const maxPerObject = 64
 
 // Cache caches registrations. Any goroutine may call its methods. It calls those of the registrar one at a time.
@@ -61,15 +62,16 @@ type Memory struct {
 
 // entry is a registration.
 type entry struct {
-	from, to uintptr
-	region   fabric.Region
-	alive    func() bool // reports whether the memory still exists; nil: it does as long as it is registered
-	stop     func()      // cancels the cleanup
-	refs     int
-	once     bool // for one use only; not in entries
-	removed  bool // from entries
-	prev     *entry
-	next     *entry
+	extent
+	region  fabric.Region
+	alive   func() bool // reports whether the memory still exists; nil: it does as long as it is registered
+	stop    func()      // cancels the cleanup
+	refs    int
+	once    bool // for one use only; not in entries
+	removed bool // from entries
+	covered bool // another registration covers this one, so it is not kept when it becomes idle
+	prev    *entry
+	next    *entry
 }
 
 // list is a list of entries, oldest first.
@@ -153,7 +155,7 @@ func (c *Cache) Release(m Memory) error {
 	if e.refs > 0 {
 		return nil
 	}
-	if e.once || e.removed || e.alive == nil {
+	if e.once || e.removed || e.covered || e.alive == nil {
 		return c.deregister(e)
 	}
 	c.idle.push(e)
@@ -165,19 +167,7 @@ func (c *Cache) find(from, to uintptr) *entry {
 	if e := c.last; e != nil && e.from <= from && to <= e.to && !e.removed && e.usable() {
 		return e
 	}
-	i, exact := slices.BinarySearchFunc(c.entries, from, func(e *entry, a uintptr) int {
-		if e.from < a {
-			return -1
-		}
-		return int(min(e.from-a, 1))
-	})
-	for exact && i+1 < len(c.entries) && c.entries[i+1].from == from {
-		i++
-	}
-	if !exact {
-		i--
-	}
-	for ; i >= 0 && from-c.entries[i].from < uintptr(c.longest); i-- {
+	for i := c.lastFrom(from); i >= 0 && from-c.entries[i].from < uintptr(c.longest); i-- {
 		if e := c.entries[i]; to <= e.to && e.usable() {
 			c.last = e
 			return e
@@ -186,25 +176,28 @@ func (c *Cache) find(from, to uintptr) *entry {
 	return nil
 }
 
+// lastFrom returns the index of the last entry that begins at an address or before, -1 if there is none.
+func (c *Cache) lastFrom(from uintptr) int {
+	return sort.Search(len(c.entries), func(i int) bool { return c.entries[i].from > from }) - 1
+}
+
 // usable reports whether the memory is still the one that was registered.
 func (e *entry) usable() bool { return e.alive == nil || e.alive() }
 
-// addEntry registers b, up to its capacity if the runtime owns the memory, and adds an entry for it. The entry is idle.
+// addEntry registers b, and some of what is behind it if the runtime owns the memory, and adds an entry for it. The entry is
+// idle.
 func (c *Cache) addEntry(b []byte, foreign bool) (*entry, error) {
 	c.stats.Misses++
 	e := new(entry)
+	e.from, e.to = bounds(b)
 	if !foreign {
-		whole := b[:cap(b)]
-		if len(whole) > c.limit {
-			whole = b
-		}
-		if e.addCleanup(whole, &c.invalidated) {
-			b = whole
+		if e.addCleanup(b, &c.invalidated) {
+			e.extent = c.extentFor(b)
+			b = b[:e.to-e.from]
 		} else {
 			e.once = true
 		}
 	}
-	e.from, e.to = bounds(b)
 	if err := c.makeRoom(e); err != nil {
 		e.stopCleanup()
 		return nil, err
@@ -219,16 +212,13 @@ func (c *Cache) addEntry(b []byte, foreign bool) (*entry, error) {
 		return e, nil
 	}
 	c.longest = max(c.longest, len(b))
-	i, _ := slices.BinarySearchFunc(c.entries, e.from, func(x *entry, a uintptr) int {
-		if x.from <= a {
-			return -1
-		}
-		return 1
-	})
-	c.entries = slices.Insert(c.entries, i, e)
+	c.entries = slices.Insert(c.entries, c.lastFrom(e.from)+1, e)
 	c.idle.push(e)
 	c.last = e
-	return e, nil
+	if foreign {
+		return e, nil
+	}
+	return e, c.evictCovered(e)
 }
 
 // registerEvicting registers b with the device. While the system has no room for it, it evicts idle registrations.
@@ -263,7 +253,7 @@ func (c *Cache) makeRoom(e *entry) error {
 	parts := 0
 	var oldest *entry
 	for x := c.idle.tail; x != nil; x = x.prev {
-		if x.to == e.to {
+		if x.end == e.end {
 			parts++
 			oldest = x
 		}

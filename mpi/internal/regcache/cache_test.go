@@ -101,7 +101,7 @@ func TestHit(t *testing.T) {
 	d := newDevice(1 << 30)
 	c := New(d, 1<<20)
 	b := make([]byte, 5000)
-	m := acquire(t, c, b[:100])
+	m := acquire(t, c, b[:4000])
 	inner := acquire(t, c, b[4000:])
 	if m.Remote.Key != inner.Remote.Key || c.Stats().Misses != 1 {
 		t.Errorf("a part of a registered object has been registered again: %+v", c.Stats())
@@ -125,10 +125,11 @@ func TestHit(t *testing.T) {
 // TestLower: a range that begins before a registered one gets a registration of its own, and both are found.
 func TestLower(t *testing.T) {
 	c := New(newDevice(1<<30), 1<<20)
-	b := make([]byte, 5000)
+	const part = 16 * pageBytes
+	b := make([]byte, 5*part)
 	for range 3 {
-		for _, from := range []int{4000, 2000, 3000, 0} {
-			release(t, c, acquire(t, c, b[from:from+1000]))
+		for _, from := range []int{4, 2, 3, 0} {
+			release(t, c, acquire(t, c, b[from*part:][:part]))
 		}
 	}
 	if s := c.Stats(); s.Misses != 3 {
@@ -251,12 +252,73 @@ func TestForeign(t *testing.T) {
 func TestParts(t *testing.T) {
 	d := newDevice(1 << 40)
 	c := New(d, 1<<40)
-	b := make([]byte, 1000)
-	for i := 999; i >= 0; i-- {
-		release(t, c, acquire(t, c, b[i:]))
+	const parts, stride = 10 * maxPerObject, 4 * pageBytes // so large that no part touches the registration of another
+	b := make([]byte, parts*stride)
+	for i := parts - 1; i >= 0; i-- {
+		release(t, c, acquire(t, c, b[i*stride:][:pageBytes]))
 	}
-	if n, _ := d.pinned(); n > maxPerObject {
-		t.Errorf("%d registrations of one object", n)
+	if n, _ := d.pinned(); n != maxPerObject {
+		t.Errorf("%d registrations of one object, want %d", n, maxPerObject)
+	}
+	runtime.KeepAlive(b)
+}
+
+// TestUsed: a message pins itself and at most 2 MiB more, however large its buffer is.
+func TestUsed(t *testing.T) {
+	for _, used := range []int{1, 100, 64 << 10, 1 << 20, 2 << 20, 10 << 20} {
+		d := newDevice(1 << 40)
+		c := New(d, 1<<40)
+		b := make([]byte, 64<<20)
+		release(t, c, acquire(t, c, b[:used]))
+		if n, bytes := d.pinned(); n != 1 || bytes < used || bytes > used+maxSpare+pageBytes || bytes > 2*used+pageBytes {
+			t.Errorf("a message of %d bytes: %d registrations of %d bytes", used, n, bytes)
+		}
+		runtime.KeepAlive(b)
+	}
+}
+
+// TestGrowing: a buffer that is used with growing lengths, or part by part, is registered few times. Not more is pinned than
+// twice what was used, and what was used once is found again.
+func TestGrowing(t *testing.T) {
+	const step, steps = 64 << 10, 1024
+	for name, part := range map[string]func(b []byte, i int) []byte{
+		"growing": func(b []byte, i int) []byte { return b[:(i+1)*step] },
+		"parts":   func(b []byte, i int) []byte { return b[i*step:][:step] },
+	} {
+		d := newDevice(1 << 40)
+		c := New(d, 1<<40)
+		b := make([]byte, 2*steps*step)
+		for i := range steps {
+			release(t, c, acquire(t, c, part(b, i)))
+			if _, bytes := d.pinned(); bytes > 2*(i+1)*step+pageBytes {
+				t.Fatalf("%s: %d bytes are pinned when %d were used", name, bytes, (i+1)*step)
+			}
+		}
+		misses := c.Stats().Misses
+		for i := range steps {
+			release(t, c, acquire(t, c, part(b, i)))
+		}
+		if s := c.Stats(); misses > 20 || s.Misses != misses {
+			t.Errorf("%s: registered %d times by %d messages, and again %d times: %+v", name, misses, steps, s.Misses-misses, s)
+		}
+		runtime.KeepAlive(b)
+	}
+}
+
+// TestGrowingInUse: a registration that a new one covers stays as long as it is used, and no longer.
+func TestGrowingInUse(t *testing.T) {
+	d := newDevice(1 << 40)
+	c := New(d, 1<<40)
+	b := make([]byte, 8<<20)
+	short := acquire(t, c, b[:1<<20])
+	release(t, c, acquire(t, c, b[:4<<20]))
+	if n, _ := d.pinned(); n != 2 {
+		t.Fatalf("%d registrations", n)
+	}
+	release(t, c, short)
+	release(t, c, acquire(t, c, b))
+	if n, bytes := d.pinned(); n != 1 || bytes != len(b) {
+		t.Errorf("%d registrations of %d bytes", n, bytes)
 	}
 	runtime.KeepAlive(b)
 }
