@@ -19,6 +19,8 @@ type Library struct {
 	// Shared are functions of other libraries, such as free, that are looked up as this library does: LD_PRELOAD may have replaced
 	// those of the C library, and memory must be freed by the library that has allocated it.
 	Shared []string
+	// Optional are functions that the library may lack, because it is old. Their variables are then nil.
+	Optional []string
 }
 
 // Symbols are functions of a library by their names in C. Each value is a pointer to a variable of function type, which [Load]

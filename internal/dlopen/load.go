@@ -11,7 +11,7 @@ import (
 )
 
 // Load loads the library and sets the functions of the symbols. The library is never unloaded, because libraries leave threads
-// and handlers behind. Load returns a [MissingError] if the library or one of the functions is missing.
+// and handlers behind. Load returns a [MissingError] if the library is missing, or a function that is not optional.
 func Load(l *Library, symbols Symbols) error {
 	runtime.LockOSThread() // the error of the dynamic linker belongs to the thread
 	defer runtime.UnlockOSThread()
@@ -29,6 +29,9 @@ func Load(l *Library, symbols Symbols) error {
 			in = purego.RTLD_DEFAULT
 		}
 		addr, err := purego.Dlsym(in, name)
+		if err != nil && slices.Contains(l.Optional, name) {
+			continue
+		}
 		if err != nil {
 			return &MissingError{What: "function " + name + " of " + l.Name, Need: l.Version, Err: err}
 		}

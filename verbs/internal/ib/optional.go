@@ -34,6 +34,12 @@ type RKeySetter interface {
 	SetRKey(uint32)
 }
 
+// DmabufRegistrar is a PD that can register memory of a dma-buf. The device may still be unable to.
+type DmabufRegistrar interface {
+	// RegDmabuf registers length bytes of a dma-buf from offset on. Peers address them from iova on.
+	RegDmabuf(fd int, offset, length, iova uint64, access uint32) (MR, error)
+}
+
 // EventReader is a Context or a Channel whose events must be read with ReadEvents, because its library counts them.
 type EventReader interface {
 	// ReadEvents does what read(2) on the descriptor would do: it returns whole events, or the error EAGAIN.

@@ -134,7 +134,12 @@ func (x *context) QueryPort(port int) (ib.PortAttr, error) {
 	}, nil
 }
 
+// QueryGIDs fails with a [MissingError] if the library has no function for the whole table. Package verbs reads the table from
+// sysfs then, as libraries without that function do for the types of GIDs.
 func (x *context) QueryGIDs() ([]ib.GID, error) {
+	if x.lib.queryGIDTable == nil {
+		return nil, notInLibrary(queryGIDTable, queryGIDTableNeed)
+	}
 	dev, err := x.QueryDevice()
 	if err != nil {
 		return nil, err

@@ -4,9 +4,13 @@
 //	p := libibverbs.New()
 //	ctx, err := p.Open(ib.Device{Name: "mlx5_0"})
 //
-// It needs Linux on amd64 or arm64, and rdma-core 32 or newer. If the library is not installed, or lacks the driver of the
+// It needs Linux on amd64 or arm64, and rdma-core 12 or newer. If the library is not installed, or lacks the driver of the
 // device, Open returns a [MissingError] that names the packages. The build tag static leaves all of this out, so that a program
 // links statically. Open then returns an error that says so.
+//
+// What libraries of rdma-core 12 lack is replaced or refused: before 32, package verbs reads the GID table from sysfs; before 28,
+// optional access flags are dropped, and peers cannot use other addresses than local ones; dma-bufs need 34. The error for what
+// is refused names the function and the version.
 //
 // # Calls
 //

@@ -15,7 +15,18 @@ import (
 const (
 	soname   = "libibverbs.so.1"
 	packages = "the packages libibverbs1 and ibverbs-providers (Debian, Ubuntu), or libibverbs and rdma-core (Fedora, SUSE)"
-	version  = "rdma-core 32 or newer"
+	version  = "rdma-core 12 or newer"
+)
+
+// Functions that the library may lack, and the versions since which it has them.
+const (
+	queryGIDTable     = "_ibv_query_gid_table" // 32; without it package verbs reads the table from sysfs
+	regMRIova2        = "ibv_reg_mr_iova2"     // 28; without it ibv_reg_mr registers memory for local addresses
+	regDmabufMR       = "ibv_reg_dmabuf_mr"    // 34
+	reregMR           = "ibv_rereg_mr"         // 12, but some vendors' libraries are forks of an older libibverbs
+	queryGIDTableNeed = "rdma-core 32 or newer"
+	regMRIova2Need    = "rdma-core 28 or newer"
+	regDmabufMRNeed   = "rdma-core 34 or newer, Linux 5.12 or newer, and a device whose driver can register dma-bufs, such as mlx5"
 )
 
 // library is the loaded library: its functions, with the types of infiniband/verbs.h. Pointers to memory of C are uintptr and
@@ -28,16 +39,20 @@ type library struct {
 	closeDevice    func(ctx uintptr) int32
 	queryDevice    func(ctx uintptr, a *ibv.DeviceAttr) int32
 	queryPort      func(ctx uintptr, port uint8, a *ibv.PortAttr) int32
-	queryGIDTable  func(ctx uintptr, e *uverbs.GIDEntry, max uint64, flags uint32, size uint64) int64
+	queryGIDTable  func(ctx uintptr, e *uverbs.GIDEntry, max uint64, flags uint32, size uint64) int64 // or nil
 	queryPKey      func(ctx uintptr, port uint8, index int32, pkey *[2]byte) int32
 	getAsyncEvent  func(ctx uintptr, e *ibv.AsyncEvent) int32
 	ackAsyncEvent  func(e *ibv.AsyncEvent)
 
 	allocPD   func(ctx uintptr) uintptr
 	deallocPD func(pd uintptr) int32
-	regMR     func(pd, addr, length uintptr, iova uint64, access uint32) uintptr
-	reregMR   func(mr uintptr, flags int32, pd, addr, length uintptr, access int32) int32
+	regMR     func(pd, addr, length uintptr, access int32) uintptr
+	reregMR   func(mr uintptr, flags int32, pd, addr, length uintptr, access int32) int32 // or nil
 	deregMR   func(mr uintptr) int32
+
+	regMRIova2  func(pd, addr, length uintptr, iova uint64, access uint32) uintptr                     // or nil
+	regDmabufMR func(pd uintptr, offset uint64, length uintptr, iova uint64, fd, access int32) uintptr // or nil
+
 	createAH  func(pd uintptr, a *ibv.AHAttr) uintptr
 	destroyAH func(ah uintptr) int32
 
@@ -72,11 +87,12 @@ func (l *library) symbols() dlopen.Symbols {
 		"ibv_get_device_name": &l.getDeviceName,
 		"ibv_open_device":     &l.openDevice, "ibv_close_device": &l.closeDevice,
 		"ibv_query_device": &l.queryDevice, "ibv_query_port": &l.queryPort,
-		"_ibv_query_gid_table": &l.queryGIDTable, "ibv_query_pkey": &l.queryPKey,
+		queryGIDTable: &l.queryGIDTable, "ibv_query_pkey": &l.queryPKey,
 		"ibv_get_async_event": &l.getAsyncEvent, "ibv_ack_async_event": &l.ackAsyncEvent,
 
 		"ibv_alloc_pd": &l.allocPD, "ibv_dealloc_pd": &l.deallocPD,
-		"ibv_reg_mr_iova2": &l.regMR, "ibv_rereg_mr": &l.reregMR, "ibv_dereg_mr": &l.deregMR,
+		"ibv_reg_mr": &l.regMR, regMRIova2: &l.regMRIova2, regDmabufMR: &l.regDmabufMR,
+		reregMR: &l.reregMR, "ibv_dereg_mr": &l.deregMR,
 		"ibv_create_ah": &l.createAH, "ibv_destroy_ah": &l.destroyAH,
 
 		"ibv_create_comp_channel": &l.createChannel, "ibv_destroy_comp_channel": &l.destroyChannel,
@@ -96,7 +112,9 @@ func (l *library) symbols() dlopen.Symbols {
 // load loads the library with the given name. It is never unloaded, because drivers leave threads and handlers behind.
 func load(name string) (*library, error) {
 	l := &library{callDataPath: newStacks().call}
-	if err := dlopen.Load(&dlopen.Library{Name: name, Packages: packages, Version: version}, l.symbols()); err != nil {
+	err := dlopen.Load(&dlopen.Library{Name: name, Packages: packages, Version: version,
+		Optional: []string{queryGIDTable, regMRIova2, regDmabufMR, reregMR}}, l.symbols())
+	if err != nil {
 		return nil, err
 	}
 	return l, nil
@@ -137,6 +155,11 @@ func failed(call string, errno int32) error {
 		return fmt.Errorf("%s: %w", call, syscall.EIO)
 	}
 	return fmt.Errorf("%s: %w", call, syscall.Errno(errno))
+}
+
+// notInLibrary returns the error for a call of an optional function that the library does not have.
+func notInLibrary(function, need string) error {
+	return &MissingError{What: "function " + function + " of " + soname, Need: need}
 }
 
 // noFunction returns the error for a function that the driver does not have in struct ibv_context.

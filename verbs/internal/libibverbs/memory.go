@@ -11,6 +11,8 @@ import (
 	"github.com/ibrun/ibrun/verbs/internal/ib"
 )
 
+var _ ib.DmabufRegistrar = (*pd)(nil)
+
 // pd is struct ibv_pd.
 type pd struct {
 	ctx *context
@@ -35,12 +37,35 @@ type mr struct {
 	ptr uintptr
 }
 
-// RegMR calls ibv_reg_mr_iova2, which drops optional access flags that the kernel does not know. The library marks the pages
-// (madvise) for fork only after ibv_fork_init.
+// RegMR calls ibv_reg_mr_iova2, which drops optional access flags that the kernel does not know. An old library that lacks this
+// function knows none of these flags. The library marks the pages (madvise) for fork only after ibv_fork_init.
 func (p *pd) RegMR(addr, length, iova uint64, access uint32) (ib.MR, error) {
-	ptr, err := p.ctx.lib.create("ibv_reg_mr", func() uintptr {
-		return p.ctx.lib.regMR(p.ptr, uintptr(addr), uintptr(length), iova, access)
+	l := p.ctx.lib
+	if l.regMRIova2 == nil && iova != addr {
+		return nil, notInLibrary(regMRIova2, regMRIova2Need)
+	}
+	return p.registered("ibv_reg_mr", func() uintptr {
+		if l.regMRIova2 == nil {
+			return l.regMR(p.ptr, uintptr(addr), uintptr(length), int32(access&^uint32(uverbs.AccessOptionalRange)))
+		}
+		return l.regMRIova2(p.ptr, uintptr(addr), uintptr(length), iova, access)
 	})
+}
+
+// RegDmabuf calls ibv_reg_dmabuf_mr.
+func (p *pd) RegDmabuf(fd int, offset, length, iova uint64, access uint32) (ib.MR, error) {
+	l := p.ctx.lib
+	if l.regDmabufMR == nil {
+		return nil, notInLibrary(regDmabufMR, regDmabufMRNeed)
+	}
+	return p.registered(regDmabufMR, func() uintptr {
+		return l.regDmabufMR(p.ptr, offset, uintptr(length), iova, int32(fd), int32(access))
+	})
+}
+
+// registered makes a call that registers memory.
+func (p *pd) registered(call string, f func() uintptr) (ib.MR, error) {
+	ptr, err := p.ctx.lib.create(call, f)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +79,10 @@ func (m *mr) Keys() (lkey, rkey uint32) {
 
 // Rereg fails if peers are to use another address than the local one: the library's function has no argument for that.
 func (m *mr) Rereg(flags uint32, to ib.PD, addr, length, iova uint64, access uint32) error {
-	const call = "ibv_rereg_mr"
+	const call = reregMR
+	if m.ctx.lib.reregMR == nil {
+		return notInLibrary(call, version)
+	}
 	if uverbs.Rereg(flags)&uverbs.ReregTranslation != 0 && iova != addr {
 		return fmt.Errorf("%s: the library cannot map address %#x to %#x for peers: %w", call, addr, iova, syscall.EOPNOTSUPP)
 	}

@@ -20,18 +20,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// compiled returns the address of a function of testdata/stack.c, which the C compiler makes a library of.
+// compiled returns the address of a function of testdata/stack.c.
 func compiled(t *testing.T, name string) uintptr {
 	t.Helper()
-	lib := filepath.Join(t.TempDir(), "stack.so")
-	out, err := exec.Command("gcc", "-O1", "-shared", "-fPIC", "-o", lib, filepath.Join("testdata", "stack.c")).CombinedOutput()
-	if errors.Is(err, exec.ErrNotFound) && os.Getenv("CI") == "" {
-		t.Skip("no C compiler: apt-get install gcc libc6-dev")
-	}
-	if err != nil {
-		t.Fatalf("gcc: %v\n%s", err, out)
-	}
-	handle, err := purego.Dlopen(lib, purego.RTLD_NOW)
+	handle, err := purego.Dlopen(compile(t, filepath.Join("testdata", "stack.c")), purego.RTLD_NOW)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,6 +32,20 @@ func compiled(t *testing.T, name string) uintptr {
 		t.Fatal(err)
 	}
 	return fn
+}
+
+// compile makes a library of a source file and returns its path.
+func compile(t *testing.T, source string) string {
+	t.Helper()
+	lib := filepath.Join(t.TempDir(), "library.so")
+	out, err := exec.Command("gcc", "-O1", "-shared", "-fPIC", "-o", lib, source).CombinedOutput()
+	if errors.Is(err, exec.ErrNotFound) && os.Getenv("CI") == "" {
+		t.Skip("no C compiler: apt-get install gcc libc6-dev")
+	}
+	if err != nil {
+		t.Fatalf("gcc: %v\n%s", err, out)
+	}
+	return lib
 }
 
 // TestDeepStack calls a function that needs more stack than a goroutine has, from goroutines whose stacks grow and move, while

@@ -36,6 +36,14 @@ func (k *Kernel) Write(_ int, command, resp []byte) error {
 	case abi.CmdAllocPD:
 		return encode(resp, abi.AllocPDResp{PDHandle: k.newHandle("PD")})
 	case abi.CmdRegMR:
+		c, err := readInput[abi.RegMR](in)
+		if err != nil {
+			return err
+		}
+		if c.AccessFlags&k.refusedAccess != 0 {
+			k.refusedRegs++
+			return syscall.EINVAL
+		}
 		h := k.newHandle("MR")
 		return encode(resp, abi.RegMRResp{MRHandle: h, LKey: h << 8, RKey: h << 8})
 	case abi.CmdReregMR:

@@ -26,6 +26,8 @@ type Kernel struct {
 	mu            sync.Mutex
 	fails         map[abi.Command]error
 	doorbellsHeld bool
+	refusedAccess uint32
+	refusedRegs   int
 	lost          bool
 	lastID        uint32            // last handle, queue pair number and offset
 	kinds         map[uint32]string // of objects, by handle
@@ -79,6 +81,20 @@ func (k *Kernel) Fail(c abi.Command, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.fails[c] = err
+}
+
+// RefuseAccess makes registrations of memory with one of these access flags fail from now on.
+func (k *Kernel) RefuseAccess(flags uint32) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.refusedAccess = flags
+}
+
+// RefusedRegistrations returns how many registrations RefuseAccess has made fail.
+func (k *Kernel) RefusedRegistrations() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.refusedRegs
 }
 
 // HoldDoorbells makes doorbells have no effect. The first doorbell after HoldDoorbells(false) completes what was posted
