@@ -18,6 +18,8 @@ type Context struct {
 	caps     DeviceAttr // as of Open
 	lost     atomic.Bool
 
+	refusesOptional atomic.Bool // the driver has refused access flags that it should ignore if it does not know them
+
 	mu      sync.Mutex
 	objects map[*base]struct{} // all open objects but the context; keeps registered memory alive
 	tokens  map[uint64]any     // *QP, *CQ and *SRQ by the token that events name them by

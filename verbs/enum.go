@@ -75,16 +75,23 @@ type Access uint32
 
 // Access flags. Reading locally is always allowed. RemoteWrite and RemoteAtomic need LocalWrite.
 const (
-	LocalWrite      = Access(uverbs.AccessLocalWrite)
-	RemoteWrite     = Access(uverbs.AccessRemoteWrite)
-	RemoteRead      = Access(uverbs.AccessRemoteRead)
-	RemoteAtomic    = Access(uverbs.AccessRemoteAtomic)
-	BindMW          = Access(uverbs.AccessMWBind)          // memory windows may be bound to it
-	ZeroBased       = Access(uverbs.AccessZeroBased)       // peers use offsets in place of addresses
-	OnDemand        = Access(uverbs.AccessOnDemand)        // pages are not pinned; the device faults them in
-	HugeTLB         = Access(uverbs.AccessHugeTLB)         // the memory consists of huge pages
-	RelaxedOrdering = Access(uverbs.AccessRelaxedOrdering) // the bus may reorder writes; devices without support ignore it
+	LocalWrite   = Access(uverbs.AccessLocalWrite)
+	RemoteWrite  = Access(uverbs.AccessRemoteWrite)
+	RemoteRead   = Access(uverbs.AccessRemoteRead)
+	RemoteAtomic = Access(uverbs.AccessRemoteAtomic)
+	BindMW       = Access(uverbs.AccessMWBind)    // memory windows may be bound to it
+	ZeroBased    = Access(uverbs.AccessZeroBased) // peers use offsets in place of addresses
+	OnDemand     = Access(uverbs.AccessOnDemand)  // pages are not pinned; the device faults them in
+	HugeTLB      = Access(uverbs.AccessHugeTLB)   // the memory consists of huge pages
+
+	// RelaxedOrdering lets the bus reorder what the device writes to the memory, which some processors and virtual machines need
+	// for full speed. A completion is written after the data that it is about. So read the memory after polling the completion of
+	// the receive or READ, or of a later receive from the writer. Do not poll the memory itself. Devices without support ignore it.
+	RelaxedOrdering = Access(uverbs.AccessRelaxedOrdering)
 )
+
+// optionalAccess are flags that a device may ignore.
+const optionalAccess = Access(uverbs.AccessOptionalRange)
 
 // String returns the names of the flags, joined by "|".
 func (a Access) String() string {

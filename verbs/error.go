@@ -113,6 +113,7 @@ var kinds = []struct{ err, kind error }{
 	{syscall.EAGAIN, ErrLimit},
 	{syscall.EINVAL, ErrInvalid},
 	{syscall.EFAULT, ErrInvalid},
+	{syscall.EBADF, ErrInvalid},
 }
 
 // kindOf returns the kind of an error of a provider, or nil.

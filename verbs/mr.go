@@ -3,6 +3,7 @@ package verbs
 import (
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"syscall"
 
@@ -40,17 +41,53 @@ func (pd *PD) RegisterAddr(addr uintptr, length uint64, iova uint64, access Acce
 }
 
 func (pd *PD) register(buf []byte, addr, length, iova uint64, access Access) (*MR, error) {
-	const op = "register memory"
-	if err := checkAccess(pd.ctx, op, access); err != nil {
+	mr := &MR{base: pd.ctx.newBase(kindMR, &pd.base), buf: buf, length: length, iova: iova}
+	return mr.register("register memory", access, func(access uint32) (ib.MR, error) {
+		m, err := pd.ib.RegMR(addr, length, iova, access)
+		return m, explainLimit(err, addr, length)
+	})
+}
+
+// RegisterDmabuf registers length bytes of a dma-buf from offset on: memory that is not the program's, such as that of a GPU. fd
+// is its descriptor, which may be closed afterwards. Peers address the memory from iova on, which differs from offset by whole
+// pages. It returns [ErrNotSupported] if the library, the kernel or the device cannot; Soft-RoCE cannot.
+func (pd *PD) RegisterDmabuf(fd int, offset, length, iova uint64, access Access) (*MR, error) {
+	const op = "register a dma-buf"
+	registrar, ok := pd.ib.(ib.DmabufRegistrar)
+	if !ok {
+		return nil, pd.refuse(op, ErrNotSupported, "the provider %s has no function for it: it needs a device whose kernel driver can "+
+			"register dma-bufs, such as mlx5, through libibverbs", pd.ctx.provider)
+	}
+	if page := uint64(os.Getpagesize()); offset%page != iova%page {
+		return nil, pd.refuse(op, ErrInvalid, "offset %#x and address %#x do not differ by whole pages of %d bytes", offset, iova, page)
+	}
+	mr := &MR{base: pd.ctx.newBase(kindMR, &pd.base), length: length, iova: iova}
+	return mr.register(op, access, func(access uint32) (ib.MR, error) {
+		return registrar.RegDmabuf(fd, offset, length, iova, access)
+	})
+}
+
+// register opens a region by a call of the provider. If a driver refuses optional access flags, which it should ignore, this call
+// and all later ones on the device are made without them.
+func (mr *MR) register(op string, access Access, register func(access uint32) (ib.MR, error)) (*MR, error) {
+	if err := checkAccess(mr.ctx, op, access); err != nil {
 		return nil, err
 	}
-	if length == 0 {
-		return nil, pd.refuse(op, ErrInvalid, "the memory is empty")
+	if mr.length == 0 {
+		return nil, mr.refuse(op, ErrInvalid, "the memory is empty")
 	}
-	mr := &MR{base: pd.ctx.newBase(kindMR, &pd.base), buf: buf, length: length, iova: iova}
 	err := mr.open(op, mr.Close, func() (err error) {
-		mr.ib, err = pd.ib.RegMR(addr, length, iova, uint32(access))
-		return explainLimit(err, addr, length)
+		required := access &^ optionalAccess
+		if !mr.ctx.refusesOptional.Load() && access != required {
+			mr.ib, err = register(uint32(access))
+			if kind := kindOf(err); kind != ErrNotSupported && kind != ErrInvalid {
+				return err
+			}
+		}
+		if mr.ib, err = register(uint32(required)); err == nil && access != required {
+			mr.ctx.refusesOptional.Store(true)
+		}
+		return err
 	})
 	if err != nil {
 		return nil, err
