@@ -81,7 +81,7 @@ func (d *domain) sendNotices() bool {
 		d.trySendCM(m.notices[0], cmDREQ, qpInfo{})
 		m.notices = m.notices[1:]
 	}
-	return len(m.notices) > 0 || len(m.freeSends) < cmSends && !m.failed
+	return len(m.notices) > 0 || len(m.freeSends) < int(m.sends) && !m.failed
 }
 
 // release closes the devices and frees the memory.

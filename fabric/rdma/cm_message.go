@@ -57,6 +57,11 @@ const (
 	maxCMMessage  = cmHeaderBytes + maxAddressBytes + macBytes
 )
 
+// cmMessageBytes returns the length of the datagrams of a process with this number of rails.
+func cmMessageBytes(rails int) int {
+	return cmHeaderBytes + addressHead + rails*railAddressBytes + macBytes
+}
+
 // append appends the datagram, authenticated with the key of the job.
 func (m *cmMessage) append(b []byte, key *[32]byte) []byte {
 	start := len(b)

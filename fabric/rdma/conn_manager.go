@@ -19,26 +19,30 @@ type connManager struct {
 
 	mem        []byte // cmRecvs slots to receive and then cmSends slots to send
 	mr         *verbs.MR
+	recvs      uint32      // receives that are posted, at most cmRecvs
+	sends      uint32      // datagrams that can be in flight, at most cmSends
 	freeSends  []uint32    // slots from which no datagram is being sent
 	generation uint32      // how often the queue pair was recovered; completions of earlier generations are ignored
 	received   []cmMessage // not handled yet
 }
 
 const (
-	cmRecvs     = 64 // datagrams that can arrive between two Polls
-	cmSends     = 16 // datagrams that can be in flight
+	cmRecvs     = 64 // datagrams that can arrive between two Polls, if the device grants that
+	cmSends     = 16 // datagrams that can be in flight, if the device grants that
 	grhBytes    = 40 // the device puts a global route header before every datagram
 	cmSlotBytes = (grhBytes + maxCMMessage + 63) &^ 63
 )
 
 func (m *connManager) open(r *rail) (err error) {
+	c := r.ud.Cap()
+	m.recvs, m.sends = uint32(min(cmRecvs, c.MaxRecv)), uint32(min(cmSends, c.MaxSend))
 	if m.mem, err = mapMemory((cmRecvs + cmSends) * cmSlotBytes); err != nil {
 		return err
 	}
 	if m.mr, err = r.pd.Register(m.mem, verbs.LocalWrite); err != nil {
 		return err
 	}
-	for i := range uint32(cmRecvs) {
+	for i := range m.recvs {
 		if err := m.postRecv(r, i); err != nil {
 			return err
 		}
@@ -50,7 +54,7 @@ func (m *connManager) open(r *rail) (err error) {
 // freeAllSends marks all send slots as free.
 func (m *connManager) freeAllSends() {
 	m.freeSends = m.freeSends[:0]
-	for i := range uint32(cmSends) {
+	for i := range m.sends {
 		m.freeSends = append(m.freeSends, cmRecvs+i)
 	}
 }
@@ -148,7 +152,7 @@ func (m *connManager) recover(r *rail) error {
 	}
 	m.generation++
 	m.freeAllSends()
-	for i := range uint32(cmRecvs) {
+	for i := range m.recvs {
 		if err := m.postRecv(r, i); err != nil {
 			return err
 		}

@@ -227,7 +227,7 @@ func (d *domain) createQueuePairs(e *endpoint, epoch uint32) error {
 	}
 	var qps []*queuePair
 	for i := range min(len(d.rails), len(e.addr.rails)) {
-		q, err := d.rails[i].newQueuePair(epoch, d.settings.Inline)
+		q, err := d.rails[i].newQueuePair(epoch)
 		if err != nil {
 			for _, q := range qps {
 				err = errors.Join(err, q.qp.Close())
@@ -246,6 +246,7 @@ func (d *domain) createQueuePairs(e *endpoint, epoch uint32) error {
 	}
 	e.qps = qps
 	d.mu.Unlock()
+	d.recvs.fill(e)
 	return nil
 }
 

@@ -34,7 +34,7 @@ func (d *domain) trySendControl(e *endpoint, k kind) bool {
 	if k == kindDREQ {
 		r.kind = requestDisconnect
 	}
-	if _, ok := e.post(r, b, qpDepth, k == kindDREQ); !ok {
+	if _, ok := e.post(r, b, shareAll, k == kindDREQ); !ok {
 		d.sends.give(slot)
 		return false
 	}

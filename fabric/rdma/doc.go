@@ -60,10 +60,11 @@
 //	lost peers:     keepalive.go (connected), silence.go (being connected), responder.go
 //	messages:       header.go, send.go, receive.go, control_message.go, events.go, slots.go (bounce buffers), doorbells.go,
 //	                loopback.go
-//	flow control:   credits.go (accounts, without input or output), rnr.go (receiver not ready)
+//	flow control:   credits.go (accounts, without input or output), rnr.go (receiver not ready), receive_queue.go (without
+//	                an SRQ)
 //	transfers:      transfer.go, striping.go (rails), pacer.go (bytes in flight, without input or output), regions.go (registered
 //	                memory), keytable.go (keys for several rails)
 //	polling:        poll.go, completion.go, clock.go (timers), sleep.go and waker_linux.go (sleeping)
-//	devices:        devices.go, rail.go, qp.go
+//	devices:        devices.go, rail.go, qp.go, grant.go (what a device grants), device_error.go
 //	configuration:  transport.go, settings.go, limits.go, open.go
 package rdma

@@ -174,11 +174,11 @@ func (d *domain) keepalive(e *endpoint) {
 	}
 }
 
-// postProbe posts a WRITE of no bytes, and reports whether it did. It does not if the completion queue has no room, where other
+// postProbe posts a WRITE of no bytes, and reports whether it did. It does not if there is no room, where other
 // requests show whether the device works, or if the queue pair has failed, which its completions report. The caller must hold
 // d.mu.
 func (d *domain) postProbe(q *queuePair) bool {
-	if d.inFlight[0] >= q.rail.maxInFlight || q.qp.Write(q.wrID(q.tail), verbs.Signaled, verbs.Remote{}) != nil {
+	if !d.hasRoom(q, shareAll) || q.qp.Write(q.wrID(q.tail), verbs.Signaled, verbs.Remote{}) != nil {
 		return false
 	}
 	q.push(request{kind: requestKeepalive}, verbs.Signaled)

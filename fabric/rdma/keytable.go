@@ -71,7 +71,7 @@ func remoteKey(incarnation uint64, row uint16, rkey uint32) uint64 {
 // only.
 func (d *domain) readKeys(e *endpoint, o *op) {
 	q, n := e.qps[0], len(d.keyReads.free)
-	if n == 0 || q.inFlight() >= maxTransfers || d.inFlight[0] >= q.rail.maxInFlight {
+	if n == 0 || !d.hasRoom(q, shareTransfers) {
 		return
 	}
 	slot := d.keyReads.free[n-1]

@@ -1,7 +1,6 @@
 package rdma
 
 import (
-	"errors"
 	"fmt"
 	"os"
 )
@@ -40,33 +39,41 @@ func (t *Transport) Limits() (Limits, error) {
 		l.Settings.Devices = ts[0].Settings.Devices
 	}
 	for i, name := range l.Settings.Devices {
-		r, err := t.openRail(i, name, blockSlots)
-		if err == nil {
-			err = errors.Join(l.queryDevice(r, set), r.dev.Close())
-		}
+		need := newDemand(&set, 1)
+		need.slots = blockSlots
+		r, err := t.openRail(i, name, need)
 		if err != nil {
+			return l, openError(err)
+		}
+		l.take(r)
+		if err := r.dev.Close(); err != nil {
 			return l, fmt.Errorf("fabric/rdma: %w", err)
 		}
 	}
 	return l, nil
 }
 
-// queryDevice fills in what the device decides. Only the first rail is queried, because it carries the messages.
-func (l *Limits) queryDevice(r *rail, set Settings) error {
+// take fills in what the device decides. Only that of the first rail does, because it carries the messages.
+func (l *Limits) take(r *rail) {
 	if r.index > 0 {
-		return nil
+		return
 	}
-	if set.Piece == 0 {
-		l.Settings.Piece, l.Sources["Piece"] = r.piece, "packets of device "+r.dev.Name()
+	device := "device " + r.dev.Name()
+	if l.Settings.Piece == 0 {
+		l.Settings.Piece, l.Sources["Piece"] = r.piece, "packets of "+device
 	}
-	q, err := r.newQueuePair(0, set.Inline)
-	if err != nil {
-		return err
+	for field, grants := range map[string]struct {
+		value *int
+		grant int
+	}{
+		"Piece":  {&l.Settings.Piece, min(l.Settings.Piece, r.maxPiece)},
+		"Inline": {&l.Settings.Inline, r.granted.inline},
+		"Window": {&l.Settings.Window, r.granted.window},
+	} {
+		if *grants.value != grants.grant {
+			*grants.value, l.Sources[field] = grants.grant, device
+		}
 	}
-	if q.inline != set.Inline {
-		l.Settings.Inline, l.Sources["Inline"] = q.inline, "device "+r.dev.Name()
-	}
-	return q.qp.Close()
 }
 
 // sources returns the source of each number that complete would return.

@@ -107,7 +107,7 @@ func (c *crowd) answer() {
 		}
 		for _, wc := range c.wcs[:n] {
 			if wc.QPN != a.rails[0].ud.Num() {
-				a.recvs.post(uint32(wc.ID))
+				a.recvs.post(nil, uint32(wc.ID))
 				continue
 			}
 			m, err := parseCMMessage(a.cm.slot(uint32(wc.ID))[grhBytes:wc.Len], &a.key)
@@ -128,7 +128,7 @@ func (c *crowd) answer() {
 func (c *crowd) accept(req *cmMessage) {
 	c.t.Helper()
 	r := c.all.rails[0]
-	q, err := r.newQueuePair(req.epoch, 0)
+	q, err := r.newQueuePair(req.epoch)
 	if err == nil {
 		err = q.qp.ConnectWith(qpAddress(c.d.rails[0].address, req.qps[0]), c.all.params)
 	}

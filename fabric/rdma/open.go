@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
@@ -26,31 +27,35 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 			err = errors.Join(err, d.release())
 		}
 	}()
+	need := newDemand(&set, cfg.Size)
 	for i, name := range set.Devices {
-		r, err := t.openRail(i, name, maxRecvSlots(&set, cfg.Size))
+		r, err := t.openRail(i, name, need)
 		if err != nil {
-			return nil, fmt.Errorf("fabric/rdma: %w", err)
+			return nil, openError(err)
 		}
 		if set.Piece != 0 {
-			r.piece = set.Piece
+			r.setPiece(set.Piece)
 		}
 		d.rails = append(d.rails, r)
 	}
+	d.settings.Inline, d.settings.Window = d.rails[0].granted.inline, d.rails[0].granted.window
 	d.inFlight = make([]int, len(d.rails))
 	if d.waker, err = newWaker(d.rails); err != nil {
 		return nil, err
 	}
 	pd := d.rails[0].pd
-	limit := maxRecvSlots(&set, cfg.Size) &^ (blockSlots - 1)
-	d.recvs = recvSlots{slots: slots{pd: pd, bytes: set.Slot, limit: limit}, srq: d.rails[0].srq}
+	d.recvs = recvSlots{slots: slots{pd: pd, bytes: set.Slot, limit: d.rails[0].granted.slots}, srq: d.rails[0].srq}
 	d.sends = slots{pd: pd, bytes: set.Slot, limit: max(set.poolSlots(), 2*blockSlots)}
-	if err := errors.Join(d.sends.grow(), d.cm.open(d.rails[0]), d.responder.open(d.rails[0])); err != nil {
-		return nil, fmt.Errorf("fabric/rdma: %w", err)
+	if err := d.sends.grow(); err != nil {
+		return nil, d.rails[0].lacks("registered memory", err)
+	}
+	if err := errors.Join(d.cm.open(d.rails[0]), d.responder.open(d.rails[0])); err != nil {
+		return nil, d.rails[0].lacks("datagrams (UD)", err)
 	}
 	d.regions = regions{incarnation: d.incarnation, register: d.registerOnRails, bySpan: map[span]uint32{}}
 	if len(d.rails) > 1 {
 		if err := d.openKeyTable(pd); err != nil {
-			return nil, fmt.Errorf("fabric/rdma: %w", err)
+			return nil, d.rails[0].lacks("registered memory", err)
 		}
 	}
 	d.caps = set.Caps()
@@ -66,9 +71,21 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	return d, nil
 }
 
+// openError returns the error of Open for a device that could not be opened.
+func openError(err error) error {
+	if d := new(DeviceError); errors.As(err, &d) {
+		return err
+	}
+	return fmt.Errorf("fabric/rdma: %w", err)
+}
+
 // registerOnRails registers memory with the device of every rail.
 func (d *domain) registerOnRails(b []byte) (reg registration, err error) {
 	for i, r := range d.rails {
+		if len(b) > r.maxRegion { // a message of this length is sent in fragments
+			return registration{}, errors.Join(fmt.Errorf("device %s registers at most %d bytes (max_mr_size): %w",
+				r.dev.Name(), r.maxRegion, syscall.EOPNOTSUPP), reg.close())
+		}
 		mr, err := r.pd.Register(b, verbs.LocalWrite|verbs.RemoteRead|verbs.RemoteWrite)
 		if err != nil {
 			return registration{}, errors.Join(err, reg.close())

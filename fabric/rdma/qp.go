@@ -3,11 +3,8 @@ package rdma
 import "github.com/ibrun/ibrun/verbs"
 
 const (
-	qpDepth       = 64 // requests that may be in flight on a queue pair
-	maxMessages   = 40 // limit for posting a data message
-	maxTransfers  = 56 // limit for posting a piece of a transfer; the rest is for control messages and keepalives
-	maxUnrung     = 8  // messages that may wait for one doorbell
-	maxUnsignaled = 8  // of so many requests in a row, at least one has a completion
+	maxUnrung     = 8 // messages that may wait for one doorbell
+	maxUnsignaled = 8 // of so many requests in a row, at least one has a completion; see also rail.maxUnsignaled
 )
 
 // requestKind is the purpose of a posted request.
@@ -36,6 +33,7 @@ type request struct {
 type queuePair struct {
 	rail       *rail
 	qp         *verbs.QP
+	recvs      *recvQueue // nil with an SRQ, and on rails that carry no messages
 	info       qpInfo
 	epoch      uint32
 	inline     int       // largest message that is sent inline
@@ -58,6 +56,11 @@ type queuePair struct {
 const fewRequests = 8
 
 func (q *queuePair) inFlight() int { return int(q.tail - q.head) }
+
+// hasRoom reports whether a request may be posted: in its share of the queue, and in the completion queue of the rail.
+func (d *domain) hasRoom(q *queuePair, part share) bool {
+	return q.inFlight() < q.rail.limit[part] && d.inFlight[q.rail.index] < q.rail.maxInFlight
+}
 
 // at returns the memory of request n, which is in flight or the next one.
 func (q *queuePair) at(n uint32) *request { return &q.requests[n&uint32(len(q.requests)-1)] }
@@ -82,9 +85,9 @@ func (q *queuePair) lookup(id uint64) (n uint32, ok bool) {
 }
 
 // signalFlags returns [verbs.Signaled] if the next request must have a completion: because signal demands it, because no
-// request in flight has one, or because the last maxUnsignaled-1 requests have none.
+// request in flight has one, or because too many of the last requests have none.
 func (q *queuePair) signalFlags(signal bool) verbs.Flags {
-	if signal || q.signaled == 0 || q.unsignaled+1 >= maxUnsignaled {
+	if signal || q.signaled == 0 || q.unsignaled+1 >= q.rail.maxUnsignaled {
 		return verbs.Signaled
 	}
 	return 0

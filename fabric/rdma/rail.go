@@ -15,23 +15,31 @@ type rail struct {
 	pd          *verbs.PD
 	channel     *verbs.Channel
 	sendCQ      *verbs.CQ
-	recvCQ      *verbs.CQ // of the first rail only
-	srq         *verbs.SRQ
+	recvCQ      *verbs.CQ     // of the first rail only
+	srq         *verbs.SRQ    // of the first rail only, and nil if the device has none
 	ud          *verbs.QP     // for datagrams of the connection manager; its address identifies the rail
 	address     verbs.Address // of ud
 	qkey        uint32
 	port        int
-	piece       int  // largest RDMA read or write, in bytes
-	maxInFlight int  // requests that may be in flight: sendCQ must have room for all their completions
-	sendArmed   bool // sendCQ reports its next completion
-	recvArmed   bool // recvCQ reports its next completion
+	piece       int            // largest RDMA read or write, in bytes
+	maxPiece    int            // largest one that the device can carry out
+	maxRegion   int            // largest registration, in bytes
+	limit       [numShares]int // requests that may be in flight on a queue pair, by share
+	maxInFlight int            // requests that may be in flight on all: sendCQ must have room for their completions
+	granted     grant
+	// maxUnsignaled is how many requests in a row have one completion, at most. Those without fill no share of the queue: a
+	// message that found no room would wait for a completion that never comes.
+	maxUnsignaled int
+	lastRecvID    uint32 // recvQueue.id of the last one
+	sendArmed     bool   // sendCQ reports its next completion
+	recvArmed     bool   // recvCQ reports its next completion
 }
 
 // sendCQEntries is how many requests may be in flight over one rail.
 const sendCQEntries = 8192
 
-// openRail opens a device. srq is how many receives may be posted to the SRQ of the first rail.
-func (t *Transport) openRail(index int, device string, srq int) (*rail, error) {
+// openRail opens a device, and creates what the connections of the rail share.
+func (t *Transport) openRail(index int, device string, need *demand) (*rail, error) {
 	name, port, err := splitPort(device)
 	if err != nil {
 		return nil, err
@@ -41,53 +49,72 @@ func (t *Transport) openRail(index int, device string, srq int) (*rail, error) {
 		return nil, err
 	}
 	r := &rail{index: index, dev: dev, port: port}
-	if err := errors.Join(r.createResources(srq), r.createUD(t.qkey())); err != nil {
+	if err := r.create(t.qkey(), need); err != nil {
 		return nil, errors.Join(err, dev.Close())
 	}
 	return r, nil
 }
 
-// createResources creates what the connections of a rail share.
-func (r *rail) createResources(srq int) error {
+// create creates what the connections of a rail share, as large as the device grants.
+func (r *rail) create(qkey uint32, need *demand) error {
 	caps, err := r.dev.QueryDevice()
 	if err != nil {
+		return r.lacks("attributes", err)
+	}
+	if r.port, err = r.activePort(&caps); err != nil {
+		return r.lacks("port", err)
+	}
+	port, err := r.dev.QueryPort(r.port)
+	if err != nil {
+		return r.lacks("port", err)
+	}
+	if err := r.checkAttributes(&caps, &port, need); err != nil {
 		return err
 	}
-	if r.pd, err = r.dev.AllocPD(); err != nil {
+	if err := r.createResources(&caps, need); err != nil {
 		return err
+	}
+	if err := r.probe(&caps, need.inline); err != nil {
+		return err
+	}
+	if err := r.createUD(qkey, &caps); err != nil {
+		return r.lacks("datagrams (UD)", err)
+	}
+	r.maxPiece, r.maxRegion = sizeLimit(uint64(port.MaxMsgSize)), sizeLimit(caps.MaxMRSize)
+	r.setPiece(piecePackets * r.address.MTU.Bytes())
+	return nil
+}
+
+// setPiece sets the size of a piece, at most what the device grants.
+func (r *rail) setPiece(bytes int) { r.piece = min(bytes, r.maxPiece) }
+
+// createResources creates the objects that queue pairs need.
+func (r *rail) createResources(caps *verbs.DeviceAttr, need *demand) (err error) {
+	if r.pd, err = r.dev.AllocPD(); err != nil {
+		return r.lacks("protection domain", err)
 	}
 	if r.channel, err = r.dev.CreateChannel(); err != nil {
-		return err
+		return r.lacks("completion channel", err)
 	}
-	if r.sendCQ, err = r.dev.CreateCQ(min(sendCQEntries, int(caps.MaxCQE)), r.channel); err != nil {
-		return err
+	r.sendCQ, err = createLargest(min(sendCQEntries, int(caps.MaxCQE)), cmSends+minDepth, func(n int) (*verbs.CQ, error) {
+		return r.dev.CreateCQ(n, r.channel)
+	})
+	if err != nil {
+		return r.lacks("completion queue", err)
 	}
 	r.maxInFlight = r.sendCQ.Len() - cmSends
 	if r.index > 0 {
 		return nil
 	}
-	if srq > int(caps.MaxSRQWR) || srq+cmRecvs > int(caps.MaxCQE) {
-		return fmt.Errorf("%d receive slots are needed, but the device supports %d posted receives and %d completions: "+
-			"set a smaller IBRUN_RDMA_POOL", srq, caps.MaxSRQWR, caps.MaxCQE)
-	}
-	if r.srq, err = r.pd.CreateSRQ(verbs.SRQConfig{MaxRecv: srq}); err != nil {
-		return err
-	}
-	r.recvCQ, err = r.dev.CreateCQ(srq+cmRecvs, r.channel)
-	return err
+	return r.createReceiveQueues(caps, need)
 }
 
 // createUD creates the queue pair for datagrams.
-func (r *rail) createUD(qkey uint32) (err error) {
-	if r.sendCQ == nil {
-		return nil // createResources has failed and returned the error
-	}
-	r.qkey = qkey
-	if r.port, err = r.activePort(); err != nil {
-		return err
-	}
+func (r *rail) createUD(qkey uint32, caps *verbs.DeviceAttr) (err error) {
+	r.qkey, r.granted.ud = qkey, int(caps.MaxQPWR)
 	r.ud, err = r.pd.CreateQP(verbs.QPConfig{
-		Type: verbs.UD, SendCQ: r.sendCQ, RecvCQ: r.recvCQ, MaxSend: cmSends, MaxRecv: cmRecvs, QKey: qkey, Port: r.port,
+		Type: verbs.UD, SendCQ: r.sendCQ, RecvCQ: r.recvCQ, MaxSend: min(cmSends, r.granted.ud), MaxRecv: min(cmRecvs, r.granted.ud),
+		QKey: qkey, Port: r.port,
 	})
 	if err != nil {
 		return err
@@ -95,15 +122,8 @@ func (r *rail) createUD(qkey uint32) (err error) {
 	if err := r.ud.Start(); err != nil {
 		return err
 	}
-	if r.address, err = r.ud.Address(); err != nil {
-		return err
-	}
-	mtu := r.address.MTU.Bytes()
-	if mtu < maxCMMessage {
-		return fmt.Errorf("packets carry %d bytes, but %d are needed: raise the MTU of the device's interface", mtu, maxCMMessage)
-	}
-	r.piece = piecePackets * mtu
-	return nil
+	r.address, err = r.ud.Address()
+	return err
 }
 
 // restartUD resets a queue pair for datagrams after it has failed. The queue pair keeps its number, by which peers know it.
@@ -119,11 +139,7 @@ func (r *rail) restartUD(qp *verbs.QP) error {
 }
 
 // activePort returns the configured port, or the first one that can be used.
-func (r *rail) activePort() (int, error) {
-	caps, err := r.dev.QueryDevice()
-	if err != nil {
-		return 0, err
-	}
+func (r *rail) activePort(caps *verbs.DeviceAttr) (int, error) {
 	for p := 1; p <= int(caps.Ports); p++ {
 		if r.port != 0 && r.port != p {
 			continue
@@ -140,15 +156,8 @@ func (r *rail) activePort() (int, error) {
 const piecePackets = 64
 
 // newQueuePair creates a queue pair for a connection.
-func (r *rail) newQueuePair(epoch uint32, inline int) (*queuePair, error) {
-	cfg := verbs.QPConfig{
-		Type: verbs.RC, SendCQ: r.sendCQ, RecvCQ: r.sendCQ, MaxSend: qpDepth, MaxInline: inline,
-		Access: verbs.RemoteRead | verbs.RemoteWrite, MaxRecv: 1, Port: r.port,
-	}
-	if r.index == 0 {
-		cfg.RecvCQ, cfg.SRQ = r.recvCQ, r.srq
-	}
-	qp, err := r.pd.CreateQP(cfg)
+func (r *rail) newQueuePair(epoch uint32) (*queuePair, error) {
+	qp, err := r.createQueuePair()
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +167,26 @@ func (r *rail) newQueuePair(epoch uint32, inline int) (*queuePair, error) {
 	}
 	q := &queuePair{rail: r, qp: qp, inline: qp.Cap().MaxInline, info: qpInfo{a.QPN, a.PSN}, epoch: epoch,
 		requests: make([]request, fewRequests)}
+	if r.index == 0 && r.srq == nil {
+		r.lastRecvID++
+		q.recvs = newRecvQueue(qp, r.lastRecvID, r.granted.window+1)
+	}
 	return q, nil
+}
+
+// createQueuePair creates a queue pair of the sizes that the device grants.
+func (r *rail) createQueuePair() (*verbs.QP, error) {
+	cfg := verbs.QPConfig{
+		Type: verbs.RC, SendCQ: r.sendCQ, RecvCQ: r.sendCQ, MaxSend: r.granted.depth, MaxInline: r.granted.ask,
+		Access: verbs.RemoteRead | verbs.RemoteWrite, MaxRecv: 1, Port: r.port,
+	}
+	if r.index == 0 {
+		cfg.RecvCQ, cfg.SRQ = r.recvCQ, r.srq
+		if r.srq == nil {
+			cfg.MaxRecv = r.granted.window + 1
+		}
+	}
+	return r.pd.CreateQP(cfg)
 }
 
 // qpAddress returns the address of a peer's queue pair, given the address of its rail.

@@ -31,8 +31,11 @@ func (d *domain) handleReceive(wc *verbs.WC) {
 	}
 	slot := uint32(wc.ID)
 	e := d.byQPN.find(r, wc.QPN)
+	if d.recvs.srq == nil && !d.receivedOwn(e, wc) {
+		return
+	}
 	if e == nil || wc.Status != verbs.StatusSuccess {
-		d.recvs.post(slot)
+		d.recvs.post(e, slot)
 		if e != nil {
 			d.declareBroken(e, wc.Err())
 		}
@@ -47,7 +50,7 @@ func (d *domain) handleReceive(wc *verbs.WC) {
 		err = e.out.receiveGrant(h.grant)
 	}
 	if err != nil {
-		d.recvs.post(slot)
+		d.recvs.post(e, slot)
 		d.declareDown(e, fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, err))
 		return
 	}
@@ -62,7 +65,7 @@ func (d *domain) handleReceive(wc *verbs.WC) {
 	if h.kind == kindData {
 		d.receiveData(e, slot, wc.Len-headerBytes, h.needsCredits)
 	} else {
-		d.recvs.post(slot)
+		d.recvs.post(e, slot)
 	}
 	if h.kind == kindDREQ || final {
 		d.declareDown(e, fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, fabric.ErrPeerClosed))
@@ -93,7 +96,7 @@ func (d *domain) releaseBorrowed() {
 
 // freeRecvSlot posts the slot of a data message again once the message was delivered or dropped.
 func (d *domain) freeRecvSlot(e *endpoint, slot uint32) {
-	d.recvs.post(slot)
+	d.recvs.post(e, slot)
 	e.held--
 	if e.in.window == 0 {
 		d.recvs.reserved-- // the peer was released: this was one of the last slots reserved for it

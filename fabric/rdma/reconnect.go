@@ -142,6 +142,13 @@ func (d *domain) closeConn(e *endpoint) error {
 			return fmt.Errorf("fabric/rdma: %w", err)
 		}
 	}
+	if qps[0].recvs == nil {
+		return nil
+	}
+	if err := d.drainCQs(); err != nil { // removes completions of the closed queue pairs, before their slots are posted again
+		return err
+	}
+	d.recvs.reclaim(qps[0].recvs)
 	return nil
 }
 
@@ -153,7 +160,7 @@ func (d *domain) retransmit(e *endpoint, unacked []request) bool {
 			d.sends.give(r.slot)
 			continue
 		}
-		if _, ok := e.post(r, d.sends.mem(r.slot)[:r.bytes], qpDepth, false); !ok {
+		if _, ok := e.post(r, d.sends.mem(r.slot)[:r.bytes], shareAll, false); !ok {
 			e.unacked = append(e.unacked, unacked[i:]...)
 			d.declareBroken(e, verbs.ErrState)
 			return false

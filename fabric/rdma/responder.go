@@ -20,6 +20,7 @@ type responder struct {
 	addr        []byte // of the domain
 
 	rail       *rail
+	slots      int // in use, at most responderSlots
 	qp         *verbs.QP
 	cq         *verbs.CQ
 	channel    *verbs.Channel
@@ -35,7 +36,7 @@ type responder struct {
 }
 
 const (
-	responderSlots = 64      // probes that can arrive before the goroutine answers
+	responderSlots = 64      // probes that can arrive before the goroutine answers, if the device grants that
 	answerID       = 1 << 31 // in the work request ID of an answer, beside the number of its slot
 )
 
@@ -45,11 +46,12 @@ func (p *responder) open(r *rail) (err error) {
 	if p.channel, err = r.dev.CreateChannel(); err != nil {
 		return err
 	}
-	if p.cq, err = r.dev.CreateCQ(2*responderSlots, p.channel); err != nil {
+	p.slots = min(responderSlots, r.granted.ud)
+	if p.cq, err = r.dev.CreateCQ(2*p.slots, p.channel); err != nil {
 		return err
 	}
 	p.qp, err = r.pd.CreateQP(verbs.QPConfig{
-		Type: verbs.UD, SendCQ: p.cq, RecvCQ: p.cq, MaxSend: responderSlots, MaxRecv: responderSlots, QKey: r.qkey, Port: r.port,
+		Type: verbs.UD, SendCQ: p.cq, RecvCQ: p.cq, MaxSend: p.slots, MaxRecv: p.slots, QKey: r.qkey, Port: r.port,
 	})
 	if err != nil {
 		return err
@@ -195,7 +197,7 @@ func (p *responder) post(slot uint32) error {
 }
 
 func (p *responder) postAll() error {
-	for i := range uint32(responderSlots) {
+	for i := range uint32(p.slots) {
 		if err := p.post(i); err != nil {
 			return err
 		}

@@ -4,8 +4,8 @@ import "github.com/ibrun/ibrun/verbs"
 
 // A device answers a message with an RNR NAK (receiver not ready) if no receive is posted for it. The sender's device then
 // waits and sends the message again, which costs a lot of time. This transport avoids RNR NAKs by credits, see credits.go: the
-// receiver reserves a receive slot for every message that a peer may send, and posts it to the shared receive queue (SRQ),
-// before it grants the credit. So a receive is always posted when a message arrives.
+// receiver reserves a receive slot for every message that a peer may send, and posts it to the shared receive queue (SRQ), or
+// without one to the queue of the connection, before it grants the credit. So a receive is always posted when a message arrives.
 //
 // Should the peer's device send an RNR NAK all the same, the device repeats the message without limit (rnrRetryForever). So a
 // completion with [verbs.StatusRNRRetryExceeded] (IBV_WC_RNR_RETRY_EXC_ERR) is not expected. It is handled like any other
@@ -28,20 +28,27 @@ func connParams() verbs.Params {
 }
 
 // recvSlots are the bounce buffers in which messages arrive. Each is posted to the SRQ, or holds a message that the caller has
-// not released yet.
+// not released yet. Without an SRQ it may also be posted to the queue of a connection, or free.
 type recvSlots struct {
 	slots
-	srq      *verbs.SRQ // of the first rail; all connections share it
+	srq      *verbs.SRQ // of the first rail; all connections share it. nil: see recvQueue
 	reserved int        // slots that are reserved for peers
 }
 
 // maxRecvSlots returns how many receive slots there may be: two for every peer, and those for the windows of busy peers.
 func maxRecvSlots(set *Settings, size int) int {
-	return min(max(2*size+set.poolSlots(), 2*blockSlots)+blockSlots, 1<<14)
+	return max(2*size+set.poolSlots(), 2*blockSlots) + blockSlots
 }
 
-// post posts a slot to the SRQ.
-func (s *recvSlots) post(slot uint32) {
+// maxSharedSlots is how many receive slots are posted to an SRQ at most. More peers share them.
+const maxSharedSlots = 1 << 14
+
+// post posts a slot for the next message: to the SRQ, or without one for the peer that it is reserved for.
+func (s *recvSlots) post(e *endpoint, slot uint32) {
+	if s.srq == nil {
+		s.postOwn(e, slot)
+		return
+	}
 	// The SRQ has room for every slot, and a lost device is reported by polling its completion queue.
 	_ = s.srq.Recv(uint64(slot), s.sge(slot, s.bytes))
 }
@@ -49,16 +56,19 @@ func (s *recvSlots) post(slot uint32) {
 // payload returns the n bytes behind the header of the message in a slot.
 func (s *recvSlots) payload(slot, n uint32) []byte { return s.mem(slot)[headerBytes:][:n:n] }
 
-// reserve reserves n slots for a peer. It adds and posts slots if there are too few. When there are as many as the SRQ takes,
-// thousands of peers share them: more are reserved than there are, and a message for which none is posted waits in the device
-// of its sender, see rnrRetryForever.
+// reserve reserves n slots for a peer. It adds slots if there are too few, and posts them to the SRQ. When there are as many as
+// the SRQ takes, thousands of peers share them: more are reserved than there are, and a message for which none is posted waits
+// in the device of its sender, see rnrRetryForever. Without an SRQ nothing can be shared, and reserve returns an error.
 func (s *recvSlots) reserve(n int) error {
-	for s.reserved+n > s.total() && !s.full() {
+	for s.reserved+n > s.total() && (s.srq == nil || !s.full()) {
 		if err := s.grow(); err != nil {
 			return err
 		}
+		if s.srq == nil {
+			continue
+		}
 		for _, slot := range s.free {
-			s.post(slot)
+			s.post(nil, slot)
 		}
 		s.free = s.free[:0]
 	}
@@ -75,6 +85,7 @@ func (d *domain) growWindow(e *endpoint) {
 		return
 	}
 	e.in.window = w
+	d.recvs.fill(e)
 	if e.in.creditDue() {
 		d.sendControl(e, kindCredit)
 	}

@@ -46,7 +46,7 @@ func (e *endpoint) Send(header, payload []byte) error {
 	h := e.header(kindData)
 	h.needsCredits = e.out.sent+1 == e.out.grant
 	h.put(b)
-	qp, ok := e.post(request{kind: requestMessage, slot: slot, seq: h.seq, bytes: uint32(n)}, b[:n], maxMessages, false)
+	qp, ok := e.post(request{kind: requestMessage, slot: slot, seq: h.seq, bytes: uint32(n)}, b[:n], shareMessages, false)
 	if !ok {
 		d.sends.give(slot)
 		return d.blockSend()
@@ -76,13 +76,13 @@ func (e *endpoint) header(k kind) header {
 	return header{seq: e.out.sent, grant: e.in.grant(), grantSeen: e.out.grant, kind: k}
 }
 
-// post posts a message on the first queue pair, if fewer than limit requests are in flight there. It returns the queue pair if
+// post posts a message on the first queue pair, if its share of the queue has room. It returns the queue pair if
 // its doorbell is to be rung immediately: because this is the first message since the last Poll, which may be the only one,
 // because nothing else is in flight, or because enough messages have gathered. Otherwise the next Poll rings it.
-func (e *endpoint) post(r request, b []byte, limit int, signal bool) (ringNow *verbs.QP, ok bool) {
+func (e *endpoint) post(r request, b []byte, part share, signal bool) (ringNow *verbs.QP, ok bool) {
 	d := e.d
 	d.mu.Lock()
-	if !e.canPost || e.qps[0].inFlight() >= limit || d.inFlight[0] >= e.qps[0].rail.maxInFlight {
+	if !e.canPost || !d.hasRoom(e.qps[0], part) {
 		d.mu.Unlock()
 		return nil, false
 	}

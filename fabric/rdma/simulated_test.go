@@ -16,11 +16,38 @@ import (
 func openSimulated(t *testing.T, set Settings, peers int) (*verbstest.SimulatedNetwork, []*domain) {
 	t.Helper()
 	net := verbstest.NewSimulatedNetwork()
-	tr := &Transport{Settings: set, Network: net.Node()}
-	rand.Read(tr.Key[:])
-	ds := make([]*domain, peers)
+	return net, openOn(t, net, set, peers)
+}
+
+// openOn is openSimulated on a given network.
+func openOn(t *testing.T, net *verbstest.SimulatedNetwork, set Settings, peers int) []*domain {
+	t.Helper()
+	trs := make([]*Transport, peers)
+	for i := range trs {
+		trs[i] = &Transport{Settings: set, Network: net.Node()}
+	}
+	return openTransports(t, trs)
+}
+
+// openEach opens a peer on each of the devices.
+func openEach(t *testing.T, net *verbstest.SimulatedNetwork, devices ...string) []*domain {
+	t.Helper()
+	var trs []*Transport
+	for _, d := range devices {
+		trs = append(trs, &Transport{Settings: Settings{Devices: []string{d}}, Network: net.Node()})
+	}
+	return openTransports(t, trs)
+}
+
+// openTransports opens a peer with each transport, and connects their endpoints.
+func openTransports(t *testing.T, trs []*Transport) []*domain {
+	t.Helper()
+	var key [32]byte
+	rand.Read(key[:])
+	ds := make([]*domain, len(trs))
 	for i := range ds {
-		fd, err := tr.Open(t.Context(), &fabric.Config{Self: i, Size: peers})
+		trs[i].Key = key
+		fd, err := trs[i].Open(t.Context(), &fabric.Config{Self: i, Size: len(ds)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +70,7 @@ func openSimulated(t *testing.T, set Settings, peers int) (*verbstest.SimulatedN
 			}
 		}
 	}
-	return net, ds
+	return ds
 }
 
 // pollTimes polls a domain several times, and returns the events. The bytes of messages are valid only until the next Poll.

@@ -154,7 +154,8 @@ func TestSimulatedSendBlockedWhenArmed(t *testing.T) {
 	net, ds := openSimulated(t, Settings{Devices: []string{"a"}}, 2)
 	a, b := ds[0], ds[1]
 	connectPeers(t, a, b)
-	for a.eps[1].out.grant-a.eps[1].out.sent <= maxMessages { // until the queue is the limit, not the credits
+	most := a.rails[0].limit[shareMessages]
+	for int(a.eps[1].out.grant-a.eps[1].out.sent) <= most { // until the queue is the limit, not the credits
 		for a.eps[1].Send([]byte("message"), nil) == nil {
 		}
 		for range enoughPolls {
@@ -164,7 +165,7 @@ func TestSimulatedSendBlockedWhenArmed(t *testing.T) {
 	}
 	pollUntilIdle(t, a, b)
 	net.SetPaused(true)
-	for a.eps[1].qps[0].inFlight() < maxMessages {
+	for a.eps[1].qps[0].inFlight() < most {
 		if err := a.eps[1].Send([]byte("message"), nil); err != nil {
 			t.Fatal(err)
 		}

@@ -54,9 +54,19 @@ func (s *slots) grow() error {
 	return nil
 }
 
+// growOrStay grows the pool, and reports whether it did. If the device does not grant more, the pool keeps its size from now on:
+// to ask again for every message would take time, and slots become free.
+func (s *slots) growOrStay() bool {
+	if s.grow() != nil {
+		s.limit = s.total()
+		return false
+	}
+	return true
+}
+
 // take takes a free slot. It grows the pool if no slot is free. ok is false if the pool cannot grow.
 func (s *slots) take() (slot uint32, ok bool) {
-	if len(s.free) == 0 && s.grow() != nil {
+	if len(s.free) == 0 && !s.growOrStay() {
 		return 0, false
 	}
 	slot = s.free[len(s.free)-1]

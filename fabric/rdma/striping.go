@@ -37,7 +37,7 @@ func (d *domain) chooseQP(e *endpoint, o *op) *queuePair {
 	}
 	var best *queuePair
 	for _, q := range qps {
-		room := q.inFlight() < maxTransfers && q.pacer.room() && d.inFlight[q.rail.index] < q.rail.maxInFlight
+		room := q.pacer.room() && d.hasRoom(q, shareTransfers)
 		if room && (best == nil || q.inFlight() < best.inFlight()) {
 			best = q
 		}

@@ -1,0 +1,197 @@
+package rdma
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ibrun/ibrun/verbs"
+)
+
+// Devices differ in their limits by factors of a thousand, and some limits show only when an object is created. So a domain asks
+// each device once, when it opens: it takes the smaller of its demand and what the device grants. A device that grants less than
+// the least that is needed is refused with a DeviceError.
+
+// demand is what a domain asks of the device of each rail.
+type demand struct {
+	peers  int // processes that may be connected
+	rails  int // of the domain
+	slots  int // receive slots, of the rail that carries messages
+	slot   int // bytes of a slot
+	window int // messages that a peer may send in advance
+	inline int // bytes of an inline message
+}
+
+// newDemand returns the demand of a process of a job of size processes.
+func newDemand(set *Settings, size int) *demand {
+	return &demand{peers: size - 1, rails: len(set.Devices), slots: maxRecvSlots(set, size), slot: set.Slot, window: set.Window,
+		inline: set.Inline}
+}
+
+// grant is what the device of a rail grants.
+type grant struct {
+	ask    int // inline size that queue pairs are created with
+	inline int // inline size that they have then
+	depth  int // requests in flight on a queue pair of a connection
+	ud     int // requests, and receives, that may be posted on one for datagrams
+	slots  int // receive slots of the domain
+	window int // messages that a peer may send in advance
+}
+
+const (
+	qpDepth  = 64 // requests that may be in flight on a queue pair, if the device grants that
+	minDepth = 4  // with less, messages, transfers and control messages would have no room beside each other
+)
+
+// share is a purpose of requests. Each purpose may use a share of the send queue, so that something is left for the next ones.
+type share uint8
+
+const (
+	shareMessages  share = iota // data messages
+	shareTransfers              // pieces of transfers
+	shareAll                    // control messages, messages that are sent again
+	numShares
+)
+
+// sharesOf returns how many requests may be in flight when one of a share is posted: 40, 56 and 64 of 64.
+func sharesOf(depth int) [numShares]int { return [...]int{depth * 5 / 8, depth * 7 / 8, depth} }
+
+// checkAttributes returns why a device, by its attributes, cannot serve.
+func (r *rail) checkAttributes(caps *verbs.DeviceAttr, port *verbs.PortAttr, need *demand) error {
+	for _, c := range [...]struct {
+		name      string
+		has, need int
+		why       string
+	}{
+		{"max_qp_rd_atom", int(caps.MaxQPRdAtom), 1, "it serves no READs"},
+		{"max_qp_init_rd_atom", int(caps.MaxQPInitRdAtom), 1, "it sends no READs"},
+		{"max_qp", int(caps.MaxQP), need.peers + 2, fmt.Sprintf("a queue pair for each of %d peers and two for datagrams", need.peers)},
+		{"max_qp_wr", int(caps.MaxQPWR), minDepth, "requests in flight on a queue pair"},
+		{"max_sge", int(caps.MaxSGE), 1, "entries of a scatter/gather list"},
+		{"max_cqe", int(caps.MaxCQE), cmSends + minDepth, "completions that have not been polled"},
+		{"active_mtu", port.ActiveMTU.Bytes(), cmMessageBytes(need.rails),
+			"bytes of a connection message; raise the MTU of the port or of its network interface"},
+		{"max_msg_sz", sizeLimit(uint64(port.MaxMsgSize)), need.slot, "bytes of a message, see IBRUN_RDMA_SLOT"},
+		{"max_mr_size", sizeLimit(caps.MaxMRSize), max(blockSlots*need.slot, (cmRecvs+cmSends)*cmSlotBytes),
+			"bytes of registered memory, see IBRUN_RDMA_SLOT"},
+	} {
+		if c.has < c.need {
+			return &DeviceError{Device: r.dev.Name(), Capability: c.name,
+				Reason: fmt.Sprintf("the device has %d, but %d are needed: %s", c.has, c.need, c.why)}
+		}
+	}
+	return nil
+}
+
+// sizeLimit converts a limit in bytes. Some drivers report 0 if there is none.
+func sizeLimit(n uint64) int {
+	const most = 1 << 40
+	if n == 0 || n > most {
+		return most
+	}
+	return int(n)
+}
+
+// createLargest creates an object with n entries. As long as the device refuses the size, it tries half of it, at least least.
+func createLargest[T any](n, least int, create func(n int) (T, error)) (T, error) {
+	for {
+		o, err := create(n)
+		if err == nil || n/2 < least || !isTooMuch(err) {
+			return o, err
+		}
+		n /= 2
+	}
+}
+
+// isTooMuch reports whether a device may have refused to create an object because of its size.
+func isTooMuch(err error) bool {
+	return errors.Is(err, verbs.ErrInvalid) || errors.Is(err, verbs.ErrLimit)
+}
+
+// createReceiveQueues creates the SRQ and the completion queue of the rail that carries messages. Without an SRQ every
+// connection has a receive queue of its own, see recvQueue.
+func (r *rail) createReceiveQueues(caps *verbs.DeviceAttr, need *demand) error {
+	least := (2*need.peers + blockSlots) &^ (blockSlots - 1)
+	most := int(caps.MaxCQE) - cmRecvs
+	g := &r.granted
+	if err := r.createSRQ(min(need.slots, maxSharedSlots, int(caps.MaxSRQWR), most), min(least, maxSharedSlots)); err != nil {
+		return err
+	}
+	g.window = need.window
+	if r.srq == nil {
+		g.slots, g.window = min(need.slots, most)&^(blockSlots-1), min(need.window, int(caps.MaxQPWR)-1)
+		if g.slots < least {
+			return &DeviceError{Device: r.dev.Name(), Capability: "max_cqe", Reason: fmt.Sprintf("the device has %d, but %d are "+
+				"needed: for two messages of each of %d peers, and %d datagrams", caps.MaxCQE, least+cmRecvs, need.peers, cmRecvs)}
+		}
+	}
+	var err error
+	r.recvCQ, err = createLargest(g.slots+cmRecvs, min(least, g.slots)+cmRecvs, func(n int) (*verbs.CQ, error) {
+		return r.dev.CreateCQ(n, r.channel)
+	})
+	if err != nil {
+		return r.lacks("completion queue", err)
+	}
+	g.slots = min(g.slots, r.recvCQ.Len()-cmRecvs) &^ (blockSlots - 1)
+	return nil
+}
+
+// createSRQ creates the SRQ for n slots, or fewer. It does nothing if the device has none for least slots.
+func (r *rail) createSRQ(n, least int) error {
+	if n < least {
+		return nil
+	}
+	srq, err := createLargest(n, least, func(n int) (*verbs.SRQ, error) {
+		return r.pd.CreateSRQ(verbs.SRQConfig{MaxRecv: n})
+	})
+	switch {
+	case err == nil:
+		granted, _ := srq.Cap()
+		r.srq, r.granted.slots = srq, min(n, granted)&^(blockSlots-1)
+	case !isTooMuch(err) && !errors.Is(err, verbs.ErrNotSupported):
+		return r.lacks("shared receive queue", err)
+	}
+	return nil
+}
+
+// probe finds what the device grants to the queue pair of a connection, by creating one: devices do not report the largest
+// inline size, and some refuse a queue pair that asks for more. Most devices grant everything at once.
+func (r *rail) probe(caps *verbs.DeviceAttr, inline int) error {
+	g := &r.granted
+	g.ask, g.depth = inline, min(qpDepth, int(caps.MaxQPWR))
+	err := r.tryQueuePair()
+	if err != nil && (isTooMuch(err) || errors.Is(err, verbs.ErrNotSupported)) {
+		g.ask = 0
+		_, err = createLargest(g.depth, minDepth, func(depth int) (struct{}, error) {
+			g.depth = depth
+			return struct{}{}, r.tryQueuePair()
+		})
+	}
+	if err != nil {
+		return r.lacks("reliable connections (RC)", err)
+	}
+	for refused := inline; g.ask != inline && refused-g.ask > 1; { // finds the largest size, between the two
+		granted := g.ask
+		g.ask = (granted + refused) / 2
+		if r.tryQueuePair() != nil {
+			g.ask, refused = granted, g.ask
+		}
+	}
+	if g.ask != inline {
+		if err := r.tryQueuePair(); err != nil { // once more, since the last attempt may have been refused
+			return r.lacks("reliable connections (RC)", err)
+		}
+	}
+	r.limit = sharesOf(g.depth)
+	r.maxUnsignaled = min(maxUnsignaled, r.limit[shareMessages])
+	return nil
+}
+
+// tryQueuePair creates a queue pair with the grant, and closes it again.
+func (r *rail) tryQueuePair() error {
+	qp, err := r.createQueuePair()
+	if err != nil {
+		return err
+	}
+	r.granted.inline = qp.Cap().MaxInline
+	return qp.Close()
+}

@@ -1,0 +1,362 @@
+//go:build linux
+
+package rdma
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/fabrictest"
+	"github.com/ibrun/ibrun/internal/leakcheck"
+	"github.com/ibrun/ibrun/verbs"
+	"github.com/ibrun/ibrun/verbs/verbstest"
+)
+
+// unusual are devices with the limits of real ones, or with the smallest that can serve.
+var unusual = []struct {
+	name  string
+	limit func(*verbstest.SimulatedDevice)
+}{
+	{"tiny0", func(d *verbstest.SimulatedDevice) { tiny(d); d.Attr.MaxSRQ = 0 }},
+	{"bnxt_re0", func(d *verbstest.SimulatedDevice) { d.MaxInline, d.GrantsLess = 96, true }},
+	{"irdma0", func(d *verbstest.SimulatedDevice) { d.MaxInline, d.Attr.MaxSRQ, d.Attr.MaxSRQWR = 101, 0, 0 }},
+	{"tiny1", tiny},
+	{"ionic_0", func(d *verbstest.SimulatedDevice) { d.Attr.MaxSRQ, d.Attr.MaxQPInitRdAtom = 0, 2 }},
+	{"hfi1_0", func(d *verbstest.SimulatedDevice) { d.MaxInline = 0 }},
+}
+
+func tiny(d *verbstest.SimulatedDevice) {
+	a := &d.Attr
+	a.MaxQPWR, a.MaxSGE, a.MaxSGERd, a.MaxQPRdAtom, a.MaxQPInitRdAtom, a.AtomicCap = minDepth, 1, 1, 1, 1, 0
+	a.MaxCQE, a.MaxSRQWR, a.MaxSRQSGE, a.MaxMRSize = 2*blockSlots+cmRecvs, 2*blockSlots, 1, 1<<21
+	d.MaxInline, d.Port.MaxMsgSize, d.Port.MaxMTU, d.Port.ActiveMTU = 0, 8<<10, verbs.MTU256, verbs.MTU256
+}
+
+// unusualNetwork returns a network with the unusual devices.
+func unusualNetwork() *verbstest.SimulatedNetwork {
+	net := verbstest.NewSimulatedNetwork()
+	for _, u := range unusual {
+		net.SetDevice(u.name, u.limit)
+	}
+	return net
+}
+
+// TestSimulatedUnusualConformance is TestSimulatedConformance between peers whose devices differ.
+func TestSimulatedUnusualConformance(t *testing.T) {
+	fabrictest.Rules(t, func(_ testing.TB, n int) []fabric.Transport {
+		var key [32]byte
+		rand.Read(key[:])
+		net, trs := unusualNetwork(), make([]fabric.Transport, n)
+		for i := range trs {
+			set := Settings{Devices: []string{unusual[i%len(unusual)].name}, Heartbeat: 200 * time.Millisecond}
+			trs[i] = killable{&Transport{Key: key, Settings: set, Network: net.Node()}}
+		}
+		return trs
+	})
+}
+
+// TestSimulatedGrants: a domain uses what the device grants.
+func TestSimulatedGrants(t *testing.T) {
+	net := unusualNetwork()
+	for name, want := range map[string]struct{ inline, depth, window int }{
+		"plain0": {128, 64, 64}, "tiny0": {0, 4, 3}, "tiny1": {0, 4, 64}, "bnxt_re0": {96, 64, 64}, "irdma0": {101, 64, 64},
+		"ionic_0": {128, 64, 64}, "hfi1_0": {0, 64, 64},
+	} {
+		d := openOne(t, net, Settings{Devices: []string{name}})
+		r := d.rails[0]
+		if g := r.granted; g.inline != want.inline || g.depth != want.depth || g.window != want.window {
+			t.Errorf("%s: %+v, want %+v", name, g, want)
+		}
+		if s := d.Settings(); s.Inline != want.inline || s.Window != want.window || s.Piece > r.maxPiece {
+			t.Errorf("%s: settings %+v", name, s)
+		}
+		l, err := (&Transport{Settings: Settings{Devices: []string{name}}, Network: net.Node()}).Limits()
+		if err != nil || l.Settings.Inline != want.inline || l.Settings.Window != want.window {
+			t.Errorf("%s: limits %+v, %v", name, l, err)
+		}
+		if from := l.Sources["Inline"]; (from == "default") != (want.inline == 128) {
+			t.Errorf("%s: inline of %d comes from %s", name, want.inline, from)
+		}
+	}
+}
+
+// openOne opens the first of three peers.
+func openOne(t *testing.T, net *verbstest.SimulatedNetwork, set Settings) *domain {
+	t.Helper()
+	fd, err := (&Transport{Settings: set, Network: net.Node()}).Open(t.Context(), &fabric.Config{Self: 0, Size: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := fd.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return fd.(*domain)
+}
+
+// TestSimulatedRefused: a device that cannot serve is refused by an error that names it and what it lacks.
+func TestSimulatedRefused(t *testing.T) {
+	for capability, limit := range map[string]func(*verbstest.SimulatedDevice){
+		"reliable connections (RC)": func(d *verbstest.SimulatedDevice) { d.NoRC = true },
+		"datagrams (UD)":            func(d *verbstest.SimulatedDevice) { d.NoUD = true },
+		"max_qp_rd_atom is 0":       func(d *verbstest.SimulatedDevice) { d.Attr.MaxQPRdAtom = 0 },
+		"max_qp_init_rd_atom is 0":  func(d *verbstest.SimulatedDevice) { d.Attr.MaxQPInitRdAtom = 0 },
+		"max_qp is 3":               func(d *verbstest.SimulatedDevice) { d.Attr.MaxQP = 3 },
+		"max_qp_wr is 3":            func(d *verbstest.SimulatedDevice) { d.Attr.MaxQPWR = 3 },
+		"max_sge is 0":              func(d *verbstest.SimulatedDevice) { d.Attr.MaxSGE = 0 },
+		"max_cqe is 95":             func(d *verbstest.SimulatedDevice) { d.Attr.MaxCQE = 95 },
+		"active_mtu is 128":         func(d *verbstest.SimulatedDevice) { d.Port.ActiveMTU = 0 },
+		"max_msg_sz is 4096":        func(d *verbstest.SimulatedDevice) { d.Port.MaxMsgSize = 4096 },
+		"max_mr_size is 4096":       func(d *verbstest.SimulatedDevice) { d.Attr.MaxMRSize = 4096 },
+		"port":                      func(d *verbstest.SimulatedDevice) { d.Port.State = verbs.PortDown },
+	} {
+		net := verbstest.NewSimulatedNetwork()
+		net.SetDevice("poor0", limit)
+		d, err := (&Transport{Settings: Settings{Devices: []string{"poor0"}}, Network: net.Node()}).Open(t.Context(),
+			&fabric.Config{Self: 0, Size: 3})
+		if err == nil {
+			t.Errorf("%s: opens", capability)
+			_ = d.Close()
+			continue
+		}
+		var lacks *DeviceError
+		name, _, _ := strings.Cut(capability, " is ")
+		if !errors.As(err, &lacks) || lacks.Device != "poor0" || lacks.Capability != name || !errors.Is(err, fabric.ErrNotSupported) {
+			t.Errorf("%s: %v", capability, err)
+		}
+	}
+}
+
+// TestSimulatedRefusesAnyCall: whichever call a device refuses at open, once or from then on, Open returns a typed error, or does
+// without.
+func TestSimulatedRefusesAnyCall(t *testing.T) {
+	set := Settings{Devices: []string{"a", "b"}}
+	defer leakcheck.Take(t, leakcheck.Files).Compare(t)
+	for _, errno := range []syscall.Errno{syscall.EINVAL, syscall.ENOMEM, syscall.EAGAIN, syscall.EPERM, syscall.EOPNOTSUPP} {
+		for _, once := range []bool{true, false} {
+			works := 0
+			for at := 0; ; at++ {
+				net, calls := verbstest.NewSimulatedNetwork(), 0
+				var refused verbstest.SimulatedCall
+				net.Refuse(func(c verbstest.SimulatedCall) error {
+					if calls++; calls == at+1 {
+						refused = c
+						return errno
+					}
+					if !once && calls > at && c == refused {
+						return errno
+					}
+					return nil
+				})
+				fd, err := (&Transport{Settings: set, Network: net.Node()}).Open(t.Context(), &fabric.Config{Self: 0, Size: 2})
+				if err == nil {
+					works++
+					err = fd.Close()
+				}
+				if calls <= at {
+					break // there are no more calls
+				}
+				typed := refused <= verbstest.CallQueryDevice || errors.Is(err, fabric.ErrNotSupported)
+				if err != nil && (!errors.Is(err, errno) || !typed) {
+					t.Errorf("%v of %v, the call number %d: %v", errno, refused, at, err)
+				}
+			}
+			if canDoWithout := errno != syscall.EPERM; canDoWithout != (works > 1) { // the last attempt was not refused
+				t.Errorf("%v, once %v: Open does without %d calls", errno, once, works)
+			}
+		}
+	}
+}
+
+// TestSimulatedOwnQueues: without an SRQ, slots are neither lost nor posted twice, and a peer that sends much is granted more
+// credits, also when connections break.
+func TestSimulatedOwnQueues(t *testing.T) {
+	for _, name := range []string{"tiny0", "irdma0"} {
+		ds := openOn(t, unusualNetwork(), Settings{Devices: []string{name}}, 3)
+		for round := range 6 {
+			for _, pair := range [][2]int{{0, 1}, {1, 0}, {0, 2}, {2, 1}} {
+				a, b := ds[pair[0]], ds[pair[1]]
+				connectPeers(t, a, b)
+				for range 40 {
+					send(t, a, b)
+				}
+				pollAll(t, ds...)
+			}
+			if round%2 == 0 {
+				breakConn(t, ds[round/2], ds[(round/2+1)%3])
+			}
+			pollAll(t, ds...)
+		}
+		for i, d := range ds {
+			posted := 0
+			for j, e := range d.eps {
+				if e == nil || e.in.window == 0 {
+					continue
+				}
+				q := e.recvQueue()
+				if q == nil || q.posted() != int(e.in.window)+1 || e.held != 0 {
+					t.Fatalf("%s: peer %d has posted %+v for peer %d, whose window is %d", name, i, q, j, e.in.window)
+				}
+				posted += q.posted()
+			}
+			if posted != d.recvs.reserved || posted+len(d.recvs.free) != d.recvs.total() {
+				t.Errorf("%s: peer %d: %d slots are posted and %d free; %d are reserved of %d", name, i, posted, len(d.recvs.free),
+					d.recvs.reserved, d.recvs.total())
+			}
+		}
+		if w := ds[1].eps[0].in.window; int(w) != ds[1].settings.Window && name == "tiny0" || w < 4 && name != "tiny0" {
+			t.Errorf("%s: the window of a busy peer is %d", name, w)
+		}
+	}
+}
+
+// pollAll polls until nothing is left to do but what waits for timers.
+func pollAll(t *testing.T, ds ...*domain) {
+	t.Helper()
+	for range enoughPolls {
+		for _, d := range ds {
+			pollTimes(t, d, 1)
+		}
+	}
+}
+
+// TestSimulatedShallowQueues: on queues of any depth, messages and credits in both directions need no timer to go on.
+func TestSimulatedShallowQueues(t *testing.T) {
+	for depth := uint32(minDepth); depth <= qpDepth; depth++ {
+		net := verbstest.NewSimulatedNetwork()
+		net.SetDevice("a", func(d *verbstest.SimulatedDevice) { d.Attr.MaxQPWR = depth })
+		ds := openOn(t, net, Settings{Devices: []string{"a"}}, 2)
+		connectPeers(t, ds[0], ds[1])
+		var sent, got [2]int
+		for polls := 0; got != [2]int{100, 100}; polls++ {
+			for i, d := range ds {
+				for sent[i] < 100 && sent[i] <= got[i] && d.eps[1-i].Send([]byte("message"), nil) == nil {
+					sent[i]++
+				}
+				got[i] += len(pollTimes(t, d, 1))
+			}
+			if polls > 50_000 {
+				t.Fatalf("depth %d: stuck after %d messages were sent, and %d received", depth, sent, got)
+			}
+		}
+	}
+}
+
+// TestSimulatedReadDepth: READs between devices whose depths differ in either direction.
+func TestSimulatedReadDepth(t *testing.T) {
+	net := verbstest.NewSimulatedNetwork()
+	for i, depth := range [][2]uint32{{1, 16}, {16, 1}, {300, 300}} {
+		net.SetDevice(fmt.Sprint("depth", i), func(d *verbstest.SimulatedDevice) {
+			d.Attr.MaxQPRdAtom, d.Attr.MaxQPInitRdAtom = depth[0], depth[1]
+		})
+	}
+	ds := openEach(t, net, "depth0", "depth1", "depth2")
+	for i, a := range ds {
+		for j, b := range ds {
+			if i == j {
+				continue
+			}
+			connectPeers(t, a, b)
+			src := bytes.Repeat([]byte{byte(10*i + j)}, 20*a.rails[0].piece+1)
+			dst := make([]byte, len(src))
+			from, err1 := b.Register(src)
+			to, err2 := a.Register(dst)
+			_, err3 := a.eps[j].Read(dst, to, from.Remote, 7)
+			if err := errors.Join(err1, err2, err3); err != nil {
+				t.Fatal(err)
+			}
+			got := pollTimes(t, a, enoughPolls)
+			if len(got) != 1 || got[0].Err != nil || !bytes.Equal(src, dst) {
+				t.Errorf("peer %d reads from %d: %+v", i, j, got)
+			}
+		}
+	}
+}
+
+// TestSimulatedReceiveQueues: an SRQ is used if it has room for two messages of each peer, or for as many as peers share at most.
+func TestSimulatedReceiveQueues(t *testing.T) {
+	for _, c := range []struct {
+		srqs, cqes uint32
+		peers      int
+		shared     bool
+		slots      int // 0: the device is refused
+	}{
+		{1 << 15, 1 << 16, 3, true, 4032},
+		{100, 1 << 16, 3, true, 96},
+		{100, 1 << 16, 100, false, 4032},
+		{100, 200 + cmRecvs, 80, false, 192},
+		{100, 200 + cmRecvs, 100, false, 0},
+		{1 << 20, 1 << 20, 20_000, true, maxSharedSlots},
+		{1 << 12, 1 << 20, 20_000, false, 42_016},
+	} {
+		net := verbstest.NewSimulatedNetwork()
+		net.SetDevice("a", func(d *verbstest.SimulatedDevice) { d.Attr.MaxSRQWR, d.Attr.MaxCQE = c.srqs, c.cqes })
+		need := &demand{peers: c.peers, rails: 1, slots: max(4000, 2*c.peers+2000) + blockSlots, slot: 64, window: 64}
+		r, err := (&Transport{Network: net.Node()}).openRail(0, "a", need)
+		if err != nil {
+			if c.slots != 0 || !errors.Is(err, fabric.ErrNotSupported) {
+				t.Errorf("%+v: %v", c, err)
+			}
+			continue
+		}
+		if got := r.granted.slots; (r.srq != nil) != c.shared || got != c.slots {
+			t.Errorf("%+v: shared %v, %d slots", c, r.srq != nil, got)
+		}
+		if err := r.dev.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestSimulatedLargeRegion: memory that is too large for a device is reported as memory that it cannot register, so that a
+// message is sent in fragments.
+func TestSimulatedLargeRegion(t *testing.T) {
+	d := openOne(t, unusualNetwork(), Settings{Devices: []string{"tiny1"}})
+	_, err := d.Register(make([]byte, 1<<21+1))
+	if !errors.Is(err, syscall.EOPNOTSUPP) || !strings.Contains(err.Error(), "max_mr_size") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestSimulatedPoolCannotGrow: when the device registers no more memory, messages wait for slots to become free. No message is
+// lost, and the device is not asked again.
+func TestSimulatedPoolCannotGrow(t *testing.T) {
+	net, ds := openSimulated(t, Settings{Devices: []string{"a"}}, 2)
+	a, b := ds[0], ds[1]
+	connectPeers(t, a, b)
+	asked := 0
+	net.Refuse(func(c verbstest.SimulatedCall) error {
+		if c != verbstest.CallRegMR {
+			return nil
+		}
+		asked++
+		return syscall.ENOMEM
+	})
+	var held []uint32
+	for slot, ok := a.sends.take(); ok; slot, ok = a.sends.take() {
+		held = append(held, slot)
+	}
+	for range 3 {
+		if err := a.eps[1].Send([]byte("message"), nil); err != fabric.ErrAgain {
+			t.Fatalf("without a slot: %v", err)
+		}
+	}
+	if asked != 1 {
+		t.Errorf("the device was asked %d times", asked)
+	}
+	for _, slot := range held {
+		a.sends.give(slot)
+	}
+	for range 200 {
+		send(t, a, b)
+	}
+	pollAll(t, a, b)
+}
