@@ -45,7 +45,8 @@ type DeviceAttr struct {
 	_                     [4]byte
 }
 
-// PortAttr is struct ibv_port_attr as of libibverbs 44. Later ones are longer; VerbsContext.QueryPort takes the size.
+// PortAttr is the start of struct ibv_port_attr, which is longer in newer versions of rdma-core. ibv_query_port, the function of
+// the library, writes only the fields up to Flags in all versions.
 type PortAttr struct {
 	State         uint32 // state
 	MaxMTU        uint32 // max_mtu

@@ -42,16 +42,6 @@ type ContextOps struct {
 	_           [5]uintptr
 }
 
-// VerbsContext is the head of struct verbs_context, up to context. It ends right before a Context that a library of the last ten
-// years made, and grows at the other end. ibv_context.abi_compat says whether it is there, but stands behind the mutex; a library
-// that has the symbol _ibv_query_gid_ex is new enough. A function is there if SZ reaches back to it and its address is not zero.
-type VerbsContext struct {
-	QueryPort uintptr // query_port: (ctx, port, *PortAttr, size) errno
-	_         [37]uintptr
-	_         uint64
-	SZ        uintptr // sz: bytes of the whole
-}
-
 // PD is struct ibv_pd.
 type PD struct {
 	Context uintptr // context

@@ -7,6 +7,7 @@
 //	// CreateCQ is struct ib_uverbs_create_cq.          size, and every field
 //	// RDMA is wr.rdma of struct rxe_send_wr.           a part of a struct
 //	// CQ is the head of struct ibv_cq, up to mutex.    what stands before that field
+//	// PortAttr is the start of struct ibv_port_attr.   a struct that grows with versions
 //	type CreateCQ struct {
 //		Response uint64 // response: offset and size
 //		_        [4]byte
@@ -16,15 +17,20 @@
 //
 // A struct, a named field or an exported constant that does not say so is an error, and so is a struct whose padding is not
 // written out or that amd64 and arm64 lay out differently.
+//
+// The headers are those that are installed. The environment variable IBRUN_ABI_HEADERS lists folders of other versions, separated
+// by colons, such as usr/include of unpacked packages. The test then compares with each version.
 package layout
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/constant"
 	"go/token"
 	"go/types"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,7 +49,20 @@ func Check(t *testing.T, headers ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	claims, breaches := src.claims()
+	src.check(t, headers)
+	for _, dir := range filepath.SplitList(os.Getenv("IBRUN_ABI_HEADERS")) {
+		if _, err := os.Stat(filepath.Join(dir, headers[0])); err == nil {
+			t.Run(dir, func(t *testing.T) { src.check(t, append([]string{"-I" + dir}, headers...)) })
+		} else if !errors.Is(err, fs.ErrNotExist) { // the headers of another library may be there
+			t.Error(err)
+		}
+	}
+}
+
+// check compares the package with one version of the headers.
+func (s *source) check(t *testing.T, headers []string) {
+	t.Helper()
+	claims, breaches := s.claims()
 	c := compiler{dir: t.TempDir()}
 	for _, h := range headers {
 		if strings.HasPrefix(h, "-I") {
@@ -82,7 +101,7 @@ type claim struct {
 }
 
 var (
-	structDoc = regexp.MustCompile(`^\w+ is (the head of )?(?:([\w.]+) of )?(struct \w+)(?:, up to (\w+))?`)
+	structDoc = regexp.MustCompile(`^\w+ is (the (?:head|start) of )?(?:([\w.]+) of )?(struct \w+)(?:, up to (\w+))?`)
 	fieldName = regexp.MustCompile(`^[a-z_][\w.]*`)
 )
 
@@ -152,7 +171,10 @@ func (s *source) structClaims(g *ast.GenDecl, sp *ast.TypeSpec) ([]claim, error)
 	}
 	sizes := types.SizesFor("gc", runtime.GOARCH)
 	size := claim{what: sp.Name.Name + ": size", expr: "sizeof(" + ctype + ")", want: fmt.Sprint(sizes.Sizeof(st))}
-	if m[1] != "" {
+	switch m[1] {
+	case "the start of ":
+		size.less = true
+	case "the head of ":
 		size.what, size.expr, size.less = sp.Name.Name+": size", fmt.Sprintf("offsetof(%s, %s)", ctype, m[4]), true
 	}
 	cs := []claim{size}
