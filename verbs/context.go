@@ -20,6 +20,8 @@ type Context struct {
 
 	refusesOptional atomic.Bool // the driver has refused access flags that it should ignore if it does not know them
 
+	keepsCompletions bool // see KeepsCompletions
+
 	mu      sync.Mutex
 	objects map[*base]struct{} // all open objects but the context; keeps registered memory alive
 	tokens  map[uint64]any     // *QP, *CQ and *SRQ by the token that events name them by
@@ -42,7 +44,10 @@ func newContext(c ib.Context, provider string, d hw.RDMADevice) (*Context, error
 	if err != nil {
 		return nil, ctx.fail("query the device", err)
 	}
-	ctx.caps = DeviceAttr(attr)
+	ctx.caps, ctx.keepsCompletions = DeviceAttr(attr), d.Provider == "rxe"
+	if k, ok := c.(ib.CompletionKeeper); ok {
+		ctx.keepsCompletions = k.KeepsCompletions()
+	}
 	if err := ctx.events.start(ctx); err != nil {
 		return nil, err
 	}
@@ -54,6 +59,12 @@ func (c *Context) Name() string { return c.name }
 
 // Provider returns the name of the provider: rxe or libibverbs.
 func (c *Context) Provider() string { return c.provider }
+
+// KeepsCompletions reports whether completions of a queue pair that was closed can still be polled, as with rxe (Soft-RoCE).
+// Other devices, such as mlx5, remove them from their queues. With these, close a queue pair only when its last completions
+// were polled: change its state to [StateErr]; with an SRQ, wait for [EventLastWQE], which rxe does not raise; then poll until
+// the queues are empty. Otherwise messages are lost, and the receives of the SRQ that the pair had taken never complete.
+func (c *Context) KeepsCompletions() bool { return c.keepsCompletions }
 
 // Close closes everything that was opened from this context and is still open, in the order that the kernel needs, and then the
 // device. Goroutines that wait in it get [ErrClosed]. A second Close does nothing.

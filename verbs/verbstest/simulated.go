@@ -33,14 +33,17 @@ type SimulatedNetwork struct {
 	dropDatagram func() bool
 	devices      map[string]SimulatedDevice // that were configured
 	refuse       func(SimulatedCall) error
+	delay        func() int   // see NewSimulatedAdapters; nil: completions are not delayed
+	open         []*simDevice // that are open
+	srqs         []*simSRQ    // in order of creation
 }
 
-// NewSimulatedNetwork returns a network without devices.
+// NewSimulatedNetwork returns a network without devices. When queue pairs are closed, its devices behave like Soft-RoCE.
 func NewSimulatedNetwork() *SimulatedNetwork {
 	return &SimulatedNetwork{mrs: map[uint32][]byte{}, devices: map[string]SimulatedDevice{}, ports: map[string]SimulatedPort{}}
 }
 
-// Open opens a device of the network.
+// Open opens a device of the network. A device may be opened more than once.
 func (n *SimulatedNetwork) Open(name string) (*verbs.Context, error) {
 	return verbs.OpenOn(simProvider{n}, n.describe(name))
 }
@@ -126,7 +129,11 @@ func (p simProvider) Open(d ib.Device) (ib.Context, error) {
 		return nil, err
 	}
 	events, err := newSimEvents()
-	return &simDevice{p.net, d.Name, p.net.device(d.Name), events}, err
+	dev := &simDevice{p.net, d.Name, p.net.device(d.Name), events}
+	if err == nil {
+		p.net.addOpen(dev)
+	}
+	return dev, err
 }
 
 // simEvents is a pipe from which the tokens of events are read.
@@ -153,7 +160,14 @@ type simDevice struct {
 
 func (d *simDevice) AsyncFD() int            { return d.async.FD() }
 func (d *simDevice) AckAsync(uint32, uint64) {}
-func (d *simDevice) Close() error            { return d.async.Close() }
+
+// KeepsCompletions reports whether closing a queue pair leaves its completions where they are.
+func (d *simDevice) KeepsCompletions() bool { return d.net.delay == nil }
+
+func (d *simDevice) Close() error {
+	d.net.removeOpen(d)
+	return d.async.Close()
+}
 
 func (d *simDevice) QueryDevice() (ib.DeviceAttr, error) {
 	return ib.DeviceAttr(d.is.Attr), d.net.call(CallQueryDevice)
@@ -192,6 +206,7 @@ type simCQ struct {
 	events   *simEvents
 	armed    bool
 	wcs      []ib.WC
+	late     []lateWC // not in the queue yet
 }
 
 func (c *simCQ) Len() int         { return c.capacity }
@@ -203,6 +218,7 @@ func (c *simCQ) Close() error     { return nil }
 func (c *simCQ) Poll(wcs []ib.WC) (int, error) {
 	c.net.mu.Lock()
 	defer c.net.mu.Unlock()
+	c.releaseLate(false)
 	k := copy(wcs, c.wcs)
 	c.wcs = slices.Delete(c.wcs, 0, k)
 	return k, nil
@@ -212,14 +228,24 @@ func (c *simCQ) Notify(bool) error {
 	c.net.mu.Lock()
 	defer c.net.mu.Unlock()
 	c.armed = true
+	c.releaseLate(true) // nothing polls before the event
 	return nil
 }
 
 // addCompletion adds a completion. An overrun is an error of the test. The caller must hold the mutex of the network.
 func (c *simCQ) addCompletion(wc ib.WC) {
-	if len(c.wcs) == c.capacity {
+	if len(c.wcs)+len(c.late) >= c.capacity {
 		panic("verbstest: a completion queue overran")
 	}
+	if c.net.delay != nil && !c.armed {
+		c.late = append(c.late, lateWC{wc, c.net.delay()})
+		return
+	}
+	c.insert(wc)
+}
+
+// insert adds a completion to the queue, and makes the event that was requested. The caller must hold the mutex of the network.
+func (c *simCQ) insert(wc ib.WC) {
 	c.wcs = append(c.wcs, wc)
 	if c.armed && c.events != nil {
 		c.armed = false
@@ -261,7 +287,9 @@ func (p *simPD) CreateSRQ(wr, sge, _ uint32) (ib.SRQ, error) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return &simSRQ{simRecvQueue{net: n, capacity: int(wr)}, n.nextID(), sge}, nil
+	s := &simSRQ{simRecvQueue{net: n, capacity: int(wr)}, n.nextID(), sge}
+	n.srqs = append(n.srqs, s)
+	return s, nil
 }
 
 func (p *simPD) CreateAH(a ib.AHAttr) (ib.AH, error) {
@@ -292,7 +320,7 @@ func (p *simPD) CreateQP(init ib.QPInit) (ib.QP, error) {
 		sendCQ: init.SendCQ.(*simCQ), recvCQ: init.RecvCQ.(*simCQ), ownRecvs: simRecvQueue{net: n, capacity: int(init.Cap.RecvWR)}}
 	q.recvs = &q.ownRecvs
 	if s, ok := init.SRQ.(*simSRQ); ok {
-		q.recvs = &s.simRecvQueue
+		q.recvs, q.srq = &s.simRecvQueue, true
 	}
 	n.qps = append(n.qps, q)
 	return q, nil

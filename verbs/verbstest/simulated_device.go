@@ -68,6 +68,8 @@ const (
 	CallOpen SimulatedCall = iota
 	CallQueryDevice
 	CallQueryPort
+	CallQueryGIDs
+	CallQueryPKey
 	CallAllocPD
 	CallCreateChannel
 	CallCreateCQ
@@ -76,12 +78,13 @@ const (
 	CallCreateAH
 	CallRegMR
 	CallModifyQP
+	CallQueryQP
 )
 
 // String returns the name of the call in libibverbs.
 func (c SimulatedCall) String() string {
-	return [...]string{"open_device", "query_device", "query_port", "alloc_pd", "create_comp_channel", "create_cq", "create_srq",
-		"create_qp", "create_ah", "reg_mr", "modify_qp"}[c]
+	return [...]string{"open_device", "query_device", "query_port", "query_gid_table", "query_pkey", "alloc_pd", "create_comp_channel", "create_cq", "create_srq",
+		"create_qp", "create_ah", "reg_mr", "modify_qp", "query_qp"}[c]
 }
 
 // Refuse makes each call fail for which f returns an error, such as ENOMEM. A nil f refuses nothing.

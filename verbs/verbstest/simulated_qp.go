@@ -26,7 +26,10 @@ type simQP struct {
 	ownRecvs       simRecvQueue
 	recvs          *simRecvQueue // ownRecvs, or the shared receive queue
 	sends          []ib.SendWR
-	submitted      int // number of sends before the last doorbell
+	submitted      int  // number of sends before the last doorbell
+	srq            bool // recvs is shared
+	connected      bool // was in the state RTR
+	lastWQE        bool // EventLastWQE was raised
 }
 
 func (q *simQP) Num() uint32   { return q.num }
@@ -68,6 +71,9 @@ func (q *simQP) Ring() error {
 }
 
 func (q *simQP) Query(uint32) (ib.QPAttr, error) {
+	if err := q.dev.net.call(CallQueryQP); err != nil {
+		return ib.QPAttr{}, err
+	}
 	q.ownRecvs.net.mu.Lock()
 	defer q.ownRecvs.net.mu.Unlock()
 	return ib.QPAttr{State: uint8(q.state), CurState: uint8(q.state), DestQPN: q.peer, AH: q.path.AHAttr,
@@ -100,6 +106,8 @@ func (q *simQP) Modify(a *ib.QPAttr, mask uint32) error {
 		q.state = verbs.State(a.State)
 	}
 	switch q.state {
+	case verbs.StateRTR:
+		q.connected = true
 	case verbs.StateReset: // removes all requests without completions
 		q.sends, q.submitted, q.ownRecvs.posted = nil, 0, nil
 	case verbs.StateErr:
@@ -117,6 +125,7 @@ func (q *simQP) Close() error {
 	if i := n.indexOf(q.num); i >= 0 {
 		n.qps = slices.Delete(n.qps, i, i+1)
 	}
+	q.removeCompletions()
 	return nil
 }
 
@@ -127,6 +136,8 @@ func (q *simQP) enterError() {
 		q.recvCQ.addCompletion(ib.WC{ID: r.ID, Status: uint32(verbs.StatusFlushed), QPN: q.num})
 	}
 	q.ownRecvs.posted = nil
+	q.flushShared()
+	q.raiseLastWQE()
 }
 
 // executeNext executes the oldest submitted request. It returns false if there is none or it has to wait.

@@ -45,3 +45,9 @@ type EventReader interface {
 	// ReadEvents does what read(2) on the descriptor would do: it returns whole events, or the error EAGAIN.
 	ReadEvents(p []byte) (int, error)
 }
+
+// CompletionKeeper is a Context that says itself what other contexts do by the kind of the device.
+type CompletionKeeper interface {
+	// KeepsCompletions reports whether completions of a queue pair that was closed can still be polled, as with rxe.
+	KeepsCompletions() bool
+}
