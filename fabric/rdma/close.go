@@ -89,6 +89,7 @@ func (d *domain) release() error {
 	var errs []error
 	d.doorbells.timer.Stop()
 	d.responder.close()
+	d.stopDeviceEvents()
 	if d.waker != nil {
 		errs = append(errs, d.waker.close())
 	}

@@ -38,7 +38,13 @@ func (d *domain) handleSend(r *rail, wc *verbs.WC) {
 	}
 	q := e.qps[r.index]
 	n, ok := q.lookup(wc.ID)
-	if !ok || q.failed {
+	if !ok {
+		return
+	}
+	if e.teardown != nil && n+1 == q.tail {
+		q.flushed = true // this is the marker
+	}
+	if q.failed {
 		return
 	}
 	for q.head != n {

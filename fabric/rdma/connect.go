@@ -52,7 +52,7 @@ func (d *domain) connectRequested() {
 	}
 	d.mu.Unlock()
 	for _, e := range requested {
-		if e.conn.state == stateIdle && e.ended.Load() == nil {
+		if e.conn.state == stateIdle && e.teardown == nil && e.ended.Load() == nil {
 			d.startConnect(e)
 		}
 	}
@@ -85,7 +85,7 @@ func (e *endpoint) isConnecting() bool {
 	case stateREQSent, stateREPSent:
 		return true
 	case stateIdle:
-		return e.retry.err != nil && e.ended.Load() == nil
+		return e.retry.err != nil && e.teardown == nil && e.ended.Load() == nil
 	}
 	return false
 }
@@ -149,6 +149,12 @@ func (d *domain) handleCM(m *cmMessage) error {
 		}
 		return nil
 	}
+	if e.teardown != nil {
+		if m.kind == cmREQ {
+			e.teardown.req = m // finishTeardown handles it: until then more messages may arrive, which the REP acknowledges
+		}
+		return nil
+	}
 	switch e.conn.receive(m) {
 	case actionAccept:
 		return d.accept(e, m)
@@ -169,8 +175,9 @@ func (d *domain) handleCM(m *cmMessage) error {
 // accept accepts a REQ: it connects queue pairs and sends a REP.
 func (d *domain) accept(e *endpoint, m *cmMessage) error {
 	if e.conn.state != stateREQSent {
-		if err := d.closeConn(e); err != nil {
-			return err
+		if e.qps != nil {
+			d.tearDown(e).req = m
+			return nil
 		}
 		e.conn.reset()
 		err := d.createQueuePairs(e, m.epoch)
@@ -209,6 +216,7 @@ func (d *domain) connectQueuePairs(e *endpoint, m *cmMessage) error {
 	}
 	e.peerExpects, e.keys = m.nextSeq, m.keys
 	for i, q := range e.qps {
+		q.connected = true
 		if err := q.qp.ConnectWith(qpAddress(e.addr.rails[i], m.qps[i]), d.params); err != nil {
 			return err
 		}

@@ -56,7 +56,7 @@
 //
 //	connections:    address.go (what peers know about each other from the start), cm_message.go (datagrams), conn_manager.go,
 //	                handshake.go (the state machine, without input or output), connect.go, connect_timers.go, reconnect.go (broken
-//	                connections and retransmission), disconnect.go, close.go
+//	                connections and retransmission), teardown.go (the last completions), disconnect.go, close.go
 //	lost peers:     keepalive.go (connected), silence.go (being connected), responder.go
 //	messages:       header.go, send.go, receive.go, control_message.go, events.go, slots.go (bounce buffers), doorbells.go,
 //	                loopback.go
@@ -65,6 +65,6 @@
 //	transfers:      transfer.go, striping.go (rails), pacer.go (bytes in flight, without input or output), regions.go (registered
 //	                memory), keytable.go (keys for several rails)
 //	polling:        poll.go, completion.go, clock.go (timers), sleep.go and waker_linux.go (sleeping)
-//	devices:        devices.go, rail.go, qp.go, grant.go (what a device grants), device_error.go
+//	devices:        devices.go, rail.go, qp.go, grant.go (what a device grants), device_error.go, device_events.go
 //	configuration:  transport.go, settings.go, limits.go, open.go
 package rdma

@@ -47,6 +47,8 @@ type domain struct {
 	liveness   liveness  // constant
 	responder  responder // belongs to its goroutine from the end of open to its close
 
+	deviceEvents deviceEvents
+
 	// mu guards all queue pairs, all transfers, and the following fields. Read and Write use them in any goroutine.
 	mu        sync.Mutex
 	inFlight  []int // posted requests that have not completed, by rail

@@ -19,10 +19,11 @@ type endpoint struct {
 	addr        address // of the peer
 	dest        *verbs.Dest
 	conn        handshake
-	held        int    // received messages that are queued or borrowed
-	peerExpects uint32 // number of the message that the peer expected next when the connection was made
-	peerClosing bool   // the peer has sent a DREQ datagram
-	finalSeq    uint32 // how many messages the peer had sent in total by then
+	teardown    *teardown // of the last connection, while its last completions are waited for
+	held        int       // received messages that are queued or borrowed
+	peerExpects uint32    // number of the message that the peer expected next when the connection was made
+	peerClosing bool      // the peer has sent a DREQ datagram
+	finalSeq    uint32    // how many messages the peer had sent in total by then
 	in          inbound
 	out         outbound
 	keys        keyTable // of the peer
@@ -73,7 +74,7 @@ func (e *endpoint) Close() error {
 	switch {
 	case e.conn.state == stateEstablished && !transferring:
 		d.sendControl(e, kindDREQ)
-	case e.conn.state == stateIdle && !transferring:
+	case e.conn.state == stateIdle && e.teardown == nil && !transferring:
 		d.releasePeer(e)
 	default: // transfers end first, so that no device accesses memory after its owner has it back
 		d.trySendCM(e, cmDREQ, qpInfo{})

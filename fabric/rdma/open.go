@@ -68,6 +68,7 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	d.responder.key, d.responder.self, d.responder.size = d.key, uint32(d.self), uint32(d.size)
 	d.responder.incarnation, d.responder.addr = d.incarnation, d.addr
 	d.responder.start()
+	d.readDeviceEvents()
 	return d, nil
 }
 

@@ -85,6 +85,9 @@ func (d *domain) progressAll() error {
 // control messages that are due, and new connections.
 func (d *domain) progress() error {
 	d.fastPolls = maxFastPolls
+	if d.deviceEvents.pending.Load() {
+		d.handleDeviceEvents()
+	}
 	for _, r := range d.rails {
 		if _, err := d.pollSends(r); err != nil {
 			return err

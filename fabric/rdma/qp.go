@@ -17,6 +17,7 @@ const (
 	requestPiece                         // a piece of op
 	requestKeyRead                       // reads the keys of op into slot of keyReads
 	requestKeepalive                     // checks whether the peer's device answers
+	requestMarker                        // the last one, posted when the connection is being closed
 )
 
 // request is a posted request that has not completed.
@@ -43,6 +44,9 @@ type queuePair struct {
 	unsignaled int       // requests since the last signaled one
 	signaled   int       // signaled requests in flight
 	failed     bool
+	connected  bool // its state may have been RTR, so it may have taken receives from the SRQ
+	flushed    bool // during a teardown: the last completion of a send has arrived
+	lastWQE    bool // the device has raised EventLastWQE: the completions of all receives are in their queue
 
 	pacer         pacer
 	pieces        int    // in flight

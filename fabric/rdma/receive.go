@@ -36,7 +36,7 @@ func (d *domain) handleReceive(wc *verbs.WC) {
 	}
 	if e == nil || wc.Status != verbs.StatusSuccess {
 		d.recvs.post(e, slot)
-		if e != nil {
+		if e != nil && e.teardown == nil {
 			d.declareBroken(e, wc.Err())
 		}
 		return

@@ -64,7 +64,7 @@ func (e *endpoint) recvQueue() *recvQueue {
 // SRQ it must be called when a queue pair was created and when the window has grown. The slots must be reserved.
 func (s *recvSlots) fill(e *endpoint) {
 	q := e.recvQueue()
-	if q == nil {
+	if q == nil || e.teardown != nil {
 		return
 	}
 	for n := int(e.in.window) + 1 - e.held - q.posted(); n > 0 && len(s.free) > 0; n-- {
@@ -77,9 +77,9 @@ func (s *recvSlots) fill(e *endpoint) {
 }
 
 // postOwn posts a slot for the next message of a peer to the receive queue of its connection. Without a connection the slot is
-// free.
+// free, as it is while the connection is being closed.
 func (s *recvSlots) postOwn(e *endpoint, slot uint32) {
-	if q := e.recvQueue(); q == nil || !q.post(slot, s.sge(slot, s.bytes)) {
+	if q := e.recvQueue(); q == nil || e.teardown != nil || !q.post(slot, s.sge(slot, s.bytes)) {
 		s.give(slot)
 	}
 }
@@ -108,7 +108,7 @@ func (d *domain) receivedOwn(e *endpoint, wc *verbs.WC) bool {
 		return true
 	}
 	d.recvs.give(uint32(wc.ID))
-	if !q.failed { // the others are flushed after it
+	if !q.failed && e.teardown == nil { // the others are flushed after it
 		q.failed = true
 		d.declareBroken(e, wc.Err())
 	}

@@ -37,25 +37,18 @@ func (d *domain) declareBroken(e *endpoint, err error) {
 func (d *domain) handleFailures() error {
 	for i := 0; i < len(d.cm.failures); i++ { // closing a connection may find others that have failed
 		f := d.cm.failures[i]
-		ended := f.ep.ended.Load() != nil
-		if !f.peerDown && !ended && (f.qp == nil || f.qp != f.ep.messageQP()) {
+		if !f.peerDown && f.ep.ended.Load() == nil && (f.qp == nil || f.qp != f.ep.messageQP()) {
 			continue // that connection was closed already: several failures of it were recorded
 		}
-		if err := d.closeConn(f.ep); err != nil {
-			return err
-		}
-		switch {
-		case f.peerDown:
-			d.peerDown(f.ep, f.err)
-		case ended:
-			d.endTransfers(f.ep, errEndpointClosed.err)
-			d.releasePeer(f.ep)
-		default:
-			d.reconnect(f.ep, f.err)
+		switch t := d.tearDown(f.ep); {
+		case !f.peerDown && t.broken == nil:
+			t.broken = f.err
+		case f.peerDown && t.peerDown == nil:
+			t.peerDown = f.err
 		}
 	}
 	d.cm.failures = nil
-	return nil
+	return d.finishTeardowns()
 }
 
 // peerDown ends an endpoint whose peer is down.
@@ -97,59 +90,6 @@ func (d *domain) reconnect(e *endpoint, err error) {
 	// The peer may have been silent before the connection broke. That time counts.
 	e.retry.silence.intervals, e.keepalive.missed = e.keepalive.missed, 0
 	e.requestConnect()
-}
-
-// closeConn receives everything that has arrived over a connection, and closes its queue pairs. It keeps messages that were not
-// acknowledged.
-func (d *domain) closeConn(e *endpoint) error {
-	d.mu.Lock()
-	qps := e.qps
-	e.canPost = false
-	d.mu.Unlock()
-	if qps == nil {
-		return nil
-	}
-	for _, q := range qps {
-		_ = q.qp.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState) // if it fails, Close ends the requests as well
-	}
-	if err := d.drainCQs(); err != nil {
-		return err
-	}
-	var unacked []request
-	d.mu.Lock()
-	for i, q := range qps {
-		d.byQPN.remove(q.rail, q.info.qpn)
-		d.inFlight[i] -= q.inFlight()
-		for q.inFlight() > 0 {
-			switch r := q.pop(); r.kind {
-			case requestMessage:
-				unacked = append(unacked, r)
-			case requestControl, requestDisconnect:
-				d.sends.give(r.slot)
-			case requestKeyRead:
-				d.keyReads.give(r.slot)
-			}
-		}
-	}
-	e.unacked = append(unacked, e.unacked...) // those of earlier connections have not been sent again yet
-	d.restartTransfers(e)
-	e.canPost = false // once more: drainCQs may have received the first message, which sets it
-	e.qps, e.pacerWindow = nil, qps[0].pacer.window
-	d.mu.Unlock()
-	e.rtuDue, e.in.controlUnacked = false, false
-	for _, q := range qps {
-		if err := q.qp.Close(); err != nil {
-			return fmt.Errorf("fabric/rdma: %w", err)
-		}
-	}
-	if qps[0].recvs == nil {
-		return nil
-	}
-	if err := d.drainCQs(); err != nil { // removes completions of the closed queue pairs, before their slots are posted again
-		return err
-	}
-	d.recvs.reclaim(qps[0].recvs)
-	return nil
 }
 
 // retransmit sends messages again over a new connection, apart from those that the peer has received. If the new connection

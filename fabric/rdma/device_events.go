@@ -1,0 +1,98 @@
+package rdma
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ibrun/ibrun/verbs"
+)
+
+// deviceEvents are the asynchronous events of the devices that Poll has not handled yet. A goroutine for each rail reads them,
+// because the kernel reports them by a descriptor of their own. They are rare.
+type deviceEvents struct {
+	pending atomic.Bool // list is not empty; atomic, so that progress reads it without the lock
+	stop    context.CancelFunc
+	readers sync.WaitGroup
+
+	mu   sync.Mutex
+	list []railEvent
+}
+
+// railEvent is an event of the device of a rail.
+type railEvent struct {
+	rail *rail
+	verbs.Event
+}
+
+// readDeviceEvents starts the goroutines. Until stopDeviceEvents, an event wakes the caller of Poll.
+func (d *domain) readDeviceEvents() {
+	ctx, stop := context.WithCancel(context.Background())
+	d.deviceEvents.stop = stop
+	for _, r := range d.rails {
+		d.deviceEvents.readers.Go(func() {
+			for {
+				ev, err := r.dev.NextEvent(ctx)
+				if err != nil {
+					return // the domain is being closed
+				}
+				d.deviceEvents.put(railEvent{r, ev})
+				_ = d.waker.wake() // if it fails, the next Poll finds the event
+			}
+		})
+	}
+}
+
+// stopDeviceEvents ends the goroutines and waits for them.
+func (d *domain) stopDeviceEvents() {
+	if d.deviceEvents.stop != nil {
+		d.deviceEvents.stop()
+		d.deviceEvents.readers.Wait()
+	}
+}
+
+func (v *deviceEvents) put(ev railEvent) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.list = append(v.list, ev)
+	v.pending.Store(true)
+}
+
+// take removes and returns all events.
+func (v *deviceEvents) take() []railEvent {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	list := v.list
+	v.list = nil
+	v.pending.Store(false)
+	return list
+}
+
+// handleDeviceEvents handles the events that have arrived.
+func (d *domain) handleDeviceEvents() {
+	for _, ev := range d.deviceEvents.take() {
+		if ev.QP != nil {
+			d.handleQPEvent(ev)
+		}
+	}
+}
+
+// handleQPEvent handles an event of a queue pair. Except for EventLastWQE during a teardown, all that this package may get mean
+// that the queue pair has failed.
+func (d *domain) handleQPEvent(ev railEvent) {
+	e := d.byQPN.find(ev.rail, ev.QP.Num())
+	if e == nil || e.qps[ev.rail.index].qp != ev.QP {
+		return // it was closed meanwhile
+	}
+	switch ev.Type {
+	case verbs.EventLastWQE:
+		e.qps[ev.rail.index].lastWQE = true
+	case verbs.EventQPFatal, verbs.EventQPRequestError, verbs.EventQPAccessError:
+	default:
+		return
+	}
+	if e.teardown == nil {
+		d.declareBroken(e, fmt.Errorf("%v: %w", ev, verbs.ErrState))
+	}
+}

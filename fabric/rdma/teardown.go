@@ -1,0 +1,197 @@
+package rdma
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ibrun/ibrun/verbs"
+)
+
+// A connection ends in three steps, so that every message that has arrived is received and every receive slot is posted again:
+//
+//  1. tearDown changes the state of its queue pairs to ERR. The device then flushes what it has not carried out.
+//  2. The last completions arrive. Those of sends have all arrived when that of a marker has, which is posted last. Those of
+//     receives have when the device raises EventLastWQE if the receive queue is shared; otherwise, when none is posted. Poll
+//     goes on meanwhile, and handles them like any others.
+//  3. closeConn polls the completion queues until they are empty, and closes the queue pairs.
+//
+// Devices remove the completions of a queue pair that is closed. Soft-RoCE does not and raises no EventLastWQE, so there the
+// third step follows at once.
+
+// The last completions are waited for until so many steps have begun, half a second altogether. A device that works needs less
+// than a millisecond. One that does not raise the event may lose receive slots; the job goes on. A time in which this process
+// did not poll counts as one step.
+const (
+	teardownStep  = 10 * time.Millisecond
+	teardownSteps = 50
+)
+
+// teardown is the state of a connection between tearDown and closeConn. endpoint.conn is in stateIdle then.
+type teardown struct {
+	steps    int           // that have begun
+	stepAt   time.Duration // when the next step begins
+	broken   error         // why the connection is to be made again, nil if it is not for that reason
+	peerDown error         // why the peer is lost, nil if it is not
+	req      *cmMessage    // the last REQ that has arrived meanwhile, or nil
+}
+
+// expired reports whether the last completions were waited for long enough.
+func (t *teardown) expired(now time.Duration) bool {
+	if now >= t.stepAt {
+		t.steps, t.stepAt = t.steps+1, now+teardownStep
+	}
+	return t.steps > teardownSteps
+}
+
+// tearDown begins to close the connection of an endpoint. If that has begun already, it returns the existing state.
+func (d *domain) tearDown(e *endpoint) *teardown {
+	if e.teardown != nil {
+		return e.teardown
+	}
+	e.teardown = &teardown{}
+	d.cm.closing, d.fastPolls = append(d.cm.closing, e), 0
+	d.mu.Lock()
+	e.canPost = false
+	qps := e.qps
+	d.mu.Unlock()
+	e.conn.reset()
+	for _, q := range qps {
+		_ = q.qp.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState) // if it fails, Close ends the requests as well
+		if q.rail.waitsForFlush() {
+			d.postMarker(q)
+		}
+	}
+	return e.teardown
+}
+
+// waitsForFlush reports whether the last completions of a queue pair must be waited for before it is closed.
+func (r *rail) waitsForFlush() bool { return !r.dev.KeepsCompletions() }
+
+// postMarker posts the last request of a queue pair. The device flushes it after all others.
+func (d *domain) postMarker(q *queuePair) {
+	d.mu.Lock()
+	posted := d.hasRoom(q, shareAll) &&
+		q.qp.Write(q.wrID(q.tail), verbs.Signaled, verbs.Remote{}) == nil
+	if posted {
+		q.push(request{kind: requestMarker}, verbs.Signaled)
+		d.inFlight[q.rail.index]++
+	}
+	q.flushed = !posted // there is no room, the queue pair was never connected, or the device is lost
+	d.mu.Unlock()
+	if posted {
+		_ = q.qp.Ring() // an error means that the device is lost
+	}
+}
+
+// finishTeardowns closes the connections whose last completions have arrived, or that have waited for too long.
+func (d *domain) finishTeardowns() error {
+	closing := d.cm.closing
+	d.cm.closing = nil
+	for i, e := range closing {
+		if !d.isFlushed(e) && !e.teardown.expired(d.clock.elapsed()) {
+			d.cm.closing, d.fastPolls = append(d.cm.closing, e), 0
+			d.clock.schedule(e.teardown.stepAt)
+			continue
+		}
+		if err := d.finishTeardown(e); err != nil {
+			d.cm.closing = append(d.cm.closing, closing[i:]...)
+			return err
+		}
+	}
+	return nil
+}
+
+// isFlushed reports whether the last completions of all queue pairs of an endpoint have arrived.
+func (d *domain) isFlushed(e *endpoint) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return !slices.ContainsFunc(e.qps, func(q *queuePair) bool {
+		return q.rail.waitsForFlush() && !q.isFlushed()
+	})
+}
+
+// isFlushed reports whether the last completions of a queue pair have arrived.
+func (q *queuePair) isFlushed() bool {
+	if q.recvs != nil && q.recvs.posted() > 0 || q.rail.srq != nil && q.connected && !q.lastWQE {
+		return false
+	}
+	return q.flushed
+}
+
+// finishTeardown closes the connection of an endpoint, and does what the teardown was for.
+func (d *domain) finishTeardown(e *endpoint) error {
+	if err := d.closeConn(e); err != nil {
+		return err
+	}
+	t := e.teardown
+	e.teardown = nil
+	switch {
+	case t.peerDown != nil:
+		d.peerDown(e, t.peerDown)
+		return nil
+	case e.ended.Load() != nil:
+		d.endTransfers(e, errEndpointClosed.err)
+		d.releasePeer(e)
+		return nil
+	case t.broken != nil:
+		d.reconnect(e, t.broken)
+	}
+	if t.req == nil {
+		return nil
+	}
+	if err := d.handleCM(t.req); err != nil {
+		return err
+	}
+	if e.conn.state == stateIdle && e.teardown == nil && e.ended.Load() == nil {
+		e.requestConnect() // what was asked for meanwhile
+	}
+	return nil
+}
+
+// closeConn receives everything that has arrived over a connection, and closes its queue pairs. It keeps messages that were not
+// acknowledged.
+func (d *domain) closeConn(e *endpoint) error {
+	d.mu.Lock()
+	qps := e.qps
+	e.canPost = false
+	d.mu.Unlock()
+	if qps == nil {
+		return nil
+	}
+	if err := d.drainCQs(); err != nil {
+		return err
+	}
+	for _, q := range qps {
+		if err := q.qp.Close(); err != nil {
+			return fmt.Errorf("fabric/rdma: %w", err)
+		}
+	}
+	if err := d.drainCQs(); err != nil { // once more, for devices that keep the completions of closed queue pairs
+		return err
+	}
+	var unacked []request
+	d.mu.Lock()
+	for i, q := range qps {
+		d.byQPN.remove(q.rail, q.info.qpn)
+		d.inFlight[i] -= q.inFlight()
+		for q.inFlight() > 0 {
+			switch r := q.pop(); r.kind {
+			case requestMessage:
+				unacked = append(unacked, r)
+			case requestControl, requestDisconnect:
+				d.sends.give(r.slot)
+			case requestKeyRead:
+				d.keyReads.give(r.slot)
+			}
+		}
+	}
+	e.unacked = append(unacked, e.unacked...) // those of earlier connections have not been sent again yet
+	d.restartTransfers(e)
+	e.canPost = false // once more: drainCQs may have received the first message, which sets it
+	e.qps, e.pacerWindow = nil, qps[0].pacer.window
+	d.mu.Unlock()
+	e.rtuDue, e.in.controlUnacked = false, false
+	d.recvs.reclaim(qps[0].recvs)
+	return nil
+}
