@@ -83,8 +83,8 @@ const (
 
 // String returns the name of the call in libibverbs.
 func (c SimulatedCall) String() string {
-	return [...]string{"open_device", "query_device", "query_port", "query_gid_table", "query_pkey", "alloc_pd", "create_comp_channel", "create_cq", "create_srq",
-		"create_qp", "create_ah", "reg_mr", "modify_qp", "query_qp"}[c]
+	return [...]string{"open_device", "query_device", "query_port", "query_gid_table", "query_pkey", "alloc_pd",
+		"create_comp_channel", "create_cq", "create_srq", "create_qp", "create_ah", "reg_mr", "modify_qp", "query_qp"}[c]
 }
 
 // Refuse makes each call fail for which f returns an error, such as ENOMEM. A nil f refuses nothing.
