@@ -80,7 +80,7 @@ func (mr *MR) register(op string, access Access, register func(access uint32) (i
 		required := access &^ optionalAccess
 		if !mr.ctx.refusesOptional.Load() && access != required {
 			mr.ib, err = register(uint32(access))
-			if kind := kindOf(err); kind != ErrNotSupported && kind != ErrInvalid {
+			if kindOf(err) != ErrNotSupported && !errors.Is(err, syscall.EINVAL) {
 				return err
 			}
 		}

@@ -80,6 +80,11 @@ func openError(err error) error {
 	return fmt.Errorf("fabric/rdma: %w", err)
 }
 
+// regionAccess is the access to memory that the caller registers. The bus may reorder what devices write to it: nobody polls the
+// memory, and the completion of a READ, or of the message by which the writer says that a WRITE has finished, is written after
+// the data. The package's own memory is registered without that: there is nothing to gain.
+const regionAccess = verbs.LocalWrite | verbs.RemoteRead | verbs.RemoteWrite | verbs.RelaxedOrdering
+
 // registerOnRails registers memory with the device of every rail.
 func (d *domain) registerOnRails(b []byte) (reg registration, err error) {
 	for i, r := range d.rails {
@@ -87,7 +92,7 @@ func (d *domain) registerOnRails(b []byte) (reg registration, err error) {
 			return registration{}, errors.Join(fmt.Errorf("device %s registers at most %d bytes (max_mr_size): %w",
 				r.dev.Name(), r.maxRegion, syscall.EOPNOTSUPP), reg.close())
 		}
-		mr, err := r.pd.Register(b, verbs.LocalWrite|verbs.RemoteRead|verbs.RemoteWrite)
+		mr, err := r.pd.Register(b, regionAccess)
 		if err != nil {
 			return registration{}, errors.Join(err, reg.close())
 		}

@@ -27,6 +27,7 @@ type SimulatedNetwork struct {
 	qps          []*simQP                 // in order of creation, which is that of their numbers
 	busy         []*simQP                 // have submitted requests
 	mrs          map[uint32][]byte        // by key
+	access       map[uint32]verbs.Access  // of memory, by key
 	ports        map[string]SimulatedPort // by device; see SetPort
 	paused       bool
 	linkDown     bool
@@ -40,7 +41,8 @@ type SimulatedNetwork struct {
 
 // NewSimulatedNetwork returns a network without devices. When queue pairs are closed, its devices behave like Soft-RoCE.
 func NewSimulatedNetwork() *SimulatedNetwork {
-	return &SimulatedNetwork{mrs: map[uint32][]byte{}, devices: map[string]SimulatedDevice{}, ports: map[string]SimulatedPort{}}
+	return &SimulatedNetwork{mrs: map[uint32][]byte{}, access: map[uint32]verbs.Access{},
+		devices: map[string]SimulatedDevice{}, ports: map[string]SimulatedPort{}}
 }
 
 // Open opens a device of the network. A device may be opened more than once.
@@ -259,7 +261,7 @@ type simPD struct{ dev *simDevice }
 func (p *simPD) Close() error                 { return nil }
 func (p *simPD) AllocMW(uint8) (ib.MW, error) { return nil, syscall.EOPNOTSUPP }
 
-func (p *simPD) RegMR(addr, length, _ uint64, _ uint32) (ib.MR, error) {
+func (p *simPD) RegMR(addr, length, _ uint64, access uint32) (ib.MR, error) {
 	n := p.dev.net
 	if err := n.call(CallRegMR); err != nil {
 		return nil, err
@@ -270,7 +272,7 @@ func (p *simPD) RegMR(addr, length, _ uint64, _ uint32) (ib.MR, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	m := &simMR{n, n.nextID()}
-	n.mrs[m.key] = memoryAt(addr, int(length))
+	n.mrs[m.key], n.access[m.key] = memoryAt(addr, int(length)), verbs.Access(access)
 	return m, nil
 }
 
@@ -341,6 +343,7 @@ func (m *simMR) Close() error {
 	m.net.mu.Lock()
 	defer m.net.mu.Unlock()
 	delete(m.net.mrs, m.key)
+	delete(m.net.access, m.key)
 	return nil
 }
 

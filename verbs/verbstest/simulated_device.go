@@ -60,6 +60,17 @@ func (n *SimulatedNetwork) deviceLocked(name string) SimulatedDevice {
 	return defaultSimulatedDevice()
 }
 
+// RegisteredAccess returns how many open memory regions have each set of access rights.
+func (n *SimulatedNetwork) RegisteredAccess() map[verbs.Access]int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	count := map[verbs.Access]int{}
+	for _, a := range n.access {
+		count[a]++
+	}
+	return count
+}
+
 // SimulatedCall is a call that a simulated device can refuse.
 type SimulatedCall int
 
