@@ -29,12 +29,15 @@ func TestSimulatedTeardown(t *testing.T) {
 	if os.Getenv("IBRUN_SOAK") == "1" {
 		breaks = 1000
 	}
-	for _, set := range []Settings{
-		{Devices: []string{"a"}, Window: 1}, {Devices: []string{"a"}, Window: 64}, {Devices: []string{"a", "b"}, Window: 8},
+	for name, set := range map[string]Settings{
+		"one credit": {Devices: []string{"a"}, Window: 1}, "many credits": {Devices: []string{"a"}, Window: 64},
+		"two rails": {Devices: []string{"a", "b"}, Window: 8}, "no SRQ": {Devices: []string{"no SRQ"}, Window: 8},
 	} {
-		seed := rand.Uint64()
-		t.Logf("window %d: seed %d", set.Window, seed)
-		breakAtRandom(t, rand.New(rand.NewPCG(seed, 1)), set, breaks)
+		t.Run(name, func(t *testing.T) {
+			seed := rand.Uint64()
+			t.Logf("seed %d", seed)
+			breakAtRandom(t, rand.New(rand.NewPCG(seed, 1)), set, breaks)
+		})
 	}
 }
 
@@ -42,10 +45,11 @@ func TestSimulatedTeardown(t *testing.T) {
 func breakAtRandom(t *testing.T, r *rand.Rand, set Settings, breaks int) {
 	t.Helper()
 	net := adapters(rand.New(rand.NewPCG(r.Uint64(), 2)))
+	net.SetDevice("no SRQ", func(d *verbstest.SimulatedDevice) { d.Attr.MaxSRQ = 0 })
 	ds := openOn(t, net, set, 2)
 	var sent, got [2]uint32
 	left := breaks
-	for step, end := 0, time.Now().Add(time.Minute); left > 0 || got[0] != sent[1] || got[1] != sent[0]; step++ {
+	for end := time.Now().Add(time.Minute); left > 0 || got[0] != sent[1] || got[1] != sent[0]; {
 		for i, d := range ds {
 			e := d.eps[1-i]
 			if left > 0 && e.conn.state == stateEstablished && r.IntN(100) == 0 {
@@ -57,11 +61,8 @@ func breakAtRandom(t *testing.T, r *rand.Rand, set Settings, breaks int) {
 					sent[i]++
 				}
 			}
-			for _, ev := range pollTimes(t, d, r.IntN(4)) {
-				if ev.Kind != fabric.Message || binary.NativeEndian.Uint32(ev.Data) != got[i] {
-					t.Fatalf("step %d: peer %d got %+v in place of message %d", step, i, ev, got[i])
-				}
-				got[i]++
+			for range r.IntN(4) {
+				got[i] += numberedMessages(t, d, got[i])
 			}
 		}
 		if runtime.Gosched(); time.Now().After(end) {
@@ -70,6 +71,18 @@ func breakAtRandom(t *testing.T, r *rand.Rand, set Settings, breaks int) {
 	}
 	awaitSlots(t, net, ds)
 	t.Logf("%d connections broke, and %d messages were sent", breaks, sent[0]+sent[1])
+}
+
+// numberedMessages polls once, and returns how many messages there were. They must have the numbers from next on.
+func numberedMessages(t *testing.T, d *domain, next uint32) (n uint32) {
+	t.Helper()
+	for _, ev := range pollTimes(t, d, 1) {
+		if ev.Kind != fabric.Message || binary.NativeEndian.Uint32(ev.Data) != next+n {
+			t.Fatalf("peer %d got %+v in place of message %d", d.self, ev, next+n)
+		}
+		n++
+	}
+	return n
 }
 
 // failQuietly makes a queue pair fail as a device does: nothing but completions and events report it.
@@ -101,16 +114,23 @@ func awaitSlots(t *testing.T, net *verbstest.SimulatedNetwork, ds []*domain) {
 
 // missingSlots describes slots of idle domains that are neither posted nor free, or returns "".
 func missingSlots(net *verbstest.SimulatedNetwork, ds []*domain) string {
-	posted := net.SharedReceives()
+	shared := net.SharedReceives()
 	for i, d := range ds {
-		if posted[i] != d.recvs.total() {
-			return fmt.Sprintf("peer %d: %d of %d receive slots are posted", i, posted[i], d.recvs.total())
+		posted, inFlight := len(d.recvs.free), 0
+		if d.recvs.srq != nil {
+			posted += shared[i]
 		}
-		inFlight := 0
 		for _, e := range d.eps {
-			if e != nil && e.qps != nil {
-				inFlight += e.qps[0].inFlight()
+			if e == nil || e.qps == nil {
+				continue
 			}
+			inFlight += e.qps[0].inFlight()
+			if q := e.recvQueue(); q != nil {
+				posted += q.posted()
+			}
+		}
+		if posted != d.recvs.total() {
+			return fmt.Sprintf("peer %d: %d of %d receive slots are posted or free", i, posted, d.recvs.total())
 		}
 		if busy := d.sends.total() - len(d.sends.free); busy > inFlight {
 			return fmt.Sprintf("peer %d: %d send slots are in use, but %d requests in flight", i, busy, inFlight)
