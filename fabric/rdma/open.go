@@ -18,7 +18,7 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	d := &domain{
 		key: t.Key, self: cfg.Self, size: cfg.Size, link: t.chosen.link(), settings: set,
 		incarnation: binary.LittleEndian.Uint64(nonce[:]) | 1,
-		params:      connParams(), eps: make([]*endpoint, cfg.Size), byQPN: qpIndex{all: map[qpKey]*endpoint{}},
+		params:      set.connParams(), eps: make([]*endpoint, cfg.Size), byQPN: qpIndex{all: map[qpKey]*endpoint{}},
 		clock: clock{next: never, start: time.Now()}, liveness: newLiveness(set.Heartbeat),
 	}
 	d.doorbells.timer = time.AfterFunc(never, d.ringTimerFired)

@@ -7,23 +7,18 @@ import "github.com/ibrun/ibrun/verbs"
 // receiver reserves a receive slot for every message that a peer may send, and posts it to the shared receive queue (SRQ), or
 // without one to the queue of the connection, before it grants the credit. So a receive is always posted when a message arrives.
 //
-// Should the peer's device send an RNR NAK all the same, the device repeats the message without limit (rnrRetryForever). So a
+// Should the peer's device send an RNR NAK all the same, the device repeats the message, by default without limit. So a
 // completion with [verbs.StatusRNRRetryExceeded] (IBV_WC_RNR_RETRY_EXC_ERR) is not expected. It is handled like any other
 // connection error: the connection is made again, and messages that were not acknowledged are sent again, see reconnect.go.
 
-const (
-	// rnrRetryForever is rnr_retry of queue pairs: the value 7 means no limit.
-	rnrRetryForever = 7
-	// retryCount is retry_cnt of queue pairs: how often a device sends again what is not acknowledged. Soft-RoCE takes 7 for no
-	// limit, so there the keepalive finds lost peers. Other devices give up after half a second or more, and then the
-	// connection is made again.
-	retryCount = 7
-)
-
-// connParams returns the parameters of RC connections.
-func connParams() verbs.Params {
+// connParams returns the parameters of RC connections and address handles. The MTU is that of a connection.
+//
+// By default a device retransmits 7 times. Soft-RoCE takes 7 for no limit, so there the keepalive finds lost peers. Other devices
+// give up after half a second or more, and then the connection is made again.
+func (s *Settings) connParams() verbs.Params {
 	p := verbs.DefaultParams()
-	p.RetryCount, p.RNRRetry = retryCount, rnrRetryForever
+	p.SL, p.TrafficClass = uint8(s.ServiceLevel), uint8(s.TrafficClass)
+	p.Timeout, p.RetryCount, p.RNRRetry = uint8(s.Timeout), uint8(s.Retries), uint8(s.RNRRetries)
 	return p
 }
 

@@ -41,6 +41,29 @@ type Settings struct {
 	// Heartbeat is how long the device or the process of a peer may answer nothing before the peer is lost. An idle peer is asked
 	// at least once in half of that time, so a lost peer is found within two times Heartbeat. Default: 15 s. IBRUN_HEARTBEAT.
 	Heartbeat time.Duration
+
+	// GIDIndex is the index of the local address in the GID table of the port, also that of a RoCE v1 address. If nil, it is
+	// chosen as verbs.Context.ChooseGID does. IBRUN_RDMA_GID_INDEX.
+	GIDIndex *int
+	// PKey is the key of the InfiniBand partition to use. The membership bit, 0x8000, does not count. Default: the first one that
+	// both peers are members of. IBRUN_RDMA_PKEY.
+	PKey int
+	// ServiceLevel is the service level of packets, 0 to 15; on RoCE it is the priority. IBRUN_RDMA_SL.
+	ServiceLevel int
+	// TrafficClass is that of packets with a global route header: the DSCP times 4 on RoCE. Default: 0. docs/transports.md says
+	// where 106 is right. IBRUN_RDMA_TRAFFIC_CLASS.
+	TrafficClass int
+	// MTU is the most payload of a packet in bytes: 256, 512, 1024, 2048 or 4096. The smaller value of two peers and their ports
+	// counts. Default: that of the ports. IBRUN_RDMA_MTU.
+	MTU int
+	// Timeout says how long a device waits for an acknowledgement: 4.096 µs * 2^Timeout. Default: 14. IBRUN_RDMA_TIMEOUT.
+	Timeout int
+	// Retries is how often the device retransmits before the connection is made again, 1 to 7. Soft-RoCE takes 7 for no limit.
+	// Default: 7. IBRUN_RDMA_RETRIES.
+	Retries int
+	// RNRRetries is how often the device retransmits what the peer had no receive posted for. Default: 7, which means no limit.
+	// IBRUN_RDMA_RNR_RETRIES.
+	RNRRetries int
 }
 
 // environment returns the value of a variable, empty if it is not set: os.Getenv.
@@ -65,6 +88,54 @@ type intSetting struct {
 	value *int
 }
 
+// attributes returns the fields that are attributes of connections, apart from GIDIndex.
+func (s *Settings) attributes() []attributeSetting {
+	return []attributeSetting{
+		{&tunables.RDMAPKey, &s.PKey}, {&tunables.RDMAServiceLevel, &s.ServiceLevel},
+		{&tunables.RDMATrafficClass, &s.TrafficClass}, {&tunables.RDMAMTU, &s.MTU}, {&tunables.RDMATimeout, &s.Timeout},
+		{&tunables.RDMARetries, &s.Retries}, {&tunables.RDMARNRRetries, &s.RNRRetries},
+	}
+}
+
+// attributeSetting is a field that is an attribute of connections, and its description.
+type attributeSetting struct {
+	*tunables.Attribute
+	value *int
+}
+
+// completeAttributes sets the attributes that are not set. PKey and MTU stay 0 by default.
+func (s *Settings) completeAttributes(env environment) error {
+	for _, a := range s.attributes() {
+		if *a.value != 0 {
+			if err := a.Check(*a.value); err != nil {
+				return fmt.Errorf("fabric/rdma: %w", err)
+			}
+			continue
+		}
+		v, set, err := a.FromEnv(env)
+		if err != nil {
+			return fmt.Errorf("fabric/rdma: %w", err)
+		}
+		if *a.value = v; !set {
+			*a.value = a.Default
+		}
+	}
+	if s.GIDIndex != nil {
+		if err := tunables.RDMAGIDIndex.Check(*s.GIDIndex); err != nil {
+			return fmt.Errorf("fabric/rdma: %w", err)
+		}
+		return nil
+	}
+	v, set, err := tunables.RDMAGIDIndex.FromEnv(env)
+	if err != nil {
+		return fmt.Errorf("fabric/rdma: %w", err)
+	}
+	if set {
+		s.GIDIndex = &v
+	}
+	return nil
+}
+
 func (s Settings) complete(env environment) (Settings, error) {
 	for _, n := range s.ints() {
 		if *n.value == 0 {
@@ -86,6 +157,9 @@ func (s Settings) complete(env environment) (Settings, error) {
 	}
 	if s.Heartbeat < 0 {
 		return s, fmt.Errorf("fabric/rdma: rdma.Settings.Heartbeat is negative: %v", s.Heartbeat)
+	}
+	if err := s.completeAttributes(env); err != nil {
+		return s, err
 	}
 	s.Slot = (s.Slot + 63) &^ 63
 	if most := s.Slot - headerBytes; s.Eager == 0 || s.Eager > most {

@@ -1,10 +1,13 @@
 package rdma
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ibrun/ibrun/internal/tunables"
 )
 
 func TestSettings(t *testing.T) {
@@ -44,6 +47,37 @@ func TestSettings(t *testing.T) {
 	for _, n := range new(Settings).ints() {
 		if _, err := (Settings{}).complete(env(n.Variable, "0")); err == nil || !strings.Contains(err.Error(), n.Variable) {
 			t.Errorf("%s=0, which is not the default: %v", n.Variable, err)
+		}
+	}
+}
+
+// TestAttributes: attributes of connections come from fields, then from the environment, and are checked in both places.
+func TestAttributes(t *testing.T) {
+	values := map[string]string{
+		"IBRUN_RDMA_GID_INDEX": "0", "IBRUN_RDMA_PKEY": "0x8001", "IBRUN_RDMA_SL": "3", "IBRUN_RDMA_TRAFFIC_CLASS": "106",
+		"IBRUN_RDMA_MTU": "1024", "IBRUN_RDMA_TIMEOUT": "18", "IBRUN_RDMA_RETRIES": "5", "IBRUN_RDMA_RNR_RETRIES": "6",
+	}
+	env := func(name string) string { return values[name] }
+	s, err := Settings{Timeout: 16}.complete(env)
+	if err != nil || s.GIDIndex == nil || *s.GIDIndex != 0 || s.PKey != 0x8001 || s.ServiceLevel != 3 || s.TrafficClass != 106 ||
+		s.MTU != 1024 || s.Timeout != 16 || s.Retries != 5 || s.RNRRetries != 6 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	s, err = Settings{}.complete(func(string) string { return "" })
+	if err != nil || s.GIDIndex != nil || s.PKey != 0 || s.ServiceLevel != 0 || s.TrafficClass != 0 || s.MTU != 0 ||
+		s.Timeout != 14 || s.Retries != 7 || s.RNRRetries != 7 {
+		t.Errorf("by default %+v, %v", s, err)
+	}
+	for variable := range values {
+		bad := func(name string) string { return map[string]string{variable: "99999"}[name] }
+		if _, err := (Settings{}).complete(bad); !errors.Is(err, tunables.ErrAttribute) || !strings.Contains(err.Error(), variable) {
+			t.Errorf("%s=99999: %v", variable, err)
+		}
+	}
+	for _, set := range []Settings{{GIDIndex: new(256)}, {PKey: 0x8000}, {ServiceLevel: 16}, {TrafficClass: -1}, {MTU: 1500},
+		{Timeout: 32}, {Retries: 8}, {RNRRetries: -1}} {
+		if _, err := set.complete(env); !errors.Is(err, tunables.ErrAttribute) || !strings.Contains(err.Error(), "rdma.Settings.") {
+			t.Errorf("%+v: %v", set, err)
 		}
 	}
 }

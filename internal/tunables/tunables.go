@@ -161,6 +161,9 @@ func Variables() []string {
 	for _, t := range All() {
 		names = append(names, t.Variable)
 	}
+	for _, a := range Attributes() {
+		names = append(names, a.Variable)
+	}
 	return names
 }
 
