@@ -45,6 +45,11 @@ func (a *PortAttr) GRHRequired() bool {
 	return uverbs.PortFlags(a.Flags)&uverbs.PortFlagGRHRequired != 0
 }
 
+// IsInfiniBand reports whether the port is one of an InfiniBand network.
+func (a *PortAttr) IsInfiniBand() bool {
+	return uverbs.LinkLayer(a.LinkLayer) == uverbs.LinkLayerInfiniBand
+}
+
 // portAttr converts attributes of package ib.
 func portAttr(a ib.PortAttr) PortAttr {
 	return PortAttr{

@@ -84,7 +84,7 @@ func (pd *PD) CreateQP(cfg QPConfig) (*QP, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cfg.PKeyIndex < 0 || cfg.PKeyIndex >= int(attr.PKeyTableLen) { // rxe accepts any
+	if cfg.PKeyIndex < 0 || cfg.PKeyIndex >= max(1, int(attr.PKeyTableLen)) { // rxe accepts any
 		return nil, pd.refuse(op, ErrInvalid, "partition key index %d is out of range; the port has %d keys",
 			cfg.PKeyIndex, attr.PKeyTableLen)
 	}

@@ -59,7 +59,7 @@ const (
 
 // cmMessageBytes returns the length of the datagrams of a process with this number of rails.
 func cmMessageBytes(rails int) int {
-	return cmHeaderBytes + addressHead + rails*railAddressBytes + macBytes
+	return cmHeaderBytes + addressHead + maxPartitions*udNumbersBytes + rails*railAddressBytes + macBytes
 }
 
 // append appends the datagram, authenticated with the key of the job.

@@ -26,14 +26,11 @@ func (d *domain) pollSends(r *rail) (int, error) {
 // handleSend handles one completion. It also completes all requests that were posted before, because those without
 // [verbs.Signaled] have no completion of their own. The caller must hold d.mu.
 func (d *domain) handleSend(r *rail, wc *verbs.WC) {
-	if wc.QPN == r.ud.Num() {
-		if d.cm.handleSend(wc); d.cm.failed {
-			d.clock.next = 0
-		}
-		return
-	}
 	e := d.byQPN.find(r, wc.QPN)
 	if e == nil {
+		if r.isDatagram(wc.QPN) {
+			d.handleDatagramSent(wc)
+		}
 		return
 	}
 	q := e.qps[r.index]

@@ -7,45 +7,54 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// connManager sends and receives the datagrams that connect and disconnect peers (see cmMessage), over the UD queue pair of the
-// first rail. It also lists the endpoints that have something to do with connections.
+// connManager sends and receives the datagrams that connect and disconnect peers (see cmMessage), over the UD queue pairs of the
+// first rail, of which there is one in each partition. It also lists the endpoints that have something to do with connections.
 type connManager struct {
 	connecting   connectTimers // of peers that were sent a REQ or a REP, or are to be sent a REQ once there is a route
 	anyRequested atomic.Bool   // requested is not empty; atomic, so that Poll reads it without the lock
-	failed       bool          // the UD queue pair has failed: a datagram was sent while the link was down
+	failed       bool          // a UD queue pair has failed: a datagram was sent while the link was down
 	failures     []connFailure
 	closing      []*endpoint // have a teardown
 	notices      []*endpoint // peers without a connection that must be notified of Close
 	requested    []*endpoint // are to be connected to; guarded by domain.mu
 
-	mem        []byte // cmRecvs slots to receive and then cmSends slots to send
+	mem        []byte // cmRecvs slots to receive for each queue pair, and then cmSends slots to send
 	mr         *verbs.MR
-	recvs      uint32      // receives that are posted, at most cmRecvs
+	recvs      uint32      // receives that are posted to each queue pair, at most cmRecvs
 	sends      uint32      // datagrams that can be in flight, at most cmSends
+	firstSend  uint32      // number of the first slot to send
 	freeSends  []uint32    // slots from which no datagram is being sent
-	generation uint32      // how often the queue pair was recovered; completions of earlier generations are ignored
+	generation uint32      // how often the queue pairs were recovered; completions of earlier generations are ignored
 	received   []cmMessage // not handled yet
 }
 
 const (
-	cmRecvs     = 64 // datagrams that can arrive between two Polls, if the device grants that
+	cmRecvs     = 64 // datagrams that can arrive between two Polls in each partition, if the device grants that
 	cmSends     = 16 // datagrams that can be in flight, if the device grants that
 	grhBytes    = 40 // the device puts a global route header before every datagram
 	cmSlotBytes = (grhBytes + maxCMMessage + 63) &^ 63
 )
 
 func (m *connManager) open(r *rail) (err error) {
-	c := r.ud.Cap()
+	c := r.partitions[0].ud.Cap()
 	m.recvs, m.sends = uint32(min(cmRecvs, c.MaxRecv)), uint32(min(cmSends, c.MaxSend))
-	if m.mem, err = mapMemory((cmRecvs + cmSends) * cmSlotBytes); err != nil {
+	m.firstSend = uint32(r.datagramRecvs())
+	if m.mem, err = mapMemory((r.datagramRecvs() + cmSends) * cmSlotBytes); err != nil {
 		return err
 	}
 	if m.mr, err = r.pd.Register(m.mem, verbs.LocalWrite); err != nil {
 		return err
 	}
-	for i := range m.recvs {
-		if err := m.postRecv(r, i); err != nil {
-			return err
+	return m.postAll(r)
+}
+
+// postAll posts all receive slots, and marks all send slots as free.
+func (m *connManager) postAll(r *rail) error {
+	for first := uint32(0); first < m.firstSend; first += cmRecvs {
+		for i := range m.recvs {
+			if err := m.postRecv(r, first+i); err != nil {
+				return err
+			}
 		}
 	}
 	m.freeAllSends()
@@ -56,7 +65,7 @@ func (m *connManager) open(r *rail) (err error) {
 func (m *connManager) freeAllSends() {
 	m.freeSends = m.freeSends[:0]
 	for i := range m.sends {
-		m.freeSends = append(m.freeSends, cmRecvs+i)
+		m.freeSends = append(m.freeSends, m.firstSend+i)
 	}
 }
 
@@ -68,7 +77,22 @@ func (m *connManager) slot(i uint32) []byte { return m.mem[i*cmSlotBytes:][:cmSl
 
 // postRecv posts a slot for the next datagram.
 func (m *connManager) postRecv(r *rail, i uint32) error {
-	return r.ud.Recv(m.wrID(i), m.mr.SGE(int(i)*cmSlotBytes, cmSlotBytes))
+	return r.partitions[i/cmRecvs].ud.Recv(m.wrID(i), m.mr.SGE(int(i)*cmSlotBytes, cmSlotBytes))
+}
+
+// handleDatagram handles the completion of a datagram that has arrived.
+func (d *domain) handleDatagram(wc *verbs.WC) {
+	d.fastPolls = 0
+	if d.cm.handleReceive(d, wc); d.cm.failed {
+		d.clock.next = 0
+	}
+}
+
+// handleDatagramSent handles the completion of a datagram that was sent.
+func (d *domain) handleDatagramSent(wc *verbs.WC) {
+	if d.cm.handleSend(wc); d.cm.failed {
+		d.clock.next = 0
+	}
 }
 
 // handleReceive queues a datagram. It is handled later, since that may close connections over which more has arrived.
@@ -110,28 +134,24 @@ var errNoSendSlot = errors.New("all slots for datagrams are in use")
 
 // send sends a datagram. It returns an error if there is no route to the peer, and errNoSendSlot without a free slot.
 func (m *connManager) send(d *domain, e *endpoint, msg *cmMessage) error {
-	r := d.rails[0]
-	if e.dest == nil {
-		dest, err := r.ud.Dest(e.addr.rails[0])
-		if err != nil {
-			return err
-		}
-		e.dest = &dest
+	to, err := d.destination(e)
+	if err != nil {
+		return err
 	}
 	if len(m.freeSends) == 0 {
 		return errNoSendSlot
 	}
-	dest := *e.dest
+	dest := to.Dest
 	if msg.kind == cmProbe {
-		dest.QPN = e.addr.responder
+		dest.QPN = to.responder
 	}
 	i := m.freeSends[len(m.freeSends)-1]
 	n := len(msg.append(m.slot(i)[:0], &d.key))
-	if err := r.ud.SendTo(m.wrID(i), verbs.Signaled, dest, m.mr.SGE(int(i)*cmSlotBytes, n)); err != nil {
+	if err := to.ud.SendTo(m.wrID(i), verbs.Signaled, dest, m.mr.SGE(int(i)*cmSlotBytes, n)); err != nil {
 		return err
 	}
 	m.freeSends = m.freeSends[:len(m.freeSends)-1]
-	return r.ud.Ring()
+	return to.ud.Ring()
 }
 
 // handleSend frees the slot from which a datagram was sent.
@@ -144,19 +164,18 @@ func (m *connManager) handleSend(wc *verbs.WC) {
 	m.failed = m.failed || wc.Status != verbs.StatusSuccess
 }
 
-// recover resets the UD queue pair after it has failed. The queue pair keeps its number, by which peers know it. The reset
+// recover resets the UD queue pairs after one has failed. They keep their numbers, by which peers know them. The reset
 // drops all posted requests. Some of them have completed, the others never will, so all receives are posted again under the
 // next generation.
 func (m *connManager) recover(r *rail) error {
-	if err := r.restartUD(r.ud); err != nil {
-		return err
-	}
-	m.generation++
-	m.freeAllSends()
-	for i := range m.recvs {
-		if err := m.postRecv(r, i); err != nil {
+	for i := range r.partitions {
+		if err := r.restartUD(r.partitions[i].ud, &r.partitions[i]); err != nil {
 			return err
 		}
+	}
+	m.generation++
+	if err := m.postAll(r); err != nil {
+		return err
 	}
 	m.failed = false
 	return nil
@@ -167,7 +186,7 @@ func (d *domain) sendCM(e *endpoint, kind cmKind, reqQP qpInfo) error {
 	msg := cmMessage{
 		kind: kind, from: uint32(d.self), to: uint32(e.peer), size: uint32(d.size), epoch: e.conn.epoch,
 		fromIncarnation: d.incarnation, toIncarnation: e.addr.incarnation, nextSeq: e.in.received, grant: e.in.granted,
-		rails: uint8(len(d.rails)), reqQP: reqQP, address: d.addr, keys: d.keys,
+		rails: uint8(len(d.rails)), reqQP: reqQP, address: d.present, keys: d.keys,
 	}
 	for i, q := range e.qps {
 		msg.qps[i] = q.info

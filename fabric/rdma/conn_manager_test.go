@@ -33,7 +33,7 @@ func TestSimulatedCMRecovers(t *testing.T) {
 		t.Errorf("failed %v, and %d datagrams can be sent", a.cm.failed, len(a.cm.freeSends))
 	}
 	r := a.rails[0]
-	if err := r.ud.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
+	if err := r.partitions[0].ud.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
 		t.Fatal(err)
 	}
 	var wcs [2 * cmRecvs]verbs.WC

@@ -132,6 +132,7 @@ func (d *domain) handleCM(m *cmMessage) error {
 	if m.fromIncarnation != e.addr.incarnation {
 		return nil
 	}
+	d.renewAddress(e, m.address)
 	switch m.kind {
 	case cmAlive:
 		e.retry.silence.answer(m.nextSeq)
@@ -217,7 +218,8 @@ func (d *domain) connectQueuePairs(e *endpoint, m *cmMessage) error {
 	e.peerExpects, e.keys = m.nextSeq, m.keys
 	for i, q := range e.qps {
 		q.connected = true
-		if err := q.qp.ConnectWith(qpAddress(e.addr.rails[i], m.qps[i]), d.params); err != nil {
+		peer := &e.addr.rails[i]
+		if err := q.qp.ConnectWith(qpAddress(peer.Address, m.qps[i]), q.rail.pathParams(d.params, peer)); err != nil {
 			return err
 		}
 	}
@@ -235,7 +237,7 @@ func (d *domain) createQueuePairs(e *endpoint, epoch uint32) error {
 	}
 	var qps []*queuePair
 	for i := range min(len(d.rails), len(e.addr.rails)) {
-		q, err := d.rails[i].newQueuePair(epoch)
+		q, err := d.rails[i].newQueuePair(epoch, &e.addr.rails[i])
 		if err != nil {
 			for _, q := range qps {
 				err = errors.Join(err, q.qp.Close())
@@ -282,10 +284,10 @@ func (d *domain) established(e *endpoint) {
 
 // checkReachable returns an error if a peer's rails cannot be reached from those of this domain.
 func (d *domain) checkReachable(a address) error {
-	ours, theirs := d.rails[0].address, a.rails[0]
-	if ours.GID.IsValid() != theirs.GID.IsValid() || ours.GID.Unmap().Is4() != theirs.GID.Unmap().Is4() {
-		return fmt.Errorf("%w: the local address %v and the peer's address %v are of different families", fabric.ErrNotSupported,
-			ours.GID, theirs.GID)
+	for i := range min(len(d.rails), len(a.rails)) {
+		if err := d.rails[i].checkPath(&a.rails[i]); err != nil {
+			return err
+		}
 	}
 	return nil
 }

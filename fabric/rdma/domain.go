@@ -3,6 +3,7 @@ package rdma
 import (
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/verbs"
@@ -19,8 +20,8 @@ type domain struct {
 	incarnation uint64
 	settings    Settings
 	params      verbs.Params // of RC connections
-	addr        []byte
-	link        linkInfo // of addr
+	addr        []byte       // as published
+	link        linkInfo     // of addr
 	caps        fabric.Caps
 	rails       []*rail
 
@@ -43,9 +44,13 @@ type domain struct {
 	events     events
 	controlDue []*endpoint // are owed a credit update or the RTU, which could not be sent yet
 	cm         connManager
-	keepalives keepaliveRing
-	liveness   liveness  // constant
-	responder  responder // belongs to its goroutine from the end of open to its close
+	revision   uint16 // of present
+	present    []byte // the address, which the network may change
+	// refreshedAt is when the ports were queried last for want of an answer, by the clock.
+	refreshedAt time.Duration
+	keepalives  keepaliveRing
+	liveness    liveness  // constant
+	responder   responder // belongs to its goroutine from the end of open to its close
 
 	deviceEvents deviceEvents
 

@@ -4,7 +4,6 @@ import (
 	"sync/atomic"
 
 	"github.com/ibrun/ibrun/fabric"
-	"github.com/ibrun/ibrun/verbs"
 )
 
 var _ fabric.Endpoint = (*endpoint)(nil)
@@ -16,8 +15,8 @@ type endpoint struct {
 	peer  int
 	ended atomic.Pointer[endReason] // the error of every call from now on; atomic, because Read and Write run in any goroutine
 
-	addr        address // of the peer
-	dest        *verbs.Dest
+	addr        address      // of the peer
+	dest        *destination // nil until a datagram is sent, and after an address has changed
 	conn        handshake
 	teardown    *teardown // of the last connection, while its last completions are waited for
 	held        int       // received messages that are queued or borrowed

@@ -13,18 +13,19 @@ import (
 
 // demand is what a domain asks of the device of each rail.
 type demand struct {
-	peers  int // processes that may be connected
-	rails  int // of the domain
-	slots  int // receive slots, of the rail that carries messages
-	slot   int // bytes of a slot
-	window int // messages that a peer may send in advance
-	inline int // bytes of an inline message
+	settings *Settings
+	peers    int // processes that may be connected
+	rails    int // of the domain
+	slots    int // receive slots, of the rail that carries messages
+	slot     int // bytes of a slot
+	window   int // messages that a peer may send in advance
+	inline   int // bytes of an inline message
 }
 
 // newDemand returns the demand of a process of a job of size processes.
 func newDemand(set *Settings, size int) *demand {
-	return &demand{peers: size - 1, rails: len(set.Devices), slots: maxRecvSlots(set, size), slot: set.Slot, window: set.Window,
-		inline: set.Inline}
+	return &demand{settings: set, peers: size - 1, rails: len(set.Devices), slots: maxRecvSlots(set, size), slot: set.Slot,
+		window: set.Window, inline: set.Inline}
 }
 
 // grant is what the device of a rail grants.
@@ -64,14 +65,15 @@ func (r *rail) checkAttributes(caps *verbs.DeviceAttr, port *verbs.PortAttr, nee
 	}{
 		{"max_qp_rd_atom", int(caps.MaxQPRdAtom), 1, "it serves no READs"},
 		{"max_qp_init_rd_atom", int(caps.MaxQPInitRdAtom), 1, "it sends no READs"},
-		{"max_qp", int(caps.MaxQP), need.peers + 2, fmt.Sprintf("a queue pair for each of %d peers and two for datagrams", need.peers)},
+		{"max_qp", int(caps.MaxQP), need.peers + 2*len(r.partitions),
+			fmt.Sprintf("a queue pair for each of %d peers, and two for datagrams in each partition", need.peers)},
 		{"max_qp_wr", int(caps.MaxQPWR), minDepth, "requests in flight on a queue pair"},
 		{"max_sge", int(caps.MaxSGE), 1, "entries of a scatter/gather list"},
 		{"max_cqe", int(caps.MaxCQE), cmSends + minDepth, "completions that have not been polled"},
 		{"active_mtu", port.ActiveMTU.Bytes(), cmMessageBytes(need.rails),
 			"bytes of a connection message; raise the MTU of the port or of its network interface"},
 		{"max_msg_sz", sizeLimit(uint64(port.MaxMsgSize)), need.slot, "bytes of a message, see IBRUN_RDMA_SLOT"},
-		{"max_mr_size", sizeLimit(caps.MaxMRSize), max(blockSlots*need.slot, (cmRecvs+cmSends)*cmSlotBytes),
+		{"max_mr_size", sizeLimit(caps.MaxMRSize), max(blockSlots*need.slot, (r.datagramRecvs()+cmSends)*cmSlotBytes),
 			"bytes of registered memory, see IBRUN_RDMA_SLOT"},
 	} {
 		if c.has < c.need {
@@ -111,7 +113,8 @@ func isTooMuch(err error) bool {
 // connection has a receive queue of its own, see recvQueue.
 func (r *rail) createReceiveQueues(caps *verbs.DeviceAttr, need *demand) error {
 	least := (2*need.peers + blockSlots) &^ (blockSlots - 1)
-	most := int(caps.MaxCQE) - cmRecvs
+	datagrams := r.datagramRecvs()
+	most := int(caps.MaxCQE) - datagrams
 	g := &r.granted
 	if err := r.createSRQ(min(need.slots, maxSharedSlots, int(caps.MaxSRQWR), most), min(least, maxSharedSlots)); err != nil {
 		return err
@@ -121,17 +124,17 @@ func (r *rail) createReceiveQueues(caps *verbs.DeviceAttr, need *demand) error {
 		g.slots, g.window = min(need.slots, most)&^(blockSlots-1), min(need.window, int(caps.MaxQPWR)-1)
 		if g.slots < least {
 			return &DeviceError{Device: r.dev.Name(), Capability: "max_cqe", Reason: fmt.Sprintf("the device has %d, but %d are "+
-				"needed: for two messages of each of %d peers, and %d datagrams", caps.MaxCQE, least+cmRecvs, need.peers, cmRecvs)}
+				"needed: for two messages of each of %d peers, and %d datagrams", caps.MaxCQE, least+datagrams, need.peers, datagrams)}
 		}
 	}
 	var err error
-	r.recvCQ, err = createLargest(g.slots+cmRecvs, min(least, g.slots)+cmRecvs, func(n int) (*verbs.CQ, error) {
+	r.recvCQ, err = createLargest(g.slots+datagrams, min(least, g.slots)+datagrams, func(n int) (*verbs.CQ, error) {
 		return r.dev.CreateCQ(n, r.channel)
 	})
 	if err != nil {
 		return r.lacks("completion queue", err)
 	}
-	g.slots = min(g.slots, r.recvCQ.Len()-cmRecvs) &^ (blockSlots - 1)
+	g.slots = min(g.slots, r.recvCQ.Len()-datagrams) &^ (blockSlots - 1)
 	return nil
 }
 
@@ -188,7 +191,7 @@ func (r *rail) probe(caps *verbs.DeviceAttr, inline int) error {
 
 // tryQueuePair creates a queue pair with the grant, and closes it again.
 func (r *rail) tryQueuePair() error {
-	qp, err := r.createQueuePair()
+	qp, err := r.createQueuePair(&r.partitions[0])
 	if err != nil {
 		return err
 	}

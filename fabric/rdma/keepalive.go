@@ -166,6 +166,7 @@ func (d *domain) keepalive(e *endpoint) {
 		return
 	}
 	k.missed++
+	d.refreshAfterSilence(k.missed)
 	if queued && k.missed >= d.liveness.maxQueued {
 		d.declareBroken(e, fmt.Errorf("queue pair %d: %w", q.info.qpn, verbs.StatusRetryExceeded))
 	} else if !queued && k.missed >= d.liveness.maxMissed {

@@ -106,7 +106,7 @@ func (c *crowd) answer() {
 			c.t.Fatal(err)
 		}
 		for _, wc := range c.wcs[:n] {
-			if wc.QPN != a.rails[0].ud.Num() {
+			if !a.rails[0].isDatagram(wc.QPN) {
 				a.recvs.post(nil, uint32(wc.ID))
 				continue
 			}
@@ -128,7 +128,7 @@ func (c *crowd) answer() {
 func (c *crowd) accept(req *cmMessage) {
 	c.t.Helper()
 	r := c.all.rails[0]
-	q, err := r.newQueuePair(req.epoch)
+	q, err := r.newQueuePair(req.epoch, nil)
 	if err == nil {
 		err = q.qp.ConnectWith(qpAddress(c.d.rails[0].address, req.qps[0]), c.all.params)
 	}
@@ -142,7 +142,7 @@ func (c *crowd) accept(req *cmMessage) {
 	}
 	rep.qps[0] = q.info
 	e := &endpoint{addr: c.d.eps[req.to].addr}
-	e.addr.rails = []verbs.Address{c.d.rails[0].address}
+	e.addr.rails = []railAddress{c.d.rails[0].railAddress(c.d.responder.qps)}
 	c.all.cm.freeAllSends() // the simulated device has sent the last one
 	if err := c.all.cm.send(c.all, e, &rep); err != nil {
 		c.t.Fatal(err)

@@ -60,13 +60,10 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	}
 	d.caps = set.Caps()
 	d.loopback.bytes = d.caps.MaxSend
-	a := address{incarnation: d.incarnation, responder: d.responder.qp.Num(), link: d.link}
-	for _, r := range d.rails {
-		a.rails = append(a.rails, r.address)
-	}
-	d.addr = a.append(nil)
+	d.addr = d.encodeAddress()
+	d.present = d.addr
 	d.responder.key, d.responder.self, d.responder.size = d.key, uint32(d.self), uint32(d.size)
-	d.responder.incarnation, d.responder.addr = d.incarnation, d.addr
+	d.responder.incarnation, d.responder.addr, d.responder.params = d.incarnation, d.present, d.params
 	d.responder.start()
 	d.readDeviceEvents()
 	return d, nil

@@ -17,8 +17,10 @@ type rail struct {
 	sendCQ      *verbs.CQ
 	recvCQ      *verbs.CQ     // of the first rail only
 	srq         *verbs.SRQ    // of the first rail only, and nil if the device has none
-	ud          *verbs.QP     // for datagrams of the connection manager; its address identifies the rail
-	address     verbs.Address // of ud
+	partitions  []partition   // of the port
+	address     verbs.Address // of the first queue pair for datagrams; identifies the rail
+	infiniBand  bool          // the port is one of an InfiniBand network
+	set         *Settings
 	qkey        uint32
 	port        int
 	piece       int            // largest RDMA read or write, in bytes
@@ -48,15 +50,15 @@ func (t *Transport) openRail(index int, device string, need *demand) (*rail, err
 	if err != nil {
 		return nil, err
 	}
-	r := &rail{index: index, dev: dev, port: port}
-	if err := r.create(t.qkey(), need); err != nil {
+	r := &rail{index: index, dev: dev, port: port, set: need.settings, qkey: t.qkey()}
+	if err := r.create(need); err != nil {
 		return nil, errors.Join(err, dev.Close())
 	}
 	return r, nil
 }
 
 // create creates what the connections of a rail share, as large as the device grants.
-func (r *rail) create(qkey uint32, need *demand) error {
+func (r *rail) create(need *demand) error {
 	caps, err := r.dev.QueryDevice()
 	if err != nil {
 		return r.lacks("attributes", err)
@@ -68,6 +70,9 @@ func (r *rail) create(qkey uint32, need *demand) error {
 	if err != nil {
 		return r.lacks("port", err)
 	}
+	if err := r.findPartitions(&port); err != nil {
+		return r.lacks("partition", err)
+	}
 	if err := r.checkAttributes(&caps, &port, need); err != nil {
 		return err
 	}
@@ -77,7 +82,8 @@ func (r *rail) create(qkey uint32, need *demand) error {
 	if err := r.probe(&caps, need.inline); err != nil {
 		return err
 	}
-	if err := r.createUD(qkey, &caps); err != nil {
+	r.granted.ud = int(caps.MaxQPWR)
+	if err := r.createDatagramQPs(); err != nil {
 		return r.lacks("datagrams (UD)", err)
 	}
 	r.maxPiece, r.maxRegion = sizeLimit(uint64(port.MaxMsgSize)), sizeLimit(caps.MaxMRSize)
@@ -109,35 +115,6 @@ func (r *rail) createResources(caps *verbs.DeviceAttr, need *demand) (err error)
 	return r.createReceiveQueues(caps, need)
 }
 
-// createUD creates the queue pair for datagrams.
-func (r *rail) createUD(qkey uint32, caps *verbs.DeviceAttr) (err error) {
-	r.qkey, r.granted.ud = qkey, int(caps.MaxQPWR)
-	r.ud, err = r.pd.CreateQP(verbs.QPConfig{
-		Type: verbs.UD, SendCQ: r.sendCQ, RecvCQ: r.recvCQ, MaxSend: min(cmSends, r.granted.ud), MaxRecv: min(cmRecvs, r.granted.ud),
-		QKey: qkey, Port: r.port,
-	})
-	if err != nil {
-		return err
-	}
-	if err := r.ud.Start(); err != nil {
-		return err
-	}
-	r.address, err = r.ud.Address()
-	return err
-}
-
-// restartUD resets a queue pair for datagrams after it has failed. The queue pair keeps its number, by which peers know it.
-func (r *rail) restartUD(qp *verbs.QP) error {
-	if err := qp.Modify(verbs.Attr{State: verbs.StateReset}, verbs.AttrState); err != nil {
-		return err
-	}
-	init := verbs.Attr{State: verbs.StateInit, Port: uint8(r.port), QKey: r.qkey}
-	if err := qp.Modify(init, verbs.AttrState|verbs.AttrPKeyIndex|verbs.AttrPort|verbs.AttrQKey); err != nil {
-		return err
-	}
-	return qp.Start()
-}
-
 // activePort returns the configured port, or the first one that can be used.
 func (r *rail) activePort(caps *verbs.DeviceAttr) (int, error) {
 	for p := 1; p <= int(caps.Ports); p++ {
@@ -155,9 +132,23 @@ func (r *rail) activePort(caps *verbs.DeviceAttr) (int, error) {
 // larger, because everything behind a lost packet is sent again.
 const piecePackets = 64
 
-// newQueuePair creates a queue pair for a connection.
-func (r *rail) newQueuePair(epoch uint32) (*queuePair, error) {
-	qp, err := r.createQueuePair()
+// pathParams returns the parameters of a connection to a rail of a peer. Both ends choose the same MTU.
+func (r *rail) pathParams(p verbs.Params, peer *railAddress) verbs.Params {
+	p.MTU = min(r.address.MTU, peer.MTU)
+	return p
+}
+
+// newQueuePair creates a queue pair for a connection, in the partition of the peer, or in the first one if there is no peer.
+func (r *rail) newQueuePair(epoch uint32, peer *railAddress) (*queuePair, error) {
+	p := &r.partitions[0]
+	if peer != nil {
+		i, _, err := r.sharedPartition(peer)
+		if err != nil {
+			return nil, err
+		}
+		p = &r.partitions[i]
+	}
+	qp, err := r.createQueuePair(p)
 	if err != nil {
 		return nil, err
 	}
@@ -174,11 +165,12 @@ func (r *rail) newQueuePair(epoch uint32) (*queuePair, error) {
 	return q, nil
 }
 
-// createQueuePair creates a queue pair of the sizes that the device grants.
-func (r *rail) createQueuePair() (*verbs.QP, error) {
+// createQueuePair creates a queue pair of the sizes that the device grants, in a partition.
+func (r *rail) createQueuePair(p *partition) (*verbs.QP, error) {
 	cfg := verbs.QPConfig{
 		Type: verbs.RC, SendCQ: r.sendCQ, RecvCQ: r.sendCQ, MaxSend: r.granted.depth, MaxInline: r.granted.ask,
 		Access: verbs.RemoteRead | verbs.RemoteWrite, MaxRecv: 1, Port: r.port,
+		PKeyIndex: int(p.index), GIDIndex: r.set.GIDIndex,
 	}
 	if r.index == 0 {
 		cfg.RecvCQ, cfg.SRQ = r.recvCQ, r.srq

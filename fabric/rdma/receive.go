@@ -22,15 +22,12 @@ func (d *domain) handleReceives(n int, err error) error {
 // handleReceive handles the completion of a message or of a datagram.
 func (d *domain) handleReceive(wc *verbs.WC) {
 	r := d.rails[0]
-	if wc.QPN == r.ud.Num() {
-		d.fastPolls = 0
-		if d.cm.handleReceive(d, wc); d.cm.failed {
-			d.clock.next = 0
-		}
-		return
-	}
 	slot := uint32(wc.ID)
 	e := d.byQPN.find(r, wc.QPN)
+	if e == nil && r.isDatagram(wc.QPN) {
+		d.handleDatagram(wc)
+		return
+	}
 	if d.recvs.srq == nil && !d.receivedOwn(e, wc) {
 		return
 	}

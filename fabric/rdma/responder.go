@@ -18,17 +18,18 @@ type responder struct {
 	self, size  uint32
 	incarnation uint64
 	addr        []byte // of the domain
+	params      verbs.Params
 
 	rail       *rail
-	slots      int // in use, at most responderSlots
-	qp         *verbs.QP
+	slots      int         // in use for each queue pair, at most responderSlots
+	qps        []*verbs.QP // one in each partition of the rail
 	cq         *verbs.CQ
 	channel    *verbs.Channel
-	mem        []byte // responderSlots slots of cmSlotBytes, which hold a probe and then its answer
+	mem        []byte // responderSlots slots of cmSlotBytes for each queue pair, which hold a probe and then its answer
 	mr         *verbs.MR
-	generation uint32                 // how often the queue pair was recovered; completions of earlier generations are ignored
-	failed     bool                   // the queue pair has failed: an answer was sent while the link was down
-	dests      map[uint32]*verbs.Dest // by peer
+	generation uint32                   // how often the queue pairs were recovered; completions of earlier generations are ignored
+	failed     bool                     // a queue pair has failed: an answer was sent while the link was down
+	dests      map[uint32]*answerTarget // by peer
 	wcs        [16]verbs.WC
 
 	stop    context.CancelFunc // ends the goroutine; nil before start
@@ -36,30 +37,40 @@ type responder struct {
 }
 
 const (
-	responderSlots = 64      // probes that can arrive before the goroutine answers, if the device grants that
+	// responderSlots is how many probes can arrive before the goroutine answers, in each partition, if the device grants that.
+	responderSlots = 64
 	answerID       = 1 << 31 // in the work request ID of an answer, beside the number of its slot
+
+	// A peer that does not get its answers sends another probe in each keepalive interval. So an address handle is renewed that
+	// is older than this: the host of the peer may have another MAC address.
+	maxTargetAge = 2 * time.Second
 )
 
-// open creates the queue pair on the first rail.
+// answerTarget is where answers to a peer go.
+type answerTarget struct {
+	*destination
+	revision uint16 // of the peer's address
+	made     time.Time
+}
+
+// open creates the queue pairs on the first rail.
 func (p *responder) open(r *rail) (err error) {
-	p.rail, p.dests = r, map[uint32]*verbs.Dest{}
+	p.rail, p.dests = r, map[uint32]*answerTarget{}
 	if p.channel, err = r.dev.CreateChannel(); err != nil {
 		return err
 	}
 	p.slots = min(responderSlots, r.granted.ud)
-	if p.cq, err = r.dev.CreateCQ(2*p.slots, p.channel); err != nil {
+	if p.cq, err = r.dev.CreateCQ(2*p.slots*len(r.partitions), p.channel); err != nil {
 		return err
 	}
-	p.qp, err = r.pd.CreateQP(verbs.QPConfig{
-		Type: verbs.UD, SendCQ: p.cq, RecvCQ: p.cq, MaxSend: p.slots, MaxRecv: p.slots, QKey: r.qkey, Port: r.port,
-	})
-	if err != nil {
-		return err
+	for i := range r.partitions {
+		qp, err := r.createDatagramQP(p.cq, p.cq, p.slots, p.slots, &r.partitions[i])
+		if err != nil {
+			return err
+		}
+		p.qps = append(p.qps, qp)
 	}
-	if err := p.qp.Start(); err != nil {
-		return err
-	}
-	if p.mem, err = mapMemory(responderSlots * cmSlotBytes); err != nil {
+	if p.mem, err = mapMemory(responderSlots * len(r.partitions) * cmSlotBytes); err != nil {
 		return err
 	}
 	if p.mr, err = r.pd.Register(p.mem, verbs.LocalWrite); err != nil {
@@ -164,40 +175,68 @@ func (p *responder) answer(slot uint32, n int) error {
 		m.toIncarnation != p.incarnation {
 		return errNoProbe
 	}
-	dest := p.dests[m.from]
-	if dest == nil {
-		a, err := parseAddress(m.address)
-		if err != nil || a.incarnation != m.fromIncarnation {
-			return errNoProbe
-		}
-		d, err := p.qp.Dest(a.rails[0])
-		if err != nil {
-			return err
-		}
-		dest = &d
-		p.dests[m.from] = dest
+	to, err := p.target(&m)
+	if err != nil {
+		return err
 	}
 	answer := cmMessage{
 		kind: cmAlive, from: p.self, to: m.from, size: p.size, epoch: m.epoch, fromIncarnation: p.incarnation,
 		toIncarnation: m.fromIncarnation, nextSeq: m.nextSeq, rails: p.addr[1], address: p.addr,
 	}
 	bytes := len(answer.append(b[:0], &key))
-	err = p.qp.SendTo(p.wrID(slot|answerID), verbs.Signaled, *dest, p.mr.SGE(int(slot)*cmSlotBytes, bytes))
+	err = to.ud.SendTo(p.wrID(slot|answerID), verbs.Signaled, to.Dest, p.mr.SGE(int(slot)*cmSlotBytes, bytes))
 	if err != nil {
 		return err
 	}
-	return p.qp.Ring()
+	return to.ud.Ring()
+}
+
+// target returns where the answer to a probe goes.
+func (p *responder) target(m *cmMessage) (*destination, error) {
+	old, revision := p.dests[m.from], uint16(0)
+	if old != nil {
+		revision, _ = addressRevision(m.address)
+		if revision == old.revision && time.Since(old.made) < maxTargetAge {
+			return old.destination, nil
+		}
+	}
+	a, err := parseAddress(m.address)
+	if err != nil || a.incarnation != m.fromIncarnation {
+		return nil, errNoProbe
+	}
+	d, err := p.rail.newDestination(&a.rails[0], p.params, func(i int) *verbs.QP { return p.qps[i] })
+	if err != nil {
+		return nil, err
+	}
+	if old != nil {
+		old.close()
+	}
+	p.dests[m.from] = &answerTarget{d, a.revision, time.Now()}
+	return d, nil
+}
+
+// readdress changes the own address, and renews what depends on it. The goroutine must not run. restart means that the queue
+// pairs must be restarted.
+func (p *responder) readdress(addr []byte, restart bool) {
+	for _, t := range p.dests {
+		t.close()
+	}
+	clear(p.dests)
+	p.addr, p.failed = addr, p.failed || restart
 }
 
 func (p *responder) wrID(i uint32) uint64 { return uint64(p.generation)<<32 | uint64(i) }
 
 // post posts a slot for the next probe.
 func (p *responder) post(slot uint32) error {
-	return p.qp.Recv(p.wrID(slot), p.mr.SGE(int(slot)*cmSlotBytes, cmSlotBytes))
+	return p.qps[slot/responderSlots].Recv(p.wrID(slot), p.mr.SGE(int(slot)*cmSlotBytes, cmSlotBytes))
 }
 
 func (p *responder) postAll() error {
-	for i := range uint32(p.slots) {
+	for i := range uint32(responderSlots * len(p.qps)) {
+		if int(i%responderSlots) >= p.slots {
+			continue
+		}
 		if err := p.post(i); err != nil {
 			return err
 		}
@@ -205,10 +244,12 @@ func (p *responder) postAll() error {
 	return nil
 }
 
-// recover makes the queue pair usable after it has failed. See connManager.recover.
+// recover makes the queue pairs usable after one has failed. See connManager.recover.
 func (p *responder) recover() error {
-	if err := p.rail.restartUD(p.qp); err != nil {
-		return fmt.Errorf("recover the queue pair for probes: %w", err)
+	for i, qp := range p.qps {
+		if err := p.rail.restartUD(qp, &p.rail.partitions[i]); err != nil {
+			return fmt.Errorf("recover the queue pair for probes: %w", err)
+		}
 	}
 	p.generation++
 	p.failed = false

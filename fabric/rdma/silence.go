@@ -37,6 +37,7 @@ func (d *domain) checkSilence(e *endpoint, now time.Duration) bool {
 	}
 	if s.waiting {
 		s.intervals++
+		d.renewAfterSilence(e, s.intervals)
 	}
 	if s.intervals >= d.liveness.maxMissed-1 { // the first interval had no probe
 		s.at = now + d.liveness.interval

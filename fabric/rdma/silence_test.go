@@ -183,7 +183,7 @@ func TestSimulatedConnectToBusy(t *testing.T) {
 func TestSimulatedResponderRecovers(t *testing.T) {
 	_, ds := openSimulated(t, Settings{Devices: []string{"a"}, Heartbeat: time.Second}, 2)
 	a, b := ds[0], ds[1]
-	if err := b.responder.qp.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
+	if err := b.responder.qps[0].Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(20 * time.Second); a.eps[1].retry.silence.answered == 0; {

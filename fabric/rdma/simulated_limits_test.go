@@ -299,7 +299,8 @@ func TestSimulatedReceiveQueues(t *testing.T) {
 	} {
 		net := verbstest.NewSimulatedNetwork()
 		net.SetDevice("a", func(d *verbstest.SimulatedDevice) { d.Attr.MaxSRQWR, d.Attr.MaxCQE = c.srqs, c.cqes })
-		need := &demand{peers: c.peers, rails: 1, slots: max(4000, 2*c.peers+2000) + blockSlots, slot: 64, window: 64}
+		need := &demand{settings: new(Settings), peers: c.peers, rails: 1, slots: max(4000, 2*c.peers+2000) + blockSlots, slot: 64,
+			window: 64}
 		r, err := (&Transport{Network: net.Node()}).openRail(0, "a", need)
 		if err != nil {
 			if c.slots != 0 || !errors.Is(err, fabric.ErrNotSupported) {

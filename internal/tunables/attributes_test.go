@@ -11,7 +11,8 @@ import (
 
 // row returns the attribute's row of the table in docs/transports.md.
 func (a *Attribute) row() string {
-	return "| `" + a.Variable + "` | `" + a.Field + "` | " + cmp.Or(a.DefaultText, strconv.Itoa(a.Default)) + " | " + a.Meaning + " |"
+	return "| `" + a.Variable + "` | `" + a.Field + "` | " +
+		cmp.Or(a.DefaultText, strconv.Itoa(a.Default)) + " | " + a.Meaning + " |"
 }
 
 // TestAttributesDocumentation: the table in docs/transports.md is this one, and explains the traffic class.

@@ -1,0 +1,157 @@
+package rdma
+
+import (
+	"errors"
+
+	"github.com/ibrun/ibrun/verbs"
+)
+
+// The address of a port is not constant. A subnet manager may give it another LID or subnet prefix, or move the keys of its
+// partitions; a RoCE port may get another GID, and the host another MAC address. A connection over an old address breaks, and is
+// made again by datagrams. So these must find the new one:
+//
+//   - A process whose own port has changed makes all connections again, and sends its new address with these datagrams. The
+//     revision in it tells peers which of two addresses is the later one. They then make new address handles.
+//   - A peer that does not answer for a while may have another MAC address. So the handle is renewed then, and the own port is
+//     queried, in case that the device has reported no event.
+//
+// If both ports change at the same time, so that neither knows the address of the other, the peers lose each other.
+
+// destination is where datagrams to a peer go.
+type destination struct {
+	verbs.Dest
+	ud        *verbs.QP // our queue pair, which is in the partition of the peer's
+	responder uint32    // number of the peer's queue pair that answers probes
+	revision  uint16    // of our own address
+}
+
+// newDestination returns the destination of datagrams to a peer from the queue pairs qps, one in each partition.
+func (r *rail) newDestination(peer *railAddress, params verbs.Params, ud func(partition int) *verbs.QP) (*destination, error) {
+	i, j, err := r.sharedPartition(peer)
+	if err != nil {
+		return nil, err
+	}
+	at := peer.Address
+	at.QPN = peer.partitions[j].ud
+	dest, err := ud(i).DestWith(at, params)
+	if err != nil {
+		return nil, err
+	}
+	return &destination{Dest: dest, ud: ud(i), responder: peer.partitions[j].responder}, nil
+}
+
+// close closes the address handle. An error means that the device is lost, which polling it reports.
+func (t *destination) close() {
+	if t != nil {
+		_ = t.AH.Close()
+	}
+}
+
+// destination returns the destination of datagrams to a peer. It makes a new one if there is none or if our own address has
+// changed.
+func (d *domain) destination(e *endpoint) (*destination, error) {
+	if e.dest != nil && e.dest.revision == d.revision {
+		return e.dest, nil
+	}
+	r := d.rails[0]
+	t, err := r.newDestination(&e.addr.rails[0], d.params, func(i int) *verbs.QP { return r.partitions[i].ud })
+	if err != nil {
+		return nil, err
+	}
+	t.revision = d.revision
+	e.forgetDestination()
+	e.dest = t
+	return t, nil
+}
+
+// forgetDestination makes the next datagram to a peer resolve its address again.
+func (e *endpoint) forgetDestination() {
+	e.dest.close()
+	e.dest = nil
+}
+
+// renewAddress takes the address in a datagram of a peer if it is later than the one that is known.
+func (d *domain) renewAddress(e *endpoint, encoded []byte) {
+	revision, ok := addressRevision(encoded)
+	if !ok || int16(revision-e.addr.revision) <= 0 {
+		return
+	}
+	a, err := parseAddress(encoded)
+	if err != nil || a.incarnation != e.addr.incarnation || d.checkReachable(a) != nil {
+		return
+	}
+	e.addr = a
+	e.forgetDestination()
+}
+
+// renewAfterSilence is called when a peer has answered no probe for some intervals in a row. After 1, 2, 4 and so on it renews
+// what is known of the network. Not more often, since resolving the address of a host that is gone may block for a second.
+func (d *domain) renewAfterSilence(e *endpoint, intervals int) {
+	if intervals&(intervals-1) == 0 {
+		e.forgetDestination()
+		d.refreshAfterSilence(intervals)
+	}
+}
+
+// refreshAfterSilence queries the own ports when a peer was silent for 1, 2, 4 and so on intervals in a row.
+func (d *domain) refreshAfterSilence(intervals int) {
+	now := d.clock.now
+	if intervals&(intervals-1) == 0 && (now-d.refreshedAt >= d.liveness.interval || d.refreshedAt == 0) { // many may be silent
+		d.refreshedAt = now
+		d.refreshAddress()
+	}
+}
+
+// errAddressChanged is why connections are made again.
+var errAddressChanged = errors.New("fabric/rdma: the address of the local port has changed")
+
+// refreshAddress queries the ports. If LID, GID, MTU or the indices of partition keys have changed, it renews everything that
+// depends on them: the queue pairs for datagrams, the handles, and the address that peers are sent. It is called when a device
+// reports such a change, and when a peer does not answer.
+func (d *domain) refreshAddress() {
+	states, changed := make([]portState, len(d.rails)), false
+	for i, r := range d.rails {
+		var err error
+		if states[i], err = r.queryState(); err != nil {
+			states[i] = r.state() // the port or the device is gone for now
+		}
+		changed = changed || states[i] != r.state()
+	}
+	if !changed {
+		return
+	}
+	d.responder.close() // it uses the first rail
+	restart, moved := states[0].indices != d.rails[0].state().indices, false
+	for i, r := range d.rails {
+		moved = moved || !r.state().sameConnections(&states[i])
+		r.setState(states[i])
+	}
+	d.revision++
+	d.present = d.encodeAddress()
+	d.responder.readdress(d.present, restart)
+	d.responder.start()
+	if restart {
+		d.cm.failed, d.clock.next = true, 0
+	}
+	if moved {
+		d.breakConnections(errAddressChanged)
+	}
+}
+
+// breakConnections makes all connections again.
+func (d *domain) breakConnections(err error) {
+	for _, e := range d.eps {
+		if e != nil && e.conn.state >= stateREPSent && e.ended.Load() == nil {
+			d.declareBroken(e, err)
+		}
+	}
+}
+
+// encodeAddress returns the present address of the domain.
+func (d *domain) encodeAddress() []byte {
+	a := address{incarnation: d.incarnation, revision: d.revision, link: d.link}
+	for _, r := range d.rails {
+		a.rails = append(a.rails, r.railAddress(d.responder.qps))
+	}
+	return a.append(nil)
+}
