@@ -34,6 +34,7 @@ func (r *fixture) newEndpoint(cfg verbs.QPConfig) *endpoint {
 	if cfg.Type == verbs.UD && cfg.QKey == 0 {
 		cfg.QKey = 0x11111111
 	}
+	cfg.PKeyIndex = r.pkeyIndex
 	e := &endpoint{r: r, cq: cfg.SendCQ, srq: cfg.SRQ, signalAll: cfg.SignalAll, QP: must(r.pd.CreateQP(cfg))(r.t)}
 	e.buf, e.mr = r.region(bufferSize, uint64(e.Num()))
 	return e

@@ -20,6 +20,7 @@ type fixture struct {
 	ctx        *verbs.Context
 	caps       verbs.DeviceAttr
 	port       verbs.PortAttr
+	pkeyIndex  int  // of the first partition of which the port is a full member
 	isRXE      bool // the device is the kernel's rxe, which differs from the standard in some ways
 	pd         *verbs.PD
 	timeout    time.Duration // of each wait
@@ -49,8 +50,78 @@ func newFixture(t *testing.T, open Open) *fixture {
 			t.Fatal(err)
 		}
 	}
+	r.pkeyIndex = r.fullPKey()
 	r.pd = must(r.ctx.AllocPD())(t)
 	return r
+}
+
+// fullPKey returns the index of the first partition of which the port is a full member: limited members cannot reach each other.
+func (r *fixture) fullPKey() int {
+	r.t.Helper()
+	const full = 1 << 15
+	number := r.portNumber()
+	for i := range int(r.port.PKeyTableLen) {
+		if must(r.ctx.QueryPKey(number, i))(r.t)&full != 0 {
+			return i
+		}
+	}
+	r.t.Fatal("the port is no full member of a partition")
+	return 0
+}
+
+// has reports whether an object could be created. If the device does not have such objects, it checks the error.
+func (r *fixture) has(err error, what string) bool {
+	r.t.Helper()
+	if errors.Is(err, verbs.ErrNotSupported) {
+		r.checkError(err, verbs.ErrNotSupported, what)
+		return false
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return true
+}
+
+// hasUC reports whether the device has unreliable connections.
+func (r *fixture) hasUC() bool {
+	r.t.Helper()
+	q, err := r.pd.CreateQP(verbs.QPConfig{Type: verbs.UC, SendCQ: r.cq(16, nil)})
+	if !r.has(err, "an unreliable connection") {
+		return false
+	}
+	if err := q.Close(); err != nil {
+		r.t.Fatal(err)
+	}
+	return true
+}
+
+// hasSRQ reports whether the device has shared receive queues.
+func (r *fixture) hasSRQ() bool {
+	r.t.Helper()
+	if r.caps.MaxSRQ > 0 {
+		return true
+	}
+	_, err := r.pd.CreateSRQ(verbs.SRQConfig{MaxRecv: 1})
+	r.checkError(err, verbs.ErrNotSupported, "a shared receive queue")
+	return false
+}
+
+// inlineBytes returns how many inline bytes, at most want, a queue pair of the given type can have. A device refuses more than it
+// has, or grants fewer.
+func (r *fixture) inlineBytes(kind verbs.QPType, want int) int {
+	r.t.Helper()
+	q, err := r.pd.CreateQP(verbs.QPConfig{Type: kind, SendCQ: r.cq(16, nil), MaxInline: want})
+	if errors.Is(err, verbs.ErrInvalid) {
+		return 0
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	granted := min(q.Cap().MaxInline, want)
+	if err := q.Close(); err != nil {
+		r.t.Fatal(err)
+	}
+	return granted
 }
 
 // must returns a function that fails the test with an error, or returns the value.

@@ -112,8 +112,14 @@ func (r *fixture) checkNoAtomics(a, b *endpoint) bool {
 	if r.caps.AtomicCap != 0 {
 		return false
 	}
-	id := a.postAndRing(verbs.Request{Op: verbs.OpFetchAdd, Compare: 1, SGE: sgeList(a.mr, 0, 8), Remote: b.mr.Remote(0)})
-	if wc := r.await(id); wc.Err() == nil {
+	q := verbs.Request{ID: r.tracker.nextID(), Op: verbs.OpFetchAdd, Flags: verbs.Signaled | verbs.RingDoorbell, Compare: 1,
+		SGE: sgeList(a.mr, 0, 8), Remote: b.mr.Remote(0)}
+	if err := a.Post(&q); err != nil { // the driver refuses it
+		r.checkError(err, verbs.ErrInvalid, "an atomic operation that the device does not have")
+		return true
+	}
+	a.expectCompletion(q.ID, q.Op, q.Flags, nil)
+	if wc := r.await(q.ID); wc.Err() == nil {
 		r.t.Fatal("a device without atomic operations executed one")
 	}
 	return true

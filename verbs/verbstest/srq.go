@@ -10,6 +10,9 @@ import (
 
 func checkShared(t *testing.T, open Open) {
 	r := newFixture(t, open)
+	if !r.hasSRQ() {
+		return
+	}
 	srq := must(r.pd.CreateSRQ(verbs.SRQConfig{MaxRecv: 32, MaxRecvSGE: 2}))(t)
 	cq := r.cq(256, nil)
 	var from, to []*endpoint
@@ -70,6 +73,9 @@ func (r *fixture) awaitEvent(of verbs.EventType) verbs.Event {
 
 func checkSharedLimit(t *testing.T, open Open) {
 	r := newFixture(t, open)
+	if !r.hasSRQ() {
+		return
+	}
 	srq := must(r.pd.CreateSRQ(verbs.SRQConfig{MaxRecv: 16}))(t)
 	a, b := r.newEndpoint(verbs.QPConfig{}), r.newEndpoint(verbs.QPConfig{SRQ: srq})
 	a.connect(b, verbs.DefaultParams())
@@ -100,6 +106,9 @@ func checkSharedLimit(t *testing.T, open Open) {
 
 func checkSharedMisuse(t *testing.T, open Open) {
 	r := newFixture(t, open)
+	if !r.hasSRQ() {
+		return
+	}
 	for _, cfg := range []verbs.SRQConfig{{}, {MaxRecv: -1}, {MaxRecv: 4, MaxRecvSGE: -1}, {MaxRecv: 4, Limit: 5},
 		{MaxRecv: int(r.caps.MaxSRQWR) + 1}, {MaxRecv: 4, MaxRecvSGE: int(r.caps.MaxSRQSGE) + 1}} {
 		_, err := r.pd.CreateSRQ(cfg)

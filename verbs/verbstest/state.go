@@ -21,12 +21,19 @@ func (e *endpoint) connectAttrs(to *endpoint) map[verbs.State]verbs.Attr {
 	port := uint8(e.r.portNumber())
 	gid := must(e.r.ctx.ChooseGID(int(port), e.address().GID))(e.r.t)
 	return map[verbs.State]verbs.Attr{
-		verbs.StateInit: {State: verbs.StateInit, Port: port, Access: verbs.RemoteWrite | verbs.RemoteRead},
-		verbs.StateRTR: {State: verbs.StateRTR, MTU: verbs.MTU512, DestQPN: to.Num(), RQPSN: to.Num() & 0xffff, MaxDestRDAtomic: 3,
-			MinRNRTimer: 5, AH: verbs.AHAttr{GID: to.address().GID, SGIDIndex: uint8(gid.Index), HopLimit: 64, TrafficClass: 32,
-				Port: port}},
-		verbs.StateRTS: {State: verbs.StateRTS, SQPSN: e.Num() & 0xffff, Timeout: 13, RetryCount: 6, RNRRetry: 5, MaxRDAtomic: 2},
+		verbs.StateInit: {State: verbs.StateInit, Port: port, PKeyIndex: uint16(e.r.pkeyIndex),
+			Access: verbs.RemoteWrite | verbs.RemoteRead},
+		verbs.StateRTR: {State: verbs.StateRTR, MTU: verbs.MTU512, DestQPN: to.Num(), RQPSN: to.Num() & 0xffff, MinRNRTimer: 5,
+			MaxDestRDAtomic: e.r.readDepth(3), AH: verbs.AHAttr{GID: to.address().GID, SGIDIndex: uint8(gid.Index),
+				LID: to.address().LID, HopLimit: 64, TrafficClass: 32, Port: port}},
+		verbs.StateRTS: {State: verbs.StateRTS, SQPSN: e.Num() & 0xffff, Timeout: 13, RetryCount: 6, RNRRetry: 5,
+			MaxRDAtomic: e.r.readDepth(2)},
 	}
+}
+
+// readDepth returns how many READs, at most n, both sides of a connection can have outstanding.
+func (r *fixture) readDepth(n uint32) uint8 {
+	return uint8(min(n, r.caps.MaxQPRdAtom, r.caps.MaxQPInitRdAtom))
 }
 
 // portNumber returns the number of the first active port.
@@ -63,8 +70,9 @@ func checkModify(t *testing.T, open Open) {
 		rtr, rts := steps[verbs.StateRTR], steps[verbs.StateRTS]
 		if got.State != verbs.StateRTS || got.MTU != rtr.MTU || got.DestQPN != to.Num() ||
 			got.RQPSN != rtr.RQPSN || got.SQPSN != rts.SQPSN ||
-			got.MaxDestRDAtomic < 3 || got.MinRNRTimer != 5 || got.Timeout != 13 || got.RetryCount != 6 || got.RNRRetry != 5 ||
-			got.MaxRDAtomic < 2 || got.AH.GID != rtr.AH.GID || got.AH.SGIDIndex != rtr.AH.SGIDIndex ||
+			got.MaxDestRDAtomic < rtr.MaxDestRDAtomic ||
+			got.MinRNRTimer != 5 || got.Timeout != 13 || got.RetryCount != 6 || got.RNRRetry != 5 ||
+			got.MaxRDAtomic < rts.MaxRDAtomic || got.AH.GID != rtr.AH.GID || got.AH.SGIDIndex != rtr.AH.SGIDIndex ||
 			got.Access&(verbs.RemoteWrite|verbs.RemoteRead|verbs.RemoteAtomic) != verbs.RemoteWrite|verbs.RemoteRead {
 			t.Fatalf("set %+v and %+v, but the query returned %+v", rtr, rts, got)
 		}
