@@ -18,6 +18,7 @@ const (
 	cmDREQ                    // disconnect request: this peer has closed
 	cmProbe                   // asks whether the process exists; sent to its responder
 	cmAlive                   // answers a probe, with its number
+	cmREJ                     // reject: the device refuses the connection; answers a REQ
 )
 
 // qpInfo is what a peer has to know about a queue pair in addition to the address of its rail.
@@ -42,10 +43,10 @@ type cmMessage struct {
 	fromIncarnation, toIncarnation uint64
 
 	nextSeq uint32           // number of the message that the sender expects next; in a probe and its answer: number of the probe
-	grant   uint32           // the receiver may send messages with lower numbers; in a DREQ: messages that were sent
+	grant   uint32           // the receiver may send messages with lower numbers; in a DREQ: messages sent; in a REJ: error number
 	rails   uint8            // number of elements of qps in use
 	qps     [maxRails]qpInfo // of the sender
-	reqQP   qpInfo           // in a REP: the first queue pair of the REQ
+	reqQP   qpInfo           // in a REP or REJ: the first queue pair of the REQ
 	keys    keyTable         // of the sender
 	address []byte           // of the sender
 }
@@ -107,7 +108,7 @@ func parseCMMessage(b []byte, key *[32]byte) (m cmMessage, err error) {
 	for i := range m.qps {
 		m.qps[i] = qpInfo{word(48 + 8*i), word(52 + 8*i)}
 	}
-	if m.kind < cmREQ || m.kind > cmAlive || m.rails == 0 || m.rails > maxRails || int(b[7]) != len(m.address) ||
+	if m.kind < cmREQ || m.kind > cmREJ || m.rails == 0 || m.rails > maxRails || int(b[7]) != len(m.address) ||
 		word(100) != 0 {
 		return cmMessage{}, fmt.Errorf("%w: malformed datagram of the connection manager", fabric.ErrCorrupt)
 	}

@@ -183,6 +183,12 @@ func (m *connManager) recover(r *rail) error {
 
 // sendCM sends a datagram to a peer. It may be lost, so its sender must be prepared to send it again.
 func (d *domain) sendCM(e *endpoint, kind cmKind, reqQP qpInfo) error {
+	msg := d.newCM(e, kind, reqQP)
+	return d.cm.send(d, e, &msg)
+}
+
+// newCM returns a datagram to a peer.
+func (d *domain) newCM(e *endpoint, kind cmKind, reqQP qpInfo) cmMessage {
 	msg := cmMessage{
 		kind: kind, from: uint32(d.self), to: uint32(e.peer), size: uint32(d.size), epoch: e.conn.epoch,
 		fromIncarnation: d.incarnation, toIncarnation: e.addr.incarnation, nextSeq: e.in.received, grant: e.in.granted,
@@ -197,7 +203,7 @@ func (d *domain) sendCM(e *endpoint, kind cmKind, reqQP qpInfo) error {
 	case cmProbe:
 		msg.nextSeq, msg.grant = e.retry.silence.probe, 0
 	}
-	return d.cm.send(d, e, &msg)
+	return msg
 }
 
 // trySendCM is sendCM for datagrams that answer a REQ, or that the peer can do without. An error is like a datagram that is

@@ -23,6 +23,7 @@ type connRetry struct {
 	at          time.Duration // when the next of the timers expires
 	position    int           // in connectTimers, plus 1; 0: the peer has no timers
 	silence     silence
+	refusal     refusal
 }
 
 // requestConnect makes the next Poll connect to the peer.
@@ -52,7 +53,7 @@ func (d *domain) connectRequested() {
 	}
 	d.mu.Unlock()
 	for _, e := range requested {
-		if e.conn.state == stateIdle && e.teardown == nil && e.ended.Load() == nil {
+		if e.conn.state == stateIdle && e.teardown == nil && e.ended.Load() == nil && !e.refusalPending() {
 			d.startConnect(e)
 		}
 	}
@@ -68,6 +69,10 @@ func (d *domain) startConnect(e *endpoint) {
 		d.addConnecting(e, now)
 		return
 	}
+	if isRefusal(err) {
+		d.refused(e, err)
+		return
+	}
 	if err != nil {
 		d.peerDown(e, fmt.Errorf("fabric/rdma: connect to peer %d: %w: %w", e.peer, fabric.ErrPeerDown, err))
 		return
@@ -79,7 +84,8 @@ func (d *domain) startConnect(e *endpoint) {
 	d.addConnecting(e, now)
 }
 
-// isConnecting reports whether a connection to the peer is being made, or is to be made once there is a route.
+// isConnecting reports whether a connection to the peer is being made, or is to be made once there is a route or the device has
+// room for it.
 func (e *endpoint) isConnecting() bool {
 	switch e.conn.state {
 	case stateREQSent, stateREPSent:
@@ -104,7 +110,7 @@ func (d *domain) sendREQ(e *endpoint, now time.Duration) {
 
 // checkConnecting runs the timers of a peer that isConnecting.
 func (d *domain) checkConnecting(e *endpoint, now time.Duration) {
-	if d.checkSilence(e, now) || e.conn.state == stateREPSent {
+	if d.checkSilence(e, now) || d.checkRefused(e, now) || e.conn.state == stateREPSent {
 		return // the side that has sent the REQ sends it again
 	}
 	switch {
@@ -156,6 +162,10 @@ func (d *domain) handleCM(m *cmMessage) error {
 		}
 		return nil
 	}
+	if m.kind == cmREJ {
+		d.rejected(e, m)
+		return nil
+	}
 	switch e.conn.receive(m) {
 	case actionAccept:
 		return d.accept(e, m)
@@ -185,6 +195,10 @@ func (d *domain) accept(e *endpoint, m *cmMessage) error {
 		if errors.Is(err, verbs.ErrUnreachable) {
 			return nil // the peer will send the REQ again
 		}
+		if isRefusal(err) {
+			d.reject(e, m, err)
+			return nil
+		}
 		if err != nil {
 			d.peerDown(e, fmt.Errorf("fabric/rdma: connect to peer %d: %w: %w", e.peer, fabric.ErrPeerDown, err))
 			d.trySendCM(e, cmDREQ, qpInfo{})
@@ -192,6 +206,9 @@ func (d *domain) accept(e *endpoint, m *cmMessage) error {
 		}
 	}
 	if err := d.connectQueuePairs(e, m); err != nil {
+		if isRefusal(err) {
+			d.reject(e, m, err)
+		}
 		d.declareBroken(e, err)
 		return nil
 	}
@@ -264,7 +281,7 @@ func (d *domain) createQueuePairs(e *endpoint, epoch uint32) error {
 // posts the transfers that wait for a connection.
 func (d *domain) established(e *endpoint) {
 	e.keepalive = keepaliveState{alive: true}
-	e.retry.err = nil
+	e.retry.err, e.retry.refusal = nil, refusal{}
 	e.retry.silence.end()
 	d.removeConnecting(e)
 	d.keepalives.add(e, &d.liveness, &d.clock)

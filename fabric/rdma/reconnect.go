@@ -77,6 +77,10 @@ func (d *domain) releasePeer(e *endpoint) {
 // reconnect asks for a new connection in place of one that broke.
 func (d *domain) reconnect(e *endpoint, err error) {
 	e.conn.reset()
+	if isRefusal(err) {
+		d.refused(e, err)
+		return
+	}
 	if e.retry.breaks++; e.retry.breaks > maxBreaks {
 		d.peerDown(e, fmt.Errorf("fabric/rdma: peer %d: %w: %d connections in a row broke, the last with: %w", e.peer,
 			fabric.ErrPeerDown, e.retry.breaks, err))

@@ -1,6 +1,7 @@
 package rdma
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/ibrun/ibrun/verbs"
@@ -27,6 +28,8 @@ const (
 	blockSlots = 1 << blockShift // slots that are allocated and registered together
 )
 
+var errNoSlots = errors.New("all slots are in use")
+
 func (s *slots) total() int { return len(s.blocks) << blockShift }
 
 // full reports whether the pool has as many slots as it may have.
@@ -35,7 +38,7 @@ func (s *slots) full() bool { return s.total()+blockSlots > s.limit }
 // grow adds a block. Its slots are free.
 func (s *slots) grow() error {
 	if s.full() {
-		return fmt.Errorf("%d slots of %d bytes are in use, which is the limit", s.total(), s.bytes)
+		return fmt.Errorf("%w: %d of %d bytes", errNoSlots, s.total(), s.bytes)
 	}
 	mem, err := mapMemory(blockSlots * s.bytes)
 	if err != nil {
