@@ -21,12 +21,13 @@ const (
 // used and never unmapped.
 type stacks struct {
 	// tops has the initial stack pointer for every processor, or 0 if it has no stack yet. The slice is replaced, not changed.
-	tops atomic.Pointer[[]uintptr]
-	mu   sync.Mutex // held to replace tops
+	tops     atomic.Pointer[[]uintptr]
+	mu       sync.Mutex // held to replace tops
+	newStack func() (top uintptr, err error)
 }
 
 func newStacks() *stacks {
-	s := new(stacks)
+	s := &stacks{newStack: mapStack}
 	s.tops.Store(new([]uintptr))
 	return s
 }
@@ -58,17 +59,26 @@ func (s *stacks) add(p int) error {
 	if p < len(old) && old[p] != 0 {
 		return nil
 	}
-	mem, err := syscall.Mmap(-1, 0, guardBytes+stackBytes, syscall.PROT_NONE,
-		syscall.MAP_PRIVATE|syscall.MAP_ANON|syscall.MAP_NORESERVE|syscall.MAP_STACK)
+	top, err := s.newStack()
 	if err != nil {
-		return fmt.Errorf("map a stack for C: %w", err)
-	}
-	if err := syscall.Mprotect(mem[guardBytes:], syscall.PROT_READ|syscall.PROT_WRITE); err != nil {
-		return fmt.Errorf("map a stack for C: %w", errors.Join(err, syscall.Munmap(mem)))
+		return err
 	}
 	tops := make([]uintptr, max(len(old), p+1))
 	copy(tops, old)
-	tops[p] = endOf(mem)
+	tops[p] = top
 	s.tops.Store(&tops)
 	return nil
+}
+
+// mapStack maps a stack with its guard, and returns the initial stack pointer.
+func mapStack() (top uintptr, err error) {
+	mem, err := syscall.Mmap(-1, 0, guardBytes+stackBytes, syscall.PROT_NONE,
+		syscall.MAP_PRIVATE|syscall.MAP_ANON|syscall.MAP_NORESERVE|syscall.MAP_STACK)
+	if err != nil {
+		return 0, fmt.Errorf("map a stack for C: %w", err)
+	}
+	if err := syscall.Mprotect(mem[guardBytes:], syscall.PROT_READ|syscall.PROT_WRITE); err != nil {
+		return 0, fmt.Errorf("map a stack for C: %w", errors.Join(err, syscall.Munmap(mem)))
+	}
+	return endOf(mem), nil
 }

@@ -134,6 +134,26 @@ func TestStackOfItsOwn(t *testing.T) {
 	}
 }
 
+// TestNoStack checks that calls work if there is no memory for a stack, and that a stack is used as soon as there is.
+func TestNoStack(t *testing.T) {
+	labs, s := function(t, "labs"), newStacks()
+	tried := 0
+	s.newStack = func() (uintptr, error) {
+		if tried++; tried < 3 {
+			return 0, unix.ENOMEM
+		}
+		return mapStack()
+	}
+	for range 100 {
+		if got := s.call(labs, ^uintptr(6), 0, 0); got != 7 { // of -7
+			t.Fatalf("labs(-7) is %d", got)
+		}
+	}
+	if tried < 3 || tried > 2+runtime.GOMAXPROCS(0) {
+		t.Errorf("tried to map a stack %d times, want 2 and once for each processor", tried)
+	}
+}
+
 // TestBrokenC calls functions that fail in a process of its own. The process must end: no deferred function may catch the fault
 // and go on with what C has left.
 func TestBrokenC(t *testing.T) {
