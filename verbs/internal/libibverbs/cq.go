@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/ibrun/ibrun/internal/abi/ibv"
@@ -48,6 +49,10 @@ type cq struct {
 
 	mu         sync.Mutex
 	sendSpaces map[uint32]*sendSpace // by queue pair number, for the pairs whose sends complete here
+
+	// lastSpace is the entry of sendSpaces that was found last, or nil. The next completion is often of the same queue pair, and
+	// then needs no lock. It is stored with mu held, so that it is never an entry that sendSpaces does not have any more.
+	lastSpace atomic.Pointer[sendSpace]
 }
 
 func (x *context) CompVectors() int { return int(x.ibvCtx.NumCompVectors) }
@@ -88,9 +93,15 @@ func (q *cq) countCompletions(wc []ib.WC) {
 
 // sendSpaceOf returns the sendSpace of a queue pair whose sends complete here, or nil.
 func (q *cq) sendSpaceOf(qpn uint32) *sendSpace {
+	if r := q.lastSpace.Load(); r != nil && r.qpn == qpn {
+		return r
+	}
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	r := q.sendSpaces[qpn]
-	q.mu.Unlock()
+	if r != nil {
+		q.lastSpace.Store(r)
+	}
 	return r
 }
 
@@ -107,18 +118,20 @@ func (x *context) wcFlags(f uint32) uint32 {
 }
 
 // addQP counts the completions of a queue pair in its sendSpace from now on.
-func (q *cq) addQP(qpn uint32, r *sendSpace) {
+func (q *cq) addQP(r *sendSpace) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.sendSpaces[qpn] = r
+	q.sendSpaces[r.qpn] = r
+	q.lastSpace.Store(nil) // it may be of an earlier pair with this number
 }
 
 // removeQP ends addQP, unless the device has given the number to another queue pair meanwhile.
-func (q *cq) removeQP(qpn uint32, r *sendSpace) {
+func (q *cq) removeQP(r *sendSpace) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.sendSpaces[qpn] == r {
-		delete(q.sendSpaces, qpn)
+	if q.sendSpaces[r.qpn] == r {
+		delete(q.sendSpaces, r.qpn)
+		q.lastSpace.Store(nil)
 	}
 }
 

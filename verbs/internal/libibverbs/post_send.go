@@ -38,15 +38,15 @@ type slot struct {
 	inlineAddr uintptr
 }
 
-func (s *sendQueue) init(x *context, pair uintptr, c ib.Cap, signalAll bool) {
+func (s *sendQueue) init(x *context, pair uintptr, qpn uint32, c ib.Cap, signalAll bool) {
 	n := min(maxBatch, max(int(c.SendWR), 1))
 	maxSGE, inline := max(int(c.SendSGE), 1), int(c.Inline) // inline data needs an entry too
 	wr, wrAt := onHeap[ibv.SendWR](n)
 	sge, sgeAt := onHeap[ib.SGE](n * maxSGE)
 	data, dataAt := onHeap[byte](n * inline)
 	bad, badAt := onHeap[uintptr](1)
-	*s = sendQueue{ctx: x, qp: pair, signalAll: signalAll, space: newSendSpace(c.SendWR), slots: make([]slot, n), firstAddr: wrAt,
-		maxSGE: maxSGE, maxInline: inline, badWR: &bad[0], badWRAddr: badAt}
+	*s = sendQueue{ctx: x, qp: pair, signalAll: signalAll, space: newSendSpace(qpn, c.SendWR), slots: make([]slot, n),
+		firstAddr: wrAt, maxSGE: maxSGE, maxInline: inline, badWR: &bad[0], badWRAddr: badAt}
 	for i := range s.slots {
 		s.slots[i] = slot{wr: &wr[i], addr: wrAt + uintptr(i)*sendWRSize, sge: sge[i*maxSGE : (i+1)*maxSGE],
 			inline: data[i*inline : (i+1)*inline], inlineAddr: dataAt + uintptr(i*inline)}

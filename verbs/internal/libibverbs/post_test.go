@@ -300,11 +300,75 @@ func TestPollBroken(t *testing.T) {
 	}
 }
 
+// TestCompletionsOfManyPairs checks that each completion frees space in the send queue of its own pair: also when pairs take
+// turns, after a pair was closed, and for a later pair that has the number of a closed one.
+func TestCompletionsOfManyPairs(t *testing.T) {
+	f := newFake(t)
+	f.lib.destroyQP = func(uintptr) int32 { return 0 }
+	x := f.context()
+	q, err := x.CreateCQ(100, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	create := func(num uint32) *qp {
+		f.qp.QPNum = num
+		f.lib.createQP = func(uintptr, *ibv.QPInitAttr) uintptr { return address(&f.qp) }
+		p, err := (&pd{ctx: x}).CreateQP(ib.QPInit{SendCQ: q, RecvCQ: q, Cap: ib.Cap{SendWR: 4, SendSGE: 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 4 {
+			if err := p.Post(&ib.SendWR{Flags: signaled}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return p.(*qp)
+	}
+	poll := func(numbers ...uint32) {
+		t.Helper()
+		for _, n := range numbers {
+			f.wcs = append(f.wcs, ib.WC{QPN: n})
+		}
+		if n, err := q.Poll(make([]ib.WC, 8)); n != len(numbers) || err != nil {
+			t.Fatalf("polled %d, %v", n, err)
+		}
+	}
+	check := func(p *qp, completed uint32) {
+		t.Helper()
+		if got := p.space.signaledCompleted.Load(); got != completed {
+			t.Errorf("pair %d: %d completions are counted, want %d", p.num, got, completed)
+		}
+	}
+	a, b := create(1), create(2)
+	poll(1, 1, 2, 1)
+	check(a, 3)
+	check(b, 1)
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	poll(1, 2)
+	check(a, 3)
+	check(b, 2)
+	c := create(1)
+	poll(1)
+	check(a, 3)
+	check(c, 1)
+	d := create(1) // before the first pair with the number is closed, as far as this package knows
+	poll(1)
+	check(c, 1)
+	check(d, 1)
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	poll(1)
+	check(d, 2)
+}
+
 // stubQueues returns a queue pair and a completion queue whose functions do nothing.
 func stubQueues(tb testing.TB) (*qp, *cq) {
 	x := stub(tb, 0)
 	q := &qp{ctx: x}
-	q.sendQueue.init(x, 0, ib.Cap{SendWR: 1024, SendSGE: 1, Inline: 8}, true)
+	q.sendQueue.init(x, 0, 0, ib.Cap{SendWR: 1024, SendSGE: 1, Inline: 8}, true)
 	q.recvQueue.init(x.lib, "ibv_post_recv", &x.ibvCtx.Ops.PostRecv, 0, 1)
 	return q, &cq{ctx: x, sendSpaces: map[uint32]*sendSpace{0: q.space}}
 }

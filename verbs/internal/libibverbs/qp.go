@@ -37,9 +37,9 @@ func (p *pd) CreateQP(init ib.QPInit) (ib.QP, error) {
 	}
 	q.num = structAt[ibv.QP](q.ptr).QPNum
 	q.cap = fromQueueCap(&a.Cap) // as granted
-	q.sendQueue.init(x, q.ptr, q.cap, init.SignalAll)
+	q.sendQueue.init(x, q.ptr, q.num, q.cap, init.SignalAll)
 	q.recvQueue.init(x.lib, "ibv_post_recv", &x.ibvCtx.Ops.PostRecv, q.ptr, q.cap.RecvSGE)
-	q.sendCQ.addQP(q.num, q.space)
+	q.sendCQ.addQP(q.space)
 	return q, nil
 }
 
@@ -80,7 +80,7 @@ func (q *qp) DetachMulticast(gid [16]byte, lid uint16) error {
 func (q *qp) Close() error {
 	err := q.ctx.lib.do("ibv_destroy_qp", func() int32 { return q.ctx.lib.destroyQP(q.ptr) })
 	if err == nil {
-		q.sendCQ.removeQP(q.num, q.space)
+		q.sendCQ.removeQP(q.space)
 	}
 	return err
 }

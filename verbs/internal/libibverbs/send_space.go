@@ -11,6 +11,7 @@ import "sync/atomic"
 // not completed: the number of requests posted up to it. Post adds entries, and Poll of the completion queue removes them in
 // order. Both may run at the same time.
 type sendSpace struct {
+	qpn               uint32 // number of the queue pair
 	size              uint32
 	posted            uint32        // requests posted; used by Post only
 	completedUpTo     atomic.Uint32 // how many of them are known to have completed; written by Poll
@@ -24,12 +25,12 @@ type sendSpace struct {
 	untracked atomic.Bool
 }
 
-func newSendSpace(size uint32) *sendSpace {
+func newSendSpace(qpn, size uint32) *sendSpace {
 	n := uint32(1)
 	for n < size {
 		n *= 2
 	}
-	return &sendSpace{size: size, signaledAt: make([]uint32, n)}
+	return &sendSpace{qpn: qpn, size: size, signaledAt: make([]uint32, n)}
 }
 
 // full reports whether as many completions are outstanding as the queue has entries. Then it is full, even if the device would
