@@ -129,7 +129,7 @@ func (r *rail) createReceiveQueues(caps *verbs.DeviceAttr, need *demand) error {
 	}
 	var err error
 	r.recvCQ, err = createLargest(g.slots+datagrams, min(least, g.slots)+datagrams, func(n int) (*verbs.CQ, error) {
-		return r.dev.CreateCQ(n, r.channel)
+		return r.createCQ(n, r.channel)
 	})
 	if err != nil {
 		return r.lacks("completion queue", err)

@@ -11,6 +11,7 @@ import (
 // and datagrams.
 type rail struct {
 	index       int
+	place       int // of this process among those of its node
 	dev         *verbs.Context
 	pd          *verbs.PD
 	channel     *verbs.Channel
@@ -50,7 +51,7 @@ func (t *Transport) openRail(index int, device string, need *demand) (*rail, err
 	if err != nil {
 		return nil, err
 	}
-	r := &rail{index: index, dev: dev, port: port, set: need.settings, qkey: t.qkey()}
+	r := &rail{index: index, place: t.place, dev: dev, port: port, set: need.settings, qkey: t.qkey()}
 	if err := r.create(need); err != nil {
 		return nil, errors.Join(err, dev.Close())
 	}
@@ -103,7 +104,7 @@ func (r *rail) createResources(caps *verbs.DeviceAttr, need *demand) (err error)
 		return r.lacks("completion channel", err)
 	}
 	r.sendCQ, err = createLargest(min(sendCQEntries, int(caps.MaxCQE)), cmSends+minDepth, func(n int) (*verbs.CQ, error) {
-		return r.dev.CreateCQ(n, r.channel)
+		return r.createCQ(n, r.channel)
 	})
 	if err != nil {
 		return r.lacks("completion queue", err)
@@ -136,6 +137,11 @@ const piecePackets = 64
 func (r *rail) pathParams(p verbs.Params, peer *railAddress) verbs.Params {
 	p.MTU = min(r.address.MTU, peer.MTU)
 	return p
+}
+
+// createCQ creates a completion queue that wakes this process by an interrupt that it shares with few others of its node.
+func (r *rail) createCQ(n int, ch *verbs.Channel) (*verbs.CQ, error) {
+	return r.dev.CreateCQVector(n, ch, r.place%r.dev.CompVectors())
 }
 
 // newQueuePair creates a queue pair for a connection, in the partition of the peer, or in the first one if there is no peer.

@@ -60,7 +60,7 @@ func (p *responder) open(r *rail) (err error) {
 		return err
 	}
 	p.slots = min(responderSlots, r.granted.ud)
-	if p.cq, err = r.dev.CreateCQ(2*p.slots*len(r.partitions), p.channel); err != nil {
+	if p.cq, err = r.createCQ(2*p.slots*len(r.partitions), p.channel); err != nil {
 		return err
 	}
 	for i := range r.partitions {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/hw"
@@ -20,12 +21,16 @@ type Transport struct {
 	// Near are names of devices to prefer, in this order: the first one that works is used. Settings.Devices takes precedence.
 	// A launcher that starts several processes on a node sets Near to spread the processes over devices that are equally near.
 	Near []string
+	// Local lists the peers on this node in ascending order, this process included. It may be nil. Each of them uses another
+	// completion vector, which is an interrupt of the device, if there are enough.
+	Local []int
 	// Provider selects how devices of this machine are accessed, see verbs.Options.
 	Provider string
 	// Network provides the devices. Nil means those of this machine; tests simulate others.
 	Network Network
 
 	chosen candidate // of the transports that PerSubnet returns
+	place  int       // index in Local
 }
 
 // network returns Network, or that of this machine.
@@ -103,9 +108,11 @@ func (t *Transport) Open(_ context.Context, cfg *fabric.Config) (fabric.Domain, 
 	if err != nil {
 		return nil, err
 	}
-	set, err := ts[0].Settings.Complete()
+	one := *ts[0]
+	one.place = max(0, slices.Index(t.Local, cfg.Self))
+	set, err := one.Settings.Complete()
 	if err != nil {
 		return nil, err
 	}
-	return open(ts[0], cfg, set)
+	return open(&one, cfg, set)
 }

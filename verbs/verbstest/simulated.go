@@ -37,6 +37,7 @@ type SimulatedNetwork struct {
 	delay        func() int   // see NewSimulatedAdapters; nil: completions are not delayed
 	open         []*simDevice // that are open
 	srqs         []*simSRQ    // in order of creation
+	vectors      []int        // of the completion queues, in order of creation
 }
 
 // NewSimulatedNetwork returns a network without devices. When queue pairs are closed, its devices behave like Soft-RoCE.
@@ -197,6 +198,7 @@ func (d *simDevice) CreateCQ(n int, ch ib.Channel, vector int) (ib.CQ, error) {
 	d.net.mu.Lock()
 	defer d.net.mu.Unlock()
 	events, _ := ch.(*simEvents)
+	d.net.vectors = append(d.net.vectors, vector)
 	return &simCQ{net: d.net, capacity: n, events: events, token: uint64(d.net.nextID())}, nil
 }
 

@@ -3,6 +3,7 @@
 package verbstest
 
 import (
+	"slices"
 	"syscall"
 
 	"github.com/ibrun/ibrun/verbs"
@@ -158,4 +159,11 @@ func ibPortAttr(a verbs.PortAttr) ib.PortAttr {
 		SubnetTimeout: a.SubnetTimeout, InitTypeReply: a.InitTypeReply, ActiveWidth: a.ActiveWidth, ActiveSpeed: a.ActiveSpeed,
 		PhysState: a.PhysState, LinkLayer: a.LinkLayer, Flags: a.Flags,
 	}
+}
+
+// CompVectors returns the completion vectors with which completion queues were created on all devices, in order of creation.
+func (n *SimulatedNetwork) CompVectors() []int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.vectors)
 }
