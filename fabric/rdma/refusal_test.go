@@ -84,7 +84,8 @@ func TestSimulatedRefusedForGood(t *testing.T) {
 		for _, d := range ds {
 			d.settings.Heartbeat = 50 * time.Millisecond // of refusals only
 		}
-		if _, err := ds[poor].rails[0].createQueuePair(); err != nil { // the last one
+		r := ds[poor].rails[0]
+		if _, err := r.createQueuePair(&r.partitions[0]); err != nil { // the last one
 			t.Fatal(err)
 		}
 		if err := ds[0].eps[1].Send([]byte("message"), nil); err != fabric.ErrAgain {
