@@ -108,6 +108,7 @@ func (c *Context) handleEvent(t EventType, element uint64) (Event, bool) {
 		return ev, true
 	case EventPortActive, EventPortError, EventLIDChange, EventPKeyChange, EventSMChange, EventReregister, EventGIDChange:
 		ev.Port = int(element)
+		c.ports.empty()
 		return ev, true
 	}
 	switch o := c.objectOf(element).(type) {

@@ -34,18 +34,21 @@ func (q *QP) Address() (Address, error) {
 	defer q.leave()
 	q.control.Lock()
 	defer q.control.Unlock()
+	if q.cfg.Type == UD {
+		q.ctx.ports.empty() // the program asks for the present address
+	}
 	return q.address()
 }
 
-// address is Address. The first call chooses the GID. A UD pair outlives changes of the table, so there every call does. The
-// caller must hold control.
+// address is Address, from what is known of the port. The first call chooses the GID. A UD pair outlives changes of the table, so
+// there every call does. The caller must hold control.
 func (q *QP) address() (Address, error) {
-	port, err := q.ctx.QueryPort(q.cfg.Port)
+	port, err := q.ctx.knownPort(q.cfg.Port)
 	if err != nil {
 		return Address{}, err
 	}
 	if !q.gidChosen || q.cfg.Type == UD {
-		if q.local, err = q.ctx.chooseGID(q.cfg.Port, q.cfg.GID, q.cfg.GIDIndex); err != nil {
+		if q.local, err = q.ctx.knownGID(q.cfg.Port, q.cfg.GID, q.cfg.GIDIndex); err != nil {
 			return Address{}, err
 		}
 		q.gidChosen = true
@@ -94,6 +97,7 @@ func (q *QP) ConnectWith(peer Address, p Params) error {
 		MaxRDAtomic: uint8(min(q.ctx.caps.MaxQPInitRdAtom, uint32(peer.RDAtomic)))}
 	need := func(from, to State) AttrMask { return AttrState | transitions[stateChange{from, to}].need[q.cfg.Type] }
 	if err := q.modify(op, rtr, need(StateInit, StateRTR)); err != nil {
+		q.ctx.ports.empty() // the port may have changed without an event, such as its MTU
 		return err
 	}
 	return q.modify(op, rts, need(StateRTR, StateRTS))

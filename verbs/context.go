@@ -29,6 +29,8 @@ type Context struct {
 
 	creating sync.WaitGroup // creations in progress; see addRefs
 
+	ports portCache
+
 	hwMu   sync.Mutex
 	device hw.RDMADevice // the GID table as of the last query, with what hw knows about its entries
 
@@ -171,8 +173,13 @@ func (c *Context) QueryPort(port int) (PortAttr, error) {
 	if err := c.checkPort(op, port); err != nil {
 		return PortAttr{}, err
 	}
+	epoch := c.ports.now()
 	a, err := c.ib.QueryPort(port)
-	return portAttr(a), c.fail(op, err)
+	if err != nil {
+		return portAttr(a), c.fail(op, err)
+	}
+	c.ports.storeAttr(epoch, port, portAttr(a))
+	return portAttr(a), nil
 }
 
 func (c *Context) checkPort(op string, port int) error {

@@ -33,6 +33,16 @@ func (c *Context) ChooseGID(port int, want netip.Addr) (hw.GID, error) {
 
 // chooseGID is ChooseGID, or returns the entry with an index.
 func (c *Context) chooseGID(port int, want netip.Addr, index *int) (hw.GID, error) {
+	epoch := c.ports.now()
+	g, err := c.queryChosenGID(port, want, index)
+	if err == nil {
+		c.ports.storeGID(epoch, newGIDChoice(port, want, index), g)
+	}
+	return g, err
+}
+
+// queryChosenGID is chooseGID without the cache.
+func (c *Context) queryChosenGID(port int, want netip.Addr, index *int) (hw.GID, error) {
 	const op = "choose a GID"
 	if err := c.enter(op); err != nil {
 		return hw.GID{}, err

@@ -88,12 +88,11 @@ func (q *QP) Modify(a Attr, mask AttrMask) error {
 
 // modify is Modify. The caller must hold control.
 func (q *QP) modify(op string, a Attr, mask AttrMask) error {
-	// Only the device knows the state: it changes to ERR by itself.
-	now, err := q.ib.Query(uint32(AttrState))
+	now, err := q.presentState(mask)
 	if err != nil {
 		return q.fail(op, err)
 	}
-	from, to := State(now.State), State(now.State)
+	from, to := now, now
 	if mask&AttrState != 0 {
 		to = a.State
 	}
@@ -108,17 +107,40 @@ func (q *QP) modify(op string, a Attr, mask AttrMask) error {
 	}
 	attr := a.toIB()
 	if err := q.ib.Modify(&attr, uint32(mask)); err != nil {
-		q.setPostable(State(now.State))
+		now = q.stateOrERR(now)
+		q.setPostable(now)
 		err := q.fail(op, err)
+		if now == StateErr && from != StateErr {
+			return q.refuse(op, ErrState, "cannot change from %v to %v: the pair has failed", now, to)
+		}
 		if e := err.(*Error); e.Kind == ErrInvalid {
 			e.Detail = fmt.Sprintf("cannot change from %v to %v: the device refuses one of %v", from, to, mask)
 		}
 		return err
 	}
 	if mask&AttrState != 0 {
+		q.state = to
 		q.setPostable(to)
 	}
 	return nil
+}
+
+// presentState returns the state of the pair. Only the device knows it, because a connected pair changes to ERR by itself. But
+// while a pair is being connected, the device refuses the next change if it has, so that the state need not be queried.
+func (q *QP) presentState(mask AttrMask) (State, error) {
+	if mask&AttrState != 0 && q.state <= StateRTR {
+		return q.state, nil
+	}
+	now, err := q.ib.Query(uint32(AttrState))
+	return State(now.State), err
+}
+
+// stateOrERR returns ERR if the device has changed the state to that. Otherwise it returns the state that was expected.
+func (q *QP) stateOrERR(expected State) State {
+	if now, err := q.ib.Query(uint32(AttrState)); err == nil && State(now.State) == StateErr {
+		return StateErr
+	}
+	return expected
 }
 
 // setPostable sets what may be posted in a state.

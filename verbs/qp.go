@@ -19,7 +19,8 @@ type QP struct {
 	cfg      QPConfig
 	token    uint64
 
-	control   sync.Mutex // serializes changes of state; guards the next three fields
+	control   sync.Mutex // serializes changes of state; guards the next four fields
+	state     State      // that was set last; the device may have changed it to ERR since
 	psn       uint32     // sequence number of the first packet sent
 	local     hw.GID     // the GID in Address
 	gidChosen bool
@@ -141,7 +142,7 @@ func (pd *PD) checkCap(op string, c ib.Cap) error {
 // port returns the port to use: the requested one, or with 0 the first active port.
 func (c *Context) port(op string, want int) (int, PortAttr, error) {
 	if want != 0 {
-		a, err := c.QueryPort(want)
+		a, err := c.knownPort(want)
 		return want, a, err
 	}
 	for p := 1; p <= int(c.caps.Ports); p++ {
