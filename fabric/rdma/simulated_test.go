@@ -4,6 +4,7 @@ package rdma
 
 import (
 	"crypto/rand"
+	"runtime"
 	"testing"
 	"time"
 
@@ -103,6 +104,16 @@ func connectPeers(t *testing.T, a, b *domain) {
 		pollTimes(t, a, 1)
 	}
 	t.Fatal("the first message does not arrive")
+}
+
+// waitUntil waits for what another goroutine does.
+func waitUntil(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !so(); runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatalf("%s does not happen", what)
+		}
+	}
 }
 
 // send sends a message. If the two are not connected, that takes a while.
