@@ -217,11 +217,16 @@ func exchange(t *testing.T, a, b *domain) {
 func TestAddressChanges(t *testing.T) {
 	moved := roce("10.0.0.2", verbs.MTU1024)
 	moved.MAC = 7
-	for name, c := range map[string]struct{ a, b, after verbstest.SimulatedPort }{
-		"LID":   {infiniBand(4, 0xffff), infiniBand(5, 0xffff), infiniBand(9, 0xffff)},
-		"GID":   {roce("10.0.0.1", verbs.MTU1024), roce("10.0.0.2", verbs.MTU1024), roce("10.0.0.9", verbs.MTU1024)},
-		"MAC":   {roce("10.0.0.1", verbs.MTU1024), roce("10.0.0.2", verbs.MTU1024), moved},
-		"P_Key": {infiniBand(4, 0xffff, 0x8001), infiniBand(5, 0x8002, 0x8001), infiniBand(5, 0x8001, 0x8002)},
+	for name, c := range map[string]struct {
+		a, b, after verbstest.SimulatedPort
+		event       verbs.EventType
+	}{
+		"LID": {infiniBand(4, 0xffff), infiniBand(5, 0xffff), infiniBand(9, 0xffff), verbs.EventLIDChange},
+		"GID": {roce("10.0.0.1", verbs.MTU1024), roce("10.0.0.2", verbs.MTU1024), roce("10.0.0.9", verbs.MTU1024),
+			verbs.EventGIDChange},
+		"MAC": {roce("10.0.0.1", verbs.MTU1024), roce("10.0.0.2", verbs.MTU1024), moved, verbs.EventGIDChange},
+		"P_Key": {infiniBand(4, 0xffff, 0x8001), infiniBand(5, 0x8002, 0x8001), infiniBand(5, 0x8001, 0x8002),
+			verbs.EventPKeyChange},
 	} {
 		for _, reported := range []bool{true, false} {
 			t.Run(name, func(t *testing.T) {
@@ -231,7 +236,7 @@ func TestAddressChanges(t *testing.T) {
 				meet(t, a, b)
 				net.SetPort("node1", c.after)
 				if reported {
-					b.refreshAddress()
+					net.RaiseEvent("node1", c.event)
 				}
 				exchange(t, a, b)
 				if name != "MAC" && b.revision == 0 {

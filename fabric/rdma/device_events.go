@@ -71,11 +71,26 @@ func (v *deviceEvents) take() []railEvent {
 
 // handleDeviceEvents handles the events that have arrived.
 func (d *domain) handleDeviceEvents() {
+	addresses := false
 	for _, ev := range d.deviceEvents.take() {
 		if ev.QP != nil {
 			d.handleQPEvent(ev)
 		}
+		addresses = addresses || ev.mayChangeAddress()
 	}
+	if addresses {
+		d.refreshAddress()
+	}
+}
+
+// mayChangeAddress reports whether the port of the rail may have another address or other partitions.
+func (ev *railEvent) mayChangeAddress() bool {
+	switch ev.Type {
+	case verbs.EventLIDChange, verbs.EventGIDChange, verbs.EventPKeyChange, verbs.EventSMChange, verbs.EventReregister,
+		verbs.EventPortActive:
+		return ev.Port == ev.rail.port
+	}
+	return false
 }
 
 // handleQPEvent handles an event of a queue pair. Except for EventLastWQE during a teardown, all that this package may get mean
