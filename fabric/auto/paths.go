@@ -28,6 +28,8 @@ type Path struct {
 	Piece int
 	// Limits are the numbers from which all this follows, as they are in force.
 	Limits []Limit
+	// Attributes are those of RDMA connections that are in force.
+	Attributes []rdma.Attribute
 	// Err says why the transport cannot be used on this machine. The other fields then describe it as if it could.
 	Err error
 }
@@ -109,7 +111,7 @@ func (n Node) rdmaPath(between string) (Path, error) {
 	source := func(t *tunables.Tunable) string { return l.Sources[t.FieldName()] }
 	return Path{
 		Transport: t.Name(), Between: between, Caps: s.Caps(), Stream: s.Stream,
-		Inline: s.Inline - rdma.HeaderBytes, Piece: s.Piece, Err: err,
+		Inline: s.Inline - rdma.HeaderBytes, Piece: s.Piece, Attributes: l.Attributes, Err: err,
 		Limits: []Limit{
 			limit(&tunables.RDMASlot, s.Slot, source(&tunables.RDMASlot)),
 			limit(&tunables.RDMAInline, s.Inline, source(&tunables.RDMAInline)),

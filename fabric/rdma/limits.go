@@ -15,6 +15,8 @@ type Limits struct {
 	// Sources names the source of each field of Settings that is a number: the field itself, an environment variable, a device,
 	// or the default.
 	Sources map[string]string
+	// Attributes are the attributes of connections over the first device: the address of its port, and what administrators set.
+	Attributes []Attribute
 }
 
 // Limits opens the devices, queries them and closes them. If no device can be used, it returns an error with the reason and the
@@ -24,7 +26,7 @@ func (t *Transport) Limits() (Limits, error) {
 	if err != nil {
 		return Limits{}, err
 	}
-	l := Limits{set, t.Settings.sources(os.Getenv)}
+	l := Limits{set, t.Settings.sources(os.Getenv), t.Settings.inForce(&set, os.Getenv)}
 	if set.Eager == set.Slot-headerBytes {
 		l.Sources["Eager"] = "what fits a slot"
 	}
@@ -58,6 +60,7 @@ func (l *Limits) take(r *rail) {
 	if r.index > 0 {
 		return
 	}
+	l.takeAttributes(r)
 	device := "device " + r.dev.Name()
 	if l.Settings.Piece == 0 {
 		l.Settings.Piece, l.Sources["Piece"] = r.piece, "packets of "+device
@@ -80,15 +83,7 @@ func (l *Limits) take(r *rail) {
 func (s Settings) sources(env environment) map[string]string {
 	from := map[string]string{}
 	for _, n := range s.ints() {
-		field := n.FieldName()
-		switch {
-		case *n.value != 0:
-			from[field] = "Settings." + field
-		case env(n.Variable) != "":
-			from[field] = n.Variable
-		default:
-			from[field] = "default"
-		}
+		from[n.FieldName()] = source(n.FieldName(), n.Variable, *n.value != 0, env)
 	}
 	return from
 }

@@ -25,6 +25,17 @@ type Path struct {
 	// Limits are the lengths that select the protocol. Messages has one element for each size.
 	Limits   []Limit   `json:"limits"`
 	Messages []Message `json:"messages"`
+	// Attributes are those of RDMA connections that are in force.
+	Attributes []Attribute `json:"attributes,omitempty"`
+}
+
+// Attribute is an attribute of RDMA connections, such as the traffic class, its value as text, which is empty if it is unknown
+// without a device, its source, and the environment variable that changes it, if there is one.
+type Attribute struct {
+	Name     string `json:"name"`
+	Value    string `json:"value"`
+	Source   string `json:"source"`
+	Variable string `json:"variable,omitempty"`
 }
 
 // Limit is a length in bytes and its source, and the environment variable and the field of mpi.Thresholds that change
@@ -86,6 +97,9 @@ func explain(f auto.Path, sizes []int) (Path, error) {
 	}
 	for _, l := range f.Limits {
 		p.Limits = append(p.Limits, Limit(l))
+	}
+	for _, a := range f.Attributes {
+		p.Attributes = append(p.Attributes, Attribute(a))
 	}
 	thresholds, err := proto.ThresholdsOf(f.Caps)
 	if err != nil {

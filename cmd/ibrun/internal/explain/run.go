@@ -151,6 +151,19 @@ func printPath(b *strings.Builder, p explain.Path) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
+	for _, a := range p.Attributes {
+		value, source := a.Value, a.Source
+		if value == "" {
+			value = "unknown"
+		}
+		if a.Variable != "" && a.Variable != source {
+			source += "; change it with " + a.Variable
+		}
+		fmt.Fprintf(table, "  setting\t%s\t%s\t(%s)\n", a.Name, value, source)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
 	for _, m := range p.Messages {
 		how := m.Protocol
 		if m.Pieces > 1 {

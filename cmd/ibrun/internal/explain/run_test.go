@@ -26,7 +26,7 @@ func TestText(t *testing.T) {
 		"shm: ranks of one node whose cores are near", "far apart", "rdma: ranks of different nodes\n",
 		"tcp: ranks of different nodes without RDMA", "IBRUN_SHM_STREAM", "IBRUN_RDMA_EAGER", "IBRUN_TCP_EAGER",
 		"change it with IBRUN_TCP_EAGER or mpi.Thresholds.TCPEager", "IBRUN_RDMA_PIECE or mpi.Thresholds.RDMAPiece",
-		"eager inline", "shared, 16 pieces",
+		"eager inline", "shared, 16 pieces", "traffic class  0 ", "IBRUN_RDMA_TRAFFIC_CLASS", "timeout        14 (67.1ms)", "P_Key",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the output lacks %q:\n%s", want, out)

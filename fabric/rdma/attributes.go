@@ -1,0 +1,87 @@
+package rdma
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/ibrun/ibrun/internal/tunables"
+)
+
+// Attribute is an attribute of connections that is in force. See [Limits].
+type Attribute struct {
+	// Name describes the attribute, and Value is what is in force, as text; empty if it is unknown without a device.
+	Name, Value string
+	// Source says where the value comes from: a field of Settings, an environment variable, a device, or the default.
+	Source string
+	// Variable is the environment variable that changes it; empty if there is none.
+	Variable string
+}
+
+// source returns the source of a value: its field if that is set, its variable if that is set, or the default.
+func source(field, variable string, set bool, env environment) string {
+	switch {
+	case set:
+		return "Settings." + field
+	case env(variable) != "":
+		return variable
+	}
+	return "default"
+}
+
+// inForce returns the attributes of connections, with their sources and what settings alone say. The values that only a device
+// knows are empty.
+func (s *Settings) inForce(complete *Settings, env environment) []Attribute {
+	index := Attribute{Name: tunables.RDMAGIDIndex.Name, Variable: tunables.RDMAGIDIndex.Variable,
+		Source: source("GIDIndex", tunables.RDMAGIDIndex.Variable, s.GIDIndex != nil, env)}
+	if complete.GIDIndex != nil {
+		index.Value = strconv.Itoa(*complete.GIDIndex)
+	}
+	list := []Attribute{index}
+	values := complete.attributes()
+	for i, a := range s.attributes() {
+		one := Attribute{Name: a.Name, Variable: a.Variable, Source: source(a.FieldName(), a.Variable, *a.value != 0, env)}
+		switch v := *values[i].value; {
+		case a.Attribute == &tunables.RDMATimeout:
+			one.Value = fmt.Sprintf("%d (%v)", v, timeoutDuration(v))
+		case a.Attribute == &tunables.RDMAPKey && v != 0:
+			one.Value = fmt.Sprintf("0x%04x", v)
+		case v != 0 || a.Min == 0:
+			one.Value = strconv.Itoa(v)
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+// timeoutDuration returns how long a device waits with a value of the attribute timeout.
+func timeoutDuration(timeout int) time.Duration {
+	return (time.Duration(4096) << timeout).Round(100 * time.Microsecond)
+}
+
+// takeAttributes fills in the attributes that the port of the first rail decides.
+func (l *Limits) takeAttributes(r *rail) {
+	device := "device " + r.dev.Name()
+	for i := range l.Attributes {
+		a := &l.Attributes[i]
+		value := ""
+		switch a.Name {
+		case tunables.RDMAGIDIndex.Name:
+			if g, err := r.dev.ChooseGID(r.port, r.address.GID); err == nil && r.set.GIDIndex == nil {
+				value = strconv.Itoa(g.Index)
+			}
+		case tunables.RDMAPKey.Name:
+			value = keyNames(r.keys())
+		case tunables.RDMAMTU.Name:
+			value = r.address.MTU.String()
+		}
+		if value != "" && value != a.Value {
+			if a.Value = value; a.Source == "default" || a.Name == tunables.RDMAMTU.Name {
+				a.Source = device
+			}
+		}
+	}
+	port := Attribute{Name: "port", Value: fmt.Sprintf("%s:%d, %v", r.dev.Name(), r.port, &r.address), Source: device}
+	l.Attributes = slices.Insert(l.Attributes, 0, port)
+}
