@@ -2,6 +2,7 @@ package ibvmock
 
 import (
 	"fmt"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"syscall"
@@ -32,6 +33,18 @@ type Library struct {
 	setGID     func(device string, index uint32, gid *[16]byte, kind uint32) int32
 	raiseQP    func(num uint32, event int32) int32
 	breakQP    func(num uint32) int32
+	describe   func(device string, to *description) int32
+}
+
+// description is struct description of control.c.
+type description struct {
+	guid           uint64
+	state          uint32
+	lid, pkeyCount uint16
+	pkeys          [128]uint16
+	gidTypes       [16]uint32
+	gidUsed        [16]bool
+	gids           [16][16]byte
 }
 
 // Load loads the library into this process. Provider libibverbs of package verbs uses it from then on, unless it has loaded the
@@ -45,6 +58,7 @@ func Load(tb testing.TB) *Library {
 		"ibvmock_calls": &l.calls, "ibvmock_refuse": &l.refuse, "ibvmock_set": &l.set, "ibvmock_get": &l.get,
 		"ibvmock_last_modify": &l.lastModify, "ibvmock_set_port": &l.setPort, "ibvmock_set_pkey": &l.setPKey,
 		"ibvmock_set_gid": &l.setGID, "ibvmock_raise_qp": &l.raiseQP, "ibvmock_break_qp": &l.breakQP,
+		"ibvmock_describe": &l.describe,
 	})
 	if err != nil {
 		tb.Fatal(err)
@@ -81,34 +95,50 @@ func Profiles() []Profile {
 	}
 }
 
-// NewDevice adds a device with a new name to the machine. It returns the device as package hw describes devices.
+// NewDevice adds a device with a new name to the machine. It returns what [Library.Device] returns.
 func (l *Library) NewDevice(profile string) hw.RDMADevice {
 	l.tb.Helper()
 	n := l.devices()
-	d := DeviceOf(fmt.Sprintf("%s_%d", profile, n), profile)
-	if d.Name == "" {
-		l.tb.Fatalf("the mock of libibverbs has no profile %q", profile)
-	}
-	l.addDevice(d.Name + "=" + profile)
+	name := fmt.Sprintf("%s_%d", profile, n)
+	l.addDevice(name + "=" + profile)
 	if l.devices() != n+1 {
-		l.tb.Fatalf("the mock of libibverbs cannot add device %s", d.Name)
+		l.tb.Fatalf("the mock of libibverbs cannot add device %s", name)
 	}
-	return d
+	return l.Device(name, profile)
 }
 
-// DeviceOf returns the description of a device with this name and profile. Its addresses are those that the library reports.
-func DeviceOf(name, profile string) hw.RDMADevice {
+// Device describes a device as package hw does.
+func (l *Library) Device(name, profile string) hw.RDMADevice {
+	l.tb.Helper()
 	all := Profiles()
-	i := slices.IndexFunc(all, func(p Profile) bool { return p.Name == profile })
-	if i < 0 {
-		return hw.RDMADevice{}
+	p := all[slices.IndexFunc(all, func(p Profile) bool { return p.Name == profile })]
+	d := new(description) // C writes it, so it must be in the heap
+	l.check(l.describe(name, d), "describe %s", name)
+	const active = 4 // enum ibv_port_state
+	port := hw.RDMAPort{Number: 1, State: "DOWN", PhysState: "Disabled", Rate: 100e9, LinkLayer: p.LinkLayer, LID: d.lid}
+	if d.state == active {
+		port.State, port.PhysState = hw.PortActive, "LinkUp"
 	}
-	port := hw.RDMAPort{Number: 1, State: hw.PortActive, PhysState: "LinkUp", Rate: 100e9, LinkLayer: all[i].LinkLayer}
-	if port.LinkLayer == hw.LinkEthernet {
+	if p.LinkLayer == hw.LinkEthernet {
 		port.Netdev = "mock0"
+	} else {
+		port.SMLID = 1
 	}
-	return hw.RDMADevice{Name: name, Type: hw.NodeCA, Provider: all[i].Provider, NUMA: -1, Ports: []hw.RDMAPort{port},
-		Chars: []hw.CharDevice{{Kind: "uverbs", Name: "uverbs0"}}}
+	types := [...]hw.GIDType{hw.GIDInfiniBand, hw.GIDRoCEv1, hw.GIDRoCEv2}
+	for i, used := range d.gidUsed {
+		if used {
+			port.GIDs = append(port.GIDs, hw.GID{Index: i, Addr: netip.AddrFrom16(d.gids[i]), Type: types[d.gidTypes[i]],
+				Netdev: port.Netdev})
+		}
+	}
+	for i, key := range d.pkeys[:d.pkeyCount] {
+		if key != 0 {
+			port.PKeys = append(port.PKeys, make([]uint16, i+1-len(port.PKeys))...)
+			port.PKeys[i] = key
+		}
+	}
+	return hw.RDMADevice{Name: name, Type: hw.NodeCA, Provider: p.Provider, NodeGUID: hw.GUID(d.guid), SysImageGUID: hw.GUID(d.guid),
+		NUMA: -1, Ports: []hw.RDMAPort{port}, Chars: []hw.CharDevice{{Kind: "uverbs", Name: "uverbs0"}}}
 }
 
 // Environment returns the variables with which a program uses the library in this directory. devices is a list NAME=PROFILE, with

@@ -246,6 +246,38 @@ EXPORT int ibvmock_last_modify(struct ibv_qp_attr *a)
 	return mask;
 }
 
+/* What the kernel says in sysfs about a device and its port. Type description of library.go has the same layout. */
+struct description {
+	uint64_t guid;
+	uint32_t state;
+	uint16_t lid, pkey_count;
+	uint16_t pkeys[MAX_PKEYS];
+	uint32_t gid_types[MAX_GIDS];
+	uint8_t gid_used[MAX_GIDS];
+	union ibv_gid gids[MAX_GIDS];
+};
+
+/* Describes a device. It returns 0, or -1 for an unknown device. */
+EXPORT int ibvmock_describe(const char *device, struct description *to)
+{
+	net_lock();
+	const struct device *d = local_device(device);
+	for (int i = 0; d && i < MAX_GIDS; i++) {
+		to->gids[i] = d->gids[i].gid;
+		to->gid_types[i] = d->gids[i].type;
+		to->gid_used[i] = d->gids[i].used;
+	}
+	if (d) {
+		to->guid = d->guid;
+		to->state = d->state;
+		to->lid = d->lid;
+		to->pkey_count = (uint16_t)profile_of(d)->pkey_entries;
+		memcpy(to->pkeys, d->pkeys, sizeof to->pkeys);
+	}
+	net_unlock();
+	return d ? 0 : -1;
+}
+
 /* Changes the state of a device's port, with the event that the kernel raises. It returns 0, or -1 for an unknown device. */
 EXPORT int ibvmock_set_port(const char *device, const char *what, int64_t v)
 {

@@ -1,0 +1,66 @@
+//go:build linux && !static && (amd64 || arm64)
+
+package rdma
+
+import (
+	"crypto/rand"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/fabrictest"
+	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/ibvmock"
+	"github.com/ibrun/ibrun/verbs"
+	"github.com/ibrun/ibrun/verbs/verbstest"
+)
+
+// mockNetwork is a machine whose devices are those of the mock of libibverbs.
+type mockNetwork []hw.RDMADevice
+
+func (n mockNetwork) Devices() ([]verbs.Device, error) {
+	var all []verbs.Device
+	for _, d := range n {
+		all = append(all, verbs.Device{RDMADevice: d})
+	}
+	return all, nil
+}
+
+func (n mockNetwork) Open(name string) (*verbs.Context, error) {
+	i := slices.IndexFunc(n, func(d hw.RDMADevice) bool { return d.Name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("no device %s", name)
+	}
+	return verbstest.OpenLibrary(n[i])
+}
+
+func (n mockNetwork) Prefix(string, netip.Addr) netip.Prefix { return netip.MustParsePrefix("10.0.0.0/8") }
+
+// TestMockConformance runs the suite on kinds of devices that the mock has: the two which differ most from Soft-RoCE, and with
+// IBRUN_SOAK=1 all.
+func TestMockConformance(t *testing.T) {
+	lib := ibvmock.Load(t)
+	lib.Set("speed", 16)
+	for _, p := range ibvmock.Profiles() {
+		t.Run(p.Name, func(t *testing.T) {
+			if os.Getenv("IBRUN_SOAK") == "" && p.Name != "mlx5_vf" && p.Name != "irdma" {
+				t.Skip("runs with IBRUN_SOAK=1")
+			}
+			before := lib.Calls("ibv_post_send")
+			network := mockNetwork{lib.NewDevice(p.Name)}
+			fabrictest.Rules(t, func(_ testing.TB, n int) []fabric.Transport {
+				set := Settings{Heartbeat: 750 * time.Millisecond} // DownKilled takes so long
+				tr := &Transport{Settings: set, Network: network}
+				rand.Read(tr.Key[:])
+				return slices.Repeat([]fabric.Transport{killable{tr}}, n)
+			})
+			if lib.Calls("ibv_post_send") == before {
+				t.Error("the suite did not use the device")
+			}
+		})
+	}
+}
