@@ -38,7 +38,9 @@ func (n mockNetwork) Open(name string) (*verbs.Context, error) {
 	return verbstest.OpenLibrary(n[i])
 }
 
-func (n mockNetwork) Prefix(string, netip.Addr) netip.Prefix { return netip.MustParsePrefix("10.0.0.0/8") }
+func (n mockNetwork) Prefix(string, netip.Addr) netip.Prefix {
+	return netip.MustParsePrefix("10.0.0.0/8")
+}
 
 // TestMockConformance runs the suite on kinds of devices that the mock has: the two which differ most from Soft-RoCE, and with
 // IBRUN_SOAK=1 all.
