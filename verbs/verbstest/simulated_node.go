@@ -18,6 +18,14 @@ type SimulatedNode struct {
 // then behave alike.
 func (n *SimulatedNetwork) Node(devices ...string) *SimulatedNode { return &SimulatedNode{n, devices} }
 
+// Separate loses every packet from one device to another for which f returns true, as a VLAN or a firewall does: the addresses of
+// the devices do not show it. A nil f loses none.
+func (n *SimulatedNetwork) Separate(f func(from, to string) bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.separate = f
+}
+
 // Devices lists the devices of the node.
 func (s *SimulatedNode) Devices() ([]verbs.Device, error) {
 	var list []verbs.Device

@@ -197,6 +197,9 @@ func (q *simQP) pkey() uint16 {
 // reaches reports whether packets of this queue pair over a path arrive at a queue pair, and are accepted there.
 func (q *simQP) reaches(peer *simQP, path simPath) bool {
 	own, port := q.dev.net.port(q.dev.name), q.dev.net.port(peer.dev.name)
+	if separate := q.dev.net.separate; separate != nil && separate(q.dev.name, peer.dev.name) {
+		return false
+	}
 	const full = 1 << 15
 	if a, b := q.pkey(), peer.pkey(); own.LinkLayer != port.LinkLayer || a&^full == 0 || a&^full != b&^full || (a|b)&full == 0 {
 		return false
