@@ -51,6 +51,7 @@ type Config struct {
 // [CooperativeCopier]. Callers find out by type assertion, once, at set-up.
 type Domain interface {
 	// Addr returns the address that a peer passes to Connect. It is opaque, constant, at most 256 bytes, and may be nil.
+	// That of a [Router] is at most 1024 bytes.
 	Addr() []byte
 	// Caps returns limits and thresholds. They are constant for the domain's life; callers keep a copy.
 	Caps() Caps
@@ -151,6 +152,9 @@ const (
 	// PeerDown is the loss of Peer. Err is ErrPeerClosed, or ErrPeerDown with the reason if it was lost. It is the last event
 	// of that peer; events for what the peer had sent before precede it.
 	PeerDown
+	// Rerouted means that another domain of a [Router] reaches Peer from now on. The endpoint has ended, and no message was sent
+	// or received over it. The caller connects again. What it has registered for the peer with the previous Route is of no use.
+	Rerouted
 )
 
 // Event is filled in by [Domain.Poll].
@@ -165,8 +169,9 @@ type Event struct {
 
 // Router is an optional interface of a domain that combines several domains, each of which reaches some of the peers.
 type Router interface {
-	// Route returns the domain that reaches peer; it never changes. Its Caps hold for the peer, and memory that the peer reads
-	// or writes is registered with it. It is polled, armed and closed through the combined domain.
+	// Route returns the domain that reaches peer; it changes only with the event Rerouted, before the first message. Its Caps hold
+	// for the peer, and memory that the peer reads or writes is registered with it. It is polled, armed and closed through the
+	// combined domain.
 	Route(peer int) Domain
 	// Routes returns all domains that Route may return.
 	Routes() []Domain

@@ -148,6 +148,7 @@ func (d *Domain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
 	if d.eps[peer] == nil {
 		d.eps[peer] = &endpoint{inner: inner, d: d, peer: peer}
 	}
+	d.eps[peer].inner = inner // it changes with the event Rerouted
 	if to, ok := inner.(fabric.Pusher); ok {
 		return pusher{d.eps[peer], to}, nil
 	}

@@ -124,6 +124,49 @@ func (e *Engine) connect(n int32) error {
 	return nil
 }
 
+// reroute connects to a peer that another domain reaches from now on. None of the messages that wait for room was sent. They are
+// prepared again: the limits of the domain may differ, and memory must be registered with it.
+func (e *Engine) reroute(n int32) {
+	p := e.peer(n)
+	if p.ep == nil {
+		return // nothing was sent to it
+	}
+	waiting := p.head
+	for o := waiting; o != nil; o = o.next {
+		if o.req != nil {
+			o.req.releaseSend() // while p.path is the domain with which memory was registered
+		}
+	}
+	p.ep, p.pusher, p.path = nil, nil, nil
+	if err := e.connect(n); err != nil {
+		e.fail(n, err)
+		return
+	}
+	p.head, p.tail = nil, nil
+	for o := waiting; o != nil; {
+		next := o.next
+		if err := o.prepareAgain(p); err != nil {
+			o.queued = false
+			e.dropMessage(o, err)
+		} else if o.next = nil; p.head == nil {
+			p.head, p.tail = o, o
+		} else {
+			p.tail.next, p.tail = o, o
+		}
+		o = next
+	}
+	p.updateMaxEager()
+}
+
+// prepareAgain prepares the first message of a send again, for another endpoint. Control messages stay as they are: none that
+// names memory is sent before the first message of the peer.
+func (o *outgoing) prepareAgain(p *peer) error {
+	if o.req == nil {
+		return nil
+	}
+	return o.req.prepareFirst(p, o.req.e.hints.byContext[o.req.route.Context])
+}
+
 // updateMaxEager sets maxEager. It must be called when something that maxEager depends on has changed.
 func (p *peer) updateMaxEager() {
 	p.maxEager = -1

@@ -25,6 +25,8 @@ func (e *Engine) progress() bool {
 			e.handleCompletion(ev.Token, ev.Err)
 		case fabric.PeerDown:
 			e.fail(ev.Peer, ev.Err)
+		case fabric.Rerouted:
+			e.reroute(ev.Peer)
 		}
 	}
 	if n != 0 && len(e.waiters.watches) != 0 {

@@ -119,24 +119,29 @@ func (e *Engine) sendFirst(r *Request) error {
 			return r.sendPut(x)
 		}
 	}
-	stream := 0
-	if r.mode != Synchronous {
-		stream = p.ep.Stream()
-	}
-	protocol := p.path.thresholds.Choose(len(r.buf), stream, e.copier != nil)
-	if h != nil {
-		protocol = h.choose(protocol, len(r.buf), &p.path.thresholds)
-	}
-	if p.paused || protocol > Fragmented {
-		if err := r.prepareRTS(); err != nil {
-			return err
-		}
-	} else {
-		r.prepareEager(protocol, p.path.thresholds.FragmentSize)
+	if err := r.prepareFirst(p, h); err != nil {
+		return err
 	}
 	p.link.OutBy(r.recordedProtocol(p), len(r.buf))
 	e.rec.traceSend(p, r)
 	return e.post(r.route.Peer, &r.out)
+}
+
+// prepareFirst chooses the protocol for a send to a connected peer, and prepares the first message.
+func (r *Request) prepareFirst(p *peer, h *Hints) error {
+	stream := 0
+	if r.mode != Synchronous {
+		stream = p.ep.Stream()
+	}
+	protocol := p.path.thresholds.Choose(len(r.buf), stream, r.e.copier != nil)
+	if h != nil {
+		protocol = h.choose(protocol, len(r.buf), &p.path.thresholds)
+	}
+	if p.paused || protocol > Fragmented {
+		return r.prepareRTS()
+	}
+	r.prepareEager(protocol, p.path.thresholds.FragmentSize)
+	return nil
 }
 
 // recordedProtocol returns the protocol under which a send is recorded. The receiver of an RTS decides how the payload is
