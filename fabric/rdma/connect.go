@@ -53,7 +53,7 @@ func (d *domain) connectRequested() {
 	}
 	d.mu.Unlock()
 	for _, e := range requested {
-		if e.conn.state == stateIdle && e.teardown == nil && e.ended.Load() == nil && !e.refusalPending() {
+		if e.conn.state == stateIdle && e.teardown == nil && e.ended.Load() == nil && !e.refusalPending() && !e.attempt.held {
 			d.startConnect(e)
 		}
 	}
@@ -64,6 +64,7 @@ func (d *domain) startConnect(e *endpoint) {
 	now := d.clock.elapsed()
 	err := d.createQueuePairs(e, e.conn.epoch+1)
 	if errors.Is(err, verbs.ErrUnreachable) { // checkSilence limits how long
+		e.countRequest(now)
 		e.retry.err = err
 		e.retry.reqAt = now + maxREQInterval
 		d.addConnecting(e, now)
@@ -103,6 +104,7 @@ func (d *domain) sendREQ(e *endpoint, now time.Duration) {
 		e.retry.reqAt = now // tries again in the next tick
 		return
 	}
+	e.countRequest(now)
 	e.retry.err = err
 	e.retry.reqAt = now + e.retry.reqInterval
 	e.retry.reqInterval = min(2*e.retry.reqInterval, maxREQInterval)
@@ -110,7 +112,7 @@ func (d *domain) sendREQ(e *endpoint, now time.Duration) {
 
 // checkConnecting runs the timers of a peer that isConnecting.
 func (d *domain) checkConnecting(e *endpoint, now time.Duration) {
-	if d.checkSilence(e, now) || d.checkRefused(e, now) || e.conn.state == stateREPSent {
+	if d.checkSilence(e, now) || e.attempt.held || d.checkRefused(e, now) || e.conn.state == stateREPSent {
 		return // the side that has sent the REQ sends it again
 	}
 	switch {
@@ -136,6 +138,10 @@ func (d *domain) handleCM(m *cmMessage) error {
 		e.addr, e.conn.peerIncarnation = a, a.incarnation
 	}
 	if m.fromIncarnation != e.addr.incarnation {
+		return nil
+	}
+	e.attempt.heard = true
+	if e.attempt.held && m.kind <= cmREP {
 		return nil
 	}
 	d.renewAddress(e, m.address)
@@ -283,6 +289,7 @@ func (d *domain) established(e *endpoint) {
 	e.keepalive = keepaliveState{alive: true}
 	e.retry.err, e.retry.refusal = nil, refusal{}
 	e.retry.silence.end()
+	e.attempt.done, e.attempt.vouched = true, false
 	d.removeConnecting(e)
 	d.keepalives.add(e, &d.liveness, &d.clock)
 	unacked := e.unacked

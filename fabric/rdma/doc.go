@@ -52,6 +52,12 @@
 // While a connection is being made, for the first time or again, one probe is sent in each interval. A process that computes
 // answers it; one that is stopped for as long as the heartbeat, by a signal or a debugger, does not, and is considered lost.
 //
+// # Subnets
+//
+// A domain uses devices of one subnet. A process on a node with several, such as InfiniBand and Ethernet, opens a domain in each
+// (Transport.PerSubnet). Its user compares the addresses of two processes, by the method Reach, and chooses the domain that both
+// use.
+//
 // # Files
 //
 //	connections:    address.go (what peers know about each other from the start), cm_message.go (datagrams), conn_manager.go,
@@ -66,6 +72,8 @@
 //	transfers:      transfer.go, striping.go (rails), pacer.go (bytes in flight, without input or output), regions.go (registered
 //	                memory), keytable.go (keys for several rails)
 //	polling:        poll.go, completion.go, clock.go (timers), sleep.go and waker_linux.go (sleeping)
-//	devices:        devices.go, rail.go, qp.go, grant.go (what a device grants), device_error.go, device_events.go
+//	other paths:    attempt.go (peers that do not answer, for package auto)
+//	devices:        devices.go, subnet.go, reach.go (which domains of two processes reach each other), rail.go, qp.go, grant.go
+//	                (what a device grants), device_error.go, device_events.go
 //	configuration:  transport.go, settings.go, limits.go, open.go
 package rdma

@@ -27,6 +27,7 @@ type endpoint struct {
 	out         outbound
 	keys        keyTable // of the peer
 	retry       connRetry
+	attempt     attempt // to connect for the first time
 	keepalive   keepaliveState
 	discarding  bool // closed here: no more messages are delivered
 	inRing      bool // is in domain.keepalives

@@ -61,8 +61,11 @@ func (d *domain) Reach(addr []byte) (preference uint64, err error) {
 	if err := d.checkReachable(a); err != nil {
 		return 0, err
 	}
-	ours, theirs := d.rails[0].address.GID, a.rails[0].GID
-	infiniBand := d.rails[0].address.LID != 0
+	ours, theirs := d.rails[0].address, a.rails[0]
+	infiniBand, bits := ours.GIDType == hw.GIDInfiniBand, max(d.link.prefixBits, a.link.prefixBits)
+	if infiniBand {
+		bits = infiniBandPrefix
+	}
 	count := func(a, b bool) (n uint64) {
 		for _, on := range [...]bool{a, b} {
 			if on {
@@ -72,7 +75,7 @@ func (d *domain) Reach(addr []byte) (preference uint64, err error) {
 		return n
 	}
 	for _, digit := range [...]struct{ value, limit uint64 }{
-		{count(infiniBand || sameNetwork(ours, theirs, max(d.link.prefixBits, a.link.prefixBits)), false), 2},
+		{count(sameNetwork(ours.GID, theirs.GID, bits), false), 2},
 		{count(d.link.preferred, a.link.preferred), 3},
 		{uint64(min(d.link.rate, a.link.rate)), 1 << 32},
 		{count(infiniBand, false), 2},
@@ -91,6 +94,3 @@ func sameNetwork(a, b netip.Addr, bits uint8) bool {
 	p, err := netip.AddrFrom16(a.As16()).Prefix(int(bits))
 	return err == nil && p.Contains(netip.AddrFrom16(b.As16()))
 }
-
-// Device returns the name of the device that carries messages.
-func (d *domain) Device() string { return d.settings.Devices[0] }

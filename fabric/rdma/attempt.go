@@ -1,0 +1,112 @@
+package rdma
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ibrun/ibrun/fabric"
+)
+
+// A peer that does not answer connection requests may be slow: its program computes, or it is stopped. Or the devices do not
+// reach each other, because of VLANs, partitions, firewalls or routes. A domain cannot distinguish the two. Its user can, if it
+// reaches the peer in another way (package auto asks over TCP). The methods of this file are for that. They are called like
+// those of [fabric.Domain].
+
+// attempt is what an endpoint records until it is connected for the first time.
+type attempt struct {
+	requests int           // REQs that were sent, or could not be sent for want of a route
+	since    time.Duration // when the first one was
+	heard    bool          // a datagram of the peer has arrived
+	vouched  bool          // see domain.Vouch
+	held     bool          // see domain.Hold
+	done     bool          // the peer was connected
+}
+
+// maxOverdue is how long a connection request may be unanswered before Attempts reports it.
+const maxOverdue = 250 * time.Millisecond
+
+// Attempt describes a peer that this process tries to connect to for the first time.
+type Attempt struct {
+	// Requests is the number of connection requests that were sent so far.
+	Requests int
+	// Elapsed is the time since the first one.
+	Elapsed time.Duration
+	// Heard says that a datagram of the peer has arrived.
+	Heard bool
+	// Err is not nil if the last request could not be sent, because there is no route.
+	Err error
+	// Path describes the device and the two addresses.
+	Path string
+}
+
+// Attempts calls f for each peer that this process tries to connect to for the first time, if the peer has not answered for a
+// quarter of a second, or an eighth of the heartbeat.
+func (d *domain) Attempts(f func(peer int, a Attempt)) {
+	overdue := min(maxOverdue, d.settings.Heartbeat/8)
+	for _, e := range d.cm.connecting {
+		a := &e.attempt
+		if a.requests == 0 || a.done || e.ended.Load() != nil {
+			continue
+		}
+		if elapsed := d.clock.elapsed() - a.since; elapsed >= overdue {
+			ours, theirs := d.rails[0].address, e.addr.rails[0]
+			f(e.peer, Attempt{a.requests, elapsed, a.heard, e.retry.err,
+				fmt.Sprintf("device %s, from %v to %v", d.settings.Devices[0], &ours, &theirs)})
+		}
+	}
+}
+
+// countRequest records that a REQ was sent, or could not be.
+func (e *endpoint) countRequest(now time.Duration) {
+	if e.attempt.requests == 0 {
+		e.attempt.since = now
+	}
+	e.attempt.requests++
+}
+
+// Vouch says that the process of a peer exists, until it is called with false or the peer is connected. Meanwhile the peer is
+// not lost by its silence.
+func (d *domain) Vouch(peer int, alive bool) {
+	e := d.endpointOf(peer)
+	e.attempt.vouched = alive && !e.attempt.done
+}
+
+// Retry sends connection requests to a peer as often as at first.
+func (d *domain) Retry(peer int) {
+	e := d.endpointOf(peer)
+	e.retry.reqAt, e.retry.reqInterval = d.clock.elapsed(), minREQInterval
+	if e.retry.position > 0 {
+		d.scheduleConnecting(e)
+	}
+}
+
+// Hold keeps a peer from being connected, or undoes that. It returns false, and does nothing, if it was connected already.
+// While a peer is not connected, this domain has neither taken messages for it nor received messages from it.
+func (d *domain) Hold(peer int, on bool) bool {
+	e := d.endpointOf(peer)
+	if e.attempt.done {
+		return false
+	}
+	e.attempt.held = on
+	return true
+}
+
+// Abandon closes the endpoint of a peer that is held, for good. No event reports it, here or at the peer, if the peer's domain
+// does the same.
+func (d *domain) Abandon(peer int) {
+	e := d.endpointOf(peer)
+	if !e.ended.CompareAndSwap(nil, &errAbandoned) {
+		return
+	}
+	e.discarding, e.attempt.held = true, true
+	if e.conn.state == stateIdle && len(e.qps) == 0 {
+		d.releasePeer(e)
+		return
+	}
+	d.declareBroken(e, errAbandoned.err)
+}
+
+var errAbandoned = endReason{fmt.Errorf("fabric/rdma: %w: the peer is reached by another transport", fabric.ErrNotSupported)}
+
+// Hasten makes the next Poll do all work, also the work that Polls do only now and then.
+func (d *domain) Hasten() { d.fastPolls = 0 }
