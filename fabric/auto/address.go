@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// The address of a process lists its transports and the address that each of them has:
+// The address of a process lists its domains, each by the name of the transport and its address there:
 //
 //	1 byte    length of the name
 //	name
@@ -21,16 +21,22 @@ func appendAddress(all []byte, name string, addr []byte) []byte {
 	return append(append(all, byte(len(addr))), addr...)
 }
 
-// parseAddresses parses the address of a process. It returns addresses by the names of their transports.
-func parseAddresses(all []byte) (map[string][]byte, error) {
-	addrs := map[string][]byte{}
+// transportAddr is the address that a transport of a process has.
+type transportAddr struct {
+	name string
+	addr []byte
+}
+
+// parseAddresses parses the address of a process. A transport that has several domains is listed several times.
+func parseAddresses(all []byte) ([]transportAddr, error) {
+	var addrs []transportAddr
 	for len(all) > 0 {
 		name, rest, ok := cutField(all)
 		addr, rest, ok2 := cutField(rest)
 		if !ok || !ok2 || len(name) == 0 {
 			return nil, fmt.Errorf("%w: %x", errAddress, all)
 		}
-		addrs[string(name)] = addr
+		addrs = append(addrs, transportAddr{string(name), addr})
 		all = rest
 	}
 	return addrs, nil

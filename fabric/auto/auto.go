@@ -3,9 +3,12 @@
 //	d, err := auto.Open(ctx, &fabric.Config{Self: 3, Size: 8}, auto.Node{Local: local, Key: secret, Tracer: agent})
 //
 // A process that is alone sends to itself in its own memory (fabric/mem). Processes of one node use shared memory
-// (fabric/shm). Between nodes bytes travel over RDMA (fabric/rdma) if both ends have a device, and over TCP (fabric/tcp)
-// otherwise. If not all peers are reached by the same transport, the domain combines several: its address lists the transports
-// of the process, and two processes use the first that both have.
+// (fabric/shm). Between nodes bytes travel over RDMA (fabric/rdma) if both ends have a device that reaches the other, and over
+// TCP (fabric/tcp) otherwise. If not all peers are reached by the same transport, the domain combines several: its address lists
+// the transports of the process, and two processes use the first that both have.
+//
+// A process has an RDMA domain in each subnet that its node is connected to. Two processes use the one that both prefer; each
+// finds it from the two addresses alone. If no pair of their devices is of one subnet, they use TCP.
 package auto
 
 import (
@@ -16,6 +19,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/mem"
+	"github.com/ibrun/ibrun/fabric/rdma"
 	"github.com/ibrun/ibrun/fabric/shm"
 	"github.com/ibrun/ibrun/fabric/tcp"
 	"github.com/ibrun/ibrun/internal/transports"
@@ -51,6 +55,12 @@ type Node struct {
 	Thresholds Thresholds
 	// Report is called with one line that says why an existing device is not used. It may be nil.
 	Report func(string)
+	// ReportPeer is called with one line that says why TCP is used to a peer although both processes have opened RDMA devices. One
+	// process of a pair calls it, once. If the addresses of the devices show the reason, only the first process of a node does.
+	// It may be nil.
+	ReportPeer func(peer int, text string)
+
+	network rdma.Network // replaces the devices of this machine in tests
 }
 
 // ErrTransport is the error for a list with a transport that does not exist.

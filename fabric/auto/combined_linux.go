@@ -1,9 +1,11 @@
 package auto
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -17,6 +19,7 @@ const idlePollInterval = 64
 // combined is one domain made of several parts, each of which reaches some of the peers. Its endpoints are those of the parts,
 // so that sending costs nothing more.
 type combined struct {
+	self    int
 	parts   []part
 	shm     int    // index in parts of shared memory, which is polled every time; -1: none
 	active  int    // index in parts of the one that had an event last
@@ -26,6 +29,10 @@ type combined struct {
 	watched []int  // descriptors that epfd watches, by part; -1: none yet
 	partOf  []int8 // by peer: index of its part, -1 until connected
 	addr    []byte
+
+	fallback *fallback                   // nil if a peer that has RDMA is reached by nothing else
+	report   func(peer int, text string) // Node.ReportPeer; not nil
+	first    bool                        // this process is the first of its node
 }
 
 // part is one of the domains of a combined domain.
@@ -33,6 +40,9 @@ type part struct {
 	fabric.Domain
 	name    string
 	reaches func(peer int) bool // whether a peer that has this transport is reached; nil: always
+	// compare is set if the processes may have several parts of this transport. It returns a number that is the same at both
+	// ends: the higher, the better. The error says why the part does not reach the peer with that address.
+	compare func(addr []byte) (preference uint64, err error)
 }
 
 var _ interface {
@@ -52,19 +62,30 @@ var _ interface {
 	fabric.CooperativeCopier
 } = (*combinedSharing)(nil)
 
-// combine makes one domain of parts, which are in order of preference: a peer is reached by the first part that can reach it.
-func combine(size int, parts []part) (fabric.Domain, error) {
-	d := &combined{parts: parts, shm: -1, watched: make([]int, len(parts)), partOf: make([]int8, size)}
+// combine makes one domain of parts, which are in order of preference: a peer is reached by the first part that can reach it, or
+// by the best of several parts of one transport.
+func combine(cfg *fabric.Config, parts []part, n *Node) (fabric.Domain, error) {
+	d := &combined{self: cfg.Self, parts: parts, shm: -1, watched: make([]int, len(parts)), partOf: make([]int8, cfg.Size),
+		report: n.ReportPeer, first: len(n.Local) == 0 || n.Local[0] == cfg.Self}
+	if d.report == nil {
+		d.report = func(int, string) {}
+	}
 	for i := range d.partOf {
 		d.partOf[i] = -1
 	}
 	for i, p := range parts {
 		d.watched[i] = -1
+		if c, ok := p.Domain.(interface {
+			Reach(addr []byte) (uint64, error)
+		}); ok {
+			parts[i].compare = c.Reach
+		}
 		d.addr = appendAddress(d.addr, p.name, p.Addr())
 		if _, ok := p.Domain.(fabric.SharedMemory); ok && d.shm < 0 {
 			d.shm = i
 		}
 	}
+	d.fallback = newFallback(d, n.Key)
 	var err error
 	d.epfd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
@@ -90,11 +111,13 @@ func (d *combined) Register(b []byte) (fabric.Region, error) { return d.parts[0]
 // Deregister undoes Register.
 func (d *combined) Deregister(r fabric.Region) error { return d.parts[0].Deregister(r) }
 
-// Route returns the part that reaches a connected peer. It is not known which transports an unconnected peer has: Route then
-// returns the first part that may reach it.
+// Route returns the part that reaches a connected peer, until the event Rerouted. It is not known which transports an unconnected
+// peer has: Route then returns the first part that may reach it.
 func (d *combined) Route(peer int) fabric.Domain {
 	i := int(d.partOf[peer])
-	if i < 0 {
+	if i < 0 && d.fallback.reaches(peer) {
+		i = d.fallback.tcp
+	} else if i < 0 {
 		i = max(0, slices.IndexFunc(d.parts, func(p part) bool { return p.reaches == nil || p.reaches(peer) }))
 	}
 	return d.parts[i].Domain
@@ -117,55 +140,122 @@ func (d *combined) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
 	case peer < 0 || peer >= len(d.partOf):
 		return nil, fmt.Errorf("connect to peer %d of %d", peer, len(d.partOf))
 	}
-	i, at, err := d.findPart(peer, addr)
+	c, err := d.choose(peer, addr)
 	if err != nil {
 		return nil, err
 	}
-	d.partOf[peer] = int8(i)
-	return d.parts[i].Connect(peer, at)
+	ep, err := d.parts[c.part].Connect(peer, c.at)
+	if err != nil {
+		return nil, err
+	}
+	if int(d.partOf[peer]) != c.part && c.refused != nil && d.first && d.self < peer {
+		d.report(peer, fmt.Sprintf("%s is used instead of RDMA to process %d: %v", strings.ToUpper(d.parts[c.part].name), peer,
+			c.refused))
+	}
+	d.partOf[peer] = int8(c.part)
+	if d.fallback != nil && d.parts[c.part].compare != nil {
+		d.fallback.learn(peer, addr)
+	}
+	return ep, nil
 }
 
-// findPart returns the first part that reaches a peer, and the peer's address there.
-func (d *combined) findPart(peer int, addr []byte) (i int, at []byte, err error) {
+// choice is a part that reaches a peer.
+type choice struct {
+	part       int    // index of the part
+	theirs     int    // index of the peer's part in its address
+	at         []byte // address of the peer's part
+	preference uint64
+	refused    error // why a part that both processes have and that comes before does not reach the peer; nil if there is none
+}
+
+// choose returns the part that reaches a peer. It depends on the two addresses alone, so both ends choose the same.
+func (d *combined) choose(peer int, addr []byte) (choice, error) {
+	best := choice{part: -1}
 	addrs, err := parseAddresses(addr)
 	if err != nil {
-		return 0, nil, fmt.Errorf("address of peer %d: %w", peer, err)
+		return best, fmt.Errorf("address of peer %d: %w", peer, err)
 	}
 	for i, p := range d.parts {
-		at, ok := addrs[p.name]
-		if ok && (p.reaches == nil || p.reaches(peer)) {
-			return i, at, nil
+		if best.part >= 0 && p.name != d.parts[best.part].name {
+			break
+		}
+		if p.reaches != nil && !p.reaches(peer) || p.compare != nil && d.fallback.reaches(peer) {
+			continue
+		}
+		for k, a := range addrs {
+			if a.name != p.name {
+				continue
+			}
+			c := choice{part: i, theirs: k, at: a.addr, refused: best.refused}
+			if p.compare != nil {
+				if c.preference, err = p.compare(a.addr); err != nil {
+					best.refused = cmp.Or(best.refused, err)
+					continue
+				}
+			}
+			if best.part < 0 || d.prefers(peer, c, best) {
+				best = c
+			}
 		}
 	}
-	return 0, nil, fmt.Errorf("%w: this process and peer %d have no transport in common", fabric.ErrNotSupported, peer)
+	if best.part < 0 {
+		err := fmt.Errorf("%w: this process and peer %d have no transport in common", fabric.ErrNotSupported, peer)
+		return best, errors.Join(err, best.refused)
+	}
+	if d.parts[best.part].compare != nil {
+		best.refused = nil // another pair of devices is used
+	}
+	return best, nil
+}
+
+// prefers reports whether a is better than b. Among equals, the part that comes first at the process with the lower number is.
+func (d *combined) prefers(peer int, a, b choice) bool {
+	lower := func(c choice) (first, second int) {
+		if d.self < peer {
+			return c.part, c.theirs
+		}
+		return c.theirs, c.part
+	}
+	a1, a2 := lower(a)
+	b1, b2 := lower(b)
+	return cmp.Or(cmp.Compare(a.preference, b.preference), cmp.Compare(b1, a1), cmp.Compare(b2, a2)) > 0
 }
 
 // Choice returns the transport to a peer with that address, before or after Connect.
 func (d *combined) Choice(peer int, addr []byte) (string, error) {
-	i, _, err := d.findPart(peer, addr)
+	c, err := d.choose(peer, addr)
 	if err != nil {
 		return "", err
 	}
-	return d.parts[i].name, nil
+	return d.parts[c.part].name, nil
 }
 
 // Poll polls shared memory and the part that had an event last, and the others every idlePollInterval calls.
 func (d *combined) Poll(evs []fabric.Event) (int, error) {
 	d.polls++
-	all := d.armed || d.polls%idlePollInterval == 0
+	all := d.armed || d.polls%idlePollInterval == 0 || d.fallback.active()
 	d.armed = false
-	n := 0
+	n, answers := 0, 0
+	if all {
+		answers = d.fallback.hasten()
+	}
 	for i := range d.parts {
 		if !all && i != d.shm && i != d.active {
 			continue
 		}
 		k, err := d.parts[i].Poll(evs[n:])
+		if k != 0 && i != d.shm {
+			d.active = i
+			if d.fallback != nil && i == d.fallback.tcp {
+				k = d.fallback.filter(evs[n : n+k])
+			}
+		}
 		if n += k; err != nil {
 			return n, fmt.Errorf("%s: %w", d.parts[i].name, err)
 		}
-		if k != 0 && i != d.shm {
-			d.active = i
-		}
+	}
+	if all && d.fallback != nil {
+		d.fallback.progress(answers)
 	}
 	return n, nil
 }
@@ -173,6 +263,9 @@ func (d *combined) Poll(evs []fabric.Event) (int, error) {
 // Arm arms all parts.
 func (d *combined) Arm() (int, bool, error) {
 	d.armed = true
+	if d.fallback != nil && len(d.fallback.due) > 0 {
+		return d.epfd, true, nil
+	}
 	for i, p := range d.parts {
 		fd, ready, err := p.Arm()
 		if err != nil || ready {
@@ -186,6 +279,9 @@ func (d *combined) Arm() (int, bool, error) {
 			return -1, false, fmt.Errorf("sleep on %s: %w", p.name, err)
 		}
 		d.watched[i] = fd
+	}
+	if d.fallback != nil {
+		d.fallback.flush() // messages for which there was no room
 	}
 	return d.epfd, false, nil
 }

@@ -29,10 +29,10 @@ func (t *twoDomains) Open(ctx context.Context, c *fabric.Config) (fabric.Domain,
 	if err != nil {
 		return nil, errors.Join(err, near.Close())
 	}
-	return combine(c.Size, []part{
+	return combine(c, []part{
 		{Domain: struct{ fabric.Domain }{near}, name: "near", reaches: func(peer int) bool { return peer/2 == c.Self/2 }},
 		{Domain: far, name: "far", reaches: func(peer int) bool { return true }},
-	})
+	}, new(Node))
 }
 
 func twoDomainPeers(tb testing.TB, n int) []fabric.Transport {

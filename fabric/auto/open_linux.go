@@ -28,10 +28,10 @@ func (n Node) open(ctx context.Context, cfg *fabric.Config) (fabric.Domain, erro
 			}
 			continue
 		}
-		d, err := n.transport(t).Open(ctx, cfg)
+		opened, err := n.openTransport(ctx, cfg, t)
 		switch {
 		case err == nil:
-			parts = append(parts, part{d, t.String(), n.reaches(t)})
+			parts = append(parts, opened...)
 		case t != transports.RDMA || !n.allows(transports.TCP):
 			return nil, errors.Join(err, closeAll(parts))
 		case n.Report != nil && !errors.Is(err, verbs.ErrNoDevice):
@@ -42,11 +42,42 @@ func (n Node) open(ctx context.Context, cfg *fabric.Config) (fabric.Domain, erro
 		return nil, errors.Join(fmt.Errorf("%w: %d of %d processes are on other nodes, and none of the transports %v reaches them",
 			fabric.ErrNotSupported, cfg.Size-len(n.Local), cfg.Size, n.Transports), closeAll(parts))
 	}
-	d, err := combine(cfg.Size, parts)
+	d, err := combine(cfg, parts, &n)
 	if err != nil {
 		return nil, errors.Join(err, closeAll(parts))
 	}
 	return d, nil
+}
+
+// openTransport opens the domains of a transport: one, or for RDMA one in each subnet in which a device can be used.
+func (n Node) openTransport(ctx context.Context, cfg *fabric.Config, t transports.Transport) ([]part, error) {
+	if t != transports.RDMA {
+		d, err := n.transport(t).Open(ctx, cfg)
+		return []part{{Domain: d, name: t.String(), reaches: n.reaches(t)}}, err
+	}
+	subnets, err := n.rdma().PerSubnet()
+	if err != nil {
+		return nil, err
+	}
+	var parts []part
+	var errs []error
+	for _, subnet := range subnets {
+		d, err := subnet.Open(ctx, cfg)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		parts = append(parts, part{Domain: d, name: t.String()})
+	}
+	if len(parts) == 0 {
+		return nil, errors.Join(errs...)
+	}
+	if n.Report != nil {
+		for _, err := range errs {
+			n.Report(fmt.Sprintf("one RDMA device is not used, but another is: %v", err))
+		}
+	}
+	return parts, nil
 }
 
 // leaveOutRDMA reports that RDMA is not used because it does not encrypt. It returns an error if TCP must not be used either.

@@ -56,7 +56,7 @@ NONE < soft-roce/vm/internal/*;
 soft-roce/link, soft-roce/vm/internal/* < soft-roce/vm;
 
 # Layer 3: the fabric interface, and the transports that implement it.
-internal/auth < fabric/tcp, fabric/shm, fabric/rdma;
+internal/auth < fabric/tcp, fabric/shm, fabric/rdma, fabric/auto;
 internal/encrypt, internal/crc32c < fabric/tcp;
 internal/admission < fabric/tcp;
 internal/memaddr < fabric/shm, fabric/rdma;

@@ -67,3 +67,18 @@ func reportTransports(n auto.Node, self int, d fabric.Domain, dir directory) err
 	n.Report(fmt.Sprintf("node %d: %s", self, strings.Join(parts, "; ")))
 	return nil
 }
+
+// oncePerNode returns a function that reports a text about a peer, but only one text about the peers of a node. If it is not
+// known which node that is, the text is reported.
+func oncePerNode(nodes func() ([]int, error), report func(text string)) func(peer int, text string) {
+	reported := map[int]bool{}
+	return func(peer int, text string) {
+		if all, err := nodes(); err == nil && peer < len(all) {
+			if reported[all[peer]] {
+				return
+			}
+			reported[all[peer]] = true
+		}
+		report(text)
+	}
+}

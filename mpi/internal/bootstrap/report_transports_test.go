@@ -3,6 +3,7 @@ package bootstrap
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
@@ -66,5 +67,22 @@ func TestReportTransportsOneNode(t *testing.T) {
 		if err := reportTransports(n, 5, nil, nil); err != nil || got != want {
 			t.Errorf("%q, %v, want %q", got, err, want)
 		}
+	}
+}
+
+// TestOncePerNode: of several texts about the peers of a node, the first is reported. If the nodes are unknown, all are.
+func TestOncePerNode(t *testing.T) {
+	var got []string
+	report := func(text string) { got = append(got, text) }
+	f := oncePerNode(func() ([]int, error) { return []int{0, 1, 1, 2}, nil }, report)
+	f(1, "a")
+	f(2, "b")
+	f(3, "c")
+	f(1, "d")
+	f = oncePerNode(func() ([]int, error) { return nil, errors.New("no mapping") }, report)
+	f(1, "e")
+	f(1, "f")
+	if want := []string{"a", "c", "e", "f"}; !slices.Equal(got, want) {
+		t.Errorf("reported %q, want %q", got, want)
 	}
 }

@@ -1,0 +1,336 @@
+package auto
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma"
+	"github.com/ibrun/ibrun/internal/transports"
+)
+
+// fallback makes pairs of processes use TCP if their RDMA devices do not reach each other, although their addresses say so:
+// because of VLANs, partitions, firewalls or routes.
+//
+// A process whose connection requests over RDMA are not answered asks the peer over TCP. A peer that computes, or is stopped,
+// answers neither. A peer that polls answers both: it handles all that has arrived over RDMA before it answers. So if the peer
+// has answered maxRounds questions over TCP, and between them not one of several requests over RDMA, the devices do not reach
+// each other. The process then keeps the peer from being connected over RDMA, and proposes TCP. The peer does the same, and
+// agrees. If both propose, that counts as agreement. No message was taken by either side before: a domain takes none until it is
+// connected.
+//
+// The messages of this protocol are control messages over TCP, see controlMessage.
+type fallback struct {
+	d       *combined
+	tcp     int          // index of the part
+	rdma    []rdmaDomain // parts
+	tag     [tagBytes]byte
+	watched time.Time     // when the peers that do not answer were looked at last
+	pairs   map[int]*pair // by peer: those with a question, or with control messages to send
+	due     []int         // peers whose question is to be answered
+	overTCP map[int]bool  // peers that were agreed to be reached over TCP
+	// contacted has the peers with which control messages were exchanged. While they are reached over RDMA, the loss of their TCP
+	// connection is not reported.
+	contacted map[int]bool
+	tcpAddr   map[int][]byte // of peers that are reached over RDMA
+}
+
+// rdmaDomain is what fallback needs of a domain of package rdma.
+type rdmaDomain interface {
+	Attempts(f func(peer int, a rdma.Attempt))
+	Vouch(peer int, alive bool)
+	Retry(peer int)
+	Hold(peer int, on bool) bool
+	Abandon(peer int)
+	Hasten()
+}
+
+// pair is the state for a peer that is asked.
+type pair struct {
+	attempt  rdma.Attempt // as of the last look
+	rdma     rdmaDomain   // that connects
+	seen     bool         // the attempt goes on
+	asked    bool         // a question is unanswered
+	proposed bool
+	failed   bool     // the peer is not reached over TCP either
+	rounds   int      // answers so far
+	base     int      // requests over RDMA before the last answer
+	out      [][]byte // control messages to send
+}
+
+const (
+	maxRounds        = 3
+	requestsPerRound = 5 // between two questions. The intervals between requests begin with 10 ms and double.
+	watchInterval    = 2 * time.Millisecond
+)
+
+// newFallback returns nil unless there are parts for RDMA and one for TCP.
+func newFallback(d *combined, key [32]byte) *fallback {
+	f := &fallback{d: d, tcp: -1, tag: controlTag(key), pairs: map[int]*pair{}, overTCP: map[int]bool{}, contacted: map[int]bool{},
+		tcpAddr: map[int][]byte{}}
+	for i, p := range d.parts {
+		if r, ok := p.Domain.(rdmaDomain); ok {
+			f.rdma = append(f.rdma, r)
+		} else if p.name == transports.TCP.String() {
+			f.tcp = i
+		}
+	}
+	if len(f.rdma) == 0 || f.tcp < 0 {
+		return nil
+	}
+	return f
+}
+
+// reaches reports whether it was agreed to reach a peer over TCP.
+func (f *fallback) reaches(peer int) bool { return f != nil && f.overTCP[peer] }
+
+// learn records the TCP address of a peer.
+func (f *fallback) learn(peer int, addr []byte) {
+	addrs, err := parseAddresses(addr)
+	if i := slices.IndexFunc(addrs, func(a transportAddr) bool { return a.name == transports.TCP.String() }); err == nil && i >= 0 {
+		f.tcpAddr[peer] = slices.Clone(addrs[i].addr)
+	}
+}
+
+// active reports whether a peer is asked, or has asked. Then each Poll polls all parts.
+func (f *fallback) active() bool { return f != nil && (len(f.due) > 0 || len(f.pairs) > 0) }
+
+// hasten makes the RDMA parts handle all that has arrived in their next Poll. It returns how many of the questions that are due
+// can be answered after that.
+func (f *fallback) hasten() int {
+	if f == nil {
+		return 0
+	}
+	if len(f.due) > 0 {
+		for _, r := range f.rdma {
+			r.Hasten()
+		}
+	}
+	return len(f.due)
+}
+
+// progress answers questions, and looks for peers that do not answer. It is called when all parts were polled.
+func (f *fallback) progress(answers int) {
+	for _, peer := range f.due[:answers] {
+		f.send(peer, controlAnswer)
+	}
+	f.due = slices.Delete(f.due, 0, answers)
+	if now := time.Now(); now.Sub(f.watched) >= watchInterval {
+		f.watched = now
+		f.watch()
+	}
+	f.flush()
+}
+
+// watch looks for peers that have not answered connection requests over RDMA.
+func (f *fallback) watch() {
+	for _, p := range f.pairs {
+		p.seen = p.rdma == nil
+	}
+	for _, r := range f.rdma {
+		r.Attempts(func(peer int, a rdma.Attempt) { f.unanswered(r, peer, a) })
+	}
+	for peer, p := range f.pairs {
+		switch {
+		case len(p.out) > 0 && (p.rdma == nil || f.overTCP[peer]): // the peer waits for these
+		case p.seen && p.rdma != nil, p.proposed:
+		default:
+			delete(f.pairs, peer) // it was connected, lost or only answered
+		}
+	}
+}
+
+// unanswered takes the next step for a peer that has not answered connection requests over RDMA.
+func (f *fallback) unanswered(r rdmaDomain, peer int, a rdma.Attempt) {
+	if p := f.pairs[peer]; a.Heard && (p == nil || !p.proposed) {
+		r.Vouch(peer, false)
+		return
+	}
+	p := f.pair(peer)
+	p.seen, p.rdma, p.attempt = true, r, a
+	switch {
+	case p.asked || p.proposed || p.failed:
+	case p.rounds == maxRounds:
+		if r.Hold(peer, true) {
+			p.proposed = true
+			f.send(peer, controlPropose)
+		}
+	case p.rounds == 0 || a.Requests-p.base >= requestsPerRound || a.Err != nil && a.Requests > p.base:
+		p.asked = true
+		f.send(peer, controlAsk)
+	}
+}
+
+// pair returns the state for a peer.
+func (f *fallback) pair(peer int) *pair {
+	p := f.pairs[peer]
+	if p == nil {
+		p = new(pair)
+		f.pairs[peer] = p
+	}
+	return p
+}
+
+// send queues a control message, and sends it if possible.
+func (f *fallback) send(peer int, kind controlKind) {
+	p := f.pair(peer)
+	p.out = append(p.out, appendControl(nil, f.tag, kind, f.d.addr))
+	f.contacted[peer] = true
+	f.flushPair(peer, p)
+}
+
+// flush sends queued control messages.
+func (f *fallback) flush() {
+	for peer, p := range f.pairs {
+		f.flushPair(peer, p)
+	}
+}
+
+func (f *fallback) flushPair(peer int, p *pair) {
+	for len(p.out) > 0 && !p.failed {
+		ep, err := f.d.parts[f.tcp].Connect(peer, f.tcpAddr[peer])
+		if err == nil {
+			err = ep.Send(p.out[0], nil)
+		}
+		switch {
+		case err == fabric.ErrAgain:
+			return
+		case err != nil:
+			f.fail(peer, p)
+			return
+		}
+		p.out = p.out[1:]
+		if p.rdma != nil {
+			p.rdma.Vouch(peer, true) // the process has accepted the connection; TCP reports its end
+		}
+	}
+}
+
+// fail gives up asking a peer. RDMA finds whether its process exists.
+func (f *fallback) fail(peer int, p *pair) {
+	p.failed, p.out = true, nil
+	if p.rdma != nil {
+		p.rdma.Vouch(peer, false)
+	}
+}
+
+// filter takes the control messages out of the events of the TCP part, and returns how many events are left.
+func (f *fallback) filter(evs []fabric.Event) int {
+	n := 0
+	for i := range evs {
+		if f.keep(&evs[i]) {
+			if n != i {
+				evs[n] = evs[i]
+			}
+			n++
+		}
+	}
+	return n
+}
+
+// keep handles an event of the TCP part. It returns false if the event is not for the caller of Poll. It changes a control
+// message that changes the route of a connected peer into the event Rerouted.
+func (f *fallback) keep(ev *fabric.Event) bool {
+	peer := int(ev.Peer)
+	switch {
+	case ev.Kind == fabric.Message && len(ev.Data) > tagBytes && [tagBytes]byte(ev.Data) == f.tag:
+		if !f.handle(peer, ev.Data) || f.d.partOf[peer] < 0 {
+			return false
+		}
+		f.d.partOf[peer] = -1
+		*ev = fabric.Event{Kind: fabric.Rerouted, Peer: ev.Peer}
+	case ev.Kind == fabric.PeerDown && f.contacted[peer] && !f.overTCP[peer]:
+		p := f.pairs[peer]
+		if p != nil && p.proposed { // the peer may have agreed, so its loss is that of the pair
+			p.rdma.Abandon(peer)
+			return true
+		}
+		if p != nil {
+			f.fail(peer, p)
+		}
+		return false
+	}
+	return true
+}
+
+// handle acts on a control message. It returns true if the peer is reached over TCP from now on.
+func (f *fallback) handle(peer int, b []byte) bool {
+	kind, addr, err := parseControl(b, f.tag)
+	if err != nil || f.overTCP[peer] {
+		return false
+	}
+	f.contacted[peer] = true
+	p := f.pairs[peer]
+	switch kind {
+	case controlAsk:
+		f.learn(peer, addr)
+		if !slices.Contains(f.due, peer) {
+			f.due = append(f.due, peer)
+		}
+	case controlAnswer:
+		if p != nil && p.asked {
+			p.asked, p.base = false, p.attempt.Requests
+			p.rounds++
+			p.rdma.Retry(peer)
+		}
+	case controlPropose:
+		f.learn(peer, addr)
+		return f.accept(peer)
+	case controlAgree:
+		if p != nil && p.proposed {
+			f.change(peer)
+			f.say(peer, p)
+			return true
+		}
+	case controlRefuse:
+		if p != nil && p.proposed {
+			p.rdma.Hold(peer, false)
+			f.fail(peer, p)
+			p.proposed = false
+		}
+	}
+	return false
+}
+
+// accept accepts a proposal, unless the peer is connected over RDMA already.
+func (f *fallback) accept(peer int) bool {
+	if p := f.pairs[peer]; p != nil && p.proposed { // so has the peer
+		f.change(peer)
+		if f.d.self < peer {
+			f.say(peer, p)
+		}
+		return true
+	}
+	for _, r := range f.rdma {
+		if !r.Hold(peer, true) {
+			for _, r := range f.rdma {
+				r.Hold(peer, false)
+			}
+			f.send(peer, controlRefuse)
+			return false
+		}
+	}
+	f.send(peer, controlAgree)
+	f.change(peer)
+	return true
+}
+
+// change makes TCP the transport of a peer.
+func (f *fallback) change(peer int) {
+	for _, r := range f.rdma {
+		r.Abandon(peer)
+	}
+	f.overTCP[peer] = true
+	if p := f.pairs[peer]; p != nil {
+		p.seen, p.proposed = false, false
+	}
+}
+
+// say reports why TCP is used. Of two processes, only one calls it.
+func (f *fallback) say(peer int, p *pair) {
+	a, why := p.attempt, cmp.Or(p.attempt.Err, errUnanswered)
+	f.d.report(peer, fmt.Sprintf("TCP is used instead of RDMA to process %d, which answers over TCP: "+
+		"%d connection requests by %s in %v: %v", peer, a.Requests, a.Path, a.Elapsed.Round(10*time.Millisecond), why))
+}
