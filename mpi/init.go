@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/tunables"
 	"github.com/ibrun/ibrun/mpi/internal/bootstrap"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 	"github.com/ibrun/ibrun/perf"
@@ -46,6 +47,10 @@ func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
 	if err != nil {
 		return nil, newError(op, ErrOther, err)
 	}
+	poll, err := tunables.PollFromEnv(os.Getenv)
+	if err != nil {
+		return nil, newError(op, ErrOther, err)
+	}
 	p := &Process{boot: boot, fatal: c.Fatal, check: c.Check || check && bootstrap.FromContext(ctx) == nil,
 		users: 1, hasJoined: true}
 	if err := p.startRecording(); err != nil {
@@ -59,6 +64,7 @@ func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
 	}
 	p.engine, err = proto.New(proto.Config{
 		Domain: domain, Self: boot.Rank, Size: boot.Size, Waker: waker, Oversubscribed: boot.Oversubscribed,
+		Poll:            poll,
 		UnexpectedLimit: c.UnexpectedBytes, PinnedLimit: c.PinnedBytes, Owner: p, Address: boot.Address, Warn: boot.Report,
 		Needed: p.needsPeer, Members: p.membersOf, Recorder: p.record, Clock: &p.clockSync, Trace: p.trace,
 		Checks: p.check, ExactBit: collectiveBit,

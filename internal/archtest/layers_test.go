@@ -77,7 +77,7 @@ internal/shm, mpi/internal/datatype < mpi/internal/coll;
 fabric, perf, internal/pollyield, mpi/internal/match, mpi/internal/regcache < mpi/internal/proto;
 
 # Layer 5: communicators, messages, collectives.
-attrs, hw, perf, perf/profile, fabric, mpi/internal/* < mpi;
+attrs, hw, perf, perf/profile, fabric, internal/tunables, mpi/internal/* < mpi;
 hw, perf, fabric, fabric/mem, fabric/auto, mpi/internal/bootstrap, mpi/internal/clocksync, mpi < mpi/mpitest;
 fabric/auto, internal/transports, mpi/internal/proto < mpi/explain;
 

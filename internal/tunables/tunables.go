@@ -157,7 +157,7 @@ func All() []*Tunable {
 
 // Variables returns the names of all environment variables that decide how messages travel.
 func Variables() []string {
-	names := []string{Transports, TCPInterfaces, RDMADevices, Encrypt}
+	names := []string{Transports, TCPInterfaces, RDMADevices, Encrypt, Poll}
 	for _, t := range All() {
 		names = append(names, t.Variable)
 	}

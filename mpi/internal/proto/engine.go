@@ -3,6 +3,7 @@ package proto
 import (
 	"cmp"
 	"errors"
+	"time"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/perf"
@@ -35,6 +36,8 @@ type Config struct {
 	// Oversubscribed reports whether there are more processes than processors. Spinning then takes time from the process that
 	// is waited for.
 	Oversubscribed bool
+	// Poll is how long a goroutine that waits polls before it sleeps. Nil: for some hundred yields.
+	Poll *time.Duration
 	// UnexpectedLimit bounds the bytes of stored unexpected messages; 0 means 64 MiB.
 	UnexpectedLimit int
 	// PinnedLimit bounds the bytes that stay registered with a device while no message uses them; 0 means 1 GiB.
@@ -125,7 +128,7 @@ func New(c Config) (*Engine, error) {
 		e.notes.init(c.Size)
 	}
 	e.rec.init(c.Recorder, c.Trace, c.Checks)
-	e.waiters.init(&e.mu, c.Oversubscribed)
+	e.waiters.init(&e.mu, c.Oversubscribed, c.Poll)
 	e.hints.update(false, e.avoidsFastPaths())
 	if c.Address != nil {
 		e.addr = func(n int32) []byte { return c.Address(int(n)) }

@@ -33,8 +33,10 @@ const processYields = 32
 
 // waiters is the state of the goroutines that wait. It is protected by the engine's lock, which is also the condition's.
 type waiters struct {
-	spin       int // polls between two yields; constant, so it is read without the lock as well
-	maxYields  int // number of yields in a row before a sleep
+	spin      int // polls between two yields; constant, so it is read without the lock as well
+	maxYields int // number of yields in a row before a sleep
+	// poll is how long a goroutine polls before it sleeps. If it is not set, maxYields alone decides, without reading a clock.
+	poll       *time.Duration
 	yields     int // number of yields so far
 	yieldTimer pollyield.Timer
 	parker     parker
@@ -45,8 +47,8 @@ type waiters struct {
 	cond       sync.Cond
 }
 
-func (w *waiters) init(lock sync.Locker, oversubscribed bool) {
-	w.cond.L = lock
+func (w *waiters) init(lock sync.Locker, oversubscribed bool, poll *time.Duration) {
+	w.cond.L, w.poll = lock, poll
 	w.spin, w.maxYields = spinDedicated, yieldsBeforeSleep
 	if oversubscribed {
 		w.spin = spinOversubscribed
@@ -62,6 +64,19 @@ func (e *Engine) SleepAtOnce(on bool) {
 	if on && e.waiters.spin == spinOversubscribed {
 		e.waiters.maxYields = 0
 	}
+}
+
+// mayYield reports whether a goroutine that has yielded so many times in a row may yield once more before it sleeps. since is
+// when it began; it is set by the first call.
+func (w *waiters) mayYield(yields int, since *time.Time) bool {
+	switch {
+	case w.poll == nil || w.maxYields == 0:
+		return yields < w.maxYields
+	case yields == 0:
+		*since = time.Now()
+		return *w.poll > 0
+	}
+	return time.Since(*since) < *w.poll
 }
 
 // open chooses where goroutines sleep. Arming the domain once shows whether it has a descriptor.
@@ -186,7 +201,8 @@ func (e *Engine) waitRequest(r *Request, op perf.Op) error {
 func (e *Engine) await(g *goal) {
 	w := &e.waiters
 	idle, yields := 0, 0
-	since := uint64(0) // when the first of these yields was made
+	since := uint64(0)    // when the first of these yields was made
+	var polling time.Time // the same; see mayYield
 	w.polling++
 	for !g.reached(e) && e.failure.err == nil && !(e.failure.departed && e.isHopeless(g)) {
 		switch {
@@ -204,7 +220,7 @@ func (e *Engine) await(g *goal) {
 			idle, yields = 0, 0
 		case idle < w.spin && !e.mu.contended():
 			idle++
-		case yields < w.maxYields:
+		case w.mayYield(yields, &polling):
 			if yields == 0 && since == 0 {
 				since = e.rec.active.Now()
 			}

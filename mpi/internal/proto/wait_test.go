@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/perf"
@@ -50,6 +51,41 @@ func TestSleepAtOnce(t *testing.T) {
 		}
 		if yields := es[0].waiters.yields - before; on && yields != 0 || !on && yields == 0 {
 			t.Errorf("SleepAtOnce(%v): it has yielded %d times", on, yields)
+		}
+	}
+}
+
+// TestPoll: a rank that is to poll for no time does not yield before it sleeps. One that is to poll for long does not sleep, also
+// after more yields than otherwise.
+func TestPoll(t *testing.T) {
+	for _, poll := range []time.Duration{0, time.Hour} {
+		es := open(t, 2, nil, nil)
+		e := es[0]
+		e.waiters.poll = &poll
+		received := make(chan error, 1)
+		go func() {
+			_, err := e.Recv(from(1, 1), nil)
+			received <- err
+		}()
+		if poll == 0 {
+			awaitSleepers(e, 1)
+		}
+		for yields := 0; poll > 0 && yields < 4*yieldsBeforeSleep; runtime.Gosched() {
+			e.lock()
+			if yields = e.waiters.yields; e.waiters.sleeping {
+				t.Errorf("sleeps after %d yields", yields)
+				yields = 4 * yieldsBeforeSleep
+			}
+			e.unlock()
+		}
+		if err := es[1].Send(to(1, 0, 1), nil, Standard); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-received; err != nil {
+			t.Fatal(err)
+		}
+		if poll == 0 && e.waiters.yields != 0 {
+			t.Errorf("it has yielded %d times", e.waiters.yields)
 		}
 	}
 }
