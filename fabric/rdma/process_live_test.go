@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// heartbeat is that of the test and of the other peer. Lost peers are found as soon as it has passed.
+// heartbeat is that of the test and of the other peer. Lost peers are found within two times that.
 const heartbeat = 3 * time.Second
 
 // regionBytes is how much memory the other peer registers by default.
