@@ -76,7 +76,7 @@ func (s *recvSlots) reserve(n int) error {
 func (d *domain) growWindow(e *endpoint) {
 	w := e.in.nextWindow(uint32(d.settings.Window))
 	n := int(w - e.in.window)
-	if n == 0 || d.recvs.reserved+n > min(d.settings.poolSlots(), d.recvs.limit) || d.recvs.reserve(n) != nil {
+	if n == 0 || d.recvs.reserved+n > d.growthLimit() || d.recvs.reserve(n) != nil {
 		return
 	}
 	e.in.window = w
@@ -84,4 +84,14 @@ func (d *domain) growWindow(e *endpoint) {
 	if e.in.creditDue() {
 		d.sendControl(e, kindCredit)
 	}
+}
+
+// growthLimit returns how many slots may be reserved after a window has grown. Without an SRQ, the first two slots of every peer
+// are left: a peer that connects when all are reserved would be refused.
+func (d *domain) growthLimit() int {
+	most := d.recvs.limit
+	if d.recvs.srq == nil {
+		most -= (d.size - 1) * (initialWindow + 1)
+	}
+	return min(d.settings.poolSlots(), most)
 }

@@ -218,6 +218,30 @@ func TestSimulatedOwnQueues(t *testing.T) {
 	}
 }
 
+// TestSimulatedOwnQueuesForAll: without an SRQ, windows that have grown leave slots for peers that connect later.
+func TestSimulatedOwnQueuesForAll(t *testing.T) {
+	const peers = 14
+	net := verbstest.NewSimulatedNetwork()
+	net.SetDevice("a", func(d *verbstest.SimulatedDevice) { d.Attr.MaxSRQ, d.Attr.MaxCQE = 0, 2*blockSlots+cmRecvs })
+	ds := openOn(t, net, Settings{Devices: []string{"a"}}, peers)
+	a := ds[0]
+	for i := 1; i < peers; i++ {
+		if err := a.eps[i].Send([]byte("message"), nil); err != fabric.ErrAgain {
+			t.Fatal(err)
+		}
+		pollAll(t, a, ds[i])
+		if e := a.eps[i]; e.conn.state != stateEstablished {
+			t.Fatalf("peer %d is not connected: %v", i, e.retry.err)
+		}
+		for range 8 {
+			a.growWindow(a.eps[i])
+		}
+	}
+	if w := a.eps[1].in.window; w < minGrownWindow {
+		t.Errorf("the first peer has a window of %d", w)
+	}
+}
+
 // pollAll polls until nothing is left to do but what waits for timers.
 func pollAll(t *testing.T, ds ...*domain) {
 	t.Helper()
