@@ -5,9 +5,11 @@ package rdma
 import (
 	"crypto/rand"
 	"errors"
+	"math"
 	"net/netip"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -273,5 +275,28 @@ func TestAttributesInForce(t *testing.T) {
 		if got != want {
 			t.Errorf("%s\nwant %s", got, want)
 		}
+	}
+}
+
+// TestSimulatedUnresolved: while the address of a silent peer cannot be resolved, which may block Poll for a second each time, it
+// is tried few times, and the old handle is used.
+func TestSimulatedUnresolved(t *testing.T) {
+	net, ds := openSimulated(t, Settings{Devices: []string{"a"}, Heartbeat: 200 * time.Millisecond}, 2)
+	a, b := ds[0], ds[1]
+	connectPeers(t, a, b)
+	tries := refuseTimes(net, verbstest.CallCreateAH, math.MaxInt, syscall.ETIMEDOUT)
+	net.DropDatagrams(func() bool { return true })
+	breakConn(t, a, b)
+	e := a.eps[1]
+	for end := time.Now().Add(20 * time.Second); e.retry.silence.intervals < a.liveness.maxMissed/2; {
+		if got := pollTimes(t, a, 1); len(got) > 0 || time.Now().After(end) {
+			t.Fatalf("%+v, %+v", got, e.retry)
+		}
+	}
+	if *tries == 0 || *tries > 3 { // after 1, 2 and 4 intervals
+		t.Errorf("within %d intervals the address was resolved %d times", e.retry.silence.intervals, *tries)
+	}
+	if err := a.sendCM(e, cmProbe, qpInfo{}); err != nil {
+		t.Errorf("a datagram over the old handle: %v", err)
 	}
 }

@@ -13,7 +13,8 @@ import (
 //   - A process whose own port has changed makes all connections again, and sends its new address with these datagrams. The
 //     revision in it tells peers which of two addresses is the later one. They then make new address handles.
 //   - A peer that does not answer for a while may have another MAC address. So the handle is renewed then, and the own port is
-//     queried, in case that the device has reported no event.
+//     queried, in case that the device has reported no event. Mostly the host of the peer is gone: then its address cannot be
+//     resolved, which blocks for a second, and the old handle stays.
 //
 // If both ports change at the same time, so that neither knows the address of the other, the peers lose each other.
 
@@ -23,6 +24,7 @@ type destination struct {
 	ud        *verbs.QP // our queue pair, which is in the partition of the peer's
 	responder uint32    // number of the peer's queue pair that answers probes
 	revision  uint16    // of our own address
+	stale     bool      // is to be renewed if possible
 }
 
 // newDestination returns the destination of datagrams to a peer from the queue pairs qps, one in each partition.
@@ -47,14 +49,22 @@ func (t *destination) close() {
 	}
 }
 
-// destination returns the destination of datagrams to a peer. It makes a new one if there is none or if our own address has
-// changed.
+// destination returns the destination of datagrams to a peer. It makes a new one if there is none, if it is stale, or if our own
+// address has changed. A stale one stays if the address of the peer cannot be resolved.
 func (d *domain) destination(e *endpoint) (*destination, error) {
-	if e.dest != nil && e.dest.revision == d.revision {
-		return e.dest, nil
+	old := e.dest
+	usable := old != nil && old.revision == d.revision
+	if usable && !old.stale {
+		return old, nil
 	}
-	r := d.rails[0]
+	r, begun := d.rails[0], d.clock.elapsed()
 	t, err := r.newDestination(&e.addr.rails[0], d.params, func(i int) *verbs.QP { return r.partitions[i].ud })
+	now := d.clock.elapsed()
+	d.renewAt = now + renewPause*(now-begun)
+	if err != nil && usable {
+		old.stale = false
+		return old, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -84,13 +94,20 @@ func (d *domain) renewAddress(e *endpoint, encoded []byte) {
 	e.forgetDestination()
 }
 
+// renewPause is how many times as long as it took to resolve an address no handle becomes stale: so Poll is not blocked for most
+// of the time when hosts with many peers are gone.
+const renewPause = 8
+
 // renewAfterSilence is called when a peer has answered no probe for some intervals in a row. After 1, 2, 4 and so on it renews
-// what is known of the network. Not more often, since resolving the address of a host that is gone may block for a second.
+// what is known of the network.
 func (d *domain) renewAfterSilence(e *endpoint, intervals int) {
-	if intervals&(intervals-1) == 0 {
-		e.forgetDestination()
-		d.refreshAfterSilence(intervals)
+	if intervals&(intervals-1) != 0 {
+		return
 	}
+	if e.dest != nil && d.clock.elapsed() >= d.renewAt {
+		e.dest.stale = true
+	}
+	d.refreshAfterSilence(intervals)
 }
 
 // refreshAfterSilence queries the own ports when a peer was silent for 1, 2, 4 and so on intervals in a row.

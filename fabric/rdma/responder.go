@@ -205,6 +205,10 @@ func (p *responder) target(m *cmMessage) (*destination, error) {
 		return nil, errNoProbe
 	}
 	d, err := p.rail.newDestination(&a.rails[0], p.params, func(i int) *verbs.QP { return p.qps[i] })
+	if err != nil && old != nil && a.revision == old.revision {
+		old.made = time.Now() // the old handle stays, and answers are not delayed by every probe
+		return old.destination, nil
+	}
 	if err != nil {
 		return nil, err
 	}
