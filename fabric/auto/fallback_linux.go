@@ -21,6 +21,8 @@ import (
 // agrees. If both propose, that counts as agreement. No message was taken by either side before: a domain takes none until it is
 // connected.
 //
+// The same holds if one of the two devices refuses the connection. Then a few requests suffice.
+//
 // The messages of this protocol are control messages over TCP, see controlMessage.
 type fallback struct {
 	d       *combined

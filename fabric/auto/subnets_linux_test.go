@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -249,5 +251,28 @@ func TestSlowPeer(t *testing.T) {
 	job.exchange()
 	if got, want := job.routes(), "0-1 ib, 0-2 tcp, 1-2 ib"; got != want || len(job.notes) != 1 {
 		t.Errorf("the routes are %s, want %s; reported: %q", got, want, job.notes)
+	}
+}
+
+// TestRefused: two processes use TCP if the devices of both, or of one, have no room for the connection.
+func TestRefused(t *testing.T) {
+	for name, granted := range map[string]int{"by both devices": 0, "by the device of the peer": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			job := newCluster(t, 0, "ib", "ib")
+			var calls atomic.Int32
+			job.net.Refuse(func(c verbstest.SimulatedCall) error {
+				if c == verbstest.CallCreateQP && int(calls.Add(1)) > granted {
+					return syscall.ENOMEM
+				}
+				return nil
+			})
+			job.exchange()
+			if routes := job.routes(); routes != "0-1 tcp" || len(job.notes) != 1 ||
+				!strings.Contains(job.notes[0], "TCP is used instead of RDMA to process") ||
+				!strings.Contains(job.notes[0], syscall.ENOMEM.Error()) {
+				t.Errorf("the routes are %s; reported: %q", routes, job.notes)
+			}
+		})
 	}
 }

@@ -1,6 +1,7 @@
 package rdma
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 
 // attempt is what an endpoint records until it is connected for the first time.
 type attempt struct {
-	requests int           // REQs that were sent, or could not be sent for want of a route
+	requests int           // REQs that were sent, or could not be sent: there is no route, or the device refuses the connection
 	since    time.Duration // when the first one was
 	heard    bool          // a datagram of the peer has arrived
 	vouched  bool          // see domain.Vouch
@@ -31,9 +32,9 @@ type Attempt struct {
 	Requests int
 	// Elapsed is the time since the first one.
 	Elapsed time.Duration
-	// Heard says that a datagram of the peer has arrived.
+	// Heard says that a datagram of the peer has arrived, and neither device has refused the connection.
 	Heard bool
-	// Err is not nil if the last request could not be sent, because there is no route.
+	// Err is not nil if the last request could not be sent, because there is no route, or if a device refuses the connection.
 	Err error
 	// Path describes the device and the two addresses.
 	Path string
@@ -50,7 +51,8 @@ func (d *domain) Attempts(f func(peer int, a Attempt)) {
 		}
 		if elapsed := d.clock.elapsed() - a.since; elapsed >= overdue {
 			ours, theirs := d.rails[0].address, e.addr.rails[0]
-			f(e.peer, Attempt{a.requests, elapsed, a.heard, e.retry.err,
+			refused := e.retry.refusal.err
+			f(e.peer, Attempt{a.requests, elapsed, a.heard && refused == nil, cmp.Or(refused, e.retry.err),
 				fmt.Sprintf("device %s, from %v to %v", d.settings.Devices[0], &ours, &theirs)})
 		}
 	}

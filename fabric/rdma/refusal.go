@@ -38,6 +38,7 @@ func (d *domain) refused(e *endpoint, err error) {
 	if r.refusal.err == nil {
 		r.refusal.since, r.reqInterval = now, minREQInterval
 	}
+	e.countRequest(now)
 	r.refusal.err = d.rails[0].lacks("queue pair", err)
 	r.err = r.refusal.err
 	r.reqAt = now + r.reqInterval
