@@ -21,7 +21,7 @@ type endpoint struct {
 	inPrefetchList bool                  // in Domain.toPrefetch
 	nextPrefetch   *endpoint             // next element of that list
 	control        *control              // the peer's control block
-	pid            int                   // of the peer's process, read once when it is needed first; 0: not yet
+	pid            atomic.Int64          // of the peer's process, stored by the first Read or Write, in any goroutine; 0: not yet
 	d              *Domain
 	mem            []byte // of the ring
 }
@@ -152,13 +152,15 @@ func (e *endpoint) copyRemote(trap uintptr, b []byte, addr uint64) (bool, error)
 	if err := e.endErr.Load(); err != nil {
 		return false, *err
 	}
-	if e.pid == 0 {
+	pid := int(e.pid.Load())
+	if pid == 0 {
 		if atomic.LoadUint32(&e.control.opened) == 0 || e.control.pidns != e.d.pidns || e.control.pid == 0 {
 			return false, fmt.Errorf("%w: copying between processes needs both processes in one pid namespace", fabric.ErrNotSupported)
 		}
-		e.pid = int(e.control.pid)
+		pid = int(e.control.pid)
+		e.pid.Store(int64(pid))
 	}
-	if err := copyProcessMemory(trap, e.pid, b, addr); err != nil {
+	if err := copyProcessMemory(trap, pid, b, addr); err != nil {
 		return false, err
 	}
 	return true, nil
