@@ -159,6 +159,9 @@ func TestNoStack(t *testing.T) {
 func TestBrokenC(t *testing.T) {
 	const variable = "TEST_BROKEN_C"
 	if call := os.Getenv(variable); call != "" {
+		if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil { // no core file
+			t.Fatal(err)
+		}
 		defer func() {
 			recover()
 			os.Stdout.WriteString("continued")
