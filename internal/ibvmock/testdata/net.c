@@ -60,8 +60,10 @@ static int attach(void)
 	self = getpid();
 	if (first)
 		first_attach();
-	if (fd >= 0)
-		close(fd); /* ends the flock */
+	if (fd >= 0) {
+		flock(fd, LOCK_UN); /* the mapping would keep it after the descriptor is closed */
+		close(fd);
+	}
 	return 0;
 }
 

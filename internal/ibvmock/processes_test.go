@@ -1,0 +1,66 @@
+//go:build linux && !static && (amd64 || arm64)
+
+package ibvmock_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/ibrun/ibrun/internal/ibvmock"
+)
+
+// TestProcesses runs ibv_rc_pingpong in two processes that share a network, polling and sleeping. It was compiled for the real
+// library, and checks what it receives.
+func TestProcesses(t *testing.T) {
+	program, err := exec.LookPath("ibv_rc_pingpong")
+	if err != nil {
+		t.Skip("needs ibv_rc_pingpong: apt-get install ibverbs-utils")
+	}
+	library := ibvmock.Build(t)
+	for _, mode := range [][]string{{"-c"}, {"-c", "-e"}} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		dir, port := t.TempDir(), freePort(t)
+		start := func(args ...string) (*exec.Cmd, *bytes.Buffer) {
+			t.Helper()
+			cmd := exec.CommandContext(ctx, program, append(append([]string{"-d", "mlx5_0", "-n", "20", "-p", port}, mode...), args...)...)
+			cmd.Env = append(os.Environ(), ibvmock.Environment(library, "mlx5_0=mlx5_ib")...)
+			cmd.Env = append(cmd.Env, "IBVMOCK_DIR="+dir)
+			out := new(bytes.Buffer)
+			cmd.Stdout, cmd.Stderr = out, out
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			return cmd, out
+		}
+		server, serverOut := start()
+		for ctx.Err() == nil { // until the server listens
+			client, out := start("127.0.0.1")
+			if err := client.Wait(); err == nil {
+				break
+			} else if !bytes.Contains(out.Bytes(), []byte("Couldn't connect")) {
+				t.Fatalf("client %v: %v\n%s", mode, err, out)
+			}
+		}
+		if err := server.Wait(); err != nil {
+			t.Errorf("server %v: %v\n%s", mode, err, serverOut)
+		}
+	}
+}
+
+// freePort returns a TCP port that nobody uses now.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
+}
