@@ -1,0 +1,68 @@
+//go:build linux && !static && (amd64 || arm64)
+
+package rdma
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/ibrun/ibrun/internal/ibvmock"
+)
+
+// TestMockTeardown is TestSimulatedTeardown over calls of C: connections of adapters break at random moments, and completions of
+// flushed requests are late by random numbers of polls. mlx5 removes the completions of a closed queue pair, hfi1 keeps them, and
+// irdma has no SRQ. With IBRUN_SOAK=1, 1,000 connections of each kind of device break.
+func TestMockTeardown(t *testing.T) {
+	lib := ibvmock.Load(t)
+	lib.Set("speed", 64)
+	profiles, breaks := []string{"mlx5_vf", "irdma", "hfi1"}, 40
+	if os.Getenv("IBRUN_SOAK") == "1" {
+		profiles, breaks = nil, 1000
+		for _, p := range ibvmock.Profiles() {
+			profiles = append(profiles, p.Name)
+		}
+	}
+	for _, p := range profiles {
+		t.Run(p, func(t *testing.T) {
+			seed := rand.Uint64()
+			t.Logf("seed %d", seed)
+			breakOverMock(t, lib, rand.New(rand.NewPCG(seed, 1)), p, breaks)
+		})
+	}
+}
+
+// breakOverMock makes so many connections of two peers break, and checks that every message arrives once.
+func breakOverMock(t *testing.T, lib *ibvmock.Library, r *rand.Rand, profile string, breaks int) {
+	t.Helper()
+	network := mockNetwork{lib.NewDevice(profile)}
+	ds := openTransports(t, []*Transport{{Network: network}, {Network: network}})
+	var sent, got [2]uint32
+	left := breaks
+	for end := time.Now().Add(time.Minute); left > 0 || got[0] != sent[1] || got[1] != sent[0]; {
+		for i, d := range ds {
+			e := d.eps[1-i]
+			if left > 0 && e.conn.state == stateEstablished && r.IntN(100) == 0 {
+				lib.Set("late", r.Int64N(3))
+				lib.Set("flush_late", r.Int64N(8))
+				lib.BreakQP(e.qps[r.IntN(len(e.qps))].qp.Num())
+				left--
+			}
+			for range r.IntN(8) {
+				if left > 0 && e.Send(binary.NativeEndian.AppendUint32(nil, sent[i]), nil) == nil {
+					sent[i]++
+				}
+			}
+			for range r.IntN(4) {
+				got[i] += numberedMessages(t, d, got[i])
+			}
+		}
+		if runtime.Gosched(); time.Now().After(end) {
+			t.Fatalf("%d connections are left to break; sent %d, got %d; %+v and %+v", left, sent, got, ds[0].eps[1], ds[1].eps[0])
+		}
+	}
+	t.Logf("%d connections broke, and %d messages were sent", breaks, sent[0]+sent[1])
+}
