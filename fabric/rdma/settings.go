@@ -161,6 +161,12 @@ func (s Settings) complete(env environment) (Settings, error) {
 	if err := s.completeAttributes(env); err != nil {
 		return s, err
 	}
+	// With such a timeout one lost packet would be a lost peer. The default suits every heartbeat that the variable can have.
+	if wait := timeoutDuration(s.Timeout); s.Timeout > tunables.RDMATimeout.Default && wait >= s.Heartbeat {
+		return s, fmt.Errorf("fabric/rdma: %w: %s=%d: a device would wait %v before it sends again, but a peer is lost after %v; "+
+			"choose a smaller one, or a larger %s", tunables.ErrAttribute, tunables.RDMATimeout.Variable, s.Timeout, wait, s.Heartbeat,
+			tunables.Heartbeat)
+	}
 	s.Slot = (s.Slot + 63) &^ 63
 	if most := s.Slot - headerBytes; s.Eager == 0 || s.Eager > most {
 		s.Eager = most

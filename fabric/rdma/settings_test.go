@@ -74,6 +74,15 @@ func TestAttributes(t *testing.T) {
 			t.Errorf("%s=99999: %v", variable, err)
 		}
 	}
+	long := Settings{Timeout: 22, Heartbeat: 15 * time.Second}
+	if _, err := long.complete(env); !errors.Is(err, tunables.ErrAttribute) ||
+		!strings.Contains(err.Error(), "IBRUN_RDMA_TIMEOUT=22") || !strings.Contains(err.Error(), "17.1799s") {
+		t.Errorf("a timeout that is longer than the heartbeat: %v", err)
+	}
+	long.Heartbeat = 20 * time.Second
+	if _, err := long.complete(env); err != nil {
+		t.Error(err)
+	}
 	for _, set := range []Settings{{GIDIndex: new(256)}, {PKey: 0x8000}, {ServiceLevel: 16}, {TrafficClass: -1}, {MTU: 1500},
 		{Timeout: 32}, {Retries: 8}, {RNRRetries: -1}} {
 		if _, err := set.complete(env); !errors.Is(err, tunables.ErrAttribute) || !strings.Contains(err.Error(), "rdma.Settings.") {
