@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -298,5 +299,33 @@ func TestSimulatedUnresolved(t *testing.T) {
 	}
 	if err := a.sendCM(e, cmProbe, qpInfo{}); err != nil {
 		t.Errorf("a datagram over the old handle: %v", err)
+	}
+}
+
+// TestHandleRefused: two peers connect although the first address handles are refused. A port that cannot be queried keeps the
+// address that is known.
+func TestHandleRefused(t *testing.T) {
+	for _, call := range []verbstest.SimulatedCall{verbstest.CallCreateAH, verbstest.CallQueryPort} {
+		t.Run(call.String(), func(t *testing.T) {
+			t.Parallel()
+			net, ds := openPorts(t, Settings{Heartbeat: 5 * time.Second}, infiniBand(4, 0xffff), infiniBand(5, 0xffff))
+			var refused atomic.Int32
+			net.Refuse(func(c verbstest.SimulatedCall) error {
+				if c == call && refused.Add(1) <= 3 {
+					return syscall.ENOMEM
+				}
+				return nil
+			})
+			ds[0].refreshAddress()
+			for i, d := range ds {
+				if _, err := d.Connect(1-i, ds[1-i].Addr()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			exchange(t, ds[0], ds[1])
+			if refused.Load() <= 3 || ds[0].revision != 0 {
+				t.Errorf("%d calls, revision %d", refused.Load(), ds[0].revision)
+			}
+		})
 	}
 }
