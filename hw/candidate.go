@@ -46,6 +46,35 @@ func (t *Topology) RDMACandidates() []Candidate {
 	return all
 }
 
+// FabricCandidates returns those of RDMACandidates that have the link layer of the fastest of them; of two that are equally fast,
+// InfiniBand. Ranks to which these ports are assigned do not use InfiniBand and Ethernet side by side.
+func (t *Topology) FabricCandidates() []Candidate {
+	layers := map[string]LinkLayer{}
+	var best LinkLayer
+	var rate uint64
+	all := t.RDMACandidates()
+	for _, c := range all {
+		p := t.rdmaPort(c)
+		layers[c.String()] = p.LinkLayer
+		if best == "" || p.Rate > rate || p.Rate == rate && p.LinkLayer == LinkInfiniBand {
+			best, rate = p.LinkLayer, p.Rate
+		}
+	}
+	return slices.DeleteFunc(all, func(c Candidate) bool { return layers[c.String()] != best })
+}
+
+// rdmaPort returns the port of a candidate.
+func (t *Topology) rdmaPort(c Candidate) RDMAPort {
+	for i := range t.RDMA {
+		for _, p := range t.RDMA[i].Ports {
+			if t.RDMA[i].Name == c.Name && p.Number == c.Port {
+				return p
+			}
+		}
+	}
+	return RDMAPort{}
+}
+
 // GPUCandidates returns the GPUs that can compute. It leaves out the display of a server's management controller and
 // that of a virtual machine.
 func (t *Topology) GPUCandidates() []Candidate {

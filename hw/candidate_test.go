@@ -64,3 +64,22 @@ func TestRails(t *testing.T) {
 		t.Errorf("rails %s", got)
 	}
 }
+
+// TestFabricCandidates: ports of one link layer are assigned, that of the fastest port.
+func TestFabricCandidates(t *testing.T) {
+	device := func(name string, layer hw.LinkLayer, rate uint64, state string) hw.RDMADevice {
+		return hw.RDMADevice{Name: name, Ports: []hw.RDMAPort{{Number: 1, State: state, LinkLayer: layer, Rate: rate}}}
+	}
+	for want, devices := range map[string][]hw.RDMADevice{
+		"[]":        nil,
+		"[a:1 b:1]": {device("a", hw.LinkEthernet, 25, hw.PortActive), device("b", hw.LinkEthernet, 100, hw.PortActive)},
+		"[b:1]":     {device("a", hw.LinkEthernet, 100, hw.PortActive), device("b", hw.LinkInfiniBand, 100, hw.PortActive)},
+		"[a:1]":     {device("a", hw.LinkEthernet, 200, hw.PortActive), device("b", hw.LinkInfiniBand, 100, hw.PortActive)},
+		"[c:1]":     {device("c", hw.LinkEthernet, 25, hw.PortActive), device("d", hw.LinkInfiniBand, 400, "DOWN")},
+	} {
+		top := hw.Topology{RDMA: devices}
+		if got := fmt.Sprint(top.FabricCandidates()); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}

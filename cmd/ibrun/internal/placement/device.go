@@ -87,7 +87,7 @@ func (n *node) assignDevices(ranks []Rank, mapped []*hw.Choice) {
 	var nics, gpus []hw.Choice
 	toNIC := len(mapped) > 0 && mapped[0].Port > 0 // only RDMA devices have ports
 	if !toNIC {
-		nics = n.top.AssignDevices(pus, n.top.RDMACandidates())
+		nics = n.top.AssignDevices(pus, n.top.FabricCandidates())
 	}
 	if toNIC || mapped == nil {
 		gpus = n.top.AssignDevices(pus, n.top.GPUCandidates())
