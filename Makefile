@@ -13,7 +13,7 @@ ACTIONLINT  := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 NORACE := ^github.com/ibrun/ibrun/(fabric/shm|fabric/auto|internal/shm|internal/archtest)$$
 
 .DEFAULT_GOAL := help
-.PHONY: help ci build test readme transports conformance smoke clusters kubernetes lint cross static image release race fuzz bench-once guests bench bench-guest api migrating
+.PHONY: help ci build test readme transports adapters conformance smoke clusters kubernetes lint cross static image release race fuzz bench-once guests bench bench-guest api migrating
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -34,6 +34,9 @@ readme: ## type what README.md says
 transports: ## tests of mpi over TCP, and over shared memory and TCP
 	IBRUN_TRANSPORT=tcp IBRUN_TCP_INTERFACES=lo go test -count=1 ./mpi
 	IBRUN_TRANSPORT=shm,tcp IBRUN_TCP_INTERFACES=lo go test -count=1 ./mpi
+
+adapters: ## the suites of verbs and fabric/rdma on every kind of adapter that the mock of libibverbs has
+	IBRUN_SOAK=1 go test -count=1 -run '^TestMock' ./verbs/verbstest ./fabric/rdma
 
 conformance: ## test every statement of the standard that is listed, and write docs/conformance.md
 	go run ./internal/conformance

@@ -20,5 +20,13 @@
 // # Processes
 //
 // Load works because the dynamic linker finds a loaded library by its SONAME. A program that is started by a test loads the
-// library if LD_LIBRARY_PATH names the directory that [Build] returns; its devices come from the environment, see [Environment].
+// library if LD_LIBRARY_PATH names the directory that [Build] returns. Its devices come from the environment, see [Environment].
+// These variables set its behaviour:
+//
+//	IBVMOCK_SET=late=3,speed=16       what [Library.Set] sets
+//	IBVMOCK_REFUSE=ibv_create_srq=95  refuses all calls of functions with an errno
+//	IBVMOCK_NODE=b                    the node: processes of one node have the same devices
+//
+// Processes that share a network map the same segment, which holds all queues. A message is copied by the process that posts it,
+// directly into the memory of the receiver.
 package ibvmock

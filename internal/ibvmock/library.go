@@ -142,9 +142,10 @@ func (l *Library) Device(name, profile string) hw.RDMADevice {
 }
 
 // Environment returns the variables with which a program uses the library in this directory. devices is a list NAME=PROFILE, with
-// @FABRIC behind the profile for a network of its own, and commas between.
-func Environment(dir, devices string) []string {
-	return []string{"LD_LIBRARY_PATH=" + dir, "IBVMOCK_DEVICES=" + devices}
+// @FABRIC behind the profile for a network of its own, and commas between. Programs that are to reach each other name the same
+// directory for their network, which must be empty before the first of them; with "" the program is alone.
+func Environment(library, network, devices string) []string {
+	return []string{"LD_LIBRARY_PATH=" + library, "IBVMOCK_DIR=" + network, "IBVMOCK_DEVICES=" + devices}
 }
 
 // check fails the test if a call has returned an error.

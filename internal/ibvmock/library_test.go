@@ -29,7 +29,7 @@ func TestProgram(t *testing.T) {
 		t.Skip("needs ibv_devices: apt-get install ibverbs-utils")
 	}
 	cmd := exec.Command(program)
-	cmd.Env = append(os.Environ(), ibvmock.Environment(ibvmock.Build(t), "mlx5_7=mlx5_ib")...)
+	cmd.Env = append(os.Environ(), ibvmock.Environment(ibvmock.Build(t), "", "mlx5_7=mlx5_ib")...)
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "mlx5_7") {
 		t.Errorf("ibv_devices: %v\n%s", err, out)

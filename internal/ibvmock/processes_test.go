@@ -30,8 +30,7 @@ func TestProcesses(t *testing.T) {
 		start := func(args ...string) (*exec.Cmd, *bytes.Buffer) {
 			t.Helper()
 			cmd := exec.CommandContext(ctx, program, append(append([]string{"-d", "mlx5_0", "-n", "20", "-p", port}, mode...), args...)...)
-			cmd.Env = append(os.Environ(), ibvmock.Environment(library, "mlx5_0=mlx5_ib")...)
-			cmd.Env = append(cmd.Env, "IBVMOCK_DIR="+dir)
+			cmd.Env = append(os.Environ(), ibvmock.Environment(library, dir, "mlx5_0=mlx5_ib")...)
 			out := new(bytes.Buffer)
 			cmd.Stdout, cmd.Stderr = out, out
 			if err := cmd.Start(); err != nil {
