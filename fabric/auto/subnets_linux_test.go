@@ -25,13 +25,21 @@ type cluster struct {
 	net   *verbstest.SimulatedNetwork
 	ds    []fabric.Domain
 	notes []string // what was reported
+
+	beforePoll func(i int) // is called before each Poll of a process, unless nil
 }
 
 // newCluster opens a process on a node for each element, which lists its devices: ib for an InfiniBand port, eth for an Ethernet
 // port, and eth2 for one in another IP network.
 func newCluster(t *testing.T, heartbeat time.Duration, nodes ...string) *cluster {
 	t.Helper()
-	c := &cluster{t: t, net: verbstest.NewSimulatedNetwork(), ds: make([]fabric.Domain, len(nodes))}
+	return newClusterOn(t, verbstest.NewSimulatedNetwork(), heartbeat, nodes...)
+}
+
+// newClusterOn is newCluster on a given network. Each device has the name of its kind and the number of its node, as in eth-1.
+func newClusterOn(t *testing.T, net *verbstest.SimulatedNetwork, heartbeat time.Duration, nodes ...string) *cluster {
+	t.Helper()
+	c := &cluster{t: t, net: net, ds: make([]fabric.Domain, len(nodes))}
 	for i, names := range nodes {
 		var devices []string
 		for _, kind := range strings.Fields(names) {
@@ -72,6 +80,9 @@ func newCluster(t *testing.T, heartbeat time.Duration, nodes ...string) *cluster
 // poll polls a process, and handles the event Rerouted as callers must.
 func (c *cluster) poll(i int) (got []string) {
 	c.t.Helper()
+	if c.beforePoll != nil {
+		c.beforePoll(i)
+	}
 	var evs [8]fabric.Event
 	n, err := c.ds[i].Poll(evs[:])
 	if err != nil {

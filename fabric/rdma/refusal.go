@@ -39,7 +39,7 @@ func (d *domain) refused(e *endpoint, err error) {
 		r.refusal.since, r.reqInterval = now, minREQInterval
 	}
 	e.countRequest(now)
-	r.refusal.err = d.rails[0].lacks("queue pair", err)
+	r.refusal.err = fmt.Errorf("%w: device %s refuses the connection: %w", fabric.ErrNotSupported, d.rails[0].dev.Name(), err)
 	r.err = r.refusal.err
 	r.reqAt = now + r.reqInterval
 	r.reqInterval = min(2*r.reqInterval, maxREQInterval)
@@ -72,10 +72,11 @@ func (d *domain) rejected(e *endpoint, m *cmMessage) {
 		syscall.Errno(m.grant))
 }
 
-// checkRefused declares a peer down, and returns true, if connections to it were refused for as long as the heartbeat.
+// checkRefused declares a peer down, and returns true, if connections to it were refused for as long as the heartbeat, and no
+// other transport is about to be taken.
 func (d *domain) checkRefused(e *endpoint, now time.Duration) bool {
 	r := &e.retry.refusal
-	if r.err == nil || now-r.since < d.settings.Heartbeat {
+	if r.err == nil || now-r.since < d.settings.Heartbeat || e.attempt.vouched {
 		return false
 	}
 	d.declareDown(e, fmt.Errorf("fabric/rdma: connect to peer %d: %w: no connection for %v: %w", e.peer, fabric.ErrPeerDown,

@@ -28,7 +28,8 @@ type Settings struct {
 	// Stream is the largest payload, in bytes, that is sent in eager fragments rather than by an RDMA read. Default: 16384.
 	// IBRUN_RDMA_STREAM.
 	Stream int
-	// Inline is the largest message, header included, that is sent inline: copied to the device with its request. Default: 128.
+	// Inline is the largest message, header included, that is sent inline: copied to the device with its request. Default: 128,
+	// or what the device grants.
 	// IBRUN_RDMA_INLINE.
 	Inline int
 	// Window is how many messages a busy peer may send in advance. Default: 64. IBRUN_RDMA_WINDOW.
