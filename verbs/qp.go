@@ -2,6 +2,7 @@ package verbs
 
 import (
 	"cmp"
+	"math"
 	"math/rand/v2"
 	"net/netip"
 	"sync"
@@ -72,6 +73,9 @@ func (pd *PD) CreateQP(cfg QPConfig) (*QP, error) {
 		SendWR: uint32(cmp.Or(cfg.MaxSend, 64)), RecvWR: uint32(cmp.Or(cfg.MaxRecv, 64)),
 		SendSGE: uint32(cmp.Or(cfg.MaxSendSGE, 1)), RecvSGE: uint32(cmp.Or(cfg.MaxRecvSGE, 1)), Inline: uint32(cfg.MaxInline),
 	}}
+	if cfg.SRQ != nil {
+		init.SRQ, init.Cap.RecvWR, init.Cap.RecvSGE = cfg.SRQ.ib, 0, 0
+	}
 	if err := pd.checkCap(op, init.Cap); err != nil {
 		return nil, err
 	}
@@ -79,7 +83,6 @@ func (pd *PD) CreateQP(cfg QPConfig) (*QP, error) {
 	q.onDeviceLost = q.deviceLost
 	if cfg.SRQ != nil {
 		q.uses = append(q.uses, &cfg.SRQ.base)
-		init.SRQ, init.Cap.RecvWR, init.Cap.RecvSGE = cfg.SRQ.ib, 0, 0
 	}
 	port, attr, err := pd.ctx.port(op, cfg.Port)
 	if err != nil {
@@ -110,7 +113,7 @@ func (pd *PD) CreateQP(cfg QPConfig) (*QP, error) {
 func (q *QP) init(cfg QPConfig, port PortAttr) {
 	q.cfg, q.num, q.token = cfg, q.ib.Num(), q.ib.Token()
 	c := q.ib.Cap()
-	maxMessage := uint64(port.MaxMsgSize)
+	maxMessage := cmp.Or(uint64(port.MaxMsgSize), math.MaxUint32) // some drivers do not report it
 	if cfg.Type == UD {
 		maxMessage = uint64(port.ActiveMTU.Bytes())
 	}

@@ -87,6 +87,15 @@ func TestSimulatedGrants(t *testing.T) {
 	}
 }
 
+// TestSimulatedUnreported: drivers that do not report the largest message and region can be used.
+func TestSimulatedUnreported(t *testing.T) {
+	net := verbstest.NewSimulatedNetwork()
+	net.SetDevice("a", func(d *verbstest.SimulatedDevice) { d.Port.MaxMsgSize, d.Attr.MaxMRSize = 0, 0 })
+	ds := openOn(t, net, Settings{Devices: []string{"a"}}, 2)
+	connectPeers(t, ds[0], ds[1])
+	connectPeers(t, ds[1], ds[0])
+}
+
 // openOne opens the first of three peers.
 func openOne(t *testing.T, net *verbstest.SimulatedNetwork, set Settings) *domain {
 	t.Helper()

@@ -269,7 +269,7 @@ func (p *simPD) RegMR(addr, length, _ uint64, access uint32) (ib.MR, error) {
 	if err := n.call(CallRegMR); err != nil {
 		return nil, err
 	}
-	if length > p.dev.is.Attr.MaxMRSize {
+	if most := p.dev.is.Attr.MaxMRSize; most != 0 && length > most {
 		return nil, syscall.EINVAL
 	}
 	n.mu.Lock()
