@@ -58,12 +58,17 @@ func (d *domain) destination(e *endpoint) (*destination, error) {
 		return old, nil
 	}
 	r, begun := d.rails[0], d.clock.elapsed()
-	t, err := r.newDestination(&e.addr.rails[0], d.params, func(i int) *verbs.QP { return r.partitions[i].ud })
+	ud := func(i int) *verbs.QP { return r.partitions[i].ud }
+	t, err := r.newDestination(&e.addr.rails[0], d.params, ud)
 	now := d.clock.elapsed()
 	d.renewAt = now + renewPause*(now-begun)
-	if err != nil && usable {
+	switch {
+	case err != nil && usable:
 		old.stale = false
 		return old, nil
+	case errors.Is(err, verbs.ErrLimit):
+		d.forgetConnected()
+		t, err = r.newDestination(&e.addr.rails[0], d.params, ud)
 	}
 	if err != nil {
 		return nil, err
@@ -78,6 +83,16 @@ func (d *domain) destination(e *endpoint) (*destination, error) {
 func (e *endpoint) forgetDestination() {
 	e.dest.close()
 	e.dest = nil
+}
+
+// forgetConnected forgets the destinations of all connected peers, which are sent no datagrams. Devices have a limited number of
+// address handles.
+func (d *domain) forgetConnected() {
+	for _, e := range d.eps {
+		if e != nil && e.conn.state == stateEstablished {
+			e.forgetDestination()
+		}
+	}
 }
 
 // renewAddress takes the address in a datagram of a peer if it is later than the one that is known.

@@ -204,10 +204,16 @@ func (p *responder) target(m *cmMessage) (*destination, error) {
 	if err != nil || a.incarnation != m.fromIncarnation {
 		return nil, errNoProbe
 	}
-	d, err := p.rail.newDestination(&a.rails[0], p.params, func(i int) *verbs.QP { return p.qps[i] })
-	if err != nil && old != nil && a.revision == old.revision {
+	ud := func(i int) *verbs.QP { return p.qps[i] }
+	d, err := p.rail.newDestination(&a.rails[0], p.params, ud)
+	switch {
+	case err != nil && old != nil && a.revision == old.revision:
 		old.made = time.Now() // the old handle stays, and answers are not delayed by every probe
 		return old.destination, nil
+	case errors.Is(err, verbs.ErrLimit): // of address handles
+		p.forgetTargets()
+		old = nil
+		d, err = p.rail.newDestination(&a.rails[0], p.params, ud)
 	}
 	if err != nil {
 		return nil, err
@@ -219,13 +225,18 @@ func (p *responder) target(m *cmMessage) (*destination, error) {
 	return d, nil
 }
 
-// readdress changes the own address, and renews what depends on it. The goroutine must not run. restart means that the queue
-// pairs must be restarted.
-func (p *responder) readdress(addr []byte, restart bool) {
+// forgetTargets makes the next answer to each peer resolve its address again.
+func (p *responder) forgetTargets() {
 	for _, t := range p.dests {
 		t.close()
 	}
 	clear(p.dests)
+}
+
+// readdress changes the own address, and renews what depends on it. The goroutine must not run. restart means that the queue
+// pairs must be restarted.
+func (p *responder) readdress(addr []byte, restart bool) {
+	p.forgetTargets()
 	p.addr, p.failed = addr, p.failed || restart
 }
 

@@ -87,6 +87,26 @@ func TestSimulatedGrants(t *testing.T) {
 	}
 }
 
+// TestSimulatedFewAddressHandles: a device with fewer address handles than there are peers connects to all of them.
+func TestSimulatedFewAddressHandles(t *testing.T) {
+	net := verbstest.NewSimulatedNetwork()
+	net.SetDevice("a", func(d *verbstest.SimulatedDevice) { d.Attr.MaxAH = 3 })
+	ds := openOn(t, net, Settings{Devices: []string{"a"}}, 6)
+	for i, a := range ds {
+		for _, b := range ds[i+1:] {
+			connectPeers(t, a, b)
+			a.sendCM(a.eps[b.self], cmProbe, qpInfo{}) // the responder of the peer needs a handle, too
+		}
+	}
+	for i, a := range ds {
+		for j := range ds {
+			if i != j && a.eps[j].conn.state != stateEstablished {
+				t.Errorf("peers %d and %d are not connected", i, j)
+			}
+		}
+	}
+}
+
 // TestSimulatedUnreported: drivers that do not report the largest message and region can be used.
 func TestSimulatedUnreported(t *testing.T) {
 	net := verbstest.NewSimulatedNetwork()

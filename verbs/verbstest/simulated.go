@@ -133,7 +133,7 @@ func (p simProvider) Open(d ib.Device) (ib.Context, error) {
 		return nil, err
 	}
 	events, err := newSimEvents()
-	dev := &simDevice{p.net, d.Name, p.net.device(d.Name), events}
+	dev := &simDevice{net: p.net, name: d.Name, is: p.net.device(d.Name), async: events}
 	if err == nil {
 		p.net.addOpen(dev)
 	}
@@ -159,6 +159,7 @@ type simDevice struct {
 	net   *SimulatedNetwork
 	name  string
 	is    SimulatedDevice
+	ahs   int // open address handles; guarded by the mutex of the network
 	async simEvents
 }
 
@@ -304,8 +305,14 @@ func (p *simPD) CreateAH(a ib.AHAttr) (ib.AH, error) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if p.dev.ahs == int(p.dev.is.Attr.MaxAH) {
+		return nil, syscall.ENOMEM
+	}
 	path, err := p.dev.resolve(&a)
-	return &simAH{path}, err
+	if err == nil {
+		p.dev.ahs++
+	}
+	return &simAH{p.dev, path}, err
 }
 
 func (p *simPD) CreateQP(init ib.QPInit) (ib.QP, error) {
@@ -350,9 +357,17 @@ func (m *simMR) Close() error {
 	return nil
 }
 
-type simAH struct{ path simPath }
+type simAH struct {
+	dev  *simDevice
+	path simPath
+}
 
-func (*simAH) Close() error { return nil }
+func (a *simAH) Close() error {
+	a.dev.net.mu.Lock()
+	defer a.dev.net.mu.Unlock()
+	a.dev.ahs--
+	return nil
+}
 
 // simRecvQueue is a receive queue, of one queue pair or shared.
 type simRecvQueue struct {
