@@ -10,8 +10,8 @@ import (
 	"github.com/ibrun/ibrun/verbs/internal/ib"
 )
 
-// SimulatedDevice is what a device of a simulated network supports. A call that asks for more fails as the drivers of Linux do. As
-// with some of these, 0 in Attr.MaxMRSize and Port.MaxMsgSize says nothing.
+// SimulatedDevice is what a device of a simulated network supports. A call that asks for more fails as the drivers of Linux do.
+// As with some of these, 0 in Attr.MaxMRSize and Port.MaxMsgSize says nothing.
 type SimulatedDevice struct {
 	Attr verbs.DeviceAttr
 	Port verbs.PortAttr
