@@ -65,8 +65,7 @@ func (r *rail) checkAttributes(caps *verbs.DeviceAttr, port *verbs.PortAttr, nee
 	}{
 		{"max_qp_rd_atom", int(caps.MaxQPRdAtom), 1, "it serves no READs"},
 		{"max_qp_init_rd_atom", int(caps.MaxQPInitRdAtom), 1, "it sends no READs"},
-		{"max_qp", int(caps.MaxQP), need.peers + 2*len(r.partitions),
-			fmt.Sprintf("a queue pair for each of %d peers, and two for datagrams in each partition", need.peers)},
+		{"max_qp", int(caps.MaxQP), 1 + 2*len(r.partitions), "a queue pair for a peer, and two for datagrams in each partition"},
 		{"max_qp_wr", int(caps.MaxQPWR), minDepth, "requests in flight on a queue pair"},
 		{"max_sge", int(caps.MaxSGE), 1, "entries of a scatter/gather list"},
 		{"max_cqe", int(caps.MaxCQE), cmSends + minDepth, "completions that have not been polled"},
@@ -116,7 +115,11 @@ func (r *rail) createReceiveQueues(caps *verbs.DeviceAttr, need *demand) error {
 	datagrams := r.datagramRecvs()
 	most := int(caps.MaxCQE) - datagrams
 	g := &r.granted
-	if err := r.createSRQ(min(need.slots, maxSharedSlots, int(caps.MaxSRQWR), most), min(least, maxSharedSlots)); err != nil {
+	leastShared := min(least, maxSharedSlots)
+	if most < least { // so there is no room for queues of their own, and peers share the slots
+		leastShared = blockSlots
+	}
+	if err := r.createSRQ(min(need.slots, maxSharedSlots, int(caps.MaxSRQWR), most), leastShared); err != nil {
 		return err
 	}
 	g.window = need.window

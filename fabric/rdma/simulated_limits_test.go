@@ -138,7 +138,7 @@ func TestSimulatedRefused(t *testing.T) {
 		"datagrams (UD)":            func(d *verbstest.SimulatedDevice) { d.NoUD = true },
 		"max_qp_rd_atom is 0":       func(d *verbstest.SimulatedDevice) { d.Attr.MaxQPRdAtom = 0 },
 		"max_qp_init_rd_atom is 0":  func(d *verbstest.SimulatedDevice) { d.Attr.MaxQPInitRdAtom = 0 },
-		"max_qp is 3":               func(d *verbstest.SimulatedDevice) { d.Attr.MaxQP = 3 },
+		"max_qp is 2":               func(d *verbstest.SimulatedDevice) { d.Attr.MaxQP = 2 },
 		"max_qp_wr is 3":            func(d *verbstest.SimulatedDevice) { d.Attr.MaxQPWR = 3 },
 		"max_sge is 0":              func(d *verbstest.SimulatedDevice) { d.Attr.MaxSGE = 0 },
 		"max_cqe is 95":             func(d *verbstest.SimulatedDevice) { d.Attr.MaxCQE = 95 },
@@ -346,7 +346,8 @@ func TestSimulatedReceiveQueues(t *testing.T) {
 		{100, 1 << 16, 3, true, 96},
 		{100, 1 << 16, 100, false, 4032},
 		{100, 200 + cmRecvs, 80, false, 192},
-		{100, 200 + cmRecvs, 100, false, 0},
+		{100, 200 + cmRecvs, 100, true, 96}, // there is no room for queues of their own
+		{0, 200 + cmRecvs, 100, false, 0},
 		{1 << 20, 1 << 20, 20_000, true, maxSharedSlots},
 		{1 << 12, 1 << 20, 20_000, false, 42_016},
 	} {
