@@ -106,14 +106,26 @@ func (n *SimulatedNetwork) removeOpen(d *simDevice) {
 	n.open = slices.DeleteFunc(n.open, func(o *simDevice) bool { return o == d })
 }
 
-// RaiseEvent raises an asynchronous event of the first port of a device, or of the device itself, at every process that has it
-// open.
+// RaiseEvent raises an asynchronous event of the first port of a device, at every process that has it open.
 func (n *SimulatedNetwork) RaiseEvent(device string, t verbs.EventType) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, d := range n.open {
 		if d.name == device {
 			d.raise(t, 1)
+		}
+	}
+}
+
+// RemoveDevice removes a device that is open: its queue pairs vanish, and [verbs.EventDeviceFatal] is raised.
+func (n *SimulatedNetwork) RemoveDevice(device string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.qps = slices.DeleteFunc(n.qps, func(q *simQP) bool { return q.dev.name == device })
+	n.busy = slices.DeleteFunc(n.busy, func(q *simQP) bool { return q.dev.name == device })
+	for _, d := range n.open {
+		if d.name == device {
+			d.raise(verbs.EventDeviceFatal, 0)
 		}
 	}
 }

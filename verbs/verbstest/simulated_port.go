@@ -200,6 +200,9 @@ func (q *simQP) reaches(peer *simQP, path simPath) bool {
 	if separate := q.dev.net.separate; separate != nil && separate(q.dev.name, peer.dev.name) {
 		return false
 	}
+	if own.State != verbs.PortActive || port.State != verbs.PortActive {
+		return false
+	}
 	const full = 1 << 15
 	if a, b := q.pkey(), peer.pkey(); own.LinkLayer != port.LinkLayer || a&^full == 0 || a&^full != b&^full || (a|b)&full == 0 {
 		return false
