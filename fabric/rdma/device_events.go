@@ -73,14 +73,38 @@ func (v *deviceEvents) take() []railEvent {
 func (d *domain) handleDeviceEvents() {
 	addresses := false
 	for _, ev := range d.deviceEvents.take() {
-		if ev.QP != nil {
+		switch {
+		case ev.QP != nil:
 			d.handleQPEvent(ev)
+		case ev.Port == ev.rail.port:
+			ev.rail.handlePortEvent(ev.Type)
 		}
-		addresses = addresses || ev.mayChangeAddress()
+		addresses = addresses || ev.mayChangeAddress() || ev.Missed > 0
 	}
 	if addresses {
 		d.refreshAddress()
 	}
+}
+
+// handlePortEvent handles an event of the port of a rail. Without its link, connections break when the device has sent packets
+// again for long enough; they are made again once the link is up. A peer that answers nothing for Settings.Heartbeat is lost.
+func (r *rail) handlePortEvent(t verbs.EventType) {
+	switch t {
+	case verbs.EventPortError:
+		r.portDown = true
+	case verbs.EventPortActive:
+		r.portDown = false
+	}
+}
+
+// explainSilence adds to the error of a peer that answers nothing that the port of this process is down.
+func (d *domain) explainSilence(err error) error {
+	for _, r := range d.rails {
+		if r.portDown {
+			return fmt.Errorf("%w: port %d of device %s is down here", err, r.port, r.dev.Name())
+		}
+	}
+	return err
 }
 
 // mayChangeAddress reports whether the port of the rail may have another address or other partitions.

@@ -58,6 +58,17 @@
 // (Transport.PerSubnet). Its user compares the addresses of two processes, by the method Reach, and chooses the domain that both
 // use.
 //
+// # Events of devices
+//
+// Poll also handles what the devices report. A port that goes down and up again within the heartbeat breaks connections, which are
+// made again. If it stays down, the peers are lost, and the error names the port. When LID, GID or partitions change, connections
+// are made again and peers are sent the new address. A device that is removed or has failed for good loses all peers, and the
+// error names it: nothing says which messages the peers have received, so another device cannot continue their connections. Poll
+// itself does not fail.
+//
+// A device whose port is down at the start is not used, also if the port comes up later: Open returns why, and package auto takes
+// TCP and reports it once.
+//
 // # Files
 //
 //	connections:    address.go (what peers know about each other from the start), cm_message.go (datagrams), conn_manager.go,
@@ -74,6 +85,6 @@
 //	polling:        poll.go, completion.go, clock.go (timers), sleep.go and waker_linux.go (sleeping)
 //	other paths:    attempt.go (peers that do not answer, for package auto)
 //	devices:        devices.go, subnet.go, reach.go (which domains of two processes reach each other), rail.go, qp.go, grant.go
-//	                (what a device grants), device_error.go, device_events.go
+//	                (what a device grants), device_error.go, device_events.go, device_lost.go
 //	configuration:  transport.go, settings.go, limits.go, open.go
 package rdma

@@ -54,6 +54,7 @@ type domain struct {
 	responder   responder // belongs to its goroutine from the end of open to its close
 
 	deviceEvents deviceEvents
+	lost         error // the device is lost; every endpoint has ended
 
 	// mu guards all queue pairs, all transfers, and the following fields. Read and Write use them in any goroutine.
 	mu        sync.Mutex
@@ -116,6 +117,9 @@ func (d *domain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
 	}
 	if err := d.checkReachable(a); err != nil {
 		return nil, fmt.Errorf("fabric/rdma: connect to peer %d: %w", peer, err)
+	}
+	if d.lost != nil {
+		return nil, fmt.Errorf("fabric/rdma: connect to peer %d: %w", peer, d.lost)
 	}
 	e := d.endpointOf(peer)
 	e.addr, e.conn.peerIncarnation = a, a.incarnation

@@ -170,8 +170,8 @@ func (d *domain) keepalive(e *endpoint) {
 	if queued && k.missed >= d.liveness.maxQueued {
 		d.declareBroken(e, fmt.Errorf("queue pair %d: %w", q.info.qpn, verbs.StatusRetryExceeded))
 	} else if !queued && k.missed >= d.liveness.maxMissed {
-		d.declareDown(e, fmt.Errorf("fabric/rdma: peer %d: %w: its device has not answered for %v", e.peer, fabric.ErrPeerDown,
-			d.liveness.duration(k.missed)))
+		d.declareDown(e, d.explainSilence(fmt.Errorf("fabric/rdma: peer %d: %w: its device has not answered for %v", e.peer,
+			fabric.ErrPeerDown, d.liveness.duration(k.missed))))
 	}
 }
 

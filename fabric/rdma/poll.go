@@ -23,7 +23,9 @@ func (d *domain) Poll(evs []fabric.Event) (int, error) {
 	woken := d.sleep.armed.Load()
 	if woken {
 		if err := d.disarm(); err != nil {
-			return 0, err
+			d.releaseBorrowed()
+			d.events.filled = 0
+			return d.pollLost(evs, err)
 		}
 	}
 	n, err := d.pollReceives()
@@ -49,7 +51,7 @@ func (d *domain) Poll(evs []fabric.Event) (int, error) {
 		d.ringDeferred()
 	}
 	if err != nil {
-		return 0, err
+		return d.pollLost(evs, err)
 	}
 	return d.events.filled, nil
 }

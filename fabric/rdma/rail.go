@@ -34,6 +34,7 @@ type rail struct {
 	// message that found no room would wait for a completion that never comes.
 	maxUnsignaled int
 	lastRecvID    uint32 // recvQueue.id of the last one
+	portDown      bool   // the device has reported that the link is down
 	sendArmed     bool   // sendCQ reports its next completion
 	recvArmed     bool   // recvCQ reports its next completion
 }

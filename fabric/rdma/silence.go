@@ -62,5 +62,5 @@ func (d *domain) silentError(e *endpoint) error {
 	if e.retry.err != nil {
 		err = fmt.Errorf("%w: %w", err, e.retry.err)
 	}
-	return err
+	return d.explainSilence(err)
 }

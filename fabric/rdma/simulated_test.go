@@ -33,9 +33,16 @@ func openOn(t *testing.T, net *verbstest.SimulatedNetwork, set Settings, peers i
 // openEach opens a peer on each of the devices.
 func openEach(t *testing.T, net *verbstest.SimulatedNetwork, devices ...string) []*domain {
 	t.Helper()
+	return openEachWith(t, net, Settings{}, devices...)
+}
+
+// openEachWith is openEach with settings.
+func openEachWith(t *testing.T, net *verbstest.SimulatedNetwork, set Settings, devices ...string) []*domain {
+	t.Helper()
 	var trs []*Transport
 	for _, d := range devices {
-		trs = append(trs, &Transport{Settings: Settings{Devices: []string{d}}, Network: net.Node()})
+		set.Devices = []string{d}
+		trs = append(trs, &Transport{Settings: set, Network: net.Node()})
 	}
 	return openTransports(t, trs)
 }

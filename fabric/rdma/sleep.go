@@ -22,7 +22,7 @@ func (d *domain) Arm() (int, bool, error) {
 	}
 	if d.sleep.armed.Load() {
 		if err := d.disarm(); err != nil {
-			return -1, false, err
+			return d.armLost(err)
 		}
 	}
 	d.releaseBorrowed()
@@ -30,10 +30,10 @@ func (d *domain) Arm() (int, bool, error) {
 	d.sleep.sendsFreed, d.sleep.moreReady, d.events.filled = false, false, 0
 	d.sleep.armed.Store(true)
 	if err := d.armCQs(); err != nil {
-		return -1, false, err
+		return d.armLost(err)
 	}
 	if err := d.progressAll(); err != nil {
-		return -1, false, err
+		return d.armLost(err)
 	}
 	d.ringDeferred()
 	missing := d.sendEventsMissing()

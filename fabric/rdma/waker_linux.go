@@ -50,6 +50,13 @@ func (w *waker) add(fd int, id int32) error {
 	return unix.EpollCtl(w.epfd, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: id})
 }
 
+// ignoreRails makes the waker watch the rails no more: the descriptors of a lost device are always readable.
+func (w *waker) ignoreRails(d *domain) {
+	for _, r := range d.rails {
+		_ = unix.EpollCtl(w.epfd, unix.EPOLL_CTL_DEL, r.channel.FD(), nil) // fails if it was removed already
+	}
+}
+
 // setTimer sets when the timer expires. It does nothing if wake was called since the last drain.
 func (w *waker) setTimer(now, at time.Duration) error {
 	w.mu.Lock()

@@ -1,0 +1,157 @@
+//go:build linux
+
+package rdma
+
+import (
+	"encoding/binary"
+	"errors"
+	"net/netip"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/verbs"
+	"github.com/ibrun/ibrun/verbs/verbstest"
+)
+
+// TestSimulatedDeviceLost: the device of a peer is removed. Its Poll reports all other peers as lost, with the name of the device,
+// and returns no error. Messages to the process itself still arrive. The others lose only that peer.
+func TestSimulatedDeviceLost(t *testing.T) {
+	for _, asleep := range []bool{false, true} {
+		net := verbstest.NewSimulatedNetwork()
+		ds := openEachWith(t, net, Settings{Heartbeat: shortHeartbeat}, "gone", "b", "c")
+		connectPeers(t, ds[0], ds[1])
+		connectPeers(t, ds[0], ds[2])
+		connectPeers(t, ds[1], ds[2])
+		self, err := ds[0].Connect(0, ds[0].Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if asleep {
+			pollTimes(t, ds[0], enoughPolls)
+			armsReady(t, ds[0])
+		}
+		net.RemoveDevice("gone")
+		if asleep {
+			waitUntil(t, "the end of the sleep", func() bool { return readable(t, ds[0].waker.epfd) })
+		}
+		checkDeviceLost(t, ds[0], "gone", 2)
+		if err := self.Send([]byte("to itself"), nil); err != nil {
+			t.Error(err)
+		}
+		if got := pollTimes(t, ds[0], 2); len(got) != 1 || got[0].Kind != fabric.Message {
+			t.Errorf("a message to the process itself: %+v", got)
+		}
+		if _, ready, err := ds[0].Arm(); ready || err != nil {
+			t.Errorf("Arm without a device: %v, %v", ready, err)
+		}
+		pollUntilDown(t, ds[1])
+		connectPeers(t, ds[2], ds[1])
+	}
+}
+
+// checkDeviceLost polls until so many peers are reported as lost because the device is.
+func checkDeviceLost(t *testing.T, d *domain, device string, peers int) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); peers > 0; runtime.Gosched() {
+		for _, ev := range pollTimes(t, d, 1) {
+			if ev.Kind != fabric.PeerDown || !errors.Is(ev.Err, fabric.ErrPeerDown) || !errors.Is(ev.Err, verbs.ErrDeviceLost) ||
+				!strings.Contains(ev.Err.Error(), device) {
+				t.Errorf("%+v", ev)
+			}
+			if err := d.eps[ev.Peer].Send(nil, nil); !errors.Is(err, fabric.ErrPeerDown) {
+				t.Errorf("Send without a device: %v", err)
+			}
+			peers--
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d peers are not reported as lost", peers)
+		}
+	}
+}
+
+// setPort changes the state of the port of a device, and raises the event.
+func setPort(net *verbstest.SimulatedNetwork, device string, state verbs.PortState) {
+	net.SetPort(device, verbstest.SimulatedPort{State: state})
+	if state == verbs.PortActive {
+		net.RaiseEvent(device, verbs.EventPortActive)
+	} else {
+		net.RaiseEvent(device, verbs.EventPortError)
+	}
+}
+
+// TestSimulatedLinkFlap: the link goes down and up several times while messages are sent. None is lost or delivered twice.
+func TestSimulatedLinkFlap(t *testing.T) {
+	net := verbstest.NewSimulatedNetwork()
+	ds := openEach(t, net, "a", "b")
+	connectPeers(t, ds[0], ds[1])
+	var sent, got [2]uint32
+	for flap, end := 0, time.Now().Add(time.Minute); flap < 6 || got[0] != sent[1] || got[1] != sent[0]; {
+		if n := flap * 40; flap < 6 && sent[0] >= uint32(n) {
+			setPort(net, "a", verbs.PortDown)
+			for range 100 {
+				exchangeNumbered(t, ds, &sent, &got, uint32(n)+30)
+			}
+			setPort(net, "a", verbs.PortActive)
+			flap++
+		}
+		exchangeNumbered(t, ds, &sent, &got, 240)
+		if runtime.Gosched(); time.Now().After(end) {
+			t.Fatalf("sent %d, got %d", sent, got)
+		}
+	}
+	if e := ds[0].eps[1]; e.conn.epoch < 3 {
+		t.Errorf("only %d connections were made", e.conn.epoch)
+	}
+}
+
+// exchangeNumbered sends numbered messages in both directions, up to this number, and polls both peers.
+func exchangeNumbered(t *testing.T, ds []*domain, sent, got *[2]uint32, most uint32) {
+	t.Helper()
+	for i, d := range ds {
+		if sent[i] < most && d.eps[1-i].Send(binary.NativeEndian.AppendUint32(nil, sent[i]), nil) == nil {
+			sent[i]++
+		}
+		got[i] += numberedMessages(t, d, got[i])
+	}
+}
+
+// TestSimulatedPortDown: the link stays down. The error of the lost peer names the device and the port.
+func TestSimulatedPortDown(t *testing.T) {
+	net := verbstest.NewSimulatedNetwork()
+	ds := openEachWith(t, net, Settings{Heartbeat: shortHeartbeat}, "a", "b")
+	connectPeers(t, ds[0], ds[1])
+	setPort(net, "a", verbs.PortDown)
+	ev := sendUntilDown(t, ds[0], 1)
+	if want := "port 1 of device a is down"; !strings.Contains(ev.Err.Error(), want) {
+		t.Errorf("%v does not contain %q", ev.Err, want)
+	}
+}
+
+// TestSimulatedGIDEvent: the port gets another GID. The event alone makes the process connect again and send its new address.
+func TestSimulatedGIDEvent(t *testing.T) {
+	net := verbstest.NewSimulatedNetwork()
+	gid := func(addr string) hw.GID {
+		return hw.GID{Index: 1, Addr: netip.MustParseAddr(addr), Type: hw.GIDRoCEv2, Netdev: "eth0"}
+	}
+	later := gid("::ffff:10.0.0.9")
+	net.SetPort("a", verbstest.SimulatedPort{GIDs: []hw.GID{gid("::ffff:10.0.0.1")}})
+	net.SetPort("b", verbstest.SimulatedPort{GIDs: []hw.GID{gid("::ffff:10.0.0.2")}})
+	ds := openEach(t, net, "a", "b")
+	connectPeers(t, ds[0], ds[1])
+	net.SetPort("a", verbstest.SimulatedPort{GIDs: []hw.GID{later}})
+	net.RaiseEvent("a", verbs.EventGIDChange)
+	for end := time.Now().Add(20 * time.Second); ds[0].rails[0].address.GID != later.Addr || ds[1].eps[0].addr.revision == 0; {
+		if time.Now().After(end) {
+			t.Fatalf("the address is %v, and the peer knows %+v", ds[0].rails[0].address, ds[1].eps[0].addr)
+		}
+		pollTimes(t, ds[0], 1)
+		pollTimes(t, ds[1], 1)
+		runtime.Gosched()
+	}
+	connectPeers(t, ds[1], ds[0])
+	connectPeers(t, ds[0], ds[1])
+}
