@@ -17,8 +17,8 @@ import (
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
 
-// TestSimulatedDeviceLost: the device of a peer is removed. Its Poll reports all other peers as lost, with the name of the device,
-// and returns no error. Messages to the process itself still arrive. The others lose only that peer.
+// TestSimulatedDeviceLost: the device of a peer is removed. Its Poll reports all other peers as lost, names the device, and
+// returns no error. Messages to the process itself still arrive. The others lose only that peer.
 func TestSimulatedDeviceLost(t *testing.T) {
 	for _, asleep := range []bool{false, true} {
 		net := verbstest.NewSimulatedNetwork()

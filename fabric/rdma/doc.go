@@ -60,11 +60,11 @@
 //
 // # Events of devices
 //
-// Poll also handles what the devices report. A port that goes down and up again within the heartbeat breaks connections, which are
-// made again. If it stays down, the peers are lost, and the error names the port. When LID, GID or partitions change, connections
-// are made again and peers are sent the new address. A device that is removed or has failed for good loses all peers, and the
-// error names it: nothing says which messages the peers have received, so another device cannot continue their connections. Poll
-// itself does not fail.
+// Poll also handles what the devices report. A port that goes down and up again within the heartbeat breaks connections, which
+// are made again. If it stays down, the peers are lost, and the error names the port. When LID, GID or partitions change,
+// connections are made again and peers are sent the new address. A device that is removed or has failed for good loses all
+// peers, and the error names it: nothing says which messages the peers have received, so another device cannot continue their
+// connections. Poll itself does not fail.
 //
 // A device whose port is down at the start is not used, also if the port comes up later: Open returns why, and package auto takes
 // TCP and reports it once.
