@@ -1,6 +1,7 @@
 package rdma
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 )
@@ -37,22 +38,37 @@ func (t *Transport) Limits() (Limits, error) {
 	if err != nil {
 		return l, err
 	}
-	if len(set.Devices) == 0 {
-		l.Settings.Devices = ts[0].Settings.Devices
+	var first error
+	for _, one := range ts {
+		devices := set.Devices
+		if len(devices) == 0 {
+			devices = one.Settings.Devices
+		}
+		err := l.open(one, &set, devices)
+		if err == nil {
+			return l, nil
+		}
+		first = cmp.Or(first, err) // of the device that is used if it can be
 	}
-	for i, name := range l.Settings.Devices {
-		need := newDemand(&set, 1)
+	return l, first
+}
+
+// open opens the devices of a subnet, and fills in what they decide.
+func (l *Limits) open(t *Transport, set *Settings, devices []string) error {
+	for i, name := range devices {
+		need := newDemand(set, 1)
 		need.slots = blockSlots
 		r, err := t.openRail(i, name, need)
 		if err != nil {
-			return l, openError(err)
+			return openError(err)
 		}
+		l.Settings.Devices = devices
 		l.take(r)
 		if err := r.dev.Close(); err != nil {
-			return l, fmt.Errorf("fabric/rdma: %w", err)
+			return fmt.Errorf("fabric/rdma: %w", err)
 		}
 	}
-	return l, nil
+	return nil
 }
 
 // take fills in what the device decides. Only that of the first rail does, because it carries the messages.
