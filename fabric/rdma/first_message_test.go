@@ -33,10 +33,13 @@ func TestSimulatedFirstMessageLate(t *testing.T) {
 		}
 	}
 	e := b.eps[0]
-	if err := b.closeConn(e); err != nil {
+	b.tearDown(e)
+	if err := b.finishTeardowns(); err != nil {
 		t.Fatal(err)
 	}
-	e.conn.reset()                                             // as the callers of closeConn do
+	if e.canPost || e.qps != nil || e.conn.state != stateIdle {
+		t.Fatalf("after the connection was closed: %+v", e)
+	}
 	if _, err := e.Read(mem, reg, far.Remote, 7); err != nil { // there is no queue pair to post it to
 		t.Fatal(err)
 	}

@@ -150,12 +150,9 @@ func (d *domain) finishTeardown(e *endpoint) error {
 }
 
 // closeConn receives everything that has arrived over a connection, and closes its queue pairs. It keeps messages that were not
-// acknowledged.
+// acknowledged. tearDown must have been called: otherwise the first message, if it arrives now, would establish the connection.
 func (d *domain) closeConn(e *endpoint) error {
-	d.mu.Lock()
-	qps := e.qps
-	e.canPost = false
-	d.mu.Unlock()
+	qps := e.qps // only this goroutine changes it
 	if qps == nil {
 		return nil
 	}
@@ -188,7 +185,6 @@ func (d *domain) closeConn(e *endpoint) error {
 	}
 	e.unacked = append(unacked, e.unacked...) // those of earlier connections have not been sent again yet
 	d.restartTransfers(e)
-	e.canPost = false // once more: drainCQs may have received the first message, which sets it
 	e.qps, e.pacerWindow = nil, qps[0].pacer.window
 	d.mu.Unlock()
 	e.rtuDue, e.in.controlUnacked = false, false
