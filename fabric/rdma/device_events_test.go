@@ -53,6 +53,21 @@ func TestSimulatedDeviceLost(t *testing.T) {
 	}
 }
 
+// TestSimulatedDeviceLostElsewhere: a peer that was asked about, but is not reached by the lost device, is not lost with it.
+func TestSimulatedDeviceLostElsewhere(t *testing.T) {
+	net := verbstest.NewSimulatedNetwork()
+	d := openOne(t, net, Settings{Devices: []string{"gone"}})
+	if !d.Hold(1, true) || !d.Hold(1, false) {
+		t.Fatal("the peer is connected")
+	}
+	net.RemoveDevice("gone")
+	for end := time.Now().Add(20 * time.Second); d.lost == nil; runtime.Gosched() {
+		if got := pollTimes(t, d, 1); len(got) > 0 || time.Now().After(end) {
+			t.Fatalf("%+v, lost: %v", got, d.lost)
+		}
+	}
+}
+
 // checkDeviceLost polls until so many peers are reported as lost because the device is.
 func checkDeviceLost(t *testing.T, d *domain, device string, peers int) {
 	t.Helper()

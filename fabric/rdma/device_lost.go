@@ -21,7 +21,7 @@ func (d *domain) loseDevice(err error) {
 	d.waker.ignoreRails(d)
 	d.cm.failures, d.cm.closing, d.cm.received, d.controlDue = nil, nil, nil, nil
 	for _, e := range d.eps {
-		if e == nil || e.peer == d.self {
+		if e == nil || e.peer == d.self || e.addr.rails == nil { // without an address the peer is reached by another domain
 			continue
 		}
 		d.removeConnecting(e)
