@@ -42,6 +42,7 @@ type fallback struct {
 // rdmaDomain is what fallback needs of a domain of package rdma.
 type rdmaDomain interface {
 	Attempts(f func(peer int, a rdma.Attempt))
+	PathTo(peer int) string
 	Vouch(peer int, alive bool)
 	Retry(peer int)
 	Hold(peer int, on bool) bool
@@ -334,5 +335,5 @@ func (f *fallback) change(peer int) {
 func (f *fallback) say(peer int, p *pair) {
 	a, why := p.attempt, cmp.Or(p.attempt.Err, errUnanswered)
 	f.d.report(peer, fmt.Sprintf("TCP is used instead of RDMA to process %d, which answers over TCP: "+
-		"%d connection requests by %s in %v: %v", peer, a.Requests, a.Path, a.Elapsed.Round(10*time.Millisecond), why))
+		"%d connection requests by %s in %v: %v", peer, a.Requests, p.rdma.PathTo(peer), a.Elapsed.Round(10*time.Millisecond), why))
 }

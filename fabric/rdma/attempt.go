@@ -36,26 +36,32 @@ type Attempt struct {
 	Heard bool
 	// Err is not nil if the last request could not be sent, because there is no route, or if a device refuses the connection.
 	Err error
-	// Path describes the device and the two addresses.
-	Path string
 }
 
 // Attempts calls f for each peer that this process tries to connect to for the first time, if the peer has not answered for a
 // quarter of a second, or an eighth of the heartbeat.
+//
+// Callers call it often, and many peers may be computing and not answer. So it reads the clock once, and allocates nothing.
 func (d *domain) Attempts(f func(peer int, a Attempt)) {
-	overdue := min(maxOverdue, d.settings.Heartbeat/8)
+	if len(d.cm.connecting) == 0 {
+		return
+	}
+	overdue, now := min(maxOverdue, d.settings.Heartbeat/8), d.clock.elapsed()
 	for _, e := range d.cm.connecting {
 		a := &e.attempt
-		if a.requests == 0 || a.done || e.ended.Load() != nil {
+		elapsed := now - a.since
+		if a.requests == 0 || a.done || e.ended.Load() != nil || elapsed < overdue {
 			continue
 		}
-		if elapsed := d.clock.elapsed() - a.since; elapsed >= overdue {
-			ours, theirs := d.rails[0].address, e.addr.rails[0]
-			refused := e.retry.refusal.err
-			f(e.peer, Attempt{a.requests, elapsed, a.heard && refused == nil, cmp.Or(refused, e.retry.err),
-				fmt.Sprintf("device %s, from %v to %v", d.settings.Devices[0], &ours, &theirs)})
-		}
+		refused := e.retry.refusal.err
+		f(e.peer, Attempt{a.requests, elapsed, a.heard && refused == nil, cmp.Or(refused, e.retry.err)})
 	}
+}
+
+// PathTo describes the device and the addresses by which a peer is connected to.
+func (d *domain) PathTo(peer int) string {
+	ours, theirs := d.rails[0].address, d.endpointOf(peer).addr.rails[0]
+	return fmt.Sprintf("device %s, from %v to %v", d.settings.Devices[0], &ours, &theirs)
 }
 
 // countRequest records that a REQ was sent, or could not be.

@@ -1,0 +1,33 @@
+//go:build linux
+
+package rdma
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ibrun/ibrun/fabric"
+)
+
+// TestAttemptsAllocations: while many peers do not answer, because they compute, to look at them allocates nothing.
+func TestAttemptsAllocations(t *testing.T) {
+	_, ds := openSimulated(t, Settings{Devices: []string{"a"}, Heartbeat: 10 * time.Second}, 4)
+	d := ds[0]
+	for i := range ds[1:] {
+		if err := d.eps[i+1].Send(nil, nil); err != fabric.ErrAgain {
+			t.Fatal(err)
+		}
+	}
+	pollTimes(t, d, progressEvery)
+	for _, e := range d.cm.connecting {
+		e.attempt.since -= maxOverdue
+	}
+	found := 0
+	count := func(int, Attempt) { found++ }
+	if n := testing.AllocsPerRun(10, func() { d.Attempts(count) }); n != 0 {
+		t.Errorf("%v allocations for %d peers", n, len(ds)-1)
+	}
+	if found != 11*(len(ds)-1) { // one run more, to warm up
+		t.Errorf("%d attempts are reported", found)
+	}
+}
