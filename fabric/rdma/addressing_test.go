@@ -300,6 +300,12 @@ func TestSimulatedUnresolved(t *testing.T) {
 	if err := a.sendCM(e, cmProbe, qpInfo{}); err != nil {
 		t.Errorf("a datagram over the old handle: %v", err)
 	}
+	for _, pause := range []time.Duration{time.Hour, 0} { // after an attempt that has blocked for long
+		a.renewAt = a.clock.elapsed() + pause
+		if a.renewAfterSilence(e, 8); e.dest.stale != (pause == 0) {
+			t.Errorf("before %v have passed, the handle is stale: %v", pause, e.dest.stale)
+		}
+	}
 }
 
 // TestHandleRefused: two peers connect although the first address handles are refused. A port that cannot be queried keeps the

@@ -109,8 +109,8 @@ func (d *domain) renewAddress(e *endpoint, encoded []byte) {
 	e.forgetDestination()
 }
 
-// renewPause is how many times as long as it took to resolve an address no handle becomes stale: so Poll is not blocked for most
-// of the time when hosts with many peers are gone.
+// renewPause: after an address was resolved, no handle becomes stale for so many times as long as that took. Otherwise Poll would
+// be blocked most of the time when hosts with many peers are gone.
 const renewPause = 8
 
 // renewAfterSilence is called when a peer has answered no probe for some intervals in a row. After 1, 2, 4 and so on it renews
