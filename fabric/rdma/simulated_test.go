@@ -102,15 +102,15 @@ const enoughPolls = 50
 func connectPeers(t *testing.T, a, b *domain) {
 	t.Helper()
 	send(t, a, b)
-	for range enoughPolls {
-		if got := pollTimes(t, b, 1); len(got) == 1 {
-			pollTimes(t, b, 4) // releases the slot, and grants a credit
-			pollTimes(t, a, 4)
-			return
+	waitUntil(t, "the arrival of the first message", func() bool {
+		arrived := len(pollTimes(t, b, 1)) == 1
+		if !arrived {
+			pollTimes(t, a, 1)
 		}
-		pollTimes(t, a, 1)
-	}
-	t.Fatal("the first message does not arrive")
+		return arrived
+	})
+	pollTimes(t, b, 4) // releases the slot, and grants a credit
+	pollTimes(t, a, 4)
 }
 
 // waitUntil waits for what another goroutine does.

@@ -20,10 +20,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// compiled returns the address of a function of testdata/stack.c.
+// stackSource has functions that use the stack.
+var stackSource = filepath.Join("testdata", "stack.c")
+
+// compiled returns the address of a function of stackSource.
 func compiled(t *testing.T, name string) uintptr {
 	t.Helper()
-	handle, err := purego.Dlopen(compile(t, filepath.Join("testdata", "stack.c")), purego.RTLD_NOW)
+	return symbol(t, compile(t, stackSource), name)
+}
+
+// symbol returns the address of a function of a library.
+func symbol(t *testing.T, lib, name string) uintptr {
+	t.Helper()
+	handle, err := purego.Dlopen(lib, purego.RTLD_NOW)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,8 +166,8 @@ func TestNoStack(t *testing.T) {
 // TestBrokenC calls functions that fail in a process of its own. The process must end: no deferred function may catch the fault
 // and go on with what C has left.
 func TestBrokenC(t *testing.T) {
-	const variable = "TEST_BROKEN_C"
-	if call := os.Getenv(variable); call != "" {
+	const variable = "TEST_BROKEN_C" // the function to call, and the library that has it
+	if call, lib, found := strings.Cut(os.Getenv(variable), " "); found {
 		if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil { // no core file
 			t.Fatal(err)
 		}
@@ -166,17 +175,17 @@ func TestBrokenC(t *testing.T) {
 			recover()
 			os.Stdout.WriteString("continued")
 		}()
-		newStacks().call(compiled(t, call), 1<<20, 0, 0) // use_stack would need 1 GiB
+		newStacks().call(symbol(t, lib, call), 1<<20, 0, 0) // use_stack would need 1 GiB
 		os.Stdout.WriteString("continued")
 		return
 	}
+	lib := compile(t, stackSource)
 	for call, want := range map[string]string{
 		"use_stack": "segmentation fault",       // of the kernel: there is no stack left for the runtime's message
 		"read_null": "unexpected signal during", // of the runtime
 	} {
-		compiled(t, call)
 		cmd := exec.Command(os.Args[0], "-test.run=^TestBrokenC$", "-test.timeout=20s")
-		cmd.Env = append(os.Environ(), variable+"="+call)
+		cmd.Env = append(os.Environ(), variable+"="+call+" "+lib)
 		out, err := cmd.CombinedOutput()
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) || !strings.Contains(err.Error()+string(out), want) || strings.Contains(string(out), "continued") {
