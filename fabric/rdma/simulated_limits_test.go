@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -48,8 +49,11 @@ func unusualNetwork() *verbstest.SimulatedNetwork {
 	return net
 }
 
-// TestSimulatedUnusualConformance is TestSimulatedConformance between peers whose devices differ.
+// TestSimulatedUnusualConformance is TestSimulatedConformance between peers whose devices differ, with IBRUN_SOAK=1.
 func TestSimulatedUnusualConformance(t *testing.T) {
+	if os.Getenv("IBRUN_SOAK") == "" {
+		t.Skip("runs with IBRUN_SOAK=1")
+	}
 	fabrictest.Rules(t, func(_ testing.TB, n int) []fabric.Transport {
 		var key [32]byte
 		rand.Read(key[:])
