@@ -19,11 +19,12 @@ var sources embed.FS
 
 const (
 	soname = "libibverbs.so.1"
-	need   = "the mock of libibverbs needs gcc and the header files of libibverbs: apt-get install gcc libibverbs-dev"
+	need   = "the mock of libibverbs needs gcc, its header files (apt-get install gcc libibverbs-dev), and a cache directory"
 )
 
 // Build compiles the library, and returns the directory that contains libibverbs.so.1. Compiled libraries are kept in the user's
-// cache directory, by the hash of what they are made from. Without a compiler the test is skipped; in CI it fails.
+// cache directory, by the hash of what they are made from. Without a compiler or that directory, the test is skipped;
+// in CI it fails.
 func Build(tb testing.TB) string {
 	tb.Helper()
 	if runtime.GOOS != "linux" {
@@ -38,7 +39,7 @@ func Build(tb testing.TB) string {
 		return dir
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		tb.Fatal(err)
+		missing(tb, err.Error())
 	}
 	work := tb.TempDir()
 	compile(tb, gcc, work)
@@ -65,11 +66,13 @@ func missing(tb testing.TB, why string) {
 	tb.Skipf("%s: %s", need, why)
 }
 
+// cacheDir returns a directory that outlives the test: all tests of a process must load the same file, because a copy would be
+// another library with devices of its own.
 func cacheDir(tb testing.TB) string {
 	tb.Helper()
 	dir, err := os.UserCacheDir()
 	if err != nil {
-		return tb.TempDir()
+		missing(tb, err.Error())
 	}
 	return filepath.Join(dir, "ibrun-ibvmock")
 }

@@ -22,13 +22,23 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
+// need returns the path of a program of the package ibverbs-utils. Without it the test is skipped; in CI it fails.
+func need(t *testing.T, program string) string {
+	t.Helper()
+	path, err := exec.LookPath(program)
+	switch {
+	case err == nil:
+		return path
+	case os.Getenv("CI") == "true":
+		t.Fatalf("needs %s: apt-get install ibverbs-utils", program)
+	}
+	t.Skipf("needs %s: apt-get install ibverbs-utils", program)
+	return ""
+}
+
 // TestProgram runs a program of the package ibverbs-utils with the library: it was compiled for the real one.
 func TestProgram(t *testing.T) {
-	program, err := exec.LookPath("ibv_devices")
-	if err != nil {
-		t.Skip("needs ibv_devices: apt-get install ibverbs-utils")
-	}
-	cmd := exec.Command(program)
+	cmd := exec.Command(need(t, "ibv_devices"))
 	cmd.Env = append(os.Environ(), ibvmock.Environment(ibvmock.Build(t), "", "mlx5_7=mlx5_ib")...)
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "mlx5_7") {

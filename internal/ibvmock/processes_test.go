@@ -18,14 +18,7 @@ import (
 // TestProcesses runs ibv_rc_pingpong in two processes that share a network, polling and sleeping. It was compiled for the real
 // library, and checks what it receives.
 func TestProcesses(t *testing.T) {
-	program, err := exec.LookPath("ibv_rc_pingpong")
-	const need = "needs ibv_rc_pingpong: apt-get install ibverbs-utils"
-	switch {
-	case err != nil && os.Getenv("CI") == "true":
-		t.Fatal(need)
-	case err != nil:
-		t.Skip(need)
-	}
+	program := need(t, "ibv_rc_pingpong")
 	library := ibvmock.Build(t)
 	for _, mode := range [][]string{{"-c"}, {"-c", "-e"}} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
