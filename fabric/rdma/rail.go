@@ -85,7 +85,7 @@ func (r *rail) create(need *demand) error {
 		return err
 	}
 	r.granted.ud = int(caps.MaxQPWR)
-	if err := r.createDatagramQPs(); err != nil {
+	if err := r.createDatagramPairs(); err != nil {
 		return r.lacks("datagrams (UD)", err)
 	}
 	r.maxPiece, r.maxRegion = sizeLimit(uint64(port.MaxMsgSize)), sizeLimit(caps.MaxMRSize)
