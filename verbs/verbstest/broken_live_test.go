@@ -74,7 +74,10 @@ func dropEvents(t uverbs.EventType) func(*device, []byte) (int, error) {
 	}
 }
 
-var leaked []int
+var (
+	leaked        []int
+	inlineGranted uint32 = 128 // twice what the rule SendInline asks for first
+)
 
 var faults = map[string]fault{
 	// Completions.
@@ -241,7 +244,10 @@ var faults = map[string]fault{
 		}
 		return m, err
 	}},
-	"Takes less inline":    {rule: "SendInline", caps: func(c *ib.Cap) { c.Inline = 32 }},
+	"Takes less inline": {rule: "SendInline", caps: func(c *ib.Cap) { // each queue pair half as much as the one before
+		inlineGranted /= 2
+		c.Inline = min(c.Inline, inlineGranted)
+	}},
 	"Fails when it closes": {rule: "CloseOrder", closeQP: func() error { return syscall.EPROTO }},
 	"Keeps goroutines": {rule: "Query", open: func() error {
 		go func() { select {} }()
