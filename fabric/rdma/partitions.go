@@ -65,8 +65,8 @@ func (r *rail) findPartitions(port *verbs.PortAttr) error {
 // datagramRecvs returns how many datagrams can arrive between two Polls.
 func (r *rail) datagramRecvs() int { return len(r.partitions) * cmRecvs }
 
-// createDatagramPairs creates the queue pairs for datagrams, and sets the address. On the first rail there is a queue pair in each
-// partition; on others there is one, which only has an address.
+// createDatagramPairs creates the queue pairs for datagrams, and sets the address. On the first rail there is a queue pair in
+// each partition; on others there is one, which only has an address.
 func (r *rail) createDatagramPairs() (err error) {
 	for i := range r.partitions {
 		if i > 0 && r.index > 0 {
