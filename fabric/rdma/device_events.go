@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -12,13 +11,13 @@ import (
 // deviceEvents are the asynchronous events of the devices that Poll has not handled yet. A goroutine for each rail reads them,
 // because the kernel reports them by a descriptor of their own. They are rare.
 type deviceEvents struct {
-	pending atomic.Bool // list is not empty; atomic, so that progress reads it without the lock
+	pending chan railEvent // while it is full, package verbs keeps further events, a bounded number
 	stop    context.CancelFunc
 	readers sync.WaitGroup
-
-	mu   sync.Mutex
-	list []railEvent
 }
+
+// maxDeviceEvents is how many events wait for Poll.
+const maxDeviceEvents = 64
 
 // railEvent is an event of the device of a rail.
 type railEvent struct {
@@ -29,7 +28,7 @@ type railEvent struct {
 // readDeviceEvents starts the goroutines. Until stopDeviceEvents, an event wakes the caller of Poll.
 func (d *domain) readDeviceEvents() {
 	ctx, stop := context.WithCancel(context.Background())
-	d.deviceEvents.stop = stop
+	d.deviceEvents.stop, d.deviceEvents.pending = stop, make(chan railEvent, maxDeviceEvents)
 	for _, r := range d.rails {
 		d.deviceEvents.readers.Go(func() {
 			for {
@@ -37,7 +36,11 @@ func (d *domain) readDeviceEvents() {
 				if err != nil {
 					return // the domain is being closed
 				}
-				d.deviceEvents.put(railEvent{r, ev})
+				select {
+				case d.deviceEvents.pending <- railEvent{r, ev}:
+				case <-ctx.Done():
+					return
+				}
 				_ = d.waker.wake() // if it fails, the next Poll finds the event
 			}
 		})
@@ -52,27 +55,11 @@ func (d *domain) stopDeviceEvents() {
 	}
 }
 
-func (v *deviceEvents) put(ev railEvent) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.list = append(v.list, ev)
-	v.pending.Store(true)
-}
-
-// take removes and returns all events.
-func (v *deviceEvents) take() []railEvent {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	list := v.list
-	v.list = nil
-	v.pending.Store(false)
-	return list
-}
-
 // handleDeviceEvents handles the events that have arrived.
 func (d *domain) handleDeviceEvents() {
 	addresses := false
-	for _, ev := range d.deviceEvents.take() {
+	for range len(d.deviceEvents.pending) {
+		ev := <-d.deviceEvents.pending // only this goroutine receives
 		switch {
 		case ev.QP != nil:
 			d.handleQPEvent(ev)

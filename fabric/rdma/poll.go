@@ -87,7 +87,7 @@ func (d *domain) progressAll() error {
 // control messages that are due, and new connections.
 func (d *domain) progress() error {
 	d.fastPolls = maxFastPolls
-	if d.deviceEvents.pending.Load() {
+	if len(d.deviceEvents.pending) > 0 {
 		d.handleDeviceEvents()
 	}
 	for _, r := range d.rails {
