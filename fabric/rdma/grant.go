@@ -175,7 +175,8 @@ func (r *rail) probe(caps *verbs.DeviceAttr, inline int) error {
 	if err != nil {
 		return r.lacks("reliable connections (RC)", err)
 	}
-	for refused := inline; g.ask != inline && refused-g.ask > 1; { // finds the largest size, between the two
+	// Finds the largest size between the two. All of it is tried again, since the depth may have been what was refused.
+	for refused := inline + 1; g.ask != inline && refused-g.ask > 1; {
 		granted := g.ask
 		g.ask = (granted + refused) / 2
 		if r.tryQueuePair() != nil {

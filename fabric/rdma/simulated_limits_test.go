@@ -91,6 +91,34 @@ func TestSimulatedGrants(t *testing.T) {
 	}
 }
 
+// TestSimulatedGrantsAfterRefusal: a device that refuses the first queue pair of a connection for another reason than its inline
+// size still grants all of it.
+func TestSimulatedGrantsAfterRefusal(t *testing.T) {
+	for refused := range 4 { // with the queue pairs for datagrams before it
+		net, created := verbstest.NewSimulatedNetwork(), 0
+		net.Refuse(func(c verbstest.SimulatedCall) error {
+			if c != verbstest.CallCreateQP {
+				return nil
+			}
+			if created++; created == refused+1 {
+				return syscall.EINVAL
+			}
+			return nil
+		})
+		tr := &Transport{Settings: Settings{Devices: []string{"a"}}, Network: net.Node()}
+		d, err := tr.Open(t.Context(), &fabric.Config{Size: 2})
+		if err != nil {
+			continue // a queue pair for datagrams was refused
+		}
+		if g := d.(*domain).rails[0].granted; g.inline != 128 {
+			t.Errorf("queue pair %d was refused: %+v", refused, g)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestSimulatedFewAddressHandles: a device with fewer address handles than there are peers connects to all of them.
 func TestSimulatedFewAddressHandles(t *testing.T) {
 	net := verbstest.NewSimulatedNetwork()
