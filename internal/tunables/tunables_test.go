@@ -21,17 +21,24 @@ func (t *Tunable) row() string {
 
 // TestDocumentation: the table in docs/transports.md is this one.
 func TestDocumentation(t *testing.T) {
-	page, err := os.ReadFile("../../docs/transports.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var rows []string
 	for _, tunable := range All() {
 		rows = append(rows, tunable.row())
 	}
-	if want := strings.Join(rows, "\n") + "\n"; !strings.Contains(string(page), want) {
+	checkPage(t, rows)
+}
+
+// checkPage checks that docs/transports.md contains a table of these rows, and returns the page.
+func checkPage(t *testing.T, rows []string) (page string) {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/transports.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := strings.Join(rows, "\n") + "\n"; !strings.Contains(string(text), want) {
 		t.Errorf("docs/transports.md does not contain these rows:\n%s", want)
 	}
+	return string(text)
 }
 
 func TestUnique(t *testing.T) {
