@@ -274,11 +274,8 @@ func (l *localAgent) awaitStopped() {
 		return err != nil || p.Exiting || p.State == 'T' || p.State == 't'
 	}
 	for began := time.Now(); time.Since(began) < agentTimeout; time.Sleep(time.Millisecond) {
-		running := false
-		for pid := range proctree.Descendants(l.command.PID) {
-			running = running || !stopped(pid)
-		}
-		if !running {
+		pids := slices.Collect(maps.Keys(proctree.Descendants(l.command.PID)))
+		if !slices.ContainsFunc(pids, func(pid int) bool { return !stopped(pid) }) {
 			return
 		}
 	}
