@@ -115,7 +115,8 @@ func signalThreads(t *testing.T, signals ...syscall.Signal) {
 	}
 }
 
-// TestStackOfItsOwn checks that C does not run on the stack of the goroutine, and that each processor has another one.
+// TestStackOfItsOwn checks that C does not run on the stack of the goroutine, and that there are no more stacks than processors.
+// TestDeepStack shows that calls at the same time do not share a stack.
 func TestStackOfItsOwn(t *testing.T) {
 	const spin = 20 * time.Millisecond
 	where, s := compiled(t, "stack_address"), newStacks()
