@@ -237,7 +237,7 @@ func (d *combined) Poll(evs []fabric.Event) (int, error) {
 	d.armed = false
 	n, answers := 0, 0
 	if all {
-		answers = d.fallback.hasten()
+		answers = d.fallback.fullPoll()
 	}
 	for i := range d.parts {
 		if !all && i != d.shm && i != d.active {

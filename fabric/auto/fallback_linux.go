@@ -41,13 +41,14 @@ type fallback struct {
 
 // rdmaDomain is what fallback needs of a domain of package rdma.
 type rdmaDomain interface {
+	Connecting() bool
 	Attempts(f func(peer int, a rdma.Attempt))
 	PathTo(peer int) string
-	Vouch(peer int, alive bool)
+	ConfirmAlive(peer int, alive bool)
 	Retry(peer int)
 	Hold(peer int, on bool) bool
 	Abandon(peer int)
-	Hasten()
+	FullPoll()
 }
 
 // pair is the state for a peer that is asked.
@@ -100,15 +101,15 @@ func (f *fallback) learn(peer int, addr []byte) {
 // active reports whether a peer is asked, or has asked. Then each Poll polls all parts.
 func (f *fallback) active() bool { return f != nil && (len(f.due) > 0 || len(f.pairs) > 0) }
 
-// hasten makes the RDMA parts handle all that has arrived in their next Poll. It returns how many of the questions that are due
+// fullPoll makes the RDMA parts handle all that has arrived in their next Poll. It returns how many of the questions that are due
 // can be answered after that.
-func (f *fallback) hasten() int {
+func (f *fallback) fullPoll() int {
 	if f == nil {
 		return 0
 	}
 	if len(f.due) > 0 {
 		for _, r := range f.rdma {
-			r.Hasten()
+			r.FullPoll()
 		}
 	}
 	return len(f.due)
@@ -120,11 +121,19 @@ func (f *fallback) progress(answers int) {
 		f.send(peer, controlAnswer)
 	}
 	f.due = slices.Delete(f.due, 0, answers)
+	if !f.active() && !f.connecting() {
+		return // also no clock is read
+	}
 	if now := time.Now(); now.Sub(f.watched) >= watchInterval {
 		f.watched = now
 		f.watch()
 	}
 	f.flush()
+}
+
+// connecting reports whether an RDMA part tries to connect to a peer.
+func (f *fallback) connecting() bool {
+	return slices.ContainsFunc(f.rdma, func(r rdmaDomain) bool { return r.Connecting() })
 }
 
 // watch looks for peers that have not answered connection requests over RDMA.
@@ -148,7 +157,7 @@ func (f *fallback) watch() {
 // unanswered takes the next step for a peer that has not answered connection requests over RDMA.
 func (f *fallback) unanswered(r rdmaDomain, peer int, a rdma.Attempt) {
 	if p := f.pairs[peer]; a.Heard && (p == nil || !p.proposed) {
-		r.Vouch(peer, false)
+		r.ConfirmAlive(peer, false)
 		return
 	}
 	p := f.pair(peer)
@@ -206,7 +215,7 @@ func (f *fallback) flushPair(peer int, p *pair) {
 		}
 		p.out = p.out[1:]
 		if p.rdma != nil {
-			p.rdma.Vouch(peer, true) // the process has accepted the connection; TCP reports its end
+			p.rdma.ConfirmAlive(peer, true) // the process has accepted the connection; TCP reports its end
 		}
 	}
 }
@@ -215,7 +224,7 @@ func (f *fallback) flushPair(peer int, p *pair) {
 func (f *fallback) fail(peer int, p *pair) {
 	p.failed, p.out = true, nil
 	if p.rdma != nil {
-		p.rdma.Vouch(peer, false)
+		p.rdma.ConfirmAlive(peer, false)
 	}
 }
 
@@ -284,7 +293,7 @@ func (f *fallback) handle(peer int, b []byte) bool {
 	case controlAgree:
 		if p != nil && p.proposed {
 			f.change(peer)
-			f.say(peer, p)
+			f.explain(peer, p)
 			return true
 		}
 	case controlRefuse:
@@ -302,7 +311,7 @@ func (f *fallback) accept(peer int) bool {
 	if p := f.pairs[peer]; p != nil && p.proposed { // so has the peer
 		f.change(peer)
 		if f.d.self < peer {
-			f.say(peer, p)
+			f.explain(peer, p)
 		}
 		return true
 	}
@@ -331,8 +340,8 @@ func (f *fallback) change(peer int) {
 	}
 }
 
-// say reports why TCP is used. Of two processes, only one calls it.
-func (f *fallback) say(peer int, p *pair) {
+// explain reports why TCP is used. Of two processes, only one calls it.
+func (f *fallback) explain(peer int, p *pair) {
 	a, why := p.attempt, cmp.Or(p.attempt.Err, errUnanswered)
 	f.d.report(peer, fmt.Sprintf("TCP is used instead of RDMA to process %d, which answers over TCP: "+
 		"%d connection requests by %s in %v: %v", peer, a.Requests, p.rdma.PathTo(peer), a.Elapsed.Round(10*time.Millisecond), why))

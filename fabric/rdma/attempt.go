@@ -15,12 +15,12 @@ import (
 
 // attempt is what an endpoint records until it is connected for the first time.
 type attempt struct {
-	requests int           // REQs that were sent, or could not be sent: there is no route, or the device refuses the connection
-	since    time.Duration // when the first one was
-	heard    bool          // a datagram of the peer has arrived
-	vouched  bool          // see domain.Vouch
-	held     bool          // see domain.Hold
-	done     bool          // the peer was connected
+	requests  int           // REQs that were sent, or could not be sent: there is no route, or the device refuses the connection
+	since     time.Duration // when the first one was
+	heard     bool          // a datagram of the peer has arrived
+	confirmed bool          // see domain.ConfirmAlive
+	held      bool          // see domain.Hold
+	done      bool          // the peer was connected
 }
 
 // maxOverdue is how long a connection request may be unanswered before Attempts reports it.
@@ -38,14 +38,14 @@ type Attempt struct {
 	Err error
 }
 
+// Connecting reports whether this process tries to connect to a peer.
+func (d *domain) Connecting() bool { return len(d.cm.connecting) > 0 }
+
 // Attempts calls f for each peer that this process tries to connect to for the first time, if the peer has not answered for a
 // quarter of a second, or an eighth of the heartbeat.
 //
 // Callers call it often, and many peers may be computing and not answer. So it reads the clock once, and allocates nothing.
 func (d *domain) Attempts(f func(peer int, a Attempt)) {
-	if len(d.cm.connecting) == 0 {
-		return
-	}
 	overdue, now := min(maxOverdue, d.settings.Heartbeat/8), d.clock.elapsed()
 	for _, e := range d.cm.connecting {
 		a := &e.attempt
@@ -72,11 +72,11 @@ func (e *endpoint) countRequest(now time.Duration) {
 	e.attempt.requests++
 }
 
-// Vouch says that the process of a peer exists, until it is called with false or the peer is connected. Meanwhile the peer is
-// not lost by its silence.
-func (d *domain) Vouch(peer int, alive bool) {
+// ConfirmAlive records that the process of a peer exists, until it is called with false or the peer is connected. Meanwhile the
+// peer is not lost by its silence.
+func (d *domain) ConfirmAlive(peer int, alive bool) {
 	e := d.endpointOf(peer)
-	e.attempt.vouched = alive && !e.attempt.done
+	e.attempt.confirmed = alive && !e.attempt.done
 }
 
 // Retry sends connection requests to a peer as often as at first.
@@ -116,5 +116,5 @@ func (d *domain) Abandon(peer int) {
 
 var errAbandoned = endReason{fmt.Errorf("fabric/rdma: %w: the peer is reached by another transport", fabric.ErrNotSupported)}
 
-// Hasten makes the next Poll do all work, also the work that Polls do only now and then.
-func (d *domain) Hasten() { d.fastPolls = 0 }
+// FullPoll makes the next Poll do all work, also the work that Polls do only now and then.
+func (d *domain) FullPoll() { d.fastPolls = 0 }

@@ -289,7 +289,7 @@ func (d *domain) established(e *endpoint) {
 	e.keepalive = keepaliveState{alive: true}
 	e.retry.err, e.retry.refusal = nil, refusal{}
 	e.retry.silence.end()
-	e.attempt.done, e.attempt.vouched = true, false
+	e.attempt.done, e.attempt.confirmed = true, false
 	d.removeConnecting(e)
 	d.keepalives.add(e, &d.liveness, &d.clock)
 	unacked := e.unacked

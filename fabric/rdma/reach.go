@@ -66,22 +66,20 @@ func (d *domain) Reach(addr []byte) (preference uint64, err error) {
 	if infiniBand {
 		bits = infiniBandPrefix
 	}
-	count := func(a, b bool) (n uint64) {
-		for _, on := range [...]bool{a, b} {
-			if on {
-				n++
-			}
+	digit := func(on bool) uint64 {
+		if on {
+			return 1
 		}
-		return n
+		return 0
 	}
-	for _, digit := range [...]struct{ value, limit uint64 }{
-		{count(sameNetwork(ours.GID, theirs.GID, bits), false), 2},
-		{count(d.link.preferred, a.link.preferred), 3},
+	for _, criterion := range [...]struct{ value, limit uint64 }{
+		{digit(sameNetwork(ours.GID, theirs.GID, bits)), 2},
+		{digit(d.link.preferred) + digit(a.link.preferred), 3},
 		{uint64(min(d.link.rate, a.link.rate)), 1 << 32},
-		{count(infiniBand, false), 2},
-		{count(d.link.near, a.link.near), 3},
+		{digit(infiniBand), 2},
+		{digit(d.link.near) + digit(a.link.near), 3},
 	} {
-		preference = preference*digit.limit + digit.value
+		preference = preference*criterion.limit + criterion.value
 	}
 	return preference, nil
 }

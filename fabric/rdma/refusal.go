@@ -76,7 +76,7 @@ func (d *domain) rejected(e *endpoint, m *cmMessage) {
 // other transport is about to be taken.
 func (d *domain) checkRefused(e *endpoint, now time.Duration) bool {
 	r := &e.retry.refusal
-	if r.err == nil || now-r.since < d.settings.Heartbeat || e.attempt.vouched {
+	if r.err == nil || now-r.since < d.settings.Heartbeat || e.attempt.confirmed {
 		return false
 	}
 	d.declareDown(e, fmt.Errorf("fabric/rdma: connect to peer %d: %w: no connection for %v: %w", e.peer, fabric.ErrPeerDown,

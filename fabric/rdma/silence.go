@@ -35,7 +35,7 @@ func (d *domain) checkSilence(e *endpoint, now time.Duration) bool {
 	if now < s.at {
 		return false
 	}
-	if s.waiting && !e.attempt.vouched {
+	if s.waiting && !e.attempt.confirmed {
 		s.intervals++
 		d.renewAfterSilence(e, s.intervals)
 	}
