@@ -61,16 +61,7 @@ func (q *QP) DestWith(peer Address, p Params) (Dest, error) {
 		return Dest{}, err
 	}
 	defer q.leave()
-	q.control.Lock()
-	defer q.control.Unlock()
-	if peer.Type != UD || q.cfg.Type != UD {
-		return Dest{}, q.refuse(op, ErrInvalid, "both queue pairs must be of type UD; they are %v and %v", q.cfg.Type, peer.Type)
-	}
-	own, err := q.address()
-	if err != nil {
-		return Dest{}, err
-	}
-	a, err := q.addressVector(op, own, peer, p)
+	a, err := q.datagramVector(op, peer, p)
 	if err != nil {
 		return Dest{}, err
 	}
@@ -79,6 +70,21 @@ func (q *QP) DestWith(peer Address, p Params) (Dest, error) {
 		return Dest{}, err
 	}
 	return Dest{AH: ah, QPN: peer.QPN, QKey: peer.QKey}, nil
+}
+
+// datagramVector returns the address vector of a peer of a UD queue pair. Resolving it may block, so DestWith does that without
+// the lock, which other calls need.
+func (q *QP) datagramVector(op string, peer Address, p Params) (AHAttr, error) {
+	q.control.Lock()
+	defer q.control.Unlock()
+	if peer.Type != UD || q.cfg.Type != UD {
+		return AHAttr{}, q.refuse(op, ErrInvalid, "both queue pairs must be of type UD; they are %v and %v", q.cfg.Type, peer.Type)
+	}
+	own, err := q.address()
+	if err != nil {
+		return AHAttr{}, err
+	}
+	return q.addressVector(op, own, peer, p)
 }
 
 // addressVector returns the address vector of a peer. own is the present address of the queue pair.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
@@ -77,10 +78,12 @@ func (d *domain) awaitDisconnects() error {
 // process has gone.
 func (d *domain) sendNotices() bool {
 	m := &d.cm
-	for len(m.notices) > 0 && len(m.freeSends) > 0 {
-		d.trySendCM(m.notices[0], cmDREQ, qpInfo{})
-		m.notices = m.notices[1:]
-	}
+	m.notices = slices.DeleteFunc(m.notices, func(e *endpoint) bool {
+		if len(m.freeSends) == 0 {
+			return false
+		}
+		return d.sendCM(e, cmDREQ, qpInfo{}) != errResolving
+	})
 	return len(m.notices) > 0 || len(m.freeSends) < int(m.sends) && !m.failed
 }
 
@@ -90,6 +93,7 @@ func (d *domain) release() error {
 	d.doorbells.timer.Stop()
 	d.responder.close()
 	d.stopDeviceEvents()
+	d.resolver.goroutines.Wait()
 	if d.waker != nil {
 		errs = append(errs, d.waker.close())
 	}

@@ -99,13 +99,20 @@ func (e *endpoint) isConnecting() bool {
 
 // sendREQ sends a REQ, and sets when the next is due.
 func (d *domain) sendREQ(e *endpoint, now time.Duration) {
-	err := d.sendCM(e, cmREQ, qpInfo{})
+	d.countREQ(e, now, d.sendCM(e, cmREQ, qpInfo{}))
+}
+
+// countREQ records the result of sending a REQ, and sets when the next is due. While the address of the peer is being resolved,
+// the REQs that would have been sent count as unanswered.
+func (d *domain) countREQ(e *endpoint, now time.Duration, err error) {
 	if err == errNoSendSlot {
 		e.retry.reqAt = now // tries again in the next tick
 		return
 	}
 	e.countRequest(now)
-	e.retry.err = err
+	if e.retry.err = err; err == errResolving {
+		e.retry.err = nil
+	}
 	e.retry.reqAt = now + e.retry.reqInterval
 	e.retry.reqInterval = min(2*e.retry.reqInterval, maxREQInterval)
 }

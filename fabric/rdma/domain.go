@@ -48,7 +48,7 @@ type domain struct {
 	present    []byte // the address, which the network may change
 	// refreshedAt is when the ports were queried last for want of an answer, by the clock.
 	refreshedAt time.Duration
-	renewAt     time.Duration // address handles are not renewed before that, by the clock
+	resolver    resolver
 	keepalives  keepaliveRing
 	liveness    liveness  // constant
 	responder   responder // belongs to its goroutine from the end of open to its close

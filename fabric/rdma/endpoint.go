@@ -17,6 +17,7 @@ type endpoint struct {
 
 	addr        address      // of the peer
 	dest        *destination // nil until a datagram is sent, and after an address has changed
+	resolution  *resolution  // of dest, while it is being made
 	conn        handshake
 	teardown    *teardown // of the last connection, while its last completions are waited for
 	held        int       // received messages that are queued or borrowed

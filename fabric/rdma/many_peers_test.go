@@ -40,6 +40,7 @@ func openCrowd(t testing.TB, set Settings, n int) *crowd {
 			t.Fatal(err)
 		}
 		*d = fd.(*domain)
+		(*d).resolver.direct = true // in a goroutine one would not see whose memory it is
 	}
 	if err := c.all.recvs.reserve(8 * blockSlots); err != nil {
 		t.Fatal(err)

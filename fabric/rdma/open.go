@@ -20,6 +20,7 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 		incarnation: binary.LittleEndian.Uint64(nonce[:]) | 1,
 		params:      set.connParams(), eps: make([]*endpoint, cfg.Size), byQPN: qpIndex{all: map[qpKey]*endpoint{}},
 		clock: clock{next: never, start: time.Now()}, liveness: newLiveness(set.Heartbeat),
+		resolver: resolver{done: make(chan *resolution, maxResolutions), patience: resolvePatience},
 	}
 	d.doorbells.timer = time.AfterFunc(never, d.ringTimerFired)
 	defer func() {
@@ -38,6 +39,7 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 		}
 		d.rails = append(d.rails, r)
 	}
+	d.resolver.direct = d.rails[0].infiniBand
 	d.settings.Inline, d.settings.Window = d.rails[0].granted.inline, d.rails[0].granted.window
 	d.inFlight = make([]int, len(d.rails))
 	if d.waker, err = newWaker(d.rails); err != nil {

@@ -90,6 +90,9 @@ func (d *domain) progress() error {
 	if len(d.deviceEvents.pending) > 0 {
 		d.handleDeviceEvents()
 	}
+	if len(d.resolver.done) > 0 {
+		d.handleResolved()
+	}
 	for _, r := range d.rails {
 		if _, err := d.pollSends(r); err != nil {
 			return err

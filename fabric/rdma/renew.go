@@ -14,7 +14,7 @@ import (
 //     revision in it tells peers which of two addresses is the later one. They then make new address handles.
 //   - A peer that does not answer for a while may have another MAC address. So the handle is renewed then, and the own port is
 //     queried, in case that the device has reported no event. Mostly the host of the peer is gone: then its address cannot be
-//     resolved, which blocks for a second, and the old handle stays.
+//     resolved, and the old handle stays.
 //
 // If both ports change at the same time, so that neither knows the address of the other, the peers lose each other.
 
@@ -27,19 +27,28 @@ type destination struct {
 	stale     bool      // is to be renewed if possible
 }
 
-// newDestination returns the destination of datagrams to a peer from the queue pairs qps, one in each partition.
-func (r *rail) newDestination(peer *railAddress, params verbs.Params, ud func(partition int) *verbs.QP) (*destination, error) {
-	i, j, err := r.sharedPartition(peer)
+// datagrams returns the address of the queue pairs for datagrams of a peer in one of its partitions.
+func (r *railAddress) datagrams(partition int) (a peerDatagrams) {
+	p := &r.partitions[partition]
+	a.at, a.responder = r.Address, p.responder
+	a.at.QPN = p.ud
+	return a
+}
+
+// peerDatagrams is the address of a peer's queue pairs for datagrams.
+type peerDatagrams struct {
+	at        verbs.Address
+	responder uint32 // number of the queue pair that answers probes
+}
+
+// newDestination returns the destination of datagrams to a peer from the queue pair ud, which must be in the same partition. It
+// blocks until the address is resolved.
+func newDestination(ud *verbs.QP, peer peerDatagrams, params verbs.Params) (*destination, error) {
+	dest, err := ud.DestWith(peer.at, params)
 	if err != nil {
 		return nil, err
 	}
-	at := peer.Address
-	at.QPN = peer.partitions[j].ud
-	dest, err := ud(i).DestWith(at, params)
-	if err != nil {
-		return nil, err
-	}
-	return &destination{Dest: dest, ud: ud(i), responder: peer.partitions[j].responder}, nil
+	return &destination{Dest: dest, ud: ud, responder: peer.responder}, nil
 }
 
 // close closes the address handle. An error means that the device is lost, which polling it reports.
@@ -47,36 +56,6 @@ func (t *destination) close() {
 	if t != nil {
 		_ = t.AH.Close()
 	}
-}
-
-// destination returns the destination of datagrams to a peer. It makes a new one if there is none, if it is stale, or if our own
-// address has changed. A stale one stays if the address of the peer cannot be resolved.
-func (d *domain) destination(e *endpoint) (*destination, error) {
-	old := e.dest
-	usable := old != nil && old.revision == d.revision
-	if usable && !old.stale {
-		return old, nil
-	}
-	r, begun := d.rails[0], d.clock.elapsed()
-	ud := func(i int) *verbs.QP { return r.partitions[i].ud }
-	t, err := r.newDestination(&e.addr.rails[0], d.params, ud)
-	now := d.clock.elapsed()
-	d.renewAt = now + renewPause*(now-begun)
-	switch {
-	case err != nil && usable:
-		old.stale = false
-		return old, nil
-	case errors.Is(err, verbs.ErrLimit):
-		d.forgetConnected()
-		t, err = r.newDestination(&e.addr.rails[0], d.params, ud)
-	}
-	if err != nil {
-		return nil, err
-	}
-	t.revision = d.revision
-	e.forgetDestination()
-	e.dest = t
-	return t, nil
 }
 
 // forgetDestination makes the next datagram to a peer resolve its address again.
@@ -109,17 +88,13 @@ func (d *domain) renewAddress(e *endpoint, encoded []byte) {
 	e.forgetDestination()
 }
 
-// renewPause: after an address was resolved, no handle becomes stale for so many times as long as that took. Otherwise Poll would
-// be blocked most of the time when hosts with many peers are gone.
-const renewPause = 8
-
 // renewAfterSilence is called when a peer has answered no probe for some intervals in a row. After 1, 2, 4 and so on it renews
 // what is known of the network.
 func (d *domain) renewAfterSilence(e *endpoint, intervals int) {
 	if intervals&(intervals-1) != 0 {
 		return
 	}
-	if e.dest != nil && d.clock.elapsed() >= d.renewAt {
+	if e.dest != nil {
 		e.dest.stale = true
 	}
 	d.refreshAfterSilence(intervals)

@@ -204,8 +204,12 @@ func (p *responder) target(m *cmMessage) (*destination, error) {
 	if err != nil || a.incarnation != m.fromIncarnation {
 		return nil, errNoProbe
 	}
-	ud := func(i int) *verbs.QP { return p.qps[i] }
-	d, err := p.rail.newDestination(&a.rails[0], p.params, ud)
+	i, j, err := p.rail.sharedPartition(&a.rails[0])
+	if err != nil {
+		return nil, err
+	}
+	ud, peer := p.qps[i], a.rails[0].datagrams(j)
+	d, err := newDestination(ud, peer, p.params)
 	switch {
 	case err != nil && old != nil && a.revision == old.revision:
 		old.made = time.Now() // the old handle stays, and answers are not delayed by every probe
@@ -213,7 +217,7 @@ func (p *responder) target(m *cmMessage) (*destination, error) {
 	case errors.Is(err, verbs.ErrLimit): // of address handles
 		p.forgetTargets()
 		old = nil
-		d, err = p.rail.newDestination(&a.rails[0], p.params, ud)
+		d, err = newDestination(ud, peer, p.params)
 	}
 	if err != nil {
 		return nil, err

@@ -51,6 +51,9 @@ func (d *domain) checkSilence(e *endpoint, now time.Duration) bool {
 		s.at = now // tries again in the next tick
 		return false
 	}
+	if e.resolution != nil && !e.resolution.begun { // nothing was tried
+		s.waiting = false
+	}
 	s.at = now + d.liveness.interval
 	return false
 }

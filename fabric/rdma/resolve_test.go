@@ -1,0 +1,131 @@
+//go:build linux
+
+package rdma
+
+import (
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ibrun/ibrun/verbs/verbstest"
+)
+
+// slowHandles makes the first calls that create address handles block until end is called, and then fail with err. A call that
+// is not ended within a time that no correct program needs is an error of the test.
+type slowHandles struct {
+	calls, late atomic.Int32
+	ended       chan struct{}
+	end         func()
+}
+
+func newSlowHandles(t *testing.T, net *verbstest.SimulatedNetwork, first int32, err error) *slowHandles {
+	t.Helper()
+	h := &slowHandles{ended: make(chan struct{})}
+	h.end = sync.OnceFunc(func() { close(h.ended) })
+	net.Refuse(func(c verbstest.SimulatedCall) error {
+		if c != verbstest.CallCreateAH || h.calls.Add(1) > first {
+			return nil
+		}
+		select {
+		case <-h.ended:
+		case <-time.After(10 * time.Second):
+			h.late.Add(1)
+		}
+		return err
+	})
+	t.Cleanup(func() { // before the domains are closed
+		h.end()
+		net.Refuse(nil)
+		if n := h.late.Load(); n > 0 {
+			t.Errorf("%d calls had to end before Poll returned", n)
+		}
+	})
+	return h
+}
+
+// TestPollWhileResolving: while the address of a peer is being resolved, Poll returns, and connects to another peer. Once the
+// address is known, or the call has failed, the first peer is connected to as well.
+func TestPollWhileResolving(t *testing.T) {
+	for _, err := range []error{nil, syscall.ETIMEDOUT} {
+		net, ds := openSimulated(t, Settings{Devices: []string{"a"}}, 3)
+		a := ds[0]
+		a.resolver.patience = 0
+		h := newSlowHandles(t, net, 1, err)
+		if err := a.eps[1].Send(nil, nil); err == nil {
+			t.Fatal("sent without a connection")
+		}
+		waitUntil(t, "the first call", func() bool {
+			pollTimes(t, a, 1)
+			return h.calls.Load() > 0
+		})
+		connectPeers(t, a, ds[2])
+		if a.eps[1].dest != nil || a.eps[1].attempt.requests == 0 {
+			t.Errorf("while the address is being resolved: %+v", a.eps[1])
+		}
+		h.end()
+		connectPeers(t, a, ds[1])
+	}
+}
+
+// TestAcceptWhileResolving: a peer whose address is being resolved has sent a REQ. The REP is sent once the address is known.
+func TestAcceptWhileResolving(t *testing.T) {
+	net, ds := openSimulated(t, Settings{Devices: []string{"a"}}, 2)
+	a, b := ds[0], ds[1]
+	if err := a.eps[1].Send(nil, nil); err == nil {
+		t.Fatal("sent without a connection")
+	}
+	pollTimes(t, a, 4)
+	b.resolver.patience = 0
+	h := newSlowHandles(t, net, 1, nil)
+	waitUntil(t, "the REQ", func() bool {
+		pollTimes(t, b, 1)
+		return b.eps[0].conn.state == stateREPSent
+	})
+	h.end()
+	waitUntil(t, "the address", func() bool {
+		pollTimes(t, b, 1)
+		return b.eps[0].resolution == nil
+	})
+	a.eps[1].retry.reqAt = never // only one REQ was sent
+	a.scheduleConnecting(a.eps[1])
+	if pollTimes(t, a, enoughPolls); a.eps[1].conn.state != stateEstablished {
+		t.Errorf("after one REQ and one REP: state %d", a.eps[1].conn.state)
+	}
+}
+
+// TestManyUnresolved: the addresses of many peers are being resolved, and the first of them cannot be. Few calls are made at the
+// same time, the others when these have ended. In the end all peers are connected.
+func TestManyUnresolved(t *testing.T) {
+	const peers = 3 * maxResolutions
+	net, ds := openSimulated(t, Settings{Devices: []string{"a"}}, peers+1)
+	a := ds[0]
+	a.resolver.patience = 0
+	h := newSlowHandles(t, net, maxResolutions, syscall.ETIMEDOUT)
+	for peer := 1; peer <= peers; peer++ {
+		if err := a.eps[peer].Send(nil, nil); err == nil {
+			t.Fatal("sent without a connection")
+		}
+	}
+	waitUntil(t, "all calls", func() bool {
+		pollTimes(t, a, 1)
+		return a.resolver.running == maxResolutions && h.calls.Load() == maxResolutions
+	})
+	if n := len(a.resolver.waiting); n != peers-maxResolutions {
+		t.Errorf("%d addresses wait", n)
+	}
+	h.end()
+	for _, b := range ds[1:] {
+		connectPeers(t, a, b)
+	}
+	for _, d := range ds[1:] {
+		d.resolver.patience = 0
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := len(a.resolver.waiting) + a.resolver.running; n != 0 {
+		t.Errorf("in the end %d addresses are to be resolved", n)
+	}
+}
