@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 )
 
@@ -86,6 +87,7 @@ func sourceHash(tb testing.TB, gcc string) string {
 		missing(tb, err.Error())
 	}
 	h.Write(version)
+	h.Write([]byte(strings.Join(extraFlags(), " ")))
 	header, err := os.ReadFile("/usr/include/infiniband/verbs.h")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // the compiler may find it elsewhere
 		tb.Fatal(err)
@@ -114,6 +116,9 @@ func sourceNames(tb testing.TB) []string {
 	return names
 }
 
+// extraFlags returns what IBVMOCK_CFLAGS adds to the flags of the compiler.
+func extraFlags() []string { return strings.Fields(os.Getenv("IBVMOCK_CFLAGS")) }
+
 // compile writes the library into a directory.
 func compile(tb testing.TB, gcc, dir string) {
 	tb.Helper()
@@ -127,6 +132,7 @@ func compile(tb testing.TB, gcc, dir string) {
 			args = append(args, name)
 		}
 	}
+	args = append(args, extraFlags()...)
 	cmd := exec.Command(gcc, append(args, "-lpthread")...)
 	cmd.Dir = filepath.Join(dir, "testdata")
 	out, err := cmd.CombinedOutput()

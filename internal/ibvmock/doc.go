@@ -27,6 +27,10 @@
 //	IBVMOCK_REFUSE=ibv_create_srq=95  refuses all calls of functions with an errno
 //	IBVMOCK_NODE=b                    the node: processes of one node have the same devices
 //
+// Variables for those who change the library:
+//
+//	IBVMOCK_CFLAGS=-fsanitize=address,undefined   more flags for the compiler; LD_PRELOAD must name the sanitizer's library
+//
 // Processes that share a network map the same segment, which holds all queues. A message is copied by the process that posts it,
 // directly into the memory of the receiver.
 package ibvmock

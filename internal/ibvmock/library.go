@@ -185,7 +185,7 @@ func (l *Library) Refuse(function string, skip, count uint32, errno syscall.Errn
 //	instant         1: every send request succeeds at once, and nothing is sent
 //	speed           all timeouts are divided by it
 //	stack           the functions of the data path use so many bytes of their caller's stack
-//	measure_stack   1: the next call of the data path measures the stack, see Get
+//	measure_stack   1: the functions of the data path measure their stack from now on, see Get
 func (l *Library) Set(name string, v int64) {
 	l.tb.Helper()
 	l.check(l.set(name, v), "set %s to %d", name, v)
@@ -195,8 +195,9 @@ func (l *Library) Set(name string, v int64) {
 //
 //	pinned, pinned_most  bytes that are registered, and the most that were
 //	queue_pairs          those of this process
-//	stack_pointer        of the measured call
-//	stack_room           bytes between the stack pointer and the start of the mapping that contains it
+//	stack_before         the most bytes of a stack that were in use when a function of the data path was called
+//	stack_room           the least bytes that were left then, down to the start of the mapping of the stack
+//	stack_used           the most bytes that such a function has used; the last call on each stack is not counted
 func (l *Library) Get(name string) int64 {
 	l.tb.Helper()
 	v := l.get(name)

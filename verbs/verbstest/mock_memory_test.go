@@ -107,20 +107,27 @@ func TestMockDmabuf(t *testing.T) {
 	check(t, register(fd))
 }
 
-// TestMockStack lets the functions of the data path use much of the stack that they run on. It must be one for C: the goroutine's
-// would be too small.
+// TestMockStack measures the stack on which the functions of the data path run. It must be one for C: the goroutine's would be
+// too small. Then they use much of it.
 func TestMockStack(t *testing.T) {
-	const use = 200 << 10
+	const use, margin = 200 << 10, 192 << 10
 	l := newLoop(t)
 	mr := must(l.pd.Register(make([]byte, 64), verbs.LocalWrite|verbs.RemoteWrite))(t)
-	write := func() { l.finish(l.qp.Write(1, verbs.Signaled, mr.Remote(32), mr.SGE(0, 32))) }
-	l.lib.Set("measure_stack", 1)
-	write()
-	if room := l.lib.Get("stack_room"); room < use {
-		t.Fatalf("C has a stack of %d bytes, want at least %d", room, use)
+	measure := func() (before, room, used int64) {
+		t.Helper()
+		l.lib.Set("measure_stack", 1)
+		for range 20 {
+			l.finish(l.qp.Write(1, verbs.Signaled, mr.Remote(32), mr.SGE(0, 32)))
+		}
+		before, room, used = l.lib.Get("stack_before"), l.lib.Get("stack_room"), l.lib.Get("stack_used")
+		t.Logf("%d bytes were in use before a call, %d left, %d used", before, room, used)
+		return before, room, used
+	}
+	if before, room, used := measure(); used == 0 || before > 1<<10 || room-used < margin {
+		t.Errorf("%d bytes were in use before a call, %d left, %d used", before, room, used)
 	}
 	l.lib.Set("stack", use)
-	for range 20 {
-		write()
+	if _, room, used := measure(); used < use || used > use+16<<10 || used > room {
+		t.Errorf("%d bytes of %d were used, want %d and what the mock uses itself", used, room, use)
 	}
 }

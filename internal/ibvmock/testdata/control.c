@@ -25,8 +25,7 @@ struct refusal {
 };
 
 static struct refusal refusals[CALLS];
-static uint32_t lock; /* guards refusals and the stack figures */
-static uintptr_t stack_pointer, stack_mapping;
+static uint32_t lock; /* guards refusals and knobs; taken last */
 static struct ibv_qp_attr last_attr;
 static int last_mask;
 
@@ -61,33 +60,15 @@ static __attribute__((noinline)) void use_stack(uint32_t n)
 
 	for (uint32_t i = n; i > 0; i -= i < 256 ? i : 256)
 		p[i - 1] = (char)i;
-}
-
-/* Records the stack pointer, and where the mapping starts that contains it. */
-static void measure_stack(void)
-{
-	uintptr_t sp = (uintptr_t)__builtin_frame_address(0), low, high;
-	static char line[4096];
-	FILE *f;
-
-	knobs.measure_stack = false;
-	update_any();
-	stack_pointer = sp;
-	stack_mapping = 0;
-	f = fopen("/proc/self/maps", "re");
-	while (f && fgets(line, sizeof line, f))
-		if (sscanf(line, "%lx-%lx", &low, &high) == 2 && low <= sp && sp < high)
-			stack_mapping = low;
-	if (f)
-		fclose(f);
+	p[0] = 0;
 }
 
 int enter_call_slow(enum call c)
 {
-	if (knobs.stack_bytes)
-		use_stack(knobs.stack_bytes);
 	if (knobs.measure_stack)
 		measure_stack();
+	if (knobs.stack_bytes)
+		use_stack(knobs.stack_bytes);
 	return knobs.refusals ? take_refusal(c) : 0;
 }
 
@@ -145,8 +126,10 @@ EXPORT void ibvmock_reset(void)
 {
 	net_lock();
 	bool held = knobs.held;
+	spin_lock(&lock);
 	knobs = (struct knobs){.discards = -1, .speed = knobs.speed};
 	memset(refusals, 0, sizeof refusals);
+	spin_unlock(&lock);
 	net->drop_datagrams = 0;
 	if (held)
 		release();
@@ -187,7 +170,7 @@ static bool set_knob(const char *name, int64_t v)
 	else if (!strcmp(name, "stack"))
 		knobs.stack_bytes = (uint32_t)v;
 	else if (!strcmp(name, "measure_stack"))
-		knobs.measure_stack = v;
+		measure_stacks_again(), knobs.measure_stack = v;
 	else if (!strcmp(name, "speed"))
 		knobs.speed = (uint32_t)v;
 	else if (!strcmp(name, "discards"))
@@ -206,7 +189,9 @@ static bool set_knob(const char *name, int64_t v)
 EXPORT int ibvmock_set(const char *name, int64_t v)
 {
 	net_lock();
+	spin_lock(&lock);
 	bool known = set_knob(name, v);
+	spin_unlock(&lock);
 	if (known && !knobs.held && !strcmp(name, "hold"))
 		release();
 	net_unlock();
@@ -222,10 +207,12 @@ EXPORT int64_t ibvmock_get(const char *name)
 		return (int64_t)net->pinned;
 	if (!strcmp(name, "pinned_most"))
 		return (int64_t)net->pinned_most;
-	if (!strcmp(name, "stack_pointer"))
-		return (int64_t)stack_pointer;
+	if (!strcmp(name, "stack_before"))
+		return (int64_t)measured_stacks().before;
 	if (!strcmp(name, "stack_room"))
-		return stack_mapping ? (int64_t)(stack_pointer - stack_mapping) : 0;
+		return (int64_t)measured_stacks().room;
+	if (!strcmp(name, "stack_used"))
+		return (int64_t)measured_stacks().used;
 	if (strcmp(name, "queue_pairs"))
 		return -1;
 	net_lock();
@@ -358,6 +345,8 @@ EXPORT int ibvmock_break_qp(uint32_t num)
 	struct qp *q = find_qp(num);
 	if (q)
 		enter_error(q);
+	if (net->stalled)
+		run_stalled();
 	net_unlock();
 	return q ? 0 : -1;
 }

@@ -3,12 +3,6 @@
 
 #include <pthread.h>
 
-static void *fail(int e)
-{
-	errno = e;
-	return NULL;
-}
-
 EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *x)
 {
 	int refused = enter_call(CALL_CREATE_COMP_CHANNEL);
@@ -77,11 +71,11 @@ EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *x, int n, void *cq_conte
 		pthread_mutex_init(&c->ibv.mutex, NULL);
 		pthread_cond_init(&c->ibv.cond, NULL);
 		c->channel = ch ? containerof(ch, struct channel, ibv) : NULL;
-		if (c->channel)
-			c->channel->users++;
 		if (!c->ring) {
 			net_free(c, sizeof *c);
 			c = NULL;
+		} else if (c->channel) {
+			c->channel->users++;
 		}
 	}
 	net_unlock();
@@ -116,7 +110,8 @@ EXPORT int ibv_resize_cq(struct ibv_cq *cq, int n)
 	return ring ? 0 : EINVAL;
 }
 
-static void leave_channel(struct cq *c)
+/* Removes a queue from the list of those with an event. */
+static void unlist(struct cq *c)
 {
 	struct channel *ch = c->channel;
 
@@ -128,7 +123,19 @@ static void leave_channel(struct cq *c)
 	ch->last = ch->first;
 	while (ch->last && ch->last->next_event)
 		ch->last = ch->last->next_event;
-	ch->users--;
+}
+
+/* Adds a queue to the end of that list. */
+static void list(struct cq *c)
+{
+	struct channel *ch = c->channel;
+
+	c->next_event = NULL;
+	if (ch->first)
+		ch->last->next_event = c;
+	else
+		ch->first = c;
+	ch->last = c;
 }
 
 EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
@@ -143,8 +150,10 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
 	refused = device_error(cq->context);
 	net_lock();
 	drop_events(containerof(cq->context, struct context, verbs.context), cq);
-	if (c->channel)
-		leave_channel(c);
+	if (c->channel) {
+		unlist(c);
+		c->channel->users--;
+	}
 	net_unlock();
 	wait_for_acks(&cq->comp_events_completed, c->events_read);
 	wait_for_acks(&cq->async_events_completed, c->async_read);
@@ -160,23 +169,15 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
 	return refused;
 }
 
-/* Raises the event of a queue that was armed. */
+/* Raises the event of a queue that was armed. Events that were not read add up, as in the kernel. */
 static void notify(struct cq *c)
 {
-	struct channel *ch = c->channel;
-
 	c->armed = NOT_ARMED;
-	if (!ch || c->queued)
-		return; /* the program has not read the last event yet, and polls after it has */
-	c->queued = true;
-	c->events++;
-	c->next_event = NULL;
-	if (ch->first)
-		ch->last->next_event = c;
-	else
-		ch->first = c;
-	ch->last = c;
-	bell_ring(&ch->bell);
+	if (!c->channel)
+		return;
+	if (c->events++ == c->events_read)
+		list(c);
+	bell_ring(&c->channel->bell);
 }
 
 static void show(struct cq *c, const struct cqe *e)
@@ -192,7 +193,7 @@ static void show(struct cq *c, const struct cqe *e)
 		notify(c);
 }
 
-/* Reports the overrun of a queue. Its further completions are lost, and the queue pair fails. */
+/* Reports the overrun of a queue. Its further completions are lost. */
 static void overrun(struct cq *c)
 {
 	if (c->failed)
@@ -221,7 +222,7 @@ static bool delay(struct cq *c, const struct cqe *e)
 		c->last_late = &c->late;
 	*c->last_late = l;
 	c->last_late = &l->next;
-	c->late_count++;
+	c->late_count += !e->last_wqe;
 	return true;
 }
 
@@ -256,7 +257,7 @@ static void show_due(struct cq *c)
 			continue;
 		}
 		*p = l->next;
-		c->late_count--;
+		c->late_count -= !l->cqe.last_wqe;
 		show(c, &l->cqe);
 		net_free(l, sizeof *l);
 	}
@@ -286,14 +287,14 @@ int mock_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 	int refused = enter_data_path(CALL_POLL_CQ), got = 0;
 
 	if (refused)
-		return -refused;
+		return refused > 0 ? -refused : -1;
 	__atomic_store_n(&c->polls, c->polls + 1, __ATOMIC_RELAXED);
 	if (unlikely(__atomic_load_n(&c->late, __ATOMIC_RELAXED) != NULL)) {
 		net_lock();
 		show_due(c);
 		net_unlock();
 	}
-	if (c->head == __atomic_load_n(&c->tail, __ATOMIC_ACQUIRE))
+	if (__atomic_load_n(&c->head, __ATOMIC_RELAXED) == __atomic_load_n(&c->tail, __ATOMIC_ACQUIRE))
 		return unlikely(c->failed) ? -1 : 0;
 	spin_lock(&c->lock);
 	uint64_t head = c->head, tail = __atomic_load_n(&c->tail, __ATOMIC_ACQUIRE);
@@ -331,7 +332,7 @@ EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ch, struct ibv_cq **cq, voi
 	int refused = enter_call(CALL_GET_CQ_EVENT);
 
 	if (refused) {
-		errno = refused;
+		set_errno(refused);
 		return -1;
 	}
 	for (;;) {
@@ -340,9 +341,9 @@ EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ch, struct ibv_cq **cq, voi
 		net_lock();
 		struct cq *first = c->first;
 		if (first) {
-			c->first = first->next_event;
-			first->queued = false;
-			first->events_read++;
+			unlist(first);
+			if (++first->events_read != first->events)
+				list(first);
 			*cq = &first->ibv;
 			*cq_context = first->ibv.cq_context;
 		}
@@ -358,8 +359,8 @@ EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int n)
 }
 
 /*
- * Removes what a queue holds of a queue pair that is destroyed or reset. Devices that do not do that leave the completions, whose
- * slots are not freed any more.
+ * Removes what a queue holds of a queue pair that is destroyed or reset. Devices that do not do that leave the completions. The
+ * slots of a shared receive queue are freed in both cases: it may be destroyed before the completions are polled.
  */
 void remove_completions(struct cq *c, struct qp *q)
 {
@@ -369,13 +370,14 @@ void remove_completions(struct cq *c, struct qp *q)
 	uint64_t keep = c->tail;
 	for (uint64_t i = c->tail; i-- > c->head;) {
 		struct cqe *e = &c->ring[i & c->mask];
-		if (e->qp == q && discards) {
+		if (e->qp == q) {
 			if (e->srq)
 				free_slots(e);
-			continue;
-		}
-		if (e->qp == q)
 			e->qp = NULL;
+			e->srq = NULL;
+			if (discards)
+				continue;
+		}
 		c->ring[--keep & c->mask] = *e;
 	}
 	__atomic_store_n(&c->head, keep, __ATOMIC_RELEASE);
@@ -389,7 +391,7 @@ void remove_completions(struct cq *c, struct qp *q)
 		if (l->cqe.srq)
 			free_slots(&l->cqe);
 		*p = l->next;
-		c->late_count--;
+		c->late_count -= !l->cqe.last_wqe;
 		net_free(l, sizeof *l);
 	}
 	c->last_late = &c->late;

@@ -59,7 +59,7 @@ static void deliver_to_group(struct qp *from, const struct wqe *w)
 {
 	for (int i = 0; i < QP_BUCKETS; i++)
 		for (struct qp *to = net->buckets[i]; to; to = to->next_in_bucket)
-			if (to->device->fabric == from->device->fabric && is_attached(to, &w->ah->attr.grh.dgid))
+			if (is_linked(from, to) && is_attached(to, &w->ah->attr.grh.dgid))
 				deliver(from, w, to);
 }
 

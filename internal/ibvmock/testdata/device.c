@@ -143,13 +143,15 @@ EXPORT struct ibv_device **ibv_get_device_list(int *n)
 	struct ibv_device **list = refused ? NULL : calloc(MAX_DEVICES + 1, sizeof *list);
 
 	if (!list) {
-		errno = refused ? refused : ENOMEM;
+		set_errno(refused ? refused : ENOMEM);
 		return NULL;
 	}
+	net_lock();
 	for (int i = 0; i < local_count; i++)
 		list[i] = &locals[i].ibv;
 	if (n)
 		*n = local_count;
+	net_unlock();
 	return list;
 }
 
@@ -191,11 +193,13 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *dev)
 	if (!refused && l->device->lost)
 		refused = EIO;
 	if (refused) {
-		errno = refused;
+		set_errno(refused);
 		return NULL;
 	}
 	net_lock();
 	struct context *x = net_alloc(sizeof *x);
+	if (!x)
+		errno = ENOMEM;
 	if (x && !bell_open(&x->bell)) {
 		set_ops(&x->verbs);
 		x->device = l->device;
@@ -218,7 +222,12 @@ EXPORT int ibv_close_device(struct ibv_context *ctx)
 {
 	struct context *x = containerof(ctx, struct context, verbs.context);
 
-	enter_call(CALL_CLOSE_DEVICE);
+	int refused = enter_call(CALL_CLOSE_DEVICE);
+
+	if (refused) {
+		set_errno(refused);
+		return -1;
+	}
 	net_lock();
 	for (struct context **p = &x->device->contexts; *p; p = &(*p)->next)
 		if (*p == x) {
@@ -306,7 +315,7 @@ EXPORT int ibv_query_gid(struct ibv_context *x, uint8_t port, int index, union i
 	if (!refused && (port != PORT || index < 0 || index >= MAX_GIDS))
 		refused = EINVAL;
 	if (refused) {
-		errno = refused;
+		set_errno(refused);
 		return -1;
 	}
 	net_lock();
@@ -324,7 +333,7 @@ EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *x, struct ibv_gid_entry 
 	size_t n = 0;
 
 	if (refused || (refused = device_error(x)))
-		return -refused;
+		return refused == NO_REASON ? NO_REASON : -refused;
 	if (flags || size != sizeof *entries)
 		return -EOPNOTSUPP;
 	net_lock();
@@ -351,7 +360,7 @@ EXPORT int ibv_query_pkey(struct ibv_context *x, uint8_t port, int index, __be16
 	if (!refused && (port != PORT || index < 0 || index >= profile_of(d)->pkey_entries))
 		refused = EINVAL;
 	if (refused) {
-		errno = refused;
+		set_errno(refused);
 		return -1;
 	}
 	*key = htobe16(d->pkeys[index]);

@@ -173,7 +173,7 @@ EXPORT int ibv_get_async_event(struct ibv_context *ctx, struct ibv_async_event *
 	int refused = enter_call(CALL_GET_ASYNC_EVENT);
 
 	if (refused) {
-		errno = refused;
+		set_errno(refused);
 		return -1;
 	}
 	for (;;) {

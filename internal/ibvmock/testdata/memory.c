@@ -6,12 +6,6 @@
 
 static uint32_t new_handle(void) { return ++net->next_handle; }
 
-static void *fail(int e)
-{
-	errno = e;
-	return NULL;
-}
-
 EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *x)
 {
 	int refused = enter_call(CALL_ALLOC_PD);
@@ -190,12 +184,16 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *a
 		refused = device_error(mr->context);
 	if (!refused && !profile_of(device_of(mr->context))->has_rereg)
 		refused = EOPNOTSUPP;
+	if (!refused && k->windows)
+		refused = EBUSY;
+	if (!refused && k->mapped && (flags & IBV_REREG_MR_CHANGE_TRANSLATION))
+		refused = EINVAL;
 	if (!refused && (flags & IBV_REREG_MR_CHANGE_ACCESS))
 		refused = check_access(access);
 	if (!refused && (flags & IBV_REREG_MR_CHANGE_TRANSLATION) && !is_mapped((uintptr_t)addr, n))
 		refused = EFAULT;
 	if (refused) {
-		errno = refused;
+		set_errno(refused);
 		return IBV_REREG_MR_ERR_CMD;
 	}
 	net_lock();
@@ -267,11 +265,12 @@ int mock_dealloc_mw(struct ibv_mw *mw)
 
 	if (refused)
 		return refused;
+	refused = device_error(mw->context);
 	net_lock();
 	unbind(k);
 	free_key(k, mw->pd);
 	net_unlock();
-	return device_error(mw->context);
+	return refused;
 }
 
 /* Executes a request that binds a window. A window of type 1 already has its new key. */

@@ -150,7 +150,7 @@ struct ah {
 struct channel {
 	struct ibv_comp_channel ibv;
 	struct bell bell;
-	struct cq *first, *last; /* queues with an event, in order; each is there once for each event */
+	struct cq *first, *last; /* queues with an event that was not read, each once */
 	int users;
 };
 
@@ -182,8 +182,7 @@ struct cq {
 	enum armed armed;
 	uint32_t events, events_read; /* of the channel */
 	uint32_t async_read;
-	struct cq *next_event;
-	bool queued;             /* in the list of channel */
+	struct cq *next_event;   /* in the list of channel */
 	struct late *late, **last_late;
 	uint32_t late_count;
 	int users;
@@ -274,6 +273,7 @@ struct net {
 	struct qp *buckets[QP_BUCKETS];
 	struct qp *stalled;
 	uint32_t timed;          /* stalled queue pairs with a deadline */
+	uint32_t timers_awake;   /* 1 if there are any: the threads of timer.c look at them */
 	uint64_t rounds;         /* calls of run_stalled */
 	struct key *free_keys;
 	struct device *devices[MAX_DEVICES];
@@ -321,6 +321,7 @@ struct device *device_of(struct ibv_context *x);
 uint16_t pkey_of(const struct qp *q);
 bool is_multicast(const union ibv_gid *gid);
 bool gid_exists(const struct device *from, const union ibv_gid *gid);
+bool is_linked(const struct qp *from, const struct qp *to);
 bool is_reachable(const struct qp *from, const struct qp *to, const struct ibv_ah_attr *path);
 bool is_addressed(const struct device *from, const struct ibv_ah_attr *path, const struct device *to);
 int check_path(const struct device *d, const struct ibv_ah_attr *a);
@@ -405,17 +406,40 @@ struct knobs {
 	bool held;               /* no completion can be seen */
 	bool instant;            /* requests succeed at once and nothing is sent */
 	uint32_t stack_bytes;    /* functions of the data path use so much stack */
-	bool measure_stack;
+	bool measure_stack;      /* functions of the data path measure the stack */
 	uint32_t speed;          /* timeouts are divided by it */
 	int discards;            /* whether completions of destroyed pairs disappear: -1 as the profile says, 0, 1 */
 	int refusals;            /* number of pending ones */
 };
+
+/* The errno of a refusal without a reason: the call fails, and errno stays 0. */
+#define NO_REASON (-1)
+
+static inline void set_errno(int e) { errno = e == NO_REASON ? 0 : e; }
+
+static inline void *fail(int e)
+{
+	set_errno(e);
+	return NULL;
+}
 
 extern struct knobs knobs;
 int enter_call(enum call c);
 int enter_call_slow(enum call c);
 extern uint64_t call_counts[CALLS];
 void control_start(void);
+
+/* stack.c: figures in bytes, of the calls since the measurement began. */
+struct stack_figures {
+	uint64_t before; /* the most that was in use when a call began */
+	uint64_t room;   /* the least that was left below it */
+	uint64_t used;   /* the most that a call has used */
+};
+
+void measure_stack(void);
+void measure_stacks_again(void);
+struct stack_figures measured_stacks(void);
+
 void record_modify(const struct ibv_qp_attr *a, int mask);
 
 /*

@@ -28,6 +28,17 @@ static void first_attach(void)
 	net->unused = (char *)net + ((sizeof *net + 4095) & ~(size_t)4095);
 }
 
+/* Closes a descriptor after a failed call, and returns -1. It keeps errno. */
+static int close_failed(int fd)
+{
+	int e = errno;
+
+	if (fd >= 0)
+		close(fd);
+	errno = e;
+	return -1;
+}
+
 /*
  * Maps the segment: the file "net" in the directory IBVMOCK_DIR if it is set, else memory of this process. It returns 0, or -1
  * and sets errno.
@@ -44,18 +55,20 @@ static int attach(void)
 
 		snprintf(path, sizeof path, "%s/net", dir);
 		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-		if (fd < 0 || flock(fd, LOCK_EX) || fstat(fd, &st))
+		if (fd < 0)
 			return -1;
+		if (flock(fd, LOCK_EX) || fstat(fd, &st))
+			return close_failed(fd);
 		first = st.st_size == 0;
 		if (first && ftruncate(fd, SEGMENT_BYTES))
-			return -1;
+			return close_failed(fd);
 		flags |= MAP_SHARED;
 	} else {
 		flags |= MAP_PRIVATE | MAP_ANONYMOUS;
 	}
 	void *p = mmap(SEGMENT, SEGMENT_BYTES, PROT_READ | PROT_WRITE, flags, fd, 0);
 	if (p == MAP_FAILED)
-		return -1;
+		return close_failed(fd);
 	net = p;
 	self = getpid();
 	if (first)
@@ -137,6 +150,16 @@ static int size_class(size_t n)
 	return c;
 }
 
+/* With -fsanitize=address, memory that was freed may not be used. The sanitizer sees the accesses of one process only. */
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#define POISON(p, n) ASAN_POISON_MEMORY_REGION(p, n)
+#define UNPOISON(p, n) ASAN_UNPOISON_MEMORY_REGION(p, n)
+#else
+#define POISON(p, n) ((void)(p), (void)(n))
+#define UNPOISON(p, n) ((void)(p), (void)(n))
+#endif
+
 /* Returns zeroed memory of the segment. The caller holds net->lock. It returns NULL if the segment is full. */
 void *net_alloc(size_t n)
 {
@@ -144,6 +167,7 @@ void *net_alloc(size_t n)
 	void *p = net->free[c];
 
 	if (p) {
+		UNPOISON(p, (size_t)1 << c);
 		memcpy(&net->free[c], p, sizeof(void *));
 		memset(p, 0, (size_t)1 << c);
 		return p;
@@ -163,4 +187,5 @@ void net_free(void *p, size_t n)
 		return;
 	memcpy(p, &net->free[c], sizeof(void *));
 	net->free[c] = p;
+	POISON(p, (size_t)1 << c);
 }

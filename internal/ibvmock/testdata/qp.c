@@ -3,12 +3,6 @@
 
 #include <pthread.h>
 
-static void *fail(int e)
-{
-	errno = e;
-	return NULL;
-}
-
 static struct qp **bucket(uint32_t num) { return &net->buckets[num % QP_BUCKETS]; }
 
 struct qp *find_qp(uint32_t num)
@@ -157,6 +151,8 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 	remove_completions(containerof(qp->send_cq, struct cq, ibv), q);
 	remove_completions(containerof(qp->recv_cq, struct cq, ibv), q);
 	use_parts(q, -1);
+	if (net->stalled)
+		run_stalled(); /* the time of a peer begins that has waited for a receive */
 	for (uint32_t i = 0; i < net->next_key; i++)
 		if (net->keys[i].kind == KEY_WINDOW && net->keys[i].bound_to == q)
 			net->keys[i].bound_to = NULL, net->keys[i].length = 0;

@@ -118,12 +118,6 @@ int mock_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_r
 	return err;
 }
 
-static void *fail(int e)
-{
-	errno = e;
-	return NULL;
-}
-
 EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
 {
 	const struct profile *p = profile_of(device_of(pd->context));
@@ -160,18 +154,19 @@ EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_att
 	return s ? &s->ibv : fail(ENOMEM);
 }
 
-/* Moves the receives into a larger queue. */
+/* Moves the receives into another queue. Polls count the slots that they free meanwhile. */
 static int resize(struct recv_queue *r, uint32_t size)
 {
-	struct recv_queue old = *r;
+	struct recv_queue to;
 
-	if (size < old.posted - old.freed || !recv_queue_open(r, size, old.max_sge)) {
-		*r = old;
+	if (size < r->posted - __atomic_load_n(&r->freed, __ATOMIC_ACQUIRE) || !recv_queue_open(&to, size, r->max_sge))
 		return EINVAL;
-	}
-	for (uint32_t i = old.taken; i != old.posted; i++)
-		memcpy(slot(r, i), slot(&old, i), old.stride);
-	recv_queue_close(&old);
+	for (uint32_t i = r->taken; i != r->posted; i++)
+		memcpy(slot(&to, i), slot(r, i), r->stride);
+	recv_queue_close(r);
+	r->size = to.size;
+	r->mask = to.mask;
+	r->slots = to.slots;
 	return 0;
 }
 

@@ -63,11 +63,17 @@ bool is_addressed(const struct device *from, const struct ibv_ah_attr *path, con
 	return false;
 }
 
-/* Reports whether packets of a queue pair on a path reach another queue pair. */
-bool is_reachable(const struct qp *from, const struct qp *to, const struct ibv_ah_attr *path)
+/* Reports whether the ports of two queue pairs are up, and in one network and partition. */
+bool is_linked(const struct qp *from, const struct qp *to)
 {
 	const struct device *a = from->device, *b = to->device;
 
-	return a->state == IBV_PORT_ACTIVE && b->state == IBV_PORT_ACTIVE && !a->lost && !b->lost && is_addressed(a, path, b) &&
-	       same_partition(pkey_of(from), pkey_of(to));
+	return a->state == IBV_PORT_ACTIVE && b->state == IBV_PORT_ACTIVE && !a->lost && !b->lost && a->fabric == b->fabric &&
+	       profile_of(a)->roce == profile_of(b)->roce && same_partition(pkey_of(from), pkey_of(to));
+}
+
+/* Reports whether packets of a queue pair on a path reach another queue pair. */
+bool is_reachable(const struct qp *from, const struct qp *to, const struct ibv_ah_attr *path)
+{
+	return is_linked(from, to) && is_addressed(from->device, path, to->device);
 }

@@ -30,7 +30,7 @@ void unstall(struct qp *q)
 
 static void stall(struct qp *q, enum stall why)
 {
-	if (q->stall == why)
+	if (q->stall == why || !q->num) /* its process may have ended just now */
 		return;
 	unstall(q);
 	q->stall = why;
@@ -91,7 +91,7 @@ void run_stalled(void)
 		}
 		q->round = round;
 		run(q);
-		q = net->stalled;
+		q = q->stall != RUNNING ? q->next_stalled : net->stalled;
 	}
 }
 

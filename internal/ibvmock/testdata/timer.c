@@ -1,4 +1,7 @@
-/* The thread that fails requests without an answer when their time is over. It sleeps while there are none. */
+/*
+ * The thread that fails requests without an answer when their time is over. It sleeps while there are none. Requests without a
+ * time are looked at now and then: the process that they wait for may have ended.
+ */
 #include "mock.h"
 
 #include <limits.h>
@@ -10,8 +13,6 @@
 #include <time.h>
 #include <unistd.h>
 
-static uint32_t awake;
-
 uint64_t now_ns(void)
 {
 	struct timespec t;
@@ -22,11 +23,11 @@ uint64_t now_ns(void)
 
 void timer_wake(void)
 {
-	if (__atomic_exchange_n(&awake, 1, __ATOMIC_SEQ_CST) == 0)
-		syscall(SYS_futex, &awake, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+	if (__atomic_exchange_n(&net->timers_awake, 1, __ATOMIC_SEQ_CST) == 0)
+		syscall(SYS_futex, &net->timers_awake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* Expires the queue pairs of this process. It returns false if none of them waits for a time. */
+/* Expires queue pairs, also those of other processes, which may have ended. It returns false if none of them waits for a time. */
 static bool tick(void)
 {
 	uint64_t now = now_ns();
@@ -36,13 +37,13 @@ static bool tick(void)
 	run_stalled();
 	for (struct qp *q = net->stalled, *next; q; q = next) {
 		next = q->next_stalled;
-		if (q->pid == self && q->deadline && q->deadline <= now) {
+		if (q->deadline && q->deadline <= now) {
 			expire(q);
 			next = net->stalled; /* others may have been removed */
 		}
 	}
 	if (!net->timed) {
-		__atomic_store_n(&awake, 0, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&net->timers_awake, 0, __ATOMIC_SEQ_CST);
 		more = false;
 	}
 	net_unlock();
@@ -51,14 +52,14 @@ static bool tick(void)
 
 static void *timer(void *unused)
 {
-	const struct timespec pause = {.tv_nsec = 200000};
+	const struct timespec pause = {.tv_nsec = 200000}, look = {.tv_nsec = 50000000};
 
 	(void)unused;
 	for (;;) {
-		while (!__atomic_load_n(&awake, __ATOMIC_SEQ_CST))
-			syscall(SYS_futex, &awake, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
-		while (tick())
-			nanosleep(&pause, NULL);
+		syscall(SYS_futex, &net->timers_awake, FUTEX_WAIT, 0, &look, NULL, 0);
+		if (__atomic_load_n(&net->timers_awake, __ATOMIC_SEQ_CST) || __atomic_load_n(&net->stalled, __ATOMIC_RELAXED))
+			while (tick())
+				nanosleep(&pause, NULL);
 	}
 	return NULL;
 }

@@ -125,10 +125,14 @@ static enum outcome refuse(struct qp *q, const struct wqe *w, struct qp *p, enum
 	return fail_request(q, w, status);
 }
 
-/* The process at the other end has ended. */
-static enum outcome gone(struct qp *q, struct qp *p)
+/* A copy has failed: the process at the other end has ended, or has unmapped registered memory. */
+static enum outcome gone(struct qp *q, const struct wqe *w, struct qp *p)
 {
-	reap(p->pid == self ? q->pid : p->pid);
+	pid_t other = p->pid == self ? q->pid : p->pid;
+
+	if (process_exists(other))
+		return fail_request(q, w, IBV_WC_LOC_PROT_ERR);
+	reap(other);
 	return STALLED_NO_ANSWER;
 }
 
@@ -202,7 +206,7 @@ static enum outcome send_message(struct qp *q, struct wqe *w, struct qp *p)
 	if (!resolve_source(q, w))
 		return fail_request(q, w, IBV_WC_LOC_PROT_ERR);
 	if (!copy(w->length))
-		return gone(q, p);
+		return gone(q, w, p);
 	if (w->opcode == IBV_WR_SEND_WITH_INV && !invalidate(p, w->ex))
 		return spoil(q, w, p, IBV_WC_REM_OP_ERR, IBV_WC_LOC_QP_OP_ERR);
 	receive(q, w, p, IBV_WC_SUCCESS);
@@ -227,7 +231,7 @@ static enum outcome write_memory(struct qp *q, struct wqe *w, struct qp *p)
 			return fail_request(q, w, IBV_WC_LOC_PROT_ERR);
 		one_piece(&destination, p->pid, real, w->length);
 		if (!copy(w->length))
-			return gone(q, p);
+			return gone(q, w, p);
 	}
 	if (immediate)
 		receive(q, w, p, IBV_WC_SUCCESS);
@@ -253,7 +257,7 @@ static enum outcome read_memory(struct qp *q, struct wqe *w, struct qp *p)
 	if (!resolve(&destination, q, w->sge, w->num_sge, IBV_ACCESS_LOCAL_WRITE, 0))
 		return fail_request(q, w, IBV_WC_LOC_PROT_ERR);
 	one_piece(&source, p->pid, real, w->length);
-	return copy(w->length) ? succeed(q, w) : gone(q, p);
+	return copy(w->length) ? succeed(q, w) : gone(q, w, p);
 }
 
 static enum outcome change_atomically(struct qp *q, struct wqe *w, struct qp *p)
@@ -269,10 +273,10 @@ static enum outcome change_atomically(struct qp *q, struct wqe *w, struct qp *p)
 		return fail_request(q, w, IBV_WC_LOC_PROT_ERR);
 	old = atomic_operation(p->pid, real, w, &ok);
 	if (!ok)
-		return gone(q, p);
+		return gone(q, w, p);
 	net->old_value = old; /* in the segment, so that any process can copy it */
 	one_piece(&source, self, (uintptr_t)&net->old_value, 8);
-	return copy(8) ? succeed(q, w) : gone(q, p);
+	return copy(8) ? succeed(q, w) : gone(q, w, p);
 }
 
 static enum outcome local(struct qp *q, struct wqe *w)
@@ -297,7 +301,7 @@ enum outcome transfer(struct qp *q, struct wqe *w)
 	if (unlikely(!p))
 		return q->ibv.qp_type == IBV_QPT_UC ? succeed(q, w) : STALLED_NO_ANSWER;
 	if (unlikely(p->pid != self && p->pid != q->pid && !process_exists(p->pid)))
-		return gone(q, p);
+		return gone(q, w, p);
 	if (unlikely(p->state == IBV_QPS_RTR))
 		establish(p);
 	if (unlikely(q->attr.path_mtu > p->attr.path_mtu && w->length > 128u << p->attr.path_mtu))
