@@ -1,7 +1,7 @@
 package verbs
 
-// Unsafe because a provider writes completions directly into the caller's slice, and reads lists directly from it: WC and SGE
-// have the layout of those in package ib, which TestLayout checks.
+// Unsafe because a provider writes completions directly into the caller's slice, and reads lists directly from it: WC, SGE and
+// Receive have the layout of those in package ib, which TestLayout checks.
 
 import (
 	"unsafe"
@@ -12,3 +12,5 @@ import (
 func castWC(wc []WC) []ib.WC { return *(*[]ib.WC)(unsafe.Pointer(&wc)) }
 
 func castSGE(sge []SGE) []ib.SGE { return *(*[]ib.SGE)(unsafe.Pointer(&sge)) }
+
+func castReceives(r []Receive) []ib.RecvWR { return *(*[]ib.RecvWR)(unsafe.Pointer(&r)) }

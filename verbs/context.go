@@ -21,6 +21,7 @@ type Context struct {
 	refusesOptional atomic.Bool // the driver has refused access flags that it should ignore if it does not know them
 
 	keepsCompletions bool // see KeepsCompletions
+	doorbellIsCall   bool // see DoorbellIsCall
 
 	mu      sync.Mutex
 	objects map[*base]struct{} // all open objects but the context; keeps registered memory alive
@@ -50,6 +51,10 @@ func newContext(c ib.Context, provider string, d hw.RDMADevice) (*Context, error
 	if k, ok := c.(ib.CompletionKeeper); ok {
 		ctx.keepsCompletions = k.KeepsCompletions()
 	}
+	ctx.doorbellIsCall = slices.Contains(callingProviders, d.Provider)
+	if k, ok := c.(ib.DoorbellCaller); ok {
+		ctx.doorbellIsCall = k.DoorbellIsCall()
+	}
 	if err := ctx.events.start(ctx); err != nil {
 		return nil, err
 	}
@@ -67,6 +72,14 @@ func (c *Context) Provider() string { return c.provider }
 // were polled: change its state to [StateErr]; with an SRQ, wait for [EventLastWQE], which rxe does not raise; then poll until
 // the queues are empty. Otherwise messages are lost, and the receives of the SRQ that the pair had taken never complete.
 func (c *Context) KeepsCompletions() bool { return c.keepsCompletions }
+
+// callingProviders are the user-space drivers, and kernel drivers, of devices that get their requests by a system call.
+var callingProviders = []string{"rxe", "siw", "hfi1", "hfi1verbs", "qib", "ipathverbs"}
+
+// DoorbellIsCall reports whether [QP.Ring] makes a system call, as it does for devices in software (rxe, siw) and for hfi1 and
+// qib. There, requests may wait a little for others, so that they share a doorbell. The doorbell of all other devices is a store
+// to memory, which costs less than to wait: post each request with [RingDoorbell], or the last of several that are at hand.
+func (c *Context) DoorbellIsCall() bool { return c.doorbellIsCall }
 
 // Close closes everything that was opened from this context and is still open, in the order that the kernel needs, and then the
 // device. Goroutines that wait in it get [ErrClosed]. A second Close does nothing.

@@ -7,10 +7,11 @@ import (
 	"github.com/ibrun/ibrun/verbs/internal/ib"
 )
 
-// TestLayout checks that WC and SGE have the layout of those in package ib.
+// TestLayout checks that WC, SGE and Receive have the layout of those in package ib.
 func TestLayout(t *testing.T) {
 	sameLayout[WC, ib.WC](t, map[string]string{"imm": "Imm", "PathBits": "DLIDPathBits"})
 	sameLayout[SGE, ib.SGE](t, nil)
+	sameLayout[Receive, ib.RecvWR](t, nil)
 }
 
 // sameLayout compares two structs field by field. named contains the fields that have another name in the second struct.

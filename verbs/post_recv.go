@@ -12,12 +12,28 @@ import (
 // sees it immediately. Messages of datagrams begin with 40 bytes that belong to the device. The errors are those of Post.
 func (q *QP) Recv(id uint64, sge ...SGE) error { return q.recv.post(id, sge) }
 
+// Receive is a receive whose list has one entry, for RecvList.
+type Receive struct {
+	ID  uint64
+	SGE SGE
+}
+
+// RecvList queues several receives, as Recv does. It costs less than a Recv for each. It returns how many of them, the first
+// ones, were queued. If these are not all, the error is that of the next one.
+func (q *QP) RecvList(list []Receive) (int, error) { return q.recv.postAll(list) }
+
+// receiver is an [ib.QP] or an [ib.SRQ].
+type receiver interface {
+	Recv(id uint64, sge []ib.SGE) error
+	RecvList(list []ib.RecvWR) (int, error)
+}
+
 // recvQueue is the part of a receive queue that belongs to package verbs, of a queue pair or a shared one.
 type recvQueue struct {
 	base *base
 	qp   *QP        // nil for a shared receive queue
 	mu   sync.Mutex // guards the fields below, and is held during Recv of ib
-	ib   interface{ Recv(uint64, []ib.SGE) error }
+	ib   receiver
 	ring *ib.RecvRing // of ib, or nil if ib is no ring. Receives are written directly into it
 
 	open        bool // receives may be posted
@@ -58,6 +74,29 @@ func (r *recvQueue) post(id uint64, sge []SGE) error {
 		r.qp.flushReceives()
 	}
 	return nil
+}
+
+// postAll queues several receives.
+func (r *recvQueue) postAll(list []Receive) (n int, err error) {
+	if len(list) == 0 {
+		return 0, nil
+	}
+	r.mu.Lock()
+	if !r.open || r.hasSRQ || len(r.sge) == 0 {
+		err := r.refusePost(list[0].ID, 1)
+		r.mu.Unlock()
+		return 0, err
+	}
+	n, err = r.ib.RecvList(castReceives(list))
+	check := r.stateChecks > 0
+	r.mu.Unlock()
+	if check && n > 0 {
+		r.qp.flushReceives()
+	}
+	if err != nil {
+		return n, r.postFailed(list[n].ID, err)
+	}
+	return n, nil
 }
 
 // refusePost returns why a receive is refused before it is posted. The caller must hold r.mu.

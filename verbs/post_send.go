@@ -294,6 +294,7 @@ func (q *QP) postList(op Opcode, id uint64, f Flags, sge []SGE) error {
 		} else {
 			s.wr.SGE = s.sge[:copy(s.sge, castSGE(sge))]
 		}
+		s.wr.Last = f&RingDoorbell != 0
 		if err := q.ib.Post(&s.wr); err != nil {
 			return q.postFailed(op, id, err)
 		}
@@ -320,6 +321,7 @@ func (q *QP) postInline(op Opcode, id uint64, f Flags, data []byte) error {
 		}
 	} else {
 		s.wr.Inline = s.inline[:copy(s.inline, data)]
+		s.wr.Last = f&RingDoorbell != 0
 		if err := q.ib.Post(&s.wr); err != nil {
 			return q.postFailed(op, id, err)
 		}

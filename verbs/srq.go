@@ -59,6 +59,9 @@ func (s *SRQ) Cap() (wr, sge int) {
 // sees it immediately. Recv returns [ErrFull] if the queue is full.
 func (s *SRQ) Recv(id uint64, sge ...SGE) error { return s.q.post(id, sge) }
 
+// RecvList is [QP.RecvList] of the shared queue.
+func (s *SRQ) RecvList(list []Receive) (int, error) { return s.q.postAll(list) }
+
 // SetLimit requests [EventSRQLimit] when fewer than n receives are queued. The event is raised once. Then the limit is 0 again.
 func (s *SRQ) SetLimit(n int) error { return s.modify(uverbs.SRQAttrLimit, 0, n) }
 

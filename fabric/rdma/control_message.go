@@ -43,7 +43,9 @@ func (d *domain) trySendControl(e *endpoint, k kind) bool {
 		e.disconnect = disconnectSent
 	}
 	e.rtuDue = false
-	e.ring()
+	if d.doorbells.atOnce == 0 {
+		e.ring()
+	}
 	return true
 }
 

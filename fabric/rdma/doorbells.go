@@ -3,11 +3,17 @@ package rdma
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/ibrun/ibrun/verbs"
 )
 
-// doorbells lists the endpoints with posted requests of which the device was not notified yet. One doorbell for several
-// messages is cheaper than one for each. Its fields are guarded by domain.mu.
+// doorbells lists the endpoints with posted requests of which the device was not notified yet. If a doorbell is a system call,
+// one for several messages is cheaper than one for each. If it is a store to memory of the device, each message has its own: to
+// wait would only make it late. Its fields are guarded by domain.mu.
 type doorbells struct {
+	// atOnce is [verbs.RingDoorbell] if the doorbell of the rail that carries messages is a store, otherwise 0. It is constant.
+	atOnce verbs.Flags
+
 	pending  atomic.Bool // deferred is not empty; atomic, so that Poll reads it without the lock
 	deferred []*endpoint // at the latest, the next Poll or the timer rings their doorbells
 	timer    *time.Timer

@@ -84,16 +84,24 @@ func (d *domain) receiveData(e *endpoint, slot, bytes uint32, needsCredits bool)
 
 // releaseBorrowed frees the slots of the messages that the last Poll delivered. Their bytes are not valid any more.
 func (d *domain) releaseBorrowed() {
-	for _, b := range d.events.borrowed {
-		d.freeRecvSlot(b.ep, b.slot)
+	if len(d.events.borrowed) > 0 {
+		d.recvs.postBorrowed(d.events.borrowed) // before the credits for them
+		for _, b := range d.events.borrowed {
+			d.recvSlotFreed(b.ep)
+		}
+		d.events.borrowed = d.events.borrowed[:0]
 	}
-	d.events.borrowed = d.events.borrowed[:0]
 	d.loopback.release()
 }
 
-// freeRecvSlot posts the slot of a data message again once the message was delivered or dropped.
+// freeRecvSlot posts the slot of a data message again that was dropped.
 func (d *domain) freeRecvSlot(e *endpoint, slot uint32) {
 	d.recvs.post(e, slot)
+	d.recvSlotFreed(e)
+}
+
+// recvSlotFreed is called when the slot of a data message was posted again.
+func (d *domain) recvSlotFreed(e *endpoint) {
 	e.held--
 	if e.in.window == 0 {
 		d.recvs.reserved-- // the peer was released: this was one of the last slots reserved for it

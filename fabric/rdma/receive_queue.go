@@ -42,6 +42,20 @@ func (q *recvQueue) post(slot uint32, sge verbs.SGE) bool {
 	return true
 }
 
+// postList posts slots as post does, by one call. It returns how many of them, the first ones, the device takes.
+func (q *recvQueue) postList(s *recvSlots, slots []borrowedSlot) int {
+	n := min(len(slots), len(q.ring)-q.posted(), len(s.list))
+	for i, b := range slots[:n] {
+		s.list[i] = verbs.Receive{ID: uint64(q.id)<<32 | uint64(b.slot), SGE: s.sge(b.slot, s.bytes)}
+	}
+	n, _ = q.qp.RecvList(s.list[:n])
+	for _, b := range slots[:n] {
+		q.ring[q.tail%uint32(len(q.ring))] = b.slot
+		q.tail++
+	}
+	return n
+}
+
 // complete removes the slot whose receive has completed. It returns false for a completion of an earlier queue pair, whose
 // slots were free when it was closed.
 func (q *recvQueue) complete(id uint64) bool {
@@ -81,6 +95,24 @@ func (s *recvSlots) fill(e *endpoint) {
 func (s *recvSlots) postOwn(e *endpoint, slot uint32) {
 	if q := e.recvQueue(); q == nil || e.teardown != nil || !q.post(slot, s.sge(slot, s.bytes)) {
 		s.give(slot)
+	}
+}
+
+// postOwnLists is postOwn of several slots: those of one peer that follow each other are posted by one call.
+func (s *recvSlots) postOwnLists(slots []borrowedSlot) {
+	for len(slots) > 0 {
+		e, n := slots[0].ep, 1
+		for n < min(len(slots), recvBatch) && slots[n].ep == e {
+			n++
+		}
+		posted := 0
+		if q := e.recvQueue(); q != nil && e.teardown == nil {
+			posted = q.postList(s, slots[:n])
+		}
+		for _, b := range slots[posted:n] {
+			s.give(b.slot)
+		}
+		slots = slots[n:]
 	}
 }
 

@@ -28,7 +28,14 @@ type recvSlots struct {
 	slots
 	srq      *verbs.SRQ // of the first rail; all connections share it. nil: see recvQueue
 	reserved int        // slots that are reserved for peers
+
+	// list collects slots that are posted by one call; used is how many. Between calls of this package it is empty.
+	list [recvBatch]verbs.Receive
+	used int
 }
+
+// recvBatch is how many slots are posted by one call at most: as many as one poll finds completions.
+const recvBatch = 16
 
 // maxRecvSlots returns how many receive slots there may be: two for every peer, and those for the windows of busy peers.
 func maxRecvSlots(set *Settings, size int) int {
@@ -48,6 +55,36 @@ func (s *recvSlots) post(e *endpoint, slot uint32) {
 	_ = s.srq.Recv(uint64(slot), s.sge(slot, s.bytes))
 }
 
+// postLater adds a slot to those that postCollected posts to the SRQ.
+func (s *recvSlots) postLater(slot uint32) {
+	s.list[s.used] = verbs.Receive{ID: uint64(slot), SGE: s.sge(slot, s.bytes)}
+	if s.used++; s.used == len(s.list) {
+		s.postCollected()
+	}
+}
+
+// postCollected posts the slots that postLater has collected.
+func (s *recvSlots) postCollected() {
+	_, _ = s.srq.RecvList(s.list[:s.used]) // see post
+	s.used = 0
+}
+
+// postBorrowed posts the slots of messages that were delivered. Their peers may be different ones.
+func (s *recvSlots) postBorrowed(slots []borrowedSlot) {
+	if len(slots) == 1 { // the usual number, and a Recv takes less time than a list
+		s.post(slots[0].ep, slots[0].slot)
+		return
+	}
+	if s.srq == nil {
+		s.postOwnLists(slots)
+		return
+	}
+	for _, b := range slots {
+		s.postLater(b.slot)
+	}
+	s.postCollected()
+}
+
 // payload returns the n bytes behind the header of the message in a slot.
 func (s *recvSlots) payload(slot, n uint32) []byte { return s.mem(slot)[headerBytes:][:n:n] }
 
@@ -63,8 +100,9 @@ func (s *recvSlots) reserve(n int) error {
 			continue
 		}
 		for _, slot := range s.free {
-			s.post(nil, slot)
+			s.postLater(slot)
 		}
+		s.postCollected()
 		s.free = s.free[:0]
 	}
 	s.reserved += n

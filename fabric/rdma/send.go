@@ -2,6 +2,7 @@ package rdma
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/ibrun/ibrun/fabric"
@@ -76,9 +77,10 @@ func (e *endpoint) header(k kind) header {
 	return header{seq: e.out.sent, grant: e.in.grant(), grantSeen: e.out.grant, kind: k}
 }
 
-// post posts a message on the first queue pair, if its share of the queue has room. It returns the queue pair if
-// its doorbell is to be rung immediately: because this is the first message since the last Poll, which may be the only one,
-// because nothing else is in flight, or because enough messages have gathered. Otherwise the next Poll rings it.
+// post posts a message on the first queue pair, if its share of the queue has room. If the doorbell is a store, post rings it. If
+// it is a system call, post returns the queue pair if its doorbell is to be rung immediately: because this is the first message
+// since the last Poll, which may be the only one, because nothing else is in flight, or because enough messages have gathered.
+// Otherwise the next Poll rings it.
 func (e *endpoint) post(r request, b []byte, part share, signal bool) (ringNow *verbs.QP, ok bool) {
 	d := e.d
 	d.mu.Lock()
@@ -87,16 +89,27 @@ func (e *endpoint) post(r request, b []byte, part share, signal bool) (ringNow *
 		return nil, false
 	}
 	q := e.qps[0]
-	f := q.signalFlags(signal)
+	f := q.signalFlags(signal) | d.doorbells.atOnce
 	var err error
 	if len(b) <= q.inline {
 		err = q.qp.SendInline(q.wrID(q.tail), f, b)
 	} else {
 		err = q.qp.Send(q.wrID(q.tail), f, d.sends.sge(r.slot, len(b)))
 	}
-	if err != nil { // the queue pair has failed, and its completions report that
+	if err != nil {
+		idle := q.inFlight() == 0
 		d.mu.Unlock()
+		if idle || !errors.Is(err, verbs.ErrFull) { // else there is room when others have completed
+			d.declareBroken(e, err)
+		}
 		return nil, false
+	}
+	if d.doorbells.atOnce != 0 {
+		q.push(r, f)
+		d.inFlight[0]++
+		q.unrung = 0
+		d.mu.Unlock()
+		return nil, true
 	}
 	first := q.lastPoll != d.clock.polls || q.inFlight() == 0
 	q.lastPoll = d.clock.polls

@@ -169,6 +169,9 @@ func (d *simDevice) AckAsync(uint32, uint64) {}
 // KeepsCompletions reports whether closing a queue pair leaves its completions where they are.
 func (d *simDevice) KeepsCompletions() bool { return d.net.delay == nil }
 
+// DoorbellIsCall reports whether the doorbell is that of Soft-RoCE.
+func (d *simDevice) DoorbellIsCall() bool { return d.net.delay == nil }
+
 func (d *simDevice) Close() error {
 	d.net.removeOpen(d)
 	return d.async.Close()
@@ -386,6 +389,16 @@ func (r *simRecvQueue) Recv(id uint64, sge []ib.SGE) error {
 	r.posted = append(r.posted, ib.SendWR{ID: id, SGE: slices.Clone(sge)})
 	r.net.progress()
 	return nil
+}
+
+// RecvList posts receives.
+func (r *simRecvQueue) RecvList(list []ib.RecvWR) (int, error) {
+	for i := range list {
+		if err := r.Recv(list[i].ID, []ib.SGE{list[i].SGE}); err != nil {
+			return i, err
+		}
+	}
+	return len(list), nil
 }
 
 type simSRQ struct {

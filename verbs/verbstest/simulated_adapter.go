@@ -17,6 +17,7 @@ import (
 //     requested. Completions of one queue stay in order.
 //   - A queue pair that enters the error state may flush a receive that it has taken from its shared receive queue: it does so
 //     when delay returns an odd number. Then it raises [verbs.EventLastWQE], after the last completion of a receive.
+//   - A doorbell is not a system call.
 //   - Completions of a queue pair that is closed are removed, also late ones. A receive of the shared receive queue that was
 //     taken is lost with its completion.
 func NewSimulatedAdapters(delay func() int) *SimulatedNetwork {

@@ -41,6 +41,8 @@ func (q *simQP) DetachMulticast([16]byte, uint16) error { return syscall.EOPNOTS
 
 func (q *simQP) Recv(id uint64, sge []ib.SGE) error { return q.ownRecvs.Recv(id, sge) }
 
+func (q *simQP) RecvList(list []ib.RecvWR) (int, error) { return q.ownRecvs.RecvList(list) }
+
 func (q *simQP) Post(wr *ib.SendWR) error {
 	q.ownRecvs.net.mu.Lock()
 	defer q.ownRecvs.net.mu.Unlock()

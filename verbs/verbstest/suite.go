@@ -58,6 +58,7 @@ var rules = []rule{
 	{"DatagramMisuse", checkDatagramMisuse},
 	{"Multicast", checkMulticast},
 	{"Unreliable", checkUnreliable},
+	{"ReceiveLists", checkReceiveLists},
 	{"SharedReceives", checkShared},
 	{"SharedLimit", checkSharedLimit},
 	{"SharedMisuse", checkSharedMisuse},

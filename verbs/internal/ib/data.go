@@ -27,6 +27,12 @@ type WC struct {
 	_            uint8
 }
 
+// RecvWR is a receive whose list has one entry.
+type RecvWR struct {
+	ID  uint64
+	SGE SGE
+}
+
 // SendWR is a work request for a send queue. Only the fields that the opcode uses are read.
 type SendWR struct {
 	ID     uint64
@@ -34,7 +40,7 @@ type SendWR struct {
 	Flags  uint32 // enum ibv_send_flags
 	Imm    uint32 // immediate data as on the wire (big-endian), or the key to invalidate in host order
 
-	// SGE is the memory to read from or write into. With the inline flag, Inline is sent instead.
+	// SGE is the memory to read from or write into. With the inline flag, Inline is sent instead, which is in the heap.
 	SGE    []SGE
 	Inline []byte
 
@@ -46,6 +52,9 @@ type SendWR struct {
 	AHNum     uint32 // the number of AH if AH is a HasAHNumber
 	QPN, QKey uint32
 	PKeyIndex uint16
+
+	// Last announces that Ring follows. Post may then submit the request itself, so that one call of the library does both.
+	Last bool
 
 	Bind Bind // binding of a memory window
 }

@@ -7,8 +7,8 @@
 // A provider may rely on these guarantees:
 //
 //   - no call for an object is made after its Close, and children are closed before their parents;
-//   - Post and Ring, Recv, and Poll of one object are each called by one goroutine at a time. This does not apply to Notify and
-//     to calls that create, modify, query or close;
+//   - Post and Ring, Recv and RecvList, and Poll of one object are each called by one goroutine at a time. This does not apply
+//     to Notify and to calls that create, modify, query or close;
 //   - lists are within the limits that creation returned, and an atomic operation has one entry of eight bytes;
 //   - memory does not move until its region is closed.
 //
@@ -150,6 +150,9 @@ type QP interface {
 	Ring() error
 	// Recv queues one receive, or returns ErrFull. The device sees it immediately. Recv is not called if the pair has an SRQ.
 	Recv(id uint64, sge []SGE) error
+	// RecvList is Recv of several receives. It returns how many of them, the first ones, were queued. If these are not all, the
+	// error says why.
+	RecvList(list []RecvWR) (int, error)
 	// Modify changes the attributes that the mask (enum ib_qp_attr_mask) selects.
 	Modify(a *QPAttr, mask uint32) error
 	// Query returns the attributes that the mask selects.
@@ -172,6 +175,8 @@ type SRQ interface {
 	Cap() (wr, sge uint32)
 	// Recv queues one receive, or returns ErrFull. The device sees it immediately.
 	Recv(id uint64, sge []SGE) error
+	// RecvList is RecvList of [QP].
+	RecvList(list []RecvWR) (int, error)
 	// Modify changes the attributes that the mask (enum ib_srq_attr_mask) selects.
 	Modify(mask, wr, limit uint32) error
 	// Query returns the current sizes and the limit.

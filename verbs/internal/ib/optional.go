@@ -51,3 +51,9 @@ type CompletionKeeper interface {
 	// KeepsCompletions reports whether completions of a queue pair that was closed can still be polled, as with rxe.
 	KeepsCompletions() bool
 }
+
+// DoorbellCaller is a Context that says itself what other contexts do by the kind of the device.
+type DoorbellCaller interface {
+	// DoorbellIsCall reports whether Ring makes a system call.
+	DoorbellIsCall() bool
+}

@@ -172,6 +172,27 @@ func NewRecvRing(mem []byte) (RecvRing, error) {
 // MaxSGE returns how many entries of a scatter list fit into a slot.
 func (r *RecvRing) MaxSGE() uint32 { return r.variableBytes(recvFixedBytes) / sgeBytes }
 
+// PostList queues receives, which are visible to the driver when PostList returns. It returns how many of them, the first ones,
+// were queued: there is no room for the others.
+func (r *RecvRing) PostList(list []RecvWR) int {
+	for i := range list {
+		slot := r.nextFree()
+		if slot == nil {
+			list = list[:i]
+			break
+		}
+		w, n := (*rxe.RecvWQE)(slot), list[i].SGE.Len
+		*w = rxe.RecvWQE{WRID: list[i].ID}
+		*(*SGE)(unsafe.Add(slot, recvFixedBytes)) = list[i].SGE
+		w.DMA.Length, w.DMA.Resid, w.DMA.NumSGE = n, n, 1
+		r.advance()
+	}
+	if len(list) > 0 {
+		r.publish()
+	}
+	return len(list)
+}
+
 // Post queues a receive, which is visible to the driver immediately. It returns false if the queue is full.
 func (r *RecvRing) Post(id uint64, sge []SGE) bool {
 	slot := r.nextFree()

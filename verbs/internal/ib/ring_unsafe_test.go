@@ -212,6 +212,7 @@ func TestRingWildIndices(t *testing.T) {
 	for i := range uint32(1000) {
 		atomic.StoreUint32(&head.ConsumerIndex, i*0x9e3779b9)
 		recv.Post(uint64(i), nil)
+		recv.PostList(make([]RecvWR, i%8))
 		atomic.StoreUint32(&head.ProducerIndex, i*0x85ebca6b)
 		done.Poll(make([]WC, 2))
 	}
@@ -248,10 +249,14 @@ func TestRingAllocs(t *testing.T) {
 	}
 	q, recv, done := &SendRing{ring: r}, &RecvRing{r}, CompletionRing{r}
 	wr := &SendWR{Opcode: opWrite, SGE: make([]SGE, 2)}
-	wc := make([]WC, 4)
+	wc, list := make([]WC, 4), make([]RecvWR, 3)
 	calls := map[string]func(){
 		"Post":    func() { q.Post(wr); atomic.StoreUint32(&head.ConsumerIndex, q.next) },
 		"Publish": q.Publish,
+		"RecvRing.PostList": func() {
+			recv.PostList(list)
+			atomic.StoreUint32(&head.ConsumerIndex, recv.next)
+		},
 		"RecvRing.Post": func() {
 			recv.Post(1, wr.SGE)
 			atomic.StoreUint32(&head.ConsumerIndex, recv.next)

@@ -179,17 +179,17 @@ func (f *fake) checkSend(i int, wr *ib.SendWR) {
 }
 
 func (f *fake) postRecv(_, list, bad uintptr) uintptr {
-	if e := f.nextError(); e != 0 {
-		*structAt[uintptr](bad) = list
-		return e
+	f.postCalls++
+	for ; list != 0; list = structAt[ibv.RecvWR](list).Next {
+		if e := f.nextError(); e != 0 {
+			*structAt[uintptr](bad) = list
+			return e
+		}
+		wr := structAt[ibv.RecvWR](list)
+		f.recvs = append(f.recvs, wr.WRID)
+		f.lists = append(f.lists, slices.Clone(unsafe.Slice(structAt[ib.SGE](wr.SGList), wr.NumSGE)))
+		f.freeSlots--
 	}
-	wr := structAt[ibv.RecvWR](list)
-	if wr.Next != 0 {
-		f.t.Errorf("receive %d is linked to another one", wr.WRID)
-	}
-	f.recvs = append(f.recvs, wr.WRID)
-	f.lists = append(f.lists, slices.Clone(unsafe.Slice(structAt[ib.SGE](wr.SGList), wr.NumSGE)))
-	f.freeSlots--
 	return 0
 }
 

@@ -17,6 +17,7 @@ import (
 const (
 	gidEntrySize = uint64(unsafe.Sizeof(uverbs.GIDEntry{}))
 	sendWRSize   = unsafe.Sizeof(ibv.SendWR{})
+	recvWRSize   = unsafe.Sizeof(ibv.RecvWR{})
 	sgeSize      = unsafe.Sizeof(ib.SGE{})
 )
 
@@ -34,6 +35,9 @@ func addresses(array uintptr, n int) []uintptr {
 func operation[T ibv.RDMA | ibv.Atomic | ibv.UD](wr *ibv.SendWR) *T {
 	return (*T)(unsafe.Pointer(&wr.Op))
 }
+
+// addressOf returns the address of memory that is in the heap.
+func addressOf(heap []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(heap))) }
 
 // onHeap allocates a slice and returns it with the address of its first element, which is valid while the slice is reachable. It
 // must not be inlined, because then the slice could be on the caller's stack.

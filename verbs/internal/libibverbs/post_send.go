@@ -54,22 +54,24 @@ func (s *sendQueue) init(x *context, pair uintptr, qpn uint32, c ib.Cap, signalA
 	}
 }
 
-// Post stores a request for the next submit if the device certainly has space for it. If not, it submits the request.
+// Post stores a request for the next submit if the device certainly has space for it. If not, it submits the request. It also
+// does so if Ring would submit no other request: then the error is one of this request.
 func (s *sendQueue) Post(wr *ib.SendWR) error {
 	if len(wr.SGE) > s.maxSGE || len(wr.Inline) > s.maxInline {
 		return failed("ibv_post_send", int32(syscall.EINVAL))
 	}
-	if !s.space.hasSpace() || s.used == len(s.slots) || uverbs.WROpcode(wr.Opcode) == uverbs.WRBindMW {
-		return s.postChecked(wr)
+	alone := wr.Last && s.used == 0
+	if alone || !s.space.hasSpace() || s.used == len(s.slots) || uverbs.WROpcode(wr.Opcode) == uverbs.WRBindMW {
+		return s.postChecked(wr, alone)
 	}
-	s.fill(wr)
+	s.fill(wr, false)
 	s.space.post(s.signaled(wr))
 	return nil
 }
 
-// postChecked is Post that submits the stored requests first. If the device may have no space for the new request, it is
-// submitted immediately, and the result is the device's.
-func (s *sendQueue) postChecked(wr *ib.SendWR) error {
+// postChecked is Post that submits the stored requests first. If alone is true, or if the device may have no space for the new
+// request, it is submitted immediately, and the result is the device's.
+func (s *sendQueue) postChecked(wr *ib.SendWR, alone bool) error {
 	if s.space.full() {
 		return ib.ErrFull
 	}
@@ -80,8 +82,8 @@ func (s *sendQueue) postChecked(wr *ib.SendWR) error {
 	if window != nil && window.kind == uverbs.MWType1 {
 		return s.bindType1(wr)
 	}
-	submitNow := window != nil || !s.space.hasSpace()
-	s.fill(wr)
+	submitNow := alone || window != nil || !s.space.hasSpace()
+	s.fill(wr, submitNow)
 	signaled := s.signaled(wr)
 	s.space.post(signaled)
 	if !submitNow {
@@ -108,8 +110,8 @@ func (s *sendQueue) signaled(wr *ib.SendWR) bool {
 	return s.signalAll || uverbs.SendFlags(wr.Flags)&uverbs.SendSignaled != 0
 }
 
-// fill writes a request into the next free slot.
-func (s *sendQueue) fill(wr *ib.SendWR) {
+// fill writes a request into the next free slot. If it is submitted now, C reads the inline data where they are.
+func (s *sendQueue) fill(wr *ib.SendWR, now bool) {
 	l := &s.slots[s.used]
 	if s.used > 0 {
 		s.slots[s.used-1].wr.Next = l.addr
@@ -122,6 +124,9 @@ func (s *sendQueue) fill(wr *ib.SendWR) {
 		c.NumSGE = copyList(l.sge, wr.SGE)
 	case len(wr.Inline) == 0:
 		c.NumSGE = 0
+	case now:
+		l.sge[0] = ib.SGE{Addr: uint64(addressOf(wr.Inline)), Len: uint32(len(wr.Inline))}
+		c.NumSGE = 1
 	default:
 		copy(l.inline, wr.Inline)
 		l.sge[0] = ib.SGE{Addr: uint64(l.inlineAddr), Len: uint32(len(wr.Inline))}

@@ -267,6 +267,54 @@ func TestSlots(t *testing.T) {
 	}
 }
 
+// TestPostLast: a request that Ring follows is submitted by one call, without a copy of its inline data. If it is refused, it is
+// as if it had not been posted.
+func TestPostLast(t *testing.T) {
+	f := newFake(t)
+	q, _ := f.pair(ib.Cap{SendWR: 8, SendSGE: 1, Inline: 4})
+	wr := &ib.SendWR{ID: 1, Opcode: uint32(uverbs.WRSend), Flags: uint32(uverbs.SendInline), Inline: []byte{1, 2, 3}, Last: true}
+	if err := errors.Join(q.Post(wr), q.Ring()); err != nil || f.postCalls != 1 || len(f.sends) != 1 {
+		t.Fatalf("%v, %d calls, %d requests; want 1 call with 1", err, f.postCalls, len(f.sends))
+	}
+	f.checkSend(0, wr)
+	if at := f.lists[0][0].Addr; at != uint64(addressOf(wr.Inline)) {
+		t.Errorf("the device reads the data at %#x, not where they are", at)
+	}
+	f.nextErrors = []syscall.Errno{syscall.EINVAL}
+	if err := q.Post(wr); !errors.Is(err, syscall.EINVAL) || q.space.posted != 1 {
+		t.Errorf("a request that is refused: %v, %d are counted", err, q.space.posted)
+	}
+	first := &ib.SendWR{ID: 2, Opcode: uint32(uverbs.WRSend)} // waits for Ring, so the next one does too
+	if err := errors.Join(q.Post(first), q.Post(wr), q.Ring()); err != nil || f.postCalls != 3 || len(f.sends) != 3 {
+		t.Errorf("two requests: %v, %d calls, %d requests; want 1 more call with 2", err, f.postCalls, len(f.sends))
+	}
+}
+
+// TestRecvList posts lists of receives: one call takes up to maxRecvBatch. The device refuses some of them.
+func TestRecvList(t *testing.T) {
+	f := newFakeOf(t, 2*maxRecvBatch)
+	q, _ := f.pair(ib.Cap{RecvWR: 2 * maxRecvBatch, RecvSGE: 2})
+	list := make([]ib.RecvWR, 3*maxRecvBatch)
+	for i := range list {
+		list[i] = ib.RecvWR{ID: uint64(i), SGE: ib.SGE{Addr: uint64(i) << 8, Len: 1}}
+	}
+	if err := q.Recv(0, []ib.SGE{{Addr: 0, Len: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := q.RecvList(list[1:4]); n != 3 || err != nil || f.postCalls != 2 {
+		t.Errorf("%d of 3 receives, %d calls: %v", n, f.postCalls, err)
+	}
+	want := 2*maxRecvBatch - 4
+	if n, err := q.RecvList(list[4:]); n != want || !errors.Is(err, ib.ErrFull) || f.postCalls != 4 {
+		t.Errorf("%d receives, %d calls, %v; want %d, 4 calls and ErrFull", n, f.postCalls, err, want)
+	}
+	for i, id := range f.recvs {
+		if id != uint64(i) || !slices.Equal(f.lists[i], []ib.SGE{list[i].SGE}) {
+			t.Fatalf("receive %d is %d with %v", i, id, f.lists[i])
+		}
+	}
+}
+
 func TestRecv(t *testing.T) {
 	f := newFakeOf(t, 2)
 	q, _ := f.pair(ib.Cap{RecvWR: 2, RecvSGE: 2})
@@ -379,10 +427,14 @@ func TestAllocs(t *testing.T) {
 	wc := make([]ib.WC, 16)
 	wr := &ib.SendWR{Opcode: uint32(uverbs.WRSend), SGE: make([]ib.SGE, 1)}
 	short := &ib.SendWR{Opcode: uint32(uverbs.WRSend), Inline: make([]byte, 8)}
+	last := &ib.SendWR{Opcode: uint32(uverbs.WRSend), Flags: uint32(uverbs.SendInline), Inline: make([]byte, 8), Last: true}
+	list := make([]ib.RecvWR, 20)
 	for name, f := range map[string]func() error{
 		"Post and Ring": func() error { return errors.Join(q.Post(wr), q.Ring()) },
 		"Post inline":   func() error { return q.Post(short) },
+		"Post last":     func() error { return errors.Join(q.Post(last), q.Ring()) },
 		"Recv":          func() error { return q.Recv(1, wr.SGE) },
+		"RecvList":      func() error { _, err := q.RecvList(list); return err },
 		"empty Poll":    func() error { _, err := c.Poll(wc); return err },
 		"Poll":          func() error { _, err := one.Poll(wc); return err },
 	} {

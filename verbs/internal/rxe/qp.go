@@ -89,12 +89,23 @@ func (q *qp) Ring() error {
 
 func (q *qp) Recv(id uint64, sge []ib.SGE) error { return recv(&q.recv, id, sge) }
 
+func (q *qp) RecvList(list []ib.RecvWR) (int, error) { return recvList(&q.recv, list) }
+
 // recv is Recv of a queue pair and of a shared receive queue.
 func recv(r *ib.RecvRing, id uint64, sge []ib.SGE) error {
 	if !r.Post(id, sge) {
 		return ib.ErrFull
 	}
 	return nil
+}
+
+// recvList is RecvList of a queue pair and of a shared receive queue.
+func recvList(r *ib.RecvRing, list []ib.RecvWR) (int, error) {
+	n := r.PostList(list)
+	if n < len(list) {
+		return n, ib.ErrFull
+	}
+	return n, nil
 }
 
 func (q *qp) Modify(a *ib.QPAttr, mask uint32) error {
@@ -165,6 +176,8 @@ func (s *srq) Cap() (wr, sge uint32) { return s.ring.Capacity(), s.maxSGE }
 func (s *srq) RecvRing() *ib.RecvRing { return &s.ring }
 
 func (s *srq) Recv(id uint64, sge []ib.SGE) error { return recv(&s.ring, id, sge) }
+
+func (s *srq) RecvList(list []ib.RecvWR) (int, error) { return recvList(&s.ring, list) }
 
 // Modify maps the new ring if the size changes. The driver has copied the receives into it.
 func (s *srq) Modify(mask, wr, limit uint32) error {
