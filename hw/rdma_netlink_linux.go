@@ -24,6 +24,9 @@ func addNetlinkInfo(devices []RDMADevice) {
 		return // a request would load a kernel module
 	}
 	links, err := netlink.RdmaLinkList()
+	if errors.Is(err, unix.EPROTONOSUPPORT) {
+		return // the kernel has no netlink for RDMA
+	}
 	resources, errResources := netlink.RdmaResourceList()
 	for i := range devices {
 		d := &devices[i]

@@ -1,16 +1,18 @@
 package hw
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"slices"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // markOtherNetns sets OtherNetns for devices and GIDs. Without devices it does not use netlink, because a request would
-// load a kernel module.
+// load a kernel module. A kernel without netlink for RDMA does not divide devices among namespaces.
 func markOtherNetns(devices []RDMADevice) error {
 	if len(devices) == 0 {
 		return nil
@@ -20,14 +22,13 @@ func markOtherNetns(devices []RDMADevice) error {
 		return err
 	}
 	links, err := netlink.RdmaLinkList()
-	if err != nil {
-		err = fmt.Errorf("hw: list RDMA devices of this network namespace: %w", err)
-	}
 	for i := range devices {
 		d := &devices[i]
-		if err != nil {
-			d.Problems = append(d.Problems, err.Error())
-		} else {
+		switch {
+		case errors.Is(err, unix.EPROTONOSUPPORT):
+		case err != nil:
+			d.Problems = append(d.Problems, fmt.Sprintf("hw: list RDMA devices of this network namespace: %v", err))
+		default:
 			d.OtherNetns = !slices.ContainsFunc(links, func(l *netlink.RdmaLink) bool { return l.Attrs.Name == d.Name })
 		}
 		for p := range d.Ports {

@@ -91,6 +91,7 @@ func parseNodeType(text string) (NodeType, error) {
 var providerByDriver = map[string]string{
 	"mlx5_core": "mlx5", "mlx4_core": "mlx4", "ib_mthca": "mthca", "ice": "irdma", "i40e": "irdma", "idpf": "irdma",
 	"bnxt_en": "bnxt_re", "qede": "qedr", "be2net": "ocrdma", "hns3": "hns", "enic": "usnic",
+	"hfi1": "hfi1verbs", "ib_qib": "ipathverbs",
 }
 
 // providerOf returns rdma-core's name of the user-space driver. parent is the netdev below an rxe device.

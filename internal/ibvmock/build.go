@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -19,12 +20,13 @@ import (
 var sources embed.FS
 
 const (
-	soname = "libibverbs.so.1"
-	need   = "the mock of libibverbs needs gcc, its header files (apt-get install gcc libibverbs-dev), and a cache directory"
+	soname  = "libibverbs.so.1"
+	machine = "machine" // the program of machine.c
+	need    = "the mock of libibverbs needs gcc, its header files (apt-get install gcc libibverbs-dev), and a cache directory"
 )
 
-// Build compiles the library, and returns the directory that contains libibverbs.so.1. Compiled libraries are kept in the user's
-// cache directory, by the hash of what they are made from. Without a compiler or that directory, the test is skipped;
+// Build compiles the library, and returns the directory that contains libibverbs.so.1 and the program machine. Both are kept in
+// the user's cache directory, by the hash of what they are made from. Without a compiler or that directory, the test is skipped;
 // in CI it fails.
 func Build(tb testing.TB) string {
 	tb.Helper()
@@ -44,18 +46,25 @@ func Build(tb testing.TB) string {
 	}
 	work := tb.TempDir()
 	compile(tb, gcc, work)
-	// Another process may compile the same library: each writes a file of its own, and the name is always a whole library.
-	whole, err := os.CreateTemp(dir, "new-*")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	library, err := os.ReadFile(filepath.Join(work, soname))
-	_, writeErr := whole.Write(library)
-	err = errors.Join(err, writeErr, whole.Chmod(0o755), whole.Close(), os.Rename(whole.Name(), filepath.Join(dir, soname)))
-	if err != nil {
-		tb.Fatal(err)
+	for _, name := range []string{machine, soname} { // the library is the last, since its existence says that both are there
+		if err := install(filepath.Join(work, name), dir); err != nil {
+			tb.Fatal(err)
+		}
 	}
 	return dir
+}
+
+// install copies a program into a directory. Another process may compile the same one: each writes a file of its own, and the
+// name is always a whole program.
+func install(path, dir string) error {
+	whole, err := os.CreateTemp(dir, "new-*")
+	if err != nil {
+		return err
+	}
+	program, err := os.ReadFile(path)
+	_, writeErr := whole.Write(program)
+	return errors.Join(err, writeErr, whole.Chmod(0o755), whole.Close(),
+		os.Rename(whole.Name(), filepath.Join(dir, filepath.Base(path))))
 }
 
 // missing skips the test, or fails it in CI.
@@ -119,21 +128,29 @@ func sourceNames(tb testing.TB) []string {
 // extraFlags returns what IBVMOCK_CFLAGS adds to the flags of the compiler.
 func extraFlags() []string { return strings.Fields(os.Getenv("IBVMOCK_CFLAGS")) }
 
-// compile writes the library into a directory.
+// compile writes the library and the program into a directory.
 func compile(tb testing.TB, gcc, dir string) {
 	tb.Helper()
 	if err := os.CopyFS(dir, sources); err != nil {
 		tb.Fatal(err)
 	}
-	args := []string{"-std=gnu11", "-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-fno-plt",
-		"-Wl,--version-script,exports.map", "-Wl,-soname," + soname, "-o", filepath.Join(dir, soname)}
+	library := filepath.Join(dir, soname)
+	args := []string{"-shared", "-fPIC", "-fvisibility=hidden", "-fno-plt", "-Wl,--version-script,exports.map",
+		"-Wl,-soname," + soname, "-o", library}
 	for _, name := range sourceNames(tb) {
-		if filepath.Ext(name) == ".c" {
+		if filepath.Ext(name) == ".c" && name != machine+".c" {
 			args = append(args, name)
 		}
 	}
-	args = append(args, extraFlags()...)
-	cmd := exec.Command(gcc, append(args, "-lpthread")...)
+	runCompiler(tb, gcc, dir, append(args, "-lpthread")...)
+	runCompiler(tb, gcc, dir, "-Wno-format-truncation", "-o", filepath.Join(dir, machine), machine+".c", library)
+}
+
+// runCompiler runs the compiler in the directory of the sources.
+func runCompiler(tb testing.TB, gcc, dir string, args ...string) {
+	tb.Helper()
+	flags := []string{"-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror"}
+	cmd := exec.Command(gcc, slices.Concat(flags, extraFlags(), args)...)
 	cmd.Dir = filepath.Join(dir, "testdata")
 	out, err := cmd.CombinedOutput()
 	switch {

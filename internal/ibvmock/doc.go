@@ -31,6 +31,15 @@
 //
 //	IBVMOCK_CFLAGS=-fsanitize=address,undefined   more flags for the compiler; LD_PRELOAD must name the sanitizer's library
 //
+// A program that lists devices itself, such as ibrun, runs on a [Node]: in a mount namespace in which /sys/class/infiniband and
+// /dev/infiniband have the devices.
+//
+//	network := ibvmock.NewNetwork(t)
+//	a := network.NewNode("a", "mlx5_0=mlx5_ib,mlx5_1=mlx5_roce@1") // two adapters, attached to two fabrics
+//	b := network.NewNode("b", "mlx5_0=mlx5_ib")
+//	out, err := a.Command("ibrun", "doctor").Output()
+//	b.Set("mlx5_0", "state", 1) // the cable is pulled
+//
 // Processes that share a network map the same segment, which holds all queues. A message is copied by the process that posts it,
 // directly into the memory of the receiver.
 package ibvmock

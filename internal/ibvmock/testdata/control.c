@@ -265,6 +265,14 @@ EXPORT int ibvmock_describe(const char *device, struct description *to)
 	return d ? 0 : -1;
 }
 
+/* Returns the name of the kernel's driver of a device, or NULL for an unknown device. */
+EXPORT const char *ibvmock_driver(const char *device)
+{
+	const struct device *d = local_device(device);
+
+	return d ? profile_of(d)->driver : NULL;
+}
+
 /* Changes the state of a device's port, with the event that the kernel raises. It returns 0, or -1 for an unknown device. */
 EXPORT int ibvmock_set_port(const char *device, const char *what, int64_t v)
 {

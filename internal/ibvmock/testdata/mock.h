@@ -50,6 +50,7 @@ struct profile {
 	const char *name;
 	uint32_t vendor_id, vendor_part_id;
 	const char *firmware;
+	const char *driver;      /* the kernel's driver of the PCI function */
 	uint8_t link_layer;
 	bool roce;               /* addresses are GIDs of type RoCE */
 	bool grh_required;       /* IBV_QPF_GRH_REQUIRED */
