@@ -55,9 +55,9 @@ type Node struct {
 	Thresholds Thresholds
 	// Report is called with one line that says why an existing device is not used. It may be nil.
 	Report func(string)
-	// ReportPeer is called with one line that says why TCP is used to a peer although both processes have opened RDMA devices. One
-	// process of a pair calls it, once. If the addresses of the devices show the reason, only the first process of a node does.
-	// It may be nil.
+	// ReportPeer is called with one line that says why TCP, or another RDMA subnet, is used to a peer although both processes have
+	// opened RDMA devices of a subnet. One process of a pair calls it, once for each subnet. If the addresses of the devices show
+	// the reason, only the first process of a node does. It may be nil.
 	ReportPeer func(peer int, text string)
 
 	network rdma.Network // replaces the devices of this machine in tests

@@ -168,26 +168,43 @@ type choice struct {
 	refused    error // why a part that both processes have and that comes before does not reach the peer; nil if there is none
 }
 
-// choose returns the part that reaches a peer. It depends on the two addresses alone, so both ends choose the same.
+// choose returns the part that reaches a peer. It depends on the two addresses, and on how many choices the two processes have
+// given up, so both ends choose the same.
 func (d *combined) choose(peer int, addr []byte) (choice, error) {
-	best := choice{part: -1}
 	addrs, err := parseAddresses(addr)
 	if err != nil {
-		return best, fmt.Errorf("address of peer %d: %w", peer, err)
+		return choice{part: -1}, fmt.Errorf("address of peer %d: %w", peer, err)
 	}
+	var without []choice
+	for given := d.fallback.givenUp(peer); ; given-- {
+		c, err := d.chooseWithout(peer, addrs, without)
+		if err != nil || given == 0 || d.parts[c.part].compare == nil {
+			if len(without) > 0 {
+				c.refused = nil // it was reported why they were given up
+			}
+			return c, err
+		}
+		without = append(without, c)
+	}
+}
+
+// chooseWithout is choose without the parts of both processes that were given up.
+func (d *combined) chooseWithout(peer int, addrs []transportAddr, without []choice) (choice, error) {
+	best := choice{part: -1}
 	for i, p := range d.parts {
 		if best.part >= 0 && p.name != d.parts[best.part].name {
 			break
 		}
-		if p.reaches != nil && !p.reaches(peer) || p.compare != nil && d.fallback.reaches(peer) {
+		if p.reaches != nil && !p.reaches(peer) || slices.ContainsFunc(without, func(c choice) bool { return c.part == i }) {
 			continue
 		}
 		for k, a := range addrs {
-			if a.name != p.name {
+			if a.name != p.name || slices.ContainsFunc(without, func(c choice) bool { return c.theirs == k }) {
 				continue
 			}
 			c := choice{part: i, theirs: k, at: a.addr, refused: best.refused}
 			if p.compare != nil {
+				var err error
 				if c.preference, err = p.compare(a.addr); err != nil {
 					best.refused = cmp.Or(best.refused, err)
 					continue

@@ -12,15 +12,16 @@ import (
 //
 //	0   tag       16 bytes, which no other message begins with: they are derived from the key of the job
 //	16  kind      1 byte
-//	17  address   of the sender, as in fabric.Domain.Addr
+//	17  given up  1 byte: how many pairs of RDMA devices the two processes have given up before; in an answer that of the question
+//	18  address   of the sender, as in fabric.Domain.Addr
 type controlKind uint8
 
 const (
 	controlAsk     controlKind = iota + 1 // does the process poll?
 	controlAnswer                         // it does, and has handled what had arrived over RDMA
-	controlPropose                        // use TCP
-	controlAgree                          // TCP is used from now on
-	controlRefuse                         // RDMA is used: the peer is connected
+	controlPropose                        // give up the pair of RDMA devices that is in use
+	controlAgree                          // it is given up: the next pair of devices is used from now on, or TCP
+	controlRefuse                         // it is not given up: the peer is connected
 )
 
 // tagBytes is the length of the tag.
@@ -34,15 +35,22 @@ var (
 // controlTag returns the tag of the control messages of a job.
 func controlTag(key [32]byte) [tagBytes]byte { return [tagBytes]byte(auth.Key(key).MAC("fallback")) }
 
-// appendControl appends a control message.
-func appendControl(b []byte, tag [tagBytes]byte, kind controlKind, addr []byte) []byte {
-	return append(append(append(b, tag[:]...), byte(kind)), addr...)
+// control is a control message.
+type control struct {
+	kind  controlKind
+	given uint8
+	addr  []byte // a part of the message; it is not checked
 }
 
-// parseControl parses a control message. The address is a part of b. It is not checked here.
-func parseControl(b []byte, tag [tagBytes]byte) (kind controlKind, addr []byte, err error) {
-	if len(b) <= tagBytes || [tagBytes]byte(b) != tag || b[tagBytes] < byte(controlAsk) || b[tagBytes] > byte(controlRefuse) {
-		return 0, nil, fmt.Errorf("%w: %w: %x", fabric.ErrCorrupt, errControl, b)
+// append appends the message.
+func (c *control) append(b []byte, tag [tagBytes]byte) []byte {
+	return append(append(append(b, tag[:]...), byte(c.kind), c.given), c.addr...)
+}
+
+// parseControl parses a control message.
+func parseControl(b []byte, tag [tagBytes]byte) (control, error) {
+	if len(b) < tagBytes+2 || [tagBytes]byte(b) != tag || b[tagBytes] < byte(controlAsk) || b[tagBytes] > byte(controlRefuse) {
+		return control{}, fmt.Errorf("%w: %w: %x", fabric.ErrCorrupt, errControl, b)
 	}
-	return controlKind(b[tagBytes]), b[tagBytes+1:], nil
+	return control{controlKind(b[tagBytes]), b[tagBytes+1], b[tagBytes+2:]}, nil
 }

@@ -10,28 +10,28 @@ import (
 
 var sampleTag = controlTag([32]byte{1, 31: 2})
 
-// TestControlPrefixes: a prefix is malformed, unless it ends behind the kind.
+// TestControlPrefixes: a prefix is malformed, unless it ends in the address.
 func TestControlPrefixes(t *testing.T) {
-	b := appendControl(nil, sampleTag, controlPropose, []byte("address"))
+	b := (&control{controlPropose, 2, []byte("address")}).append(nil, sampleTag)
 	for n := range b {
-		if _, _, err := parseControl(b[:n], sampleTag); n <= tagBytes && !errors.Is(err, fabric.ErrCorrupt) {
+		if _, err := parseControl(b[:n], sampleTag); n < tagBytes+2 && !errors.Is(err, fabric.ErrCorrupt) {
 			t.Errorf("%d bytes: %v", n, err)
 		}
 	}
-	if kind, addr, err := parseControl(b, sampleTag); kind != controlPropose || string(addr) != "address" || err != nil {
-		t.Errorf("%d, %q, %v", kind, addr, err)
+	if c, err := parseControl(b, sampleTag); c.kind != controlPropose || c.given != 2 || string(c.addr) != "address" || err != nil {
+		t.Errorf("%+v, %v", c, err)
 	}
-	if _, _, err := parseControl(b, controlTag([32]byte{3})); err == nil {
+	if _, err := parseControl(b, controlTag([32]byte{3})); err == nil {
 		t.Error("a message of another job was accepted")
 	}
 }
 
 func FuzzControl(f *testing.F) {
-	f.Add(appendControl(nil, sampleTag, controlAsk, appendAddress(nil, "tcp", []byte("address"))))
+	f.Add((&control{controlAsk, 0, appendAddress(nil, "tcp", []byte("address"))}).append(nil, sampleTag))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		kind, addr, err := parseControl(b, sampleTag)
-		if err == nil && !bytes.Equal(appendControl(nil, sampleTag, kind, addr), b) {
-			t.Errorf("%x became %d, %x", b, kind, addr)
+		c, err := parseControl(b, sampleTag)
+		if err == nil && !bytes.Equal(c.append(nil, sampleTag), b) {
+			t.Errorf("%x became %+v", b, c)
 		}
 	})
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/ibrun/ibrun/internal/transports"
 )
 
-// fallback makes pairs of processes use TCP if their RDMA devices do not reach each other, although their addresses say so:
-// because of VLANs, partitions, firewalls or routes.
+// fallback makes pairs of processes use the RDMA devices of the next subnet that both have, or else TCP, if their devices do not
+// reach each other although their addresses say so: because of VLANs, partitions, firewalls or routes.
 //
 // A process whose connection requests over RDMA are not answered asks the peer over TCP. A peer that computes, or is stopped,
 // answers neither. A peer that polls answers both: it handles all that has arrived over RDMA before it answers. So if the peer
 // has answered maxRounds questions over TCP, and between them not one of several requests over RDMA, the devices do not reach
-// each other. The process then keeps the peer from being connected over RDMA, and proposes TCP. The peer does the same, and
-// agrees. If both propose, that counts as agreement. No message was taken by either side before: a domain takes none until it is
-// connected.
+// each other. The process then keeps the peer from being connected by them, and proposes to give them up. The peer does the same,
+// and agrees. If both propose, that counts as agreement. No message was taken by either side before: a domain takes none until it
+// is connected. Both then choose again, without the devices that were given up, until none are left.
 //
 // The same holds if one of the two devices refuses the connection. Then a few requests suffice.
 //
@@ -31,8 +31,9 @@ type fallback struct {
 	tag     [tagBytes]byte
 	watched time.Time     // when the peers that do not answer were looked at last
 	pairs   map[int]*pair // by peer: those with a question, or with control messages to send
-	due     []int         // peers whose question is to be answered
-	overTCP map[int]bool  // peers that were agreed to be reached over TCP
+	due     []question    // to be answered
+	given   map[int]uint8 // by peer: how many pairs of devices were agreed to be given up
+	overTCP map[int]bool  // peers that were agreed to be reached over TCP, since no devices are left
 	// contacted has the peers with which control messages were exchanged. While they are reached over RDMA, the loss of their TCP
 	// connection is not reported.
 	contacted map[int]bool
@@ -49,6 +50,12 @@ type rdmaDomain interface {
 	Hold(peer int, on bool) bool
 	Abandon(peer int)
 	FullPoll()
+}
+
+// question is a question of a peer.
+type question struct {
+	peer  int
+	given uint8
 }
 
 // pair is the state for a peer that is asked.
@@ -73,7 +80,7 @@ const (
 // newFallback returns nil unless there are parts for RDMA and one for TCP.
 func newFallback(d *combined, key [32]byte) *fallback {
 	f := &fallback{d: d, tcp: -1, tag: controlTag(key), pairs: map[int]*pair{}, overTCP: map[int]bool{}, contacted: map[int]bool{},
-		tcpAddr: map[int][]byte{}}
+		tcpAddr: map[int][]byte{}, given: map[int]uint8{}}
 	for i, p := range d.parts {
 		if r, ok := p.Domain.(rdmaDomain); ok {
 			f.rdma = append(f.rdma, r)
@@ -89,6 +96,14 @@ func newFallback(d *combined, key [32]byte) *fallback {
 
 // reaches reports whether it was agreed to reach a peer over TCP.
 func (f *fallback) reaches(peer int) bool { return f != nil && f.overTCP[peer] }
+
+// givenUp returns how many pairs of devices were agreed to be given up for a peer.
+func (f *fallback) givenUp(peer int) uint8 {
+	if f == nil {
+		return 0
+	}
+	return f.given[peer]
+}
 
 // learn records the TCP address of a peer.
 func (f *fallback) learn(peer int, addr []byte) {
@@ -117,8 +132,8 @@ func (f *fallback) fullPoll() int {
 
 // progress answers questions, and looks for peers that do not answer. It is called when all parts were polled.
 func (f *fallback) progress(answers int) {
-	for _, peer := range f.due[:answers] {
-		f.send(peer, controlAnswer)
+	for _, q := range f.due[:answers] {
+		f.sendAbout(q.peer, controlAnswer, q.given)
 	}
 	f.due = slices.Delete(f.due, 0, answers)
 	if !f.active() && !f.connecting() {
@@ -185,10 +200,13 @@ func (f *fallback) pair(peer int) *pair {
 	return p
 }
 
-// send queues a control message, and sends it if possible.
-func (f *fallback) send(peer int, kind controlKind) {
+// send queues a control message about the devices that are in use, and sends it if possible.
+func (f *fallback) send(peer int, kind controlKind) { f.sendAbout(peer, kind, f.given[peer]) }
+
+// sendAbout is send about the devices that are in use after so many were given up.
+func (f *fallback) sendAbout(peer int, kind controlKind, given uint8) {
 	p := f.pair(peer)
-	p.out = append(p.out, appendControl(nil, f.tag, kind, f.d.addr))
+	p.out = append(p.out, (&control{kind, given, f.d.addr}).append(nil, f.tag))
 	f.contacted[peer] = true
 	f.flushPair(peer, p)
 }
@@ -267,20 +285,25 @@ func (f *fallback) keep(ev *fabric.Event) bool {
 	return true
 }
 
-// handle acts on a control message. It returns true if the peer is reached over TCP from now on.
+// handle acts on a control message. It returns true if the peer is reached in another way from now on.
 func (f *fallback) handle(peer int, b []byte) bool {
-	kind, addr, err := parseControl(b, f.tag)
+	m, err := parseControl(b, f.tag)
 	if err != nil || f.overTCP[peer] {
 		return false
 	}
 	f.contacted[peer] = true
-	p := f.pairs[peer]
-	switch kind {
-	case controlAsk:
-		f.learn(peer, addr)
-		if !slices.Contains(f.due, peer) {
-			f.due = append(f.due, peer)
+	if m.kind == controlAsk {
+		f.learn(peer, m.addr)
+		if q := (question{peer, m.given}); !slices.Contains(f.due, q) {
+			f.due = append(f.due, q)
 		}
+		return false
+	}
+	p := f.pairs[peer]
+	if m.given != f.given[peer] { // about devices that were given up meanwhile
+		return false
+	}
+	switch m.kind {
 	case controlAnswer:
 		if p != nil && p.asked {
 			p.asked, p.base = false, p.attempt.Requests
@@ -288,12 +311,11 @@ func (f *fallback) handle(peer int, b []byte) bool {
 			p.rdma.Retry(peer)
 		}
 	case controlPropose:
-		f.learn(peer, addr)
-		return f.accept(peer)
+		f.learn(peer, m.addr)
+		return f.accept(peer, m.addr)
 	case controlAgree:
 		if p != nil && p.proposed {
-			f.change(peer)
-			f.explain(peer, p)
+			f.change(peer, m.addr, p.rdma, true)
 			return true
 		}
 	case controlRefuse:
@@ -306,43 +328,47 @@ func (f *fallback) handle(peer int, b []byte) bool {
 	return false
 }
 
-// accept accepts a proposal, unless the peer is connected over RDMA already.
-func (f *fallback) accept(peer int) bool {
+// accept accepts a proposal, unless the peer is connected already.
+func (f *fallback) accept(peer int, addr []byte) bool {
 	if p := f.pairs[peer]; p != nil && p.proposed { // so has the peer
-		f.change(peer)
-		if f.d.self < peer {
-			f.explain(peer, p)
-		}
+		f.change(peer, addr, p.rdma, f.d.self < peer)
 		return true
 	}
-	for _, r := range f.rdma {
-		if !r.Hold(peer, true) {
-			for _, r := range f.rdma {
-				r.Hold(peer, false)
-			}
-			f.send(peer, controlRefuse)
-			return false
-		}
+	c, err := f.d.choose(peer, addr)
+	if err != nil {
+		return false // the address is malformed
+	}
+	r, ok := f.d.parts[c.part].Domain.(rdmaDomain)
+	if !ok || !r.Hold(peer, true) {
+		f.send(peer, controlRefuse)
+		return false
 	}
 	f.send(peer, controlAgree)
-	f.change(peer)
+	f.change(peer, addr, r, false)
 	return true
 }
 
-// change makes TCP the transport of a peer.
-func (f *fallback) change(peer int) {
-	for _, r := range f.rdma {
-		r.Abandon(peer)
+// change gives up the devices by which a peer with this address would be reached. Those of the next subnet are used from now on,
+// or TCP. Of two processes, only one explains it.
+func (f *fallback) change(peer int, addr []byte, r rdmaDomain, explain bool) {
+	r.Abandon(peer)
+	f.given[peer]++
+	next, err := f.d.choose(peer, addr)
+	f.overTCP[peer] = err != nil || f.d.parts[next.part].compare == nil
+	p := f.pair(peer)
+	if explain {
+		f.explain(peer, p)
 	}
-	f.overTCP[peer] = true
-	if p := f.pairs[peer]; p != nil {
-		p.seen, p.proposed = false, false
-	}
+	*p = pair{out: p.out, failed: p.failed}
 }
 
-// explain reports why TCP is used. Of two processes, only one calls it.
+// explain reports why devices were given up.
 func (f *fallback) explain(peer int, p *pair) {
+	instead := "another RDMA subnet is used"
+	if f.overTCP[peer] {
+		instead = "TCP is used instead of RDMA"
+	}
 	a, why := p.attempt, cmp.Or(p.attempt.Err, errUnanswered)
-	f.d.report(peer, fmt.Sprintf("TCP is used instead of RDMA to process %d, which answers over TCP: "+
-		"%d connection requests by %s in %v: %v", peer, a.Requests, p.rdma.PathTo(peer), a.Elapsed.Round(10*time.Millisecond), why))
+	f.d.report(peer, fmt.Sprintf("%s to process %d, which answers over TCP: %d connection requests by %s in %v: %v", instead, peer,
+		a.Requests, p.rdma.PathTo(peer), a.Elapsed.Round(10*time.Millisecond), why))
 }

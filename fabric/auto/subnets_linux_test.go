@@ -242,6 +242,46 @@ func TestSeparated(t *testing.T) {
 	}
 }
 
+// TestNextSubnet: two processes whose devices of the preferred subnet do not reach each other use the next subnet that both have,
+// and TCP only if they do not reach each other there either. One of the two says so, once for each subnet. Other pairs use the
+// preferred subnet.
+func TestNextSubnet(t *testing.T) {
+	for name, c := range map[string]struct {
+		lost func(from, to string) bool
+		want string
+		note []string
+	}{
+		"one subnet": {separated("0>1", "1>0"), "0-1 eth, 0-2 ib, 1-2 ib", []string{"another RDMA subnet is used"}},
+		"one way":    {separated("1>0"), "0-1 eth, 0-2 ib, 1-2 ib", []string{"another RDMA subnet is used"}},
+		"two subnets": {separated("0>1", "1>0"), "0-1 tcp, 0-2 ib, 1-2 ib",
+			[]string{"another RDMA subnet is used", "TCP is used instead of RDMA"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			job := newCluster(t, 0, "ib eth", "eth ib", "ib eth")
+			job.net.Separate(func(from, to string) bool {
+				return c.lost(from, to) && (name == "two subnets" || strings.HasPrefix(from, "ib"))
+			})
+			job.exchange()
+			job.exchange()
+			if got := job.routes(); got != c.want {
+				t.Errorf("the routes are %s, want %s", got, c.want)
+			}
+			var got []string
+			for _, n := range job.notes {
+				from, text, _ := strings.Cut(n, ": ")
+				text, _, _ = strings.Cut(text, " to process ")
+				if got = append(got, text); from == "2" {
+					t.Errorf("reported: %q", n)
+				}
+			}
+			if !slices.Equal(got, c.note) {
+				t.Errorf("reported: %q", job.notes)
+			}
+		})
+	}
+}
+
 // TestSlowPeer: a process that does not poll for longer than the heartbeat, because it computes, is not lost, whether or not the
 // devices reach each other. RDMA is used if they do.
 func TestSlowPeer(t *testing.T) {
