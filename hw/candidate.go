@@ -46,13 +46,16 @@ func (t *Topology) RDMACandidates() []Candidate {
 	return all
 }
 
-// FabricCandidates returns those of RDMACandidates that have the link layer of the fastest of them; of two that are equally fast,
-// InfiniBand. Ranks to which these ports are assigned do not use InfiniBand and Ethernet side by side.
+// FabricCandidates returns those of RDMACandidates that ranks can use and that have the link layer of the fastest of them; of two
+// that are equally fast, InfiniBand. Ranks to which these ports are assigned do not use InfiniBand and Ethernet side by side.
+// Ports of iWARP, and of protocols of their own, have no queue pairs that ranks can use.
 func (t *Topology) FabricCandidates() []Candidate {
 	layers := map[string]LinkLayer{}
 	var best LinkLayer
 	var rate uint64
-	all := t.RDMACandidates()
+	all := slices.DeleteFunc(t.RDMACandidates(), func(c Candidate) bool {
+		return slices.ContainsFunc(t.RDMA, func(d RDMADevice) bool { return d.Name == c.Name && d.Type != NodeCA && d.Type != "" })
+	})
 	for _, c := range all {
 		p := t.rdmaPort(c)
 		layers[c.String()] = p.LinkLayer

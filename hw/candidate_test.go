@@ -70,7 +70,10 @@ func TestFabricCandidates(t *testing.T) {
 	device := func(name string, layer hw.LinkLayer, rate uint64, state string) hw.RDMADevice {
 		return hw.RDMADevice{Name: name, Ports: []hw.RDMAPort{{Number: 1, State: state, LinkLayer: layer, Rate: rate}}}
 	}
+	iWARP := device("w", hw.LinkEthernet, 400, hw.PortActive)
+	iWARP.Type = hw.NodeRNIC
 	for want, devices := range map[string][]hw.RDMADevice{
+		"[e:1]":     {iWARP, device("e", hw.LinkInfiniBand, 56, hw.PortActive)},
 		"[]":        nil,
 		"[a:1 b:1]": {device("a", hw.LinkEthernet, 25, hw.PortActive), device("b", hw.LinkEthernet, 100, hw.PortActive)},
 		"[b:1]":     {device("a", hw.LinkEthernet, 100, hw.PortActive), device("b", hw.LinkInfiniBand, 100, hw.PortActive)},

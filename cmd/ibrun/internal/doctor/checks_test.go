@@ -57,13 +57,19 @@ func healthy() *Host {
 					LinkLayer: hw.LinkEthernet, Netdev: "eth2",
 					GIDs: []hw.GID{gid}}}}},
 		},
-		Getenv:  func(string) string { return "" },
-		Name:    "node1",
-		Version: "ibrun v1",
-		Live:    true,
-		Pings:   []Ping{{From: "mlx5_0/1", To: "mlx5_0/1", Time: 2 * time.Microsecond}},
+		Getenv: func(name string) string {
+			return map[string]string{"IBRUN_RDMA_TRAFFIC_CLASS": "106"}[name]
+		},
+		Name:        "node1",
+		Version:     "ibrun v1",
+		Live:        true,
+		FlowControl: func(string) (flowControl, bool, error) { return flowControl{lossless: 1 << 3}, true, nil },
+		MTUs:        map[string]PortMTU{"mlx5_0/1": {4096, 4096}},
+		Networks:    map[string]netip.Prefix{"mlx5_0/1": netip.MustParsePrefix("10.0.0.0/24")},
+		Pings:       []Ping{{From: "mlx5_0/1", To: "mlx5_0/1", Time: 2 * time.Microsecond}},
 		Peers: []Peer{{Name: "node2", ConnectTime: time.Millisecond, Version: "ibrun v1", ClockError: time.Millisecond,
-			ConnectsBack: true}},
+			ConnectsBack: true, Ports: []portSummary{{Port: "mlx5_0/1", Layer: hw.LinkEthernet, Families: []hw.Family{hw.FamilyIPv4},
+				MTU: 4096}}}},
 	}
 }
 
@@ -113,7 +119,8 @@ type broken struct {
 }
 
 func brokenHosts() []broken {
-	return slices.Concat(brokenVerbs(), brokenPorts(), brokenFlow(), brokenHost(), brokenPeers())
+	return slices.Concat(brokenVerbs(), brokenPorts(), brokenFlow(), brokenHost(), brokenPeers(), brokenFabric(),
+		brokenSettings(), brokenPriorities())
 }
 
 func brokenVerbs() []broken {
@@ -221,9 +228,11 @@ func brokenPorts() []broken {
 
 func brokenFlow() []broken {
 	return []broken{
-		{"flow.pfc", func(h *Host) { h.put("sys/class/net/eth2/qos/pfc", "0 0 0 0 0 0 0 0\n") }, Warning, "no priority",
-			"mlnx_qos -i eth2"},
-		{"flow.pfc", func(h *Host) { h.remove("sys/class/net/eth2/qos/pfc") }, Info, "unknown", "dcb pfc show dev eth2"},
+		{"flow.pfc", func(h *Host) { h.FlowControl = nil; h.put("sys/class/net/eth2/qos/pfc", "0 0 0 0 0 0 0 0\n") }, Warning,
+			"no priority", "dcb pfc set dev eth2"},
+		{"flow.pfc", func(h *Host) { h.FlowControl = nil }, OK, "priority 3", ""},
+		{"flow.pfc", func(h *Host) { h.FlowControl = nil; h.remove("sys/class/net/eth2/qos/pfc") }, Info,
+			"eth2 reports no priority flow control", ""},
 		{"flow.pfc", softRoCE, Info, "no active RoCE hardware", ""},
 		{"flow.ecn", func(h *Host) { h.put("sys/class/net/eth2/ecn/roce_rp/enable/3", "0\n") }, Warning, "roce_rp/3",
 			"ecn/roce_rp/enable/3"},
@@ -306,7 +315,7 @@ func brokenPeers() []broken {
 	}
 	denied := func(h *Host) { h.Peers[0].LoginErr = errors.New("Permission denied (publickey)") }
 	var alone []broken
-	for _, id := range []string{"reach.hosts", "reach.clock", "ssh.login", "ssh.version", "ssh.port"} {
+	for _, id := range []string{"reach.hosts", "reach.fabric", "reach.clock", "mtu.hosts", "ssh.login", "ssh.version", "ssh.port"} {
 		alone = append(alone, broken{id, func(h *Host) { h.Peers = nil }, Info, "no other host", "ibrun doctor HOST"})
 	}
 	return append(alone, []broken{

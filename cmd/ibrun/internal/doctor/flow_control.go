@@ -1,12 +1,14 @@
 package doctor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
 
 	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/tunables"
 )
 
 // forEachRoCEPort runs a check for each active RoCE port, except those of Soft-RoCE, which has no flow control.
@@ -26,28 +28,104 @@ func (h *Host) forEachRoCEPort(check func(d *hw.RDMADevice, p *hw.RDMAPort) []Fi
 	return all
 }
 
-// flowPFC checks whether priority flow control prevents that the network drops packets. The kernel reports it only over
-// netlink; some drivers have files.
-func flowPFC(h *Host) []Finding {
-	return h.forEachRoCEPort(func(d *hw.RDMADevice, p *hw.RDMAPort) []Finding {
-		set := "mlnx_qos -i " + p.Netdev + " --pfc 0,0,0,1,0,0,0,0   # and the same priority on the switches"
-		text, err := h.readText("sys/class/net/" + p.Netdev + "/qos/pfc")
+// flowControlOf returns the priority flow control of a port's interface: from a file that some drivers have, or else from the
+// kernel. A bond has what all its members have.
+func (h *Host) flowControlOf(netdev string) (f flowControl, found bool, err error) {
+	members := []string{netdev}
+	for _, n := range h.Top.Netdevs {
+		if n.Master == netdev && netdev != "" {
+			members = append(members, n.Name)
+		}
+	}
+	for _, name := range members {
+		one, has, err := h.memberFlowControl(name)
 		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return newFinding(Info, "the priority flow control of "+p.Netdev+" is unknown: the driver has no file for it",
-				"RoCE on a network that drops packets is slow", "to show it: dcb pfc show dev "+p.Netdev)
+		case err != nil:
+			return f, false, err
+		case has && found:
+			f.lossless &= one.lossless
+		case has:
+			f, found = one, true
+		}
+	}
+	return f, found, nil
+}
+
+// memberFlowControl returns the priority flow control of an interface that is not a bond.
+func (h *Host) memberFlowControl(netdev string) (f flowControl, found bool, err error) {
+	if h.FlowControl != nil {
+		if f, found, err = h.FlowControl(netdev); found || err != nil {
+			return f, found, err
+		}
+	}
+	text, err := h.readText("sys/class/net/" + netdev + "/qos/pfc")
+	if errors.Is(err, fs.ErrNotExist) {
+		return f, false, nil
+	}
+	for p, word := range strings.Fields(text) {
+		if p < numPriorities && word == "1" {
+			f.lossless |= 1 << p
+		}
+	}
+	return f, err == nil, err
+}
+
+// flowPFC checks whether priority flow control (PFC) prevents that the network drops packets, and whether the packets of ibrun
+// have a priority that it holds for.
+func flowPFC(h *Host) []Finding {
+	class, _, err := tunables.RDMATrafficClass.FromEnv(h.Getenv)
+	level, _, errLevel := tunables.RDMAServiceLevel.FromEnv(h.Getenv)
+	if err := cmp.Or(err, errLevel); err != nil {
+		return infoFinding("the traffic class is unknown: %v", err) // reported by the check of settings
+	}
+	return h.forEachRoCEPort(func(d *hw.RDMADevice, p *hw.RDMAPort) []Finding {
+		f, found, err := h.flowControlOf(p.Netdev)
+		switch {
 		case err != nil:
 			return unknownFinding("priority flow control of "+p.Netdev, err)
-		case !strings.Contains(text, "1"):
-			return newFinding(Warning, p.Netdev+" has priority flow control on no priority",
-				"RoCE on a network that drops packets is slow", set)
+		case !found:
+			return infoFinding("%s reports no priority flow control", p.Netdev)
+		case !h.Live && f.lossless != 0: // a captured tree does not contain the environment
+			return okFinding("%s has priority flow control on priority %s", p.Netdev, f)
 		}
-		return okFinding("%s has priority flow control: %s", p.Netdev, strings.Join(strings.Fields(text), " "))
+		return f.compare(p.Netdev, class, level)
 	})
 }
 
-// numPriorities is the number of priorities of Ethernet.
-const numPriorities = 8
+// compare compares the priorities that have PFC with the traffic class and the service level of connections. On RoCE the latter
+// is the priority in VLAN tags.
+func (f flowControl) compare(netdev string, class, level int) []Finding {
+	variable := tunables.RDMATrafficClass.Variable
+	chosen := fmt.Sprintf("%s=%d", variable, class)
+	if class == 0 && level != 0 {
+		chosen = fmt.Sprintf("%s=%d", tunables.RDMAServiceLevel.Variable, level)
+	}
+	const dropped = "RoCE on a network that drops packets is slow"
+	enable := "dcb pfc set dev " + netdev + " prio-pfc 3:on   # or mlnx_qos; and the same priority on the switches"
+	priority, mapped := f.dscp[uint8(class>>2)]
+	switch {
+	case f.lossless == 0 && class == 0 && level == 0:
+		return newFinding(Warning, netdev+" has priority flow control on no priority", dropped, enable)
+	case f.lossless == 0:
+		return newFinding(Warning, fmt.Sprintf("%s, but %s has priority flow control on no priority", chosen, netdev),
+			dropped+", also with a traffic class", enable)
+	case class == 0 && level == 0 && f.has(0):
+		return okFinding("%s has priority flow control on priority %s, and the traffic class is 0", netdev, f)
+	case class == 0 && level == 0:
+		return newFinding(Warning, fmt.Sprintf("%s has priority flow control on priority %s, but the traffic class is 0, the default",
+			netdev, f), "packets of traffic class 0 have priority 0, for which the network may drop them",
+			fmt.Sprintf("export %s=%d   # on all nodes, if the switches map code point %d to that priority", variable,
+				f.trafficClass(), f.trafficClass()>>2))
+	case class != 0 && len(f.dscp) > 0 && !f.has(priority):
+		why := fmt.Sprintf("%s maps code point %d to priority %d", netdev, class>>2, priority)
+		if !mapped {
+			why = fmt.Sprintf("%s maps code point %d to no priority, so it has priority 0", netdev, class>>2)
+		}
+		return newFinding(Warning, fmt.Sprintf("%s, but %s has priority flow control on priority %s only", chosen, netdev, f),
+			why+", for which the network may drop packets", fmt.Sprintf("export %s=%d   # on all nodes", variable, f.trafficClass()))
+	}
+	return okFinding("%s, and %s has priority flow control on priority %s", chosen, netdev, f)
+}
 
 // flowECN checks whether senders slow down when switches mark packets because their queues grow.
 func flowECN(h *Host) []Finding {

@@ -30,9 +30,9 @@ func FuzzRunChecks(f *testing.F) {
 }
 
 func FuzzParseOutput(f *testing.F) {
-	f.Add("1700000000000000000\nibrun v1\nback\n")
-	f.Add("1\n\nblocked")
-	f.Add("Welcome!\n1\n2\n3\n")
+	f.Add("1700000000000000000\nibrun v1\n[]\nback\n")
+	f.Add("1\n\n\nblocked")
+	f.Add("Welcome!\n1\n2\n3\n4\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		var p Peer
 		begin := time.Unix(1_700_000_000, 0)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,9 +23,13 @@ type Host struct {
 	Name    string // of the host
 	Version string // of this ibrun
 	// Live reports that Root is the running machine and not a captured tree, so the state of processes is known.
-	Live  bool
-	Pings []Ping // between RDMA ports of this machine
-	Peers []Peer // the hosts given on the command line
+	Live bool
+	// FlowControl returns the priority flow control of an interface, found = false if it has none. It is nil for a captured tree.
+	FlowControl func(netdev string) (f flowControl, found bool, err error)
+	MTUs        map[string]PortMTU      // of active ports of devices that could be opened, by names such as mlx5_0/1
+	Networks    map[string]netip.Prefix // of the addresses of RoCE ports, by the same names
+	Pings       []Ping                  // between RDMA ports of this machine
+	Peers       []Peer                  // the hosts given on the command line
 }
 
 // Ping is a message of one byte from one RDMA port to another.
@@ -43,7 +48,9 @@ type Peer struct {
 	Version      string        // of its ibrun; empty if the command was not found
 	ClockOffset  time.Duration // how far its clock is ahead, within ±ClockError
 	ClockError   time.Duration
-	ConnectsBack bool // it can connect to a port of this machine
+	ConnectsBack bool          // it can connect to a port of this machine
+	Ports        []portSummary // its RDMA ports; unknown if PortsErr is set
+	PortsErr     error
 }
 
 // maxText bounds the bytes that are read of one file.

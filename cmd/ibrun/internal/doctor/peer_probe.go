@@ -17,8 +17,8 @@ import (
 const probeTimeout = 15 * time.Second
 
 // probeScript runs on a host, with PORT replaced by the port to connect back to. The address of this host is in SSH_CONNECTION.
-const probeScript = `date +%s%N; ibrun version || echo; set -- ${SSH_CONNECTION:-none} ` +
-	`; timeout 5 bash -c "exec 3<>/dev/tcp/$1/PORT" 2>/dev/null && echo back || echo blocked`
+const probeScript = `date +%s%N; ibrun version || echo; ibrun doctor --ports 2>/dev/null || echo; ` +
+	`set -- ${SSH_CONNECTION:-none} ; timeout 5 bash -c "exec 3<>/dev/tcp/$1/PORT" 2>/dev/null && echo back || echo blocked`
 
 // peerProber probes other hosts.
 type peerProber struct {
@@ -31,6 +31,20 @@ func newPeerProber() peerProber {
 		ssh:  []string{"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5"},
 		dial: new(net.Dialer).DialContext,
 	}
+}
+
+// errNoPorts says why the ports of a host are unknown.
+var errNoPorts = errors.New("its ibrun printed no list of ports")
+
+// maxProbeBytes bounds what is kept of the output of a host.
+const maxProbeBytes = 256 << 10
+
+// boundedBuffer keeps the first maxProbeBytes that are written to it.
+type boundedBuffer struct{ bytes.Buffer }
+
+func (b *boundedBuffer) Write(text []byte) (int, error) {
+	b.Buffer.Write(text[:min(len(text), maxProbeBytes-b.Len())]) // never fails
+	return len(text), nil
 }
 
 // probeAll probes all hosts concurrently.
@@ -76,7 +90,7 @@ func (a peerProber) probe(ctx context.Context, host, port string) Peer {
 	}
 	connect, refused := a.measureConnect(ctx, name)
 
-	var out, errs bytes.Buffer
+	var out, errs boundedBuffer
 	argv := append(append([]string{}, a.ssh...), "--", host, strings.Replace(probeScript, "PORT", port, 1))
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -114,8 +128,8 @@ func (a peerProber) measureConnect(ctx context.Context, name string) (time.Durat
 // parseOutput parses the output of probeScript, which ran between begin and end.
 func (p *Peer) parseOutput(text string, begin, end time.Time) error {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	if len(lines) != 3 {
-		return fmt.Errorf("printed %d lines instead of 3, beginning with %.60q: does its shell print a message at login?",
+	if len(lines) != 4 {
+		return fmt.Errorf("printed %d lines instead of 4, beginning with %.60q: does its shell print a message at login?",
 			len(lines), text)
 	}
 	ns, err := strconv.ParseInt(lines[0], 10, 64)
@@ -124,6 +138,9 @@ func (p *Peer) parseOutput(text string, begin, end time.Time) error {
 	}
 	p.ClockError = end.Sub(begin) / 2
 	p.ClockOffset = time.Unix(0, ns).Sub(begin.Add(p.ClockError))
-	p.Version, p.ConnectsBack = lines[1], lines[2] == "back"
+	p.Version, p.ConnectsBack = lines[1], lines[3] == "back"
+	if p.Ports, p.PortsErr = nil, errNoPorts; lines[2] != "" {
+		p.Ports, p.PortsErr = parseSummaries(lines[2])
+	}
 	return nil
 }

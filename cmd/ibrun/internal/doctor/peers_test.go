@@ -30,7 +30,8 @@ func fakeSSH(t *testing.T, script string) peerProber {
 // A real shell runs probeScript here, so that parseOutput reads its actual output.
 func TestProbe(t *testing.T) {
 	tools := t.TempDir()
-	if err := os.WriteFile(filepath.Join(tools, "ibrun"), []byte("#!/bin/sh\necho ibrun v1\n"), 0o755); err != nil {
+	const ibrun = "#!/bin/sh\n[ $1 = version ] && echo ibrun v1 || echo '[{\"port\":\"mlx5_0/1\"}]'\n"
+	if err := os.WriteFile(filepath.Join(tools, "ibrun"), []byte(ibrun), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -45,8 +46,8 @@ func TestProbe(t *testing.T) {
 		{"node2", `SSH_CONNECTION="192.0.2.1 1 192.0.2.2 22" PATH=/usr/bin:/bin sh -c "${3/timeout 5/timeout 0.1}" 2>/dev/null`,
 			Peer{}, ""},
 		{"node2", `echo "Permission denied (publickey)." >&2; exit 255`, Peer{}, "Permission denied (publickey)."},
-		{"node2", `echo "Welcome!"; echo; echo; echo`, Peer{}, "printed 4 lines"},
-		{"node2", `echo soon; echo v; echo back`, Peer{}, `invalid time "soon"`},
+		{"node2", `echo "Welcome!"; echo; echo; echo; echo`, Peer{}, "printed 5 lines"},
+		{"node2", `echo soon; echo v; echo; echo back`, Peer{}, `invalid time "soon"`},
 		{"node2", `exit 3`, Peer{}, "exit status 3"},
 	} {
 		peers, err := fakeSSH(t, c.script).probeAll(t.Context(), []string{c.name})
@@ -60,6 +61,9 @@ func TestProbe(t *testing.T) {
 			}
 			continue
 		}
+		if c.want.Version != "" && (len(p.Ports) != 1 || p.Ports[0].Port != "mlx5_0/1") || c.want.Version == "" && p.PortsErr == nil {
+			t.Errorf("%q: ports %v, %v", c.script, p.Ports, p.PortsErr)
+		}
 		if p.LoginErr != nil || p.ConnectErr != nil || p.Name != c.name || p.Version != c.want.Version ||
 			p.ConnectsBack != c.want.ConnectsBack ||
 			p.ClockOffset.Abs() > p.ClockError+time.Second {
@@ -70,7 +74,8 @@ func TestProbe(t *testing.T) {
 	if err != nil || peers[0].ConnectErr == nil || peers[1].ConnectErr != nil || peers[1].LoginErr == nil {
 		t.Errorf("%+v, %v; want a ConnectErr only for the first", peers, err)
 	}
-	peers, err = fakeSSH(t, "echo 1; echo v; echo back").probeAll(t.Context(), []string{"away"}) // a name that only ssh knows
+	// A name that only ssh knows.
+	peers, err = fakeSSH(t, "echo 1; echo v; echo []; echo back").probeAll(t.Context(), []string{"away"})
 	if err != nil || peers[0].ConnectErr != nil || !peers[0].ConnectsBack {
 		t.Errorf("%+v, %v; want it to be reachable", peers, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/ibrun/ibrun/hw"
@@ -31,12 +32,12 @@ func pingPorts(devices []hw.RDMADevice) []Ping {
 	var pings []Ping
 	for i := range devices {
 		d := &devices[i]
-		if d.OtherNetns || d.AccessError != nil {
+		if d.OtherNetns || d.AccessError != nil || !supported(d) {
 			continue // other checks report this
 		}
 		var active []*hw.RDMAPort
 		for j := range d.Ports {
-			if d.Ports[j].State == hw.PortActive {
+			if _, full := partitionIndex(&d.Ports[j]); full && d.Ports[j].State == hw.PortActive {
 				active = append(active, &d.Ports[j])
 			}
 		}
@@ -70,6 +71,81 @@ func pingPorts(devices []hw.RDMADevice) []Ping {
 	return pings
 }
 
+// usablePorts calls use for each active port of each device that this process can open.
+func usablePorts(devices []hw.RDMADevice, use func(d *hw.RDMADevice, p *hw.RDMAPort)) {
+	for i := range devices {
+		d := &devices[i]
+		for j := range d.Ports {
+			if p := &d.Ports[j]; !d.OtherNetns && d.AccessError == nil && p.State == hw.PortActive {
+				use(d, p)
+			}
+		}
+	}
+}
+
+// portMTUs asks the devices for the MTU of active ports. A device that does not answer is left out: the pings report it.
+func portMTUs(devices []hw.RDMADevice) map[string]PortMTU {
+	mtus := map[string]PortMTU{}
+	open := map[string]*verbs.Context{}
+	usablePorts(devices, func(d *hw.RDMADevice, p *hw.RDMAPort) {
+		dev, tried := open[d.Name]
+		if !tried {
+			if c, err := verbs.Open(d.Name, verbs.Options{}); err == nil {
+				dev = c
+			}
+			open[d.Name] = dev
+		}
+		if dev == nil {
+			return
+		}
+		if a, err := dev.QueryPort(p.Number); err == nil {
+			mtus[portName(d, p)] = PortMTU{a.ActiveMTU.Bytes(), a.MaxMTU.Bytes()}
+		}
+	})
+	for _, dev := range open {
+		if dev != nil {
+			dev.Close() // it was only asked, so an error changes nothing
+		}
+	}
+	return mtus
+}
+
+// portNetworks returns the IP network of each active RoCE port.
+func portNetworks(devices []hw.RDMADevice) map[string]netip.Prefix {
+	networks := map[string]netip.Prefix{}
+	usablePorts(devices, func(d *hw.RDMADevice, p *hw.RDMAPort) {
+		c, err := p.ChooseGID(hw.GIDRequest{})
+		if err != nil || p.LinkLayer != hw.LinkEthernet || c.Family() == hw.FamilyLinkLocal {
+			return
+		}
+		for _, n := range interfaceNetworks(c.Netdev) {
+			if n.Addr() == c.Addr.Unmap() && n.Bits() < n.Addr().BitLen()-1 { // a longer prefix has no room for two hosts
+				networks[portName(d, p)] = n.Masked()
+			}
+		}
+	})
+	return networks
+}
+
+// interfaceNetworks returns the addresses of an interface, each with the length of the prefix of its network. It returns none for
+// an interface that does not exist any more.
+func interfaceNetworks(netdev string) (list []netip.Prefix) {
+	iface, err := net.InterfaceByName(netdev)
+	if err != nil {
+		return nil
+	}
+	addresses, err := iface.Addrs()
+	if err != nil {
+		return nil
+	}
+	for _, a := range addresses {
+		if prefix, err := netip.ParsePrefix(a.String()); err == nil {
+			list = append(list, prefix)
+		}
+	}
+	return list
+}
+
 // onSameNetwork reports whether two ports seem to be on one network. RoCE ports must be on the same IP subnet.
 func (s activePort) onSameNetwork(to activePort) bool {
 	switch {
@@ -78,23 +154,11 @@ func (s activePort) onSameNetwork(to activePort) bool {
 	case s.port.LinkLayer != to.port.LinkLayer:
 		return false
 	case s.port.LinkLayer != hw.LinkEthernet:
-		return s.port.SMLID == to.port.SMLID
+		return s.port.SMLID == to.port.SMLID && subnetOf(s.gid) == subnetOf(to.gid)
 	}
-	iface, err := net.InterfaceByName(s.gid.Netdev)
-	if err != nil {
-		return false
-	}
-	addresses, err := iface.Addrs()
-	if err != nil {
-		return false
-	}
-	for _, a := range addresses {
-		prefix, err := netip.ParsePrefix(a.String())
-		if err == nil && !prefix.Addr().IsLinkLocalUnicast() && prefix.Contains(to.gid.Addr.Unmap()) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(interfaceNetworks(s.gid.Netdev), func(n netip.Prefix) bool {
+		return !n.Addr().IsLinkLocalUnicast() && n.Contains(to.gid.Addr.Unmap())
+	})
 }
 
 // pingEnd is one end of a ping.
@@ -102,6 +166,13 @@ type pingEnd struct {
 	cq *verbs.CQ
 	qp *verbs.QP
 	mr *verbs.MR
+}
+
+// partitionIndex returns the index of the first partition that a port is a full member of. Without one, the port does not reach
+// itself, which another check reports. A kernel that does not list partitions has the default one at index 0.
+func partitionIndex(p *hw.RDMAPort) (index int, full bool) {
+	i := slices.IndexFunc(p.PKeys, func(k uint16) bool { return k&fullMember != 0 && k != fullMember })
+	return max(i, 0), i >= 0 || len(p.PKeys) == 0
 }
 
 // newPingEnd creates an unconnected queue pair on the port.
@@ -116,7 +187,9 @@ func (s activePort) newPingEnd() (e pingEnd, err error) {
 	if e.cq, err = s.dev.CreateCQ(4, nil); err != nil {
 		return e, err
 	}
-	e.qp, err = pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: e.cq, MaxSend: 2, MaxRecv: 2, Port: s.port.Number})
+	index, _ := partitionIndex(s.port)
+	e.qp, err = pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: e.cq, MaxSend: 2, MaxRecv: 2, Port: s.port.Number,
+		PKeyIndex: index})
 	return e, err
 }
 

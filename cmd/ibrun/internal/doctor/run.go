@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -27,6 +28,7 @@ func Main(args, env []string, version string, stdout, stderr io.Writer) int {
 	flags.SetOutput(io.Discard)
 	asJSON := flags.Bool("json", false, "")
 	input := flags.String("input", "", "")
+	ports := flags.Bool("ports", false, "") // for ibrun doctor on another host
 	err := flags.Parse(args)
 	if errors.Is(err, flag.ErrHelp) || len(args) > 0 && args[0] == "help" {
 		fmt.Fprint(stdout, usage)
@@ -38,6 +40,9 @@ func Main(args, env []string, version string, stdout, stderr io.Writer) int {
 	if err != nil {
 		fmt.Fprintf(stderr, "ibrun doctor: %v\n%s", err, usage)
 		return exitFailed
+	}
+	if *ports {
+		return printPorts(env, stdout, stderr)
 	}
 	report, err := examine(*input, flags.Args(), env, version)
 	if err == nil && *asJSON {
@@ -66,22 +71,44 @@ func examine(input string, hosts, env []string, version string) (Report, error) 
 		}
 		return RunChecks(h), nil
 	}
-	top, err := hw.Local()
-	if err != nil {
-		return Report{}, fmt.Errorf("read this machine: %w", err)
-	}
-	name, err := os.Hostname()
-	if err != nil {
-		return Report{}, fmt.Errorf("find the name of this host: %w", err)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	peers, err := newPeerProber().probeAll(ctx, hosts)
+	h, err := localHost(env, version)
 	if err != nil {
 		return Report{}, err
 	}
-	return RunChecks(&Host{Root: os.DirFS("/"), Top: top, Getenv: lookup(env), Name: name, Version: version, Live: true,
-		Pings: pingPorts(top.RDMA), Peers: peers}), nil
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if h.Peers, err = newPeerProber().probeAll(ctx, hosts); err != nil {
+		return Report{}, err
+	}
+	h.Pings = pingPorts(h.Top.RDMA)
+	return RunChecks(h), nil
+}
+
+// localHost returns this machine without the results of pings and probes.
+func localHost(env []string, version string) (*Host, error) {
+	top, err := hw.Local()
+	if err != nil {
+		return nil, fmt.Errorf("read this machine: %w", err)
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("find the name of this host: %w", err)
+	}
+	return &Host{Root: os.DirFS("/"), Top: top, Getenv: lookup(env), Name: name, Version: version, Live: true,
+		FlowControl: readFlowControl, MTUs: portMTUs(top.RDMA), Networks: portNetworks(top.RDMA)}, nil
+}
+
+// printPorts prints the RDMA ports of this machine on one line, for ibrun doctor on another host.
+func printPorts(env []string, stdout, stderr io.Writer) int {
+	h, err := localHost(env, "")
+	if err == nil {
+		err = json.NewEncoder(stdout).Encode(h.summaries())
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "ibrun doctor: %v\n", err)
+		return exitFailed
+	}
+	return 0
 }
 
 // capturedHost returns the host of a captured tree.

@@ -55,6 +55,9 @@ func verbsDevice(h *Host) []Finding {
 			all = append(all, newFinding(Info, d.Name+" belongs to another network namespace",
 				"this process cannot use it, although /sys shows it",
 				"rdma dev set "+d.Name+" netns NAME   # or docker run --network host")...)
+		case !supported(&d):
+			all = append(all, newFinding(Info, fmt.Sprintf("%s is a device of type %s, which ibrun does not support", d.Name, d.Type),
+				"ibrun uses other devices, or TCP", otherMode(&d))...)
 		case len(d.Problems) > 0:
 			all = append(all, newFinding(Warning, d.Name+": "+strings.Join(d.Problems, "; "),
 				"properties that the kernel does not report "+
@@ -64,6 +67,15 @@ func verbsDevice(h *Host) []Finding {
 		}
 	}
 	return all
+}
+
+// otherMode returns the command that makes a device usable, if there is one.
+func otherMode(d *hw.RDMADevice) string {
+	if d.Provider == "irdma" && d.PCI != "" {
+		return fmt.Sprintf("devlink dev param set pci/%s name enable_iwarp value false cmode runtime; devlink dev param set "+
+			"pci/%[1]s name enable_roce value true cmode runtime", d.PCI)
+	}
+	return ""
 }
 
 func orNone(s string) string {
