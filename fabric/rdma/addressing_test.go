@@ -262,10 +262,12 @@ func TestAttributesInForce(t *testing.T) {
 	for device, want := range map[string]string{
 		"a": "port=a:1, InfiniBand LID 4 fe80::4 (device a), GID index=0 (device a), P_Key=0x8001, 0x7fff (limited) (device a), " +
 			"service level=3 (Settings.ServiceLevel), traffic class=106 (IBRUN_RDMA_TRAFFIC_CLASS), path MTU=4096 (IBRUN_RDMA_MTU), " +
-			"timeout=14 (67.1ms) (default), retries=7 (default), RNR retries=7 (default), ",
+			"timeout=14 (67.1ms) (default), retries=7 (default), RNR retries=7 (default), rails=1 (default), " +
+			"paths=1 (default), ",
 		"b": "port=b:1, RoCE v2 ::ffff:10.0.0.1 (device b), GID index=3 (device b), P_Key=0xffff (device b), " +
 			"service level=3 (Settings.ServiceLevel), traffic class=106 (IBRUN_RDMA_TRAFFIC_CLASS), path MTU=1024 (device b), " +
-			"timeout=14 (67.1ms) (default), retries=7 (default), RNR retries=7 (default), ",
+			"timeout=14 (67.1ms) (default), retries=7 (default), RNR retries=7 (default), rails=1 (default), " +
+			"paths=1 (default), ",
 	} {
 		l, err := (&Transport{Settings: Settings{Devices: []string{device}, ServiceLevel: 3}, Network: net.Node()}).Limits()
 		if err != nil {

@@ -22,19 +22,25 @@ const (
 )
 
 // qpInfo is what a peer has to know about a queue pair in addition to the address of its rail.
-type qpInfo struct{ qpn, psn uint32 }
+type qpInfo struct {
+	qpn, psn uint32 // 24 bits each
+	lane     lane
+}
 
 // cmMessage is a datagram of the connection manager. In bytes, with integers in little-endian order:
 //
 //	0    magic        4 bytes
-//	4    version, kind, number of rails, length of the address: 1 byte each
+//	4    version, kind, number of lanes, length of the address: 1 byte each
 //	8    from, to, size, epoch, nextSeq, grant: 4 bytes each
 //	32   fromIncarnation, toIncarnation: 8 bytes each
-//	48   qps          maxRails times the queue pair number and the first packet sequence number, 4 bytes each
-//	80   reqQP        queue pair number and first packet sequence number
-//	88   keys         address 8 bytes, key 4 bytes, zero 4 bytes
-//	104  address
+//	48   reqQP        see below
+//	56   keys         address 8 bytes, key 4 bytes
+//	68   returned     1 byte, then zero 3 bytes
+//	72   qps          for each lane 8 bytes, see below
+//	     address
 //	     MAC          32 bytes
+//
+// The queue pair of a lane has 8 bytes: its number 3 bytes, rail and path 4 bits each, the first packet sequence number 4 bytes.
 type cmMessage struct {
 	kind           cmKind
 	from, to, size uint32
@@ -44,42 +50,46 @@ type cmMessage struct {
 
 	nextSeq uint32           // number of the message that the sender expects next; in a probe and its answer: number of the probe
 	grant   uint32           // the receiver may send messages with lower numbers; in a DREQ: messages sent; in a REJ: error number
-	rails   uint8            // number of elements of qps in use
-	qps     [maxRails]qpInfo // of the sender
+	lanes   uint8            // number of elements of qps in use; not 0 in a REQ or a REP
+	qps     [maxLanes]qpInfo // of the sender; the first one is for messages
 	reqQP   qpInfo           // in a REP or REJ: the first queue pair of the REQ
 	keys    keyTable         // of the sender
-	address []byte           // of the sender
+	// returned has a bit for each rail of the sender whose link has come up since the last connection. The receiver no longer
+	// leaves it out.
+	returned uint8
+	address  []byte // of the sender
 }
 
 const (
 	cmMagic       = "ibRC"
-	cmHeaderBytes = 104
+	cmHeaderBytes = 72
+	laneBytes     = 8
 	macBytes      = auth.MACBytes
-	maxCMMessage  = cmHeaderBytes + maxAddressBytes + macBytes
+	maxCMMessage  = cmHeaderBytes + maxLanes*laneBytes + maxAddressBytes + macBytes
 )
 
-// cmMessageBytes returns the length of the datagrams of a process with this number of rails.
-func cmMessageBytes(rails int) int {
-	return cmHeaderBytes + addressHead + maxPartitions*udNumbersBytes + rails*railAddressBytes + macBytes
+// cmMessageBytes returns the length of the datagrams of a process with so many lanes over so many rails.
+func cmMessageBytes(lanes, rails int) int {
+	return cmHeaderBytes + lanes*laneBytes + addressHead + maxPartitions*udNumbersBytes + rails*railAddressBytes + macBytes
 }
 
 // append appends the datagram, authenticated with the key of the job.
 func (m *cmMessage) append(b []byte, key *[32]byte) []byte {
 	start := len(b)
 	b = append(b, cmMagic...)
-	b = append(b, version, byte(m.kind), m.rails, byte(len(m.address)))
+	b = append(b, version, byte(m.kind), m.lanes, byte(len(m.address)))
 	for _, x := range [...]uint32{m.from, m.to, m.size, m.epoch, m.nextSeq, m.grant} {
 		b = binary.LittleEndian.AppendUint32(b, x)
 	}
 	b = binary.LittleEndian.AppendUint64(b, m.fromIncarnation)
 	b = binary.LittleEndian.AppendUint64(b, m.toIncarnation)
-	for _, p := range append(m.qps[:], m.reqQP) {
-		b = binary.LittleEndian.AppendUint32(b, p.qpn)
-		b = binary.LittleEndian.AppendUint32(b, p.psn)
-	}
+	b = m.reqQP.append(b)
 	b = binary.LittleEndian.AppendUint64(b, m.keys.addr)
 	b = binary.LittleEndian.AppendUint32(b, m.keys.rkey)
-	b = append(b, 0, 0, 0, 0)
+	b = append(b, m.returned, 0, 0, 0)
+	for i := range m.qps[:m.lanes] {
+		b = m.qps[i].append(b)
+	}
 	b = append(b, m.address...)
 	return append(b, cmMAC(b[start:], key)...)
 }
@@ -99,18 +109,40 @@ func parseCMMessage(b []byte, key *[32]byte) (m cmMessage, err error) {
 	}
 	word := func(at int) uint32 { return binary.LittleEndian.Uint32(b[at:]) }
 	m = cmMessage{
-		kind: cmKind(b[5]), rails: b[6],
+		kind: cmKind(b[5]), lanes: b[6],
 		from: word(8), to: word(12), size: word(16), epoch: word(20), nextSeq: word(24), grant: word(28),
 		fromIncarnation: binary.LittleEndian.Uint64(b[32:]), toIncarnation: binary.LittleEndian.Uint64(b[40:]),
-		reqQP: qpInfo{word(80), word(84)}, keys: keyTable{binary.LittleEndian.Uint64(b[88:]), word(96)},
-		address: body[cmHeaderBytes:],
+		reqQP: parseQPInfo(b[48:]), keys: keyTable{binary.LittleEndian.Uint64(b[56:]), word(64)}, returned: b[68],
 	}
-	for i := range m.qps {
-		m.qps[i] = qpInfo{word(48 + 8*i), word(52 + 8*i)}
+	rest, valid := body[cmHeaderBytes:], m.kind >= cmREQ && m.kind <= cmREJ && m.reqQP.lane == lane{} && word(68) < 1<<maxRails
+	if m.lanes == 0 && m.kind <= cmREP || m.lanes > maxLanes || len(rest) != int(m.lanes)*laneBytes+int(b[7]) {
+		return cmMessage{}, errMalformed
 	}
-	if m.kind < cmREQ || m.kind > cmREJ || m.rails == 0 || m.rails > maxRails || int(b[7]) != len(m.address) ||
-		word(100) != 0 {
-		return cmMessage{}, fmt.Errorf("%w: malformed datagram of the connection manager", fabric.ErrCorrupt)
+	for i := range m.qps[:m.lanes] {
+		p := &m.qps[i]
+		*p = parseQPInfo(rest)
+		rest = rest[laneBytes:]
+		valid = valid && p.lane.rail < maxRails && p.lane.path < maxLanes && (i == 0) == (p.lane == lane{}) &&
+			(i == 0 || !offers(m.qps[:i], p.lane))
+	}
+	if m.address = rest; !valid {
+		return cmMessage{}, errMalformed
 	}
 	return m, nil
+}
+
+var errMalformed = fmt.Errorf("%w: malformed datagram of the connection manager", fabric.ErrCorrupt)
+
+func (p *qpInfo) append(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint32(b, p.qpn&maxQPN|uint32(p.lane.rail)<<24|uint32(p.lane.path)<<28)
+	return binary.LittleEndian.AppendUint32(b, p.psn)
+}
+
+// maxQPN is the highest number that a queue pair can have.
+const maxQPN = 1<<24 - 1
+
+// parseQPInfo parses what append returns. Rail and path may be out of range.
+func parseQPInfo(b []byte) qpInfo {
+	w := binary.LittleEndian.Uint32(b)
+	return qpInfo{w & maxQPN, binary.LittleEndian.Uint32(b[4:]), lane{uint8(w >> 24 & 15), uint8(w >> 28)}}
 }

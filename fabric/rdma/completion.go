@@ -18,7 +18,7 @@ func (d *domain) pollSends(r *rail) (int, error) {
 		d.mu.Unlock()
 	}
 	if err != nil {
-		return n, fmt.Errorf("fabric/rdma: %w", err)
+		return n, d.railLost(r, err)
 	}
 	return n, nil
 }
@@ -26,14 +26,14 @@ func (d *domain) pollSends(r *rail) (int, error) {
 // handleSend handles one completion. It also completes all requests that were posted before, because those without
 // [verbs.Signaled] have no completion of their own. The caller must hold d.mu.
 func (d *domain) handleSend(r *rail, wc *verbs.WC) {
-	e := d.byQPN.find(r, wc.QPN)
-	if e == nil {
+	q := d.byQPN.find(r, wc.QPN)
+	if q == nil {
 		if r.isDatagram(wc.QPN) {
 			d.handleDatagramSent(wc)
 		}
 		return
 	}
-	q := e.qps[r.index]
+	e := q.ep
 	n, ok := q.lookup(wc.ID)
 	if !ok {
 		return
@@ -66,7 +66,11 @@ func (d *domain) handleSend(r *rail, wc *verbs.WC) {
 	}
 	if e.canPost {
 		e.canPost = false
-		d.declareBroken(e, wc.Err())
+		err := wc.Err()
+		if isLaneError(wc.Status) {
+			err = e.avoid(q, err)
+		}
+		d.declareBroken(e, err)
 	}
 }
 

@@ -1,8 +1,10 @@
 package rdma
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
@@ -62,7 +64,7 @@ func (d *domain) connectRequested() {
 // startConnect creates queue pairs and sends the first REQ.
 func (d *domain) startConnect(e *endpoint) {
 	now := d.clock.elapsed()
-	err := d.createQueuePairs(e, e.conn.epoch+1)
+	err := d.createQueuePairs(e, e.conn.epoch+1, nil)
 	if errors.Is(err, verbs.ErrUnreachable) { // checkSilence limits how long
 		e.countRequest(now)
 		e.retry.err = err
@@ -148,6 +150,7 @@ func (d *domain) handleCM(m *cmMessage) error {
 		return nil
 	}
 	e.attempt.heard = true
+	e.takeReturned(m.returned)
 	if e.attempt.held && m.kind <= cmREP {
 		return nil
 	}
@@ -204,7 +207,7 @@ func (d *domain) accept(e *endpoint, m *cmMessage) error {
 			return nil
 		}
 		e.conn.reset()
-		err := d.createQueuePairs(e, m.epoch)
+		err := d.createQueuePairs(e, m.epoch, m.qps[:m.lanes])
 		if errors.Is(err, verbs.ErrUnreachable) {
 			return nil // the peer will send the REQ again
 		}
@@ -246,19 +249,30 @@ func (d *domain) connectQueuePairs(e *endpoint, m *cmMessage) error {
 		return err
 	}
 	e.peerExpects, e.keys = m.nextSeq, m.keys
-	for i, q := range e.qps {
-		q.connected = true
-		peer := &e.addr.rails[i]
-		if err := q.qp.ConnectWith(qpAddress(peer.Address, m.qps[i]), q.rail.pathParams(d.params, peer)); err != nil {
-			return err
+	var failed error
+	d.dropLanes(e, func(q *queuePair) bool {
+		i := slices.IndexFunc(m.qps[:m.lanes], func(p qpInfo) bool { return p.lane == q.info.lane })
+		if i < 0 {
+			return false // the peer does without this lane
 		}
-	}
-	return nil
+		q.connected = true
+		peer, path := &e.addr.rails[q.rail.index], q.info.lane.path
+		params := q.rail.pathParams(d.params, peer, path, flowOf(e.conn.self, e.conn.peer))
+		err := q.qp.ConnectWith(qpAddress(peer.Address, m.qps[i]), params)
+		if err == nil || q.isMessages() {
+			failed = cmp.Or(failed, err)
+			return true
+		}
+		_ = e.avoid(q, err) // the connection does without the lane
+		return false
+	})
+	return failed
 }
 
-// createQueuePairs creates queue pairs for the next connection to a peer. For the first connection it also reserves receive
-// slots.
-func (d *domain) createQueuePairs(e *endpoint, epoch uint32) error {
+// createQueuePairs creates queue pairs for the next connection to a peer: for the lanes that the peer has offered, or for all if
+// it has offered none. If the device has no room for those that do not carry messages, the connection does without them. For the
+// first connection it also reserves receive slots.
+func (d *domain) createQueuePairs(e *endpoint, epoch uint32, offered []qpInfo) error {
 	if e.in.window == 0 {
 		if err := d.recvs.reserve(initialWindow + 1); err != nil {
 			return err
@@ -266,25 +280,25 @@ func (d *domain) createQueuePairs(e *endpoint, epoch uint32) error {
 		e.in.window = initialWindow
 	}
 	var qps []*queuePair
-	for i := range min(len(d.rails), len(e.addr.rails)) {
-		q, err := d.rails[i].newQueuePair(epoch, &e.addr.rails[i])
-		if err != nil {
-			for _, q := range qps {
-				err = errors.Join(err, q.qp.Close())
-			}
+	for i, l := range d.lanesTo(e, offered) {
+		q, err := d.rails[l.rail].newQueuePair(epoch, l.path, &e.addr.rails[l.rail])
+		if err != nil && i == 0 {
 			return err
 		}
-		qps = append(qps, q)
+		if err == nil {
+			q.ep = e
+			qps = append(qps, q)
+		}
 	}
 	d.mu.Lock()
 	for _, q := range qps {
-		d.byQPN.set(q.rail, q.info.qpn, e)
+		d.byQPN.set(q)
 		q.pacer = newPacer(q.rail.piece)
 		if e.pacerWindow > 0 {
 			q.pacer.setWindow(e.pacerWindow)
 		}
 	}
-	e.qps = qps
+	e.setLanes(qps)
 	d.mu.Unlock()
 	d.recvs.fill(e)
 	return nil
@@ -294,7 +308,7 @@ func (d *domain) createQueuePairs(e *endpoint, epoch uint32) error {
 // posts the transfers that wait for a connection.
 func (d *domain) established(e *endpoint) {
 	e.keepalive = keepaliveState{alive: true}
-	e.retry.err, e.retry.refusal = nil, refusal{}
+	e.retry.err, e.retry.refusal, e.returned = nil, refusal{}, 0
 	e.retry.silence.end()
 	e.attempt.done, e.attempt.confirmed = true, false
 	d.removeConnecting(e)

@@ -64,7 +64,7 @@ func (d *domain) handleDeviceEvents() {
 		case ev.QP != nil:
 			d.handleQPEvent(ev)
 		case ev.Port == ev.rail.port:
-			ev.rail.handlePortEvent(ev.Type)
+			d.handlePortEvent(ev.rail, ev.Type)
 		}
 		addresses = addresses || ev.mayChangeAddress() || ev.Missed > 0
 	}
@@ -75,21 +75,26 @@ func (d *domain) handleDeviceEvents() {
 
 // handlePortEvent handles an event of the port of a rail. Without its link, connections break when the device has sent packets
 // again for long enough; they are made again once the link is up. A peer that answers nothing for Settings.Heartbeat is lost.
-func (r *rail) handlePortEvent(t verbs.EventType) {
+// Connections do without a rail beyond the first from the event on, until its link is up again.
+func (d *domain) handlePortEvent(r *rail, t verbs.EventType) {
 	switch t {
 	case verbs.EventPortError:
 		r.portDown = true
+		if r.index > 0 {
+			d.leaveRail(r, fmt.Errorf("%w: the link of device %s is down", errLane, r.dev.Name()))
+		}
 	case verbs.EventPortActive:
 		r.portDown = false
+		if r.index > 0 {
+			d.returnRail(r)
+		}
 	}
 }
 
 // explainSilence adds to the error of a peer that answers nothing that the port of this process is down.
 func (d *domain) explainSilence(err error) error {
-	for _, r := range d.rails {
-		if r.portDown {
-			return fmt.Errorf("%w: port %d of device %s is down here", err, r.port, r.dev.Name())
-		}
+	if r := d.rails[0]; r.portDown {
+		return fmt.Errorf("%w: port %d of device %s is down here", err, r.port, r.dev.Name())
 	}
 	return err
 }
@@ -107,13 +112,14 @@ func (ev *railEvent) mayChangeAddress() bool {
 // handleQPEvent handles an event of a queue pair. Except for EventLastWQE during a teardown, all that this package may get mean
 // that the queue pair has failed.
 func (d *domain) handleQPEvent(ev railEvent) {
-	e := d.byQPN.find(ev.rail, ev.QP.Num())
-	if e == nil || e.qps[ev.rail.index].qp != ev.QP {
+	q := d.byQPN.find(ev.rail, ev.QP.Num())
+	if q == nil || q.qp != ev.QP {
 		return // it was closed meanwhile
 	}
+	e := q.ep
 	switch ev.Type {
 	case verbs.EventLastWQE:
-		e.qps[ev.rail.index].lastWQE = true
+		q.lastWQE = true
 	case verbs.EventQPFatal, verbs.EventQPRequestError, verbs.EventQPAccessError:
 	default:
 		return

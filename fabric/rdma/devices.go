@@ -85,8 +85,7 @@ func activePorts(d *verbs.Device, allowed []int) (ports []candidate) {
 // is reports whether a name such as mlx5_0 or mlx5_0:2 means this port. A name without a port means the first active one.
 func (c *candidate) is(wanted string) bool {
 	device, port, err := splitPort(wanted)
-	name, _, _ := strings.Cut(c.device, ":")
-	return err == nil && name == device && (port == c.port.Number || port == 0 && c.device == name)
+	return err == nil && c.name() == device && (port == c.port.Number || port == 0 && c.device == device)
 }
 
 // maxSubnets is for how many subnets a process opens a device. Each one costs memory and a poll now and then.
@@ -106,6 +105,29 @@ func onePerSubnet(all []candidate) []candidate {
 		return cmp.Or(cmp.Compare(b.port.Rate, a.port.Rate), b.subnet.compare(a.subnet))
 	})
 	return first[:min(len(first), maxSubnets)]
+}
+
+// railsOf returns the devices of a domain of n rails: the chosen one, and the next ports of its subnet, each of another device if
+// there is one. Fewer are returned if the subnet has no more.
+func railsOf(chosen candidate, all []candidate, n int) []string {
+	rails, devices := []string{chosen.device}, []string{chosen.name()}
+	for _, again := range [...]bool{false, true} {
+		for _, c := range all {
+			if len(rails) == n {
+				return rails
+			}
+			if c.subnet == chosen.subnet && !slices.Contains(rails, c.device) && slices.Contains(devices, c.name()) == again {
+				rails, devices = append(rails, c.device), append(devices, c.name())
+			}
+		}
+	}
+	return rails
+}
+
+// name returns the name of the device without the port.
+func (c *candidate) name() string {
+	name, _, _ := strings.Cut(c.device, ":")
+	return name
 }
 
 // hasActive reports whether a port of the device is active. Port 0 means any port.

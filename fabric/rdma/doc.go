@@ -34,8 +34,8 @@
 // # Reads and writes
 //
 // Read and Write are RDMA READ and WRITE between registered memory of the callers. They are split into pieces of limited size.
-// If there are several rails and the transfer is long enough, it is striped over all of them. Rail i of one peer is connected
-// to rail i of the other.
+// If there are several rails or paths and the transfer is long enough, it is striped over all of them. Rail i of one peer is
+// connected to rail i of the other. A connection is made again without a rail or path that fails.
 //
 // # Lost peers
 //
@@ -62,9 +62,10 @@
 //
 // Poll also handles what the devices report. A port that goes down and up again within the heartbeat breaks connections, which
 // are made again. If it stays down, the peers are lost, and the error names the port. When LID, GID or partitions change,
-// connections are made again and peers are sent the new address. A device that is removed or has failed for good loses all
-// peers, and the error names it: nothing says which messages the peers have received, so another device cannot continue their
-// connections. Poll itself does not fail.
+// connections are made again and peers are sent the new address. If the device of the first rail is removed or has failed
+// for good, all peers are lost, and the error names it: nothing says which messages the peers have received, so another device
+// cannot continue their connections. Poll itself does not fail. Connections do without any other rail whose device is lost or
+// whose link is down.
 //
 // A device whose port is down at the start is not used, also if the port comes up later: Open returns why, and package auto takes
 // TCP and reports it once.
@@ -80,8 +81,8 @@
 //	                loopback.go
 //	flow control:   credits.go (accounts, without input or output), rnr.go (receiver not ready), receive_queue.go (without
 //	                an SRQ)
-//	transfers:      transfer.go, striping.go (rails), pacer.go (bytes in flight, without input or output), regions.go (registered
-//	                memory), keytable.go (keys for several rails)
+//	transfers:      transfer.go, lanes.go (rails and paths), striping.go, pacer.go (bytes in flight, without input or output),
+//	                regions.go (registered memory), keytable.go (keys for several rails)
 //	polling:        poll.go, completion.go, clock.go (timers), sleep.go and waker_linux.go (sleeping)
 //	other paths:    attempt.go (peers that do not answer, for package auto)
 //	devices:        devices.go, subnet.go, reach.go (which domains of two processes reach each other), rail.go, qp.go, grant.go

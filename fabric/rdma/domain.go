@@ -26,7 +26,7 @@ type domain struct {
 	rails       []*rail
 
 	eps         []*endpoint // by peer; nil while nothing is known about the peer
-	byQPN       qpIndex     // endpoints by queue pair
+	byQPN       qpIndex     // queue pairs of connections
 	recvs       recvSlots   // bounce buffers in which messages arrive
 	sends       slots       // bounce buffers from which messages are sent
 	loopback    loopback
@@ -38,6 +38,7 @@ type domain struct {
 
 	// Every Poll reads some of these.
 	closed     bool
+	polled     []*rail // rails whose devices are not lost
 	sleep      sleepState
 	fastPolls  int // next Polls that may skip progress
 	clock      clock

@@ -2,6 +2,7 @@ package rdma
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/ibrun/ibrun/fabric"
 )
@@ -30,17 +31,21 @@ type endpoint struct {
 	retry       connRetry
 	attempt     attempt // to connect for the first time
 	keepalive   keepaliveState
-	discarding  bool // closed here: no more messages are delivered
-	inRing      bool // is in domain.keepalives
-	rtuDue      bool // the RTU is still to be sent
+	avoidUntil  time.Duration // until when lanes are left out of new connections, by the clock
+	discarding  bool          // closed here: no more messages are delivered
+	inRing      bool          // is in domain.keepalives
+	rtuDue      bool          // the RTU is still to be sent
+	returned    uint8         // rails whose link has come up since the last connection, as bits
 	disconnect  disconnectState
+	avoided     laneSet        // the lanes that are left out
 	perRail     []railEndpoint // what WithRail returns, by rail
 
 	// The following fields are guarded by domain.mu.
 	requested    bool
 	ringDeferred bool         // is in doorbells.deferred
 	canPost      bool         // requests may be posted
-	qps          []*queuePair // by rail
+	firstLanes   uint8        // how many of qps are on the first rail
+	qps          []*queuePair // lanes of the connection: those of the first rail first, and the one for messages before all
 	pacerWindow  int          // initial window of the pacers of the next connection, 0: the default
 	unacked      []request    // messages to send again over the next connection
 	ops          opList       // transfers

@@ -69,7 +69,7 @@ func (r *rail) checkAttributes(caps *verbs.DeviceAttr, port *verbs.PortAttr, nee
 		{"max_qp_wr", int(caps.MaxQPWR), minDepth, "requests in flight on a queue pair"},
 		{"max_sge", int(caps.MaxSGE), 1, "entries of a scatter/gather list"},
 		{"max_cqe", int(caps.MaxCQE), cmSends + minDepth, "completions that have not been polled"},
-		{"active_mtu", port.ActiveMTU.Bytes(), cmMessageBytes(need.rails),
+		{"active_mtu", port.ActiveMTU.Bytes(), cmMessageBytes(need.settings.numLanes(need.rails), need.rails),
 			"bytes of a connection message; raise the MTU of the port or of its network interface"},
 		{"max_msg_sz", sizeLimit(uint64(port.MaxMsgSize)), need.slot, "bytes of a message, see IBRUN_RDMA_SLOT"},
 		{"max_mr_size", sizeLimit(caps.MaxMRSize), max(blockSlots*need.slot, (r.datagramRecvs()+cmSends)*cmSlotBytes),
@@ -195,7 +195,7 @@ func (r *rail) probe(caps *verbs.DeviceAttr, inline int) error {
 
 // tryQueuePair creates a queue pair with the grant, and closes it again.
 func (r *rail) tryQueuePair() error {
-	qp, err := r.createQueuePair(&r.partitions[0])
+	qp, err := r.createQueuePair(&r.partitions[0], r.index == 0)
 	if err != nil {
 		return err
 	}

@@ -15,11 +15,11 @@ type side struct {
 
 func (s *side) makeQP() qpInfo {
 	s.lastQPN++
-	return qpInfo{s.self<<16 | s.lastQPN, s.lastQPN}
+	return qpInfo{qpn: s.self<<16 | s.lastQPN, psn: s.lastQPN}
 }
 
 func (s *side) message(kind cmKind, asked qpInfo) cmMessage {
-	g := cmMessage{kind: kind, from: s.self, to: s.peer, size: 2, epoch: s.epoch, rails: 1, reqQP: asked}
+	g := cmMessage{kind: kind, from: s.self, to: s.peer, size: 2, epoch: s.epoch, lanes: 1, reqQP: asked}
 	g.fromIncarnation, g.toIncarnation = s.selfIncarnation, s.peerIncarnation
 	g.qps[0] = s.selfQP
 	return g
@@ -119,7 +119,7 @@ func converge(r *rand.Rand, sides [2]*side, net *[]cmMessage) bool {
 
 // TestHandshakeRejects: a datagram that is not from the current incarnation of the peer to that of this side changes nothing.
 func TestHandshakeRejects(t *testing.T) {
-	good := cmMessage{kind: cmREQ, from: 1, to: 0, size: 2, epoch: 1, fromIncarnation: 200, toIncarnation: 100, rails: 1}
+	good := cmMessage{kind: cmREQ, from: 1, to: 0, size: 2, epoch: 1, fromIncarnation: 200, toIncarnation: 100, lanes: 1}
 	for name, change := range map[string]func(*cmMessage){
 		"of an earlier run":   func(g *cmMessage) { g.fromIncarnation = 199 },
 		"to an earlier run":   func(g *cmMessage) { g.toIncarnation = 99 },

@@ -123,7 +123,7 @@ func (d *domain) keepaliveTick(now time.Duration) error {
 // pollAllSends handles the completions of all requests that have completed. The keepalive needs it: after a time in which this
 // process did not poll, the signs of life of many peers may be waiting in the completion queues.
 func (d *domain) pollAllSends() error {
-	for _, r := range d.rails {
+	for _, r := range d.polled {
 		for n, left := len(d.wcs), r.maxInFlight; n == len(d.wcs) && left > 0; left -= n {
 			var err error
 			if n, err = d.pollSends(r); err != nil {
@@ -139,7 +139,7 @@ func (d *domain) pollAllSends() error {
 // by a WRITE of no bytes. The peer's device acknowledges it even if the process computes or is stopped. Requests without a
 // completion are followed by a probe after one interval, since their slots are freed only then.
 func (d *domain) keepalive(e *endpoint) {
-	if d.checkStalled(e) {
+	if d.checkStalled(e) || d.returnLanes(e) {
 		return
 	}
 	k := &e.keepalive
@@ -204,7 +204,7 @@ func (d *domain) checkStalled(e *endpoint) bool {
 	}
 	for _, q := range qps {
 		if s, err := q.qp.State(); err != nil || s == verbs.StateErr {
-			d.declareBroken(e, fmt.Errorf("queue pair %d: %w", q.info.qpn, verbs.ErrState))
+			d.declareBroken(e, e.avoid(q, fmt.Errorf("queue pair %d: %w", q.info.qpn, verbs.ErrState)))
 			return true
 		}
 	}

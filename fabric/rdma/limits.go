@@ -57,7 +57,7 @@ func (t *Transport) Limits() (Limits, error) {
 func (l *Limits) open(t *Transport, set *Settings, devices []string) error {
 	for i, name := range devices {
 		need := newDemand(set, 1)
-		need.slots = blockSlots
+		need.slots, need.rails = blockSlots, len(devices)
 		r, err := t.openRail(i, name, need)
 		if err != nil {
 			return openError(err)

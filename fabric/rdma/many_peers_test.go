@@ -129,7 +129,7 @@ func (c *crowd) answer() {
 func (c *crowd) accept(req *cmMessage) {
 	c.t.Helper()
 	r := c.all.rails[0]
-	q, err := r.newQueuePair(req.epoch, nil)
+	q, err := r.newQueuePair(req.epoch, 0, nil)
 	if err == nil {
 		err = q.qp.ConnectWith(qpAddress(c.d.rails[0].address, req.qps[0]), c.all.params)
 	}
@@ -139,7 +139,7 @@ func (c *crowd) accept(req *cmMessage) {
 	c.qps[req.to] = q
 	rep := cmMessage{
 		kind: cmREP, from: req.to, to: 0, size: req.size, epoch: req.epoch, fromIncarnation: c.all.incarnation,
-		toIncarnation: req.fromIncarnation, grant: initialWindow, rails: 1, reqQP: req.qps[0], address: c.all.addr,
+		toIncarnation: req.fromIncarnation, grant: initialWindow, lanes: 1, reqQP: req.qps[0], address: c.all.addr,
 	}
 	rep.qps[0] = q.info
 	e := &endpoint{addr: c.d.eps[req.to].addr}

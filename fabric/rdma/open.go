@@ -18,7 +18,7 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	d := &domain{
 		key: t.Key, self: cfg.Self, size: cfg.Size, link: t.chosen.link(), settings: set,
 		incarnation: binary.LittleEndian.Uint64(nonce[:]) | 1,
-		params:      set.connParams(), eps: make([]*endpoint, cfg.Size), byQPN: qpIndex{all: map[qpKey]*endpoint{}},
+		params:      set.connParams(), eps: make([]*endpoint, cfg.Size), byQPN: qpIndex{all: map[qpKey]*queuePair{}},
 		clock: clock{next: never, start: time.Now()}, liveness: newLiveness(set.Heartbeat),
 		resolver: resolver{done: make(chan *resolution, maxResolutions), patience: resolvePatience},
 	}
@@ -40,6 +40,7 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 		d.rails = append(d.rails, r)
 	}
 	d.resolver.direct = d.rails[0].infiniBand
+	d.polled = d.rails
 	d.settings.Inline, d.settings.Window = d.rails[0].granted.inline, d.rails[0].granted.window
 	d.inFlight = make([]int, len(d.rails))
 	if !d.rails[0].dev.DoorbellIsCall() {
@@ -95,6 +96,9 @@ func (d *domain) registerOnRails(b []byte) (reg registration, err error) {
 				r.dev.Name(), r.maxRegion, syscall.EOPNOTSUPP), reg.close())
 		}
 		mr, err := r.pd.Register(b, regionAccess)
+		if i > 0 && errors.Is(err, verbs.ErrDeviceLost) {
+			continue // connections do without the rail
+		}
 		if err != nil {
 			return registration{}, errors.Join(err, reg.close())
 		}

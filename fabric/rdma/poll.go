@@ -93,7 +93,7 @@ func (d *domain) progress() error {
 	if len(d.resolver.done) > 0 {
 		d.handleResolved()
 	}
-	for _, r := range d.rails {
+	for _, r := range d.polled {
 		if _, err := d.pollSends(r); err != nil {
 			return err
 		}
@@ -132,7 +132,7 @@ func (d *domain) drainCQs() error {
 			break
 		}
 	}
-	for _, r := range d.rails {
+	for _, r := range d.polled {
 		for n := 1; n > 0; {
 			var err error
 			if n, err = d.pollSends(r); err != nil {

@@ -32,27 +32,28 @@ type request struct {
 
 // queuePair is a queue pair of one connection with its requests in flight, oldest first. It is guarded by domain.mu.
 type queuePair struct {
-	rail       *rail
-	qp         *verbs.QP
-	recvs      *recvQueue // nil with an SRQ, and on rails that carry no messages
-	info       qpInfo
-	epoch      uint32
-	inline     int       // largest message that is sent inline
-	requests   []request // ring of a power of two, at most qpDepth; see at
-	head       uint32    // number of the oldest request in flight
-	tail       uint32    // number of the next request
-	unsignaled int       // requests since the last signaled one
-	signaled   int       // signaled requests in flight
-	failed     bool
-	connected  bool // its state may have been RTR, so it may have taken receives from the SRQ
-	flushed    bool // during a teardown: the last completion of a send has arrived
-	lastWQE    bool // the device has raised EventLastWQE: the completions of all receives are in their queue
-
-	pacer         pacer
-	pieces        int    // in flight
+	ep            *endpoint
+	rail          *rail
+	qp            *verbs.QP
+	recvs         *recvQueue // nil with an SRQ, and on lanes that carry no messages
+	info          qpInfo
+	epoch         uint32
+	inline        int       // largest message that is sent inline
+	requests      []request // ring of a power of two, at most qpDepth; see at
+	head          uint32    // number of the oldest request in flight
+	tail          uint32    // number of the next request
+	unsignaled    int       // requests since the last signaled one
+	signaled      int       // signaled requests in flight
+	failed        bool
+	connected     bool   // its state may have been RTR, so it may have taken receives from the SRQ
+	flushed       bool   // during a teardown: the last completion of a send has arrived
+	lastWQE       bool   // the device has raised EventLastWQE: the completions of all receives are in their queue
 	keepaliveHead uint32 // head at the last keepalive interval
-	unrung        int    // requests since the last doorbell
-	lastPoll      uint   // clock.polls when the last message was posted
+
+	pacer    pacer
+	pieces   int  // in flight
+	unrung   int  // requests since the last doorbell
+	lastPoll uint // clock.polls when the last message was posted
 }
 
 // fewRequests is how many requests a queue pair has room for at first. Most queue pairs never have more in flight, and there may
@@ -138,30 +139,30 @@ type qpKey struct {
 	qpn  uint32
 }
 
-// qpIndex finds the endpoint that a queue pair belongs to. Consecutive completions are mostly of few queue pairs, which a small
+// qpIndex finds the queue pairs of connections. Consecutive completions are mostly of few queue pairs, which a small
 // direct-mapped cache holds.
 type qpIndex struct {
-	all   map[qpKey]*endpoint
+	all   map[qpKey]*queuePair
 	cache [16]struct {
 		key qpKey
-		e   *endpoint
+		q   *queuePair
 	}
 }
 
-func (x *qpIndex) find(r *rail, qpn uint32) *endpoint {
+func (x *qpIndex) find(r *rail, qpn uint32) *queuePair {
 	c := &x.cache[qpn%uint32(len(x.cache))]
-	if key := (qpKey{r, qpn}); c.key != key || c.e == nil {
-		c.key, c.e = key, x.all[key]
+	if key := (qpKey{r, qpn}); c.key != key || c.q == nil {
+		c.key, c.q = key, x.all[key]
 	}
-	return c.e
+	return c.q
 }
 
-func (x *qpIndex) set(r *rail, qpn uint32, e *endpoint) {
-	x.all[qpKey{r, qpn}] = e
-	x.cache[qpn%uint32(len(x.cache))].e = nil
+func (x *qpIndex) set(q *queuePair) {
+	x.all[qpKey{q.rail, q.info.qpn}] = q
+	x.cache[q.info.qpn%uint32(len(x.cache))].q = nil
 }
 
 func (x *qpIndex) remove(r *rail, qpn uint32) {
 	delete(x.all, qpKey{r, qpn})
-	x.cache[qpn%uint32(len(x.cache))].e = nil
+	x.cache[qpn%uint32(len(x.cache))].q = nil
 }

@@ -35,6 +35,7 @@ type rail struct {
 	maxUnsignaled int
 	lastRecvID    uint32 // recvQueue.id of the last one
 	portDown      bool   // the device has reported that the link is down
+	lost          bool   // the device is lost; never set on the first rail
 	sendArmed     bool   // sendCQ reports its next completion
 	recvArmed     bool   // recvCQ reports its next completion
 }
@@ -134,10 +135,22 @@ func (r *rail) activePort(caps *verbs.DeviceAttr) (int, error) {
 // larger, because everything behind a lost packet is sent again.
 const piecePackets = 64
 
-// pathParams returns the parameters of a connection to a rail of a peer. Both ends choose the same MTU.
-func (r *rail) pathParams(p verbs.Params, peer *railAddress) verbs.Params {
-	p.MTU = min(r.address.MTU, peer.MTU)
+// pathParams returns the parameters of a connection to a rail of a peer over a path. Both ends choose the same MTU and path.
+// The flow label of path 0 is 0: the kernel or the device chooses the UDP source port.
+func (r *rail) pathParams(p verbs.Params, peer *railAddress, path uint8, flow uint32) verbs.Params {
+	p.MTU, p.Path = min(r.address.MTU, peer.MTU), path
+	if path > 0 {
+		p.FlowLabel = flow<<3&maxFlowLabel | uint32(path)
+	}
 	return p
+}
+
+// maxFlowLabel is the largest flow label. Its lowest 14 bits, in which the paths differ, become part of the UDP source port.
+const maxFlowLabel = 1<<20 - 1
+
+// flowOf returns a number that differs from pair to pair of processes, and is the same at both ends.
+func flowOf(a, b uint32) uint32 {
+	return (min(a, b)*0x9e3779b1 ^ max(a, b)*0x85ebca6b) >> 15
 }
 
 // createCQ creates a completion queue that wakes this process by an interrupt that it shares with few others of its node.
@@ -145,8 +158,9 @@ func (r *rail) createCQ(n int, ch *verbs.Channel) (*verbs.CQ, error) {
 	return r.dev.CreateCQVector(n, ch, r.place%r.dev.CompVectors())
 }
 
-// newQueuePair creates a queue pair for a connection, in the partition of the peer, or in the first one if there is no peer.
-func (r *rail) newQueuePair(epoch uint32, peer *railAddress) (*queuePair, error) {
+// newQueuePair creates the queue pair for a path of a connection, in the partition of the peer, or in the first one if there is
+// no peer.
+func (r *rail) newQueuePair(epoch uint32, path uint8, peer *railAddress) (*queuePair, error) {
 	p := &r.partitions[0]
 	if peer != nil {
 		i, _, err := r.sharedPartition(peer)
@@ -155,7 +169,8 @@ func (r *rail) newQueuePair(epoch uint32, peer *railAddress) (*queuePair, error)
 		}
 		p = &r.partitions[i]
 	}
-	qp, err := r.createQueuePair(p)
+	l := lane{uint8(r.index), path}
+	qp, err := r.createQueuePair(p, l == lane{})
 	if err != nil {
 		return nil, err
 	}
@@ -163,23 +178,23 @@ func (r *rail) newQueuePair(epoch uint32, peer *railAddress) (*queuePair, error)
 	if err != nil {
 		return nil, errors.Join(err, qp.Close())
 	}
-	q := &queuePair{rail: r, qp: qp, inline: qp.Cap().MaxInline, info: qpInfo{a.QPN, a.PSN}, epoch: epoch,
+	q := &queuePair{rail: r, qp: qp, inline: qp.Cap().MaxInline, info: qpInfo{a.QPN, a.PSN, l}, epoch: epoch,
 		requests: make([]request, fewRequests)}
-	if r.index == 0 && r.srq == nil {
+	if q.isMessages() && r.srq == nil {
 		r.lastRecvID++
 		q.recvs = newRecvQueue(qp, r.lastRecvID, r.granted.window+1)
 	}
 	return q, nil
 }
 
-// createQueuePair creates a queue pair of the sizes that the device grants, in a partition.
-func (r *rail) createQueuePair(p *partition) (*verbs.QP, error) {
+// createQueuePair creates a queue pair of the sizes that the device grants, in a partition. It may receive messages.
+func (r *rail) createQueuePair(p *partition, messages bool) (*verbs.QP, error) {
 	cfg := verbs.QPConfig{
 		Type: verbs.RC, SendCQ: r.sendCQ, RecvCQ: r.sendCQ, MaxSend: r.granted.depth, MaxInline: r.granted.ask,
 		Access: verbs.RemoteRead | verbs.RemoteWrite, MaxRecv: 1, Port: r.port,
 		PKeyIndex: int(p.index), GIDIndex: r.set.GIDIndex,
 	}
-	if r.index == 0 {
+	if messages {
 		cfg.RecvCQ, cfg.SRQ = r.recvCQ, r.srq
 		if r.srq == nil {
 			cfg.MaxRecv = r.granted.window + 1

@@ -23,8 +23,10 @@ func (d *domain) handleReceives(n int, err error) error {
 func (d *domain) handleReceive(wc *verbs.WC) {
 	r := d.rails[0]
 	slot := uint32(wc.ID)
-	e := d.byQPN.find(r, wc.QPN)
-	if e == nil && r.isDatagram(wc.QPN) {
+	var e *endpoint
+	if q := d.byQPN.find(r, wc.QPN); q != nil {
+		e = q.ep
+	} else if r.isDatagram(wc.QPN) {
 		d.handleDatagram(wc)
 		return
 	}

@@ -85,7 +85,7 @@ func TestSimulatedRefusedForGood(t *testing.T) {
 			d.settings.Heartbeat = 50 * time.Millisecond // of refusals only
 		}
 		r := ds[poor].rails[0]
-		if _, err := r.createQueuePair(&r.partitions[0]); err != nil { // the last one
+		if _, err := r.createQueuePair(&r.partitions[0], true); err != nil { // the last one
 			t.Fatal(err)
 		}
 		if err := ds[0].eps[1].Send([]byte("message"), nil); err != fabric.ErrAgain {

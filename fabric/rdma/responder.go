@@ -181,7 +181,7 @@ func (p *responder) answer(slot uint32, n int) error {
 	}
 	answer := cmMessage{
 		kind: cmAlive, from: p.self, to: m.from, size: p.size, epoch: m.epoch, fromIncarnation: p.incarnation,
-		toIncarnation: m.fromIncarnation, nextSeq: m.nextSeq, rails: p.addr[1], address: p.addr,
+		toIncarnation: m.fromIncarnation, nextSeq: m.nextSeq, address: p.addr,
 	}
 	bytes := len(answer.append(b[:0], &key))
 	err = to.ud.SendTo(p.wrID(slot|answerID), verbs.Signaled, to.Dest, p.mr.SGE(int(slot)*cmSlotBytes, bytes))

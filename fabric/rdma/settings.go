@@ -65,6 +65,12 @@ type Settings struct {
 	// RNRRetries is how often the device retransmits what the peer had no receive posted for. Default: 7, which means no limit.
 	// IBRUN_RDMA_RNR_RETRIES.
 	RNRRetries int
+	// Rails is how many devices of a subnet are used, 1 to 4, if Devices is empty: the nearest that works, and others of the same
+	// subnet. Default: 1. IBRUN_RDMA_RAILS.
+	Rails int
+	// Paths is over how many paths between two devices long transfers are striped, 1 to 8, but at most 8 over all rails. The
+	// smaller value of two peers counts. Default: 1. IBRUN_RDMA_PATHS.
+	Paths int
 }
 
 // environment returns the value of a variable, empty if it is not set: os.Getenv.
@@ -94,7 +100,8 @@ func (s *Settings) attributes() []attributeSetting {
 	return []attributeSetting{
 		{&tunables.RDMAPKey, &s.PKey}, {&tunables.RDMAServiceLevel, &s.ServiceLevel},
 		{&tunables.RDMATrafficClass, &s.TrafficClass}, {&tunables.RDMAMTU, &s.MTU}, {&tunables.RDMATimeout, &s.Timeout},
-		{&tunables.RDMARetries, &s.Retries}, {&tunables.RDMARNRRetries, &s.RNRRetries},
+		{&tunables.RDMARetries, &s.Retries}, {&tunables.RDMARNRRetries, &s.RNRRetries}, {&tunables.RDMARails, &s.Rails},
+		{&tunables.RDMAPaths, &s.Paths},
 	}
 }
 

@@ -56,7 +56,7 @@ func (d *domain) disarm() error {
 // armCQs makes the completion queues report their next completion.
 func (d *domain) armCQs() error {
 	sends := d.needSendEvents()
-	for _, r := range d.rails {
+	for _, r := range d.polled {
 		if r.recvCQ != nil && !r.recvArmed {
 			if err := r.recvCQ.Notify(false); err != nil {
 				return fmt.Errorf("fabric/rdma: %w", err)
@@ -65,7 +65,10 @@ func (d *domain) armCQs() error {
 		}
 		if sends && !r.sendArmed {
 			if err := r.sendCQ.Notify(false); err != nil {
-				return fmt.Errorf("fabric/rdma: %w", err)
+				if err := d.railLost(r, err); err != nil {
+					return err
+				}
+				continue
 			}
 			r.sendArmed = true
 		}
@@ -81,5 +84,5 @@ func (d *domain) needSendEvents() bool {
 // sendEventsMissing reports whether something waits for completions of sends and a rail does not report them, because the wait
 // began while the domain was being armed.
 func (d *domain) sendEventsMissing() bool {
-	return d.needSendEvents() && slices.ContainsFunc(d.rails, func(r *rail) bool { return !r.sendArmed })
+	return d.needSendEvents() && slices.ContainsFunc(d.polled, func(r *rail) bool { return !r.sendArmed })
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// Long transfers are striped over the rails: each piece goes to the queue pair with the fewest requests in flight. The caller
-// may restrict a transfer to one rail, see WithRail.
+// Long transfers are striped over the lanes of a connection: each piece goes to the queue pair with the fewest requests in
+// flight. The caller may restrict a transfer to one rail, see WithRail.
 
 var _ fabric.MultiRail = (*domain)(nil)
 
@@ -17,7 +17,7 @@ const anyRail = -1
 // needsKeys reports whether a transfer is to use rails beyond the first: the rail that it is restricted to, or all rails if it
 // is long enough for two pieces.
 func (e *endpoint) needsKeys(o *op) bool {
-	if len(e.qps) == 1 || o.rail == 0 {
+	if len(e.qps) == int(e.firstLanes) || o.rail == 0 {
 		return false
 	}
 	return o.rail > 0 || o.bytes >= 2*e.qps[0].rail.piece
@@ -28,12 +28,12 @@ func (e *endpoint) needsKeys(o *op) bool {
 func (d *domain) chooseQP(e *endpoint, o *op) *queuePair {
 	qps := e.qps
 	switch {
-	case o.keyState == keysReading && (o.rail > 0 || o.posted >= o.bytes/len(qps)):
+	case o.keyState == keysReading && (o.rail > 0 || o.posted >= o.bytes*int(e.firstLanes)/len(qps)):
 		return nil
 	case o.keyState != keysReady:
-		qps = qps[:1]
+		qps = qps[:e.firstLanes]
 	case o.rail > 0:
-		qps = qps[o.rail : o.rail+1]
+		qps = e.lanesOf(int(o.rail))
 	}
 	var best *queuePair
 	for _, q := range qps {
@@ -43,6 +43,20 @@ func (d *domain) chooseQP(e *endpoint, o *op) *queuePair {
 		}
 	}
 	return best
+}
+
+// lanesOf returns the lanes of a rail, all lanes if the connection does without that rail. The caller must hold domain.mu.
+func (e *endpoint) lanesOf(rail int) []*queuePair {
+	on := func(q *queuePair) bool { return q.rail.index == rail }
+	first := slices.IndexFunc(e.qps, on)
+	if first < 0 {
+		return e.qps
+	}
+	last := first + 1
+	for last < len(e.qps) && on(e.qps[last]) {
+		last++
+	}
+	return e.qps[first:last]
 }
 
 // railEndpoint is an endpoint whose transfers are restricted to one rail.

@@ -107,13 +107,13 @@ func (d *domain) isFlushed(e *endpoint) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return !slices.ContainsFunc(e.qps, func(q *queuePair) bool {
-		return q.rail.waitsForFlush() && !q.isFlushed()
+		return q.rail.waitsForFlush() && !q.rail.lost && !q.isFlushed()
 	})
 }
 
 // isFlushed reports whether the last completions of a queue pair have arrived.
 func (q *queuePair) isFlushed() bool {
-	if q.recvs != nil && q.recvs.posted() > 0 || q.rail.srq != nil && q.connected && !q.lastWQE {
+	if q.recvs != nil && q.recvs.posted() > 0 || q.isMessages() && q.rail.srq != nil && q.connected && !q.lastWQE {
 		return false
 	}
 	return q.flushed
@@ -169,9 +169,9 @@ func (d *domain) closeConn(e *endpoint) error {
 	}
 	var unacked []request
 	d.mu.Lock()
-	for i, q := range qps {
+	for _, q := range qps {
 		d.byQPN.remove(q.rail, q.info.qpn)
-		d.inFlight[i] -= q.inFlight()
+		d.inFlight[q.rail.index] -= q.inFlight()
 		for q.inFlight() > 0 {
 			switch r := q.pop(); r.kind {
 			case requestMessage:
@@ -185,7 +185,8 @@ func (d *domain) closeConn(e *endpoint) error {
 	}
 	e.unacked = append(unacked, e.unacked...) // those of earlier connections have not been sent again yet
 	d.restartTransfers(e)
-	e.qps, e.pacerWindow = nil, qps[0].pacer.window
+	e.setLanes(nil)
+	e.pacerWindow = qps[0].pacer.window
 	d.mu.Unlock()
 	e.rtuDue, e.in.controlUnacked = false, false
 	d.recvs.reclaim(qps[0].recvs)

@@ -65,7 +65,7 @@ func (t *Transport) PerSubnet() ([]*Transport, error) {
 	var ts []*Transport
 	for _, c := range onePerSubnet(all) {
 		one := *t
-		one.Settings.Devices, one.chosen = []string{c.device}, c
+		one.Settings.Devices, one.chosen = railsOf(c, all, set.Rails), c
 		ts = append(ts, &one)
 	}
 	return ts, nil

@@ -22,7 +22,7 @@ func (*waker) setTimer(_, _ time.Duration) error { return errSystem() }
 func (*waker) wake() error                       { return errSystem() }
 func (*waker) drain(*domain) error               { return errSystem() }
 func (*waker) close() error                      { return nil }
-func (*waker) ignoreRails(*domain)               {}
+func (*waker) ignoreRail(*rail)                  {}
 
 func mapMemory(int) ([]byte, error) { return nil, errSystem() }
 func unmapMemory([]byte)            {}

@@ -50,11 +50,9 @@ func (w *waker) add(fd int, id int32) error {
 	return unix.EpollCtl(w.epfd, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: id})
 }
 
-// ignoreRails makes the waker watch the rails no more: the descriptors of a lost device are always readable.
-func (w *waker) ignoreRails(d *domain) {
-	for _, r := range d.rails {
-		_ = unix.EpollCtl(w.epfd, unix.EPOLL_CTL_DEL, r.channel.FD(), nil) // fails if it was removed already
-	}
+// ignoreRail makes the waker watch a rail no more: the descriptors of a lost device are always readable.
+func (w *waker) ignoreRail(r *rail) {
+	_ = unix.EpollCtl(w.epfd, unix.EPOLL_CTL_DEL, r.channel.FD(), nil) // fails if it was removed already
 }
 
 // setTimer sets when the timer expires. It does nothing if wake was called since the last drain.
@@ -107,7 +105,10 @@ func (w *waker) drain(d *domain) error {
 		for {
 			cq, err := r.channel.Next()
 			if err != nil {
-				return fmt.Errorf("fabric/rdma: %w", err)
+				if err := d.railLost(r, err); err != nil {
+					return err
+				}
+				break
 			}
 			if cq == nil {
 				break

@@ -85,8 +85,9 @@ func FuzzAddress(f *testing.F) {
 func sampleCMMessage(key *[32]byte) (cmMessage, []byte) {
 	a := sampleAddress()
 	g := cmMessage{
-		kind: cmREP, from: 1, to: 2, size: 3, epoch: 4, fromIncarnation: 5, toIncarnation: 6, nextSeq: 7, grant: 8, rails: 2,
-		qps: [maxRails]qpInfo{{9, 10}, {11, 12}}, reqQP: qpInfo{13, 14}, keys: keyTable{15, 16}, address: a.append(nil),
+		kind: cmREP, from: 1, to: 2, size: 3, epoch: 4, fromIncarnation: 5, toIncarnation: 6, nextSeq: 7, grant: 8, lanes: 2,
+		qps: [maxLanes]qpInfo{{9, 10, lane{}}, {11, 12, lane{1, 7}}}, reqQP: qpInfo{13, 14, lane{}}, keys: keyTable{15, 16},
+		returned: 2, address: a.append(nil),
 	}
 	return g, g.append(nil, key)
 }

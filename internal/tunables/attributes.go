@@ -73,12 +73,23 @@ var (
 		Default: 7, DefaultText: "7, without limit", Min: 1, Max: 7, Want: "a number from 1 to 7",
 		Meaning: "how often a device sends again what the receiver was not ready for",
 	}
+	RDMARails = Attribute{
+		Name: "rails", Variable: "IBRUN_RDMA_RAILS", Field: "rdma.Settings.Rails",
+		Default: 1, Min: 1, Max: 4, Want: "a number from 1 to 4",
+		Meaning: "how many devices of a subnet a rank uses, if `IBRUN_RDMA_DEVICES` does not name them; " +
+			"see [below](#rails-and-paths)",
+	}
+	RDMAPaths = Attribute{
+		Name: "paths", Variable: "IBRUN_RDMA_PATHS", Field: "rdma.Settings.Paths",
+		Default: 1, Min: 1, Max: 8, Want: "a number from 1 to 8",
+		Meaning: "over how many paths between two devices long messages are striped; see [below](#rails-and-paths)",
+	}
 )
 
 // Attributes returns every attribute.
 func Attributes() []*Attribute {
 	return []*Attribute{&RDMAGIDIndex, &RDMAPKey, &RDMAServiceLevel, &RDMATrafficClass, &RDMAMTU, &RDMATimeout, &RDMARetries,
-		&RDMARNRRetries}
+		&RDMARNRRetries, &RDMARails, &RDMAPaths}
 }
 
 // ErrAttribute is the error for a value that an attribute cannot have.

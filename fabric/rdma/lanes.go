@@ -1,0 +1,183 @@
+package rdma
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ibrun/ibrun/verbs"
+)
+
+// A connection consists of lanes. Each is a queue pair on one rail that takes one path through the network: packets of one queue
+// pair take one path, so that they stay in order. The first lane is path 0 of the first rail. It carries the messages, and pieces
+// of transfers as all others do.
+//
+// Paths are distinguished by the LIDs of the ports on InfiniBand (LMC), and by the flow label on RoCE, from which adapters derive
+// the UDP source port. Switches choose a link by it, and bonded adapters (LAG) choose a port by it or by the queue pair.
+//
+// A REQ lists the lanes of its sender. The REP lists those of them that the other side has too, and only these are connected. So
+// each side leaves out what does not work: rails that are lost or whose link is down, and lanes over which the connection has
+// broken (see avoid). The connection is made again without them, and what was in flight on them is sent over the others. Only the
+// first lane cannot be left out.
+
+// lane says which rail and which path a queue pair of a connection uses.
+type lane struct{ rail, path uint8 }
+
+// maxLanes is how many lanes a connection has at most.
+const maxLanes = 8
+
+// avoidTime is how long a lane that has broken is left out of new connections.
+const avoidTime = time.Minute
+
+// laneSet is a set of lanes, as bits.
+type laneSet uint32
+
+func (s laneSet) has(l lane) bool { return s&l.bit() != 0 }
+
+func (l lane) bit() laneSet { return 1 << (maxLanes*l.rail + l.path) }
+
+// ofRail returns all lanes of a rail.
+func ofRail(rail uint8) laneSet { return (1<<maxLanes - 1) << (maxLanes * rail) }
+
+// numLanes returns how many lanes a connection over so many rails has.
+func (s *Settings) numLanes(rails int) int { return rails * min(s.Paths, maxLanes/rails) }
+
+// isMessages reports whether the queue pair carries messages.
+func (q *queuePair) isMessages() bool { return q.info.lane == lane{} }
+
+// lanesTo returns the lanes of the next connection to a peer, those of the first rail first. If the peer has sent a REQ, offered
+// has its lanes; the result has no others.
+func (d *domain) lanesTo(e *endpoint, offered []qpInfo) (list []lane) {
+	if d.clock.elapsed() >= e.avoidUntil {
+		e.avoided = 0
+	}
+	rails := min(len(d.rails), len(e.addr.rails))
+	for i, r := range d.rails[:rails] {
+		for path := range d.settings.numLanes(rails) / rails {
+			l := lane{uint8(i), uint8(path)}
+			first := l == lane{}
+			if !first && (r.isDown() || e.avoided.has(l)) || offered != nil && !offers(offered, l) {
+				continue
+			}
+			list = append(list, l)
+		}
+	}
+	return list
+}
+
+// offers reports whether a lane is among those of a REQ or a REP.
+func offers(qps []qpInfo, l lane) bool {
+	return slices.ContainsFunc(qps, func(p qpInfo) bool { return p.lane == l })
+}
+
+// isDown reports whether new connections leave out the rail.
+func (r *rail) isDown() bool { return r.lost || r.portDown }
+
+// dropLanes closes the queue pairs of a connection that is being made, apart from those that keep returns true for. Nothing was
+// posted to them.
+func (d *domain) dropLanes(e *endpoint, keep func(*queuePair) bool) {
+	var kept, dropped []*queuePair
+	for _, q := range e.qps {
+		if keep(q) {
+			kept = append(kept, q)
+		} else {
+			dropped = append(dropped, q)
+		}
+	}
+	if len(dropped) == 0 {
+		return
+	}
+	d.mu.Lock()
+	e.setLanes(kept)
+	for _, q := range dropped {
+		d.byQPN.remove(q.rail, q.info.qpn)
+	}
+	d.mu.Unlock()
+	for _, q := range dropped {
+		_ = q.qp.Close() // an error leaves a queue pair that is not connected until the device is closed
+	}
+}
+
+// setLanes sets the queue pairs of the connection. The caller must hold domain.mu.
+func (e *endpoint) setLanes(qps []*queuePair) {
+	e.qps, e.firstLanes = qps, 0
+	for _, q := range qps {
+		if q.rail.index == 0 {
+			e.firstLanes++
+		}
+	}
+}
+
+// avoid leaves a lane out of the next connections, because this one has broken over it. On rails beyond the first, that means all
+// lanes of the rail. It returns the error of the connection.
+func (e *endpoint) avoid(q *queuePair, err error) error {
+	if q.isMessages() {
+		return err
+	}
+	lanes := q.info.lane.bit()
+	if q.rail.index > 0 {
+		lanes = ofRail(uint8(q.rail.index))
+	}
+	e.avoided |= lanes
+	e.avoidUntil = e.d.clock.elapsed() + avoidTime
+	return fmt.Errorf("%w, device %s, path %d: %v", errLane, q.rail.dev.Name(), q.info.lane.path, err)
+}
+
+// errLane is why a connection is made again if a lane other than the first has broken. It does not wrap the error of the lane,
+// which says nothing about the others.
+var errLane = fmt.Errorf("fabric/rdma: %w: one of several queue pairs", verbs.ErrState)
+
+// isLaneError reports whether a completion with an error means that the path does not work. A queue pair also fails because the
+// peer has closed the connection, but then requests on the first lane fail too, or the peer connects again.
+func isLaneError(s verbs.Status) bool {
+	return s == verbs.StatusRetryExceeded || s == verbs.StatusLocalQPOperation || s == verbs.StatusFatal
+}
+
+// leaveRail makes all connections over a rail beyond the first again. They leave it out while it is down.
+func (d *domain) leaveRail(r *rail, err error) {
+	for _, e := range d.eps {
+		if e != nil && e.ended.Load() == nil && slices.ContainsFunc(e.qps, func(q *queuePair) bool { return q.rail == r }) {
+			d.declareBroken(e, err)
+		}
+	}
+}
+
+// takeReturned no longer leaves out rails, which are given as bits, whose link is up again here or at the peer.
+func (e *endpoint) takeReturned(rails uint8) {
+	for i := range uint8(maxRails) {
+		if rails&(1<<i) != 0 {
+			e.avoided &^= ofRail(i)
+		}
+	}
+}
+
+// returnRail makes all connections again that have left out a rail whose link is up again.
+func (d *domain) returnRail(r *rail) {
+	for _, e := range d.eps {
+		if e == nil || e.ended.Load() != nil || r.index >= len(e.addr.rails) {
+			continue
+		}
+		e.takeReturned(1 << r.index)
+		e.returned |= 1 << r.index
+		if e.qps != nil && !slices.ContainsFunc(e.qps, func(q *queuePair) bool { return q.rail == r }) {
+			d.declareBroken(e, fmt.Errorf("%w: the link of device %s is up again", errLane, r.dev.Name()))
+		}
+	}
+}
+
+// returnLanes makes a connection again that has left out lanes for avoidTime, unless transfers are in progress. It reports
+// whether it does.
+func (d *domain) returnLanes(e *endpoint) bool {
+	if e.avoided == 0 || d.clock.now < e.avoidUntil {
+		return false
+	}
+	d.mu.Lock()
+	transferring := e.ops.first != nil
+	d.mu.Unlock()
+	if transferring {
+		return false
+	}
+	e.avoided = 0
+	d.declareBroken(e, fmt.Errorf("%w: lanes that were left out are tried again", errLane))
+	return true
+}
