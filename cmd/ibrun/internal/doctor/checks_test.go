@@ -76,13 +76,13 @@ func healthy() *Host {
 func files(texts map[string]string) fstest.MapFS {
 	fsys := fstest.MapFS{}
 	for name, text := range texts {
-		fsys[name] = &fstest.MapFile{Data: []byte(text)}
+		fsys[name] = &fstest.MapFile{Data: []byte(text), Mode: 0o444}
 	}
 	return fsys
 }
 
 func (h *Host) put(name, text string) {
-	h.Root.(fstest.MapFS)[name] = &fstest.MapFile{Data: []byte(text)}
+	h.Root.(fstest.MapFS)[name] = &fstest.MapFile{Data: []byte(text), Mode: 0o444}
 }
 func (h *Host) remove(name string)  { delete(h.Root.(fstest.MapFS), name) }
 func (h *Host) dev() *hw.RDMADevice { return &h.Top.RDMA[0] }

@@ -16,6 +16,9 @@ import (
 
 const usage = `usage: ibrun doctor [--json] [HOST...]             check this machine, and whether these hosts are reachable
        ibrun doctor [--json] --input FILE|DIR      check a machine captured by ibrun topo --capture FILE
+       ibrun doctor --bundle [FILE.tar.gz] [HOST...]
+                                                   write one file without secrets for a report of a problem, and list
+                                                   what it contains; the default name has the host and the time
 Exit codes: 0 no problems; 1 warnings; 2 errors, or the machine could not be checked.
 `
 
@@ -24,18 +27,24 @@ const exitFailed = 2
 
 // Main runs `ibrun doctor args...` and returns the exit code. version is the output of ibrun version.
 func Main(args, env []string, version string, stdout, stderr io.Writer) int {
+	var bundle bundleFlag
 	flags := flag.NewFlagSet("doctor", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
+	flags.Var(&bundle, "bundle", "")
 	asJSON := flags.Bool("json", false, "")
 	input := flags.String("input", "", "")
 	ports := flags.Bool("ports", false, "") // for ibrun doctor on another host
-	err := flags.Parse(args)
+	err := flags.Parse(joinBundleName(args))
 	if errors.Is(err, flag.ErrHelp) || len(args) > 0 && args[0] == "help" {
 		fmt.Fprint(stdout, usage)
 		return 0
 	}
-	if err == nil && *input != "" && flags.NArg() > 0 {
+	switch {
+	case err != nil:
+	case *input != "" && flags.NArg() > 0:
 		err = errors.New("--input checks a captured tree and accepts no hosts")
+	case bundle.set && (*input != "" || *asJSON):
+		err = errors.New("--bundle describes this machine, as an archive; it accepts neither --input nor --json")
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "ibrun doctor: %v\n%s", err, usage)
@@ -43,6 +52,9 @@ func Main(args, env []string, version string, stdout, stderr io.Writer) int {
 	}
 	if *ports {
 		return printPorts(env, stdout, stderr)
+	}
+	if bundle.set {
+		return bundle.run(flags.Args(), env, version, stdout, stderr)
 	}
 	report, err := examine(*input, flags.Args(), env, version)
 	if err == nil && *asJSON {
@@ -71,17 +83,26 @@ func examine(input string, hosts, env []string, version string) (Report, error) 
 		}
 		return RunChecks(h), nil
 	}
-	h, err := localHost(env, version)
+	h, err := probedHost(hosts, env, version)
 	if err != nil {
 		return Report{}, err
+	}
+	return RunChecks(h), nil
+}
+
+// probedHost returns this machine with the results of pings and probes.
+func probedHost(hosts, env []string, version string) (*Host, error) {
+	h, err := localHost(env, version)
+	if err != nil {
+		return nil, err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if h.Peers, err = newPeerProber().probeAll(ctx, hosts); err != nil {
-		return Report{}, err
+		return nil, err
 	}
 	h.Pings = pingPorts(h.Top.RDMA)
-	return RunChecks(h), nil
+	return h, nil
 }
 
 // localHost returns this machine without the results of pings and probes.

@@ -1,10 +1,11 @@
-// Package outfile writes files for the user. A file has the mode that the user's umask and the folder give to new files, and it
-// is there completely or not at all.
+// Package outfile writes files for the user. A file is there completely or not at all. [Write] gives it the mode that the user's
+// umask and the folder give to new files, [WriteNew] one that only the user can read.
 package outfile
 
 import (
 	"crypto/rand"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -23,6 +24,35 @@ func Write(name string, write func(*os.File) error) error {
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(temporary))
+	}
+	return nil
+}
+
+// WriteNew writes a file that only its owner can read. It returns an error that wraps [fs.ErrExist] if there is a file with this
+// name already. After an error there is no new file.
+func WriteNew(name string, write func(*os.File) error) error {
+	if _, err := os.Lstat(name); err == nil {
+		return &fs.PathError{Op: "write", Path: name, Err: fs.ErrExist} // before the content is made
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*") // of mode 0600
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(write(f), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	err = os.Link(f.Name(), name) // unlike os.Rename it never replaces a file
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	// The file system has no hard links. A file that another process makes just now would be replaced.
+	if _, err = os.Lstat(name); err == nil {
+		err = &fs.PathError{Op: "write", Path: name, Err: fs.ErrExist}
+	} else {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return nil
 }
