@@ -19,7 +19,8 @@ type sendQueue struct {
 	qp        uintptr
 	signalAll bool
 	space     *sendSpace
-	slots     []slot
+	slots     []slot  // one, or maxBatch from when requests are stored; thousands of queue pairs submit each request at once
+	room      int     // number of requests that can be stored: 0, or that of the slots
 	used      int     // number of slots in use, which are linked in this order
 	firstAddr uintptr // address of the request in the first slot
 	maxSGE    int     // maximum number of entries of a list
@@ -39,18 +40,22 @@ type slot struct {
 }
 
 func (s *sendQueue) init(x *context, pair uintptr, qpn uint32, c ib.Cap, signalAll bool) {
-	n := min(maxBatch, max(int(c.SendWR), 1))
-	maxSGE, inline := max(int(c.SendSGE), 1), int(c.Inline) // inline data needs an entry too
-	wr, wrAt := onHeap[ibv.SendWR](n)
-	sge, sgeAt := onHeap[ib.SGE](n * maxSGE)
-	data, dataAt := onHeap[byte](n * inline)
 	bad, badAt := onHeap[uintptr](1)
-	*s = sendQueue{ctx: x, qp: pair, signalAll: signalAll, space: newSendSpace(qpn, c.SendWR), slots: make([]slot, n),
-		firstAddr: wrAt, maxSGE: maxSGE, maxInline: inline, badWR: &bad[0], badWRAddr: badAt}
+	*s = sendQueue{ctx: x, qp: pair, signalAll: signalAll, space: newSendSpace(qpn, c.SendWR), maxInline: int(c.Inline),
+		maxSGE: max(int(c.SendSGE), 1), badWR: &bad[0], badWRAddr: badAt} // inline data needs an entry too
+	s.allocate(1, 0)
+}
+
+// allocate replaces the slots, which must not be in use.
+func (s *sendQueue) allocate(n, inline int) {
+	wr, wrAt := onHeap[ibv.SendWR](n)
+	sge, sgeAt := onHeap[ib.SGE](n * s.maxSGE)
+	data, dataAt := onHeap[byte](n * inline)
+	s.slots, s.firstAddr = make([]slot, n), wrAt
 	for i := range s.slots {
-		s.slots[i] = slot{wr: &wr[i], addr: wrAt + uintptr(i)*sendWRSize, sge: sge[i*maxSGE : (i+1)*maxSGE],
+		s.slots[i] = slot{wr: &wr[i], addr: wrAt + uintptr(i)*sendWRSize, sge: sge[i*s.maxSGE : (i+1)*s.maxSGE],
 			inline: data[i*inline : (i+1)*inline], inlineAddr: dataAt + uintptr(i*inline)}
-		wr[i].SGList = sgeAt + uintptr(i*maxSGE)*sgeSize
+		wr[i].SGList = sgeAt + uintptr(i*s.maxSGE)*sgeSize
 	}
 }
 
@@ -61,7 +66,7 @@ func (s *sendQueue) Post(wr *ib.SendWR) error {
 		return failed("ibv_post_send", int32(syscall.EINVAL))
 	}
 	alone := wr.Last && s.used == 0
-	if alone || !s.space.hasSpace() || s.used == len(s.slots) || uverbs.WROpcode(wr.Opcode) == uverbs.WRBindMW {
+	if alone || !s.space.hasSpace() || s.used == s.room || uverbs.WROpcode(wr.Opcode) == uverbs.WRBindMW {
 		return s.postChecked(wr, alone)
 	}
 	s.fill(wr, false)
@@ -83,6 +88,10 @@ func (s *sendQueue) postChecked(wr *ib.SendWR, alone bool) error {
 		return s.bindType1(wr)
 	}
 	submitNow := alone || window != nil || !s.space.hasSpace()
+	if !submitNow && s.room == 0 {
+		s.room = int(min(maxBatch, max(s.space.size, 1)))
+		s.allocate(s.room, s.maxInline)
+	}
 	s.fill(wr, submitNow)
 	signaled := s.signaled(wr)
 	s.space.post(signaled)
