@@ -20,8 +20,8 @@ import (
 type crowd struct {
 	t   testing.TB
 	net *verbstest.SimulatedNetwork // nil over the mock of libibverbs
-	d   *domain // peer 0
-	all *domain // has the resources of the others; nothing calls its Poll
+	d   *domain                     // peer 0
+	all *domain                     // has the resources of the others; nothing calls its Poll
 	qps map[uint32]*queuePair
 	wcs [16]verbs.WC
 }

@@ -27,8 +27,8 @@ func TestMockPeerMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	if slots := maxSharedSlots * set.Slot / 10_000; heap+slots > 16<<10 {
-		t.Errorf("a connected peer uses %d bytes of the heap, and one of 10,000 peers %d of slots, want at most %d together", heap, slots,
-			16<<10)
+		t.Errorf("a connected peer uses %d bytes of the heap, and one of 10,000 peers %d of slots, want at most %d together",
+			heap, slots, 16<<10)
 	}
 }
 
