@@ -60,7 +60,7 @@ func (n Node) openTransport(ctx context.Context, cfg *fabric.Config, t transport
 		return nil, err
 	}
 	var parts []part
-	var errs []error
+	var errs []error // of subnets none of whose devices can be used
 	for _, subnet := range subnets {
 		d, err := subnet.Open(ctx, cfg)
 		if err != nil {
@@ -70,7 +70,11 @@ func (n Node) openTransport(ctx context.Context, cfg *fabric.Config, t transport
 		parts = append(parts, part{Domain: d, name: t.String()})
 	}
 	if len(parts) == 0 {
-		return nil, errors.Join(errs...)
+		err := errs[0]
+		for _, next := range errs[1:] { // errors.Join would make several lines
+			err = fmt.Errorf("%w; %w", err, next)
+		}
+		return nil, err
 	}
 	if n.Report != nil {
 		for _, err := range errs {

@@ -154,7 +154,8 @@ func (n Node) shm() *shm.Transport {
 func (n Node) rdma() *rdma.Transport {
 	s := n.Thresholds.settings()
 	s.Heartbeat = n.Heartbeat
-	return &rdma.Transport{Key: n.Key, Near: n.Devices, Local: n.Local, Settings: s, Network: n.network}
+	return &rdma.Transport{Key: n.Key, Near: n.Devices, Local: n.Local, Settings: s, Network: n.network,
+		Report: n.Report}
 }
 
 func (n Node) tcp() *tcp.Transport {

@@ -289,6 +289,7 @@ func TestSimulatedUnresolved(t *testing.T) {
 	net, ds := openSimulated(t, Settings{Devices: []string{"a"}, Heartbeat: 200 * time.Millisecond}, 2)
 	a, b := ds[0], ds[1]
 	connectPeers(t, a, b)
+	a.resolver.direct = true // refuseTimes counts without a lock
 	tries := refuseTimes(net, verbstest.CallCreateAH, math.MaxInt, syscall.ETIMEDOUT)
 	net.DropDatagrams(func() bool { return true })
 	breakConn(t, a, b)

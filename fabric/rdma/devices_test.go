@@ -89,6 +89,53 @@ func node(devices ...[]hw.RDMAPort) networks {
 	return n
 }
 
+// TestPerSubnetSettings: a partition or a local address that the settings demand decides in which subnet a port is. A port
+// without it is not used, and the first transport says why, unless no port has it.
+func TestPerSubnetSettings(t *testing.T) {
+	two := func(number int, first, second string) hw.RDMAPort {
+		p, q := port(number, 100, first), port(number, 100, second)
+		q.GIDs[0].Index = 1
+		p.GIDs = append(p.GIDs, q.GIDs...)
+		return p
+	}
+	nets := node([]hw.RDMAPort{two(1, "10.0.0.1", "10.0.1.1")}, []hw.RDMAPort{two(1, "10.0.2.1", "10.0.1.2")},
+		[]hw.RDMAPort{port(1, 100, "10.0.3.1")})
+	partitions := node([]hw.RDMAPort{port(1, 100, "fe80::1", 0x8001)}, []hw.RDMAPort{port(1, 100, "fe80::2", 0x8001, 0x8002)},
+		[]hw.RDMAPort{port(1, 100, "fe80::3", 2)})
+	for name, c := range map[string]struct {
+		node      networks
+		set       Settings
+		want, why string
+	}{
+		"no index":     {nets, Settings{}, "a c b", ""},
+		"index 1":      {nets, Settings{GIDIndex: new(1)}, "a/b", "device c cannot be used: GID: port 1 has none of index 1"},
+		"index 5":      {nets, Settings{GIDIndex: new(5)}, "a c b", ""},
+		"no partition": {partitions, Settings{}, "a c b", ""},
+		"partition 2":  {partitions, Settings{PKey: 0x8002}, "b/c", "device a cannot be used: partition: port 1 is not in 0x8002"},
+		"partition 3":  {partitions, Settings{PKey: 3}, "a/b/c", ""},
+	} {
+		ts, err := (&Transport{Network: c.node, Settings: c.set}).PerSubnet()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, one := range ts {
+			var devices []string
+			for ; one != nil; one = one.without(nil) {
+				devices = append(devices, one.Settings.Devices...)
+			}
+			got = append(got, strings.Join(devices, "/"))
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+		err = errors.Join(ts[0].unfit...)
+		if (err != nil) != (c.why != "") || err != nil && !strings.Contains(err.Error(), c.why) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestPerSubnet: a process opens one device of each subnet, the best first, at most maxSubnets. Ports of one subnet, and ports
 // that are connected by routes alone, count once.
 func TestPerSubnet(t *testing.T) {

@@ -40,15 +40,18 @@ func (t *Transport) Limits() (Limits, error) {
 	}
 	var first error
 	for _, one := range ts {
-		devices := set.Devices
-		if len(devices) == 0 {
-			devices = one.Settings.Devices
+		for one != nil {
+			devices := set.Devices
+			if len(devices) == 0 {
+				devices = one.Settings.Devices
+			}
+			err := l.open(one, &set, devices)
+			if err == nil {
+				return l, nil
+			}
+			first = cmp.Or(first, err) // of the device that is used if it can be
+			one = one.without(err)
 		}
-		err := l.open(one, &set, devices)
-		if err == nil {
-			return l, nil
-		}
-		first = cmp.Or(first, err) // of the device that is used if it can be
 	}
 	return l, first
 }

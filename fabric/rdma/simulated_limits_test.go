@@ -7,7 +7,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -446,4 +448,47 @@ func TestSimulatedPoolCannotGrow(t *testing.T) {
 		send(t, a, b)
 	}
 	pollAll(t, a, b)
+}
+
+// TestSimulatedOtherDevice: a device that cannot serve, or that refuses a call, is replaced by another one of its subnet, and a
+// line says so. If none can be used, the error names all.
+func TestSimulatedOtherDevice(t *testing.T) {
+	net := verbstest.NewSimulatedNetwork()
+	for i, name := range []string{"a", "b", "c"} {
+		net.SetPort(name, roce(fmt.Sprintf("10.0.0.%d", i+1), verbs.MTU1024))
+	}
+	var said []string
+	tr := &Transport{Network: net.Node("a", "b", "c"), Report: func(text string) { said = append(said, text) }}
+	refuseTimes(net, verbstest.CallAllocPD, 2, syscall.EPERM)
+	d, err := tr.Open(t.Context(), &fabric.Config{Size: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := d.(*domain).Settings().Devices; !slices.Equal(got, []string{"c"}) {
+		t.Errorf("%q is used", got)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	if len(said) != 2 || !strings.Contains(said[0], "device a cannot") || !strings.Contains(said[1], "device b cannot") {
+		t.Errorf("reported: %q", said)
+	}
+	net.Refuse(nil)
+	two := *tr
+	two.Settings.Rails = 2
+	net.SetDevice("b", func(d *verbstest.SimulatedDevice) { d.NoRC = true })
+	if l, err := two.Limits(); err != nil || !slices.Equal(l.Settings.Devices, []string{"a", "c"}) {
+		t.Errorf("limits of two rails, %q: %v", l.Settings.Devices, err)
+	}
+	net.SetDevice("a", func(d *verbstest.SimulatedDevice) { d.NoRC = true })
+	net.SetDevice("b", func(d *verbstest.SimulatedDevice) { d.NoRC = false })
+	if l, err := tr.Limits(); err != nil || !slices.Equal(l.Settings.Devices, []string{"b"}) {
+		t.Errorf("limits of %q: %v", l.Settings.Devices, err)
+	}
+	refuseTimes(net, verbstest.CallAllocPD, math.MaxInt, syscall.EPERM)
+	_, err = tr.Open(t.Context(), &fabric.Config{Size: 2})
+	if !errors.Is(err, fabric.ErrNotSupported) || strings.Count(err.Error(), "cannot be used") != 3 ||
+		strings.Contains(err.Error(), "\n") || len(said) != 2 {
+		t.Errorf("%v; reported: %q", err, said)
+	}
 }

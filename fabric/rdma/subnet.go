@@ -2,11 +2,13 @@ package rdma
 
 import (
 	"encoding/binary"
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
 
 	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/tunables"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -62,15 +64,69 @@ type subnet struct {
 	partitions string
 }
 
-// subnetOf returns the subnet of a port.
-func subnetOf(p *hw.RDMAPort, n Network) subnet {
-	s := subnet{layer: p.LinkLayer}
+// fitting returns the ports that have what the settings demand: the partition, and the local address. The errors say what the
+// others lack. If no port has it, all are returned, and the error of Open says why.
+func (set *Settings) fitting(all []candidate) (fit []candidate, unfit []error) {
+	for i := range all {
+		if err := set.check(&all[i]); err != nil {
+			unfit = append(unfit, err)
+		} else {
+			fit = append(fit, all[i])
+		}
+	}
+	if len(fit) == 0 {
+		return all, nil
+	}
+	return fit, unfit
+}
+
+// check returns what a port lacks that the settings demand. What package hw does not know is left to Open.
+func (set *Settings) check(c *candidate) error {
+	p := c.port
+	if set.GIDIndex != nil && len(p.GIDs) > 0 && set.namedGID(p) == nil {
+		return &DeviceError{Device: c.device, Capability: "GID",
+			Reason: fmt.Sprintf("port %d has none of index %d (%s)", p.Number, *set.GIDIndex, tunables.RDMAGIDIndex.Variable)}
+	}
+	if set.PKey != 0 && p.LinkLayer == hw.LinkInfiniBand && len(p.PKeys) > 0 && !slices.ContainsFunc(p.PKeys, set.allowsPartition) {
+		return &DeviceError{Device: c.device, Capability: "partition",
+			Reason: fmt.Sprintf("port %d is not in %#x (%s)", p.Number, set.PKey, tunables.RDMAPKey.Variable)}
+	}
+	return nil
+}
+
+// namedGID returns the address of a port that the settings demand, nil if it has none of that index.
+func (set *Settings) namedGID(p *hw.RDMAPort) *hw.GID {
+	if i := slices.IndexFunc(p.GIDs, func(g hw.GID) bool { return g.Index == *set.GIDIndex }); i >= 0 {
+		return &p.GIDs[i]
+	}
+	return nil
+}
+
+// allowsPartition reports whether the partition of a key may be used. 0 is an empty entry of a table.
+func (set *Settings) allowsPartition(key uint16) bool {
+	return key&^fullMember != 0 && (set.PKey == 0 || key|fullMember == uint16(set.PKey)|fullMember)
+}
+
+// localGID returns the address that is used of a port.
+func (set *Settings) localGID(p *hw.RDMAPort) (hw.GID, error) {
+	if set.GIDIndex != nil {
+		if g := set.namedGID(p); g != nil {
+			return *g, nil
+		}
+	}
 	g, err := p.ChooseGID(hw.GIDRequest{})
+	return g.GID, err
+}
+
+// subnetOf returns the subnet of a port.
+func (set *Settings) subnetOf(p *hw.RDMAPort, n Network) subnet {
+	s := subnet{layer: p.LinkLayer}
+	g, err := set.localGID(p)
 	switch {
 	case err != nil:
 	case p.LinkLayer == hw.LinkInfiniBand:
 		s.prefix = netip.PrefixFrom(g.Addr, infiniBandPrefix).Masked()
-		s.partitions = partitionsOf(p)
+		s.partitions = set.partitionsOf(p)
 	case g.Family() == hw.FamilyLinkLocal:
 		s.prefix = netip.PrefixFrom(g.Addr, linkLocalPrefix).Masked()
 	default:
@@ -82,13 +138,12 @@ func subnetOf(p *hw.RDMAPort, n Network) subnet {
 	return s
 }
 
-// partitionsOf returns subnet.partitions.
-func partitionsOf(p *hw.RDMAPort) string {
-	const full = 1 << 15
+// partitionsOf returns subnet.partitions, without those that the settings exclude.
+func (set *Settings) partitionsOf(p *hw.RDMAPort) string {
 	var keys []uint16
 	for _, k := range p.PKeys {
-		if k&^full != 0 { // 0 is an empty entry
-			keys = append(keys, k&^full)
+		if set.allowsPartition(k) {
+			keys = append(keys, k&^fullMember)
 		}
 	}
 	slices.Sort(keys)

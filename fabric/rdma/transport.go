@@ -3,6 +3,7 @@ package rdma
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -28,9 +29,14 @@ type Transport struct {
 	Provider string
 	// Network provides the devices. Nil means those of this machine; tests simulate others.
 	Network Network
+	// Report is called with one line that the user should know, for instance why a device is not used although another is. It may
+	// be nil.
+	Report func(text string)
 
-	chosen candidate // of the transports that PerSubnet returns
-	place  int       // index in Local
+	chosen candidate   // of the transports that PerSubnet returns
+	others []candidate // ports of the same subnet, which are used if chosen cannot be
+	unfit  []error     // why ports are not used that the settings exclude; of the first transport that PerSubnet returns
+	place  int         // index in Local
 }
 
 // network returns Network, or that of this machine.
@@ -57,18 +63,46 @@ func (t *Transport) PerSubnet() ([]*Transport, error) {
 	if err != nil {
 		return nil, err
 	}
+	all, unfit := set.fitting(all)
 	if len(all) > 1 { // otherwise there is nothing to compare, and no need to ask for the network of the address
 		for i := range all {
-			all[i].subnet = subnetOf(all[i].port, n)
+			all[i].subnet = set.subnetOf(all[i].port, n)
 		}
 	}
 	var ts []*Transport
 	for _, c := range onePerSubnet(all) {
 		one := *t
 		one.Settings.Devices, one.chosen = railsOf(c, all, set.Rails), c
+		for _, o := range all {
+			if o.subnet == c.subnet && o.device != c.device {
+				one.others = append(one.others, o)
+			}
+		}
 		ts = append(ts, &one)
 	}
+	ts[0].unfit = unfit
 	return ts, nil
+}
+
+// without returns the transport to try when a device of this one cannot be used: with the other ports of the subnet, if PerSubnet
+// has chosen the devices. It returns nil if there is none.
+func (t *Transport) without(err error) *Transport {
+	failed := t.chosen.device
+	if e := new(DeviceError); errors.As(err, &e) {
+		for _, device := range t.Settings.Devices {
+			if name, _, _ := splitPort(device); name == e.Device {
+				failed = device
+			}
+		}
+	}
+	left := slices.DeleteFunc(append([]candidate{t.chosen}, t.others...), func(c candidate) bool { return c.device == failed })
+	if len(left) == 0 || len(t.others) == 0 {
+		return nil
+	}
+	one := *t
+	one.chosen, one.others = left[0], left[1:]
+	one.Settings.Devices = railsOf(left[0], left, len(t.Settings.Devices))
+	return &one
 }
 
 // candidates returns the ports of the network that this process may use, the best first.
@@ -99,7 +133,8 @@ func (t *Transport) qkey() uint32 {
 	return binary.LittleEndian.Uint32(auth.Key(t.Key).MAC("datagrams")) &^ (1 << 31)
 }
 
-// Open opens the named devices, or the best one for this process. From then on, Poll answers peers that request a connection.
+// Open opens the named devices, or the best one for this process that can be used. From then on, Poll answers peers that request
+// a connection.
 func (t *Transport) Open(_ context.Context, cfg *fabric.Config) (fabric.Domain, error) {
 	if cfg.Self < 0 || cfg.Self >= cfg.Size {
 		return nil, fmt.Errorf("fabric/rdma: open: peer %d is out of range: there are %d peers", cfg.Self, cfg.Size)
@@ -108,11 +143,40 @@ func (t *Transport) Open(_ context.Context, cfg *fabric.Config) (fabric.Domain, 
 	if err != nil {
 		return nil, err
 	}
-	one := *ts[0]
+	why := slices.Clip(ts[0].unfit)
+	for one := ts[0]; one != nil; one = one.without(err) {
+		var d fabric.Domain
+		d, err = one.openDevices(cfg)
+		if err == nil {
+			t.reportUnused(why)
+			return d, nil
+		}
+		why = append(why, err)
+	}
+	err = why[0]
+	for _, next := range why[1:] { // errors.Join would make several lines
+		err = fmt.Errorf("%w; %w", err, next)
+	}
+	return nil, err
+}
+
+// openDevices opens the named devices.
+func (t *Transport) openDevices(cfg *fabric.Config) (fabric.Domain, error) {
+	one := *t
 	one.place = max(0, slices.Index(t.Local, cfg.Self))
 	set, err := one.Settings.Complete()
 	if err != nil {
 		return nil, err
 	}
 	return open(&one, cfg, set)
+}
+
+// reportUnused reports why devices are not used although another is.
+func (t *Transport) reportUnused(why []error) {
+	if t.Report == nil {
+		return
+	}
+	for _, err := range why {
+		t.Report(fmt.Sprintf("one RDMA device is not used, but another is: %v", err))
+	}
 }
