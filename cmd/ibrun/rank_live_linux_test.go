@@ -80,14 +80,16 @@ func work() error {
 	return p.Finalize()
 }
 
-// runLong runs long: "work" reports progress, "traffic TIME" exchanges messages for that time and then waits, and "eat"
-// touches memory.
+// runLong runs long: "work" reports progress, "traffic TIME" exchanges messages for that time and then waits, "eat" touches
+// memory, and "exchange [FILE]" exchanges messages and checks them.
 func runLong(args []string) error {
 	switch args[0] {
 	case "work":
 		return work()
 	case "eat":
 		return eat()
+	case "exchange":
+		return exchange(args[1:])
 	}
 	return traffic(args[1])
 }

@@ -69,7 +69,7 @@ func rank(args []string) int {
 		err = otherVersion()
 	case "hang": // WHAT
 		err = hang(args[1])
-	case "work", "traffic", "eat":
+	case "work", "traffic", "eat", "exchange":
 		err = runLong(args)
 	case "stream": // TIME: sends as many messages as possible, then sleeps
 		err = stream(args[1])

@@ -191,6 +191,20 @@ func (m *Node) Set(device, what string, v int64) {
 	m.machine("tree", m.tree)
 }
 
+// SetPKey changes an entry of the table of partitions, with its file and the event.
+func (m *Node) SetPKey(device string, index int, key uint16) {
+	m.network.tb.Helper()
+	m.machine("pkey", device, strconv.Itoa(index), strconv.Itoa(int(key)))
+	m.machine("tree", m.tree)
+}
+
+// RemoveGID removes an entry of the table of addresses, with its files and the event.
+func (m *Node) RemoveGID(device string, index int) {
+	m.network.tb.Helper()
+	m.machine("gid", device, strconv.Itoa(index))
+	m.machine("tree", m.tree)
+}
+
 // Remove removes a device with its files, as the kernel does when an adapter is pulled out or its driver is unloaded. The
 // programs that have opened the device get errors.
 func (m *Node) Remove(device string) {

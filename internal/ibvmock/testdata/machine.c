@@ -5,6 +5,8 @@
  *	machine run PID TREE COMMAND    runs a command in the namespace of that process, and with the tree of devices unless it is ""
  *	machine tree TREE               writes the tree of the devices of IBVMOCK_DEVICES, or writes its files again
  *	machine set DEVICE WHAT VALUE   calls ibvmock_set_port
+ *	machine pkey DEVICE INDEX KEY   calls ibvmock_set_pkey
+ *	machine gid DEVICE INDEX        removes an address by ibvmock_set_gid
  *
  * A tree is a directory with sys/class/infiniband and sys/class/infiniband_verbs, and an empty directory mnt.
  */
@@ -36,6 +38,8 @@ enum { PORT = 1, MAX_GIDS = 256 };
 
 extern int ibvmock_start(void);
 extern int ibvmock_set_port(const char *device, const char *what, int64_t v);
+extern int ibvmock_set_pkey(const char *device, uint32_t index, uint32_t key);
+extern int ibvmock_set_gid(const char *device, uint32_t index, const union ibv_gid *gid, uint32_t type);
 extern const char *ibvmock_driver(const char *device);
 
 static char path[2][2 * PATH_MAX];
@@ -112,6 +116,8 @@ static void put_gids(struct ibv_context *x, const char *dir, const struct ibv_po
 		union ibv_gid gid = {0};
 		char name[64];
 
+		unlink(at("%s/gid_attrs/types/%d", dir, i)); /* of an address that was removed */
+		unlink(at("%s/gid_attrs/ndevs/%d", dir, i));
 		for (ssize_t k = 0; k < used; k++) {
 			if ((int)e[k].gid_index != i)
 				continue;
@@ -378,6 +384,20 @@ static void run_in(const char *pid, const char *tree, char **command)
 	fail("start", command[0]);
 }
 
+/* Returns 0, or -1 for a wrong argument. */
+static int change(int argc, char **argv)
+{
+	const char *what = argv[1], *device = argv[2];
+
+	if (!strcmp(what, "set") && argc == 5)
+		return ibvmock_set_port(device, argv[3], atoll(argv[4]));
+	if (!strcmp(what, "pkey") && argc == 5)
+		return ibvmock_set_pkey(device, (uint32_t)atoi(argv[3]), (uint32_t)atoi(argv[4]));
+	if (!strcmp(what, "gid") && argc == 4)
+		return ibvmock_set_gid(device, (uint32_t)atoi(argv[3]), NULL, 0);
+	return -1;
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -388,9 +408,9 @@ int main(int argc, char **argv)
 		run_in(argv[2], argv[3], argv + 4);
 	} else if (!strcmp(what, "tree") && argc == 3) {
 		write_tree(argv[2]);
-	} else if (!strcmp(what, "set") && argc == 5) {
+	} else if (argc > 3) {
 		check_call(ibvmock_start(), "attach to", "the network");
-		check_call(ibvmock_set_port(argv[2], argv[3], atoll(argv[4])) ? EINVAL : 0, "set", argv[3]);
+		check_call(change(argc, argv) ? EINVAL : 0, "change", argv[2]);
 	} else {
 		fprintf(stderr, "machine: see the comment in machine.c\n");
 		return 125;
