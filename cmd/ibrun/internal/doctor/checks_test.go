@@ -170,6 +170,13 @@ func brokenVerbs() []broken {
 			"libmlx5-rdmav*.so is missing", "apt-get install"},
 		{"verbs.library", func(h *Host) { h.remove("usr/lib64/libibverbs.so.1"); h.Live = false }, Info, "a captured tree", ""},
 		{"verbs.library", func(h *Host) { h.dev().Provider = "" }, Info, "the library for driver", ""},
+		{"verbs.library", func(h *Host) {
+			for _, name := range []string{"libibverbs.so.1", "libibverbs/libmlx5-rdmav34.so"} {
+				h.remove("usr/lib64/" + name)
+				h.put("opt/ofed/"+name, "")
+			}
+			h.env("LD_LIBRARY_PATH", "lib:/opt/ofed/")
+		}, OK, "/opt/ofed/libibverbs/libmlx5-rdmav34.so", ""},
 		{"verbs.library", softRoCE, OK, "without a library", ""},
 		{"verbs.drivers", func(h *Host) { h.put("etc/libibverbs.d/vmw_pvrdma.driver", "driver vmw_pvrdma\n") }, Info,
 			"libvmw_pvrdma", "ibverbs-providers"},

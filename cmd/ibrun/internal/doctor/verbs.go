@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -129,12 +130,18 @@ func verbsCM(h *Host) []Finding {
 		"modprobe rdma_ucm")
 }
 
-// findLibrary returns the path of a file in a library directory, or "" if there is none. The name may have a star only within the
-// libibverbs directory, which has few files: the library directories have thousands.
+// findLibrary returns the path of a file in a library directory, or "" if there is none. The directories of LD_LIBRARY_PATH come
+// first, as for the dynamic linker. The name may have a star only within the libibverbs directory, which has few files: the
+// library directories have thousands.
 func (h *Host) findLibrary(name string) string {
-	for _, dir := range []string{
-		"usr/lib/*-linux-gnu*", "usr/lib64", "usr/local/lib", "usr/local/lib64", "usr/lib", "lib/*-linux-gnu*", "lib64",
-	} {
+	var dirs []string
+	for _, dir := range filepath.SplitList(h.Getenv("LD_LIBRARY_PATH")) {
+		if filepath.IsAbs(dir) {
+			dirs = append(dirs, strings.TrimPrefix(filepath.Clean(dir), "/"))
+		}
+	}
+	for _, dir := range append(dirs,
+		"usr/lib/*-linux-gnu*", "usr/lib64", "usr/local/lib", "usr/local/lib64", "usr/lib", "lib/*-linux-gnu*", "lib64") {
 		if found, err := fs.Glob(h.Root, path.Join(dir, name)); err == nil && len(found) > 0 {
 			return found[0]
 		}
