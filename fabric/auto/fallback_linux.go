@@ -21,7 +21,8 @@ import (
 // and agrees. If both propose, that counts as agreement. No message was taken by either side before: a domain takes none until it
 // is connected. Both then choose again, without the devices that were given up, until none are left.
 //
-// The same holds if one of the two devices refuses the connection. Then a few requests suffice.
+// The same holds if one of the two devices refuses the connection, or is lost before they were connected. Then a few requests
+// suffice. A peer that was connected over a device that is lost is lost too: it is not known which messages it has received.
 //
 // The messages of this protocol are control messages over TCP, see controlMessage.
 type fallback struct {
@@ -50,6 +51,7 @@ type rdmaDomain interface {
 	Hold(peer int, on bool) bool
 	Abandon(peer int)
 	FullPoll()
+	Await()
 }
 
 // question is a question of a peer.
@@ -90,6 +92,9 @@ func newFallback(d *combined, key [32]byte) *fallback {
 	}
 	if len(f.rdma) == 0 || f.tcp < 0 {
 		return nil
+	}
+	for _, r := range f.rdma {
+		r.Await()
 	}
 	return f
 }

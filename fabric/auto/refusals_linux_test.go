@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
 
@@ -54,6 +55,41 @@ func TestDeviceRefusesState(t *testing.T) {
 				t.Errorf("reported: %q", job.notes)
 			}
 			job.net.Refuse(nil)
+		})
+	}
+}
+
+// TestDeviceLostBefore: the device of a process is lost before the process has connected to others, or while it tries. They use
+// another transport, whichever side connects first, and one process of each pair says why, once. Other pairs use RDMA.
+func TestDeviceLostBefore(t *testing.T) {
+	for name, c := range map[string]struct {
+		trying bool
+		nodes  []string
+		want   string
+	}{
+		"idle":           {false, []string{"ib", "ib", "ib"}, "0-1 tcp, 0-2 ib, 1-2 tcp"},
+		"connecting":     {true, []string{"ib", "ib", "ib"}, "0-1 tcp, 0-2 ib, 1-2 tcp"},
+		"another subnet": {true, []string{"ib eth", "ib eth", "ib eth"}, "0-1 eth, 0-2 ib, 1-2 eth"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			job := newCluster(t, 0, c.nodes...)
+			if c.trying {
+				for peer := 0; peer <= 2; peer += 2 {
+					if err := job.connect(1, peer).Send([]byte("early"), nil); err != fabric.ErrAgain {
+						t.Fatal(err)
+					}
+				}
+				job.poll(1)
+			}
+			job.net.RemoveDevice("ib-1")
+			job.exchange()
+			if got := job.routes(); got != c.want {
+				t.Errorf("the routes are %s, want %s", got, c.want)
+			}
+			if len(job.notes) != 2 {
+				t.Errorf("reported: %q", job.notes)
+			}
 		})
 	}
 }

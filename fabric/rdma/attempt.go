@@ -54,7 +54,7 @@ func (d *domain) Attempts(f func(peer int, a Attempt)) {
 			continue
 		}
 		refused := e.retry.refusal.err
-		f(e.peer, Attempt{a.requests, elapsed, a.heard && refused == nil, cmp.Or(refused, e.retry.err)})
+		f(e.peer, Attempt{a.requests, elapsed, a.heard && refused == nil && d.lost == nil, cmp.Or(refused, e.retry.err)})
 	}
 }
 
@@ -82,6 +82,10 @@ func (d *domain) ConfirmAlive(peer int, alive bool) {
 // Retry sends connection requests to a peer as often as at first.
 func (d *domain) Retry(peer int) {
 	e := d.endpointOf(peer)
+	if d.lost != nil {
+		e.attempt.requests++ // it would fail like the others
+		return
+	}
 	e.retry.reqAt, e.retry.reqInterval = d.clock.elapsed(), minREQInterval
 	if e.retry.position > 0 {
 		d.scheduleConnecting(e)

@@ -44,17 +44,22 @@ func (e *endpoint) requestConnectLocked() {
 	}
 }
 
-// connectRequested starts the connections that requestConnect has asked for.
-func (d *domain) connectRequested() {
+// takeRequested returns the endpoints that requestConnect was called for, and forgets them.
+func (d *domain) takeRequested() []*endpoint {
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.cm.anyRequested.Store(false)
 	requested := d.cm.requested
 	d.cm.requested = nil
 	for _, e := range requested {
 		e.requested = false
 	}
-	d.mu.Unlock()
-	for _, e := range requested {
+	return requested
+}
+
+// connectRequested starts the connections that requestConnect has asked for.
+func (d *domain) connectRequested() {
+	for _, e := range d.takeRequested() {
 		if e.conn.state == stateIdle && e.teardown == nil && e.ended.Load() == nil && !e.refusalPending() && !e.attempt.held {
 			d.startConnect(e)
 		}

@@ -170,3 +170,47 @@ func TestSimulatedGIDEvent(t *testing.T) {
 	connectPeers(t, ds[1], ds[0])
 	connectPeers(t, ds[0], ds[1])
 }
+
+// TestSimulatedDeviceLostAwait: the device of a peer is removed whose user has another transport. The peer that was connected is
+// lost. That which was not is listed with the reason, is not lost while the other transport reaches it, and can be abandoned for
+// that; otherwise it is lost after the heartbeat.
+func TestSimulatedDeviceLostAwait(t *testing.T) {
+	for _, abandoned := range []bool{true, false} {
+		net := verbstest.NewSimulatedNetwork()
+		ds := openEachWith(t, net, Settings{Heartbeat: shortHeartbeat}, "gone", "b", "c")
+		d := ds[0]
+		d.Await()
+		connectPeers(t, d, ds[1])
+		net.RemoveDevice("gone")
+		checkDeviceLost(t, d, "gone", 1)
+		if err := d.eps[2].Send([]byte("message"), nil); err != fabric.ErrAgain {
+			t.Fatal(err)
+		}
+		d.ConfirmAlive(2, true)
+		var a Attempt
+		waitUntil(t, "the attempt", func() bool {
+			pollTimes(t, d, 1)
+			d.Attempts(func(peer int, at Attempt) { a = at })
+			return a.Requests > 0
+		})
+		if !errors.Is(a.Err, verbs.ErrDeviceLost) || a.Heard || !d.Connecting() {
+			t.Errorf("%+v", a)
+		}
+		if abandoned {
+			if !d.Hold(2, true) {
+				t.Error("the peer counts as connected")
+			}
+			d.Abandon(2)
+			if got := pollTimes(t, d, enoughPolls); len(got) > 0 || d.Connecting() {
+				t.Errorf("%+v", got)
+			}
+			continue
+		}
+		d.eps[2].attempt.since -= 2 * shortHeartbeat
+		if got := pollTimes(t, d, enoughPolls); len(got) > 0 {
+			t.Errorf("%+v", got)
+		}
+		d.ConfirmAlive(2, false)
+		checkDeviceLost(t, d, "gone", 1)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/verbs"
@@ -12,8 +13,12 @@ import (
 // A device that is removed or has failed for good loses its queue pairs with everything that was in flight. If it is not the
 // first rail, connections are made again without it: messages travel over the first rail, and transfers are repeated over
 // the other rails. If it is the first, nothing says what the peers have received, so their connections cannot be continued over
-// something else: all peers are lost. That is no error of Poll, because other transports of the process go on, as do messages
+// something else: these peers are lost. That is no error of Poll, because other transports of the process go on, as do messages
 // to the process itself.
+//
+// Peers that were never connected have sent and received nothing over the device. If the user of the domain has another transport
+// (see Await), they wait for it: they are listed as peers that do not answer, with the lost device as the reason. Without an
+// agreement on another transport they are lost after the heartbeat.
 
 // railLost handles the error of a rail. If its device is lost, and it is not the first rail, connections are made again without
 // it, and the result is nil.
@@ -44,12 +49,20 @@ func (d *domain) loseDevice(err error) {
 		if e == nil || e.peer == d.self || e.addr.rails == nil { // without an address the peer is reached by another domain
 			continue
 		}
+		waiting := e.retry.position > 0
 		d.removeConnecting(e)
 		e.conn.reset()
 		e.teardown, e.disconnect = nil, disconnectDone
 		d.mu.Lock()
 		e.canPost = false
 		d.mu.Unlock()
+		if d.awaited && !e.attempt.done && e.ended.Load() == nil {
+			d.dropLanes(e, func(*queuePair) bool { return false })
+			if waiting {
+				d.awaitOther(e)
+			}
+			continue
+		}
 		why := fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, d.lost)
 		if e.ended.CompareAndSwap(nil, &endReason{why}) {
 			d.events.put(queuedEvent{kind: fabric.PeerDown, ep: e, err: why})
@@ -64,6 +77,7 @@ func (d *domain) pollLost(evs []fabric.Event, err error) (int, error) {
 		return 0, err
 	}
 	d.loseDevice(err)
+	d.progressLost()
 	d.events.out = evs
 	d.deliverQueued()
 	d.events.out = nil
@@ -76,5 +90,49 @@ func (d *domain) armLost(err error) (int, bool, error) {
 		return -1, false, err
 	}
 	d.loseDevice(err)
-	return d.waker.epfd, d.events.len() > 0 || d.loopback.pending(), d.waker.setTimer(0, never)
+	d.progressLost()
+	now, at := d.clock.elapsed(), never
+	if len(d.cm.connecting) > 0 {
+		at = now + lostInterval
+	}
+	return d.waker.epfd, d.events.len() > 0 || d.loopback.pending(), d.waker.setTimer(now, at)
+}
+
+// lostInterval is how often a caller that sleeps is woken while peers wait for another transport.
+const lostInterval = 50 * time.Millisecond
+
+// Await makes peers that were never connected wait for another transport when the device is lost.
+func (d *domain) Await() { d.awaited = true }
+
+// awaitOther lists a peer that cannot be connected to because the device is lost.
+func (d *domain) awaitOther(e *endpoint) {
+	now := d.clock.elapsed()
+	e.countRequest(now)
+	e.retry.err = d.lost
+	d.addConnecting(e, now)
+}
+
+// progressLost does what is left to do without a device: it lists the peers that wait for another transport, and ends those that
+// have waited for too long.
+func (d *domain) progressLost() {
+	if d.cm.anyRequested.Load() {
+		for _, e := range d.takeRequested() {
+			if e.ended.Load() == nil && e.retry.position == 0 && !e.attempt.held {
+				d.awaitOther(e)
+			}
+		}
+	}
+	if len(d.cm.connecting) == 0 {
+		return
+	}
+	now := d.clock.elapsed()
+	for _, e := range slices.Clone(d.cm.connecting) {
+		switch {
+		case !e.isConnecting():
+			d.removeConnecting(e)
+		case now-e.attempt.since >= d.settings.Heartbeat && !e.attempt.confirmed && !e.attempt.held:
+			d.removeConnecting(e)
+			d.peerDown(e, fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, d.lost))
+		}
+	}
 }

@@ -63,9 +63,9 @@
 // Poll also handles what the devices report. A port that goes down and up again within the heartbeat breaks connections, which
 // are made again. If it stays down, the peers are lost, and the error names the port. When LID, GID or partitions change,
 // connections are made again and peers are sent the new address. If the device of the first rail is removed or has failed
-// for good, all peers are lost, and the error names it: nothing says which messages the peers have received, so another device
-// cannot continue their connections. Poll itself does not fail. Connections do without any other rail whose device is lost or
-// whose link is down.
+// for good, all peers that were connected are lost, and the error names it: nothing says which messages they have received, so
+// another device cannot continue their connections. Other peers may wait for another transport (package auto). Poll itself does
+// not fail. Connections do without any other rail whose device is lost or whose link is down.
 //
 // A device whose port is down at the start is not used, also if the port comes up later: Open returns why, and package auto takes
 // TCP and reports it once.

@@ -55,7 +55,8 @@ type domain struct {
 	responder   responder // belongs to its goroutine from the end of open to its close
 
 	deviceEvents deviceEvents
-	lost         error // the device is lost; every endpoint has ended
+	lost         error // the device is lost; every endpoint that was connected has ended
+	awaited      bool  // see Await
 
 	// mu guards all queue pairs, all transfers, and the following fields. Read and Write use them in any goroutine.
 	mu        sync.Mutex
@@ -119,7 +120,7 @@ func (d *domain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
 	if err := d.checkReachable(a); err != nil {
 		return nil, fmt.Errorf("fabric/rdma: connect to peer %d: %w", peer, err)
 	}
-	if d.lost != nil {
+	if d.lost != nil && !d.awaited {
 		return nil, fmt.Errorf("fabric/rdma: connect to peer %d: %w", peer, d.lost)
 	}
 	e := d.endpointOf(peer)
