@@ -166,7 +166,7 @@ func (d *domain) handleCM(m *cmMessage) error {
 		return nil
 	case cmDREQ:
 		e.peerClosing, e.finalSeq = true, m.grant
-		if e.in.received == e.finalSeq || e.conn.state < stateREPSent {
+		if e.in.received == e.finalSeq || e.conn.state < stateREPSent || e.ended.Load() != nil {
 			d.declareDown(e, fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, fabric.ErrPeerClosed))
 		}
 		return nil
@@ -264,6 +264,7 @@ func (d *domain) connectQueuePairs(e *endpoint, m *cmMessage) error {
 		peer, path := &e.addr.rails[q.rail.index], q.info.lane.path
 		params := q.rail.pathParams(d.params, peer, path, flowOf(e.conn.self, e.conn.peer))
 		err := q.qp.ConnectWith(qpAddress(peer.Address, m.qps[i]), params)
+		q.connected = err == nil || q.mayReceive()
 		if err == nil || q.isMessages() {
 			failed = cmp.Or(failed, err)
 			return true

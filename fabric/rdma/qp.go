@@ -67,6 +67,13 @@ func (d *domain) hasRoom(q *queuePair, part share) bool {
 	return q.inFlight() < q.rail.limit[part] && d.inFlight[q.rail.index] < q.rail.maxInFlight
 }
 
+// mayReceive reports whether a queue pair that could not be connected may have taken receives from the SRQ all the same. Then the
+// device raises EventLastWQE for it.
+func (q *queuePair) mayReceive() bool {
+	s, err := q.qp.State()
+	return err != nil || s != verbs.StateReset && s != verbs.StateInit
+}
+
 // at returns the memory of request n, which is in flight or the next one.
 func (q *queuePair) at(n uint32) *request { return &q.requests[n&uint32(len(q.requests)-1)] }
 

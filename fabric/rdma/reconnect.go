@@ -81,6 +81,11 @@ func (d *domain) reconnect(e *endpoint, err error) {
 		d.refused(e, err)
 		return
 	}
+	if e.peerClosing { // the rest of its messages is lost with the connection
+		d.peerDown(e, fmt.Errorf("fabric/rdma: peer %d: %w; the connection broke before its last messages: %w", e.peer,
+			fabric.ErrPeerClosed, err))
+		return
+	}
 	if e.retry.breaks++; e.retry.breaks > maxBreaks {
 		d.peerDown(e, fmt.Errorf("fabric/rdma: peer %d: %w: %d connections in a row broke, the last with: %w", e.peer,
 			fabric.ErrPeerDown, e.retry.breaks, err))

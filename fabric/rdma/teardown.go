@@ -132,7 +132,10 @@ func (d *domain) finishTeardown(e *endpoint) error {
 		return nil
 	case e.ended.Load() != nil:
 		d.endTransfers(e, errEndpointClosed.err)
-		d.releasePeer(e)
+		lost := e.disconnect == disconnectDue || e.disconnect == disconnectSent
+		if d.releasePeer(e); lost {
+			d.disconnectByDatagram(e)
+		}
 		return nil
 	case t.broken != nil:
 		d.reconnect(e, t.broken)

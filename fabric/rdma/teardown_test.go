@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -144,4 +146,79 @@ func missingSlots(net *verbstest.SimulatedNetwork, ds []*domain) string {
 		}
 	}
 	return ""
+}
+
+// TestCloseAfterBreak: two peers close at the same time, right after the queue pair of one or of both has failed, with a message
+// in flight or without, and before or after the failure was noticed. Each learns that the other has closed: the DREQ of none is
+// outstanding when Close returns, as it is if Close has given up waiting.
+func TestCloseAfterBreak(t *testing.T) {
+	for mode := range 16 {
+		t.Run(fmt.Sprintf("%04b", mode), func(t *testing.T) {
+			t.Parallel()
+			net := verbstest.NewSimulatedNetwork()
+			if mode&8 != 0 {
+				net = adapters(rand.New(rand.NewPCG(uint64(mode), 3)))
+			}
+			ds := openOn(t, net, Settings{Devices: []string{"a"}}, 2)
+			connectPeers(t, ds[0], ds[1])
+			connectPeers(t, ds[1], ds[0])
+			for i, d := range ds {
+				if mode&(1<<i) != 0 {
+					failQuietly(t, d.eps[1-i].qps[0])
+				}
+				if mode&4 != 0 {
+					_ = d.eps[1-i].Send([]byte("message"), nil)
+				}
+			}
+			var both sync.WaitGroup
+			for _, d := range ds {
+				both.Go(func() {
+					if err := d.Close(); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			both.Wait()
+			for i, d := range ds {
+				if s := d.eps[1-i].disconnect; s == disconnectDue || s == disconnectSent {
+					t.Errorf("peer %d: the disconnect is in state %d", i, s)
+				}
+			}
+		})
+	}
+}
+
+// TestTeardownUnconnected: a queue pair that the device has refused to connect has taken no receives. Its teardown does not wait
+// for an event that never comes.
+func TestTeardownUnconnected(t *testing.T) {
+	net := adapters(rand.New(rand.NewPCG(1, 4)))
+	ds := openOn(t, net, Settings{Devices: []string{"a"}}, 2)
+	a, b := ds[0], ds[1]
+	if err := a.eps[1].Send(nil, nil); err == nil {
+		t.Fatal("sent without a connection")
+	}
+	waitUntil(t, "the REQ", func() bool {
+		pollTimes(t, a, 1)
+		return a.eps[1].conn.state == stateREQSent
+	})
+	refused := 0
+	net.Refuse(func(c verbstest.SimulatedCall) error {
+		if c != verbstest.CallModifyQP || b.eps[0].qps == nil || refused > 0 {
+			return nil
+		}
+		refused++ // of the change to RTR
+		return syscall.ENOMEM
+	})
+	var begun *teardown
+	waitUntil(t, "the end of the teardown", func() bool {
+		pollTimes(t, b, 1)
+		if e := b.eps[0]; e.teardown != nil {
+			begun = e.teardown
+		}
+		return refused > 0 && b.eps[0].teardown == nil
+	})
+	if begun != nil && begun.steps > teardownSteps {
+		t.Error("the last completions were waited for until the time was over")
+	}
+	exchange(t, a, b)
 }
