@@ -112,6 +112,37 @@ func TestMockCallsPerMessage(t *testing.T) {
 	}
 }
 
+// TestMockMessageAllocs: a message allocates nothing, neither for the sender nor for the receiver.
+func TestMockMessageAllocs(t *testing.T) {
+	ds := openOverMock(t, ibvmock.Load(t), "mlx5_roce", 2)
+	a, b := ds[0], ds[1]
+	widenWindow(t, a, b, 8)
+	var evs [16]fabric.Event
+	payload := make([]byte, 8)
+	got := 0
+	poll := func() {
+		for _, d := range ds {
+			n, err := d.Poll(evs[:])
+			if err != nil {
+				t.Fatal(err)
+			}
+			got += n
+		}
+	}
+	n := testing.AllocsPerRun(500, func() {
+		for err := fabric.ErrAgain; err != nil; err = a.eps[1].Send(payload, payload) {
+			if err != fabric.ErrAgain {
+				t.Fatal(err)
+			}
+			poll()
+		}
+	})
+	poll()
+	if n != 0 || got < 500 {
+		t.Errorf("%v allocations per message, want 0; %d messages arrived", n, got)
+	}
+}
+
 // TestMockRefusedPost: the library refuses posts although there is room. The messages arrive all the same, each once.
 func TestMockRefusedPost(t *testing.T) {
 	lib := ibvmock.Load(t)
