@@ -88,7 +88,10 @@ func mountKernel(*Config) error {
 		mount{what: "dev", where: "/dev", kind: "devtmpfs"}.execute())
 }
 
-// loadModules loads the modules in the order of their names.
+// moduleParameters are the parameters of modules, which otherwise are loaded without any.
+var moduleParameters = map[string]string{"bonding": "max_bonds=0"} // makes no bond of its own
+
+// loadModules loads the modules in the order of their names, which begin with a number.
 func loadModules(*Config) error {
 	files, err := filepath.Glob("/" + ModuleDir + "/*.ko")
 	if err != nil {
@@ -99,7 +102,8 @@ func loadModules(*Config) error {
 		if err != nil {
 			return err
 		}
-		err = unix.FinitModule(int(f.Fd()), "", 0)
+		_, name, _ := strings.Cut(strings.TrimSuffix(filepath.Base(file), ".ko"), "-")
+		err = unix.FinitModule(int(f.Fd()), moduleParameters[name], 0)
 		f.Close()
 		// ENODEV: the processor lacks the instructions that the module uses. The guest works without the module.
 		if err != nil && !errors.Is(err, unix.EEXIST) && !errors.Is(err, unix.ENODEV) {
