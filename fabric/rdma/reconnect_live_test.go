@@ -20,6 +20,7 @@ type localPeers struct {
 	t    *testing.T
 	d    [2]*domain
 	ep   [2]fabric.Endpoint
+	sent [2]uint64 // messages that each peer has sent with exchange
 	got  [2]uint64 // messages that have arrived at each peer
 	done map[uint64]error
 }
@@ -29,10 +30,17 @@ func openLocalPeers(t *testing.T, set Settings) *localPeers {
 	if set.Devices == nil {
 		set.Devices = []string{live.Device(t)}
 	}
-	tr := &Transport{Settings: set}
-	rand.Read(tr.Key[:])
+	return openPeersOn(t, [2]Settings{set, set})
+}
+
+// openPeersOn is openLocalPeers with settings, such as devices, for each peer.
+func openPeersOn(t *testing.T, sets [2]Settings) *localPeers {
+	t.Helper()
+	var key [32]byte
+	rand.Read(key[:])
 	w := &localPeers{t: t, done: map[uint64]error{}}
 	for i := range w.d {
+		tr := &Transport{Key: key, Settings: sets[i]}
 		d, err := tr.Open(t.Context(), &fabric.Config{Self: i, Size: 2})
 		if err != nil {
 			t.Fatal(err)
