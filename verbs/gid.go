@@ -31,7 +31,7 @@ func (c *Context) ChooseGID(port int, want netip.Addr) (hw.GID, error) {
 	return c.chooseGID(port, want, nil)
 }
 
-// chooseGID is ChooseGID, or returns the entry with an index.
+// chooseGID is ChooseGID, or returns the entry that findIndexed finds.
 func (c *Context) chooseGID(port int, want netip.Addr, index *int) (hw.GID, error) {
 	epoch := c.ports.now()
 	g, err := c.queryChosenGID(port, want, index)
@@ -56,7 +56,7 @@ func (c *Context) queryChosenGID(port int, want netip.Addr, index *int) (hw.GID,
 		return hw.GID{}, c.fail(op, err)
 	}
 	if index != nil {
-		if i := slices.IndexFunc(p.GIDs, func(g hw.GID) bool { return g.Index == *index }); i >= 0 {
+		if i := findIndexed(p.GIDs, *index, want); i >= 0 {
 			return p.GIDs[i], nil
 		}
 		return hw.GID{}, c.refuse(op, ErrInvalid, "port %d has no GID with the index %d; it has %v", port, *index, p.GIDs)
@@ -73,6 +73,20 @@ func (c *Context) queryChosenGID(port int, want netip.Addr, index *int) (hw.GID,
 		return hw.GID{}, &Error{Op: op, Device: c.name, Kind: ErrInvalid, Err: err}
 	}
 	return choice.GID, nil
+}
+
+// findIndexed returns the position of the entry with an index, -1 if there is none. If want is valid and that entry has not this
+// address, but another one for RoCE v2 has, it returns the position of that.
+func findIndexed(gids []hw.GID, index int, want netip.Addr) int {
+	i := slices.IndexFunc(gids, func(g hw.GID) bool { return g.Index == index })
+	if !want.IsValid() || i >= 0 && gids[i].Addr.Unmap() == want.Unmap() {
+		return i
+	}
+	j := slices.IndexFunc(gids, func(g hw.GID) bool { return g.Addr.Unmap() == want.Unmap() && g.Type == hw.GIDRoCEv2 })
+	if j >= 0 {
+		return j
+	}
+	return i
 }
 
 // hwPort returns a port as hw describes it, with the current GID table. The table is queried from the device, because in sysfs it

@@ -50,6 +50,8 @@ type QPConfig struct {
 	// GID is the network address of the pair, such as 192.168.7.1. If it is not valid, ChooseGID chooses one.
 	GID netip.Addr
 	// GIDIndex is the index of that address in the GID table, also of one that ChooseGID would not choose. If nil, GID counts.
+	// With both, the entry of this index is used, unless its address is not GID and that of another RoCE v2 entry is: an address
+	// gets another index when it is removed and added again.
 	GIDIndex *int
 }
 

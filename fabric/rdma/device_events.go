@@ -70,6 +70,7 @@ func (d *domain) handleDeviceEvents() {
 	}
 	if addresses {
 		d.refreshAddress()
+		d.checkHandles()
 	}
 }
 

@@ -214,3 +214,63 @@ func TestSimulatedDeviceLostAwait(t *testing.T) {
 		checkDeviceLost(t, d, "gone", 1)
 	}
 }
+
+// TestSimulatedGIDEventSameAddress: a GID was replaced by an equal one, as when a bond fails over. The address handle of the peer
+// is renewed when it is used next, and so is one that is being made. The connected peer is probed by the next visit, although it
+// has just answered.
+func TestSimulatedGIDEventSameAddress(t *testing.T) {
+	net := verbstest.NewSimulatedNetwork()
+	ds := openEachWith(t, net, Settings{Heartbeat: 2 * time.Second}, "a", "b")
+	connectPeers(t, ds[0], ds[1])
+	d, e := ds[0], ds[0].eps[1]
+	handle := func() *destination {
+		t.Helper()
+		var dest *destination
+		pollBoth(t, ds, "the handle", func() bool {
+			var err error
+			if dest, err = d.destination(e); err != nil && !errors.Is(err, errResolving) {
+				t.Fatal(err)
+			}
+			return err == nil && e.resolution == nil && !dest.stale
+		})
+		return dest
+	}
+	old := handle()
+	pollBoth(t, ds, "the end of all requests", func() bool { return e.qps[0].inFlight() == 0 })
+	net.RaiseEvent("a", verbs.EventGIDChange)
+	pollBoth(t, ds, "the event", func() bool { return e.keepalive.probe })
+	e.keepalive.alive = true
+	before := e.qps[0].tail
+	pollBoth(t, ds, "the visit", func() bool { return !e.keepalive.probe })
+	if posted := e.qps[0].tail - before; posted != 1 {
+		t.Errorf("the visit has posted %d requests, want a probe", posted)
+	}
+	if !e.dest.stale || handle() == old {
+		t.Error("the handle was not renewed")
+	}
+	if e.conn.epoch != 1 {
+		t.Errorf("a connection that works was made again: epoch %d", e.conn.epoch)
+	}
+	e.dest.stale = true
+	if err := d.resolve(e, false); err != nil {
+		t.Fatal(err)
+	}
+	d.checkHandles()
+	pollBoth(t, ds, "the result", func() bool { return e.resolution == nil })
+	if !e.dest.stale {
+		t.Error("a handle that was being made when the event came is not renewed")
+	}
+}
+
+// pollBoth polls all domains until so returns true.
+func pollBoth(t *testing.T, ds []*domain, what string, so func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !so(); runtime.Gosched() {
+		for _, d := range ds {
+			pollTimes(t, d, 1)
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s does not come", what)
+		}
+	}
+}

@@ -44,6 +44,7 @@ func (l liveness) maxIdle(peer int) int { return l.minIdle + peer%(l.minIdle+1) 
 // keepaliveState is what the keepalive knows about a peer.
 type keepaliveState struct {
 	alive  bool // a message or an acknowledgement has arrived since the last visit
+	probe  bool // the next visit probes the peer: see checkHandles
 	idle   int  // visits in a row without a sign of life and without a request that would give one
 	missed int  // visits in a row without a sign of life while a request with a completion was in flight
 }
@@ -145,7 +146,9 @@ func (d *domain) keepalive(e *endpoint) {
 	k := &e.keepalive
 	if k.alive {
 		k.alive, k.idle, k.missed = false, 0, 0
-		return
+		if !k.probe {
+			return
+		}
 	}
 	d.mu.Lock()
 	q := e.qps[0]
@@ -154,10 +157,11 @@ func (d *domain) keepalive(e *endpoint) {
 	queued := q.pieces > 0 || q.inFlight() > maxQueueAhead
 	probed := false
 	if !supervised {
-		if k.idle++; q.inFlight() > 0 || k.idle >= d.liveness.maxIdle(e.peer) {
+		if k.idle++; k.probe || q.inFlight() > 0 || k.idle >= d.liveness.maxIdle(e.peer) {
 			probed = d.postProbe(q)
 		}
 	}
+	k.probe = false // the completion of a request in flight tells as much
 	d.mu.Unlock()
 	if probed {
 		e.ring()

@@ -2,6 +2,7 @@ package rdma
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -68,6 +69,9 @@ func (r *rail) datagramRecvs() int { return len(r.partitions) * cmRecvs }
 // createDatagramPairs creates the queue pairs for datagrams, and sets the address. On the first rail there is a queue pair in
 // each partition; on others there is one, which only has an address.
 func (r *rail) createDatagramPairs() (err error) {
+	if r.gid, err = r.indexedGID(); err != nil {
+		return err
+	}
 	for i := range r.partitions {
 		if i > 0 && r.index > 0 {
 			break
@@ -80,6 +84,24 @@ func (r *rail) createDatagramPairs() (err error) {
 	a, err := r.partitions[0].ud.Address()
 	r.address = r.limitMTU(a)
 	return err
+}
+
+// indexedGID returns the address that the set index means, not valid without an index. When the address is removed and added
+// again, or a bond uses another of its links, it gets another index; then the address counts.
+func (r *rail) indexedGID() (addr netip.Addr, err error) {
+	if r.set.GIDIndex == nil {
+		return addr, nil
+	}
+	gids, err := r.dev.GIDs(r.port)
+	if err != nil {
+		return addr, err
+	}
+	for _, g := range gids {
+		if g.Index == *r.set.GIDIndex && g.Type == hw.GIDRoCEv2 {
+			addr = g.Addr
+		}
+	}
+	return addr, nil
 }
 
 // limitMTU applies the setting to an address.
@@ -111,7 +133,7 @@ func (r *rail) createDatagramQP(sendCQ, recvCQ *verbs.CQ, sends, recvs int, p *p
 	qp, err := r.pd.CreateQP(verbs.QPConfig{
 		Type: verbs.UD, SendCQ: sendCQ, RecvCQ: recvCQ, MaxSend: min(sends, r.granted.ud),
 		MaxRecv: min(recvs, r.granted.ud), QKey: r.qkey, Port: r.port,
-		PKeyIndex: int(p.index), GIDIndex: r.set.GIDIndex,
+		PKeyIndex: int(p.index), GIDIndex: r.set.GIDIndex, GID: r.gid,
 	})
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package rdma
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -20,6 +21,7 @@ type rail struct {
 	srq         *verbs.SRQ    // of the first rail only, and nil if the device has none
 	partitions  []partition   // of the port
 	address     verbs.Address // of the first queue pair for datagrams; identifies the rail
+	gid         netip.Addr    // see indexedGID
 	infiniBand  bool          // the port is one of an InfiniBand network
 	set         *Settings
 	qkey        uint32
@@ -192,7 +194,7 @@ func (r *rail) createQueuePair(p *partition, messages bool) (*verbs.QP, error) {
 	cfg := verbs.QPConfig{
 		Type: verbs.RC, SendCQ: r.sendCQ, RecvCQ: r.sendCQ, MaxSend: r.granted.depth, MaxInline: r.granted.ask,
 		Access: verbs.RemoteRead | verbs.RemoteWrite, MaxRecv: 1, Port: r.port,
-		PKeyIndex: int(p.index), GIDIndex: r.set.GIDIndex,
+		PKeyIndex: int(p.index), GIDIndex: r.set.GIDIndex, GID: r.gid,
 	}
 	if messages {
 		cfg.RecvCQ, cfg.SRQ = r.recvCQ, r.srq

@@ -36,22 +36,7 @@ func openLocalPeers(t *testing.T, set Settings) *localPeers {
 // openPeersOn is openLocalPeers with settings, such as devices, for each peer.
 func openPeersOn(t *testing.T, sets [2]Settings) *localPeers {
 	t.Helper()
-	var key [32]byte
-	rand.Read(key[:])
-	w := &localPeers{t: t, done: map[uint64]error{}}
-	for i := range w.d {
-		tr := &Transport{Key: key, Settings: sets[i]}
-		d, err := tr.Open(t.Context(), &fabric.Config{Self: i, Size: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.d[i] = d.(*domain)
-		t.Cleanup(func() {
-			if err := d.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	w := &localPeers{t: t, d: openDomainsOn(t, sets), done: map[uint64]error{}}
 	for i := range w.d {
 		var err error
 		if w.ep[i], err = w.d[i].Connect(1-i, w.d[1-i].Addr()); err != nil {
@@ -59,6 +44,27 @@ func openPeersOn(t *testing.T, sets [2]Settings) *localPeers {
 		}
 	}
 	return w
+}
+
+// openDomainsOn opens the domains of two peers that are not connected.
+func openDomainsOn(t *testing.T, sets [2]Settings) (domains [2]*domain) {
+	t.Helper()
+	var key [32]byte
+	rand.Read(key[:])
+	for i := range domains {
+		tr := &Transport{Key: key, Settings: sets[i]}
+		d, err := tr.Open(t.Context(), &fabric.Config{Self: i, Size: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		domains[i] = d.(*domain)
+		t.Cleanup(func() {
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	return domains
 }
 
 // poll polls both peers once. Messages are numbered, and must arrive in order.

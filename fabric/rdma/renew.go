@@ -109,6 +109,25 @@ func (d *domain) refreshAfterSilence(intervals int) {
 	}
 }
 
+// checkHandles is called when a device has reported a change of a port. The driver may have removed a GID and added it again at
+// the same index, as Linux does when a bond uses another of its links. What was made with the old entry sends no more packets,
+// although the address has not changed. So handles are renewed before they are used again. All connected peers are probed, which
+// breaks the connections that do not work any more; they are made again.
+func (d *domain) checkHandles() {
+	for _, e := range d.eps {
+		if e == nil {
+			continue
+		}
+		if e.dest != nil {
+			e.dest.stale = true
+		}
+		if e.resolution != nil {
+			e.resolution.outdated = true
+		}
+		e.keepalive.probe = true
+	}
+}
+
 // errAddressChanged is why connections are made again.
 var errAddressChanged = errors.New("fabric/rdma: the address of the local port has changed")
 

@@ -34,6 +34,7 @@ type resolution struct {
 	revision uint16 // of the peer's address
 	again    bool   // the device had no more address handles, and those of connected peers were closed
 	begun    bool
+	outdated bool // the device has reported a change since; the result is to be renewed: see checkHandles
 	make     func() (*destination, error)
 	dest     *destination // the result; its revision is that of our own address
 	err      error
@@ -153,12 +154,13 @@ func (d *domain) resolved(r *resolution) error {
 	case r.err == nil && r.revision == e.addr.revision && r.dest.revision == d.revision:
 		e.forgetDestination()
 		e.dest = r.dest
+		e.dest.stale = r.outdated
 		return nil
 	case r.err == nil: // an address has changed meanwhile
 		r.dest.close()
 		return d.resolve(e, false)
 	case usable:
-		e.dest.stale = false
+		e.dest.stale = r.outdated
 		return nil
 	case errors.Is(r.err, verbs.ErrLimit) && !r.again:
 		d.forgetConnected()

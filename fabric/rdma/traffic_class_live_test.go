@@ -32,7 +32,7 @@ func TestLiveTrafficClass(t *testing.T) {
 				t.Setenv(name, value)
 			}
 			captures := [2]*capture{w.capture(0), w.capture(1)}
-			p := openPeersOn(t, [2]Settings{{Devices: w.devices[:1]}, {Devices: w.devices[1:]}})
+			p := openPeersOn(t, w.settings())
 			p.transferAll()
 			for end, capture := range captures {
 				datagrams, reliable := 0, 0

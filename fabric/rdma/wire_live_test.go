@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/soft-roce/link"
 	"github.com/ibrun/ibrun/soft-roce/live"
 )
@@ -33,19 +34,53 @@ func newWire(t *testing.T) *wire {
 	live.Nodes(t, 1) // it changes the network, so it must not run on a development machine
 	w := &wire{t: t, netdevs: [2]string{"wire0", "wire1"}}
 	w.acceptOwnAddresses()
-	w.ip("link add wire0 type veth peer name wire1")
-	t.Cleanup(func() { w.ip("link delete wire0") })
-	w.ip("link set wire0 up")
-	w.ip("link set wire1 up")
+	w.cable("wire0", "wire1")
+	w.up("wire0", "wire1")
 	w.routeOverWire()
 	return w
+}
+
+// newBonds makes a wire of two cables. Each end is a bond of two network devices, of which it uses one.
+func newBonds(t *testing.T) *wire {
+	t.Helper()
+	live.Nodes(t, 1)
+	w := &wire{t: t, netdevs: [2]string{"bond0", "bond1"}}
+	w.acceptOwnAddresses()
+	for _, bond := range w.netdevs {
+		w.ip("link add " + bond + " type bond mode active-backup miimon 20")
+		t.Cleanup(func() { w.ip("link delete " + bond) })
+	}
+	for _, cable := range []string{"a", "b"} {
+		w.cable(cable+"0", cable+"1")
+		w.ip("link set " + cable + "0 master bond0")
+		w.ip("link set " + cable + "1 master bond1")
+	}
+	w.up("a0", "a1", "b0", "b1", "bond0", "bond1")
+	w.routeOverWire()
+	return w
+}
+
+// cable makes two network devices that are connected to each other.
+func (w *wire) cable(a, b string) {
+	w.t.Helper()
+	w.ip("link add " + a + " type veth peer name " + b)
+	w.t.Cleanup(func() { w.ip("link delete " + a) })
+}
+
+// up sets the links of network devices up.
+func (w *wire) up(netdevs ...string) {
+	w.t.Helper()
+	for _, n := range netdevs {
+		w.ip("link set " + n + " up")
+	}
 }
 
 // wireTable is the routing table of IPv6 packets that are sent by end 0 of the wire; the next one is that of end 1.
 const wireTable = 100
 
-// routeOverWire makes IPv6 packets that an end of the wire sends go over the wire, although their destination is an address of this
-// machine: it looks up their routes in a table of the end before it looks for addresses of the machine. IPv4 does so by itself.
+// routeOverWire makes IPv6 packets that an end of the wire sends go over the wire, although their destination is an address of
+// this machine: it looks up their routes in a table of the end before it looks for addresses of the machine. IPv4 does so by
+// itself.
 func (w *wire) routeOverWire() {
 	w.t.Helper()
 	w.ip("-6 rule add pref 10 lookup local")
@@ -70,12 +105,25 @@ func (w *wire) acceptOwnAddresses() {
 	}
 }
 
-// ip runs the command ip.
+// ip runs the command ip, which must succeed.
 func (w *wire) ip(args string) {
 	w.t.Helper()
-	if out, err := exec.Command("ip", strings.Fields(args)...).CombinedOutput(); err != nil {
-		w.t.Fatalf("ip %s: %v: %s", args, err, out)
+	if err := tryIP(args); err != nil {
+		w.t.Fatal(err)
 	}
+}
+
+// tryIP runs the command ip.
+func tryIP(args string) error {
+	if out, err := exec.Command("ip", strings.Fields(args)...).CombinedOutput(); err != nil {
+		return fmt.Errorf("ip %s: %w: %s", args, err, out)
+	}
+	return nil
+}
+
+// settings returns the settings of peers at the ends of the wire.
+func (w *wire) settings() [2]Settings {
+	return [2]Settings{{Devices: w.devices[:1]}, {Devices: w.devices[1:]}}
 }
 
 // address adds an address to an end of the wire, without waiting whether another machine has it.
@@ -83,10 +131,10 @@ func (w *wire) address(end int, prefix string) {
 	w.t.Helper()
 	p := netip.MustParsePrefix(prefix)
 	if p.Addr().Is4() {
-		w.ip(fmt.Sprintf("addr add %v dev %s", p, w.netdevs[end]))
+		w.ip(fmt.Sprintf("addr add %s dev %s", prefix, w.netdevs[end]))
 		return
 	}
-	w.ip(fmt.Sprintf("addr add %v dev %s nodad", p, w.netdevs[end]))
+	w.ip(fmt.Sprintf("addr add %s dev %s nodad", prefix, w.netdevs[end]))
 	w.ip(fmt.Sprintf("-6 route replace %v dev %s table %d", p.Masked(), w.netdevs[end], wireTable+end))
 }
 
@@ -103,6 +151,43 @@ func (w *wire) addDevices() {
 				w.t.Error(err)
 			}
 		})
+	}
+}
+
+// during sends messages both ways while f runs in another goroutine, as many as the queues hold, and waits until all have
+// arrived.
+func (w *localPeers) during(f func() error) {
+	w.t.Helper()
+	w.sendDuring(f)
+	w.exchange(1)
+}
+
+// sendDuring is during without the wait for the last messages.
+func (w *localPeers) sendDuring(f func() error) {
+	w.t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	for {
+		select {
+		case err := <-done:
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			return
+		default:
+		}
+		for i := range w.sent {
+			var b [8]byte
+			binary.LittleEndian.PutUint64(b[:], w.sent[i])
+			switch err := w.ep[i].Send(b[:], nil); err {
+			case nil:
+				w.sent[i]++
+			case fabric.ErrAgain:
+			default:
+				w.t.Fatal(err)
+			}
+		}
+		w.poll()
 	}
 }
 
