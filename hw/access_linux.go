@@ -1,8 +1,10 @@
 package hw
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -27,7 +29,25 @@ func (d *RDMADevice) CanOpen() error {
 	if st.Mode&unix.S_IFMT != unix.S_IFCHR {
 		st.Rdev = 0
 	}
-	return d.accessError(c, uint64(st.Rdev), nil)
+	if err := d.accessError(c, uint64(st.Rdev), nil); err != nil {
+		return err
+	}
+	return d.softRoCEError(os.ReadFile(udpSockets))
+}
+
+// udpSockets lists the UDP sockets of the network namespace of the calling thread.
+const udpSockets = "/proc/thread-self/net/udp"
+
+// softRoCEError returns an AccessError for a Soft-RoCE device that gets no packets in this network namespace, given the content of
+// udpSockets. The driver receives by a socket of its own, which Linux 6.1 creates in the initial namespace only. A device can
+// be created and opened in others, but sends nothing.
+func (d *RDMADevice) softRoCEError(sockets []byte, err error) error {
+	const localPort = ":12B7 " // 4791, the UDP port of RoCE v2
+	if d.Provider != "rxe" || err != nil || bytes.Contains(sockets, []byte(localPort)) {
+		return nil
+	}
+	return &AccessError{Device: d.Name, Err: syscall.EOPNOTSUPP, Reason: "Soft-RoCE does not work in this network namespace: with " +
+		"this kernel it does only in the initial one; run the program there, or a container with the network of its host"}
 }
 
 // accessError returns the AccessError for the result of opening file c: an error, or the number of the device behind the

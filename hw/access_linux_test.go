@@ -58,3 +58,29 @@ func TestCanOpenWithoutFile(t *testing.T) {
 		t.Errorf("a device without verbs: %v", err)
 	}
 }
+
+func TestSoftRoCEInOtherNamespaces(t *testing.T) {
+	const (
+		head = "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops\n"
+		own  = "  303: 00000000:12B7 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 11106 2 00000000420fe196 0\n"
+		dns  = "  303: 00000000:0035 0100007F:12B8 07 00000000:00000000 00:00000000 00000000     0        0 11106 2 00000000420fe196 0\n"
+	)
+	for _, c := range []struct {
+		provider, sockets string
+		err               error
+		refused           bool
+	}{
+		{"rxe", head + dns + own, nil, false},
+		{"rxe", head + dns, nil, true},
+		{"rxe", head, nil, true},
+		{"rxe", "", fs.ErrNotExist, false},
+		{"mlx5", head, nil, false},
+	} {
+		d := RDMADevice{Name: "x0", Provider: c.provider}
+		err := d.softRoCEError([]byte(c.sockets), c.err)
+		var o *AccessError
+		if c.refused != (err != nil) || err != nil && (!errors.As(err, &o) || !errors.Is(err, errors.ErrUnsupported)) {
+			t.Errorf("%s with %q, %v: %v", c.provider, c.sockets, c.err, err)
+		}
+	}
+}

@@ -118,6 +118,9 @@ func gidChoice(h *Host) []Finding {
 		if p.LinkLayer == hw.LinkUnknown || p.State != hw.PortActive {
 			return infoFinding("%s is not active, so it needs no GID", name)
 		}
+		if d.AccessError != nil {
+			return infoFinding("%s cannot be opened, so it needs no GID", name)
+		}
 		c, err := p.ChooseGID(hw.GIDRequest{})
 		netdev := p.Netdev
 		if netdev == "" {
@@ -127,6 +130,10 @@ func gidChoice(h *Host) []Finding {
 		switch {
 		case d.Type == hw.NodeRNIC || d.Type == hw.NodeUnspecified:
 			return okFinding("peers of %s are not addressed by GID", name)
+		case err != nil && inOtherNetns(p):
+			return newFinding(Error, name+": "+strings.TrimPrefix(err.Error(), "hw: "),
+				"this process sees the device, but the addresses of "+p.Netdev+" belong to another network namespace",
+				"docker run --network host ...   # or move an interface above it, such as a macvlan, to this namespace")
 		case err != nil:
 			return newFinding(Error, name+": "+strings.TrimPrefix(err.Error(), "hw: "),
 				`connections to peers end in "transport retry counter exceeded" (12)`, address)
@@ -136,6 +143,11 @@ func gidChoice(h *Host) []Finding {
 		}
 		return okFinding("%s: %v, %s", name, c.GID, c.Reason)
 	})
+}
+
+// inOtherNetns reports whether all GIDs of a port belong to other network namespaces.
+func inOtherNetns(p *hw.RDMAPort) bool {
+	return len(p.GIDs) > 0 && !slices.ContainsFunc(p.GIDs, func(g hw.GID) bool { return !g.OtherNetns })
 }
 
 // gidIndex checks whether the user has pinned a GID index. Indexes differ between nodes and change after a port was down.

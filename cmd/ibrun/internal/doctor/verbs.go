@@ -106,6 +106,8 @@ func verbsOpen(h *Host) []Finding {
 			if inside == "kubernetes" || inside == "kubepods" {
 				fix = "resources: {limits: {rdma/...: 1}} in the pod, and the RDMA device plugin on the node"
 			}
+		case errors.Is(o.Err, errors.ErrUnsupported): // Soft-RoCE in another network namespace
+			fix = "docker run --network host ...   # or nsenter --net=/proc/1/ns/net"
 		case errors.Is(o.Err, fs.ErrNotExist):
 			fix = "modprobe ib_uverbs; udevadm trigger   # creates " + file.Path()
 		}
