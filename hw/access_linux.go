@@ -38,8 +38,8 @@ func (d *RDMADevice) CanOpen() error {
 // udpSockets lists the UDP sockets of the network namespace of the calling thread.
 const udpSockets = "/proc/thread-self/net/udp"
 
-// softRoCEError returns an AccessError for a Soft-RoCE device that gets no packets in this network namespace, given the content of
-// udpSockets. The driver receives by a socket of its own, which Linux 6.1 creates in the initial namespace only. A device can
+// softRoCEError returns an AccessError for a Soft-RoCE device that gets no packets in this network namespace, given the content
+// of udpSockets. The driver receives by a socket of its own, which Linux 6.1 creates in the initial namespace only. A device can
 // be created and opened in others, but sends nothing.
 func (d *RDMADevice) softRoCEError(sockets []byte, err error) error {
 	const localPort = ":12B7 " // 4791, the UDP port of RoCE v2

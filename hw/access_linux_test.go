@@ -62,8 +62,8 @@ func TestCanOpenWithoutFile(t *testing.T) {
 func TestSoftRoCEInOtherNamespaces(t *testing.T) {
 	const (
 		head = "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops\n"
-		own  = "  303: 00000000:12B7 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 11106 2 00000000420fe196 0\n"
-		dns  = "  303: 00000000:0035 0100007F:12B8 07 00000000:00000000 00:00000000 00000000     0        0 11106 2 00000000420fe196 0\n"
+		own  = "  303: 00000000:12B7 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 11106 2 0 0\n"
+		dns  = "  303: 00000000:0035 0100007F:12B8 07 00000000:00000000 00:00000000 00000000     0        0 11106 2 0 0\n"
 	)
 	for _, c := range []struct {
 		provider, sockets string

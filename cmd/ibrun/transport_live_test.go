@@ -11,8 +11,8 @@ import (
 	"github.com/ibrun/ibrun/soft-roce/live"
 )
 
-// TestLiveNetworkNamespace: Soft-RoCE of this kernel works in the initial network namespace only. In another one a job uses TCP and
-// says why, and doctor names the reason once, with a remedy.
+// TestLiveNetworkNamespace: Soft-RoCE of this kernel works in the initial network namespace only. In another one a job uses TCP
+// and says why, and doctor names the reason once, with a remedy.
 func TestLiveNetworkNamespace(t *testing.T) {
 	live.Nodes(t, 1) // it creates a network namespace
 	device := live.Device(t)

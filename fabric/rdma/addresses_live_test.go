@@ -139,8 +139,8 @@ func TestLiveAddressChange(t *testing.T) {
 	p.exchange(50)
 }
 
-// TestLiveAddressGone: the only IPv4 address is removed, and added again once the connection has ended, with the GID chosen by the
-// process and by index. The connection is made again, and no message is lost or delivered twice.
+// TestLiveAddressGone: the only IPv4 address is removed, and added again once the connection has ended. The GID is chosen by the
+// process, or by index. The connection is made again, and no message is lost or delivered twice.
 func TestLiveAddressGone(t *testing.T) {
 	w := newWire(t)
 	w.address(0, "10.98.0.1/24")
