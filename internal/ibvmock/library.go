@@ -23,6 +23,7 @@ type Library struct {
 	reset      func()
 	addDevice  func(list string)
 	devices    func() int32
+	function   func(i int32) string
 	calls      func(name string) int64
 	refuse     func(name string, skip, count uint32, errno int32) int32
 	set        func(name string, v int64) int32
@@ -55,7 +56,7 @@ func Load(tb testing.TB) *Library {
 	path := filepath.Join(Build(tb), soname)
 	err := dlopen.Load(&dlopen.Library{Name: path, Packages: need}, dlopen.Symbols{
 		"ibvmock_start": &l.start, "ibvmock_reset": &l.reset, "ibvmock_add_devices": &l.addDevice, "ibvmock_devices": &l.devices,
-		"ibvmock_calls": &l.calls, "ibvmock_refuse": &l.refuse, "ibvmock_set": &l.set, "ibvmock_get": &l.get,
+		"ibvmock_function": &l.function, "ibvmock_calls": &l.calls, "ibvmock_refuse": &l.refuse, "ibvmock_set": &l.set, "ibvmock_get": &l.get,
 		"ibvmock_last_modify": &l.lastModify, "ibvmock_set_port": &l.setPort, "ibvmock_set_pkey": &l.setPKey,
 		"ibvmock_set_gid": &l.setGID, "ibvmock_raise_qp": &l.raiseQP, "ibvmock_break_qp": &l.breakQP,
 		"ibvmock_describe": &l.describe,
@@ -164,6 +165,20 @@ func (l *Library) Calls(function string) uint64 {
 		l.tb.Fatalf("the mock of libibverbs does not count calls of %s", function)
 	}
 	return uint64(n)
+}
+
+// NoReason is the errno of calls that fail without one, as some drivers do: they return NULL or -1, and errno stays 0.
+const NoReason = syscall.Errno(1<<32 - 1)
+
+// Functions returns the names of the functions that the library counts and can refuse.
+func (l *Library) Functions() (names []string) {
+	for i := int32(0); ; i++ {
+		name := l.function(i)
+		if name == "" {
+			return names
+		}
+		names = append(names, name)
+	}
 }
 
 // Always is a number of calls that never ends.

@@ -136,6 +136,9 @@ EXPORT void ibvmock_reset(void)
 	net_unlock();
 }
 
+/* Returns the name of a function, or NULL behind the last one. */
+EXPORT const char *ibvmock_function(int i) { return i < CALLS ? call_names[i] : NULL; }
+
 /* Returns how often a function was called by this process, or -1 for an unknown name. */
 EXPORT int64_t ibvmock_calls(const char *name)
 {

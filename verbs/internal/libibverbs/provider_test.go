@@ -50,6 +50,11 @@ func TestInstalled(t *testing.T) {
 	if !errors.As(err, &m) && !errors.Is(err, syscall.ENOSYS) { // ENOSYS: the kernel has no RDMA
 		t.Errorf("got %v, want a MissingError", err)
 	}
+	t.Log(err)
+	if l, err := load(soname); err == nil {
+		t.Logf("the library has %s: %t, %s: %t, %s: %t, %s: %t", reregMR, l.reregMR != nil, regMRIova2, l.regMRIova2 != nil,
+			queryGIDTable, l.queryGIDTable != nil, regDmabufMR, l.regDmabufMR != nil)
+	}
 }
 
 func TestErrno(t *testing.T) {
