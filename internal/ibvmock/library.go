@@ -56,7 +56,8 @@ func Load(tb testing.TB) *Library {
 	path := filepath.Join(Build(tb), soname)
 	err := dlopen.Load(&dlopen.Library{Name: path, Packages: need}, dlopen.Symbols{
 		"ibvmock_start": &l.start, "ibvmock_reset": &l.reset, "ibvmock_add_devices": &l.addDevice, "ibvmock_devices": &l.devices,
-		"ibvmock_function": &l.function, "ibvmock_calls": &l.calls, "ibvmock_refuse": &l.refuse, "ibvmock_set": &l.set, "ibvmock_get": &l.get,
+		"ibvmock_function": &l.function,
+		"ibvmock_calls":    &l.calls, "ibvmock_refuse": &l.refuse, "ibvmock_set": &l.set, "ibvmock_get": &l.get,
 		"ibvmock_last_modify": &l.lastModify, "ibvmock_set_port": &l.setPort, "ibvmock_set_pkey": &l.setPKey,
 		"ibvmock_set_gid": &l.setGID, "ibvmock_raise_qp": &l.raiseQP, "ibvmock_break_qp": &l.breakQP,
 		"ibvmock_describe": &l.describe,
