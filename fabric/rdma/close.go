@@ -25,6 +25,9 @@ func (d *domain) Close() error {
 		}
 		if e.ended.CompareAndSwap(nil, &errDomainClosed) {
 			e.discarding = true
+			if e.peerClosing { // it waits for nothing
+				continue
+			}
 			if e.conn.state == stateEstablished || e.conn.state == stateREPSent {
 				d.sendControl(e, kindDREQ)
 			} else if e.addr.rails != nil && e.peer != d.self {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/internal/auth"
+	"github.com/ibrun/ibrun/verbs"
 )
 
 // cmKind is the kind of a datagram of the connection manager. The names are those of the InfiniBand communication manager. The
@@ -35,7 +36,7 @@ type qpInfo struct {
 //	32   fromIncarnation, toIncarnation: 8 bytes each
 //	48   reqQP        see below
 //	56   keys         address 8 bytes, key 4 bytes
-//	68   returned     1 byte, then zero 3 bytes
+//	68   returned, mtu 1 byte each, then zero 2 bytes
 //	72   qps          for each lane 8 bytes, see below
 //	     address
 //	     MAC          32 bytes
@@ -57,7 +58,8 @@ type cmMessage struct {
 	// returned has a bit for each rail of the sender whose link has come up since the last connection. The receiver no longer
 	// leaves it out.
 	returned uint8
-	address  []byte // of the sender
+	mtu      verbs.MTU // the largest packets that reach the peer of the sender, 0 if not known
+	address  []byte    // of the sender
 }
 
 const (
@@ -86,7 +88,7 @@ func (m *cmMessage) append(b []byte, key *[32]byte) []byte {
 	b = m.reqQP.append(b)
 	b = binary.LittleEndian.AppendUint64(b, m.keys.addr)
 	b = binary.LittleEndian.AppendUint32(b, m.keys.rkey)
-	b = append(b, m.returned, 0, 0, 0)
+	b = append(b, m.returned, byte(m.mtu), 0, 0)
 	for i := range m.qps[:m.lanes] {
 		b = m.qps[i].append(b)
 	}
@@ -113,8 +115,10 @@ func parseCMMessage(b []byte, key *[32]byte) (m cmMessage, err error) {
 		from: word(8), to: word(12), size: word(16), epoch: word(20), nextSeq: word(24), grant: word(28),
 		fromIncarnation: binary.LittleEndian.Uint64(b[32:]), toIncarnation: binary.LittleEndian.Uint64(b[40:]),
 		reqQP: parseQPInfo(b[48:]), keys: keyTable{binary.LittleEndian.Uint64(b[56:]), word(64)}, returned: b[68],
+		mtu: verbs.MTU(b[69]),
 	}
-	rest, valid := body[cmHeaderBytes:], m.kind >= cmREQ && m.kind <= cmREJ && m.reqQP.lane == lane{} && word(68) < 1<<maxRails
+	rest, valid := body[cmHeaderBytes:], m.kind >= cmREQ && m.kind <= cmREJ && m.reqQP.lane == lane{} &&
+		m.returned < 1<<maxRails && m.mtu <= verbs.MTU4096 && b[70] == 0 && b[71] == 0
 	if m.lanes == 0 && m.kind <= cmREP || m.lanes > maxLanes || len(rest) != int(m.lanes)*laneBytes+int(b[7]) {
 		return cmMessage{}, errMalformed
 	}

@@ -67,6 +67,7 @@ func (d *domain) handleSend(r *rail, wc *verbs.WC) {
 	if e.canPost {
 		e.canPost = false
 		err := wc.Err()
+		e.countLarge(q.at(n), err)
 		if isLaneError(wc.Status) {
 			err = e.avoid(q, err)
 		}
@@ -93,14 +94,14 @@ func (d *domain) completeOldest(e *endpoint, q *queuePair) {
 	case requestMessage, requestControl, requestDisconnect:
 		d.sends.give(r.slot)
 		d.sleep.sendsFreed = true
-		e.retry.breaks = 0
+		e.acknowledged(r.bytes)
 		if r.kind == requestDisconnect {
 			d.disconnected(e)
 		}
 	case requestKeyRead:
 		d.keysRead(r.op, r.slot)
 	case requestPiece:
-		e.retry.breaks = 0
+		e.acknowledged(r.bytes)
 		q.pacer.done(int(r.bytes))
 		if r.op.done += int(r.bytes); r.op.done == r.op.bytes && r.op.err == nil {
 			d.endOp(e, r.op, nil)

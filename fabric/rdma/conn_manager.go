@@ -193,7 +193,7 @@ func (d *domain) newCM(e *endpoint, kind cmKind, reqQP qpInfo) cmMessage {
 		kind: kind, from: uint32(d.self), to: uint32(e.peer), size: uint32(d.size), epoch: e.conn.epoch,
 		fromIncarnation: d.incarnation, toIncarnation: e.addr.incarnation, nextSeq: e.in.received, grant: e.in.granted,
 		lanes: uint8(len(e.qps)), reqQP: reqQP, address: d.present, keys: d.keys,
-		returned: e.returned,
+		returned: e.returned, mtu: e.mtu,
 	}
 	for i, q := range e.qps {
 		msg.qps[i] = q.info

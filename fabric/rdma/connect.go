@@ -19,7 +19,8 @@ const (
 // connRetry counts and schedules attempts to connect to a peer.
 type connRetry struct {
 	err         error         // why the last datagram could not be sent to the peer; nil if it was sent
-	breaks      int           // connections in a row that broke before the peer acknowledged anything over them
+	breaks      int32         // connections in a row that broke before the peer acknowledged anything over them
+	largeBreaks int32         // that broke because a large request was lost, since the peer acknowledged a large one
 	reqAt       time.Duration // when to send the next REQ
 	reqInterval time.Duration // between that REQ and the one after it
 	at          time.Duration // when the next of the timers expires
@@ -254,6 +255,7 @@ func (d *domain) connectQueuePairs(e *endpoint, m *cmMessage) error {
 		return err
 	}
 	e.peerExpects, e.keys = m.nextSeq, m.keys
+	e.takeMTU(m.mtu)
 	var failed error
 	d.dropLanes(e, func(q *queuePair) bool {
 		i := slices.IndexFunc(m.qps[:m.lanes], func(p qpInfo) bool { return p.lane == q.info.lane })
@@ -263,6 +265,9 @@ func (d *domain) connectQueuePairs(e *endpoint, m *cmMessage) error {
 		q.connected = true
 		peer, path := &e.addr.rails[q.rail.index], q.info.lane.path
 		params := q.rail.pathParams(d.params, peer, path, flowOf(e.conn.self, e.conn.peer))
+		if e.mtu != 0 {
+			params.MTU = min(params.MTU, e.mtu)
+		}
 		err := q.qp.ConnectWith(qpAddress(peer.Address, m.qps[i]), params)
 		q.connected = err == nil || q.mayReceive()
 		if err == nil || q.isMessages() {

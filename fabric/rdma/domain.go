@@ -50,6 +50,8 @@ type domain struct {
 	// refreshedAt is when the ports were queried last for want of an answer, by the clock.
 	refreshedAt time.Duration
 	resolver    resolver
+	report      func(text string) // Transport.Report
+	mtuReported bool              // see reduceMTU
 	keepalives  keepaliveRing
 	liveness    liveness  // constant
 	responder   responder // belongs to its goroutine from the end of open to its close

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/verbs"
 )
 
 var _ fabric.Endpoint = (*endpoint)(nil)
@@ -21,9 +22,10 @@ type endpoint struct {
 	resolution  *resolution  // of dest, while it is being made
 	conn        handshake
 	teardown    *teardown // of the last connection, while its last completions are waited for
-	held        int       // received messages that are queued or borrowed
+	held        int32     // received messages that are queued or borrowed
 	peerExpects uint32    // number of the message that the peer expected next when the connection was made
 	peerClosing bool      // the peer has sent a DREQ datagram
+	mtu         verbs.MTU // the largest packets that reach the peer, 0 if those of the ports do
 	finalSeq    uint32    // how many messages the peer had sent in total by then
 	in          inbound
 	out         outbound

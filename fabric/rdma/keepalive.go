@@ -172,7 +172,9 @@ func (d *domain) keepalive(e *endpoint) {
 	k.missed++
 	d.refreshAfterSilence(k.missed)
 	if queued && k.missed >= d.liveness.maxQueued {
-		d.declareBroken(e, fmt.Errorf("queue pair %d: %w", q.info.qpn, verbs.StatusRetryExceeded))
+		err := fmt.Errorf("queue pair %d: %w", q.info.qpn, verbs.StatusRetryExceeded)
+		e.countLarge(q.at(q.head), err)
+		d.declareBroken(e, err)
 	} else if !queued && k.missed >= d.liveness.maxMissed {
 		d.declareDown(e, d.explainSilence(fmt.Errorf("fabric/rdma: peer %d: %w: its device has not answered for %v", e.peer,
 			fabric.ErrPeerDown, d.liveness.duration(k.missed))))

@@ -16,7 +16,7 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	var nonce [8]byte
 	rand.Read(nonce[:]) // never returns an error
 	d := &domain{
-		key: t.Key, self: cfg.Self, size: cfg.Size, link: t.chosen.link(), settings: set,
+		report: t.Report, key: t.Key, self: cfg.Self, size: cfg.Size, link: t.chosen.link(), settings: set,
 		incarnation: binary.LittleEndian.Uint64(nonce[:]) | 1,
 		params:      set.connParams(), eps: make([]*endpoint, cfg.Size), byQPN: qpIndex{all: map[qpKey]*queuePair{}},
 		clock: clock{next: never, start: time.Now()}, liveness: newLiveness(set.Heartbeat),

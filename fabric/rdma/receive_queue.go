@@ -81,7 +81,7 @@ func (s *recvSlots) fill(e *endpoint) {
 	if q == nil || e.teardown != nil {
 		return
 	}
-	for n := int(e.in.window) + 1 - e.held - q.posted(); n > 0 && len(s.free) > 0; n-- {
+	for n := int(e.in.window) + 1 - int(e.held) - q.posted(); n > 0 && len(s.free) > 0; n-- {
 		slot := s.free[len(s.free)-1]
 		if !q.post(slot, s.sge(slot, s.bytes)) {
 			return // the queue pair has failed, and its completions report that

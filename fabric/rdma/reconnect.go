@@ -67,7 +67,7 @@ func (d *domain) releasePeer(e *endpoint) {
 	}
 	e.unacked = nil
 	if e.in.window > 0 {
-		d.recvs.reserved -= int(e.in.window) + 1 - e.held
+		d.recvs.reserved -= int(e.in.window) + 1 - int(e.held)
 		e.in.window = 0
 	}
 	e.conn.reset()
@@ -86,11 +86,13 @@ func (d *domain) reconnect(e *endpoint, err error) {
 			fabric.ErrPeerClosed, err))
 		return
 	}
-	if e.retry.breaks++; e.retry.breaks > maxBreaks {
-		d.peerDown(e, fmt.Errorf("fabric/rdma: peer %d: %w: %d connections in a row broke, the last with: %w", e.peer,
-			fabric.ErrPeerDown, e.retry.breaks, err))
+	if e.retry.breaks++; max(e.retry.breaks, e.retry.largeBreaks) > maxBreaks {
+		d.peerDown(e, e.explainLarge(fmt.Errorf("fabric/rdma: peer %d: %w: %d connections in a row broke, the last with: %w",
+			e.peer, fabric.ErrPeerDown, max(e.retry.breaks, e.retry.largeBreaks), err)))
+		d.trySendCM(e, cmDREQ, qpInfo{}) // the peer's process may exist, and the network pass small packets
 		return
 	}
+	d.reduceMTU(e)
 	if errors.Is(err, verbs.StatusRetryExceeded) {
 		d.mu.Lock()
 		e.pacerWindow /= 4

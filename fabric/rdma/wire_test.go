@@ -87,7 +87,7 @@ func sampleCMMessage(key *[32]byte) (cmMessage, []byte) {
 	g := cmMessage{
 		kind: cmREP, from: 1, to: 2, size: 3, epoch: 4, fromIncarnation: 5, toIncarnation: 6, nextSeq: 7, grant: 8, lanes: 2,
 		qps: [maxLanes]qpInfo{{9, 10, lane{}}, {11, 12, lane{1, 7}}}, reqQP: qpInfo{13, 14, lane{}}, keys: keyTable{15, 16},
-		returned: 2, address: a.append(nil),
+		returned: 2, mtu: verbs.MTU2048, address: a.append(nil),
 	}
 	return g, g.append(nil, key)
 }

@@ -32,6 +32,7 @@ type SimulatedNetwork struct {
 	paused       bool
 	linkDown     bool
 	dropDatagram func() bool
+	largest      int // see LoseLarge
 	separate     func(from, to string) bool
 	devices      map[string]SimulatedDevice // that were configured
 	refuse       func(SimulatedCall) error

@@ -26,6 +26,14 @@ func (n *SimulatedNetwork) Separate(f func(from, to string) bool) {
 	n.separate = f
 }
 
+// LoseLarge loses every packet of a connection with more payload than so many bytes, as a switch with a small MTU does. 0 loses
+// none.
+func (n *SimulatedNetwork) LoseLarge(bytes int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.largest = bytes
+}
+
 // Devices lists the devices of the node.
 func (s *SimulatedNode) Devices() ([]verbs.Device, error) {
 	var list []verbs.Device

@@ -195,6 +195,9 @@ func (q *simQP) execute(w *ib.SendWR) (verbs.Status, bool) {
 	if peer := n.qps[i]; !q.reaches(peer, q.path) || !peer.reaches(q, peer.path) { // the packets, or their acknowledgements
 		return verbs.StatusRetryExceeded, true
 	}
+	if payload := min(n.payload(w), verbs.MTU(q.mtu).Bytes()); n.largest > 0 && payload > n.largest {
+		return verbs.StatusRetryExceeded, true
+	}
 	if verbs.Opcode(w.Opcode) == verbs.OpSend {
 		return verbs.StatusSuccess, n.qps[i].deliver(n.gather(w))
 	}
@@ -227,6 +230,15 @@ func (q *simQP) deliver(b []byte) bool {
 	q.ownRecvs.net.scatter(r.SGE, b)
 	q.recvCQ.addCompletion(ib.WC{ID: r.ID, QPN: q.num, Len: uint32(len(b))})
 	return true
+}
+
+// payload returns how many bytes a request moves.
+func (n *SimulatedNetwork) payload(w *ib.SendWR) int {
+	bytes := len(w.Inline)
+	for _, e := range w.SGE {
+		bytes += int(e.Len)
+	}
+	return bytes
 }
 
 // gather returns the bytes that a request sends.
