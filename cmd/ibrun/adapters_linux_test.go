@@ -107,10 +107,14 @@ func checkExplain(t *testing.T, host *ibvmock.Node, layer hw.LinkLayer) {
 	t.Helper()
 	out, err := host.Command("ibrun", "explain", "--transport", "rdma", "8,4M").CombinedOutput()
 	address := map[hw.LinkLayer]string{hw.LinkInfiniBand: "dev0:1, InfiniBand LID ", hw.LinkEthernet: "dev0:1, RoCE v2 ::ffff:10."}
-	for _, want := range []string{address[layer], "GID index", "P_Key", "service level", "path MTU", "(device dev0; ", "rdma read"} {
+	for _, want := range []string{address[layer], "GID index", "service level", "path MTU", "heartbeat", "(device dev0; ",
+		"rdma read"} {
 		if err != nil || !strings.Contains(string(out), want) {
 			t.Errorf("ibrun explain: %v, want %q in\n%s", err, want, out)
 		}
+	}
+	if strings.Contains(string(out), "P_Key") != (layer == hw.LinkInfiniBand) {
+		t.Errorf("ibrun explain: a partition on %s:\n%s", layer, out)
 	}
 }
 

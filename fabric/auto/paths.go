@@ -2,6 +2,7 @@ package auto
 
 import (
 	"cmp"
+	"strconv"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma"
@@ -47,6 +48,11 @@ type Limit struct {
 // limit returns the limit of a tunable.
 func limit(t *tunables.Tunable, bytes int, source string) Limit {
 	return Limit{t.Name, bytes, source, t.Variable, t.Threshold}
+}
+
+// attribute returns a tunable that does not decide how messages travel.
+func attribute(t *tunables.Tunable, value int, source string) rdma.Attribute {
+	return rdma.Attribute{Name: t.Name, Value: strconv.Itoa(value), Source: source, Variable: t.Variable}
 }
 
 // limit returns the limit of one of n's thresholds that nothing but the environment has set.
@@ -111,7 +117,9 @@ func (n Node) rdmaPath(between string) (Path, error) {
 	source := func(t *tunables.Tunable) string { return l.Sources[t.FieldName()] }
 	return Path{
 		Transport: t.Name(), Between: between, Caps: s.Caps(), Stream: s.Stream,
-		Inline: s.Inline - rdma.HeaderBytes, Piece: s.Piece, Attributes: l.Attributes, Err: err,
+		Inline: s.Inline - rdma.HeaderBytes, Piece: s.Piece, Err: err,
+		Attributes: append(l.Attributes, attribute(&tunables.RDMAWindow, s.Window, source(&tunables.RDMAWindow)),
+			attribute(&tunables.RDMAPool, s.Pool, source(&tunables.RDMAPool))),
 		Limits: []Limit{
 			limit(&tunables.RDMASlot, s.Slot, source(&tunables.RDMASlot)),
 			limit(&tunables.RDMAInline, s.Inline, source(&tunables.RDMAInline)),

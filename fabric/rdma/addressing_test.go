@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -252,19 +253,29 @@ func TestAddressChanges(t *testing.T) {
 	}
 }
 
-// TestAttributesInForce: Limits names the port, and of each attribute the value in force and where it comes from.
+// TestAttributesInForce: Limits names the port, and of each attribute the value in force and where it comes from. A RoCE port has
+// no partition.
 func TestAttributesInForce(t *testing.T) {
 	t.Setenv("IBRUN_RDMA_TRAFFIC_CLASS", "106")
 	t.Setenv("IBRUN_RDMA_MTU", "4096")
 	net := verbstest.NewSimulatedNetwork()
 	net.SetPort("a", infiniBand(4, 0x7fff, 0x8001))
 	net.SetPort("b", roce("10.0.0.1", verbs.MTU1024))
+	l, err := (&Transport{Settings: Settings{PKey: 0x8001}, Network: net.Node("b")}).Limits()
+	for name, want := range map[string]string{"devices": "b (nearest that work)",
+		"P_Key": "0x8001, not used: RoCE has no partitions (Settings.PKey)"} {
+		i := slices.IndexFunc(l.Attributes, func(a Attribute) bool { return a.Name == name })
+		if err != nil || i < 0 || l.Attributes[i].Value+" ("+l.Attributes[i].Source+")" != want {
+			t.Errorf("%s: %+v, %v, want %s", name, l.Attributes, err, want)
+		}
+	}
 	for device, want := range map[string]string{
-		"a": "port=a:1, InfiniBand LID 4 fe80::4 (device a), GID index=0 (device a), P_Key=0x8001, 0x7fff (limited) (device a), " +
+		"a": "port=a:1, InfiniBand LID 4 fe80::4 (device a), devices=a (Settings.Devices), GID index=0 (device a), " +
+			"P_Key=0x8001, 0x7fff (limited) (device a), " +
 			"service level=3 (Settings.ServiceLevel), traffic class=106 (IBRUN_RDMA_TRAFFIC_CLASS), path MTU=4096 (IBRUN_RDMA_MTU), " +
 			"timeout=14 (67.1ms) (default), retries=7 (default), RNR retries=7 (default), rails=1 (default), " +
 			"paths=1 (default), ",
-		"b": "port=b:1, RoCE v2 ::ffff:10.0.0.1 (device b), GID index=3 (device b), P_Key=0xffff (device b), " +
+		"b": "port=b:1, RoCE v2 ::ffff:10.0.0.1 (device b), devices=b (Settings.Devices), GID index=3 (device b), " +
 			"service level=3 (Settings.ServiceLevel), traffic class=106 (IBRUN_RDMA_TRAFFIC_CLASS), path MTU=1024 (device b), " +
 			"timeout=14 (67.1ms) (default), retries=7 (default), RNR retries=7 (default), rails=1 (default), " +
 			"paths=1 (default), ",

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/ibrun/ibrun/internal/tunables"
@@ -38,7 +39,9 @@ func (s *Settings) inForce(complete *Settings, env environment) []Attribute {
 	if complete.GIDIndex != nil {
 		index.Value = strconv.Itoa(*complete.GIDIndex)
 	}
-	list := []Attribute{index}
+	devices := Attribute{Name: devicesName, Value: strings.Join(complete.Devices, ", "), Variable: tunables.RDMADevices,
+		Source: source("Devices", tunables.RDMADevices, len(s.Devices) > 0, env)}
+	list := []Attribute{devices, index}
 	values := complete.attributes()
 	for i, a := range s.attributes() {
 		one := Attribute{Name: a.Name, Variable: a.Variable, Source: source(a.FieldName(), a.Variable, *a.value != 0, env)}
@@ -54,6 +57,9 @@ func (s *Settings) inForce(complete *Settings, env environment) []Attribute {
 	}
 	return list
 }
+
+// devicesName is the name of the attribute that lists the devices.
+const devicesName = "devices"
 
 // timeoutDuration returns how long a device waits with a value of the attribute timeout.
 func timeoutDuration(timeout int) time.Duration {
@@ -71,8 +77,16 @@ func (l *Limits) takeAttributes(r *rail) {
 			if g, err := r.dev.ChooseGID(r.port, r.address.GID); err == nil && r.set.GIDIndex == nil {
 				value = strconv.Itoa(g.Index)
 			}
+		case devicesName:
+			if value = strings.Join(l.Settings.Devices, ", "); a.Source == "default" {
+				a.Value, a.Source = value, "nearest that work"
+			}
 		case tunables.RDMAPKey.Name:
-			value = keyNames(r.keys())
+			if r.infiniBand {
+				value = keyNames(r.keys())
+			} else if a.Value != "" {
+				value = a.Value + ", not used: RoCE has no partitions"
+			}
 		case tunables.RDMAMTU.Name:
 			value = r.address.MTU.String()
 		}
@@ -81,6 +95,11 @@ func (l *Limits) takeAttributes(r *rail) {
 				a.Source = device
 			}
 		}
+	}
+	if !r.infiniBand {
+		l.Attributes = slices.DeleteFunc(l.Attributes, func(a Attribute) bool {
+			return a.Name == tunables.RDMAPKey.Name && a.Value == ""
+		})
 	}
 	port := Attribute{Name: "port", Value: fmt.Sprintf("%s:%d, %v", r.dev.Name(), r.port, &r.address), Source: device}
 	l.Attributes = slices.Insert(l.Attributes, 0, port)

@@ -79,7 +79,7 @@ fabric, perf, internal/pollyield, mpi/internal/match, mpi/internal/regcache < mp
 # Layer 5: communicators, messages, collectives.
 attrs, hw, perf, perf/profile, fabric, internal/tunables, mpi/internal/* < mpi;
 hw, perf, fabric, fabric/mem, fabric/auto, mpi/internal/bootstrap, mpi/internal/clocksync, mpi < mpi/mpitest;
-fabric/auto, internal/transports, mpi/internal/proto < mpi/explain;
+fabric/auto, internal/transports, internal/tunables, mpi/internal/proto < mpi/explain;
 
 # Layer 6: programs.
 internal/ticks, perf, mpi < bench;

@@ -25,12 +25,13 @@ type Path struct {
 	// Limits are the lengths that select the protocol. Messages has one element for each size.
 	Limits   []Limit   `json:"limits"`
 	Messages []Message `json:"messages"`
-	// Attributes are those of RDMA connections that are in force.
+	// Attributes are the other settings in force: those of RDMA connections, and those of all connections between nodes.
 	Attributes []Attribute `json:"attributes,omitempty"`
 }
 
-// Attribute is an attribute of RDMA connections, such as the traffic class, its value as text, which is empty if it is unknown
-// without a device, its source, and the environment variable that changes it, if there is one.
+// Attribute is a setting that does not decide how messages travel, such as the traffic class of RDMA connections: its value as
+// text, which is empty if it is unknown without a device, its source, and the environment variable that changes it, if
+// there is one.
 type Attribute struct {
 	Name     string `json:"name"`
 	Value    string `json:"value"`
@@ -83,6 +84,9 @@ func Paths(transports string, getenv func(string) string, sizes []int) ([]Path, 
 		p, err := explain(f, sizes)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Transport, err)
+		}
+		if err := p.addSettings(getenv); err != nil {
+			return nil, err
 		}
 		paths = append(paths, p)
 	}

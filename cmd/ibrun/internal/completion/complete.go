@@ -113,6 +113,10 @@ func (c *completer) ofCommand(words []string) []string {
 		return []string{"bash", "fish", "zsh"}
 	case "help":
 		return c.commands
+	case "doctor":
+		if strings.HasPrefix(words[len(words)-1], "-") {
+			return []string{"--bundle", "--input", "--json"}
+		}
 	case "bench":
 		return []string{"latency", "bw", "versus", files}
 	}

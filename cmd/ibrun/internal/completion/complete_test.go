@@ -22,7 +22,7 @@ func newTestCompleter(t *testing.T, variables map[string]string, content map[str
 			t.Fatal(err)
 		}
 	}
-	return &completer{commands: []string{"bench", "completion", "help", "top", "topo"},
+	return &completer{commands: []string{"bench", "completion", "doctor", "help", "top", "topo"},
 		root: root, home: filepath.Join(root, "home"),
 		getenv: func(name string) string { return strings.ReplaceAll(variables[name], "ROOT", root) }}
 }
@@ -44,6 +44,8 @@ func TestComplete(t *testing.T) {
 		"top ":                           ":files",
 		"completion ":                    "bash fish zsh",
 		"completion b":                   "bash",
+		"doctor --b":                     "--bundle",
+		"doctor ":                        ":files",
 		"help to":                        "top topo",
 		"--dr":                           "--dry-run",
 		"--ntasks-per-c":                 "--ntasks-per-core",

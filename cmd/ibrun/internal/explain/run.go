@@ -19,8 +19,8 @@ import (
 
 var usage = `usage: ibrun explain SIZE[,SIZE...] [--transport LIST] [--json]
 
-It prints how messages of these sizes, such as 8,64K,1M, travel over each transport, and why. A range such as 1K-8K
-selects the powers of 2 in it.
+It prints how messages of these sizes, such as 8,64K,1M, travel over each transport, and why, and all settings in force.
+A range such as 1K-8K selects the powers of 2 in it.
 
   --transport LIST   show only the listed transports, of ` + strings.Join(transports.SelectableNames(), ", ") + `
   --json             print one JSON array
@@ -134,8 +134,7 @@ func overrides(l explain.Limit) string {
 func printPath(b *strings.Builder, p explain.Path) error {
 	fmt.Fprintf(b, "%s: %s\n", p.Transport, p.Between)
 	if p.Unusable != "" {
-		fmt.Fprintf(b, "  not usable on this machine (%s); otherwise messages would travel as follows:\n",
-			strings.ReplaceAll(p.Unusable, "\n", "; "))
+		fmt.Fprintf(b, "  not usable on this machine: %s\n  without this obstacle:\n", strings.ReplaceAll(p.Unusable, "\n", "; "))
 	}
 	table := tabwriter.NewWriter(b, 0, 8, 2, ' ', 0)
 	for _, l := range p.Limits {

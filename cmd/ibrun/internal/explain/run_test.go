@@ -27,6 +27,8 @@ func TestText(t *testing.T) {
 		"tcp: ranks of different nodes without RDMA", "IBRUN_SHM_STREAM", "IBRUN_RDMA_EAGER", "IBRUN_TCP_EAGER",
 		"change it with IBRUN_TCP_EAGER or mpi.Thresholds.TCPEager", "IBRUN_RDMA_PIECE or mpi.Thresholds.RDMAPiece",
 		"eager inline", "shared, 16 pieces", "traffic class  0 ", "IBRUN_RDMA_TRAFFIC_CLASS", "timeout        14 (67.1ms)", "P_Key",
+		"heartbeat      15s ", "service level", "path MTU", "retries", "rails", "paths", "devices", "window", "pool", "checksum    on",
+		"encryption  off", "poll ", "GID index",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the output lacks %q:\n%s", want, out)

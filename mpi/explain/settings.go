@@ -1,0 +1,56 @@
+package explain
+
+import (
+	"cmp"
+
+	"github.com/ibrun/ibrun/internal/transports"
+	"github.com/ibrun/ibrun/internal/tunables"
+)
+
+// addSettings adds the settings that are not those of one transport alone.
+func (p *Path) addSettings(getenv func(string) string) error {
+	add := func(name, variable, value string) {
+		source := variable
+		if getenv(variable) == "" {
+			source = "default"
+		}
+		p.Attributes = append(p.Attributes, Attribute{name, value, source, variable})
+	}
+	if p.Transport == transports.TCP.String() {
+		checksum, err := tunables.ChecksumFromEnv(getenv)
+		if err != nil {
+			return err
+		}
+		encrypt, err := tunables.EncryptFromEnv(getenv)
+		if err != nil {
+			return err
+		}
+		add("interfaces", tunables.TCPInterfaces, cmp.Or(getenv(tunables.TCPInterfaces), "all that have an address"))
+		add("checksum", tunables.Checksum, onOff(checksum))
+		add("encryption", tunables.Encrypt, onOff(encrypt))
+	}
+	if p.Transport != transports.Shm.String() {
+		heartbeat, err := tunables.HeartbeatFromEnv(getenv)
+		if err != nil {
+			return err
+		}
+		add("heartbeat", tunables.Heartbeat, heartbeat.String())
+	}
+	poll, err := tunables.PollFromEnv(getenv)
+	if err != nil {
+		return err
+	}
+	text := "1ms, or 300 yields"
+	if poll != nil {
+		text = poll.String()
+	}
+	add("poll", tunables.Poll, text)
+	return nil
+}
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
+}
