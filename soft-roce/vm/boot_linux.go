@@ -21,6 +21,7 @@ import (
 var modules = []string{
 	"virtio_pci", "virtio_net", "virtio_console", "9pnet_virtio", "9p",
 	"crc32_generic", "crc32_pclmul", "rdma_rxe", "ib_uverbs", "rdma_ucm", "ib_umad", "veth", "bonding", "sch_netem",
+	"crc32c_generic", "libcrc32c", // siw, which our tests build, needs them
 }
 
 // Limits of the boot time. With hardware virtualisation a guest boots in a second or two; where that does not work, the kernel

@@ -156,6 +156,7 @@ func brokenVerbs() []broken {
 		{"verbs.device", func(h *Host) { h.dev().Problems = []string{"read fw_ver: EIO"} }, Warning, "read fw_ver: EIO", "/sys"},
 		{"verbs.open", open(syscall.EACCES), Error,
 			"/dev/infiniband/uverbs0 (mlx5_0) cannot be opened: the reason: permission denied", "chmod 666"},
+		{"verbs.open", func(h *Host) { h.dev().Type = hw.NodeRNIC }, Info, "is an iWARP device", "RoCE v2"},
 		{"verbs.open", open(errors.ErrUnsupported), Error, "the reason", "--network host"},
 		{"verbs.open", open(fs.ErrNotExist), Error, "cannot be opened", "modprobe ib_uverbs"},
 		{"verbs.open", func(h *Host) { open(syscall.EPERM)(h); h.put(".dockerenv", "") }, Error, "not permitted",

@@ -92,6 +92,9 @@ func verbsOpen(h *Host) []Finding {
 		file, has := d.Uverbs()
 		o := d.AccessError
 		switch {
+		case d.Type == hw.NodeRNIC:
+			return newFinding(Info, d.Name+" is an iWARP device", "ibrun does not use it: iWARP needs a connection manager; TCP is used",
+				"switch the adapter to RoCE v2, if it has that mode")
 		case !has:
 			return newFinding(Error, d.Name+" has no uverbs file", "programs access a device only through it", "modprobe ib_uverbs")
 		case o == nil && !h.Live:
