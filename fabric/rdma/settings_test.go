@@ -91,6 +91,32 @@ func TestAttributes(t *testing.T) {
 	}
 }
 
+// TestSenselessSettings: a value that is no number, or out of range, is an error that names the variable and what is allowed.
+// An empty one is the default.
+func TestSenselessSettings(t *testing.T) {
+	variables := []string{tunables.RDMAGIDIndex.Variable, tunables.Heartbeat}
+	for _, n := range new(Settings).ints() {
+		variables = append(variables, n.Variable)
+	}
+	for _, a := range new(Settings).attributes() {
+		variables = append(variables, a.Variable)
+	}
+	texts := []string{"", "-1", "-99999999999999999999", "99999999999999999999", "9223372036854775807", "many", "1.5", " ", "0x"}
+	for _, v := range variables {
+		for _, text := range texts {
+			_, err := (Settings{}).complete(func(name string) string { return map[string]string{v: text}[name] })
+			switch {
+			case text == "" && err != nil:
+				t.Errorf("%s is empty: %v", v, err)
+			case text == "":
+			case err == nil, !strings.Contains(err.Error(), v),
+				!strings.ContainsAny(strings.ReplaceAll(err.Error(), text, ""), "0123456789"):
+				t.Errorf("%s=%q: %v", v, text, err)
+			}
+		}
+	}
+}
+
 func TestSplitPort(t *testing.T) {
 	for device, port := range map[string]int{
 		"mlx5_0": 0, "mlx5_0:2": 2, "": -1, ":1": -1, "a:": -1, "a:0": -1, "a:256": -1, "a:1:1": -1,

@@ -97,6 +97,7 @@ func sourceHash(tb testing.TB, gcc string) string {
 	}
 	h.Write(version)
 	h.Write([]byte(strings.Join(extraFlags(), " ")))
+	h.Write([]byte(os.Getenv(without)))
 	header, err := os.ReadFile("/usr/include/infiniband/verbs.h")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // the compiler may find it elsewhere
 		tb.Fatal(err)
@@ -125,13 +126,39 @@ func sourceNames(tb testing.TB) []string {
 	return names
 }
 
-// extraFlags returns what IBVMOCK_CFLAGS adds to the flags of the compiler.
-func extraFlags() []string { return strings.Fields(os.Getenv("IBVMOCK_CFLAGS")) }
+// extraFlags returns what IBVMOCK_CFLAGS and IBVMOCK_WITHOUT add to the flags of the compiler.
+func extraFlags() []string {
+	flags := strings.Fields(os.Getenv("IBVMOCK_CFLAGS"))
+	if os.Getenv(without) != "" {
+		flags = append(flags, "-Wl,--unresolved-symbols=ignore-all") // the program calls functions that may be missing
+	}
+	return flags
+}
+
+// without names the functions that the library is to lack, with commas between, as an old one does.
+const without = "IBVMOCK_WITHOUT"
+
+// hideFunctions removes the functions that are to be missing from the list of those that programs find.
+func hideFunctions(exports string) error {
+	names := strings.FieldsFunc(os.Getenv(without), func(r rune) bool { return r == ',' })
+	if len(names) == 0 {
+		return nil
+	}
+	text, err := os.ReadFile(exports)
+	if err != nil {
+		return err
+	}
+	for _, name := range names { // a version must have a name, also one that does not exist
+		text = bytes.ReplaceAll(text, []byte("\t"+name+";"), []byte("\tnone_"+name+";"))
+	}
+	return errors.Join(os.Remove(exports), os.WriteFile(exports, text, 0o644)) // the copy may be read-only
+}
 
 // compile writes the library and the program into a directory.
 func compile(tb testing.TB, gcc, dir string) {
 	tb.Helper()
-	if err := os.CopyFS(dir, sources); err != nil {
+	err := errors.Join(os.CopyFS(dir, sources), hideFunctions(filepath.Join(dir, "testdata", "exports.map")))
+	if err != nil {
 		tb.Fatal(err)
 	}
 	library := filepath.Join(dir, soname)

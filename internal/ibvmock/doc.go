@@ -29,6 +29,7 @@
 //
 // Variables for those who change the library:
 //
+//	IBVMOCK_WITHOUT=ibv_reg_mr_iova2              the library lacks functions, as an old one does
 //	IBVMOCK_CFLAGS=-fsanitize=address,undefined   more flags for the compiler; LD_PRELOAD must name the sanitizer's library
 //
 // A program that lists devices itself, such as ibrun, runs on a [Node]: in a mount namespace in which /sys/class/infiniband and

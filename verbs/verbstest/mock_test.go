@@ -3,12 +3,35 @@
 package verbstest_test
 
 import (
+	"os"
+	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/ibrun/ibrun/internal/ibvmock"
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
+
+// TestMockOldLibrary runs the suite in a process whose library lacks the functions that libibverbs has not always had.
+func TestMockOldLibrary(t *testing.T) {
+	const variable, missing = "IBVMOCK_WITHOUT", "_ibv_query_gid_table,ibv_reg_mr_iova2,ibv_reg_dmabuf_mr"
+	if os.Getenv(variable) != "" {
+		lib := ibvmock.Load(t)
+		gids, err := openMock(t, lib.NewDevice("mlx5_roce")).GIDs(1)
+		if err != nil || len(gids) == 0 || lib.Calls("_ibv_query_gid_table") != 0 {
+			t.Errorf("the addresses of the port are %v, %v", gids, err)
+		}
+		return
+	}
+	cmd := exec.Command(os.Args[0], "-test.v", "-test.timeout=2m", "-test.run=^(TestMockOldLibrary|TestMock)$/^(mlx5_vf|irdma)$",
+		"-test.skip=^TestMock$/./^Regions$") // it registers memory for other addresses, which needs ibv_reg_mr_iova2
+	cmd.Env = append(os.Environ(), variable+"="+missing)
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: TestMock/irdma") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
 
 // TestMock runs the suite through provider libibverbs on every kind of device that the mock has.
 func TestMock(t *testing.T) {
