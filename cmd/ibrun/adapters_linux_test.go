@@ -194,21 +194,25 @@ func TestAdapterChanges(t *testing.T) {
 	const down, active = 1, 4 // enum ibv_port_state
 	for _, c := range []struct {
 		name           string
+		devices        string // of both nodes
+		flags          []string
 		before, during func(a *adapters)
 		want           string
 	}{
-		{"down and up", func(*adapters) {}, func(a *adapters) {
+		{"down and up", "dev0=mlx5_ib", nil, func(*adapters) {}, func(a *adapters) {
 			a.hosts[0].Set("dev0", "state", down)
 			a.hosts[0].Set("dev0", "state", active)
 		}, "rdma"},
-		{"up after the start", func(a *adapters) { a.hosts[0].Set("dev0", "state", down) },
+		{"second rail lost", "dev0=mlx5_ib,dev1=mlx5_ib", []string{"-x", "IBRUN_RDMA_DEVICES=dev0,dev1"}, func(*adapters) {},
+			func(a *adapters) { a.hosts[0].Remove("dev1") }, "rdma"},
+		{"up after the start", "dev0=mlx5_ib", nil, func(a *adapters) { a.hosts[0].Set("dev0", "state", down) },
 			func(a *adapters) { a.hosts[0].Set("dev0", "state", active) }, "tcp"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			a := newAdapters(t, "dev0=mlx5_ib", "dev0=mlx5_ib")
+			a := newAdapters(t, c.devices, c.devices)
 			c.before(a)
 			end := filepath.Join(a.dir, "end")
-			a.start(end)
+			a.start(end, c.flags...)
 			c.during(a)
 			if err := os.WriteFile(end, nil, 0o600); err != nil {
 				t.Fatal(err)
@@ -216,4 +220,17 @@ func TestAdapterChanges(t *testing.T) {
 			a.wantTransport(c.want)
 		})
 	}
+}
+
+// TestAdapterLost: the only device of a node is removed while a job runs. Nothing says which messages the peers have received, so
+// the job fails at once, with the device in the reason.
+func TestAdapterLost(t *testing.T) {
+	if os.Getenv("IBRUN_SOAK") == "" {
+		t.Skip("IBRUN_SOAK=1 runs it")
+	}
+	t.Parallel()
+	a := newAdapters(t, "dev0=mlx5_ib", "dev0=mlx5_ib")
+	a.start(filepath.Join(a.dir, "end"))
+	a.hosts[0].Remove("dev0")
+	a.wantCode(1, "the device is lost: fabric/rdma: verbs: poll on dev0: ")
 }
