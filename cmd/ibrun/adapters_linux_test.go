@@ -152,7 +152,7 @@ func TestAdapterFaults(t *testing.T) {
 		reason  string // why it is TCP
 	}{
 		{"two fabrics", []string{"dev0=mlx5_ib,dev1=mlx5_roce@1", "dev0=mlx5_ib@2,dev1=mlx5_roce@3"}, nothing, "tcp",
-			"none was answered; are VLAN, p"},
+			" connection requests by device dev"},
 		{"one common fabric", []string{"dev0=mlx5_ib,dev1=mlx5_roce@1", "dev1=mlx5_roce@1"}, nothing, "rdma", ""},
 		{"link layers", []string{"dev0=mlx5_ib", "dev1=mlx5_roce"}, nothing, "tcp", "one is InfiniBand, the other is not"},
 		{"kinds of adapters", []string{"dev0=mlx5_vf", "dev0=hfi1"}, nothing, "rdma", ""},
@@ -180,6 +180,11 @@ func TestAdapterFaults(t *testing.T) {
 			a.wantTransport(c.want)
 			if text := a.list[0].stderrText(); !strings.Contains(text, c.reason) {
 				t.Errorf("node 0 printed\n%s\nwant %q", text, c.reason)
+			}
+			for k, p := range a.list {
+				if text := p.stderrText(); strings.Count(text, "TCP is used instead of RDMA") > 1 {
+					t.Errorf("node %d says it more than once:\n%s", k, text)
+				}
 			}
 		})
 	}

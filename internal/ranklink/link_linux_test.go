@@ -44,7 +44,7 @@ func runRank() error {
 	if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
 		return errors.New("the descriptor is not closed on exec")
 	}
-	return errors.Join(link.Send(KindStarted, nil), link.Send(KindNote, Note{"hello"}), link.Send(KindFinalized, nil))
+	return errors.Join(link.Send(KindStarted, nil), link.Send(KindNote, Note{Text: "hello"}), link.Send(KindFinalized, nil))
 }
 
 // pair returns both ends. The end of the rank is opened with FromEnv after RankInfo was sent.
@@ -133,7 +133,7 @@ func TestFromEnvErrors(t *testing.T) {
 		want error
 	}{
 		"agent closed":       {func(*Link) error { return nil }, io.EOF},
-		"other kind":         {func(l *Link) error { return l.Send(KindNote, Note{"x"}) }, ErrMalformed},
+		"other kind":         {func(l *Link) error { return l.Send(KindNote, Note{Text: "x"}) }, ErrMalformed},
 		"no body":            {func(l *Link) error { return l.Send(KindRankInfo, nil) }, ErrMalformed},
 		"node without ranks": {func(l *Link) error { return l.Send(KindRankInfo, RankInfo{Size: 1}) }, ErrMalformed},
 		"taken":              {func(l *Link) error { return l.Send(KindLeft, nil) }, ErrTaken},
@@ -218,14 +218,14 @@ func TestRecvUnknownAndMalformed(t *testing.T) {
 func TestLargestPacket(t *testing.T) {
 	agent, rank := pair(t)
 	text := strings.Repeat("x", MaxPacket-headerBytes-len(`{"Text":""}`))
-	if err := rank.Send(KindNote, Note{text}); err != nil {
+	if err := rank.Send(KindNote, Note{Text: text}); err != nil {
 		t.Fatal(err)
 	}
 	var note Note
 	if m, err := agent.Recv(t.Context()); err != nil || m.Decode(&note) != nil || note.Text != text {
 		t.Errorf("note of %d bytes, %v", len(note.Text), err)
 	}
-	if err := rank.Send(KindNote, Note{text + "x"}); err == nil {
+	if err := rank.Send(KindNote, Note{Text: text + "x"}); err == nil {
 		t.Error("one byte more: no error")
 	}
 }
@@ -237,7 +237,7 @@ func TestConcurrentSend(t *testing.T) {
 	for i := range senders {
 		all.Go(func() {
 			for range each {
-				if err := rank.Send(KindNote, Note{strings.Repeat(strconv.Itoa(i), 1000)}); err != nil {
+				if err := rank.Send(KindNote, Note{Text: strings.Repeat(strconv.Itoa(i), 1000)}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -297,7 +297,7 @@ func TestRankThatNeverReads(t *testing.T) {
 // returns io.EOF as well.
 func TestCloseRead(t *testing.T) {
 	agent, rank := pair(t)
-	if err := rank.Send(KindNote, Note{"last message"}); err != nil {
+	if err := rank.Send(KindNote, Note{Text: "last message"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := agent.CloseRead(); err != nil {

@@ -175,6 +175,8 @@ type Left struct {
 // Note is a line that ibrun prints for the user, marked with the rank.
 type Note struct {
 	Text string
+	// Once names what the note is about, if other ranks of the node may have the same to say. ibrun prints the first of these notes.
+	Once string `json:",omitempty"`
 }
 
 // LocalRank names a rank of the node by its position in [RankInfo.NodeRanks].

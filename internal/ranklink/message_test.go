@@ -35,7 +35,8 @@ func TestPacketFormat(t *testing.T) {
 			`"Psets":[{"Name":"the ocean","Ranks":[[0,2],[5,7]]}]}`: mustEncode(t, KindRankInfo, testRankInfo()),
 		"\x02\x01":                 mustEncode(t, KindStarted, nil),
 		"\x03\x01":                 mustEncode(t, KindFinalized, nil),
-		"\x04\x01{\"Text\":\"a\"}": mustEncode(t, KindNote, Note{"a"}),
+		"\x04\x01{\"Text\":\"a\"}": mustEncode(t, KindNote, Note{Text: "a"}),
+		"\x04\x01{\"Text\":\"a\",\"Once\":\"b\"}": mustEncode(t, KindNote, Note{"a", "b"}),
 		"\x05\x01":                 mustEncode(t, KindRequestStacks, nil),
 		"\x06\x01{\"Text\":\"a\"}": mustEncode(t, KindStacks, Stacks{Text: "a"}),
 	} {
@@ -123,7 +124,7 @@ func TestRankInfoCheck(t *testing.T) {
 }
 
 func TestEncodeErrors(t *testing.T) {
-	if _, err := encode(KindNote, Note{strings.Repeat("x", MaxPacket)}); err == nil {
+	if _, err := encode(KindNote, Note{Text: strings.Repeat("x", MaxPacket)}); err == nil {
 		t.Error("a message larger than a packet: no error")
 	}
 	if _, err := encode(KindNote, func() {}); err == nil {
@@ -134,7 +135,7 @@ func TestEncodeErrors(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add(mustEncode(f, KindRankInfo, testRankInfo()))
 	f.Add(mustEncode(f, KindStarted, nil))
-	f.Add(mustEncode(f, KindNote, Note{"text"}))
+	f.Add(mustEncode(f, KindNote, Note{Text: "text"}))
 	f.Add(mustEncode(f, KindStacks, Stacks{"goroutine 1 [running]:\n", true}))
 	f.Add([]byte("\x05\x01[]"))
 	f.Fuzz(func(t *testing.T, packet []byte) {

@@ -105,7 +105,7 @@ func FromEnv(ctx context.Context) (*Process, error) {
 	if node.Local[0] == p.Rank { // problems of a node are reported once
 		node.Report = p.Report
 	}
-	node.ReportPeer = oncePerNode(b.nodes, p.Report)
+	node.ReportPeer = oncePerNode(b.nodes, p.Report, onceReporter(link, p.Rank))
 	if err := p.mapPages(hello); err != nil && node.Report != nil {
 		// A job can run without being monitored.
 		node.Report(fmt.Sprintf("cannot monitor rank %d: %v", hello.Rank, err))
@@ -183,6 +183,18 @@ func reporter(link *ranklink.Link, rank int) func(text string) {
 		return func(text string) { fmt.Fprintf(os.Stderr, "ibrun: rank %d: %s\n", rank, text) }
 	}
 	return func(text string) { _ = link.Send(ranklink.KindNote, ranklink.Note{Text: text}) } // it fails only if ibrun has ended
+}
+
+// onceReporter returns a function like that of [reporter]. Of the texts of the ranks of a node about the same, ibrun shows the
+// first.
+func onceReporter(link *ranklink.Link, rank int) func(about, text string) {
+	if link == nil {
+		report := reporter(link, rank)
+		return func(_, text string) { report(text) }
+	}
+	return func(about, text string) {
+		_ = link.Send(ranklink.KindNote, ranklink.Note{Text: text, Once: about}) // it fails only if ibrun has ended
+	}
 }
 
 // singleton returns the Process of a world of one.

@@ -68,9 +68,10 @@ func reportTransports(n auto.Node, self int, d fabric.Domain, dir directory) err
 	return nil
 }
 
-// oncePerNode returns a function that reports a text about a peer, but only one text about the peers of a node. If it is not
-// known which node that is, the text is reported.
-func oncePerNode(nodes func() ([]int, error), report func(text string)) func(peer int, text string) {
+// oncePerNode returns a function that reports a text about a peer by once, but only one text about the peers of a node. Other
+// ranks of this node report the same about that node. If it is not known which node it is, the text is reported by always.
+func oncePerNode(nodes func() ([]int, error), always func(text string),
+	once func(about, text string)) func(peer int, text string) {
 	reported := map[int]bool{}
 	return func(peer int, text string) {
 		if all, err := nodes(); err == nil && peer < len(all) {
@@ -78,7 +79,9 @@ func oncePerNode(nodes func() ([]int, error), report func(text string)) func(pee
 				return
 			}
 			reported[all[peer]] = true
+			once(fmt.Sprintf("transport to node %d", all[peer]), text)
+			return
 		}
-		report(text)
+		always(text)
 	}
 }

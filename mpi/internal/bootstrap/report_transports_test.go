@@ -73,16 +73,17 @@ func TestReportTransportsOneNode(t *testing.T) {
 // TestOncePerNode: of several texts about the peers of a node, the first is reported. If the nodes are unknown, all are.
 func TestOncePerNode(t *testing.T) {
 	var got []string
-	report := func(text string) { got = append(got, text) }
-	f := oncePerNode(func() ([]int, error) { return []int{0, 1, 1, 2}, nil }, report)
+	always := func(text string) { got = append(got, text) }
+	once := func(about, text string) { got = append(got, about+": "+text) }
+	f := oncePerNode(func() ([]int, error) { return []int{0, 1, 1, 2}, nil }, always, once)
 	f(1, "a")
 	f(2, "b")
 	f(3, "c")
 	f(1, "d")
-	f = oncePerNode(func() ([]int, error) { return nil, errors.New("no mapping") }, report)
+	f = oncePerNode(func() ([]int, error) { return nil, errors.New("no mapping") }, always, once)
 	f(1, "e")
 	f(1, "f")
-	if want := []string{"a", "c", "e", "f"}; !slices.Equal(got, want) {
+	if want := []string{"transport to node 1: a", "transport to node 2: c", "e", "f"}; !slices.Equal(got, want) {
 		t.Errorf("reported %q, want %q", got, want)
 	}
 }

@@ -51,7 +51,8 @@ type agent struct {
 	events *outbox.Writer // to ibrun
 
 	mu          sync.Mutex
-	firstFailed int // the rank of this node that failed first; -1: none
+	firstFailed int             // the rank of this node that failed first; -1: none
+	noted       map[string]bool // values of ranklink.Note.Once that ranks have sent
 
 	left leftRanks
 

@@ -39,7 +39,9 @@ func (a *agent) handleLinkMessage(r *rank, m ranklink.Message) error {
 		if err := m.Decode(&note); err != nil {
 			return err
 		}
-		a.sendFromRank(&protocol.Event{Kind: protocol.EventNote, Rank: r.task.Rank, Text: note.Text})
+		if a.isFirst(note) {
+			a.sendFromRank(&protocol.Event{Kind: protocol.EventNote, Rank: r.task.Rank, Text: note.Text})
+		}
 	case ranklink.KindStacks:
 		r.stacksRequested.Store(false)
 		var s ranklink.Stacks
@@ -52,6 +54,23 @@ func (a *agent) handleLinkMessage(r *rank, m ranklink.Message) error {
 		a.sendFromRank(&protocol.Event{Kind: protocol.EventStacks, Rank: r.task.Rank, Text: s.Text})
 	}
 	return nil
+}
+
+// isFirst reports whether no rank of this node has sent a note about the same before.
+func (a *agent) isFirst(note ranklink.Note) bool {
+	if note.Once == "" {
+		return true
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.noted[note.Once] {
+		return false
+	}
+	if a.noted == nil {
+		a.noted = map[string]bool{}
+	}
+	a.noted[note.Once] = true
+	return true
 }
 
 // requestStacks requests the goroutine stacks of ranks. It skips ranks that do not read their link or have not answered the
