@@ -92,7 +92,9 @@ type Endpoint interface {
 	// covers dst; it is ignored if Caps().Direct is set. If done is true, the bytes are in dst; otherwise an event of kind
 	// Done with the token follows.
 	Read(dst []byte, local Region, src RemoteKey, token uint64) (done bool, err error)
-	// Write copies src into the peer's registered memory at dst. Its results are those of Read.
+	// Write copies src into the peer's registered memory at dst. Its results are those of Read. The bytes of several Writes, and
+	// of one, may appear there in any order, so the peer must not poll the memory. The peer finds all of them there once it
+	// has received a message that was sent after the Write was done.
 	Write(src []byte, local Region, dst RemoteKey, token uint64) (done bool, err error)
 	// Close closes the connection. The peer receives the event PeerDown. Messages that the peer still sends are dropped. Every later
 	// call returns ErrClosed; Close may be called again.
