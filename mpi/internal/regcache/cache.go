@@ -188,7 +188,7 @@ func (e *entry) usable() bool { return e.alive == nil || e.alive() }
 // idle.
 func (c *Cache) addEntry(b []byte, foreign bool) (*entry, error) {
 	c.stats.Misses++
-	e := new(entry)
+	e, used := new(entry), len(b)
 	e.from, e.to = bounds(b)
 	if !foreign {
 		if e.addCleanup(b, &c.invalidated) {
@@ -203,7 +203,12 @@ func (c *Cache) addEntry(b []byte, foreign bool) (*entry, error) {
 		return nil, err
 	}
 	var err error
-	if e.region, err = c.registerEvicting(b); err != nil {
+	e.region, err = c.registerEvicting(b)
+	if err != nil && len(b) > used { // the device or the system may have room for what is used alone
+		e.to, b = e.from+uintptr(used), b[:used]
+		e.region, err = c.registerEvicting(b)
+	}
+	if err != nil {
 		e.stopCleanup()
 		return nil, err
 	}

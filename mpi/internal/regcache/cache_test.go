@@ -19,12 +19,13 @@ import (
 
 // device is a registrar with a limit on pinned bytes. It records what was in memory when it was registered.
 type device struct {
-	mu    sync.Mutex
-	limit int
-	used  int
-	err   error // of every Register, unless nil
-	next  uint64
-	keys  map[uint64]pinned
+	mu      sync.Mutex
+	limit   int
+	largest int // bytes of a region, 0: no limit
+	used    int
+	err     error // of every Register, unless nil
+	next    uint64
+	keys    map[uint64]pinned
 }
 
 type pinned struct {
@@ -45,6 +46,9 @@ func (d *device) Register(b []byte) (fabric.Region, error) {
 	defer d.mu.Unlock()
 	if d.err != nil {
 		return fabric.Region{}, d.err
+	}
+	if d.largest != 0 && len(b) > d.largest {
+		return fabric.Region{}, syscall.EOPNOTSUPP
 	}
 	if d.used+len(b) > d.limit {
 		return fabric.Region{}, errPinned
@@ -275,6 +279,23 @@ func TestUsed(t *testing.T) {
 		}
 		runtime.KeepAlive(b)
 	}
+}
+
+// TestLargestRegion: a message that the device can register is registered, although it cannot register as much as the cache would
+// like to. A longer one is not registrable.
+func TestLargestRegion(t *testing.T) {
+	d := newDevice(1 << 40)
+	d.largest = 3 << 20
+	c := New(d, 1<<40)
+	b := make([]byte, 64<<20)
+	release(t, c, acquire(t, c, b[:d.largest]))
+	if n, bytes := d.pinned(); n != 1 || bytes != d.largest {
+		t.Errorf("%d registrations of %d bytes", n, bytes)
+	}
+	if _, err := c.Acquire(b[d.largest:][:d.largest+1]); !errors.Is(err, ErrNotRegistrable) {
+		t.Errorf("a longer message: %v", err)
+	}
+	runtime.KeepAlive(b)
 }
 
 // TestGrowing: a buffer that is used with growing lengths, or part by part, is registered few times. Not more is pinned than
