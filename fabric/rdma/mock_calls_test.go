@@ -143,7 +143,8 @@ func TestMockMessageAllocs(t *testing.T) {
 	}
 }
 
-// TestMockRefusedPost: the library refuses posts although there is room. The messages arrive all the same, each once.
+// TestMockRefusedPost: the library refuses posts although there is room. The messages arrive all the same, each once. After
+// EINVAL the connection is made again: the library might refuse for ever, and nothing else would show it.
 func TestMockRefusedPost(t *testing.T) {
 	lib := ibvmock.Load(t)
 	for _, errno := range []syscall.Errno{syscall.EINVAL, syscall.ENOMEM} {
@@ -156,8 +157,11 @@ func TestMockRefusedPost(t *testing.T) {
 				lib.Refuse("ibv_post_send", 0, 1, errno)
 				refused++
 			}
+			before := len(a.cm.failures)
 			if a.eps[1].Send([]byte{sent, 0, 0, 0}, nil) == nil {
 				sent++
+			} else if errno == syscall.EINVAL && a.eps[1].conn.state == stateEstablished && len(a.cm.failures) == before {
+				t.Fatalf("%v: the connection stays in use", errno)
 			}
 			pollTimes(t, a, 1)
 			got += numberedMessages(t, b, got)
