@@ -253,12 +253,16 @@ static void write_file(const char *file, const char *text)
 static void hold(void)
 {
 	bool root = geteuid() == 0;
-	char map[64], c;
+	char users[64], groups[64], c;
 
-	snprintf(map, sizeof map, "0 %u 1", geteuid());
+	snprintf(users, sizeof users, "0 %u 1", geteuid());
+	snprintf(groups, sizeof groups, "0 %u 1", getegid());
 	check(unshare(CLONE_NEWNET | (root ? 0 : CLONE_NEWUSER)), "create", "a network namespace");
-	if (!root)
-		write_file("/proc/self/uid_map", map);
+	if (!root) {
+		write_file("/proc/self/uid_map", users);
+		write_file("/proc/self/setgroups", "deny");
+		write_file("/proc/self/gid_map", groups);
+	}
 	if (puts("ready") < 0 || fflush(stdout))
 		fail("write", "standard output");
 	while (read(0, &c, 1) > 0)
