@@ -46,7 +46,7 @@ func (w *wire) linkLocal(end int) string {
 	return gids[i].Addr.String()
 }
 
-// check exchanges messages, and compares the addresses of the packets on the wire.
+// check exchanges messages, and compares the addresses of the packets on the wire. Their traffic class is the default.
 func (w *wire) check(what string, p *localPeers, addrs [2]string) {
 	w.t.Helper()
 	captures := [2]*capture{w.capture(0), w.capture(1)}
@@ -54,8 +54,8 @@ func (w *wire) check(what string, p *localPeers, addrs [2]string) {
 	for end, c := range captures {
 		all := c.take()
 		for _, k := range all {
-			if k.from != netip.MustParseAddr(addrs[1-end]) || k.to != netip.MustParseAddr(addrs[end]) {
-				w.t.Fatalf("%s: received by end %d: %+v, want packets between %v", what, end, k, addrs)
+			if k.from != netip.MustParseAddr(addrs[1-end]) || k.to != netip.MustParseAddr(addrs[end]) || k.class != 0 {
+				w.t.Fatalf("%s: received by end %d: %+v, want packets of class 0 between %v", what, end, k, addrs)
 			}
 		}
 		if len(all) == 0 {
