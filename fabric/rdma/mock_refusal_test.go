@@ -269,3 +269,28 @@ func (x *refusedPeers) deregister(d *domain, r fabric.Region) {
 		x.checkType("deregister", err)
 	}
 }
+
+// TestMockPortDownAtStart opens a device whose link is down: the error names the port, so TCP is taken. When the link is up, the
+// next Open uses the device.
+func TestMockPortDownAtStart(t *testing.T) {
+	lib := ibvmock.Load(t)
+	dev := lib.NewDevice("mlx5_ib")
+	tr := &Transport{Network: mockNetwork{dev}}
+	rand.Read(tr.Key[:])
+	lib.SetPortState(dev.Name, false)
+	tr.Network = mockNetwork{lib.Device(dev.Name, "mlx5_ib")}
+	_, err := tr.Open(t.Context(), &fabric.Config{Size: 1})
+	if !errors.Is(err, fabric.ErrNotSupported) ||
+		!strings.Contains(err.Error(), dev.Name) || !strings.Contains(err.Error(), "port") {
+		t.Errorf("the link is down: %v", err)
+	}
+	lib.SetPortState(dev.Name, true)
+	tr.Network = mockNetwork{lib.Device(dev.Name, "mlx5_ib")}
+	d, err := tr.Open(t.Context(), &fabric.Config{Size: 1})
+	if err != nil {
+		t.Fatalf("the link is up: %v", err)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+}
