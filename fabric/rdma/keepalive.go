@@ -155,7 +155,10 @@ func (d *domain) keepalive(e *endpoint) {
 	// With no signaled request in flight, the others have been carried out; they only have no completion of their own.
 	supervised := q.signaled > 0
 	queued := q.pieces > 0 || q.inFlight() > maxQueueAhead
-	probed := false
+	probed, oldest := false, request{}
+	if queued {
+		oldest = *q.at(q.head)
+	}
 	if !supervised {
 		if k.idle++; k.probe || q.inFlight() > 0 || k.idle >= d.liveness.maxIdle(e.peer) {
 			probed = d.postProbe(q)
@@ -173,7 +176,7 @@ func (d *domain) keepalive(e *endpoint) {
 	d.refreshAfterSilence(k.missed)
 	if queued && k.missed >= d.liveness.maxQueued {
 		err := fmt.Errorf("queue pair %d: %w", q.info.qpn, verbs.StatusRetryExceeded)
-		e.countLarge(q.at(q.head), err)
+		e.countLarge(&oldest, err)
 		d.declareBroken(e, err)
 	} else if !queued && k.missed >= d.liveness.maxMissed {
 		d.declareDown(e, d.explainSilence(fmt.Errorf("fabric/rdma: peer %d: %w: its device has not answered for %v", e.peer,

@@ -397,3 +397,27 @@ func benchmarkTick(b *testing.B, c *crowd) {
 		}
 	}
 }
+
+// TestSimulatedUnsignaled: a request without a completion stays in flight in the queue pair of each of more peers than the
+// completion queue has room for. All the same there is always room for a message.
+func TestSimulatedUnsignaled(t *testing.T) {
+	const n = 100
+	c := openCrowd(t, Settings{}, n)
+	c.connect()
+	r := c.d.rails[0]
+	r.maxInFlight, r.signalAll = n/2, n/4
+	for _, e := range c.d.eps[1:] {
+		c.net.SetPaused(true)
+		e.out.grant++
+		for i := range 2 { // the second needs no completion, because the first has one
+			if err := e.Send(nil, nil); err != nil {
+				t.Fatalf("message %d to peer %d: %v; %d requests are in flight", i, e.peer, err, c.d.inFlight[0])
+			}
+		}
+		c.net.SetPaused(false)
+		c.drain()
+	}
+	if c.d.inFlight[0] == 0 {
+		t.Error("each request had a completion")
+	}
+}

@@ -52,6 +52,7 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	pd := d.rails[0].pd
 	d.recvs = recvSlots{slots: slots{pd: pd, bytes: set.Slot, limit: d.rails[0].granted.slots}, srq: d.rails[0].srq}
 	d.sends = slots{pd: pd, bytes: set.Slot, limit: max(set.poolSlots(), 2*blockSlots)}
+	d.rails[0].signalAll = min(d.rails[0].maxInFlight, d.sends.limit) / 2
 	if err := d.sends.grow(); err != nil {
 		return nil, d.rails[0].lacks("registered memory", err)
 	}

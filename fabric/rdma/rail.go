@@ -35,11 +35,15 @@ type rail struct {
 	// maxUnsignaled is how many requests in a row have one completion, at most. Those without fill no share of the queue: a
 	// message that found no room would wait for a completion that never comes.
 	maxUnsignaled int
-	lastRecvID    uint32 // recvQueue.id of the last one
-	portDown      bool   // the device has reported that the link is down
-	lost          bool   // the device is lost; never set on the first rail
-	sendArmed     bool   // sendCQ reports its next completion
-	recvArmed     bool   // recvCQ reports its next completion
+	// signalAll is how many requests are in flight over the first rail when each further message has a completion. One without
+	// keeps its place and its slot until a later request of the same queue pair completes, and there may be thousands of queue
+	// pairs. So the other half of the room is always left for requests that complete.
+	signalAll  int
+	lastRecvID uint32 // recvQueue.id of the last one
+	portDown   bool   // the device has reported that the link is down
+	lost       bool   // the device is lost; never set on the first rail
+	sendArmed  bool   // sendCQ reports its next completion
+	recvArmed  bool   // recvCQ reports its next completion
 }
 
 // sendCQEntries is how many requests may be in flight over one rail.

@@ -89,7 +89,7 @@ func (e *endpoint) post(r request, b []byte, part share, signal bool) (ringNow *
 		return nil, false
 	}
 	q := e.qps[0]
-	f := q.signalFlags(signal) | d.doorbells.atOnce
+	f := q.signalFlags(signal || d.inFlight[0] >= q.rail.signalAll) | d.doorbells.atOnce
 	var err error
 	if len(b) <= q.inline {
 		err = q.qp.SendInline(q.wrID(q.tail), f, b)
