@@ -53,8 +53,9 @@ func (d *domain) handleFailures() error {
 
 // peerDown ends an endpoint whose peer is down.
 func (d *domain) peerDown(e *endpoint, err error) {
-	if e.ended.CompareAndSwap(nil, &endReason{err}) {
-		d.endTransfers(e, err)
+	lost := e.ended.CompareAndSwap(nil, &endReason{err}) // or it was closed here, and its transfers end all the same
+	d.endTransfers(e, err)
+	if lost {
 		d.events.put(queuedEvent{kind: fabric.PeerDown, ep: e, err: err})
 	}
 	d.releasePeer(e)

@@ -71,3 +71,30 @@ func TestRestartTransfers(t *testing.T) {
 		t.Errorf("got event %+v and %d more; %d transfers are active", it, d.events.len(), d.transfers.active.Load())
 	}
 }
+
+// TestSimulatedTransferOfClosedEnds: an endpoint is closed during a transfer, and then its peer is found to be down. The transfer
+// ends: until then its owner must not use the memory.
+func TestSimulatedTransferOfClosedEnds(t *testing.T) {
+	net, ds := openSimulated(t, Settings{Devices: []string{"a"}}, 2)
+	a, b := ds[0], ds[1]
+	connectPeers(t, a, b)
+	src, dst := []byte("what is read"), make([]byte, 12)
+	far, err1 := b.Register(src)
+	near, err2 := a.Register(dst)
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	net.SetPaused(true)
+	e := a.eps[1]
+	_, err1 = e.Read(dst, near, far.Remote, 7)
+	err2 = e.Close()
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	a.declareDown(e, fabric.ErrPeerClosed) // as a DREQ does
+	got := pollTimes(t, a, enoughPolls)
+	if len(got) != 1 || got[0].Kind != fabric.Done || got[0].Token != 7 || got[0].Err == nil {
+		t.Errorf("%+v, want the end of the transfer", got)
+	}
+	net.SetPaused(false)
+}
