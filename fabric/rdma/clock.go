@@ -56,8 +56,8 @@ func (d *domain) tick(now time.Duration) error {
 	if d.cm.failed && d.cm.recover(d.rails[0]) != nil {
 		d.clock.schedule(now + maxREQInterval) // the link is still down
 	}
-	for _, e := range d.cm.closing {
-		d.clock.schedule(e.teardown.stepAt)
+	if len(d.cm.closing.all) > 0 {
+		d.clock.schedule(d.cm.closing.stepAt)
 	}
 	d.runConnectTimers(now)
 	return d.keepaliveTick(now)

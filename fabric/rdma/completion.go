@@ -40,6 +40,7 @@ func (d *domain) handleSend(r *rail, wc *verbs.WC) {
 	}
 	if e.teardown != nil && n+1 == q.tail {
 		q.flushed = true // this is the marker
+		d.cm.closing.lastCompletion(e)
 	}
 	if q.failed {
 		return

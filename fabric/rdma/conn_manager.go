@@ -14,7 +14,7 @@ type connManager struct {
 	anyRequested atomic.Bool   // requested is not empty; atomic, so that Poll reads it without the lock
 	failed       bool          // a UD queue pair has failed: a datagram was sent while the link was down
 	failures     []connFailure
-	closing      []*endpoint // have a teardown
+	closing      teardowns
 	notices      []*endpoint // peers without a connection that must be notified of Close
 	requested    []*endpoint // are to be connected to; guarded by domain.mu
 

@@ -120,7 +120,9 @@ func (d *domain) handleQPEvent(ev railEvent) {
 	e := q.ep
 	switch ev.Type {
 	case verbs.EventLastWQE:
-		q.lastWQE = true
+		if q.lastWQE = true; e.teardown != nil {
+			d.cm.closing.lastCompletion(e)
+		}
 	case verbs.EventQPFatal, verbs.EventQPRequestError, verbs.EventQPAccessError:
 	default:
 		return

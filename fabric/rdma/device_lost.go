@@ -44,7 +44,7 @@ func (d *domain) loseDevice(err error) {
 	for _, r := range d.rails {
 		d.waker.ignoreRail(r)
 	}
-	d.cm.failures, d.cm.closing, d.cm.received, d.controlDue = nil, nil, nil, nil
+	d.cm.failures, d.cm.closing, d.cm.received, d.controlDue = nil, teardowns{}, nil, nil
 	for _, e := range d.eps {
 		if e == nil || e.peer == d.self || e.addr.rails == nil { // without an address the peer is reached by another domain
 			continue

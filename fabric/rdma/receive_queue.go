@@ -136,6 +136,9 @@ func (d *domain) receivedOwn(e *endpoint, wc *verbs.WC) bool {
 	if !q.complete(wc.ID) {
 		return false
 	}
+	if e.teardown != nil && q.posted() == 0 {
+		d.cm.closing.lastCompletion(e)
+	}
 	if wc.Status == verbs.StatusSuccess {
 		return true
 	}

@@ -29,28 +29,48 @@ const (
 
 // teardown is the state of a connection between tearDown and closeConn. endpoint.conn is in stateIdle then.
 type teardown struct {
-	steps    int           // that have begun
-	stepAt   time.Duration // when the next step begins
-	broken   error         // why the connection is to be made again, nil if it is not for that reason
-	peerDown error         // why the peer is lost, nil if it is not
-	req      *cmMessage    // the last REQ that has arrived meanwhile, or nil
+	ep       *endpoint
+	position int        // in teardowns.all
+	steps    int        // that have begun
+	broken   error      // why the connection is to be made again, nil if it is not for that reason
+	peerDown error      // why the peer is lost, nil if it is not
+	req      *cmMessage // the last REQ that has arrived meanwhile, or nil
 }
 
-// expired reports whether the last completions were waited for long enough.
-func (t *teardown) expired(now time.Duration) bool {
-	if now >= t.stepAt {
-		t.steps, t.stepAt = t.steps+1, now+teardownStep
-	}
-	return t.steps > teardownSteps
+// teardowns holds the connections that are being closed. There may be thousands at the same time, so a Poll looks only at those
+// that have got a last completion. All are looked at once in each step.
+type teardowns struct {
+	all    []*teardown   // in any order
+	ready  []*endpoint   // may have got all last completions
+	stepAt time.Duration // when the next step begins
 }
+
+func (l *teardowns) add(t *teardown) {
+	t.position = len(l.all)
+	l.all = append(l.all, t)
+}
+
+// remove removes a teardown. The last one takes its place.
+func (l *teardowns) remove(t *teardown) {
+	last := len(l.all) - 1
+	l.all[t.position] = l.all[last]
+	l.all[t.position].position = t.position
+	l.all[last] = nil
+	l.all = l.all[:last]
+}
+
+// lastCompletion is called when one of the last completions of a connection that is being closed has arrived.
+func (l *teardowns) lastCompletion(e *endpoint) { l.ready = append(l.ready, e) }
 
 // tearDown begins to close the connection of an endpoint. If that has begun already, it returns the existing state.
 func (d *domain) tearDown(e *endpoint) *teardown {
 	if e.teardown != nil {
 		return e.teardown
 	}
-	e.teardown = &teardown{}
-	d.cm.closing, d.fastPolls = append(d.cm.closing, e), 0
+	e.teardown = &teardown{ep: e}
+	d.cm.closing.add(e.teardown)
+	d.cm.closing.lastCompletion(e) // if the device keeps completions, or the queue pairs were not connected, there are none
+	d.fastPolls = 0
 	d.mu.Lock()
 	e.canPost = false
 	qps := e.qps
@@ -86,17 +106,43 @@ func (d *domain) postMarker(q *queuePair) {
 
 // finishTeardowns closes the connections whose last completions have arrived, or that have waited for too long.
 func (d *domain) finishTeardowns() error {
-	closing := d.cm.closing
-	d.cm.closing = nil
-	for i, e := range closing {
-		if !d.isFlushed(e) && !e.teardown.expired(d.clock.elapsed()) {
-			d.cm.closing, d.fastPolls = append(d.cm.closing, e), 0
-			d.clock.schedule(e.teardown.stepAt)
+	l := &d.cm.closing
+	for len(l.ready) > 0 {
+		last := len(l.ready) - 1
+		e := l.ready[last]
+		l.ready = l.ready[:last]
+		if e.teardown != nil && d.isFlushed(e) {
+			if err := d.finishTeardown(e); err != nil {
+				return err
+			}
+		}
+	}
+	if len(l.all) == 0 {
+		return nil
+	}
+	d.fastPolls = 0
+	if now := d.clock.elapsed(); now >= l.stepAt {
+		l.stepAt = now + teardownStep
+		if err := d.stepTeardowns(); err != nil {
+			return err
+		}
+	}
+	d.clock.schedule(l.stepAt)
+	return nil
+}
+
+// stepTeardowns begins a step of all teardowns, and closes the connections that need not or must not wait any longer.
+func (d *domain) stepTeardowns() error {
+	l := &d.cm.closing
+	for i := len(l.all) - 1; i >= 0; i-- { // backwards: the one that takes the place of a removed one had its turn
+		if i >= len(l.all) {
 			continue
 		}
-		if err := d.finishTeardown(e); err != nil {
-			d.cm.closing = append(d.cm.closing, closing[i:]...)
-			return err
+		t := l.all[i]
+		if t.steps++; t.steps > teardownSteps || d.isFlushed(t.ep) {
+			if err := d.finishTeardown(t.ep); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -126,6 +172,7 @@ func (d *domain) finishTeardown(e *endpoint) error {
 	}
 	t := e.teardown
 	e.teardown = nil
+	d.cm.closing.remove(t)
 	switch {
 	case t.peerDown != nil:
 		d.peerDown(e, t.peerDown)
