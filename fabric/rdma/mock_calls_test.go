@@ -82,6 +82,9 @@ func TestMockCallsPerMessage(t *testing.T) {
 	for profile, recv := range map[string]string{"mlx5_roce": "ibv_post_srq_recv", "irdma": "ibv_post_recv"} {
 		ds := openOverMock(t, lib, profile, 2)
 		a, b := ds[0], ds[1]
+		for _, d := range ds {
+			d.responder.close() // its goroutine polls, first when it starts, which may be at any time
+		}
 		widenWindow(t, a, b, n)
 		data := []string{"ibv_post_send", "ibv_poll_cq", "ibv_post_recv", "ibv_post_srq_recv"}
 		var evs [n]fabric.Event
