@@ -55,7 +55,9 @@ var (
 		Name: "path MTU", Variable: "IBRUN_RDMA_MTU", Field: "rdma.Settings.MTU",
 		DefaultText: "the smaller one of both ports, the maximum", Min: 256, Max: 4096,
 		valid: func(n int) bool { return bits.OnesCount(uint(n)) == 1 },
-		Want:  "256, 512, 1024, 2048 or 4096", Meaning: "most payload of a packet; the smaller value of two ranks counts",
+		Want:  "256, 512, 1024, 2048 or 4096",
+		Meaning: "most payload of a packet; the smaller value of two ranks counts. If larger packets are lost, ranks use 1,024 bytes " +
+			"and say so",
 	}
 	RDMATimeout = Attribute{
 		Name: "timeout", Variable: "IBRUN_RDMA_TIMEOUT", Field: "rdma.Settings.Timeout",
