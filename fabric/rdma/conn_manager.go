@@ -150,8 +150,11 @@ func (m *connManager) send(d *domain, e *endpoint, msg *cmMessage) error {
 	if err := to.ud.SendTo(m.wrID(i), verbs.Signaled, dest, m.mr.SGE(int(i)*cmSlotBytes, n)); err != nil {
 		return err
 	}
-	m.freeSends = m.freeSends[:len(m.freeSends)-1]
-	return to.ud.Ring()
+	err = to.ud.Ring()
+	if e := (*verbs.Error)(nil); !errors.As(err, &e) || e.Dropped == 0 { // else it never completes
+		m.freeSends = m.freeSends[:len(m.freeSends)-1]
+	}
+	return err
 }
 
 // handleSend frees the slot from which a datagram was sent.

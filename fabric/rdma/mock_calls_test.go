@@ -176,3 +176,18 @@ func TestMockRefusedPost(t *testing.T) {
 		})
 	}
 }
+
+// TestMockRefusedDatagram: a datagram that the library refuses leaves its slot free, so Close does not wait for it.
+func TestMockRefusedDatagram(t *testing.T) {
+	lib := ibvmock.Load(t)
+	ds := openOverMock(t, lib, "mlx5_roce", 2)
+	a := ds[0]
+	free := len(a.cm.freeSends)
+	lib.Refuse("ibv_post_send", 0, 1, syscall.EINVAL)
+	if err := a.cm.send(a, a.eps[1], &cmMessage{kind: cmREJ}); err == nil {
+		t.Fatal("a refused datagram was sent")
+	}
+	if got := len(a.cm.freeSends); got != free {
+		t.Errorf("%d of %d slots are free after a refused datagram", got, free)
+	}
+}
