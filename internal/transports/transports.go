@@ -86,7 +86,7 @@ func ParseList(list string) ([]string, error) {
 	names := strings.Split(list, ",")
 	for _, name := range names {
 		if !slices.Contains(SelectableNames(), name) {
-			return nil, fmt.Errorf("%w %q: choose from %s, or %s for all of them", ErrUnknown, name,
+			return nil, fmt.Errorf("%w %.60q: choose from %s, or %s for all of them", ErrUnknown, name,
 				strings.Join(SelectableNames(), ", "), Auto)
 		}
 	}

@@ -124,7 +124,7 @@ func (a *Attribute) FromEnv(getenv func(string) string) (n int, set bool, err er
 	}
 	v, err := strconv.ParseUint(digits, base, 32)
 	if err != nil || !a.allows(int(v)) {
-		return 0, true, fmt.Errorf("%w: %s=%q: want %s", ErrAttribute, a.Variable, text, a.Want)
+		return 0, true, fmt.Errorf("%w: %s=%.60q: want %s", ErrAttribute, a.Variable, text, a.Want)
 	}
 	return int(v), true, nil
 }

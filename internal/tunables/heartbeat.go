@@ -38,7 +38,7 @@ func HeartbeatFromEnv(getenv func(string) string) (time.Duration, error) {
 		err = CheckHeartbeat(d)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("%s=%q: %w", Heartbeat, text, err)
+		return 0, fmt.Errorf("%s=%.60q: %w", Heartbeat, text, err)
 	}
 	return d, nil
 }

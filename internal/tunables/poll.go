@@ -27,7 +27,7 @@ func PollFromEnv(getenv func(string) string) (*time.Duration, error) {
 		err = fmt.Errorf("want a duration from 0 to %v", maxPoll)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s=%q: %w", Poll, text, err)
+		return nil, fmt.Errorf("%s=%.60q: %w", Poll, text, err)
 	}
 	return &d, nil
 }

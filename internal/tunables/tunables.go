@@ -119,7 +119,7 @@ func EncryptFromEnv(getenv func(string) string) (bool, error) {
 	}
 	on, err := strconv.ParseBool(text)
 	if err != nil {
-		return false, fmt.Errorf("%s=%q: want 1 (encrypt) or 0", Encrypt, text)
+		return false, fmt.Errorf("%s=%.60q: want 1 (encrypt) or 0", Encrypt, text)
 	}
 	return on, nil
 }
@@ -134,7 +134,7 @@ func ChecksumFromEnv(getenv func(string) string) (on bool, err error) {
 		return true, nil
 	}
 	if on, err = ParseChecksum(text); err != nil {
-		err = fmt.Errorf("%s=%q: %w", Checksum, text, err)
+		err = fmt.Errorf("%s=%.60q: %w", Checksum, text, err)
 	}
 	return on, err
 }
@@ -181,7 +181,7 @@ func (t *Tunable) FromEnv(getenv func(string) string) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if least := max(1, t.Min); err != nil || n < least || n > t.Max {
-		return 0, fmt.Errorf("%w: %s=%q: want a number from %d to %d", ErrInvalid, t.Variable, text, least, t.Max)
+		return 0, fmt.Errorf("%w: %s=%.60q: want a number from %d to %d", ErrInvalid, t.Variable, text, least, t.Max)
 	}
 	return n, nil
 }

@@ -115,7 +115,8 @@ func bundleMembers(h *Host, env []string, now time.Time) ([]member, error) {
 	total := 0
 	for i := range members {
 		m := &members[i]
-		m.data = s.scrub(m.data[:min(len(m.data), maxMember)])
+		m.data = s.scrub(m.data)
+		m.data = m.data[:min(len(m.data), maxMember)] // now, since a part of a secret would not be found
 		total += len(m.data)
 	}
 	tree, err := treeMembers(h, s, maxBundle-total)

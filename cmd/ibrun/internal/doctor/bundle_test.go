@@ -143,6 +143,47 @@ func TestBundleSecrets(t *testing.T) {
 	}
 }
 
+// Values of settings are quoted by errors. Those that could be secrets are in no file of a bundle, in no form, and nor are users.
+func TestBundleQuotedSecrets(t *testing.T) {
+	const key = "ghp_hunter2abcdefghijklmnopqrstuvwxyz012"
+	h := capturable()
+	env := []string{"HOME=/u/jdoe", "SUDO_USER=asmith", "USER=ubuntu", "A_TOKEN=hunter2", "B_TOKEN=hunter2hunter2",
+		"IBRUN_RDMA_PKEY=https://me:hunter2@host/x", "IBRUN_HEARTBEAT=a\"b\\hunter2\t<&>", "IBRUN_RDMA_SL=" + key,
+		"IBRUN_RDMA_MTU=" + strings.Repeat("hunter2/=", 40), "IBRUN_TRANSPORT=tcp," + key}
+	h.Getenv = lookup(env)
+	for _, v := range env {
+		if name, value, _ := strings.Cut(v, "="); strings.HasPrefix(name, "IBRUN_") {
+			t.Setenv(name, value) // for ibrun explain
+		}
+	}
+	h.Peers[0].LoginErr = errors.New("asmith@node2 via bwayne@gate: /scratch/jdoe_x/jdoe, asmith asmith: ftp://x:hunter2@host, " +
+		env[3] + env[4] + ", ubuntu")
+	files, _ := bundleOf(t, h, env...)
+	for name, text := range files {
+		for _, planted := range []string{"hunter2", "jdoe", "asmith", "bwayne", "ghp_"} {
+			if strings.Contains(text, planted) {
+				t.Errorf("%s contains %q:\n%.3000s", name, planted, text)
+			}
+		}
+	}
+	for name, want := range map[string]string{"doctor.txt": `IBRUN_RDMA_PKEY="(removed)"`,
+		"doctor.json":     `IBRUN_HEARTBEAT=\"(removed)\"`,
+		"environment.txt": "IBRUN_TRANSPORT " + notShown} {
+		if !strings.Contains(files[name], want) {
+			t.Errorf("%s does not have %s:\n%.3000s", name, want, files[name])
+		}
+	}
+	if !strings.Contains(files["doctor.txt"], ", ubuntu") {
+		t.Error("the name of a distribution was taken for that of a person")
+	}
+	for value, want := range map[string]bool{"GPU-8932f937-d72c-4106-c12f-20bd9faed9f6": true, "node[001-128,7]": true, key: false,
+		"ip-10-0-0-1.us-west-2.compute.internal": true, strings.Repeat("a", 25): false} {
+		if isPlain(value) != want {
+			t.Errorf("plain: %s", value)
+		}
+	}
+}
+
 // What a bundle contains is bounded, whatever the size of the machine.
 func TestBundleBounds(t *testing.T) {
 	h := capturable()
@@ -214,7 +255,7 @@ func TestBundleCommand(t *testing.T) {
 	}
 	for line, want := range map[string]string{
 		"--bundle=report.txt": ".tar.gz", "--bundle --json": "neither --input nor --json", "--bundle --input x": "neither",
-		"--bundle /nowhere/b.tar.gz": "no such file",
+		"--bundle /nowhere/b.tar.gz": "no such file", "node1 --bundle": "flags come before the hosts",
 	} {
 		var out, errs bytes.Buffer
 		if code := Main(strings.Fields(line), nil, "", &out, &errs); code != exitFailed || !strings.Contains(errs.String(), want) {

@@ -205,23 +205,28 @@ func environmentText(env []string) string {
 }
 
 // isPlain reports whether a value is what settings are: numbers, words, and lists of them, but no paths, assignments,
-// addresses of services, or long words that could be keys.
+// addresses of services, or long words that could be keys. The longest words are UUIDs of GPUs and names of hosts, which have
+// hyphens or dots.
 func isPlain(value string) bool {
-	const longest, longestWord = 1024, 40
+	const longest, longestWord, longestPart = 1024, 40, 24
 	if len(value) > longest {
 		return false
 	}
-	word := 0
+	word, part := 0, 0
 	for _, c := range value {
 		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_', c == '-', c == '.':
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
 			word++
+			part++
+		case c == '_', c == '-', c == '.':
+			word++
+			part = 0
 		case strings.ContainsRune(" ,:;^*+()[]/", c):
-			word = 0
+			word, part = 0, 0
 		default:
 			return false
 		}
-		if word > longestWord {
+		if word > longestWord || part > longestPart {
 			return false
 		}
 	}

@@ -79,15 +79,23 @@ func parseSummaries(line string) ([]portSummary, error) {
 		s := &list[i]
 		s.Families = s.Families[:min(len(s.Families), maxFamilies)]
 		for _, text := range []*string{&s.Port, (*string)(&s.Layer), &s.Subnet} {
-			*text = strings.Map(func(r rune) rune {
-				if r < ' ' || r > '~' {
-					return '?'
-				}
-				return r
-			}, (*text)[:min(len(*text), maxName)])
+			*text = printable(*text, maxName)
+		}
+		for k := range s.Families {
+			s.Families[k] = hw.Family(printable(string(s.Families[k]), maxName))
 		}
 	}
 	return list, nil
+}
+
+// printable returns the first bytes of a text from another host, without what a terminal would take for a command.
+func printable(text string, most int) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, text[:min(len(text), most)])
 }
 
 // String returns the name of the port and what it is connected to.

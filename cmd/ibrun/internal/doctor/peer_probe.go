@@ -39,6 +39,9 @@ var errNoPorts = errors.New("its ibrun printed no list of ports")
 // maxProbeBytes bounds what is kept of the output of a host.
 const maxProbeBytes = 256 << 10
 
+// maxProbeLine bounds a line of it that is shown.
+const maxProbeLine = 500
+
 // boundedBuffer keeps the first maxProbeBytes that are written to it.
 type boundedBuffer struct{ bytes.Buffer }
 
@@ -100,7 +103,8 @@ func (a peerProber) probe(ctx context.Context, host, port string) Peer {
 	end := time.Now()
 	if err != nil {
 		if text := strings.TrimSpace(errs.String()); text != "" {
-			err = errors.New(strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])) // the lines before are warnings
+			last := text[strings.LastIndexByte(text, '\n')+1:] // the lines before are warnings
+			err = errors.New(printable(strings.TrimSpace(last), maxProbeLine))
 		}
 		p.ConnectTime, p.ConnectErr, p.LoginErr = connect, refused, err
 		return p
@@ -138,7 +142,7 @@ func (p *Peer) parseOutput(text string, begin, end time.Time) error {
 	}
 	p.ClockError = end.Sub(begin) / 2
 	p.ClockOffset = time.Unix(0, ns).Sub(begin.Add(p.ClockError))
-	p.Version, p.ConnectsBack = lines[1], lines[3] == "back"
+	p.Version, p.ConnectsBack = printable(lines[1], maxProbeLine), lines[3] == "back"
 	if p.Ports, p.PortsErr = nil, errNoPorts; lines[2] != "" {
 		p.Ports, p.PortsErr = parseSummaries(lines[2])
 	}

@@ -74,6 +74,16 @@ func TestProbe(t *testing.T) {
 	if err != nil || peers[0].ConnectErr == nil || peers[1].ConnectErr != nil || peers[1].LoginErr == nil {
 		t.Errorf("%+v, %v; want a ConnectErr only for the first", peers, err)
 	}
+	// What a host prints does not reach the terminal as it is.
+	peers, err = fakeSSH(t, `printf 'warning\n\033]0;x\007denied%0900d' 0 >&2; exit 255`).probeAll(t.Context(), []string{"node2"})
+	if err != nil || !strings.HasPrefix(peers[0].LoginErr.Error(), "?]0;x?denied0") ||
+		len(peers[0].LoginErr.Error()) > maxProbeLine {
+		t.Errorf("%+v, %v", peers, err)
+	}
+	peers, err = fakeSSH(t, `echo 1; printf 'v\033[2J\n'; echo []; echo back`).probeAll(t.Context(), []string{"node2"})
+	if err != nil || peers[0].Version != "v?[2J" {
+		t.Errorf("%+v, %v", peers, err)
+	}
 	// A name that only ssh knows.
 	peers, err = fakeSSH(t, "echo 1; echo v; echo []; echo back").probeAll(t.Context(), []string{"away"})
 	if err != nil || peers[0].ConnectErr != nil || !peers[0].ConnectsBack {

@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 
 	"github.com/ibrun/ibrun/hw"
 )
@@ -43,6 +45,8 @@ func Main(args, env []string, version string, stdout, stderr io.Writer) int {
 	case err != nil:
 	case *input != "" && flags.NArg() > 0:
 		err = errors.New("--input checks a captured tree and accepts no hosts")
+	case slices.ContainsFunc(flags.Args(), func(host string) bool { return strings.HasPrefix(host, "-") }):
+		err = errors.New("flags come before the hosts")
 	case bundle.set && (*input != "" || *asJSON):
 		err = errors.New("--bundle describes this machine, as an archive; it accepts neither --input nor --json")
 	}

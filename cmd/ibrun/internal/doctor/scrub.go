@@ -1,55 +1,124 @@
 package doctor
 
 import (
+	"cmp"
+	"encoding/json"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 )
 
 // scrubber removes secrets and names of users from the files of a bundle. The files are chosen so that there are none; it is the
 // second line of defence, for example against a password that is set as the value of a wrong variable.
 type scrubber struct {
 	values *strings.Replacer
-	user   *regexp.Regexp // matches the name of the user as a word; nil if it is unknown or says nothing
+	user   *regexp.Regexp // matches a name of the user as a word; nil if none is known that says something
 }
+
+// maxQuoted is how many characters of a value errors quote at most.
+const maxQuoted = 60
 
 // newScrubber returns a scrubber for the values of an environment.
 func newScrubber(env []string) *scrubber {
 	const leastSecret = 6 // shorter values occur by chance
-	s := &scrubber{}
-	var pairs []string
+	shown := shownVariables()
 	getenv := lookup(env)
-	if home := getenv("HOME"); len(home) > 1 && home != "/root" {
-		pairs = append(pairs, home, "~")
+	with := map[string]string{} // what is replaced, and by what
+	remove := func(value string) {
+		cut := []rune(value)
+		for _, v := range []string{value, string(cut[:min(len(cut), maxQuoted)])} {
+			for _, form := range []string{v, inQuotes(v), inJSON(v), inJSON(inQuotes(v))} {
+				with[form] = "(removed)"
+			}
+		}
 	}
 	for _, v := range env {
 		name, value, _ := strings.Cut(v, "=")
-		if len(value) >= leastSecret && secretName.MatchString(name) {
-			pairs = append(pairs, value, "(removed)")
+		if len(value) < leastSecret {
+			continue
+		}
+		switch setting := strings.HasPrefix(name, "IBRUN_") || slices.Contains(shown, name); {
+		case secretName.MatchString(name):
+			remove(value)
+		case setting && !isPlain(value): // errors quote the values of settings, or elements of them
+			remove(value)
+			for piece := range strings.FieldsFuncSeq(value, func(r rune) bool { return r == ',' || unicode.IsSpace(r) }) {
+				if len(piece) >= leastSecret && !isPlain(piece) {
+					remove(piece)
+				}
+			}
 		}
 	}
-	s.values = strings.NewReplacer(pairs...)
-	for _, name := range []string{"USER", "LOGNAME"} {
-		if user := getenv(name); len(user) > 2 && user != "root" && strings.ContainsAny(user, "abcdefghijklmnopqrstuvwxyz") {
-			s.user = regexp.MustCompile(`\b` + regexp.QuoteMeta(user) + `\b`)
+	home := getenv("HOME")
+	if len(home) > 1 && home != "/root" {
+		with[home] = "~"
+	}
+	var pairs []string
+	for _, old := range slices.SortedFunc(maps.Keys(with), longestFirst) { // a value may be a part of another
+		pairs = append(pairs, old, with[old])
+	}
+	s := &scrubber{values: strings.NewReplacer(pairs...)}
+	var names []string
+	for _, name := range []string{getenv("USER"), getenv("LOGNAME"), getenv("SUDO_USER"), getenv("SLURM_JOB_USER"),
+		getenv("PBS_O_LOGNAME"), getenv("LSFUSER"), path.Base(home)} {
+		if len(name) > 2 && strings.ContainsAny(name, "abcdefghijklmnopqrstuvwxyz") && !slices.Contains(usualUsers, name) {
+			names = append(names, regexp.QuoteMeta(name))
 		}
+	}
+	if slices.SortFunc(names, longestFirst); names != nil {
+		s.user = regexp.MustCompile(`(^|[^a-zA-Z0-9])(?:` + strings.Join(names, "|") + `)($|[^a-zA-Z0-9])`)
 	}
 	return s
 }
 
+// longestFirst compares strings for sorting.
+func longestFirst(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) }
+
+// inQuotes returns a string as it is between the quotes of %q.
+func inQuotes(s string) string {
+	q := strconv.Quote(s)
+	return q[1 : len(q)-1]
+}
+
+// inJSON returns a string as it is between the quotes of a report in JSON.
+func inJSON(s string) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(s); err != nil { // never: a string has a JSON form
+		return s
+	}
+	return strings.TrimSuffix(b.String()[1:], "\"\n")
+}
+
+// usualUsers are names of users that say nothing about a person. Some are the name of the distribution.
+var usualUsers = []string{"root", "admin", "user", "ubuntu", "debian", "fedora", "centos", "rocky", "almalinux", "opc",
+	"ec2-user", "azureuser", "mpiuser", "slurm"}
+
 var (
 	// secretName matches names of variables that have secrets.
-	secretName = regexp.MustCompile(`(?i)TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE|PRIVATE|APIKEY|API_KEY|ACCESS_KEY|_KEY$`)
+	secretName = regexp.MustCompile(`(?i)TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE|PRIVATE|APIKEY|API_KEY|ACCESS_KEY|` +
+		`_KEY$|_PAT$|_PW$`)
 	// homeFolder matches the folder of a user.
-	homeFolder = regexp.MustCompile(`/home/[^/\s"',;:]+`)
+	homeFolder = regexp.MustCompile(`/(?:home|users|Users)/[^/\s"',;:]+`)
+	// userInfo matches the user and the password in an address of a service.
+	userInfo = regexp.MustCompile(`://[^/\s"'@]*@`)
+	// login matches the user in the address of a host or of mail.
+	login = regexp.MustCompile(`[a-zA-Z0-9._+-]+@([a-zA-Z0-9])`)
 )
 
 // scrub removes secrets and names of users from a text.
 func (s *scrubber) scrub(text []byte) []byte {
 	clean := homeFolder.ReplaceAllString(s.values.Replace(string(text)), "~")
+	clean = login.ReplaceAllString(userInfo.ReplaceAllString(clean, "://"), "USER@$1")
 	if s.user != nil {
-		clean = s.user.ReplaceAllString(clean, "USER")
+		for range 2 { // a match takes the character after it, which may be the one before the next
+			clean = s.user.ReplaceAllString(clean, "${1}USER${2}")
+		}
 	}
 	return []byte(clean)
 }
