@@ -147,7 +147,7 @@ hw, internal/ranklink, cmd/ibrun/internal/cli, cmd/ibrun/internal/placement, cmd
 internal/buildinfo, cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, mpi, bench, bench/*, hw, verbs <
   cmd/ibrun/internal/benchcmd;
 cmd/ibrun/internal/cli, bench, mpi/explain < cmd/ibrun/internal/explain;
-cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, soft-roce/link < cmd/ibrun/internal/softroce;
+cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, hw, soft-roce/link < cmd/ibrun/internal/softroce;
 hw, cmd/ibrun/internal/placement < cmd/ibrun/internal/topo;
 hw, verbs, internal/tunables, cmd/ibrun/internal/explain, cmd/ibrun/internal/outfile < cmd/ibrun/internal/doctor;
 hw, perf, perf/prom, internal/auth, internal/buildinfo, cmd/ibrun/internal/* < cmd/ibrun;

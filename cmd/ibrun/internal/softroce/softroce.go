@@ -13,6 +13,7 @@ import (
 	"slices"
 	"text/tabwriter"
 
+	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/soft-roce/link"
 )
 
@@ -34,11 +35,27 @@ type linkFuncs struct {
 	add    func(name, netdev string) error
 	remove func(name string) error
 	list   func() ([]link.Link, error)
+	// check returns the reason why a device that was created does not work, or nil.
+	check func(name string) error
 }
 
 // Main is `ibrun soft-roce args...`. It returns the exit code.
 func Main(args []string, stdout, stderr io.Writer) int {
-	return run(args, stdout, stderr, linkFuncs{link.Add, link.Delete, link.List})
+	return run(args, stdout, stderr, linkFuncs{link.Add, link.Delete, link.List, checkDevice})
+}
+
+// checkDevice returns an error if the driver cannot receive in this network namespace. Other obstacles, such as a file that udev
+// has not created yet, may go away.
+func checkDevice(name string) error {
+	devices, err := hw.LocalRDMA()
+	i := slices.IndexFunc(devices, func(d hw.RDMADevice) bool { return d.Name == name })
+	if err != nil || i < 0 {
+		return err
+	}
+	if err := devices[i].CanOpen(); errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	return nil
 }
 
 // errUsage reports arguments that the command does not accept.
@@ -55,7 +72,7 @@ func run(args []string, stdout, stderr io.Writer, l linkFuncs) int {
 		fmt.Fprint(stdout, usage)
 		return exitOK
 	case word == "up" && (len(args) == 2 || len(args) == 3):
-		err = l.up(args[1], args[2:], stdout)
+		err = l.up(args[1], args[2:], stdout, stderr)
 	case word == "down" && len(args) == 2:
 		err = l.remove(args[1])
 	case word == "show" && len(args) == 1:
@@ -78,26 +95,34 @@ func isHelpFlag(word string) bool { return slices.Contains([]string{"-h", "-help
 // maxDevices bounds the names rxeN that are tried.
 const maxDevices = 1000
 
-// up creates a device with the given name, or the first free rxeN, and prints the name.
-func (l linkFuncs) up(netdev string, name []string, stdout io.Writer) error {
+// up creates a device with the given name, or the first free rxeN, and prints the name. If it does not work, up says why.
+func (l linkFuncs) up(netdev string, name []string, stdout, stderr io.Writer) error {
 	if len(name) == 1 {
 		if err := l.add(name[0], netdev); err != nil {
 			return err
 		}
-		fmt.Fprintln(stdout, name[0])
+		l.created(name[0], stdout, stderr)
 		return nil
 	}
 	for n := range maxDevices {
 		free := fmt.Sprintf("rxe%d", n)
 		err := l.add(free, netdev)
 		if err == nil {
-			fmt.Fprintln(stdout, free)
+			l.created(free, stdout, stderr)
 		}
 		if !errors.Is(err, link.ErrNameInUse) {
 			return err
 		}
 	}
 	return fmt.Errorf("all names from rxe0 to rxe%d are in use", maxDevices-1)
+}
+
+// created prints the name of a new device, and what keeps it from working.
+func (l linkFuncs) created(name string, stdout, stderr io.Writer) {
+	fmt.Fprintln(stdout, name)
+	if err := l.check(name); err != nil {
+		fmt.Fprintf(stderr, "ibrun soft-roce: %s was created, but: %v\n`ibrun soft-roce down %s` removes it\n", name, err, name)
+	}
 }
 
 // show lists all devices.

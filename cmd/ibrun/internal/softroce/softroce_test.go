@@ -44,6 +44,22 @@ func (m *machine) remove(name string) error {
 
 func (m *machine) list() ([]link.Link, error) { return m.links, nil }
 
+func works(string) error { return nil }
+
+// A device that is created but cannot work is named, with the reason and what removes it.
+func TestUpWithoutEffect(t *testing.T) {
+	var m machine
+	fails := func(name string) error { return fmt.Errorf("%s: the wrong network namespace", name) }
+	for line, name := range map[string]string{"up eth0": "rxe0", "up eth1 mine": "mine"} {
+		var out, errs bytes.Buffer
+		code := run(strings.Fields(line), &out, &errs, linkFuncs{m.add, m.remove, m.list, fails})
+		if code != 0 || out.String() != name+"\n" || !strings.Contains(errs.String(), name+": the wrong network namespace\n") ||
+			!strings.Contains(errs.String(), "ibrun soft-roce down "+name) {
+			t.Errorf("%s: code %d, %q, %q", line, code, &out, &errs)
+		}
+	}
+}
+
 func TestCommands(t *testing.T) {
 	var m machine
 	for _, c := range []struct {
@@ -71,7 +87,7 @@ func TestCommands(t *testing.T) {
 		{"show all", 2, "", usage},
 	} {
 		var out, errs bytes.Buffer
-		code := run(strings.Fields(c.line), &out, &errs, linkFuncs{m.add, m.remove, m.list})
+		code := run(strings.Fields(c.line), &out, &errs, linkFuncs{m.add, m.remove, m.list, works})
 		if code != c.code || out.String() != c.out || !strings.Contains(errs.String(), c.errs) || c.errs == "" && errs.Len() > 0 {
 			t.Errorf("%s: code %d, %q, %q; want %d, %q, %q", c.line, code, &out, &errs, c.code, c.out, c.errs)
 		}
@@ -87,12 +103,12 @@ func TestFirstFreeName(t *testing.T) {
 		return nil
 	}
 	var out, errs bytes.Buffer
-	if code := run([]string{"up", "eth0"}, &out, &errs, linkFuncs{add: taken}); code != 0 || out.String() != "rxe7\n" {
+	if code := run([]string{"up", "eth0"}, &out, &errs, linkFuncs{add: taken, check: works}); code != 0 || out.String() != "rxe7\n" {
 		t.Errorf("code %d, %q, %q", code, &out, &errs)
 	}
 	all := func(name, _ string) error { return link.ErrNameInUse }
-	if code := run([]string{"up", "eth0"}, &out, &errs, linkFuncs{add: all}); code != 1 || !strings.Contains(errs.String(),
-		"in use") {
+	code := run([]string{"up", "eth0"}, &out, &errs, linkFuncs{add: all, check: works})
+	if code != 1 || !strings.Contains(errs.String(), "in use") {
 		t.Errorf("code %d, %q", code, &errs)
 	}
 }
