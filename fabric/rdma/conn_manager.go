@@ -172,7 +172,7 @@ func (m *connManager) handleSend(wc *verbs.WC) {
 // next generation.
 func (m *connManager) recover(r *rail) error {
 	for i := range r.partitions {
-		if err := r.restartUD(r.partitions[i].ud, &r.partitions[i]); err != nil {
+		if err := r.restartUD(r.partitions[i].ud, r.partitions[i].index); err != nil {
 			return err
 		}
 	}

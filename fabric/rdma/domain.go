@@ -54,7 +54,7 @@ type domain struct {
 	mtuReported bool              // see reduceMTU
 	keepalives  keepaliveRing
 	liveness    liveness  // constant
-	responder   responder // belongs to its goroutine from the end of open to its close
+	responder   responder // belongs to its goroutine from the end of open to its close, apart from stop and stopped
 
 	deviceEvents deviceEvents
 	lost         error // the device is lost; every endpoint that was connected has ended

@@ -141,13 +141,13 @@ func (r *rail) createDatagramQP(sendCQ, recvCQ *verbs.CQ, sends, recvs int, p *p
 	return qp, qp.Start()
 }
 
-// restartUD resets a queue pair for datagrams after it has failed, or after the key of its partition has moved to another index.
-// The queue pair keeps its number, by which peers know it.
-func (r *rail) restartUD(qp *verbs.QP, p *partition) error {
+// restartUD resets a queue pair for datagrams after it has failed, or after the key of its partition has moved to another index,
+// which is given. The queue pair keeps its number, by which peers know it.
+func (r *rail) restartUD(qp *verbs.QP, index uint16) error {
 	if err := qp.Modify(verbs.Attr{State: verbs.StateReset}, verbs.AttrState); err != nil {
 		return err
 	}
-	init := verbs.Attr{State: verbs.StateInit, Port: uint8(r.port), QKey: r.qkey, PKeyIndex: p.index}
+	init := verbs.Attr{State: verbs.StateInit, Port: uint8(r.port), QKey: r.qkey, PKeyIndex: index}
 	if err := qp.Modify(init, verbs.AttrState|verbs.AttrPKeyIndex|verbs.AttrPort|verbs.AttrQKey); err != nil {
 		return err
 	}
@@ -291,8 +291,8 @@ func keyNames(keys []uint16) string {
 // keys returns the keys of the partitions of the rail.
 func (r *rail) keys() []uint16 {
 	var keys [maxPartitions]uint16
-	for i, p := range r.partitions {
-		keys[i] = p.key
+	for i := range r.partitions {
+		keys[i] = r.partitions[i].key // not the index, which changes: the responder calls this too
 	}
 	return keys[:len(r.partitions)]
 }

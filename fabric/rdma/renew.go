@@ -146,7 +146,6 @@ func (d *domain) refreshAddress() {
 	if !changed {
 		return
 	}
-	d.responder.close() // it uses the first rail
 	restart, moved := states[0].indices != d.rails[0].state().indices, false
 	for i, r := range d.rails {
 		moved = moved || !r.state().sameConnections(&states[i])
@@ -154,8 +153,7 @@ func (d *domain) refreshAddress() {
 	}
 	d.revision++
 	d.present = d.encodeAddress()
-	d.responder.readdress(d.present, restart)
-	d.responder.start()
+	d.responder.readdress(d.present, states[0].indices, restart)
 	if restart {
 		d.cm.failed, d.clock.next = true, 0
 	}

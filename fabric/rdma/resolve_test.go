@@ -3,6 +3,7 @@
 package rdma
 
 import (
+	"bytes"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -128,4 +129,44 @@ func TestManyUnresolved(t *testing.T) {
 	if n := len(a.resolver.waiting) + a.resolver.running; n != 0 {
 		t.Errorf("in the end %d addresses are to be resolved", n)
 	}
+}
+
+// TestRefreshWhileAnswering: the responder is resolving the address of a peer. Meanwhile the own address changes, and changes
+// again. Poll does not wait for the responder, which answers from the last address afterwards.
+func TestRefreshWhileAnswering(t *testing.T) {
+	net, ds := openPorts(t, Settings{}, infiniBand(4), infiniBand(5))
+	a, b := ds[0], ds[1]
+	meet(t, a, b)
+	h := newSlowHandles(t, net, 1, nil)
+	probe := func() {
+		a.eps[1].retry.silence.probe++
+		if err := a.sendCM(a.eps[1], cmProbe, qpInfo{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	probe()
+	waitUntil(t, "the call of the responder", func() bool {
+		pollTimes(t, a, 1)
+		return h.calls.Load() > 0
+	})
+	for lid := range uint16(2) {
+		net.SetPort("node1", infiniBand(6+lid))
+		b.refreshAddress()
+	}
+	if b.revision != 2 || h.calls.Load() != 1 {
+		t.Fatalf("revision %d, %d calls", b.revision, h.calls.Load())
+	}
+	h.end()
+	b.responder.close()
+	if !bytes.Equal(b.responder.addr, b.present) {
+		t.Error("the responder has another address")
+	}
+	b.responder.start()
+	exchange(t, a, b)
+	probe()
+	waitUntil(t, "the answer", func() bool {
+		pollTimes(t, a, 1)
+		pollTimes(t, b, 1)
+		return a.eps[1].retry.silence.answered == a.eps[1].retry.silence.probe
+	})
 }

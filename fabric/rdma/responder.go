@@ -20,9 +20,10 @@ type responder struct {
 	addr        []byte // of the domain
 	params      verbs.Params
 
-	rail       *rail
-	slots      int         // in use for each queue pair, at most responderSlots
-	qps        []*verbs.QP // one in each partition of the rail
+	rail       *rail                 // of its fields that change, the goroutine uses none
+	indices    [maxPartitions]uint16 // of the keys of its partitions
+	slots      int                   // in use for each queue pair, at most responderSlots
+	qps        []*verbs.QP           // one in each partition of the rail
 	cq         *verbs.CQ
 	channel    *verbs.Channel
 	mem        []byte // responderSlots slots of cmSlotBytes for each queue pair, which hold a probe and then its answer
@@ -55,7 +56,7 @@ type answerTarget struct {
 
 // open creates the queue pairs on the first rail.
 func (p *responder) open(r *rail) (err error) {
-	p.rail, p.dests = r, map[uint32]*answerTarget{}
+	p.rail, p.indices, p.dests = r, r.state().indices, map[uint32]*answerTarget{}
 	if p.channel, err = r.dev.CreateChannel(); err != nil {
 		return err
 	}
@@ -80,11 +81,16 @@ func (p *responder) open(r *rail) (err error) {
 }
 
 // start starts the goroutine. The queue pair must be open, and the identity of the domain set.
-func (p *responder) start() {
+func (p *responder) start() { p.startAfter(func() {}) }
+
+// startAfter starts the goroutine, which calls first before anything else.
+func (p *responder) startAfter(first func()) {
 	ctx, stop := context.WithCancel(context.Background())
-	p.stop, p.stopped = stop, make(chan struct{})
+	stopped := make(chan struct{})
+	p.stop, p.stopped = stop, stopped
 	go func() {
-		defer close(p.stopped)
+		defer close(stopped)
+		first()
 		p.run(ctx)
 	}()
 }
@@ -100,7 +106,7 @@ func (p *responder) close() {
 
 // run answers probes until the context ends or the device is lost. Poll reports a lost device.
 func (p *responder) run(ctx context.Context) {
-	for {
+	for ctx.Err() == nil {
 		if p.cq.Notify(false) != nil || p.answerAll() != nil {
 			return
 		}
@@ -237,11 +243,17 @@ func (p *responder) forgetTargets() {
 	clear(p.dests)
 }
 
-// readdress changes the own address, and renews what depends on it. The goroutine must not run. restart means that the queue
-// pairs must be restarted.
-func (p *responder) readdress(addr []byte, restart bool) {
-	p.forgetTargets()
-	p.addr, p.failed = addr, p.failed || restart
+// readdress makes the responder use another own address, and renew what depends on it. restart means that the queue pairs must be
+// restarted. readdress does not wait: the goroutine may be resolving the address of a dead host, which takes a second or more. A
+// new goroutine goes on when the old one has ended.
+func (p *responder) readdress(addr []byte, indices [maxPartitions]uint16, restart bool) {
+	p.stop()
+	before := p.stopped
+	p.startAfter(func() {
+		<-before
+		p.forgetTargets()
+		p.addr, p.indices, p.failed = addr, indices, p.failed || restart
+	})
 }
 
 func (p *responder) wrID(i uint32) uint64 { return uint64(p.generation)<<32 | uint64(i) }
@@ -266,7 +278,7 @@ func (p *responder) postAll() error {
 // recover makes the queue pairs usable after one has failed. See connManager.recover.
 func (p *responder) recover() error {
 	for i, qp := range p.qps {
-		if err := p.rail.restartUD(qp, &p.rail.partitions[i]); err != nil {
+		if err := p.rail.restartUD(qp, p.indices[i]); err != nil {
 			return fmt.Errorf("recover the queue pair for probes: %w", err)
 		}
 	}
