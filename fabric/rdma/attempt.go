@@ -111,6 +111,10 @@ func (d *domain) Abandon(peer int) {
 		return
 	}
 	e.discarding, e.attempt.held = true, true
+	d.endLeaving(e)
+	if e.leaving != nil {
+		d.endTransfers(e, errAbandoned.err) // those that began since then
+	}
 	if e.conn.state == stateIdle && len(e.qps) == 0 {
 		d.releasePeer(e)
 		return

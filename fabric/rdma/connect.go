@@ -61,7 +61,9 @@ func (d *domain) takeRequested() []*endpoint {
 // connectRequested starts the connections that requestConnect has asked for.
 func (d *domain) connectRequested() {
 	for _, e := range d.takeRequested() {
-		if e.conn.state == stateIdle && e.teardown == nil && e.ended.Load() == nil && !e.refusalPending() && !e.attempt.held {
+		if e.leaving != nil {
+			d.endTransfers(e, errAbandoned.err)
+		} else if e.conn.state == stateIdle && e.teardown == nil && e.ended.Load() == nil && !e.refusalPending() && !e.attempt.held {
 			d.startConnect(e)
 		}
 	}
@@ -182,6 +184,9 @@ func (d *domain) handleCM(m *cmMessage) error {
 		if m.kind == cmREQ {
 			e.teardown.req = m // finishTeardown handles it: until then more messages may arrive, which the REP acknowledges
 		}
+		return nil
+	}
+	if e.leaving != nil {
 		return nil
 	}
 	if m.kind == cmREJ {

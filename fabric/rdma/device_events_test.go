@@ -171,9 +171,9 @@ func TestSimulatedGIDEvent(t *testing.T) {
 	connectPeers(t, ds[0], ds[1])
 }
 
-// TestSimulatedDeviceLostAwait: the device of a peer is removed whose user has another transport. The peer that was connected is
-// lost. That which was not is listed with the reason, is not lost while the other transport reaches it, and can be abandoned for
-// that; otherwise it is lost after the heartbeat.
+// TestSimulatedDeviceLostAwait: the device of a peer is removed whose user has another transport. The peer that was connected can
+// be handed over. That which was not is listed with the reason, is not lost while the other transport reaches it, and can be
+// abandoned for that; otherwise it is lost after the heartbeat.
 func TestSimulatedDeviceLostAwait(t *testing.T) {
 	for _, abandoned := range []bool{true, false} {
 		net := verbstest.NewSimulatedNetwork()
@@ -182,7 +182,20 @@ func TestSimulatedDeviceLostAwait(t *testing.T) {
 		d.Await()
 		connectPeers(t, d, ds[1])
 		net.RemoveDevice("gone")
-		checkDeviceLost(t, d, "gone", 1)
+		var leaving []int
+		waitUntil(t, "the hand-over", func() bool {
+			pollTimes(t, d, 1)
+			d.Leaving(func(peer int, err error) {
+				leaving = append(leaving, peer)
+				if !errors.Is(err, verbs.ErrDeviceLost) || !errors.Is(err, fabric.ErrPeerDown) {
+					t.Error(err)
+				}
+			})
+			return len(leaving) > 0
+		})
+		if _, ok := d.Left(1); !ok || leaving[0] != 1 || d.eps[1].Send(nil, nil) != fabric.ErrAgain {
+			t.Errorf("leaves %d: %v", leaving, ok)
+		}
 		if err := d.eps[2].Send([]byte("message"), nil); err != fabric.ErrAgain {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package rdma
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,13 +13,12 @@ import (
 
 // A device that is removed or has failed for good loses its queue pairs with everything that was in flight. If it is not the
 // first rail, connections are made again without it: messages travel over the first rail, and transfers are repeated over
-// the other rails. If it is the first, nothing says what the peers have received, so their connections cannot be continued over
-// something else: these peers are lost. That is no error of Poll, because other transports of the process go on, as do messages
-// to the process itself.
+// the other rails. If it is the first, the domain cannot continue. Completions of what arrived before the loss are still polled.
 //
-// Peers that were never connected have sent and received nothing over the device. If the user of the domain has another transport
-// (see Await), they wait for it: they are listed as peers that do not answer, with the lost device as the reason. Without an
-// agreement on another transport they are lost after the heartbeat.
+// If the user of the domain has another transport (see Await), peers that were connected are handed over to it, see handover.go.
+// Peers that were never connected wait for it: they are listed as peers that do not answer, with the lost device as the reason.
+// Without an agreement on another transport they are lost after the heartbeat. If there is no other transport, all peers are
+// lost. That is no error of Poll, because messages to the process itself go on.
 
 // railLost handles the error of a rail. If its device is lost, and it is not the first rail, connections are made again without
 // it, and the result is nil.
@@ -44,6 +44,18 @@ func (d *domain) loseDevice(err error) {
 	for _, r := range d.rails {
 		d.waker.ignoreRail(r)
 	}
+	d.drainLost()
+	down := map[*endpoint]error{} // peers that have closed
+	for _, e := range d.eps {
+		if e != nil && e.teardown != nil && e.teardown.peerDown != nil {
+			down[e] = e.teardown.peerDown
+		}
+	}
+	for _, f := range d.cm.failures {
+		if f.peerDown {
+			down[f.ep] = f.err
+		}
+	}
 	d.cm.failures, d.cm.closing, d.cm.received, d.controlDue = nil, teardowns{}, nil, nil
 	for _, e := range d.eps {
 		if e == nil || e.peer == d.self || e.addr.rails == nil { // without an address the peer is reached by another domain
@@ -56,6 +68,11 @@ func (d *domain) loseDevice(err error) {
 		d.mu.Lock()
 		e.canPost = false
 		d.mu.Unlock()
+		why := cmp.Or(down[e], fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, d.lost))
+		if down[e] == nil && e.ended.Load() == nil && (e.leaving != nil || d.mayLeave(e)) {
+			d.leaveLost(e, why)
+			continue
+		}
 		if d.awaited && !e.attempt.done && e.ended.Load() == nil {
 			d.dropLanes(e, func(*queuePair) bool { return false })
 			if waiting {
@@ -63,7 +80,6 @@ func (d *domain) loseDevice(err error) {
 			}
 			continue
 		}
-		why := fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, d.lost)
 		if e.ended.CompareAndSwap(nil, &endReason{why}) {
 			d.events.put(queuedEvent{kind: fabric.PeerDown, ep: e, err: why})
 		}
@@ -117,7 +133,9 @@ func (d *domain) awaitOther(e *endpoint) {
 func (d *domain) progressLost() {
 	if d.cm.anyRequested.Load() {
 		for _, e := range d.takeRequested() {
-			if e.ended.Load() == nil && e.retry.position == 0 && !e.attempt.held {
+			if e.leaving != nil {
+				d.endTransfers(e, errAbandoned.err)
+			} else if e.ended.Load() == nil && e.retry.position == 0 && !e.attempt.held {
 				d.awaitOther(e)
 			}
 		}

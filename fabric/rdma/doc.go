@@ -63,9 +63,10 @@
 // Poll also handles what the devices report. A port that goes down and up again within the heartbeat breaks connections, which
 // are made again. If it stays down, the peers are lost, and the error names the port. When LID, GID or partitions change,
 // connections are made again and peers are sent the new address. If the device of the first rail is removed or has failed
-// for good, all peers that were connected are lost, and the error names it: nothing says which messages they have received, so
-// another device cannot continue their connections. Other peers may wait for another transport (package auto). Poll itself does
-// not fail. Connections do without any other rail whose device is lost or whose link is down.
+// for good, all peers that were connected are lost, and the error names it. If the user of the domain has another transport
+// (package auto), it takes over instead of both losses: the domain tells which messages have arrived, and returns those that the
+// peer has not received (handover.go). Poll itself does not fail. Connections do without any other rail whose device is lost or
+// whose link is down.
 //
 // A device whose port is down at the start is not used, also if the port comes up later: Open returns why, and package auto takes
 // TCP and reports it once.
@@ -85,7 +86,7 @@
 //	transfers:      transfer.go, lanes.go (rails and paths), striping.go, pacer.go (bytes in flight, without input or output),
 //	                regions.go (registered memory), keytable.go (keys for several rails)
 //	polling:        poll.go, completion.go, clock.go (timers), sleep.go and waker_linux.go (sleeping)
-//	other paths:    attempt.go (peers that do not answer, for package auto)
+//	other paths:    attempt.go (peers that do not answer, for package auto), handover.go (peers that were connected)
 //	devices:        devices.go, subnet.go, reach.go (which domains of two processes reach each other), rail.go, qp.go, grant.go
 //	                (what a device grants), device_error.go, device_events.go, device_lost.go
 //	configuration:  transport.go, settings.go, limits.go, open.go

@@ -1,6 +1,7 @@
 package rdma
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -57,8 +58,9 @@ type domain struct {
 	responder   responder // belongs to its goroutine from the end of open to its close, apart from stop and stopped
 
 	deviceEvents deviceEvents
-	lost         error // the device is lost; every endpoint that was connected has ended
-	awaited      bool  // see Await
+	lost         error       // the device is lost; every endpoint that was connected has ended
+	awaited      bool        // see Await
+	leavers      []*endpoint // are handed over to another transport
 
 	// mu guards all queue pairs, all transfers, and the following fields. Read and Write use them in any goroutine.
 	mu        sync.Mutex
@@ -95,7 +97,11 @@ func (d *domain) Register(b []byte) (fabric.Region, error) {
 	if d.closed {
 		return fabric.Region{}, errDomainClosed.err
 	}
-	return d.regions.add(b)
+	r, err := d.regions.add(b)
+	if errors.Is(err, verbs.ErrDeviceLost) { // another domain takes over, see handover.go
+		err = fmt.Errorf("%w: %w", fabric.ErrNotSupported, err)
+	}
+	return r, err
 }
 
 func (d *domain) Deregister(r fabric.Region) error {

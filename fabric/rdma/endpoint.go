@@ -50,6 +50,7 @@ type endpoint struct {
 	qps          []*queuePair // lanes of the connection: those of the first rail first, and the one for messages before all
 	pacerWindow  int          // initial window of the pacers of the next connection, 0: the default
 	unacked      []request    // messages to send again over the next connection
+	leaving      *leaving     // the peer is handed over to another transport; changed only by the goroutine that calls Poll
 	ops          opList       // transfers
 }
 

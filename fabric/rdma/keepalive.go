@@ -179,7 +179,7 @@ func (d *domain) keepalive(e *endpoint) {
 		e.countLarge(&oldest, err)
 		d.declareBroken(e, err)
 	} else if !queued && k.missed >= d.liveness.maxMissed {
-		d.declareDown(e, d.explainSilence(fmt.Errorf("fabric/rdma: peer %d: %w: its device has not answered for %v", e.peer,
+		d.giveUp(e, d.explainSilence(fmt.Errorf("fabric/rdma: peer %d: %w: its device has not answered for %v", e.peer,
 			fabric.ErrPeerDown, d.liveness.duration(k.missed))))
 	}
 }

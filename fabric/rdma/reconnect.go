@@ -58,6 +58,7 @@ func (d *domain) peerDown(e *endpoint, err error) {
 	if lost {
 		d.events.put(queuedEvent{kind: fabric.PeerDown, ep: e, err: err})
 	}
+	d.endLeaving(e)
 	d.releasePeer(e)
 }
 
@@ -88,8 +89,13 @@ func (d *domain) reconnect(e *endpoint, err error) {
 		return
 	}
 	if e.retry.breaks++; max(e.retry.breaks, e.retry.largeBreaks) > maxBreaks {
-		d.peerDown(e, e.explainLarge(fmt.Errorf("fabric/rdma: peer %d: %w: %d connections in a row broke, the last with: %w",
-			e.peer, fabric.ErrPeerDown, max(e.retry.breaks, e.retry.largeBreaks), err)))
+		why := e.explainLarge(fmt.Errorf("fabric/rdma: peer %d: %w: %d connections in a row broke, the last with: %w",
+			e.peer, fabric.ErrPeerDown, max(e.retry.breaks, e.retry.largeBreaks), err))
+		if d.mayLeave(e) {
+			d.leave(e, why)
+			return
+		}
+		d.peerDown(e, why)
 		d.trySendCM(e, cmDREQ, qpInfo{}) // the peer's process may exist, and the network pass small packets
 		return
 	}

@@ -41,7 +41,7 @@ func (d *domain) checkSilence(e *endpoint, now time.Duration) bool {
 	}
 	if s.intervals >= d.liveness.maxMissed-1 { // the first interval had no probe
 		s.at = now + d.liveness.interval
-		d.declareDown(e, d.silentError(e))
+		d.giveUp(e, d.silentError(e))
 		return true
 	}
 	s.probe++

@@ -184,6 +184,9 @@ func (d *domain) finishTeardown(e *endpoint) error {
 			d.disconnectByDatagram(e)
 		}
 		return nil
+	case e.leaving != nil:
+		d.hasLeft(e)
+		return nil
 	case t.broken != nil:
 		d.reconnect(e, t.broken)
 	}
@@ -217,6 +220,16 @@ func (d *domain) closeConn(e *endpoint) error {
 	if err := d.drainCQs(); err != nil { // once more, for devices that keep the completions of closed queue pairs
 		return err
 	}
+	d.keepUnacked(e)
+	return nil
+}
+
+// keepUnacked forgets the queue pairs of a connection, which are closed. It keeps messages that were not acknowledged.
+func (d *domain) keepUnacked(e *endpoint) {
+	qps := e.qps
+	if qps == nil {
+		return
+	}
 	var unacked []request
 	d.mu.Lock()
 	for _, q := range qps {
@@ -240,5 +253,4 @@ func (d *domain) closeConn(e *endpoint) error {
 	d.mu.Unlock()
 	e.rtuDue, e.in.controlUnacked = false, false
 	d.recvs.reclaim(qps[0].recvs)
-	return nil
 }

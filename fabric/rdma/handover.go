@@ -1,0 +1,150 @@
+package rdma
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ibrun/ibrun/fabric"
+)
+
+// A domain may be unable to continue with a peer that was connected although the peer's process exists: because the device of the
+// first rail is lost, here or at the peer, or because the link stays down. If the user of the domain has another transport (see
+// Await), it takes over. Package auto describes the protocol. The part of this domain is:
+//
+//  1. leave begins. From now on Send returns fabric.ErrAgain, Reads and Writes end with fabric.ErrNotSupported, and no connection
+//     is made to the peer. The queue pairs are closed as always, so all that has arrived is received.
+//  2. Left returns what the two sides tell each other, once nothing can change it any more: the queue pairs are closed, and the
+//     caller of Poll has got all messages of the peer.
+//  3. Unreceived returns the messages that the peer has not received. Like those that are sent again over another connection, they
+//     are in slots, which outlive queue pairs.
+//  4. Abandon ends the endpoint.
+//
+// A message is in a slot until the device of the peer has acknowledged it. If that device is lost before the peer has polled its
+// completion, and the completion cannot be polled any more, the message is nowhere. Handover tells: Kept is larger than Received
+// of the other side. Then the peers are lost for each other.
+
+// leaving is the state of an endpoint that is handed over to another transport.
+type leaving struct {
+	err  error // why
+	left bool  // the queue pairs are closed, and everything that has arrived was received
+}
+
+// Handover is the state of the messages with a peer when the connection has ended for good. Numbers count messages, and wrap
+// around.
+type Handover struct {
+	Received uint32 // messages that have arrived, which is the number of the next
+	Kept     uint32 // number of the first message to the peer that can be sent again
+	Sent     uint32 // messages to the peer, including those
+}
+
+// mayLeave reports whether another transport may take over a peer that was connected.
+func (d *domain) mayLeave(e *endpoint) bool {
+	return d.awaited && e.attempt.done && !e.peerClosing && e.ended.Load() == nil
+}
+
+// giveUp ends the attempts to reach a peer that was connected: another transport takes over, or the peer is lost.
+func (d *domain) giveUp(e *endpoint, err error) {
+	if d.mayLeave(e) {
+		d.leave(e, err)
+	} else {
+		d.declareDown(e, err)
+	}
+}
+
+// leave begins to hand over a peer to another transport.
+func (d *domain) leave(e *endpoint, err error) {
+	if e.leaving != nil {
+		return
+	}
+	d.mu.Lock()
+	e.leaving = &leaving{err: err}
+	d.mu.Unlock()
+	e.attempt.held = true
+	d.leavers = append(d.leavers, e)
+	d.removeConnecting(e)
+	switch {
+	case e.teardown != nil: // finishTeardown goes on
+	case e.qps == nil:
+		d.hasLeft(e)
+	default:
+		d.declareBroken(e, err)
+	}
+}
+
+// hasLeft is called when the queue pairs of an endpoint that is handed over are closed.
+func (d *domain) hasLeft(e *endpoint) {
+	e.conn.reset()
+	e.leaving.left, e.disconnect = true, disconnectDone
+	d.endTransfers(e, errAbandoned.err)
+	d.fastPolls = 0
+}
+
+// leaveLost is leave for an endpoint whose device is lost.
+func (d *domain) leaveLost(e *endpoint, err error) {
+	d.leave(e, err)
+	if !e.leaving.left {
+		for _, q := range e.qps {
+			_ = q.qp.Close() // those of the lost device cannot fail; the others access no memory any more
+		}
+		d.keepUnacked(e)
+		d.hasLeft(e)
+	}
+}
+
+// drainLost receives what has arrived before the device of the first rail was lost. Its completions are still there.
+func (d *domain) drainLost() {
+	for n, err := 1, error(nil); n > 0 && err == nil; {
+		n, err = d.rails[0].recvCQ.Poll(d.wcs[:])
+		for i := range d.wcs[:n] {
+			d.handleReceive(&d.wcs[i])
+		}
+	}
+	for n, err := 1, error(nil); n > 0 && err == nil; {
+		n, err = d.pollSends(d.rails[0])
+	}
+}
+
+// Leaving calls f for each peer that is to be handed over, from leave to Abandon.
+func (d *domain) Leaving(f func(peer int, err error)) {
+	for _, e := range d.leavers {
+		f(e.peer, e.leaving.err)
+	}
+}
+
+// Leave hands over a peer at the request of the peer. It returns false if the endpoint of the peer has ended.
+func (d *domain) Leave(peer int) bool {
+	e := d.endpointOf(peer)
+	if e.ended.Load() != nil || e.addr.rails == nil {
+		return false
+	}
+	d.leave(e, fmt.Errorf("fabric/rdma: peer %d: %w: the peer cannot continue", peer, fabric.ErrPeerDown))
+	return true
+}
+
+// Left returns the final state of the messages with a peer that is handed over. ok is false until it is final.
+func (d *domain) Left(peer int) (h Handover, ok bool) {
+	e := d.endpointOf(peer)
+	if e.leaving == nil || !e.leaving.left || e.held > 0 || e.ended.Load() != nil {
+		return h, false
+	}
+	return Handover{e.in.received, e.out.sent - uint32(len(e.unacked)), e.out.sent}, true
+}
+
+// Unreceived returns copies of the messages that the peer has not received, oldest first. received is their number at the peer.
+func (d *domain) Unreceived(peer int, received uint32) [][]byte {
+	e := d.endpointOf(peer)
+	var list [][]byte
+	for _, r := range e.unacked {
+		if int32(r.seq-received) >= 0 {
+			list = append(list, slices.Clone(d.sends.mem(r.slot)[headerBytes:r.bytes]))
+		}
+		d.sends.give(r.slot)
+	}
+	e.unacked = nil
+	return list
+}
+
+// endLeaving is called when an endpoint that is handed over has ended.
+func (d *domain) endLeaving(e *endpoint) {
+	d.leavers = slices.DeleteFunc(d.leavers, func(o *endpoint) bool { return o == e })
+}
