@@ -43,13 +43,19 @@ func (r *Request) sendNextData() {
 		r.completeSend()
 		return
 	}
-	from := t.offset
-	t.offset = min(from+e.peer(r.route.Peer).path.thresholds.MaxData, t.bytes)
-	r.out.header, r.out.length = header(envelope{kind: kindData}, t.peerID, uint64(from))
-	r.out.body = r.buf[from:t.offset]
+	r.prepareData(e.peer(r.route.Peer))
 	if err := e.post(r.route.Peer, &r.out); err != nil {
 		e.sendFailed(r.route.Peer, &r.out, err)
 	}
+}
+
+// prepareData prepares the message with the next piece.
+func (r *Request) prepareData(p *peer) {
+	t := &r.transfer
+	from := t.offset
+	t.offset = min(from+p.path.thresholds.MaxData, t.bytes)
+	r.out.header, r.out.length = header(envelope{kind: kindData}, t.peerID, uint64(from))
+	r.out.body = r.buf[from:t.offset]
 }
 
 // handleData handles DATA: the next piece of a payload.

@@ -26,6 +26,8 @@ type peer struct {
 	noRemoteAccess bool  // the peer's memory can be neither read nor written
 	announced      bool  // the launcher has reported that the peer has finalized; see gone
 
+	moves uint32 // how often another domain has taken over, see reroute
+
 	sent, received uint32    // messages to and from the peer, counted while messages are traced
 	frags          assembly  // the fragmented message that is arriving
 	head, tail     *outgoing // messages that wait for room, in order
@@ -61,20 +63,13 @@ type path struct {
 	multiRail   fabric.MultiRail         // nil if the domain does not implement it
 }
 
-// acquire registers memory with the device, if that is necessary, until release.
+// acquire registers memory with the device, if that is necessary, until the memory is released.
 func (x *path) acquire(b []byte) (regcache.Memory, error) {
 	if x.regs != nil {
 		return x.regs.Acquire(b)
 	}
 	r, err := x.domain.Register(b)
 	return regcache.Memory{Remote: r.Remote, Local: r}, err
-}
-
-func (x *path) release(m regcache.Memory) error {
-	if x.regs == nil {
-		return nil
-	}
-	return x.regs.Release(m)
 }
 
 func newPath(d fabric.Domain, pinned int) (*path, error) {
@@ -122,49 +117,6 @@ func (e *Engine) connect(n int32) error {
 	}
 	p.updateMaxEager()
 	return nil
-}
-
-// reroute connects to a peer that another domain reaches from now on. None of the messages that wait for room was sent. They are
-// prepared again: the limits of the domain may differ, and memory must be registered with it.
-func (e *Engine) reroute(n int32) {
-	p := e.peer(n)
-	if p.ep == nil {
-		return // nothing was sent to it
-	}
-	waiting := p.head
-	for o := waiting; o != nil; o = o.next {
-		if o.req != nil {
-			o.req.releaseSend() // while p.path is the domain with which memory was registered
-		}
-	}
-	p.ep, p.pusher, p.path = nil, nil, nil
-	if err := e.connect(n); err != nil {
-		e.fail(n, err)
-		return
-	}
-	p.head, p.tail = nil, nil
-	for o := waiting; o != nil; {
-		next := o.next
-		if err := o.prepareAgain(p); err != nil {
-			o.queued = false
-			e.dropMessage(o, err)
-		} else if o.next = nil; p.head == nil {
-			p.head, p.tail = o, o
-		} else {
-			p.tail.next, p.tail = o, o
-		}
-		o = next
-	}
-	p.updateMaxEager()
-}
-
-// prepareAgain prepares the first message of a send again, for another endpoint. Control messages stay as they are: none that
-// names memory is sent before the first message of the peer.
-func (o *outgoing) prepareAgain(p *peer) error {
-	if o.req == nil {
-		return nil
-	}
-	return o.req.prepareFirst(p, o.req.e.hints.byContext[o.req.route.Context])
 }
 
 // updateMaxEager sets maxEager. It must be called when something that maxEager depends on has changed.

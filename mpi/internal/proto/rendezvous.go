@@ -51,6 +51,9 @@ func (r *Request) expose() (err error) {
 
 // canCopyInstead reports whether an error of registration means that the bytes must be copied. It warns the user once.
 func (e *Engine) canCopyInstead(err error) bool {
+	if errors.Is(err, fabric.ErrNotSupported) { // its device is lost, and another domain takes over
+		return true
+	}
 	if !errors.Is(err, regcache.ErrNoRoom) && !errors.Is(err, regcache.ErrNotRegistrable) {
 		return false
 	}

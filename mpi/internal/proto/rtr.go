@@ -87,6 +87,17 @@ func (f *rtrFlows) cancel(peer int32, id uint64) {
 	}
 }
 
+// hideMemory makes the RTRs of a peer name no memory.
+func (f *rtrFlows) hideMemory(peer int32) {
+	for _, byPeer := range f.flows {
+		if x := byPeer[peer]; x != nil {
+			for i := range x.targets {
+				x.targets[i].key = unreadable.Remote
+			}
+		}
+	}
+}
+
 // add stores an RTR if this process is sure which of its messages is matched with it; see the comment above. received and ahead
 // are the counts in the RTR.
 func (x *rtrFlow) add(t rtrTarget, received uint32, ahead int) {
@@ -340,8 +351,7 @@ func (r *Request) completeRevoked() {
 
 // releaseRTR releases what a receive holds that has sent an RTR.
 func (r *Request) releaseRTR() {
-	e := r.e
 	r.flags &^= rtrSent | rtrRevoked
 	r.revokeErr = nil
-	e.releaseMemory(r.transfer.peer, &r.transfer.local)
+	releaseMemory(&r.transfer.local)
 }

@@ -171,7 +171,7 @@ func (r *Request) releaseSend() {
 		e.transfers.remove(&r.transfer) // an assist that is no longer needed
 	}
 	r.transfer.state = transferNone
-	e.releaseMemory(r.route.Peer, &r.exposed)
+	releaseMemory(&r.exposed)
 }
 
 // messageSent must be called when the transport has taken the request's message.

@@ -92,7 +92,7 @@ func (e *Engine) runTransfer() {
 		t.runAssist()
 		return
 	}
-	ep, buf, token := t.endpoint(), t.req.buf[:t.bytes], t.req.id()
+	ep, buf, token, moves := t.endpoint(), t.req.buf[:t.bytes], t.req.id(), e.peer(t.peer).moves
 	var finished = true
 	var err error
 	e.unlock()
@@ -102,6 +102,10 @@ func (e *Engine) runTransfer() {
 		err = readFront(ep, t, buf)
 	}
 	e.lock()
+	if errors.Is(err, fabric.ErrNotSupported) && moves != e.peer(t.peer).moves {
+		t.fallBackToCopy() // another domain has taken over meanwhile
+		return
+	}
 	t.readReturned(finished, err)
 }
 
@@ -129,11 +133,14 @@ func (e *Engine) handleCompletion(token uint64, err error) {
 	if r == nil || r.send || r.transfer.state != transferReading {
 		return
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, fabric.ErrNotSupported): // another domain takes over
+		r.transfer.fallBackToCopy()
+	case err != nil:
 		r.finishRead(err)
-		return
+	default:
+		r.transfer.finishReadShare()
 	}
-	r.transfer.finishReadShare()
 }
 
 // finishRead ends a receive that reads. It sends FIN, so that the sender completes.
@@ -169,7 +176,7 @@ func (r *Request) finishTransfer(err error) {
 		err = r.revokeErr
 	}
 	if t.local != (regcache.Memory{}) {
-		err = errors.Join(err, e.peer(t.peer).path.release(t.local))
+		err = errors.Join(err, t.local.Release())
 		t.local = regcache.Memory{}
 	}
 	if err == nil && t.total != len(r.buf) {
@@ -179,10 +186,10 @@ func (r *Request) finishTransfer(err error) {
 }
 
 // releaseMemory releases registered memory and clears m.
-func (e *Engine) releaseMemory(n int32, m *regcache.Memory) {
+func releaseMemory(m *regcache.Memory) {
 	if *m != (regcache.Memory{}) {
 		// The bytes have been moved, whatever the error. A domain that cannot deregister is broken, and its Poll will fail.
-		_ = e.peer(n).path.release(*m)
+		_ = m.Release()
 		*m = regcache.Memory{}
 	}
 }

@@ -12,6 +12,7 @@ type unexpectedMessage struct {
 	next   *unexpectedMessage // free list
 	peer   int32
 	number uint32 // see countReceived
+	moves  uint32 // peer.moves when it arrived
 	v      envelope
 	w      [5]uint64
 	data   []byte
@@ -136,6 +137,7 @@ func (s *unexpectedStore) remove(m *unexpectedMessage) {
 func (e *Engine) storeUnexpected(peer int32, v envelope, w [5]uint64, payload []byte, total int) *unexpectedMessage {
 	s := &e.unexpected
 	m := s.add(peer, v, w, payload, total)
+	m.moves = e.peer(peer).moves
 	e.rec.active.Unexpected(s.count, s.held)
 	if s.held > s.high {
 		e.pauseSender(peer)
@@ -162,6 +164,9 @@ func (e *Engine) acceptUnexpected(r *Request, m *unexpectedMessage) {
 	r.noteMatched(m.note, m.v.Rank)
 	switch m.v.kind {
 	case kindRTS:
+		if m.moves != e.peer(m.peer).moves {
+			m.w[1], m.w[2] = noWord, noWord // the domain that the memory is registered with is left
+		}
 		r.startRendezvous(m.peer, m.v, m.w)
 	case kindFirstFrag:
 		e.acceptFragments(r, m)

@@ -63,6 +63,7 @@ type Memory struct {
 // entry is a registration.
 type entry struct {
 	extent
+	cache   *Cache
 	region  fabric.Region
 	alive   func() bool // reports whether the memory still exists; nil: it does as long as it is registered
 	stop    func()      // cancels the cleanup
@@ -162,6 +163,14 @@ func (c *Cache) Release(m Memory) error {
 	return c.shrink(c.limit)
 }
 
+// Release ends the Acquire or Register that has returned m, whichever cache that was.
+func (m Memory) Release() error {
+	if m.e == nil {
+		return nil
+	}
+	return m.e.cache.Release(m)
+}
+
 // find returns the usable registration that covers an address range; nil if there is none.
 func (c *Cache) find(from, to uintptr) *entry {
 	if e := c.last; e != nil && e.from <= from && to <= e.to && !e.removed && e.usable() {
@@ -188,7 +197,7 @@ func (e *entry) usable() bool { return e.alive == nil || e.alive() }
 // idle.
 func (c *Cache) addEntry(b []byte, foreign bool) (*entry, error) {
 	c.stats.Misses++
-	e, used := new(entry), len(b)
+	e, used := &entry{cache: c}, len(b)
 	e.from, e.to = bounds(b)
 	if !foreign {
 		if e.addCleanup(b, &c.invalidated) {

@@ -1,0 +1,100 @@
+package proto
+
+import (
+	"encoding/binary"
+)
+
+// A peer may be reached by another domain from one event on (fabric.Rerouted): because the devices do not reach each other, or
+// because one of them is lost. Messages before the event name memory that is registered with the domain that is left; nobody can
+// read or write it any more. So all that has not begun goes on as if the peer could not access the memory: the payload is sent
+// through the transport. The other side of each transfer does what it does for memory that cannot be registered:
+//
+//   - An RTS that has arrived names no memory from now on: its payload is requested in pieces.
+//   - A read that has not ended, or ends because the domain is left, is replaced by a request for the pieces.
+//   - An RTR that has arrived, or that is still to be sent, names no memory: the message is sent in pieces.
+//   - A write to the buffer of an RTR that has not ended is replaced by pieces. PUT was sent, so its receive takes them.
+//
+// Messages that wait for room are prepared again: the limits of the domain may differ, and memory must be registered with it.
+
+// reroute connects to a peer that another domain reaches from now on.
+func (e *Engine) reroute(n int32) {
+	p := e.peer(n)
+	p.moves++
+	p.noRemoteAccess = false
+	e.rtr.hideMemory(n)
+	if p.ep == nil || p.finalized != nil || p.announced {
+		return // nothing was sent to it, or nothing will be
+	}
+	unstarted := e.takeTransfers(n)
+	waiting := p.head
+	for o := waiting; o != nil; o = o.next {
+		if o.req != nil {
+			o.req.releaseSend()
+		}
+	}
+	p.ep, p.pusher, p.path = nil, nil, nil
+	if err := e.connect(n); err != nil {
+		e.fail(n, err)
+		return
+	}
+	p.head, p.tail = nil, nil
+	for o := waiting; o != nil; {
+		next := o.next
+		if err := o.prepareAgain(p); err != nil {
+			o.queued = false
+			e.dropMessage(o, err)
+		} else if o.next = nil; p.head == nil {
+			p.head, p.tail = o, o
+		} else {
+			p.tail.next, p.tail = o, o
+		}
+		o = next
+	}
+	p.updateMaxEager()
+	for _, t := range unstarted {
+		t.copyInstead()
+	}
+}
+
+// takeTransfers removes the transfers with a peer that no goroutine has begun.
+func (e *Engine) takeTransfers(n int32) (list []*transfer) {
+	for t := e.transfers.head; t != nil; t = t.next {
+		if t.peer == n && t.claims == nil {
+			list = append(list, t)
+		}
+	}
+	for _, t := range list {
+		e.transfers.remove(t)
+	}
+	return list
+}
+
+// copyInstead moves the block of a transfer through the transport.
+func (t *transfer) copyInstead() {
+	if t.req.send {
+		t.state = transferNone
+		t.req.sendNextData()
+	} else {
+		t.requestData()
+	}
+}
+
+// prepareAgain prepares a message that waits for room again, for another endpoint. What a send has registered was released.
+func (o *outgoing) prepareAgain(p *peer) error {
+	switch k := kind(o.header[0]); {
+	case k == kindRTR:
+		binary.LittleEndian.PutUint64(o.header[envelopeBytes+8:], noWord)
+		binary.LittleEndian.PutUint64(o.header[envelopeBytes+16:], noWord)
+	case o.req == nil || k == kindPut: // PUT is followed by pieces, see releaseSend
+	case k == kindFrag:
+		rest := o.body[:len(o.body)+len(o.remaining)] // they follow each other in the user's buffer
+		n := min(len(rest), p.path.thresholds.FragmentSize)
+		o.body, o.remaining = rest[:n], rest[n:]
+	case k == kindData:
+		o.req.transfer.offset -= len(o.body)
+		o.req.prepareData(p)
+	default:
+		return o.req.prepareFirst(p, o.req.e.hints.byContext[o.req.route.Context])
+	}
+	return nil
+}
