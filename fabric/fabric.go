@@ -154,8 +154,10 @@ const (
 	// PeerDown is the loss of Peer. Err is ErrPeerClosed, or ErrPeerDown with the reason if it was lost. It is the last event
 	// of that peer; events for what the peer had sent before precede it.
 	PeerDown
-	// Rerouted means that another domain of a [Router] reaches Peer from now on. The endpoint has ended, and no message was sent
-	// or received over it. The caller connects again. What it has registered for the peer with the previous Route is of no use.
+	// Rerouted means that another domain of a [Router] reaches Peer from now on. The endpoint has ended. What was sent over it
+	// has arrived, or arrives before anything that is sent over the next one. The caller connects again. What it has registered
+	// for the peer with the previous Route is of no use to the peer, and neither is what messages of the peer before this event
+	// have named. Reads and Writes that have not ended end with ErrNotSupported, before the event or after it.
 	Rerouted
 )
 
@@ -171,7 +173,7 @@ type Event struct {
 
 // Router is an optional interface of a domain that combines several domains, each of which reaches some of the peers.
 type Router interface {
-	// Route returns the domain that reaches peer; it changes only with the event Rerouted, before the first message. Its Caps hold
+	// Route returns the domain that reaches peer; it changes only with the event Rerouted. Its Caps hold
 	// for the peer, and memory that the peer reads or writes is registered with it. It is polled, armed and closed through the
 	// combined domain.
 	Route(peer int) Domain

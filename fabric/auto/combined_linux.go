@@ -140,7 +140,7 @@ func (d *combined) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
 	case peer < 0 || peer >= len(d.partOf):
 		return nil, fmt.Errorf("connect to peer %d of %d", peer, len(d.partOf))
 	}
-	c, err := d.choose(peer, addr)
+	c, err := d.chooseAfter(peer, addr, d.fallback.givenUpByUser(peer))
 	if err != nil {
 		return nil, err
 	}
@@ -171,12 +171,17 @@ type choice struct {
 // choose returns the part that reaches a peer. It depends on the two addresses, and on how many choices the two processes have
 // given up, so both ends choose the same.
 func (d *combined) choose(peer int, addr []byte) (choice, error) {
+	return d.chooseAfter(peer, addr, d.fallback.givenUp(peer))
+}
+
+// chooseAfter is choose when so many choices were given up.
+func (d *combined) chooseAfter(peer int, addr []byte, given uint8) (choice, error) {
 	addrs, err := parseAddresses(addr)
 	if err != nil {
 		return choice{part: -1}, fmt.Errorf("address of peer %d: %w", peer, err)
 	}
 	var without []choice
-	for given := d.fallback.givenUp(peer); ; given-- {
+	for ; ; given-- {
 		c, err := d.chooseWithout(peer, addrs, without)
 		if err != nil || given == 0 || d.parts[c.part].compare == nil {
 			if len(without) > 0 {
@@ -253,7 +258,10 @@ func (d *combined) Poll(evs []fabric.Event) (int, error) {
 	all := d.armed || d.polls%idlePollInterval == 0 || d.fallback.active()
 	d.armed = false
 	n, answers := 0, 0
-	if all {
+	if all && d.fallback != nil {
+		if n = d.fallback.handovers.deliver(evs); n == len(evs) {
+			return n, nil
+		}
 		answers = d.fallback.fullPoll()
 	}
 	for i := range d.parts {
@@ -265,6 +273,8 @@ func (d *combined) Poll(evs []fabric.Event) (int, error) {
 			d.active = i
 			if d.fallback != nil && i == d.fallback.tcp {
 				k = d.fallback.filter(evs[n : n+k])
+			} else if d.fallback.moving() {
+				k = d.fallback.handovers.filter(evs[n : n+k])
 			}
 		}
 		if n += k; err != nil {
@@ -273,6 +283,7 @@ func (d *combined) Poll(evs []fabric.Event) (int, error) {
 	}
 	if all && d.fallback != nil {
 		d.fallback.progress(answers)
+		n += d.fallback.handovers.deliver(evs[n:])
 	}
 	return n, nil
 }
@@ -299,6 +310,8 @@ func (d *combined) Arm() (int, bool, error) {
 	}
 	if d.fallback != nil {
 		d.fallback.flush() // messages for which there was no room
+		d.fallback.handovers.progress()
+		return d.epfd, len(d.fallback.handovers.ready) > 0, nil
 	}
 	return d.epfd, false, nil
 }
@@ -328,6 +341,9 @@ func (d *combinedSharing) Words(peer int, inbound bool) []uint64 {
 
 // Close closes all parts.
 func (d *combined) Close() error {
+	if d.fallback.moving() && d.epfd >= 0 {
+		d.fallback.handovers.finish()
+	}
 	errs := make([]error, 0, len(d.parts)+1)
 	for _, p := range d.parts {
 		errs = append(errs, p.Close())

@@ -35,3 +35,30 @@ func FuzzControl(f *testing.F) {
 		}
 	})
 }
+
+// TestHandoverPrefixes: a prefix of MOVE is malformed, unless it ends in the address.
+func TestHandoverPrefixes(t *testing.T) {
+	b := (&handover{1, 1 << 31, true, []byte("address")}).append(nil)
+	for n := range b {
+		if _, err := parseHandover(b[:n]); n < handoverBytes && !errors.Is(err, fabric.ErrCorrupt) {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+	}
+	if h, err := parseHandover(b); h.received != 1 || h.kept != 1<<31 || !h.noticed || string(h.addr) != "address" || err != nil {
+		t.Errorf("%+v, %v", h, err)
+	}
+	b[8] = 2
+	if _, err := parseHandover(b); !errors.Is(err, fabric.ErrCorrupt) {
+		t.Error(err)
+	}
+}
+
+func FuzzHandover(f *testing.F) {
+	f.Add((&handover{3, 2, false, appendAddress(nil, "tcp", []byte("address"))}).append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		h, err := parseHandover(b)
+		if err == nil && !bytes.Equal(h.append(nil), b) {
+			t.Errorf("%x became %+v", b, h)
+		}
+	})
+}

@@ -22,7 +22,8 @@ import (
 // is connected. Both then choose again, without the devices that were given up, until none are left.
 //
 // The same holds if one of the two devices refuses the connection, or is lost before they were connected. Then a few requests
-// suffice. A peer that was connected over a device that is lost is lost too: it is not known which messages it has received.
+// suffice. Peers that were connected over a device that is lost are moved by handovers. So is a peer that proposes although this
+// process considers it connected: the first message over the connection has not reached it.
 //
 // The messages of this protocol are control messages over TCP, see controlMessage.
 type fallback struct {
@@ -39,6 +40,7 @@ type fallback struct {
 	// connection is not reported.
 	contacted map[int]bool
 	tcpAddr   map[int][]byte // of peers that are reached over RDMA
+	handovers handovers      // of peers that were connected
 }
 
 // rdmaDomain is what fallback needs of a domain of package rdma.
@@ -52,6 +54,10 @@ type rdmaDomain interface {
 	Abandon(peer int)
 	FullPoll()
 	Await()
+	Leaving(f func(peer int, err error))
+	Leave(peer int) bool
+	Left(peer int) (rdma.Handover, bool)
+	Unreceived(peer int, received uint32) [][]byte
 }
 
 // question is a question of a peer.
@@ -83,6 +89,7 @@ const (
 func newFallback(d *combined, key [32]byte) *fallback {
 	f := &fallback{d: d, tcp: -1, tag: controlTag(key), pairs: map[int]*pair{}, overTCP: map[int]bool{}, contacted: map[int]bool{},
 		tcpAddr: map[int][]byte{}, given: map[int]uint8{}}
+	f.handovers = handovers{f: f, moves: map[int]*move{}}
 	for i, p := range d.parts {
 		if r, ok := p.Domain.(rdmaDomain); ok {
 			f.rdma = append(f.rdma, r)
@@ -110,6 +117,17 @@ func (f *fallback) givenUp(peer int) uint8 {
 	return f.given[peer]
 }
 
+// givenUpByUser is givenUp as the user knows it: a peer that is being moved is still reached over what is left.
+func (f *fallback) givenUpByUser(peer int) uint8 {
+	if f == nil {
+		return 0
+	}
+	if m := f.handovers.moves[peer]; m != nil {
+		return m.given
+	}
+	return f.given[peer]
+}
+
 // learn records the TCP address of a peer.
 func (f *fallback) learn(peer int, addr []byte) {
 	addrs, err := parseAddresses(addr)
@@ -119,7 +137,17 @@ func (f *fallback) learn(peer int, addr []byte) {
 }
 
 // active reports whether a peer is asked, or has asked. Then each Poll polls all parts.
-func (f *fallback) active() bool { return f != nil && (len(f.due) > 0 || len(f.pairs) > 0) }
+func (f *fallback) active() bool {
+	return f != nil && (len(f.due) > 0 || len(f.pairs) > 0 || f.moving())
+}
+
+// moving reports whether a peer that was connected is moved to another transport, or the user is to be told that it was.
+func (f *fallback) moving() bool {
+	return f != nil && (len(f.handovers.moves) > 0 || len(f.handovers.ready) > 0)
+}
+
+// isControl reports whether a message begins like a control message.
+func (f *fallback) isControl(b []byte) bool { return len(b) > tagBytes && [tagBytes]byte(b) == f.tag }
 
 // fullPoll makes the RDMA parts handle all that has arrived in their next Poll. It returns how many of the questions that are due
 // can be answered after that.
@@ -141,6 +169,7 @@ func (f *fallback) progress(answers int) {
 		f.sendAbout(q.peer, controlAnswer, q.given)
 	}
 	f.due = slices.Delete(f.due, 0, answers)
+	f.handovers.progress()
 	if !f.active() && !f.connecting() {
 		return // also no clock is read
 	}
@@ -270,12 +299,16 @@ func (f *fallback) filter(evs []fabric.Event) int {
 func (f *fallback) keep(ev *fabric.Event) bool {
 	peer := int(ev.Peer)
 	switch {
-	case ev.Kind == fabric.Message && len(ev.Data) > tagBytes && [tagBytes]byte(ev.Data) == f.tag:
-		if !f.handle(peer, ev.Data) || f.d.partOf[peer] < 0 {
+	case ev.Kind == fabric.Message && f.isControl(ev.Data):
+		if ev.Data[tagBytes] == byte(controlEnd) {
+			return f.handovers.end(ev)
+		}
+		if !f.handle(peer, ev.Data) || f.d.partOf[peer] < 0 || f.handovers.moves[peer] != nil {
 			return false
 		}
 		f.d.partOf[peer] = -1
 		*ev = fabric.Event{Kind: fabric.Rerouted, Peer: ev.Peer}
+	case ev.Kind == fabric.PeerDown && f.handovers.peerDown(ev):
 	case ev.Kind == fabric.PeerDown && f.contacted[peer] && !f.overTCP[peer]:
 		p := f.pairs[peer]
 		if p != nil && p.proposed { // the peer may have agreed, so its loss is that of the pair
@@ -309,6 +342,8 @@ func (f *fallback) handle(peer int, b []byte) bool {
 		return false
 	}
 	switch m.kind {
+	case controlMove:
+		f.handovers.receive(peer, m)
 	case controlAnswer:
 		if p != nil && p.asked {
 			p.asked, p.base = false, p.attempt.Requests
@@ -343,9 +378,16 @@ func (f *fallback) accept(peer int, addr []byte) bool {
 	if err != nil {
 		return false // the address is malformed
 	}
+	if m := f.handovers.moves[peer]; m != nil && m.from != nil {
+		return false // MOVE answers it
+	}
 	r, ok := f.d.parts[c.part].Domain.(rdmaDomain)
-	if !ok || !r.Hold(peer, true) {
+	if !ok {
 		f.send(peer, controlRefuse)
+		return false
+	}
+	if !r.Hold(peer, true) { // it is connected, which the peer does not know and cannot find out
+		f.handovers.accept(r, peer, addr)
 		return false
 	}
 	f.send(peer, controlAgree)

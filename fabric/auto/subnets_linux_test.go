@@ -63,18 +63,21 @@ func newClusterOn(t *testing.T, net *verbstest.SimulatedNetwork, heartbeat time.
 		}
 		c.ds[i] = d
 	}
-	t.Cleanup(func() {
-		var all sync.WaitGroup // each waits for the others
-		for _, d := range c.ds {
-			all.Go(func() {
-				if err := d.Close(); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		all.Wait()
-	})
+	t.Cleanup(c.close)
 	return c
+}
+
+// close closes all processes.
+func (c *cluster) close() {
+	var all sync.WaitGroup // each waits for the others
+	for _, d := range c.ds {
+		all.Go(func() {
+			if err := d.Close(); err != nil {
+				c.t.Error(err)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // poll polls a process, and handles the event Rerouted as callers must.

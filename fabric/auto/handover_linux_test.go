@@ -1,0 +1,209 @@
+package auto
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ibrun/ibrun/fabric"
+)
+
+// traffic is numbered messages of several lengths in both directions of each pair of a cluster.
+type traffic struct {
+	*cluster
+	rand     *rand.Rand
+	messages int // in each direction
+	sent     map[[2]int]int
+	got      map[[2]int]int
+	down     map[[2]int]error
+	rerouted map[[2]int]int
+	longest  int
+	done     []int // reads that have ended, by process
+	began    []int // reads that have begun
+	refused  int   // reads that ended with fabric.ErrNotSupported
+}
+
+func newTraffic(c *cluster, r *rand.Rand, messages int) *traffic {
+	longest := 1 << 30
+	for _, d := range c.ds {
+		for _, p := range d.(fabric.Router).Routes() {
+			longest = min(longest, p.Caps().MaxSend)
+		}
+	}
+	return &traffic{c, r, messages, map[[2]int]int{}, map[[2]int]int{}, map[[2]int]error{}, map[[2]int]int{}, longest,
+		make([]int, len(c.ds)), make([]int, len(c.ds)), 0}
+}
+
+// message returns a message of a direction.
+func (t *traffic) message(way [2]int, n int) []byte {
+	b := make([]byte, []int{8, 24, 300, 4096, t.longest}[(n*7+way[0])%5])
+	for i := range b {
+		b[i] = byte(n + way[0]*3 + i)
+	}
+	binary.LittleEndian.PutUint32(b, uint32(n))
+	return b
+}
+
+func (t *traffic) send(way [2]int, most int) {
+	for ; most > 0 && t.sent[way] < t.messages && t.down[way] == nil; most-- {
+		b := t.message(way, t.sent[way])
+		err := t.connect(way[0], way[1]).Send(b[:4], b[4:])
+		if err == fabric.ErrAgain {
+			return
+		}
+		if err != nil {
+			if errors.Is(err, fabric.ErrPeerDown) {
+				return // the event follows
+			}
+			t.t.Fatalf("process %d sends message %d to %d: %v", way[0], t.sent[way], way[1], err)
+		}
+		t.sent[way]++
+	}
+}
+
+func (t *traffic) poll(i int) {
+	evs := make([]fabric.Event, 1+t.rand.IntN(8))
+	n, err := t.ds[i].Poll(evs)
+	if err != nil {
+		t.t.Fatal(err)
+	}
+	for _, ev := range evs[:n] {
+		way := [2]int{int(ev.Peer), i}
+		switch ev.Kind {
+		case fabric.Message:
+			if want := t.message(way, t.got[way]); !bytes.Equal(ev.Data, want) {
+				t.t.Fatalf("process %d got %d bytes (%x...) from %d as message %d", i, len(ev.Data), ev.Data[:min(8, len(ev.Data))],
+					ev.Peer, t.got[way])
+			}
+			t.got[way]++
+		case fabric.Rerouted:
+			t.rerouted[way]++
+		case fabric.PeerDown:
+			t.down[[2]int{i, int(ev.Peer)}] = ev.Err
+		case fabric.Done:
+			t.done[i]++
+			if errors.Is(ev.Err, fabric.ErrNotSupported) {
+				t.refused++
+			} else if ev.Err != nil {
+				t.t.Fatalf("process %d reads: %v", i, ev.Err)
+			}
+		}
+	}
+}
+
+func (t *traffic) finished() bool {
+	for a := range t.ds {
+		for b := range t.ds {
+			if a != b && t.got[[2]int{a, b}] < t.messages {
+				return false
+			}
+		}
+		if t.done[a] < t.began[a] {
+			return false
+		}
+	}
+	return true
+}
+
+// run sends and polls until all has arrived, and calls disturb with the number of the step.
+func (t *traffic) run(disturb func(step int)) {
+	t.t.Helper()
+	for step, end := 0, time.Now().Add(20*time.Second); !t.finished() && len(t.down) == 0; step++ {
+		disturb(step)
+		for a := range t.ds {
+			for b := range t.ds {
+				if a != b {
+					t.send([2]int{a, b}, t.rand.IntN(6))
+				}
+			}
+			for range t.rand.IntN(70) {
+				t.poll(a)
+			}
+		}
+		if step%16 == 0 && time.Now().After(end) {
+			t.t.Fatalf("sent %v, got %v, rerouted %v, down %v, reads %v of %v", t.sent, t.got, t.rerouted, t.down, t.done, t.began)
+		}
+		if step%4 == 0 {
+			time.Sleep(10 * time.Microsecond)
+		}
+	}
+}
+
+const soakRounds = 1000
+
+func rounds(n int) int {
+	if os.Getenv("IBRUN_SOAK") != "" {
+		return soakRounds
+	}
+	return n
+}
+
+// TestHandover: devices are lost at any moment while both sides send. No message is lost, doubled or reordered, and both use what
+// is left.
+func TestHandover(t *testing.T) {
+	for name, c := range map[string]struct {
+		nodes  string
+		remove string
+		want   string
+	}{
+		"to TCP":                  {"ib,ib", "ib-1", "0-1 tcp"},
+		"to the next subnet":      {"ib eth,ib eth", "ib-0", "0-1 eth"},
+		"both devices":            {"ib,ib", "ib-1 ib-0", "0-1 tcp"},
+		"during another handover": {"ib eth,ib eth", "ib-1 eth-0", "0-1 tcp"},
+		"twice by one":            {"ib eth,ib eth", "ib-1 eth-1", "0-1 tcp"},
+		"one of three":            {"ib,ib,ib", "ib-1", "0-1 tcp, 0-2 ib, 1-2 tcp"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for i := range rounds(4) {
+				seed := uint64(i)
+				r := rand.New(rand.NewPCG(seed, 2))
+				at := map[int]string{}
+				step := r.IntN(60)
+				if i%8 == 7 {
+					step = 0
+				}
+				for _, device := range strings.Fields(c.remove) {
+					for at[step] != "" {
+						step++
+					}
+					at[step] = device
+					step += 1 + r.IntN(12)
+				}
+				job := newCluster(t, 0, strings.Split(c.nodes, ",")...)
+				tr := newTraffic(job, r, 200)
+				removed := 0
+				disturb := func(step int) {
+					if device := at[step]; device != "" {
+						job.net.RemoveDevice(device)
+						removed++
+					}
+				}
+				tr.run(disturb)
+				for step := 0; removed < len(at); step++ {
+					disturb(step + 1)
+					if step > 200 {
+						break
+					}
+				}
+				if len(tr.down) > 0 {
+					t.Fatalf("round %d: %v", i, tr.down)
+				}
+				tr.messages += 20 // over what is left
+				tr.run(func(int) {})
+				if got := job.routes(); removed == len(at) && got != c.want && len(tr.down) == 0 {
+					t.Errorf("round %d: the routes are %s, want %s; removed at %v", i, got, c.want, at)
+				}
+				if len(tr.down) > 0 {
+					t.Fatalf("round %d: %v", i, tr.down)
+				}
+				job.close()
+			}
+		})
+	}
+}
