@@ -1,6 +1,7 @@
 package auto
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -56,4 +57,38 @@ func parseControl(b []byte, tag [tagBytes]byte) (control, error) {
 		return control{}, fmt.Errorf("%w: %w: %x", fabric.ErrCorrupt, errControl, b)
 	}
 	return control{controlKind(b[tagBytes]), b[tagBytes+1], b[tagBytes+2:]}, nil
+}
+
+// handover is what MOVE carries besides the head of a control message:
+//
+//	0   received  4 bytes: number of messages that have arrived over the connection that is left
+//	4   kept      4 bytes: number of the first message that can be sent again
+//	8   noticed   1 byte: 1 if the sender knows why the devices cannot continue
+//	9   address   of the sender, as in fabric.Domain.Addr
+//
+// Integers are in little-endian order.
+type handover struct {
+	received, kept uint32
+	noticed        bool
+	addr           []byte
+}
+
+const handoverBytes = 9
+
+func (h *handover) append(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint32(b, h.received)
+	b = binary.LittleEndian.AppendUint32(b, h.kept)
+	noticed := byte(0)
+	if h.noticed {
+		noticed = 1
+	}
+	return append(append(b, noticed), h.addr...)
+}
+
+// parseHandover parses what follows the head of MOVE. The address is a part of b; it is not checked.
+func parseHandover(b []byte) (handover, error) {
+	if len(b) < handoverBytes || b[8] > 1 {
+		return handover{}, fmt.Errorf("%w: %w: MOVE with %x", fabric.ErrCorrupt, errControl, b)
+	}
+	return handover{binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:]), b[8] == 1, b[handoverBytes:]}, nil
 }
