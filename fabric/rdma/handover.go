@@ -15,7 +15,8 @@ import (
 //     is made to the peer. The queue pairs are closed as always, so all that has arrived is received.
 //  2. Left returns what the two sides tell each other, once nothing can change it any more: the queue pairs are closed, and the
 //     caller of Poll has got all messages of the peer.
-//  3. Unreceived returns the messages that the peer has not received. Like those that are sent again over another connection, they
+//  3. Unreceived returns the messages that the peer has not received. Like those that are sent again over another
+//     connection, they
 //     are in slots, which outlive queue pairs.
 //  4. Abandon ends the endpoint.
 //
