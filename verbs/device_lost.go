@@ -25,12 +25,13 @@ func (q *QP) deviceLost() {
 	q.recv.mu.Lock()
 	defer q.send.mu.Unlock()
 	defer q.recv.mu.Unlock()
-	q.send.state, q.recv.open, q.recv.deviceLost = sendDeviceLost, false, true
+	q.send.state.Store(sendDeviceLost)
+	q.recv.open.Store(false)
 }
 
 // deviceLost makes posts fail from now on.
 func (s *SRQ) deviceLost() {
 	s.q.mu.Lock()
-	s.q.open, s.q.deviceLost = false, true
+	s.q.open.Store(false)
 	s.q.mu.Unlock()
 }

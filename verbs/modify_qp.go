@@ -145,22 +145,25 @@ func (q *QP) stateOrERR(expected State) State {
 
 // setPostable sets what may be posted in a state.
 func (q *QP) setPostable(s State) {
-	q.send.mu.Lock()
-	q.recv.mu.Lock()
+	q.send.lockState()
+	q.recv.lockState()
 	defer q.send.mu.Unlock()
 	defer q.recv.mu.Unlock()
-	if q.send.state >= sendClosed {
+	if q.send.state.Load() >= sendClosed {
 		return
 	}
 	if s <= StateRTR {
-		q.send.state, q.send.doorbellPending = sendNotReady, false
-	} else if s < StateErr || q.send.state == sendReady {
-		q.send.state = sendReady
+		q.send.state.Store(sendNotReady)
+		q.send.doorbellPending = false
+	} else if s < StateErr {
+		q.send.state.Store(sendReady)
 	}
-	q.recv.open, q.recv.stateChecks = s != StateReset, 0
+	checks := int32(0)
 	if s == StateErr {
-		q.recv.stateChecks = stateChecksAfterFailure
+		checks = stateChecksAfterFailure
 	}
+	q.recv.open.Store(s != StateReset)
+	q.recv.stateChecks.Store(checks)
 }
 
 // Query returns the attributes that the mask selects. The device may return more.

@@ -48,14 +48,14 @@ func (q *QP) BindMW(id uint64, f Flags, mw *MW, mr *MR, off, n int, access Acces
 		return 0, q.postError(OpBindMW, id, kindOf(err), "")
 	}
 	defer q.ctx.creating.Done()
-	q.send.mu.Lock()
+	q.send.lock()
 	// The key consists of an index and eight bits that change with each binding.
 	next := mw.ib.RKey()&^0xff | (mw.ib.RKey()+1)&0xff
 	q.send.wr.Imm = 0 // libibverbs refuses other values
 	q.send.wr.Bind = ib.Bind{MW: mw.ib, RKey: next, MR: mr.ib, Addr: at.Addr, Length: uint64(n), Access: uint32(access)}
 	err = q.postList(OpBindMW, id, f&^RingDoorbell, nil)
 	q.send.wr.Bind = ib.Bind{} // the queue must not keep window and region alive
-	q.send.mu.Unlock()
+	q.send.unlock()
 	if err != nil {
 		q.ctx.dropRefs(boundTo)
 		return 0, err

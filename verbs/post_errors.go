@@ -15,23 +15,24 @@ func (q *QP) postError(op Opcode, id uint64, kind error, format string, args ...
 		Detail: fmt.Sprintf(format, args...)}
 }
 
-// closedKind returns why nothing can be posted any more. The caller must hold q.send.mu.
+// closedKind returns why nothing can be posted any more. The caller must hold the lock of q.send.
 func (q *QP) closedKind() error {
-	if q.send.state == sendDeviceLost {
+	if q.send.state.Load() == sendDeviceLost {
 		return ErrDeviceLost
 	}
 	return ErrClosed
 }
 
-// refusePost returns why a request with so many list entries or inline bytes is refused. The caller must hold q.send.mu.
+// refusePost returns why a request with so many list entries or inline bytes is refused. The caller must hold the lock of q.send.
 func (q *QP) refusePost(op Opcode, id uint64, entries, inline int) error {
 	s := &q.send
+	state := s.state.Load()
 	switch {
-	case s.state >= sendClosed:
+	case state >= sendClosed:
 		return q.postError(op, id, q.closedKind(), "")
 	case s.supported>>op&1 == 0:
 		return q.postError(op, id, ErrInvalid, "a queue pair of type %v does not have this operation", q.cfg.Type)
-	case s.state == sendNotReady:
+	case state == sendNotReady:
 		return q.postError(op, id, ErrState, "the queue pair is not in RTS yet")
 	case entries > len(s.sge):
 		return q.postError(op, id, ErrInvalid, "the list has %d entries; the queue pair takes at most %d", entries, len(s.sge))
@@ -39,7 +40,7 @@ func (q *QP) refusePost(op Opcode, id uint64, entries, inline int) error {
 	return q.postError(op, id, ErrInvalid, "%d bytes inline; the queue pair takes at most %d", inline, len(s.inline))
 }
 
-// refuseSize returns why a request of so many bytes is refused. The caller must hold q.send.mu.
+// refuseSize returns why a request of so many bytes is refused. The caller must hold the lock of q.send.
 func (q *QP) refuseSize(op Opcode, id uint64, total uint64) error {
 	switch {
 	case total > q.send.maxMessage && q.cfg.Type == UD:

@@ -3,7 +3,7 @@ package verbs
 import (
 	"errors"
 	"fmt"
-	"sync"
+	"sync/atomic"
 
 	"github.com/ibrun/ibrun/verbs/internal/ib"
 )
@@ -30,26 +30,29 @@ type receiver interface {
 
 // recvQueue is the part of a receive queue that belongs to package verbs, of a queue pair or a shared one.
 type recvQueue struct {
-	base *base
-	qp   *QP        // nil for a shared receive queue
-	mu   sync.Mutex // guards the fields below, and is held during Recv of ib
-	ib   receiver
-	ring *ib.RecvRing // of ib, or nil if ib is no ring. Receives are written directly into it
+	base      *base
+	qp        *QP // nil for a shared receive queue
+	queueLock     // guards the fields below, and is held during Recv of ib
+	ib        receiver
+	ring      *ib.RecvRing // of ib, or nil if ib is no ring. Receives are written directly into it
+	closed    bool
+	hasSRQ    bool     // the pair takes its receives from an SRQ
+	sge       []ib.SGE // without a ring, a list is copied here, so that what the caller passes need not be in the heap
 
-	open        bool // receives may be posted
-	closed      bool
-	stateChecks int // after this many more receives the state of the pair is checked: it may have failed before they were posted
-	deviceLost  bool
-	hasSRQ      bool     // the pair takes its receives from an SRQ
-	sge         []ib.SGE // without a ring, a list is copied here, so that what the caller passes need not be in the heap
+	// These are written with queueLock.mu held. They are atomic because calls on a serialized queue read them without the mutex,
+	// while the event of a lost device, a poll or a query writes them.
+	open atomic.Bool // receives may be posted
+	// stateChecks is after how many more receives the state of the pair is still checked: it may have failed before they were
+	// posted.
+	stateChecks atomic.Int32
 }
 
 // post queues a receive.
 func (r *recvQueue) post(id uint64, sge []SGE) error {
-	r.mu.Lock()
-	if !r.open || r.hasSRQ || len(sge) > len(r.sge) {
+	r.lock()
+	if !r.open.Load() || r.hasSRQ || len(sge) > len(r.sge) {
 		err := r.refusePost(id, len(sge))
-		r.mu.Unlock()
+		r.unlock()
 		return err
 	}
 	var err error
@@ -65,8 +68,8 @@ func (r *recvQueue) post(id uint64, sge []SGE) error {
 		}
 		err = r.ib.Recv(id, r.sge[:len(sge)])
 	}
-	check := r.stateChecks > 0
-	r.mu.Unlock()
+	check := r.stateChecks.Load() > 0
+	r.unlock()
 	if err != nil {
 		return r.postFailed(id, err)
 	}
@@ -81,15 +84,15 @@ func (r *recvQueue) postAll(list []Receive) (n int, err error) {
 	if len(list) == 0 {
 		return 0, nil
 	}
-	r.mu.Lock()
-	if !r.open || r.hasSRQ || len(r.sge) == 0 {
+	r.lock()
+	if !r.open.Load() || r.hasSRQ || len(r.sge) == 0 {
 		err := r.refusePost(list[0].ID, 1)
-		r.mu.Unlock()
+		r.unlock()
 		return 0, err
 	}
 	n, err = r.ib.RecvList(castReceives(list))
-	check := r.stateChecks > 0
-	r.mu.Unlock()
+	check := r.stateChecks.Load() > 0
+	r.unlock()
 	if check && n > 0 {
 		r.qp.flushReceives()
 	}
@@ -99,18 +102,18 @@ func (r *recvQueue) postAll(list []Receive) (n int, err error) {
 	return n, nil
 }
 
-// refusePost returns why a receive is refused before it is posted. The caller must hold r.mu.
+// refusePost returns why a receive is refused before it is posted. The caller must hold the lock of r.
 func (r *recvQueue) refusePost(id uint64, entries int) error {
 	e := &Error{Op: "post a receive", Device: r.base.ctx.name, ID: id, Post: true, Kind: ErrInvalid}
 	r.base.setQPN(e)
 	switch {
 	case r.hasSRQ:
 		e.Detail = "the queue pair takes its receives from a shared receive queue; use SRQ.Recv"
-	case r.deviceLost:
+	case r.base.ctx.lost.Load():
 		e.Kind = ErrDeviceLost
-	case r.closed || r.base.kind == kindSRQ && !r.open:
+	case r.closed || r.base.kind == kindSRQ && !r.open.Load():
 		e.Kind = ErrClosed
-	case !r.open:
+	case !r.open.Load():
 		e.Kind, e.Detail = ErrState, "the queue pair is in RESET; receives can be posted from INIT on"
 	default:
 		e.Detail = fmt.Sprintf("the list has %d entries; the queue takes at most %d", entries, len(r.sge))
@@ -136,9 +139,10 @@ const stateChecksAfterFailure = 100
 // that are posted, and again with each receive that follows.
 func (q *QP) requestFailed() {
 	q.recv.mu.Lock()
-	first := q.recv.stateChecks == 0 && q.recv.open && !q.recv.hasSRQ
-	if q.recv.open {
-		q.recv.stateChecks = stateChecksAfterFailure
+	open := q.recv.open.Load()
+	first := open && q.recv.stateChecks.Load() == 0 && !q.recv.hasSRQ
+	if open {
+		q.recv.stateChecks.Store(stateChecksAfterFailure)
 	}
 	q.recv.mu.Unlock()
 	if first {
@@ -166,6 +170,6 @@ func (q *QP) flushReceives() {
 		return
 	}
 	q.recv.mu.Lock()
-	q.recv.stateChecks = max(q.recv.stateChecks-1, 0)
+	q.recv.stateChecks.Store(max(q.recv.stateChecks.Load()-1, 0))
 	q.recv.mu.Unlock()
 }

@@ -1,7 +1,7 @@
 package verbs
 
 import (
-	"sync"
+	"sync/atomic"
 
 	"github.com/ibrun/ibrun/verbs/internal/ib"
 )
@@ -46,8 +46,11 @@ type Request struct {
 
 // sendQueue is the part of a send queue that belongs to package verbs. Its methods are those of QP.
 type sendQueue struct {
-	mu              sync.Mutex // guards the other fields, and is held during ib.QP.Post
-	state           sendState
+	queueLock // guards the other fields, and is held during ib.QP.Post
+
+	// state is written with queueLock.mu held. It is atomic because posts to a serialized pair read it without the mutex, while the
+	// event of a lost device writes it.
+	state           atomicState
 	supported       opcodeSet
 	maxMessage      uint64 // in bytes
 	doorbellPending bool   // something was posted since the last doorbell
@@ -59,7 +62,10 @@ type sendQueue struct {
 	inline []byte
 }
 
-type sendState uint8
+type sendState = uint32
+
+// atomicState holds a sendState.
+type atomicState = atomic.Uint32
 
 const (
 	sendNotReady sendState = iota // before RTS
@@ -109,7 +115,7 @@ func (q *QP) Post(r *Request) error {
 		}
 		defer r.To.AH.leave()
 	}
-	q.send.mu.Lock()
+	q.send.lock()
 	w := &q.send.wr
 	w.Imm, w.Remote, w.RKey, w.Compare, w.Swap = imm, r.Remote.Addr, r.Remote.RKey, r.Compare, r.Swap
 	if q.cfg.Type == UD {
@@ -121,41 +127,41 @@ func (q *QP) Post(r *Request) error {
 	} else {
 		err = q.postList(r.Op, r.ID, r.Flags, r.SGE)
 	}
-	q.send.mu.Unlock()
+	q.send.unlock()
 	return q.finishPost(r.Flags, err)
 }
 
 // Send queues a SEND of the memory that the list names. See Post for the errors of all methods that queue a request.
 func (q *QP) Send(id uint64, f Flags, sge ...SGE) error {
-	q.send.mu.Lock()
+	q.send.lock()
 	err := q.postList(OpSend, id, f, sge)
-	q.send.mu.Unlock()
+	q.send.unlock()
 	return q.finishPost(f, err)
 }
 
 // SendImm is Send with four bytes of immediate data, which the receiver finds in its completion.
 func (q *QP) SendImm(id uint64, f Flags, imm uint32, sge ...SGE) error {
-	q.send.mu.Lock()
+	q.send.lock()
 	q.send.wr.Imm = swap32(imm)
 	err := q.postList(OpSendImm, id, f, sge)
-	q.send.mu.Unlock()
+	q.send.unlock()
 	return q.finishPost(f, err)
 }
 
 // SendInvalidate is Send that also invalidates a key of the receiver.
 func (q *QP) SendInvalidate(id uint64, f Flags, rkey uint32, sge ...SGE) error {
-	q.send.mu.Lock()
+	q.send.lock()
 	q.send.wr.Imm = rkey
 	err := q.postList(OpSendInvalidate, id, f, sge)
-	q.send.mu.Unlock()
+	q.send.unlock()
 	return q.finishPost(f, err)
 }
 
 // SendInline is Send of bytes that are copied into the queue: they need no registration, and may be reused when it returns.
 func (q *QP) SendInline(id uint64, f Flags, data []byte) error {
-	q.send.mu.Lock()
+	q.send.lock()
 	err := q.postInline(OpSend, id, f, data)
-	q.send.mu.Unlock()
+	q.send.unlock()
 	return q.finishPost(f, err)
 }
 
@@ -164,10 +170,10 @@ func (q *QP) SendTo(id uint64, f Flags, to Dest, sge ...SGE) error {
 	if err := q.enterAH(OpSend, id, to.AH); err != nil {
 		return err
 	}
-	q.send.mu.Lock()
+	q.send.lock()
 	q.setDest(to)
 	err := q.postList(OpSend, id, f, sge)
-	q.send.mu.Unlock()
+	q.send.unlock()
 	err = q.finishPost(f, err)
 	to.AH.leave() // only now: with RingDoorbell the handle must exist until the doorbell has been rung
 	return err
@@ -175,38 +181,38 @@ func (q *QP) SendTo(id uint64, f Flags, to Dest, sge ...SGE) error {
 
 // Write queues a WRITE into the peer's memory.
 func (q *QP) Write(id uint64, f Flags, to Remote, sge ...SGE) error {
-	q.send.mu.Lock()
+	q.send.lock()
 	q.send.wr.Remote, q.send.wr.RKey = to.Addr, to.RKey
 	err := q.postList(OpWrite, id, f, sge)
-	q.send.mu.Unlock()
+	q.send.unlock()
 	return q.finishPost(f, err)
 }
 
 // WriteImm is Write that also consumes a receive of the peer, whose completion contains the four bytes of immediate data.
 func (q *QP) WriteImm(id uint64, f Flags, imm uint32, to Remote, sge ...SGE) error {
-	q.send.mu.Lock()
+	q.send.lock()
 	q.send.wr.Remote, q.send.wr.RKey = to.Addr, to.RKey
 	q.send.wr.Imm = swap32(imm)
 	err := q.postList(OpWriteImm, id, f, sge)
-	q.send.mu.Unlock()
+	q.send.unlock()
 	return q.finishPost(f, err)
 }
 
 // WriteInline is Write of bytes that are copied into the queue, as with SendInline.
 func (q *QP) WriteInline(id uint64, f Flags, to Remote, data []byte) error {
-	q.send.mu.Lock()
+	q.send.lock()
 	q.send.wr.Remote, q.send.wr.RKey = to.Addr, to.RKey
 	err := q.postInline(OpWrite, id, f, data)
-	q.send.mu.Unlock()
+	q.send.unlock()
 	return q.finishPost(f, err)
 }
 
 // Read queues a READ of the peer's memory into the memory that the list names.
 func (q *QP) Read(id uint64, f Flags, from Remote, sge ...SGE) error {
-	q.send.mu.Lock()
+	q.send.lock()
 	q.send.wr.Remote, q.send.wr.RKey = from.Addr, from.RKey
 	err := q.postList(OpRead, id, f, sge)
-	q.send.mu.Unlock()
+	q.send.unlock()
 	return q.finishPost(f, err)
 }
 
@@ -214,31 +220,31 @@ func (q *QP) Read(id uint64, f Flags, from Remote, sge ...SGE) error {
 // compare, they become swap. Their previous value is written to old, which has eight bytes. Numbers are in host order.
 func (q *QP) CompareSwap(id uint64, f Flags, at Remote, compare, swap uint64, old SGE) error {
 	one := [1]SGE{old}
-	q.send.mu.Lock()
+	q.send.lock()
 	q.send.wr.Remote, q.send.wr.RKey = at.Addr, at.RKey
 	q.send.wr.Compare, q.send.wr.Swap = compare, swap
 	err := q.postList(OpCompareSwap, id, f, one[:])
-	q.send.mu.Unlock()
+	q.send.unlock()
 	return q.finishPost(f, err)
 }
 
 // FetchAdd is CompareSwap that adds.
 func (q *QP) FetchAdd(id uint64, f Flags, at Remote, add uint64, old SGE) error {
 	one := [1]SGE{old}
-	q.send.mu.Lock()
+	q.send.lock()
 	q.send.wr.Remote, q.send.wr.RKey = at.Addr, at.RKey
 	q.send.wr.Compare = add
 	err := q.postList(OpFetchAdd, id, f, one[:])
-	q.send.mu.Unlock()
+	q.send.unlock()
 	return q.finishPost(f, err)
 }
 
 // LocalInvalidate queues the invalidation of a key of this process: that of a memory window of type 2.
 func (q *QP) LocalInvalidate(id uint64, f Flags, rkey uint32) error {
-	q.send.mu.Lock()
+	q.send.lock()
 	q.send.wr.Imm = rkey
 	err := q.postList(OpLocalInvalidate, id, f, nil)
-	q.send.mu.Unlock()
+	q.send.unlock()
 	return q.finishPost(f, err)
 }
 
@@ -263,17 +269,17 @@ func (q *QP) enterOther(b *base, op Opcode, id uint64) error {
 	return nil
 }
 
-// setDest sets the destination of the next request. The caller must hold q.send.mu.
+// setDest sets the destination of the next request. The caller must hold the lock of q.send.
 func (q *QP) setDest(to Dest) {
 	w := &q.send.wr
 	w.AH, w.AHNum, w.QPN, w.QKey = to.AH.ib, to.AH.ahNum, to.QPN, to.QKey
 }
 
 // postList queues a request with a list. Fields of q.send.wr that depend on the operation must be set. With RingDoorbell it also
-// does the first half of Ring; finishPost does the second half. The caller must hold q.send.mu.
+// does the first half of Ring; finishPost does the second half. The caller must hold the lock of q.send.
 func (q *QP) postList(op Opcode, id uint64, f Flags, sge []SGE) error {
 	s := &q.send
-	if s.state != sendReady || s.supported>>op&1 == 0 || len(sge) > len(s.sge) {
+	if s.state.Load() != sendReady || s.supported>>op&1 == 0 || len(sge) > len(s.sge) {
 		return q.refusePost(op, id, len(sge), 0)
 	}
 	total := uint64(0)
@@ -308,7 +314,7 @@ func (q *QP) postList(op Opcode, id uint64, f Flags, sge []SGE) error {
 // postInline is postList with bytes in place of a list.
 func (q *QP) postInline(op Opcode, id uint64, f Flags, data []byte) error {
 	s := &q.send
-	if s.state != sendReady || s.supported>>op&1 == 0 || len(data) > len(s.inline) {
+	if s.state.Load() != sendReady || s.supported>>op&1 == 0 || len(data) > len(s.inline) {
 		return q.refusePost(op, id, 0, len(data))
 	}
 	if uint64(len(data)) > s.maxMessage || atomicOpcodes>>op&1 != 0 {
@@ -334,7 +340,7 @@ func (q *QP) postInline(op Opcode, id uint64, f Flags, data []byte) error {
 
 // publish does the part of Ring that needs the lock. With a ring it makes the requests visible to the driver, and ringDoorbell
 // must follow after the lock is released, because it is a system call. Without a ring it is all of Ring. The caller must hold
-// q.send.mu.
+// the lock of q.send.
 func (q *QP) publish() error {
 	if q.sendRing == nil {
 		return q.ringProvider()
@@ -343,7 +349,7 @@ func (q *QP) publish() error {
 	return nil
 }
 
-// ringProvider is Ring of a provider without a ring. The caller must hold q.send.mu.
+// ringProvider is Ring of a provider without a ring. The caller must hold the lock of q.send.
 func (q *QP) ringProvider() error {
 	if err := q.ib.Ring(); err != nil {
 		return q.fail("ring", err)
@@ -352,7 +358,7 @@ func (q *QP) ringProvider() error {
 }
 
 // finishPost rings the doorbell if a post succeeded, had the flag RingDoorbell and went into a ring. err is the error of the
-// post, which is returned. The caller must have released q.send.mu.
+// post, which is returned. The caller must have released the lock of q.send.
 func (q *QP) finishPost(f Flags, err error) error {
 	if f&RingDoorbell == 0 || err != nil || q.sendRing == nil {
 		return err
@@ -366,9 +372,9 @@ func (q *QP) ringDoorbell() error {
 	if err == nil {
 		return nil
 	}
-	q.send.mu.Lock()
+	q.send.lock()
 	q.send.doorbellPending = true
-	q.send.mu.Unlock()
+	q.send.unlock()
 	return q.fail("ring", err)
 }
 
@@ -377,18 +383,18 @@ func (q *QP) ringDoorbell() error {
 // complete.
 func (q *QP) Ring() error {
 	s := &q.send
-	s.mu.Lock()
-	if s.state >= sendClosed {
+	s.lock()
+	if s.state.Load() >= sendClosed {
 		kind := q.closedKind()
-		s.mu.Unlock()
+		s.unlock()
 		return q.refuse("ring", kind, "")
 	}
 	if !s.doorbellPending {
-		s.mu.Unlock()
+		s.unlock()
 		return nil
 	}
 	s.doorbellPending = false
 	err := q.publish()
-	s.mu.Unlock()
+	s.unlock()
 	return q.finishPost(RingDoorbell, err)
 }

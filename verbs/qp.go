@@ -42,6 +42,19 @@ type QPConfig struct {
 	MaxInline              int  // bytes of an inline message
 	SignalAll              bool // every send makes a completion, as if it had the flag Signaled
 
+	// Serialized promises that the caller keeps calls on the pair apart, so that the pair takes no lock of its own to post. It is
+	// the thread domain of rdma-core. These calls must not run at the same time as each other:
+	//
+	//   - calls that use the send queue: Post and all methods that queue a request, BindMW and Ring;
+	//   - calls that use the receive queue of the pair: Recv and RecvList;
+	//   - Modify and the methods that change the state by it (Connect, ConnectWith, Start), Close, and [Context.Close]: neither
+	//     with each other nor with calls of the other two lists.
+	//
+	// A send and a receive may run at the same time, as may all other calls: Query and State, polls of the completion queues, and
+	// the loss of the device. Each call must happen before the next one in the sense of Go's memory model, for example because both
+	// are made with the same mutex held. The race detector reports calls that break the promise.
+	Serialized bool
+
 	Port      int    // 0 means the first active port
 	PKeyIndex int    // index of the partition key
 	Access    Access // what peers may do through the pair: RemoteWrite, RemoteRead, RemoteAtomic
@@ -119,9 +132,11 @@ func (q *QP) init(cfg QPConfig, port PortAttr) {
 	if cfg.Type == UD {
 		maxMessage = uint64(port.ActiveMTU.Bytes())
 	}
-	q.send = sendQueue{supported: sendOpcodes[cfg.Type], maxMessage: maxMessage, sge: make([]ib.SGE, c.SendSGE),
-		inline: make([]byte, c.Inline)}
-	q.recv = recvQueue{base: &q.base, qp: q, ib: q.ib, hasSRQ: cfg.SRQ != nil, sge: make([]ib.SGE, c.RecvSGE)}
+	s, r := &q.send, &q.recv
+	s.shared, s.supported, s.maxMessage = !cfg.Serialized, sendOpcodes[cfg.Type], maxMessage
+	s.sge, s.inline = make([]ib.SGE, c.SendSGE), make([]byte, c.Inline)
+	r.shared, r.base, r.qp, r.ib, r.hasSRQ = !cfg.Serialized, &q.base, q, q.ib, cfg.SRQ != nil
+	r.sge = make([]ib.SGE, c.RecvSGE)
 	if r, ok := q.ib.(ib.HasSendRing); ok {
 		q.sendRing = r.SendRing()
 	}
@@ -191,13 +206,15 @@ type Cap struct {
 // for 50 seconds, and then leak the pair. A second Close does nothing.
 func (q *QP) Close() error {
 	return q.shutdown(func() error {
-		q.send.mu.Lock()
-		q.recv.mu.Lock()
+		q.send.lockState()
+		q.recv.lockState()
 		defer q.send.mu.Unlock()
 		defer q.recv.mu.Unlock()
 		err := q.ib.Close()
 		if kindOf(err) != ErrBusy {
-			q.send.state, q.recv.open, q.recv.closed = sendClosed, false, true
+			q.send.state.Store(sendClosed)
+			q.recv.open.Store(false)
+			q.recv.closed = true
 			q.ctx.unregister(q.token)
 		}
 		return err

@@ -35,7 +35,8 @@ func (pd *PD) CreateSRQ(cfg SRQConfig) (*SRQ, error) {
 			return err
 		}
 		_, sge := s.ib.Cap()
-		s.q = recvQueue{base: &s.base, ib: s.ib, open: true, sge: make([]ib.SGE, sge)}
+		s.q.shared, s.q.base, s.q.ib, s.q.sge = true, &s.base, s.ib, make([]ib.SGE, sge)
+		s.q.open.Store(true)
 		if r, ok := s.ib.(ib.HasRecvRing); ok {
 			s.q.ring = r.RecvRing()
 		}
@@ -101,9 +102,10 @@ func (s *SRQ) Close() error {
 	return s.shutdown(func() error {
 		s.q.mu.Lock()
 		err := s.ib.Close()
-		s.q.open = kindOf(err) == ErrBusy
+		open := kindOf(err) == ErrBusy
+		s.q.open.Store(open)
 		s.q.mu.Unlock()
-		if !s.q.open {
+		if !open {
 			s.ctx.unregister(s.token)
 		}
 		return err

@@ -16,7 +16,8 @@ type endpoint struct {
 // bufferSize is the number of bytes that each endpoint registers.
 const bufferSize = 1 << 17
 
-// newEndpoint makes a queue pair in state INIT. It chooses defaults for empty fields of the configuration.
+// newEndpoint makes a queue pair in state INIT. It chooses defaults for empty fields of the configuration. Every other pair is
+// serialized: one goroutine makes all calls.
 func (r *fixture) newEndpoint(cfg verbs.QPConfig) *endpoint {
 	r.t.Helper()
 	if cfg.Type == 0 {
@@ -35,6 +36,10 @@ func (r *fixture) newEndpoint(cfg verbs.QPConfig) *endpoint {
 		cfg.QKey = 0x11111111
 	}
 	cfg.PKeyIndex = r.pkeyIndex
+	if !r.threads {
+		r.serialized = !r.serialized
+		cfg.Serialized = cfg.Serialized || r.serialized
+	}
 	e := &endpoint{r: r, cq: cfg.SendCQ, srq: cfg.SRQ, signalAll: cfg.SignalAll, QP: must(r.pd.CreateQP(cfg))(r.t)}
 	e.buf, e.mr = r.region(bufferSize, uint64(e.Num()))
 	return e

@@ -28,6 +28,8 @@ type fixture struct {
 	tracker    *completionTracker
 	wcs        [16]verbs.WC
 	ringByFlag bool // whether the last postAndRing used the flag
+	serialized bool // whether the last newEndpoint made a serialized pair
+	threads    bool // several goroutines use the queue pairs: none is serialized
 }
 
 // newFixture opens the device. It is closed when the test ends.

@@ -31,8 +31,11 @@ func newMockPairOn(tb testing.TB, dev hw.RDMADevice) *mockPair {
 	pd := mustOpen(ctx.AllocPD())(tb)
 	p := &mockPair{ctx: ctx, wcs: make([]verbs.WC, 4)}
 	p.aCQ, p.bCQ = mustOpen(ctx.CreateCQ(64, nil))(tb), mustOpen(ctx.CreateCQ(64, nil))(tb)
-	p.a = mustOpen(pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: p.aCQ, MaxInline: 64, Access: verbs.RemoteWrite}))(tb)
-	p.b = mustOpen(pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: p.bCQ, MaxInline: 64, Access: verbs.RemoteWrite}))(tb)
+	cfg := verbs.QPConfig{Type: verbs.RC, MaxInline: 64, Access: verbs.RemoteWrite, Serialized: true} // as in fabric/rdma
+	cfg.SendCQ = p.aCQ
+	p.a = mustOpen(pd.CreateQP(cfg))(tb)
+	cfg.SendCQ = p.bCQ
+	p.b = mustOpen(pd.CreateQP(cfg))(tb)
 	for _, ends := range [][2]*verbs.QP{{p.a, p.b}, {p.b, p.a}} {
 		if err := ends[0].Connect(mustOpen(ends[1].Address())(tb)); err != nil {
 			tb.Fatal(err)

@@ -92,6 +92,7 @@ var rules = []rule{
 	{"CloseOrder", checkCloseOrder},
 	{"Foreign", checkForeign},
 	{"Traffic", checkTraffic},
+	{"Serialized", checkSerialized},
 	{"TrafficFails", checkTrafficFails},
 	{"TrafficCloses", checkTrafficCloses},
 	{"Threads", checkThreads},

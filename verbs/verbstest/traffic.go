@@ -145,6 +145,30 @@ func checkTraffic(t *testing.T, open Open) {
 	r.drain()
 }
 
+// Posts to serialized pairs in both directions, one after the other by different goroutines.
+func checkSerialized(t *testing.T, open Open) {
+	r := newFixture(t, open)
+	a, b := r.pair(verbs.QPConfig{Serialized: true})
+	fs := []*trafficStream{newTrafficStream(a, b, 1), newTrafficStream(b, a, 2)}
+	for range 10 {
+		for _, f := range fs {
+			var posts sync.WaitGroup
+			posts.Go(func() { f.runBatch(r) })
+			posts.Wait()
+		}
+	}
+	for _, e := range []*endpoint{a, b} {
+		if err := e.Modify(verbs.Attr{State: verbs.StateReset}, verbs.AttrState); err != nil {
+			t.Fatal(err)
+		}
+		e.checkPostError(7, e.Send(7, 0, e.mr.SGE(0, 8)), verbs.ErrState, "a send of a pair in RESET")
+		e.checkPostError(8, e.Recv(8, e.mr.SGE(0, 8)), verbs.ErrState, "a receive of a pair in RESET")
+		e.close()
+		e.checkPostError(9, e.Send(9, 0, e.mr.SGE(0, 8)), verbs.ErrClosed, "a send of a closed pair")
+		e.checkPostError(10, e.Recv(10, e.mr.SGE(0, 8)), verbs.ErrClosed, "a receive of a closed pair")
+	}
+}
+
 // If a request fails during traffic, all requests of that queue pair still complete, each once. Other queue pairs are not
 // affected.
 func checkTrafficFails(t *testing.T, open Open) {
@@ -213,6 +237,7 @@ func checkTrafficCloses(t *testing.T, open Open) {
 // Several goroutines may post to one queue pair and poll one completion queue concurrently.
 func checkThreads(t *testing.T, open Open) {
 	r := newFixture(t, open)
+	r.threads = true
 	const posters, each = 4, 60
 	a, b := r.newEndpoint(verbs.QPConfig{MaxSend: 16}), r.newEndpoint(verbs.QPConfig{MaxRecv: posters * each})
 	a.connect(b, verbs.DefaultParams())
