@@ -93,6 +93,13 @@ func (d *domain) sendNotices() bool {
 // release closes the devices and frees the memory.
 func (d *domain) release() error {
 	var errs []error
+	d.mu.Lock() // waits for a Read or Write of another goroutine; those that follow find that the endpoint has ended
+	for _, e := range d.eps {
+		if e != nil {
+			e.canPost = false
+		}
+	}
+	d.mu.Unlock()
 	d.doorbells.timer.Stop()
 	d.responder.close()
 	d.stopDeviceEvents()

@@ -53,7 +53,9 @@ func (d *domain) handleSend(r *rail, wc *verbs.WC) {
 		e.keepalive.alive = true
 		if e.ops.unposted != nil {
 			d.postPieces(e)
-			d.doorbells.deferRing(e)
+			if d.doorbells.atOnce == 0 {
+				d.doorbells.deferRing(e)
+			}
 		}
 		return
 	}

@@ -43,9 +43,7 @@ func (d *domain) trySendControl(e *endpoint, k kind) bool {
 		e.disconnect = disconnectSent
 	}
 	e.rtuDue = false
-	if d.doorbells.atOnce == 0 {
-		e.ring()
-	}
+	e.ring()
 	return true
 }
 

@@ -1,6 +1,7 @@
 package rdma
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -8,10 +9,11 @@ import (
 )
 
 // doorbells lists the endpoints with posted requests of which the device was not notified yet. If a doorbell is a system call,
-// one for several messages is cheaper than one for each. If it is a store to memory of the device, each message has its own: to
+// one for several messages is cheaper than one for each. If it is a store to memory of the device, each request has its own: to
 // wait would only make it late. Its fields are guarded by domain.mu.
 type doorbells struct {
-	// atOnce is [verbs.RingDoorbell] if the doorbell of the rail that carries messages is a store, otherwise 0. It is constant.
+	// atOnce is [verbs.RingDoorbell] if the doorbells of all rails are stores, otherwise 0. It is constant. With it all requests are
+	// posted, so that no other doorbell is rung: see rail.serialized.
 	atOnce verbs.Flags
 
 	pending  atomic.Bool // deferred is not empty; atomic, so that Poll reads it without the lock
@@ -22,6 +24,17 @@ type doorbells struct {
 
 // maxRingDelay is how long a message may wait for a doorbell that it shares with other messages.
 const maxRingDelay = 50 * time.Microsecond
+
+// chooseDoorbells decides when doorbells are rung. It must be called before a connection is made.
+func (d *domain) chooseDoorbells() {
+	if slices.ContainsFunc(d.rails, func(r *rail) bool { return r.dev.DoorbellIsCall() }) {
+		return
+	}
+	d.doorbells.atOnce = verbs.RingDoorbell
+	for _, r := range d.rails {
+		r.serialized = true
+	}
+}
 
 // deferRing leaves ringing the endpoint's doorbell to ringDeferred. The caller must hold d.mu.
 func (b *doorbells) deferRing(e *endpoint) {
@@ -74,8 +87,11 @@ func (d *domain) ringTimerFired() {
 	d.ringDeferred()
 }
 
-// ring rings the doorbells of all queue pairs of the endpoint.
+// ring rings the doorbells of all queue pairs of the endpoint, unless the requests were posted with them.
 func (e *endpoint) ring() {
+	if e.d.doorbells.atOnce != 0 {
+		return
+	}
 	e.d.mu.Lock()
 	e.ringDeferred = false
 	qps := e.qps

@@ -188,10 +188,11 @@ func (d *domain) keepalive(e *endpoint) {
 // requests show whether the device works, or if the queue pair has failed, which its completions report. The caller must hold
 // d.mu.
 func (d *domain) postProbe(q *queuePair) bool {
-	if !d.hasRoom(q, shareAll) || q.qp.Write(q.wrID(q.tail), verbs.Signaled, verbs.Remote{}) != nil {
+	f := verbs.Signaled | d.doorbells.atOnce
+	if !d.hasRoom(q, shareAll) || q.qp.Write(q.wrID(q.tail), f, verbs.Remote{}) != nil {
 		return false
 	}
-	q.push(request{kind: requestKeepalive}, verbs.Signaled)
+	q.push(request{kind: requestKeepalive}, f)
 	d.inFlight[0]++
 	return true
 }

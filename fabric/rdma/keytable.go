@@ -76,11 +76,12 @@ func (d *domain) readKeys(e *endpoint, o *op) {
 	}
 	slot := d.keyReads.free[n-1]
 	at := verbs.Remote{Addr: e.keys.addr + rowBytes*uint64(o.row), RKey: e.keys.rkey}
-	if q.qp.Read(q.wrID(q.tail), verbs.Signaled, at, d.keyReads.mr.SGE(rowBytes*int(slot), rowBytes)) != nil {
+	f := verbs.Signaled | d.doorbells.atOnce
+	if q.qp.Read(q.wrID(q.tail), f, at, d.keyReads.mr.SGE(rowBytes*int(slot), rowBytes)) != nil {
 		return // the queue pair has failed, and its completions report that
 	}
 	d.keyReads.free = d.keyReads.free[:n-1]
-	q.push(request{kind: requestKeyRead, op: o, slot: slot}, verbs.Signaled)
+	q.push(request{kind: requestKeyRead, op: o, slot: slot}, f)
 	d.inFlight[0]++
 	o.keyState = keysReading
 }

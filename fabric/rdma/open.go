@@ -43,9 +43,7 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	d.polled = d.rails
 	d.settings.Inline, d.settings.Window = d.rails[0].granted.inline, d.rails[0].granted.window
 	d.inFlight = make([]int, len(d.rails))
-	if !d.rails[0].dev.DoorbellIsCall() {
-		d.doorbells.atOnce = verbs.RingDoorbell
-	}
+	d.chooseDoorbells()
 	if d.waker, err = newWaker(d.rails); err != nil {
 		return nil, err
 	}

@@ -40,10 +40,14 @@ type rail struct {
 	// pairs. So the other half of the room is always left for requests that complete.
 	signalAll  int
 	lastRecvID uint32 // recvQueue.id of the last one
-	portDown   bool   // the device has reported that the link is down
-	lost       bool   // the device is lost; never set on the first rail
-	sendArmed  bool   // sendCQ reports its next completion
-	recvArmed  bool   // recvCQ reports its next completion
+	// serialized is [verbs.QPConfig.Serialized] of the queue pairs of connections. Their requests are posted with domain.mu held,
+	// and their receives by the goroutine that calls Poll. That goroutine creates, connects and closes them, and changes their
+	// state, while endpoint.canPost is false. It is not set if a doorbell is a system call: that is made without domain.mu.
+	serialized bool
+	portDown   bool // the device has reported that the link is down
+	lost       bool // the device is lost; never set on the first rail
+	sendArmed  bool // sendCQ reports its next completion
+	recvArmed  bool // recvCQ reports its next completion
 }
 
 // sendCQEntries is how many requests may be in flight over one rail.
@@ -198,7 +202,7 @@ func (r *rail) createQueuePair(p *partition, messages bool) (*verbs.QP, error) {
 	cfg := verbs.QPConfig{
 		Type: verbs.RC, SendCQ: r.sendCQ, RecvCQ: r.sendCQ, MaxSend: r.granted.depth, MaxInline: r.granted.ask,
 		Access: verbs.RemoteRead | verbs.RemoteWrite, MaxRecv: 1, Port: r.port,
-		PKeyIndex: int(p.index), GIDIndex: r.set.GIDIndex, GID: r.gid,
+		PKeyIndex: int(p.index), GIDIndex: r.set.GIDIndex, GID: r.gid, Serialized: r.serialized,
 	}
 	if messages {
 		cfg.RecvCQ, cfg.SRQ = r.recvCQ, r.srq

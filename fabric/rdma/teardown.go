@@ -90,16 +90,16 @@ func (r *rail) waitsForFlush() bool { return !r.dev.KeepsCompletions() }
 
 // postMarker posts the last request of a queue pair. The device flushes it after all others.
 func (d *domain) postMarker(q *queuePair) {
+	f := verbs.Signaled | d.doorbells.atOnce
 	d.mu.Lock()
-	posted := d.hasRoom(q, shareAll) &&
-		q.qp.Write(q.wrID(q.tail), verbs.Signaled, verbs.Remote{}) == nil
+	posted := d.hasRoom(q, shareAll) && q.qp.Write(q.wrID(q.tail), f, verbs.Remote{}) == nil
 	if posted {
-		q.push(request{kind: requestMarker}, verbs.Signaled)
+		q.push(request{kind: requestMarker}, f)
 		d.inFlight[q.rail.index]++
 	}
 	q.flushed = !posted // there is no room, the queue pair was never connected, or the device is lost
 	d.mu.Unlock()
-	if posted {
+	if posted && d.doorbells.atOnce == 0 {
 		_ = q.qp.Ring() // an error means that the device is lost
 	}
 }

@@ -127,8 +127,10 @@ func (e *endpoint) transfer(write bool, b []byte, local fabric.Region, at fabric
 	qps := e.qps
 	d.postPieces(e)
 	d.mu.Unlock()
-	for _, q := range qps {
-		_ = q.qp.Ring() // an error shows in completions
+	if d.doorbells.atOnce == 0 {
+		for _, q := range qps {
+			_ = q.qp.Ring() // an error shows in completions
+		}
 	}
 	if d.sleep.armed.Load() {
 		return false, d.waker.wake() // Arm may not have asked for completions of sends
@@ -136,7 +138,8 @@ func (e *endpoint) transfer(write bool, b []byte, local fabric.Region, at fabric
 	return false, nil
 }
 
-// postPieces posts pieces of transfers while there is room. It does not ring doorbells. The caller must hold d.mu.
+// postPieces posts pieces of transfers while there is room. Doorbells that are system calls are left to the caller, which must
+// hold d.mu.
 func (d *domain) postPieces(e *endpoint) {
 	if !e.canPost {
 		return
@@ -164,7 +167,8 @@ func (d *domain) postPiece(q *queuePair, o *op) bool {
 	i := q.rail.index
 	sge := verbs.SGE{Addr: o.local + uint64(o.posted), Len: uint32(n), LKey: o.keys[i].local}
 	at := verbs.Remote{Addr: o.remote + uint64(o.posted), RKey: o.rkeys[i]}
-	const f = verbs.Signaled // pieces are large, and the last one on each rail needs a completion
+	// Pieces are large: each costs much more than its completion and a doorbell that is a store.
+	f := verbs.Signaled | d.doorbells.atOnce
 	var err error
 	if o.write {
 		err = q.qp.Write(q.wrID(q.tail), f, at, sge)
