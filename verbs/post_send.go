@@ -44,7 +44,8 @@ type Request struct {
 	To      Dest   // datagrams
 }
 
-// sendQueue is the part of a send queue that belongs to package verbs. Its methods are those of QP.
+// sendQueue is the part of a send queue that belongs to package verbs. Its methods are those of QP. Mind its size: with eight
+// bytes more, a QP takes the next size of the heap, which is larger by 128.
 type sendQueue struct {
 	queueLock // guards the other fields, and is held during ib.QP.Post
 
@@ -52,8 +53,8 @@ type sendQueue struct {
 	// event of a lost device writes it.
 	state           atomicState
 	supported       opcodeSet
-	maxMessage      uint64 // in bytes
 	doorbellPending bool   // something was posted since the last doorbell
+	maxMessage      uint64 // in bytes
 
 	// A request is copied to these fields, so that what the caller passes need not be in the heap. With a ring (QP.sendRing) the
 	// list and the inline data are written directly into a slot.
