@@ -13,8 +13,8 @@ import (
 )
 
 // TestSimulatedSerialized: over adapters, queue pairs take no lock of their own to post; with doorbells that are system calls,
-// they do. Goroutines write while this one sends, makes the connection again, and closes the domain. The race detector checks that
-// calls on a pair do not overlap, see verbs.QPConfig.Serialized.
+// they do. Goroutines write while this one sends, makes the connection again, and closes the domain. The race detector checks
+// that calls on a pair do not overlap, see verbs.QPConfig.Serialized.
 func TestSimulatedSerialized(t *testing.T) {
 	adapters, rxe := verbstest.NewSimulatedAdapters(func() int { return 0 }), verbstest.NewSimulatedNetwork()
 	for _, net := range []*verbstest.SimulatedNetwork{adapters, rxe} {
