@@ -8,8 +8,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
+	"github.com/ibrun/ibrun/mpi/internal/reduction"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -162,7 +162,7 @@ var errCtrlLength = errors.New("a control message has the wrong length: check th
 
 // allreduce combines src of all processes into dst of each. In step k, each process sends what it has combined so far
 // to the process 2^k ranks above. A value may enter twice, so the operation must be idempotent.
-func (f *groupCreation) allreduce(dst, src []byte, kernel datatype.Func) error {
+func (f *groupCreation) allreduce(dst, src []byte, kernel reduction.Func) error {
 	copy(dst, src)
 	n := len(f.peers)
 	for step := 1; step < n; step *= 2 {

@@ -7,12 +7,13 @@ import (
 
 	"github.com/ibrun/ibrun/mpi/internal/coll"
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
+	"github.com/ibrun/ibrun/mpi/internal/reduction"
 )
 
 // Op is a reduction operation: a predefined one, or a user-defined one from NewOp. MPI-5.0 §6.9.
 type Op interface {
 	// kernel returns the function for an element kind; ok is false if the operation is not defined on it.
-	kernel(k datatype.Kind) (f datatype.Func, commutative, ok bool)
+	kernel(k datatype.Kind) (f reduction.Func, commutative, ok bool)
 }
 
 // Predefined is a predefined operation. All are commutative. MPI-5.0 §6.9.2.
@@ -21,23 +22,23 @@ type Predefined uint8
 // The predefined operations. Sum and Prod are defined on numbers; Min and Max on numbers except complex ones; the logical
 // and the bitwise operations on integers (0 is false) and bool. MPI-5.0 §6.9.2.
 const (
-	Sum  = Predefined(datatype.Sum)
-	Min  = Predefined(datatype.Min)
-	Max  = Predefined(datatype.Max)
-	Prod = Predefined(datatype.Prod)
-	Band = Predefined(datatype.Band)
-	Bor  = Predefined(datatype.Bor)
-	Bxor = Predefined(datatype.Bxor)
-	Land = Predefined(datatype.Land)
-	Lor  = Predefined(datatype.Lor)
-	Lxor = Predefined(datatype.Lxor)
+	Sum  = Predefined(reduction.Sum)
+	Min  = Predefined(reduction.Min)
+	Max  = Predefined(reduction.Max)
+	Prod = Predefined(reduction.Prod)
+	Band = Predefined(reduction.Band)
+	Bor  = Predefined(reduction.Bor)
+	Bxor = Predefined(reduction.Bxor)
+	Land = Predefined(reduction.Land)
+	Lor  = Predefined(reduction.Lor)
+	Lxor = Predefined(reduction.Lxor)
 )
 
 // String returns the operation's name in lower case.
-func (o Predefined) String() string { return datatype.Op(o).String() }
+func (o Predefined) String() string { return reduction.Op(o).String() }
 
-func (o Predefined) kernel(k datatype.Kind) (datatype.Func, bool, bool) {
-	f, ok := datatype.Lookup(datatype.Op(o), k)
+func (o Predefined) kernel(k datatype.Kind) (reduction.Func, bool, bool) {
+	f, ok := reduction.Lookup(reduction.Op(o), k)
 	return f, true, ok
 }
 
@@ -45,10 +46,10 @@ func (o Predefined) kernel(k datatype.Kind) (datatype.Func, bool, bool) {
 type userOp struct {
 	kind        datatype.Kind
 	commutative bool
-	f           datatype.Func
+	f           reduction.Func
 }
 
-func (o *userOp) kernel(k datatype.Kind) (datatype.Func, bool, bool) {
+func (o *userOp) kernel(k datatype.Kind) (reduction.Func, bool, bool) {
 	return o.f, o.commutative, k == o.kind
 }
 
@@ -57,7 +58,7 @@ func (o *userOp) kernel(k datatype.Kind) (datatype.Func, bool, bool) {
 // combined in the order of ranks, and dst contains those of the lower ranks. f may be called from any goroutine that
 // calls a collective. MPI-5.0 §6.9.5.
 func NewOp[T Elem](commutative bool, f func(dst, src []T)) Op {
-	return &userOp{kindOf[T](), commutative, datatype.User(func(dst, src []byte) {
+	return &userOp{kindOf[T](), commutative, reduction.User(func(dst, src []byte) {
 		f(elementsOf[T](dst), elementsOf[T](src))
 	})}
 }

@@ -67,13 +67,14 @@ fabric, internal/shm, internal/fdpass, internal/wakesock < fabric/shm;
 fabric, verbs, hw < fabric/rdma;
 fabric, fabric/mem, fabric/shm, fabric/tcp, fabric/rdma, verbs < fabric/auto;
 
-# Layer 4: bootstrap, tag matching, datatypes, collective algorithms, message protocols.
+# Layer 4: bootstrap, tag matching, datatypes, reductions, collective algorithms, message protocols.
 hw < mpi/internal/clocksync;
 fabric, fabric/auto, hw, internal/pmi, internal/pmix, internal/ranklink, internal/shm, internal/wakesock, mpi/internal/clocksync
 	< mpi/internal/bootstrap;
-NONE < mpi/internal/match, mpi/internal/datatype;
+NONE < mpi/internal/match;
+NONE < mpi/internal/datatype < mpi/internal/reduction < mpi/internal/coll;
 fabric < mpi/internal/regcache;
-internal/shm, mpi/internal/datatype < mpi/internal/coll;
+internal/shm < mpi/internal/coll;
 fabric, perf, internal/pollyield, mpi/internal/match, mpi/internal/regcache < mpi/internal/proto;
 
 # Layer 5: communicators, messages, collectives.

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
+	"github.com/ibrun/ibrun/mpi/internal/reduction"
 )
 
 // What collectives are to do, in the simplest way: over the buffers of all ranks at once.
@@ -13,12 +14,12 @@ import (
 // add is a sum that commutes, affine one that does not: it composes functions x -> a*x + b of 32-bit integers,
 // given as a and b. Neither rounds, so that what algorithms compute can be held against the model to the bit.
 func add() *Operation {
-	k, _ := datatype.Lookup(datatype.Sum, datatype.Uint32)
+	k, _ := reduction.Lookup(reduction.Sum, datatype.Uint32)
 	return &Operation{Kernel: k, ElemSize: 4, Commutative: true}
 }
 
 func affine() *Operation {
-	return &Operation{ElemSize: 8, Kernel: datatype.User(func(dst, src []byte) {
+	return &Operation{ElemSize: 8, Kernel: reduction.User(func(dst, src []byte) {
 		if len(dst) != len(src) || len(dst)%8 != 0 {
 			panic("operands are cut within an element")
 		}

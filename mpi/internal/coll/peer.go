@@ -1,6 +1,6 @@
 package coll
 
-import "github.com/ibrun/ibrun/mpi/internal/datatype"
+import "github.com/ibrun/ibrun/mpi/internal/reduction"
 
 // Peer sends bytes between the ranks of one communicator, separately from the messages of its users. Messages from one rank to
 // another arrive in the order in which they were sent and are received in that order; the lengths at both sides agree.
@@ -33,7 +33,7 @@ type Handle struct{ A, B uint64 }
 // Operation is a reduction operation.
 type Operation struct {
 	// Kernel combines elements: dst[i] = a[i] op b[i], a being of the lower ranks.
-	Kernel datatype.Func
+	Kernel reduction.Func
 	// ElemSize is the bytes of an element; buffers hold whole elements and are divided only between elements.
 	ElemSize int
 	// Commutative allows to combine ranks in any order.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
+	"github.com/ibrun/ibrun/mpi/internal/reduction"
 )
 
 // counts are numbers of elements: none, fewer than ranks, as many, odd, and enough for the algorithms for long
@@ -155,7 +156,7 @@ func TestExscan(t *testing.T) {
 // TestSameBits sums numbers that round differently in each order: whatever the order, it is to be the same for all
 // ranks.
 func TestSameBits(t *testing.T) {
-	sum, _ := datatype.Lookup(datatype.Sum, datatype.Float32)
+	sum, _ := reduction.Lookup(reduction.Sum, datatype.Float32)
 	op := &Operation{Kernel: sum, ElemSize: 4, Commutative: true}
 	each(t, func(t *testing.T, m *matrix, r *rand.Rand) {
 		for _, count := range []int{1, 1000, 5000, 50000} {

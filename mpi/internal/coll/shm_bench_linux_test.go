@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
+	"github.com/ibrun/ibrun/mpi/internal/reduction"
 )
 
 // The benchmarks of this file run ranks in processes of their own, as they are in earnest: the test binary starts
@@ -128,7 +129,7 @@ func pin(number int) error {
 
 // benchCall is what is timed. The operations that do not make all wait for all are followed by one that does.
 func benchCall(f *Shm, op string, n int) func() error {
-	add, _ := datatype.Lookup(datatype.Sum, datatype.Float32)
+	add, _ := reduction.Lookup(reduction.Sum, datatype.Float32)
 	o := &Operation{Kernel: add, ElemSize: 4, Commutative: true}
 	src, dst := bytes.Repeat([]byte{1}, n), make([]byte, n)
 	switch op {

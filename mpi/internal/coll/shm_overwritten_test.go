@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
+	"github.com/ibrun/ibrun/mpi/internal/reduction"
 )
 
 // boundedSync waits for words, but not for ever: a word that was overwritten may never have its value.
@@ -29,7 +30,7 @@ func (boundedSync) Differ(int, uint64, uint64) error { return nil }
 // fault or a panic would end the test.
 func TestShmOverwritten(t *testing.T) {
 	const size = 3
-	add, _ := datatype.Lookup(datatype.Sum, datatype.Float32)
+	add, _ := reduction.Lookup(reduction.Sum, datatype.Float32)
 	op := &Operation{Kernel: add, ElemSize: 4, Commutative: true}
 	for _, crowded := range []bool{false, true} {
 		bytes, _ := ShmBytes(size)

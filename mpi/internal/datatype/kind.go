@@ -20,19 +20,20 @@ const (
 	Complex64
 	Complex128
 
-	kinds = iota + 1
+	// Kinds is one more than the greatest Kind, the length of tables that are indexed by a Kind.
+	Kinds = iota + 1
 )
 
-var kindNames = [kinds]string{
+var kindNames = [Kinds]string{
 	"none", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
 	"float32", "float64", "complex64", "complex128",
 }
 
-var kindSizes = [kinds]uint8{0, 1, 1, 2, 4, 8, 1, 2, 4, 8, 4, 8, 8, 16}
+var kindSizes = [Kinds]uint8{0, 1, 1, 2, 4, 8, 1, 2, 4, 8, 4, 8, 8, 16}
 
 // String returns the name of the Go type.
 func (k Kind) String() string {
-	if k >= kinds {
+	if k >= Kinds {
 		return "invalid"
 	}
 	return kindNames[k]
@@ -40,7 +41,7 @@ func (k Kind) String() string {
 
 // Size returns the size of one element in bytes, 0 for an invalid kind.
 func (k Kind) Size() int {
-	if k >= kinds {
+	if k >= Kinds {
 		return 0
 	}
 	return int(kindSizes[k])

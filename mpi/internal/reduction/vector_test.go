@@ -1,4 +1,4 @@
-package datatype
+package reduction
 
 import (
 	"bytes"
@@ -7,29 +7,31 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/ibrun/ibrun/mpi/internal/datatype"
 )
 
 // twins are the functions that exist in assembly on some machines, each beside the portable one that defines it.
 var twins = []struct {
 	name       string
 	fast, slow Func
-	kind       Kind
+	kind       datatype.Kind
 }{
-	{"sumInt32", sumInt32, sum[int32], Int32},
-	{"sumInt64", sumInt64, sum[int64], Int64},
-	{"sumFloat32", sumFloat32, sum[float32], Float32},
-	{"sumFloat64", sumFloat64, sum[float64], Float64},
-	{"prodInt32", prodInt32, prod[int32], Int32},
-	{"prodFloat32", prodFloat32, prod[float32], Float32},
-	{"prodFloat64", prodFloat64, prod[float64], Float64},
-	{"minInt32", minInt32, minInt[int32], Int32},
-	{"minInt64", minInt64, minInt[int64], Int64},
-	{"minFloat32", minFloat32, minFloat[float32], Float32},
-	{"minFloat64", minFloat64, minFloat[float64], Float64},
-	{"maxInt32", maxInt32, maxInt[int32], Int32},
-	{"maxInt64", maxInt64, maxInt[int64], Int64},
-	{"maxFloat32", maxFloat32, maxFloat[float32], Float32},
-	{"maxFloat64", maxFloat64, maxFloat[float64], Float64},
+	{"sumInt32", sumInt32, sum[int32], datatype.Int32},
+	{"sumInt64", sumInt64, sum[int64], datatype.Int64},
+	{"sumFloat32", sumFloat32, sum[float32], datatype.Float32},
+	{"sumFloat64", sumFloat64, sum[float64], datatype.Float64},
+	{"prodInt32", prodInt32, prod[int32], datatype.Int32},
+	{"prodFloat32", prodFloat32, prod[float32], datatype.Float32},
+	{"prodFloat64", prodFloat64, prod[float64], datatype.Float64},
+	{"minInt32", minInt32, minInt[int32], datatype.Int32},
+	{"minInt64", minInt64, minInt[int64], datatype.Int64},
+	{"minFloat32", minFloat32, minFloat[float32], datatype.Float32},
+	{"minFloat64", minFloat64, minFloat[float64], datatype.Float64},
+	{"maxInt32", maxInt32, maxInt[int32], datatype.Int32},
+	{"maxInt64", maxInt64, maxInt[int64], datatype.Int64},
+	{"maxFloat32", maxFloat32, maxFloat[float32], datatype.Float32},
+	{"maxFloat64", maxFloat64, maxFloat[float64], datatype.Float64},
 }
 
 // bits32 and bits64 are patterns at which integers or floating-point numbers of that width do something special:
@@ -60,14 +62,14 @@ func fill(r *rand.Rand, b []byte, size int) {
 
 // same compares results to the bit, except that any NaN is as good as another where the package leaves its payload
 // open.
-func same(kind Kind, exact bool, x, y []byte) bool {
+func same(kind datatype.Kind, exact bool, x, y []byte) bool {
 	if exact {
 		return bytes.Equal(x, y)
 	}
 	n := kind.Size()
 	for i := 0; i < len(x); i += n {
 		var p, q float64
-		if kind == Float32 {
+		if kind == datatype.Float32 {
 			p = float64(math.Float32frombits(binary.NativeEndian.Uint32(x[i:])))
 			q = float64(math.Float32frombits(binary.NativeEndian.Uint32(y[i:])))
 		} else {
@@ -89,7 +91,7 @@ func TestVectorIsPlain(t *testing.T) {
 			if w.slow == nil || w.fast == nil {
 				t.Fatal("a twin is missing")
 			}
-			exact := w.kind != Float32 && w.kind != Float64 || w.name[0] == 'm'
+			exact := w.kind != datatype.Float32 && w.kind != datatype.Float64 || w.name[0] == 'm'
 			for seed := range uint64(4) {
 				checkTwin(t, rand.New(rand.NewPCG(seed, 1)), w.fast, w.slow, w.kind, exact)
 			}
@@ -99,7 +101,7 @@ func TestVectorIsPlain(t *testing.T) {
 
 // checkTwin runs both functions for each length up to 100 elements, with each operand somewhere else in its cache
 // line, and with the result in a third place or over the left operand.
-func checkTwin(t *testing.T, r *rand.Rand, fast, slow Func, kind Kind, exact bool) {
+func checkTwin(t *testing.T, r *rand.Rand, fast, slow Func, kind datatype.Kind, exact bool) {
 	if !hasVector {
 		fast = slow
 	}
@@ -135,8 +137,9 @@ func checkTwin(t *testing.T, r *rand.Rand, fast, slow Func, kind Kind, exact boo
 func BenchmarkReduce(b *testing.B) {
 	for _, c := range []struct {
 		op   Op
-		kind Kind
-	}{{Sum, Float32}, {Sum, Float64}, {Sum, Int64}, {Min, Float32}, {Max, Int64}, {Prod, Float64}, {Sum, Int16}, {Bor, Uint8}} {
+		kind datatype.Kind
+	}{{Sum, datatype.Float32}, {Sum, datatype.Float64}, {Sum, datatype.Int64}, {Min, datatype.Float32},
+		{Max, datatype.Int64}, {Prod, datatype.Float64}, {Sum, datatype.Int16}, {Bor, datatype.Uint8}} {
 		for _, size := range []int{8, 4 << 10, 128 << 10, 1 << 20} {
 			b.Run(fmt.Sprintf("%v/%v/size=%d", c.op, c.kind, size), func(b *testing.B) {
 				f, ok := Lookup(c.op, c.kind)

@@ -1,6 +1,6 @@
 //go:build !amd64
 
-package datatype
+package reduction
 
 // hasVector reports whether to prefer the functions below, which here are the portable ones.
 const hasVector = false

@@ -1,7 +1,7 @@
 // The operands of reductions are bytes, so that the code of the collectives is compiled once; here they are converted to
 // elements. The only precondition is the length, which is reduced to whole elements of the shortest slice.
 
-package datatype
+package reduction
 
 import "unsafe"
 

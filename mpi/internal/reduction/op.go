@@ -1,6 +1,10 @@
-package datatype
+package reduction
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/ibrun/ibrun/mpi/internal/datatype"
+)
 
 // Op is a predefined reduction operation. Its number is that of the MPI-5.0 ABI, which has gaps.
 type Op uint8
@@ -55,8 +59,8 @@ func (o Op) String() string {
 type Func func(dst, a, b []byte)
 
 // Lookup returns the reduction of two operands for an operation and a kind, and whether there is one.
-func Lookup(op Op, kind Kind) (Func, bool) {
-	if op < firstOp || op > lastOp || kind >= kinds {
+func Lookup(op Op, kind datatype.Kind) (Func, bool) {
+	if op < firstOp || op > lastOp || kind >= datatype.Kinds {
 		return nil, false
 	}
 	if f := vector[op-firstOp][kind]; f != nil && hasVector {

@@ -1,4 +1,4 @@
-package datatype
+package reduction
 
 import (
 	"encoding/binary"

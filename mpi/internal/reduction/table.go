@@ -1,0 +1,76 @@
+package reduction
+
+import "github.com/ibrun/ibrun/mpi/internal/datatype"
+
+const ops = lastOp - firstOp + 1
+
+// portable is the table of the reductions that the standard defines, in portable Go.
+var portable = [ops][datatype.Kinds]Func{
+	Sum - firstOp: {
+		datatype.Int8: sum[int8], datatype.Int16: sum[int16], datatype.Int32: sum[int32], datatype.Int64: sum[int64],
+		datatype.Uint8: sum[uint8], datatype.Uint16: sum[uint16], datatype.Uint32: sum[uint32], datatype.Uint64: sum[uint64],
+		datatype.Float32: sum[float32], datatype.Float64: sum[float64],
+		datatype.Complex64: sum[complex64], datatype.Complex128: sum[complex128],
+	},
+	Prod - firstOp: {
+		datatype.Int8: prod[int8], datatype.Int16: prod[int16], datatype.Int32: prod[int32], datatype.Int64: prod[int64],
+		datatype.Uint8: prod[uint8], datatype.Uint16: prod[uint16], datatype.Uint32: prod[uint32], datatype.Uint64: prod[uint64],
+		datatype.Float32: prod[float32], datatype.Float64: prod[float64],
+		datatype.Complex64: prod[complex64], datatype.Complex128: prod[complex128],
+	},
+	Min - firstOp: {
+		datatype.Int8: minInt[int8], datatype.Int16: minInt[int16], datatype.Int32: minInt[int32], datatype.Int64: minInt[int64],
+		datatype.Uint8: minInt[uint8], datatype.Uint16: minInt[uint16],
+		datatype.Uint32: minInt[uint32], datatype.Uint64: minInt[uint64],
+		datatype.Float32: minFloat[float32], datatype.Float64: minFloat[float64],
+	},
+	Max - firstOp: {
+		datatype.Int8: maxInt[int8], datatype.Int16: maxInt[int16], datatype.Int32: maxInt[int32], datatype.Int64: maxInt[int64],
+		datatype.Uint8: maxInt[uint8], datatype.Uint16: maxInt[uint16],
+		datatype.Uint32: maxInt[uint32], datatype.Uint64: maxInt[uint64],
+		datatype.Float32: maxFloat[float32], datatype.Float64: maxFloat[float64],
+	},
+	Band - firstOp: {
+		datatype.Bool: band, datatype.Int8: band, datatype.Int16: band, datatype.Int32: band, datatype.Int64: band,
+		datatype.Uint8: band, datatype.Uint16: band, datatype.Uint32: band, datatype.Uint64: band,
+	},
+	Bor - firstOp: {
+		datatype.Bool: bor, datatype.Int8: bor, datatype.Int16: bor, datatype.Int32: bor, datatype.Int64: bor,
+		datatype.Uint8: bor, datatype.Uint16: bor, datatype.Uint32: bor, datatype.Uint64: bor,
+	},
+	Bxor - firstOp: {
+		datatype.Bool: bxor, datatype.Int8: bxor, datatype.Int16: bxor, datatype.Int32: bxor, datatype.Int64: bxor,
+		datatype.Uint8: bxor, datatype.Uint16: bxor, datatype.Uint32: bxor, datatype.Uint64: bxor,
+	},
+	Land - firstOp: {
+		datatype.Bool: land[uint8], datatype.Int8: land[int8], datatype.Int16: land[int16],
+		datatype.Int32: land[int32], datatype.Int64: land[int64],
+		datatype.Uint8: land[uint8], datatype.Uint16: land[uint16], datatype.Uint32: land[uint32], datatype.Uint64: land[uint64],
+	},
+	Lor - firstOp: {
+		datatype.Bool: lor[uint8], datatype.Int8: lor[int8], datatype.Int16: lor[int16],
+		datatype.Int32: lor[int32], datatype.Int64: lor[int64],
+		datatype.Uint8: lor[uint8], datatype.Uint16: lor[uint16], datatype.Uint32: lor[uint32], datatype.Uint64: lor[uint64],
+	},
+	Lxor - firstOp: {
+		datatype.Bool: lxor[uint8], datatype.Int8: lxor[int8], datatype.Int16: lxor[int16],
+		datatype.Int32: lxor[int32], datatype.Int64: lxor[int64],
+		datatype.Uint8: lxor[uint8], datatype.Uint16: lxor[uint16], datatype.Uint32: lxor[uint32], datatype.Uint64: lxor[uint64],
+	},
+}
+
+// vector is the table of the reductions with vector instructions, used if the machine has them. Addition and
+// the lower half of a product are the same for signed and unsigned integers, and a complex number is added as two numbers.
+var vector = [ops][datatype.Kinds]Func{
+	Sum - firstOp: {
+		datatype.Int32: sumInt32, datatype.Int64: sumInt64, datatype.Uint32: sumInt32, datatype.Uint64: sumInt64,
+		datatype.Float32: sumFloat32, datatype.Float64: sumFloat64, datatype.Complex64: sumFloat32, datatype.Complex128: sumFloat64,
+	},
+	Prod - firstOp: {
+		datatype.Int32: prodInt32, datatype.Uint32: prodInt32, datatype.Float32: prodFloat32, datatype.Float64: prodFloat64,
+	},
+	Min - firstOp: {datatype.Int32: minInt32, datatype.Int64: minInt64,
+		datatype.Float32: minFloat32, datatype.Float64: minFloat64},
+	Max - firstOp: {datatype.Int32: maxInt32, datatype.Int64: maxInt64,
+		datatype.Float32: maxFloat32, datatype.Float64: maxFloat64},
+}
