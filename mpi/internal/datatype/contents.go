@@ -1,0 +1,56 @@
+package datatype
+
+import "slices"
+
+// Combiner says which constructor has made a type. MPI-5.0 §5.1.13.
+type Combiner uint8
+
+// The combiners. The comments name the contents: Ints, then Addrs; Types has the old type unless they say otherwise.
+const (
+	CombinerNamed         Combiner = iota // none: predefined
+	CombinerDup                           //
+	CombinerContiguous                    // count
+	CombinerVector                        // count, block length, stride
+	CombinerHVector                       // count, block length; stride
+	CombinerIndexed                       // count, block lengths, displacements
+	CombinerHIndexed                      // count, block lengths; displacements
+	CombinerIndexedBlock                  // count, block length, displacements
+	CombinerHIndexedBlock                 // count, block length; displacements
+	CombinerStruct                        // count, block lengths; displacements; one type for each block
+	CombinerSubarray                      // dimensions, sizes, subsizes, starts, order
+	CombinerDarray                        // processes, rank, dimensions, global sizes, distributions, arguments, grid, order
+	CombinerResized                       // lower bound, extent, both in Addrs
+)
+
+var combinerNames = [...]string{"named", "dup", "contiguous", "vector", "hvector", "indexed", "hindexed", "indexed_block",
+	"hindexed_block", "struct", "subarray", "darray", "resized"}
+
+// String returns the name of the constructor, such as "indexed_block".
+func (c Combiner) String() string { return combinerNames[c] }
+
+// Contents are the arguments from which a type was made. Lengths of arrays come before them, as in the standard.
+type Contents struct {
+	Combiner Combiner
+	// Ints are counts, and displacements that count elements.
+	Ints []int64
+	// Addrs are displacements and extents in bytes.
+	Addrs []int64
+	// Types are the old types.
+	Types []*Type
+}
+
+// Envelope returns the constructor of the type, and the numbers of integers, addresses and types in its contents. MPI-5.0
+// §5.1.13.
+func (t *Type) Envelope() (combiner Combiner, ints, addrs, types int) {
+	return t.contents.Combiner, len(t.contents.Ints), len(t.contents.Addrs), len(t.contents.Types)
+}
+
+// Contents returns the arguments of the constructor, which the caller may change. The error is ErrNamed if the type is
+// predefined. MPI-5.0 §5.1.13.
+func (t *Type) Contents() (Contents, error) {
+	c := t.contents
+	if c.Combiner == CombinerNamed {
+		return Contents{}, ErrNamed
+	}
+	return Contents{c.Combiner, slices.Clone(c.Ints), slices.Clone(c.Addrs), slices.Clone(c.Types)}, nil
+}

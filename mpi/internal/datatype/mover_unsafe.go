@@ -1,0 +1,187 @@
+// The blocks of a datatype are copied by loops that are compiled for each length of blocks, over addresses that are computed
+// from strides. Bounds checks of each block would take longer than the copies. The caller has checked once that all blocks of
+// a buffer are in its memory; pointers are computed from the beginning of that memory and only for bytes that are in it.
+
+package datatype
+
+import "unsafe"
+
+// mover copies between scattered memory and packed bytes. Positions in both are offsets from their beginnings.
+type mover struct {
+	mem, packed unsafe.Pointer
+	unpack      bool
+}
+
+func newMover(mem, packed []byte, unpack bool) mover {
+	return mover{unsafe.Pointer(unsafe.SliceData(mem)), unsafe.Pointer(unsafe.SliceData(packed)), unpack}
+}
+
+// nest is two nested loops over blocks of len bytes: n1 times n0 blocks. Strides are those of the outer (1) and of the inner
+// loop (0), in memory and in packed bytes.
+type nest struct {
+	n1, n0           int64
+	mem1, mem0       int64
+	packed1, packed0 int64
+	len              int64
+}
+
+// block copies n bytes.
+func (m *mover) block(off, at, n int64) {
+	dst, src := unsafe.Add(m.packed, at), unsafe.Add(m.mem, off)
+	if m.unpack {
+		dst, src = src, dst
+	}
+	copyBlock(dst, src, n)
+}
+
+// copyBlock copies n bytes. Short blocks are copied by two moves that may overlap.
+func copyBlock(dst, src unsafe.Pointer, n int64) {
+	switch {
+	case n > 64:
+		copy(unsafe.Slice((*byte)(dst), n), unsafe.Slice((*byte)(src), n))
+	case n >= 32:
+		pair[[32]byte](dst, src, n-32)
+	case n >= 16:
+		pair[[16]byte](dst, src, n-16)
+	case n >= 8:
+		pair[uint64](dst, src, n-8)
+	case n >= 4:
+		pair[uint32](dst, src, n-4)
+	case n >= 2:
+		pair[uint16](dst, src, n-2)
+	default:
+		*(*byte)(dst) = *(*byte)(src)
+	}
+}
+
+// pair copies the T at the beginning and the one at second.
+func pair[T any](dst, src unsafe.Pointer, second int64) {
+	*(*T)(dst) = *(*T)(src)
+	*(*T)(unsafe.Add(dst, second)) = *(*T)(unsafe.Add(src, second))
+}
+
+// nested copies blocks. The first is at off in memory and at at in the packed bytes.
+func (m *mover) nested(n nest, off, at int64) {
+	l := loops{dst: unsafe.Add(m.packed, at), src: unsafe.Add(m.mem, off), n1: n.n1, n0: n.n0,
+		dst1: n.packed1, dst0: n.packed0, src1: n.mem1, src0: n.mem0}
+	if m.unpack {
+		l.dst, l.src = l.src, l.dst
+		l.dst1, l.dst0, l.src1, l.src0 = l.src1, l.src0, l.dst1, l.dst0
+	}
+	switch n.len {
+	case 1:
+		copyLoops[byte](&l)
+	case 2:
+		copyLoops[uint16](&l)
+	case 4:
+		copyLoops[uint32](&l)
+	case 8:
+		copyLoops[uint64](&l)
+	case 16:
+		copyLoops[[16]byte](&l)
+	case 32:
+		copyLoops[[32]byte](&l)
+	case 64:
+		copyLoops[[64]byte](&l)
+	default:
+		copyAny(&l, n.len)
+	}
+}
+
+// loops is a nest with the direction of the copy.
+type loops struct {
+	dst, src   unsafe.Pointer
+	n1, n0     int64
+	dst1, dst0 int64
+	src1, src0 int64
+}
+
+// copyLoops copies blocks of the size of T.
+func copyLoops[T any](l *loops) {
+	ds, ss := l.dst0, l.src0
+	for i := range l.n1 {
+		dst, src := unsafe.Add(l.dst, i*l.dst1), unsafe.Add(l.src, i*l.src1)
+		d, s, n := int64(0), int64(0), l.n0
+		for ; n >= 4; n -= 4 {
+			to, from := unsafe.Add(dst, d), unsafe.Add(src, s)
+			*(*T)(to) = *(*T)(from)
+			*(*T)(unsafe.Add(to, ds)) = *(*T)(unsafe.Add(from, ss))
+			*(*T)(unsafe.Add(to, 2*ds)) = *(*T)(unsafe.Add(from, 2*ss))
+			*(*T)(unsafe.Add(to, 3*ds)) = *(*T)(unsafe.Add(from, 3*ss))
+			d += 4 * ds
+			s += 4 * ss
+		}
+		for ; n > 0; n-- {
+			*(*T)(unsafe.Add(dst, d)) = *(*T)(unsafe.Add(src, s))
+			d += ds
+			s += ss
+		}
+	}
+}
+
+// copyPairs copies blocks of the size of T up to twice that, by two moves that may overlap.
+func copyPairs[T any](l *loops, second int64) {
+	for i := range l.n1 {
+		dst, src := unsafe.Add(l.dst, i*l.dst1), unsafe.Add(l.src, i*l.src1)
+		for j := range l.n0 {
+			pair[T](unsafe.Add(dst, j*l.dst0), unsafe.Add(src, j*l.src0), second)
+		}
+	}
+}
+
+// copyAny copies blocks of n bytes.
+func copyAny(l *loops, n int64) {
+	switch {
+	case n > 64:
+		for i := range l.n1 {
+			dst, src := unsafe.Add(l.dst, i*l.dst1), unsafe.Add(l.src, i*l.src1)
+			for j := range l.n0 {
+				copy(unsafe.Slice((*byte)(unsafe.Add(dst, j*l.dst0)), n), unsafe.Slice((*byte)(unsafe.Add(src, j*l.src0)), n))
+			}
+		}
+	case n > 32:
+		copyPairs[[32]byte](l, n-32)
+	case n > 16:
+		copyPairs[[16]byte](l, n-16)
+	case n > 8:
+		copyPairs[uint64](l, n-8)
+	case n > 4:
+		copyPairs[uint32](l, n-4)
+	default:
+		copyPairs[uint16](l, n-2)
+	}
+}
+
+// gather copies blocks of n bytes, which are at base + offs[i] in memory, and from at on in the packed bytes.
+func (m *mover) gather(base int64, offs []int64, at, n int64) {
+	switch n {
+	case 4:
+		gather[uint32](m, base, offs, at)
+	case 8:
+		gather[uint64](m, base, offs, at)
+	case 16:
+		gather[[16]byte](m, base, offs, at)
+	case 32:
+		gather[[32]byte](m, base, offs, at)
+	default:
+		for _, off := range offs {
+			m.block(base+off, at, n)
+			at += n
+		}
+	}
+}
+
+// gather copies blocks of the size of T.
+func gather[T any](m *mover, base int64, offs []int64, at int64) {
+	packed := unsafe.Add(m.packed, at)
+	var t T
+	if m.unpack {
+		for i, off := range offs {
+			*(*T)(unsafe.Add(m.mem, base+off)) = *(*T)(unsafe.Add(packed, uintptr(i)*unsafe.Sizeof(t)))
+		}
+		return
+	}
+	for i, off := range offs {
+		*(*T)(unsafe.Add(packed, uintptr(i)*unsafe.Sizeof(t))) = *(*T)(unsafe.Add(m.mem, base+off))
+	}
+}

@@ -1,0 +1,169 @@
+package datatype
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestPredefined(t *testing.T) {
+	n := 0
+	for p := range Predefined() {
+		n++
+		if lb, extent := p.Extent(); Named(p.Name()) != p || !p.Committed() || lb != 0 || extent != int64(p.Kind().Size()) ||
+			!strings.HasPrefix(p.Name(), "MPI_") {
+			t.Errorf("%s: bounds %d %d", p.Name(), lb, extent)
+		}
+		if !p.Equal(OfKind(p.Kind())) {
+			t.Errorf("%s differs from %v", p.Name(), p.Kind())
+		}
+	}
+	if n < 35 || Named("MPI_LONG").Kind() != Long || Named("int") != nil || OfKind(0) != nil || OfKind(Kinds) != nil {
+		t.Errorf("%d predefined types", n)
+	}
+}
+
+func TestSignatureOfLong(t *testing.T) {
+	if Named("MPI_LONG").Signature() != Named("MPI_INT64_T").Signature() {
+		t.Error("long and int64_t have different signatures")
+	}
+	seen := map[Signature]Kind{}
+	for k := Kind(1); k < Kinds; k++ {
+		s := OfKind(k).Signature()
+		if other, ok := seen[s]; ok && other != Int64 && other != Uint64 {
+			t.Errorf("%v and %v have the same signature", k, other)
+		}
+		seen[s] = k
+	}
+}
+
+// TestBounds has the examples of MPI-5.0 §5.1: the alignment of a struct, explicit bounds that win, and types without elements.
+func TestBounds(t *testing.T) {
+	pair := must(Struct([]int64{1, 1}, []int64{0, 8}, []*Type{OfKind(Float64), OfKind(Char)}))
+	resized := must(Resized(-3, 9, OfKind(Int32)))
+	for _, c := range []struct {
+		name       string
+		t          *Type
+		lb, extent int64
+	}{
+		{"(double, 0), (char, 8)", pair, 0, 16},
+		{"two pairs", must(Contiguous(2, pair)), 0, 32},
+		{"pairs 4 bytes apart", must(HIndexed([]int64{1, 1}, []int64{0, 4}, pair)), 0, 16},
+		{"(char, 1)", must(HIndexed([]int64{1}, []int64{1}, OfKind(Char))), 1, 1},
+		{"resized", resized, -3, 9},
+		{"two resized", must(Contiguous(2, resized)), -3, 18},
+		{"resized in a struct with a later element",
+			must(Struct([]int64{1, 1}, []int64{0, 50}, []*Type{resized, OfKind(Int64)})), -3, 9},
+		{"resized twice", must(Resized(1, 2, resized)), 1, 2},
+		{"no elements", must(Contiguous(0, pair)), 0, 0},
+		{"no elements far away", must(HIndexed([]int64{0}, []int64{1000}, pair)), 0, 0},
+		{"bounds without elements", must(Contiguous(3, must(Resized(2, 5, must(Contiguous(0, pair)))))), 2, 15},
+		{"backwards", must(Vector(3, 1, -2, OfKind(Int32))), -16, 20},
+	} {
+		if lb, extent := c.t.Extent(); lb != c.lb || extent != c.extent {
+			t.Errorf("%s: lb %d, extent %d, want %d, %d", c.name, lb, extent, c.lb, c.extent)
+		}
+	}
+}
+
+// TestPrograms checks what types are compiled to: the mean length of blocks, and whether they are one block.
+func TestPrograms(t *testing.T) {
+	f64 := OfKind(Float64)
+	column := must(Vector(100, 1, 128, f64))
+	displs := make([]int64, 1000)
+	for i := range displs {
+		displs[i] = int64(i/10*100 + i%10*2)
+	}
+	for _, c := range []struct {
+		name     string
+		t        *Type
+		count    int64
+		blockLen int64
+		kind     opKind
+	}{
+		{"contiguous", must(Contiguous(10, f64)), 7, 560, opBlock},
+		{"dense vector", must(Vector(10, 2, 2, f64)), 1, 160, opBlock},
+		{"column", column, 1, 8, opLoop},
+		{"row by blocks", must(Indexed([]int64{1, 2, 3}, []int64{0, 1, 3}, f64)), 2, 96, opBlock},
+		{"struct of all", must(Struct([]int64{2, 1}, []int64{0, 16}, []*Type{f64, Named("MPI_LONG")})), 3, 72, opBlock},
+		{"vector of vectors that continue", must(HVector(4, 1, 100*1024, must(Resized(0, 100*1024, column)))), 1, 8, opLoop},
+		{"indexed that is a loop of loops", must(IndexedBlock(1, displs, f64)), 1, 8, opLoop},
+		{"face", must(Subarray([]int64{8, 8, 8}, []int64{8, 8, 1}, []int64{0, 0, 3}, OrderC, f64)), 2, 8, opLoop},
+	} {
+		c.t.Commit()
+		_, extent := c.t.TrueExtent()
+		b, err := c.t.Buffer(make([]byte, 10*extent+10000000), 0, c.count)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if top := &c.t.program.Load().top; b.BlockLen() != c.blockLen || top.kind != c.kind || depth(top) > 4 {
+			t.Errorf("%s: mean block %d, want %d; kind %d, depth %d", c.name, b.BlockLen(), c.blockLen, top.kind, depth(top))
+		}
+		if _, ok := b.Contiguous(); ok != (c.kind == opBlock) {
+			t.Errorf("%s: contiguous %v", c.name, ok)
+		}
+	}
+	face := committed(Subarray([]int64{8, 8, 8}, []int64{8, 8, 1}, []int64{0, 0, 3}, OrderC, f64))
+	if face.program.Load().top.n != 64 {
+		t.Error("the loops of a face that continue each other are not joined")
+	}
+}
+
+// depth returns the levels of a tree of ops.
+func depth(o *op) int {
+	d := 0
+	if o.body.op != nil {
+		d = depth(o.body.op)
+	}
+	for _, it := range o.items {
+		d = max(d, depth(it.op))
+	}
+	return d + 1
+}
+
+func TestNames(t *testing.T) {
+	if CombinerNamed.String() != "named" || CombinerResized.String() != "resized" ||
+		CombinerIndexedBlock.String() != "indexed_block" {
+		t.Error("names of combiners are not in their order")
+	}
+	c, err := must(Indexed([]int64{1, 2}, []int64{3, 5}, OfKind(Byte))).Contents()
+	if err != nil || !slices.Equal(c.Ints, []int64{2, 1, 2, 3, 5}) || c.Types[0] != OfKind(Byte) {
+		t.Errorf("contents of an indexed type: %v %v", c, err)
+	}
+}
+
+// TestAllocs requires that moving data allocates nothing.
+func TestAllocs(t *testing.T) {
+	record := must(Resized(0, 32, must(Struct([]int64{1, 3, 1}, []int64{0, 8, 29},
+		[]*Type{OfKind(Float64), OfKind(Int32), OfKind(Byte)}))))
+	odd := must(HIndexed([]int64{1, 2, 1, 4}, []int64{0, 40, 200, 1000}, record))
+	kinds := []*Type{OfKind(Int32), record, odd, must(Vector(9, 1, 3, odd)), must(Vector(64, 1, 16, OfKind(Float64)))}
+	mem, packed, out := make([]byte, 1<<17), make([]byte, 1<<14), make([]Segment, 16)
+	for _, typ := range kinds {
+		typ.Commit()
+		if n := testing.AllocsPerRun(10, func() {
+			b, err := typ.Buffer(mem, 0, 3)
+			if err != nil || typ.CheckOverlap(3) != nil {
+				t.Fatal(err)
+			}
+			for from := int64(0); from < b.Size(); {
+				n := b.Pack(packed[:min(50, len(packed))], from)
+				b.Unpack(packed[:n], from)
+				from += int64(n)
+			}
+			b.Segments(out, 5, b.Size())
+			b.Contiguous()
+			if n, err := b.PackExternal(packed); err != nil || n != b.ExternalSize() {
+				t.Fatal(err)
+			}
+			if _, err := b.UnpackExternal(packed); err != nil || typ.Signature().Repeat(3).Count == 0 || b.BlockLen() == 0 {
+				t.Fatal(err)
+			}
+			if _, ok := typ.SignatureOf(typ.Size()); !ok || !typ.Equal(typ) {
+				t.Fatal("not equal to itself")
+			}
+		}); n != 0 {
+			t.Errorf("%s allocates %v times", describe(typ), n)
+		}
+	}
+}
