@@ -1,56 +1,15 @@
 package mpi
 
-import (
-	"github.com/ibrun/ibrun/mpi/internal/coll"
-	"github.com/ibrun/ibrun/mpi/internal/datatype"
-	"github.com/ibrun/ibrun/perf"
-)
+import "github.com/ibrun/ibrun/mpi/internal/core"
 
 // Allgather collects src of all ranks into dst of every rank, in the order of ranks. In place: src is dst, or this
 // rank's part of dst. MPI-5.0 §6.7.
 func Allgather[T Elem](c *Comm, dst, src []T) error {
-	return c.allgather(perf.Allgather, bytesOf(dst), bytesOf(src), kindOf[T]())
-}
-
-func (c *Comm) allgather(call perf.Op, dst, src []byte, k datatype.Kind) error {
-	op := call.String()
-	if err := c.beginIntracomm(call, len(src)); err != nil {
-		return err
-	}
-	defer c.endCollective()
-	src, err := c.ownBlock(op, dst, src, k.Size())
-	if c.checks {
-		err = c.compareCall(c.newCollCall(call, k, len(src)), err)
-	}
-	if err != nil {
-		return err
-	}
-	if f := c.coll.flatFor(coll.OfAllgather, len(src), callShape{kind: k}); f != nil {
-		return c.wrapError(op, f.Allgather(dst, src))
-	}
-	return c.wrapError(op, coll.Allgather(&c.coll, dst, src))
+	return public(c.core().Allgather(core.Bytes(dst), core.Bytes(src), core.KindOf[T]()))
 }
 
 // Allgatherv collects src of all ranks into dst of every rank: counts[i] elements of rank i at displs[i], or
 // consecutively if displs is nil. In place as in Allgather. MPI-5.0 §6.7.
 func Allgatherv[T Elem](c *Comm, dst []T, counts, displs []int, src []T) error {
-	return c.allgatherv(bytesOf(dst), counts, displs, bytesOf(src), kindOf[T]())
-}
-
-func (c *Comm) allgatherv(dst []byte, counts, displs []int, src []byte, k datatype.Kind) error {
-	const op = "Allgatherv"
-	if err := c.beginIntracomm(perf.Allgatherv, len(src)); err != nil {
-		return err
-	}
-	defer c.endCollective()
-	at, src, err := c.ownPartAtRoot(op, dst, counts, displs, src, k.Size())
-	if c.checks {
-		call := c.newCollCall(perf.Allgatherv, k, 0)
-		call.Counts = counts
-		err = c.compareCall(call, err)
-	}
-	if err != nil {
-		return err
-	}
-	return c.wrapError(op, coll.Allgatherv(&c.coll, dst, at, src))
+	return public(c.core().Allgatherv(core.Bytes(dst), counts, displs, core.Bytes(src), core.KindOf[T]()))
 }

@@ -1,78 +1,16 @@
 package mpi
 
-import (
-	"github.com/ibrun/ibrun/mpi/internal/coll"
-	"github.com/ibrun/ibrun/mpi/internal/datatype"
-	"github.com/ibrun/ibrun/perf"
-)
+import "github.com/ibrun/ibrun/mpi/internal/core"
 
 // Alltoall sends part i of src to rank i, and stores the part from rank i as part i of dst. dst and src have the same
 // length and may be the same slice. MPI-5.0 §6.8.
 func Alltoall[T Elem](c *Comm, dst, src []T) error {
-	return c.alltoall(perf.Alltoall, bytesOf(dst), bytesOf(src), kindOf[T]())
-}
-
-func (c *Comm) alltoall(call perf.Op, dst, src []byte, k datatype.Kind) error {
-	op := call.String()
-	if err := c.beginIntracomm(call, len(src)); err != nil {
-		return err
-	}
-	defer c.endCollective()
-	err := c.checkSameSize(op, dst, src)
-	if err == nil {
-		err = c.checkDivisible(op, src, k.Size())
-	}
-	if c.checks {
-		err = c.compareCall(c.newCollCall(call, k, len(src)/len(c.peers)), err)
-	}
-	if err != nil {
-		return err
-	}
-	if f := c.coll.flatFor(coll.OfAlltoall, len(src)/len(c.peers), callShape{kind: k}); f != nil {
-		return c.wrapError(op, f.Alltoall(dst, src))
-	}
-	return c.wrapError(op, coll.Alltoall(&c.coll, dst, src))
+	return public(c.core().Alltoall(core.Bytes(dst), core.Bytes(src), core.KindOf[T]()))
 }
 
 // Alltoallv sends scounts[i] elements of src at sdispls[i] to rank i, and receives rcounts[i] elements from rank i
 // into dst at rdispls[i]. Without displacements the parts are consecutive. dst and src may be the same slice; rcounts
 // and rdispls then describe both. MPI-5.0 §6.8.
 func Alltoallv[T Elem](c *Comm, dst []T, rcounts, rdispls []int, src []T, scounts, sdispls []int) error {
-	return c.alltoallv(perf.Alltoallv, bytesOf(dst), rcounts, rdispls, bytesOf(src), scounts, sdispls, kindOf[T]())
-}
-
-func (c *Comm) alltoallv(call perf.Op, dst []byte, rcounts, rdispls []int, src []byte, scounts, sdispls []int,
-	k datatype.Kind) error {
-	op := call.String()
-	if err := c.beginIntracomm(call, len(src)); err != nil {
-		return err
-	}
-	defer c.endCollective()
-	to, from, err := c.alltoallLayouts(op, dst, rcounts, rdispls, src, scounts, sdispls, k.Size())
-	if c.checks {
-		desc := c.newCollCall(call, k, 0)
-		desc.Counts, desc.From = from.Counts, to.Counts
-		err = c.compareCall(desc, err)
-	}
-	if err != nil {
-		return err
-	}
-	return c.wrapError(op, coll.Alltoallv(&c.coll, dst, to, src, from))
-}
-
-// alltoallLayouts checks the positions of the blocks that an Alltoallv receives and sends, and returns them.
-func (c *Comm) alltoallLayouts(op string, dst []byte, rcounts, rdispls []int, src []byte, scounts, sdispls []int, elem int) (
-	to, from coll.Layout, err error,
-) {
-	if err = c.checkOverlap(op, dst, src); err != nil {
-		return to, from, err
-	}
-	if to, err = c.newLayout(op, dst, rcounts, rdispls, elem); err != nil {
-		return to, from, err
-	}
-	if nothing := len(dst) == 0 && len(src) == 0 && scounts == nil; nothing || sameStart(dst, src) {
-		return to, to, nil
-	}
-	from, err = c.newLayout(op, src, scounts, sdispls, elem)
-	return to, from, err
+	return public(c.core().Alltoallv(core.Bytes(dst), rcounts, rdispls, core.Bytes(src), scounts, sdispls, core.KindOf[T]()))
 }

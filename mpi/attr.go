@@ -1,10 +1,8 @@
 package mpi
 
 import (
-	"errors"
-	"slices"
-
 	"github.com/ibrun/ibrun/attrs"
+	"github.com/ibrun/ibrun/mpi/internal/core"
 )
 
 // Keyval is a key for attributes of type T on communicators. It can be compared and copied, and belongs to the
@@ -13,8 +11,8 @@ import (
 // Callbacks may call any function, also for the same communicator; package attrs describes the effects. A callback
 // that returns an error or panics fails the call that ran it.
 type Keyval[T any] struct {
-	key        attrs.Keyval[*Comm, T]
-	predefined predefinedKey // not 0 for a predefined key; key is unused then
+	key        attrs.Keyval[*core.Comm, T]
+	predefined core.PredefinedKey // not 0 for a predefined key; key is unused then
 }
 
 // KeyvalInvalid is the Number of the zero Keyval. MPI-5.0 §7.7.2.
@@ -27,7 +25,18 @@ const KeyvalInvalid = 0
 func NewKeyval[T any](
 	p *Process, copy func(old *Comm, value T) (copied T, keep bool, err error), del func(c *Comm, value T) error,
 ) Keyval[T] {
-	return Keyval[T]{key: attrs.NewKeyval(&p.keys, copy, del)}
+	var coreCopy attrs.CopyFunc[*core.Comm, T]
+	if copy != nil {
+		coreCopy = func(old *core.Comm, value T) (T, bool, error) {
+			copied, keep, err := copy((*Comm)(old), value)
+			return copied, keep, classed(err)
+		}
+	}
+	var coreDelete attrs.DeleteFunc[*core.Comm, T]
+	if del != nil {
+		coreDelete = func(c *core.Comm, value T) error { return classed(del((*Comm)(c), value)) }
+	}
+	return Keyval[T]{key: attrs.NewKeyval(p.core().Keys(), coreCopy, coreDelete)}
 }
 
 // NullCopy is a copy callback that gives the duplicate no attribute. MPI-5.0 §7.7.2.
@@ -52,80 +61,45 @@ func (k Keyval[T]) Number() int {
 // stays. Set, Get, Delete and Free are local. MPI-5.0 §7.7.2.
 func (k Keyval[T]) Set(c *Comm, value T) error {
 	const op = "Keyval.Set"
-	if err := c.checkUsable(op); err != nil {
-		return err
+	a, err := c.core().ChangeAttrs(op, k.predefined)
+	if err == nil {
+		err = c.core().AttrError(op, k.key.Set(a, value))
 	}
-	if k.predefined != 0 {
-		return c.newError(op, ErrKeyval, errPredefined)
-	}
-	return c.wrapError(op, k.key.Set(&c.attrs, value))
+	return public(err)
 }
 
 // Get returns the value attached to c, and false if there is none. MPI-5.0 §7.7.2.
 func (k Keyval[T]) Get(c *Comm) (value T, ok bool, err error) {
 	const op = "Keyval.Get"
-	if c == nil || c.state.Load() != commReady {
-		return value, false, c.checkUsable(op)
-	}
-	if k.predefined != 0 {
-		value, ok = predefinedValue[T](c, k.predefined)
+	a := c.core().Attrs()
+	switch {
+	case a == nil:
+		err = c.core().CheckUsable(op)
+	case k.predefined != 0:
+		n, ok := c.core().PredefinedAttr(k.predefined)
+		if x, isInt := any(&value).(*int); isInt { // all predefined attributes are
+			*x = n
+		}
 		return value, ok, nil
+	default:
+		if value, ok, err = k.key.Get(a); err != nil {
+			err = c.core().AttrError(op, err)
+		}
 	}
-	if value, ok, err = k.key.Get(&c.attrs); err != nil {
-		err = c.wrapError(op, err)
-	}
-	return value, ok, err
+	return value, ok, public(err)
 }
 
 // Delete removes the value attached to c. If the callback fails, Delete fails and the value stays. Without a value it
 // does nothing. MPI-5.0 §7.7.2.
 func (k Keyval[T]) Delete(c *Comm) error {
 	const op = "Keyval.Delete"
-	if err := c.checkUsable(op); err != nil {
-		return err
+	a, err := c.core().ChangeAttrs(op, k.predefined)
+	if err == nil {
+		err = c.core().AttrError(op, k.key.Delete(a))
 	}
-	if k.predefined != 0 {
-		return c.newError(op, ErrKeyval, errPredefined)
-	}
-	return c.wrapError(op, k.key.Delete(&c.attrs))
+	return public(err)
 }
 
 // Free releases the key and sets *k to the zero Keyval. Attached values stay, and can be read and deleted with a copy
 // of the key. Their callbacks still run, until the last value is deleted. MPI-5.0 §7.7.2.
-func (k *Keyval[T]) Free() error {
-	if k.predefined != 0 {
-		return newError("Keyval.Free", ErrKeyval, errPredefined)
-	}
-	if err := k.key.Free(); err != nil {
-		return newError("Keyval.Free", ErrKeyval, err)
-	}
-	return nil
-}
-
-// maxAttributePasses limits how often callbacks may create communicators with attributes, or set attributes again, while all
-// attributes are deleted.
-const maxAttributePasses = 1000
-
-// deleteAttributes deletes all attributes of the communicators of a session, or of the World Model if s is nil: those of
-// Self first, then those of the newest communicator. Callbacks may free communicators, create others, and set
-// attributes on any, which are deleted afterwards.
-func (p *Process) deleteAttributes(s *Session) error {
-	var errs []error
-	for range maxAttributePasses {
-		comms := p.openComms(s)
-		if slices.Contains(comms, p.self) {
-			comms = append(comms, p.self) // first, because the list is processed backwards
-		}
-		found := false
-		for _, c := range slices.Backward(comms) {
-			if c.attrs.Len() > 0 {
-				found = true
-				errs = append(errs, c.attrs.Drop(c))
-			}
-		}
-		if !found {
-			return errors.Join(errs...)
-		}
-	}
-	return errors.Join(append(errs, attrs.ErrEndless)...)
-}
+func (k *Keyval[T]) Free() error { return public(core.FreeKey(k.predefined, k.key.Free)) }

@@ -1,13 +1,12 @@
 package mpi
 
-// This file uses unsafe because the exported functions are generic, and their implementations take bytes. It converts slices
-// of elements to slices of bytes in the same memory, and back for user-defined operations. Elements are plain numbers, so all
-// byte values are valid.
+// This file uses unsafe because user-defined operations get slices of elements, but package core has bytes, and because the
+// requests and statuses of core are those of this package under other names.
 
 import (
 	"unsafe"
 
-	"github.com/ibrun/ibrun/mpi/internal/proto"
+	"github.com/ibrun/ibrun/mpi/internal/core"
 )
 
 // Elem lists the element types of messages: numbers, bool, and types derived from them. MPI-5.0 §3.2.2.
@@ -16,17 +15,9 @@ type Elem interface {
 		~float32 | ~float64 | ~complex64 | ~complex128 | ~bool
 }
 
-// bytesOf returns the memory of x as bytes.
-func bytesOf[T Elem](x []T) []byte {
-	var t T
-	size := int(unsafe.Sizeof(t))
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), cap(x)*size)[:len(x)*size]
-}
-
 // elementsOf returns the memory of b as elements.
 func elementsOf[T Elem](b []byte) []T {
-	var t T
-	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(t)))
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/sizeOf[T]())
 }
 
 // sizeOf returns the size of an element in bytes.
@@ -35,27 +26,21 @@ func sizeOf[T Elem]() int {
 	return int(unsafe.Sizeof(t))
 }
 
-// handlesOf returns the memory of reqs as handles of the engine. A Request contains a handle and nothing else.
-func handlesOf(reqs []Request) []proto.Handle {
-	return unsafe.Slice((*proto.Handle)(unsafe.Pointer(unsafe.SliceData(reqs))), len(reqs))
+// coreRequests returns the memory of reqs as requests of core, which have the same type under another name.
+func coreRequests(reqs []Request) []core.Request {
+	return unsafe.Slice((*core.Request)(unsafe.Pointer(unsafe.SliceData(reqs))), len(reqs))
 }
 
-// overlap reports whether a and b share memory.
-func overlap(a, b []byte) bool {
-	if len(a) == 0 || len(b) == 0 {
-		return false
-	}
-	p, q := uintptr(unsafe.Pointer(unsafe.SliceData(a))), uintptr(unsafe.Pointer(unsafe.SliceData(b)))
-	return p < q+uintptr(len(b)) && q < p+uintptr(len(a))
+// coreStatuses returns the memory of sts as statuses of core, which have the same fields. It is nil for nil.
+func coreStatuses(sts []Status) []core.Status {
+	return unsafe.Slice((*core.Status)(unsafe.Pointer(unsafe.SliceData(sts))), len(sts))
 }
 
-// sameStart reports whether a and b start at the same byte.
-func sameStart(a, b []byte) bool {
-	return len(a) != 0 && len(b) != 0 && unsafe.SliceData(a) == unsafe.SliceData(b)
-}
-
-// trailerWords returns what begins a segment's trailer, and its last word. Its length must be a multiple of eight.
-func trailerWords(b []byte) (*mismatchRecord, *uint64) {
-	_ = b[unsafe.Sizeof(mismatchRecord{})+8-1]
-	return (*mismatchRecord)(unsafe.Pointer(unsafe.SliceData(b))), (*uint64)(unsafe.Pointer(unsafe.SliceData(b[len(b)-8:])))
-}
+// The fields of Status are at the places of those of core.Status: each of these arrays has the length 0.
+var (
+	_ [unsafe.Sizeof(Status{}) - unsafe.Sizeof(core.Status{})]byte
+	_ [unsafe.Offsetof(Status{}.Source) - unsafe.Offsetof(core.Status{}.Source)]byte
+	_ [unsafe.Offsetof(Status{}.Tag) - unsafe.Offsetof(core.Status{}.Tag)]byte
+	_ [unsafe.Offsetof(Status{}.bytes) - unsafe.Offsetof(core.Status{}.Bytes)]byte
+	_ [unsafe.Offsetof(Status{}.cancelled) - unsafe.Offsetof(core.Status{}.Cancelled)]byte
+)

@@ -1,29 +1,17 @@
 package mpi
 
-import (
-	"errors"
-
-	"github.com/ibrun/ibrun/mpi/internal/proto"
-)
+import "github.com/ibrun/ibrun/mpi/internal/core"
 
 // BsendOverhead is the maximum number of bytes that a message uses in the attached buffer beside its data.
 // MPI-5.0 §3.6.
-const BsendOverhead = proto.BufferedOverhead
+const BsendOverhead = core.BsendOverhead
 
 // BufferAttach provides buf as memory for buffered sends until BufferDetach. Each message uses its length and at most
 // BsendOverhead bytes more. MPI-5.0 §3.6.
-func (p *Process) BufferAttach(buf []byte) error {
-	if err := p.engine.Attach(buf); err != nil {
-		return p.newError("BufferAttach", ErrBuffer, errors.New("a buffer is already attached"))
-	}
-	return nil
-}
+func (p *Process) BufferAttach(buf []byte) error { return public(p.core().BufferAttach(buf)) }
 
 // BufferDetach blocks until all buffered messages have left, and returns the buffer. MPI-5.0 §3.6.
 func (p *Process) BufferDetach() ([]byte, error) {
-	buf, err := p.engine.Detach()
-	if errors.Is(err, proto.ErrState) {
-		return nil, p.newError("BufferDetach", ErrBuffer, errors.New("no buffer is attached"))
-	}
-	return buf, p.wrapError("BufferDetach", err)
+	x, err := p.core().BufferDetach()
+	return x, public(err)
 }

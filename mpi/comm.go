@@ -1,115 +1,35 @@
 package mpi
 
-import (
-	"errors"
-	"fmt"
-	"sync"
-	"sync/atomic"
-
-	"github.com/ibrun/ibrun/attrs"
-	"github.com/ibrun/ibrun/mpi/internal/proto"
-	"github.com/ibrun/ibrun/perf"
-)
+import "github.com/ibrun/ibrun/mpi/internal/core"
 
 // Special ranks and tags, with the values of the MPI-5.0 ABI.
 const (
 	// AnySource makes a receive match messages from any rank. MPI-5.0 §3.2.4.
-	AnySource = -1
+	AnySource = core.AnySource
 	// AnyTag makes a receive match messages with any tag. MPI-5.0 §3.2.4.
-	AnyTag = -2
+	AnyTag = core.AnyTag
 	// ProcNull is the rank of no process: a send to it does nothing, a receive from it returns an empty message.
 	// MPI-5.0 §3.10.
-	ProcNull = -3
+	ProcNull = core.ProcNull
 	// Undefined is the color of ranks that get no communicator from Split, and the index of no request. MPI-5.0
 	// §7.4.2.
-	Undefined = -32766
+	Undefined = core.Undefined
 )
 
 // Comm is a communicator: an ordered group of processes with its own message context. Any goroutine may call its
 // methods. MPI-5.0 §7.4.
-type Comm struct {
-	proc      *Process
-	engine    *proto.Engine
-	session   *Session // nil for the World Model
-	contextID uint32   // context of messages; that of collectives has collectiveBit as well
-	rank      int32
+type Comm core.Comm
 
-	peers      []int32       // process by rank; for an intercommunicator by rank in the remote group
-	localGroup []int32       // local group of an intercommunicator; nil for an intracommunicator
-	state      atomic.Uint32 // commReady or another of these constants
-	checks     bool          // calls are checked; see Config.Check
-	where      string        // source position of the call that created it, if calls are checked
-	coll       collState
-	graph      *Neighbors // nil for a communicator without a graph; never changed
+func (c *Comm) core() *core.Comm { return (*core.Comm)(c) }
 
-	attrs attrs.Cache[*Comm]
-	seq   uint64 // order in which communicators of the process were created
-
-	freeing atomic.Bool  // Free is in progress, or the communicator need not be waited for
-	copying atomic.Int32 // number of duplicates for which copy callbacks run
-
-	idupSeq atomic.Uint32  // number of Idups so far
-	idups   sync.WaitGroup // Idups in progress
-
-	hintsMu sync.Mutex
-	hints   hints // guarded by hintsMu
-}
-
-// States of a communicator. Only commReady can be used.
-const (
-	commReady uint32 = iota
-	commCreating
-	commFreed
-	commFinalized
-	commSessionClosed
-)
-
-// newChild is newComm for a communicator that is derived from c and belongs to the same session.
-func (c *Comm) newChild(peers []int32, rank int) *Comm {
-	d := c.proc.newComm(peers, rank)
-	d.session = c.session
-	return d
-}
-
-// newComm returns a communicator that cannot be used before activate is called.
-func (p *Process) newComm(peers []int32, rank int) *Comm {
-	c := &Comm{proc: p, engine: p.engine, rank: int32(rank), peers: peers, seq: p.lastCommSeq.Add(1), hints: newHints(),
-		checks: p.check}
-	if p.check {
-		c.where = callPosition()
-	}
-	c.state.Store(commCreating)
-	c.coll.init(c, peers, c.rank)
-	c.attrs.Init(&p.keys, c)
-	return c
-}
-
-// activate sets the context id and makes the communicator usable.
-func (c *Comm) activate(ctx uint32) {
-	c.contextID = ctx
-	c.proc.comms.Store(c, nil)
-	c.state.Store(commReady)
-}
-
-// activateWithHints is activate that first applies hints, unless h is nil.
-func (c *Comm) activateWithHints(ctx uint32, h *hints) {
-	c.contextID = ctx
-	if h != nil {
-		c.applyHints(*h)
-	}
-	c.activate(ctx)
-}
+// comm returns the results of a call of core.
+func comm(c *core.Comm, err error) (*Comm, error) { return (*Comm)(c), public(err) }
 
 // Rank returns the rank of this process in the communicator, from 0. MPI-5.0 §7.4.1.
-func (c *Comm) Rank() int { return int(c.rank) }
+func (c *Comm) Rank() int { return c.core().Rank() }
 
 // Size returns the number of processes; for an intercommunicator, that of the local group. MPI-5.0 §7.4.1.
-func (c *Comm) Size() int {
-	if c.localGroup != nil {
-		return len(c.localGroup)
-	}
-	return len(c.peers)
-}
+func (c *Comm) Size() int { return c.core().Size() }
 
 // Free releases the communicator. It is collective and blocks until all ranks have called it. Pending receives fail
 // with ErrComm, and so does every later call. World and Self cannot be freed.
@@ -117,122 +37,8 @@ func (c *Comm) Size() int {
 // The attributes are deleted first, in reverse order of setting. If a delete callback fails at any rank, Free fails
 // at all ranks, and the communicator remains valid. The rank whose callback failed gets the callback's error and
 // keeps that attribute and those set before it; the other ranks have no attributes left. MPI-5.0 §7.4.3.
-func (c *Comm) Free() error {
-	if err := c.checkFreeable(perf.Free.String()); err != nil {
-		return err
-	}
-	defer c.proc.recordCall(perf.Free)()
-	if err := c.checkCall(perf.Free); err != nil {
-		return err
-	}
-	return c.free(perf.Free)
-}
+func (c *Comm) Free() error { return public(c.core().Free()) }
 
 // Disconnect is Free that first waits for all pending messages: receives and sends that this rank has started
 // complete, and must still be waited for afterwards. MPI-5.0 §11.10.4.
-func (c *Comm) Disconnect() error {
-	op := perf.Disconnect.String()
-	if err := c.checkFreeable(op); err != nil {
-		return err
-	}
-	defer c.proc.recordCall(perf.Disconnect)()
-	if err := c.checkCall(perf.Disconnect); err != nil {
-		return err
-	}
-	if err := c.engine.WaitContextIdle(perf.Disconnect, c.contextID); err != nil {
-		return c.wrapError(op, err)
-	}
-	return c.free(perf.Disconnect)
-}
-
-// checkFreeable returns an error for a communicator that cannot be freed.
-func (c *Comm) checkFreeable(op string) error {
-	if err := c.checkUsable(op); err != nil {
-		return err
-	}
-	if c == c.proc.world || c == c.proc.self {
-		return c.newError(op, ErrComm, fmt.Errorf("World and Self cannot be freed"))
-	}
-	if c.copying.Load() != 0 {
-		return c.newError(op, ErrComm, fmt.Errorf("the communicator is being duplicated"))
-	}
-	return nil
-}
-
-// free deletes the attributes, agrees with the other ranks that every callback succeeded, and releases the
-// communicator.
-func (c *Comm) free(call perf.Op) error {
-	op := call.String()
-	if !c.freeing.CompareAndSwap(false, true) {
-		return c.newError(op, ErrComm, fmt.Errorf("the communicator is being freed"))
-	}
-	defer c.freeing.Store(false)
-	failed := c.wrapError(op, c.attrs.Clear())
-	c.idups.Wait()
-	if err := c.newAgreement(call).agreeSuccess(failed); err != nil {
-		return err
-	}
-	return c.wrapError(op, c.release(op, commFreed))
-}
-
-// leave ends this rank's part in the communicator. What other ranks still expect of it fails.
-func (c *Comm) leave() {
-	c.engine.LeaveContext(c.contextID)
-	c.engine.LeaveContext(c.contextID | collectiveBit)
-}
-
-// release ends the communicator at this rank and gives it its final state. Pending receives fail.
-func (c *Comm) release(op string, state uint32) error {
-	if !c.state.CompareAndSwap(commReady, state) {
-		return c.newError(op, ErrComm, errors.New("the communicator has already been freed"))
-	}
-	gone := &Error{Class: ErrComm, Op: op, Rank: int(c.rank)}
-	c.engine.EndContext(c.contextID, gone)
-	c.engine.EndContext(c.contextID|collectiveBit, gone)
-	c.proc.comms.Delete(c)
-	err := c.closeSharedMemory()
-	c.proc.contextIDs.free(c.contextID)
-	return err
-}
-
-// newError returns the error of a call on this communicator.
-func (c *Comm) newError(op string, class Class, err error) error {
-	return c.proc.raise(&Error{Class: class, Op: op, Rank: int(c.rank), Err: err})
-}
-
-// wrapError wraps an error of a lower layer; nil stays nil.
-func (c *Comm) wrapError(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return c.newError(op, classify(err), err)
-}
-
-// joinError returns err, joined with a later error unless that is nil.
-func (c *Comm) joinError(op string, err, then error) error {
-	if then == nil {
-		return err
-	}
-	return c.wrapError(op, errors.Join(err, then))
-}
-
-// checkUsable returns an error if the communicator is nil, not yet created, or no longer valid.
-func (c *Comm) checkUsable(op string) error {
-	if c == nil {
-		return newError(op, ErrComm, fmt.Errorf("the communicator is nil"))
-	}
-	var why string
-	switch c.state.Load() {
-	case commReady:
-		return nil
-	case commCreating:
-		why = "the communicator is still being created: wait for the request of Idup"
-	case commFinalized:
-		why = "the communicator is no longer valid: Finalize was called"
-	case commSessionClosed:
-		why = "the communicator is no longer valid: its session has been closed"
-	default:
-		why = "the communicator has been freed"
-	}
-	return c.newError(op, ErrComm, errors.New(why))
-}
+func (c *Comm) Disconnect() error { return public(c.core().Disconnect()) }

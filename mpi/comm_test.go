@@ -289,32 +289,3 @@ func TestContextIDsUndefined(t *testing.T) {
 		return nil
 	})
 }
-
-// TestContextGenerationWraps: ranks use common context ids again after one of them has used the ids so often with others
-// that the generations have wrapped around.
-func TestContextGenerationWraps(t *testing.T) {
-	for _, often := range []uint32{1, 1 << 17, 1<<18 + 1, 1<<19 - 2, 1 << 19, 3<<19 + 1} {
-		mpitest.Run(t, 3, func(p *mpi.Process) error {
-			for round := range 4 {
-				if round > 0 && p.World().Rank() == round%3 {
-					p.Elsewhere(often)
-				}
-				c, err := p.World().Split(p.World().Rank()/2, 0) // the last rank goes its own way
-				if err != nil {
-					return err
-				}
-				d, err := p.World().Dup()
-				if err != nil {
-					return err
-				}
-				if err := errors.Join(checkSum(c), checkSum(d)); err != nil {
-					return fmt.Errorf("%d times, round %d: %w", often, round, err)
-				}
-				if err := errors.Join(d.Free(), c.Free()); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-}

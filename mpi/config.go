@@ -1,5 +1,10 @@
 package mpi
 
+import (
+	"github.com/ibrun/ibrun/mpi/internal/bootstrap"
+	"github.com/ibrun/ibrun/mpi/internal/core"
+)
+
 // Config changes how a process initialises. A nil Config and the zero value select the defaults. Not in MPI-5.0.
 type Config struct {
 	// Fatal aborts the whole job on the first error of any call, like MPI_ERRORS_ARE_FATAL, the default of C programs.
@@ -16,6 +21,15 @@ type Config struct {
 	PinnedBytes int
 	// Thresholds select the protocol by message length.
 	Thresholds Thresholds
+}
+
+// core returns the same as core takes it; nil for nil.
+func (c *Config) core() *core.Config {
+	if c == nil {
+		return nil
+	}
+	return &core.Config{Fatal: c.Fatal, Check: c.Check, UnexpectedBytes: c.UnexpectedBytes, PinnedBytes: c.PinnedBytes,
+		Thresholds: bootstrap.Thresholds(c.Thresholds)}
 }
 
 // Thresholds are message lengths, in bytes of payload, that select the protocol. docs/transports.md describes the

@@ -1,115 +1,25 @@
 package mpi
 
-import (
-	"math"
-
-	"github.com/ibrun/ibrun/perf"
-)
-
 // Dup creates a communicator of the same processes in the same order, with its own message context. Its attributes
 // are those that the copy callbacks return. If a callback fails at any rank, Dup fails at all ranks, and the rank
 // whose callback failed gets that error. It is collective. MPI-5.0 §7.4.2.
-func (c *Comm) Dup() (*Comm, error) { return c.dup(perf.Dup, nil) }
+func (c *Comm) Dup() (*Comm, error) { return comm(c.core().Dup()) }
 
 // DupWithInfo is Dup with hints for the new communicator, as in SetInfo. The hints of c are not copied.
 // MPI-5.0 §7.4.2.
-func (c *Comm) DupWithInfo(info *Info) (*Comm, error) {
-	h := newHints().withInfo(info, c.rails())
-	return c.dup(perf.DupWithInfo, &h)
-}
+func (c *Comm) DupWithInfo(info *Info) (*Comm, error) { return comm(c.core().DupWithInfo(info.core())) }
 
 // Idup starts a Dup. The communicator can be used when the request has completed. The copy callbacks have run when
 // Idup returns. If a callback fails at this rank, both results are zero; if one fails at another rank, the request
 // completes with an error. Other collectives of c, including another Idup, may follow immediately. MPI-5.0 §7.4.2.
-func (c *Comm) Idup() (*Comm, Request, error) { return c.idup(perf.Idup, nil) }
+func (c *Comm) Idup() (*Comm, Request, error) {
+	d, r, err := c.core().Idup()
+	return (*Comm)(d), Request(r), public(err)
+}
 
 // IdupWithInfo starts a DupWithInfo, as Idup starts a Dup. The info may be changed when it has returned.
 // MPI-5.0 §7.4.2.
 func (c *Comm) IdupWithInfo(info *Info) (*Comm, Request, error) {
-	h := newHints().withInfo(info, c.rails())
-	return c.idup(perf.IdupWithInfo, &h)
-}
-
-func (c *Comm) dup(call perf.Op, h *hints) (*Comm, error) {
-	op := call.String()
-	if err := c.checkUsable(op); err != nil {
-		return nil, err
-	}
-	defer c.proc.recordCall(call)()
-	if err := c.checkCall(call); err != nil {
-		return nil, err
-	}
-	d, failed := c.newDuplicate(op)
-	if err := c.newAgreement(call).activateDup(d, h, failed); err != nil {
-		return nil, err
-	}
-	return d, nil
-}
-
-func (c *Comm) idup(call perf.Op, h *hints) (*Comm, Request, error) {
-	op := call.String()
-	if err := c.checkUsable(op); err != nil {
-		return nil, Request{}, err
-	}
-	defer c.proc.recordCall(call)()
-	turn := c.idupSeq.Add(1)
-	d, failed := c.newDuplicate(op)
-	m := c.newAgreement(call)
-	m.idupSeq, m.idup = turn, c.newIdupState(turn, m.recordAs)
-	r := Request{c.engine.StartGrequest()}
-	where := ""
-	if c.checks {
-		c.engine.Called(call)
-		where = callPosition()
-	}
-	c.idups.Go(func() {
-		if c.checks {
-			if err := m.idup.compareCall(&collCall{Call: call, Where: where}, failed); err != nil {
-				c.engine.CompleteGrequest(r.h, c.joinError(op, err, d.attrs.Drop(c)))
-				return
-			}
-		}
-		c.engine.CompleteGrequest(r.h, m.activateDup(d, h, failed))
-	})
-	if failed != nil {
-		// The goroutine still reports the failure to the other ranks.
-		return nil, Request{}, c.joinError(op, failed, c.engine.Free(r.h))
-	}
-	return d, r, nil
-}
-
-// newIdupState returns the state for the messages of one Idup: it uses the context of the collectives with a tag of
-// its own, so it can run beside them.
-func (c *Comm) newIdupState(turn uint32, call perf.Op) *collState {
-	g := &collState{tag: int32(turn&math.MaxInt32 | 1<<30), call: call}
-	g.init(c, c.coll.peers, c.coll.rank)
-	return g
-}
-
-// newDuplicate creates a duplicate that cannot be used yet, and runs the copy callbacks for it. If one fails, the
-// duplicate has no attributes.
-func (c *Comm) newDuplicate(op string) (*Comm, error) {
-	d := c.newChild(c.peers, int(c.rank))
-	d.localGroup, d.coll.peers, d.coll.rank = c.localGroup, c.coll.peers, c.coll.rank
-	d.graph = c.graph
-	c.copying.Add(1)
-	defer c.copying.Add(-1)
-	return d, c.wrapError(op, c.attrs.Copy(&d.attrs))
-}
-
-// activateDup makes a duplicate usable, with hints unless h is nil, if no rank has failed.
-func (a *agreement) activateDup(d *Comm, h *hints, failed error) error {
-	err := a.agreeSuccess(failed)
-	if err == nil && h != nil {
-		*h, err = a.agreeHints(*h)
-	}
-	if err == nil {
-		var ctx uint32
-		if ctx, err = a.allocContextID(true); err == nil {
-			d.activateWithHints(ctx, h)
-			return nil
-		}
-	}
-	// The user has not seen the duplicate, so the callbacks get the original communicator.
-	return a.comm.joinError(a.op, err, d.attrs.Drop(a.comm))
+	d, r, err := c.core().IdupWithInfo(info.core())
+	return (*Comm)(d), Request(r), public(err)
 }

@@ -1,21 +1,15 @@
 package mpi
 
-import (
-	"os"
-	"runtime/debug"
-	"strings"
-
-	"github.com/ibrun/ibrun/hw"
-)
+import "github.com/ibrun/ibrun/mpi/internal/core"
 
 // MaxProcessorName is the maximum length of the result of ProcessorName in bytes. C's constant also counts the final
 // NUL. MPI-5.0 §9.1.2.
-const MaxProcessorName = 255
+const MaxProcessorName = core.MaxProcessorName
 
 // Version and Subversion are those of the standard that this package follows. MPI-5.0 §9.1.1.
 const (
-	Version    = 5
-	Subversion = 0
+	Version    = core.Version
+	Subversion = core.Subversion
 )
 
 // ProcessorName returns the name of the machine on which the process runs now: the host name and 8 hexadecimal digits
@@ -24,36 +18,10 @@ const (
 // one of them changes its own. The name is at most MaxProcessorName bytes long (73 on Linux). Other systems
 // return errors.ErrUnsupported. MPI-5.0 §9.1.2.
 func (p *Process) ProcessorName() (string, error) {
-	boot, err := hw.BootID()
-	if err != nil {
-		return "", p.wrapError("ProcessorName", err)
-	}
-	if boot == p.env.bootID {
-		return processorName(p.env.nodeHost, boot), nil
-	}
-	host, err := os.Hostname() // the process has moved to another machine
-	if err != nil {
-		return "", p.wrapError("ProcessorName", err)
-	}
-	return processorName(host, boot), nil
-}
-
-func processorName(host, boot string) string {
-	id := "-" + boot[:min(len(boot), 8)]
-	return strings.ToValidUTF8(host[:min(len(host), MaxProcessorName-len(id))], "") + id
+	s, err := p.core().ProcessorName()
+	return s, public(err)
 }
 
 // LibraryVersion returns the name of this package, and its version if the program was built from a released one.
 // MPI-5.0 §9.1.1.
-func LibraryVersion() string {
-	const module = "github.com/ibrun/ibrun"
-	version := "(devel)"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, m := range append(info.Deps, &info.Main) {
-			if m.Path == module && m.Version != "" {
-				version = m.Version
-			}
-		}
-	}
-	return "ibrun " + version
-}
+func LibraryVersion() string { return core.LibraryVersion() }

@@ -1,118 +1,37 @@
 package mpi
 
-import (
-	"errors"
-	"fmt"
-	"sync"
-)
+import "github.com/ibrun/ibrun/mpi/internal/core"
 
 // ErrLastCode is the greatest number that the standard reserves for error classes and codes. MPI-5.0 §9.4.
-const ErrLastCode Class = 16383
+const ErrLastCode Class = core.ErrLastCode
 
 // MaxErrorString is the maximum length of an error text in bytes. C's constant also counts the final NUL. MPI-5.0
 // §9.3.
-const MaxErrorString = 511
-
-// errorCodes holds the error classes and codes that the user has added.
-type errorCodes struct {
-	mu    sync.Mutex
-	added []errorCode // numbered from ErrLastCode+1
-}
-
-type errorCode struct {
-	class Class
-	text  string
-}
-
-func (c *errorCodes) last() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return int(ErrLastCode) + len(c.added)
-}
-
-func (c *errorCodes) add(class Class) Class {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n := ErrLastCode + Class(len(c.added)) + 1
-	if class == 0 {
-		class = n
-	}
-	c.added = append(c.added, errorCode{class: class})
-	return n
-}
-
-// find returns an added code, or nil if n is not one. The caller must hold mu.
-func (c *errorCodes) find(n Class) *errorCode {
-	if n <= ErrLastCode || int(n-ErrLastCode) > len(c.added) {
-		return nil
-	}
-	return &c.added[n-ErrLastCode-1]
-}
-
-var errUnknownCode = errors.New("unknown error class or code")
+const MaxErrorString = core.MaxErrorString
 
 // AddErrorClass creates an error class of this process; its number is also an error code. It is local. Any goroutine
 // may call it, and the other functions for error codes. MPI-5.0 §9.5.
-func (p *Process) AddErrorClass() Class { return p.codes.add(0) }
+func (p *Process) AddErrorClass() Class { return Class(p.core().AddErrorClass()) }
 
 // AddErrorCode creates an error code in a class. MPI-5.0 §9.5.
 func (p *Process) AddErrorCode(class Class) (Class, error) {
-	if of, err := p.ErrorClass(class); err != nil || of != class {
-		return 0, p.newError("AddErrorCode", ErrArg, errors.Join(err, fmt.Errorf("%d is not a class", class)))
-	}
-	return p.codes.add(class), nil
+	x, err := p.core().AddErrorCode(core.Class(class))
+	return Class(x), public(err)
 }
 
 // AddErrorString sets the text of an added class or code, at most MaxErrorString bytes. MPI-5.0 §9.5.
 func (p *Process) AddErrorString(n Class, text string) error {
-	const op = "AddErrorString"
-	if len(text) > MaxErrorString {
-		return p.newError(op, ErrArg, fmt.Errorf("the text has %d bytes; the maximum is %d", len(text), MaxErrorString))
-	}
-	p.codes.mu.Lock()
-	c := p.codes.find(n)
-	if c != nil {
-		c.text = text
-	}
-	p.codes.mu.Unlock()
-	if c == nil {
-		return p.newError(op, ErrArg, fmt.Errorf("%w: %d was not added by AddErrorClass or AddErrorCode", errUnknownCode, n))
-	}
-	return nil
+	return public(p.core().AddErrorString(core.Class(n), text))
 }
 
 // ErrorClass returns the class of an error code; for a class, the class itself. MPI-5.0 §9.4.
 func (p *Process) ErrorClass(n Class) (Class, error) {
-	if _, ok := classText[n]; ok {
-		return n, nil
-	}
-	p.codes.mu.Lock()
-	c := p.codes.find(n)
-	class := Class(0)
-	if c != nil {
-		class = c.class
-	}
-	p.codes.mu.Unlock()
-	if c == nil {
-		return 0, p.newError("ErrorClass", ErrArg, fmt.Errorf("%d: %w", n, errUnknownCode))
-	}
-	return class, nil
+	x, err := p.core().ErrorClass(core.Class(n))
+	return Class(x), public(err)
 }
 
 // ErrorString returns the text of an error class or code. It is empty for an added one without a text. MPI-5.0 §9.4.
 func (p *Process) ErrorString(n Class) (string, error) {
-	if text, ok := classText[n]; ok {
-		return text, nil
-	}
-	p.codes.mu.Lock()
-	c := p.codes.find(n)
-	text := ""
-	if c != nil {
-		text = c.text
-	}
-	p.codes.mu.Unlock()
-	if c == nil {
-		return "", p.newError("ErrorString", ErrArg, fmt.Errorf("%d: %w", n, errUnknownCode))
-	}
-	return text, nil
+	s, err := p.core().ErrorString(core.Class(n))
+	return s, public(err)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ibrun/ibrun/mpi"
 	"github.com/ibrun/ibrun/mpi/internal/bootstrap"
+	"github.com/ibrun/ibrun/mpi/internal/core"
 	"github.com/ibrun/ibrun/mpi/mpitest"
 )
 
@@ -20,6 +21,23 @@ func ofClass(err error, class mpi.Class) error {
 	var e *mpi.Error
 	if !errors.Is(err, class) || !errors.As(err, &e) || e.Class != class || !strings.Contains(err.Error(), class.Error()) {
 		return fmt.Errorf("got %w, want an error of class %q", err, class)
+	}
+	return public(err)
+}
+
+// public returns an error if err contains an error of package core, whose class users cannot match.
+func public(err error) error {
+	switch e := err.(type) {
+	case *core.Error, core.Class:
+		return fmt.Errorf("%T in the error %q", e, err)
+	case interface{ Unwrap() error }:
+		return public(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, err := range e.Unwrap() {
+			if err := public(err); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

@@ -1,15 +1,10 @@
 package mpi
 
 import (
-	"errors"
-	"fmt"
 	"iter"
-	"os"
-	"runtime"
-	"strconv"
-	"strings"
 
 	"github.com/ibrun/ibrun/attrs"
+	"github.com/ibrun/ibrun/mpi/internal/core"
 )
 
 // Maximum lengths in an Info in bytes. C's constants also count the final NUL. MPI-5.0 §10.
@@ -23,106 +18,38 @@ const (
 // not be copied except by Dup, and needs not be freed. MPI-5.0 §10.
 type Info attrs.Info
 
-func (i *Info) list() *attrs.Info { return (*attrs.Info)(i) }
+func (i *Info) core() *core.Info { return (*core.Info)(i) }
+
+// info returns the results of a call of core.
+func info(i *core.Info, err error) (*Info, error) { return (*Info)(i), public(err) }
 
 // Set stores a value, in the place of an existing one or at the end. Keys have 1 to MaxInfoKey bytes and values at
 // most MaxInfoValue bytes, without NUL; otherwise Set fails with ErrInfoKey or ErrInfoValue. MPI-5.0 §10.
-func (i *Info) Set(key, value string) error {
-	const op = "Info.Set"
-	if i == nil {
-		return newError(op, ErrInfo, errNoInfo)
-	}
-	err := i.list().Set(key, value)
-	switch {
-	case errors.Is(err, attrs.ErrInfoKey):
-		return newError(op, ErrInfoKey, err)
-	case err != nil:
-		return newError(op, ErrInfoValue, err)
-	}
-	return nil
-}
-
-var errNoInfo = errors.New("the info is nil")
+func (i *Info) Set(key, value string) error { return public(i.core().Set(key, value)) }
 
 // Get returns the value of a key, and false if the key does not exist. MPI-5.0 §10.
-func (i *Info) Get(key string) (value string, ok bool) {
-	if i == nil {
-		return "", false
-	}
-	return i.list().Get(key)
-}
+func (i *Info) Get(key string) (value string, ok bool) { return i.core().Get(key) }
 
 // Delete removes a key; the keys after it move up. It fails with ErrInfoNoKey if the key does not exist. MPI-5.0 §10.
-func (i *Info) Delete(key string) error {
-	const op = "Info.Delete"
-	if i == nil {
-		return newError(op, ErrInfo, errNoInfo)
-	}
-	if err := i.list().Delete(key); err != nil {
-		return newError(op, ErrInfoNoKey, err)
-	}
-	return nil
-}
+func (i *Info) Delete(key string) error { return public(i.core().Delete(key)) }
 
 // Len returns the number of keys. MPI-5.0 §10.
-func (i *Info) Len() int {
-	if i == nil {
-		return 0
-	}
-	return i.list().Len()
-}
+func (i *Info) Len() int { return i.core().Len() }
 
 // Nth returns key number n, from 0 to Len()-1. MPI-5.0 §10.
 func (i *Info) Nth(n int) (key string, err error) {
-	const op = "Info.Nth"
-	if i == nil {
-		return "", newError(op, ErrInfo, errNoInfo)
-	}
-	key, ok := i.list().Nth(n)
-	if !ok {
-		return "", newError(op, ErrArg, fmt.Errorf("key number %d is out of range: the info has %d keys", n, i.list().Len()))
-	}
-	return key, nil
+	s, err := i.core().Nth(n)
+	return s, public(err)
 }
 
 // Dup returns a new Info with the same keys and values in the same order. For nil it returns an empty one.
 // MPI-5.0 §10.
-func (i *Info) Dup() *Info {
-	if i == nil {
-		return &Info{}
-	}
-	return (*Info)(i.list().Dup())
-}
+func (i *Info) Dup() *Info { return (*Info)(i.core().Dup()) }
 
 // All returns an iterator over the keys and values in order, as they are when the iteration starts. Not in MPI-5.0.
-func (i *Info) All() iter.Seq2[string, string] {
-	if i == nil {
-		return func(func(string, string) bool) {}
-	}
-	return i.list().All()
-}
+func (i *Info) All() iter.Seq2[string, string] { return i.core().All() }
 
 // InfoEnv describes how the process was started, like MPI_INFO_ENV: command, argv, maxprocs, host, arch, wdir,
 // thread_level. Keys without a known value are missing. Values longer than MaxInfoValue are truncated. Each call
 // returns a new Info. MPI-5.0 §11.2.1.
-func (p *Process) InfoEnv() *Info {
-	i := &Info{}
-	set := func(key, value string) {
-		value = strings.ToValidUTF8(value[:min(len(value), MaxInfoValue)], "")
-		if value != "" {
-			_ = i.Set(key, value) // cannot fail: the key is valid, and the value is short and has no NUL
-		}
-	}
-	set("command", os.Args[0])
-	set("argv", strings.Join(os.Args[1:], " "))
-	set("maxprocs", strconv.Itoa(p.boot.Size))
-	if host, err := os.Hostname(); err == nil {
-		set("host", host)
-	}
-	set("arch", runtime.GOARCH)
-	if dir, err := os.Getwd(); err == nil {
-		set("wdir", dir)
-	}
-	set("thread_level", "MPI_THREAD_MULTIPLE")
-	return i
-}
+func (p *Process) InfoEnv() *Info { return (*Info)(p.core().InfoEnv()) }

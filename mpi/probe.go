@@ -1,114 +1,41 @@
 package mpi
 
-import (
-	"errors"
-	"sync/atomic"
-
-	"github.com/ibrun/ibrun/mpi/internal/datatype"
-	"github.com/ibrun/ibrun/mpi/internal/proto"
-	"github.com/ibrun/ibrun/perf"
-)
+import "github.com/ibrun/ibrun/mpi/internal/core"
 
 // Message is a message that a matched probe has taken: only Mrecv or Imrecv can receive it, once. MPI-5.0 §3.8.2.
-type Message struct {
-	comm         *Comm
-	msg          proto.MatchedMessage
-	fromProcNull bool // from ProcNull
-	received     atomic.Bool
-}
+type Message core.Message
 
-// procNullStatus is the status of a message from ProcNull.
-var procNullStatus = Status{Source: ProcNull, Tag: AnyTag}
+func (m *Message) core() *core.Message { return (*core.Message)(m) }
 
 // Probe blocks until there is a message that a receive with these arguments would match, and returns its status.
 // MPI-5.0 §3.8.1.
-func (c *Comm) Probe(src, tag int) (Status, error) {
-	st, _, err := c.probe(perf.Probe, src, tag, true)
-	return st, err
-}
+func (c *Comm) Probe(src, tag int) (Status, error) { return status(c.core().Probe(src, tag)) }
 
 // Iprobe is Probe without blocking: it reports false if there is no such message. MPI-5.0 §3.8.1.
 func (c *Comm) Iprobe(src, tag int) (Status, bool, error) {
-	return c.probe(perf.Iprobe, src, tag, false)
-}
-
-func (c *Comm) probe(op perf.Op, src, tag int, block bool) (Status, bool, error) {
-	from, err := c.recvRoute(op.String(), src, tag)
-	if err != nil {
-		return emptyStatus, false, err
-	}
-	if src == ProcNull {
-		return procNullStatus, true, nil
-	}
-	from.Op = op
-	st, ok, err := c.engine.Probe(from, block)
-	if err != nil || !ok {
-		return emptyStatus, false, c.wrapError(op.String(), err)
-	}
-	return statusOf(st), true, nil
+	st, ok, err := c.core().Iprobe(src, tag)
+	return statusOf(st), ok, public(err)
 }
 
 // Mprobe is Probe that also removes the message from the matching queue, so that no other receive gets it.
 // MPI-5.0 §3.8.2.
 func (c *Comm) Mprobe(src, tag int) (*Message, Status, error) {
-	m, st, _, err := c.mprobe(perf.Mprobe, src, tag, true)
-	return m, st, err
+	m, st, err := c.core().Mprobe(src, tag)
+	return (*Message)(m), statusOf(st), public(err)
 }
 
 // Improbe is Mprobe without blocking: it reports false if there is no such message. MPI-5.0 §3.8.2.
 func (c *Comm) Improbe(src, tag int) (*Message, Status, bool, error) {
-	return c.mprobe(perf.Improbe, src, tag, false)
-}
-
-func (c *Comm) mprobe(op perf.Op, src, tag int, block bool) (*Message, Status, bool, error) {
-	from, err := c.recvRoute(op.String(), src, tag)
-	if err != nil {
-		return nil, emptyStatus, false, err
-	}
-	if src == ProcNull {
-		return &Message{comm: c, fromProcNull: true}, procNullStatus, true, nil
-	}
-	from.Op = op
-	f, st, ok, err := c.engine.MatchedProbe(from, block)
-	if err != nil || !ok {
-		return nil, emptyStatus, false, c.wrapError(op.String(), err)
-	}
-	return &Message{comm: c, msg: f}, statusOf(st), true, nil
+	m, st, ok, err := c.core().Improbe(src, tag)
+	return (*Message)(m), statusOf(st), ok, public(err)
 }
 
 // Mrecv receives a message that a matched probe has taken, like Recv. MPI-5.0 §3.8.3.
 func Mrecv[T Elem](m *Message, x []T) (Status, error) {
-	b := bytesOf(x)
-	began := uint64(0)
-	if m != nil {
-		began = m.comm.engine.BeginOp(perf.Mrecv, len(b))
-	}
-	r, err := m.recv(perf.Mrecv.Within(), b, kindOf[T]())
-	if err != nil {
-		return emptyStatus, err
-	}
-	st, err := m.comm.engine.WaitAs(perf.Mrecv.Within(), r.h)
-	m.comm.engine.EndOp(perf.Mrecv, st.Bytes, began)
-	return statusOf(st), m.comm.wrapError("Mrecv", err)
+	return status(m.core().Mrecv(core.Bytes(x), core.KindOf[T]()))
 }
 
 // Imrecv starts to receive a message that a matched probe has taken. MPI-5.0 §3.8.3.
 func Imrecv[T Elem](m *Message, x []T) (Request, error) {
-	return m.recv(perf.Imrecv, bytesOf(x), kindOf[T]())
-}
-
-func (m *Message) recv(op perf.Op, b []byte, k datatype.Kind) (Request, error) {
-	if m == nil {
-		return Request{}, newError(op.String(), ErrRequest, errors.New("the message is nil"))
-	}
-	if m.received.Swap(true) {
-		return Request{}, m.comm.newError(op.String(), ErrRequest, errors.New("the message has already been received"))
-	}
-	if m.fromProcNull {
-		return Request{m.comm.engine.Irecv(proto.Route{Match: proto.Match{Rank: proto.ProcNull}, Op: op}, nil)}, nil
-	}
-	if m.comm.checks {
-		return Request{m.comm.engine.RecvMatchedNoted(op, m.msg, b, m.comm.proc.newNote(op, k))}, nil
-	}
-	return Request{m.comm.engine.RecvMatched(op, m.msg, b)}, nil
+	return request(m.core().Imrecv(core.Bytes(x), core.KindOf[T]()))
 }

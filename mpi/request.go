@@ -1,259 +1,79 @@
 package mpi
 
-import (
-	"errors"
-	"fmt"
-
-	"github.com/ibrun/ibrun/mpi/internal/proto"
-	"github.com/ibrun/ibrun/perf"
-)
+import "github.com/ibrun/ibrun/mpi/internal/core"
 
 // Request is a handle of an operation in progress, or of a persistent one. It is a small value; copies refer to the
 // same operation. The zero Request refers to none: waiting for it returns immediately. MPI-5.0 §3.7.
 //
 // A request that is not persistent ends when it is waited for; using it again fails with ErrRequest. A persistent
 // request then becomes inactive, and Start starts it again. Waiting for an inactive request returns immediately.
-type Request struct{ h proto.Handle }
+type Request core.Request
+
+func (r Request) core() core.Request { return core.Request(r) }
+
+// request returns the results of a call of core.
+func request(r core.Request, err error) (Request, error) { return Request(r), public(err) }
 
 // Wait blocks until the operation has completed. MPI-5.0 §3.7.3.
-func (r Request) Wait() (Status, error) {
-	if r.h.Zero() {
-		return emptyStatus, nil
-	}
-	st, err := r.h.Engine().Wait(r.h)
-	return statusOf(st), requestError(r.h.Engine(), "Wait", err)
-}
+func (r Request) Wait() (Status, error) { return status(r.core().Wait()) }
 
 // Test is Wait without blocking: it reports false if the operation has not completed. MPI-5.0 §3.7.3.
 func (r Request) Test() (Status, bool, error) {
-	if r.h.Zero() {
-		return emptyStatus, true, nil
-	}
-	st, ok, err := r.h.Engine().Test(r.h)
-	return statusOf(st), ok, requestError(r.h.Engine(), "Test", err)
+	st, ok, err := r.core().Test()
+	return statusOf(st), ok, public(err)
 }
 
 // Start starts a persistent operation. MPI-5.0 §3.9.
-func (r Request) Start() error {
-	if r.h.Zero() {
-		return newError("Start", ErrRequest, errors.New("the zero Request"))
-	}
-	return requestError(r.h.Engine(), "Start", r.h.Engine().Start(r.h))
-}
+func (r Request) Start() error { return public(r.core().Start()) }
 
 // Free releases a request. An operation in progress still completes, but its completion cannot be observed.
 // MPI-5.0 §3.7.3.
-func (r Request) Free() error {
-	if r.h.Zero() {
-		return newError("Free", ErrRequest, errors.New("the zero Request"))
-	}
-	return requestError(r.h.Engine(), "Free", r.h.Engine().Free(r.h))
-}
+func (r Request) Free() error { return public(r.core().Free()) }
 
 // Cancel cancels a receive that has not been matched. The request must still be waited for, and its status reports
 // whether it was cancelled. A send, or a receive that has been matched, completes as usual. MPI-5.0 §3.8.4.
-func (r Request) Cancel() error {
-	if r.h.Zero() {
-		return newError("Cancel", ErrRequest, errors.New("the zero Request"))
-	}
-	return requestError(r.h.Engine(), "Cancel", r.h.Engine().Cancel(r.h))
-}
-
-// requestError wraps an error of a call on requests of this engine; nil stays nil.
-func requestError(e *proto.Engine, op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return e.Owner().(*Process).raise(&Error{Class: classify(err), Op: op, Rank: -1, Err: err})
-}
+func (r Request) Cancel() error { return public(r.core().Cancel()) }
 
 // Startall starts all of reqs. It stops at the first error. MPI-5.0 §3.9.
-func Startall(reqs []Request) error {
-	for i, r := range reqs {
-		if err := r.Start(); err != nil {
-			return fmt.Errorf("request %d: %w", i, err)
-		}
-	}
-	return nil
-}
-
-// clearIfDone sets a completed request that is not persistent to the zero Request, as the calls for several requests
-// do.
-func clearIfDone(r *Request) {
-	if !r.h.Persistent() {
-		*r = Request{}
-	}
-}
+func Startall(reqs []Request) error { return public(core.Startall(coreRequests(reqs))) }
 
 // Waitall waits for all of reqs, and sets those that are not persistent to the zero Request. sts is nil or has the
 // length of reqs, and receives the statuses. If requests fail, the error is ErrInStatus and wraps the first failure;
 // the other requests have completed. MPI-5.0 §3.7.5.
 func Waitall(reqs []Request, sts []Status) error {
-	if sts != nil && len(sts) != len(reqs) {
-		return newError("Waitall", ErrArg, fmt.Errorf("%d statuses for %d requests", len(sts), len(reqs)))
-	}
-	return waitAll(perf.Waitall, reqs, sts)
-}
-
-func waitAll(op perf.Op, reqs []Request, sts []Status) error {
-	e := engineOf(reqs)
-	var onStatus func(int, proto.Status)
-	if sts != nil {
-		for i := range sts {
-			sts[i] = emptyStatus
-		}
-		onStatus = func(i int, st proto.Status) { sts[i] = statusOf(st) }
-	}
-	if e == nil {
-		return nil
-	}
-	if i, err := e.WaitAll(op, handlesOf(reqs), onStatus); err != nil {
-		return newError(op.String(), ErrInStatus, fmt.Errorf("request %d: %w", i, requestError(e, "Wait", err)))
-	}
-	return nil
+	return public(core.Waitall(coreRequests(reqs), coreStatuses(sts)))
 }
 
 // Testall is Waitall without blocking: if not all of reqs have completed, it reports false and changes nothing.
 // MPI-5.0 §3.7.5.
 func Testall(reqs []Request, sts []Status) (bool, error) {
-	if sts != nil && len(sts) != len(reqs) {
-		return false, newError("Testall", ErrArg, fmt.Errorf("%d statuses for %d requests", len(sts), len(reqs)))
-	}
-	for _, r := range reqs {
-		if r.h.Zero() {
-			continue
-		}
-		if done, err := r.h.Engine().PollCompleted(r.h); err != nil {
-			return true, requestError(r.h.Engine(), "Testall", err)
-		} else if !done {
-			r.h.Engine().EndOp(perf.Testall, 0, 0)
-			return false, nil
-		}
-	}
-	return true, waitAll(perf.Testall, reqs, sts)
+	ok, err := core.Testall(coreRequests(reqs), coreStatuses(sts))
+	return ok, public(err)
 }
 
 // Waitany blocks until one of reqs has completed, and returns its index and status. The index is Undefined if no
 // request is active. MPI-5.0 §3.7.5.
 func Waitany(reqs []Request) (int, Status, error) {
-	e := engineOf(reqs)
-	if e == nil {
-		return Undefined, emptyStatus, nil
-	}
-	i, err := e.WaitAny(perf.Waitany, handlesOf(reqs))
-	return collectIndex(perf.Waitany, reqs, i, err)
+	n, st, err := core.Waitany(coreRequests(reqs))
+	return n, statusOf(st), public(err)
 }
 
 // Testany is Waitany without blocking: it reports false if none has completed. MPI-5.0 §3.7.5.
 func Testany(reqs []Request) (int, Status, bool, error) {
-	e := engineOf(reqs)
-	if e == nil {
-		return Undefined, emptyStatus, true, nil
-	}
-	i, ok, err := e.TestAny(perf.Testany, handlesOf(reqs))
-	if err == nil && !ok {
-		return Undefined, emptyStatus, false, nil
-	}
-	i, st, err := collectIndex(perf.Testany, reqs, i, err)
-	return i, st, true, err
+	n, st, ok, err := core.Testany(coreRequests(reqs))
+	return n, statusOf(st), ok, public(err)
 }
 
 // Waitsome blocks until at least one of reqs has completed, and completes all that have. It stores their indices in
 // idx and their statuses in sts, which may be nil. Both must have the length of reqs. It returns their number;
 // Undefined if no request is active. MPI-5.0 §3.7.5.
 func Waitsome(reqs []Request, idx []int, sts []Status) (int, error) {
-	if err := checkLengths("Waitsome", reqs, idx, sts); err != nil {
-		return 0, err
-	}
-	e := engineOf(reqs)
-	if e == nil {
-		return Undefined, nil
-	}
-	i, err := e.WaitAny(perf.Waitsome, handlesOf(reqs))
-	if err != nil {
-		return 0, requestError(e, "Waitsome", err)
-	}
-	if i < 0 {
-		return Undefined, nil
-	}
-	return collectSome(perf.Waitsome, reqs, idx, sts)
+	n, err := core.Waitsome(coreRequests(reqs), idx, coreStatuses(sts))
+	return n, public(err)
 }
 
 // Testsome is Waitsome without blocking: it returns 0 if none has completed. MPI-5.0 §3.7.5.
 func Testsome(reqs []Request, idx []int, sts []Status) (int, error) {
-	if err := checkLengths("Testsome", reqs, idx, sts); err != nil {
-		return 0, err
-	}
-	e := engineOf(reqs)
-	if e == nil {
-		return Undefined, nil
-	}
-	i, ok, err := e.TestAny(perf.Testsome, handlesOf(reqs))
-	if err != nil {
-		return 0, requestError(e, "Testsome", err)
-	}
-	if !ok {
-		return 0, nil
-	}
-	if i < 0 {
-		return Undefined, nil
-	}
-	return collectSome(perf.Testsome, reqs, idx, sts)
-}
-
-func checkLengths(op string, reqs []Request, idx []int, sts []Status) error {
-	if len(idx) < len(reqs) || sts != nil && len(sts) < len(reqs) {
-		return newError(op, ErrArg, fmt.Errorf("%d indices and %d statuses for %d requests", len(idx), len(sts), len(reqs)))
-	}
-	return nil
-}
-
-// collectSome completes all requests that can complete now.
-func collectSome(op perf.Op, reqs []Request, idx []int, sts []Status) (n int, first error) {
-	for i := range reqs {
-		r := reqs[i]
-		if r.h.Zero() || !r.h.Engine().Completed(r.h) {
-			continue
-		}
-		st, err := collectRequest(op, r)
-		idx[n] = i
-		if sts != nil {
-			sts[n] = st
-		}
-		n++
-		if err != nil && first == nil {
-			first = newError(op.String(), ErrInStatus, fmt.Errorf("request %d: %w", i, err))
-		}
-		clearIfDone(&reqs[i])
-	}
-	return n, first
-}
-
-// collectIndex completes the request with index i, unless err is set or i is negative.
-func collectIndex(op perf.Op, reqs []Request, i int, err error) (int, Status, error) {
-	if err != nil {
-		return Undefined, emptyStatus, requestError(engineOf(reqs), op.String(), err)
-	}
-	if i < 0 {
-		return Undefined, emptyStatus, nil
-	}
-	st, err := collectRequest(op, reqs[i])
-	clearIfDone(&reqs[i])
-	return i, st, err
-}
-
-// engineOf returns the engine of the requests; nil if all are zero.
-func engineOf(reqs []Request) *proto.Engine {
-	for _, r := range reqs {
-		if !r.h.Zero() {
-			return r.h.Engine()
-		}
-	}
-	return nil
-}
-
-// collectRequest completes a request whose operation has completed.
-func collectRequest(op perf.Op, r Request) (Status, error) {
-	st, err := r.h.Engine().WaitAs(op, r.h)
-	return statusOf(st), requestError(r.h.Engine(), op.String(), err)
+	n, err := core.Testsome(coreRequests(reqs), idx, coreStatuses(sts))
+	return n, public(err)
 }

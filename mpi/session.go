@@ -1,156 +1,41 @@
 package mpi
 
-import (
-	"errors"
-	"fmt"
-	"slices"
-	"strings"
-	"sync"
-	"sync/atomic"
-
-	"github.com/ibrun/ibrun/perf"
-)
+import "github.com/ibrun/ibrun/mpi/internal/core"
 
 // Maximum lengths of names in bytes. C's constants also count the final NUL.
 const (
 	// MaxPsetName is the maximum length of a process set's name. MPI-5.0 §11.3.2.
-	MaxPsetName = 1023
+	MaxPsetName = core.MaxPsetName
 	// MaxStringTag is the maximum length of the tag of CommFromGroup and IntercommFromGroups. MPI-5.0 §7.4.2.
-	MaxStringTag = 1023
+	MaxStringTag = core.MaxStringTag
 )
 
 // Session is an independent use of MPI in a process: libraries of one program can open sessions without knowing of
 // each other. A session names process sets; groups are obtained from these, and communicators are created from
 // groups. Any goroutine may call its methods. MPI-5.0 §11.3.
-type Session struct {
-	proc  *Process
-	hints *Info
-	// closing is set when Close is called, closed when it has run the callbacks of attributes.
-	closing, closed atomic.Bool
-}
+type Session core.Session
+
+func (s *Session) core() *core.Session { return (*core.Session)(s) }
 
 // OpenSession opens a session. Several may be open at the same time, before, during and after the World Model. It does not
 // wait for other processes. Unknown hints are ignored; Info returns the hints in force. It fails with ErrOther when
 // the process has left the job. MPI-5.0 §11.3.1.
 func (p *Process) OpenSession(info *Info) (*Session, error) {
-	const op = "OpenSession"
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err := p.addUser(op); err != nil {
-		return nil, err
-	}
-	if err := p.loadPsets(); err != nil {
-		p.users-- // not the last user: addUser found one
-		return nil, p.wrapError(op, err)
-	}
-	return &Session{proc: p, hints: sessionHints(info)}, nil
-}
-
-// sessionHints returns the hints that a session reports: those that always hold, and the requested ones that it
-// supports.
-func sessionHints(asked *Info) *Info {
-	kinds := []string{"mpi", "system"}
-	value, _ := asked.Get("mpi_memory_alloc_kinds")
-	for kind := range strings.SplitSeq(value, ",") {
-		if kind = strings.TrimSpace(kind); kind == "mpi:alloc_mem" && !slices.Contains(kinds, kind) {
-			kinds = append(kinds, kind)
-		}
-	}
-	i := &Info{}
-	_ = i.Set("thread_level", "MPI_THREAD_MULTIPLE") // these cannot fail
-	_ = i.Set("mpi_memory_alloc_kinds", strings.Join(kinds, ","))
-	return i
+	s, err := p.core().OpenSession(info.core())
+	return (*Session)(s), public(err)
 }
 
 // Close ends the session. It first frees the communicators of the session that have not been freed, as if by
 // concurrent calls of Free, so it waits for the other processes in them. Without any it does not wait. Callbacks of
 // attributes run first, and may use the session. Every later call of the session fails with ErrSession, including
 // Close. No other call may be in progress. MPI-5.0 §11.3.1.
-func (s *Session) Close() error {
-	op := perf.SessionClose.String()
-	if s == nil {
-		return newError(op, ErrSession, errNoSession)
-	}
-	if s.closing.Swap(true) {
-		return s.newError(op, ErrSession, errClosed)
-	}
-	ended := s.proc.recordCall(perf.SessionClose)
-	failed := s.proc.deleteAttributes(s)
-	s.closed.Store(true)
-	comms := s.proc.openComms(s) // after the callbacks, which may free and create communicators
-	errs := make([]error, len(comms))
-	var all sync.WaitGroup
-	where := ""
-	if s.proc.check {
-		where = callPosition()
-	}
-	for i, c := range comms {
-		all.Go(func() { errs[i] = c.releaseWithPeers(perf.SessionClose, where) })
-	}
-	all.Wait()
-	ended()
-	err := errors.Join(errs...)
-	return s.proc.wrapError(op, errors.Join(failed, s.proc.removeUser(err)))
-}
-
-// releaseWithPeers waits until all ranks release the communicator, and releases it, even if callbacks of attributes
-// have failed.
-func (c *Comm) releaseWithPeers(call perf.Op, where string) error {
-	op := call.String()
-	if !c.freeing.CompareAndSwap(false, true) {
-		return c.newError(op, ErrComm, errors.New("the communicator is being freed"))
-	}
-	c.idups.Wait()
-	var err error
-	if c.checks { // another rank may call Free instead
-		err = c.compareCall(&collCall{Call: perf.Free, Idups: c.idupSeq.Load(), Where: where}, nil)
-	}
-	if err == nil {
-		err = c.newAgreement(call).agreeSuccess(nil)
-	}
-	return errors.Join(err, c.release(op, commSessionClosed))
-}
-
-var (
-	errNoSession = errors.New("the session is nil")
-	errClosed    = errors.New("the session has been closed")
-)
-
-func (s *Session) newError(op string, class Class, err error) error {
-	return s.proc.newError(op, class, err)
-}
-
-// checkUsable returns an error if the session is nil or closed.
-func (s *Session) checkUsable(op string) error {
-	switch {
-	case s == nil:
-		return newError(op, ErrSession, errNoSession)
-	case s.closed.Load():
-		return s.newError(op, ErrSession, errClosed)
-	}
-	return nil
-}
+func (s *Session) Close() error { return public(s.core().Close()) }
 
 // Info returns the session's hints in a new Info. thread_level is always MPI_THREAD_MULTIPLE. mpi_memory_alloc_kinds
 // contains mpi and system, and mpi:alloc_mem if it was requested. MPI-5.0 §11.3.4.
-func (s *Session) Info() (*Info, error) {
-	if err := s.checkUsable("Session.Info"); err != nil {
-		return nil, err
-	}
-	return s.hints.Dup(), nil
-}
+func (s *Session) Info() (*Info, error) { return info(s.core().Info()) }
 
 // Group returns the group of a process set, to which this process need not belong. It fails with ErrArg if no set has
 // that name, and with ErrProcFailed once a process of the job is known to be lost. It does not wait for other
 // processes. MPI-5.0 §7.3.2.
-func (s *Session) Group(name string) (*Group, error) {
-	const op = "Session.Group"
-	set, err := s.pset(op, name)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.proc.engine.Err(); err != nil {
-		return nil, s.newError(op, classify(err), fmt.Errorf("process set %s: %w", name, err))
-	}
-	return &Group{s.proc, s, set.peers}, nil
-}
+func (s *Session) Group(name string) (*Group, error) { return group(s.core().Group(name)) }

@@ -1,6 +1,6 @@
 package mpi
 
-import "github.com/ibrun/ibrun/mpi/internal/proto"
+import "github.com/ibrun/ibrun/mpi/internal/core"
 
 // Status describes a message that was received or probed. MPI-5.0 §3.2.5.
 type Status struct {
@@ -11,6 +11,12 @@ type Status struct {
 	bytes     int
 	cancelled bool
 }
+
+// statusOf returns the status of a call of core.
+func statusOf(st core.Status) Status { return Status{st.Source, st.Tag, st.Bytes, st.Cancelled} }
+
+// status returns the results of a call of core.
+func status(st core.Status, err error) (Status, error) { return statusOf(st), public(err) }
 
 // Bytes returns the number of bytes received, or the length of a probed message. MPI-5.0 §3.2.5.
 func (s Status) Bytes() int { return s.bytes }
@@ -26,11 +32,4 @@ func Count[T Elem](s Status) int {
 		return Undefined
 	}
 	return s.bytes / n
-}
-
-// emptyStatus is the status of a call that received no message.
-var emptyStatus = Status{Source: AnySource, Tag: AnyTag}
-
-func statusOf(s proto.Status) Status {
-	return Status{Source: int(s.Source), Tag: int(s.Tag), bytes: s.Bytes, cancelled: s.Cancelled}
 }

@@ -10,12 +10,12 @@ import "time"
 // error. Messages cannot measure how much longer their path takes in one direction than in the other. Half of this
 // difference remains as an error; it is less than half of the fastest round trip. Wtime is local, and may be called
 // after Finalize. MPI-5.0 §9.6.
-func (p *Process) Wtime() float64 { return float64(p.clockSync.clock.Now()) / 1e9 }
+func (p *Process) Wtime() float64 { return p.core().Wtime() }
 
 // Wtick returns the resolution of Wtime in seconds. MPI-5.0 §9.6.
-func (p *Process) Wtick() float64 { return 1e-9 }
+func (p *Process) Wtick() float64 { return p.core().Wtick() }
 
 // WtimeError bounds how far this process's Wtime differs from rank 0's now: what recent comparisons found, and what they leave
 // open if that is more. It grows while the processes cannot compare. It contains drift and errors of measurement, but not the
 // asymmetry of the path; see Wtime. It is 0 if both read the same clock. Not in MPI-5.0.
-func (p *Process) WtimeError() time.Duration { return time.Duration(p.clockSync.clock.Bound().Error) }
+func (p *Process) WtimeError() time.Duration { return p.core().WtimeError() }

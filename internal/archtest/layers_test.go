@@ -67,7 +67,7 @@ fabric, internal/shm, internal/fdpass, internal/wakesock < fabric/shm;
 fabric, verbs, hw < fabric/rdma;
 fabric, fabric/mem, fabric/shm, fabric/tcp, fabric/rdma, verbs < fabric/auto;
 
-# Layer 4: bootstrap, tag matching, datatypes, reductions, collective algorithms, message protocols.
+# Layer 4: bootstrap, tag matching, datatypes, reductions, collective algorithms, message protocols; communicators on bytes.
 hw < mpi/internal/clocksync;
 fabric, fabric/auto, hw, internal/pmi, internal/pmix, internal/ranklink, internal/shm, internal/wakesock, mpi/internal/clocksync
 	< mpi/internal/bootstrap;
@@ -76,9 +76,11 @@ NONE < mpi/internal/datatype < mpi/internal/reduction < mpi/internal/coll;
 fabric < mpi/internal/regcache;
 internal/shm < mpi/internal/coll;
 fabric, perf, internal/pollyield, mpi/internal/match, mpi/internal/regcache < mpi/internal/proto;
+attrs, hw, perf, perf/profile, fabric, internal/tunables, mpi/internal/bootstrap, mpi/internal/clocksync, mpi/internal/coll,
+	mpi/internal/datatype, mpi/internal/proto, mpi/internal/reduction < mpi/internal/core;
 
-# Layer 5: communicators, messages, collectives.
-attrs, hw, perf, perf/profile, fabric, internal/tunables, mpi/internal/* < mpi;
+# Layer 5: the API of programs.
+attrs, perf, mpi/internal/bootstrap, mpi/internal/core, mpi/internal/proto, mpi/internal/reduction < mpi;
 hw, perf, fabric, fabric/mem, fabric/auto, mpi/internal/bootstrap, mpi/internal/clocksync, mpi < mpi/mpitest;
 fabric/auto, internal/transports, internal/tunables, mpi/internal/proto < mpi/explain;
 

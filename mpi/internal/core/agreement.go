@@ -1,0 +1,68 @@
+package core
+
+import (
+	"github.com/ibrun/ibrun/mpi/internal/coll"
+	"github.com/ibrun/ibrun/mpi/internal/datatype"
+	"github.com/ibrun/ibrun/perf"
+)
+
+// agreement is the exchange by which the ranks of a communicator agree, for instance on a context id, while they
+// create or free a communicator.
+type agreement struct {
+	comm *Comm
+	op   string
+	// recordAs is recorded for its messages.
+	recordAs perf.Op
+	// idup carries the messages of an Idup, whose agreement runs beside the collectives of the communicator; nil for the
+	// others. idupSeq numbers the Idups from 1, and is the same at all ranks.
+	idup    *collState
+	idupSeq uint32
+	// creation carries the messages if the communicator is being created from groups; nil otherwise.
+	creation *groupCreation
+}
+
+// newAgreement returns an agreement among the ranks of c, as part of a call.
+func (c *Comm) newAgreement(call perf.Op) *agreement {
+	return &agreement{comm: c, op: call.String(), recordAs: call.Within()}
+}
+
+// allreduce combines src of all ranks into dst. The operation must be idempotent: a rank's value may enter twice.
+func (a *agreement) allreduce(dst, src []byte, k datatype.Kind, o Predefined) error {
+	f, commutative, _ := o.kernel(k)
+	switch {
+	case a.creation != nil:
+		return a.comm.wrapError(a.op, a.creation.allreduce(dst, src, f))
+	case a.idup == nil:
+		return a.comm.allreduce(a.recordAs, dst, src, k, o)
+	}
+	if failed := a.comm.coll.failed.Load(); failed != nil {
+		return a.comm.wrapError(a.op, *failed)
+	}
+	a.idup.scratch.used = 0
+	op := coll.Operation{Kernel: f, ElemSize: k.Size(), Commutative: commutative}
+	return a.comm.wrapError(a.op, coll.Allreduce(a.idup, dst, src, &op))
+}
+
+// andBits returns the bits that all ranks set.
+func (a *agreement) andBits(bits uint8) (uint8, error) {
+	mine, all := [1]uint8{bits}, [1]uint8{}
+	err := a.allreduce(all[:], mine[:], datatype.Uint8, Band)
+	return all[0], err
+}
+
+// agreeSuccess blocks until all ranks have called it. It returns this rank's error, or errOtherRank if only another
+// rank has one.
+func (a *agreement) agreeSuccess(mine error) error {
+	fine := uint8(1)
+	if mine != nil {
+		fine = 0
+	}
+	all, err := a.andBits(fine)
+	switch {
+	case mine != nil:
+		return a.comm.joinError(a.op, mine, err)
+	case err == nil && all == 0:
+		return a.comm.newError(a.op, ErrOther, errOtherRank)
+	}
+	return err
+}

@@ -1,0 +1,29 @@
+package core
+
+import (
+	"github.com/ibrun/ibrun/mpi/internal/coll"
+	"github.com/ibrun/ibrun/perf"
+)
+
+// Barrier blocks until all ranks have called it; on an intercommunicator, the ranks of both groups.
+func (c *Comm) Barrier() error { return c.barrier(perf.Barrier) }
+
+func (c *Comm) barrier(call perf.Op) error {
+	op := call.String()
+	if err := c.beginCollective(call, 0); err != nil {
+		return err
+	}
+	defer c.endCollective()
+	if c.checks {
+		if err := c.compareCall(&collCall{Call: call, Idups: c.idupSeq.Load()}, nil); err != nil {
+			return err
+		}
+	}
+	if f := c.coll.flatFor(coll.OfBarrier, 0, callShape{}); f != nil {
+		return c.wrapError(op, f.Barrier())
+	}
+	if call == perf.Finalize { // over the connections of Init: others would be made for this barrier only
+		return c.wrapError(op, coll.BarrierTree(&c.coll))
+	}
+	return c.wrapError(op, coll.Barrier(&c.coll))
+}

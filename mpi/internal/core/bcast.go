@@ -1,0 +1,27 @@
+package core
+
+import (
+	"github.com/ibrun/ibrun/mpi/internal/coll"
+	"github.com/ibrun/ibrun/mpi/internal/datatype"
+	"github.com/ibrun/ibrun/perf"
+)
+
+// Bcast copies the root's b to b of every rank.
+func (c *Comm) Bcast(b []byte, k datatype.Kind, root int) error {
+	const op = "Bcast"
+	if err := c.beginIntracomm(perf.Bcast, len(b)); err != nil {
+		return err
+	}
+	defer c.endCollective()
+	err := c.checkRoot(op, root)
+	if c.checks {
+		err = c.compareCall(c.newCollCall(perf.Bcast, k, len(b)).rooted(root), err)
+	}
+	if err != nil {
+		return err
+	}
+	if f := c.coll.flatFor(coll.OfBcast, len(b), callShape{kind: k, root: root}); f != nil {
+		return c.wrapError(op, f.Bcast(b, root))
+	}
+	return c.wrapError(op, coll.Bcast(&c.coll, b, root))
+}

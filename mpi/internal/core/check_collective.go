@@ -1,0 +1,271 @@
+package core
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/ibrun/ibrun/mpi/internal/datatype"
+	"github.com/ibrun/ibrun/perf"
+)
+
+// When calls are checked, every collective begins with an exchange: each rank sends a description of its call to rank 0, which
+// compares them and sends all ranks the result. The exchange is the same for all collectives, so different ones meet, and no rank
+// waits for messages that never come. A rank that rejects its own arguments takes part as well: its error is an error of all.
+
+// checkTag is the tag of this exchange. The messages of collectives have the tag 0, those of an Idup have the bit 30 set.
+const checkTag = 1 << 29
+
+// collCall describes a call of a collective. The ranks send it as JSON.
+type collCall struct {
+	Call perf.Op
+	Type datatype.Kind `json:",omitempty"` // of the elements; 0: none
+	Op   string        `json:",omitempty"` // the reduction operation
+	// Count is the number of elements that must be the same at all ranks; in Gatherv and Scatterv it is that of this rank's block.
+	Count int `json:",omitempty"`
+	// Root is set with Rooted.
+	Root   int  `json:",omitempty"`
+	Rooted bool `json:",omitempty"`
+	// Counts are the numbers of elements of the ranks' blocks; in Alltoallv, of the blocks for the ranks. They are the same at all
+	// ranks, or used at the root only.
+	Counts []int `json:",omitempty"`
+	// From are the numbers of elements that an Alltoallv expects from the ranks.
+	From []int `json:",omitempty"`
+	// Idups is how many Idups the rank has started on the communicator, since their order counts as well.
+	Idups   uint32 `json:",omitempty"`
+	Where   string
+	Failure *verdict `json:",omitempty"` // the error that the rank has found by itself
+}
+
+// verdict is the result of the exchange: an error of all ranks.
+type verdict struct {
+	Class Class
+	Text  string
+}
+
+func (v *verdict) Error() string { return v.Text }
+
+// compareCall compares a call with those of the other ranks. failed is the error that this rank has found by itself; compareCall
+// returns it, or an error if another rank has failed or the calls differ.
+func (c *Comm) compareCall(mine *collCall, failed error) error {
+	if mine.Call.IsWithin() {
+		return failed // the call that it is a part of has been compared
+	}
+	g := &collState{tag: checkTag, call: mine.Call.Within()}
+	g.init(c, c.coll.peers, c.coll.rank)
+	return g.compareCall(mine, failed)
+}
+
+// compareCall is the exchange with the messages of g: those of an Idup have a tag of their own.
+func (g *collState) compareCall(mine *collCall, failed error) error {
+	c, op := g.comm, mine.Call.String()
+	if mine.Where == "" {
+		c.engine.Called(mine.Call)
+		mine.Where = callPosition()
+	}
+	if failed != nil {
+		mine.Failure = &verdict{classify(failed), failed.Error()}
+	}
+	if len(g.peers) == 1 {
+		return failed
+	}
+	v, err := g.exchangeCalls(mine)
+	switch {
+	case failed != nil:
+		return c.joinError(op, failed, err)
+	case err != nil:
+		return c.wrapError(op, err)
+	case v != nil:
+		return c.newError(op, v.Class, v)
+	}
+	return nil
+}
+
+// checkCall compares a call without arguments if calls are checked.
+func (c *Comm) checkCall(call perf.Op) error {
+	if !c.checks || c.coll.busy.Load() {
+		return nil
+	}
+	return c.compareCall(&collCall{Call: call, Idups: c.idupSeq.Load()}, nil)
+}
+
+// exchangeCalls sends this rank's call to rank 0 and returns the verdict; nil if all calls agree.
+func (g *collState) exchangeCalls(mine *collCall) (*verdict, error) {
+	if g.rank != 0 {
+		b, err := json.Marshal(mine)
+		if err == nil {
+			err = g.Send(0, b)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return receiveJSON[verdict](g, 0)
+	}
+	calls := []*collCall{mine}
+	for rank := 1; rank < len(g.peers); rank++ {
+		other, err := receiveJSON[collCall](g, rank)
+		if err != nil {
+			return nil, err
+		}
+		calls = append(calls, other)
+	}
+	v := g.judge(calls)
+	var b []byte
+	if v != nil {
+		var err error
+		if b, err = json.Marshal(v); err != nil {
+			return nil, err
+		}
+	}
+	for rank := 1; rank < len(g.peers); rank++ {
+		if err := g.Send(rank, b); err != nil {
+			return nil, err
+		}
+	}
+	return v, nil
+}
+
+// receiveJSON receives a value of any length from a rank; nil if it is empty.
+func receiveJSON[T any](g *collState, rank int) (*T, error) {
+	from := g.recvRoute(rank)
+	st, _, err := g.comm.engine.Probe(from, true)
+	if err != nil || st.Bytes == 0 {
+		if err == nil {
+			_, err = g.comm.engine.Recv(from, nil)
+		}
+		return nil, g.check(err)
+	}
+	b := make([]byte, st.Bytes)
+	if _, err := g.comm.engine.Recv(from, b); err != nil {
+		return nil, g.check(err)
+	}
+	v := new(T)
+	if err := json.Unmarshal(b, v); err != nil {
+		return nil, fmt.Errorf("rank %d sent an invalid description of its call: %w", rank, err)
+	}
+	return v, nil
+}
+
+// judge compares the calls of all ranks. It returns the first difference, or nil.
+func (g *collState) judge(calls []*collCall) *verdict {
+	for rank, x := range calls {
+		if x == nil {
+			return &verdict{ErrOther, fmt.Sprintf("rank %d sent no description of its call", rank)}
+		}
+		if f := x.Failure; f != nil {
+			return &verdict{f.Class, fmt.Sprintf("%s failed: %s", g.describe(calls, rank), f.Text)}
+		}
+	}
+	for rank := 1; rank < len(calls); rank++ {
+		if class := calls[rank].compare(calls[0]); class != 0 {
+			return &verdict{class, g.describe(calls, rank) + " against " + g.describe(calls, 0)}
+		}
+	}
+	return g.judgeBlocks(calls)
+}
+
+// compare returns the class of the first difference between two calls; 0 if there is none.
+func (x *collCall) compare(y *collCall) Class {
+	switch {
+	case x.Call != y.Call, x.Idups != y.Idups:
+		return ErrOther
+	case x.Root != y.Root:
+		return ErrRoot
+	case x.Type != y.Type:
+		return ErrType
+	case x.Op != y.Op:
+		return ErrOp
+	case x.Call == perf.Gatherv, x.Call == perf.Scatterv, x.Call == perf.Alltoallv: // see judgeBlocks
+		return 0
+	case x.Count != y.Count, !slices.Equal(x.Counts, y.Counts):
+		return ErrCount
+	}
+	return 0
+}
+
+// judgeBlocks compares the lengths of blocks that only two ranks know.
+func (g *collState) judgeBlocks(calls []*collCall) *verdict {
+	differ := func(a, b, sent, expected int) *verdict {
+		return &verdict{ErrCount, fmt.Sprintf("%s against %s: %d elements, but the other rank has a count of %d for them",
+			g.describe(calls, a), g.describe(calls, b), sent, expected)}
+	}
+	switch first := calls[0]; first.Call {
+	case perf.Gatherv, perf.Scatterv:
+		root := first.Root
+		for rank, x := range calls {
+			if counts := calls[root].Counts; len(counts) == len(calls) && rank != root && counts[rank] != x.Count {
+				return differ(rank, root, x.Count, counts[rank])
+			}
+		}
+	case perf.Alltoallv:
+		for a, x := range calls {
+			for b, y := range calls {
+				if len(x.Counts) == len(calls) && len(y.From) == len(calls) && x.Counts[b] != y.From[a] {
+					return differ(a, b, x.Counts[b], y.From[a])
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// describe returns a call in words: "Allreduce of 11 float64 (sum) at solver/main.go:31 (rank 1)".
+func (g *collState) describe(calls []*collCall, rank int) string {
+	x := calls[rank]
+	text := x.Call.String()
+	if x.Type != 0 {
+		switch x.Call {
+		case perf.Allgatherv, perf.ReduceScatter, perf.Alltoallv:
+			text += fmt.Sprintf(" of %s, counts %v,", x.Type, x.Counts)
+		default:
+			text += fmt.Sprintf(" of %d elements of %s", x.Count, x.Type)
+		}
+	}
+	if x.Op != "" {
+		text += " (" + x.Op + ")"
+	}
+	if x.Rooted {
+		text += fmt.Sprintf(" with root %d", x.Root)
+	}
+	if slices.ContainsFunc(calls, func(y *collCall) bool { return y != nil && y.Idups != x.Idups }) {
+		text += fmt.Sprintf(" after %d Idup", x.Idups)
+	}
+	text += fmt.Sprintf(" at %s (rank %d", x.Where, rank)
+	if n := g.peers[rank]; int(n) != rank {
+		text += fmt.Sprintf(", process %d", n)
+	}
+	return text + ")"
+}
+
+// describeOp returns an operation as it is compared. Functions of the user cannot be compared.
+func describeOp(o Op) string {
+	switch o := o.(type) {
+	case nil:
+		return "none"
+	case Predefined:
+		return o.String()
+	case *userOp:
+		if o.commutative {
+			return "a commutative operation of the program"
+		}
+		return "an operation of the program"
+	}
+	return ""
+}
+
+// newCollCall returns the description of a collective on elements of a kind.
+func (c *Comm) newCollCall(call perf.Op, k datatype.Kind, bytes int) *collCall {
+	return &collCall{Call: call, Type: k, Count: bytes / k.Size(), Idups: c.idupSeq.Load()}
+}
+
+// rooted sets the root of a call.
+func (x *collCall) rooted(root int) *collCall {
+	x.Root, x.Rooted = root, true
+	return x
+}
+
+// reducing sets the operation of a call.
+func (x *collCall) reducing(o Op) *collCall {
+	x.Op = describeOp(o)
+	return x
+}

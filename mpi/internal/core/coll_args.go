@@ -1,0 +1,131 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/ibrun/ibrun/mpi/internal/coll"
+)
+
+// ownBlock checks the length of a rank's own block against the whole buffer, and returns the block. For an in-place
+// call it returns the beginning of the whole, as package coll expects.
+func (c *Comm) ownBlock(op string, whole, block []byte, elem int) ([]byte, error) {
+	n := len(c.peers)
+	if sameStart(whole, block) && len(whole) == len(block) && n > 1 {
+		if err := c.checkDivisible(op, whole, elem); err != nil {
+			return nil, err
+		}
+		return whole[:len(whole)/n], nil
+	}
+	if len(whole) != n*len(block) {
+		return nil, c.newError(op, ErrCount, fmt.Errorf(
+			"the buffer for all ranks has %d elements, but the other buffer has %d on each of %d ranks (%d in total)",
+			len(whole)/elem, len(block)/elem, n, n*len(block)/elem))
+	}
+	if at := int(c.rank) * len(block); sameStart(whole[at:], block) {
+		return whole[:len(block)], nil
+	}
+	return block, c.checkOverlap(op, whole, block)
+}
+
+// ownPart checks the length of a rank's own block against its part of the whole, and returns the block. In an
+// in-place call the block is the whole or this part of it; ownPart then returns the beginning of the whole, as
+// package coll expects.
+func (c *Comm) ownPart(op string, whole []byte, at coll.Layout, block []byte) ([]byte, error) {
+	count, from := at.Counts[c.rank]*at.Elem, at.Displs[c.rank]*at.Elem
+	if sameStart(whole, block) && len(whole) == len(block) {
+		return whole[:count], nil
+	}
+	if len(block) != count {
+		return nil, c.newError(op, ErrCount, fmt.Errorf("the block of rank %d has %d elements, but its count is %d",
+			c.rank, len(block)/at.Elem, at.Counts[c.rank]))
+	}
+	if sameStart(whole[from:], block) {
+		return whole[:count], nil
+	}
+	return block, c.checkOverlap(op, whole, block)
+}
+
+// ownPartAtRoot checks the positions of the blocks in the root's buffer, and returns them with the root's own block.
+func (c *Comm) ownPartAtRoot(op string, whole []byte, counts, displs []int, block []byte, elem int) (coll.Layout, []byte, error) {
+	at, err := c.newLayout(op, whole, counts, displs, elem)
+	if err == nil {
+		block, err = c.ownPart(op, whole, at, block)
+	}
+	return at, block, err
+}
+
+// checkDivisible returns an error for a buffer that does not have the same number of elements for each rank.
+func (c *Comm) checkDivisible(op string, b []byte, elem int) error {
+	if len(b)%(elem*len(c.peers)) != 0 {
+		return c.newError(op, ErrCount,
+			fmt.Errorf("%d elements cannot be divided evenly among %d ranks", len(b)/elem, len(c.peers)))
+	}
+	return nil
+}
+
+// newLayout checks the positions of all ranks' blocks in a buffer and returns them. Without displacements the blocks
+// follow each other.
+func (c *Comm) newLayout(op string, b []byte, counts, displs []int, elem int) (coll.Layout, error) {
+	if _, err := c.sumCounts(op, counts); err != nil {
+		return coll.Layout{}, err
+	}
+	if displs == nil {
+		displs = make([]int, len(counts))
+		for i := 1; i < len(counts); i++ {
+			displs[i] = displs[i-1] + counts[i-1]
+		}
+	}
+	if len(displs) != len(counts) {
+		return coll.Layout{}, c.newError(op, ErrCount,
+			fmt.Errorf("got %d displacements; want one for each of %d ranks", len(displs), len(counts)))
+	}
+	n := len(b) / elem
+	for i := range counts {
+		if displs[i] < 0 || displs[i] > n || counts[i] > n-displs[i] {
+			return coll.Layout{}, c.newError(op, ErrCount,
+				fmt.Errorf("the block of rank %d (%d elements at %d) exceeds the buffer of %d elements", i, counts[i], displs[i], n))
+		}
+	}
+	return coll.Layout{Counts: counts, Displs: displs, Elem: elem}, nil
+}
+
+// sumCounts returns the sum of the counts of all ranks.
+func (c *Comm) sumCounts(op string, counts []int) (total int, err error) {
+	if len(counts) != len(c.peers) {
+		return 0, c.newError(op, ErrCount, fmt.Errorf("got %d counts; want one for each of %d ranks", len(counts), len(c.peers)))
+	}
+	for i, n := range counts {
+		if n < 0 || n > math.MaxInt-total {
+			return 0, c.newError(op, ErrCount, fmt.Errorf("count %d of rank %d is negative, or the sum is too large", n, i))
+		}
+		total += n
+	}
+	return total, nil
+}
+
+// checkSameSize checks the buffers of a reduction: they must have the same length, and be the same memory or not
+// overlap.
+func (c *Comm) checkSameSize(op string, dst, src []byte) error {
+	if len(dst) != len(src) {
+		return c.newError(op, ErrCount, fmt.Errorf("dst has %d bytes, but src has %d", len(dst), len(src)))
+	}
+	return c.checkOverlap(op, dst, src)
+}
+
+// checkRoot returns an error if root is not a rank.
+func (c *Comm) checkRoot(op string, root int) error {
+	if uint(root) >= uint(len(c.peers)) {
+		return c.newError(op, ErrRoot, rankError(root, len(c.peers)))
+	}
+	return nil
+}
+
+// checkOverlap returns an error for buffers that share memory, unless they have the same start and the same length.
+func (c *Comm) checkOverlap(op string, dst, src []byte) error {
+	if overlap(dst, src) && !(sameStart(dst, src) && len(dst) == len(src)) {
+		return c.newError(op, ErrBuffer, errors.New("dst and src overlap partially"))
+	}
+	return nil
+}

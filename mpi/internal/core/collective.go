@@ -1,0 +1,191 @@
+package core
+
+import (
+	"errors"
+	"sync/atomic"
+
+	"github.com/ibrun/ibrun/mpi/internal/coll"
+	"github.com/ibrun/ibrun/mpi/internal/proto"
+	"github.com/ibrun/ibrun/perf"
+)
+
+// collState is the state of a communicator's collectives: their message context, and the memory that all ranks share, if
+// there is any. It implements coll.Peer and coll.WordSync.
+type collState struct {
+	comm  *Comm
+	peers []int32 // process by rank; for an intercommunicator the processes of both groups
+	rank  int32
+	tag   int32       // of all messages
+	busy  atomic.Bool // a collective is in progress, or failed is set
+	// failed is why no collective can succeed any more: a process was lost or has left, or calls differed. nil: one may succeed.
+	// The state of an Idup uses that of its communicator.
+	failed atomic.Pointer[error]
+
+	scratch struct {
+		buf  []byte
+		used int // bytes handed out by Scratch for the current collective
+	}
+	operation coll.Operation // of the current reduction
+
+	// The current collective, as it is recorded.
+	call  perf.Op
+	bytes int // sent or received by this rank
+	began uint64
+
+	shm sharedMemory
+}
+
+func (g *collState) init(c *Comm, peers []int32, rank int32) {
+	g.comm, g.peers, g.rank = c, peers, rank
+}
+
+// beginIntracomm is beginCollective for collectives that are not defined on intercommunicators.
+func (c *Comm) beginIntracomm(call perf.Op, bytes int) error {
+	if c != nil && c.localGroup != nil {
+		return c.newError(call.String(), ErrComm, errInter)
+	}
+	return c.beginCollective(call, bytes)
+}
+
+var errBusy = errors.New(
+	"another collective is in progress on this communicator; give each goroutine its own (Comm.Dup)")
+
+// beginCollective starts a collective. It returns an error if another one is in progress. The collective is recorded
+// until endCollective, with the bytes that this rank sends or receives. A call.Within() is shown as part of another
+// call and is not counted.
+func (c *Comm) beginCollective(call perf.Op, bytes int) error {
+	if err := c.CheckUsable(call.String()); err != nil {
+		return err
+	}
+	if !c.coll.busy.CompareAndSwap(false, true) {
+		if failed := c.coll.failed.Load(); failed != nil {
+			return c.wrapError(call.String(), *failed)
+		}
+		return c.newError(call.String(), ErrComm, errBusy)
+	}
+	g := &c.coll
+	g.scratch.used = 0
+	g.call, g.bytes, g.began = call, bytes, c.engine.BeginOp(call, bytes)
+	if !g.shm.tried {
+		if err := g.shareMemory(); err != nil {
+			c.endCollective()
+			return c.wrapError(call.String(), err)
+		}
+	}
+	return nil
+}
+
+// endCollective ends the recording of a collective and allows the next one.
+func (c *Comm) endCollective() {
+	g := &c.coll
+	c.engine.EndOp(g.call, g.bytes, g.began)
+	g.call = perf.NoOp
+	g.busy.Store(false)
+	if g.failed.Load() != nil { // after the store, so that a concurrent check either finds it false or is found here
+		g.busy.Store(true)
+	}
+}
+
+// Rank returns the rank of this process.
+func (g *collState) Rank() int { return int(g.rank) }
+
+// Size returns the number of ranks.
+func (g *collState) Size() int { return len(g.peers) }
+
+func (g *collState) sendRoute(dst int) proto.Route {
+	return proto.Route{Context: g.comm.contextID | collectiveBit, Peer: g.peers[dst],
+		Match: proto.Match{Rank: g.rank, Tag: g.tag}, Op: g.call.Within()}
+}
+
+func (g *collState) recvRoute(src int) proto.Route {
+	return proto.Route{Context: g.comm.contextID | collectiveBit, Peer: g.peers[src],
+		Match: proto.Match{Rank: int32(src), Tag: g.tag}, Op: g.call.Within()}
+}
+
+// Send sends b to rank dst.
+func (g *collState) Send(dst int, b []byte) error {
+	return g.check(g.comm.engine.Send(g.sendRoute(dst), b, proto.Standard))
+}
+
+// Recv receives b from rank src.
+func (g *collState) Recv(src int, b []byte) error {
+	st, err := g.comm.engine.Recv(g.recvRoute(src), b)
+	if err == nil && st.Bytes != len(b) {
+		err = &proto.ExactLengthError{Source: int32(src), Got: st.Bytes, Want: len(b)}
+	}
+	return g.check(err)
+}
+
+// Sendrecv sends s and receives r at the same time.
+func (g *collState) Sendrecv(dst int, s []byte, src int, r []byte) error {
+	h := g.comm.engine.Irecv(g.recvRoute(src), r)
+	if err := g.comm.engine.Send(g.sendRoute(dst), s, proto.Standard); err != nil {
+		g.comm.cancelRecv(h)
+		return g.check(err)
+	}
+	_, err := g.comm.engine.Wait(h)
+	return g.check(err)
+}
+
+// Isend starts a send.
+func (g *collState) Isend(dst int, b []byte) (coll.Handle, error) {
+	h, err := g.comm.engine.Isend(g.sendRoute(dst), b, proto.Standard)
+	return collHandle(h), g.check(err)
+}
+
+// Irecv starts a receive.
+func (g *collState) Irecv(src int, b []byte) (coll.Handle, error) {
+	return collHandle(g.comm.engine.Irecv(g.recvRoute(src), b)), nil
+}
+
+func collHandle(h proto.Handle) coll.Handle {
+	if h.Zero() {
+		return coll.Handle{}
+	}
+	a, b := h.Encode()
+	return coll.Handle{A: a, B: b}
+}
+
+// Waitall waits for all handles and returns the first error.
+func (g *collState) Waitall(hs []coll.Handle) (first error) {
+	for _, h := range hs {
+		if _, err := g.comm.engine.Wait(g.comm.engine.DecodeHandle(h.A, h.B)); err != nil && first == nil {
+			first = err
+		}
+	}
+	return g.check(first)
+}
+
+// check returns the error of an operation of a collective. If it failed because a process is lost or has left, this
+// rank leaves the context of collectives: ranks that wait for it fail as well, and every later collective of this rank
+// fails. Otherwise one of its messages might be taken for one of the collective that has failed.
+func (g *collState) check(err error) error {
+	if err != nil && errors.Is(err, proto.ErrFailed) {
+		if m := g.recordedMismatch(); m != nil { // the rank that this one waited for has left because of it
+			err = m
+		}
+		g.fail(err)
+	}
+	return err
+}
+
+// fail records why no collective can succeed any more.
+func (g *collState) fail(err error) {
+	s := &g.comm.coll
+	if s.failed.CompareAndSwap(nil, &err) {
+		s.busy.Store(true)
+		g.comm.engine.LeaveContext(g.comm.contextID | collectiveBit)
+	}
+}
+
+// Scratch returns memory that is valid until the next collective.
+func (g *collState) Scratch(n int) []byte {
+	if len(g.scratch.buf)-g.scratch.used < n {
+		// Memory from earlier calls remains valid. The new buffer is large enough for the next collective.
+		g.scratch.buf = make([]byte, max(n, 2*len(g.scratch.buf), 4096))
+		g.scratch.used = 0
+	}
+	b := g.scratch.buf[g.scratch.used : g.scratch.used+n : g.scratch.used+n]
+	g.scratch.used = min((g.scratch.used+n+15)&^15, len(g.scratch.buf))
+	return b
+}

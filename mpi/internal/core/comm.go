@@ -1,0 +1,233 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ibrun/ibrun/attrs"
+	"github.com/ibrun/ibrun/mpi/internal/proto"
+	"github.com/ibrun/ibrun/perf"
+)
+
+// Special ranks and tags, with the values of the MPI-5.0 ABI.
+const (
+	// AnySource makes a receive match messages from any rank.
+	AnySource = -1
+	// AnyTag makes a receive match messages with any tag.
+	AnyTag = -2
+	// ProcNull is the rank of no process: a send to it does nothing, a receive from it returns an empty message.
+	//
+	ProcNull = -3
+	// Undefined is the color of ranks that get no communicator from Split, and the index of no request. MPI-5.0
+	// §7.4.2.
+	Undefined = -32766
+)
+
+// Comm is a communicator: an ordered group of processes with its own message context. Any goroutine may call its
+// methods.
+type Comm struct {
+	proc      *Process
+	engine    *proto.Engine
+	session   *Session // nil for the World Model
+	contextID uint32   // context of messages; that of collectives has collectiveBit as well
+	rank      int32
+
+	peers      []int32       // process by rank; for an intercommunicator by rank in the remote group
+	localGroup []int32       // local group of an intercommunicator; nil for an intracommunicator
+	state      atomic.Uint32 // commReady or another of these constants
+	checks     bool          // calls are checked; see Config.Check
+	where      string        // source position of the call that created it, if calls are checked
+	coll       collState
+	graph      *Neighbors // nil for a communicator without a graph; never changed
+
+	attrs attrs.Cache[*Comm]
+	seq   uint64 // order in which communicators of the process were created
+
+	freeing atomic.Bool  // Free is in progress, or the communicator need not be waited for
+	copying atomic.Int32 // number of duplicates for which copy callbacks run
+
+	idupSeq atomic.Uint32  // number of Idups so far
+	idups   sync.WaitGroup // Idups in progress
+
+	hintsMu sync.Mutex
+	hints   hints // guarded by hintsMu
+}
+
+// States of a communicator. Only commReady can be used.
+const (
+	commReady uint32 = iota
+	commCreating
+	commFreed
+	commFinalized
+	commSessionClosed
+)
+
+// newChild is newComm for a communicator that is derived from c and belongs to the same session.
+func (c *Comm) newChild(peers []int32, rank int) *Comm {
+	d := c.proc.newComm(peers, rank)
+	d.session = c.session
+	return d
+}
+
+// newComm returns a communicator that cannot be used before activate is called.
+func (p *Process) newComm(peers []int32, rank int) *Comm {
+	c := &Comm{proc: p, engine: p.engine, rank: int32(rank), peers: peers, seq: p.lastCommSeq.Add(1), hints: newHints(),
+		checks: p.check}
+	if p.check {
+		c.where = callPosition()
+	}
+	c.state.Store(commCreating)
+	c.coll.init(c, peers, c.rank)
+	c.attrs.Init(&p.keys, c)
+	return c
+}
+
+// activate sets the context id and makes the communicator usable.
+func (c *Comm) activate(ctx uint32) {
+	c.contextID = ctx
+	c.proc.comms.Store(c, nil)
+	c.state.Store(commReady)
+}
+
+// activateWithHints is activate that first applies hints, unless h is nil.
+func (c *Comm) activateWithHints(ctx uint32, h *hints) {
+	c.contextID = ctx
+	if h != nil {
+		c.applyHints(*h)
+	}
+	c.activate(ctx)
+}
+
+// Rank returns the rank of this process in the communicator, from 0.
+func (c *Comm) Rank() int { return int(c.rank) }
+
+// Size returns the number of processes; for an intercommunicator, that of the local group.
+func (c *Comm) Size() int {
+	if c.localGroup != nil {
+		return len(c.localGroup)
+	}
+	return len(c.peers)
+}
+
+// Free releases the communicator.
+func (c *Comm) Free() error {
+	if err := c.checkFreeable(perf.Free.String()); err != nil {
+		return err
+	}
+	defer c.proc.recordCall(perf.Free)()
+	if err := c.checkCall(perf.Free); err != nil {
+		return err
+	}
+	return c.free(perf.Free)
+}
+
+// Disconnect is Free that first waits for all pending messages: receives and sends that this rank has started complete,
+// and must still be waited for afterwards.
+func (c *Comm) Disconnect() error {
+	op := perf.Disconnect.String()
+	if err := c.checkFreeable(op); err != nil {
+		return err
+	}
+	defer c.proc.recordCall(perf.Disconnect)()
+	if err := c.checkCall(perf.Disconnect); err != nil {
+		return err
+	}
+	if err := c.engine.WaitContextIdle(perf.Disconnect, c.contextID); err != nil {
+		return c.wrapError(op, err)
+	}
+	return c.free(perf.Disconnect)
+}
+
+// checkFreeable returns an error for a communicator that cannot be freed.
+func (c *Comm) checkFreeable(op string) error {
+	if err := c.CheckUsable(op); err != nil {
+		return err
+	}
+	if c == c.proc.world || c == c.proc.self {
+		return c.newError(op, ErrComm, fmt.Errorf("World and Self cannot be freed"))
+	}
+	if c.copying.Load() != 0 {
+		return c.newError(op, ErrComm, fmt.Errorf("the communicator is being duplicated"))
+	}
+	return nil
+}
+
+// free deletes the attributes, agrees with the other ranks that every callback succeeded, and releases the
+// communicator.
+func (c *Comm) free(call perf.Op) error {
+	op := call.String()
+	if !c.freeing.CompareAndSwap(false, true) {
+		return c.newError(op, ErrComm, fmt.Errorf("the communicator is being freed"))
+	}
+	defer c.freeing.Store(false)
+	failed := c.wrapError(op, c.attrs.Clear())
+	c.idups.Wait()
+	if err := c.newAgreement(call).agreeSuccess(failed); err != nil {
+		return err
+	}
+	return c.wrapError(op, c.release(op, commFreed))
+}
+
+// leave ends this rank's part in the communicator. What other ranks still expect of it fails.
+func (c *Comm) leave() {
+	c.engine.LeaveContext(c.contextID)
+	c.engine.LeaveContext(c.contextID | collectiveBit)
+}
+
+// release ends the communicator at this rank and gives it its final state. Pending receives fail.
+func (c *Comm) release(op string, state uint32) error {
+	if !c.state.CompareAndSwap(commReady, state) {
+		return c.newError(op, ErrComm, errors.New("the communicator has already been freed"))
+	}
+	gone := &Error{Class: ErrComm, Op: op, Rank: int(c.rank)}
+	c.engine.EndContext(c.contextID, gone)
+	c.engine.EndContext(c.contextID|collectiveBit, gone)
+	c.proc.comms.Delete(c)
+	err := c.closeSharedMemory()
+	c.proc.contextIDs.free(c.contextID)
+	return err
+}
+
+// newError returns the error of a call on this communicator.
+func (c *Comm) newError(op string, class Class, err error) error {
+	return c.proc.raise(&Error{Class: class, Op: op, Rank: int(c.rank), Err: err})
+}
+
+// wrapError wraps an error of a lower layer; nil stays nil.
+func (c *Comm) wrapError(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return c.newError(op, classify(err), err)
+}
+
+// joinError returns err, joined with a later error unless that is nil.
+func (c *Comm) joinError(op string, err, then error) error {
+	if then == nil {
+		return err
+	}
+	return c.wrapError(op, join(err, then))
+}
+
+// CheckUsable returns an error if the communicator is nil, not yet created, or no longer valid.
+func (c *Comm) CheckUsable(op string) error {
+	if c == nil {
+		return newError(op, ErrComm, fmt.Errorf("the communicator is nil"))
+	}
+	var why string
+	switch c.state.Load() {
+	case commReady:
+		return nil
+	case commCreating:
+		why = "the communicator is still being created: wait for the request of Idup"
+	case commFinalized:
+		why = "the communicator is no longer valid: Finalize was called"
+	case commSessionClosed:
+		why = "the communicator is no longer valid: its session has been closed"
+	default:
+		why = "the communicator has been freed"
+	}
+	return c.newError(op, ErrComm, errors.New(why))
+}

@@ -1,0 +1,47 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/ibrun/ibrun/perf"
+)
+
+// CommFromGroup creates a communicator of the processes of a group, in their order, without an existing communicator.
+func CommFromGroup(g *Group, tag string, info *Info) (*Comm, error) {
+	const call = perf.CommFromGroup
+	op := call.String()
+	if g != nil && len(g.peers) == 0 {
+		return nil, nil
+	}
+	if err := g.checkCreate(op, tag); err != nil {
+		return nil, err
+	}
+	c := g.proc.newComm(g.peers, g.Rank())
+	c.session = g.session
+	if err := c.createFromGroup(call, newCreationID(tag, g.peers), info); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// checkCreate returns an error if no communicator can be created from the group at this process.
+func (g *Group) checkCreate(op, tag string) error {
+	if g == nil || g.proc == nil {
+		return newError(op, ErrGroup, errNoGroup)
+	}
+	p := g.proc
+	refuse := func(class Class, why error) error { return p.newError(op, class, why) }
+	switch {
+	case g.session != nil && g.session.closed.Load():
+		return refuse(ErrSession, errClosed)
+	case g.session == nil && p.finalized.Load():
+		return refuse(ErrGroup, errors.New("the group belongs to the World Model, which has been finalized"))
+	case g.Rank() == Undefined:
+		return refuse(ErrGroup, errors.New("this process is not in the group"))
+	case len(tag) > MaxStringTag || strings.ContainsRune(tag, 0):
+		return refuse(ErrArg, fmt.Errorf("the tag has %d bytes; want at most %d, and no NUL", len(tag), MaxStringTag))
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package core
+
+import (
+	"math"
+
+	"github.com/ibrun/ibrun/perf"
+)
+
+// Dup creates a communicator of the same processes in the same order, with its own message context.
+func (c *Comm) Dup() (*Comm, error) { return c.dup(perf.Dup, nil) }
+
+// DupWithInfo is Dup with hints for the new communicator, as in SetInfo.
+func (c *Comm) DupWithInfo(info *Info) (*Comm, error) {
+	h := newHints().withInfo(info, c.rails())
+	return c.dup(perf.DupWithInfo, &h)
+}
+
+// Idup starts a Dup.
+func (c *Comm) Idup() (*Comm, Request, error) { return c.idup(perf.Idup, nil) }
+
+// IdupWithInfo starts a DupWithInfo, as Idup starts a Dup.
+func (c *Comm) IdupWithInfo(info *Info) (*Comm, Request, error) {
+	h := newHints().withInfo(info, c.rails())
+	return c.idup(perf.IdupWithInfo, &h)
+}
+
+func (c *Comm) dup(call perf.Op, h *hints) (*Comm, error) {
+	op := call.String()
+	if err := c.CheckUsable(op); err != nil {
+		return nil, err
+	}
+	defer c.proc.recordCall(call)()
+	if err := c.checkCall(call); err != nil {
+		return nil, err
+	}
+	d, failed := c.newDuplicate(op)
+	if err := c.newAgreement(call).activateDup(d, h, failed); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+func (c *Comm) idup(call perf.Op, h *hints) (*Comm, Request, error) {
+	op := call.String()
+	if err := c.CheckUsable(op); err != nil {
+		return nil, Request{}, err
+	}
+	defer c.proc.recordCall(call)()
+	turn := c.idupSeq.Add(1)
+	d, failed := c.newDuplicate(op)
+	m := c.newAgreement(call)
+	m.idupSeq, m.idup = turn, c.newIdupState(turn, m.recordAs)
+	r := Request{c.engine.StartGrequest()}
+	where := ""
+	if c.checks {
+		c.engine.Called(call)
+		where = callPosition()
+	}
+	c.idups.Go(func() {
+		if c.checks {
+			if err := m.idup.compareCall(&collCall{Call: call, Where: where}, failed); err != nil {
+				c.engine.CompleteGrequest(r.h, c.joinError(op, err, d.attrs.Drop(c)))
+				return
+			}
+		}
+		c.engine.CompleteGrequest(r.h, m.activateDup(d, h, failed))
+	})
+	if failed != nil {
+		// The goroutine still reports the failure to the other ranks.
+		return nil, Request{}, c.joinError(op, failed, c.engine.Free(r.h))
+	}
+	return d, r, nil
+}
+
+// newIdupState returns the state for the messages of one Idup: it uses the context of the collectives with a tag of
+// its own, so it can run beside them.
+func (c *Comm) newIdupState(turn uint32, call perf.Op) *collState {
+	g := &collState{tag: int32(turn&math.MaxInt32 | 1<<30), call: call}
+	g.init(c, c.coll.peers, c.coll.rank)
+	return g
+}
+
+// newDuplicate creates a duplicate that cannot be used yet, and runs the copy callbacks for it. If one fails, the
+// duplicate has no attributes.
+func (c *Comm) newDuplicate(op string) (*Comm, error) {
+	d := c.newChild(c.peers, int(c.rank))
+	d.localGroup, d.coll.peers, d.coll.rank = c.localGroup, c.coll.peers, c.coll.rank
+	d.graph = c.graph
+	c.copying.Add(1)
+	defer c.copying.Add(-1)
+	return d, c.wrapError(op, c.attrs.Copy(&d.attrs))
+}
+
+// activateDup makes a duplicate usable, with hints unless h is nil, if no rank has failed.
+func (a *agreement) activateDup(d *Comm, h *hints, failed error) error {
+	err := a.agreeSuccess(failed)
+	if err == nil && h != nil {
+		*h, err = a.agreeHints(*h)
+	}
+	if err == nil {
+		var ctx uint32
+		if ctx, err = a.allocContextID(true); err == nil {
+			d.activateWithHints(ctx, h)
+			return nil
+		}
+	}
+	// The user has not seen the duplicate, so the callbacks get the original communicator.
+	return a.comm.joinError(a.op, err, d.attrs.Drop(a.comm))
+}

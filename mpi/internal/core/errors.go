@@ -1,0 +1,202 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ibrun/ibrun/attrs"
+	"github.com/ibrun/ibrun/mpi/internal/proto"
+)
+
+// Class is an error class.
+type Class int32
+
+// The error classes in use, with the numbers of the MPI-5.0 ABI (§20.3). Package mpi says what each means. They have no type,
+// because a front end has its own.
+const (
+	ErrBuffer     = 1
+	ErrCount      = 2
+	ErrType       = 3
+	ErrTag        = 4
+	ErrComm       = 5
+	ErrRank       = 6
+	ErrRequest    = 7
+	ErrRoot       = 8
+	ErrGroup      = 9
+	ErrOp         = 10
+	ErrTopology   = 11
+	ErrArg        = 13
+	ErrTruncate   = 15
+	ErrOther      = 16
+	ErrInStatus   = 19
+	ErrInfoKey    = 31
+	ErrInfoNoKey  = 32
+	ErrInfoValue  = 33
+	ErrInfo       = 34
+	ErrKeyval     = 36
+	ErrNoMem      = 39
+	ErrSession    = 60
+	ErrProcFailed = 101
+)
+
+var classText = map[Class]string{
+	ErrBuffer: "invalid buffer", ErrCount: "invalid count",
+	ErrType: "invalid element type", ErrTag: "invalid tag", ErrComm: "invalid communicator",
+	ErrRank: "invalid rank", ErrRequest: "invalid request", ErrRoot: "invalid root", ErrGroup: "invalid group",
+	ErrOp: "invalid operation", ErrTopology: "invalid topology", ErrArg: "invalid argument", ErrOther: "error",
+	ErrTruncate: "message truncated", ErrInStatus: "error in status",
+	ErrInfoKey: "invalid info key", ErrInfoNoKey: "no such info key", ErrInfoValue: "invalid info value",
+	ErrInfo: "invalid info", ErrKeyval: "invalid key of an attribute", ErrNoMem: "no memory",
+	ErrSession: "invalid session", ErrProcFailed: "process failed",
+}
+
+// Error names the class.
+func (c Class) Error() string {
+	if s, ok := classText[c]; ok {
+		return s
+	}
+	return fmt.Sprintf("error class %d", int32(c))
+}
+
+// Error is the error of a call. Its fields are those of the Error of package mpi.
+type Error struct {
+	Class Class
+	Op    string
+	Rank  int
+	Err   error
+	Where string
+}
+
+// Error returns the call, the rank, the source position, the class and the cause.
+func (e *Error) Error() string {
+	s := "mpi: " + e.Op
+	if e.Rank >= 0 {
+		s += fmt.Sprintf(" at rank %d", e.Rank)
+	}
+	if e.Where != "" {
+		s += " (" + e.Where + ")"
+	}
+	s += ": " + e.Class.Error()
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Unwrap returns the class and the wrapped error.
+func (e *Error) Unwrap() []error {
+	if e.Err == nil {
+		return []error{e.Class}
+	}
+	return []error{e.Class, e.Err}
+}
+
+// Classed gives an error of the program a class: that of the call in which it occurred. It has the text of the error.
+type Classed struct {
+	Class Class
+	Err   error
+}
+
+// Error returns the text of the error.
+func (e *Classed) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error.
+func (e *Classed) Unwrap() error { return e.Err }
+
+// Of is the error of one of several requests.
+type Of struct {
+	// Request is the index of the request.
+	Request int
+	Err     error
+}
+
+// Error names the request.
+func (e *Of) Error() string { return fmt.Sprintf("request %d: %v", e.Request, e.Err) }
+
+// Unwrap returns the error of the request.
+func (e *Of) Unwrap() error { return e.Err }
+
+// Errors are several errors, as from [errors.Join]. None is nil. It is a type of its own because the front end converts each.
+type Errors []error
+
+// Error returns the errors, one per line.
+func (e Errors) Error() string { return errors.Join(e...).Error() }
+
+// Unwrap returns the errors.
+func (e Errors) Unwrap() []error { return e }
+
+// join returns the errors that are not nil as one; nil if all are nil.
+func join(errs ...error) error {
+	errs = slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
+	switch len(errs) {
+	case 0:
+		return nil
+	case 1:
+		return errs[0]
+	}
+	return Errors(errs)
+}
+
+// classify returns the class of an error of a lower layer.
+func classify(err error) Class {
+	var mpiErr *Error
+	var classed *Classed
+	var mismatch *callMismatch
+	switch {
+	case errors.As(err, &mpiErr):
+		return mpiErr.Class
+	case errors.As(err, &classed):
+		return classed.Class
+	case errors.As(err, &mismatch):
+		return mismatch.class()
+	case errors.Is(err, attrs.ErrKeyval):
+		return ErrKeyval
+	case errors.Is(err, proto.ErrAnySource):
+		return ErrRank
+	case errors.Is(err, proto.ErrAnyTag):
+		return ErrTag
+	case errors.Is(err, proto.ErrType):
+		return ErrType
+	case errors.Is(err, proto.ErrTruncate):
+		return ErrTruncate
+	case errors.Is(err, proto.ErrContextEnded):
+		return ErrComm
+	case errors.Is(err, proto.ErrStale), errors.Is(err, proto.ErrState):
+		return ErrRequest
+	case errors.Is(err, proto.ErrNoBuffer):
+		return ErrBuffer
+	case errors.Is(err, proto.ErrFailed):
+		return ErrProcFailed
+	}
+	return ErrOther
+}
+
+// newError returns the error of a call that belongs to no process, so Config.Fatal does not apply to it.
+func newError(op string, class Class, err error) error {
+	return &Error{Class: class, Op: op, Rank: -1, Err: err, Where: callPosition()}
+}
+
+// raise returns the error of a call of this process. With Config.Fatal it aborts the job instead.
+func (p *Process) raise(e *Error) error {
+	if p.check {
+		e.setWhere()
+	}
+	if p.fatal {
+		_ = p.boot.Abort(1, e.Error())
+	}
+	return e
+}
+
+// newError returns the error of a call that belongs to no communicator.
+func (p *Process) newError(op string, class Class, err error) error {
+	return p.raise(&Error{Class: class, Op: op, Rank: p.boot.Rank, Err: err})
+}
+
+// wrapError wraps an error of a lower layer; nil stays nil.
+func (p *Process) wrapError(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return p.newError(op, classify(err), err)
+}

@@ -1,0 +1,163 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Group is an ordered set of processes. Communicators are created from groups, in a session or in the World Model. A
+// Group never changes and needs not be freed. Any goroutine may use it. The zero Group is empty.
+type Group struct {
+	proc    *Process // nil in the zero Group
+	session *Session // nil for the World Model
+	peers   []int32  // process by rank
+}
+
+// Size returns the number of processes.
+func (g *Group) Size() int { return len(g.peers) }
+
+// Rank returns the rank of this process; Undefined if it is not in the group.
+func (g *Group) Rank() int {
+	if g.proc == nil {
+		return Undefined
+	}
+	return rankIn(g.peers, int32(g.proc.boot.Rank))
+}
+
+func rankIn(peers []int32, n int32) int {
+	if i := slices.Index(peers, n); i >= 0 {
+		return i
+	}
+	return Undefined
+}
+
+// Incl returns the group of the processes with these ranks, in this order.
+func (g *Group) Incl(ranks ...int) (*Group, error) {
+	peers, err := g.selectPeers("Group.Incl", ranks)
+	if err != nil {
+		return nil, err
+	}
+	return g.derive(peers), nil
+}
+
+// Excl returns the group of all processes except those with these ranks, in the order of g.
+func (g *Group) Excl(ranks ...int) (*Group, error) {
+	out, err := g.selectPeers("Group.Excl", ranks)
+	if err != nil {
+		return nil, err
+	}
+	gone := rankSet(out)
+	return g.derive(without(g.peers, func(n int32) bool { return gone[n] })), nil
+}
+
+// selectPeers returns the processes with these ranks, which must be different.
+func (g *Group) selectPeers(op string, ranks []int) ([]int32, error) {
+	peers := make([]int32, len(ranks))
+	seen := map[int]bool{}
+	for i, r := range ranks {
+		if r < 0 || r >= len(g.peers) || seen[r] {
+			return nil, newError(op, ErrRank,
+				fmt.Errorf("rank %d is listed twice or is out of range: the group has %d ranks", r, len(g.peers)))
+		}
+		seen[r] = true
+		peers[i] = g.peers[r]
+	}
+	return peers, nil
+}
+
+// derive returns a group of the same session.
+func (g *Group) derive(peers []int32) *Group { return &Group{g.proc, g.session, peers} }
+
+// Union returns the processes of g, followed by those of h that are not in g.
+func (g *Group) Union(h *Group) (*Group, error) {
+	return combine("Group.Union", g, h, func(inG, _ map[int32]bool) []int32 {
+		return slices.Concat(g.peers, without(h.peers, func(n int32) bool { return inG[n] }))
+	})
+}
+
+// Intersection returns the processes of g that are also in h, in the order of g.
+func (g *Group) Intersection(h *Group) (*Group, error) {
+	return combine("Group.Intersection", g, h, func(_, inH map[int32]bool) []int32 {
+		return without(g.peers, func(n int32) bool { return !inH[n] })
+	})
+}
+
+// Difference returns the processes of g that are not in h, in the order of g.
+func (g *Group) Difference(h *Group) (*Group, error) {
+	return combine("Group.Difference", g, h, func(_, inH map[int32]bool) []int32 {
+		return without(g.peers, func(n int32) bool { return inH[n] })
+	})
+}
+
+// combine returns the group of the processes that f selects from the sets of g and h.
+func combine(op string, g, h *Group, f func(inG, inH map[int32]bool) []int32) (*Group, error) {
+	if err := g.checkSession(op, h); err != nil {
+		return nil, err
+	}
+	of := g
+	if g.proc == nil {
+		of = h
+	}
+	return of.derive(f(rankSet(g.peers), rankSet(h.peers))), nil
+}
+
+func rankSet(peers []int32) map[int32]bool {
+	in := make(map[int32]bool, len(peers))
+	for _, n := range peers {
+		in[n] = true
+	}
+	return in
+}
+
+// without returns the processes for which out is false.
+func without(peers []int32, out func(int32) bool) []int32 {
+	return slices.DeleteFunc(slices.Clone(peers), out)
+}
+
+// checkSession returns an error if the second group is nil or belongs to another session. The zero Group belongs to
+// every session.
+func (g *Group) checkSession(op string, h *Group) error {
+	switch {
+	case h == nil:
+		return newError(op, ErrGroup, errNoGroup)
+	case g.proc != nil && h.proc != nil && (g.proc != h.proc || g.session != h.session):
+		return newError(op, ErrGroup, errors.New("the groups belong to different sessions"))
+	}
+	return nil
+}
+
+var errNoGroup = errors.New("the group is nil")
+
+// Ranks returns the ranks in another group of the processes that have these ranks in g; Undefined for those that are
+// not in it.
+func (g *Group) Ranks(ranks []int, in *Group) ([]int, error) {
+	const op = "Group.Ranks"
+	if err := g.checkSession(op, in); err != nil {
+		return nil, err
+	}
+	out := make([]int, len(ranks))
+	for i, r := range ranks {
+		switch {
+		case r == ProcNull:
+			out[i] = ProcNull
+		case r < 0 || r >= len(g.peers):
+			return nil, newError(op, ErrRank, fmt.Errorf("rank %d is out of range: the group has %d ranks", r, len(g.peers)))
+		default:
+			out[i] = rankIn(in.peers, g.peers[r])
+		}
+	}
+	return out, nil
+}
+
+// Equal reports whether two groups have the same processes in the same order, even if they belong to different
+// sessions.
+func (g *Group) Equal(h *Group) bool { return slices.Equal(g.peers, h.peers) }
+
+// Group returns the group of the communicator; for an intercommunicator the local group.
+func (c *Comm) Group() *Group {
+	if c.localGroup != nil {
+		return &Group{c.proc, c.session, c.localGroup}
+	}
+	return &Group{c.proc, c.session, c.peers}
+}

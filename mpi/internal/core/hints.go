@@ -1,0 +1,216 @@
+package core
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ibrun/ibrun/mpi/internal/proto"
+	"github.com/ibrun/ibrun/perf"
+)
+
+// The keys of hints for communicators. docs/hints.md describes each of them.
+const (
+	hintNoAnyTag    = "mpi_assert_no_any_tag"
+	hintNoAnySource = "mpi_assert_no_any_source"
+	hintExact       = "mpi_assert_exact_length"
+	hintOvertaking  = "mpi_assert_allow_overtaking"
+	hintStrict      = "mpi_assert_strict_persistent_collective_ordering"
+	hintKinds       = "mpi_assert_memory_alloc_kinds"
+	hintEager       = "ibrun_eager"
+	hintRail        = "ibrun_rail"
+	hintDevice      = "ibrun_device"
+)
+
+// hintAuto is the value of hints that let the library choose.
+const hintAuto = "auto"
+
+// hints are the hints of a communicator. newHints returns the defaults; the zero value does not contain them.
+type hints struct {
+	noAnyTag, noAnySource bool
+	exact, overtaking     bool
+	strict                bool
+	kinds                 string // empty: not set
+	eager                 int    // bytes; -1: auto
+	rail                  int    // index in Engine.Rails; -1: auto
+
+	agreements uint32 // number of agreements on hints so far
+	epoch      uint32 // number of the last agreement if any rank asserts exact lengths; otherwise 0
+}
+
+func newHints() hints { return hints{eager: -1, rail: -1} }
+
+// withInfo returns h changed by the hints in an info. rails are the names of the rails. Unknown keys and invalid
+// values change nothing.
+func (h hints) withInfo(i *Info, rails []string) hints {
+	for key, flag := range map[string]*bool{
+		hintNoAnyTag: &h.noAnyTag, hintNoAnySource: &h.noAnySource, hintExact: &h.exact, hintOvertaking: &h.overtaking,
+		hintStrict: &h.strict,
+	} {
+		switch v, _ := i.Get(key); v {
+		case "true":
+			*flag = true
+		case "false":
+			*flag = false
+		}
+	}
+	if v, ok := i.Get(hintKinds); ok && supportedMemoryKinds(v) {
+		h.kinds = v
+	}
+	if v, ok := i.Get(hintEager); ok {
+		if n, err := strconv.ParseUint(v, 10, 47); err == nil {
+			h.eager = int(n)
+		} else if v == hintAuto {
+			h.eager = -1
+		}
+	}
+	h.rail = chooseRail(i, rails, h.rail)
+	return h
+}
+
+// rails returns the names of the engine's rails. It returns nil for a nil communicator, which the caller rejects
+// later.
+func (c *Comm) rails() []string {
+	if c == nil {
+		return nil
+	}
+	return c.engine.Rails()
+}
+
+// chooseRail returns the rail that an info selects by the name of a device, with or without the port, or else by
+// number. -1 lets the library choose. Without a valid selection it returns before.
+func chooseRail(i *Info, rails []string, before int) int {
+	device, _ := i.Get(hintDevice)
+	number, _ := i.Get(hintRail)
+	n := slices.IndexFunc(rails, func(name string) bool { return name == device || strings.HasPrefix(name, device+":") })
+	if n >= 0 && device != "" {
+		return n
+	}
+	if n, err := strconv.Atoi(number); err == nil && n >= 0 && n < len(rails) {
+		return n
+	}
+	if device == hintAuto || number == hintAuto {
+		return -1
+	}
+	return before
+}
+
+// supportedMemoryKinds reports whether buffers may be of all memory kinds in a list: Go's own memory, other memory of
+// the system, and memory from Alloc.
+func supportedMemoryKinds(list string) bool {
+	for kind := range strings.SplitSeq(list, ",") {
+		if !slices.Contains([]string{"system", "mpi", "mpi:alloc_mem"}, kind) {
+			return false
+		}
+	}
+	return true
+}
+
+// toInfo returns a new Info with the values of all hints. Without rails it omits the keys for rails.
+func (h *hints) toInfo(rails []string) *Info {
+	i := &Info{}
+	set := func(key, value string) { _ = i.Set(key, value) } // both are within the limits
+	for _, f := range []struct {
+		key string
+		on  bool
+	}{
+		{hintNoAnyTag, h.noAnyTag}, {hintNoAnySource, h.noAnySource}, {hintExact, h.exact}, {hintOvertaking, h.overtaking},
+		{hintStrict, h.strict},
+	} {
+		set(f.key, strconv.FormatBool(f.on))
+	}
+	if h.kinds != "" {
+		set(hintKinds, h.kinds)
+	}
+	eager := hintAuto
+	if h.eager >= 0 {
+		eager = strconv.Itoa(h.eager)
+	}
+	set(hintEager, eager)
+	if len(rails) > 0 {
+		rail, device := hintAuto, hintAuto
+		if h.rail >= 0 {
+			rail, device = strconv.Itoa(h.rail), rails[h.rail]
+		}
+		set(hintRail, rail)
+		set(hintDevice, device)
+	}
+	return i
+}
+
+var errStrictDiffers = errors.New(hintStrict + " must be the same at all ranks")
+
+// agreeHints agrees with all ranks on hints before they take effect. If a hint that must be the same everywhere is
+// not, it returns an error at every rank.
+func (a *agreement) agreeHints(h hints) (hints, error) {
+	const strict, loose, inexact = 1, 2, 4
+	mine := uint8(loose)
+	if h.strict {
+		mine = strict
+	}
+	if !h.exact {
+		mine |= inexact
+	}
+	all, err := a.andBits(mine)
+	if err != nil {
+		return h, err
+	}
+	if all&(strict|loose) == 0 {
+		return h, a.comm.newError(a.op, ErrInfoValue, errStrictDiffers)
+	}
+	h.agreements++
+	h.epoch = 0
+	if all&inexact == 0 {
+		h.epoch = h.agreements%(1<<proto.EpochBits-1) + 1
+	}
+	return h, nil
+}
+
+// applyHints makes hints take effect.
+func (c *Comm) applyHints(h hints) {
+	c.hintsMu.Lock()
+	defer c.hintsMu.Unlock()
+	taken := c.engine.SetHints(c.contextID, proto.Hints{
+		NoAnySource: h.noAnySource, NoAnyTag: h.noAnyTag, ExactLength: h.exact, Epoch: h.epoch, AllowOvertaking: h.overtaking,
+		EagerLimit: h.eager, Rail: h.rail, Peers: c.peers,
+	})
+	h.noAnySource, h.noAnyTag = taken.NoAnySource, taken.NoAnyTag
+	c.hints = h
+}
+
+func (c *Comm) currentHints() hints {
+	c.hintsMu.Lock()
+	defer c.hintsMu.Unlock()
+	return c.hints
+}
+
+// SetInfo changes hints.
+func (c *Comm) SetInfo(info *Info) error {
+	if err := c.CheckUsable(perf.SetInfo.String()); err != nil {
+		return err
+	}
+	defer c.proc.recordCall(perf.SetInfo)()
+	if err := c.checkCall(perf.SetInfo); err != nil {
+		return err
+	}
+	return c.setInfo(perf.SetInfo, info)
+}
+
+func (c *Comm) setInfo(call perf.Op, info *Info) error {
+	h, err := c.newAgreement(call).agreeHints(c.currentHints().withInfo(info, c.rails()))
+	if err != nil {
+		return err
+	}
+	c.applyHints(h)
+	return nil
+}
+
+// GetInfo returns the hints in force: all known hints with their values, including defaults.
+func (c *Comm) GetInfo() (*Info, error) {
+	if err := c.CheckUsable("GetInfo"); err != nil {
+		return nil, err
+	}
+	h := c.currentHints()
+	return h.toInfo(c.rails()), nil
+}

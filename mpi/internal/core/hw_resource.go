@@ -1,0 +1,111 @@
+package core
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/ibrun/ibrun/hw"
+)
+
+// Prefixes of the keys of hardware resources.
+const (
+	hwlocPrefix = "hwloc://"
+	ibrunPrefix = "ibrun://"
+)
+
+// GetHWResourceInfo returns the hardware to which this process is restricted now.
+func (p *Process) GetHWResourceInfo() (*Info, error) {
+	const op = "GetHWResourceInfo"
+	held, err := p.hwResources()
+	if err != nil {
+		return nil, p.wrapError(op, err)
+	}
+	i := &Info{}
+	for _, h := range held {
+		if err := i.Set(h.key, fmt.Sprint(h.restricted)); err != nil {
+			return nil, p.wrapError(op, err)
+		}
+	}
+	return i, nil
+}
+
+// hwResource describes how a process uses a type of hardware resource.
+type hwResource struct {
+	key        string
+	restricted bool // the process is restricted to one instance
+	// instance is the number of that instance, if the key does not contain it.
+	instance int
+	// acrossNodes is set for a resource that spans nodes: a rail.
+	acrossNodes bool
+}
+
+// hwResources lists the resources of this process: types of hwloc first, and large ones before small ones.
+func (p *Process) hwResources() ([]hwResource, error) {
+	top, allowed, err := p.boot.Hardware()
+	if err != nil {
+		return nil, err
+	}
+	types, ours := machineResources(top, allowed, p.nodeURI())
+	return slices.Concat(types, ours, deviceResources(top, allowed, p.nodeURI())), nil
+}
+
+// nodeURI returns the prefix of the keys of single instances on this node.
+func (p *Process) nodeURI() string { return ibrunPrefix + url.PathEscape(p.boot.NodeName) + "/" }
+
+// machineResources lists the parts of the machine that contain the allowed PUs: types of hwloc, and single instances.
+func machineResources(top *hw.Topology, allowed []int, node string) (types, ours []hwResource) {
+	all := top.Resources()
+	for _, kind := range hw.ResourceTypes() {
+		h, found := hwResource{key: hwlocPrefix + kind}, false
+		word := strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(kind, "Cache"), "Node"))
+		for _, r := range all {
+			if r.Type != kind {
+				continue
+			}
+			found = true
+			only := r.Contains(allowed)
+			if only {
+				h.restricted, h.instance = true, r.Number
+			}
+			if r.Overlaps(allowed) {
+				ours = append(ours, hwResource{key: fmt.Sprint(node, word, "/", r.Number), restricted: only})
+			}
+		}
+		if found {
+			types = append(types, h)
+		}
+	}
+	return types, ours
+}
+
+// deviceResources lists the devices of a node, and whether they are near the allowed PUs.
+func deviceResources(top *hw.Topology, allowed []int, node string) []hwResource {
+	var all []hwResource
+	contains := func(list []hw.Candidate, c hw.Candidate) bool {
+		return slices.ContainsFunc(list, func(other hw.Candidate) bool { return other.String() == c.String() })
+	}
+	ports := top.RDMACandidates()
+	near := top.NearestToAll(allowed, ports)
+	for k, c := range top.Rails() {
+		if contains(ports, c) {
+			port := fmt.Sprintf("%srdma/%s/%d", node, url.PathEscape(c.Name), c.Port)
+			rail := fmt.Sprint(ibrunPrefix, "rail/", k)
+			isNear := contains(near, c)
+			all = append(all, hwResource{key: port, restricted: isNear},
+				hwResource{key: rail, restricted: isNear, acrossNodes: true})
+		}
+	}
+	gpus := top.GPUCandidates()
+	near = top.NearestToAll(allowed, gpus)
+	for k, c := range gpus {
+		all = append(all, hwResource{key: fmt.Sprint(node, "gpu/", k), restricted: contains(near, c)})
+	}
+	roots := top.PCIRootCandidates()
+	near = top.NearestToAll(allowed, roots)
+	for _, c := range roots {
+		all = append(all, hwResource{key: node + "pci/" + c.Name, restricted: contains(near, c)})
+	}
+	return all
+}

@@ -1,0 +1,232 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/tunables"
+	"github.com/ibrun/ibrun/mpi/internal/bootstrap"
+	"github.com/ibrun/ibrun/mpi/internal/proto"
+	"github.com/ibrun/ibrun/perf"
+)
+
+// Init joins the job that a launcher started, and opens the World Model.
+func Init(ctx context.Context, c *Config) (*Process, error) {
+	p, err := newProcess(ctx, "Init", c)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.openWorld("Init"); err != nil {
+		return nil, err
+	}
+	return p, p.Leave()
+}
+
+// Join is Init without the World Model: the process has no World and no Self, but can open sessions, and later the
+// World Model.
+func Join(ctx context.Context, c *Config) (*Process, error) { return newProcess(ctx, "Join", c) }
+
+func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
+	if c == nil {
+		c = &Config{}
+	}
+	boot := bootstrap.FromContext(ctx)
+	if boot == nil {
+		var err error
+		if boot, err = bootstrap.FromEnv(ctx); err != nil {
+			return nil, newError(op, ErrOther, err)
+		}
+	}
+	check, err := checkFromEnv(os.Getenv)
+	if err != nil {
+		return nil, newError(op, ErrOther, err)
+	}
+	poll, err := tunables.PollFromEnv(os.Getenv)
+	if err != nil {
+		return nil, newError(op, ErrOther, err)
+	}
+	p := &Process{boot: boot, fatal: c.Fatal, check: c.Check || check && bootstrap.FromContext(ctx) == nil,
+		users: 1, hasJoined: true}
+	if err := p.startRecording(); err != nil {
+		return nil, newError(op, ErrOther, err)
+	}
+	waker := proto.NewWaker()
+	domain, err := boot.Open(ctx, &fabric.Config{Self: boot.Rank, Size: boot.Size, Wake: waker.Wake},
+		c.Thresholds)
+	if err != nil {
+		return nil, newError(op, ErrOther, err)
+	}
+	p.engine, err = proto.New(proto.Config{
+		Domain: domain, Self: boot.Rank, Size: boot.Size, Waker: waker, Oversubscribed: boot.Oversubscribed,
+		Poll:            poll,
+		UnexpectedLimit: c.UnexpectedBytes, PinnedLimit: c.PinnedBytes, Owner: p, Address: boot.Address, Warn: boot.Report,
+		Needed: p.needsPeer, Members: p.membersOf, Recorder: p.record, Clock: &p.clockSync, Trace: p.trace,
+		Checks: p.check, ExactBit: collectiveBit,
+	})
+	if err != nil {
+		return nil, newError(op, ErrOther, join(err, domain.Close()))
+	}
+	p.engine.SleepAtOnce(true)
+	p.contextIDs.init()
+	p.ctrl.init(p.engine)
+	if err := p.exchangeAtInit(ctx, op); err != nil {
+		return nil, newError(op, ErrOther, join(err, p.engine.Close()))
+	}
+	boot.Left = p.engine.ProcessesLeft
+	if err := boot.Started(); err != nil {
+		return nil, newError(op, ErrOther, join(err, p.engine.Close()))
+	}
+	p.engine.SleepAtOnce(false)
+	p.recordJoined()
+	p.clockSync.start()
+	return p, nil
+}
+
+// InitWorld opens the World Model in a process that has joined the job without it.
+func (p *Process) InitWorld() error {
+	const op = "InitWorld"
+	all := make([]int32, p.boot.Size)
+	for i := range all {
+		all[i] = int32(i)
+	}
+	p.mu.Lock()
+	open := p.users != 0 && p.world == nil // otherwise openWorld returns the error
+	p.mu.Unlock()
+	if open {
+		if err := p.engine.PeerError(groupCreateContext, all); err != nil {
+			return p.wrapError(op, err)
+		}
+	}
+	return p.openWorld(op)
+}
+
+// openWorld opens the World Model.
+func (p *Process) openWorld(op string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.world != nil {
+		return p.newError(op, ErrOther, errors.New("the World Model has already been initialised"))
+	}
+	if err := p.addUser(op); err != nil {
+		return err
+	}
+	world := make([]int32, p.boot.Size)
+	for i := range world {
+		world[i] = int32(i)
+	}
+	p.world = p.newComm(world, p.boot.Rank)
+	p.world.activate(worldID << 1)
+	p.self = p.newComm([]int32{int32(p.boot.Rank)}, 0)
+	p.self.activate(selfID << 1)
+	return nil
+}
+
+// Leave is the counterpart of Join.
+func (p *Process) Leave() error {
+	p.mu.Lock()
+	joined := p.hasJoined
+	p.hasJoined = false
+	p.mu.Unlock()
+	if !joined {
+		return nil
+	}
+	return p.wrapError("Leave", p.removeUser(nil))
+}
+
+var errNotJoined = errors.New("the process has left the job: call Leave only after the last use")
+
+// addUser counts one more user of the engine: Join, the World Model or a session. The caller must hold mu.
+func (p *Process) addUser(op string) error {
+	if p.users == 0 || p.leaving {
+		return p.newError(op, ErrOther, errNotJoined)
+	}
+	p.users++
+	return nil
+}
+
+// removeUser is called when Join, the World Model or a session no longer needs the engine. err is the error with
+// which it ended. The last user closes the engine. removeUser returns err joined with errors of that.
+func (p *Process) removeUser(err error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.users--; p.users != 0 {
+		return err
+	}
+	p.clockSync.stop()
+	p.engine.AllowFinalize()
+	if err == nil {
+		err = p.engine.FlushSends()
+	}
+	err = join(err, p.engine.Close())
+	p.record.Finish()
+	p.stopProfile()
+	if err == nil {
+		err = p.boot.Finalized()
+	}
+	return err
+}
+
+// Finalize ends the World Model.
+func (p *Process) Finalize() error {
+	const op = "Finalize"
+	p.mu.Lock()
+	none := p.world == nil
+	p.mu.Unlock()
+	if none {
+		return p.newError(op, ErrOther, errors.New("the World Model has not been initialised"))
+	}
+	if p.finalizing.Swap(true) {
+		if p.check && p.finalized.Load() { // not in a callback
+			return p.newError(op, ErrOther, errors.New("Finalize was called before"))
+		}
+		return nil
+	}
+	failed := p.deleteAttributes(nil)
+	p.finalized.Store(true)
+	ours := p.openComms(nil) // after the callbacks, which may free and create communicators
+	if p.check {
+		p.reportUnfreed(ours)
+	}
+	p.leaveWorld(ours)
+	err := p.finalizeBarrier()
+	for _, c := range ours {
+		err = join(err, c.release(op, commFinalized))
+	}
+	return p.wrapError(op, join(failed, p.removeUser(err)))
+}
+
+// leaveWorld ends this process's part in the communicators of the World Model, and in the creation of others if it has no other
+// use of MPI. What other processes still expect of it there fails.
+func (p *Process) leaveWorld(comms []*Comm) {
+	for _, c := range comms {
+		c.freeing.Store(true) // peers may leave the job from now on
+		c.leave()
+	}
+	p.mu.Lock()
+	p.leaving = p.users == 1
+	p.mu.Unlock()
+	if p.leaving { // set only here
+		p.engine.LeaveContext(groupCreateContext)
+	}
+}
+
+// finalizeBarrier blocks until all processes have called Finalize. It uses a context of its own, so that it cannot be taken for a
+// collective that another process calls instead.
+func (p *Process) finalizeBarrier() error {
+	c := p.newComm(p.world.peers, p.boot.Rank)
+	c.freeing.Store(true) // a process that has finished the barrier may leave the job
+	c.coll.shm.tried = true
+	c.activate(finalizeContext)
+	p.engine.SleepAtOnce(true)
+	defer p.engine.SleepAtOnce(false) // sessions may remain
+	err := c.barrier(perf.Finalize)
+	if err == nil && p.check {
+		err = c.checkUnfinished()
+	}
+	return join(err, c.release(perf.Finalize.String(), commFreed))
+}
+
+// Finalized reports whether Finalize was called and has run the callbacks of attributes.
+func (p *Process) Finalized() bool { return p.finalized.Load() }

@@ -1,0 +1,224 @@
+package core
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/mpi/internal/clocksync"
+	"github.com/ibrun/ibrun/mpi/internal/coll"
+	"github.com/ibrun/ibrun/mpi/internal/datatype"
+)
+
+// Words of the information that every process sends at initialisation.
+const (
+	infoClock  = iota // which source it has
+	infoKernel        // which kernel
+	infoHost          // which host name
+	infoHashes
+	infoHostName = infoHashes
+	infoWords    = infoHashes + maxHostName/8
+)
+
+// maxHostName is the maximum length of a host name in bytes, a multiple of 8. It is the limit of Linux.
+const maxHostName = 64
+
+// environment is what a process has learned about its machine and about the other processes at initialisation.
+type environment struct {
+	bootID   string // id of the running kernel; "" if the system has none
+	host     string // host name of this process
+	nodeHost string // host name that ProcessorName uses for all processes of this kernel
+	ioRank   int    // value of the attribute IO
+}
+
+// exchangeAtInit lets the processes compare their environments. It uses a temporary communicator, for which sharing
+// memory would not pay. ctx bounds the wait.
+func (p *Process) exchangeAtInit(ctx context.Context, op string) error {
+	stop := context.AfterFunc(ctx, func() { p.engine.Abort(context.Cause(ctx)) })
+	defer stop()
+	all := make([]int32, p.boot.Size)
+	for i := range all {
+		all[i] = int32(i)
+	}
+	c := p.newComm(all, p.boot.Rank)
+	c.freeing.Store(true) // a process that has finished the exchange may leave the job
+	c.activate(initID << 1)
+	return join(p.compareProcesses(c), c.release(op, commFreed))
+}
+
+// compareProcesses checks whether all processes have the same clock, kernel and host name. If not, they exchange the
+// details.
+func (p *Process) compareProcesses(c *Comm) (err error) {
+	v := &p.env
+	if err := p.clockSync.init(p.boot.Clock, p.engine); err != nil {
+		return err
+	}
+	if v.host, err = os.Hostname(); err != nil {
+		return err
+	}
+	v.nodeHost = v.host
+	if v.bootID, err = hw.BootID(); err != nil && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	mine := [infoHashes]uint64{p.clockSync.clock.Source().ID, clocksync.Hash(v.bootID), clocksync.Hash(v.host)}
+	if alike, err := p.reduceProcessInfo(c, mine, probeIO() == nil); err != nil || alike {
+		return err
+	}
+	all, err := p.gatherProcessInfo(c, mine)
+	if err != nil {
+		return err
+	}
+	kernel := slices.IndexFunc(all, func(x [infoWords]uint64) bool { return x[infoKernel] == mine[infoKernel] })
+	v.nodeHost = hostNameOf(all[kernel])
+	p.clockSync.fit.SameKernel = kernel == 0 && v.bootID != "" && p.boot.Clock.Now == nil
+	clocks := make([]uint64, len(all))
+	for i, x := range all {
+		clocks[i] = x[infoClock]
+	}
+	return p.startClocks(c, clocks)
+}
+
+var errCheckDiffers = errors.New("some processes check their calls, and others do not: " +
+	"give every ibrun of the job the same --check, or every process the same IBRUN_CHECK")
+
+// reduceProcessInfo determines the value of IO, and whether all processes have sent the same info. able reports
+// whether this process offers I/O.
+func (p *Process) reduceProcessInfo(c *Comm, mine [infoHashes]uint64, able bool) (alike bool, err error) {
+	self, n := p.boot.Rank, p.boot.Size
+	first, every := n, uint8(0)
+	if able {
+		first, every = self, 1
+	}
+	words := []uint64{uint64(first), uint64(every)}
+	for _, x := range mine {
+		words = append(words, x, ^x) // the minima of x and ^x give the minimum and the maximum of x
+	}
+	check := len(words) // 0 if any process does not check calls, followed by 0 if any does
+	words = append(words, 1, 0)
+	if !p.check {
+		words[check], words[check+1] = 0, 1
+	}
+	if n > 1 {
+		least, commutative, _ := Min.kernel(datatype.Uint64)
+		op := coll.Operation{Kernel: least, ElemSize: 8, Commutative: commutative}
+		if err := coll.AllreduceTree(&c.coll, Bytes(words), slices.Clone(Bytes(words)), &op); err != nil {
+			return false, err
+		}
+	}
+	if words[check] == words[check+1] {
+		return false, errCheckDiffers
+	}
+	p.env.ioRank = ioAttribute(self, n, int(words[0]), able, words[1] == 1)
+	alike = true
+	for i := range mine {
+		alike = alike && words[2+2*i] == ^words[3+2*i]
+	}
+	return alike, nil
+}
+
+// gatherProcessInfo returns the info of every process.
+func (p *Process) gatherProcessInfo(c *Comm, mine [infoHashes]uint64) ([][infoWords]uint64, error) {
+	var me [infoWords]uint64
+	copy(me[:], mine[:])
+	var name [maxHostName]byte
+	copy(name[:], p.env.host)
+	for i := range maxHostName / 8 {
+		me[infoHostName+i] = binary.LittleEndian.Uint64(name[8*i:])
+	}
+	flat := make([]uint64, p.boot.Size*infoWords)
+	if err := coll.Allgather(&c.coll, Bytes(flat), Bytes(me[:])); err != nil {
+		return nil, err
+	}
+	var all [][infoWords]uint64
+	for x := range slices.Chunk(flat, infoWords) {
+		all = append(all, [infoWords]uint64(x))
+	}
+	return all, nil
+}
+
+// hostNameOf returns the host name in a process's info.
+func hostNameOf(x [infoWords]uint64) string {
+	var name [maxHostName]byte
+	for i := range maxHostName / 8 {
+		binary.LittleEndian.PutUint64(name[8*i:], x[infoHostName+i])
+	}
+	return string(bytes.TrimRight(name[:], "\x00"))
+}
+
+// Words of the clock information that every process sends: first the words of a leader's correction, then these. The epoch
+// of rank 0 is used.
+const (
+	clockBound     = 4 // word of the correction
+	clockRoundTrip = 5
+	clockEpoch     = 6
+	clockWords     = 7
+)
+
+// startClocks assigns the roles in clock synchronization and starts the clocks. clocks has the source id of each
+// process.
+func (p *Process) startClocks(c *Comm, clocks []uint64) error {
+	k, self := &p.clockSync, p.boot.Rank
+	k.leader = slices.Index(clocks, clocks[self])
+	switch {
+	case slices.Max(clocks) == slices.Min(clocks):
+		return nil
+	case self == 0:
+		k.role = roleReference
+		k.followers = othersWith(clocks, self)
+	case k.leader == 0: // it has rank 0's source: roleNone
+	case k.leader != self:
+		k.role = roleFollower
+	default:
+		k.role = roleLeader
+		k.followers = othersWith(clocks, self)
+		if err := k.measureOffset(); err != nil {
+			return err
+		}
+	}
+	var mine [clockWords]uint64
+	if k.role == roleLeader {
+		b := k.fit.Correction(k.clock.Source().Now()).Encode()
+		copy(mine[:], b[:])
+		mine[clockRoundTrip] = uint64(k.fit.RoundTrip())
+	}
+	mine[clockEpoch] = uint64(k.clock.Now()) // rank 0's is used
+	all := make([]uint64, len(clocks)*clockWords)
+	if err := coll.Allgather(&c.coll, Bytes(all), Bytes(mine[:])); err != nil {
+		return err
+	}
+	if k.role == roleLeader || k.role == roleFollower {
+		b, ok := clocksync.DecodeCorrection([5]uint64(all[k.leader*clockWords:]))
+		if !ok {
+			return fmt.Errorf("%w: rank %d sent an invalid clock correction", fabric.ErrCorrupt, k.leader)
+		}
+		k.clock.Start(b)
+		k.fit.Clock = &k.clock
+	}
+	k.epoch = int64(all[clockEpoch])
+	var leaders []clockState
+	for rank := range clocks {
+		if x := all[rank*clockWords:][:clockWords]; x[clockRoundTrip] != 0 {
+			leaders = append(leaders, clockState{rank, clocksync.DecodeBound(0, x[clockBound]), int64(x[clockRoundTrip])})
+		}
+	}
+	k.startAgreement(self, leaders)
+	// No leader may correct the clocks of others before all processes have started theirs.
+	return coll.Barrier(&c.coll)
+}
+
+// othersWith returns the other ranks that have the same clock.
+func othersWith(clocks []uint64, self int) (others []int) {
+	for rank, id := range clocks {
+		if id == clocks[self] && rank != self {
+			others = append(others, rank)
+		}
+	}
+	return others
+}

@@ -1,0 +1,109 @@
+package core
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/ibrun/ibrun/perf"
+)
+
+// IntercommFromGroups creates an intercommunicator of two groups that have no process in common.
+func IntercommFromGroups(local, remote *Group, tag string, info *Info) (*Comm, error) {
+	const call = perf.IntercommFromGroups
+	op := call.String()
+	if err := local.checkCreate(op, tag); err != nil {
+		return nil, err
+	}
+	if err := local.checkSession(op, remote); err != nil {
+		return nil, err
+	}
+	if common := rankSet(local.peers); slices.ContainsFunc(remote.peers, func(n int32) bool { return common[n] }) {
+		return nil, local.proc.newError(op, ErrGroup, errors.New("the groups have processes in common"))
+	}
+	if len(remote.peers) == 0 {
+		return nil, local.proc.newError(op, ErrGroup, errors.New("the remote group is empty"))
+	}
+	c := local.proc.newComm(remote.peers, local.Rank())
+	c.session, c.localGroup = local.session, local.peers
+	first, second := c.orderedGroups()
+	both := slices.Concat(first, second)
+	c.coll.peers, c.coll.rank = both, int32(rankIn(both, int32(c.proc.boot.Rank)))
+	if err := c.createFromGroup(call, newCreationID(tag, first, second), info); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// orderedGroups returns the two groups of an intercommunicator in an order that is the same in both.
+func (c *Comm) orderedGroups() (first, second []int32) {
+	if slices.Min(c.localGroup) < slices.Min(c.peers) {
+		return c.localGroup, c.peers
+	}
+	return c.peers, c.localGroup
+}
+
+// Remote reports whether the communicator is an intercommunicator.
+func (c *Comm) Remote() bool { return c.localGroup != nil }
+
+// RemoteSize returns the number of processes of an intercommunicator's remote group; 0 for an intracommunicator.
+func (c *Comm) RemoteSize() int {
+	if c.localGroup == nil {
+		return 0
+	}
+	return len(c.peers)
+}
+
+// RemoteGroup returns an intercommunicator's remote group; the empty group for an intracommunicator.
+func (c *Comm) RemoteGroup() *Group {
+	if c.localGroup == nil {
+		return &Group{c.proc, c.session, nil}
+	}
+	return &Group{c.proc, c.session, c.peers}
+}
+
+var errInter = errors.New("not supported on intercommunicators: create an intracommunicator of both groups with Merge")
+
+// Merge creates an intracommunicator of both groups of an intercommunicator: first the processes of the group that
+// gives high as false, then the others.
+func (c *Comm) Merge(high bool) (*Comm, error) {
+	op := perf.Merge.String()
+	if err := c.CheckUsable(op); err != nil {
+		return nil, err
+	}
+	if c.localGroup == nil {
+		return nil, c.newError(op, ErrComm, errors.New("the communicator is not an intercommunicator"))
+	}
+	defer c.proc.recordCall(perf.Merge)()
+	if err := c.checkCall(perf.Merge); err != nil {
+		return nil, err
+	}
+	first, second := c.orderedGroups()
+	mine := [1]uint8{0b1111} // bits: first gives low, first gives high, second low, second high
+	refused := uint8(0b01)
+	if !high {
+		refused = 0b10
+	}
+	if slices.Contains(second, int32(c.proc.boot.Rank)) {
+		refused <<= 2
+	}
+	mine[0] &^= refused
+	m := c.newAgreement(perf.Merge)
+	all, err := m.andBits(mine[0])
+	if err != nil {
+		return nil, err
+	}
+	if all&0b11 == 0 || all&0b1100 == 0 {
+		return nil, c.newError(op, ErrArg, errors.New("the processes of a group gave different values of high"))
+	}
+	if all&0b10 != 0 && all&0b1000 == 0 { // the first is high, the second is not
+		first, second = second, first
+	}
+	both := slices.Concat(first, second)
+	d := c.newChild(both, rankIn(both, int32(c.proc.boot.Rank)))
+	ctx, err := m.allocContextID(true)
+	if err != nil {
+		return nil, err
+	}
+	d.activate(ctx)
+	return d, nil
+}

@@ -1,0 +1,68 @@
+package core
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ibrun/ibrun/attrs"
+	"github.com/ibrun/ibrun/mpi/internal/bootstrap"
+	"github.com/ibrun/ibrun/mpi/internal/proto"
+	"github.com/ibrun/ibrun/perf"
+	"github.com/ibrun/ibrun/perf/profile"
+)
+
+// Process is one process of a job. Any goroutine may call its methods.
+type Process struct {
+	engine *proto.Engine
+	boot   *bootstrap.Process
+	fatal  bool
+	check  bool // calls are checked
+
+	record  *perf.Recorder
+	trace   *perf.Trace // nil unless the user has asked for one
+	profile *profile.Collector
+
+	world *Comm // nil before the World Model is opened, like self
+	self  *Comm
+	// finalizing is set when Finalize is called, finalized when it has run the callbacks of attributes.
+	finalizing, finalized atomic.Bool
+
+	contextIDs  contextIDs
+	comms       sync.Map  // *Comm: communicators that have been activated and not released
+	ctrl        ctrlQueue // messages for communicators that are being created from groups
+	lastCommSeq atomic.Uint64
+	keys        attrs.Space[*Comm]
+
+	registered registrations
+	clockSync  clockSync
+	env        environment
+	codes      errorCodes
+
+	mu        sync.Mutex
+	users     int       // number of users of the engine: Join, the World Model and sessions; the last one closes it
+	hasJoined bool      // Join is one of the users
+	leaving   bool      // Finalize is in progress, and the World Model is the only user: there will be no other
+	psetList  *psetList // nil until it is needed
+}
+
+// World returns the communicator of all processes of the job; nil if the World Model has not been opened.
+func (p *Process) World() *Comm { return p.world }
+
+// Self returns the communicator of this process alone; nil if the World Model has not been opened.
+func (p *Process) Self() *Comm { return p.self }
+
+// openComms returns the communicators of a session, or of the World Model if s is nil, in the order of their
+// creation.
+func (p *Process) openComms(s *Session) []*Comm {
+	var comms []*Comm
+	p.comms.Range(func(c, _ any) bool {
+		if c := c.(*Comm); c.session == s && c.state.Load() == commReady {
+			comms = append(comms, c)
+		}
+		return true
+	})
+	slices.SortFunc(comms, func(a, b *Comm) int { return cmp.Compare(a.seq, b.seq) })
+	return comms
+}

@@ -1,0 +1,111 @@
+package core
+
+import (
+	"fmt"
+
+	"github.com/ibrun/ibrun/mpi/internal/coll"
+	"github.com/ibrun/ibrun/mpi/internal/datatype"
+	"github.com/ibrun/ibrun/perf"
+)
+
+// Reduce combines src of all ranks element by element into dst at root.
+func (c *Comm) Reduce(dst, src []byte, k datatype.Kind, o Op, root int) error {
+	const op = "Reduce"
+	if err := c.beginIntracomm(perf.Reduce, len(src)); err != nil {
+		return err
+	}
+	defer c.endCollective()
+	err := c.checkRoot(op, root)
+	if root != c.Rank() {
+		dst = nil
+	} else if err == nil {
+		err = c.checkSameSize(op, dst, src)
+	}
+	if err == nil {
+		err = c.setOperation(op, k, o)
+	}
+	if c.checks {
+		err = c.compareCall(c.newCollCall(perf.Reduce, k, len(src)).rooted(root).reducing(o), err)
+	}
+	if err != nil {
+		return err
+	}
+	if f := c.coll.flatFor(coll.OfReduce, len(src), callShape{k, opCode(o), root}); f != nil {
+		return c.wrapError(op, f.Reduce(dst, src, &c.coll.operation, root))
+	}
+	return c.wrapError(op, coll.Reduce(&c.coll, dst, src, &c.coll.operation, root))
+}
+
+// Allreduce combines src of all ranks element by element into dst of every rank.
+func (c *Comm) Allreduce(dst, src []byte, k datatype.Kind, o Op) error {
+	return c.allreduce(perf.Allreduce, dst, src, k, o)
+}
+
+// allreduce combines the values of both groups if c is an intercommunicator and the call another one than Allreduce.
+func (c *Comm) allreduce(call perf.Op, dst, src []byte, k datatype.Kind, o Op) error {
+	if call == perf.Allreduce && c != nil && c.localGroup != nil {
+		return c.newError(call.String(), ErrComm, errInter)
+	}
+	op := call.String()
+	if err := c.beginCollective(call, len(src)); err != nil {
+		return err
+	}
+	defer c.endCollective()
+	err := c.checkSameSize(op, dst, src)
+	if err == nil {
+		err = c.setOperation(op, k, o)
+	}
+	if c.checks {
+		err = c.compareCall(c.newCollCall(call, k, len(src)).reducing(o), err)
+	}
+	if err != nil {
+		return err
+	}
+	if f := c.coll.flatFor(coll.OfAllreduce, len(src), callShape{k, opCode(o), 0}); f != nil {
+		return c.wrapError(op, f.Allreduce(dst, src, &c.coll.operation))
+	}
+	return c.wrapError(op, coll.Allreduce(&c.coll, dst, src, &c.coll.operation))
+}
+
+// ReduceScatter combines src of all ranks, and stores counts[i] elements of the result in dst of rank i.
+func (c *Comm) ReduceScatter(dst, src []byte, counts []int, k datatype.Kind, o Op) error {
+	const op = "ReduceScatter"
+	if err := c.beginIntracomm(perf.ReduceScatter, len(src)); err != nil {
+		return err
+	}
+	defer c.endCollective()
+	dst, err := c.ownResult(op, dst, src, counts, k)
+	if err == nil {
+		err = c.setOperation(op, k, o)
+	}
+	if c.checks {
+		call := c.newCollCall(perf.ReduceScatter, k, 0).reducing(o)
+		call.Counts = counts
+		err = c.compareCall(call, err)
+	}
+	if err != nil {
+		return err
+	}
+	return c.wrapError(op, coll.ReduceScatter(&c.coll, dst, src, counts, &c.coll.operation))
+}
+
+// ownResult checks the buffers and counts of a ReduceScatter, and returns the part of dst that it fills.
+func (c *Comm) ownResult(op string, dst, src []byte, counts []int, k datatype.Kind) ([]byte, error) {
+	total, err := c.sumCounts(op, counts)
+	if err != nil {
+		return nil, err
+	}
+	if total != len(src)/k.Size() {
+		return nil, c.newError(op, ErrCount, fmt.Errorf("the sum of counts is %d, but src has %d elements", total, len(src)/k.Size()))
+	}
+	mine := counts[c.rank] * k.Size()
+	if len(dst) < mine {
+		return nil, c.newError(op, ErrCount,
+			fmt.Errorf("dst has %d elements, but this rank's count is %d", len(dst)/k.Size(), counts[c.rank]))
+	}
+	dst = dst[:mine]
+	if sameStart(dst, src) {
+		return dst, nil
+	}
+	return dst, c.checkOverlap(op, dst, src)
+}

@@ -1,0 +1,242 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/perf"
+)
+
+// SplitType is the criterion by which [Comm.SplitType] divides a communicator. Undefined is also allowed.
+type SplitType int32
+
+// The split types.
+const (
+	// TypeShared groups the ranks of a node.
+	TypeShared = 221
+	// TypeHWUnguided groups by the largest type of hardware resource that divides the communicator.
+	TypeHWUnguided = 222
+	// TypeHWGuided groups by the type of hardware resource in the info.
+	TypeHWGuided = 223
+	// TypeResourceGuided groups by the type of hardware resource or the process set in the info.
+	TypeResourceGuided = 224
+)
+
+// Keys of the info of SplitType, and the value that means the same as TypeShared.
+const (
+	keyResource = "mpi_hw_resource_type"
+	keyPset     = "mpi_pset_name"
+	valueShared = "mpi_shared_memory"
+)
+
+// SplitType creates communicators of ranks that share a resource, each ordered by key and then by rank in c.
+func (c *Comm) SplitType(by SplitType, key int, info *Info) (*Comm, error) {
+	const call = perf.SplitType
+	op := call.String()
+	if err := c.CheckUsable(op); err != nil {
+		return nil, err
+	}
+	defer c.proc.recordCall(call)()
+	if err := c.checkCall(call); err != nil {
+		return nil, err
+	}
+	// A rank that fails takes part as if it gave Undefined, so that the other ranks do not block.
+	mine, failed := c.newSplitRequest(op, by, info)
+	colors, keys, unguided, err := c.exchangeSplitRequests(call, &mine, key)
+	kind := ""
+	if err == nil && unguided {
+		kind, err = c.chooseResourceType(call, colors, &mine)
+	}
+	var d *Comm
+	if err == nil {
+		d, err = c.splitByColor(call, colors, keys)
+	}
+	if failed != nil {
+		return nil, c.joinError(op, failed, err)
+	}
+	if d == nil {
+		return nil, err
+	}
+	if err := d.setInfo(call, info); err != nil {
+		return nil, c.joinError(op, err, d.free(call))
+	}
+	if mine.byType != nil && info != nil {
+		err = info.Set(keyResource, kind)
+	}
+	return d, c.wrapError(op, err)
+}
+
+// splitRequest is what a rank asks of a split: a color, or for TypeHWUnguided one color for each type of resource.
+type splitRequest struct {
+	color  splitColor
+	byType []splitColor // in the order of hw.ResourceTypes; nil except for TypeHWUnguided
+}
+
+// newSplitRequest returns the request of this rank.
+func (c *Comm) newSplitRequest(op string, by SplitType, info *Info) (splitRequest, error) {
+	resource, named := info.Get(keyResource)
+	pset, grouped := info.Get(keyPset)
+	switch by {
+	case TypeHWUnguided:
+		byType, err := c.proc.typeColors()
+		return splitRequest{byType: byType}, c.wrapError(op, err)
+	case TypeShared:
+		resource, named, grouped = valueShared, true, false
+	case TypeHWGuided:
+		grouped = false
+	case TypeResourceGuided:
+	case Undefined:
+		named, grouped = false, false
+	default:
+		return splitRequest{}, c.newError(op, ErrArg, fmt.Errorf("unknown split type %d", by))
+	}
+	if !named && !grouped {
+		return splitRequest{}, nil
+	}
+	var colors [2]splitColor
+	var err [2]error
+	if named {
+		colors[0], err[0] = c.proc.resourceColor(resource)
+	}
+	if grouped {
+		colors[1], err[1] = c.proc.psetColor(pset)
+	}
+	if named && colors[0] == (splitColor{}) || grouped && colors[1] == (splitColor{}) {
+		return splitRequest{}, c.wrapError(op, join(err[:]...))
+	}
+	return splitRequest{color: newSplitColor(colors)}, nil
+}
+
+// nodeNumber returns the number of this process's node.
+func (p *Process) nodeNumber() (int, error) {
+	nodes, err := p.boot.Nodes()
+	if err != nil {
+		return 0, fmt.Errorf("get the nodes of the processes from the launcher: %w", err)
+	}
+	return nodes[p.boot.Rank], nil
+}
+
+// color returns the color of a process on this node in a split by the resource.
+func (h *hwResource) color(node int) splitColor {
+	switch {
+	case !h.restricted:
+		return splitColor{}
+	case h.acrossNodes:
+		return newSplitColor(h.key, h.instance)
+	}
+	return newSplitColor(h.key, h.instance, node)
+}
+
+// resourceColor returns the color of this process in a split by a type of hardware resource.
+func (p *Process) resourceColor(kind string) (splitColor, error) {
+	node, err := p.nodeNumber()
+	if err != nil {
+		return splitColor{}, err
+	}
+	if kind == valueShared {
+		return newSplitColor(kind, node), nil
+	}
+	held, err := p.hwResources()
+	if err != nil {
+		return splitColor{}, err
+	}
+	for _, h := range held {
+		if h.key == kind {
+			return h.color(node), nil
+		}
+	}
+	return splitColor{}, nil
+}
+
+// typeColors returns the colors of this process in splits by each type of resource.
+func (p *Process) typeColors() ([]splitColor, error) {
+	types := hw.ResourceTypes()
+	colors := make([]splitColor, len(types)) // returned with an error too: the rank takes part in the split
+	node, err := p.nodeNumber()
+	if err != nil {
+		return colors, err
+	}
+	held, err := p.hwResources()
+	if err != nil {
+		return colors, err
+	}
+	for _, h := range held {
+		for i, kind := range types {
+			if h.key == hwlocPrefix+kind {
+				colors[i] = h.color(node)
+			}
+		}
+	}
+	return colors, nil
+}
+
+// psetColor returns the color of this process in a split by a process set: the zero color if it is in no set with
+// this name.
+func (p *Process) psetColor(name string) (splitColor, error) {
+	sets, err := p.psets()
+	if err != nil {
+		return splitColor{}, err
+	}
+	for _, s := range sets.mine {
+		if s.name == name {
+			return newSplitColor(name, slices.Min(s.peers)), nil // sets with the same name have no rank in common
+		}
+	}
+	return splitColor{}, nil
+}
+
+// exchangeSplitRequests returns the colors and keys of all ranks, and whether any rank gave TypeHWUnguided.
+func (c *Comm) exchangeSplitRequests(call perf.Op, mine *splitRequest, key int) (
+	colors []splitColor, keys []int, unguided bool, err error,
+) {
+	const words = len(splitColor{}) + 2
+	record := append(mine.color[:], uint64(key), 0)
+	if mine.byType != nil {
+		record[words-1] = 1
+	}
+	all := make([]uint64, words*len(c.peers))
+	if err := c.allgather(call.Within(), Bytes(all), Bytes(record), KindOf[uint64]()); err != nil {
+		return nil, nil, false, err
+	}
+	for r := range slices.Chunk(all, words) {
+		colors = append(colors, splitColor(r[:words-2]))
+		keys = append(keys, int(r[words-2]))
+		unguided = unguided || r[words-1] != 0
+	}
+	return colors, keys, unguided, nil
+}
+
+// chooseResourceType finds the largest type that divides the communicator, and sets the colors of the ranks that gave
+// TypeHWUnguided.
+func (c *Comm) chooseResourceType(call perf.Op, colors []splitColor, mine *splitRequest) (kind string, err error) {
+	types := hw.ResourceTypes()
+	record := make([]uint64, len(types)*len(splitColor{}))
+	for i, s := range mine.byType {
+		copy(record[i*len(s):], s[:])
+	}
+	all := make([]uint64, len(record)*len(colors))
+	if err := c.allgather(call.Within(), Bytes(all), Bytes(record), KindOf[uint64]()); err != nil {
+		return "", err
+	}
+	for i, kind := range types {
+		ranks, most := map[splitColor]int{}, 0
+		colorOf := func(r int) splitColor { return splitColor(all[(r*len(types)+i)*len(splitColor{}):]) }
+		for r := range colors {
+			if s := colorOf(r); s != (splitColor{}) {
+				ranks[s]++
+				most = max(most, ranks[s])
+			}
+		}
+		if most == 0 || most == len(colors) {
+			continue
+		}
+		for r := range colors {
+			if s := colorOf(r); s != (splitColor{}) {
+				colors[r] = s
+			}
+		}
+		return hwlocPrefix + kind, nil
+	}
+	return "", nil
+}
