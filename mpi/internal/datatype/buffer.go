@@ -104,9 +104,13 @@ func (b *Buffer) clip(from int64, n int) int {
 }
 
 func (b *Buffer) move(packed []byte, from int64, unpack bool) {
-	top := b.prog.elements(b.count)
+	top, base := &b.prog.top, b.origin+b.prog.off
 	m := newMover(b.mem, packed, unpack)
-	m.run(&top, b.origin+b.prog.off, from, from+int64(len(packed)), 0)
+	if top.kind == opBlock {
+		m.block(base+from, 0, int64(len(packed)))
+	} else {
+		m.runLoop(top, base, from, from+int64(len(packed)), 0)
+	}
 }
 
 // Segments fills out with the blocks of memory that hold the packed bytes from byte from up to byte to, which it reduces to
@@ -117,9 +121,12 @@ func (b *Buffer) Segments(out []Segment, from, to int64) (n int, next int64) {
 	if from < 0 || from >= to {
 		return 0, from
 	}
-	top := b.prog.elements(b.count)
 	l := lister{out: out, rest: to - from}
-	l.run(&top, b.prog.off, from)
+	if top := &b.prog.top; top.kind == opBlock {
+		l.add(b.prog.off+from, to-from)
+	} else {
+		l.runLoop(top, b.count*top.n, b.prog.off, from)
+	}
 	return l.n, to - l.rest
 }
 
@@ -158,20 +165,7 @@ func (l *lister) run(o *op, base, from int64) bool {
 	case opBlock:
 		return l.add(base+from, o.size-from)
 	case opLoop:
-		b := o.body
-		i := from / b.op.size
-		from -= i * b.op.size
-		for ; i < o.n; i++ {
-			at := base + i*o.stride + b.off
-			if b.op.kind == opBlock {
-				if !l.add(at+from, b.op.size-from) {
-					return false
-				}
-			} else if !l.run(b.op, at, from) {
-				return false
-			}
-			from = 0
-		}
+		return l.runLoop(o, o.n, base, from)
 	case opGather:
 		i := from / o.blockLen
 		from -= i * o.blockLen
@@ -199,6 +193,25 @@ func (l *lister) run(o *op, base, from int64) bool {
 			}
 			from = 0
 		}
+	}
+	return true
+}
+
+// runLoop is run for n iterations of a loop.
+func (l *lister) runLoop(o *op, n, base, from int64) bool {
+	b := o.body
+	i := from / b.op.size
+	from -= i * b.op.size
+	for ; i < n; i++ {
+		at := base + i*o.stride + b.off
+		if b.op.kind == opBlock {
+			if !l.add(at+from, b.op.size-from) {
+				return false
+			}
+		} else if !l.run(b.op, at, from) {
+			return false
+		}
+		from = 0
 	}
 	return true
 }

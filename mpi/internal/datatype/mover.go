@@ -3,6 +3,9 @@ package datatype
 // tileBytes is the memory in which a loop is copied field by field: less than the first-level cache.
 const tileBytes = 16 << 10
 
+// A buffer is a block or a loop, so its copies begin in block or runLoop. The number of iterations follows from the range of
+// bytes.
+
 // run copies the packed bytes [from, to) of an op, of which the first is at at in the packed bytes of the mover. base is
 // where the op is in memory.
 func (m *mover) run(o *op, base, from, to, at int64) {

@@ -4,7 +4,11 @@
 
 package datatype
 
-import "unsafe"
+import (
+	"runtime"
+	"sync/atomic"
+	"unsafe"
+)
 
 // mover copies between scattered memory and packed bytes. Positions in both are offsets from their beginnings.
 type mover struct {
@@ -98,6 +102,21 @@ type loops struct {
 
 // copyLoops copies blocks of the size of T.
 func copyLoops[T any](l *loops) {
+	switch {
+	case l.sameSets():
+		copyPaced[T](l)
+	case max(magnitude(l.dst0), magnitude(l.src0)) <= unrollStride:
+		copyUnrolled[T](l)
+	default:
+		copySimple[T](l)
+	}
+}
+
+// unrollStride is the greatest stride of an inner loop that is unrolled. Beyond it successive blocks are in different cache
+// lines, which processors prefetch when one instruction touches them in equal distances, but not when four take turns.
+const unrollStride = 128
+
+func copyUnrolled[T any](l *loops) {
 	ds, ss := l.dst0, l.src0
 	for i := range l.n1 {
 		dst, src := unsafe.Add(l.dst, i*l.dst1), unsafe.Add(l.src, i*l.src1)
@@ -115,6 +134,57 @@ func copyLoops[T any](l *loops) {
 			*(*T)(unsafe.Add(dst, d)) = *(*T)(unsafe.Add(src, s))
 			d += ds
 			s += ss
+		}
+	}
+}
+
+func copySimple[T any](l *loops) {
+	ds, ss, n := l.dst0, l.src0, l.n0
+	for i := range l.n1 {
+		dst, src := unsafe.Add(l.dst, i*l.dst1), unsafe.Add(l.src, i*l.src1)
+		d, s := int64(0), int64(0)
+		for range n {
+			*(*T)(unsafe.Add(dst, d)) = *(*T)(unsafe.Add(src, s))
+			d += ds
+			s += ss
+		}
+	}
+}
+
+// Stores whose distance is a multiple of 512 bytes meet in an eighth of the sets of the first-level cache, or in fewer. If
+// the processor begins more of them than these sets have lines, lines are evicted before they are written, and fetched again.
+// On amd64 a locked instruction waits for all earlier stores. After every 16 stores it makes the loop up to three times
+// faster while the memory is in some cache; beyond that it makes it slower.
+const (
+	sameSetStride = 512
+	pacedStores   = 16
+	pacedSpan     = 32 << 20
+)
+
+// sameSets reports whether the stores of the loops meet in few sets of the first-level cache.
+func (l *loops) sameSets() bool {
+	stride := l.dst0
+	if l.n0 < pacedStores {
+		stride = l.dst1
+	}
+	return runtime.GOARCH == "amd64" && stride%sameSetStride == 0 && stride != 0 && l.n0*l.n1 > pacedStores &&
+		magnitude(stride)*uint64(l.n0*l.n1) <= pacedSpan
+}
+
+func copyPaced[T any](l *loops) {
+	ds, ss, n := l.dst0, l.src0, l.n0
+	left, wait := pacedStores, int32(0)
+	for i := range l.n1 {
+		dst, src := unsafe.Add(l.dst, i*l.dst1), unsafe.Add(l.src, i*l.src1)
+		d, s := int64(0), int64(0)
+		for range n {
+			*(*T)(unsafe.Add(dst, d)) = *(*T)(unsafe.Add(src, s))
+			d += ds
+			s += ss
+			if left--; left == 0 {
+				atomic.SwapInt32(&wait, 0)
+				left = pacedStores
+			}
 		}
 	}
 }
@@ -173,15 +243,15 @@ func (m *mover) gather(base int64, offs []int64, at, n int64) {
 
 // gather copies blocks of the size of T.
 func gather[T any](m *mover, base int64, offs []int64, at int64) {
-	packed := unsafe.Add(m.packed, at)
+	packed, mem := unsafe.Add(m.packed, at), m.mem
 	var t T
 	if m.unpack {
 		for i, off := range offs {
-			*(*T)(unsafe.Add(m.mem, base+off)) = *(*T)(unsafe.Add(packed, uintptr(i)*unsafe.Sizeof(t)))
+			*(*T)(unsafe.Add(mem, base+off)) = *(*T)(unsafe.Add(packed, uintptr(i)*unsafe.Sizeof(t)))
 		}
 		return
 	}
 	for i, off := range offs {
-		*(*T)(unsafe.Add(packed, uintptr(i)*unsafe.Sizeof(t))) = *(*T)(unsafe.Add(m.mem, base+off))
+		*(*T)(unsafe.Add(packed, uintptr(i)*unsafe.Sizeof(t))) = *(*T)(unsafe.Add(mem, base+off))
 	}
 }

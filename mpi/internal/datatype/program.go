@@ -86,6 +86,7 @@ func compile(t *Type) *program {
 }
 
 // elements returns the op that copies count elements, which lie at p.off. The size of all was checked.
+// Buffers use top without this copy of it, and count its iterations themselves.
 func (p *program) elements(count int64) op {
 	o := p.top
 	if count != 1 {

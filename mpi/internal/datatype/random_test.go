@@ -441,3 +441,52 @@ func externalOf(k Kind, v []byte) []byte {
 	}
 	return v[len(v)-k.ExternalSize():]
 }
+
+// TestBlockLengths copies blocks of all lengths at which the copies differ, at strides of all kinds: in one loop, in two, and
+// at displacements without a pattern.
+func TestBlockLengths(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	lens := []int64{24, 31, 32, 33, 40, 48, 63, 64, 65, 66, 100}
+	for l := range int64(17) {
+		lens = append(lens, l+1)
+	}
+	for _, l := range lens {
+		block := must(Contiguous(l, OfKind(Byte)))
+		few := must(HVector(3, 1, l+1, block))
+		for _, stride := range []int64{l + 1, 128, 512, -1024} {
+			line := must(HVector(21, 1, stride, block))
+			displs := []int64{0, 3 * stride, stride, 9 * stride, 4*stride + 1, -2 * stride}
+			for _, typ := range []*Type{line, must(HVector(2, 1, 22*stride, line)), must(HVector(12, 1, 4*stride, few)),
+				must(HIndexedBlock(1, displs, block))} {
+				typ.Commit()
+				if err := checkBlocks(r, typ); err != nil {
+					t.Fatalf("blocks of %d bytes at stride %d: %s: %v", l, stride, describe(typ), err)
+				}
+			}
+		}
+	}
+}
+
+// checkBlocks compares the copies of a type with its segments, of which there are at most 64.
+func checkBlocks(r *rand.Rand, typ *Type) error {
+	lo, extent := typ.TrueExtent()
+	x := memory{mem: make([]byte, extent), origin: -lo}
+	b, err := typ.Buffer(x.mem, x.origin, 1)
+	if err != nil {
+		return err
+	}
+	segs := make([]Segment, 64)
+	n, next := b.Segments(segs, 0, b.Size())
+	if next != b.Size() {
+		return fmt.Errorf("%d segments up to %d", n, next)
+	}
+	for _, s := range segs[:n] {
+		for i := range s.Len {
+			x.packed = append(x.packed, x.origin+s.Off+i)
+		}
+	}
+	for i := range x.mem {
+		x.mem[i] = byte(i * 7 / 3)
+	}
+	return errors.Join(x.checkPack(r, &b), x.checkUnpack(r, typ, 1))
+}
