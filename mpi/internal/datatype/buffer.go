@@ -104,8 +104,9 @@ func (b *Buffer) clip(from int64, n int) int {
 }
 
 func (b *Buffer) move(packed []byte, from int64, unpack bool) {
-	top, base := &b.prog.top, b.origin+b.prog.off
-	m := newMover(b.mem, packed, unpack)
+	p := b.prog
+	top, base := &p.top, b.origin+p.off
+	m := newMover(b.mem, packed, p.hi-p.lo+(b.count-1)*p.extent, unpack)
 	if top.kind == opBlock {
 		m.block(base+from, 0, int64(len(packed)))
 	} else {

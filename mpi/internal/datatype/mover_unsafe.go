@@ -14,10 +14,12 @@ import (
 type mover struct {
 	mem, packed unsafe.Pointer
 	unpack      bool
+	far         bool // the memory is larger than caches
 }
 
-func newMover(mem, packed []byte, unpack bool) mover {
-	return mover{unsafe.Pointer(unsafe.SliceData(mem)), unsafe.Pointer(unsafe.SliceData(packed)), unpack}
+// newMover returns a mover. span is the memory that all elements occupy.
+func newMover(mem, packed []byte, span int64, unpack bool) mover {
+	return mover{unsafe.Pointer(unsafe.SliceData(mem)), unsafe.Pointer(unsafe.SliceData(packed)), unpack, span > cachedSpan}
 }
 
 // nest is two nested loops over blocks of len bytes: n1 times n0 blocks. Strides are those of the outer (1) and of the inner
@@ -67,7 +69,7 @@ func pair[T any](dst, src unsafe.Pointer, second int64) {
 // nested copies blocks. The first is at off in memory and at at in the packed bytes.
 func (m *mover) nested(n nest, off, at int64) {
 	l := loops{dst: unsafe.Add(m.packed, at), src: unsafe.Add(m.mem, off), n1: n.n1, n0: n.n0,
-		dst1: n.packed1, dst0: n.packed0, src1: n.mem1, src0: n.mem0}
+		dst1: n.packed1, dst0: n.packed0, src1: n.mem1, src0: n.mem0, far: m.far}
 	if m.unpack {
 		l.dst, l.src = l.src, l.dst
 		l.dst1, l.dst0, l.src1, l.src0 = l.src1, l.src0, l.dst1, l.dst0
@@ -98,6 +100,7 @@ type loops struct {
 	n1, n0     int64
 	dst1, dst0 int64
 	src1, src0 int64
+	far        bool // see mover
 }
 
 // copyLoops copies blocks of the size of T.
@@ -105,30 +108,40 @@ func copyLoops[T any](l *loops) {
 	switch {
 	case l.sameSets():
 		copyPaced[T](l)
-	case max(magnitude(l.dst0), magnitude(l.src0)) <= unrollStride:
-		copyUnrolled[T](l)
-	default:
+	case magnitude(l.dst0) > unrollStride || magnitude(l.src0) > unrollStride && !l.far:
 		copySimple[T](l)
+	default:
+		copyUnrolled[T](l)
 	}
 }
 
-// unrollStride is the greatest stride of an inner loop that is unrolled. Beyond it successive blocks are in different cache
-// lines, which processors prefetch when one instruction touches them in equal distances, but not when four take turns.
-const unrollStride = 128
+const (
+	// unrollStride is the greatest stride of a loop that is unrolled. Beyond it successive blocks are in different cache lines,
+	// which processors prefetch when one instruction touches them in equal distances, but not when several take turns.
+	unrollStride = 128
+	// cachedSpan is the memory of a buffer that may be in some cache. Loads from a larger one are unrolled, so that more of them
+	// are under way at once.
+	cachedSpan = 32 << 20
+)
 
 func copyUnrolled[T any](l *loops) {
 	ds, ss := l.dst0, l.src0
 	for i := range l.n1 {
 		dst, src := unsafe.Add(l.dst, i*l.dst1), unsafe.Add(l.src, i*l.src1)
 		d, s, n := int64(0), int64(0), l.n0
-		for ; n >= 4; n -= 4 {
+		for ; n >= 8; n -= 8 {
 			to, from := unsafe.Add(dst, d), unsafe.Add(src, s)
 			*(*T)(to) = *(*T)(from)
 			*(*T)(unsafe.Add(to, ds)) = *(*T)(unsafe.Add(from, ss))
 			*(*T)(unsafe.Add(to, 2*ds)) = *(*T)(unsafe.Add(from, 2*ss))
 			*(*T)(unsafe.Add(to, 3*ds)) = *(*T)(unsafe.Add(from, 3*ss))
-			d += 4 * ds
-			s += 4 * ss
+			to, from = unsafe.Add(to, 4*ds), unsafe.Add(from, 4*ss)
+			*(*T)(to) = *(*T)(from)
+			*(*T)(unsafe.Add(to, ds)) = *(*T)(unsafe.Add(from, ss))
+			*(*T)(unsafe.Add(to, 2*ds)) = *(*T)(unsafe.Add(from, 2*ss))
+			*(*T)(unsafe.Add(to, 3*ds)) = *(*T)(unsafe.Add(from, 3*ss))
+			d += 8 * ds
+			s += 8 * ss
 		}
 		for ; n > 0; n-- {
 			*(*T)(unsafe.Add(dst, d)) = *(*T)(unsafe.Add(src, s))
@@ -142,11 +155,8 @@ func copySimple[T any](l *loops) {
 	ds, ss, n := l.dst0, l.src0, l.n0
 	for i := range l.n1 {
 		dst, src := unsafe.Add(l.dst, i*l.dst1), unsafe.Add(l.src, i*l.src1)
-		d, s := int64(0), int64(0)
-		for range n {
-			*(*T)(unsafe.Add(dst, d)) = *(*T)(unsafe.Add(src, s))
-			d += ds
-			s += ss
+		for j := range n {
+			*(*T)(unsafe.Add(dst, j*ds)) = *(*T)(unsafe.Add(src, j*ss))
 		}
 	}
 }
@@ -158,7 +168,6 @@ func copySimple[T any](l *loops) {
 const (
 	sameSetStride = 512
 	pacedStores   = 16
-	pacedSpan     = 32 << 20
 )
 
 // sameSets reports whether the stores of the loops meet in few sets of the first-level cache.
@@ -167,8 +176,7 @@ func (l *loops) sameSets() bool {
 	if l.n0 < pacedStores {
 		stride = l.dst1
 	}
-	return runtime.GOARCH == "amd64" && stride%sameSetStride == 0 && stride != 0 && l.n0*l.n1 > pacedStores &&
-		magnitude(stride)*uint64(l.n0*l.n1) <= pacedSpan
+	return runtime.GOARCH == "amd64" && stride%sameSetStride == 0 && stride != 0 && l.n0*l.n1 > pacedStores && !l.far
 }
 
 func copyPaced[T any](l *loops) {
@@ -224,6 +232,9 @@ func copyAny(l *loops, n int64) {
 
 // gather copies blocks of n bytes, which are at base + offs[i] in memory, and from at on in the packed bytes.
 func (m *mover) gather(base int64, offs []int64, at, n int64) {
+	if len(offs) == 0 {
+		return // at may be the end of the packed bytes, to which a pointer must not be made
+	}
 	switch n {
 	case 4:
 		gather[uint32](m, base, offs, at)
