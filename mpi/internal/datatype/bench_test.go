@@ -180,6 +180,51 @@ func BenchmarkCopy(b *testing.B) {
 	}
 }
 
+// BenchmarkExternal converts float64.
+func BenchmarkExternal(b *testing.B) {
+	mem, ext := make([]byte, 1<<16), make([]byte, 1<<16)
+	buf, err := OfKind(Float64).Buffer(mem, 0, 1<<13)
+	b.SetBytes(1 << 16)
+	for b.Loop() {
+		if _, err := buf.PackExternal(ext); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkSegments lists the blocks of a column.
+func BenchmarkSegments(b *testing.B) {
+	t := committed(HVector(1<<10, 1, 1024, OfKind(Float64)))
+	buf, err := t.Buffer(make([]byte, 1<<20), 0, 1)
+	out := make([]Segment, 1<<10)
+	for b.Loop() {
+		if n, _ := buf.Segments(out, 0, buf.Size()); n != len(out) {
+			b.Fatal(n, err)
+		}
+	}
+}
+
+// BenchmarkCommit compiles a million displacements without a pattern.
+func BenchmarkCommit(b *testing.B) {
+	displs := make([]int64, 1<<20)
+	for i := range displs {
+		displs[i] = int64(4*i + i*i%3)
+	}
+	b.Run("construct", func(b *testing.B) {
+		for b.Loop() {
+			must(IndexedBlock(1, displs, OfKind(Float64)))
+		}
+	})
+	b.Run("commit", func(b *testing.B) {
+		for b.Loop() {
+			committed(Dup(must(IndexedBlock(1, displs, OfKind(Float64)))))
+		}
+	})
+}
+
 // BenchmarkShort measures what a message of one small element costs beside the copy.
 func BenchmarkShort(b *testing.B) {
 	pair := committed(Struct([]int64{1, 1}, []int64{0, 8}, []*Type{OfKind(Int32), OfKind(Float64)}))

@@ -78,27 +78,82 @@ func (x *external) layout(l *layout, off int64) {
 // elements converts n elements of a kind, which are stride apart in memory.
 func (x *external) elements(k Kind, off, stride, n int64) {
 	size, ext := int64(k.Size()), int64(k.ExternalSize())
-	ns, es, parts := size, ext, int64(1) // of each number: a complex one has two
-	if k == Complex64 || k == Complex128 {
-		ns, es, parts = size/2, ext/2, 2
+	if k == Bool || size != ext {
+		x.values(k, off, stride, n)
+		return
 	}
-	for ; n > 0; n-- {
-		for i := range parts {
-			m, e := x.mem[off+i*ns:off+(i+1)*ns], x.ext[x.at:x.at+es]
-			x.at += es
-			switch {
-			case x.unpack:
-				load(k, m, e)
-			case !store(k, e, m):
-				x.failed, x.value, x.at = true, narrowed(k, m), x.at-es
-				return
-			}
+	parts := int64(1)
+	if k == Complex64 || k == Complex128 {
+		parts, size = 2, size/2
+	}
+	if parts*size == stride { // numbers without gaps
+		n, stride, parts = n*parts, size, 1
+	}
+	for i := range parts {
+		dst, src := numbers{x.ext, x.at + i*size, parts * size}, numbers{x.mem, off + i*size, stride}
+		if x.unpack {
+			dst, src = src, dst
 		}
+		reverse(dst, src, size, n)
+	}
+	x.at += n * parts * size
+}
+
+// numbers are numbers of the same size in b, which begin at at and are step apart.
+type numbers struct {
+	b        []byte
+	at, step int64
+}
+
+// reverse copies n numbers of a size from native to big-endian order, or back, which is the same.
+func reverse(dst, src numbers, size, n int64) {
+	to, from := dst.at, src.at
+	switch size {
+	case 1:
+		if dst.step == 1 && src.step == 1 {
+			copy(dst.b[to:to+n], src.b[from:from+n])
+			return
+		}
+		for range n {
+			dst.b[to] = src.b[from]
+			to, from = to+dst.step, from+src.step
+		}
+	case 2:
+		for range n {
+			binary.BigEndian.PutUint16(dst.b[to:to+2], binary.NativeEndian.Uint16(src.b[from:from+2]))
+			to, from = to+dst.step, from+src.step
+		}
+	case 4:
+		for range n {
+			binary.BigEndian.PutUint32(dst.b[to:to+4], binary.NativeEndian.Uint32(src.b[from:from+4]))
+			to, from = to+dst.step, from+src.step
+		}
+	case 8:
+		for range n {
+			binary.BigEndian.PutUint64(dst.b[to:to+8], binary.NativeEndian.Uint64(src.b[from:from+8]))
+			to, from = to+dst.step, from+src.step
+		}
+	}
+}
+
+// values converts n elements of a kind that is not only in another order in external data.
+func (x *external) values(k Kind, off, stride, n int64) {
+	size, ext := int64(k.Size()), int64(k.ExternalSize())
+	for ; n > 0; n-- {
+		m, e := x.mem[off:off+size], x.ext[x.at:x.at+ext]
+		switch {
+		case x.unpack:
+			load(k, m, e)
+		case !store(k, e, m):
+			x.failed, x.value = true, narrowed(k, m)
+			return
+		}
+		x.at += ext
 		off += stride
 	}
 }
 
-// load converts one number from external data.
+// load converts one value from external data.
 func load(k Kind, m, e []byte) {
 	switch k {
 	case Bool:
@@ -106,58 +161,30 @@ func load(k Kind, m, e []byte) {
 		if e[0] != 0 {
 			m[0] = 1
 		}
-		return
 	case Long:
 		binary.NativeEndian.PutUint64(m, uint64(int32(binary.BigEndian.Uint32(e))))
-		return
 	case ULong:
 		binary.NativeEndian.PutUint64(m, uint64(binary.BigEndian.Uint32(e)))
-		return
 	case WChar:
 		binary.NativeEndian.PutUint32(m, uint32(binary.BigEndian.Uint16(e)))
-		return
-	}
-	switch len(e) {
-	case 1:
-		m[0] = e[0]
-	case 2:
-		binary.NativeEndian.PutUint16(m, binary.BigEndian.Uint16(e))
-	case 4:
-		binary.NativeEndian.PutUint32(m, binary.BigEndian.Uint32(e))
-	case 8:
-		binary.NativeEndian.PutUint64(m, binary.BigEndian.Uint64(e))
 	}
 }
 
-// store converts one number to external data. It returns false if the external form is too short for its value.
+// store converts one value to external data. It returns false if the external form is too short for it.
 func store(k Kind, e, m []byte) bool {
-	switch k {
-	case Bool:
+	if k == Bool {
 		load(k, e, m)
 		return true
-	case Long, ULong, WChar:
-		v := narrowed(k, m)
-		switch {
-		case k == Long && v == int64(int32(v)):
-			binary.BigEndian.PutUint32(e, uint32(v))
-		case k == ULong && 0 <= v && v <= math.MaxUint32:
-			binary.BigEndian.PutUint32(e, uint32(v))
-		case k == WChar && 0 <= v && v <= math.MaxUint16:
-			binary.BigEndian.PutUint16(e, uint16(v))
-		default:
-			return false
-		}
-		return true
 	}
-	switch len(e) {
-	case 1:
-		e[0] = m[0]
-	case 2:
-		binary.BigEndian.PutUint16(e, binary.NativeEndian.Uint16(m))
-	case 4:
-		binary.BigEndian.PutUint32(e, binary.NativeEndian.Uint32(m))
-	case 8:
-		binary.BigEndian.PutUint64(e, binary.NativeEndian.Uint64(m))
+	switch v := narrowed(k, m); {
+	case k == Long && v == int64(int32(v)):
+		binary.BigEndian.PutUint32(e, uint32(v))
+	case k == ULong && 0 <= v && v <= math.MaxUint32:
+		binary.BigEndian.PutUint32(e, uint32(v))
+	case k == WChar && 0 <= v && v <= math.MaxUint16:
+		binary.BigEndian.PutUint16(e, uint16(v))
+	default:
+		return false
 	}
 	return true
 }

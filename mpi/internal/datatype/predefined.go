@@ -1,6 +1,10 @@
 package datatype
 
-import "iter"
+import (
+	"fmt"
+	"iter"
+	"strconv"
+)
 
 // named are the predefined types of C and the ones of a fixed width, in the order of MPI-5.0 §3.2.2, and the types of Fortran
 // that are the same. MPI_LONG_DOUBLE, MPI_C_LONG_DOUBLE_COMPLEX and MPI_LOGICAL have no Kind. Sizes are those of 64-bit Linux
@@ -68,6 +72,26 @@ func Named(name string) *Type {
 		}
 	}
 	return nil
+}
+
+// Class is a class of numbers, whose types differ in size.
+type Class uint8
+
+// The classes.
+const (
+	ClassInteger Class = iota
+	ClassReal
+	ClassComplex
+)
+
+// MatchSize returns the predefined type of a class whose elements have size bytes. The error wraps ErrArgument if there is
+// none. MPI-5.0 §19.1.9.
+func MatchSize(class Class, size int) (*Type, error) {
+	names := map[Class]string{ClassInteger: "MPI_INTEGER", ClassReal: "MPI_REAL", ClassComplex: "MPI_COMPLEX"}
+	if t := Named(names[class] + strconv.Itoa(size)); t != nil {
+		return t, nil
+	}
+	return nil, fmt.Errorf("match the size of class %d: %d bytes: %w", class, size, ErrArgument)
 }
 
 // Predefined returns all types that have names in the standard.

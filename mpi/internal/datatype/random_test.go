@@ -12,11 +12,7 @@ import (
 
 // TestRandomTypes compares random types with their type maps written out.
 func TestRandomTypes(t *testing.T) {
-	seeds := 10000
-	if testing.Short() {
-		seeds = 1000
-	}
-	for seed := range seeds {
+	for seed := range randomSeeds {
 		r := rand.New(rand.NewPCG(uint64(seed), 22))
 		g := generator{r: r, max: 300}
 		typ, m, err := g.typ(r.IntN(5))

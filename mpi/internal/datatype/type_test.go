@@ -1,6 +1,7 @@
 package datatype
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +21,21 @@ func TestPredefined(t *testing.T) {
 	}
 	if n < 35 || Named("MPI_LONG").Kind() != Long || Named("int") != nil || OfKind(0) != nil || OfKind(Kinds) != nil {
 		t.Errorf("%d predefined types", n)
+	}
+}
+
+func TestMatchSize(t *testing.T) {
+	sizes := map[Class][]int{ClassInteger: {1, 2, 4, 8}, ClassReal: {4, 8}, ClassComplex: {8, 16}}
+	for class := range Class(4) {
+		for size := -1; size < 33; size++ {
+			typ, err := MatchSize(class, size)
+			switch want := slices.Contains(sizes[class], size); {
+			case want && (err != nil || typ.Size() != int64(size)):
+				t.Errorf("class %d, %d bytes: %v", class, size, err)
+			case !want && !errors.Is(err, ErrArgument):
+				t.Errorf("class %d, %d bytes: %v", class, size, err)
+			}
+		}
 	}
 }
 
