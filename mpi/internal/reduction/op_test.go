@@ -18,12 +18,13 @@ var defined = []struct {
 }{
 	{[]Op{Sum, Prod}, slices.Concat(integers, floats, complexes)},
 	{[]Op{Min, Max}, slices.Concat(integers, floats)},
-	{[]Op{Band, Bor, Bxor, Land, Lor, Lxor}, append([]datatype.Kind{datatype.Bool}, integers...)},
+	{[]Op{Band, Bor, Bxor}, append([]datatype.Kind{datatype.Bool, datatype.Byte}, integers...)},
+	{[]Op{Land, Lor, Lxor}, append([]datatype.Kind{datatype.Bool}, integers...)},
 }
 
 var (
 	integers = []datatype.Kind{datatype.Int8, datatype.Int16, datatype.Int32, datatype.Int64,
-		datatype.Uint8, datatype.Uint16, datatype.Uint32, datatype.Uint64}
+		datatype.Uint8, datatype.Uint16, datatype.Uint32, datatype.Uint64, datatype.Long, datatype.ULong}
 	floats    = []datatype.Kind{datatype.Float32, datatype.Float64}
 	complexes = []datatype.Kind{datatype.Complex64, datatype.Complex128}
 )
@@ -129,7 +130,7 @@ func TestLookupIsPlain(t *testing.T) {
 			}
 			got, want := make([]byte, 160), make([]byte, 160)
 			f(got, a, b)
-			portable[op-firstOp][k](want, a, b)
+			portable[op-firstOp][arithmetic(k)](want, a, b)
 			if !bytes.Equal(got, want) {
 				t.Errorf("%v of %v: % x, want % x", op, k, got, want)
 			}

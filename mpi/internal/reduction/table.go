@@ -31,15 +31,18 @@ var portable = [ops][datatype.Kinds]Func{
 		datatype.Float32: maxFloat[float32], datatype.Float64: maxFloat[float64],
 	},
 	Band - firstOp: {
-		datatype.Bool: band, datatype.Int8: band, datatype.Int16: band, datatype.Int32: band, datatype.Int64: band,
+		datatype.Bool: band, datatype.Byte: band,
+		datatype.Int8: band, datatype.Int16: band, datatype.Int32: band, datatype.Int64: band,
 		datatype.Uint8: band, datatype.Uint16: band, datatype.Uint32: band, datatype.Uint64: band,
 	},
 	Bor - firstOp: {
-		datatype.Bool: bor, datatype.Int8: bor, datatype.Int16: bor, datatype.Int32: bor, datatype.Int64: bor,
+		datatype.Bool: bor, datatype.Byte: bor,
+		datatype.Int8: bor, datatype.Int16: bor, datatype.Int32: bor, datatype.Int64: bor,
 		datatype.Uint8: bor, datatype.Uint16: bor, datatype.Uint32: bor, datatype.Uint64: bor,
 	},
 	Bxor - firstOp: {
-		datatype.Bool: bxor, datatype.Int8: bxor, datatype.Int16: bxor, datatype.Int32: bxor, datatype.Int64: bxor,
+		datatype.Bool: bxor, datatype.Byte: bxor,
+		datatype.Int8: bxor, datatype.Int16: bxor, datatype.Int32: bxor, datatype.Int64: bxor,
 		datatype.Uint8: bxor, datatype.Uint16: bxor, datatype.Uint32: bxor, datatype.Uint64: bxor,
 	},
 	Land - firstOp: {
