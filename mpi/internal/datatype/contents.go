@@ -1,6 +1,10 @@
 package datatype
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // Combiner says which constructor has made a type. MPI-5.0 §5.1.13.
 type Combiner uint8
@@ -37,6 +41,39 @@ type Contents struct {
 	Addrs []int64
 	// Types are the old types.
 	Types []*Type
+}
+
+// String returns the name of the type, or how it was made of which others: "vector(3 1 128) of float64". Long lists of
+// arguments are cut.
+func (t *Type) String() string {
+	const shown = 8 // arguments, and levels of nesting
+	return t.text(shown, shown)
+}
+
+func (t *Type) text(shown, levels int) string {
+	c := t.contents
+	switch {
+	case t.name != "":
+		return t.name
+	case levels == 0:
+		return "..."
+	case c.Combiner == CombinerDup:
+		return c.Types[0].text(shown, levels)
+	}
+	args := slices.Concat(c.Ints, c.Addrs)
+	more := ""
+	if len(args) > shown {
+		args, more = args[:shown], " ..."
+	}
+	old := make([]string, min(len(c.Types), shown))
+	for i := range old {
+		old[i] = c.Types[i].text(shown, (levels-1)/max(1, len(old)))
+	}
+	if len(old) < len(c.Types) {
+		old = append(old, "...")
+	}
+	list := fmt.Sprint(args)
+	return fmt.Sprintf("%v(%s%s) of %s", c.Combiner, list[1:len(list)-1], more, strings.Join(old, ", "))
 }
 
 // Envelope returns the constructor of the type, and the numbers of integers, addresses and types in its contents. MPI-5.0

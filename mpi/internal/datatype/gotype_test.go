@@ -63,7 +63,7 @@ func TestGoTypes(t *testing.T) {
 	} {
 		got, err := g.Of(c.rt)
 		if _, extent := got.Extent(); err != nil || got.Signature() != c.want.Signature() || extent != int64(c.rt.Size()) {
-			t.Errorf("%v: %v %v", c.rt, describe(got), err)
+			t.Errorf("%v: %v %v", c.rt, got, err)
 		}
 	}
 	if b, err := p.Buffer(make([]byte, 2*extent), 0, 2); err != nil || b.Size() != 2*p.Size() {

@@ -8,11 +8,11 @@ import (
 )
 
 // overlapLimit is the most blocks of a type that are compared one by one.
-const overlapLimit = 1 << 22
+const overlapLimit = 1 << 20
 
 // CheckOverlap returns an error that wraps ErrOverlap if the entries of count elements overlap, which a type that receives
 // data must not. The type is committed. Regular types and types with ordered displacements take a time that does not depend
-// on count; others are compared block by block up to four million blocks, and accepted beyond. MPI-5.0 §3.2.4, §5.1.11.
+// on count; others are compared block by block up to a million blocks, and accepted beyond. MPI-5.0 §3.2.4, §5.1.11.
 func (t *Type) CheckOverlap(count int64) error {
 	p := t.program.Load()
 	switch {
@@ -52,11 +52,13 @@ func (p *program) isDisjoint(count int64) bool {
 	c.mul(count, p.size)
 	last := c.mul(count-1, p.extent)
 	if c.overflow {
-		return false // more data than addresses
+		return false // more data than there are addresses
 	}
 	all := p.elements(count)
-	all.hi += last
-	if all.disjoint(known) {
+	switch {
+	case all.size-last > p.hi-p.lo: // more data than memory
+		return false
+	case all.disjoint(known):
 		return true
 	}
 	if all.blocks = mulSaturated(count, p.top.blocks); all.blocks > overlapLimit {

@@ -20,22 +20,9 @@ func TestRandomTypes(t *testing.T) {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		if err := checkType(r, typ, m); err != nil {
-			t.Fatalf("seed %d: %v: %v\nof %v", seed, describe(typ), err, m)
+			t.Fatalf("seed %d: %v: %v\nof %v", seed, typ.text(1000, 1000), err, m)
 		}
 	}
-}
-
-// describe returns the constructors of a type.
-func describe(t *Type) string {
-	c := t.contents
-	if c.Combiner == CombinerNamed {
-		return t.Name()
-	}
-	text := fmt.Sprint(c.Combiner, c.Ints, c.Addrs, "(")
-	for _, old := range c.Types {
-		text += describe(old) + " "
-	}
-	return text + ")"
 }
 
 func checkType(r *rand.Rand, t *Type, m model) error {
@@ -456,7 +443,7 @@ func TestBlockLengths(t *testing.T) {
 				must(HIndexedBlock(1, displs, block))} {
 				typ.Commit()
 				if err := checkBlocks(r, typ); err != nil {
-					t.Fatalf("blocks of %d bytes at stride %d: %s: %v", l, stride, describe(typ), err)
+					t.Fatalf("blocks of %d bytes at stride %d: %s: %v", l, stride, typ.text(1000, 1000), err)
 				}
 			}
 		}

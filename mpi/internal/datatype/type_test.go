@@ -2,8 +2,10 @@ package datatype
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -142,10 +144,56 @@ func TestNames(t *testing.T) {
 		CombinerIndexedBlock.String() != "indexed_block" {
 		t.Error("names of combiners are not in their order")
 	}
+	f64 := OfKind(Float64)
+	long := make([]int64, 100)
+	deep := f64
+	for _, c := range []struct {
+		t    *Type
+		want string
+	}{
+		{f64, "float64"},
+		{Named("MPI_LONG"), "MPI_LONG"},
+		{must(Dup(must(Vector(3, 1, 128, f64)))), "vector(3 1 128) of float64"},
+		{must(Struct([]int64{1, 2}, []int64{0, 8}, []*Type{f64, must(Resized(0, 3, OfKind(Byte)))})),
+			"struct(2 1 2 0 8) of float64, resized(0 3) of byte"},
+		{must(IndexedBlock(1, long, f64)), "indexed_block(100 1 0 0 0 0 0 0 ...) of float64"},
+	} {
+		if got := c.t.String(); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+	for range 60 { // a type that is a tree of 2^60 leaves when written out
+		deep = must(HIndexed([]int64{1}, []int64{0}, must(Struct([]int64{1, 0}, []int64{0, 0}, []*Type{deep, deep}))))
+	}
+	if n := len(deep.String()); n > 1000 {
+		t.Errorf("the text of a deep type has %d bytes", n)
+	}
 	c, err := must(Indexed([]int64{1, 2}, []int64{3, 5}, OfKind(Byte))).Contents()
 	if err != nil || !slices.Equal(c.Ints, []int64{2, 1, 2, 3, 5}) || c.Types[0] != OfKind(Byte) {
 		t.Errorf("contents of an indexed type: %v %v", c, err)
 	}
+}
+
+// TestConcurrentUse commits and checks a type in several goroutines at once.
+func TestConcurrentUse(t *testing.T) {
+	column := must(Resized(0, 8, must(HVector(10, 1, 80, OfKind(Float64)))))
+	var g GoTypes
+	var wg sync.WaitGroup
+	for i := range int64(8) {
+		wg.Go(func() {
+			column.Commit()
+			if err := column.CheckOverlap(3 + i); err != nil {
+				t.Errorf("%d columns: %v", 3+i, err)
+			}
+			if err := column.CheckOverlap(11 + i); !errors.Is(err, ErrOverlap) {
+				t.Errorf("%d columns: %v", 11+i, err)
+			}
+			if p, err := g.Of(reflect.TypeFor[particle]()); err != nil || p.Size() == 0 {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // TestAllocs requires that moving data allocates nothing.
@@ -179,7 +227,7 @@ func TestAllocs(t *testing.T) {
 				t.Fatal("not equal to itself")
 			}
 		}); n != 0 {
-			t.Errorf("%s allocates %v times", describe(typ), n)
+			t.Errorf("%v allocates %v times", typ, n)
 		}
 	}
 }
