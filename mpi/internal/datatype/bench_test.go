@@ -225,6 +225,42 @@ func BenchmarkCommit(b *testing.B) {
 	})
 }
 
+// BenchmarkGather packs blocks of three float64, as coordinates are, and a matrix column by column.
+func BenchmarkGather(b *testing.B) {
+	displs := make([]int64, 1<<12)
+	for i := range displs {
+		displs[i] = int64(8*i + i*i%3)
+	}
+	column := must(Resized(0, 8, must(HVector(1<<10, 1, 1<<13, OfKind(Float64)))))
+	for _, c := range []struct {
+		name  string
+		t     *Type
+		count int64
+	}{
+		{"points", must(IndexedBlock(3, displs, OfKind(Float64))), 1},
+		{"transpose", column, 1 << 10},
+	} {
+		c.t.Commit()
+		buf, err := c.t.Buffer(bytes.Repeat([]byte{1}, 1<<23), 0, c.count)
+		if err != nil {
+			b.Fatal(err)
+		}
+		packed := bytes.Repeat([]byte{1}, int(buf.Size()))
+		b.Run(c.name+"/pack", func(b *testing.B) {
+			b.SetBytes(buf.Size())
+			for b.Loop() {
+				buf.Pack(packed, 0)
+			}
+		})
+		b.Run(c.name+"/unpack", func(b *testing.B) {
+			b.SetBytes(buf.Size())
+			for b.Loop() {
+				buf.Unpack(packed, 0)
+			}
+		})
+	}
+}
+
 // BenchmarkShort measures what a message of one small element costs beside the copy.
 func BenchmarkShort(b *testing.B) {
 	pair := committed(Struct([]int64{1, 1}, []int64{0, 8}, []*Type{OfKind(Int32), OfKind(Float64)}))

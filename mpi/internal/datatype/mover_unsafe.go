@@ -235,20 +235,28 @@ func (m *mover) gather(base int64, offs []int64, at, n int64) {
 	if len(offs) == 0 {
 		return // at may be the end of the packed bytes, to which a pointer must not be made
 	}
-	switch n {
-	case 4:
+	switch {
+	case n == 1:
+		gather[byte](m, base, offs, at)
+	case n == 2:
+		gather[uint16](m, base, offs, at)
+	case n == 4:
 		gather[uint32](m, base, offs, at)
-	case 8:
+	case n == 8:
 		gather[uint64](m, base, offs, at)
-	case 16:
+	case n == 16:
 		gather[[16]byte](m, base, offs, at)
-	case 32:
-		gather[[32]byte](m, base, offs, at)
-	default:
+	case n > 64 || n < 8:
 		for _, off := range offs {
 			m.block(base+off, at, n)
 			at += n
 		}
+	case n > 32:
+		gatherPairs[[32]byte](m, base, offs, at, n)
+	case n > 16:
+		gatherPairs[[16]byte](m, base, offs, at, n)
+	default:
+		gatherPairs[uint64](m, base, offs, at, n)
 	}
 }
 
@@ -264,5 +272,21 @@ func gather[T any](m *mover, base int64, offs []int64, at int64) {
 	}
 	for i, off := range offs {
 		*(*T)(unsafe.Add(packed, uintptr(i)*unsafe.Sizeof(t))) = *(*T)(unsafe.Add(mem, base+off))
+	}
+}
+
+// gatherPairs copies blocks of n bytes, of the size of T up to twice that, by two moves that may overlap.
+func gatherPairs[T any](m *mover, base int64, offs []int64, at, n int64) {
+	packed, mem := unsafe.Add(m.packed, at), m.mem
+	var t T
+	second := n - int64(unsafe.Sizeof(t))
+	if m.unpack {
+		for i, off := range offs {
+			pair[T](unsafe.Add(mem, base+off), unsafe.Add(packed, int64(i)*n), second)
+		}
+		return
+	}
+	for i, off := range offs {
+		pair[T](unsafe.Add(packed, int64(i)*n), unsafe.Add(mem, base+off), second)
 	}
 }
