@@ -40,5 +40,9 @@
 // field by field in pieces that stay in the first-level cache, so that it consists of loops over blocks of one length as
 // well.
 //
+// How fast a loop over distant blocks is depends on caches more than on instructions, so there are four forms of it
+// (copyLoops): unrolled, not unrolled, with pauses for stores that meet in few sets of the first-level cache, and in tiles
+// for a matrix that is copied by columns.
+//
 // All functions may be called concurrently; a buffer only if its memory allows it. Moving data does not allocate.
 package datatype

@@ -106,6 +106,8 @@ type loops struct {
 // copyLoops copies blocks of the size of T.
 func copyLoops[T any](l *loops) {
 	switch {
+	case l.transposed():
+		copyTransposed[T](l)
 	case l.sameSets():
 		copyPaced[T](l)
 	case magnitude(l.dst0) > unrollStride || magnitude(l.src0) > unrollStride && !l.far:
@@ -147,6 +149,47 @@ func copyUnrolled[T any](l *loops) {
 			*(*T)(unsafe.Add(dst, d)) = *(*T)(unsafe.Add(src, s))
 			d += ds
 			s += ss
+		}
+	}
+}
+
+// transposeTile is the number of iterations of each loop in a tile of a transposed copy.
+const transposeTile = 8
+
+// transposed reports whether successive iterations of the outer loop are in the same cache lines on one side, and those of the
+// inner loop in as many lines that not all of them stay in the first-level cache until the next one: a matrix by columns.
+func (l *loops) transposed() bool {
+	outer, inner := magnitude(l.src1), magnitude(l.src0)
+	if magnitude(l.dst1) < outer {
+		outer, inner = magnitude(l.dst1), magnitude(l.dst0)
+	}
+	return l.n1 >= transposeTile && l.n0 >= 8*transposeTile && outer < 64 && inner >= 256
+}
+
+// copyTransposed copies in tiles, of which both sides stay in the first-level cache. Within a tile it stores line by line.
+func copyTransposed[T any](l *loops) {
+	d1, d0, s1, s0 := l.dst1, l.dst0, l.src1, l.src0
+	for i := int64(0); i < l.n1; i += transposeTile {
+		for j := int64(0); j < l.n0; j += transposeTile {
+			dst, src := unsafe.Add(l.dst, i*d1+j*d0), unsafe.Add(l.src, i*s1+j*s0)
+			n1, n0 := min(transposeTile, l.n1-i), min(transposeTile, l.n0-j)
+			if magnitude(d1) < magnitude(d0) {
+				copyTile[T](dst, src, n0, n1, d0, d1, s0, s1)
+			} else {
+				copyTile[T](dst, src, n1, n0, d1, d0, s1, s0)
+			}
+		}
+	}
+}
+
+// copyTile copies n1 times n0 blocks of the size of T. All arguments are in registers.
+func copyTile[T any](dst, src unsafe.Pointer, n1, n0, dst1, dst0, src1, src0 int64) {
+	for i := range n1 {
+		d, s := i*dst1, i*src1
+		for range n0 {
+			*(*T)(unsafe.Add(dst, d)) = *(*T)(unsafe.Add(src, s))
+			d += dst0
+			s += src0
 		}
 	}
 }

@@ -473,3 +473,31 @@ func checkBlocks(r *rand.Rand, typ *Type) error {
 	}
 	return errors.Join(x.checkPack(r, &b), x.checkUnpack(r, typ, 1))
 }
+
+// TestTransposed copies matrices by columns, in fragments.
+func TestTransposed(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, l := range []int64{1, 2, 4, 8, 12, 16, 32} {
+		for _, c := range []struct{ rows, columns, stride int64 }{{70, 21, 700}, {66, 8, -1024}, {64, 9, 516}} {
+			column := must(HVector(c.rows, 1, c.stride, must(Contiguous(l, OfKind(Byte)))))
+			typ := committed(HVector(c.columns, 1, l, column))
+			lo, extent := typ.TrueExtent()
+			x := memory{mem: make([]byte, extent), origin: -lo}
+			for i := range c.columns {
+				for j := range c.rows * l {
+					x.packed = append(x.packed, x.origin+i*l+j/l*c.stride+j%l)
+				}
+			}
+			for i := range x.mem {
+				x.mem[i] = byte(i * 7 / 3)
+			}
+			b, err := typ.Buffer(x.mem, x.origin, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(x.checkPack(r, &b), x.checkUnpack(r, typ, 1)); err != nil {
+				t.Fatalf("%d columns of %d rows of %d bytes: %v", c.columns, c.rows, l, err)
+			}
+		}
+	}
+}
