@@ -119,6 +119,15 @@ func TestLargeTypes(t *testing.T) {
 	if err := many.CheckOverlap(3); err != nil {
 		t.Error(err)
 	}
+	displs := make([]int64, 4000)
+	for i := range displs {
+		displs[i] = int64(16*i + i*i%5)
+	}
+	many = OfKind(Int8)
+	for range 3 { // 64 billion blocks, which must not be written out
+		many = must(IndexedBlock(1, displs, many))
+	}
+	many.Commit()
 	stacked := committed(HVector(big/8, 1, 0, OfKind(Int64)))
 	if err := stacked.CheckOverlap(big); !errors.Is(err, ErrOverlap) {
 		t.Errorf("all elements at one place: %v", err)

@@ -62,8 +62,8 @@ const (
 	// tileStride is the greatest distance of elements that are copied field by field. Beyond it the fields of
 	// successive elements do not share cache lines, and powers of two would meet in one set of the cache.
 	tileStride = 1024
-	// flattenLimit bounds the blocks into which a list in a list is dissolved, since a small type may stand for very many.
-	flattenLimit = 4096
+	// flattenLimit bounds the blocks into which the lists in a list are dissolved, since a small type may stand for very many.
+	flattenLimit = 1 << 14
 	// minRun is the least number of equal ops in equal distances within a list that become a loop.
 	minRun = 8
 )
@@ -219,9 +219,9 @@ func (c *compiler) sequence(parts []part) placed {
 		items[i] = it
 	}
 	items = joinRuns(joinBlocks(items))
-	flat := make([]item, 0, len(items))
-	for _, it := range items {
-		flat = flatten(flat, it)
+	flat, limit := make([]item, 0, len(items)), len(items)+flattenLimit
+	for i, it := range items {
+		flat = flatten(flat, it, limit-(len(items)-i))
 	}
 	items = joinBlocks(flat)
 	for n := len(items) + 1; len(items) < n; { // a second pass finds loops of loops
@@ -231,11 +231,11 @@ func (c *compiler) sequence(parts []part) placed {
 	return list(groupBlocks(items))
 }
 
-// flatten appends the items of a list, or the item itself.
-func flatten(items []item, it item) []item {
+// flatten appends the items of a list, or the item itself if there would be more than limit.
+func flatten(items []item, it item, limit int) []item {
 	o := it.op
 	switch {
-	case o == nil || o.kind == opLoop || len(o.offs) > flattenLimit || len(o.items) > flattenLimit:
+	case o == nil || o.kind == opLoop || len(items)+len(o.offs)+len(o.items) > limit:
 		return append(items, it)
 	case o.kind == opGather:
 		for _, off := range o.offs {

@@ -501,3 +501,25 @@ func TestTransposed(t *testing.T) {
 		}
 	}
 }
+
+// TestLargeLists compares types with lists in lists, some of which are too long to be dissolved.
+func TestLargeLists(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	g := generator{r: r}
+	inner, m := OfKind(Int16), model{entries: []entry{{Int16, 0}}}.bound()
+	for _, n := range []int64{60, 300} {
+		lens, displs := g.list(n, 3, 1), g.list(n, 5, 0)
+		for i := range displs {
+			displs[i] += int64(i) * 6 * m.extent()
+		}
+		inner, m = must(HIndexed(lens, displs, inner)), m.copies(m.blocks(lens, displs))
+	}
+	if top := compile(inner).top.body.op; top.kind != opList || len(top.items) < 100 {
+		t.Fatalf("the type is compiled to an op of kind %d with %d items", top.kind, len(top.items))
+	}
+	for range 2 {
+		if err := checkType(r, inner, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
