@@ -85,11 +85,9 @@ func TestIntercommStays(t *testing.T) {
 func TestIntercommRefuses(t *testing.T) {
 	withIntercomm(t, func(_ *mpi.Process, s *mpi.Session, c *mpi.Comm) error {
 		x, n := make([]int, 8), 4
-		_, split := c.Split(0, 0)
-		_, splitType := c.SplitType(mpi.TypeShared, 0, nil)
 		errs := []error{ofClass(mpi.Send(c, x, c.RemoteSize(), 0), mpi.ErrRank)}
 		for _, err := range []error{
-			split, splitType, mpi.Bcast(c, x, 0), mpi.Reduce(c, x, x, mpi.Sum, 0), mpi.Allreduce(c, x, x, mpi.Sum), mpi.Allgather(c, x, x),
+			mpi.Bcast(c, x, 0), mpi.Reduce(c, x, x, mpi.Sum, 0), mpi.Allreduce(c, x, x, mpi.Sum), mpi.Allgather(c, x, x),
 			mpi.Gather(c, x, x, 0), mpi.Scatter(c, x, x, 0), mpi.Alltoall(c, x[:n], x[n:]), mpi.Scan(c, x, x, mpi.Sum),
 			mpi.Exscan(c, x, x, mpi.Sum),
 		} {

@@ -77,6 +77,8 @@ var needsLeft = []struct {
 		}
 		return err
 	}},
+	{"Create", func(c *mpi.Comm, _ int) error { _, err := c.Create(c.Group()); return err }},
+	{"CreateGroup", func(c *mpi.Comm, _ int) error { _, err := c.CreateGroup(c.Group(), 3); return err }},
 	{"CommFromGroup", func(c *mpi.Comm, _ int) error {
 		_, err := mpi.CommFromGroup(c.Group(), "", nil)
 		return err

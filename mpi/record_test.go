@@ -105,6 +105,8 @@ func TestRecordedConstructors(t *testing.T) {
 			perf.DupWithInfo:     func() (*mpi.Comm, error) { return w.DupWithInfo(nil) },
 			perf.Split:           func() (*mpi.Comm, error) { return w.Split(0, 0) },
 			perf.SplitType:       func() (*mpi.Comm, error) { return w.SplitType(mpi.TypeShared, 0, nil) },
+			perf.Create:          func() (*mpi.Comm, error) { return w.Create(w.Group()) },
+			perf.CreateGroup:     func() (*mpi.Comm, error) { return w.CreateGroup(w.Group(), 0) },
 			perf.CommFromGroup:   func() (*mpi.Comm, error) { return mpi.CommFromGroup(w.Group(), "tag", nil) },
 			perf.DistGraphCreate: func() (*mpi.Comm, error) { return w.DistGraphCreate([]mpi.Edge{{From: 0, To: 1}}, false, nil) },
 			perf.DistGraphCreateAdjacent: func() (*mpi.Comm, error) {

@@ -47,7 +47,7 @@ func TestOpNames(t *testing.T) {
 			t.Errorf("%v is a collective by itself only", o)
 		}
 	}
-	if collective != 33 || !Barrier.IsCollective() || !Finalize.IsCollective() || !Fence.IsCollective() ||
+	if collective != 35 || !Barrier.IsCollective() || !Finalize.IsCollective() || !Fence.IsCollective() ||
 		!SessionClose.IsCollective() || Sendrecv.IsCollective() || Put.IsCollective() || NoOp.IsCollective() {
 		t.Errorf("%d collectives", collective)
 	}

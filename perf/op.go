@@ -79,6 +79,8 @@ const (
 	SetInfo
 	Disconnect
 	SessionClose
+	CreateGroup
+	CreateIntercomm
 	ops // number of operations of this version
 )
 
@@ -92,7 +94,7 @@ func (o Op) IsWithin() bool { return o&maxOps != 0 }
 // IsCollective reports whether o is a collective operation.
 func (o Op) IsCollective() bool {
 	o &^= maxOps
-	return o >= Barrier && o <= Finalize || o == Fence || o >= DupWithInfo && o <= SessionClose
+	return o >= Barrier && o <= Finalize || o == Fence || o >= DupWithInfo && o <= CreateIntercomm
 }
 
 // counted reports whether calls of o are counted.
@@ -110,6 +112,7 @@ var names = [ops]string{
 	"Dup", "Split", "Create", "Free", "Finalize", "Put", "Get", "Accumulate", "Fence", "Lock", "Flush",
 	"DupWithInfo", "Idup", "IdupWithInfo", "SplitType", "Merge", "CommFromGroup", "IntercommFromGroups",
 	"DistGraphCreate", "DistGraphCreateAdjacent", "SetInfo", "Disconnect", "Session.Close",
+	"CreateGroup", "CreateIntercomm",
 }
 
 // String returns the operation's name in package mpi, such as "Allreduce".

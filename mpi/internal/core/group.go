@@ -51,6 +51,46 @@ func (g *Group) Excl(ranks ...int) (*Group, error) {
 	return g.derive(without(g.peers, func(n int32) bool { return gone[n] })), nil
 }
 
+// Range is the list of ranks First, First+Stride, First+2*Stride and so on that do not pass Last. The stride may be negative.
+type Range struct{ First, Last, Stride int }
+
+// RangeIncl is Incl for the ranks of the ranges, one range after the other.
+func (g *Group) RangeIncl(ranges ...Range) (*Group, error) {
+	peers, err := g.selectRanges("Group.RangeIncl", ranges)
+	if err != nil {
+		return nil, err
+	}
+	return g.derive(peers), nil
+}
+
+// RangeExcl is Excl for the ranks of the ranges.
+func (g *Group) RangeExcl(ranges ...Range) (*Group, error) {
+	out, err := g.selectRanges("Group.RangeExcl", ranges)
+	if err != nil {
+		return nil, err
+	}
+	gone := rankSet(out)
+	return g.derive(without(g.peers, func(n int32) bool { return gone[n] })), nil
+}
+
+// selectRanges returns the processes with the ranks of the ranges, which must be different.
+func (g *Group) selectRanges(op string, ranges []Range) ([]int32, error) {
+	var ranks []int
+	for _, r := range ranges {
+		if r.Stride == 0 || r.First < r.Last && r.Stride < 0 || r.First > r.Last && r.Stride > 0 {
+			return nil, newError(op, ErrArg, fmt.Errorf("the stride %d does not lead from rank %d to rank %d", r.Stride, r.First, r.Last))
+		}
+		// No more ranks than the group has, and one that is out of range, are listed: ranges may be long.
+		for n := r.First; len(ranks) <= len(g.peers); n += r.Stride {
+			ranks = append(ranks, n)
+			if n < 0 || n >= len(g.peers) || r.Stride > 0 && r.Stride > r.Last-n || r.Stride < 0 && n+r.Stride < r.Last {
+				break
+			}
+		}
+	}
+	return g.selectPeers(op, ranks)
+}
+
 // selectPeers returns the processes with these ranks, which must be different.
 func (g *Group) selectPeers(op string, ranks []int) ([]int32, error) {
 	peers := make([]int32, len(ranks))
@@ -153,6 +193,36 @@ func (g *Group) Ranks(ranks []int, in *Group) ([]int, error) {
 // Equal reports whether two groups have the same processes in the same order, even if they belong to different
 // sessions.
 func (g *Group) Equal(h *Group) bool { return slices.Equal(g.peers, h.peers) }
+
+// Comparison is the result of comparing two groups or two communicators.
+type Comparison int32
+
+// The comparisons, with the values of the MPI-5.0 ABI (§20.3).
+const (
+	Ident     = 201
+	Congruent = 202
+	Similar   = 203
+	Unequal   = 204
+)
+
+// Compare returns Ident for groups of the same processes in the same order, Similar if only the order differs, and otherwise
+// Unequal.
+func (g *Group) Compare(h *Group) (Comparison, error) {
+	if g == nil || h == nil {
+		return Unequal, newError("Group.Compare", ErrGroup, errNoGroup)
+	}
+	return comparePeers(g.peers, h.peers), nil
+}
+
+func comparePeers(a, b []int32) Comparison {
+	switch {
+	case slices.Equal(a, b):
+		return Ident
+	case slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))):
+		return Similar
+	}
+	return Unequal
+}
 
 // Group returns the group of the communicator; for an intercommunicator the local group.
 func (c *Comm) Group() *Group {

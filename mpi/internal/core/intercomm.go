@@ -23,15 +23,42 @@ func IntercommFromGroups(local, remote *Group, tag string, info *Info) (*Comm, e
 	if len(remote.peers) == 0 {
 		return nil, local.proc.newError(op, ErrGroup, errors.New("the remote group is empty"))
 	}
-	c := local.proc.newComm(remote.peers, local.Rank())
-	c.session, c.localGroup = local.session, local.peers
+	c := local.proc.newIntercomm(local.session, local.peers, remote.peers)
 	first, second := c.orderedGroups()
-	both := slices.Concat(first, second)
-	c.coll.peers, c.coll.rank = both, int32(rankIn(both, int32(c.proc.boot.Rank)))
 	if err := c.createFromGroup(call, newCreationID(tag, first, second), info); err != nil {
 		return nil, err
 	}
 	return c, nil
+}
+
+// newIntercomm returns an intercommunicator that cannot be used before activate is called. This process is in the group local.
+func (p *Process) newIntercomm(s *Session, local, remote []int32) *Comm {
+	self := int32(p.boot.Rank)
+	c := p.newComm(remote, rankIn(local, self))
+	c.session, c.localGroup = s, local
+	first, second := c.orderedGroups()
+	both := slices.Concat(first, second)
+	c.coll.peers, c.coll.rank = both, int32(rankIn(both, self))
+	return c
+}
+
+// newInterChild is newIntercomm for a communicator that is derived from c and belongs to the same session.
+func (c *Comm) newInterChild(local, remote []int32) *Comm {
+	return c.proc.newIntercomm(c.session, local, remote)
+}
+
+// side is a group of an intercommunicator within the peers of its collectives, which are the processes of both.
+type side struct{ first, n int }
+
+// sides returns the local and the remote group. On an intracommunicator all processes are local.
+func (c *Comm) sides() (local, remote side) {
+	local, remote = side{n: c.Size()}, side{n: c.RemoteSize()}
+	if int(c.coll.rank) == int(c.rank) { // the local group comes first
+		remote.first = local.n
+	} else {
+		local.first = remote.n
+	}
+	return local, remote
 }
 
 // orderedGroups returns the two groups of an intercommunicator in an order that is the same in both.

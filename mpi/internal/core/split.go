@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ibrun/ibrun/mpi/internal/coll"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -29,16 +30,13 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 	if err := c.checkCall(call); err != nil {
 		return nil, err
 	}
-	all := make([]int, 2*len(c.peers))
-	if err := c.allgather(call.Within(), Bytes(all), Bytes([]int{color, key}), KindOf[int]()); err != nil {
-		return nil, err
+	var mine splitColor
+	if color != Undefined {
+		mine = splitColor{1, uint64(color)}
 	}
-	colors, keys := make([]splitColor, len(c.peers)), make([]int, len(c.peers))
-	for r := range c.peers {
-		keys[r] = all[2*r+1]
-		if color := all[2*r]; color != Undefined {
-			colors[r] = splitColor{1, uint64(color)}
-		}
+	colors, keys, err := c.exchangeColors(call, mine, key)
+	if err != nil {
+		return nil, err
 	}
 	return c.splitByColor(call, colors, keys)
 }
@@ -56,25 +54,63 @@ func newSplitColor(words ...any) (s splitColor) {
 	return s
 }
 
-// splitByColor creates a communicator of the ranks with this rank's color, ordered by key; nil for the zero color.
+// exchangeColors returns the colors and keys of all ranks, in the order of the peers of collectives.
+func (c *Comm) exchangeColors(call perf.Op, color splitColor, key int) ([]splitColor, []int, error) {
+	const words = len(splitColor{}) + 1
+	all := make([]uint64, words*len(c.coll.peers))
+	if err := c.gatherAll(call, all, append(color[:], uint64(key))); err != nil {
+		return nil, nil, err
+	}
+	var colors []splitColor
+	var keys []int
+	for r := range slices.Chunk(all, words) {
+		colors, keys = append(colors, splitColor(r[:words-1])), append(keys, int(r[words-1]))
+	}
+	return colors, keys, nil
+}
+
+// gatherAll collects src of all ranks into dst of every rank, in the order of the peers of collectives. It is part of a call.
+func (c *Comm) gatherAll(call perf.Op, dst, src []uint64) error {
+	if c.localGroup == nil {
+		return c.allgather(call.Within(), Bytes(dst), Bytes(src), KindOf[uint64]())
+	}
+	if err := c.beginCollective(call.Within(), len(Bytes(src))); err != nil {
+		return err
+	}
+	defer c.endCollective()
+	return c.wrapError(call.String(), coll.Allgather(&c.coll, Bytes(dst), Bytes(src)))
+}
+
+// splitByColor creates a communicator of the ranks with this rank's color, ordered by key. Colors and keys are those of the peers
+// of collectives. The result is nil for the zero color; on an intercommunicator also if no rank of the other group has the color.
 func (c *Comm) splitByColor(call perf.Op, colors []splitColor, keys []int) (*Comm, error) {
-	mine := colors[c.rank]
-	ctx, err := c.newAgreement(call).allocContextID(mine != splitColor{})
-	if err != nil || mine == (splitColor{}) {
+	mine := colors[c.coll.rank]
+	local, remote := c.sides()
+	members := func(s side) (peers []int32) {
+		var ranks []int
+		for r := s.first; r < s.first+s.n; r++ {
+			if colors[r] == mine {
+				ranks = append(ranks, r)
+			}
+		}
+		slices.SortStableFunc(ranks, func(a, b int) int { return cmp.Compare(keys[a], keys[b]) })
+		for _, r := range ranks {
+			peers = append(peers, c.coll.peers[r])
+		}
+		return peers
+	}
+	ours, others := members(local), members(remote)
+	keep := mine != splitColor{} && (c.localGroup == nil || len(others) > 0)
+	ctx, err := c.newAgreement(call).allocContextID(keep)
+	if err != nil || !keep {
 		return nil, err
 	}
-	var ranks []int
-	for r, s := range colors {
-		if s == mine {
-			ranks = append(ranks, r)
-		}
+	var d *Comm
+	if c.localGroup == nil {
+		d = c.newChild(ours, rankIn(ours, int32(c.proc.boot.Rank)))
+	} else {
+		d = c.newInterChild(ours, others)
 	}
-	slices.SortStableFunc(ranks, func(a, b int) int { return cmp.Compare(keys[a], keys[b]) })
-	peers := make([]int32, len(ranks))
-	for i, r := range ranks {
-		peers[i] = c.peers[r]
-	}
-	d := c.newChild(peers, slices.Index(ranks, int(c.rank)))
 	d.activate(ctx)
 	return d, nil
 }

@@ -195,8 +195,8 @@ func (c *Comm) exchangeSplitRequests(call perf.Op, mine *splitRequest, key int) 
 	if mine.byType != nil {
 		record[words-1] = 1
 	}
-	all := make([]uint64, words*len(c.peers))
-	if err := c.allgather(call.Within(), Bytes(all), Bytes(record), KindOf[uint64]()); err != nil {
+	all := make([]uint64, words*len(c.coll.peers))
+	if err := c.gatherAll(call, all, record); err != nil {
 		return nil, nil, false, err
 	}
 	for r := range slices.Chunk(all, words) {
@@ -216,7 +216,7 @@ func (c *Comm) chooseResourceType(call perf.Op, colors []splitColor, mine *split
 		copy(record[i*len(s):], s[:])
 	}
 	all := make([]uint64, len(record)*len(colors))
-	if err := c.allgather(call.Within(), Bytes(all), Bytes(record), KindOf[uint64]()); err != nil {
+	if err := c.gatherAll(call, all, record); err != nil {
 		return "", err
 	}
 	for i, kind := range types {

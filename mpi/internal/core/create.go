@@ -1,0 +1,130 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ibrun/ibrun/perf"
+)
+
+// Compare returns Ident for the same communicator, Congruent if only the contexts differ, Similar if the order of the ranks
+// differs as well, and otherwise Unequal.
+func (c *Comm) Compare(d *Comm) (Comparison, error) {
+	const op = "Compare"
+	if err := c.CheckUsable(op); err != nil {
+		return Unequal, err
+	}
+	if err := d.CheckUsable(op); err != nil {
+		return Unequal, err
+	}
+	switch {
+	case c.proc != d.proc:
+		return Unequal, c.newError(op, ErrComm, errors.New("the communicators belong to different processes"))
+	case c == d:
+		return Ident, nil
+	case c.Remote() != d.Remote():
+		return Unequal, nil
+	}
+	return max(Congruent, comparePeers(c.peers, d.peers), comparePeers(c.localGroup, d.localGroup)), nil
+}
+
+// Create creates a communicator of the processes of a group.
+func (c *Comm) Create(g *Group) (*Comm, error) {
+	const call = perf.Create
+	op := call.String()
+	if err := c.CheckUsable(op); err != nil {
+		return nil, err
+	}
+	defer c.proc.recordCall(call)()
+	if err := c.checkCall(call); err != nil {
+		return nil, err
+	}
+	// A rank that fails takes part as if it gave the empty group, so that the other ranks do not block.
+	failed := c.checkSubgroup(op, g)
+	var color splitColor
+	position := 0 // of this process in the group, from 1
+	if failed == nil && len(g.peers) > 0 {
+		color = newSplitColor(g.peers)
+		position = rankIn(g.peers, int32(c.proc.boot.Rank)) + 1
+	}
+	colors, positions, err := c.exchangeColors(call, color, max(position, 0))
+	if err == nil && failed == nil {
+		failed = c.checkSameGroup(op, g, color, colors, positions)
+	}
+	if err == nil {
+		err = c.newAgreement(call).agreeSuccess(failed)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for r, n := range positions {
+		switch {
+		case n == 0:
+			colors[r] = splitColor{}
+		case c.Remote(): // the groups of the two sides differ, and become one communicator
+			colors[r] = splitColor{1}
+		}
+	}
+	return c.splitByColor(call, colors, positions)
+}
+
+// checkSubgroup returns an error for a group from whose processes no communicator can be created over c.
+func (c *Comm) checkSubgroup(op string, g *Group) error {
+	switch {
+	case g == nil:
+		return c.newError(op, ErrGroup, errNoGroup)
+	case g.proc == nil: // the zero Group
+		return nil
+	case g.proc != c.proc || g.session != c.session:
+		return c.newError(op, ErrGroup, errors.New("the group belongs to another session than the communicator"))
+	}
+	members := rankSet(c.Group().peers)
+	for r, n := range g.peers {
+		if !members[n] {
+			return c.newError(op, ErrGroup, fmt.Errorf("rank %d of the group is process %d, which is not in the communicator", r, n))
+		}
+	}
+	return nil
+}
+
+// checkSameGroup returns an error if a process that must give the same group in Create has given another: those of the group, and
+// on an intercommunicator all of the local group.
+func (c *Comm) checkSameGroup(op string, g *Group, color splitColor, colors []splitColor, positions []int) error {
+	local, _ := c.sides()
+	at := make(map[int32]int, len(g.peers)) // position by process, from 1
+	for i, n := range g.peers {
+		at[n] = i + 1
+	}
+	for r := local.first; r < local.first+local.n; r++ {
+		n := at[c.coll.peers[r]]
+		if (n > 0 || c.Remote()) && (colors[r] != color || positions[r] != n) {
+			return c.newError(op, ErrGroup, fmt.Errorf("rank %d gave another group", r-local.first))
+		}
+	}
+	return nil
+}
+
+// CreateGroup is Create for the processes of the group only.
+func (c *Comm) CreateGroup(g *Group, tag int) (*Comm, error) {
+	const call = perf.CreateGroup
+	op := call.String()
+	if err := c.checkIntracomm(op); err != nil {
+		return nil, err
+	}
+	if err := c.checkSubgroup(op, g); err != nil {
+		return nil, err
+	}
+	if uint(tag) > maxTag {
+		return nil, c.newError(op, ErrTag, fmt.Errorf("tag %d is out of range (0 to %d)", tag, maxTag))
+	}
+	rank := g.Rank()
+	if rank == Undefined {
+		return nil, nil
+	}
+	d := c.newChild(g.peers, rank)
+	// A tag of CommFromGroup has no NUL.
+	if err := d.createFromGroup(call, newCreationID(fmt.Sprintf("\x00group %d %d", c.contextID, tag), g.peers), nil); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
