@@ -75,6 +75,15 @@ func (b *Buffer) Contiguous() (mem []byte, ok bool) {
 	return b.mem[off : off+b.size : off+b.size], true
 }
 
+// Span returns the memory from the first byte of an element to the last, gaps included, as is to be registered with a device.
+func (b *Buffer) Span() []byte {
+	if b.size == 0 {
+		return nil
+	}
+	lo, hi := b.origin+b.prog.lo, b.origin+b.prog.hi+(b.count-1)*b.prog.extent
+	return b.mem[lo:hi:hi]
+}
+
 // Pack copies packed bytes from the elements to dst, beginning with byte from. It returns how many, which is less than len(dst)
 // at the end of the elements. from is at most Size.
 func (b *Buffer) Pack(dst []byte, from int64) int {

@@ -284,6 +284,9 @@ func (x *memory) checkPack(r *rand.Rand, b *Buffer) error {
 	if n := b.Pack(make([]byte, 3), b.Size()); n != 0 {
 		return fmt.Errorf("pack at the end: %d bytes", n)
 	}
+	if span := b.Span(); len(span) != len(x.mem) || len(span) > 0 && &span[0] != &x.mem[0] {
+		return fmt.Errorf("spans %d bytes, want %d", len(span), len(x.mem))
+	}
 	if mem, ok := b.Contiguous(); ok && !bytes.Equal(mem, all) {
 		return errors.New("is said to be contiguous, but is not")
 	}
