@@ -3,8 +3,6 @@ package inspect
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -279,27 +277,5 @@ func TestSelectJob(t *testing.T) {
 	}
 	if _, err := selectJob(nil, ""); err == nil || strings.Contains(fmt.Sprint(err), "several") {
 		t.Errorf("of none: %v", err)
-	}
-}
-
-// TestInternalPrefixes: every type of package mpi in internalPrefixes exists.
-func TestInternalPrefixes(t *testing.T) {
-	const mpi = "github.com/ibrun/ibrun/mpi.(*"
-	files, err := filepath.Glob("../../../../mpi/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, prefix := range internalPrefixes {
-		name, ok := strings.CutPrefix(prefix, mpi)
-		if !ok {
-			continue
-		}
-		receiver := " *" + strings.TrimSuffix(name, ".") // ends with the parenthesis of the prefix
-		if !slices.ContainsFunc(files, func(file string) bool {
-			text, err := os.ReadFile(file)
-			return err == nil && strings.Contains(string(text), receiver+" ")
-		}) {
-			t.Errorf("package mpi has no method of the type in %q", prefix)
-		}
 	}
 }

@@ -136,8 +136,7 @@ func formatDuration(d time.Duration) string {
 
 // internalPrefixes are the prefixes of functions that do not show where a program waits.
 var internalPrefixes = [...]string{"runtime.", "syscall.", "internal/", "golang.org/x/sys/",
-	"github.com/ibrun/ibrun/mpi/internal/",
-	"github.com/ibrun/ibrun/mpi.(*collState)."}
+	"github.com/ibrun/ibrun/mpi/internal/"}
 
 func isInternal(function string) bool {
 	return slices.ContainsFunc(internalPrefixes[:], func(prefix string) bool { return strings.HasPrefix(function, prefix) })
