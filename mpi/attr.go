@@ -27,14 +27,11 @@ func NewKeyval[T any](
 ) Keyval[T] {
 	var coreCopy attrs.CopyFunc[*core.Comm, T]
 	if copy != nil {
-		coreCopy = func(old *core.Comm, value T) (T, bool, error) {
-			copied, keep, err := copy((*Comm)(old), value)
-			return copied, keep, classed(err)
-		}
+		coreCopy = func(old *core.Comm, value T) (T, bool, error) { return copy((*Comm)(old), value) }
 	}
 	var coreDelete attrs.DeleteFunc[*core.Comm, T]
 	if del != nil {
-		coreDelete = func(c *core.Comm, value T) error { return classed(del((*Comm)(c), value)) }
+		coreDelete = func(c *core.Comm, value T) error { return del((*Comm)(c), value) }
 	}
 	return Keyval[T]{key: attrs.NewKeyval(p.core().Keys(), coreCopy, coreDelete)}
 }
@@ -61,7 +58,7 @@ func (k Keyval[T]) Number() int {
 // stays. Set, Get, Delete and Free are local. MPI-5.0 §7.7.2.
 func (k Keyval[T]) Set(c *Comm, value T) error {
 	const op = "Keyval.Set"
-	a, err := c.core().ChangeAttrs(op, k.predefined)
+	a, err := c.core().MutableAttrs(op, k.predefined)
 	if err == nil {
 		err = c.core().AttrError(op, k.key.Set(a, value))
 	}
@@ -71,29 +68,28 @@ func (k Keyval[T]) Set(c *Comm, value T) error {
 // Get returns the value attached to c, and false if there is none. MPI-5.0 §7.7.2.
 func (k Keyval[T]) Get(c *Comm) (value T, ok bool, err error) {
 	const op = "Keyval.Get"
-	a := c.core().Attrs()
-	switch {
-	case a == nil:
-		err = c.core().CheckUsable(op)
-	case k.predefined != 0:
+	a, err := c.core().Attrs(op)
+	if err != nil {
+		return value, false, public(err)
+	}
+	if k.predefined != 0 {
 		n, ok := c.core().PredefinedAttr(k.predefined)
 		if x, isInt := any(&value).(*int); isInt { // all predefined attributes are
 			*x = n
 		}
 		return value, ok, nil
-	default:
-		if value, ok, err = k.key.Get(a); err != nil {
-			err = c.core().AttrError(op, err)
-		}
 	}
-	return value, ok, public(err)
+	if value, ok, err = k.key.Get(a); err != nil {
+		err = public(c.core().AttrError(op, err))
+	}
+	return value, ok, err
 }
 
 // Delete removes the value attached to c. If the callback fails, Delete fails and the value stays. Without a value it
 // does nothing. MPI-5.0 §7.7.2.
 func (k Keyval[T]) Delete(c *Comm) error {
 	const op = "Keyval.Delete"
-	a, err := c.core().ChangeAttrs(op, k.predefined)
+	a, err := c.core().MutableAttrs(op, k.predefined)
 	if err == nil {
 		err = c.core().AttrError(op, k.key.Delete(a))
 	}
@@ -102,4 +98,4 @@ func (k Keyval[T]) Delete(c *Comm) error {
 
 // Free releases the key and sets *k to the zero Keyval. Attached values stay, and can be read and deleted with a copy
 // of the key. Their callbacks still run, until the last value is deleted. MPI-5.0 §7.7.2.
-func (k *Keyval[T]) Free() error { return public(core.FreeKey(k.predefined, k.key.Free)) }
+func (k *Keyval[T]) Free() error { return public(core.FreeKeyval(k.predefined, k.key.Free)) }

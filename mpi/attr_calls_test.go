@@ -248,6 +248,40 @@ func TestAttrPanics(t *testing.T) {
 	})
 }
 
+// TestAttrClasses: a call that runs a callback has the class of the callback's error, and wraps that error itself.
+func TestAttrClasses(t *testing.T) {
+	cause := &mpi.Error{Class: mpi.ErrTag, Op: "Callback", Rank: -1}
+	other := errors.New("other")
+	for _, x := range []struct {
+		fails func() error
+		is    error
+		class mpi.Class
+	}{
+		{func() error { return cause }, cause, mpi.ErrTag},
+		{func() error { return fmt.Errorf("close: %w", cause) }, cause, mpi.ErrTag},
+		{func() error { return errors.Join(other, cause) }, cause, mpi.ErrTag},
+		{func() error { panic(cause) }, cause, mpi.ErrTag},
+		{func() error { return other }, other, mpi.ErrOther},
+		{func() error { return mpi.ErrTag }, mpi.ErrTag, mpi.ErrOther},
+	} {
+		mpitest.Run(t, 1, func(p *mpi.Process) error {
+			copied := mpi.NewKeyval(p, func(_ *mpi.Comm, v int) (int, bool, error) { return v, true, x.fails() }, nil)
+			deleted := mpi.NewKeyval(p, nil, func(*mpi.Comm, int) error { return x.fails() })
+			c, err := p.World().Dup()
+			if err != nil {
+				return err
+			}
+			errs := []error{copied.Set(c, 1), deleted.Set(p.World(), 1)}
+			_, dup := c.Dup()
+			_, _, idup := c.Idup()
+			for _, err := range []error{dup, idup, deleted.Delete(p.World()), deleted.Set(p.World(), 2), p.Finalize()} {
+				errs = append(errs, ofClass(err, x.class), check(errors.Is(err, x.is), "%v", err))
+			}
+			return errors.Join(errs...)
+		})
+	}
+}
+
 // TestAttrRecurses: a copy callback that duplicates its communicator for ever, at all ranks, is an error at all of them.
 func TestAttrRecurses(t *testing.T) {
 	eachAlgorithm(t, []int{1, 2}, func(p *mpi.Process) error {

@@ -23,13 +23,13 @@ type Config struct {
 	Thresholds Thresholds
 }
 
-// core returns the same as core takes it; nil for nil.
+// core returns the same as core takes it; the defaults for nil.
 func (c *Config) core() *core.Config {
 	if c == nil {
-		return nil
+		c = &Config{}
 	}
 	return &core.Config{Fatal: c.Fatal, Check: c.Check, UnexpectedBytes: c.UnexpectedBytes, PinnedBytes: c.PinnedBytes,
-		Thresholds: bootstrap.Thresholds(c.Thresholds)}
+		Thresholds: bootstrap.Thresholds(c.Thresholds), ClassOf: classOf}
 }
 
 // Thresholds are message lengths, in bytes of payload, that select the protocol. docs/transports.md describes the

@@ -1,10 +1,6 @@
 package mpi
 
-import (
-	"errors"
-
-	"github.com/ibrun/ibrun/mpi/internal/core"
-)
+import "github.com/ibrun/ibrun/mpi/internal/core"
 
 // Class is an error class. It implements error, so errors.Is(err, mpi.ErrTruncate) reports whether err has that
 // class. MPI-5.0 §9.4.
@@ -69,7 +65,7 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Class, e.Err}
 }
 
-// public returns an error of core as users get it. It is inlined: calls that succeed pay for the comparison only.
+// public returns an error of core as users get it. It is inlined: a call that succeeds costs one comparison more.
 func public(err error) error {
 	if err == nil {
 		return nil
@@ -77,15 +73,15 @@ func public(err error) error {
 	return convert(err)
 }
 
-// convert replaces the errors of core in a tree of errors. Those that core wraps are not changed.
+// convert replaces the errors of core in a tree of errors. Those that core wraps are not changed: they contain none of core.
 func convert(err error) error {
 	switch e := err.(type) {
 	case *core.Error:
 		return &Error{Class(e.Class), e.Op, e.Rank, public(e.Err), e.Where}
-	case *core.Of:
-		return &core.Of{Request: e.Request, Err: public(e.Err)}
-	case core.Errors:
-		all := make(core.Errors, len(e))
+	case *core.RequestError:
+		return &core.RequestError{Index: e.Index, Err: convert(e.Err)}
+	case core.ErrorList:
+		all := make(core.ErrorList, len(e))
 		for i := range e {
 			all[i] = convert(e[i])
 		}
@@ -94,11 +90,11 @@ func convert(err error) error {
 	return err
 }
 
-// classed returns an error of a callback as core takes it: with the class if it has one.
-func classed(err error) error {
-	var e *Error
-	if errors.As(err, &e) {
-		return &core.Classed{Class: core.Class(e.Class), Err: err}
+// classOf returns the class of an error of this package, for core: callbacks return such errors.
+func classOf(err error) (core.Class, bool) {
+	e, ok := err.(*Error)
+	if !ok {
+		return 0, false
 	}
-	return err
+	return core.Class(e.Class), true
 }

@@ -37,30 +37,29 @@ func (p *Process) deleteAttributes(s *Session) error {
 // Keys returns the keys of attributes of the process's communicators.
 func (p *Process) Keys() *attrs.Space[*Comm] { return &p.keys }
 
-// Attrs returns the attributes of a communicator; nil if it is not usable.
-func (c *Comm) Attrs() *attrs.Cache[*Comm] {
-	if c == nil || c.state.Load() != commReady {
-		return nil
-	}
-	return &c.attrs
-}
-
-// ChangeAttrs returns the attributes of a communicator for a call that changes the one with a key, which must not be predefined.
-func (c *Comm) ChangeAttrs(op string, key PredefinedKey) (*attrs.Cache[*Comm], error) {
+// Attrs returns the attributes of a communicator, or an error if it is not usable.
+func (c *Comm) Attrs(op string) (*attrs.Cache[*Comm], error) {
 	if err := c.CheckUsable(op); err != nil {
 		return nil, err
-	}
-	if key != 0 {
-		return nil, c.newError(op, ErrKeyval, errPredefined)
 	}
 	return &c.attrs, nil
 }
 
-// AttrError returns the error of a call that has used the attributes; nil for nil.
+// MutableAttrs is Attrs for a call that sets or deletes an attribute. It returns an error if the attribute is predefined. key is
+// 0 if it is not.
+func (c *Comm) MutableAttrs(op string, key PredefinedKey) (*attrs.Cache[*Comm], error) {
+	a, err := c.Attrs(op)
+	if err == nil && key != 0 {
+		return nil, c.newError(op, ErrKeyval, errPredefined)
+	}
+	return a, err
+}
+
+// AttrError wraps an error of package attrs; nil stays nil.
 func (c *Comm) AttrError(op string, err error) error { return c.wrapError(op, err) }
 
-// FreeKey frees a key by calling free, unless it is predefined.
-func FreeKey(key PredefinedKey, free func() error) error {
+// FreeKeyval calls free, which frees a key. It returns an error if the key is predefined. key is 0 if it is not.
+func FreeKeyval(key PredefinedKey, free func() error) error {
 	const op = "Keyval.Free"
 	if key != 0 {
 		return newError(op, ErrKeyval, errPredefined)

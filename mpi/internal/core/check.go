@@ -27,22 +27,18 @@ func checkFromEnv(getenv func(string) string) (bool, error) {
 	return on, nil
 }
 
-// ownPackage is the beginning of the names of this package's functions.
-const ownPackage = "github.com/ibrun/ibrun/mpi."
+// libraryFunctions are the beginnings of the names of the functions that callPosition skips.
+var libraryFunctions = [...]string{"github.com/ibrun/ibrun/mpi.", "github.com/ibrun/ibrun/mpi/internal/", "runtime.",
+	"github.com/ibrun/ibrun/perf.", "sync."}
 
-// internalPackages is the beginning of the names of the functions below this package.
-const internalPackages = "github.com/ibrun/ibrun/mpi/internal/"
-
-// callPosition returns the source position of the innermost call that is not in this package or below it, as "dir/file.go:31". It
-// is empty in a goroutine of the library.
+// callPosition returns the source position of the innermost call that is not in the library, as "dir/file.go:31". It is empty in
+// a goroutine of the library.
 func callPosition() string {
 	var pcs [32]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
 	for {
 		f, more := frames.Next()
-		library := strings.HasPrefix(f.Function, ownPackage) || strings.HasPrefix(f.Function, internalPackages) ||
-			strings.HasPrefix(f.Function, "runtime.") || strings.HasPrefix(f.Function, "github.com/ibrun/ibrun/perf.") ||
-			strings.HasPrefix(f.Function, "sync.")
+		library := slices.ContainsFunc(libraryFunctions[:], func(prefix string) bool { return strings.HasPrefix(f.Function, prefix) })
 		if !library && f.File != "" {
 			dir, file := filepath.Split(f.File)
 			return filepath.Join(filepath.Base(dir), file) + ":" + strconv.Itoa(f.Line)
@@ -89,7 +85,8 @@ func (p *Process) newNote(call perf.Op, k datatype.Kind) *proto.Note {
 	return &proto.Note{Type: k.String(), Op: call, Where: callPosition()}
 }
 
-// SendChecked is Send with a note.
+// SendChecked is Send with a note, for communicators whose calls are checked. The note names the element kind, the call and its
+// source position; it travels with the message.
 func (c *Comm) SendChecked(call perf.Op, b []byte, k datatype.Kind, dst, tag int, m proto.Mode) error {
 	began := c.engine.BeginOp(call, len(b))
 	r, err := c.IsendChecked(call.Within(), b, k, dst, tag, m)

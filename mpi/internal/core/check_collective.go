@@ -64,7 +64,7 @@ func (g *collState) compareCall(mine *collCall, failed error) error {
 		mine.Where = callPosition()
 	}
 	if failed != nil {
-		mine.Failure = &verdict{classify(failed), failed.Error()}
+		mine.Failure = &verdict{c.proc.classify(failed), failed.Error()}
 	}
 	if len(g.peers) == 1 {
 		return failed

@@ -18,10 +18,8 @@ const (
 	// AnyTag makes a receive match messages with any tag.
 	AnyTag = -2
 	// ProcNull is the rank of no process: a send to it does nothing, a receive from it returns an empty message.
-	//
 	ProcNull = -3
-	// Undefined is the color of ranks that get no communicator from Split, and the index of no request. MPI-5.0
-	// §7.4.2.
+	// Undefined is the color of ranks that get no communicator from Split, and the index of no request.
 	Undefined = -32766
 )
 
@@ -200,7 +198,7 @@ func (c *Comm) wrapError(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return c.newError(op, classify(err), err)
+	return c.newError(op, c.proc.classify(err), err)
 }
 
 // joinError returns err, joined with a later error unless that is nil.

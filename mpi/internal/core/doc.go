@@ -1,6 +1,6 @@
-// Package core is what package mpi does, without type parameters: processes, communicators, groups, sessions, messages, requests
-// and collectives. Buffers are bytes, and [datatype.Kind] is the type of their elements. A front end adds the types and the
-// conventions of a language: package mpi is the one for Go, in which
+// Package core implements package mpi without type parameters: processes, communicators, groups, sessions, messages, requests and
+// collectives. Buffers are bytes, and a [datatype.Kind] names the type of their elements. A front end adds the types and the
+// conventions of a language. Package mpi is the one for Go, in which
 //
 //	err := mpi.Send(world, x, 1, tag)
 //
@@ -8,9 +8,11 @@
 //
 //	err := c.Send(perf.Send, core.Bytes(x), 1, tag, proto.Standard)
 //
-// The calls here have the semantics, the concurrency and the ownership of buffers that package mpi documents. Their errors are
-// [Error], and [Errors] and [Of] of these; a front end converts them to its own.
+// The calls have the semantics, the concurrency and the ownership of buffers that package mpi documents. Their errors are
+// [Error], [ErrorList] and [RequestError]. A front end converts them to its own errors, and names the classes of those in
+// [Config].
 //
-// Calls of the same communicator that a user may have checked (see Config.Check) exist twice for messages: the one named Checked
-// sends the element kind and the source position along. [Comm.IsChecked] says which to call.
+// Each call that sends or receives has a second form, whose name ends in Checked. It sends the element kind and the source
+// position of the call with the message, so that the receiver can compare. A front end calls it if [Comm.IsChecked] reports true.
+// The other form does not take the element kind, which costs some time to find out.
 package core

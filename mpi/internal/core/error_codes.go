@@ -9,8 +9,7 @@ import (
 // ErrLastCode is the greatest number that the standard reserves for error classes and codes.
 const ErrLastCode = 16383
 
-// MaxErrorString is the maximum length of an error text in bytes. C's constant also counts the final NUL. MPI-5.0
-// §9.3.
+// MaxErrorString is the maximum length of an error text in bytes. C's constant also counts the final NUL.
 const MaxErrorString = 511
 
 // errorCodes holds the error classes and codes that the user has added.

@@ -59,7 +59,7 @@ func (c Class) Error() string {
 	return fmt.Sprintf("error class %d", int32(c))
 }
 
-// Error is the error of a call. Its fields are those of the Error of package mpi.
+// Error is the error of a call. Its fields are those of mpi.Error.
 type Error struct {
 	Class Class
 	Op    string
@@ -92,39 +92,27 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Class, e.Err}
 }
 
-// Classed gives an error of the program a class: that of the call in which it occurred. It has the text of the error.
-type Classed struct {
-	Class Class
+// RequestError is the error of one of several requests.
+type RequestError struct {
+	// Index is the index of the request.
+	Index int
 	Err   error
 }
 
-// Error returns the text of the error.
-func (e *Classed) Error() string { return e.Err.Error() }
-
-// Unwrap returns the error.
-func (e *Classed) Unwrap() error { return e.Err }
-
-// Of is the error of one of several requests.
-type Of struct {
-	// Request is the index of the request.
-	Request int
-	Err     error
-}
-
-// Error names the request.
-func (e *Of) Error() string { return fmt.Sprintf("request %d: %v", e.Request, e.Err) }
+// Error returns the index and the error of the request.
+func (e *RequestError) Error() string { return fmt.Sprintf("request %d: %v", e.Index, e.Err) }
 
 // Unwrap returns the error of the request.
-func (e *Of) Unwrap() error { return e.Err }
+func (e *RequestError) Unwrap() error { return e.Err }
 
-// Errors are several errors, as from [errors.Join]. None is nil. It is a type of its own because the front end converts each.
-type Errors []error
+// ErrorList is a list of errors, as from [errors.Join], whose elements a front end can convert. None of them is nil.
+type ErrorList []error
 
 // Error returns the errors, one per line.
-func (e Errors) Error() string { return errors.Join(e...).Error() }
+func (e ErrorList) Error() string { return errors.Join(e...).Error() }
 
 // Unwrap returns the errors.
-func (e Errors) Unwrap() []error { return e }
+func (e ErrorList) Unwrap() []error { return e }
 
 // join returns the errors that are not nil as one; nil if all are nil.
 func join(errs ...error) error {
@@ -135,19 +123,39 @@ func join(errs ...error) error {
 	case 1:
 		return errs[0]
 	}
-	return Errors(errs)
+	return ErrorList(errs)
 }
 
-// classify returns the class of an error of a lower layer.
-func classify(err error) Class {
-	var mpiErr *Error
-	var classed *Classed
+// findClass returns the class of the first error in a tree of errors that has one: an error of this package or of the front end.
+func (p *Process) findClass(err error) (Class, bool) {
+	if e, ok := err.(*Error); ok {
+		return e.Class, true
+	}
+	if p.classOf != nil {
+		if class, ok := p.classOf(err); ok {
+			return class, true
+		}
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		return p.findClass(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, err := range e.Unwrap() {
+			if class, ok := p.findClass(err); ok {
+				return class, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// classify returns the class of an error of a lower layer or of a callback.
+func (p *Process) classify(err error) Class {
+	if class, ok := p.findClass(err); ok {
+		return class
+	}
 	var mismatch *callMismatch
 	switch {
-	case errors.As(err, &mpiErr):
-		return mpiErr.Class
-	case errors.As(err, &classed):
-		return classed.Class
 	case errors.As(err, &mismatch):
 		return mismatch.class()
 	case errors.Is(err, attrs.ErrKeyval):
@@ -198,5 +206,5 @@ func (p *Process) wrapError(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return p.newError(op, classify(err), err)
+	return p.newError(op, p.classify(err), err)
 }

@@ -12,12 +12,6 @@ import (
 	"github.com/ibrun/ibrun/attrs"
 )
 
-// Maximum lengths in an Info in bytes. C's constants also count the final NUL.
-const (
-	MaxInfoKey   = attrs.MaxInfoKey
-	MaxInfoValue = attrs.MaxInfoValue
-)
-
 // Info is an ordered list of keys with values, in the order in which the keys were first set. Calls take one as
 // hints; nil means no hints. The zero value is empty and ready to use. Any goroutine may call its methods. It must
 // not be copied except by Dup, and needs not be freed.
@@ -105,7 +99,7 @@ func (i *Info) All() iter.Seq2[string, string] {
 func (p *Process) InfoEnv() *Info {
 	i := &Info{}
 	set := func(key, value string) {
-		value = strings.ToValidUTF8(value[:min(len(value), MaxInfoValue)], "")
+		value = strings.ToValidUTF8(value[:min(len(value), attrs.MaxInfoValue)], "")
 		if value != "" {
 			_ = i.Set(key, value) // cannot fail: the key is valid, and the value is short and has no NUL
 		}

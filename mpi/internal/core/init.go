@@ -29,9 +29,6 @@ func Init(ctx context.Context, c *Config) (*Process, error) {
 func Join(ctx context.Context, c *Config) (*Process, error) { return newProcess(ctx, "Join", c) }
 
 func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
-	if c == nil {
-		c = &Config{}
-	}
 	boot := bootstrap.FromContext(ctx)
 	if boot == nil {
 		var err error
@@ -48,7 +45,7 @@ func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
 		return nil, newError(op, ErrOther, err)
 	}
 	p := &Process{boot: boot, fatal: c.Fatal, check: c.Check || check && bootstrap.FromContext(ctx) == nil,
-		users: 1, hasJoined: true}
+		classOf: c.ClassOf, users: 1, hasJoined: true}
 	if err := p.startRecording(); err != nil {
 		return nil, newError(op, ErrOther, err)
 	}

@@ -20,7 +20,8 @@ type registration struct {
 	pins *proto.Registration
 }
 
-// Preregister registers Go's memory with the devices that transfer large messages, until it is collected.
+// Preregister registers Go's memory with the devices that transfer large messages, until it is collected. Its errors are those
+// of Alloc.
 func (p *Process) Preregister(b []byte) error {
 	if err := p.engine.Preregister(b); err != nil {
 		return p.newError("Alloc", ErrNoMem, err)
@@ -60,7 +61,7 @@ func (p *Process) Unregister(b []byte) error {
 	return nil
 }
 
-// CheckLength returns an error if no memory of n elements can be allocated.
+// CheckLength returns the error of Alloc for a negative number of elements.
 func (p *Process) CheckLength(n int) error {
 	if n < 0 {
 		return p.newError("Alloc", ErrCount, fmt.Errorf("the number of elements, %d, is negative", n))

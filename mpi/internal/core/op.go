@@ -86,7 +86,7 @@ func (c *Comm) setOperation(op string, k datatype.Kind, o Op) error {
 	}
 	f, commutative, ok := o.kernel(k)
 	if !ok {
-		return c.newError(op, ErrOp, fmt.Errorf("%v is not defined on %v", o, k))
+		return c.newError(op, ErrOp, fmt.Errorf("%s is not defined on %v", describeOp(o), k))
 	}
 	c.coll.operation = coll.Operation{Kernel: f, ElemSize: k.Size(), Commutative: commutative}
 	return nil

@@ -19,6 +19,8 @@ type Process struct {
 	boot   *bootstrap.Process
 	fatal  bool
 	check  bool // calls are checked
+	// classOf is Config.ClassOf.
+	classOf func(error) (Class, bool)
 
 	record  *perf.Recorder
 	trace   *perf.Trace // nil unless the user has asked for one

@@ -11,7 +11,7 @@ import (
 
 // NumPsets returns the number of process sets to which this process belongs.
 func (s *Session) NumPsets() (int, error) {
-	if err := s.CheckUsable("Session.NumPsets"); err != nil {
+	if err := s.checkUsable("Session.NumPsets"); err != nil {
 		return 0, err
 	}
 	return len(s.proc.psetList.mine), nil
@@ -20,7 +20,7 @@ func (s *Session) NumPsets() (int, error) {
 // NthPset returns the name of process set n, from 0, of those to which this process belongs.
 func (s *Session) NthPset(n int) (string, error) {
 	const op = "Session.NthPset"
-	if err := s.CheckUsable(op); err != nil {
+	if err := s.checkUsable(op); err != nil {
 		return "", err
 	}
 	mine := s.proc.psetList.mine
@@ -53,7 +53,7 @@ func (s *Session) PsetInfo(name string) (*Info, error) {
 
 // pset returns the set with this name.
 func (s *Session) pset(op, name string) (*pset, error) {
-	if err := s.CheckUsable(op); err != nil {
+	if err := s.checkUsable(op); err != nil {
 		return nil, err
 	}
 	set, err := s.proc.psetList.find(name)

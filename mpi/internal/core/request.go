@@ -62,14 +62,15 @@ func requestError(e *proto.Engine, op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return e.Owner().(*Process).raise(&Error{Class: classify(err), Op: op, Rank: -1, Err: err})
+	p := e.Owner().(*Process)
+	return p.raise(&Error{Class: p.classify(err), Op: op, Rank: -1, Err: err})
 }
 
-// Startall starts all of reqs.
+// Startall starts all of reqs. It stops at the first error.
 func Startall(reqs []Request) error {
 	for i, r := range reqs {
 		if err := r.Start(); err != nil {
-			return &Of{i, err}
+			return &RequestError{i, err}
 		}
 	}
 	return nil
@@ -105,7 +106,7 @@ func waitAll(op perf.Op, reqs []Request, sts []Status) error {
 		return nil
 	}
 	if i, err := e.WaitAll(op, handlesOf(reqs), onStatus); err != nil {
-		return newError(op.String(), ErrInStatus, &Of{i, requestError(e, "Wait", err)})
+		return newError(op.String(), ErrInStatus, &RequestError{i, requestError(e, "Wait", err)})
 	}
 	return nil
 }
@@ -215,7 +216,7 @@ func collectSome(op perf.Op, reqs []Request, idx []int, sts []Status) (n int, fi
 		}
 		n++
 		if err != nil && first == nil {
-			first = newError(op.String(), ErrInStatus, &Of{i, err})
+			first = newError(op.String(), ErrInStatus, &RequestError{i, err})
 		}
 		clearIfDone(&reqs[i])
 	}

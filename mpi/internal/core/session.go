@@ -115,8 +115,8 @@ func (s *Session) newError(op string, class Class, err error) error {
 	return s.proc.newError(op, class, err)
 }
 
-// CheckUsable returns an error if the session is nil or closed.
-func (s *Session) CheckUsable(op string) error {
+// checkUsable returns an error if the session is nil or closed.
+func (s *Session) checkUsable(op string) error {
 	switch {
 	case s == nil:
 		return newError(op, ErrSession, errNoSession)
@@ -129,7 +129,7 @@ func (s *Session) CheckUsable(op string) error {
 // Info returns the session's hints in a new Info. thread_level is always MPI_THREAD_MULTIPLE. mpi_memory_alloc_kinds
 // contains mpi and system, and mpi:alloc_mem if it was requested.
 func (s *Session) Info() (*Info, error) {
-	if err := s.CheckUsable("Session.Info"); err != nil {
+	if err := s.checkUsable("Session.Info"); err != nil {
 		return nil, err
 	}
 	return s.hints.Dup(), nil
@@ -143,7 +143,7 @@ func (s *Session) Group(name string) (*Group, error) {
 		return nil, err
 	}
 	if err := s.proc.engine.Err(); err != nil {
-		return nil, s.newError(op, classify(err), fmt.Errorf("process set %s: %w", name, err))
+		return nil, s.newError(op, s.proc.classify(err), fmt.Errorf("process set %s: %w", name, err))
 	}
 	return &Group{s.proc, s, set.peers}, nil
 }
