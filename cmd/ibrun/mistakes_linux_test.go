@@ -16,7 +16,8 @@ import (
 var crashes = []string{"panic", "stack overflow"}
 
 // quickMistakes are the ones that run without IBRUN_SOAK: one of each kind, without those that wait for a time-out.
-var quickMistakes = []string{"lengths", "order", "type of a message", "exit 3", "never received", "interleaved communicators"}
+var quickMistakes = []string{"lengths", "order", "type of a message", "exit 3", "never received", "interleaved communicators",
+	"both receive, a goroutine sleeps"}
 
 var (
 	namesRank = regexp.MustCompile(`\branks? [(\d]`)

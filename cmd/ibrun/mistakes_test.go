@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+	"time"
 
 	"github.com/ibrun/ibrun/mpi"
 )
@@ -181,6 +182,11 @@ var mistakes = map[string]func(p *mpi.Process, c *mpi.Comm, rank int) error{
 
 	// Deadlocks.
 	"both receive": func(_ *mpi.Process, c *mpi.Comm, rank int) error {
+		_, err := mpi.Recv(c, make([]int, 1), 1-rank, 0)
+		return err
+	},
+	"both receive, a goroutine sleeps": func(_ *mpi.Process, c *mpi.Comm, rank int) error {
+		go time.Sleep(time.Second)
 		_, err := mpi.Recv(c, make([]int, 1), 1-rank, 0)
 		return err
 	},

@@ -21,7 +21,17 @@ type deadlockWatch struct {
 	// cpu is the processor time of this node's ranks in the sample before.
 	cpu      float64
 	reported bool
+	// If deadlocks end the job, but a rank may have been able to run when this one was reported, it is looked at again at the time
+	// retry: a rank under load may not have returned its goroutines. pause is the time until then, which doubles.
+	retry time.Time
+	pause time.Duration
 }
+
+// firstPause and maxPause bound deadlockWatch.pause: the goroutines of all ranks are read each time.
+const (
+	firstPause = time.Second
+	maxPause   = time.Minute
+)
 
 // Deadlocks returns the channel on which the monitor asks for the end of a job that is deadlocked, with the reason.
 func (m *Monitor) Deadlocks() <-chan string { return m.deadlocks }
@@ -40,7 +50,9 @@ func (w *deadlockWatch) run() {
 		case !found:
 			w.reported = false
 		case !w.reported:
-			w.reported = true
+			w.pause = firstPause
+			w.report()
+		case w.ends && time.Now().After(w.retry):
 			w.report()
 		}
 	}
@@ -62,7 +74,8 @@ func (w *deadlockWatch) sample() bool {
 	return inspect.Deadlocked(all, w.after) && (!inspect.InTransit(all) || inspect.Deadlocked(all, w.after+w.transit))
 }
 
-// report prints the hang view. If deadlocks end the job, and no goroutine of any rank may run, it asks for the end.
+// report prints the hang view. If deadlocks end the job, and no goroutine of any rank may run, it asks for the end. A deadlock
+// that was reported is reported again only if it ends the job.
 func (w *deadlockWatch) report() {
 	m := w.m
 	v, err := inspect.NewView(m.ctx, m)
@@ -74,7 +87,13 @@ func (w *deadlockWatch) report() {
 		if runs = w.mayRun(); runs == "" {
 			v.Stacks = nil // the lines of the calls are in the view
 		}
+		w.retry = time.Now().Add(w.pause)
+		w.pause = min(2*w.pause, maxPause)
 	}
+	if w.reported && runs != "" {
+		return
+	}
+	w.reported = true
 	text := fmt.Sprintf("deadlock: every rank has waited for another for %v", w.after)
 	if runs != "" {
 		text = fmt.Sprintf("every rank has waited for another for %v; the job goes on (%s; --deadlock-report 0 omits this report)",
