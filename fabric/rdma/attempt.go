@@ -122,6 +122,15 @@ func (d *domain) Abandon(peer int) {
 	d.declareBroken(e, errAbandoned.err)
 }
 
+// sendError returns the error of a Send after the endpoint has ended. If another transport reaches the peer, the user may not
+// have got the event that says so: other events of the same Poll may be before it. Until then there is no room.
+func (e *endpoint) sendError(why *endReason) error {
+	if why == &errAbandoned {
+		return fabric.ErrAgain
+	}
+	return why.err
+}
+
 var errAbandoned = endReason{fmt.Errorf("fabric/rdma: %w: the peer is reached by another transport", fabric.ErrNotSupported)}
 
 // FullPoll makes the next Poll do all work, also the work that Polls do only now and then.

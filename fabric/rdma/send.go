@@ -11,7 +11,7 @@ import (
 
 func (e *endpoint) Send(header, payload []byte) error {
 	if why := e.ended.Load(); why != nil {
-		return why.err
+		return e.sendError(why)
 	}
 	d := e.d
 	if n := len(header) + len(payload); n > d.caps.MaxSend {
