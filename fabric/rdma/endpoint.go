@@ -24,22 +24,22 @@ type endpoint struct {
 	teardown    *teardown // of the last connection, while its last completions are waited for
 	held        int32     // received messages that are queued or borrowed
 	peerExpects uint32    // number of the message that the peer expected next when the connection was made
-	peerClosing bool      // the peer has sent a DREQ datagram
-	mtu         verbs.MTU // the largest packets that reach the peer, 0 if those of the ports do
-	finalSeq    uint32    // how many messages the peer had sent in total by then
+	finalSeq    uint32    // how many messages the peer had sent in total when it announced its close
 	in          inbound
 	out         outbound
+	avoided     laneSet  // the lanes that are left out of new connections
 	keys        keyTable // of the peer
 	retry       connRetry
 	attempt     attempt // to connect for the first time
 	keepalive   keepaliveState
-	avoidUntil  time.Duration // until when lanes are left out of new connections, by the clock
+	avoidUntil  time.Duration // until when avoided holds, by the clock
+	peerClosing bool          // the peer has sent a DREQ datagram
+	mtu         verbs.MTU     // the largest packets that reach the peer, 0 if those of the ports do
 	discarding  bool          // closed here: no more messages are delivered
 	inRing      bool          // is in domain.keepalives
 	rtuDue      bool          // the RTU is still to be sent
 	returned    uint8         // rails whose link has come up since the last connection, as bits
 	disconnect  disconnectState
-	avoided     laneSet        // the lanes that are left out
 	perRail     []railEndpoint // what WithRail returns, by rail
 
 	// The following fields are guarded by domain.mu.
