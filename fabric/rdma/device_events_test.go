@@ -214,6 +214,9 @@ func TestSimulatedDeviceLostAwait(t *testing.T) {
 				t.Error("the peer counts as connected")
 			}
 			d.Abandon(2)
+			if err := d.eps[2].Send([]byte("message"), nil); err != fabric.ErrAgain { // its user may not know yet
+				t.Errorf("a send to a peer that another transport reaches: %v", err)
+			}
 			if got := pollTimes(t, d, enoughPolls); len(got) > 0 || d.Connecting() {
 				t.Errorf("%+v", got)
 			}
