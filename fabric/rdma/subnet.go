@@ -66,9 +66,9 @@ type subnet struct {
 
 // fitting returns the ports that have what the settings demand: the partition, and the local address. The errors say what the
 // others lack. If no port has it, all are returned, and the error of Open says why.
-func (set *Settings) fitting(all []candidate) (fit []candidate, unfit []error) {
+func (s *Settings) fitting(all []candidate) (fit []candidate, unfit []error) {
 	for i := range all {
-		if err := set.check(&all[i]); err != nil {
+		if err := s.check(&all[i]); err != nil {
 			unfit = append(unfit, err)
 		} else {
 			fit = append(fit, all[i])
@@ -81,36 +81,36 @@ func (set *Settings) fitting(all []candidate) (fit []candidate, unfit []error) {
 }
 
 // check returns what a port lacks that the settings demand. What package hw does not know is left to Open.
-func (set *Settings) check(c *candidate) error {
+func (s *Settings) check(c *candidate) error {
 	p := c.port
-	if set.GIDIndex != nil && len(p.GIDs) > 0 && set.namedGID(p) == nil {
+	if s.GIDIndex != nil && len(p.GIDs) > 0 && s.namedGID(p) == nil {
 		return &DeviceError{Device: c.device, Capability: "GID",
-			Reason: fmt.Sprintf("port %d has none of index %d (%s)", p.Number, *set.GIDIndex, tunables.RDMAGIDIndex.Variable)}
+			Reason: fmt.Sprintf("port %d has none of index %d (%s)", p.Number, *s.GIDIndex, tunables.RDMAGIDIndex.Variable)}
 	}
-	if set.PKey != 0 && p.LinkLayer == hw.LinkInfiniBand && len(p.PKeys) > 0 && !slices.ContainsFunc(p.PKeys, set.allowsPartition) {
+	if s.PKey != 0 && p.LinkLayer == hw.LinkInfiniBand && len(p.PKeys) > 0 && !slices.ContainsFunc(p.PKeys, s.allowsPartition) {
 		return &DeviceError{Device: c.device, Capability: "partition",
-			Reason: fmt.Sprintf("port %d is not in %#x (%s)", p.Number, set.PKey, tunables.RDMAPKey.Variable)}
+			Reason: fmt.Sprintf("port %d is not in %#x (%s)", p.Number, s.PKey, tunables.RDMAPKey.Variable)}
 	}
 	return nil
 }
 
 // namedGID returns the address of a port that the settings demand, nil if it has none of that index.
-func (set *Settings) namedGID(p *hw.RDMAPort) *hw.GID {
-	if i := slices.IndexFunc(p.GIDs, func(g hw.GID) bool { return g.Index == *set.GIDIndex }); i >= 0 {
+func (s *Settings) namedGID(p *hw.RDMAPort) *hw.GID {
+	if i := slices.IndexFunc(p.GIDs, func(g hw.GID) bool { return g.Index == *s.GIDIndex }); i >= 0 {
 		return &p.GIDs[i]
 	}
 	return nil
 }
 
 // allowsPartition reports whether the partition of a key may be used. 0 is an empty entry of a table.
-func (set *Settings) allowsPartition(key uint16) bool {
-	return key&^fullMember != 0 && (set.PKey == 0 || key|fullMember == uint16(set.PKey)|fullMember)
+func (s *Settings) allowsPartition(key uint16) bool {
+	return key&^fullMember != 0 && (s.PKey == 0 || key|fullMember == uint16(s.PKey)|fullMember)
 }
 
 // localGID returns the address that is used of a port.
-func (set *Settings) localGID(p *hw.RDMAPort) (hw.GID, error) {
-	if set.GIDIndex != nil {
-		if g := set.namedGID(p); g != nil {
+func (s *Settings) localGID(p *hw.RDMAPort) (hw.GID, error) {
+	if s.GIDIndex != nil {
+		if g := s.namedGID(p); g != nil {
 			return *g, nil
 		}
 	}
@@ -119,30 +119,30 @@ func (set *Settings) localGID(p *hw.RDMAPort) (hw.GID, error) {
 }
 
 // subnetOf returns the subnet of a port.
-func (set *Settings) subnetOf(p *hw.RDMAPort, n Network) subnet {
-	s := subnet{layer: p.LinkLayer}
-	g, err := set.localGID(p)
+func (s *Settings) subnetOf(p *hw.RDMAPort, n Network) subnet {
+	net := subnet{layer: p.LinkLayer}
+	g, err := s.localGID(p)
 	switch {
 	case err != nil:
 	case p.LinkLayer == hw.LinkInfiniBand:
-		s.prefix = netip.PrefixFrom(g.Addr, infiniBandPrefix).Masked()
-		s.partitions = set.partitionsOf(p)
+		net.prefix = netip.PrefixFrom(g.Addr, infiniBandPrefix).Masked()
+		net.partitions = s.partitionsOf(p)
 	case g.Family() == hw.FamilyLinkLocal:
-		s.prefix = netip.PrefixFrom(g.Addr, linkLocalPrefix).Masked()
+		net.prefix = netip.PrefixFrom(g.Addr, linkLocalPrefix).Masked()
 	default:
-		s.prefix = n.Prefix(g.Netdev, g.Addr)
-		if s.prefix.IsValid() && s.prefix.Addr().BitLen()-s.prefix.Bits() < 2 {
-			s.prefix = netip.Prefix{}
+		net.prefix = n.Prefix(g.Netdev, g.Addr)
+		if net.prefix.IsValid() && net.prefix.Addr().BitLen()-net.prefix.Bits() < 2 {
+			net.prefix = netip.Prefix{}
 		}
 	}
-	return s
+	return net
 }
 
 // partitionsOf returns subnet.partitions, without those that the settings exclude.
-func (set *Settings) partitionsOf(p *hw.RDMAPort) string {
+func (s *Settings) partitionsOf(p *hw.RDMAPort) string {
 	var keys []uint16
 	for _, k := range p.PKeys {
-		if set.allowsPartition(k) {
+		if s.allowsPartition(k) {
 			keys = append(keys, k&^fullMember)
 		}
 	}
