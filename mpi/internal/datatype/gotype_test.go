@@ -11,7 +11,7 @@ type inner struct {
 	A bool
 	B int16
 	_ [4]byte
-	c uint8
+	C uint8
 }
 
 type particle struct {
@@ -19,7 +19,7 @@ type particle struct {
 	ID   int
 	Tags [2]inner
 	Z    complex64
-	end  byte
+	End  byte
 }
 
 type kelvin float64
