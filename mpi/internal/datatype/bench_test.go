@@ -9,8 +9,8 @@ import (
 
 // The benchmarks pack and unpack by a compiled type (type) and by a loop that is written for the case (loop).
 
-// recordType is a struct of mixed fields with padding: two float64, an int32, a bool, two float32 and an int32. 33 of 40 bytes are
-// data.
+// recordType is a struct of mixed fields with padding: two float64, an int32, a bool, two float32 and an int32. 33 of 40 bytes
+// are data.
 var recordType = must(Resized(0, 40, must(Struct([]int64{2, 1, 1, 2, 1}, []int64{0, 16, 20, 24, 32},
 	[]*Type{OfKind(Float64), OfKind(Int32), OfKind(Bool), OfKind(Float32), OfKind(Int32)}))))
 
