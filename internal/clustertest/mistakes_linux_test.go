@@ -159,6 +159,7 @@ func TestFullDisk(t *testing.T) {
 	setups := map[string]setup{"b": {script: fmt.Sprintf("mount -t tmpfs tmpfs %s\nmount -t tmpfs -o size=64k tmpfs %s\n"+
 		"mount -t tmpfs -o size=64k tmpfs /root", dir, full)}}
 	j := newNetwork(t, ab, setups).newJob("ibrun", "--hosts", "a:1,b:1", "--copy", program)
+	j.cmd.Dir = "/" // this folder may be in /root
 	j.cmd.Env = append(j.cmd.Env, "TMPDIR="+full)
 	j.start()
 	if code := j.wait(); code == 0 || !strings.Contains(j.err(), "no space left on device") || !strings.Contains(j.err(), "b") {
