@@ -189,6 +189,12 @@ func (q *simQP) execute(w *ib.SendWR) (verbs.Status, bool) {
 		}
 		return verbs.StatusSuccess, true
 	}
+	// A queue pair that has failed answers nothing, so retries end. Other requests wait, as if their retries took longer than the
+	// owner of that queue pair takes to connect again. The owner learns nothing of a Read.
+	if i >= 0 && n.qps[i].state == verbs.StateErr && n.qps[i].peer == q.num && q.state == verbs.StateRTS &&
+		verbs.Opcode(w.Opcode) == verbs.OpRead {
+		return verbs.StatusRetryExceeded, true
+	}
 	if !reachable || n.linkDown {
 		return 0, false
 	}

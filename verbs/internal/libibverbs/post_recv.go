@@ -88,8 +88,9 @@ func (r *recvQueue) submit() (errno int32) {
 
 // queued returns how many of n requests were queued by a submit that has failed: those before the one that was refused.
 func (r *recvQueue) queued(n int) int {
-	if *r.badWR < r.firstAddr {
-		return 0 // the driver does not say
+	before := (*r.badWR - r.firstAddr) / recvWRSize
+	if *r.badWR < r.firstAddr || before >= uintptr(n) {
+		return 0 // the driver does not say, or names none of the requests
 	}
-	return min(int((*r.badWR-r.firstAddr)/recvWRSize), n)
+	return int(before)
 }

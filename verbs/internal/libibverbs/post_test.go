@@ -315,6 +315,20 @@ func TestRecvList(t *testing.T) {
 	}
 }
 
+// TestRecvRefused: what the device names as the request that it refused is one of the list, or nothing is known to be queued.
+func TestRecvRefused(t *testing.T) {
+	var refused uintptr
+	r := &recvQueue{badWR: &refused, firstAddr: 1 << 20}
+	for at, want := range map[uintptr]int{
+		0: 0, r.firstAddr - 1: 0, r.firstAddr: 0, r.firstAddr + recvWRSize: 1, r.firstAddr + 2*recvWRSize: 2,
+		r.firstAddr + 3*recvWRSize: 0, ^uintptr(0): 0,
+	} {
+		if refused = at; r.queued(3) != want {
+			t.Errorf("%#x: %d of 3 were queued, want %d", at, r.queued(3), want)
+		}
+	}
+}
+
 func TestRecv(t *testing.T) {
 	f := newFakeOf(t, 2)
 	q, _ := f.pair(ib.Cap{RecvWR: 2, RecvSGE: 2})
