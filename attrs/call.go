@@ -24,7 +24,7 @@ type PanicError struct {
 
 // Error returns the value without the stack.
 func (e *PanicError) Error() string {
-	return fmt.Sprintf("panic in an attribute callback: %v", e.Value)
+	return fmt.Sprintf("panic in a callback: %v", e.Value)
 }
 
 // Unwrap returns the value if it is an error.
