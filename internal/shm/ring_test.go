@@ -59,12 +59,28 @@ func (p *pair) record(n int) []byte {
 // put writes a record of n bytes, passed to Put in two parts.
 func (p *pair) put(n, cut int) (bool, error) {
 	b, before := p.record(n), *p.w
-	ok, err := p.w.Put(b[:cut], b[cut:])
+	ok, err := p.putRecord(b, cut)
 	if ok {
 		p.unread = append(p.unread, b)
 		err = errors.Join(err, p.checkState(&before, n, n-cut))
 	}
 	return ok, err
+}
+
+// halves is a Packer of bytes.
+type halves []byte
+
+func (h halves) Pack(dst []byte, from int64) int { return copy(dst, h[from:]) }
+
+// putRecord puts a record by Put, or by PutFrom, before which it tries a source that is too short.
+func (p *pair) putRecord(b []byte, cut int) (bool, error) {
+	if p.seed%3 != 0 || cut == len(b) {
+		return p.w.Put(b[:cut], b[cut:])
+	}
+	if ok, err := p.w.PutFrom(b[:cut], halves(b[cut:]), 1, len(b)-cut); ok {
+		return false, fmt.Errorf("a source that is too short by one byte was put: %v", err)
+	}
+	return p.w.PutFrom(b[:cut], halves(append([]byte{1, 2}, b[cut:]...)), 2, len(b)-cut)
 }
 
 // checkState checks what makes a ring fast, after a record of n bytes, the last of them its payload: where the writer is, and
@@ -76,7 +92,7 @@ func (p *pair) checkState(before *Writer, n, payload int) error {
 	case w.tail&w.mask+alignBytes > w.capacity:
 		return fmt.Errorf("the writer is at %d, and confined to %d", w.tail, w.capacity)
 	case payload < longPayload && w.shortInRow >= wrapAfterShort &&
-		w.tail&w.mask >= w.shortArea && start+size+alignBytes <= before.limit:
+		w.tail&w.mask >= w.shortArea && start+size+alignBytes <= before.limit && before.isFollowed(w.tail, size):
 		return fmt.Errorf("the writer stays at %d though there is room at %d", w.tail, start)
 	case payload < longPayload && w.tail&w.mask+size < w.shortArea && next+alignBytes <= before.limit && w.fastEnd < next:
 		return fmt.Errorf("the writer is at %d, and the fast path reaches to %d instead of %d", w.tail, w.fastEnd, next)
@@ -320,7 +336,7 @@ func TestWriterPrefetch(t *testing.T) {
 		p.w.Prefetch()
 		end := p.w.tail&^p.w.mask + p.w.capacity
 		switch next := p.w.tail + row*recordSize(n) + alignBytes; {
-		case p.w.Far(), p.w.LongCount()%sampleEvery < samplesPerRound, p.w.LongCount()%sampleEvery > sampleEvery-row:
+		case p.w.Far(), p.w.copier.copies%sampleEvery < samplesPerRound, p.w.copier.copies%sampleEvery > sampleEvery-row:
 			if p.w.cleared != before {
 				t.Fatalf("round %d: cleared up to %d, which must not be", i, p.w.cleared)
 			}

@@ -28,6 +28,7 @@ type Writer struct {
 	lenLimit    int            // length of the longest record with any capacity
 	shortInRow  int            // short records in putSlow since the last long record
 	copier      Copier         // copies the payloads of long records
+	packed      uint           // long records whose payloads were packed into the ring
 }
 
 // Reader is the reading side of a ring. One goroutine at a time may use it. All positions and lengths are in bytes.
@@ -72,7 +73,7 @@ func (w *Writer) SetCapacity(n int) {
 func (w *Writer) Capacity() int { return int(w.capacity) }
 
 // LongCount returns how many long records have been put.
-func (w *Writer) LongCount() uint { return w.copier.copies }
+func (w *Writer) LongCount() uint { return w.copier.copies + w.packed }
 
 // NewReader makes the reading side of a ring in the same memory. It rejects a record longer than most as corrupt.
 func NewReader(mem []byte, most int) (*Reader, error) {
@@ -117,8 +118,6 @@ func (w *Writer) putSlow(a, b []byte) (bool, error) {
 	if err != nil || at == noRoom {
 		return false, err
 	}
-	size := recordSize(n)
-	end := at + size
 	p := w.at(at)
 	if len(b) < longPayload {
 		copyPair(unsafe.Add(p, wordBytes), a, b)
@@ -126,25 +125,58 @@ func (w *Writer) putSlow(a, b []byte) (bool, error) {
 		to := unsafe.Slice((*byte)(unsafe.Add(p, wordBytes)), n)
 		w.copier.Copy(to[copy(to, a):], b)
 	}
+	w.publish(at, n, len(b))
+	return true, nil
+}
+
+// Packer is data that is copied into a record from where its parts are.
+type Packer interface {
+	// Pack copies bytes to dst, beginning with byte from, and returns how many.
+	Pack(dst []byte, from int64) int
+}
+
+// PutFrom is Put with n bytes of src in place of b, beginning with byte from. If src has fewer the error has no further effect.
+func (w *Writer) PutFrom(a []byte, src Packer, from int64, n int) (bool, error) {
+	at, err := w.reserve(len(a) + n)
+	if err != nil || at == noRoom {
+		return false, err
+	}
+	to := unsafe.Slice((*byte)(unsafe.Add(w.at(at), wordBytes)), len(a)+n)
+	if got := src.Pack(to[copy(to, a):], from); got != n {
+		w.cleared = w.tail + alignBytes // words behind the next one may have been overwritten
+		w.updateFastEnd()
+		return false, fmt.Errorf("shm: the data has %d bytes from byte %d on instead of %d", got, from, n)
+	}
+	if n >= longPayload {
+		w.packed++
+	}
+	w.publish(at, len(a)+n, n)
+	return true, nil
+}
+
+// publish stores the word of a record of n bytes at at, the position that reserve has returned, and prepares the next one.
+// payload is the length without the header.
+func (w *Writer) publish(at uint64, n, payload int) {
+	size := recordSize(n)
+	end := at + size
 	word := recordBit | uint64(n)
-	if w.shortInRow++; len(b) >= longPayload {
+	if w.shortInRow++; payload >= longPayload {
 		w.shortInRow = 0
 	} else if end&w.mask >= w.shortArea && w.shortInRow >= wrapAfterShort {
 		end, word = w.tryWrap(end, size, word)
 	}
-	StoreRelease64((*uint64)(p), word)
+	StoreRelease64((*uint64)(w.at(at)), word)
 	if at != w.tail {
 		StoreRelease64((*uint64)(w.at(w.tail)), skipBit)
 	}
 	w.tail = end
-	if len(b) < longPayload {
+	if payload < longPayload {
 		w.prepareNext(size)
 	} else {
 		w.longBytes += size
 		w.longRecords++
 		w.updateFastEnd()
 	}
-	return true, nil
 }
 
 // prepareNext prepares the ring for a record like the last one, which was short and took size bytes. It is called after the last
@@ -161,7 +193,7 @@ func (w *Writer) prepareNext(size uint64) {
 	}
 	if end >= w.tail&^w.mask+w.shortArea && w.shortInRow+1 >= wrapAfterShort {
 		start := w.nextStart(w.tail)
-		if start+size+alignBytes > w.limit {
+		if start+size+alignBytes > w.limit || !w.isFollowed(end, size) {
 			w.loadHead()
 		}
 		w.zeroWords(start, start+max(size+alignBytes, clearAheadBytes))
@@ -204,16 +236,22 @@ func (w *Writer) loadHead() {
 // nextStart returns the next position after pos that is the start of the space.
 func (w *Writer) nextStart(pos uint64) uint64 { return (pos | w.mask) + 1 }
 
-// tryWrap makes the next record begin at the start of the space, if the reader is known to have released enough there. The record
-// before it has this size and word, and ends at end, behind the short-record area. tryWrap returns the position of the next
-// record and the word to publish.
+// tryWrap makes the next record begin at the start of the space, if the reader is known to have released enough there, and to be
+// close behind: until it has passed the start as well, the room for more records ends where it is, so a writer that wraps far
+// ahead of it would soon have none. The record before has this size and word, and ends at end, behind the short-record area.
+// tryWrap returns the position of the next record and the word to publish.
 func (w *Writer) tryWrap(end, size, word uint64) (uint64, uint64) {
 	start := w.nextStart(end)
-	if start+size+alignBytes > w.limit {
+	if start+size+alignBytes > w.limit || !w.isFollowed(end, size) {
 		return end, word
 	}
 	w.cleared = w.zeroWords(start, start+alignBytes)
 	return start, word | wrapBit
+}
+
+// isFollowed reports whether the reader is known to be close behind end, where a record of this size ends.
+func (w *Writer) isFollowed(end, size uint64) bool {
+	return end+w.mask+1 <= w.limit+max(w.shortArea/2, releaseBatch+3*size)
 }
 
 // copyPair copies a, then b, to p. It copies a header of 16 bytes and a payload of 0 or 8 bytes without a call.
