@@ -79,7 +79,7 @@ type Domain interface {
 	Close() error
 }
 
-// Endpoint is the connection to one peer. It may also implement [Pusher].
+// Endpoint is the connection to one peer. It may also implement [Pusher], [Gatherer] or [Scatterer].
 type Endpoint interface {
 	// Send copies header and payload as one message, or returns ErrAgain. Their lengths together are at most
 	// Caps().MaxSend; a longer message is an error without further effect. The peer receives them joined in one Event.Data,
@@ -99,6 +99,16 @@ type Endpoint interface {
 	// Close closes the connection. The peer receives the event PeerDown. Messages that the peer still sends are dropped. Every later
 	// call returns ErrClosed; Close may be called again.
 	Close() error
+}
+
+// Deferrer is an optional interface of an endpoint that can send several short messages together, at the cost of one. Callers
+// find out by type assertion, once, when they connect.
+type Deferrer interface {
+	// SendLater is Send for a message that may wait until the next Send, SendLater or Flush of this endpoint, or the next Poll of
+	// its domain. If none of them follows, the message is sent after some milliseconds.
+	SendLater(header, payload []byte) error
+	// Flush sends the messages that wait. Errors are reported as those of Send are.
+	Flush()
 }
 
 // Pusher is an optional interface of an endpoint that can send memory before the peer asks to Read it. Callers find out by type

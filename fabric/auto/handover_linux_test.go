@@ -49,10 +49,49 @@ func (t *traffic) message(way [2]int, n int) []byte {
 	return b
 }
 
+// spaced is a source whose packed bytes are every second byte of memory.
+type spaced []byte
+
+// apart returns a copy of b with a byte behind each.
+func apart(b []byte) spaced {
+	s := make(spaced, 2*len(b))
+	for i, x := range b {
+		s[2*i] = x
+	}
+	return s
+}
+
+func (s spaced) Pack(dst []byte, from int64) (n int) {
+	for ; n < len(dst) && 2*(int(from)+n) < len(s); n++ {
+		dst[n] = s[2*(int(from)+n)]
+	}
+	return n
+}
+
+func (s spaced) Blocks(out []fabric.Block, from, to int64) (n int, next int64) {
+	for ; n < len(out) && from < min(to, int64(len(s)/2)); n++ {
+		out[n] = fabric.Block{Off: 2 * from, Len: 1}
+		from++
+	}
+	return n, from
+}
+
+func (s spaced) Slice(b fabric.Block) []byte { return s[b.Off:][:b.Len] }
+
+func (s spaced) BlockLen() int64 { return 1 }
+
 func (t *traffic) send(way [2]int, most int) {
 	for ; most > 0 && t.sent[way] < t.messages && t.down[way] == nil; most-- {
 		b := t.message(way, t.sent[way])
-		err := t.connect(way[0], way[1]).Send(b[:4], b[4:])
+		ep := t.connect(way[0], way[1])
+		err := error(nil)
+		if t.sent[way]%3 == 0 {
+			src := apart(b[4:])
+			err = ep.(fabric.Gatherer).SendFrom(b[:4], src, 0, len(b)-4)
+			clear(src)
+		} else {
+			err = ep.Send(b[:4], b[4:])
+		}
 		if err == fabric.ErrAgain {
 			return
 		}

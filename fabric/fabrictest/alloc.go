@@ -23,6 +23,12 @@ func checkAllocs(t *testing.T, peers Peers) {
 	if err := addTransfers(calls, a, b); err != nil {
 		t.Fatal(err)
 	}
+	if g, ok := a.eps[1].(fabric.Gatherer); ok {
+		src := newScattered(len(payload), 8, 0)
+		calls["SendFrom and Poll"] = func() error {
+			return deliverBy(a, b, func() error { return g.SendFrom(header, src, 0, len(payload)) })
+		}
+	}
 	if s, ok := a.Domain.(fabric.SharedMemory); ok {
 		calls["Wake"] = func() error { s.Wake(1); return nil }
 	}
@@ -54,6 +60,21 @@ func addTransfers(calls map[string]func() error, a, b *peer) error {
 			return a.awaitDone(done, err)
 		}
 	}
+	if s, ok := a.eps[1].(fabric.Scatterer); ok {
+		dst := newScattered(16<<10, 4<<10, 0)
+		local, err1 := a.register(dst.mem)
+		from, err2 := b.register(make([]byte, 16<<10))
+		if err := errors.Join(err1, err2); err != nil {
+			return err
+		}
+		calls["ReadTo"] = func() error {
+			done, err := s.ReadTo(dst, 0, 16<<10, local.Region, from.at(0), 1)
+			if errors.Is(err, fabric.ErrNotSupported) {
+				return nil // of this device; that does not allocate either
+			}
+			return a.awaitDone(done, err)
+		}
+	}
 	if a.caps.Write {
 		calls["Write"] = func() error {
 			done, err := a.eps[1].Write(near.b, near.Region, far.at(0), 1)
@@ -77,8 +98,13 @@ func (p *peer) awaitDone(done bool, err error) error {
 
 // deliver sends a message from a to b and receives it.
 func deliver(a, b *peer, header, payload []byte) error {
+	return deliverBy(a, b, func() error { return a.eps[b.self].Send(header, payload) })
+}
+
+// deliverBy sends a message from a to b by send and receives it.
+func deliverBy(a, b *peer, send func() error) error {
 	for {
-		err := a.eps[b.self].Send(header, payload)
+		err := send()
 		if err == nil {
 			break
 		}

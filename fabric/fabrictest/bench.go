@@ -1,6 +1,7 @@
 package fabrictest
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"sync/atomic"
@@ -9,9 +10,9 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// Bench measures a transport: the cost of a message for sender and receiver in one goroutine (Path), half a round
-// trip between two goroutines (Latency), messages in one direction (Rate), and Reads if they are supported (Read). On fewer cores
-// than the two peers need, only Path and Read are meaningful.
+// Bench measures a transport: the cost of a message for sender and receiver in one goroutine (Path), half a round trip between
+// two goroutines (Latency), messages in one direction (Rate), and Reads if they are supported (Read, ReadTo). On fewer cores than
+// the two peers need, only Path and Read are meaningful.
 func Bench(b *testing.B, peers Peers) {
 	w := newConnected(b, peers, 2)
 	sizes := []int{8, 1 << 10, w.peers[0].caps.MaxSend}
@@ -27,6 +28,11 @@ func Bench(b *testing.B, peers Peers) {
 	if w.peers[0].caps.Read {
 		for _, size := range []int{64 << 10, 1 << 20} {
 			b.Run(fmt.Sprintf("Read/%d", size), func(b *testing.B) { benchRead(b, w, size) })
+		}
+		if s, ok := w.peers[0].eps[1].(fabric.Scatterer); ok {
+			for _, length := range []int{1 << 10, 4 << 10, 16 << 10} {
+				b.Run(fmt.Sprintf("ReadTo/%d", length), func(b *testing.B) { benchReadTo(b, w, s, length) })
+			}
 		}
 	}
 }
@@ -145,6 +151,42 @@ func benchRead(b *testing.B, w *world, size int) {
 		b.Fatal(err)
 	}
 	if err := w.peers[1].Deregister(far.Region); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// benchReadTo measures reads of 256 KiB to blocks of one length, in comparison with a Read to contiguous memory and a copy.
+func benchReadTo(b *testing.B, w *world, s fabric.Scatterer, length int) {
+	const size = 256 << 10
+	p := w.peers[0]
+	dst, whole := newScattered(size, int64(length), 1), make([]byte, size)
+	to, err1 := p.register(dst.mem)
+	near, err2 := p.register(whole)
+	far, err3 := w.peers[1].register(make([]byte, size))
+	if err := errors.Join(err1, err2, err3); err != nil {
+		b.Fatal(err)
+	}
+	for name, read := range map[string]func() error{
+		"Parts": func() error { return p.awaitDone(s.ReadTo(dst, 0, size, to.Region, far.at(0), 1)) },
+		"Copy": func() error {
+			err := p.awaitDone(p.eps[1].Read(whole, near.Region, far.at(0), 1))
+			dst.Unpack(whole, 0)
+			return err
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(size)
+			for b.Loop() {
+				if err := read(); errors.Is(err, fabric.ErrNotSupported) {
+					b.Skip(err)
+				} else if err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	err := errors.Join(p.Deregister(to.Region), p.Deregister(near.Region), w.peers[1].Deregister(far.Region))
+	if err != nil {
 		b.Fatal(err)
 	}
 }

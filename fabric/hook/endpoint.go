@@ -10,6 +10,7 @@ import (
 var (
 	_ fabric.Endpoint = (*endpoint)(nil)
 	_ fabric.Pusher   = pusher{}
+	_ fabric.Gatherer = (*endpoint)(nil)
 )
 
 // endpoint is a wrapped endpoint.
@@ -23,7 +24,19 @@ type endpoint struct {
 func (e *endpoint) Stream() int { return e.inner.Stream() }
 
 func (e *endpoint) Send(header, payload []byte) error {
-	return e.send(header, payload, e.inner.Send)
+	return e.inject(len(header)+len(payload), func() error { return e.inner.Send(header, payload) })
+}
+
+// SendFrom injects the faults of Send. It packs the payload for an endpoint that does not gather.
+func (e *endpoint) SendFrom(header []byte, src fabric.Source, from int64, n int) error {
+	if to, ok := e.inner.(fabric.Gatherer); ok {
+		return e.inject(len(header)+n, func() error { return to.SendFrom(header, src, from, n) })
+	}
+	payload := make([]byte, n)
+	if got := src.Pack(payload, from); got != n {
+		return fmt.Errorf("fabric/hook: the source has %d bytes from byte %d on instead of %d", got, from, n)
+	}
+	return e.Send(header, payload)
 }
 
 // pusher is an endpoint that wraps a fabric.Pusher.
@@ -34,17 +47,17 @@ type pusher struct {
 
 // Push injects the faults of Send into a message. A delayed message may arrive too late for the pushed bytes.
 func (p pusher) Push(header []byte, src fabric.RemoteKey, n int) error {
-	return p.send(header, nil, func(header, _ []byte) error { return p.inner.Push(header, src, n) })
+	return p.inject(len(header), func() error { return p.inner.Push(header, src, n) })
 }
 
-// send injects faults into a message, or sends it by forward.
-func (e *endpoint) send(header, payload []byte, forward func(header, payload []byte) error) error {
-	d, n := e.d, len(header)+len(payload)
+// inject injects faults into a message of n bytes, or sends it by forward.
+func (e *endpoint) inject(n int, forward func() error) error {
+	d := e.d
 	if why := e.ended.Load(); why != nil {
 		return *why
 	}
 	if n > d.maxSend || d.down[e.peer] || d.closed {
-		return forward(header, payload) // which returns an error
+		return forward() // which returns an error
 	}
 	if !d.asleep { // a user that sleeps next would not notice an injected fault
 		switch {
@@ -64,7 +77,7 @@ func (e *endpoint) send(header, payload []byte, forward func(header, payload []b
 		d.counters.CutSends++
 		return nil
 	}
-	err := forward(header, payload)
+	err := forward()
 	switch err {
 	case nil:
 		d.counters.Sends++

@@ -7,7 +7,10 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-var _ fabric.Endpoint = (*endpoint)(nil)
+var (
+	_ fabric.Endpoint = (*endpoint)(nil)
+	_ fabric.Gatherer = (*endpoint)(nil)
+)
 
 // The errors of calls after Close. They are never written.
 var (
@@ -34,6 +37,24 @@ func (e *endpoint) Send(header, payload []byte) error {
 		return fmt.Errorf("fabric/mem: send: %d bytes, at most %d", n, maxSend)
 	}
 	if !e.lane.put(header, payload) {
+		return fabric.ErrAgain
+	}
+	e.to.notify(e.domain.self)
+	return nil
+}
+
+func (e *endpoint) SendFrom(header []byte, src fabric.Source, from int64, n int) error {
+	if why := e.ended.Load(); why != nil {
+		return why.err
+	}
+	if size := len(header) + n; size > maxSend {
+		return fmt.Errorf("fabric/mem: send: %d bytes, at most %d", size, maxSend)
+	}
+	ok, err := e.lane.putFrom(header, src, from, n)
+	switch {
+	case err != nil:
+		return fmt.Errorf("fabric/mem: send: %w", err)
+	case !ok:
 		return fabric.ErrAgain
 	}
 	e.to.notify(e.domain.self)

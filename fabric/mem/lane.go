@@ -2,7 +2,10 @@ package mem
 
 import (
 	"encoding/binary"
+	"fmt"
 	"sync/atomic"
+
+	"github.com/ibrun/ibrun/fabric"
 )
 
 // Sizes of a lane, in bytes. A record is a head with the message's length and the message, padded to a multiple of the
@@ -38,28 +41,49 @@ func recordBytes(n int) uint64 { return headBytes + uint64(n+headBytes-1)&^(head
 
 // put copies a message of at most maxSend bytes into the ring, or reports that there is no room.
 func (l *lane) put(header, payload []byte) bool {
+	to, end := l.reserve(len(header) + len(payload))
+	if to == nil {
+		return false
+	}
+	copy(to[copy(to, header):], payload)
+	l.tail.Store(end)
+	return true
+}
+
+// putFrom is put with a payload of n bytes of src, beginning with byte from. ok is false with an error if src is too short.
+func (l *lane) putFrom(header []byte, src fabric.Source, from int64, n int) (ok bool, err error) {
+	to, end := l.reserve(len(header) + n)
+	if to == nil {
+		return false, nil
+	}
+	if got := src.Pack(to[copy(to, header):], from); got != n {
+		return false, fmt.Errorf("the source has %d bytes from byte %d on instead of %d", got, from, n)
+	}
+	l.tail.Store(end)
+	return true, nil
+}
+
+// reserve returns room for a message of n bytes, and the tail that publishes it. It returns nil if there is no room.
+func (l *lane) reserve(n int) (to []byte, end uint64) {
 	if l.ring == nil {
 		l.ring = make([]byte, ringBytes)
 	}
-	n := len(header) + len(payload)
 	size, tail := recordBytes(n), l.tail.Load()
 	at, skip := tail%ringBytes, uint64(0)
 	if left := ringBytes - at; left < size {
 		skip = left
 	}
-	end := tail + skip + size
+	end = tail + skip + size
 	if end-l.seenHead > ringBytes && !l.hasRoom(end) {
-		return false
+		return nil, 0
 	}
 	if skip > 0 {
 		binary.LittleEndian.PutUint64(l.ring[at:], wrapMark)
 		at = 0
 	}
 	binary.LittleEndian.PutUint64(l.ring[at:], uint64(n))
-	to := l.ring[at+headBytes:]
-	copy(to[copy(to, header):], payload)
-	l.tail.Store(end)
-	return true
+	at += headBytes
+	return l.ring[at : at+uint64(n)], end
 }
 
 // hasRoom reports whether there is room for records up to end. If not, the next release of the reader returns true.

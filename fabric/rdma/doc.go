@@ -37,6 +37,9 @@
 // If there are several rails or paths and the transfer is long enough, it is striped over all of them. Rail i of one peer is
 // connected to rail i of the other. A connection is made again without a rail or path that fails.
 //
+// Data in parts is packed into the slot of a message. A Read to parts whose blocks are long names them in the scatter/gather
+// lists of its pieces, so that the device stores each byte where it belongs.
+//
 // # Lost peers
 //
 // A peer that closes sends a disconnect request (DREQ), also to peers that it knows and is not connected to. Every other peer is
@@ -46,8 +49,9 @@
 // While requests are in flight, their completions are signs of life: the peer's device or kernel answers them, so a peer that
 // computes or is stopped is not considered lost. If they are many, the connection is made again after two thirds of the time,
 // with fewer bytes in flight. If a connection was idle for a quarter to a half of Settings.Heartbeat, a WRITE of no bytes is
-// sent as a keepalive. So a lost peer is found within two times Settings.Heartbeat. The device reports it earlier if its own
-// retransmissions end before.
+// sent as a keepalive. So a lost peer is found within two times Settings.Heartbeat. If another transport is to take over, the
+// peer has one more Settings.Heartbeat to answer there. The device reports a lost peer earlier if its own retransmissions end
+// before.
 //
 // While a connection is being made, for the first time or again, one probe is sent in each interval. A process that computes
 // answers it; one that is stopped for as long as the heartbeat, by a signal or a debugger, does not, and is considered lost.

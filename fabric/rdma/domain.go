@@ -66,6 +66,7 @@ type domain struct {
 	mu        sync.Mutex
 	inFlight  []int // posted requests that have not completed, by rail
 	transfers transfers
+	scatter   scatter
 	keyReads  keyReads
 	doorbells doorbells
 }

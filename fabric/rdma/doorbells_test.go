@@ -4,6 +4,7 @@ package rdma
 
 import (
 	"testing"
+	"time"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/verbs/verbstest"
@@ -20,8 +21,10 @@ func sendsInRow(t *testing.T, net *verbstest.SimulatedNetwork) (sent, found int)
 		pollTimes(t, b, 4)
 		pollTimes(t, a, 4)
 	}
-	a.doorbells.timer.Stop() // only this goroutine rings
-	a.doorbells.timerSet = true
+	a.mu.Lock()
+	a.doorbells.timer.Stop()
+	a.doorbells.timer = time.NewTimer(time.Hour) // it calls nothing, so only this goroutine rings
+	a.mu.Unlock()
 	for sent < 3 {
 		if err := a.eps[1].Send([]byte("message"), nil); err != nil {
 			t.Fatal(err)

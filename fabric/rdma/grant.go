@@ -33,6 +33,7 @@ type grant struct {
 	ask    int // inline size that queue pairs are created with
 	inline int // inline size that they have then
 	depth  int // requests in flight on a queue pair of a connection
+	sge    int // entries of the scatter/gather list of a READ
 	ud     int // requests, and receives, that may be posted on one for datagrams
 	slots  int // receive slots of the domain
 	window int // messages that a peer may send in advance
@@ -163,9 +164,34 @@ func (r *rail) createSRQ(n, least int) error {
 // inline size, and some refuse a queue pair that asks for more. Most devices grant everything at once.
 func (r *rail) probe(caps *verbs.DeviceAttr, inline int) error {
 	g := &r.granted
-	g.ask, g.depth = inline, min(qpDepth, int(caps.MaxQPWR))
+	entries := min(maxScattered, int(caps.MaxSGE))
+	if caps.MaxSGERd != 0 { // some drivers do not report it
+		entries = min(entries, int(caps.MaxSGERd))
+	}
+	g.ask, g.depth, g.sge = inline, min(qpDepth, int(caps.MaxQPWR)), entries
 	err := r.tryQueuePair()
-	if err != nil && (isTooMuch(err) || errors.Is(err, verbs.ErrNotSupported)) {
+	if areSizesRefused(err) {
+		err = r.probeLess(inline, entries)
+	}
+	if err != nil {
+		return r.lacks("reliable connections (RC)", err)
+	}
+	r.limit = sharesOf(g.depth)
+	r.maxUnsignaled = min(maxUnsignaled, r.limit[shareMessages])
+	return nil
+}
+
+// areSizesRefused reports whether a device may have refused to create a queue pair because of its sizes.
+func areSizesRefused(err error) bool {
+	return err != nil && (isTooMuch(err) || errors.Is(err, verbs.ErrNotSupported))
+}
+
+// probeLess is probe for a device that does not grant everything at once.
+func (r *rail) probeLess(inline, entries int) error {
+	g := &r.granted
+	g.sge = 1
+	err := r.tryQueuePair()
+	if areSizesRefused(err) {
 		g.ask = 0
 		_, err = createLargest(g.depth, minDepth, func(depth int) (struct{}, error) {
 			g.depth = depth
@@ -173,7 +199,7 @@ func (r *rail) probe(caps *verbs.DeviceAttr, inline int) error {
 		})
 	}
 	if err != nil {
-		return r.lacks("reliable connections (RC)", err)
+		return err
 	}
 	// Finds the largest size between the two. All of it is tried again, since the depth may have been what was refused.
 	for refused := inline + 1; g.ask != inline && refused-g.ask > 1; {
@@ -183,14 +209,12 @@ func (r *rail) probe(caps *verbs.DeviceAttr, inline int) error {
 			g.ask, refused = granted, g.ask
 		}
 	}
-	if g.ask != inline {
-		if err := r.tryQueuePair(); err != nil { // once more, since the last attempt may have been refused
-			return r.lacks("reliable connections (RC)", err)
-		}
+	g.sge = entries // also tried again, and whether the last size was granted
+	if err = r.tryQueuePair(); areSizesRefused(err) {
+		g.sge = 1
+		err = r.tryQueuePair()
 	}
-	r.limit = sharesOf(g.depth)
-	r.maxUnsignaled = min(maxUnsignaled, r.limit[shareMessages])
-	return nil
+	return err
 }
 
 // tryQueuePair creates a queue pair with the grant, and closes it again.

@@ -201,7 +201,8 @@ func (r *rail) newQueuePair(epoch uint32, path uint8, peer *railAddress) (*queue
 func (r *rail) createQueuePair(p *partition, messages bool) (*verbs.QP, error) {
 	cfg := verbs.QPConfig{
 		Type: verbs.RC, SendCQ: r.sendCQ, RecvCQ: r.sendCQ, MaxSend: r.granted.depth, MaxInline: r.granted.ask,
-		Access: verbs.RemoteRead | verbs.RemoteWrite, MaxRecv: 1, Port: r.port,
+		MaxSendSGE: r.granted.sge,
+		Access:     verbs.RemoteRead | verbs.RemoteWrite, MaxRecv: 1, Port: r.port,
 		PKeyIndex: int(p.index), GIDIndex: r.set.GIDIndex, GID: r.gid, Serialized: r.serialized,
 	}
 	if messages {

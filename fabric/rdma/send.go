@@ -44,13 +44,18 @@ func (e *endpoint) Send(header, payload []byte) error {
 	} else {
 		n += copy(to, payload)
 	}
+	return e.sendSlot(slot, b[:n])
+}
+
+// sendSlot sends the message in a slot: b, but for its header, which is written here.
+func (e *endpoint) sendSlot(slot uint32, b []byte) error {
 	h := e.header(kindData)
 	h.needsCredits = e.out.sent+1 == e.out.grant
 	h.put(b)
-	qp, ok := e.post(request{kind: requestMessage, slot: slot, seq: h.seq, bytes: uint32(n)}, b[:n], shareMessages, false)
+	qp, ok := e.post(request{kind: requestMessage, slot: slot, seq: h.seq, bytes: uint32(len(b))}, b, shareMessages, false)
 	if !ok {
-		d.sends.give(slot)
-		return d.blockSend()
+		e.d.sends.give(slot)
+		return e.d.blockSend()
 	}
 	e.out.sent++
 	e.in.granted = h.grant

@@ -1,7 +1,6 @@
 package rdma
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -214,7 +213,9 @@ func (d *domain) closeConn(e *endpoint) error {
 	}
 	for _, q := range qps {
 		if err := q.qp.Close(); err != nil {
-			return fmt.Errorf("fabric/rdma: %w", err)
+			if err := d.railLost(q.rail, err); err != nil {
+				return err
+			}
 		}
 	}
 	if err := d.drainCQs(); err != nil { // once more, for devices that keep the completions of closed queue pairs

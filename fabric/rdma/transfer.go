@@ -38,7 +38,9 @@ type op struct {
 	token    uint64
 	write    bool
 	ended    bool
-	local    uint64 // address of the local memory
+	local    uint64      // address of the local memory, unless it is in parts
+	sink     fabric.Sink // the local memory of a Read if it is in parts, from byte from on; otherwise nil
+	from     int64
 	keys     [maxRails]memoryKeys
 	remote   uint64           // address of the peer's memory
 	rkeys    [maxRails]uint32 // by rail; those beyond the first are valid in keysReady
@@ -98,9 +100,8 @@ func (e *endpoint) transfer(write bool, b []byte, local fabric.Region, at fabric
 	if err != nil {
 		return false, fmt.Errorf("fabric/rdma: transfer with peer %d: %w", e.peer, err)
 	}
-	row, rkey := uint16(at.Key>>32), uint32(at.Key)
-	if at.Key != remoteKey(e.addr.incarnation, row, rkey) {
-		return false, fmt.Errorf("fabric/rdma: transfer with peer %d: %#x is not one of its keys", e.peer, at.Key)
+	if err := e.checkKey(at); err != nil {
+		return false, err
 	}
 	if e.peer == d.self {
 		return true, d.regions.copy(write, b, at)
@@ -108,21 +109,34 @@ func (e *endpoint) transfer(write bool, b []byte, local fabric.Region, at fabric
 	if len(b) == 0 {
 		return true, nil
 	}
+	return false, e.start(&op{token: token, write: write, local: memaddr.Of(b), keys: keys, bytes: len(b), rail: rail}, at)
+}
+
+// checkKey returns an error unless a key is one of the peer.
+func (e *endpoint) checkKey(at fabric.RemoteKey) error {
+	if at.Key != remoteKey(e.addr.incarnation, uint16(at.Key>>32), uint32(at.Key)) {
+		return fmt.Errorf("fabric/rdma: transfer with peer %d: %#x is not one of its keys", e.peer, at.Key)
+	}
+	return nil
+}
+
+// start starts a transfer with the memory of the peer at at. It copies what describes it.
+func (e *endpoint) start(describe *op, at fabric.RemoteKey) error {
+	d := e.d
 	d.mu.Lock()
 	if why := e.ended.Load(); why != nil { // again under the lock: peerDown sets it first and then ends the listed transfers
 		d.mu.Unlock()
-		return false, why.err
+		return why.err
 	}
 	o := d.transfers.get()
-	*o = op{token: token, write: write, local: memaddr.Of(b), keys: keys, remote: at.Addr, row: row, bytes: len(b),
-		rail: rail}
-	o.rkeys[0] = rkey
+	*o = *describe
+	o.remote, o.row, o.rkeys[0] = at.Addr, uint16(at.Key>>32), uint32(at.Key)
 	d.transfers.active.Add(1)
 	e.ops.add(o)
 	if !e.canPost {
 		e.requestConnectLocked()
 		d.mu.Unlock()
-		return false, d.waker.wake()
+		return d.waker.wake()
 	}
 	qps := e.qps
 	d.postPieces(e)
@@ -133,9 +147,9 @@ func (e *endpoint) transfer(write bool, b []byte, local fabric.Region, at fabric
 		}
 	}
 	if d.sleep.armed.Load() {
-		return false, d.waker.wake() // Arm may not have asked for completions of sends
+		return d.waker.wake() // Arm may not have asked for completions of sends
 	}
-	return false, nil
+	return nil
 }
 
 // postPieces posts pieces of transfers while there is room. Doorbells that are system calls are left to the caller, which must
@@ -165,14 +179,21 @@ func (d *domain) postPieces(e *endpoint) {
 func (d *domain) postPiece(q *queuePair, o *op) bool {
 	n := min(o.bytes-o.posted, q.pacer.size())
 	i := q.rail.index
+	var parts []verbs.SGE
+	if o.sink != nil {
+		parts, n = d.scatter.list(q, o, n)
+	}
 	sge := verbs.SGE{Addr: o.local + uint64(o.posted), Len: uint32(n), LKey: o.keys[i].local}
 	at := verbs.Remote{Addr: o.remote + uint64(o.posted), RKey: o.rkeys[i]}
 	// Pieces are large: each costs much more than its completion and a doorbell that is a store.
 	f := verbs.Signaled | d.doorbells.atOnce
 	var err error
-	if o.write {
+	switch {
+	case o.write:
 		err = q.qp.Write(q.wrID(q.tail), f, at, sge)
-	} else {
+	case o.sink != nil:
+		err = q.qp.Read(q.wrID(q.tail), f, at, parts...)
+	default:
 		err = q.qp.Read(q.wrID(q.tail), f, at, sge)
 	}
 	if err != nil {

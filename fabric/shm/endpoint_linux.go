@@ -11,6 +11,11 @@ import (
 	ring "github.com/ibrun/ibrun/internal/shm"
 )
 
+var (
+	_ fabric.Endpoint = (*endpoint)(nil)
+	_ fabric.Gatherer = (*endpoint)(nil)
+)
+
 // endpoint is the ring to one peer. Its fields belong to the goroutine that uses the domain, apart from endErr.
 type endpoint struct {
 	w              *ring.Writer
@@ -55,6 +60,32 @@ func (e *endpoint) Send(header, payload []byte) error {
 	return err
 }
 
+// SendFrom packs a message into the ring. It is Send in all else, and has its last lines, which are no function so that Send does
+// not call one.
+func (e *endpoint) SendFrom(header []byte, src fabric.Source, from int64, n int) error {
+	if err := e.endErr.Load(); err != nil {
+		return *err
+	}
+	if err := e.growFor(len(header) + n); err != nil {
+		return err
+	}
+	if ok, err := e.w.PutFrom(header, src, from, n); !ok {
+		return e.sendError(err)
+	}
+	e.d.lastSentTo, e.d.answerPolls = e.to, maxAnswerPolls
+	if e.fence {
+		e.fenceAfterPut()
+	}
+	var err error
+	if atomic.LoadUint32(e.flags) != 0 {
+		err = e.checkFlags()
+	}
+	if e.w.NeedsPrefetch() {
+		e.afterLongMessage()
+	}
+	return err
+}
+
 // afterLongMessage puts the ring on the list for prefetching, and gives it largeSpace when it has carried many long messages.
 func (e *endpoint) afterLongMessage() {
 	if !e.inPrefetchList {
@@ -83,13 +114,25 @@ func (e *endpoint) growRing(space int) error {
 // growAndPut handles a Put that failed: if the message is the first that is too long for the ring, it grows the ring and puts the
 // message. Otherwise it returns the failure unchanged.
 func (e *endpoint) growAndPut(header, payload []byte, err error) (bool, error) {
-	if n := len(header) + len(payload); err == nil || n > maxPayload+maxHeader || n <= ring.MaxRecord(e.w.Capacity()) {
+	n := len(header) + len(payload)
+	if err == nil || n > maxPayload+maxHeader || n <= ring.MaxRecord(e.w.Capacity()) {
 		return false, err
 	}
-	if err := e.growRing(mediumSpace); err != nil {
-		return false, fmt.Errorf("shm: allocate memory for long messages to peer %d: %w", e.d.local[e.to], err)
+	if err := e.growFor(n); err != nil {
+		return false, err
 	}
 	return e.w.Put(header, payload)
+}
+
+// growFor grows the ring if a message of n bytes, at most the largest, is the first that is too long for it.
+func (e *endpoint) growFor(n int) error {
+	if n <= ring.MaxRecord(e.w.Capacity()) || n > maxPayload+maxHeader {
+		return nil
+	}
+	if err := e.growRing(mediumSpace); err != nil {
+		return fmt.Errorf("shm: allocate memory for long messages to peer %d: %w", e.d.local[e.to], err)
+	}
+	return nil
 }
 
 // Stream returns the largest payload that should be sent through the ring. Unless it was set, it depends on the distance of the

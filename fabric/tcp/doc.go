@@ -15,6 +15,7 @@
 //	domain       the state that all connections share
 //	endpoint     the state of one connection
 //	send         sending: directly if the kernel takes it, otherwise from a bounded buffer
+//	send_source  sending data in parts: from the buffer into which they are packed
 //	receive      receiving and parsing frames
 //	retained     messages that the peer has not received yet
 //	resume       making a broken connection again
@@ -39,12 +40,16 @@
 //
 // A message is copied once by the kernel on each side, and once by the program that keeps it beyond the next Poll. Another
 // copy is kept until the peer's process has received the message; it is made after the system call, while the peer already has
-// work to do. Bytes that the kernel does not take immediately are sent from that copy. At most 4 MiB are kept for a peer, of
+// work to do. Data in parts is packed into that copy first, and sent from there. Bytes that the kernel does not take
+// immediately are sent from that copy. At most 4 MiB are kept for a peer, of
 // which 256 KiB may be unsent; beyond that Send returns ErrAgain. A Read is copied by the kernel alone: the peer sends it by
 // sendmsg from its registered memory, and readv puts it into the caller's. The same holds for memory that is pushed, except
 // for the part that arrives together with the message before it. If a push is not read, it is received in vain. One stream
 // carries everything. On a loopback device, where the kernel's copy is the limit, several streams are not faster, and between
 // machines one stream fills what two cores can copy.
+//
+// Messages of SendLater are kept as unsent until the next Send, Flush or Poll, and then sent from the copy in one system call. So
+// are the next messages that goroutines send which have been woken together.
 //
 // # Memory
 //

@@ -55,6 +55,7 @@ type endpoint struct {
 	out              retained // messages, and the shutdown
 	control          []byte   // frames of other kinds
 	controlAt        uint64
+	deferred         bool                                            // SendLater has left the end of out unsent
 	ackSent          uint64                                          // the value of received in the last frame that was made
 	headBuf          [2*headerBytes + pushHeader + requestBytes]byte // memory of outHead
 	serving          serving                                         // Reads of the peer

@@ -108,6 +108,8 @@ func TestBothDial(t *testing.T) {
 
 // openHandshakes returns how many handshakes are in progress.
 func openHandshakes(d *Domain) (n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	for _, hs := range d.handshakes {
 		if hs != nil {
 			n++

@@ -329,6 +329,7 @@ func FuzzPeer(f *testing.F) {
 	along := append(joinFrames(kindMessage, "push", kindPush, string(q.append(nil))), came...)
 	f.Add(append(along, joinFrames(kindMessage, "behind", kindDropped, "")...), uint16(256+6))
 	f.Add(append(bytes.Clone(along), along...), uint16(256+31))
+	f.Add(append(bytes.Clone(along), invalidFrame(99, 0)...), uint16(256+107)) // behind memory that ends its Read
 	f.Add(append(bytes.Clone(along), joinFrames(kindData, "0123456789", kindData, "abcdef", kindData, "xxxxx")...), uint16(256+63))
 	f.Fuzz(func(t *testing.T, b []byte, cut uint16) {
 		d := &Domain{peers: make([]*endpoint, 2), epoll: -1, timer: timer{fd: -1}, options: options(cut>>8) & optionChecksum}

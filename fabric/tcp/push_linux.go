@@ -34,23 +34,26 @@ func (e *endpoint) Push(header []byte, src fabric.RemoteKey, n int) error {
 	d := e.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if e.deferred {
+		e.flush()
+	}
 	frameBytes := headerBytes + len(header)
 	if min(n, d.maxPush) == 0 || len(header) > pushHeader || e.state != up || !e.stream.open() || e.hasUnsent() ||
 		e.serving.count > 0 || e.out.room() < frameBytes+headerBytes {
-		return e.send(header, nil)
+		return e.send(header, nil, false)
 	}
 	q := request{src: src, bytes: uint64(min(n, d.maxPush))}
 	mem, ok := d.regions.find(q)
 	if !ok {
-		return e.send(header, nil)
+		return e.send(header, nil, false)
 	}
 	if e.pushes.holdOff > 0 {
 		e.pushes.holdOff--
-		return e.send(header, nil)
+		return e.send(header, nil, false)
 	}
 	sum, errno := e.sumOfMemory(mem)
 	if errno != 0 {
-		return e.send(header, nil)
+		return e.send(header, nil, false)
 	}
 	e.sentSinceQuickAck, q.sum = true, sum
 	b := append(d.scratch[:headerBytes], header...)
@@ -59,7 +62,7 @@ func (e *endpoint) Push(header []byte, src fabric.RemoteKey, n int) error {
 	e.putHeader(b[frameBytes:], kindPush, requestBytes, e.sumOf(b[frameBytes+headerBytes:]))
 	sent, _ := e.stream.sendParts(&[maxParts][]byte{b, mem}, false)
 	if sent == 0 { // send finds the reason again
-		return e.send(header, nil)
+		return e.send(header, nil, false)
 	}
 	e.out.add(b[:frameBytes])
 	e.out.sent += uint64(min(sent, frameBytes))
@@ -107,9 +110,9 @@ func (e *endpoint) readPushed(dst []byte, token uint64) (done bool) {
 		e.acceptPushed()
 	}
 	e.takePushed(dst)
+	done, p.inRead = p.complete, false // before parsing, since a later frame may end the connection, which clears p
 	e.parseOrMarkDown()
-	p.inRead = false
-	return p.complete
+	return done
 }
 
 // dropPushed drops pushed memory, and notifies the peer that it arrived too early, unless a Read has requested it already.

@@ -71,12 +71,20 @@ func (s *side) send() {
 	header := binary.LittleEndian.AppendUint64(make([]byte, 0, 40), s.sent)
 	header = binary.LittleEndian.AppendUint64(header, hash(payload))
 	var err error
-	if s.r.IntN(3) == 0 { // announce memory, which the peer may read
+	switch s.r.IntN(4) {
+	case 0: // announce memory, which the peer may read
 		q := request{src: s.region.Remote, bytes: uint64(s.r.IntN(min(len(s.memory), 1<<s.r.IntN(23)))) + 1}
 		q.src.Addr = uint64(s.r.IntN(len(s.memory) - int(q.bytes) + 1))
 		header = q.append(binary.LittleEndian.AppendUint64(header[:8], hash(nil)))
 		err = s.ep.(fabric.Pusher).Push(header, q.src, int(q.bytes))
-	} else {
+	case 1: // every second block of a part of the memory
+		src := &strided{s.memory[from:], 1 + s.r.IntN(1<<s.r.IntN(12))}
+		n = max(0, min(n, 3*(len(src.mem)/2-src.length)/4))
+		packed := make([]byte, n)
+		src.Pack(packed, int64(n/3))
+		header = binary.LittleEndian.AppendUint64(header[:8], hash(packed))
+		err = s.ep.(fabric.Gatherer).SendFrom(header, src, int64(n/3), n)
+	default:
 		err = s.ep.Send(header, payload)
 	}
 	if err == nil {

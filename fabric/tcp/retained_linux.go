@@ -37,14 +37,23 @@ func (r *retained) unsent() int { return int(r.end - r.sent) }
 
 // add appends bytes.
 func (r *retained) add(b []byte) {
-	if used := int(r.end - r.acked); used+len(b) > len(r.ring) {
-		r.grow(used + len(b))
+	r.reserve(len(b))
+	r.put(r.end, b)
+	r.end += uint64(len(b))
+}
+
+// reserve makes room for n bytes behind end.
+func (r *retained) reserve(n int) {
+	if used := int(r.end - r.acked); used+n > len(r.ring) {
+		r.grow(used + n)
 	}
-	at := int(r.end) & (len(r.ring) - 1)
-	if n := copy(r.ring[at:], b); n < len(b) {
+}
+
+// put writes bytes at a position that there is room for.
+func (r *retained) put(at uint64, b []byte) {
+	if n := copy(r.ring[int(at)&(len(r.ring)-1):], b); n < len(b) {
 		copy(r.ring, b[n:])
 	}
-	r.end += uint64(len(b))
 }
 
 // grow makes room for n bytes altogether.
@@ -69,6 +78,12 @@ func (r *retained) part(from, to uint64) []byte {
 	}
 	at := int(from) & (len(r.ring) - 1)
 	return r.ring[at:min(len(r.ring), at+int(to-from))]
+}
+
+// parts returns the bytes between two positions, the second part of which is at the beginning of the ring.
+func (r *retained) parts(from, to uint64) (a, b []byte) {
+	a = r.part(from, to)
+	return a, r.part(from+uint64(len(a)), to)
 }
 
 // acknowledge drops what the peer has received, and returns an error if it cannot have received that. ack counts modulo 2^32;

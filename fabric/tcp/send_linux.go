@@ -14,19 +14,40 @@ const (
 	maxJoined = 1 << 10
 	// maxFlushBytes is about how much one flush sends, so that it does not block its caller for long.
 	maxFlushBytes = 1 << 20
+	// maxDeferred is how many bytes SendLater keeps: the packet of a loopback device is not longer.
+	maxDeferred = 32 << 10
 )
 
 // Send sends one message. A copy of it is kept until the peer has received it. If the kernel takes only a part of it, or
 // nothing, the rest is sent later. Send returns ErrAgain if too much is kept already.
 func (e *endpoint) Send(header, payload []byte) error {
 	e.d.mu.Lock()
-	err := e.send(header, payload)
+	err := e.send(header, payload, false)
 	e.d.mu.Unlock()
 	return err
 }
 
-// send is Send with mu held. The copy that is kept is made after the system call, while the peer already has work to do.
-func (e *endpoint) send(header, payload []byte) error {
+// SendLater keeps a message until the next Send, Flush or Poll. A long one is sent at once: a system call of its own costs it
+// little.
+func (e *endpoint) SendLater(header, payload []byte) error {
+	e.d.mu.Lock()
+	err := e.send(header, payload, len(header)+len(payload) <= maxJoined && e.out.unsent() < maxDeferred)
+	e.d.mu.Unlock()
+	return err
+}
+
+// Flush sends what SendLater has kept.
+func (e *endpoint) Flush() {
+	e.d.mu.Lock()
+	if e.deferred {
+		e.flush()
+	}
+	e.d.mu.Unlock()
+}
+
+// send is Send with mu held, or SendLater. The copy that is kept is made after the system call, while the peer already has work
+// to do. A message that follows deferred ones is sent together with them, from the copy.
+func (e *endpoint) send(header, payload []byte, later bool) error {
 	n := len(header) + len(payload)
 	if n > maxSend {
 		return fmt.Errorf("tcp: send to peer %d: message of %d bytes is too long: the limit is %d", e.peer, n, maxSend)
@@ -39,7 +60,7 @@ func (e *endpoint) send(header, payload []byte) error {
 	case headerBytes+n > e.out.room()-headerBytes: // a shutdown always fits
 		return fabric.ErrAgain
 	}
-	direct := e.stream.open() && !e.hasUnsent()
+	direct := !later && e.stream.open() && !e.hasUnsent()
 	b := e.d.scratch[:headerBytes]
 	var sent int
 	var errno unix.Errno
@@ -73,6 +94,11 @@ func (e *endpoint) send(header, payload []byte) error {
 	}
 	e.out.sent += uint64(sent)
 	e.d.addUnsent(e)
+	if later {
+		e.deferred = true
+	} else if e.deferred {
+		e.flush()
+	}
 	return nil
 }
 
@@ -155,6 +181,7 @@ func (e *endpoint) sendShutdown() {
 // flush sends what is unsent, as far as the kernel takes it, and reports whether it took anything.
 func (e *endpoint) flush() bool {
 	moved := 0
+	e.deferred = false
 	for moved < maxFlushBytes && e.stream.open() {
 		if len(e.outBody) == 0 && len(e.control) == 0 && e.out.unsent() == 0 {
 			e.serveNext()
@@ -215,18 +242,23 @@ func (e *endpoint) advanceUnsent(n int) {
 
 // sendSelf appends a message of this peer to itself to its receive buffer.
 func (e *endpoint) sendSelf(header, payload []byte) error {
-	n := headerBytes + len(header) + len(payload)
+	n := len(header) + len(payload)
 	room := e.recvRoom()
-	if len(room) < n {
+	if len(room) < headerBytes+n {
 		return fabric.ErrAgain
 	}
-	frame{kind: kindMessage, length: len(header) + len(payload)}.put(room, false)
 	k := copy(room[headerBytes:], header)
 	copy(room[headerBytes+k:], payload)
-	e.filled += n
+	e.takeSelf(room, n)
+	return nil
+}
+
+// takeSelf receives a message of this peer to itself, whose n bytes are in room behind the place of the frame header.
+func (e *endpoint) takeSelf(room []byte, n int) {
+	frame{kind: kindMessage, length: n}.put(room, false)
+	e.filled += headerBytes + n
 	e.parsed = e.filled
 	e.d.markReady(e)
-	return nil
 }
 
 // flush sends what is unsent on all connections, and reports whether anything was sent.
