@@ -34,9 +34,10 @@ func (s *Snapshot) Activity() Activity {
 // waits reads the operations in progress.
 func (l *layout) waits() (all []Current) {
 	for i := range l.current {
-		if c, ok := l.current[i].read(); ok {
+		if c, name, ok := l.current[i].read(); ok {
 			c.Lane = i
 			c.Where = l.places[i].of(c.Seq)
+			c.Comm = l.names.read(name)
 			all = append(all, c)
 		}
 	}

@@ -17,6 +17,7 @@ func TestActivity(t *testing.T) {
 	}
 	r.End(Flush, 1<<20, r.Begin(Flush, 1<<20))
 	r.Progress(3, 9)
+	r.SetName(r.Name("solver"))
 	r.Enter(Recv, 2, 7, 16)
 	page, err := Open(memory)
 	if err != nil {
@@ -27,7 +28,7 @@ func TestActivity(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range []Activity{page.Activity(), s.Activity()} {
-		if p.Calls != 41 || p.Done != 3 || p.Total != 9 || !slices.Equal(p.Current, []Current{{1, 0, Recv, 2, 7, 16, ""}}) {
+		if p.Calls != 41 || p.Done != 3 || p.Total != 9 || !slices.Equal(p.Current, []Current{{1, 0, Recv, 2, 7, 16, "", "solver"}}) {
 			t.Errorf("the pulse is %+v", p)
 		}
 	}

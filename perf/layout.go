@@ -8,7 +8,7 @@ import (
 // Sizes of a page.
 const (
 	// Version is the version of the layout.
-	Version = 3
+	Version = 4
 	// PeerRows is the number of peers with a row of their own.
 	PeerRows = 512
 	// Histograms is the number of pairs of operation and size class that can have a histogram.
@@ -108,6 +108,8 @@ type layout struct {
 
 	places [Lanes]place // of the operations in current
 	called place        // the call that the program made last
+
+	names nameTable // of communicators
 }
 
 // cell has the counters of an operation for one size class.
@@ -131,7 +133,7 @@ type latency struct {
 
 // current is an operation in progress. Every word contains the lower bits of the sequence number; the head is stored last.
 type current struct {
-	head  uint64 // sequence number << 16 | operation << 8 | 1 while in progress
+	head  uint64 // sequence number << 16 | operation << 8 | number of a name << 1 | 1 while in progress
 	peer  uint64 // sequence number << 32 | peer
 	tag   uint64 // sequence number << 32 | tag
 	bytes uint64 // sequence number << 48 | bytes

@@ -81,6 +81,9 @@ const (
 	SessionClose
 	CreateGroup
 	CreateIntercomm
+	CartCreate
+	CartSub
+	GraphCreate
 	ops // number of operations of this version
 )
 
@@ -112,7 +115,7 @@ var names = [ops]string{
 	"Dup", "Split", "Create", "Free", "Finalize", "Put", "Get", "Accumulate", "Fence", "Lock", "Flush",
 	"DupWithInfo", "Idup", "IdupWithInfo", "SplitType", "Merge", "CommFromGroup", "IntercommFromGroups",
 	"DistGraphCreate", "DistGraphCreateAdjacent", "SetInfo", "Disconnect", "Session.Close",
-	"CreateGroup", "CreateIntercomm",
+	"CreateGroup", "CreateIntercomm", "CartCreate", "CartSub", "GraphCreate",
 }
 
 // String returns the operation's name in package mpi, such as "Allreduce".

@@ -132,6 +132,8 @@ type Current struct {
 	Bytes uint64
 	// Where is the source position of the call; empty if the rank does not record Places.
 	Where string
+	// Comm is the name of the communicator; empty if the program has not named it.
+	Comm string
 }
 
 // Snapshot is the content of a page. Its counters are read one after the other while the rank runs: each is exact at some moment
@@ -168,6 +170,8 @@ type Snapshot struct {
 	WithoutHistogram uint64
 	// Current are the operations in progress, by Lane.
 	Current []Current
+	// Comms are the names that the program has given to communicators, in this order, without repetitions.
+	Comms []string
 }
 
 // Snapshot reads the page. It returns ErrCorrupt if the content is invalid.
@@ -202,7 +206,7 @@ func (p *Page) Snapshot() (*Snapshot, error) {
 	if err := p.traffic(s); err != nil {
 		return nil, err
 	}
-	s.Current = l.waits()
+	s.Current, s.Comms = l.waits(), l.names.all()
 	return s, nil
 }
 
@@ -294,11 +298,11 @@ func (p *Page) traffic(s *Snapshot) error {
 
 // read returns the operation in progress, if there is one. If the writer changed it meanwhile, read tries again. After some
 // tries it reports none: operations follow one another quickly, and none of them lasts.
-func (c *current) read() (Current, bool) {
+func (c *current) read() (now Current, name uint64, ok bool) {
 	for range 8 {
 		head := atomic.LoadUint64(&c.head)
-		if head&0xff != 1 {
-			return Current{}, false
+		if head&1 == 0 {
+			return Current{}, 0, false
 		}
 		seq := head >> 16
 		peer, tag, n := atomic.LoadUint64(&c.peer), atomic.LoadUint64(&c.tag), atomic.LoadUint64(&c.bytes)
@@ -306,7 +310,9 @@ func (c *current) read() (Current, bool) {
 			atomic.LoadUint64(&c.head) != head {
 			continue
 		}
-		return Current{Seq: seq, Op: Op(head >> 8), Peer: int(int32(peer)), Tag: max(int(int32(tag)), -1), Bytes: n << 16 >> 16}, true
+		return Current{Seq: seq, Op: Op(head>>8) & (maxOps - 1), Peer: int(int32(peer)), Tag: max(int(int32(tag)), -1),
+				Bytes: n << 16 >> 16},
+			head >> 1 & 0x7f, true
 	}
-	return Current{}, false
+	return Current{}, 0, false
 }

@@ -62,8 +62,10 @@ type Recorder struct {
 	// histograms is the number of histograms in use. It is not read from the page: another process can write there.
 	histograms uint64
 
-	trace     *Trace // nil: none
-	peer, tag int32  // of the operation that ends next, for the trace
+	trace     *Trace   // nil: none
+	peer, tag int32    // of the operation that ends next, for the trace
+	name      uint8    // see SetName
+	names     []string // those of the page
 }
 
 // sampling selects the short calls of an operation that are timed.
@@ -277,7 +279,8 @@ func (r *Recorder) Enter(op Op, peer, tag int32, n int) Lane {
 	if r.where != nil {
 		r.page.places[i&(Lanes-1)].write(seq, op, r.where())
 	}
-	set(&c.head, seq<<16|uint64(op&(maxOps-1))<<8|1)
+	set(&c.head, seq<<16|uint64(op&(maxOps-1))<<8|uint64(r.name)<<1|1)
+	r.name = 0
 	return Lane(i)
 }
 

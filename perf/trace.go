@@ -17,11 +17,13 @@ const (
 	TraceEvents = (TraceBytes - TraceHead) / traceEventBytes
 
 	// TraceHead is the length in bytes of the head of a trace, which TraceUsed reads.
-	TraceHead = 64
+	TraceHead = traceFixedHead + Names*nameRowBytes
 
+	traceFixedHead  = 72
 	traceEventBytes = 32
+	traceBytesBits  = 42 // of the length in traceEvent.bytesOpKind
 	traceMagic      = 0x4942_5255_4e54_5231
-	traceVersion    = 1
+	traceVersion    = 2
 )
 
 // traceLayout is a trace: a head, and a ring of events.
@@ -31,7 +33,8 @@ type traceLayout struct {
 	rank    uint64
 	size    uint64
 	count   uint64 // number of events written so far; stored after each event
-	_       [3]uint64
+	_       [4]uint64
+	names   nameTable // of communicators
 	events  [TraceEvents]traceEvent
 }
 
@@ -40,7 +43,7 @@ type traceEvent struct {
 	at          uint64 // nanoseconds
 	endOrNumber uint64 // operation: its end in nanoseconds; message: context<<32 | number
 	peerTag     uint64 // peer<<32 | tag
-	bytesOpKind uint64 // bytes<<16 | operation<<8 | kind
+	bytesOpKind uint64 // number of the communicator's name<<58 | bytes<<16 | operation<<8 | kind
 }
 
 // EventKind is the kind of an event.
@@ -68,6 +71,8 @@ type Event struct {
 	// Context identifies the communicator. Number counts the messages from one rank to another over all contexts, from 1, modulo
 	// 1<<32: Sent at one rank and Matched at the other are the same message if their numbers are equal.
 	Context, Number uint32
+	// Comm is the name of the communicator of an operation; empty if it is not known or has none.
+	Comm string
 }
 
 // Trace writes the events of a rank. Only one goroutine at a time may call its methods. A nil Trace writes nothing.
@@ -144,8 +149,8 @@ func (r *Recorder) SetPeer(peer, tag int32) {
 
 // traceOp writes an operation that has ended to the trace.
 func (r *Recorder) traceOp(op Op, n int, start uint64) {
-	r.trace.put(start, r.clock.now(), r.peer, r.tag, n, op, Operation)
-	r.peer, r.tag = -1, -1
+	r.trace.put(start, r.clock.now(), r.peer, r.tag, n|int(r.name)<<traceBytesBits, op, Operation)
+	r.peer, r.tag, r.name = -1, -1, 0
 }
 
 // TraceRecord is the content of a trace.
@@ -153,6 +158,8 @@ type TraceRecord struct {
 	Identity
 	// Events are in the order in which they were written; operations are written when they end.
 	Events []Event
+	// Comms are the names that the program has given to communicators, in this order, without repetitions.
+	Comms []string
 	// Lost is the number of earlier events that were overwritten.
 	Lost uint64
 }
@@ -170,12 +177,19 @@ func ReadTrace(b []byte) (*TraceRecord, error) {
 	if written > TraceEvents {
 		t.Lost = written - TraceEvents + 1 // the writer may have died while it overwrote the oldest event
 	}
+	for i := range uint64(Names) {
+		if text := readTraceName(b, i+1); text != "" {
+			t.Comms = append(t.Comms, text)
+		}
+	}
 	t.Events = make([]Event, 0, written-t.Lost)
 	for i := t.Lost; i < written; i++ {
-		e, err := readEvent(b[TraceHead+int(i%TraceEvents)*traceEventBytes:], t.Size)
+		at := b[TraceHead+int(i%TraceEvents)*traceEventBytes:]
+		e, err := readEvent(at, t.Size)
 		if err != nil {
 			return nil, err
 		}
+		e.Comm = readTraceName(b, binary.NativeEndian.Uint64(at[24:])>>(16+traceBytesBits))
 		t.Events = append(t.Events, e)
 	}
 	return t, nil
@@ -221,7 +235,7 @@ func readTraceHead(b []byte) (t *TraceRecord, written uint64, err error) {
 func readEvent(b []byte, size int) (Event, error) {
 	word := func(i int) uint64 { return binary.NativeEndian.Uint64(b[8*i:]) }
 	more, who, what := word(1), word(2), word(3)
-	e := Event{Kind: EventKind(what), At: int64(word(0)), Bytes: int(what >> 16),
+	e := Event{Kind: EventKind(what), At: int64(word(0)), Bytes: int(what >> 16 & (1<<traceBytesBits - 1)),
 		Peer: max(int(int32(who>>32)), -1), Tag: max(int(int32(who)), -1)}
 	e.Until = e.At
 	ok := e.Peer < size && e.At >= 0

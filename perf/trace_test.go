@@ -26,7 +26,9 @@ func TestTrace(t *testing.T) {
 	tr.Sent(2, 7, 5, 1, 8)
 	r.SetPeer(2, 7)
 	r.End(Send, 8, began)
-	r.End(Barrier, 0, r.Begin(Barrier, 0))
+	began = r.Begin(Barrier, 0)
+	r.SetName(r.Name("ocean"))
+	r.End(Barrier, 0, began)
 	tr.Matched(3, 9, 5, 1<<31, 1<<40)
 	r.End(Send.Within(), 8, r.Begin(Send.Within(), 8))
 	got, err := ReadTrace(memory[:TraceUsed(memory)])
@@ -36,7 +38,7 @@ func TestTrace(t *testing.T) {
 	want := []Event{ // operations begin at multiples of 4, and the histograms look at the clock as well
 		{Kind: Sent, At: 1020, Until: 1020, Peer: 2, Tag: 7, Bytes: 8, Context: 5, Number: 1},
 		{Kind: Operation, Op: Send, At: 1008, Until: 1030, Peer: 2, Tag: 7, Bytes: 8},
-		{Kind: Operation, Op: Barrier, At: 1048, Until: 1060, Peer: -1, Tag: -1},
+		{Kind: Operation, Op: Barrier, At: 1048, Until: 1060, Peer: -1, Tag: -1, Comm: "ocean"},
 		{Kind: Matched, At: 1080, Until: 1080, Peer: 3, Tag: 9, Bytes: 1 << 40, Context: 5, Number: 1 << 31},
 	}
 	if got.Rank != 1 || got.Size != 4 || got.Lost != 0 || len(got.Events) != len(want) {
