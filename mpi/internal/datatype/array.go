@@ -5,26 +5,27 @@ import "slices"
 // Order says which dimension of an array is contiguous in memory.
 type Order uint8
 
-// The orders. MPI-5.0 §5.1.3.
+// The orders, with the values of the MPI-5.0 ABI. MPI-5.0 §5.1.3.
 const (
-	OrderC       Order = iota // the last dimension
-	OrderFortran              // the first dimension
+	OrderC       Order = 12 // the last dimension
+	OrderFortran Order = 15 // the first dimension
 )
 
 // Distribution says how a dimension of a global array is divided among processes.
 type Distribution uint8
 
-// The distributions. MPI-5.0 §5.1.4.
+// The distributions, with the values of the MPI-5.0 ABI. MPI-5.0 §5.1.4.
 const (
 	// DistributeNone does not divide the dimension.
-	DistributeNone Distribution = iota
+	DistributeNone Distribution = 16 + iota
 	// DistributeBlock gives each process one block. The argument is the length of blocks.
 	DistributeBlock
 	// DistributeCyclic deals blocks out in turn. The argument is the length of blocks.
 	DistributeCyclic
 )
 
-// DefaultArgument as the argument of a distribution stands for the least sufficient length of blocks (block), or 1 (cyclic).
+// DefaultArgument as the argument of a distribution stands for the least sufficient length of blocks (block), or 1 (cyclic). The
+// ABI's value, 19, is also a length of blocks.
 const DefaultArgument = -1
 
 // Subarray returns a part of an array of elements of type t: subsizes[i] of sizes[i] elements in dimension i, from starts[i]
@@ -88,7 +89,7 @@ func checkArray(name string, dims int, order Order, t *Type, lens ...int) error 
 		return argumentError(name, ErrNoType, "old type")
 	case dims == 0:
 		return argumentError(name, ErrArgument, "no dimensions")
-	case order > OrderFortran:
+	case order != OrderC && order != OrderFortran:
 		return argumentError(name, ErrArgument, "order %d", order)
 	}
 	for _, n := range lens {

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"math"
 	"testing"
+
+	"github.com/ibrun/ibrun/fabric"
 )
 
 // The benchmarks pack and unpack by a compiled type (type) and by a loop that is written for the case (loop).
@@ -188,13 +190,13 @@ func BenchmarkExternal(b *testing.B) {
 	}
 }
 
-// BenchmarkSegments lists the blocks of a column.
-func BenchmarkSegments(b *testing.B) {
+// BenchmarkBlocks lists the blocks of a column.
+func BenchmarkBlocks(b *testing.B) {
 	t := committed(HVector(1<<10, 1, 1024, OfKind(Float64)))
 	buf, err := t.Buffer(make([]byte, 1<<20), 0, 1)
-	out := make([]Segment, 1<<10)
+	out := make([]fabric.Block, 1<<10)
 	for b.Loop() {
-		if n, _ := buf.Segments(out, 0, buf.Size()); n != len(out) {
+		if n, _ := buf.Blocks(out, 0, buf.Size()); n != len(out) {
 			b.Fatal(n, err)
 		}
 	}

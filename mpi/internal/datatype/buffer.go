@@ -3,6 +3,14 @@ package datatype
 import (
 	"fmt"
 	"sort"
+
+	"github.com/ibrun/ibrun/fabric"
+)
+
+// A transport takes and stores the bytes of a buffer.
+var (
+	_ fabric.Source = (*Buffer)(nil)
+	_ fabric.Sink   = (*Buffer)(nil)
 )
 
 // Buffer is a number of elements of a committed type in memory, all of them within bounds. It is a small value that is made for
@@ -15,9 +23,6 @@ type Buffer struct {
 	count  int64
 	size   int64
 }
-
-// Segment is a contiguous block of memory: Len bytes that begin Off bytes after the address 0 of a buffer.
-type Segment struct{ Off, Len int64 }
 
 // Buffer returns count elements in memory. The first element has displacement 0 at mem[origin], and the data of all must be
 // in mem; the origin need not be. Errors wrap ErrNotCommitted, ErrNegativeCount, ErrOverflow and ErrBounds.
@@ -49,6 +54,22 @@ func (t *Type) Buffer(mem []byte, origin, count int64) (Buffer, error) {
 
 // Size returns the number of packed bytes.
 func (b *Buffer) Size() int64 { return b.size }
+
+// Kind returns the kind of the elements if all are of one kind, and 0 otherwise.
+func (b *Buffer) Kind() Kind {
+	if b.size == 0 {
+		return 0
+	}
+	return b.data.kind
+}
+
+// SignatureOf returns the signature of the basic elements in the first n packed bytes, as Type.SignatureOf does.
+func (b *Buffer) SignatureOf(n int64) (s Signature, ok bool) {
+	if b.size == 0 || n < 0 || n > b.size {
+		return Signature{}, n == 0
+	}
+	return b.data.signatureOf(n)
+}
 
 // BlockLen returns the mean length of the contiguous blocks of memory, 0 of an empty buffer. If it is large it may be better
 // to send the blocks than to pack them.
@@ -123,10 +144,10 @@ func (b *Buffer) move(packed []byte, from int64, unpack bool) {
 	}
 }
 
-// Segments fills out with the blocks of memory that hold the packed bytes from byte from up to byte to, which it reduces to
-// Size. It returns the number of segments, and the byte at which the next call continues: to, unless out was too short.
-// Blocks that follow each other in memory are one segment.
-func (b *Buffer) Segments(out []Segment, from, to int64) (n int, next int64) {
+// Blocks fills out with the blocks of memory that hold the packed bytes from byte from up to byte to, which it reduces to
+// Size. It returns the number of blocks, and the byte at which the next call continues: to, unless out was too short. Blocks
+// that follow each other in memory are one block. Their offsets are relative to displacement 0 of the first element.
+func (b *Buffer) Blocks(out []fabric.Block, from, to int64) (n int, next int64) {
 	to = min(to, b.size)
 	if from < 0 || from >= to {
 		return 0, from
@@ -140,15 +161,15 @@ func (b *Buffer) Segments(out []Segment, from, to int64) (n int, next int64) {
 	return l.n, to - l.rest
 }
 
-// Slice returns the memory of a segment of this buffer.
-func (b *Buffer) Slice(s Segment) []byte {
+// Slice returns the memory of a block of this buffer.
+func (b *Buffer) Slice(s fabric.Block) []byte {
 	off := b.origin + s.Off
 	return b.mem[off : off+s.Len : off+s.Len]
 }
 
-// lister collects segments.
+// lister collects blocks.
 type lister struct {
-	out  []Segment
+	out  []fabric.Block
 	n    int
 	rest int64 // bytes that are still to be listed
 }
@@ -162,7 +183,7 @@ func (l *lister) add(off, n int64) bool {
 	case l.n == len(l.out):
 		return false
 	default:
-		l.out[l.n] = Segment{off, n}
+		l.out[l.n] = fabric.Block{Off: off, Len: n}
 		l.n++
 	}
 	l.rest -= n

@@ -9,27 +9,32 @@ import (
 // Combiner says which constructor has made a type. MPI-5.0 §5.1.13.
 type Combiner uint8
 
-// The combiners. The comments name the contents: Ints, then Addrs; Types has the old type unless they say otherwise.
+// The combiners, with the values of the MPI-5.0 ABI. The comments name the contents: Ints, then Addrs; Types has the old type
+// unless they say otherwise.
 const (
-	CombinerNamed         Combiner = iota // none: predefined
-	CombinerDup                           //
-	CombinerContiguous                    // count
-	CombinerVector                        // count, block length, stride
-	CombinerHVector                       // count, block length; stride
-	CombinerIndexed                       // count, block lengths, displacements
-	CombinerHIndexed                      // count, block lengths; displacements
-	CombinerIndexedBlock                  // count, block length, displacements
-	CombinerHIndexedBlock                 // count, block length; displacements
-	CombinerStruct                        // count, block lengths; displacements; one type for each block
-	CombinerSubarray                      // dimensions, sizes, subsizes, starts, order
-	CombinerDarray                        // processes, rank, dimensions, global sizes, distributions, arguments, grid, order
-	CombinerResized                       // lower bound, extent, both in Addrs
+	CombinerNamed         Combiner = 101 // none: predefined
+	CombinerDup           Combiner = 102 //
+	CombinerContiguous    Combiner = 103 // count
+	CombinerVector        Combiner = 104 // count, block length, stride
+	CombinerHVector       Combiner = 105 // count, block length; stride
+	CombinerIndexed       Combiner = 106 // count, block lengths, displacements
+	CombinerHIndexed      Combiner = 107 // count, block lengths; displacements
+	CombinerIndexedBlock  Combiner = 108 // count, block length, displacements
+	CombinerHIndexedBlock Combiner = 109 // count, block length; displacements
+	CombinerStruct        Combiner = 110 // count, block lengths; displacements; one type for each block
+	CombinerSubarray      Combiner = 111 // dimensions, sizes, subsizes, starts, order
+	CombinerDarray        Combiner = 112 // processes, rank, dimensions, global sizes, distributions, arguments, grid, order
+	CombinerResized       Combiner = 116 // lower bound, extent, both in Addrs
 )
 
-var combinerNames = [...]string{"named", "dup", "contiguous", "vector", "hvector", "indexed", "hindexed", "indexed_block",
-	"hindexed_block", "struct", "subarray", "darray", "resized"}
+var combinerNames = map[Combiner]string{
+	CombinerNamed: "named", CombinerDup: "dup", CombinerContiguous: "contiguous", CombinerVector: "vector",
+	CombinerHVector: "hvector", CombinerIndexed: "indexed", CombinerHIndexed: "hindexed", CombinerIndexedBlock: "indexed_block",
+	CombinerHIndexedBlock: "hindexed_block", CombinerStruct: "struct", CombinerSubarray: "subarray", CombinerDarray: "darray",
+	CombinerResized: "resized",
+}
 
-// String returns the name of the constructor, such as "indexed_block".
+// String returns the name of the constructor, such as "indexed_block", and "" for a value that is none.
 func (c Combiner) String() string { return combinerNames[c] }
 
 // Contents are the arguments from which a type was made. Lengths of arrays come before them, as in the standard.

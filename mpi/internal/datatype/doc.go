@@ -14,7 +14,7 @@
 //	}
 //
 // The receiver calls Unpack in the same way. Fragments may come in any order and be cut anywhere. Transports that take
-// several addresses need no copy: Segments fills a slice with the next blocks of memory, Contiguous returns the memory if it
+// several addresses need no copy: Blocks fills a slice with the next blocks of memory, Contiguous returns the memory if it
 // is one block, and BlockLen helps to choose.
 //
 // # Type maps

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/ibrun/ibrun/fabric"
 )
 
 // must returns the type of a constructor that cannot fail.
@@ -161,7 +163,7 @@ func TestUseErrors(t *testing.T) {
 	if b.Pack(make([]byte, 3), -1) != 0 || b.Unpack(make([]byte, 3), 13) != 0 {
 		t.Error("copies outside of the packed bytes")
 	}
-	if n, next := b.Segments(make([]Segment, 3), 12, 20); n != 0 || next != 12 {
+	if n, next := b.Blocks(make([]fabric.Block, 3), 12, 20); n != 0 || next != 12 {
 		t.Errorf("%d segments at the end, next %d", n, next)
 	}
 	if b, err := v.Buffer(nil, 5, 0); err != nil || b.Size() != 0 || b.BlockLen() != 0 {

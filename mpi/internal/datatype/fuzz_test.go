@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"testing"
+
+	"github.com/ibrun/ibrun/fabric"
 )
 
 // fuzzInput takes numbers from the input of a fuzz target.
@@ -63,14 +65,14 @@ func (f *fuzzInput) typ(ts []*Type) *Type {
 		}
 		t, _ = Struct(lens, f.ints(), types)
 	case 8:
-		t, _ = Subarray(f.ints(), f.ints(), f.ints(), Order(f.byte()%3), old)
+		t, _ = Subarray(f.ints(), f.ints(), f.ints(), OrderC+Order(f.byte()%3)*3, old)
 	case 9:
 		gsizes := f.ints()
 		distribs := make([]Distribution, len(gsizes))
 		for i := range distribs {
-			distribs[i] = Distribution(f.byte() % 4)
+			distribs[i] = DistributeNone + Distribution(f.byte()%4)
 		}
-		t, _ = Darray(f.int(), f.int(), gsizes, distribs, f.ints(), f.ints(), Order(f.byte()%2), old)
+		t, _ = Darray(f.int(), f.int(), gsizes, distribs, f.ints(), f.ints(), OrderC+Order(f.byte()%2)*3, old)
 	case 10:
 		t, _ = Resized(f.int(), f.int(), old)
 	default:
@@ -105,10 +107,10 @@ func FuzzConstructors(f *testing.F) {
 		if err != nil {
 			return
 		}
-		packed, out := make([]byte, 300), make([]Segment, 7)
+		packed, out := make([]byte, 300), make([]fabric.Block, 7)
 		for _, from := range []int64{0, x.int(), b.Size() / 3} {
 			b.Unpack(packed[:b.Pack(packed, from)], from)
-			n, _ := b.Segments(out, from, from+200)
+			n, _ := b.Blocks(out, from, from+200)
 			for _, s := range out[:n] {
 				b.Slice(s)
 			}

@@ -248,7 +248,7 @@ func (g *generator) subarray(old *Type, m model) (*Type, model, error) {
 		subsizes[i] = 1 + g.n(int(s))
 		starts[i] = g.n(int(s - subsizes[i] + 1))
 	}
-	order := Order(g.r.IntN(2))
+	order := OrderC + Order(g.r.IntN(2))*3
 	t, err := Subarray(sizes, subsizes, starts, order, old)
 	return t, m.array(sizes, order, func(d int, i int64) bool { return starts[d] <= i && i < starts[d]+subsizes[d] }), err
 }
@@ -260,7 +260,7 @@ func (g *generator) darray(old *Type, m model) (*Type, model, error) {
 	distribs := make([]Distribution, n)
 	grid := int64(1)
 	for i := range sizes {
-		distribs[i] = Distribution(g.r.IntN(3))
+		distribs[i] = DistributeNone + Distribution(g.r.IntN(3))
 		dargs[i], used[i] = DefaultArgument, 1
 		switch distribs[i] {
 		case DistributeNone:
@@ -279,7 +279,7 @@ func (g *generator) darray(old *Type, m model) (*Type, model, error) {
 	for i, rest := n-1, rank; i >= 0; i-- {
 		coords[i], rest = rest%psizes[i], rest/psizes[i]
 	}
-	order := Order(g.r.IntN(2))
+	order := OrderC + Order(g.r.IntN(2))*3
 	t, err := Darray(grid, rank, sizes, distribs, dargs, psizes, order, old)
 	return t, m.array(sizes, order, func(d int, i int64) bool { return i/used[d]%psizes[d] == coords[d] }), err
 }

@@ -14,12 +14,14 @@ import (
 type mover struct {
 	mem, packed unsafe.Pointer
 	unpack      bool
-	far         bool // the memory is larger than caches
+	far         bool // the memory is larger than cachedSpan
+	unpaced     bool // the memory is larger than pacedSpan
 }
 
 // newMover returns a mover. span is the memory that all elements occupy.
 func newMover(mem, packed []byte, span int64, unpack bool) mover {
-	return mover{unsafe.Pointer(unsafe.SliceData(mem)), unsafe.Pointer(unsafe.SliceData(packed)), unpack, span > cachedSpan}
+	return mover{unsafe.Pointer(unsafe.SliceData(mem)), unsafe.Pointer(unsafe.SliceData(packed)), unpack, span > cachedSpan,
+		span > pacedSpan}
 }
 
 // nest is two nested loops over blocks of len bytes: n1 times n0 blocks. Strides are those of the outer (1) and of the inner
@@ -69,7 +71,7 @@ func pair[T any](dst, src unsafe.Pointer, second int64) {
 // nested copies blocks. The first is at off in memory and at at in the packed bytes.
 func (m *mover) nested(n nest, off, at int64) {
 	l := loops{dst: unsafe.Add(m.packed, at), src: unsafe.Add(m.mem, off), n1: n.n1, n0: n.n0,
-		dst1: n.packed1, dst0: n.packed0, src1: n.mem1, src0: n.mem0, far: m.far}
+		dst1: n.packed1, dst0: n.packed0, src1: n.mem1, src0: n.mem0, far: m.far, unpaced: m.unpaced}
 	if m.unpack {
 		l.dst, l.src = l.src, l.dst
 		l.dst1, l.dst0, l.src1, l.src0 = l.src1, l.src0, l.dst1, l.dst0
@@ -101,6 +103,7 @@ type loops struct {
 	dst1, dst0 int64
 	src1, src0 int64
 	far        bool // see mover
+	unpaced    bool // see mover
 }
 
 // copyLoops copies blocks of the size of T.
@@ -122,8 +125,8 @@ const (
 	// which processors prefetch when one instruction touches them in equal distances, but not when several take turns.
 	unrollStride = 128
 	// cachedSpan is the memory of a buffer that may be in some cache. Loads from a larger one are unrolled, so that more of them
-	// are under way at once.
-	cachedSpan = 32 << 20
+	// are under way at once. It is half of a last-level cache of 32 MiB: the peer's buffer usually shares that cache.
+	cachedSpan = 16 << 20
 )
 
 func copyUnrolled[T any](l *loops) {
@@ -211,6 +214,7 @@ func copySimple[T any](l *loops) {
 const (
 	sameSetStride = 512
 	pacedStores   = 16
+	pacedSpan     = 32 << 20 // memory of a buffer
 )
 
 // sameSets reports whether the stores of the loops meet in few sets of the first-level cache.
@@ -219,7 +223,7 @@ func (l *loops) sameSets() bool {
 	if l.n0 < pacedStores {
 		stride = l.dst1
 	}
-	return runtime.GOARCH == "amd64" && stride%sameSetStride == 0 && stride != 0 && l.n0*l.n1 > pacedStores && !l.far
+	return runtime.GOARCH == "amd64" && stride%sameSetStride == 0 && stride != 0 && l.n0*l.n1 > pacedStores && !l.unpaced
 }
 
 func copyPaced[T any](l *loops) {

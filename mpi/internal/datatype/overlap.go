@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/ibrun/ibrun/fabric"
 )
 
 // overlapLimit is the most blocks of a type that are compared one by one.
@@ -15,10 +17,22 @@ const overlapLimit = 1 << 20
 // on count; others are compared block by block up to a million blocks, and accepted beyond. MPI-5.0 §3.2.4, §5.1.11.
 func (t *Type) CheckOverlap(count int64) error {
 	p := t.program.Load()
-	switch {
-	case p == nil:
+	if p == nil {
 		return fmt.Errorf("%v elements: %w: call Commit first", count, ErrNotCommitted)
-	case p.size == 0 || count <= 0 || count <= p.disjoint.Load():
+	}
+	return p.checkOverlap(count)
+}
+
+// CheckOverlap is Type.CheckOverlap for the elements of the buffer.
+func (b *Buffer) CheckOverlap() error {
+	if b.size == 0 {
+		return nil
+	}
+	return b.prog.checkOverlap(b.count)
+}
+
+func (p *program) checkOverlap(count int64) error {
+	if p.size == 0 || count <= 0 || count <= p.disjoint.Load() {
 		return nil
 	}
 	if n := p.overlapping.Load(); n == 0 || count < n {
@@ -64,11 +78,11 @@ func (p *program) isDisjoint(count int64) bool {
 	if all.blocks = mulSaturated(count, p.top.blocks); all.blocks > overlapLimit {
 		return true
 	}
-	segs := make([]Segment, all.blocks)
+	segs := make([]fabric.Block, all.blocks)
 	l := lister{out: segs, rest: all.size}
 	l.run(&all, p.off, 0)
 	segs = segs[:l.n]
-	slices.SortFunc(segs, func(a, b Segment) int { return cmp.Compare(a.Off, b.Off) })
+	slices.SortFunc(segs, func(a, b fabric.Block) int { return cmp.Compare(a.Off, b.Off) })
 	for i := 1; i < len(segs); i++ {
 		if segs[i].Off < segs[i-1].Off+segs[i-1].Len {
 			return false
@@ -120,21 +134,21 @@ func (o *op) disjointLoops(known map[*op]bool) bool {
 
 // disjointParts is disjoint for ops in a row, which may be in any order in memory.
 func (o *op) disjointParts(known map[*op]bool) bool {
-	spans := make([]Segment, 0, len(o.offs)+len(o.items))
+	spans := make([]fabric.Block, 0, len(o.offs)+len(o.items))
 	for i, off := range o.offs {
 		n := o.blockLen
 		if o.kind == opBlocks {
 			n = o.at[i+1] - o.at[i]
 		}
-		spans = append(spans, Segment{off, n})
+		spans = append(spans, fabric.Block{Off: off, Len: n})
 	}
 	for _, it := range o.items {
 		if !it.op.disjoint(known) {
 			return false
 		}
-		spans = append(spans, Segment{it.off + it.op.lo, it.op.hi - it.op.lo})
+		spans = append(spans, fabric.Block{Off: it.off + it.op.lo, Len: it.op.hi - it.op.lo})
 	}
-	byOff := func(a, b Segment) int { return cmp.Compare(a.Off, b.Off) }
+	byOff := func(a, b fabric.Block) int { return cmp.Compare(a.Off, b.Off) }
 	if !slices.IsSortedFunc(spans, byOff) {
 		slices.SortFunc(spans, byOff)
 	}

@@ -51,7 +51,7 @@ func newBasic() [Kinds]*Type {
 }
 
 func newElement(name string, k Kind) *Type {
-	t := &Type{name: name, data: newLeaf(k), ub: int64(k.Size())}
+	t := &Type{name: name, data: newLeaf(k), ub: int64(k.Size()), contents: Contents{Combiner: CombinerNamed}}
 	t.Commit()
 	return t
 }
@@ -77,9 +77,9 @@ func Named(name string) *Type {
 // Class is a class of numbers, whose types differ in size.
 type Class uint8
 
-// The classes.
+// The classes, with the values of the MPI-5.0 ABI.
 const (
-	ClassInteger Class = iota
+	ClassInteger Class = 192 + iota
 	ClassReal
 	ClassComplex
 )

@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/ibrun/ibrun/fabric"
 )
 
 // TestRandomTypes compares random types with their type maps written out.
@@ -51,7 +53,7 @@ func checkType(r *rand.Rand, t *Type, m model) error {
 	if err := x.checkBounds(t, count); err != nil {
 		return err
 	}
-	if err := errors.Join(x.checkPack(r, &b), x.checkSegments(r, &b), x.checkOverlap(t, count)); err != nil {
+	if err := errors.Join(x.checkPack(r, &b), x.checkBlocks(r, &b), x.checkOverlap(t, count)); err != nil {
 		return err
 	}
 	return errors.Join(x.checkUnpack(r, t, count), x.checkExternal(&b, m, count))
@@ -82,6 +84,12 @@ func checkSizes(t *Type, m model) error {
 	return nil
 }
 
+// sizeIs reports whether the first count basic elements of a type have n bytes.
+func sizeIs(t *Type, count, n int64) bool {
+	got, ok := t.SizeOf(count)
+	return ok && got == n
+}
+
 func checkSignature(r *rand.Rand, t *Type, m model) error {
 	var want Signature
 	i := 0
@@ -97,12 +105,15 @@ func checkSignature(r *rand.Rand, t *Type, m model) error {
 		return fmt.Errorf("runs of %d elements, want %d", i, len(m.entries))
 	}
 	prefix := map[int64]Signature{0: {}}
-	size := int64(0)
+	size, elements := int64(0), int64(0)
 	for range 2 {
 		for _, e := range m.entries {
 			want = want.Concat(OfKind(e.kind).Signature())
 			size += int64(e.kind.Size())
 			prefix[size] = want
+			if elements++; !sizeIs(t, elements, size) {
+				return fmt.Errorf("%d elements do not have %d bytes", elements, size)
+			}
 		}
 	}
 	if t.Signature().Repeat(2) != want || t.Signature().Concat(t.Signature()) != want {
@@ -293,12 +304,12 @@ func (x *memory) checkPack(r *rand.Rand, b *Buffer) error {
 	return nil
 }
 
-func (x *memory) checkSegments(r *rand.Rand, b *Buffer) error {
+func (x *memory) checkBlocks(r *rand.Rand, b *Buffer) error {
 	from, to := x.interval(r)
 	want := x.packed[from:to]
 	for at := from; at < to; {
-		out := make([]Segment, 1+r.IntN(4))
-		n, next := b.Segments(out, at, to)
+		out := make([]fabric.Block, 1+r.IntN(4))
+		n, next := b.Blocks(out, at, to)
 		if n == 0 || next <= at || next > to || n < len(out) && next != to {
 			return fmt.Errorf("%d segments of [%d, %d) from %d to %d", n, from, to, at, next)
 		}
@@ -461,8 +472,8 @@ func checkBlocks(r *rand.Rand, typ *Type) error {
 	if err != nil {
 		return err
 	}
-	segs := make([]Segment, 64)
-	n, next := b.Segments(segs, 0, b.Size())
+	segs := make([]fabric.Block, 64)
+	n, next := b.Blocks(segs, 0, b.Size())
 	if next != b.Size() {
 		return fmt.Errorf("%d segments up to %d", n, next)
 	}

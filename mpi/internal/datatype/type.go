@@ -2,6 +2,7 @@ package datatype
 
 import (
 	"iter"
+	"math"
 	"sync/atomic"
 )
 
@@ -128,9 +129,37 @@ func (t *Type) SignatureOf(n int64) (s Signature, ok bool) {
 	if n == 0 || t.data == nil || n < 0 {
 		return Signature{}, n == 0
 	}
-	whole := n / t.data.size
-	last, ok := t.data.prefix(n - whole*t.data.size)
-	return t.data.sum.repeat(whole, 0).concat(last).signature(), ok
+	return t.data.signatureOf(n)
+}
+
+// signatureOf returns the signature of the basic elements in the first n bytes of copies of l. ok is false if the last one is
+// incomplete.
+func (l *layout) signatureOf(n int64) (s Signature, ok bool) {
+	whole := n / l.size
+	last, ok := l.prefix(n - whole*l.size)
+	return l.sum.repeat(whole, 0).concat(last).signature(), ok
+}
+
+// SizeOf returns the bytes of the first count basic elements of elements of this type: the inverse of SignatureOf. ok is false if
+// count is negative, or not 0 for a type without elements, or if the bytes exceed an int64.
+func (t *Type) SizeOf(count int64) (n int64, ok bool) {
+	elements := t.Elements()
+	if count <= 0 || elements == 0 {
+		return 0, count == 0
+	}
+	whole, rest := count/elements, count%elements
+	if whole >= math.MaxInt64/t.data.size {
+		return 0, false
+	}
+	n = whole * t.data.size
+	for k, run := range t.Runs() {
+		run = min(run, rest)
+		n += run * int64(k.Size())
+		if rest -= run; rest == 0 {
+			break
+		}
+	}
+	return n, true
 }
 
 // Runs returns the kinds of the basic elements of one element in order, each with the number that follow one another.

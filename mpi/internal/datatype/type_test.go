@@ -2,11 +2,14 @@ package datatype
 
 import (
 	"errors"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/ibrun/ibrun/fabric"
 )
 
 func TestPredefined(t *testing.T) {
@@ -28,7 +31,7 @@ func TestPredefined(t *testing.T) {
 
 func TestMatchSize(t *testing.T) {
 	sizes := map[Class][]int{ClassInteger: {1, 2, 4, 8}, ClassReal: {4, 8}, ClassComplex: {8, 16}}
-	for class := range Class(4) {
+	for class := ClassInteger - 1; class <= ClassComplex+1; class++ {
 		for size := -1; size < 33; size++ {
 			typ, err := MatchSize(class, size)
 			switch want := slices.Contains(sizes[class], size); {
@@ -52,6 +55,24 @@ func TestSignatureOfLong(t *testing.T) {
 			t.Errorf("%v and %v have the same signature", k, other)
 		}
 		seen[s] = k
+	}
+}
+
+// TestSizeOfInvalid: numbers of elements that a type cannot have.
+func TestSizeOfInvalid(t *testing.T) {
+	none := must(Contiguous(0, OfKind(Int32)))
+	for _, c := range []struct {
+		t     *Type
+		count int64
+		n     int64
+		ok    bool
+	}{
+		{none, 0, 0, true}, {none, 1, 0, false}, {OfKind(Int32), 0, 0, true}, {OfKind(Int32), -1, 0, false},
+		{OfKind(Float64), math.MaxInt64 / 8, 0, false}, {OfKind(Float64), 1 << 59, 1 << 62, true},
+	} {
+		if n, ok := c.t.SizeOf(c.count); n != c.n || ok != c.ok {
+			t.Errorf("%d elements of %v: %d, %v; want %d, %v", c.count, c.t, n, ok, c.n, c.ok)
+		}
 	}
 }
 
@@ -202,7 +223,7 @@ func TestAllocs(t *testing.T) {
 		[]*Type{OfKind(Float64), OfKind(Int32), OfKind(Byte)}))))
 	odd := must(HIndexed([]int64{1, 2, 1, 4}, []int64{0, 40, 200, 1000}, record))
 	kinds := []*Type{OfKind(Int32), record, odd, must(Vector(9, 1, 3, odd)), must(Vector(64, 1, 16, OfKind(Float64)))}
-	mem, packed, out := make([]byte, 1<<17), make([]byte, 1<<14), make([]Segment, 16)
+	mem, packed, out := make([]byte, 1<<17), make([]byte, 1<<14), make([]fabric.Block, 16)
 	for _, typ := range kinds {
 		typ.Commit()
 		if n := testing.AllocsPerRun(10, func() {
@@ -215,7 +236,7 @@ func TestAllocs(t *testing.T) {
 				b.Unpack(packed[:n], from)
 				from += int64(n)
 			}
-			b.Segments(out, 5, b.Size())
+			b.Blocks(out, 5, b.Size())
 			b.Contiguous()
 			if n, err := b.PackExternal(packed); err != nil || n != b.ExternalSize() {
 				t.Fatal(err)

@@ -1,5 +1,7 @@
 package match
 
+import "iter"
+
 // The wildcards of a receive.
 const (
 	AnySource = -1
@@ -203,6 +205,17 @@ func (t *Table[R, M]) FindUnexpected(source, tag int32) *M {
 		return nil
 	}
 	return q.head.owner
+}
+
+// Unexpected returns the messages with exactly this source and tag, in the order of arrival. The caller may remove a message
+// if it stops there.
+func (t *Table[R, M]) Unexpected(source, tag int32) iter.Seq[*M] {
+	return func(yield func(*M) bool) {
+		if q := t.unexpected[exact].find(key{source, tag}); q != nil {
+			for x := q.head; x != nil && yield(x.owner); x = x.next {
+			}
+		}
+	}
 }
 
 // RemoveUnexpected removes a message.

@@ -383,3 +383,29 @@ func BenchmarkUnexpected(b *testing.B) {
 		})
 	}
 }
+
+// TestUnexpected: the messages with one source and tag come in the order of arrival, and one can be removed from their middle.
+func TestUnexpected(t *testing.T) {
+	var table Table[rcv, msg]
+	var all []*msg
+	for i := range 6 {
+		m := newMessage(i, 1, int32(i%2))
+		all = append(all, m)
+		table.AddUnexpected(&m.node, 1, int32(i%2))
+	}
+	for m := range table.Unexpected(1, 0) {
+		if m == all[2] {
+			table.RemoveUnexpected(&m.node)
+			break
+		}
+	}
+	if got, want := slices.Collect(table.Unexpected(1, 0)), []*msg{all[0], all[4]}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got := slices.Collect(table.Unexpected(2, 0)); got != nil {
+		t.Errorf("of another source: %v", got)
+	}
+	if table.FindUnexpected(AnySource, AnyTag) != all[0] {
+		t.Error("the first message was not found")
+	}
+}
