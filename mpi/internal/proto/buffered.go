@@ -41,11 +41,15 @@ func (a *attachedBuffer) freeBlock(id int) {
 // startBuffered sends a copy of r's buffer and completes r.
 func (r *Request) startBuffered() error {
 	e := r.e
-	b, id, err := e.attached.alloc(len(r.buf))
+	b, id, err := e.attached.alloc(r.size())
 	if err != nil {
 		return err
 	}
-	copy(b, r.buf)
+	if r.data != nil {
+		r.data.Pack(b, 0)
+	} else {
+		copy(b, r.buf)
+	}
 	c := e.requests.take(e)
 	c.send, c.mode, c.route, c.buf = true, Standard, r.route, b
 	c.flags, c.block = detached|attachedMem, id

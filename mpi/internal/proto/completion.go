@@ -114,45 +114,10 @@ func (e *Engine) test(h Handle) (Status, bool, error) {
 	case r.state == inactive:
 		return emptyStatus, true, nil
 	case r.state == active:
-		return Status{}, failure != nil, failure
+		return Status{}, failure != nil, r.operationError(failure)
 	}
 	_, err := e.collect(r)
 	return r.status, true, err
-}
-
-// WaitAny blocks until one of hs has completed and returns its index; -1 if none is active. The caller must collect the request
-// with WaitAs. The call is recorded as op.
-func (e *Engine) WaitAny(op perf.Op, hs []Handle) (int, error) {
-	e.lock()
-	defer e.unlock()
-	began := e.rec.active.Begin(op, 0)
-	lane := e.rec.active.Enter(op, -1, -1, 0)
-	defer func() {
-		e.rec.configured.Leave(lane)
-		e.rec.active.End(op, 0, began)
-	}()
-	g := goal{what: anyCompleted, handles: hs}
-	e.await(&g)
-	if g.found == allActive {
-		return -1, e.failure.err
-	}
-	return g.found, nil
-}
-
-// TestAny returns the index of a completed request of hs, or -1 if none is active. If all are active it makes progress once; ok
-// is false if all are active after that as well. The call is recorded as op.
-func (e *Engine) TestAny(op perf.Op, hs []Handle) (i int, ok bool, err error) {
-	e.lock()
-	defer e.unlock()
-	began := e.rec.active.Begin(op, 0)
-	defer func() { e.rec.active.End(op, 0, began) }()
-	if i = firstCompleted(hs); i == allActive {
-		failure := e.pollOnce()
-		if i = firstCompleted(hs); i == allActive {
-			return 0, false, failure
-		}
-	}
-	return i, true, nil
 }
 
 // PollCompleted reports whether Wait would return immediately. If not, it makes progress once and checks again. A stale handle
@@ -169,29 +134,3 @@ func (e *Engine) PollCompleted(h Handle) (bool, error) {
 }
 
 func (h Handle) finished() bool { return !h.valid() || h.r.state != active }
-
-// Completed reports whether h names an operation that has completed and has not been collected, or is stale.
-func (e *Engine) Completed(h Handle) bool {
-	e.lock()
-	defer e.unlock()
-	return !h.valid() || h.r.state == done
-}
-
-// allActive is the result of firstCompleted while all requests are active.
-const allActive = -2
-
-// firstCompleted returns the index of a completed or stale request of hs. It returns allActive if there is none, and -1 if no
-// request is active either.
-func firstCompleted(hs []Handle) int {
-	found := -1
-	for i, h := range hs {
-		switch {
-		case h.r == nil:
-		case !h.valid() || h.r.state == done:
-			return i
-		case h.r.state == active:
-			found = allActive
-		}
-	}
-	return found
-}

@@ -167,11 +167,8 @@ func TestTestAfterClose(t *testing.T) {
 			return st, true, err
 		},
 		"TestAny": func(e *Engine, h Handle) (Status, bool, error) {
-			if i, ok, err := e.TestAny(perf.Testany, []Handle{{}, h}); i != 1 || !ok || err != nil {
-				return Status{}, ok, err
-			}
-			st, err := e.Wait(h)
-			return st, true, err
+			i, st, ok, err := e.TestAny(perf.Testany, []Handle{{}, h})
+			return st, ok && i == 1, err
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

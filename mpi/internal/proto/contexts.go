@@ -170,7 +170,7 @@ func (e *Engine) endContext(context uint32, err error) {
 			e.abandonFragments(m)
 			e.dropUnexpected(m)
 		})
-	e.waiters.wakeAll()
+	e.waiters.rouseAll()
 }
 
 // answerDropped answers the sender of a message that is dropped, if it waits for the receiver: kindFIN, as if it was received, or
@@ -196,7 +196,7 @@ func (e *Engine) QueueLengths(context uint32) (receives, messages int) {
 func (e *Engine) WaitContextIdle(op perf.Op, context uint32) error {
 	e.lock()
 	defer e.unlock()
-	defer e.rec.configured.Leave(e.rec.active.Enter(op, -1, -1, 0))
+	defer e.rec.configured.Leave(e.rec.enter(op, context, -1, -1, 0))
 	g := goal{what: contextIdle, from: Route{Context: context}}
 	e.await(&g)
 	if !g.reached(e) {

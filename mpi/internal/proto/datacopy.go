@@ -13,7 +13,7 @@ func (t *transfer) requestData() {
 // handleDataRequest handles DATA_REQUEST.
 func (e *Engine) handleDataRequest(peer int32, w [5]uint64) bool {
 	r := e.requests.byID(w[0])
-	if r == nil || !r.awaitsPeer(peer) || w[2] > uint64(len(r.buf)) {
+	if r == nil || !r.awaitsPeer(peer) || w[2] > uint64(r.size()) {
 		return false
 	}
 	if r.transfer.running {
@@ -55,6 +55,10 @@ func (r *Request) prepareData(p *peer) {
 	from := t.offset
 	t.offset = min(from+p.path.thresholds.MaxData, t.bytes)
 	r.out.header, r.out.length = header(envelope{kind: kindData}, t.peerID, uint64(from))
+	if r.data != nil {
+		r.out.packed = packed{r.data, from, t.offset - from, 0}
+		return
+	}
 	r.out.body = r.buf[from:t.offset]
 }
 
@@ -74,7 +78,7 @@ func (e *Engine) handleData(peer int32, w [5]uint64, payload []byte) bool {
 	if w[1] != uint64(t.offset) || len(payload) > t.bytes-t.offset {
 		return false
 	}
-	t.offset += copy(r.buf[t.offset:], payload)
+	t.offset += r.store(t.offset, payload)
 	if t.offset < t.bytes {
 		return true
 	}

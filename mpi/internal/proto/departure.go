@@ -141,7 +141,7 @@ func (e *Engine) handleLeft(peer int32, context uint32) {
 	e.departures.gone[m], e.failure.departed = true, true
 	e.failure.finalized++
 	e.endHopeless()
-	e.waiters.wakeAll()
+	e.waiters.rouseAll()
 }
 
 // handleRefuse handles REFUSE.
@@ -269,7 +269,7 @@ func (e *Engine) watchIfDue(g *goal) time.Duration {
 	return 0
 }
 
-// startWatchTimer sends WATCH later for a goroutine that is about to sleep on the condition. The one that sleeps on the transport
+// startWatchTimer sends WATCH later for a goroutine that is about to be parked. The one that sleeps on the transport
 // may have begun to sleep before it, without a time limit.
 func (e *Engine) startWatchTimer(left time.Duration) {
 	d := &e.departures
@@ -285,8 +285,8 @@ func (e *Engine) startWatchTimer(left time.Duration) {
 			return
 		}
 		e.watchAll()
-		if len(e.blocked) != 0 && e.waiters.sleeping {
-			e.waiters.parker.wake()
+		if len(e.blocked) != 0 {
+			e.waiters.rouseSleeper()
 		}
 	})
 }
@@ -323,8 +323,8 @@ func (e *Engine) watchAll() {
 			}
 		}
 	}
-	for i := range e.waiters.watches {
-		e.watchRoute(e.waiters.watches[i].from, e.waiters.watches[i].what)
+	for _, x := range e.waiters.watchers {
+		e.watchRoute(x.watch.from, x.watch.what)
 	}
 }
 
@@ -389,7 +389,7 @@ func (e *Engine) ProcessesLeft(ranks []int) {
 		p.announced = true
 		e.dropMessagesTo(n)
 	}
-	e.waiters.wakeAll()
+	e.waiters.rouseAll()
 }
 
 // gone returns the error of operations with process n if it has finalized, as far as this process or the launcher knows, or nil.

@@ -14,12 +14,12 @@ type directRecv struct {
 // tryDirect receives a message that arrives within some polls. If it returns false no receive has started, or it has become
 // e.direct.req.
 func (e *Engine) tryDirect(from Route, buf []byte) bool {
-	if e.waiters.yieldTimer.Due() {
+	if e.waiters.yieldTimer.Due() && !e.waiters.busy() {
 		e.yield() // before the direct receive begins, since there is one for all goroutines
 	}
 	d := &e.direct
 	d.req = nil
-	if e.waiters.spin == 0 || from.Rank < 0 || from.Tag < 0 || !e.hints.directRecv {
+	if e.waiters.spin == 0 || e.waiters.busy() || from.Rank < 0 || from.Tag < 0 || !e.hints.directRecv {
 		return false
 	}
 	if t := e.contexts.table(from.Context); e.contexts.isEnded(t) || !t.Empty() {
@@ -27,7 +27,8 @@ func (e *Engine) tryDirect(from Route, buf []byte) bool {
 	}
 	d.first, d.second = envelope{kind: kindEager, context: from.Context, Match: from.Match}.encode()
 	d.route, d.buf = from, buf
-	for i := 0; d.first != 0 && i < e.waiters.spin && e.transfers.head == nil && e.failure.err == nil && !e.mu.contended(); i++ {
+	for i := 0; d.first != 0 && i < e.waiters.spin && e.transfers.head == nil && e.failure.err == nil && !e.mu.contended() &&
+		(i != pollsBeforeCount || !e.waiters.hasNewcomers()); i++ {
 		e.progress()
 	}
 	d.buf = nil

@@ -79,6 +79,10 @@ func (e *Engine) dispatch(peer int32, b []byte) bool {
 		return e.handleRefuse(peer, w)
 	case kindNote:
 		return e.handleNote(peer, w, payload)
+	case kindWithdraw:
+		return e.handleWithdraw(peer, v, w)
+	case kindWithdrawn:
+		return e.handleWithdrawn(peer, w)
 	}
 	return true
 }

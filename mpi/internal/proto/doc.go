@@ -14,6 +14,7 @@
 //	                             ATP(id) ->             <- FIN(id)
 //	copy        RTS -> <- DATA_REQUEST(id, id)  DATA(id, offset, payload) -> ... and no FIN
 //	put         <- RTR(id, key)  PUT(id, id) -> [writes] ATP(id) ->     the receiver has sent its buffer's address
+//	withdrawn   RTS(envelope, ...)  WITHDRAW(id) ->     <- WITHDRAWN(id) if it has not been matched; also for EAGER_SYNC
 //
 // The shared protocol is for transports whose reads occupy the reading processor: sender and receiver claim pieces of the
 // message in a word of shared memory, and both copy, which halves the time. It is not slower if the sender is busy elsewhere. The

@@ -15,14 +15,22 @@ func (r *Request) prepareEager(p Protocol, fragmentSize int) {
 	v := envelope{context: r.route.Context, Match: r.route.Match, epoch: r.epoch}
 	o := &r.out
 	o.body, o.remaining = r.buf, nil
+	size := r.size()
+	if r.data != nil {
+		o.packed = packed{r.data, 0, size, 0}
+	}
 	switch {
 	case r.mode == Synchronous:
 		v.kind = kindEagerSync
 		o.header, o.length = header(v, r.id())
 	case p == Fragmented:
 		v.kind = kindFirstFrag
-		o.header, o.length = header(v, uint64(len(r.buf)))
-		o.body, o.remaining = r.buf[:fragmentSize], r.buf[fragmentSize:]
+		o.header, o.length = header(v, uint64(size))
+		if r.data != nil {
+			o.packed.n, o.packed.rest = fragmentSize, size-fragmentSize
+		} else {
+			o.body, o.remaining = r.buf[:fragmentSize], r.buf[fragmentSize:]
+		}
 	default:
 		v.kind = kindEager
 		o.header, o.length = header(v)
@@ -69,8 +77,8 @@ func (e *Engine) handleFirstFrag(peer int32, v envelope, w [5]uint64, payload []
 // start copies the bytes that have arrived to a receive, which completes when all have arrived.
 func (a *assembly) start(r *Request, v envelope, payload []byte) {
 	a.req, a.m = r.handle(), nil
-	copy(r.buf, payload)
-	r.status = Status{Source: v.Rank, Tag: v.Tag, Bytes: min(a.total, len(r.buf))}
+	r.store(0, payload)
+	r.status = Status{Source: v.Rank, Tag: v.Tag, Bytes: min(a.total, r.size())}
 }
 
 // acceptFragments matches an unexpected fragmented message, perhaps before all of it has arrived.
@@ -100,12 +108,10 @@ func (e *Engine) handleFrag(peer int32, payload []byte) bool {
 	if a.m != nil {
 		copy(a.m.data[at:], payload)
 	} else if r := a.req.r; r != nil && r.gen == a.req.gen && r.state == active { // the receive may have failed meanwhile
-		if at < len(r.buf) {
-			copy(r.buf[at:], payload)
-		}
+		r.store(at, payload)
 		if a.received == a.total {
 			var err error
-			if a.total != len(r.buf) {
+			if a.total != r.size() {
 				err = e.lengthError(r, a.total)
 			}
 			e.complete(r, err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -84,8 +85,12 @@ type Engine struct {
 	scratch     [maxHeader]byte // header of an eager message that is sent immediately
 	direct      directRecv
 	requests    requestPool
-	freeControl *outgoing // free list of control messages
-	blocked     []int32   // peers with messages that wait for room in the transport
+	freeControl *outgoing       // free list of control messages
+	freeParts   *parts          // free list
+	sending     datatype.Buffer // data in parts of an eager message that is sent immediately
+	staging     []byte          // where data in parts is packed for an endpoint that is no fabric.Gatherer
+	blocked     []int32         // peers with messages that wait for room in the transport
+	combining   combining
 	transfers   transferQueue
 	unexpected  unexpectedStore
 
@@ -104,8 +109,14 @@ type Engine struct {
 	attached attachedBuffer
 	waiters  waiters
 
+	sets    [rememberedSets]waitSet // slices that Waitany was called with
+	nextSet uint                    // which of them is replaced next, modulo their number
+
 	departures departures
 	notes      notes
+
+	channels  channels
+	callbacks map[*Request]Callbacks // of requests with the flag hasCallbacks
 }
 
 // New returns an engine for a domain, which belongs to the engine from now on.
@@ -127,8 +138,8 @@ func New(c Config) (*Engine, error) {
 	if c.Checks {
 		e.notes.init(c.Size)
 	}
-	e.rec.init(c.Recorder, c.Trace, c.Checks)
-	e.waiters.init(&e.mu, c.Oversubscribed, c.Poll)
+	e.rec.init(c.Recorder, c.Trace, c.Checks, c.ExactBit)
+	e.waiters.init(c.Oversubscribed, c.Poll)
 	e.hints.update(false, e.avoidsFastPaths())
 	if c.Address != nil {
 		e.addr = func(n int32) []byte { return c.Address(int(n)) }
@@ -170,10 +181,11 @@ func (e *Engine) FlushSends() error {
 	return nil
 }
 
-// Close closes the domain. No other call may be in progress.
+// Close closes the domain, and the channels of requests that have not completed. No other call may be in progress.
 func (e *Engine) Close() error {
 	e.lock()
 	defer e.unlock()
+	e.stopChannels()
 	e.departures.closed = true
 	e.rec.transportCounters(e.paths)
 	var errs []error

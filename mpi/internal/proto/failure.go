@@ -59,7 +59,7 @@ func (e *Engine) fail(n int32, err error) {
 		f.err, e.hints.plainSends = err, false
 		e.rec.configured.LostPeer()
 	}
-	e.waiters.wakeAll()
+	e.waiters.rouseAll()
 }
 
 // mayLeave reports whether the loss of a process is no failure.
@@ -79,7 +79,7 @@ func (e *Engine) Abort(err error) {
 	if e.failure.err == nil {
 		e.failure.err, e.hints.plainSends = fmt.Errorf("%w: %w", ErrFailed, err), false
 	}
-	e.waiters.wakeAll()
+	e.waiters.rouseAll()
 	e.unlock()
 }
 

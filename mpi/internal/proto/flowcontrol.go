@@ -33,12 +33,15 @@ func (e *Engine) handlePause(n int32, pause bool) {
 		return
 	}
 	for o := p.head; o != nil; o = o.next {
-		if k := kind(o.header[0]); len(o.body) == 0 || k > kindFirstFrag {
+		if k := kind(o.header[0]); len(o.body)+o.packed.n == 0 || k > kindFirstFrag {
 			continue
 		}
 		if err := o.req.prepareRTS(); err != nil {
 			e.fail(n, err)
 			return
+		}
+		if o.req.flags&withdrawing != 0 {
+			o.req.sendWithdraw()
 		}
 	}
 }

@@ -225,3 +225,10 @@ func (d pairingDomain) Words(peer int, inbound bool) []uint64 {
 	}
 	return d.tr.words[pair]
 }
+
+// Completed reports whether h names an operation that has completed and has not been collected, or is stale.
+func (e *Engine) Completed(h Handle) bool {
+	e.lock()
+	defer e.unlock()
+	return !h.valid() || h.r.state == done
+}

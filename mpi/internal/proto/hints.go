@@ -73,7 +73,7 @@ func (e *Engine) SetHints(context uint32, h Hints) Hints {
 	}
 	e.hints.byContext[context] = &h
 	e.hints.update(e.failure.err != nil, e.avoidsFastPaths())
-	e.waiters.wakeAll() // a waiting probe may violate the hints now
+	e.waiters.rouseAll() // a waiting probe may violate the hints now
 	return h
 }
 
@@ -174,16 +174,16 @@ func (t *truncateError) Unwrap() error { return ErrTruncate }
 // lengthError returns the error of a receive whose message has another length than its buffer; nil if that is allowed.
 // r.status must be set.
 func (e *Engine) lengthError(r *Request, bytes int) error {
-	if bytes <= len(r.buf) && e.hints.directRecv && r.route.Context&e.exactBit == 0 {
+	if bytes <= r.size() && e.hints.directRecv && r.route.Context&e.exactBit == 0 {
 		return nil
 	}
 	switch {
 	case r.err != nil: // the types differ, so the lengths mean nothing
 		return r.err
 	case r.route.Context&e.exactBit != 0:
-		return &ExactLengthError{r.status.Source, bytes, len(r.buf)}
-	case bytes > len(r.buf):
-		x := &truncateError{source: r.status.Source, tag: r.status.Tag, bytes: bytes, room: len(r.buf)}
+		return &ExactLengthError{r.status.Source, bytes, r.size()}
+	case bytes > r.size():
+		x := &truncateError{source: r.status.Source, tag: r.status.Tag, bytes: bytes, room: r.size()}
 		if r.flags&noted != 0 {
 			n := e.notes.requests[r]
 			x.sent, x.receives = n.sender, n.own

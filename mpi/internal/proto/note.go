@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -19,8 +20,10 @@ var ErrType = errors.New("element types differ")
 
 // Note describes a message, or a receive, as the program wrote it.
 type Note struct {
-	// Type is the name of the type of the elements.
+	// Type is the name of the type of the elements, or mixedType with the signature of all.
 	Type string
+	// mixed are the elements if they are of several types.
+	mixed datatype.Buffer
 	// Op is the call, and Where its source position, such as "solver/main.go:31".
 	Op    perf.Op
 	Where string
@@ -103,9 +106,35 @@ func (r *Request) noteMatched(n *Note, source int32) {
 	}
 	own := r.e.notes.requests[r].own
 	r.e.notes.requests[r] = requestNotes{own: own, sender: n}
-	if n != nil && n.Type != own.Type {
-		r.err = &typeError{source, n, own}
+	if n != nil && n.Type != own.Type && !own.accepts(n) {
+		r.err = r.operationError(&typeError{source, n, own})
 	}
+}
+
+// Elements of several types are described by their signature: mixedType, the number of bytes, and in hexadecimal the number of
+// elements and the hash. A message that is shorter than its receive is compared with the beginning of the receive.
+const mixedType = "mixed"
+
+// SetMixed makes n describe the elements of d, which are of several types.
+func (n *Note) SetMixed(d *datatype.Buffer) {
+	s, _ := d.SignatureOf(d.Size())
+	n.mixed, n.Type = *d, fmt.Sprintf("%s:%d:%x:%x", mixedType, d.Size(), s.Count, s.Hash)
+}
+
+// accepts reports whether a receive with the note n may receive a message with another note: one of packed bytes, an empty one,
+// or one with the same elements as the beginning of the receive. A longer one is an error of another kind.
+func (n *Note) accepts(sent *Note) bool {
+	packed, none := datatype.Packed.String(), datatype.Kind(0).String()
+	if n.Type == packed || sent.Type == packed || sent.Type == none || n.Type == none {
+		return true
+	}
+	var bytes int64
+	var s datatype.Signature
+	if c, err := fmt.Sscanf(sent.Type, mixedType+":%d:%x:%x", &bytes, &s.Count, &s.Hash); c != 3 || err != nil {
+		return false
+	}
+	own, ok := n.mixed.SignatureOf(bytes)
+	return ok && own == s || n.mixed.Size() != 0 && bytes > n.mixed.Size()
 }
 
 // typeError is an ErrType with the details of the message.
@@ -137,7 +166,7 @@ func (e *Engine) IsendNoted(to Route, buf []byte, mode Mode, n *Note) (Handle, e
 	r.setNote(n)
 	h := r.handle()
 	err := e.startSend(r)
-	e.rec.active.SetPeer(to.Peer, to.Tag)
+	e.rec.setPeer(&to, to.Tag)
 	e.rec.active.End(to.Op, len(buf), began)
 	return h, err
 }
@@ -151,7 +180,7 @@ func (e *Engine) IrecvNoted(from Route, buf []byte, n *Note) Handle {
 	r.send, r.route, r.buf = false, from, buf
 	r.setNote(n)
 	e.startRecv(r)
-	e.rec.active.SetPeer(from.Peer, from.Tag)
+	e.rec.setPeer(&from, from.Tag)
 	e.rec.active.End(from.Op, len(buf), began)
 	return r.handle()
 }
@@ -167,7 +196,7 @@ func (e *Engine) SetNote(h Handle, n *Note) {
 func (e *Engine) RecvMatchedNoted(op perf.Op, f MatchedMessage, buf []byte, n *Note) Handle {
 	e.lock()
 	defer e.unlock()
-	return e.recvMatched(op, f, buf, n)
+	return e.recvMatched(op, f, buf, nil, n)
 }
 
 // Called records that the program calls an operation.

@@ -1,50 +1,273 @@
 package proto
 
-import "time"
+import (
+	"slices"
+	"sync/atomic"
+)
 
-// parker is where a goroutine sleeps while nothing happens.
-type parker interface {
-	// park blocks until fd is readable, wake is called, or the time limit is over; 0 means no limit. It returns immediately if
-	// wake was called before. fd is -1 if the transport calls wake.
-	park(fd int, limit time.Duration) error
-	wake()
-	close() error
+// sleeper is a goroutine that sleeps until its goal may have been reached. Sleepers are reused.
+type sleeper struct {
+	wake        chan struct{} // capacity 1: receives when the sleeper has been removed from parked
+	onTransport bool          // it sleeps on the transport instead
+	watch       watch
+	req         *Request // what it waits for; nil: something else, see watchers
+	other       *sleeper // the next one that waits for the same request
+	stop        *stopper // ends the wait early; nil: nothing does
+
+	prev, next *sleeper // in parked; next also in the free list
 }
 
-// channelParker is the parker for a transport without a descriptor.
-type channelParker chan struct{}
-
-func newChannelParker() channelParker { return make(chan struct{}, 1) }
-
-func (p channelParker) park(_ int, limit time.Duration) error {
-	if limit == 0 {
-		<-p
-		return nil
-	}
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-p:
-	case <-timer.C:
-	}
-	return nil
+// watch is the goal of a sleeper. It has the fields of the goal; the goal itself is not stored, so that it need not be allocated.
+type watch struct {
+	what    goalKind
+	word    *uint64
+	value   uint64
+	from    Route
+	mapping *mapping
 }
 
-func (p channelParker) wake() {
-	select {
-	case p <- struct{}{}:
-	default:
+func (x *watch) goal() goal {
+	return goal{what: x.what, word: x.word, value: x.value, from: x.from, mapping: x.mapping}
+}
+
+// isGeneral reports whether the end of any request may reach the goal.
+func (k goalKind) isGeneral() bool {
+	return k == anyCompleted || k == sendsFlushed || k == bufferUnused || k == contextIdle
+}
+
+// parkedList is a list of sleepers, the oldest first.
+type parkedList struct {
+	head, tail *sleeper
+	len        int
+}
+
+func (l *parkedList) push(x *sleeper) {
+	if x.prev, x.next = l.tail, nil; l.tail == nil {
+		l.head = x
+	} else {
+		l.tail.next = x
+	}
+	l.tail = x
+	l.len++
+}
+
+func (l *parkedList) remove(x *sleeper) {
+	if x.prev == nil {
+		l.head = x.next
+	} else {
+		x.prev.next = x.next
+	}
+	if x.next == nil {
+		l.tail = x.prev
+	} else {
+		x.next.prev = x.prev
+	}
+	x.prev, x.next = nil, nil
+	l.len--
+}
+
+// newSleeper returns a sleeper for a goal. The caller sleeps next.
+func (w *waiters) newSleeper(g *goal) *sleeper {
+	x := w.free
+	if x == nil {
+		x = &sleeper{wake: make(chan struct{}, 1)}
+	} else {
+		w.free, x.next = x.next, nil
+	}
+	if g.stop != nil {
+		x.stop, g.stop.sleeper = g.stop, x
+	}
+	if g.what == requestCompleted {
+		x.req, x.other, g.req.sleeper = g.req, g.req.sleeper, x
+		return x
+	}
+	x.watch = watch{g.what, g.word, g.value, g.from, g.mapping}
+	w.watchers = append(w.watchers, x)
+	w.count(x, 1)
+	return x
+}
+
+// forget removes what leads from a goal to its sleeper, if it has not been removed before.
+func (w *waiters) forget(x *sleeper) {
+	if x.stop != nil {
+		x.stop.sleeper, x.stop = nil, nil
+	}
+	if x.req != nil {
+		for at := &x.req.sleeper; *at != nil; at = &(*at).other {
+			if *at == x {
+				*at = x.other
+				break
+			}
+		}
+		x.req, x.other = nil, nil
+		return
+	}
+	if i := slices.Index(w.watchers, x); i >= 0 {
+		w.watchers = slices.Delete(w.watchers, i, i+1)
+		w.count(x, -1)
+		x.watch = watch{}
 	}
 }
 
-func (p channelParker) close() error { return nil }
+// count adds n to the numbers of those watchers that differ from others.
+func (w *waiters) count(x *sleeper, n int) {
+	switch {
+	case x.watch.what.isGeneral():
+		w.general += n
+	case x.watch.what == wordReached:
+		w.words += n
+	}
+}
 
-// Waker wakes an engine that sleeps on a domain without a descriptor. It must be created before the domain, whose Config needs
-// its Wake method.
-type Waker struct{ channel channelParker }
+// release puts a sleeper that does not sleep any more into the free list.
+func (w *waiters) release(x *sleeper) { x.next, w.free = w.free, x }
 
-// NewWaker returns a waker.
-func NewWaker() Waker { return Waker{newChannelParker()} }
+// rouse wakes a sleeper. It checks its goal again.
+func (w *waiters) rouse(x *sleeper) {
+	if x.onTransport {
+		w.rouseSleeper()
+		return
+	}
+	w.forget(x)
+	w.parked.remove(x)
+	w.woken++
+	x.wake <- struct{}{}
+}
 
-// Wake wakes the goroutine that sleeps, or prevents the next sleep. Any goroutine may call it.
-func (w Waker) Wake() { w.channel.wake() }
+// rouseSleeper wakes the goroutine that sleeps on the transport, if there is one.
+func (w *waiters) rouseSleeper() {
+	if w.sleeping && !w.roused {
+		w.roused = true
+		w.parker.wake()
+	}
+}
+
+// rouseAll wakes all goroutines that sleep, since one of them may have reached its goal.
+func (w *waiters) rouseAll() {
+	for w.parked.head != nil {
+		w.rouse(w.parked.head)
+	}
+	w.rouseSleeper()
+}
+
+// requestEnded wakes the goroutines that wait for a request, which has completed, and those whose goal the end of any request may
+// reach.
+func (w *waiters) requestEnded(r *Request) {
+	for x := r.sleeper; x != nil; {
+		next := x.other
+		w.rouse(x)
+		x = next
+	}
+	for i := len(w.watchers) - 1; i >= 0 && w.general != 0; i-- {
+		if x := w.watchers[i]; x.watch.what.isGeneral() {
+			w.rouse(x)
+		}
+	}
+}
+
+// rouseReached wakes the goroutines with goals other than the end of one request that have reached them.
+func (e *Engine) rouseReached() {
+	w := &e.waiters
+	for i := len(w.watchers) - 1; i >= 0; i-- {
+		x := w.watchers[i]
+		if x.watch.what == anyCompleted { // see requestEnded
+			continue
+		}
+		g := x.watch.goal()
+		if g.reached(e) || e.failure.departed && e.isHopeless(&g) {
+			w.rouse(x)
+		}
+	}
+}
+
+// passOn wakes a goroutine that polls in place of the caller, which does not wait any more. None is needed if one sleeps on the
+// transport, which wakes it, or if one has been woken: that one polls if it continues to wait, and otherwise calls passOn.
+func (e *Engine) passOn() {
+	if w := &e.waiters; w.parked.head != nil && !w.polling && !w.sleeping && w.woken == 0 {
+		w.rouse(w.parked.head)
+	}
+}
+
+// park sleeps while another goroutine polls.
+func (e *Engine) park(g *goal) {
+	if e.failure.departed {
+		if e.watchIfDue(g); e.isOver(g) {
+			return
+		}
+	}
+	if !g.watched {
+		e.startWatchTimer(watchDelay)
+	}
+	w := &e.waiters
+	g.countSleeper(1)
+	if g.what == wordReached && g.reached(e) {
+		g.countSleeper(-1)
+		return
+	}
+	x := w.newSleeper(g)
+	w.parked.push(x)
+	e.unlock()
+	<-x.wake
+	e.lock()
+	w.woken--
+	w.release(x)
+	g.countSleeper(-1)
+}
+
+// countSleeper adds n to the number of processes that sleep until a word changes. The caller counts itself before it reads the
+// word once more: a process that stores the word either finds the count or stores the word before it is read. The partner is the
+// store followed by the load of sleepers; see WaitAtLeast.
+func (g *goal) countSleeper(n int64) {
+	if g.sleepers != nil {
+		atomic.AddUint64(g.sleepers, uint64(n))
+	}
+}
+
+// sleep sleeps on the transport until something happens. It returns false if another goroutine polls afterwards.
+func (e *Engine) sleep(g *goal) bool {
+	w := &e.waiters
+	limit := e.watchIfDue(g)
+	if e.isOver(g) || g.any.looking() {
+		return true // nothing would wake this goroutine, as it did not sleep yet
+	}
+	if w.sleeping { // and it has been woken, since this goroutine has polled: it polls next
+		w.rouseSleeper()
+		w.polling = false
+		e.park(g)
+		return false
+	}
+	g.countSleeper(1)
+	defer g.countSleeper(-1)
+	fd, ready, err := e.domain.Arm()
+	if err != nil {
+		e.fail(-1, err)
+		return true
+	}
+	// Check again after the transport has been armed: everything that happens from now on wakes this goroutine.
+	if ready || g.reached(e) || g.any.looking() || len(e.blocked) != 0 && e.flushBlocked() {
+		e.progress() // disarms: an armed transport leaves its background work to the goroutine that sleeps on it
+		return true
+	}
+	e.rouseReached() // a word that changes from now on wakes this goroutine; one that changed before is noticed here
+	e.rec.transportCounters(e.paths)
+	x := w.newSleeper(g)
+	x.onTransport = true
+	w.polling, w.sleeping, w.roused = false, true, false
+	e.unlock()
+	err = w.parker.park(fd, limit)
+	e.lock()
+	w.sleeping, w.roused = false, false
+	x.onTransport = false
+	w.forget(x)
+	w.release(x)
+	if err != nil {
+		e.fail(-1, err)
+	}
+	if w.polling {
+		return false
+	}
+	w.polling = true
+	e.progress() // disarms, as above
+	e.rouseReached()
+	return true
+}

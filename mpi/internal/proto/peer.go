@@ -14,6 +14,9 @@ import (
 type peer struct {
 	ep           fabric.Endpoint // nil until first used
 	pusher       fabric.Pusher   // ep, if it implements that
+	gatherer     fabric.Gatherer // ep, if it implements that
+	deferrer     fabric.Deferrer // ep, if it implements that
+	combining    bool            // in Engine.combining.peers; then deferrer is set
 	path         *path           // set together with ep
 	link         perf.Link       // counts messages to and from the peer; the zero Link while recording is off
 	inactiveLink perf.Link       // swapped with link when recording is switched on or off
@@ -56,6 +59,7 @@ type path struct {
 	domain      fabric.Domain
 	caps        fabric.Caps
 	thresholds  Thresholds
+	packedPiece int // payload of each message of data in parts, if it is sent immediately in several
 	transport   perf.Transport
 	regs        *regcache.Cache          // of memory that peers read or write; nil if it need not be registered
 	retransmits fabric.RetransmitCounter // nil if the domain does not implement it
@@ -72,6 +76,10 @@ func (x *path) acquire(b []byte) (regcache.Memory, error) {
 	return regcache.Memory{Remote: r.Remote, Local: r}, err
 }
 
+// copiedPiece is the payload of each message of data in parts where this process copies it: short enough that the receiver
+// unpacks most of it while the rest is packed, long enough that the messages themselves cost little.
+const copiedPiece = 8 << 10
+
 func newPath(d fabric.Domain, pinned int) (*path, error) {
 	x := &path{domain: d, caps: d.Caps()}
 	x.transport = perf.TransportNamed(x.caps.Transport)
@@ -81,6 +89,10 @@ func newPath(d fabric.Domain, pinned int) (*path, error) {
 	var err error
 	if x.thresholds, err = ThresholdsOf(x.caps); err != nil {
 		return nil, err
+	}
+	x.packedPiece = x.thresholds.FragmentSize
+	if _, ok := d.(fabric.CooperativeCopier); ok {
+		x.packedPiece = min(x.packedPiece, copiedPiece)
 	}
 	if x.caps.Read && !x.caps.Direct {
 		x.regs = regcache.New(d, pinned)
@@ -112,6 +124,8 @@ func (e *Engine) connect(n int32) error {
 	}
 	p.ep, p.path = ep, e.pathTo(n)
 	p.pusher, _ = ep.(fabric.Pusher)
+	p.gatherer, _ = ep.(fabric.Gatherer)
+	p.deferrer, _ = ep.(fabric.Deferrer)
 	if t := p.path.transport; p.link.Zero() || p.link.Transport() != t {
 		p.link = e.rec.active.Link(int(n), t)
 	}

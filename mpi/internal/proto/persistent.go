@@ -32,18 +32,18 @@ func (e *Engine) Start(h Handle) error {
 	if r.state != inactive {
 		return ErrState
 	}
-	began := e.rec.active.Begin(perf.Start, len(r.buf))
+	began := e.rec.active.Begin(perf.Start, r.size())
 	r.state = active
 	var err error
 	if began != 0 {
-		e.rec.active.SetPeer(r.route.Peer, r.route.Tag)
+		e.rec.setPeer(&r.route, r.route.Tag)
 	}
-	n := len(r.buf)
+	n := r.size()
 	if r.send {
 		err = e.startSend(r)
 	} else {
 		e.startRecv(r)
 	}
 	e.rec.active.End(perf.Start, n, began)
-	return err
+	return r.operationError(err)
 }

@@ -2,7 +2,9 @@ package proto
 
 import (
 	"cmp"
+	"context"
 
+	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -13,8 +15,9 @@ func (m *unexpectedMessage) status() Status {
 	return Status{Source: m.v.Rank, Tag: m.v.Tag, Bytes: m.bytes()}
 }
 
-// probe returns an unexpected message that matches from. If there is none it polls once, or blocks until there is one.
-func (e *Engine) probe(from Route, block bool) (*unexpectedMessage, error) {
+// probe returns an unexpected message that matches from. If there is none it polls once, or blocks until there is one or ctx has
+// ended.
+func (e *Engine) probe(ctx context.Context, from Route, block bool) (*unexpectedMessage, error) {
 	t := e.contexts.table(from.Context)
 	if m := t.FindUnexpected(from.Rank, from.Tag); m != nil {
 		return m, nil
@@ -23,9 +26,10 @@ func (e *Engine) probe(from Route, block bool) (*unexpectedMessage, error) {
 		return nil, err
 	}
 	g := goal{what: messageMatches, from: from}
+	var stopped error
 	if block {
-		lane := e.rec.active.Enter(from.Op, from.Peer, from.Tag, 0)
-		e.await(&g)
+		lane := e.rec.enter(from.Op, from.Context, from.Peer, from.Tag, 0)
+		stopped = e.awaitContext(ctx, &g)
 		e.rec.configured.Leave(lane)
 	} else {
 		e.departures.probed = from
@@ -46,7 +50,7 @@ func (e *Engine) probe(from Route, block bool) (*unexpectedMessage, error) {
 	if err := assertionError(t, from); err != nil {
 		return nil, err
 	}
-	return nil, cmp.Or(e.failure.err, g.err)
+	return nil, cmp.Or(e.failure.err, g.err, stopped)
 }
 
 // Probe returns the status of the first message that matches from. If block is set it blocks until there is one; otherwise ok
@@ -54,7 +58,7 @@ func (e *Engine) probe(from Route, block bool) (*unexpectedMessage, error) {
 func (e *Engine) Probe(from Route, block bool) (st Status, ok bool, err error) {
 	e.lock()
 	defer e.unlock()
-	m, err := e.recordedProbe(from, block)
+	m, err := e.recordedProbe(context.Background(), from, block)
 	if m == nil {
 		return Status{}, false, err
 	}
@@ -65,7 +69,7 @@ func (e *Engine) Probe(from Route, block bool) (st Status, ok bool, err error) {
 func (e *Engine) MatchedProbe(from Route, block bool) (f MatchedMessage, st Status, ok bool, err error) {
 	e.lock()
 	defer e.unlock()
-	m, err := e.recordedProbe(from, block)
+	m, err := e.recordedProbe(context.Background(), from, block)
 	if m == nil {
 		return MatchedMessage{}, Status{}, false, err
 	}
@@ -74,10 +78,10 @@ func (e *Engine) MatchedProbe(from Route, block bool) (f MatchedMessage, st Stat
 }
 
 // recordedProbe is probe, recorded as from.Op.
-func (e *Engine) recordedProbe(from Route, block bool) (*unexpectedMessage, error) {
+func (e *Engine) recordedProbe(ctx context.Context, from Route, block bool) (*unexpectedMessage, error) {
 	began := e.rec.active.Begin(from.Op, 0)
-	m, err := e.probe(from, block)
-	e.rec.active.SetPeer(from.Peer, from.Tag)
+	m, err := e.probe(ctx, from, block)
+	e.rec.setPeer(&from, from.Tag)
 	e.rec.active.End(from.Op, 0, began)
 	return m, err
 }
@@ -86,19 +90,24 @@ func (e *Engine) recordedProbe(from Route, block bool) (*unexpectedMessage, erro
 func (e *Engine) RecvMatched(op perf.Op, f MatchedMessage, buf []byte) Handle {
 	e.lock()
 	defer e.unlock()
-	return e.recvMatched(op, f, buf, nil)
+	return e.recvMatched(op, f, buf, nil, nil)
 }
 
-func (e *Engine) recvMatched(op perf.Op, f MatchedMessage, buf []byte, n *Note) Handle {
-	began := e.rec.active.Begin(op, len(buf))
+// recvMatched is RecvMatched into buf, or the elements of d unless it is nil, with a note unless n is nil.
+func (e *Engine) recvMatched(op perf.Op, f MatchedMessage, buf []byte, d *datatype.Buffer, n *Note) Handle {
 	r := e.requests.take(e)
 	r.send, r.buf, r.err, r.status = false, buf, nil, Status{}
+	if d != nil {
+		r.setData(d)
+	}
+	size := r.size()
+	began := e.rec.active.Begin(op, size)
 	if n != nil {
 		r.setNote(n)
 	}
 	r.route = Route{Context: f.m.v.context, Peer: f.m.peer, Match: f.m.v.Match, Op: op}
 	e.acceptUnexpected(r, f.m)
-	e.rec.active.SetPeer(r.route.Peer, r.route.Tag)
-	e.rec.active.End(op, len(buf), began)
+	e.rec.setPeer(&r.route, r.route.Tag)
+	e.rec.active.End(op, size, began)
 	return r.handle()
 }

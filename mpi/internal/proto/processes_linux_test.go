@@ -13,6 +13,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/shm"
+	"github.com/ibrun/ibrun/mpi/internal/datatype"
 )
 
 // peerVariable is set in the second process of a pair, which runs the same test binary. It holds the process id of the first one,
@@ -39,9 +40,12 @@ func runSecond(text string) error {
 	if err != nil {
 		return err
 	}
-	if size >= 0 {
+	switch {
+	case size >= 0:
 		err = pingPong(e, 1, n, make([]byte, size), make([]byte, size))
-	} else {
+	case size < -1:
+		err = pingPongColumns(e, 1, n, -size)
+	default:
 		err = exchangeSizes(e, 1)
 	}
 	e.AllowFinalize()
@@ -152,6 +156,53 @@ func BenchmarkPingPong(b *testing.B) {
 			pair(b, b.N, size, func(e *Engine) error {
 				b.ResetTimer() // the processes are connected
 				return pingPong(e, 0, b.N, s, r)
+			})
+		})
+	}
+}
+
+// pingPongColumns is pingPong with columns of 8-byte elements of a matrix with 16 columns. size is the packed length.
+func pingPongColumns(e *Engine, self, n, size int) error {
+	const columns = 16
+	t, err := datatype.Vector(int64(size/8), 1, columns, datatype.OfKind(datatype.Float64))
+	if err != nil {
+		return err
+	}
+	t.Commit()
+	s, err := t.Buffer(make([]byte, size*columns), 3*8, 1)
+	if err != nil {
+		return err
+	}
+	r, err := t.Buffer(make([]byte, size*columns), 5*8, 1)
+	if err != nil {
+		return err
+	}
+	for range n {
+		if self == 0 {
+			if err := e.SendData(to(0, 1, 5), &s, Standard, nil); err != nil {
+				return err
+			}
+		}
+		if _, err := e.RecvData(from(1-self, 5), &r, nil); err != nil {
+			return err
+		}
+		if self == 1 {
+			if err := e.SendData(to(1, 0, 5), &s, Standard, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// BenchmarkColumns measures a round trip of a column between two processes.
+func BenchmarkColumns(b *testing.B) {
+	for _, size := range []int{4 << 10, 64 << 10, 1 << 20} {
+		b.Run(strconv.Itoa(size), func(b *testing.B) {
+			b.SetBytes(int64(2 * size))
+			pair(b, b.N, -size, func(e *Engine) error {
+				b.ResetTimer() // the processes are connected
+				return pingPongColumns(e, 0, b.N, size)
 			})
 		})
 	}

@@ -5,10 +5,12 @@ import "github.com/ibrun/ibrun/fabric"
 // progress polls the transport once, handles its events, and sends queued messages. It reports whether anything happened.
 func (e *Engine) progress() bool {
 	if e.waiters.sleeping {
-		// Polling disarms the transport, so nothing would wake the goroutine that sleeps on it.
-		e.waiters.parker.wake()
+		e.waiters.rouseSleeper() // polling disarms the transport, so nothing would wake the goroutine that sleeps on it
 	}
 	e.waiters.yieldTimer.Poll()
+	if len(e.combining.peers) != 0 {
+		e.combining.flush() // Poll does not poll each part of a domain
+	}
 	n, err := e.domain.Poll(e.events[:])
 	if err != nil {
 		e.fail(-1, err)
@@ -29,8 +31,8 @@ func (e *Engine) progress() bool {
 			e.reroute(ev.Peer)
 		}
 	}
-	if n != 0 && len(e.waiters.watches) != 0 {
-		e.wakeWatchers()
+	if (n != 0 || e.waiters.words != 0) && len(e.waiters.watchers) != 0 {
+		e.rouseReached()
 	}
 	if len(e.blocked) != 0 && e.flushBlocked() {
 		return true

@@ -4,18 +4,64 @@ import "github.com/ibrun/ibrun/perf"
 
 // recording is where the engine records its calls and, if asked to, each message.
 type recording struct {
-	active     *perf.Recorder // nil while nothing is recorded
-	configured *perf.Recorder // the Recorder of the configuration; nil: nothing is ever recorded
-	trace      *perf.Trace    // nil: messages are not traced
-	fastKind   uint64         // the kind of message that handleMessage handles itself; noKind if messages are traced or have notes
+	active     *perf.Recorder   // nil while nothing is recorded
+	configured *perf.Recorder   // the Recorder of the configuration; nil: nothing is ever recorded
+	trace      *perf.Trace      // nil: messages are not traced
+	comms      map[uint32]uint8 // numbers of the names of communicators by context, without bit; nil: none
+	bit        uint32           // Config.ExactBit
+	fastKind   uint64           // the kind of message that handleMessage handles itself; noKind if messages are traced or have notes
 }
 
-func (c *recording) init(r *perf.Recorder, trace *perf.Trace, noted bool) {
-	c.active, c.configured, c.trace = r, r, trace
+func (c *recording) init(r *perf.Recorder, trace *perf.Trace, noted bool, bit uint32) {
+	c.active, c.configured, c.trace, c.bit = r, r, trace, bit
 	c.fastKind = uint64(kindEager)
 	if trace != nil || noted {
 		c.fastKind = noKind
 	}
+}
+
+// NameContext gives the communicator of a context a name, which is recorded for its operations. "" removes the name.
+func (e *Engine) NameContext(context uint32, name string) {
+	e.lock()
+	defer e.unlock()
+	number := e.rec.configured.Name(name)
+	if number == 0 {
+		delete(e.rec.comms, context)
+		return
+	}
+	if e.rec.comms == nil {
+		e.rec.comms = map[uint32]uint8{}
+	}
+	e.rec.comms[context] = number
+}
+
+// enter records that a goroutine waits in an operation of a context, as perf.Recorder.Enter.
+func (c *recording) enter(op perf.Op, context uint32, peer, tag int32, n int) perf.Lane {
+	if c.comms != nil {
+		c.active.SetName(c.comms[context&^c.bit])
+	}
+	return c.active.Enter(op, peer, tag, n)
+}
+
+// setPeer sets what a trace shows of the operation that ends next.
+func (c *recording) setPeer(r *Route, tag int32) {
+	if c.trace != nil {
+		c.active.SetPeer(r.Peer, tag)
+		c.active.SetName(c.comms[r.Context&^c.bit])
+	}
+}
+
+// EndOpOn is EndOp for an operation on the communicator of a context.
+func (e *Engine) EndOpOn(context uint32, op perf.Op, n int, began uint64) {
+	if e.rec.active == nil {
+		return
+	}
+	e.lock()
+	if e.rec.trace != nil && !op.IsWithin() {
+		e.rec.active.SetName(e.rec.comms[context])
+	}
+	e.rec.active.End(op, n, began)
+	e.unlock()
 }
 
 // avoidsFastPaths reports whether all messages take the general paths, because they are traced or have notes.
@@ -129,7 +175,7 @@ func (c *recording) traceSend(p *peer, r *Request) {
 	}
 	p.sent++
 	if c.active != nil {
-		c.trace.Sent(r.route.Peer, r.route.Tag, r.route.Context, p.sent, len(r.buf))
+		c.trace.Sent(r.route.Peer, r.route.Tag, r.route.Context, p.sent, r.size())
 	}
 }
 

@@ -13,7 +13,7 @@ func (e *Engine) Recv(from Route, buf []byte) (Status, error) {
 	if e.tryDirect(from, buf) { // a path of its own: fewer values live across calls, and the reply to this message waits for it
 		n := e.direct.length
 		if began != 0 {
-			e.rec.active.SetPeer(from.Peer, from.Tag)
+			e.rec.setPeer(&from, from.Tag)
 		}
 		e.rec.active.End(from.Op, n, began)
 		e.unlock()
@@ -21,7 +21,7 @@ func (e *Engine) Recv(from Route, buf []byte) (Status, error) {
 	}
 	st, err := e.recv(from, buf)
 	if began != 0 {
-		e.rec.active.SetPeer(from.Peer, st.Tag)
+		e.rec.setPeer(&from, st.Tag)
 	}
 	e.rec.active.End(from.Op, st.Bytes, began)
 	e.unlock()
@@ -53,7 +53,7 @@ func (e *Engine) Irecv(from Route, buf []byte) Handle {
 	e.startRecv(r)
 	h := r.handle()
 	if began != 0 {
-		e.rec.active.SetPeer(from.Peer, from.Tag)
+		e.rec.setPeer(&from, from.Tag)
 	}
 	e.rec.active.End(from.Op, len(buf), began)
 	e.unlock()
@@ -91,8 +91,12 @@ func (e *Engine) startRecv(r *Request) {
 func (e *Engine) deliver(r *Request, source, tag int32, payload []byte) {
 	n := copyPayload(r.buf, payload)
 	r.status = Status{Source: source, Tag: tag, Bytes: n}
-	if len(payload) == len(r.buf) && r.flags == 0 && e.waiters.parked == 0 && !e.waiters.sleeping {
+	if len(payload) == len(r.buf) && r.flags == 0 && r.sleeper == nil && e.waiters.general == 0 {
 		r.state, r.buf = done, nil // what complete would do, without the call
+		return
+	}
+	if r.flags&inParts != 0 { // nothing was copied, since buf is nil
+		e.deliverParts(r, source, tag, payload)
 		return
 	}
 	var err error

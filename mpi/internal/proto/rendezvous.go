@@ -30,7 +30,8 @@ func (r *Request) prepareRTS() error {
 	v := envelope{kindRTS, r.route.Context, r.route.Match, r.epoch}
 	o := &r.out
 	o.body, o.remaining = nil, nil
-	o.header, o.length = header(v, uint64(len(r.buf)), r.exposed.Remote.Addr, r.exposed.Remote.Key, r.id(), r.reserveWord())
+	o.packed.clear()
+	o.header, o.length = header(v, uint64(r.size()), r.exposed.Remote.Addr, r.exposed.Remote.Key, r.id(), r.reserveWord())
 	return nil
 }
 
@@ -39,6 +40,10 @@ func (r *Request) prepareRTS() error {
 func (r *Request) expose() (err error) {
 	e := r.e
 	x := e.peer(r.route.Peer).path
+	if r.data != nil {
+		r.exposed = unreadable
+		return nil
+	}
 	if len(r.buf) == 0 || !x.caps.Read {
 		return nil
 	}
@@ -94,7 +99,7 @@ func (r *Request) startRendezvous(peer int32, v envelope, w [5]uint64) {
 	t := &r.transfer
 	t.peer, t.peerID, t.key = peer, w[3], fabric.RemoteKey{Addr: w[1], Key: w[2]}
 	t.total = int(w[0])
-	t.bytes = min(t.total, len(r.buf))
+	t.bytes = min(t.total, r.size())
 	t.claims, t.assisted, t.offset, t.local = nil, -1, 0, regcache.Memory{}
 	t.state = transferReading
 	r.route.Peer = peer
@@ -108,7 +113,7 @@ func (r *Request) startRendezvous(peer int32, v envelope, w [5]uint64) {
 		return
 	}
 	p := e.peer(peer)
-	if !p.path.caps.Read || p.noRemoteAccess || t.key == unreadable.Remote {
+	if r.data != nil || !p.path.caps.Read || p.noRemoteAccess || t.key == unreadable.Remote {
 		t.requestData()
 		return
 	}

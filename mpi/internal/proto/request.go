@@ -13,7 +13,7 @@ type Status struct {
 	Bytes       int
 }
 
-// emptyStatus is the status of an operation without a message; cancelledStatus is that of a cancelled receive.
+// emptyStatus is the status of an operation without a message; cancelledStatus is that of a cancelled operation.
 var (
 	emptyStatus     = Status{Source: AnySource, Tag: AnyTag}
 	cancelledStatus = Status{Source: AnySource, Tag: AnyTag, Cancelled: true}
@@ -67,15 +67,20 @@ const (
 )
 
 // requestFlags say what else has to be done when a request completes. The common request has none.
-type requestFlags uint8
+type requestFlags uint16
 
 const (
-	detached    requestFlags = 1 << iota // no handle is in use any more: the request is released
-	rtrSent                              // an RTR with its buffer has been sent
-	rtrRevoked                           // and RTR_CANCEL
-	persistent                           // the request stays allocated, with its arguments
-	attachedMem                          // buf is a block of the attached buffer, to be freed
-	noted                                // the request has an entry in notes.requests
+	detached     requestFlags = 1 << iota // no handle is in use any more: the request is released
+	rtrSent                               // an RTR with its buffer has been sent
+	rtrRevoked                            // and RTR_CANCEL
+	persistent                            // the request stays allocated, with its arguments
+	attachedMem                           // buf is a block of the attached buffer, to be freed
+	noted                                 // the request has an entry in notes.requests
+	inParts                               // data is set
+	inSet                                 // member is valid
+	hasChannel                            // the request has an entry in channels.open
+	hasCallbacks                          // the request has an entry in callbacks
+	withdrawing                           // a send: it is to end as cancelled if its message is not matched; see withdraw
 )
 
 // Request is an operation in progress. It belongs to its engine and is reused; a [Handle] says which use is meant.
@@ -91,6 +96,7 @@ type Request struct {
 	seq   uint32 // number of the operation, also of each start of a persistent request; part of id
 
 	buf    []byte // the user's memory, reachable from here until the request has completed
+	data   *parts // the same if it is in parts; buf is nil then
 	route  Route
 	epoch  uint32 // send: the epoch in which the message is counted
 	status Status
@@ -98,13 +104,15 @@ type Request struct {
 	// revokeErr is the result of a receive whose RTR has been revoked.
 	revokeErr error
 
-	posted match.Receive[Request]
-	next   *Request // free list
+	posted  match.Receive[Request]
+	next    *Request // free list
+	sleeper *sleeper // a goroutine that waits for the end of the operation, and its successors; nil: none sleeps
 
 	out      outgoing        // send: the message for the peer
 	word     int             // send: index of the shared word for this transfer, or -1
 	exposed  regcache.Memory // send: memory that the peer may read
 	transfer transfer
+	member   membership // in the slice of a Waitany
 }
 
 // Handle names one use of a request. The zero Handle names none.
@@ -196,10 +204,10 @@ func (e *Engine) DecodeHandle(a, b uint64) Handle {
 func (e *Engine) complete(r *Request, err error) {
 	r.state = done
 	if err != nil {
-		r.err = err // nil since the operation began
+		r.err = r.operationError(err) // nil since the operation began
 	}
-	if e.waiters.parked != 0 || e.waiters.sleeping {
-		e.waiters.wakeAll()
+	if r.sleeper != nil || e.waiters.general != 0 {
+		e.waiters.requestEnded(r)
 	}
 	if r.flags != 0 {
 		e.completeFlags(r)
@@ -208,23 +216,61 @@ func (e *Engine) complete(r *Request, err error) {
 	}
 }
 
+// OperationError is the error of the operation of a request: not of a wrong use of the request.
+type OperationError struct {
+	// Context is the context of the operation.
+	Context uint32
+	Err     error
+}
+
+// Error returns the text of the error of the operation.
+func (e *OperationError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error of the operation.
+func (e *OperationError) Unwrap() error { return e.Err }
+
+// operationError returns an error as one of the operation of the request. Generalized requests have no context.
+func (r *Request) operationError(err error) error {
+	if err == nil || r.route.Context == noContext {
+		return err
+	}
+	return &OperationError{r.route.Context, err}
+}
+
 // completeFlags does what the flags of a completed request say.
 func (e *Engine) completeFlags(r *Request) {
+	r.flags &^= withdrawing
 	if r.flags&rtrSent != 0 {
 		r.releaseRTR()
 	}
+	if r.flags&hasChannel != 0 {
+		e.closeChannel(r)
+	}
 	if r.flags&persistent == 0 {
 		r.buf = nil
+		if r.flags&inParts != 0 {
+			r.releaseData()
+		}
 	}
-	if r.flags&detached != 0 {
+	switch {
+	case r.flags&detached != 0:
 		e.release(r)
+	case r.flags&inSet != 0:
+		r.member.set.list(r)
 	}
 }
 
 // collect returns the result of a completed request and ends this use of it.
 func (e *Engine) collect(r *Request) (Status, error) {
 	st, err := r.status, r.err
+	if r.flags&hasCallbacks != 0 {
+		err = e.collectGrequest(r)
+		return r.status, err
+	}
 	if r.flags&persistent != 0 {
+		if r.flags&inSet != 0 {
+			r.member.set.unlist(r)
+		}
 		r.state = inactive
 		r.seq++
 	} else {
@@ -235,8 +281,11 @@ func (e *Engine) collect(r *Request) (Status, error) {
 
 // release frees a request. Handles of this use are stale from now on.
 func (e *Engine) release(r *Request) {
-	if r.flags&attachedMem != 0 {
-		e.attached.freeBlock(r.block)
+	if r.flags&(attachedMem|inParts) != 0 {
+		r.releaseMemory()
+	}
+	if r.flags&inSet != 0 {
+		r.member.set.remove(r)
 	}
 	r.endUse()
 	if r.buf != nil || r.err != nil { // usually neither is set, and storing pointers has a cost
@@ -244,6 +293,16 @@ func (e *Engine) release(r *Request) {
 	}
 	r.flags = 0
 	e.requests.put(r)
+}
+
+// releaseMemory releases the block of the attached buffer, or the description of data in parts.
+func (r *Request) releaseMemory() {
+	if r.flags&attachedMem != 0 {
+		r.e.attached.freeBlock(r.block)
+	}
+	if r.flags&inParts != 0 {
+		r.releaseData()
+	}
 }
 
 // endUse ends a use of the request: handles of this use are stale from now on.
@@ -273,8 +332,8 @@ func (h Handle) Persistent() bool {
 	return h.valid() && h.r.flags&persistent != 0
 }
 
-// Cancel cancels a receive that has not been matched. Sends and matched receives complete as usual. A receive that has sent an
-// RTR ends when its sender has acknowledged.
+// Cancel cancels an operation that has not been matched. One that has been matched completes as usual, as does a send whose
+// message is sent without waiting for the receiver. A send, and a receive that has sent an RTR, end when the peer has answered.
 func (e *Engine) Cancel(h Handle) error {
 	e.lock()
 	defer e.unlock()
@@ -285,16 +344,27 @@ func (e *Engine) Cancel(h Handle) error {
 	if r.state == inactive {
 		return ErrState
 	}
-	if !r.send && r.posted.Posted() {
-		if r.flags&rtrSent != 0 {
-			r.revokeRTR(nil)
-			return nil
-		}
+	if r.flags&hasCallbacks != 0 {
+		c, complete := e.callbacks[r], r.state == done
+		return e.unlocked(func() error { return c.Cancel(complete) })
+	}
+	e.cancel(r)
+	return nil
+}
+
+// cancel is Cancel for a request that is not inactive.
+func (e *Engine) cancel(r *Request) {
+	switch {
+	case r.send:
+		r.withdraw()
+	case !r.posted.Posted():
+	case r.flags&rtrSent != 0:
+		r.revokeRTR(nil)
+	default:
 		e.contexts.table(r.route.Context).RemovePosted(&r.posted)
 		r.status = cancelledStatus
 		e.complete(r, nil)
 	}
-	return nil
 }
 
 // Free releases a request. If it is active it is released when it completes.
@@ -307,6 +377,9 @@ func (e *Engine) Free(h Handle) error {
 	if h.r.state == active {
 		h.r.flags |= detached
 		return nil
+	}
+	if h.r.flags&hasCallbacks != 0 {
+		return e.freeGrequest(h.r)
 	}
 	e.release(h.r)
 	return nil

@@ -32,7 +32,7 @@ func (e *Engine) reroute(n int32) {
 			o.req.releaseSend()
 		}
 	}
-	p.ep, p.pusher, p.path = nil, nil, nil
+	p.ep, p.pusher, p.gatherer, p.deferrer, p.path = nil, nil, nil, nil, nil
 	if err := e.connect(n); err != nil {
 		e.fail(n, err)
 		return
@@ -87,11 +87,17 @@ func (o *outgoing) prepareAgain(p *peer) error {
 		binary.LittleEndian.PutUint64(o.header[envelopeBytes+16:], noWord)
 	case o.req == nil || k == kindPut: // PUT is followed by pieces, see releaseSend
 	case k == kindFrag:
+		if q := &o.packed; q.data != nil {
+			q.rest += q.n
+			q.n = min(q.rest, p.path.packedPiece)
+			q.rest -= q.n
+			return nil
+		}
 		rest := o.body[:len(o.body)+len(o.remaining)] // they follow each other in the user's buffer
 		n := min(len(rest), p.path.thresholds.FragmentSize)
 		o.body, o.remaining = rest[:n], rest[n:]
 	case k == kindData:
-		o.req.transfer.offset -= len(o.body)
+		o.req.transfer.offset -= len(o.body) + o.packed.n
 		o.req.prepareData(p)
 	default:
 		return o.req.prepareFirst(p, o.req.e.hints.byContext[o.req.route.Context])

@@ -193,9 +193,9 @@ func (r *Request) sendPut(x rtrTarget) error {
 	e := r.e
 	p, t := e.peer(r.route.Peer), &r.transfer
 	t.peer, t.peerID, t.key = r.route.Peer, x.id, x.key
-	t.bytes, t.offset, t.assisted, t.claims, t.state, t.deferred = len(r.buf), 0, 0, nil, transferNone, 0
+	t.bytes, t.offset, t.assisted, t.claims, t.state, t.deferred = r.size(), 0, 0, nil, transferNone, 0
 	word := noWord
-	if p.path.caps.Write && !p.noRemoteAccess && x.key != unreadable.Remote {
+	if r.data == nil && p.path.caps.Write && !p.noRemoteAccess && x.key != unreadable.Remote {
 		memory, err := p.path.acquire(r.buf)
 		switch {
 		case err == nil:
@@ -210,9 +210,10 @@ func (r *Request) sendPut(x rtrTarget) error {
 	t.local = r.exposed
 	o, at := &r.out, r.exposed.Remote
 	o.body, o.remaining = nil, nil
+	o.packed.clear()
 	v := envelope{kindPut, r.route.Context, r.route.Match, r.epoch}
 	o.header, o.length = header(v, x.id, at.Addr, at.Key, r.id(), word)
-	p.link.OutBy(r.recordedProtocol(p), len(r.buf))
+	p.link.OutBy(r.recordedProtocol(p), r.size())
 	e.rec.traceSend(p, r)
 	return e.post(r.route.Peer, o)
 }

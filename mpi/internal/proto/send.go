@@ -16,7 +16,7 @@ func (e *Engine) Send(to Route, buf []byte, mode Mode) error {
 	p := e.peer(to.Peer)
 	if len(buf) <= p.maxEager && mode == Standard && (e.hints.plainSends || e.plainSendsIn(to.Context)) {
 		envelope{kind: kindEager, context: to.Context, Match: to.Match}.put(&e.scratch)
-		if p.ep.Send(e.scratch[:envelopeBytes], buf) == nil {
+		if e.sendEager(p, buf) == nil {
 			p.link.Out(len(buf))
 			e.rec.active.End(to.Op, len(buf), began)
 			e.unlock()
@@ -31,7 +31,7 @@ func (e *Engine) Send(to Route, buf []byte, mode Mode) error {
 		err = e.waitRequest(r, to.Op)
 	}
 	if began != 0 {
-		e.rec.active.SetPeer(to.Peer, to.Tag)
+		e.rec.setPeer(&to, to.Tag)
 	}
 	e.rec.active.End(to.Op, len(buf), began)
 	e.unlock()
@@ -58,9 +58,12 @@ func (e *Engine) Isend(to Route, buf []byte, mode Mode) (Handle, error) {
 	p := e.peer(to.Peer)
 	if len(buf) <= p.maxEager && mode == Standard && (e.hints.plainSends || e.plainSendsIn(to.Context)) {
 		envelope{kind: kindEager, context: to.Context, Match: to.Match}.put(&e.scratch)
-		if p.ep.Send(e.scratch[:envelopeBytes], buf) == nil {
+		if e.sendEager(p, buf) == nil {
 			r.buf, r.status, r.err = nil, emptyStatus, nil
 			r.state = done
+			if r.flags&inSet != 0 {
+				r.member.set.list(r)
+			}
 			h := r.handle()
 			p.link.Out(len(buf))
 			e.rec.active.End(to.Op, len(buf), began)
@@ -71,11 +74,19 @@ func (e *Engine) Isend(to Route, buf []byte, mode Mode) (Handle, error) {
 	h := r.handle()
 	err := e.startSend(r)
 	if began != 0 {
-		e.rec.active.SetPeer(to.Peer, to.Tag)
+		e.rec.setPeer(&to, to.Tag)
 	}
 	e.rec.active.End(to.Op, len(buf), began)
 	e.unlock()
 	return h, err
+}
+
+// sendEager sends the envelope in scratch and a payload.
+func (e *Engine) sendEager(p *peer, payload []byte) error {
+	if e.combines() {
+		return e.sendCombined(p, e.scratch[:envelopeBytes], payload)
+	}
+	return p.ep.Send(e.scratch[:envelopeBytes], payload)
 }
 
 // startSend starts the send that r describes. On an error r is free again.
@@ -115,14 +126,14 @@ func (e *Engine) sendFirst(r *Request) error {
 	h := e.hints.byContext[r.route.Context]
 	if h != nil && h.Epoch != 0 {
 		r.epoch = h.Epoch
-		if x, ok := e.rtr.flow(r.route.Context, r.route.Peer).takeTarget(r.route.Tag, len(r.buf)); ok {
+		if x, ok := e.rtr.flow(r.route.Context, r.route.Peer).takeTarget(r.route.Tag, r.size()); ok {
 			return r.sendPut(x)
 		}
 	}
 	if err := r.prepareFirst(p, h); err != nil {
 		return err
 	}
-	p.link.OutBy(r.recordedProtocol(p), len(r.buf))
+	p.link.OutBy(r.recordedProtocol(p), r.size())
 	e.rec.traceSend(p, r)
 	return e.post(r.route.Peer, &r.out)
 }
@@ -133,14 +144,21 @@ func (r *Request) prepareFirst(p *peer, h *Hints) error {
 	if r.mode != Synchronous {
 		stream = p.ep.Stream()
 	}
-	protocol := p.path.thresholds.Choose(len(r.buf), stream, r.e.copier != nil)
+	size := r.size()
+	protocol := p.path.thresholds.Choose(size, stream, r.e.copier != nil)
 	if h != nil {
-		protocol = h.choose(protocol, len(r.buf), &p.path.thresholds)
+		protocol = h.choose(protocol, size, &p.path.thresholds)
 	}
 	if p.paused || protocol > Fragmented {
 		return r.prepareRTS()
 	}
-	r.prepareEager(protocol, p.path.thresholds.FragmentSize)
+	piece := p.path.thresholds.FragmentSize
+	if r.data != nil {
+		if piece = p.path.packedPiece; size > piece && piece != 0 {
+			protocol = Fragmented
+		}
+	}
+	r.prepareEager(protocol, piece)
 	return nil
 }
 
@@ -154,7 +172,7 @@ func (r *Request) recordedProtocol(p *peer) perf.Protocol {
 		return perf.Eager
 	case r.word >= 0:
 		return perf.Shared
-	case k == kindPut && r.transfer.state == transferPutting, k == kindRTS && p.path.caps.Read:
+	case k == kindPut && r.transfer.state == transferPutting, k == kindRTS && p.path.caps.Read && r.data == nil:
 		return perf.Read
 	}
 	return perf.Copied

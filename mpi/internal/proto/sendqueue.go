@@ -17,15 +17,22 @@ type outgoing struct {
 	header    [maxHeader]byte
 	body      []byte
 	remaining []byte // the payload after body, which further fragments carry
+	packed    packed // in place of body and remaining, the payload of a request whose data is in parts
 }
 
 // nextFragment replaces the message by its next fragment of at most size bytes. It reports false if there is none.
 func (o *outgoing) nextFragment(size int) bool {
-	if len(o.remaining) == 0 {
+	if len(o.remaining)+o.packed.rest == 0 {
 		return false
 	}
 	if kind(o.header[0]) == kindFirstFrag {
 		o.header, o.length = header(envelope{kind: kindFrag})
+	}
+	if q := &o.packed; q.data != nil {
+		q.from += q.n
+		q.n = min(q.rest, size)
+		q.rest -= q.n
+		return true
 	}
 	n := min(len(o.remaining), size)
 	o.body, o.remaining = o.remaining[:n], o.remaining[n:]
@@ -34,7 +41,10 @@ func (o *outgoing) nextFragment(size int) bool {
 
 // trySend sends as much of a message as the transport has room for.
 func (p *peer) trySend(o *outgoing) error {
-	if p.pusher != nil && !p.paused && kind(o.header[0]) == kindRTS {
+	if o.packed.data != nil {
+		return p.trySendPacked(o)
+	}
+	if p.pusher != nil && !p.paused && kind(o.header[0]) == kindRTS && o.req.data == nil {
 		return p.pusher.Push(o.header[:o.length], o.req.exposed.Remote, len(o.req.buf))
 	}
 	for {
@@ -42,6 +52,19 @@ func (p *peer) trySend(o *outgoing) error {
 			return err
 		}
 		if !o.nextFragment(p.path.thresholds.FragmentSize) {
+			return nil
+		}
+	}
+}
+
+// trySendPacked is trySend for a message whose payload is in parts.
+func (p *peer) trySendPacked(o *outgoing) error {
+	for {
+		q := &o.packed
+		if err := p.sendPacked(o.req.e, o.header[:o.length], &q.data.Buffer, q.from, q.n); err != nil {
+			return err
+		}
+		if !o.nextFragment(p.path.packedPiece) {
 			return nil
 		}
 	}
@@ -99,6 +122,7 @@ func (p *peer) queueFirst(e *Engine, o *outgoing) {
 // sendDone must be called when the transport has taken the whole message.
 func (e *Engine) sendDone(o *outgoing) {
 	o.body, o.remaining = nil, nil
+	o.packed.clear()
 	if o.req == nil {
 		o.next, e.freeControl = e.freeControl, o
 		return
@@ -134,6 +158,7 @@ func (e *Engine) sendFailed(n int32, o *outgoing, err error) {
 // dropMessage drops a message that cannot be sent any more. A request that it belongs to completes with err.
 func (e *Engine) dropMessage(o *outgoing, err error) {
 	o.body, o.remaining = nil, nil
+	o.packed.clear()
 	if o.req == nil {
 		o.next, e.freeControl = e.freeControl, o
 	} else {
@@ -171,7 +196,7 @@ func (e *Engine) flushBlocked() bool {
 	}
 	e.blocked = still
 	if sent {
-		e.wakeWatchers()
+		e.rouseReached()
 	}
 	return sent
 }

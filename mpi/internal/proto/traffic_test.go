@@ -1,6 +1,7 @@
 package proto
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -127,18 +128,17 @@ func exchange(e *Engine, self int, ps []testMessage, c *rand.Rand) error {
 		if len(hs) == 0 {
 			continue
 		}
-		i, ok, err := e.TestAny(perf.Testany, hs)
+		i, st, ok, err := e.TestAny(perf.Testany, hs)
 		if err == nil && !ok && len(sends)+len(keys) == 0 {
-			i, err = e.WaitAny(perf.Waitany, hs)
+			i, st, err = e.WaitAny(context.Background(), perf.Waitany, hs)
 			ok = true
 		}
-		if err != nil {
-			return err
-		}
-		if !ok {
+		if !ok && err == nil {
 			continue
 		}
-		st, err := e.Wait(hs[i])
+		if i < 0 {
+			return err
+		}
 		if fs[i].buf != nil {
 			err = fs[i].p.check(fs[i].buf, st, err)
 		}

@@ -179,7 +179,7 @@ func (r *Request) finishTransfer(err error) {
 		err = errors.Join(err, t.local.Release())
 		t.local = regcache.Memory{}
 	}
-	if err == nil && t.total != len(r.buf) {
+	if err == nil && t.total != r.size() {
 		err = e.lengthError(r, t.total)
 	}
 	e.complete(r, err)

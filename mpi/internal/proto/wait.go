@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"runtime"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,9 +12,12 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// A goroutine that waits makes progress for all. It spins for a while, then yields the processor between polls, and sleeps if
-// nothing happens for long. Of all goroutines that sleep one is parked on the transport's descriptor, and the others on a
-// condition variable.
+// Of all goroutines that wait, one polls, and makes progress for all. It spins for a while, then yields the processor between
+// polls, and sleeps on the transport's descriptor if nothing happens for long. The others are parked, each until its own goal may
+// have been reached; see park.go. So goroutines do not queue at the engine's lock, and a message wakes only its receiver.
+//
+// The goroutine that polls yields to those that it has woken before it polls again. Usually they send the next messages, which
+// then leave together; see combine.go.
 
 // How long a goroutine spins and yields. A poll takes some 10 ns.
 const (
@@ -31,7 +32,11 @@ const (
 // scheduler wakes a thread for the goroutine that yields.
 const processYields = 32
 
-// waiters is the state of the goroutines that wait. It is protected by the engine's lock, which is also the condition's.
+// maxYieldsToWoken is the number of yields in a row to goroutines that have been woken. One of them may not run for long, if its
+// processor is in use.
+const maxYieldsToWoken = 4
+
+// waiters is the state of the goroutines that wait. It is protected by the engine's lock.
 type waiters struct {
 	spin      int // polls between two yields; constant, so it is read without the lock as well
 	maxYields int // number of yields in a row before a sleep
@@ -39,21 +44,51 @@ type waiters struct {
 	poll       *time.Duration
 	yields     int // number of yields so far
 	yieldTimer pollyield.Timer
-	parker     parker
-	sleeping   bool // a goroutine is parked on the transport
-	parked     int  // number of goroutines parked on cond
-	polling    int  // number of goroutines that wait and poll
-	watches    []watch
-	cond       sync.Cond
+
+	oneProcessor bool // no other goroutine runs while one polls
+	goroutines   int  // the number of goroutines of the program when it was last read
+	newcomers    bool // since then goroutines were started, which may not have run yet
+
+	polling bool // a goroutine polls, or has yielded between two polls
+	woken   int  // number of goroutines that have been woken after they were parked, and have not run yet
+
+	parker   parker
+	sleeping bool       // a goroutine sleeps on the transport
+	roused   bool       // and parker.wake was called
+	parked   parkedList // the other goroutines that sleep
+	watchers []*sleeper // those of all these whose goal is not the end of one request
+	general  int        // the number of watchers whose goal the end of any request may reach
+	words    int        // the number of watchers that wait for a word, which changes without an event
+	free     *sleeper   // free list
 }
 
-func (w *waiters) init(lock sync.Locker, oversubscribed bool, poll *time.Duration) {
-	w.cond.L, w.poll = lock, poll
+func (w *waiters) init(oversubscribed bool, poll *time.Duration) {
+	w.poll = poll
 	w.spin, w.maxYields = spinDedicated, yieldsBeforeSleep
 	if oversubscribed {
 		w.spin = spinOversubscribed
 	}
+	w.oneProcessor = runtime.GOMAXPROCS(0) == 1
 }
+
+// pollsBeforeCount is the number of polls in vain after which a goroutine looks for others that were started.
+const pollsBeforeCount = 4
+
+// hasNewcomers reports whether goroutines were started that the polling one keeps from running. The caller then begins to wait as
+// if others had been woken.
+func (w *waiters) hasNewcomers() bool {
+	if !w.oneProcessor {
+		return false
+	}
+	n := runtime.NumGoroutine()
+	w.newcomers = n > w.goroutines
+	w.goroutines = n
+	return w.newcomers
+}
+
+// busy reports whether a goroutine that begins to wait must not poll at once: another one polls, or others have been woken or
+// started, and run first.
+func (w *waiters) busy() bool { return w.polling || w.newcomers || w.woken != 0 }
 
 // SleepAtOnce sets whether goroutines that wait sleep immediately, if there are fewer processors than processes. So they should
 // while processes initialise and finalize: those that are waited for have much to do, for which they need the processors.
@@ -93,30 +128,15 @@ func (w *waiters) open(d fabric.Domain, waker Waker) error {
 	return err
 }
 
-// wakeAll wakes all goroutines that sleep, since one of them may have reached its goal.
-func (w *waiters) wakeAll() {
-	w.cond.Broadcast()
-	if w.sleeping {
-		w.parker.wake()
-	}
-}
-
-// wakeNext wakes a goroutine on the condition, which replaces one that does not wait any more.
-func (w *waiters) wakeNext() {
-	if w.parked != 0 {
-		w.cond.Signal()
-	}
-}
-
 // goal is what a goroutine waits for.
 type goal struct {
-	what    goalKind
-	req     *Request
-	gen     uint64 // of req
-	handles []Handle
-	found   int // index in handles
-	word    *uint64
-	value   uint64
+	what  goalKind
+	req   *Request
+	gen   uint64 // of req
+	any   anyWait
+	found int // index in any.hs
+	word  *uint64
+	value uint64
 	// sleepers, in shared memory like word, counts the processes that sleep until some word changes.
 	sleepers *uint64
 	from     Route
@@ -124,13 +144,14 @@ type goal struct {
 	since    time.Time // when the goroutine began to wait; zero: not long ago
 	watched  bool      // WATCH was sent, see departures
 	err      error     // why the goal cannot be reached any more; nil: it may be reached
+	stop     *stopper  // ends the wait early; nil: nothing does
 }
 
 type goalKind uint8
 
 const (
 	requestCompleted goalKind = iota // req has completed
-	anyCompleted                     // one of handles has completed, or none is active
+	anyCompleted                     // one handle of any has completed, or none is active
 	wordReached                      // *word has reached value
 	messageMatches                   // there is an unexpected message that matches from
 	messageOrExit                    // the same, or more than value processes have finalized
@@ -138,6 +159,7 @@ const (
 	bufferUnused                     // the attached buffer holds no message
 	contextIdle                      // no operation is in progress in the context of from
 	segmentMapped                    // mapping is done
+	channelsClosed                   // no request has an open channel, or none may have one any more
 )
 
 // reached reports whether the goal has been reached.
@@ -146,7 +168,7 @@ func (g *goal) reached(e *Engine) bool {
 	case requestCompleted:
 		return g.req.state != active || g.req.gen != g.gen
 	case anyCompleted:
-		g.found = firstCompleted(g.handles)
+		g.found = g.any.find()
 		return g.found != allActive
 	case wordReached:
 		return int64(atomic.LoadUint64(g.word)-g.value) >= 0
@@ -162,6 +184,8 @@ func (g *goal) reached(e *Engine) bool {
 		return !e.requests.activeIn(g.from.Context)
 	case segmentMapped:
 		return g.mapping.try()
+	case channelsClosed:
+		return len(e.channels.open) == 0 || e.channels.stop
 	}
 	return len(e.blocked) == 0 && e.transfers.head == nil
 }
@@ -170,26 +194,26 @@ func (g *goal) reached(e *Engine) bool {
 // remains until then. If several goroutines wait for the same request, one of them gets it.
 func (e *Engine) waitRequest(r *Request, op perf.Op) error {
 	gen := r.gen
-	if e.waiters.yieldTimer.Due() {
+	if e.waiters.yieldTimer.Due() && !e.waiters.busy() {
 		e.yield()
 	}
 	for i := 0; r.state == active && r.gen == gen; i++ {
 		if e.failure.err != nil {
-			return e.failure.err
+			return r.operationError(e.failure.err)
 		}
-		if !e.progress() && e.transfers.head == nil && i < e.waiters.spin && !e.mu.contended() {
+		if !e.waiters.busy() && !e.progress() && e.transfers.head == nil && i < e.waiters.spin && !e.mu.contended() &&
+			(i != pollsBeforeCount || !e.waiters.hasNewcomers()) {
 			continue
 		}
 		if r.state == active {
 			// An operation that has completed by now need not be shown as the current one.
-			lane := e.rec.active.Enter(op, r.route.Peer, r.route.Tag, len(r.buf))
+			lane := e.rec.enter(op, r.route.Context, r.route.Peer, r.route.Tag, r.size())
 			g := goal{what: requestCompleted, req: r, gen: gen}
 			e.await(&g)
 			e.rec.configured.Leave(lane)
 		}
 		i = 0
 	}
-	e.waiters.wakeNext()
 	if r.state != done || r.gen != gen {
 		return ErrStale
 	}
@@ -197,44 +221,87 @@ func (e *Engine) waitRequest(r *Request, op perf.Op) error {
 	return err
 }
 
-// await makes progress until the goal is reached, or g.err says why it cannot be, or the engine has failed.
+// await blocks until the goal is reached, or g.err says why it cannot be, or g.stop is set, or the engine has failed. It makes
+// progress unless another goroutine does.
 func (e *Engine) await(g *goal) {
+	for !e.isOver(g) {
+		if g.any.looking() && e.waiters.polling {
+			continue
+		}
+		if e.waiters.polling {
+			e.park(g)
+		} else {
+			e.pollFor(g)
+		}
+	}
+	e.passOn()
+}
+
+// isOver reports whether the wait for a goal has ended.
+func (e *Engine) isOver(g *goal) bool {
+	return g.reached(e) || e.failure.err != nil || g.stop.isSet() || e.failure.departed && e.isHopeless(g)
+}
+
+// pollFor polls until the wait for the goal has ended, or another goroutine polls.
+func (e *Engine) pollFor(g *goal) {
 	w := &e.waiters
-	idle, yields := 0, 0
+	idle, yields, yieldsToWoken := 0, 0, 0
 	since := uint64(0)    // when the first of these yields was made
 	var polling time.Time // the same; see mayYield
-	w.polling++
-	for !g.reached(e) && e.failure.err == nil && !(e.failure.departed && e.isHopeless(g)) {
+	for w.polling = true; !e.isOver(g); {
 		switch {
+		case w.newcomers:
+			w.newcomers = false
+			e.yieldToWoken()
+		case w.woken != 0 && yieldsToWoken < maxYieldsToWoken:
+			yieldsToWoken++
+			e.yieldToWoken()
 		case w.yieldTimer.Due():
 			e.watchIfDue(g)
 			e.yield()
 		case e.progress():
-			idle, yields = 0, 0
+			idle, yields, yieldsToWoken = 0, 0, 0
 			e.rec.waitedSince(&since)
 		case e.transfers.head != nil:
-			w.polling-- // this goroutine does not poll meanwhile
 			e.rec.waitedSince(&since)
-			e.runTransfer()
-			w.polling++
+			if !e.transferWhilePolling() {
+				return
+			}
 			idle, yields = 0, 0
 		case idle < w.spin && !e.mu.contended():
-			idle++
-		case w.mayYield(yields, &polling):
-			if yields == 0 && since == 0 {
+			if idle++; idle == pollsBeforeCount {
+				w.hasNewcomers()
+			}
+		case w.mayYield(yields, &polling) || g.any.looking():
+			if yields == 0 && since == 0 && g.what != channelsClosed { // with channels only, the program may compute
 				since = e.rec.active.Now()
 			}
-			idle = 0
+			idle, yieldsToWoken = 0, 0
 			yields++
 			e.yieldToOthers()
 		default:
-			e.sleep(g)
-			idle, yields = 0, 0
+			if !e.sleep(g) {
+				e.rec.waitedSince(&since)
+				return
+			}
+			idle, yields, yieldsToWoken = 0, 0, 0
 		}
 	}
 	e.rec.waitedSince(&since)
-	w.polling--
-	w.wakeNext()
+	w.polling = false
+}
+
+// transferWhilePolling moves a block in the goroutine that polls. Meanwhile another one may poll: then it returns false.
+func (e *Engine) transferWhilePolling() bool {
+	w := &e.waiters
+	w.polling = false
+	e.passOn()
+	e.runTransfer()
+	if w.polling {
+		return false
+	}
+	w.polling = true
+	return true
 }
 
 // waitedSince records the time since then as waiting time, and sets then to 0. It does nothing if then is 0.
@@ -249,12 +316,20 @@ func (c *recording) waitedSince(then *uint64) {
 // other goroutines as well, if there are any.
 func (e *Engine) yieldToOthers() {
 	e.waiters.yields++
-	goroutines := e.mu.contended() || e.waiters.yields%processYields == 0 && runtime.NumGoroutine() > 1
+	goroutines := e.mu.contended() || e.waiters.oneProcessor ||
+		e.waiters.yields%processYields == 0 && runtime.NumGoroutine() > 1
 	e.unlock()
 	if goroutines {
 		runtime.Gosched()
 	}
 	yieldProcessor()
+	e.lock()
+}
+
+// yieldToWoken yields to goroutines that have been woken.
+func (e *Engine) yieldToWoken() {
+	e.unlock()
+	runtime.Gosched()
 	e.lock()
 }
 
@@ -265,100 +340,6 @@ func (e *Engine) yield() {
 	e.unlock()
 	runtime.Gosched()
 	e.lock()
-}
-
-// sleep sleeps until something happens. The last goroutine that polls parks on the transport, the others on the condition: a
-// goroutine that polls wakes the one that is parked on the transport, so two that polled alternately would never sleep.
-func (e *Engine) sleep(g *goal) {
-	w := &e.waiters
-	if g.sleepers != nil {
-		// Count this process before the word is read once more: a process that stores the word either finds the count or stores
-		// the word before it is read. The partner is the store followed by the load of sleepers; see WaitAtLeast.
-		atomic.AddUint64(g.sleepers, 1)
-		defer atomic.AddUint64(g.sleepers, ^uint64(0))
-	}
-	if w.sleeping || w.polling > 1 {
-		e.startWatchTimer(e.watchIfDue(g))
-		if e.failure.err == nil && !(e.failure.departed && e.isHopeless(g)) {
-			e.parkOnCond(g)
-		}
-		return
-	}
-	limit := e.watchIfDue(g)
-	if e.failure.err != nil || e.failure.departed && (g.reached(e) || e.isHopeless(g)) {
-		return // nothing would wake this goroutine, as it did not sleep yet
-	}
-	fd, ready, err := e.domain.Arm()
-	if err != nil {
-		e.fail(-1, err)
-		return
-	}
-	// Check again after the transport has been armed: everything that happens from now on wakes this goroutine.
-	if ready || g.reached(e) || len(e.blocked) != 0 && e.flushBlocked() {
-		e.progress() // disarms: an armed transport leaves its background work to the goroutine that sleeps on it
-		return
-	}
-	e.wakeWatchers() // a word that changes from now on wakes this goroutine; one that changed before is noticed here
-	e.rec.transportCounters(e.paths)
-	w.sleeping = true
-	w.polling--
-	e.unlock()
-	err = w.parker.park(fd, limit)
-	e.lock()
-	w.polling++
-	w.sleeping = false
-	if err != nil {
-		e.fail(-1, err)
-	}
-	e.progress() // disarms, as above
-	e.wakeWatchers()
-}
-
-// watch is the goal of a goroutine on the condition that waits for something other than a request, so that nothing else wakes
-// it. It has the fields of the goal; the goal itself is not stored, so that it need not be allocated.
-type watch struct {
-	what    goalKind
-	word    *uint64
-	value   uint64
-	from    Route
-	mapping *mapping
-}
-
-func (x *watch) goal() goal {
-	return goal{what: x.what, word: x.word, value: x.value, from: x.from, mapping: x.mapping}
-}
-
-// wakeWatchers wakes the goroutines on the condition if one of them has a watch that has been reached.
-func (e *Engine) wakeWatchers() {
-	for _, x := range e.waiters.watches {
-		g := x.goal()
-		if g.reached(e) || e.failure.departed && e.isHopeless(&g) {
-			e.waiters.cond.Broadcast()
-			return
-		}
-	}
-}
-
-// parkOnCond sleeps while another goroutine polls or is parked on the transport.
-func (e *Engine) parkOnCond(g *goal) {
-	if g.reached(e) {
-		return
-	}
-	w := &e.waiters
-	x := watch{g.what, g.word, g.value, g.from, g.mapping}
-	watched := g.what != requestCompleted && g.what != anyCompleted
-	if watched {
-		w.watches = append(w.watches, x)
-	}
-	w.parked++
-	w.polling--
-	w.cond.Wait()
-	w.polling++
-	w.parked--
-	if watched {
-		i := slices.Index(w.watches, x)
-		w.watches = slices.Delete(w.watches, i, i+1)
-	}
 }
 
 // WaitAtLeast blocks until *w, in memory shared with other processes, has reached v; the comparison allows for wrap-around. It
@@ -379,10 +360,10 @@ func (e *Engine) WaitAtLeast(watched Route, n int, w *uint64, v uint64, sleepers
 	}
 	e.lock()
 	defer e.unlock()
-	if e.waiters.yieldTimer.Due() {
+	if e.waiters.yieldTimer.Due() && !e.waiters.busy() {
 		e.yield()
 	}
-	defer e.rec.configured.Leave(e.rec.active.Enter(watched.Op, -1, -1, n))
+	defer e.rec.configured.Leave(e.rec.enter(watched.Op, watched.Context, -1, -1, n))
 	g := goal{what: wordReached, word: w, value: v, sleepers: sleepers, from: watched}
 	e.await(&g)
 	if g.reached(e) {

@@ -1,6 +1,7 @@
 package proto
 
 import (
+	"context"
 	"errors"
 	"runtime"
 	"strings"
@@ -12,14 +13,14 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// awaitSleepers waits until n goroutines of an engine sleep: one on the transport, the others on the condition.
+// awaitSleepers waits until n goroutines of an engine sleep: one on the transport, and the others are parked.
 func awaitSleepers(e *Engine, n int) {
 	for {
 		if !e.mu.state.CompareAndSwap(0, locked) { // a goroutine that waits for the lock would keep them from sleeping
 			runtime.Gosched()
 			continue
 		}
-		k := e.waiters.parked
+		k := e.waiters.parked.len
 		if e.waiters.sleeping {
 			k++
 		}
@@ -90,7 +91,7 @@ func TestPoll(t *testing.T) {
 	}
 }
 
-// TestEachGoalWakes: goroutines wait for different goals, so that all but one sleep on the condition. The goals are reached one
+// TestEachGoalWakes: goroutines wait for different goals, so that all but one are parked. The goals are reached one
 // by one, in different orders, and each time the right goroutine wakes.
 func TestEachGoalWakes(t *testing.T) {
 	for first := range 5 {
@@ -159,7 +160,7 @@ func TestFailureWakesAll(t *testing.T) {
 		func() error { _, err := e.Recv(from(1, 1), nil); return err },
 		func() error { _, _, err := e.Probe(from(1, 3), true); return err },
 		func() error { return e.WaitAtLeast(Route{Op: perf.Barrier}, 0, &word, 1, &asleep) },
-		func() error { _, err := e.WaitAny(perf.Waitany, []Handle{{}, h}); return err },
+		func() error { _, _, err := e.WaitAny(context.Background(), perf.Waitany, []Handle{{}, h}); return err },
 	} {
 		ended[i] = make(chan error, 1)
 		go func() { ended[i] <- wait() }()

@@ -44,6 +44,8 @@ const (
 	kindRefuse                       // sender's id, of an RTS or a synchronous message
 	kindClockState                   // a word that a ClockHandler interprets
 	kindNote                         // operation; type of the elements, space, source position
+	kindWithdraw                     // sender's id, of an RTS or a synchronous message with this envelope
+	kindWithdrawn                    // sender's id
 	kindCount
 )
 
@@ -54,7 +56,8 @@ const noKind = 1 << 32
 var wordCount = [kindCount]int{kindEagerSync: 1, kindFirstFrag: 1, kindRTS: 5, kindAssist: 5, kindATP: 2, kindFIN: 1,
 	kindDataRequest: 3, kindData: 2,
 	kindRTR: 5, kindPut: 5, kindRTRCancel: 1, kindRTRCancelAck: 1,
-	kindClockPing: 3, kindClockPong: 3, kindClockAdjust: 5, kindRefuse: 1, kindClockState: 1, kindNote: 1}
+	kindClockPing: 3, kindClockPong: 3, kindClockAdjust: 5, kindRefuse: 1, kindClockState: 1, kindNote: 1,
+	kindWithdraw: 1, kindWithdrawn: 1}
 
 const (
 	envelopeBytes = 16

@@ -36,6 +36,8 @@ func TestGolden(t *testing.T) {
 		kindPut:          "0e000000" + env + five,
 		kindRTRCancel:    "0f000000" + env + first,
 		kindRTRCancelAck: "10000000" + env + first,
+		kindWithdraw:     "19000000" + env + first,
+		kindWithdrawn:    "1a000000" + env + first,
 	} {
 		v.kind = k
 		b, n := header(v, w[:wordCount[k]]...)

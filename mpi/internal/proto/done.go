@@ -1,0 +1,101 @@
+package proto
+
+// A request has a channel if the program has asked for one, so that it can wait in a select statement. The channel is closed when
+// the operation completes, so nobody needs to receive from it.
+//
+// Someone must make progress while the program waits for a channel. So while any channel is open, one goroutine of the engine
+// waits, as one that calls Wait does. It is one for all channels, and ends with the last of them.
+
+// channels are the channels of requests that have not completed. They are protected by the engine's lock.
+type channels struct {
+	open  map[*Request]chan struct{} // the requests with the flag hasChannel
+	ended chan struct{}              // closed when the goroutine that makes progress ends; nil if there is none
+	stop  bool                       // that goroutine is to end
+}
+
+// closed is the channel of all requests that have completed.
+var closed = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// Closed returns a channel that is closed.
+func Closed() <-chan struct{} { return closed }
+
+// Done returns a channel that is closed when Wait would return immediately, and when the engine is closed. While the operation
+// is in progress, all calls return the same channel.
+func (e *Engine) Done(h Handle) <-chan struct{} {
+	e.lock()
+	defer e.unlock()
+	cs := &e.channels
+	if h.finished() || e.failure.err != nil || cs.stop {
+		return closed
+	}
+	if h.r.flags&hasChannel == 0 {
+		if cs.open == nil {
+			cs.open = map[*Request]chan struct{}{}
+		}
+		h.r.flags |= hasChannel
+		cs.open[h.r] = make(chan struct{})
+	}
+	if cs.ended == nil {
+		cs.ended = make(chan struct{})
+		go e.serveChannels()
+	}
+	return cs.open[h.r]
+}
+
+// serveChannels makes progress until all channels are closed. If the engine fails, or is about to be closed, it closes those that
+// are left.
+func (e *Engine) serveChannels() {
+	e.lock()
+	defer e.unlock()
+	g := goal{what: channelsClosed}
+	e.await(&g)
+	for r := range e.channels.open {
+		e.channels.close(r)
+	}
+	close(e.channels.ended)
+	e.channels.ended = nil
+}
+
+// close closes the channel of a request.
+func (cs *channels) close(r *Request) {
+	close(cs.open[r])
+	delete(cs.open, r)
+	r.flags &^= hasChannel
+}
+
+// closeChannel closes the channel of a request that has completed. After the last one it wakes the goroutine of serveChannels.
+func (e *Engine) closeChannel(r *Request) {
+	e.channels.close(r)
+	if len(e.channels.open) == 0 {
+		e.rouseServer()
+	}
+}
+
+// rouseServer wakes the goroutine of serveChannels if it sleeps.
+func (e *Engine) rouseServer() {
+	for _, x := range e.waiters.watchers {
+		if x.watch.what == channelsClosed {
+			e.waiters.rouse(x)
+			return
+		}
+	}
+}
+
+// stopChannels closes all channels, also those that Done returns from now on. It returns when the goroutine of serveChannels has
+// ended. The caller must hold the lock, which is released meanwhile.
+func (e *Engine) stopChannels() {
+	cs := &e.channels
+	cs.stop = true
+	if cs.ended == nil {
+		return
+	}
+	ended := cs.ended
+	e.rouseServer()
+	e.unlock()
+	<-ended
+	e.lock()
+}

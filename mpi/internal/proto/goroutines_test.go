@@ -1,0 +1,372 @@
+package proto
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ibrun/ibrun/fabric"
+)
+
+// deferringDomain keeps the messages of SendLater until the next Poll, Send or Flush, or a millisecond at most.
+type deferringDomain struct {
+	fabric.Domain
+	eps []*deferringEndpoint
+}
+
+func deferring(tr fabric.Transport) fabric.Transport {
+	return hooked{tr, func(d fabric.Domain) fabric.Domain { return &deferringDomain{Domain: d} }}
+}
+
+func (d *deferringDomain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
+	ep, err := d.Domain.Connect(peer, addr)
+	if err != nil {
+		return nil, err
+	}
+	x := &deferringEndpoint{Endpoint: ep}
+	d.eps = append(d.eps, x)
+	return x, nil
+}
+
+func (d *deferringDomain) Poll(evs []fabric.Event) (int, error) {
+	for _, x := range d.eps {
+		x.Flush()
+	}
+	return d.Domain.Poll(evs)
+}
+
+type deferringEndpoint struct {
+	fabric.Endpoint
+	mu   sync.Mutex
+	kept [][]byte
+	most int         // messages kept at the same time
+	send *time.Timer // calls Flush; active while messages are kept
+}
+
+func (x *deferringEndpoint) Send(header, payload []byte) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if err := x.flush(); err != nil {
+		return err
+	}
+	return x.Endpoint.Send(header, payload)
+}
+
+func (x *deferringEndpoint) SendLater(header, payload []byte) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(x.kept) == 50 {
+		return fabric.ErrAgain
+	}
+	if len(x.kept) == 0 {
+		x.flushLater()
+	}
+	x.kept = append(x.kept, append(append([]byte(nil), header...), payload...))
+	x.most = max(x.most, len(x.kept))
+	return nil
+}
+
+func (x *deferringEndpoint) flushLater() {
+	if x.send == nil {
+		x.send = time.AfterFunc(time.Millisecond, x.Flush)
+	} else {
+		x.send.Reset(time.Millisecond)
+	}
+}
+
+func (x *deferringEndpoint) Flush() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if errors.Is(x.flush(), fabric.ErrAgain) {
+		x.flushLater()
+	}
+}
+
+// flush sends the messages that are kept. It returns the error of the first that cannot be sent, which remains.
+func (x *deferringEndpoint) flush() error {
+	for len(x.kept) != 0 {
+		if err := x.Endpoint.Send(x.kept[0], nil); err != nil {
+			return err
+		}
+		x.kept = x.kept[1:]
+	}
+	return nil
+}
+
+// TestManyGoroutines: many goroutines of each process send bursts to their partners and answer them at the same time. Each gets
+// its own messages, in order, on one processor and on all.
+func TestManyGoroutines(t *testing.T) {
+	const goroutines, rounds, burst = 64, 20, 3
+	for _, w := range []wrap{nil, deferring} {
+		for _, processors := range []int{1, runtime.GOMAXPROCS(0)} {
+			func() {
+				defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
+				es := open(t, 2, w, func(c *Config) { c.Oversubscribed = processors == 1 })
+				var all sync.WaitGroup
+				for self, e := range es {
+					for tag := range int32(goroutines) {
+						all.Go(func() {
+							if err := exchangeBursts(e, self, tag, rounds, burst); err != nil {
+								t.Errorf("process %d, tag %d: %v", self, tag, err)
+							}
+						})
+					}
+				}
+				all.Wait()
+				checkIdle(t, es)
+			}()
+		}
+	}
+}
+
+// exchangeBursts sends rounds of numbered messages to the other process, and checks those that it gets.
+func exchangeBursts(e *Engine, self int, tag int32, rounds, burst int) error {
+	buf, sent, got := make([]byte, 8), uint64(0), uint64(0)
+	for range rounds {
+		for range burst {
+			binary.LittleEndian.PutUint64(buf, sent)
+			if err := e.Send(to(self, 1-self, tag), buf, Standard); err != nil {
+				return err
+			}
+			sent++
+		}
+		for range burst {
+			st, err := e.Recv(from(1-self, tag), buf)
+			if x := binary.LittleEndian.Uint64(buf); err != nil || x != got || st.Tag != tag || st.Bytes != 8 {
+				return fmt.Errorf("got %d instead of %d, %+v, %v", x, got, st, err)
+			}
+			got++
+		}
+	}
+	return nil
+}
+
+// checkIdle checks that no goroutine is counted as waiting.
+func checkIdle(t *testing.T, es []*Engine) {
+	t.Helper()
+	for i, e := range es {
+		e.lock()
+		w := &e.waiters
+		if w.polling || w.woken != 0 || w.sleeping || w.parked.len != 0 || w.parked.head != nil || len(w.watchers) != 0 ||
+			w.general != 0 || w.words != 0 {
+			t.Errorf("process %d: %+v", i, *w)
+		}
+		e.unlock()
+	}
+}
+
+// TestWokenSendTogether: what goroutines send that were woken together is kept, and sent by the last of them.
+func TestWokenSendTogether(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const goroutines = 20
+	es := open(t, 2, deferring, nil)
+	e, other := es[0], es[1]
+	var all sync.WaitGroup
+	for tag := range int32(goroutines) {
+		all.Go(func() {
+			buf := make([]byte, 8)
+			if _, err := e.Recv(from(1, tag), buf); err != nil {
+				t.Error(err)
+			}
+			if err := e.Send(to(0, 1, tag), buf, Standard); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	awaitSleepers(e, goroutines)
+	for tag := range int32(goroutines) {
+		if err := other.Send(to(1, 0, tag), make([]byte, 8), Standard); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all.Wait()
+	for tag := range int32(goroutines) {
+		if _, err := other.Recv(from(0, tag), make([]byte, 8)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if most := e.domain.(*deferringDomain).eps[0].most; most < 2 {
+		t.Errorf("%d messages were kept together", most)
+	}
+	checkIdle(t, es)
+}
+
+// partlyDeferring is a deferringDomain of several parts: Poll does not poll that of peer 1, and that of peer 2 defers nothing.
+type partlyDeferring struct{ *deferringDomain }
+
+func (d partlyDeferring) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
+	if peer != 1 {
+		return d.Domain.Connect(peer, addr)
+	}
+	return d.deferringDomain.Connect(peer, addr)
+}
+
+func (d partlyDeferring) Poll(evs []fabric.Event) (int, error) { return d.Domain.Poll(evs) }
+
+// TestKeptMessagesLeave: messages that are kept are sent when the engine polls, also if its domain does not poll that part then,
+// and with the next message of the last goroutine, also one to a peer of another part.
+func TestKeptMessagesLeave(t *testing.T) {
+	for name, next := range map[string]func(e *Engine) error{
+		"poll": (*Engine).Poll,
+		"send": func(e *Engine) error { return e.Send(to(0, 2, 0), nil, Standard) },
+	} {
+		es := open(t, 3, func(tr fabric.Transport) fabric.Transport {
+			return hooked{tr, func(d fabric.Domain) fabric.Domain { return partlyDeferring{&deferringDomain{Domain: d}} }}
+		}, nil)
+		e := es[0]
+		for i, peer := range []int{1, 2, 1} {
+			e.waiters.woken = i / 2 // only the last of these is kept: those before connect
+			if err := e.Send(to(0, peer, 0), nil, Standard); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ep := e.domain.(partlyDeferring).eps[0]
+		if len(ep.kept) != 1 {
+			t.Fatalf("%d messages are kept, want 1", len(ep.kept))
+		}
+		e.waiters.woken = 0
+		if err := next(e); err != nil || len(ep.kept) != 0 || len(e.combining.peers) != 0 {
+			t.Errorf("after a %s %d messages are kept, to %d peers: %v", name, len(ep.kept), len(e.combining.peers), err)
+		}
+	}
+}
+
+// TestCombiningPauses: after a delay messages are not kept for a while, which is longer after the next delay, up to a limit.
+func TestCombiningPauses(t *testing.T) {
+	var c combining
+	last := 0
+	for range 30 {
+		c.adapt(2 * longestDelay)
+		if c.pause < firstPause || c.pause > maxPause || c.pause != min(max(2*last, firstPause), maxPause) {
+			t.Fatalf("a pause of %d messages after one of %d", c.pause, last)
+		}
+		last = c.pause
+	}
+	c.pause = 0
+	if c.adapt(0); c.pause != 0 || c.next >= maxPause {
+		t.Errorf("a pause of %d messages, then %d, without a delay", c.pause, c.next)
+	}
+}
+
+// TestNewcomerRuns: on one processor, a goroutine whose messages arrive at once does not keep one that is started from running.
+func TestNewcomerRuns(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	es := open(t, 1, nil, func(c *Config) { c.Oversubscribed = false })
+	e := es[0]
+	var done atomic.Bool
+	go func() {
+		if err := exchangeSelf(e, 2); err != nil {
+			t.Error(err)
+		}
+		done.Store(true)
+	}()
+	for i := 0; !done.Load(); i++ {
+		if err := exchangeSelf(e, 1); err != nil {
+			t.Fatal(err)
+		}
+		if i == 10_000_000 {
+			t.Fatal("it has not run")
+		}
+	}
+}
+
+func exchangeSelf(e *Engine, tag int32) error {
+	if err := e.Send(to(0, 0, tag), make([]byte, 8), Standard); err != nil {
+		return err
+	}
+	_, err := e.Recv(from(0, tag), make([]byte, 8))
+	return err
+}
+
+// TestLossWakesMany: many goroutines that wait for one process learn that it was lost, and those that wait in a context that
+// it has ended.
+func TestLossWakesMany(t *testing.T) {
+	const goroutines = 128
+	for _, lost := range []bool{true, false} {
+		es := open(t, 2, nil, nil)
+		e := es[0]
+		errs := make(chan error, goroutines)
+		for tag := range int32(goroutines) {
+			go func() {
+				_, err := e.Recv(from(1, tag), nil)
+				errs <- err
+			}()
+		}
+		awaitSleepers(e, goroutines)
+		want := ErrFailed
+		if lost {
+			if err := es[1].Close(); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			want = context.Canceled
+			e.EndContext(from(1, 0).Context, want)
+		}
+		for range goroutines {
+			if err := <-errs; !errors.Is(err, want) {
+				t.Fatalf("%v, want %v", err, want)
+			}
+		}
+		checkIdle(t, es[:1])
+	}
+}
+
+// TestContextWakesOne: the end of a context wakes the goroutine that waits with it, and no other.
+func TestContextWakesOne(t *testing.T) {
+	const goroutines = 20
+	es := open(t, 2, nil, nil)
+	e := es[0]
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	errs := make(chan error, goroutines)
+	for tag := range int32(goroutines) {
+		go func() {
+			var err error
+			if tag == goroutines/2 {
+				_, err = e.RecvContext(ctx, from(1, tag), nil)
+			} else {
+				_, err = e.Recv(from(1, tag), nil)
+			}
+			errs <- err
+		}()
+	}
+	awaitSleepers(e, goroutines)
+	e.lock()
+	found := 0
+	for _, slab := range e.requests.slabs {
+		for i := range slab {
+			if x := slab[i].sleeper; x != nil && x.stop != nil {
+				found++
+				x.stop.end()
+			}
+		}
+	}
+	w := &e.waiters
+	if woken := w.woken; found != 1 || w.roused == (woken == 1) || woken > 1 {
+		t.Errorf("%d goroutines wait with a context; it has woken %d, and the one that polls: %v", found, woken, w.roused)
+	}
+	e.unlock()
+	cancel()
+	if err := <-errs; !errors.Is(err, context.Canceled) {
+		t.Errorf("the one with the context: %v", err)
+	}
+	for tag := range int32(goroutines) {
+		if tag != goroutines/2 {
+			if err := es[1].Send(to(1, 0, tag), nil, Standard); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for range goroutines - 1 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	checkIdle(t, es)
+}

@@ -1,0 +1,54 @@
+package proto
+
+// A send that waits for its receiver, since its message is an RTS or synchronous, can be withdrawn: the sender sends WITHDRAW. It
+// follows the message on the same connection. If the receiver still stores the message as unexpected, it drops the message and
+// answers with WITHDRAWN: the send ends as cancelled. Otherwise the message has been matched, and the send ends as usual.
+
+// withdraw ends a send as cancelled if its message has not been matched. A generalized request, which has no message, ends later.
+func (r *Request) withdraw() {
+	if r.state == active && r.flags&withdrawing == 0 && r.route.Peer != ProcNull {
+		r.flags |= withdrawing
+		r.sendWithdraw()
+	}
+}
+
+// sendWithdraw sends WITHDRAW if the send waits for its receiver. A message of another kind ends when the transport takes it.
+func (r *Request) sendWithdraw() {
+	if k := kind(r.out.header[0]); k == kindRTS || k == kindEagerSync {
+		r.e.sendControl(r.route.Peer, envelope{kind: kindWithdraw, context: r.route.Context, Match: r.route.Match}, r.id())
+	}
+}
+
+// waitsFor reports whether m is the message of a peer's send, named by its id, that waits for the receiver.
+func (m *unexpectedMessage) waitsFor(peer int32, id uint64) bool {
+	return m.peer == peer && (m.v.kind == kindRTS && m.w[3] == id || m.v.kind == kindEagerSync && m.w[0] == id)
+}
+
+// handleWithdraw handles WITHDRAW.
+func (e *Engine) handleWithdraw(peer int32, v envelope, w [5]uint64) bool {
+	if v.Rank < 0 || v.Tag < 0 {
+		return false
+	}
+	t := e.contexts.table(v.context)
+	for m := range t.Unexpected(v.Rank, v.Tag) {
+		if m.waitsFor(peer, w[0]) {
+			t.RemoveUnexpected(&m.node)
+			e.dropUnexpected(m)
+			e.sendControl(peer, envelope{kind: kindWithdrawn}, w[0])
+			break
+		}
+	}
+	return true
+}
+
+// handleWithdrawn handles WITHDRAWN.
+func (e *Engine) handleWithdrawn(peer int32, w [5]uint64) bool {
+	r := e.requests.byID(w[0])
+	if r == nil || !r.awaitsPeer(peer) || r.flags&withdrawing == 0 || r.transfer.running {
+		return false
+	}
+	r.releaseSend()
+	r.status = cancelledStatus
+	e.complete(r, nil)
+	return true
+}
