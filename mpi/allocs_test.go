@@ -1,6 +1,7 @@
 package mpi_test
 
 import (
+	"context"
 	"errors"
 	"runtime"
 	"testing"
@@ -15,8 +16,10 @@ type allocCase struct {
 	w     *mpi.Comm
 	other int
 	s, r  []int32
-	reqs  []mpi.Request
-	root  int
+	// sa and ra are s and r as arrays of two columns.
+	sa, ra mpi.Array[int32]
+	reqs   []mpi.Request
+	root   int
 }
 
 func (h *allocCase) sendRecv() (err error) {
@@ -28,6 +31,38 @@ func (h *allocCase) sendRecv() (err error) {
 	}
 	if _, err = mpi.Recv(h.w, h.r, mpi.AnySource, mpi.AnyTag); err == nil {
 		err = mpi.Send(h.w, h.s, 0, 1)
+	}
+	return err
+}
+
+func (h *allocCase) recvContext() (err error) {
+	ctx := context.Background()
+	if h.w.Rank() == 0 {
+		if err = mpi.Send(h.w, h.s, 1, 1); err == nil {
+			_, err = mpi.RecvContext(ctx, h.w, h.r, 1, 1)
+		}
+		return err
+	}
+	m, err := mpi.Irecv(h.w, h.r, 0, 1)
+	if err == nil {
+		_, err = m.WaitContext(ctx)
+	}
+	if err == nil {
+		err = mpi.Send(h.w, h.s, 0, 1)
+	}
+	return err
+}
+
+func (h *allocCase) one() (err error) {
+	if h.w.Rank() == 0 {
+		if err = mpi.SendOne(h.w, 1.5, 1, 1); err == nil {
+			_, _, err = mpi.RecvOne[float64](h.w, 1, 1)
+		}
+	} else if _, _, err = mpi.RecvOne[float64](h.w, 0, 1); err == nil {
+		err = mpi.SendOne(h.w, 1.5, 0, 1)
+	}
+	if err == nil {
+		_, err = mpi.AllreduceOne(h.w, h.root, mpi.Sum)
 	}
 	return err
 }
@@ -68,6 +103,12 @@ func (h *allocCase) issendTest() error {
 
 func (h *allocCase) sendrecv() error {
 	_, err := mpi.Sendrecv(h.w, h.s, h.other, 1, h.r, h.other, 1)
+	return err
+}
+
+// columns exchanges columns of a matrix.
+func (h *allocCase) columns() error {
+	_, err := h.w.Sendrecv(h.sa.Col(0), h.other, 1, h.ra.Col(0), h.other, 1)
 	return err
 }
 
@@ -121,22 +162,62 @@ func (h *allocCase) bcast() error {
 
 func (h *allocCase) allreduce() error { return mpi.Allreduce(h.w, h.r, h.s, mpi.Sum) }
 
+// bcastView is bcast of a column.
+func (h *allocCase) bcastView() error {
+	h.root = 1 - h.root
+	return h.w.Bcast(h.sa.Col(0), h.root)
+}
+
+// allViews calls the collectives in which all ranks wait for all, with columns.
+func (h *allocCase) allViews() error {
+	n := len(h.s) / 2 // rows
+	all, own := h.ra.Col(0), h.sa.Sub([]int{0, 0}, []int{n / 2, 1})
+	if n%2 != 0 {
+		all, own = h.ra.All(), h.sa.Col(0)
+	}
+	if err := h.w.Allgather(all, own); err != nil || n%2 != 0 {
+		return err
+	}
+	return h.w.Alltoall(all, h.sa.Col(0))
+}
+
+// viewLists calls collectives that have a view for each rank.
+func (h *allocCase) viewLists() error {
+	n := len(h.s) / 2
+	lists := [...]mpi.View{h.ra.Col(0), h.ra.Col(1)}
+	if n%2 == 0 {
+		lists = [...]mpi.View{h.ra.Col(1), h.ra.Col(0)}
+	}
+	err := h.w.Gatherv(lists[:], h.sa.Col(0), h.root)
+	if err == nil {
+		err = h.w.Scatterv(h.ra.Col(0), lists[:], h.root)
+	}
+	h.root = 1 - h.root
+	return err
+}
+
 // TestAllocs checks that no call of the hot path allocates, for small and large messages. Both ranks are measured, because
 // they share a heap.
 func TestAllocs(t *testing.T) {
 	uncheck(t)
 	const runs, warm = 30, 5
 	for name, call := range map[string]func(*allocCase) error{
-		"sendRecv":   (*allocCase).sendRecv,
-		"isendIrecv": (*allocCase).isendIrecv,
-		"issendTest": (*allocCase).issendTest,
-		"sendrecv":   (*allocCase).sendrecv,
-		"waitAnyAll": (*allocCase).waitAnyAll,
-		"startAll":   (*allocCase).startAll,
-		"iprobe":     (*allocCase).iprobe,
-		"barrier":    (*allocCase).barrier,
-		"bcast":      (*allocCase).bcast,
-		"allreduce":  (*allocCase).allreduce,
+		"sendRecv":    (*allocCase).sendRecv,
+		"recvContext": (*allocCase).recvContext,
+		"one":         (*allocCase).one,
+		"isendIrecv":  (*allocCase).isendIrecv,
+		"issendTest":  (*allocCase).issendTest,
+		"sendrecv":    (*allocCase).sendrecv,
+		"columns":     (*allocCase).columns,
+		"waitAnyAll":  (*allocCase).waitAnyAll,
+		"startAll":    (*allocCase).startAll,
+		"iprobe":      (*allocCase).iprobe,
+		"barrier":     (*allocCase).barrier,
+		"bcast":       (*allocCase).bcast,
+		"allreduce":   (*allocCase).allreduce,
+		"bcastView":   (*allocCase).bcastView,
+		"allViews":    (*allocCase).allViews,
+		"viewLists":   (*allocCase).viewLists,
 	} {
 		for _, n := range []int{2, 20000} {
 			var allocs float64
@@ -144,6 +225,7 @@ func TestAllocs(t *testing.T) {
 			mpitest.Run(t, 2, func(p *mpi.Process) error {
 				w := p.World()
 				h := &allocCase{w: w, other: 1 - w.Rank(), s: make([]int32, n), r: make([]int32, n)}
+				h.sa, h.ra = mpi.ArrayOf(h.s, n/2, 2), mpi.ArrayOf(h.r, n/2, 2)
 				ps, err := mpi.SendInit(w, h.s, h.other, 2)
 				pr, err2 := mpi.RecvInit(w, h.r, h.other, 2)
 				h.reqs = []mpi.Request{pr, ps, {}, {}}
@@ -168,7 +250,14 @@ func TestAllocs(t *testing.T) {
 				close(counted)
 				return err
 			})
-			if allocs != 0 {
+			want := 0.0
+			switch name {
+			case "one":
+				want = poolAllocs
+			case "bcastView", "allViews", "viewLists": // several pieces of pooled memory for each call
+				want = 8 * poolAllocs
+			}
+			if allocs > want {
 				t.Errorf("%s of %d numbers: %v allocations", name, n, allocs)
 			}
 		}

@@ -98,4 +98,6 @@ func (k Keyval[T]) Delete(c *Comm) error {
 
 // Free releases the key and sets *k to the zero Keyval. Attached values stay, and can be read and deleted with a copy
 // of the key. Their callbacks still run, until the last value is deleted. MPI-5.0 §7.7.2.
-func (k *Keyval[T]) Free() error { return public(core.FreeKeyval(k.predefined, k.key.Free)) }
+func (k *Keyval[T]) Free() error {
+	return public(core.FreeKeyval("Keyval.Free", k.predefined, k.key.Free))
+}

@@ -4,6 +4,7 @@ package mpi
 // requests and statuses of core are those of this package under other names.
 
 import (
+	"reflect"
 	"unsafe"
 
 	"github.com/ibrun/ibrun/mpi/internal/core"
@@ -15,15 +16,20 @@ type Elem interface {
 		~float32 | ~float64 | ~complex64 | ~complex128 | ~bool
 }
 
-// elementsOf returns the memory of b as elements.
-func elementsOf[T Elem](b []byte) []T {
+// elementsOf returns the memory of b as elements, which have no pointers. The memory is aligned for them.
+func elementsOf[T any](b []byte) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/sizeOf[T]())
 }
 
 // sizeOf returns the size of an element in bytes.
-func sizeOf[T Elem]() int {
+func sizeOf[T any]() int {
 	var t T
 	return int(unsafe.Sizeof(t))
+}
+
+// sliceMemory returns the memory of a slice, whose elements have no pointers, as bytes.
+func sliceMemory(x reflect.Value) []byte {
+	return unsafe.Slice((*byte)(x.UnsafePointer()), x.Len()*int(x.Type().Elem().Size()))
 }
 
 // coreRequests returns the memory of reqs as requests of core, which have the same type under another name.

@@ -66,6 +66,15 @@ var checkedCollectives = map[string]struct {
 		_, err := c.Dup()
 		return err
 	}, mpi.ErrOther, []string{"Split at", "Dup at"}},
+	"creation of an intercommunicator": {func(c *mpi.Comm) error {
+		var err error
+		if c.Rank() == 1 {
+			_, err = c.CreateIntercomm(0, c, 2, 0)
+		} else {
+			_, err = c.Create(c.Group())
+		}
+		return err
+	}, mpi.ErrOther, []string{"CreateIntercomm at", "Create at"}},
 	"Idup in another order": {func(c *mpi.Comm) error {
 		var failed error
 		if c.Rank() != 1 {

@@ -241,35 +241,6 @@ func TestDupOrders(t *testing.T) {
 	})
 }
 
-// TestContextIDs: at most 4096 communicators can exist; when some are freed, others can be created.
-func TestContextIDs(t *testing.T) {
-	mpitest.Run(t, 2, func(p *mpi.Process) error {
-		var live []*mpi.Comm
-		var err error
-		for err == nil && len(live) < 5000 {
-			var d *mpi.Comm
-			if d, err = p.World().Dup(); err == nil {
-				live = append(live, d)
-			}
-		}
-		if len(live) != 4092 {
-			return fmt.Errorf("%d communicators: %w", len(live), err)
-		}
-		errs := []error{ofClass(err, mpi.ErrOther)}
-		for range 3 {
-			errs = append(errs, live[700].Free())
-			d, err := p.World().Dup()
-			if err != nil {
-				return err
-			}
-			live[700] = d
-			_, err = p.World().Split(0, 0)
-			errs = append(errs, ofClass(err, mpi.ErrOther), checkSum(d), checkSum(live[701]))
-		}
-		return errors.Join(errs...)
-	})
-}
-
 // TestContextIDsUndefined: a rank that gets no communicator does not keep a context id for it.
 func TestContextIDsUndefined(t *testing.T) {
 	mpitest.Run(t, 2, func(p *mpi.Process) error {

@@ -30,7 +30,7 @@ func ringNeighbors(c *mpi.Comm) mpi.Neighbors {
 // graphs are the ways to make a communicator with a ring.
 var graphs = map[string]func(c *mpi.Comm, info *mpi.Info) (*mpi.Comm, error){
 	"S2-12": func(c *mpi.Comm, info *mpi.Info) (*mpi.Comm, error) {
-		return c.DistGraphCreateAdjacent(ringNeighbors(c), info)
+		return c.DistGraphCreateAdjacent(ringNeighbors(c), info, mpi.KeepRanks)
 	},
 	"S2-11": func(c *mpi.Comm, info *mpi.Info) (*mpi.Comm, error) {
 		var edges []mpi.Edge
@@ -42,7 +42,7 @@ var graphs = map[string]func(c *mpi.Comm, info *mpi.Info) (*mpi.Comm, error){
 				edges = append(edges, mpi.Edge{From: r, To: (r + c.Size() - 1) % c.Size(), Weight: 20})
 			}
 		}
-		return c.DistGraphCreate(edges, true, info)
+		return c.DistGraphCreate(edges, true, info, mpi.KeepRanks)
 	},
 }
 
@@ -128,15 +128,15 @@ func TestDistGraphShapes(t *testing.T) {
 	mpitest.Run(t, 3, func(p *mpi.Process) error {
 		w := p.World()
 		given := [][]mpi.Edge{{{0, 1, 5}, {0, 1, 5}, {2, 2, 7}}, nil, {{1, 0, 3}, {0, 1, 1}}}[w.Rank()]
-		plain, err := w.DistGraphCreate(given, false, nil)
+		plain, err := w.DistGraphCreate(given, false, nil, mpi.KeepRanks)
 		if err != nil {
 			return err
 		}
-		heavy, err := w.DistGraphCreate(given, true, nil)
+		heavy, err := w.DistGraphCreate(given, true, nil, mpi.KeepRanks)
 		if err != nil {
 			return err
 		}
-		empty, err := w.DistGraphCreateAdjacent(mpi.Neighbors{}, nil)
+		empty, err := w.DistGraphCreateAdjacent(mpi.Neighbors{}, nil, mpi.KeepRanks)
 		if err != nil {
 			return err
 		}
@@ -162,13 +162,13 @@ func TestDistGraphWrong(t *testing.T) {
 			if c.Rank() == 1 {
 				mine = n
 			}
-			_, err := c.DistGraphCreateAdjacent(mine, nil)
+			_, err := c.DistGraphCreateAdjacent(mine, nil, mpi.KeepRanks)
 			return err
 		}
 	}
 	anywhere := func(e mpi.Edge) func(c *mpi.Comm) error {
 		return func(c *mpi.Comm) error {
-			_, err := c.DistGraphCreate([]mpi.Edge{e}[:c.Rank()&1], true, nil)
+			_, err := c.DistGraphCreate([]mpi.Edge{e}[:c.Rank()&1], true, nil, mpi.KeepRanks)
 			return err
 		}
 	}

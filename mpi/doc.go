@@ -26,6 +26,15 @@
 // call returns; for an immediate call, until the request has completed. Sends only read it. Slices of local arrays escape to
 // the heap. A receive buffer may be longer than the message; [Count] returns how many elements have been received.
 //
+// Elements are numbers, bool, and structs and arrays of these without pointers. The padding of structs is not sent.
+// The methods of [Comm] with the names of functions take a [View]: data that is not contiguous, such as a column of a
+// matrix, or elements of any [Datatype]:
+//
+//	g := mpi.ArrayOf(x, ny+2, nx+2)
+//	_, err := c.Sendrecv(g.Col(1), left, 0, g.Col(nx+1), right, 0)
+//
+// [SendValue] and [RecvValue] take values of any type, such as strings and maps.
+//
 // # Errors
 //
 // Every call returns nil or an [*Error]. errors.Is matches its [Class]:

@@ -8,9 +8,9 @@ type Class int32
 
 // The error classes in use, with the numbers of the MPI-5.0 ABI (§20.3). ErrProcFailed has no number there yet.
 const (
-	ErrBuffer     Class = core.ErrBuffer     // buffers overlap or are too small, or no buffer is attached
+	ErrBuffer     Class = core.ErrBuffer     // buffers overlap or are too small, a view exceeds its slice, or no buffer is attached
 	ErrCount      Class = core.ErrCount      // a count is negative, or does not fit the buffer
-	ErrType       Class = core.ErrType       // the element types of sender and receiver, or of the ranks of a collective, differ
+	ErrType       Class = core.ErrType       // element types of ranks differ, or a datatype or Go type cannot be used
 	ErrTag        Class = core.ErrTag        // a tag is out of range, or AnyTag is used although a hint excludes it
 	ErrComm       Class = core.ErrComm       // the communicator is nil or freed
 	ErrRank       Class = core.ErrRank       // a rank is out of range, or AnySource is used although a hint excludes it
@@ -18,10 +18,12 @@ const (
 	ErrRoot       Class = core.ErrRoot       // a root is not in the communicator
 	ErrGroup      Class = core.ErrGroup      // the group is nil, belongs to another session, or lacks this process
 	ErrOp         Class = core.ErrOp         // the operation is not defined on the element type
-	ErrTopology   Class = core.ErrTopology   // the communicator has no graph
+	ErrTopology   Class = core.ErrTopology   // the communicator has no topology, or another one
+	ErrDims       Class = core.ErrDims       // the dimensions of a grid are wrong, or there is no such dimension
 	ErrArg        Class = core.ErrArg        // some other argument is wrong
 	ErrTruncate   Class = core.ErrTruncate   // the message was longer than the buffer, which holds the beginning of it
 	ErrOther      Class = core.ErrOther      // an error without a class of its own; see the wrapped error
+	ErrPending    Class = core.ErrPending    // the wait has ended before the operation, which continues
 	ErrInStatus   Class = core.ErrInStatus   // some requests of several failed: the wrapped error is the first
 	ErrInfoKey    Class = core.ErrInfoKey    // an info key is empty or too long
 	ErrInfoNoKey  Class = core.ErrInfoNoKey  // an info key does not exist
@@ -65,19 +67,20 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Class, e.Err}
 }
 
-// public returns an error of core as users get it. It is inlined: a call that succeeds costs one comparison more.
+// public returns an error of core as users get it, after its handler was called. It is inlined: a call
+// that succeeds costs one comparison more.
 func public(err error) error {
 	if err == nil {
 		return nil
 	}
-	return convert(err)
+	return convert(core.Handle(err))
 }
 
 // convert replaces the errors of core in a tree of errors. Those that core wraps are not changed: they contain none of core.
 func convert(err error) error {
 	switch e := err.(type) {
 	case *core.Error:
-		return &Error{Class(e.Class), e.Op, e.Rank, public(e.Err), e.Where}
+		return &Error{Class(e.Class), e.Op, e.Rank, convert(e.Err), e.Where}
 	case *core.RequestError:
 		return &core.RequestError{Index: e.Index, Err: convert(e.Err)}
 	case core.ErrorList:

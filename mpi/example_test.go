@@ -7,6 +7,7 @@ import (
 	"log"
 	"math"
 	"testing"
+	"time"
 
 	"github.com/ibrun/ibrun/mpi"
 	"github.com/ibrun/ibrun/mpi/mpitest"
@@ -339,4 +340,71 @@ func ExampleKeyval() {
 	// grid true <nil>
 	// grid goes
 	// grid goes
+}
+
+// A program waits for a message and for a context at the same time. It need not call the library meanwhile.
+func ExampleRequest_Done() {
+	var t exampleT // in a test, its *testing.T
+	mpitest.Run(t, 2, func(p *mpi.Process) error {
+		world := p.World()
+		if world.Rank() == 0 {
+			return mpi.Send(world, []int{42}, 1, 0)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		x := make([]int, 1)
+		r, err := mpi.Irecv(world, x, 0, 0)
+		if err != nil {
+			return err
+		}
+		select {
+		case <-r.Done():
+		case <-ctx.Done():
+			if err := r.Cancel(); err != nil {
+				return err
+			}
+		}
+		status, err := r.Wait() // ends the request, and the use of x
+		fmt.Println(x[0], status.Cancelled(), err)
+		return err
+	})
+	// Output: 42 false <nil>
+}
+
+// A goroutine of the program does the work of a request, which is then waited for beside a message.
+func ExampleProcess_NewGrequest() {
+	var t exampleT // in a test, its *testing.T
+	mpitest.Run(t, 1, func(p *mpi.Process) error {
+		sum := 0
+		work, err := p.NewGrequest(mpi.GrequestFuncs{
+			Query: func(st *mpi.Status) error { return mpi.SetCount[int](st, 1) },
+			Free:  func() error { fmt.Println("free"); return nil },
+		})
+		if err != nil {
+			return err
+		}
+		go func() {
+			for i := range 10 {
+				sum += i
+			}
+			work.Complete() // fails only for a request that is complete
+		}()
+		x := make([]int, 1)
+		message, err := mpi.Irecv(p.World(), x, 0, 0)
+		if err != nil {
+			return err
+		}
+		if err := mpi.Send(p.World(), []int{7}, 0, 0); err != nil {
+			return err
+		}
+		status := make([]mpi.Status, 2)
+		if err := mpi.Waitall([]mpi.Request{work.Request, message}, status); err != nil {
+			return err
+		}
+		fmt.Println(sum, mpi.Count[int](status[0]), x[0])
+		return nil
+	})
+	// Output:
+	// free
+	// 45 1 7
 }

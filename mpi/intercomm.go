@@ -7,9 +7,25 @@ import "github.com/ibrun/ibrun/mpi/internal/core"
 // leaders, because every process knows both groups. Otherwise it is like CommFromGroup. MPI-5.0 §7.6.2.
 //
 // In an intercommunicator the ranks of messages are those of the remote group. It can be duplicated and freed, and
-// supports Barrier. Other collectives fail with ErrComm; Merge creates an intracommunicator of both groups.
+// supports the collectives except Scan and Exscan, which fail with ErrComm. Data goes from each group to the other. In a
+// collective with a root it goes from the root to the other group, or back: the root gives Root, the others of its group give
+// ProcNull, and the other group gives the rank of the root. None is in place. After a failure other than wrong arguments no
+// collective succeeds any more. Merge creates an intracommunicator of both groups. MPI-5.0 §6.2.3.
 func IntercommFromGroups(local, remote *Group, tag string, info *Info) (*Comm, error) {
 	return comm(core.IntercommFromGroups(local.core(), remote.core(), tag, info.core()))
+}
+
+// CreateIntercomm creates an intercommunicator of the processes of c, which is an intracommunicator, and those of another one. It
+// is collective over both. Each has a leader, which is a rank of it; the leaders know each other by a peer communicator: peer,
+// remoteLeader, a rank of peer, and the tag, which distinguishes concurrent calls, are used at the leader only. Messages with the
+// same tag are not affected. Attributes and hints are not copied.
+//
+// It fails with ErrRank if a leader is not a rank or if the ranks of c give different ones, with ErrGroup if the groups have
+// processes in common, and with ErrProcFailed if a process is lost. An error at one rank is an error at all ranks of both groups.
+// The exception is a leader that gives a wrong peer, remoteLeader or tag: its group fails, and the other group waits until that
+// leader leaves the job. MPI-5.0 §7.6.2.
+func (c *Comm) CreateIntercomm(localLeader int, peer *Comm, remoteLeader, tag int) (*Comm, error) {
+	return comm(c.core().CreateIntercomm(localLeader, peer.core(), remoteLeader, tag))
 }
 
 // Remote reports whether the communicator is an intercommunicator. MPI-5.0 §7.6.1, as MPI_Comm_test_inter.

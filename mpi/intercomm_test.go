@@ -84,14 +84,19 @@ func TestIntercommStays(t *testing.T) {
 
 func TestIntercommRefuses(t *testing.T) {
 	withIntercomm(t, func(_ *mpi.Process, s *mpi.Session, c *mpi.Comm) error {
-		x, n := make([]int, 8), 4
+		x := make([]int, 8)
 		errs := []error{ofClass(mpi.Send(c, x, c.RemoteSize(), 0), mpi.ErrRank)}
-		for _, err := range []error{
-			mpi.Bcast(c, x, 0), mpi.Reduce(c, x, x, mpi.Sum, 0), mpi.Allreduce(c, x, x, mpi.Sum), mpi.Allgather(c, x, x),
-			mpi.Gather(c, x, x, 0), mpi.Scatter(c, x, x, 0), mpi.Alltoall(c, x[:n], x[n:]), mpi.Scan(c, x, x, mpi.Sum),
-			mpi.Exscan(c, x, x, mpi.Sum),
-		} {
+		for _, err := range []error{mpi.Scan(c, x, x, mpi.Sum), mpi.Exscan(c, x, x, mpi.Sum)} {
 			errs = append(errs, ofClass(err, mpi.ErrComm))
+		}
+		for _, err := range []error{mpi.Allreduce(c, x, x, mpi.Sum), mpi.Allgather(c, x, x), mpi.Alltoall(c, x, x)} {
+			errs = append(errs, ofClass(err, mpi.ErrBuffer))
+		}
+		for _, root := range []int{c.RemoteSize(), -1, mpi.Undefined} {
+			for _, err := range []error{mpi.Bcast(c, x, root), mpi.Reduce(c, x, x, mpi.Sum, root), mpi.Gather(c, x, x, root),
+				mpi.Scatter(c, x, x, root)} {
+				errs = append(errs, ofClass(err, mpi.ErrRoot))
+			}
 		}
 		self, err := fromSet(s, "mpi://SELF", "t")
 		if err != nil {

@@ -44,12 +44,13 @@ type userOp struct{ op core.Op }
 
 func (o userOp) core() core.Op { return o.op }
 
-// NewOp creates an operation on elements of type T. f sets dst[i] = dst[i] op src[i] for all i; the two slices have
-// the same length and do not overlap. The operation must be associative. Unless commutative is set, operands are
-// combined in the order of ranks, and dst contains those of the lower ranks. f may be called from any goroutine that
-// calls a collective. MPI-5.0 §6.9.5.
-func NewOp[T Elem](commutative bool, f func(dst, src []T)) Op {
-	return userOp{core.NewOp(core.KindOf[T](), commutative, reduction.User(func(dst, src []byte) {
+// NewOp creates an operation on elements of type T: a number, or a struct or array without pointers. f sets
+// dst[i] = dst[i] op src[i] for all i; the two slices have the same length and do not overlap. The operation must be
+// associative. Unless commutative is set, operands are combined in the order of ranks, and dst contains those of the lower
+// ranks. f may be called from any goroutine that calls a collective. If T has pointers, each reduction with the operation is an
+// error of class ErrType. MPI-5.0 §6.9.5.
+func NewOp[T any](commutative bool, f func(dst, src []T)) Op {
+	return userOp{core.NewOp(core.ValuesOf[T](), commutative, reduction.User(func(dst, src []byte) {
 		f(elementsOf[T](dst), elementsOf[T](src))
 	}))}
 }

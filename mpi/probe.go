@@ -30,12 +30,21 @@ func (c *Comm) Improbe(src, tag int) (*Message, Status, bool, error) {
 	return (*Message)(m), statusOf(st), ok, public(err)
 }
 
+// Status returns the status of the matched probe: source, tag and length of the message. MPI-5.0 §3.8.2.
+func (m *Message) Status() Status { return statusOf(m.core().Status()) }
+
 // Mrecv receives a message that a matched probe has taken, like Recv. MPI-5.0 §3.8.3.
-func Mrecv[T Elem](m *Message, x []T) (Status, error) {
+func Mrecv[T any](m *Message, x []T) (Status, error) {
+	if !core.IsNumber[T]() {
+		return m.Mrecv(elements("Mrecv", x))
+	}
 	return status(m.core().Mrecv(core.Bytes(x), core.KindOf[T]()))
 }
 
 // Imrecv starts to receive a message that a matched probe has taken. MPI-5.0 §3.8.3.
-func Imrecv[T Elem](m *Message, x []T) (Request, error) {
+func Imrecv[T any](m *Message, x []T) (Request, error) {
+	if !core.IsNumber[T]() {
+		return m.Imrecv(elements("Imrecv", x))
+	}
 	return request(m.core().Imrecv(core.Bytes(x), core.KindOf[T]()))
 }

@@ -100,33 +100,44 @@ func TestRecordedConstructors(t *testing.T) {
 	mpitest.Run(t, 2, func(p *mpi.Process) error {
 		w := p.World()
 		ring := mpi.Neighbors{Sources: []int{1 - w.Rank()}, Destinations: []int{1 - w.Rank()}}
+		var grid *mpi.Comm
 		makers := map[perf.Op]func() (*mpi.Comm, error){
-			perf.Dup:             w.Dup,
-			perf.DupWithInfo:     func() (*mpi.Comm, error) { return w.DupWithInfo(nil) },
-			perf.Split:           func() (*mpi.Comm, error) { return w.Split(0, 0) },
-			perf.SplitType:       func() (*mpi.Comm, error) { return w.SplitType(mpi.TypeShared, 0, nil) },
-			perf.Create:          func() (*mpi.Comm, error) { return w.Create(w.Group()) },
-			perf.CreateGroup:     func() (*mpi.Comm, error) { return w.CreateGroup(w.Group(), 0) },
-			perf.CommFromGroup:   func() (*mpi.Comm, error) { return mpi.CommFromGroup(w.Group(), "tag", nil) },
-			perf.DistGraphCreate: func() (*mpi.Comm, error) { return w.DistGraphCreate([]mpi.Edge{{From: 0, To: 1}}, false, nil) },
+			perf.Dup:           w.Dup,
+			perf.DupWithInfo:   func() (*mpi.Comm, error) { return w.DupWithInfo(nil) },
+			perf.Split:         func() (*mpi.Comm, error) { return w.Split(0, 0) },
+			perf.SplitType:     func() (*mpi.Comm, error) { return w.SplitType(mpi.TypeShared, 0, nil) },
+			perf.Create:        func() (*mpi.Comm, error) { return w.Create(w.Group()) },
+			perf.CreateGroup:   func() (*mpi.Comm, error) { return w.CreateGroup(w.Group(), 0) },
+			perf.CommFromGroup: func() (*mpi.Comm, error) { return mpi.CommFromGroup(w.Group(), "tag", nil) },
+			perf.CartCreate:    func() (*mpi.Comm, error) { return w.CartCreate([]int{2}, nil, mpi.Reorder) },
+			perf.CartSub:       func() (*mpi.Comm, error) { return grid.CartSub([]bool{true}) },
+			perf.GraphCreate:   func() (*mpi.Comm, error) { return w.GraphCreate([][]int{{1}, {0}}, mpi.Reorder) },
+			perf.DistGraphCreate: func() (*mpi.Comm, error) {
+				return w.DistGraphCreate([]mpi.Edge{{From: 0, To: 1}}, false, nil, mpi.KeepRanks)
+			},
 			perf.DistGraphCreateAdjacent: func() (*mpi.Comm, error) {
-				return w.DistGraphCreateAdjacent(ring, nil)
+				return w.DistGraphCreateAdjacent(ring, nil, mpi.KeepRanks)
 			},
 			perf.Idup: func() (*mpi.Comm, error) {
 				d, r, err := w.Idup()
 				return d, errors.Join(err, mpi.Waitall([]mpi.Request{r}, nil))
 			},
 		}
-		want := map[perf.Op]uint64{perf.Waitall: 1, perf.SetInfo: 1, perf.Free: uint64(len(makers)) - 1, perf.Disconnect: 1}
+		var err error
+		if grid, err = makers[perf.CartCreate](); err != nil {
+			return err
+		}
+		want := map[perf.Op]uint64{perf.Waitall: 1, perf.SetInfo: 1, perf.Free: uint64(len(makers)) - 1, perf.Disconnect: 1,
+			perf.CartCreate: 1}
 		var comms []*mpi.Comm
 		for _, op := range slices.Sorted(maps.Keys(makers)) {
 			c, err := makers[op]()
 			if err != nil {
 				return fmt.Errorf("%v: %w", op, err)
 			}
-			comms, want[op] = append(comms, c), 1
+			comms, want[op] = append(comms, c), want[op]+1
 		}
-		err := errors.Join(w.SetInfo(nil), comms[0].Disconnect())
+		err = errors.Join(w.SetInfo(nil), comms[0].Disconnect())
 		for _, c := range comms[1:] {
 			err = errors.Join(err, c.Free())
 		}

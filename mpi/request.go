@@ -23,6 +23,23 @@ func (r Request) Test() (Status, bool, error) {
 	return statusOf(st), ok, public(err)
 }
 
+// Done returns a channel that is closed when the operation has completed: Wait then returns immediately, with the status and the
+// error. It is for select statements:
+//
+//	select {
+//	case <-r.Done():
+//		st, err := r.Wait()
+//	case <-ctx.Done():
+//
+// The channel of a request that has no operation in progress, such as the zero Request, is closed. A persistent request has a
+// new channel after each Start. While an operation is in progress all calls return the same channel. Nobody needs to receive from
+// it, and any number of goroutines may. It is closed also when a process was lost, so that Wait fails, and when this process
+// leaves the job.
+//
+// While any channel is open, one goroutine of the library makes progress for all of them, so the program need not call anything
+// meanwhile. It polls for a moment and then sleeps. A program that only waits is faster with Wait. MPI-5.0 §3.7.3.
+func (r Request) Done() <-chan struct{} { return r.core().Done() }
+
 // Start starts a persistent operation. MPI-5.0 §3.9.
 func (r Request) Start() error { return public(r.core().Start()) }
 
@@ -30,8 +47,9 @@ func (r Request) Start() error { return public(r.core().Start()) }
 // MPI-5.0 §3.7.3.
 func (r Request) Free() error { return public(r.core().Free()) }
 
-// Cancel cancels a receive that has not been matched. The request must still be waited for, and its status reports
-// whether it was cancelled. A send, or a receive that has been matched, completes as usual. MPI-5.0 §3.8.4.
+// Cancel cancels a receive or a send that has not been matched. The request must still be waited for, and its status
+// reports whether it was cancelled. An operation that has been matched completes as usual, and so does the send of a short
+// message, unless it is synchronous: it does not wait for the receiver. MPI-5.0 §3.8.4.
 func (r Request) Cancel() error { return public(r.core().Cancel()) }
 
 // Startall starts all of reqs. It stops at the first error. MPI-5.0 §3.9.
@@ -64,7 +82,7 @@ func Testany(reqs []Request) (int, Status, bool, error) {
 	return n, statusOf(st), ok, public(err)
 }
 
-// Waitsome blocks until at least one of reqs has completed, and completes all that have. It stores their indices in
+// Waitsome blocks until at least one of reqs has completed, and completes all that are known to have. It stores their indices in
 // idx and their statuses in sts, which may be nil. Both must have the length of reqs. It returns their number;
 // Undefined if no request is active. MPI-5.0 §3.7.5.
 func Waitsome(reqs []Request, idx []int, sts []Status) (int, error) {

@@ -300,22 +300,23 @@ func TestPersistent(t *testing.T) {
 	}
 }
 
-// TestCancel cancels a receive without a message, a receive that has been matched, and a send.
+// TestCancel cancels a receive without a message, a receive that has been matched, and sends: see TestSendContext.
 func TestCancel(t *testing.T) {
 	mpitest.Run(t, 2, func(p *mpi.Process) error {
 		return first(p, func(w *mpi.Comm) error {
-			r, err := mpi.Issend(w, numbers(1, 5), 1, 1)
-			if err != nil {
+			withdrawn, err := mpi.Issend(w, numbers(1, 4), 1, 2)
+			if err := errors.Join(err, withdrawn.Cancel()); err != nil {
 				return err
 			}
-			st, werr := mpi.Status{}, r.Cancel()
-			if werr == nil {
-				st, werr = r.Wait()
+			if st, err := withdrawn.Wait(); err != nil || !st.Cancelled() {
+				return fmt.Errorf("%+v: %w", st, err)
 			}
-			if st.Cancelled() {
-				return errors.New("a send was cancelled")
+			r, err := mpi.Issend(w, numbers(1, 5), 1, 1)
+			if err := errors.Join(err, w.Barrier(), r.Cancel()); err != nil {
+				return err
 			}
-			return werr
+			st, err := r.Wait()
+			return errors.Join(err, check(!st.Cancelled(), "a send that had been matched was cancelled"))
 		}, func(w *mpi.Comm) error {
 			x := []int32{-1}
 			none, err := mpi.Irecv(w, x, 0, 77)
@@ -336,7 +337,8 @@ func TestCancel(t *testing.T) {
 			if err := errors.Join(err, expect(st, 0, 1, 4)); err != nil || x[0] != 5 {
 				return fmt.Errorf("matched before: %v: %w", x, err)
 			}
-			return nil
+			_, found, err := w.Iprobe(0, mpi.AnyTag)
+			return errors.Join(err, check(!found, "a message that was withdrawn"), w.Barrier())
 		})
 	})
 }

@@ -24,11 +24,16 @@ func (s Status) Bytes() int { return s.bytes }
 // Cancelled reports whether the receive was cancelled. MPI-5.0 §3.8.4.
 func (s Status) Cancelled() bool { return s.cancelled }
 
-// Count returns the number of received elements of type T; Undefined if the message is not a whole number of them.
-// MPI-5.0 §3.2.5.
-func Count[T Elem](s Status) int {
-	n := sizeOf[T]()
-	if s.bytes%n != 0 {
+// Count returns the number of received elements of type T; Undefined if the message is not a whole number of them, or T is no
+// type of elements. MPI-5.0 §3.2.5.
+func Count[T any](s Status) int {
+	n := messageSize[T]()
+	switch {
+	case n < 0 || n == 0 && s.bytes != 0:
+		return Undefined
+	case n == 0:
+		return 0
+	case s.bytes%n != 0:
 		return Undefined
 	}
 	return s.bytes / n

@@ -30,7 +30,7 @@ NONE < internal/pmi;
 NONE < internal/dlopen;
 hw, internal/abi/*, internal/dlopen < internal/ibvmock;
 internal/abi/*, internal/dlopen < internal/pmix;
-NONE < internal/openmpitest;
+NONE < internal/openmpitest, internal/mpi4pytest;
 NONE < internal/fdpass;
 internal/fdpass < internal/fdpass/fdpasstest;
 internal/auth, internal/fdpass < internal/ranklink;
@@ -72,22 +72,25 @@ hw < mpi/internal/clocksync;
 fabric, fabric/auto, hw, internal/pmi, internal/pmix, internal/ranklink, internal/shm, internal/wakesock, mpi/internal/clocksync
 	< mpi/internal/bootstrap;
 NONE < mpi/internal/match;
-NONE < mpi/internal/datatype < mpi/internal/reduction < mpi/internal/coll;
+hw < mpi/internal/topology;
+fabric < mpi/internal/datatype;
+mpi/internal/datatype < mpi/internal/reduction, mpi/internal/coll;
+mpi/internal/reduction < mpi/internal/coll;
 fabric < mpi/internal/regcache;
 internal/shm < mpi/internal/coll;
-fabric, perf, internal/pollyield, mpi/internal/match, mpi/internal/regcache < mpi/internal/proto;
+fabric, perf, internal/pollyield, mpi/internal/match, mpi/internal/regcache, mpi/internal/datatype < mpi/internal/proto;
 attrs, hw, perf, perf/profile, fabric, internal/tunables, mpi/internal/bootstrap, mpi/internal/clocksync, mpi/internal/coll,
-	mpi/internal/datatype, mpi/internal/proto, mpi/internal/reduction < mpi/internal/core;
+	mpi/internal/datatype, mpi/internal/proto, mpi/internal/reduction, mpi/internal/topology < mpi/internal/core;
 
 # Layer 5: the API of programs.
-attrs, perf, mpi/internal/bootstrap, mpi/internal/core, mpi/internal/proto, mpi/internal/reduction < mpi;
+attrs, perf, mpi/internal/bootstrap, mpi/internal/core, mpi/internal/datatype, mpi/internal/proto, mpi/internal/reduction < mpi;
 hw, perf, fabric, fabric/mem, fabric/auto, mpi/internal/bootstrap, mpi/internal/clocksync, mpi < mpi/mpitest;
 fabric/auto, internal/transports, internal/tunables, mpi/internal/proto < mpi/explain;
 
 # Layer 6: programs.
 internal/ticks, perf, mpi < bench;
 mpi < examples/*;
-NONE < docs/dashboards, internal/clustertest;                # tests only
+NONE < docs, docs/dashboards, internal/clustertest;          # tests only
 hw, verbs < examples/pingpong;
 internal/ticks, internal/pollyield, verbs < bench/perftest;
 NONE < bench/sockets;
@@ -110,7 +113,7 @@ NONE < cmd/ibrun/internal/tracemerge/tracetest;
 NONE < cmd/ibrun/internal/inputfile < cmd/ibrun/internal/placement, cmd/ibrun/internal/allocation, cmd/ibrun/internal/cli/foreign;
 NONE < cmd/ibrun/internal/outfile < cmd/ibrun/internal/report, cmd/ibrun/internal/exporter, cmd/ibrun/internal/launch/monitor;
 internal/printable < cmd/ibrun/internal/report, cmd/ibrun/internal/inspect, cmd/ibrun/internal/launch;
-internal/printable < cmd/ibrun/internal/launch/console, cmd/ibrun/internal/launch/coordinator;
+internal/printable < cmd/ibrun/internal/tracemerge, cmd/ibrun/internal/launch/console, cmd/ibrun/internal/launch/coordinator;
 hw, perf < cmd/ibrun/internal/inspect;
 cmd/ibrun/internal/launch/exitcode, cmd/ibrun/internal/launch/proctree < cmd/ibrun/internal/launch/watcher;
 cmd/ibrun/internal/launch/watcher < cmd/ibrun/internal/launch/coordinator;

@@ -28,12 +28,12 @@ func (c *Comm) newAgreement(call perf.Op) *agreement {
 
 // allreduce combines src of all ranks into dst. The operation must be idempotent: a rank's value may enter twice.
 func (a *agreement) allreduce(dst, src []byte, k datatype.Kind, o Predefined) error {
-	f, commutative, _ := o.kernel(k)
+	f, commutative, _ := o.kernel(Elements{kind: k})
 	switch {
 	case a.creation != nil:
 		return a.comm.wrapError(a.op, a.creation.allreduce(dst, src, f))
 	case a.idup == nil:
-		return a.comm.allreduce(a.recordAs, dst, src, k, o)
+		return a.comm.allreduce(a.recordAs, dst, src, Elements{kind: k}, o)
 	}
 	if failed := a.comm.coll.failed.Load(); failed != nil {
 		return a.comm.wrapError(a.op, *failed)

@@ -2,16 +2,18 @@ package core
 
 import (
 	"github.com/ibrun/ibrun/mpi/internal/coll"
-	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/perf"
 )
 
 // Allgather collects src of all ranks into dst of every rank.
-func (c *Comm) Allgather(dst, src []byte, k datatype.Kind) error {
+func (c *Comm) Allgather(dst, src []byte, k Elements) error {
+	if c.isInter() {
+		return c.interAllgather(dst, src, k)
+	}
 	return c.allgather(perf.Allgather, dst, src, k)
 }
 
-func (c *Comm) allgather(call perf.Op, dst, src []byte, k datatype.Kind) error {
+func (c *Comm) allgather(call perf.Op, dst, src []byte, k Elements) error {
 	op := call.String()
 	if err := c.beginIntracomm(call, len(src)); err != nil {
 		return err
@@ -24,14 +26,17 @@ func (c *Comm) allgather(call perf.Op, dst, src []byte, k datatype.Kind) error {
 	if err != nil {
 		return err
 	}
-	if f := c.coll.flatFor(coll.OfAllgather, len(src), callShape{kind: k}); f != nil {
+	if f := c.coll.flatFor(coll.OfAllgather, len(src), k.shape(opCodeNone, 0)); f != nil {
 		return c.wrapError(op, f.Allgather(dst, src))
 	}
 	return c.wrapError(op, coll.Allgather(&c.coll, dst, src))
 }
 
 // Allgatherv is Allgather with counts and displacements in elements; nil displacements mean consecutive parts.
-func (c *Comm) Allgatherv(dst []byte, counts, displs []int, src []byte, k datatype.Kind) error {
+func (c *Comm) Allgatherv(dst []byte, counts, displs []int, src []byte, k Elements) error {
+	if c.isInter() {
+		return c.interAllgatherv(dst, counts, displs, src, k)
+	}
 	const op = "Allgatherv"
 	if err := c.beginIntracomm(perf.Allgatherv, len(src)); err != nil {
 		return err

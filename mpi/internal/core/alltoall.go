@@ -2,16 +2,18 @@ package core
 
 import (
 	"github.com/ibrun/ibrun/mpi/internal/coll"
-	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/perf"
 )
 
 // Alltoall sends part i of src to rank i, and stores the part from rank i as part i of dst.
-func (c *Comm) Alltoall(dst, src []byte, k datatype.Kind) error {
+func (c *Comm) Alltoall(dst, src []byte, k Elements) error {
+	if c.isInter() {
+		return c.interAlltoall(dst, src, k)
+	}
 	return c.alltoall(perf.Alltoall, dst, src, k)
 }
 
-func (c *Comm) alltoall(call perf.Op, dst, src []byte, k datatype.Kind) error {
+func (c *Comm) alltoall(call perf.Op, dst, src []byte, k Elements) error {
 	op := call.String()
 	if err := c.beginIntracomm(call, len(src)); err != nil {
 		return err
@@ -27,19 +29,22 @@ func (c *Comm) alltoall(call perf.Op, dst, src []byte, k datatype.Kind) error {
 	if err != nil {
 		return err
 	}
-	if f := c.coll.flatFor(coll.OfAlltoall, len(src)/len(c.peers), callShape{kind: k}); f != nil {
+	if f := c.coll.flatFor(coll.OfAlltoall, len(src)/len(c.peers), k.shape(opCodeNone, 0)); f != nil {
 		return c.wrapError(op, f.Alltoall(dst, src))
 	}
 	return c.wrapError(op, coll.Alltoall(&c.coll, dst, src))
 }
 
 // Alltoallv is Alltoall with counts and displacements in elements; nil displacements mean consecutive parts.
-func (c *Comm) Alltoallv(dst []byte, rcounts, rdispls []int, src []byte, scounts, sdispls []int, k datatype.Kind) error {
+func (c *Comm) Alltoallv(dst []byte, rcounts, rdispls []int, src []byte, scounts, sdispls []int, k Elements) error {
+	if c.isInter() {
+		return c.interAlltoallv(dst, rcounts, rdispls, src, scounts, sdispls, k)
+	}
 	return c.alltoallv(perf.Alltoallv, dst, rcounts, rdispls, src, scounts, sdispls, k)
 }
 
 func (c *Comm) alltoallv(call perf.Op, dst []byte, rcounts, rdispls []int, src []byte, scounts, sdispls []int,
-	k datatype.Kind) error {
+	k Elements) error {
 	op := call.String()
 	if err := c.beginIntracomm(call, len(src)); err != nil {
 		return err

@@ -39,7 +39,7 @@ func (p *Process) Keys() *attrs.Space[*Comm] { return &p.keys }
 
 // Attrs returns the attributes of a communicator, or an error if it is not usable.
 func (c *Comm) Attrs(op string) (*attrs.Cache[*Comm], error) {
-	if err := c.CheckUsable(op); err != nil {
+	if err := c.checkUsable(op); err != nil {
 		return nil, err
 	}
 	return &c.attrs, nil
@@ -58,9 +58,8 @@ func (c *Comm) MutableAttrs(op string, key PredefinedKey) (*attrs.Cache[*Comm], 
 // AttrError wraps an error of package attrs; nil stays nil.
 func (c *Comm) AttrError(op string, err error) error { return c.wrapError(op, err) }
 
-// FreeKeyval calls free, which frees a key. It returns an error if the key is predefined. key is 0 if it is not.
-func FreeKeyval(key PredefinedKey, free func() error) error {
-	const op = "Keyval.Free"
+// FreeKeyval calls free, which frees a key, for the call op. It returns an error if the key is predefined. key is 0 if it is not.
+func FreeKeyval(op string, key PredefinedKey, free func() error) error {
 	if key != 0 {
 		return newError(op, ErrKeyval, errPredefined)
 	}

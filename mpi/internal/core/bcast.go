@@ -2,12 +2,14 @@ package core
 
 import (
 	"github.com/ibrun/ibrun/mpi/internal/coll"
-	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/perf"
 )
 
 // Bcast copies the root's b to b of every rank.
-func (c *Comm) Bcast(b []byte, k datatype.Kind, root int) error {
+func (c *Comm) Bcast(b []byte, k Elements, root int) error {
+	if c.isInter() {
+		return c.interBcast(b, root)
+	}
 	const op = "Bcast"
 	if err := c.beginIntracomm(perf.Bcast, len(b)); err != nil {
 		return err
@@ -20,7 +22,7 @@ func (c *Comm) Bcast(b []byte, k datatype.Kind, root int) error {
 	if err != nil {
 		return err
 	}
-	if f := c.coll.flatFor(coll.OfBcast, len(b), callShape{kind: k, root: root}); f != nil {
+	if f := c.coll.flatFor(coll.OfBcast, len(b), k.shape(opCodeNone, root)); f != nil {
 		return c.wrapError(op, f.Bcast(b, root))
 	}
 	return c.wrapError(op, coll.Bcast(&c.coll, b, root))

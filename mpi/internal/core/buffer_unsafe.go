@@ -16,6 +16,30 @@ func Bytes[T any](x []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), cap(x)*size)[:len(x)*size]
 }
 
+// IsPlain reports whether a call on c with elements of type T takes the shortest path, which moves bytes: T is a number or
+// bool, and calls are not checked. For the most frequent types it loads as little as possible: while a message is on its way to
+// the other process, a load that follows may wait for the stores of the message.
+func IsPlain[T any](c *Comm) bool {
+	if c != nil && c.checks {
+		return false
+	}
+	var x T
+	var known bool
+	switch p := any((*T)(nil)); unsafe.Sizeof(x) { // a constant in each instance
+	case 1:
+		_, known = p.(*byte)
+	case 4:
+		if _, known = p.(*float32); !known {
+			_, known = p.(*int32)
+		}
+	case 8:
+		if _, known = p.(*float64); !known {
+			_, known = p.(*int)
+		}
+	}
+	return known || IsNumber[T]()
+}
+
 // handlesOf returns the memory of reqs as handles of the engine. A Request contains a handle and nothing else.
 func handlesOf(reqs []Request) []proto.Handle {
 	return unsafe.Slice((*proto.Handle)(unsafe.Pointer(unsafe.SliceData(reqs))), len(reqs))

@@ -70,7 +70,7 @@ func (p *Process) reportUnfreed(comms []*Comm) {
 func (c *Comm) checkUnfinished() error {
 	sent := c.engine.NotesSent()
 	arrive := make([]uint64, len(sent))
-	if err := c.alltoall(perf.Finalize.Within(), Bytes(arrive), Bytes(sent), KindOf[uint64]()); err != nil {
+	if err := c.alltoall(perf.Finalize.Within(), Bytes(arrive), Bytes(sent), NumbersOf[uint64]()); err != nil {
 		return err
 	}
 	return c.engine.Unfinished(arrive)

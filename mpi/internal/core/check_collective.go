@@ -20,7 +20,10 @@ const checkTag = 1 << 29
 type collCall struct {
 	Call perf.Op
 	Type datatype.Kind `json:",omitempty"` // of the elements; 0: none
-	Op   string        `json:",omitempty"` // the reduction operation
+	// Data is the signature of elements that are not numbers, and Name that of their Go type; see Elements.
+	Data string `json:",omitempty"`
+	Name string `json:",omitempty"`
+	Op   string `json:",omitempty"` // the reduction operation
 	// Count is the number of elements that must be the same at all ranks; in Gatherv and Scatterv it is that of this rank's block.
 	Count int `json:",omitempty"`
 	// Root is set with Rooted.
@@ -31,6 +34,8 @@ type collCall struct {
 	Counts []int `json:",omitempty"`
 	// From are the numbers of elements that an Alltoallv expects from the ranks.
 	From []int `json:",omitempty"`
+	// Parts has the signatures of the blocks if the buffers are views: then all numbers of elements are numbers of bytes.
+	Parts *partSignatures `json:",omitempty"`
 	// Idups is how many Idups the rank has started on the communicator, since their order counts as well.
 	Idups   uint32 `json:",omitempty"`
 	Where   string
@@ -171,7 +176,9 @@ func (x *collCall) compare(y *collCall) Class {
 		return ErrOther
 	case x.Root != y.Root:
 		return ErrRoot
-	case x.Type != y.Type:
+	case x.Parts != nil, y.Parts != nil: // see judgeBlocks
+		return 0
+	case x.Type != y.Type, x.Data != y.Data && x.Count == y.Count:
 		return ErrType
 	case x.Op != y.Op:
 		return ErrOp
@@ -183,28 +190,103 @@ func (x *collCall) compare(y *collCall) Class {
 	return 0
 }
 
-// judgeBlocks compares the lengths of blocks that only two ranks know.
-func (g *collState) judgeBlocks(calls []*collCall) *verdict {
-	differ := func(a, b, sent, expected int) *verdict {
-		return &verdict{ErrCount, fmt.Sprintf("%s against %s: %d elements, but the other rank has a count of %d for them",
-			g.describe(calls, a), g.describe(calls, b), sent, expected)}
+// callBlock is what one rank knows of a block that it sends to another or expects from it.
+type callBlock struct {
+	call  *collCall
+	count int // elements; bytes if the buffers of the call are views
+	sig   *datatype.Signature
+}
+
+// bytes returns the length of the block.
+func (b callBlock) bytes() int {
+	if b.call.Parts == nil {
+		return b.count * b.call.Type.Size()
 	}
-	switch first := calls[0]; first.Call {
-	case perf.Gatherv, perf.Scatterv:
-		root := first.Root
-		for rank, x := range calls {
-			if counts := calls[root].Counts; len(counts) == len(calls) && rank != root && counts[rank] != x.Count {
-				return differ(rank, root, x.Count, counts[rank])
-			}
-		}
-	case perf.Alltoallv:
-		for a, x := range calls {
-			for b, y := range calls {
-				if len(x.Counts) == len(calls) && len(y.From) == len(calls) && x.Counts[b] != y.From[a] {
-					return differ(a, b, x.Counts[b], y.From[a])
+	return b.count
+}
+
+// signature returns the signature of the block.
+func (b callBlock) signature() datatype.Signature {
+	if b.call.Parts == nil {
+		return datatype.OfKind(b.call.Type).Signature().Repeat(int64(b.count))
+	}
+	return *b.sig
+}
+
+// own returns the block of a rank itself, in its call x of a collective where each rank has one.
+func (x *collCall) own(rank int) callBlock {
+	b := callBlock{call: x, count: x.Count}
+	if x.Call == perf.Allgatherv {
+		b.count = x.Counts[rank]
+	}
+	if x.Parts != nil {
+		b.sig = &x.Parts.Own
+	}
+	return b
+}
+
+// part returns the block of a rank.
+func (x *collCall) part(rank int) callBlock {
+	b := callBlock{call: x, count: x.Counts[rank]}
+	if x.Parts != nil {
+		b.sig = signatureAt(x.Parts.Counts, rank)
+	}
+	return b
+}
+
+// from returns the block that an Alltoallv expects from a rank.
+func (x *collCall) from(rank int) callBlock {
+	b := callBlock{call: x, count: x.From[rank]}
+	if x.Parts != nil {
+		b.sig = signatureAt(x.Parts.From, rank)
+	}
+	return b
+}
+
+// signatureAt returns the signature of a rank's block. A call without buffers has blocks without data.
+func signatureAt(sigs []datatype.Signature, rank int) *datatype.Signature {
+	if rank < len(sigs) {
+		return &sigs[rank]
+	}
+	return new(datatype.Signature)
+}
+
+// judgeBlocks compares the blocks that only two ranks know.
+func (g *collState) judgeBlocks(calls []*collCall) *verdict {
+	n, first := len(calls), calls[0]
+	for a, x := range calls {
+		for b, y := range calls {
+			var v *verdict
+			switch {
+			case first.Call == perf.Alltoallv:
+				if len(x.Counts) == n && len(y.From) == n {
+					v = g.judgeBlock(calls, a, x.part(b), b, y.from(a))
 				}
+			case a == b, len(y.Counts) != n, first.Call == perf.Allgatherv && len(x.Counts) != n:
+			case (first.Call == perf.Gatherv || first.Call == perf.Scatterv) && b == first.Root, first.Call == perf.Allgatherv:
+				v = g.judgeBlock(calls, a, x.own(a), b, y.part(a))
+			}
+			if v != nil {
+				return v
 			}
 		}
+	}
+	return nil
+}
+
+// judgeBlock compares what ranks a and b know of a block.
+func (g *collState) judgeBlock(calls []*collCall, a int, x callBlock, b int, y callBlock) *verdict {
+	views := x.call.Parts != nil || y.call.Parts != nil
+	switch {
+	case !views && x.count != y.count:
+		return &verdict{ErrCount, fmt.Sprintf("%s against %s: %d elements, but the other rank has a count of %d for them",
+			g.describe(calls, a), g.describe(calls, b), x.count, y.count)}
+	case views && x.bytes() != y.bytes():
+		return &verdict{ErrCount, fmt.Sprintf("%s against %s: %d bytes, but the other rank has %d bytes for them",
+			g.describe(calls, a), g.describe(calls, b), x.bytes(), y.bytes())}
+	case views && x.signature() != y.signature():
+		return &verdict{ErrType, fmt.Sprintf("%s against %s: the %d bytes are of other types at the other rank",
+			g.describe(calls, a), g.describe(calls, b), x.bytes())}
 	}
 	return nil
 }
@@ -213,12 +295,16 @@ func (g *collState) judgeBlocks(calls []*collCall) *verdict {
 func (g *collState) describe(calls []*collCall, rank int) string {
 	x := calls[rank]
 	text := x.Call.String()
-	if x.Type != 0 {
+	if x.Parts != nil {
+		text += " of views"
+	} else if x.Data != "" && x.Name == "" {
+		text += fmt.Sprintf(" of %d bytes of %s (signature %s)", x.Count, mixedName, x.Data)
+	} else if name := x.elements(); name != "" {
 		switch x.Call {
 		case perf.Allgatherv, perf.ReduceScatter, perf.Alltoallv:
-			text += fmt.Sprintf(" of %s, counts %v,", x.Type, x.Counts)
+			text += fmt.Sprintf(" of %s, counts %v,", name, x.Counts)
 		default:
-			text += fmt.Sprintf(" of %d elements of %s", x.Count, x.Type)
+			text += fmt.Sprintf(" of %d elements of %s", x.Count, name)
 		}
 	}
 	if x.Op != "" {
@@ -253,9 +339,24 @@ func describeOp(o Op) string {
 	return ""
 }
 
-// newCollCall returns the description of a collective on elements of a kind.
-func (c *Comm) newCollCall(call perf.Op, k datatype.Kind, bytes int) *collCall {
-	return &collCall{Call: call, Type: k, Count: bytes / k.Size(), Idups: c.idupSeq.Load()}
+// elements returns the name of the elements; empty if there are none.
+func (x *collCall) elements() string {
+	if x.Type == 0 {
+		return x.Name
+	}
+	return x.Type.String()
+}
+
+// newCollCall returns the description of a collective on elements.
+func (c *Comm) newCollCall(call perf.Op, k Elements, bytes int) *collCall {
+	x := &collCall{Call: call, Type: k.kind, Count: bytes / k.Size(), Idups: c.idupSeq.Load()}
+	switch {
+	case k.data != nil && k.data.parts != nil:
+		x.Parts = k.data.parts
+	case k.data != nil:
+		x.Name, x.Data = k.data.name, k.signature(bytes)
+	}
+	return x
 }
 
 // rooted sets the root of a call.

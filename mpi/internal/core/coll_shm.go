@@ -48,7 +48,7 @@ func (g *collState) shareMemory() error {
 	if !g.comm.proc.boot.Oversubscribed {
 		mine[0] |= flagDedicatedCores
 	}
-	band, _, _ := Band.kernel(datatype.Uint8)
+	band, _, _ := Band.kernel(Elements{kind: datatype.Uint8})
 	err = coll.Allreduce(g, all[:], mine[:], &coll.Operation{Kernel: band, ElemSize: 1, Commutative: true})
 	g.scratch.used = 0
 	if err != nil || all[0]&flagMapped == 0 {

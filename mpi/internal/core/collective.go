@@ -54,7 +54,7 @@ var errBusy = errors.New(
 // until endCollective, with the bytes that this rank sends or receives. A call.Within() is shown as part of another
 // call and is not counted.
 func (c *Comm) beginCollective(call perf.Op, bytes int) error {
-	if err := c.CheckUsable(call.String()); err != nil {
+	if err := c.checkUsable(call.String()); err != nil {
 		return err
 	}
 	if !c.coll.busy.CompareAndSwap(false, true) {
@@ -78,7 +78,7 @@ func (c *Comm) beginCollective(call perf.Op, bytes int) error {
 // endCollective ends the recording of a collective and allows the next one.
 func (c *Comm) endCollective() {
 	g := &c.coll
-	c.engine.EndOp(g.call, g.bytes, g.began)
+	c.engine.EndOpOn(c.contextID, g.call, g.bytes, g.began)
 	g.call = perf.NoOp
 	g.busy.Store(false)
 	if g.failed.Load() != nil { // after the store, so that a concurrent check either finds it false or is found here
@@ -188,4 +188,16 @@ func (g *collState) Scratch(n int) []byte {
 	b := g.scratch.buf[g.scratch.used : g.scratch.used+n : g.scratch.used+n]
 	g.scratch.used = min((g.scratch.used+n+15)&^15, len(g.scratch.buf))
 	return b
+}
+
+// CollectiveSize returns the number of ranks with which a rank exchanges data in a collective: those of the communicator, or of
+// the other group of an intercommunicator.
+func (c *Comm) CollectiveSize(op string) (int, error) {
+	if err := c.checkUsable(op); err != nil {
+		return 0, err
+	}
+	if c.isInter() {
+		return c.RemoteSize(), nil
+	}
+	return c.Size(), nil
 }

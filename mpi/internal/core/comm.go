@@ -38,7 +38,10 @@ type Comm struct {
 	checks     bool          // calls are checked; see Config.Check
 	where      string        // source position of the call that created it, if calls are checked
 	coll       collState
-	graph      *Neighbors // nil for a communicator without a graph; never changed
+	entering   enterState // guarded by coll.busy
+	// topology is nil, a *topology.Cart, a topology.Graph or the *Neighbors of a distributed graph. It is never changed, and
+	// shared with duplicates.
+	topology any
 
 	attrs attrs.Cache[*Comm]
 	seq   uint64 // order in which communicators of the process were created
@@ -48,6 +51,11 @@ type Comm struct {
 
 	idupSeq atomic.Uint32  // number of Idups so far
 	idups   sync.WaitGroup // Idups in progress
+
+	handler handlerOf
+
+	nameMu sync.Mutex
+	name   string // guarded by nameMu
 
 	hintsMu sync.Mutex
 	hints   hints // guarded by hintsMu
@@ -66,6 +74,7 @@ const (
 func (c *Comm) newChild(peers []int32, rank int) *Comm {
 	d := c.proc.newComm(peers, rank)
 	d.session = c.session
+	d.handler.set(c.handler.get())
 	return d
 }
 
@@ -77,6 +86,7 @@ func (p *Process) newComm(peers []int32, rank int) *Comm {
 		c.where = callPosition()
 	}
 	c.state.Store(commCreating)
+	c.handler.set(p.handler.get())
 	c.coll.init(c, peers, c.rank)
 	c.attrs.Init(&p.keys, c)
 	return c
@@ -140,7 +150,7 @@ func (c *Comm) Disconnect() error {
 
 // checkFreeable returns an error for a communicator that cannot be freed.
 func (c *Comm) checkFreeable(op string) error {
-	if err := c.CheckUsable(op); err != nil {
+	if err := c.checkUsable(op); err != nil {
 		return err
 	}
 	if c == c.proc.world || c == c.proc.self {
@@ -182,6 +192,7 @@ func (c *Comm) release(op string, state uint32) error {
 	gone := &Error{Class: ErrComm, Op: op, Rank: int(c.rank)}
 	c.engine.EndContext(c.contextID, gone)
 	c.engine.EndContext(c.contextID|collectiveBit, gone)
+	c.engine.NameContext(c.contextID, "")
 	c.proc.comms.Delete(c)
 	err := c.closeSharedMemory()
 	c.proc.contextIDs.free(c.contextID)
@@ -190,7 +201,7 @@ func (c *Comm) release(op string, state uint32) error {
 
 // newError returns the error of a call on this communicator.
 func (c *Comm) newError(op string, class Class, err error) error {
-	return c.proc.raise(&Error{Class: class, Op: op, Rank: int(c.rank), Err: err})
+	return c.proc.raise(&Error{Class: class, Op: op, Rank: int(c.rank), Err: err, at: origin{comm: c}})
 }
 
 // wrapError wraps an error of a lower layer; nil stays nil.
@@ -209,8 +220,8 @@ func (c *Comm) joinError(op string, err, then error) error {
 	return c.wrapError(op, join(err, then))
 }
 
-// CheckUsable returns an error if the communicator is nil, not yet created, or no longer valid.
-func (c *Comm) CheckUsable(op string) error {
+// checkUsable returns an error if the communicator is nil, not yet created, or no longer valid.
+func (c *Comm) checkUsable(op string) error {
 	if c == nil {
 		return newError(op, ErrComm, fmt.Errorf("the communicator is nil"))
 	}

@@ -19,11 +19,18 @@ func CommFromGroup(g *Group, tag string, info *Info) (*Comm, error) {
 		return nil, err
 	}
 	c := g.proc.newComm(g.peers, g.Rank())
-	c.session = g.session
+	c.setSession(g.session)
 	if err := c.createFromGroup(call, newCreationID(tag, g.peers), info); err != nil {
 		return nil, err
 	}
 	return c, nil
+}
+
+// setSession makes a communicator that is being created belong to a session, whose error handler it gets.
+func (c *Comm) setSession(s *Session) {
+	if c.session = s; s != nil {
+		c.handler.set(s.handler.get())
+	}
 }
 
 // checkCreate returns an error if no communicator can be created from the group at this process.

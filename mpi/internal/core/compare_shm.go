@@ -15,21 +15,24 @@ import (
 
 // callShape is what the ranks of a collective must agree on, beside the call and the length.
 type callShape struct {
-	kind datatype.Kind // of the elements; 0: none
-	op   uint8         // see opCode
+	kind datatype.Kind // of the elements; 0: none; kindData: not numbers
+	op   uint8         // see opCode and Elements.shape
 	root int           // 0 without a root
 }
 
 // The bits of a packed call, from the lowest one on.
 const (
-	shapeLengthBits = 22
+	shapeLengthBits = 21
 	shapeCallBits   = 8
-	shapeKindBits   = 4
+	shapeKindBits   = 5
 	shapeOpBits     = 6
 	shapeRootBits   = coll.CallBits - shapeLengthBits - shapeCallBits - shapeKindBits - shapeOpBits
 
 	shapeLengthMax = 1<<(shapeLengthBits-1) - 1 // greater lengths have the highest bit, and a hash below it
 )
+
+// kindData is the kind of elements that are not numbers.
+const kindData = 1<<shapeKindBits - 1
 
 // Codes of reduction operations. A predefined one has its number, which is greater.
 const (
@@ -91,13 +94,15 @@ func (x packedCall) String() string {
 	text, s := x.call().String(), x.shape()
 	switch size := s.kind.Size(); {
 	case s.kind == 0:
+	case s.kind == kindData:
+		text += x.dataText()
 	case x.length() > shapeLengthMax:
 		text += fmt.Sprintf(" of more than %d elements of %v", shapeLengthMax/max(size, 1), s.kind)
 	default:
 		text += fmt.Sprintf(" of %d elements of %v", x.length()/max(size, 1), s.kind)
 	}
 	switch {
-	case s.op == opCodeNone:
+	case s.op == opCodeNone, s.kind == kindData:
 	case s.op == opCodeUser:
 		text += " (an operation of the program)"
 	case s.op == opCodeUserCommut:
@@ -109,6 +114,15 @@ func (x packedCall) String() string {
 		text += fmt.Sprintf(" with root %d", s.root)
 	}
 	return text
+}
+
+// dataText describes the elements of a call that are not numbers.
+func (x packedCall) dataText() string {
+	text := fmt.Sprintf(" of %d bytes of %s", x.length(), mixedName)
+	if x.length() > shapeLengthMax {
+		text = fmt.Sprintf(" of more than %d bytes of %s", shapeLengthMax, mixedName)
+	}
+	return text + fmt.Sprintf(" (signature %x)", x.shape().op)
 }
 
 // callMismatch is the error of a collective whose ranks have made different calls.
@@ -126,6 +140,10 @@ func (m *callMismatch) class() Class {
 	case x.root != y.root:
 		return ErrRoot
 	case x.kind != y.kind:
+		return ErrType
+	case x.kind == kindData && m.calls[0].length() != m.calls[1].length():
+		return ErrCount
+	case x.kind == kindData && x.op>>1 != y.op>>1:
 		return ErrType
 	case x.op != y.op:
 		return ErrOp

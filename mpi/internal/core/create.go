@@ -11,10 +11,10 @@ import (
 // differs as well, and otherwise Unequal.
 func (c *Comm) Compare(d *Comm) (Comparison, error) {
 	const op = "Compare"
-	if err := c.CheckUsable(op); err != nil {
+	if err := c.checkUsable(op); err != nil {
 		return Unequal, err
 	}
-	if err := d.CheckUsable(op); err != nil {
+	if err := d.checkUsable(op); err != nil {
 		return Unequal, err
 	}
 	switch {
@@ -32,7 +32,7 @@ func (c *Comm) Compare(d *Comm) (Comparison, error) {
 func (c *Comm) Create(g *Group) (*Comm, error) {
 	const call = perf.Create
 	op := call.String()
-	if err := c.CheckUsable(op); err != nil {
+	if err := c.checkUsable(op); err != nil {
 		return nil, err
 	}
 	defer c.proc.recordCall(call)()

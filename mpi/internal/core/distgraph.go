@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ibrun/ibrun/mpi/internal/topology"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -32,7 +33,7 @@ func (n *Neighbors) clone() *Neighbors {
 }
 
 // DistGraphCreateAdjacent creates a communicator of the same ranks with a graph.
-func (c *Comm) DistGraphCreateAdjacent(n Neighbors, info *Info) (*Comm, error) {
+func (c *Comm) DistGraphCreateAdjacent(n Neighbors, info *Info, reorder bool) (*Comm, error) {
 	op := perf.DistGraphCreateAdjacent.String()
 	if err := c.checkIntracomm(op); err != nil {
 		return nil, err
@@ -42,14 +43,14 @@ func (c *Comm) DistGraphCreateAdjacent(n Neighbors, info *Info) (*Comm, error) {
 		return nil, err
 	}
 	m := c.newAgreement(perf.DistGraphCreateAdjacent)
-	if err := m.agreeEdges(c.checkNeighbors(op, &n), n.weighted()); err != nil {
+	if err := m.agreeEdges(c.checkNeighbors(op, &n), n.weighted(), reorder); err != nil {
 		return nil, err
 	}
-	return m.newGraphComm(n.clone(), info)
+	return m.newGraphComm(n.clone(), info, reorder)
 }
 
 // DistGraphCreate is DistGraphCreateAdjacent for edges between any ranks.
-func (c *Comm) DistGraphCreate(edges []Edge, weighted bool, info *Info) (*Comm, error) {
+func (c *Comm) DistGraphCreate(edges []Edge, weighted bool, info *Info, reorder bool) (*Comm, error) {
 	op := perf.DistGraphCreate.String()
 	if err := c.checkIntracomm(op); err != nil {
 		return nil, err
@@ -59,31 +60,45 @@ func (c *Comm) DistGraphCreate(edges []Edge, weighted bool, info *Info) (*Comm, 
 		return nil, err
 	}
 	m := c.newAgreement(perf.DistGraphCreate)
-	if err := m.agreeEdges(c.checkEdges(op, edges), weighted); err != nil {
+	if err := m.agreeEdges(c.checkEdges(op, edges), weighted, reorder); err != nil {
 		return nil, err
 	}
 	n, err := c.exchangeEdges(m.recordAs, edges, weighted)
 	if err != nil {
 		return nil, err
 	}
-	return m.newGraphComm(n, info)
+	return m.newGraphComm(n, info, reorder)
 }
 
 // DistGraphNeighbors returns the edges at this rank, in slices that belong to the caller.
 func (c *Comm) DistGraphNeighbors() (Neighbors, error) {
 	const op = "DistGraphNeighbors"
-	if err := c.CheckUsable(op); err != nil {
+	if err := c.checkUsable(op); err != nil {
 		return Neighbors{}, err
 	}
-	if c.graph == nil {
-		return Neighbors{}, c.newError(op, ErrTopology, errors.New("the communicator has no graph"))
+	n, ok := c.topology.(*Neighbors)
+	if !ok {
+		return Neighbors{}, c.newError(op, ErrTopology, errors.New("the communicator has no distributed graph"))
 	}
-	return *c.graph.clone(), nil
+	return *n.clone(), nil
+}
+
+// DistGraphNeighborsCount returns the numbers of incoming and outgoing edges at this rank, and whether they have weights.
+func (c *Comm) DistGraphNeighborsCount() (sources, destinations int, weighted bool, err error) {
+	const op = "DistGraphNeighborsCount"
+	if err := c.checkUsable(op); err != nil {
+		return 0, 0, false, err
+	}
+	n, ok := c.topology.(*Neighbors)
+	if !ok {
+		return 0, 0, false, c.newError(op, ErrTopology, errors.New("the communicator has no distributed graph"))
+	}
+	return len(n.Sources), len(n.Destinations), n.weighted(), nil
 }
 
 // checkIntracomm returns an error unless c is a usable intracommunicator.
 func (c *Comm) checkIntracomm(op string) error {
-	if err := c.CheckUsable(op); err != nil {
+	if err := c.checkUsable(op); err != nil {
 		return err
 	}
 	if c.localGroup != nil {
@@ -123,12 +138,20 @@ func (c *Comm) checkEdges(op string, edges []Edge) error {
 	return nil
 }
 
-// agreeEdges agrees that no rank has failed, and that either all ranks have weights or none has.
-func (a *agreement) agreeEdges(failed error, weighted bool) error {
-	const fine, with, without = 1, 2, 4
-	bits := uint8(fine | without)
-	if weighted {
-		bits = fine | with
+// agreeEdges agrees that no rank has failed, that either all ranks have weights or none has, and that all want to be reordered or
+// none does.
+func (a *agreement) agreeEdges(failed error, weighted, reorder bool) error {
+	const fine, with, without, reordered, kept = 1, 2, 4, 8, 16
+	bits := uint8(fine)
+	for _, choice := range []struct {
+		made     bool
+		yes, not uint8
+	}{{weighted, with, without}, {reorder, reordered, kept}} {
+		if choice.made {
+			bits |= choice.yes
+		} else {
+			bits |= choice.not
+		}
 	}
 	if failed != nil {
 		bits &^= fine
@@ -143,19 +166,82 @@ func (a *agreement) agreeEdges(failed error, weighted bool) error {
 		return a.comm.newError(a.op, ErrOther, errOtherRank)
 	case all&(with|without) == 0:
 		return a.comm.newError(a.op, ErrArg, errors.New("some ranks give weights, but others do not"))
+	case all&(reordered|kept) == 0:
+		return a.comm.newError(a.op, ErrArg, errors.New("some ranks are to be reordered, but others are not"))
 	}
 	return nil
 }
 
-// newGraphComm creates the communicator with the graph.
-func (a *agreement) newGraphComm(n *Neighbors, info *Info) (*Comm, error) {
+// newGraphComm creates the communicator with the graph. n are the edges at the rank of a.comm.
+func (a *agreement) newGraphComm(n *Neighbors, info *Info, reorder bool) (*Comm, error) {
 	h := newHints().withInfo(info, a.comm.rails())
-	d := a.comm.newChild(a.comm.peers, int(a.comm.rank))
-	d.graph = n
+	peers, rank := a.comm.peers, int(a.comm.rank)
+	if reorder {
+		order, err := a.reorderedGraph(n)
+		if err == nil {
+			n, err = a.moveNeighbors(n, order)
+		}
+		if err != nil {
+			return nil, err
+		}
+		peers, rank = a.comm.peersIn(order), slices.Index(order, rank)
+	}
+	d := a.comm.newChild(peers, rank)
+	d.topology = n
 	if err := a.activateDup(d, &h, nil); err != nil {
 		return nil, err
 	}
 	return d, nil
+}
+
+// reorderedGraph finds the order of the ranks of a distributed graph. Rank 0 collects the outgoing edges of all ranks.
+func (a *agreement) reorderedGraph(n *Neighbors) ([]int, error) {
+	c := a.comm
+	parts := make([][]int, len(c.peers))
+	for i, to := range n.Destinations {
+		weight := 1
+		if n.weighted() {
+			weight = n.DestinationWeights[i]
+		}
+		parts[0] = append(parts[0], int(c.rank), to, weight)
+	}
+	in, err := c.exchangeInts(a.recordAs, parts)
+	if err != nil {
+		return nil, err
+	}
+	return a.reordered(len(c.peers), nil, func() *topology.Links {
+		var edges []topology.Edge
+		for e := range slices.Chunk(slices.Concat(in...), edgeInts) {
+			edges = append(edges, topology.Edge{From: e[0], To: e[1], Weight: e[2]})
+		}
+		return topology.NewLinks(len(c.peers), edges)
+	})
+}
+
+// moveNeighbors sends the edges at this rank to the process that gets the rank, and returns those at the new rank of this
+// process.
+func (a *agreement) moveNeighbors(n *Neighbors, order []int) (*Neighbors, error) {
+	c := a.comm
+	parts := make([][]int, len(c.peers))
+	parts[order[c.rank]] = slices.Concat([]int{len(n.Sources), len(n.Destinations)},
+		n.Sources, n.Destinations, n.SourceWeights, n.DestinationWeights)
+	in, err := c.exchangeInts(a.recordAs, parts)
+	if err != nil {
+		return nil, err
+	}
+	x := in[slices.Index(order, int(c.rank))]
+	sources, destinations := x[0], x[1]
+	x = x[2:]
+	take := func(k int) []int {
+		list := slices.Clone(x[:k:k])
+		x = x[k:]
+		return list
+	}
+	moved := &Neighbors{Sources: take(sources), Destinations: take(destinations)}
+	if n.weighted() { // as at every rank
+		moved.SourceWeights, moved.DestinationWeights = take(sources), take(destinations)
+	}
+	return moved, nil
 }
 
 // edgeInts is the number of ints that describe one edge to the rank at one end: whether this end is the source, the
@@ -170,26 +256,15 @@ func (c *Comm) exchangeEdges(call perf.Op, edges []Edge, weighted bool) (*Neighb
 		parts[e.From] = append(parts[e.From], 1, e.To, e.Weight)
 		parts[e.To] = append(parts[e.To], 0, e.From, e.Weight)
 	}
-	sent, come := make([]int, size), make([]int, size)
-	for r, part := range parts {
-		sent[r] = len(part)
-	}
-	if err := c.alltoall(call, Bytes(come), Bytes(sent), KindOf[int]()); err != nil {
-		return nil, err
-	}
-	total := 0
-	for _, n := range come {
-		total += n
-	}
-	in := make([]int, total)
-	if err := c.alltoallv(call, Bytes(in), come, nil, Bytes(slices.Concat(parts...)), sent, nil, KindOf[int]()); err != nil {
+	in, err := c.exchangeInts(call, parts)
+	if err != nil {
 		return nil, err
 	}
 	n := &Neighbors{}
 	if weighted {
 		n.SourceWeights, n.DestinationWeights = []int{}, []int{}
 	}
-	for e := range slices.Chunk(in, edgeInts) {
+	for e := range slices.Chunk(slices.Concat(in...), edgeInts) {
 		ranks, weights := &n.Sources, &n.SourceWeights
 		if e[0] == 1 {
 			ranks, weights = &n.Destinations, &n.DestinationWeights
@@ -200,4 +275,28 @@ func (c *Comm) exchangeEdges(call perf.Op, edges []Edge, weighted bool) (*Neighb
 		}
 	}
 	return n, nil
+}
+
+// exchangeInts sends parts[r] to rank r, and returns what each rank has sent to this one.
+func (c *Comm) exchangeInts(call perf.Op, parts [][]int) ([][]int, error) {
+	sent, come := make([]int, len(parts)), make([]int, len(parts))
+	for r, part := range parts {
+		sent[r] = len(part)
+	}
+	if err := c.alltoall(call, Bytes(come), Bytes(sent), NumbersOf[int]()); err != nil {
+		return nil, err
+	}
+	total := 0
+	for _, n := range come {
+		total += n
+	}
+	in := make([]int, total)
+	if err := c.alltoallv(call, Bytes(in), come, nil, Bytes(slices.Concat(parts...)), sent, nil, NumbersOf[int]()); err != nil {
+		return nil, err
+	}
+	all := make([][]int, len(parts))
+	for r, n := range come {
+		all[r], in = in[:n:n], in[n:]
+	}
+	return all, nil
 }

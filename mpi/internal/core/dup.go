@@ -26,7 +26,7 @@ func (c *Comm) IdupWithInfo(info *Info) (*Comm, Request, error) {
 
 func (c *Comm) dup(call perf.Op, h *hints) (*Comm, error) {
 	op := call.String()
-	if err := c.CheckUsable(op); err != nil {
+	if err := c.checkUsable(op); err != nil {
 		return nil, err
 	}
 	defer c.proc.recordCall(call)()
@@ -42,7 +42,7 @@ func (c *Comm) dup(call perf.Op, h *hints) (*Comm, error) {
 
 func (c *Comm) idup(call perf.Op, h *hints) (*Comm, Request, error) {
 	op := call.String()
-	if err := c.CheckUsable(op); err != nil {
+	if err := c.checkUsable(op); err != nil {
 		return nil, Request{}, err
 	}
 	defer c.proc.recordCall(call)()
@@ -85,7 +85,7 @@ func (c *Comm) newIdupState(turn uint32, call perf.Op) *collState {
 func (c *Comm) newDuplicate(op string) (*Comm, error) {
 	d := c.newChild(c.peers, int(c.rank))
 	d.localGroup, d.coll.peers, d.coll.rank = c.localGroup, c.coll.peers, c.coll.rank
-	d.graph = c.graph
+	d.topology = c.topology
 	c.copying.Add(1)
 	defer c.copying.Add(-1)
 	return d, c.wrapError(op, c.attrs.Copy(&d.attrs))

@@ -26,9 +26,11 @@ const (
 	ErrGroup      = 9
 	ErrOp         = 10
 	ErrTopology   = 11
+	ErrDims       = 12
 	ErrArg        = 13
 	ErrTruncate   = 15
 	ErrOther      = 16
+	ErrPending    = 18
 	ErrInStatus   = 19
 	ErrInfoKey    = 31
 	ErrInfoNoKey  = 32
@@ -44,8 +46,10 @@ var classText = map[Class]string{
 	ErrBuffer: "invalid buffer", ErrCount: "invalid count",
 	ErrType: "invalid element type", ErrTag: "invalid tag", ErrComm: "invalid communicator",
 	ErrRank: "invalid rank", ErrRequest: "invalid request", ErrRoot: "invalid root", ErrGroup: "invalid group",
-	ErrOp: "invalid operation", ErrTopology: "invalid topology", ErrArg: "invalid argument", ErrOther: "error",
+	ErrOp: "invalid operation", ErrTopology: "invalid topology", ErrDims: "invalid dimensions",
+	ErrArg: "invalid argument", ErrOther: "error",
 	ErrTruncate: "message truncated", ErrInStatus: "error in status",
+	ErrPending: "request still in progress",
 	ErrInfoKey: "invalid info key", ErrInfoNoKey: "no such info key", ErrInfoValue: "invalid info value",
 	ErrInfo: "invalid info", ErrKeyval: "invalid key of an attribute", ErrNoMem: "no memory",
 	ErrSession: "invalid session", ErrProcFailed: "process failed",
@@ -66,6 +70,8 @@ type Error struct {
 	Rank  int
 	Err   error
 	Where string
+
+	at origin // whose error handler Handle calls
 }
 
 // Error returns the call, the rank, the source position, the class and the cause.
@@ -180,19 +186,20 @@ func (p *Process) classify(err error) Class {
 	return ErrOther
 }
 
-// newError returns the error of a call that belongs to no process, so Config.Fatal does not apply to it.
+// newError returns the error of a call that belongs to no process, so no error handler is called for it.
 func newError(op string, class Class, err error) error {
 	return &Error{Class: class, Op: op, Rank: -1, Err: err, Where: callPosition()}
 }
 
-// raise returns the error of a call of this process. With Config.Fatal it aborts the job instead.
+// raise returns the error of a call of this process, for which Handle calls a handler.
 func (p *Process) raise(e *Error) error {
 	if p.check {
 		e.setWhere()
 	}
-	if p.fatal {
-		_ = p.boot.Abort(1, e.Error())
+	if operation, ok := e.Err.(*proto.OperationError); ok { // requestError has used its context
+		e.Err = operation.Err
 	}
+	e.at.proc = p
 	return e
 }
 

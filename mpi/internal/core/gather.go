@@ -2,12 +2,14 @@ package core
 
 import (
 	"github.com/ibrun/ibrun/mpi/internal/coll"
-	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/perf"
 )
 
 // Gather collects src of all ranks into dst at root.
-func (c *Comm) Gather(dst, src []byte, k datatype.Kind, root int) error {
+func (c *Comm) Gather(dst, src []byte, k Elements, root int) error {
+	if c.isInter() {
+		return c.interGather(dst, src, k, root)
+	}
 	const op = "Gather"
 	if err := c.beginIntracomm(perf.Gather, len(src)); err != nil {
 		return err
@@ -25,14 +27,17 @@ func (c *Comm) Gather(dst, src []byte, k datatype.Kind, root int) error {
 	if err != nil {
 		return err
 	}
-	if f := c.coll.flatFor(coll.OfGather, len(src), callShape{kind: k, root: root}); f != nil {
+	if f := c.coll.flatFor(coll.OfGather, len(src), k.shape(opCodeNone, root)); f != nil {
 		return c.wrapError(op, f.Gather(dst, src, root))
 	}
 	return c.wrapError(op, coll.Gather(&c.coll, dst, src, root))
 }
 
 // Gatherv is Gather with counts and displacements in elements; nil displacements mean consecutive parts.
-func (c *Comm) Gatherv(dst []byte, counts, displs []int, src []byte, k datatype.Kind, root int) error {
+func (c *Comm) Gatherv(dst []byte, counts, displs []int, src []byte, k Elements, root int) error {
+	if c.isInter() {
+		return c.interGatherv(dst, counts, displs, src, k, root)
+	}
 	const op = "Gatherv"
 	if err := c.beginIntracomm(perf.Gatherv, len(src)); err != nil {
 		return err

@@ -187,7 +187,7 @@ func (c *Comm) currentHints() hints {
 
 // SetInfo changes hints.
 func (c *Comm) SetInfo(info *Info) error {
-	if err := c.CheckUsable(perf.SetInfo.String()); err != nil {
+	if err := c.checkUsable(perf.SetInfo.String()); err != nil {
 		return err
 	}
 	defer c.proc.recordCall(perf.SetInfo)()
@@ -208,7 +208,7 @@ func (c *Comm) setInfo(call perf.Op, info *Info) error {
 
 // GetInfo returns the hints in force: all known hints with their values, including defaults.
 func (c *Comm) GetInfo() (*Info, error) {
-	if err := c.CheckUsable("GetInfo"); err != nil {
+	if err := c.checkUsable("GetInfo"); err != nil {
 		return nil, err
 	}
 	h := c.currentHints()

@@ -44,8 +44,11 @@ func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
 	if err != nil {
 		return nil, newError(op, ErrOther, err)
 	}
-	p := &Process{boot: boot, fatal: c.Fatal, check: c.Check || check && bootstrap.FromContext(ctx) == nil,
+	p := &Process{boot: boot, check: c.Check || check && bootstrap.FromContext(ctx) == nil,
 		classOf: c.ClassOf, users: 1, hasJoined: true}
+	if c.Fatal {
+		p.handler.set(ErrorsAreFatal())
+	}
 	if err := p.startRecording(); err != nil {
 		return nil, newError(op, ErrOther, err)
 	}
@@ -114,8 +117,10 @@ func (p *Process) openWorld(op string) error {
 		world[i] = int32(i)
 	}
 	p.world = p.newComm(world, p.boot.Rank)
+	p.world.name = "MPI_COMM_WORLD"
 	p.world.activate(worldID << 1)
 	p.self = p.newComm([]int32{int32(p.boot.Rank)}, 0)
+	p.self.name = "MPI_COMM_SELF"
 	p.self.activate(selfID << 1)
 	return nil
 }

@@ -106,7 +106,7 @@ func (p *Process) reduceProcessInfo(c *Comm, mine [infoHashes]uint64, able bool)
 		words[check], words[check+1] = 0, 1
 	}
 	if n > 1 {
-		least, commutative, _ := Min.kernel(datatype.Uint64)
+		least, commutative, _ := Min.kernel(Elements{kind: datatype.Uint64})
 		op := coll.Operation{Kernel: least, ElemSize: 8, Commutative: commutative}
 		if err := coll.AllreduceTree(&c.coll, Bytes(words), slices.Clone(Bytes(words)), &op); err != nil {
 			return false, err

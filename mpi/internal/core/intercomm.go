@@ -35,7 +35,8 @@ func IntercommFromGroups(local, remote *Group, tag string, info *Info) (*Comm, e
 func (p *Process) newIntercomm(s *Session, local, remote []int32) *Comm {
 	self := int32(p.boot.Rank)
 	c := p.newComm(remote, rankIn(local, self))
-	c.session, c.localGroup = s, local
+	c.localGroup = local
+	c.setSession(s)
 	first, second := c.orderedGroups()
 	both := slices.Concat(first, second)
 	c.coll.peers, c.coll.rank = both, int32(rankIn(both, self))
@@ -44,7 +45,9 @@ func (p *Process) newIntercomm(s *Session, local, remote []int32) *Comm {
 
 // newInterChild is newIntercomm for a communicator that is derived from c and belongs to the same session.
 func (c *Comm) newInterChild(local, remote []int32) *Comm {
-	return c.proc.newIntercomm(c.session, local, remote)
+	d := c.proc.newIntercomm(c.session, local, remote)
+	d.handler.set(c.handler.get())
+	return d
 }
 
 // side is a group of an intercommunicator within the peers of its collectives, which are the processes of both.
@@ -94,7 +97,7 @@ var errInter = errors.New("not supported on intercommunicators: create an intrac
 // gives high as false, then the others.
 func (c *Comm) Merge(high bool) (*Comm, error) {
 	op := perf.Merge.String()
-	if err := c.CheckUsable(op); err != nil {
+	if err := c.checkUsable(op); err != nil {
 		return nil, err
 	}
 	if c.localGroup == nil {

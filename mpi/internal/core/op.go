@@ -12,8 +12,8 @@ import (
 
 // Op is a reduction operation: a predefined one, or a user-defined one from NewOp.
 type Op interface {
-	// kernel returns the function for an element kind; ok is false if the operation is not defined on it.
-	kernel(k datatype.Kind) (f reduction.Func, commutative, ok bool)
+	// kernel returns the function for elements; ok is false if the operation is not defined on it.
+	kernel(k Elements) (f reduction.Func, commutative, ok bool)
 }
 
 // Predefined is a predefined operation. All are commutative.
@@ -37,24 +37,27 @@ const (
 // String returns the operation's name in lower case.
 func (o Predefined) String() string { return reduction.Op(o).String() }
 
-func (o Predefined) kernel(k datatype.Kind) (reduction.Func, bool, bool) {
-	f, ok := reduction.Lookup(reduction.Op(o), k)
+func (o Predefined) kernel(k Elements) (reduction.Func, bool, bool) {
+	if k.data != nil {
+		return nil, true, false
+	}
+	f, ok := reduction.Lookup(reduction.Op(o), k.kind)
 	return f, true, ok
 }
 
 // userOp is a user-defined operation.
 type userOp struct {
-	kind        datatype.Kind
+	elements    Elements
 	commutative bool
 	f           reduction.Func
 }
 
-func (o *userOp) kernel(k datatype.Kind) (reduction.Func, bool, bool) {
-	return o.f, o.commutative, k == o.kind
+func (o *userOp) kernel(k Elements) (reduction.Func, bool, bool) {
+	return o.f, o.commutative, k == o.elements
 }
 
-// NewOp creates an operation on elements of a kind. f sets dst[i] = a[i] op b[i]; see [reduction.User].
-func NewOp(k datatype.Kind, commutative bool, f reduction.Func) Op { return &userOp{k, commutative, f} }
+// NewOp creates an operation on elements. f sets dst[i] = a[i] op b[i]; see [reduction.User].
+func NewOp(k Elements, commutative bool, f reduction.Func) Op { return &userOp{k, commutative, f} }
 
 // kinds maps Go's kinds to element kinds of messages. KindOf handles the kinds whose size depends on the machine.
 var kinds = [...]datatype.Kind{
@@ -79,10 +82,18 @@ func KindOf[T any]() datatype.Kind {
 	return datatype.Uint32
 }
 
-// setOperation sets the operation of a reduction on elements of a kind.
-func (c *Comm) setOperation(op string, k datatype.Kind, o Op) error {
+// IsNumber reports whether T is a number or bool, which are elements of messages with a Kind.
+func IsNumber[T any]() bool {
+	return reflect.TypeFor[T]().Kind()-reflect.Bool <= reflect.Complex128-reflect.Bool
+}
+
+// setOperation sets the operation of a reduction.
+func (c *Comm) setOperation(op string, k Elements, o Op) error {
 	if o == nil {
 		return c.newError(op, ErrOp, errors.New("the operation is nil"))
+	}
+	if k.data != nil && k.data.err != nil {
+		return c.newError(op, ErrType, k.data.err)
 	}
 	f, commutative, ok := o.kernel(k)
 	if !ok {

@@ -13,6 +13,7 @@ import (
 type Message struct {
 	comm         *Comm
 	msg          proto.MatchedMessage
+	status       Status
 	fromProcNull bool // from ProcNull
 	received     atomic.Bool
 }
@@ -64,14 +65,22 @@ func (c *Comm) mprobe(op perf.Op, src, tag int, block bool) (*Message, Status, b
 		return nil, emptyStatus, false, err
 	}
 	if src == ProcNull {
-		return &Message{comm: c, fromProcNull: true}, procNullStatus, true, nil
+		return &Message{comm: c, status: procNullStatus, fromProcNull: true}, procNullStatus, true, nil
 	}
 	from.Op = op
 	f, st, ok, err := c.engine.MatchedProbe(from, block)
 	if err != nil || !ok {
 		return nil, emptyStatus, false, c.wrapError(op.String(), err)
 	}
-	return &Message{comm: c, msg: f}, statusOf(st), true, nil
+	return &Message{comm: c, msg: f, status: statusOf(st)}, statusOf(st), true, nil
+}
+
+// Status returns the status of the matched probe.
+func (m *Message) Status() Status {
+	if m == nil {
+		return emptyStatus
+	}
+	return m.status
 }
 
 // Mrecv receives the message.
@@ -95,17 +104,41 @@ func (m *Message) Imrecv(b []byte, k datatype.Kind) (Request, error) {
 }
 
 func (m *Message) recv(op perf.Op, b []byte, k datatype.Kind) (Request, error) {
-	if m == nil {
-		return Request{}, newError(op.String(), ErrRequest, errors.New("the message is nil"))
-	}
-	if m.received.Swap(true) {
-		return Request{}, m.comm.newError(op.String(), ErrRequest, errors.New("the message has already been received"))
-	}
-	if m.fromProcNull {
-		return Request{m.comm.engine.Irecv(proto.Route{Match: proto.Match{Rank: proto.ProcNull}, Op: op}, nil)}, nil
+	if done, r, err := m.take(op); done {
+		return r, err
 	}
 	if m.comm.checks {
 		return Request{m.comm.engine.RecvMatchedNoted(op, m.msg, b, m.comm.proc.newNote(op, k))}, nil
 	}
 	return Request{m.comm.engine.RecvMatched(op, m.msg, b)}, nil
+}
+
+// CallError returns the error of a call on c that the front end has found. c may be nil.
+func (c *Comm) CallError(op string, class Class, err error) error {
+	if c == nil {
+		return newError(op, class, err)
+	}
+	return c.newError(op, class, err)
+}
+
+// Comm returns the communicator of the message; nil for nil.
+func (m *Message) Comm() *Comm {
+	if m == nil {
+		return nil
+	}
+	return m.comm
+}
+
+// take marks the message as received. done reports whether the receive is complete with the other results: a message from
+// ProcNull is empty, and a message is received once.
+func (m *Message) take(op perf.Op) (done bool, r Request, err error) {
+	switch {
+	case m == nil:
+		return true, Request{}, newError(op.String(), ErrRequest, errors.New("the message is nil"))
+	case m.received.Swap(true):
+		return true, Request{}, m.comm.newError(op.String(), ErrRequest, errors.New("the message has already been received"))
+	case m.fromProcNull:
+		return true, Request{m.comm.engine.Irecv(proto.Route{Match: proto.Match{Rank: proto.ProcNull}, Op: op}, nil)}, nil
+	}
+	return false, Request{}, nil
 }

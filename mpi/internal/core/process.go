@@ -15,10 +15,11 @@ import (
 
 // Process is one process of a job. Any goroutine may call its methods.
 type Process struct {
-	engine *proto.Engine
-	boot   *bootstrap.Process
-	fatal  bool
-	check  bool // calls are checked
+	engine  *proto.Engine
+	boot    *bootstrap.Process
+	memory  memoryPool // for packed data
+	handler handlerOf  // of errors that belong to no communicator and no session, unless Self exists
+	check   bool       // calls are checked
 	// classOf is Config.ClassOf.
 	classOf func(error) (Class, bool)
 
@@ -36,6 +37,8 @@ type Process struct {
 	ctrl        ctrlQueue // messages for communicators that are being created from groups
 	lastCommSeq atomic.Uint64
 	keys        attrs.Space[*Comm]
+	numbers     sync.Pool // of *Number
+	typeKeys    attrs.Space[*Datatype]
 
 	registered registrations
 	clockSync  clockSync
@@ -54,6 +57,16 @@ func (p *Process) World() *Comm { return p.world }
 
 // Self returns the communicator of this process alone; nil if the World Model has not been opened.
 func (p *Process) Self() *Comm { return p.self }
+
+// commOf returns the communicator with a context; nil if it has been released.
+func (p *Process) commOf(context uint32) *Comm {
+	for c := range p.comms.Range {
+		if c := c.(*Comm); c.contextID == context&^collectiveBit {
+			return c
+		}
+	}
+	return nil
+}
 
 // openComms returns the communicators of a session, or of the World Model if s is nil, in the order of their
 // creation.

@@ -4,12 +4,14 @@ import (
 	"fmt"
 
 	"github.com/ibrun/ibrun/mpi/internal/coll"
-	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/perf"
 )
 
 // Reduce combines src of all ranks element by element into dst at root.
-func (c *Comm) Reduce(dst, src []byte, k datatype.Kind, o Op, root int) error {
+func (c *Comm) Reduce(dst, src []byte, k Elements, o Op, root int) error {
+	if c.isInter() {
+		return c.interReduce(dst, src, k, o, root)
+	}
 	const op = "Reduce"
 	if err := c.beginIntracomm(perf.Reduce, len(src)); err != nil {
 		return err
@@ -30,22 +32,22 @@ func (c *Comm) Reduce(dst, src []byte, k datatype.Kind, o Op, root int) error {
 	if err != nil {
 		return err
 	}
-	if f := c.coll.flatFor(coll.OfReduce, len(src), callShape{k, opCode(o), root}); f != nil {
+	if f := c.coll.flatReduction(coll.OfReduce, len(src), k, o, root); f != nil {
 		return c.wrapError(op, f.Reduce(dst, src, &c.coll.operation, root))
 	}
 	return c.wrapError(op, coll.Reduce(&c.coll, dst, src, &c.coll.operation, root))
 }
 
 // Allreduce combines src of all ranks element by element into dst of every rank.
-func (c *Comm) Allreduce(dst, src []byte, k datatype.Kind, o Op) error {
+func (c *Comm) Allreduce(dst, src []byte, k Elements, o Op) error {
+	if c.isInter() {
+		return c.interAllreduce(dst, src, k, o)
+	}
 	return c.allreduce(perf.Allreduce, dst, src, k, o)
 }
 
-// allreduce combines the values of both groups if c is an intercommunicator and the call another one than Allreduce.
-func (c *Comm) allreduce(call perf.Op, dst, src []byte, k datatype.Kind, o Op) error {
-	if call == perf.Allreduce && c != nil && c.localGroup != nil {
-		return c.newError(call.String(), ErrComm, errInter)
-	}
+// allreduce combines the values of both groups if c is an intercommunicator.
+func (c *Comm) allreduce(call perf.Op, dst, src []byte, k Elements, o Op) error {
 	op := call.String()
 	if err := c.beginCollective(call, len(src)); err != nil {
 		return err
@@ -61,14 +63,17 @@ func (c *Comm) allreduce(call perf.Op, dst, src []byte, k datatype.Kind, o Op) e
 	if err != nil {
 		return err
 	}
-	if f := c.coll.flatFor(coll.OfAllreduce, len(src), callShape{k, opCode(o), 0}); f != nil {
+	if f := c.coll.flatReduction(coll.OfAllreduce, len(src), k, o, 0); f != nil {
 		return c.wrapError(op, f.Allreduce(dst, src, &c.coll.operation))
 	}
 	return c.wrapError(op, coll.Allreduce(&c.coll, dst, src, &c.coll.operation))
 }
 
 // ReduceScatter combines src of all ranks, and stores counts[i] elements of the result in dst of rank i.
-func (c *Comm) ReduceScatter(dst, src []byte, counts []int, k datatype.Kind, o Op) error {
+func (c *Comm) ReduceScatter(dst, src []byte, counts []int, k Elements, o Op) error {
+	if c.isInter() {
+		return c.interReduceScatter(dst, src, counts, k, o)
+	}
 	const op = "ReduceScatter"
 	if err := c.beginIntracomm(perf.ReduceScatter, len(src)); err != nil {
 		return err
@@ -90,7 +95,7 @@ func (c *Comm) ReduceScatter(dst, src []byte, counts []int, k datatype.Kind, o O
 }
 
 // ownResult checks the buffers and counts of a ReduceScatter, and returns the part of dst that it fills.
-func (c *Comm) ownResult(op string, dst, src []byte, counts []int, k datatype.Kind) ([]byte, error) {
+func (c *Comm) ownResult(op string, dst, src []byte, counts []int, k Elements) ([]byte, error) {
 	total, err := c.sumCounts(op, counts)
 	if err != nil {
 		return nil, err

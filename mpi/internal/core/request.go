@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -33,6 +34,14 @@ func (r Request) Test() (Status, bool, error) {
 	return statusOf(st), ok, requestError(r.h.Engine(), "Test", err)
 }
 
+// Done returns a channel that is closed when the operation has completed.
+func (r Request) Done() <-chan struct{} {
+	if r.h.Zero() {
+		return proto.Closed()
+	}
+	return r.h.Engine().Done(r.h)
+}
+
 // Start starts a persistent operation.
 func (r Request) Start() error {
 	if r.h.Zero() {
@@ -57,13 +66,21 @@ func (r Request) Cancel() error {
 	return requestError(r.h.Engine(), "Cancel", r.h.Engine().Cancel(r.h))
 }
 
-// requestError wraps an error of a call on requests of this engine; nil stays nil.
+// requestError wraps an error of a call on requests of this engine; nil stays nil. The error of an operation is one of its
+// communicator, and a wrong use of a request one of the process.
 func requestError(e *proto.Engine, op string, err error) error {
 	if err == nil {
 		return nil
 	}
 	p := e.Owner().(*Process)
-	return p.raise(&Error{Class: p.classify(err), Op: op, Rank: -1, Err: err})
+	failed := &Error{Class: p.classify(err), Op: op, Rank: -1, Err: err}
+	var operation *proto.OperationError
+	if inner := findOrigin(err); inner != nil { // of an Idup
+		failed.at = inner.at
+	} else if errors.As(err, &operation) {
+		failed.at.comm = p.commOf(operation.Context)
+	}
+	return p.raise(failed)
 }
 
 // Startall starts all of reqs. It stops at the first error.
@@ -76,21 +93,21 @@ func Startall(reqs []Request) error {
 	return nil
 }
 
-// clearIfDone sets a completed request that is not persistent to the zero Request, as the calls for several requests
-// do.
-func clearIfDone(r *Request) {
-	if !r.h.Persistent() {
-		*r = Request{}
-	}
-}
-
 // Waitall waits for all of reqs, and sets those that are not persistent to the zero Request. sts is nil or has the
 // length of reqs, and receives the statuses.
 func Waitall(reqs []Request, sts []Status) error {
-	if sts != nil && len(sts) != len(reqs) {
-		return newError("Waitall", ErrArg, fmt.Errorf("%d statuses for %d requests", len(sts), len(reqs)))
+	if err := checkStatuses("Waitall", reqs, sts); err != nil {
+		return err
 	}
 	return waitAll(perf.Waitall, reqs, sts)
+}
+
+// checkStatuses returns an error unless sts is nil or has the length of reqs.
+func checkStatuses(op string, reqs []Request, sts []Status) error {
+	if sts != nil && len(sts) != len(reqs) {
+		return newError(op, ErrArg, fmt.Errorf("%d statuses for %d requests", len(sts), len(reqs)))
+	}
+	return nil
 }
 
 func waitAll(op perf.Op, reqs []Request, sts []Status) error {
@@ -113,8 +130,8 @@ func waitAll(op perf.Op, reqs []Request, sts []Status) error {
 
 // Testall is Waitall without blocking: if not all of reqs have completed, it reports false and changes nothing.
 func Testall(reqs []Request, sts []Status) (bool, error) {
-	if sts != nil && len(sts) != len(reqs) {
-		return false, newError("Testall", ErrArg, fmt.Errorf("%d statuses for %d requests", len(sts), len(reqs)))
+	if err := checkStatuses("Testall", reqs, sts); err != nil {
+		return false, err
 	}
 	for _, r := range reqs {
 		if r.h.Zero() {
@@ -131,13 +148,16 @@ func Testall(reqs []Request, sts []Status) (bool, error) {
 }
 
 // Waitany blocks until one of reqs has completed, and returns its index and status.
-func Waitany(reqs []Request) (int, Status, error) {
+func Waitany(reqs []Request) (int, Status, error) { return WaitanyContext(context.Background(), reqs) }
+
+// WaitanyContext is Waitany that ends when ctx ends. It then has completed none of reqs.
+func WaitanyContext(ctx context.Context, reqs []Request) (int, Status, error) {
 	e := engineOf(reqs)
 	if e == nil {
 		return Undefined, emptyStatus, nil
 	}
-	i, err := e.WaitAny(perf.Waitany, handlesOf(reqs))
-	return collectIndex(perf.Waitany, reqs, i, err)
+	i, st, err := e.WaitAny(ctx, perf.Waitany, handlesOf(reqs))
+	return indexOf(i), statusOf(st), pendingError(e, perf.Waitany, err)
 }
 
 // Testany is Waitany without blocking: it reports false if none has completed.
@@ -146,53 +166,86 @@ func Testany(reqs []Request) (int, Status, bool, error) {
 	if e == nil {
 		return Undefined, emptyStatus, true, nil
 	}
-	i, ok, err := e.TestAny(perf.Testany, handlesOf(reqs))
-	if err == nil && !ok {
-		return Undefined, emptyStatus, false, nil
-	}
-	i, st, err := collectIndex(perf.Testany, reqs, i, err)
-	return i, st, true, err
+	i, st, ok, err := e.TestAny(perf.Testany, handlesOf(reqs))
+	return indexOf(i), statusOf(st), ok || err != nil, requestError(e, perf.Testany.String(), err)
 }
 
-// Waitsome blocks until at least one of reqs has completed, and completes all that have.
+// indexOf returns an index of the engine as calls return it.
+func indexOf(i int) int {
+	if i < 0 {
+		return Undefined
+	}
+	return i
+}
+
+// Waitsome blocks until at least one of reqs has completed, and completes all that are known to have.
 func Waitsome(reqs []Request, idx []int, sts []Status) (int, error) {
-	if err := checkLengths("Waitsome", reqs, idx, sts); err != nil {
+	return WaitsomeContext(context.Background(), reqs, idx, sts)
+}
+
+// WaitsomeContext is Waitsome that ends when ctx ends. It then has completed none of reqs.
+func WaitsomeContext(ctx context.Context, reqs []Request, idx []int, sts []Status) (int, error) {
+	const op = perf.Waitsome
+	if err := checkLengths(op.String(), reqs, idx, sts); err != nil {
 		return 0, err
 	}
 	e := engineOf(reqs)
 	if e == nil {
 		return Undefined, nil
 	}
-	i, err := e.WaitAny(perf.Waitsome, handlesOf(reqs))
+	some := someResults{e: e, op: op, idx: idx, sts: sts}
+	n, err := e.WaitSome(ctx, op, handlesOf(reqs), some.add)
 	if err != nil {
-		return 0, requestError(e, "Waitsome", err)
+		return 0, pendingError(e, op, err)
 	}
-	if i < 0 {
-		return Undefined, nil
-	}
-	return collectSome(perf.Waitsome, reqs, idx, sts)
+	return indexOf(n), some.first
 }
 
 // Testsome is Waitsome without blocking: it returns 0 if none has completed.
 func Testsome(reqs []Request, idx []int, sts []Status) (int, error) {
-	if err := checkLengths("Testsome", reqs, idx, sts); err != nil {
+	const op = perf.Testsome
+	if err := checkLengths(op.String(), reqs, idx, sts); err != nil {
 		return 0, err
 	}
 	e := engineOf(reqs)
 	if e == nil {
 		return Undefined, nil
 	}
-	i, ok, err := e.TestAny(perf.Testsome, handlesOf(reqs))
+	some := someResults{e: e, op: op, idx: idx, sts: sts}
+	n, err := e.TestSome(op, handlesOf(reqs), some.add)
 	if err != nil {
-		return 0, requestError(e, "Testsome", err)
+		return 0, requestError(e, op.String(), err)
 	}
-	if !ok {
-		return 0, nil
+	return indexOf(n), some.first
+}
+
+// someResults are the results of a Waitsome or Testsome.
+type someResults struct {
+	e     *proto.Engine
+	op    perf.Op
+	idx   []int
+	sts   []Status
+	n     int
+	first error
+}
+
+func (x *someResults) add(i int, st proto.Status, err error) {
+	x.idx[x.n] = i
+	if x.sts != nil {
+		x.sts[x.n] = statusOf(st)
 	}
-	if i < 0 {
-		return Undefined, nil
+	x.n++
+	if err != nil && x.first == nil {
+		x.first = newError(x.op.String(), ErrInStatus, &RequestError{i, requestError(x.e, x.op.String(), err)})
 	}
-	return collectSome(perf.Testsome, reqs, idx, sts)
+}
+
+// pendingError is requestError for a wait that a context.Context may end.
+func pendingError(e *proto.Engine, op perf.Op, err error) error {
+	if stopped, ok := err.(*proto.StoppedError); ok {
+		return stoppedError(op.String(), -1, ErrPending, stopped)
+	}
+	return requestError(e, op.String(), err)
 }
 
 func checkLengths(op string, reqs []Request, idx []int, sts []Status) error {
@@ -202,52 +255,15 @@ func checkLengths(op string, reqs []Request, idx []int, sts []Status) error {
 	return nil
 }
 
-// collectSome completes all requests that can complete now.
-func collectSome(op perf.Op, reqs []Request, idx []int, sts []Status) (n int, first error) {
-	for i := range reqs {
-		r := reqs[i]
-		if r.h.Zero() || !r.h.Engine().Completed(r.h) {
-			continue
-		}
-		st, err := collectRequest(op, r)
-		idx[n] = i
-		if sts != nil {
-			sts[n] = st
-		}
-		n++
-		if err != nil && first == nil {
-			first = newError(op.String(), ErrInStatus, &RequestError{i, err})
-		}
-		clearIfDone(&reqs[i])
-	}
-	return n, first
-}
-
-// collectIndex completes the request with index i, unless err is set or i is negative.
-func collectIndex(op perf.Op, reqs []Request, i int, err error) (int, Status, error) {
-	if err != nil {
-		return Undefined, emptyStatus, requestError(engineOf(reqs), op.String(), err)
-	}
-	if i < 0 {
-		return Undefined, emptyStatus, nil
-	}
-	st, err := collectRequest(op, reqs[i])
-	clearIfDone(&reqs[i])
-	return i, st, err
-}
-
 // engineOf returns the engine of the requests; nil if all are zero.
 func engineOf(reqs []Request) *proto.Engine {
+	if n := len(reqs); n != 0 && !reqs[n-1].h.Zero() { // often after those before have been collected
+		return reqs[n-1].h.Engine()
+	}
 	for _, r := range reqs {
 		if !r.h.Zero() {
 			return r.h.Engine()
 		}
 	}
 	return nil
-}
-
-// collectRequest completes a request whose operation has completed.
-func collectRequest(op perf.Op, r Request) (Status, error) {
-	st, err := r.h.Engine().WaitAs(op, r.h)
-	return statusOf(st), requestError(r.h.Engine(), op.String(), err)
 }

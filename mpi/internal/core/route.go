@@ -22,7 +22,7 @@ func (c *Comm) fastSendRoute(dst, tag int) (proto.Route, bool) {
 func (c *Comm) slowSendRoute(op string, dst, tag int) (proto.Route, error) {
 	switch {
 	case c == nil || c.state.Load() != commReady:
-		return proto.Route{}, c.CheckUsable(op)
+		return proto.Route{}, c.checkUsable(op)
 	case uint(tag) > maxTag:
 		return proto.Route{}, c.newError(op, ErrTag, fmt.Errorf("tag %d is out of range (0 to %d)", tag, maxTag))
 	case dst != ProcNull:
@@ -45,7 +45,7 @@ func (c *Comm) fastRecvRoute(src, tag int) (proto.Route, bool) {
 func (c *Comm) slowRecvRoute(op string, src, tag int) (proto.Route, error) {
 	switch {
 	case c == nil || c.state.Load() != commReady:
-		return proto.Route{}, c.CheckUsable(op)
+		return proto.Route{}, c.checkUsable(op)
 	case uint(tag) > maxTag && tag != AnyTag:
 		return proto.Route{}, c.newError(op, ErrTag, fmt.Errorf("tag %d is out of range (0 to %d, or AnyTag)", tag, maxTag))
 	case src != ProcNull && src != AnySource && uint(src) >= uint(len(c.peers)):

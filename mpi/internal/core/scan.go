@@ -2,22 +2,21 @@ package core
 
 import (
 	"github.com/ibrun/ibrun/mpi/internal/coll"
-	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/perf"
 )
 
 // Scan combines src of rank 0 up to this rank into dst.
-func (c *Comm) Scan(dst, src []byte, k datatype.Kind, o Op) error {
+func (c *Comm) Scan(dst, src []byte, k Elements, o Op) error {
 	return c.scan(perf.Scan, coll.Scan, dst, src, k, o)
 }
 
 // Exscan combines src of the ranks below this one into dst. At rank 0 dst is not changed.
-func (c *Comm) Exscan(dst, src []byte, k datatype.Kind, o Op) error {
+func (c *Comm) Exscan(dst, src []byte, k Elements, o Op) error {
 	return c.scan(perf.Exscan, coll.Exscan, dst, src, k, o)
 }
 
 func (c *Comm) scan(call perf.Op, f func(coll.Peer, []byte, []byte, *coll.Operation) error, dst, src []byte,
-	k datatype.Kind, o Op) error {
+	k Elements, o Op) error {
 	op := call.String()
 	if err := c.beginIntracomm(call, len(src)); err != nil {
 		return err

@@ -2,12 +2,14 @@ package core
 
 import (
 	"github.com/ibrun/ibrun/mpi/internal/coll"
-	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/perf"
 )
 
 // Scatter copies part i of src at root to dst of rank i.
-func (c *Comm) Scatter(dst, src []byte, k datatype.Kind, root int) error {
+func (c *Comm) Scatter(dst, src []byte, k Elements, root int) error {
+	if c.isInter() {
+		return c.interScatter(dst, src, k, root)
+	}
 	const op = "Scatter"
 	if err := c.beginIntracomm(perf.Scatter, len(dst)); err != nil {
 		return err
@@ -25,14 +27,17 @@ func (c *Comm) Scatter(dst, src []byte, k datatype.Kind, root int) error {
 	if err != nil {
 		return err
 	}
-	if f := c.coll.flatFor(coll.OfScatter, len(dst), callShape{kind: k, root: root}); f != nil {
+	if f := c.coll.flatFor(coll.OfScatter, len(dst), k.shape(opCodeNone, root)); f != nil {
 		return c.wrapError(op, f.Scatter(dst, src, root))
 	}
 	return c.wrapError(op, coll.Scatter(&c.coll, dst, src, root))
 }
 
 // Scatterv is Scatter with counts and displacements in elements; nil displacements mean consecutive parts.
-func (c *Comm) Scatterv(dst, src []byte, counts, displs []int, k datatype.Kind, root int) error {
+func (c *Comm) Scatterv(dst, src []byte, counts, displs []int, k Elements, root int) error {
+	if c.isInter() {
+		return c.interScatterv(dst, src, counts, displs, k, root)
+	}
 	const op = "Scatterv"
 	if err := c.beginIntracomm(perf.Scatterv, len(dst)); err != nil {
 		return err

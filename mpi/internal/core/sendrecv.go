@@ -12,9 +12,6 @@ var errOverlap = errors.New("the send buffer and the receive buffer overlap")
 // Sendrecv sends s and receives into r at the same time.
 func (c *Comm) Sendrecv(s []byte, dst, stag int, r []byte, src, rtag int) (Status, error) {
 	const op = "Sendrecv"
-	if overlap(s, r) {
-		return emptyStatus, c.newError(op, ErrBuffer, errOverlap)
-	}
 	to, ok := c.fastSendRoute(dst, stag)
 	if !ok {
 		var err error
@@ -23,6 +20,9 @@ func (c *Comm) Sendrecv(s []byte, dst, stag int, r []byte, src, rtag int) (Statu
 		}
 	}
 	from, err := c.recvRoute(op, src, rtag)
+	if err == nil && overlap(s, r) {
+		err = c.newError(op, ErrBuffer, errOverlap)
+	}
 	if err != nil {
 		return emptyStatus, err
 	}

@@ -23,8 +23,9 @@ const (
 // each other. A session names process sets; groups are obtained from these, and communicators are created from
 // groups. Any goroutine may call its methods.
 type Session struct {
-	proc  *Process
-	hints *Info
+	proc    *Process
+	hints   *Info
+	handler handlerOf
 	// closing is set when Close is called, closed when it has run the callbacks of attributes.
 	closing, closed atomic.Bool
 }
@@ -41,7 +42,9 @@ func (p *Process) OpenSession(info *Info) (*Session, error) {
 		p.users-- // not the last user: addUser found one
 		return nil, p.wrapError(op, err)
 	}
-	return &Session{proc: p, hints: sessionHints(info)}, nil
+	s := &Session{proc: p, hints: sessionHints(info)}
+	s.handler.set(p.handler.get())
+	return s, nil
 }
 
 // sessionHints returns the hints that a session reports: those that always hold, and the requested ones that it
@@ -112,7 +115,7 @@ var (
 )
 
 func (s *Session) newError(op string, class Class, err error) error {
-	return s.proc.newError(op, class, err)
+	return s.proc.raise(&Error{Class: class, Op: op, Rank: s.proc.boot.Rank, Err: err, at: origin{session: s}})
 }
 
 // checkUsable returns an error if the session is nil or closed.

@@ -15,7 +15,7 @@ import (
 func (c *Comm) Split(color, key int) (*Comm, error) {
 	const call = perf.Split
 	op := call.String()
-	if err := c.CheckUsable(op); err != nil {
+	if err := c.checkUsable(op); err != nil {
 		return nil, err
 	}
 	if color < 0 && color != Undefined {
@@ -72,7 +72,7 @@ func (c *Comm) exchangeColors(call perf.Op, color splitColor, key int) ([]splitC
 // gatherAll collects src of all ranks into dst of every rank, in the order of the peers of collectives. It is part of a call.
 func (c *Comm) gatherAll(call perf.Op, dst, src []uint64) error {
 	if c.localGroup == nil {
-		return c.allgather(call.Within(), Bytes(dst), Bytes(src), KindOf[uint64]())
+		return c.allgather(call.Within(), Bytes(dst), Bytes(src), NumbersOf[uint64]())
 	}
 	if err := c.beginCollective(call.Within(), len(Bytes(src))); err != nil {
 		return err

@@ -34,7 +34,7 @@ const (
 func (c *Comm) SplitType(by SplitType, key int, info *Info) (*Comm, error) {
 	const call = perf.SplitType
 	op := call.String()
-	if err := c.CheckUsable(op); err != nil {
+	if err := c.checkUsable(op); err != nil {
 		return nil, err
 	}
 	defer c.proc.recordCall(call)()

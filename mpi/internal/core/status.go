@@ -17,6 +17,12 @@ type Status struct {
 // emptyStatus is the status of a call that received no message.
 var emptyStatus = Status{Source: AnySource, Tag: AnyTag}
 
+// cancelledStatus is the status of a receive that was cancelled.
+var cancelledStatus = Status{Source: AnySource, Tag: AnyTag, Cancelled: true}
+
 func statusOf(s proto.Status) Status {
 	return Status{Source: int(s.Source), Tag: int(s.Tag), Bytes: s.Bytes, Cancelled: s.Cancelled}
 }
+
+// EmptyStatus returns the status of a call that received no message.
+func EmptyStatus() Status { return emptyStatus }

@@ -1,0 +1,155 @@
+package mpi
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/ibrun/ibrun/mpi/internal/core"
+	"github.com/ibrun/ibrun/mpi/internal/proto"
+	"github.com/ibrun/ibrun/perf"
+)
+
+// The functions of this package take slices of any type. Numbers take the shortest path. The functions of this file serve calls
+// that are checked, and elements that are structs or arrays: these are views. A type with pointers is an error of the view.
+
+func sendElements[T any](c *Comm, op perf.Op, x []T, dst, tag int, m proto.Mode) error {
+	if core.IsNumber[T]() {
+		return public(c.core().SendChecked(op, core.Bytes(x), core.KindOf[T](), dst, tag, m))
+	}
+	v := elements(op.String(), x)
+	return c.sendView(op, &v, dst, tag, m)
+}
+
+func isendElements[T any](c *Comm, op perf.Op, x []T, dst, tag int, m proto.Mode) (Request, error) {
+	if core.IsNumber[T]() {
+		return request(c.core().IsendChecked(op, core.Bytes(x), core.KindOf[T](), dst, tag, m))
+	}
+	v := elements(op.String(), x)
+	return c.isendView(op, &v, dst, tag, m)
+}
+
+func sendInitElements[T any](c *Comm, op string, x []T, dst, tag int, m proto.Mode) (Request, error) {
+	if core.IsNumber[T]() {
+		return request(c.core().SendInitChecked(op, core.Bytes(x), core.KindOf[T](), dst, tag, m))
+	}
+	v := elements(op, x)
+	return c.sendInitView(op, &v, dst, tag, m)
+}
+
+func recvElements[T any](c *Comm, x []T, src, tag int) (Status, error) {
+	if core.IsNumber[T]() {
+		return status(c.core().RecvChecked(core.Bytes(x), core.KindOf[T](), src, tag))
+	}
+	return c.Recv(elements("Recv", x), src, tag)
+}
+
+func irecvElements[T any](c *Comm, x []T, src, tag int) (Request, error) {
+	if core.IsNumber[T]() {
+		return request(c.core().IrecvChecked(perf.Irecv, core.Bytes(x), core.KindOf[T](), src, tag))
+	}
+	return c.Irecv(elements("Irecv", x), src, tag)
+}
+
+func recvInitElements[T any](c *Comm, x []T, src, tag int) (Request, error) {
+	if core.IsNumber[T]() {
+		return request(c.core().RecvInitChecked(core.Bytes(x), core.KindOf[T](), src, tag))
+	}
+	return c.RecvInit(elements("RecvInit", x), src, tag)
+}
+
+// partsOf returns the parts of a slice that belong to the ranks: counts[i] elements at displs[i], or one after the other. It is
+// nil without counts.
+func partsOf[T any](op string, x []T, counts, displs []int) ([]View, error) {
+	if displs != nil && len(displs) != len(counts) {
+		return nil, countError(op, "%d displacements for %d counts", len(displs), len(counts))
+	}
+	var parts []View
+	next := 0
+	for i, n := range counts {
+		if displs != nil {
+			next = displs[i]
+		}
+		if n < 0 || next < 0 || next > len(x) || n > len(x)-next {
+			return nil, countError(op, "the block of rank %d (%d elements at %d) exceeds the buffer of %d elements", i, n, next, len(x))
+		}
+		parts = append(parts, elements(op, x[next:next+n]))
+		next += n
+	}
+	return parts, nil
+}
+
+func countError(op, format string, args ...any) error {
+	return public(core.NewError(op, core.ErrCount, fmt.Errorf(format, args...)))
+}
+
+// ownPart returns what a rank contributes: its part of dst if the call is in place, that is, if src is dst, and else src.
+func ownPart[T any](op string, c *Comm, dst []T, parts []View, src []T) View {
+	if len(src) > 0 && len(src) == len(dst) && &src[0] == &dst[0] && c.Rank() < len(parts) {
+		return parts[c.Rank()]
+	}
+	return elements(op, src)
+}
+
+func gatherParts[T any](c *Comm, dst []T, counts, displs []int, src []T, root int) error {
+	const op = "Gatherv"
+	if c == nil || c.Rank() != root && root != Root {
+		return c.Gatherv(nil, elements(op, src), root)
+	}
+	parts, err := partsOf(op, dst, counts, displs)
+	if err != nil {
+		return c.callError(op, err)
+	}
+	return c.Gatherv(parts, ownPart(op, c, dst, parts, src), root)
+}
+
+func scatterParts[T any](c *Comm, dst, src []T, counts, displs []int, root int) error {
+	const op = "Scatterv"
+	if c == nil || c.Rank() != root && root != Root {
+		return c.Scatterv(elements(op, dst), nil, root)
+	}
+	parts, err := partsOf(op, src, counts, displs)
+	if err != nil {
+		return c.callError(op, err)
+	}
+	return c.Scatterv(ownPart(op, c, src, parts, dst), parts, root)
+}
+
+func allgatherParts[T any](c *Comm, dst []T, counts, displs []int, src []T) error {
+	const op = "Allgatherv"
+	parts, err := partsOf(op, dst, counts, displs)
+	if err != nil {
+		return c.callError(op, err)
+	}
+	if c == nil {
+		return c.Allgatherv(parts, View{})
+	}
+	return c.Allgatherv(parts, ownPart(op, c, dst, parts, src))
+}
+
+func alltoallParts[T any](c *Comm, dst []T, rcounts, rdispls []int, src []T, scounts, sdispls []int) error {
+	const op = "Alltoallv"
+	in, err := partsOf(op, dst, rcounts, rdispls)
+	if err != nil {
+		return c.callError(op, err)
+	}
+	if len(src) > 0 && len(src) == len(dst) && &src[0] == &dst[0] { // in place
+		return c.Alltoallw(in, in)
+	}
+	out, err := partsOf(op, src, scounts, sdispls)
+	if err != nil {
+		return c.callError(op, err)
+	}
+	return c.Alltoallw(in, out)
+}
+
+// messageSize returns the bytes of an element in a message: those of its fields without padding; -1 if T is no type of elements.
+func messageSize[T any]() int {
+	if core.IsNumber[T]() {
+		return sizeOf[T]()
+	}
+	t, err := core.ElementsOf(reflect.TypeFor[T]())
+	if err != nil {
+		return -1
+	}
+	return int(t.Size())
+}

@@ -1,0 +1,145 @@
+package mpi_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/ibrun/ibrun/mpi"
+	"github.com/ibrun/ibrun/mpi/mpitest"
+)
+
+// maxLoc is a value and the rank that has it. It has padding.
+type maxLoc struct {
+	Rank  int8
+	Value float64
+}
+
+// longElement is a struct that is longer than what shared memory has room for several of.
+type longElement struct {
+	At   int
+	Rest [1000]int64
+}
+
+// later is an operation that is not commutative: the left operand, with the number of operands.
+func later[T any](join func(a, b T) T) mpi.Op {
+	return mpi.NewOp(false, func(dst, src []T) {
+		for i := range dst {
+			dst[i] = join(dst[i], src[i])
+		}
+	})
+}
+
+// reduceStructs checks all reductions of elements of a type, with operands in the order of ranks. of returns the value that joins
+// the values a, ..., b of ranks.
+func reduceStructs[T comparable](c *mpi.Comm, n int, of func(a, b int) T, op mpi.Op) error {
+	me, size := c.Rank(), c.Size()
+	src, dst := make([]T, n*size), make([]T, n*size)
+	for i := range src {
+		src[i] = of(me, me)
+	}
+	is := func(name string, got []T, want T) error {
+		for i := range got {
+			if got[i] != want {
+				return fmt.Errorf("%s of %d %T: element %d is %v, want %v", name, len(src), want, i, got[i], want)
+			}
+		}
+		return nil
+	}
+	err := mpi.Allreduce(c, dst, src, op)
+	err = errors.Join(err, is("Allreduce", dst, of(0, size-1)), mpi.Scan(c, dst, src, op), is("Scan", dst, of(0, me)))
+	err = errors.Join(err, mpi.Exscan(c, dst, src, op))
+	if me > 0 {
+		err = errors.Join(err, is("Exscan", dst, of(0, me-1)))
+	}
+	counts := make([]int, size)
+	for i := range counts {
+		counts[i] = n
+	}
+	err = errors.Join(err, mpi.ReduceScatter(c, dst, src, counts, op), is("ReduceScatter", dst[:n], of(0, size-1)),
+		mpi.Reduce(c, dst, src, op, 1))
+	if me == 1 {
+		err = errors.Join(err, is("Reduce", dst, of(0, size-1)))
+	}
+	copy(dst, src)
+	return errors.Join(err, mpi.Allreduce(c, dst, dst, op), is("Allreduce in place", dst, of(0, size-1)))
+}
+
+// TestReduceStructs: reductions of structs and arrays take operations of the program, in shared memory and with messages.
+func TestReduceStructs(t *testing.T) {
+	span := later(func(a, b [2]int32) [2]int32 { return [2]int32{a[0], b[1]} })
+	highest := mpi.NewOp(true, func(dst, src []maxLoc) {
+		for i := range dst {
+			if src[i].Value > dst[i].Value {
+				dst[i] = src[i]
+			}
+		}
+	})
+	first := later(func(a, b longElement) longElement { a.Rest[999] = b.Rest[999]; return a })
+	for _, n := range []int{1, 700} {
+		mpitest.Run(t, 3, func(p *mpi.Process) error {
+			c := p.World()
+			return errors.Join(
+				reduceStructs(c, n, func(a, b int) [2]int32 { return [2]int32{int32(a), int32(b)} }, span),
+				reduceStructs(c, n, func(_, b int) maxLoc { return maxLoc{int8(b), float64(b)} }, highest),
+				reduceStructs(c, min(n, 2), func(a, b int) longElement {
+					x := longElement{At: a}
+					x.Rest[999] = int64(b)
+					return x
+				}, first))
+		})
+	}
+}
+
+// TestReduceStructErrors: predefined operations, operations of another type, and types with pointers or without data are errors.
+func TestReduceStructErrors(t *testing.T) {
+	type named struct{ Name string }
+	type other maxLoc
+	mpitest.Run(t, 2, func(p *mpi.Process) error {
+		c := p.World()
+		x, y, none := make([]maxLoc, 1), make([]named, 1), make([]struct{}, 1)
+		own := later(func(a, _ maxLoc) maxLoc { return a })
+		err := ofClass(mpi.Allreduce(c, x, x, mpi.Sum), mpi.ErrOp)
+		if says := fmt.Sprint(mpi.Allreduce(c, x, x, mpi.Sum)); !strings.Contains(says, "sum is not defined on mpi_test.maxLoc") {
+			err = errors.Join(err, fmt.Errorf("the error says %q", says))
+		}
+		pointers := mpi.Reduce(c, y, y, later(func(a, _ named) named { return a }), 0)
+		return errors.Join(err, ofClass(mpi.Scan(c, x, x, later(func(a, _ other) other { return a })), mpi.ErrOp),
+			ofClass(mpi.Allreduce(c, []int{1}, []int{1}, own), mpi.ErrOp), ofClass(pointers, mpi.ErrType),
+			check(strings.Contains(fmt.Sprint(pointers), "named.Name"), "%v does not name the field", pointers),
+			ofClass(mpi.Allreduce(c, none, none, later(func(a, _ struct{}) struct{} { return a })), mpi.ErrType),
+			mpi.Allreduce(c, x, x, own))
+	})
+}
+
+// TestContextStructs: receives with a context and iterators take structs, and a receive that ends leaves its message to others.
+func TestContextStructs(t *testing.T) {
+	mpitest.Run(t, 2, func(p *mpi.Process) error {
+		c := p.World()
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		if c.Rank() == 0 {
+			x := []point{{1, 2, 3}, {4, 5, 6}}
+			return errors.Join(mpi.Send(c, x, 1, 1), mpi.Send(c, x, 1, 2), mpi.Send(c, x[:1], 1, 2), mpi.Send(c, x, 1, 3))
+		}
+		got := make([]point, 3)
+		st, err := mpi.RecvContext(ctx, c, got, 0, 1)
+		err = errors.Join(err, check(mpi.Count[point](st) == 2 && got[1] == point{4, 5, 6}, "received %v", got))
+		n := 0
+		for m, failed := range mpi.Messages[point](ctx, c, 0, 2) {
+			err = errors.Join(err, failed, check(len(m.Data) == 2-n && m.Data[0] == point{1, 2, 3}, "message %d: %v", n, m.Data))
+			if n++; n == 2 || failed != nil {
+				break
+			}
+		}
+		for _, failed := range mpi.Messages[[]int](ctx, c, 0, 3) {
+			err = errors.Join(err, ofClass(failed, mpi.ErrType))
+		}
+		cancel()
+		st, stopped := mpi.RecvContext(ctx, c, got, 0, 3)
+		return errors.Join(err, check(errors.Is(stopped, context.Canceled) && st.Cancelled(), "%v after cancel", stopped),
+			second(mpi.RecvContext(context.Background(), c, got, 0, 3)))
+	})
+}

@@ -1,0 +1,172 @@
+package core
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ibrun/ibrun/mpi/internal/proto"
+	"github.com/ibrun/ibrun/perf"
+)
+
+// A BarrierContext can be left until all ranks have called it. A rank that enters sends ARRIVE to rank 0. If its context ends it
+// sends LEAVE, and returns without an answer. When all ranks have arrived, rank 0 sends each PREPARE. A rank that gets it answers
+// with YES and can no longer leave; from one that has left meanwhile LEAVE is on its way. If all have said YES, rank 0 sends GO;
+// otherwise BACK, and those ranks can leave again. So no rank waits for one that is not in the call without being able to leave.
+//
+// Each message has the number of the sender's or receiver's call, since PREPARE and LEAVE may cross.
+
+// enterTag is the tag of these messages; see checkTag.
+const enterTag = 1<<29 + 1
+
+const (
+	enterArrive uint64 = iota
+	enterLeave
+	enterPrepare
+	enterYes
+	enterGo
+	enterBack
+)
+
+// enterState is what a communicator keeps of its calls of BarrierContext.
+type enterState struct {
+	call    uint64   // number of the last call of this rank
+	arrived []uint64 // at rank 0: by rank, the number of the call in which it waits; 0: it has not arrived
+	message [2]uint64
+}
+
+// BarrierContext is Barrier that ends when ctx ends, unless all ranks have called it.
+func (c *Comm) BarrierContext(ctx context.Context) error {
+	const call = perf.Barrier
+	op := call.String()
+	if err := c.checkUsable(op); err != nil {
+		return err
+	}
+	if err := proto.Stopped(ctx); err != nil {
+		return c.wrapStopped(op, err)
+	}
+	if !c.coll.busy.CompareAndSwap(false, true) {
+		if failed := c.coll.failed.Load(); failed != nil {
+			return c.wrapError(op, *failed)
+		}
+		return c.newError(op, ErrComm, errBusy)
+	}
+	began := c.engine.BeginOp(call, 0)
+	g := &collState{tag: enterTag, call: call.Within()}
+	g.init(c, c.coll.peers, c.coll.rank)
+	var err error
+	if g.rank == 0 {
+		err = g.admit(ctx, &c.entering)
+	} else {
+		err = g.enter(ctx, &c.entering)
+	}
+	c.engine.EndOpOn(c.contextID, call, 0, began)
+	c.coll.busy.Store(false)
+	if c.coll.failed.Load() != nil { // see endCollective
+		c.coll.busy.Store(true)
+	}
+	return c.wrapStopped(op, err)
+}
+
+func (g *collState) sendEnter(s *enterState, rank int, kind, call uint64) error {
+	s.message = [2]uint64{kind, call}
+	return g.Send(rank, Bytes(s.message[:]))
+}
+
+func (g *collState) recvEnter(ctx context.Context, s *enterState, rank int) (kind, call uint64, err error) {
+	if ctx.Done() == nil {
+		err = g.Recv(rank, Bytes(s.message[:]))
+	} else if _, err = g.comm.engine.RecvContext(ctx, g.recvRoute(rank), Bytes(s.message[:])); err != nil {
+		err = g.check(err)
+	}
+	return s.message[0], s.message[1], err
+}
+
+// enter is BarrierContext at the ranks other than 0.
+func (g *collState) enter(ctx context.Context, s *enterState) error {
+	s.call++
+	if err := g.sendEnter(s, 0, enterArrive, s.call); err != nil {
+		return err
+	}
+	for {
+		kind, call, err := g.recvEnter(ctx, s, 0)
+		if stopped, ok := err.(*proto.StoppedError); ok {
+			if err := g.sendEnter(s, 0, enterLeave, s.call); err != nil {
+				return err
+			}
+			return stopped
+		}
+		if err != nil {
+			return err
+		}
+		if kind != enterPrepare || call != s.call {
+			continue // of a call that this rank has left
+		}
+		if err := g.sendEnter(s, 0, enterYes, s.call); err != nil {
+			return err
+		}
+		if kind, _, err = g.recvEnter(context.Background(), s, 0); err != nil || kind == enterGo {
+			return err
+		}
+	}
+}
+
+// admit is BarrierContext at rank 0.
+func (g *collState) admit(ctx context.Context, s *enterState) error {
+	if s.arrived == nil {
+		s.arrived = make([]uint64, len(g.peers))
+	}
+	for {
+		for rank := 1; rank < len(g.peers); rank++ {
+			for s.arrived[rank] == 0 {
+				kind, call, err := g.recvEnter(ctx, s, rank)
+				if err != nil {
+					return err
+				}
+				if kind == enterArrive {
+					s.arrived[rank] = call
+				}
+			}
+		}
+		if all, err := g.prepare(s); all || err != nil {
+			return err
+		}
+	}
+}
+
+// prepare asks all ranks whether they are still in the call, tells them the result, and reports it.
+func (g *collState) prepare(s *enterState) (all bool, err error) {
+	for rank := 1; rank < len(g.peers); rank++ {
+		if err := g.sendEnter(s, rank, enterPrepare, s.arrived[rank]); err != nil {
+			return false, err
+		}
+	}
+	all = true
+	for rank := 1; rank < len(g.peers); rank++ {
+		kind, call, err := g.recvEnter(context.Background(), s, rank)
+		if err != nil {
+			return false, err
+		}
+		if call != s.arrived[rank] || kind != enterYes && kind != enterLeave {
+			return false, fmt.Errorf("rank %d sent message %d of call %d, want call %d", rank, kind, call, s.arrived[rank])
+		}
+		if kind == enterLeave {
+			s.arrived[rank], all = 0, false
+		}
+	}
+	result := enterBack
+	if all {
+		result = enterGo
+	}
+	for rank := 1; rank < len(g.peers); rank++ {
+		if s.arrived[rank] == 0 {
+			continue
+		}
+		if err := g.sendEnter(s, rank, result, s.arrived[rank]); err != nil {
+			return false, err
+		}
+		if all {
+			s.arrived[rank] = 0
+		}
+	}
+	return all, nil
+}

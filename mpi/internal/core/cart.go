@@ -1,0 +1,180 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ibrun/ibrun/mpi/internal/topology"
+	"github.com/ibrun/ibrun/perf"
+)
+
+// CartCreate creates a communicator whose ranks are a grid.
+func (c *Comm) CartCreate(dims []int, periodic []bool, reorder bool) (*Comm, error) {
+	const call = perf.CartCreate
+	op := call.String()
+	if err := c.checkIntracomm(op); err != nil {
+		return nil, err
+	}
+	defer c.proc.recordCall(call)()
+	if err := c.checkCall(call); err != nil {
+		return nil, err
+	}
+	g, failed := c.newCart(op, dims, periodic)
+	if failed == nil {
+		periodic = g.Periodic() // nil is the same as false everywhere
+	}
+	m := c.newAgreement(call)
+	if err := m.agreeSame(failed, dims, periodic, reorder); err != nil {
+		return nil, err
+	}
+	order := presentOrder(g.Size())
+	if reorder {
+		var err error
+		if order, err = m.reordered(g.Size(), g, g.Links); err != nil {
+			return nil, err
+		}
+	}
+	return m.newTopologyComm(g, order)
+}
+
+// newCart returns a grid for processes of c.
+func (c *Comm) newCart(op string, dims []int, periodic []bool) (*topology.Cart, error) {
+	if periodic != nil && len(periodic) != len(dims) {
+		return nil, c.newError(op, ErrArg, fmt.Errorf("got %d values of periodic for %d dimensions", len(periodic), len(dims)))
+	}
+	g, err := topology.NewCart(dims, periodic, len(c.peers))
+	if err != nil {
+		return nil, c.newError(op, ErrDims, err)
+	}
+	return g, nil
+}
+
+// cart returns the grid of c.
+func (c *Comm) cart(op string) (*topology.Cart, error) {
+	if err := c.checkUsable(op); err != nil {
+		return nil, err
+	}
+	g, ok := c.topology.(*topology.Cart)
+	if !ok {
+		return nil, c.newError(op, ErrTopology, errors.New("the communicator has no Cartesian topology"))
+	}
+	return g, nil
+}
+
+// CartSub divides the grid into grids of the dimensions that are kept.
+func (c *Comm) CartSub(keep []bool) (*Comm, error) {
+	const call = perf.CartSub
+	op := call.String()
+	g, err := c.cart(op)
+	if err != nil {
+		return nil, err
+	}
+	defer c.proc.recordCall(call)()
+	if err := c.checkCall(call); err != nil {
+		return nil, err
+	}
+	var failed error
+	if g.NumDims() == 0 {
+		keep = nil // of a grid without dimensions there is one part
+	} else if len(keep) != g.NumDims() {
+		failed = c.newError(op, ErrArg, fmt.Errorf("got %d values of keep for %d dimensions", len(keep), g.NumDims()))
+	}
+	m := c.newAgreement(call)
+	if err := m.agreeSame(failed, keep); err != nil {
+		return nil, err
+	}
+	sub, part, _ := g.Sub(c.Rank(), keep)
+	var order []int // ranks of one part have their new order already: the grids are row-major
+	for r := range c.peers {
+		if _, other, _ := g.Sub(r, keep); other == part {
+			order = append(order, r)
+		}
+	}
+	return m.newTopologyComm(sub, order)
+}
+
+// CartdimGet returns the number of dimensions.
+func (c *Comm) CartdimGet() (int, error) {
+	g, err := c.cart("CartdimGet")
+	if err != nil {
+		return 0, err
+	}
+	return g.NumDims(), nil
+}
+
+// CartGet returns the grid and the coordinates of this rank, in slices that belong to the caller.
+func (c *Comm) CartGet() (dims []int, periodic []bool, coords []int, err error) {
+	g, err := c.cart("CartGet")
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return g.Dims(), g.Periodic(), g.Coords(c.Rank()), nil
+}
+
+// CartRank returns the rank at the coordinates.
+func (c *Comm) CartRank(coords []int) (int, error) {
+	const op = "CartRank"
+	g, err := c.cart(op)
+	if err != nil {
+		return Undefined, err
+	}
+	r, err := g.Rank(coords)
+	if err != nil {
+		return Undefined, c.newError(op, ErrArg, err)
+	}
+	return r, nil
+}
+
+// CartCoords returns the coordinates of a rank, in a slice that belongs to the caller.
+func (c *Comm) CartCoords(rank int) ([]int, error) {
+	const op = "CartCoords"
+	g, err := c.cart(op)
+	if err != nil {
+		return nil, err
+	}
+	if uint(rank) >= uint(g.Size()) {
+		return nil, c.newError(op, ErrRank, rankError(rank, g.Size()))
+	}
+	return g.Coords(rank), nil
+}
+
+// CartShift returns the ranks from which this rank receives and to which it sends, if all ranks send by step along a dimension.
+func (c *Comm) CartShift(dim, step int) (source, dest int, err error) {
+	const op = "CartShift"
+	g, err := c.cart(op)
+	if err != nil {
+		return ProcNull, ProcNull, err
+	}
+	if uint(dim) >= uint(g.NumDims()) {
+		err := fmt.Errorf("the grid has no dimension %d: it has %d dimensions", dim, g.NumDims())
+		return ProcNull, ProcNull, c.newError(op, ErrDims, err)
+	}
+	source, dest = g.Shift(c.Rank(), dim, step)
+	return source, dest, nil
+}
+
+// CartMap returns the rank that this process should have in a grid; Undefined if it should be in none.
+func (c *Comm) CartMap(dims []int, periodic []bool) (int, error) {
+	const op = "CartMap"
+	if err := c.checkIntracomm(op); err != nil {
+		return Undefined, err
+	}
+	g, err := c.newCart(op, dims, periodic)
+	if err != nil {
+		return Undefined, err
+	}
+	return c.mapRank(op, g.Size(), g, g.Links())
+}
+
+// DimsCreate returns dims with its zeros replaced, so that their product is n.
+func DimsCreate(n int, dims []int) ([]int, error) {
+	const op = "DimsCreate"
+	if n <= 0 || n > topology.MaxRanks {
+		return nil, newError(op, ErrArg, fmt.Errorf("%d ranks: it must be from 1 to %d", n, topology.MaxRanks))
+	}
+	all, err := topology.Balance(n, dims)
+	if err != nil {
+		return nil, newError(op, ErrDims, err)
+	}
+	return all, nil
+}

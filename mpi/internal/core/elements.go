@@ -1,0 +1,123 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/ibrun/ibrun/mpi/internal/coll"
+	"github.com/ibrun/ibrun/mpi/internal/datatype"
+)
+
+// Elements are the elements of a collective: numbers of a kind, or other data.
+type Elements struct {
+	kind datatype.Kind
+	data *elementData // nil for numbers
+}
+
+// elementData are elements that are not numbers: values of a Go type, or the packed data of a view.
+type elementData struct {
+	size int                // bytes of an element in memory; 1 for a view
+	sig  datatype.Signature // of an element; for a view, of the data of one rank
+	name string             // of the Go type; empty for a view
+	err  error              // why the Go type is no type of elements
+	// parts has the signatures of the blocks of a call whose blocks differ, if calls are checked. size is 1 then.
+	parts *partSignatures
+}
+
+// partSignatures are the signatures of the blocks of a call of views. Its fields are those of a collCall.
+type partSignatures struct {
+	Own          datatype.Signature
+	Counts, From []datatype.Signature
+}
+
+// NumbersOf returns the elements of type T, which must be a number or bool.
+func NumbersOf[T any]() Elements { return Elements{kind: KindOf[T]()} }
+
+// ValuesOf returns the elements of type T as reductions take them: whole values in memory, padding included. If T has pointers or
+// no data, every reduction of them is an error.
+func ValuesOf[T any]() Elements {
+	if IsNumber[T]() {
+		return NumbersOf[T]()
+	}
+	return goElements(reflect.TypeFor[T]())
+}
+
+var errNoData = errors.New("the type has no data, so nothing can be reduced")
+
+// goElements returns the elements of a Go type. Each type has one *elementData, so equal pointers are equal types.
+func goElements(rt reflect.Type) Elements {
+	if d, ok := shared.values.Load(rt); ok {
+		return Elements{data: d.(*elementData)}
+	}
+	made := &elementData{size: max(1, int(rt.Size())), name: rt.String()}
+	t, err := ElementsOf(rt)
+	if made.err = err; err == nil {
+		made.sig, _ = t.SignatureOf(t.Size())
+		if t.Size() == 0 {
+			made.err = fmt.Errorf("%s: %w", made.name, errNoData)
+		}
+	}
+	d, _ := shared.values.LoadOrStore(rt, made)
+	return Elements{data: d.(*elementData)}
+}
+
+// Size returns the bytes of an element.
+func (e Elements) Size() int {
+	if e.data != nil {
+		return e.data.size
+	}
+	return e.kind.Size()
+}
+
+// String returns the name of the elements in messages.
+func (e Elements) String() string {
+	switch {
+	case e.data == nil:
+		return e.kind.String()
+	case e.data.name == "":
+		return mixedName
+	}
+	return e.data.name
+}
+
+const mixedName = "several types"
+
+// signature returns the text by which checked calls compare data that is not numbers: the same for the same sequence of numbers.
+func (e Elements) signature(bytes int) string {
+	if e.data == nil {
+		return ""
+	}
+	s := e.data.sig
+	if e.data.name != "" {
+		s = s.Repeat(int64(bytes / e.data.size))
+	}
+	return fmt.Sprintf("%x:%x", s.Count, s.Hash)
+}
+
+// shape returns what the ranks of a collective in shared memory compare. Of a signature that is a few bits, which are where the
+// operation of numbers is; the lowest says whether a function of the program is commutative.
+func (e Elements) shape(op uint8, root int) callShape {
+	if e.data == nil {
+		return callShape{e.kind, op, root}
+	}
+	code := uint8(e.data.sig.Hash%(1<<(shapeOpBits-1))) << 1
+	if op == opCodeUserCommut {
+		code |= 1
+	}
+	return callShape{kindData, code, root}
+}
+
+// maxSharedElement is the most bytes of an element that is reduced in shared memory, where a slot has room for several.
+const maxSharedElement = 1 << 10
+
+// flatReduction is flatFor for a reduction.
+func (g *collState) flatReduction(what coll.Collective, bytes int, k Elements, o Op, root int) *coll.Shm {
+	if k.Size() > maxSharedElement {
+		return nil
+	}
+	return g.flatFor(what, bytes, k.shape(opCode(o), root))
+}
+
+// OfKind returns numbers of a kind.
+func OfKind(k datatype.Kind) Elements { return Elements{kind: k} }

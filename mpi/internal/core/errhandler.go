@@ -1,0 +1,197 @@
+package core
+
+import (
+	"fmt"
+	"sync/atomic"
+)
+
+// ErrorHandler is what happens when a call fails. The zero value is ErrorsReturn. Handlers can be compared.
+type ErrorHandler struct {
+	kind handlerKind
+	f    *HandlerFunc
+}
+
+// HandlerFunc is a handler of the program. It gets the error of a call before the call returns, and the call returns the result.
+// c is nil if the call has no communicator.
+type HandlerFunc func(c *Comm, err *Error) error
+
+type handlerKind uint8
+
+const (
+	handlerReturn handlerKind = iota
+	handlerFatal
+	handlerAbort
+	handlerFunc
+)
+
+// ErrorsReturn returns errors.
+func ErrorsReturn() ErrorHandler { return ErrorHandler{} }
+
+// ErrorsAreFatal ends the job.
+func ErrorsAreFatal() ErrorHandler { return ErrorHandler{kind: handlerFatal} }
+
+// ErrorsAbort ends the processes of the communicator, which ends the job.
+func ErrorsAbort() ErrorHandler { return ErrorHandler{kind: handlerAbort} }
+
+// NewErrorHandler returns a handler that calls f. It is equal only to itself.
+func NewErrorHandler(f HandlerFunc) ErrorHandler { return ErrorHandler{handlerFunc, &f} }
+
+// handlerOf holds the handler of a communicator, a session or a process.
+type handlerOf struct{ v atomic.Pointer[ErrorHandler] }
+
+func (o *handlerOf) set(h ErrorHandler) { o.v.Store(&h) }
+
+func (o *handlerOf) get() ErrorHandler {
+	if h := o.v.Load(); h != nil {
+		return *h
+	}
+	return ErrorHandler{}
+}
+
+// SetErrorHandler sets the handler of the communicator.
+func (c *Comm) SetErrorHandler(h ErrorHandler) error {
+	if err := c.checkUsable("SetErrorHandler"); err != nil {
+		return err
+	}
+	c.handler.set(h)
+	return nil
+}
+
+// ErrorHandler returns the handler of the communicator.
+func (c *Comm) ErrorHandler() (ErrorHandler, error) {
+	if err := c.checkUsable("ErrorHandler"); err != nil {
+		return ErrorHandler{}, err
+	}
+	return c.handler.get(), nil
+}
+
+// CallErrorHandler returns the error for which the front end calls the handler of the communicator.
+func (c *Comm) CallErrorHandler(class Class, err error) error {
+	const op = "CallErrorHandler"
+	if unusable := c.checkUsable(op); unusable != nil {
+		return unusable
+	}
+	return c.newError(op, class, err)
+}
+
+// SetErrorHandler sets the handler of the session.
+func (s *Session) SetErrorHandler(h ErrorHandler) error {
+	if err := s.checkUsable("Session.SetErrorHandler"); err != nil {
+		return err
+	}
+	s.handler.set(h)
+	return nil
+}
+
+// ErrorHandler returns the handler of the session.
+func (s *Session) ErrorHandler() (ErrorHandler, error) {
+	if err := s.checkUsable("Session.ErrorHandler"); err != nil {
+		return ErrorHandler{}, err
+	}
+	return s.handler.get(), nil
+}
+
+// CallErrorHandler returns the error for which the front end calls the handler of the session.
+func (s *Session) CallErrorHandler(class Class, err error) error {
+	const op = "Session.CallErrorHandler"
+	if unusable := s.checkUsable(op); unusable != nil {
+		return unusable
+	}
+	return s.newError(op, class, err)
+}
+
+// SetErrorHandler sets the handler of the process and, in the World Model, that of Self.
+func (p *Process) SetErrorHandler(h ErrorHandler) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.handler.set(h)
+	if p.self != nil {
+		p.self.handler.set(h)
+	}
+}
+
+// ErrorHandler returns the handler of errors that belong to no communicator and no session.
+func (p *Process) ErrorHandler() ErrorHandler {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.self != nil && p.self.state.Load() == commReady {
+		return p.self.handler.get()
+	}
+	return p.handler.get()
+}
+
+// origin is where an error occurred: its handler is called. The zero origin is a call that has no process.
+type origin struct {
+	proc    *Process
+	session *Session
+	comm    *Comm
+}
+
+// handler returns the handler of the origin.
+func (o *origin) handler() ErrorHandler {
+	switch {
+	case o.comm != nil && o.comm.state.Load() == commReady:
+		return o.comm.handler.get()
+	case o.session != nil && !o.session.closed.Load():
+		return o.session.handler.get()
+	}
+	return o.proc.ErrorHandler()
+}
+
+// Handle calls the handler of the communicator, the session or the process in which an error occurred, and returns what the call
+// returns. A front end calls it once for every call that fails.
+func Handle(err error) error {
+	first := findOrigin(err)
+	if first == nil {
+		return err
+	}
+	at := first.at
+	h := at.handler()
+	if h.kind == handlerReturn {
+		return err
+	}
+	e, ok := err.(*Error)
+	if !ok { // several errors
+		e = &Error{Class: first.Class, Op: first.Op, Rank: first.Rank, Err: err}
+	}
+	if h.kind == handlerFunc {
+		comm := at.comm
+		if comm != nil && comm.state.Load() != commReady {
+			comm = nil
+		}
+		return h.call(comm, e)
+	}
+	_ = at.proc.boot.Abort(1, e.Error())
+	return err
+}
+
+// findOrigin returns the first error of a tree that has an origin; nil if none has.
+func findOrigin(err error) *Error {
+	switch e := err.(type) {
+	case *Error:
+		if e.at.proc != nil {
+			return e
+		}
+		return findOrigin(e.Err)
+	case *RequestError:
+		return findOrigin(e.Err)
+	case ErrorList:
+		for _, err := range e {
+			if found := findOrigin(err); found != nil {
+				return found
+			}
+		}
+	}
+	return nil
+}
+
+// call calls a handler of the program. Its panic is an error, beside that for which it was called.
+func (h ErrorHandler) call(c *Comm, e *Error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &Error{Class: ErrOther, Op: e.Op, Rank: e.Rank, Where: e.Where,
+				Err: ErrorList{fmt.Errorf("the error handler panicked: %v", v), e}}
+		}
+	}()
+	return (*h.f)(c, e)
+}

@@ -1,0 +1,116 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ibrun/ibrun/mpi/internal/topology"
+	"github.com/ibrun/ibrun/perf"
+)
+
+// GraphCreate creates a communicator whose ranks are a graph.
+func (c *Comm) GraphCreate(neighbors [][]int, reorder bool) (*Comm, error) {
+	const call = perf.GraphCreate
+	op := call.String()
+	if err := c.checkIntracomm(op); err != nil {
+		return nil, err
+	}
+	defer c.proc.recordCall(call)()
+	if err := c.checkCall(call); err != nil {
+		return nil, err
+	}
+	g, failed := c.newGraph(op, neighbors)
+	m := c.newAgreement(call)
+	if err := m.agreeSame(failed, g, reorder); err != nil {
+		return nil, err
+	}
+	order := presentOrder(len(g))
+	if reorder && len(g) > 0 {
+		var err error
+		if order, err = m.reordered(len(g), nil, g.Links); err != nil {
+			return nil, err
+		}
+	}
+	return m.newTopologyComm(g, order)
+}
+
+// newGraph returns a graph for processes of c.
+func (c *Comm) newGraph(op string, neighbors [][]int) (topology.Graph, error) {
+	if len(neighbors) > len(c.peers) {
+		err := fmt.Errorf("the graph has %d ranks, but the communicator has %d", len(neighbors), len(c.peers))
+		return nil, c.newError(op, ErrArg, err)
+	}
+	g, err := topology.NewGraph(neighbors)
+	if err != nil {
+		return nil, c.newError(op, ErrRank, err)
+	}
+	return g, nil
+}
+
+// graph returns the graph of c.
+func (c *Comm) graph(op string) (topology.Graph, error) {
+	if err := c.checkUsable(op); err != nil {
+		return nil, err
+	}
+	g, ok := c.topology.(topology.Graph)
+	if !ok {
+		return nil, c.newError(op, ErrTopology, errors.New("the communicator has no graph topology"))
+	}
+	return g, nil
+}
+
+// GraphdimsGet returns the number of ranks of the graph and the sum of the numbers of their neighbors.
+func (c *Comm) GraphdimsGet() (ranks, edges int, err error) {
+	g, err := c.graph("GraphdimsGet")
+	if err != nil {
+		return 0, 0, err
+	}
+	return len(g), g.NumEdges(), nil
+}
+
+// GraphGet returns the neighbors of each rank, in slices that belong to the caller.
+func (c *Comm) GraphGet() ([][]int, error) {
+	g, err := c.graph("GraphGet")
+	if err != nil {
+		return nil, err
+	}
+	return g.Clone(), nil
+}
+
+// neighborsOf returns the neighbors of a rank in the graph of c.
+func (c *Comm) neighborsOf(op string, rank int) ([]int, error) {
+	g, err := c.graph(op)
+	if err != nil {
+		return nil, err
+	}
+	if uint(rank) >= uint(len(g)) {
+		return nil, c.newError(op, ErrRank, rankError(rank, len(g)))
+	}
+	return g[rank], nil
+}
+
+// GraphNeighborsCount returns the number of neighbors of a rank.
+func (c *Comm) GraphNeighborsCount(rank int) (int, error) {
+	list, err := c.neighborsOf("GraphNeighborsCount", rank)
+	return len(list), err
+}
+
+// GraphNeighbors returns the neighbors of a rank, in a slice that belongs to the caller.
+func (c *Comm) GraphNeighbors(rank int) ([]int, error) {
+	list, err := c.neighborsOf("GraphNeighbors", rank)
+	return slices.Clone(list), err
+}
+
+// GraphMap returns the rank that this process should have in a graph; Undefined if it should be in none.
+func (c *Comm) GraphMap(neighbors [][]int) (int, error) {
+	const op = "GraphMap"
+	if err := c.checkIntracomm(op); err != nil {
+		return Undefined, err
+	}
+	g, err := c.newGraph(op, neighbors)
+	if err != nil {
+		return Undefined, err
+	}
+	return c.mapRank(op, len(g), nil, g.Links())
+}

@@ -1,0 +1,170 @@
+package core
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ibrun/ibrun/mpi/internal/datatype"
+	"github.com/ibrun/ibrun/mpi/internal/topology"
+)
+
+// Kinds of virtual topologies, with the values of the MPI-5.0 ABI. Undefined is no topology.
+const (
+	// Cart is a Cartesian topology.
+	Cart = 211
+	// Graph is a graph that every rank has whole.
+	Graph = 212
+	// DistGraph is a distributed graph.
+	DistGraph = 213
+)
+
+var errNoTopology = errors.New("the communicator has no topology")
+
+// TopoTest returns the kind of topology: Cart, Graph, DistGraph or Undefined.
+func (c *Comm) TopoTest() (int, error) {
+	if err := c.checkUsable("TopoTest"); err != nil {
+		return Undefined, err
+	}
+	switch c.topology.(type) {
+	case *topology.Cart:
+		return Cart, nil
+	case topology.Graph:
+		return Graph, nil
+	case *Neighbors:
+		return DistGraph, nil
+	}
+	return Undefined, nil
+}
+
+// Neighbors returns the neighbors of this rank in the order of neighborhood collectives, in slices that belong to the caller.
+func (c *Comm) Neighbors() (Neighbors, error) {
+	const op = "Neighbors"
+	if err := c.checkUsable(op); err != nil {
+		return Neighbors{}, err
+	}
+	both := func(ranks []int) Neighbors { return Neighbors{Sources: ranks, Destinations: slices.Clone(ranks)} }
+	switch t := c.topology.(type) {
+	case *topology.Cart:
+		return both(t.Neighbors(c.Rank())), nil
+	case topology.Graph:
+		return both(slices.Clone(t[c.rank])), nil
+	case *Neighbors:
+		return *t.clone(), nil
+	}
+	return Neighbors{}, c.newError(op, ErrTopology, errNoTopology)
+}
+
+// agreeSame agrees that no rank has failed, and that all ranks give the same arguments.
+func (a *agreement) agreeSame(failed error, args ...any) error {
+	// All bits of the sum and of its complement remain set only if all ranks have the same sum.
+	sum := sha256.Sum256(fmt.Append(nil, args...))
+	var mine, all [1 + 2*len(sum)]byte
+	if failed == nil {
+		mine[0] = 1
+	}
+	for i, b := range sum {
+		mine[1+i], mine[1+len(sum)+i] = b, ^b
+	}
+	err := a.allreduce(all[:], mine[:], datatype.Uint8, Band)
+	switch {
+	case failed != nil:
+		return a.comm.joinError(a.op, failed, err)
+	case err != nil:
+		return err
+	case all[0] == 0:
+		return a.comm.newError(a.op, ErrOther, errOtherRank)
+	}
+	for i := range sum {
+		if all[1+i]|all[1+len(sum)+i] != 0xff {
+			return a.comm.newError(a.op, ErrArg, errors.New("the ranks give different arguments"))
+		}
+	}
+	return nil
+}
+
+// newTopologyComm creates the communicator of the processes that have a rank in the topology: rank r is the process with rank
+// order[r] in a.comm. It returns nil for processes without a rank.
+func (a *agreement) newTopologyComm(t any, order []int) (*Comm, error) {
+	c := a.comm
+	rank := slices.Index(order, int(c.rank))
+	ctx, err := a.allocContextID(rank >= 0)
+	if err != nil || rank < 0 {
+		return nil, err
+	}
+	d := c.newChild(c.peersIn(order), rank)
+	d.topology = t
+	d.activate(ctx)
+	return d, nil
+}
+
+// peersIn returns the processes in an order of their ranks.
+func (c *Comm) peersIn(order []int) []int32 {
+	peers := make([]int32, len(order))
+	for r, old := range order {
+		peers[r] = c.peers[old]
+	}
+	return peers
+}
+
+// presentOrder returns the order in which n ranks keep their numbers.
+func presentOrder(n int) []int {
+	order := make([]int, n)
+	for r := range order {
+		order[r] = r
+	}
+	return order
+}
+
+// place returns where this process runs. If the machine cannot be read, the user is told, and only the node is known.
+func (p *Process) place() (topology.Place, error) {
+	node, err := p.nodeNumber()
+	if err != nil {
+		return topology.Place{}, err
+	}
+	top, allowed, err := p.boot.Hardware()
+	if err != nil {
+		if p.boot.Report != nil {
+			p.boot.Report(fmt.Sprintf("ranks are reordered by node only: cannot read the machine: %v", err))
+		}
+		return topology.UnknownPlace(node), nil
+	}
+	return topology.PlaceOf(top, allowed, node), nil
+}
+
+// reordered finds the order of n ranks in which those with links between them are close to each other. links returns the
+// links; it is called at rank 0 only, which finds the order for all. grid is nil unless they are those of a grid.
+func (a *agreement) reordered(n int, grid *topology.Cart, links func() *topology.Links) ([]int, error) {
+	c := a.comm
+	mine, failed := c.proc.place()
+	if err := a.agreeSuccess(c.wrapError(a.op, failed)); err != nil {
+		return nil, err
+	}
+	places := make([]topology.Place, len(c.peers))
+	if err := c.allgather(a.recordAs, Bytes(places), Bytes(mine[:]), NumbersOf[int32]()); err != nil {
+		return nil, err
+	}
+	order := make([]int, n)
+	if c.rank == 0 {
+		copy(order, topology.Map(links(), grid, places[:n]))
+	}
+	return order, c.bcastWithin(a.recordAs, Bytes(order), 0)
+}
+
+// mapRank returns the rank of this process in the order that reordering by nodes finds. It is local, so it knows of each
+// process only its node.
+func (c *Comm) mapRank(op string, n int, grid *topology.Cart, links *topology.Links) (int, error) {
+	nodes, err := c.proc.boot.Nodes()
+	if err != nil {
+		return Undefined, c.wrapError(op, fmt.Errorf("get the nodes of the processes from the launcher: %w", err))
+	}
+	places := make([]topology.Place, n)
+	for r := range places {
+		places[r] = topology.UnknownPlace(nodes[c.peers[r]])
+	}
+	if r := slices.Index(topology.Map(links, grid, places), int(c.rank)); r >= 0 {
+		return r, nil
+	}
+	return Undefined, nil
+}

@@ -1,0 +1,296 @@
+package mpi
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/ibrun/ibrun/mpi/internal/core"
+	"github.com/ibrun/ibrun/mpi/internal/datatype"
+)
+
+// On an intercommunicator the collectives of values move them between its groups, as those of slices do: a root gives Root, and
+// the others of its group give ProcNull and get no value. Values of one length take one collective, others two: first the
+// lengths. A value that cannot be encoded is an error at its rank and at those that should get it, and the communicator stays
+// usable.
+
+var errNotEncoded = errors.New("it could not be encoded there")
+
+// failedLength is sent in place of the length of a value that could not be encoded.
+const failedLength = -1
+
+// fixedLength reports whether all values of a type have the same length.
+func fixedLength(rt reflect.Type) bool {
+	form, _ := formOf(rt)
+	return form == formPlain
+}
+
+// valueCall checks the communicator of a collective of values. It returns the number of ranks with which this one exchanges
+// values.
+func valueCall(c *Comm, op string) (ranks int, err error) {
+	ranks, err = c.core().CollectiveSize(op)
+	return ranks, public(err)
+}
+
+// rootOf reports whether this rank is the root of a call, and whether it exchanges a value with the root, which may be itself.
+// On an intercommunicator the ranks of the root's group do not.
+func rootOf(c *Comm, root int) (isRoot, takesPart bool) {
+	if c.Remote() {
+		return root == Root, root >= 0
+	}
+	return root == c.Rank(), true
+}
+
+// notFrom returns the error of a value that a rank could not encode.
+func notFrom(op string, rank int) error {
+	return valueError(op, fmt.Errorf("the value of rank %d: %w", rank, errNotEncoded))
+}
+
+// BcastValue returns the root's v at every rank. Others' v is not used. See SendValue for the types. MPI-5.0 §6.4.
+func BcastValue[T any](c *Comm, v T, root int) (T, error) {
+	const op = "BcastValue"
+	if _, err := valueCall(c, op); err != nil {
+		return v, err
+	}
+	var b []byte
+	var kind datatype.Kind
+	var failed error
+	isRoot, takesPart := rootOf(c, root)
+	fixed := fixedLength(reflect.TypeFor[T]())
+	if isRoot || fixed {
+		b, kind, failed = encodeValue(op, v)
+	}
+	if !fixed {
+		n := []int64{int64(len(b))}
+		if failed != nil {
+			n[0] = failedLength
+		}
+		if err := Bcast(c, n, root); err != nil {
+			return v, err
+		}
+		if !isRoot {
+			b = make([]byte, max(0, n[0]))
+		}
+		if !isRoot && n[0] == failedLength {
+			failed = notFrom(op, root)
+		}
+		kind = kindOfValue(reflect.TypeFor[T]())
+	}
+	if err := public(c.core().Bcast(b, core.OfKind(kind), root)); err != nil {
+		return v, err
+	}
+	if failed != nil || isRoot || !takesPart {
+		return v, c.callError(op, failed)
+	}
+	return receivedValue[T](c, op, b)
+}
+
+// GatherValue returns the values of all ranks at root, in the order of ranks, and nil at others. See SendValue for the types.
+// MPI-5.0 §6.5.
+func GatherValue[T any](c *Comm, v T, root int) ([]T, error) {
+	const op = "GatherValue"
+	size, err := valueCall(c, op)
+	if err != nil {
+		return nil, err
+	}
+	isRoot, takesPart := rootOf(c, root)
+	if !takesPart {
+		var none T
+		v = none
+	}
+	b, kind, failed := encodeValue(op, v)
+	if fixedLength(reflect.TypeFor[T]()) {
+		var all []byte
+		if isRoot {
+			all = make([]byte, size*len(b))
+		}
+		if err := public(c.core().Gather(all, b, core.OfKind(kind), root)); err != nil || !isRoot {
+			return nil, err
+		}
+		return valuesIn[T](c, op, all, sameLengths(size, len(b)), failed)
+	}
+	var lengths []int64
+	if isRoot {
+		lengths = make([]int64, size)
+	}
+	if err := Gather(c, lengths, []int64{lengthOf(b, failed)}, root); err != nil {
+		return nil, err
+	}
+	counts, total := countsOf(lengths)
+	all := make([]byte, total)
+	if err := public(c.core().Gatherv(all, counts, nil, b, core.OfKind(datatype.Byte), root)); err != nil {
+		return nil, err
+	}
+	if !isRoot {
+		return nil, c.callError(op, failed)
+	}
+	return valuesIn[T](c, op, all, lengths, failed)
+}
+
+// AllgatherValue returns the values of all ranks at every rank, in the order of ranks. See SendValue for the types. MPI-5.0 §6.7.
+func AllgatherValue[T any](c *Comm, v T) ([]T, error) {
+	const op = "AllgatherValue"
+	size, err := valueCall(c, op)
+	if err != nil {
+		return nil, err
+	}
+	b, kind, failed := encodeValue(op, v)
+	if fixedLength(reflect.TypeFor[T]()) {
+		all := make([]byte, size*len(b))
+		if err := public(c.core().Allgather(all, b, core.OfKind(kind))); err != nil {
+			return nil, err
+		}
+		return valuesIn[T](c, op, all, sameLengths(size, len(b)), failed)
+	}
+	lengths := make([]int64, size)
+	if err := Allgather(c, lengths, []int64{lengthOf(b, failed)}); err != nil {
+		return nil, err
+	}
+	counts, total := countsOf(lengths)
+	all := make([]byte, total)
+	if err := public(c.core().Allgatherv(all, counts, nil, b, core.OfKind(datatype.Byte))); err != nil {
+		return nil, err
+	}
+	return valuesIn[T](c, op, all, lengths, failed)
+}
+
+// ScatterValue returns element i of root's vs at rank i. Others' vs is not used. It fails with ErrCount at root if vs has another
+// length than the communicator. See SendValue for the types. MPI-5.0 §6.6.
+func ScatterValue[T any](c *Comm, vs []T, root int) (v T, err error) {
+	const op = "ScatterValue"
+	size, err := valueCall(c, op)
+	if err != nil {
+		return v, err
+	}
+	isRoot, takesPart := rootOf(c, root)
+	if !isRoot {
+		vs = nil
+	} else if len(vs) != size {
+		return v, c.callError(op, wrongCount(op, len(vs), size))
+	}
+	all, lengths, failed := encodeValues(op, vs)
+	rt := reflect.TypeFor[T]()
+	if form, elem := formOf(rt); form == formPlain {
+		b := make([]byte, elem.Size())
+		if err := public(c.core().Scatter(b, all, core.OfKind(kindOfValue(rt)), root)); err != nil || !takesPart {
+			return v, err
+		}
+		return receivedValue[T](c, op, b)
+	}
+	n := make([]int64, 1)
+	if err := Scatter(c, n, lengths, root); err != nil {
+		return v, err
+	}
+	counts, _ := countsOf(lengths)
+	b := make([]byte, max(0, n[0]))
+	if err := public(c.core().Scatterv(b, all, counts, nil, core.OfKind(datatype.Byte), root)); err != nil {
+		return v, err
+	}
+	switch {
+	case failed != nil:
+		return v, c.callError(op, failed)
+	case !takesPart:
+		return v, nil
+	case n[0] == failedLength:
+		return v, c.callError(op, notFrom(op, root))
+	}
+	return receivedValue[T](c, op, b)
+}
+
+// AlltoallValue sends vs[i] to rank i, and returns the values that this rank gets, in the order of ranks. It fails with ErrCount
+// if vs has another length than the communicator. See SendValue for the types. MPI-5.0 §6.8.
+func AlltoallValue[T any](c *Comm, vs []T) ([]T, error) {
+	const op = "AlltoallValue"
+	size, err := valueCall(c, op)
+	if err != nil {
+		return nil, err
+	}
+	if len(vs) != size {
+		return nil, c.callError(op, wrongCount(op, len(vs), size))
+	}
+	rt := reflect.TypeFor[T]()
+	out, lengths, failed := encodeValues(op, vs)
+	if fixedLength(rt) {
+		in := make([]byte, len(out))
+		if err := public(c.core().Alltoall(in, out, core.OfKind(kindOfValue(rt)))); err != nil {
+			return nil, err
+		}
+		return valuesIn[T](c, op, in, lengths, failed)
+	}
+	inLengths := make([]int64, size)
+	if err := Alltoall(c, inLengths, lengths); err != nil {
+		return nil, err
+	}
+	scounts, _ := countsOf(lengths)
+	rcounts, total := countsOf(inLengths)
+	in := make([]byte, total)
+	if err := public(c.core().Alltoallv(in, rcounts, nil, out, scounts, nil, core.OfKind(datatype.Byte))); err != nil {
+		return nil, err
+	}
+	return valuesIn[T](c, op, in, inLengths, failed)
+}
+
+func wrongCount(op string, got, want int) error {
+	return public(core.NewError(op, core.ErrCount, fmt.Errorf("%d values for %d ranks", got, want)))
+}
+
+// lengthOf returns the length that is sent for a value.
+func lengthOf(b []byte, failed error) int64 {
+	if failed != nil {
+		return failedLength
+	}
+	return int64(len(b))
+}
+
+// sameLengths returns the lengths of n values that have the same.
+func sameLengths(n, length int) []int64 {
+	all := make([]int64, n)
+	for i := range all {
+		all[i] = int64(length)
+	}
+	return all
+}
+
+// countsOf returns how many bytes are moved for values, and the sum. It is nil for nil.
+func countsOf(lengths []int64) (counts []int, total int) {
+	for _, n := range lengths {
+		n = max(0, n)
+		counts = append(counts, int(n))
+		total += int(n)
+	}
+	return counts, total
+}
+
+// encodeValues returns values as bytes, one after the other, and their lengths. The error is that of the first one that could not
+// be encoded.
+func encodeValues[T any](op string, vs []T) (all []byte, lengths []int64, failed error) {
+	for _, v := range vs {
+		b, _, err := encodeValue(op, v)
+		if err != nil && failed == nil {
+			failed = err
+		}
+		all = append(all, b...)
+		lengths = append(lengths, lengthOf(b, err))
+	}
+	return all, lengths, failed
+}
+
+// valuesIn returns the values of all ranks. The error joins failed, that of this rank's own value, and those of all others.
+func valuesIn[T any](c *Comm, op string, all []byte, lengths []int64, failed error) ([]T, error) {
+	vs := make([]T, len(lengths))
+	errs := []error{failed}
+	for i, n := range lengths {
+		var err error
+		if n == failedLength {
+			err = notFrom(op, i)
+		} else {
+			vs[i], err = decodeValue[T](op, all[:n:n])
+			all = all[n:]
+		}
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, c.callError(op, valueError(op, err))
+	}
+	return vs, nil
+}
