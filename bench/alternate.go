@@ -21,7 +21,9 @@ func Alternate(c *mpi.Comm, op Op, cfg Config, rounds, settings int, set func(se
 		return err
 	}
 	for _, size := range cfg.Sizes {
-		r.resize(op, size)
+		if err := r.resize(op, size); err != nil {
+			return fmt.Errorf("bench: %s of %s: %w", op.Name, FormatSize(size), err)
+		}
 		results, err := r.alternateSize(op, cfg, rounds, settings, set)
 		if err != nil {
 			return fmt.Errorf("bench: %s of %s: %w", op.Name, FormatSize(size), err)

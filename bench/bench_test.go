@@ -90,7 +90,11 @@ func TestValidateSeesDamage(t *testing.T) {
 			continue
 		}
 		t.Run(op.Name, func(t *testing.T) {
-			const ranks, size = 2, 24
+			const ranks = 2
+			size := 24
+			if op.Derived() {
+				size = 3 * op.dataUnit
+			}
 			spoilt := 0
 			mpitest.RunWith(t, ranks, mpitest.Options{Unchecked: true}, func(p *mpi.Process) error {
 				cfg, err := Config{Sizes: []int{size}, Window: 2}.withDefaults(op, ranks)
@@ -98,13 +102,18 @@ func TestValidateSeesDamage(t *testing.T) {
 					return err
 				}
 				r := newRunner(p.World(), op, cfg)
-				r.resize(op, size)
+				if err := r.resize(op, size); err != nil {
+					return err
+				}
 				if n, err := r.validate(op); err != nil || n != 0 {
 					return fmt.Errorf("sound data: %d wrong, %w", n, err)
 				}
-				if op.kind == reduction {
+				switch {
+				case op.Derived():
+					r.message.spoil()
+				case op.kind == reduction:
 					r.recvFloats[0]++
-				} else {
+				default:
 					r.recv[0]++
 				}
 				n, err := sumOverRanks(p.World(), r.countWrong(op, validatedIterations-1))
@@ -134,7 +143,7 @@ func TestAdapt(t *testing.T) {
 
 // TestLoopsAllocs: an iteration of the measuring loops does not allocate, for calls of package mpi that do not allocate.
 func TestLoopsAllocs(t *testing.T) {
-	for _, name := range []string{"latency", "bw", "bibw", "mbw_mr", "barrier", "allreduce"} {
+	for _, name := range []string{"latency", "bw", "bibw", "mbw_mr", "vector", "struct", "subarray", "barrier", "allreduce"} {
 		op, err := Lookup(name)
 		if err != nil {
 			t.Fatal(err)
@@ -143,7 +152,10 @@ func TestLoopsAllocs(t *testing.T) {
 		allocs := -1.0
 		mpitest.RunWith(t, 2, mpitest.Options{Unchecked: true}, func(p *mpi.Process) error {
 			size := 8
-			if !op.Takes(size) {
+			switch {
+			case op.Derived():
+				size = 2 * op.dataUnit
+			case !op.Takes(size):
 				size = 0
 			}
 			cfg, err := Config{Sizes: []int{size}, Window: 4}.withDefaults(op, 2)
@@ -151,7 +163,9 @@ func TestLoopsAllocs(t *testing.T) {
 				return err
 			}
 			r := newRunner(p.World(), op, cfg)
-			r.resize(op, size)
+			if err := r.resize(op, size); err != nil {
+				return err
+			}
 			iterate := func() {
 				if _, e := op.loop(r, 0, 1); e != nil {
 					err = e
@@ -189,6 +203,8 @@ func TestRunRefuses(t *testing.T) {
 		{"barrier", 2, Config{Sizes: []int{8}}, "only size is 0"},
 		{"bw", 2, Config{Sizes: []int{0}}, "begin at 1"},
 		{"latency", 2, Config{Sizes: []int{-1}}, "not negative"},
+		{"vector", 2, Config{Sizes: []int{12}}, "units of 8 bytes"},
+		{"struct", 2, Config{Sizes: []int{8}}, "units of 32 bytes"},
 		{"latency", 2, Config{Window: -1}, "negative window"},
 		{"alltoall", 2, Config{Sizes: []int{1 << 20}, Memory: 1 << 20}, "needs 4 MiB of buffers per rank, the limit is 1 MiB"},
 	} {
@@ -238,6 +254,7 @@ func TestFigures(t *testing.T) {
 		{"bw", 2, 0.064},     // 640 messages of 100 bytes
 		{"bibw", 2, 0.128},   // twice that
 		{"mbw_mr", 4, 1280},  // 640 of each pair
+		{"vector", 2, 5e4},   // as latency
 		{"barrier", 8, 1e5},  // 100 ms
 		{"alltoall", 8, 1e5}, // 100 ms
 	} {
@@ -302,7 +319,10 @@ func BenchmarkOps(b *testing.B) {
 	for _, op := range Ops() {
 		b.Run(op.Name, func(b *testing.B) {
 			sizes := []int{8}
-			if !op.Takes(8) {
+			switch {
+			case op.Derived():
+				sizes = []int{op.dataUnit}
+			case !op.Takes(8):
 				sizes = []int{0}
 			}
 			r := run(b, op, 2, Config{Sizes: sizes, Iterations: b.N, Warmup: 1})

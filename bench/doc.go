@@ -25,6 +25,10 @@
 //   - bw, mbw_mr: rank i sends a window of messages to rank i+n/2, waits for all, and then for a 4-byte answer. bw is that of
 //     one pair in 10^6 bytes per second, mbw_mr that of all pairs in messages per second, over the mean of the senders' clocks.
 //   - bibw: both ranks post a window of receives and a window of sends, and wait for all.
+//   - vector, struct, subarray: latency of derived datatypes, sent from and received into the same layout. The size is that of
+//     the data. vector is a column of a matrix of doubles with 32 columns. struct is an array of structs of 40 bytes, 32 of which
+//     are data: a char, five short, two double, a char and an int. subarray is the face of the inside of a three-dimensional
+//     array of doubles, normal to the last dimension, in which the inside has 32 elements and the array 34.
 //   - barrier: barriers back to back; the mean over the ranks' clocks.
 //   - every other collective: each call is timed by itself, followed by a barrier that is not counted; the mean over the
 //     ranks of their mean times, and the fastest and the slowest rank's.

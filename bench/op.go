@@ -14,10 +14,13 @@ const (
 	Milliseconds      Unit = "ms"
 	MegabytesPerSec   Unit = "MB/s" // 10^6 bytes
 	MessagesPerSecond Unit = "msg/s"
+	TripsPerSecond    Unit = "trips/s" // a message there and one back
 )
 
 // MoreIsBetter reports whether the unit is a rate and not a time.
-func (u Unit) MoreIsBetter() bool { return u == MegabytesPerSec || u == MessagesPerSecond }
+func (u Unit) MoreIsBetter() bool {
+	return u == MegabytesPerSec || u == MessagesPerSecond || u == TripsPerSecond
+}
 
 // Op is one measurement, described by its exported fields. Get one from [Ops] or [Lookup].
 type Op struct {
@@ -33,6 +36,11 @@ type Op struct {
 	sharedBuffer bool                  // data arrives where it was sent from: bcast
 	source       func(r *runner, block int) (origin, bool)
 	summedRanks  func(r *runner) int // of a reduction: how many ranks, from 0, are summed at this rank; 0 where nothing arrives
+
+	// Of a derived datatype; size counts the bytes of its data.
+	newMessage    func(size int) (message, error)
+	messageMemory func(size int) int // bytes of a buffer
+	dataUnit      int                // sizes are multiples of it
 }
 
 // kind decides which rank's clock measures, and which sizes are valid.
@@ -65,6 +73,13 @@ var ops = [...]Op{
 		kind: pair, loop: (*runner).exchangeWindows, source: fromPartner},
 	{Name: "mbw_mr", Unit: MessagesPerSecond, About: "message rate of many pairs of ranks",
 		kind: pairs, loop: (*runner).streamWindows, source: fromSender},
+
+	{Name: "vector", Unit: Microseconds, About: "latency of a column of a matrix of doubles",
+		kind: pair, loop: (*runner).typedPingPong, newMessage: columnMessage, messageMemory: columnMemory, dataUnit: doubleBytes},
+	{Name: "struct", Unit: Microseconds, About: "latency of an array of structs of mixed fields",
+		kind: pair, loop: (*runner).typedPingPong, newMessage: structsMessage, messageMemory: structsMemory, dataUnit: mixedData},
+	{Name: "subarray", Unit: Microseconds, About: "latency of a face of a three-dimensional array of doubles",
+		kind: pair, loop: (*runner).typedPingPong, newMessage: faceMessage, messageMemory: faceMemory, dataUnit: doubleBytes},
 
 	{Name: "barrier", Unit: Microseconds, About: "all ranks wait for each other",
 		kind: empty, loop: (*runner).timeWholeLoop, call: (*runner).barrier},
@@ -117,6 +132,9 @@ func Lookup(name string) (Op, error) {
 // Collective reports whether the operation is collective and not point-to-point.
 func (op Op) Collective() bool { return op.kind >= collective }
 
+// Derived reports whether messages have a derived datatype.
+func (op Op) Derived() bool { return op.newMessage != nil }
+
 // CheckRanks returns an error when the operation cannot run among n ranks.
 func (op Op) CheckRanks(n int) error {
 	switch {
@@ -137,6 +155,8 @@ func (op Op) Sizes() []int {
 		return []int{0}
 	case op.Name == "latency":
 		return Ladder(0, 4<<20)
+	case op.Derived():
+		return Ladder(64, 4<<20)
 	case op.kind == reduction:
 		return Ladder(floatBytes, 1<<20)
 	case op.kind == collective:
@@ -153,6 +173,8 @@ func (op Op) Takes(size int) bool {
 		return size == 0
 	case op.Name == "latency":
 		return size >= 0
+	case op.Derived():
+		return size > 0 && size%op.dataUnit == 0
 	case op.kind == reduction:
 		return size > 0 && size%floatBytes == 0
 	}
@@ -168,12 +190,17 @@ func (op Op) sizeRule() string {
 		return "it sums whole float32 of 4 bytes"
 	case op.Name == "latency":
 		return "sizes are not negative"
+	case op.Derived():
+		return fmt.Sprintf("its data is in units of %d bytes", op.dataUnit)
 	}
 	return "sizes begin at 1"
 }
 
 // memory is the number of bytes of both buffers of one rank.
 func (op Op) memory(size, ranks int) int {
+	if op.Derived() {
+		return 2 * op.messageMemory(size)
+	}
 	n := 2
 	if op.send == onePerRank {
 		n += ranks - 1

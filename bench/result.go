@@ -48,7 +48,7 @@ func (op Op) figure(took time.Duration, n int, size, ranks, window int) float64 
 	seconds := took.Seconds()
 	messages := float64(n) * float64(window)
 	switch {
-	case op.Name == "latency":
+	case op.Name == "latency", op.Derived():
 		return seconds * 1e6 / (2 * float64(n))
 	case op.Name == "bibw":
 		return 2 * messages * float64(size) / 1e6 / seconds

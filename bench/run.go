@@ -18,7 +18,9 @@ func Run(c *mpi.Comm, op Op, cfg Config, each func(Result) error) error {
 		return err
 	}
 	for i, size := range cfg.Sizes {
-		r.resize(op, size)
+		if err := r.resize(op, size); err != nil {
+			return fmt.Errorf("bench: %s of %s: %w", op.Name, FormatSize(size), err)
+		}
 		if i == 0 && cfg.Iterations == 0 {
 			if _, err := r.findIterations(op, 4*cfg.Time); err != nil { // the launcher comes to rest meanwhile
 				return fmt.Errorf("bench: %s of %s: %w", op.Name, FormatSize(size), err)

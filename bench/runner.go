@@ -24,6 +24,7 @@ type runner struct {
 	sendFloatsMax, recvFloatsMax []float32 // for the largest size; of reductions
 	sendFloats, recvFloats       []float32 // the parts of them that belong to size
 	counts, displs               []int     // per rank, in elements
+	message                      message   // of an operation with a derived datatype
 
 	clockStart     time.Time
 	iterationTimes []time.Duration // per measured iteration; nil unless percentiles are wanted
@@ -58,6 +59,9 @@ func newRunner(c *mpi.Comm, op Op, cfg Config) *runner {
 	for _, size := range cfg.Sizes {
 		largest = max(largest, size)
 	}
+	if op.Derived() {
+		return r // resize makes the buffers
+	}
 	if op.kind == reduction {
 		r.sendFloatsMax = pageAligned[float32](largest/floatBytes, 1)
 		r.recvFloatsMax = pageAligned[float32](largest/floatBytes, 2)
@@ -79,13 +83,17 @@ func (b blocks) count(ranks int) int {
 }
 
 // resize prepares for messages of size bytes.
-func (r *runner) resize(op Op, size int) {
+func (r *runner) resize(op Op, size int) (err error) {
 	r.size = size
+	if op.Derived() {
+		r.message, err = op.newMessage(size)
+		return err
+	}
 	if op.kind != reduction {
 		for i := range r.counts {
 			r.counts[i], r.displs[i] = size, i*size
 		}
-		return
+		return nil
 	}
 	n := size / floatBytes
 	r.sendFloats, r.recvFloats = r.sendFloatsMax[:n], r.recvFloatsMax[:n]
@@ -97,6 +105,7 @@ func (r *runner) resize(op Op, size int) {
 		}
 		at += r.counts[i]
 	}
+	return nil
 }
 
 // now reads the clock of this rank. time.Since reads the monotonic clock alone, half the cost of time.Now.

@@ -50,6 +50,10 @@ func patternFloat(turn, i int) float32 {
 
 // fillBuffers writes this turn's pattern into the send buffer and clears the receive buffer.
 func (r *runner) fillBuffers(op Op, turn int) {
+	if op.Derived() {
+		r.message.fill(r.rank, turn)
+		return
+	}
 	if op.kind == reduction {
 		clear(r.recvFloats)
 		for i := range r.sendFloats {
@@ -70,6 +74,9 @@ func (r *runner) fillBuffers(op Op, turn int) {
 
 // countWrong counts the elements of the receive buffer that are not what this turn should have left there.
 func (r *runner) countWrong(op Op, turn int) (n int) {
+	if op.Derived() {
+		return r.message.wrong(1-r.rank, turn)
+	}
 	if op.kind == reduction {
 		return r.countWrongFloats(op, turn)
 	}

@@ -9,9 +9,10 @@
  *   point SIZE ITERATIONS VALUE
  *
  * VALUE is in microseconds, or in 10^6 bytes per second for bw and bibw, or in messages per second for mbw_mr. Every loop
- * here has a counterpart in pt2pt.go and collective.go: change both or none.
+ * here has a counterpart in pt2pt.go, typed.go and collective.go: change both or none.
  */
 #include <mpi.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,6 +94,164 @@ static double both_ways(long skip, long n)
 	return MPI_Wtime() - start;
 }
 
+/* ---- Derived datatypes. The layouts are those of typed.go. ---- */
+
+enum { COLUMNS = 32, DEPTH = 32, BLOCKS = 5 };
+
+static MPI_Datatype type; /* of the message; of one element for struct */
+static int elements;      /* of type in a message */
+
+static double typed_ping_pong(long skip, long n)
+{
+	double start = 0;
+	for (long i = -skip; i < n; i++) {
+		if (i == 0)
+			start = MPI_Wtime();
+		if (rank == 0) {
+			MPI_Send(sbuf, elements, type, 1, TAG, MPI_COMM_WORLD);
+			MPI_Recv(rbuf, elements, type, 1, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		} else {
+			MPI_Recv(rbuf, elements, type, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+			MPI_Send(sbuf, elements, type, 0, TAG, MPI_COMM_WORLD);
+		}
+	}
+	return MPI_Wtime() - start;
+}
+
+/* A part of the layout of a message in memory. */
+struct block {
+	size_t offset, length;
+};
+
+/* A layout: its datatype, the number of blocks of a message of bytes, where block i of them is, and the bytes of memory. */
+struct layout {
+	void (*make)(size_t bytes);
+	size_t (*blocks)(size_t bytes);
+	struct block (*block)(size_t bytes, size_t i);
+	size_t (*memory)(size_t bytes);
+};
+
+/* vector: the first column of a matrix of doubles with COLUMNS columns. */
+
+static void make_column(size_t bytes)
+{
+	elements = 1;
+	MPI_Type_vector(bytes / sizeof(double), 1, COLUMNS, MPI_DOUBLE, &type);
+}
+
+static size_t column_memory(size_t bytes) { return bytes * COLUMNS; }
+static size_t words(size_t bytes) { return bytes / sizeof(double); }
+
+static struct block column_block(size_t bytes, size_t i)
+{
+	(void)bytes;
+	return (struct block){i * COLUMNS * sizeof(double), sizeof(double)};
+}
+
+/* struct: an array of structs of mixed fields with padding. 32 of the 40 bytes of each are data. */
+struct mixed {
+	char kind;
+	short codes[5];
+	double place[2];
+	char flag;
+	int count;
+};
+
+enum { MIXED_DATA = 32 };
+
+static const struct block fields[BLOCKS] = {
+	{offsetof(struct mixed, kind), 1},
+	{offsetof(struct mixed, codes), 10},
+	{offsetof(struct mixed, place), 16},
+	{offsetof(struct mixed, flag), 1},
+	{offsetof(struct mixed, count), 4},
+};
+
+static void make_mixed(size_t bytes)
+{
+	int lengths[BLOCKS] = {1, 5, 2, 1, 1};
+	MPI_Aint displacements[BLOCKS];
+	MPI_Datatype types[BLOCKS] = {MPI_CHAR, MPI_SHORT, MPI_DOUBLE, MPI_CHAR, MPI_INT}, fields_only;
+	for (int f = 0; f < BLOCKS; f++)
+		displacements[f] = fields[f].offset;
+	elements = bytes / MIXED_DATA;
+	MPI_Type_create_struct(BLOCKS, lengths, displacements, types, &fields_only);
+	MPI_Type_create_resized(fields_only, 0, sizeof(struct mixed), &type);
+	MPI_Type_free(&fields_only);
+}
+
+static size_t mixed_blocks(size_t bytes) { return bytes / MIXED_DATA * BLOCKS; }
+static size_t mixed_memory(size_t bytes) { return bytes / MIXED_DATA * sizeof(struct mixed); }
+
+static struct block mixed_block(size_t bytes, size_t i)
+{
+	struct block field = fields[i % BLOCKS];
+	(void)bytes;
+	field.offset += i / BLOCKS * sizeof(struct mixed);
+	return field;
+}
+
+/*
+ * subarray: a face of the inside of a three-dimensional array of doubles, normal to the last dimension, in which the array has
+ * DEPTH elements inside. One layer around the inside belongs to neighbours.
+ */
+
+/* The first dimension of the face: the largest power of two that divides it, and is not longer than the second dimension. */
+static size_t face_rows(size_t bytes)
+{
+	size_t n = words(bytes), rows = 1;
+	while (n % (2 * rows) == 0 && 4 * rows * rows <= n)
+		rows *= 2;
+	return rows;
+}
+
+static void make_face(size_t bytes)
+{
+	int rows = face_rows(bytes), columns = words(bytes) / rows;
+	int sizes[] = {rows + 2, columns + 2, DEPTH + 2}, face[] = {rows, columns, 1}, first[] = {1, 1, 1};
+	elements = 1;
+	MPI_Type_create_subarray(3, sizes, face, first, MPI_ORDER_C, MPI_DOUBLE, &type);
+}
+
+static size_t face_memory(size_t bytes)
+{
+	size_t rows = face_rows(bytes), columns = words(bytes) / rows;
+	return (rows + 2) * (columns + 2) * (DEPTH + 2) * sizeof(double);
+}
+
+static struct block face_block(size_t bytes, size_t i)
+{
+	size_t columns = words(bytes) / face_rows(bytes), row = i / columns + 1, column = i % columns + 1;
+	return (struct block){((row * (columns + 2) + column) * (DEPTH + 2) + 1) * sizeof(double), sizeof(double)};
+}
+
+static const struct layout column = {make_column, words, column_block, column_memory};
+static const struct layout mixed = {make_mixed, mixed_blocks, mixed_block, mixed_memory};
+static const struct layout face = {make_face, words, face_block, face_memory};
+
+/* What rank from sends in the byte at an offset of its memory. It is never the byte that receive buffers are filled with. */
+static unsigned char pattern(int from, size_t offset) { return (offset * 31 + from * 101) % 251; }
+
+enum { UNTOUCHED = 255 };
+
+/* Exchanges one message each way, and ends the job if a byte is wrong, or if one behind a block has changed. */
+static void verify(const struct layout *l)
+{
+	size_t memory = l->memory(size), blocks = l->blocks(size);
+	for (size_t i = 0; i < memory; i++)
+		sbuf[i] = pattern(rank, i);
+	memset(rbuf, UNTOUCHED, memory);
+	typed_ping_pong(0, 1);
+	for (size_t i = 0; i < blocks; i++) {
+		struct block b = l->block(size, i);
+		size_t next = i + 1 < blocks ? l->block(size, i + 1).offset : memory;
+		for (size_t at = b.offset; at < b.offset + b.length; at++)
+			check((unsigned char)rbuf[at] == pattern(1 - rank, at), "data arrived wrong");
+		for (size_t at = b.offset + b.length; at < next && at < b.offset + b.length + 8; at++)
+			check((unsigned char)rbuf[at] == UNTOUCHED, "a byte outside the datatype has changed");
+	}
+}
+
 /* ---- Collectives. One call each; root is rank 0. ---- */
 
 #define WORLD MPI_COMM_WORLD
@@ -153,11 +312,15 @@ static const struct op {
 	double (*loop)(long skip, long n);
 	void (*call)(void);
 	int sblocks, rblocks; /* buffers hold this many messages; 0 stands for one per rank */
+	const struct layout *layout; /* of the message in memory; NULL: contiguous */
 } ops[] = {
 	{"latency", LATENCY, ping_pong, 0, 1, 1},
 	{"bw", BANDWIDTH, stream, 0, 1, 1},
 	{"bibw", BANDWIDTH, both_ways, 0, 1, 1},
 	{"mbw_mr", RATE, stream, 0, 1, 1},
+	{"vector", LATENCY, typed_ping_pong, 0, 1, 1, &column},
+	{"struct", LATENCY, typed_ping_pong, 0, 1, 1, &mixed},
+	{"subarray", LATENCY, typed_ping_pong, 0, 1, 1, &face},
 	{"barrier", COLLECTIVE, back_to_back, barrier, 1, 1},
 	{"bcast", COLLECTIVE, call_by_call, bcast, 1, 1},
 	{"reduce", COLLECTIVE, call_by_call, reduce, 1, 1},
@@ -253,6 +416,8 @@ static void layout(const struct op *op)
 static void point(const struct op *op, double budget, long iterations, long warmup)
 {
 	double wall;
+	if (op->layout)
+		verify(op->layout);
 	long n = iterations > 0 ? iterations : adapt(op, budget);
 	double seconds = mean(op, timed(op, warmup > 0 ? warmup : n / 10, n, &wall));
 	if (rank == 0) {
@@ -269,13 +434,16 @@ static char *buffer(size_t bytes, int fill)
 	return b;
 }
 
-static size_t largest(const char *sizes)
+static size_t memory_of(const struct op *op, size_t bytes) { return op->layout ? op->layout->memory(bytes) : bytes; }
+
+static size_t largest(const struct op *op, const char *sizes)
 {
 	size_t max = ACK_BYTES;
 	for (const char *s = sizes; *s; s += *s == ',') {
 		char *end;
 		size_t n = strtoull(s, &end, 10);
 		check(end != s && (*end == ',' || *end == 0), "SIZES is a comma list of bytes");
+		n = memory_of(op, n);
 		if (n > max)
 			max = n;
 		s = end;
@@ -295,7 +463,7 @@ int main(int argc, char **argv)
 	check(argc == 7, "want OP SIZES MS WINDOW ITERATIONS WARMUP");
 	const struct op *op = find(argv[1]);
 	check(op != NULL, "no such operation");
-	size_t max = largest(argv[2]);
+	size_t max = largest(op, argv[2]);
 	window = atoi(argv[4]);
 	check(window > 0, "WINDOW is at least 1");
 	check(op->kind > BANDWIDTH || ranks == 2, "is measured between 2 ranks");
@@ -314,9 +482,15 @@ int main(int argc, char **argv)
 	for (char *s = argv[2]; *s; s += *s == ',') {
 		size = strtoull(s, &s, 10);
 		layout(op);
+		if (op->layout) {
+			op->layout->make(size);
+			MPI_Type_commit(&type);
+		}
 		if (!settled++ && atol(argv[5]) == 0)
 			adapt(op, 4 * budget); /* the launcher comes to rest meanwhile */
 		point(op, budget, atol(argv[5]), atol(argv[6]));
+		if (op->layout)
+			MPI_Type_free(&type);
 	}
 	MPI_Finalize();
 	return 0;

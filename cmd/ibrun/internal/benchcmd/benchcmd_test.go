@@ -121,8 +121,8 @@ func TestVersusJSON(t *testing.T) {
 		}
 		for _, n := range ranks {
 			for _, size := range []int{8, 16, 65536} {
-				want = append(want, line{op, n, size, unit, 4, 5, "openmpi", ratios[0], "", ""},
-					line{op, n, size, unit, 4, 2, "mpich", ratios[1], "", ""})
+				want = append(want, line{op, n, size, unit, 4, 5, "openmpi", ratios[0], "", "", "", 0},
+					line{op, n, size, unit, 4, 2, "mpich", ratios[1], "", "", "", 0})
 			}
 		}
 	}
@@ -295,6 +295,7 @@ func TestHelp(t *testing.T) {
 	}
 	about := map[string]string{
 		"versus": "Compare with", "verbs": "Compare package verbs", "overhead": "Measure the cost", "hints": "Measure the gain",
+		"goroutines": "Measure round trips",
 	}
 	for _, op := range allOps() {
 		about[op.Name] = fmt.Sprintf("Measure %s, in %s: %s.\n", op.Name, op.Unit, op.About)

@@ -6,6 +6,7 @@
 //	ibrun bench verbs --op send_lat       compare package verbs with perftest
 //	ibrun bench overhead                  measure the cost of recording for metrics and reports
 //	ibrun bench hints                     measure the gain of hints for communicators
+//	ibrun bench goroutines                measure round trips of many goroutines of a rank at once
 //
 // `ibrun bench OP` is both the launching command and the rank program. Without a launcher it starts itself as the rank program,
 // with the same arguments. As a rank of a job, under ibrun or any launcher with PMI, it measures, and rank 0 prints. So `srun -N
@@ -27,6 +28,8 @@
 // A ratio above 1 means that ibrun is better, whether the unit is a time or a rate. The operation init is the time of a whole
 // command that starts, initialises and finalizes 32 ranks. Peers are built from the C program of package bench with -O3 and run
 // with a core per rank. If there are more ranks than cores, they get the flags for oversubscription. The commands are printed.
+//
+// Of the operations vector, struct and subarray, every run first checks the data that arrives, on both sides.
 //
 // With --transport tcp, two reference implementations run as well: a pair of polled sockets in Go (package bench/sockets) and
 // iperf3 with one stream. With --transport rdma, the programs of perftest replace the MPI implementations: ib_send_lat for
@@ -53,4 +56,15 @@
 // The lines are those of versus: ours is with the hint, the peer is without it, and a field names the hint:
 //
 //	{"op":"unexpected","ranks":2,"size":8,"unit":"us","ours":0.1,"peer":0.14,"peer_name":"off","ratio":1.4,"hint":"no_any_tag"}
+//
+// # goroutines
+//
+// Two ranks make round trips of 8 bytes with 1, 8 and 128 goroutines each, over TCP and then over shared memory. Goroutine i of
+// one rank sends to goroutine i of the other, which answers. The lines are those of versus, with the transport and the number of
+// goroutines. The peer "1 goroutine" is the rate of one goroutine. Over TCP, the same ranks make calls of package net/rpc
+// alternately with messages: all goroutines share one client (the peer "net/rpc"), or each has one ("net/rpc each"). A figure is
+// the median of its rounds.
+//
+//	{"op":"goroutines","ranks":2,"size":8,"unit":"trips/s","ours":500000,"peer":125000,"peer_name":"net/rpc",
+//	 "ratio":4,"transport":"tcp","goroutines":128}
 package benchcmd

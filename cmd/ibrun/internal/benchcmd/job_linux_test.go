@@ -133,6 +133,34 @@ func TestPeerProgram(t *testing.T) {
 	}
 }
 
+// TestGoroutines: each number of goroutines has a line for each peer, over each transport.
+func TestGoroutines(t *testing.T) {
+	out, err := start(t, "goroutines --json --rounds 1 --time 1us")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for text := range strings.Lines(out) {
+		var l line
+		if err := json.Unmarshal([]byte(text), &l); err != nil || l.Op != goroutinesOp || l.Unit != bench.TripsPerSecond ||
+			l.Ratio < 0.99*l.Ours/l.Peer || l.Ratio > 1.01*l.Ours/l.Peer {
+			t.Fatalf("%q: %+v, %v", text, l, err)
+		}
+		got = append(got, fmt.Sprint(l.Transport, l.Goroutines, " ", l.PeerName))
+	}
+	want := []string{"tcp1 net/rpc", "tcp8 1 goroutine", "tcp8 net/rpc", "tcp8 net/rpc each", "tcp128 1 goroutine", "tcp128 net/rpc",
+		"tcp128 net/rpc each", "shm1 1 goroutine", "shm8 1 goroutine", "shm128 1 goroutine"}
+	if !slices.Equal(got, want) {
+		t.Errorf("lines of %q, want %q", got, want)
+	}
+	for _, words := range []string{"goroutines --rounds 0", "goroutines --time 0s", "goroutines more", "goroutines --transport none",
+		"goroutines --transport auto"} {
+		if _, err := start(t, words); err == nil {
+			t.Errorf("ibrun bench %s: no error", words)
+		}
+	}
+}
+
 // TestHints: every hint has a line for each size, and the hint of the line is the one that was in force.
 func TestHints(t *testing.T) {
 	out, err := start(t, "hints --json --rounds 1 --time 1us")

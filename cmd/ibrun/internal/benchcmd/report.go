@@ -24,6 +24,9 @@ type line struct {
 	Ratio    float64    `json:"ratio"`
 	Provider string     `json:"provider,omitempty"` // of package verbs
 	Hint     string     `json:"hint,omitempty"`     // ours with it, the peer without
+	// Of round trips: over which transport, and of how many goroutines of each rank.
+	Transport  string `json:"transport,omitempty"`
+	Goroutines int    `json:"goroutines,omitempty"`
 }
 
 func newLine(op string, ranks, size int, unit bench.Unit, ours, peer float64, peerName string) line {

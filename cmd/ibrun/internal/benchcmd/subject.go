@@ -111,6 +111,9 @@ func (c *command) ibrunSubject(transport string) *subject {
 				return words
 			}
 			words = append(words, "--json", "--sizes", sizeList(j.sizes), "--time", j.time.String())
+			if j.op.Derived() {
+				words = append(words, "--validate") // as the C program does
+			}
 			if usesMedian(transport, j.op) {
 				words = append(words, "--percentiles")
 			}

@@ -134,10 +134,10 @@ func TestVerbsJSON(t *testing.T) {
 		t.Fatalf("exit %d\n%s", out.code, out.stderr)
 	}
 	want := []line{
-		{"send_lat", 2, 65536, "us", 4, 10, "perftest", 2.5, "rxe", ""},
-		{"send_lat", 2, 65536, "us", 20, 10, "perftest", 0.5, "libibverbs", ""},
-		{"write_bw", 2, 65536, "MB/s", 4, 10, "perftest", 0.4, "rxe", ""},
-		{"write_bw", 2, 65536, "MB/s", 20, 10, "perftest", 2, "libibverbs", ""},
+		{"send_lat", 2, 65536, "us", 4, 10, "perftest", 2.5, "rxe", "", "", 0},
+		{"send_lat", 2, 65536, "us", 20, 10, "perftest", 0.5, "libibverbs", "", "", 0},
+		{"write_bw", 2, 65536, "MB/s", 4, 10, "perftest", 0.4, "rxe", "", "", 0},
+		{"write_bw", 2, 65536, "MB/s", 20, 10, "perftest", 2, "libibverbs", "", "", 0},
 	}
 	var got []line
 	for text := range strings.Lines(out.stdout) {
