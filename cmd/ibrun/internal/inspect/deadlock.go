@@ -80,6 +80,13 @@ var libraryPrefixes = [...]string{
 	"github.com/ibrun/ibrun/internal/", "github.com/ibrun/ibrun/perf", "github.com/ibrun/ibrun/verbs", "os/signal.", "runtime.",
 }
 
+// The functions in which goroutines wait in package mpi. The second calls the first, for a wait that a context.Context may end: a
+// timer or a signal may then wake the goroutine.
+const (
+	waitFunction    = "github.com/ibrun/ibrun/mpi/internal/proto.(*Engine).await"
+	contextFunction = "github.com/ibrun/ibrun/mpi/internal/proto.(*Engine).awaitStoppable"
+)
+
 // MayRun returns the first goroutine that may run although the rank waits in package mpi, or "" if there is none. stacks is what
 // the Go runtime prints for all goroutines of the rank.
 func MayRun(stacks string) string {
@@ -87,7 +94,7 @@ func MayRun(stacks string) string {
 		head, body, _ := strings.Cut(text, "\n")
 		_, state, _ := strings.Cut(strings.TrimSuffix(head, "]:"), "[")
 		state, _, _ = strings.Cut(state, ",")
-		if blockedStates[state] || strings.Contains(body, "github.com/ibrun/ibrun/mpi/internal/proto.(*Engine).await") ||
+		if blockedStates[state] || strings.Contains(body, waitFunction+"(") && !strings.Contains(body, contextFunction+"(") ||
 			startedByLibrary(body) {
 			continue
 		}

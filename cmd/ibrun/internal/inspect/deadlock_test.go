@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -74,6 +75,9 @@ func TestMayRun(t *testing.T) {
 		"created by github.com/ibrun/ibrun/mpi/internal/bootstrap.(*Process).setCallbacks.func1 in goroutine 1\n\t/x/z.go:3 +0x4\n"
 	if g := MayRun(inMPI + library); g != "" {
 		t.Errorf("%q may run", g)
+	}
+	if g := MayRun(strings.Replace(inMPI, "main.main()", contextFunction+"(0x1)\n\t/x/stop.go:1 +0x1\nmain.main()", 1)); g == "" {
+		t.Error("a goroutine whose wait a context may end cannot run")
 	}
 	for state, may := range map[string]bool{
 		"running": true, "runnable": true, "syscall": true, "IO wait": true, "sleep": true, "select": true, "chan receive": true,

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ibrun/ibrun/internal/printable"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -248,7 +249,7 @@ func (w *Wait) String() string {
 func (w *Wait) callText() string {
 	text := w.opText()
 	if w.Collective {
-		return text // the algorithm chooses the peer, which differs between ranks
+		return text + w.commText() // the algorithm chooses the peer, which differs between ranks
 	}
 	if w.Peer >= 0 {
 		text += fmt.Sprintf(" %s rank %d", preposition(w.Op), w.Peer)
@@ -256,7 +257,15 @@ func (w *Wait) callText() string {
 	if w.Tag >= 0 {
 		text += fmt.Sprintf(", tag %d", w.Tag)
 	}
-	return text
+	return text + w.commText()
+}
+
+// commText is the communicator, if it has a name.
+func (w *Wait) commText() string {
+	if w.Comm == "" {
+		return ""
+	}
+	return `, on "` + printable.Line(w.Comm) + `"`
 }
 
 // opText is the operation without peer and tag.
@@ -272,7 +281,7 @@ func (w *Wait) anyPeerText() string {
 	if w.Collective || w.Peer < 0 {
 		return w.String()
 	}
-	return w.opText() + " " + preposition(w.Op) + " different ranks"
+	return w.opText() + " " + preposition(w.Op) + " different ranks" + w.commText()
 }
 
 // preposition returns the word between an operation and its peer.

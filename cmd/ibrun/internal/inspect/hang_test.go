@@ -279,3 +279,22 @@ func TestSelectJob(t *testing.T) {
 		t.Errorf("of none: %v", err)
 	}
 }
+
+// TestNamedComm: a wait shows the name of its communicator, without its control characters, also in top.
+func TestNamedComm(t *testing.T) {
+	for _, x := range []struct {
+		w    Wait
+		want string
+	}{
+		{Wait{Op: "Recv", Peer: 3, Tag: 7, Comm: "oc\x1b[2Jean"}, `in Recv from rank 3, tag 7, on "oc\x1b[2Jean"`},
+		{Wait{Op: "Barrier", Collective: true, Peer: 1, Tag: -1, Comm: "a", Where: "b.go:1"}, `in Barrier, on "a", at b.go:1`},
+	} {
+		if got := x.w.String(); got != x.want {
+			t.Errorf("%s, want %s", got, x.want)
+		}
+		row := Row{Rank: Rank{Waits: []Wait{x.w}}}
+		if got := row.currentCalls(); "in "+got != x.want+", less than 1 s" {
+			t.Errorf("top shows %s", got)
+		}
+	}
+}

@@ -96,6 +96,8 @@ type Wait struct {
 	Bytes uint64 `json:"bytes"`
 	// Where is the source position of the call, if the calls of the job are checked.
 	Where string `json:"where,omitempty"`
+	// Comm is the name that the program has given to the communicator.
+	Comm string `json:"comm,omitempty"`
 	// Seconds is for how long samples have seen it.
 	Seconds float64 `json:"seconds"`
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -44,6 +45,7 @@ func New(j Job) *Report {
 			r.Traffic = append(r.Traffic, Traffic{t.Transport.String(), t.Protocol.String(), t.Messages, t.Bytes})
 		}
 	}
+	r.Comms = listComms(all)
 	r.Slowest = findSlowest(r)
 	r.Remarks = append(r.Remarks, remarks(r, all)...)
 	return r
@@ -85,6 +87,20 @@ func (l *RankLine) setRecord(rank Rank, end time.Time) {
 	}
 }
 
+// listComms returns the names of communicators, in alphabetical order.
+func listComms(all []*perf.Snapshot) (comms []Comm) {
+	ranks := map[string][]int{}
+	for _, s := range all {
+		for _, name := range s.Comms {
+			ranks[name] = append(ranks[name], s.Rank)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(ranks)) {
+		comms = append(comms, Comm{name, ranks[name]})
+	}
+	return comms
+}
+
 // formatCall describes an operation in progress: Recv from rank 3 with tag 7.
 func formatCall(c perf.Current) string {
 	text := c.Op.String()
@@ -100,6 +116,9 @@ func formatCall(c perf.Current) string {
 	}
 	if c.Tag >= 0 && !c.Op.IsWithin() {
 		text += fmt.Sprintf(" with tag %d", c.Tag)
+	}
+	if c.Comm != "" {
+		text += ` on "` + c.Comm + `"`
 	}
 	return text
 }

@@ -23,6 +23,14 @@ type Report struct {
 	// Traffic is the sum of what all ranks sent, by transport and protocol. Pairs is the same by sender and receiver.
 	Traffic []Traffic `json:"traffic"`
 	Pairs   []Pair    `json:"pairs"`
+	// Comms are the communicators to which the program has given names, in the order of names.
+	Comms []Comm `json:"communicators,omitempty"`
+}
+
+// Comm is a name of communicators, and the ranks of the job that have given it.
+type Comm struct {
+	Name  string `json:"name"`
+	Ranks []int  `json:"ranks"`
 }
 
 // Summary is the job as a whole.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/internal/printable"
 )
 
@@ -20,6 +21,7 @@ const (
 	textBindings = 8 // different bindings of ranks on a node
 	textNodes    = 8
 	textRemarks  = 12
+	textComms    = 8
 	barWidth     = 20
 )
 
@@ -61,6 +63,16 @@ func (r *Report) headText(b *strings.Builder) {
 		fmt.Fprintf(b, "  %-9s %s of the ranks' time, %s waiting for others, in %s calls\n", "MPI",
 			percent(r.Job.MPIShare), percent(r.Job.WaitingShare), count(r.Job.Calls))
 		fmt.Fprintf(b, "  %-9s %s in %s messages%s\n", "Sent", size(float64(r.Job.Bytes)), count(r.Job.Messages), r.trafficShares())
+	}
+	if n := len(r.Comms); n > 0 {
+		var names []string
+		for _, c := range r.Comms[:min(n, textComms)] {
+			names = append(names, fmt.Sprintf("%s (%s)", clean(c.Name), "ranks "+hw.FormatList(c.Ranks)))
+		}
+		if n > textComms {
+			names = append(names, fmt.Sprintf("%d more", n-textComms))
+		}
+		fmt.Fprintf(b, "  %-9s %s\n", "Named", strings.Join(names, ", "))
 	}
 	if s := r.Slowest; s != nil {
 		fmt.Fprintf(b, "  %-9s %s\n", "Slowest", s)

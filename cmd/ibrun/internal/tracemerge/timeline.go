@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/printable"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -261,6 +262,10 @@ func (w *eventWriter) slice(t *rankTimeline, thread int, name string, e perf.Eve
 	}
 	if e.Tag >= 0 {
 		w.number(`,"tag":`, int64(e.Tag))
+	}
+	if e.Comm != "" {
+		quoted, _ := json.Marshal(printable.Line(e.Comm)) // a string can always be encoded
+		w.line = append(append(w.line, `,"communicator":`...), quoted...)
 	}
 	w.end("}}")
 }

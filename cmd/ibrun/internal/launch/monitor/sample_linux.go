@@ -109,7 +109,7 @@ func (m *Monitor) rank(g Sample, now time.Time) inspect.Rank {
 	for i, c := range s.Current {
 		r.Waits = append(r.Waits, inspect.Wait{Seq: c.Seq, Op: c.Op.String(), Collective: c.Op.IsCollective(), Peer: c.Peer,
 			Tag:   c.Tag,
-			Where: c.Where,
+			Where: c.Where, Comm: c.Comm,
 			Bytes: c.Bytes, Seconds: waits[i].Seconds()})
 	}
 	return r

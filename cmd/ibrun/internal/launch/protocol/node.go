@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/allocation"
 )
@@ -141,8 +142,10 @@ func (g Greeting) String() string {
 
 // DecodeGreeting parses a line without its newline. ok is false if it is not a greeting.
 func DecodeGreeting(line string) (g Greeting, ok bool) {
-	words := strings.Split(strings.TrimSuffix(line, "\r"), " ")
-	if len(words) != 4 || words[0] != greetingWord || words[2] == "" || words[3] == "" {
+	line = strings.TrimSuffix(line, "\r")
+	words := strings.Split(line, " ")
+	if len(words) != 4 || words[0] != greetingWord || words[2] == "" || words[3] == "" ||
+		strings.ContainsFunc(line, unicode.IsControl) {
 		return g, false
 	}
 	n, err := strconv.Atoi(words[1])

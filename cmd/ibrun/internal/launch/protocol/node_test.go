@@ -134,7 +134,7 @@ func TestGreetingPrefixes(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "Welcome to n1", "ibrun-node x v1 n1", "ibrun-node 0 v1 n1", "ibrun-node -1 v1 n1", " " + line,
-		line + " x", "ibrun-node 1  n1"} {
+		line + " x", "ibrun-node 1  n1", line + "\r\r", "ibrun-node 1 v1 \r\r"} {
 		if g, ok := DecodeGreeting(bad); ok {
 			t.Errorf("%q was decoded as %+v", bad, g)
 		}
