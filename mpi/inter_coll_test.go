@@ -202,6 +202,7 @@ func interFragile(c *mpi.Comm) error {
 	_, err3 := mpi.AllgatherValue(c, v)
 	_, err4 := mpi.AlltoallValue(c, slices.Repeat([]fragile{v}, c.RemoteSize()))
 	isRoot := root == mpi.Root
-	return errors.Join(fails("Bcast", err1, !air || isRoot), fails("Scatter", err2, !air || isRoot),
+	_, err5 := mpi.GatherValue(c, &fragile{"good"}, root) // the ranks of the root's group encode nothing
+	return errors.Join(fails("Gather", err5, false), fails("Bcast", err1, !air || isRoot), fails("Scatter", err2, !air || isRoot),
 		fails("Allgather", err3, !air || isRoot), fails("Alltoall", err4, !air || isRoot))
 }

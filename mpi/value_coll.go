@@ -94,12 +94,14 @@ func GatherValue[T any](c *Comm, v T, root int) ([]T, error) {
 		return nil, err
 	}
 	isRoot, takesPart := rootOf(c, root)
-	if !takesPart {
-		var none T
-		v = none
+	fixed := fixedLength(reflect.TypeFor[T]())
+	var b []byte
+	var kind datatype.Kind
+	var failed error
+	if takesPart || fixed { // a root needs the length
+		b, kind, failed = encodeValue(op, v)
 	}
-	b, kind, failed := encodeValue(op, v)
-	if fixedLength(reflect.TypeFor[T]()) {
+	if fixed {
 		var all []byte
 		if isRoot {
 			all = make([]byte, size*len(b))
