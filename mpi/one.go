@@ -34,11 +34,7 @@ func SendOne[T Elem](c *Comm, x T, dst, tag int) error {
 
 // SendOneContext is SendOne that ends when ctx ends, as SendContext does. MPI-5.0 §3.2.1, §3.8.4.
 func SendOneContext[T Elem](ctx context.Context, c *Comm, x T, dst, tag int) error {
-	n := c.core().TakeNumber()
-	src, _ := oneBuffer[T](n.Bytes())
-	src[0] = x
-	err := SendContext(ctx, c, src, dst, tag)
-	c.core().ReturnNumber(n, err)
+	_, err := withOne(c, x, func(_, s []T) error { return SendContext(ctx, c, s, dst, tag) })
 	return err
 }
 

@@ -20,22 +20,19 @@ import (
 //
 // A value that cannot be encoded is an error of class ErrType, also if a method of it panics. MPI-5.0 §3.2.1.
 func SendValue[T any](c *Comm, v T, dst, tag int) error {
-	const op = "SendValue"
-	b, kind, err := encodeValue(op, v)
-	if err != nil {
-		return c.callError(op, err)
-	}
-	if c.core().IsChecked() {
-		return public(c.core().SendChecked(perf.Send, b, kind, dst, tag, proto.Standard))
-	}
-	return public(c.core().Send(perf.Send, b, dst, tag, proto.Standard))
+	return sendValue(context.Background(), "SendValue", c, v, dst, tag)
 }
 
 // SendValueContext is SendValue that ends when ctx ends, as SendContext does. MPI-5.0 §3.2.1, §3.8.4.
 func SendValueContext[T any](ctx context.Context, c *Comm, v T, dst, tag int) error {
-	b, kind, err := encodeValue("SendValueContext", v)
+	return sendValue(ctx, "SendValueContext", c, v, dst, tag)
+}
+
+// sendValue sends v for the call op.
+func sendValue[T any](ctx context.Context, op string, c *Comm, v T, dst, tag int) error {
+	b, kind, err := encodeValue(op, v)
 	if err != nil {
-		return c.callError("SendValueContext", err)
+		return c.callError(op, err)
 	}
 	return public(c.core().SendContext(ctx, perf.Send, b, kind, dst, tag, proto.Standard))
 }

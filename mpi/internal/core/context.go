@@ -24,6 +24,12 @@ func (c *Comm) wrapStopped(op string, err error) error {
 
 // SendContext is Send that ends when ctx ends.
 func (c *Comm) SendContext(ctx context.Context, op perf.Op, b []byte, k datatype.Kind, dst, tag int, m proto.Mode) error {
+	if ctx.Done() == nil {
+		if c.IsChecked() {
+			return c.SendChecked(op, b, k, dst, tag, m)
+		}
+		return c.Send(op, b, dst, tag, m)
+	}
 	if err := c.startStoppable(ctx, op); err != nil {
 		return err
 	}
@@ -40,6 +46,9 @@ func (c *Comm) SendContext(ctx context.Context, op perf.Op, b []byte, k datatype
 
 // SendContextData is SendContext of the elements of d.
 func (c *Comm) SendContextData(ctx context.Context, op perf.Op, d *datatype.Buffer, dst, tag int, m proto.Mode) error {
+	if ctx.Done() == nil {
+		return c.SendData(op, d, dst, tag, m)
+	}
 	if err := c.startStoppable(ctx, op); err != nil {
 		return err
 	}
