@@ -193,8 +193,8 @@ func (x *collCall) compare(y *collCall) Class {
 // callBlock is what one rank knows of a block that it sends to another or expects from it.
 type callBlock struct {
 	call  *collCall
-	count int // elements; bytes if the buffers of the call are views
-	sig   *datatype.Signature
+	count int                // elements; bytes if the buffers of the call are views
+	sig   datatype.Signature // if the buffers of the call are views
 }
 
 // bytes returns the length of the block.
@@ -210,7 +210,7 @@ func (b callBlock) signature() datatype.Signature {
 	if b.call.Parts == nil {
 		return datatype.OfKind(b.call.Type).Signature().Repeat(int64(b.count))
 	}
-	return *b.sig
+	return b.sig
 }
 
 // own returns the block of a rank itself, in its call x of a collective where each rank has one.
@@ -220,7 +220,7 @@ func (x *collCall) own(rank int) callBlock {
 		b.count = x.Counts[rank]
 	}
 	if x.Parts != nil {
-		b.sig = &x.Parts.Own
+		b.sig = x.Parts.Own
 	}
 	return b
 }
@@ -244,11 +244,11 @@ func (x *collCall) from(rank int) callBlock {
 }
 
 // signatureAt returns the signature of a rank's block. A call without buffers has blocks without data.
-func signatureAt(sigs []datatype.Signature, rank int) *datatype.Signature {
+func signatureAt(sigs []datatype.Signature, rank int) datatype.Signature {
 	if rank < len(sigs) {
-		return &sigs[rank]
+		return sigs[rank]
 	}
-	return new(datatype.Signature)
+	return datatype.Signature{}
 }
 
 // judgeBlocks compares the blocks that only two ranks know.
