@@ -100,7 +100,7 @@ func recvCancelled(c *mpi.Comm, messages int, lengths []int) error {
 	return nil
 }
 
-// TestSendContextRandom ends sends at random moments: a message whose send has ended is received by nobody, and all others are
+// TestSendContextRandom ends sends at random moments: a message whose send has ended matches no receive, and all others are
 // received in order. They are of all protocols, of slices and views, and checked or not.
 func TestSendContextRandom(t *testing.T) {
 	mpitest.Run(t, 2, sendCancelled)

@@ -195,7 +195,7 @@ func TestCreate(t *testing.T) {
 		},
 		"S5-22": func(p *mpi.Process) error {
 			c, err := p.World().Create(new(mpi.Group))
-			return errors.Join(err, check(c == nil, "a communicator of nobody"))
+			return errors.Join(err, check(c == nil, "a communicator without ranks"))
 		},
 		"S5-26": func(p *mpi.Process) error { // attributes and names stay behind
 			k := mpi.NewKeyval(p, mpi.DupCopy[int], nil)

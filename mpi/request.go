@@ -32,8 +32,8 @@ func (r Request) Test() (Status, bool, error) {
 //	case <-ctx.Done():
 //
 // The channel of a request that has no operation in progress, such as the zero Request, is closed. A persistent request has a
-// new channel after each Start. While an operation is in progress all calls return the same channel. Nobody needs to receive from
-// it, and any number of goroutines may. It is closed also when a process was lost, so that Wait fails, and when this process
+// new channel after each Start. While an operation is in progress all calls return the same channel. The program need not receive
+// from it, and any number of goroutines may. It is closed also when a process was lost, so that Wait fails, and when this process
 // leaves the job.
 //
 // While any channel is open, one goroutine of the library makes progress for all of them, so the program need not call anything

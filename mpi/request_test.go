@@ -300,7 +300,7 @@ func TestPersistent(t *testing.T) {
 	}
 }
 
-// TestCancel cancels a receive without a message, a receive that has been matched, and sends: see TestSendContext.
+// TestCancel cancels a receive without a message, a receive that has been matched, and sends: see TestSendContextEnds.
 func TestCancel(t *testing.T) {
 	mpitest.Run(t, 2, func(p *mpi.Process) error {
 		return first(p, func(w *mpi.Comm) error {

@@ -17,8 +17,7 @@ func Bytes[T any](x []T) []byte {
 }
 
 // IsPlain reports whether a call on c with elements of type T takes the shortest path, which moves bytes: T is a number or
-// bool, and calls are not checked. For the most frequent types it loads as little as possible: while a message is on its way to
-// the other process, a load that follows may wait for the stores of the message.
+// bool, and calls are not checked. For the most frequent types it calls no other function.
 func IsPlain[T any](c *Comm) bool {
 	if c != nil && c.checks {
 		return false

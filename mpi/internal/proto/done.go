@@ -1,9 +1,9 @@
 package proto
 
 // A request has a channel if the program has asked for one, so that it can wait in a select statement. The channel is closed when
-// the operation completes, so nobody needs to receive from it.
+// the operation completes, and the program need not receive from it.
 //
-// Someone must make progress while the program waits for a channel. So while any channel is open, one goroutine of the engine
+// The engine must make progress while the program waits for a channel. So while any channel is open, one goroutine of the engine
 // waits, as one that calls Wait does. It is one for all channels, and ends with the last of them.
 
 // channels are the channels of requests that have not completed. They are protected by the engine's lock.

@@ -29,7 +29,7 @@ var waitingSends = []struct {
 	size int
 }{{Synchronous, 0}, {Synchronous, 100}, {Standard, 200_000}, {Synchronous, 200_000}}
 
-// TestWithdraw cancels sends at each point of their way: what has not been matched is received by nobody, and ends as cancelled.
+// TestWithdraw cancels sends at each point of their way: what has not been matched matches no receive, and ends as cancelled.
 // The rest is received as usual. The messages before and after keep their order.
 func TestWithdraw(t *testing.T) {
 	for name, w := range map[string]variant{"plain": {}, "no reads": {noRead: true}, "shared words": {pairing: true}} {
