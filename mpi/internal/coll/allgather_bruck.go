@@ -10,7 +10,7 @@ func allgatherBruck(p Peer, dst, src []byte, n int) error {
 	if inPlace(dst, src) {
 		src = blockAt(dst, rank, n)
 	}
-	copy(tmp[:n], src)
+	p.Copy(tmp[:n], src)
 	for d := 1; d < size; d *= 2 {
 		c := min(d, size-d)
 		if err := p.Sendrecv(mod(rank-d, size), tmp[:c*n], mod(rank+d, size), tmp[d*n:(d+c)*n]); err != nil {
@@ -18,7 +18,7 @@ func allgatherBruck(p Peer, dst, src []byte, n int) error {
 		}
 	}
 	high := (size - rank) * n // the blocks of this rank and those after it
-	copy(dst[rank*n:], tmp[:high])
-	copy(dst[:rank*n], tmp[high:])
+	p.Copy(dst[rank*n:], tmp[:high])
+	p.Copy(dst[:rank*n], tmp[high:])
 	return nil
 }

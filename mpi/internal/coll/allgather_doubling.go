@@ -6,7 +6,7 @@ package coll
 func allgatherDoubling(p Peer, dst, src []byte, n int) error {
 	rank, size := p.Rank(), p.Size()
 	if !inPlace(dst, src) {
-		copy(blockAt(dst, rank, n), src)
+		p.Copy(blockAt(dst, rank, n), src)
 	}
 	for d := 1; d < size; d *= 2 {
 		mine := rank &^ (d - 1)

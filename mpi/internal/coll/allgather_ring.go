@@ -5,7 +5,7 @@ package coll
 // Cost: (n-1) * (a + m*b), for any n; only neighbours communicate.
 func allgatherRing(p Peer, dst, src []byte, n int) error {
 	if !inPlace(dst, src) {
-		copy(blockAt(dst, p.Rank(), n), src)
+		p.Copy(blockAt(dst, p.Rank(), n), src)
 	}
 	return passAround(p, p.Rank(), func(i int) []byte { return blockAt(dst, i, n) })
 }

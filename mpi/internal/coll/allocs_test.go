@@ -7,6 +7,7 @@ import (
 
 // noopPeer is rank 0 of some ranks. Its calls do nothing and return immediately.
 type noopPeer struct {
+	Local
 	ranks   int
 	scratch []byte
 	used    int

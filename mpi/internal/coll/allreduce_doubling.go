@@ -7,7 +7,7 @@ func allreduceDoubling(p Peer, dst, src []byte, op *Operation) error {
 	f := newPowerOfTwoGroup(p)
 	dst = dst[:len(src)]
 	if !inPlace(dst, src) {
-		copy(dst, src)
+		p.Copy(dst, src)
 	}
 	have, tmp, err := f.reduceExtra(dst, p.Scratch(len(src)), op)
 	if err != nil {
@@ -20,14 +20,14 @@ func allreduceDoubling(p Peer, dst, src []byte, op *Operation) error {
 				return err
 			}
 			if f.index&d == 0 {
-				op.Kernel(have, have, tmp)
+				p.Combine(op, have, have, tmp)
 			} else {
-				op.Kernel(tmp, tmp, have)
+				p.Combine(op, tmp, tmp, have)
 				have, tmp = tmp, have
 			}
 		}
 		if !inPlace(dst, have) {
-			copy(dst, have)
+			p.Copy(dst, have)
 		}
 	}
 	return f.sendResult(dst)

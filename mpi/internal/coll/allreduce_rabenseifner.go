@@ -8,7 +8,7 @@ func allreduceRabenseifner(p Peer, dst, src []byte, op *Operation) error {
 	f := newPowerOfTwoGroup(p)
 	dst = dst[:len(src)]
 	if !inPlace(dst, src) {
-		copy(dst, src)
+		p.Copy(dst, src)
 	}
 	have, tmp, err := f.reduceExtra(dst, p.Scratch(len(src)), op)
 	if err != nil {
@@ -21,7 +21,7 @@ func allreduceRabenseifner(p Peer, dst, src []byte, op *Operation) error {
 			return err
 		}
 		if !inPlace(dst, have) {
-			copy(parts.part(dst, lo), parts.part(have, lo))
+			p.Copy(parts.part(dst, lo), parts.part(have, lo))
 		}
 		for d, w := f.power/2, 1; d > 0; d, w = d/2, w*2 { // this rank has w parts from lo on
 			theirs := lo ^ w

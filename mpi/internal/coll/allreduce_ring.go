@@ -18,7 +18,7 @@ func allreduceRing(p Peer, dst, src []byte, op *Operation) error {
 		if err := p.Sendrecv(right, sendBuf, left, recvBuf); err != nil {
 			return err
 		}
-		op.Kernel(sum, own, recvBuf)
+		p.Combine(op, sum, own, recvBuf)
 		sendBuf = sum
 	}
 	return passAround(p, at, func(i int) []byte { return parts.part(dst, i) })

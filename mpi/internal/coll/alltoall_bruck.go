@@ -9,13 +9,13 @@ func alltoallBruck(p Peer, dst, src []byte, n int) error {
 	tmp := p.Scratch(n * size) // block i is i ranks away from its destination
 	sendBuf, recvBuf := p.Scratch(n*(size/2+1)), p.Scratch(n*(size/2+1))
 	high := (size - rank) * n
-	copy(tmp[:high], src[rank*n:size*n])
-	copy(tmp[high:], src[:rank*n])
+	p.Copy(tmp[:high], src[rank*n:size*n])
+	p.Copy(tmp[high:], src[:rank*n])
 	for d := 1; d < size; d *= 2 {
 		c := 0
 		for i := d; i < size; i++ {
 			if i&d != 0 {
-				copy(blockAt(sendBuf, c, n), blockAt(tmp, i, n))
+				p.Copy(blockAt(sendBuf, c, n), blockAt(tmp, i, n))
 				c++
 			}
 		}
@@ -25,13 +25,13 @@ func alltoallBruck(p Peer, dst, src []byte, n int) error {
 		c = 0
 		for i := d; i < size; i++ {
 			if i&d != 0 {
-				copy(blockAt(tmp, i, n), blockAt(recvBuf, c, n))
+				p.Copy(blockAt(tmp, i, n), blockAt(recvBuf, c, n))
 				c++
 			}
 		}
 	}
 	for i := range size {
-		copy(blockAt(dst, mod(rank-i, size), n), blockAt(tmp, i, n))
+		p.Copy(blockAt(dst, mod(rank-i, size), n), blockAt(tmp, i, n))
 	}
 	return nil
 }

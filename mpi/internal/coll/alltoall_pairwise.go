@@ -30,12 +30,13 @@ func pairwise(p Peer, tmp []byte, in, out func(i int) []byte) error {
 		to, from := out(i), in(i)
 		if i == rank {
 			if tmp == nil {
-				copy(from, to)
+				p.Copy(from, to)
 			}
 			continue
 		}
 		if tmp != nil {
-			to = tmp[:copy(tmp, to)]
+			p.Copy(tmp, to)
+			to = tmp[:len(to)]
 		}
 		if err := exchange(p, i, to, from); err != nil {
 			return err

@@ -4,13 +4,13 @@ package coll
 //
 // Cost: (n-1) * (a + m*b), for any n; a rank waits once instead of n-1 times, which matters if ranks share cores.
 func alltoallScattered(p Peer, dst, src []byte, n int) error {
-	copy(blockAt(dst, p.Rank(), n), blockAt(src, p.Rank(), n))
+	p.Copy(blockAt(dst, p.Rank(), n), blockAt(src, p.Rank(), n))
 	return exchangeAll(p, func(i int) []byte { return blockAt(dst, i, n) }, func(i int) []byte { return blockAt(src, i, n) })
 }
 
 // alltoallvScattered is alltoallScattered for blocks of different lengths. No message is sent for an empty block.
 func alltoallvScattered(p Peer, dst []byte, to *Layout, src []byte, from *Layout) error {
-	copy(to.block(dst, p.Rank()), from.block(src, p.Rank()))
+	p.Copy(to.block(dst, p.Rank()), from.block(src, p.Rank()))
 	return exchangeAll(p, func(i int) []byte { return to.block(dst, i) }, func(i int) []byte { return from.block(src, i) })
 }
 

@@ -20,7 +20,7 @@ func Reduce(p Peer, dst, src []byte, op *Operation, root int) error {
 		return nil
 	}
 	if p.Size() == 1 {
-		copy(dst, src)
+		p.Copy(dst, src)
 		return nil
 	}
 	if selectAlgorithm(OfReduce, len(src), p.Size(), op.Commutative) == ReduceScatterGather {
@@ -35,7 +35,7 @@ func Allreduce(p Peer, dst, src []byte, op *Operation) error {
 		return nil
 	}
 	if p.Size() == 1 {
-		copy(dst, src)
+		p.Copy(dst, src)
 		return nil
 	}
 	switch selectAlgorithm(OfAllreduce, len(src), p.Size(), op.Commutative) {
@@ -107,7 +107,7 @@ func Allgather(p Peer, dst, src []byte) error {
 // Allgatherv collects the src of all ranks in dst of each, at the positions of at. Only at.Displs may differ between ranks.
 func Allgatherv(p Peer, dst []byte, at Layout, src []byte) error {
 	if !inPlace(dst, src) {
-		copy(at.block(dst, p.Rank()), src)
+		p.Copy(at.block(dst, p.Rank()), src)
 	}
 	total := 0
 	for _, c := range at.Counts {

@@ -10,6 +10,9 @@
 //	}
 //	return coll.Allreduce(peer, dst, src, &op)
 //
+// An algorithm does not touch the contents of buffers itself: it calls Copy and Combine of the Peer. So a [Plan], which is a Peer
+// that only records, turns any algorithm into a list of steps: the schedule of an immediate collective.
+//
 // One table, [Rules] in select.go, selects the algorithm by collective, bytes and ranks. Each algorithm has a file of its own,
 // named COLLECTIVE_ALGORITHM.go, whose comment says what it does and what it costs. In the formulas n is the number of ranks, m
 // the bytes of the message, a the time of an empty message, b the time per byte sent and g the time per byte reduced; lg is the

@@ -14,7 +14,7 @@ func gatherBinomial(p Peer, dst, src []byte, root, n int) error {
 		return p.Send(mod(rank-1, size), src)
 	}
 	tmp := p.Scratch(n * subtree(v, size))
-	copy(tmp[:n], src)
+	p.Copy(tmp[:n], src)
 	for bit := 1; bit < size; bit *= 2 {
 		if v&bit != 0 {
 			return p.Send(mod(rank-bit, size), tmp)
@@ -26,8 +26,8 @@ func gatherBinomial(p Peer, dst, src []byte, root, n int) error {
 		}
 	}
 	high := (size - root) * n // the blocks of the root and the ranks after it
-	copy(dst[root*n:size*n], tmp[:high])
-	copy(dst[:root*n], tmp[high:])
+	p.Copy(dst[root*n:size*n], tmp[:high])
+	p.Copy(dst[:root*n], tmp[high:])
 	return nil
 }
 

@@ -8,7 +8,7 @@ func gatherLinear(p Peer, dst, src []byte, root, n int) error {
 		return p.Send(root, src)
 	}
 	if !inPlace(dst, src) {
-		copy(blockAt(dst, root, n), src)
+		p.Copy(blockAt(dst, root, n), src)
 	}
 	return recvBlocks(p, func(i int) []byte { return blockAt(dst, i, n) })
 }
@@ -22,7 +22,7 @@ func gathervLinear(p Peer, dst []byte, at *Layout, src []byte, root int) error {
 		return p.Send(root, src)
 	}
 	if !inPlace(dst, src) {
-		copy(at.block(dst, root), src)
+		p.Copy(at.block(dst, root), src)
 	}
 	return recvBlocks(p, func(i int) []byte { return at.block(dst, i) })
 }

@@ -14,7 +14,9 @@ type matrix struct {
 	n     int
 	rand  *rand.Rand
 	eager int              // the longest message that is short, drawn for each run
+	calls bool             // algorithms are always called, and never recorded as a Plan
 	queue [][]chan message // [from][to]
+	plans []Plan           // of the ranks, used again and again
 }
 
 type message struct {
@@ -23,7 +25,7 @@ type message struct {
 }
 
 func newMatrix(n int, r *rand.Rand) *matrix {
-	m := &matrix{n: n, rand: r, queue: make([][]chan message, n)}
+	m := &matrix{n: n, rand: r, queue: make([][]chan message, n), plans: make([]Plan, n)}
 	for i := range m.queue {
 		m.queue[i] = make([]chan message, n)
 		for j := range m.queue[i] {
@@ -35,6 +37,7 @@ func newMatrix(n int, r *rand.Rand) *matrix {
 
 // node is one rank of a matrix.
 type node struct {
+	Local
 	m     *matrix
 	rank  int
 	begun []begun
@@ -136,14 +139,54 @@ func (p *node) Scratch(n int) []byte {
 	return bytes.Repeat([]byte{0xee}, n)
 }
 
-// run calls f for each rank at once, and checks that no message is left when all have returned.
+// follow does the steps of a plan.
+func (p *node) follow(plan *Plan) error {
+	var hs []Handle
+	for i := range plan.Steps {
+		s := &plan.Steps[i]
+		var h Handle
+		var err error
+		switch s.Kind {
+		case StepSend:
+			h, err = p.Isend(s.Peer, s.A)
+			hs = append(hs, h)
+		case StepRecv:
+			h, err = p.Irecv(s.Peer, s.Dst)
+			hs = append(hs, h)
+		case StepWait:
+			err = p.Waitall(hs)
+			hs = hs[:0]
+		default:
+			plan.Do(s)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return p.Waitall(hs)
+}
+
+// run calls f for each rank at once, and checks that no message is left when all have returned. Half of the runs record f as a
+// Plan first, and then do its steps.
 func (m *matrix) run(t *testing.T, f func(p Peer) error) {
 	t.Helper()
 	m.eager = []int{-1, 64, 1 << 30}[m.rand.IntN(3)]
 	errs := make([]error, m.n)
 	var all sync.WaitGroup
+	recorded := !m.calls && m.rand.IntN(2) == 0
 	for r := range m.n {
-		all.Go(func() { errs[r] = f(&node{m: m, rank: r}) })
+		all.Go(func() {
+			p := &node{m: m, rank: r}
+			if !recorded {
+				errs[r] = f(p)
+				return
+			}
+			plan := &m.plans[r]
+			plan.Reset(r, m.n)
+			if errs[r] = f(plan); errs[r] == nil {
+				errs[r] = p.follow(plan)
+			}
+		})
 	}
 	all.Wait()
 	for r, err := range errs {

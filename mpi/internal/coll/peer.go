@@ -25,7 +25,20 @@ type Peer interface {
 	// Scratch returns n bytes of temporary memory, aligned to 16 bytes, with undefined contents. It is valid until the next
 	// collective of this communicator. The results of successive calls are disjoint.
 	Scratch(n int) []byte
+	// Copy is the function copy. The buffers are those of the collective, or scratch memory.
+	Copy(dst, src []byte)
+	// Combine is op.Kernel, on such buffers.
+	Combine(op *Operation, dst, a, b []byte)
 }
+
+// Local does Copy and Combine at once. Every Peer that does not record them embeds it.
+type Local struct{}
+
+// Copy is the function copy.
+func (Local) Copy(dst, src []byte) { copy(dst, src) }
+
+// Combine is op.Kernel.
+func (Local) Combine(op *Operation, dst, a, b []byte) { op.Kernel(dst, a, b) }
 
 // Handle identifies a send or receive in progress. Its contents are the Peer's own.
 type Handle struct{ A, B uint64 }
@@ -38,6 +51,8 @@ type Operation struct {
 	ElemSize int
 	// Commutative allows to combine ranks in any order.
 	Commutative bool
+	// Foreign says that Kernel calls a function of the program, which may panic or take long.
+	Foreign bool
 }
 
 // Layout describes the blocks of the ranks in a buffer: that of rank i has Counts[i] elements and begins at element

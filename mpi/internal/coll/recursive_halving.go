@@ -48,7 +48,7 @@ func (f *powerOfTwoGroup) reduceExtra(have, tmp []byte, op *Operation) (sum, spa
 	if err := f.p.Recv(rank-1, tmp); err != nil {
 		return nil, nil, err
 	}
-	op.Kernel(tmp, tmp, have)
+	f.p.Combine(op, tmp, tmp, have)
 	return tmp, have, nil
 }
 
@@ -85,10 +85,10 @@ func (f *powerOfTwoGroup) halve(have, tmp []byte, parts partition, op *Operation
 		if first {
 			hi = mid
 			own := parts.span(have, lo, hi)
-			op.Kernel(own, own, keep)
+			f.p.Combine(op, own, own, keep)
 		} else {
 			lo = mid
-			op.Kernel(keep, keep, parts.span(have, lo, hi))
+			f.p.Combine(op, keep, keep, parts.span(have, lo, hi))
 			have, tmp = tmp, have
 		}
 	}

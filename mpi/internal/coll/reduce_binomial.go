@@ -34,7 +34,7 @@ func reduceBinomial(p Peer, dst, src []byte, op *Operation, root int) error {
 			return err
 		}
 		own = own[:len(src)]
-		op.Kernel(own, have, tmp)
+		p.Combine(op, own, have, tmp)
 		have = own
 	}
 	switch {

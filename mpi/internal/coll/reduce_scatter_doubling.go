@@ -8,7 +8,7 @@ func reduceScatterDoubling(p Peer, dst, src []byte, counts []int, op *Operation)
 	if err := allreduceDoubling(p, all, src, op); err != nil {
 		return err
 	}
-	copy(dst, blockOf(all, counts, p.Rank(), op.ElemSize))
+	p.Copy(dst, blockOf(all, counts, p.Rank(), op.ElemSize))
 	return nil
 }
 

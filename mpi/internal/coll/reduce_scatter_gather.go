@@ -8,7 +8,7 @@ func reduceScatterGather(p Peer, dst, src []byte, op *Operation, root int) error
 	f := newPowerOfTwoGroup(p)
 	m := len(src)
 	have, tmp := p.Scratch(m), p.Scratch(m)
-	copy(have, src)
+	p.Copy(have, src)
 	have, tmp, err := f.reduceExtra(have, tmp, op)
 	if err != nil {
 		return err
@@ -30,7 +30,7 @@ func reduceScatterGather(p Peer, dst, src []byte, op *Operation, root int) error
 	for i := range f.power {
 		out := parts.part(dst, f.part(i))
 		if i == f.index {
-			copy(out, parts.part(have, part))
+			p.Copy(out, parts.part(have, part))
 			continue
 		}
 		h, err := p.Irecv(f.rank(i), out)

@@ -10,7 +10,7 @@ func reduceScatterPairwise(p Peer, dst, src []byte, counts []int, op *Operation)
 	own := blockOf(src, counts, rank, op.ElemSize)
 	low, tmp := p.Scratch(len(own)), p.Scratch(len(own))
 	var high []byte
-	copy(low, own)
+	p.Copy(low, own)
 	for k := 1; k < n; k++ {
 		to, from := mod(rank+k, n), mod(rank-k, n)
 		if err := p.Sendrecv(to, blockOf(src, counts, to, op.ElemSize), from, tmp); err != nil {
@@ -18,20 +18,20 @@ func reduceScatterPairwise(p Peer, dst, src []byte, counts []int, op *Operation)
 		}
 		switch {
 		case from < rank:
-			op.Kernel(tmp, tmp, low)
+			p.Combine(op, tmp, tmp, low)
 			low, tmp = tmp, low
 		case high == nil:
 			high, tmp = tmp, p.Scratch(len(own))
 		default:
-			op.Kernel(tmp, tmp, high)
+			p.Combine(op, tmp, tmp, high)
 			high, tmp = tmp, high
 		}
 	}
 	dst = dst[:len(own)]
 	if high == nil {
-		copy(dst, low)
+		p.Copy(dst, low)
 	} else {
-		op.Kernel(dst, low, high)
+		p.Combine(op, dst, low, high)
 	}
 	return nil
 }

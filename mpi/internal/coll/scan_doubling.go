@@ -7,14 +7,14 @@ package coll
 func scan(p Peer, dst, src []byte, op *Operation) error {
 	dst = dst[:len(src)]
 	if !inPlace(dst, src) {
-		copy(dst, src)
+		p.Copy(dst, src)
 	}
 	have, err := prefix(p, 0, dst, p.Scratch(len(src)), op)
 	if err != nil {
 		return err
 	}
 	if !inPlace(dst, have) {
-		copy(dst, have)
+		p.Copy(dst, have)
 	}
 	return nil
 }
@@ -40,7 +40,7 @@ func exscan(p Peer, dst, src []byte, op *Operation) error {
 		return err
 	}
 	if !inPlace(dst, have) {
-		copy(dst, have)
+		p.Copy(dst, have)
 	}
 	return nil
 }
@@ -54,7 +54,7 @@ func prefix(p Peer, first int, have, tmp []byte, op *Operation) ([]byte, error) 
 			return nil, err
 		}
 		if rank-d >= first {
-			op.Kernel(tmp, tmp, have)
+			p.Combine(op, tmp, tmp, have)
 			have, tmp = tmp, have
 		}
 	}

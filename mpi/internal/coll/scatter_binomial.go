@@ -14,8 +14,8 @@ func scatterBinomial(p Peer, dst, src []byte, root, n int) error {
 	bit := 1
 	if v == 0 {
 		high := (size - root) * n // the blocks of the root and the ranks after it
-		copy(tmp[:high], src[root*n:size*n])
-		copy(tmp[high:], src[:root*n])
+		p.Copy(tmp[:high], src[root*n:size*n])
+		p.Copy(tmp[high:], src[:root*n])
 		for bit < size {
 			bit *= 2
 		}
@@ -33,7 +33,7 @@ func scatterBinomial(p Peer, dst, src []byte, root, n int) error {
 		}
 	}
 	if rank != root || !inPlace(dst, src) {
-		copy(dst, tmp[:n])
+		p.Copy(dst, tmp[:n])
 	}
 	return nil
 }

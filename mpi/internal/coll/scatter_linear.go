@@ -8,7 +8,7 @@ func scatterLinear(p Peer, dst, src []byte, root, n int) error {
 		return p.Recv(root, dst)
 	}
 	if !inPlace(dst, src) {
-		copy(dst, blockAt(src, root, n))
+		p.Copy(dst, blockAt(src, root, n))
 	}
 	return sendBlocks(p, func(i int) []byte { return blockAt(src, i, n) })
 }
@@ -22,7 +22,7 @@ func scattervLinear(p Peer, dst, src []byte, at *Layout, root int) error {
 		return p.Recv(root, dst)
 	}
 	if !inPlace(dst, src) {
-		copy(dst, at.block(src, root))
+		p.Copy(dst, at.block(src, root))
 	}
 	return sendBlocks(p, func(i int) []byte { return at.block(src, i) })
 }

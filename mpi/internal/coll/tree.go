@@ -6,7 +6,7 @@ package coll
 // Cost: 2 * lg n * (a + m*b) + lg n * m*g, for any n.
 func AllreduceTree(p Peer, dst, src []byte, op *Operation) error {
 	if p.Size() == 1 {
-		copy(dst, src)
+		p.Copy(dst, src)
 		return nil
 	}
 	dst = dst[:len(src)]
@@ -18,5 +18,8 @@ func AllreduceTree(p Peer, dst, src []byte, op *Operation) error {
 
 // BarrierTree is Barrier over the edges of AllreduceTree.
 func BarrierTree(p Peer) error {
-	return AllreduceTree(p, nil, nil, &Operation{Kernel: func(_, _, _ []byte) {}, ElemSize: 1, Commutative: true})
+	return AllreduceTree(p, nil, nil, &nothing)
 }
+
+// nothing combines nothing.
+var nothing = Operation{Kernel: func(_, _, _ []byte) {}, ElemSize: 1, Commutative: true}
