@@ -83,6 +83,10 @@ var errLeftContext = errors.New("it takes part in no operation of this communica
 func (e *Engine) LeaveContext(context uint32) {
 	e.lock()
 	defer e.unlock()
+	e.leaveContext(context)
+}
+
+func (e *Engine) leaveContext(context uint32) {
 	if e.departures.left[context] || e.contexts.isStale(context) || e.failure.err != nil {
 		return
 	}

@@ -97,7 +97,7 @@ func TestDoneEnds(t *testing.T) {
 			h, free := e.StartGrequest(), e.StartGrequest()
 			c := e.Done(h)
 			freed := e.Done(free)
-			if err := e.Free(free); err != nil {
+			if err := e.Abandon(free); err != nil {
 				t.Fatal(err)
 			}
 			if asleep {

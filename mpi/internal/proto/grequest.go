@@ -13,15 +13,17 @@ type Callbacks struct {
 	Cancel func(complete bool) error
 }
 
-// StartGrequest returns a generalized request: it completes when CompleteGrequest is called, and not by a message. Otherwise it
-// is like any other request.
+// StartGrequest returns a generalized request for a collective: it completes when CompleteGrequest is called, and not by a
+// message.
 func (e *Engine) StartGrequest() Handle {
 	e.lock()
 	defer e.unlock()
-	return e.newGrequest().handle()
+	r := e.newGrequest()
+	r.flags |= noCancel
+	return r.handle()
 }
 
-// StartGrequestWith is StartGrequest with callbacks.
+// StartGrequestWith returns a generalized request with callbacks. It can be cancelled and freed, like any other request.
 func (e *Engine) StartGrequestWith(c Callbacks) Handle {
 	e.lock()
 	defer e.unlock()

@@ -16,7 +16,7 @@ func TestGrequest(t *testing.T) {
 		if _, done, err := e.Test(h); done || err != nil {
 			t.Fatalf("done: %v, %v", done, err)
 		}
-		if err := e.Cancel(h); err != nil {
+		if err := errors.Join(e.Cancel(h), e.Free(h)); !errors.Is(err, ErrState) {
 			t.Fatal(err)
 		}
 		waited := make(chan error)
@@ -38,7 +38,7 @@ func TestGrequest(t *testing.T) {
 		}
 	}
 	h := e.StartGrequest()
-	if err := e.Free(h); err != nil {
+	if err := e.Abandon(h); err != nil {
 		t.Fatal(err)
 	}
 	e.CompleteGrequest(h, failed)

@@ -81,6 +81,8 @@ const (
 	hasChannel                            // the request has an entry in channels.open
 	hasCallbacks                          // the request has an entry in callbacks
 	withdrawing                           // a send: it is to end as cancelled if its message is not matched; see withdraw
+	noCancel                              // the program can neither cancel nor free the request
+	inSchedule                            // a message of schedule
 )
 
 // Request is an operation in progress. It belongs to its engine and is reused; a [Handle] says which use is meant.
@@ -113,6 +115,7 @@ type Request struct {
 	exposed  regcache.Memory // send: memory that the peer may read
 	transfer transfer
 	member   membership // in the slice of a Waitany
+	schedule *Schedule  // of a schedule's request, and of its messages; nil: the request has none
 }
 
 // Handle names one use of a request. The zero Handle names none.
@@ -240,6 +243,9 @@ func (r *Request) operationError(err error) error {
 // completeFlags does what the flags of a completed request say.
 func (e *Engine) completeFlags(r *Request) {
 	r.flags &^= withdrawing
+	if r.flags&inSchedule != 0 {
+		r.messageEnded()
+	}
 	if r.flags&rtrSent != 0 {
 		r.releaseRTR()
 	}
@@ -334,6 +340,7 @@ func (h Handle) Persistent() bool {
 
 // Cancel cancels an operation that has not been matched. One that has been matched completes as usual, as does a send whose
 // message is sent without waiting for the receiver. A send, and a receive that has sent an RTR, end when the peer has answered.
+// Requests of collectives cannot be cancelled: those of schedules and of StartGrequest.
 func (e *Engine) Cancel(h Handle) error {
 	e.lock()
 	defer e.unlock()
@@ -341,7 +348,7 @@ func (e *Engine) Cancel(h Handle) error {
 	if !h.valid() {
 		return ErrStale
 	}
-	if r.state == inactive {
+	if r.state == inactive || r.flags&noCancel != 0 {
 		return ErrState
 	}
 	if r.flags&hasCallbacks != 0 {
@@ -367,10 +374,24 @@ func (e *Engine) cancel(r *Request) {
 	}
 }
 
-// Free releases a request. If it is active it is released when it completes.
+// Free releases a request. If it is active it is released when it completes. Requests of collectives cannot be freed.
 func (e *Engine) Free(h Handle) error {
 	e.lock()
 	defer e.unlock()
+	if h.valid() && h.r.flags&noCancel != 0 {
+		return ErrState
+	}
+	return e.free(h)
+}
+
+// Abandon is Free for a request of StartGrequest that the program has not seen.
+func (e *Engine) Abandon(h Handle) error {
+	e.lock()
+	defer e.unlock()
+	return e.free(h)
+}
+
+func (e *Engine) free(h Handle) error {
 	if !h.valid() {
 		return ErrStale
 	}

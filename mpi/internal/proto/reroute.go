@@ -59,7 +59,7 @@ func (e *Engine) reroute(n int32) {
 // takeTransfers removes the transfers with a peer that no goroutine has begun.
 func (e *Engine) takeTransfers(n int32) (list []*transfer) {
 	for t := e.transfers.head; t != nil; t = t.next {
-		if t.peer == n && t.claims == nil {
+		if t.peer == n && t.claims == nil && t.state != transferSchedule {
 			list = append(list, t)
 		}
 	}

@@ -40,9 +40,10 @@ const (
 	transferCopying                       // receive: DATA
 	transferAwaitPut                      // receive: ATP or DATA
 	transferPutting                       // send: the end of the write into the buffer of an RTR
+	transferSchedule                      // the next steps of a schedule can be done
 )
 
-// transferQueue holds the transfers that wait for a goroutine to move their blocks, first in, first out.
+// transferQueue holds the transfers that wait for a goroutine to move their blocks, and those of schedules, first in, first out.
 type transferQueue struct{ head, tail *transfer }
 
 func (q *transferQueue) push(t *transfer) {
@@ -80,11 +81,15 @@ func (q *transferQueue) pop() *transfer {
 	return t
 }
 
-// runTransfer moves the block of the first transfer in the queue. It does not hold the lock meanwhile; the transfer belongs to
-// this goroutine.
+// runTransfer moves the block of the first transfer in the queue, or does the next steps of a schedule. It does not hold the lock
+// meanwhile; the transfer belongs to this goroutine.
 func (e *Engine) runTransfer() {
 	t := e.transfers.pop()
 	switch {
+	case t.state == transferSchedule:
+		t.state = transferNone
+		e.advance(t.req.schedule)
+		return
 	case t.req.send && t.claims == nil:
 		t.runPut()
 		return

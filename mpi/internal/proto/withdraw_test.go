@@ -203,7 +203,8 @@ func TestWithdrawNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	g := a.StartGrequest()
+	g := a.StartGrequestWith(Callbacks{Query: func(*Status) error { return nil }, Free: func() error { return nil },
+		Cancel: func(bool) error { return nil }})
 	if g.r != h.r {
 		t.Fatal("another request is used")
 	}

@@ -1,0 +1,188 @@
+package proto
+
+// A Schedule is an operation that consists of steps: messages, and work of its [Program] between them. The engine does the steps
+// whenever it makes progress. A schedule whose next step can be done waits in the queue of transfers, so every goroutine that
+// makes progress comes across it.
+//
+// Each message is a request without a handle, with the flag inSchedule. The request of the schedule itself completes after the
+// last step.
+
+// StepKind is the kind of a step of a schedule.
+type StepKind uint8
+
+// The kinds of steps.
+const (
+	StepSend  StepKind = iota + 1 // starts a send
+	StepRecv                      // starts a receive
+	StepWait                      // waits until all sends and receives before it have completed
+	StepShort                     // calls Program.Do with the engine's lock: work of some microseconds at most
+	StepLong                      // calls Program.Do without the lock
+)
+
+// Step is a step of a schedule.
+type Step struct {
+	Kind StepKind
+	Peer int32 // process to send to, or to receive from
+	Rank int32 // of the sender
+	Buf  []byte
+}
+
+// Program has the steps of a schedule. Its methods are called by one goroutine at a time.
+type Program interface {
+	// Step returns step i. ok is false if there are no more. It is called with the engine's lock held.
+	Step(i int) (s Step, ok bool)
+	// Do does the work of step i. After an error no further step begins.
+	Do(i int) error
+	// Ended is called with the engine's lock held when the schedule has ended, with its error. It must not call the engine.
+	Ended(err error)
+}
+
+// Schedule is the state of a schedule. The zero value can be started. It can be started again when it has ended.
+type Schedule struct {
+	program Program
+	req     *Request
+	tag     int32
+	next    int   // the next step
+	pending int   // messages that have been started and have not completed
+	busy    bool  // a goroutine does steps
+	err     error // of the first step that has failed
+}
+
+// StartSchedule starts a schedule, and returns its request. The messages have the context, the tag and the operation of on, and
+// on.Op is recorded with n bytes. If the schedule fails, this process leaves the context.
+func (e *Engine) StartSchedule(on Route, n int, p Program, s *Schedule) Handle {
+	e.lock()
+	began := e.rec.active.Begin(on.Op, n)
+	r := e.requests.take(e)
+	r.send, r.mode, r.route, r.status = true, Standard, on, emptyStatus
+	r.route.Peer, r.route.Match = ProcNull, Match{AnySource, AnyTag} // no peer answers this request
+	r.flags |= noCancel
+	r.schedule = s
+	*s = Schedule{program: p, req: r, tag: on.Tag}
+	h := r.handle()
+	e.advance(s)
+	e.rec.active.End(on.Op, n, began)
+	e.unlock()
+	return h
+}
+
+// advance does the steps of a schedule until one has to wait for messages, or the schedule has ended.
+func (e *Engine) advance(s *Schedule) {
+	s.busy = true
+	for s.err == nil {
+		step, ok := s.program.Step(s.next)
+		if (!ok || step.Kind == StepWait) && s.pending != 0 {
+			s.busy = false
+			return
+		}
+		if !ok {
+			break
+		}
+		switch step.Kind {
+		case StepSend:
+			s.err = e.sendStep(s, step)
+		case StepRecv:
+			e.recvStep(s, step)
+		case StepShort:
+			s.err = s.program.Do(s.next)
+		case StepLong:
+			e.unlock()
+			err := s.program.Do(s.next)
+			e.lock()
+			s.err = err
+		}
+		s.next++
+	}
+	s.busy = false
+	if s.err != nil && s.pending != 0 {
+		e.cancelMessages(s)
+	}
+	if s.pending == 0 {
+		e.endSchedule(s)
+	}
+}
+
+// sendStep starts a send.
+func (e *Engine) sendStep(s *Schedule, step Step) error {
+	to := s.route(step)
+	p := e.peer(to.Peer)
+	if len(step.Buf) <= p.maxEager && (e.hints.plainSends || e.plainSendsIn(to.Context)) {
+		envelope{kind: kindEager, context: to.Context, Match: to.Match}.put(&e.scratch)
+		if e.sendEager(p, step.Buf) == nil {
+			p.link.Out(len(step.Buf))
+			return nil
+		}
+	}
+	r := e.messageOf(s, true, to, step.Buf)
+	err := e.startSend(r)
+	if err != nil { // r is free again
+		r.schedule = nil
+		s.pending--
+	}
+	return err
+}
+
+// recvStep starts a receive.
+func (e *Engine) recvStep(s *Schedule, step Step) {
+	e.startRecv(e.messageOf(s, false, s.route(step), step.Buf))
+}
+
+// route returns the route of a message.
+func (s *Schedule) route(step Step) Route {
+	on := &s.req.route
+	return Route{Context: on.Context, Peer: step.Peer, Match: Match{step.Rank, s.tag}, Op: on.Op.Within()}
+}
+
+// messageOf returns a request of a schedule, which is to be started.
+func (e *Engine) messageOf(s *Schedule, send bool, rt Route, b []byte) *Request {
+	r := e.requests.take(e)
+	r.send, r.mode, r.route, r.buf = send, Standard, rt, b
+	r.flags |= inSchedule | detached
+	r.schedule = s
+	s.pending++
+	return r
+}
+
+// messageEnded must be called when a message of a schedule has completed.
+func (r *Request) messageEnded() {
+	s := r.schedule
+	r.schedule = nil
+	s.pending--
+	if r.err != nil && s.err == nil {
+		s.err = r.err
+		if failed, ok := r.err.(*OperationError); ok { // the request of the schedule has the same context
+			s.err = failed.Err
+		}
+	}
+	if t := &s.req.transfer; !s.busy && !t.queued && (s.pending == 0 || s.err != nil) {
+		t.state = transferSchedule
+		r.e.transfers.push(t)
+	}
+}
+
+// cancelMessages cancels the messages of a schedule that has failed. Those that have been matched complete.
+func (e *Engine) cancelMessages(s *Schedule) {
+	s.busy = true // the last one that completes does not queue the schedule
+	for _, slab := range e.requests.slabs {
+		for i := range slab {
+			if r := &slab[i]; r.schedule == s && r != s.req && r.state == active {
+				e.cancel(r)
+			}
+		}
+	}
+	s.busy = false
+}
+
+// endSchedule completes the request of a schedule. Other processes may wait for messages of one that has failed: they learn that
+// none will come.
+func (e *Engine) endSchedule(s *Schedule) {
+	r, p, err := s.req, s.program, s.err
+	r.schedule = nil
+	r.transfer.state = transferNone
+	if err != nil {
+		e.leaveContext(r.route.Context)
+	}
+	*s = Schedule{}
+	e.complete(r, err)
+	p.Ended(err)
+}
