@@ -84,6 +84,21 @@ const (
 	CartCreate
 	CartSub
 	GraphCreate
+	Ibarrier
+	Ibcast
+	Ireduce
+	Iallreduce
+	IreduceScatter
+	Iscan
+	Iexscan
+	Igather
+	Igatherv
+	Iscatter
+	Iscatterv
+	Iallgather
+	Iallgatherv
+	Ialltoall
+	Ialltoallv
 	ops // number of operations of this version
 )
 
@@ -97,7 +112,22 @@ func (o Op) IsWithin() bool { return o&maxOps != 0 }
 // IsCollective reports whether o is a collective operation.
 func (o Op) IsCollective() bool {
 	o &^= maxOps
-	return o >= Barrier && o <= Finalize || o == Fence || o >= DupWithInfo && o <= CreateIntercomm
+	return o >= Barrier && o <= Finalize || o == Fence || o >= DupWithInfo && o <= CreateIntercomm || o.IsImmediateCollective()
+}
+
+// IsImmediateCollective reports whether o starts a collective operation, which a Wait completes.
+func (o Op) IsImmediateCollective() bool {
+	o &^= maxOps
+	return o >= Ibarrier && o <= Ialltoallv
+}
+
+// Blocking returns the blocking form of an immediate collective, and other operations as they are. The immediate ones are in the
+// same order.
+func (o Op) Blocking() Op {
+	if o.IsImmediateCollective() {
+		return o - Ibarrier + Barrier
+	}
+	return o
 }
 
 // counted reports whether calls of o are counted.
@@ -116,6 +146,8 @@ var names = [ops]string{
 	"DupWithInfo", "Idup", "IdupWithInfo", "SplitType", "Merge", "CommFromGroup", "IntercommFromGroups",
 	"DistGraphCreate", "DistGraphCreateAdjacent", "SetInfo", "Disconnect", "Session.Close",
 	"CreateGroup", "CreateIntercomm", "CartCreate", "CartSub", "GraphCreate",
+	"Ibarrier", "Ibcast", "Ireduce", "Iallreduce", "IreduceScatter", "Iscan", "Iexscan", "Igather",
+	"Igatherv", "Iscatter", "Iscatterv", "Iallgather", "Iallgatherv", "Ialltoall", "Ialltoallv",
 }
 
 // String returns the operation's name in package mpi, such as "Allreduce".
@@ -156,7 +188,7 @@ func (o Op) Direction() Direction {
 		return Out
 	case o == Recv, o == Irecv, o == Mrecv, o == Imrecv, o == Get:
 		return In
-	case o == Sendrecv, o > Barrier && o <= Alltoallv:
+	case o == Sendrecv, o.Blocking() > Barrier && o.Blocking() <= Alltoallv:
 		return Both
 	}
 	return Neither
