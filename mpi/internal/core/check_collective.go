@@ -13,7 +13,8 @@ import (
 // compares them and sends all ranks the result. The exchange is the same for all collectives, so different ones meet, and no rank
 // waits for messages that never come. A rank that rejects its own arguments takes part as well: its error is an error of all.
 
-// checkTag is the tag of this exchange. The messages of collectives have the tag 0, those of an Idup have the bit 30 set.
+// checkTag is the tag of this exchange. The messages of collectives have the tag 0, those of an Idup have the bit 30 set, and
+// those of an immediate collective the bit 28.
 const checkTag = 1 << 29
 
 // collCall describes a call of a collective. The ranks send it as JSON.
@@ -41,6 +42,9 @@ type collCall struct {
 	Where   string
 	Failure *verdict `json:",omitempty"` // the error that the rank has found by itself
 }
+
+// is reports whether x is a call, or its immediate form.
+func (x *collCall) is(call perf.Op) bool { return x.Call.Blocking() == call }
 
 // verdict is the result of the exchange: an error of all ranks.
 type verdict struct {
@@ -182,7 +186,7 @@ func (x *collCall) compare(y *collCall) Class {
 		return ErrType
 	case x.Op != y.Op:
 		return ErrOp
-	case x.Call == perf.Gatherv, x.Call == perf.Scatterv, x.Call == perf.Alltoallv: // see judgeBlocks
+	case x.is(perf.Gatherv), x.is(perf.Scatterv), x.is(perf.Alltoallv): // see judgeBlocks
 		return 0
 	case x.Count != y.Count, !slices.Equal(x.Counts, y.Counts):
 		return ErrCount
@@ -216,7 +220,7 @@ func (b callBlock) signature() datatype.Signature {
 // own returns the block of a rank itself, in its call x of a collective where each rank has one.
 func (x *collCall) own(rank int) callBlock {
 	b := callBlock{call: x, count: x.Count}
-	if x.Call == perf.Allgatherv {
+	if x.is(perf.Allgatherv) {
 		b.count = x.Counts[rank]
 	}
 	if x.Parts != nil {
@@ -258,12 +262,12 @@ func (g *collState) judgeBlocks(calls []*collCall) *verdict {
 		for b, y := range calls {
 			var v *verdict
 			switch {
-			case first.Call == perf.Alltoallv:
+			case first.is(perf.Alltoallv):
 				if len(x.Counts) == n && len(y.From) == n {
 					v = g.judgeBlock(calls, a, x.part(b), b, y.from(a))
 				}
-			case a == b, len(y.Counts) != n, first.Call == perf.Allgatherv && len(x.Counts) != n:
-			case (first.Call == perf.Gatherv || first.Call == perf.Scatterv) && b == first.Root, first.Call == perf.Allgatherv:
+			case a == b, len(y.Counts) != n, first.is(perf.Allgatherv) && len(x.Counts) != n:
+			case (first.is(perf.Gatherv) || first.is(perf.Scatterv)) && b == first.Root, first.is(perf.Allgatherv):
 				v = g.judgeBlock(calls, a, x.own(a), b, y.part(a))
 			}
 			if v != nil {
@@ -300,7 +304,7 @@ func (g *collState) describe(calls []*collCall, rank int) string {
 	} else if x.Data != "" && x.Name == "" {
 		text += fmt.Sprintf(" of %d bytes of %s (signature %s)", x.Count, mixedName, x.Data)
 	} else if name := x.elements(); name != "" {
-		switch x.Call {
+		switch x.Call.Blocking() {
 		case perf.Allgatherv, perf.ReduceScatter, perf.Alltoallv:
 			text += fmt.Sprintf(" of %s, counts %v,", name, x.Counts)
 		default:
@@ -362,6 +366,12 @@ func (c *Comm) newCollCall(call perf.Op, k Elements, bytes int) *collCall {
 // rooted sets the root of a call.
 func (x *collCall) rooted(root int) *collCall {
 	x.Root, x.Rooted = root, true
+	return x
+}
+
+// blocks sets the numbers of elements of the blocks of a call.
+func (x *collCall) blocks(counts, from []int) *collCall {
+	x.Counts, x.From = counts, from
 	return x
 }
 

@@ -29,6 +29,63 @@ func (c *Comm) ownBlock(op string, whole, block []byte, elem int) ([]byte, error
 	return block, c.checkOverlap(op, whole, block)
 }
 
+// gatherBlocks checks the buffers of a Gather or Scatter: whole has the blocks of all ranks at the root, and is not used at
+// others. It returns the whole and the rank's own block, as ownBlock does.
+func (c *Comm) gatherBlocks(op string, whole, block []byte, k Elements, root int) (all, own []byte, err error) {
+	err = c.checkRoot(op, root)
+	if root != c.Rank() {
+		return nil, block, err
+	}
+	if err == nil {
+		block, err = c.ownBlock(op, whole, block, k.Size())
+	}
+	return whole, block, err
+}
+
+// partsAtRoot is gatherBlocks for blocks of different lengths. The layout is empty at ranks other than the root, and after an
+// error.
+func (c *Comm) partsAtRoot(op string, whole []byte, counts, displs []int, block []byte, k Elements, root int) (
+	at coll.Layout, own []byte, err error,
+) {
+	if err = c.checkRoot(op, root); err != nil || root != c.Rank() {
+		return at, block, err
+	}
+	if at, own, err = c.ownPartAtRoot(op, whole, counts, displs, block, k.Size()); err != nil {
+		return coll.Layout{}, block, err
+	}
+	return at, own, nil
+}
+
+// reduceBuffers checks the buffers of a Reduce and sets its operation. It returns dst at the root, and nil at other ranks.
+func (c *Comm) reduceBuffers(x *coll.Operation, op string, dst, src []byte, k Elements, o Op, root int) ([]byte, error) {
+	err := c.checkRoot(op, root)
+	if root != c.Rank() {
+		dst = nil
+	} else if err == nil {
+		err = c.checkSameSize(op, dst, src)
+	}
+	if err == nil {
+		err = c.operationOf(x, op, k, o)
+	}
+	return dst, err
+}
+
+// sameBuffers checks the buffers of a reduction with results at all ranks, and sets its operation.
+func (c *Comm) sameBuffers(x *coll.Operation, op string, dst, src []byte, k Elements, o Op) error {
+	if err := c.checkSameSize(op, dst, src); err != nil {
+		return err
+	}
+	return c.operationOf(x, op, k, o)
+}
+
+// alltoallBuffers checks the buffers of an Alltoall.
+func (c *Comm) alltoallBuffers(op string, dst, src []byte, k Elements) error {
+	if err := c.checkSameSize(op, dst, src); err != nil {
+		return err
+	}
+	return c.checkDivisible(op, src, k.Size())
+}
+
 // ownPart checks the length of a rank's own block against its part of the whole, and returns the block. In an
 // in-place call the block is the whole or this part of it; ownPart then returns the beginning of the whole, as
 // package coll expects.

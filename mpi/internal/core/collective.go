@@ -12,6 +12,7 @@ import (
 // collState is the state of a communicator's collectives: their message context, and the memory that all ranks share, if
 // there is any. It implements coll.Peer and coll.WordSync.
 type collState struct {
+	coll.Local
 	comm  *Comm
 	peers []int32 // process by rank; for an intercommunicator the processes of both groups
 	rank  int32
@@ -169,13 +170,20 @@ func (g *collState) check(err error) error {
 	return err
 }
 
-// fail records why no collective can succeed any more.
+// fail records why no collective can succeed any more, and leaves the context of collectives.
 func (g *collState) fail(err error) {
-	s := &g.comm.coll
-	if s.failed.CompareAndSwap(nil, &err) {
-		s.busy.Store(true)
+	if g.comm.coll.markFailed(err) {
 		g.comm.engine.LeaveContext(g.comm.contextID | collectiveBit)
 	}
+}
+
+// markFailed records why no collective can succeed any more. It returns false if that is known.
+func (g *collState) markFailed(err error) bool {
+	if !g.failed.CompareAndSwap(nil, &err) {
+		return false
+	}
+	g.busy.Store(true)
+	return true
 }
 
 // Scratch returns memory that is valid until the next collective.

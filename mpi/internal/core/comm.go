@@ -50,7 +50,9 @@ type Comm struct {
 	copying atomic.Int32 // number of duplicates for which copy callbacks run
 
 	idupSeq atomic.Uint32  // number of Idups so far
-	idups   sync.WaitGroup // Idups in progress
+	idups   sync.WaitGroup // Idups in progress, and immediate collectives whose calls are checked
+
+	immediates immediates
 
 	handler handlerOf
 
@@ -142,7 +144,7 @@ func (c *Comm) Disconnect() error {
 	if err := c.checkCall(perf.Disconnect); err != nil {
 		return err
 	}
-	if err := c.engine.WaitContextIdle(perf.Disconnect, c.contextID); err != nil {
+	if err := c.engine.WaitContextIdle(perf.Disconnect, c.contextID); err != nil { // immediate collectives: see free
 		return c.wrapError(op, err)
 	}
 	return c.free(perf.Disconnect)
@@ -172,6 +174,9 @@ func (c *Comm) free(call perf.Op) error {
 	defer c.freeing.Store(false)
 	failed := c.wrapError(op, c.attrs.Clear())
 	c.idups.Wait()
+	if err := c.engine.WaitContextIdle(call, c.contextID|collectiveBit); err != nil { // immediate collectives complete
+		return c.wrapError(op, err)
+	}
 	if err := c.newAgreement(call).agreeSuccess(failed); err != nil {
 		return err
 	}

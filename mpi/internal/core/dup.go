@@ -67,7 +67,7 @@ func (c *Comm) idup(call perf.Op, h *hints) (*Comm, Request, error) {
 	})
 	if failed != nil {
 		// The goroutine still reports the failure to the other ranks.
-		return nil, Request{}, c.joinError(op, failed, c.engine.Free(r.h))
+		return nil, Request{}, c.joinError(op, failed, c.engine.Abandon(r.h))
 	}
 	return d, r, nil
 }

@@ -8,19 +8,14 @@ import (
 // Gather collects src of all ranks into dst at root.
 func (c *Comm) Gather(dst, src []byte, k Elements, root int) error {
 	if c.isInter() {
-		return c.interGather(dst, src, k, root)
+		return c.interGather(collMode{call: perf.Gather}, dst, src, k, root)
 	}
 	const op = "Gather"
 	if err := c.beginIntracomm(perf.Gather, len(src)); err != nil {
 		return err
 	}
 	defer c.endCollective()
-	err := c.checkRoot(op, root)
-	if root != c.Rank() {
-		dst = nil
-	} else if err == nil {
-		src, err = c.ownBlock(op, dst, src, k.Size())
-	}
+	dst, src, err := c.gatherBlocks(op, dst, src, k, root)
 	if c.checks {
 		err = c.compareCall(c.newCollCall(perf.Gather, k, len(src)).rooted(root), err)
 	}
@@ -36,23 +31,17 @@ func (c *Comm) Gather(dst, src []byte, k Elements, root int) error {
 // Gatherv is Gather with counts and displacements in elements; nil displacements mean consecutive parts.
 func (c *Comm) Gatherv(dst []byte, counts, displs []int, src []byte, k Elements, root int) error {
 	if c.isInter() {
-		return c.interGatherv(dst, counts, displs, src, k, root)
+		return c.interGatherv(collMode{call: perf.Gatherv}, dst, counts, displs, src, k, root)
 	}
 	const op = "Gatherv"
 	if err := c.beginIntracomm(perf.Gatherv, len(src)); err != nil {
 		return err
 	}
 	defer c.endCollective()
-	err := c.checkRoot(op, root)
-	var at coll.Layout
-	if root != c.Rank() {
-		counts = nil
-	} else if at, src, err = c.ownPartAtRoot(op, dst, counts, displs, src, k.Size()); err != nil {
-		counts = nil
-	}
+	at, src, err := c.partsAtRoot(op, dst, counts, displs, src, k, root)
 	if c.checks {
 		call := c.newCollCall(perf.Gatherv, k, len(src)).rooted(root)
-		call.Counts = counts
+		call.Counts = at.Counts
 		err = c.compareCall(call, err)
 	}
 	if err != nil {

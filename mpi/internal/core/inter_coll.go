@@ -15,60 +15,80 @@ const Root = -4
 // interCall is a collective on an intercommunicator. The first rank of each group is its leader: where many blocks or a result go
 // to the other group, the leaders exchange them.
 type interCall struct {
-	g             *collState
+	g             coll.Peer // all ranks: first those of the group that is first
+	operation     *coll.Operation
 	own           groupPeer // the local group
 	local, remote side
 }
 
 // groupPeer is the local group of an intercommunicator as package coll sees a communicator.
 type groupPeer struct {
-	*collState
+	coll.Peer
 	side
 }
 
-func (p *groupPeer) Rank() int { return int(p.rank) - p.first }
+func (p *groupPeer) Rank() int { return p.Peer.Rank() - p.first }
 func (p *groupPeer) Size() int { return p.n }
 
-func (p *groupPeer) Send(dst int, b []byte) error { return p.collState.Send(dst+p.first, b) }
-func (p *groupPeer) Recv(src int, b []byte) error { return p.collState.Recv(src+p.first, b) }
+func (p *groupPeer) Send(dst int, b []byte) error { return p.Peer.Send(dst+p.first, b) }
+func (p *groupPeer) Recv(src int, b []byte) error { return p.Peer.Recv(src+p.first, b) }
 
 func (p *groupPeer) Sendrecv(dst int, s []byte, src int, r []byte) error {
-	return p.collState.Sendrecv(dst+p.first, s, src+p.first, r)
+	return p.Peer.Sendrecv(dst+p.first, s, src+p.first, r)
 }
 
 func (p *groupPeer) Isend(dst int, b []byte) (coll.Handle, error) {
-	return p.collState.Isend(dst+p.first, b)
+	return p.Peer.Isend(dst+p.first, b)
 }
 
 func (p *groupPeer) Irecv(src int, b []byte) (coll.Handle, error) {
-	return p.collState.Irecv(src+p.first, b)
+	return p.Peer.Irecv(src+p.first, b)
 }
 
 // isInter reports whether the communicator is an intercommunicator, also if it is nil.
 func (c *Comm) isInter() bool { return c != nil && c.localGroup != nil }
 
-// inter runs a collective on an intercommunicator: check checks the arguments, and then run exchanges messages. If that fails, no
-// later collective succeeds, because the ranks may have stopped at different messages, and no rank waits for another for ever.
-func (c *Comm) inter(call perf.Op, bytes int, check func() error, run func(x *interCall) error) error {
+// collMode says how a collective on an intercommunicator is called: which call it is, and, if it is an immediate one, where its
+// request is stored.
+type collMode struct {
+	call perf.Op
+	req  *Request // nil: a blocking call
+}
+
+// inter runs a collective on an intercommunicator, or starts it: check checks the arguments and sets the operation, and then run
+// exchanges messages. If that fails, no later collective succeeds, because the ranks may have stopped at different messages, and
+// no rank waits for another for ever.
+func (c *Comm) inter(how collMode, bytes int, check func(*coll.Operation) error, run func(x *interCall) error) (err error) {
+	call := how.call
+	if how.req != nil {
+		*how.req, err = c.startCollective(call, bytes, check, func() *collCall { return &collCall{Call: call} },
+			func(p coll.Peer, o *coll.Operation) error { return run(c.newInterCall(p, o)) })
+		return err
+	}
 	if err := c.beginCollective(call, bytes); err != nil {
 		return err
 	}
 	defer c.endCollective()
-	err := check()
+	err = check(&c.coll.operation)
 	if c.checks {
 		err = c.compareCall(&collCall{Call: call, Idups: c.idupSeq.Load()}, err)
 	}
 	if err != nil {
 		return err
 	}
-	x := &interCall{g: &c.coll}
-	x.local, x.remote = c.sides()
-	x.own = groupPeer{&c.coll, x.local}
-	if err := run(x); err != nil {
+	if err := run(c.newInterCall(&c.coll, &c.coll.operation)); err != nil {
 		c.coll.fail(err)
 		return c.wrapError(call.String(), err)
 	}
 	return nil
+}
+
+// newInterCall returns a call whose messages p sends, with the operation o.
+func (c *Comm) newInterCall(p coll.Peer, o *coll.Operation) *interCall {
+	x := &interCall{g: p, operation: o}
+	x.local, x.remote = c.sides()
+	x.own = groupPeer{p, x.local}
+	return x
 }
 
 // isLeader reports whether this rank is the leader of its group.
@@ -150,8 +170,9 @@ func (c *Comm) checkApart(op string, dst, src []byte) error {
 	return nil
 }
 
-func (c *Comm) interBcast(b []byte, root int) error {
-	return c.inter(perf.Bcast, len(b), func() error { return c.checkInterRoot("Bcast", root) }, func(x *interCall) error {
+func (c *Comm) interBcast(how collMode, b []byte, root int) error {
+	check := func(*coll.Operation) error { return c.checkInterRoot(how.call.String(), root) }
+	return c.inter(how, len(b), check, func(x *interCall) error {
 		return x.rooted(root, func() error { return x.g.Send(x.remote.first, b) }, func(root int) error {
 			if x.isLeader() {
 				if err := x.g.Recv(root, b); err != nil {
@@ -163,16 +184,16 @@ func (c *Comm) interBcast(b []byte, root int) error {
 	})
 }
 
-func (c *Comm) interGather(dst, src []byte, k Elements, root int) error {
-	const op = "Gather"
-	check := func() error {
+func (c *Comm) interGather(how collMode, dst, src []byte, k Elements, root int) error {
+	op := how.call.String()
+	check := func(*coll.Operation) error {
 		err := c.checkInterRoot(op, root)
 		if err == nil && root == Root {
 			err = c.checkDivisible(op, dst, k.Size())
 		}
 		return err
 	}
-	return c.inter(perf.Gather, len(src), check, func(x *interCall) error {
+	return c.inter(how, len(src), check, func(x *interCall) error {
 		return x.rooted(root, func() error { return x.g.Recv(x.remote.first, dst) }, func(root int) error {
 			all := x.leaderScratch(len(src) * x.local.n)
 			if err := coll.Gather(&x.own, all, src, 0); err != nil || !x.isLeader() {
@@ -183,16 +204,16 @@ func (c *Comm) interGather(dst, src []byte, k Elements, root int) error {
 	})
 }
 
-func (c *Comm) interScatter(dst, src []byte, k Elements, root int) error {
-	const op = "Scatter"
-	check := func() error {
+func (c *Comm) interScatter(how collMode, dst, src []byte, k Elements, root int) error {
+	op := how.call.String()
+	check := func(*coll.Operation) error {
 		err := c.checkInterRoot(op, root)
 		if err == nil && root == Root {
 			err = c.checkDivisible(op, src, k.Size())
 		}
 		return err
 	}
-	return c.inter(perf.Scatter, len(dst), check, func(x *interCall) error {
+	return c.inter(how, len(dst), check, func(x *interCall) error {
 		return x.rooted(root, func() error { return x.g.Send(x.remote.first, src) }, func(root int) error {
 			all := x.leaderScratch(len(dst) * x.local.n)
 			if x.isLeader() {
@@ -206,8 +227,9 @@ func (c *Comm) interScatter(dst, src []byte, k Elements, root int) error {
 }
 
 // interLayout checks the blocks of the root, if this rank is the root.
-func (c *Comm) interLayout(op string, at *coll.Layout, b []byte, counts, displs []int, k Elements, root int) func() error {
-	return func() error {
+func (c *Comm) interLayout(op string, at *coll.Layout, b []byte, counts, displs []int, k Elements, root int) func(
+	*coll.Operation) error {
+	return func(*coll.Operation) error {
 		err := c.checkInterRoot(op, root)
 		if err == nil && root == Root {
 			*at, err = c.newLayout(op, b, counts, displs, k.Size())
@@ -216,39 +238,39 @@ func (c *Comm) interLayout(op string, at *coll.Layout, b []byte, counts, displs 
 	}
 }
 
-func (c *Comm) interGatherv(dst []byte, counts, displs []int, src []byte, k Elements, root int) error {
+func (c *Comm) interGatherv(how collMode, dst []byte, counts, displs []int, src []byte, k Elements, root int) error {
 	var at coll.Layout
-	check := c.interLayout("Gatherv", &at, dst, counts, displs, k, root)
-	return c.inter(perf.Gatherv, len(src), check, func(x *interCall) error {
+	check := c.interLayout(how.call.String(), &at, dst, counts, displs, k, root)
+	return c.inter(how, len(src), check, func(x *interCall) error {
 		return x.rooted(root, func() error {
 			return x.pairwise(nil, func(r int) []byte { return block(dst, at, r) })
 		}, func(root int) error { return x.g.Send(root, src) })
 	})
 }
 
-func (c *Comm) interScatterv(dst, src []byte, counts, displs []int, k Elements, root int) error {
+func (c *Comm) interScatterv(how collMode, dst, src []byte, counts, displs []int, k Elements, root int) error {
 	var at coll.Layout
-	check := c.interLayout("Scatterv", &at, src, counts, displs, k, root)
-	return c.inter(perf.Scatterv, len(dst), check, func(x *interCall) error {
+	check := c.interLayout(how.call.String(), &at, src, counts, displs, k, root)
+	return c.inter(how, len(dst), check, func(x *interCall) error {
 		return x.rooted(root, func() error {
 			return x.pairwise(func(r int) []byte { return block(src, at, r) }, nil)
 		}, func(root int) error { return x.g.Recv(root, dst) })
 	})
 }
 
-func (c *Comm) interReduce(dst, src []byte, k Elements, o Op, root int) error {
-	const op = "Reduce"
-	check := func() error {
+func (c *Comm) interReduce(how collMode, dst, src []byte, k Elements, o Op, root int) error {
+	op := how.call.String()
+	check := func(operation *coll.Operation) error {
 		err := c.checkInterRoot(op, root)
 		if err == nil {
-			err = c.setOperation(op, k, o)
+			err = c.operationOf(operation, op, k, o)
 		}
 		return err
 	}
-	return c.inter(perf.Reduce, len(src), check, func(x *interCall) error {
+	return c.inter(how, len(src), check, func(x *interCall) error {
 		return x.rooted(root, func() error { return x.g.Recv(x.remote.first, dst) }, func(root int) error {
 			result := x.leaderScratch(len(src))
-			if err := coll.Reduce(&x.own, result, src, &x.g.operation, 0); err != nil || !x.isLeader() {
+			if err := coll.Reduce(&x.own, result, src, x.operation, 0); err != nil || !x.isLeader() {
 				return err
 			}
 			return x.g.Send(root, result)
@@ -256,31 +278,31 @@ func (c *Comm) interReduce(dst, src []byte, k Elements, o Op, root int) error {
 	})
 }
 
-func (c *Comm) interAllreduce(dst, src []byte, k Elements, o Op) error {
-	const op = "Allreduce"
-	check := func() error {
+func (c *Comm) interAllreduce(how collMode, dst, src []byte, k Elements, o Op) error {
+	op := how.call.String()
+	check := func(operation *coll.Operation) error {
 		err := c.checkApart(op, dst, src)
 		if err == nil {
 			err = c.checkSameSize(op, dst, src)
 		}
 		if err == nil {
-			err = c.setOperation(op, k, o)
+			err = c.operationOf(operation, op, k, o)
 		}
 		return err
 	}
-	return c.inter(perf.Allreduce, len(src), check, func(x *interCall) error {
+	return c.inter(how, len(src), check, func(x *interCall) error {
 		result := x.leaderScratch(len(src))
-		if err := coll.Reduce(&x.own, result, src, &x.g.operation, 0); err != nil {
+		if err := coll.Reduce(&x.own, result, src, x.operation, 0); err != nil {
 			return err
 		}
 		return x.swap(result, dst)
 	})
 }
 
-func (c *Comm) interReduceScatter(dst, src []byte, counts []int, k Elements, o Op) error {
-	const op = "ReduceScatter"
+func (c *Comm) interReduceScatter(how collMode, dst, src []byte, counts []int, k Elements, o Op) error {
+	op := how.call.String()
 	at := coll.Layout{Counts: counts, Elem: k.Size()}
-	check := func() error {
+	check := func(operation *coll.Operation) error {
 		if len(counts) != c.Size() {
 			return c.newError(op, ErrCount, fmt.Errorf("got %d counts; want one for each of the %d ranks of this group",
 				len(counts), c.Size()))
@@ -300,11 +322,11 @@ func (c *Comm) interReduceScatter(dst, src []byte, counts []int, k Elements, o O
 		if err := c.checkApart(op, dst, src); err != nil {
 			return err
 		}
-		return c.setOperation(op, k, o)
+		return c.operationOf(operation, op, k, o)
 	}
-	return c.inter(perf.ReduceScatter, len(src), check, func(x *interCall) error {
+	return c.inter(how, len(src), check, func(x *interCall) error {
 		mine, theirs := x.leaderScratch(len(src)), x.leaderScratch(len(src))
-		if err := coll.Reduce(&x.own, mine, src, &x.g.operation, 0); err != nil {
+		if err := coll.Reduce(&x.own, mine, src, x.operation, 0); err != nil {
 			return err
 		}
 		if x.isLeader() {
@@ -316,15 +338,15 @@ func (c *Comm) interReduceScatter(dst, src []byte, counts []int, k Elements, o O
 	})
 }
 
-func (c *Comm) interAllgather(dst, src []byte, k Elements) error {
-	const op = "Allgather"
-	check := func() error {
+func (c *Comm) interAllgather(how collMode, dst, src []byte, k Elements) error {
+	op := how.call.String()
+	check := func(*coll.Operation) error {
 		if err := c.checkApart(op, dst, src); err != nil {
 			return err
 		}
 		return c.checkDivisible(op, dst, k.Size())
 	}
-	return c.inter(perf.Allgather, len(src), check, func(x *interCall) error {
+	return c.inter(how, len(src), check, func(x *interCall) error {
 		all := x.leaderScratch(len(src) * x.local.n)
 		if err := coll.Gather(&x.own, all, src, 0); err != nil {
 			return err
@@ -333,23 +355,23 @@ func (c *Comm) interAllgather(dst, src []byte, k Elements) error {
 	})
 }
 
-func (c *Comm) interAllgatherv(dst []byte, counts, displs []int, src []byte, k Elements) error {
-	const op = "Allgatherv"
+func (c *Comm) interAllgatherv(how collMode, dst []byte, counts, displs []int, src []byte, k Elements) error {
+	op := how.call.String()
 	var at coll.Layout
-	check := func() (err error) {
+	check := func(*coll.Operation) (err error) {
 		if err = c.checkApart(op, dst, src); err == nil {
 			at, err = c.newLayout(op, dst, counts, displs, k.Size())
 		}
 		return err
 	}
-	return c.inter(perf.Allgatherv, len(src), check, func(x *interCall) error {
+	return c.inter(how, len(src), check, func(x *interCall) error {
 		return x.pairwise(func(int) []byte { return src }, func(r int) []byte { return block(dst, at, r) })
 	})
 }
 
-func (c *Comm) interAlltoall(dst, src []byte, k Elements) error {
-	const op = "Alltoall"
-	check := func() error {
+func (c *Comm) interAlltoall(how collMode, dst, src []byte, k Elements) error {
+	op := how.call.String()
+	check := func(*coll.Operation) error {
 		err := c.checkApart(op, dst, src)
 		if err == nil {
 			err = c.checkDivisible(op, src, k.Size())
@@ -359,16 +381,18 @@ func (c *Comm) interAlltoall(dst, src []byte, k Elements) error {
 		}
 		return err
 	}
-	return c.inter(perf.Alltoall, len(src), check, func(x *interCall) error {
+	return c.inter(how, len(src), check, func(x *interCall) error {
 		n, m := len(src)/x.remote.n, len(dst)/x.remote.n
 		return x.pairwise(func(r int) []byte { return src[r*n:][:n] }, func(r int) []byte { return dst[r*m:][:m] })
 	})
 }
 
-func (c *Comm) interAlltoallv(dst []byte, rcounts, rdispls []int, src []byte, scounts, sdispls []int, k Elements) error {
-	const op = "Alltoallv"
+func (c *Comm) interAlltoallv(how collMode, dst []byte, rcounts, rdispls []int, src []byte, scounts, sdispls []int,
+	k Elements,
+) error {
+	op := how.call.String()
 	var to, from coll.Layout
-	check := func() (err error) {
+	check := func(*coll.Operation) (err error) {
 		if err = c.checkApart(op, dst, src); err != nil {
 			return err
 		}
@@ -378,7 +402,7 @@ func (c *Comm) interAlltoallv(dst []byte, rcounts, rdispls []int, src []byte, sc
 		from, err = c.newLayout(op, src, scounts, sdispls, k.Size())
 		return err
 	}
-	return c.inter(perf.Alltoallv, len(src), check, func(x *interCall) error {
+	return c.inter(how, len(src), check, func(x *interCall) error {
 		return x.pairwise(func(r int) []byte { return block(src, from, r) }, func(r int) []byte { return block(dst, to, r) })
 	})
 }

@@ -87,8 +87,8 @@ func IsNumber[T any]() bool {
 	return reflect.TypeFor[T]().Kind()-reflect.Bool <= reflect.Complex128-reflect.Bool
 }
 
-// setOperation sets the operation of a reduction.
-func (c *Comm) setOperation(op string, k Elements, o Op) error {
+// operationOf sets x to the operation o on elements k, for the call op.
+func (c *Comm) operationOf(x *coll.Operation, op string, k Elements, o Op) error {
 	if o == nil {
 		return c.newError(op, ErrOp, errors.New("the operation is nil"))
 	}
@@ -99,6 +99,7 @@ func (c *Comm) setOperation(op string, k Elements, o Op) error {
 	if !ok {
 		return c.newError(op, ErrOp, fmt.Errorf("%s is not defined on %v", describeOp(o), k))
 	}
-	c.coll.operation = coll.Operation{Kernel: f, ElemSize: k.Size(), Commutative: commutative}
+	_, predefined := o.(Predefined)
+	*x = coll.Operation{Kernel: f, ElemSize: k.Size(), Commutative: commutative, Foreign: !predefined}
 	return nil
 }

@@ -10,22 +10,14 @@ import (
 // Reduce combines src of all ranks element by element into dst at root.
 func (c *Comm) Reduce(dst, src []byte, k Elements, o Op, root int) error {
 	if c.isInter() {
-		return c.interReduce(dst, src, k, o, root)
+		return c.interReduce(collMode{call: perf.Reduce}, dst, src, k, o, root)
 	}
 	const op = "Reduce"
 	if err := c.beginIntracomm(perf.Reduce, len(src)); err != nil {
 		return err
 	}
 	defer c.endCollective()
-	err := c.checkRoot(op, root)
-	if root != c.Rank() {
-		dst = nil
-	} else if err == nil {
-		err = c.checkSameSize(op, dst, src)
-	}
-	if err == nil {
-		err = c.setOperation(op, k, o)
-	}
+	dst, err := c.reduceBuffers(&c.coll.operation, op, dst, src, k, o, root)
 	if c.checks {
 		err = c.compareCall(c.newCollCall(perf.Reduce, k, len(src)).rooted(root).reducing(o), err)
 	}
@@ -41,7 +33,7 @@ func (c *Comm) Reduce(dst, src []byte, k Elements, o Op, root int) error {
 // Allreduce combines src of all ranks element by element into dst of every rank.
 func (c *Comm) Allreduce(dst, src []byte, k Elements, o Op) error {
 	if c.isInter() {
-		return c.interAllreduce(dst, src, k, o)
+		return c.interAllreduce(collMode{call: perf.Allreduce}, dst, src, k, o)
 	}
 	return c.allreduce(perf.Allreduce, dst, src, k, o)
 }
@@ -53,10 +45,7 @@ func (c *Comm) allreduce(call perf.Op, dst, src []byte, k Elements, o Op) error 
 		return err
 	}
 	defer c.endCollective()
-	err := c.checkSameSize(op, dst, src)
-	if err == nil {
-		err = c.setOperation(op, k, o)
-	}
+	err := c.sameBuffers(&c.coll.operation, op, dst, src, k, o)
 	if c.checks {
 		err = c.compareCall(c.newCollCall(call, k, len(src)).reducing(o), err)
 	}
@@ -72,7 +61,7 @@ func (c *Comm) allreduce(call perf.Op, dst, src []byte, k Elements, o Op) error 
 // ReduceScatter combines src of all ranks, and stores counts[i] elements of the result in dst of rank i.
 func (c *Comm) ReduceScatter(dst, src []byte, counts []int, k Elements, o Op) error {
 	if c.isInter() {
-		return c.interReduceScatter(dst, src, counts, k, o)
+		return c.interReduceScatter(collMode{call: perf.ReduceScatter}, dst, src, counts, k, o)
 	}
 	const op = "ReduceScatter"
 	if err := c.beginIntracomm(perf.ReduceScatter, len(src)); err != nil {
@@ -81,7 +70,7 @@ func (c *Comm) ReduceScatter(dst, src []byte, counts []int, k Elements, o Op) er
 	defer c.endCollective()
 	dst, err := c.ownResult(op, dst, src, counts, k)
 	if err == nil {
-		err = c.setOperation(op, k, o)
+		err = c.operationOf(&c.coll.operation, op, k, o)
 	}
 	if c.checks {
 		call := c.newCollCall(perf.ReduceScatter, k, 0).reducing(o)

@@ -22,10 +22,7 @@ func (c *Comm) scan(call perf.Op, f func(coll.Peer, []byte, []byte, *coll.Operat
 		return err
 	}
 	defer c.endCollective()
-	err := c.checkSameSize(op, dst, src)
-	if err == nil {
-		err = c.setOperation(op, k, o)
-	}
+	err := c.sameBuffers(&c.coll.operation, op, dst, src, k, o)
 	if c.checks {
 		err = c.compareCall(c.newCollCall(call, k, len(src)).reducing(o), err)
 	}
