@@ -351,8 +351,8 @@ func TestContextWakesOne(t *testing.T) {
 	if woken := w.woken; found != 1 || w.roused == (woken == 1) || woken > 1 {
 		t.Errorf("%d goroutines wait with a context; it has woken %d, and the one that polls: %v", found, woken, w.roused)
 	}
+	cancel() // before the goroutine looks at the context
 	e.unlock()
-	cancel()
 	if err := <-errs; !errors.Is(err, context.Canceled) {
 		t.Errorf("the one with the context: %v", err)
 	}
