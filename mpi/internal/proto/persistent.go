@@ -39,9 +39,12 @@ func (e *Engine) Start(h Handle) error {
 		e.rec.setPeer(&r.route, r.route.Tag)
 	}
 	n := r.size()
-	if r.send {
+	switch {
+	case r.schedule != nil:
+		e.restart(r.schedule)
+	case r.send:
 		err = e.startSend(r)
-	} else {
+	default:
 		e.startRecv(r)
 	}
 	e.rec.active.End(perf.Start, n, began)

@@ -374,11 +374,12 @@ func (e *Engine) cancel(r *Request) {
 	}
 }
 
-// Free releases a request. If it is active it is released when it completes. Requests of collectives cannot be freed.
+// Free releases a request. If it is active it is released when it completes. An active request of a collective cannot be
+// freed.
 func (e *Engine) Free(h Handle) error {
 	e.lock()
 	defer e.unlock()
-	if h.valid() && h.r.flags&noCancel != 0 {
+	if h.valid() && h.r.flags&noCancel != 0 && h.r.state != inactive {
 		return ErrState
 	}
 	return e.free(h)
@@ -402,6 +403,7 @@ func (e *Engine) free(h Handle) error {
 	if h.r.flags&hasCallbacks != 0 {
 		return e.freeGrequest(h.r)
 	}
+	h.r.schedule = nil // of a persistent request
 	e.release(h.r)
 	return nil
 }

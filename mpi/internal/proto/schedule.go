@@ -1,5 +1,7 @@
 package proto
 
+import "fmt"
+
 // A Schedule is an operation that consists of steps: messages, and work of its [Program] between them. The engine does the steps
 // whenever it makes progress. A schedule whose next step can be done waits in the queue of transfers, so every goroutine that
 // makes progress comes across it.
@@ -53,17 +55,47 @@ type Schedule struct {
 func (e *Engine) StartSchedule(on Route, n int, p Program, s *Schedule) Handle {
 	e.lock()
 	began := e.rec.active.Begin(on.Op, n)
+	h := e.newSchedule(on, p, s).handle()
+	e.advance(s)
+	e.rec.active.End(on.Op, n, began)
+	e.unlock()
+	return h
+}
+
+// ScheduleInit returns a persistent request of a schedule, which is as in StartSchedule. Each Start starts it.
+func (e *Engine) ScheduleInit(on Route, p Program, s *Schedule) Handle {
+	e.lock()
+	defer e.unlock()
+	r := e.newSchedule(on, p, s)
+	r.state = inactive
+	r.flags |= persistent
+	return r.handle()
+}
+
+// newSchedule returns the active request of a schedule.
+func (e *Engine) newSchedule(on Route, p Program, s *Schedule) *Request {
 	r := e.requests.take(e)
 	r.send, r.mode, r.route, r.status = true, Standard, on, emptyStatus
 	r.route.Peer, r.route.Match = ProcNull, Match{AnySource, AnyTag} // no peer answers this request
 	r.flags |= noCancel
 	r.schedule = s
 	*s = Schedule{program: p, req: r, tag: on.Tag}
-	h := r.handle()
+	return r
+}
+
+var errFailedBefore = fmt.Errorf("%w, or another cause made an earlier collective of this communicator fail", ErrFailed)
+
+// restart starts the schedule of a persistent request, which is active.
+func (e *Engine) restart(s *Schedule) {
+	r := s.req
+	r.err = nil
+	switch context := r.route.Context; {
+	case e.contexts.isStale(context):
+		s.err = ErrContextEnded
+	case e.departures.left[context]:
+		s.err = errFailedBefore
+	}
 	e.advance(s)
-	e.rec.active.End(on.Op, n, began)
-	e.unlock()
-	return h
 }
 
 // advance does the steps of a schedule until one has to wait for messages, or the schedule has ended.
@@ -177,12 +209,16 @@ func (e *Engine) cancelMessages(s *Schedule) {
 // none will come.
 func (e *Engine) endSchedule(s *Schedule) {
 	r, p, err := s.req, s.program, s.err
-	r.schedule = nil
 	r.transfer.state = transferNone
 	if err != nil {
 		e.leaveContext(r.route.Context)
 	}
-	*s = Schedule{}
+	if r.flags&persistent != 0 {
+		s.next, s.err = 0, nil
+	} else {
+		r.schedule = nil
+		*s = Schedule{}
+	}
 	e.complete(r, err)
 	p.Ended(err)
 }
