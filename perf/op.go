@@ -99,6 +99,16 @@ const (
 	Iallgatherv
 	Ialltoall
 	Ialltoallv
+	NeighborAllgather
+	NeighborAllgatherv
+	NeighborAlltoall
+	NeighborAlltoallv
+	ReduceScatterBlock
+	IneighborAllgather
+	IneighborAllgatherv
+	IneighborAlltoall
+	IneighborAlltoallv
+	IreduceScatterBlock
 	ops // number of operations of this version
 )
 
@@ -112,22 +122,26 @@ func (o Op) IsWithin() bool { return o&maxOps != 0 }
 // IsCollective reports whether o is a collective operation.
 func (o Op) IsCollective() bool {
 	o &^= maxOps
-	return o >= Barrier && o <= Finalize || o == Fence || o >= DupWithInfo && o <= CreateIntercomm || o.IsImmediateCollective()
+	return o >= Barrier && o <= Finalize || o == Fence || o >= DupWithInfo && o <= CreateIntercomm ||
+		o >= Ibarrier && o <= IreduceScatterBlock
 }
 
 // IsImmediateCollective reports whether o starts a collective operation, which a Wait completes.
 func (o Op) IsImmediateCollective() bool {
 	o &^= maxOps
-	return o >= Ibarrier && o <= Ialltoallv
+	return o >= Ibarrier && o <= Ialltoallv || o >= IneighborAllgather && o <= IreduceScatterBlock
 }
 
 // Blocking returns the blocking form of an immediate collective, and other operations as they are. The immediate ones are in the
 // same order.
 func (o Op) Blocking() Op {
-	if o.IsImmediateCollective() {
+	switch {
+	case !o.IsImmediateCollective():
+		return o
+	case o&^maxOps <= Ialltoallv:
 		return o - Ibarrier + Barrier
 	}
-	return o
+	return o - IneighborAllgather + NeighborAllgather
 }
 
 // counted reports whether calls of o are counted.
@@ -148,6 +162,8 @@ var names = [ops]string{
 	"CreateGroup", "CreateIntercomm", "CartCreate", "CartSub", "GraphCreate",
 	"Ibarrier", "Ibcast", "Ireduce", "Iallreduce", "IreduceScatter", "Iscan", "Iexscan", "Igather",
 	"Igatherv", "Iscatter", "Iscatterv", "Iallgather", "Iallgatherv", "Ialltoall", "Ialltoallv",
+	"NeighborAllgather", "NeighborAllgatherv", "NeighborAlltoall", "NeighborAlltoallv", "ReduceScatterBlock",
+	"IneighborAllgather", "IneighborAllgatherv", "IneighborAlltoall", "IneighborAlltoallv", "IreduceScatterBlock",
 }
 
 // String returns the operation's name in package mpi, such as "Allreduce".
@@ -188,7 +204,7 @@ func (o Op) Direction() Direction {
 		return Out
 	case o == Recv, o == Irecv, o == Mrecv, o == Imrecv, o == Get:
 		return In
-	case o == Sendrecv, o.Blocking() > Barrier && o.Blocking() <= Alltoallv:
+	case o == Sendrecv, o.Blocking() > Barrier && o.Blocking() <= Alltoallv, o >= NeighborAllgather && o <= IreduceScatterBlock:
 		return Both
 	}
 	return Neither
