@@ -16,75 +16,80 @@ import "github.com/ibrun/ibrun/mpi/internal/core"
 // [attrs.PanicError].
 
 // Ibarrier starts a Barrier. The request completes when all ranks have called Ibarrier. MPI-5.0 §6.12.1.
-func (c *Comm) Ibarrier() (Request, error) { return request(c.core().Ibarrier()) }
+func (c *Comm) Ibarrier() (Request, error) { return request(c.core().Ibarrier(core.Now)) }
 
 // Ibcast starts a Bcast. MPI-5.0 §6.12.2.
 func Ibcast[T Elem](c *Comm, x []T, root int) (Request, error) {
-	return request(c.core().Ibcast(core.Bytes(x), core.NumbersOf[T](), root))
+	return request(c.core().Ibcast(core.Now, core.Bytes(x), core.NumbersOf[T](), root))
 }
 
 // Igather starts a Gather. MPI-5.0 §6.12.3.
 func Igather[T Elem](c *Comm, dst, src []T, root int) (Request, error) {
-	return request(c.core().Igather(core.Bytes(dst), core.Bytes(src), core.NumbersOf[T](), root))
+	return request(c.core().Igather(core.Now, core.Bytes(dst), core.Bytes(src), core.NumbersOf[T](), root))
 }
 
 // Igatherv starts a Gatherv. MPI-5.0 §6.12.3.
 func Igatherv[T Elem](c *Comm, dst []T, counts, displs []int, src []T, root int) (Request, error) {
-	return request(c.core().Igatherv(core.Bytes(dst), counts, displs, core.Bytes(src), core.NumbersOf[T](), root))
+	return request(c.core().Igatherv(core.Now, core.Bytes(dst), counts, displs, core.Bytes(src), core.NumbersOf[T](), root))
 }
 
 // Iscatter starts a Scatter. MPI-5.0 §6.12.4.
 func Iscatter[T Elem](c *Comm, dst, src []T, root int) (Request, error) {
-	return request(c.core().Iscatter(core.Bytes(dst), core.Bytes(src), core.NumbersOf[T](), root))
+	return request(c.core().Iscatter(core.Now, core.Bytes(dst), core.Bytes(src), core.NumbersOf[T](), root))
 }
 
 // Iscatterv starts a Scatterv. MPI-5.0 §6.12.4.
 func Iscatterv[T Elem](c *Comm, dst, src []T, counts, displs []int, root int) (Request, error) {
-	return request(c.core().Iscatterv(core.Bytes(dst), core.Bytes(src), counts, displs, core.NumbersOf[T](), root))
+	return request(c.core().Iscatterv(core.Now, core.Bytes(dst), core.Bytes(src), counts, displs, core.NumbersOf[T](), root))
 }
 
 // Iallgather starts an Allgather. MPI-5.0 §6.12.5.
 func Iallgather[T Elem](c *Comm, dst, src []T) (Request, error) {
-	return request(c.core().Iallgather(core.Bytes(dst), core.Bytes(src), core.NumbersOf[T]()))
+	return request(c.core().Iallgather(core.Now, core.Bytes(dst), core.Bytes(src), core.NumbersOf[T]()))
 }
 
 // Iallgatherv starts an Allgatherv. MPI-5.0 §6.12.5.
 func Iallgatherv[T Elem](c *Comm, dst []T, counts, displs []int, src []T) (Request, error) {
-	return request(c.core().Iallgatherv(core.Bytes(dst), counts, displs, core.Bytes(src), core.NumbersOf[T]()))
+	return request(c.core().Iallgatherv(core.Now, core.Bytes(dst), counts, displs, core.Bytes(src), core.NumbersOf[T]()))
 }
 
 // Ialltoall starts an Alltoall. MPI-5.0 §6.12.6.
 func Ialltoall[T Elem](c *Comm, dst, src []T) (Request, error) {
-	return request(c.core().Ialltoall(core.Bytes(dst), core.Bytes(src), core.NumbersOf[T]()))
+	return request(c.core().Ialltoall(core.Now, core.Bytes(dst), core.Bytes(src), core.NumbersOf[T]()))
 }
 
 // Ialltoallv starts an Alltoallv. MPI-5.0 §6.12.6.
 func Ialltoallv[T Elem](c *Comm, dst []T, rcounts, rdispls []int, src []T, scounts, sdispls []int) (Request, error) {
-	return request(c.core().Ialltoallv(core.Bytes(dst), rcounts, rdispls, core.Bytes(src), scounts, sdispls,
+	return request(c.core().Ialltoallv(core.Now, core.Bytes(dst), rcounts, rdispls, core.Bytes(src), scounts, sdispls,
 		core.NumbersOf[T]()))
 }
 
 // Ireduce starts a Reduce. Elements may be structs, as in [Reduce]. MPI-5.0 §6.12.7.
 func Ireduce[T any](c *Comm, dst, src []T, op Op, root int) (Request, error) {
-	return request(c.core().Ireduce(core.Bytes(dst), core.Bytes(src), core.ValuesOf[T](), coreOp(op), root))
+	return request(c.core().Ireduce(core.Now, core.Bytes(dst), core.Bytes(src), core.ValuesOf[T](), coreOp(op), root))
 }
 
 // Iallreduce starts an Allreduce. Elements may be structs, as in [Reduce]. MPI-5.0 §6.12.8.
 func Iallreduce[T any](c *Comm, dst, src []T, op Op) (Request, error) {
-	return request(c.core().Iallreduce(core.Bytes(dst), core.Bytes(src), core.ValuesOf[T](), coreOp(op)))
+	return request(c.core().Iallreduce(core.Now, core.Bytes(dst), core.Bytes(src), core.ValuesOf[T](), coreOp(op)))
 }
 
 // IreduceScatter starts a ReduceScatter. Elements may be structs, as in [Reduce]. MPI-5.0 §6.12.10.
 func IreduceScatter[T any](c *Comm, dst, src []T, counts []int, op Op) (Request, error) {
-	return request(c.core().IreduceScatter(core.Bytes(dst), core.Bytes(src), counts, core.ValuesOf[T](), coreOp(op)))
+	return request(c.core().IreduceScatter(core.Now, core.Bytes(dst), core.Bytes(src), counts, core.ValuesOf[T](), coreOp(op)))
+}
+
+// IreduceScatterBlock starts a ReduceScatterBlock. MPI-5.0 §6.12.9.
+func IreduceScatterBlock[T any](c *Comm, dst, src []T, op Op) (Request, error) {
+	return request(c.core().IreduceScatterBlock(core.Now, core.Bytes(dst), core.Bytes(src), core.ValuesOf[T](), coreOp(op)))
 }
 
 // Iscan starts a Scan. Elements may be structs, as in [Reduce]. MPI-5.0 §6.12.11.
 func Iscan[T any](c *Comm, dst, src []T, op Op) (Request, error) {
-	return request(c.core().Iscan(core.Bytes(dst), core.Bytes(src), core.ValuesOf[T](), coreOp(op)))
+	return request(c.core().Iscan(core.Now, core.Bytes(dst), core.Bytes(src), core.ValuesOf[T](), coreOp(op)))
 }
 
 // Iexscan starts an Exscan. Elements may be structs, as in [Reduce]. MPI-5.0 §6.12.12.
 func Iexscan[T any](c *Comm, dst, src []T, op Op) (Request, error) {
-	return request(c.core().Iexscan(core.Bytes(dst), core.Bytes(src), core.ValuesOf[T](), coreOp(op)))
+	return request(c.core().Iexscan(core.Now, core.Bytes(dst), core.Bytes(src), core.ValuesOf[T](), coreOp(op)))
 }

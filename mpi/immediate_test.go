@@ -13,176 +13,6 @@ import (
 	"github.com/ibrun/ibrun/mpi/mpitest"
 )
 
-// collectivePair is a collective in both forms, on buffers of their own with the same contents.
-type collectivePair struct {
-	name      string
-	immediate func() (mpi.Request, error)
-	blocking  func() error
-	got, want []int32
-}
-
-// pairMaker has the communicators and buffers of a collectivePair, whose blocks have n elements. Each form has an own and a whole
-// buffer; those of the blocking form end with B.
-type pairMaker struct {
-	c, b               *mpi.Comm
-	root, n, blocks    int
-	isRoot, inPlace    bool
-	own, whole         []int32
-	ownB, wholeB       []int32
-	same, displs, each []int // counts and displacements; each is the counts of a ReduceScatter
-}
-
-// filled returns n numbers that tell the rank.
-func filled(c *mpi.Comm, n int) []int32 {
-	x := make([]int32, n)
-	for i := range x {
-		x[i] = int32(1 + 1000*c.Rank() + 7*i)
-	}
-	return x
-}
-
-// pairOf returns collective i of pairNames. The blocking form uses the communicator b.
-func pairOf(c, b *mpi.Comm, i, n, root int, inPlace bool) collectivePair {
-	m := pairMaker{c: c, b: b, root: root, n: n, blocks: c.Size(), isRoot: root == c.Rank(), inPlace: inPlace}
-	if c.Remote() {
-		m.blocks, m.isRoot, m.inPlace = c.RemoteSize(), root == mpi.Root, false
-	}
-	m.own, m.ownB, m.whole, m.wholeB = filled(c, n), filled(c, n), filled(c, n*m.blocks), filled(c, n*m.blocks)
-	m.same, m.displs = slices.Repeat([]int{n}, m.blocks), make([]int, m.blocks)
-	for i := range m.displs {
-		m.displs[i] = (m.blocks - 1 - i) * n
-	}
-	var x collectivePair
-	switch {
-	case i < 5:
-		x = m.rooted(i)
-	case i < 9:
-		x = m.moved(i)
-	default:
-		x = m.reduced(i)
-	}
-	x.name = pairNames[i]
-	return x
-}
-
-// useOwn makes the own buffers those that begin at element at of the whole ones.
-func (m *pairMaker) useOwn(at int) { m.own, m.ownB = m.whole[at:][:m.n], m.wholeB[at:][:m.n] }
-
-// target returns the buffers of a result of n elements: others than the sources, or these if the call is in place.
-func (m *pairMaker) target(n int, src, srcB []int32) (dst, dstB []int32) {
-	if m.inPlace {
-		return src[:n], srcB[:n]
-	}
-	return filled(m.c, n), filled(m.c, n)
-}
-
-// rooted returns a collective that moves data from or to a root.
-func (m *pairMaker) rooted(i int) collectivePair {
-	if m.inPlace && m.isRoot {
-		switch pairNames[i] {
-		case "gather", "scatter":
-			m.useOwn(m.c.Rank() * m.n)
-		case "gatherv":
-			m.useOwn(m.displs[m.c.Rank()])
-		}
-	}
-	x := collectivePair{got: m.whole, want: m.wholeB}
-	switch pairNames[i] {
-	case "bcast":
-		x.immediate = func() (mpi.Request, error) { return mpi.Ibcast(m.c, m.own, m.root) }
-		x.blocking = func() error { return mpi.Bcast(m.b, m.ownB, m.root) }
-		x.got, x.want = m.own, m.ownB
-	case "gather":
-		x.immediate = func() (mpi.Request, error) { return mpi.Igather(m.c, m.whole, m.own, m.root) }
-		x.blocking = func() error { return mpi.Gather(m.b, m.wholeB, m.ownB, m.root) }
-	case "gatherv":
-		x.immediate = func() (mpi.Request, error) { return mpi.Igatherv(m.c, m.whole, m.same, m.displs, m.own, m.root) }
-		x.blocking = func() error { return mpi.Gatherv(m.b, m.wholeB, m.same, m.displs, m.ownB, m.root) }
-	case "scatter":
-		x.immediate = func() (mpi.Request, error) { return mpi.Iscatter(m.c, m.own, m.whole, m.root) }
-		x.blocking = func() error { return mpi.Scatter(m.b, m.ownB, m.wholeB, m.root) }
-		x.got, x.want = m.own, m.ownB
-	case "scatterv":
-		x.immediate = func() (mpi.Request, error) { return mpi.Iscatterv(m.c, m.own, m.whole, m.same, m.displs, m.root) }
-		x.blocking = func() error { return mpi.Scatterv(m.b, m.ownB, m.wholeB, m.same, m.displs, m.root) }
-		x.got, x.want = m.own, m.ownB
-	}
-	return x
-}
-
-// moved returns a collective that moves data between all ranks.
-func (m *pairMaker) moved(i int) collectivePair {
-	x := collectivePair{got: m.whole, want: m.wholeB}
-	switch pairNames[i] {
-	case "allgather":
-		if m.inPlace {
-			m.useOwn(m.c.Rank() * m.n)
-		}
-		x.immediate = func() (mpi.Request, error) { return mpi.Iallgather(m.c, m.whole, m.own) }
-		x.blocking = func() error { return mpi.Allgather(m.b, m.wholeB, m.ownB) }
-	case "allgatherv":
-		if m.inPlace {
-			m.useOwn(m.displs[m.c.Rank()])
-		}
-		x.immediate = func() (mpi.Request, error) { return mpi.Iallgatherv(m.c, m.whole, m.same, m.displs, m.own) }
-		x.blocking = func() error { return mpi.Allgatherv(m.b, m.wholeB, m.same, m.displs, m.ownB) }
-	case "alltoall":
-		dst, dstB := m.target(len(m.whole), m.whole, m.wholeB)
-		x.immediate = func() (mpi.Request, error) { return mpi.Ialltoall(m.c, dst, m.whole) }
-		x.blocking = func() error { return mpi.Alltoall(m.b, dstB, m.wholeB) }
-		x.got, x.want = dst, dstB
-	case "alltoallv":
-		dst, dstB := m.target(len(m.whole), m.whole, m.wholeB)
-		x.immediate = func() (mpi.Request, error) {
-			return mpi.Ialltoallv(m.c, dst, m.same, m.displs, m.whole, m.same, nil)
-		}
-		x.blocking = func() error { return mpi.Alltoallv(m.b, dstB, m.same, m.displs, m.wholeB, m.same, nil) }
-		x.got, x.want = dst, dstB
-	}
-	return x
-}
-
-// reduced returns a reduction or a barrier.
-func (m *pairMaker) reduced(i int) collectivePair {
-	dst, dstB := m.target(m.n, m.own, m.ownB)
-	x := collectivePair{got: dst, want: dstB}
-	switch pairNames[i] {
-	case "reduce":
-		x.immediate = func() (mpi.Request, error) { return mpi.Ireduce(m.c, dst, m.own, mpi.Sum, m.root) }
-		x.blocking = func() error { return mpi.Reduce(m.b, dstB, m.ownB, mpi.Sum, m.root) }
-	case "allreduce":
-		x.immediate = func() (mpi.Request, error) { return mpi.Iallreduce(m.c, dst, m.own, lastOf) }
-		x.blocking = func() error { return mpi.Allreduce(m.b, dstB, m.ownB, lastOf) }
-	case "reduceScatter": // both groups of an intercommunicator have as many elements
-		src, srcB := filled(m.c, 6*m.n), filled(m.c, 6*m.n)
-		m.each = slices.Repeat([]int{6 * m.n / m.c.Size()}, m.c.Size())
-		m.each[0] += 6 * m.n % m.c.Size()
-		dst, dstB := m.target(m.each[m.c.Rank()], src, srcB)
-		x.immediate = func() (mpi.Request, error) { return mpi.IreduceScatter(m.c, dst, src, m.each, mpi.Max) }
-		x.blocking = func() error { return mpi.ReduceScatter(m.b, dstB, srcB, m.each, mpi.Max) }
-		x.got, x.want = dst, dstB
-	case "barrier":
-		x.immediate, x.blocking = m.c.Ibarrier, m.b.Barrier
-	case "scan":
-		x.immediate = func() (mpi.Request, error) { return mpi.Iscan(m.c, dst, m.own, mpi.Sum) }
-		x.blocking = func() error { return mpi.Scan(m.b, dstB, m.ownB, mpi.Sum) }
-	case "exscan":
-		x.immediate = func() (mpi.Request, error) { return mpi.Iexscan(m.c, dst, m.own, lastOf) }
-		x.blocking = func() error { return mpi.Exscan(m.b, dstB, m.ownB, lastOf) }
-	}
-	return x
-}
-
-// pairNames are the collectives of pairOf.
-var pairNames = [...]string{"bcast", "gather", "gatherv", "scatter", "scatterv",
-	"allgather", "allgatherv", "alltoall", "alltoallv", "reduce", "allreduce", "reduceScatter", "barrier", "scan", "exscan"}
-
-// interPairs is the number of those that are defined on intercommunicators.
-const interPairs = len(pairNames) - 2
-
-// lastOf is an operation that does not commute: the operand of the higher rank.
-var lastOf = mpi.NewOp(false, func(dst, src []int32) { copy(dst, src) })
-
 // immediateLengths are numbers of elements: none, few, and enough for the algorithms for long messages and for rendezvous.
 var immediateLengths = []int{0, 1, 5, 300, 3000, 20_000}
 
@@ -273,15 +103,31 @@ func TestImmediateInter(t *testing.T) {
 func someAtOnce(c, b *mpi.Comm, kinds int, all, own *rand.Rand, root func() int) error {
 	var pairs []collectivePair
 	var reqs []mpi.Request
+	persistent := all.IntN(3) == 0
 	for range 1 + all.IntN(6) {
 		n := immediateLengths[all.IntN(len(immediateLengths))]
-		x := pairOf(c, b, all.IntN(kinds), n, root(), all.IntN(2) == 0)
+		x := pairOf(c, b, all.IntN(kinds), n, root(), all.IntN(2) == 0, persistent)
 		r, err := x.immediate()
 		if err != nil {
 			return fmt.Errorf("%s of %d: %w", x.name, n, err)
 		}
 		pairs, reqs = append(pairs, x), append(reqs, r)
 	}
+	if !persistent {
+		return atOnce(c, pairs, reqs, own)
+	}
+	var errs []error
+	for range 3 {
+		errs = append(errs, mpi.Startall(reqs), atOnce(c, pairs, reqs, own))
+	}
+	for _, r := range reqs {
+		errs = append(errs, r.Free())
+	}
+	return errors.Join(errs...)
+}
+
+// atOnce completes the collectives reqs, and compares them with the blocking ones.
+func atOnce(c *mpi.Comm, pairs []collectivePair, reqs []mpi.Request, own *rand.Rand) error {
 	if !c.Remote() {
 		next, before := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
 		x := []int{0}
@@ -368,6 +214,75 @@ func TestImmediateRequest(t *testing.T) {
 		_, err = r.Wait()
 		return errors.Join(append(errs, wantClass("Wait", err, mpi.ErrRequest))...)
 	})
+}
+
+// TestPersistentCollective: a persistent collective can be started again and again, not while it is active, and not after the
+// communicator was freed or a collective has failed. Free releases it when it is not active.
+func TestPersistentCollective(t *testing.T) {
+	checkedAndNot(t, 3, func(p *mpi.Process) error {
+		c, err := p.World().Dup()
+		if err != nil {
+			return err
+		}
+		sum := make([]int, 1)
+		r, err1 := mpi.AllreduceInit(c, sum, []int{1}, mpi.Sum)
+		st, err2 := r.Wait() // it is not active
+		errs := []error{err1, err2, check(st.Source == mpi.AnySource, "%+v", st)}
+		for range 100 {
+			sum[0] = 0
+			errs = append(errs, r.Start(), wantClass("Start", r.Start(), mpi.ErrRequest), wantClass("Free", r.Free(), mpi.ErrRequest),
+				wantClass("Cancel", r.Cancel(), mpi.ErrRequest))
+			_, err := r.Wait()
+			errs = append(errs, err, check(sum[0] == 3, "the sum is %d", sum[0]))
+		}
+		b, err := c.BarrierInit()
+		errs = append(errs, err, b.Free(), wantClass("Start", b.Start(), mpi.ErrRequest), c.Free(), r.Start())
+		_, err = r.Wait()
+		errs = append(errs, wantClass("Wait", err, mpi.ErrComm), r.Free())
+		_, err = mpi.BcastInit(p.World(), []int{1}, 3)
+		var failed *mpi.Error
+		return errors.Join(append(errs, check(errors.As(err, &failed) && failed.Op == "BcastInit" && failed.Class == mpi.ErrRoot,
+			"got %v", err))...)
+	})
+}
+
+// TestPersistentAfterFailure: when a collective has failed, starts fail instead of waiting for ever.
+func TestPersistentAfterFailure(t *testing.T) {
+	mpitest.RunWith(t, 3, mpitest.Options{Unchecked: true}, func(p *mpi.Process) error {
+		c, err := p.World().Dup()
+		if err != nil {
+			return err
+		}
+		good, err1 := c.BarrierInit()
+		x := []int{1}
+		bad, err2 := mpi.AllreduceInit(c, x, x, mpi.NewOp(true, func(_, _ []int) { panic("no sum") }))
+		err3 := bad.Start()
+		_, err4 := bad.Wait()
+		err5 := good.Start()
+		_, err6 := good.Wait()
+		return errors.Join(err1, err2, err3, check(err4 != nil, "no error"), err5, wantClass("Wait", err6, mpi.ErrProcFailed))
+	})
+}
+
+// TestReduceLocal combines in the order of the standard: src comes first.
+func TestReduceLocal(t *testing.T) {
+	x := []int32{1, 2}
+	err := errors.Join(mpi.ReduceLocal(x, []int32{10, 20}, mpi.Sum), mpi.ReduceLocal(x, x, mpi.Max))
+	if err != nil || x[0] != 11 || x[1] != 22 {
+		t.Errorf("%v, %v", x, err)
+	}
+	if err := mpi.ReduceLocal(x, []int32{7, 8}, lastOf); err != nil || x[0] != 11 {
+		t.Errorf("src is not the first operand: %v, %v", x, err)
+	}
+	y := make([]int32, 3)
+	for class, err := range map[mpi.Class]error{
+		mpi.ErrOp: mpi.ReduceLocal(x, x, nil), mpi.ErrCount: mpi.ReduceLocal(x, x[:1], mpi.Sum),
+		mpi.ErrBuffer: mpi.ReduceLocal(y[1:], y[:2], mpi.Sum),
+	} {
+		if !errors.Is(err, class) {
+			t.Errorf("got %v, want %v", err, class)
+		}
+	}
 }
 
 // TestImmediateArguments: wrong arguments are errors of the call, and if calls are not checked the communicator stays usable.
@@ -475,7 +390,7 @@ func TestDeathInImmediate(t *testing.T) {
 					for dieAt(t, n, victim, at, func(p *mpi.Process) (func() (*mpi.Comm, error), error) {
 						w := p.World()
 						return func() (*mpi.Comm, error) {
-							r, err := pairOf(w, w, i, length, 1, false).immediate()
+							r, err := pairOf(w, w, i, length, 1, false, false).immediate()
 							if err == nil {
 								_, err = r.Wait()
 							}
@@ -487,6 +402,52 @@ func TestDeathInImmediate(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestDeathInPersistent is TestDeathInImmediate for persistent and neighborhood collectives.
+func TestDeathInPersistent(t *testing.T) {
+	t.Setenv("IBRUN_TRANSPORT", "")
+	const n = 4
+	x, y, z := make([]int, 3000), make([]int, 12_000), make([]int, 12_000)
+	for name, prepare := range map[string]func(w *mpi.Comm) (mpi.Request, error){
+		"AllreduceInit": func(w *mpi.Comm) (mpi.Request, error) {
+			x := slices.Clone(x)
+			return mpi.AllreduceInit(w, x, x, mpi.Sum)
+		},
+		"NeighborAlltoallInit": func(w *mpi.Comm) (mpi.Request, error) {
+			c, err := w.CartCreate([]int{2, 2}, []bool{true, true}, mpi.KeepRanks)
+			if err != nil {
+				return mpi.Request{}, err
+			}
+			return mpi.NeighborAlltoallInit(c, slices.Clone(y), slices.Clone(z))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for victim := range n {
+				at := 0
+				for dieAt(t, n, victim, at, func(p *mpi.Process) (func() (*mpi.Comm, error), error) {
+					r, err := prepare(p.World())
+					return func() (*mpi.Comm, error) {
+						var err error
+						for range 2 {
+							if err == nil {
+								err = r.Start()
+							}
+							if err == nil {
+								_, err = r.Wait()
+							}
+						}
+						return nil, err
+					}, err
+				}) {
+					at++
+				}
+				if at == 0 {
+					t.Errorf("rank %d sends no message", victim)
+				}
+			}
+		})
 	}
 }
 

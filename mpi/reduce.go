@@ -23,3 +23,15 @@ func Allreduce[T any](c *Comm, dst, src []T, op Op) error {
 func ReduceScatter[T any](c *Comm, dst, src []T, counts []int, op Op) error {
 	return public(c.core().ReduceScatter(core.Bytes(dst), core.Bytes(src), counts, core.ValuesOf[T](), coreOp(op)))
 }
+
+// ReduceScatterBlock is ReduceScatter with the same count for all ranks: len(src) divided by the number of ranks.
+// MPI-5.0 §6.10.1.
+func ReduceScatterBlock[T any](c *Comm, dst, src []T, op Op) error {
+	return public(c.core().ReduceScatterBlock(core.Bytes(dst), core.Bytes(src), core.ValuesOf[T](), coreOp(op)))
+}
+
+// ReduceLocal sets dst[i] = src[i] op dst[i] for all i, at this rank alone. The slices have the same length, and are the same or
+// do not overlap. It is local. MPI-5.0 §6.9.7.
+func ReduceLocal[T any](dst, src []T, op Op) error {
+	return public(core.ReduceLocal(core.Bytes(dst), core.Bytes(src), core.ValuesOf[T](), coreOp(op)))
+}

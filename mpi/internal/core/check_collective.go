@@ -305,7 +305,7 @@ func (g *collState) describe(calls []*collCall, rank int) string {
 		text += fmt.Sprintf(" of %d bytes of %s (signature %s)", x.Count, mixedName, x.Data)
 	} else if name := x.elements(); name != "" {
 		switch x.Call.Blocking() {
-		case perf.Allgatherv, perf.ReduceScatter, perf.Alltoallv:
+		case perf.Allgatherv, perf.ReduceScatter, perf.ReduceScatterBlock, perf.Alltoallv:
 			text += fmt.Sprintf(" of %s, counts %v,", name, x.Counts)
 		default:
 			text += fmt.Sprintf(" of %d elements of %s", x.Count, name)

@@ -128,6 +128,11 @@ func (c *Comm) newLayout(op string, b []byte, counts, displs []int, elem int) (c
 	if _, err := c.sumCounts(op, counts); err != nil {
 		return coll.Layout{}, err
 	}
+	return c.placed(op, b, counts, displs, elem)
+}
+
+// placed is newLayout for counts that have been checked.
+func (c *Comm) placed(op string, b []byte, counts, displs []int, elem int) (coll.Layout, error) {
 	if displs == nil {
 		displs = make([]int, len(counts))
 		for i := 1; i < len(counts); i++ {
@@ -136,13 +141,13 @@ func (c *Comm) newLayout(op string, b []byte, counts, displs []int, elem int) (c
 	}
 	if len(displs) != len(counts) {
 		return coll.Layout{}, c.newError(op, ErrCount,
-			fmt.Errorf("got %d displacements; want one for each of %d ranks", len(displs), len(counts)))
+			fmt.Errorf("got %d displacements; want one for each of %d blocks", len(displs), len(counts)))
 	}
 	n := len(b) / elem
 	for i := range counts {
 		if displs[i] < 0 || displs[i] > n || counts[i] > n-displs[i] {
 			return coll.Layout{}, c.newError(op, ErrCount,
-				fmt.Errorf("the block of rank %d (%d elements at %d) exceeds the buffer of %d elements", i, counts[i], displs[i], n))
+				fmt.Errorf("block %d (%d elements at %d) exceeds the buffer of %d elements", i, counts[i], displs[i], n))
 		}
 	}
 	return coll.Layout{Counts: counts, Displs: displs, Elem: elem}, nil
@@ -150,12 +155,17 @@ func (c *Comm) newLayout(op string, b []byte, counts, displs []int, elem int) (c
 
 // sumCounts returns the sum of the counts of all ranks.
 func (c *Comm) sumCounts(op string, counts []int) (total int, err error) {
-	if len(counts) != len(c.peers) {
-		return 0, c.newError(op, ErrCount, fmt.Errorf("got %d counts; want one for each of %d ranks", len(counts), len(c.peers)))
+	return c.sumOf(op, counts, len(c.peers), "ranks")
+}
+
+// sumOf returns the sum of the counts of n blocks, one for each of what.
+func (c *Comm) sumOf(op string, counts []int, n int, what string) (total int, err error) {
+	if len(counts) != n {
+		return 0, c.newError(op, ErrCount, fmt.Errorf("got %d counts; want one for each of %d %s", len(counts), n, what))
 	}
 	for i, n := range counts {
 		if n < 0 || n > math.MaxInt-total {
-			return 0, c.newError(op, ErrCount, fmt.Errorf("count %d of rank %d is negative, or the sum is too large", n, i))
+			return 0, c.newError(op, ErrCount, fmt.Errorf("count %d of block %d is negative, or the sum is too large", n, i))
 		}
 		total += n
 	}
@@ -179,10 +189,12 @@ func (c *Comm) checkRoot(op string, root int) error {
 	return nil
 }
 
+var errPartialOverlap = errors.New("dst and src overlap partially")
+
 // checkOverlap returns an error for buffers that share memory, unless they have the same start and the same length.
 func (c *Comm) checkOverlap(op string, dst, src []byte) error {
 	if overlap(dst, src) && !(sameStart(dst, src) && len(dst) == len(src)) {
-		return c.newError(op, ErrBuffer, errors.New("dst and src overlap partially"))
+		return c.newError(op, ErrBuffer, errPartialOverlap)
 	}
 	return nil
 }

@@ -11,11 +11,12 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// An immediate collective runs the algorithm of the blocking one on a coll.Plan, which records its steps. The engine then does
-// the steps as a proto.Schedule, whenever it makes progress. Each has messages with a tag of its own, so any number of them, and
-// a blocking collective, can be in progress on a communicator.
+// An immediate or persistent collective runs the algorithm of the blocking one on a coll.Plan, which records its steps. The
+// engine then does the steps as a proto.Schedule, whenever it makes progress. Each has messages with a tag of its own, so any
+// number of them, and a blocking collective, can be in progress on a communicator.
 //
-// When calls are checked, a goroutine runs the blocking algorithm instead, after it has compared the calls, as for an Idup.
+// When calls are checked, a goroutine runs the blocking algorithm of an immediate collective instead, after it has compared the
+// calls, as for an Idup. A persistent one is compared by the call that creates its request, which may block.
 
 // immediateTag is set in the tags of immediate collectives. See checkTag for the others.
 const immediateTag = 1 << 28
@@ -27,13 +28,14 @@ type immediates struct {
 	free    *immediate // free list
 }
 
-// immediate is an immediate collective. It is used again when it has ended.
+// immediate is an immediate or persistent collective. An immediate one is used again when it has ended.
 type immediate struct {
-	comm      *Comm
-	plan      coll.Plan
-	operation coll.Operation
-	schedule  proto.Schedule
-	next      *immediate // free list
+	comm       *Comm
+	plan       coll.Plan
+	operation  coll.Operation
+	schedule   proto.Schedule
+	persistent bool
+	next       *immediate // free list
 }
 
 // shortStep is the number of bytes up to which a step copies or combines while it holds the engine's lock. That takes less time
@@ -72,39 +74,72 @@ func (l *immediates) nextTag() int32 {
 	return l.started&(immediateTag-1) | immediateTag
 }
 
-// startCollective starts an immediate collective, of which this rank sends or receives n bytes. check checks the arguments, and
-// sets the operation if there is one. describe describes the call, if calls are checked. run is the algorithm.
-func (c *Comm) startCollective(call perf.Op, n int, check func(*coll.Operation) error, describe func() *collCall,
+// Start says how a collective is started.
+type Start uint8
+
+// The ways to start a collective.
+const (
+	Now      Start = iota // the call is an immediate collective
+	ByStart               // the call returns a persistent request, which Request.Start starts
+	blocking              // the call is a blocking collective
+)
+
+// collMode says how a collective is called.
+type collMode struct {
+	call  perf.Op  // unless it blocks, the immediate form
+	req   *Request // is set to the request; not used if the call blocks
+	start Start
+}
+
+// name returns the name of the call.
+func (m collMode) name() string {
+	if m.start == ByStart {
+		return m.call.Blocking().String() + "Init"
+	}
+	return m.call.String()
+}
+
+// startCollective starts a collective that does not block, of which this rank sends or receives n bytes. check checks the
+// arguments, and sets the operation if there is one. describe describes the call, if calls are checked. run is the algorithm.
+func (c *Comm) startCollective(m collMode, n int, check func(*coll.Operation) error, describe func() *collCall,
 	run func(coll.Peer, *coll.Operation) error,
-) (Request, error) {
-	if err := c.checkUsable(call.String()); err != nil {
-		return Request{}, err
+) error {
+	if err := c.checkUsable(m.name()); err != nil {
+		return err
 	}
 	if failed := c.coll.failed.Load(); failed != nil {
-		return Request{}, c.wrapError(call.String(), *failed)
+		return c.wrapError(m.name(), *failed)
 	}
 	x := c.immediates.take(c)
 	err := check(&x.operation)
 	if c.checks {
-		return c.startChecked(x, n, describe(), err, run)
+		if m.start == Now {
+			return c.startChecked(m, x, n, describe(), err, run)
+		}
+		err = c.compareCall(describe(), err)
 	}
 	if err == nil {
-		err = c.wrapError(call.String(), run(&x.plan, &x.operation))
+		err = c.wrapError(m.name(), run(&x.plan, &x.operation))
 	}
 	if err != nil {
 		c.immediates.put(x)
-		return Request{}, err
+		return err
 	}
-	on := proto.Route{Context: c.contextID | collectiveBit, Match: proto.Match{Tag: c.immediates.nextTag()}, Op: call}
-	return Request{c.engine.StartSchedule(on, n, x, &x.schedule)}, nil
+	on := proto.Route{Context: c.contextID | collectiveBit, Match: proto.Match{Tag: c.immediates.nextTag()}, Op: m.call}
+	if x.persistent = m.start == ByStart; x.persistent {
+		*m.req = Request{c.engine.ScheduleInit(on, x, &x.schedule)}
+		return nil
+	}
+	*m.req = Request{c.engine.StartSchedule(on, n, x, &x.schedule)}
+	return nil
 }
 
 // startChecked starts an immediate collective whose call is compared with those of the other ranks. failed is the error that this
 // rank has found; the others learn of it.
-func (c *Comm) startChecked(x *immediate, n int, mine *collCall, failed error, run func(coll.Peer, *coll.Operation) error) (
-	Request, error,
-) {
-	call := mine.Call
+func (c *Comm) startChecked(m collMode, x *immediate, n int, mine *collCall, failed error,
+	run func(coll.Peer, *coll.Operation) error,
+) error {
+	call := m.call
 	g := &collState{tag: c.immediates.nextTag(), call: call.Within()}
 	g.init(c, c.coll.peers, c.coll.rank)
 	c.engine.Called(call)
@@ -122,9 +157,10 @@ func (c *Comm) startChecked(x *immediate, n int, mine *collCall, failed error, r
 		_ = c.engine.CompleteGrequest(r.h, err)
 	})
 	if failed != nil { // the goroutine still reports it to the other ranks
-		return Request{}, c.joinError(call.String(), failed, c.engine.Abandon(r.h))
+		return c.joinError(call.String(), failed, c.engine.Abandon(r.h))
 	}
-	return r, nil
+	*m.req = r
+	return nil
 }
 
 // callChecked runs the algorithm with the messages of g. If it fails, no later collective succeeds.
@@ -184,208 +220,238 @@ func (x *immediate) Ended(err error) {
 		}
 		x.comm.coll.markFailed(err)
 	}
-	x.comm.immediates.put(x)
+	if !x.persistent {
+		x.comm.immediates.put(x)
+	}
 }
 
 // Ibarrier starts a Barrier.
-func (c *Comm) Ibarrier() (Request, error) {
-	return c.startCollective(perf.Ibarrier, 0, func(*coll.Operation) error { return nil },
-		func() *collCall { return &collCall{Call: perf.Ibarrier} },
+func (c *Comm) Ibarrier(start Start) (r Request, err error) {
+	m := collMode{perf.Ibarrier, &r, start}
+	err = c.startCollective(m, 0, func(*coll.Operation) error { return nil },
+		func() *collCall { return &collCall{Call: m.call} },
 		func(p coll.Peer, _ *coll.Operation) error { return coll.Barrier(p) })
+	return r, err
 }
 
 // Ibcast starts a Bcast.
-func (c *Comm) Ibcast(b []byte, k Elements, root int) (r Request, err error) {
-	const call = perf.Ibcast
+func (c *Comm) Ibcast(start Start, b []byte, k Elements, root int) (r Request, err error) {
+	m := collMode{perf.Ibcast, &r, start}
 	if c.isInter() {
-		err = c.interBcast(collMode{call, &r}, b, root)
+		err = c.interBcast(m, b, root)
 		return r, err
 	}
-	return c.startCollective(call, len(b), func(*coll.Operation) error { return c.checkRoot(call.String(), root) },
-		func() *collCall { return c.newCollCall(call, k, len(b)).rooted(root) },
+	err = c.startCollective(m, len(b), func(*coll.Operation) error { return c.checkRoot(m.name(), root) },
+		func() *collCall { return c.newCollCall(m.call, k, len(b)).rooted(root) },
 		func(p coll.Peer, _ *coll.Operation) error { return coll.Bcast(p, b, root) })
+	return r, err
 }
 
 // Igather starts a Gather.
-func (c *Comm) Igather(dst, src []byte, k Elements, root int) (r Request, err error) {
-	const call = perf.Igather
+func (c *Comm) Igather(start Start, dst, src []byte, k Elements, root int) (r Request, err error) {
+	m := collMode{perf.Igather, &r, start}
 	if c.isInter() {
-		err = c.interGather(collMode{call, &r}, dst, src, k, root)
+		err = c.interGather(m, dst, src, k, root)
 		return r, err
 	}
-	return c.startCollective(call, len(src), func(*coll.Operation) (err error) {
-		dst, src, err = c.gatherBlocks(call.String(), dst, src, k, root)
+	err = c.startCollective(m, len(src), func(*coll.Operation) (err error) {
+		dst, src, err = c.gatherBlocks(m.name(), dst, src, k, root)
 		return err
-	}, func() *collCall { return c.newCollCall(call, k, len(src)).rooted(root) },
+	}, func() *collCall { return c.newCollCall(m.call, k, len(src)).rooted(root) },
 		func(p coll.Peer, _ *coll.Operation) error { return coll.Gather(p, dst, src, root) })
+	return r, err
 }
 
 // Igatherv starts a Gatherv.
-func (c *Comm) Igatherv(dst []byte, counts, displs []int, src []byte, k Elements, root int) (r Request, err error) {
-	const call = perf.Igatherv
+func (c *Comm) Igatherv(start Start, dst []byte, counts, displs []int, src []byte, k Elements, root int) (r Request, err error) {
+	m := collMode{perf.Igatherv, &r, start}
 	if c.isInter() {
-		err = c.interGatherv(collMode{call, &r}, dst, counts, displs, src, k, root)
+		err = c.interGatherv(m, dst, counts, displs, src, k, root)
 		return r, err
 	}
 	var at coll.Layout
-	return c.startCollective(call, len(src), func(*coll.Operation) (err error) {
-		at, src, err = c.partsAtRoot(call.String(), dst, counts, displs, src, k, root)
+	err = c.startCollective(m, len(src), func(*coll.Operation) (err error) {
+		at, src, err = c.partsAtRoot(m.name(), dst, counts, displs, src, k, root)
 		return err
-	}, func() *collCall { return c.newCollCall(call, k, len(src)).rooted(root).blocks(at.Counts, nil) },
+	}, func() *collCall { return c.newCollCall(m.call, k, len(src)).rooted(root).blocks(at.Counts, nil) },
 		func(p coll.Peer, _ *coll.Operation) error { return coll.Gatherv(p, dst, at, src, root) })
+	return r, err
 }
 
 // Iscatter starts a Scatter.
-func (c *Comm) Iscatter(dst, src []byte, k Elements, root int) (r Request, err error) {
-	const call = perf.Iscatter
+func (c *Comm) Iscatter(start Start, dst, src []byte, k Elements, root int) (r Request, err error) {
+	m := collMode{perf.Iscatter, &r, start}
 	if c.isInter() {
-		err = c.interScatter(collMode{call, &r}, dst, src, k, root)
+		err = c.interScatter(m, dst, src, k, root)
 		return r, err
 	}
-	return c.startCollective(call, len(dst), func(*coll.Operation) (err error) {
-		src, dst, err = c.gatherBlocks(call.String(), src, dst, k, root)
+	err = c.startCollective(m, len(dst), func(*coll.Operation) (err error) {
+		src, dst, err = c.gatherBlocks(m.name(), src, dst, k, root)
 		return err
-	}, func() *collCall { return c.newCollCall(call, k, len(dst)).rooted(root) },
+	}, func() *collCall { return c.newCollCall(m.call, k, len(dst)).rooted(root) },
 		func(p coll.Peer, _ *coll.Operation) error { return coll.Scatter(p, dst, src, root) })
+	return r, err
 }
 
 // Iscatterv starts a Scatterv.
-func (c *Comm) Iscatterv(dst, src []byte, counts, displs []int, k Elements, root int) (r Request, err error) {
-	const call = perf.Iscatterv
+func (c *Comm) Iscatterv(start Start, dst, src []byte, counts, displs []int, k Elements, root int) (r Request, err error) {
+	m := collMode{perf.Iscatterv, &r, start}
 	if c.isInter() {
-		err = c.interScatterv(collMode{call, &r}, dst, src, counts, displs, k, root)
+		err = c.interScatterv(m, dst, src, counts, displs, k, root)
 		return r, err
 	}
 	var at coll.Layout
-	return c.startCollective(call, len(dst), func(*coll.Operation) (err error) {
-		at, dst, err = c.partsAtRoot(call.String(), src, counts, displs, dst, k, root)
+	err = c.startCollective(m, len(dst), func(*coll.Operation) (err error) {
+		at, dst, err = c.partsAtRoot(m.name(), src, counts, displs, dst, k, root)
 		return err
-	}, func() *collCall { return c.newCollCall(call, k, len(dst)).rooted(root).blocks(at.Counts, nil) },
+	}, func() *collCall { return c.newCollCall(m.call, k, len(dst)).rooted(root).blocks(at.Counts, nil) },
 		func(p coll.Peer, _ *coll.Operation) error { return coll.Scatterv(p, dst, src, at, root) })
+	return r, err
 }
 
 // Iallgather starts an Allgather.
-func (c *Comm) Iallgather(dst, src []byte, k Elements) (r Request, err error) {
-	const call = perf.Iallgather
+func (c *Comm) Iallgather(start Start, dst, src []byte, k Elements) (r Request, err error) {
+	m := collMode{perf.Iallgather, &r, start}
 	if c.isInter() {
-		err = c.interAllgather(collMode{call, &r}, dst, src, k)
+		err = c.interAllgather(m, dst, src, k)
 		return r, err
 	}
-	return c.startCollective(call, len(src), func(*coll.Operation) (err error) {
-		src, err = c.ownBlock(call.String(), dst, src, k.Size())
+	err = c.startCollective(m, len(src), func(*coll.Operation) (err error) {
+		src, err = c.ownBlock(m.name(), dst, src, k.Size())
 		return err
-	}, func() *collCall { return c.newCollCall(call, k, len(src)) },
+	}, func() *collCall { return c.newCollCall(m.call, k, len(src)) },
 		func(p coll.Peer, _ *coll.Operation) error { return coll.Allgather(p, dst, src) })
+	return r, err
 }
 
 // Iallgatherv starts an Allgatherv.
-func (c *Comm) Iallgatherv(dst []byte, counts, displs []int, src []byte, k Elements) (r Request, err error) {
-	const call = perf.Iallgatherv
+func (c *Comm) Iallgatherv(start Start, dst []byte, counts, displs []int, src []byte, k Elements) (r Request, err error) {
+	m := collMode{perf.Iallgatherv, &r, start}
 	if c.isInter() {
-		err = c.interAllgatherv(collMode{call, &r}, dst, counts, displs, src, k)
+		err = c.interAllgatherv(m, dst, counts, displs, src, k)
 		return r, err
 	}
 	var at coll.Layout
-	return c.startCollective(call, len(src), func(*coll.Operation) (err error) {
-		at, src, err = c.ownPartAtRoot(call.String(), dst, counts, displs, src, k.Size())
+	err = c.startCollective(m, len(src), func(*coll.Operation) (err error) {
+		at, src, err = c.ownPartAtRoot(m.name(), dst, counts, displs, src, k.Size())
 		return err
-	}, func() *collCall { return c.newCollCall(call, k, 0).blocks(counts, nil) },
+	}, func() *collCall { return c.newCollCall(m.call, k, 0).blocks(counts, nil) },
 		func(p coll.Peer, _ *coll.Operation) error { return coll.Allgatherv(p, dst, at, src) })
+	return r, err
 }
 
 // Ialltoall starts an Alltoall.
-func (c *Comm) Ialltoall(dst, src []byte, k Elements) (r Request, err error) {
-	const call = perf.Ialltoall
+func (c *Comm) Ialltoall(start Start, dst, src []byte, k Elements) (r Request, err error) {
+	m := collMode{perf.Ialltoall, &r, start}
 	if c.isInter() {
-		err = c.interAlltoall(collMode{call, &r}, dst, src, k)
+		err = c.interAlltoall(m, dst, src, k)
 		return r, err
 	}
-	return c.startCollective(call, len(src), func(*coll.Operation) error { return c.alltoallBuffers(call.String(), dst, src, k) },
-		func() *collCall { return c.newCollCall(call, k, len(src)/len(c.peers)) },
+	err = c.startCollective(m, len(src), func(*coll.Operation) error { return c.alltoallBuffers(m.name(), dst, src, k) },
+		func() *collCall { return c.newCollCall(m.call, k, len(src)/len(c.peers)) },
 		func(p coll.Peer, _ *coll.Operation) error { return coll.Alltoall(p, dst, src) })
+	return r, err
 }
 
 // Ialltoallv starts an Alltoallv.
-func (c *Comm) Ialltoallv(dst []byte, rcounts, rdispls []int, src []byte, scounts, sdispls []int, k Elements) (
+func (c *Comm) Ialltoallv(start Start, dst []byte, rcounts, rdispls []int, src []byte, scounts, sdispls []int, k Elements) (
 	r Request, err error,
 ) {
-	const call = perf.Ialltoallv
+	m := collMode{perf.Ialltoallv, &r, start}
 	if c.isInter() {
-		err = c.interAlltoallv(collMode{call, &r}, dst, rcounts, rdispls, src, scounts, sdispls, k)
+		err = c.interAlltoallv(m, dst, rcounts, rdispls, src, scounts, sdispls, k)
 		return r, err
 	}
 	var to, from coll.Layout
-	return c.startCollective(call, len(src), func(*coll.Operation) (err error) {
-		to, from, err = c.alltoallLayouts(call.String(), dst, rcounts, rdispls, src, scounts, sdispls, k.Size())
+	err = c.startCollective(m, len(src), func(*coll.Operation) (err error) {
+		to, from, err = c.alltoallLayouts(m.name(), dst, rcounts, rdispls, src, scounts, sdispls, k.Size())
 		return err
-	}, func() *collCall { return c.newCollCall(call, k, 0).blocks(from.Counts, to.Counts) },
+	}, func() *collCall { return c.newCollCall(m.call, k, 0).blocks(from.Counts, to.Counts) },
 		func(p coll.Peer, _ *coll.Operation) error { return coll.Alltoallv(p, dst, to, src, from) })
+	return r, err
 }
 
 // Ireduce starts a Reduce.
-func (c *Comm) Ireduce(dst, src []byte, k Elements, o Op, root int) (r Request, err error) {
-	const call = perf.Ireduce
+func (c *Comm) Ireduce(start Start, dst, src []byte, k Elements, o Op, root int) (r Request, err error) {
+	m := collMode{perf.Ireduce, &r, start}
 	if c.isInter() {
-		err = c.interReduce(collMode{call, &r}, dst, src, k, o, root)
+		err = c.interReduce(m, dst, src, k, o, root)
 		return r, err
 	}
-	return c.startCollective(call, len(src), func(x *coll.Operation) (err error) {
-		dst, err = c.reduceBuffers(x, call.String(), dst, src, k, o, root)
+	err = c.startCollective(m, len(src), func(x *coll.Operation) (err error) {
+		dst, err = c.reduceBuffers(x, m.name(), dst, src, k, o, root)
 		return err
-	}, func() *collCall { return c.newCollCall(call, k, len(src)).rooted(root).reducing(o) },
+	}, func() *collCall { return c.newCollCall(m.call, k, len(src)).rooted(root).reducing(o) },
 		func(p coll.Peer, x *coll.Operation) error { return coll.Reduce(p, dst, src, x, root) })
+	return r, err
 }
 
 // Iallreduce starts an Allreduce.
-func (c *Comm) Iallreduce(dst, src []byte, k Elements, o Op) (r Request, err error) {
-	const call = perf.Iallreduce
+func (c *Comm) Iallreduce(start Start, dst, src []byte, k Elements, o Op) (r Request, err error) {
+	m := collMode{perf.Iallreduce, &r, start}
 	if c.isInter() {
-		err = c.interAllreduce(collMode{call, &r}, dst, src, k, o)
+		err = c.interAllreduce(m, dst, src, k, o)
 		return r, err
 	}
-	return c.startReduction(call, coll.Allreduce, dst, src, k, o)
+	err = c.startReduction(m, coll.Allreduce, dst, src, k, o)
+	return r, err
 }
 
 // Iscan starts a Scan.
-func (c *Comm) Iscan(dst, src []byte, k Elements, o Op) (Request, error) {
-	return c.startPrefix(perf.Iscan, coll.Scan, dst, src, k, o)
+func (c *Comm) Iscan(start Start, dst, src []byte, k Elements, o Op) (r Request, err error) {
+	err = c.startPrefix(collMode{perf.Iscan, &r, start}, coll.Scan, dst, src, k, o)
+	return r, err
 }
 
 // Iexscan starts an Exscan.
-func (c *Comm) Iexscan(dst, src []byte, k Elements, o Op) (Request, error) {
-	return c.startPrefix(perf.Iexscan, coll.Exscan, dst, src, k, o)
+func (c *Comm) Iexscan(start Start, dst, src []byte, k Elements, o Op) (r Request, err error) {
+	err = c.startPrefix(collMode{perf.Iexscan, &r, start}, coll.Exscan, dst, src, k, o)
+	return r, err
 }
 
 // startPrefix is startReduction for a call that is not defined on intercommunicators.
-func (c *Comm) startPrefix(call perf.Op, f reduceFunc, dst, src []byte, k Elements, o Op) (Request, error) {
+func (c *Comm) startPrefix(m collMode, f reduceFunc, dst, src []byte, k Elements, o Op) error {
 	if c.isInter() {
-		return Request{}, c.newError(call.String(), ErrComm, errInter)
+		return c.newError(m.name(), ErrComm, errInter)
 	}
-	return c.startReduction(call, f, dst, src, k, o)
+	return c.startReduction(m, f, dst, src, k, o)
 }
 
 // reduceFunc is a reduction of package coll with results at all ranks.
 type reduceFunc func(p coll.Peer, dst, src []byte, op *coll.Operation) error
 
-func (c *Comm) startReduction(call perf.Op, f reduceFunc, dst, src []byte, k Elements, o Op) (Request, error) {
-	return c.startCollective(call, len(src), func(x *coll.Operation) error {
-		return c.sameBuffers(x, call.String(), dst, src, k, o)
-	}, func() *collCall { return c.newCollCall(call, k, len(src)).reducing(o) },
+func (c *Comm) startReduction(m collMode, f reduceFunc, dst, src []byte, k Elements, o Op) error {
+	return c.startCollective(m, len(src), func(x *coll.Operation) error {
+		return c.sameBuffers(x, m.name(), dst, src, k, o)
+	}, func() *collCall { return c.newCollCall(m.call, k, len(src)).reducing(o) },
 		func(p coll.Peer, x *coll.Operation) error { return f(p, dst, src, x) })
 }
 
 // IreduceScatter starts a ReduceScatter.
-func (c *Comm) IreduceScatter(dst, src []byte, counts []int, k Elements, o Op) (r Request, err error) {
-	const call = perf.IreduceScatter
-	if c.isInter() {
-		err = c.interReduceScatter(collMode{call, &r}, dst, src, counts, k, o)
-		return r, err
+func (c *Comm) IreduceScatter(start Start, dst, src []byte, counts []int, k Elements, o Op) (r Request, err error) {
+	err = c.startReduceScatter(collMode{perf.IreduceScatter, &r, start}, dst, src, counts, k, o)
+	return r, err
+}
+
+// IreduceScatterBlock starts a ReduceScatterBlock.
+func (c *Comm) IreduceScatterBlock(start Start, dst, src []byte, k Elements, o Op) (r Request, err error) {
+	m := collMode{perf.IreduceScatterBlock, &r, start}
+	counts, err := c.equalCounts(m.name(), src, k)
+	if err == nil {
+		err = c.startReduceScatter(m, dst, src, counts, k, o)
 	}
-	return c.startCollective(call, len(src), func(x *coll.Operation) (err error) {
-		if dst, err = c.ownResult(call.String(), dst, src, counts, k); err != nil {
+	return r, err
+}
+
+func (c *Comm) startReduceScatter(m collMode, dst, src []byte, counts []int, k Elements, o Op) error {
+	if c.isInter() {
+		return c.interReduceScatter(m, dst, src, counts, k, o)
+	}
+	return c.startCollective(m, len(src), func(x *coll.Operation) (err error) {
+		if dst, err = c.ownResult(m.name(), dst, src, counts, k); err != nil {
 			return err
 		}
-		return c.operationOf(x, call.String(), k, o)
-	}, func() *collCall { return c.newCollCall(call, k, 0).reducing(o).blocks(counts, nil) },
+		return c.operationOf(x, m.name(), k, o)
+	}, func() *collCall { return c.newCollCall(m.call, k, 0).reducing(o).blocks(counts, nil) },
 		func(p coll.Peer, x *coll.Operation) error { return coll.ReduceScatter(p, dst, src, counts, x) })
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/ibrun/ibrun/mpi/internal/coll"
-	"github.com/ibrun/ibrun/perf"
 )
 
 // Root is the root that the root of a collective on an intercommunicator gives; the others of its group give ProcNull, and the
@@ -48,28 +47,20 @@ func (p *groupPeer) Irecv(src int, b []byte) (coll.Handle, error) {
 // isInter reports whether the communicator is an intercommunicator, also if it is nil.
 func (c *Comm) isInter() bool { return c != nil && c.localGroup != nil }
 
-// collMode says how a collective on an intercommunicator is called: which call it is, and, if it is an immediate one, where its
-// request is stored.
-type collMode struct {
-	call perf.Op
-	req  *Request // nil: a blocking call
-}
-
 // inter runs a collective on an intercommunicator, or starts it: check checks the arguments and sets the operation, and then run
 // exchanges messages. If that fails, no later collective succeeds, because the ranks may have stopped at different messages, and
 // no rank waits for another for ever.
-func (c *Comm) inter(how collMode, bytes int, check func(*coll.Operation) error, run func(x *interCall) error) (err error) {
+func (c *Comm) inter(how collMode, bytes int, check func(*coll.Operation) error, run func(x *interCall) error) error {
 	call := how.call
-	if how.req != nil {
-		*how.req, err = c.startCollective(call, bytes, check, func() *collCall { return &collCall{Call: call} },
+	if how.start != blocking {
+		return c.startCollective(how, bytes, check, func() *collCall { return &collCall{Call: call} },
 			func(p coll.Peer, o *coll.Operation) error { return run(c.newInterCall(p, o)) })
-		return err
 	}
 	if err := c.beginCollective(call, bytes); err != nil {
 		return err
 	}
 	defer c.endCollective()
-	err = check(&c.coll.operation)
+	err := check(&c.coll.operation)
 	if c.checks {
 		err = c.compareCall(&collCall{Call: call, Idups: c.idupSeq.Load()}, err)
 	}
@@ -171,7 +162,7 @@ func (c *Comm) checkApart(op string, dst, src []byte) error {
 }
 
 func (c *Comm) interBcast(how collMode, b []byte, root int) error {
-	check := func(*coll.Operation) error { return c.checkInterRoot(how.call.String(), root) }
+	check := func(*coll.Operation) error { return c.checkInterRoot(how.name(), root) }
 	return c.inter(how, len(b), check, func(x *interCall) error {
 		return x.rooted(root, func() error { return x.g.Send(x.remote.first, b) }, func(root int) error {
 			if x.isLeader() {
@@ -185,7 +176,7 @@ func (c *Comm) interBcast(how collMode, b []byte, root int) error {
 }
 
 func (c *Comm) interGather(how collMode, dst, src []byte, k Elements, root int) error {
-	op := how.call.String()
+	op := how.name()
 	check := func(*coll.Operation) error {
 		err := c.checkInterRoot(op, root)
 		if err == nil && root == Root {
@@ -205,7 +196,7 @@ func (c *Comm) interGather(how collMode, dst, src []byte, k Elements, root int) 
 }
 
 func (c *Comm) interScatter(how collMode, dst, src []byte, k Elements, root int) error {
-	op := how.call.String()
+	op := how.name()
 	check := func(*coll.Operation) error {
 		err := c.checkInterRoot(op, root)
 		if err == nil && root == Root {
@@ -240,7 +231,7 @@ func (c *Comm) interLayout(op string, at *coll.Layout, b []byte, counts, displs 
 
 func (c *Comm) interGatherv(how collMode, dst []byte, counts, displs []int, src []byte, k Elements, root int) error {
 	var at coll.Layout
-	check := c.interLayout(how.call.String(), &at, dst, counts, displs, k, root)
+	check := c.interLayout(how.name(), &at, dst, counts, displs, k, root)
 	return c.inter(how, len(src), check, func(x *interCall) error {
 		return x.rooted(root, func() error {
 			return x.pairwise(nil, func(r int) []byte { return block(dst, at, r) })
@@ -250,7 +241,7 @@ func (c *Comm) interGatherv(how collMode, dst []byte, counts, displs []int, src 
 
 func (c *Comm) interScatterv(how collMode, dst, src []byte, counts, displs []int, k Elements, root int) error {
 	var at coll.Layout
-	check := c.interLayout(how.call.String(), &at, src, counts, displs, k, root)
+	check := c.interLayout(how.name(), &at, src, counts, displs, k, root)
 	return c.inter(how, len(dst), check, func(x *interCall) error {
 		return x.rooted(root, func() error {
 			return x.pairwise(func(r int) []byte { return block(src, at, r) }, nil)
@@ -259,7 +250,7 @@ func (c *Comm) interScatterv(how collMode, dst, src []byte, counts, displs []int
 }
 
 func (c *Comm) interReduce(how collMode, dst, src []byte, k Elements, o Op, root int) error {
-	op := how.call.String()
+	op := how.name()
 	check := func(operation *coll.Operation) error {
 		err := c.checkInterRoot(op, root)
 		if err == nil {
@@ -279,7 +270,7 @@ func (c *Comm) interReduce(how collMode, dst, src []byte, k Elements, o Op, root
 }
 
 func (c *Comm) interAllreduce(how collMode, dst, src []byte, k Elements, o Op) error {
-	op := how.call.String()
+	op := how.name()
 	check := func(operation *coll.Operation) error {
 		err := c.checkApart(op, dst, src)
 		if err == nil {
@@ -300,7 +291,7 @@ func (c *Comm) interAllreduce(how collMode, dst, src []byte, k Elements, o Op) e
 }
 
 func (c *Comm) interReduceScatter(how collMode, dst, src []byte, counts []int, k Elements, o Op) error {
-	op := how.call.String()
+	op := how.name()
 	at := coll.Layout{Counts: counts, Elem: k.Size()}
 	check := func(operation *coll.Operation) error {
 		if len(counts) != c.Size() {
@@ -339,7 +330,7 @@ func (c *Comm) interReduceScatter(how collMode, dst, src []byte, counts []int, k
 }
 
 func (c *Comm) interAllgather(how collMode, dst, src []byte, k Elements) error {
-	op := how.call.String()
+	op := how.name()
 	check := func(*coll.Operation) error {
 		if err := c.checkApart(op, dst, src); err != nil {
 			return err
@@ -356,7 +347,7 @@ func (c *Comm) interAllgather(how collMode, dst, src []byte, k Elements) error {
 }
 
 func (c *Comm) interAllgatherv(how collMode, dst []byte, counts, displs []int, src []byte, k Elements) error {
-	op := how.call.String()
+	op := how.name()
 	var at coll.Layout
 	check := func(*coll.Operation) (err error) {
 		if err = c.checkApart(op, dst, src); err == nil {
@@ -370,7 +361,7 @@ func (c *Comm) interAllgatherv(how collMode, dst []byte, counts, displs []int, s
 }
 
 func (c *Comm) interAlltoall(how collMode, dst, src []byte, k Elements) error {
-	op := how.call.String()
+	op := how.name()
 	check := func(*coll.Operation) error {
 		err := c.checkApart(op, dst, src)
 		if err == nil {
@@ -390,7 +381,7 @@ func (c *Comm) interAlltoall(how collMode, dst, src []byte, k Elements) error {
 func (c *Comm) interAlltoallv(how collMode, dst []byte, rcounts, rdispls []int, src []byte, scounts, sdispls []int,
 	k Elements,
 ) error {
-	op := how.call.String()
+	op := how.name()
 	var to, from coll.Layout
 	check := func(*coll.Operation) (err error) {
 		if err = c.checkApart(op, dst, src); err != nil {

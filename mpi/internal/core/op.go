@@ -89,17 +89,26 @@ func IsNumber[T any]() bool {
 
 // operationOf sets x to the operation o on elements k, for the call op.
 func (c *Comm) operationOf(x *coll.Operation, op string, k Elements, o Op) error {
+	found, class, err := operationOf(k, o)
+	if err != nil {
+		return c.newError(op, class, err)
+	}
+	*x = found
+	return nil
+}
+
+// operationOf returns the operation o on elements k, or the class of an error.
+func operationOf(k Elements, o Op) (x coll.Operation, class Class, err error) {
 	if o == nil {
-		return c.newError(op, ErrOp, errors.New("the operation is nil"))
+		return x, ErrOp, errors.New("the operation is nil")
 	}
 	if k.data != nil && k.data.err != nil {
-		return c.newError(op, ErrType, k.data.err)
+		return x, ErrType, k.data.err
 	}
 	f, commutative, ok := o.kernel(k)
 	if !ok {
-		return c.newError(op, ErrOp, fmt.Errorf("%s is not defined on %v", describeOp(o), k))
+		return x, ErrOp, fmt.Errorf("%s is not defined on %v", describeOp(o), k)
 	}
 	_, predefined := o.(Predefined)
-	*x = coll.Operation{Kernel: f, ElemSize: k.Size(), Commutative: commutative, Foreign: !predefined}
-	return nil
+	return coll.Operation{Kernel: f, ElemSize: k.Size(), Commutative: commutative, Foreign: !predefined}, 0, nil
 }

@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ibrun/ibrun/mpi/internal/coll"
 	"github.com/ibrun/ibrun/perf"
@@ -10,7 +11,7 @@ import (
 // Reduce combines src of all ranks element by element into dst at root.
 func (c *Comm) Reduce(dst, src []byte, k Elements, o Op, root int) error {
 	if c.isInter() {
-		return c.interReduce(collMode{call: perf.Reduce}, dst, src, k, o, root)
+		return c.interReduce(collMode{call: perf.Reduce, start: blocking}, dst, src, k, o, root)
 	}
 	const op = "Reduce"
 	if err := c.beginIntracomm(perf.Reduce, len(src)); err != nil {
@@ -33,7 +34,7 @@ func (c *Comm) Reduce(dst, src []byte, k Elements, o Op, root int) error {
 // Allreduce combines src of all ranks element by element into dst of every rank.
 func (c *Comm) Allreduce(dst, src []byte, k Elements, o Op) error {
 	if c.isInter() {
-		return c.interAllreduce(collMode{call: perf.Allreduce}, dst, src, k, o)
+		return c.interAllreduce(collMode{call: perf.Allreduce, start: blocking}, dst, src, k, o)
 	}
 	return c.allreduce(perf.Allreduce, dst, src, k, o)
 }
@@ -60,11 +61,36 @@ func (c *Comm) allreduce(call perf.Op, dst, src []byte, k Elements, o Op) error 
 
 // ReduceScatter combines src of all ranks, and stores counts[i] elements of the result in dst of rank i.
 func (c *Comm) ReduceScatter(dst, src []byte, counts []int, k Elements, o Op) error {
-	if c.isInter() {
-		return c.interReduceScatter(collMode{call: perf.ReduceScatter}, dst, src, counts, k, o)
+	return c.reduceScatter(perf.ReduceScatter, dst, src, counts, k, o)
+}
+
+// ReduceScatterBlock is ReduceScatter with the same count for all ranks.
+func (c *Comm) ReduceScatterBlock(dst, src []byte, k Elements, o Op) error {
+	counts, err := c.equalCounts(perf.ReduceScatterBlock.String(), src, k)
+	if err != nil {
+		return err
 	}
-	const op = "ReduceScatter"
-	if err := c.beginIntracomm(perf.ReduceScatter, len(src)); err != nil {
+	return c.reduceScatter(perf.ReduceScatterBlock, dst, src, counts, k, o)
+}
+
+// equalCounts returns the counts of blocks of the same length for all ranks of the local group, which are src together.
+func (c *Comm) equalCounts(op string, src []byte, k Elements) ([]int, error) {
+	if err := c.checkUsable(op); err != nil {
+		return nil, err
+	}
+	n := len(src) / k.Size()
+	if n%c.Size() != 0 {
+		return nil, c.newError(op, ErrCount, fmt.Errorf("%d elements cannot be divided evenly among %d ranks", n, c.Size()))
+	}
+	return slices.Repeat([]int{n / c.Size()}, c.Size()), nil
+}
+
+func (c *Comm) reduceScatter(call perf.Op, dst, src []byte, counts []int, k Elements, o Op) error {
+	if c.isInter() {
+		return c.interReduceScatter(collMode{call: call, start: blocking}, dst, src, counts, k, o)
+	}
+	op := call.String()
+	if err := c.beginIntracomm(call, len(src)); err != nil {
 		return err
 	}
 	defer c.endCollective()
@@ -73,9 +99,7 @@ func (c *Comm) ReduceScatter(dst, src []byte, counts []int, k Elements, o Op) er
 		err = c.operationOf(&c.coll.operation, op, k, o)
 	}
 	if c.checks {
-		call := c.newCollCall(perf.ReduceScatter, k, 0).reducing(o)
-		call.Counts = counts
-		err = c.compareCall(call, err)
+		err = c.compareCall(c.newCollCall(call, k, 0).reducing(o).blocks(counts, nil), err)
 	}
 	if err != nil {
 		return err
@@ -102,4 +126,26 @@ func (c *Comm) ownResult(op string, dst, src []byte, counts []int, k Elements) (
 		return dst, nil
 	}
 	return dst, c.checkOverlap(op, dst, src)
+}
+
+// ReduceLocal combines src and dst into dst. The operands of src are those of the lower ranks.
+func ReduceLocal(dst, src []byte, k Elements, o Op) error {
+	const op = "ReduceLocal"
+	x, class, err := operationOf(k, o)
+	switch {
+	case err != nil:
+		return newError(op, class, err)
+	case len(dst) != len(src):
+		return newError(op, ErrCount, fmt.Errorf("dst has %d bytes, but src has %d", len(dst), len(src)))
+	case overlap(dst, src) && !sameStart(dst, src):
+		return newError(op, ErrBuffer, errPartialOverlap)
+	}
+	right := dst
+	if x.Foreign { // reduction.User copies src to dst first
+		right = slices.Clone(dst)
+	}
+	if len(dst) != 0 {
+		x.Kernel(dst, src, right)
+	}
+	return nil
 }

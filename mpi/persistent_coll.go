@@ -1,0 +1,89 @@
+package mpi
+
+import "github.com/ibrun/ibrun/mpi/internal/core"
+
+// The functions of this file create a persistent request for a collective. Each [Request.Start] starts it as an immediate
+// collective, with the same buffers, whose contents may have changed. All ranks create the requests of a communicator in the same
+// order as they start immediate collectives, and start each request equally often. Counts and displacements are not used after
+// the call. What a collective must prepare, such as the order of its messages, is prepared once.
+//
+// A request is freed by [Request.Free] when it is not active. It cannot be cancelled.
+
+// BarrierInit creates a persistent Barrier. MPI-5.0 §6.13.1.
+func (c *Comm) BarrierInit() (Request, error) { return request(c.core().Ibarrier(core.ByStart)) }
+
+// BcastInit creates a persistent Bcast. MPI-5.0 §6.13.2.
+func BcastInit[T Elem](c *Comm, x []T, root int) (Request, error) {
+	return request(c.core().Ibcast(core.ByStart, core.Bytes(x), core.NumbersOf[T](), root))
+}
+
+// GatherInit creates a persistent Gather. MPI-5.0 §6.13.3.
+func GatherInit[T Elem](c *Comm, dst, src []T, root int) (Request, error) {
+	return request(c.core().Igather(core.ByStart, core.Bytes(dst), core.Bytes(src), core.NumbersOf[T](), root))
+}
+
+// GathervInit creates a persistent Gatherv. MPI-5.0 §6.13.3.
+func GathervInit[T Elem](c *Comm, dst []T, counts, displs []int, src []T, root int) (Request, error) {
+	return request(c.core().Igatherv(core.ByStart, core.Bytes(dst), counts, displs, core.Bytes(src), core.NumbersOf[T](), root))
+}
+
+// ScatterInit creates a persistent Scatter. MPI-5.0 §6.13.4.
+func ScatterInit[T Elem](c *Comm, dst, src []T, root int) (Request, error) {
+	return request(c.core().Iscatter(core.ByStart, core.Bytes(dst), core.Bytes(src), core.NumbersOf[T](), root))
+}
+
+// ScattervInit creates a persistent Scatterv. MPI-5.0 §6.13.4.
+func ScattervInit[T Elem](c *Comm, dst, src []T, counts, displs []int, root int) (Request, error) {
+	return request(c.core().Iscatterv(core.ByStart, core.Bytes(dst), core.Bytes(src), counts, displs, core.NumbersOf[T](), root))
+}
+
+// AllgatherInit creates a persistent Allgather. MPI-5.0 §6.13.5.
+func AllgatherInit[T Elem](c *Comm, dst, src []T) (Request, error) {
+	return request(c.core().Iallgather(core.ByStart, core.Bytes(dst), core.Bytes(src), core.NumbersOf[T]()))
+}
+
+// AllgathervInit creates a persistent Allgatherv. MPI-5.0 §6.13.5.
+func AllgathervInit[T Elem](c *Comm, dst []T, counts, displs []int, src []T) (Request, error) {
+	return request(c.core().Iallgatherv(core.ByStart, core.Bytes(dst), counts, displs, core.Bytes(src), core.NumbersOf[T]()))
+}
+
+// AlltoallInit creates a persistent Alltoall. MPI-5.0 §6.13.6.
+func AlltoallInit[T Elem](c *Comm, dst, src []T) (Request, error) {
+	return request(c.core().Ialltoall(core.ByStart, core.Bytes(dst), core.Bytes(src), core.NumbersOf[T]()))
+}
+
+// AlltoallvInit creates a persistent Alltoallv. MPI-5.0 §6.13.6.
+func AlltoallvInit[T Elem](c *Comm, dst []T, rcounts, rdispls []int, src []T, scounts, sdispls []int) (Request, error) {
+	return request(c.core().Ialltoallv(core.ByStart, core.Bytes(dst), rcounts, rdispls, core.Bytes(src), scounts, sdispls,
+		core.NumbersOf[T]()))
+}
+
+// ReduceInit creates a persistent Reduce. Elements may be structs, as in [Reduce]. MPI-5.0 §6.13.7.
+func ReduceInit[T any](c *Comm, dst, src []T, op Op, root int) (Request, error) {
+	return request(c.core().Ireduce(core.ByStart, core.Bytes(dst), core.Bytes(src), core.ValuesOf[T](), coreOp(op), root))
+}
+
+// AllreduceInit creates a persistent Allreduce. Elements may be structs, as in [Reduce]. MPI-5.0 §6.13.8.
+func AllreduceInit[T any](c *Comm, dst, src []T, op Op) (Request, error) {
+	return request(c.core().Iallreduce(core.ByStart, core.Bytes(dst), core.Bytes(src), core.ValuesOf[T](), coreOp(op)))
+}
+
+// ReduceScatterInit creates a persistent ReduceScatter. Elements may be structs, as in [Reduce]. MPI-5.0 §6.13.10.
+func ReduceScatterInit[T any](c *Comm, dst, src []T, counts []int, op Op) (Request, error) {
+	return request(c.core().IreduceScatter(core.ByStart, core.Bytes(dst), core.Bytes(src), counts, core.ValuesOf[T](), coreOp(op)))
+}
+
+// ReduceScatterBlockInit creates a persistent ReduceScatterBlock. MPI-5.0 §6.13.9.
+func ReduceScatterBlockInit[T any](c *Comm, dst, src []T, op Op) (Request, error) {
+	return request(c.core().IreduceScatterBlock(core.ByStart, core.Bytes(dst), core.Bytes(src), core.ValuesOf[T](), coreOp(op)))
+}
+
+// ScanInit creates a persistent Scan. Elements may be structs, as in [Reduce]. MPI-5.0 §6.13.11.
+func ScanInit[T any](c *Comm, dst, src []T, op Op) (Request, error) {
+	return request(c.core().Iscan(core.ByStart, core.Bytes(dst), core.Bytes(src), core.ValuesOf[T](), coreOp(op)))
+}
+
+// ExscanInit creates a persistent Exscan. Elements may be structs, as in [Reduce]. MPI-5.0 §6.13.12.
+func ExscanInit[T any](c *Comm, dst, src []T, op Op) (Request, error) {
+	return request(c.core().Iexscan(core.ByStart, core.Bytes(dst), core.Bytes(src), core.ValuesOf[T](), coreOp(op)))
+}
