@@ -48,13 +48,19 @@ func TestSameAsOtherLaunchers(t *testing.T) {
 	}
 }
 
-// startedBy returns the sorted lines that a job prints. MPICH's mpiexec sometimes dies of SIGPIPE when its ranks have ended
-// early, so a launcher that is killed by a signal is started again, at most twice.
+// startedBy returns the sorted lines that a job prints. Standard input stays open: MPICH's mpiexec dies of SIGPIPE if it forwards
+// the end of standard input to a rank that has ended. A launcher that is killed by a signal is started again, at most twice.
 func startedBy(t *testing.T, dir string, command []string) []string {
 	t.Helper()
+	in, open, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	defer open.Close()
 	for range 3 {
 		cmd := exec.Command(command[0], command[1:]...)
-		cmd.Dir = dir
+		cmd.Dir, cmd.Stdin = dir, in
 		out, err := cmd.Output()
 		if cmd.ProcessState != nil && cmd.ProcessState.Exited() {
 			if err != nil {
