@@ -7,10 +7,10 @@ import "github.com/ibrun/ibrun/mpi/internal/core"
 // beside them. An immediate collective does not match the blocking one.
 //
 // Until the request has completed, buffers must not be changed, those of results must not be read, and counts and displacements
-// must not be changed. Progress is made by the calls of this package that poll or wait, such as [Request.Wait] and
-// [Request.Test], and by waiting for [Request.Done]. A request of a collective cannot be cancelled or freed (ErrRequest). If a
-// process is lost, the collective fails with ErrProcFailed at the ranks that need it, and so do all later collectives of the
-// communicator.
+// must not be changed. While the program computes, a goroutine of this package makes progress, which needs a processor (see
+// GOMAXPROCS) from time to time. It polls for a moment, then sleeps, and ends when a call of this package waits. A request of a
+// collective cannot be cancelled or freed (ErrRequest). If a process is lost, the collective fails with ErrProcFailed at the
+// ranks that need it, and so do all later collectives of the communicator.
 //
 // A function of [NewOp] must not call this package. If it panics, the request fails with the panic as an error, an
 // [attrs.PanicError].

@@ -115,8 +115,9 @@ type Engine struct {
 	departures departures
 	notes      notes
 
-	channels  channels
-	callbacks map[*Request]Callbacks // of requests with the flag hasCallbacks
+	channels   channels
+	background background
+	callbacks  map[*Request]Callbacks // of requests with the flag hasCallbacks
 }
 
 // New returns an engine for a domain, which belongs to the engine from now on.
@@ -186,6 +187,7 @@ func (e *Engine) Close() error {
 	e.lock()
 	defer e.unlock()
 	e.stopChannels()
+	e.stopBackground()
 	e.departures.closed = true
 	e.rec.transportCounters(e.paths)
 	var errs []error

@@ -37,6 +37,9 @@ func (m *mutex) Unlock() {
 	}
 }
 
+// TryLock locks the mutex if it is free, and reports whether it has.
+func (m *mutex) TryLock() bool { return m.state.CompareAndSwap(0, locked) }
+
 // contended reports to the holder of the lock whether others wait for it.
 func (m *mutex) contended() bool { return m.state.Load() > locked }
 

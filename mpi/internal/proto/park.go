@@ -266,7 +266,7 @@ func (e *Engine) sleep(g *goal) bool {
 	if w.polling {
 		return false
 	}
-	w.polling = true
+	w.startPolling(g)
 	e.progress() // disarms, as above
 	e.rouseReached()
 	return true

@@ -6,6 +6,7 @@ import "github.com/ibrun/ibrun/fabric"
 func (e *Engine) progress() bool {
 	if e.waiters.sleeping {
 		e.waiters.rouseSleeper() // polling disarms the transport, so nothing would wake the goroutine that sleeps on it
+		e.background.leave = true
 	}
 	e.waiters.yieldTimer.Poll()
 	if len(e.combining.peers) != 0 {

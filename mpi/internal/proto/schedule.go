@@ -56,7 +56,9 @@ func (e *Engine) StartSchedule(on Route, n int, p Program, s *Schedule) Handle {
 	e.lock()
 	began := e.rec.active.Begin(on.Op, n)
 	h := e.newSchedule(on, p, s).handle()
+	e.background.schedules++
 	e.advance(s)
+	e.startBackground()
 	e.rec.active.End(on.Op, n, began)
 	e.unlock()
 	return h
@@ -95,7 +97,9 @@ func (e *Engine) restart(s *Schedule) {
 	case e.departures.left[context]:
 		s.err = errFailedBefore
 	}
+	e.background.schedules++
 	e.advance(s)
+	e.startBackground()
 }
 
 // advance does the steps of a schedule until one has to wait for messages, or the schedule has ended.
@@ -210,6 +214,7 @@ func (e *Engine) cancelMessages(s *Schedule) {
 func (e *Engine) endSchedule(s *Schedule) {
 	r, p, err := s.req, s.program, s.err
 	r.transfer.state = transferNone
+	e.background.schedules--
 	if err != nil {
 		e.leaveContext(r.route.Context)
 	}

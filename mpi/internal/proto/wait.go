@@ -50,7 +50,9 @@ type waiters struct {
 	newcomers    bool // since then goroutines were started, which may not have run yet
 
 	polling bool // a goroutine polls, or has yielded between two polls
-	woken   int  // number of goroutines that have been woken after they were parked, and have not run yet
+	// inBackground says that it is the one of the background; valid with polling.
+	inBackground bool
+	woken        int // number of goroutines that have been woken after they were parked, and have not run yet
 
 	parker   parker
 	sleeping bool       // a goroutine sleeps on the transport
@@ -150,16 +152,17 @@ type goal struct {
 type goalKind uint8
 
 const (
-	requestCompleted goalKind = iota // req has completed
-	anyCompleted                     // one handle of any has completed, or none is active
-	wordReached                      // *word has reached value
-	messageMatches                   // there is an unexpected message that matches from
-	messageOrExit                    // the same, or more than value processes have finalized
-	sendsFlushed                     // no message waits to be sent, and no block to be moved
-	bufferUnused                     // the attached buffer holds no message
-	contextIdle                      // no operation is in progress in the context of from
-	segmentMapped                    // mapping is done
-	channelsClosed                   // no request has an open channel, or none may have one any more
+	requestCompleted   goalKind = iota // req has completed
+	anyCompleted                       // one handle of any has completed, or none is active
+	wordReached                        // *word has reached value
+	messageMatches                     // there is an unexpected message that matches from
+	messageOrExit                      // the same, or more than value processes have finalized
+	sendsFlushed                       // no message waits to be sent, and no block to be moved
+	bufferUnused                       // the attached buffer holds no message
+	contextIdle                        // no operation is in progress in the context of from
+	segmentMapped                      // mapping is done
+	channelsClosed                     // no request has an open channel, or none may have one any more
+	backgroundNeedless                 // no schedule is in progress, or a call waits
 )
 
 // reached reports whether the goal has been reached.
@@ -186,6 +189,8 @@ func (g *goal) reached(e *Engine) bool {
 		return g.mapping.try()
 	case channelsClosed:
 		return len(e.channels.open) == 0 || e.channels.stop
+	case backgroundNeedless:
+		return e.background.schedules == 0 || e.background.leave || e.background.stop
 	}
 	return len(e.blocked) == 0 && e.transfers.head == nil
 }
@@ -228,10 +233,11 @@ func (e *Engine) await(g *goal) {
 		if g.any.looking() && e.waiters.polling {
 			continue
 		}
-		if e.waiters.polling {
-			e.park(g)
-		} else {
+		switch {
+		case !e.waiters.polling:
 			e.pollFor(g)
+		case !e.relieve():
+			e.park(g)
 		}
 	}
 	e.passOn()
@@ -248,7 +254,7 @@ func (e *Engine) pollFor(g *goal) {
 	idle, yields, yieldsToWoken := 0, 0, 0
 	since := uint64(0)    // when the first of these yields was made
 	var polling time.Time // the same; see mayYield
-	for w.polling = true; !e.isOver(g); {
+	for w.startPolling(g); !e.isOver(g); {
 		switch {
 		case w.newcomers:
 			w.newcomers = false
@@ -264,7 +270,7 @@ func (e *Engine) pollFor(g *goal) {
 			e.rec.waitedSince(&since)
 		case e.transfers.head != nil:
 			e.rec.waitedSince(&since)
-			if !e.transferWhilePolling() {
+			if !e.transferWhilePolling(g) {
 				return
 			}
 			idle, yields = 0, 0
@@ -273,7 +279,7 @@ func (e *Engine) pollFor(g *goal) {
 				w.hasNewcomers()
 			}
 		case w.mayYield(yields, &polling) || g.any.looking():
-			if yields == 0 && since == 0 && g.what != channelsClosed { // with channels only, the program may compute
+			if yields == 0 && since == 0 && g.what != channelsClosed && g.what != backgroundNeedless { // else the program may compute
 				since = e.rec.active.Now()
 			}
 			idle, yieldsToWoken = 0, 0
@@ -292,7 +298,7 @@ func (e *Engine) pollFor(g *goal) {
 }
 
 // transferWhilePolling moves a block in the goroutine that polls. Meanwhile another one may poll: then it returns false.
-func (e *Engine) transferWhilePolling() bool {
+func (e *Engine) transferWhilePolling(g *goal) bool {
 	w := &e.waiters
 	w.polling = false
 	e.passOn()
@@ -300,8 +306,13 @@ func (e *Engine) transferWhilePolling() bool {
 	if w.polling {
 		return false
 	}
-	w.polling = true
+	w.startPolling(g)
 	return true
+}
+
+// startPolling must be called when the goroutine with the goal g begins to poll.
+func (w *waiters) startPolling(g *goal) {
+	w.polling, w.inBackground = true, g.what == backgroundNeedless
 }
 
 // waitedSince records the time since then as waiting time, and sets then to 0. It does nothing if then is 0.

@@ -1,0 +1,115 @@
+package proto
+
+import (
+	"runtime"
+	"time"
+)
+
+// While the program computes, no call of it makes progress for its schedules. So a goroutine of the engine does, while a schedule
+// is in progress and no call waits. A timer starts it some time after a call has left a schedule unfinished: mostly the program
+// waits at once. It polls for a while and then sleeps, as a call that waits does. It ends when a call begins to wait, since the
+// goroutine of that call is faster than one that must be woken.
+
+// background is the state of that goroutine. It is protected by the engine's lock.
+type background struct {
+	schedules int           // the number of schedules in progress
+	timer     *time.Timer   // starts the goroutine; nil until it is needed
+	armed     bool          // the timer runs, or its function has not begun
+	delay     time.Duration // how long the timer runs
+	running   bool          // the goroutine exists
+	leave     bool          // it is to end, because a call waits
+	stop      bool          // it is to end, and must not start again
+	ended     chan struct{} // with stop: is closed when it has ended
+}
+
+// The shortest and the longest delay. It grows while the goroutine is started in vain, and is the shortest again when it was
+// needed.
+const (
+	minBackgroundDelay = 20 * time.Microsecond
+	maxBackgroundDelay = time.Millisecond
+)
+
+// relieveYields is how often a goroutine that begins to wait yields to the goroutine in the background, until that has ended its
+// poll. It does not end soon if it does a long step of a schedule.
+const relieveYields = 100
+
+// startBackground sets the timer if there are schedules in progress.
+func (e *Engine) startBackground() {
+	b := &e.background
+	if b.schedules == 0 || b.armed || b.running || b.stop {
+		return
+	}
+	b.armed = true
+	if b.timer == nil {
+		b.delay = minBackgroundDelay
+		b.timer = time.AfterFunc(time.Hour, e.runBackground)
+	}
+	b.timer.Reset(b.delay) // after the field is set, which the function reads without the lock
+}
+
+// runBackground makes progress while there are schedules and no call waits.
+func (e *Engine) runBackground() {
+	b, w := &e.background, &e.waiters
+	if !e.mu.TryLock() { // its holder makes progress
+		b.timer.Reset(maxBackgroundDelay)
+		return
+	}
+	defer e.unlock()
+	b.armed = false
+	switch {
+	case b.stop || e.failure.err != nil:
+		return
+	case b.schedules == 0 || w.polling || w.sleeping || w.woken != 0:
+		b.delay = min(2*b.delay, maxBackgroundDelay)
+		e.startBackground()
+		return
+	}
+	b.delay, b.running, b.leave = minBackgroundDelay, true, false
+	for g := (goal{what: backgroundNeedless}); !e.isOver(&g) && !w.polling; {
+		e.pollFor(&g)
+	}
+	e.passOn()
+	b.running = false
+	if b.stop {
+		close(b.ended)
+	}
+	if e.failure.err == nil {
+		e.startBackground()
+	}
+}
+
+// relieve asks the goroutine in the background to end, if it polls. It reports whether that does not poll any more.
+func (e *Engine) relieve() bool {
+	b, w := &e.background, &e.waiters
+	if !b.running || !w.inBackground {
+		return false
+	}
+	b.leave = true
+	for range relieveYields {
+		e.unlock()
+		runtime.Gosched()
+		e.lock()
+		if !w.polling {
+			return true
+		}
+	}
+	return false
+}
+
+// stopBackground returns when the goroutine in the background has ended. It does not start again. The caller must hold the lock,
+// which is released meanwhile.
+func (e *Engine) stopBackground() {
+	b := &e.background
+	b.stop = true
+	if b.timer != nil {
+		b.timer.Stop()
+	}
+	if !b.running {
+		return
+	}
+	b.ended = make(chan struct{})
+	e.waiters.rouseAll()
+	e.unlock()
+	<-b.ended
+	e.lock()
+}

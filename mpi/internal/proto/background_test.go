@@ -1,0 +1,99 @@
+package proto
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+// TestBackground: schedules complete although the program calls nothing, over variants of the transport. The goroutine ends with
+// the last of them.
+func TestBackground(t *testing.T) {
+	for _, tw := range []variant{{}, {noRead: true}, {pairing: true}, {fragments: true}} {
+		es := open(t, 2, tw.wrap, nil)
+		each(t, es, func(self int, e *Engine) error {
+			var all []*script
+			for i, n := range []int{0, 10, 1 << 20, 300} {
+				s, _ := passing(self, 2, n, e)
+				s.start(e, int32(i))
+				all = append(all, s)
+			}
+			for _, s := range all {
+				if err := <-s.ended; err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		for _, e := range es {
+			awaitBackgroundEnd(e)
+		}
+	}
+}
+
+// awaitBackgroundEnd returns when the goroutine in the background has ended.
+func awaitBackgroundEnd(e *Engine) {
+	for running := true; running; time.Sleep(10 * time.Microsecond) {
+		e.lock()
+		running = e.background.running
+		e.unlock()
+	}
+}
+
+// awaitBackground returns when the goroutine in the background polls or sleeps.
+func awaitBackground(e *Engine) {
+	for running := false; !running; time.Sleep(10 * time.Microsecond) {
+		e.lock()
+		running = e.background.running
+		e.unlock()
+	}
+}
+
+// TestBackgroundLeaves: a call that waits makes progress itself, and the goroutine in the background ends. It starts again when
+// the call has ended and a schedule is left.
+func TestBackgroundLeaves(t *testing.T) {
+	es := open(t, 2, nil, nil)
+	e, peer := es[0], es[1]
+	for range 50 {
+		b := make([]byte, 1)
+		s := &script{steps: []scriptStep{recvStep(1, b)}}
+		s.start(e, 1)
+		awaitBackground(e)
+		waited := make(chan error)
+		go func() {
+			_, err := e.Recv(from(1, 7), nil)
+			waited <- err
+		}()
+		awaitBackgroundEnd(e) // it has left
+		if err := peer.Send(to(1, 0, 7), nil, Standard); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-waited; err != nil {
+			t.Fatal(err)
+		}
+		awaitBackground(e)
+		if err := peer.Send(to(1, 0, 1), []byte{8}, Standard); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-s.ended; err != nil || b[0] != 8 {
+			t.Fatal(b, err)
+		}
+	}
+}
+
+// TestBackgroundStops: no goroutine is left when the engine is closed or has failed with a schedule in progress.
+func TestBackgroundStops(t *testing.T) {
+	abort := func(e *Engine) error { e.Abort(errors.New("failed")); return nil }
+	for _, end := range []func(e *Engine) error{(*Engine).Close, abort} {
+		for _, wait := range []func(*Engine){awaitBackground, func(*Engine) {}} {
+			e := open(t, 2, nil, nil)[0]
+			s := &script{steps: []scriptStep{recvStep(1, nil)}}
+			s.start(e, 1)
+			wait(e)
+			if err := end(e); err != nil {
+				t.Fatal(err)
+			}
+			awaitBackgroundEnd(e)
+		}
+	}
+}
