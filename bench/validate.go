@@ -99,7 +99,7 @@ func (r *runner) countWrong(op Op, turn int) (n int) {
 
 func (r *runner) countWrongFloats(op Op, turn int) (n int) {
 	first, got := 0, r.recvFloats
-	if op.Name == "reduce_scatter" {
+	if op.Name == "reduce_scatter" || op.Name == "ireduce_scatter" {
 		first, got = r.displs[r.rank], r.recvFloats[:r.counts[r.rank]]
 	}
 	summed := op.summedRanks(r)

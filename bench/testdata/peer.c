@@ -9,13 +9,15 @@
  *   point SIZE ITERATIONS VALUE
  *
  * VALUE is in microseconds, or in 10^6 bytes per second for bw and bibw, or in messages per second for mbw_mr. Every loop
- * here has a counterpart in pt2pt.go, typed.go and collective.go: change both or none.
+ * here has a counterpart in pt2pt.go, typed.go, collective.go and immediate.go: change both or none.
  */
+#define _POSIX_C_SOURCE 200112L /* nanosleep, posix_memalign */
 #include <mpi.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { PAGE = 4096, TAG = 1, ACK_BYTES = 4 };
 
@@ -273,6 +275,26 @@ static void scatterv(void) { MPI_Scatterv(sbuf, counts, displs, MPI_CHAR, rbuf, 
 static void allgatherv(void) { MPI_Allgatherv(sbuf, size, MPI_CHAR, rbuf, counts, displs, MPI_CHAR, WORLD); }
 static void alltoallv(void) { MPI_Alltoallv(sbuf, counts, displs, MPI_CHAR, rbuf, counts, displs, MPI_CHAR, WORLD); }
 
+/* The immediate forms, which are waited for at once. */
+
+#define WAITED(start) do { MPI_Request q; start; MPI_Wait(&q, MPI_STATUS_IGNORE); } while (0)
+
+static void ibarrier(void) { WAITED(MPI_Ibarrier(WORLD, &q)); }
+static void ibcast(void) { WAITED(MPI_Ibcast(sbuf, size, MPI_CHAR, 0, WORLD, &q)); }
+static void ireduce(void) { WAITED(MPI_Ireduce(sbuf, rbuf, FLOATS, MPI_FLOAT, MPI_SUM, 0, WORLD, &q)); }
+static void iallreduce(void) { WAITED(MPI_Iallreduce(sbuf, rbuf, FLOATS, MPI_FLOAT, MPI_SUM, WORLD, &q)); }
+static void ireduce_scatter(void) { WAITED(MPI_Ireduce_scatter(sbuf, rbuf, counts, MPI_FLOAT, MPI_SUM, WORLD, &q)); }
+static void iscan(void) { WAITED(MPI_Iscan(sbuf, rbuf, FLOATS, MPI_FLOAT, MPI_SUM, WORLD, &q)); }
+static void iexscan(void) { WAITED(MPI_Iexscan(sbuf, rbuf, FLOATS, MPI_FLOAT, MPI_SUM, WORLD, &q)); }
+static void igather(void) { WAITED(MPI_Igather(sbuf, size, MPI_CHAR, rbuf, size, MPI_CHAR, 0, WORLD, &q)); }
+static void iscatter(void) { WAITED(MPI_Iscatter(sbuf, size, MPI_CHAR, rbuf, size, MPI_CHAR, 0, WORLD, &q)); }
+static void iallgather(void) { WAITED(MPI_Iallgather(sbuf, size, MPI_CHAR, rbuf, size, MPI_CHAR, WORLD, &q)); }
+static void ialltoall(void) { WAITED(MPI_Ialltoall(sbuf, size, MPI_CHAR, rbuf, size, MPI_CHAR, WORLD, &q)); }
+static void igatherv(void) { WAITED(MPI_Igatherv(sbuf, size, MPI_CHAR, rbuf, counts, displs, MPI_CHAR, 0, WORLD, &q)); }
+static void iscatterv(void) { WAITED(MPI_Iscatterv(sbuf, counts, displs, MPI_CHAR, rbuf, size, MPI_CHAR, 0, WORLD, &q)); }
+static void iallgatherv(void) { WAITED(MPI_Iallgatherv(sbuf, size, MPI_CHAR, rbuf, counts, displs, MPI_CHAR, WORLD, &q)); }
+static void ialltoallv(void) { WAITED(MPI_Ialltoallv(sbuf, counts, displs, MPI_CHAR, rbuf, counts, displs, MPI_CHAR, WORLD, &q)); }
+
 static void (*call)(void);
 
 /* Barriers back to back: nothing stands between two of them, so the clock is read once around all. */
@@ -298,6 +320,29 @@ static double call_by_call(long skip, long n)
 		if (i >= 0)
 			sum += stop - start;
 		MPI_Barrier(MPI_COMM_WORLD);
+	}
+	return sum;
+}
+
+/* What is left of an Iallreduce after all ranks have slept for as long as an Allreduce takes. */
+static double overlap(long skip, long n)
+{
+	enum { CALLS = 10 };
+	double sum = 0, begin = MPI_Wtime();
+	for (int i = 0; i < CALLS; i++)
+		allreduce();
+	double blocking = (MPI_Wtime() - begin) / CALLS;
+	struct timespec sleep = {(time_t)blocking, (long)((blocking - (time_t)blocking) * 1e9)};
+	for (long i = -skip; i < n; i++) {
+		MPI_Request q;
+		MPI_Iallreduce(sbuf, rbuf, FLOATS, MPI_FLOAT, MPI_SUM, WORLD, &q);
+		nanosleep(&sleep, NULL);
+		double start = MPI_Wtime();
+		MPI_Wait(&q, MPI_STATUS_IGNORE);
+		double stop = MPI_Wtime();
+		if (i >= 0)
+			sum += stop - start;
+		MPI_Barrier(WORLD);
 	}
 	return sum;
 }
@@ -336,6 +381,22 @@ static const struct op {
 	{"scatterv", COLLECTIVE, call_by_call, scatterv, 0, 1},
 	{"allgatherv", COLLECTIVE, call_by_call, allgatherv, 1, 0},
 	{"alltoallv", COLLECTIVE, call_by_call, alltoallv, 0, 0},
+	{"ibarrier", COLLECTIVE, back_to_back, ibarrier, 1, 1},
+	{"ibcast", COLLECTIVE, call_by_call, ibcast, 1, 1},
+	{"ireduce", COLLECTIVE, call_by_call, ireduce, 1, 1},
+	{"iallreduce", COLLECTIVE, call_by_call, iallreduce, 1, 1},
+	{"ireduce_scatter", COLLECTIVE, call_by_call, ireduce_scatter, 1, 1},
+	{"iscan", COLLECTIVE, call_by_call, iscan, 1, 1},
+	{"iexscan", COLLECTIVE, call_by_call, iexscan, 1, 1},
+	{"igather", COLLECTIVE, call_by_call, igather, 1, 0},
+	{"iscatter", COLLECTIVE, call_by_call, iscatter, 0, 1},
+	{"iallgather", COLLECTIVE, call_by_call, iallgather, 1, 0},
+	{"ialltoall", COLLECTIVE, call_by_call, ialltoall, 0, 0},
+	{"igatherv", COLLECTIVE, call_by_call, igatherv, 1, 0},
+	{"iscatterv", COLLECTIVE, call_by_call, iscatterv, 0, 1},
+	{"iallgatherv", COLLECTIVE, call_by_call, iallgatherv, 1, 0},
+	{"ialltoallv", COLLECTIVE, call_by_call, ialltoallv, 0, 0},
+	{"overlap", COLLECTIVE, overlap, iallreduce, 1, 1},
 };
 
 static const struct op *find(const char *name)
@@ -404,11 +465,12 @@ static double value(const struct op *op, double seconds, long n)
 
 static void layout(const struct op *op)
 {
-	int elements = op->call == reduce_scatter ? FLOATS : (int)size;
+	int floats = op->call == reduce_scatter || op->call == ireduce_scatter;
+	int elements = floats ? FLOATS : (int)size;
 	for (int r = 0; r < ranks; r++) {
 		counts[r] = elements;
 		displs[r] = (int)size * r;
-		if (op->call == reduce_scatter)
+		if (floats)
 			counts[r] = elements / ranks + (r < elements % ranks);
 	}
 }

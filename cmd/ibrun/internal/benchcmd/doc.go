@@ -29,6 +29,9 @@
 // command that starts, initialises and finalizes 32 ranks. Peers are built from the C program of package bench with -O3 and run
 // with a core per rank. If there are more ranks than cores, they get the flags for oversubscription. The commands are printed.
 //
+// Operations such as ibcast are immediate collectives, which are waited for at once. Of overlap the figure is the time of the
+// Wait, after all ranks have slept for as long as the blocking call takes.
+//
 // Of the operations vector, struct and subarray, every run first checks the data that arrives, on both sides.
 //
 // With --transport tcp, two reference implementations run as well: a pair of polled sockets in Go (package bench/sockets) and
