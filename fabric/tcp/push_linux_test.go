@@ -290,8 +290,8 @@ func TestPushFragmented(t *testing.T) {
 			if ev := wait(); string(ev.Data) != "push" {
 				t.Fatalf("cut at %d: %+v", cut, ev)
 			}
-			e := d.peers[1]
 			d.mu.Lock()
+			e := d.peers[1]
 			here := e.pushes.arrived // otherwise the cut is before it, and the Read would send a request
 			d.mu.Unlock()
 			asks <- here && want > len(text)
@@ -426,7 +426,10 @@ func TestPushReleased(t *testing.T) {
 	if _, err := es[1].Read(in, near, far.Remote, 1); err != nil {
 		t.Fatal(err)
 	}
-	if len(es[0].(*endpoint).outBody) == 0 {
+	ds[0].mu.Lock()
+	unsent := len(es[0].(*endpoint).outBody)
+	ds[0].mu.Unlock()
+	if unsent == 0 {
 		t.Fatal("all of it was sent immediately")
 	}
 	if err := errors.Join(ds[0].Deregister(far), unix.Munmap(mem)); err != nil {
