@@ -382,7 +382,7 @@ func TestPushShorter(t *testing.T) {
 			t.Fatalf("%+v", ev)
 		}
 	}
-	if !es[1].(*endpoint).pushes.arrived {
+	if arrived := locked(ds[1], func() bool { return es[1].(*endpoint).pushes.arrived }); !arrived() {
 		t.Fatal("nothing was pushed")
 	}
 	done, err := es[1].Read(in, near, far.Remote, 1)

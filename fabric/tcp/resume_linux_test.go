@@ -229,7 +229,8 @@ func TestBrokenConnections(t *testing.T) {
 			if err := sides[0].ep.Close(); err != nil {
 				t.Fatal(err)
 			}
-			for end := time.Now().Add(time.Minute); sides[1].down == nil || sides[0].d.peers[1].state != closed; {
+			isClosed := locked(sides[0].d, func() bool { return sides[0].d.peers[1].state == closed })
+			for end := time.Now().Add(time.Minute); sides[1].down == nil || !isClosed(); {
 				sides[0].poll()
 				sides[1].poll()
 				if time.Now().After(end) {

@@ -244,11 +244,12 @@ func TestMiddle(t *testing.T) {
 		return c, s, errors.Join(errClient, errServer)
 	})
 	var ev fabric.Event
+	accepted := locked(ds[1], func() bool { return ds[1].peers[0] != nil && ds[1].peers[0].state != unconnected })
 	for end := time.Now().Add(time.Minute); ev.Kind == 0; {
 		if err := es[0].Send([]byte("secret"), nil); err == nil {
 			t.Fatal("peer 0 sends to the host in the middle")
 		}
-		if there := pollOne(t, ds[1]); there.Kind != 0 || ds[1].peers[0] != nil && ds[1].peers[0].state != unconnected {
+		if there := pollOne(t, ds[1]); there.Kind != 0 || accepted() {
 			t.Fatalf("peer 1 has accepted the host in the middle: %+v", there)
 		}
 		if ev = pollOne(t, ds[0]); time.Now().After(end) {
@@ -288,13 +289,22 @@ func TestWorn(t *testing.T) {
 	tr.Timeout = 400 * time.Millisecond
 	ds, es, _ := pairOver(t, tr, nil)
 	sendAll(t, ds, es[0], 1, "before")
+	ds[0].mu.Lock()
 	first := es[0].(*endpoint).stream.tls
 	first.link.sealed = maxSessionBytes
-	for i := 0; ds[0].reconnects == 0 || ds[1].reconnects == 0; i++ {
+	ds[0].mu.Unlock()
+	again := [...]func() bool{
+		locked(ds[0], func() bool { return ds[0].reconnects != 0 }), locked(ds[1], func() bool { return ds[1].reconnects != 0 }),
+	}
+	for i := 0; !again[0]() || !again[1](); i++ {
 		sendAll(t, ds, es[0], 1, strings.Repeat("x", i%1000))
 	}
 	sendAll(t, ds, es[0], 1, "afterwards")
-	if now := es[0].(*endpoint).stream.tls; now == first || now.worn() {
+	same := locked(ds[0], func() bool {
+		now := es[0].(*endpoint).stream.tls
+		return now == first || now.worn()
+	})
+	if same() {
 		t.Error("it has the same session")
 	}
 }
