@@ -33,7 +33,7 @@ const (
 // poll. It does not end soon if it does a long step of a schedule.
 const relieveYields = 100
 
-// startBackground sets the timer if there are schedules in progress.
+// startBackground sets the timer if there are schedules in progress. It must be called when a call that waits ends.
 func (e *Engine) startBackground() {
 	b := &e.background
 	if b.schedules == 0 || b.armed || b.running || b.stop {
@@ -59,9 +59,8 @@ func (e *Engine) runBackground() {
 	switch {
 	case b.stop || e.failure.err != nil:
 		return
-	case b.schedules == 0 || w.polling || w.sleeping || w.woken != 0:
+	case b.schedules == 0 || w.polling || w.sleeping || w.woken != 0: // await sets the timer again
 		b.delay = min(2*b.delay, maxBackgroundDelay)
-		e.startBackground()
 		return
 	}
 	b.delay, b.running, b.leave = minBackgroundDelay, true, false

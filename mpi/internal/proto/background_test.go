@@ -64,7 +64,12 @@ func TestBackgroundLeaves(t *testing.T) {
 			_, err := e.Recv(from(1, 7), nil)
 			waited <- err
 		}()
-		awaitBackgroundEnd(e) // it has left
+		awaitBackgroundEnd(e)                                         // it has left
+		for armed := true; armed; time.Sleep(10 * time.Microsecond) { // the timer does not wake the process while the call waits
+			e.lock()
+			armed = e.background.armed
+			e.unlock()
+		}
 		if err := peer.Send(to(1, 0, 7), nil, Standard); err != nil {
 			t.Fatal(err)
 		}

@@ -241,6 +241,9 @@ func (e *Engine) await(g *goal) {
 		}
 	}
 	e.passOn()
+	if e.background.schedules != 0 {
+		e.startBackground()
+	}
 }
 
 // isOver reports whether the wait for a goal has ended.
