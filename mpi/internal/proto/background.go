@@ -7,8 +7,8 @@ import (
 
 // While the program computes, no call of it makes progress for its schedules. So a goroutine of the engine does, while a schedule
 // is in progress and no call waits. A timer starts it some time after a call has left a schedule unfinished: mostly the program
-// waits at once. It polls for a while and then sleeps, as a call that waits does. It ends when a call begins to wait, since the
-// goroutine of that call is faster than one that must be woken.
+// waits at once. It polls for a while and then sleeps, as a call that waits does. It ends when a call begins to wait: that
+// call then makes progress itself.
 
 // background is the state of that goroutine. It is protected by the engine's lock.
 type background struct {
@@ -29,9 +29,9 @@ const (
 	maxBackgroundDelay = time.Millisecond
 )
 
-// relieveYields is how often a goroutine that begins to wait yields to the goroutine in the background, until that has ended its
+// takeOverYields is how often a goroutine that begins to wait yields to the goroutine in the background, until that has ended its
 // poll. It does not end soon if it does a long step of a schedule.
-const relieveYields = 100
+const takeOverYields = 100
 
 // startBackground sets the timer if there are schedules in progress. It must be called when a call that waits ends.
 func (e *Engine) startBackground() {
@@ -64,7 +64,7 @@ func (e *Engine) runBackground() {
 		return
 	}
 	b.delay, b.running, b.leave = minBackgroundDelay, true, false
-	for g := (goal{what: backgroundNeedless}); !e.isOver(&g) && !w.polling; {
+	for g := (goal{what: backgroundNotNeeded}); !e.isOver(&g) && !w.polling; {
 		e.pollFor(&g)
 	}
 	e.passOn()
@@ -77,14 +77,14 @@ func (e *Engine) runBackground() {
 	}
 }
 
-// relieve asks the goroutine in the background to end, if it polls. It reports whether that does not poll any more.
-func (e *Engine) relieve() bool {
+// takeOverPolling asks the goroutine in the background to end, if it polls. It reports whether that does not poll any more.
+func (e *Engine) takeOverPolling() bool {
 	b, w := &e.background, &e.waiters
 	if !b.running || !w.inBackground {
 		return false
 	}
 	b.leave = true
-	for range relieveYields {
+	for range takeOverYields {
 		e.unlock()
 		runtime.Gosched()
 		e.lock()

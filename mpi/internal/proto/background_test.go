@@ -31,23 +31,20 @@ func TestBackground(t *testing.T) {
 	}
 }
 
-// awaitBackgroundEnd returns when the goroutine in the background has ended.
-func awaitBackgroundEnd(e *Engine) {
-	for running := true; running; time.Sleep(10 * time.Microsecond) {
+// awaitState returns when f reports true. f is called with the lock of the engine.
+func awaitState(e *Engine, f func(b *background) bool) {
+	for reached := false; !reached; time.Sleep(10 * time.Microsecond) {
 		e.lock()
-		running = e.background.running
+		reached = f(&e.background)
 		e.unlock()
 	}
 }
 
 // awaitBackground returns when the goroutine in the background polls or sleeps.
-func awaitBackground(e *Engine) {
-	for running := false; !running; time.Sleep(10 * time.Microsecond) {
-		e.lock()
-		running = e.background.running
-		e.unlock()
-	}
-}
+func awaitBackground(e *Engine) { awaitState(e, func(b *background) bool { return b.running }) }
+
+// awaitBackgroundEnd returns when that goroutine has ended.
+func awaitBackgroundEnd(e *Engine) { awaitState(e, func(b *background) bool { return !b.running }) }
 
 // TestBackgroundLeaves: a call that waits makes progress itself, and the goroutine in the background ends. It starts again when
 // the call has ended and a schedule is left.
@@ -64,12 +61,9 @@ func TestBackgroundLeaves(t *testing.T) {
 			_, err := e.Recv(from(1, 7), nil)
 			waited <- err
 		}()
-		awaitBackgroundEnd(e)                                         // it has left
-		for armed := true; armed; time.Sleep(10 * time.Microsecond) { // the timer does not wake the process while the call waits
-			e.lock()
-			armed = e.background.armed
-			e.unlock()
-		}
+		awaitBackgroundEnd(e) // it has left
+		// The timer does not wake the process while the call waits.
+		awaitState(e, func(b *background) bool { return !b.armed })
 		if err := peer.Send(to(1, 0, 7), nil, Standard); err != nil {
 			t.Fatal(err)
 		}

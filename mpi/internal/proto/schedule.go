@@ -3,8 +3,8 @@ package proto
 import "fmt"
 
 // A Schedule is an operation that consists of steps: messages, and work of its [Program] between them. The engine does the steps
-// whenever it makes progress. A schedule whose next step can be done waits in the queue of transfers, so every goroutine that
-// makes progress comes across it.
+// whenever it makes progress. A schedule whose next step can be done waits in the queue of transfers. Any goroutine that makes
+// progress takes it from there.
 //
 // Each message is a request without a handle, with the flag inSchedule. The request of the schedule itself completes after the
 // last step.

@@ -152,17 +152,17 @@ type goal struct {
 type goalKind uint8
 
 const (
-	requestCompleted   goalKind = iota // req has completed
-	anyCompleted                       // one handle of any has completed, or none is active
-	wordReached                        // *word has reached value
-	messageMatches                     // there is an unexpected message that matches from
-	messageOrExit                      // the same, or more than value processes have finalized
-	sendsFlushed                       // no message waits to be sent, and no block to be moved
-	bufferUnused                       // the attached buffer holds no message
-	contextIdle                        // no operation is in progress in the context of from
-	segmentMapped                      // mapping is done
-	channelsClosed                     // no request has an open channel, or none may have one any more
-	backgroundNeedless                 // no schedule is in progress, or a call waits
+	requestCompleted    goalKind = iota // req has completed
+	anyCompleted                        // one handle of any has completed, or none is active
+	wordReached                         // *word has reached value
+	messageMatches                      // there is an unexpected message that matches from
+	messageOrExit                       // the same, or more than value processes have finalized
+	sendsFlushed                        // no message waits to be sent, and no block to be moved
+	bufferUnused                        // the attached buffer holds no message
+	contextIdle                         // no operation is in progress in the context of from
+	segmentMapped                       // mapping is done
+	channelsClosed                      // no request has an open channel, or none may have one any more
+	backgroundNotNeeded                 // no schedule is in progress, or a call waits
 )
 
 // reached reports whether the goal has been reached.
@@ -189,7 +189,7 @@ func (g *goal) reached(e *Engine) bool {
 		return g.mapping.try()
 	case channelsClosed:
 		return len(e.channels.open) == 0 || e.channels.stop
-	case backgroundNeedless:
+	case backgroundNotNeeded:
 		return e.background.schedules == 0 || e.background.leave || e.background.stop
 	}
 	return len(e.blocked) == 0 && e.transfers.head == nil
@@ -236,7 +236,7 @@ func (e *Engine) await(g *goal) {
 		switch {
 		case !e.waiters.polling:
 			e.pollFor(g)
-		case !e.relieve():
+		case !e.takeOverPolling():
 			e.park(g)
 		}
 	}
@@ -282,7 +282,7 @@ func (e *Engine) pollFor(g *goal) {
 				w.hasNewcomers()
 			}
 		case w.mayYield(yields, &polling) || g.any.looking():
-			if yields == 0 && since == 0 && g.what != channelsClosed && g.what != backgroundNeedless { // else the program may compute
+			if yields == 0 && since == 0 && g.what != channelsClosed && g.what != backgroundNotNeeded { // else the program may compute
 				since = e.rec.active.Now()
 			}
 			idle, yieldsToWoken = 0, 0
@@ -315,7 +315,7 @@ func (e *Engine) transferWhilePolling(g *goal) bool {
 
 // startPolling must be called when the goroutine with the goal g begins to poll.
 func (w *waiters) startPolling(g *goal) {
-	w.polling, w.inBackground = true, g.what == backgroundNeedless
+	w.polling, w.inBackground = true, g.what == backgroundNotNeeded
 }
 
 // waitedSince records the time since then as waiting time, and sets then to 0. It does nothing if then is 0.
