@@ -238,6 +238,18 @@ type Segment interface {
 	Close() error
 }
 
+// PeerMemory is an optional interface of a segment whose peers can copy from all of each other's memory. Its calls may
+// run beside those of the domain. An error that wraps ErrNotSupported says that the system does not allow it.
+type PeerMemory interface {
+	// Process returns the number of this process, which the peers give to Read. It means nothing to a peer in another
+	// container, and may be the number of another process there: the peers have to try it.
+	Process() uint64
+	// Address returns the address of b for Read by peers.
+	Address(b []byte) uint64
+	// Read copies len(dst) bytes at an address of a process to dst.
+	Read(process uint64, dst []byte, addr uint64) error
+}
+
 // CooperativeCopier is an optional interface of a domain whose Read and Write occupy this process. Both sides of a large transfer
 // then gain by copying a part of it each. In the words that they share they agree which side copies what.
 type CooperativeCopier interface {

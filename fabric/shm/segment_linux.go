@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/internal/fdpass"
+	"github.com/ibrun/ibrun/internal/memaddr"
 	ring "github.com/ibrun/ibrun/internal/shm"
 )
 
@@ -36,6 +40,11 @@ func (p *passingSegment) close() error {
 // sharedSegment is a mapped segment.
 type sharedSegment struct{ mem []byte }
 
+var _ interface {
+	fabric.Segment
+	fabric.PeerMemory
+} = (*sharedSegment)(nil)
+
 func (s *sharedSegment) Bytes() []byte { return s.mem }
 
 func (s *sharedSegment) Close() error {
@@ -45,6 +54,17 @@ func (s *sharedSegment) Close() error {
 	mem := s.mem
 	s.mem = nil
 	return ring.Unmap(mem)
+}
+
+// Process returns the process id.
+func (*sharedSegment) Process() uint64 { return uint64(os.Getpid()) }
+
+// Address returns the address of b in this process.
+func (*sharedSegment) Address(b []byte) uint64 { return memaddr.Of(b) }
+
+// Read copies from the memory of another process.
+func (*sharedSegment) Read(process uint64, dst []byte, addr uint64) error {
+	return copyProcessMemory(unix.SYS_PROCESS_VM_READV, int(process), dst, addr)
 }
 
 // Segment maps memory shared by peers; the first of them creates it. The id 0 is reserved for the node's segment.

@@ -4,10 +4,15 @@ package coll
 //
 // Cost: (n-1) * (a + m*b), for any n; only neighbours communicate.
 func allgatherRing(p Peer, dst, src []byte, n int) error {
-	if !inPlace(dst, src) {
-		p.Copy(blockAt(dst, p.Rank(), n), src)
+	rank, size := p.Rank(), p.Size()
+	if size == 2 && !inPlace(dst, src) { // the other rank reads src, which no copy has put into another cache
+		p.Copy(blockAt(dst, rank, n), src)
+		return p.Sendrecv(1-rank, src, 1-rank, blockAt(dst, 1-rank, n))
 	}
-	return passAround(p, p.Rank(), func(i int) []byte { return blockAt(dst, i, n) })
+	if !inPlace(dst, src) {
+		p.Copy(blockAt(dst, rank, n), src)
+	}
+	return passAround(p, rank, func(i int) []byte { return blockAt(dst, i, n) })
 }
 
 // allgathervRing is allgatherRing for blocks of different lengths; this rank's own is in place.

@@ -72,6 +72,7 @@ func TestAllocs(t *testing.T) {
 func TestShmAllocs(t *testing.T) {
 	const ranks, runs = 3, 5
 	op := add()
+	counts := map[int][]int{24: {1, 1, 1}, 24000: {1000, 1000, 1000}, 480000: {20000, 20000, 20000}}
 	for _, crowded := range []bool{false, true} {
 		for name, call := range map[string]func(f *Shm, dst, src []byte) error{
 			"Barrier":   func(f *Shm, _, _ []byte) error { return f.Barrier() },
@@ -82,10 +83,13 @@ func TestShmAllocs(t *testing.T) {
 			"Scatter":   func(f *Shm, dst, src []byte) error { return f.Scatter(dst[:len(dst)/ranks], src, 1) },
 			"Allgather": func(f *Shm, dst, src []byte) error { return f.Allgather(dst, src[:len(src)/ranks]) },
 			"Alltoall":  func(f *Shm, dst, src []byte) error { return f.Alltoall(dst, src) },
+			"ReduceScatter": func(f *Shm, dst, src []byte) error {
+				return f.ReduceScatter(dst[:len(dst)/ranks], src, counts[len(src)], op)
+			},
 		} {
 			best, _ := ShmBytes(ranks)
-			flats, _ := newShms(t, ranks, best, crowded)
-			for _, n := range []int{24, 24000} {
+			flats := newDirectShms(t, ranks, best, crowded)
+			for n := range counts {
 				bufs := blanks(2*ranks, n)
 				one := func(r int) {
 					if err := call(flats[r], bufs[r], bufs[ranks+r]); err != nil {

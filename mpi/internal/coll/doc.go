@@ -5,7 +5,7 @@
 // [Peer] and work anywhere. The methods of [Shm] do the same over memory that all ranks of a communicator have mapped
 // (files shm_*.go). They are faster for short data, and if there are more ranks than cores.
 //
-//	if shm != nil && shm.Prefers(coll.OfAllreduce, len(src)) {
+//	if shm != nil && shm.Select(coll.OfAllreduce, len(src)) != coll.None {
 //		return shm.Allreduce(dst, src, &op)
 //	}
 //	return coll.Allreduce(peer, dst, src, &op)

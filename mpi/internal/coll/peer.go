@@ -29,9 +29,11 @@ type Peer interface {
 	Copy(dst, src []byte)
 	// Combine is op.Kernel, on such buffers.
 	Combine(op *Operation, dst, a, b []byte)
+	// Call calls f, which works on such buffers.
+	Call(f func())
 }
 
-// Local does Copy and Combine at once. Every Peer that does not record them embeds it.
+// Local does Copy, Combine and Call at once. Every Peer that does not record them embeds it.
 type Local struct{}
 
 // Copy is the function copy.
@@ -39,6 +41,9 @@ func (Local) Copy(dst, src []byte) { copy(dst, src) }
 
 // Combine is op.Kernel.
 func (Local) Combine(op *Operation, dst, a, b []byte) { op.Kernel(dst, a, b) }
+
+// Call calls f.
+func (Local) Call(f func()) { f() }
 
 // Handle identifies a send or receive in progress. Its contents are the Peer's own.
 type Handle struct{ A, B uint64 }

@@ -10,6 +10,7 @@ const (
 	StepWait                        // waits until all sends and receives before it have completed
 	StepCopy                        // copies A to Dst
 	StepCombine                     // combines A and B into Dst, with the operation of the plan
+	StepCall                        // calls Func
 )
 
 // Step is a step of a [Plan].
@@ -17,6 +18,7 @@ type Step struct {
 	Kind      StepKind
 	Peer      int
 	Dst, A, B []byte
+	Func      func()
 }
 
 // Plan is a Peer that records what a collective does, instead of doing it:
@@ -45,12 +47,15 @@ func (p *Plan) Reset(rank, size int) {
 	p.rank, p.size, p.used = rank, size, 0
 }
 
-// Do does a step that copies or combines.
+// Do does a step that copies, combines or calls.
 func (p *Plan) Do(s *Step) {
-	if s.Kind == StepCopy {
+	switch s.Kind {
+	case StepCopy:
 		copy(s.Dst, s.A)
-	} else {
+	case StepCombine:
 		p.Operation.Kernel(s.Dst, s.A, s.B)
+	case StepCall:
+		s.Func()
 	}
 }
 
@@ -121,5 +126,8 @@ func (p *Plan) Combine(op *Operation, dst, a, b []byte) {
 		p.add(Step{Kind: StepCombine, Dst: dst, A: a, B: b})
 	}
 }
+
+// Call records a call.
+func (p *Plan) Call(f func()) { p.add(Step{Kind: StepCall, Func: f}) }
 
 func (p *Plan) add(s Step) { p.Steps = append(p.Steps, s) }

@@ -35,10 +35,11 @@ func (c Collective) String() string { return collectiveNames[c] }
 // Algorithm is an algorithm for a collective operation.
 type Algorithm uint8
 
-// The algorithms. The file of each name describes the algorithm; SharedMemory is [Shm].
+// The algorithms. The file of each name describes the algorithm; SharedMemory and DirectCopy are methods of [Shm].
 const (
 	None Algorithm = iota
 	SharedMemory
+	DirectCopy
 	Dissemination
 	Binomial
 	ScatterRing
@@ -53,8 +54,8 @@ const (
 )
 
 var algorithmNames = [...]string{
-	"none", "shared memory", "dissemination", "binomial", "scatter, ring", "reduce-scatter, gather", "recursive doubling",
-	"Rabenseifner", "ring", "linear", "Bruck", "scattered", "pairwise",
+	"none", "shared memory", "direct copy", "dissemination", "binomial", "scatter, ring", "reduce-scatter, gather",
+	"recursive doubling", "Rabenseifner", "ring", "linear", "Bruck", "scattered", "pairwise",
 }
 
 // String returns the name of the algorithm in the literature.
@@ -106,15 +107,16 @@ var rules = [...]Rule{
 	{Collective: OfAllreduce, Algorithm: Ring, MaxBytes: always, Commutative: true},
 	{Collective: OfAllreduce, Algorithm: Rabenseifner, MaxBytes: always},
 
-	{Collective: OfGather, Algorithm: SharedMemory, MaxBytes: 128 * kib},
+	{Collective: OfGather, Algorithm: SharedMemory, MaxBytes: 256 * kib},
 	{Collective: OfGather, Algorithm: Binomial, MaxBytes: 2 * kib, MinRanks: 3},
 	{Collective: OfGather, Algorithm: Linear, MaxBytes: always},
 
 	{Collective: OfScatter, Algorithm: SharedMemory, MaxBytes: 8 * kib},
+	{Collective: OfScatter, Algorithm: DirectCopy, MaxBytes: always, MinRanks: 5},
 	{Collective: OfScatter, Algorithm: Binomial, MaxBytes: 2 * kib, MinRanks: 3},
 	{Collective: OfScatter, Algorithm: Linear, MaxBytes: always},
 
-	{Collective: OfAllgather, Algorithm: SharedMemory, MaxBytes: 128 * kib},
+	{Collective: OfAllgather, Algorithm: SharedMemory, MaxBytes: always},
 	{Collective: OfAllgather, Algorithm: RecursiveDoubling, MaxBytes: 32 * kib, PowerOfTwo: true},
 	{Collective: OfAllgather, Algorithm: Bruck, MaxBytes: 2 * kib},
 	{Collective: OfAllgather, Algorithm: Ring, MaxBytes: always},
@@ -123,10 +125,13 @@ var rules = [...]Rule{
 	{Collective: OfAllgatherv, Algorithm: Ring, MaxBytes: always},
 
 	{Collective: OfAlltoall, Algorithm: SharedMemory, MaxBytes: 8 * kib},
+	{Collective: OfAlltoall, Algorithm: SharedMemory, MaxBytes: 128 * kib, MinRanks: 3},
+	{Collective: OfAlltoall, Algorithm: DirectCopy, MaxBytes: always, MinRanks: 3},
 	{Collective: OfAlltoall, Algorithm: Bruck, MaxBytes: 512, MinRanks: 8},
 	{Collective: OfAlltoall, Algorithm: Scattered, MaxBytes: 32 * kib},
 	{Collective: OfAlltoall, Algorithm: Pairwise, MaxBytes: always},
 
+	{Collective: OfReduceScatter, Algorithm: SharedMemory, MaxBytes: always},
 	{Collective: OfReduceScatter, Algorithm: RecursiveDoubling, MaxBytes: 4 * kib},
 	{Collective: OfReduceScatter, Algorithm: Pairwise, MaxBytes: always},
 }
@@ -136,18 +141,37 @@ func Rules() []Rule { return append([]Rule(nil), rules[:]...) }
 
 // selectAlgorithm returns the algorithm with messages of the first rule that fits.
 func selectAlgorithm(c Collective, bytes, ranks int, commutative bool) Algorithm {
-	return firstRule(c, bytes, ranks, commutative, false).Algorithm
+	return firstRule(c, bytes, ranks, commutative, messages).Algorithm
 }
 
-// firstRule returns the first rule that fits, or one with the algorithm None. Rules for SharedMemory fit only if the ranks share
-// memory.
-func firstRule(c Collective, bytes, ranks int, commutative, shared bool) Rule {
+// family says which algorithms can be used.
+type family uint8
+
+const (
+	messages family = iota // those with messages only
+	shared                 // also SharedMemory
+	direct                 // also SharedMemory and DirectCopy
+)
+
+// family returns the first family that has the algorithm.
+func (a Algorithm) family() family {
+	switch a {
+	case SharedMemory:
+		return shared
+	case DirectCopy:
+		return direct
+	}
+	return messages
+}
+
+// firstRule returns the first rule that fits, or one with the algorithm None.
+func firstRule(c Collective, bytes, ranks int, commutative bool, has family) Rule {
 	for i := range rules {
 		r := &rules[i]
 		switch {
 		case r.Collective != c || bytes > r.MaxBytes:
 		case ranks < r.MinRanks || r.MaxRanks > 0 && ranks > r.MaxRanks:
-		case r.Algorithm == SharedMemory && !shared:
+		case r.Algorithm.family() > has:
 		case r.Commutative && !commutative:
 		case r.PowerOfTwo && bits.OnesCount(uint(ranks)) > 1:
 		default:
@@ -173,8 +197,11 @@ func Explain() string {
 		case r.MaxRanks > 0:
 			ranks = fmt.Sprintf("to %d", r.MaxRanks)
 		}
-		if r.Algorithm == SharedMemory {
+		switch r.Algorithm {
+		case SharedMemory:
 			limit = append(limit, "ranks share memory")
+		case DirectCopy:
+			limit = append(limit, "ranks can read each other's memory")
 		}
 		if r.PowerOfTwo {
 			limit = append(limit, "ranks are a power of two")

@@ -12,11 +12,13 @@ func TestSelect(t *testing.T) {
 		for ranks := 1; ranks <= 70; ranks++ {
 			for _, commutative := range []bool{false, true} {
 				for bytes := 1; bytes < 1<<30; bytes *= 2 {
-					r := firstRule(c, bytes, ranks, commutative, false)
-					if r.Algorithm == None || r.Algorithm == SharedMemory {
+					r := firstRule(c, bytes, ranks, commutative, messages)
+					if r.Algorithm == None || r.Algorithm.family() != messages {
 						t.Fatalf("%v of %d bytes between %d ranks, commutative %v: %+v", c, bytes, ranks, commutative, r)
 					}
-					taken[r], taken[firstRule(c, bytes, ranks, commutative, true)] = true, true
+					taken[r] = true
+					taken[firstRule(c, bytes, ranks, commutative, shared)] = true
+					taken[firstRule(c, bytes, ranks, commutative, direct)] = true
 				}
 			}
 		}

@@ -70,6 +70,8 @@ type Shm struct {
 	call      uint64 // the current call, with a hash of the earlier ones
 	history   uint64 // hash of the calls up to this one
 	copier    shm.Copier
+	remote    RemoteMemory // nil if not every rank can read the memory of all others
+	own       []byte       // copy of a buffer that others read while it is overwritten
 }
 
 const (
@@ -156,10 +158,21 @@ func (f *Shm) copyIn(slot, data []byte) {
 	}
 }
 
-// Prefers reports whether shared memory is faster than messages for a collective of some bytes, counted as [Rule.MaxBytes]
-// describes. The result is the same at all ranks.
-func (f *Shm) Prefers(c Collective, bytes int) bool {
-	return firstRule(c, bytes, f.Size, false, true).Algorithm == SharedMemory
+// Select returns the fastest algorithm over shared memory for a collective of some bytes, counted as [Rule.MaxBytes] describes:
+// SharedMemory or DirectCopy, or None if messages are faster. The result is the same at all ranks.
+func (f *Shm) Select(c Collective, bytes int) Algorithm {
+	a := firstRule(c, bytes, f.Size, false, f.family()).Algorithm
+	if a != SharedMemory && a != DirectCopy {
+		return None
+	}
+	return a
+}
+
+func (f *Shm) family() family {
+	if f.remote != nil {
+		return direct
+	}
+	return shared
 }
 
 // Barrier returns when every rank has called it.

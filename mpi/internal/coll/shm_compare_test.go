@@ -35,7 +35,12 @@ func TestShmCompares(t *testing.T) {
 		"gather":    {func(f *Shm) error { return f.Gather(src(), src()[:length/f.Size], 0) }, func(r int) bool { return r != 0 }},
 		"allreduce": {do: func(f *Shm) error { return f.Allreduce(src(), src(), op) }},
 		"allgather": {do: func(f *Shm) error { return f.Allgather(src(), src()[:length/f.Size]) }},
-		"alltoall":  {do: func(f *Shm) error { return f.Alltoall(src(), src()) }},
+		"reduce_scatter": {do: func(f *Shm) error {
+			counts := make([]int, f.Size)
+			counts[0] = length / op.ElemSize
+			return f.ReduceScatter(make([]byte, counts[f.Rank]*op.ElemSize), src(), counts, op)
+		}},
+		"alltoall": {do: func(f *Shm) error { return f.Alltoall(src(), src()) }},
 	} {
 		for i := range 2 * 3 * 2 {
 			crowded, n := i%2 == 0, 2+i/2%3

@@ -62,7 +62,10 @@ func (f *Shm) copyFromAll(dst []byte, n, off, c int) {
 //
 // Cost: one cache line from one core to another, and n copies at the root.
 func (f *Shm) Scatter(dst, src []byte, root int) error {
-	n, most := len(dst), f.slotBytes/f.Size
+	if f.copiesDirectly(OfScatter, len(dst)) {
+		return f.scatterDirect(dst, src, root)
+	}
+	n, most := len(dst), f.blockRoom()
 	if f.Rank == root {
 		n = len(src) / f.Size
 		if !inPlace(dst, src) {
@@ -85,19 +88,34 @@ func (f *Shm) Scatter(dst, src []byte, root int) error {
 			if err := f.awaitRank(root); err != nil {
 				return err
 			}
-			copy(dst[off:], blockAt(f.data(root, f.Size*c), f.Rank, c))
+			copy(dst[off:], f.packed(root, c))
 		}
 		f.endStep()
 	}
 	return nil
 }
 
-// packBlocks copies c bytes, from off on, of each of the blocks of n bytes into this rank's slot.
+// blockRoom returns the bytes of each other rank's block that a slot has room for.
+func (f *Shm) blockRoom() int { return f.slotBytes / max(1, f.Size-1) }
+
+// packBlocks copies c bytes, from off on, of each other rank's block of n bytes into this rank's slot.
 func (f *Shm) packBlocks(src []byte, n, off, c int) {
-	out := f.data(f.Rank, f.Size*c)
+	out := f.data(f.Rank, (f.Size-1)*c)
 	for r := range f.Size {
-		f.copyIn(blockAt(out, r, c), blockAt(src, r, n)[off:off+c])
+		if r != f.Rank {
+			f.copyIn(out[:c], blockAt(src, r, n)[off:off+c])
+			out = out[c:]
+		}
 	}
+}
+
+// packed returns the c bytes for this rank in another rank's slot. That rank has no bytes for itself there.
+func (f *Shm) packed(rank, c int) []byte {
+	at := f.Rank
+	if at > rank {
+		at--
+	}
+	return blockAt(f.data(rank, (f.Size-1)*c), at, c)
 }
 
 // Allgather collects the src of all ranks in dst of each, in rank order.
@@ -105,11 +123,12 @@ func (f *Shm) packBlocks(src []byte, n, off, c int) {
 // Cost: that of a Barrier, and n copies.
 func (f *Shm) Allgather(dst, src []byte) error {
 	n := len(dst) / f.Size
-	own := blockAt(dst, f.Rank, n)
-	if !inPlace(dst, src) {
-		copy(own, src)
+	own, moved := blockAt(dst, f.Rank, n), inPlace(dst, src)
+	if moved {
+		src = own
 	}
 	if f.Size == 1 {
+		copy(own, src)
 		return nil
 	}
 	for off := 0; off < n; off += f.slotBytes {
@@ -117,7 +136,10 @@ func (f *Shm) Allgather(dst, src []byte) error {
 			return err
 		}
 		c := min(f.slotBytes, n-off)
-		f.copyIn(f.data(f.Rank, c), own[off:off+c])
+		f.copyIn(f.data(f.Rank, c), src[off:off+c])
+		if !moved { // while the source is in the cache
+			copy(own[off:off+c], src[off:off+c])
+		}
 		if err := f.synchronize(); err != nil {
 			return err
 		}
@@ -130,9 +152,13 @@ func (f *Shm) Allgather(dst, src []byte) error {
 //
 // Cost: that of a Barrier, and 2 * n copies.
 func (f *Shm) Alltoall(dst, src []byte) error {
-	n, most := len(dst)/f.Size, f.slotBytes/f.Size
+	if f.copiesDirectly(OfAlltoall, len(dst)/f.Size) {
+		return f.alltoallDirect(dst, src)
+	}
+	n, most := len(dst)/f.Size, f.blockRoom()
+	to, from := blockAt(dst, f.Rank, n), blockAt(src, f.Rank, n)
 	if f.Size == 1 {
-		copy(dst, src)
+		copy(to, from)
 		return nil
 	}
 	for off := 0; off < n; off += most {
@@ -141,11 +167,16 @@ func (f *Shm) Alltoall(dst, src []byte) error {
 		}
 		c := min(most, n-off)
 		f.packBlocks(src, n, off, c)
+		if !inPlace(dst, src) {
+			copy(to[off:off+c], from[off:])
+		}
 		if err := f.synchronize(); err != nil {
 			return err
 		}
 		for r := range f.Size {
-			copy(blockAt(dst, r, n)[off:], blockAt(f.data(r, f.Size*c), f.Rank, c))
+			if r != f.Rank {
+				copy(blockAt(dst, r, n)[off:], f.packed(r, c))
+			}
 		}
 	}
 	return nil

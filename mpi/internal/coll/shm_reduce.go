@@ -169,3 +169,34 @@ func (f *Shm) publishBuffer(src []byte, most int) error {
 	}
 	return nil
 }
+
+// ReduceScatter combines the src of all ranks, in rank order. Rank i receives its counts[i] elements of the result in dst. In
+// place, the result is at the start of the buffer.
+//
+// Cost: that of a Barrier, one copy, and m*g.
+func (f *Shm) ReduceScatter(dst, src []byte, counts []int, op *Operation) error {
+	first := 0
+	for _, c := range counts[:f.Rank] {
+		first += c * op.ElemSize
+	}
+	if f.Size == 1 {
+		copy(dst, src)
+		return nil
+	}
+	end, most := first+len(dst), f.wholeElements(op)
+	for off := 0; off < len(src); off += most {
+		n := min(most, len(src)-off)
+		if err := f.beginStep(); err != nil {
+			return err
+		}
+		own := f.data(f.Rank, n)
+		f.copyIn(own, src[off:off+n])
+		if err := f.synchronize(); err != nil {
+			return err
+		}
+		if lo, hi := max(first, off), min(end, off+n); lo < hi {
+			f.reduceSlots(dst[lo-first:hi-first], lo-off, hi-off, own, op)
+		}
+	}
+	return nil
+}

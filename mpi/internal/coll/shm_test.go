@@ -61,6 +61,64 @@ func newShms(t testing.TB, ranks, memory int, crowded bool) (shms []*Shm, broken
 	return shms, broken
 }
 
+// remote is the memory of ranks in one process: its addresses are numbers of buffers, and offsets.
+type remote struct {
+	mu      sync.Mutex
+	buffers [][]byte
+}
+
+const bufferBits = 32
+
+func (m *remote) Address(b []byte) uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.buffers = append(m.buffers, b)
+	return uint64(len(m.buffers)-1) << bufferBits
+}
+
+func (m *remote) Read(_ int, dst []byte, addr uint64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	copy(dst, m.buffers[addr>>bufferBits][addr&(1<<bufferBits-1):])
+	return nil
+}
+
+// otherMemory reads other bytes than those of the rank.
+type otherMemory struct{ *remote }
+
+func (otherMemory) Read(int, []byte, uint64) error { return nil }
+
+// newDirectShms is newShms for ranks that can read each other's memory.
+func newDirectShms(t testing.TB, ranks, memory int, crowded bool) []*Shm {
+	t.Helper()
+	shms, _ := newShms(t, ranks, memory, crowded)
+	m := new(remote)
+	for r, err := range callAll(shms, func(f *Shm) error { return f.UseRemote(m) }) {
+		if err != nil || shms[r].remote == nil {
+			t.Fatalf("rank %d: %v, remote memory %v", r, err, shms[r].remote)
+		}
+	}
+	return shms
+}
+
+// TestUseRemote: if one rank cannot read the right bytes of another one, no rank reads any.
+func TestUseRemote(t *testing.T) {
+	best, _ := ShmBytes(4)
+	shms, _ := newShms(t, 4, best, true)
+	m := new(remote)
+	errs := callAll(shms, func(f *Shm) error {
+		if f.Rank == 2 {
+			return f.UseRemote(otherMemory{m})
+		}
+		return f.UseRemote(m)
+	})
+	for r, err := range errs {
+		if err != nil || shms[r].remote != nil {
+			t.Errorf("rank %d: %v, remote memory %v", r, err, shms[r].remote)
+		}
+	}
+}
+
 // act is one collective of all ranks: what each does, and what is wrong afterwards.
 type act struct {
 	name  string
@@ -94,7 +152,9 @@ func draw(r *rand.Rand, n, length int) act {
 	if r.IntN(2) == 0 {
 		op = affine()
 	}
-	switch r.IntN(7) {
+	switch r.IntN(8) {
+	case 6:
+		return drawReduceScatter(r, n, length/8*8, in, op)
 	case 0:
 		bufs := random(r, n, length)
 		want := append([]byte{}, bufs[root]...)
@@ -131,6 +191,29 @@ func draw(r *rand.Rand, n, length int) act {
 		})}
 }
 
+// drawReduceScatter is a ReduceScatter with counts that differ.
+func drawReduceScatter(r *rand.Rand, n, length int, in bool, op *Operation) act {
+	src := random(r, n, length)
+	want, counts, left := reduced(src, op), make([]int, n), length/op.ElemSize
+	dst, parts := make([][]byte, n), make([][]byte, n)
+	for i := range n {
+		counts[i] = left
+		if i < n-1 {
+			counts[i] = r.IntN(left + 1)
+		}
+		left -= counts[i]
+	}
+	for i := range n {
+		parts[i] = blockOf(want, counts, i, op.ElemSize)
+		if dst[i] = make([]byte, len(parts[i])); in {
+			dst[i] = src[i][:len(parts[i])]
+		}
+	}
+	return act{"reduce_scatter", func(f *Shm) error {
+		return f.ReduceScatter(dst[f.Rank], src[f.Rank][:length/op.ElemSize*op.ElemSize], counts, op)
+	}, differ(dst, func(i int) []byte { return parts[i] })}
+}
+
 // drawGather is a Gather or an Allgather.
 func drawGather(r *rand.Rand, n, length, root int, in bool) act {
 	src, dst := random(r, n, length), blanks(n, length*n)
@@ -161,23 +244,28 @@ func TestShm(t *testing.T) {
 		for n := 1; n <= 9; n++ {
 			best, least := ShmBytes(n)
 			for seed, memory := range []int{least, best, least + 3*n*minSlotBytes, least} {
-				t.Run(fmt.Sprintf("crowded=%v/ranks=%d/seed=%d", crowded, n, seed), func(t *testing.T) {
-					r := rand.New(rand.NewPCG(uint64(seed), uint64(n)))
-					var acts []act
-					for range 40 {
-						length := []int{0, 1, 8, 24, 104, 112, 120, 1001, 5000, 20000, 70000 / n}[r.IntN(11)]
-						acts = append(acts, draw(r, n, length))
-					}
-					runActs(t, n, memory, crowded, acts)
-				})
+				for _, direct := range []bool{false, true} {
+					t.Run(fmt.Sprintf("crowded=%v/ranks=%d/seed=%d/direct=%v", crowded, n, seed, direct), func(t *testing.T) {
+						r := rand.New(rand.NewPCG(uint64(seed), uint64(n)))
+						var acts []act
+						for range 40 {
+							length := []int{0, 1, 8, 24, 104, 112, 120, 1001, 5000, 20000, 70000 / n, 150000}[r.IntN(12)]
+							acts = append(acts, draw(r, n, length))
+						}
+						shms, _ := newShms(t, n, memory, crowded)
+						if direct {
+							shms = newDirectShms(t, n, memory, crowded)
+						}
+						runActs(t, shms, acts)
+					})
+				}
 			}
 		}
 	}
 }
 
-func runActs(t *testing.T, n, memory int, crowded bool, acts []act) {
-	shms, _ := newShms(t, n, memory, crowded)
-	errs := make([]error, n)
+func runActs(t *testing.T, shms []*Shm, acts []act) {
+	errs := make([]error, len(shms))
 	var all sync.WaitGroup
 	for r, f := range shms {
 		all.Go(func() {
@@ -272,6 +360,7 @@ func TestShmBroken(t *testing.T) {
 		"scatter":          func(f *Shm) error { return f.Scatter(out, nil, 1) },
 		"allgather":        func(f *Shm) error { return f.Allgather(out, buf[:200*kib]) },
 		"alltoall":         func(f *Shm) error { return f.Alltoall(out, buf) },
+		"reduce_scatter":   func(f *Shm) error { return f.ReduceScatter(out[:8], buf[:16], []int{1, 1}, op) },
 		"bcast, many":      func(f *Shm) error { return f.Bcast(buf[:200*kib], 0) },
 		"allreduce, small": func(f *Shm) error { return f.Allreduce(out[:8*kib], buf[:8*kib], op) },
 	} {
@@ -282,6 +371,24 @@ func TestShmBroken(t *testing.T) {
 			if err := do(shms[0]); !errors.Is(err, errBroken) {
 				t.Errorf("%s, crowded %v: %v", name, crowded, err)
 			}
+		}
+	}
+}
+
+// TestDirectBroken is TestShmBroken for ranks that copy directly.
+func TestDirectBroken(t *testing.T) {
+	const n = 6
+	buf, out := make([]byte, n*200*kib), make([]byte, n*200*kib)
+	for name, do := range map[string]func(f *Shm) error{
+		"alltoall":      func(f *Shm) error { return f.Alltoall(out, buf) },
+		"scatter":       func(f *Shm) error { return f.Scatter(out[:200*kib], nil, 1) },
+		"scatter, root": func(f *Shm) error { return f.Scatter(out[:200*kib], buf, 0) },
+	} {
+		best, _ := ShmBytes(n)
+		shms := newDirectShms(t, n, best, true)
+		shms[0].Sync.(gosched).broken.Store(true)
+		if err := do(shms[0]); !errors.Is(err, errBroken) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
@@ -338,10 +445,10 @@ func TestPrefers(t *testing.T) {
 		want  bool
 	}{
 		{2, OfBarrier, 0, true}, {2, OfAllreduce, 8, true}, {2, OfAllreduce, 1 << 30, true}, {3, OfAllreduce, 1 << 30, false},
-		{2, OfBcast, 1 << 30, false}, {3, OfBcast, 1 << 30, true}, {3, OfAlltoall, 1 << 20, false}, {3, OfReduceScatter, 8, false},
+		{2, OfBcast, 1 << 30, false}, {3, OfBcast, 1 << 30, true}, {3, OfAlltoall, 1 << 20, false}, {3, OfReduceScatter, 8, true},
 	} {
 		shms, _ := newShms(t, c.ranks, 1<<20, false)
-		if got := shms[0].Prefers(c.c, c.bytes); got != c.want {
+		if got := shms[0].Select(c.c, c.bytes) != None; got != c.want {
 			t.Errorf("%v of %d bytes between %d ranks: %v", c.c, c.bytes, c.ranks, got)
 		}
 	}

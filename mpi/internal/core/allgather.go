@@ -8,7 +8,7 @@ import (
 // Allgather collects src of all ranks into dst of every rank.
 func (c *Comm) Allgather(dst, src []byte, k Elements) error {
 	if c.isInter() {
-		return c.interAllgather(collMode{call: perf.Allgather, start: blocking}, dst, src, k)
+		return c.interAllgather(collMode{call: perf.Allgather, start: Blocking}, dst, src, k)
 	}
 	return c.allgather(perf.Allgather, dst, src, k)
 }
@@ -35,7 +35,7 @@ func (c *Comm) allgather(call perf.Op, dst, src []byte, k Elements) error {
 // Allgatherv is Allgather with counts and displacements in elements; nil displacements mean consecutive parts.
 func (c *Comm) Allgatherv(dst []byte, counts, displs []int, src []byte, k Elements) error {
 	if c.isInter() {
-		return c.interAllgatherv(collMode{call: perf.Allgatherv, start: blocking}, dst, counts, displs, src, k)
+		return c.interAllgatherv(collMode{call: perf.Allgatherv, start: Blocking}, dst, counts, displs, src, k)
 	}
 	const op = "Allgatherv"
 	if err := c.beginIntracomm(perf.Allgatherv, len(src)); err != nil {

@@ -8,7 +8,7 @@ import (
 // Alltoall sends part i of src to rank i, and stores the part from rank i as part i of dst.
 func (c *Comm) Alltoall(dst, src []byte, k Elements) error {
 	if c.isInter() {
-		return c.interAlltoall(collMode{call: perf.Alltoall, start: blocking}, dst, src, k)
+		return c.interAlltoall(collMode{call: perf.Alltoall, start: Blocking}, dst, src, k)
 	}
 	return c.alltoall(perf.Alltoall, dst, src, k)
 }
@@ -35,7 +35,7 @@ func (c *Comm) alltoall(call perf.Op, dst, src []byte, k Elements) error {
 // Alltoallv is Alltoall with counts and displacements in elements; nil displacements mean consecutive parts.
 func (c *Comm) Alltoallv(dst []byte, rcounts, rdispls []int, src []byte, scounts, sdispls []int, k Elements) error {
 	if c.isInter() {
-		return c.interAlltoallv(collMode{call: perf.Alltoallv, start: blocking}, dst, rcounts, rdispls, src, scounts, sdispls, k)
+		return c.interAlltoallv(collMode{call: perf.Alltoallv, start: Blocking}, dst, rcounts, rdispls, src, scounts, sdispls, k)
 	}
 	return c.alltoallv(perf.Alltoallv, dst, rcounts, rdispls, src, scounts, sdispls, k)
 }

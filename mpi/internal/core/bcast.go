@@ -8,7 +8,7 @@ import (
 // Bcast copies the root's b to b of every rank.
 func (c *Comm) Bcast(b []byte, k Elements, root int) error {
 	if c.isInter() {
-		return c.interBcast(collMode{call: perf.Bcast, start: blocking}, b, root)
+		return c.interBcast(collMode{call: perf.Bcast, start: Blocking}, b, root)
 	}
 	const op = "Bcast"
 	if err := c.beginIntracomm(perf.Bcast, len(b)); err != nil {

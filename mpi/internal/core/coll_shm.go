@@ -1,6 +1,7 @@
 package core
 
 import (
+	"errors"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -59,6 +60,39 @@ func (g *collState) shareMemory() error {
 		Mem: seg.Bytes()[:bytes], Rank: g.Rank(), Size: n, Crowded: all[0]&flagDedicatedCores == 0,
 		Cores: runtime.NumCPU(), Sync: g,
 	})
+	if m, ok := seg.(fabric.PeerMemory); ok && err == nil {
+		err = g.useMemoryOf(m)
+	}
+	return err
+}
+
+// rankMemory is the memory of the ranks that share a segment.
+type rankMemory struct {
+	fabric.PeerMemory
+	g         *collState
+	processes []uint64 // by rank
+}
+
+// useMemoryOf lets long collectives copy directly between the buffers of ranks, if the system allows it.
+func (g *collState) useMemoryOf(m fabric.PeerMemory) error {
+	x := &rankMemory{m, g, make([]uint64, len(g.peers))}
+	mine := []uint64{m.Process()}
+	if err := g.shm.flat.Allgather(Bytes(x.processes), Bytes(mine)); err != nil {
+		return err
+	}
+	return g.shm.flat.UseRemote(x)
+}
+
+// Read copies from the memory of a rank.
+func (x *rankMemory) Read(rank int, dst []byte, addr uint64) error {
+	return x.error(rank, x.PeerMemory.Read(x.processes[rank], dst, addr))
+}
+
+// error returns the error of a copy. A copy may be the first to notice that a process has ended.
+func (x *rankMemory) error(rank int, err error) error {
+	if errors.Is(err, fabric.ErrPeerDown) {
+		err = x.g.check(x.g.comm.engine.LostPeer(x.g.peers[rank], err))
+	}
 	return err
 }
 
@@ -87,7 +121,7 @@ func (c *Comm) closeSharedMemory() error {
 // flatFor returns the shared-memory implementation if it is the fastest for this collective and number of bytes, or
 // nil. The implementation compares the shapes of the ranks' calls.
 func (g *collState) flatFor(what coll.Collective, bytes int, s callShape) *coll.Shm {
-	if g.shm.flat == nil || !g.shm.flat.Prefers(what, bytes) {
+	if g.shm.flat == nil || g.shm.flat.Select(what, bytes) == coll.None {
 		return nil
 	}
 	g.shm.flat.Begin(s.pack(g.call, bytes))

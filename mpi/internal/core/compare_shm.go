@@ -65,6 +65,16 @@ func (s callShape) pack(call perf.Op, bytes int) uint64 {
 	return n | (uint64(call)|shape<<shapeCallBits)<<shapeLengthBits
 }
 
+// hashOf returns a hash of the counts of blocks, in the place of a root.
+func hashOf(counts []int) int {
+	h := uint64(len(counts))
+	for _, n := range counts {
+		h = (h ^ uint64(n)) * 0x9e3779b97f4a7c15
+		h ^= h >> 32
+	}
+	return int(h >> (64 - shapeRootBits))
+}
+
 // packedCall is a call as callShape.pack returns it, with the hash of the earlier calls above it.
 type packedCall uint64
 

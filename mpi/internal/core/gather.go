@@ -8,7 +8,7 @@ import (
 // Gather collects src of all ranks into dst at root.
 func (c *Comm) Gather(dst, src []byte, k Elements, root int) error {
 	if c.isInter() {
-		return c.interGather(collMode{call: perf.Gather, start: blocking}, dst, src, k, root)
+		return c.interGather(collMode{call: perf.Gather, start: Blocking}, dst, src, k, root)
 	}
 	const op = "Gather"
 	if err := c.beginIntracomm(perf.Gather, len(src)); err != nil {
@@ -31,7 +31,7 @@ func (c *Comm) Gather(dst, src []byte, k Elements, root int) error {
 // Gatherv is Gather with counts and displacements in elements; nil displacements mean consecutive parts.
 func (c *Comm) Gatherv(dst []byte, counts, displs []int, src []byte, k Elements, root int) error {
 	if c.isInter() {
-		return c.interGatherv(collMode{call: perf.Gatherv, start: blocking}, dst, counts, displs, src, k, root)
+		return c.interGatherv(collMode{call: perf.Gatherv, start: Blocking}, dst, counts, displs, src, k, root)
 	}
 	const op = "Gatherv"
 	if err := c.beginIntracomm(perf.Gatherv, len(src)); err != nil {

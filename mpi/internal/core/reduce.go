@@ -11,7 +11,7 @@ import (
 // Reduce combines src of all ranks element by element into dst at root.
 func (c *Comm) Reduce(dst, src []byte, k Elements, o Op, root int) error {
 	if c.isInter() {
-		return c.interReduce(collMode{call: perf.Reduce, start: blocking}, dst, src, k, o, root)
+		return c.interReduce(collMode{call: perf.Reduce, start: Blocking}, dst, src, k, o, root)
 	}
 	const op = "Reduce"
 	if err := c.beginIntracomm(perf.Reduce, len(src)); err != nil {
@@ -34,7 +34,7 @@ func (c *Comm) Reduce(dst, src []byte, k Elements, o Op, root int) error {
 // Allreduce combines src of all ranks element by element into dst of every rank.
 func (c *Comm) Allreduce(dst, src []byte, k Elements, o Op) error {
 	if c.isInter() {
-		return c.interAllreduce(collMode{call: perf.Allreduce, start: blocking}, dst, src, k, o)
+		return c.interAllreduce(collMode{call: perf.Allreduce, start: Blocking}, dst, src, k, o)
 	}
 	return c.allreduce(perf.Allreduce, dst, src, k, o)
 }
@@ -87,7 +87,7 @@ func (c *Comm) equalCounts(op string, src []byte, k Elements) ([]int, error) {
 
 func (c *Comm) reduceScatter(call perf.Op, dst, src []byte, counts []int, k Elements, o Op) error {
 	if c.isInter() {
-		return c.interReduceScatter(collMode{call: call, start: blocking}, dst, src, counts, k, o)
+		return c.interReduceScatter(collMode{call: call, start: Blocking}, dst, src, counts, k, o)
 	}
 	op := call.String()
 	if err := c.beginIntracomm(call, len(src)); err != nil {
@@ -103,6 +103,9 @@ func (c *Comm) reduceScatter(call perf.Op, dst, src []byte, counts []int, k Elem
 	}
 	if err != nil {
 		return err
+	}
+	if f := c.coll.flatReduction(coll.OfReduceScatter, len(src), k, o, hashOf(counts)); f != nil {
+		return c.wrapError(op, f.ReduceScatter(dst, src, counts, &c.coll.operation))
 	}
 	return c.wrapError(op, coll.ReduceScatter(&c.coll, dst, src, counts, &c.coll.operation))
 }

@@ -8,7 +8,7 @@ import (
 // Scatter copies part i of src at root to dst of rank i.
 func (c *Comm) Scatter(dst, src []byte, k Elements, root int) error {
 	if c.isInter() {
-		return c.interScatter(collMode{call: perf.Scatter, start: blocking}, dst, src, k, root)
+		return c.interScatter(collMode{call: perf.Scatter, start: Blocking}, dst, src, k, root)
 	}
 	const op = "Scatter"
 	if err := c.beginIntracomm(perf.Scatter, len(dst)); err != nil {
@@ -31,7 +31,7 @@ func (c *Comm) Scatter(dst, src []byte, k Elements, root int) error {
 // Scatterv is Scatter with counts and displacements in elements; nil displacements mean consecutive parts.
 func (c *Comm) Scatterv(dst, src []byte, counts, displs []int, k Elements, root int) error {
 	if c.isInter() {
-		return c.interScatterv(collMode{call: perf.Scatterv, start: blocking}, dst, src, counts, displs, k, root)
+		return c.interScatterv(collMode{call: perf.Scatterv, start: Blocking}, dst, src, counts, displs, k, root)
 	}
 	const op = "Scatterv"
 	if err := c.beginIntracomm(perf.Scatterv, len(dst)); err != nil {

@@ -163,3 +163,10 @@ func (e *Engine) transportError(n int32, err error) error {
 	}
 	return err
 }
+
+// LostPeer returns the error to report for an error that says that a process is down, found outside the engine.
+func (e *Engine) LostPeer(n int32, err error) error {
+	e.lock()
+	defer e.unlock()
+	return e.transportError(n, err)
+}

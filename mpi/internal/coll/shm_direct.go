@@ -1,0 +1,134 @@
+package coll
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/rand/v2"
+	"runtime"
+)
+
+// Blocks that are long are copied once, from the memory of one rank to that of another, and not into a slot and out of it. The
+// ranks tell each other where their buffers are, and each copies for itself. A second step ends the collective: a rank returns
+// when all others have copied from its buffer.
+
+// RemoteMemory is the memory of the other ranks. It is used by one goroutine at a time.
+type RemoteMemory interface {
+	// Address returns the address by which other ranks reach b.
+	Address(b []byte) uint64
+	// Read copies len(dst) bytes at an address of a rank to dst.
+	Read(rank int, dst []byte, addr uint64) error
+}
+
+const addressBytes = 8
+
+// copiesDirectly reports whether blocks of n bytes are copied directly in a collective.
+func (f *Shm) copiesDirectly(c Collective, n int) bool {
+	return n > minSlotBytes && f.Select(c, n) == DirectCopy
+}
+
+// UseRemote lets f copy long blocks directly between the buffers of ranks, if each rank can read the memory of all others. All
+// ranks call it, as a collective, and all do the same afterwards.
+func (f *Shm) UseRemote(m RemoteMemory) error {
+	var probe, got [addressBytes]byte
+	binary.NativeEndian.PutUint64(probe[:], rand.Uint64())
+	known := make([]byte, f.Size*2*addressBytes) // of each rank: where the probe is, and its contents
+	mine := binary.NativeEndian.AppendUint64(nil, m.Address(probe[:]))
+	if err := f.Allgather(known, append(mine, probe[:]...)); err != nil {
+		return err
+	}
+	failed := []byte{0}
+	for r := range f.Size {
+		of := blockAt(known, r, 2*addressBytes)
+		if r != f.Rank && (m.Read(r, got[:], binary.NativeEndian.Uint64(of)) != nil || !bytes.Equal(got[:], of[addressBytes:])) {
+			failed[0] = 1
+		}
+	}
+	all := make([]byte, f.Size)
+	err := f.Allgather(all, failed) // so all have read
+	runtime.KeepAlive(&probe)
+	if err == nil && bytes.IndexByte(all, 1) < 0 {
+		f.remote = m
+	}
+	return err
+}
+
+// exchangeAddresses begins a step in which each rank publishes an address, and returns when all have.
+func (f *Shm) exchangeAddresses(addr uint64) error {
+	if err := f.beginStep(); err != nil {
+		return err
+	}
+	binary.NativeEndian.PutUint64(f.data(f.Rank, addressBytes), addr)
+	return f.synchronize()
+}
+
+// address returns the address that a rank has published in this step.
+func (f *Shm) address(rank int) uint64 { return binary.NativeEndian.Uint64(f.data(rank, addressBytes)) }
+
+// readFromAll publishes own, copies this rank's own block, and reads from every other rank, each beginning with another one. It
+// returns when all have done so.
+func (f *Shm) readFromAll(own []byte, to, from []byte, read func(rank int, addr uint64) error) error {
+	if err := f.exchangeAddresses(f.remote.Address(own)); err != nil {
+		return err
+	}
+	for d := 1; d < f.Size; d++ {
+		r := mod(f.Rank+d, f.Size)
+		if err := read(r, f.address(r)); err != nil {
+			return err
+		}
+	}
+	copy(to, from)
+	err := f.Barrier()
+	runtime.KeepAlive(&own[0])
+	return err
+}
+
+// alltoallDirect is Alltoall for long blocks.
+//
+// Cost: that of two Barriers, and n copies; in place, 2 * n copies.
+func (f *Shm) alltoallDirect(dst, src []byte) error {
+	n := len(dst) / f.Size
+	if inPlace(dst, src) {
+		f.own = append(f.own[:0], src...)
+		src = f.own
+	}
+	to, from := blockAt(dst, f.Rank, n), blockAt(src, f.Rank, n)
+	return f.readFromAll(src, to, from, func(r int, addr uint64) error {
+		return f.remote.Read(r, blockAt(dst, r, n), addr+uint64(f.Rank*n))
+	})
+}
+
+// scatterDirect is Scatter for long blocks.
+//
+// Cost: two cache lines from one core to another, and one copy at each rank.
+func (f *Shm) scatterDirect(dst, src []byte, root int) error {
+	if f.Rank != root {
+		f.step++
+		if err := f.awaitRank(root); err != nil {
+			return err
+		}
+		if err := f.remote.Read(root, dst, f.address(root)+uint64(f.Rank*len(dst))); err != nil {
+			return err
+		}
+		f.endStep()
+		return nil
+	}
+	if err := f.beginStep(); err != nil {
+		return err
+	}
+	binary.NativeEndian.PutUint64(f.data(root, addressBytes), f.remote.Address(src))
+	f.publish()
+	f.endStep()
+	if n := len(src) / f.Size; !inPlace(dst, src) {
+		copy(dst, blockAt(src, root, n))
+	}
+	for r := range f.Size {
+		if r == root {
+			continue
+		}
+		if err := f.wait(r, f.endedWord(r), f.step); err != nil {
+			return err
+		}
+	}
+	runtime.KeepAlive(&src[0])
+	return nil
+}
