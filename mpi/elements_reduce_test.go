@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -142,4 +143,46 @@ func TestContextStructs(t *testing.T) {
 		return errors.Join(err, check(errors.Is(stopped, context.Canceled) && st.Cancelled(), "%v after cancel", stopped),
 			second(mpi.RecvContext(context.Background(), c, got, 0, 3)))
 	})
+}
+
+// TestLocated: MinLoc and MaxLoc find a value and the lowest rank that has it, in all forms, of Located and of other structs.
+func TestLocated(t *testing.T) {
+	type best struct {
+		Cost float64
+		Rank int
+	}
+	checkedAndNot(t, 4, func(p *mpi.Process) error {
+		c := p.World()
+		me := c.Rank()
+		x := []mpi.Located[int32]{{int32(me % 2), int32(me)}, {int32(-me), int32(me)}}
+		low, high := make([]mpi.Located[int32], 2), make([]mpi.Located[int32], 2)
+		err := errors.Join(mpi.Allreduce(c, low, x, mpi.MinLoc), mpi.Allreduce(c, high, x, mpi.MaxLoc))
+		least, most := []mpi.Located[int32]{{0, 0}, {-3, 3}}, []mpi.Located[int32]{{1, 1}, {0, 0}}
+		err = errors.Join(err, check(slices.Equal(low, least), "MinLoc: %v, want %v", low, least),
+			check(slices.Equal(high, most), "MaxLoc: %v, want %v", high, most))
+		y, got := []best{{float64(me * me % 3), me}}, make([]best, 1)
+		r, err1 := mpi.Iallreduce(c, got, y, mpi.MaxLoc)
+		_, err2 := r.Wait()
+		err = errors.Join(err, err1, err2, check(got[0] == best{1, 1}, "MaxLoc: %v", got))
+		z, wrong := []int32{1}, []struct{ A, B float64 }{{1, 2}}
+		return errors.Join(err, ofClass(mpi.Allreduce(c, z, z, mpi.MinLoc), mpi.ErrOp),
+			ofClass(mpi.Allreduce(c, wrong, wrong, mpi.MaxLoc), mpi.ErrOp), ofClass(mpi.Allreduce(c, x, x, mpi.Sum), mpi.ErrOp))
+	})
+}
+
+// ExampleLocated finds the rank with the lowest cost.
+func ExampleLocated() {
+	var t exampleT
+	mpitest.Run(t, 3, func(p *mpi.Process) error {
+		c := p.World()
+		best := []mpi.Located[float64]{{Value: 10 - float64(c.Rank()), Index: int32(c.Rank())}}
+		if err := mpi.Allreduce(c, best, best, mpi.MinLoc); err != nil {
+			return err
+		}
+		if c.Rank() == 0 {
+			fmt.Println("rank", best[0].Index, "has", best[0].Value)
+		}
+		return nil
+	})
+	// Output: rank 2 has 8
 }

@@ -32,7 +32,25 @@ const (
 	Land = Predefined(core.Land)
 	Lor  = Predefined(core.Lor)
 	Lxor = Predefined(core.Lxor)
+
+	// MinLoc and MaxLoc are defined on [Located] and other structs of two such fields. MPI-5.0 §6.9.4.
+	MinLoc = Predefined(core.MinLoc)
+	MaxLoc = Predefined(core.MaxLoc)
 )
+
+// Located is a value with its location, such as the rank that has it. The operation [MinLoc] gives the least value and the lowest
+// location of those that have it, [MaxLoc] the greatest value. If a value is NaN, so is the result. The fields may
+// have other names: the operations are defined on any struct of a number that is not complex and an int32, int64 or int.
+// MPI-5.0 §6.9.4.
+type Located[T Ordered] struct {
+	Value T
+	Index int32
+}
+
+// Ordered are the types of numbers that have an order.
+type Ordered interface {
+	~int8 | ~int16 | ~int32 | ~int64 | ~int | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uint | ~float32 | ~float64
+}
 
 // String returns the operation's name in lower case.
 func (o Predefined) String() string { return core.Predefined(o).String() }

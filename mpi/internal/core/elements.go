@@ -21,6 +21,8 @@ type elementData struct {
 	sig  datatype.Signature // of an element; for a view, of the data of one rank
 	name string             // of the Go type; empty for a view
 	err  error              // why the Go type is no type of elements
+	// value and location are the kinds of the two fields of a pair, for MinLoc and MaxLoc; 0 for other elements.
+	value, location datatype.Kind
 	// parts has the signatures of the blocks of a call whose blocks differ, if calls are checked. size is 1 then.
 	parts *partSignatures
 }
@@ -57,6 +59,9 @@ func goElements(rt reflect.Type) Elements {
 		if t.Size() == 0 {
 			made.err = fmt.Errorf("%s: %w", made.name, errNoData)
 		}
+	}
+	if rt.Kind() == reflect.Struct && rt.NumField() == 2 && made.err == nil {
+		made.value, made.location = kindOf(rt.Field(0).Type), kindOf(rt.Field(1).Type)
 	}
 	d, _ := shared.values.LoadOrStore(rt, made)
 	return Elements{data: d.(*elementData)}
@@ -101,7 +106,11 @@ func (e Elements) shape(op uint8, root int) callShape {
 	if e.data == nil {
 		return callShape{e.kind, op, root}
 	}
-	code := uint8(e.data.sig.Hash%(1<<(shapeOpBits-1))) << 1
+	hash := e.data.sig.Hash
+	if op > opCodeUserCommut {
+		hash += uint64(op)
+	}
+	code := uint8(hash%(1<<(shapeOpBits-1))) << 1
 	if op == opCodeUserCommut {
 		code |= 1
 	}

@@ -32,6 +32,10 @@ const (
 	Land = Predefined(reduction.Land)
 	Lor  = Predefined(reduction.Lor)
 	Lxor = Predefined(reduction.Lxor)
+
+	// Of structs with two fields: a number that is not complex, and its location, an int32, int64 or int.
+	MinLoc = Predefined(reduction.MinLoc)
+	MaxLoc = Predefined(reduction.MaxLoc)
 )
 
 // String returns the operation's name in lower case.
@@ -39,7 +43,8 @@ func (o Predefined) String() string { return reduction.Op(o).String() }
 
 func (o Predefined) kernel(k Elements) (reduction.Func, bool, bool) {
 	if k.data != nil {
-		return nil, true, false
+		f, ok := reduction.LookupLoc(reduction.Op(o), k.data.value, k.data.location)
+		return f, true, ok
 	}
 	f, ok := reduction.Lookup(reduction.Op(o), k.kind)
 	return f, true, ok
@@ -68,8 +73,13 @@ var kinds = [...]datatype.Kind{
 }
 
 // KindOf returns the element kind of T, which must be a number or bool.
-func KindOf[T any]() datatype.Kind {
-	switch t := reflect.TypeFor[T](); {
+func KindOf[T any]() datatype.Kind { return kindOf(reflect.TypeFor[T]()) }
+
+// kindOf returns the element kind of a type, 0 if it is neither a number nor bool.
+func kindOf(t reflect.Type) datatype.Kind {
+	switch {
+	case int(t.Kind()) >= len(kinds):
+		return 0
 	case t.Kind() != reflect.Int && t.Kind() != reflect.Uint && t.Kind() != reflect.Uintptr:
 		return kinds[t.Kind()]
 	case t.Kind() == reflect.Int && t.Size() == 8:

@@ -6,7 +6,10 @@ package reduction
 import "unsafe"
 
 // operands returns three byte slices as elements, all with the same length so that the compiler eliminates bounds checks.
-func operands[T number](dst, a, b []byte) (d, x, y []T) {
+func operands[T number](dst, a, b []byte) (d, x, y []T) { return elements[T](dst, a, b) }
+
+// elements is operands for elements of any type without pointers.
+func elements[T any](dst, a, b []byte) (d, x, y []T) {
 	n := min(len(dst), len(a), len(b)) / int(unsafe.Sizeof(*new(T)))
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(dst))), n),
 		unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(a))), n),

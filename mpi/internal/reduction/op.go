@@ -49,6 +49,10 @@ func (o Op) String() string {
 		return "lor"
 	case Lxor:
 		return "lxor"
+	case MinLoc:
+		return "minloc"
+	case MaxLoc:
+		return "maxloc"
 	}
 	return fmt.Sprintf("op %#x", uint8(o))
 }
