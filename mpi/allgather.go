@@ -15,7 +15,12 @@ func Allgather[T any](c *Comm, dst, src []T) error {
 // consecutively if displs is nil. In place as in Allgather. MPI-5.0 §6.7.
 func Allgatherv[T any](c *Comm, dst []T, counts, displs []int, src []T) error {
 	if !core.IsNumber[T]() {
-		return allgatherParts(c, dst, counts, displs, src)
+		const op = "Allgatherv"
+		parts, own, err := allgatherParts(op, c, dst, counts, displs, src)
+		if err != nil {
+			return c.callError(op, err)
+		}
+		return c.Allgatherv(parts, own)
 	}
 	return public(c.core().Allgatherv(core.Bytes(dst), counts, displs, core.Bytes(src), core.NumbersOf[T]()))
 }

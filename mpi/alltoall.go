@@ -16,7 +16,12 @@ func Alltoall[T any](c *Comm, dst, src []T) error {
 // and rdispls then describe both. MPI-5.0 §6.8.
 func Alltoallv[T any](c *Comm, dst []T, rcounts, rdispls []int, src []T, scounts, sdispls []int) error {
 	if !core.IsNumber[T]() {
-		return alltoallParts(c, dst, rcounts, rdispls, src, scounts, sdispls)
+		const op = "Alltoallv"
+		in, out, err := alltoallParts(op, dst, rcounts, rdispls, src, scounts, sdispls)
+		if err != nil {
+			return c.callError(op, err)
+		}
+		return c.Alltoallw(in, out)
 	}
 	return public(c.core().Alltoallv(core.Bytes(dst), rcounts, rdispls, core.Bytes(src), scounts, sdispls, core.NumbersOf[T]()))
 }

@@ -157,11 +157,88 @@ func TestViewReplace(t *testing.T) {
 	})
 }
 
-// TestViewCollectives: collectives of columns do what those of slices do.
+// viewCalls are the collectives of views in one form. A Comm has the blocking one.
+type viewCalls interface {
+	Bcast(v mpi.View, root int) error
+	Gather(dst, src mpi.View, root int) error
+	Gatherv(dst []mpi.View, src mpi.View, root int) error
+	Scatter(dst, src mpi.View, root int) error
+	Scatterv(dst mpi.View, src []mpi.View, root int) error
+	Allgather(dst, src mpi.View) error
+	Allgatherv(dst []mpi.View, src mpi.View) error
+	Alltoall(dst, src mpi.View) error
+	Alltoallw(dst, src []mpi.View) error
+}
+
+// started are the immediate or persistent form. They return when the request has completed.
+type started struct {
+	c          *mpi.Comm
+	persistent bool
+}
+
+// wait returns when a request has completed. A persistent one is started twice.
+func (s started) wait(r mpi.Request, err error) error {
+	if !s.persistent || err != nil {
+		_, err1 := r.Wait()
+		return errors.Join(err, err1)
+	}
+	err = r.Start()
+	_, err1 := r.Wait()
+	err2 := r.Start()
+	_, err3 := r.Wait()
+	return errors.Join(err, err1, err2, err3, r.Free())
+}
+
+func (s started) Bcast(v mpi.View, root int) error {
+	return s.wait(pick(s.persistent, s.c.Ibcast, s.c.BcastInit)(v, root))
+}
+
+func (s started) Gather(dst, src mpi.View, root int) error {
+	return s.wait(pick(s.persistent, s.c.Igather, s.c.GatherInit)(dst, src, root))
+}
+
+func (s started) Gatherv(dst []mpi.View, src mpi.View, root int) error {
+	return s.wait(pick(s.persistent, s.c.Igatherv, s.c.GathervInit)(dst, src, root))
+}
+
+func (s started) Scatter(dst, src mpi.View, root int) error {
+	return s.wait(pick(s.persistent, s.c.Iscatter, s.c.ScatterInit)(dst, src, root))
+}
+
+func (s started) Scatterv(dst mpi.View, src []mpi.View, root int) error {
+	return s.wait(pick(s.persistent, s.c.Iscatterv, s.c.ScattervInit)(dst, src, root))
+}
+
+func (s started) Allgather(dst, src mpi.View) error {
+	return s.wait(pick(s.persistent, s.c.Iallgather, s.c.AllgatherInit)(dst, src))
+}
+
+func (s started) Allgatherv(dst []mpi.View, src mpi.View) error {
+	return s.wait(pick(s.persistent, s.c.Iallgatherv, s.c.AllgathervInit)(dst, src))
+}
+
+func (s started) Alltoall(dst, src mpi.View) error {
+	return s.wait(pick(s.persistent, s.c.Ialltoall, s.c.AlltoallInit)(dst, src))
+}
+
+func (s started) Alltoallw(dst, src []mpi.View) error {
+	return s.wait(pick(s.persistent, s.c.Ialltoallw, s.c.AlltoallwInit)(dst, src))
+}
+
+// TestViewCollectives: collectives of columns do what those of slices do, in all forms.
 func TestViewCollectives(t *testing.T) {
-	mpitest.Run(t, 3, func(p *mpi.Process) error {
-		c := p.World()
-		me := c.Rank()
+	for name, form := range map[string]func(c *mpi.Comm) viewCalls{
+		"blocking":   func(c *mpi.Comm) viewCalls { return c },
+		"immediate":  func(c *mpi.Comm) viewCalls { return started{c, false} },
+		"persistent": func(c *mpi.Comm) viewCalls { return started{c, true} },
+	} {
+		t.Run(name, func(t *testing.T) { testViewCollectives(t, form) })
+	}
+}
+
+func testViewCollectives(t *testing.T, form func(c *mpi.Comm) viewCalls) {
+	checkedAndNot(t, 3, func(p *mpi.Process) error {
+		me, c := p.World().Rank(), form(p.World())
 		in, out := make([]int, 6*2), make([]int, 6*2)
 		for i := range in {
 			in[i], out[i] = 100*me+i, -1
@@ -192,13 +269,12 @@ func TestViewCollectives(t *testing.T) {
 		if me != 1 {
 			err = errors.Join(err, has(101, 103, 105, 107, 109, 111))
 		}
-		return errors.Join(err, ofClass(c.Bcast(mpi.ArrayOf(in, 1).All(), 0), mpi.ErrCount), c.Bcast(none, 0), viewLists(c))
+		return errors.Join(err, ofClass(c.Bcast(mpi.ArrayOf(in, 1).All(), 0), mpi.ErrCount), c.Bcast(none, 0), viewLists(c, me))
 	})
 }
 
 // viewLists checks the collectives that have a view for each rank. Rank r has r+1 elements for others.
-func viewLists(c *mpi.Comm) error {
-	me := c.Rank()
+func viewLists(c viewCalls, me int) error {
 	in, out := make([]int, 24), make([]int, 24)
 	for i := range in {
 		in[i] = 100*me + i

@@ -90,56 +90,39 @@ func ownPart[T any](op string, c *Comm, dst []T, parts []View, src []T) View {
 	return elements(op, src)
 }
 
-func gatherParts[T any](c *Comm, dst []T, counts, displs []int, src []T, root int) error {
-	const op = "Gatherv"
+// gatherParts returns the parts of whole, which the root of a Gatherv or Scatterv has, and what this rank contributes or gets.
+func gatherParts[T any](op string, c *Comm, whole []T, counts, displs []int, own []T, root int) (
+	parts []View, mine View, err error,
+) {
 	if c == nil || c.Rank() != root && root != Root {
-		return c.Gatherv(nil, elements(op, src), root)
+		return nil, elements(op, own), nil
 	}
-	parts, err := partsOf(op, dst, counts, displs)
-	if err != nil {
-		return c.callError(op, err)
+	if parts, err = partsOf(op, whole, counts, displs); err != nil {
+		return nil, mine, err
 	}
-	return c.Gatherv(parts, ownPart(op, c, dst, parts, src), root)
+	return parts, ownPart(op, c, whole, parts, own), nil
 }
 
-func scatterParts[T any](c *Comm, dst, src []T, counts, displs []int, root int) error {
-	const op = "Scatterv"
-	if c == nil || c.Rank() != root && root != Root {
-		return c.Scatterv(elements(op, dst), nil, root)
+// allgatherParts returns the parts of dst, and what this rank contributes.
+func allgatherParts[T any](op string, c *Comm, dst []T, counts, displs []int, src []T) (parts []View, mine View, err error) {
+	if parts, err = partsOf(op, dst, counts, displs); err != nil || c == nil {
+		return parts, mine, err
 	}
-	parts, err := partsOf(op, src, counts, displs)
-	if err != nil {
-		return c.callError(op, err)
-	}
-	return c.Scatterv(ownPart(op, c, src, parts, dst), parts, root)
+	return parts, ownPart(op, c, dst, parts, src), nil
 }
 
-func allgatherParts[T any](c *Comm, dst []T, counts, displs []int, src []T) error {
-	const op = "Allgatherv"
-	parts, err := partsOf(op, dst, counts, displs)
-	if err != nil {
-		return c.callError(op, err)
+// alltoallParts returns the parts of dst and src, which are the same if the call is in place.
+func alltoallParts[T any](op string, dst []T, rcounts, rdispls []int, src []T, scounts, sdispls []int) (
+	in, out []View, err error,
+) {
+	if in, err = partsOf(op, dst, rcounts, rdispls); err != nil {
+		return nil, nil, err
 	}
-	if c == nil {
-		return c.Allgatherv(parts, View{})
+	if len(src) > 0 && len(src) == len(dst) && &src[0] == &dst[0] {
+		return in, in, nil
 	}
-	return c.Allgatherv(parts, ownPart(op, c, dst, parts, src))
-}
-
-func alltoallParts[T any](c *Comm, dst []T, rcounts, rdispls []int, src []T, scounts, sdispls []int) error {
-	const op = "Alltoallv"
-	in, err := partsOf(op, dst, rcounts, rdispls)
-	if err != nil {
-		return c.callError(op, err)
-	}
-	if len(src) > 0 && len(src) == len(dst) && &src[0] == &dst[0] { // in place
-		return c.Alltoallw(in, in)
-	}
-	out, err := partsOf(op, src, scounts, sdispls)
-	if err != nil {
-		return c.callError(op, err)
-	}
-	return c.Alltoallw(in, out)
+	out, err = partsOf(op, src, scounts, sdispls)
+	return in, out, err
 }
 
 // messageSize returns the bytes of an element in a message: those of its fields without padding; -1 if T is no type of elements.

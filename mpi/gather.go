@@ -15,7 +15,12 @@ func Gather[T any](c *Comm, dst, src []T, root int) error {
 // displs is nil. Only root uses dst, counts and displs. In place at root as in Gather. MPI-5.0 §6.5.
 func Gatherv[T any](c *Comm, dst []T, counts, displs []int, src []T, root int) error {
 	if !core.IsNumber[T]() {
-		return gatherParts(c, dst, counts, displs, src, root)
+		const op = "Gatherv"
+		parts, own, err := gatherParts(op, c, dst, counts, displs, src, root)
+		if err != nil {
+			return c.callError(op, err)
+		}
+		return c.Gatherv(parts, own, root)
 	}
 	return public(c.core().Gatherv(core.Bytes(dst), counts, displs, core.Bytes(src), core.NumbersOf[T](), root))
 }

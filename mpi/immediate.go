@@ -19,49 +19,48 @@ import "github.com/ibrun/ibrun/mpi/internal/core"
 func (c *Comm) Ibarrier() (Request, error) { return request(c.core().Ibarrier(core.Now)) }
 
 // Ibcast starts a Bcast. MPI-5.0 §6.12.2.
-func Ibcast[T Elem](c *Comm, x []T, root int) (Request, error) {
-	return request(c.core().Ibcast(core.Now, core.Bytes(x), core.NumbersOf[T](), root))
+func Ibcast[T any](c *Comm, x []T, root int) (Request, error) {
+	return startBcast(c, core.Now, x, root)
 }
 
 // Igather starts a Gather. MPI-5.0 §6.12.3.
-func Igather[T Elem](c *Comm, dst, src []T, root int) (Request, error) {
-	return request(c.core().Igather(core.Now, core.Bytes(dst), core.Bytes(src), core.NumbersOf[T](), root))
+func Igather[T any](c *Comm, dst, src []T, root int) (Request, error) {
+	return startGather(c, core.Now, dst, src, root)
 }
 
 // Igatherv starts a Gatherv. MPI-5.0 §6.12.3.
-func Igatherv[T Elem](c *Comm, dst []T, counts, displs []int, src []T, root int) (Request, error) {
-	return request(c.core().Igatherv(core.Now, core.Bytes(dst), counts, displs, core.Bytes(src), core.NumbersOf[T](), root))
+func Igatherv[T any](c *Comm, dst []T, counts, displs []int, src []T, root int) (Request, error) {
+	return startGatherv(c, core.Now, dst, counts, displs, src, root)
 }
 
 // Iscatter starts a Scatter. MPI-5.0 §6.12.4.
-func Iscatter[T Elem](c *Comm, dst, src []T, root int) (Request, error) {
-	return request(c.core().Iscatter(core.Now, core.Bytes(dst), core.Bytes(src), core.NumbersOf[T](), root))
+func Iscatter[T any](c *Comm, dst, src []T, root int) (Request, error) {
+	return startScatter(c, core.Now, dst, src, root)
 }
 
 // Iscatterv starts a Scatterv. MPI-5.0 §6.12.4.
-func Iscatterv[T Elem](c *Comm, dst, src []T, counts, displs []int, root int) (Request, error) {
-	return request(c.core().Iscatterv(core.Now, core.Bytes(dst), core.Bytes(src), counts, displs, core.NumbersOf[T](), root))
+func Iscatterv[T any](c *Comm, dst, src []T, counts, displs []int, root int) (Request, error) {
+	return startScatterv(c, core.Now, dst, src, counts, displs, root)
 }
 
 // Iallgather starts an Allgather. MPI-5.0 §6.12.5.
-func Iallgather[T Elem](c *Comm, dst, src []T) (Request, error) {
-	return request(c.core().Iallgather(core.Now, core.Bytes(dst), core.Bytes(src), core.NumbersOf[T]()))
+func Iallgather[T any](c *Comm, dst, src []T) (Request, error) {
+	return startAllgather(c, core.Now, dst, src)
 }
 
 // Iallgatherv starts an Allgatherv. MPI-5.0 §6.12.5.
-func Iallgatherv[T Elem](c *Comm, dst []T, counts, displs []int, src []T) (Request, error) {
-	return request(c.core().Iallgatherv(core.Now, core.Bytes(dst), counts, displs, core.Bytes(src), core.NumbersOf[T]()))
+func Iallgatherv[T any](c *Comm, dst []T, counts, displs []int, src []T) (Request, error) {
+	return startAllgatherv(c, core.Now, dst, counts, displs, src)
 }
 
 // Ialltoall starts an Alltoall. MPI-5.0 §6.12.6.
-func Ialltoall[T Elem](c *Comm, dst, src []T) (Request, error) {
-	return request(c.core().Ialltoall(core.Now, core.Bytes(dst), core.Bytes(src), core.NumbersOf[T]()))
+func Ialltoall[T any](c *Comm, dst, src []T) (Request, error) {
+	return startAlltoall(c, core.Now, dst, src)
 }
 
 // Ialltoallv starts an Alltoallv. MPI-5.0 §6.12.6.
-func Ialltoallv[T Elem](c *Comm, dst []T, rcounts, rdispls []int, src []T, scounts, sdispls []int) (Request, error) {
-	return request(c.core().Ialltoallv(core.Now, core.Bytes(dst), rcounts, rdispls, core.Bytes(src), scounts, sdispls,
-		core.NumbersOf[T]()))
+func Ialltoallv[T any](c *Comm, dst []T, rcounts, rdispls []int, src []T, scounts, sdispls []int) (Request, error) {
+	return startAlltoallv(c, core.Now, dst, rcounts, rdispls, src, scounts, sdispls)
 }
 
 // Ireduce starts a Reduce. Elements may be structs, as in [Reduce]. MPI-5.0 §6.12.7.

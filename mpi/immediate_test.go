@@ -321,6 +321,91 @@ func TestImmediateArguments(t *testing.T) {
 	})
 }
 
+// particle is an element with padding.
+type particle struct {
+	Mass float32
+	Site int64
+	Kind int8
+}
+
+// structPair is a collective of structs: the form that is started, on x, and the blocking one, on y. Each has another buffer beside.
+type structPair struct{ start, block func() error }
+
+// structData are the buffers of a structPair: of all ranks, of this rank at the start of them, and counts and displacements.
+type structData struct {
+	c           *mpi.Comm
+	x, y        []particle
+	other, same []particle
+	two, at     []int
+}
+
+func (d *structData) own(x []particle) []particle { return x[:d.two[d.c.Rank()]] }
+
+// rooted returns the collectives with a root.
+func (d *structData) rooted(s started) []structPair {
+	return []structPair{
+		{func() error {
+			return s.wait(pick(s.persistent, mpi.Ibcast[particle], mpi.BcastInit[particle])(d.c, d.x, 1))
+		}, func() error { return mpi.Bcast(d.c, d.y, 1) }},
+		{func() error {
+			return s.wait(pick(s.persistent, mpi.Igather[particle], mpi.GatherInit[particle])(d.c, d.other, d.x[:3], 1))
+		}, func() error { return mpi.Gather(d.c, d.same, d.y[:3], 1) }},
+		{func() error {
+			return s.wait(pick(s.persistent, mpi.Igatherv[particle], mpi.GathervInit[particle])(d.c, d.other, d.two, d.at, d.own(d.x), 2))
+		}, func() error { return mpi.Gatherv(d.c, d.same, d.two, d.at, d.own(d.y), 2) }},
+		{func() error {
+			return s.wait(pick(s.persistent, mpi.Iscatter[particle], mpi.ScatterInit[particle])(d.c, d.other[:3], d.x, 1))
+		}, func() error { return mpi.Scatter(d.c, d.same[:3], d.y, 1) }},
+		{func() error {
+			return s.wait(pick(s.persistent, mpi.Iscatterv[particle], mpi.ScattervInit[particle])(d.c, d.own(d.other), d.x, d.two, d.at, 0))
+		}, func() error { return mpi.Scatterv(d.c, d.own(d.same), d.y, d.two, d.at, 0) }},
+	}
+}
+
+// moved returns the collectives that move data between all ranks.
+func (d *structData) moved(s started) []structPair {
+	ones := []int{1, 1, 1}
+	return []structPair{
+		{func() error {
+			return s.wait(pick(s.persistent, mpi.Iallgather[particle], mpi.AllgatherInit[particle])(d.c, d.other, d.x[:3]))
+		}, func() error { return mpi.Allgather(d.c, d.same, d.y[:3]) }},
+		{func() error {
+			return s.wait(pick(s.persistent, mpi.Iallgatherv[particle], mpi.AllgathervInit[particle])(d.c, d.other, d.two, d.at, d.own(d.x)))
+		}, func() error { return mpi.Allgatherv(d.c, d.same, d.two, d.at, d.own(d.y)) }},
+		{func() error {
+			return s.wait(pick(s.persistent, mpi.Ialltoall[particle], mpi.AlltoallInit[particle])(d.c, d.other, d.x))
+		}, func() error { return mpi.Alltoall(d.c, d.same, d.y) }},
+		{func() error {
+			return s.wait(pick(s.persistent, mpi.Ialltoallv[particle], mpi.AlltoallvInit[particle])(d.c, d.other, ones, d.at, d.x, ones, nil))
+		}, func() error { return mpi.Alltoallv(d.c, d.same, ones, d.at, d.y, ones, nil) }},
+	}
+}
+
+// TestImmediateStructs: elements of immediate and persistent collectives may be structs.
+func TestImmediateStructs(t *testing.T) {
+	checkedAndNot(t, 3, func(p *mpi.Process) error {
+		c := p.World()
+		d := structData{c: c, other: make([]particle, 9), same: make([]particle, 9), two: []int{2, 3, 1}, at: []int{7, 0, 4}}
+		for i := range 9 {
+			d.x = append(d.x, particle{float32(c.Rank()), int64(100*c.Rank() + i), int8(i)})
+		}
+		d.y = slices.Clone(d.x)
+		for _, persistent := range []bool{false, true} {
+			s := started{c, persistent}
+			for i, f := range append(d.rooted(s), d.moved(s)...) {
+				err := errors.Join(f.start(), f.block(), check(slices.Equal(d.x, d.y), "%d: %v, want %v", i, d.x, d.y),
+					check(slices.Equal(d.other, d.same), "%d: %v, want %v", i, d.other, d.same))
+				if err != nil {
+					return err
+				}
+				clear(d.other)
+				clear(d.same)
+			}
+		}
+		return nil
+	})
+}
+
 // TestImmediateMismatch: calls that differ are an error of all ranks, at the call or at Wait.
 func TestImmediateMismatch(t *testing.T) {
 	for name, f := range map[string]func(w *mpi.Comm, x []int) (mpi.Request, error){

@@ -1,80 +1,127 @@
 package mpi
 
-import "github.com/ibrun/ibrun/mpi/internal/core"
+import (
+	"github.com/ibrun/ibrun/mpi/internal/core"
+	"github.com/ibrun/ibrun/perf"
+)
 
-// The functions of this file exchange data with the neighbors of a rank in the topology of the communicator, in the order of
-// [Comm.Neighbors]. Without a topology they fail with ErrTopology. A neighbor that is ProcNull, at the border of a grid, has a
-// block that does not change. What is sent along an edge must have the length that its receiver expects. dst and src must not
-// overlap.
+// The functions and methods of this file exchange data with the neighbors of a rank in the topology of the communicator, in the
+// order of [Comm.Neighbors]. Without a topology they fail with ErrTopology. A neighbor that is ProcNull, at the border of a grid,
+// has a block that does not change. What is sent along an edge must have the length that its receiver expects. dst and src must
+// not overlap.
 
-// NeighborAllgather sends src to all destinations, and collects the src of the sources in dst, in their order.
-// MPI-5.0 §8.6.1.
-func NeighborAllgather[T Elem](c *Comm, dst, src []T) error {
-	return public(c.core().NeighborAllgather(core.Bytes(dst), core.Bytes(src), core.NumbersOf[T]()))
+// NeighborAllgather sends src to all destinations, and collects the src of the sources in dst, in their order. MPI-5.0 §8.6.1.
+func NeighborAllgather[T any](c *Comm, dst, src []T) error {
+	_, err := startNeighborAllgather(c, core.Blocking, dst, src)
+	return err
 }
 
 // IneighborAllgather starts a NeighborAllgather. MPI-5.0 §8.7.1.
-func IneighborAllgather[T Elem](c *Comm, dst, src []T) (Request, error) {
-	return request(c.core().IneighborAllgather(core.Now, core.Bytes(dst), core.Bytes(src), core.NumbersOf[T]()))
+func IneighborAllgather[T any](c *Comm, dst, src []T) (Request, error) {
+	return startNeighborAllgather(c, core.Now, dst, src)
 }
 
 // NeighborAllgatherInit creates a persistent NeighborAllgather. MPI-5.0 §8.8.1.
-func NeighborAllgatherInit[T Elem](c *Comm, dst, src []T) (Request, error) {
-	return request(c.core().IneighborAllgather(core.ByStart, core.Bytes(dst), core.Bytes(src), core.NumbersOf[T]()))
+func NeighborAllgatherInit[T any](c *Comm, dst, src []T) (Request, error) {
+	return startNeighborAllgather(c, core.ByStart, dst, src)
 }
 
 // NeighborAllgatherv is NeighborAllgather with blocks of different lengths: counts[i] elements of source i at displs[i],
-// or consecutively if displs is nil.
-// MPI-5.0 §8.6.1.
-func NeighborAllgatherv[T Elem](c *Comm, dst []T, counts, displs []int, src []T) error {
-	return public(c.core().NeighborAllgatherv(core.Bytes(dst), counts, displs, core.Bytes(src), core.NumbersOf[T]()))
+// or consecutively if displs is nil. MPI-5.0 §8.6.1.
+func NeighborAllgatherv[T any](c *Comm, dst []T, counts, displs []int, src []T) error {
+	_, err := startNeighborAllgatherv(c, core.Blocking, dst, counts, displs, src)
+	return err
 }
 
 // IneighborAllgatherv starts a NeighborAllgatherv. MPI-5.0 §8.7.1.
-func IneighborAllgatherv[T Elem](c *Comm, dst []T, counts, displs []int, src []T) (Request, error) {
-	return request(c.core().IneighborAllgatherv(core.Now, core.Bytes(dst), counts, displs, core.Bytes(src), core.NumbersOf[T]()))
+func IneighborAllgatherv[T any](c *Comm, dst []T, counts, displs []int, src []T) (Request, error) {
+	return startNeighborAllgatherv(c, core.Now, dst, counts, displs, src)
 }
 
 // NeighborAllgathervInit creates a persistent NeighborAllgatherv. MPI-5.0 §8.8.1.
-func NeighborAllgathervInit[T Elem](c *Comm, dst []T, counts, displs []int, src []T) (Request, error) {
-	return request(c.core().IneighborAllgatherv(core.ByStart, core.Bytes(dst), counts, displs, core.Bytes(src), core.NumbersOf[T]()))
+func NeighborAllgathervInit[T any](c *Comm, dst []T, counts, displs []int, src []T) (Request, error) {
+	return startNeighborAllgatherv(c, core.ByStart, dst, counts, displs, src)
 }
 
-// NeighborAlltoall sends block i of src to destination i, and stores the block from source i as block i of dst.
-// MPI-5.0 §8.6.2.
-func NeighborAlltoall[T Elem](c *Comm, dst, src []T) error {
-	return public(c.core().NeighborAlltoall(core.Bytes(dst), core.Bytes(src), core.NumbersOf[T]()))
+// NeighborAlltoall sends block i of src to destination i, and stores the block from source i as block i of dst. MPI-5.0 §8.6.2.
+func NeighborAlltoall[T any](c *Comm, dst, src []T) error {
+	_, err := startNeighborAlltoall(c, core.Blocking, dst, src)
+	return err
 }
 
 // IneighborAlltoall starts a NeighborAlltoall. MPI-5.0 §8.7.2.
-func IneighborAlltoall[T Elem](c *Comm, dst, src []T) (Request, error) {
-	return request(c.core().IneighborAlltoall(core.Now, core.Bytes(dst), core.Bytes(src), core.NumbersOf[T]()))
+func IneighborAlltoall[T any](c *Comm, dst, src []T) (Request, error) {
+	return startNeighborAlltoall(c, core.Now, dst, src)
 }
 
 // NeighborAlltoallInit creates a persistent NeighborAlltoall. MPI-5.0 §8.8.2.
-func NeighborAlltoallInit[T Elem](c *Comm, dst, src []T) (Request, error) {
-	return request(c.core().IneighborAlltoall(core.ByStart, core.Bytes(dst), core.Bytes(src), core.NumbersOf[T]()))
+func NeighborAlltoallInit[T any](c *Comm, dst, src []T) (Request, error) {
+	return startNeighborAlltoall(c, core.ByStart, dst, src)
 }
 
-// NeighborAlltoallv is NeighborAlltoall with blocks of different lengths, as in [Alltoallv].
-// MPI-5.0 §8.6.2.
-func NeighborAlltoallv[T Elem](c *Comm, dst []T, rcounts, rdispls []int, src []T, scounts, sdispls []int) error {
-	return public(c.core().NeighborAlltoallv(core.Bytes(dst), rcounts, rdispls, core.Bytes(src), scounts, sdispls,
-		core.NumbersOf[T]()))
+// NeighborAlltoallv is NeighborAlltoall with blocks of different lengths, as in [Alltoallv]. MPI-5.0 §8.6.2.
+func NeighborAlltoallv[T any](c *Comm, dst []T, rcounts, rdispls []int, src []T, scounts, sdispls []int) error {
+	_, err := startNeighborAlltoallv(c, core.Blocking, dst, rcounts, rdispls, src, scounts, sdispls)
+	return err
 }
 
 // IneighborAlltoallv starts a NeighborAlltoallv. MPI-5.0 §8.7.2.
-func IneighborAlltoallv[T Elem](c *Comm, dst []T, rcounts, rdispls []int, src []T, scounts, sdispls []int) (
+func IneighborAlltoallv[T any](c *Comm, dst []T, rcounts, rdispls []int, src []T, scounts, sdispls []int) (
 	Request, error,
 ) {
-	return request(c.core().IneighborAlltoallv(core.Now, core.Bytes(dst), rcounts, rdispls, core.Bytes(src), scounts, sdispls,
-		core.NumbersOf[T]()))
+	return startNeighborAlltoallv(c, core.Now, dst, rcounts, rdispls, src, scounts, sdispls)
 }
 
 // NeighborAlltoallvInit creates a persistent NeighborAlltoallv. MPI-5.0 §8.8.2.
-func NeighborAlltoallvInit[T Elem](c *Comm, dst []T, rcounts, rdispls []int, src []T, scounts, sdispls []int) (
+func NeighborAlltoallvInit[T any](c *Comm, dst []T, rcounts, rdispls []int, src []T, scounts, sdispls []int) (
 	Request, error,
 ) {
-	return request(c.core().IneighborAlltoallv(core.ByStart, core.Bytes(dst), rcounts, rdispls, core.Bytes(src), scounts, sdispls,
-		core.NumbersOf[T]()))
+	return startNeighborAlltoallv(c, core.ByStart, dst, rcounts, rdispls, src, scounts, sdispls)
+}
+
+func startNeighborAllgather[T any](c *Comm, start core.Start, dst, src []T) (Request, error) {
+	if core.IsNumber[T]() {
+		return request(c.core().NeighborAllgather(start, core.Bytes(dst), core.Bytes(src), core.NumbersOf[T]()))
+	}
+	op := start.Name(perf.IneighborAllgather)
+	return c.startNeighborAllgather(start, elements(op, dst), elements(op, src))
+}
+
+func startNeighborAllgatherv[T any](c *Comm, start core.Start, dst []T, counts, displs []int, src []T) (Request, error) {
+	if core.IsNumber[T]() {
+		return request(c.core().NeighborAllgatherv(start, core.Bytes(dst), counts, displs, core.Bytes(src), core.NumbersOf[T]()))
+	}
+	op := start.Name(perf.IneighborAllgatherv)
+	parts, err := partsOf(op, dst, counts, displs)
+	if err != nil {
+		return Request{}, c.callError(op, err)
+	}
+	return c.startNeighborAllgatherv(start, parts, elements(op, src))
+}
+
+func startNeighborAlltoall[T any](c *Comm, start core.Start, dst, src []T) (Request, error) {
+	if core.IsNumber[T]() {
+		return request(c.core().NeighborAlltoall(start, core.Bytes(dst), core.Bytes(src), core.NumbersOf[T]()))
+	}
+	op := start.Name(perf.IneighborAlltoall)
+	return c.startNeighborAlltoall(start, elements(op, dst), elements(op, src))
+}
+
+func startNeighborAlltoallv[T any](c *Comm, start core.Start, dst []T, rcounts, rdispls []int, src []T,
+	scounts, sdispls []int,
+) (Request, error) {
+	if core.IsNumber[T]() {
+		return request(c.core().NeighborAlltoallv(start, core.Bytes(dst), rcounts, rdispls, core.Bytes(src), scounts, sdispls,
+			core.NumbersOf[T]()))
+	}
+	op := start.Name(perf.IneighborAlltoallv)
+	in, err := partsOf(op, dst, rcounts, rdispls)
+	if err != nil {
+		return Request{}, c.callError(op, err)
+	}
+	out, err := partsOf(op, src, scounts, sdispls)
+	if err != nil {
+		return Request{}, c.callError(op, err)
+	}
+	return c.startNeighborAlltoallw(start, in, out)
 }

@@ -143,7 +143,7 @@ func neighborAll(c *mpi.Comm, grid bool, lists [][]int, n, form int) error {
 			func() (mpi.Request, error) { return mpi.IneighborAllgatherv(c, h, counts, nil, mine) },
 			func() (mpi.Request, error) { return mpi.NeighborAllgathervInit(c, h, counts, nil, mine) }},
 	}
-	var errs []error
+	errs := []error{neighborViews(c, neighborData{src, all, mine, gathered}, n, form)}
 	for _, f := range forms {
 		errs = append(errs, f.run(form))
 	}
@@ -151,6 +151,64 @@ func neighborAll(c *mpi.Comm, grid bool, lists [][]int, n, form int) error {
 		check(slices.Equal(b, reversed), "NeighborAlltoallv: %v, want %v", b, reversed),
 		check(slices.Equal(g, gathered), "NeighborAllgather: %v, want %v", g, gathered),
 		check(slices.Equal(h, gathered), "NeighborAllgatherv: %v, want %v", h, gathered))...)
+}
+
+// neighborData is what a rank sends to its destinations, and what arrives from its sources; and
+// the same for an allgather.
+type neighborData struct{ src, all, mine, gathered []int }
+
+// neighborViews is neighborAll for views: columns of arrays, beside columns that do not change.
+func neighborViews(c *mpi.Comm, d neighborData, n, form int) error {
+	column := func(x []int) (mpi.View, []int) {
+		if len(x) == 0 {
+			return mpi.ViewOf(x), nil
+		}
+		wide := make([]int, 2*len(x))
+		for i := range x {
+			wide[2*i], wide[2*i+1] = x[i], -7
+		}
+		return mpi.ArrayOf(wide, len(x), 2).Col(0), wide
+	}
+	columns := func(x []int) (views []mpi.View, wide [][]int) {
+		for at := 0; n != 0 && at < len(x); at += n {
+			v, w := column(x[at:][:n])
+			views, wide = append(views, v), append(wide, w)
+		}
+		return views, wide
+	}
+	if n == 0 {
+		return nil
+	}
+	src, _ := column(d.src)
+	srcs, _ := columns(d.src)
+	mine, _ := column(d.mine)
+	a, wideA := column(make([]int, len(d.all)))
+	g, wideG := column(make([]int, len(d.all)))
+	w, wideW := columns(make([]int, len(d.all)))
+	h, wideH := columns(make([]int, len(d.all)))
+	var errs []error
+	for _, f := range []neighborForms{
+		{func() error { return c.NeighborAlltoall(a, src) },
+			func() (mpi.Request, error) { return c.IneighborAlltoall(a, src) },
+			func() (mpi.Request, error) { return c.NeighborAlltoallInit(a, src) }},
+		{func() error { return c.NeighborAlltoallw(w, srcs) },
+			func() (mpi.Request, error) { return c.IneighborAlltoallw(w, srcs) },
+			func() (mpi.Request, error) { return c.NeighborAlltoallwInit(w, srcs) }},
+		{func() error { return c.NeighborAllgather(g, mine) },
+			func() (mpi.Request, error) { return c.IneighborAllgather(g, mine) },
+			func() (mpi.Request, error) { return c.NeighborAllgatherInit(g, mine) }},
+		{func() error { return c.NeighborAllgatherv(h, mine) },
+			func() (mpi.Request, error) { return c.IneighborAllgatherv(h, mine) },
+			func() (mpi.Request, error) { return c.NeighborAllgathervInit(h, mine) }},
+	} {
+		errs = append(errs, f.run(form))
+	}
+	_, all := column(d.all)
+	_, gathered := column(d.gathered)
+	return errors.Join(append(errs, check(slices.Equal(wideA, all), "NeighborAlltoall of views: %v, want %v", wideA, all),
+		check(slices.Equal(slices.Concat(wideW...), all), "NeighborAlltoallw: %v, want %v", wideW, all),
+		check(slices.Equal(wideG, gathered), "NeighborAllgather of views: %v, want %v", wideG, gathered),
+		check(slices.Equal(slices.Concat(wideH...), gathered), "NeighborAllgatherv of views: %v, want %v", wideH, gathered))...)
 }
 
 // TestNeighborCollectives: blocks move along the edges of each topology, in all forms. What is sent in one direction of a grid

@@ -13,49 +13,48 @@ import "github.com/ibrun/ibrun/mpi/internal/core"
 func (c *Comm) BarrierInit() (Request, error) { return request(c.core().Ibarrier(core.ByStart)) }
 
 // BcastInit creates a persistent Bcast. MPI-5.0 §6.13.2.
-func BcastInit[T Elem](c *Comm, x []T, root int) (Request, error) {
-	return request(c.core().Ibcast(core.ByStart, core.Bytes(x), core.NumbersOf[T](), root))
+func BcastInit[T any](c *Comm, x []T, root int) (Request, error) {
+	return startBcast(c, core.ByStart, x, root)
 }
 
 // GatherInit creates a persistent Gather. MPI-5.0 §6.13.3.
-func GatherInit[T Elem](c *Comm, dst, src []T, root int) (Request, error) {
-	return request(c.core().Igather(core.ByStart, core.Bytes(dst), core.Bytes(src), core.NumbersOf[T](), root))
+func GatherInit[T any](c *Comm, dst, src []T, root int) (Request, error) {
+	return startGather(c, core.ByStart, dst, src, root)
 }
 
 // GathervInit creates a persistent Gatherv. MPI-5.0 §6.13.3.
-func GathervInit[T Elem](c *Comm, dst []T, counts, displs []int, src []T, root int) (Request, error) {
-	return request(c.core().Igatherv(core.ByStart, core.Bytes(dst), counts, displs, core.Bytes(src), core.NumbersOf[T](), root))
+func GathervInit[T any](c *Comm, dst []T, counts, displs []int, src []T, root int) (Request, error) {
+	return startGatherv(c, core.ByStart, dst, counts, displs, src, root)
 }
 
 // ScatterInit creates a persistent Scatter. MPI-5.0 §6.13.4.
-func ScatterInit[T Elem](c *Comm, dst, src []T, root int) (Request, error) {
-	return request(c.core().Iscatter(core.ByStart, core.Bytes(dst), core.Bytes(src), core.NumbersOf[T](), root))
+func ScatterInit[T any](c *Comm, dst, src []T, root int) (Request, error) {
+	return startScatter(c, core.ByStart, dst, src, root)
 }
 
 // ScattervInit creates a persistent Scatterv. MPI-5.0 §6.13.4.
-func ScattervInit[T Elem](c *Comm, dst, src []T, counts, displs []int, root int) (Request, error) {
-	return request(c.core().Iscatterv(core.ByStart, core.Bytes(dst), core.Bytes(src), counts, displs, core.NumbersOf[T](), root))
+func ScattervInit[T any](c *Comm, dst, src []T, counts, displs []int, root int) (Request, error) {
+	return startScatterv(c, core.ByStart, dst, src, counts, displs, root)
 }
 
 // AllgatherInit creates a persistent Allgather. MPI-5.0 §6.13.5.
-func AllgatherInit[T Elem](c *Comm, dst, src []T) (Request, error) {
-	return request(c.core().Iallgather(core.ByStart, core.Bytes(dst), core.Bytes(src), core.NumbersOf[T]()))
+func AllgatherInit[T any](c *Comm, dst, src []T) (Request, error) {
+	return startAllgather(c, core.ByStart, dst, src)
 }
 
 // AllgathervInit creates a persistent Allgatherv. MPI-5.0 §6.13.5.
-func AllgathervInit[T Elem](c *Comm, dst []T, counts, displs []int, src []T) (Request, error) {
-	return request(c.core().Iallgatherv(core.ByStart, core.Bytes(dst), counts, displs, core.Bytes(src), core.NumbersOf[T]()))
+func AllgathervInit[T any](c *Comm, dst []T, counts, displs []int, src []T) (Request, error) {
+	return startAllgatherv(c, core.ByStart, dst, counts, displs, src)
 }
 
 // AlltoallInit creates a persistent Alltoall. MPI-5.0 §6.13.6.
-func AlltoallInit[T Elem](c *Comm, dst, src []T) (Request, error) {
-	return request(c.core().Ialltoall(core.ByStart, core.Bytes(dst), core.Bytes(src), core.NumbersOf[T]()))
+func AlltoallInit[T any](c *Comm, dst, src []T) (Request, error) {
+	return startAlltoall(c, core.ByStart, dst, src)
 }
 
 // AlltoallvInit creates a persistent Alltoallv. MPI-5.0 §6.13.6.
-func AlltoallvInit[T Elem](c *Comm, dst []T, rcounts, rdispls []int, src []T, scounts, sdispls []int) (Request, error) {
-	return request(c.core().Ialltoallv(core.ByStart, core.Bytes(dst), rcounts, rdispls, core.Bytes(src), scounts, sdispls,
-		core.NumbersOf[T]()))
+func AlltoallvInit[T any](c *Comm, dst []T, rcounts, rdispls []int, src []T, scounts, sdispls []int) (Request, error) {
+	return startAlltoallv(c, core.ByStart, dst, rcounts, rdispls, src, scounts, sdispls)
 }
 
 // ReduceInit creates a persistent Reduce. Elements may be structs, as in [Reduce]. MPI-5.0 §6.13.7.

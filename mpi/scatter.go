@@ -16,7 +16,12 @@ func Scatter[T any](c *Comm, dst, src []T, root int) error {
 // MPI-5.0 §6.6.
 func Scatterv[T any](c *Comm, dst []T, src []T, counts, displs []int, root int) error {
 	if !core.IsNumber[T]() {
-		return scatterParts(c, dst, src, counts, displs, root)
+		const op = "Scatterv"
+		parts, own, err := gatherParts(op, c, src, counts, displs, dst, root)
+		if err != nil {
+			return c.callError(op, err)
+		}
+		return c.Scatterv(own, parts, root)
 	}
 	return public(c.core().Scatterv(core.Bytes(dst), core.Bytes(src), counts, displs, core.NumbersOf[T](), root))
 }

@@ -32,19 +32,31 @@ func (c *Comm) dataOf(d *datatype.Buffer, keep bool) collData {
 // elements returns the elements of d, whose data is x, until release. d has the data of a number of ranks; the ranks compare
 // that of one.
 func (x *collData) elements(d *datatype.Buffer, ranks int) Elements {
+	if k, ok := numbersIn(d); ok {
+		return k
+	}
+	return mixedIn(d, ranks, &x.m.elements)
+}
+
+// numbersIn returns the elements of d if they are numbers of one kind.
+func numbersIn(d *datatype.Buffer) (Elements, bool) {
 	switch k := d.Kind(); {
 	case d.Size() == 0:
-		return Elements{kind: datatype.Byte}
+		return Elements{kind: datatype.Byte}, true
 	case k == datatype.Long:
-		return Elements{kind: datatype.Int64}
+		return Elements{kind: datatype.Int64}, true
 	case k == datatype.ULong:
-		return Elements{kind: datatype.Uint64}
-	case k != 0:
-		return Elements{kind: k}
+		return Elements{kind: datatype.Uint64}, true
+	default:
+		return Elements{kind: k}, k != 0
 	}
+}
+
+// mixedIn returns the elements of d, which has the data of a number of ranks, as bytes with a signature. It is stored in room.
+func mixedIn(d *datatype.Buffer, ranks int, room *elementData) Elements {
 	sig, _ := d.SignatureOf(d.Size() / int64(ranks)) // zero if the data cannot be divided, which is another error
-	x.m.elements = elementData{size: 1, sig: sig}
-	return Elements{data: &x.m.elements}
+	*room = elementData{size: 1, sig: sig}
+	return Elements{data: room}
 }
 
 // store stores what has been received in the elements of d, unless the call has failed with err, which it returns.

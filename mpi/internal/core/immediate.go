@@ -81,28 +81,51 @@ type Start uint8
 const (
 	Now      Start = iota // the call is an immediate collective
 	ByStart               // the call returns a persistent request, which Request.Start starts
-	blocking              // the call is a blocking collective
+	Blocking              // the call is a blocking collective
 )
+
+// Name returns the name of a call whose immediate form is call.
+func (s Start) Name(call perf.Op) string {
+	switch s {
+	case Blocking:
+		return call.Blocking().String()
+	case ByStart:
+		return call.Blocking().String() + "Init"
+	}
+	return call.String()
+}
 
 // collMode says how a collective is called.
 type collMode struct {
 	call  perf.Op  // unless it blocks, the immediate form
 	req   *Request // is set to the request; not used if the call blocks
 	start Start
+	views *packing // of views; nil if there are none
+}
+
+// modeOf returns the mode of a call whose immediate form is call.
+func modeOf(call perf.Op, start Start, req *Request, views *packing) collMode {
+	if start == Blocking {
+		call = call.Blocking()
+	}
+	return collMode{call, req, start, views}
 }
 
 // name returns the name of the call.
 func (m collMode) name() string {
 	if m.start == ByStart {
-		return m.call.Blocking().String() + "Init"
+		return m.start.Name(m.call)
 	}
 	return m.call.String()
 }
 
+// collFunc is the algorithm of a collective.
+type collFunc func(coll.Peer, *coll.Operation) error
+
 // startCollective starts a collective that does not block, of which this rank sends or receives n bytes. check checks the
 // arguments, and sets the operation if there is one. describe describes the call, if calls are checked. run is the algorithm.
 func (c *Comm) startCollective(m collMode, n int, check func(*coll.Operation) error, describe func() *collCall,
-	run func(coll.Peer, *coll.Operation) error,
+	run collFunc,
 ) error {
 	if err := c.checkUsable(m.name()); err != nil {
 		return err
@@ -110,6 +133,7 @@ func (c *Comm) startCollective(m collMode, n int, check func(*coll.Operation) er
 	if failed := c.coll.failed.Load(); failed != nil {
 		return c.wrapError(m.name(), *failed)
 	}
+	run = m.views.around(run)
 	x := c.immediates.take(c)
 	err := check(&x.operation)
 	if c.checks {
@@ -137,7 +161,7 @@ func (c *Comm) startCollective(m collMode, n int, check func(*coll.Operation) er
 // startChecked starts an immediate collective whose call is compared with those of the other ranks. failed is the error that this
 // rank has found; the others learn of it.
 func (c *Comm) startChecked(m collMode, x *immediate, n int, mine *collCall, failed error,
-	run func(coll.Peer, *coll.Operation) error,
+	run collFunc,
 ) error {
 	call := m.call
 	g := &collState{tag: c.immediates.nextTag(), call: call.Within()}
@@ -164,7 +188,7 @@ func (c *Comm) startChecked(m collMode, x *immediate, n int, mine *collCall, fai
 }
 
 // callChecked runs the algorithm with the messages of g. If it fails, no later collective succeeds.
-func (x *immediate) callChecked(g *collState, run func(coll.Peer, *coll.Operation) error) (err error) {
+func (x *immediate) callChecked(g *collState, run collFunc) (err error) {
 	defer func() {
 		if err != nil {
 			g.fail(err)
@@ -187,13 +211,13 @@ func (x *immediate) Step(i int) (s proto.Step, ok bool) {
 		return proto.Step{Kind: proto.StepRecv, Peer: g.peers[p.Peer], Rank: int32(p.Peer), Buf: p.Dst}, true
 	case p.Kind == coll.StepWait:
 		return proto.Step{Kind: proto.StepWait}, true
-	case len(p.Dst) > shortStep, p.Kind == coll.StepCombine && x.operation.Foreign:
+	case len(p.Dst) > shortStep, p.Kind == coll.StepCall, p.Kind == coll.StepCombine && x.operation.Foreign:
 		return proto.Step{Kind: proto.StepLong}, true
 	}
 	return proto.Step{Kind: proto.StepShort}, true
 }
 
-// Do copies or combines. If the program's function panics, that is the error of the collective.
+// Do copies, combines or calls. If the program's function panics, that is the error of the collective.
 func (x *immediate) Do(i int) (err error) {
 	if x.operation.Foreign {
 		defer recoverPanic(&err)
@@ -227,7 +251,7 @@ func (x *immediate) Ended(err error) {
 
 // Ibarrier starts a Barrier.
 func (c *Comm) Ibarrier(start Start) (r Request, err error) {
-	m := collMode{perf.Ibarrier, &r, start}
+	m := collMode{call: perf.Ibarrier, req: &r, start: start}
 	err = c.startCollective(m, 0, func(*coll.Operation) error { return nil },
 		func() *collCall { return &collCall{Call: m.call} },
 		func(p coll.Peer, _ *coll.Operation) error { return coll.Barrier(p) })
@@ -236,144 +260,163 @@ func (c *Comm) Ibarrier(start Start) (r Request, err error) {
 
 // Ibcast starts a Bcast.
 func (c *Comm) Ibcast(start Start, b []byte, k Elements, root int) (r Request, err error) {
-	m := collMode{perf.Ibcast, &r, start}
+	err = c.ibcast(collMode{call: perf.Ibcast, req: &r, start: start}, b, k, root)
+	return r, err
+}
+
+func (c *Comm) ibcast(m collMode, b []byte, k Elements, root int) error {
 	if c.isInter() {
-		err = c.interBcast(m, b, root)
-		return r, err
+		return c.interBcast(m, b, root)
 	}
-	err = c.startCollective(m, len(b), func(*coll.Operation) error { return c.checkRoot(m.name(), root) },
+	return c.startCollective(m, len(b), func(*coll.Operation) error { return c.checkRoot(m.name(), root) },
 		func() *collCall { return c.newCollCall(m.call, k, len(b)).rooted(root) },
 		func(p coll.Peer, _ *coll.Operation) error { return coll.Bcast(p, b, root) })
-	return r, err
 }
 
 // Igather starts a Gather.
 func (c *Comm) Igather(start Start, dst, src []byte, k Elements, root int) (r Request, err error) {
-	m := collMode{perf.Igather, &r, start}
+	err = c.igather(collMode{call: perf.Igather, req: &r, start: start}, dst, src, k, root)
+	return r, err
+}
+
+func (c *Comm) igather(m collMode, dst, src []byte, k Elements, root int) error {
 	if c.isInter() {
-		err = c.interGather(m, dst, src, k, root)
-		return r, err
+		return c.interGather(m, dst, src, k, root)
 	}
-	err = c.startCollective(m, len(src), func(*coll.Operation) (err error) {
+	return c.startCollective(m, len(src), func(*coll.Operation) (err error) {
 		dst, src, err = c.gatherBlocks(m.name(), dst, src, k, root)
 		return err
 	}, func() *collCall { return c.newCollCall(m.call, k, len(src)).rooted(root) },
 		func(p coll.Peer, _ *coll.Operation) error { return coll.Gather(p, dst, src, root) })
-	return r, err
 }
 
 // Igatherv starts a Gatherv.
 func (c *Comm) Igatherv(start Start, dst []byte, counts, displs []int, src []byte, k Elements, root int) (r Request, err error) {
-	m := collMode{perf.Igatherv, &r, start}
+	err = c.igatherv(collMode{call: perf.Igatherv, req: &r, start: start}, dst, counts, displs, src, k, root)
+	return r, err
+}
+
+func (c *Comm) igatherv(m collMode, dst []byte, counts, displs []int, src []byte, k Elements, root int) error {
 	if c.isInter() {
-		err = c.interGatherv(m, dst, counts, displs, src, k, root)
-		return r, err
+		return c.interGatherv(m, dst, counts, displs, src, k, root)
 	}
 	var at coll.Layout
-	err = c.startCollective(m, len(src), func(*coll.Operation) (err error) {
+	return c.startCollective(m, len(src), func(*coll.Operation) (err error) {
 		at, src, err = c.partsAtRoot(m.name(), dst, counts, displs, src, k, root)
 		return err
 	}, func() *collCall { return c.newCollCall(m.call, k, len(src)).rooted(root).blocks(at.Counts, nil) },
 		func(p coll.Peer, _ *coll.Operation) error { return coll.Gatherv(p, dst, at, src, root) })
-	return r, err
 }
 
 // Iscatter starts a Scatter.
 func (c *Comm) Iscatter(start Start, dst, src []byte, k Elements, root int) (r Request, err error) {
-	m := collMode{perf.Iscatter, &r, start}
+	err = c.iscatter(collMode{call: perf.Iscatter, req: &r, start: start}, dst, src, k, root)
+	return r, err
+}
+
+func (c *Comm) iscatter(m collMode, dst, src []byte, k Elements, root int) error {
 	if c.isInter() {
-		err = c.interScatter(m, dst, src, k, root)
-		return r, err
+		return c.interScatter(m, dst, src, k, root)
 	}
-	err = c.startCollective(m, len(dst), func(*coll.Operation) (err error) {
+	return c.startCollective(m, len(dst), func(*coll.Operation) (err error) {
 		src, dst, err = c.gatherBlocks(m.name(), src, dst, k, root)
 		return err
 	}, func() *collCall { return c.newCollCall(m.call, k, len(dst)).rooted(root) },
 		func(p coll.Peer, _ *coll.Operation) error { return coll.Scatter(p, dst, src, root) })
-	return r, err
 }
 
 // Iscatterv starts a Scatterv.
 func (c *Comm) Iscatterv(start Start, dst, src []byte, counts, displs []int, k Elements, root int) (r Request, err error) {
-	m := collMode{perf.Iscatterv, &r, start}
+	err = c.iscatterv(collMode{call: perf.Iscatterv, req: &r, start: start}, dst, src, counts, displs, k, root)
+	return r, err
+}
+
+func (c *Comm) iscatterv(m collMode, dst, src []byte, counts, displs []int, k Elements, root int) error {
 	if c.isInter() {
-		err = c.interScatterv(m, dst, src, counts, displs, k, root)
-		return r, err
+		return c.interScatterv(m, dst, src, counts, displs, k, root)
 	}
 	var at coll.Layout
-	err = c.startCollective(m, len(dst), func(*coll.Operation) (err error) {
+	return c.startCollective(m, len(dst), func(*coll.Operation) (err error) {
 		at, dst, err = c.partsAtRoot(m.name(), src, counts, displs, dst, k, root)
 		return err
 	}, func() *collCall { return c.newCollCall(m.call, k, len(dst)).rooted(root).blocks(at.Counts, nil) },
 		func(p coll.Peer, _ *coll.Operation) error { return coll.Scatterv(p, dst, src, at, root) })
-	return r, err
 }
 
 // Iallgather starts an Allgather.
 func (c *Comm) Iallgather(start Start, dst, src []byte, k Elements) (r Request, err error) {
-	m := collMode{perf.Iallgather, &r, start}
+	err = c.iallgather(collMode{call: perf.Iallgather, req: &r, start: start}, dst, src, k)
+	return r, err
+}
+
+func (c *Comm) iallgather(m collMode, dst, src []byte, k Elements) error {
 	if c.isInter() {
-		err = c.interAllgather(m, dst, src, k)
-		return r, err
+		return c.interAllgather(m, dst, src, k)
 	}
-	err = c.startCollective(m, len(src), func(*coll.Operation) (err error) {
+	return c.startCollective(m, len(src), func(*coll.Operation) (err error) {
 		src, err = c.ownBlock(m.name(), dst, src, k.Size())
 		return err
 	}, func() *collCall { return c.newCollCall(m.call, k, len(src)) },
 		func(p coll.Peer, _ *coll.Operation) error { return coll.Allgather(p, dst, src) })
-	return r, err
 }
 
 // Iallgatherv starts an Allgatherv.
 func (c *Comm) Iallgatherv(start Start, dst []byte, counts, displs []int, src []byte, k Elements) (r Request, err error) {
-	m := collMode{perf.Iallgatherv, &r, start}
+	err = c.iallgatherv(collMode{call: perf.Iallgatherv, req: &r, start: start}, dst, counts, displs, src, k)
+	return r, err
+}
+
+func (c *Comm) iallgatherv(m collMode, dst []byte, counts, displs []int, src []byte, k Elements) error {
 	if c.isInter() {
-		err = c.interAllgatherv(m, dst, counts, displs, src, k)
-		return r, err
+		return c.interAllgatherv(m, dst, counts, displs, src, k)
 	}
 	var at coll.Layout
-	err = c.startCollective(m, len(src), func(*coll.Operation) (err error) {
+	return c.startCollective(m, len(src), func(*coll.Operation) (err error) {
 		at, src, err = c.ownPartAtRoot(m.name(), dst, counts, displs, src, k.Size())
 		return err
 	}, func() *collCall { return c.newCollCall(m.call, k, 0).blocks(counts, nil) },
 		func(p coll.Peer, _ *coll.Operation) error { return coll.Allgatherv(p, dst, at, src) })
-	return r, err
 }
 
 // Ialltoall starts an Alltoall.
 func (c *Comm) Ialltoall(start Start, dst, src []byte, k Elements) (r Request, err error) {
-	m := collMode{perf.Ialltoall, &r, start}
+	err = c.ialltoall(collMode{call: perf.Ialltoall, req: &r, start: start}, dst, src, k)
+	return r, err
+}
+
+func (c *Comm) ialltoall(m collMode, dst, src []byte, k Elements) error {
 	if c.isInter() {
-		err = c.interAlltoall(m, dst, src, k)
-		return r, err
+		return c.interAlltoall(m, dst, src, k)
 	}
-	err = c.startCollective(m, len(src), func(*coll.Operation) error { return c.alltoallBuffers(m.name(), dst, src, k) },
+	return c.startCollective(m, len(src), func(*coll.Operation) error { return c.alltoallBuffers(m.name(), dst, src, k) },
 		func() *collCall { return c.newCollCall(m.call, k, len(src)/len(c.peers)) },
 		func(p coll.Peer, _ *coll.Operation) error { return coll.Alltoall(p, dst, src) })
-	return r, err
 }
 
 // Ialltoallv starts an Alltoallv.
 func (c *Comm) Ialltoallv(start Start, dst []byte, rcounts, rdispls []int, src []byte, scounts, sdispls []int, k Elements) (
 	r Request, err error,
 ) {
-	m := collMode{perf.Ialltoallv, &r, start}
+	m := collMode{call: perf.Ialltoallv, req: &r, start: start}
+	err = c.ialltoallv(m, dst, rcounts, rdispls, src, scounts, sdispls, k)
+	return r, err
+}
+
+func (c *Comm) ialltoallv(m collMode, dst []byte, rcounts, rdispls []int, src []byte, scounts, sdispls []int, k Elements) error {
 	if c.isInter() {
-		err = c.interAlltoallv(m, dst, rcounts, rdispls, src, scounts, sdispls, k)
-		return r, err
+		return c.interAlltoallv(m, dst, rcounts, rdispls, src, scounts, sdispls, k)
 	}
 	var to, from coll.Layout
-	err = c.startCollective(m, len(src), func(*coll.Operation) (err error) {
+	return c.startCollective(m, len(src), func(*coll.Operation) (err error) {
 		to, from, err = c.alltoallLayouts(m.name(), dst, rcounts, rdispls, src, scounts, sdispls, k.Size())
 		return err
 	}, func() *collCall { return c.newCollCall(m.call, k, 0).blocks(from.Counts, to.Counts) },
 		func(p coll.Peer, _ *coll.Operation) error { return coll.Alltoallv(p, dst, to, src, from) })
-	return r, err
 }
 
 // Ireduce starts a Reduce.
 func (c *Comm) Ireduce(start Start, dst, src []byte, k Elements, o Op, root int) (r Request, err error) {
-	m := collMode{perf.Ireduce, &r, start}
+	m := collMode{call: perf.Ireduce, req: &r, start: start}
 	if c.isInter() {
 		err = c.interReduce(m, dst, src, k, o, root)
 		return r, err
@@ -388,7 +431,7 @@ func (c *Comm) Ireduce(start Start, dst, src []byte, k Elements, o Op, root int)
 
 // Iallreduce starts an Allreduce.
 func (c *Comm) Iallreduce(start Start, dst, src []byte, k Elements, o Op) (r Request, err error) {
-	m := collMode{perf.Iallreduce, &r, start}
+	m := collMode{call: perf.Iallreduce, req: &r, start: start}
 	if c.isInter() {
 		err = c.interAllreduce(m, dst, src, k, o)
 		return r, err
@@ -399,13 +442,13 @@ func (c *Comm) Iallreduce(start Start, dst, src []byte, k Elements, o Op) (r Req
 
 // Iscan starts a Scan.
 func (c *Comm) Iscan(start Start, dst, src []byte, k Elements, o Op) (r Request, err error) {
-	err = c.startPrefix(collMode{perf.Iscan, &r, start}, coll.Scan, dst, src, k, o)
+	err = c.startPrefix(collMode{call: perf.Iscan, req: &r, start: start}, coll.Scan, dst, src, k, o)
 	return r, err
 }
 
 // Iexscan starts an Exscan.
 func (c *Comm) Iexscan(start Start, dst, src []byte, k Elements, o Op) (r Request, err error) {
-	err = c.startPrefix(collMode{perf.Iexscan, &r, start}, coll.Exscan, dst, src, k, o)
+	err = c.startPrefix(collMode{call: perf.Iexscan, req: &r, start: start}, coll.Exscan, dst, src, k, o)
 	return r, err
 }
 
@@ -429,13 +472,13 @@ func (c *Comm) startReduction(m collMode, f reduceFunc, dst, src []byte, k Eleme
 
 // IreduceScatter starts a ReduceScatter.
 func (c *Comm) IreduceScatter(start Start, dst, src []byte, counts []int, k Elements, o Op) (r Request, err error) {
-	err = c.startReduceScatter(collMode{perf.IreduceScatter, &r, start}, dst, src, counts, k, o)
+	err = c.startReduceScatter(collMode{call: perf.IreduceScatter, req: &r, start: start}, dst, src, counts, k, o)
 	return r, err
 }
 
 // IreduceScatterBlock starts a ReduceScatterBlock.
 func (c *Comm) IreduceScatterBlock(start Start, dst, src []byte, k Elements, o Op) (r Request, err error) {
-	m := collMode{perf.IreduceScatterBlock, &r, start}
+	m := collMode{call: perf.IreduceScatterBlock, req: &r, start: start}
 	counts, err := c.equalCounts(m.name(), src, k)
 	if err == nil {
 		err = c.startReduceScatter(m, dst, src, counts, k, o)

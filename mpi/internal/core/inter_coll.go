@@ -52,7 +52,7 @@ func (c *Comm) isInter() bool { return c != nil && c.localGroup != nil }
 // no rank waits for another for ever.
 func (c *Comm) inter(how collMode, bytes int, check func(*coll.Operation) error, run func(x *interCall) error) error {
 	call := how.call
-	if how.start != blocking {
+	if how.start != Blocking {
 		return c.startCollective(how, bytes, check, func() *collCall { return &collCall{Call: call} },
 			func(p coll.Peer, o *coll.Operation) error { return run(c.newInterCall(p, o)) })
 	}

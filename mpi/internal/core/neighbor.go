@@ -18,10 +18,6 @@ type neighborCall struct {
 	to, from coll.Layout
 }
 
-func (x *neighborCall) run(p coll.Peer, _ *coll.Operation) error {
-	return coll.Neighbor(p, &x.edges, x.dst, x.to, x.src, x.from)
-}
-
 var errNeighborInPlace = errors.New("dst and src overlap, but no neighborhood collective is in place")
 
 // newNeighborCall returns a neighborhood collective without blocks.
@@ -67,8 +63,8 @@ func (c *Comm) equalOrListed(op string, b []byte, counts, displs []int, n, elem 
 	return c.placed(op, b, counts, displs, elem)
 }
 
-// neighborAllgather checks the arguments of a NeighborAllgather, or of a NeighborAllgatherv if there are counts.
-func (c *Comm) neighborAllgather(op string, dst []byte, counts, displs []int, src []byte, elem int) (*neighborCall, error) {
+// neighborAllgatherCall checks the arguments of a NeighborAllgather, or of a NeighborAllgatherv if there are counts.
+func (c *Comm) neighborAllgatherCall(op string, dst []byte, counts, displs []int, src []byte, elem int) (*neighborCall, error) {
 	x, err := c.newNeighborCall(op, dst, src)
 	if err != nil {
 		return nil, err
@@ -86,8 +82,8 @@ func (c *Comm) neighborAllgather(op string, dst []byte, counts, displs []int, sr
 // blocks are counts and displacements of blocks; nil counts mean blocks of the same length.
 type blocks struct{ counts, displs []int }
 
-// neighborAlltoall checks the arguments of a NeighborAlltoall or NeighborAlltoallv.
-func (c *Comm) neighborAlltoall(op string, dst []byte, to blocks, src []byte, from blocks, elem int) (*neighborCall, error) {
+// neighborAlltoallCall checks the arguments of a NeighborAlltoall or NeighborAlltoallv.
+func (c *Comm) neighborAlltoallCall(op string, dst []byte, to blocks, src []byte, from blocks, elem int) (*neighborCall, error) {
 	x, err := c.newNeighborCall(op, dst, src)
 	if err != nil {
 		return nil, err
@@ -99,91 +95,69 @@ func (c *Comm) neighborAlltoall(op string, dst []byte, to blocks, src []byte, fr
 	return x, err
 }
 
-// neighbor makes a blocking neighborhood collective that args describes.
-func (c *Comm) neighbor(call perf.Op, n int, k Elements, args func(op string) (*neighborCall, error)) error {
-	if err := c.beginIntracomm(call, n); err != nil {
+// neighbor makes or starts a neighborhood collective of n bytes that args describes.
+func (c *Comm) neighbor(m collMode, n int, k Elements, args func(op string) (*neighborCall, error)) error {
+	var x *neighborCall
+	run := func(p coll.Peer, _ *coll.Operation) error {
+		return coll.Neighbor(p, &x.edges, x.dst, x.to, x.src, x.from)
+	}
+	if m.start != Blocking {
+		return c.startCollective(m, n, func(*coll.Operation) (err error) {
+			x, err = args(m.name())
+			return err
+		}, func() *collCall { return c.newCollCall(m.call, k, 0) }, run)
+	}
+	if err := c.beginIntracomm(m.call, n); err != nil {
 		return err
 	}
 	defer c.endCollective()
-	x, err := args(call.String())
+	var err error
+	x, err = args(m.name())
 	if c.checks {
-		err = c.compareCall(c.newCollCall(call, k, 0), err)
+		err = c.compareCall(c.newCollCall(m.call, k, 0), err)
 	}
 	if err != nil {
 		return err
 	}
-	return c.wrapError(call.String(), x.run(&c.coll, nil))
-}
-
-// startNeighbor starts a neighborhood collective that args describes.
-func (c *Comm) startNeighbor(call perf.Op, start Start, n int, k Elements, args func(op string) (*neighborCall, error)) (
-	r Request, err error,
-) {
-	m := collMode{call, &r, start}
-	var x *neighborCall
-	err = c.startCollective(m, n, func(*coll.Operation) (err error) {
-		x, err = args(m.name())
-		return err
-	}, func() *collCall { return c.newCollCall(call, k, 0) },
-		func(p coll.Peer, o *coll.Operation) error { return x.run(p, o) })
-	return r, err
+	return c.wrapError(m.name(), m.views.around(run)(&c.coll, nil))
 }
 
 // NeighborAllgather sends src to all destinations, and collects the src of the sources in dst.
-func (c *Comm) NeighborAllgather(dst, src []byte, k Elements) error {
-	return c.neighbor(perf.NeighborAllgather, len(src), k, func(op string) (*neighborCall, error) {
-		return c.neighborAllgather(op, dst, nil, nil, src, k.Size())
-	})
-}
-
-// IneighborAllgather starts a NeighborAllgather.
-func (c *Comm) IneighborAllgather(start Start, dst, src []byte, k Elements) (Request, error) {
-	return c.startNeighbor(perf.IneighborAllgather, start, len(src), k, func(op string) (*neighborCall, error) {
-		return c.neighborAllgather(op, dst, nil, nil, src, k.Size())
-	})
+func (c *Comm) NeighborAllgather(start Start, dst, src []byte, k Elements) (r Request, err error) {
+	err = c.neighborAllgather(modeOf(perf.IneighborAllgather, start, &r, nil), dst, nil, nil, src, k)
+	return r, err
 }
 
 // NeighborAllgatherv is NeighborAllgather with counts and displacements of the blocks in dst.
-func (c *Comm) NeighborAllgatherv(dst []byte, counts, displs []int, src []byte, k Elements) error {
-	return c.neighbor(perf.NeighborAllgatherv, len(src), k, func(op string) (*neighborCall, error) {
-		return c.neighborAllgather(op, dst, notNil(counts), displs, src, k.Size())
-	})
+func (c *Comm) NeighborAllgatherv(start Start, dst []byte, counts, displs []int, src []byte, k Elements) (r Request, err error) {
+	err = c.neighborAllgather(modeOf(perf.IneighborAllgatherv, start, &r, nil), dst, notNil(counts), displs, src, k)
+	return r, err
 }
 
-// IneighborAllgatherv starts a NeighborAllgatherv.
-func (c *Comm) IneighborAllgatherv(start Start, dst []byte, counts, displs []int, src []byte, k Elements) (Request, error) {
-	return c.startNeighbor(perf.IneighborAllgatherv, start, len(src), k, func(op string) (*neighborCall, error) {
-		return c.neighborAllgather(op, dst, notNil(counts), displs, src, k.Size())
+func (c *Comm) neighborAllgather(m collMode, dst []byte, counts, displs []int, src []byte, k Elements) error {
+	return c.neighbor(m, len(src), k, func(op string) (*neighborCall, error) {
+		return c.neighborAllgatherCall(op, dst, counts, displs, src, k.Size())
 	})
 }
 
 // NeighborAlltoall sends a block of src to each destination, and receives one from each source into dst.
-func (c *Comm) NeighborAlltoall(dst, src []byte, k Elements) error {
-	return c.neighbor(perf.NeighborAlltoall, len(src), k, func(op string) (*neighborCall, error) {
-		return c.neighborAlltoall(op, dst, blocks{}, src, blocks{}, k.Size())
-	})
-}
-
-// IneighborAlltoall starts a NeighborAlltoall.
-func (c *Comm) IneighborAlltoall(start Start, dst, src []byte, k Elements) (Request, error) {
-	return c.startNeighbor(perf.IneighborAlltoall, start, len(src), k, func(op string) (*neighborCall, error) {
-		return c.neighborAlltoall(op, dst, blocks{}, src, blocks{}, k.Size())
-	})
+func (c *Comm) NeighborAlltoall(start Start, dst, src []byte, k Elements) (r Request, err error) {
+	err = c.neighborAlltoall(modeOf(perf.IneighborAlltoall, start, &r, nil), dst, blocks{}, src, blocks{}, k)
+	return r, err
 }
 
 // NeighborAlltoallv is NeighborAlltoall with counts and displacements of the blocks.
-func (c *Comm) NeighborAlltoallv(dst []byte, rcounts, rdispls []int, src []byte, scounts, sdispls []int, k Elements) error {
-	return c.neighbor(perf.NeighborAlltoallv, len(src), k, func(op string) (*neighborCall, error) {
-		return c.neighborAlltoall(op, dst, blocks{notNil(rcounts), rdispls}, src, blocks{notNil(scounts), sdispls}, k.Size())
-	})
+func (c *Comm) NeighborAlltoallv(start Start, dst []byte, rcounts, rdispls []int, src []byte, scounts, sdispls []int,
+	k Elements,
+) (r Request, err error) {
+	m := modeOf(perf.IneighborAlltoallv, start, &r, nil)
+	err = c.neighborAlltoall(m, dst, blocks{notNil(rcounts), rdispls}, src, blocks{notNil(scounts), sdispls}, k)
+	return r, err
 }
 
-// IneighborAlltoallv starts a NeighborAlltoallv.
-func (c *Comm) IneighborAlltoallv(start Start, dst []byte, rcounts, rdispls []int, src []byte, scounts, sdispls []int,
-	k Elements,
-) (Request, error) {
-	return c.startNeighbor(perf.IneighborAlltoallv, start, len(src), k, func(op string) (*neighborCall, error) {
-		return c.neighborAlltoall(op, dst, blocks{notNil(rcounts), rdispls}, src, blocks{notNil(scounts), sdispls}, k.Size())
+func (c *Comm) neighborAlltoall(m collMode, dst []byte, to blocks, src []byte, from blocks, k Elements) error {
+	return c.neighbor(m, len(src), k, func(op string) (*neighborCall, error) {
+		return c.neighborAlltoallCall(op, dst, to, src, from, k.Size())
 	})
 }
 
