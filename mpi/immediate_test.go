@@ -351,13 +351,15 @@ func (d *structData) rooted(s started) []structPair {
 			return s.wait(pick(s.persistent, mpi.Igather[particle], mpi.GatherInit[particle])(d.c, d.other, d.x[:3], 1))
 		}, func() error { return mpi.Gather(d.c, d.same, d.y[:3], 1) }},
 		{func() error {
-			return s.wait(pick(s.persistent, mpi.Igatherv[particle], mpi.GathervInit[particle])(d.c, d.other, d.two, d.at, d.own(d.x), 2))
+			f := pick(s.persistent, mpi.Igatherv[particle], mpi.GathervInit[particle])
+			return s.wait(f(d.c, d.other, d.two, d.at, d.own(d.x), 2))
 		}, func() error { return mpi.Gatherv(d.c, d.same, d.two, d.at, d.own(d.y), 2) }},
 		{func() error {
 			return s.wait(pick(s.persistent, mpi.Iscatter[particle], mpi.ScatterInit[particle])(d.c, d.other[:3], d.x, 1))
 		}, func() error { return mpi.Scatter(d.c, d.same[:3], d.y, 1) }},
 		{func() error {
-			return s.wait(pick(s.persistent, mpi.Iscatterv[particle], mpi.ScattervInit[particle])(d.c, d.own(d.other), d.x, d.two, d.at, 0))
+			f := pick(s.persistent, mpi.Iscatterv[particle], mpi.ScattervInit[particle])
+			return s.wait(f(d.c, d.own(d.other), d.x, d.two, d.at, 0))
 		}, func() error { return mpi.Scatterv(d.c, d.own(d.same), d.y, d.two, d.at, 0) }},
 	}
 }
@@ -376,7 +378,8 @@ func (d *structData) moved(s started) []structPair {
 			return s.wait(pick(s.persistent, mpi.Ialltoall[particle], mpi.AlltoallInit[particle])(d.c, d.other, d.x))
 		}, func() error { return mpi.Alltoall(d.c, d.same, d.y) }},
 		{func() error {
-			return s.wait(pick(s.persistent, mpi.Ialltoallv[particle], mpi.AlltoallvInit[particle])(d.c, d.other, ones, d.at, d.x, ones, nil))
+			f := pick(s.persistent, mpi.Ialltoallv[particle], mpi.AlltoallvInit[particle])
+			return s.wait(f(d.c, d.other, ones, d.at, d.x, ones, nil))
 		}, func() error { return mpi.Alltoallv(d.c, d.same, ones, d.at, d.y, ones, nil) }},
 	}
 }

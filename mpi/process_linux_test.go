@@ -158,7 +158,28 @@ func large(p *mpi.Process) error {
 			return fmt.Errorf("%d bytes: %w", size, err)
 		}
 	}
-	return nil
+	return longBlocks(w)
+}
+
+// longBlocks makes collectives that copy long blocks directly from one process to another, if that is allowed.
+func longBlocks(c *mpi.Comm) error {
+	const block, root = 250_000, 1
+	n, me := c.Size(), c.Rank()
+	parts := func(to, from int) []byte {
+		b := make([]byte, block)
+		for i := range b {
+			b[i] = byte(i*7 + 31*to + 3*from + i>>9)
+		}
+		return b
+	}
+	var src, right []byte
+	for r := range n {
+		src, right = append(src, parts(r, me)...), append(right, parts(me, r)...)
+	}
+	dst, mine := make([]byte, n*block), make([]byte, block)
+	errs := []error{want("Alltoall", mpi.Alltoall(c, dst, src), dst, right)}
+	errs = append(errs, want("Scatter", mpi.Scatter(c, mine, src, root), mine, parts(me, root)))
+	return errors.Join(append(errs, want("Alltoall in place", mpi.Alltoall(c, src, src), src, right))...)
 }
 
 // stopped stops the other process while messages in both directions are in flight: nothing is lost, and no process is
@@ -384,7 +405,7 @@ func TestProcesses(t *testing.T) {
 		{"ring", []int{1, 2, 4, 8}, ""},
 		{"types", []int{2, 4}, ""},
 		{"sizes", []int{2, 3, 8}, ""},
-		{"large", []int{2, 4}, ""},
+		{"large", []int{2, 4, 6}, ""},
 		{"abort", []int{2, 4}, "rank %d aborted with 7"},
 		// The other ranks end immediately after rank 1, and any of the exits may be reported first.
 		{"leave", []int{2, 4}, "rank [0-3] left, inited true"},
