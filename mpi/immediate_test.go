@@ -372,7 +372,8 @@ func (d *structData) moved(s started) []structPair {
 			return s.wait(pick(s.persistent, mpi.Iallgather[particle], mpi.AllgatherInit[particle])(d.c, d.other, d.x[:3]))
 		}, func() error { return mpi.Allgather(d.c, d.same, d.y[:3]) }},
 		{func() error {
-			return s.wait(pick(s.persistent, mpi.Iallgatherv[particle], mpi.AllgathervInit[particle])(d.c, d.other, d.two, d.at, d.own(d.x)))
+			f := pick(s.persistent, mpi.Iallgatherv[particle], mpi.AllgathervInit[particle])
+			return s.wait(f(d.c, d.other, d.two, d.at, d.own(d.x)))
 		}, func() error { return mpi.Allgatherv(d.c, d.same, d.two, d.at, d.own(d.y)) }},
 		{func() error {
 			return s.wait(pick(s.persistent, mpi.Ialltoall[particle], mpi.AlltoallInit[particle])(d.c, d.other, d.x))
