@@ -328,7 +328,7 @@ type particle struct {
 	Kind int8
 }
 
-// structPair is a collective of structs: the form that is started, on x, and the blocking one, on y. Each has another buffer beside.
+// structPair is a collective of structs: the form that is started, on x, and the blocking one, on y.
 type structPair struct{ start, block func() error }
 
 // structData are the buffers of a structPair: of all ranks, of this rank at the start of them, and counts and displacements.
