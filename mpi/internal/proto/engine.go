@@ -117,6 +117,7 @@ type Engine struct {
 
 	channels   channels
 	background background
+	pairs      pairs
 	callbacks  map[*Request]Callbacks // of requests with the flag hasCallbacks
 }
 

@@ -403,7 +403,10 @@ func (e *Engine) free(h Handle) error {
 	if h.r.flags&hasCallbacks != 0 {
 		return e.freeGrequest(h.r)
 	}
-	h.r.schedule = nil // of a persistent request
+	if h.r.schedule != nil { // of a persistent request
+		h.r.schedule.freed()
+		h.r.schedule = nil
+	}
 	e.release(h.r)
 	return nil
 }

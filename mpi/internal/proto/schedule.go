@@ -1,6 +1,9 @@
 package proto
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // A Schedule is an operation that consists of steps: messages, and work of its [Program] between them. The engine does the steps
 // whenever it makes progress. A schedule whose next step can be done waits in the queue of transfers. Any goroutine that makes
@@ -19,6 +22,7 @@ const (
 	StepWait                      // waits until all sends and receives before it have completed
 	StepShort                     // calls Program.Do with the engine's lock: work of some microseconds at most
 	StepLong                      // calls Program.Do without the lock
+	StepPause                     // waits until the schedule is advanced again
 )
 
 // Step is a step of a schedule.
@@ -26,6 +30,7 @@ type Step struct {
 	Kind StepKind
 	Peer int32 // process to send to, or to receive from
 	Rank int32 // of the sender
+	Tag  int32 // of the message; 0: that of the schedule
 	Buf  []byte
 }
 
@@ -107,7 +112,7 @@ func (e *Engine) advance(s *Schedule) {
 	s.busy = true
 	for s.err == nil {
 		step, ok := s.program.Step(s.next)
-		if (!ok || step.Kind == StepWait) && s.pending != 0 {
+		if (!ok || step.Kind == StepWait) && s.pending != 0 || step.Kind == StepPause {
 			s.busy = false
 			return
 		}
@@ -166,7 +171,7 @@ func (e *Engine) recvStep(s *Schedule, step Step) {
 // route returns the route of a message.
 func (s *Schedule) route(step Step) Route {
 	on := &s.req.route
-	return Route{Context: on.Context, Peer: step.Peer, Match: Match{step.Rank, s.tag}, Op: on.Op.Within()}
+	return Route{Context: on.Context, Peer: step.Peer, Match: Match{step.Rank, cmp.Or(step.Tag, s.tag)}, Op: on.Op.Within()}
 }
 
 // messageOf returns a request of a schedule, which is to be started.
@@ -189,6 +194,11 @@ func (r *Request) messageEnded() {
 		if failed, ok := r.err.(*OperationError); ok { // the request of the schedule has the same context
 			s.err = failed.Err
 		}
+	} else if p, ok := s.program.(*partitioned); ok && !r.send && r.err == nil {
+		p.arrived(r.route.Rank, r.route.Tag)
+	}
+	if s.req.schedule != s || s.req.state != active {
+		return // a partitioned request has been paired, and was not started or was freed
 	}
 	if t := &s.req.transfer; !s.busy && !t.queued && (s.pending == 0 || s.err != nil) {
 		t.state = transferSchedule

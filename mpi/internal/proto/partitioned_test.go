@@ -1,0 +1,39 @@
+package proto
+
+import "testing"
+
+// FuzzSetup gives a partitioned receive any setup: it is an error, or all messages lie within the buffer.
+func FuzzSetup(f *testing.F) {
+	f.Add([]byte{4, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 64}, 2)
+	f.Add([]byte{0, 0, 1, 0, 255, 127}, 1)
+	f.Fuzz(func(t *testing.T, setup []byte, parts int) {
+		p := partitioned{buf: make([]byte, 64), parts: 1 + (parts&0xff)%64, kind: 3}
+		for len(p.buf)%p.parts != 0 {
+			p.parts++
+		}
+		copy(p.setup[:], setup)
+		if p.Do(1) != nil {
+			return
+		}
+		end := 0
+		for i := 2; ; i++ {
+			s, ok := p.Step(i)
+			if !ok {
+				break
+			}
+			end += len(s.Buf)
+			if p.has(0) && i-2 < p.messages/p.parts {
+				t.Fatalf("partition 0 of %d has arrived before message %d of %d", p.parts, i-2, p.messages)
+			}
+			p.arrived(s.Rank, s.Tag)
+		}
+		for i := range p.parts {
+			if !p.has(i) {
+				t.Fatalf("partition %d of %d has not arrived with %d messages", i, p.parts, p.messages)
+			}
+		}
+		if end != len(p.buf) {
+			t.Fatalf("%d messages have %d bytes", p.messages, end)
+		}
+	})
+}
