@@ -85,7 +85,7 @@ attrs, hw, perf, perf/profile, fabric, internal/tunables, mpi/internal/bootstrap
 # Layer 5: the API of programs.
 attrs, perf, mpi/internal/bootstrap, mpi/internal/core, mpi/internal/datatype, mpi/internal/proto, mpi/internal/reduction < mpi;
 hw, perf, fabric, fabric/mem, fabric/auto, mpi/internal/bootstrap, mpi/internal/clocksync, mpi < mpi/mpitest;
-fabric/auto, internal/transports, internal/tunables, mpi/internal/proto < mpi/explain;
+fabric/auto, internal/transports, internal/tunables, mpi/internal/proto, mpi/internal/coll < mpi/explain;
 
 # Layer 6: programs.
 internal/ticks, perf, mpi < bench;

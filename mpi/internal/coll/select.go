@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 	"strings"
-	"text/tabwriter"
 )
 
 // Collective is a collective operation in the table of algorithms.
@@ -136,36 +136,34 @@ var rules = [...]Rule{
 	{Collective: OfReduceScatter, Algorithm: Pairwise, MaxBytes: always},
 }
 
-// Rules returns a copy of the table, in the order in which it is searched.
-func Rules() []Rule { return append([]Rule(nil), rules[:]...) }
-
 // selectAlgorithm returns the algorithm with messages of the first rule that fits.
 func selectAlgorithm(c Collective, bytes, ranks int, commutative bool) Algorithm {
-	return firstRule(c, bytes, ranks, commutative, messages).Algorithm
+	return firstRule(c, bytes, ranks, commutative, Messages).Algorithm
 }
 
-// family says which algorithms can be used.
-type family uint8
+// Family says which algorithms can be used.
+type Family uint8
 
+// The families.
 const (
-	messages family = iota // those with messages only
-	shared                 // also SharedMemory
-	direct                 // also SharedMemory and DirectCopy
+	Messages Family = iota // those with messages only
+	Shared                 // also SharedMemory
+	Direct                 // also SharedMemory and DirectCopy
 )
 
 // family returns the first family that has the algorithm.
-func (a Algorithm) family() family {
+func (a Algorithm) family() Family {
 	switch a {
 	case SharedMemory:
-		return shared
+		return Shared
 	case DirectCopy:
-		return direct
+		return Direct
 	}
-	return messages
+	return Messages
 }
 
 // firstRule returns the first rule that fits, or one with the algorithm None.
-func firstRule(c Collective, bytes, ranks int, commutative bool, has family) Rule {
+func firstRule(c Collective, bytes, ranks int, commutative bool, has Family) Rule {
 	for i := range rules {
 		r := &rules[i]
 		switch {
@@ -181,36 +179,38 @@ func firstRule(c Collective, bytes, ranks int, commutative bool, has family) Rul
 	return Rule{}
 }
 
-// Explain returns the table as text, one line per rule, with sizes in bytes.
-func Explain() string {
-	var s strings.Builder
-	w := tabwriter.NewWriter(&s, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "collective\talgorithm\tup to\tranks\trestriction")
-	for _, r := range rules {
-		size, ranks, limit := "any", "any", []string{}
-		if r.MaxBytes != always {
-			size = fmt.Sprint(r.MaxBytes)
-		}
-		switch {
-		case r.MinRanks > 0:
-			ranks = fmt.Sprintf("from %d", r.MinRanks)
-		case r.MaxRanks > 0:
-			ranks = fmt.Sprintf("to %d", r.MaxRanks)
-		}
-		switch r.Algorithm {
-		case SharedMemory:
-			limit = append(limit, "ranks share memory")
-		case DirectCopy:
-			limit = append(limit, "ranks can read each other's memory")
-		}
-		if r.PowerOfTwo {
-			limit = append(limit, "ranks are a power of two")
-		}
-		if r.Commutative {
-			limit = append(limit, "operation commutes")
-		}
-		fmt.Fprintf(w, "%v\t%v\t%s\t%s\t%s\n", r.Collective, r.Algorithm, size, ranks, strings.Join(limit, ", "))
+// Choose returns the rule that selects the algorithm of a blocking collective between ranks that have the algorithms of a family.
+// bytes is counted as [Rule.MaxBytes] describes.
+func Choose(c Collective, bytes, ranks int, commutative bool, f Family) Rule {
+	return firstRule(c, bytes, ranks, commutative, f)
+}
+
+// ParseCollective returns the collective with a name.
+func ParseCollective(name string) (Collective, bool) {
+	i := slices.Index(collectiveNames[:], name)
+	return Collective(max(i, 0)), i >= 0
+}
+
+// Conditions returns when the rule fits, such as "up to 8192 bytes, from 3 ranks".
+func (r Rule) Conditions() string {
+	var all []string
+	if r.MaxBytes != always {
+		all = append(all, fmt.Sprintf("up to %d bytes", r.MaxBytes))
 	}
-	w.Flush() // writing to a strings.Builder does not fail
-	return s.String()
+	if r.MinRanks > 0 {
+		all = append(all, fmt.Sprintf("from %d ranks", r.MinRanks))
+	}
+	if r.MaxRanks > 0 {
+		all = append(all, fmt.Sprintf("up to %d ranks", r.MaxRanks))
+	}
+	if r.PowerOfTwo {
+		all = append(all, "a power of two of ranks")
+	}
+	if r.Commutative {
+		all = append(all, "a commutative operation")
+	}
+	if len(all) == 0 {
+		return "in all other cases"
+	}
+	return strings.Join(all, ", ")
 }

@@ -1,9 +1,6 @@
 package coll
 
-import (
-	"strings"
-	"testing"
-)
+import "testing"
 
 // TestSelect wants an algorithm for every case, and a case for every rule.
 func TestSelect(t *testing.T) {
@@ -12,13 +9,13 @@ func TestSelect(t *testing.T) {
 		for ranks := 1; ranks <= 70; ranks++ {
 			for _, commutative := range []bool{false, true} {
 				for bytes := 1; bytes < 1<<30; bytes *= 2 {
-					r := firstRule(c, bytes, ranks, commutative, messages)
-					if r.Algorithm == None || r.Algorithm.family() != messages {
+					r := firstRule(c, bytes, ranks, commutative, Messages)
+					if r.Algorithm == None || r.Algorithm.family() != Messages {
 						t.Fatalf("%v of %d bytes between %d ranks, commutative %v: %+v", c, bytes, ranks, commutative, r)
 					}
 					taken[r] = true
-					taken[firstRule(c, bytes, ranks, commutative, shared)] = true
-					taken[firstRule(c, bytes, ranks, commutative, direct)] = true
+					taken[firstRule(c, bytes, ranks, commutative, Shared)] = true
+					taken[firstRule(c, bytes, ranks, commutative, Direct)] = true
 				}
 			}
 		}
@@ -53,14 +50,24 @@ func TestSelectExamples(t *testing.T) {
 	}
 }
 
-func TestExplain(t *testing.T) {
-	text := Explain()
-	if n := strings.Count(text, "\n"); n != len(rules)+1 {
-		t.Errorf("%d lines for %d rules", n, len(rules))
-	}
-	for _, r := range Rules() {
-		if !strings.Contains(text, r.Collective.String()) || !strings.Contains(text, r.Algorithm.String()) {
-			t.Errorf("%v by %v is not in the text", r.Collective, r.Algorithm)
+// TestConditions: the text of a rule has its limits.
+func TestConditions(t *testing.T) {
+	for want, r := range map[string]Rule{
+		"in all other cases":          {MaxBytes: always},
+		"up to 64 bytes":              {MaxBytes: 64},
+		"from 3 ranks, up to 8 ranks": {MaxBytes: always, MinRanks: 3, MaxRanks: 8},
+		"up to 1 bytes, a power of two of ranks, a commutative operation": {MaxBytes: 1, PowerOfTwo: true, Commutative: true},
+	} {
+		if got := r.Conditions(); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
+	}
+	for c := OfBarrier; c <= OfReduceScatter; c++ {
+		if got, ok := ParseCollective(c.String()); got != c || !ok {
+			t.Errorf("%v is parsed as %v, %v", c, got, ok)
+		}
+	}
+	if _, ok := ParseCollective("none"); ok {
+		t.Error("there is a collective of the name none")
 	}
 }

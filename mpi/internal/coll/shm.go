@@ -168,11 +168,11 @@ func (f *Shm) Select(c Collective, bytes int) Algorithm {
 	return a
 }
 
-func (f *Shm) family() family {
+func (f *Shm) family() Family {
 	if f.remote != nil {
-		return direct
+		return Direct
 	}
-	return shared
+	return Shared
 }
 
 // Barrier returns when every rank has called it.

@@ -134,6 +134,35 @@ func TestRecordUnexpected(t *testing.T) {
 	}
 }
 
+// TestRecordSchedule: who waits for a schedule is shown in its operation, with the process of which it needs a message.
+func TestRecordSchedule(t *testing.T) {
+	es := recorders(t, 2, nil)
+	want := perf.Current{Op: perf.Iallreduce, Peer: 1, Tag: -1}
+	each(t, es, func(self int, e *Engine) error {
+		if self == 0 {
+			s := script{steps: []scriptStep{recvStep(1, make([]byte, 8))}, ended: make(chan error, 1)}
+			on := Route{Context: testContext, Match: Match{Tag: 7}, Op: perf.Iallreduce}
+			_, err := e.Wait(e.StartSchedule(on, 0, &s, new(Schedule)))
+			return err
+		}
+		for {
+			s, err := recorded(es[0])
+			if err != nil {
+				return err
+			}
+			if len(s.Current) == 1 && s.Current[0].Seq != 0 {
+				want.Seq = s.Current[0].Seq
+				if s.Current[0] != want {
+					return fmt.Errorf("%+v, want %+v", s.Current[0], want)
+				}
+				break
+			}
+			runtime.Gosched()
+		}
+		return e.Send(to(1, 0, 7), make([]byte, 8), Standard)
+	})
+}
+
 // TestRecordCurrent: an operation that waits is shown as the current one, with its peer, and not any more when it has ended.
 func TestRecordCurrent(t *testing.T) {
 	es := recorders(t, 2, nil)

@@ -3,6 +3,8 @@ package proto
 import (
 	"cmp"
 	"fmt"
+
+	"github.com/ibrun/ibrun/perf"
 )
 
 // A Schedule is an operation that consists of steps: messages, and work of its [Program] between them. The engine does the steps
@@ -52,6 +54,7 @@ type Schedule struct {
 	next    int   // the next step
 	pending int   // messages that have been started and have not completed
 	busy    bool  // a goroutine does steps
+	from    int32 // the process of the receive that was started last; ProcNull: none was
 	err     error // of the first step that has failed
 }
 
@@ -86,7 +89,7 @@ func (e *Engine) newSchedule(on Route, p Program, s *Schedule) *Request {
 	r.route.Peer, r.route.Match = ProcNull, Match{AnySource, AnyTag} // no peer answers this request
 	r.flags |= noCancel
 	r.schedule = s
-	*s = Schedule{program: p, req: r, tag: on.Tag}
+	*s = Schedule{program: p, req: r, tag: on.Tag, from: ProcNull}
 	return r
 }
 
@@ -165,7 +168,21 @@ func (e *Engine) sendStep(s *Schedule, step Step) error {
 
 // recvStep starts a receive.
 func (e *Engine) recvStep(s *Schedule, step Step) {
+	s.from = step.Peer
 	e.startRecv(e.messageOf(s, false, s.route(step), step.Buf))
+}
+
+// shownAs returns what the recorder shows while the program waits for a request in op: the operation, the process that it waits
+// for, and the tag. An immediate collective is shown, with the process of which it needs a message.
+func (r *Request) shownAs(op perf.Op) (shown perf.Op, peer, tag int32) {
+	s := r.schedule
+	switch {
+	case s == nil:
+		return op, r.route.Peer, r.route.Tag
+	case op.IsWithin() || r.route.Op.Blocking() == r.route.Op:
+		return op, s.from, -1
+	}
+	return r.route.Op, s.from, -1
 }
 
 // route returns the route of a message.

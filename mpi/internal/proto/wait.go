@@ -212,7 +212,8 @@ func (e *Engine) waitRequest(r *Request, op perf.Op) error {
 		}
 		if r.state == active {
 			// An operation that has completed by now need not be shown as the current one.
-			lane := e.rec.enter(op, r.route.Context, r.route.Peer, r.route.Tag, r.size())
+			shown, peer, tag := r.shownAs(op)
+			lane := e.rec.enter(shown, r.route.Context, peer, tag, r.size())
 			g := goal{what: requestCompleted, req: r, gen: gen}
 			e.await(&g)
 			e.rec.configured.Leave(lane)

@@ -36,7 +36,7 @@ Other commands (ibrun help COMMAND shows how each is used):
   bench                      measure latency and bandwidth, also in comparison with other MPI implementations
   doctor                     find problems of this machine and its network
   completion                 print the script by which bash, zsh or fish completes command lines
-  explain                    show how messages of a size travel, and why
+  explain                    show how messages of a size travel, which algorithm a collective uses, and why
   topo                       show the topology of this node, and where ranks would run
   secret                     make a secret file, by which the nodes of a job authenticate each other
   soft-roce                  create and remove software RDMA devices

@@ -18,10 +18,13 @@ import (
 )
 
 var usage = `usage: ibrun explain SIZE[,SIZE...] [--transport LIST] [--json]
+       ibrun explain COLLECTIVE[,COLLECTIVE...] SIZE[,SIZE...] [--ranks LIST] [--json]
 
-It prints how messages of these sizes, such as 8,64K,1M, travel over each transport, and why, and all settings in force.
-A range such as 1K-8K selects the powers of 2 in it.
+The first form prints how messages of these sizes, such as 8,64K,1M, travel over each transport, and why, and all settings in
+force. The second one prints which algorithms collectives such as allreduce use, and why. A range such as 1K-8K selects the powers
+of 2 in it.
 
+  --ranks LIST       numbers of ranks of the collectives; 2,8,64,1024 by default
   --transport LIST   show only the listed transports, of ` + strings.Join(transports.SelectableNames(), ", ") + `
   --json             print one JSON array
 `
@@ -40,6 +43,9 @@ type options struct {
 	sizes     []int
 	transport string
 	json      bool
+
+	collectives []string // nil: messages
+	ranks       []int
 }
 
 // Main is `ibrun explain args...`. It returns the exit code.
@@ -66,6 +72,11 @@ func parseArgs(args []string) (o options, err error) {
 	flags.SetOutput(io.Discard)
 	flags.StringVar(&o.transport, "transport", "", "")
 	flags.BoolVar(&o.json, "json", false, "")
+	ranks := cli.Ranges{{Low: 2, High: 2}, {Low: 8, High: 8}, {Low: 64, High: 64}, {Low: 1024, High: 1024}}
+	flags.Func("ranks", "", func(list string) error {
+		ranks = nil
+		return ranks.Set(list)
+	})
 	var words []string
 	for rest := args; ; {
 		if err := flags.Parse(rest); err != nil {
@@ -79,31 +90,48 @@ func parseArgs(args []string) (o options, err error) {
 	switch {
 	case slices.Equal(words, []string{"help"}):
 		return o, flag.ErrHelp
+	case len(words) == 2:
+		o.collectives, words = strings.Split(words[0], ","), words[1:]
+		if _, err := explain.Collectives(o.collectives, nil, nil); err != nil {
+			return o, err
+		}
 	case len(words) != 1:
-		return o, errors.New("want one argument with the sizes, such as 8,64K,1M")
+		return o, errors.New("want the sizes, such as 8,64K,1M, or a collective and the sizes")
 	}
 	var ranges cli.Ranges
 	if err := ranges.Set(words[0]); err != nil {
 		return o, err
 	}
+	if o.sizes, err = numbers(ranges, "sizes"); err == nil {
+		o.ranks, err = numbers(ranks, "numbers of ranks")
+	}
+	if slices.Contains(o.ranks, 0) {
+		return o, errors.New("a collective has at least one rank")
+	}
+	return o, err
+}
+
+// numbers returns the numbers in ranges.
+func numbers(ranges cli.Ranges, what string) (list []int, err error) {
 	for _, r := range ranges {
-		o.sizes = append(o.sizes, bench.Ladder(r.Low, r.High)...)
+		list = append(list, bench.Ladder(r.Low, r.High)...)
 	}
-	if len(o.sizes) > maxSizes {
-		return o, fmt.Errorf("too many sizes: %d, at most %d are allowed", len(o.sizes), maxSizes)
+	if len(list) > maxSizes {
+		return nil, fmt.Errorf("too many %s: %d, at most %d are allowed", what, len(list), maxSizes)
 	}
-	return o, nil
+	return list, nil
 }
 
 func (o options) run(stdout io.Writer) error {
+	if o.collectives != nil {
+		return o.runCollectives(stdout)
+	}
 	paths, err := explain.Paths(o.transport, os.Getenv, o.sizes)
 	if err != nil {
 		return err
 	}
 	if o.json {
-		e := json.NewEncoder(stdout)
-		e.SetIndent("", "  ")
-		return e.Encode(paths)
+		return printJSON(stdout, paths)
 	}
 	var b strings.Builder
 	for i, p := range paths {
@@ -116,6 +144,35 @@ func (o options) run(stdout io.Writer) error {
 	}
 	_, err = io.WriteString(stdout, b.String())
 	return err
+}
+
+func printJSON(stdout io.Writer, x any) error {
+	e := json.NewEncoder(stdout)
+	e.SetIndent("", "  ")
+	return e.Encode(x)
+}
+
+// runCollectives prints a table for each collective.
+func (o options) runCollectives(stdout io.Writer) error {
+	all, err := explain.Collectives(o.collectives, o.sizes, o.ranks)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return printJSON(stdout, all)
+	}
+	table := tabwriter.NewWriter(stdout, 0, 8, 2, ' ', 0)
+	for i, c := range all {
+		if i == 0 || c.Name != all[i-1].Name {
+			if i > 0 {
+				fmt.Fprintln(table)
+			}
+			fmt.Fprintf(table, "%s\tsize\tblocking, on one node\t\tblocking, on several nodes; immediate; persistent\t\n", c.Name)
+		}
+		fmt.Fprintf(table, "  %d ranks\t%s\t%s\t(%s)\t%s\t(%s)\n", c.Ranks, bench.FormatSize(c.Bytes), c.OnNode.Name, c.OnNode.When,
+			c.Apart.Name, c.Apart.When)
+	}
+	return table.Flush()
 }
 
 // overrides returns the settings that can change a limit, except the one that it was set by.

@@ -61,7 +61,7 @@ func TestUsageErrors(t *testing.T) {
 		code  int
 		why   string
 	}{
-		{"", exitUsage, "want one argument"}, {"1 2", exitUsage, "want one argument"}, {"1X", exitUsage, "invalid size"},
+		{"", exitUsage, "want the sizes"}, {"1 2", exitUsage, "unknown collective"}, {"1X", exitUsage, "invalid size"},
 		{"8 --colour", exitUsage, "colour"}, {"8 --transport tpc", exitFailed, "unknown transport"}, {"8M-1", exitUsage, "backwards"},
 	} {
 		if code, out, failed := call(strings.Fields(c.words)...); code != c.code || out != "" || !strings.Contains(failed, c.why) {
@@ -75,6 +75,35 @@ func TestUsageErrors(t *testing.T) {
 	for _, help := range []string{"help", "-h", "--help"} {
 		if code, out, _ := call(help); code != 0 || out != usage {
 			t.Errorf("%s: %d, %s", help, code, out)
+		}
+	}
+}
+
+// TestCollectives: there is a line for each collective, number of ranks and size, with the algorithms and why they are selected.
+func TestCollectives(t *testing.T) {
+	code, out, failed := call("allreduce,alltoall", "8,1M", "--ranks", "2,8")
+	if code != 0 || failed != "" {
+		t.Fatalf("%d, %s", code, failed)
+	}
+	for _, want := range []string{"allreduce", "shared memory", "direct copy", "Rabenseifner", "(a power of two of ranks)",
+		"(up to 8192 bytes)", "recursive doubling", "pairwise", "(from 3 ranks)"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the output lacks %q:\n%s", want, out)
+		}
+	}
+	if n := strings.Count(out, "ranks  "); n != 8 {
+		t.Errorf("%d lines for the numbers of ranks in\n%s", n, out)
+	}
+	code, out, failed = call("--json", "barrier", "0")
+	var all []explain.Collective
+	err := json.Unmarshal([]byte(out), &all)
+	if err != nil || code != 0 || len(all) != 4 || all[3].Apart.Name != "dissemination" {
+		t.Errorf("%d, %v, %v\n%s%s", code, err, all, out, failed)
+	}
+	for _, line := range []string{"allsum 8", "allreduce 8 --ranks 0", "allreduce x", "allreduce 8 9"} {
+		args := strings.Fields(line)
+		if code, out, failed := call(args...); code == 0 || out != "" || failed == "" {
+			t.Errorf("%v: %d, %s%s", args, code, out, failed)
 		}
 	}
 }
