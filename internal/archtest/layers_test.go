@@ -86,6 +86,7 @@ attrs, hw, perf, perf/profile, fabric, internal/tunables, mpi/internal/bootstrap
 attrs, perf, mpi/internal/bootstrap, mpi/internal/core, mpi/internal/datatype, mpi/internal/proto, mpi/internal/reduction < mpi;
 hw, perf, fabric, fabric/mem, fabric/auto, mpi/internal/bootstrap, mpi/internal/clocksync, mpi < mpi/mpitest;
 fabric/auto, internal/transports, internal/tunables, mpi/internal/proto, mpi/internal/coll < mpi/explain;
+mpi/internal/coll, mpi/internal/datatype, mpi/internal/reduction < mpi/simulate;
 
 # Layer 6: programs.
 internal/ticks, perf, mpi < bench;
@@ -150,7 +151,7 @@ internal/buildinfo, cmd/ibrun/internal/launch/monitor, cmd/ibrun/internal/report
   cmd/ibrun/internal/launch/coordinator;
 hw, internal/ranklink, cmd/ibrun/internal/cli, cmd/ibrun/internal/placement, cmd/ibrun/internal/launch/* <
   cmd/ibrun/internal/launch;
-internal/buildinfo, cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, mpi, bench, bench/*, hw, verbs <
+internal/buildinfo, cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, mpi, mpi/simulate, bench, bench/*, hw, verbs <
   cmd/ibrun/internal/benchcmd;
 cmd/ibrun/internal/cli, bench, mpi/explain < cmd/ibrun/internal/explain;
 cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, hw, soft-roce/link < cmd/ibrun/internal/softroce;

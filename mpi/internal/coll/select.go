@@ -82,13 +82,17 @@ const (
 
 // rules is the table, most specific rule first. The limits of SharedMemory were measured with 2, 4 and 8 ranks on 2 cores:
 // messages are faster beyond them. The limits between algorithms with messages are approximately where their costs are equal
-// for a = 0.5 µs, b = 0.1 ns and g = 0.05 ns, typical values of a node of 2020 or later.
+// for a = 0.5 µs, b = 0.1 ns and g = 0.05 ns, typical values of a node of 2020 or later. Those of Bcast from 64 ranks on
+// were found by package simulate, with 16 ranks on a node.
 var rules = [...]Rule{
 	{Collective: OfBarrier, Algorithm: SharedMemory, MaxBytes: always},
 	{Collective: OfBarrier, Algorithm: Dissemination, MaxBytes: always},
 
 	{Collective: OfBcast, Algorithm: SharedMemory, MaxBytes: 64 * kib},
 	{Collective: OfBcast, Algorithm: SharedMemory, MaxBytes: always, MinRanks: 3},
+	{Collective: OfBcast, Algorithm: Binomial, MaxBytes: 1024 * kib, MinRanks: 1024},
+	{Collective: OfBcast, Algorithm: Binomial, MaxBytes: 256 * kib, MinRanks: 256},
+	{Collective: OfBcast, Algorithm: Binomial, MaxBytes: 64 * kib, MinRanks: 64},
 	{Collective: OfBcast, Algorithm: Binomial, MaxBytes: 32 * kib},
 	{Collective: OfBcast, Algorithm: ScatterRing, MaxBytes: always, MinRanks: 8},
 	{Collective: OfBcast, Algorithm: Binomial, MaxBytes: always},

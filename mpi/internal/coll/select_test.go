@@ -6,7 +6,11 @@ import "testing"
 func TestSelect(t *testing.T) {
 	taken := map[Rule]bool{}
 	for c := OfBarrier; c <= OfReduceScatter; c++ {
-		for ranks := 1; ranks <= 70; ranks++ {
+		for i := 1; i <= 73; i++ {
+			ranks := i
+			if i > 70 {
+				ranks = []int{256, 1000, 5000}[i-71]
+			}
 			for _, commutative := range []bool{false, true} {
 				for bytes := 1; bytes < 1<<30; bytes *= 2 {
 					r := firstRule(c, bytes, ranks, commutative, Messages)
@@ -37,6 +41,10 @@ func TestSelectExamples(t *testing.T) {
 		{OfBcast, 8, 64, true, Binomial},
 		{OfBcast, 1 << 20, 64, true, ScatterRing},
 		{OfBcast, 1 << 20, 4, true, Binomial},
+		{OfBcast, 64 << 10, 63, true, ScatterRing},
+		{OfBcast, 64 << 10, 64, true, Binomial},
+		{OfBcast, 1 << 20, 2000, true, Binomial},
+		{OfBcast, 2 << 20, 2000, true, ScatterRing},
 		{OfAllreduce, 8, 6, true, RecursiveDoubling},
 		{OfAllreduce, 1 << 20, 8, false, Rabenseifner},
 		{OfAllreduce, 1 << 20, 6, true, Ring},
