@@ -124,16 +124,16 @@ func (e *Engine) advance(s *Schedule) {
 		}
 		switch step.Kind {
 		case StepSend:
-			s.err = e.sendStep(s, step)
+			s.fail(e.sendStep(s, step))
 		case StepRecv:
 			e.recvStep(s, step)
 		case StepShort:
-			s.err = s.program.Do(s.next)
+			s.fail(s.program.Do(s.next))
 		case StepLong:
 			e.unlock()
 			err := s.program.Do(s.next)
 			e.lock()
-			s.err = err
+			s.fail(err)
 		}
 		s.next++
 	}
@@ -143,6 +143,13 @@ func (e *Engine) advance(s *Schedule) {
 	}
 	if s.pending == 0 {
 		e.endSchedule(s)
+	}
+}
+
+// fail records the error of a step, unless it is nil. A message may have failed while the step was done.
+func (s *Schedule) fail(err error) {
+	if s.err == nil {
+		s.err = err
 	}
 }
 

@@ -163,3 +163,27 @@ func TestScheduleGoroutines(t *testing.T) {
 		return errors.Join(errs...)
 	})
 }
+
+// TestScheduleFailsInLongStep: a message that fails while a step is done without the lock fails the schedule.
+func TestScheduleFailsInLongStep(t *testing.T) {
+	es := open(t, 2, nil, nil)
+	each(t, es, func(self int, e *Engine) error {
+		if self == 1 {
+			return e.Send(to(1, 0, 3), make([]byte, 8), Standard)
+		}
+		s := script{steps: []scriptStep{recvStep(1, make([]byte, 4)), doStep(StepLong, func() error {
+			for {
+				if receives, _ := e.QueueLengths(testContext); receives == 0 {
+					return nil
+				}
+				if err := e.Err(); err != nil {
+					return err
+				}
+			}
+		}), waitStep()}}
+		if _, err := e.Wait(s.start(e, 3)); !errors.Is(err, ErrTruncate) {
+			return fmt.Errorf("got %w, want %w", err, ErrTruncate)
+		}
+		return nil
+	})
+}
