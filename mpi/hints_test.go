@@ -3,11 +3,14 @@ package mpi_test
 import (
 	"errors"
 	"maps"
+	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/ibrun/ibrun/mpi"
+	"github.com/ibrun/ibrun/mpi/mpitest"
 )
 
 const (
@@ -18,15 +21,17 @@ const (
 	strictOrder = "mpi_assert_strict_persistent_collective_ordering"
 	allocKinds  = "mpi_assert_memory_alloc_kinds"
 	eagerLimit  = "ibrun_eager"
-	railHint    = "ibrun_rail"
-	deviceHint  = "ibrun_device"
+
+	deterministic = "ibrun_deterministic"
+	railHint      = "ibrun_rail"
+	deviceHint    = "ibrun_device"
 )
 
 // defaults returns the hints of a communicator that was given none.
 func defaults() map[string]string {
 	return map[string]string{
 		noAnyTag: "false", noAnySource: "false", exactLength: "false", overtaking: "false", strictOrder: "false",
-		eagerLimit: "auto",
+		deterministic: "false", eagerLimit: "auto",
 	}
 }
 
@@ -361,4 +366,33 @@ func withDerivedComms(c *mpi.Comm, f func(d *mpi.Comm) error) error {
 		errs = append(errs, f(d), d.Free())
 	}
 	return errors.Join(errs...)
+}
+
+// TestDeterministic: with the hint, blocking and immediate reductions have the same bits, also in shared memory. The hint must be
+// the same at all ranks.
+func TestDeterministic(t *testing.T) {
+	for _, n := range []int{3, 4, 7} {
+		mpitest.Run(t, n, func(p *mpi.Process) error {
+			c, err := p.World().DupWithInfo(infoOf(deterministic, "true"))
+			if err != nil {
+				return err
+			}
+			own := rand.New(rand.NewPCG(uint64(c.Rank()), 1))
+			for _, length := range []int{1, 100, 5000, 300_000} {
+				x := make([]float32, length)
+				for i := range x {
+					x[i] = float32(own.NormFloat64()) * 1e6
+				}
+				got, want, at := make([]float32, length), make([]float32, length), make([]float32, length)
+				r, err := mpi.Iallreduce(c, got, x, mpi.Sum)
+				_, err1 := r.Wait()
+				err = errors.Join(err, err1, mpi.Allreduce(c, want, x, mpi.Sum), mpi.Reduce(c, at, x, mpi.Sum, 1))
+				if err = errors.Join(err, check(slices.Equal(got, want), "%d elements: blocking and immediate differ", length)); err != nil {
+					return err
+				}
+			}
+			info := infoOf(deterministic, strconv.FormatBool(c.Rank() == 0))
+			return ofClass(c.SetInfo(info), mpi.ErrInfoValue)
+		})
+	}
 }

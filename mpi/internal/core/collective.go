@@ -18,6 +18,8 @@ type collState struct {
 	rank  int32
 	tag   int32       // of all messages
 	busy  atomic.Bool // a collective is in progress, or failed is set
+	// deterministic says that reductions use the algorithms with messages, wherever the ranks are.
+	deterministic atomic.Bool
 	// failed is why no collective can succeed any more: a process was lost or has left, or calls differed. nil: one may succeed.
 	// The state of an Idup uses that of its communicator.
 	failed atomic.Pointer[error]

@@ -122,7 +122,7 @@ const maxSharedElement = 1 << 10
 
 // flatReduction is flatFor for a reduction.
 func (g *collState) flatReduction(what coll.Collective, bytes int, k Elements, o Op, root int) *coll.Shm {
-	if k.Size() > maxSharedElement {
+	if k.Size() > maxSharedElement || g.deterministic.Load() {
 		return nil
 	}
 	return g.flatFor(what, bytes, k.shape(opCode(o), root))

@@ -21,6 +21,8 @@ const (
 	hintEager       = "ibrun_eager"
 	hintRail        = "ibrun_rail"
 	hintDevice      = "ibrun_device"
+	// hintDeterministic makes the results of reductions depend on the data, its length and the number of ranks only.
+	hintDeterministic = "ibrun_deterministic"
 )
 
 // hintAuto is the value of hints that let the library choose.
@@ -30,7 +32,7 @@ const hintAuto = "auto"
 type hints struct {
 	noAnyTag, noAnySource bool
 	exact, overtaking     bool
-	strict                bool
+	strict, deterministic bool
 	kinds                 string // empty: not set
 	eager                 int    // bytes; -1: auto
 	rail                  int    // index in Engine.Rails; -1: auto
@@ -46,7 +48,7 @@ func newHints() hints { return hints{eager: -1, rail: -1} }
 func (h hints) withInfo(i *Info, rails []string) hints {
 	for key, flag := range map[string]*bool{
 		hintNoAnyTag: &h.noAnyTag, hintNoAnySource: &h.noAnySource, hintExact: &h.exact, hintOvertaking: &h.overtaking,
-		hintStrict: &h.strict,
+		hintStrict: &h.strict, hintDeterministic: &h.deterministic,
 	} {
 		switch v, _ := i.Get(key); v {
 		case "true":
@@ -116,7 +118,7 @@ func (h *hints) toInfo(rails []string) *Info {
 		on  bool
 	}{
 		{hintNoAnyTag, h.noAnyTag}, {hintNoAnySource, h.noAnySource}, {hintExact, h.exact}, {hintOvertaking, h.overtaking},
-		{hintStrict, h.strict},
+		{hintStrict, h.strict}, {hintDeterministic, h.deterministic},
 	} {
 		set(f.key, strconv.FormatBool(f.on))
 	}
@@ -139,15 +141,23 @@ func (h *hints) toInfo(rails []string) *Info {
 	return i
 }
 
-var errStrictDiffers = errors.New(hintStrict + " must be the same at all ranks")
+var (
+	errStrictDiffers        = errors.New(hintStrict + " must be the same at all ranks")
+	errDeterministicDiffers = errors.New(hintDeterministic + " must be the same at all ranks")
+)
 
 // agreeHints agrees with all ranks on hints before they take effect. If a hint that must be the same everywhere is
 // not, it returns an error at every rank.
 func (a *agreement) agreeHints(h hints) (hints, error) {
-	const strict, loose, inexact = 1, 2, 4
+	const strict, loose, inexact, deterministic, fastest = 1, 2, 4, 8, 16
 	mine := uint8(loose)
 	if h.strict {
 		mine = strict
+	}
+	if h.deterministic {
+		mine |= deterministic
+	} else {
+		mine |= fastest
 	}
 	if !h.exact {
 		mine |= inexact
@@ -158,6 +168,9 @@ func (a *agreement) agreeHints(h hints) (hints, error) {
 	}
 	if all&(strict|loose) == 0 {
 		return h, a.comm.newError(a.op, ErrInfoValue, errStrictDiffers)
+	}
+	if all&(deterministic|fastest) == 0 {
+		return h, a.comm.newError(a.op, ErrInfoValue, errDeterministicDiffers)
 	}
 	h.agreements++
 	h.epoch = 0
@@ -176,6 +189,7 @@ func (c *Comm) applyHints(h hints) {
 		EagerLimit: h.eager, Rail: h.rail, Peers: c.peers,
 	})
 	h.noAnySource, h.noAnyTag = taken.NoAnySource, taken.NoAnyTag
+	c.coll.deterministic.Store(h.deterministic)
 	c.hints = h
 }
 
