@@ -170,6 +170,34 @@ func TestLocated(t *testing.T) {
 	})
 }
 
+// TestHalf: numbers of 16 bits are reduced as numbers, and not as the integers that they are in memory, also in structs.
+func TestHalf(t *testing.T) {
+	type both struct {
+		A mpi.Float16
+		B mpi.BFloat16
+	}
+	checkedAndNot(t, 3, func(p *mpi.Process) error {
+		c := p.World()
+		x, y := make([]mpi.Float16, 21), make([]mpi.BFloat16, 21)
+		for i := range x {
+			x[i], y[i] = mpi.Float16Of(float32(c.Rank()+i)/4), mpi.BFloat16Of(float32(c.Rank()-i))
+		}
+		sum, most := make([]mpi.Float16, 21), make([]mpi.BFloat16, 21)
+		r, err := mpi.Iallreduce(c, most, y, mpi.Max)
+		errs := []error{mpi.Allreduce(c, sum, x, mpi.Sum), err}
+		_, err = r.Wait()
+		errs = append(errs, err)
+		for i := range x {
+			errs = append(errs, check(sum[i].Float32() == float32(3+3*i)/4 && most[i].Float32() == float32(2-i), "%d: %v and %v", i,
+				sum[i].Float32(), most[i].Float32()))
+		}
+		z := []both{{mpi.Float16Of(float32(c.Rank())), mpi.BFloat16Of(2)}}
+		errs = append(errs, mpi.Bcast(c, z, 2), check(z[0].A.Float32() == 2, "Bcast: %v", z[0].A.Float32()),
+			ofClass(mpi.Allreduce(c, x, x, mpi.Band), mpi.ErrOp))
+		return errors.Join(errs...)
+	})
+}
+
 // ExampleLocated finds the rank with the lowest cost.
 func ExampleLocated() {
 	var t exampleT

@@ -80,6 +80,8 @@ func kindOf(t reflect.Type) datatype.Kind {
 	switch {
 	case int(t.Kind()) >= len(kinds):
 		return 0
+	case t.Kind() == reflect.Uint16:
+		return datatype.HalfKind(t)
 	case t.Kind() != reflect.Int && t.Kind() != reflect.Uint && t.Kind() != reflect.Uintptr:
 		return kinds[t.Kind()]
 	case t.Kind() == reflect.Int && t.Size() == 8:

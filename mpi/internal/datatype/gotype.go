@@ -95,8 +95,24 @@ func kindOf(rt reflect.Type) Kind {
 		return Uint64
 	case k == reflect.Uint || k == reflect.Uintptr:
 		return Uint32
+	case k == reflect.Uint16:
+		return HalfKind(rt)
 	case int(k) < len(goKinds):
 		return goKinds[k]
 	}
 	return 0
+}
+
+// halfPackage is the package of the Go types that are numbers of 16 bits with a fraction, and halfKinds has the kinds of
+// these types.
+const halfPackage = "github.com/ibrun/ibrun/mpi"
+
+var halfKinds = map[string]Kind{"Float16": Float16, "BFloat16": BFloat16}
+
+// HalfKind returns the kind of a Go type that is a uint16: Float16, BFloat16 or Uint16.
+func HalfKind(rt reflect.Type) Kind {
+	if k, ok := halfKinds[rt.Name()]; ok && rt.PkgPath() == halfPackage {
+		return k
+	}
+	return Uint16
 }

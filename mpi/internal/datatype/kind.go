@@ -31,6 +31,10 @@ const (
 	Long
 	// ULong is C's unsigned long. It is Uint64 but for external data, where it has 4 bytes.
 	ULong
+	// Float16 is the format binary16 of IEEE 754.
+	Float16
+	// BFloat16 is the upper half of a Float32.
+	BFloat16
 
 	// Kinds is one more than the greatest Kind, the length of tables that are indexed by a Kind.
 	Kinds = iota + 1
@@ -50,6 +54,7 @@ var kindTable = [Kinds]struct {
 	{"float32", 4, 4, 4}, {"float64", 8, 8, 8}, {"complex64", 8, 4, 8}, {"complex128", 16, 8, 16},
 	{"byte", 1, 1, 1}, {"packed", 1, 1, 1}, {"char", 1, 1, 1}, {"wchar", 4, 4, 2},
 	{"long", 8, 8, 4}, {"unsigned long", 8, 8, 4},
+	{"float16", 2, 2, 2}, {"bfloat16", 2, 2, 2},
 }
 
 // String returns the name of the Go type, or of the C type if there is none in Go.

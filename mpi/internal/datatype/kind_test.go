@@ -3,7 +3,7 @@ package datatype
 import "testing"
 
 func TestKinds(t *testing.T) {
-	sizes := []int{0, 1, 1, 2, 4, 8, 1, 2, 4, 8, 4, 8, 8, 16, 1, 1, 1, 4, 8, 8, 0, 0}
+	sizes := []int{0, 1, 1, 2, 4, 8, 1, 2, 4, 8, 4, 8, 8, 16, 1, 1, 1, 4, 8, 8, 2, 2, 0, 0}
 	for k, want := range sizes {
 		if got := Kind(k).Size(); got != want {
 			t.Errorf("%v has %d bytes, want %d", Kind(k), got, want)

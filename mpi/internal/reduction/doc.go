@@ -18,6 +18,7 @@
 //     depends neither on the number of ranks nor on the algorithm.
 //   - Sum and Prod of floating-point numbers round as IEEE 754 says, so their result depends on the order of operands.
 //     If both operands are NaN the payload of the result is unspecified.
+//   - Float16 and BFloat16 are added and multiplied as float32, and each result is rounded to the nearest, ties to even.
 //   - For the logical operations every integer that is not 0 is true; their result is 1 or 0.
 //   - A Go bool is a byte that is 0 or 1. The logical operations are defined on it, and the bitwise ones have the
 //     same results; Sum, Prod, Min and Max are not defined on it.

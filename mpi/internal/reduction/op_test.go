@@ -16,8 +16,8 @@ var defined = []struct {
 	ops   []Op
 	kinds []datatype.Kind
 }{
-	{[]Op{Sum, Prod}, slices.Concat(integers, floats, complexes)},
-	{[]Op{Min, Max}, slices.Concat(integers, floats)},
+	{[]Op{Sum, Prod}, slices.Concat(integers, floats, halves, complexes)},
+	{[]Op{Min, Max}, slices.Concat(integers, floats, halves)},
 	{[]Op{Band, Bor, Bxor}, append([]datatype.Kind{datatype.Bool, datatype.Byte}, integers...)},
 	{[]Op{Land, Lor, Lxor}, append([]datatype.Kind{datatype.Bool}, integers...)},
 }
@@ -26,6 +26,7 @@ var (
 	integers = []datatype.Kind{datatype.Int8, datatype.Int16, datatype.Int32, datatype.Int64,
 		datatype.Uint8, datatype.Uint16, datatype.Uint32, datatype.Uint64, datatype.Long, datatype.ULong}
 	floats    = []datatype.Kind{datatype.Float32, datatype.Float64}
+	halves    = []datatype.Kind{datatype.Float16, datatype.BFloat16}
 	complexes = []datatype.Kind{datatype.Complex64, datatype.Complex128}
 )
 

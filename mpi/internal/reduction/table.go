@@ -11,24 +11,28 @@ var portable = [ops][datatype.Kinds]Func{
 		datatype.Uint8: sum[uint8], datatype.Uint16: sum[uint16], datatype.Uint32: sum[uint32], datatype.Uint64: sum[uint64],
 		datatype.Float32: sum[float32], datatype.Float64: sum[float64],
 		datatype.Complex64: sum[complex64], datatype.Complex128: sum[complex128],
+		datatype.Float16: sumFloat16, datatype.BFloat16: sumBFloat16,
 	},
 	Prod - firstOp: {
 		datatype.Int8: prod[int8], datatype.Int16: prod[int16], datatype.Int32: prod[int32], datatype.Int64: prod[int64],
 		datatype.Uint8: prod[uint8], datatype.Uint16: prod[uint16], datatype.Uint32: prod[uint32], datatype.Uint64: prod[uint64],
 		datatype.Float32: prod[float32], datatype.Float64: prod[float64],
 		datatype.Complex64: prod[complex64], datatype.Complex128: prod[complex128],
+		datatype.Float16: prodFloat16, datatype.BFloat16: prodBFloat16,
 	},
 	Min - firstOp: {
 		datatype.Int8: minInt[int8], datatype.Int16: minInt[int16], datatype.Int32: minInt[int32], datatype.Int64: minInt[int64],
 		datatype.Uint8: minInt[uint8], datatype.Uint16: minInt[uint16],
 		datatype.Uint32: minInt[uint32], datatype.Uint64: minInt[uint64],
 		datatype.Float32: minFloat[float32], datatype.Float64: minFloat[float64],
+		datatype.Float16: minFloat16, datatype.BFloat16: minBFloat16,
 	},
 	Max - firstOp: {
 		datatype.Int8: maxInt[int8], datatype.Int16: maxInt[int16], datatype.Int32: maxInt[int32], datatype.Int64: maxInt[int64],
 		datatype.Uint8: maxInt[uint8], datatype.Uint16: maxInt[uint16],
 		datatype.Uint32: maxInt[uint32], datatype.Uint64: maxInt[uint64],
 		datatype.Float32: maxFloat[float32], datatype.Float64: maxFloat[float64],
+		datatype.Float16: maxFloat16, datatype.BFloat16: maxBFloat16,
 	},
 	Band - firstOp: {
 		datatype.Bool: band, datatype.Byte: band,
@@ -68,6 +72,7 @@ var vector = [ops][datatype.Kinds]Func{
 	Sum - firstOp: {
 		datatype.Int32: sumInt32, datatype.Int64: sumInt64, datatype.Uint32: sumInt32, datatype.Uint64: sumInt64,
 		datatype.Float32: sumFloat32, datatype.Float64: sumFloat64, datatype.Complex64: sumFloat32, datatype.Complex128: sumFloat64,
+		datatype.Float16: addFloat16, datatype.BFloat16: addBFloat16,
 	},
 	Prod - firstOp: {
 		datatype.Int32: prodInt32, datatype.Uint32: prodInt32, datatype.Float32: prodFloat32, datatype.Float64: prodFloat64,

@@ -2,7 +2,8 @@ package reduction
 
 import "golang.org/x/sys/cpu"
 
-// hasVector reports whether the machine has AVX2, which the functions below need.
+// hasVector reports whether the machine has what the functions below need: AVX2, and conversions of Float16 (F16C). Every
+// processor with AVX2 has these.
 var hasVector = cpu.X86.HasAVX2
 
 // The portable functions of the table, with AVX2.
@@ -51,3 +52,11 @@ func maxFloat32(dst, a, b []byte)
 
 //go:noescape
 func maxFloat64(dst, a, b []byte)
+
+// addFloat16Blocks and addBFloat16Blocks add a multiple of halfBlock bytes.
+//
+//go:noescape
+func addFloat16Blocks(dst, a, b []byte)
+
+//go:noescape
+func addBFloat16Blocks(dst, a, b []byte)

@@ -147,3 +147,65 @@ TEXT ·maxFloat32(SB), NOSPLIT, $0-72
 
 TEXT ·maxFloat64(SB), NOSPLIT, $0-72
 	KERNEL(MAXPD_, VMOVQ, 8)
+
+// Numbers of 16 bits are added as float32, eight at once. The length is a multiple of 16 bytes.
+
+TEXT ·addFloat16Blocks(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), DI
+	MOVQ dst_len+8(FP), CX
+	MOVQ a_base+24(FP), SI
+	MOVQ b_base+48(FP), DX
+	SUBQ $16, CX
+	JLT  done
+	PCALIGN $32
+loop:
+	VCVTPH2PS (SI), Y0
+	VCVTPH2PS (DX), Y1
+	VADDPS Y1, Y0, Y2
+	VCVTPS2PH $0, Y2, (DI)
+	NEXT(16)
+	JGE  loop
+done:
+	VZEROUPPER
+	RET
+
+// A bfloat16 is the upper half of a float32. The lower half of the sum is rounded to even: 0x7fff, and the lowest bit that
+// remains, are added before it is cut off. Instead of a NaN, which this might make infinite, 0x7fc0 is stored.
+TEXT ·addBFloat16Blocks(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), DI
+	MOVQ dst_len+8(FP), CX
+	MOVQ a_base+24(FP), SI
+	MOVQ b_base+48(FP), DX
+	MOVL $1, AX
+	VMOVD AX, X8
+	VPBROADCASTD X8, Y8
+	MOVL $0x7fff, AX
+	VMOVD AX, X9
+	VPBROADCASTD X9, Y9
+	MOVL $0x7fc0, AX
+	VMOVD AX, X10
+	VPBROADCASTD X10, Y10
+	SUBQ $16, CX
+	JLT  done
+	PCALIGN $32
+loop:
+	VPMOVZXWD (SI), Y0
+	VPMOVZXWD (DX), Y1
+	VPSLLD $16, Y0, Y0
+	VPSLLD $16, Y1, Y1
+	VADDPS Y1, Y0, Y2
+	VCMPPS $3, Y2, Y2, Y5
+	VPSRLD $16, Y2, Y3
+	VPAND  Y8, Y3, Y3
+	VPADDD Y3, Y2, Y4
+	VPADDD Y9, Y4, Y4
+	VPSRLD $16, Y4, Y4
+	VPBLENDVB Y5, Y10, Y4, Y4
+	VPACKUSDW Y4, Y4, Y4
+	VPERMQ $0x08, Y4, Y4
+	VMOVDQU X4, (DI)
+	NEXT(16)
+	JGE  loop
+done:
+	VZEROUPPER
+	RET

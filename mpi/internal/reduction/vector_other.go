@@ -20,3 +20,6 @@ func maxInt32(dst, a, b []byte)    { maxInt[int32](dst, a, b) }
 func maxInt64(dst, a, b []byte)    { maxInt[int64](dst, a, b) }
 func maxFloat32(dst, a, b []byte)  { maxFloat[float32](dst, a, b) }
 func maxFloat64(dst, a, b []byte)  { maxFloat[float64](dst, a, b) }
+
+func addFloat16Blocks(dst, a, b []byte)  { sumFloat16(dst, a, b) }
+func addBFloat16Blocks(dst, a, b []byte) { sumBFloat16(dst, a, b) }

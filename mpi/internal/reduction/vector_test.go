@@ -139,7 +139,8 @@ func BenchmarkReduce(b *testing.B) {
 		op   Op
 		kind datatype.Kind
 	}{{Sum, datatype.Float32}, {Sum, datatype.Float64}, {Sum, datatype.Int64}, {Min, datatype.Float32},
-		{Max, datatype.Int64}, {Prod, datatype.Float64}, {Sum, datatype.Int16}, {Bor, datatype.Uint8}} {
+		{Max, datatype.Int64}, {Prod, datatype.Float64}, {Sum, datatype.Int16}, {Bor, datatype.Uint8},
+		{Sum, datatype.Float16}, {Sum, datatype.BFloat16}, {Max, datatype.BFloat16}} {
 		for _, size := range []int{8, 4 << 10, 128 << 10, 1 << 20} {
 			b.Run(fmt.Sprintf("%v/%v/size=%d", c.op, c.kind, size), func(b *testing.B) {
 				f, ok := Lookup(c.op, c.kind)
