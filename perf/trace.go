@@ -23,7 +23,7 @@ const (
 	traceEventBytes = 32
 	traceBytesBits  = 42 // of the length in traceEvent.bytesOpKind
 	traceMagic      = 0x4942_5255_4e54_5231
-	traceVersion    = 2
+	traceVersion    = 3
 )
 
 // traceLayout is a trace: a head, and a ring of events.
@@ -57,13 +57,17 @@ const (
 	Sent
 	// Matched is a message of a peer that was matched with its receive.
 	Matched
+	// InProgress is an immediate collective, from its start to its completion. The call that starts it is an Operation.
+	InProgress
+	// Step is work of such a collective between its messages: a copy or a reduction.
+	Step
 )
 
 // Event is an event of a trace. Times are in nanoseconds by the clock that Run was given.
 type Event struct {
 	Kind EventKind
-	Op   Op // NoOp for messages
-	// At is the time of the event, or of the begin of an operation; Until is the end of the operation.
+	Op   Op // NoOp for messages; of a Step, the collective
+	// At is the time of the event, or of the begin of an operation, a collective or a step; Until is its end.
 	At, Until int64
 	// Peer is a rank of the job, -1 for any, none or several; Tag is -1 for any or none.
 	Peer, Tag int
@@ -153,6 +157,24 @@ func (r *Recorder) traceOp(op Op, n int, start uint64) {
 	r.peer, r.tag, r.name = -1, -1, 0
 }
 
+// TraceTime returns the time for Span; 0 without a trace.
+func (r *Recorder) TraceTime() uint64 {
+	if r == nil || r.trace == nil {
+		return 0
+	}
+	return r.clock.now()
+}
+
+// Span records an event that lasted from the time began, a result of TraceTime, until now: InProgress or Step. Without a trace it
+// does nothing.
+func (r *Recorder) Span(kind EventKind, op Op, began uint64, tag int32, n int) {
+	if r == nil || r.trace == nil || began == 0 {
+		return
+	}
+	r.trace.put(began, r.clock.now(), -1, tag, n|int(r.name)<<traceBytesBits, op, kind)
+	r.name = 0
+}
+
 // TraceRecord is the content of a trace.
 type TraceRecord struct {
 	Identity
@@ -240,7 +262,7 @@ func readEvent(b []byte, size int) (Event, error) {
 	e.Until = e.At
 	ok := e.Peer < size && e.At >= 0
 	switch e.Kind {
-	case Operation:
+	case Operation, InProgress, Step:
 		e.Op, e.Until = Op(what>>8), int64(more)
 		ok = ok && e.Until >= e.At
 	case Sent, Matched:

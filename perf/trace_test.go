@@ -2,6 +2,7 @@ package perf
 
 import (
 	"errors"
+	"slices"
 	"testing"
 )
 
@@ -60,6 +61,28 @@ func TestTrace(t *testing.T) {
 	if err != nil || got.Lost != 5 || len(got.Events) != TraceEvents-1 || got.Events[0].Number != 1 {
 		t.Errorf("%d events, %d lost, %v", len(got.Events), got.Lost, err)
 	}
+}
+
+// TestTraceSpan: collectives in progress and their steps are in the trace; without a trace nothing happens.
+func TestTraceSpan(t *testing.T) {
+	memory, _, r := newTrace(t)
+	began := r.TraceTime()
+	step := r.TraceTime()
+	r.Span(Step, Iallreduce, step, 7, 100)
+	r.SetName(r.Name("ocean"))
+	r.Span(InProgress, Iallreduce, began, 7, 0)
+	got, err := ReadTrace(memory)
+	want := []Event{
+		{Kind: Step, Op: Iallreduce, At: int64(step), Until: 1030, Peer: -1, Tag: 7, Bytes: 100},
+		{Kind: InProgress, Op: Iallreduce, At: int64(began), Until: 1040, Peer: -1, Tag: 7, Comm: "ocean"},
+	}
+	if err != nil || !slices.Equal(got.Events, want) {
+		t.Errorf("%v, %+v, want %+v", err, got, want)
+	}
+	_, alone := newPage(t, All)
+	var none *Recorder
+	alone.Span(Step, Iallreduce, alone.TraceTime(), 0, 0)
+	none.Span(Step, Iallreduce, none.TraceTime(), 0, 0)
 }
 
 // TestTraceRefuses: memory that is not a trace, or a damaged one, is an error.

@@ -212,9 +212,10 @@ func (x *immediate) Step(i int) (s proto.Step, ok bool) {
 	case p.Kind == coll.StepWait:
 		return proto.Step{Kind: proto.StepWait}, true
 	case len(p.Dst) > shortStep, p.Kind == coll.StepCall, p.Kind == coll.StepCombine && x.operation.Foreign:
-		return proto.Step{Kind: proto.StepLong}, true
+		return proto.Step{Kind: proto.StepLong, Buf: p.Dst}, true
+	default:
+		return proto.Step{Kind: proto.StepShort, Buf: p.Dst}, true
 	}
-	return proto.Step{Kind: proto.StepShort}, true
 }
 
 // Do copies, combines or calls. If the program's function panics, that is the error of the collective.

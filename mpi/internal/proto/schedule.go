@@ -30,10 +30,10 @@ const (
 // Step is a step of a schedule.
 type Step struct {
 	Kind StepKind
-	Peer int32 // process to send to, or to receive from
-	Rank int32 // of the sender
-	Tag  int32 // of the message; 0: that of the schedule
-	Buf  []byte
+	Peer int32  // process to send to, or to receive from
+	Rank int32  // of the sender
+	Tag  int32  // of the message; 0: that of the schedule
+	Buf  []byte // of a message, or what other steps write
 }
 
 // Program has the steps of a schedule. Its methods are called by one goroutine at a time.
@@ -51,11 +51,12 @@ type Schedule struct {
 	program Program
 	req     *Request
 	tag     int32
-	next    int   // the next step
-	pending int   // messages that have been started and have not completed
-	busy    bool  // a goroutine does steps
-	from    int32 // the process of the receive that was started last; ProcNull: none was
-	err     error // of the first step that has failed
+	next    int    // the next step
+	pending int    // messages that have been started and have not completed
+	busy    bool   // a goroutine does steps
+	began   uint64 // when it was started, if there is a trace
+	from    int32  // the process of the receive that was started last; ProcNull: none was
+	err     error  // of the first step that has failed
 }
 
 // StartSchedule starts a schedule, and returns its request. The messages have the context, the tag and the operation of on, and
@@ -65,6 +66,7 @@ func (e *Engine) StartSchedule(on Route, n int, p Program, s *Schedule) Handle {
 	began := e.rec.active.Begin(on.Op, n)
 	h := e.newSchedule(on, p, s).handle()
 	e.background.schedules++
+	s.began = e.rec.active.TraceTime()
 	e.advance(s)
 	e.startBackground()
 	e.rec.active.End(on.Op, n, began)
@@ -106,6 +108,7 @@ func (e *Engine) restart(s *Schedule) {
 		s.err = errFailedBefore
 	}
 	e.background.schedules++
+	s.began = e.rec.active.TraceTime()
 	e.advance(s)
 	e.startBackground()
 }
@@ -128,12 +131,16 @@ func (e *Engine) advance(s *Schedule) {
 		case StepRecv:
 			e.recvStep(s, step)
 		case StepShort:
+			began := e.rec.active.TraceTime()
 			s.fail(s.program.Do(s.next))
+			e.traceSpan(s, perf.Step, began, len(step.Buf))
 		case StepLong:
+			began := e.rec.active.TraceTime()
 			e.unlock()
 			err := s.program.Do(s.next)
 			e.lock()
 			s.fail(err)
+			e.traceSpan(s, perf.Step, began, len(step.Buf))
 		}
 		s.next++
 	}
@@ -144,6 +151,16 @@ func (e *Engine) advance(s *Schedule) {
 	if s.pending == 0 {
 		e.endSchedule(s)
 	}
+}
+
+// traceSpan records what a schedule has done since began, with n bytes, if there is a trace.
+func (e *Engine) traceSpan(s *Schedule, kind perf.EventKind, began uint64, n int) {
+	if began == 0 {
+		return
+	}
+	on := &s.req.route
+	e.rec.active.SetName(e.rec.comms[on.Context&^e.rec.bit])
+	e.rec.active.Span(kind, on.Op, began, on.Tag, n)
 }
 
 // fail records the error of a step, unless it is nil. A message may have failed while the step was done.
@@ -247,6 +264,7 @@ func (e *Engine) cancelMessages(s *Schedule) {
 // none will come.
 func (e *Engine) endSchedule(s *Schedule) {
 	r, p, err := s.req, s.program, s.err
+	e.traceSpan(s, perf.InProgress, s.began, 0)
 	r.transfer.state = transferNone
 	e.background.schedules--
 	if err != nil {

@@ -163,6 +163,43 @@ func TestTraceOps(t *testing.T) {
 	}
 }
 
+// TestTraceSchedule: a schedule is in the trace from its start to its end, with its work and its messages.
+func TestTraceSchedule(t *testing.T) {
+	es, memory := traced(t, 1, 0, nil)
+	e := es[0]
+	work := doStep(StepShort, func() error { return nil })
+	work.Buf = make([]byte, 40)
+	s := script{steps: []scriptStep{recvStep(0, make([]byte, 8)), sendStep(0, 0, make([]byte, 8)), waitStep(), work,
+		doStep(StepLong, func() error { return nil })}, ended: make(chan error, 1)}
+	on := Route{Context: testContext, Match: Match{Tag: 7}, Op: perf.Iallreduce}
+	if _, err := e.Wait(e.StartSchedule(on, 16, &s, new(Schedule))); err != nil {
+		t.Fatal(err)
+	}
+	tr, err := perf.ReadTrace(memory[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds, bytes := map[perf.EventKind]int{}, 0
+	var whole perf.Event
+	for _, ev := range tr.Events {
+		kinds[ev.Kind]++
+		switch ev.Kind {
+		case perf.InProgress:
+			whole = ev
+		case perf.Step:
+			bytes += ev.Bytes
+		}
+	}
+	if kinds[perf.Sent] != 1 || kinds[perf.Matched] != 1 || kinds[perf.Step] != 2 || kinds[perf.InProgress] != 1 || bytes != 40 {
+		t.Errorf("%+v", tr.Events)
+	}
+	for _, ev := range tr.Events {
+		if ev.Kind == perf.Step && (ev.Op != perf.Iallreduce || ev.At < whole.At || ev.Until > whole.Until) {
+			t.Errorf("%+v in %+v", ev, whole)
+		}
+	}
+}
+
 // TestTraceAllocs: tracing a message allocates nothing.
 func TestTraceAllocs(t *testing.T) {
 	es, _ := traced(t, 1, 0, nil)

@@ -39,15 +39,25 @@ type rankTimeline struct {
 	*perf.TraceRecord
 	node       string
 	flows      []flowEnd // by event
-	threadEnds []int64   // when the last slice of each thread ends
+	threadEnds []int64   // when the last slice of each thread of calls ends
+	progress   []int64   // the same for immediate collectives in progress
+	steps      []int64   // and for their steps
 }
+
+// The numbers of threads begin with these: of calls, of immediate collectives in progress, and of their steps.
+const (
+	firstCalls    = 1
+	firstProgress = 1 << 20
+	firstSteps    = 2 << 20
+)
 
 // A thread of the trace format is a row of slices. A rank has several if its goroutines made calls at the same time. Slices of a
 // thread are never nested, although the format allows it: viewers bind an arrow to the slice that began last in its thread, even
 // if that slice has ended and an enclosing one has not.
 
 // Timeline writes the traces of all ranks in the JSON format of Chrome, which Perfetto opens. It has a process for each rank, a
-// slice for each operation, and a flow for each message both ends of which were recorded.
+// slice for each operation, each immediate collective in progress and each of its steps, and a flow for each message both ends of
+// which were recorded.
 func Timeline(w io.Writer, ranks []Rank) (warnings []string, err error) {
 	var timelines []*rankTimeline
 	var missing []int
@@ -209,8 +219,15 @@ func (w *eventWriter) rank(t *rankTimeline) {
 	}
 	arrows := t.flows
 	for i, e := range t.Events {
-		if e.Kind == perf.Operation {
-			w.slice(t, t.assignThread(e.At, sliceEnd(e)), e.Op.String(), e)
+		switch e.Kind {
+		case perf.Operation:
+			w.slice(t, firstCalls+assignThread(&t.threadEnds, e.At, sliceEnd(e)), e.Op.String(), e)
+			continue
+		case perf.InProgress:
+			w.slice(t, firstProgress+assignThread(&t.progress, e.At, sliceEnd(e)), e.Op.String(), e)
+			continue
+		case perf.Step:
+			w.slice(t, firstSteps+assignThread(&t.steps, e.At, sliceEnd(e)), "step of "+e.Op.String(), e)
 			continue
 		}
 		if len(arrows) == 0 || arrows[0].event != i {
@@ -219,25 +236,33 @@ func (w *eventWriter) rank(t *rankTimeline) {
 		w.flow(t, e, arrows[0].id)
 		arrows = arrows[1:]
 	}
-	for i := range t.threadEnds {
-		name := "calls"
+	w.nameThreads(t.Rank, firstCalls, "calls", len(t.threadEnds))
+	w.nameThreads(t.Rank, firstProgress, "collectives in progress", len(t.progress))
+	w.nameThreads(t.Rank, firstSteps, "steps of collectives", len(t.steps))
+}
+
+// nameThreads names n threads that have things of one kind.
+func (w *eventWriter) nameThreads(rank, first int, what string, n int) {
+	for i := range n {
+		name := what
 		if i > 0 {
-			name = fmt.Sprintf("calls at the same time, %d", i+1)
+			name = fmt.Sprintf("%s at the same time, %d", what, i+1)
 		}
-		w.nameEvent("thread_name", t.Rank, i+1, name)
+		w.nameEvent("thread_name", rank, first+i, name)
 	}
 }
 
 // sliceEnd returns when a slice ends. Viewers need a length of at least 1 ns.
 func sliceEnd(e perf.Event) int64 { return max(e.Until, e.At+1) }
 
-// assignThread returns a thread that is free for a slice, and adds one if there is none. Slices come in order of time.
-func (t *rankTimeline) assignThread(at, until int64) int {
-	i := slices.IndexFunc(t.threadEnds, func(end int64) bool { return end <= at })
+// assignThread returns the index of a thread that is free for a slice, and adds one if there is none. ends are the ends of the
+// last slices of the threads. Slices come in order of time.
+func assignThread(ends *[]int64, at, until int64) int {
+	i := slices.IndexFunc(*ends, func(end int64) bool { return end <= at })
 	if i < 0 {
-		i, t.threadEnds = len(t.threadEnds), append(t.threadEnds, 0)
+		i, *ends = len(*ends), append(*ends, 0)
 	}
-	t.threadEnds[i] = until
+	(*ends)[i] = until
 	return i
 }
 
@@ -247,11 +272,11 @@ func (t *rankTimeline) threadAt(at int64) (thread int, found bool) {
 	if i := slices.IndexFunc(t.threadEnds, func(end int64) bool { return end > at }); i >= 0 {
 		return i, true
 	}
-	return t.assignThread(at, at+1), false
+	return assignThread(&t.threadEnds, at, at+1), false
 }
 
 func (w *eventWriter) slice(t *rankTimeline, thread int, name string, e perf.Event) {
-	w.begin("X", t.Rank, thread+1)
+	w.begin("X", t.Rank, thread)
 	w.line = append(w.line, `,"cat":"call","name":"`...)
 	w.line = append(w.line, name...)
 	w.time(`","ts":`, e.At-w.base)
@@ -274,13 +299,13 @@ func (w *eventWriter) slice(t *rankTimeline, thread int, name string, e perf.Eve
 func (w *eventWriter) flow(t *rankTimeline, e perf.Event, id int) {
 	thread, found := t.threadAt(e.At)
 	if !found {
-		w.slice(t, thread, "message", e)
+		w.slice(t, firstCalls+thread, "message", e)
 	}
 	phase := "s"
 	if e.Kind == perf.Matched {
 		phase = "f"
 	}
-	w.begin(phase, t.Rank, thread+1)
+	w.begin(phase, t.Rank, firstCalls+thread)
 	if e.Kind == perf.Matched {
 		w.line = append(w.line, `,"bp":"e"`...)
 	}

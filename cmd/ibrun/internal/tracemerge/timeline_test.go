@@ -115,6 +115,36 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
+// TestTimelineCollectives: immediate collectives in progress and their steps have threads of their own, and do not overlap there.
+func TestTimelineCollectives(t *testing.T) {
+	a := newRecording(t, 0, 2)
+	a.call(perf.Iallreduce, 1000, 1100, nil)
+	a.call(perf.Iallreduce, 1200, 1300, nil)
+	for _, x := range []struct {
+		kind       perf.EventKind
+		from, till int64
+	}{{perf.Step, 1400, 1500}, {perf.InProgress, 1000, 1600}, {perf.Step, 1700, 1800}, {perf.InProgress, 1200, 1900}} {
+		a.now = x.from
+		began := a.recorder.TraceTime()
+		a.now = x.till
+		a.recorder.Span(x.kind, perf.Iallreduce, began, 5, 64)
+	}
+	_, text := timeline(t, a.done())
+	names := map[string]int{}
+	for _, s := range check(t, text).Slices[0] {
+		names[s.Name]++
+	}
+	if names["Iallreduce"] != 4 || names["step of Iallreduce"] != 2 {
+		t.Errorf("slices %v", names)
+	}
+	for _, want := range []string{`"collectives in progress"`, `"collectives in progress at the same time, 2"`,
+		`"steps of collectives"`} {
+		if !bytes.Contains(text, []byte(want)) {
+			t.Errorf("no thread is named %s in\n%s", want, text)
+		}
+	}
+}
+
 // TestTimelineTimes: for many different times, consecutive slices do not overlap, and arrows bind to their slices.
 func TestTimelineTimes(t *testing.T) {
 	a, b := newRecording(t, 0, 2), newRecording(t, 1, 2)
