@@ -20,6 +20,9 @@ type ShmConfig struct {
 	Cores int
 	// Sync is how this rank waits for words of others and publishes its own.
 	Sync WordSync
+	// Remote is the memory of the other ranks. If it is not nil at any rank, it is not nil at all of them. The ranks find out
+	// whether they can read it when they need to.
+	Remote RemoteMemory
 }
 
 // WordSync synchronizes ranks by words in shared memory. Words only increase. A WordSync is used by one goroutine at a time.
@@ -70,8 +73,8 @@ type Shm struct {
 	call      uint64 // the current call, with a hash of the earlier ones
 	history   uint64 // hash of the calls up to this one
 	copier    shm.Copier
-	remote    RemoteMemory // nil if not every rank can read the memory of all others
-	own       []byte       // copy of a buffer that others read while it is overwritten
+	processes []uint64 // those of the ranks; nil until tryRemote
+	own       []byte   // copy of a buffer that others read while it is overwritten
 }
 
 const (
@@ -169,7 +172,7 @@ func (f *Shm) Select(c Collective, bytes int) Algorithm {
 }
 
 func (f *Shm) family() Family {
-	if f.remote != nil {
+	if f.Remote != nil {
 		return Direct
 	}
 	return Shared

@@ -13,41 +13,59 @@ import (
 
 // RemoteMemory is the memory of the other ranks. It is used by one goroutine at a time.
 type RemoteMemory interface {
+	// Process returns the number of this process, for Read of other ranks.
+	Process() uint64
 	// Address returns the address by which other ranks reach b.
 	Address(b []byte) uint64
-	// Read copies len(dst) bytes at an address of a rank to dst.
-	Read(rank int, dst []byte, addr uint64) error
+	// Read copies len(dst) bytes at an address of a rank, whose Process is given, to dst.
+	Read(rank int, process uint64, dst []byte, addr uint64) error
 }
 
 const addressBytes = 8
 
-// copiesDirectly reports whether blocks of n bytes are copied directly in a collective.
-func (f *Shm) copiesDirectly(c Collective, n int) bool {
-	return n > minSlotBytes && f.Select(c, n) == DirectCopy
+// copiesDirectly reports whether blocks of n bytes are copied directly in a collective. The first time, the ranks find out whether
+// they can.
+func (f *Shm) copiesDirectly(c Collective, n int) (bool, error) {
+	if f.Remote == nil || n <= minSlotBytes || f.Select(c, n) != DirectCopy {
+		return false, nil
+	}
+	if f.processes == nil {
+		if err := f.tryRemote(); err != nil {
+			return false, err
+		}
+	}
+	return f.Remote != nil, nil
 }
 
-// UseRemote lets f copy long blocks directly between the buffers of ranks, if each rank can read the memory of all others. All
-// ranks call it, as a collective, and all do the same afterwards.
-func (f *Shm) UseRemote(m RemoteMemory) error {
+// tryRemote sets Remote to nil unless each rank can read the memory of all others. It is a collective.
+func (f *Shm) tryRemote() error {
 	var probe, got [addressBytes]byte
 	binary.NativeEndian.PutUint64(probe[:], rand.Uint64())
-	known := make([]byte, f.Size*2*addressBytes) // of each rank: where the probe is, and its contents
-	mine := binary.NativeEndian.AppendUint64(nil, m.Address(probe[:]))
+	const length = 3 * addressBytes
+	known := make([]byte, f.Size*length) // of each rank: its process, where its probe is, and the contents
+	mine := binary.NativeEndian.AppendUint64(nil, f.Remote.Process())
+	mine = binary.NativeEndian.AppendUint64(mine, f.Remote.Address(probe[:]))
 	if err := f.Allgather(known, append(mine, probe[:]...)); err != nil {
 		return err
 	}
 	failed := []byte{0}
+	f.processes = make([]uint64, f.Size)
 	for r := range f.Size {
-		of := blockAt(known, r, 2*addressBytes)
-		if r != f.Rank && (m.Read(r, got[:], binary.NativeEndian.Uint64(of)) != nil || !bytes.Equal(got[:], of[addressBytes:])) {
+		of := blockAt(known, r, length)
+		f.processes[r] = binary.NativeEndian.Uint64(of)
+		if r == f.Rank {
+			continue
+		}
+		err := f.Remote.Read(r, f.processes[r], got[:], binary.NativeEndian.Uint64(of[addressBytes:]))
+		if err != nil || !bytes.Equal(got[:], of[2*addressBytes:]) {
 			failed[0] = 1
 		}
 	}
 	all := make([]byte, f.Size)
 	err := f.Allgather(all, failed) // so all have read
 	runtime.KeepAlive(&probe)
-	if err == nil && bytes.IndexByte(all, 1) < 0 {
-		f.remote = m
+	if err == nil && bytes.IndexByte(all, 1) >= 0 {
+		f.Remote = nil
 	}
 	return err
 }
@@ -67,7 +85,7 @@ func (f *Shm) address(rank int) uint64 { return binary.NativeEndian.Uint64(f.dat
 // readFromAll publishes own, copies this rank's own block, and reads from every other rank, each beginning with another one. It
 // returns when all have done so.
 func (f *Shm) readFromAll(own []byte, to, from []byte, read func(rank int, addr uint64) error) error {
-	if err := f.exchangeAddresses(f.remote.Address(own)); err != nil {
+	if err := f.exchangeAddresses(f.Remote.Address(own)); err != nil {
 		return err
 	}
 	for d := 1; d < f.Size; d++ {
@@ -93,7 +111,7 @@ func (f *Shm) alltoallDirect(dst, src []byte) error {
 	}
 	to, from := blockAt(dst, f.Rank, n), blockAt(src, f.Rank, n)
 	return f.readFromAll(src, to, from, func(r int, addr uint64) error {
-		return f.remote.Read(r, blockAt(dst, r, n), addr+uint64(f.Rank*n))
+		return f.Remote.Read(r, f.processes[r], blockAt(dst, r, n), addr+uint64(f.Rank*n))
 	})
 }
 
@@ -106,7 +124,7 @@ func (f *Shm) scatterDirect(dst, src []byte, root int) error {
 		if err := f.awaitRank(root); err != nil {
 			return err
 		}
-		if err := f.remote.Read(root, dst, f.address(root)+uint64(f.Rank*len(dst))); err != nil {
+		if err := f.Remote.Read(root, f.processes[root], dst, f.address(root)+uint64(f.Rank*len(dst))); err != nil {
 			return err
 		}
 		f.endStep()
@@ -115,7 +133,7 @@ func (f *Shm) scatterDirect(dst, src []byte, root int) error {
 	if err := f.beginStep(); err != nil {
 		return err
 	}
-	binary.NativeEndian.PutUint64(f.data(root, addressBytes), f.remote.Address(src))
+	binary.NativeEndian.PutUint64(f.data(root, addressBytes), f.Remote.Address(src))
 	f.publish()
 	f.endStep()
 	if n := len(src) / f.Size; !inPlace(dst, src) {

@@ -62,7 +62,10 @@ func (f *Shm) copyFromAll(dst []byte, n, off, c int) {
 //
 // Cost: one cache line from one core to another, and n copies at the root.
 func (f *Shm) Scatter(dst, src []byte, root int) error {
-	if f.copiesDirectly(OfScatter, len(dst)) {
+	switch direct, err := f.copiesDirectly(OfScatter, len(dst)); {
+	case err != nil:
+		return err
+	case direct:
 		return f.scatterDirect(dst, src, root)
 	}
 	n, most := len(dst), f.blockRoom()
@@ -152,7 +155,10 @@ func (f *Shm) Allgather(dst, src []byte) error {
 //
 // Cost: that of a Barrier, and 2 * n copies.
 func (f *Shm) Alltoall(dst, src []byte) error {
-	if f.copiesDirectly(OfAlltoall, len(dst)/f.Size) {
+	switch direct, err := f.copiesDirectly(OfAlltoall, len(dst)/f.Size); {
+	case err != nil:
+		return err
+	case direct:
 		return f.alltoallDirect(dst, src)
 	}
 	n, most := len(dst)/f.Size, f.blockRoom()

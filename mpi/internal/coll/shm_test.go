@@ -76,7 +76,9 @@ func (m *remote) Address(b []byte) uint64 {
 	return uint64(len(m.buffers)-1) << bufferBits
 }
 
-func (m *remote) Read(_ int, dst []byte, addr uint64) error {
+func (*remote) Process() uint64 { return 1 }
+
+func (m *remote) Read(_ int, _ uint64, dst []byte, addr uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	copy(dst, m.buffers[addr>>bufferBits][addr&(1<<bufferBits-1):])
@@ -86,35 +88,38 @@ func (m *remote) Read(_ int, dst []byte, addr uint64) error {
 // otherMemory reads other bytes than those of the rank.
 type otherMemory struct{ *remote }
 
-func (otherMemory) Read(int, []byte, uint64) error { return nil }
+func (otherMemory) Read(int, uint64, []byte, uint64) error { return nil }
 
 // newDirectShms is newShms for ranks that can read each other's memory.
 func newDirectShms(t testing.TB, ranks, memory int, crowded bool) []*Shm {
 	t.Helper()
 	shms, _ := newShms(t, ranks, memory, crowded)
 	m := new(remote)
-	for r, err := range callAll(shms, func(f *Shm) error { return f.UseRemote(m) }) {
-		if err != nil || shms[r].remote == nil {
-			t.Fatalf("rank %d: %v, remote memory %v", r, err, shms[r].remote)
-		}
+	for _, f := range shms {
+		f.Remote = m
 	}
 	return shms
 }
 
-// TestUseRemote: if one rank cannot read the right bytes of another one, no rank reads any.
-func TestUseRemote(t *testing.T) {
-	best, _ := ShmBytes(4)
-	shms, _ := newShms(t, 4, best, true)
-	m := new(remote)
-	errs := callAll(shms, func(f *Shm) error {
-		if f.Rank == 2 {
-			return f.UseRemote(otherMemory{m})
+// TestTryRemote: ranks copy directly if all can read the right bytes of all others, and otherwise none does. They find out once,
+// when a collective needs it.
+func TestTryRemote(t *testing.T) {
+	const n, length = 4, 200 * kib
+	for _, good := range []bool{true, false} {
+		best, _ := ShmBytes(n)
+		shms := newDirectShms(t, n, best, true)
+		if !good {
+			shms[2].Remote = otherMemory{new(remote)}
 		}
-		return f.UseRemote(m)
-	})
-	for r, err := range errs {
-		if err != nil || shms[r].remote != nil {
-			t.Errorf("rank %d: %v, remote memory %v", r, err, shms[r].remote)
+		for range 2 {
+			for r, err := range callAll(shms, func(f *Shm) error {
+				f.Begin(3)
+				return f.Alltoall(make([]byte, n*length), make([]byte, n*length))
+			}) {
+				if f := shms[r]; err != nil || (f.Remote != nil) != good || len(f.processes) != n {
+					t.Errorf("good %v, rank %d: %v, remote memory %v, processes %v", good, r, err, f.Remote, f.processes)
+				}
+			}
 		}
 	}
 }
@@ -385,10 +390,19 @@ func TestDirectBroken(t *testing.T) {
 		"scatter, root": func(f *Shm) error { return f.Scatter(out[:200*kib], buf, 0) },
 	} {
 		best, _ := ShmBytes(n)
-		shms := newDirectShms(t, n, best, true)
-		shms[0].Sync.(gosched).broken.Store(true)
-		if err := do(shms[0]); !errors.Is(err, errBroken) {
-			t.Errorf("%s: %v", name, err)
+		for _, tried := range []bool{false, true} {
+			shms := newDirectShms(t, n, best, true)
+			if tried {
+				for _, err := range callAll(shms, (*Shm).tryRemote) {
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			shms[0].Sync.(gosched).broken.Store(true)
+			if err := do(shms[0]); !errors.Is(err, errBroken) {
+				t.Errorf("%s, tried %v: %v", name, tried, err)
+			}
 		}
 	}
 }

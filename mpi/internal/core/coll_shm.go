@@ -56,36 +56,26 @@ func (g *collState) shareMemory() error {
 		return err
 	}
 	g.shm.mismatch, g.shm.sleepers = trailerWords(seg.Bytes()[bytes : bytes+sharedTrailerBytes])
-	g.shm.flat, err = coll.NewShm(coll.ShmConfig{
+	cfg := coll.ShmConfig{
 		Mem: seg.Bytes()[:bytes], Rank: g.Rank(), Size: n, Crowded: all[0]&flagDedicatedCores == 0,
 		Cores: runtime.NumCPU(), Sync: g,
-	})
-	if m, ok := seg.(fabric.PeerMemory); ok && err == nil {
-		err = g.useMemoryOf(m)
 	}
+	if m, ok := seg.(fabric.PeerMemory); ok {
+		cfg.Remote = &rankMemory{m, g}
+	}
+	g.shm.flat, err = coll.NewShm(cfg)
 	return err
 }
 
 // rankMemory is the memory of the ranks that share a segment.
 type rankMemory struct {
 	fabric.PeerMemory
-	g         *collState
-	processes []uint64 // by rank
-}
-
-// useMemoryOf lets long collectives copy directly between the buffers of ranks, if the system allows it.
-func (g *collState) useMemoryOf(m fabric.PeerMemory) error {
-	x := &rankMemory{m, g, make([]uint64, len(g.peers))}
-	mine := []uint64{m.Process()}
-	if err := g.shm.flat.Allgather(Bytes(x.processes), Bytes(mine)); err != nil {
-		return err
-	}
-	return g.shm.flat.UseRemote(x)
+	g *collState
 }
 
 // Read copies from the memory of a rank.
-func (x *rankMemory) Read(rank int, dst []byte, addr uint64) error {
-	return x.error(rank, x.PeerMemory.Read(x.processes[rank], dst, addr))
+func (x *rankMemory) Read(rank int, process uint64, dst []byte, addr uint64) error {
+	return x.error(rank, x.PeerMemory.Read(process, dst, addr))
 }
 
 // error returns the error of a copy. A copy may be the first to notice that a process has ended.
