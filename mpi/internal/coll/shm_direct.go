@@ -23,8 +23,8 @@ type RemoteMemory interface {
 
 const addressBytes = 8
 
-// copiesDirectly reports whether blocks of n bytes are copied directly in a collective. The first time, the ranks find out whether
-// they can.
+// copiesDirectly reports whether blocks of n bytes are copied directly in a collective. The first time, the ranks find out
+// whether they can.
 func (f *Shm) copiesDirectly(c Collective, n int) (bool, error) {
 	if f.Remote == nil || n <= minSlotBytes || f.Select(c, n) != DirectCopy {
 		return false, nil
