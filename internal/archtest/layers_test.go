@@ -151,8 +151,8 @@ internal/buildinfo, cmd/ibrun/internal/launch/monitor, cmd/ibrun/internal/report
   cmd/ibrun/internal/launch/coordinator;
 hw, internal/ranklink, cmd/ibrun/internal/cli, cmd/ibrun/internal/placement, cmd/ibrun/internal/launch/* <
   cmd/ibrun/internal/launch;
-internal/buildinfo, cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, mpi, mpi/simulate, bench, bench/*, hw, verbs <
-  cmd/ibrun/internal/benchcmd;
+internal/buildinfo, cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, mpi, mpi/explain, mpi/simulate, bench, bench/*, hw, verbs,
+  cmd/ibrun/internal/outfile < cmd/ibrun/internal/benchcmd;
 cmd/ibrun/internal/cli, bench, mpi/explain < cmd/ibrun/internal/explain;
 cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, hw, soft-roce/link < cmd/ibrun/internal/softroce;
 hw, cmd/ibrun/internal/placement < cmd/ibrun/internal/topo;

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ibrun/ibrun/mpi/internal/coll"
 )
@@ -25,8 +26,13 @@ type Algorithm struct {
 	When string `json:"when"`
 }
 
-// Collectives explains collectives for each of their sizes and numbers of ranks. An error names an unknown collective.
-func Collectives(names []string, sizes, ranks []int) (all []Collective, err error) {
+// Collectives explains collectives for each of their sizes and numbers of ranks, with the table that a variable of the
+// environment names, if there is one. An error names an unknown collective, or a wrong table.
+func Collectives(getenv func(string) string, names []string, sizes, ranks []int) (all []Collective, err error) {
+	t, err := coll.ReadTable(getenv)
+	if err != nil {
+		return nil, err
+	}
 	for _, name := range names {
 		c, ok := coll.ParseCollective(name)
 		if !ok {
@@ -34,14 +40,62 @@ func Collectives(names []string, sizes, ranks []int) (all []Collective, err erro
 		}
 		for _, n := range ranks {
 			for _, size := range sizes {
-				all = append(all, Collective{name, size, n, algorithm(c, size, n, coll.Direct), algorithm(c, size, n, coll.Messages)})
+				all = append(all, Collective{name, size, n, algorithm(t, c, size, n, coll.Direct), algorithm(t, c, size, n, coll.Messages)})
 			}
 		}
 	}
 	return all, nil
 }
 
-func algorithm(c coll.Collective, bytes, ranks int, f coll.Family) Algorithm {
-	r := coll.Choose(c, bytes, ranks, true, f)
+func algorithm(t *coll.Table, c coll.Collective, bytes, ranks int, f coll.Family) Algorithm {
+	r := coll.Choose(t, c, bytes, ranks, true, f)
 	return Algorithm{r.Algorithm.String(), r.Conditions()}
+}
+
+// TableVariable is the environment variable that names a file with a table of rules, which are searched first. All ranks of a job
+// must have the same table.
+const TableVariable = coll.TableVariable
+
+// Rule says for which sizes and numbers of ranks an algorithm is used. 0 means any. Bytes are counted as in [Collective].
+type Rule struct {
+	Collective, Algorithm        string
+	MaxBytes, MinRanks, MaxRanks int
+}
+
+// EncodeTable returns the content of a file for TableVariable. The collectives and algorithms must exist.
+func EncodeTable(rules []Rule) []byte {
+	t := &coll.Table{}
+	for _, x := range rules {
+		c, _ := coll.ParseCollective(x.Collective)
+		r := coll.Rule{Collective: c, MaxBytes: x.MaxBytes, MinRanks: x.MinRanks, MaxRanks: x.MaxRanks}
+		for _, a := range coll.Candidates(c) {
+			if a.String() == x.Algorithm {
+				r.Algorithm = a
+			}
+		}
+		t.Rules = append(t.Rules, r)
+	}
+	return t.Encode()
+}
+
+// Measured returns the names of the collectives of which there are several algorithms for blocking calls.
+func Measured() (names []string) {
+	for c := coll.OfBarrier; c <= coll.OfReduceScatter; c++ {
+		if len(coll.Candidates(c)) > 1 {
+			names = append(names, c.String())
+		}
+	}
+	return names
+}
+
+// Algorithms returns the names of the algorithms of a collective between some ranks of a node.
+func Algorithms(name string, ranks int) (names []string) {
+	c, _ := coll.ParseCollective(name)
+	possible := coll.Algorithms(c, ranks)
+	for _, a := range coll.Candidates(c) {
+		if a == coll.SharedMemory || a == coll.DirectCopy || slices.Contains(possible, a) {
+			names = append(names, a.String())
+		}
+	}
+	return names
 }

@@ -384,5 +384,8 @@ func (r *rank) Combine(op *coll.Operation, dst, a, b []byte) {
 	r.now += nanoseconds(len(dst), r.w.model.Reduce)
 }
 
+// Table returns nil: the algorithm is given.
+func (r *rank) Table() *coll.Table { return nil }
+
 // Call calls f, which takes no simulated time.
 func (r *rank) Call(f func()) { f() }

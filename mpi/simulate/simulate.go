@@ -83,7 +83,7 @@ func Run(cfg Config, name string, bytes int) (results []Result, err error) {
 	if err := cfg.Model.check(); err != nil {
 		return nil, err
 	}
-	chosen := coll.Choose(c, bytes, cfg.Ranks, true, coll.Messages).Algorithm
+	chosen := coll.Choose(nil, c, bytes, cfg.Ranks, true, coll.Messages).Algorithm
 	for _, a := range coll.Algorithms(c, cfg.Ranks) {
 		x := Result{Collective: name, Algorithm: a.String(), Bytes: bytes, Ranks: cfg.Ranks, RanksPerNode: cfg.RanksPerNode,
 			Selected: a == chosen}

@@ -8,7 +8,7 @@ func Bcast(p Peer, buf []byte, root int) error {
 	if len(buf) == 0 || p.Size() == 1 {
 		return nil
 	}
-	if selectAlgorithm(OfBcast, len(buf), p.Size(), true) == ScatterRing {
+	if selectAlgorithm(p, OfBcast, len(buf), true) == ScatterRing {
 		return bcastScatterRing(p, buf, root)
 	}
 	return bcastBinomial(p, buf, root)
@@ -23,7 +23,7 @@ func Reduce(p Peer, dst, src []byte, op *Operation, root int) error {
 		p.Copy(dst, src)
 		return nil
 	}
-	if selectAlgorithm(OfReduce, len(src), p.Size(), op.Commutative) == ReduceScatterGather {
+	if selectAlgorithm(p, OfReduce, len(src), op.Commutative) == ReduceScatterGather {
 		return reduceScatterGather(p, dst, src, op, root)
 	}
 	return reduceBinomial(p, dst, src, op, root)
@@ -38,7 +38,7 @@ func Allreduce(p Peer, dst, src []byte, op *Operation) error {
 		p.Copy(dst, src)
 		return nil
 	}
-	switch selectAlgorithm(OfAllreduce, len(src), p.Size(), op.Commutative) {
+	switch selectAlgorithm(p, OfAllreduce, len(src), op.Commutative) {
 	case Ring:
 		return allreduceRing(p, dst, src, op)
 	case Rabenseifner:
@@ -57,7 +57,7 @@ func Gather(p Peer, dst, src []byte, root int) error {
 	if n == 0 {
 		return nil
 	}
-	if selectAlgorithm(OfGather, n, p.Size(), true) == Binomial {
+	if selectAlgorithm(p, OfGather, n, true) == Binomial {
 		return gatherBinomial(p, dst, src, root, n)
 	}
 	return gatherLinear(p, dst, src, root, n)
@@ -77,7 +77,7 @@ func Scatter(p Peer, dst, src []byte, root int) error {
 	if n == 0 {
 		return nil
 	}
-	if selectAlgorithm(OfScatter, n, p.Size(), true) == Binomial {
+	if selectAlgorithm(p, OfScatter, n, true) == Binomial {
 		return scatterBinomial(p, dst, src, root, n)
 	}
 	return scatterLinear(p, dst, src, root, n)
@@ -94,7 +94,7 @@ func Allgather(p Peer, dst, src []byte) error {
 	if n == 0 {
 		return nil
 	}
-	switch selectAlgorithm(OfAllgather, n, p.Size(), true) {
+	switch selectAlgorithm(p, OfAllgather, n, true) {
 	case RecursiveDoubling:
 		return allgatherDoubling(p, dst, src, n)
 	case Bruck:
@@ -113,7 +113,7 @@ func Allgatherv(p Peer, dst []byte, at Layout, src []byte) error {
 	for _, c := range at.Counts {
 		total += c * at.Elem
 	}
-	if selectAlgorithm(OfAllgatherv, total, p.Size(), true) == Scattered {
+	if selectAlgorithm(p, OfAllgatherv, total, true) == Scattered {
 		return allgathervScattered(p, dst, &at)
 	}
 	return allgathervRing(p, dst, &at)
@@ -125,7 +125,7 @@ func Alltoall(p Peer, dst, src []byte) error {
 	if n == 0 {
 		return nil
 	}
-	switch a := selectAlgorithm(OfAlltoall, n, p.Size(), true); {
+	switch a := selectAlgorithm(p, OfAlltoall, n, true); {
 	case a == Bruck:
 		return alltoallBruck(p, dst, src, n)
 	case a == Pairwise || inPlace(dst, src):
@@ -154,7 +154,7 @@ func ReduceScatter(p Peer, dst, src []byte, counts []int, op *Operation) error {
 	if total == 0 {
 		return nil
 	}
-	if selectAlgorithm(OfReduceScatter, total, p.Size(), op.Commutative) == RecursiveDoubling {
+	if selectAlgorithm(p, OfReduceScatter, total, op.Commutative) == RecursiveDoubling {
 		return reduceScatterDoubling(p, dst, src[:total], counts, op)
 	}
 	return reduceScatterPairwise(p, dst, src, counts, op)

@@ -182,7 +182,7 @@ func (m *matrix) run(t *testing.T, f func(p Peer) error) {
 				return
 			}
 			plan := &m.plans[r]
-			plan.Reset(r, m.n)
+			plan.Reset(r, m.n, nil)
 			if errs[r] = f(plan); errs[r] == nil {
 				errs[r] = p.follow(plan)
 			}

@@ -31,9 +31,11 @@ type Peer interface {
 	Combine(op *Operation, dst, a, b []byte)
 	// Call calls f, which works on such buffers.
 	Call(f func())
+	// Table returns the rules that are searched first for an algorithm, the same at all ranks; nil: there are none.
+	Table() *Table
 }
 
-// Local does Copy, Combine and Call at once. Every Peer that does not record them embeds it.
+// Local does Copy, Combine and Call at once, and has no Table. Every Peer that does not record them embeds it.
 type Local struct{}
 
 // Copy is the function copy.
@@ -44,6 +46,9 @@ func (Local) Combine(op *Operation, dst, a, b []byte) { op.Kernel(dst, a, b) }
 
 // Call calls f.
 func (Local) Call(f func()) { f() }
+
+// Table returns nil.
+func (Local) Table() *Table { return nil }
 
 // Handle identifies a send or receive in progress. Its contents are the Peer's own.
 type Handle struct{ A, B uint64 }

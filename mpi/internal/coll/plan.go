@@ -23,7 +23,7 @@ type Step struct {
 
 // Plan is a Peer that records what a collective does, instead of doing it:
 //
-//	plan.Reset(rank, size)
+//	plan.Reset(rank, size, nil)
 //	err := coll.Allreduce(&plan, dst, src, &op)
 //	// plan.Steps are what this rank has to do
 //
@@ -35,16 +35,17 @@ type Plan struct {
 	// Operation is that of all steps that combine; nil: there are none.
 	Operation *Operation
 
+	table      *Table
 	rank, size int
 	scratch    []byte
 	used       int // bytes of scratch that Scratch has returned
 }
 
-// Reset removes all steps. Their memory is used again.
-func (p *Plan) Reset(rank, size int) {
+// Reset removes all steps. Their memory is used again. t is for Table.
+func (p *Plan) Reset(rank, size int, t *Table) {
 	clear(p.Steps) // so that they keep no buffer reachable
 	p.Steps, p.Operation = p.Steps[:0], nil
-	p.rank, p.size, p.used = rank, size, 0
+	p.rank, p.size, p.table, p.used = rank, size, t, 0
 }
 
 // Do does a step that copies, combines or calls.
@@ -58,6 +59,9 @@ func (p *Plan) Do(s *Step) {
 		s.Func()
 	}
 }
+
+// Table returns the rules that Reset was given.
+func (p *Plan) Table() *Table { return p.table }
 
 // Rank returns the rank for which the plan is made.
 func (p *Plan) Rank() int { return p.rank }

@@ -141,8 +141,8 @@ var rules = [...]Rule{
 }
 
 // selectAlgorithm returns the algorithm with messages of the first rule that fits.
-func selectAlgorithm(c Collective, bytes, ranks int, commutative bool) Algorithm {
-	return firstRule(c, bytes, ranks, commutative, Messages).Algorithm
+func selectAlgorithm(p Peer, c Collective, bytes int, commutative bool) Algorithm {
+	return Choose(p.Table(), c, bytes, p.Size(), commutative, Messages).Algorithm
 }
 
 // Family says which algorithms can be used.
@@ -166,8 +166,8 @@ func (a Algorithm) family() Family {
 	return Messages
 }
 
-// firstRule returns the first rule that fits, or one with the algorithm None.
-func firstRule(c Collective, bytes, ranks int, commutative bool, has Family) Rule {
+// search returns the first rule that fits, or one with the algorithm None.
+func search(rules []Rule, c Collective, bytes, ranks int, commutative bool, has Family) Rule {
 	for i := range rules {
 		r := &rules[i]
 		switch {
@@ -183,10 +183,15 @@ func firstRule(c Collective, bytes, ranks int, commutative bool, has Family) Rul
 	return Rule{}
 }
 
-// Choose returns the rule that selects the algorithm of a blocking collective between ranks that have the algorithms of a family.
-// bytes is counted as [Rule.MaxBytes] describes.
-func Choose(c Collective, bytes, ranks int, commutative bool, f Family) Rule {
-	return firstRule(c, bytes, ranks, commutative, f)
+// Choose returns the rule that selects the algorithm of a blocking collective between ranks that have the algorithms of a family:
+// the first one that fits, of the table and then of this package. bytes is counted as [Rule.MaxBytes] describes.
+func Choose(t *Table, c Collective, bytes, ranks int, commutative bool, f Family) Rule {
+	if t != nil && ranks > 1 {
+		if r := search(t.Rules, c, bytes, ranks, commutative, f); r.Algorithm != None {
+			return r
+		}
+	}
+	return search(rules[:], c, bytes, ranks, commutative, f)
 }
 
 // ParseCollective returns the collective with a name.

@@ -13,13 +13,13 @@ func TestSelect(t *testing.T) {
 			}
 			for _, commutative := range []bool{false, true} {
 				for bytes := 1; bytes < 1<<30; bytes *= 2 {
-					r := firstRule(c, bytes, ranks, commutative, Messages)
+					r := Choose(nil, c, bytes, ranks, commutative, Messages)
 					if r.Algorithm == None || r.Algorithm.family() != Messages {
 						t.Fatalf("%v of %d bytes between %d ranks, commutative %v: %+v", c, bytes, ranks, commutative, r)
 					}
 					taken[r] = true
-					taken[firstRule(c, bytes, ranks, commutative, Shared)] = true
-					taken[firstRule(c, bytes, ranks, commutative, Direct)] = true
+					taken[Choose(nil, c, bytes, ranks, commutative, Shared)] = true
+					taken[Choose(nil, c, bytes, ranks, commutative, Direct)] = true
 				}
 			}
 		}
@@ -52,7 +52,7 @@ func TestSelectExamples(t *testing.T) {
 		{OfAllgather, 1 << 10, 6, true, Bruck},
 		{OfAllgather, 1 << 10, 8, true, RecursiveDoubling},
 	} {
-		if got := selectAlgorithm(c.c, c.bytes, c.ranks, c.commutative); got != c.want {
+		if got := Choose(nil, c.c, c.bytes, c.ranks, c.commutative, Messages).Algorithm; got != c.want {
 			t.Errorf("%v of %d bytes between %d ranks, commutative %v: %v, want %v", c.c, c.bytes, c.ranks, c.commutative, got, c.want)
 		}
 	}

@@ -23,6 +23,8 @@ type ShmConfig struct {
 	// Remote is the memory of the other ranks. If it is not nil at any rank, it is not nil at all of them. The ranks find out
 	// whether they can read it when they need to.
 	Remote RemoteMemory
+	// Table has the rules that are searched first; nil: none. It is the same at every rank.
+	Table *Table
 }
 
 // WordSync synchronizes ranks by words in shared memory. Words only increase. A WordSync is used by one goroutine at a time.
@@ -164,7 +166,7 @@ func (f *Shm) copyIn(slot, data []byte) {
 // Select returns the fastest algorithm over shared memory for a collective of some bytes, counted as [Rule.MaxBytes] describes:
 // SharedMemory or DirectCopy, or None if messages are faster. The result is the same at all ranks.
 func (f *Shm) Select(c Collective, bytes int) Algorithm {
-	a := firstRule(c, bytes, f.Size, false, f.family()).Algorithm
+	a := Choose(f.Table, c, bytes, f.Size, false, f.family()).Algorithm
 	if a != SharedMemory && a != DirectCopy {
 		return None
 	}

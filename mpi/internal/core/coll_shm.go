@@ -58,7 +58,7 @@ func (g *collState) shareMemory() error {
 	g.shm.mismatch, g.shm.sleepers = trailerWords(seg.Bytes()[bytes : bytes+sharedTrailerBytes])
 	cfg := coll.ShmConfig{
 		Mem: seg.Bytes()[:bytes], Rank: g.Rank(), Size: n, Crowded: all[0]&flagDedicatedCores == 0,
-		Cores: runtime.NumCPU(), Sync: g,
+		Cores: runtime.NumCPU(), Sync: g, Table: g.comm.proc.table,
 	}
 	if m, ok := seg.(fabric.PeerMemory); ok {
 		cfg.Remote = &rankMemory{m, g}

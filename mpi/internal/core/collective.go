@@ -92,6 +92,9 @@ func (c *Comm) endCollective() {
 // Rank returns the rank of this process.
 func (g *collState) Rank() int { return int(g.rank) }
 
+// Table returns the table of the process.
+func (g *collState) Table() *coll.Table { return g.comm.proc.table }
+
 // Size returns the number of ranks.
 func (g *collState) Size() int { return len(g.peers) }
 

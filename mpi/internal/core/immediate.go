@@ -53,13 +53,13 @@ func (l *immediates) take(c *Comm) *immediate {
 	if x == nil {
 		x = &immediate{comm: c}
 	}
-	x.plan.Reset(int(c.coll.rank), len(c.coll.peers))
+	x.plan.Reset(int(c.coll.rank), len(c.coll.peers), c.proc.table)
 	return x
 }
 
 // put ends the use of an immediate. It keeps no buffers of the program.
 func (l *immediates) put(x *immediate) {
-	x.plan.Reset(0, 0)
+	x.plan.Reset(0, 0, nil)
 	x.operation = coll.Operation{}
 	l.mu.Lock()
 	x.next, l.free = l.free, x

@@ -8,6 +8,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/internal/tunables"
 	"github.com/ibrun/ibrun/mpi/internal/bootstrap"
+	"github.com/ibrun/ibrun/mpi/internal/coll"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 	"github.com/ibrun/ibrun/perf"
 )
@@ -44,8 +45,12 @@ func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
 	if err != nil {
 		return nil, newError(op, ErrOther, err)
 	}
+	table, err := coll.ReadTable(os.Getenv)
+	if err != nil {
+		return nil, newError(op, ErrOther, err)
+	}
 	p := &Process{boot: boot, check: c.Check || check && bootstrap.FromContext(ctx) == nil,
-		classOf: c.ClassOf, users: 1, hasJoined: true}
+		classOf: c.ClassOf, users: 1, hasJoined: true, table: table}
 	if c.Fatal {
 		p.handler.set(ErrorsAreFatal())
 	}

@@ -88,6 +88,9 @@ func (p *Process) compareProcesses(c *Comm) (err error) {
 var errCheckDiffers = errors.New("some processes check their calls, and others do not: " +
 	"give every ibrun of the job the same --check, or every process the same IBRUN_CHECK")
 
+var errTableDiffers = errors.New("the tables of collectives of the processes differ: give every process the same " +
+	coll.TableVariable)
+
 // reduceProcessInfo determines the value of IO, and whether all processes have sent the same info. able reports
 // whether this process offers I/O.
 func (p *Process) reduceProcessInfo(c *Comm, mine [infoHashes]uint64, able bool) (alike bool, err error) {
@@ -105,6 +108,11 @@ func (p *Process) reduceProcessInfo(c *Comm, mine [infoHashes]uint64, able bool)
 	if !p.check {
 		words[check], words[check+1] = 0, 1
 	}
+	var table uint64
+	if p.table != nil {
+		table = p.table.Hash
+	}
+	words = append(words, table, ^table)
 	if n > 1 {
 		least, commutative, _ := Min.kernel(Elements{kind: datatype.Uint64})
 		op := coll.Operation{Kernel: least, ElemSize: 8, Commutative: commutative}
@@ -114,6 +122,9 @@ func (p *Process) reduceProcessInfo(c *Comm, mine [infoHashes]uint64, able bool)
 	}
 	if words[check] == words[check+1] {
 		return false, errCheckDiffers
+	}
+	if words[check+2] != ^words[check+3] {
+		return false, errTableDiffers
 	}
 	p.env.ioRank = ioAttribute(self, n, int(words[0]), able, words[1] == 1)
 	alike = true

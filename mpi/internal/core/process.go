@@ -8,6 +8,7 @@ import (
 
 	"github.com/ibrun/ibrun/attrs"
 	"github.com/ibrun/ibrun/mpi/internal/bootstrap"
+	"github.com/ibrun/ibrun/mpi/internal/coll"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 	"github.com/ibrun/ibrun/perf"
 	"github.com/ibrun/ibrun/perf/profile"
@@ -46,10 +47,11 @@ type Process struct {
 	codes      errorCodes
 
 	mu        sync.Mutex
-	users     int       // number of users of the engine: Join, the World Model and sessions; the last one closes it
-	hasJoined bool      // Join is one of the users
-	leaving   bool      // Finalize is in progress, and the World Model is the only user: there will be no other
-	psetList  *psetList // nil until it is needed
+	users     int         // number of users of the engine: Join, the World Model and sessions; the last one closes it
+	hasJoined bool        // Join is one of the users
+	leaving   bool        // Finalize is in progress, and the World Model is the only user: there will be no other
+	psetList  *psetList   // nil until it is needed
+	table     *coll.Table // of algorithms of collectives; nil: those of the library only
 }
 
 // World returns the communicator of all processes of the job; nil if the World Model has not been opened.

@@ -134,6 +134,24 @@ func TestRecordUnexpected(t *testing.T) {
 	}
 }
 
+// shows waits until an engine shows a current operation, and compares it.
+func shows(e *Engine, want perf.Current) error {
+	for {
+		s, err := recorded(e)
+		if err != nil {
+			return err
+		}
+		if len(s.Current) == 1 && s.Current[0].Seq != 0 {
+			want.Seq = s.Current[0].Seq
+			if s.Current[0] != want {
+				return fmt.Errorf("%+v, want %+v", s.Current[0], want)
+			}
+			return nil
+		}
+		runtime.Gosched()
+	}
+}
+
 // TestRecordSchedule: who waits for a schedule is shown in its operation, with the process of which it needs a message.
 func TestRecordSchedule(t *testing.T) {
 	es := recorders(t, 2, nil)
@@ -145,19 +163,8 @@ func TestRecordSchedule(t *testing.T) {
 			_, err := e.Wait(e.StartSchedule(on, 0, &s, new(Schedule)))
 			return err
 		}
-		for {
-			s, err := recorded(es[0])
-			if err != nil {
-				return err
-			}
-			if len(s.Current) == 1 && s.Current[0].Seq != 0 {
-				want.Seq = s.Current[0].Seq
-				if s.Current[0] != want {
-					return fmt.Errorf("%+v, want %+v", s.Current[0], want)
-				}
-				break
-			}
-			runtime.Gosched()
+		if err := shows(es[0], want); err != nil {
+			return err
 		}
 		return e.Send(to(1, 0, 7), make([]byte, 8), Standard)
 	})
@@ -174,19 +181,8 @@ func TestRecordCurrent(t *testing.T) {
 			_, err := e.Recv(r, make([]byte, 64))
 			return err
 		}
-		for {
-			s, err := recorded(es[0])
-			if err != nil {
-				return err
-			}
-			if len(s.Current) == 1 && s.Current[0].Seq != 0 {
-				want.Seq = s.Current[0].Seq
-				if s.Current[0] != want {
-					return fmt.Errorf("%+v, want %+v", s.Current[0], want)
-				}
-				break
-			}
-			runtime.Gosched()
+		if err := shows(es[0], want); err != nil {
+			return err
 		}
 		time.Sleep(5 * time.Millisecond) // so that there is waiting time to count, also if the other goroutine runs late
 		return e.Send(to(1, 0, 7), make([]byte, 8), Standard)

@@ -99,6 +99,8 @@ func (c *command) dispatch(ctx context.Context) error {
 		return c.hints(ctx, args)
 	case goroutinesOp:
 		return c.goroutines(ctx, args)
+	case tuneOp:
+		return c.tune(ctx, args)
 	case simulateOp:
 		return c.simulate(args)
 	}
@@ -140,7 +142,7 @@ func lookup(name string) (bench.Op, error) {
 		}
 		names = append(names, op.Name)
 	}
-	near := didYouMean(name, append(names, "versus", "verbs", "overhead", "hints", goroutinesOp, simulateOp))
+	near := didYouMean(name, append(names, "versus", "verbs", "overhead", "hints", goroutinesOp, simulateOp, tuneOp))
 	return bench.Op{}, usagef("unknown operation %q%s; `ibrun bench` lists all", name, near)
 }
 
@@ -152,7 +154,8 @@ func (c *command) printOps() error {
 		"       ibrun bench overhead [flags]  measure the cost of recording\n",
 		"       ibrun bench hints [flags]     measure the gain of hints for communicators\n",
 		"       ibrun bench goroutines [flags]  measure many goroutines of a rank at once\n",
-		"       ibrun bench simulate LIST [flags]  simulate collectives between thousands of ranks\n\nOP is one of\n")
+		"       ibrun bench simulate LIST [flags]  simulate collectives between thousands of ranks\n",
+		"       ibrun bench tune [LIST] --output FILE  find the fastest algorithms of collectives\n\nOP is one of\n")
 	w := tabwriter.NewWriter(c.stdout, 0, 8, 2, ' ', 0)
 	for _, op := range allOps() {
 		fmt.Fprintf(w, "  %s\t%s\t%s\n", op.Name, op.Unit, op.About)

@@ -92,7 +92,7 @@ func parseArgs(args []string) (o options, err error) {
 		return o, flag.ErrHelp
 	case len(words) == 2:
 		o.collectives, words = strings.Split(words[0], ","), words[1:]
-		if _, err := explain.Collectives(o.collectives, nil, nil); err != nil {
+		if _, err := explain.Collectives(func(string) string { return "" }, o.collectives, nil, nil); err != nil {
 			return o, err
 		}
 	case len(words) != 1:
@@ -154,7 +154,7 @@ func printJSON(stdout io.Writer, x any) error {
 
 // runCollectives prints a table for each collective.
 func (o options) runCollectives(stdout io.Writer) error {
-	all, err := explain.Collectives(o.collectives, o.sizes, o.ranks)
+	all, err := explain.Collectives(os.Getenv, o.collectives, o.sizes, o.ranks)
 	if err != nil {
 		return err
 	}

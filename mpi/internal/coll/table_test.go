@@ -1,0 +1,83 @@
+package coll
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestTable: a table is searched first, and what it does not say is selected as without it.
+func TestTable(t *testing.T) {
+	text := `{"ibrun_collectives": 1, "rules": [
+		{"collective": "allreduce", "algorithm": "ring", "max_bytes": 100, "min_ranks": 3, "max_ranks": 4},
+		{"collective": "allgather", "algorithm": "recursive doubling"},
+		{"collective": "barrier", "algorithm": "dissemination"}]}`
+	x, err := ParseTable([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		c            Collective
+		bytes, ranks int
+		commutative  bool
+		family       Family
+		want         Algorithm
+	}{
+		{OfAllreduce, 100, 3, true, Direct, Ring}, {OfAllreduce, 101, 3, true, Direct, SharedMemory},
+		{OfAllreduce, 8, 2, true, Direct, SharedMemory}, {OfAllreduce, 8, 5, true, Messages, RecursiveDoubling},
+		{OfAllreduce, 8, 3, false, Messages, RecursiveDoubling}, {OfAllgather, 1 << 20, 8, true, Direct, RecursiveDoubling},
+		{OfAllgather, 1 << 20, 6, true, Messages, Ring}, {OfBarrier, 0, 8, true, Direct, Dissemination},
+	} {
+		if got := Choose(x, c.c, c.bytes, c.ranks, c.commutative, c.family).Algorithm; got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+	again, err := ParseTable(x.Encode())
+	if err != nil || !slices.Equal(again.Rules, x.Rules) || again.Hash != x.Hash {
+		t.Errorf("%v, %+v, want %+v", err, again, x)
+	}
+	other, err := ParseTable(bytes.Replace(x.Encode(), []byte("100"), []byte("101"), 1))
+	if err != nil || other.Hash == x.Hash {
+		t.Errorf("%v, another table has the same hash", err)
+	}
+}
+
+// TestTableErrors: a wrong file is an error, which names what is wrong.
+func TestTableErrors(t *testing.T) {
+	rule := func(text string) string { return `{"ibrun_collectives": 1, "rules": [{"collective": ` + text + `}]}` }
+	for text, want := range map[string]string{
+		"": "JSON", "{}": "no table", `{"ibrun_collectives": 2}`: "no table",
+		rule(`"sum"`):                                             `unknown collective "sum"`,
+		rule(`"barrier", "algorithm": "ring"`):                    "no algorithm of barrier",
+		rule(`"bcast", "algorithm": "none"`):                      "no algorithm of bcast",
+		rule(`"bcast", "algorithm": "direct copy"`):               "no algorithm of bcast",
+		rule(`"bcast", "algorithm": "binomial", "min_ranks": -1`): "negative",
+		rule(`"allgatherv", "algorithm": "shared memory"`):        "no algorithm of allgatherv",
+	} {
+		if _, err := ParseTable([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+	if x, err := ReadTable(func(string) string { return "" }); x != nil || err != nil {
+		t.Errorf("without a file: %v, %v", x, err)
+	}
+	if _, err := ReadTable(func(string) string { return t.TempDir() + "/none" }); err == nil ||
+		!strings.Contains(err.Error(), TableVariable) {
+		t.Errorf("a file that does not exist: %v", err)
+	}
+}
+
+// FuzzTable: any file is an error or a table that is the same after Encode.
+func FuzzTable(f *testing.F) {
+	f.Add([]byte(`{"ibrun_collectives": 1, "rules": [{"collective": "bcast", "algorithm": "binomial", "max_bytes": 8}]}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		x, err := ParseTable(b)
+		if err != nil {
+			return
+		}
+		if again, err := ParseTable(x.Encode()); err != nil || again.Hash != x.Hash {
+			t.Errorf("%v after Encode of %s", err, b)
+		}
+	})
+}
