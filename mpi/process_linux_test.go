@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	mathrand "math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -58,6 +59,7 @@ var programs = map[string]func(p *mpi.Process) error{
 	"killed early": func(p *mpi.Process) error {
 		return exitWithout(endWithout(p, func() error { return syscall.Kill(os.Getpid(), syscall.SIGKILL) }))
 	},
+	"killed copying": func(p *mpi.Process) error { return exitWithout(killedCopying(p)) },
 	"finalize early": func(p *mpi.Process) error { return finalizeEarly(p, os.Getenv("IBRUN_SOAK") == "") },
 	"leave": func(p *mpi.Process) error {
 		if p.World().Rank() == 1 {
@@ -181,6 +183,20 @@ func longBlocks(c *mpi.Comm) error {
 	errs := []error{want("Alltoall", mpi.Alltoall(c, dst, src), dst, right)}
 	errs = append(errs, want("Scatter", mpi.Scatter(c, mine, src, root), mine, parts(me, root)))
 	return errors.Join(append(errs, want("Alltoall in place", mpi.Alltoall(c, src, src), src, right))...)
+}
+
+// killedCopying kills the last process at some time while all copy long blocks directly from each other.
+func killedCopying(p *mpi.Process) error {
+	w := p.World()
+	if w.Rank() == w.Size()-1 {
+		time.AfterFunc(time.Duration(mathrand.IntN(20))*time.Millisecond, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) })
+	}
+	x, y := make([]byte, w.Size()*200_000), make([]byte, w.Size()*200_000)
+	for {
+		if err := mpi.Alltoall(w, x, y); err != nil {
+			return ofClass(err, mpi.ErrProcFailed)
+		}
+	}
 }
 
 // stopped stops the other process while messages in both directions are in flight: nothing is lost, and no process is
