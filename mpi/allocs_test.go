@@ -196,6 +196,23 @@ func (h *allocCase) viewLists() error {
 	return err
 }
 
+func (h *allocCase) ibcast() error {
+	r, err := mpi.Ibcast(h.w, h.r, h.root)
+	if err == nil {
+		_, err = r.Wait()
+	}
+	h.root = 1 - h.root
+	return err
+}
+
+func (h *allocCase) iallreduce() error {
+	r, err := mpi.Iallreduce(h.w, h.r, h.s, mpi.Sum)
+	if err == nil {
+		_, err = r.Wait()
+	}
+	return err
+}
+
 // TestAllocs checks that no call of the hot path allocates, for small and large messages. Both ranks are measured, because
 // they share a heap.
 func TestAllocs(t *testing.T) {
@@ -215,6 +232,8 @@ func TestAllocs(t *testing.T) {
 		"barrier":     (*allocCase).barrier,
 		"bcast":       (*allocCase).bcast,
 		"allreduce":   (*allocCase).allreduce,
+		"ibcast":      (*allocCase).ibcast,
+		"iallreduce":  (*allocCase).iallreduce,
 		"bcastView":   (*allocCase).bcastView,
 		"allViews":    (*allocCase).allViews,
 		"viewLists":   (*allocCase).viewLists,

@@ -11,7 +11,17 @@ import (
 // have memory of their own, since several collectives may be in progress.
 
 // packing is the data of views that a collective packs and unpacks. A nil packing has none.
-type packing struct{ sources, sinks []packedView }
+type packing struct {
+	sources, sinks []packedView
+	// pack packs the sources, unpack unpacks the sinks. They are fields so that no call needs the packing on the heap.
+	pack, unpack func()
+}
+
+func newPacking() *packing {
+	x := &packing{}
+	x.pack, x.unpack = x.packSources, x.unpackSinks
+	return x
+}
 
 // packedView is a view and the memory for its packed bytes.
 type packedView struct {
@@ -19,26 +29,28 @@ type packedView struct {
 	b []byte
 }
 
-// around returns the algorithm with packing before it and unpacking after it.
-func (x *packing) around(run collFunc) collFunc {
+// run runs an algorithm, with packing before it and unpacking after it.
+func (x *packing) run(p coll.Peer, o *coll.Operation, f collFunc) error {
 	if x == nil || len(x.sources)+len(x.sinks) == 0 {
-		return run
+		return f(p, o)
 	}
-	return func(p coll.Peer, o *coll.Operation) error {
-		p.Call(func() {
-			for i := range x.sources {
-				x.sources[i].d.Pack(x.sources[i].b, 0)
-			}
-		})
-		if err := run(p, o); err != nil {
-			return err
-		}
-		p.Call(func() {
-			for i := range x.sinks {
-				x.sinks[i].d.Unpack(x.sinks[i].b, 0)
-			}
-		})
-		return nil
+	p.Call(x.pack)
+	if err := f(p, o); err != nil {
+		return err
+	}
+	p.Call(x.unpack)
+	return nil
+}
+
+func (x *packing) packSources() {
+	for i := range x.sources {
+		x.sources[i].d.Pack(x.sources[i].b, 0)
+	}
+}
+
+func (x *packing) unpackSinks() {
+	for i := range x.sinks {
+		x.sinks[i].d.Unpack(x.sinks[i].b, 0)
 	}
 }
 
@@ -111,7 +123,7 @@ func (c *Comm) wholeOrOwn(all, one *datatype.Buffer) Elements {
 
 // startViews returns the mode of an immediate or persistent collective that receives into views.
 func (c *Comm) startViews(call perf.Op, start Start, r *Request, sinks ...*datatype.Buffer) (collMode, error) {
-	m := modeOf(call, start, r, new(packing))
+	m := modeOf(call, start, r, newPacking())
 	for _, d := range sinks {
 		if err := c.checkData(m.name(), d); err != nil {
 			return m, err
@@ -122,7 +134,7 @@ func (c *Comm) startViews(call perf.Op, start Start, r *Request, sinks ...*datat
 
 // startParts is startViews for several views.
 func (c *Comm) startParts(call perf.Op, start Start, r *Request, sinks *Buffers) (collMode, error) {
-	m := modeOf(call, start, r, new(packing))
+	m := modeOf(call, start, r, newPacking())
 	return m, c.checkParts(m.name(), sinks)
 }
 

@@ -15,8 +15,8 @@ import (
 // engine then does the steps as a proto.Schedule, whenever it makes progress. Each has messages with a tag of its own, so any
 // number of them, and a blocking collective, can be in progress on a communicator.
 //
-// When calls are checked, a goroutine runs the blocking algorithm of an immediate collective instead, after it has compared the
-// calls, as for an Idup. A persistent one is compared by the call that creates its request, which may block.
+// When calls are checked, a goroutine does the steps of an immediate collective instead, after it has compared the calls, as for
+// an Idup. A persistent one is compared by the call that creates its request, which may block.
 
 // immediateTag is set in the tags of immediate collectives. See checkTag for the others.
 const immediateTag = 1 << 28
@@ -123,7 +123,8 @@ func (m collMode) name() string {
 type collFunc func(coll.Peer, *coll.Operation) error
 
 // startCollective starts a collective that does not block, of which this rank sends or receives n bytes. check checks the
-// arguments, and sets the operation if there is one. describe describes the call, if calls are checked. run is the algorithm.
+// arguments, and sets the operation if there is one. describe describes the call, if calls are checked. run is the algorithm,
+// which records its steps. None of the functions is kept, so that they need no memory of the heap.
 func (c *Comm) startCollective(m collMode, n int, check func(*coll.Operation) error, describe func() *collCall,
 	run collFunc,
 ) error {
@@ -133,17 +134,16 @@ func (c *Comm) startCollective(m collMode, n int, check func(*coll.Operation) er
 	if failed := c.coll.failed.Load(); failed != nil {
 		return c.wrapError(m.name(), *failed)
 	}
-	run = m.views.around(run)
 	x := c.immediates.take(c)
 	err := check(&x.operation)
-	if c.checks {
-		if m.start == Now {
-			return c.startChecked(m, x, n, describe(), err, run)
-		}
+	if c.checks && m.start == ByStart {
 		err = c.compareCall(describe(), err)
 	}
 	if err == nil {
-		err = c.wrapError(m.name(), run(&x.plan, &x.operation))
+		err = c.wrapError(m.name(), m.views.run(&x.plan, &x.operation, run))
+	}
+	if c.checks && m.start == Now {
+		return c.startChecked(m, x, n, describe(), err)
 	}
 	if err != nil {
 		c.immediates.put(x)
@@ -160,9 +160,7 @@ func (c *Comm) startCollective(m collMode, n int, check func(*coll.Operation) er
 
 // startChecked starts an immediate collective whose call is compared with those of the other ranks. failed is the error that this
 // rank has found; the others learn of it.
-func (c *Comm) startChecked(m collMode, x *immediate, n int, mine *collCall, failed error,
-	run collFunc,
-) error {
+func (c *Comm) startChecked(m collMode, x *immediate, n int, mine *collCall, failed error) error {
 	call := m.call
 	g := &collState{tag: c.immediates.nextTag(), call: call.Within()}
 	g.init(c, c.coll.peers, c.coll.rank)
@@ -175,7 +173,7 @@ func (c *Comm) startChecked(m collMode, x *immediate, n int, mine *collCall, fai
 		defer c.immediates.put(x)
 		err := g.compareCall(mine, failed)
 		if err == nil {
-			err = c.wrapError(call.String(), x.callChecked(g, run))
+			err = c.wrapError(call.String(), x.callChecked(g))
 		}
 		// The request is active: a program can neither cancel nor free it.
 		_ = c.engine.CompleteGrequest(r.h, err)
@@ -187,15 +185,35 @@ func (c *Comm) startChecked(m collMode, x *immediate, n int, mine *collCall, fai
 	return nil
 }
 
-// callChecked runs the algorithm with the messages of g. If it fails, no later collective succeeds.
-func (x *immediate) callChecked(g *collState, run collFunc) (err error) {
+// callChecked does the steps of the plan with the messages of g. If it fails, no later collective succeeds.
+func (x *immediate) callChecked(g *collState) (err error) {
 	defer func() {
 		if err != nil {
 			g.fail(err)
 		}
 	}()
 	defer recoverPanic(&err)
-	return run(g, &x.operation)
+	var started []coll.Handle
+	for i := range x.plan.Steps {
+		var h coll.Handle
+		switch s := &x.plan.Steps[i]; s.Kind {
+		case coll.StepSend:
+			h, err = g.Isend(s.Peer, s.A)
+			started = append(started, h)
+		case coll.StepRecv:
+			h, err = g.Irecv(s.Peer, s.Dst)
+			started = append(started, h)
+		case coll.StepWait:
+			err = g.Waitall(started)
+			started = started[:0]
+		default:
+			x.plan.Do(s)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return g.Waitall(started)
 }
 
 // Step returns a step of the plan.

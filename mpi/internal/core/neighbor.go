@@ -119,7 +119,7 @@ func (c *Comm) neighbor(m collMode, n int, k Elements, args func(op string) (*ne
 	if err != nil {
 		return err
 	}
-	return c.wrapError(m.name(), m.views.around(run)(&c.coll, nil))
+	return c.wrapError(m.name(), m.views.run(&c.coll, nil, run))
 }
 
 // NeighborAllgather sends src to all destinations, and collects the src of the sources in dst.
