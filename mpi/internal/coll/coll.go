@@ -1,11 +1,20 @@
 package coll
 
 // Barrier returns when every rank has called it.
-func Barrier(p Peer) error { return barrierDissemination(p) }
+func Barrier(p Peer) error {
+	if shared(p, OfBarrier, 0) != nil {
+		return nil
+	}
+	return barrierDissemination(p)
+}
 
 // Bcast copies the root's buf to every rank.
 func Bcast(p Peer, buf []byte, root int) error {
 	if len(buf) == 0 || p.Size() == 1 {
+		return nil
+	}
+	if x := shared(p, OfBcast, len(buf)); x != nil {
+		x.dst, x.src, x.Root = buf, buf, root
 		return nil
 	}
 	if selectAlgorithm(p, OfBcast, len(buf), true) == ScatterRing {
@@ -23,6 +32,10 @@ func Reduce(p Peer, dst, src []byte, op *Operation, root int) error {
 		p.Copy(dst, src)
 		return nil
 	}
+	if x := shared(p, OfReduce, len(src)); x != nil {
+		x.dst, x.src, x.op, x.Root = dst, src, op, root
+		return nil
+	}
 	if selectAlgorithm(p, OfReduce, len(src), op.Commutative) == ReduceScatterGather {
 		return reduceScatterGather(p, dst, src, op, root)
 	}
@@ -36,6 +49,10 @@ func Allreduce(p Peer, dst, src []byte, op *Operation) error {
 	}
 	if p.Size() == 1 {
 		p.Copy(dst, src)
+		return nil
+	}
+	if x := shared(p, OfAllreduce, len(src)); x != nil {
+		x.dst, x.src, x.op = dst, src, op
 		return nil
 	}
 	switch selectAlgorithm(p, OfAllreduce, len(src), op.Commutative) {
@@ -55,6 +72,10 @@ func Gather(p Peer, dst, src []byte, root int) error {
 		n = len(dst) / p.Size()
 	}
 	if n == 0 {
+		return nil
+	}
+	if x := shared(p, OfGather, n); x != nil {
+		x.dst, x.src, x.Root = dst, src, root
 		return nil
 	}
 	if selectAlgorithm(p, OfGather, n, true) == Binomial {
@@ -77,6 +98,10 @@ func Scatter(p Peer, dst, src []byte, root int) error {
 	if n == 0 {
 		return nil
 	}
+	if x := shared(p, OfScatter, n); x != nil {
+		x.dst, x.src, x.Root = dst, src, root
+		return nil
+	}
 	if selectAlgorithm(p, OfScatter, n, true) == Binomial {
 		return scatterBinomial(p, dst, src, root, n)
 	}
@@ -92,6 +117,10 @@ func Scatterv(p Peer, dst, src []byte, at Layout, root int) error {
 func Allgather(p Peer, dst, src []byte) error {
 	n := len(dst) / p.Size()
 	if n == 0 {
+		return nil
+	}
+	if x := shared(p, OfAllgather, n); x != nil {
+		x.dst, x.src = dst, src
 		return nil
 	}
 	switch selectAlgorithm(p, OfAllgather, n, true) {
@@ -125,6 +154,10 @@ func Alltoall(p Peer, dst, src []byte) error {
 	if n == 0 {
 		return nil
 	}
+	if x := shared(p, OfAlltoall, n); x != nil {
+		x.dst, x.src = dst, src
+		return nil
+	}
 	switch a := selectAlgorithm(p, OfAlltoall, n, true); {
 	case a == Bruck:
 		return alltoallBruck(p, dst, src, n)
@@ -152,6 +185,13 @@ func ReduceScatter(p Peer, dst, src []byte, counts []int, op *Operation) error {
 		total += c * op.ElemSize
 	}
 	if total == 0 {
+		return nil
+	}
+	if x := shared(p, OfReduceScatter, total); x != nil {
+		x.dst, x.src, x.op = dst, src[:total], op
+		for _, c := range counts[:p.Rank()] {
+			x.first += c * op.ElemSize
+		}
 		return nil
 	}
 	if selectAlgorithm(p, OfReduceScatter, total, op.Commutative) == RecursiveDoubling {

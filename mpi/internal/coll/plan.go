@@ -11,6 +11,7 @@ const (
 	StepCopy                        // copies A to Dst
 	StepCombine                     // combines A and B into Dst, with the operation of the plan
 	StepCall                        // calls Func
+	StepShared                      // does Plan.SharedCall
 )
 
 // Step is a step of a [Plan].
@@ -34,6 +35,11 @@ type Plan struct {
 	Steps []Step
 	// Operation is that of all steps that combine; nil: there are none.
 	Operation *Operation
+	// Shared does one collective of the plan, if it is short; nil: all have steps with messages. It is set after Reset, at all
+	// ranks or at none.
+	Shared *ShmImmediate
+	// SharedCall is that collective.
+	SharedCall ShmCall
 
 	table      *Table
 	rank, size int
@@ -45,7 +51,20 @@ type Plan struct {
 func (p *Plan) Reset(rank, size int, t *Table) {
 	clear(p.Steps) // so that they keep no buffer reachable
 	p.Steps, p.Operation = p.Steps[:0], nil
+	p.Shared, p.SharedCall = nil, ShmCall{}
 	p.rank, p.size, p.table, p.used = rank, size, t, 0
+}
+
+// shared returns the call of a collective of some bytes if it is done over shared memory, and records the step. Otherwise, and
+// for other Peers, it returns nil. The caller sets the arguments. The result is the same at all ranks.
+func shared(p Peer, c Collective, bytes int) *ShmCall {
+	plan, ok := p.(*Plan)
+	if !ok || plan.Shared == nil || plan.SharedCall.used || !plan.Shared.fits(c, bytes) {
+		return nil
+	}
+	plan.add(Step{Kind: StepShared})
+	plan.SharedCall = ShmCall{Collective: c, Bytes: bytes, used: true}
+	return &plan.SharedCall
 }
 
 // Do does a step that copies, combines or calls.
