@@ -148,6 +148,7 @@ func (e *Engine) EndContext(context uint32, err error) {
 }
 
 func (e *Engine) endContext(context uint32, err error) {
+	e.dropPolled(context, err)
 	e.departures.forget(context)
 	t := e.contexts.remove(context)
 	if t == nil {

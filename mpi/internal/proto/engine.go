@@ -92,6 +92,7 @@ type Engine struct {
 	blocked     []int32         // peers with messages that wait for room in the transport
 	combining   combining
 	transfers   transferQueue
+	polled      polledSchedules
 	unexpected  unexpectedStore
 
 	rec    recording

@@ -244,7 +244,7 @@ func (e *Engine) sleep(g *goal) bool {
 		return true
 	}
 	// Check again after the transport has been armed: everything that happens from now on wakes this goroutine.
-	if ready || g.reached(e) || g.any.looking() || len(e.blocked) != 0 && e.flushBlocked() {
+	if ready || e.countSleeper() || g.reached(e) || g.any.looking() || len(e.blocked) != 0 && e.flushBlocked() {
 		e.progress() // disarms: an armed transport leaves its background work to the goroutine that sleeps on it
 		return true
 	}
@@ -257,6 +257,7 @@ func (e *Engine) sleep(g *goal) bool {
 	err = w.parker.park(fd, limit)
 	e.lock()
 	w.sleeping, w.roused = false, false
+	e.uncountSleeper()
 	x.onTransport = false
 	w.forget(x)
 	w.release(x)

@@ -4,6 +4,9 @@ import "github.com/ibrun/ibrun/fabric"
 
 // progress polls the transport once, handles its events, and sends queued messages. It reports whether anything happened.
 func (e *Engine) progress() bool {
+	if len(e.polled.counted) != 0 {
+		e.uncountSleeper()
+	}
 	if e.waiters.sleeping {
 		e.waiters.rouseSleeper() // polling disarms the transport, so nothing would wake the goroutine that sleeps on it
 		e.background.leave = true
@@ -31,6 +34,9 @@ func (e *Engine) progress() bool {
 		case fabric.Rerouted:
 			e.reroute(ev.Peer)
 		}
+	}
+	if len(e.polled.list) != 0 && e.pollSchedules() {
+		n++
 	}
 	if (n != 0 || e.waiters.words != 0) && len(e.waiters.watchers) != 0 {
 		e.rouseReached()

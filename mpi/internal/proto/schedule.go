@@ -2,6 +2,7 @@ package proto
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 
 	"github.com/ibrun/ibrun/perf"
@@ -25,16 +26,22 @@ const (
 	StepShort                     // calls Program.Do with the engine's lock: work of some microseconds at most
 	StepLong                      // calls Program.Do without the lock
 	StepPause                     // waits until the schedule is advanced again
+	StepPoll                      // calls Program.Do with the lock, again and again until it does not return ErrNotYet
 )
 
 // Step is a step of a schedule.
 type Step struct {
 	Kind StepKind
-	Peer int32  // process to send to, or to receive from
+	Peer int32  // process to send to, or to receive from; of StepPoll: that for which it waits, or ProcNull
 	Rank int32  // of the sender
 	Tag  int32  // of the message; 0: that of the schedule
 	Buf  []byte // of a message, or what other steps write
+	// Sleepers, of StepPoll, counts in shared memory the processes that sleep until others store what Do reads; see WaitAtLeast.
+	Sleepers *uint64
 }
+
+// ErrNotYet is what Program.Do returns for a StepPoll that cannot be done yet.
+var ErrNotYet = errors.New("the step cannot be done yet")
 
 // Program has the steps of a schedule. Its methods are called by one goroutine at a time.
 type Program interface {
@@ -55,8 +62,11 @@ type Schedule struct {
 	pending int    // messages that have been started and have not completed
 	busy    bool   // a goroutine does steps
 	began   uint64 // when it was started, if there is a trace
-	from    int32  // the process of the receive that was started last; ProcNull: none was
-	err     error  // of the first step that has failed
+	polled  bool   // it is in polledSchedules
+	// from is the process of the receive that was started last, or that for which a StepPoll waits; ProcNull: there is none.
+	// fromRank is its rank, of a StepPoll.
+	from, fromRank int32
+	err            error // of the first step that has failed
 }
 
 // StartSchedule starts a schedule, and returns its request. The messages have the context, the tag and the operation of on, and
@@ -134,6 +144,14 @@ func (e *Engine) advance(s *Schedule) {
 			began := e.rec.active.TraceTime()
 			s.fail(s.program.Do(s.next))
 			e.traceSpan(s, perf.Step, began, len(step.Buf))
+		case StepPoll:
+			if err := s.program.Do(s.next); err == ErrNotYet {
+				s.busy = false
+				e.polled.add(e, s)
+				return
+			} else {
+				s.fail(err)
+			}
 		case StepLong:
 			began := e.rec.active.TraceTime()
 			e.unlock()

@@ -65,3 +65,6 @@ func (e *Engine) WakePeer(n int) {
 	e.sharedMemory.Wake(n)
 	e.unlock()
 }
+
+// WakePeerInStep is WakePeer for a Program's Do of a StepPoll, which is called with the lock held.
+func (e *Engine) WakePeerInStep(n int) { e.sharedMemory.Wake(n) }
