@@ -213,6 +213,21 @@ func (h *allocCase) iallreduce() error {
 	return err
 }
 
+// allowedAllocs returns how often a call of n numbers may allocate.
+func allowedAllocs(name string, n int) float64 {
+	switch name {
+	case "ibcast", "iallreduce":
+		if n > 2 {
+			return 2 // a message that arrives before its receive is stored under a tag that no other has
+		}
+	case "one":
+		return poolAllocs
+	case "bcastView", "allViews", "viewLists": // several pieces of pooled memory for each call
+		return 8 * poolAllocs
+	}
+	return 0
+}
+
 // TestAllocs checks that no call of the hot path allocates, for small and large messages. Both ranks are measured, because
 // they share a heap.
 func TestAllocs(t *testing.T) {
@@ -251,6 +266,9 @@ func TestAllocs(t *testing.T) {
 				if err := errors.Join(err, err2); err != nil {
 					return err
 				}
+				if err := w.Barrier(); err != nil { // short immediate collectives use shared memory from now on
+					return err
+				}
 				for range warm {
 					if err := call(h); err != nil {
 						return err
@@ -269,14 +287,7 @@ func TestAllocs(t *testing.T) {
 				close(counted)
 				return err
 			})
-			want := 0.0
-			switch name {
-			case "one":
-				want = poolAllocs
-			case "bcastView", "allViews", "viewLists": // several pieces of pooled memory for each call
-				want = 8 * poolAllocs
-			}
-			if allocs > want {
+			if allocs > allowedAllocs(name, n) {
 				t.Errorf("%s of %d numbers: %v allocations", name, n, allocs)
 			}
 		}

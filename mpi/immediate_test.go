@@ -152,10 +152,26 @@ func atOnce(c *mpi.Comm, pairs []collectivePair, reqs []mpi.Request, own *rand.R
 	return nil
 }
 
+// messagesAndShared runs f on communicators of n ranks, checked and not. On one all immediate collectives use messages, since no
+// other was called. On the other the short ones use shared memory.
+func messagesAndShared(t *testing.T, n int, f func(c *mpi.Comm) error) {
+	t.Helper()
+	checkedAndNot(t, n, func(p *mpi.Process) error {
+		messages, err := p.World().Dup()
+		if err != nil {
+			return err
+		}
+		shared, err := p.World().Dup()
+		if err != nil {
+			return err
+		}
+		return errors.Join(f(messages), shared.Barrier(), f(shared))
+	})
+}
+
 // TestThousandImmediates: a thousand are in progress, and a blocking one overtakes them.
 func TestThousandImmediates(t *testing.T) {
-	checkedAndNot(t, 3, func(p *mpi.Process) error {
-		w := p.World()
+	messagesAndShared(t, 3, func(w *mpi.Comm) error {
 		const n = 1000
 		x, reqs := make([]int, n), make([]mpi.Request, n)
 		for i := range x {
@@ -177,11 +193,7 @@ func TestThousandImmediates(t *testing.T) {
 func TestFreeUnderImmediate(t *testing.T) {
 	for name, free := range map[string]func(*mpi.Comm) error{"Free": (*mpi.Comm).Free, "Disconnect": (*mpi.Comm).Disconnect} {
 		t.Run(name, func(t *testing.T) {
-			checkedAndNot(t, 4, func(p *mpi.Process) error {
-				c, err := p.World().Dup()
-				if err != nil {
-					return err
-				}
+			messagesAndShared(t, 4, func(c *mpi.Comm) error {
 				x, y := make([]int, 50_000), []int{c.Rank()}
 				if c.Rank() == 3 {
 					x[len(x)-1] = 8

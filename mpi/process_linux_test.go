@@ -59,8 +59,9 @@ var programs = map[string]func(p *mpi.Process) error{
 	"killed early": func(p *mpi.Process) error {
 		return exitWithout(endWithout(p, func() error { return syscall.Kill(os.Getpid(), syscall.SIGKILL) }))
 	},
-	"killed copying": func(p *mpi.Process) error { return exitWithout(killedCopying(p)) },
-	"finalize early": func(p *mpi.Process) error { return finalizeEarly(p, os.Getenv("IBRUN_SOAK") == "") },
+	"killed copying":           func(p *mpi.Process) error { return exitWithout(killedCopying(p)) },
+	"killed while others wait": func(p *mpi.Process) error { return exitWithout(killedWhileOthersWait(p)) },
+	"finalize early":           func(p *mpi.Process) error { return finalizeEarly(p, os.Getenv("IBRUN_SOAK") == "") },
 	"leave": func(p *mpi.Process) error {
 		if p.World().Rank() == 1 {
 			os.Exit(0)
@@ -197,6 +198,46 @@ func killedCopying(p *mpi.Process) error {
 			return ofClass(err, mpi.ErrProcFailed)
 		}
 	}
+}
+
+// killedWhileOthersWait kills the last process at some time while several short immediate collectives are in progress. That
+// process comes late to some of them, so that the others sleep.
+func killedWhileOthersWait(p *mpi.Process) error {
+	w := p.World()
+	last := w.Size() - 1
+	if w.Rank() == last {
+		time.AfterFunc(time.Duration(mathrand.IntN(60))*time.Millisecond, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) })
+	}
+	err := w.Barrier() // the memory is shared from now on
+	all, x := mathrand.New(mathrand.NewPCG(1, 2)), make([][]int, 12)
+	for i := range x {
+		x[i] = make([]int, 2*w.Size())
+	}
+	for err == nil {
+		reqs := make([]mpi.Request, len(x))
+		if late := all.IntN(4) == 0; late && w.Rank() == last {
+			time.Sleep(5 * time.Millisecond)
+		}
+		for i := range reqs {
+			var err1 error
+			switch root := all.IntN(w.Size()); all.IntN(4) {
+			case 0:
+				reqs[i], err1 = mpi.Ibcast(w, x[i], root)
+			case 1:
+				reqs[i], err1 = mpi.Ireduce(w, x[i], x[i], mpi.Sum, root)
+			case 2:
+				reqs[i], err1 = mpi.Iallreduce(w, x[i], x[i], mpi.Sum)
+			default:
+				reqs[i], err1 = w.Ibarrier()
+			}
+			err = errors.Join(err, err1)
+		}
+		err = errors.Join(err, mpi.Waitall(reqs, nil))
+	}
+	if !errors.Is(err, mpi.ErrProcFailed) { // its class is that of Waitall
+		return err
+	}
+	return nil
 }
 
 // stopped stops the other process while messages in both directions are in flight: nothing is lost, and no process is

@@ -14,11 +14,14 @@ import (
 
 // sharedMemory is memory that all ranks of a communicator share for their collectives.
 type sharedMemory struct {
-	tried    bool // shareMemory has been called
-	flat     *coll.Shm
-	segment  fabric.Segment
-	sleepers *uint64         // in segment: number of ranks that sleep until a word changes
-	mismatch *mismatchRecord // in segment: why no collective can succeed any more
+	tried bool // shareMemory has been called
+	flat  *coll.Shm
+	// immediate does short immediate collectives. It is set by the first blocking collective, which all ranks call before or
+	// after the same immediate ones. nil: they use messages.
+	immediate atomic.Pointer[coll.ShmImmediate]
+	segment   fabric.Segment
+	sleepers  *uint64         // in segment: number of ranks that sleep until a word changes
+	mismatch  *mismatchRecord // in segment: why no collective can succeed any more
 }
 
 // shareMemory sets up the memory that all ranks share, at the first collective. If any rank cannot map it, no rank
@@ -34,7 +37,8 @@ func (g *collState) shareMemory() error {
 		peers[i] = int(p)
 	}
 	slices.Sort(peers)
-	bytes, _ := coll.ShmBytes(n)
+	flat, _ := coll.ShmBytes(n)
+	bytes := flat + coll.ShmImmediateBytes(n)
 	id := uint64(g.comm.contextID)<<32 | uint64(peers[0]+1)
 	first := -1 // the process with the lowest number passes the memory to the others
 	if peers[0] != int(g.peers[g.rank]) {
@@ -57,13 +61,19 @@ func (g *collState) shareMemory() error {
 	}
 	g.shm.mismatch, g.shm.sleepers = trailerWords(seg.Bytes()[bytes : bytes+sharedTrailerBytes])
 	cfg := coll.ShmConfig{
-		Mem: seg.Bytes()[:bytes], Rank: g.Rank(), Size: n, Crowded: all[0]&flagDedicatedCores == 0,
+		Mem: seg.Bytes()[:flat], Rank: g.Rank(), Size: n, Crowded: all[0]&flagDedicatedCores == 0,
 		Cores: runtime.NumCPU(), Sync: g, Table: g.comm.proc.table,
 	}
 	if m, ok := seg.(fabric.PeerMemory); ok {
 		cfg.Remote = &rankMemory{m, g}
 	}
-	g.shm.flat, err = coll.NewShm(cfg)
+	if g.shm.flat, err = coll.NewShm(cfg); err != nil {
+		return err
+	}
+	immediate, err := coll.NewShmImmediate(seg.Bytes()[flat:bytes], cfg.Rank, n, stepWords{g})
+	if err == nil {
+		g.shm.immediate.Store(immediate)
+	}
 	return err
 }
 
@@ -103,6 +113,7 @@ func (c *Comm) closeSharedMemory() error {
 		return nil
 	}
 	c.coll.shm.flat, c.coll.shm.mismatch = nil, nil
+	c.coll.shm.immediate.Store(nil)
 	seg := c.coll.shm.segment
 	c.coll.shm.segment = nil
 	return seg.Close()

@@ -189,6 +189,13 @@ const (
 
 // Differ ends the collectives of the communicator with the error that the calls of two ranks differ.
 func (g *collState) Differ(rank int, mine, other uint64) error {
+	m := g.recordMismatch(rank, mine, other)
+	g.fail(m)
+	return m
+}
+
+// recordMismatch returns the error that the calls of two ranks differ, which the other ranks see as well.
+func (g *collState) recordMismatch(rank int, mine, other uint64) error {
 	m := &callMismatch{[2]int{int(g.rank), rank}, [2]packedCall{packedCall(mine), packedCall(other)}}
 	if r := g.shm.mismatch; atomic.CompareAndSwapUint64(&r.state, mismatchNone, mismatchWriting) {
 		for i := range m.ranks {
@@ -197,7 +204,6 @@ func (g *collState) Differ(rank int, mine, other uint64) error {
 		}
 		atomic.StoreUint64(&r.state, mismatchWritten)
 	}
-	g.fail(m)
 	return m
 }
 

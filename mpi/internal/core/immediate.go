@@ -4,6 +4,7 @@ import (
 	"errors"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 
 	"github.com/ibrun/ibrun/attrs"
 	"github.com/ibrun/ibrun/mpi/internal/coll"
@@ -14,6 +15,8 @@ import (
 // An immediate or persistent collective runs the algorithm of the blocking one on a coll.Plan, which records its steps. The
 // engine then does the steps as a proto.Schedule, whenever it makes progress. Each has messages with a tag of its own, so any
 // number of them, and a blocking collective, can be in progress on a communicator.
+//
+// Short ones are one step over shared memory instead, a coll.ShmImmediate, if all ranks share memory.
 //
 // When calls are checked, a goroutine does the steps of an immediate collective instead, after it has compared the calls, as for
 // an Idup. A persistent one is compared by the call that creates its request, which may block.
@@ -34,6 +37,8 @@ type immediate struct {
 	plan       coll.Plan
 	operation  coll.Operation
 	schedule   proto.Schedule
+	call       perf.Op
+	waitsFor   int // the rank for which a step over shared memory waits; negative: none
 	persistent bool
 	next       *immediate // free list
 }
@@ -136,6 +141,9 @@ func (c *Comm) startCollective(m collMode, n int, check func(*coll.Operation) er
 	}
 	x := c.immediates.take(c)
 	err := check(&x.operation)
+	if x.call, x.waitsFor = m.call, -1; m.start == Now && !c.checks && !x.operation.Foreign && !c.coll.deterministic.Load() {
+		x.plan.Shared = c.coll.shm.immediate.Load()
+	}
 	if c.checks && m.start == ByStart {
 		err = c.compareCall(describe(), err)
 	}
@@ -229,6 +237,10 @@ func (x *immediate) Step(i int) (s proto.Step, ok bool) {
 		return proto.Step{Kind: proto.StepRecv, Peer: g.peers[p.Peer], Rank: int32(p.Peer), Buf: p.Dst}, true
 	case p.Kind == coll.StepWait:
 		return proto.Step{Kind: proto.StepWait}, true
+	case p.Kind == coll.StepShared && x.waitsFor < 0:
+		return proto.Step{Kind: proto.StepPoll, Peer: proto.ProcNull, Sleepers: g.shm.sleepers}, true
+	case p.Kind == coll.StepShared:
+		return proto.Step{Kind: proto.StepPoll, Peer: g.peers[x.waitsFor], Rank: int32(x.waitsFor), Sleepers: g.shm.sleepers}, true
 	case len(p.Dst) > shortStep, p.Kind == coll.StepCall, p.Kind == coll.StepCombine && x.operation.Foreign:
 		return proto.Step{Kind: proto.StepLong, Buf: p.Dst}, true
 	default:
@@ -241,8 +253,56 @@ func (x *immediate) Do(i int) (err error) {
 	if x.operation.Foreign {
 		defer recoverPanic(&err)
 	}
-	x.plan.Do(&x.plan.Steps[i])
+	s := &x.plan.Steps[i]
+	if s.Kind == coll.StepShared {
+		return x.doShared()
+	}
+	x.plan.Do(s)
 	return nil
+}
+
+// doShared does as much as is possible of the part of the collective that is done over shared memory. It is called with the
+// engine's lock held.
+func (x *immediate) doShared() error {
+	g, f, call := &x.comm.coll, x.plan.Shared, &x.plan.SharedCall
+	if failed := g.failed.Load(); failed != nil {
+		return *failed
+	}
+	if !call.Begun() {
+		f.Begin(call, callShape{root: call.Root}.pack(x.call, call.Bytes))
+	}
+	waitsFor, ended, err := f.Advance(call)
+	x.waitsFor = waitsFor
+	switch {
+	case err != nil || ended:
+		return err
+	case waitsFor >= 0:
+		if m := g.recordedMismatch(); m != nil {
+			return m
+		}
+	}
+	return proto.ErrNotYet
+}
+
+// stepWords is how the steps of immediate collectives publish words of the memory that all ranks share.
+type stepWords struct{ g *collState }
+
+// Publish stores a word and wakes the ranks that sleep until it changes.
+func (s stepWords) Publish(w *uint64, v uint64) {
+	g := s.g
+	atomic.StoreUint64(w, v) // before sleepers is read, as in collState.Publish
+	if atomic.LoadUint64(g.shm.sleepers) != 0 {
+		for i, p := range g.peers {
+			if i != int(g.rank) {
+				g.comm.engine.WakePeerInStep(int(p))
+			}
+		}
+	}
+}
+
+// Differ returns the error that the calls of two ranks differ. The collective ends with it; see Ended.
+func (s stepWords) Differ(rank int, mine, other uint64) error {
+	return s.g.recordMismatch(rank, mine, other)
 }
 
 // recoverPanic makes a panic of a function of the program an error.
