@@ -61,11 +61,12 @@ type queue struct {
 type message struct {
 	from  *rank
 	data  []byte
-	op    int // of the sender; -1: it has completed
+	op    int // index of the operation of the sender
 	at    float64
 	eager bool
 }
 
+// receive is a receive that no message has matched.
 type receive struct {
 	buf []byte
 	op  int
