@@ -82,25 +82,7 @@ func (f *Shm) exchangeAddresses(addr uint64) error {
 // address returns the address that a rank has published in this step.
 func (f *Shm) address(rank int) uint64 { return binary.NativeEndian.Uint64(f.data(rank, addressBytes)) }
 
-// readFromAll publishes own, copies this rank's own block, and reads from every other rank, each beginning with another one. It
-// returns when all have done so.
-func (f *Shm) readFromAll(own []byte, to, from []byte, read func(rank int, addr uint64) error) error {
-	if err := f.exchangeAddresses(f.Remote.Address(own)); err != nil {
-		return err
-	}
-	for d := 1; d < f.Size; d++ {
-		r := mod(f.Rank+d, f.Size)
-		if err := read(r, f.address(r)); err != nil {
-			return err
-		}
-	}
-	copy(to, from)
-	err := f.Barrier()
-	runtime.KeepAlive(&own[0])
-	return err
-}
-
-// alltoallDirect is Alltoall for long blocks.
+// alltoallDirect is Alltoall for long blocks. Each rank reads its blocks from the others, beginning with the rank after it.
 //
 // Cost: that of two Barriers, and n copies; in place, 2 * n copies.
 func (f *Shm) alltoallDirect(dst, src []byte) error {
@@ -109,10 +91,19 @@ func (f *Shm) alltoallDirect(dst, src []byte) error {
 		f.own = append(f.own[:0], src...)
 		src = f.own
 	}
-	to, from := blockAt(dst, f.Rank, n), blockAt(src, f.Rank, n)
-	return f.readFromAll(src, to, from, func(r int, addr uint64) error {
-		return f.Remote.Read(r, f.processes[r], blockAt(dst, r, n), addr+uint64(f.Rank*n))
-	})
+	if err := f.exchangeAddresses(f.Remote.Address(src)); err != nil {
+		return err
+	}
+	for d := 1; d < f.Size; d++ {
+		r := mod(f.Rank+d, f.Size)
+		if err := f.Remote.Read(r, f.processes[r], blockAt(dst, r, n), f.address(r)+uint64(f.Rank*n)); err != nil {
+			return err
+		}
+	}
+	copy(blockAt(dst, f.Rank, n), blockAt(src, f.Rank, n))
+	err := f.Barrier() // all have read
+	runtime.KeepAlive(&src[0])
+	return err
 }
 
 // scatterDirect is Scatter for long blocks.
