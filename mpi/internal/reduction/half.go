@@ -61,7 +61,7 @@ func ToBFloat16(x float32) BFloat16 {
 	return BFloat16((b + 0x7fff + b>>16&1) >> 16)
 }
 
-// combineHalf is a loop over f, which the compiler makes a function of its own for each operation.
+// combineHalf combines elements as float32, by f, and rounds the results by to.
 func combineHalf[T half](dst, a, b []byte, to func(float32) T, f func(x, y float32) float32) {
 	d, x, y := elements[T](dst, a, b)
 	for i := range d {
