@@ -152,7 +152,7 @@ func shows(e *Engine, want perf.Current) error {
 	}
 }
 
-// TestRecordSchedule: who waits for a schedule is shown in its operation, with the process of which it needs a message.
+// TestRecordSchedule: while a call waits for a schedule, its operation is shown, and the process whose message it needs.
 func TestRecordSchedule(t *testing.T) {
 	es := recorders(t, 2, nil)
 	want := perf.Current{Op: perf.Iallreduce, Peer: 1, Tag: -1}
