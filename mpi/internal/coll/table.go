@@ -2,6 +2,7 @@ package coll
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"os"
@@ -86,7 +87,7 @@ func (x fileRule) rule() (r Rule, err error) {
 		return r, fmt.Errorf("%q is no algorithm of %v", x.Algorithm, c)
 	}
 	if x.MaxBytes < 0 || x.MinRanks < 0 || x.MaxRanks < 0 {
-		return r, fmt.Errorf("a limit is negative")
+		return r, errors.New("a limit is negative")
 	}
 	r = Rule{Collective: c, Algorithm: a, MaxBytes: x.MaxBytes, MinRanks: x.MinRanks, MaxRanks: x.MaxRanks,
 		PowerOfTwo: c == OfAllgather && a == RecursiveDoubling, Commutative: c == OfAllreduce && a == Ring}
