@@ -14,10 +14,12 @@ type Collective struct {
 	Name  string `json:"name"`
 	Bytes int    `json:"bytes"`
 	Ranks int    `json:"ranks"`
-	// OnNode is the algorithm of the blocking call if all ranks are on one node, and can read each other's memory. Apart is that
-	// of ranks on several nodes, and of every immediate and persistent call. The operation is commutative.
-	OnNode Algorithm `json:"on_node"`
-	Apart  Algorithm `json:"apart"`
+	// OnNode is the algorithm of the blocking call if all ranks are on one node, and can read each other's memory. Immediate is
+	// that of the immediate call there, after a blocking collective of the communicator. Apart is that of ranks on several nodes,
+	// and of every persistent call. The operation is commutative.
+	OnNode    Algorithm `json:"on_node"`
+	Immediate Algorithm `json:"immediate"`
+	Apart     Algorithm `json:"apart"`
 }
 
 // Algorithm is an algorithm of a collective, and the conditions under which it is selected if none before it in the table is.
@@ -40,7 +42,13 @@ func Collectives(getenv func(string) string, names []string, sizes, ranks []int)
 		}
 		for _, n := range ranks {
 			for _, size := range sizes {
-				all = append(all, Collective{name, size, n, algorithm(t, c, size, n, coll.Direct), algorithm(t, c, size, n, coll.Messages)})
+				x := Collective{Name: name, Bytes: size, Ranks: n, OnNode: algorithm(t, c, size, n, coll.Direct),
+					Apart: algorithm(t, c, size, n, coll.Messages)}
+				x.Immediate = x.Apart
+				if most := coll.MaxImmediateBytes(c, n); size <= most && n > 1 {
+					x.Immediate = Algorithm{coll.SharedMemory.String(), fmt.Sprintf("up to %d bytes", most)}
+				}
+				all = append(all, x)
 			}
 		}
 	}

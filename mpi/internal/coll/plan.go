@@ -59,7 +59,7 @@ func (p *Plan) Reset(rank, size int, t *Table) {
 // for other Peers, it returns nil. The caller sets the arguments. The result is the same at all ranks.
 func shared(p Peer, c Collective, bytes int) *ShmCall {
 	plan, ok := p.(*Plan)
-	if !ok || plan.Shared == nil || plan.SharedCall.used || !plan.Shared.fits(c, bytes) {
+	if !ok || plan.Shared == nil || plan.SharedCall.used || bytes > MaxImmediateBytes(c, plan.size) {
 		return nil
 	}
 	plan.add(Step{Kind: StepShared})

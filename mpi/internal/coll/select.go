@@ -80,10 +80,10 @@ const (
 	always = math.MaxInt
 )
 
-// rules is the table, most specific rule first. The limits of SharedMemory were measured with 2, 4 and 8 ranks on 2 cores:
-// messages are faster beyond them. The limits between algorithms with messages are approximately where their costs are equal
-// for a = 0.5 µs, b = 0.1 ns and g = 0.05 ns, typical values of a node of 2020 or later. Those of Bcast from 64 ranks on
-// were found by package simulate, with 16 ranks on a node.
+// rules is the table, most specific rule first. The limits of SharedMemory and DirectCopy were measured with 2, 4 and 8 ranks on
+// 2 cores: messages are faster beyond them. A DirectCopy of short blocks goes through slots. The limits between algorithms with
+// messages are approximately where their costs are equal for a = 0.5 µs, b = 0.1 ns and g = 0.05 ns, typical values of a node of
+// 2020 or later. Those of Bcast from 64 ranks on were found by package simulate, with 16 ranks on a node.
 var rules = [...]Rule{
 	{Collective: OfBarrier, Algorithm: SharedMemory, MaxBytes: always},
 	{Collective: OfBarrier, Algorithm: Dissemination, MaxBytes: always},

@@ -86,12 +86,17 @@ func (f *ShmImmediate) Begin(x *ShmCall, describes uint64) {
 	f.history = (f.history ^ describes) * mixer
 }
 
-// fits reports whether a slot has room for the data of a rank. The result is the same at all ranks.
-func (f *ShmImmediate) fits(c Collective, bytes int) bool {
-	if c == OfAlltoall || c == OfScatter {
-		return bytes <= f.room/max(1, f.size-1)
+// MaxImmediateBytes returns the largest length, counted as [Rule.MaxBytes] describes, of an immediate collective that a
+// ShmImmediate does; -1 if it does none of this kind.
+func MaxImmediateBytes(c Collective, ranks int) int {
+	room := immediateRoomOf(ranks)
+	switch c {
+	case OfAllgatherv:
+		return -1
+	case OfAlltoall, OfScatter: // a slot has a block for each other rank
+		return room / max(1, ranks-1)
 	}
-	return bytes <= f.room
+	return room
 }
 
 // What a call waits for, if not for a rank.

@@ -178,6 +178,29 @@ func TestShmImmediate(t *testing.T) {
 	}
 }
 
+// TestMaxImmediateBytes: a collective of the largest length is done over shared memory, and a longer one is not.
+func TestMaxImmediateBytes(t *testing.T) {
+	for _, ranks := range []int{2, 3, 70} {
+		f := newImmediates(t, ranks)[0]
+		for c, run := range map[Collective]func(p *Plan, n int) error{
+			OfBcast:     func(p *Plan, n int) error { return Bcast(p, make([]byte, n), 1) },
+			OfAllreduce: func(p *Plan, n int) error { return Allreduce(p, make([]byte, n), make([]byte, n), &sumBytes) },
+			OfAlltoall:  func(p *Plan, n int) error { return Alltoall(p, make([]byte, n*ranks), make([]byte, n*ranks)) },
+			OfScatter:   func(p *Plan, n int) error { return Scatter(p, make([]byte, n), make([]byte, n*ranks), 0) },
+		} {
+			most := MaxImmediateBytes(c, ranks)
+			for _, n := range []int{most, most + 1} {
+				p := &Plan{}
+				p.Reset(0, ranks, nil)
+				p.Shared = f
+				if err := run(p, n); err != nil || (p.Steps[0].Kind == StepShared) != (n == most) {
+					t.Errorf("%v of %d bytes between %d ranks: step %v, %v", c, n, ranks, p.Steps[0].Kind, err)
+				}
+			}
+		}
+	}
+}
+
 // TestShmImmediateDiffers: a rank that reads from another one whose call differs, or whose earlier call did, gets an error.
 func TestShmImmediateDiffers(t *testing.T) {
 	for _, first := range []Collective{OfBarrier, OfBcast} {

@@ -167,10 +167,10 @@ func (o options) runCollectives(stdout io.Writer) error {
 			if i > 0 {
 				fmt.Fprintln(table)
 			}
-			fmt.Fprintf(table, "%s\tsize\tblocking, on one node\t\tblocking, on several nodes; immediate; persistent\t\n", c.Name)
+			fmt.Fprintf(table, "%s\tsize\tblocking, on one node\t\timmediate, on one node\t\ton several nodes; persistent\t\n", c.Name)
 		}
-		fmt.Fprintf(table, "  %d ranks\t%s\t%s\t(%s)\t%s\t(%s)\n", c.Ranks, bench.FormatSize(c.Bytes), c.OnNode.Name, c.OnNode.When,
-			c.Apart.Name, c.Apart.When)
+		fmt.Fprintf(table, "  %d ranks\t%s\t%s\t(%s)\t%s\t(%s)\t%s\t(%s)\n", c.Ranks, bench.FormatSize(c.Bytes),
+			c.OnNode.Name, c.OnNode.When, c.Immediate.Name, c.Immediate.When, c.Apart.Name, c.Apart.When)
 	}
 	return table.Flush()
 }

@@ -97,7 +97,8 @@ func TestCollectives(t *testing.T) {
 	code, out, failed = call("--json", "barrier", "0")
 	var all []explain.Collective
 	err := json.Unmarshal([]byte(out), &all)
-	if err != nil || code != 0 || len(all) != 4 || all[3].Apart.Name != "dissemination" {
+	if err != nil || code != 0 || len(all) != 4 || all[3].Apart.Name != "dissemination" ||
+		all[3].Immediate.Name != "shared memory" {
 		t.Errorf("%d, %v, %v\n%s%s", code, err, all, out, failed)
 	}
 	for _, line := range []string{"allsum 8", "allreduce 8 --ranks 0", "allreduce x", "allreduce 8 9"} {
