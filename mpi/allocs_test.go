@@ -3,7 +3,9 @@ package mpi_test
 import (
 	"context"
 	"errors"
+	"os"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/ibrun/ibrun/mpi"
@@ -217,7 +219,7 @@ func (h *allocCase) iallreduce() error {
 func allowedAllocs(name string, n int) float64 {
 	switch name {
 	case "ibcast", "iallreduce":
-		if n > 2 {
+		if n > 2 || strings.Contains(os.Getenv("IBRUN_TRANSPORT"), "tcp") { // with messages
 			return 2 // a message that arrives before its receive is stored under a tag that no other has
 		}
 	case "one":
