@@ -80,6 +80,40 @@ func TestBackgroundLeaves(t *testing.T) {
 	}
 }
 
+// TestTakeOverReached: a call that wants to take over from the background returns if another one polls instead, and has done
+// what the call waits for.
+func TestTakeOverReached(t *testing.T) {
+	es := open(t, 2, nil, nil)
+	e, w, b := es[0], &es[0].waiters, &es[0].background
+	for range 20 {
+		e.lock()
+		w.polling, w.inBackground, b.running, b.leave = true, true, true, false // as if the background polled
+		e.unlock()
+		waited := make(chan error)
+		go func() {
+			_, err := e.Recv(from(1, 7), nil)
+			waited <- err
+		}()
+		awaitState(e, func(b *background) bool {
+			if !b.leave {
+				return false
+			}
+			if err := es[1].Send(to(1, 0, 7), nil, Standard); err != nil {
+				t.Error(err)
+			}
+			w.inBackground = false
+			e.progress() // as if another call polled
+			return true
+		})
+		if err := <-waited; err != nil {
+			t.Fatal(err)
+		}
+		e.lock()
+		w.polling, b.running = false, false
+		e.unlock()
+	}
+}
+
 // TestBackgroundStops: no goroutine is left when the engine is closed or has failed with a schedule in progress.
 func TestBackgroundStops(t *testing.T) {
 	abort := func(e *Engine) error { e.Abort(errors.New("failed")); return nil }

@@ -237,7 +237,7 @@ func (e *Engine) await(g *goal) {
 		switch {
 		case !e.waiters.polling:
 			e.pollFor(g)
-		case !e.takeOverPolling():
+		case !e.takeOverPolling() && !e.isOver(g): // the goal may have been reached meanwhile
 			e.park(g)
 		}
 	}
