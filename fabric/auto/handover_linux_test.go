@@ -152,7 +152,7 @@ func (t *traffic) finished() bool {
 // run sends and polls until all has arrived, and calls disturb with the number of the step.
 func (t *traffic) run(disturb func(step int)) {
 	t.t.Helper()
-	for step, end := 0, time.Now().Add(20*time.Second); !t.finished() && len(t.down) == 0; step++ {
+	for step, end := 0, time.Now().Add(2*time.Minute); !t.finished() && len(t.down) == 0; step++ {
 		disturb(step)
 		for a := range t.ds {
 			for b := range t.ds {

@@ -29,7 +29,7 @@ func checkPush(t *testing.T, peers Peers) {
 	}
 	sizes := []int{0, 1, 8, 1000, 64<<10 + 1, 300 << 10, 1 << 20, 5<<20 + 5}
 	w.each(func(p *peer) error {
-		for i := range 3 * len(sizes) * int(readTimes) {
+		for i := range len(sizes) * int(readTimes) {
 			size, how, seed := sizes[i%len(sizes)], readTime(i/len(sizes))%readTimes, uint64(i)
 			step := p.pushBlock
 			if p.self == 1 {

@@ -196,7 +196,7 @@ func exchange(t *testing.T, a, b *domain) {
 	t.Helper()
 	var sent, got [2]bool
 	var evs [8]fabric.Event
-	for end := time.Now().Add(20 * time.Second); !got[0] || !got[1]; {
+	for end := time.Now().Add(watchdog); !got[0] || !got[1]; {
 		if time.Now().After(end) {
 			t.Fatalf("sent %v, received %v", sent, got)
 		}
@@ -305,7 +305,7 @@ func TestSimulatedUnresolved(t *testing.T) {
 	net.DropDatagrams(func() bool { return true })
 	breakConn(t, a, b)
 	e := a.eps[1]
-	for end := time.Now().Add(20 * time.Second); e.retry.silence.intervals < a.liveness.maxMissed/2; {
+	for end := time.Now().Add(watchdog); e.retry.silence.intervals < a.liveness.maxMissed/2; {
 		if got := pollTimes(t, a, 1); len(got) > 0 || time.Now().After(end) {
 			t.Fatalf("%+v, %+v", got, e.retry)
 		}

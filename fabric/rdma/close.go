@@ -11,7 +11,7 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// closeTimeout is how long Close waits until the peers have acknowledged what was sent.
+// closeTimeout is how long Close waits until the peers have acknowledged what was sent; see domain.closeTimeout.
 const closeTimeout = 2 * time.Second
 
 func (d *domain) Close() error {
@@ -39,10 +39,10 @@ func (d *domain) Close() error {
 	return errors.Join(err, d.release())
 }
 
-// awaitDisconnects blocks until the peers have acknowledged everything that was sent, the DREQs included, or for closeTimeout.
+// awaitDisconnects blocks until the peers have acknowledged everything that was sent, the DREQs included, or for d.closeTimeout.
 func (d *domain) awaitDisconnects() error {
 	d.loopback.clear()
-	for end := time.Now().Add(closeTimeout); ; {
+	for end := time.Now().Add(d.closeTimeout); ; {
 		waits := d.sendNotices()
 		for _, e := range d.eps {
 			if e != nil && e.disconnect == disconnectDue {

@@ -61,7 +61,7 @@ func TestSimulatedDeviceLostElsewhere(t *testing.T) {
 		t.Fatal("the peer is connected")
 	}
 	net.RemoveDevice("gone")
-	for end := time.Now().Add(20 * time.Second); d.lost == nil; runtime.Gosched() {
+	for end := time.Now().Add(watchdog); d.lost == nil; runtime.Gosched() {
 		if got := pollTimes(t, d, 1); len(got) > 0 || time.Now().After(end) {
 			t.Fatalf("%+v, lost: %v", got, d.lost)
 		}
@@ -71,7 +71,7 @@ func TestSimulatedDeviceLostElsewhere(t *testing.T) {
 // checkDeviceLost polls until so many peers are reported as lost because the device is.
 func checkDeviceLost(t *testing.T, d *domain, device string, peers int) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); peers > 0; runtime.Gosched() {
+	for end := time.Now().Add(watchdog); peers > 0; runtime.Gosched() {
 		for _, ev := range pollTimes(t, d, 1) {
 			if ev.Kind != fabric.PeerDown || !errors.Is(ev.Err, fabric.ErrPeerDown) || !errors.Is(ev.Err, verbs.ErrDeviceLost) ||
 				!strings.Contains(ev.Err.Error(), device) {
@@ -140,6 +140,7 @@ func TestSimulatedPortDown(t *testing.T) {
 	ds := openEachWith(t, net, Settings{Heartbeat: shortHeartbeat}, "a", "b")
 	connectPeers(t, ds[0], ds[1])
 	setPort(net, "a", verbs.PortDown)
+	waitUntil(t, "the event", func() bool { return len(ds[0].deviceEvents.pending) > 0 }) // before the peer is lost
 	ev := sendUntilDown(t, ds[0], 1)
 	if want := "port 1 of device a is down"; !strings.Contains(ev.Err.Error(), want) {
 		t.Errorf("%v does not contain %q", ev.Err, want)
@@ -159,7 +160,7 @@ func TestSimulatedGIDEvent(t *testing.T) {
 	connectPeers(t, ds[0], ds[1])
 	net.SetPort("a", verbstest.SimulatedPort{GIDs: []hw.GID{later}})
 	net.RaiseEvent("a", verbs.EventGIDChange)
-	for end := time.Now().Add(20 * time.Second); ds[0].rails[0].address.GID != later.Addr || ds[1].eps[0].addr.revision == 0; {
+	for end := time.Now().Add(watchdog); ds[0].rails[0].address.GID != later.Addr || ds[1].eps[0].addr.revision == 0; {
 		if time.Now().After(end) {
 			t.Fatalf("the address is %v, and the peer knows %+v", ds[0].rails[0].address, ds[1].eps[0].addr)
 		}
@@ -236,7 +237,7 @@ func TestSimulatedDeviceLostAwait(t *testing.T) {
 // has just answered.
 func TestSimulatedGIDEventSameAddress(t *testing.T) {
 	net := verbstest.NewSimulatedNetwork()
-	ds := openEachWith(t, net, Settings{Heartbeat: 2 * time.Second}, "a", "b")
+	ds := openEach(t, net, "a", "b")
 	connectPeers(t, ds[0], ds[1])
 	d, e := ds[0], ds[0].eps[1]
 	handle := func() *destination {
@@ -253,10 +254,12 @@ func TestSimulatedGIDEventSameAddress(t *testing.T) {
 	}
 	old := handle()
 	pollBoth(t, ds, "the end of all requests", func() bool { return e.qps[0].inFlight() == 0 })
+	d.keepalives.at = never // so that the visit is not in the same Poll as the event
 	net.RaiseEvent("a", verbs.EventGIDChange)
 	pollBoth(t, ds, "the event", func() bool { return e.keepalive.probe })
 	e.keepalive.alive = true
 	before := e.qps[0].tail
+	d.keepalives.at, d.clock.next = 0, 0
 	pollBoth(t, ds, "the visit", func() bool { return !e.keepalive.probe })
 	if posted := e.qps[0].tail - before; posted != 1 {
 		t.Errorf("the visit has posted %d requests, want a probe", posted)
@@ -281,7 +284,7 @@ func TestSimulatedGIDEventSameAddress(t *testing.T) {
 // pollBoth polls all domains until so returns true.
 func pollBoth(t *testing.T, ds []*domain, what string, so func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !so(); runtime.Gosched() {
+	for end := time.Now().Add(watchdog); !so(); runtime.Gosched() {
 		for _, d := range ds {
 			pollTimes(t, d, 1)
 		}

@@ -25,6 +25,8 @@ type domain struct {
 	link        linkInfo     // of addr
 	caps        fabric.Caps
 	rails       []*rail
+	// closeTimeout is the constant of that name. Tests whose peers do not answer within it set another one.
+	closeTimeout time.Duration
 
 	eps         []*endpoint // by peer; nil while nothing is known about the peer
 	byQPN       qpIndex     // queue pairs of connections

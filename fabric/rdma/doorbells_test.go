@@ -15,16 +15,16 @@ func sendsInRow(t *testing.T, net *verbstest.SimulatedNetwork) (sent, found int)
 	t.Helper()
 	ds := openOn(t, net, Settings{Devices: []string{"a"}}, 2)
 	a, b := ds[0], ds[1]
+	a.mu.Lock()
+	a.doorbells.timer.Stop()                     // it was not started yet
+	a.doorbells.timer = time.NewTimer(time.Hour) // it calls nothing, so only this goroutine rings
+	a.mu.Unlock()
 	connectPeers(t, a, b)
 	for a.eps[1].out.grant-a.eps[1].out.sent < 3 { // the window grows while messages are sent
 		send(t, a, b)
 		pollTimes(t, b, 4)
 		pollTimes(t, a, 4)
 	}
-	a.mu.Lock()
-	a.doorbells.timer.Stop()
-	a.doorbells.timer = time.NewTimer(time.Hour) // it calls nothing, so only this goroutine rings
-	a.mu.Unlock()
 	for sent < 3 {
 		if err := a.eps[1].Send([]byte("message"), nil); err != nil {
 			t.Fatal(err)

@@ -183,7 +183,7 @@ func (x *refusedPeers) open() {
 	var key [32]byte
 	rand.Read(key[:])
 	for i := range 2 {
-		tr := &Transport{Network: x.network, Settings: Settings{Heartbeat: 200 * time.Millisecond}}
+		tr := &Transport{Network: x.network, Settings: Settings{Heartbeat: 3 * time.Second}}
 		tr.Key = key
 		d, err := tr.Open(x.Context(), &fabric.Config{Self: i, Size: 2})
 		if err != nil {
@@ -251,7 +251,7 @@ func (x *refusedPeers) exchange(text string) {
 func (x *refusedPeers) exchangeWith(text string, src, dst []byte, near, far fabric.Region) {
 	x.Helper()
 	sent, arrived, reading, read := [2]bool{}, [2]int{}, false, false
-	for end := time.Now().Add(20 * time.Second); x.failed == nil && (arrived != [2]int{1, 1} || !read); {
+	for end := time.Now().Add(watchdog); x.failed == nil && (arrived != [2]int{1, 1} || !read); {
 		if time.Now().After(end) {
 			x.Fatalf("%v: hangs: sent %v, arrived %v, read %v; %+v, %+v", x.refusal, sent, arrived, read, x.ds[0].eps[1], x.ds[1].eps[0])
 		}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/fabrictest"
@@ -53,9 +52,8 @@ func TestMockConformance(t *testing.T) {
 			}
 			before := lib.Calls("ibv_post_send")
 			network := mockNetwork{lib.NewDevice(p.Name)}
-			fabrictest.Run(t, func(_ testing.TB, n int) []fabric.Transport {
-				set := Settings{Heartbeat: 750 * time.Millisecond} // DownKilled takes so long
-				tr := &Transport{Settings: set, Network: network}
+			fabrictest.Run(t, func(tb testing.TB, n int) []fabric.Transport {
+				tr := &Transport{Settings: Settings{Heartbeat: heartbeatOf(tb)}, Network: network}
 				rand.Read(tr.Key[:])
 				return slices.Repeat([]fabric.Transport{killable{tr}}, n)
 			})

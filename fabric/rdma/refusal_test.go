@@ -92,7 +92,7 @@ func TestSimulatedRefusedForGood(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got []fabric.Event
-		for end := time.Now().Add(10 * time.Second); len(got) == 0 && time.Now().Before(end); {
+		for end := time.Now().Add(watchdog); len(got) == 0 && time.Now().Before(end); {
 			got = pollTimes(t, ds[0], 1)
 			pollTimes(t, ds[1], 1)
 		}

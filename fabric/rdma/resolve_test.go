@@ -31,7 +31,7 @@ func newSlowHandles(t *testing.T, net *verbstest.SimulatedNetwork, first int32, 
 		}
 		select {
 		case <-h.ended:
-		case <-time.After(10 * time.Second):
+		case <-time.After(watchdog):
 			h.late.Add(1)
 		}
 		return err

@@ -31,7 +31,7 @@ func kill(t *testing.T, d *domain) {
 // sendUntilDown sends to a peer until it is reported as down, and returns the event.
 func sendUntilDown(t *testing.T, a *domain, peer int) fabric.Event {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
+	for end := time.Now().Add(watchdog); time.Now().Before(end); {
 		if err := a.eps[peer].Send(nil, nil); err != nil && err != fabric.ErrAgain && !errors.Is(err, fabric.ErrPeerDown) {
 			t.Fatal(err)
 		}
@@ -99,7 +99,7 @@ func TestSimulatedConnectToKilled(t *testing.T) {
 // pollUntilDown polls until a peer is reported as down.
 func pollUntilDown(t *testing.T, d *domain) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
+	for end := time.Now().Add(watchdog); time.Now().Before(end); {
 		for _, ev := range pollTimes(t, d, 1) {
 			if ev.Kind == fabric.PeerDown {
 				return
@@ -115,6 +115,7 @@ func TestSimulatedConnectToClosed(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		net, ds := openImpatient(t, 2)
 		net.DropDatagrams(func() bool { return lost })
+		ds[1].closeTimeout = watchdog
 		if err := ds[1].Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -129,6 +130,7 @@ func TestSimulatedConnectToClosed(t *testing.T) {
 // TestSimulatedCloseNotifiesMany: more peers are notified than datagrams can be in flight.
 func TestSimulatedCloseNotifiesMany(t *testing.T) {
 	_, ds := openImpatient(t, 3*cmSends)
+	ds[0].closeTimeout = watchdog
 	if err := ds[0].Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +145,6 @@ func TestSimulatedCloseNotifiesMany(t *testing.T) {
 // TestSimulatedConnectToBusy: a peer that does not poll for two heartbeats, because it computes, is not down. It is connected
 // when it polls again. The same holds for a peer that has sent a REQ, and for one whose connection broke.
 func TestSimulatedConnectToBusy(t *testing.T) {
-	const heartbeat = 400 * time.Millisecond // so long that the responder is certain to run meanwhile
 	for name, before := range map[string]func(t *testing.T, a, b *domain){
 		"idle": func(*testing.T, *domain, *domain) {},
 		"REQ received": func(t *testing.T, a, b *domain) {
@@ -159,22 +160,34 @@ func TestSimulatedConnectToBusy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, ds := openSimulated(t, Settings{Devices: []string{"a"}, Heartbeat: heartbeat}, 2)
+			// The heartbeat is so long that only intervals that expire early count.
+			_, ds := openSimulated(t, Settings{Devices: []string{"a"}, Heartbeat: time.Minute}, 2)
 			a, b := ds[0], ds[1]
 			before(t, a, b)
-			answered := &a.eps[1].retry.silence.answered
-			limit := a.clock.elapsed() + 20*time.Second
-			for end := a.clock.elapsed() + 2*heartbeat; a.clock.elapsed() < end || *answered == 0 && a.clock.elapsed() < limit; {
-				if err := a.eps[1].Send(nil, nil); err != nil && err != fabric.ErrAgain {
+			e := a.eps[1]
+			poll := func() {
+				if err := e.Send(nil, nil); err != nil && err != fabric.ErrAgain {
 					t.Fatal(err)
 				}
 				if got := pollTimes(t, a, 1); len(got) != 0 {
 					t.Fatalf("%+v", got)
 				}
-				runtime.Gosched()
 			}
-			if *answered == 0 {
-				t.Error("no probe was answered")
+			waitUntil(t, "the attempt to connect", func() bool {
+				poll()
+				return e.retry.position > 0
+			})
+			e.attempt.since -= 2 * a.settings.Heartbeat
+			s := &e.retry.silence
+			for range 2 * a.liveness.maxMissed {
+				probe := s.probe
+				s.at = 0 // the interval expires
+				a.scheduleConnecting(e)
+				a.clock.readAt = 0
+				waitUntil(t, "the answer to a probe", func() bool {
+					poll()
+					return s.probe != probe && s.answered == s.probe
+				})
 			}
 			connectPeers(t, a, b)
 		})
@@ -183,12 +196,12 @@ func TestSimulatedConnectToBusy(t *testing.T) {
 
 // TestSimulatedResponderRecovers: the link was down when the responder answered. It answers again later.
 func TestSimulatedResponderRecovers(t *testing.T) {
-	_, ds := openSimulated(t, Settings{Devices: []string{"a"}, Heartbeat: time.Second}, 2)
+	_, ds := openSimulated(t, Settings{Devices: []string{"a"}, Heartbeat: time.Minute}, 2)
 	a, b := ds[0], ds[1]
 	if err := b.responder.qps[0].Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(20 * time.Second); a.eps[1].retry.silence.answered == 0; {
+	for end := time.Now().Add(watchdog); a.eps[1].retry.silence.answered == 0; {
 		if err := a.eps[1].Send(nil, nil); err != fabric.ErrAgain || time.Now().After(end) {
 			t.Fatalf("no probe is answered: %v", err)
 		}

@@ -5,6 +5,7 @@ package rdma
 import (
 	"crypto/rand"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,12 +17,21 @@ import (
 // TestSimulatedConformance is TestLiveConformance without a device. It does not count allocations, since the simulated network
 // allocates.
 func TestSimulatedConformance(t *testing.T) {
-	fabrictest.Rules(t, func(_ testing.TB, n int) []fabric.Transport {
-		set := Settings{Devices: []string{"a"}, Heartbeat: 750 * time.Millisecond} // DownKilled takes so long
+	fabrictest.Rules(t, func(tb testing.TB, n int) []fabric.Transport {
+		set := Settings{Devices: []string{"a"}, Heartbeat: heartbeatOf(tb)}
 		tr := &Transport{Settings: set, Network: verbstest.NewSimulatedNetwork().Node("a")}
 		rand.Read(tr.Key[:])
 		return slices.Repeat([]fabric.Transport{killable{tr}}, n)
 	})
+}
+
+// heartbeatOf returns the heartbeat of a test of the suite. Some wait until a peer is lost. In the others none must be lost,
+// however long it stands still.
+func heartbeatOf(tb testing.TB) time.Duration {
+	if strings.HasSuffix(tb.Name(), "/DownKilled") || strings.HasSuffix(tb.Name(), "/DownBeforeConnect") {
+		return 3 * time.Second
+	}
+	return time.Hour
 }
 
 // killable is a transport on a simulated network.

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/fabrictest"
@@ -56,12 +55,12 @@ func TestSimulatedUnusualConformance(t *testing.T) {
 	if os.Getenv("IBRUN_SOAK") == "" {
 		t.Skip("runs with IBRUN_SOAK=1")
 	}
-	fabrictest.Rules(t, func(_ testing.TB, n int) []fabric.Transport {
+	fabrictest.Rules(t, func(tb testing.TB, n int) []fabric.Transport {
 		var key [32]byte
 		rand.Read(key[:])
 		net, trs := unusualNetwork(), make([]fabric.Transport, n)
 		for i := range trs {
-			set := Settings{Devices: []string{unusual[i%len(unusual)].name}, Heartbeat: 200 * time.Millisecond}
+			set := Settings{Devices: []string{unusual[i%len(unusual)].name}, Heartbeat: heartbeatOf(tb)}
 			trs[i] = killable{&Transport{Key: key, Settings: set, Network: net.Node()}}
 		}
 		return trs

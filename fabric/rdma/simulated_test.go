@@ -13,6 +13,9 @@ import (
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
 
+// watchdog limits every wait for something that happens, so that a test fails instead of hanging.
+const watchdog = 2 * time.Minute
+
 // openSimulated opens peers on a simulated network, and connects their endpoints.
 func openSimulated(t *testing.T, set Settings, peers int) (*verbstest.SimulatedNetwork, []*domain) {
 	t.Helper()
@@ -117,7 +120,7 @@ func connectPeers(t *testing.T, a, b *domain) {
 // waitUntil waits for what another goroutine does.
 func waitUntil(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !so(); runtime.Gosched() {
+	for end := time.Now().Add(watchdog); !so(); runtime.Gosched() {
 		if time.Now().After(end) {
 			t.Fatalf("%s does not happen", what)
 		}
@@ -127,7 +130,7 @@ func waitUntil(t *testing.T, what string, so func() bool) {
 // send sends a message. If the two are not connected, that takes a while.
 func send(t *testing.T, a, b *domain) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
+	for end := time.Now().Add(watchdog); time.Now().Before(end); {
 		err := a.eps[b.self].Send([]byte("message"), nil)
 		if err == nil {
 			return

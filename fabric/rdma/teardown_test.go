@@ -108,7 +108,7 @@ func failQuietly(t *testing.T, q *queuePair) {
 // awaitSlots polls until every receive slot is posted, and every send slot is free or in flight.
 func awaitSlots(t *testing.T, net *verbstest.SimulatedNetwork, ds []*domain) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; runtime.Gosched() {
+	for end := time.Now().Add(watchdog); ; runtime.Gosched() {
 		missing := missingSlots(net, ds)
 		if missing == "" {
 			return
@@ -166,6 +166,7 @@ func TestCloseAfterBreak(t *testing.T) {
 			connectPeers(t, ds[0], ds[1])
 			connectPeers(t, ds[1], ds[0])
 			for i, d := range ds {
+				d.closeTimeout = watchdog
 				if mode&(1<<i) != 0 {
 					failQuietly(t, d.eps[1-i].qps[0])
 				}

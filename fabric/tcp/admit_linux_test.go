@@ -45,7 +45,8 @@ func TestStrangersOfOneSource(t *testing.T) {
 // dropped, and succeed later.
 func TestManyPeersAtOnce(t *testing.T) {
 	const peers = 300
-	tr := &Transport{Interfaces: []string{"127.0.0.1/32"}, Linger: 10 * time.Millisecond}
+	// The timeout is long: no peer is lost, however long the handshakes of all of them take.
+	tr := &Transport{Interfaces: []string{"127.0.0.1/32"}, Linger: 10 * time.Millisecond, Timeout: time.Hour}
 	rand.Read(tr.Key[:])
 	all := make([]*Domain, 1+peers)
 	for i := range all {
@@ -67,7 +68,11 @@ func TestManyPeersAtOnce(t *testing.T) {
 	}
 	server.mu.Unlock()
 	agreed, dropped := 0, false
-	pollUntil(t, server, func() bool {
+	for last := time.Now(); agreed < peers; {
+		if ev := pollOne(t, server); ev.Kind != 0 {
+			t.Fatalf("%+v", ev)
+		}
+		before := agreed
 		agreed = 0
 		for _, d := range all[1:] {
 			if n, err := d.Poll(make([]fabric.Event, 1)); n > 0 || err != nil {
@@ -81,9 +86,13 @@ func TestManyPeersAtOnce(t *testing.T) {
 			}
 			d.mu.Unlock()
 		}
-		return agreed == peers
-	})
-	if agreed != peers || !dropped {
-		t.Errorf("%d of %d peers are connected; some were dropped: %v", agreed, peers, dropped)
+		if agreed > before {
+			last = time.Now()
+		} else if time.Since(last) > time.Minute {
+			t.Fatalf("%d of %d peers are connected", agreed, peers)
+		}
+	}
+	if !dropped {
+		t.Error("none was dropped")
 	}
 }

@@ -23,17 +23,18 @@ type Domain struct {
 	mu sync.Mutex
 
 	// Settings. open and setUp write them; they are constant afterwards.
-	self         int
-	key          [32]byte
-	timeout      time.Duration
-	linger       time.Duration
-	socketBuffer int
-	options      options            // settings that the peers must have, too
-	encryptor    *encrypt.Encryptor // nil: nothing is encrypted
-	caps         fabric.Caps
-	maxPush      int     // Transport.MaxPush
-	ifaces       []iface // the chosen interfaces
-	address      []byte  // what Addr returns
+	self             int
+	key              [32]byte
+	timeout          time.Duration
+	handshakeTimeout time.Duration // for the handshake of an accepted connection, and for the kernel to connect
+	linger           time.Duration
+	socketBuffer     int
+	options          options            // settings that the peers must have, too
+	encryptor        *encrypt.Encryptor // nil: nothing is encrypted
+	caps             fabric.Caps
+	maxPush          int     // Transport.MaxPush
+	ifaces           []iface // the chosen interfaces
+	address          []byte  // what Addr returns
 
 	// State, and what wakes a caller that sleeps after Arm: the epoll set, which contains the timer.
 	closed     bool  // Close was called
@@ -72,8 +73,8 @@ type Domain struct {
 
 // open opens a domain that listens on the chosen interfaces.
 func open(t *Transport, cfg *fabric.Config, chosen []iface) (fabric.Domain, error) {
-	d := &Domain{self: cfg.Self, key: t.Key, timeout: t.timeout(), linger: t.linger(), socketBuffer: t.socketBuffer,
-		options: t.options(), caps: t.Caps(), maxPush: t.MaxPush(), ifaces: chosen,
+	d := &Domain{self: cfg.Self, key: t.Key, timeout: t.timeout(), handshakeTimeout: min(handshakeTimeout, t.timeout()),
+		linger: t.linger(), socketBuffer: t.socketBuffer, options: t.options(), caps: t.Caps(), maxPush: t.MaxPush(), ifaces: chosen,
 		peers: make([]*endpoint, cfg.Size), epoll: -1, timer: timer{fd: -1},
 		unauthenticated: admission.Waiting[int]{Limit: admission.Limit(maxUnauthenticated), MinAge: minUnauthenticatedAge}}
 	if err := d.setUp(); err != nil {

@@ -62,7 +62,7 @@ type handshake struct {
 func (d *Domain) startHandshake(fd int, e *endpoint, p phase, events uint32) (*handshake, error) {
 	now := time.Now()
 	hs := &handshake{stream: stream{fd: fd}, ep: e, phase: p, peer: -1, started: now,
-		deadline: now.Add(min(handshakeTimeout, d.timeout))}
+		deadline: now.Add(d.handshakeTimeout)}
 	if e != nil && e.agreed { // resuming: the kernel repeats its first packet after a second, and then waits longer and longer
 		hs.deadline = now.Add(min(redialTimeout, d.timeout/4))
 	}

@@ -32,14 +32,29 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// shortTimeout returns a transport with a short timeout, so that tests of it are short.
-func shortTimeout() *Transport {
-	return &Transport{Key: [32]byte{1: 7}, Timeout: time.Second, Linger: 10 * time.Millisecond}
+// quickClose returns a transport whose Close does not wait long.
+func quickClose() *Transport { return &Transport{Key: [32]byte{1: 7}, Linger: 10 * time.Millisecond} }
+
+// shortTimeout is a timeout that makes tests of it short.
+const shortTimeout = time.Second
+
+// shortenTimeout gives a domain shortTimeout as the timeout from now on. Until then the peers may take their time to connect.
+func shortenTimeout(d *Domain) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.timeout, d.timer.slowTick = shortTimeout, shortTimeout/10
+	err := d.timer.setInterval(d.timer.slowTick)
+	for _, e := range d.endpoints {
+		if e.stream.open() {
+			err = errors.Join(err, setOptions(e.stream.fd, d.timeout, d.socketBuffer))
+		}
+	}
+	return err
 }
 
 // runCounter is peer 1.
 func runCounter() error {
-	tr := shortTimeout()
+	tr := quickClose()
 	tr.Interfaces = []string{"lo"}
 	d, err := tr.Open(context.Background(), &fabric.Config{Self: 1, Size: 2})
 	if err != nil {
@@ -91,7 +106,7 @@ func runCounter() error {
 
 // startCounter starts peer 1, and opens and connects peer 0.
 func startCounter(t *testing.T) (*exec.Cmd, *Domain, fabric.Endpoint) {
-	tr := shortTimeout()
+	tr := quickClose()
 	tr.Interfaces = []string{"lo"}
 	d, err := tr.Open(t.Context(), &fabric.Config{Self: 0, Size: 2})
 	if err != nil {
@@ -154,12 +169,12 @@ func TestProcesses(t *testing.T) {
 		t.Parallel()
 		c, d, e := startCounter(t)
 		checkCount(t, d, e, 0)
-		if err := c.Process.Signal(unix.SIGSTOP); err != nil {
+		if err := errors.Join(shortenTimeout(d), c.Process.Signal(unix.SIGSTOP)); err != nil {
 			t.Fatal(err)
 		}
 		var sent uint64
 		b := make([]byte, maxSend)
-		long := 5 * shortTimeout().Timeout / 2
+		long := 5 * shortTimeout / 2
 		if os.Getenv("IBRUN_SOAK") != "" {
 			long = 10 * time.Second
 		}
@@ -223,8 +238,8 @@ func TestProcesses(t *testing.T) {
 // address belongs to a domain with another secret.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
-	tr := shortTimeout()
-	tr.Interfaces = []string{"lo"}
+	tr := quickClose()
+	tr.Interfaces, tr.Timeout = []string{"lo"}, shortTimeout
 	gone, err := tr.Open(t.Context(), &fabric.Config{Self: 1, Size: 2})
 	if err != nil {
 		t.Fatal(err)
