@@ -223,7 +223,7 @@ func TestLiveNamespaces(t *testing.T) {
 func setNetnsMode(t *testing.T, mode string) {
 	t.Helper()
 	var err error
-	for range 500 {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); {
 		if err = netlink.RdmaSystemSetNetnsMode(mode); !errors.Is(err, syscall.EBUSY) {
 			break
 		}

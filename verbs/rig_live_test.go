@@ -96,7 +96,7 @@ func (r *rig) poll(cq *verbs.CQ, n int) map[uint64]verbs.WC {
 	r.t.Helper()
 	got := map[uint64]verbs.WC{}
 	wc := make([]verbs.WC, 16)
-	for end := time.Now().Add(20 * time.Second); len(got) < n; {
+	for end := time.Now().Add(2 * time.Minute); len(got) < n; {
 		k, err := cq.Poll(wc)
 		must(r.t, err)
 		for _, c := range wc[:k] {
@@ -123,7 +123,7 @@ func (r *rig) done(n int) map[uint64]verbs.WC {
 }
 
 func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -53,7 +53,7 @@ func TestSerialized(t *testing.T) {
 			if got != what {
 				t.Error(got)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(2 * time.Minute):
 			t.Fatalf("%s waits for a lock", what)
 		}
 	}
@@ -70,7 +70,7 @@ func TestSerializedLost(t *testing.T) {
 	}
 	k.RemoveDevice()
 	isLost := func(err error) bool { return errors.Is(err, verbs.ErrDeviceLost) }
-	for end := time.Now().Add(20 * time.Second); slices.ContainsFunc(posted(), func(err error) bool { return !isLost(err) }); {
+	for end := time.Now().Add(2 * time.Minute); slices.ContainsFunc(posted(), func(err error) bool { return !isLost(err) }); {
 		if time.Now().After(end) {
 			t.Fatal("posts do not fail with ErrDeviceLost")
 		}

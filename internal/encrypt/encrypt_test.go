@@ -30,7 +30,7 @@ type session struct {
 	err     error
 }
 
-// shake runs both handshakes over a loopback connection. Each fails after 10 s at the latest.
+// shake runs both handshakes over a loopback connection. Each fails after a minute at the latest.
 func shake(t *testing.T, client, server func(net.Conn) (*tls.Conn, []byte, error)) (c, s session) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -40,7 +40,7 @@ func shake(t *testing.T, client, server func(net.Conn) (*tls.Conn, []byte, error
 	defer l.Close()
 	served := make(chan session, 1)
 	run := func(raw net.Conn, f func(net.Conn) (*tls.Conn, []byte, error)) (e session) {
-		raw.SetDeadline(time.Now().Add(10 * time.Second))
+		raw.SetDeadline(time.Now().Add(time.Minute))
 		t.Cleanup(func() { raw.Close() })
 		if e.conn, e.binding, e.err = f(raw); e.err != nil {
 			raw.Close()

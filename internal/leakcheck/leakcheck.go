@@ -72,13 +72,13 @@ func count(t testing.TB, m Mapping) Snapshot {
 	return s
 }
 
-// Compare fails the test if more is in use now than when s was taken. It waits up to five seconds for goroutines to end.
+// Compare fails the test if more is in use now than when s was taken. It waits up to a minute for goroutines to end.
 func (s Snapshot) Compare(t testing.TB) {
 	t.Helper()
 	if t.Failed() {
 		return // a test that has stopped half-way may leave anything
 	}
-	limit := 5 * time.Second
+	limit := time.Minute
 	if t, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
 		if end, ok := t.Deadline(); ok {
 			limit = min(limit, time.Until(end)/8)

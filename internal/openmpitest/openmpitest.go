@@ -12,7 +12,7 @@ import (
 
 const (
 	attempts = 3
-	timeout  = 20 * time.Second // a job of these tests takes about 0.1 s
+	timeout  = time.Minute // a job of these tests takes about 0.1 s
 )
 
 // Run runs mpirun with arguments, and with environment variables beside those of this process, until it ends. It returns what

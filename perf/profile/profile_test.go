@@ -26,10 +26,13 @@ func TestParts(t *testing.T) {
 		t.Error(err)
 	}
 	parts, err := Read(memory[:Used(memory)])
-	if err != nil || len(parts) != 2 || parts[0].Kind != CPU || parts[1].Kind != Goroutines {
+	if err != nil || len(parts) < 2 || len(parts)%2 != 0 { // more than two if this machine is slow
 		t.Fatalf("%d parts, %v", len(parts), err)
 	}
-	for _, p := range parts {
+	for i, p := range parts {
+		if want := []Kind{CPU, Goroutines}[i%2]; p.Kind != want {
+			t.Errorf("part %d is of kind %d, want %d", i, p.Kind, want)
+		}
 		z, err := gzip.NewReader(bytes.NewReader(p.Data))
 		if err != nil {
 			t.Fatal(err)

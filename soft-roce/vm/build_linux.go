@@ -18,12 +18,15 @@ import (
 // module is the path of the module that this program is part of.
 const module = "github.com/ibrun/ibrun"
 
-// tools are the programs that a guest needs.
-var tools = []string{module + "/cmd/ibrun", module + "/soft-roce/vm"}
+// initTool is the program that a guest runs first.
+const initTool = module + "/soft-roce/vm"
 
-// buildTools builds the tools without cgo and copies them into directory to. The built programs stay in the cache directory,
-// so that the go command does not link them again if nothing has changed.
-func buildTools(ctx context.Context, cache, to string) error {
+// tools are the programs that a guest needs.
+var tools = []string{module + "/cmd/ibrun", initTool}
+
+// buildTools builds tools, or some of them, without cgo and copies them into directory to. The built programs stay in the cache
+// directory, so that the go command does not link them again if nothing has changed.
+func buildTools(ctx context.Context, cache, to string, tools ...string) error {
 	bin := filepath.Join(cache, "bin")
 	if err := os.MkdirAll(bin, 0o700); err != nil {
 		return err
@@ -33,7 +36,7 @@ func buildTools(ctx context.Context, cache, to string) error {
 		return err
 	}
 	defer locked.Close()
-	cmd := buildCommand(ctx, bin)
+	cmd := buildCommand(ctx, bin, tools)
 	cmd.Env = append(os.Environ(), "GOBIN="+bin, "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
@@ -49,7 +52,7 @@ func buildTools(ctx context.Context, cache, to string) error {
 
 // buildCommand returns the go command that builds the tools from the source that this program was built from. With GOBIN set
 // `go install` leaves them in the same place as `go build`.
-func buildCommand(ctx context.Context, bin string) *exec.Cmd {
+func buildCommand(ctx context.Context, bin string, tools []string) *exec.Cmd {
 	info, ok := debug.ReadBuildInfo()
 	_, self, _, _ := runtime.Caller(0)
 	source := filepath.Dir(self)

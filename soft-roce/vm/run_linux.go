@@ -104,7 +104,7 @@ func prepare(ctx context.Context, o *options, cache, work string) (*job, error) 
 	go func() {
 		defer close(done)
 		j.kernel, errKernel = debian.Kernel(ctx, cache, modules)
-		errTools = buildTools(ctx, cache, j.bin)
+		errTools = buildTools(ctx, cache, j.bin, tools...)
 	}()
 	if j.tests != nil {
 		j.packages, err = j.tests.Build(ctx, work, os.Stderr)

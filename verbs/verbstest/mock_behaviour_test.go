@@ -156,7 +156,9 @@ func TestMockDiscards(t *testing.T) {
 func TestMockPortDown(t *testing.T) {
 	lib := ibvmock.Load(t)
 	dev := lib.NewDevice("mlx5_ib")
-	p := newMockPairOn(t, dev)
+	params := verbs.DefaultParams()
+	params.Timeout = 22 // the link is up again long before the request fails
+	p := newMockPairWith(t, dev, params)
 	event := func(want verbs.EventType) {
 		t.Helper()
 		if ev, err := p.ctx.NextEvent(t.Context()); err != nil || ev.Type != want || ev.Port != 1 {

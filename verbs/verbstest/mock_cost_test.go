@@ -27,6 +27,12 @@ func newMockPair(tb testing.TB, profile string) *mockPair {
 
 func newMockPairOn(tb testing.TB, dev hw.RDMADevice) *mockPair {
 	tb.Helper()
+	return newMockPairWith(tb, dev, verbs.DefaultParams())
+}
+
+// newMockPairWith is newMockPairOn with parameters of the connection.
+func newMockPairWith(tb testing.TB, dev hw.RDMADevice, params verbs.Params) *mockPair {
+	tb.Helper()
 	ctx := openMock(tb, dev)
 	pd := mustOpen(ctx.AllocPD())(tb)
 	p := &mockPair{ctx: ctx, wcs: make([]verbs.WC, 4)}
@@ -37,7 +43,7 @@ func newMockPairOn(tb testing.TB, dev hw.RDMADevice) *mockPair {
 	cfg.SendCQ = p.bCQ
 	p.b = mustOpen(pd.CreateQP(cfg))(tb)
 	for _, ends := range [][2]*verbs.QP{{p.a, p.b}, {p.b, p.a}} {
-		if err := ends[0].Connect(mustOpen(ends[1].Address())(tb)); err != nil {
+		if err := ends[0].ConnectWith(mustOpen(ends[1].Address())(tb), params); err != nil {
 			tb.Fatal(err)
 		}
 	}

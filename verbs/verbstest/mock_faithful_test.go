@@ -24,7 +24,7 @@ func TestMockPeerCloses(t *testing.T) {
 	if err := p.b.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(20 * time.Second); ; {
+	for end := time.Now().Add(2 * time.Minute); ; {
 		n, err := p.aCQ.Poll(p.wcs)
 		if err != nil {
 			t.Fatal(err)

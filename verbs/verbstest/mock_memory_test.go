@@ -53,7 +53,7 @@ func (l *loop) finish(err error) {
 	l.Helper()
 	check(l.T, errors.Join(err, l.qp.Ring()))
 	wc := make([]verbs.WC, 1)
-	for deadline := time.Now().Add(20 * time.Second); must(l.cq.Poll(wc))(l.T) == 0; {
+	for deadline := time.Now().Add(2 * time.Minute); must(l.cq.Poll(wc))(l.T) == 0; {
 		if time.Now().After(deadline) {
 			l.Fatal("the request does not complete")
 		}

@@ -143,7 +143,7 @@ func TestRemoval(t *testing.T) {
 // checkLeaks checks that there are no more descriptors and goroutines than before. Goroutines may need some time to end.
 func checkLeaks(t *testing.T, files, goroutines int) {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > goroutines && time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); runtime.NumGoroutine() > goroutines && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 	if now := runtime.NumGoroutine(); now > goroutines {

@@ -10,6 +10,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* The address is free in Go programs, also with the race detector. */
@@ -102,6 +103,9 @@ int net_attach(void)
 
 bool process_exists(pid_t pid) { return !kill(pid, 0) || errno != ESRCH; }
 
+/* A thread that waits for a lock yields so many times, and then sleeps between its polls. */
+#define YIELDS 16
+
 /* The lock of a process that was killed is taken over. */
 static void wait_for(uint32_t *word, uint32_t mine)
 {
@@ -114,8 +118,11 @@ static void wait_for(uint32_t *word, uint32_t mine)
 		}
 		if (n % 64)
 			continue;
-		sched_yield();
-		if (n % 65536 == 0 && owner != mine && !process_exists((pid_t)owner))
+		if (n < 64 * YIELDS)
+			sched_yield();
+		else
+			nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+		if (n % 8192 == 0 && owner != mine && !process_exists((pid_t)owner))
 			__atomic_compare_exchange_n(word, &owner, 0, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 	}
 }

@@ -345,20 +345,28 @@ func TestGrowingInUse(t *testing.T) {
 }
 
 // TestRecycled allocates, registers and drops buffers in several goroutines, while the collector runs: a registration is never
-// found for another object than its own.
+// found for another object than its own. It lasts at least a second, and until registrations have been freed and found.
 func TestRecycled(t *testing.T) {
 	d := newDevice(64 << 20)
 	c := New(d, 1<<20)
-	end := time.Now().Add(time.Second)
+	begun, least := time.Now(), time.Second
 	if os.Getenv("IBRUN_SOAK") != "" {
-		end = time.Now().Add(time.Minute)
+		least = time.Minute
+	}
+	seen := func() bool {
+		s := c.Stats()
+		return s.Freed != 0 && s.Hits != 0
+	}
+	more := func() bool {
+		took := time.Since(begun)
+		return took < least || took < 2*time.Minute && !seen()
 	}
 	var workers sync.WaitGroup
 	for w := range 4 {
 		workers.Go(func() {
 			r := rand.New(rand.NewPCG(uint64(w), 1))
 			var mine [16][]byte
-			for n := uint64(1); time.Now().Before(end); n++ {
+			for n := uint64(1); n%128 != 0 || more(); n++ {
 				i := r.IntN(len(mine))
 				if b := mine[i]; b == nil || r.IntN(3) == 0 {
 					mine[i] = make([]byte, 8+r.IntN(1<<(4+r.IntN(14))))
@@ -380,16 +388,15 @@ func TestRecycled(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if n%512 == 0 {
+				if n%128 == 0 {
 					runtime.GC()
 				}
 			}
 		})
 	}
 	workers.Wait()
-	s := c.Stats()
-	t.Logf("%+v", s)
-	if s.Freed == 0 || s.Hits == 0 {
+	t.Logf("%+v", c.Stats())
+	if !seen() {
 		t.Error("no registration has been freed, or none found")
 	}
 	if err := c.Close(); err != nil {

@@ -185,7 +185,7 @@ func TestBrokenC(t *testing.T) {
 		"use_stack": "segmentation fault",       // of the kernel: there is no stack left for the runtime's message
 		"read_null": "unexpected signal during", // of the runtime
 	} {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestBrokenC$", "-test.timeout=20s")
+		cmd := exec.Command(os.Args[0], "-test.run=^TestBrokenC$", "-test.timeout=2m")
 		cmd.Env = append(os.Environ(), variable+"="+call+" "+lib)
 		out, err := cmd.CombinedOutput()
 		var exit *exec.ExitError

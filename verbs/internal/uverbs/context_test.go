@@ -188,7 +188,8 @@ func TestPrepared(t *testing.T) {
 type ringing struct {
 	fake
 	begun chan struct{} // closed when the doorbell is in progress
-	end   chan struct{}
+	end   chan struct{} // closed when it is to end
+	ended chan struct{} // closed when it has
 	busy  atomic.Bool
 	tries int // to destroy it
 }
@@ -198,13 +199,16 @@ func (k *ringing) Post(int, []byte, []byte) error {
 	close(k.begun)
 	<-k.end
 	k.busy.Store(false)
+	close(k.ended)
 	return nil
 }
 
 func (k *ringing) Write(fd int, command, resp []byte) error {
 	if abi.Command(u32(command, 0)) == abi.CmdDestroyQP {
-		if k.tries++; k.tries == 3 {
+		if k.tries++; k.tries == 3 { // it ends during this try, which comes too early nevertheless
 			close(k.end)
+			<-k.ended
+			return syscall.EBUSY
 		}
 		if k.busy.Load() {
 			return syscall.EBUSY
@@ -215,7 +219,7 @@ func (k *ringing) Write(fd int, command, resp []byte) error {
 
 // TestDestroyRinging checks that a queue pair is destroyed although a doorbell is in progress.
 func TestDestroyRinging(t *testing.T) {
-	k := &ringing{begun: make(chan struct{}), end: make(chan struct{})}
+	k := &ringing{begun: make(chan struct{}), end: make(chan struct{}), ended: make(chan struct{})}
 	c, err := OpenWith(k, device)
 	if err != nil {
 		t.Fatal(err)
@@ -224,7 +228,7 @@ func TestDestroyRinging(t *testing.T) {
 	done := make(chan error)
 	go func() { done <- c.NewDoorbell(7).Ring() }()
 	<-k.begun
-	if _, err := c.DestroyQP(7); err != nil || k.tries < 3 {
+	if _, err := c.DestroyQP(7); err != nil || k.tries != 4 {
 		t.Errorf("after %d tries: %v", k.tries, err)
 	}
 	if err := <-done; err != nil {

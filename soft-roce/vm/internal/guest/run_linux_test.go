@@ -17,7 +17,7 @@ import (
 )
 
 // timeout limits every wait, so that a test fails instead of hanging.
-const timeout = 20 * time.Second
+const timeout = time.Minute
 
 // startAgent serves commands in this process, as the agent of a guest does, and returns the host's session.
 func startAgent(t *testing.T) *mux.Session {
