@@ -289,7 +289,8 @@ func (d *Domain) disconnect(peer int, err error) {
 	}
 	d.down[peer] = true
 	if e := d.eps[peer]; e != nil {
-		e.ended.Store(&err)
+		reason := err // never changes: transfers of other goroutines read it
+		e.ended.Store(&reason)
 		// The connection is gone, so this error is only added to the reason.
 		err = errors.Join(err, e.inner.Close())
 	}

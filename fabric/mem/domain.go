@@ -21,11 +21,11 @@ type domain struct {
 	hub      *Hub
 	self     int
 	box      *inbox
-	eps      []*endpoint // by peer, nil until connected
-	reported []bool      // by peer: its end was reported, so no more events of it follow
-	borrowed *lane       // lanes with messages that the last Poll returned, linked by next
-	start    int         // peer at which the next Poll begins, for fairness
-	armed    bool        // box.armed may be set
+	eps      map[int]*endpoint // by peer, those that are connected
+	reported []uint64          // one bit per peer: its end was reported, so no more events of it follow
+	borrowed *lane             // lanes with messages that the last Poll returned, linked by next
+	start    int               // peer at which the next Poll begins, for fairness
+	armed    bool              // box.armed may be set
 	closed   bool
 }
 
@@ -54,19 +54,29 @@ func (d *domain) Connect(peer int, _ []byte) (fabric.Endpoint, error) {
 	if d.closed {
 		return nil, errDomainClosed.err
 	}
-	if peer < 0 || peer >= len(d.eps) {
-		return nil, fmt.Errorf("fabric/mem: connect: peer %d of %d", peer, len(d.eps))
+	if n := len(d.hub.inboxes); peer < 0 || peer >= n {
+		return nil, fmt.Errorf("fabric/mem: connect: peer %d of %d", peer, n)
 	}
-	if d.eps[peer] == nil {
-		if d.reported[peer] { // before that, Poll first returns what the peer has sent, and then its end
-			why := d.failureOf(peer, d.box.lanes[peer].Load())
-			return nil, fmt.Errorf("fabric/mem: connect: %w", why.err)
-		}
-		to := &d.hub.inboxes[peer]
-		d.eps[peer] = &endpoint{domain: d, peer: peer, to: to, lane: to.lane(d.self)}
+	if e := d.eps[peer]; e != nil {
+		return e, nil
 	}
-	return d.eps[peer], nil
+	if d.isReported(peer) { // before that, Poll first returns what the peer has sent, and then its end
+		why := d.failureOf(peer, d.box.lane(peer))
+		return nil, fmt.Errorf("fabric/mem: connect: %w", why.err)
+	}
+	to := &d.hub.inboxes[peer]
+	e := &endpoint{domain: d, peer: peer, to: to, lane: to.makeLane(d.self)}
+	d.eps[peer] = e
+	return e, nil
 }
+
+// isReported reports whether the end of a peer was reported.
+func (d *domain) isReported(peer int) bool {
+	return d.reported[peer/groupSize]>>(peer%groupSize)&1 != 0
+}
+
+// report records that the end of a peer was reported.
+func (d *domain) report(peer int) { d.reported[peer/groupSize] |= 1 << (peer % groupSize) }
 
 // failureOf returns why a peer sends nothing more, or nil.
 func (d *domain) failureOf(peer int, l *lane) *failure {
@@ -85,21 +95,21 @@ func (d *domain) Poll(evs []fabric.Event) (int, error) {
 		d.box.armed.Store(false)
 	}
 	d.releaseBorrowed()
-	ready, n := d.box.ready, 0
-	first, below := d.start/64, uint64(1)<<(d.start%64)-1
-	for i := 0; i <= len(ready) && n < len(evs); i++ { // the first word is visited twice: from start on, and up to it
-		w := (first + i) % len(ready)
-		set := ready[w].Load()
+	groups, n := d.box.groups, 0
+	first, below := d.start/groupSize, uint64(1)<<(d.start%groupSize)-1
+	for i := 0; i <= len(groups) && n < len(evs); i++ { // the first one is visited twice: from start on, and up to it
+		g := (first + i) % len(groups)
+		set := groups[g].ready.Load()
 		switch i {
 		case 0:
 			set &^= below
-		case len(ready):
+		case len(groups):
 			set &= below
 		}
 		for ; set != 0 && n < len(evs); set &= set - 1 {
-			peer := w*64 + bits.TrailingZeros64(set)
+			peer := g*groupSize + bits.TrailingZeros64(set)
 			n += d.receive(peer, evs[n:])
-			d.start = (peer + 1) % len(d.eps)
+			d.start = (peer + 1) % len(d.hub.inboxes)
 		}
 	}
 	return n, nil
@@ -133,12 +143,12 @@ func (d *domain) receive(peer int, evs []fabric.Event) int {
 	// Loaded before the lane, which a peer may make just before it closes, and before the lane is read: a lane that is empty
 	// after its end stays empty.
 	why := d.hub.inboxes[peer].down.Load()
-	l := d.box.lanes[peer].Load()
+	l := d.box.lane(peer)
 	if why == nil && l != nil {
 		why = l.end.Load()
 	}
 	n := 0
-	if l != nil && d.reported[peer] {
+	if l != nil && d.isReported(peer) {
 		if l.discard() {
 			d.hub.inboxes[peer].notify(d.self)
 		}
@@ -150,17 +160,17 @@ func (d *domain) receive(peer int, evs []fabric.Event) int {
 			return n
 		}
 	}
-	if why != nil && !d.reported[peer] {
-		d.reported[peer] = true
+	if why != nil && !d.isReported(peer) {
+		d.report(peer)
 		if e := d.eps[peer]; e != nil {
 			e.ended.Store(why)
 		}
 		evs[n] = fabric.Event{Kind: fabric.PeerDown, Peer: int32(peer), Err: why.err}
 		n++
 	}
-	word, bit := &d.box.ready[peer/64], uint64(1)<<(peer%64)
+	word, bit := &d.box.groups[peer/groupSize].ready, uint64(1)<<(peer%groupSize)
 	word.And(^bit)
-	if l != nil && !l.empty() || !d.reported[peer] && d.failureOf(peer, l) != nil {
+	if l != nil && !l.empty() || !d.isReported(peer) && d.failureOf(peer, l) != nil {
 		word.Or(bit) // something arrived in between
 	}
 	return n
@@ -196,11 +206,9 @@ func (d *domain) Close() error {
 	d.closed = true
 	d.box.armed.Store(false)
 	for _, e := range d.eps {
-		if e != nil {
-			e.ended.Store(&errDomainClosed)
-		}
+		e.ended.Store(&errDomainClosed)
 	}
-	d.hub.regions.removeAll(d.self)
 	d.hub.takeDown(d.self, &failure{fmt.Errorf("fabric/mem: peer %d: %w", d.self, fabric.ErrPeerClosed)})
+	d.hub.regions.removeAll(d.self) // after takeDown: a peer that finds no region then finds why
 	return nil
 }

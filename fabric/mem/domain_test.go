@@ -92,6 +92,24 @@ func TestConnectAfterEnd(t *testing.T) {
 	}
 }
 
+// TestReadAfterClose: a Read or Write after the peer has closed returns that reason, also before Poll has reported it.
+func TestReadAfterClose(t *testing.T) {
+	d, peer := openPair(t)
+	far, err1 := peer.Register(make([]byte, 8))
+	buf := make([]byte, 8)
+	near, err2 := d.Register(buf)
+	e, err3 := d.Connect(1, nil)
+	if err := errors.Join(err1, err2, err3, peer.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Read(buf, near, far.Remote, 1); !errors.Is(err, fabric.ErrPeerClosed) {
+		t.Errorf("Read returned %v", err)
+	}
+	if _, err := e.Write(buf, near, far.Remote, 2); !errors.Is(err, fabric.ErrPeerClosed) {
+		t.Errorf("Write returned %v", err)
+	}
+}
+
 // openPair opens both domains of a hub.
 func openPair(t *testing.T) (d, peer *domain) {
 	t.Helper()

@@ -71,7 +71,7 @@ func (e *endpoint) Read(dst []byte, local fabric.Region, src fabric.RemoteKey, _
 	}
 	s, from, err := table.lockRange(e.peer, src, len(dst))
 	if err != nil {
-		return false, fmt.Errorf("fabric/mem: read: %w", err)
+		return false, e.farError("read", err)
 	}
 	copy(dst, from)
 	s.mu.RUnlock()
@@ -88,11 +88,19 @@ func (e *endpoint) Write(src []byte, local fabric.Region, dst fabric.RemoteKey, 
 	}
 	s, to, err := table.lockRange(e.peer, dst, len(src))
 	if err != nil {
-		return false, fmt.Errorf("fabric/mem: write: %w", err)
+		return false, e.farError("write", err)
 	}
 	copy(to, src)
 	s.mu.RUnlock()
 	return true, nil
+}
+
+// farError returns the error of an operation for which memory of the peer was not found: why the peer is down, or err.
+func (e *endpoint) farError(op string, err error) error {
+	if why := e.domain.hub.inboxes[e.peer].down.Load(); why != nil {
+		return why.err
+	}
+	return fmt.Errorf("fabric/mem: %s: %w", op, err)
 }
 
 func (e *endpoint) Close() error {
@@ -100,7 +108,7 @@ func (e *endpoint) Close() error {
 		return nil
 	}
 	d := e.domain
-	d.reported[e.peer] = true // messages in flight are dropped
+	d.report(e.peer) // messages in flight are dropped
 	e.lane.end.Store(&failure{fmt.Errorf("fabric/mem: the endpoint of peer %d: %w", d.self, fabric.ErrPeerClosed)})
 	e.to.notify(d.self)
 	return nil

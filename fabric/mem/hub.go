@@ -62,21 +62,31 @@ type inbox struct {
 	opened atomic.Bool             // the peer's domain was opened
 	down   atomic.Pointer[failure] // why the peer is down; nil: it is not
 	wake   func()                  // set before armed
-	ready  []atomic.Uint64         // one bit per sender that may have messages, or have ended
-	lanes  []atomic.Pointer[lane]  // by sender, nil until it connects
+	groups []senderGroup           // by sender / groupSize
 	_      [64]byte                // keeps the flags of two peers out of one cache line
 }
 
+// groupSize is the number of senders in a group: one for each bit of a word.
+const groupSize = 64
+
+// senderGroup is what an inbox has for a group of senders. It costs each of them two bits while none of them has connected.
+type senderGroup struct {
+	ready atomic.Uint64             // one bit per sender that may have messages, or have ended
+	lanes atomic.Pointer[laneGroup] // nil until one of them connects
+}
+
+// laneGroup are the lanes from a group of senders, each nil until the sender connects.
+type laneGroup [groupSize]atomic.Pointer[lane]
+
 func (b *inbox) init(n int) {
-	words := (n + 63) / 64
-	b.ready = make([]atomic.Uint64, words, max(words, 16)) // 128 bytes at least: no other peer's words in the same line
-	b.lanes = make([]atomic.Pointer[lane], n)
+	groups := (n + groupSize - 1) / groupSize
+	b.groups = make([]senderGroup, groups, max(groups, 8)) // 128 bytes at least: no other peer's words in the same line
 }
 
 // notify sets the bit of sender, which must already have stored its message or its end, and wakes the peer if it sleeps. If the
 // bit is already set there is nothing to do: the reader checks the lane again after clearing it.
 func (b *inbox) notify(sender int) {
-	word, bit := &b.ready[sender/64], uint64(1)<<(sender%64)
+	word, bit := &b.groups[sender/groupSize].ready, uint64(1)<<(sender%groupSize)
 	if word.Load()&bit == 0 {
 		word.Or(bit)
 		b.wakeIfArmed()
@@ -92,21 +102,31 @@ func (b *inbox) wakeIfArmed() {
 
 // empty reports whether no sender has set its bit and the peer is not down.
 func (b *inbox) empty() bool {
-	for i := range b.ready {
-		if b.ready[i].Load() != 0 {
+	for i := range b.groups {
+		if b.groups[i].ready.Load() != 0 {
 			return false
 		}
 	}
 	return b.down.Load() == nil
 }
 
-// lane returns the lane from sender. It allocates the lane at the first call.
+// lane returns the lane from sender, or nil if the sender has not connected.
 func (b *inbox) lane(sender int) *lane {
-	if l := b.lanes[sender].Load(); l != nil {
-		return l
+	lanes := b.groups[sender/groupSize].lanes.Load()
+	if lanes == nil {
+		return nil
+	}
+	return lanes[sender%groupSize].Load()
+}
+
+// makeLane returns a new lane from sender, which must not have one. Only the sender calls it, once.
+func (b *inbox) makeLane(sender int) *lane {
+	group := &b.groups[sender/groupSize].lanes
+	if group.Load() == nil {
+		group.CompareAndSwap(nil, new(laneGroup)) // otherwise another sender of the group has stored one
 	}
 	l := &lane{from: sender}
-	b.lanes[sender].Store(l) // only the sender does this
+	group.Load()[sender%groupSize].Store(l)
 	return l
 }
 
@@ -137,7 +157,7 @@ func (t transport) Open(ctx context.Context, cfg *fabric.Config) (fabric.Domain,
 		hub:      t.hub,
 		self:     cfg.Self,
 		box:      box,
-		eps:      make([]*endpoint, n),
-		reported: make([]bool, n),
+		eps:      map[int]*endpoint{},
+		reported: make([]uint64, len(box.groups)),
 	}, nil
 }

@@ -24,6 +24,9 @@ type segment struct{ mem []byte }
 
 func (s *segment) Bytes() []byte { return s.mem }
 
+// NeedsFence reports true: the goroutines of one process do not pass barriers for each other.
+func (*segment) NeedsFence() bool { return true }
+
 func (s *segment) Close() error {
 	s.mem = nil
 	return nil
@@ -36,7 +39,7 @@ func (d *domain) Segment(id uint64, peers []int, bytes int) (fabric.Segment, err
 		return nil, err
 	}
 	if !slices.Contains(peers, d.self) || bytes <= 0 || !slices.IsSorted(peers) || peers[0] < 0 ||
-		peers[len(peers)-1] >= len(d.eps) {
+		peers[len(peers)-1] >= len(d.hub.inboxes) {
 		return nil, fmt.Errorf("fabric/mem: segment %d: %d bytes for peers %v at peer %d", id, bytes, peers, d.self)
 	}
 	mem, err := d.hub.mapSegment(id, d.self, peers, bytes)
