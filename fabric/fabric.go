@@ -234,6 +234,10 @@ type SharedMemory interface {
 type Segment interface {
 	// Bytes returns the memory, aligned to 128 bytes at least. It is valid until Close.
 	Bytes() []byte
+	// NeedsFence reports whether this peer, after it has stored a word in the memory, must execute a fence before it reads there
+	// whether another peer sleeps. If not, Arm at the other makes this process pass a barrier. It is valid when all peers have
+	// mapped the segment.
+	NeedsFence() bool
 	// Close unmaps it here; the memory is freed when every peer has closed it or ended.
 	Close() error
 }

@@ -36,6 +36,8 @@ type Node struct {
 	Tracer int
 	// Sockets is shm.Transport.Sockets: the launcher's sockets between the local peers, or nil.
 	Sockets shm.Sockets
+	// SharedCores is shm.Transport.SharedCores: there may be fewer cores than local peers.
+	SharedCores bool
 	// Transports lists the names of the transports that may be used, the same at every process; empty means all. See
 	// [ParseTransports].
 	Transports []string

@@ -71,8 +71,8 @@ func (n Node) Paths() ([]Path, error) {
 	var paths []Path
 	remote := "ranks of different nodes"
 	if n.allows(transports.Shm) {
-		paths = append(paths, n.shmPath("ranks of one node whose cores are near", shm.StreamNear),
-			n.shmPath("ranks of one node whose cores are far apart", shm.StreamFar))
+		paths = append(paths, n.shmPath("ranks of one node whose cores share a cache", shm.StreamNear),
+			n.shmPath("ranks of one node whose cores share no cache", shm.StreamFar))
 	} else {
 		remote = "all ranks"
 	}
@@ -156,7 +156,8 @@ func (n Node) transport(t transports.Transport) fabric.Transport {
 }
 
 func (n Node) shm() *shm.Transport {
-	return &shm.Transport{Local: n.Local, Key: n.Key, Sockets: n.Sockets, Tracer: n.Tracer, Stream: n.Thresholds.ShmStream}
+	return &shm.Transport{Local: n.Local, Key: n.Key, Sockets: n.Sockets, Tracer: n.Tracer, Stream: n.Thresholds.ShmStream,
+		SharedCores: n.SharedCores}
 }
 
 func (n Node) rdma() *rdma.Transport {

@@ -35,11 +35,15 @@ type endpoint struct {
 // on the processor that was measured, the round trip of two cores far apart.
 const maxAnswerPolls = 16
 
-// Send copies one message into the ring. After that it loads the peer's flags, which are not zero if the peer sleeps or has
-// closed. The store of the record and this load are the sender's half of the protocol in Domain.Arm.
+// Send copies one message into the ring. After that it loads the peer's flags, which are not zero if the peer sleeps. The store
+// of the record and this load are the sender's half of the protocol in Domain.Arm. A peer that closes after the store may have
+// read the message, so that is no error: an event reports it.
 func (e *endpoint) Send(header, payload []byte) error {
 	if err := e.endErr.Load(); err != nil {
 		return *err
+	}
+	if atomic.LoadUint32(e.flags)&closed != 0 {
+		return fabric.ErrPeerClosed
 	}
 	ok, err := e.w.Put(header, payload)
 	if !ok {
@@ -52,12 +56,12 @@ func (e *endpoint) Send(header, payload []byte) error {
 		e.fenceAfterPut()
 	}
 	if atomic.LoadUint32(e.flags) != 0 {
-		err = e.checkFlags()
+		e.d.wakePeer(e.to)
 	}
 	if e.w.NeedsPrefetch() {
 		e.afterLongMessage()
 	}
-	return err
+	return nil
 }
 
 // SendFrom packs a message into the ring. It is Send in all else, and has its last lines, which are no function so that Send does
@@ -65,6 +69,9 @@ func (e *endpoint) Send(header, payload []byte) error {
 func (e *endpoint) SendFrom(header []byte, src fabric.Source, from int64, n int) error {
 	if err := e.endErr.Load(); err != nil {
 		return *err
+	}
+	if atomic.LoadUint32(e.flags)&closed != 0 {
+		return fabric.ErrPeerClosed
 	}
 	if err := e.growFor(len(header) + n); err != nil {
 		return err
@@ -76,14 +83,13 @@ func (e *endpoint) SendFrom(header []byte, src fabric.Source, from int64, n int)
 	if e.fence {
 		e.fenceAfterPut()
 	}
-	var err error
 	if atomic.LoadUint32(e.flags) != 0 {
-		err = e.checkFlags()
+		e.d.wakePeer(e.to)
 	}
 	if e.w.NeedsPrefetch() {
 		e.afterLongMessage()
 	}
-	return err
+	return nil
 }
 
 // afterLongMessage puts the ring on the list for prefetching, and gives it largeSpace when it has carried many long messages.
@@ -141,10 +147,12 @@ func (e *endpoint) Stream() int {
 	switch {
 	case e.d.stream > 0:
 		return e.d.stream
-	case e.w.Far() || e.d.largeRings == maxLargeRings && e.w.Capacity() < largeSpace:
-		return StreamFar
+	case e.d.largeRings == maxLargeRings && e.w.Capacity() < largeSpace:
+		return maxPayload
+	case e.w.Near():
+		return StreamNear
 	}
-	return StreamNear
+	return StreamFar
 }
 
 // fenceAfterPut makes the record visible before the peer's flags are loaded. When the peer has opened, its needsFence says
@@ -169,15 +177,6 @@ func (e *endpoint) sendError(err error) error {
 		return fabric.ErrPeerClosed
 	}
 	return fabric.ErrAgain
-}
-
-// checkFlags handles a peer that sleeps or has closed.
-func (e *endpoint) checkFlags() error {
-	if atomic.LoadUint32(e.flags)&closed != 0 {
-		return fabric.ErrPeerClosed
-	}
-	e.d.wakePeer(e.to)
-	return nil
 }
 
 // Read copies from the peer's memory in one system call.

@@ -63,7 +63,8 @@ func TestRingGrowth(t *testing.T) {
 		}
 		passOne(t, e, ds[to], ring.MaxRecord(smallSpace)-3)
 		step("short messages", 0)
-		if large := e.Stream() == StreamNear; large != (to <= maxLargeRings) && !e.w.Far() {
+		e.w.AssumeNear()
+		if large := e.Stream() == StreamNear; large != (to <= maxLargeRings) {
 			t.Errorf("peer %d: Stream is %d", to, e.Stream())
 		}
 		passOne(t, e, ds[to], most)
@@ -82,6 +83,22 @@ func TestRingGrowth(t *testing.T) {
 		step("messages of all lengths", 0)
 		if err := e.Send(make([]byte, 4), make([]byte, most)); err == nil || errors.Is(err, fabric.ErrAgain) {
 			t.Errorf("peer %d: one byte more than the largest message: %v", to, err)
+		}
+	}
+}
+
+// TestSharedCores: all cores count as near if the peers share cores, and only then.
+func TestSharedCores(t *testing.T) {
+	for _, shared := range []bool{false, true} {
+		tr := node(2)
+		tr.SharedCores = shared
+		e := connect(t, openAll(t, tr)[0], 1).(*endpoint)
+		want := StreamFar
+		if shared {
+			want = StreamNear
+		}
+		if e.w.Near() != shared || e.Stream() != want {
+			t.Errorf("the cores are shared: %v, near: %v, Stream is %d", shared, e.w.Near(), e.Stream())
 		}
 	}
 }
@@ -109,7 +126,7 @@ func TestRingGrowthNoMemory(t *testing.T) {
 		}
 		passOne(t, e, ds[1], ring.MaxRecord(smallSpace)-3) // long enough to ask for more room
 	}
-	if e.w.Capacity() != smallSpace || e.Stream() != StreamFar || ds[0].largeRings != maxLargeRings {
+	if e.w.Capacity() != smallSpace || e.Stream() != maxPayload || ds[0].largeRings != maxLargeRings {
 		t.Errorf("the ring has %d bytes, Stream is %d, large rings: %d", e.w.Capacity(), e.Stream(), ds[0].largeRings)
 	}
 }

@@ -360,6 +360,36 @@ func TestCloseBeforePoll(t *testing.T) {
 	}
 }
 
+// closingSource has zero bytes. It closes the domain of the receiver while they are packed into the ring, which uses only Pack.
+type closingSource struct {
+	fabric.Source
+	receiver fabric.Domain
+	err      error
+}
+
+func (s *closingSource) Pack(dst []byte, _ int64) int {
+	s.err = s.receiver.Close()
+	clear(dst)
+	return len(dst)
+}
+
+// TestClosesMeanwhile: a Send during which the peer closes is no error, since the peer may have read the message. An event
+// reports that the peer has closed, and the next Send returns ErrPeerClosed.
+func TestClosesMeanwhile(t *testing.T) {
+	ds := openAll(t, node(2))
+	there := connect(t, ds[0], 1)
+	src := &closingSource{receiver: ds[1]}
+	if err := there.(fabric.Gatherer).SendFrom([]byte{0}, src, 0, 3); err != nil || src.err != nil {
+		t.Error(err, src.err)
+	}
+	if err := there.Send([]byte{4}, nil); !errors.Is(err, fabric.ErrPeerClosed) {
+		t.Error(err)
+	}
+	if ev, err := next(ds[0]); err != nil || ev.Kind != fabric.PeerDown || !errors.Is(ev.Err, fabric.ErrPeerClosed) {
+		t.Error(ev, err)
+	}
+}
+
 // TestSendToClosed: a Send that is the first to find a peer closed returns ErrPeerClosed.
 func TestSendToClosed(t *testing.T) {
 	for name, fill := range map[string]bool{"room": false, "full": true} {

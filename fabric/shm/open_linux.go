@@ -30,6 +30,7 @@ func open(ctx context.Context, t *Transport, cfg *fabric.Config) (_ fabric.Domai
 		local:       slices.Clone(t.Local),
 		selfIndex:   slices.Index(t.Local, cfg.Self),
 		stream:      t.Stream,
+		sharedCores: t.SharedCores,
 		endpoints:   make([]*endpoint, len(t.Local)),
 		inboundFrom: make([]*inbound, len(t.Local)),
 		down:        make([]bool, len(t.Local)),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -38,7 +39,11 @@ func (p *passingSegment) close() error {
 }
 
 // sharedSegment is a mapped segment.
-type sharedSegment struct{ mem []byte }
+type sharedSegment struct {
+	mem   []byte
+	d     *Domain
+	peers []int
+}
 
 var _ interface {
 	fabric.Segment
@@ -46,6 +51,14 @@ var _ interface {
 } = (*sharedSegment)(nil)
 
 func (s *sharedSegment) Bytes() []byte { return s.mem }
+
+// NeedsFence reports whether this process cannot take part in barriers, or any of the others cannot request them.
+func (s *sharedSegment) NeedsFence() bool {
+	return !s.d.canBarrier || slices.ContainsFunc(s.peers, func(peer int) bool {
+		c := s.d.controls[slices.Index(s.d.local, peer)]
+		return atomic.LoadUint32(&c.opened) == 0 || c.needsFence != 0
+	})
+}
 
 func (s *sharedSegment) Close() error {
 	if s.mem == nil {
@@ -81,7 +94,7 @@ func (d *Domain) Segment(id uint64, peers []int, bytes int) (fabric.Segment, err
 		}
 	}
 	if peers[0] == d.local[d.selfIndex] {
-		return d.createAndPass(id, peers[1:], bytes)
+		return d.createAndPass(id, peers, bytes)
 	}
 	take := d.sock.takeSegment
 	if d.armed { // the datagrams wake this peer: they stay in the socket until Poll
@@ -99,12 +112,12 @@ func (d *Domain) Segment(id uint64, peers []int, bytes int) (fabric.Segment, err
 		fdpass.Discard(fd)
 		return nil, err
 	}
-	return mapAndClose(seg, bytes)
+	return d.mapAndClose(seg, peers, bytes)
 }
 
 // createAndPass creates the segment and passes it to the other peers, or continues passing it.
-func (d *Domain) createAndPass(id uint64, to []int, bytes int) (fabric.Segment, error) {
-	p := d.passing[id]
+func (d *Domain) createAndPass(id uint64, peers []int, bytes int) (fabric.Segment, error) {
+	p, to := d.passing[id], peers[1:]
 	if p == nil {
 		p = &passingSegment{unsent: slices.Clone(to)}
 		p.seg, p.err = ring.Create(int64(bytes))
@@ -128,16 +141,16 @@ func (d *Domain) createAndPass(id uint64, to []int, bytes int) (fabric.Segment, 
 	if p.err != nil {
 		return nil, p.err
 	}
-	return mapAndClose(p.seg, bytes)
+	return d.mapAndClose(p.seg, peers, bytes)
 }
 
 // mapAndClose maps a segment and closes its descriptor.
-func mapAndClose(seg *ring.Segment, bytes int) (fabric.Segment, error) {
+func (d *Domain) mapAndClose(seg *ring.Segment, peers []int, bytes int) (fabric.Segment, error) {
 	mem, err := seg.Map(0, bytes)
 	if err := errors.Join(err, seg.Close()); err != nil {
 		return nil, err
 	}
-	return &sharedSegment{mem}, nil
+	return &sharedSegment{mem, d, slices.Clone(peers)}, nil
 }
 
 // nodeSegment creates the node's segment and passes it on, or receives it from the first peer.

@@ -21,9 +21,13 @@ type Transport struct {
 	// Tracer is the process whose descendants the peers are. It may trace them where Yama restricts that; 0 names no process.
 	Tracer int
 	// Stream is the largest payload in bytes that goes through the ring in several messages rather than by a Read. 0 means
-	// [StreamNear], but [StreamFar] to a peer whose core was found to be far away, and to peers whose ring cannot become large
-	// any more.
+	// [StreamNear] to a peer whose core was found to be near, and [StreamFar] to others. To peers whose ring cannot become large
+	// any more each payload that is longer than one message goes by a Read. A core is found to be near when 64 payloads of more
+	// than 4 KiB have gone through the ring, and the copies were fast.
 	Stream int
+	// SharedCores says that there may be fewer cores than peers. All cores then count as near: the receiver often runs next on
+	// the core of the sender, and finds the payload in its caches.
+	SharedCores bool
 
 	fenced bool // do without membarrier, as on kernels that lack it
 }
@@ -42,10 +46,12 @@ type Sockets interface {
 
 // Payloads up to these lengths go faster by two copies through the ring, made at the same time, than by one copy of the kernel.
 // To a core that is near this holds at any length, and two copies are not slower if the receiver is late and copies once more.
-// But then they also take that much of its memory.
+// But then they also take that much of its memory. A core is near if it shares a cache with this one, or if ranks take turns on
+// it. To any other core the two copies go through memory, whose bandwidth all ranks share. A longer payload takes as long by a
+// Read, and needs half of that bandwidth.
 const (
-	StreamNear = 4 << 20    // to a core that is near
-	StreamFar  = maxPayload // to a core that is far away
+	StreamNear = 4 << 20   // to a core that is near
+	StreamFar  = 256 << 10 // to any other core
 )
 
 // Caps returns the limits of any domain.

@@ -3,36 +3,52 @@ package shm
 import "time"
 
 const (
-	sampleEvery     = 64                      // copies in a round
-	samplesPerRound = 4                       // the first copies of each round are timed
-	sampleBytes     = 8 << 10                 // of each timed copy, at most
-	farTime         = 12800 * time.Nanosecond // for 64 KiB: three times what it takes within one group of cores
+	sampleEvery     = 64 // copies in a round
+	samplesPerRound = 4  // the last copies of each round are timed: the first ones may allocate the memory
+	firstSample     = sampleEvery - samplesPerRound
+	sampleBytes     = 8 << 10                // of each timed copy, at most
+	farTime         = 2400 * time.Nanosecond // for 64 KiB: it took 1 to 1.9 µs between near cores, and 3 to 11 between far ones
+	nearBytes       = 4 << 10                // copies up to this length stay in the caches, and are not timed
 )
 
 // Copier copies into memory that another core reads, some kilobytes at a time. If that core is near, the lines are best left in
 // the cache that both cores share. If it is far away, fetching the lines back from its caches takes longer than writing past the
-// caches. A Copier decides by timing a few copies now and then; the fastest of them counts. The zero value is ready to use. One
-// goroutine at a time may use it.
+// caches. A Copier decides by timing a few copies now and then; the fastest of them counts. Before the first decision all copies
+// stay in the caches. The zero value is ready to use. One goroutine at a time may use it.
 type Copier struct {
-	copies  uint          // copies so far
-	fastest time.Duration // the least time of the last samples, scaled to 64 KiB
-	far     bool
+	copies   uint          // copies of more than nearBytes so far
+	fastest  time.Duration // the least time of the last samples, scaled to 64 KiB
+	distance distance
+	assumed  bool // no copy is timed
 }
+
+// distance says where the other core is.
+type distance uint8
+
+const (
+	unknown distance = iota
+	near             // it shares a cache with this core
+	far
+)
 
 // Copy copies from to to, which has the same length. A core that sees a store made after Copy also sees the copied bytes.
 func (c *Copier) Copy(to, from []byte) {
+	if len(from) <= nearBytes {
+		copy(to, from)
+		return
+	}
 	i := c.copies % sampleEvery
 	c.copies++
-	if i < samplesPerRound {
+	switch {
+	case i >= firstSample && !c.assumed:
 		n := min(len(from), sampleBytes)
 		begin := time.Now()
 		copy(to, from[:n])
-		c.sample(i, time.Since(begin)*(64<<10)/time.Duration(max(n, 1)))
-		to, from = to[n:], from[n:]
-	}
-	if c.far {
+		c.sample(i-firstSample, time.Since(begin)*(64<<10)/time.Duration(n))
+		copy(to[n:], from[n:])
+	case c.distance == far:
 		CopyNonTemporal(to, from)
-	} else {
+	default:
 		copy(to, from)
 	}
 }
@@ -42,15 +58,21 @@ func (c *Copier) sample(i uint, duration time.Duration) {
 	if i == 0 || duration < c.fastest {
 		c.fastest = duration
 	}
-	if i == samplesPerRound-1 {
-		c.far = c.fastest > farTime
+	if i < samplesPerRound-1 {
+		return
+	}
+	if c.distance = near; c.fastest > farTime {
+		c.distance = far
 	}
 }
 
-// Far reports whether the other core was found to be far away.
-func (c *Copier) Far() bool { return c.far }
+// AssumeNear makes the Copier treat the other core as near. It then times no copies.
+func (c *Copier) AssumeNear() { c.distance, c.assumed = near, true }
 
-// sampledNear reports whether the next copy is timed, or any of the last k or the next k copies.
-func (c *Copier) sampledNear(k uint) bool {
-	return c.copies%sampleEvery < samplesPerRound || c.copies%sampleEvery+k > sampleEvery
+// Near reports whether the other core was found to be near, or is assumed to be.
+func (c *Copier) Near() bool { return c.distance == near }
+
+// willSample reports whether any of the next k copies of more than nearBytes, or the next one, is timed.
+func (c *Copier) willSample(k uint) bool {
+	return !c.assumed && c.copies%sampleEvery+max(k, 1) > firstSample
 }

@@ -3,18 +3,19 @@ package shm
 import (
 	"bytes"
 	"testing"
+	"time"
 )
 
 // TestCopier: the copy is right whether it is timed or not, and whether it goes past the caches or not.
 func TestCopier(t *testing.T) {
-	for _, n := range []int{0, 1, 100, sampleBytes - 1, sampleBytes, sampleBytes + 1, 3*sampleBytes + 7} {
+	for _, n := range []int{0, 1, 100, nearBytes, nearBytes + 1, sampleBytes - 1, sampleBytes, sampleBytes + 1, 3*sampleBytes + 7} {
 		var c Copier
 		for i := range 3 * sampleEvery {
 			from, to := make([]byte, n), make([]byte, n+64)
 			for j := range from {
 				from[j] = byte(i + j + j>>8)
 			}
-			c.far = i%2 == 0
+			c.distance = distance(i % 3)
 			c.Copy(to[:n], from)
 			if !bytes.Equal(to[:n], from) || !bytes.Equal(to[n:], make([]byte, 64)) {
 				t.Fatalf("copy %d of %d bytes is wrong", i, n)
@@ -23,40 +24,55 @@ func TestCopier(t *testing.T) {
 	}
 }
 
-// TestCopierFar: the fastest of the samples of one round decides, and only after all of them have been taken.
-func TestCopierFar(t *testing.T) {
+// TestCopierDistance: the fastest of the samples of one round decides, and only after all of them have been taken.
+func TestCopierDistance(t *testing.T) {
 	var c Copier
-	const slow, fast = farTime + 1, farTime
-	for k, want := range []bool{true, false, true} {
+	for k, fastest := range []time.Duration{farTime + 1, farTime, farTime + 1} {
+		before := c.distance
 		for i := range uint(samplesPerRound) {
-			if i != 0 && c.Far() != (k == 1) {
-				t.Errorf("round %d: far is %v after %d samples", k, c.Far(), i)
+			if c.distance != before {
+				t.Errorf("round %d: the distance is %v after %d samples", k, c.distance, i)
 			}
-			duration := slow
-			if k == 1 && i == 1 {
-				duration = fast
+			duration := fastest
+			if i != 1 {
+				duration += farTime
 			}
 			c.sample(i, duration)
 		}
-		if c.Far() != want {
-			t.Errorf("round %d: far is %v", k, c.Far())
+		if want := fastest <= farTime; c.Near() != want || c.distance == unknown {
+			t.Errorf("round %d: the distance is %v", k, c.distance)
 		}
 	}
 }
 
-// TestCopierSampledNear: it is known in advance which copies are timed.
-func TestCopierSampledNear(t *testing.T) {
+// TestCopierNear: copies to a core that is known to be near are not timed.
+func TestCopierNear(t *testing.T) {
 	var c Copier
-	for _, x := range []struct {
-		n, k uint
-		want bool
-	}{
-		{0, 0, true}, {samplesPerRound - 1, 0, true}, {samplesPerRound, 0, false}, {samplesPerRound, 5, false},
-		{sampleEvery - 5, 5, false},
-		{sampleEvery - 4, 5, true}, {sampleEvery, 0, true}, {sampleEvery + samplesPerRound, 1, false},
-	} {
-		if c.copies = x.n; c.sampledNear(x.k) != x.want {
-			t.Errorf("after %d copies, and %d around them: sampledNear is %v", x.n, x.k, !x.want)
+	c.AssumeNear()
+	from, to := make([]byte, sampleBytes), make([]byte, sampleBytes)
+	for i := range 2 * sampleEvery {
+		if c.willSample(sampleEvery) {
+			t.Errorf("copy %d is to be timed", i)
+		}
+		if c.Copy(to, from); !c.Near() || c.fastest != 0 {
+			t.Errorf("copy %d was timed: %v, distance %v", i, c.fastest, c.distance)
+		}
+	}
+}
+
+// TestCopierWillSample: it is known in advance which copies are timed.
+func TestCopierWillSample(t *testing.T) {
+	for _, k := range []uint{0, 1, 5, sampleEvery} {
+		for start := range uint(2 * sampleEvery) {
+			c := Copier{copies: start}
+			said, from := c.willSample(k), make([]byte, nearBytes+1)
+			c.fastest = time.Hour // a sample is less
+			for range max(k, 1) {
+				c.Copy(from, from)
+			}
+			if timed := c.fastest != time.Hour; timed != said {
+				t.Errorf("after %d copies, and %d before the next call: willSample is %v", start, k, said)
+			}
 		}
 	}
 }

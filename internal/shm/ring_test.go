@@ -307,9 +307,16 @@ func TestRingLongPayload(t *testing.T) {
 	}
 }
 
-// TestWriterPrefetch: after long records Prefetch clears words for as many bytes again, but not where copies are timed.
+// TestWriterPrefetch: after long records Prefetch clears words for as many bytes again, but not where copies are timed or go past
+// the caches.
 func TestWriterPrefetch(t *testing.T) {
-	const n, row = 3000, 2
+	for _, n := range []int{3000, nearBytes, 5000} {
+		testWriterPrefetch(t, n)
+	}
+}
+
+func testWriterPrefetch(t *testing.T, n int) {
+	const row = 2
 	p := newPair(t, make([]byte, RingBytes(16384)))
 	for i := range 2 * sampleEvery {
 		if p.w.NeedsPrefetch() {
@@ -332,15 +339,15 @@ func TestWriterPrefetch(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := p.w.cleared
-		p.w.copier.far = i%3 == 0
+		p.w.copier.distance = distance(i % 3)
 		p.w.Prefetch()
 		end := p.w.tail&^p.w.mask + p.w.capacity
 		switch next := p.w.tail + row*recordSize(n) + alignBytes; {
-		case p.w.Far(), p.w.copier.copies%sampleEvery < samplesPerRound, p.w.copier.copies%sampleEvery > sampleEvery-row:
+		case n > nearBytes && (p.w.copier.distance == far || p.w.copier.willSample(row)):
 			if p.w.cleared != before {
 				t.Fatalf("round %d: cleared up to %d, which must not be", i, p.w.cleared)
 			}
-		case p.w.cleared != min(next, p.w.limit, end) || next > p.w.limit+alignBytes:
+		case p.w.cleared != max(before, min(next, p.w.limit, end)) || next > p.w.limit+alignBytes:
 			t.Fatalf("round %d: the writer at %d cleared up to %d, want %d", i, p.w.tail, p.w.cleared, next)
 		}
 		if err := p.check(); err != nil {

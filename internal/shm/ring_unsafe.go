@@ -28,7 +28,7 @@ type Writer struct {
 	lenLimit    int            // length of the longest record with any capacity
 	shortInRow  int            // short records in putSlow since the last long record
 	copier      Copier         // copies the payloads of long records
-	packed      uint           // long records whose payloads were packed into the ring
+	long        uint           // long records that were put
 }
 
 // Reader is the reading side of a ring. One goroutine at a time may use it. All positions and lengths are in bytes.
@@ -73,7 +73,7 @@ func (w *Writer) SetCapacity(n int) {
 func (w *Writer) Capacity() int { return int(w.capacity) }
 
 // LongCount returns how many long records have been put.
-func (w *Writer) LongCount() uint { return w.copier.copies + w.packed }
+func (w *Writer) LongCount() uint { return w.long }
 
 // NewReader makes the reading side of a ring in the same memory. It rejects a record longer than most as corrupt.
 func NewReader(mem []byte, most int) (*Reader, error) {
@@ -147,9 +147,6 @@ func (w *Writer) PutFrom(a []byte, src Packer, from int64, n int) (bool, error) 
 		w.updateFastEnd()
 		return false, fmt.Errorf("shm: the data has %d bytes from byte %d on instead of %d", got, from, n)
 	}
-	if n >= longPayload {
-		w.packed++
-	}
 	w.publish(at, len(a)+n, n)
 	return true, nil
 }
@@ -173,6 +170,7 @@ func (w *Writer) publish(at uint64, n, payload int) {
 	if payload < longPayload {
 		w.prepareNext(size)
 	} else {
+		w.long++
 		w.longBytes += size
 		w.longRecords++
 		w.updateFastEnd()
@@ -214,8 +212,10 @@ func (w *Writer) NeedsPrefetch() bool { return w.longBytes != 0 }
 // to do: writing the next long record takes half the time then.
 func (w *Writer) Prefetch() {
 	next, records := w.tail+min(w.longBytes, maxPrefetch)+alignBytes, w.longRecords
+	payload := w.longBytes/uint64(max(records, 1)) - alignBytes // of one record, within a line
 	w.longBytes, w.longRecords = 0, 0
-	if w.copier.far || w.copier.sampledNear(records) { // copies go past the caches, or are timed to decide that
+	// Longer copies go past the caches, or are timed to decide that.
+	if payload > nearBytes && (w.copier.distance == far || w.copier.willSample(records)) {
 		return
 	}
 	if next > w.limit {
@@ -273,8 +273,11 @@ func copyPair(p unsafe.Pointer, a, b []byte) {
 	}
 }
 
-// Far reports whether the reader's core was found to be far away.
-func (w *Writer) Far() bool { return w.copier.Far() }
+// AssumeNear makes the writer treat the reader's core as near. It then times no copies.
+func (w *Writer) AssumeNear() { w.copier.AssumeNear() }
+
+// Near reports whether the reader's core was found to be near, or is assumed to be.
+func (w *Writer) Near() bool { return w.copier.Near() }
 
 // noRoom is returned in place of a position when there is no room.
 const noRoom = ^uint64(0)
@@ -344,7 +347,7 @@ func (r *Reader) NextSame() []byte {
 func (r *Reader) Prefetch() {
 	at := r.pos & r.mask
 	if r.lastSize == alignBytes || r.lastSize > 3*alignBytes || at%pageBytes+r.lastSize > pageBytes {
-		pause() // the last case: the next page may have no memory yet
+		Pause() // the last case: the next page may have no memory yet
 		return
 	}
 	// The values do not matter. The loads are atomic so that the compiler keeps them, and because the writer stores meanwhile.

@@ -45,7 +45,7 @@ func TestStoreReleaseOrder(t *testing.T) {
 	}
 }
 
-// TestPause: pause changes no registers or memory.
+// TestPause: Pause changes no registers or memory.
 func TestPause(t *testing.T) {
 	sum := func(between func()) (x uint64, f float64) {
 		for i := range uint64(1000) {
@@ -54,7 +54,7 @@ func TestPause(t *testing.T) {
 		}
 		return x, f
 	}
-	x, f := sum(pause)
+	x, f := sum(Pause)
 	if y, g := sum(func() {}); x != y || f != g {
 		t.Errorf("%d and %v with pauses, %d and %v without", x, f, y, g)
 	}

@@ -42,7 +42,8 @@ var (
 	ShmStream = Tunable{
 		Transport: transports.Shm, Name: "stream",
 		Variable: "IBRUN_SHM_STREAM", Threshold: "ShmStream", Field: "shm.Transport.Stream",
-		Default: 4 << 20, DefaultText: "4194304, or 32768 between cores that are far apart", Max: math.MaxInt32,
+		Default: 4 << 20, DefaultText: "4194304 between cores that share a cache, or that ranks share; 262144 between others; " +
+			"32768 if the ring cannot grow", Max: math.MaxInt32,
 		Meaning: "longest message that is sent in fragments; up to 32768 bytes are always one message",
 	}
 	TCPEager = Tunable{

@@ -16,12 +16,21 @@ import (
 	"github.com/ibrun/ibrun/internal/fdpass"
 )
 
-// meetTimeout bounds the wait for the other processes. They have exchanged messages over the launcher just before.
-const meetTimeout = 30 * time.Second
+// A process waits for the others at most minMeetTime plus meetTimeEach per process: all have exchanged messages over the launcher
+// just before, but the launcher may answer one process after the other.
+const (
+	minMeetTime  = 2 * time.Minute
+	meetTimeEach = 250 * time.Millisecond
+)
 
-// errTimeout is the cause if the others do not come.
-var errTimeout = fmt.Errorf("the processes of this node did not meet within %v. They need a common folder: one of "+
-	"/tmp, /dev/shm and TMPDIR. Containers that share none can use IBRUN_TRANSPORT=tcp", meetTimeout)
+// meetTime returns the limit for n processes.
+func meetTime(n int) time.Duration { return minMeetTime + time.Duration(n)*meetTimeEach }
+
+// errTimeout returns the cause if the others do not come.
+func errTimeout(limit time.Duration) error {
+	return fmt.Errorf("the processes of this node did not meet within %v. They need a common folder: one of "+
+		"/tmp, /dev/shm and TMPDIR. Containers that share none can use IBRUN_TRANSPORT=tcp", limit)
+}
 
 // A process that has connected sends its number and a MAC, which only a process of the job can compute. The first process answers
 // with messages of descriptors: the three of Ends, then the sending ends of all processes, at most fdpass.Max in a message.
@@ -50,7 +59,8 @@ func Meet(ctx context.Context, key auth.Key, self, n int) (ends Ends, send []int
 	if n == 1 {
 		return meetNobody()
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, meetTimeout, errTimeout)
+	limit := meetTime(n)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTimeout(limit))
 	defer cancel()
 	if self == 0 {
 		ends, send, err = receiveAll(ctx, key, n)
