@@ -92,19 +92,11 @@ func prodBFloat16(dst, a, b []byte) { combineHalf(dst, a, b, ToBFloat16, multipl
 func minBFloat16(dst, a, b []byte)  { combineHalf(dst, a, b, ToBFloat16, min32) }
 func maxBFloat16(dst, a, b []byte)  { combineHalf(dst, a, b, ToBFloat16, max32) }
 
-// halfBlock is the number of bytes that the vector functions of 16-bit numbers add at once.
-const halfBlock = 16
-
-// addFloat16 is sumFloat16 with vector instructions.
-func addFloat16(dst, a, b []byte) {
-	n := len(dst) / halfBlock * halfBlock
-	addFloat16Blocks(dst[:n], a[:n], b[:n])
-	sumFloat16(dst[n:], a[n:], b[n:])
-}
-
-// addBFloat16 is sumBFloat16 with vector instructions.
-func addBFloat16(dst, a, b []byte) {
-	n := len(dst) / halfBlock * halfBlock
-	addBFloat16Blocks(dst[:n], a[:n], b[:n])
-	sumBFloat16(dst[n:], a[n:], b[n:])
-}
+func sumFloat16Vector(dst, a, b []byte)   { combineBlocks(dst, a, b, sumFloat16Blocks, sumFloat16) }
+func prodFloat16Vector(dst, a, b []byte)  { combineBlocks(dst, a, b, prodFloat16Blocks, prodFloat16) }
+func minFloat16Vector(dst, a, b []byte)   { combineBlocks(dst, a, b, minFloat16Blocks, minFloat16) }
+func maxFloat16Vector(dst, a, b []byte)   { combineBlocks(dst, a, b, maxFloat16Blocks, maxFloat16) }
+func sumBFloat16Vector(dst, a, b []byte)  { combineBlocks(dst, a, b, sumBFloat16Blocks, sumBFloat16) }
+func prodBFloat16Vector(dst, a, b []byte) { combineBlocks(dst, a, b, prodBFloat16Blocks, prodBFloat16) }
+func minBFloat16Vector(dst, a, b []byte)  { combineBlocks(dst, a, b, minBFloat16Blocks, minBFloat16) }
+func maxBFloat16Vector(dst, a, b []byte)  { combineBlocks(dst, a, b, maxBFloat16Blocks, maxBFloat16) }

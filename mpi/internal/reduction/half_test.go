@@ -1,7 +1,6 @@
 package reduction
 
 import (
-	"encoding/binary"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -65,49 +64,6 @@ func TestBFloat16(t *testing.T) {
 		0x3f807fff: 0x3f80, 0x7f800001: 0x7fc0} {
 		if got := ToBFloat16(math.Float32frombits(bits)); got != want {
 			t.Errorf("%#x is converted to %#04x, want %#04x", bits, uint16(got), uint16(want))
-		}
-	}
-}
-
-// TestAddHalf holds the sums with vector instructions against those in Go, for all pairs of special numbers and random ones.
-func TestAddHalf(t *testing.T) {
-	if !hasVector {
-		t.Log("this machine has no vector form; the portable functions are held against themselves")
-	}
-	r := rand.New(rand.NewPCG(3, 4))
-	for n := range 100 {
-		a, b := make([]byte, 2*n), make([]byte, 2*n)
-		for i := range n {
-			x, y := uint16(r.Uint32()), uint16(r.Uint32())
-			if r.IntN(3) == 0 {
-				x = []uint16{0, 0x8000, 1, 0x8001, 0x3ff, 0x7bff, 0x7c00, 0xfc00, 0x7e00, 0x7f80, 0xff80, 0x7fc0, 0x7f7f, 0x80}[r.IntN(14)]
-			}
-			binary.NativeEndian.PutUint16(a[2*i:], x)
-			binary.NativeEndian.PutUint16(b[2*i:], y)
-		}
-		whole := 2 * n / halfBlock * halfBlock
-		checkHalf(t, "blocks of float16", addFloat16Blocks, sumFloat16, a[:whole], b[:whole],
-			func(h uint16) float32 { return Float16(h).Float32() })
-		checkHalf(t, "blocks of bfloat16", addBFloat16Blocks, sumBFloat16, a[:whole], b[:whole],
-			func(h uint16) float32 { return BFloat16(h).Float32() })
-		checkHalf(t, "float16", addFloat16, sumFloat16, a, b, func(h uint16) float32 { return Float16(h).Float32() })
-		checkHalf(t, "bfloat16", addBFloat16, sumBFloat16, a, b, func(h uint16) float32 { return BFloat16(h).Float32() })
-	}
-}
-
-func checkHalf(t *testing.T, name string, fast, slow Func, a, b []byte, value func(uint16) float32) {
-	t.Helper()
-	if !hasVector {
-		fast = slow
-	}
-	got, want := make([]byte, len(a)), make([]byte, len(a))
-	fast(got, a, b)
-	slow(want, a, b)
-	for i := 0; i < len(a); i += 2 {
-		g, w := binary.NativeEndian.Uint16(got[i:]), binary.NativeEndian.Uint16(want[i:])
-		if x, y := value(g), value(w); g != w && !(x != x && y != y) {
-			t.Fatalf("%s: %#04x + %#04x is %#04x, want %#04x", name, binary.NativeEndian.Uint16(a[i:]),
-				binary.NativeEndian.Uint16(b[i:]), g, w)
 		}
 	}
 }

@@ -125,3 +125,17 @@ func bxor(dst, a, b []byte) {
 		dst[i] = a[i] ^ b[i]
 	}
 }
+
+// blockBytes is the number of bytes that the vector functions named Blocks combine at once.
+const blockBytes = 16
+
+// combineBlocks combines whole blocks by a vector function, and the rest by the portable one.
+func combineBlocks(dst, a, b []byte, blocks, portable Func) {
+	n := len(dst) / blockBytes * blockBytes
+	blocks(dst[:n], a[:n], b[:n])
+	portable(dst[n:], a[n:], b[n:])
+}
+
+func bandVector(dst, a, b []byte) { combineBlocks(dst, a, b, bandBlocks, band) }
+func borVector(dst, a, b []byte)  { combineBlocks(dst, a, b, borBlocks, bor) }
+func bxorVector(dst, a, b []byte) { combineBlocks(dst, a, b, bxorBlocks, bxor) }

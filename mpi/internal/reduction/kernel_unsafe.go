@@ -11,6 +11,9 @@ func operands[T number](dst, a, b []byte) (d, x, y []T) { return elements[T](dst
 // elements is operands for elements of any type without pointers.
 func elements[T any](dst, a, b []byte) (d, x, y []T) {
 	n := min(len(dst), len(a), len(b)) / int(unsafe.Sizeof(*new(T)))
+	if n == 0 {
+		return nil, nil, nil // a pointer to less than one element must not become a *T
+	}
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(dst))), n),
 		unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(a))), n),
 		unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)

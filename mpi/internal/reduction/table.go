@@ -70,15 +70,41 @@ var portable = [ops][datatype.Kinds]Func{
 // the lower half of a product are the same for signed and unsigned integers, and a complex number is added as two numbers.
 var vector = [ops][datatype.Kinds]Func{
 	Sum - firstOp: {
-		datatype.Int32: sumInt32, datatype.Int64: sumInt64, datatype.Uint32: sumInt32, datatype.Uint64: sumInt64,
-		datatype.Float32: sumFloat32, datatype.Float64: sumFloat64, datatype.Complex64: sumFloat32, datatype.Complex128: sumFloat64,
-		datatype.Float16: addFloat16, datatype.BFloat16: addBFloat16,
+		datatype.Int8: sumInt8, datatype.Uint8: sumInt8, datatype.Int16: sumInt16, datatype.Uint16: sumInt16,
+		datatype.Int32: sumInt32, datatype.Uint32: sumInt32, datatype.Int64: sumInt64, datatype.Uint64: sumInt64,
+		datatype.Float32: sumFloat32, datatype.Float64: sumFloat64, datatype.Complex64: sumFloat32,
+		datatype.Complex128: sumFloat64, datatype.Float16: sumFloat16Vector, datatype.BFloat16: sumBFloat16Vector,
 	},
 	Prod - firstOp: {
-		datatype.Int32: prodInt32, datatype.Uint32: prodInt32, datatype.Float32: prodFloat32, datatype.Float64: prodFloat64,
+		datatype.Int16: prodInt16, datatype.Uint16: prodInt16, datatype.Int32: prodInt32, datatype.Uint32: prodInt32,
+		datatype.Float32: prodFloat32, datatype.Float64: prodFloat64, datatype.Float16: prodFloat16Vector,
+		datatype.BFloat16: prodBFloat16Vector,
 	},
-	Min - firstOp: {datatype.Int32: minInt32, datatype.Int64: minInt64,
-		datatype.Float32: minFloat32, datatype.Float64: minFloat64},
-	Max - firstOp: {datatype.Int32: maxInt32, datatype.Int64: maxInt64,
-		datatype.Float32: maxFloat32, datatype.Float64: maxFloat64},
+	Min - firstOp: {
+		datatype.Int8: minInt8, datatype.Int16: minInt16, datatype.Int32: minInt32, datatype.Int64: minInt64,
+		datatype.Uint8: minUint8, datatype.Uint16: minUint16, datatype.Uint32: minUint32, datatype.Uint64: minUint64,
+		datatype.Float32: minFloat32, datatype.Float64: minFloat64, datatype.Float16: minFloat16Vector,
+		datatype.BFloat16: minBFloat16Vector,
+	},
+	Max - firstOp: {
+		datatype.Int8: maxInt8, datatype.Int16: maxInt16, datatype.Int32: maxInt32, datatype.Int64: maxInt64,
+		datatype.Uint8: maxUint8, datatype.Uint16: maxUint16, datatype.Uint32: maxUint32, datatype.Uint64: maxUint64,
+		datatype.Float32: maxFloat32, datatype.Float64: maxFloat64, datatype.Float16: maxFloat16Vector,
+		datatype.BFloat16: maxBFloat16Vector,
+	},
+	Band - firstOp: {
+		datatype.Bool: bandVector, datatype.Byte: bandVector,
+		datatype.Int8: bandVector, datatype.Int16: bandVector, datatype.Int32: bandVector, datatype.Int64: bandVector,
+		datatype.Uint8: bandVector, datatype.Uint16: bandVector, datatype.Uint32: bandVector, datatype.Uint64: bandVector,
+	},
+	Bor - firstOp: {
+		datatype.Bool: borVector, datatype.Byte: borVector,
+		datatype.Int8: borVector, datatype.Int16: borVector, datatype.Int32: borVector, datatype.Int64: borVector,
+		datatype.Uint8: borVector, datatype.Uint16: borVector, datatype.Uint32: borVector, datatype.Uint64: borVector,
+	},
+	Bxor - firstOp: {
+		datatype.Bool: bxorVector, datatype.Byte: bxorVector,
+		datatype.Int8: bxorVector, datatype.Int16: bxorVector, datatype.Int32: bxorVector, datatype.Int64: bxorVector,
+		datatype.Uint8: bxorVector, datatype.Uint16: bxorVector, datatype.Uint32: bxorVector, datatype.Uint64: bxorVector,
+	},
 }

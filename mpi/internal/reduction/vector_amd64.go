@@ -9,6 +9,12 @@ var hasVector = cpu.X86.HasAVX2
 // The portable functions of the table, with AVX2.
 
 //go:noescape
+func sumInt8(dst, a, b []byte)
+
+//go:noescape
+func sumInt16(dst, a, b []byte)
+
+//go:noescape
 func sumInt32(dst, a, b []byte)
 
 //go:noescape
@@ -21,6 +27,9 @@ func sumFloat32(dst, a, b []byte)
 func sumFloat64(dst, a, b []byte)
 
 //go:noescape
+func prodInt16(dst, a, b []byte)
+
+//go:noescape
 func prodInt32(dst, a, b []byte)
 
 //go:noescape
@@ -30,10 +39,28 @@ func prodFloat32(dst, a, b []byte)
 func prodFloat64(dst, a, b []byte)
 
 //go:noescape
+func minInt8(dst, a, b []byte)
+
+//go:noescape
+func minInt16(dst, a, b []byte)
+
+//go:noescape
 func minInt32(dst, a, b []byte)
 
 //go:noescape
 func minInt64(dst, a, b []byte)
+
+//go:noescape
+func minUint8(dst, a, b []byte)
+
+//go:noescape
+func minUint16(dst, a, b []byte)
+
+//go:noescape
+func minUint32(dst, a, b []byte)
+
+//go:noescape
+func minUint64(dst, a, b []byte)
 
 //go:noescape
 func minFloat32(dst, a, b []byte)
@@ -42,10 +69,28 @@ func minFloat32(dst, a, b []byte)
 func minFloat64(dst, a, b []byte)
 
 //go:noescape
+func maxInt8(dst, a, b []byte)
+
+//go:noescape
+func maxInt16(dst, a, b []byte)
+
+//go:noescape
 func maxInt32(dst, a, b []byte)
 
 //go:noescape
 func maxInt64(dst, a, b []byte)
+
+//go:noescape
+func maxUint8(dst, a, b []byte)
+
+//go:noescape
+func maxUint16(dst, a, b []byte)
+
+//go:noescape
+func maxUint32(dst, a, b []byte)
+
+//go:noescape
+func maxUint64(dst, a, b []byte)
 
 //go:noescape
 func maxFloat32(dst, a, b []byte)
@@ -53,10 +98,37 @@ func maxFloat32(dst, a, b []byte)
 //go:noescape
 func maxFloat64(dst, a, b []byte)
 
-// addFloat16Blocks and addBFloat16Blocks add a multiple of halfBlock bytes.
-//
-//go:noescape
-func addFloat16Blocks(dst, a, b []byte)
+// The functions of blocks compute a multiple of blockBytes.
 
 //go:noescape
-func addBFloat16Blocks(dst, a, b []byte)
+func bandBlocks(dst, a, b []byte)
+
+//go:noescape
+func borBlocks(dst, a, b []byte)
+
+//go:noescape
+func bxorBlocks(dst, a, b []byte)
+
+//go:noescape
+func sumFloat16Blocks(dst, a, b []byte)
+
+//go:noescape
+func prodFloat16Blocks(dst, a, b []byte)
+
+//go:noescape
+func minFloat16Blocks(dst, a, b []byte)
+
+//go:noescape
+func maxFloat16Blocks(dst, a, b []byte)
+
+//go:noescape
+func sumBFloat16Blocks(dst, a, b []byte)
+
+//go:noescape
+func prodBFloat16Blocks(dst, a, b []byte)
+
+//go:noescape
+func minBFloat16Blocks(dst, a, b []byte)
+
+//go:noescape
+func maxBFloat16Blocks(dst, a, b []byte)
