@@ -48,7 +48,7 @@ func TestOpNames(t *testing.T) {
 			t.Errorf("%v is a collective by itself only", o)
 		}
 	}
-	if collective != 60 || !Barrier.IsCollective() || !Finalize.IsCollective() || !Fence.IsCollective() ||
+	if collective != 64 || !Barrier.IsCollective() || !Finalize.IsCollective() || !Fence.IsCollective() ||
 		!SessionClose.IsCollective() || Sendrecv.IsCollective() || Put.IsCollective() || NoOp.IsCollective() {
 		t.Errorf("%d collectives", collective)
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -106,6 +107,26 @@ func TestSince(t *testing.T) {
 	}
 }
 
+// TestImmediateOps: an immediate collective has the name of its blocking form, with an I, and is what that is.
+func TestImmediateOps(t *testing.T) {
+	found := 0
+	for _, o := range Ops() {
+		b := o.Blocking()
+		if b == o {
+			continue
+		}
+		found++
+		name := b.String()
+		if want := "I" + strings.ToLower(name[:1]) + name[1:]; o.String() != want || b.IsImmediateCollective() ||
+			!o.IsCollective() || !b.IsCollective() || o.Direction() != b.Direction() || o.Within().Blocking() != b.Within() {
+			t.Errorf("%v is the immediate form of %v", o, b)
+		}
+	}
+	if found != 22 {
+		t.Errorf("%d immediate collectives", found)
+	}
+}
+
 func TestNames(t *testing.T) {
 	seen := map[string]bool{}
 	for _, op := range Ops() {
@@ -117,6 +138,12 @@ func TestNames(t *testing.T) {
 	if len(seen) != int(ops)-1 || Flush.String() != "Flush" || Alltoallv.String() != "Alltoallv" ||
 		Allreduce.Within().String() != "Allreduce" {
 		t.Errorf("%d names", len(seen))
+	}
+	for o, want := range map[Op]Op{Bcast: 29, Alltoallv: 42, CreateIntercomm: 67, Ialltoallv: 85, IreduceScatterBlock: 95,
+		IneighborAlltoallw: 99} { // in pages of other versions
+		if o != want {
+			t.Errorf("%v has the number %d, want %d", o, uint8(o), uint8(want))
+		}
 	}
 	for n, want := range map[int]Class{
 		0: 0, 64: 0, 65: 1, 512: 1, 513: 2, 4096: 2, 4097: 3, 32 << 10: 3, 16 << 20: 6, 16<<20 + 1: 7, 1 << 40: 7,

@@ -109,6 +109,10 @@ const (
 	IneighborAlltoall
 	IneighborAlltoallv
 	IreduceScatterBlock
+	Alltoallw
+	NeighborAlltoallw
+	Ialltoallw
+	IneighborAlltoallw
 	ops // number of operations of this version
 )
 
@@ -123,13 +127,14 @@ func (o Op) IsWithin() bool { return o&maxOps != 0 }
 func (o Op) IsCollective() bool {
 	o &^= maxOps
 	return o >= Barrier && o <= Finalize || o == Fence || o >= DupWithInfo && o <= CreateIntercomm ||
-		o >= Ibarrier && o <= IreduceScatterBlock
+		o >= Ibarrier && o <= IneighborAlltoallw
 }
 
 // IsImmediateCollective reports whether o starts a collective operation, which a Wait completes.
 func (o Op) IsImmediateCollective() bool {
 	o &^= maxOps
-	return o >= Ibarrier && o <= Ialltoallv || o >= IneighborAllgather && o <= IreduceScatterBlock
+	return o >= Ibarrier && o <= Ialltoallv || o >= IneighborAllgather && o <= IreduceScatterBlock ||
+		o >= Ialltoallw && o <= IneighborAlltoallw
 }
 
 // Blocking returns the blocking form of an immediate collective, and other operations as they are. The immediate ones are in the
@@ -140,8 +145,10 @@ func (o Op) Blocking() Op {
 		return o
 	case o&^maxOps <= Ialltoallv:
 		return o - Ibarrier + Barrier
+	case o&^maxOps <= IreduceScatterBlock:
+		return o - IneighborAllgather + NeighborAllgather
 	}
-	return o - IneighborAllgather + NeighborAllgather
+	return o - Ialltoallw + Alltoallw
 }
 
 // counted reports whether calls of o are counted.
@@ -164,6 +171,7 @@ var names = [ops]string{
 	"Igatherv", "Iscatter", "Iscatterv", "Iallgather", "Iallgatherv", "Ialltoall", "Ialltoallv",
 	"NeighborAllgather", "NeighborAllgatherv", "NeighborAlltoall", "NeighborAlltoallv", "ReduceScatterBlock",
 	"IneighborAllgather", "IneighborAllgatherv", "IneighborAlltoall", "IneighborAlltoallv", "IreduceScatterBlock",
+	"Alltoallw", "NeighborAlltoallw", "Ialltoallw", "IneighborAlltoallw",
 }
 
 // String returns the operation's name in package mpi, such as "Allreduce".
@@ -204,7 +212,7 @@ func (o Op) Direction() Direction {
 		return Out
 	case o == Recv, o == Irecv, o == Mrecv, o == Imrecv, o == Get:
 		return In
-	case o == Sendrecv, o.Blocking() > Barrier && o.Blocking() <= Alltoallv, o >= NeighborAllgather && o <= IreduceScatterBlock:
+	case o == Sendrecv, o.Blocking() > Barrier && o.Blocking() <= Alltoallv, o >= NeighborAllgather && o <= IneighborAlltoallw:
 		return Both
 	}
 	return Neither

@@ -136,6 +136,29 @@ type Current struct {
 	Comm string
 }
 
+// String describes the operation: Recv from rank 3 with tag 7, Barrier (waiting for rank 2).
+func (c Current) String() string {
+	text := c.Op.String()
+	collective := c.Op.IsCollective() || c.Op.IsWithin()
+	switch {
+	case c.Peer >= 0 && collective: // the tag is not that of a call
+		text += fmt.Sprintf(" (waiting for rank %d)", c.Peer)
+	case c.Peer >= 0 && c.Op.Direction() == Out:
+		text += fmt.Sprintf(" to rank %d", c.Peer)
+	case c.Peer >= 0 && c.Op.Direction() == In:
+		text += fmt.Sprintf(" from rank %d", c.Peer)
+	case c.Peer >= 0:
+		text += fmt.Sprintf(" with rank %d", c.Peer)
+	}
+	if c.Tag >= 0 && !collective {
+		text += fmt.Sprintf(" with tag %d", c.Tag)
+	}
+	if c.Comm != "" {
+		text += ` on "` + c.Comm + `"`
+	}
+	return text
+}
+
 // Snapshot is the content of a page. Its counters are read one after the other while the rank runs: each is exact at some moment
 // during the call, and none ever decreases.
 type Snapshot struct {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 )
 
 // Version returns the version of the main module: a tag such as v0.1.0, a pseudo-version for a build from another commit, and
@@ -12,6 +13,33 @@ import (
 func Version() string {
 	v, _ := read(debug.ReadBuildInfo)
 	return v
+}
+
+// Date returns the day of the commit that the program was built from, YYYY-MM-DD. It is empty if the build was made without
+// version control.
+func Date() string {
+	i, _ := debug.ReadBuildInfo()
+	return date(i)
+}
+
+func date(i *debug.BuildInfo) string {
+	if i == nil {
+		return ""
+	}
+	for _, s := range i.Settings {
+		if s.Key == "vcs.time" {
+			day, _, _ := strings.Cut(s.Value, "T")
+			return day
+		}
+	}
+	return ""
+}
+
+// Commit returns the beginning of the hash of the commit of this build, followed by "+changes" if the checkout had changes;
+// "unknown" for a build without version control.
+func Commit() string {
+	_, commit := read(debug.ReadBuildInfo)
+	return commit
 }
 
 // Line returns one line with the version of ibrun, the commit it was built from if that is known, the version of Go, and the

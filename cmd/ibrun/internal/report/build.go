@@ -2,7 +2,6 @@ package report
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -82,7 +81,7 @@ func (l *RankLine) setRecord(rank Rank, end time.Time) {
 	l.Reconnections, l.Changes = s.Reconnections, s.Changes
 	if l.State != Finalized {
 		for _, c := range s.Current {
-			l.LastCalls = append(l.LastCalls, formatCall(c))
+			l.LastCalls = append(l.LastCalls, c.String())
 		}
 	}
 }
@@ -99,28 +98,6 @@ func listComms(all []*perf.Snapshot) (comms []Comm) {
 		comms = append(comms, Comm{name, ranks[name]})
 	}
 	return comms
-}
-
-// formatCall describes an operation in progress: Recv from rank 3 with tag 7.
-func formatCall(c perf.Current) string {
-	text := c.Op.String()
-	if c.Peer >= 0 {
-		preposition := "with"
-		switch c.Op.Direction() {
-		case perf.Out:
-			preposition = "to"
-		case perf.In:
-			preposition = "from"
-		}
-		text += fmt.Sprintf(" %s rank %d", preposition, c.Peer)
-	}
-	if c.Tag >= 0 && !c.Op.IsWithin() {
-		text += fmt.Sprintf(" with tag %d", c.Tag)
-	}
-	if c.Comm != "" {
-		text += ` on "` + c.Comm + `"`
-	}
-	return text
 }
 
 // addTotals computes the sums and means over the ranks.
