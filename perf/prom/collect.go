@@ -1,11 +1,13 @@
 package prom
 
 import (
+	"runtime"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/ibrun/ibrun/internal/buildinfo"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -18,7 +20,7 @@ type collector struct {
 
 // Collector returns a collector of the sums over the node's ranks, or of each rank.
 func (n *Node) Collector(each bool) prometheus.Collector {
-	return &collector{node: n, perRank: each, descs: descs(each)}
+	return &collector{node: n, perRank: each, descs: n.descs(each)}
 }
 
 func (c *collector) Describe(to chan<- *prometheus.Desc) {
@@ -29,7 +31,12 @@ func (c *collector) Describe(to chan<- *prometheus.Desc) {
 
 func (c *collector) Collect(to chan<- prometheus.Metric) {
 	p := metricWriter{c: c, to: to}
-	p.setValue(jobInfo, 1, c.node.Job, c.node.Name)
+	p.setValue(buildInfo, 1, buildinfo.Version(), buildinfo.Commit(), runtime.Version())
+	if c.node.ExitCode != nil {
+		if code, ended := c.node.ExitCode(); ended {
+			p.setValue(exitCode, float64(code))
+		}
+	}
 	all := c.node.sampleRanks()
 	count, unreadable := map[string]int{}, 0
 	for i := range all {
@@ -76,8 +83,12 @@ func (p *metricWriter) setTotals(of []rankState) {
 	var wall, inside, waiting, old time.Duration
 	var q perf.Queues
 	var m perf.Memory
-	var again, connections, changed uint64
+	var again, connections, changed, done, expected uint64
+	var used Process
 	for i := range of {
+		used.CPU += of[i].used.CPU
+		used.Resident += of[i].used.Resident
+		used.ResidentHigh = max(used.ResidentHigh, of[i].used.ResidentHigh)
 		s := of[i].Snapshot
 		if s == nil {
 			continue
@@ -86,6 +97,8 @@ func (p *metricWriter) setTotals(of []rankState) {
 		wall += of[i].wall
 		inside += s.Time()
 		waiting += s.Waiting
+		done += s.Done
+		expected += s.Total
 		old = max(old, of[i].oldest)
 		again += s.Retransmissions
 		connections += s.Reconnections
@@ -101,6 +114,11 @@ func (p *metricWriter) setTotals(of []rankState) {
 		m.PinnedHigh = max(m.PinnedHigh, s.Memory.PinnedHigh)
 	}
 	p.setValue(rankSeconds, wall.Seconds())
+	p.setValue(progressDone, float64(done))
+	p.setValue(progressExpected, float64(expected))
+	p.setValue(cpuSeconds, used.CPU.Seconds())
+	p.setValue(resident, float64(used.Resident))
+	p.setValue(residentHigh, float64(used.ResidentHigh))
 	p.setValue(callSeconds, inside.Seconds())
 	p.setValue(waitSeconds, waiting.Seconds())
 	p.setValue(oldestCall, old.Seconds())

@@ -24,9 +24,15 @@ type family struct {
 }
 
 const (
-	jobInfo = iota
+	buildInfo = iota
+	exitCode
 	rankStates
+	progressDone
+	progressExpected
 	rankSeconds
+	cpuSeconds
+	resident
+	residentHigh
 	callSeconds
 	waitSeconds
 	calls
@@ -58,12 +64,24 @@ const (
 )
 
 var families = [...]family{
-	jobInfo: {name: "ibrun_job_info", kind: gauge, labels: []string{"job", "node"}, perNode: true,
-		help: "1; the labels name the job and the node."},
+	buildInfo: {name: "ibrun_build_info", kind: gauge, labels: []string{"version", "revision", "goversion"}, perNode: true,
+		help: "1; the labels name the version of ibrun, the commit it was built from, and the version of Go."},
+	exitCode: {name: "ibrun_job_exit_code", kind: gauge, perNode: true,
+		help: "Exit code of the job. There is no series before the end of the job."},
 	rankStates: {name: "ibrun_ranks", kind: gauge, labels: []string{"state"}, perNode: true,
 		help: "Ranks on this node, by state: silent (has not written its page), running, finalized, dead (ended without Finalize)."},
+	progressDone: {name: "ibrun_progress_steps", kind: gauge,
+		help: "Steps that the program reports as done; 0 if it reports no progress."},
+	progressExpected: {name: "ibrun_progress_expected_steps", kind: gauge,
+		help: "Steps that the program reports as its whole work; 0 if it reports no progress."},
 	rankSeconds: {name: "ibrun_rank_seconds_total", kind: counter,
 		help: "Time that ranks have run, from Init to Finalize."},
+	cpuSeconds: {name: "ibrun_process_cpu_seconds_total", kind: counter,
+		help: "Processor time of the processes of the ranks, in user mode and in the kernel."},
+	resident: {name: "ibrun_process_resident_memory_bytes", kind: gauge,
+		help: "Resident memory of the processes of the ranks that have not ended. Memory that ranks share counts for each of them."},
+	residentHigh: {name: "ibrun_process_resident_memory_highest_bytes", kind: gauge,
+		help: "Largest amount of resident memory that the process of one rank has had."},
 	callSeconds: {name: "ibrun_call_seconds_total", kind: counter,
 		help: "Time spent within calls of package mpi. Divided by ibrun_rank_seconds_total: the share of communication."},
 	waitSeconds: {name: "ibrun_wait_seconds_total", kind: counter,
@@ -73,7 +91,7 @@ var families = [...]family{
 	operationBytes: {name: "ibrun_operation_bytes_total", kind: counter, labels: []string{"op"},
 		help: "Bytes passed to sending calls or received, by operation."},
 	latency: {name: "ibrun_operation_seconds", kind: histogram, labels: []string{"op", "size"},
-		help: "Duration of calls, by operation and size class (its largest size). Of calls up to 4 KiB one in 32 is timed."},
+		help: "Duration of calls, by operation and size class. Of calls up to 4 KiB one in 32 is timed."},
 	longestLatency: {name: "ibrun_operation_longest_seconds", kind: gauge, labels: []string{"op"},
 		help: "Longest timed call since the start, by operation."},
 	oldestCall: {name: "ibrun_operation_oldest_seconds", kind: gauge,
@@ -125,14 +143,22 @@ var families = [...]family{
 // rankLabel is the label of series of single ranks.
 const rankLabel = "rank"
 
-// descs returns the descriptions of all families, with or without the label rank.
-func descs(each bool) (d [len(families)]*prometheus.Desc) {
+// The labels of every series. Prometheus gives series the labels job and instance itself, and discovery others, such as node: a
+// series that has such a label already gets another name for it, exported_node.
+const (
+	jobLabel  = "ibrun_job"
+	nodeLabel = "ibrun_node"
+)
+
+// descs returns the descriptions of all families of a node, with or without the label rank.
+func (n *Node) descs(each bool) (d [len(families)]*prometheus.Desc) {
+	common := prometheus.Labels{jobLabel: n.Job, nodeLabel: n.Name}
 	for i, f := range families {
 		labels := f.labels
 		if each && !f.perNode {
 			labels = append(slices.Clip(labels), rankLabel)
 		}
-		d[i] = prometheus.NewDesc(f.name, f.help, labels, nil)
+		d[i] = prometheus.NewDesc(f.name, f.help, labels, common)
 	}
 	return d
 }

@@ -14,6 +14,8 @@ type Node struct {
 	// Ranks returns the state of the ranks of this node, always in the same order. It is called at each scrape, by one goroutine
 	// at a time.
 	Ranks func() []Rank
+	// ExitCode returns the exit code of the job, and false before its end. Nil means that the job does not end.
+	ExitCode func() (code int, ended bool)
 	// Root is the root directory of the node, under which RDMA devices are read; nil omits them.
 	Root fs.FS
 	// Now is the clock; nil is time.Now.
@@ -33,11 +35,22 @@ type Rank struct {
 	Err error
 	// Dead reports that the process has ended.
 	Dead bool
+	// Process is what the process uses; nil if it is not known, as after its end.
+	Process *Process
+}
+
+// Process is what the process of a rank uses.
+type Process struct {
+	// CPU is the processor time that it has used.
+	CPU time.Duration
+	// Resident is its resident memory in bytes, and ResidentHigh the largest amount so far.
+	Resident, ResidentHigh uint64
 }
 
 // rankHistory is the last known state of a rank.
 type rankHistory struct {
 	snapshot  *perf.Snapshot
+	used      Process
 	died      time.Time
 	firstSeen map[perf.Current]time.Time // of the calls in progress
 }
@@ -45,6 +58,7 @@ type rankHistory struct {
 // rankState is the state of a rank in one scrape.
 type rankState struct {
 	Rank
+	used   Process
 	wall   time.Duration
 	oldest time.Duration
 }
@@ -95,7 +109,11 @@ func (k *rankHistory) update(r Rank, now time.Time) rankState {
 	if r.Snapshot != nil {
 		k.snapshot = r.Snapshot
 	}
-	s := rankState{Rank: r}
+	k.used.Resident = 0
+	if p := r.Process; p != nil { // the process of the program may have taken the place of one that has started it
+		k.used = Process{max(k.used.CPU, p.CPU), p.Resident, max(k.used.ResidentHigh, p.ResidentHigh)}
+	}
+	s := rankState{Rank: r, used: k.used}
 	if s.Snapshot = k.snapshot; s.Snapshot == nil {
 		return s
 	}

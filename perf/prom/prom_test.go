@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -36,12 +37,15 @@ type testRank struct {
 	rec    *perf.Recorder
 	err    error
 	dead   bool
+
+	process *Process
 }
 
 func newJob(t testing.TB, n int) *job {
 	j := &job{t: t}
 	for rank := range n {
-		f := &testRank{memory: make([]byte, perf.PageBytes)}
+		f := &testRank{memory: make([]byte, perf.PageBytes),
+			process: &Process{time.Duration(rank+1) * time.Second, 1 << 20, 2 << 20}}
 		var err error
 		if f.rec, err = perf.NewRecorder(f.memory, perf.Identity{Rank: rank, Size: n}, perf.All); err != nil {
 			t.Fatal(err)
@@ -56,7 +60,7 @@ func newJob(t testing.TB, n int) *job {
 func (j *job) look() []Rank {
 	var all []Rank
 	for i, f := range j.ranks {
-		r := Rank{Rank: i, Dead: f.dead, Err: f.err}
+		r := Rank{Rank: i, Dead: f.dead, Err: f.err, Process: f.process}
 		if f.err == nil {
 			page, err := perf.Open(f.memory)
 			if err == nil {
@@ -87,6 +91,7 @@ func (j *job) work() {
 		f.rec.Retransmitted(uint64(i))
 		f.rec.Reconnected(uint64(i), 2*uint64(i))
 		f.rec.Waited(f.rec.Now())
+		f.rec.Progress(uint64(i), 10)
 	}
 }
 
@@ -166,7 +171,9 @@ func TestSum(t *testing.T) {
 			labels []string
 			want   float64
 		}{
-			{jobInfo, []string{"job", "j1", "node", "n0"}, 1},
+			{buildInfo, []string{"ibrun_job", "j1", "ibrun_node", "n0", "goversion", runtime.Version()}, 1},
+			{progressDone, nil, 3}, {progressExpected, nil, 30},
+			{cpuSeconds, nil, 6}, {resident, nil, 3 << 20}, {residentHigh, nil, 2 << 20},
 			{rankStates, []string{"state", "running"}, 3},
 			{calls, []string{"op", "Send"}, 300},
 			{operationBytes, []string{"op", "Send"}, 3 * 4950},
@@ -214,7 +221,7 @@ func TestDeath(t *testing.T) {
 	j.ranks = append(j.ranks, &testRank{memory: make([]byte, perf.PageBytes)}) // a rank that never writes its page
 	j.work3()
 	before := scrape(t, j.node, "", text)
-	j.ranks[0].dead = true
+	j.ranks[0].dead, j.ranks[0].process = true, nil
 	j.ranks[1].err = &perf.VersionError{Got: 2, Want: 1}
 	j.ranks[2].rec.Finish()
 	after := scrape(t, j.node, "", text)
@@ -222,6 +229,9 @@ func TestDeath(t *testing.T) {
 		if a, b := number(value(t, before, f, "op", "Send")), number(value(t, after, f, "op", "Send")); a != b || a == 0 {
 			t.Errorf("%s was %v and is %v", families[f].name, a, b)
 		}
+	}
+	if cpu, memory := number(value(t, after, cpuSeconds)), number(value(t, after, resident)); cpu != 6 || memory != 2<<20 {
+		t.Errorf("the ranks have used %v s of processor time, and use %v bytes", cpu, memory)
 	}
 	for state, want := range map[string]float64{"silent": 1, "running": 1, "finalized": 1, "dead": 1} {
 		if got := number(value(t, after, rankStates, "state", state)); got != want {
@@ -240,6 +250,52 @@ func TestDeath(t *testing.T) {
 
 // work3 is work for the first three ranks.
 func (j *job) work3() { (&job{t: j.t, ranks: j.ranks[:3]}).work() }
+
+// TestExitCode: the exit code has a series from the end of the job on.
+func TestExitCode(t *testing.T) {
+	j, code, ended := newJob(t, 1), 0, false
+	j.node.ExitCode = func() (int, bool) { return code, ended }
+	name := families[exitCode].name
+	if f := scrape(t, j.node, "", text)[name]; f != nil {
+		t.Errorf("a job that runs has an exit code: %v", f)
+	}
+	for _, code = range []int{0, 137} {
+		ended = true
+		if got := number(value(t, scrape(t, j.node, "", text), exitCode)); got != float64(code) {
+			t.Errorf("the exit code is %v, want %d", got, code)
+		}
+	}
+}
+
+// TestLabels: every series names the job and the node, and none has a label that Prometheus or its discovery sets.
+func TestLabels(t *testing.T) {
+	j := newJob(t, 2)
+	j.work()
+	j.node.Root = hwtest.Tree(t, "testdata/port.txtar")
+	j.node.ExitCode = func() (int, bool) { return 0, true }
+	for _, query := range []string{"", "?ranks=each"} {
+		all := scrape(t, j.node, query, text)
+		if len(all) != len(families) {
+			t.Errorf("%d families are served, want %d", len(all), len(families))
+		}
+		for name, f := range all {
+			for _, m := range f.Metric {
+				has := map[string]string{}
+				for _, l := range m.Label {
+					has[l.GetName()] = l.GetValue()
+				}
+				if has[jobLabel] != "j1" || has[nodeLabel] != "n0" {
+					t.Errorf("%s has the labels %v", name, has)
+				}
+				for _, taken := range []string{"job", "instance", "node", "namespace", "pod", "host"} {
+					if has[taken] != "" {
+						t.Errorf("%s has the label %s", name, taken)
+					}
+				}
+			}
+		}
+	}
+}
 
 func TestOldest(t *testing.T) {
 	j := newJob(t, 2)
@@ -263,7 +319,7 @@ func TestQuantiles(t *testing.T) {
 	for i := range raw {
 		raw[i] = time.Duration(1000 * math.Exp(r.NormFloat64()*1.5))
 	}
-	l := &latencyHistogram{desc: descs(false)[latency], labels: []string{"Send", "64"}, source: perf.HistogramOf(raw...)}
+	l := &latencyHistogram{desc: new(Node).descs(false)[latency], labels: []string{"Send", "64"}, source: perf.HistogramOf(raw...)}
 	var m dto.Metric
 	if err := l.Write(&m); err != nil {
 		t.Fatal(err)
@@ -305,7 +361,7 @@ func nativeQuantile(h *dto.Histogram, q float64) float64 {
 func TestNativeSum(t *testing.T) {
 	for _, of := range [][]time.Duration{nil, {0}, {0, 1, 1 << 40, 1 << 60}} {
 		var m dto.Metric
-		l := &latencyHistogram{desc: descs(false)[latency], labels: []string{"Send", "64"}, source: perf.HistogramOf(of...)}
+		l := &latencyHistogram{desc: new(Node).descs(false)[latency], labels: []string{"Send", "64"}, source: perf.HistogramOf(of...)}
 		if err := l.Write(&m); err != nil {
 			t.Fatal(err)
 		}
