@@ -159,7 +159,7 @@ func (c *Comm) startCollective(m collMode, n int, check func(*coll.Operation) er
 	}
 	on := proto.Route{Context: c.contextID | collectiveBit, Match: proto.Match{Tag: c.immediates.nextTag()}, Op: m.call}
 	if x.persistent = m.start == ByStart; x.persistent {
-		*m.req = Request{c.engine.ScheduleInit(on, x, &x.schedule)}
+		*m.req = Request{c.engine.ScheduleInit(on, n, x, &x.schedule)}
 		return nil
 	}
 	*m.req = Request{c.engine.StartSchedule(on, n, x, &x.schedule)}
@@ -314,6 +314,9 @@ func recoverPanic(err *error) {
 
 // errImmediate is the error of later collectives if there is no better one.
 var errImmediate = errors.New("an immediate collective of this communicator has failed")
+
+// Abandoned does nothing: a program that has failed does not use the buffers again.
+func (x *immediate) Abandoned(error) {}
 
 // Ended records why no collective can succeed any more, if this one has failed.
 func (x *immediate) Ended(err error) {

@@ -7,14 +7,18 @@ import (
 
 // While the program computes, no call of it makes progress for its schedules. So a goroutine of the engine does, while a schedule
 // is in progress and no call waits. A timer starts it some time after a call has left a schedule unfinished: mostly the program
-// waits at once. It polls for a while and then sleeps, as a call that waits does. It ends when a call begins to wait: that
-// call then makes progress itself.
+// waits at once. If the schedule is long, the goroutine starts at once, since that costs little in comparison, and the timer of a
+// process that sleeps may be late by a millisecond. It polls for a while and then sleeps, as a call that waits does. It ends when
+// a call begins to wait: that call then makes progress itself.
 
 // background is the state of that goroutine. It is protected by the engine's lock.
 type background struct {
 	schedules int           // the number of schedules in progress
+	long      int           // the number of these that are long
 	timer     *time.Timer   // starts the goroutine; nil until it is needed
 	armed     bool          // the timer runs, or its function has not begun
+	prompt    func()        // is runPrompt, so that to start it does not allocate
+	prompted  bool          // it has been started, and has not begun
 	delay     time.Duration // how long the timer runs
 	running   bool          // the goroutine exists
 	leave     bool          // it is to end, because a call waits
@@ -33,10 +37,30 @@ const (
 // poll. It does not end soon if it does a long step of a schedule.
 const takeOverYields = 100
 
-// startBackground sets the timer if there are schedules in progress. It must be called when a call that waits ends.
+// longSchedule is the number of bytes from which a schedule is long. Its messages then take some 10 us.
+const longSchedule = 64 << 10
+
+// startBackground starts the goroutine, or sets the timer, if there are schedules in progress. It must be called when a call that
+// waits ends.
 func (e *Engine) startBackground() {
 	b := &e.background
-	if b.schedules == 0 || b.armed || b.running || b.stop {
+	switch {
+	case b.schedules == 0 || b.running || b.stop || b.prompted:
+	case b.long == 0:
+		e.startBackgroundLater()
+	default:
+		if b.prompt == nil {
+			b.prompt = e.runPrompt
+		}
+		b.prompted = true
+		go b.prompt()
+	}
+}
+
+// startBackgroundLater sets the timer.
+func (e *Engine) startBackgroundLater() {
+	b := &e.background
+	if b.armed {
 		return
 	}
 	b.armed = true
@@ -47,7 +71,18 @@ func (e *Engine) startBackground() {
 	b.timer.Reset(b.delay) // after the field is set, which the function reads without the lock
 }
 
-// runBackground makes progress while there are schedules and no call waits.
+// runPrompt is runBackground without the timer.
+func (e *Engine) runPrompt() {
+	b, w := &e.background, &e.waiters
+	e.lock()
+	defer e.unlock()
+	b.prompted = false
+	if !b.stop && e.failure.err == nil && b.schedules != 0 && !b.running && !w.polling && !w.sleeping && w.woken == 0 {
+		e.pollInBackground()
+	}
+}
+
+// runBackground makes progress while there are schedules and no call waits. The timer calls it.
 func (e *Engine) runBackground() {
 	b, w := &e.background, &e.waiters
 	if !e.mu.TryLock() { // its holder makes progress
@@ -57,13 +92,20 @@ func (e *Engine) runBackground() {
 	defer e.unlock()
 	b.armed = false
 	switch {
-	case b.stop || e.failure.err != nil:
+	case b.stop || b.running || e.failure.err != nil:
 		return
 	case b.schedules == 0 || w.polling || w.sleeping || w.woken != 0: // await sets the timer again
 		b.delay = min(2*b.delay, maxBackgroundDelay)
 		return
 	}
-	b.delay, b.running, b.leave = minBackgroundDelay, true, false
+	b.delay = minBackgroundDelay
+	e.pollInBackground()
+}
+
+// pollInBackground polls until no schedule is in progress, or a call waits.
+func (e *Engine) pollInBackground() {
+	b, w := &e.background, &e.waiters
+	b.running, b.leave = true, false
 	for g := (goal{what: backgroundNotNeeded}); !e.isOver(&g) && !w.polling; {
 		e.pollFor(&g)
 	}
@@ -72,27 +114,25 @@ func (e *Engine) runBackground() {
 	if b.stop {
 		close(b.ended)
 	}
-	if e.failure.err == nil {
-		e.startBackground()
+	if e.failure.err == nil && b.schedules != 0 && !b.stop { // the call that has taken over may not wait for long
+		e.startBackgroundLater()
 	}
 }
 
-// takeOverPolling asks the goroutine in the background to end, if it polls. It reports whether that does not poll any more.
+// takeOverPolling asks the goroutine in the background to end, if it polls. It reports whether no goroutine polls any more. The
+// lock is released meanwhile.
 func (e *Engine) takeOverPolling() bool {
 	b, w := &e.background, &e.waiters
-	if !b.running || !w.inBackground {
-		return false
-	}
-	b.leave = true
-	for range takeOverYields {
+	for yields := 0; w.polling && w.inBackground; yields++ {
+		b.leave = true // each time: the timer may have started it again
+		if yields == takeOverYields {
+			break
+		}
 		e.unlock()
 		runtime.Gosched()
 		e.lock()
-		if !w.polling {
-			return true
-		}
 	}
-	return false
+	return !w.polling
 }
 
 // stopBackground returns when the goroutine in the background has ended. It does not start again. The caller must hold the lock,

@@ -21,7 +21,7 @@ func sharedEngines(b *testing.B) []*Engine {
 		go func() {
 			tr := &shm.Transport{Local: []int{0, 1}, Tracer: os.Getppid()}
 			copy(tr.Key[:], "bench "+strconv.Itoa(os.Getpid()))
-			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 			defer cancel()
 			d, err := tr.Open(ctx, &fabric.Config{Self: i, Size: 2})
 			if err != nil {

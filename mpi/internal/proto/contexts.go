@@ -81,6 +81,12 @@ func (c *contexts) isStale(context uint32) bool {
 	return ok && int32(context-ended) <= 0
 }
 
+// hasEnded is isStale for a context that this process has used, also while it does not know which is the next one of its number.
+func (c *contexts) hasEnded(context uint32) bool {
+	last, ok := c.unsettled[contextNumber(context)]
+	return ok && last == context || c.isStale(context)
+}
+
 func contextNumber(context uint32) uint32 { return context & (1<<ContextBits - 1) }
 
 // expect makes no context of a number count as ended until agreed is called.

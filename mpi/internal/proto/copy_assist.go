@@ -11,19 +11,22 @@ import (
 // the front while the sender writes pieces from the back. Both claim pieces in a shared word, so each piece is moved once, and
 // the transfer does not depend on the sender: one that is busy elsewhere claims nothing.
 
+// maxPieceBytes is the length of the longest piece. A copy of so many bytes takes much longer than the system call around it. At
+// the end one side waits for one piece at most.
+const maxPieceBytes = 512 << 10
+
+// minPairBytes is the length of the shortest message that has two pieces.
+const minPairBytes = 16 << 10
+
 // pieceBytes returns the unit in which the two sides claim pieces of a message of n bytes. A short message is one piece, so that
-// of several messages each side moves some. Where the system call takes about as long as the copy, each side gets one half.
-// Longer messages have smaller pieces, so that both sides finish at nearly the same time.
+// of several messages each side moves some. A longer one has an even number, so that both sides can move the same: two, because
+// each system call costs several microseconds beside the copy, or more if these would exceed maxPieceBytes.
 func pieceBytes(n int) int {
-	switch {
-	case n < 16<<10:
+	if n < minPairBytes {
 		return n
-	case n <= 128<<10:
-		return (n/2 + 4095) &^ 4095
-	case n <= 1<<20:
-		return 64 << 10
 	}
-	return 256 << 10
+	pairs := (n + 2*maxPieceBytes - 1) / (2 * maxPieceBytes)
+	return ((n+2*pairs-1)/(2*pairs) + 4095) &^ 4095
 }
 
 // pieceBounds returns the bounds of piece i of a message of n bytes.

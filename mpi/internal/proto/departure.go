@@ -22,6 +22,13 @@ import (
 // watchDelay is how long an operation waits before it sends WATCH. A wait that is that long costs far more than a message.
 const watchDelay = 100 * time.Millisecond
 
+// IsWatch reports whether a message that begins with a header is WATCH, or LEFT, which answers it: a process sends WATCH because
+// time has passed, and not because the program does something.
+func IsWatch(header []byte) bool {
+	k := kind(header[0])
+	return k == kindWatch || k == kindLeft
+}
+
 // confirmTimeout bounds the wait for the transport's report that a process has closed, when the launcher has reported it. The
 // transport's report is preferred because it follows all messages.
 const confirmTimeout = 2 * time.Second
@@ -161,8 +168,7 @@ func (e *Engine) handleRefuse(peer int32, w [5]uint64) bool {
 
 // isGone reports whether a process takes part in no operation of a context any more.
 func (e *Engine) isGone(context uint32, n int32) bool {
-	p := e.peers[n]
-	return p != nil && p.finalized != nil || e.departures.gone[member{context, n}]
+	return e.hasFinalized(n) || e.departures.gone[member{context, n}]
 }
 
 // departureError returns the error of an operation that waits for a message, if the processes that could send it have left; nil

@@ -175,11 +175,11 @@ func TestDirectYield(t *testing.T) {
 		return nil
 	}
 	other := make(chan error, 1)
-	go func() { other <- receive(2) }() // gets a request, since the message with tag 9 arrives first
 	es[1].waiters.yieldTimer = pollyield.Timer{}
 	if es[1].waiters.yieldTimer.Poll(); !es[1].waiters.yieldTimer.Due() {
 		t.Fatal("no yield is due")
 	}
+	go func() { other <- receive(2) }() // gets a request, since the message with tag 9 arrives first
 	if err := errors.Join(receive(1), <-other, receive(9)); err != nil {
 		t.Error(err)
 	}

@@ -139,7 +139,7 @@ func New(c Config) (*Engine, error) {
 	e.departures.init(c.Members)
 	e.checks, e.exactBit = c.Checks, c.ExactBit
 	if c.Checks {
-		e.notes.init(c.Size)
+		e.notes.init()
 	}
 	e.rec.init(c.Recorder, c.Trace, c.Checks, c.ExactBit)
 	e.waiters.init(c.Oversubscribed, c.Poll)

@@ -21,6 +21,9 @@ type failures struct {
 	departed   bool  // some process has finalized, or left a context: operations that wait must look which; see departures
 	// finalized is the number of reports that a peer has finalized or left a context: its own, and those of the launcher.
 	finalized int
+	// closed has a bit for each process that has finalized without a peer in Engine.peers: most of the processes of a large job, of
+	// which none needs a peer for that. newPeer sets finalized there. nil: there are none.
+	closed []uint64
 	// needed is Config.Needed; nil: always true.
 	needed func(n int32, closed bool) bool
 }
@@ -43,23 +46,62 @@ func (f *failureError) Unwrap() []error { return []error{ErrFailed, f.cause} }
 
 // fail records that a peer has failed or finalized; see the comment above. n is -1 if the transport of this process has failed.
 func (e *Engine) fail(n int32, err error) {
-	if e.failure.err != nil || n >= 0 && e.peer(n).finalized != nil {
+	if e.failure.err != nil || n >= 0 && e.hasFinalized(n) {
 		return
 	}
+	silent := n >= 0 && e.peers[n] == nil && errors.Is(err, fabric.ErrPeerClosed)
 	err = &failureError{n, err}
 	f := &e.failure
 	if n >= 0 && f.mayLeave(n, err) {
-		p := e.peer(n)
-		p.finalized = err
-		p.updateMaxEager()
+		if silent {
+			f.setClosed(n, len(e.peers))
+		} else {
+			p := e.peer(n)
+			p.finalized = err
+			p.updateMaxEager()
+		}
 		f.finalized++
 		e.completeRevokedOf(n)
 		e.endOperationsWith(n, err)
 	} else {
-		f.err, e.hints.plainSends = err, false
+		e.setFailed(err)
 		e.rec.configured.LostPeer()
 	}
 	e.waiters.rouseAll()
+}
+
+// setFailed makes the engine fail. The programs of the schedules in progress learn of it before a call returns the error.
+func (e *Engine) setFailed(err error) {
+	e.failure.err, e.hints.plainSends = err, false
+	for _, slab := range e.requests.slabs {
+		for i := range slab {
+			r := &slab[i]
+			if s := r.schedule; s != nil && s.req == r && r.state == active && !e.contexts.hasEnded(r.route.Context) {
+				s.program.Abandoned(err)
+			}
+		}
+	}
+}
+
+// setClosed sets the bit of a process; n is the number of processes.
+func (f *failures) setClosed(process int32, n int) {
+	if f.closed == nil {
+		f.closed = make([]uint64, (n+63)/64)
+	}
+	f.closed[process/64] |= 1 << (process % 64)
+}
+
+// hasClosed reports whether the bit of a process is set.
+func (f *failures) hasClosed(process int32) bool {
+	return f.closed != nil && f.closed[process/64]>>(process%64)&1 != 0
+}
+
+// hasFinalized reports whether a process has finalized.
+func (e *Engine) hasFinalized(n int32) bool {
+	if p := e.peers[n]; p != nil {
+		return p.finalized != nil
+	}
+	return e.failure.hasClosed(n)
 }
 
 // mayLeave reports whether the loss of a process is no failure.
@@ -77,7 +119,7 @@ func (f *failures) mayLeave(n int32, err error) bool {
 func (e *Engine) Abort(err error) {
 	e.lock()
 	if e.failure.err == nil {
-		e.failure.err, e.hints.plainSends = fmt.Errorf("%w: %w", ErrFailed, err), false
+		e.setFailed(fmt.Errorf("%w: %w", ErrFailed, err))
 	}
 	e.waiters.rouseAll()
 	e.unlock()
@@ -138,9 +180,9 @@ func (e *Engine) FinalizedPeer(context uint32, peers []int32) error {
 // the launcher knows, or nil.
 func (e *Engine) firstGone(context uint32, peers []int32) error {
 	for _, n := range peers {
-		if p := e.peers[n]; p != nil && (p.finalized != nil || p.announced) {
+		if p := e.peers[n]; e.hasFinalized(n) || p != nil && p.announced {
 			e.rec.configured.LostPeer()
-			return p.gone(n)
+			return e.peer(n).gone(n)
 		}
 		if e.departures.gone[member{context, n}] {
 			return e.departureErr(n)

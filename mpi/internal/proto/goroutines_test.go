@@ -164,6 +164,18 @@ func checkIdle(t *testing.T, es []*Engine) {
 // TestWokenSendTogether: what goroutines send that were woken together is kept, and sent by the last of them.
 func TestWokenSendTogether(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const attempts = 20 // if this program is stopped between two sends, they are not kept together
+	for range attempts {
+		if mostSentTogether(t) >= 2 {
+			return
+		}
+	}
+	t.Error("no messages were kept together")
+}
+
+// mostSentTogether returns how many of the messages that goroutines send after they were woken together were kept at one time.
+func mostSentTogether(t *testing.T) int {
+	t.Helper()
 	const goroutines = 20
 	es := open(t, 2, deferring, nil)
 	e, other := es[0], es[1]
@@ -191,10 +203,8 @@ func TestWokenSendTogether(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if most := e.domain.(*deferringDomain).eps[0].most; most < 2 {
-		t.Errorf("%d messages were kept together", most)
-	}
 	checkIdle(t, es)
+	return e.domain.(*deferringDomain).eps[0].most
 }
 
 // partlyDeferring is a deferringDomain of several parts: Poll does not poll that of peer 1, and that of peer 2 defers nothing.
@@ -336,9 +346,14 @@ func TestContextWakesOne(t *testing.T) {
 			errs <- err
 		}()
 	}
-	awaitSleepers(e, goroutines)
-	e.lock()
-	found := 0
+	w, found := &e.waiters, 0
+	for { // a goroutine that sleeps on the transport polls from time to time, and may do so now
+		awaitSleepers(e, goroutines)
+		if e.lock(); !w.polling {
+			break
+		}
+		e.unlock()
+	}
 	for _, slab := range e.requests.slabs {
 		for i := range slab {
 			if x := slab[i].sleeper; x != nil && x.stop != nil {
@@ -347,7 +362,6 @@ func TestContextWakesOne(t *testing.T) {
 			}
 		}
 	}
-	w := &e.waiters
 	if woken := w.woken; found != 1 || w.roused == (woken == 1) || woken > 1 {
 		t.Errorf("%d goroutines wait with a context; it has woken %d, and the one that polls: %v", found, woken, w.roused)
 	}

@@ -36,7 +36,7 @@ func (n *Note) String() string {
 
 // notes are the notes of an engine with Config.Checks. Peers and requests have no fields for them, so that these stay small.
 type notes struct {
-	peers    []peerNotes // by process
+	peers    map[int32]*peerNotes // of processes with which notes were exchanged
 	requests map[*Request]requestNotes
 	// unreceived is the error for the first message with a note that was dropped without being received.
 	unreceived error
@@ -53,8 +53,18 @@ type requestNotes struct {
 	sender *Note // receive: the note of the message; nil before it is matched, and if it has none
 }
 
-func (s *notes) init(processes int) {
-	s.peers, s.requests = make([]peerNotes, processes), map[*Request]requestNotes{}
+func (s *notes) init() {
+	s.peers, s.requests = map[int32]*peerNotes{}, map[*Request]requestNotes{}
+}
+
+// peer returns the notes of a process.
+func (s *notes) peer(n int32) *peerNotes {
+	p := s.peers[n]
+	if p == nil {
+		p = new(peerNotes)
+		s.peers[n] = p
+	}
+	return p
 }
 
 // maxWhere is the maximum length of a source position in a NOTE. The end of a longer one is sent.
@@ -64,7 +74,7 @@ const maxWhere = 160
 func (r *Request) sendNote() {
 	e := r.e
 	n := e.notes.requests[r].own
-	e.notes.peers[r.route.Peer].sent++
+	e.notes.peer(r.route.Peer).sent++
 	o := &outgoing{body: []byte(n.Type + " " + n.Where[max(0, len(n.Where)-maxWhere):])}
 	o.header, o.length = header(envelope{kind: kindNote}, uint64(n.Op))
 	if err := e.post(r.route.Peer, o); err != nil {
@@ -77,7 +87,7 @@ func (e *Engine) handleNote(peer int32, w [5]uint64, text []byte) bool {
 	if !e.checks {
 		return false
 	}
-	p := &e.notes.peers[peer]
+	p := e.notes.peer(peer)
 	kind, where, found := strings.Cut(string(text), " ")
 	if p.next != nil || !found || len(where) > maxWhere || w[0] > math.MaxUint8 {
 		return false
@@ -92,7 +102,10 @@ func (e *Engine) takeNote(peer int32) *Note {
 	if !e.checks {
 		return nil
 	}
-	p := &e.notes.peers[peer]
+	p := e.notes.peers[peer]
+	if p == nil {
+		return nil
+	}
 	n := p.next
 	p.next = nil
 	return n
@@ -167,7 +180,7 @@ func (e *Engine) IsendNoted(to Route, buf []byte, mode Mode, n *Note) (Handle, e
 	h := r.handle()
 	err := e.startSend(r)
 	e.rec.setPeer(&to, to.Tag)
-	e.rec.active.End(to.Op, len(buf), began)
+	e.rec.active.End(to.Op, to.Moves(len(buf)), began)
 	return h, err
 }
 
@@ -181,7 +194,7 @@ func (e *Engine) IrecvNoted(from Route, buf []byte, n *Note) Handle {
 	r.setNote(n)
 	e.startRecv(r)
 	e.rec.setPeer(&from, from.Tag)
-	e.rec.active.End(from.Op, len(buf), began)
+	e.rec.active.End(from.Op, from.Moves(len(buf)), began)
 	return r.handle()
 }
 
@@ -225,9 +238,9 @@ func (e *Engine) noteDropped(v envelope, n *Note) {
 func (e *Engine) NotesSent() []uint64 {
 	e.lock()
 	defer e.unlock()
-	sent := make([]uint64, len(e.notes.peers))
-	for i := range sent {
-		sent[i] = e.notes.peers[i].sent
+	sent := make([]uint64, len(e.peers))
+	for n, p := range e.notes.peers {
+		sent[n] = p.sent
 	}
 	return sent
 }
@@ -238,7 +251,7 @@ func (e *Engine) Unfinished(arrive []uint64) error {
 	e.lock()
 	defer e.unlock()
 	for i, n := range arrive {
-		for e.notes.peers[i].arrived < n {
+		for n != 0 && e.notes.peer(int32(i)).arrived < n {
 			if err := e.pollOnce(); err != nil {
 				return err
 			}

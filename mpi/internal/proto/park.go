@@ -214,9 +214,10 @@ func (e *Engine) park(g *goal) {
 	g.countSleeper(-1)
 }
 
-// countSleeper adds n to the number of processes that sleep until a word changes. The caller counts itself before it reads the
-// word once more: a process that stores the word either finds the count or stores the word before it is read. The partner is the
-// store followed by the load of sleepers; see WaitAtLeast.
+// countSleeper adds n to the number of processes that sleep until a word changes. Before the word is read once more, the
+// transport is armed, which makes the processes that share memory pass a barrier: in sleep, which reads the words of parked
+// goroutines as well. So a process that stores the word either finds the count or stores the word before it is read. The partner
+// is the store followed by the load of sleepers; see WaitAtLeast.
 func (g *goal) countSleeper(n int64) {
 	if g.sleepers != nil {
 		atomic.AddUint64(g.sleepers, uint64(n))
@@ -226,6 +227,7 @@ func (g *goal) countSleeper(n int64) {
 // sleep sleeps on the transport until something happens. It returns false if another goroutine polls afterwards.
 func (e *Engine) sleep(g *goal) bool {
 	w := &e.waiters
+	w.inVain = false
 	limit := e.watchIfDue(g)
 	if e.isOver(g) || g.any.looking() {
 		return true // nothing would wake this goroutine, as it did not sleep yet
@@ -238,13 +240,16 @@ func (e *Engine) sleep(g *goal) bool {
 	}
 	g.countSleeper(1)
 	defer g.countSleeper(-1)
+	e.countSleeper()
 	fd, ready, err := e.domain.Arm()
 	if err != nil {
+		e.uncountSleeper()
 		e.fail(-1, err)
 		return true
 	}
 	// Check again after the transport has been armed: everything that happens from now on wakes this goroutine.
-	if ready || e.countSleeper() || g.reached(e) || g.any.looking() || len(e.blocked) != 0 && e.flushBlocked() {
+	if ready || len(e.polled.list) != 0 && e.pollSchedules() || g.reached(e) || g.any.looking() ||
+		len(e.blocked) != 0 && e.flushBlocked() {
 		e.progress() // disarms: an armed transport leaves its background work to the goroutine that sleeps on it
 		return true
 	}
@@ -268,7 +273,7 @@ func (e *Engine) sleep(g *goal) bool {
 		return false
 	}
 	w.startPolling(g)
-	e.progress() // disarms, as above
+	w.inVain = !e.progress() // disarms, as above
 	e.rouseReached()
 	return true
 }

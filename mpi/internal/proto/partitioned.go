@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"github.com/ibrun/ibrun/mpi/internal/datatype"
 )
 
 // Partitioned communication: a message in partitions, each of which is sent when the program says that it is ready. Each
@@ -36,6 +38,7 @@ type partitioned struct {
 	on       Route // with the rank of the sender and the tag of the program
 	send     bool
 	buf      []byte
+	data     *datatype.Buffer // the elements if they are not one block: buf is for their packed bytes. nil: buf is that block
 	parts    int
 	kind     uint32 // of the elements; 0: unknown
 	setup    [setupBytes]byte
@@ -54,8 +57,9 @@ const setupBytes = 20
 // Partitions describe one side of a partitioned message.
 type Partitions struct {
 	Buf    []byte
-	Count  int    // of partitions, from 1 to MaxPartitions; they have the same length
-	Kind   uint32 // of the elements: the same at both sides; 0 if it is not to be compared
+	Data   *datatype.Buffer // the elements if they are not one block; Buf then is memory for their packed bytes
+	Count  int              // of partitions, from 1 to MaxPartitions; they have the same length
+	Kind   uint32           // of the elements: the same at both sides; 0 if it is not to be compared
 	Failed func(error)
 }
 
@@ -107,12 +111,12 @@ func (e *Engine) newPartitioned(on Route, x Partitions, send bool) *partitioned 
 	if e.pairs.used == nil {
 		e.pairs.used = map[uint32]bool{}
 	}
-	p := &partitioned{e: e, on: on, send: send, buf: x.Buf, parts: x.Count, kind: x.Kind, failed: x.Failed}
+	p := &partitioned{e: e, on: on, send: send, buf: x.Buf, data: x.Data, parts: x.Count, kind: x.Kind, failed: x.Failed}
 	if send {
 		p.marked = make([]bool, p.parts)
 	}
-	r := e.newSchedule(on, p, &p.schedule)
-	p.schedule.tag = 0 // each step has its own
+	r := e.newSchedule(on, 0, p, &p.schedule) // not long: the program calls Pready meanwhile, which makes progress
+	p.schedule.tag = 0                        // each step has its own
 	r.state = inactive
 	r.flags |= persistent
 	return p
@@ -170,10 +174,39 @@ func (p *partitioned) Do(int) error {
 
 // arrived must be called when a message has been received.
 func (p *partitioned) arrived(rank, tag int32) {
-	if i := int(tag & (1<<partitionBits - 1)); rank&partitionRank != 0 && i < len(p.marked) {
-		p.marked[i] = true
+	i := int(tag & (1<<partitionBits - 1))
+	if rank&partitionRank == 0 || i >= len(p.marked) {
+		return
+	}
+	p.marked[i] = true
+	if n := len(p.buf) / p.messages; p.data != nil {
+		p.data.Unpack(p.buf[i*n:][:n], int64(i*n))
 	}
 }
+
+// pack packs a partition of a send, without the lock: other goroutines may pack other partitions. It reports whether the send is
+// still in progress.
+func (p *partitioned) pack(i int) bool {
+	s, n := &p.schedule, len(p.buf)/p.parts
+	number := s.number
+	p.e.unlock()
+	p.data.Pack(p.buf[i*n:][:n], int64(i*n))
+	p.e.lock()
+	return s.number == number && s.req.schedule == s && s.req.state == active
+}
+
+// isIdleSetup reports whether r receives the setup of a partitioned receive that is not active.
+func (r *Request) isIdleSetup() bool {
+	s := r.schedule
+	if s == nil || r == s.req {
+		return false
+	}
+	_, ok := s.program.(*partitioned)
+	return ok && (s.req.schedule != s || s.req.state != active)
+}
+
+// Abandoned does nothing: no other process reads the buffer except in messages.
+func (p *partitioned) Abandoned(error) {}
 
 // Ended prepares for the next start.
 func (p *partitioned) Ended(err error) {
@@ -225,17 +258,20 @@ func (e *Engine) Pready(h Handle, low, high int) error {
 			return fmt.Errorf("%w: %d was ready before", ErrPartition, i)
 		}
 		p.marked[i] = true
+		if p.data != nil && !p.pack(i) { // it has failed
+			return nil
+		}
 		p.ready = append(p.ready, int32(i))
 	}
 	if s := &p.schedule; h.r.state == active && !s.busy && !h.r.transfer.queued {
-		e.advance(s)
+		e.advance(s, true)
 	}
 	e.startBackground()
 	return nil
 }
 
 // Parrived reports whether a partition of a receive has arrived. If not it makes progress once before. A receive that has
-// completed has all.
+// completed has all, or its error is returned, as by the Wait after it.
 func (e *Engine) Parrived(h Handle, i int) (bool, error) {
 	e.lock()
 	defer e.unlock()
@@ -248,6 +284,9 @@ func (e *Engine) Parrived(h Handle, i int) (bool, error) {
 	}
 	if h.r.state == active && !p.has(i) {
 		err = e.pollOnce()
+	}
+	if h.r.state == done && h.r.err != nil { // its buffer may have nothing
+		return false, h.r.err
 	}
 	return h.r.state != active || p.has(i), h.r.operationError(err)
 }

@@ -1,6 +1,37 @@
 package proto
 
-import "testing"
+import (
+	"errors"
+	"testing"
+)
+
+// TestParrivedFailed: no partition of a receive that has failed has arrived, also after the receive has completed.
+func TestParrivedFailed(t *testing.T) {
+	es := open(t, 2, nil, nil)
+	ignore := func(error) {}
+	h := es[0].PrecvInit(from(1, 1), Partitions{Buf: make([]byte, 64), Count: 4, Failed: ignore})
+	if err := es[0].Start(h); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := es[1].PsendInit(to(1, 0, 1), Partitions{Buf: make([]byte, 32), Count: 4, Failed: ignore}); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < 4; {
+		ok, err := es[0].Parrived(h, i)
+		if ok || err != nil && !errors.Is(err, ErrTruncate) {
+			t.Fatalf("partition %d: %v, %v", i, ok, err)
+		}
+		if err != nil {
+			i++
+		}
+	}
+	if _, err := es[0].Wait(h); !errors.Is(err, ErrTruncate) {
+		t.Error(err)
+	}
+	if ok, err := es[0].Parrived(h, 0); !ok || err != nil {
+		t.Errorf("of a receive that is not active: %v, %v", ok, err)
+	}
+}
 
 // FuzzSetup gives a partitioned receive any setup: it is an error, or all messages lie within the buffer.
 func FuzzSetup(f *testing.F) {

@@ -175,7 +175,7 @@ func (e *Engine) IsendData(to Route, d *datatype.Buffer, mode Mode, n *Note) (Ha
 		err = e.startSend(r)
 	}
 	e.rec.setPeer(&to, to.Tag)
-	e.rec.active.End(to.Op, size, began)
+	e.rec.active.End(to.Op, to.Moves(size), began)
 	return h, err
 }
 
@@ -202,7 +202,7 @@ func (e *Engine) IrecvData(from Route, d *datatype.Buffer, n *Note) Handle {
 	h := r.handle()
 	e.startRecv(r)
 	e.rec.setPeer(&from, from.Tag)
-	e.rec.active.End(from.Op, int(d.Size()), began)
+	e.rec.active.End(from.Op, from.Moves(int(d.Size())), began)
 	return h
 }
 

@@ -261,7 +261,7 @@ func TestPartsTransports(t *testing.T) {
 	shared := &shm.Transport{Local: []int{0, 1}, Tracer: os.Getppid()}
 	sockets := &tcp.Transport{Interfaces: []string{"127.0.0.1/32"}, Linger: 50 * time.Millisecond}
 	network := verbstest.NewSimulatedNetwork()
-	set := rdma.Settings{Devices: []string{"a"}}
+	set := rdma.Settings{Devices: []string{"a"}, Heartbeat: 2 * time.Minute}
 	devices := [2]*rdma.Transport{{Settings: set, Network: network.Node()}, {Settings: set, Network: network.Node()}}
 	crand.Read(shared.Key[:])
 	crand.Read(sockets.Key[:])

@@ -50,6 +50,9 @@ func (e *Engine) peer(n int32) *peer {
 
 func (e *Engine) newPeer(n int32) *peer {
 	p := &peer{maxEager: -1}
+	if e.failure.hasClosed(n) {
+		p.finalized = &failureError{n, fabric.ErrPeerClosed}
+	}
 	e.peers[n] = p
 	return p
 }

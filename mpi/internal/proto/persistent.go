@@ -38,7 +38,7 @@ func (e *Engine) Start(h Handle) error {
 	if began != 0 {
 		e.rec.setPeer(&r.route, r.route.Tag)
 	}
-	n := r.size()
+	n := r.route.Moves(r.size())
 	switch {
 	case r.schedule != nil:
 		e.restart(r.schedule)

@@ -1,6 +1,7 @@
 package proto
 
 import (
+	"cmp"
 	"slices"
 	"sync/atomic"
 )
@@ -9,59 +10,83 @@ import (
 // changed, so the step is tried with every poll of the transport. A process that sleeps is counted in the words for sleepers of
 // these schedules, and is woken by the processes that store the words.
 
-// polledSchedules are the schedules whose next step is a StepPoll that could not be done yet, in the order in which they were
-// added. It is protected by the engine's lock.
+// polledSchedules are the schedules whose next step is a StepPoll that could not be done yet. Those of a context are in the order
+// in which they were started. The engine's lock guards it.
 type polledSchedules struct {
-	list []*Schedule
+	list    []*Schedule
+	started uint64 // number of schedules that have been started
 	// counted are the words in which this process is counted while it sleeps.
 	counted []*uint64
 }
 
-// add appends a schedule, unless it is there.
-func (q *polledSchedules) add(e *Engine, s *Schedule) {
-	if !s.polled {
-		s.polled = true
-		q.list = append(q.list, s)
-		e.waiters.rouseSleeper() // it is not counted as a sleeper of this schedule
-	}
+// sharesQueue reports whether the StepPolls of two schedules are done in the order in which the schedules were started.
+func (s *Schedule) sharesQueue(x *Schedule) bool {
+	return s.queue == x.queue && s.req.route.Context == x.req.route.Context
 }
 
-// pollSchedules tries the next step of the polled schedules, and reports whether any could be done. If that of a schedule cannot
-// be done, it does not try the next ones in the same context, which come after it.
+// add adds a schedule, unless it is there.
+func (q *polledSchedules) add(e *Engine, s *Schedule) {
+	if s.polled {
+		return
+	}
+	s.polled = true
+	i := len(q.list)
+	for j, x := range q.list {
+		if x.req.route.Context == s.req.route.Context && x.number > s.number {
+			i = j
+			break
+		}
+	}
+	q.list = slices.Insert(q.list, i, s)
+	e.waiters.rouseSleeper() // it is not counted as a sleeper of this schedule
+}
+
+// pollSchedules tries the next step of the polled schedules, and reports whether any, or a part of one, could be done. If that of
+// a schedule has not been done, it does not try those that follow it in the list with the same context and queue.
 func (e *Engine) pollSchedules() (done bool) {
 	q := &e.polled
 	list, n := q.list, 0
 	for _, s := range list {
-		context := s.req.route.Context
-		if n != 0 && list[n-1].req.route.Context == context {
+		if s.err == nil && n != 0 && list[n-1].sharesQueue(s) {
 			list[n] = s
 			n++
 			continue
 		}
-		step, _ := s.program.Step(s.next)
-		s.from, s.fromRank = step.Peer, step.Rank
-		err := s.program.Do(s.next)
-		if err == ErrNotYet && e.failure.departed {
-			if lost := e.departureError(s.waitsFor()); lost != nil {
-				err = lost
-			}
+		err := s.err // of a message
+		if err == nil {
+			err = s.program.Do(s.next)
 		}
 		if err == ErrNotYet {
+			step, _ := s.program.Step(s.next)
+			s.from, s.fromRank = step.Peer, step.Rank
+			if e.failure.departed {
+				err = cmp.Or(e.departureError(s.waitsFor()), err)
+			}
+		}
+		done = done || err != ErrNotYet
+		if err == ErrNotYet || err == ErrPartDone {
 			list[n] = s
 			n++
 			continue
 		}
-		done, s.polled = true, false
+		s.polled = false
 		s.fail(err)
 		s.next++
-		if t := &s.req.transfer; !t.queued { // steps that take long are done where the list does not change
-			t.state = transferSchedule
-			e.transfers.push(t)
-		}
+		e.endOrQueue(s)
 	}
 	clear(list[n:])
 	q.list = list[:n]
 	return done
+}
+
+// endOrQueue ends a schedule that has failed or has no more steps. It queues any other: the next steps may change the list.
+func (e *Engine) endOrQueue(s *Schedule) {
+	_, more := s.program.Step(s.next)
+	if s.pending == 0 && (s.err != nil || !more) {
+		e.endSchedule(s)
+		return
+	}
+	e.queueSchedule(s)
 }
 
 // dropPolled ends the polled schedules of a context with an error. Afterwards the memory may be unmapped.
@@ -74,10 +99,7 @@ func (e *Engine) dropPolled(context uint32, err error) {
 		}
 		s.polled = false
 		s.fail(err)
-		if t := &s.req.transfer; !t.queued {
-			t.state = transferSchedule
-			e.transfers.push(t)
-		}
+		e.endOrQueue(s)
 		return true
 	})
 	e.waiters.rouseSleeper() // it is not counted any more
@@ -95,9 +117,9 @@ func (e *Engine) watchPolled() {
 	}
 }
 
-// countSleeper counts this process as a sleeper of all polled schedules. Then it tries their steps once more, and reports whether
-// any could be done: a process that stores a word either finds the count or has stored the word before.
-func (e *Engine) countSleeper() (done bool) {
+// countSleeper counts this process as a sleeper of all polled schedules. The caller then arms the transport, and tries their
+// steps once more: a process that stores a word either finds the count or has stored the word before.
+func (e *Engine) countSleeper() {
 	q := &e.polled
 	for _, s := range q.list {
 		step, _ := s.program.Step(s.next)
@@ -106,7 +128,6 @@ func (e *Engine) countSleeper() (done bool) {
 			atomic.AddUint64(step.Sleepers, 1)
 		}
 	}
-	return len(q.list) != 0 && e.pollSchedules()
 }
 
 // uncountSleeper ends what countSleeper has begun. It must be called before a schedule can end: afterwards the memory may be

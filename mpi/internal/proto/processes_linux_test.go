@@ -55,7 +55,7 @@ func runSecond(text string) error {
 func shmEngine(self, first int) (*Engine, error) {
 	tr := &shm.Transport{Local: []int{0, 1}, Tracer: os.Getppid()}
 	copy(tr.Key[:], "test "+strconv.Itoa(first))
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	d, err := tr.Open(ctx, &fabric.Config{Self: self, Size: 2})
 	if err != nil {

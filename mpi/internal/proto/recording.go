@@ -82,6 +82,14 @@ func (c *recording) set(on bool) bool {
 // length in bytes. It returns when the operation began.
 func (e *Engine) BeginOp(op perf.Op, n int) (began uint64) { return e.rec.active.Begin(op, n) }
 
+// BeginCounted is BeginOp for an operation whose end need not be recorded if it returns 0: the operation has been counted.
+func (e *Engine) BeginCounted(op perf.Op, n int) (began uint64) {
+	if began = e.rec.active.Begin(op, n); began == 0 {
+		e.EndOp(op, n, 0)
+	}
+	return began
+}
+
 // EndOp records the end of an operation. began is the result of BeginOp.
 func (e *Engine) EndOp(op perf.Op, n int, began uint64) {
 	if e.rec.active == nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -76,6 +77,47 @@ func checkAgreement(t *testing.T, es []*Engine, lengths []int) {
 	}
 	if sum != want || !slices.Equal(out.Traffic, in.Traffic) || len(out.Traffic) < 2 {
 		t.Errorf("out %+v\nin  %+v\nwant %+v in all", out.Traffic, in.Traffic, want)
+	}
+}
+
+// TestRecordProcNull: sends to ProcNull and receives from it are calls that move no bytes.
+func TestRecordProcNull(t *testing.T) {
+	e := recorders(t, 1, nil)[0]
+	buf := make([]byte, 100)
+	d, err := datatype.OfKind(datatype.Uint8).Buffer(make([]byte, 100), 0, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, from := Route{Peer: ProcNull, Op: perf.Isend}, Route{Peer: AnySource, Match: Match{Rank: ProcNull}, Op: perf.Irecv}
+	start := func(h Handle, err error) {
+		t.Helper()
+		if err == nil {
+			_, err = e.Wait(h)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	start(e.Isend(to, buf, Standard))
+	start(e.IsendData(to, &d, Standard, nil))
+	start(e.Irecv(from, buf), nil)
+	start(e.IrecvData(from, &d, nil), nil)
+	for _, h := range []Handle{e.SendInit(to, buf, Standard), e.RecvInit(from, buf)} {
+		start(h, e.Start(h))
+	}
+	s, err := recorded(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[perf.Op]uint64{}
+	for _, o := range s.Ops {
+		got[o.Op] += o.Calls
+		if o.Bytes != 0 {
+			t.Errorf("%v has moved %d bytes", o.Op, o.Bytes)
+		}
+	}
+	if got[perf.Isend] != 2 || got[perf.Irecv] != 2 || got[perf.Start] != 2 {
+		t.Errorf("the calls are %v", got)
 	}
 }
 
@@ -184,7 +226,8 @@ func TestRecordCurrent(t *testing.T) {
 		if err := shows(es[0], want); err != nil {
 			return err
 		}
-		time.Sleep(5 * time.Millisecond) // so that there is waiting time to count, also if the other goroutine runs late
+		awaitSleepers(es[0], 1)
+		time.Sleep(5 * time.Millisecond) // so that there is waiting time to count
 		return e.Send(to(1, 0, 7), make([]byte, 8), Standard)
 	})
 	s, err := recorded(es[0])

@@ -55,7 +55,7 @@ func (e *Engine) Irecv(from Route, buf []byte) Handle {
 	if began != 0 {
 		e.rec.setPeer(&from, from.Tag)
 	}
-	e.rec.active.End(from.Op, len(buf), began)
+	e.rec.active.End(from.Op, from.Moves(len(buf)), began)
 	e.unlock()
 	return h
 }

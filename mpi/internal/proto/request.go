@@ -39,6 +39,14 @@ type Route struct {
 	Op perf.Op // the operation that is recorded
 }
 
+// Moves returns how many bytes are recorded for a buffer of n bytes: none if the message is to or from ProcNull.
+func (r *Route) Moves(n int) int {
+	if r.Peer == ProcNull || r.Rank == ProcNull {
+		return 0
+	}
+	return n
+}
+
 // Match is what sender and receiver agree on besides the context.
 type Match struct {
 	Rank int32 // of the sender, in the context's communicator; a receive may have AnySource
@@ -175,11 +183,12 @@ func (p *requestPool) byID(id uint64) *Request {
 	return r
 }
 
-// activeIn reports whether a request of a context is active.
+// activeIn reports whether a request of a context is active. A partitioned receive that was not started is not, although it waits
+// for its setup, which may never come.
 func (p *requestPool) activeIn(context uint32) bool {
 	for _, slab := range p.slabs {
 		for i := range slab {
-			if r := &slab[i]; r.state == active && r.route.Context == context {
+			if r := &slab[i]; r.state == active && r.route.Context == context && !r.isIdleSetup() {
 				return true
 			}
 		}

@@ -24,9 +24,9 @@ const (
 	StepRecv                      // starts a receive
 	StepWait                      // waits until all sends and receives before it have completed
 	StepShort                     // calls Program.Do with the engine's lock: work of some microseconds at most
-	StepLong                      // calls Program.Do without the lock
+	StepLong                      // calls Program.Do without the lock, again and again while it returns ErrPartDone
 	StepPause                     // waits until the schedule is advanced again
-	StepPoll                      // calls Program.Do with the lock, again and again until it does not return ErrNotYet
+	StepPoll                      // calls Program.Do with the lock, again and again while it returns ErrNotYet or ErrPartDone
 )
 
 // Step is a step of a schedule.
@@ -36,12 +36,18 @@ type Step struct {
 	Rank int32  // of the sender
 	Tag  int32  // of the message; 0: that of the schedule
 	Buf  []byte // of a message, or what other steps write
+	// Queue, of StepPoll: while a step cannot be done, those of later schedules of the context with the same Queue need not be
+	// tried, since they come after it.
+	Queue int
 	// Sleepers, of StepPoll, counts in shared memory the processes that sleep until others store what Do reads; see WaitAtLeast.
 	Sleepers *uint64
 }
 
-// ErrNotYet is what Program.Do returns for a StepPoll that cannot be done yet.
-var ErrNotYet = errors.New("the step cannot be done yet")
+// What Program.Do returns for a step that has not been done.
+var (
+	ErrNotYet   = errors.New("the step cannot be done yet") // of a StepPoll
+	ErrPartDone = errors.New("a part of the step has been done")
+)
 
 // Program has the steps of a schedule. Its methods are called by one goroutine at a time.
 type Program interface {
@@ -49,8 +55,14 @@ type Program interface {
 	Step(i int) (s Step, ok bool)
 	// Do does the work of step i. After an error no further step begins.
 	Do(i int) error
-	// Ended is called with the engine's lock held when the schedule has ended, with its error. It must not call the engine.
+	// Ended is called with the engine's lock held when the schedule has ended, with its error, before any call learns that it has.
+	// If the context has ended during a StepLong, or before a StepPoll, the error is ErrContextEnded. Ended must not call the
+	// engine, except WakePeerInStep.
 	Ended(err error)
+	// Abandoned is called with the engine's lock held when the engine fails with err while the schedule is in progress, before any
+	// call returns that error: the owner of the buffers may then use them for something else. The context has not ended. Another
+	// goroutine may be in Do of a StepLong. Ended may follow. Abandoned must not call the engine, except WakePeerInStep.
+	Abandoned(err error)
 }
 
 // Schedule is the state of a schedule. The zero value can be started. It can be started again when it has ended.
@@ -63,6 +75,9 @@ type Schedule struct {
 	busy    bool   // a goroutine does steps
 	began   uint64 // when it was started, if there is a trace
 	polled  bool   // it is in polledSchedules
+	long    bool   // while it is in progress, it is counted in background.long
+	queue   int    // of its StepPoll, while polled
+	number  uint64 // of all schedules of the engine that have been started, this one included
 	// from is the process of the receive that was started last, or that for which a StepPoll waits; ProcNull: there is none.
 	// fromRank is its rank, of a StepPoll.
 	from, fromRank int32
@@ -74,34 +89,31 @@ type Schedule struct {
 func (e *Engine) StartSchedule(on Route, n int, p Program, s *Schedule) Handle {
 	e.lock()
 	began := e.rec.active.Begin(on.Op, n)
-	h := e.newSchedule(on, p, s).handle()
-	e.background.schedules++
-	s.began = e.rec.active.TraceTime()
-	e.advance(s)
-	e.startBackground()
+	h := e.newSchedule(on, n, p, s).handle()
+	e.begin(s)
 	e.rec.active.End(on.Op, n, began)
 	e.unlock()
 	return h
 }
 
 // ScheduleInit returns a persistent request of a schedule, which is as in StartSchedule. Each Start starts it.
-func (e *Engine) ScheduleInit(on Route, p Program, s *Schedule) Handle {
+func (e *Engine) ScheduleInit(on Route, n int, p Program, s *Schedule) Handle {
 	e.lock()
 	defer e.unlock()
-	r := e.newSchedule(on, p, s)
+	r := e.newSchedule(on, n, p, s)
 	r.state = inactive
 	r.flags |= persistent
 	return r.handle()
 }
 
-// newSchedule returns the active request of a schedule.
-func (e *Engine) newSchedule(on Route, p Program, s *Schedule) *Request {
+// newSchedule returns the active request of a schedule of n bytes.
+func (e *Engine) newSchedule(on Route, n int, p Program, s *Schedule) *Request {
 	r := e.requests.take(e)
 	r.send, r.mode, r.route, r.status = true, Standard, on, emptyStatus
 	r.route.Peer, r.route.Match = ProcNull, Match{AnySource, AnyTag} // no peer answers this request
 	r.flags |= noCancel
 	r.schedule = s
-	*s = Schedule{program: p, req: r, tag: on.Tag, from: ProcNull}
+	*s = Schedule{program: p, req: r, tag: on.Tag, long: n >= longSchedule, from: ProcNull}
 	return r
 }
 
@@ -117,14 +129,28 @@ func (e *Engine) restart(s *Schedule) {
 	case e.departures.left[context]:
 		s.err = errFailedBefore
 	}
-	e.background.schedules++
+	e.begin(s)
+}
+
+// begin does the first steps of a schedule. It does no long one, and of a StepPoll one part at most, so that the call which
+// starts the schedule returns soon.
+func (e *Engine) begin(s *Schedule) {
+	b := &e.background
+	b.schedules++
+	if s.long {
+		b.long++
+	}
+	e.polled.started++
+	s.number = e.polled.started
 	s.began = e.rec.active.TraceTime()
-	e.advance(s)
+	s.fail(e.failure.err) // no step begins: a call that waits would not wait for its end
+	e.advance(s, false)
 	e.startBackground()
 }
 
-// advance does the steps of a schedule until one has to wait for messages, or the schedule has ended.
-func (e *Engine) advance(s *Schedule) {
+// advance does the steps of a schedule until one has to wait for messages or for other processes, or the schedule has ended. If
+// it is not to do long steps, the schedule waits in the queue of transfers before the first one.
+func (e *Engine) advance(s *Schedule, long bool) {
 	s.busy = true
 	for s.err == nil {
 		step, ok := s.program.Step(s.next)
@@ -145,20 +171,26 @@ func (e *Engine) advance(s *Schedule) {
 			s.fail(s.program.Do(s.next))
 			e.traceSpan(s, perf.Step, began, len(step.Buf))
 		case StepPoll:
-			if err := s.program.Do(s.next); err == ErrNotYet {
+			// The context may have ended while this schedule waited for a message; none begins in one that has.
+			if long && e.contexts.hasEnded(s.req.route.Context) {
+				s.fail(ErrContextEnded)
+				break
+			}
+			switch err := s.program.Do(s.next); err {
+			case ErrNotYet, ErrPartDone:
 				s.busy = false
+				s.queue = step.Queue
 				e.polled.add(e, s)
 				return
-			} else {
+			default:
 				s.fail(err)
 			}
 		case StepLong:
-			began := e.rec.active.TraceTime()
-			e.unlock()
-			err := s.program.Do(s.next)
-			e.lock()
-			s.fail(err)
-			e.traceSpan(s, perf.Step, began, len(step.Buf))
+			if !long || !e.doLong(s, len(step.Buf)) {
+				s.busy = false
+				e.queueSchedule(s)
+				return
+			}
 		}
 		s.next++
 	}
@@ -168,6 +200,31 @@ func (e *Engine) advance(s *Schedule) {
 	}
 	if s.pending == 0 {
 		e.endSchedule(s)
+	}
+}
+
+// doLong does a part of a long step of n bytes, and reports whether the step has been done.
+func (e *Engine) doLong(s *Schedule, n int) (done bool) {
+	began := e.rec.active.TraceTime()
+	e.unlock()
+	err := s.program.Do(s.next)
+	e.lock()
+	e.traceSpan(s, perf.Step, began, n)
+	if e.contexts.hasEnded(s.req.route.Context) {
+		s.err, err = ErrContextEnded, nil
+	}
+	if err == ErrPartDone {
+		return false
+	}
+	s.fail(err)
+	return true
+}
+
+// queueSchedule queues a schedule whose next step can be done, unless it is queued.
+func (e *Engine) queueSchedule(s *Schedule) {
+	if t := &s.req.transfer; !t.queued {
+		t.state = transferSchedule
+		e.transfers.push(t)
 	}
 }
 
@@ -259,9 +316,8 @@ func (r *Request) messageEnded() {
 	if s.req.schedule != s || s.req.state != active {
 		return // a partitioned request has been paired, and was not started or was freed
 	}
-	if t := &s.req.transfer; !s.busy && !t.queued && (s.pending == 0 || s.err != nil) {
-		t.state = transferSchedule
-		r.e.transfers.push(t)
+	if !s.busy && !s.polled && (s.pending == 0 || s.err != nil) { // pollSchedules continues one that is polled
+		r.e.queueSchedule(s)
 	}
 }
 
@@ -285,6 +341,9 @@ func (e *Engine) endSchedule(s *Schedule) {
 	e.traceSpan(s, perf.InProgress, s.began, 0)
 	r.transfer.state = transferNone
 	e.background.schedules--
+	if s.long {
+		e.background.long--
+	}
 	if err != nil {
 		e.leaveContext(r.route.Context)
 	}
@@ -294,6 +353,9 @@ func (e *Engine) endSchedule(s *Schedule) {
 		r.schedule = nil
 		*s = Schedule{}
 	}
-	e.complete(r, err)
 	p.Ended(err)
+	e.complete(r, err)
+	if len(e.polled.list) != 0 {
+		e.waiters.rouseSleeper() // the next schedule of the context may have waited for this one
+	}
 }

@@ -2,6 +2,7 @@ package proto
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -13,6 +14,8 @@ import (
 type script struct {
 	steps []scriptStep
 	ended chan error
+	// abandoned is the error with which the engine has failed meanwhile; it is protected by the engine's lock.
+	abandoned error
 }
 
 type scriptStep struct {
@@ -30,6 +33,8 @@ func (s *script) Step(i int) (Step, bool) {
 func (s *script) Do(i int) error { return s.steps[i].do() }
 
 func (s *script) Ended(err error) { s.ended <- err }
+
+func (s *script) Abandoned(err error) { s.abandoned = err }
 
 func (s *script) start(e *Engine, tag int32) Handle {
 	s.ended = make(chan error, 1)
@@ -103,6 +108,39 @@ func TestSchedule(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestScheduleAbandoned: when the engine fails, the programs of schedules in progress have learned of it before a call returns
+// the error, whatever the schedules wait for. Those of others do not.
+func TestScheduleAbandoned(t *testing.T) {
+	e := open(t, 2, nil, nil)[0]
+	poll := func() error { return ErrNotYet }
+	polled := &script{steps: []scriptStep{{Step{Kind: StepPoll, Peer: ProcNull, Sleepers: new(uint64)}, poll}}}
+	long := &script{steps: []scriptStep{doStep(StepLong, func() error { return ErrPartDone })}}
+	message := &script{steps: []scriptStep{recvStep(1, nil)}}
+	over := &script{}
+	for i, s := range []*script{polled, long, message, over} {
+		s.start(e, int32(i))
+	}
+	idle := &script{}
+	e.ScheduleInit(Route{Context: testContext, Match: Match{Tag: 9}}, 0, idle, new(Schedule))
+	failed := errors.New("failed")
+	e.Abort(failed)
+	late := &script{steps: []scriptStep{doStep(StepShort, func() error { return errors.New("a step after the failure") })}}
+	late.start(e, 10)
+	if err := <-late.ended; !errors.Is(err, failed) {
+		t.Errorf("a schedule that is started later: got %v", err)
+	}
+	e.lock()
+	defer e.unlock()
+	for i, s := range []*script{polled, long, message} {
+		if !errors.Is(s.abandoned, failed) {
+			t.Errorf("schedule %d: got %v", i, s.abandoned)
+		}
+	}
+	if err := cmp.Or(over.abandoned, idle.abandoned); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -88,7 +88,7 @@ func (e *Engine) runTransfer() {
 	switch {
 	case t.state == transferSchedule:
 		t.state = transferNone
-		e.advance(t.req.schedule)
+		e.advance(t.req.schedule, true)
 		return
 	case t.req.send && t.claims == nil:
 		t.runPut()

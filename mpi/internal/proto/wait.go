@@ -24,6 +24,7 @@ const (
 	spinDedicated      = 300 // polls between two yields, if every process has a processor
 	spinOversubscribed = 0   // the same, with fewer processors: the process that is waited for has to run
 	yieldsBeforeSleep  = 300
+	yieldsInVain       = 16 // a goroutine that was woken in vain makes a sixteenth of these
 	// quickYields is the number of yields of WaitAtLeast, without polling for messages, if processors are oversubscribed.
 	quickYields = 2
 )
@@ -46,6 +47,7 @@ type waiters struct {
 	yieldTimer pollyield.Timer
 
 	oneProcessor bool // no other goroutine runs while one polls
+	inProcess    bool // the peers are goroutines of this process
 	goroutines   int  // the number of goroutines of the program when it was last read
 	newcomers    bool // since then goroutines were started, which may not have run yet
 
@@ -57,6 +59,7 @@ type waiters struct {
 	parker   parker
 	sleeping bool       // a goroutine sleeps on the transport
 	roused   bool       // and parker.wake was called
+	inVain   bool       // the goroutine that polls was woken on the transport, but nothing had happened
 	parked   parkedList // the other goroutines that sleep
 	watchers []*sleeper // those of all these whose goal is not the end of one request
 	general  int        // the number of watchers whose goal the end of any request may reach
@@ -116,14 +119,24 @@ func (w *waiters) mayYield(yields int, since *time.Time) bool {
 	return time.Since(*since) < *w.poll
 }
 
+// yieldsAfterSleep returns how many yields in a row a goroutine counts as made when it has slept. One that was woken in vain soon
+// sleeps again: it was woken because the transport had to look at its deadlines, or has received a part of a message. A word of
+// shared memory that has changed is different: the other processes that change it mostly follow at once.
+func (w *waiters) yieldsAfterSleep(g *goal) int {
+	if !w.inVain || w.poll != nil || g.what == wordReached {
+		return 0
+	}
+	return w.maxYields - w.maxYields/yieldsInVain
+}
+
 // open chooses where goroutines sleep. Arming the domain once shows whether it has a descriptor.
 func (w *waiters) open(d fabric.Domain, waker Waker) error {
 	fd, _, err := d.Arm()
 	if err != nil {
 		return fmt.Errorf("arm the transport: %w", err)
 	}
-	if fd < 0 {
-		w.parker = waker.channel
+	if fd < 0 { // only peers of this process can wake it without one
+		w.parker, w.inProcess = waker.channel, true
 		return nil
 	}
 	w.parker, err = newPollParker()
@@ -294,7 +307,7 @@ func (e *Engine) pollFor(g *goal) {
 				e.rec.waitedSince(&since)
 				return
 			}
-			idle, yields, yieldsToWoken = 0, 0, 0
+			idle, yields, yieldsToWoken = 0, w.yieldsAfterSleep(g), 0
 		}
 	}
 	e.rec.waitedSince(&since)
@@ -327,18 +340,28 @@ func (c *recording) waitedSince(then *uint64) {
 	}
 }
 
-// yieldToOthers yields the processor to other processes. Now and then, or if another goroutine waits for the lock, it yields to
-// other goroutines as well, if there are any.
+// yieldToOthers yields the processor to the peers. If these are other processes, it yields to other goroutines now and then, and
+// whenever one waits for the lock.
 func (e *Engine) yieldToOthers() {
-	e.waiters.yields++
-	goroutines := e.mu.contended() || e.waiters.oneProcessor ||
-		e.waiters.yields%processYields == 0 && runtime.NumGoroutine() > 1
+	w := &e.waiters
+	w.yields++
+	goroutines := !w.inProcess && (e.mu.contended() || w.oneProcessor || w.yields%processYields == 0 && runtime.NumGoroutine() > 1)
 	e.unlock()
 	if goroutines {
 		runtime.Gosched()
 	}
-	yieldProcessor()
+	w.yieldToPeers()
 	e.lock()
+}
+
+// yieldToPeers yields the processor to the peers. A goroutine that yields to other processes keeps peers that are goroutines from
+// running. The caller must not hold the engine's lock.
+func (w *waiters) yieldToPeers() {
+	if w.inProcess {
+		runtime.Gosched()
+		return
+	}
+	yieldProcessor()
 }
 
 // yieldToWoken yields to goroutines that have been woken.
@@ -358,9 +381,9 @@ func (e *Engine) yield() {
 }
 
 // WaitAtLeast blocks until *w, in memory shared with other processes, has reached v; the comparison allows for wrap-around. It
-// makes progress for messages meanwhile. While this process sleeps it is counted in *sleepers: a process that stores w with
-// sync/atomic must then load *sleepers, and call WakePeer if that is not 0. Meanwhile the recorder shows watched.Op, of n bytes,
-// as the current operation.
+// makes progress for messages meanwhile. While this process sleeps it is counted in *sleepers: a process that stores w must then
+// load *sleepers, with a fence between the two if NeedsFence of the segment says so, and call WakePeer if that is not 0.
+// Meanwhile the recorder shows watched.Op, of n bytes, as the current operation.
 //
 // WaitAtLeast fails when the process of watched has left its context before *w has reached v. So every process that leaves the
 // context must store what others may wait for before it leaves.
@@ -370,7 +393,7 @@ func (e *Engine) WaitAtLeast(watched Route, n int, w *uint64, v uint64, sleepers
 			if int64(atomic.LoadUint64(w)-v) >= 0 {
 				return nil
 			}
-			yieldProcessor()
+			e.waiters.yieldToPeers()
 		}
 	}
 	e.lock()

@@ -302,6 +302,56 @@ func TestDisarmedAfterWord(t *testing.T) {
 	}
 }
 
+// pollCounter counts the polls of a domain, and calls armed with their number when it is armed.
+type pollCounter struct {
+	fabric.Domain
+	polls *int
+	armed func(polls int)
+}
+
+func (d pollCounter) Arm() (int, bool, error) {
+	d.armed(*d.polls)
+	return d.Domain.Arm()
+}
+
+func (d pollCounter) Poll(evs []fabric.Event) (int, error) {
+	*d.polls++
+	return d.Domain.Poll(evs)
+}
+
+// TestWokenInVain: a goroutine that is woken although nothing has happened, as by a transport that looks at its deadlines, polls
+// less before it sleeps again.
+func TestWokenInVain(t *testing.T) {
+	polls, at, armed := 0, []int(nil), func(int) {}
+	es := open(t, 1, func(tr fabric.Transport) fabric.Transport {
+		return hooked{tr, func(d fabric.Domain) fabric.Domain { return pollCounter{d, &polls, func(n int) { armed(n) }} }}
+	}, nil)
+	e, begin := es[0], polls
+	armed = func(n int) {
+		if at = append(at, n); len(at) > 4 {
+			return // a goroutine of this test came so late that the receive has looked at its deadlines meanwhile
+		}
+		last := len(at) == 4
+		go func() {
+			awaitSleepers(e, 1)
+			if last {
+				if err := e.Send(to(0, 0, 1), nil, Standard); err != nil {
+					t.Error(err)
+				}
+			}
+			e.waiters.parker.wake()
+		}()
+	}
+	if _, err := e.Recv(from(0, 1), nil); err != nil {
+		t.Fatal(err)
+	}
+	for i := 1; i < len(at); i++ {
+		if again := at[i] - at[i-1]; again == 0 || again > (at[0]-begin)/4 {
+			t.Errorf("it slept after %d polls, and was woken in vain after %v of all polls", at[0]-begin, at)
+		}
+	}
+}
+
 // brokenDomain is a domain whose Poll fails once broken is set.
 type brokenDomain struct {
 	fabric.Domain
@@ -327,5 +377,33 @@ func TestDomainFails(t *testing.T) {
 	_, err := es[0].Recv(from(0, 1), nil)
 	if !errors.Is(err, errDomain) || !errors.Is(err, ErrFailed) || strings.Contains(err.Error(), "process -1") {
 		t.Error(err)
+	}
+}
+
+// armed is a domain that has been armed with this descriptor.
+type armed struct {
+	fabric.Domain
+	fd int
+}
+
+func (d armed) Arm() (int, bool, error) { return d.fd, false, nil }
+
+// TestInProcess: ranks yield to goroutines if their peers are goroutines of their process, which a domain without a descriptor
+// says, and to other processes otherwise.
+func TestInProcess(t *testing.T) {
+	if e := open(t, 2, nil, nil)[0]; !e.waiters.inProcess {
+		t.Error("peers in memory are taken for processes")
+	}
+	for fd, want := range map[int]bool{-1: true, 0: false} {
+		var w waiters
+		if err := w.open(armed{fd: fd}, NewWaker()); err != nil {
+			t.Fatal(err)
+		}
+		if w.inProcess != want {
+			t.Errorf("descriptor %d: the peers are goroutines: %v", fd, w.inProcess)
+		}
+		if err := w.parker.close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
