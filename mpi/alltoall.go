@@ -1,6 +1,9 @@
 package mpi
 
-import "github.com/ibrun/ibrun/mpi/internal/core"
+import (
+	"github.com/ibrun/ibrun/mpi/internal/core"
+	"github.com/ibrun/ibrun/perf"
+)
 
 // Alltoall sends part i of src to rank i, and stores the part from rank i as part i of dst. dst and src have the same
 // length and may be the same slice. MPI-5.0 §6.8.
@@ -21,7 +24,7 @@ func Alltoallv[T any](c *Comm, dst []T, rcounts, rdispls []int, src []T, scounts
 		if err != nil {
 			return c.callError(op, err)
 		}
-		return c.Alltoallw(in, out)
+		return c.alltoallw(perf.Alltoallv, in, out)
 	}
 	return public(c.core().Alltoallv(core.Bytes(dst), rcounts, rdispls, core.Bytes(src), scounts, sdispls, core.NumbersOf[T]()))
 }

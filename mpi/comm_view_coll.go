@@ -2,6 +2,7 @@ package mpi
 
 import (
 	"github.com/ibrun/ibrun/mpi/internal/core"
+	"github.com/ibrun/ibrun/perf"
 )
 
 // Collectives of views. A view that is one block of memory is used in place. Others are packed into memory that the process keeps
@@ -102,16 +103,19 @@ func (c *Comm) Allgatherv(dst []View, src View) error {
 
 // Alltoallw sends src[i] to rank i, and receives into dst[i] from rank i. The views may differ in everything; their lengths are
 // those of the messages. MPI-5.0 §6.8.
-func (c *Comm) Alltoallw(dst, src []View) error {
+func (c *Comm) Alltoallw(dst, src []View) error { return c.alltoallw(perf.Alltoallw, dst, src) }
+
+// alltoallw is Alltoallw, recorded as call: that, or Alltoallv of slices.
+func (c *Comm) alltoallw(call perf.Op, dst, src []View) error {
 	in, err := buffersOf(dst)
 	if err != nil {
-		return c.callError("Alltoallw", err)
+		return c.callError(call.String(), err)
 	}
 	defer in.Release()
 	out, err := buffersOf(src)
 	if err != nil {
-		return c.callError("Alltoallw", err)
+		return c.callError(call.String(), err)
 	}
 	defer out.Release()
-	return public(c.core().AlltoallwData(in, out))
+	return public(c.core().AlltoallwData(call, in, out))
 }

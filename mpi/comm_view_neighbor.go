@@ -58,18 +58,18 @@ func (c *Comm) NeighborAlltoallInit(dst, src View) (Request, error) {
 // NeighborAlltoallw sends src[i] to destination i, and receives into dst[i] from source i. The views may differ in everything.
 // MPI-5.0 §8.6.2.
 func (c *Comm) NeighborAlltoallw(dst, src []View) error {
-	_, err := c.startNeighborAlltoallw(core.Blocking, dst, src)
+	_, err := c.startNeighborAlltoallw(perf.IneighborAlltoallw, core.Blocking, dst, src)
 	return err
 }
 
 // IneighborAlltoallw starts a NeighborAlltoallw. MPI-5.0 §8.7.2.
 func (c *Comm) IneighborAlltoallw(dst, src []View) (Request, error) {
-	return c.startNeighborAlltoallw(core.Now, dst, src)
+	return c.startNeighborAlltoallw(perf.IneighborAlltoallw, core.Now, dst, src)
 }
 
 // NeighborAlltoallwInit creates a persistent NeighborAlltoallw. MPI-5.0 §8.8.2.
 func (c *Comm) NeighborAlltoallwInit(dst, src []View) (Request, error) {
-	return c.startNeighborAlltoallw(core.ByStart, dst, src)
+	return c.startNeighborAlltoallw(perf.IneighborAlltoallw, core.ByStart, dst, src)
 }
 
 func (c *Comm) startNeighborAllgather(start core.Start, dst, src View) (Request, error) {
@@ -97,14 +97,15 @@ func (c *Comm) startNeighborAlltoall(start core.Start, dst, src View) (Request, 
 	return request(c.core().NeighborAlltoallData(start, &dst.data, &src.data))
 }
 
-func (c *Comm) startNeighborAlltoallw(start core.Start, dst, src []View) (Request, error) {
+// startNeighborAlltoallw starts a NeighborAlltoallw, recorded as call: IneighborAlltoallw, or IneighborAlltoallv of slices.
+func (c *Comm) startNeighborAlltoallw(call perf.Op, start core.Start, dst, src []View) (Request, error) {
 	in, err := buffersOf(dst)
 	if err != nil {
-		return Request{}, c.callError(start.Name(perf.IneighborAlltoallv), err)
+		return Request{}, c.callError(start.Name(call), err)
 	}
 	out, err := buffersOf(src)
 	if err != nil {
-		return Request{}, c.callError(start.Name(perf.IneighborAlltoallv), err)
+		return Request{}, c.callError(start.Name(call), err)
 	}
-	return request(c.core().NeighborAlltoallwData(start, in, out))
+	return request(c.core().NeighborAlltoallwData(call, start, in, out))
 }

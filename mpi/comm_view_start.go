@@ -1,6 +1,9 @@
 package mpi
 
-import "github.com/ibrun/ibrun/mpi/internal/core"
+import (
+	"github.com/ibrun/ibrun/mpi/internal/core"
+	"github.com/ibrun/ibrun/perf"
+)
 
 // Immediate and persistent collectives of views. What is packed is packed when the collective starts, and unpacked before its
 // request completes.
@@ -83,10 +86,10 @@ func (c *Comm) AlltoallInit(dst, src View) (Request, error) {
 
 // Ialltoallw starts a [Comm.Alltoallw]. MPI-5.0 §6.12.6.
 func (c *Comm) Ialltoallw(dst, src []View) (Request, error) {
-	return c.startAlltoallw(core.Now, dst, src)
+	return c.startAlltoallw(perf.Ialltoallw, core.Now, dst, src)
 }
 
 // AlltoallwInit creates a persistent [Comm.Alltoallw]. MPI-5.0 §6.13.6.
 func (c *Comm) AlltoallwInit(dst, src []View) (Request, error) {
-	return c.startAlltoallw(core.ByStart, dst, src)
+	return c.startAlltoallw(perf.Ialltoallw, core.ByStart, dst, src)
 }

@@ -114,7 +114,8 @@ func startNeighborAlltoallv[T any](c *Comm, start core.Start, dst []T, rcounts, 
 		return request(c.core().NeighborAlltoallv(start, core.Bytes(dst), rcounts, rdispls, core.Bytes(src), scounts, sdispls,
 			core.NumbersOf[T]()))
 	}
-	op := start.Name(perf.IneighborAlltoallv)
+	const call = perf.IneighborAlltoallv
+	op := start.Name(call)
 	in, err := partsOf(op, dst, rcounts, rdispls)
 	if err != nil {
 		return Request{}, c.callError(op, err)
@@ -123,5 +124,5 @@ func startNeighborAlltoallv[T any](c *Comm, start core.Start, dst []T, rcounts, 
 	if err != nil {
 		return Request{}, c.callError(op, err)
 	}
-	return c.startNeighborAlltoallw(start, in, out)
+	return c.startNeighborAlltoallw(call, start, in, out)
 }

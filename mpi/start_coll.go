@@ -157,22 +157,24 @@ func startAlltoallv[T any](c *Comm, start core.Start, dst []T, rcounts, rdispls 
 		return request(c.core().Ialltoallv(start, core.Bytes(dst), rcounts, rdispls, core.Bytes(src), scounts, sdispls,
 			core.NumbersOf[T]()))
 	}
-	op := start.Name(perf.Ialltoallv)
+	const call = perf.Ialltoallv
+	op := start.Name(call)
 	in, out, err := alltoallParts(op, dst, rcounts, rdispls, src, scounts, sdispls)
 	if err != nil {
 		return Request{}, c.callError(op, err)
 	}
-	return c.startAlltoallw(start, in, out)
+	return c.startAlltoallw(call, start, in, out)
 }
 
-func (c *Comm) startAlltoallw(start core.Start, dst, src []View) (Request, error) {
+// startAlltoallw starts an Alltoallw, recorded as call: Ialltoallw, or Ialltoallv of slices.
+func (c *Comm) startAlltoallw(call perf.Op, start core.Start, dst, src []View) (Request, error) {
 	in, err := buffersOf(dst)
 	if err != nil {
-		return Request{}, c.callError(start.Name(perf.Ialltoallv), err)
+		return Request{}, c.callError(start.Name(call), err)
 	}
 	out, err := buffersOf(src)
 	if err != nil {
-		return Request{}, c.callError(start.Name(perf.Ialltoallv), err)
+		return Request{}, c.callError(start.Name(call), err)
 	}
-	return request(c.core().IalltoallwData(start, in, out))
+	return request(c.core().IalltoallwData(call, start, in, out))
 }

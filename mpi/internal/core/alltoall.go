@@ -34,16 +34,18 @@ func (c *Comm) alltoall(call perf.Op, dst, src []byte, k Elements) error {
 
 // Alltoallv is Alltoall with counts and displacements in elements; nil displacements mean consecutive parts.
 func (c *Comm) Alltoallv(dst []byte, rcounts, rdispls []int, src []byte, scounts, sdispls []int, k Elements) error {
-	if c.isInter() {
-		return c.interAlltoallv(collMode{call: perf.Alltoallv, start: Blocking}, dst, rcounts, rdispls, src, scounts, sdispls, k)
-	}
 	return c.alltoallv(perf.Alltoallv, dst, rcounts, rdispls, src, scounts, sdispls, k)
 }
 
+// alltoallv is Alltoallv, recorded as call: Alltoallv, Alltoallw, or a part of another one.
 func (c *Comm) alltoallv(call perf.Op, dst []byte, rcounts, rdispls []int, src []byte, scounts, sdispls []int,
-	k Elements) error {
+	k Elements,
+) error {
+	if c.isInter() {
+		return c.interAlltoallv(collMode{call: call, start: Blocking}, dst, rcounts, rdispls, src, scounts, sdispls, k)
+	}
 	op := call.String()
-	if err := c.beginIntracomm(call, len(src)); err != nil {
+	if err := c.beginCollective(call, len(src)); err != nil {
 		return err
 	}
 	defer c.endCollective()

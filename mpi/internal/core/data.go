@@ -179,7 +179,7 @@ func (c *Comm) SendrecvData(s *datatype.Buffer, dst, stag int, r *datatype.Buffe
 		return emptyStatus, c.wrapError(call.String(), err)
 	}
 	st, err := c.engine.WaitAs(call.Within(), h)
-	c.engine.EndOp(call, int(s.Size())+st.Bytes, began)
+	c.engine.EndOp(call, to.Moves(int(s.Size()))+st.Bytes, began)
 	return statusOf(st), c.wrapError(call.String(), err)
 }
 
@@ -214,7 +214,7 @@ func (c *Comm) SendrecvReplaceData(d *datatype.Buffer, dst, stag, src, rtag int)
 		return emptyStatus, c.wrapError("SendrecvReplace", err)
 	}
 	st, err := c.engine.WaitAs(call.Within(), h)
-	c.engine.EndOp(call, int(d.Size())+st.Bytes, began)
+	c.engine.EndOp(call, to.Moves(int(d.Size()))+st.Bytes, began)
 	return statusOf(st), c.wrapError("SendrecvReplace", err)
 }
 

@@ -1,6 +1,9 @@
 package core
 
-import "github.com/ibrun/ibrun/mpi/internal/datatype"
+import (
+	"github.com/ibrun/ibrun/mpi/internal/datatype"
+	"github.com/ibrun/ibrun/perf"
+)
 
 // Collectives of derived data. Data that is one block of memory is used in place. Other data is packed into pooled memory, moved
 // as bytes, and unpacked. Where a buffer has the data of all ranks, each rank has the same part of its packed bytes, in the order
@@ -311,14 +314,14 @@ func (c *Comm) AllgathervData(dst *Buffers, src *datatype.Buffer) error {
 	return in.storeParts(dst, c.Allgatherv(in.b, in.counts, in.displs, out.b, c.elementsOfParts(src, dst, nil)))
 }
 
-// AlltoallwData sends src[i] to rank i, and receives into dst[i] from rank i.
-func (c *Comm) AlltoallwData(dst, src *Buffers) error {
-	if err := c.checkParts("Alltoallw", dst); err != nil {
+// AlltoallwData sends src[i] to rank i, and receives into dst[i] from rank i. call is Alltoallw, or Alltoallv of a slice.
+func (c *Comm) AlltoallwData(call perf.Op, dst, src *Buffers) error {
+	if err := c.checkParts(call.String(), dst); err != nil {
 		return err
 	}
 	in, out := c.parts(dst, false), c.parts(src, true)
 	defer in.release()
 	defer out.release()
 	k := c.elementsOfParts(nil, src, dst)
-	return in.storeParts(dst, c.Alltoallv(in.b, in.counts, in.displs, out.b, out.counts, out.displs, k))
+	return in.storeParts(dst, c.alltoallv(call, in.b, in.counts, in.displs, out.b, out.counts, out.displs, k))
 }

@@ -121,15 +121,10 @@ func (c *Comm) wholeOrOwn(all, one *datatype.Buffer) Elements {
 	return elementsOf(one, 1)
 }
 
-// startViews returns the mode of an immediate or persistent collective that receives into views.
-func (c *Comm) startViews(call perf.Op, start Start, r *Request, sinks ...*datatype.Buffer) (collMode, error) {
+// startViews returns the mode of an immediate or persistent collective that receives into a view.
+func (c *Comm) startViews(call perf.Op, start Start, r *Request, sink *datatype.Buffer) (collMode, error) {
 	m := modeOf(call, start, r, newPacking())
-	for _, d := range sinks {
-		if err := c.checkData(m.name(), d); err != nil {
-			return m, err
-		}
-	}
-	return m, nil
+	return m, c.checkData(m.name(), sink)
 }
 
 // startParts is startViews for several views.
@@ -241,9 +236,10 @@ func (c *Comm) IallgathervData(start Start, dst *Buffers, src *datatype.Buffer) 
 	return r, err
 }
 
-// IalltoallwData starts to send src[i] to rank i, and to receive into dst[i] from rank i.
-func (c *Comm) IalltoallwData(start Start, dst, src *Buffers) (r Request, err error) {
-	m, err := c.startParts(perf.Ialltoallv, start, &r, dst)
+// IalltoallwData starts to send src[i] to rank i, and to receive into dst[i] from rank i. call is Ialltoallw, or Ialltoallv of a
+// slice.
+func (c *Comm) IalltoallwData(call perf.Op, start Start, dst, src *Buffers) (r Request, err error) {
+	m, err := c.startParts(call, start, &r, dst)
 	if err != nil {
 		return r, err
 	}
@@ -286,9 +282,10 @@ func (c *Comm) NeighborAlltoallData(start Start, dst, src *datatype.Buffer) (r R
 	return r, err
 }
 
-// NeighborAlltoallwData sends src[i] to destination i, and receives into dst[i] from source i.
-func (c *Comm) NeighborAlltoallwData(start Start, dst, src *Buffers) (r Request, err error) {
-	m, err := c.startParts(perf.IneighborAlltoallv, start, &r, dst)
+// NeighborAlltoallwData sends src[i] to destination i, and receives into dst[i] from source i. call is IneighborAlltoallw, or
+// IneighborAlltoallv of a slice.
+func (c *Comm) NeighborAlltoallwData(call perf.Op, start Start, dst, src *Buffers) (r Request, err error) {
+	m, err := c.startParts(call, start, &r, dst)
 	if err != nil {
 		return r, err
 	}

@@ -34,7 +34,7 @@ func (c *Comm) Sendrecv(s []byte, dst, stag int, r []byte, src, rtag int) (Statu
 		return emptyStatus, c.wrapError(op, err)
 	}
 	st, err := c.engine.Wait(h)
-	c.engine.EndOp(perf.Sendrecv, len(s)+st.Bytes, began)
+	c.engine.EndOp(perf.Sendrecv, to.Moves(len(s))+st.Bytes, began)
 	if err != nil {
 		return statusOf(st), c.wrapError(op, err)
 	}
