@@ -20,15 +20,49 @@ import "github.com/ibrun/ibrun/mpi/internal/core"
 // fails, so do all later collectives of the communicator.
 
 // PsendInit creates a persistent request of a send of x in partitions of equal length, 1 to 65,536. After each Start, the send
-// completes when all partitions are ready and have left; x must not change where it is ready. MPI-5.0 §4.2.1.
-func PsendInit[T Elem](c *Comm, x []T, partitions, dst, tag int) (Request, error) {
+// completes when all partitions are ready and have left; x must not change where it is ready. Elements may be structs, as in
+// [Send]; those with padding are copied by [Request.Pready]. MPI-5.0 §4.2.1.
+func PsendInit[T any](c *Comm, x []T, partitions, dst, tag int) (Request, error) {
+	if !core.IsNumber[T]() {
+		return c.psendInit(elements("PsendInit", x), len(x), partitions, dst, tag)
+	}
 	return request(c.core().PsendInit(core.Bytes(x), core.NumbersOf[T](), partitions, dst, tag))
 }
 
 // PrecvInit creates a persistent request of a receive into x in partitions of equal length. src and tag must not be wildcards.
 // MPI-5.0 §4.2.1.
-func PrecvInit[T Elem](c *Comm, x []T, partitions, src, tag int) (Request, error) {
+func PrecvInit[T any](c *Comm, x []T, partitions, src, tag int) (Request, error) {
+	if !core.IsNumber[T]() {
+		return c.precvInit(elements("PrecvInit", x), len(x), partitions, src, tag)
+	}
 	return request(c.core().PrecvInit(core.Bytes(x), core.NumbersOf[T](), partitions, src, tag))
+}
+
+// PsendInit is [PsendInit] of a view: each partition has the same part of its packed bytes, and begins and ends between elements.
+// The elements of a partition are copied by [Request.Pready] unless the view is one block of memory. MPI-5.0 §4.2.1.
+func (c *Comm) PsendInit(v View, partitions, dst, tag int) (Request, error) {
+	return c.psendInit(v, 0, partitions, dst, tag)
+}
+
+// PrecvInit is [PrecvInit] into a view, divided as in [Comm.PsendInit]. MPI-5.0 §4.2.1.
+func (c *Comm) PrecvInit(v View, partitions, src, tag int) (Request, error) {
+	return c.precvInit(v, 0, partitions, src, tag)
+}
+
+// psendInit is PsendInit of the elements of a view that belong to n values of a slice; 0: those of any view.
+func (c *Comm) psendInit(v View, n, partitions, dst, tag int) (Request, error) {
+	if v.err != nil {
+		return Request{}, c.callError("PsendInit", v.err)
+	}
+	return request(c.core().PsendInitData(&v.data, n, partitions, dst, tag))
+}
+
+// precvInit is psendInit for PrecvInit.
+func (c *Comm) precvInit(v View, n, partitions, src, tag int) (Request, error) {
+	if v.err != nil {
+		return Request{}, c.callError("PrecvInit", v.err)
+	}
+	return request(c.core().PrecvInitData(&v.data, n, partitions, src, tag))
 }
 
 // Pready says that a partition of a send that was started with [PsendInit] is ready: it leaves now. Each partition must be marked
@@ -53,7 +87,8 @@ func (r Request) PreadyList(partitions []int) error {
 }
 
 // Parrived reports whether a partition of a receive that was started has arrived: that part of the buffer can then be
-// used. It makes progress if not. It reports true when the receive has completed, and for one that is not active.
+// used. It makes progress if not. It reports true when the receive has completed, and for one that is not active. If the receive
+// has failed, it returns the error, as a Wait after it does.
 // MPI-5.0 §4.2.2.
 func (r Request) Parrived(partition int) (bool, error) {
 	ok, err := r.core().Parrived(partition)
