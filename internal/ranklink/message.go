@@ -177,6 +177,8 @@ type Note struct {
 	Text string
 	// Once names what the note is about, if other ranks of the node may have the same to say. ibrun prints the first of these notes.
 	Once string `json:",omitempty"`
+	// Info says that it is about what the rank does. Otherwise the user may want to change something.
+	Info bool `json:",omitempty"`
 }
 
 // LocalRank names a rank of the node by its position in [RankInfo.NodeRanks].

@@ -36,7 +36,7 @@ func TestPacketFormat(t *testing.T) {
 		"\x02\x01":                 mustEncode(t, KindStarted, nil),
 		"\x03\x01":                 mustEncode(t, KindFinalized, nil),
 		"\x04\x01{\"Text\":\"a\"}": mustEncode(t, KindNote, Note{Text: "a"}),
-		"\x04\x01{\"Text\":\"a\",\"Once\":\"b\"}": mustEncode(t, KindNote, Note{"a", "b"}),
+		"\x04\x01{\"Text\":\"a\",\"Once\":\"b\"}": mustEncode(t, KindNote, Note{Text: "a", Once: "b"}),
 		"\x05\x01":                 mustEncode(t, KindRequestStacks, nil),
 		"\x06\x01{\"Text\":\"a\"}": mustEncode(t, KindStacks, Stacks{Text: "a"}),
 	} {

@@ -6,11 +6,13 @@
 package bootstrap
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/auto"
@@ -30,6 +32,10 @@ type Process struct {
 	Clock clocksync.Source
 	// Oversubscribed says that there are more processes than processors.
 	Oversubscribed bool
+	// NUMA is the number of the NUMA node to which this process is bound, or of the only one of the machine; -1: neither.
+	NUMA int
+	// Poll is how long a goroutine that waits polls before it sleeps, unless the environment says that; nil: for some yields.
+	Poll *time.Duration
 	// Open opens the domain that connects the processes. Thresholds that are not 0 override the environment.
 	Open func(ctx context.Context, cfg *fabric.Config, t Thresholds) (fabric.Domain, error)
 	// Address returns the address of a process that has opened its domain; nil if the connection to the launcher is lost, which
@@ -75,10 +81,10 @@ func FromEnv(ctx context.Context) (*Process, error) {
 		return singleton(), nil
 	}
 	link, hello, err := ranklink.FromEnv(os.Getenv)
-	if err != nil {
+	if err = cmp.Or(err, checkHello(hello, client.Rank(), client.Size())); err != nil {
 		return nil, fmt.Errorf("connect to ibrun: %w", err)
 	}
-	b := &kvs{client: client, hello: hello}
+	b := &kvs{client: client, hello: hello, own: localityOf(hello, client.Rank())}
 	p := &Process{Rank: client.Rank(), Size: client.Size(), Address: b.address, Nodes: b.nodes, Psets: b.psets, Hardware: Machine}
 	if p.AppNum, err = client.AppNum(); err != nil {
 		return nil, err
@@ -86,7 +92,7 @@ func FromEnv(ctx context.Context) (*Process, error) {
 	if p.UniverseSize, err = client.UniverseSize(); err != nil {
 		return nil, err
 	}
-	node, err := nodeOf(ctx, client, hello)
+	node, err := nodeOf(ctx, client, hello, b.own)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +107,7 @@ func FromEnv(ctx context.Context) (*Process, error) {
 	if hello != nil && hello.Sockets {
 		node.Sockets = server.sockets
 	}
-	b.local, p.NodeName, p.Report = node.Local, nodeName(hello), reporter(link, p.Rank)
+	b.local, p.NodeName, p.NUMA, p.Report = node.Local, nodeName(hello), b.own.numa(p.Rank), reporter(link, p.Rank, false)
 	if node.Local[0] == p.Rank { // problems of a node are reported once
 		node.Report = p.Report
 	}
@@ -110,10 +116,10 @@ func FromEnv(ctx context.Context) (*Process, error) {
 		// A job can run without being monitored.
 		node.Report(fmt.Sprintf("cannot monitor rank %d: %v", hello.Rank, err))
 	}
-	p.Oversubscribed, err = oversubscribed(hello, len(node.Local))
-	if err != nil {
+	if p.Oversubscribed, err = oversubscribed(hello, len(node.Local)); err != nil {
 		return nil, err
 	}
+	node.SharedCores = p.Oversubscribed
 	p.Open = func(ctx context.Context, cfg *fabric.Config, t Thresholds) (fabric.Domain, error) {
 		node.Set(t)
 		d, err := auto.Open(ctx, cfg, node)
@@ -126,7 +132,7 @@ func FromEnv(ctx context.Context) (*Process, error) {
 			err = b.publish(ctx, addr)
 		}
 		if err == nil && node.Report != nil && hello != nil && verbose() {
-			err = reportTransports(node, hello.Node, d, b)
+			err = reportTransports(node, reporter(link, p.Rank, true), hello.Node, d, b)
 		}
 		if err != nil {
 			return nil, errors.Join(err, d.Close())
@@ -135,6 +141,15 @@ func FromEnv(ctx context.Context) (*Process, error) {
 	}
 	p.setCallbacks(link, server, b)
 	return p, nil
+}
+
+// checkHello returns an error if ibrun's hello is for another process than the one that a launcher has started as this rank.
+func checkHello(hello *ranklink.RankInfo, rank, size int) error {
+	if hello == nil || hello.Rank == rank && hello.Size == size {
+		return nil
+	}
+	return fmt.Errorf("IBRUN_FD is for rank %d of %d, but a launcher has started this process as rank %d of %d. "+
+		"A program that is started by a rank needs IBRUN_FD unset", hello.Rank, hello.Size, rank, size)
 }
 
 // setCallbacks sets the functions that report the state of the process to the launcher.
@@ -177,19 +192,21 @@ func notify(link *ranklink.Link, kind ranklink.Kind) error {
 }
 
 // reporter returns a function that shows a text to the user: by a note to ibrun, which adds the rank, or else on
-// standard error.
-func reporter(link *ranklink.Link, rank int) func(text string) {
+// standard error. info says that the texts are about what the rank does, and no warnings.
+func reporter(link *ranklink.Link, rank int, info bool) func(text string) {
 	if link == nil {
 		return func(text string) { fmt.Fprintf(os.Stderr, "ibrun: rank %d: %s\n", rank, text) }
 	}
-	return func(text string) { _ = link.Send(ranklink.KindNote, ranklink.Note{Text: text}) } // it fails only if ibrun has ended
+	return func(text string) {
+		_ = link.Send(ranklink.KindNote, ranklink.Note{Text: text, Info: info}) // it fails only if ibrun has ended
+	}
 }
 
 // onceReporter returns a function like that of [reporter]. Of the texts of the ranks of a node about the same, ibrun shows the
 // first.
 func onceReporter(link *ranklink.Link, rank int) func(about, text string) {
 	if link == nil {
-		report := reporter(link, rank)
+		report := reporter(link, rank, false)
 		return func(_, text string) { report(text) }
 	}
 	return func(about, text string) {
@@ -201,7 +218,7 @@ func onceReporter(link *ranklink.Link, rank int) func(about, text string) {
 func singleton() *Process {
 	nothing := func() error { return nil }
 	return &Process{
-		Size: 1, AppNum: -1, UniverseSize: -1,
+		Size: 1, AppNum: -1, UniverseSize: -1, NUMA: -1,
 		Open: func(ctx context.Context, cfg *fabric.Config, t Thresholds) (fabric.Domain, error) {
 			return auto.Open(ctx, cfg, auto.Node{Local: []int{0}, Thresholds: t})
 		},
@@ -212,7 +229,7 @@ func singleton() *Process {
 		Psets: func() ([]Pset, error) {
 			return listPsets([]int{0}, []locality{ownLocality(0)}, nil), nil
 		},
-		Report:    reporter(nil, 0),
+		Report:    reporter(nil, 0, false),
 		Started:   nothing,
 		Finalized: nothing,
 		Abort: func(code int, why string) error {
@@ -232,18 +249,18 @@ func nodeName(hello *ranklink.RankInfo) string {
 }
 
 // nodeOf returns the processes of this node and the job's secret. ibrun provides both. Under another launcher rank 0
-// generates the secret and stores it in the key-value space, which only the job can read.
-func nodeOf(ctx context.Context, c launcher, hello *ranklink.RankInfo) (auto.Node, error) {
+// generates the secret and stores it in the key-value space, which only the job can read. own is the result of localityOf.
+func nodeOf(ctx context.Context, c launcher, hello *ranklink.RankInfo, own locality) (auto.Node, error) {
 	if hello != nil {
 		if hello.Nodes > 1 && hello.LocalRank == 0 {
-			if err := publishLocality(c, helloLocality(hello)); err != nil {
+			if err := publishLocality(c, own); err != nil {
 				return auto.Node{}, err
 			}
 		}
 		return auto.Node{Local: hello.NodeRanks, Key: hello.Secret, Tracer: hello.AgentPID, Devices: hello.Devices}, nil
 	}
 	n := auto.Node{Tracer: os.Getppid()}
-	err := publishLocality(c, ownLocality(c.Rank()))
+	err := publishLocality(c, own)
 	if err != nil || c.Size() == 1 {
 		n.Local = []int{0}
 		return n, err

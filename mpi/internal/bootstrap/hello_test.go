@@ -1,15 +1,39 @@
 package bootstrap
 
 import (
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ibrun/ibrun/internal/ranklink"
 )
 
+// TestCheckHello: the hello for another rank is an error, which a process gets that a rank has started through another launcher.
+func TestCheckHello(t *testing.T) {
+	hello := &ranklink.RankInfo{Rank: 2, Size: 4, NodeRanks: []int{2, 3}}
+	if err := errors.Join(checkHello(nil, 0, 2), checkHello(hello, 2, 4)); err != nil {
+		t.Error(err)
+	}
+	for _, world := range [][2]int{{0, 4}, {2, 3}} {
+		if err := checkHello(hello, world[0], world[1]); err == nil || !strings.Contains(err.Error(), "IBRUN_FD unset") {
+			t.Errorf("rank %d of %d: %v", world[0], world[1], err)
+		}
+	}
+}
+
 // TestHello: ibrun's decisions about a rank take effect: its device, and whether it may spin.
 func TestHello(t *testing.T) {
-	n, err := nodeOf(t.Context(), nil, &ranklink.RankInfo{NodeRanks: []int{2, 3}, AgentPID: 7, Devices: []string{"mlx5_1"}})
+	hello := &ranklink.RankInfo{NodeRanks: []int{2, 3}, AgentPID: 7, Devices: []string{"mlx5_1"}}
+	own := localityOf(hello, 3)
+	if got := own.numa(3); got != -1 {
+		t.Errorf("an ibrun that says nothing about NUMA nodes: %d", got)
+	}
+	hello.Localities = []ranklink.Locality{{NUMA: 0}, {NUMA: 1}}
+	if own = localityOf(hello, 3); own.numa(2) != 0 || own.numa(3) != 1 {
+		t.Errorf("%+v", own)
+	}
+	n, err := nodeOf(t.Context(), nil, hello, own)
 	if err != nil || !slices.Equal(n.Devices, []string{"mlx5_1"}) || !slices.Equal(n.Local, []int{2, 3}) || n.Tracer != 7 {
 		t.Errorf("%+v, %v", n, err)
 	}

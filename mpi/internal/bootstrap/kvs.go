@@ -14,6 +14,7 @@ import (
 // few. Any goroutine may use it.
 type kvs struct {
 	hello *ranklink.RankInfo // nil under another launcher than ibrun
+	own   locality           // the result of localityOf
 	local []int              // the processes that share memory with this one; nil: not known
 
 	mu     sync.Mutex

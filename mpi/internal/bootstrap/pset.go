@@ -91,6 +91,17 @@ func (b *kvs) localities(publishers []int) ([]locality, error) {
 	return list, nil
 }
 
+// numa returns the NUMA node of one of the processes; -1: unknown, or there are several.
+func (c *locality) numa(rank int) int { return c.Homes[slices.Index(c.Ranks, rank)].NUMA }
+
+// localityOf returns the locality of the processes of a node from ibrun's hello, or without ibrun that of this process.
+func localityOf(hello *ranklink.RankInfo, rank int) locality {
+	if hello != nil {
+		return helloLocality(hello)
+	}
+	return ownLocality(rank)
+}
+
 // helloLocality returns the locality of the processes of a node from ibrun's hello.
 func helloLocality(h *ranklink.RankInfo) locality {
 	c := locality{h.NodeName, h.NodeRanks, h.Localities}

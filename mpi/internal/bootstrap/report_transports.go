@@ -27,11 +27,11 @@ type directory interface {
 
 // reportTransports reports which transports a process uses to the others of its node, and to the first process of
 // each other node. Other pairs of processes may use another transport if their devices differ.
-func reportTransports(n auto.Node, self int, d fabric.Domain, dir directory) error {
+func reportTransports(n auto.Node, report func(string), self int, d fabric.Domain, dir directory) error {
 	c, ok := d.(auto.Chooser)
 	if !ok {
 		if len(n.Local) > 1 {
-			n.Report(fmt.Sprintf("node %d: shm among its %d ranks", self, len(n.Local)))
+			report(fmt.Sprintf("node %d: shm among its %d ranks", self, len(n.Local)))
 		}
 		return nil
 	}
@@ -64,7 +64,7 @@ func reportTransports(n auto.Node, self int, d fabric.Domain, dir directory) err
 		}
 		parts = append(parts, fmt.Sprintf("%s to %s %s", name, to, hw.FormatList(across[name])))
 	}
-	n.Report(fmt.Sprintf("node %d: %s", self, strings.Join(parts, "; ")))
+	report(fmt.Sprintf("node %d: %s", self, strings.Join(parts, "; ")))
 	return nil
 }
 

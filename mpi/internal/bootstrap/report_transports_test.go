@@ -46,12 +46,12 @@ func TestReportTransports(t *testing.T) {
 	} {
 		got := ""
 		n := auto.Node{Local: c.local, Report: func(line string) { got += line }}
-		if err := reportTransports(n, c.self, choosing{}, listed{c.at, c.via}); err != nil || got != want {
+		if err := reportTransports(n, n.Report, c.self, choosing{}, listed{c.at, c.via}); err != nil || got != want {
 			t.Errorf("%q, %v, want %q", got, err, want)
 		}
 	}
 	n := auto.Node{Local: []int{0}, Report: func(line string) { t.Errorf("reported %q", line) }}
-	if err := reportTransports(n, 0, choosing{}, listed{[]int{0, 1}, []string{"", ""}}); !errors.Is(err, errNone) {
+	if err := reportTransports(n, n.Report, 0, choosing{}, listed{[]int{0, 1}, []string{"", ""}}); !errors.Is(err, errNone) {
 		t.Errorf("a peer out of reach: %v", err)
 	}
 }
@@ -64,7 +64,7 @@ func TestReportTransportsOneNode(t *testing.T) {
 			want = fmt.Sprintf("node 5: shm among its %d ranks", len(local))
 		}
 		n := auto.Node{Local: local, Report: func(line string) { got += line }}
-		if err := reportTransports(n, 5, nil, nil); err != nil || got != want {
+		if err := reportTransports(n, n.Report, 5, nil, nil); err != nil || got != want {
 			t.Errorf("%q, %v, want %q", got, err, want)
 		}
 	}

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -65,7 +66,7 @@ func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
 	}
 	p.engine, err = proto.New(proto.Config{
 		Domain: domain, Self: boot.Rank, Size: boot.Size, Waker: waker, Oversubscribed: boot.Oversubscribed,
-		Poll:            poll,
+		Poll:            cmp.Or(poll, boot.Poll),
 		UnexpectedLimit: c.UnexpectedBytes, PinnedLimit: c.PinnedBytes, Owner: p, Address: boot.Address, Warn: boot.Report,
 		Needed: p.needsPeer, Members: p.membersOf, Recorder: p.record, Clock: &p.clockSync, Trace: p.trace,
 		Checks: p.check, ExactBit: collectiveBit,
