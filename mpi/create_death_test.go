@@ -105,11 +105,20 @@ func TestDeathInCreation(t *testing.T) {
 // dieAt runs a creation in which a rank dies before it sends its next message after the first at ones. It reports false if the
 // rank sends no more than these.
 func dieAt(t *testing.T, n, victim, at int, prepare func(p *mpi.Process) (func() (*mpi.Comm, error), error)) bool {
-	dying := &dyingRank{rank: victim, size: n}
+	return dieAtOn(t, mpitest.Options{}, n, victim, at, prepare)
+}
+
+// dieAtOn is dieAt in a world with options, in which the ranks of several nodes share the memory of their nodes.
+func dieAtOn(t *testing.T, o mpitest.Options, n, victim, at int,
+	prepare func(p *mpi.Process) (func() (*mpi.Comm, error), error),
+) bool {
+	t.Helper()
+	dying := &dyingRank{rank: victim, size: n, shares: o.Machine != nil}
 	dying.left.Store(neverDies)
 	failures := &recorder{TB: t}
 	var created atomic.Int32
-	mpitest.RunWith(failures, n, mpitest.Options{Wrap: dying.wrap, Unchecked: true}, func(p *mpi.Process) error {
+	o.Wrap, o.Unchecked = dying.wrap, true
+	mpitest.RunWith(failures, n, o, func(p *mpi.Process) error {
 		create, err := prepare(p)
 		if err = errors.Join(err, p.World().Barrier()); err != nil {
 			return err
@@ -171,12 +180,13 @@ const neverDies = 1 << 30
 type dyingRank struct {
 	fabric.Transport
 	rank, size int
+	shares     bool         // the ranks may share memory
 	left       atomic.Int32 // messages until then; negative: it has died
 	domain     *hook.Domain
 }
 
 func (d *dyingRank) wrap(t fabric.Transport) fabric.Transport {
-	return hook.Wrap(dyingTransport{t, d}, hook.Options{OnOpen: func(self int, domain *hook.Domain) {
+	return hook.Wrap(dyingTransport{t, d}, hook.Options{Share: d.shares, OnOpen: func(self int, domain *hook.Domain) {
 		if self == d.rank {
 			d.domain = domain
 		}
@@ -204,6 +214,9 @@ type dyingTransport struct {
 func (t dyingTransport) Open(ctx context.Context, c *fabric.Config) (fabric.Domain, error) {
 	d, err := t.Transport.Open(ctx, c)
 	if err == nil && c.Self == t.of.rank {
+		if s, ok := d.(fabric.SharedMemory); ok && t.of.shares {
+			return sharingDyingDomain{dyingDomain{d, t.of}, s}, nil
+		}
 		d = dyingDomain{d, t.of}
 	}
 	return d, err
@@ -212,6 +225,18 @@ func (t dyingTransport) Open(ctx context.Context, c *fabric.Config) (fabric.Doma
 type dyingDomain struct {
 	fabric.Domain
 	of *dyingRank
+}
+
+// sharingDyingDomain is a dyingDomain with shared memory. To wake a peer counts as a message.
+type sharingDyingDomain struct {
+	dyingDomain
+	fabric.SharedMemory
+}
+
+func (d sharingDyingDomain) Wake(peer int) {
+	if !d.of.mayDie() {
+		d.SharedMemory.Wake(peer)
+	}
 }
 
 func (d dyingDomain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {

@@ -16,7 +16,8 @@ const (
 // of the kernel's boot id. It is the same for all processes of a machine, even in containers with their own host
 // names, and differs between machines. The host name is the one that the first of these processes had in Init, also if
 // one of them changes its own. The name is at most MaxProcessorName bytes long (73 on Linux). Other systems
-// return errors.ErrUnsupported. MPI-5.0 §9.1.2.
+// return errors.ErrUnsupported. The name by which ibrun started the process on this host, such as one of --hosts, is in the
+// environment variable PMI_HOSTNAME. MPI-5.0 §9.1.2.
 func (p *Process) ProcessorName() (string, error) {
 	s, err := p.core().ProcessorName()
 	return s, public(err)

@@ -19,6 +19,12 @@ func TestSharedMismatch(t *testing.T) {
 			}
 			return mpi.Iallreduce(w, x, x, mpi.Sum)
 		},
+		"operation": func(w *mpi.Comm, x []int) (mpi.Request, error) {
+			if w.Rank() > 0 {
+				return mpi.Iallreduce(w, x, x, mpi.NewOp(true, func(dst, src []int) {}))
+			}
+			return mpi.Iallreduce(w, x, x, mpi.Sum)
+		},
 		"root":  func(w *mpi.Comm, x []int) (mpi.Request, error) { return mpi.Ibcast(w, x, w.Rank()%2) },
 		"count": func(w *mpi.Comm, x []int) (mpi.Request, error) { return mpi.Iallgather(w, x, x[:3-w.Rank()/2]) },
 	} {

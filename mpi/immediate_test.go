@@ -16,10 +16,13 @@ import (
 // immediateLengths are numbers of elements: none, few, and enough for the algorithms for long messages and for rendezvous.
 var immediateLengths = []int{0, 1, 5, 300, 3000, 20_000}
 
-// checkedAndNot runs f with and without checks of calls.
+// checkedAndNot runs f with and without checks of calls, and without them also on nodes of two ranks.
 func checkedAndNot(t *testing.T, n int, f func(p *mpi.Process) error) {
 	t.Helper()
 	t.Run(fmt.Sprintf("ranks=%d", n), func(t *testing.T) { mpitest.RunWith(t, n, mpitest.Options{Unchecked: true}, f) })
+	t.Run(fmt.Sprintf("ranks=%d,nodes", n), func(t *testing.T) {
+		mpitest.RunWith(t, n, mpitest.Options{Machine: pairedNodes, Unchecked: true}, f)
+	})
 	t.Run(fmt.Sprintf("ranks=%d,checked", n), func(t *testing.T) { runChecked(t, n, f) })
 }
 
@@ -60,7 +63,12 @@ func TestImmediate(t *testing.T) {
 				return err
 			}
 			all, own := rand.New(rand.NewPCG(uint64(n), 3)), rand.New(rand.NewPCG(uint64(w.Rank()), 4))
-			for range rounds {
+			for i := range rounds {
+				if i == rounds/2 { // from now on immediate collectives use shared memory
+					if err := w.Barrier(); err != nil {
+						return err
+					}
+				}
 				if err := someAtOnce(w, b, len(pairNames), all, own, func() int { return all.IntN(n) }); err != nil {
 					return err
 				}
@@ -479,19 +487,26 @@ func TestImmediatePanic(t *testing.T) {
 	})
 }
 
-// TestDeathInImmediate: a rank dies before each of the messages that it sends for a collective.
+// TestDeathInImmediate: a rank dies before each of the messages that it sends for a collective. Unless IBRUN_SOAK is set, in long
+// collectives only the root dies, and a rank that in trees is both a parent and a child.
 func TestDeathInImmediate(t *testing.T) {
 	t.Setenv("IBRUN_TRANSPORT", "") // a rank dies in the memory transport
 	const n = 4
-	for _, length := range []int{3, 20_000} {
+	const root = 1
+	all := []int{0, 1, 2, 3}
+	victims := map[int][]int{3: all, 20_000: {root, (root + 2) % n}}
+	if os.Getenv("IBRUN_SOAK") != "" {
+		victims[20_000] = all
+	}
+	for length := range victims {
 		for i, name := range pairNames {
 			t.Run(fmt.Sprintf("I%s of %d", name, length), func(t *testing.T) {
-				for victim := range n {
+				for _, victim := range victims[length] {
 					at := 0
 					for dieAt(t, n, victim, at, func(p *mpi.Process) (func() (*mpi.Comm, error), error) {
 						w := p.World()
 						return func() (*mpi.Comm, error) {
-							r, err := pairOf(w, w, i, length, 1, false, false).immediate()
+							r, err := pairOf(w, w, i, length, root, false, false).immediate()
 							if err == nil {
 								_, err = r.Wait()
 							}
@@ -550,20 +565,4 @@ func TestDeathInPersistent(t *testing.T) {
 			}
 		})
 	}
-}
-
-func ExampleIallreduce() {
-	// gradients has the gradients of the layers, the last layer first: these are known first.
-	sum := func(world *mpi.Comm, gradients [][]float32) error {
-		requests := make([]mpi.Request, len(gradients))
-		for i, g := range gradients {
-			// ... compute g ...
-			var err error
-			if requests[i], err = mpi.Iallreduce(world, g, g, mpi.Sum); err != nil {
-				return err
-			}
-		}
-		return mpi.Waitall(requests, nil)
-	}
-	_ = sum
 }

@@ -20,7 +20,7 @@ var joined = map[string]func(p *mpi.Process) error{
 
 // unheard are the programs whose launcher says nothing about ranks that have left.
 var unheard = map[string]bool{"leave early, unheard": true, "exit early": true, "killed early": true,
-	"killed copying": true, "killed while others wait": true}
+	"killed copying": true, "killed copying at once": true, "killed while others wait": true}
 
 func joinMain(program func(p *mpi.Process) error) error {
 	p, err := mpi.Join(context.Background(), nil)
@@ -76,5 +76,6 @@ func TestLeftProcesses(t *testing.T) {
 	overTransports(t, "exit early", 8)
 	overTransports(t, "killed early", 8)
 	overTransports(t, "killed copying", 4)
+	overTransports(t, "killed copying at once", 2, 4)
 	overTransports(t, "killed while others wait", 4)
 }

@@ -33,7 +33,8 @@ func TestTimeNamespaces(t *testing.T) {
 		}
 		// Clocks may differ by half of the fastest round trip that was measured. On a busy machine all of the first ones may be
 		// slow, and a later message faster than that. So another job is tried.
-		return try <= 3 && strings.Contains(output, " ns later")
+		return try <= 9 && (strings.Contains(output, " ns later") || strings.Contains(output, " is off by ") ||
+			strings.Contains(output, "came to the barrier"))
 	}
 	var wrong []string
 	for _, size := range []int{2, 4} {

@@ -60,6 +60,7 @@ var programs = map[string]func(p *mpi.Process) error{
 		return exitWithout(endWithout(p, func() error { return syscall.Kill(os.Getpid(), syscall.SIGKILL) }))
 	},
 	"killed copying":           func(p *mpi.Process) error { return exitWithout(killedCopying(p)) },
+	"killed copying at once":   func(p *mpi.Process) error { return exitWithout(killedCopyingAtOnce(p)) },
 	"killed while others wait": func(p *mpi.Process) error { return exitWithout(killedWhileOthersWait(p)) },
 	"finalize early":           func(p *mpi.Process) error { return finalizeEarly(p, os.Getenv("IBRUN_SOAK") == "") },
 	"leave": func(p *mpi.Process) error {
@@ -162,7 +163,7 @@ func large(p *mpi.Process) error {
 			return fmt.Errorf("%d bytes: %w", size, err)
 		}
 	}
-	return longBlocks(w)
+	return errors.Join(longBlocks(w), longImmediates(w))
 }
 
 // longBlocks makes collectives that copy long blocks directly from one process to another, if that is allowed.
@@ -186,18 +187,28 @@ func longBlocks(c *mpi.Comm) error {
 	return errors.Join(append(errs, want("Alltoall in place", mpi.Alltoall(c, src, src), src, right))...)
 }
 
+// killSelf kills the last process after up to that many milliseconds. It is called at all ranks. None is killed before all have
+// passed Init, and the others may learn of it in the Barrier that ensures that.
+func killSelf(w *mpi.Comm, most int) error {
+	err := w.Barrier()
+	if err != nil {
+		return err
+	}
+	if w.Rank() == w.Size()-1 {
+		time.AfterFunc(time.Duration(mathrand.IntN(most))*time.Millisecond, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) })
+	}
+	return nil
+}
+
 // killedCopying kills the last process at some time while all copy long blocks directly from each other.
 func killedCopying(p *mpi.Process) error {
 	w := p.World()
-	if w.Rank() == w.Size()-1 {
-		time.AfterFunc(time.Duration(mathrand.IntN(20))*time.Millisecond, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) })
-	}
+	err := killSelf(w, 20)
 	x, y := make([]byte, w.Size()*200_000), make([]byte, w.Size()*200_000)
-	for {
-		if err := mpi.Alltoall(w, x, y); err != nil {
-			return ofClass(err, mpi.ErrProcFailed)
-		}
+	for err == nil {
+		err = mpi.Alltoall(w, x, y)
 	}
+	return ofClass(err, mpi.ErrProcFailed)
 }
 
 // killedWhileOthersWait kills the last process at some time while several short immediate collectives are in progress. That
@@ -205,10 +216,7 @@ func killedCopying(p *mpi.Process) error {
 func killedWhileOthersWait(p *mpi.Process) error {
 	w := p.World()
 	last := w.Size() - 1
-	if w.Rank() == last {
-		time.AfterFunc(time.Duration(mathrand.IntN(60))*time.Millisecond, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) })
-	}
-	err := w.Barrier() // the memory is shared from now on
+	err := killSelf(w, 60) // the memory is shared from now on
 	all, x := mathrand.New(mathrand.NewPCG(1, 2)), make([][]int, 12)
 	for i := range x {
 		x[i] = make([]int, 2*w.Size())
@@ -307,7 +315,7 @@ type testLauncher struct {
 
 	mu     sync.Mutex
 	output bytes.Buffer
-	end    string // first event that ended the job early
+	end    string // the event that ended the job early: an Abort, otherwise the first one
 }
 
 // Write takes what ranks write.
@@ -324,6 +332,14 @@ func (m *testLauncher) announce(rank int) {
 			_ = link.Send(ranklink.KindLeft, ranklink.Left{Ranks: []int{rank}}) // the other may have exited
 		}
 	}
+}
+
+// abort ends the job because a rank has called Abort. The others notice that it is gone, and may be reported first.
+func (m *testLauncher) abort(why string) {
+	m.stop(why)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.end = why
 }
 
 // stop ends the job.
@@ -357,7 +373,7 @@ func launchJob(
 	t.Attr("world", fmt.Sprintf("%d processes on %d nodes", n, nodes))
 	about.KVSName, about.Mapping = "test", fmt.Sprintf("(vector,(0,%d,%d))", nodes, each)
 	about.Events = pmi.Events{
-		Abort:    func(rank, code int, _ string) { m.stop(fmt.Sprintf("rank %d aborted with %d", rank, code)) },
+		Abort:    func(rank, code int, _ string) { m.abort(fmt.Sprintf("rank %d aborted with %d", rank, code)) },
 		Finalize: func(rank int) { m.announce(rank) },
 		Lost: func(rank int, inited bool) {
 			if !m.silent {
@@ -461,7 +477,7 @@ func TestProcesses(t *testing.T) {
 		end     string // a pattern, with %d for the last rank
 	}{
 		{"ring", []int{1, 2, 4, 8}, ""},
-		{"types", []int{2, 4}, ""},
+		{"types", []int{3, 4}, ""},
 		{"sizes", []int{2, 3, 8}, ""},
 		{"large", []int{2, 4, 6}, ""},
 		{"abort", []int{2, 4}, "rank %d aborted with 7"},

@@ -158,6 +158,82 @@ func TestRecordedConstructors(t *testing.T) {
 	})
 }
 
+// TestRecordedAlltoallw: Alltoallw of views is recorded, and called in errors, by its own name in all forms, and Alltoallv of
+// structs by that, although it is made in the same way.
+func TestRecordedAlltoallw(t *testing.T) {
+	mpitest.Run(t, 2, func(p *mpi.Process) error {
+		w := p.World()
+		other := []int{1 - w.Rank()}
+		c, err := w.DistGraphCreateAdjacent(mpi.Neighbors{Sources: other, Destinations: other}, nil, mpi.KeepRanks)
+		if err != nil {
+			return err
+		}
+		x, y, one := make([]particle, 2), make([]particle, 2), []int{1, 1}
+		dst, src := []mpi.View{mpi.ViewOf(x[:1]), mpi.ViewOf(x[1:])}, []mpi.View{mpi.ViewOf(y[:1]), mpi.ViewOf(y[1:])}
+		waited := func(r mpi.Request, err error) error {
+			if err == nil {
+				_, err = r.Wait()
+			}
+			return err
+		}
+		for _, call := range []struct {
+			op   perf.Op
+			good func() error
+			bad  func() error
+			init func() error // persistent, and wrong
+		}{
+			{perf.Alltoallw, func() error { return c.Alltoallw(dst, src) }, func() error { return c.Alltoallw(dst[:1], src) },
+				func() error { return second(c.AlltoallwInit(dst[:1], src)) }},
+			{perf.Ialltoallw, func() error { return waited(c.Ialltoallw(dst, src)) },
+				func() error { return second(c.Ialltoallw(dst[:1], src)) }, nil},
+			{perf.NeighborAlltoallw, func() error { return c.NeighborAlltoallw(dst[:1], src[:1]) },
+				func() error { return c.NeighborAlltoallw(dst, src) },
+				func() error { return second(c.NeighborAlltoallwInit(dst, src)) }},
+			{perf.IneighborAlltoallw, func() error { return waited(c.IneighborAlltoallw(dst[:1], src[:1])) },
+				func() error { return second(c.IneighborAlltoallw(dst, src)) }, nil},
+			{perf.Alltoallv, func() error { return mpi.Alltoallv(c, x, one, nil, y, one, nil) },
+				func() error { return mpi.Alltoallv(c, x, one[:1], nil, y, one, nil) },
+				func() error { return second(mpi.AlltoallvInit(c, x, one[:1], nil, y, one, nil)) }},
+			{perf.Ialltoallv, func() error { return waited(mpi.Ialltoallv(c, x, one, nil, y, one, nil)) },
+				func() error { return second(mpi.Ialltoallv(c, x, one[:1], nil, y, one, nil)) }, nil},
+			{perf.NeighborAlltoallv, func() error { return mpi.NeighborAlltoallv(c, x, one[:1], nil, y, one[:1], nil) },
+				func() error { return mpi.NeighborAlltoallv(c, x, one, nil, y, one, nil) },
+				func() error { return second(mpi.NeighborAlltoallvInit(c, x, one, nil, y, one, nil)) }},
+			{perf.IneighborAlltoallv, func() error { return waited(mpi.IneighborAlltoallv(c, x, one[:1], nil, y, one[:1], nil)) },
+				func() error { return second(mpi.IneighborAlltoallv(c, x, one, nil, y, one, nil)) }, nil},
+		} {
+			if err := call.good(); err != nil {
+				return fmt.Errorf("%v: %w", call.op, err)
+			}
+			s, err := p.Recorded()
+			if err != nil {
+				return err
+			}
+			recorded := map[perf.Op]uint64{}
+			for _, o := range perf.MergeClasses(s.Ops) {
+				recorded[o.Op] = o.Calls
+			}
+			errs := []error{check(recorded[call.op] == 1, "after %v: %v", call.op, recorded), namedIn(call.bad(), call.op.String())}
+			if call.init != nil {
+				errs = append(errs, namedIn(call.init(), call.op.String()+"Init"))
+			}
+			if err := errors.Join(errs...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// namedIn reports an error that is not one of the call op.
+func namedIn(err error, op string) error {
+	e, ok := errors.AsType[*mpi.Error](err)
+	if !ok || e.Op != op {
+		return fmt.Errorf("got %w, want an error of %s", err, op)
+	}
+	return nil
+}
+
 // TestRecordedOff: IBRUN_PERF=off records nothing, and calls go on as they do with it.
 func TestRecordedOff(t *testing.T) {
 	t.Setenv("IBRUN_PERF", "off")

@@ -38,6 +38,7 @@ func TestReport(t *testing.T) {
 		at := &bootstrap.Process{
 			Rank: rank, Size: 2, Oversubscribed: true, Started: nothing, Finalized: nothing,
 			Address: func(int) []byte { return nil },
+			Nodes:   func() ([]int, error) { return make([]int, 2), nil },
 			Open: func(ctx context.Context, c *fabric.Config, _ bootstrap.Thresholds) (fabric.Domain, error) {
 				d, err := hub.Open(ctx, c)
 				return unregistrable{d}, err

@@ -19,7 +19,8 @@ const (
 	// unspread are the tests that only run in one program: they count allocations of ranks that share a heap, synchronize ranks
 	// outside of MPI, start their own processes, choose their own transport, or need a device. Examples compare all output.
 	unspread = `^Example|^Test(Allocs|AttrAllocs|AttrLocal|HWResourceRanks|CommonClock|IO|Launched|TimeNamespaces|ProcessorName|` +
-		`BufferedSteady|Processes|LeftProcesses|Stopped|Flood|Report|Thresholds|Live|Spread)`
+		`BufferedSteady|Processes|LeftProcesses|Stopped|Flood|Report|Thresholds|Live|Spread|` +
+		`TwoLevel|DeathOnTwoLevels|DeathInTwoLevelSteps|LeavesTwoLevels)`
 	// basics are fast tests of all parts, without crowds. IBRUN_SOAK=1 runs all tests.
 	crowds = `^TestCollectiveSizes$/./^[1245678]$`
 	basics = `^Test(Sends|Truncate|Order|Sendrecv|Large|Probe|Persistent|CollectiveSizes|Split|DupOrders|Freed|Machines)$`
@@ -50,7 +51,7 @@ func spread(t *testing.T, network, addr string, command func(k int, env, args []
 	defer cancel()
 	for k := range out {
 		c := command(k, []string{rendezvous.Environ(k)}, spreadArgs())
-		c.Stdout, c.Stderr, c.WaitDelay = &out[k], &out[k], 5*time.Second
+		c.Stdout, c.Stderr, c.WaitDelay = &out[k], &out[k], time.Minute
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -77,6 +78,9 @@ func spread(t *testing.T, network, addr string, command func(k int, env, args []
 
 // TestSpread runs the tests of this package with the ranks of each world in two network namespaces, connected by TCP.
 func TestSpread(t *testing.T) { spreadOverTCP(t) }
+
+// TestSpreadShared does the same with ranks of a namespace that share memory.
+func TestSpreadShared(t *testing.T) { spreadOverTCP(t, "IBRUN_TRANSPORT=shm,tcp") }
 
 // TestSpreadEncrypted does the same with encryption.
 func TestSpreadEncrypted(t *testing.T) { spreadOverTCP(t, "IBRUN_ENCRYPT=1") }

@@ -2,7 +2,6 @@ package explain
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/ibrun/ibrun/mpi/internal/coll"
 )
@@ -14,12 +13,20 @@ type Collective struct {
 	Name  string `json:"name"`
 	Bytes int    `json:"bytes"`
 	Ranks int    `json:"ranks"`
-	// OnNode is the algorithm of the blocking call if all ranks are on one node, and can read each other's memory. Immediate is
-	// that of the immediate call there, after a blocking collective of the communicator. Apart is that of ranks on several nodes,
-	// and of every persistent call. The operation is commutative.
-	OnNode    Algorithm `json:"on_node"`
-	Immediate Algorithm `json:"immediate"`
-	Apart     Algorithm `json:"apart"`
+	// OnNode is the algorithm of the blocking call if all ranks are on one node with a core for each, and can read each other's
+	// memory; OnCrowdedNode is the same with fewer cores than ranks. Immediate is that of the immediate call on one node, after a
+	// blocking collective of the communicator. OnNodes is that of the blocking call, and of an immediate one after it, if the ranks
+	// are on several nodes with the same number of ranks and a core for each; PersistentOnNodes is that of the persistent call
+	// there. OnNUMANodes is that of the blocking call if the ranks are on one node with a core for each, and bound to several NUMA
+	// nodes. Apart is that of ranks on nodes of their own, and of the persistent call on one node. The operation is a predefined
+	// one.
+	OnNode            Algorithm `json:"on_node"`
+	OnCrowdedNode     Algorithm `json:"on_crowded_node"`
+	OnNUMANodes       Algorithm `json:"on_numa_nodes"`
+	Immediate         Algorithm `json:"immediate"`
+	OnNodes           Algorithm `json:"on_nodes"`
+	PersistentOnNodes Algorithm `json:"persistent_on_nodes"`
+	Apart             Algorithm `json:"apart"`
 }
 
 // Algorithm is an algorithm of a collective, and the conditions under which it is selected if none before it in the table is.
@@ -42,17 +49,39 @@ func Collectives(getenv func(string) string, names []string, sizes, ranks []int)
 		}
 		for _, n := range ranks {
 			for _, size := range sizes {
-				x := Collective{Name: name, Bytes: size, Ranks: n, OnNode: algorithm(t, c, size, n, coll.Direct),
-					Apart: algorithm(t, c, size, n, coll.Messages)}
-				x.Immediate = x.Apart
-				if most := coll.MaxImmediateBytes(c, n); size <= most && n > 1 {
-					x.Immediate = Algorithm{coll.SharedMemory.String(), fmt.Sprintf("up to %d bytes", most)}
+				nodes := nodesOf(n)
+				memory, numa := nodes, coll.Direct
+				if nodes != coll.Messages {
+					memory, numa = nodes|coll.NodeMemory, coll.Direct|coll.NUMANodes
 				}
+				x := Collective{Name: name, Bytes: size, Ranks: n, OnNode: algorithm(t, c, size, n, coll.Direct),
+					OnCrowdedNode: algorithm(t, c, size, n, coll.Direct|coll.Crowded),
+					OnNUMANodes:   algorithm(t, c, size, n, numa), OnNodes: algorithm(t, c, size, n, memory),
+					PersistentOnNodes: algorithm(t, c, size, n, nodes), Apart: algorithm(t, c, size, n, coll.Messages)}
+				x.Immediate = immediate(c, size, n, x.Apart)
 				all = append(all, x)
 			}
 		}
 	}
 	return all, nil
+}
+
+// nodesOf returns the algorithms that some ranks on several nodes can use, on at least two of which are several ranks if
+// possible.
+func nodesOf(ranks int) coll.Family {
+	of := make([]int32, ranks)
+	for i := range of {
+		of[i] = int32(2 * i / max(ranks, 1))
+	}
+	return coll.NewNodes(of).Family()
+}
+
+// immediate returns the algorithm of an immediate collective on one node. messages is that which it uses otherwise.
+func immediate(c coll.Collective, bytes, ranks int, messages Algorithm) Algorithm {
+	if r := coll.ChooseImmediate(c, bytes, ranks, coll.Direct); r.Algorithm != coll.None {
+		return Algorithm{r.Algorithm.String(), r.Conditions()}
+	}
+	return messages
 }
 
 func algorithm(t *coll.Table, c coll.Collective, bytes, ranks int, f coll.Family) Algorithm {
@@ -68,6 +97,8 @@ const TableVariable = coll.TableVariable
 type Rule struct {
 	Collective, Algorithm        string
 	MaxBytes, MinRanks, MaxRanks int
+	// Nodes says that it is for ranks on several nodes, with several ranks on one of them.
+	Nodes bool
 }
 
 // EncodeTable returns the content of a file for TableVariable. The collectives and algorithms must exist.
@@ -76,6 +107,9 @@ func EncodeTable(rules []Rule) []byte {
 	for _, x := range rules {
 		c, _ := coll.ParseCollective(x.Collective)
 		r := coll.Rule{Collective: c, MaxBytes: x.MaxBytes, MinRanks: x.MinRanks, MaxRanks: x.MaxRanks}
+		if x.Nodes {
+			r.Needs = coll.TwoLevels
+		}
 		for _, a := range coll.Candidates(c) {
 			if a.String() == x.Algorithm {
 				r.Algorithm = a
@@ -96,12 +130,16 @@ func Measured() (names []string) {
 	return names
 }
 
-// Algorithms returns the names of the algorithms of a collective between some ranks of a node.
-func Algorithms(name string, ranks int) (names []string) {
+// Algorithms returns the names of the algorithms of a collective between some ranks of one node, or of several nodes with the
+// same number of ranks.
+func Algorithms(name string, ranks int, nodes bool) (names []string) {
 	c, _ := coll.ParseCollective(name)
-	possible := coll.Algorithms(c, ranks)
+	family := coll.Direct
+	if nodes {
+		family = coll.EvenLevels
+	}
 	for _, a := range coll.Candidates(c) {
-		if a == coll.SharedMemory || a == coll.DirectCopy || slices.Contains(possible, a) {
+		if a.Possible(c, ranks, family) {
 			names = append(names, a.String())
 		}
 	}

@@ -10,24 +10,22 @@ import (
 
 // world is a simulation. Ranks are coroutines: only one runs at a time, that with the earliest clock of those that do not wait.
 type world struct {
-	model   Model
+	links   *Links
+	model   *Model
 	perNode int
 	ranks   []*rank
-	nodes   []node
+	cores   [][]float64 // by node, from when on each core is free; nil: every rank has its own
 	ready   readyHeap
 	queues  []*queue // that are not in use
 }
-
-// node has the times, in ns, from which on the link of a node is free in each direction.
-type node struct{ out, in float64 }
 
 // rank is a simulated rank. It implements coll.Peer. Its clock and all other times are in ns.
 type rank struct {
 	w       *world
 	id      int
 	now     float64
-	link    float64 // when the link to the other ranks of its node is free
 	busy    float64 // until when it handles messages that have arrived
+	owed    float64 // how long it has to handle messages that have arrived, if ranks share cores
 	resume  func() (struct{}, bool)
 	stop    func()
 	yield   func(struct{}) bool
@@ -37,6 +35,7 @@ type rank struct {
 	ops     []operation
 	open    int // number of operations that no Waitall has collected
 	waiting int // number of operations that it waits for
+	levels  coll.Levels
 
 	scratch  []byte
 	used     int
@@ -124,10 +123,22 @@ var (
 )
 
 // run runs f at every rank, until all have returned.
-func run(m Model, ranks, perNode int, f func(p coll.Peer) error) (*world, error) {
-	w := &world{model: m, perNode: perNode, nodes: make([]node, (ranks+perNode-1)/perNode)}
-	for i := range ranks {
+func run(cfg *Config, f func(p coll.Peer) error) (*world, error) {
+	nodeOf := nodesOf(cfg.Ranks, cfg.RanksPerNode)
+	links, err := NewLinks(cfg.Model, nodeOf)
+	if err != nil {
+		return nil, err
+	}
+	w := &world{links: links, model: links.Model(), perNode: cfg.RanksPerNode}
+	if cfg.Cores != 0 {
+		for range nodeOf[cfg.Ranks-1] + 1 {
+			w.cores = append(w.cores, make([]float64, cfg.Cores))
+		}
+	}
+	nodes := collNodes(nodeOf)
+	for i := range cfg.Ranks {
 		r := &rank{w: w, id: i, queues: map[int32]*queue{}}
+		r.levels.Init(r, nodes)
 		r.resume, r.stop = iter.Pull(func(yield func(struct{}) bool) {
 			r.yield = yield
 			r.err = f(r)
@@ -139,7 +150,6 @@ func run(m Model, ranks, perNode int, f func(p coll.Peer) error) (*world, error)
 	for len(w.ready) != 0 {
 		w.ranks[w.ready.pop()].resume()
 	}
-	var err error
 	for _, r := range w.ranks {
 		if !r.ended && err == nil {
 			err = fmt.Errorf("%w: rank %d at %.0f ns", errDeadlock, r.id, r.now)
@@ -150,6 +160,23 @@ func run(m Model, ranks, perNode int, f func(p coll.Peer) error) (*world, error)
 		}
 	}
 	return w, err
+}
+
+// nodesOf returns the node of each rank: they are distributed one after another.
+func nodesOf(ranks, perNode int) []int {
+	of := make([]int, ranks)
+	for i := range of {
+		of[i] = i / perNode
+	}
+	return of
+}
+
+func collNodes(nodeOf []int) *coll.Nodes {
+	of := make([]int32, len(nodeOf))
+	for i, n := range nodeOf {
+		of[i] = int32(n)
+	}
+	return coll.NewNodes(of)
 }
 
 // turn returns when no other rank that can run has an earlier clock. It returns an error if the simulation has been stopped.
@@ -167,30 +194,6 @@ func (r *rank) sleep() error {
 		return errStopped
 	}
 	return nil
-}
-
-// linkTo returns the model of messages to a rank, and whether it is on the same node.
-func (r *rank) linkTo(to *rank) (*Link, bool) {
-	if r.id/r.w.perNode == to.id/r.w.perNode {
-		return &r.w.model.Node, true
-	}
-	return &r.w.model.Network, false
-}
-
-// transfer moves n bytes from time t on, as soon as the links are free. It returns when the last byte has left, and when it has
-// arrived.
-func (r *rank) transfer(to *rank, n int, t float64) (left, arrived float64) {
-	l, near := r.linkTo(to)
-	took, latency := nanoseconds(n, l.Bandwidth), float64(l.Latency)
-	if near {
-		r.link = max(r.link, t) + took
-		return r.link, r.link + latency
-	}
-	out, in := &r.w.nodes[r.id/r.w.perNode].out, &r.w.nodes[to.id/r.w.perNode].in
-	start := max(*out, t)
-	*out = start + took
-	*in = max(*in, start+latency) + took
-	return *out, *in
 }
 
 // queueFrom returns the queue from a rank.
@@ -246,20 +249,43 @@ func (r *rank) match(m message, q receive) error {
 		return fmt.Errorf("rank %d sends %d bytes to rank %d, which expects %d", m.from.id, len(m.data), r.id, len(q.buf))
 	}
 	copy(q.buf, m.data)
-	l, _ := m.from.linkTo(r)
+	l := r.w.links.Between(m.from.id, r.id)
 	if m.eager {
 		r.received(q.op, max(m.at, q.at), l)
 		return nil
 	}
 	start := max(m.at+float64(l.Latency), q.at) + float64(l.Latency) // the announcement, and the answer
-	left, arrived := m.from.transfer(r, len(m.data), start)
+	left, arrived := r.w.links.Transfer(m.from.id, r.id, len(m.data), start)
 	m.from.complete(m.op, left)
 	r.received(q.op, arrived, l)
 	return nil
 }
 
-// received completes a receive whose message has arrived. A rank handles one message at a time.
+// work occupies a core of the rank's node for some time from now on.
+func (r *rank) work(took float64) {
+	if r.w.cores == nil {
+		r.now += took
+		return
+	}
+	cores := r.w.cores[r.id/r.w.perNode]
+	first := 0
+	for i, free := range cores {
+		if free < cores[first] {
+			first = i
+		}
+	}
+	cores[first] = max(cores[first], r.now) + took
+	r.now = cores[first]
+}
+
+// received completes a receive whose message has arrived. A rank handles one message at a time. If it shares cores, it does so
+// when it waits for the message: before that it has no core.
 func (r *rank) received(op int, at float64, l *Link) {
+	if r.w.cores != nil {
+		r.owed += float64(l.Overhead)
+		r.complete(op, at)
+		return
+	}
 	r.busy = max(r.busy, at) + float64(l.Overhead)
 	r.complete(op, r.busy)
 }
@@ -276,14 +302,13 @@ func (r *rank) Isend(dst int, b []byte) (coll.Handle, error) {
 		return coll.Handle{}, err
 	}
 	to := r.w.ranks[dst]
-	l, _ := r.linkTo(to)
-	r.now += float64(l.Overhead)
+	r.work(float64(r.w.links.Between(r.id, dst).Overhead))
 	r.messages++
 	r.bytes += int64(len(b))
 	m := message{from: r, data: b, op: r.newOp(), at: r.now, eager: len(b) <= r.w.model.Eager}
 	h := coll.Handle{A: uint64(m.op)}
 	if m.eager {
-		_, m.at = r.transfer(to, len(b), r.now)
+		_, m.at = r.w.links.Transfer(r.id, dst, len(b), r.now)
 		r.complete(m.op, r.now)
 	}
 	q := to.queueFrom(r.id)
@@ -327,11 +352,21 @@ func (r *rank) Waitall(hs []coll.Handle) error {
 			return err
 		}
 	}
+	if r.owed != 0 {
+		if err := r.turn(); err != nil {
+			return err
+		}
+		r.work(r.owed)
+		r.owed = 0
+	}
 	if r.open -= len(hs); r.open == 0 {
 		r.ops = r.ops[:0]
 	}
 	return nil
 }
+
+// Cancel does nothing: after an error the simulation ends.
+func (r *rank) Cancel([]coll.Handle) {}
 
 // Send sends b.
 func (r *rank) Send(dst int, b []byte) error {
@@ -376,17 +411,25 @@ func (r *rank) Scratch(n int) []byte {
 
 // Copy copies.
 func (r *rank) Copy(dst, src []byte) {
-	r.now += nanoseconds(copy(dst, src), r.w.model.Copy)
+	r.work(nanoseconds(copy(dst, src), r.w.model.Copy))
 }
 
 // Combine combines.
 func (r *rank) Combine(op *coll.Operation, dst, a, b []byte) {
 	op.Kernel(dst, a, b)
-	r.now += nanoseconds(len(dst), r.w.model.Reduce)
+	r.work(nanoseconds(len(dst), r.w.model.Reduce))
 }
 
 // Table returns nil: the algorithm is given.
 func (r *rank) Table() *coll.Table { return nil }
+
+// Levels returns the nodes of the ranks; nil if algorithms on two levels make no difference.
+func (r *rank) Levels() *coll.Levels {
+	if r.levels.Nodes == nil {
+		return nil
+	}
+	return &r.levels
+}
 
 // Call calls f, which takes no simulated time.
 func (r *rank) Call(f func()) { f() }

@@ -15,6 +15,7 @@ import (
 type Config struct {
 	Ranks        int
 	RanksPerNode int   // 0: all ranks are on one node
+	Cores        int   // of each node, which its ranks share; 0: each rank has its own
 	Model        Model // the zero Model means DefaultModel
 	// Memory is the largest number of bytes that a simulation may need, approximately; 0 means 4 GiB.
 	Memory int64
@@ -31,7 +32,7 @@ type Result struct {
 	Bytes        int `json:"bytes"`
 	Ranks        int `json:"ranks"`
 	RanksPerNode int `json:"ranks_per_node"`
-	// Selected says that ranks on several nodes use this algorithm.
+	// Selected says that ranks on several nodes use this algorithm if those of a node share no memory.
 	Selected bool `json:"selected"`
 	// Time is from the start, which is the same at all ranks, until the last rank has returned.
 	Time time.Duration `json:"ns"`
@@ -45,7 +46,7 @@ type Result struct {
 // Names returns the names of the collectives that can be simulated.
 func Names() (names []string) {
 	for c := coll.OfBarrier; c <= coll.OfReduceScatter; c++ {
-		if len(coll.Algorithms(c, 2)) != 0 {
+		if len(coll.Algorithms(c, 2, coll.Messages)) != 0 {
 			names = append(names, c.String())
 		}
 	}
@@ -76,6 +77,9 @@ func Run(cfg Config, name string, bytes int) (results []Result, err error) {
 	if !ok || !slices.Contains(Names(), name) {
 		return nil, fmt.Errorf("simulate: unknown collective %q", name)
 	}
+	if cfg.Cores < 0 {
+		return nil, fmt.Errorf("simulate: %d cores", cfg.Cores)
+	}
 	if cfg.Ranks < 2 || cfg.RanksPerNode < 1 || bytes < 0 || bytes == 0 && c != coll.OfBarrier {
 		return nil, fmt.Errorf("simulate: %d ranks, %d on a node, %d bytes; want two ranks and one byte at least", cfg.Ranks,
 			cfg.RanksPerNode, bytes)
@@ -83,8 +87,9 @@ func Run(cfg Config, name string, bytes int) (results []Result, err error) {
 	if err := cfg.Model.check(); err != nil {
 		return nil, err
 	}
-	chosen := coll.Choose(nil, c, bytes, cfg.Ranks, true, coll.Messages).Algorithm
-	for _, a := range coll.Algorithms(c, cfg.Ranks) {
+	family := collNodes(nodesOf(cfg.Ranks, cfg.RanksPerNode)).Family()
+	chosen := coll.Choose(nil, c, bytes, cfg.Ranks, true, family).Algorithm
+	for _, a := range coll.Algorithms(c, cfg.Ranks, family) {
 		x := Result{Collective: name, Algorithm: a.String(), Bytes: bytes, Ranks: cfg.Ranks, RanksPerNode: cfg.RanksPerNode,
 			Selected: a == chosen}
 		if cfg.Selected && a != chosen {
@@ -118,7 +123,7 @@ func memoryOf(c coll.Collective, a coll.Algorithm, ranks, bytes int) int64 {
 func simulate(cfg *Config, c coll.Collective, a coll.Algorithm, x *Result) error {
 	sum, _ := reduction.Lookup(reduction.Sum, datatype.Uint8)
 	op := &coll.Operation{Kernel: sum, ElemSize: 1, Commutative: true}
-	w, err := run(cfg.Model, cfg.Ranks, cfg.RanksPerNode, func(p coll.Peer) error {
+	w, err := run(cfg, func(p coll.Peer) error {
 		d := newData(c, p.Rank(), p.Size(), x.Bytes)
 		d.args.Op = op
 		if err := coll.Run(p, c, a, &d.args); err != nil {

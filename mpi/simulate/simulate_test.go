@@ -18,7 +18,7 @@ func TestRun(t *testing.T) {
 	for _, name := range Names() {
 		for _, ranks := range []int{2, 3, 8, 13, 32} {
 			for _, bytes := range []int{1, 100, 5000} {
-				cfg := Config{Ranks: ranks, RanksPerNode: 1 + ranks/3, Model: exact}
+				cfg := Config{Ranks: ranks, RanksPerNode: 1 + ranks/3, Cores: bytes % 3, Model: exact}
 				first, err := Run(cfg, name, bytes)
 				if err != nil {
 					t.Fatalf("%s, %d ranks, %d bytes: %v", name, ranks, bytes, err)
@@ -53,7 +53,7 @@ func TestTimes(t *testing.T) {
 
 // TestSharedLink: the ranks of a node share its link: two that send at once need twice as long.
 func TestSharedLink(t *testing.T) {
-	w, err := run(exact, 4, 2, func(p coll.Peer) error {
+	w, err := run(&Config{Ranks: 4, RanksPerNode: 2, Model: exact}, func(p coll.Peer) error {
 		b := make([]byte, 1000)
 		if p.Rank() < 2 {
 			return p.Send(p.Rank()+2, b)
@@ -65,16 +65,36 @@ func TestSharedLink(t *testing.T) {
 	}
 }
 
+// TestSharedCores: ranks that share a core send and receive one after the other; with a core each they do not.
+func TestSharedCores(t *testing.T) {
+	for _, c := range []struct {
+		cores         int
+		first, second float64
+	}{{0, 1 + 100 + 10 + 1, 1 + 100 + 10 + 1}, {4, 112, 112}, {1, 112, 113}} {
+		w, err := run(&Config{Ranks: 4, RanksPerNode: 4, Cores: c.cores, Model: exact}, func(p coll.Peer) error {
+			b := make([]byte, 100)
+			if p.Rank() < 2 {
+				return p.Send(p.Rank()+2, b)
+			}
+			return p.Recv(p.Rank()-2, b)
+		})
+		if err != nil || w.ranks[2].now != c.first || w.ranks[3].now != c.second {
+			t.Errorf("%d cores: %v, %v ns and %v ns, want %v and %v", c.cores, err, w.ranks[2].now, w.ranks[3].now, c.first, c.second)
+		}
+	}
+}
+
 // TestWrongPrograms: a deadlock, and messages of the wrong length, are errors.
 func TestWrongPrograms(t *testing.T) {
 	b := make([]byte, 2000)
-	if _, err := run(exact, 2, 2, func(p coll.Peer) error { return p.Recv(1-p.Rank(), b) }); !errors.Is(err, errDeadlock) {
+	pair := &Config{Ranks: 2, RanksPerNode: 2, Model: exact}
+	if _, err := run(pair, func(p coll.Peer) error { return p.Recv(1-p.Rank(), b) }); !errors.Is(err, errDeadlock) {
 		t.Errorf("two receives: %v", err)
 	}
-	if _, err := run(exact, 2, 2, func(p coll.Peer) error { return p.Send(1-p.Rank(), b) }); !errors.Is(err, errDeadlock) {
+	if _, err := run(pair, func(p coll.Peer) error { return p.Send(1-p.Rank(), b) }); !errors.Is(err, errDeadlock) {
 		t.Errorf("two long sends: %v", err)
 	}
-	_, err := run(exact, 2, 2, func(p coll.Peer) error {
+	_, err := run(pair, func(p coll.Peer) error {
 		if p.Rank() == 0 {
 			return p.Send(1, b[:5])
 		}

@@ -21,11 +21,12 @@ func (p *noopPeer) Sendrecv(int, []byte, int, []byte) error { return nil }
 func (p *noopPeer) Isend(int, []byte) (Handle, error)       { return Handle{}, nil }
 func (p *noopPeer) Irecv(int, []byte) (Handle, error)       { return Handle{}, nil }
 func (p *noopPeer) Waitall([]Handle) error                  { return nil }
+func (p *noopPeer) Cancel([]Handle)                         {}
 
 func (p *noopPeer) Scratch(n int) []byte {
-	n = (n + 15) / 16 * 16
-	p.used += n
-	return p.scratch[p.used-n : p.used : p.used]
+	at := p.used
+	p.used += (n + 15) / 16 * 16
+	return p.scratch[at : at+n : at+n]
 }
 
 // TestAllocs wants no collective to allocate, with messages.
@@ -73,7 +74,7 @@ func TestShmAllocs(t *testing.T) {
 	const ranks, runs = 3, 5
 	op := add()
 	counts := map[int][]int{24: {1, 1, 1}, 24000: {1000, 1000, 1000}, 480000: {20000, 20000, 20000}}
-	for _, crowded := range []bool{false, true} {
+	for _, mode := range []string{"flat", "crowded", "NUMA"} {
 		for name, call := range map[string]func(f *Shm, dst, src []byte) error{
 			"Barrier":   func(f *Shm, _, _ []byte) error { return f.Barrier() },
 			"Bcast":     func(f *Shm, _, src []byte) error { return f.Bcast(src, 1) },
@@ -88,7 +89,10 @@ func TestShmAllocs(t *testing.T) {
 			},
 		} {
 			best, _ := ShmBytes(ranks)
-			flats := newDirectShms(t, ranks, best, crowded)
+			flats := newDirectShms(t, ranks, best, mode == "crowded")
+			if mode == "NUMA" {
+				useNUMA(t, flats, []int32{0, 0, 1})
+			}
 			for n := range counts {
 				bufs := blanks(2*ranks, n)
 				one := func(r int) {
@@ -109,7 +113,7 @@ func TestShmAllocs(t *testing.T) {
 				}
 				begin.Done()
 				if got := testing.AllocsPerRun(runs, func() { one(0) }); got != 0 {
-					t.Errorf("%s of %d bytes, crowded %v, allocates %v times", name, n, crowded, got)
+					t.Errorf("%s of %d bytes, %s, allocates %v times", name, n, mode, got)
 				}
 				all.Wait()
 			}

@@ -5,6 +5,12 @@ package coll
 //
 // Cost: 2 * lg n * a + (2 * m*b + m*g) * (n-1)/n, and 2 * (a + m*b) + m*g more if n is not a power of two.
 func allreduceRabenseifner(p Peer, dst, src []byte, op *Operation) error {
+	return allreduceHalving(p, dst, src, op, nil)
+}
+
+// allreduceHalving is allreduceRabenseifner that combines each part with the same parts of the ranks of another Peer before the
+// parts are collected; nil: there is none.
+func allreduceHalving(p Peer, dst, src []byte, op *Operation, between Peer) error {
 	f := newPowerOfTwoGroup(p)
 	dst = dst[:len(src)]
 	if !inPlace(dst, src) {
@@ -20,8 +26,14 @@ func allreduceRabenseifner(p Peer, dst, src []byte, op *Operation) error {
 		if err != nil {
 			return err
 		}
+		mine := parts.part(dst, lo)
 		if !inPlace(dst, have) {
-			p.Copy(parts.part(dst, lo), parts.part(have, lo))
+			p.Copy(mine, parts.part(have, lo))
+		}
+		if between != nil {
+			if err := Allreduce(between, mine, mine, op); err != nil {
+				return err
+			}
 		}
 		for d, w := f.power/2, 1; d > 0; d, w = d/2, w*2 { // this rank has w parts from lo on
 			theirs := lo ^ w

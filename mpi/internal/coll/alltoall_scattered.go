@@ -29,7 +29,7 @@ func exchangeAll(p Peer, in, out func(i int) []byte) error {
 		if b := in(from); len(b) > 0 {
 			h, err := p.Irecv(from, b)
 			if err != nil {
-				return err
+				return abandon(p, hs, err)
 			}
 			hs = append(hs, h)
 		}
@@ -39,7 +39,7 @@ func exchangeAll(p Peer, in, out func(i int) []byte) error {
 		if b := out(to); len(b) > 0 {
 			h, err := p.Isend(to, b)
 			if err != nil {
-				return err
+				return abandon(p, hs, err)
 			}
 			hs = append(hs, h)
 		}

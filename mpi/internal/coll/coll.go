@@ -2,10 +2,10 @@ package coll
 
 // Barrier returns when every rank has called it.
 func Barrier(p Peer) error {
-	if shared(p, OfBarrier, 0) != nil {
+	if shared(p, ShmCall{Collective: OfBarrier}) {
 		return nil
 	}
-	return barrierDissemination(p)
+	return Run(p, OfBarrier, selectAlgorithm(p, OfBarrier, 0), nil)
 }
 
 // Bcast copies the root's buf to every rank.
@@ -13,14 +13,10 @@ func Bcast(p Peer, buf []byte, root int) error {
 	if len(buf) == 0 || p.Size() == 1 {
 		return nil
 	}
-	if x := shared(p, OfBcast, len(buf)); x != nil {
-		x.dst, x.src, x.Root = buf, buf, root
+	if shared(p, ShmCall{Collective: OfBcast, Bytes: len(buf), Root: root, dst: buf, src: buf}) {
 		return nil
 	}
-	if selectAlgorithm(p, OfBcast, len(buf), true) == ScatterRing {
-		return bcastScatterRing(p, buf, root)
-	}
-	return bcastBinomial(p, buf, root)
+	return Run(p, OfBcast, selectAlgorithm(p, OfBcast, len(buf)), &Arguments{Src: buf, Root: root})
 }
 
 // Reduce combines the src of all ranks into dst of the root.
@@ -32,14 +28,11 @@ func Reduce(p Peer, dst, src []byte, op *Operation, root int) error {
 		p.Copy(dst, src)
 		return nil
 	}
-	if x := shared(p, OfReduce, len(src)); x != nil {
-		x.dst, x.src, x.op, x.Root = dst, src, op, root
+	if shared(p, ShmCall{Collective: OfReduce, Bytes: len(src), Root: root, dst: dst, src: src, op: op}) {
 		return nil
 	}
-	if selectAlgorithm(p, OfReduce, len(src), op.Commutative) == ReduceScatterGather {
-		return reduceScatterGather(p, dst, src, op, root)
-	}
-	return reduceBinomial(p, dst, src, op, root)
+	a := selectReduction(p, OfReduce, len(src), op)
+	return Run(p, OfReduce, a, &Arguments{Dst: dst, Src: src, Op: op, Root: root})
 }
 
 // Allreduce combines the src of all ranks into dst of each, with the same bits at every rank.
@@ -51,37 +44,24 @@ func Allreduce(p Peer, dst, src []byte, op *Operation) error {
 		p.Copy(dst, src)
 		return nil
 	}
-	if x := shared(p, OfAllreduce, len(src)); x != nil {
-		x.dst, x.src, x.op = dst, src, op
+	if shared(p, ShmCall{Collective: OfAllreduce, Bytes: len(src), dst: dst, src: src, op: op}) {
 		return nil
 	}
-	switch selectAlgorithm(p, OfAllreduce, len(src), op.Commutative) {
-	case Ring:
-		return allreduceRing(p, dst, src, op)
-	case Rabenseifner:
-		return allreduceRabenseifner(p, dst, src, op)
-	default:
-		return allreduceDoubling(p, dst, src, op)
-	}
+	a := selectReduction(p, OfAllreduce, len(src), op)
+	return Run(p, OfAllreduce, a, &Arguments{Dst: dst, Src: src, Op: op})
 }
 
 // Gather collects the src of all ranks in dst of the root, in rank order.
 func Gather(p Peer, dst, src []byte, root int) error {
-	n := len(src)
-	if p.Rank() == root {
-		n = len(dst) / p.Size()
-	}
+	x := Arguments{Dst: dst, Src: src, Root: root}
+	n := x.block(p, OfGather)
 	if n == 0 {
 		return nil
 	}
-	if x := shared(p, OfGather, n); x != nil {
-		x.dst, x.src, x.Root = dst, src, root
+	if shared(p, ShmCall{Collective: OfGather, Bytes: n, Root: root, dst: dst, src: src}) {
 		return nil
 	}
-	if selectAlgorithm(p, OfGather, n, true) == Binomial {
-		return gatherBinomial(p, dst, src, root, n)
-	}
-	return gatherLinear(p, dst, src, root, n)
+	return Run(p, OfGather, selectAlgorithm(p, OfGather, n), &x)
 }
 
 // Gatherv collects the src of all ranks in dst of the root, at the positions of at. The Layout is used at the root only.
@@ -91,21 +71,15 @@ func Gatherv(p Peer, dst []byte, at Layout, src []byte, root int) error {
 
 // Scatter copies to each rank its block of the root's src.
 func Scatter(p Peer, dst, src []byte, root int) error {
-	n := len(dst)
-	if p.Rank() == root {
-		n = len(src) / p.Size()
-	}
+	x := Arguments{Dst: dst, Src: src, Root: root}
+	n := x.block(p, OfScatter)
 	if n == 0 {
 		return nil
 	}
-	if x := shared(p, OfScatter, n); x != nil {
-		x.dst, x.src, x.Root = dst, src, root
+	if shared(p, ShmCall{Collective: OfScatter, Bytes: n, Root: root, dst: dst, src: src}) {
 		return nil
 	}
-	if selectAlgorithm(p, OfScatter, n, true) == Binomial {
-		return scatterBinomial(p, dst, src, root, n)
-	}
-	return scatterLinear(p, dst, src, root, n)
+	return Run(p, OfScatter, selectAlgorithm(p, OfScatter, n), &x)
 }
 
 // Scatterv copies to each rank its block of the root's src, at the positions of at. The Layout is used at the root only.
@@ -119,18 +93,10 @@ func Allgather(p Peer, dst, src []byte) error {
 	if n == 0 {
 		return nil
 	}
-	if x := shared(p, OfAllgather, n); x != nil {
-		x.dst, x.src = dst, src
+	if shared(p, ShmCall{Collective: OfAllgather, Bytes: n, dst: dst, src: src}) {
 		return nil
 	}
-	switch selectAlgorithm(p, OfAllgather, n, true) {
-	case RecursiveDoubling:
-		return allgatherDoubling(p, dst, src, n)
-	case Bruck:
-		return allgatherBruck(p, dst, src, n)
-	default:
-		return allgatherRing(p, dst, src, n)
-	}
+	return Run(p, OfAllgather, selectAlgorithm(p, OfAllgather, n), &Arguments{Dst: dst, Src: src})
 }
 
 // Allgatherv collects the src of all ranks in dst of each, at the positions of at. Only at.Displs may differ between ranks.
@@ -142,7 +108,7 @@ func Allgatherv(p Peer, dst []byte, at Layout, src []byte) error {
 	for _, c := range at.Counts {
 		total += c * at.Elem
 	}
-	if selectAlgorithm(p, OfAllgatherv, total, true) == Scattered {
+	if selectAlgorithm(p, OfAllgatherv, total) == Scattered {
 		return allgathervScattered(p, dst, &at)
 	}
 	return allgathervRing(p, dst, &at)
@@ -154,18 +120,10 @@ func Alltoall(p Peer, dst, src []byte) error {
 	if n == 0 {
 		return nil
 	}
-	if x := shared(p, OfAlltoall, n); x != nil {
-		x.dst, x.src = dst, src
+	if shared(p, ShmCall{Collective: OfAlltoall, Bytes: n, dst: dst, src: src}) {
 		return nil
 	}
-	switch a := selectAlgorithm(p, OfAlltoall, n, true); {
-	case a == Bruck:
-		return alltoallBruck(p, dst, src, n)
-	case a == Pairwise || inPlace(dst, src):
-		return alltoallPairwise(p, dst, src, n)
-	default:
-		return alltoallScattered(p, dst, src, n)
-	}
+	return Run(p, OfAlltoall, selectAlgorithm(p, OfAlltoall, n), &Arguments{Dst: dst, Src: src})
 }
 
 // Alltoallv sends to each rank its block of src, at the positions of from, and receives blocks into dst at the positions of to.
@@ -187,17 +145,13 @@ func ReduceScatter(p Peer, dst, src []byte, counts []int, op *Operation) error {
 	if total == 0 {
 		return nil
 	}
-	if x := shared(p, OfReduceScatter, total); x != nil {
-		x.dst, x.src, x.op = dst, src[:total], op
-		for _, c := range counts[:p.Rank()] {
-			x.first += c * op.ElemSize
-		}
+	first, end := blockBounds(counts, p.Rank(), op.ElemSize)
+	dst = dst[:end-first]
+	if shared(p, ShmCall{Collective: OfReduceScatter, Bytes: total, dst: dst, src: src[:total], op: op, first: first}) {
 		return nil
 	}
-	if selectAlgorithm(p, OfReduceScatter, total, op.Commutative) == RecursiveDoubling {
-		return reduceScatterDoubling(p, dst, src[:total], counts, op)
-	}
-	return reduceScatterPairwise(p, dst, src, counts, op)
+	a := selectReduction(p, OfReduceScatter, total, op)
+	return Run(p, OfReduceScatter, a, &Arguments{Dst: dst, Src: src[:total], Counts: counts, Op: op})
 }
 
 // Scan combines the src of ranks 0 to this one, itself included, into dst.

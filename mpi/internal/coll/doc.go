@@ -10,13 +10,17 @@
 //	}
 //	return coll.Allreduce(peer, dst, src, &op)
 //
+// If the ranks are on several nodes, a Peer may have [Levels]: then some of these functions use algorithms on two levels (files
+// *_two_level.go), which combine a Shm, a [ShmImmediates] or messages among the ranks of a node with messages between nodes. If
+// the ranks of a node are on several NUMA nodes, some methods of a Shm have two levels as well (shm_numa.go).
+//
 // An algorithm does not touch the contents of buffers itself: it calls Copy and Combine of the Peer. So a [Plan], which is a Peer
 // that only records, turns any algorithm into a list of steps: the schedule of an immediate collective.
 //
-// One table, [Rules] in select.go, selects the algorithm by collective, bytes and ranks. Each algorithm has a file of its own,
-// named COLLECTIVE_ALGORITHM.go, whose comment says what it does and what it costs. In the formulas n is the number of ranks, m
-// the bytes of the message, a the time of an empty message, b the time per byte sent and g the time per byte reduced; lg is the
-// logarithm to base 2, rounded up.
+// Two tables in select.go, rules and immediateRules, select the algorithm by collective, bytes and ranks. Each algorithm has a
+// file of its own, named COLLECTIVE_ALGORITHM.go, whose comment says what it does and what it costs. In the formulas n is the
+// number of ranks, m the bytes of the message, a the time of an empty message, b the time per byte sent and g the time per byte
+// reduced; lg is the logarithm to base 2, rounded up.
 //
 // # Buffers
 //
@@ -29,8 +33,8 @@
 //
 // # Order of reductions
 //
-// Operands are combined in rank order, or, if the operation is commutative, in an order that depends only on the length and the
-// number of ranks. Every rank of an Allreduce gets the same bits.
+// Operands are combined in rank order, or, if the operation is commutative, in an order that depends only on the length, the
+// number of ranks, and which of them share a node and a NUMA node. Every rank of an Allreduce gets the same bits.
 //
 // # Calls and errors
 //

@@ -35,7 +35,7 @@ func recvBlocks(p Peer, block func(i int) []byte) error {
 		if b := block(i); i != rank && len(b) > 0 {
 			h, err := p.Irecv(i, b)
 			if err != nil {
-				return err
+				return abandon(p, hs, err)
 			}
 			hs = append(hs, h)
 		}

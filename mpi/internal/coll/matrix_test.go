@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 )
@@ -17,6 +18,11 @@ type matrix struct {
 	calls bool             // algorithms are always called, and never recorded as a Plan
 	queue [][]chan message // [from][to]
 	plans []Plan           // of the ranks, used again and again
+	// nodes, and what ranks share there, are drawn for each run.
+	nodes      *Nodes
+	shms       []*Shm           // by rank
+	immediates []*ShmImmediates // by rank, for recorded runs
+	memory     Family
 }
 
 type message struct {
@@ -41,6 +47,8 @@ type node struct {
 	m     *matrix
 	rank  int
 	begun []begun
+
+	levels Levels
 }
 
 // begun is an Isend or Irecv: a message on its way, or the place for one.
@@ -52,6 +60,13 @@ type begun struct {
 
 func (p *node) Rank() int { return p.rank }
 func (p *node) Size() int { return p.m.n }
+
+func (p *node) Levels() *Levels {
+	if p.levels.Nodes == nil {
+		return nil
+	}
+	return &p.levels
+}
 
 func (p *node) post(dst int, b []byte) (message, error) {
 	if dst == p.rank || dst < 0 || dst >= p.m.n {
@@ -135,6 +150,9 @@ func (p *node) Waitall(hs []Handle) error {
 	return nil
 }
 
+// Cancel is not needed: no run ends with an error.
+func (p *node) Cancel([]Handle) {}
+
 func (p *node) Scratch(n int) []byte {
 	return bytes.Repeat([]byte{0xee}, n)
 }
@@ -142,6 +160,11 @@ func (p *node) Scratch(n int) []byte {
 // follow does the steps of a plan.
 func (p *node) follow(plan *Plan) error {
 	var hs []Handle
+	for i := range plan.SharedCalls {
+		if x := &plan.SharedCalls[i]; x.Used() {
+			plan.Shared(i).Begin(x, uint64(x.Collective))
+		}
+	}
 	for i := range plan.Steps {
 		s := &plan.Steps[i]
 		var h Handle
@@ -156,6 +179,14 @@ func (p *node) follow(plan *Plan) error {
 		case StepWait:
 			err = p.Waitall(hs)
 			hs = hs[:0]
+		case StepShared:
+			for done := false; !done && err == nil; runtime.Gosched() {
+				_, done, err = plan.Shared(s.Peer).Advance(&plan.SharedCalls[s.Peer])
+			}
+		case StepDirect:
+			for done := false; !done; {
+				done = plan.Shared(s.Peer).Copy(&plan.SharedCalls[s.Peer])
+			}
 		default:
 			plan.Do(s)
 		}
@@ -174,15 +205,22 @@ func (m *matrix) run(t *testing.T, f func(p Peer) error) {
 	errs := make([]error, m.n)
 	var all sync.WaitGroup
 	recorded := !m.calls && m.rand.IntN(2) == 0
+	m.place(t, recorded)
 	for r := range m.n {
 		all.Go(func() {
 			p := &node{m: m, rank: r}
+			p.levels.Init(p, m.nodes)
+			p.levels.Shm, p.levels.Memory = m.shms[r], m.memory
 			if !recorded {
 				errs[r] = f(p)
 				return
 			}
 			plan := &m.plans[r]
 			plan.Reset(r, m.n, nil)
+			plan.SetNodes(m.nodes)
+			if m.memory != 0 {
+				plan.SetShared(m.immediates[r], m.memory)
+			}
 			if errs[r] = f(plan); errs[r] == nil {
 				errs[r] = p.follow(plan)
 			}

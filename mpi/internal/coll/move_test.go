@@ -10,7 +10,9 @@ import (
 var lengths = []int{0, 1, 5, 24, 1001, 20000}
 
 func TestBarrier(t *testing.T) {
-	for name, barrier := range map[string]func(p Peer) error{"dissemination": Barrier, "tree": BarrierTree} {
+	for name, barrier := range map[string]func(p Peer) error{
+		"chosen": Barrier, "dissemination": barrierDissemination, "tree": BarrierTree, "two-level": twoLevelBarrier,
+	} {
 		each(t, func(t *testing.T, m *matrix, _ *rand.Rand) {
 			in := make(chan int, m.n)
 			m.calls = true // a rank waits within the call
@@ -30,7 +32,7 @@ func TestBarrier(t *testing.T) {
 
 func TestBcast(t *testing.T) {
 	for name, algorithm := range map[string]func(p Peer, buf []byte, root int) error{
-		"chosen": Bcast, "binomial": bcastBinomial, "scatter ring": bcastScatterRing,
+		"chosen": Bcast, "binomial": bcastBinomial, "scatter ring": bcastScatterRing, "two-level": twoLevelBcast,
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(t *testing.T, m *matrix, r *rand.Rand) {
@@ -57,7 +59,7 @@ func TestBcast(t *testing.T) {
 func TestGather(t *testing.T) {
 	for name, algorithm := range map[string]func(p Peer, dst, src []byte, root, n int) error{
 		"chosen":   func(p Peer, dst, src []byte, root, _ int) error { return Gather(p, dst, src, root) },
-		"binomial": gatherBinomial, "linear": gatherLinear,
+		"binomial": gatherBinomial, "linear": gatherLinear, "two-level": twoLevelGather,
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(t *testing.T, m *matrix, r *rand.Rand) {
@@ -121,7 +123,7 @@ func TestScatter(t *testing.T) {
 func TestAllgather(t *testing.T) {
 	for name, algorithm := range map[string]func(p Peer, dst, src []byte, n int) error{
 		"chosen": func(p Peer, dst, src []byte, _ int) error { return Allgather(p, dst, src) },
-		"ring":   allgatherRing, "bruck": allgatherBruck, "doubling": allgatherDoubling,
+		"ring":   allgatherRing, "bruck": allgatherBruck, "doubling": allgatherDoubling, "two-level": twoLevelAllgather,
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(t *testing.T, m *matrix, r *rand.Rand) {

@@ -30,7 +30,7 @@ func Neighbor(p Peer, e *Edges, dst []byte, to Layout, src []byte, from Layout) 
 		if b := to.block(dst, at); rank >= 0 && rank != p.Rank() && len(b) > 0 {
 			h, err := p.Irecv(rank, b)
 			if err != nil {
-				return err
+				return abandon(p, hs, err)
 			}
 			hs = append(hs, h)
 		}
@@ -51,7 +51,7 @@ func Neighbor(p Peer, e *Edges, dst []byte, to Layout, src []byte, from Layout) 
 		case len(b) > 0:
 			h, err := p.Isend(rank, b)
 			if err != nil {
-				return err
+				return abandon(p, hs, err)
 			}
 			hs = append(hs, h)
 		}

@@ -22,6 +22,8 @@ type Peer interface {
 	Irecv(src int, b []byte) (Handle, error)
 	// Waitall blocks until all of hs have completed and returns their first error. hs may be empty.
 	Waitall(hs []Handle) error
+	// Cancel ends sends and receives in progress after an error: nothing reads or writes their buffers any more.
+	Cancel(hs []Handle)
 	// Scratch returns n bytes of temporary memory, aligned to 16 bytes, with undefined contents. It is valid until the next
 	// collective of this communicator. The results of successive calls are disjoint.
 	Scratch(n int) []byte
@@ -33,9 +35,11 @@ type Peer interface {
 	Call(f func())
 	// Table returns the rules that are searched first for an algorithm, the same at all ranks; nil: there are none.
 	Table() *Table
+	// Levels returns what algorithms on two levels need; nil at all ranks: they are not used.
+	Levels() *Levels
 }
 
-// Local does Copy, Combine and Call at once, and has no Table. Every Peer that does not record them embeds it.
+// Local does Copy, Combine and Call at once, and has no Table and no Levels. Every Peer that does not record them embeds it.
 type Local struct{}
 
 // Copy is the function copy.
@@ -50,8 +54,17 @@ func (Local) Call(f func()) { f() }
 // Table returns nil.
 func (Local) Table() *Table { return nil }
 
+// Levels returns nil.
+func (Local) Levels() *Levels { return nil }
+
 // Handle identifies a send or receive in progress. Its contents are the Peer's own.
 type Handle struct{ A, B uint64 }
+
+// abandon ends the sends and receives that a collective has begun, and returns the error because of which it ends.
+func abandon(p Peer, hs []Handle, err error) error {
+	p.Cancel(hs)
+	return err
+}
 
 // Operation is a reduction operation.
 type Operation struct {

@@ -11,7 +11,8 @@ const (
 	StepCopy                        // copies A to Dst
 	StepCombine                     // combines A and B into Dst, with the operation of the plan
 	StepCall                        // calls Func
-	StepShared                      // does Plan.SharedCall
+	StepShared                      // advances Plan.SharedCalls[Peer] by [ShmImmediate.Advance], until that reports true
+	StepDirect                      // does a long step of that call by [ShmImmediate.Copy], until that reports true
 )
 
 // Step is a step of a [Plan].
@@ -35,13 +36,16 @@ type Plan struct {
 	Steps []Step
 	// Operation is that of all steps that combine; nil: there are none.
 	Operation *Operation
-	// Shared does one collective of the plan, if it is short; nil: all have steps with messages. It is set after Reset, at all
-	// ranks or at none.
-	Shared *ShmImmediate
-	// SharedCall is that collective.
-	SharedCall ShmCall
+	// SharedCalls are the collectives of the plan that shared memory does, one by each of Shared.
+	SharedCalls [phases]ShmCall
+	// Compared reports whether the ranks that share memory compare their calls. Root and Bytes are those of the collective by which
+	// they do: the first one that shared memory does, or, on several nodes, that could use it. They are counted as in [ShmCall].
+	Compared    bool
+	Root, Bytes int
 
+	immediates *ShmImmediates // nil: all collectives have steps with messages
 	table      *Table
+	levels     Levels
 	rank, size int
 	scratch    []byte
 	used       int // bytes of scratch that Scratch has returned
@@ -51,20 +55,115 @@ type Plan struct {
 func (p *Plan) Reset(rank, size int, t *Table) {
 	clear(p.Steps) // so that they keep no buffer reachable
 	p.Steps, p.Operation = p.Steps[:0], nil
-	p.Shared, p.SharedCall = nil, ShmCall{}
+	p.immediates, p.levels, p.Compared = nil, Levels{}, false
+	for i := range p.SharedCalls {
+		if x := &p.SharedCalls[i]; x.used {
+			*x = ShmCall{}
+		}
+	}
 	p.rank, p.size, p.table, p.used = rank, size, t, 0
 }
 
-// shared returns the call of a collective of some bytes if it is done over shared memory, and records the step. Otherwise, and
-// for other Peers, it returns nil. The caller sets the arguments. The result is the same at all ranks.
-func shared(p Peer, c Collective, bytes int) *ShmCall {
-	plan, ok := p.(*Plan)
-	if !ok || plan.Shared == nil || plan.SharedCall.used || bytes > MaxImmediateBytes(c, plan.size) {
+// SetNodes lets collectives use algorithms on two levels, with messages between nodes. It is called after Reset, at all ranks
+// with the same nodes. The Plan must not be copied afterwards.
+func (p *Plan) SetNodes(n *Nodes) {
+	if n != nil {
+		p.levels.Init(p, n)
+	}
+}
+
+// SetShared lets collectives use shared memory: of all ranks, or, after SetNodes, of the ranks of each node. It is called at all
+// ranks or at none. memory is as in [Levels], and is used after SetNodes only.
+func (p *Plan) SetShared(s *ShmImmediates, memory Family) {
+	p.immediates = s
+	if p.levels.Nodes != nil {
+		p.levels.Memory = memory
+	}
+}
+
+// Shared returns what does SharedCalls[i]; nil: nothing does.
+func (p *Plan) Shared(i int) *ShmImmediate { return p.immediates[i] }
+
+// Levels returns what algorithms on two levels need; nil: there is one level.
+func (p *Plan) Levels() *Levels {
+	if p.levels.Nodes == nil {
 		return nil
 	}
-	plan.add(Step{Kind: StepShared})
-	plan.SharedCall = ShmCall{Collective: c, Bytes: bytes, used: true}
-	return &plan.SharedCall
+	return &p.levels
+}
+
+// sharing returns the plan that records a collective of a Peer over shared memory, and the index of its call in SharedCalls; nil:
+// the collective uses messages. The Peer is a Plan whose ranks all share memory, or the ranks of this node within a Plan.
+func sharing(p Peer, x *ShmCall) (plan *Plan, phase int) {
+	switch p := p.(type) {
+	case *Plan:
+		switch {
+		case p.levels.Nodes == nil:
+			plan = p
+		case p.levels.Memory != 0:
+			p.beginLevels(x)
+		}
+	case *subset:
+		if q, ok := p.Peer.(*Plan); ok && p.node >= 0 && q.levels.Memory != 0 {
+			plan, phase = q, phaseOf(x.Collective)
+		}
+	}
+	if plan == nil || plan.immediates == nil || plan.immediates[phase] == nil || plan.SharedCalls[phase].used {
+		return nil, 0
+	}
+	return plan, phase
+}
+
+// beginLevels is called with the arguments of a collective if the ranks are on several nodes and may use shared memory. Only the
+// first collective of the plan does, and no operation of the program: others do not use the rules for it either.
+func (p *Plan) beginLevels(x *ShmCall) {
+	if p.Compared || x.op != nil && x.op.Foreign {
+		p.levels.Memory = 0
+	}
+	p.compare(x)
+}
+
+// compare makes the ranks compare the plan by a collective, unless they do by another one.
+func (p *Plan) compare(x *ShmCall) {
+	if !p.Compared {
+		p.Compared, p.Root, p.Bytes = true, x.Root, x.Bytes
+	}
+}
+
+// shared records the steps of a call if it is done over shared memory, and reports whether it is. The result is the same at all
+// ranks that share the memory.
+//
+// An operation of the program, or of long elements, uses messages. Before, unless the ranks are on several nodes, the call is
+// announced over shared memory, so that a rank whose operation is a predefined one finds that the calls differ.
+func shared(p Peer, x ShmCall) bool {
+	plan, phase := sharing(p, &x)
+	if plan == nil {
+		return false
+	}
+	x.used = true
+	f := plan.immediates[phase]
+	switch f.Select(x.Collective, x.Bytes) {
+	case SharedMemory:
+	case DirectCopy:
+		x.direct = true
+	default:
+		return false
+	}
+	plan.compare(&x)
+	call := &plan.SharedCalls[phase]
+	if x.op != nil && (x.op.Foreign || x.op.ElemSize > min(MaxSharedElement, f.room)) {
+		*call = ShmCall{Collective: OfBarrier, Bytes: x.Bytes, Root: x.Root, used: true}
+		plan.add(Step{Kind: StepShared, Peer: phase})
+		return false
+	}
+	*call = x
+	if x.direct {
+		plan.addDirect(f, phase)
+		return true
+	}
+	f.setPart(call)
+	plan.add(Step{Kind: StepShared, Peer: phase})
+	return true
 }
 
 // Do does a step that copies, combines or calls.
@@ -124,6 +223,9 @@ func (p *Plan) Waitall([]Handle) error {
 	return nil
 }
 
+// Cancel does nothing: no call of a Plan fails.
+func (p *Plan) Cancel([]Handle) {}
+
 // Scratch returns memory that is valid until Reset.
 func (p *Plan) Scratch(n int) []byte {
 	if len(p.scratch)-p.used < n {
@@ -134,6 +236,12 @@ func (p *Plan) Scratch(n int) []byte {
 	p.used = min((p.used+n+15)&^15, len(p.scratch))
 	return b
 }
+
+// Kept returns how many bytes of memory a plan without steps keeps for Scratch.
+func (p *Plan) Kept() int { return len(p.scratch) }
+
+// Drop makes a plan without steps keep no memory for Scratch.
+func (p *Plan) Drop() { p.scratch = nil }
 
 // Copy records a copy.
 func (p *Plan) Copy(dst, src []byte) {

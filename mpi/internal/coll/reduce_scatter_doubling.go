@@ -14,9 +14,14 @@ func reduceScatterDoubling(p Peer, dst, src []byte, counts []int, op *Operation)
 
 // blockOf returns rank i's block of a buffer in which blocks of counts elements follow each other.
 func blockOf(buf []byte, counts []int, i, elem int) []byte {
-	lo := 0
+	lo, hi := blockBounds(counts, i, elem)
+	return buf[lo:hi]
+}
+
+// blockBounds returns where rank i's block begins and ends in a buffer in which blocks of counts elements follow each other.
+func blockBounds(counts []int, i, elem int) (lo, hi int) {
 	for _, c := range counts[:i] {
 		lo += c * elem
 	}
-	return buf[lo : lo+counts[i]*elem]
+	return lo, lo + counts[i]*elem
 }

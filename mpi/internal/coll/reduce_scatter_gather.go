@@ -35,7 +35,7 @@ func reduceScatterGather(p Peer, dst, src []byte, op *Operation, root int) error
 		}
 		h, err := p.Irecv(f.rank(i), out)
 		if err != nil {
-			return err
+			return abandon(p, hs, err)
 		}
 		hs = append(hs, h)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
@@ -42,7 +43,7 @@ func results(src [][]byte, n int, in bool) [][]byte {
 func TestAllreduce(t *testing.T) {
 	for name, algorithm := range map[string]func(p Peer, dst, src []byte, op *Operation) error{
 		"chosen": Allreduce, "doubling": allreduceDoubling, "rabenseifner": allreduceRabenseifner, "ring": allreduceRing,
-		"tree": AllreduceTree,
+		"tree": AllreduceTree, "two-level": twoLevelAllreduce, "two-level parts": twoLevelParts,
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachReduction(t, func(t *testing.T, m *matrix, r *rand.Rand, op *Operation, n int, in bool) {
@@ -63,9 +64,78 @@ func TestAllreduce(t *testing.T) {
 	}
 }
 
+// TestAllreduceMany: several buffers get the same results as one after another, whichever are combined: short ones,
+// empty ones, and some that are longer than what is combined.
+func TestAllreduceMany(t *testing.T) {
+	each(t, func(t *testing.T, m *matrix, r *rand.Rand) {
+		for _, newOp := range ops {
+			op := newOp()
+			for _, in := range []bool{false, true} {
+				var srcs, dsts, wants [][][]byte // by buffer, by rank
+				for range r.IntN(12) {
+					n := []int{0, 1, 40, 3000, maxFused / 8, maxFused}[r.IntN(6)] * op.ElemSize
+					src := random(r, m.n, n)
+					wants = append(wants, [][]byte{reduced(src, op)})
+					srcs, dsts = append(srcs, src), append(dsts, results(src, n, in))
+				}
+				m.run(t, func(p Peer) error {
+					at := func(i int) (dst, src []byte) { return dsts[i][p.Rank()], srcs[i][p.Rank()] }
+					return AllreduceMany(p, len(srcs), at, func(dst, src []byte) error { return Allreduce(p, dst, src, op) })
+				})
+				for i, want := range wants {
+					for rank, got := range dsts[i] {
+						if !bytes.Equal(got, want[0]) {
+							t.Fatalf("buffer %d of %d bytes, in place %v: rank %d has another result", i, len(got), in, rank)
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestFused: as many buffers are combined as fit, at least one, and no byte is in two messages.
+func TestFused(t *testing.T) {
+	for _, c := range []struct{ lengths, calls []int }{
+		{nil, nil},
+		{[]int{0}, []int{0}},
+		{[]int{8, 0, 8}, []int{16}},
+		{[]int{maxFused, 1}, []int{maxFused, 1}},
+		{[]int{1, 2 * maxFused, 1, 2}, []int{1, 2 * maxFused, 3}},
+		{[]int{maxFused / 2, maxFused / 2, 1}, []int{maxFused, 1}},
+	} {
+		var calls []int
+		buf := make([]byte, 2*maxFused)
+		at := func(i int) (dst, src []byte) { return buf[:c.lengths[i]], buf[:c.lengths[i]] }
+		p := &noopPeer{ranks: 2, scratch: make([]byte, 4*maxFused)}
+		err := AllreduceMany(p, len(c.lengths), at, func(dst, src []byte) error {
+			calls = append(calls, len(src))
+			return nil
+		})
+		if err != nil || !slices.Equal(calls, c.calls) {
+			t.Errorf("lengths %v: %v, %v, want %v", c.lengths, err, calls, c.calls)
+		}
+	}
+}
+
+// TestFusedMemory: the memory in which buffers are combined does not depend on their number.
+func TestFusedMemory(t *testing.T) {
+	var p Plan
+	p.Reset(0, 2, nil)
+	buf, places := make([]byte, maxFused/2), map[*byte]bool{}
+	at := func(int) (dst, src []byte) { return buf, buf }
+	err := AllreduceMany(&p, 101, at, func(dst, src []byte) error {
+		places[&src[0]] = true
+		return nil
+	})
+	if err != nil || len(places) != 2 { // the last one is alone, and not copied
+		t.Errorf("%d places, %v", len(places), err)
+	}
+}
+
 func TestReduce(t *testing.T) {
 	for name, algorithm := range map[string]func(p Peer, dst, src []byte, op *Operation, root int) error{
-		"chosen": Reduce, "binomial": reduceBinomial, "scatter gather": reduceScatterGather,
+		"chosen": Reduce, "binomial": reduceBinomial, "scatter gather": reduceScatterGather, "two-level": twoLevelReduce,
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachReduction(t, func(t *testing.T, m *matrix, r *rand.Rand, op *Operation, n int, in bool) {

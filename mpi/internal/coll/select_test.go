@@ -18,8 +18,19 @@ func TestSelect(t *testing.T) {
 						t.Fatalf("%v of %d bytes between %d ranks, commutative %v: %+v", c, bytes, ranks, commutative, r)
 					}
 					taken[r] = true
-					taken[Choose(nil, c, bytes, ranks, commutative, Shared)] = true
-					taken[Choose(nil, c, bytes, ranks, commutative, Direct)] = true
+					messages := r.Algorithm
+					for _, f := range []Family{Shared, Direct, TwoLevels, EvenLevels, NodeMemory, EvenLevels | NodeMemory, CrowdedNodes,
+						NUMANodes, Direct | NUMANodes, Crowded, Direct | Crowded} {
+						r := Choose(nil, c, bytes, ranks, commutative, f)
+						if r.family()&^f != 0 {
+							t.Fatalf("%v of %d bytes between %d ranks needs %b, but has %b: %+v", c, bytes, ranks, r.family(), f, r)
+						}
+						// Ranks of one node that use messages choose again among the rules for messages.
+						if f&Shared != 0 && r.Algorithm.family() == Messages && r.Algorithm != messages {
+							t.Fatalf("%v of %d bytes between %d ranks: %v is chosen, and then %v", c, bytes, ranks, r.Algorithm, messages)
+						}
+						taken[r] = true
+					}
 				}
 			}
 		}
@@ -51,6 +62,8 @@ func TestSelectExamples(t *testing.T) {
 		{OfAllreduce, 1 << 20, 6, false, Rabenseifner},
 		{OfAllgather, 1 << 10, 6, true, Bruck},
 		{OfAllgather, 1 << 10, 8, true, RecursiveDoubling},
+		{OfReduceScatter, 8, 2, true, Pairwise},
+		{OfReduceScatter, 8, 3, true, RecursiveDoubling},
 	} {
 		if got := Choose(nil, c.c, c.bytes, c.ranks, c.commutative, Messages).Algorithm; got != c.want {
 			t.Errorf("%v of %d bytes between %d ranks, commutative %v: %v, want %v", c.c, c.bytes, c.ranks, c.commutative, got, c.want)
@@ -65,6 +78,9 @@ func TestConditions(t *testing.T) {
 		"up to 64 bytes":              {MaxBytes: 64},
 		"from 3 ranks, up to 8 ranks": {MaxBytes: always, MinRanks: 3, MaxRanks: 8},
 		"up to 1 bytes, a power of two of ranks, a commutative operation": {MaxBytes: 1, PowerOfTwo: true, Commutative: true},
+		"up to 9 bytes, nodes whose ranks share memory":                   {MaxBytes: 9, Needs: NodeMemory},
+		"up to 9 bytes, nodes whose ranks share memory and cores":         {MaxBytes: 9, Needs: CrowdedNodes},
+		"up to 9 bytes, ranks that share memory and cores":                {MaxBytes: 9, Needs: Crowded},
 	} {
 		if got := r.Conditions(); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -20,8 +20,8 @@ type ShmConfig struct {
 	Cores int
 	// Sync is how this rank waits for words of others and publishes its own.
 	Sync WordSync
-	// Remote is the memory of the other ranks. If it is not nil at any rank, it is not nil at all of them. The ranks find out
-	// whether they can read it when they need to.
+	// Remote is the memory of the other ranks. If it is not nil at any rank, it is not nil at all of them, and they call
+	// TryRemote first.
 	Remote RemoteMemory
 	// Table has the rules that are searched first; nil: none. It is the same at every rank.
 	Table *Table
@@ -43,8 +43,8 @@ type WordSync interface {
 }
 
 // Shm runs collectives over memory that all ranks of a communicator have mapped. As with messages, all ranks call
-// the same methods in the same order, one at a time; they may call functions that use messages in between. No
-// method allocates.
+// the same methods in the same order, one at a time; they may call functions that use messages in between. Methods allocate
+// nothing, except memory for direct copies that later calls use again.
 //
 // # Steps and slots
 //
@@ -62,35 +62,43 @@ type WordSync interface {
 // others, and the cost is the latency of a cache line between cores. If ranks share cores, the cost is that of context
 // switches, and the minimum is that each rank runs once per step: each increments a counter and yields its core. The last one,
 // which knows from the counter that it is the last, does the common work for all, copies the result into a slot that belongs to
-// no rank, and continues. A rank after which fewer ranks are missing than there are cores polls for a short time before it
-// yields, because the missing ranks are probably running. That saves one context switch per core and step, of two if four ranks
-// share two cores.
+// no rank, and continues; or, in some barriers, lets another rank continue first (see BarrierBefore). A rank after which fewer
+// ranks are missing than there are cores polls for a short time before it yields, because the missing ranks are probably running.
+// That saves one context switch per core and step, of two if four ranks share two cores.
+//
+// Many ranks with a core each, on several NUMA nodes, wait on two levels in some collectives: see shm_numa.go.
 type Shm struct {
 	ShmConfig
-	slotBytes int    // bytes of data in a slot
-	slots     uint64 // slots of a rank
-	step      uint64 // steps begun
-	synced    uint64 // the last step in which all waited for all
-	arrivals  uint64 // the counter of arrivals when all ranks have arrived as often as this one
-	call      uint64 // the current call, with a hash of the earlier ones
-	history   uint64 // hash of the calls up to this one
-	copier    shm.Copier
-	processes []uint64 // those of the ranks; nil until tryRemote
-	own       []byte   // copy of a buffer that others read while it is overwritten
+	slotBytes int        // bytes of data in a slot
+	slots     uint64     // slots of a rank
+	step      uint64     // steps begun
+	synced    uint64     // the last step in which all waited for all
+	arrivals  uint64     // the counter of arrivals when all ranks have arrived as often as this one
+	call      uint64     // the current call, with a hash of the earlier ones
+	history   uint64     // hash of the calls up to this one
+	copier    shm.Copier // copies data into slots
+	processes []uint64   // those of the ranks; nil until TryRemote
+	own       []byte     // copy of a buffer that others read while it is overwritten
+	offered   uint64     // the last step in which others read from a buffer of this rank
+	numa      *Nodes     // how the ranks are distributed over NUMA nodes; nil: algorithms have one level
+	exchanges uint64     // of a leader: how often it has met the others; see shm_numa.go
+	// Of reductions with direct copies: pieces of the data of others, in two, and of a result that cannot be written yet, and the
+	// addresses of the ranks.
+	operands  [3][]byte
+	addresses []uint64
 }
 
 const (
-	line          = 128        // bytes between words that different ranks write: two cache lines, which are fetched together
-	inlineBytes   = line - 16  // data up to this length are beside the word, so that one cache line holds both
-	minSlotBytes  = 4 * kib    // bytes of data in a slot: the minimum
-	maxSlotBytes  = 64 * kib   // and the maximum: a slot is read while the next one is filled
-	minSlots      = 2          // slots of a rank
-	maxSlots      = 32         // maximum: beyond twice a second-level cache, lines have left both caches before they are reused
-	maxTotalBytes = 4096 * kib // the data of all slots together
-	resultBytes   = 8 * kib    // bytes of data in the slot that belongs to no rank
-	farCopyFrom   = 4 * kib    // longer data are copied as if to a core that may be far away
-	spinPolls     = 200        // polls of a word before WordSync.WaitAtLeast
-	lastRankPolls = 2000       // the same for a rank that waits for the last ranks: about the time of a context switch
+	line          = 128             // bytes between words that different ranks write: two cache lines, which are fetched together
+	inlineBytes   = line - 16       // data up to this length are beside the word, so that one cache line holds both
+	minSlotBytes  = 4 * kib         // bytes of data in a slot: the minimum
+	maxSlotBytes  = 64 * kib        // and the maximum: a slot is read while the next one is filled
+	minSlots      = 2               // slots of a rank
+	maxSlots      = 32              // maximum: beyond twice a second-level cache, lines have left both caches before they are reused
+	maxTotalBytes = 4096 * kib      // the data of all slots together
+	resultBytes   = 8 * kib         // bytes of data in the slot that belongs to no rank
+	spinPolls     = shm.PausedPolls // polls of a word before WordSync.WaitAtLeast: longer than a cache line from a far core takes
+	lastRankPolls = 2 * spinPolls   // the same for a rank that waits for the last ranks: about the time of a context switch
 )
 
 // ShmBytes returns the bytes of memory with which a Shm is fastest, and the minimum.
@@ -118,7 +126,11 @@ func NewShm(s ShmConfig) (*Shm, error) {
 	}
 	each := (len(s.Mem) - fixedBytes(s.Size)) / s.Size
 	room := min(each/minSlots-line, maxSlotBytes) / line * line
-	return &Shm{ShmConfig: s, slotBytes: room, slots: uint64(min(each/(line+room), maxSlots))}, nil
+	f := &Shm{ShmConfig: s, slotBytes: room, slots: uint64(min(each/(line+room), maxSlots))}
+	if s.Crowded {
+		f.copier.AssumeNear()
+	}
+	return f, nil
 }
 
 // Layout of the memory: the counter of arrivals; a word per rank for the last step that it has ended; the words of all slots,
@@ -131,13 +143,19 @@ func (f *Shm) arrivalCounter() *uint64 { return word(f.Mem, 0) }
 // endedWord returns the word in which a rank publishes the last step that it has ended.
 func (f *Shm) endedWord(rank int) *uint64 { return word(f.Mem, line+rank*line) }
 
-// slotIndex returns the number of a rank's slot in this step.
-func (f *Shm) slotIndex(rank int) int { return rank*int(f.slots) + int(f.step%f.slots) }
+// slotIndex returns the number of a rank's slot in a step.
+func (f *Shm) slotIndex(rank int, step uint64) int { return rank*int(f.slots) + int(step%f.slots) }
 
-// headOffset returns the offset of the word of a rank's slot.
-func (f *Shm) headOffset(rank int) int { return line + f.Size*line + f.slotIndex(rank)*line }
+// headOffset returns the offset of the word of a rank's slot in this step.
+func (f *Shm) headOffset(rank int) int { return f.headOffsetIn(rank, f.step) }
 
-// filledWord returns the word in which a rank publishes the last step for which its slot has been filled.
+// headOffsetIn returns the offset of the word of a rank's slot in a step.
+func (f *Shm) headOffsetIn(rank int, step uint64) int {
+	return line + f.Size*line + f.slotIndex(rank, step)*line
+}
+
+// filledWord returns the word in which a rank publishes the last step for which its slot has been filled. The values of the slot
+// that belongs to no rank are those of firstMayLeave and allMayLeave.
 func (f *Shm) filledWord(rank int) *uint64 { return word(f.Mem, f.headOffset(rank)) }
 
 // data returns the room for n bytes in a rank's slot.
@@ -149,46 +167,55 @@ func (f *Shm) data(rank, n int) []byte {
 	case rank == f.Size:
 		at = fixedBytes(f.Size) + f.Size*int(f.slots)*line - resultBytes
 	default:
-		at = fixedBytes(f.Size) + f.Size*int(f.slots)*line + f.slotIndex(rank)*f.slotBytes
+		at = fixedBytes(f.Size) + f.Size*int(f.slots)*line + f.slotIndex(rank, f.step)*f.slotBytes
 	}
 	return f.Mem[at : at+n : at+n]
 }
 
-// copyIn copies data into a slot.
-func (f *Shm) copyIn(slot, data []byte) {
-	if len(data) > farCopyFrom {
-		f.copier.Copy(slot, data)
-	} else {
-		copy(slot, data)
-	}
-}
-
 // Select returns the fastest algorithm over shared memory for a collective of some bytes, counted as [Rule.MaxBytes] describes:
-// SharedMemory or DirectCopy, or None if messages are faster. The result is the same at all ranks.
+// SharedMemory, SharedTwoLevel or DirectCopy, or None if messages are faster. The result is the same at all ranks.
 func (f *Shm) Select(c Collective, bytes int) Algorithm {
 	a := Choose(f.Table, c, bytes, f.Size, false, f.family()).Algorithm
-	if a != SharedMemory && a != DirectCopy {
+	if a.family()&Shared == 0 {
 		return None
 	}
 	return a
 }
 
 func (f *Shm) family() Family {
+	has := Shared
 	if f.Remote != nil {
-		return Direct
+		has = Direct
 	}
-	return Shared
+	if f.numa != nil {
+		has |= NUMANodes
+	}
+	if f.Crowded {
+		has |= Crowded
+	}
+	return has
 }
 
 // Barrier returns when every rank has called it.
 //
-// Cost: one cache line from one core to another; or, if ranks share cores, one run of each rank.
-func (f *Shm) Barrier() error {
+// Cost: one cache line from one core to another, or three on two levels; or, if ranks share cores, one run of each rank.
+func (f *Shm) Barrier() error { return f.BarrierBefore(-1) }
+
+// BarrierBefore is Barrier, which a collective probably follows that copies data of a root to all ranks. If ranks share cores,
+// the root leaves the barrier first: a rank that left before the root would wait for the root once more, and each such wait is a
+// context switch. -1 names no root. The ranks may name different ones: that of the rank which calls last counts.
+func (f *Shm) BarrierBefore(root int) error {
 	if f.Size == 1 {
 		return nil
 	}
+	if f.numa != nil && f.usesNUMA(OfBarrier, 0, nil) {
+		return f.synchronizeNUMA(nil, nil, nil)
+	}
 	if err := f.beginStep(); err != nil { // the slot contains the call only
 		return err
+	}
+	if f.Crowded {
+		return f.synchronizeBefore(root)
 	}
 	return f.synchronize()
 }

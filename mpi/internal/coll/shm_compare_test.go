@@ -42,14 +42,17 @@ func TestShmCompares(t *testing.T) {
 		}},
 		"alltoall": {do: func(f *Shm) error { return f.Alltoall(src(), src()) }},
 	} {
-		for i := range 2 * 3 * 2 {
-			crowded, n := i%2 == 0, 2+i/2%3
-			if length = 96; i >= 6 {
+		for i := range 3 * 3 * 2 {
+			mode, n := []string{"flat", "crowded", "NUMA"}[i%3], 2+i/3%3
+			if length = 96; i >= 9 {
 				length = 24 * kib
 			}
-			t.Run(fmt.Sprintf("%s/crowded=%v/ranks=%d/bytes=%d", name, crowded, n, length), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/%s/ranks=%d/bytes=%d", name, mode, n, length), func(t *testing.T) {
 				best, _ := ShmBytes(n)
-				shms, _ := newShms(t, n, best, crowded)
+				shms, _ := newShms(t, n, best, mode == "crowded")
+				if mode == "NUMA" {
+					useNUMA(t, shms, []int32{0, 1, 0, 1}[:n])
+				}
 				for _, err := range callAll(shms, func(f *Shm) error { f.Begin(7); return c.do(f) }) {
 					if err != nil {
 						t.Fatal(err)
@@ -77,6 +80,75 @@ func TestShmCompares(t *testing.T) {
 					t.Errorf("no rank has found the difference: %v", errs)
 				}
 			})
+		}
+	}
+}
+
+// TestShmComparesKinds: if one rank calls another collective than the others, or one with another root, one finds the difference
+// there or in the next Barrier, and no rank waits for ever. Not so if the others call Bcast or Scatter, in which most ranks
+// publish nothing, nor in some cases if they call Gather, in which the root does not.
+func TestShmComparesKinds(t *testing.T) {
+	op, nodes := add(), []int32{0, 0, 1, 1, 2}
+	n := len(nodes)
+	buf := func() []byte { return make([]byte, 8*n) }
+	type kind struct {
+		name  string
+		roots int
+		do    func(f *Shm, root int) error
+	}
+	toAll := []kind{
+		{"barrier", 1, func(f *Shm, _ int) error { return f.Barrier() }},
+		{"allreduce", 1, func(f *Shm, _ int) error { return f.Allreduce(buf(), buf(), op) }},
+		{"allgather", 1, func(f *Shm, _ int) error { return f.Allgather(buf(), make([]byte, 8)) }},
+		{"reduce", n, func(f *Shm, root int) error { return f.Reduce(buf(), buf(), op, root) }},
+	}
+	gather := kind{"gather", n, func(f *Shm, root int) error { return f.Gather(buf(), make([]byte, 8), root) }}
+	all := append([]kind{
+		gather,
+		{"bcast", n, func(f *Shm, root int) error { return f.Bcast(buf(), root) }},
+		{"scatter", n, func(f *Shm, root int) error { return f.Scatter(make([]byte, 8), buf(), root) }},
+	}, toAll...)
+	check := func(numa bool, most, one kind, root, odd, oddRoot int) {
+		_, least := ShmBytes(n)
+		shms, broken := newShms(t, n, least, false)
+		if numa {
+			useNUMA(t, shms, nodes)
+		}
+		errs := callAll(shms, func(f *Shm) (err error) {
+			if f.Rank == odd {
+				f.Begin(1)
+				err = one.do(f, oddRoot)
+			} else {
+				f.Begin(2)
+				err = most.do(f, root)
+			}
+			if err == nil {
+				f.Begin(3)
+				err = f.Barrier()
+			}
+			return err
+		})
+		for r, err := range errs {
+			if d := (difference{}); !broken.Load() || !errors.As(err, &d) && !errors.Is(err, errBroken) {
+				t.Errorf("NUMA nodes %v, rank %d calls %s with root %d, the others %s with root %d: rank %d: %v",
+					numa, odd, one.name, oddRoot, most.name, root, r, err)
+			}
+		}
+	}
+	for _, most := range all[3:] {
+		for _, one := range all {
+			for i := range most.roots * n * one.roots {
+				for _, numa := range []bool{false, true} {
+					check(numa, most, one, i%most.roots, i/most.roots%n, i/most.roots/n)
+				}
+			}
+		}
+	}
+	for _, one := range toAll {
+		for i := range n * n * one.roots {
+			for _, numa := range []bool{false, true} {
+				check(numa, gather, one, i%n, i/n%n, i/n/n)
+			}
 		}
 	}
 }

@@ -16,11 +16,21 @@ func newImmediates(t *testing.T, ranks int) []*ShmImmediate {
 	mem, broken := segment(ShmImmediateBytes(ranks)), new(atomic.Bool)
 	var all []*ShmImmediate
 	for r := range ranks {
-		f, err := NewShmImmediate(mem, r, ranks, gosched{broken})
+		f, err := NewShmImmediate(mem, r, ranks, ranks > 2, gosched{broken})
 		if err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, f)
+	}
+	return all
+}
+
+// newDirectImmediates is newImmediates for ranks that can read each other's memory.
+func newDirectImmediates(t *testing.T, ranks int) []*ShmImmediate {
+	t.Helper()
+	all, m := newImmediates(t, ranks), new(remote)
+	for _, f := range all {
+		f.ReadDirectly(m, make([]uint64, ranks))
 	}
 	return all
 }
@@ -37,38 +47,73 @@ var sumBytes = Operation{ElemSize: 1, Commutative: true, Kernel: func(dst, a, b 
 	}
 }}
 
-// newImmediateCase returns a random collective of at most most bytes of a rank.
-func newImmediateCase(t *testing.T, rnd *rand.Rand, all []*ShmImmediate, most int) *immediateCase {
-	kinds := []Collective{OfBarrier, OfBcast, OfReduce, OfAllreduce, OfGather, OfScatter, OfAllgather, OfAlltoall, OfReduceScatter}
-	ranks, c := len(all), kinds[rnd.IntN(len(kinds))]
-	in := &immediateInput{root: rnd.IntN(ranks), inPlace: rnd.IntN(2) == 0, n: 1 + rnd.IntN(most/ranks), data: make([][]byte, ranks)}
+// immediateKinds are the collectives of ShmImmediate.
+var immediateKinds = []Collective{
+	OfBarrier, OfBcast, OfReduce, OfAllreduce, OfGather, OfScatter, OfAllgather, OfAlltoall, OfReduceScatter,
+}
+
+// newImmediateCase returns a random collective over shared memory, which is short, or has several parts.
+func newImmediateCase(t *testing.T, rnd *rand.Rand, all []*ShmImmediate) *immediateCase {
+	for {
+		most := all[0].room * []int{1, 1, 1, 10}[rnd.IntN(4)] >> rnd.IntN(12)
+		x := newCase(t, rnd, all, immediateKinds[rnd.IntN(len(immediateKinds))], 1+rnd.IntN(most/len(all)+1))
+		if !x.plans[0].SharedCalls[0].Used() {
+			continue // it uses messages
+		}
+		for _, p := range x.plans {
+			if !p.SharedCalls[0].direct && (len(p.Steps) != 1 || p.Steps[0].Kind != StepShared) {
+				t.Fatalf("%v: steps %v", p.SharedCalls[0].Collective, p.Steps)
+			}
+		}
+		return x
+	}
+}
+
+// newCase returns a collective with blocks of n bytes.
+func newCase(t *testing.T, rnd *rand.Rand, all []*ShmImmediate, c Collective, n int) *immediateCase {
+	ranks := len(all)
+	in := &immediateInput{root: rnd.IntN(ranks), inPlace: rnd.IntN(2) == 0, n: n, op: &sumBytes, data: make([][]byte, ranks)}
+	if rnd.IntN(2) == 0 {
+		in.op = affine()
+		in.n = (n + in.op.ElemSize - 1) / in.op.ElemSize * in.op.ElemSize
+	}
 	for r := range in.data {
 		in.data[r] = make([]byte, in.n*ranks)
+		first := rnd.IntN(256)
 		for i := range in.data[r] {
-			in.data[r][i] = byte(rnd.Uint32())
+			in.data[r][i] = byte(first + i*7 + i>>8)
 		}
 	}
+	left := in.n * ranks / in.op.ElemSize
+	for range ranks - 1 {
+		in.counts = append(in.counts, rnd.IntN(left+1))
+		left -= in.counts[len(in.counts)-1]
+	}
+	in.counts = append(in.counts, left)
 	x := &immediateCase{}
 	for r, f := range all {
 		p := &Plan{}
 		p.Reset(r, ranks, nil)
-		p.Shared = f
+		p.SetShared(&ShmImmediates{f}, 0)
 		call := in.move
 		if c == OfReduce || c == OfAllreduce || c == OfReduceScatter {
 			call = in.reduce
 		}
 		got, want, err := call(p, c)
-		if err != nil || len(p.Steps) != 1 || p.Steps[0].Kind != StepShared {
-			t.Fatalf("%v of %d bytes, %d ranks: steps %v, %v", c, in.n, ranks, p.Steps, err)
+		if err != nil {
+			t.Fatalf("%v of %d bytes, %d ranks: %v", c, in.n, ranks, err)
 		}
 		x.plans, x.got, x.want = append(x.plans, p), append(x.got, got), append(x.want, want)
 	}
 	return x
 }
 
-// immediateInput is the arguments of a collective. Each rank has a block of n bytes for each rank.
+// immediateInput is the arguments of a collective. Each rank has a block of n bytes for each rank; in a ReduceScatter, one
+// of counts elements.
 type immediateInput struct {
 	root, n int
+	counts  []int // of ReduceScatter
+	op      *Operation
 	inPlace bool
 	data    [][]byte
 }
@@ -79,7 +124,7 @@ func (x *immediateInput) block(b []byte, i int) []byte { return blockAt(b, i, x.
 func (x *immediateInput) reduce(p *Plan, c Collective) (dst, want []byte, err error) {
 	sum := slices.Clone(x.data[0])
 	for _, b := range x.data[1:] {
-		sumBytes.Kernel(sum, sum, b)
+		x.op.Kernel(sum, sum, b)
 	}
 	src := slices.Clone(x.data[p.Rank()])
 	dst = make([]byte, len(src))
@@ -88,15 +133,19 @@ func (x *immediateInput) reduce(p *Plan, c Collective) (dst, want []byte, err er
 	}
 	switch c {
 	case OfReduceScatter:
-		dst = dst[:x.n]
-		return dst, x.block(sum, p.Rank()), ReduceScatter(p, dst, src, slices.Repeat([]int{x.n}, p.Size()), &sumBytes)
+		first := 0
+		for _, n := range x.counts[:p.Rank()] {
+			first += n * x.op.ElemSize
+		}
+		dst = dst[:x.counts[p.Rank()]*x.op.ElemSize]
+		return dst, sum[first:][:len(dst)], ReduceScatter(p, dst, src, x.counts, x.op)
 	case OfAllreduce:
-		return dst, sum, Allreduce(p, dst, src, &sumBytes)
+		return dst, sum, Allreduce(p, dst, src, x.op)
 	}
 	if want = slices.Clone(dst); p.Rank() == x.root {
 		want = sum
 	}
-	return dst, want, Reduce(p, dst, src, &sumBytes, x.root)
+	return dst, want, Reduce(p, dst, src, x.op, x.root)
 }
 
 // move records another collective. It returns its result, and what that must be.
@@ -145,7 +194,7 @@ func TestShmImmediate(t *testing.T) {
 			all := newImmediates(t, ranks)
 			var cases []*immediateCase
 			for range 200 {
-				cases = append(cases, newImmediateCase(t, rnd, all, all[0].room*(1+rnd.IntN(2))/2/ranks))
+				cases = append(cases, newImmediateCase(t, rnd, all))
 			}
 			begun, left := make([]int, ranks), make([][]int, ranks)
 			for turns, ended := 0, 0; ended < ranks*len(cases); turns++ {
@@ -154,21 +203,21 @@ func TestShmImmediate(t *testing.T) {
 				}
 				r := rnd.IntN(ranks)
 				if begun[r] < len(cases) && len(left[r]) < 3*immediateSlots && rnd.IntN(3) == 0 {
-					all[r].Begin(&cases[begun[r]].plans[r].SharedCall, uint64(begun[r]))
+					all[r].Begin(&cases[begun[r]].plans[r].SharedCalls[0], uint64(begun[r]))
 					left[r] = append(left[r], begun[r])
 					begun[r]++
 				}
 				left[r] = slices.DeleteFunc(left[r], func(i int) bool {
 					x := cases[i]
-					_, done, err := all[r].Advance(&x.plans[r].SharedCall)
+					_, done, err := all[r].Advance(&x.plans[r].SharedCalls[0])
 					if err != nil {
 						t.Fatalf("seed %d: %v", seed, err)
 					}
 					if done {
 						ended++
 						if !bytes.Equal(x.got[r], x.want[r]) {
-							t.Fatalf("seed %d, call %d, rank %d: %v: got %v, want %v", seed, i, r,
-								x.plans[r].SharedCall.Collective, x.got[r], x.want[r])
+							t.Fatalf("seed %d, call %d, rank %d: %v of %d bytes is wrong", seed, i, r,
+								x.plans[r].SharedCalls[0].Collective, x.plans[r].SharedCalls[0].Bytes)
 						}
 					}
 					return done
@@ -178,25 +227,67 @@ func TestShmImmediate(t *testing.T) {
 	}
 }
 
-// TestMaxImmediateBytes: a collective of the largest length is done over shared memory, and a longer one is not.
-func TestMaxImmediateBytes(t *testing.T) {
+// TestImmediateParts: the parts of a call follow each other, cover each block, fit into a slot, and contain whole elements.
+func TestImmediateParts(t *testing.T) {
+	op := &Operation{ElemSize: 12}
 	for _, ranks := range []int{2, 3, 70} {
 		f := newImmediates(t, ranks)[0]
-		for c, run := range map[Collective]func(p *Plan, n int) error{
-			OfBcast:     func(p *Plan, n int) error { return Bcast(p, make([]byte, n), 1) },
-			OfAllreduce: func(p *Plan, n int) error { return Allreduce(p, make([]byte, n), make([]byte, n), &sumBytes) },
-			OfAlltoall:  func(p *Plan, n int) error { return Alltoall(p, make([]byte, n*ranks), make([]byte, n*ranks)) },
-			OfScatter:   func(p *Plan, n int) error { return Scatter(p, make([]byte, n), make([]byte, n*ranks), 0) },
-		} {
-			most := MaxImmediateBytes(c, ranks)
-			for _, n := range []int{most, most + 1} {
-				p := &Plan{}
-				p.Reset(0, ranks, nil)
-				p.Shared = f
-				if err := run(p, n); err != nil || (p.Steps[0].Kind == StepShared) != (n == most) {
-					t.Errorf("%v of %d bytes between %d ranks: step %v, %v", c, n, ranks, p.Steps[0].Kind, err)
+		for _, c := range immediateKinds {
+			for _, n := range []int{0, 12, f.room - 1, f.room, f.room + 1, 10*f.room + 12} {
+				x, blocks := &ShmCall{Collective: c, Bytes: n}, 1
+				if !fitsImmediate(c, n, ranks) {
+					continue
+				}
+				switch c {
+				case OfAlltoall, OfScatter:
+					blocks = ranks - 1
+				case OfReduce, OfAllreduce, OfReduceScatter:
+					x.op = op
+				}
+				f.setPart(x)
+				f.Begin(x, 0)
+				end := 0
+				for i := range x.parts() {
+					off, size := x.extent(x.number + uint64(i))
+					if off != end || c != OfBarrier && size*blocks > f.room || x.op != nil && off%op.ElemSize != 0 {
+						t.Fatalf("%v of %d bytes between %d ranks: part %d has %d bytes at %d", c, n, ranks, i, size, off)
+					}
+					end += size
+				}
+				if end != n || f.begun != x.number+uint64(x.parts())-1 {
+					t.Errorf("%v of %d bytes between %d ranks: %d parts have %d bytes", c, n, ranks, x.parts(), end)
 				}
 			}
+		}
+	}
+}
+
+// TestImmediateRules: what is short uses shared memory, unless it does not fit into the slots of many ranks, and each rule of the
+// table is used.
+func TestImmediateRules(t *testing.T) {
+	used := map[Rule]bool{}
+	for _, c := range immediateKinds {
+		for _, ranks := range []int{2, 3, 16, 70, 128, 1000, 4096} {
+			room := partRoom(c, ranks)
+			for _, n := range []int{0, 1, room, room + 1, 8 * kib} {
+				a := ChooseImmediate(c, n, ranks, Shared).Algorithm
+				if fits := n <= room || room >= minPartBytes; n <= 8*kib && (a == SharedMemory) != fits {
+					t.Errorf("%v of %d bytes between %d ranks: %v; the room is %d", c, n, ranks, a, room)
+				}
+			}
+			for n := 1; n <= 1<<24; n *= 2 {
+				for _, f := range []Family{Shared, Direct} {
+					used[ChooseImmediate(c, n, ranks, f)] = true
+				}
+			}
+		}
+		if a := ChooseImmediate(c, 8, 1, Direct).Algorithm; a != None {
+			t.Errorf("%v of one rank: %v", c, a)
+		}
+	}
+	for _, r := range immediateRules {
+		if !used[r] {
+			t.Errorf("a rule is never used: %v %v %s", r.Collective, r.Algorithm, r.Conditions())
 		}
 	}
 }

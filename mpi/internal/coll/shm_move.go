@@ -7,6 +7,9 @@ func (f *Shm) Bcast(buf []byte, root int) error {
 	if f.Size == 1 {
 		return nil
 	}
+	if f.copiesDirectly(OfBcast, len(buf)) {
+		return f.bcastDirect(buf, root)
+	}
 	if f.Rank == root {
 		return f.publishBuffer(buf, f.slotBytes)
 	}
@@ -27,10 +30,16 @@ func (f *Shm) Bcast(buf []byte, root int) error {
 //
 // Cost: one cache line from one core to another, and (n-1) copies at the root.
 func (f *Shm) Gather(dst, src []byte, root int) error {
+	n := len(src)
+	if f.Rank == root {
+		n = len(dst) / f.Size
+	}
+	if f.Size > 1 && f.copiesDirectly(OfGather, n) {
+		return f.gatherDirect(dst, src, root)
+	}
 	if f.Rank != root {
 		return f.publishBuffer(src, f.slotBytes)
 	}
-	n := len(dst) / f.Size
 	if !inPlace(dst, src) {
 		copy(blockAt(dst, root, n), src)
 	}
@@ -62,10 +71,7 @@ func (f *Shm) copyFromAll(dst []byte, n, off, c int) {
 //
 // Cost: one cache line from one core to another, and n copies at the root.
 func (f *Shm) Scatter(dst, src []byte, root int) error {
-	switch direct, err := f.copiesDirectly(OfScatter, len(dst)); {
-	case err != nil:
-		return err
-	case direct:
+	if f.copiesDirectly(OfScatter, len(dst)) {
 		return f.scatterDirect(dst, src, root)
 	}
 	n, most := len(dst), f.blockRoom()
@@ -106,7 +112,7 @@ func (f *Shm) packBlocks(src []byte, n, off, c int) {
 	out := f.data(f.Rank, (f.Size-1)*c)
 	for r := range f.Size {
 		if r != f.Rank {
-			f.copyIn(out[:c], blockAt(src, r, n)[off:off+c])
+			f.copier.Copy(out[:c], blockAt(src, r, n)[off:off+c])
 			out = out[c:]
 		}
 	}
@@ -126,6 +132,9 @@ func (f *Shm) packed(rank, c int) []byte {
 // Cost: that of a Barrier, and n copies.
 func (f *Shm) Allgather(dst, src []byte) error {
 	n := len(dst) / f.Size
+	if f.copiesDirectly(OfAllgather, n) {
+		return f.allgatherDirect(dst, src)
+	}
 	own, moved := blockAt(dst, f.Rank, n), inPlace(dst, src)
 	if moved {
 		src = own
@@ -139,7 +148,7 @@ func (f *Shm) Allgather(dst, src []byte) error {
 			return err
 		}
 		c := min(f.slotBytes, n-off)
-		f.copyIn(f.data(f.Rank, c), src[off:off+c])
+		f.copier.Copy(f.data(f.Rank, c), src[off:off+c])
 		if !moved { // while the source is in the cache
 			copy(own[off:off+c], src[off:off+c])
 		}
@@ -151,14 +160,38 @@ func (f *Shm) Allgather(dst, src []byte) error {
 	return nil
 }
 
+// allgatherParts collects the parts of dst, of which each rank has that with its number.
+//
+// Cost: that of a Barrier, and n copies.
+func (f *Shm) allgatherParts(dst []byte, parts partition) error {
+	longest := len(parts.part(dst, 0))
+	for off := 0; off < longest; off += f.slotBytes {
+		if err := f.beginStep(); err != nil {
+			return err
+		}
+		chunk := func(rank int) []byte {
+			part := parts.part(dst, rank)
+			return part[min(off, len(part)):min(off+f.slotBytes, len(part))]
+		}
+		own := chunk(f.Rank)
+		f.copier.Copy(f.data(f.Rank, len(own)), own)
+		if err := f.synchronize(); err != nil {
+			return err
+		}
+		for r := range f.Size {
+			if to := chunk(r); r != f.Rank {
+				copy(to, f.data(r, len(to)))
+			}
+		}
+	}
+	return nil
+}
+
 // Alltoall copies block i of src to rank i, into the block of dst that has this rank's number.
 //
 // Cost: that of a Barrier, and 2 * n copies.
 func (f *Shm) Alltoall(dst, src []byte) error {
-	switch direct, err := f.copiesDirectly(OfAlltoall, len(dst)/f.Size); {
-	case err != nil:
-		return err
-	case direct:
+	if f.copiesDirectly(OfAlltoall, len(dst)/f.Size) {
 		return f.alltoallDirect(dst, src)
 	}
 	n, most := len(dst)/f.Size, f.blockRoom()

@@ -32,7 +32,7 @@ func TestShmOverwritten(t *testing.T) {
 	const size = 3
 	add, _ := reduction.Lookup(reduction.Sum, datatype.Float32)
 	op := &Operation{Kernel: add, ElemSize: 4, Commutative: true}
-	for _, crowded := range []bool{false, true} {
+	for _, mode := range []string{"flat", "crowded", "NUMA"} {
 		bytes, _ := ShmBytes(size)
 		mem := make([]byte, bytes) // so long a slice begins at a page
 		end := time.Now().Add(60 * time.Millisecond)
@@ -51,10 +51,13 @@ func TestShmOverwritten(t *testing.T) {
 		})
 		for rank := range size {
 			all.Go(func() {
-				f, err := NewShm(ShmConfig{Mem: mem, Rank: rank, Size: size, Crowded: crowded, Cores: 2, Sync: boundedSync{}})
+				f, err := NewShm(ShmConfig{Mem: mem, Rank: rank, Size: size, Crowded: mode == "crowded", Cores: 2, Sync: boundedSync{}})
 				if err != nil {
 					t.Error(err)
 					return
+				}
+				if mode == "NUMA" {
+					f.numa, f.Table = NewNodes([]int32{0, 0, 1}), alwaysNUMA
 				}
 				src, dst := make([]byte, 96<<10), make([]byte, 96<<10)
 				for i := 0; time.Now().Before(end); i++ {

@@ -1,6 +1,10 @@
 package coll
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/ibrun/ibrun/internal/shm"
+)
 
 // wait blocks until a word of a rank has reached a value; the word belongs to all ranks if rank is -1.
 func (f *Shm) wait(rank int, w *uint64, v uint64) error {
@@ -10,12 +14,14 @@ func (f *Shm) wait(rank int, w *uint64, v uint64) error {
 	return f.Sync.WaitAtLeast(rank, w, v)
 }
 
-// spin polls a word up to polls times, and reports whether it has reached a value.
+// spin polls a word up to polls times, and reports whether it has reached a value. It pauses after each poll: a poll that comes
+// too early fetches the cache line from the rank that is about to write it, which must then fetch it back first.
 func spin(w *uint64, v uint64, polls int) bool {
 	for range polls {
 		if int64(atomic.LoadUint64(w)-v) >= 0 {
 			return true
 		}
+		shm.Pause()
 	}
 	return false
 }
@@ -37,15 +43,29 @@ func (f *Shm) beginStep() error {
 }
 
 // publish publishes that this rank's slot has been filled.
-func (f *Shm) publish() {
-	head := f.headOffset(f.Rank)
+func (f *Shm) publish() { f.publishAt(f.headOffset(f.Rank)) }
+
+// publishAt publishes the word at an offset, with the description of the call beside it.
+func (f *Shm) publishAt(head int) {
 	*word(f.Mem, head+callOffset) = f.call
 	f.Sync.Publish(word(f.Mem, head), f.step)
 }
 
 // awaitRank blocks until another rank's slot has been filled. It returns an error if that rank's call differs.
 func (f *Shm) awaitRank(rank int) error {
-	head := f.headOffset(rank)
+	f.pauseOnce()
+	return f.awaitAt(rank, f.headOffset(rank))
+}
+
+// pauseOnce pauses before the first poll of a step: most first polls come too early (see spin).
+func (f *Shm) pauseOnce() {
+	if !f.Crowded {
+		shm.Pause()
+	}
+}
+
+// awaitAt blocks until a rank has published the word at an offset. It returns an error if that rank's call differs.
+func (f *Shm) awaitAt(rank, head int) error {
 	if err := f.wait(rank, word(f.Mem, head), f.step); err != nil {
 		return err
 	}
@@ -57,9 +77,10 @@ func (f *Shm) awaitRank(rank int) error {
 
 // awaitAll blocks until the slots of all other ranks have been filled.
 func (f *Shm) awaitAll() error {
+	f.pauseOnce()
 	for r := range f.Size {
 		if r != f.Rank {
-			if err := f.awaitRank(r); err != nil {
+			if err := f.awaitAt(r, f.headOffset(r)); err != nil { // as awaitRank, without another pause
 				return err
 			}
 		}
@@ -74,16 +95,24 @@ func (f *Shm) endStep() { f.Sync.Publish(f.endedWord(f.Rank), f.step) }
 // read.
 func (f *Shm) synchronize() error {
 	if !f.Crowded {
-		f.publish()
+		f.publishAt(f.headOffset(f.Rank)) // as publish, with one call less
 		f.synced = f.step
 		return f.awaitAll()
 	}
+	return f.synchronizeBefore(-1)
+}
+
+// synchronizeBefore is synchronize of ranks that share cores. The last one that arrives lets the rank first leave before all
+// others, unless first is -1. What first is at the other ranks does not matter.
+func (f *Shm) synchronizeBefore(first int) error {
 	missing, err := f.arrive()
 	switch {
 	case err != nil:
 		return err
 	case missing > 0:
 		return f.awaitRelease(missing)
+	case first >= 0 && first != f.Rank:
+		return f.releaseAfter(first)
 	}
 	f.release()
 	return nil
@@ -100,8 +129,8 @@ func (f *Shm) synchronizeAgain() error {
 	return f.awaitAll()
 }
 
-// arrive counts this rank's arrival and returns how many ranks are missing. The last one then calls release, the others
-// awaitRelease. It returns an error at the last one if the calls of the ranks differ.
+// arrive counts this rank's arrival and returns how many ranks are missing. The last one then calls release or releaseAfter, the
+// others awaitRelease. It returns an error at the last one if the calls of the ranks differ.
 func (f *Shm) arrive() (missing uint64, err error) {
 	call, step := f.arrivedCall(f.Rank)
 	*call, *step = f.call, f.step
@@ -115,14 +144,38 @@ func (f *Shm) arrive() (missing uint64, err error) {
 	return left & (1<<countBits - 1), nil
 }
 
-// release wakes the ranks in awaitRelease.
-func (f *Shm) release() { f.Sync.Publish(f.filledWord(f.Size), f.step) }
+// The word of the slot that belongs to no rank has up to two values in each step: first that the rank may leave whose number is
+// beside the word, and then that all may leave. Only releaseAfter publishes the first one.
+func (f *Shm) firstMayLeave() uint64 { return 2 * f.step }
+func (f *Shm) allMayLeave() uint64   { return 2*f.step + 1 }
 
-// awaitRelease blocks until the last rank calls release. missing is the result of arrive.
+// release wakes the ranks in awaitRelease.
+func (f *Shm) release() { f.Sync.Publish(f.filledWord(f.Size), f.allMayLeave()) }
+
+// releaseAfter lets another rank leave first, which then calls release. It blocks until that rank has called it.
+func (f *Shm) releaseAfter(first int) error {
+	head := f.headOffset(f.Size)
+	*word(f.Mem, head+callOffset) = uint64(first)
+	f.Sync.Publish(word(f.Mem, head), f.firstMayLeave())
+	return f.wait(-1, word(f.Mem, head), f.allMayLeave())
+}
+
+// awaitRelease blocks until release has been called, or until this rank may leave first: then it calls release. missing is the
+// result of arrive.
 func (f *Shm) awaitRelease(missing uint64) error {
-	w := f.filledWord(f.Size)
-	if missing < uint64(f.Cores) && spin(w, f.step, lastRankPolls) {
+	head := f.headOffset(f.Size)
+	w := word(f.Mem, head)
+	if missing >= uint64(f.Cores) || !spin(w, f.firstMayLeave(), lastRankPolls) {
+		if err := f.wait(-1, w, f.firstMayLeave()); err != nil {
+			return err
+		}
+	}
+	switch {
+	case int64(atomic.LoadUint64(w)-f.allMayLeave()) >= 0:
+		return nil
+	case *word(f.Mem, head+callOffset) == uint64(f.Rank):
+		f.release()
 		return nil
 	}
-	return f.wait(-1, w, f.step)
+	return f.wait(-1, w, f.allMayLeave())
 }

@@ -35,6 +35,7 @@ type fileRule struct {
 	MaxBytes   int    `json:"max_bytes,omitempty"`
 	MinRanks   int    `json:"min_ranks,omitempty"`
 	MaxRanks   int    `json:"max_ranks,omitempty"`
+	Nodes      bool   `json:"several_nodes,omitempty"`
 }
 
 // ReadTable reads the file that a variable of the environment names. It returns nil if the variable is not set.
@@ -91,6 +92,9 @@ func (x fileRule) rule() (r Rule, err error) {
 	}
 	r = Rule{Collective: c, Algorithm: a, MaxBytes: x.MaxBytes, MinRanks: x.MinRanks, MaxRanks: x.MaxRanks,
 		PowerOfTwo: c == OfAllgather && a == RecursiveDoubling, Commutative: c == OfAllreduce && a == Ring}
+	if x.Nodes {
+		r.Needs = TwoLevels
+	}
 	if r.MaxBytes == 0 {
 		r.MaxBytes = always
 	}
@@ -99,14 +103,16 @@ func (x fileRule) rule() (r Rule, err error) {
 
 // Candidates returns all algorithms of a collective.
 func Candidates(c Collective) (found []Algorithm) {
-	for _, a := range append([]Algorithm{SharedMemory, DirectCopy}, algorithms[c]...) {
-		shared := a == SharedMemory && c != OfAllgatherv
-		direct := a == DirectCopy && (c == OfAlltoall || c == OfScatter)
-		if a.family() == Messages || shared || direct {
-			found = append(found, a)
-		}
+	if c != OfAllgatherv {
+		found = append(found, SharedMemory)
 	}
-	return found
+	if c == OfBarrier || c == OfReduce || c == OfAllreduce {
+		found = append(found, SharedTwoLevel)
+	}
+	if c != OfAllgatherv && c != OfBarrier {
+		found = append(found, DirectCopy)
+	}
+	return append(found, algorithms[c]...)
 }
 
 // Encode returns the content of a file.
@@ -117,7 +123,8 @@ func (t *Table) Encode() []byte {
 		if n == always {
 			n = 0
 		}
-		f.Rules = append(f.Rules, fileRule{r.Collective.String(), r.Algorithm.String(), n, r.MinRanks, r.MaxRanks})
+		f.Rules = append(f.Rules, fileRule{r.Collective.String(), r.Algorithm.String(), n, r.MinRanks, r.MaxRanks,
+			r.Needs&TwoLevels != 0})
 	}
 	b, _ := json.MarshalIndent(f, "", "  ") // it consists of numbers and strings
 	return append(b, '\n')

@@ -2,6 +2,7 @@ package coll
 
 import (
 	"bytes"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,8 @@ func TestTable(t *testing.T) {
 	text := `{"ibrun_collectives": 1, "rules": [
 		{"collective": "allreduce", "algorithm": "ring", "max_bytes": 100, "min_ranks": 3, "max_ranks": 4},
 		{"collective": "allgather", "algorithm": "recursive doubling"},
+		{"collective": "gather", "algorithm": "linear", "several_nodes": true},
+		{"collective": "reduce", "algorithm": "two-level", "max_bytes": 10},
 		{"collective": "barrier", "algorithm": "dissemination"}]}`
 	x, err := ParseTable([]byte(text))
 	if err != nil {
@@ -27,6 +30,9 @@ func TestTable(t *testing.T) {
 		{OfAllreduce, 100, 3, true, Direct, Ring}, {OfAllreduce, 101, 3, true, Direct, SharedMemory},
 		{OfAllreduce, 8, 2, true, Direct, SharedMemory}, {OfAllreduce, 8, 5, true, Messages, RecursiveDoubling},
 		{OfAllreduce, 8, 3, false, Messages, RecursiveDoubling}, {OfAllgather, 1 << 20, 8, true, Direct, RecursiveDoubling},
+		{OfGather, 8, 8, true, TwoLevels, Linear}, {OfGather, 8, 8, true, Direct, SharedMemory},
+		{OfReduce, 10, 8, true, TwoLevels, TwoLevel},
+		{OfReduce, 10, 8, true, Direct, SharedMemory}, {OfReduce, 10, 8, true, Messages, Binomial},
 		{OfAllgather, 1 << 20, 6, true, Messages, Ring}, {OfBarrier, 0, 8, true, Direct, Dissemination},
 	} {
 		if got := Choose(x, c.c, c.bytes, c.ranks, c.commutative, c.family).Algorithm; got != c.want {
@@ -43,6 +49,30 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// TestTableWithoutNUMA: the table in docs/transports.md switches two levels within a node off, and changes nothing else.
+func TestTableWithoutNUMA(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/transports.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(page), "```json sample\n")
+	text, _, _ = strings.Cut(text, "```")
+	x, err := ParseTable([]byte(text))
+	if err != nil {
+		t.Fatalf("%v in %q", err, text)
+	}
+	for c := OfBarrier; c <= OfReduceScatter; c++ {
+		for ranks := 1; ranks <= 128; ranks++ {
+			for bytes := 1; bytes < 1<<24; bytes *= 2 {
+				one := Choose(nil, c, bytes, ranks, true, Direct).Algorithm
+				if got := Choose(x, c, bytes, ranks, true, Direct|NUMANodes).Algorithm; got != one {
+					t.Fatalf("%v of %d bytes between %d ranks: %v, want %v", c, bytes, ranks, got, one)
+				}
+			}
+		}
+	}
+}
+
 // TestTableErrors: a wrong file is an error, which names what is wrong.
 func TestTableErrors(t *testing.T) {
 	rule := func(text string) string { return `{"ibrun_collectives": 1, "rules": [{"collective": ` + text + `}]}` }
@@ -51,7 +81,7 @@ func TestTableErrors(t *testing.T) {
 		rule(`"sum"`):                                             `unknown collective "sum"`,
 		rule(`"barrier", "algorithm": "ring"`):                    "no algorithm of barrier",
 		rule(`"bcast", "algorithm": "none"`):                      "no algorithm of bcast",
-		rule(`"bcast", "algorithm": "direct copy"`):               "no algorithm of bcast",
+		rule(`"barrier", "algorithm": "direct copy"`):             "no algorithm of barrier",
 		rule(`"bcast", "algorithm": "binomial", "min_ranks": -1`): "negative",
 		rule(`"allgatherv", "algorithm": "shared memory"`):        "no algorithm of allgatherv",
 	} {

@@ -20,10 +20,19 @@ func (c *Comm) barrier(call perf.Op) error {
 		}
 	}
 	if f := c.coll.flatFor(coll.OfBarrier, 0, callShape{}); f != nil {
-		return c.wrapError(op, f.Barrier())
+		return c.wrapError(op, f.BarrierBefore(c.coll.shm.takeRoot()))
 	}
 	if call == perf.Finalize { // over the connections of Init: others would be made for this barrier only
 		return c.wrapError(op, coll.BarrierTree(&c.coll))
 	}
 	return c.wrapError(op, coll.Barrier(&c.coll))
+}
+
+// Ibarrier starts a Barrier.
+func (c *Comm) Ibarrier(start Start) (r Request, err error) {
+	m := collMode{call: perf.Ibarrier, req: &r, start: start}
+	err = c.startCollective(m, 0, func(*coll.Operation) error { return nil },
+		func() *collCall { return &collCall{Call: m.call} },
+		func(p coll.Peer, _ *coll.Operation) error { return coll.Barrier(p) })
+	return r, err
 }

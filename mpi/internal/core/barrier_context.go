@@ -44,11 +44,8 @@ func (c *Comm) BarrierContext(ctx context.Context) error {
 	if err := proto.Stopped(ctx); err != nil {
 		return c.wrapStopped(op, err)
 	}
-	if !c.coll.busy.CompareAndSwap(false, true) {
-		if failed := c.coll.failed.Load(); failed != nil {
-			return c.wrapError(op, *failed)
-		}
-		return c.newError(op, ErrComm, errBusy)
+	if err := c.coll.begin(call); err != nil {
+		return err
 	}
 	began := c.engine.BeginOp(call, 0)
 	g := &collState{tag: enterTag, call: call.Within()}
@@ -60,10 +57,7 @@ func (c *Comm) BarrierContext(ctx context.Context) error {
 		err = g.enter(ctx, &c.entering)
 	}
 	c.engine.EndOpOn(c.contextID, call, 0, began)
-	c.coll.busy.Store(false)
-	if c.coll.failed.Load() != nil { // see endCollective
-		c.coll.busy.Store(true)
-	}
+	c.coll.end()
 	return c.wrapStopped(op, err)
 }
 

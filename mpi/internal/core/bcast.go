@@ -22,6 +22,7 @@ func (c *Comm) Bcast(b []byte, k Elements, root int) error {
 	if err != nil {
 		return err
 	}
+	c.coll.shm.expectRoot(root)
 	if f := c.coll.flatFor(coll.OfBcast, len(b), k.shape(opCodeNone, root)); f != nil {
 		return c.wrapError(op, f.Bcast(b, root))
 	}

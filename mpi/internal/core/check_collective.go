@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/perf"
@@ -44,7 +45,29 @@ type collCall struct {
 }
 
 // is reports whether x is a call, or its immediate form.
-func (x *collCall) is(call perf.Op) bool { return x.Call.Blocking() == call }
+func (x *collCall) is(call perf.Op) bool { return x.compared().Blocking() == call }
+
+// compared returns the call as it is compared. An Alltoallw is an Alltoallv of views: some ranks may pass these, and others
+// slices.
+func (x *collCall) compared() perf.Op {
+	switch x.Call {
+	case perf.Alltoallw:
+		return perf.Alltoallv
+	case perf.Ialltoallw:
+		return perf.Ialltoallv
+	case perf.NeighborAlltoallw:
+		return perf.NeighborAlltoallv
+	case perf.IneighborAlltoallw:
+		return perf.IneighborAlltoallv
+	}
+	return x.Call
+}
+
+// isNeighbor reports whether x is a neighborhood collective.
+func (x *collCall) isNeighbor() bool {
+	call := x.compared().Blocking()
+	return call >= perf.NeighborAllgather && call <= perf.NeighborAlltoallv
+}
 
 // verdict is the result of the exchange: an error of all ranks.
 type verdict struct {
@@ -92,7 +115,7 @@ func (g *collState) compareCall(mine *collCall, failed error) error {
 
 // checkCall compares a call without arguments if calls are checked.
 func (c *Comm) checkCall(call perf.Op) error {
-	if !c.checks || c.coll.busy.Load() {
+	if !c.checks || atomic.LoadUint64(&c.coll.busy) != 0 || c.coll.failed.Load() != nil {
 		return nil
 	}
 	return c.compareCall(&collCall{Call: call, Idups: c.idupSeq.Load()}, nil)
@@ -176,11 +199,13 @@ func (g *collState) judge(calls []*collCall) *verdict {
 // compare returns the class of the first difference between two calls; 0 if there is none.
 func (x *collCall) compare(y *collCall) Class {
 	switch {
-	case x.Call != y.Call, x.Idups != y.Idups:
+	case x.compared() != y.compared(), x.Idups != y.Idups:
 		return ErrOther
 	case x.Root != y.Root:
 		return ErrRoot
 	case x.Parts != nil, y.Parts != nil: // see judgeBlocks
+		return 0
+	case x.isNeighbor() && (x.Type == datatype.Byte || y.Type == datatype.Byte): // views, whose elements may be of any kinds
 		return 0
 	case x.Type != y.Type, x.Data != y.Data && x.Count == y.Count:
 		return ErrType

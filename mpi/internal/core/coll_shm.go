@@ -7,47 +7,70 @@ import (
 	"sync/atomic"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/shm"
 	"github.com/ibrun/ibrun/mpi/internal/coll"
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 )
 
-// sharedMemory is memory that all ranks of a communicator share for their collectives.
+// sharedMemory is memory that all ranks of a communicator share for their collectives; or, if they are on several nodes, those of
+// this rank's node.
 type sharedMemory struct {
-	tried bool // shareMemory has been called
-	flat  *coll.Shm
-	// immediate does short immediate collectives. It is set by the first blocking collective, which all ranks call before or
-	// after the same immediate ones. nil: they use messages.
-	immediate atomic.Pointer[coll.ShmImmediate]
-	segment   fabric.Segment
-	sleepers  *uint64         // in segment: number of ranks that sleep until a word changes
-	mismatch  *mismatchRecord // in segment: why no collective can succeed any more
+	tried bool      // shareMemory has been called
+	flat  *coll.Shm // nil if the ranks are on several nodes
+	ranks []int32   // that share it, in ascending order
+	self  int       // index of this rank there
+	// immediates do immediate collectives, or their steps within a node. It is set by the first blocking collective, which all
+	// ranks call before or after the same immediate ones. nil: they use messages.
+	immediates atomic.Pointer[coll.ShmImmediates]
+	// root is 1 + the root of the last call of Bcast or Scatter since the last Barrier, in any form; 0: there was none. The next
+	// Barrier expects such a call of the same root after it. A wrong guess costs some context switches. Ranks may have different
+	// values, if goroutines make these calls at the same time.
+	root     atomic.Int32
+	segment  fabric.Segment
+	sleepers *uint64         // in segment: number of ranks that sleep until a word changes
+	fenced   bool            // this rank must execute a fence before it reads sleepers; see fabric.Segment
+	mismatch *mismatchRecord // in segment: why no collective can succeed any more
 }
 
-// shareMemory sets up the memory that all ranks share, at the first collective. If any rank cannot map it, no rank
-// uses it.
+// expectRoot sets the root that the next Barrier expects. It does not store a value that is there: a store takes longer than a
+// load.
+func (m *sharedMemory) expectRoot(root int) {
+	if next := int32(root) + 1; m.root.Load() != next {
+		m.root.Store(next)
+	}
+}
+
+// takeRoot returns the root that this Barrier expects, or -1 for none, and sets none for the next one.
+func (m *sharedMemory) takeRoot() int {
+	if m.root.Load() == 0 {
+		return -1
+	}
+	return int(m.root.Swap(0)) - 1
+}
+
+// shareMemory sets up the memory that all ranks share, or on several nodes those of each node, at the first collective. If any
+// rank cannot map it, no rank uses it.
 func (g *collState) shareMemory() error {
 	g.shm.tried = true
-	n := len(g.peers)
-	if n == 1 || !g.comm.engine.CanShareMemory() {
+	if len(g.peers) == 1 || !g.comm.engine.CanShareMemory() {
 		return nil
 	}
-	peers := make([]int, n)
-	for i, p := range g.peers {
-		peers[i] = int(p)
+	if n := g.levels.Nodes; n != nil {
+		g.shm.ranks = n.Beside(g.Rank())
+	} else {
+		g.shm.ranks = make([]int32, len(g.peers))
+		for i := range g.shm.ranks {
+			g.shm.ranks[i] = int32(i)
+		}
 	}
-	slices.Sort(peers)
+	g.shm.self = slices.Index(g.shm.ranks, g.rank)
+	n := len(g.shm.ranks)
 	flat, _ := coll.ShmBytes(n)
-	bytes := flat + coll.ShmImmediateBytes(n)
-	id := uint64(g.comm.contextID)<<32 | uint64(peers[0]+1)
-	first := -1 // the process with the lowest number passes the memory to the others
-	if peers[0] != int(g.peers[g.rank]) {
-		first = slices.Index(g.peers, int32(peers[0]))
-	}
-	seg, err := g.comm.engine.MapSegment(g.watched(first), id, peers, bytes+sharedTrailerBytes)
+	bytes := flat + coll.ShmImmediatesBytes(n, g.levels.Nodes != nil)
+	err := g.mapSegment(bytes + sharedTrailerBytes)
 	var mine, all [1]byte
 	if err == nil {
-		g.shm.segment = seg
 		mine[0] |= flagMapped
 	}
 	if !g.comm.proc.boot.Oversubscribed {
@@ -59,39 +82,102 @@ func (g *collState) shareMemory() error {
 	if err != nil || all[0]&flagMapped == 0 {
 		return err
 	}
-	g.shm.mismatch, g.shm.sleepers = trailerWords(seg.Bytes()[bytes : bytes+sharedTrailerBytes])
-	cfg := coll.ShmConfig{
-		Mem: seg.Bytes()[:flat], Rank: g.Rank(), Size: n, Crowded: all[0]&flagDedicatedCores == 0,
-		Cores: runtime.NumCPU(), Sync: g, Table: g.comm.proc.table,
+	return g.useSegment(flat, bytes, all[0]&flagDedicatedCores == 0)
+}
+
+// mapSegment maps memory that g.shm.ranks share. A rank that is alone on its node needs none.
+func (g *collState) mapSegment(bytes int) error {
+	n := len(g.shm.ranks)
+	if n == 1 {
+		return nil
 	}
-	if m, ok := seg.(fabric.PeerMemory); ok {
-		cfg.Remote = &rankMemory{m, g}
+	peers := make([]int, n)
+	for i, r := range g.shm.ranks {
+		peers[i] = int(g.peers[r])
 	}
-	if g.shm.flat, err = coll.NewShm(cfg); err != nil {
-		return err
+	slices.Sort(peers)
+	id := uint64(g.comm.contextID)<<32 | uint64(peers[0]+1)
+	first := -1 // the process with the lowest number passes the memory to the others
+	if peers[0] != int(g.peers[g.rank]) {
+		first = slices.IndexFunc(g.shm.ranks, func(r int32) bool { return int(g.peers[r]) == peers[0] })
 	}
-	immediate, err := coll.NewShmImmediate(seg.Bytes()[flat:bytes], cfg.Rank, n, stepWords{g})
+	seg, err := g.comm.engine.MapSegment(g.watched(first), id, peers, bytes)
 	if err == nil {
-		g.shm.immediate.Store(immediate)
+		g.shm.segment = seg
 	}
 	return err
 }
 
+// useSegment lets collectives use the memory that has been mapped, of which flat bytes are for blocking and the others up to end
+// for immediate ones.
+func (g *collState) useSegment(flat, end int, crowded bool) (err error) {
+	if g.levels.Memory = coll.NodeMemory; crowded {
+		g.levels.Memory = coll.CrowdedNodes
+	}
+	if g.shm.segment == nil { // this rank is alone on its node
+		g.shm.immediates.Store(new(coll.ShmImmediates))
+		return nil
+	}
+	mem := g.shm.segment.Bytes()
+	g.shm.mismatch, g.shm.sleepers = trailerWords(mem[end : end+sharedTrailerBytes])
+	g.shm.fenced = g.shm.segment.NeedsFence()
+	cfg := coll.ShmConfig{
+		Mem: mem[:flat], Rank: g.shm.self, Size: len(g.shm.ranks), Crowded: crowded,
+		Cores: runtime.NumCPU(), Sync: g, Table: g.comm.proc.table,
+	}
+	memory, ok := g.shm.segment.(fabric.PeerMemory)
+	if ok {
+		cfg.Remote = &rankMemory{stepMemory{memory, g}}
+	}
+	f, err := coll.NewShm(cfg)
+	if err == nil && ok {
+		err = f.TryRemote()
+	}
+	if err == nil {
+		err = f.FindNUMA(g.comm.proc.boot.NUMA)
+	}
+	if err != nil {
+		return err
+	}
+	immediates, err := coll.NewShmImmediates(mem[flat:end], cfg.Rank, cfg.Size, g.levels.Nodes != nil, crowded, stepWords{g})
+	if err != nil {
+		return err
+	}
+	if f.Remote != nil {
+		immediates.ReadDirectly(stepMemory{memory, g}, f.Processes())
+	}
+	if g.levels.Nodes != nil {
+		g.levels.Shm = f
+	} else {
+		g.shm.flat = f
+	}
+	g.shm.immediates.Store(immediates)
+	return nil
+}
+
 // rankMemory is the memory of the ranks that share a segment.
-type rankMemory struct {
+type rankMemory struct{ stepMemory }
+
+// Read copies from the memory of a rank. If that fails, no later collective succeeds.
+func (x *rankMemory) Read(rank int, process uint64, dst []byte, addr uint64) error {
+	err := x.g.check(x.stepMemory.Read(rank, process, dst, addr))
+	if err != nil && (x.g.shm.flat != nil || x.g.levels.Shm != nil) { // else the ranks find out whether they can read at all
+		x.g.fail(err)
+	}
+	return err
+}
+
+// stepMemory is the same for the steps of immediate collectives.
+type stepMemory struct {
 	fabric.PeerMemory
 	g *collState
 }
 
-// Read copies from the memory of a rank.
-func (x *rankMemory) Read(rank int, process uint64, dst []byte, addr uint64) error {
-	return x.error(rank, x.PeerMemory.Read(process, dst, addr))
-}
-
-// error returns the error of a copy. A copy may be the first to notice that a process has ended.
-func (x *rankMemory) error(rank int, err error) error {
+// Read copies from the memory of a rank of those that share it. It may be the first to notice that a process has ended.
+func (x stepMemory) Read(rank int, process uint64, dst []byte, addr uint64) error {
+	err := x.PeerMemory.Read(process, dst, addr)
 	if errors.Is(err, fabric.ErrPeerDown) {
-		err = x.g.check(x.g.comm.engine.LostPeer(x.g.peers[rank], err))
+		err = x.g.comm.engine.LostPeer(x.g.peers[x.g.shm.ranks[rank]], err)
 	}
 	return err
 }
@@ -112,8 +198,8 @@ func (c *Comm) closeSharedMemory() error {
 	if c.coll.shm.segment == nil {
 		return nil
 	}
-	c.coll.shm.flat, c.coll.shm.mismatch = nil, nil
-	c.coll.shm.immediate.Store(nil)
+	c.coll.shm.flat, c.coll.levels.Shm, c.coll.shm.mismatch = nil, nil, nil
+	c.coll.shm.immediates.Store(nil)
 	seg := c.coll.shm.segment
 	c.coll.shm.segment = nil
 	return seg.Close()
@@ -122,6 +208,10 @@ func (c *Comm) closeSharedMemory() error {
 // flatFor returns the shared-memory implementation if it is the fastest for this collective and number of bytes, or
 // nil. The implementation compares the shapes of the ranks' calls.
 func (g *collState) flatFor(what coll.Collective, bytes int, s callShape) *coll.Shm {
+	if g.levels.Shm != nil { // it compares the calls of the ranks of a node in the steps that an algorithm on two levels does there
+		g.levels.Shm.Begin(s.pack(g.call, bytes))
+		return nil
+	}
 	if g.shm.flat == nil || g.shm.flat.Select(what, bytes) == coll.None {
 		return nil
 	}
@@ -129,28 +219,39 @@ func (g *collState) flatFor(what coll.Collective, bytes int, s callShape) *coll.
 	return g.shm.flat
 }
 
-// WaitAtLeast waits until a word of the shared memory, which belongs to a rank or to all, is at least v.
+// WaitAtLeast waits until a word of the shared memory, which belongs to one of the ranks that share it or to all, is at least v.
 func (g *collState) WaitAtLeast(rank int, w *uint64, v uint64) error {
 	return g.check(g.comm.engine.WaitAtLeast(g.watched(rank), g.bytes, w, v, g.shm.sleepers))
 }
 
-// watched returns the route from the rank whose departure ends a wait. If all ranks are waited for, rank is -1, and it
-// is the next rank: when one has left, the rank before it fails, and leaves the context of collectives, and so on.
+// watched returns the route from the rank, of those that share memory, whose departure ends a wait. If all ranks are waited for,
+// rank is -1, and it is the next rank: when one has left, the rank before it fails, and leaves the context of collectives, and
+// so on.
 func (g *collState) watched(rank int) proto.Route {
 	if rank < 0 {
-		rank = (int(g.rank) + 1) % len(g.peers)
+		rank = (g.shm.self + 1) % len(g.shm.ranks)
 	}
-	return g.recvRoute(rank)
+	return g.recvRoute(int(g.shm.ranks[rank]))
 }
 
 // Publish stores a word of the shared memory and wakes the ranks that sleep until it changes.
 func (g *collState) Publish(w *uint64, v uint64) {
-	atomic.StoreUint64(w, v) // before sleepers is read; WaitAtLeast counts itself a sleeper before it reads the word again
-	if atomic.LoadUint64(g.shm.sleepers) != 0 {
-		for i, p := range g.peers {
-			if i != int(g.rank) {
-				g.comm.engine.WakePeer(int(p))
+	if g.store(w, v); atomic.LoadUint64(g.shm.sleepers) != 0 {
+		for _, r := range g.shm.ranks {
+			if r != g.rank {
+				g.comm.engine.WakePeer(int(g.peers[r]))
 			}
 		}
+	}
+}
+
+// store stores a word of the shared memory, before sleepers is read. The partner is WaitAtLeast: it counts itself a sleeper, then
+// makes this process pass a barrier, unless g.shm.fenced, and then reads the word again. The store of sync/atomic has a fence: it
+// takes as long as a cache line from another core, and that store does not.
+func (g *collState) store(w *uint64, v uint64) {
+	if g.shm.fenced {
+		atomic.StoreUint64(w, v)
+	} else {
+		shm.StoreRelease64(w, v)
 	}
 }

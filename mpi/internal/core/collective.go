@@ -4,6 +4,7 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"github.com/ibrun/ibrun/internal/shm"
 	"github.com/ibrun/ibrun/mpi/internal/coll"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 	"github.com/ibrun/ibrun/perf"
@@ -16,8 +17,8 @@ type collState struct {
 	comm  *Comm
 	peers []int32 // process by rank; for an intercommunicator the processes of both groups
 	rank  int32
-	tag   int32       // of all messages
-	busy  atomic.Bool // a collective is in progress, or failed is set
+	tag   int32  // of all messages
+	busy  uint64 // 1 while a collective is in progress; see begin
 	// deterministic says that reductions use the algorithms with messages, wherever the ranks are.
 	deterministic atomic.Bool
 	// failed is why no collective can succeed any more: a process was lost or has left, or calls differed. nil: one may succeed.
@@ -35,7 +36,8 @@ type collState struct {
 	bytes int // sent or received by this rank
 	began uint64
 
-	shm sharedMemory
+	shm    sharedMemory
+	levels coll.Levels // its Nodes are nil unless the ranks are on several nodes
 }
 
 func (g *collState) init(c *Comm, peers []int32, rank int32) {
@@ -60,15 +62,12 @@ func (c *Comm) beginCollective(call perf.Op, bytes int) error {
 	if err := c.checkUsable(call.String()); err != nil {
 		return err
 	}
-	if !c.coll.busy.CompareAndSwap(false, true) {
-		if failed := c.coll.failed.Load(); failed != nil {
-			return c.wrapError(call.String(), *failed)
-		}
-		return c.newError(call.String(), ErrComm, errBusy)
-	}
 	g := &c.coll
+	if err := g.begin(call); err != nil {
+		return err
+	}
 	g.scratch.used = 0
-	g.call, g.bytes, g.began = call, bytes, c.engine.BeginOp(call, bytes)
+	g.call, g.bytes, g.began = call, bytes, c.engine.BeginCounted(call, bytes)
 	if !g.shm.tried {
 		if err := g.shareMemory(); err != nil {
 			c.endCollective()
@@ -78,22 +77,69 @@ func (c *Comm) beginCollective(call perf.Op, bytes int) error {
 	return nil
 }
 
-// endCollective ends the recording of a collective and allows the next one.
+// endCollective ends the recording of a collective and allows the next one. It executes no fence, if the collective is not timed:
+// a fence waits until what this rank has published has arrived.
 func (c *Comm) endCollective() {
 	g := &c.coll
-	c.engine.EndOpOn(c.contextID, g.call, g.bytes, g.began)
-	g.call = perf.NoOp
-	g.busy.Store(false)
-	if g.failed.Load() != nil { // after the store, so that a concurrent check either finds it false or is found here
-		g.busy.Store(true)
+	if g.began != 0 {
+		c.engine.EndOpOn(c.contextID, g.call, g.bytes, g.began)
 	}
+	g.call = perf.NoOp
+	g.end()
 }
+
+// begin returns an error if a collective is in progress, or none can succeed any more. Else none begins until end.
+func (g *collState) begin(call perf.Op) error {
+	free := atomic.CompareAndSwapUint64(&g.busy, 0, 1)
+	if failed := g.failed.Load(); failed != nil {
+		if free {
+			g.end()
+		}
+		return g.comm.wrapError(call.String(), *failed)
+	}
+	if !free {
+		return g.comm.newError(call.String(), ErrComm, errBusy)
+	}
+	return nil
+}
+
+func (g *collState) end() { shm.StoreRelease64(&g.busy, 0) }
 
 // Rank returns the rank of this process.
 func (g *collState) Rank() int { return int(g.rank) }
 
 // Table returns the table of the process.
 func (g *collState) Table() *coll.Table { return g.comm.proc.table }
+
+// findLevels determines how the ranks are distributed over nodes.
+func (g *collState) findLevels() {
+	c := g.comm
+	if c.proc.nodes == nil || c.isInter() {
+		return
+	}
+	of := make([]int32, len(g.peers))
+	for i, n := range g.peers {
+		of[i] = c.proc.nodes[n]
+	}
+	g.levels.Init(g, coll.NewNodes(of))
+}
+
+// nodes returns how the ranks are distributed over nodes for a collective; nil if they use one level. The order of operands in
+// deterministic reductions depends on no node.
+func (g *collState) nodes() *coll.Nodes {
+	if g.deterministic.Load() {
+		return nil
+	}
+	return g.levels.Nodes
+}
+
+// Levels returns what algorithms on two levels need; nil: there is one level.
+func (g *collState) Levels() *coll.Levels {
+	if g.nodes() == nil {
+		return nil
+	}
+	return &g.levels
+}
 
 // Size returns the number of ranks.
 func (g *collState) Size() int { return len(g.peers) }
@@ -162,6 +208,17 @@ func (g *collState) Waitall(hs []coll.Handle) (first error) {
 	return g.check(first)
 }
 
+// Cancel ends sends and receives in progress. Those of which another rank has begun its part complete, or fail with that rank.
+func (g *collState) Cancel(hs []coll.Handle) {
+	e := g.comm.engine
+	for _, h := range hs {
+		_ = e.Cancel(e.DecodeHandle(h.A, h.B)) // it may have completed; the caller returns the earlier error
+	}
+	for _, h := range hs {
+		_, _ = e.Wait(e.DecodeHandle(h.A, h.B))
+	}
+}
+
 // check returns the error of an operation of a collective. If it failed because a process is lost or has left, this
 // rank leaves the context of collectives: ranks that wait for it fail as well, and every later collective of this rank
 // fails. Otherwise one of its messages might be taken for one of the collective that has failed.
@@ -183,13 +240,7 @@ func (g *collState) fail(err error) {
 }
 
 // markFailed records why no collective can succeed any more. It returns false if that is known.
-func (g *collState) markFailed(err error) bool {
-	if !g.failed.CompareAndSwap(nil, &err) {
-		return false
-	}
-	g.busy.Store(true)
-	return true
-}
+func (g *collState) markFailed(err error) bool { return g.failed.CompareAndSwap(nil, &err) }
 
 // Scratch returns memory that is valid until the next collective.
 func (g *collState) Scratch(n int) []byte {

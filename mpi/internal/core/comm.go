@@ -97,6 +97,7 @@ func (p *Process) newComm(peers []int32, rank int) *Comm {
 // activate sets the context id and makes the communicator usable.
 func (c *Comm) activate(ctx uint32) {
 	c.contextID = ctx
+	c.coll.findLevels()
 	c.proc.comms.Store(c, nil)
 	c.state.Store(commReady)
 }

@@ -96,14 +96,18 @@ func (x packedCall) earlier() uint64 { return uint64(x) >> coll.CallBits }
 
 // rooted reports whether the call has a root.
 func (x packedCall) rooted() bool {
-	return slices.Contains([]perf.Op{perf.Bcast, perf.Reduce, perf.Gather, perf.Scatter}, x.call())
+	return slices.Contains([]perf.Op{perf.Bcast, perf.Reduce, perf.Gather, perf.Scatter}, x.call().Blocking())
 }
 
 // String returns the call in words: "Allreduce of 11 elements of float64 (sum)".
 func (x packedCall) String() string {
 	text, s := x.call().String(), x.shape()
 	switch size := s.kind.Size(); {
-	case s.kind == 0:
+	case s.kind == 0 && x.length() == 0:
+	case s.kind == 0 && x.length() > shapeLengthMax:
+		text += fmt.Sprintf(" of more than %d bytes", shapeLengthMax)
+	case s.kind == 0: // an immediate call
+		text += fmt.Sprintf(" of %d bytes", x.length())
 	case s.kind == kindData:
 		text += x.dataText()
 	case x.length() > shapeLengthMax:
@@ -187,9 +191,9 @@ const (
 	mismatchWritten
 )
 
-// Differ ends the collectives of the communicator with the error that the calls of two ranks differ.
+// Differ ends the collectives of the communicator with the error that the calls of two ranks, which share memory, differ.
 func (g *collState) Differ(rank int, mine, other uint64) error {
-	m := g.recordMismatch(rank, mine, other)
+	m := g.recordMismatch(int(g.shm.ranks[rank]), mine, other)
 	g.fail(m)
 	return m
 }

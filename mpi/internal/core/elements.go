@@ -117,12 +117,9 @@ func (e Elements) shape(op uint8, root int) callShape {
 	return callShape{kindData, code, root}
 }
 
-// maxSharedElement is the most bytes of an element that is reduced in shared memory, where a slot has room for several.
-const maxSharedElement = 1 << 10
-
 // flatReduction is flatFor for a reduction.
 func (g *collState) flatReduction(what coll.Collective, bytes int, k Elements, o Op, root int) *coll.Shm {
-	if k.Size() > maxSharedElement || g.deterministic.Load() {
+	if k.Size() > coll.MaxSharedElement || g.deterministic.Load() {
 		return nil
 	}
 	return g.flatFor(what, bytes, k.shape(opCode(o), root))

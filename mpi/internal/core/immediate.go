@@ -1,12 +1,8 @@
 package core
 
 import (
-	"errors"
-	"runtime/debug"
 	"sync"
-	"sync/atomic"
 
-	"github.com/ibrun/ibrun/attrs"
 	"github.com/ibrun/ibrun/mpi/internal/coll"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 	"github.com/ibrun/ibrun/perf"
@@ -16,7 +12,9 @@ import (
 // engine then does the steps as a proto.Schedule, whenever it makes progress. Each has messages with a tag of its own, so any
 // number of them, and a blocking collective, can be in progress on a communicator.
 //
-// Short ones are one step over shared memory instead, a coll.ShmImmediate, if all ranks share memory.
+// If all ranks share memory, a coll.ShmImmediate may do the collective instead: in one step, or, with direct copies from the
+// memory of the root, in several. If the ranks are on several nodes, it may do what a collective on two levels does within a
+// node. These collectives are numbered when they are started, as the tags are, since all ranks start them in the same order.
 //
 // When calls are checked, a goroutine does the steps of an immediate collective instead, after it has compared the calls, as for
 // an Idup. A persistent one is compared by the call that creates its request, which may block.
@@ -29,7 +27,12 @@ type immediates struct {
 	mu      sync.Mutex
 	started int32      // number of calls so far
 	free    *immediate // free list
+	kept    int        // bytes of scratch memory that the free list keeps
 }
+
+// maxKept is the most bytes of scratch memory that the free list of a communicator keeps for later calls. A collective that needs
+// more takes some milliseconds, of which the allocation is a small part.
+const maxKept = 16 << 20
 
 // immediate is an immediate or persistent collective. An immediate one is used again when it has ended.
 type immediate struct {
@@ -43,40 +46,74 @@ type immediate struct {
 	next       *immediate // free list
 }
 
-// shortStep is the number of bytes up to which a step copies or combines while it holds the engine's lock. A longer step releases
-// the lock, so that other goroutines need not wait for its end. The value was not measured.
-const shortStep = 4 << 10
-
 // take returns an immediate without steps.
 func (l *immediates) take(c *Comm) *immediate {
 	l.mu.Lock()
 	x := l.free
 	if x != nil {
 		l.free = x.next
+		l.kept -= x.plan.Kept()
 	}
 	l.mu.Unlock()
 	if x == nil {
 		x = &immediate{comm: c}
 	}
 	x.plan.Reset(int(c.coll.rank), len(c.coll.peers), c.proc.table)
+	x.plan.SetNodes(c.coll.nodes())
 	return x
 }
 
-// put ends the use of an immediate. It keeps no buffers of the program.
+// put ends the use of an immediate. It keeps no buffers of the program, and scratch memory up to maxKept in all.
 func (l *immediates) put(x *immediate) {
 	x.plan.Reset(0, 0, nil)
 	x.operation = coll.Operation{}
 	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.kept+x.plan.Kept() > maxKept {
+		x.plan.Drop()
+		if first := l.free; first != nil { // it stays the first: it may have memory
+			x.next, first.next = first.next, x
+			return
+		}
+	}
+	l.kept += x.plan.Kept()
 	x.next, l.free = l.free, x
-	l.mu.Unlock()
 }
 
 // nextTag returns the tag of the next call. All ranks make the calls in the same order.
 func (l *immediates) nextTag() int32 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.tag()
+}
+
+func (l *immediates) tag() int32 {
 	l.started++
 	return l.started&(immediateTag-1) | immediateTag
+}
+
+// begin returns the tag of the next call, and begins what it does over shared memory.
+func (l *immediates) begin(x *immediate) int32 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !x.plan.Compared {
+		return l.tag()
+	}
+	shape := callShape{root: x.plan.Root}
+	if x.operation.Foreign {
+		shape.op = opCodeUser
+	}
+	describes := shape.pack(x.call, x.plan.Bytes)
+	for i := range x.plan.SharedCalls {
+		call, f := &x.plan.SharedCalls[i], x.plan.Shared(i)
+		switch {
+		case call.Used():
+			f.Begin(call, describes)
+		case f != nil:
+			f.Note(describes)
+		}
+	}
+	return l.tag()
 }
 
 // Start says how a collective is started.
@@ -141,8 +178,10 @@ func (c *Comm) startCollective(m collMode, n int, check func(*coll.Operation) er
 	}
 	x := c.immediates.take(c)
 	err := check(&x.operation)
-	if x.call, x.waitsFor = m.call, -1; m.start == Now && !c.checks && !x.operation.Foreign && !c.coll.deterministic.Load() {
-		x.plan.Shared = c.coll.shm.immediate.Load()
+	if x.call, x.waitsFor = m.call, -1; m.start == Now && !c.checks && !c.coll.deterministic.Load() {
+		if s := c.coll.shm.immediates.Load(); s != nil {
+			x.plan.SetShared(s, c.coll.levels.Memory)
+		}
 	}
 	if c.checks && m.start == ByStart {
 		err = c.compareCall(describe(), err)
@@ -157,7 +196,7 @@ func (c *Comm) startCollective(m collMode, n int, check func(*coll.Operation) er
 		c.immediates.put(x)
 		return err
 	}
-	on := proto.Route{Context: c.contextID | collectiveBit, Match: proto.Match{Tag: c.immediates.nextTag()}, Op: m.call}
+	on := proto.Route{Context: c.contextID | collectiveBit, Match: proto.Match{Tag: c.immediates.begin(x)}, Op: m.call}
 	if x.persistent = m.start == ByStart; x.persistent {
 		*m.req = Request{c.engine.ScheduleInit(on, n, x, &x.schedule)}
 		return nil
@@ -195,13 +234,14 @@ func (c *Comm) startChecked(m collMode, x *immediate, n int, mine *collCall, fai
 
 // callChecked does the steps of the plan with the messages of g. If it fails, no later collective succeeds.
 func (x *immediate) callChecked(g *collState) (err error) {
+	var started []coll.Handle
 	defer func() {
 		if err != nil {
 			g.fail(err)
+			g.Cancel(started)
 		}
 	}()
 	defer recoverPanic(&err)
-	var started []coll.Handle
 	for i := range x.plan.Steps {
 		var h coll.Handle
 		switch s := &x.plan.Steps[i]; s.Kind {
@@ -224,122 +264,6 @@ func (x *immediate) callChecked(g *collState) (err error) {
 	return g.Waitall(started)
 }
 
-// Step returns a step of the plan.
-func (x *immediate) Step(i int) (s proto.Step, ok bool) {
-	if i == len(x.plan.Steps) {
-		return s, false
-	}
-	g := &x.comm.coll
-	switch p := &x.plan.Steps[i]; {
-	case p.Kind == coll.StepSend:
-		return proto.Step{Kind: proto.StepSend, Peer: g.peers[p.Peer], Rank: g.rank, Buf: p.A}, true
-	case p.Kind == coll.StepRecv:
-		return proto.Step{Kind: proto.StepRecv, Peer: g.peers[p.Peer], Rank: int32(p.Peer), Buf: p.Dst}, true
-	case p.Kind == coll.StepWait:
-		return proto.Step{Kind: proto.StepWait}, true
-	case p.Kind == coll.StepShared && x.waitsFor < 0:
-		return proto.Step{Kind: proto.StepPoll, Peer: proto.ProcNull, Sleepers: g.shm.sleepers}, true
-	case p.Kind == coll.StepShared:
-		return proto.Step{Kind: proto.StepPoll, Peer: g.peers[x.waitsFor], Rank: int32(x.waitsFor), Sleepers: g.shm.sleepers}, true
-	case len(p.Dst) > shortStep, p.Kind == coll.StepCall, p.Kind == coll.StepCombine && x.operation.Foreign:
-		return proto.Step{Kind: proto.StepLong, Buf: p.Dst}, true
-	default:
-		return proto.Step{Kind: proto.StepShort, Buf: p.Dst}, true
-	}
-}
-
-// Do copies, combines or calls. If the program's function panics, that is the error of the collective.
-func (x *immediate) Do(i int) (err error) {
-	if x.operation.Foreign {
-		defer recoverPanic(&err)
-	}
-	s := &x.plan.Steps[i]
-	if s.Kind == coll.StepShared {
-		return x.doShared()
-	}
-	x.plan.Do(s)
-	return nil
-}
-
-// doShared does as much as is possible of the part of the collective that is done over shared memory. It is called with the
-// engine's lock held.
-func (x *immediate) doShared() error {
-	g, f, call := &x.comm.coll, x.plan.Shared, &x.plan.SharedCall
-	if failed := g.failed.Load(); failed != nil {
-		return *failed
-	}
-	if !call.Begun() {
-		f.Begin(call, callShape{root: call.Root}.pack(x.call, call.Bytes))
-	}
-	waitsFor, ended, err := f.Advance(call)
-	x.waitsFor = waitsFor
-	switch {
-	case err != nil || ended:
-		return err
-	case waitsFor >= 0:
-		if m := g.recordedMismatch(); m != nil {
-			return m
-		}
-	}
-	return proto.ErrNotYet
-}
-
-// stepWords is how the steps of immediate collectives publish words of the memory that all ranks share.
-type stepWords struct{ g *collState }
-
-// Publish stores a word and wakes the ranks that sleep until it changes.
-func (s stepWords) Publish(w *uint64, v uint64) {
-	g := s.g
-	atomic.StoreUint64(w, v) // before sleepers is read, as in collState.Publish
-	if atomic.LoadUint64(g.shm.sleepers) != 0 {
-		for i, p := range g.peers {
-			if i != int(g.rank) {
-				g.comm.engine.WakePeerInStep(int(p))
-			}
-		}
-	}
-}
-
-// Differ returns the error that the calls of two ranks differ. The collective ends with it; see Ended.
-func (s stepWords) Differ(rank int, mine, other uint64) error {
-	return s.g.recordMismatch(rank, mine, other)
-}
-
-// recoverPanic makes a panic of a function of the program an error.
-func recoverPanic(err *error) {
-	if v := recover(); v != nil {
-		*err = &attrs.PanicError{Value: v, Stack: debug.Stack()}
-	}
-}
-
-// errImmediate is the error of later collectives if there is no better one.
-var errImmediate = errors.New("an immediate collective of this communicator has failed")
-
-// Abandoned does nothing: a program that has failed does not use the buffers again.
-func (x *immediate) Abandoned(error) {}
-
-// Ended records why no collective can succeed any more, if this one has failed.
-func (x *immediate) Ended(err error) {
-	if err != nil {
-		if !errors.Is(err, proto.ErrFailed) {
-			err = join(errImmediate, err)
-		}
-		x.comm.coll.markFailed(err)
-	}
-	if !x.persistent {
-		x.comm.immediates.put(x)
-	}
-}
-
-// Ibarrier starts a Barrier.
-func (c *Comm) Ibarrier(start Start) (r Request, err error) {
-	m := collMode{call: perf.Ibarrier, req: &r, start: start}
-	err = c.startCollective(m, 0, func(*coll.Operation) error { return nil },
-		func() *collCall { return &collCall{Call: m.call} },
-		func(p coll.Peer, _ *coll.Operation) error { return coll.Barrier(p) })
-	return r, err
-}
-
 // Ibcast starts a Bcast.
 func (c *Comm) Ibcast(start Start, b []byte, k Elements, root int) (r Request, err error) {
 	err = c.ibcast(collMode{call: perf.Ibcast, req: &r, start: start}, b, k, root)
@@ -352,7 +276,10 @@ func (c *Comm) ibcast(m collMode, b []byte, k Elements, root int) error {
 	}
 	return c.startCollective(m, len(b), func(*coll.Operation) error { return c.checkRoot(m.name(), root) },
 		func() *collCall { return c.newCollCall(m.call, k, len(b)).rooted(root) },
-		func(p coll.Peer, _ *coll.Operation) error { return coll.Bcast(p, b, root) })
+		func(p coll.Peer, _ *coll.Operation) error {
+			c.coll.shm.expectRoot(root)
+			return coll.Bcast(p, b, root)
+		})
 }
 
 // Igather starts a Gather.
@@ -404,7 +331,10 @@ func (c *Comm) iscatter(m collMode, dst, src []byte, k Elements, root int) error
 		src, dst, err = c.gatherBlocks(m.name(), src, dst, k, root)
 		return err
 	}, func() *collCall { return c.newCollCall(m.call, k, len(dst)).rooted(root) },
-		func(p coll.Peer, _ *coll.Operation) error { return coll.Scatter(p, dst, src, root) })
+		func(p coll.Peer, _ *coll.Operation) error {
+			c.coll.shm.expectRoot(root)
+			return coll.Scatter(p, dst, src, root)
+		})
 }
 
 // Iscatterv starts a Scatterv.
@@ -498,27 +428,45 @@ func (c *Comm) ialltoallv(m collMode, dst []byte, rcounts, rdispls []int, src []
 
 // Ireduce starts a Reduce.
 func (c *Comm) Ireduce(start Start, dst, src []byte, k Elements, o Op, root int) (r Request, err error) {
-	m := collMode{call: perf.Ireduce, req: &r, start: start}
+	err = c.ireduce(collMode{call: perf.Ireduce, req: &r, start: start}, dst, src, k, o, root)
+	return r, err
+}
+
+func (c *Comm) ireduce(m collMode, dst, src []byte, k Elements, o Op, root int) error {
 	if c.isInter() {
-		err = c.interReduce(m, dst, src, k, o, root)
-		return r, err
+		return c.interReduce(m, dst, src, k, o, root)
 	}
-	err = c.startCollective(m, len(src), func(x *coll.Operation) (err error) {
+	return c.startCollective(m, len(src), func(x *coll.Operation) (err error) {
 		dst, err = c.reduceBuffers(x, m.name(), dst, src, k, o, root)
 		return err
 	}, func() *collCall { return c.newCollCall(m.call, k, len(src)).rooted(root).reducing(o) },
 		func(p coll.Peer, x *coll.Operation) error { return coll.Reduce(p, dst, src, x, root) })
-	return r, err
 }
 
 // Iallreduce starts an Allreduce.
 func (c *Comm) Iallreduce(start Start, dst, src []byte, k Elements, o Op) (r Request, err error) {
-	m := collMode{call: perf.Iallreduce, req: &r, start: start}
+	err = c.iallreduce(collMode{call: perf.Iallreduce, req: &r, start: start}, dst, src, k, o)
+	return r, err
+}
+
+func (c *Comm) iallreduce(m collMode, dst, src []byte, k Elements, o Op) error {
 	if c.isInter() {
-		err = c.interAllreduce(m, dst, src, k, o)
-		return r, err
+		return c.interAllreduce(m, dst, src, k, o)
 	}
-	err = c.startReduction(m, coll.Allreduce, dst, src, k, o)
+	return c.startReduction(m, coll.Allreduce, dst, src, k, o)
+}
+
+// IallreduceMany starts an AllreduceMany.
+func (c *Comm) IallreduceMany(start Start, b Pairs, k Elements, o Op) (r Request, err error) {
+	m, n := collMode{call: perf.Iallreduce, req: &r, start: start}, b.bytes()
+	if c.isInter() {
+		return r, c.newError(m.name(), ErrComm, errInter)
+	}
+	err = c.startCollective(m, n, func(x *coll.Operation) error { return c.samePairs(x, m.name(), b, k, o) },
+		func() *collCall { return c.newCollCall(m.call, k, n).reducing(o).blocks(b.counts(k), nil) },
+		func(p coll.Peer, x *coll.Operation) error {
+			return coll.AllreduceMany(p, b.Srcs, b.At, func(dst, src []byte) error { return coll.Allreduce(p, dst, src, x) })
+		})
 	return r, err
 }
 
@@ -560,12 +508,16 @@ func (c *Comm) IreduceScatter(start Start, dst, src []byte, counts []int, k Elem
 
 // IreduceScatterBlock starts a ReduceScatterBlock.
 func (c *Comm) IreduceScatterBlock(start Start, dst, src []byte, k Elements, o Op) (r Request, err error) {
-	m := collMode{call: perf.IreduceScatterBlock, req: &r, start: start}
-	counts, err := c.equalCounts(m.name(), src, k)
-	if err == nil {
-		err = c.startReduceScatter(m, dst, src, counts, k, o)
-	}
+	err = c.ireduceScatterBlock(collMode{call: perf.IreduceScatterBlock, req: &r, start: start}, dst, src, k, o)
 	return r, err
+}
+
+func (c *Comm) ireduceScatterBlock(m collMode, dst, src []byte, k Elements, o Op) error {
+	counts, err := c.equalCounts(m.name(), src, k)
+	if err != nil {
+		return err
+	}
+	return c.startReduceScatter(m, dst, src, counts, k, o)
 }
 
 func (c *Comm) startReduceScatter(m collMode, dst, src []byte, counts []int, k Elements, o Op) error {

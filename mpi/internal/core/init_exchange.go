@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io/fs"
 	"os"
 	"slices"
@@ -113,6 +114,8 @@ func (p *Process) reduceProcessInfo(c *Comm, mine [infoHashes]uint64, able bool)
 		table = p.table.Hash
 	}
 	words = append(words, table, ^table)
+	nodes := p.findNodes()
+	words = append(words, nodes, ^nodes)
 	if n > 1 {
 		least, commutative, _ := Min.kernel(Elements{kind: datatype.Uint64})
 		op := coll.Operation{Kernel: least, ElemSize: 8, Commutative: commutative}
@@ -126,12 +129,35 @@ func (p *Process) reduceProcessInfo(c *Comm, mine [infoHashes]uint64, able bool)
 	if words[check+2] != ^words[check+3] {
 		return false, errTableDiffers
 	}
+	if words[check+4] != ^words[check+5] {
+		p.nodes = nil
+	}
 	p.env.ioRank = ioAttribute(self, n, int(words[0]), able, words[1] == 1)
 	alike = true
 	for i := range mine {
 		alike = alike && words[2+2*i] == ^words[3+2*i]
 	}
 	return alike, nil
+}
+
+// findNodes sets the node of each process as this one knows it, and returns a hash of that. A launcher need not know the nodes,
+// and what it says may differ between processes: then algorithms on two levels are not used.
+func (p *Process) findNodes() uint64 {
+	nodes, err := p.boot.Nodes()
+	if err != nil || len(nodes) != p.boot.Size {
+		return 0
+	}
+	h := fnv.New64a()
+	var b [4]byte
+	for _, n := range nodes {
+		p.nodes = append(p.nodes, int32(n))
+		binary.LittleEndian.PutUint32(b[:], uint32(n))
+		h.Write(b[:])
+	}
+	if coll.NewNodes(p.nodes) == nil {
+		p.nodes = nil
+	}
+	return h.Sum64()
 }
 
 // gatherProcessInfo returns the info of every process.

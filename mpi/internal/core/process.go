@@ -52,6 +52,7 @@ type Process struct {
 	leaving   bool        // Finalize is in progress, and the World Model is the only user: there will be no other
 	psetList  *psetList   // nil until it is needed
 	table     *coll.Table // of algorithms of collectives; nil: those of the library only
+	nodes     []int32     // number of the node by process, the same at all processes; nil if they do not know the same
 }
 
 // World returns the communicator of all processes of the job; nil if the World Model has not been opened.

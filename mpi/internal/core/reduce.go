@@ -53,10 +53,77 @@ func (c *Comm) allreduce(call perf.Op, dst, src []byte, k Elements, o Op) error 
 	if err != nil {
 		return err
 	}
-	if f := c.coll.flatReduction(coll.OfAllreduce, len(src), k, o, 0); f != nil {
-		return c.wrapError(op, f.Allreduce(dst, src, &c.coll.operation))
+	return c.wrapError(op, c.coll.allreduce(dst, src, k, o))
+}
+
+// allreduce combines src of all ranks with the current operation, which is that of k and o.
+func (g *collState) allreduce(dst, src []byte, k Elements, o Op) error {
+	if f := g.flatReduction(coll.OfAllreduce, len(src), k, o, 0); f != nil {
+		return f.Allreduce(dst, src, &g.operation)
 	}
-	return c.wrapError(op, coll.Allreduce(&c.coll, dst, src, &c.coll.operation))
+	return coll.Allreduce(g, dst, src, &g.operation)
+}
+
+// Pairs are the buffers of several reductions. At returns those of one.
+type Pairs struct {
+	Dsts, Srcs int // numbers of buffers, which must be the same
+	At         func(i int) (dst, src []byte)
+}
+
+// AllreduceMany is an Allreduce of each of several pairs of buffers, short ones together.
+func (c *Comm) AllreduceMany(b Pairs, k Elements, o Op) error {
+	const call = perf.Allreduce
+	n := b.bytes()
+	if err := c.beginIntracomm(call, n); err != nil {
+		return err
+	}
+	defer c.endCollective()
+	err := c.samePairs(&c.coll.operation, call.String(), b, k, o)
+	if c.checks {
+		err = c.compareCall(c.newCollCall(call, k, n).reducing(o).blocks(b.counts(k), nil), err)
+	}
+	if err != nil {
+		return err
+	}
+	scratch := &c.coll.scratch
+	return c.wrapError(call.String(), coll.AllreduceMany(&c.coll, b.Srcs, b.At, func(dst, src []byte) error {
+		used := scratch.used
+		err := c.coll.allreduce(dst, src, k, o)
+		scratch.used = used // what one Allreduce has used is free for the next
+		return err
+	}))
+}
+
+// bytes returns the number of bytes that this rank sends.
+func (b Pairs) bytes() (n int) {
+	for i := range min(b.Dsts, b.Srcs) {
+		_, src := b.At(i)
+		n += len(src)
+	}
+	return n
+}
+
+// counts returns the numbers of elements.
+func (b Pairs) counts(k Elements) (counts []int) {
+	for i := range min(b.Dsts, b.Srcs) {
+		_, src := b.At(i)
+		counts = append(counts, len(src)/k.Size())
+	}
+	return counts
+}
+
+// samePairs checks the buffers of reductions with results at all ranks, and sets their operation.
+func (c *Comm) samePairs(x *coll.Operation, op string, b Pairs, k Elements, o Op) error {
+	if b.Dsts != b.Srcs {
+		return c.newError(op, ErrCount, fmt.Errorf("%d slices for the results of %d", b.Dsts, b.Srcs))
+	}
+	for i := range b.Srcs {
+		dst, src := b.At(i)
+		if err := c.checkSameSize(op, dst, src); err != nil {
+			return err
+		}
+	}
+	return c.operationOf(x, op, k, o)
 }
 
 // ReduceScatter combines src of all ranks, and stores counts[i] elements of the result in dst of rank i.

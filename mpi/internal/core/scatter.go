@@ -22,6 +22,7 @@ func (c *Comm) Scatter(dst, src []byte, k Elements, root int) error {
 	if err != nil {
 		return err
 	}
+	c.coll.shm.expectRoot(root)
 	if f := c.coll.flatFor(coll.OfScatter, len(dst), k.shape(opCodeNone, root)); f != nil {
 		return c.wrapError(op, f.Scatter(dst, src, root))
 	}

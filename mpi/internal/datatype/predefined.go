@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"iter"
 	"strconv"
+	"sync"
 )
 
 // named are the predefined types of C and the ones of a fixed width, in the order of MPI-5.0 §3.2.2, and the types of Fortran
 // that are the same. MPI_LONG_DOUBLE, MPI_C_LONG_DOUBLE_COMPLEX and MPI_LOGICAL have no Kind. Sizes are those of 64-bit Linux
-// and macOS.
-var named = newNamed([]namedKind{
+// and macOS. They are made when one is first asked for: most programs use the types of Go.
+var named = sync.OnceValue(func() []*Type { return newNamed(namedKinds[:]) })
+
+var namedKinds = [...]namedKind{
 	{"MPI_CHAR", Char}, {"MPI_SHORT", Int16}, {"MPI_INT", Int32}, {"MPI_LONG", Long},
 	{"MPI_LONG_LONG_INT", Int64}, {"MPI_LONG_LONG", Int64}, {"MPI_SIGNED_CHAR", Int8}, {"MPI_UNSIGNED_CHAR", Uint8},
 	{"MPI_UNSIGNED_SHORT", Uint16}, {"MPI_UNSIGNED", Uint32}, {"MPI_UNSIGNED_LONG", ULong},
@@ -24,7 +27,7 @@ var named = newNamed([]namedKind{
 	{"MPI_COMPLEX", Complex64}, {"MPI_DOUBLE_COMPLEX", Complex128},
 	{"MPI_INTEGER1", Int8}, {"MPI_INTEGER2", Int16}, {"MPI_INTEGER4", Int32}, {"MPI_INTEGER8", Int64},
 	{"MPI_REAL4", Float32}, {"MPI_REAL8", Float64}, {"MPI_COMPLEX8", Complex64}, {"MPI_COMPLEX16", Complex128},
-})
+}
 
 // basic are the types of one element of each kind; index 0 is nil.
 var basic = newBasic()
@@ -66,7 +69,7 @@ func OfKind(k Kind) *Type {
 
 // Named returns a predefined type by its name in the standard, such as "MPI_INT", or nil if there is none. MPI-5.0 §3.2.2.
 func Named(name string) *Type {
-	for _, t := range named {
+	for _, t := range named() {
 		if t.name == name {
 			return t
 		}
@@ -97,7 +100,7 @@ func MatchSize(class Class, size int) (*Type, error) {
 // Predefined returns all types that have names in the standard.
 func Predefined() iter.Seq[*Type] {
 	return func(yield func(*Type) bool) {
-		for _, t := range named {
+		for _, t := range named() {
 			if !yield(t) {
 				return
 			}

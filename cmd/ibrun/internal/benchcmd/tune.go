@@ -77,7 +77,7 @@ func (c *command) tune(ctx context.Context, args []string) error {
 func (c *command) tuneOne(ctx context.Context, o *tuning, op bench.Op, ranks int, dir string, table *tabwriter.Writer) (
 	fastest []string, err error,
 ) {
-	algorithms := explain.Algorithms(op.Name, ranks)
+	algorithms := explain.Algorithms(op.Name, ranks, false)
 	figures := make([]map[int]float64, len(algorithms))
 	for i := range figures {
 		figures[i] = map[int]float64{}
