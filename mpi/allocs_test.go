@@ -22,6 +22,8 @@ type allocCase struct {
 	sa, ra mpi.Array[int32]
 	reqs   []mpi.Request
 	root   int
+	// many and sums are parts of s and r.
+	many, sums [2][]int32
 }
 
 func (h *allocCase) sendRecv() (err error) {
@@ -164,6 +166,13 @@ func (h *allocCase) bcast() error {
 
 func (h *allocCase) allreduce() error { return mpi.Allreduce(h.w, h.r, h.s, mpi.Sum) }
 
+// allreduceMany sums each of the numbers, in two slices.
+func (h *allocCase) allreduceMany() error {
+	h.many[0], h.many[1] = h.s[:1], h.s[1:]
+	h.sums[0], h.sums[1] = h.r[:1], h.r[1:]
+	return mpi.AllreduceMany(h.w, h.sums[:], h.many[:], mpi.Sum)
+}
+
 // bcastView is bcast of a column.
 func (h *allocCase) bcastView() error {
 	h.root = 1 - h.root
@@ -176,6 +185,9 @@ func (h *allocCase) allViews() error {
 	all, own := h.ra.Col(0), h.sa.Sub([]int{0, 0}, []int{n / 2, 1})
 	if n%2 != 0 {
 		all, own = h.ra.All(), h.sa.Col(0)
+	}
+	if err := h.w.Allreduce(h.ra.Col(0), h.sa.Col(0), mpi.Sum); err != nil {
+		return err
 	}
 	if err := h.w.Allgather(all, own); err != nil || n%2 != 0 {
 		return err
@@ -249,6 +261,7 @@ func TestAllocs(t *testing.T) {
 		"barrier":     (*allocCase).barrier,
 		"bcast":       (*allocCase).bcast,
 		"allreduce":   (*allocCase).allreduce,
+		"many":        (*allocCase).allreduceMany,
 		"ibcast":      (*allocCase).ibcast,
 		"iallreduce":  (*allocCase).iallreduce,
 		"bcastView":   (*allocCase).bcastView,
@@ -257,8 +270,9 @@ func TestAllocs(t *testing.T) {
 	} {
 		for _, n := range []int{2, 20000} {
 			var allocs float64
-			counted := make(chan struct{}) // what rank 1 does at the end is not counted
-			mpitest.Run(t, 2, func(p *mpi.Process) error {
+			counted := make(chan struct{})     // what rank 1 does at the end is not counted
+			o := mpitest.Options{Deadlock: -1} // what the watch allocates is not counted
+			mpitest.RunWith(t, 2, o, func(p *mpi.Process) error {
 				w := p.World()
 				h := &allocCase{w: w, other: 1 - w.Rank(), s: make([]int32, n), r: make([]int32, n)}
 				h.sa, h.ra = mpi.ArrayOf(h.s, n/2, 2), mpi.ArrayOf(h.r, n/2, 2)

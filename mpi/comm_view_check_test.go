@@ -166,6 +166,31 @@ func TestPartsAndSlices(t *testing.T) {
 	})
 }
 
+// TestNeighborViewsAndSlices: in neighborhood collectives that are checked, a rank may have views where another has slices of the
+// same numbers.
+func TestNeighborViewsAndSlices(t *testing.T) {
+	runChecked(t, 2, func(p *mpi.Process) error {
+		me := p.World().Rank()
+		peer := []int{1 - me}
+		c, err := p.World().DistGraphCreateAdjacent(mpi.Neighbors{Sources: peer, Destinations: peer}, nil, mpi.KeepRanks)
+		if err != nil {
+			return err
+		}
+		x := []float64{float64(me), 2}
+		var got [3][2]float64
+		if me == 0 {
+			err = errors.Join(mpi.NeighborAllgatherv(c, got[0][:], []int{2}, nil, x), mpi.NeighborAlltoall(c, got[1][:], x),
+				mpi.NeighborAlltoallv(c, got[2][:], []int{2}, nil, x, []int{2}, nil))
+		} else {
+			v, in := mpi.ViewOf(x), func(i int) mpi.View { return mpi.ViewOf(got[i][:]) }
+			err = errors.Join(c.NeighborAllgatherv([]mpi.View{in(0)}, v), c.NeighborAlltoall(in(1), v),
+				c.NeighborAlltoallw([]mpi.View{in(2)}, []mpi.View{v}))
+		}
+		want := [2]float64{float64(1 - me), 2}
+		return errors.Join(err, check(got == [3][2]float64{want, want, want}, "rank %d got %v", me, got), c.Free())
+	})
+}
+
 // TestEqualData: the same numbers in memory of another layout are the same data, with and without padding.
 func TestEqualData(t *testing.T) {
 	for _, run := range []func(*testing.T, int, func(*mpi.Process) error){runChecked, runUnchecked} {

@@ -67,7 +67,7 @@ func shownName(p *mpi.Process) error {
 		begun <- err
 	}()
 	var now []perf.Current
-	for deadline := time.Now().Add(10 * time.Second); len(now) == 0 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); len(now) == 0 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		s, err := p.Recorded()
 		if err != nil {
 			return err

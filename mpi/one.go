@@ -1,19 +1,29 @@
 package mpi
 
-import "context"
+import (
+	"context"
 
-// The calls of this file are those without One for a single number, which is an argument or a result and needs no slice. They
-// match the calls for slices of one element at other ranks, and cost the same.
+	"github.com/ibrun/ibrun/mpi/internal/core"
+)
 
-// oneBuffer returns two slices of one number each in memory for it.
-func oneBuffer[T Elem](sent, received []byte) (src, dst []T) {
-	return elementsOf[T](sent)[:1:1], elementsOf[T](received)[:1:1]
+// The calls of this file are those without One for a single element, which is an argument or a result and needs no slice. They
+// match the calls for slices of one element at other ranks. With a number they cost the same; a struct is copied to memory that
+// is allocated.
+
+// oneBuffer returns two slices of one element each, in the memory of n if it is a number.
+func oneBuffer[T any](c *Comm, n *core.Number) (src, dst []T) {
+	if core.IsPlain[T](c.core()) {
+		sent, received := n.Bytes()
+		return elementsOf[T](sent)[:1:1], elementsOf[T](received)[:1:1]
+	}
+	both := make([]T, 2)
+	return both[:1:1], both[1:]
 }
 
-// withOne calls f with slices of one number, which are x and 0, and returns the number in dst afterwards.
-func withOne[T Elem](c *Comm, x T, f func(dst, src []T) error) (T, error) {
+// withOne calls f with slices of one element, which are x and the zero value, and returns the element in dst afterwards.
+func withOne[T any](c *Comm, x T, f func(dst, src []T) error) (T, error) {
 	n := c.core().TakeNumber()
-	src, dst := oneBuffer[T](n.Bytes())
+	src, dst := oneBuffer[T](c, n)
 	src[0] = x
 	clear(dst)
 	err := f(dst, src)
@@ -22,10 +32,10 @@ func withOne[T Elem](c *Comm, x T, f func(dst, src []T) error) (T, error) {
 	return x, err
 }
 
-// SendOne is Send of the number x. MPI-5.0 §3.2.1.
-func SendOne[T Elem](c *Comm, x T, dst, tag int) error {
+// SendOne is Send of x. MPI-5.0 §3.2.1.
+func SendOne[T any](c *Comm, x T, dst, tag int) error {
 	n := c.core().TakeNumber()
-	src, _ := oneBuffer[T](n.Bytes())
+	src, _ := oneBuffer[T](c, n)
 	src[0] = x
 	err := Send(c, src, dst, tag)
 	c.core().ReturnNumber(n, err)
@@ -33,21 +43,21 @@ func SendOne[T Elem](c *Comm, x T, dst, tag int) error {
 }
 
 // SendOneContext is SendOne that ends when ctx ends, as SendContext does. MPI-5.0 §3.2.1, §3.8.4.
-func SendOneContext[T Elem](ctx context.Context, c *Comm, x T, dst, tag int) error {
+func SendOneContext[T any](ctx context.Context, c *Comm, x T, dst, tag int) error {
 	_, err := withOne(c, x, func(_, s []T) error { return SendContext(ctx, c, s, dst, tag) })
 	return err
 }
 
-// RecvOne receives a message of one number. If the message has none, it returns 0 and a status whose Count is 0; if it
-// has more, ErrTruncate. MPI-5.0 §3.2.4.
-func RecvOne[T Elem](c *Comm, src, tag int) (T, Status, error) {
+// RecvOne receives a message of one element. If the message has none, it returns the zero value and a status whose Count is 0; if
+// it has more, ErrTruncate. MPI-5.0 §3.2.4.
+func RecvOne[T any](c *Comm, src, tag int) (T, Status, error) {
 	return RecvOneContext[T](context.Background(), c, src, tag)
 }
 
 // RecvOneContext is RecvOne that ends when ctx ends, as RecvContext does. MPI-5.0 §3.2.4, §3.8.4.
-func RecvOneContext[T Elem](ctx context.Context, c *Comm, src, tag int) (T, Status, error) {
+func RecvOneContext[T any](ctx context.Context, c *Comm, src, tag int) (T, Status, error) {
 	n := c.core().TakeNumber()
-	_, dst := oneBuffer[T](n.Bytes())
+	_, dst := oneBuffer[T](c, n)
 	clear(dst)
 	st, err := RecvContext(ctx, c, dst, src, tag)
 	x := dst[0]
@@ -55,8 +65,8 @@ func RecvOneContext[T Elem](ctx context.Context, c *Comm, src, tag int) (T, Stat
 	return x, st, err
 }
 
-// SendrecvOne sends x and receives one number at the same time. MPI-5.0 §3.11.
-func SendrecvOne[T Elem](c *Comm, x T, dst, stag, src, rtag int) (T, Status, error) {
+// SendrecvOne sends x and receives one element at the same time. MPI-5.0 §3.11.
+func SendrecvOne[T any](c *Comm, x T, dst, stag, src, rtag int) (T, Status, error) {
 	var st Status
 	x, err := withOne(c, x, func(r, s []T) (err error) {
 		st, err = Sendrecv(c, s, dst, stag, r, src, rtag)
@@ -66,48 +76,48 @@ func SendrecvOne[T Elem](c *Comm, x T, dst, stag, src, rtag int) (T, Status, err
 }
 
 // BcastOne returns the x of the root at every rank. The x of other ranks is ignored. MPI-5.0 §6.4.
-func BcastOne[T Elem](c *Comm, x T, root int) (T, error) {
+func BcastOne[T any](c *Comm, x T, root int) (T, error) {
 	return withOne(c, x, func(dst, src []T) error {
 		dst[0] = src[0]
 		return Bcast(c, dst, root)
 	})
 }
 
-// ReduceOne combines x of all ranks and returns the result at root, and 0 at other ranks. MPI-5.0 §6.9.1.
-func ReduceOne[T Elem](c *Comm, x T, op Op, root int) (T, error) {
+// ReduceOne combines x of all ranks and returns the result at root, and the zero value at other ranks. MPI-5.0 §6.9.1.
+func ReduceOne[T any](c *Comm, x T, op Op, root int) (T, error) {
 	return withOne(c, x, func(dst, src []T) error { return Reduce(c, dst, src, op, root) })
 }
 
 // AllreduceOne combines x of all ranks and returns the result at every rank. MPI-5.0 §6.9.6.
-func AllreduceOne[T Elem](c *Comm, x T, op Op) (T, error) {
+func AllreduceOne[T any](c *Comm, x T, op Op) (T, error) {
 	return withOne(c, x, func(dst, src []T) error { return Allreduce(c, dst, src, op) })
 }
 
 // ScanOne combines x of the ranks up to this one. MPI-5.0 §6.11.1.
-func ScanOne[T Elem](c *Comm, x T, op Op) (T, error) {
+func ScanOne[T any](c *Comm, x T, op Op) (T, error) {
 	return withOne(c, x, func(dst, src []T) error { return Scan(c, dst, src, op) })
 }
 
-// ExscanOne combines x of the ranks before this one. At rank 0 it returns 0. MPI-5.0 §6.11.2.
-func ExscanOne[T Elem](c *Comm, x T, op Op) (T, error) {
+// ExscanOne combines x of the ranks before this one. At rank 0 it returns the zero value. MPI-5.0 §6.11.2.
+func ExscanOne[T any](c *Comm, x T, op Op) (T, error) {
 	return withOne(c, x, func(dst, src []T) error { return Exscan(c, dst, src, op) })
 }
 
 // GatherOne collects x of all ranks into dst at root, in the order of ranks. Other ranks do not use dst, which may be nil.
 // MPI-5.0 §6.5.
-func GatherOne[T Elem](c *Comm, dst []T, x T, root int) error {
+func GatherOne[T any](c *Comm, dst []T, x T, root int) error {
 	_, err := withOne(c, x, func(_, src []T) error { return Gather(c, dst, src, root) })
 	return err
 }
 
 // AllgatherOne collects x of all ranks into dst of every rank, in the order of ranks. MPI-5.0 §6.7.
-func AllgatherOne[T Elem](c *Comm, dst []T, x T) error {
+func AllgatherOne[T any](c *Comm, dst []T, x T) error {
 	_, err := withOne(c, x, func(_, src []T) error { return Allgather(c, dst, src) })
 	return err
 }
 
 // ScatterOne returns src[r] of the root at rank r. Other ranks do not use src, which may be nil. MPI-5.0 §6.6.
-func ScatterOne[T Elem](c *Comm, src []T, root int) (T, error) {
+func ScatterOne[T any](c *Comm, src []T, root int) (T, error) {
 	var none T
 	return withOne(c, none, func(dst, _ []T) error { return Scatter(c, dst, src, root) })
 }

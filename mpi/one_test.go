@@ -38,6 +38,29 @@ func TestOne(t *testing.T) {
 	})
 }
 
+// TestOneStruct: the calls for one element take structs without pointers, and name those with pointers.
+func TestOneStruct(t *testing.T) {
+	mpitest.Run(t, 3, func(p *mpi.Process) error {
+		w := p.World()
+		r, n := w.Rank(), w.Size()
+		type body struct {
+			Mass float64
+			ID   [3]int16
+		}
+		mine := body{float64(r), [3]int16{int16(r), 1, 2}}
+		before := (r + n - 1) % n
+		got, st, err := mpi.SendrecvOne(w, mine, (r+1)%n, 1, before, 1)
+		errs := []error{err, expect(st, before, 1, 14), check(got == body{float64(before), [3]int16{int16(before), 1, 2}}, "%+v", got)}
+		got, err = mpi.BcastOne(w, mine, 1)
+		errs = append(errs, err, check(got.Mass == 1, "BcastOne: %+v", got))
+		most, err := mpi.AllreduceOne(w, mpi.Located[float64]{Value: float64(-r * r), Index: int32(r)}, mpi.MinLoc)
+		errs = append(errs, err, check(most == mpi.Located[float64]{Value: -4, Index: 2}, "MinLoc: %+v", most))
+		_, err = mpi.AllreduceOne(w, &mine, mpi.Sum)
+		errs = append(errs, wantClass("AllreduceOne of a pointer", err, mpi.ErrType))
+		return errors.Join(append(errs, wantClass("SendOne of a string", mpi.SendOne(w, "x", 0, 1), mpi.ErrType))...)
+	})
+}
+
 func oneInAll(w *mpi.Comm, is func(what string, got any, err error, want any) error) error {
 	r, n := w.Rank(), w.Size()
 	sums := []int{0, 1, 3, 6}

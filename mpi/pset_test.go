@@ -519,6 +519,7 @@ func processOf(hub *mem.Hub, rank, n int) *bootstrap.Process {
 		Open: func(ctx context.Context, c *fabric.Config, _ bootstrap.Thresholds) (fabric.Domain, error) {
 			return hub.Transport().Open(ctx, c)
 		},
+		Nodes: func() ([]int, error) { return make([]int, n), nil },
 		Psets: func() ([]bootstrap.Pset, error) { return []bootstrap.Pset{set}, nil },
 	}
 }

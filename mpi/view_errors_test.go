@@ -21,8 +21,10 @@ func callsOfWrongViews(c *mpi.Comm, x []float64, wrong, overlap mpi.View) map[st
 		"Comm.RecvContext": func() (mpi.Class, error) {
 			return mpi.ErrBuffer, second(c.RecvContext(context.Background(), wrong, 0, 0))
 		},
-		"Comm.Irecv":    func() (mpi.Class, error) { return mpi.ErrBuffer, second(c.Irecv(wrong, 0, 0)) },
-		"Comm.RecvInit": func() (mpi.Class, error) { return mpi.ErrBuffer, second(c.RecvInit(wrong, 0, 0)) },
+		"Comm.Irecv":     func() (mpi.Class, error) { return mpi.ErrBuffer, second(c.Irecv(wrong, 0, 0)) },
+		"Comm.RecvInit":  func() (mpi.Class, error) { return mpi.ErrBuffer, second(c.RecvInit(wrong, 0, 0)) },
+		"Comm.PsendInit": func() (mpi.Class, error) { return mpi.ErrBuffer, second(c.PsendInit(wrong, 1, 0, 0)) },
+		"Comm.PrecvInit": func() (mpi.Class, error) { return mpi.ErrType, second(c.PrecvInit(overlap, 1, 0, 0)) },
 		"Comm.Sendrecv": func() (mpi.Class, error) {
 			return mpi.ErrBuffer, second(c.Sendrecv(mpi.ViewOf(x), 0, 0, wrong, 0, 0))
 		},
@@ -86,7 +88,8 @@ func TestNilOfViews(t *testing.T) {
 	col := mpi.ArrayOf(make([]int, 4), 2, 2).Col(0)
 	for _, v := range []mpi.View{v, col, {}} {
 		for i, err := range []error{c.Send(v, 0, 0), second(c.Isend(v, 0, 0)), second(c.SendInit(v, 0, 0)), second(c.Recv(v, 0, 0)),
-			second(c.Irecv(v, 0, 0)), second(c.RecvInit(v, 0, 0)), second(c.Sendrecv(v, 0, 0, v, 0, 0)),
+			second(c.Irecv(v, 0, 0)), second(c.RecvInit(v, 0, 0)), second(c.PsendInit(v, 1, 0, 0)), second(c.PrecvInit(v, 1, 0, 0)),
+			second(c.Sendrecv(v, 0, 0, v, 0, 0)),
 			second(c.SendrecvReplace(v, 0, 0, 0, 0)), c.Bcast(v, 0), c.Gather(v, v, 0), c.Scatter(v, v, 0), c.Allgather(v, v),
 			c.Alltoall(v, v), c.Gatherv([]mpi.View{v}, v, 0), c.Scatterv(v, nil, 0), c.Allgatherv([]mpi.View{v}, v),
 			c.Alltoallw(nil, nil)} {
