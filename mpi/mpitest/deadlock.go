@@ -24,17 +24,24 @@ type deadlockWatch struct {
 	after time.Duration
 
 	mu      sync.Mutex
-	running map[int]*mpi.Process // the ranks that have not returned, by rank
+	running map[int]*mpi.Process // the ranks that have not returned, by rank; nil: it is in Init
 
-	last  []wait // of the sample before
-	since time.Time
+	events uint64 // in virtual time: the number of events when the ranks were last looked at
+	last   []wait // of the sample before
+	equal  int    // number of samples before that were equal to it
 }
 
-// wait is a rank that waits in package mpi: how many calls it has ended, and the operations that it waits in.
+// samples is how many samples in a row, after the first one, have to be equal. Samples are counted, and not time: while this
+// program does not run, the ranks do not run either.
+const samples = 10
+
+// wait is a rank that waits in package mpi: how many calls it has ended, how many messages it has sent and received, and the
+// operations that it waits in. A collective of many ranks has many messages.
 type wait struct {
-	rank  int
-	calls uint64
-	ops   []perf.Current
+	rank     int
+	calls    uint64
+	messages uint64
+	ops      []perf.Current
 }
 
 // add adds a rank that runs; remove removes it.
@@ -52,14 +59,14 @@ func (d *deadlockWatch) remove(rank int) {
 
 // run samples the ranks until done is closed.
 func (d *deadlockWatch) run(done <-chan struct{}) {
-	tick := time.NewTicker(d.after / 10)
+	tick := time.NewTicker(d.after / samples)
 	defer tick.Stop()
 	for {
 		select {
 		case <-done:
 			return
-		case now := <-tick.C:
-			if d.deadlocked(now) {
+		case <-tick.C:
+			if d.deadlocked() {
 				d.fail()
 				return
 			}
@@ -72,28 +79,42 @@ func (d *deadlockWatch) sample() (all []wait) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for rank, p := range d.running {
+		if p == nil {
+			return nil
+		}
 		s, err := p.Recorded()
 		if err != nil || s == nil || len(s.Current) == 0 {
 			return nil
 		}
-		calls, _ := s.Calls()
-		all = append(all, wait{rank, calls, s.Current})
+		x := wait{rank: rank, ops: s.Current}
+		x.calls, _ = s.Calls()
+		for _, t := range s.Traffic {
+			x.messages += t.Messages
+		}
+		all = append(all, x)
 	}
 	slices.SortFunc(all, func(a, b wait) int { return a.rank - b.rank })
 	return all
 }
 
 // deadlocked reports whether all ranks have waited in the same operations for long enough.
-func (d *deadlockWatch) deadlocked(now time.Time) bool {
+func (d *deadlockWatch) deadlocked() bool {
+	if c := d.world.cluster; c != nil { // this is exact, and does not look at thousands of ranks
+		if n := c.hub.Events(); n != d.events {
+			d.events, d.last, d.equal = n, nil, 0
+			return false
+		}
+	}
 	all := d.sample()
 	same := slices.EqualFunc(all, d.last, func(a, b wait) bool {
-		return a.rank == b.rank && a.calls == b.calls && slices.Equal(a.ops, b.ops)
+		return a.rank == b.rank && a.calls == b.calls && a.messages == b.messages && slices.Equal(a.ops, b.ops)
 	})
 	if all == nil || !same {
-		d.last, d.since = all, now
+		d.last, d.equal = all, 0
 		return false
 	}
-	return now.Sub(d.since) >= d.after
+	d.equal++
+	return d.equal >= samples
 }
 
 // fail fails the world with the hang view, and ends the calls of all ranks.

@@ -29,11 +29,12 @@ func TestDeadlock(t *testing.T) {
 			t.Errorf("the view lacks %q: %v", part, failures[0])
 		}
 	}
-	failures = run(t, 2, o, func(p *mpi.Process) error {
+	patient := Options{Deadlock: 2 * time.Second} // a rank that was woken may need a while until it runs
+	failures = run(t, 2, patient, func(p *mpi.Process) error {
 		if p.World().Rank() == 0 {
 			return p.World().Barrier()
 		}
-		for began := time.Now(); time.Since(began) < 3*o.Deadlock; {
+		for began := time.Now(); time.Since(began) < 3*patient.Deadlock; {
 		}
 		return p.World().Barrier()
 	})

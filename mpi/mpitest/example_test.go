@@ -1,8 +1,10 @@
 package mpitest_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/hw/hwtest"
@@ -10,7 +12,7 @@ import (
 	"github.com/ibrun/ibrun/mpi/mpitest"
 )
 
-// exampleT stands for the *testing.T that a test has and an example has not. A world that fails ends the example.
+// exampleT stands for the *testing.T that a test has and an example has not: these are examples of tests.
 type exampleT struct{ testing.TB }
 
 func (exampleT) Name() string      { return "Example" }
@@ -66,6 +68,28 @@ func ExampleRunWith() {
 	// rank 3 is rank 1 of 2 on its node
 }
 
+// How long a program communicates on a cluster, without the cluster: the model has 1.3 us and 25 GB/s between nodes.
+func ExampleCluster() {
+	cluster := &mpitest.Cluster{RanksPerNode: 64}
+	err := mpitest.RanksWith(256, mpitest.Options{Virtual: cluster}, func(p *mpi.Process) error {
+		start, sum := p.Wtime(), []float64{0}
+		for range 10 {
+			cluster.Compute(p.World().Rank(), 100*time.Microsecond)
+			if err := mpi.Allreduce(p.World(), sum, []float64{1}, mpi.Sum); err != nil {
+				return err
+			}
+		}
+		if p.World().Rank() == 0 {
+			fmt.Printf("%.0f ranks need %.0f us\n", sum[0], (p.Wtime()-start)*1e6)
+		}
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// 256 ranks need 1059 us
+	// <nil>
+}
+
 // Process sets are those that ibrun --pset would define.
 func ExampleOptions() {
 	var t exampleT // in a test, its *testing.T
@@ -86,4 +110,16 @@ func ExampleOptions() {
 		return session.Close()
 	})
 	// Output: rank 2 is solver 1 of 2
+}
+
+// Outside of a test the errors of the ranks are returned.
+func ExampleRanks() {
+	err := mpitest.Ranks(2, func(p *mpi.Process) error {
+		if p.World().Rank() == 0 {
+			return errors.New("no input")
+		}
+		return p.World().Barrier()
+	})
+	fmt.Println(err)
+	// Output: rank 0: no input
 }

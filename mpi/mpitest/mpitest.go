@@ -21,6 +21,28 @@
 // The ranks communicate through memory of the process. If IBRUN_TRANSPORT is set in the environment, for instance to tcp or
 // shm,tcp, the same tests use these transports, as if every two ranks were on a node of their own. A failure then reaches
 // other ranks only through their connections. [Rendezvous] distributes the ranks over several programs.
+//
+// # Virtual time
+//
+// With [Options].Virtual the ranks run on a simulated cluster: the whole library runs, but each message takes the time of a
+// model of package simulate, and Process.Wtime is the clock of the rank. So a program of thousands of ranks shows in one
+// process how long it would communicate:
+//
+//	cluster := &mpitest.Cluster{RanksPerNode: 64}
+//	err := mpitest.RanksWith(4096, mpitest.Options{Virtual: cluster}, func(p *mpi.Process) error {
+//		start := p.Wtime()
+//		...
+//	})
+//
+// A message of any protocol costs its sender the overhead of the model, moves over links that the ranks of a node share, and
+// costs its receiver the overhead when it handles the message. Reads of the memory of the sender cost a latency more. There is
+// no shared memory between ranks of a node. What a rank does between messages takes no time; [Cluster.Compute] is the
+// exception. A failure reaches other ranks through their connections, after what the rank has sent.
+//
+// A message is delivered when every rank waits in package mpi, so ranks must not wait for each other in other ways, or until
+// Wtime has passed. Programs in which one goroutine of each rank communicates, and that do not depend on which of several
+// messages is received first, have the same times in every run. An immediate collective also makes progress by a timer of this
+// machine, so messages that a rank sends between its start and its end may have other times in another run.
 package mpitest
 
 import (
@@ -44,7 +66,7 @@ import (
 // Options changes how a world runs. The zero value is the default of Run.
 type Options struct {
 	// Wrap, if not nil, wraps the transport that connects the ranks, for instance with hook.Wrap. That transport is memory of
-	// this process (fabric/mem).
+	// this process (fabric/mem), unless Virtual is set.
 	Wrap func(fabric.Transport) fabric.Transport
 	// Machine, if not nil, returns a simulated machine for each rank, and the PUs to which the rank is bound. It is called
 	// whenever the rank reads its machine, so bindings may change, and from any goroutine. Ranks whose machines had the same
@@ -66,6 +88,9 @@ type Options struct {
 	// Psets, if not nil, returns the process sets of the world, like those of ibrun --pset. It is called whenever a process
 	// would ask the launcher, and from any goroutine.
 	Psets func() []Pset
+	// Virtual, if not nil, gives the ranks virtual time; see the package comment. Calls are not checked then, and IBRUN_TRANSPORT
+	// and a Rendezvous have no effect.
+	Virtual *Cluster
 }
 
 // Pset is a process set.
@@ -104,10 +129,35 @@ func RunWith(t testing.TB, n int, o Options, f func(p *mpi.Process) error) {
 	}
 }
 
+// Ranks is Run outside of a test, for examples and programs: it returns the errors of the ranks.
+func Ranks(n int, f func(p *mpi.Process) error) error {
+	return errors.Join(run(program{}, n, Options{}, f)...)
+}
+
+// RanksWith is Ranks with options.
+func RanksWith(n int, o Options, f func(p *mpi.Process) error) error {
+	return errors.Join(run(program{}, n, o, f)...)
+}
+
+// logger is what a world needs of a test.
+type logger interface {
+	Name() string
+	Attr(key, value string)
+	Logf(format string, args ...any)
+}
+
+// program is the logger of a world without a test.
+type program struct{}
+
+func (program) Name() string                    { return os.Args[0] }
+func (program) Attr(_, _ string)                {}
+func (program) Logf(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+
 // world is one run.
 type world struct {
-	t           testing.TB
+	log         logger
 	network     network
+	cluster     *Cluster // nil unless time is virtual
 	wrap        func(fabric.Transport) fabric.Transport
 	config      mpi.Config
 	machine     func(rank int) Machine // nil for this machine
@@ -125,25 +175,26 @@ type world struct {
 	watch *deadlockWatch // nil if the world is not watched
 }
 
-func run(t testing.TB, n int, o Options, f func(p *mpi.Process) error) []error {
-	o.Config.Check = !o.Unchecked && os.Getenv("IBRUN_CHECK") != "0"
-	w := &world{t: t, wrap: o.Wrap, config: o.Config, joinOnly: o.JoinOnly, psets: o.Psets, machine: o.Machine, skew: o.Skew}
+func run(l logger, n int, o Options, f func(p *mpi.Process) error) []error {
+	o.Config.Check = !o.Unchecked && o.Virtual == nil && os.Getenv("IBRUN_CHECK") != "0"
+	w := &world{log: l, wrap: o.Wrap, config: o.Config, joinOnly: o.JoinOnly, psets: o.Psets, machine: o.Machine, skew: o.Skew}
 	var s *member
 	var err error
 	if w.clock, err = clocksync.Local(); err != nil {
 		return []error{err}
 	}
 	w.start = w.clock.Now()
-	if n > 1 { // a world of one rank needs no other program
-		if s, err = joinRendezvous(fmt.Sprintf("%s with %d ranks", t.Name(), n)); err != nil {
+	if n > 1 && o.Virtual == nil { // a world of one rank needs no other program
+		if s, err = joinRendezvous(fmt.Sprintf("%s with %d ranks", l.Name(), n)); err != nil {
 			return []error{err}
 		}
 	}
-	if w.network, err = newNetwork(n, bootstrap.Thresholds(o.Config.Thresholds), s); err != nil {
+	nodes, err := w.connect(n, o, s)
+	if err != nil {
 		return []error{errors.Join(err, s.close())}
 	}
-	if nodes := w.numberNodes(n); n > 1 {
-		t.Attr("world", fmt.Sprintf("%d ranks on %d nodes", n, nodes))
+	if n > 1 {
+		l.Attr("world", fmt.Sprintf("%d ranks on %d nodes", n, nodes))
 	}
 	if w.wrap == nil {
 		w.wrap = func(t fabric.Transport) fabric.Transport { return t }
@@ -158,9 +209,13 @@ func run(t testing.TB, n int, o Options, f func(p *mpi.Process) error) []error {
 	defer close(done)
 	var ranks sync.WaitGroup
 	for rank := range n {
-		if s.hosts(rank) {
-			ranks.Go(func() { w.rank(rank, n, f) })
+		if !s.hosts(rank) {
+			continue
 		}
+		if w.watch != nil {
+			w.watch.add(rank, nil)
+		}
+		ranks.Go(func() { w.rank(rank, n, f) })
 	}
 	ranks.Wait()
 	if s != nil {
@@ -169,6 +224,20 @@ func run(t testing.TB, n int, o Options, f func(p *mpi.Process) error) []error {
 		}
 	}
 	return w.failures
+}
+
+// connect makes the network of n ranks, and returns the number of their nodes.
+func (w *world) connect(n int, o Options, s *member) (nodes int, err error) {
+	if o.Virtual != nil {
+		v := virtualNetwork{o.Virtual}
+		w.cluster, w.network, w.start = o.Virtual, v, 0
+		nodes = w.numberNodes(n)
+		return nodes, v.start(w.nodeNumbers)
+	}
+	if w.network, err = newNetwork(n, bootstrap.Thresholds(o.Config.Thresholds), s); err != nil {
+		return 0, err
+	}
+	return w.numberNodes(n), nil
 }
 
 // errLeft is the error of a rank that neither returned nor panicked.
@@ -188,6 +257,9 @@ func (w *world) rank(rank, n int, f func(p *mpi.Process) error) {
 			w.fail(rank, err, stack)
 		}
 	}()
+	if w.watch != nil {
+		defer w.watch.remove(rank)
+	}
 	config := w.config
 	start := mpi.Init
 	if w.joinOnly {
@@ -200,7 +272,6 @@ func (w *world) rank(rank, n int, f func(p *mpi.Process) error) {
 	}
 	if w.watch != nil {
 		w.watch.add(rank, p)
-		defer w.watch.remove(rank)
 	}
 	result := f(p)
 	if result == nil && p.World() != nil && !p.Finalized() {
@@ -278,21 +349,38 @@ func (w *world) hardware(rank int) func() (*hw.Topology, []int, error) {
 
 // source returns the clock of a rank.
 func (w *world) source(rank int) clocksync.Source {
-	if w.skew == nil {
-		return w.clock
+	clock := w.clock
+	if w.cluster != nil {
+		clock.Now = func() int64 { return w.cluster.hub.Now(rank) }
 	}
-	now, start := w.clock.Now, w.start
+	if w.skew == nil {
+		return clock
+	}
+	now, start := clock.Now, w.start
 	ahead, rate := w.skew(rank)
-	return clocksync.Source{ID: clocksync.Hash(fmt.Sprint(w.clock.ID, start, ahead, rate)), Now: func() int64 {
+	return clocksync.Source{ID: clocksync.Hash(fmt.Sprint(clock.ID, start, ahead, rate)), Now: func() int64 {
 		t := now()
 		return t + int64(ahead) + int64(rate*float64(t-start))
 	}}
 }
 
+// poll returns how long a rank of a world of n polls before it sleeps; nil for the default. Ranks of one program that wait for
+// each other wake each other quickly, and if they are many, each poll takes time from one that has something to do. Virtual time
+// passes when all ranks sleep.
+func (w *world) poll(n int) *time.Duration {
+	if n <= maxPolling && w.cluster == nil {
+		return nil
+	}
+	return new(time.Duration)
+}
+
+// maxPolling is the largest number of ranks of a world that poll.
+const maxPolling = 64
+
 func (w *world) process(rank, n int) *bootstrap.Process {
 	nothing := func() error { return nil }
 	return &bootstrap.Process{
-		Rank: rank, Size: n, Oversubscribed: true, AppNum: -1, UniverseSize: -1, Clock: w.source(rank),
+		Rank: rank, Size: n, Oversubscribed: true, AppNum: -1, UniverseSize: -1, Clock: w.source(rank), Poll: w.poll(n),
 		Open: func(ctx context.Context, c *fabric.Config, _ bootstrap.Thresholds) (fabric.Domain, error) {
 			return w.wrap(w.network.transport(rank)).Open(ctx, c)
 		},
@@ -301,7 +389,7 @@ func (w *world) process(rank, n int) *bootstrap.Process {
 		Nodes:     func() ([]int, error) { return w.nodeNumbers, nil },
 		NodeName:  w.nodeName(rank),
 		Hardware:  w.hardware(rank),
-		Report:    func(text string) { w.t.Logf("rank %d: %s", rank, text) },
+		Report:    func(text string) { w.log.Logf("rank %d: %s", rank, text) },
 		Started:   nothing,
 		Finalized: nothing,
 		Abort: func(code int, why string) error {
