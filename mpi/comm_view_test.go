@@ -3,6 +3,7 @@ package mpi_test
 import (
 	"errors"
 	"fmt"
+	"log"
 	"slices"
 	"testing"
 
@@ -349,8 +350,7 @@ func TestViewErrors(t *testing.T) {
 // A halo exchange in two dimensions: each rank of a ring has rows with a ghost row at both ends, and ghost columns that are its
 // own. The same two lines serve any dimension.
 func ExampleComm_Sendrecv() {
-	var t exampleT // in a test, its *testing.T
-	mpitest.Run(t, 3, func(p *mpi.Process) error {
+	err := mpitest.Ranks(3, func(p *mpi.Process) error {
 		c := p.World()
 		const ny, nx = 2, 2
 		x := make([]float64, (ny+2)*(nx+2))
@@ -369,5 +369,8 @@ func ExampleComm_Sendrecv() {
 		}
 		return errors.Join(err1, err2, err3)
 	})
+	if err != nil {
+		log.Fatal(err)
+	}
 	// Output: 0 1 1 2
 }

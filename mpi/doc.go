@@ -20,6 +20,50 @@
 // Start the program with ibrun -n 4 ./program. Without ibrun it runs as a world of one process. There is no global state:
 // a [Process] is a value, and with package mpitest many of them run in one go test.
 //
+// # Calls by subject
+//
+// go doc sorts functions by the type that they return, so that most calls are listed under [Request] and [Status]. By subject:
+//
+//   - Processes and the environment: [Init] [Join] [LibraryVersion] [Process.World] [Process.Self] [Process.Finalize]
+//     [Process.Leave] [Process.Abort] [Process.Wtime] [Process.Progress]
+//   - Messages that block: [Send] [Ssend] [Bsend] [Rsend] [Recv] [Sendrecv] [Mrecv] [Count] [SetCount] [Comm.Probe]
+//     [Comm.Mprobe] [Comm.SendrecvReplace]
+//   - One number: [SendOne] [RecvOne] [SendrecvOne] [BcastOne] [GatherOne] [ScatterOne] [AllgatherOne] [ReduceOne]
+//     [AllreduceOne] [ScanOne] [ExscanOne]
+//   - Values of any type: [SendValue] [RecvValue] [BcastValue] [GatherValue] [ScatterValue] [AllgatherValue] [AlltoallValue]
+//   - Messages that end with a context: [SendContext] [SsendContext] [RecvContext] [SendOneContext] [RecvOneContext]
+//     [SendValueContext] [RecvValueContext] [Messages] [Comm.Messages] [Comm.ProbeContext] [Comm.BarrierContext]
+//     [Request.WaitContext]
+//   - Immediate messages: [Isend] [Issend] [Ibsend] [Irsend] [Irecv] [Imrecv]
+//   - Requests: [Waitall] [Waitany] [Waitsome] [Testall] [Testany] [Testsome] [WaitallContext] [WaitanyContext]
+//     [WaitsomeContext] [Request.Wait] [Request.Test] [Request.Done] [Request.Cancel] [Request.Free] [Process.NewGrequest]
+//   - Persistent messages: [SendInit] [SsendInit] [BsendInit] [RsendInit] [RecvInit] [Startall] [Request.Start]
+//   - Partitioned messages: [PsendInit] [PrecvInit] [Request.Pready] [Request.PreadyRange] [Request.PreadyList]
+//     [Request.Parrived]
+//   - Collectives: moving data: [Bcast] [Gather] [Gatherv] [Scatter] [Scatterv] [Allgather] [Allgatherv] [Alltoall] [Alltoallv]
+//     [Comm.Barrier] [Comm.Alltoallw]
+//   - Collectives: reductions: [Reduce] [Allreduce] [AllreduceMany] [ReduceScatter] [ReduceScatterBlock]
+//     [Scan] [Exscan] [ReduceLocal] [NewOp]
+//   - Immediate collectives: [Ibcast] [Igather] [Igatherv] [Iscatter] [Iscatterv] [Iallgather] [Iallgatherv] [Ialltoall]
+//     [Ialltoallv] [Ireduce] [Iallreduce] [IallreduceMany] [IreduceScatter] [IreduceScatterBlock] [Iscan] [Iexscan]
+//     [Comm.Ibarrier]
+//   - Persistent collectives: [BcastInit] [GatherInit] [GathervInit] [ScatterInit] [ScattervInit] [AllgatherInit]
+//     [AllgathervInit] [AlltoallInit] [AlltoallvInit] [ReduceInit] [AllreduceInit] [AllreduceManyInit] [ReduceScatterInit]
+//     [ReduceScatterBlockInit] [ScanInit] [ExscanInit] [Comm.BarrierInit]
+//   - Neighbors in a grid or graph: [DimsCreate] [NeighborAllgather] [NeighborAllgatherv] [NeighborAlltoall]
+//     [NeighborAlltoallv] [IneighborAllgather] [IneighborAllgatherv] [IneighborAlltoall] [IneighborAlltoallv]
+//     [NeighborAllgatherInit] [NeighborAllgathervInit] [NeighborAlltoallInit] [NeighborAlltoallvInit] [Comm.CartCreate]
+//     [Comm.CartShift] [Comm.CartSub] [Comm.GraphCreate] [Comm.DistGraphCreate] [Comm.Neighbors]
+//   - Communicators, groups and sessions: [CommFromGroup] [IntercommFromGroups] [Comm.Dup] [Comm.Split] [Comm.SplitType]
+//     [Comm.Create] [Comm.CreateGroup] [Comm.CreateIntercomm] [Comm.Group] [Process.OpenSession] [Session.Group]
+//   - Data that is not contiguous: [ArrayOf] [ViewOf] [ViewAs] [Pack] [Unpack] [PackSize] [PackExternal] [UnpackExternal]
+//     [PackExternalSize]
+//   - Datatypes: [TypeOf] [TypeNamed] [TypeMatchSize] [TypeContiguous] [TypeVector] [TypeHvector] [TypeIndexed] [TypeHindexed]
+//     [TypeIndexedBlock] [TypeHindexedBlock] [TypeStruct] [TypeSubarray] [TypeDarray] [Float16Of] [BFloat16Of]
+//   - Attributes: [NewKeyval] [DupCopy] [NullCopy] [NullDelete] [NewTypeKeyval] [TypeDupCopy] [TypeNullCopy] [TypeNullDelete]
+//   - Errors: [NewErrorHandler] [Comm.SetErrorHandler] [Comm.CallErrorHandler] [Process.AddErrorClass]
+//   - Memory: [Alloc] [Register] [Unregister] [Process.BufferAttach]
+//
 // # Buffers
 //
 // Buffers are slices, which contain the element type and the count. A slice passed to a call must not be changed until the

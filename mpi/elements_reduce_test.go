@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"slices"
 	"strings"
 	"testing"
@@ -200,8 +201,7 @@ func TestHalf(t *testing.T) {
 
 // ExampleLocated finds the rank with the lowest cost.
 func ExampleLocated() {
-	var t exampleT
-	mpitest.Run(t, 3, func(p *mpi.Process) error {
+	err := mpitest.Ranks(3, func(p *mpi.Process) error {
 		c := p.World()
 		best := []mpi.Located[float64]{{Value: 10 - float64(c.Rank()), Index: int32(c.Rank())}}
 		if err := mpi.Allreduce(c, best, best, mpi.MinLoc); err != nil {
@@ -212,5 +212,8 @@ func ExampleLocated() {
 		}
 		return nil
 	})
+	if err != nil {
+		log.Fatal(err)
+	}
 	// Output: rank 2 has 8
 }

@@ -3,6 +3,7 @@ package mpi_test
 import (
 	"errors"
 	"fmt"
+	"log"
 	"strings"
 	"testing"
 
@@ -141,8 +142,7 @@ func ExampleGather_structs() {
 		X, Y float64
 		Kind int8
 	}
-	var t exampleT // in a test, its *testing.T
-	mpitest.Run(t, 2, func(p *mpi.Process) error {
+	err := mpitest.Ranks(2, func(p *mpi.Process) error {
 		world := p.World()
 		mine := []Particle{{X: float64(world.Rank()), Kind: 1}}
 		all := make([]Particle, 2)
@@ -152,6 +152,9 @@ func ExampleGather_structs() {
 		}
 		return err
 	})
+	if err != nil {
+		log.Fatal(err)
+	}
 	// Output: [{0 0 1} {1 0 1}]
 }
 

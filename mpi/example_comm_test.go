@@ -3,6 +3,7 @@ package mpi_test
 import (
 	"errors"
 	"fmt"
+	"log"
 
 	"github.com/ibrun/ibrun/mpi"
 	"github.com/ibrun/ibrun/mpi/mpitest"
@@ -10,8 +11,7 @@ import (
 
 // The leaders of the two groups know each other by the ranks that they have in World.
 func ExampleComm_CreateIntercomm() {
-	var t exampleT // in a test, its *testing.T
-	mpitest.Run(t, 3, func(p *mpi.Process) error {
+	err := mpitest.Ranks(3, func(p *mpi.Process) error {
 		world := p.World()
 		oceans := world.Rank() > 0 // rank 0 computes the air, the others the ocean
 		color, other := 0, 1
@@ -39,13 +39,15 @@ func ExampleComm_CreateIntercomm() {
 		}
 		return errors.Join(both.Free(), own.Free())
 	})
+	if err != nil {
+		log.Fatal(err)
+	}
 	// Output: the ocean has received [12.5]
 }
 
 // Only the ranks of the group call CreateGroup.
 func ExampleComm_CreateGroup() {
-	var t exampleT // in a test, its *testing.T
-	mpitest.Run(t, 5, func(p *mpi.Process) error {
+	err := mpitest.Ranks(5, func(p *mpi.Process) error {
 		even, err := p.World().Group().RangeIncl(mpi.Range{First: 4, Last: 0, Stride: -2})
 		if err != nil || even.Rank() == mpi.Undefined {
 			return err
@@ -59,13 +61,15 @@ func ExampleComm_CreateGroup() {
 		}
 		return c.Free()
 	})
+	if err != nil {
+		log.Fatal(err)
+	}
 	// Output: rank 4 of World is rank 0 of 3
 }
 
 // A handler is called when a call fails. What it returns is what the call returns.
 func ExampleNewErrorHandler() {
-	var t exampleT // in a test, its *testing.T
-	mpitest.Run(t, 1, func(p *mpi.Process) error {
+	err := mpitest.Ranks(1, func(p *mpi.Process) error {
 		world := p.World()
 		err := world.SetErrorHandler(mpi.NewErrorHandler(func(c *mpi.Comm, err *mpi.Error) error {
 			return fmt.Errorf("step 3: %w", err)
@@ -76,5 +80,8 @@ func ExampleNewErrorHandler() {
 		fmt.Println(mpi.Send(world, []int{1}, 0, -1))
 		return nil
 	})
+	if err != nil {
+		log.Fatal(err)
+	}
 	// Output: step 3: mpi: Send at rank 0: invalid tag: tag -1 is out of range (0 to 2147483647)
 }

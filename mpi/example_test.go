@@ -6,21 +6,11 @@ import (
 	"fmt"
 	"log"
 	"math"
-	"testing"
 	"time"
 
 	"github.com/ibrun/ibrun/mpi"
 	"github.com/ibrun/ibrun/mpi/mpitest"
 )
-
-// exampleT stands for the *testing.T that a test has and an example has not. A world that fails ends the example.
-type exampleT struct{ testing.TB }
-
-func (exampleT) Name() string      { return "Example" }
-func (exampleT) Helper()           {}
-func (exampleT) Attr(_, _ string)  {}
-func (exampleT) Failed() bool      { return false } // or Error would have been called
-func (exampleT) Error(args ...any) { panic(fmt.Sprint(args...)) }
 
 // A whole program: with ibrun -n 4 before its name it has four ranks; started by itself, as here, it is a world of one.
 func Example() {
@@ -45,8 +35,7 @@ func Example() {
 // All ranks run the same function; their numbers decide what they do. Package mpitest runs them in one program, as in a
 // test; under ibrun each is a process.
 func ExampleSend() {
-	var t exampleT // in a test, its *testing.T
-	mpitest.Run(t, 2, func(p *mpi.Process) error {
+	err := mpitest.Ranks(2, func(p *mpi.Process) error {
 		world := p.World()
 		if world.Rank() == 0 {
 			return mpi.Send(world, []float64{3, 1, 4}, 1, 7) // to rank 1, with tag 7
@@ -60,13 +49,15 @@ func ExampleSend() {
 		fmt.Println("rank 1 has received", x[:n])
 		return nil
 	})
+	if err != nil {
+		log.Fatal(err)
+	}
 	// Output: rank 1 has received [3 1 4]
 }
 
 // Messages are received in the order of their arrival; the status contains the sender.
 func ExampleRecv() {
-	var t exampleT // in a test, its *testing.T
-	mpitest.Run(t, 4, func(p *mpi.Process) error {
+	err := mpitest.Ranks(4, func(p *mpi.Process) error {
 		world := p.World()
 		if world.Rank() > 0 {
 			return mpi.Send(world, []int{world.Rank() * world.Rank()}, 0, 0)
@@ -81,6 +72,9 @@ func ExampleRecv() {
 		}
 		return nil
 	})
+	if err != nil {
+		log.Fatal(err)
+	}
 	// Unordered output:
 	// rank 1 has sent 1
 	// rank 2 has sent 4
@@ -90,8 +84,7 @@ func ExampleRecv() {
 // Every rank sends to the next one and receives from the previous one. With Send and Recv, one after the other, all might
 // wait for each other.
 func ExampleSendrecv() {
-	var t exampleT // in a test, its *testing.T
-	mpitest.Run(t, 3, func(p *mpi.Process) error {
+	err := mpitest.Ranks(3, func(p *mpi.Process) error {
 		world := p.World()
 		rank, size := world.Rank(), world.Size()
 		next, prev := (rank+1)%size, (rank+size-1)%size
@@ -103,6 +96,9 @@ func ExampleSendrecv() {
 		fmt.Printf("rank %d has got %d\n", rank, x[0])
 		return nil
 	})
+	if err != nil {
+		log.Fatal(err)
+	}
 	// Unordered output:
 	// rank 0 has got 2
 	// rank 1 has got 0
@@ -110,9 +106,8 @@ func ExampleSendrecv() {
 }
 
 // Messages travel while the program does something else.
-func ExampleWaitall() {
-	var t exampleT // in a test, its *testing.T
-	mpitest.Run(t, 2, func(p *mpi.Process) error {
+func ExampleIsend() {
+	err := mpitest.Ranks(2, func(p *mpi.Process) error {
 		world := p.World()
 		peer := 1 - world.Rank()
 		mine, theirs := []int{10 * world.Rank()}, make([]int, 1)
@@ -132,6 +127,9 @@ func ExampleWaitall() {
 		fmt.Printf("rank %d has %d\n", world.Rank(), theirs[0])
 		return nil
 	})
+	if err != nil {
+		log.Fatal(err)
+	}
 	// Unordered output:
 	// rank 0 has 10
 	// rank 1 has 0
@@ -139,8 +137,7 @@ func ExampleWaitall() {
 
 // A persistent request is made once and started for each message.
 func ExampleRequest_Start() {
-	var t exampleT // in a test, its *testing.T
-	mpitest.Run(t, 2, func(p *mpi.Process) error {
+	err := mpitest.Ranks(2, func(p *mpi.Process) error {
 		x := make([]int, 1)
 		request, err := mpi.SendInit(p.World(), x, 1, 0)
 		if p.World().Rank() == 1 {
@@ -165,6 +162,9 @@ func ExampleRequest_Start() {
 		}
 		return request.Free()
 	})
+	if err != nil {
+		log.Fatal(err)
+	}
 	// Output:
 	// step 0 brings 0
 	// step 1 brings 1
@@ -172,8 +172,7 @@ func ExampleRequest_Start() {
 }
 
 func ExampleAllreduce() {
-	var t exampleT // in a test, its *testing.T
-	mpitest.Run(t, 4, func(p *mpi.Process) error {
+	err := mpitest.Ranks(4, func(p *mpi.Process) error {
 		world := p.World()
 		x := []int{world.Rank(), 10 * world.Rank()}
 		if err := mpi.Allreduce(world, x, x, mpi.Sum); err != nil { // the same slice twice: in place
@@ -184,13 +183,15 @@ func ExampleAllreduce() {
 		}
 		return nil
 	})
+	if err != nil {
+		log.Fatal(err)
+	}
 	// Output: [6 60]
 }
 
 // Rank 0 distributes equal parts, all ranks work on theirs, and rank 0 collects them.
 func ExampleScatter() {
-	var t exampleT // in a test, its *testing.T
-	mpitest.Run(t, 3, func(p *mpi.Process) error {
+	err := mpitest.Ranks(3, func(p *mpi.Process) error {
 		world := p.World()
 		var all []int
 		if world.Rank() == 0 {
@@ -211,13 +212,15 @@ func ExampleScatter() {
 		}
 		return nil
 	})
+	if err != nil {
+		log.Fatal(err)
+	}
 	// Output: [1 4 9 16 25 36]
 }
 
 // A user-defined operation: it selects the number that is farthest from 0.
 func ExampleNewOp() {
-	var t exampleT // in a test, its *testing.T
-	mpitest.Run(t, 4, func(p *mpi.Process) error {
+	err := mpitest.Ranks(4, func(p *mpi.Process) error {
 		farthest := mpi.NewOp(true, func(dst, src []float64) {
 			for i, x := range src {
 				if math.Abs(x) > math.Abs(dst[i]) {
@@ -234,13 +237,15 @@ func ExampleNewOp() {
 		}
 		return nil
 	})
+	if err != nil {
+		log.Fatal(err)
+	}
 	// Output: -8
 }
 
 // Ranks with the same color get a communicator of their own, in which they are numbered from 0.
 func ExampleComm_Split() {
-	var t exampleT // in a test, its *testing.T
-	mpitest.Run(t, 4, func(p *mpi.Process) error {
+	err := mpitest.Ranks(4, func(p *mpi.Process) error {
 		world := p.World()
 		half, err := world.Split(world.Rank()/2, 0)
 		if err != nil {
@@ -253,6 +258,9 @@ func ExampleComm_Split() {
 		fmt.Printf("rank %d is rank %d of %d in its half, whose sum is %d\n", world.Rank(), half.Rank(), half.Size(), sum[0])
 		return half.Free()
 	})
+	if err != nil {
+		log.Fatal(err)
+	}
 	// Unordered output:
 	// rank 0 is rank 0 of 2 in its half, whose sum is 1
 	// rank 1 is rank 1 of 2 in its half, whose sum is 1
@@ -262,8 +270,7 @@ func ExampleComm_Split() {
 
 // Errors are distinguished by their class, and contain the call and the rank.
 func ExampleError() {
-	var t exampleT // in a test, its *testing.T
-	mpitest.Run(t, 2, func(p *mpi.Process) error {
+	err := mpitest.Ranks(2, func(p *mpi.Process) error {
 		world := p.World()
 		if world.Rank() == 0 {
 			return mpi.Send(world, []byte("too long"), 1, 0)
@@ -280,6 +287,9 @@ func ExampleError() {
 		}
 		return nil
 	})
+	if err != nil {
+		log.Fatal(err)
+	}
 	// Output:
 	// "too" is the first part
 	// Recv at rank 1: message truncated
@@ -287,8 +297,7 @@ func ExampleError() {
 
 // A library creates its own communicator, without World, so its messages and the program's are separate.
 func ExampleCommFromGroup() {
-	var t exampleT // in a test, its *testing.T
-	mpitest.Run(t, 3, func(p *mpi.Process) error {
+	err := mpitest.Ranks(3, func(p *mpi.Process) error {
 		session, err := p.OpenSession(nil)
 		if err != nil {
 			return err
@@ -311,6 +320,9 @@ func ExampleCommFromGroup() {
 		fmt.Printf("rank %d of %d: %d\n", comm.Rank(), comm.Size(), x[0])
 		return session.Close() // frees the communicator as well
 	})
+	if err != nil {
+		log.Fatal(err)
+	}
 	// Unordered output:
 	// rank 0 of 3: 42
 	// rank 1 of 3: 42
@@ -318,9 +330,8 @@ func ExampleCommFromGroup() {
 }
 
 // A value of any type is attached to a communicator. Callbacks copy it to duplicates, and run when it is deleted.
-func ExampleKeyval() {
-	var t exampleT // in a test, its *testing.T
-	mpitest.Run(t, 1, func(p *mpi.Process) error {
+func ExampleNewKeyval() {
+	err := mpitest.Ranks(1, func(p *mpi.Process) error {
 		name := mpi.NewKeyval(p, mpi.DupCopy[string], func(_ *mpi.Comm, value string) error {
 			fmt.Println(value, "goes")
 			return nil
@@ -336,6 +347,9 @@ func ExampleKeyval() {
 		fmt.Println(value, ok, err)
 		return dup.Free()
 	})
+	if err != nil {
+		log.Fatal(err)
+	}
 	// Output:
 	// grid true <nil>
 	// grid goes
@@ -344,8 +358,7 @@ func ExampleKeyval() {
 
 // A program waits for a message and for a context at the same time. It need not call the library meanwhile.
 func ExampleRequest_Done() {
-	var t exampleT // in a test, its *testing.T
-	mpitest.Run(t, 2, func(p *mpi.Process) error {
+	err := mpitest.Ranks(2, func(p *mpi.Process) error {
 		world := p.World()
 		if world.Rank() == 0 {
 			return mpi.Send(world, []int{42}, 1, 0)
@@ -368,13 +381,15 @@ func ExampleRequest_Done() {
 		fmt.Println(x[0], status.Cancelled(), err)
 		return err
 	})
+	if err != nil {
+		log.Fatal(err)
+	}
 	// Output: 42 false <nil>
 }
 
 // A goroutine of the program does the work of a request, which is then waited for beside a message.
 func ExampleProcess_NewGrequest() {
-	var t exampleT // in a test, its *testing.T
-	mpitest.Run(t, 1, func(p *mpi.Process) error {
+	err := mpitest.Ranks(1, func(p *mpi.Process) error {
 		sum := 0
 		work, err := p.NewGrequest(mpi.GrequestFuncs{
 			Query: func(st *mpi.Status) error { return mpi.SetCount[int](st, 1) },
@@ -404,6 +419,9 @@ func ExampleProcess_NewGrequest() {
 		fmt.Println(sum, mpi.Count[int](status[0]), x[0])
 		return nil
 	})
+	if err != nil {
+		log.Fatal(err)
+	}
 	// Output:
 	// free
 	// 45 1 7

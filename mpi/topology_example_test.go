@@ -2,6 +2,7 @@ package mpi_test
 
 import (
 	"fmt"
+	"log"
 
 	"github.com/ibrun/ibrun/mpi"
 	"github.com/ibrun/ibrun/mpi/mpitest"
@@ -19,8 +20,7 @@ func ExampleDimsCreate() {
 // in a grid of 3 by 2. At the edge of the grid the ghost cells keep their values, because a message to or from ProcNull does
 // nothing.
 func ExampleComm_CartCreate() {
-	var t exampleT // in a test, its *testing.T
-	mpitest.Run(t, 6, func(p *mpi.Process) error {
+	err := mpitest.Ranks(6, func(p *mpi.Process) error {
 		grid, err := p.World().CartCreate([]int{3, 2}, nil, mpi.Reorder)
 		if err != nil {
 			return err
@@ -43,13 +43,15 @@ func ExampleComm_CartCreate() {
 		}
 		return err
 	})
+	if err != nil {
+		log.Fatal(err)
+	}
 	// Output: [1 0] [-1 2 2 2 3]
 }
 
 // The rows of a grid are communicators of their own, and so are its columns.
 func ExampleComm_CartSub() {
-	var t exampleT // in a test, its *testing.T
-	mpitest.Run(t, 6, func(p *mpi.Process) error {
+	err := mpitest.Ranks(6, func(p *mpi.Process) error {
 		grid, err := p.World().CartCreate([]int{2, 3}, nil, mpi.KeepRanks)
 		if err != nil {
 			return err
@@ -67,13 +69,15 @@ func ExampleComm_CartSub() {
 		}
 		return nil
 	})
+	if err != nil {
+		log.Fatal(err)
+	}
 	// Output: row of rank 4: 3 ranks with the sum 12
 }
 
 // A loop over the neighbors is the same for grids and graphs: here every rank adds what its neighbors in a ring have.
 func ExampleComm_Neighbors() {
-	var t exampleT // in a test, its *testing.T
-	mpitest.Run(t, 5, func(p *mpi.Process) error {
+	err := mpitest.Ranks(5, func(p *mpi.Process) error {
 		ring, err := p.World().CartCreate([]int{5}, []bool{true}, mpi.Reorder)
 		if err != nil {
 			return err
@@ -102,6 +106,9 @@ func ExampleComm_Neighbors() {
 		}
 		return err
 	})
+	if err != nil {
+		log.Fatal(err)
+	}
 	// Output: rank 0 has [40 10] from [4 1]
 }
 
@@ -109,8 +116,7 @@ func ExampleComm_Neighbors() {
 // edges of its neighbors.
 func ExampleComm_CartCreate_halo() {
 	const ny, nx = 2, 2
-	var t exampleT // in a test, its *testing.T
-	mpitest.Run(t, 4, func(p *mpi.Process) error {
+	err := mpitest.Ranks(4, func(p *mpi.Process) error {
 		grid, err := p.World().CartCreate([]int{2, 2}, nil, mpi.Reorder)
 		if err != nil {
 			return err
@@ -148,6 +154,9 @@ func ExampleComm_CartCreate_halo() {
 		}
 		return nil
 	})
+	if err != nil {
+		log.Fatal(err)
+	}
 	// Output:
 	// [0 0 0 1]
 	// [0 0 0 1]

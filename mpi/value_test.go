@@ -3,6 +3,7 @@ package mpi_test
 import (
 	"errors"
 	"fmt"
+	"log"
 	"math/big"
 	"net/netip"
 	"reflect"
@@ -173,8 +174,7 @@ func TestWrongValues(t *testing.T) {
 
 // A string and a map need no length at the receiver.
 func ExampleSendValue() {
-	var t exampleT // in a test, its *testing.T
-	mpitest.Run(t, 2, func(p *mpi.Process) error {
+	err := mpitest.Ranks(2, func(p *mpi.Process) error {
 		world := p.World()
 		if world.Rank() == 0 {
 			return mpi.SendValue(world, map[string]int{"steps": 100}, 1, 0)
@@ -183,5 +183,8 @@ func ExampleSendValue() {
 		fmt.Println(v)
 		return err
 	})
+	if err != nil {
+		log.Fatal(err)
+	}
 	// Output: map[steps:100]
 }
