@@ -14,7 +14,7 @@ type Config struct {
 	Window int
 
 	// Time that the measured iterations of one size should take, by the clock of rank 0. 0 means 50 ms. The count
-	// of turns is found by runs that take about as long again and serve as warm-up.
+	// of turns is found by runs that take about as long again. A warm-up before them takes about forty times as long, at most.
 	Time time.Duration
 
 	// Iterations fixes the number of measured iterations instead. An iteration is one ping-pong, one window or one collective

@@ -23,26 +23,64 @@ func waited(start startFunc) func(r *runner) error {
 	}
 }
 
-// overlapCalls is the number of blocking calls whose mean time is the time of a sleep.
+// overlapCalls is the number of blocking calls whose mean time is the time of a sleep or of a computation.
 const overlapCalls = 10
 
-// overlap measures what is left of an Iallreduce after all ranks have slept for as long as an Allreduce takes.
-func (r *runner) overlap(skip, n int) (time.Duration, error) {
+// allreduceTime returns the time of a blocking Allreduce.
+func (r *runner) allreduceTime() (time.Duration, error) {
 	start := r.now()
 	for range overlapCalls {
 		if err := r.allreduce(); err != nil {
 			return 0, err
 		}
 	}
-	sleep := (r.now() - start) / overlapCalls
-	var sum time.Duration
+	return (r.now() - start) / overlapCalls, nil
+}
+
+// overlap measures what is left of an Iallreduce after all ranks have slept for as long as an Allreduce takes.
+func (r *runner) overlap(skip, n int) (time.Duration, error) {
+	sleep, err := r.allreduceTime()
+	if err != nil {
+		return 0, err
+	}
+	return r.timeOverlap(skip, n, false, func() { time.Sleep(sleep) })
+}
+
+// calibration is a number of steps whose time tells how many a computation has.
+const calibration = 1 << 20
+
+// overlapCompute measures an Iallreduce together with a computation that alone takes as long as an Allreduce.
+func (r *runner) overlapCompute(skip, n int) (time.Duration, error) {
+	took, err := r.allreduceTime()
+	if err != nil {
+		return 0, err
+	}
+	begin := r.now()
+	r.computed = compute(r.computed, calibration)
+	steps := int(calibration * took / max(r.now()-begin, 1))
+	return r.timeOverlap(skip, n, true, func() { r.computed = compute(r.computed, steps) })
+}
+
+// compute does so many steps, each of which depends on the one before.
+func compute(x uint64, steps int) uint64 {
+	for range steps {
+		x = x*6364136223846793005 + 1442695040888963407
+	}
+	return x
+}
+
+// timeOverlap measures Iallreduces, with a call of meanwhile before each Wait: the time of both together, or that of the Wait
+// alone.
+func (r *runner) timeOverlap(skip, n int, together bool, meanwhile func()) (sum time.Duration, err error) {
 	for i := -skip; i < n; i++ {
+		begin := r.now()
 		q, err := startAllreduce(r)
 		if err != nil {
 			return 0, err
 		}
-		time.Sleep(sleep)
-		begin := r.now()
+		if meanwhile(); !together {
+			begin = r.now()
+		}
 		if _, err := q.Wait(); err != nil {
 			return 0, err
 		}

@@ -150,6 +150,9 @@ var ops = [...]Op{
 	{Name: "overlap", Unit: Microseconds,
 		About: "the wait for an iallreduce after a sleep of the time that an allreduce takes",
 		kind:  reduction, loop: (*runner).overlap, call: waited(startAllreduce), summedRanks: allRanks},
+	{Name: "overlap_compute", Unit: Microseconds,
+		About: "an iallreduce with a computation of the time that an allreduce takes, before its wait",
+		kind:  reduction, loop: (*runner).overlapCompute, call: waited(startAllreduce), summedRanks: allRanks},
 }
 
 // Ops returns all operations, point-to-point first.

@@ -93,10 +93,10 @@ func (r *runner) runTimed(op Op, skip, n int) (took, wall time.Duration, err err
 }
 
 // findIterations finds the number of turns that take about as long as budget, three at least unless one alone takes longer.
-// The runs that find out are warm-up; the measurement is a fresh run, so that one which was slow by chance is not
+// The runs that find out are warm-up, too; the measurement is a fresh run, so that one which was slow by chance is not
 // the one that counts.
 func (r *runner) findIterations(op Op, budget time.Duration) (int, error) {
-	if _, _, err := r.runTimed(op, 0, 1); err != nil { // sets up connections
+	if err := r.warmUp(op, budget); err != nil {
 		return 0, err
 	}
 	for n := 1; ; {
@@ -116,6 +116,29 @@ func (r *runner) findIterations(op Op, budget time.Duration) (int, error) {
 		}
 		n = int(float64(n)*min(grow, 10)) + 1
 	}
+}
+
+// Before the number of turns is known, there is warm-up, until so many bytes in messages of this size, or so many turns, have
+// been run, or so many budgets have passed. It sets up connections. A transport that uses memory in turn, as rings do, is slow
+// until it has used all of it once.
+const (
+	warmupBytes   = 64 << 20
+	maxWarmup     = 1000
+	warmupBudgets = 40
+)
+
+// warmUp runs the loop until the transport has been warmed up.
+func (r *runner) warmUp(op Op, budget time.Duration) error {
+	left, took := max(1, min(warmupBytes/max(1, r.size), maxWarmup)), time.Duration(0)
+	for n := 1; left > 0 && took < warmupBudgets*budget; n = min(2*n, left) {
+		_, wall, err := r.runTimed(op, 0, n)
+		if err != nil {
+			return err
+		}
+		left -= n
+		took += wall
+	}
+	return nil
 }
 
 // summarise combines the ranks' measures at rank 0.

@@ -26,6 +26,7 @@ type runner struct {
 	counts, displs               []int     // per rank, in elements
 	message                      message   // of an operation with a derived datatype
 
+	computed       uint64 // by compute, so that it is not optimised away
 	clockStart     time.Time
 	iterationTimes []time.Duration // per measured iteration; nil unless percentiles are wanted
 	firstTick      uint64          // ticks at the start of the first measured iteration, or 0

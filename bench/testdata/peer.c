@@ -14,6 +14,7 @@
 #define _POSIX_C_SOURCE 200112L /* nanosleep, posix_memalign */
 #include <mpi.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -324,20 +325,27 @@ static double call_by_call(long skip, long n)
 	return sum;
 }
 
-/* What is left of an Iallreduce after all ranks have slept for as long as an Allreduce takes. */
-static double overlap(long skip, long n)
+/* The seconds of a blocking Allreduce. */
+static double allreduce_time(void)
 {
 	enum { CALLS = 10 };
-	double sum = 0, begin = MPI_Wtime();
+	double begin = MPI_Wtime();
 	for (int i = 0; i < CALLS; i++)
 		allreduce();
-	double blocking = (MPI_Wtime() - begin) / CALLS;
-	struct timespec sleep = {(time_t)blocking, (long)((blocking - (time_t)blocking) * 1e9)};
+	return (MPI_Wtime() - begin) / CALLS;
+}
+
+/* Iallreduces, with a call of meanwhile before each Wait: the time of both together, or that of the Wait alone. */
+static double time_overlap(long skip, long n, int together, void (*meanwhile)(void))
+{
+	double sum = 0;
 	for (long i = -skip; i < n; i++) {
 		MPI_Request q;
-		MPI_Iallreduce(sbuf, rbuf, FLOATS, MPI_FLOAT, MPI_SUM, WORLD, &q);
-		nanosleep(&sleep, NULL);
 		double start = MPI_Wtime();
+		MPI_Iallreduce(sbuf, rbuf, FLOATS, MPI_FLOAT, MPI_SUM, WORLD, &q);
+		meanwhile();
+		if (!together)
+			start = MPI_Wtime();
 		MPI_Wait(&q, MPI_STATUS_IGNORE);
 		double stop = MPI_Wtime();
 		if (i >= 0)
@@ -345,6 +353,40 @@ static double overlap(long skip, long n)
 		MPI_Barrier(WORLD);
 	}
 	return sum;
+}
+
+static struct timespec pause_time;
+static void pause_ranks(void) { nanosleep(&pause_time, NULL); }
+
+/* What is left of an Iallreduce after all ranks have slept for as long as an Allreduce takes. */
+static double overlap(long skip, long n)
+{
+	double blocking = allreduce_time();
+	pause_time = (struct timespec){(time_t)blocking, (long)((blocking - (time_t)blocking) * 1e9)};
+	return time_overlap(skip, n, 0, pause_ranks);
+}
+
+static uint64_t computed;
+static long steps; /* of a computation */
+
+/* Does steps, each of which depends on the one before. */
+static void compute(void)
+{
+	for (long i = 0; i < steps; i++) {
+		computed = computed * 6364136223846793005u + 1442695040888963407u;
+		__asm__ volatile("" : "+r"(computed));
+	}
+}
+
+/* An Iallreduce together with a computation that alone takes as long as an Allreduce. */
+static double overlap_compute(long skip, long n)
+{
+	enum { CALIBRATION = 1 << 20 };
+	double blocking = allreduce_time(), begin = MPI_Wtime();
+	steps = CALIBRATION;
+	compute();
+	steps = (long)(CALIBRATION * blocking / (MPI_Wtime() - begin));
+	return time_overlap(skip, n, 1, compute);
 }
 
 /* ---- The table of operations ---- */
@@ -397,6 +439,7 @@ static const struct op {
 	{"iallgatherv", COLLECTIVE, call_by_call, iallgatherv, 1, 0},
 	{"ialltoallv", COLLECTIVE, call_by_call, ialltoallv, 0, 0},
 	{"overlap", COLLECTIVE, overlap, iallreduce, 1, 1},
+	{"overlap_compute", COLLECTIVE, overlap_compute, iallreduce, 1, 1},
 };
 
 static const struct op *find(const char *name)
@@ -420,12 +463,26 @@ static double timed(const struct op *op, long skip, long n, double *wall)
 	return mine;
 }
 
-/* Turns that take about budget seconds, three at least unless one alone takes longer. The runs that find out are warm-up;
+/* Warm-up until 64 MiB in messages of this size, or 1000 turns, have been run, or 40 budgets have passed: it sets up connections,
+   and an implementation may be slow until it has used its memory once. */
+static void warm_up(const struct op *op, double budget)
+{
+	double wall, took = 0;
+	long left = size > 0 ? (64 << 20) / (long)size : 1000;
+	left = left < 1 ? 1 : left > 1000 ? 1000 : left;
+	for (long n = 1; left > 0 && took < 40 * budget; n = 2 * n < left ? 2 * n : left) {
+		timed(op, 0, n, &wall);
+		left -= n;
+		took += wall;
+	}
+}
+
+/* Turns that take about budget seconds, three at least unless one alone takes longer. The runs that find out are warm-up, too;
    the measurement itself is a fresh run, so that a run which was slow by chance is not the one that counts. */
 static long adapt(const struct op *op, double budget)
 {
 	double wall;
-	timed(op, 0, 1, &wall); /* sets up connections */
+	warm_up(op, budget);
 	for (long n = 1;;) {
 		timed(op, 0, n, &wall);
 		double grow = wall > 0 ? budget / wall : 10;
