@@ -19,7 +19,7 @@ const (
 	// closeTimeout bounds how long Close waits until the other side has received all messages.
 	closeTimeout = time.Second
 	// drainTimeout bounds how long a pipe is read that the other side does not read any more.
-	drainTimeout = time.Second
+	drainTimeout = 5 * time.Second
 	// maxUnacknowledged bounds the bytes that are kept for the other side. Beyond it Send blocks. The longest message is far
 	// shorter.
 	maxUnacknowledged = 16 << 20

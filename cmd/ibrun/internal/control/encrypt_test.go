@@ -153,7 +153,7 @@ func TestCapture(t *testing.T) {
 		if err := zero.Send([]byte("last")); err != nil {
 			t.Fatal(err)
 		}
-		go zero.Close()
+		go zero.CloseWithin(time.Minute)
 		if got, err := one.Recv(); err != nil || string(got) != "last" {
 			t.Errorf("%q, %v", got, err)
 		}
@@ -230,7 +230,7 @@ func TestMiddle(t *testing.T) {
 		t.Errorf("node 1: %v", err)
 	}
 	expectNoConn(t, l)
-	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(l.LastRefusal(), "terminates TLS"); {
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(l.LastRefusal(), "terminates TLS"); {
 		if time.Now().After(deadline) {
 			t.Fatalf("the last refusal of node 0 is %q", l.LastRefusal())
 		}
@@ -309,6 +309,7 @@ func TestChangedByte(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer zero.Close()
+	waitReachable(t, zero) // until then node 0 waits only for a short time for the next connection
 	flip <- struct{}{}
 	for _, message := range []string{strings.Repeat("changed", 1000), "afterwards"} {
 		if err := one.Send([]byte(message)); err != nil {
@@ -351,7 +352,7 @@ func TestReplay(t *testing.T) {
 	if _, err := again.Write(recorded); err != nil {
 		t.Fatal(err)
 	}
-	again.SetReadDeadline(time.Now().Add(10 * time.Second))
+	again.SetReadDeadline(time.Now().Add(time.Minute))
 	answer, err := io.ReadAll(again)
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {

@@ -14,8 +14,8 @@ import (
 
 // If a link breaks, node 0 must know whether the ibrun on the other side has died or will make a new link. That ibrun listens on
 // a port for nothing else: the kernel refuses connections to the port of a process that has died. A process that connects
-// receives a few bytes that only this ibrun knows, and nothing is read. When a node joins, node 0 tests whether it reaches the
-// port, which a firewall may prevent.
+// receives a few bytes that only this ibrun knows, and nothing is read. From when a node joins, node 0 tests until it succeeds
+// whether it reaches the port, which a firewall may prevent.
 
 const (
 	// probeTimeout bounds one attempt to connect.
@@ -86,9 +86,6 @@ func (p aliveProbe) dial(ctx context.Context) (net.Conn, error) {
 
 // reaches reports whether the right process listens there.
 func (p aliveProbe) reaches(ctx context.Context) bool {
-	if p.addr == "" {
-		return false
-	}
 	raw, err := p.dial(ctx)
 	if err != nil {
 		return false

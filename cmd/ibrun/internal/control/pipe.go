@@ -114,14 +114,14 @@ func (p *Pipe) SetWriteDeadline(t time.Time) error { return p.out.SetWriteDeadli
 var ErrPipe = errors.New("its pipe was closed: its ibrun has ended, or what connects the hosts")
 
 // explainTimeout bounds how long ServePipe waits for the reason why a pipe was closed.
-const explainTimeout = time.Second
+const explainTimeout = 5 * time.Second
 
 // ServePipe makes a connection on node 0 over a pipe to the given node, which calls [JoinPipe] on the other end. It takes
 // ownership of raw, also if it returns an error. It returns when the handshake is complete, or has failed, or ctx has ended.
 //
 // The connection is lost when the pipe breaks, because no other can take its place. If the other side has closed the pipe without
-// notice, explain is called, unless it is nil: it may return a more precise reason than [ErrPipe], or nil. It has a second for
-// that.
+// notice, explain is called, unless it is nil: it may return a more precise reason than [ErrPipe], or nil. It has
+// explainTimeout for that.
 func ServePipe(ctx context.Context, raw net.Conn, s Security, node, nodes int, heartbeat time.Duration,
 	explain func() error) (*Conn, error) {
 	return overPipe(ctx, raw, explain, func() (*Conn, *link, error) {

@@ -12,6 +12,8 @@ import (
 const (
 	firstRetry = 20 * time.Millisecond
 	lastRetry  = time.Second
+	// lastReachRetry takes the place of lastRetry if node 0 has never reached the other side: mostly a firewall prevents that.
+	lastReachRetry = time.Minute
 )
 
 // ErrDied means that the ibrun on the other side does not exist any more.
@@ -141,20 +143,27 @@ type awaiter struct {
 	wait time.Duration
 }
 
-// newAwaiter returns the awaiter for a connection, and finds out meanwhile whether node 0 reaches the port of the other node.
+// newAwaiter returns the awaiter for a connection, and begins to find out whether node 0 reaches the port of the other node.
 func newAwaiter(c *Conn, alivePort int) *awaiter {
 	a := &awaiter{c, newAliveProbe(c.remote, alivePort, c.banner), unreachableWait}
 	go a.test()
 	return a
 }
 
-// test finds out whether node 0 reaches the port of the other node.
+// test finds out whether node 0 reaches the port of the other node. It tries again, less and less often: a busy node may answer
+// late, and a firewall may open.
 func (a *awaiter) test() {
+	if a.probe.addr == "" {
+		return
+	}
 	ctx, cancel := a.conn.untilLost()
 	defer cancel()
-	if a.probe.reaches(ctx) {
-		close(a.conn.reachable)
+	for wait := firstRetry; !a.probe.reaches(ctx); wait = min(2*wait, lastReachRetry) {
+		if !a.conn.pause(wait) {
+			return
+		}
 	}
+	close(a.conn.reachable)
 }
 
 // recover waits until the other node has made a new link, or has died, or the time is over.

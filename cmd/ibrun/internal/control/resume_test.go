@@ -49,9 +49,33 @@ func waitReachable(t *testing.T, c *Conn) {
 	t.Helper()
 	select {
 	case <-c.reachable:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("node 0 does not reach the port of node 1")
 	}
+}
+
+// A node whose port does not answer at first, and then wrongly, is reached later.
+func TestReachedLater(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	banner := bytes.Repeat([]byte{7}, bannerLen)
+	go func() {
+		for _, answer := range [][]byte{nil, make([]byte, bannerLen), banner} {
+			raw, err := l.Accept()
+			if err != nil {
+				return
+			}
+			raw.Write(answer)
+			raw.Close()
+		}
+	}()
+	c := &Conn{lost: make(chan struct{}), reachable: make(chan struct{})}
+	go (&awaiter{conn: c, probe: aliveProbe{l.Addr().String(), banner}}).test()
+	waitReachable(t, c)
 }
 
 // reset breaks the link of a side as a device between would: both sides get an error. It waits until there is a link.
@@ -106,7 +130,8 @@ func TestResets(t *testing.T) {
 }
 
 func testResets(t *testing.T, s Security) {
-	zero, one, _ := pairWith(t, s, time.Minute, nil)
+	zero, one, _ := pairWith(t, s, longHeartbeat, nil)
+	waitReachable(t, zero) // until then node 0 waits only for a short time for the next link
 	resets, messages := 50, 1500
 	if os.Getenv("IBRUN_SOAK") == "1" {
 		resets, messages = 2000, 200000
@@ -128,7 +153,7 @@ func testResets(t *testing.T, s Security) {
 
 // A message that cannot be sent now is kept. When too many bytes are kept, Send blocks until the connection was made again.
 func TestSendBlocks(t *testing.T) {
-	zero, one, l := pairOver(t, time.Minute, nil)
+	zero, one, l := pairOver(t, longHeartbeat, nil)
 	waitReachable(t, zero)
 	l.mu.Lock() // node 0 accepts no further link
 	one.reset()
@@ -264,7 +289,7 @@ type proxy struct {
 	mu      sync.Mutex
 	silent  bool // new connections are not answered
 	pairs   []*proxied
-	onBytes func([]byte)
+	onBytes func(b []byte, at int) // at is how many bytes of that direction of the connection came before b; nil: nothing to do
 }
 
 type proxied struct {
@@ -307,7 +332,7 @@ func (p *proxy) start(t *testing.T, addr string) (via string) {
 
 func (p *proxy) forward(c *proxied, to, from net.Conn) {
 	b := make([]byte, 4096)
-	for {
+	for at := 0; ; {
 		n, err := from.Read(b)
 		c.mu.Lock()
 		forgotten := c.forgotten
@@ -319,8 +344,9 @@ func (p *proxy) forward(c *proxied, to, from net.Conn) {
 			continue
 		}
 		if p.onBytes != nil {
-			p.onBytes(b[:n])
+			p.onBytes(b[:n], at)
 		}
+		at += n
 		if _, errWrite := to.Write(b[:n]); err != nil || errWrite != nil {
 			to.Close()
 			return
@@ -344,7 +370,7 @@ func (p *proxy) forget() {
 func TestForgottenConnection(t *testing.T) {
 	t.Parallel()
 	var p proxy
-	zero, one, _ := pairOver(t, time.Second, &p)
+	zero, one, _ := pairOver(t, 8*time.Second, &p) // node 1 makes a new connection after half of this
 	for round := range 2 {
 		p.forget()
 		for i := range 10 {
@@ -363,24 +389,26 @@ func TestForgottenConnection(t *testing.T) {
 
 // A byte that is changed on the way breaks the link, and the message is sent again.
 func TestCorruptedByte(t *testing.T) {
+	const handshake = 1000 // more bytes than a handshake has: a wrong one ends the connection
 	var count int
 	p := proxy{}
 	var mu sync.Mutex
-	p.onBytes = func(b []byte) {
+	p.onBytes = func(b []byte, at int) {
 		mu.Lock()
 		defer mu.Unlock()
-		if count += len(b); len(b) > 0 && count > 20000 {
+		if count += len(b); len(b) > 0 && at > handshake && count > 20000 {
 			count = 0
 			b[len(b)/2] ^= 4
 		}
 	}
-	zero, one, _ := pairOver(t, time.Minute, &p)
+	zero, one, _ := pairOver(t, longHeartbeat, &p)
+	waitReachable(t, zero)
 	exchange(t, zero, one, 60, func() {})
 }
 
 // The messages that were sent before Close arrive although the connection breaks.
 func TestCloseWhileBroken(t *testing.T) {
-	zero, one, _ := pairOver(t, time.Minute, nil)
+	zero, one, _ := pairOver(t, longHeartbeat, nil)
 	waitReachable(t, zero)
 	one.reset()
 	if err := zero.Send([]byte("last message")); err != nil {
