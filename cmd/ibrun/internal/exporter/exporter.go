@@ -1,8 +1,10 @@
-// Package exporter serves the metrics of a node's ranks for Prometheus while the job runs:
+// Package exporter serves the metrics of a node's ranks for Prometheus while the job runs, and until it was scraped after that:
 //
 //	e, err := exporter.Start(exporter.Options{Address: ":9464"}, node, report)
 //	report("metrics are at " + e.URL())
 //	...
+//	e.JobEnded()
+//	stopped := e.Linger(signals, begin)
 //	err = e.Close()
 //
 // A client can disturb neither the job nor other clients: the number of connections and the time of scrapes are limited.
@@ -22,6 +24,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/outfile"
@@ -34,6 +37,8 @@ type Options struct {
 	Address string
 	// DiscoveryFile is the file_sd file to write for Prometheus, or empty.
 	DiscoveryFile string
+	// Linger is how long Linger waits at most for a scrape. Nil: as long as the intervals of earlier scrapes say.
+	Linger *time.Duration
 
 	writeTimeout time.Duration // how long a client may take to read a response; 0: defaultWriteTimeout
 }
@@ -44,6 +49,10 @@ type Exporter struct {
 	listener      net.Listener
 	address       string // the requested address, with the port in use
 	discoveryFile string // the discovery file that Close removes; empty if none was written
+
+	scrapers *scrapers
+	linger   *time.Duration
+	ended    atomic.Bool // the exit code of the job is among the metrics
 }
 
 // Limits for clients.
@@ -63,6 +72,9 @@ const (
 	maxHeader           = 16 << 10
 )
 
+// metricsPath is the path of the metrics.
+const metricsPath = "/metrics"
+
 // Start listens, and serves metrics until Close. Problems while serving are passed to report, the first of each kind only. If
 // the address is in use, Start returns the error of package net.
 func Start(o Options, n *prom.Node, report func(string)) (*Exporter, error) {
@@ -72,19 +84,20 @@ func Start(o Options, n *prom.Node, report func(string)) (*Exporter, error) {
 	}
 	mux := http.NewServeMux()
 	problems := &problemReporter{report: report}
-	mux.Handle("GET /metrics", n.Handler(problems))
+	mux.Handle("GET "+metricsPath, n.Handler(problems))
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(w, "Job %s on %s: /metrics has the sums over the node's ranks, /metrics?ranks=each has each rank.\n", n.Job, n.Name)
 	})
 	g := newGate(l)
 	g.timeout, g.onLimit = cmp.Or(o.writeTimeout, defaultWriteTimeout), problems.tooMany
 	g.onFailed = func(err error) { problems.Println(err) }
-	e := &Exporter{listener: l, address: l.Addr().String(), server: &http.Server{Handler: g.limit(mux), ConnContext: remember,
-		ReadTimeout: headerTimeout, WriteTimeout: defaultWriteTimeout, MaxHeaderBytes: maxHeader,
-		ErrorLog: log.New(io.Discard, "", 0)}}
+	e := &Exporter{scrapers: newScrapers(), linger: o.Linger, listener: l, address: l.Addr().String()}
+	e.server = &http.Server{Handler: g.limit(mux), ConnContext: remember, ReadTimeout: headerTimeout,
+		WriteTimeout: defaultWriteTimeout, MaxHeaderBytes: maxHeader, ErrorLog: log.New(io.Discard, "", 0)}
 	e.server.SetKeepAlivesEnabled(false)
+	g.onScrape = e.onScrape
 	if o.DiscoveryFile != "" {
-		if err := e.writeDiscoveryFile(o.DiscoveryFile, n); err != nil {
+		if err := e.writeDiscoveryFile(o.DiscoveryFile); err != nil {
 			return nil, errors.Join(err, l.Close())
 		}
 	}
@@ -145,7 +158,7 @@ func (e *Exporter) Files() (files []string) {
 }
 
 // writeDiscoveryFile writes the discovery file atomically.
-func (e *Exporter) writeDiscoveryFile(file string, n *prom.Node) error {
+func (e *Exporter) writeDiscoveryFile(file string) error {
 	target := e.address
 	if e.listener.Addr().Network() == "unix" {
 		return fmt.Errorf("write %s: Prometheus does not scrape Unix sockets; give --metrics a host and a port", file)
@@ -157,11 +170,10 @@ func (e *Exporter) writeDiscoveryFile(file string, n *prom.Node) error {
 		}
 		target = net.JoinHostPort(name, fmt.Sprint(a.Port))
 	}
-	type group struct {
-		Targets []string          `json:"targets"`
-		Labels  map[string]string `json:"labels"`
+	type group struct { // no labels: every series has the names of the job and the node
+		Targets []string `json:"targets"`
 	}
-	text, err := json.MarshalIndent([]group{{[]string{target}, map[string]string{"job_id": n.Job, "node": n.Name}}}, "", "  ")
+	text, err := json.MarshalIndent([]group{{[]string{target}}}, "", "  ")
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -16,9 +17,10 @@ import (
 // request.
 type gate struct {
 	net.Listener
-	onLimit  func()          // called when a connection or a scrape is refused or ended
-	onFailed func(err error) // called when a response cannot be sent
-	timeout  time.Duration   // for sending a response
+	onLimit  func()                              // called when a connection or a scrape is refused or ended
+	onFailed func(err error)                     // called when a response cannot be sent
+	timeout  time.Duration                       // for sending a response
+	onScrape func(r *http.Request) (sent func()) // called before a response with metrics is made
 
 	mu      sync.Mutex
 	waiting admission.Waiting[*conn] // for their request
@@ -117,16 +119,31 @@ func (g *gate) limit(handler http.Handler) http.Handler {
 			return
 		}
 		whole := response{header: w.Header(), status: http.StatusOK}
-		kind.render(handler, &whole, r)
-		err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(g.timeout))
-		if err == nil {
-			w.WriteHeader(whole.status)
-			_, err = w.Write(whole.body.Bytes())
+		sent := func() {}
+		if r.URL.Path == metricsPath {
+			sent = g.onScrape(r)
 		}
-		if err != nil {
+		kind.render(handler, &whole, r)
+		if err := g.send(w, &whole); err != nil {
 			g.onFailed(err)
+		} else if whole.status == http.StatusOK {
+			sent()
 		}
 	})
+}
+
+// send passes a whole response to the kernel.
+func (g *gate) send(w http.ResponseWriter, whole *response) error {
+	c := http.NewResponseController(w)
+	if err := c.SetWriteDeadline(time.Now().Add(g.timeout)); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(whole.body.Len()))
+	w.WriteHeader(whole.status)
+	if _, err := w.Write(whole.body.Bytes()); err != nil {
+		return err
+	}
+	return c.Flush()
 }
 
 // render makes a response, unless the client has closed its connection meanwhile.
