@@ -88,7 +88,7 @@ func writeBundle(name string, h *Host, env []string, out io.Writer) error {
 func bundleMembers(h *Host, env []string, now time.Time) ([]member, error) {
 	var doctor, asJSON, explained bytes.Buffer
 	report := RunChecks(h)
-	if err := errors.Join(report.Text(&doctor), report.JSON(&asJSON)); err != nil {
+	if err := errors.Join(report.Text(&doctor, true), report.JSON(&asJSON)); err != nil {
 		return nil, err
 	}
 	if code := explain.Main([]string{explainedSizes}, &explained, &explained); code != 0 {

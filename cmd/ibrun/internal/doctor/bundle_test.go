@@ -226,7 +226,7 @@ func TestBundleInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out, errs bytes.Buffer
-	code := Main([]string{"--input", name}, nil, "ibrun v1", &out, &errs)
+	code := Main([]string{"--all", "--input", name}, nil, "ibrun v1", &out, &errs)
 	if code > 1 || !strings.Contains(out.String(), "memlock.limit") {
 		t.Errorf("code %d, %s, %s", code, out.String(), errs.String())
 	}

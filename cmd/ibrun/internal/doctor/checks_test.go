@@ -146,12 +146,12 @@ func brokenVerbs() []broken {
 		}, OK, "CAP_IPC_LOCK", ""},
 		{"memlock.limit", func(h *Host) { h.limits("4294967296", "4294967296", "1", "1") }, OK, "4 GiB", ""},
 		{"memlock.limit", func(h *Host) { h.limits("8388608", "8388608", "1", "1"); h.Top.RDMA = nil }, Info, "8 MiB",
-			"limits.d"},
+			""},
 		{"memlock.limit", func(h *Host) { h.remove("proc/self/limits") }, Info, "unknown", ""},
 		{"memlock.limit", func(h *Host) { h.put("proc/self/limits", "Max locked memory lots more bytes\n") }, Info, "unknown",
 			""},
 		{"memlock.limit", func(h *Host) { h.put("proc/self/limits", "") }, Info, "no line", ""},
-		{"verbs.device", func(h *Host) { h.Top.RDMA = nil }, Info, "no device", "soft-roce up"},
+		{"verbs.device", func(h *Host) { h.Top.RDMA = nil }, Info, "no device", ""},
 		{"verbs.device", func(h *Host) { h.dev().OtherNetns = true }, Info, "another network namespace", "rdma dev set mlx5_0 netns"},
 		{"verbs.device", func(h *Host) { h.dev().Problems = []string{"read fw_ver: EIO"} }, Warning, "read fw_ver: EIO", "/sys"},
 		{"verbs.open", open(syscall.EACCES), Error,
@@ -327,7 +327,7 @@ func brokenPeers() []broken {
 	denied := func(h *Host) { h.Peers[0].LoginErr = errors.New("Permission denied (publickey)") }
 	var alone []broken
 	for _, id := range []string{"reach.hosts", "reach.fabric", "reach.clock", "mtu.hosts", "ssh.login", "ssh.version", "ssh.port"} {
-		alone = append(alone, broken{id, func(h *Host) { h.Peers = nil }, Info, "no other host", "ibrun doctor HOST"})
+		alone = append(alone, broken{id, func(h *Host) { h.Peers = nil }, Info, "no other host", ""})
 	}
 	return append(alone, []broken{
 		{"reach.hosts", refused, Error, "node2 is not reachable: no route to host", "getent hosts node2"},

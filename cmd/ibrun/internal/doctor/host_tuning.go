@@ -86,6 +86,9 @@ func hostHugepages(h *Host) []Finding {
 	if total != "0" {
 		return okFinding("%s huge pages are reserved", total)
 	}
+	if len(h.Top.RDMA) == 0 {
+		return infoFinding("no huge pages are reserved")
+	}
 	return newFinding(Info, "no huge pages are reserved",
 		"devices translate addresses of large registered buffers faster with huge pages; ibrun does not need them",
 		"sysctl vm.nr_hugepages=1024")

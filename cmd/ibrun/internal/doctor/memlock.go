@@ -36,7 +36,7 @@ func memlockLimit(h *Host) []Finding {
 		"programs fall back to TCP"
 	switch {
 	case len(h.Top.RDMA) == 0:
-		return newFinding(Info, evidence, why+"; this machine has no RDMA device", h.memlockFix(hard))
+		return infoFinding("%s; this machine has no RDMA device", evidence)
 	case soft < lowMemlock:
 		severity = Error
 	case soft >= sufficientMemlock:

@@ -24,12 +24,14 @@ const probeScript = `date +%s%N; ibrun version || echo; ibrun doctor --ports 2>/
 type peerProber struct {
 	ssh  []string // the command and its flags
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// timeout is probeTimeout, or longer in tests.
+	timeout time.Duration
 }
 
 func newPeerProber() peerProber {
 	return peerProber{
 		ssh:  []string{"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5"},
-		dial: new(net.Dialer).DialContext,
+		dial: new(net.Dialer).DialContext, timeout: probeTimeout,
 	}
 }
 
@@ -84,7 +86,7 @@ func (a peerProber) probeAll(ctx context.Context, hosts []string) ([]Peer, error
 
 // probe probes one host: it connects to the ssh port, and runs probeScript by ssh.
 func (a peerProber) probe(ctx context.Context, host, port string) Peer {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	p := Peer{Name: host}
 	_, name, found := strings.Cut(host, "@")
@@ -117,7 +119,7 @@ func (a peerProber) probe(ctx context.Context, host, port string) Peer {
 
 // measureConnect measures how long it takes to connect to the ssh port of a host.
 func (a peerProber) measureConnect(ctx context.Context, name string) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout/3) // ssh needs the remaining time
+	ctx, cancel := context.WithTimeout(ctx, a.timeout/3) // ssh needs the remaining time
 	defer cancel()
 	begin := time.Now()
 	conn, err := a.dial(ctx, "tcp", net.JoinHostPort(name, "22"))

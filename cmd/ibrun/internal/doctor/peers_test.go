@@ -18,7 +18,7 @@ func fakeSSH(t *testing.T, script string) peerProber {
 	if err := os.WriteFile(name, []byte("#!/bin/bash\n"+script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return peerProber{ssh: []string{name}, dial: func(_ context.Context, _, address string) (net.Conn, error) {
+	return peerProber{timeout: time.Minute, ssh: []string{name}, dial: func(_ context.Context, _, address string) (net.Conn, error) {
 		if address == "away:22" {
 			return nil, errors.New("no route to host")
 		}

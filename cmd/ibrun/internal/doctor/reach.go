@@ -92,7 +92,7 @@ func latencyMatrix(pings []Ping) string {
 // forEachPeer runs a check for each host given on the command line.
 func (h *Host) forEachPeer(check func(p Peer) []Finding) []Finding {
 	if len(h.Peers) == 0 {
-		return newFinding(Info, "no other host was given", "", "ibrun doctor HOST...")
+		return infoFinding("no other host was given")
 	}
 	var all []Finding
 	for _, p := range h.Peers {

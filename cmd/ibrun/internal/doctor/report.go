@@ -28,23 +28,18 @@ type Finding struct {
 	Fix      string   `json:"fix"`      // the command that fixes it; empty if there is nothing to fix
 }
 
-// Report contains all findings, in the order of the checks.
+// Report contains all findings, in the order of the checks, and what they mean together.
 type Report struct {
+	Verdict  Verdict   `json:"verdict"`
 	Findings []Finding `json:"findings"`
 }
 
-// ExitCode returns 2 if there is an error, otherwise 1 if there is a warning, otherwise 0.
+// ExitCode returns 1 if jobs cannot work, otherwise 0.
 func (r Report) ExitCode() int {
-	code := 0
-	for _, f := range r.Findings {
-		switch f.Severity {
-		case Error:
-			return 2
-		case Warning:
-			code = 1
-		}
+	if r.Verdict.Jobs == JobsFail {
+		return 1
 	}
-	return code
+	return 0
 }
 
 // JSON writes the report as JSON.
@@ -55,13 +50,18 @@ func (r Report) JSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// Text writes the report as text, and the number of findings of each severity. It writes equal findings of several checks
-// once.
-func (r Report) Text(w io.Writer) error {
+// Text writes the report as text: the verdict, the findings, and how many there are of each severity. It leaves out findings that
+// ask for nothing, unless all are wanted. It writes equal findings of several checks once.
+func (r Report) Text(w io.Writer, all bool) error {
 	var b strings.Builder
+	fmt.Fprintln(&b, r.Verdict.Summary)
 	count := map[Severity]int{}
 	same := map[Finding][]string{} // a finding without ID: the checks with this finding
 	for _, f := range r.Findings {
+		if !f.helps() && !all {
+			count[OK]++
+			continue
+		}
 		count[f.Severity]++
 		id := f.ID
 		f.ID = ""
@@ -84,7 +84,11 @@ func (r Report) Text(w io.Writer) error {
 			}
 		}
 	}
-	fmt.Fprintf(&b, "%d errors, %d warnings, %d hints, %d ok\n", count[Error], count[Warning], count[Info], count[OK])
+	rest := fmt.Sprintf("%d ok", count[OK])
+	if !all {
+		rest = fmt.Sprintf("%d other results ask for nothing (--all prints them)", count[OK])
+	}
+	fmt.Fprintf(&b, "%d errors, %d warnings, %d hints; %s\n", count[Error], count[Warning], count[Info], rest)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -157,6 +161,7 @@ func RunChecks(h *Host) Report {
 			r.Findings = append(r.Findings, f)
 		}
 	}
+	r.Verdict = newVerdict(h, r.Findings)
 	return r
 }
 

@@ -13,58 +13,82 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/manual"
 	"github.com/ibrun/ibrun/hw"
 )
 
-const usage = `usage: ibrun doctor [--json] [HOST...]             check this machine, and whether these hosts are reachable
-       ibrun doctor [--json] --input FILE|DIR      check a machine captured by ibrun topo --capture FILE
-       ibrun doctor --bundle [FILE.tar.gz] [HOST...]
-                                                   write one file without secrets for a report of a problem, and list
-                                                   what it contains; the default name has the host and the time
-Exit codes: 0 no problems; 1 warnings; 2 errors, or the machine could not be checked.
-`
+// Page returns the description of the command.
+func Page() manual.Page {
+	return manual.Page{Name: "doctor", Summary: "find problems of this machine and its network",
+		Forms: []string{"doctor [--all | --json] [HOST...]",
+			"doctor [--all | --json] --input FILE|DIR", "doctor --bundle [FILE.tar.gz] [HOST...]"},
+		About: []string{"It checks this machine, and whether the hosts are reachable and have the same ibrun. The first line is the " +
+			"verdict. Each finding says why it matters, and which command fixes it."},
+		Groups: []manual.Group{{Title: "Flags", Flags: manual.Flags(new(options).flags())}},
+		Topics: []manual.Topic{{Title: "Exit codes", Entries: []manual.Entry{
+			{Term: "0", Text: "jobs work, also if RDMA does not"}, {Term: "1", Text: "jobs cannot work"},
+			{Term: "2", Text: "usage error, or the machine could not be checked"}}}},
+	}
+}
 
 // exitFailed is the exit code if the machine could not be checked.
 const exitFailed = 2
 
-// Main runs `ibrun doctor args...` and returns the exit code. version is the output of ibrun version.
-func Main(args, env []string, version string, stdout, stderr io.Writer) int {
-	var bundle bundleFlag
+// options are the flags of the command.
+type options struct {
+	bundle      bundleFlag
+	json, ports bool
+	all         bool // print all findings
+	input       string
+}
+
+// flags returns the flags of the command.
+func (o *options) flags() *flag.FlagSet {
 	flags := flag.NewFlagSet("doctor", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	flags.Var(&bundle, "bundle", "")
-	asJSON := flags.Bool("json", false, "")
-	input := flags.String("input", "", "")
-	ports := flags.Bool("ports", false, "") // for ibrun doctor on another host
+	flags.Var(&o.bundle, "bundle", "write one file without secrets for a report of a problem, and list what it contains; the "+
+		"default name has the host and the time")
+	flags.BoolVar(&o.all, "all", false, "print also what is fine, unknown or does not apply")
+	flags.BoolVar(&o.json, "json", false, "print the findings as JSON")
+	flags.StringVar(&o.input, "input", "", "check the machine that ibrun topo --capture has written to this `FILE|DIR`")
+	flags.BoolVar(&o.ports, "ports", false, "") // for ibrun doctor on another host
+	return flags
+}
+
+// Main runs `ibrun doctor args...` and returns the exit code. version is the output of ibrun version.
+func Main(args, env []string, version string, stdout, stderr io.Writer) int {
+	var o options
+	flags := o.flags()
 	err := flags.Parse(joinBundleName(args))
-	if errors.Is(err, flag.ErrHelp) || len(args) > 0 && args[0] == "help" {
-		fmt.Fprint(stdout, usage)
+	page := Page()
+	if errors.Is(err, flag.ErrHelp) || manual.IsHelp(args) {
+		fmt.Fprint(stdout, page.Help())
 		return 0
 	}
 	switch {
 	case err != nil:
-	case *input != "" && flags.NArg() > 0:
+	case o.input != "" && flags.NArg() > 0:
 		err = errors.New("--input checks a captured tree and accepts no hosts")
 	case slices.ContainsFunc(flags.Args(), func(host string) bool { return strings.HasPrefix(host, "-") }):
 		err = errors.New("flags come before the hosts")
-	case bundle.set && (*input != "" || *asJSON):
+	case o.bundle.set && (o.input != "" || o.json):
 		err = errors.New("--bundle describes this machine, as an archive; it accepts neither --input nor --json")
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "ibrun doctor: %v\n%s", err, usage)
+		fmt.Fprintf(stderr, "ibrun doctor: %v\n%s", err, page.Usage())
 		return exitFailed
 	}
-	if *ports {
+	if o.ports {
 		return printPorts(env, stdout, stderr)
 	}
-	if bundle.set {
-		return bundle.run(flags.Args(), env, version, stdout, stderr)
+	if o.bundle.set {
+		return o.bundle.run(flags.Args(), env, version, stdout, stderr)
 	}
-	report, err := examine(*input, flags.Args(), env, version)
-	if err == nil && *asJSON {
+	report, err := examine(o.input, flags.Args(), env, version)
+	if err == nil && o.json {
 		err = report.JSON(stdout)
 	} else if err == nil {
-		err = report.Text(stdout)
+		err = report.Text(stdout, o.all)
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "ibrun doctor: %v\n", err)

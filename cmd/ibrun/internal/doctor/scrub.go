@@ -15,6 +15,7 @@ import (
 // scrubber removes secrets and names of users from the files of a bundle. The files are chosen so that there are none; it is the
 // second line of defence, for example against a password that is set as the value of a wrong variable.
 type scrubber struct {
+	patterns
 	values *strings.Replacer
 	user   *regexp.Regexp // matches a name of the user as a word; nil if none is known that says something
 }
@@ -27,6 +28,7 @@ func newScrubber(env []string) *scrubber {
 	const leastSecret = 6 // shorter values occur by chance
 	shown := shownVariables()
 	getenv := lookup(env)
+	p := newPatterns()
 	with := map[string]string{} // what is replaced, and by what
 	remove := func(value string) {
 		cut := []rune(value)
@@ -42,7 +44,7 @@ func newScrubber(env []string) *scrubber {
 			continue
 		}
 		switch setting := strings.HasPrefix(name, "IBRUN_") || slices.Contains(shown, name); {
-		case secretName.MatchString(name):
+		case p.secretName.MatchString(name):
 			remove(value)
 		case setting && !isPlain(value): // errors quote the values of settings, or elements of them
 			remove(value)
@@ -61,7 +63,7 @@ func newScrubber(env []string) *scrubber {
 	for _, old := range slices.SortedFunc(maps.Keys(with), longestFirst) { // a value may be a part of another
 		pairs = append(pairs, old, with[old])
 	}
-	s := &scrubber{values: strings.NewReplacer(pairs...)}
+	s := &scrubber{patterns: p, values: strings.NewReplacer(pairs...)}
 	var names []string
 	for _, name := range []string{getenv("USER"), getenv("LOGNAME"), getenv("SUDO_USER"), getenv("SLURM_JOB_USER"),
 		getenv("PBS_O_LOGNAME"), getenv("LSFUSER"), path.Base(home)} {
@@ -99,22 +101,29 @@ func inJSON(s string) string {
 var usualUsers = []string{"root", "admin", "user", "ubuntu", "debian", "fedora", "centos", "rocky", "almalinux", "opc",
 	"ec2-user", "azureuser", "mpiuser", "slurm"}
 
-var (
-	// secretName matches names of variables that have secrets.
-	secretName = regexp.MustCompile(`(?i)TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE|PRIVATE|APIKEY|API_KEY|ACCESS_KEY|` +
-		`_KEY$|_PAT$|_PW$`)
-	// homeFolder matches the folder of a user.
-	homeFolder = regexp.MustCompile(`/(?:home|users|Users)/[^/\s"',;:]+`)
-	// userInfo matches the user and the password in an address of a service.
-	userInfo = regexp.MustCompile(`://[^/\s"'@]*@`)
-	// login matches the user in the address of a host or of mail.
-	login = regexp.MustCompile(`[a-zA-Z0-9._+-]+@([a-zA-Z0-9])`)
-)
+// patterns are what a scrubber looks for in every text.
+type patterns struct {
+	secretName *regexp.Regexp // names of variables that have secrets
+	homeFolder *regexp.Regexp // the folder of a user
+	userInfo   *regexp.Regexp // the user and the password in an address of a service
+	login      *regexp.Regexp // the user in the address of a host or of mail
+}
+
+// newPatterns compiles the patterns. They are not variables of the package: every process of a job would compile them.
+func newPatterns() patterns {
+	return patterns{
+		secretName: regexp.MustCompile(`(?i)TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE|PRIVATE|APIKEY|API_KEY|ACCESS_KEY|` +
+			`_KEY$|_PAT$|_PW$`),
+		homeFolder: regexp.MustCompile(`/(?:home|users|Users)/[^/\s"',;:]+`),
+		userInfo:   regexp.MustCompile(`://[^/\s"'@]*@`),
+		login:      regexp.MustCompile(`[a-zA-Z0-9._+-]+@([a-zA-Z0-9])`),
+	}
+}
 
 // scrub removes secrets and names of users from a text.
 func (s *scrubber) scrub(text []byte) []byte {
-	clean := homeFolder.ReplaceAllString(s.values.Replace(string(text)), "~")
-	clean = login.ReplaceAllString(userInfo.ReplaceAllString(clean, "://"), "USER@$1")
+	clean := s.homeFolder.ReplaceAllString(s.values.Replace(string(text)), "~")
+	clean = s.login.ReplaceAllString(s.userInfo.ReplaceAllString(clean, "://"), "USER@$1")
 	if s.user != nil {
 		for range 2 { // a match takes the character after it, which may be the one before the next
 			clean = s.user.ReplaceAllString(clean, "${1}USER${2}")

@@ -119,8 +119,11 @@ func (s *sshd) stop() {
 // prober returns the peerProber of ibrun doctor, but with the port and the keys of this server.
 func (s *sshd) prober(key, known string) peerProber {
 	a := newPeerProber()
+	a.timeout = time.Minute
 	_, port, _ := net.SplitHostPort(s.addr)
-	a.ssh = append(slices.Clone(a.ssh), "-F", "none", "-p", port, "-i", s.file(key), "-o", "IdentitiesOnly=yes",
+	// Of an option that is given twice, ssh takes the first value.
+	a.ssh = slices.Insert(a.ssh, 1, "-o", "ConnectTimeout=60")
+	a.ssh = append(a.ssh, "-F", "none", "-p", port, "-i", s.file(key), "-o", "IdentitiesOnly=yes",
 		"-o", "IdentityAgent=none", "-o", "StrictHostKeyChecking=yes", "-o", "UserKnownHostsFile="+s.file(known))
 	dial := a.dial
 	a.dial = func(ctx context.Context, network, _ string) (net.Conn, error) { return dial(ctx, network, s.addr) }
