@@ -13,21 +13,23 @@ import (
 
 	"github.com/ibrun/ibrun/bench"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/manual"
 	"github.com/ibrun/ibrun/internal/transports"
 	"github.com/ibrun/ibrun/mpi/explain"
 )
 
-var usage = `usage: ibrun explain SIZE[,SIZE...] [--transport LIST] [--json]
-       ibrun explain COLLECTIVE[,COLLECTIVE...] SIZE[,SIZE...] [--ranks LIST] [--json]
-
-The first form prints how messages of these sizes, such as 8,64K,1M, travel over each transport, and why, and all settings in
-force. The second one prints which algorithms collectives such as allreduce use, and why. A range such as 1K-8K selects the powers
-of 2 in it.
-
-  --ranks LIST       numbers of ranks of the collectives; 2,8,64,1024 by default
-  --transport LIST   show only the listed transports, of ` + strings.Join(transports.SelectableNames(), ", ") + `
-  --json             print one JSON array
-`
+// Page returns the description of the command.
+func Page() manual.Page {
+	return manual.Page{Name: "explain",
+		Summary: "show how messages of a size travel, which algorithm a collective uses, and why",
+		Forms: []string{"explain SIZE[,SIZE...] [--transport LIST] [--json]",
+			"explain COLLECTIVE[,COLLECTIVE...] SIZE[,SIZE...] [--ranks LIST] [--json]"},
+		About: []string{"The first form prints how messages of these sizes, such as 8,64K,1M, travel over each transport, and why, " +
+			"and all settings in force. The second one prints which algorithms collectives such as allreduce use, and why. A " +
+			"range such as 1K-8K selects the powers of 2 in it."},
+		Groups: []manual.Group{{Title: "Flags", Flags: manual.Flags(new(options).flags(new(cli.Ranges)))}},
+	}
+}
 
 // Exit codes.
 const (
@@ -53,10 +55,12 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	o, err := parseArgs(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(stdout, usage)
+		page := Page()
+		fmt.Fprint(stdout, page.Help())
 		return 0
 	case err != nil:
-		fmt.Fprintf(stderr, "ibrun explain: %v\n%s", err, usage)
+		page := Page()
+		fmt.Fprintf(stderr, "ibrun explain: %v\n%s", err, page.Usage())
 		return exitUsage
 	}
 	if err := o.run(stdout); err != nil {
@@ -66,17 +70,25 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// parseArgs parses the arguments. Flags may precede or follow the sizes.
-func parseArgs(args []string) (o options, err error) {
+// flags returns the flags of the command.
+func (o *options) flags(ranks *cli.Ranges) *flag.FlagSet {
 	flags := flag.NewFlagSet("explain", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	flags.StringVar(&o.transport, "transport", "", "")
-	flags.BoolVar(&o.json, "json", false, "")
-	ranks := cli.Ranges{{Low: 2, High: 2}, {Low: 8, High: 8}, {Low: 64, High: 64}, {Low: 1024, High: 1024}}
-	flags.Func("ranks", "", func(list string) error {
-		ranks = nil
+	flags.StringVar(&o.transport, "transport", "", "show only the transports in `LIST`, of "+
+		strings.Join(transports.SelectableNames(), ", "))
+	flags.BoolVar(&o.json, "json", false, "print one JSON array")
+	*ranks = cli.Ranges{{Low: 2, High: 2}, {Low: 8, High: 8}, {Low: 64, High: 64}, {Low: 1024, High: 1024}}
+	flags.Func("ranks", "numbers of ranks of the collectives: a `LIST` (default 2,8,64,1024)", func(list string) error {
+		*ranks = nil
 		return ranks.Set(list)
 	})
+	return flags
+}
+
+// parseArgs parses the arguments. Flags may precede or follow the sizes.
+func parseArgs(args []string) (o options, err error) {
+	var ranks cli.Ranges
+	flags := o.flags(&ranks)
 	var words []string
 	for rest := args; ; {
 		if err := flags.Parse(rest); err != nil {
@@ -167,10 +179,24 @@ func (o options) runCollectives(stdout io.Writer) error {
 			if i > 0 {
 				fmt.Fprintln(table)
 			}
-			fmt.Fprintf(table, "%s\tsize\tblocking, on one node\t\timmediate, on one node\t\ton several nodes; persistent\t\n", c.Name)
+			fmt.Fprintf(table, "%s\tsize\twhere\tcall\talgorithm\t\n", c.Name)
 		}
-		fmt.Fprintf(table, "  %d ranks\t%s\t%s\t(%s)\t%s\t(%s)\t%s\t(%s)\n", c.Ranks, bench.FormatSize(c.Bytes),
-			c.OnNode.Name, c.OnNode.When, c.Immediate.Name, c.Immediate.When, c.Apart.Name, c.Apart.When)
+		fmt.Fprintf(table, "  %d ranks\t%s", c.Ranks, bench.FormatSize(c.Bytes))
+		for j, line := range []struct {
+			ranks, call string
+			a           explain.Algorithm
+		}{
+			{"on one node", "blocking", c.OnNode}, {"with fewer cores", "blocking", c.OnCrowdedNode},
+			{"on several NUMA nodes", "blocking", c.OnNUMANodes},
+			{"on one node", "immediate", c.Immediate}, {"on one node", "persistent", c.Apart},
+			{"several on each node", "blocking, immediate", c.OnNodes}, {"several on each node", "persistent", c.PersistentOnNodes},
+			{"one on each node", "any", c.Apart},
+		} {
+			if j > 0 {
+				fmt.Fprint(table, "\t")
+			}
+			fmt.Fprintf(table, "\t%s\t%s\t%s\t(%s)\n", line.ranks, line.call, line.a.Name, line.a.When)
+		}
 	}
 	return table.Flush()
 }

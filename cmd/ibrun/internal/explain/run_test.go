@@ -23,10 +23,11 @@ func TestText(t *testing.T) {
 		t.Fatalf("%d, %s", code, failed)
 	}
 	for _, want := range []string{
-		"shm: ranks of one node whose cores are near", "far apart", "rdma: ranks of different nodes\n",
+		"shm: ranks of one node whose cores share a cache", "shm: ranks of one node whose cores share no cache",
+		"rdma: ranks of different nodes\n",
 		"tcp: ranks of different nodes without RDMA", "IBRUN_SHM_STREAM", "IBRUN_RDMA_EAGER", "IBRUN_TCP_EAGER",
 		"change it with IBRUN_TCP_EAGER or mpi.Thresholds.TCPEager", "IBRUN_RDMA_PIECE or mpi.Thresholds.RDMAPiece",
-		"eager inline", "shared, 16 pieces", "traffic class  0 ", "IBRUN_RDMA_TRAFFIC_CLASS", "timeout        14 (67.1ms)", "P_Key",
+		"eager inline", "shared, 2 pieces", "traffic class  0 ", "IBRUN_RDMA_TRAFFIC_CLASS", "timeout        14 (67.1ms)", "P_Key",
 		"heartbeat      15s ", "service level", "path MTU", "retries", "rails", "paths", "devices", "window", "pool", "checksum    on",
 		"encryption  off", "poll ", "GID index",
 	} {
@@ -72,8 +73,9 @@ func TestUsageErrors(t *testing.T) {
 	if code, _, failed := call("8"); code != exitFailed || !strings.Contains(failed, "IBRUN_RDMA_WINDOW") {
 		t.Errorf("%d, %s", code, failed)
 	}
+	page := Page()
 	for _, help := range []string{"help", "-h", "--help"} {
-		if code, out, _ := call(help); code != 0 || out != usage {
+		if code, out, _ := call(help); code != 0 || out != page.Help() {
 			t.Errorf("%s: %d, %s", help, code, out)
 		}
 	}
@@ -86,7 +88,8 @@ func TestCollectives(t *testing.T) {
 		t.Fatalf("%d, %s", code, failed)
 	}
 	for _, want := range []string{"allreduce", "shared memory", "direct copy", "Rabenseifner", "(a power of two of ranks)",
-		"(up to 8192 bytes)", "recursive doubling", "pairwise", "(from 3 ranks)"} {
+		"(up to 16384 bytes)", "recursive doubling", "scattered", "(up to 2 ranks)", "(up to 512 bytes, from 8 ranks)",
+		"with fewer cores", "on several NUMA nodes", "several on each node", "two-level"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the output lacks %q:\n%s", want, out)
 		}
@@ -100,6 +103,16 @@ func TestCollectives(t *testing.T) {
 	if err != nil || code != 0 || len(all) != 4 || all[3].Apart.Name != "dissemination" ||
 		all[3].Immediate.Name != "shared memory" {
 		t.Errorf("%d, %v, %v\n%s%s", code, err, all, out, failed)
+	}
+	_, out, failed = call("--json", "--ranks", "2,8", "bcast", "8,1M")
+	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 4 || all[0].Immediate.Name != "shared memory" ||
+		all[1].Immediate != all[1].Apart || all[3].Immediate.Name != "direct copy" {
+		t.Errorf("%v, %v\n%s%s", err, all, out, failed)
+	}
+	_, out, failed = call("--json", "--ranks", "2,64", "reduce", "8")
+	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 2 || all[0].OnNUMANodes != all[0].OnNode ||
+		all[1].OnNUMANodes != (explain.Algorithm{Name: "shared memory, two-level", When: "from 16 ranks"}) {
+		t.Errorf("%v, %v\n%s%s", err, all, out, failed)
 	}
 	for _, line := range []string{"allsum 8", "allreduce 8 --ranks 0", "allreduce x", "allreduce 8 9"} {
 		args := strings.Fields(line)

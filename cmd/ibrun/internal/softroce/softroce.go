@@ -13,6 +13,7 @@ import (
 	"slices"
 	"text/tabwriter"
 
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/manual"
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/soft-roce/link"
 )
@@ -24,11 +25,19 @@ const (
 	exitUsage  = 2
 )
 
-const usage = `usage: ibrun soft-roce up NETDEV [NAME]   create a Soft-RoCE device (default NAME: the first free rxeN)
-       ibrun soft-roce down NAME          remove it
-       ibrun soft-roce show               list all
-It requires root, and a kernel with the driver rdma_rxe. See docs/soft-roce.md.
-`
+// Page returns the description of the command.
+func Page() manual.Page {
+	return manual.Page{Name: "soft-roce", Summary: "create and remove software RDMA devices",
+		Forms: []string{"soft-roce up NETDEV [NAME]", "soft-roce down NAME", "soft-roce show"},
+		About: []string{"It requires root, and a kernel with the driver rdma_rxe (docs/soft-roce.md)."},
+		Words: []string{"up", "down", "show"},
+		Topics: []manual.Topic{{Title: "Actions", Entries: []manual.Entry{
+			{Term: "up NETDEV [NAME]", Text: "create a Soft-RoCE device on a network interface (default NAME: the first free rxeN)"},
+			{Term: "down NAME", Text: "remove it"},
+			{Term: "show", Text: "list all"},
+		}}},
+	}
+}
 
 // linkFuncs is the functions of package link, or a fake in tests.
 type linkFuncs struct {
@@ -69,7 +78,8 @@ func run(args []string, stdout, stderr io.Writer, l linkFuncs) int {
 	}
 	switch {
 	case word == "help" || slices.ContainsFunc(args, isHelpFlag):
-		fmt.Fprint(stdout, usage)
+		page := Page()
+		fmt.Fprint(stdout, page.Help())
 		return exitOK
 	case word == "up" && (len(args) == 2 || len(args) == 3):
 		err = l.up(args[1], args[2:], stdout, stderr)
@@ -79,7 +89,8 @@ func run(args []string, stdout, stderr io.Writer, l linkFuncs) int {
 		err = l.show(stdout)
 	}
 	if errors.Is(err, errUsage) {
-		fmt.Fprint(stderr, usage)
+		page := Page()
+		fmt.Fprint(stderr, page.Usage())
 		return exitUsage
 	}
 	if err != nil {

@@ -61,6 +61,8 @@ func TestUpWithoutEffect(t *testing.T) {
 }
 
 func TestCommands(t *testing.T) {
+	page := Page()
+	help, usage := page.Help(), page.Usage()
 	var m machine
 	for _, c := range []struct {
 		line      string
@@ -77,10 +79,10 @@ func TestCommands(t *testing.T) {
 		{"down rxe0", 1, "", "delete Soft-RoCE link rxe0: no such Soft-RoCE link\n"},
 		{"up eth0 mine", 0, "mine\n", ""},
 		{"show", 0, "NAME  NETDEV  STATE\nrxe1  eth1    ACTIVE\nmine  eth0    ACTIVE\n", ""},
-		{"help", 0, usage, ""},
-		{"--help", 0, usage, ""},
-		{"up --help", 0, usage, ""},
-		{"down --help", 0, usage, ""},
+		{"help", 0, help, ""},
+		{"--help", 0, help, ""},
+		{"up --help", 0, help, ""},
+		{"down --help", 0, help, ""},
 		{"", 2, "", usage},
 		{"up", 2, "", usage},
 		{"down rxe0 rxe1", 2, "", usage},

@@ -12,17 +12,26 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/manual"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/internal/cgroup"
 )
 
-const usage = `usage: ibrun topo [--json | --svg FILE] [--input FILE|DIR] [-n N] [FLAG...]   show this node, or a captured ` +
-	`one
-       ibrun topo --capture FILE                                           write a description of this node to FILE
-
-With -n it shows where the ranks of a job would run. FLAG is one of these placement flags:
-`
+// Page returns the description of the command.
+func Page() manual.Page {
+	page := manual.Page{Name: "topo", Summary: "show the topology of this node, and where ranks would run",
+		Forms: []string{"topo [--json | --svg FILE] [--input FILE|DIR] [-n N] [FLAG...]", "topo --capture FILE"},
+		About: []string{"With -n or a placement flag it shows where the ranks of a job would run."}}
+	placing := manual.Group{Title: "Placement flags"}
+	for _, f := range placement.Flags() {
+		if f.Help != "" {
+			placing.Flags = append(placing.Flags, manual.Flag{Names: f.Names[:1], Arg: f.Arg, Help: f.Help})
+		}
+	}
+	page.Groups = []manual.Group{{Title: "Flags", Flags: manual.Flags(new(options).flags())}, placing}
+	return page
+}
 
 // Exit codes.
 const (
@@ -43,16 +52,13 @@ type options struct {
 func Main(args []string, stdout, stderr io.Writer) int {
 	o, err := options{}.parse(args)
 	switch {
-	case errors.Is(err, flag.ErrHelp) || len(args) > 0 && args[0] == "help":
-		fmt.Fprint(stdout, usage)
-		for _, f := range placement.Flags() {
-			if f.Help != "" {
-				fmt.Fprintf(stdout, "  --%-24s %s\n", strings.TrimSpace(f.Names[0]+" "+f.Arg), f.Help)
-			}
-		}
+	case errors.Is(err, flag.ErrHelp) || manual.IsHelp(args):
+		page := Page()
+		fmt.Fprint(stdout, page.Help())
 		return 0
 	case err != nil:
-		fmt.Fprintf(stderr, "ibrun topo: %v\n%s", err, usage)
+		page := Page()
+		fmt.Fprintf(stderr, "ibrun topo: %v\n%s", err, page.Usage())
 		return exitUsage
 	}
 	if err := o.run(stdout); err != nil {
@@ -62,15 +68,16 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-func (o options) parse(args []string) (options, error) {
+// flags returns the flags of the command.
+func (o *options) flags() *flag.FlagSet {
 	flags := flag.NewFlagSet("topo", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	flags.BoolVar(&o.json, "json", false, "")
-	flags.StringVar(&o.svg, "svg", "", "")
-	flags.StringVar(&o.input, "input", "", "")
-	flags.StringVar(&o.capture, "capture", "", "")
+	flags.BoolVar(&o.json, "json", false, "print the node as JSON")
+	flags.StringVar(&o.svg, "svg", "", "draw it to `FILE`")
+	flags.StringVar(&o.input, "input", "", "show the machine that ibrun topo --capture has written to this `FILE|DIR`")
+	flags.StringVar(&o.capture, "capture", "", "write a description of this node to `FILE`")
 	for _, name := range []string{"n", "np"} {
-		flags.IntVar(&o.ranks, name, 0, "")
+		flags.IntVar(&o.ranks, name, 0, "show `N` ranks")
 	}
 	for _, f := range placement.Flags() {
 		for _, name := range f.Names {
@@ -88,6 +95,11 @@ func (o options) parse(args []string) (options, error) {
 	for name, why := range placement.AmbiguousFlags() {
 		flags.Func(name, "", func(string) error { return errors.New(why) })
 	}
+	return flags
+}
+
+func (o options) parse(args []string) (options, error) {
+	flags := o.flags()
 	err := flags.Parse(args)
 	switch {
 	case err != nil:
