@@ -262,51 +262,16 @@ func unknownFlag(word foreign.Word, name string, known, jobOnly []flag) error {
 	case findFlag(jobOnly, name) != nil:
 		return fmt.Errorf("%s applies to the whole job: put it before the first program", typed)
 	}
-	if nearest := nearestFlag(name, known); nearest != "" {
+	guesses := foreign.FlagGuesses()
+	if write, found := foreign.Find(guesses, strings.ReplaceAll(name, "_", "-")); found {
+		return fmt.Errorf("unknown flag %s: write %s", typed, write)
+	}
+	nearest := nearestFlag(name, known)
+	if write, found := foreign.Find(guesses, nearest); found {
+		return fmt.Errorf("unknown flag %s (like --%s): write %s", typed, nearest, write)
+	}
+	if nearest != "" {
 		return fmt.Errorf("unknown flag %s (did you mean %s?)", typed, withDashes(nearest))
 	}
 	return fmt.Errorf("unknown flag %s (ibrun --help lists the flags)", typed)
-}
-
-// nearestFlag returns the name that begins with word, if there is one, or else has the smallest edit distance to it: of a
-// listed flag, or of a flag of another launcher. It returns "" if all of them are too different to be meant.
-func nearestFlag(word string, known []flag) string {
-	var names []string
-	for _, f := range known {
-		if f.help != "" {
-			names = append(names, f.names...)
-		}
-	}
-	names = append(names, foreign.Names()...)
-	const atLeast = 3 // letters, to count as an abbreviation
-	longer := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.HasPrefix(name, word) })
-	if len(longer) > 0 && len(word) >= atLeast {
-		return slices.MinFunc(longer, func(a, b string) int { return len(a) - len(b) })
-	}
-	nearest := slices.MinFunc(names, func(a, b string) int { return editDistance(word, a) - editDistance(word, b) })
-	if editDistance(word, nearest) > max(2, len(word)/3) {
-		return ""
-	}
-	return nearest
-}
-
-// editDistance returns the number of insertions, deletions and replacements of bytes that turn a into b.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1) // of the table of distances between the prefixes of a and b
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := diagonal
-			if a[i] != b[j] {
-				replaced++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -60,6 +60,15 @@ func TestTable(t *testing.T) {
 			t.Errorf("%s has a value without a name", name)
 		}
 	}
+	seen := map[string]bool{}
+	for _, g := range FlagGuesses() {
+		for _, n := range g.Names {
+			if byName[n] != nil || seen[n] {
+				t.Errorf("the guess %s is a flag of a launcher, or is there twice", n)
+			}
+			seen[n] = true
+		}
+	}
 	if !slices.Contains(Names(), "ntasks") || slices.Contains(Names(), "genvlist") {
 		t.Error("flags with a counterpart are suggested, and only those")
 	}
@@ -68,7 +77,7 @@ func TestTable(t *testing.T) {
 // migrating returns docs/migrating.md.
 func migrating() string {
 	var b strings.Builder
-	b.WriteString(pageHead)
+	b.WriteString(strings.Replace(pageHead, "GUESSES\n", guessTable(), 1))
 	b.WriteString("| flag | meaning | of | here |\n|---|---|---|---|\n")
 	byName := index(Table())
 	for _, s := range Table() {
@@ -102,6 +111,21 @@ func migrating() string {
 		}
 	}
 	return b.String()
+}
+
+// guessTable returns the table of words and flags that belong to no launcher.
+func guessTable() string {
+	var b strings.Builder
+	b.WriteString("| you write | write instead |\n|---|---|\n")
+	for _, list := range []struct {
+		head    string
+		guesses []Guess
+	}{{"`ibrun ", CommandGuesses()}, {"`--", FlagGuesses()}} {
+		for _, g := range list.guesses {
+			fmt.Fprintf(&b, "| %s%s` | %s |\n", list.head, strings.Join(g.Names, "`, `"+strings.TrimPrefix(list.head, "`ibrun ")), g.Write)
+		}
+	}
+	return b.String() + "\n"
 }
 
 // synopsis returns the flag and its values.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Launcher is a set of launchers.
@@ -126,6 +127,9 @@ func Table() []Spelling {
 	return slices.Concat(programFlags(), hostFlags(), placementFlags(), outputFlags(), endFlags(), launcherFlags(), slurmFlags(),
 		torchrunFlags())
 }
+
+// allRows returns the rows of each name. A command line is translated several times.
+var allRows = sync.OnceValue(func() map[string][]*Spelling { return index(Table()) })
 
 // index returns the rows of each name.
 func index(rows []Spelling) map[string][]*Spelling {

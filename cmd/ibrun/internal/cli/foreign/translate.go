@@ -60,7 +60,7 @@ type translator struct {
 // Translate translates the arguments that follow ibrun's name. Flags that are neither ibrun's nor in the table remain, and
 // so does everything after them.
 func Translate(args []string, native Native) (*Command, error) {
-	t := &translator{native: native, rows: index(Table())}
+	t := &translator{native: native, rows: allRows()}
 	words := make([]Word, len(args))
 	for i, arg := range args {
 		words[i].Text = arg
