@@ -1,20 +1,22 @@
 package benchcmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"golang.org/x/term"
 
 	"github.com/ibrun/ibrun/bench"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/manual"
 )
 
 // Exit codes.
@@ -50,6 +52,7 @@ type command struct {
 	self           string // path of this program
 	ibrun          func(words []string) int
 	open           func(device, provider string) (name string, err error) // openDevice
+	described      func(manual.Page)                                      // receives the page instead of --help; nil: print it
 }
 
 // usageError is an error in the arguments of the command.
@@ -82,13 +85,11 @@ type exitError struct{ code int }
 func (e exitError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
 
 func (c *command) dispatch(ctx context.Context) error {
-	if len(c.args) == 0 {
+	if len(c.args) == 0 || manual.IsHelp(c.args) {
 		return c.printOps()
 	}
 	name, args := c.args[0], c.args[1:]
 	switch name {
-	case "help", "-h", "-help", "--help":
-		return c.printOps()
 	case "versus":
 		return c.versus(ctx, args)
 	case "verbs":
@@ -102,7 +103,7 @@ func (c *command) dispatch(ctx context.Context) error {
 	case tuneOp:
 		return c.tune(ctx, args)
 	case simulateOp:
-		return c.simulate(args)
+		return c.simulate(ctx, args)
 	}
 	op, err := lookup(name)
 	if err != nil {
@@ -142,25 +143,51 @@ func lookup(name string) (bench.Op, error) {
 		}
 		names = append(names, op.Name)
 	}
-	near := didYouMean(name, append(names, "versus", "verbs", "overhead", "hints", goroutinesOp, simulateOp, tuneOp))
+	near := didYouMean(name, append(names, commandNames()...))
 	return bench.Op{}, usagef("unknown operation %q%s; `ibrun bench` lists all", name, near)
+}
+
+// page returns the description of ibrun bench.
+func page() manual.Page {
+	p := manual.Page{Name: "bench", Summary: "measure latency and bandwidth, also in comparison with other MPI implementations",
+		Forms: []string{"bench OP [flags]"}}
+	for _, name := range commandNames() {
+		form := map[string]string{tuneOp: "tune [LIST] --output FILE", simulateOp: "simulate LIST"}
+		p.Forms = append(p.Forms, "bench "+cmp.Or(form[name], name)+" [flags]")
+	}
+	p.About = []string{"The flags are those of most operations; `ibrun bench OP --help` lists those of one."}
+	ops := manual.Topic{Title: "Operations"}
+	for _, op := range allOps() {
+		p.Words = append(p.Words, op.Name)
+		ops.Entries = append(ops.Entries, manual.Entry{Term: fmt.Sprintf("%-15s %s", op.Name, op.Unit), Text: op.About})
+	}
+	p.Words = append(p.Words, commandNames()...)
+	p.Topics = []manual.Topic{ops}
+	return p
+}
+
+// commandNames returns the words after bench that are no operations.
+func commandNames() []string {
+	return []string{"versus", "verbs", "overhead", "hints", goroutinesOp, simulateOp, tuneOp}
+}
+
+// Pages returns the descriptions of ibrun bench and of the commands below it. The first also has the flags of operations.
+func Pages() []manual.Page {
+	pages := []manual.Page{page()}
+	for _, name := range append([]string{"bw"}, commandNames()...) {
+		c := &command{stdout: io.Discard, stderr: io.Discard, args: []string{name, "--help"},
+			described: func(p manual.Page) { pages = append(pages, p) }}
+		c.run(context.Background())
+	}
+	pages[0].Groups = []manual.Group{{Title: "Flags of operations", Flags: pages[1].Groups[0].Flags}}
+	return slices.Delete(pages, 1, 2)
 }
 
 // printOps prints the usage and the list of operations.
 func (c *command) printOps() error {
-	fmt.Fprint(c.stdout, "usage: ibrun bench OP [flags]        measure; `ibrun bench OP --help` lists the flags\n",
-		"       ibrun bench versus [flags]    compare with other MPI implementations\n",
-		"       ibrun bench verbs [flags]     compare RDMA with perftest\n",
-		"       ibrun bench overhead [flags]  measure the cost of recording\n",
-		"       ibrun bench hints [flags]     measure the gain of hints for communicators\n",
-		"       ibrun bench goroutines [flags]  measure many goroutines of a rank at once\n",
-		"       ibrun bench simulate LIST [flags]  simulate collectives between thousands of ranks\n",
-		"       ibrun bench tune [LIST] --output FILE  find the fastest algorithms of collectives\n\nOP is one of\n")
-	w := tabwriter.NewWriter(c.stdout, 0, 8, 2, ' ', 0)
-	for _, op := range allOps() {
-		fmt.Fprintf(w, "  %s\t%s\t%s\n", op.Name, op.Unit, op.About)
-	}
-	return w.Flush()
+	p := Pages()[0]
+	_, err := io.WriteString(c.stdout, p.Help())
+	return err
 }
 
 // launch starts this program again as the ranks of a job, with the same arguments.

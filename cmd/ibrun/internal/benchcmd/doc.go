@@ -30,7 +30,8 @@
 // with a core per rank. If there are more ranks than cores, they get the flags for oversubscription. The commands are printed.
 //
 // Operations such as ibcast are immediate collectives, which are waited for at once. Of overlap the figure is the time of the
-// Wait, after all ranks have slept for as long as the blocking call takes.
+// Wait, after all ranks have slept for as long as the blocking call takes. Of overlap_compute it is the time of an immediate
+// collective and of a computation together, of which each alone takes the same time.
 //
 // Of the operations vector, struct and subarray, every run first checks the data that arrives, on both sides.
 //

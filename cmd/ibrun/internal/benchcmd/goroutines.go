@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os/exec"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -48,7 +47,7 @@ func (c *command) goroutines(ctx context.Context, args []string) error {
 	if c.isRank() {
 		return c.measureGoroutines(ctx, o)
 	}
-	for transport := range strings.SplitSeq(o.transports, ",") {
+	for _, transport := range listItems(o.transports) {
 		words := []string{"-n", strconv.Itoa(2), "--transport", transport, "--", c.self, "bench", goroutinesOp}
 		cmd := exec.CommandContext(ctx, c.self, append(append(words, args...), "--transport", transport)...)
 		cmd.Env, cmd.Stdout, cmd.Stderr = c.env, c.stdout, c.stderr
@@ -66,8 +65,9 @@ func (c *command) goroutines(ctx context.Context, args []string) error {
 // parseGoroutines reads the flags. Both results are nil after --help.
 func (c *command) parseGoroutines(args []string) (*goroutines, error) {
 	o := &goroutines{report: &report{w: c.stdout}}
-	f := newFlags("bench goroutines", "Measure round trips of 8 bytes between two ranks, with 1, 8 and 128 goroutines each,\n"+
-		"in trips/s; over TCP also with net/rpc, alternating in one run.")
+	f := newFlags("bench goroutines", "measure many goroutines of a rank at once",
+		"It measures round trips of 8 bytes between two ranks, with 1, 8 and 128 goroutines each, in trips/s; over TCP also with "+
+			"net/rpc, alternating in one run.")
 	f.BoolVar(&o.report.json, "json", false, "print one JSON object per line")
 	f.StringVar(&o.transports, "transport", "tcp,shm", "measure over each transport of the comma-separated `LIST`")
 	f.IntVar(&o.rounds, "rounds", 15, "take the median of `N` rounds")

@@ -192,7 +192,8 @@ func (c *command) hints(ctx context.Context, args []string) error {
 	var asJSON bool
 	rounds, interval := 0, time.Duration(0)
 	f := newFlags("bench hints",
-		"Measure the gain of each hint for a communicator, in us: with it and without, alternating in one run.")
+		"measure the gain of hints for communicators",
+		"It measures each hint with it and without, in us, alternating in one run.")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object per line")
 	f.IntVar(&rounds, "rounds", 15, "measure each `N` times with and without")
 	f.DurationVar(&interval, "time", 5*time.Millisecond, "measure for about this `DURATION` each time")

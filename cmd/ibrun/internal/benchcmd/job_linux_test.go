@@ -189,3 +189,61 @@ func TestHints(t *testing.T) {
 		}
 	}
 }
+
+// TestTune writes a table with the fastest algorithm of a barrier: of those within a node, and of those between hosts.
+func TestTune(t *testing.T) {
+	for flags, want := range map[string]struct {
+		algorithms []string
+		nodes      bool
+	}{
+		"":                     {[]string{"shared memory", "dissemination"}, false},
+		" --hosts localhost:2": {[]string{"two-level", "dissemination"}, true},
+	} {
+		path := filepath.Join(t.TempDir(), "table.json")
+		out, err := start(t, "tune barrier --rounds 1 --time 1ms --transport shm,tcp --output "+path+flags)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range want.algorithms {
+			if !strings.Contains(out, a) {
+				t.Errorf("%q: %s was not measured:\n%s", flags, a, out)
+			}
+		}
+		var table struct {
+			Rules []struct {
+				Algorithm string `json:"algorithm"`
+				Nodes     bool   `json:"several_nodes"`
+			} `json:"rules"`
+		}
+		b, err := os.ReadFile(path)
+		if err == nil {
+			err = json.Unmarshal(b, &table)
+		}
+		if err != nil || len(table.Rules) != 1 || !slices.Contains(want.algorithms, table.Rules[0].Algorithm) ||
+			table.Rules[0].Nodes != want.nodes {
+			t.Errorf("%q: %v, %s", flags, err, b)
+		}
+	}
+}
+
+// TestSimulateCompare: real runs of each algorithm are compared with simulated ones.
+func TestSimulateCompare(t *testing.T) {
+	out, err := start(t, "simulate barrier,allreduce --compare 2,3 --sizes 8 --transport shm --time 1ms --json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int{}
+	for l := range strings.Lines(out) {
+		var x comparedRun
+		if err := json.Unmarshal([]byte(l), &x); err != nil {
+			t.Fatalf("%q: %v", l, err)
+		}
+		if x.Measured <= 0 || x.Simulated <= 0 || x.Ratio != x.Simulated/x.Measured {
+			t.Errorf("%+v", x)
+		}
+		seen[x.Collective] += x.Ranks
+	}
+	if seen["barrier"] != 2+3 || seen["allreduce"]%(2+3) != 0 || seen["allreduce"] == 0 {
+		t.Errorf("%v\n%s", seen, out)
+	}
+}

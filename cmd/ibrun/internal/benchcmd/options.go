@@ -5,13 +5,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"regexp"
+	"io"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/ibrun/ibrun/bench"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/manual"
 )
 
 // options are the flags of `ibrun bench OP`.
@@ -27,7 +28,7 @@ type options struct {
 func (c *command) parseOp(op bench.Op, args []string) (*options, error) {
 	o := &options{op: op}
 	var sizes cli.Ranges
-	f := newFlags("bench "+op.Name, "Measure "+op.Name+", in "+string(op.Unit)+": "+op.About+".")
+	f := newFlags("bench "+op.Name, "measure "+op.Name+", in "+string(op.Unit)+": "+op.About)
 	for _, name := range []string{"n", "np"} {
 		f.IntVar(&o.ranks, name, defaultRanks(op)[0], "start `N` ranks")
 	}
@@ -92,33 +93,25 @@ func checkRanks(op bench.Op, n int) error {
 	return op.CheckRanks(n)
 }
 
-// sizesFor returns the sizes in the ranges that the operation supports. A range means the powers of two in it. For operations
-// without data the only size is 0.
+// sizesFor returns the sizes in the ranges that the operation supports. For operations without data the only size is 0.
 func sizesFor(op bench.Op, ranges cli.Ranges) []int {
 	if op.Name == opInit.Name || op.Takes(0) && !op.Takes(1) {
 		return []int{0}
 	}
-	var sizes []int
-	for _, r := range ranges {
-		for _, size := range bench.Ladder(r.Low, r.High) {
-			if op.Takes(size) && !slices.Contains(sizes, size) {
-				sizes = append(sizes, size)
-			}
-		}
-	}
-	return sizes
+	return sizesTaken(op.Takes, ranges)
 }
 
 // flags is a flag set that prints --help on stdout and suggests a similar flag for an unknown one.
 type flags struct {
 	*flag.FlagSet
-	command string // the words after ibrun
-	about   string
-	helped  bool
+	page   manual.Page // without flags
+	helped bool
 }
 
-func newFlags(command, about string) *flags {
-	f := &flags{FlagSet: flag.NewFlagSet(command, flag.ContinueOnError), command: command, about: about}
+// newFlags returns the flags of a command, the words after ibrun. Its summary and about are those of its page.
+func newFlags(command, summary string, about ...string) *flags {
+	f := &flags{FlagSet: flag.NewFlagSet(command, flag.ContinueOnError),
+		page: manual.Page{Name: command, Summary: summary, Forms: []string{command + " [flags]"}, About: about}}
 	f.SetOutput(new(bytes.Buffer)) // errors are reported by their value
 	f.Usage = func() {}
 	return f
@@ -152,18 +145,19 @@ func (f *flags) parse(c *command, args []string) error {
 		}
 		return usagef("%w%s", err, near)
 	case f.NArg() > 0:
-		return usagef("unexpected word %q after `ibrun %s`", f.Arg(0), f.command)
+		return usagef("unexpected word %q after `ibrun %s`", f.Arg(0), f.page.Name)
 	}
 	return nil
 }
 
+// help prints the help, or passes the page to who has asked for it.
 func (f *flags) help(c *command) error {
-	longFlag := regexp.MustCompile(`(?m)^  -(\w\w)`) // package flag prints only one dash
-	var text bytes.Buffer
-	fmt.Fprintf(&text, "usage: ibrun %s [flags]\n\n%s\n\n", f.command, f.about)
-	f.SetOutput(&text)
-	f.PrintDefaults()
-	_, err := c.stdout.Write(longFlag.ReplaceAll(text.Bytes(), []byte("  --$1")))
+	f.page.Groups = []manual.Group{{Title: "Flags", Flags: manual.Flags(f.FlagSet)}}
+	if c.described != nil {
+		c.described(f.page)
+		return nil
+	}
+	_, err := io.WriteString(c.stdout, f.page.Help())
 	return err
 }
 
@@ -177,7 +171,7 @@ func (f *flags) isSet(names ...string) (yes bool) {
 func didYouMean(typed string, known []string) string {
 	best, least := "", 3
 	for _, k := range known {
-		if d := editDistance(typed, k); d < least && d < len(k) {
+		if d := cli.EditDistance(typed, k); d < least && d < len(k) {
 			best, least = k, d
 		}
 	}
@@ -185,27 +179,6 @@ func didYouMean(typed string, known []string) string {
 		return ""
 	}
 	return fmt.Sprintf(" (did you mean %s?)", best)
-}
-
-// editDistance returns the number of letters to insert, delete or change to turn a into b.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // defaultTime is the default measuring time of each size.

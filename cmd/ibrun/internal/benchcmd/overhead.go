@@ -46,12 +46,13 @@ func (c *command) overhead(ctx context.Context, args []string) error {
 func (c *command) parseOverhead(args []string) (*overhead, error) {
 	o := &overhead{report: &report{w: c.stdout, baseline: "the same without recording"}}
 	var ops string
-	f := newFlags("bench overhead", "Measure the cost of recording: with it and without, alternating in one run.")
+	f := newFlags("bench overhead", "measure the cost of recording",
+		"It measures operations with recording and without, alternating in one run.")
 	for _, name := range []string{"n", "np"} {
 		f.IntVar(&o.ranks, name, 2, "start `N` ranks")
 	}
 	f.StringVar(&ops, "op", "latency", "measure these operations, a comma-separated `LIST`")
-	f.Var(&o.sizes, "size", "at these sizes, a `LIST` such as 8,64K,1M, or ranges: 0-1K are the powers of 2\n(default 8,4K-4M)")
+	f.Var(&o.sizes, "size", "at these sizes, a `LIST` such as 8,64K,1M, or ranges: 0-1K are the powers of 2 (default 8,4K-4M)")
 	f.Var(&o.sizes, "sizes", "the same as --size `LIST`")
 	f.IntVar(&o.rounds, "rounds", 51, "take the median of `N` rounds (at least 7)")
 	f.DurationVar(&o.time, "time", 4*time.Millisecond, "measure each size for about this `DURATION` in each round")

@@ -1,6 +1,7 @@
 package benchcmd
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -20,13 +21,21 @@ type simulation struct {
 	sizes []int
 	json  bool
 	cfg   simulate.Config
+
+	// Of --compare.
+	compare   []int // numbers of real ranks; nil: only simulate
+	transport string
+	time      time.Duration
 }
 
 // simulate prints how long the algorithms of collectives take on a simulated cluster.
-func (c *command) simulate(args []string) error {
+func (c *command) simulate(ctx context.Context, args []string) error {
 	o, err := c.parseSimulate(args)
 	if err != nil || o == nil {
 		return err
+	}
+	if o.compare != nil {
+		return c.compareSimulation(ctx, o)
 	}
 	table := tabwriter.NewWriter(c.stdout, 0, 8, 2, ' ', tabwriter.AlignRight)
 	if !o.json {
@@ -81,10 +90,17 @@ func (o *simulation) print(c *command, table *tabwriter.Writer, results []simula
 // parseSimulate reads the collectives and the flags. Both results are nil after --help.
 func (c *command) parseSimulate(args []string) (*simulation, error) {
 	o := &simulation{cfg: simulate.Config{Model: simulate.DefaultModel}}
-	f := newFlags("bench simulate", "Run collectives, such as allreduce,alltoall, between simulated ranks, by each algorithm with\n"+
-		"messages, and print the time that a model computes. * marks the algorithm that mpi uses.\n"+
-		"Every rank has its buffers, and the results are checked. `ibrun bench simulate LIST [flags]`")
-	var sizes cli.Ranges
+	f := newFlags("bench simulate", "simulate collectives between thousands of ranks",
+		"It runs the collectives in LIST, such as allreduce,alltoall, between simulated ranks, by each algorithm with messages, and "+
+			"prints the time that a model computes. * marks the algorithm that mpi uses. Every rank has its buffers, and the results "+
+			"are checked.")
+	f.page.Forms = []string{"bench simulate LIST [flags]"}
+	var sizes, compare cli.Ranges
+	f.Var(&compare, "compare", "run the collectives also with these numbers of real ranks, a `LIST` such as 2,4,8, "+
+		"on this machine, simulate that with the cost of messages measured here, and print how the times compare")
+	f.StringVar(&o.transport, "transport", "tcp", "real ranks use the transports of the comma-separated `LIST`")
+	f.DurationVar(&o.time, "time", 20*time.Millisecond, "measure each size for about this `DURATION` in a round")
+	f.IntVar(&o.cfg.Cores, "cores", 0, "the ranks of a node share `N` cores (default: each has its own)")
 	f.IntVar(&o.cfg.Ranks, "ranks", 64, "simulate `N` ranks")
 	f.IntVar(&o.cfg.RanksPerNode, "ranks-per-node", 0, "with `N` ranks on each node (default: all on one)")
 	f.Var(&sizes, "sizes", "simulate these sizes: a `LIST` such as 8,64K,1M (default 8)")
@@ -102,9 +118,7 @@ func (c *command) parseSimulate(args []string) (*simulation, error) {
 		o.cfg.Memory = int64(n)
 		return err
 	})
-	if len(args) != 0 && !strings.HasPrefix(args[0], "-") {
-		o.names, args = strings.Split(args[0], ","), args[1:]
-	}
+	o.names, args = leadingList(args)
 	if err := f.parse(c, args); err != nil || f.helped {
 		return nil, err
 	}
@@ -114,12 +128,11 @@ func (c *command) parseSimulate(args []string) (*simulation, error) {
 	if o.cfg.RanksPerNode == 0 {
 		o.cfg.RanksPerNode = o.cfg.Ranks
 	}
-	o.sizes = []int{8}
-	if sizes != nil {
-		o.sizes = nil
+	if o.sizes = numbersIn(sizes); o.sizes == nil {
+		o.sizes = []int{8}
 	}
-	for _, r := range sizes {
-		o.sizes = append(o.sizes, bench.Ladder(r.Low, r.High)...)
+	if o.compare = sorted(compare, nil); o.compare != nil && (o.compare[0] < 2 || o.time <= 0) {
+		return nil, usagef("--compare needs two ranks at least, and --time must be above 0")
 	}
 	return o, nil
 }

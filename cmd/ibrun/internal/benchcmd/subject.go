@@ -98,15 +98,15 @@ func (p *subject) run(ctx context.Context, j job) (map[int]float64, error) {
 // tail returns the last part of the output of a program.
 func tail(b []byte) []byte { return b[max(0, len(b)-2000):] }
 
-// ibrunSubject returns this program as a subject, over a transport.
-func (c *command) ibrunSubject(transport string) *subject {
+// ibrunSubject returns this program as a subject, over a transport, with more flags of ibrun.
+func (c *command) ibrunSubject(transport string, flags ...string) *subject {
 	return &subject{
 		name:    "ibrun",
 		version: ibrunVersion(),
 		built:   "go build",
 		environ: append(c.cleanEnv(), "IBRUN_TRANSPORT="+transport),
 		commandLine: func(j job) []string {
-			words := []string{c.self, "-n", strconv.Itoa(j.ranks), "--", c.self, "bench", j.op.Name}
+			words := slices.Concat([]string{c.self}, flags, []string{"-n", strconv.Itoa(j.ranks), "--", c.self, "bench", j.op.Name})
 			if j.op.Name == opInit.Name {
 				return words
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -26,6 +27,7 @@ type tuning struct {
 	time         time.Duration
 	transport    string
 	output       string
+	hosts, agent string // empty: this one
 }
 
 // tune measures every algorithm of collectives, and writes the fastest for each size and number of ranks to a file.
@@ -34,7 +36,7 @@ func (c *command) tune(ctx context.Context, args []string) error {
 	if err != nil || o == nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "ibrun-tune-")
+	dir, err := os.MkdirTemp(o.tables(), "ibrun-tune-")
 	if err != nil {
 		return err
 	}
@@ -77,28 +79,20 @@ func (c *command) tune(ctx context.Context, args []string) error {
 func (c *command) tuneOne(ctx context.Context, o *tuning, op bench.Op, ranks int, dir string, table *tabwriter.Writer) (
 	fastest []string, err error,
 ) {
-	algorithms := explain.Algorithms(op.Name, ranks, false)
+	algorithms := explain.Algorithms(op.Name, ranks, o.hosts != "")
 	figures := make([]map[int]float64, len(algorithms))
 	for i := range figures {
 		figures[i] = map[int]float64{}
 	}
 	for range o.rounds {
 		for i, a := range algorithms {
-			path := fmt.Sprintf("%s/%s.json", dir, strings.ReplaceAll(a, " ", "_"))
-			if err := os.WriteFile(path, explain.EncodeTable([]explain.Rule{{Collective: op.Name, Algorithm: a}}), 0o600); err != nil {
-				return nil, err
-			}
-			s := c.ibrunSubject(o.transport)
-			s.environ = append(s.environ, explain.TableVariable+"="+path)
-			points, err := s.run(ctx, job{op: op, ranks: ranks, sizes: o.sizesOf(op), time: o.time})
+			j := job{op: op, ranks: ranks, sizes: o.sizesOf(op), time: o.time}
+			rule := explain.Rule{Collective: op.Name, Algorithm: a, Nodes: o.hosts != ""}
+			points, err := c.ibrunSubject(o.transport, o.flags()...).runWith(ctx, j, rule, dir)
 			if err != nil {
 				return nil, err
 			}
-			for size, us := range points {
-				if before, ok := figures[i][size]; !ok || us < before {
-					figures[i][size] = us
-				}
-			}
+			keepBest(figures[i], points)
 		}
 	}
 	for _, size := range o.sizesOf(op) {
@@ -121,6 +115,44 @@ func (c *command) tuneOne(ctx context.Context, o *tuning, op bench.Op, ranks int
 	return fastest, nil
 }
 
+// tables returns the directory for the tables of single measurements: that of the output, which all hosts have; empty for any.
+func (o *tuning) tables() string {
+	if o.hosts == "" {
+		return ""
+	}
+	return filepath.Dir(o.output)
+}
+
+// flags returns the flags of the jobs that measure.
+func (o *tuning) flags() (flags []string) {
+	if o.hosts != "" {
+		flags = append(flags, "--hosts", o.hosts)
+	}
+	if o.agent != "" {
+		flags = append(flags, "--launch-agent", o.agent)
+	}
+	return flags
+}
+
+// runWith runs a job whose collective uses one algorithm. The table that says so is written to dir.
+func (p *subject) runWith(ctx context.Context, j job, rule explain.Rule, dir string) (map[int]float64, error) {
+	path := fmt.Sprintf("%s/%s.json", dir, strings.ReplaceAll(rule.Algorithm, " ", "_"))
+	if err := os.WriteFile(path, explain.EncodeTable([]explain.Rule{rule}), 0o600); err != nil {
+		return nil, err
+	}
+	p.environ = append(p.environ, explain.TableVariable+"="+path)
+	return p.run(ctx, j)
+}
+
+// keepBest stores the times of a round that are shorter than those before.
+func keepBest(best, round map[int]float64) {
+	for size, us := range round {
+		if before, ok := best[size]; !ok || us < before {
+			best[size] = us
+		}
+	}
+}
+
 // sizesOf returns the sizes for which an operation is measured.
 func (o *tuning) sizesOf(op bench.Op) []int {
 	if op.Name == "barrier" {
@@ -136,7 +168,7 @@ func (o *tuning) rules(name string, first, last int, fastest []string) (rules []
 		if i+1 < len(fastest) && fastest[i+1] == a {
 			continue
 		}
-		r := explain.Rule{Collective: name, Algorithm: a, MinRanks: first, MaxRanks: last}
+		r := explain.Rule{Collective: name, Algorithm: a, MinRanks: first, MaxRanks: last, Nodes: o.hosts != ""}
 		if i+1 < len(fastest) {
 			r.MaxBytes = int(math.Sqrt(float64(o.sizes[i]) * float64(o.sizes[i+1])))
 		}
@@ -148,8 +180,10 @@ func (o *tuning) rules(name string, first, last int, fastest []string) (rules []
 // parseTune reads the collectives and the flags. Both results are nil after --help.
 func (c *command) parseTune(args []string) (*tuning, error) {
 	o := &tuning{}
-	f := newFlags("bench tune", "Measure every algorithm of collectives, such as allreduce,alltoall, or all collectives,\n"+
-		"and write the fastest for each size and number of ranks to a file. `ibrun bench tune [LIST] --output FILE [flags]`")
+	f := newFlags("bench tune", "find the fastest algorithms of collectives",
+		"It measures every algorithm of the collectives in LIST, such as allreduce,alltoall, or of all, and writes the fastest for "+
+			"each size and number of ranks to a file.")
+	f.page.Forms = []string{"bench tune [LIST] --output FILE [flags]"}
 	var ranks, sizes cli.Ranges
 	f.Var(&ranks, "ranks", "measure with these numbers of ranks: a `LIST` (default 2)")
 	f.Var(&sizes, "sizes", "measure these sizes: a `LIST` such as 8,64K,1M, or ranges (default 8,1K,16K,128K,1M)")
@@ -157,9 +191,10 @@ func (c *command) parseTune(args []string) (*tuning, error) {
 	f.DurationVar(&o.time, "time", 20*time.Millisecond, "measure each size for about this `DURATION` in a round")
 	f.StringVar(&o.transport, "transport", "shm,rdma,tcp", "use the transports of the comma-separated `LIST`")
 	f.StringVar(&o.output, "output", "", "write the table to `FILE`")
-	if len(args) != 0 && !strings.HasPrefix(args[0], "-") {
-		o.names, args = strings.Split(args[0], ","), args[1:]
-	}
+	f.StringVar(&o.hosts, "hosts", "", "measure between these hosts, with so many ranks each: a `LIST` such as a:4,b:4.\n"+
+		"The table is then for jobs on several nodes. All hosts must have the directory of --output")
+	f.StringVar(&o.agent, "launch-agent", "", "start ibrun on the hosts by `CMD` HOST COMMAND..., instead of ssh")
+	o.names, args = leadingList(args)
 	if err := f.parse(c, args); err != nil || f.helped {
 		return nil, err
 	}
@@ -181,16 +216,4 @@ func (c *command) parseTune(args []string) (*tuning, error) {
 		return nil, usagef("want two ranks and one byte at least")
 	}
 	return o, nil
-}
-
-// sorted returns the numbers in ranges, or those that stand for none.
-func sorted(ranges cli.Ranges, none []int) (list []int) {
-	for _, r := range ranges {
-		list = append(list, bench.Ladder(r.Low, r.High)...)
-	}
-	if list == nil {
-		return none
-	}
-	slices.Sort(list)
-	return slices.Compact(list)
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -78,8 +77,10 @@ func (c *command) parseVerbs(args []string) (*verbsComparison, error) {
 		names = append(names, op.Name)
 	}
 	var ops, provider string
-	f := newFlags("bench verbs", "Compare package verbs with the programs of perftest on one RDMA device, alternating in one run.")
-	f.StringVar(&ops, "op", defaultVerbs, "compare these measurements, a comma-separated `LIST` of\n"+strings.Join(names, " ")+"\n")
+	f := newFlags("bench verbs", "compare RDMA with perftest",
+		"It compares package verbs with the programs of perftest on one RDMA device, alternating in one run.")
+	f.StringVar(&ops, "op", defaultVerbs, fmt.Sprintf("compare these measurements, a comma-separated `LIST` of %s (default %s)",
+		strings.Join(names, " "), defaultVerbs))
 	f.Var(&v.sizes, "size", "with messages of these sizes, a `LIST` such as 8,64K, or ranges: 1-1K are the powers of 2\n"+
 		"(default 8 for latencies, 64K,1M for bandwidths)")
 	f.Var(&v.sizes, "sizes", "the same as --size `LIST`")
@@ -122,15 +123,7 @@ func (v *verbsComparison) sizesOf(op perftest.Op) []int {
 	if v.sizes == nil {
 		return op.Sizes
 	}
-	var sizes []int
-	for _, r := range v.sizes {
-		for _, size := range bench.Ladder(r.Low, r.High) {
-			if op.Takes(size) && !slices.Contains(sizes, size) {
-				sizes = append(sizes, size)
-			}
-		}
-	}
-	return sizes
+	return sizesTaken(op.Takes, v.sizes)
 }
 
 // openAll finds the device and the providers that can open it.

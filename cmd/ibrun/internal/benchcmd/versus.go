@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -95,7 +94,8 @@ func (c *command) parseVersus(args []string) (*comparison, error) {
 	v := &comparison{report: &report{w: c.stdout}}
 	var ops, peers string
 	var ranks cli.Ranges
-	f := newFlags("bench versus", "Compare with the other MPI implementations on this machine, alternating in one run.")
+	f := newFlags("bench versus", "compare with other MPI implementations",
+		"It compares with the MPI implementations that are installed on this machine, alternating in one run.")
 	f.StringVar(&ops, "op", "", "compare these operations, a comma-separated `LIST` (default all)")
 	f.Var(&ranks, "ranks", "with these numbers of ranks, a `LIST` (default 2 point-to-point, 2,4,8 for collectives, 32 for init)")
 	f.Var(&v.sizes, "size", "at these sizes, a `LIST` such as 8,64K,1M, or ranges: 0-1K are the powers of 2\n"+
@@ -267,37 +267,6 @@ func median(values []float64) float64 {
 	s := slices.Sorted(slices.Values(values))
 	n := len(s)
 	return (s[(n-1)/2] + s[n/2]) / 2
-}
-
-// opList parses a comma-separated list of operations; an empty text means all.
-func opList(text string) ([]bench.Op, error) {
-	if text == "" {
-		return allOps(), nil
-	}
-	var ops []bench.Op
-	for name := range strings.SplitSeq(text, ",") {
-		op, err := lookup(strings.TrimSpace(name))
-		if err != nil {
-			return nil, err
-		}
-		ops = append(ops, op)
-	}
-	return ops, nil
-}
-
-// nameList parses a comma-separated list of known names; for an empty text it returns nil.
-func nameList(flag, text string, known []string) ([]string, error) {
-	if text == "" {
-		return nil, nil
-	}
-	var names []string
-	for name := range strings.SplitSeq(text, ",") {
-		if name = strings.TrimSpace(name); !slices.Contains(known, name) {
-			return nil, usagef("--%s: unknown name %q; choose from %s", flag, name, strings.Join(known, ", "))
-		}
-		names = append(names, name)
-	}
-	return names, nil
 }
 
 // peerNames returns the names of all peers for a transport.
