@@ -175,7 +175,7 @@ func (b *browser) open(t *testing.T, file, picture string) (dom string, console,
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	vendor := regexp.MustCompile(`^(?:http://)?[a-z0-9]+\.(?:google|googleapis|gvt1)\.com[:/]`)
+	vendor := regexp.MustCompile(`^(?:http://)?[a-z0-9-]+\.(?:google|googleapis|gvt1)\.com[:/]`)
 	return string(out), console, slices.DeleteFunc(slices.Clone(b.requests), vendor.MatchString)
 }
 

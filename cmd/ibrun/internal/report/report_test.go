@@ -150,7 +150,7 @@ func TestFailures(t *testing.T) {
 	wantAll(t, text(t, New(j)),
 		"on 2 nodes, 11.0 s, exit code 137", "Failed    rank 1 was killed",
 		"rank 1 ended without Finalize; the figures cover the time until then",
-		"rank 1 was in Recv from rank 2 with tag 7 at the end", "rank 1 was in Bcast with rank 3 at the end;",
+		"rank 1 was in Recv from rank 2 with tag 7 at the end", "rank 1 was in Bcast (waiting for rank 3) at the end;",
 		"rank 3 recorded nothing", "the record of rank 2 cannot be read: perf: the program writes pages of version 9",
 		"node 1 (lost) reported nothing",
 		"          2            .            .            .  .\n", // neither rank has a record
