@@ -107,8 +107,8 @@ type Source struct {
 }
 
 // Forward starts a goroutine that copies a source to its writer until the end, for a pipe until every process has closed the
-// writing end. If the writer fails, it closes the source and calls failed. Then the rank's next write returns an error, as it
-// would without ibrun.
+// writing end. If the writer fails, it calls failed and closes the source. Then the rank's next write returns an error, as it
+// would without ibrun. That error may end the rank, so failed is called first: the reason is known before its consequence.
 func (m *Merger) Forward(s *Source, failed func(error)) {
 	m.mu.Lock()
 	m.openSources[s] = true
@@ -117,10 +117,10 @@ func (m *Merger) Forward(s *Source, failed func(error)) {
 		defer m.finished(s)
 		err := s.copy()
 		s.Writer.releaseLine(s.Origin)
-		s.Pipe.Close()
 		if !errors.Is(err, io.EOF) {
 			failed(err)
 		}
+		s.Pipe.Close()
 	})
 }
 
@@ -227,6 +227,7 @@ func (s *Source) write(data []byte) error {
 	if err := w.write(data); err != nil {
 		return err
 	}
+	w.wrote(s.Origin, data, w.unfinished != nil)
 	w.unfinished = nil
 	if data[len(data)-1] != '\n' {
 		w.unfinished, w.breakAfter = s.Origin, time.Now()

@@ -16,9 +16,12 @@ type Origin struct {
 	label string // printed before each line, or empty
 	node  bool   // it is a node, whose tail is not wanted
 
-	mu    sync.Mutex
-	tail  []byte // the last tailBytes; after a panic the first ones from the panic on, which show its cause
-	panic bool
+	mu     sync.Mutex
+	tail   []byte // the last tailBytes; after a panic the first ones from the panic on, which show its cause
+	panic  bool
+	writer *Writer // where it has written last, or nil
+	// written is how many bytes it has written there since it has written elsewhere.
+	written int
 }
 
 // NewRank returns the origin of the output of a rank.
@@ -50,6 +53,35 @@ func (r *Origin) LastLines() string {
 		lines = lines[:min(len(lines), tailLines)]
 	}
 	return strings.Join(lines[max(0, len(lines)-tailLines):], "")
+}
+
+// ShownIn returns how many bytes the last lines take at the end of w, as [Writer.Shown], or 0 if they are not there.
+func (r *Origin) ShownIn(w *Writer) (span int) {
+	lines := r.LastLines()
+	r.mu.Lock()
+	more := r.panic && (len(r.tail) == tailBytes || bytes.Count(r.tail, []byte("\n")) > tailLines)
+	r.mu.Unlock()
+	if lines == "" || more { // more has followed the beginning of a panic
+		return 0
+	}
+	return w.Shown(r, len(lines)+len(r.label)*(1+strings.Count(lines, "\n")))
+}
+
+// addWritten records that n bytes were written to w.
+func (r *Origin) addWritten(w *Writer, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.writer != w {
+		r.writer, r.written = w, 0
+	}
+	r.written += n
+}
+
+// hasWritten reports whether the last n bytes were written to w.
+func (r *Origin) hasWritten(w *Writer, n int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.writer == w && r.written >= n
 }
 
 func (r *Origin) appendTail(data []byte, trace bool) {

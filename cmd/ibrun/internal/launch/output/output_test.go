@@ -176,7 +176,8 @@ func TestTailOfPanic(t *testing.T) {
 	}
 }
 
-// When no process reads the output any more, the rank's own write returns an error. The rank does not block for ever.
+// When no process reads the output any more, the rank's own write returns an error. The rank does not block for ever. The
+// reason is reported before, while the rank can still write: that error may kill it.
 func TestClosedReader(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -189,7 +190,12 @@ func TestClosedReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	failed := make(chan error, 1)
-	out.Forward(&Source{Origin: NewRank(0, "h", false), Pipe: src, Writer: out.Stdout}, func(err error) { failed <- err })
+	out.Forward(&Source{Origin: NewRank(0, "h", false), Pipe: src, Writer: out.Stdout}, func(err error) {
+		if _, err := dst.WriteString("unread\n"); err != nil {
+			t.Errorf("a write before the report returned %v", err)
+		}
+		failed <- err
+	})
 	if _, err := dst.WriteString("hello\n"); err != nil {
 		t.Fatal(err)
 	}
@@ -238,4 +244,39 @@ func TestFileNames(t *testing.T) {
 	if got := ExpandFileName("out/%h-%r.100%%", 12, "n1"); got != "out/n1-12.100%" {
 		t.Errorf("got %q", got)
 	}
+}
+
+// The last lines of a rank are shown if they are among the last lines of the stream, whoever has written the others.
+func TestShown(t *testing.T) {
+	out, other := newWriter(nil), newWriter(nil)
+	a, b := NewRank(0, "h", true), NewRank(1, "h", true)
+	write := func(w *Writer, r *Origin, text string, within bool) {
+		r.appendTail([]byte(text), true)
+		s := Source{Origin: r}
+		w.wrote(r, s.addLabels([]byte(text), within), within)
+	}
+	want := func(what string, w *Writer, r *Origin, span int) {
+		t.Helper()
+		if got := r.ShownIn(w); got != span {
+			t.Errorf("%s: the last lines are in the last %d bytes, want %d", what, got, span)
+		}
+	}
+	want("nothing was written", out, a, 0)
+	write(out, a, "one\ntw", false)
+	write(out, a, "o\n", true)
+	want("at the end", out, a, len("[0] one\n[0] two\n"))
+	write(out, b, "three\n", false)
+	want("before another line", out, a, len("[0] one\n[0] two\n[1] three\n"))
+	want("the last line", out, b, len("[1] three\n"))
+	want("another stream", other, a, 0)
+	write(out, b, strings.Repeat("x\n", tailLines-3), false)
+	want("just in the last lines", out, a, len("[0] one\n[0] two\n[1] three\n")+(tailLines-3)*len("[1] x\n"))
+	write(out, b, "x\n", false)
+	want("partly before the last lines", out, a, 0)
+	write(other, b, "elsewhere\n", false)
+	want("partly in another stream", out, b, 0)
+	write(out, a, "panic: here\n"+strings.Repeat("\tstack\n", tailLines-1), false)
+	want("a short panic", out, a, len("[0] panic: here\n")+(tailLines-1)*len("[0] \tstack\n"))
+	write(out, a, "\tstack\n", false)
+	want("a long panic", out, a, 0)
 }

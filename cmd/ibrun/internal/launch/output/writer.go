@@ -1,6 +1,7 @@
 package output
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"sync"
@@ -21,11 +22,19 @@ type Writer struct {
 	lineTimeout time.Duration // how long other ranks wait for the rest of a line
 
 	mu         sync.Mutex
-	unfinished *Origin   // the rank whose line is unfinished, or nil
-	breakAfter time.Time // other ranks may end that line with a newline after this time
-	bar        string    // the bar below the last line; drawn only while no line is unfinished; empty: none
-	barEnded   bool      // no more bars are drawn
-	closed     bool      // the file is a terminal that was closed: lines are dropped
+	unfinished *Origin         // the rank whose line is unfinished, or nil
+	breakAfter time.Time       // other ranks may end that line with a newline after this time
+	bar        string          // the bar below the last line; drawn only while no line is unfinished; empty: none
+	barEnded   bool            // no more bars are drawn
+	closed     bool            // the file is a terminal that was closed: lines are dropped
+	written    int             // how many lines were begun
+	last       [tailLines]line // the last ones: line i is at i%tailLines
+}
+
+// line is a line that was written.
+type line struct {
+	of    *Origin // nil: no line
+	bytes int
 }
 
 func newWriter(f *os.File) *Writer {
@@ -88,4 +97,38 @@ func (w *Writer) releaseLine(v *Origin) {
 	if w.unfinished == v {
 		w.breakAfter = time.Time{}
 	}
+}
+
+// wrote records what an origin has written. If within is set, the first line continues the last one. The caller must hold mu.
+func (w *Writer) wrote(r *Origin, data []byte, within bool) {
+	r.addWritten(w, len(data))
+	for text := range bytes.Lines(data) {
+		if !within {
+			w.written++
+			w.last[w.written%tailLines] = line{of: r}
+		}
+		w.last[w.written%tailLines].bytes += len(text)
+		within = false
+	}
+}
+
+// Shown reports whether the last n bytes that an origin has written anywhere are in the last tailLines lines here. It returns how
+// many bytes there are from their first line on, with the lines of other origins between them, or 0.
+func (w *Writer) Shown(r *Origin, n int) (span int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n == 0 || !r.hasWritten(w, n) {
+		return 0
+	}
+	for i := range tailLines {
+		l := w.last[(w.written+tailLines-i)%tailLines]
+		span += l.bytes
+		if l.of == r {
+			n -= l.bytes
+		}
+		if n <= 0 {
+			return span
+		}
+	}
+	return 0
 }
