@@ -123,6 +123,7 @@ func TestOutOfMemory(t *testing.T) {
 // Jobs run with limits of open files below the numbers of the descriptors that ranks have otherwise, or are refused with one line
 // that names the limit.
 func TestFewFiles(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		limit, ranks int
 		want         string
@@ -141,6 +142,7 @@ func TestFewFiles(t *testing.T) {
 
 // A command whose own output is lost says so and does not exit with 0.
 func TestCommandOutputIsLost(t *testing.T) {
+	t.Parallel()
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -9,30 +9,41 @@ import (
 	"testing"
 )
 
-// bashAsks completes $1 as bash does: it calls the function with the words of the line, split at = and : too.
-const bashAsks = `source <(ibrun completion bash) || exit
-COMP_LINE=$1 COMP_POINT=${#1} COMP_WORDS=() rest=$1
-while [[ $rest =~ ^[[:blank:]]*([^[:blank:]=:]+|[=:]+)(.*)$ ]]; do
-	COMP_WORDS+=("${BASH_REMATCH[1]}") rest=${BASH_REMATCH[2]}
-done
-case $1 in *[[:blank:]]) COMP_WORDS+=("") ;; esac
-COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
-_ibrun
-printf '%s\n' "${COMPREPLY[@]}"`
+// lineEnd is what the shells print after the candidates of a line.
+const lineEnd = "--- end of the candidates ---\n"
 
-// zshAsks completes $1 with the function, and prints what it gives to zsh's own commands.
+// bashAsks completes its arguments as bash does: it calls the function with the words of each line, split at = and : too.
+const bashAsks = `source <(ibrun completion bash) || exit
+for line; do
+	COMP_LINE=$line COMP_POINT=${#line} COMP_WORDS=() COMPREPLY=() rest=$line
+	while [[ $rest =~ ^[[:blank:]]*([^[:blank:]=:]+|[=:]+)(.*)$ ]]; do
+		COMP_WORDS+=("${BASH_REMATCH[1]}") rest=${BASH_REMATCH[2]}
+	done
+	case $line in *[[:blank:]]) COMP_WORDS+=("") ;; esac
+	COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+	_ibrun
+	printf '%s\n' "${COMPREPLY[@]}" "$END"
+done`
+
+// zshAsks completes its arguments with the function, and prints what it gives to zsh's own commands.
 const zshAsks = `source <(ibrun completion zsh) || exit
 compadd() { print -l -- "${(@P)@[-1]}" }
 compset() { : }
 _files() { [[ $1 == -/ ]] && print -l -- *(N/) || print -l -- *(N) }
 _command_names() { print true }
-words=(${(s: :)1}) CURRENT=${#words}
-[[ $1 == *' ' ]] && words+=('') CURRENT=${#words}
-_ibrun`
+for line; do
+	words=(${(s: :)line}) CURRENT=${#words}
+	[[ $line == *' ' ]] && words+=('') CURRENT=${#words}
+	_ibrun
+	print -r -- $END
+done`
 
-// fishAsks completes $1 as fish does.
+// fishAsks completes its arguments as fish does.
 const fishAsks = `ibrun completion fish | source
-complete -C $argv[1]`
+for line in $argv
+	complete -C $line
+	echo $END
+end`
 
 // TestCompletion: the shells complete flags, values, hosts, files and programs.
 func TestCompletion(t *testing.T) {
@@ -47,7 +58,7 @@ func TestCompletion(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, c := range []struct{ line, want, bash string }{
+	cases := []struct{ line, want, bash string }{
 		{"ibrun --dry", "--dry-run", ""},
 		{"ibrun -n 2 --bind-to pack", "package", ""},
 		{"ibrun --bind-to=pack", "--bind-to=package", "package"},
@@ -60,22 +71,33 @@ func TestCompletion(t *testing.T) {
 		{"ibrun completion fi", "fish", ""},
 		{"ibrun --ntasks 4 tru", "true", ""},
 		{"ibrun -n 1 true : --wdi", "--wdir", ""},
+	}
+	var lines []string
+	for _, c := range cases {
+		lines = append(lines, c.line)
+	}
+	for shell, command := range map[string][]string{
+		"bash": {"bash", "--norc", "-c", bashAsks, "bash"},
+		"zsh":  {"zsh", "-f", "-c", zshAsks, "zsh"},
+		"fish": {"fish", "--no-config", "-c", fishAsks},
 	} {
-		for shell, command := range map[string][]string{
-			"bash": {"bash", "--norc", "-c", bashAsks, "bash", c.line},
-			"zsh":  {"zsh", "-f", "-c", zshAsks, "zsh", c.line},
-			"fish": {"fish", "--no-config", "-c", fishAsks, c.line},
-		} {
+		cmd := exec.Command(command[0], slices.Concat(command[1:], lines)...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "HOME="+dir, "IBRUN_HOSTFILE="+filepath.Join(dir, "hostfile-1"), "TERM=dumb",
+			"END="+strings.TrimSpace(lineEnd))
+		out, err := cmd.CombinedOutput()
+		answers := strings.SplitAfter(string(out), lineEnd)
+		if err != nil || len(answers) != len(cases)+1 {
+			t.Errorf("%s completes %d of %d lines, %v:\n%s", shell, len(answers)-1, len(cases), err, out)
+			continue
+		}
+		for i, c := range cases {
 			want := c.want
 			if shell == "bash" && c.bash != "" {
 				want = c.bash
 			}
-			cmd := exec.Command(command[0], command[1:]...)
-			cmd.Dir = dir
-			cmd.Env = append(os.Environ(), "HOME="+dir, "IBRUN_HOSTFILE="+filepath.Join(dir, "hostfile-1"), "TERM=dumb")
-			out, err := cmd.CombinedOutput()
-			if found := candidateWords(string(out)); err != nil || !slices.Contains(found, want) {
-				t.Errorf("%s completes %q to %q, %v, want %s", shell, c.line, found, err, want)
+			if found := candidateWords(answers[i]); !slices.Contains(found, want) {
+				t.Errorf("%s completes %q to %q, want %s", shell, c.line, found, want)
 			}
 		}
 	}

@@ -16,6 +16,7 @@ import (
 // TestEncryptOnOneNode: if --encrypt is given to one of two nodes only, each of them says so and ends. Neither waits for the
 // other: the time for joining is a minute.
 func TestEncryptOnOneNode(t *testing.T) {
+	t.Parallel()
 	for encrypts, want := range [2][2]string{
 		{"node 1 at 127.0.0.1:", "node 0 at 127.0.0.1:"},
 		{"node 1 at 127.0.0.1:", "node 0 at 127.0.0.1:"},
@@ -34,7 +35,7 @@ func TestEncryptOnOneNode(t *testing.T) {
 			if k != encrypts {
 				with = "was started with --encrypt, and this node without it: give --encrypt to all nodes, or to none"
 			}
-			if text := p.stderrText(); !strings.Contains(text, with) || strings.Count(text, "\n") != 1 {
+			if text := p.stderrInTime(); !strings.Contains(text, with) || strings.Count(text, "\n") != 1 {
 				t.Errorf("node %d wrote %q", k, text)
 			}
 		}

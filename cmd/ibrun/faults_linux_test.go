@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -26,7 +27,8 @@ type process struct {
 	out    *bufio.Reader
 	stderr *os.File
 	mark   string
-	pids   []int // of the ranks that printed that they are ready, or of the orphans that ranks printed
+	pids   []int         // of the ranks that printed that they are ready, or of the orphans that ranks printed
+	limit  time.Duration // of wait; 0: waitLimit
 }
 
 // startJob starts ibrun and waits until that many lines of output have named a process.
@@ -62,41 +64,91 @@ func startCommand(t *testing.T, lines int, cmd *exec.Cmd) *process {
 	return p
 }
 
+// starter returns how a test starts a job to which it sends a signal, or, if sig is 0, one that --timeout ends.
+func starter(sig syscall.Signal) func(t *testing.T, lines int, args ...string) *process {
+	if sig == 0 {
+		return startWithin
+	}
+	return startJob
+}
+
+// timeouts are what tests with --timeout try one after the other, until one suffices on this machine.
+var timeouts = []time.Duration{2 * time.Second, 10 * time.Second, 50 * time.Second}
+
+// startWithin starts ibrun with a --timeout, so long that half of it is left when that many lines of output have named a process.
+func startWithin(t *testing.T, lines int, args ...string) *process {
+	t.Helper()
+	for _, limit := range timeouts {
+		if p := tryWithin(t, limit, lines, args...); p != nil {
+			return p
+		}
+	}
+	t.Fatal("the ranks do not start in time")
+	return nil
+}
+
+// tryWithin is startWithin with this --timeout. If it does not suffice, it waits for the end of the job and returns nil.
+func tryWithin(t *testing.T, limit time.Duration, lines int, args ...string) *process {
+	t.Helper()
+	begun := time.Now()
+	p := startJob(t, 0, append([]string{"--timeout", limit.String()}, args...)...)
+	if p.readyOrEnded(lines) && time.Since(begun) < limit/2 {
+		return p
+	}
+	p.wantCode(124, "(--timeout)")
+	return nil
+}
+
 // ready waits until that many lines of output have named a process.
 func (p *process) ready(lines int) {
 	p.t.Helper()
+	if !p.readyOrEnded(lines) {
+		p.t.Fatalf("no more output; stderr:\n%s", p.stderrText())
+	}
+}
+
+// readyOrEnded waits until that many lines of output have named a process, and reports false if the output ends before.
+func (p *process) readyOrEnded(lines int) bool {
+	p.t.Helper()
 	for range lines {
-		words := strings.Fields(p.line())
+		text, err := p.lineOrEnd()
+		if err != nil {
+			return false
+		}
+		words := strings.Fields(text)
 		pid, err := strconv.Atoi(words[1])
 		if err != nil {
 			p.t.Fatalf("ibrun wrote %q", words)
 		}
 		p.pids = append(p.pids, pid)
 	}
+	return true
 }
 
 // line returns the next line of output.
 func (p *process) line() string {
 	p.t.Helper()
-	type result struct {
-		text string
-		err  error
+	text, err := p.lineOrEnd()
+	if err != nil {
+		p.t.Fatalf("no more output (%v); stderr:\n%s", err, p.stderrText())
 	}
-	next := make(chan result, 1)
+	return text
+}
+
+// lineOrEnd returns the next line of output, or an error if there is none.
+func (p *process) lineOrEnd() (text string, err error) {
+	p.t.Helper()
+	next := make(chan struct{})
 	go func() {
-		text, err := p.out.ReadString('\n')
-		next <- result{text, err}
+		text, err = p.out.ReadString('\n')
+		close(next)
 	}()
 	select {
-	case r := <-next:
-		if r.err != nil {
-			p.t.Fatalf("no more output (%v); stderr:\n%s", r.err, p.stderrText())
-		}
-		return r.text
+	case <-next:
 	case <-time.After(waitLimit):
 		p.t.Fatal("no output")
 	}
-	return ""
+	return text, err
 }
 
 // stderrText returns what ibrun has written to standard error so far.
@@ -109,8 +161,22 @@ func (p *process) stderrText() string {
 	return string(text)
 }
 
+// stderrInTime returns stderrText without the lines that another ibrun has caused by starting seconds later.
+func (p *process) stderrInTime() (text string) {
+	p.t.Helper()
+	for line := range strings.Lines(p.stderrText()) {
+		if !strings.Contains(line, "still waiting for ") {
+			text += line
+		}
+	}
+	return text
+}
+
 func (p *process) signal(pid int, sig syscall.Signal) {
 	p.t.Helper()
+	if pid <= 0 {
+		p.t.Fatalf("signal %v for process %d", sig, pid) // 0 is all processes of this test
+	}
 	if err := syscall.Kill(pid, sig); err != nil {
 		p.t.Fatal(err)
 	}
@@ -130,7 +196,7 @@ func (p *process) wait() int {
 		if err != nil && !errors.As(err, &exit) {
 			p.t.Fatal(err)
 		}
-	case <-time.After(waitLimit):
+	case <-time.After(cmp.Or(p.limit, waitLimit)):
 		p.t.Fatalf("ibrun does not end; stderr:\n%s", p.stderrText())
 	}
 	return p.cmd.ProcessState.ExitCode()
@@ -162,20 +228,34 @@ func (p *process) wantNoProcesses() {
 
 func (p *process) wantCode(want int, report string) {
 	p.t.Helper()
-	if got := p.wait(); got != want || !strings.Contains(p.stderrText(), report) {
-		p.t.Errorf("exit code %d, want %d and %q on standard error:\n%s", got, want, report, p.stderrText())
-	}
-	if pids := p.alive(); len(pids) > 0 { // ibrun exits last
-		p.t.Errorf("processes %v remain", pids)
+	if wrong := p.ended(want, report); wrong != "" {
+		p.t.Error(wrong)
 	}
 }
 
+// ended waits until ibrun has exited, and returns what is wrong then: the exit code, a missing report on standard error, or
+// processes that remain.
+func (p *process) ended(want int, report string) (wrong string) {
+	p.t.Helper()
+	if got := p.wait(); got != want || !strings.Contains(p.stderrText(), report) {
+		wrong = fmt.Sprintf("exit code %d, want %d and %q on standard error:\n%s", got, want, report, p.stderrText())
+	}
+	if pids := p.alive(); len(pids) > 0 { // ibrun exits last
+		wrong += fmt.Sprintf("processes %v remain\n", pids)
+	}
+	return wrong
+}
+
+// eventually waits until a condition holds. It checks less and less often: most conditions read /proc or start a process, and the
+// job that is waited for needs the processors.
 func (p *process) eventually(what string, ok func() bool) {
 	p.t.Helper()
-	for deadline := time.Now().Add(waitLimit); !ok(); time.Sleep(time.Millisecond) {
+	pause := time.Millisecond
+	for deadline := time.Now().Add(waitLimit); !ok(); pause = min(2*pause, 16*time.Millisecond) {
 		if time.Now().After(deadline) {
 			p.t.Fatal(what)
 		}
+		time.Sleep(pause)
 	}
 }
 
@@ -193,6 +273,19 @@ func (p *process) stat(pid int) (state string, parent int) {
 	return state, parent
 }
 
+// bytesMoved returns how many bytes a process has read and written, from and to whatever.
+func (p *process) bytesMoved(pid int) (read, written int) {
+	p.t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if _, err := fmt.Sscanf(string(text), "rchar: %d\nwchar: %d", &read, &written); err != nil {
+		p.t.Fatal(err)
+	}
+	return read, written
+}
+
 // The jobs for tests that kill a process. Each starts two ranks, and prints that many lines.
 var killJobs = []struct {
 	name  string
@@ -207,6 +300,7 @@ var killJobs = []struct {
 }
 
 func TestKillIbrun(t *testing.T) {
+	t.Parallel()
 	for _, j := range killJobs {
 		t.Run(j.name, func(t *testing.T) {
 			p := startJob(t, j.lines, append([]string{"-n", "2"}, j.args...)...)
@@ -220,6 +314,7 @@ func TestKillIbrun(t *testing.T) {
 }
 
 func TestKillAgent(t *testing.T) {
+	t.Parallel()
 	for _, j := range killJobs {
 		t.Run(j.name, func(t *testing.T) {
 			p := startJob(t, j.lines, append([]string{"-n", "2"}, j.args...)...)
@@ -238,16 +333,26 @@ func (p *process) watcher() int { return p.part("watch") }
 // part returns the process that ibrun has started as "ibrun NAME".
 func (p *process) part(name string) int {
 	p.t.Helper()
+	pid := p.partOrNone(name)
+	if pid == 0 {
+		p.t.Fatal("there is no process ibrun " + name)
+	}
+	return pid
+}
+
+// partOrNone is part, but returns 0 if there is no such process.
+func (p *process) partOrNone(name string) int {
+	p.t.Helper()
 	for _, pid := range p.alive() {
 		if args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && string(args) == "ibrun\x00"+name+"\x00" {
 			return pid
 		}
 	}
-	p.t.Fatal("there is no process ibrun " + name)
 	return 0
 }
 
 func TestKillRank(t *testing.T) {
+	t.Parallel()
 	for _, j := range killJobs[:1] {
 		p := startJob(t, j.lines, append([]string{"-n", "2"}, j.args...)...)
 		victim := p.pids[1]
@@ -258,11 +363,12 @@ func TestKillRank(t *testing.T) {
 	}
 }
 
-// The rank that failed first is named, even if another rank fails or aborts as soon as it notices.
+// The rank that failed first is named, even if another rank fails or aborts as soon as it notices. IBRUN_SOAK=1 tries it more
+// often.
 func TestFirstInTime(t *testing.T) {
 	t.Parallel()
 	for _, does := range []string{"follow", "abort-after"} {
-		for range 20 {
+		for range soak(20, 3) {
 			fifo := filepath.Join(t.TempDir(), "fifo")
 			if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 				t.Fatal(err)
@@ -274,6 +380,7 @@ func TestFirstInTime(t *testing.T) {
 }
 
 func TestNoProcessesAfterSuccess(t *testing.T) {
+	t.Parallel()
 	tmp := t.TempDir()
 	cmd := exec.Command("ibrun", "-n", "2", "rank", "orphan", "and leave")
 	cmd.Env = []string{"TMPDIR=" + tmp}
@@ -285,7 +392,8 @@ func TestNoProcessesAfterSuccess(t *testing.T) {
 }
 
 func TestEndSignals(t *testing.T) {
-	p := startJob(t, 2, "-n", "2", "rank", "patient")
+	t.Parallel()
+	p := startJob(t, 2, "--grace", "1m", "-n", "2", "rank", "patient")
 	p.signal(p.cmd.Process.Pid, syscall.SIGINT)
 	if line := p.line(); line != "received interrupt\n" {
 		t.Errorf("a rank wrote %q", line)
@@ -296,7 +404,7 @@ func TestEndSignals(t *testing.T) {
 	p.signal(p.cmd.Process.Pid, syscall.SIGTERM)
 	p.wantCode(143, "was killed by signal 15 (SIGTERM)")
 
-	p = startJob(t, 2, "-n", "2", "rank", "stubborn")
+	p = startJob(t, 2, "--grace", "1m", "-n", "2", "rank", "stubborn")
 	p.signal(p.cmd.Process.Pid, syscall.SIGINT)
 	p.eventually("ibrun prints nothing", func() bool { return strings.Contains(p.stderrText(), "a second signal") })
 	p.signal(p.cmd.Process.Pid, syscall.SIGINT)
@@ -304,6 +412,7 @@ func TestEndSignals(t *testing.T) {
 }
 
 func TestSignalsArePassedOn(t *testing.T) {
+	t.Parallel()
 	p := startJob(t, 2, "-n", "2", "sh", "-c", "trap '' USR2; setsid rank patient & wait") // with other processes in between
 	p.signal(p.cmd.Process.Pid, syscall.SIGUSR2)
 	for range 2 {
@@ -315,6 +424,7 @@ func TestSignalsArePassedOn(t *testing.T) {
 }
 
 func TestRankStopsAndContinues(t *testing.T) {
+	t.Parallel()
 	p := startJob(t, 2, "-n", "2", "rank", "patient")
 	p.signal(p.pids[0], syscall.SIGSTOP)
 	p.signal(p.cmd.Process.Pid, syscall.SIGUSR2)
@@ -329,6 +439,7 @@ func TestRankStopsAndContinues(t *testing.T) {
 }
 
 func TestIbrunStopsAndContinues(t *testing.T) {
+	t.Parallel()
 	p := startJob(t, 2, "-n", "2", "rank", "sleep")
 	all := append([]int{p.cmd.Process.Pid}, p.pids...)
 	stopped := func(want bool) func() bool {
@@ -362,21 +473,10 @@ func TestOutputBlocks(t *testing.T) {
 	}
 	p.eventually("there is no rank", func() bool { return rank() != 0 })
 	pid, written := rank(), 0
-	progress := func() int {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var n int
-		if _, err := fmt.Sscanf(string(text), "rchar: %d\nwchar: %d", new(int), &n); err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
 	p.eventually("the rank never waits", func() bool { // it has written nothing for a while
 		last := written
 		time.Sleep(50 * time.Millisecond)
-		written = progress()
+		_, written = p.bytesMoved(pid)
 		return written > 0 && written == last
 	})
 	if written > 4<<20 {
@@ -403,7 +503,7 @@ func TestKillWhileOutputIsStuck(t *testing.T) {
 	p.wantNoProcesses()
 }
 
-// unprivileged makes a command run as a user with few permissions, with copies of ibrun and rank that this user can execute.
+// unprivileged makes a command run as a user with few permissions, with a copy of ibrun and rank that this user can execute.
 func unprivileged(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ibrun-test-")
@@ -418,10 +518,14 @@ func unprivileged(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"ibrun", "rank"} {
-		if err := os.WriteFile(filepath.Join(dir, name), self, 0o755); err != nil {
-			t.Fatal(err)
-		}
+	syscall.ForkLock.RLock() // a process that is started meanwhile would have the file open for writing, so nobody could execute it
+	err = os.WriteFile(filepath.Join(dir, "ibrun"), self, 0o755)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(filepath.Join(dir, "ibrun"), filepath.Join(dir, "rank")); err != nil {
+		t.Fatal(err)
 	}
 	cmd.Path, cmd.Dir = filepath.Join(dir, cmd.Args[0]), "/"
 	cmd.Env = append(cmd.Env, "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir)
@@ -433,6 +537,7 @@ func unprivileged(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
 
 // For a user who may not create control groups, the search through the process tree is sufficient.
 func TestWithoutControlGroup(t *testing.T) {
+	t.Parallel()
 	for _, victim := range []string{"ibrun", "agent"} {
 		p := startCommand(t, 4, unprivileged(t, exec.Command("ibrun", "-n", "2", "rank", "orphan")))
 		if victim == "agent" {
@@ -446,6 +551,7 @@ func TestWithoutControlGroup(t *testing.T) {
 }
 
 func TestUnreadableDirectory(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	closed := filepath.Join(dir, "closed")
 	if err := os.Mkdir(closed, 0); err != nil {

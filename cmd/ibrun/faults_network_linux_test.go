@@ -36,9 +36,9 @@ func checked(args []string) error {
 		return err
 	}
 	fmt.Println("ready", os.Getpid())
-	const longest = 3 << 20
-	random := rand.New(rand.NewPCG(1, 2)) // the same at both ranks
-	content := make([]byte, 2*longest)
+	const longest, starts = 2 << 20, 64 << 10 // of messages, in bytes; of them in content
+	random := rand.New(rand.NewPCG(1, 2))     // the same at both ranks
+	content := make([]byte, starts+longest)
 	for i := 0; i < len(content); i += 8 {
 		binary.LittleEndian.PutUint64(content[i:], random.Uint64())
 	}
@@ -50,7 +50,7 @@ func checked(args []string) error {
 	n := uint64(0)
 	for last := false; !last; n++ {
 		length := random.IntN(1 << (3 + random.IntN(19)))
-		from := random.IntN(longest)
+		from := random.IntN(starts)
 		want := content[from : from+length]
 		last = w.Rank() == 0 && time.Now().After(end)
 		binary.LittleEndian.PutUint64(out, n)
@@ -94,7 +94,7 @@ func checkedJob(t *testing.T, net network, flags []string, args ...string) *node
 	ns := newNodes(t, 2)
 	_, port, _ := strings.Cut(ns.addr, ":")
 	ns.addr = net.here + ":" + port
-	args = slices.Concat([]string{"--heartbeat", soak("15s", "8s"), "-n", "2", "--tcp-interfaces", "198.18.0.0/15"}, flags,
+	args = slices.Concat([]string{"--heartbeat", soak("15s", "1m"), "-n", "2", "--tcp-interfaces", "198.18.0.0/15"}, flags,
 		[]string{"rank", "checked"}, args)
 	ns.list[0] = startCommand(t, 0, ns.command(0, args...))
 	far := ns.command(1, args...)
@@ -159,6 +159,7 @@ func (n network) drop(t *testing.T, rule string) func() {
 // TestResetConnections: if all connections between two nodes are reset again and again, no message is lost or doubled. IBRUN_SOAK
 // tests that with encryption, too.
 func TestResetConnections(t *testing.T) {
+	t.Parallel()
 	for _, flags := range soak([][]string{nil, {"--encrypt"}}, [][]string{nil}) {
 		t.Run("flags "+strings.Join(flags, " "), func(t *testing.T) { testResetConnections(t, flags) })
 	}
@@ -167,7 +168,7 @@ func TestResetConnections(t *testing.T) {
 func testResetConnections(t *testing.T, flags []string) {
 	t.Parallel()
 	net := newNetwork(t)
-	period, every := soak(time.Minute, 2*time.Second), soak(time.Second, 300*time.Millisecond)
+	period, every := soak(time.Minute, time.Second), soak(time.Second, 150*time.Millisecond)
 	ns := checkedJob(t, net, flags, period.String())
 	resets := 0
 	for end := time.Now().Add(period); time.Now().Before(end); resets++ {
@@ -208,7 +209,7 @@ func TestSilentNode(t *testing.T) {
 func TestBothSilent(t *testing.T) {
 	t.Parallel()
 	times, silent := soak(5, 1), soak(10*time.Second, time.Second)
-	ns := checkedJob(t, newNetwork(t), nil, (time.Duration(times) * (2*silent + 3*time.Second)).String())
+	ns := checkedJob(t, newNetwork(t), nil, (time.Duration(times) * (2*silent + soak(3*time.Second, 500*time.Millisecond))).String())
 	for range times {
 		time.Sleep(silent / 4)
 		ns.list[1].signalAll(syscall.SIGSTOP)

@@ -12,6 +12,7 @@ import (
 // TestSameAsOtherLaunchers: with flags of mpiexec and mpirun, and with their files of programs, ibrun starts what they start.
 func TestSameAsOtherLaunchers(t *testing.T) {
 	t.Parallel()
+	runsWithClusters(t)
 	needTools(t, "mpiexec.hydra", "mpirun.openmpi")
 	dir := t.TempDir()
 	for name, text := range map[string]string{

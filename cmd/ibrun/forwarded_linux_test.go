@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -52,6 +53,14 @@ func TestForwardedLinesStayWhole(t *testing.T) {
 	p.wantCode(0, "")
 }
 
+// The last output of a rank of another node is not repeated if it is the end of what node 0 shows.
+func TestForwardedLastOutput(t *testing.T) {
+	t.Parallel()
+	p := startCommand(t, 0, startOn(t, direct, "h0:1,b:1", "sh", "-c",
+		`test "$PMI_RANK" = 0 || { echo some words >&2; exit 3; }; sleep 100`))
+	p.wantCode(3, "some words\nibrun: rank 1 on b ")
+}
+
 // A signal and --timeout end a job on other nodes whose output is not read, with the exit codes of a job on one machine.
 func TestForwardedOutputUnread(t *testing.T) {
 	t.Parallel()
@@ -61,13 +70,18 @@ func TestForwardedOutputUnread(t *testing.T) {
 		code int
 	}{
 		"SIGINT":         {syscall.SIGINT, []string{"yes"}, 130},
-		"--timeout":      {0, []string{"--timeout", "0.3", "yes"}, 124},
+		"--timeout":      {0, []string{"--timeout", "LIMIT", "yes"}, 124},
 		"success before": {syscall.SIGTERM, []string{"rank", "flood", "100000"}, 143},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := startCommand(t, 0, startOn(t, direct, "a:1,b:1", c.args...))
-			p.awaitFullOutput()
+			p := startUnread(t, func(timeout string) *exec.Cmd {
+				args := slices.Clone(c.args)
+				if i := slices.Index(args, "LIMIT"); i >= 0 {
+					args[i] = timeout
+				}
+				return startOn(t, direct, "a:1,b:1", args...)
+			})
 			if c.sig != 0 {
 				p.signal(p.cmd.Process.Pid, c.sig)
 			}

@@ -63,6 +63,7 @@ func (p *process) killTogether(sig syscall.Signal, pids ...int) {
 // If ibrun and its agent are killed together, its watcher kills all that is left, removes the control group and the socket, and
 // exits.
 func TestKillIbrunAndAgent(t *testing.T) {
+	t.Parallel()
 	for _, j := range killJobs {
 		t.Run(j.name, func(t *testing.T) {
 			cmd := exec.Command("ibrun", append([]string{"-n", "2"}, j.args...)...)
@@ -165,6 +166,7 @@ func (p *process) wantCodeOnly(want int) {
 
 // If ibrun is killed while it builds a program, neither the go command nor its files are left.
 func TestKillDuringBuild(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	// This go command starts a process like a compiler, and blocks.
 	tool := "#!/bin/sh\nmkdir $GOTMPDIR/go-build; echo x > $GOTMPDIR/go-build/file\nsetsid sleep 1000 & echo ready $$ >&2; wait\n"

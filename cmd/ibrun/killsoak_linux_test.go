@@ -32,14 +32,16 @@ const (
 	kills = 6
 	// trafficTime is how long the ranks exchange messages, and killWithin the time after the start of the agents in which the
 	// fault occurs: before, in and after the traffic.
-	trafficTime = 300 * time.Millisecond
-	killWithin  = 600 * time.Millisecond
+	trafficTime = 150 * time.Millisecond
+	killWithin  = 400 * time.Millisecond
 	// leftWithin is how long after a kill processes and files may exist: the grace of half a second after a failure, and one
-	// second. cutOffWithin is the same for a node that is cut off: the heartbeat and three seconds.
-	leftWithin      = 1500 * time.Millisecond
-	cutOffHeartbeat = 2 * time.Second
-	cutOffWithin    = cutOffHeartbeat + 3*time.Second
+	// second. cutOffMargin is the same for a node that is cut off, in addition to the heartbeat.
+	leftWithin   = 1500 * time.Millisecond
+	cutOffMargin = 3 * time.Second
 )
+
+// cutOffHeartbeat returns how long a node that is cut off may be silent. All others must be heard within that time.
+func cutOffHeartbeat() time.Duration { return soak(2*time.Second, 10*time.Second) }
 
 // TestKillAtRandom kills processes of jobs on one and on several nodes at random times. Afterwards nothing of the job is left,
 // and the surviving ibruns name the process that was killed. With IBRUN_SOAK it kills each kind a hundred times on a machine of
@@ -50,7 +52,11 @@ func TestKillAtRandom(t *testing.T) {
 		random := newRandom(t)
 		for range 3 {
 			count := 1 + random.IntN(2)
-			newFaultJob(t, nil, count, random.IntN(count)).test(random, random.IntN(kills))
+			victim, kind := random.IntN(count), random.IntN(kills)
+			notLate(t, count, func() string {
+				_, wrong := newFaultJob(t, nil, count, 2, victim).try(random, kind)
+				return wrong
+			})
 		}
 		return
 	}
@@ -58,10 +64,10 @@ func TestKillAtRandom(t *testing.T) {
 		t.Run(faults[kind].name, func(t *testing.T) {
 			t.Parallel()
 			random, site := newRandom(t), newSite(t, 3)
-			repeat(t, "one node", leftWithin, func() time.Duration { return newFaultJob(t, nil, 1, 0).test(random, kind) })
-			repeat(t, "node 0 of 3", leftWithin, func() time.Duration { return newFaultJob(t, site, 3, 0).test(random, kind) })
+			repeat(t, "one node", leftWithin, func() time.Duration { return newFaultJob(t, nil, 1, 2, 0).test(random, kind) })
+			repeat(t, "node 0 of 3", leftWithin, func() time.Duration { return newFaultJob(t, site, 3, 2, 0).test(random, kind) })
 			repeat(t, "node 1 or 2 of 3", leftWithin, func() time.Duration {
-				return newFaultJob(t, site, 3, 1+random.IntN(2)).test(random, kind)
+				return newFaultJob(t, site, 3, 2, 1+random.IntN(2)).test(random, kind)
 			})
 		})
 	}
@@ -77,15 +83,30 @@ func TestCutOff(t *testing.T) {
 				t.Parallel()
 				random, site := newRandom(t), newSite(t, 3)
 				if os.Getenv("IBRUN_SOAK") != "1" {
-					newFaultJob(t, site, 3, victim).test(random, kind)
+					newFaultJob(t, site, 3, 1, victim).test(random, kind)
 					return
 				}
-				repeat(t, t.Name(), cutOffWithin, func() time.Duration {
-					return newFaultJob(t, site, 3, victim*(1+random.IntN(2))).test(random, kind)
+				repeat(t, t.Name(), cutOffHeartbeat()+cutOffMargin, func() time.Duration {
+					return newFaultJob(t, site, 3, 2, victim*(1+random.IntN(2))).test(random, kind)
 				})
 			})
 		}
 	}
+}
+
+// notLate runs a test that kills something of a job on this many nodes, and fails if it returns what is wrong. If there are
+// several nodes, it tries at most three times: if one of them notices the death a second later than another one notices the
+// consequence, the victim is not named. TestFirstInTimeOnNodes is exact, and so are these tests with IBRUN_SOAK.
+func notLate(t *testing.T, count int, test func() (wrong string)) {
+	t.Helper()
+	wrong := ""
+	for range min(1+2*(count-1), 3) {
+		if wrong = test(); wrong == "" {
+			return
+		}
+		t.Log(wrong)
+	}
+	t.Error(wrong)
 }
 
 // newRandom returns a source of random numbers, and logs its seed.
@@ -118,17 +139,22 @@ type faultJob struct {
 	left   []string // what must not be left of the job: directories
 }
 
-// newFaultJob starts a job of two ranks on each node, and waits until the agents run.
-func newFaultJob(t *testing.T, site []network, count, victim int) *faultJob {
+// newFaultJob starts a job with this many ranks on each of count nodes, and waits until the agents run.
+func newFaultJob(t *testing.T, site []network, count, ranks, victim int) *faultJob {
 	t.Helper()
 	j := &faultJob{nodes: newNodes(t, count), site: site, victim: victim}
 	if site != nil {
 		_, port, _ := strings.Cut(j.addr, ":")
 		j.addr = site[0].there + ":" + port
 	}
+	heartbeat := cutOffHeartbeat()
+	if site == nil {
+		heartbeat = time.Minute // no node is cut off
+	}
 	var dirs []string
 	for k := range j.list {
-		args := []string{"--heartbeat", cutOffHeartbeat.String(), "-n", fmt.Sprint(2 * count), "rank", "traffic", trafficTime.String()}
+		args := []string{"--heartbeat", heartbeat.String(), "-n", fmt.Sprint(ranks * count), "rank", "traffic",
+			trafficTime.String()}
 		cmd := exec.Command("ibrun", append([]string{"--node-name", "n0"}, args...)...)
 		if count > 1 {
 			cmd = j.command(k, args...)
@@ -148,6 +174,16 @@ func newFaultJob(t *testing.T, site []network, count, victim int) *faultJob {
 
 // test makes the victim suffer a fault at a random time, and returns how long something of the job was left.
 func (j *faultJob) test(random *rand.Rand, kind int) time.Duration {
+	j.t.Helper()
+	took, wrong := j.try(random, kind)
+	if wrong != "" {
+		j.t.Error(wrong)
+	}
+	return took
+}
+
+// try is test, but returns what is wrong with the end of the job.
+func (j *faultJob) try(random *rand.Rand, kind int) (took time.Duration, wrong string) {
 	j.t.Helper()
 	time.Sleep(time.Duration(random.Int64N(int64(killWithin))))
 	p := j.list[j.victim]
@@ -174,7 +210,7 @@ func (j *faultJob) test(random *rand.Rand, kind int) time.Duration {
 		if faults[kind].name != "rank" {
 			sig = syscall.SIGTERM
 		}
-		culprit, code = fmt.Sprintf("(pid %d) was killed by signal %d (%s)\n", pids[0], sig, unix.SignalName(sig)), 128+int(sig)
+		culprit, code = fmt.Sprintf("(pid %d) was killed by signal %d (%s)", pids[0], sig, unix.SignalName(sig)), 128+int(sig)
 	case "link down":
 		says = func(k int) string { return j.saysCutOff(k, "its interface eth0 ("+j.site[j.victim].there+") is down") }
 		tool(j.t, "ip", "-n", j.site[j.victim].name, "link", "set", "eth0", "down")
@@ -189,7 +225,7 @@ func (j *faultJob) test(random *rand.Rand, kind int) time.Duration {
 		if got := other.wait(); other == p && slices.Contains(pids, p.cmd.Process.Pid) {
 			continue
 		} else if text := other.stderrText(); got != code || !strings.Contains(lastLine(text), says(k)) {
-			j.t.Errorf("%s of node %d of %d at %v: node %d has exit code %d, want %d and %q in the last line of\n%s",
+			wrong += fmt.Sprintf("%s of node %d of %d at %v: node %d has exit code %d, want %d and %q in the last line of\n%s",
 				faults[kind].name, j.victim, len(j.list), began, k, got, code, says(k), text)
 		}
 	}
@@ -197,9 +233,9 @@ func (j *faultJob) test(random *rand.Rand, kind int) time.Duration {
 		return !slices.ContainsFunc(j.list, func(p *process) bool { return len(p.alive()) > 0 }) &&
 			!slices.ContainsFunc(j.left, exists)
 	})
-	took := time.Since(began)
+	took = time.Since(began)
 	end()
-	return took
+	return took, wrong
 }
 
 // saysCutOff returns what the ibrun of node k says after the victim was cut off. why is what the kernel of the victim knows.
@@ -211,7 +247,7 @@ func (j *faultJob) saysCutOff(k int, why string) string {
 	case k == j.victim && k == 0:
 		return fmt.Sprintf(own, k, "all other nodes are silent since ")
 	case k == j.victim || j.victim == 0:
-		return "the connection to node 0 (n0) at " + j.addr + " is lost: no heartbeat for 2s"
+		return "the connection to node 0 (n0) at " + j.addr + " is lost: no heartbeat for " + cutOffHeartbeat().String()
 	}
 	return fmt.Sprintf("ibrun: node %d (n%[1]d) at %s:", j.victim, j.site[j.victim].there)
 }

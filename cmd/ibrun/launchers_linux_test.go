@@ -45,6 +45,7 @@ func sum(args []string) error {
 // Programs run under Open MPI's mpirun. If a rank fails, mpirun ends the job with its exit code.
 func TestUnderOpenMPI(t *testing.T) {
 	t.Parallel()
+	runsWithClusters(t)
 	var want []string
 	for r := range 4 {
 		want = append(want, fmt.Sprintf("rank %d of 4: the sum is 6\n", r))

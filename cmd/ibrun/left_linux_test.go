@@ -49,6 +49,7 @@ func hearLeft() error {
 
 // TestLeftHeard: every rank receives the announcement which ranks have left, on one node and on several.
 func TestLeftHeard(t *testing.T) {
+	t.Parallel()
 	startJob(t, 2, "-n", "3", "rank", "hear-left").wantCode(0, "")
 	newNodes(t, 2).start(0, "-n", "4", "rank", "hear-left").wantCode(0, "")
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,8 +11,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/inspect"
+	"github.com/ibrun/ibrun/perf"
+	"github.com/ibrun/ibrun/perf/jobs"
 )
 
 // socketDir gives the jobs of a test a directory of their own for sockets.
@@ -22,19 +26,34 @@ func socketDir(t *testing.T) (sockets string) {
 	return filepath.Join(dir, "ibrun")
 }
 
-// runJSON runs one of the commands about jobs and decodes its output.
+// runJSON runs one of the commands about jobs and decodes its output. It tries again while a job does not answer in time.
 func runJSON[T any](t *testing.T, args ...string) (v T) {
 	t.Helper()
-	cmd := exec.Command("ibrun", args...)
-	cmd.Stderr = os.Stderr
-	text, err := cmd.Output()
-	if err == nil {
-		err = json.Unmarshal(text, &v)
+	for deadline := time.Now().Add(waitLimit); ; {
+		var stderr strings.Builder
+		cmd := exec.Command("ibrun", args...)
+		cmd.Stderr = &stderr
+		text, err := cmd.Output()
+		if err == nil {
+			err = json.Unmarshal(text, &v)
+		}
+		if err == nil {
+			return v
+		}
+		if !strings.Contains(stderr.String(), jobs.ErrNoAnswer.Error()) || time.Now().After(deadline) {
+			t.Fatalf("ibrun %s: %v\n%s%s", strings.Join(args, " "), err, text, &stderr)
+		}
 	}
-	if err != nil {
-		t.Fatalf("ibrun %s: %v\n%s", strings.Join(args, " "), err, text)
+}
+
+// answer returns what a query of a job returns. It tries again while the job does not answer in time.
+func answer[T any](query func() (T, error)) (v T, err error) {
+	for deadline := time.Now().Add(waitLimit); ; {
+		v, err = query()
+		if !errors.Is(err, jobs.ErrNoAnswer) || time.Now().After(deadline) {
+			return v, err
+		}
 	}
-	return v
 }
 
 // waitForView waits until the hang view has these groups, in this order, each "RANKS: beginning of the description".
@@ -92,7 +111,11 @@ func TestStoppedRankInView(t *testing.T) {
 	socketDir(t)
 	p := startJob(t, 2, "-n", "2", "rank", "hang", "nap")
 	p.waitForView("[1]: asleep, not in MPI", "[0]: in Recv from rank 1, tag 7")
-	pid := runJSON[inspect.Table](t, "top", "--once", "--json").Rows[1].PID
+	pid := 0
+	p.eventually("rank 1 has no process", func() bool { // it may be ready before its agent has reported it
+		pid = runJSON[inspect.Table](t, "top", "--once", "--json").Rows[1].PID
+		return pid != 0
+	})
 	p.signal(pid, syscall.SIGSTOP)
 	v := p.waitForView("[1]: stopped", "[0]: in Recv from rank 1, tag 7")
 	if slices.ContainsFunc(v.Stacks, func(s inspect.Stack) bool { return s.Rank == 1 }) {
@@ -118,9 +141,9 @@ func TestForeignRanksInView(t *testing.T) {
 
 // TestTimeoutShowsView: the hang view is printed before --timeout ends the job.
 func TestTimeoutShowsView(t *testing.T) {
-	socketDir(t)
+	t.Parallel()
 	printed := ""
-	for _, limit := range []string{"1", "4", "15"} { // until the ranks have initialized within that time
+	for _, limit := range []string{"1", "4", "15", "45"} { // until the ranks have initialized within that time
 		p := startJob(t, 0, "-n", "2", "--timeout", limit, "rank", "hang", "nap")
 		p.wantCode(124, "(--timeout)")
 		printed = p.stderrText()
@@ -135,21 +158,21 @@ func TestTimeoutShowsView(t *testing.T) {
 // TestPsAndTop: a running job is listed by a socket that only its user can access, and its ranks are listed one by one.
 func TestPsAndTop(t *testing.T) {
 	sockets := socketDir(t)
-	if jobs := runJSON[[]inspect.Job](t, "ps", "--json"); len(jobs) != 0 {
-		t.Errorf("jobs before the first: %+v", jobs)
+	if list := runJSON[[]jobs.Job](t, "ps", "--json"); len(list) != 0 {
+		t.Errorf("jobs before the first: %+v", list)
 	}
 	p := startJob(t, 3, "-n", "3", "rank", "hang", "nap")
-	jobs := runJSON[[]inspect.Job](t, "ps", "--json")
-	if len(jobs) != 1 || jobs[0].PID != p.cmd.Process.Pid || jobs[0].Size != 3 ||
-		strings.Join(jobs[0].Command, " ") != "rank hang nap" {
-		t.Fatalf("jobs are %+v", jobs)
+	list := runJSON[[]jobs.Job](t, "ps", "--json")
+	if len(list) != 1 || list[0].PID != p.cmd.Process.Pid || list[0].Size != 3 ||
+		strings.Join(list[0].Command, " ") != "rank hang nap" {
+		t.Fatalf("jobs are %+v", list)
 	}
 	p.waitForView("[1]: asleep, not in MPI", "[0]: in Recv from rank 1, tag 7", "[2]: in Barrier")
-	for _, name := range []string{"", jobs[0].ID, jobs[0].ID[:3], fmt.Sprint(jobs[0].PID)} {
+	for _, name := range []string{"", list[0].ID, list[0].ID[:3], fmt.Sprint(list[0].PID)} {
 		table := runJSON[inspect.Table](t, append([]string{"top", "--once", "--json", "--interval", "200ms"},
 			strings.Fields(name)...)...)
 		if len(table.Rows) != 3 || table.Rows[0].MPIShare != 1 || table.Rows[1].MPIShare != 0 ||
-			table.Rows[0].State != inspect.Running ||
+			table.Rows[0].State != jobs.Running ||
 			table.Rows[1].Calls == 0 || table.Seconds < 0.2 || len(table.Rows[0].Waits) != 1 {
 			t.Errorf("top %s: %+v", name, table)
 		}
@@ -159,13 +182,68 @@ func TestPsAndTop(t *testing.T) {
 	p.wait()
 	p.wantNoProcesses()
 	wantPrivate(t, sockets, 1)
-	if jobs := runJSON[[]inspect.Job](t, "ps", "--json"); len(jobs) != 0 {
-		t.Errorf("jobs after the end: %+v", jobs)
+	if list := runJSON[[]jobs.Job](t, "ps", "--json"); len(list) != 0 {
+		t.Errorf("jobs after the end: %+v", list)
 	}
 	wantPrivate(t, sockets, 0)
 	out, err := exec.Command("ibrun", "top", "--once", "nosuch").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "nosuch") {
 		t.Errorf("top of no job: %v, %s", err, out)
+	}
+}
+
+// TestJobsFromOutside: a program that is not the job's reads what its ranks have done and do, until the job ends.
+func TestJobsFromOutside(t *testing.T) {
+	socketDir(t)
+	p := startJob(t, 3, "-n", "3", "rank", "hang", "nap")
+	p.waitForView("[1]: asleep, not in MPI", "[0]: in Recv from rank 1, tag 7", "[2]: in Barrier")
+	job, err := answer(func() (jobs.Job, error) { return jobs.Find(t.Context(), "") })
+	if err != nil || job.PID != p.cmd.Process.Pid || job.Size != 3 || job.Here != 3 {
+		t.Fatalf("%+v, %v", job, err)
+	}
+	var ranks []jobs.Rank
+	p.eventually("a rank has no process", func() bool { // it may be ready before its agent has reported it
+		ranks, err = answer(func() ([]jobs.Rank, error) { return job.Ranks(t.Context()) })
+		return err != nil || !slices.ContainsFunc(ranks, func(r jobs.Rank) bool { return r.PID == 0 })
+	})
+	if err != nil || len(ranks) != 3 || ranks[0].State != jobs.Running || len(ranks[0].Waits) != 1 ||
+		ranks[0].Waits[0].Op != "Recv" {
+		t.Errorf("%+v, %v", ranks, err)
+	}
+	pages, err := answer(func() ([]*perf.Snapshot, error) { return job.Snapshots(t.Context()) })
+	if err != nil || len(pages) != 3 {
+		t.Fatalf("%+v, %v", pages, err)
+	}
+	for i, s := range pages {
+		calls, _ := s.Calls()
+		if s.Rank != i || s.PID != ranks[i].PID || s.State != perf.Running || s.Began.IsZero() || calls < ranks[i].Calls {
+			t.Errorf("rank %d: %+v", i, s)
+		}
+	}
+	if c := pages[0].Current; len(c) != 1 || c[0].Op != perf.Recv || c[0].Peer != 1 || c[0].Tag != 7 {
+		t.Errorf("rank 0 is in %+v", c)
+	}
+	timed := uint64(0)
+	for _, o := range perf.MergeOps(pages...) {
+		timed += o.Latency.Count()
+	}
+	if timed == 0 {
+		t.Error("no call has a latency")
+	}
+	p.eventually("rank 1 never sends its stacks", func() bool { // it has a second for that
+		texts, err := answer(func() (map[int]string, error) { return job.Stacks(t.Context(), []int{1}) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Contains(texts[1], "goroutine")
+	})
+	p.killTogether(syscall.SIGKILL, p.cmd.Process.Pid, p.watcher())
+	p.wait()
+	if pages, err := job.Snapshots(t.Context()); !errors.Is(err, jobs.ErrNotFound) {
+		t.Errorf("after the end: %+v, %v", pages, err)
+	}
+	if job, err := jobs.Find(t.Context(), job.ID); !errors.Is(err, jobs.ErrNotFound) {
+		t.Errorf("after the end: %+v, %v", job, err)
 	}
 }
 
@@ -189,8 +267,10 @@ func wantPrivate(t *testing.T, dir string, want int) {
 
 // TestProgressLines: reported progress is printed as lines if there is no terminal, the last one when the job has ended.
 func TestProgressLines(t *testing.T) {
-	sockets := socketDir(t)
-	p := startJob(t, 0, "-n", "2", "rank", "work")
+	t.Parallel()
+	cmd := exec.Command("ibrun", "-n", "2", "rank", "work")
+	sockets := inRuntimeDir(t, cmd)
+	p := startCommand(t, 0, cmd)
 	p.wantCode(0, "ibrun: progress: ")
 	if n := strings.Count(p.stderrText(), "progress"); n < 1 || !strings.HasSuffix(p.stderrText(),
 		"progress: 100 % (40 of 40)\n") {
@@ -209,7 +289,7 @@ func TestProgressOnNodes(t *testing.T) {
 	if printed := ns.list[0].stderrText(); !strings.Contains(printed, "ibrun: progress: 100 % (60 of 60)\n") {
 		t.Errorf("node 0 printed\n%s", printed)
 	}
-	if printed := ns.list[1].stderrText(); printed != "" {
+	if printed := ns.list[1].stderrInTime(); printed != "" {
 		t.Errorf("node 1 printed\n%s", printed)
 	}
 }
@@ -228,28 +308,30 @@ func TestViewOnNodes(t *testing.T) {
 				strings.Contains(v.Stacks[0].Text, "napForEver(") && strings.HasPrefix(v.Groups[0].What, "asleep, not in MPI") &&
 				slices.Equal(v.Groups[0].Hosts, []string{"n1"}) && slices.Contains(v.Groups[0].WaitedFor, 0)
 		})
-		table := runJSON[inspect.Table](t, "top", "--once", "--json", "--interval", "200ms", pid)
-		for rank, row := range table.Rows {
-			if row.Rank.Rank != rank || row.Host != fmt.Sprint("n", rank) || row.State != inspect.Running ||
-				row.PID == 0 || row.Wall == 0 {
-				t.Errorf("top of %s: %+v", pid, row)
+		p.eventually("top does not show all ranks", func() bool { // a node has a second for its answer
+			table := runJSON[inspect.Table](t, "top", "--once", "--json", "--interval", "200ms", pid)
+			t.Logf("top of %s: %+v", pid, table)
+			for rank, row := range table.Rows {
+				if row.Rank.Rank != rank || row.Host != fmt.Sprint("n", rank) || row.State != jobs.Running ||
+					row.PID == 0 || row.Wall == 0 {
+					return false
+				}
 			}
-		}
-		if len(table.Rows) != 3 || table.Rows[0].MPIShare != 1 || table.Rows[1].MPIShare != 0 {
-			t.Errorf("top of %s: %+v", pid, table)
-		}
+			return len(table.Rows) == 3 && table.Rows[0].MPIShare == 1 && table.Rows[1].MPIShare == 0
+		})
 	}
 	p := ns.list[2]
 	p.signal(p.cmd.Process.Pid, syscall.SIGUSR1)
 	p.eventually("no view", func() bool {
 		return strings.Contains(p.stderrText(), "  rank 0 on n0: in Recv from rank 1, tag 7, for")
 	})
-	if printed := ns.list[0].stderrText(); printed != "" {
+	if printed := ns.list[0].stderrInTime(); printed != "" {
 		t.Errorf("node 0 was not asked, but printed\n%s", printed)
 	}
-	if v := runJSON[inspect.View](t, "hang", "--json", p.job()); len(v.Groups) != 3 {
-		t.Errorf("by the name of the job: %+v", v)
-	}
+	job := p.job()
+	p.eventually("the ranks are not seen by the name of the job", func() bool {
+		return len(runJSON[inspect.View](t, "hang", "--json", job).Groups) == 3
+	})
 	ns.list[0].signal(ns.list[0].pids[0], syscall.SIGKILL)
 	ns.wantCode(137, "SIGKILL")
 }
@@ -257,18 +339,20 @@ func TestViewOnNodes(t *testing.T) {
 // job returns the ID of the only job.
 func (p *process) job() string {
 	p.t.Helper()
-	jobs := runJSON[[]inspect.Job](p.t, "ps", "--json")
-	if len(jobs) == 0 || jobs[0].ID != jobs[len(jobs)-1].ID {
-		p.t.Fatalf("jobs are %+v", jobs)
+	list := runJSON[[]jobs.Job](p.t, "ps", "--json")
+	if len(list) == 0 || list[0].ID != list[len(list)-1].ID {
+		p.t.Fatalf("jobs are %+v", list)
 	}
-	return jobs[0].ID
+	return list[0].ID
 }
 
 // TestIdle: waiting ranks use no processor time, neither in later operations nor in the first collective, where they wait for
 // shared memory.
 func TestIdle(t *testing.T) {
-	socketDir(t)
-	p := startJob(t, 3, "-n", "3", "rank", "hang", "first")
+	t.Parallel()
+	cmd := exec.Command("ibrun", "-n", "3", "rank", "hang", "first")
+	cmd.Env = []string{"IBRUN_POLL="}
+	p := startCommand(t, 3, cmd)
 	for _, pid := range p.pids {
 		quiet := 0 // consecutive checks in which all threads slept
 		p.eventually(fmt.Sprintf("process %d of %v never rests", pid, p.pids), func() bool {

@@ -22,9 +22,11 @@ import (
 // race prevents programs with the race detector, which the ranks use too, from waiting for a second when they exit.
 const race = "atexit_sleep_ms=0"
 
-// TestMain makes this binary act as ibrun, and as the ranks that ibrun starts.
+// TestMain makes this binary act as ibrun, and as the ranks that ibrun starts. Ranks that wait sleep soon: other jobs, and the
+// other nodes of their own, need the processors of this machine. The scripts, and TestIdle, have the default.
 func TestMain(m *testing.M) {
 	os.Setenv("GORACE", race)
+	os.Setenv("IBRUN_POLL", "1ms")
 	testscript.Main(parallelTests{m}, map[string]func(){
 		"ibrun":     main,
 		"rank":      func() { os.Exit(rank(os.Args[1:])) },
@@ -50,6 +52,7 @@ func (p parallelTests) Run() int {
 }
 
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:   "testdata",
 		Setup: setUp,
@@ -59,11 +62,11 @@ func TestScripts(t *testing.T) {
 
 // setUp sets the cache directories of the go command and of ibrun, and a port for the rendezvous of nodes.
 func setUp(env *testscript.Env) error {
-	cache, err := exec.Command("go", "env", "GOCACHE").Output()
+	cache, err := goCache()
 	if err != nil {
 		return err
 	}
-	env.Setenv("GOCACHE", string(cache[:len(cache)-1]))
+	env.Setenv("GOCACHE", cache)
 	env.Setenv("XDG_CACHE_HOME", env.WorkDir+"/cache")
 	env.Setenv("GORACE", race)
 	ibrun, err := exec.LookPath("ibrun")
@@ -76,6 +79,12 @@ func setUp(env *testscript.Env) error {
 	_, port, _ := strings.Cut(addr, ":")
 	env.Setenv("PORT", port)
 	return err
+}
+
+// goCache returns the cache directory of the go command.
+func goCache() (string, error) {
+	out, err := exec.Command("go", "env", "GOCACHE").Output()
+	return strings.TrimSpace(string(out)), err
 }
 
 // freeAddress returns an address with a free port. The port is outside the range from which the kernel assigns ports, so no

@@ -153,9 +153,10 @@ func checkProfile(t *testing.T, file string, ranks int) {
 
 // TestRecorded: profiles and traces of all ranks are written when the job has ended, on one node, and on node 0 of several.
 func TestRecorded(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	trace, prof := filepath.Join(dir, "t.json"), filepath.Join(dir, "p")
-	args := []string{"-n", "3", "--trace", trace, "--pprof", prof, "rank", "talk", "300ms"}
+	args := []string{"-n", "3", "--trace", trace, "--pprof", prof, "rank", "talk", "100ms"}
 	p := startJob(t, 0, args...)
 	p.wantCode(0, "go tool pprof "+prof)
 	checkTrace(t, trace, 3)
@@ -175,6 +176,10 @@ func TestRecorded(t *testing.T) {
 
 // TestProfileCommands: the commands in docs/profiles.md show samples in the profile of a job, even for rank 3.
 func TestProfileCommands(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("IBRUN_DOCS") == "" {
+		t.Skip("`make readme` runs it")
+	}
 	doc, err := os.ReadFile("../../docs/profiles.md")
 	if err != nil {
 		t.Fatal(err)
@@ -183,7 +188,7 @@ func TestProfileCommands(t *testing.T) {
 	p := startJob(t, 0, "-n", "4", "--pprof", filepath.Join(dir, "job.pb.gz"), "rank", "talk", "100ms")
 	p.wantCode(0, "")
 	for line := range strings.Lines(string(doc)) {
-		command, found := strings.CutPrefix(line, "    go tool pprof -")
+		command, found := strings.CutPrefix(line, "go tool pprof -")
 		if !found || strings.Contains(command, "-http") {
 			continue
 		}
@@ -223,6 +228,7 @@ func TestRecordedAfterKill(t *testing.T) {
 // TestRecordedNothing: a file that cannot be written is reported before the job starts, and programs without package mpi record
 // nothing.
 func TestRecordedNothing(t *testing.T) {
+	t.Parallel()
 	p := startJob(t, 0, "-n", "1", "--trace", "/nowhere/t.json", "rank", "exit", "0")
 	p.wantCode(2, "write /nowhere/t.json: no such file or directory")
 	file := filepath.Join(t.TempDir(), "p")

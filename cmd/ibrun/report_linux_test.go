@@ -31,6 +31,7 @@ func readReport(t *testing.T, name string) *report.Report {
 
 // TestReport: the report contains ranks that were killed, and is written even if the job has failed.
 func TestReport(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "report.json")
 	p := startJob(t, 3, "-n", "3", "-x", "TOKEN=secret", "-x", "GOGC=70", "--report="+file, "rank", "record")
 	p.signal(p.pids[1], syscall.SIGKILL)
@@ -69,6 +70,7 @@ func (p *process) reported() []string {
 // TestReportUnnamed: a report without a name is printed and written to two files in the working directory, whose paths are
 // printed. With - it is only printed.
 func TestReportUnnamed(t *testing.T) {
+	t.Parallel()
 	for _, flag := range []string{"--report", "--report=-"} {
 		cmd := exec.Command("ibrun", "-n", "2", flag, "rank", "exit", "0")
 		cmd.Dir = t.TempDir()
@@ -102,6 +104,7 @@ func TestReportUnnamed(t *testing.T) {
 
 // TestReportNowhere: if a report cannot be written, ibrun prints that once, and nothing else changes.
 func TestReportNowhere(t *testing.T) {
+	t.Parallel()
 	p := startJob(t, 0, "-n", "2", "--report="+t.TempDir()+"/none/report.json", "rank", "exit", "0")
 	p.wantCode(0, "/none/report.json")
 	printed := p.stderrText()
@@ -112,6 +115,7 @@ func TestReportNowhere(t *testing.T) {
 
 // TestReportOfNodes: node 0 reports about all nodes, and only node 0 needs the flag.
 func TestReportOfNodes(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "report.json")
 	ns := newNodes(t, 2)
 	for k, flags := range [][]string{{"--report=" + file}, nil} {
@@ -136,6 +140,7 @@ func TestReportOfNodes(t *testing.T) {
 // TestReportFullDisk: if the disk is full, there is no report, but the job and its exit code are not affected. No incomplete
 // file remains.
 func TestReportFullDisk(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := unix.Mount("none", dir, "tmpfs", 0, "size=4k"); err != nil {
 		if need := "needs to mount a small disk, as root: " + err.Error(); os.Getenv("CI") == "true" {

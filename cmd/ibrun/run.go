@@ -5,7 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/explain"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/inspect"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/manual"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/softroce"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/topo"
 	"github.com/ibrun/ibrun/internal/auth"
@@ -26,6 +28,7 @@ import (
 const (
 	exitFailed     = 1
 	exitUsageError = 2
+	exitNotFound   = 127 // as for a program
 )
 
 // command runs a subcommand with the arguments after its name and returns the exit code. What it writes to out is on s.Out.
@@ -54,18 +57,22 @@ func (c command) run(args, env []string, s launch.Streams) int {
 	return code
 }
 
-// commands returns the subcommands by name. Any other first argument is a flag or a program. The user's commands are listed in
-// the help, see cli.Usage.
+// commands returns the subcommands by name. Any other first argument is a flag or a program. The user's commands are described by
+// pages.
 func commands() map[string]command {
 	return map[string]command{
 		"bench": runBench,
 		"completion": func(args, env []string, s launch.Streams, out io.Writer) int {
-			return completion.Main(args, env, userCommands(), out, s.Err)
+			return completion.Main(args, env, commandPages(), out, s.Err)
 		},
-		"doctor":    runDoctor,
-		"explain":   func(args, _ []string, s launch.Streams, out io.Writer) int { return explain.Main(args, out, s.Err) },
-		"hang":      inspectCommand("hang"),
-		"help":      printHelp,
+		"doctor":  runDoctor,
+		"explain": func(args, _ []string, s launch.Streams, out io.Writer) int { return explain.Main(args, out, s.Err) },
+		"hang":    inspectCommand("hang"),
+		"help":    printHelp,
+		"man": func(args, _ []string, s launch.Streams, out io.Writer) int {
+			from := manual.Source{Version: buildinfo.Version(), Date: buildinfo.Date()}
+			return manual.Main(args, from, pages(), s.Out, out, s.Err)
+		},
 		"ps":        inspectCommand("ps"),
 		"secret":    makeSecret,
 		"soft-roce": runSoftRoCE,
@@ -79,14 +86,36 @@ func commands() map[string]command {
 	}
 }
 
+// pages returns the descriptions of ibrun and of all commands of the user. The first is that of ibrun itself.
+func pages() []manual.Page {
+	all := slices.Concat([]manual.Page{inspect.Page("ps"), inspect.Page("top"), inspect.Page("hang")}, benchcmd.Pages(),
+		[]manual.Page{doctor.Page(), topo.Page(), explain.Page(), softroce.Page(), secretPage(), completion.Page(), manual.ManPage(),
+			{Name: "version", Summary: "print the version, the commit, the Go version and the platform of this ibrun",
+				Forms: []string{"version"}},
+			{Name: "help", Summary: "print the help of ibrun or of a command", Forms: []string{"help [COMMAND]"}}})
+	var entries []manual.Entry
+	for _, p := range all {
+		if !strings.Contains(p.Name, " ") { // bench has commands below it
+			entries = append(entries, manual.Entry{Term: p.Name, Text: p.Summary})
+		}
+	}
+	return append([]manual.Page{cli.Page(entries)}, all...)
+}
+
+// commandPages returns the descriptions of the subcommands.
+func commandPages() []manual.Page {
+	return slices.DeleteFunc(pages(), func(p manual.Page) bool { return p.Name == "" || strings.Contains(p.Name, " ") })
+}
+
+// pageOf returns the description of a command.
+func pageOf(name string) *manual.Page {
+	all := pages()
+	return &all[slices.IndexFunc(all, func(p manual.Page) bool { return p.Name == name })]
+}
+
 // internalCommand reports whether only ibrun itself uses a command.
 func internalCommand(name string) bool {
 	return slices.Contains([]string{"agent", "debugger", "node", "watch"}, name)
-}
-
-// userCommands returns the names of the other commands.
-func userCommands() []string {
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(commands())), internalCommand)
 }
 
 // run runs ibrun with these arguments and this environment, and returns the exit code.
@@ -97,6 +126,12 @@ func run(args, env []string, s launch.Streams) int {
 		}
 	}
 	o, err := cli.Parse(args, cli.Lookup(env))
+	if o.LogJSON {
+		s = s.WithJSON()
+	}
+	if hint := wordHint(args); hint != "" {
+		return refuse(s, exitNotFound, fmt.Sprintf("there is neither a command nor a program %s: %s", args[0], hint))
+	}
 	if errors.Is(err, cli.ErrHelp) {
 		return command(printHelp).run(nil, nil, s)
 	}
@@ -104,15 +139,41 @@ func run(args, env []string, s launch.Streams) int {
 		return command(printVersion).run(nil, nil, s)
 	}
 	if err != nil {
-		fmt.Fprintf(s.Err, "ibrun: %v\nRun ibrun help for the list of flags.\n", err)
-		return exitUsageError
+		return refuse(s, exitUsageError, fmt.Sprintf("%v\nRun ibrun help for the list of flags.", err))
 	}
 	words, err := cli.Translate(args) // other nodes do not have the files that list programs
 	if err != nil {
-		fmt.Fprintf(s.Err, "ibrun: %v\n", err)
-		return exitUsageError
+		return refuse(s, exitUsageError, err.Error())
 	}
 	return launch.Run(o, words, env, s)
+}
+
+// refuse prints why the command line cannot be executed, and returns the exit code.
+func refuse(s launch.Streams, code int, why string) int {
+	if s.JSON() {
+		s.Error("the command line cannot be executed", launch.Attrs{ExitCode: &code, Error: why})
+	} else {
+		fmt.Fprintf(s.Err, "ibrun: %s\n", why)
+	}
+	return code
+}
+
+// wordHint returns what the user may mean by a first word that is no program, or an empty string.
+func wordHint(args []string) string {
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+		return ""
+	}
+	if _, err := exec.LookPath(args[0]); err == nil {
+		return ""
+	}
+	if _, err := os.Lstat(args[0]); err == nil || strings.Contains(args[0], "/") {
+		return "" // a directory or a file: its path is missing
+	}
+	var names []string
+	for _, p := range commandPages() {
+		names = append(names, p.Name)
+	}
+	return cli.CommandHint(args[0], names)
 }
 
 func runBench(args, env []string, s launch.Streams, _ io.Writer) int {
@@ -122,7 +183,7 @@ func runBench(args, env []string, s launch.Streams, _ io.Writer) int {
 // inspectCommand returns one of the commands that show running jobs.
 func inspectCommand(name string) command {
 	return func(args, _ []string, s launch.Streams, _ io.Writer) int {
-		return inspect.Main(name, args, s.Out, s.Err)
+		return inspect.Main(name, args, s.In, s.Out, s.Err)
 	}
 }
 
@@ -134,33 +195,35 @@ func runDoctor(args, env []string, s launch.Streams, out io.Writer) int {
 	return doctor.Main(args, env, buildinfo.Line(), out, s.Err)
 }
 
-// printHelp prints the usage of ibrun or of a command. With bench it accepts an operation: help bench latency.
+// printHelp prints the help of ibrun or of a command. With bench it accepts an operation: help bench latency.
 func printHelp(args, env []string, s launch.Streams, out io.Writer) int {
-	if len(args) == 0 || isHelpWord(args[0]) {
-		fmt.Fprint(out, cli.Usage())
+	if len(args) == 0 || manual.IsHelp(args) {
+		fmt.Fprint(out, pageOf("").Help())
 		return 0
 	}
 	c, ok := commands()[args[0]]
-	if !ok || len(args) > 1 && args[0] != "bench" {
+	if !ok || internalCommand(args[0]) || len(args) > 1 && args[0] != "bench" {
 		fmt.Fprintf(s.Err, "ibrun: no help for %q; ibrun help lists the commands\n", strings.Join(args, " "))
 		return exitUsageError
 	}
 	return c(append(slices.Clone(args[1:]), "--help"), env, s, out)
 }
 
-func isHelpWord(word string) bool {
-	return slices.Contains([]string{"help", "-h", "-help", "--help"}, word)
+func secretPage() manual.Page {
+	return manual.Page{Name: "secret", Summary: "make a secret file, by which the nodes of a job authenticate each other",
+		Forms: []string{"secret FILE"},
+		About: []string{"Copy the file to all nodes, and give its name to each ibrun by --secret-file."}}
 }
 
 // makeSecret makes a secret file. It prints one line, so that scripts see only errors on stderr.
 func makeSecret(args, _ []string, s launch.Streams, out io.Writer) int {
-	const usage = "usage: ibrun secret FILE   make a file with a random secret, for --secret-file on all nodes of a job\n"
+	page := secretPage()
 	switch {
-	case len(args) > 0 && isHelpWord(args[0]):
-		fmt.Fprint(out, usage)
+	case manual.IsHelp(args):
+		fmt.Fprint(out, page.Help())
 		return 0
 	case len(args) != 1 || args[0] == "" || args[0][0] == '-':
-		fmt.Fprintf(s.Err, "ibrun secret: want the name of one file\n%s", usage)
+		fmt.Fprintf(s.Err, "ibrun secret: want the name of one file\n%s", page.Usage())
 		return exitUsageError
 	}
 	if err := auth.WriteSecret(args[0]); err != nil {
@@ -172,8 +235,8 @@ func makeSecret(args, _ []string, s launch.Streams, out io.Writer) int {
 }
 
 func printVersion(args, _ []string, _ launch.Streams, out io.Writer) int {
-	if len(args) > 0 && isHelpWord(args[0]) {
-		fmt.Fprintln(out, "usage: ibrun version   print the version, the commit, the Go version and the platform of this ibrun")
+	if manual.IsHelp(args) {
+		fmt.Fprint(out, pageOf("version").Help())
 		return 0
 	}
 	fmt.Fprintln(out, buildinfo.Line())

@@ -21,8 +21,9 @@ import (
 	"github.com/ibrun/ibrun/internal/cgroup"
 )
 
-// strangersPerSecond is how many connections strangers make.
-const strangersPerSecond = 1000
+// strangersPerSecond returns how many connections strangers make. A handshake that takes longer than half a second may have to
+// give way to one of a thousand. Without IBRUN_SOAK the machine may be too busy for that.
+func strangersPerSecond() time.Duration { return soak[time.Duration](1000, 200) }
 
 // maxStrangerConns is how many of them stay open.
 const maxStrangerConns = 3000
@@ -99,10 +100,10 @@ func (v *visitor) learn(line string) {
 
 // pace sends the number of the next connection strangersPerSecond times a second, while there are addresses.
 func (v *visitor) pace(slots chan<- int) {
-	began, last := time.Now(), time.Now()
+	perSecond, began, last := strangersPerSecond(), time.Now(), time.Now()
 	for n := 0; ; n++ {
 		// What was missed while other processes ran is made up for.
-		time.Sleep(time.Until(began.Add(time.Duration(n) * time.Second / strangersPerSecond)))
+		time.Sleep(time.Until(began.Add(time.Duration(n) * time.Second / perSecond)))
 		v.mu.Lock()
 		known := len(v.tcp) > 0
 		v.mu.Unlock()
@@ -309,21 +310,25 @@ func tcpAddress(listener string) (string, bool) {
 	return fmt.Sprintf("%d.%d.%d.%d:%d", b[3], b[2], b[1], b[0], port), true
 }
 
-// TestStrangers: strangers that connect a thousand times a second to everything that listens, from before the start until after
-// the end, do not make a job fail. They have a part of a processor of their own. They are another user if root runs the test, and
+// TestStrangers: strangers that connect many times a second to everything that listens, from before the start until after the
+// end, do not make a job fail. They have a part of a processor of their own. They are another user if root runs the test, and
 // cannot connect to any Unix socket of the job.
 func TestStrangers(t *testing.T) {
 	t.Parallel()
 	jobs, found := soak(50, 1), 0
 	const listeners = 7 // two ports of the ibruns, one of each rank, the metrics, and two Unix sockets
 	s := startStrangers(t)
-	// On a busy machine a job may end before the strangers have found all.
-	for i := 0; i < jobs || found < listeners && i < jobs+20; i++ {
+	// On a busy machine a job may end before the strangers have found all. Then the next ones last longer and longer.
+	lasts := soak(2*time.Second, 300*time.Millisecond)
+	for i := 0; i < jobs || found < listeners && lasts < waitLimit/4; i++ {
+		if i >= jobs {
+			lasts = 3 * time.Second << (i - jobs)
+		}
 		ns := newNodes(t, 2)
 		s.visit(ns.addr)
 		for k, metrics := range []string{"0", t.TempDir() + "/metrics.sock"} {
 			ns.list[k] = startCommand(t, 0, ns.command(k, "--heartbeat", "15s", "--transport", "tcp", "--metrics", metrics, "-n", "2",
-				"rank", "checked", soak("2s", "300ms")))
+				"rank", "checked", lasts.String()))
 		}
 		done := make(chan struct{})
 		var visitors sync.WaitGroup

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -50,13 +51,21 @@ bg; until [ "$(jobs -s)" ]; do sleep 0.05; done; echo quiet
 	})
 }
 
-// testBackgroundJob runs a script in a terminal. When the script has started, it types keys.
-func testBackgroundJob(t *testing.T, keys, script string) {
+// terminalView is a terminal in which a command runs, and what it shows.
+type terminalView struct {
+	t      *testing.T
+	master *os.File
+	ended  chan struct{} // closed when no process has the terminal open and all that was written is in shown
+	mu     sync.Mutex
+	shown  string
+}
+
+// startInTerminal starts a command as the leader of a new terminal.
+func startInTerminal(t *testing.T, cmd *exec.Cmd) *terminalView {
+	t.Helper()
 	master, terminal := openTerminal(t)
-	cmd := exec.Command("bash", "-c", script)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, terminal, terminal
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	p := &process{t: t, cmd: cmd}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -65,52 +74,70 @@ func testBackgroundJob(t *testing.T, keys, script string) {
 		cmd.Wait()
 	})
 	terminal.Close()
-	var mu sync.Mutex
-	shown := ""
+	v := &terminalView{t: t, master: master, ended: make(chan struct{})}
 	go func() {
+		defer close(v.ended)
 		buf := make([]byte, 1000)
 		for {
 			n, err := master.Read(buf)
 			if err != nil {
 				return
 			}
-			mu.Lock()
-			shown += string(buf[:n])
-			mu.Unlock()
+			v.mu.Lock()
+			v.shown += string(buf[:n])
+			v.mu.Unlock()
 		}
 	}()
-	want := func(text string) {
-		t.Helper()
-		defer func() {
-			if t.Failed() {
-				t.Logf("the terminal shows\n%s", shown)
-			}
-		}()
-		p.eventually("the terminal does not show "+text, func() bool {
-			mu.Lock()
-			defer mu.Unlock()
-			return strings.Contains(shown, text)
-		})
-	}
-	write := func(text string) {
-		t.Helper()
-		if _, err := master.WriteString(text); err != nil {
-			t.Fatal(err)
+	return v
+}
+
+// text returns what the terminal shows.
+func (v *terminalView) text() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.shown
+}
+
+// shows reports whether the terminal shows text.
+func (v *terminalView) shows(text string) bool { return strings.Contains(v.text(), text) }
+
+// want waits until the terminal shows one of the texts.
+func (v *terminalView) want(texts ...string) {
+	v.t.Helper()
+	defer func() {
+		if v.t.Failed() {
+			v.t.Logf("the terminal shows\n%s", v.text())
 		}
+	}()
+	p := &process{t: v.t}
+	what := "the terminal does not show " + strings.Join(texts, " or ")
+	p.eventually(what, func() bool { return slices.ContainsFunc(texts, v.shows) })
+}
+
+// write types keys.
+func (v *terminalView) write(keys string) {
+	v.t.Helper()
+	if _, err := v.master.WriteString(keys); err != nil {
+		v.t.Fatal(err)
 	}
-	want("started")
+}
+
+// testBackgroundJob runs a script in a terminal. When the script has started, it types keys.
+func testBackgroundJob(t *testing.T, keys, script string) {
+	v := startInTerminal(t, exec.Command("bash", "-c", script))
+	v.want("started")
 	if keys != "" {
-		write(keys)
-		want("quiet")
+		v.write(keys)
+		v.want("quiet")
 	}
 	for i := range 50 { // if both read, the rank gets one of them
-		write(fmt.Sprintf("line %d\n", i))
-		want(fmt.Sprintf("shell:line %d.", i))
+		v.write(fmt.Sprintf("line %d\n", i))
+		v.want(fmt.Sprintf("shell:line %d.", i))
 	}
-	write("the rest\n")
-	want("rank:the rest")
-	write("\x04") // the end of the input
-	want("ended")
+	v.write("the rest\n")
+	v.want("rank:the rest")
+	v.write("\x04") // the end of the input
+	v.want("ended")
 }
 
 // The command with which ibrun starts other nodes does not wait for what a user types.

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli/foreign"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/manual"
 )
 
 // Flag is a flag of the command line, for completions.
@@ -21,7 +22,7 @@ func Flags() (all []Flag) {
 		for _, name := range f.names {
 			if known[name] = true; f.help != "" {
 				help, _, _ := strings.Cut(f.help, "\n")
-				all = append(all, Flag{Name: withDashes(name), Help: help})
+				all = append(all, Flag{Name: manual.WithDashes(name), Help: help})
 			}
 		}
 	}
@@ -29,7 +30,7 @@ func Flags() (all []Flag) {
 		for _, name := range s.Names {
 			if s.Instead == "" && !known[name] {
 				known[name] = true
-				all = append(all, Flag{Name: withDashes(name), Help: "of " + s.Of.String(), Foreign: true})
+				all = append(all, Flag{Name: manual.WithDashes(name), Help: "of " + s.Of.String(), Foreign: true})
 			}
 		}
 	}

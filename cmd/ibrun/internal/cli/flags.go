@@ -58,8 +58,8 @@ func (o *Options) flagGroups() []flagGroup {
 		{"Transports (docs/transports.md)", o.transportFlags()},
 		{"Process sets (docs/sessions.md)", o.psetFlags()},
 		{"Output, monitoring and debugging", o.outputFlags()},
-		{"Several machines (docs/clusters.md): inside a Slurm, PBS or LSF job its hosts are used, otherwise those of", o.hostFlags()},
-		{"Several machines without a way to start programs there: start the same command on each, with", o.nodeFlags()},
+		{"Several machines (docs/clusters.md); inside a Slurm, PBS or LSF job its hosts are used otherwise", o.hostFlags()},
+		{"Several machines without a way to start programs there; start the same command on each", o.nodeFlags()},
 	}
 }
 
@@ -124,9 +124,15 @@ func (o *Options) outputFlags() []flag {
 			durationFlag(&o.DeadlockReport)},
 		{[]string{"dry-run"}, "", "print where the ranks would run, but start nothing", boolFlag(&o.DryRun)},
 		{[]string{"v", "verbose"}, "", "print to stderr what ibrun does", boolFlag(&o.Verbose)},
+		logFormatFlag(&o.LogJSON),
 		{[]string{"metrics"}, "ADDR", "serve Prometheus metrics at HOST:PORT, :PORT (loopback only; 0 picks a free port)\n" +
 			"or a Unix socket path (docs/metrics.md)", stringFlag(&o.Metrics)},
 		{[]string{"metrics-sd"}, "FILE", "write the metrics endpoint to FILE in Prometheus file_sd format", stringFlag(&o.MetricsSD)},
+		{[]string{"metrics-linger"}, "TIME", "keep the metrics of a job that has ended at most TIME, until its exit code is scraped\n" +
+			"(default: two intervals of the earlier scrapes; 0: never)", func(s string) error {
+			o.MetricsLinger = new(time.Duration)
+			return durationFlag(o.MetricsLinger)(s)
+		}},
 		{[]string{"report"}, "", "report where the time went when the job ends, and write ibrun-report-JOB.html and .json;\n" +
 			"--report=FILE.html,FILE.json writes these files instead, --report=- writes no file (docs/report.md)", o.setReport},
 		{[]string{"pprof"}, "FILE", "write CPU and goroutine profiles of all ranks, for go tool pprof", fileFlag(&o.Profile)},
@@ -135,6 +141,17 @@ func (o *Options) outputFlags() []flag {
 		{[]string{"gdb"}, "RANKS", "start these ranks under gdb: in a terminal window, in gdbserver, or in batch mode to show a crash",
 			o.GDB.Set},
 	}
+}
+
+func logFormatFlag(asJSON *bool) flag {
+	return flag{[]string{"log-format"}, "text|json", "print the messages of ibrun itself as text (default), or each as a line of\n" +
+		"JSON (docs/live.md)", func(s string) error {
+		if s != "text" && s != "json" {
+			return errors.New("want text or json")
+		}
+		*asJSON = s == "json"
+		return nil
+	}}
 }
 
 // setReport sets --report (a boolean flag), --report=FILE,FILE... and --report=- (no files).

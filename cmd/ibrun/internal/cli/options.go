@@ -10,10 +10,11 @@ import (
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/allocation"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli/foreign"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/manual"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
 )
 
-// ErrHelp reports that the command line requests the text of [Usage], and ErrVersion that it requests the version.
+// ErrHelp reports that the command line requests the text of [Page], and ErrVersion that it requests the version.
 var (
 	ErrHelp    = errors.New("help requested")
 	ErrVersion = errors.New("version requested")
@@ -46,6 +47,8 @@ type Options struct {
 	// Metrics is the address of the metrics of this node's ranks: host:port, a port, or a path. Empty: no metrics are served.
 	// MetricsSD is the Prometheus discovery file for that address, or empty.
 	Metrics, MetricsSD string
+	// MetricsLinger is how long the metrics wait for a scrape after the end of the job. Nil: as earlier scrapes suggest.
+	MetricsLinger *time.Duration
 	// Report prints a report when the job ends, and writes it to the files ReportTo (each FILE.html or FILE.json). If ReportTo
 	// is empty, it writes two files named after the job in the working directory, or none if ReportBare is set.
 	Report, ReportBare bool
@@ -69,6 +72,8 @@ type Options struct {
 	DryRun bool
 	// Verbose prints to stderr what ibrun does.
 	Verbose bool
+	// LogJSON prints the messages of ibrun itself as JSON.
+	LogJSON bool
 	// Notes name the flags of other launchers that have no effect, and the reasons. They are for the user who has asked by Verbose.
 	Notes []string
 	// Delve and GDB are the ranks that start under a debugger.
@@ -135,12 +140,39 @@ func ownFlags() foreign.Native {
 func isHelp(name string) bool { return name == "h" || name == "help" }
 
 // Parse parses the arguments that follow the program's name, also with flags of other launchers. getenv returns the environment
-// forms of flags and the variables that -x names. Any error but [ErrHelp] and [ErrVersion] is a usage error.
+// forms of flags and the variables that -x names. Any error but [ErrHelp] and [ErrVersion] is a usage error. With an error, only
+// LogJSON of the Options is set.
 func Parse(args []string, getenv func(string) string) (*Options, error) {
 	o := &Options{Grace: defaultGrace, FailureGrace: defaultFailureGrace, DeadlockReport: deadlockReport}
+	o.findLogFormat(args, getenv)
+	if err := o.parse(args, getenv); err != nil {
+		return &Options{LogJSON: o.LogJSON}, err
+	}
+	return o, nil
+}
+
+// findLogFormat sets LogJSON as the environment and the flags before the first unknown one say, so that errors are printed in
+// that form. It ignores errors: parse finds them again.
+func (o *Options) findLogFormat(args []string, getenv func(string) string) {
+	f := logFormatFlag(&o.LogJSON)
+	_ = f.setFromEnvironment(getenv)
+	words := make([]foreign.Word, len(args))
+	for i, arg := range args {
+		words[i].Text = arg
+	}
+	given, _, _ := readFlags(words, append(new(Program).flags(getenv), new(Options).jobFlags()...), nil)
+	for _, w := range given {
+		if slices.Contains(f.names, w.name) {
+			_ = f.set(w.value)
+		}
+	}
+}
+
+// parse parses the command line.
+func (o *Options) parse(args []string, getenv func(string) string) error {
 	c, err := foreign.Translate(args, ownFlags())
 	if err != nil {
-		return nil, err
+		return err
 	}
 	o.Notes = c.Notes
 	for rest := c.Words; ; {
@@ -151,7 +183,7 @@ func Parse(args []string, getenv func(string) string) (*Options, error) {
 		}
 		p, err := o.parseProgram(words, getenv)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		o.Programs = append(o.Programs, p)
 		if end < 0 {
@@ -161,19 +193,22 @@ func Parse(args []string, getenv func(string) string) (*Options, error) {
 	}
 	for _, p := range o.Programs {
 		if p.Ranks == 0 && len(o.Programs) > 1 {
-			return nil, fmt.Errorf("with several programs, each needs its own -n: %s has none", p.Args[0])
+			return fmt.Errorf("with several programs, each needs its own -n: %s has none", p.Args[0])
 		}
 	}
 	if err := o.checkNodes(); err != nil {
-		return nil, err
+		return err
 	}
 	if err := o.checkEncrypt(); err != nil {
-		return nil, err
+		return err
 	}
 	if o.MetricsSD != "" && o.Metrics == "" {
-		return nil, errors.New("--metrics-sd requires --metrics")
+		return errors.New("--metrics-sd requires --metrics")
 	}
-	return o, nil
+	if o.MetricsLinger != nil && o.Metrics == "" {
+		return errors.New("--metrics-linger requires --metrics")
+	}
+	return nil
 }
 
 // parseProgram parses one program with the flags before it.
@@ -199,7 +234,7 @@ func (o *Options) parseProgram(words []foreign.Word, getenv func(string) string)
 	}
 	for _, w := range given {
 		if err := w.flag.set(w.value); err != nil {
-			return p, w.word.Wrap(fmt.Errorf("%s: %w", cmp.Or(w.word.Typed, strings.TrimSpace(withDashes(w.name)+" "+
+			return p, w.word.Wrap(fmt.Errorf("%s: %w", cmp.Or(w.word.Typed, strings.TrimSpace(manual.WithDashes(w.name)+" "+
 				""+w.value)), err))
 		}
 	}
@@ -224,7 +259,7 @@ type givenFlag struct {
 }
 
 // readFlags parses the flags at the beginning of words and returns the words after them. The jobOnly flags are known, but are
-// an error here: they must precede the first program.
+// an error here: they must precede the first program. With an error, it returns the flags before it.
 func readFlags(words []foreign.Word, known, jobOnly []flag) (given []givenFlag, rest []foreign.Word, err error) {
 	for len(words) > 0 && len(words[0].Text) > 1 && words[0].Text[0] == '-' {
 		word := words[0]
@@ -235,14 +270,14 @@ func readFlags(words []foreign.Word, known, jobOnly []flag) (given []givenFlag, 
 		name, value, hasValue := strings.Cut(strings.TrimPrefix(word.Text[1:], "-"), "=")
 		f := findFlag(known, name)
 		if f == nil {
-			return nil, nil, word.Wrap(unknownFlag(word, name, known, jobOnly))
+			return given, nil, word.Wrap(unknownFlag(word, name, known, jobOnly))
 		}
 		switch {
 		case hasValue:
 		case f.arg == "":
 			value = "true"
 		case len(words) == 0:
-			return nil, nil, word.Wrap(fmt.Errorf("%s needs a value: %[1]s %s", word.Text, f.arg))
+			return given, nil, word.Wrap(fmt.Errorf("%s needs a value: %[1]s %s", word.Text, f.arg))
 		default:
 			value, words = words[0].Text, words[1:]
 		}
@@ -271,7 +306,7 @@ func unknownFlag(word foreign.Word, name string, known, jobOnly []flag) error {
 		return fmt.Errorf("unknown flag %s (like --%s): write %s", typed, nearest, write)
 	}
 	if nearest != "" {
-		return fmt.Errorf("unknown flag %s (did you mean %s?)", typed, withDashes(nearest))
+		return fmt.Errorf("unknown flag %s (did you mean %s?)", typed, manual.WithDashes(nearest))
 	}
 	return fmt.Errorf("unknown flag %s (ibrun --help lists the flags)", typed)
 }

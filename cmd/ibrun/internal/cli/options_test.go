@@ -171,14 +171,46 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
+// The format of messages is known even if the command line is wrong, as far as it is said before the error.
+func TestLogFormat(t *testing.T) {
+	for _, c := range []struct {
+		line, variable string
+		json, fails    bool
+	}{
+		{"p", "", false, false},
+		{"--log-format json p", "", true, false},
+		{"--log-format=json p --log-format text", "", true, false},
+		{"p", "json", true, false},
+		{"--log-format text p", "json", false, false},
+		{"--log-format json p", "xml", true, false},
+		{"p", "xml", false, true},
+		{"--log-format xml p", "", false, true},
+		{"--log-format xml p", "json", true, true},
+		{"--log-format json", "", true, true},
+		{"-n 2 --log-format json --bogus p", "", true, true},
+		{"--log-format json -n", "", true, true},
+		{"--log-format json -n 0 p", "", true, true},
+		{"--log-format json --timeout 0 p", "", true, true},
+		{"--bogus --log-format json p", "", false, true},
+		{"--bogus p", "json", true, true},
+		{"-n 1 p : -n 2 --log-format json q", "", false, true},
+	} {
+		o, err := parse(c.line, map[string]string{"IBRUN_LOG_FORMAT": c.variable})
+		if o.LogJSON != c.json || (err != nil) != c.fails {
+			t.Errorf("%q with %q: JSON %v, %v", c.line, c.variable, o.LogJSON, err)
+		}
+	}
+}
+
 func TestHelp(t *testing.T) {
 	for _, line := range []string{"-h", "--help p"} {
 		if _, err := parse(line, nil); !errors.Is(err, ErrHelp) {
 			t.Errorf("%q: error %v, want ErrHelp", line, err)
 		}
 	}
+	page := Page(nil)
 	for _, want := range []string{"-n, -np N", "--dry-run", "--wdir DIR", "-x, --env NAME[=VALUE]", "124"} {
-		if !strings.Contains(Usage(), want) {
+		if !strings.Contains(page.Help(), want) {
 			t.Errorf("usage does not mention %q", want)
 		}
 	}

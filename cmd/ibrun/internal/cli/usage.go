@@ -1,83 +1,56 @@
 package cli
 
 import (
-	"fmt"
 	"strings"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/manual"
 )
 
-// Usage returns the text of ibrun help.
-func Usage() string {
-	var b strings.Builder
-	b.WriteString(`ibrun starts the ranks of a parallel program.
-
-	ibrun [FLAG...] PROGRAM [ARGUMENT...] [: [FLAG...] PROGRAM [ARGUMENT...]]...
-
-PROGRAM is any program, or a Go package directory or .go file, which ibrun builds first. Rank 0 reads standard input.
-
-`)
-	groups := append([]flagGroup{{"Programs", new(Program).flags(nil)}}, new(Options).flagGroups()...)
-	for _, g := range groups {
-		fmt.Fprintf(&b, "%s:\n\n", g.title)
+// Page returns the description of ibrun itself. commands are its other commands.
+func Page(commands []manual.Entry) manual.Page {
+	page := manual.Page{
+		Summary: "start the ranks of a parallel program",
+		Forms:   []string{"[FLAG...] PROGRAM [ARGUMENT...] [: [FLAG...] PROGRAM [ARGUMENT...]]...", "COMMAND [ARGUMENT...]"},
+		About: []string{
+			"PROGRAM is any program, or a Go package directory or .go file, which ibrun builds first. Rank 0 reads standard input: " +
+				"ibrun -n 4 ./app",
+			`To start a program with the name of a command, write -- before it: ibrun -- bench. "ibrun help COMMAND" shows the flags ` +
+				`of a command, "ibrun man COMMAND" its manual page.`,
+		},
+		Commands: commands,
+		Topics: []manual.Topic{
+			{Title: "More about flags", Text: []string{
+				"Flags have one or two dashes. Each can also be set by an environment variable, IBRUN_ and its name (--dry-run: " +
+					`IBRUN_DRY_RUN=1); the command line wins. After the first ":" only -n, --wdir and -x are allowed.`,
+				"Flags of mpirun, mpiexec, srun and torchrun work, or are errors that say what to write (docs/migrating.md).",
+			}},
+			{Title: "Signals", Text: []string{
+				"SIGINT, SIGTERM and SIGHUP are forwarded to all ranks, which have --grace to end before SIGKILL. A second one to the " +
+					"same ibrun kills them at once; the same signal at several nodes of a job counts as one. After --timeout ranks get " +
+					"SIGTERM and --grace, and after the failure of a rank SIGTERM and --failure-grace.",
+				"SIGQUIT, SIGUSR2, SIGALRM, SIGWINCH, SIGTSTP and SIGCONT are only forwarded. SIGUSR1 makes ibrun print what the ranks " +
+					"of its job wait for.",
+			}},
+			{Title: "Exit codes", Entries: []manual.Entry{
+				{Term: "0", Text: "all ranks have succeeded"},
+				{Term: "N", Text: "the code of the first rank that failed; 128+N if signal N killed it"},
+				{Term: "128+N", Text: "signal N was sent to ibrun, and ranks had to be killed or output was lost"},
+				{Term: "1", Text: "the ranks could not be connected, or a node is lost"},
+				{Term: "2", Text: "usage error"},
+				{Term: "124", Text: "--timeout"},
+				{Term: "126", Text: "the program is not executable"},
+				{Term: "127", Text: "the program was not found"},
+			}},
+		},
+	}
+	for _, g := range append([]flagGroup{{"Programs", new(Program).flags(nil)}}, new(Options).flagGroups()...) {
+		group := manual.Group{Title: g.title}
 		for _, f := range g.flags {
 			if f.help != "" {
-				help := strings.ReplaceAll(f.help, "\n", "\n"+strings.Repeat(" ", nameColumn+3))
-				fmt.Fprintf(&b, "  %-*s %s\n", nameColumn, f.synopsis(), help)
+				group.Flags = append(group.Flags, manual.Flag{Names: f.names, Arg: f.arg, Help: strings.ReplaceAll(f.help, "\n", " ")})
 			}
 		}
-		b.WriteString("\n")
+		page.Groups = append(page.Groups, group)
 	}
-	b.WriteString(`Flags of mpirun, mpiexec, srun and torchrun work, or are errors that say what to write (docs/migrating.md).
-Flags may have one or two dashes. Every flag can also be set by an environment variable (--dry-run: IBRUN_DRY_RUN=1); the
-command line wins. After the first ":" only -n, --wdir and -x are allowed.
-
-Other commands (ibrun help COMMAND shows how each is used):
-
-  ps, top, hang              list running jobs; show how busy their ranks are; show what they wait for
-  bench                      measure latency and bandwidth, also in comparison with other MPI implementations
-  doctor                     find problems of this machine and its network
-  completion                 print the script by which bash, zsh or fish completes command lines
-  explain                    show how messages of a size travel, which algorithm a collective uses, and why
-  topo                       show the topology of this node, and where ranks would run
-  secret                     make a secret file, by which the nodes of a job authenticate each other
-  soft-roce                  create and remove software RDMA devices
-  version, help              print the version; print this help
-
-To start a program with the name of a command, write -- before it: ibrun -- bench
-
-Signals: SIGINT, SIGTERM and SIGHUP are forwarded to all ranks, which have --grace to end before SIGKILL. A second one to the
-same ibrun kills them at once; the same signal at several nodes of a job counts as one. After --timeout ranks get SIGTERM and
---grace, and after the failure of a rank SIGTERM and --failure-grace. SIGQUIT, SIGUSR2, SIGALRM, SIGWINCH, SIGTSTP and SIGCONT
-are only forwarded. SIGUSR1 makes ibrun print what the ranks of its job wait for.
-
-Exit codes: 0 success; the code of the first rank that failed (128+N for signal N); 1 the ranks could not be connected;
-2 usage error; 124 timeout; 126 not executable; 127 not found.
-`)
-	return b.String()
-}
-
-// nameColumn is the width of the flag column in the help.
-const nameColumn = 26
-
-// synopsis returns the flag as the help shows it, with as many of its names as fit into the column.
-func (f flag) synopsis() string {
-	var names, arg string
-	if f.arg != "" {
-		arg = " " + f.arg
-	}
-	for _, name := range f.names {
-		longer := strings.TrimPrefix(names+", "+withDashes(name), ", ")
-		if names != "" && len(longer+arg) > nameColumn {
-			break
-		}
-		names = longer
-	}
-	return names + arg
-}
-
-// withDashes returns a flag's name with its usual number of dashes.
-func withDashes(name string) string {
-	if len(name) <= 2 {
-		return "-" + name
-	}
-	return "--" + name
+	return page
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/manual"
 	"github.com/ibrun/ibrun/internal/transports"
 )
 
@@ -17,7 +18,7 @@ const (
 
 // completer completes one command line.
 type completer struct {
-	commands []string // the subcommands
+	commands []manual.Page // the subcommands
 	getenv   func(string) string
 	home     string // the folder of the user; empty: unknown
 	root     string // the folder of /etc
@@ -29,8 +30,8 @@ func (c *completer) complete(words []string) []string {
 		words = []string{""}
 	}
 	last := words[len(words)-1]
-	if len(words) > 1 && slices.Contains(c.commands, words[0]) {
-		return begins(c.ofCommand(words), last)
+	if i := slices.IndexFunc(c.commands, func(p manual.Page) bool { return p.Name == words[0] }); i >= 0 && len(words) > 1 {
+		return begins(c.ofCommand(&c.commands[i], last), last)
 	}
 	place, flag := position(words[:len(words)-1])
 	name, value, hasValue := strings.Cut(strings.TrimLeft(last, "-"), "=")
@@ -46,7 +47,7 @@ func (c *completer) complete(words []string) []string {
 	}
 	var found []string
 	if len(words) == 1 {
-		found = begins(c.commands, last)
+		found = begins(c.names(), last)
 	}
 	if last == "" {
 		found = append(found, flags("")...)
@@ -106,21 +107,32 @@ func flags(prefix string) []string {
 	return own
 }
 
-// ofCommand returns the candidates for the last argument of a subcommand.
-func (c *completer) ofCommand(words []string) []string {
-	switch words[0] {
-	case "completion":
-		return []string{"bash", "fish", "zsh"}
-	case "help":
-		return c.commands
-	case "doctor":
-		if strings.HasPrefix(words[len(words)-1], "-") {
-			return []string{"--bundle", "--input", "--json"}
-		}
-	case "bench":
-		return []string{"latency", "bw", "versus", files}
+// names returns the names of the subcommands.
+func (c *completer) names() (names []string) {
+	for _, p := range c.commands {
+		names = append(names, p.Name)
 	}
-	return []string{files}
+	return names
+}
+
+// ofCommand returns the candidates for the last argument of a subcommand: its flags after a dash, otherwise its words and files.
+func (c *completer) ofCommand(p *manual.Page, last string) (found []string) {
+	switch {
+	case strings.HasPrefix(last, "-"):
+		for _, g := range p.Groups {
+			for _, f := range g.Flags {
+				for _, name := range f.Names {
+					found = append(found, manual.WithDashes(name)+"\t"+f.Help)
+				}
+			}
+		}
+		return found
+	case p.Name == "help" || p.Name == "man":
+		return c.names()
+	case p.Words != nil && len(p.Groups) == 0:
+		return p.Words
+	}
+	return append(slices.Clone(p.Words), files)
 }
 
 // values returns the candidates for the value of a flag that begins with prefix. before is what precedes the value in its word.

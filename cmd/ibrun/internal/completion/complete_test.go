@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/manual"
 )
 
 // newTestCompleter returns a completer for a machine with these files.
@@ -22,9 +24,16 @@ func newTestCompleter(t *testing.T, variables map[string]string, content map[str
 			t.Fatal(err)
 		}
 	}
-	return &completer{commands: []string{"bench", "completion", "doctor", "help", "top", "topo"},
+	return &completer{commands: testCommands(),
 		root: root, home: filepath.Join(root, "home"),
 		getenv: func(name string) string { return strings.ReplaceAll(variables[name], "ROOT", root) }}
+}
+
+// testCommands are commands with a flag, with words, with both, and with none.
+func testCommands() []manual.Page {
+	flags := []manual.Group{{Flags: []manual.Flag{{Names: []string{"n", "np"}, Help: "ranks"}, {Names: []string{"json"}}}}}
+	return []manual.Page{{Name: "bench", Words: []string{"bw"}, Groups: flags}, Page(), {Name: "doctor", Groups: flags},
+		{Name: "help"}, {Name: "top"}, {Name: "topo"}}
 }
 
 // candidates completes a line and returns the words without descriptions.
@@ -44,7 +53,9 @@ func TestComplete(t *testing.T) {
 		"top ":                           ":files",
 		"completion ":                    "bash fish zsh",
 		"completion b":                   "bash",
-		"doctor --b":                     "--bundle",
+		"doctor --j":                     "--json",
+		"bench bw -n":                    "-n -np",
+		"bench ":                         "bw :files",
 		"doctor ":                        ":files",
 		"help to":                        "top topo",
 		"--dr":                           "--dry-run",
@@ -149,7 +160,7 @@ func TestCommand(t *testing.T) {
 		{"", 2, "", "want bash, zsh or fish"},
 	} {
 		var out, errs bytes.Buffer
-		code := Main(strings.Fields(e.line), nil, []string{"top"}, &out, &errs)
+		code := Main(strings.Fields(e.line), nil, testCommands(), &out, &errs)
 		if code != e.code || !strings.Contains(out.String(), e.stdout) || !strings.Contains(errs.String(), e.stderr) {
 			t.Errorf("%q: %d\n%s%s", e.line, code, out.String(), errs.String())
 		}
@@ -173,6 +184,6 @@ func FuzzComplete(f *testing.F) {
 	for _, line := range []string{"", "-", "--", "--hosts=a,b", "-genv A", "-n 2 p : ", ":", "=", "--=", "top x"} {
 		f.Add(line)
 	}
-	c := &completer{commands: []string{"top"}, root: "/nonexistent", getenv: func(string) string { return "" }}
+	c := &completer{commands: testCommands(), root: "/nonexistent", getenv: func(string) string { return "" }}
 	f.Fuzz(func(t *testing.T, line string) { c.complete(strings.Split(line, " ")) })
 }

@@ -7,23 +7,30 @@ import (
 	"strings"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/manual"
 )
 
 // Exit codes.
 const exitUsage = 2
 
-const usage = `usage: ibrun completion bash|zsh|fish   print the script by which the shell completes command lines of ibrun
+// Page returns the description of the command.
+func Page() manual.Page {
+	return manual.Page{Name: "completion", Summary: "print the script by which bash, zsh or fish completes command lines of ibrun",
+		Forms: []string{"completion bash|zsh|fish"}, Words: []string{"bash", "fish", "zsh"},
+		Topics: []manual.Topic{{Title: "To install it", Entries: []manual.Entry{
+			{Term: "bash", Text: "echo 'source <(ibrun completion bash)' >>~/.bashrc"},
+			{Term: "zsh", Text: "echo 'source <(ibrun completion zsh)' >>~/.zshrc (after compinit)"},
+			{Term: "fish", Text: "ibrun completion fish >~/.config/fish/completions/ibrun.fish"},
+		}}},
+	}
+}
 
-  bash: echo 'source <(ibrun completion bash)' >>~/.bashrc
-  zsh:  echo 'source <(ibrun completion zsh)' >>~/.zshrc                (after compinit)
-  fish: ibrun completion fish >~/.config/fish/completions/ibrun.fish
-`
-
-// Main is ibrun completion args... It returns the exit code. commands are the names of ibrun's subcommands.
-func Main(args, env, commands []string, stdout, stderr io.Writer) int {
+// Main is ibrun completion args... It returns the exit code. commands are ibrun's subcommands.
+func Main(args, env []string, commands []manual.Page, stdout, stderr io.Writer) int {
+	page := Page()
 	switch {
-	case len(args) > 0 && (args[0] == "--help" || args[0] == "-help" || args[0] == "-h" || args[0] == "help"):
-		fmt.Fprint(stdout, usage)
+	case manual.IsHelp(args):
+		fmt.Fprint(stdout, page.Help())
 		return 0
 	case len(args) > 0 && args[0] == "words":
 		home, _ := os.UserHomeDir() // empty: there are no files of the user
@@ -36,7 +43,7 @@ func Main(args, env, commands []string, stdout, stderr io.Writer) int {
 		fmt.Fprint(stdout, scripts()[args[0]])
 		return 0
 	}
-	fmt.Fprintf(stderr, "ibrun completion: want bash, zsh or fish, not %q\n%s", strings.Join(args, " "), usage)
+	fmt.Fprintf(stderr, "ibrun completion: want bash, zsh or fish, not %q\n%s", strings.Join(args, " "), page.Usage())
 	return exitUsage
 }
 

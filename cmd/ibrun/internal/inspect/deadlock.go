@@ -3,6 +3,8 @@ package inspect
 import (
 	"strings"
 	"time"
+
+	"github.com/ibrun/ibrun/perf/jobs"
 )
 
 // minTransfer is the length from which a message may be in transit for so long that both of its ranks seem to wait.
@@ -12,14 +14,14 @@ const minTransfer = 1 << 20
 // waited in package mpi for at least that long, and has begun and ended no call. Ranks that have finalized or exited do not
 // count. A rank that computes or sleeps outside of package mpi, that has not initialised, that is stopped or cannot be read
 // may continue, and so may two ranks of a long message. A rank that waits may have goroutines outside of MPI: see [MayRun].
-func Deadlocked(ranks []Rank, after time.Duration) bool {
+func Deadlocked(ranks []jobs.Rank, after time.Duration) bool {
 	waits := false
 	for i := range ranks {
 		r := &ranks[i]
 		switch {
-		case r.State == Finalized || r.State == Ended:
+		case r.State == jobs.Finalized || r.State == jobs.Ended:
 			continue
-		case r.State != Running || r.Error != "" || len(r.Waits) == 0 || r.Quiet < after.Seconds():
+		case r.State != jobs.Running || r.Error != "" || len(r.Waits) == 0 || r.Quiet < after.Seconds():
 			return false
 		}
 		waits = true
@@ -28,7 +30,7 @@ func Deadlocked(ranks []Rank, after time.Duration) bool {
 }
 
 // transferring reports whether a rank receives a long message from a rank that sends one to it.
-func transferring(ranks []Rank) bool {
+func transferring(ranks []jobs.Rank) bool {
 	type link struct{ from, to, tag int }
 	sends := map[link]bool{}
 	for i := range ranks {
@@ -50,7 +52,7 @@ func transferring(ranks []Rank) bool {
 
 // InTransit reports whether ranks have sent more bytes than others have received, and none of these bytes are stored as
 // unexpected messages. So a message may be on its way, in a network that loses packets for instance, or was dropped.
-func InTransit(ranks []Rank) bool {
+func InTransit(ranks []jobs.Rank) bool {
 	var out, in, unexpected uint64
 	for i := range ranks {
 		out, in, unexpected = out+ranks[i].BytesOut, in+ranks[i].BytesIn, unexpected+ranks[i].Unexpected
@@ -59,7 +61,7 @@ func InTransit(ranks []Rank) bool {
 }
 
 // CPU returns the processor time that all ranks have used, in seconds.
-func CPU(ranks []Rank) (sum float64) {
+func CPU(ranks []jobs.Rank) (sum float64) {
 	for i := range ranks {
 		sum += ranks[i].CPU
 	}

@@ -4,46 +4,48 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ibrun/ibrun/perf/jobs"
 )
 
 // TestDeadlocked: ranks are deadlocked only if each of them waits for long enough and none can continue.
 func TestDeadlocked(t *testing.T) {
-	waiting := func(op string, peer, tag int, bytes uint64) Rank {
-		return Rank{State: Running, Quiet: 11, Waits: []Wait{{Op: op, Peer: peer, Tag: tag, Bytes: bytes}}}
+	waiting := func(op string, peer, tag int, bytes uint64) jobs.Rank {
+		return jobs.Rank{State: jobs.Running, Quiet: 11, Waits: []jobs.Wait{{Op: op, Peer: peer, Tag: tag, Bytes: bytes}}}
 	}
 	recv := waiting("Recv", 1, 7, 8)
-	with := func(change func(r *Rank)) Rank {
+	with := func(change func(r *jobs.Rank)) jobs.Rank {
 		r := waiting("Recv", 0, 7, 8)
 		change(&r)
 		return r
 	}
 	for name, test := range map[string]struct {
-		second Rank
+		second jobs.Rank
 		want   bool
 	}{
 		"both wait":       {waiting("Recv", 0, 7, 8), true},
-		"not long enough": {with(func(r *Rank) { r.Quiet = 9 }), false},
-		"computes":        {with(func(r *Rank) { r.Waits = nil }), false},
-		"starts":          {with(func(r *Rank) { r.State = Starting }), false},
-		"stopped":         {with(func(r *Rank) { r.State = Stopped }), false},
-		"unreachable":     {with(func(r *Rank) { r.State = Unreachable }), false},
-		"unreadable":      {with(func(r *Rank) { r.Error = "x" }), false},
-		"finalized":       {Rank{State: Finalized}, true},
-		"exited":          {Rank{State: Ended}, true},
+		"not long enough": {with(func(r *jobs.Rank) { r.Quiet = 9 }), false},
+		"computes":        {with(func(r *jobs.Rank) { r.Waits = nil }), false},
+		"starts":          {with(func(r *jobs.Rank) { r.State = jobs.Starting }), false},
+		"stopped":         {with(func(r *jobs.Rank) { r.State = jobs.Stopped }), false},
+		"unreachable":     {with(func(r *jobs.Rank) { r.State = jobs.Unreachable }), false},
+		"unreadable":      {with(func(r *jobs.Rank) { r.Error = "x" }), false},
+		"finalized":       {jobs.Rank{State: jobs.Finalized}, true},
+		"exited":          {jobs.Rank{State: jobs.Ended}, true},
 		"other tag":       {waiting("Send", 0, 8, 2<<20), true},
 		"short message":   {waiting("Send", 0, 7, 8), true},
 	} {
 		test.second.Rank = 1
-		if got := Deadlocked([]Rank{recv, test.second}, 10*time.Second); got != test.want {
+		if got := Deadlocked([]jobs.Rank{recv, test.second}, 10*time.Second); got != test.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
 	long := waiting("Send", 0, 7, 2<<20)
 	long.Rank = 1
-	if Deadlocked([]Rank{waiting("Recv", 1, 7, 2<<20), long}, 10*time.Second) {
+	if Deadlocked([]jobs.Rank{waiting("Recv", 1, 7, 2<<20), long}, 10*time.Second) {
 		t.Error("a long message in transit")
 	}
-	if Deadlocked([]Rank{{State: Ended}, {State: Finalized}}, 10*time.Second) {
+	if Deadlocked([]jobs.Rank{{State: jobs.Ended}, {State: jobs.Finalized}}, 10*time.Second) {
 		t.Error("nobody waits")
 	}
 }
@@ -51,16 +53,16 @@ func TestDeadlocked(t *testing.T) {
 // TestInTransit: a message that was sent, and neither received nor stored, is in transit.
 func TestInTransit(t *testing.T) {
 	for _, c := range []struct {
-		second Rank
+		second jobs.Rank
 		want   bool
 	}{
-		{Rank{}, true},
-		{Rank{BytesIn: 7}, true},
-		{Rank{BytesIn: 8}, false},
-		{Rank{BytesIn: 9}, false},
-		{Rank{Unexpected: 1}, false},
+		{jobs.Rank{}, true},
+		{jobs.Rank{BytesIn: 7}, true},
+		{jobs.Rank{BytesIn: 8}, false},
+		{jobs.Rank{BytesIn: 9}, false},
+		{jobs.Rank{Unexpected: 1}, false},
 	} {
-		if got := InTransit([]Rank{{BytesOut: 8}, c.second}); got != c.want {
+		if got := InTransit([]jobs.Rank{{BytesOut: 8}, c.second}); got != c.want {
 			t.Errorf("%+v: %v", c.second, got)
 		}
 	}

@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/ibrun/ibrun/internal/printable"
 	"github.com/ibrun/ibrun/perf"
+	"github.com/ibrun/ibrun/perf/jobs"
 )
 
 const (
@@ -28,13 +30,23 @@ const exitedText = "process exited"
 
 // View is the hang view: what the ranks of a job wait for.
 type View struct {
-	Job
+	jobs.Job
 	// Groups are the ranks by activity. Those that are most likely the cause of a hang come first.
 	Groups []Group `json:"groups"`
 	// WaitCycle are ranks that wait for each other: each for the next, and the last for the first. It is empty if there is no cycle.
 	WaitCycle []int `json:"circle,omitempty"`
+	// OtherTags are messages that are sent with another tag than the one that their receiver waits for.
+	OtherTags []OtherTag `json:"other_tags,omitempty"`
 	// Stacks are the stacks of one rank of each of the first groups.
 	Stacks []Stack `json:"stacks,omitempty"`
+}
+
+// OtherTag is a message that a rank sends with a tag, while its receiver waits for a message from that rank with another tag.
+type OtherTag struct {
+	Sender      int `json:"sender"`
+	Tag         int `json:"tag"`
+	Receiver    int `json:"receiver"`
+	ReceiverTag int `json:"receiver_tag"`
 }
 
 // Group is a set of ranks with the same activity.
@@ -87,7 +99,8 @@ func NewView(ctx context.Context, s Source) (*View, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &View{Job: s.Job(), Groups: groupRanks(first, then, sampleInterval), WaitCycle: waitCycle(then)}
+	v := &View{Job: s.Job(), Groups: groupRanks(first, then, sampleInterval), WaitCycle: waitCycle(first, then),
+		OtherTags: otherTags(first, then)}
 	of := v.ranksForStacks(then)
 	ctx, cancel := context.WithTimeout(ctx, stackTimeout)
 	defer cancel()
@@ -103,14 +116,14 @@ func NewView(ctx context.Context, s Source) (*View, error) {
 
 // ranksForStacks returns the ranks whose stacks are most useful: one of each group that can answer, and only one of all that wait
 // in the same operation.
-func (v *View) ranksForStacks(ranks []Rank) (of []int) {
+func (v *View) ranksForStacks(ranks []jobs.Rank) (of []int) {
 	ops := map[string]bool{}
 	for _, g := range v.Groups {
 		if len(of) == maxStacks || g.activity == progressing && len(of) > 0 {
 			break
 		}
-		i := slices.IndexFunc(ranks, func(r Rank) bool { return r.Rank == g.Ranks[0] })
-		if i < 0 || ranks[i].State != Running {
+		i := slices.IndexFunc(ranks, func(r jobs.Rank) bool { return r.Rank == g.Ranks[0] })
+		if i < 0 || ranks[i].State != jobs.Running {
 			continue
 		}
 		if g.activity == waiting {
@@ -126,17 +139,17 @@ func (v *View) ranksForStacks(ranks []Rank) (of []int) {
 }
 
 // groupRanks groups ranks by their activity in two samples.
-func groupRanks(first, then []Rank, apart time.Duration) []Group {
-	groups := groupBy(first, then, apart, (*Wait).String)
+func groupRanks(first, then []jobs.Rank, apart time.Duration) []Group {
+	groups := groupBy(first, then, apart, waitText)
 	if len(groups) > maxGroups { // for example a ring, in which each rank waits for another one
-		groups = groupBy(first, then, apart, (*Wait).anyPeerText)
+		groups = groupBy(first, then, apart, anyPeerText)
 	}
 	return groups
 }
 
 // groupBy groups ranks by activity. Waits are the same if name returns the same text for them.
-func groupBy(first, then []Rank, apart time.Duration, name func(*Wait) string) []Group {
-	before := map[int]*Rank{}
+func groupBy(first, then []jobs.Rank, apart time.Duration, name func(*jobs.Wait) string) []Group {
+	before := map[int]*jobs.Rank{}
 	for i := range first {
 		before[first[i].Rank] = &first[i]
 	}
@@ -144,7 +157,7 @@ func groupBy(first, then []Rank, apart time.Duration, name func(*Wait) string) [
 	var all []*Group
 	for i := range then {
 		r := &then[i]
-		what, order, seconds := r.describe(before[r.Rank], apart, name)
+		what, order, seconds := describe(r, before[r.Rank], apart, name)
 		g := of[what]
 		if g == nil {
 			g = &Group{What: what, activity: order, From: seconds, To: seconds}
@@ -167,11 +180,12 @@ func groupBy(first, then []Rank, apart time.Duration, name func(*Wait) string) [
 	return groups
 }
 
-// ranksWaitingFor returns the ranks that wait for one of the targets.
-func ranksWaitingFor(ranks []Rank, targets []int) (waiters []int) {
+// ranksWaitingFor returns the other ranks that wait for one of the targets.
+func ranksWaitingFor(ranks []jobs.Rank, targets []int) (waiters []int) {
 	for i := range ranks {
 		for _, w := range ranks[i].Waits {
-			if !slices.Contains(waiters, ranks[i].Rank) && slices.Contains(targets, w.Peer) && w.Peer != ranks[i].Rank {
+			if !slices.Contains(waiters, ranks[i].Rank) && slices.Contains(targets, w.Peer) &&
+				!slices.Contains(targets, ranks[i].Rank) {
 				waiters = append(waiters, ranks[i].Rank)
 			}
 		}
@@ -181,29 +195,29 @@ func ranksWaitingFor(ranks []Rank, targets []int) (waiters []int) {
 
 // describe returns the activity of a rank, in words and as a class, and for how many seconds it has lasted. The earlier sample
 // before may be nil.
-func (r *Rank) describe(before *Rank, apart time.Duration, name func(*Wait) string) (what string, class activity,
+func describe(r, before *jobs.Rank, apart time.Duration, name func(*jobs.Wait) string) (what string, class activity,
 	seconds float64) {
 	switch r.State {
-	case Stopped:
+	case jobs.Stopped:
 		return "stopped by a signal or a debugger", failed, r.Quiet
-	case Ended:
+	case jobs.Ended:
 		return exitedText, failed, r.Quiet
-	case Unreachable:
+	case jobs.Unreachable:
 		return "unknown: their node does not answer", unreachable, 0
-	case Finalized:
-		return "finalized, and " + r.processActivity(before, apart), finished, r.Quiet
+	case jobs.Finalized:
+		return "finalized, and " + processActivity(r, before, apart), finished, r.Quiet
 	}
 	if r.Error != "" {
 		return "record cannot be read: " + r.Error, failed, r.Quiet
 	}
-	if r.State == Starting {
-		return "no record (before Init, or without package mpi), " + r.processActivity(before, apart), outsideMPI, r.Quiet
+	if r.State == jobs.Starting {
+		return "no record (before Init, or without package mpi), " + processActivity(r, before, apart), outsideMPI, r.Quiet
 	}
 	if before != nil && r.Calls != before.Calls && r.Quiet < apart.Seconds() {
 		return "making progress", progressing, 0
 	}
 	if len(r.Waits) == 0 {
-		return r.processActivity(before, apart) + ", not in MPI", outsideMPI, r.Quiet
+		return processActivity(r, before, apart) + ", not in MPI", outsideMPI, r.Quiet
 	}
 	for i := range r.Waits {
 		if i > 0 {
@@ -216,40 +230,40 @@ func (r *Rank) describe(before *Rank, apart time.Duration, name func(*Wait) stri
 }
 
 // processActivity describes the process state that the kernel reports.
-func (r *Rank) processActivity(before *Rank, apart time.Duration) string {
+func processActivity(r, before *jobs.Rank, apart time.Duration) string {
 	if before != nil && r.CPU-before.CPU > apart.Seconds()/4 {
 		return "computing"
 	}
 	switch {
 	case r.Process == "D":
-		return "waiting in the kernel" + r.kernelWait()
+		return "waiting in the kernel" + kernelWait(r)
 	case r.Process == "Z":
 		return "exiting"
 	case r.Process == "R":
 		return "computing"
 	}
-	return "asleep" + r.kernelWait()
+	return "asleep" + kernelWait(r)
 }
 
-func (r *Rank) kernelWait() string {
+func kernelWait(r *jobs.Rank) string {
 	if r.WaitsIn == "" {
 		return ""
 	}
 	return " (" + r.WaitsIn + ")"
 }
 
-// String returns "in Recv from rank 3, tag 7", with the source position if that is known.
-func (w *Wait) String() string {
+// waitText returns "in Recv from rank 3, tag 7", with the source position if that is known.
+func waitText(w *jobs.Wait) string {
 	if w.Where != "" {
-		return w.callText() + ", at " + w.Where
+		return callText(w) + ", at " + w.Where
 	}
-	return w.callText()
+	return callText(w)
 }
 
-func (w *Wait) callText() string {
-	text := w.opText()
+func callText(w *jobs.Wait) string {
+	text := opText(w)
 	if w.Collective {
-		return text + w.commText() // the algorithm chooses the peer, which differs between ranks
+		return text + commText(w) // the algorithm chooses the peer, which differs between ranks
 	}
 	if w.Peer >= 0 {
 		text += fmt.Sprintf(" %s rank %d", preposition(w.Op), w.Peer)
@@ -257,11 +271,11 @@ func (w *Wait) callText() string {
 	if w.Tag >= 0 {
 		text += fmt.Sprintf(", tag %d", w.Tag)
 	}
-	return text + w.commText()
+	return text + commText(w)
 }
 
 // commText is the communicator, if it has a name.
-func (w *Wait) commText() string {
+func commText(w *jobs.Wait) string {
 	if w.Comm == "" {
 		return ""
 	}
@@ -269,7 +283,7 @@ func (w *Wait) commText() string {
 }
 
 // opText is the operation without peer and tag.
-func (w *Wait) opText() string {
+func opText(w *jobs.Wait) string {
 	if w.Op == perf.NoOp.String() {
 		return "within package mpi"
 	}
@@ -277,11 +291,11 @@ func (w *Wait) opText() string {
 }
 
 // anyPeerText is the text for ranks that wait for different peers.
-func (w *Wait) anyPeerText() string {
+func anyPeerText(w *jobs.Wait) string {
 	if w.Collective || w.Peer < 0 {
-		return w.String()
+		return waitText(w)
 	}
-	return w.opText() + " " + preposition(w.Op) + " different ranks" + w.commText()
+	return opText(w) + " " + preposition(w.Op) + " different ranks" + commText(w)
 }
 
 // preposition returns the word between an operation and its peer.
@@ -295,25 +309,52 @@ func preposition(op string) string {
 	return "with"
 }
 
-// waitCycle returns ranks that wait for each other in a cycle, or nil. Only ranks with exactly one goroutine in an operation
-// count, because another goroutine could resolve the cycle.
-func waitCycle(ranks []Rank) []int {
-	next := map[int]int{}
-	for i := range ranks {
-		if r := &ranks[i]; r.State == Running && len(r.Waits) == 1 && r.Waits[0].Peer >= 0 && !r.Waits[0].Collective {
-			next[r.Rank] = r.Waits[0].Peer
+// stuck returns the wait of each rank that was in the same operation with one rank in both samples. Ranks with another goroutine
+// in an operation are not among them: that goroutine could end the wait.
+func stuck(first, then []jobs.Rank) map[int]jobs.Wait {
+	waits := map[int]jobs.Wait{}
+	for i := range then {
+		if r := &then[i]; r.State == jobs.Running && len(r.Waits) == 1 && r.Waits[0].Peer >= 0 && !r.Waits[0].Collective {
+			waits[r.Rank] = r.Waits[0]
 		}
 	}
-	for i := range ranks {
+	for i := range first {
+		if r := &first[i]; len(r.Waits) != 1 || r.Waits[0].Seq != waits[r.Rank].Seq {
+			delete(waits, r.Rank)
+		}
+	}
+	return waits
+}
+
+// waitCycle returns ranks that wait for each other in a cycle, or nil.
+func waitCycle(first, then []jobs.Rank) []int {
+	next := stuck(first, then)
+	for i := range then {
 		var path []int
-		at, waits := ranks[i].Rank, true
+		at, waits := then[i].Rank, true
 		for waits && !slices.Contains(path, at) {
 			path = append(path, at)
-			at, waits = next[at]
+			var w jobs.Wait
+			w, waits = next[at]
+			at = w.Peer
 		}
 		if waits {
 			return path[slices.Index(path, at):]
 		}
 	}
 	return nil
+}
+
+// otherTags returns the messages whose receivers wait for another tag, by sender. A rank has one of them at most.
+func otherTags(first, then []jobs.Rank) (found []OtherTag) {
+	waits := stuck(first, then)
+	for _, sender := range slices.Sorted(maps.Keys(waits)) {
+		out := waits[sender]
+		in, ok := waits[out.Peer]
+		if ok && preposition(out.Op) == "to" && preposition(in.Op) == "from" && in.Peer == sender && in.Comm == out.Comm &&
+			out.Tag >= 0 && in.Tag >= 0 && in.Tag != out.Tag {
+			found = append(found, OtherTag{sender, out.Tag, out.Peer, in.Tag})
+		}
+	}
+	return found
 }

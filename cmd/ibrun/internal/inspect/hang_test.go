@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,16 +10,17 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/perf"
+	"github.com/ibrun/ibrun/perf/jobs"
 )
 
 // waitingRank returns a rank that has waited in an operation for 31 s.
-func waitingRank(rank int, op string, peer, tag int) Rank {
-	return Rank{Rank: rank, State: Running, Calls: 5, Process: "S", Quiet: 31,
-		Waits: []Wait{{Seq: 9, Op: op, Peer: peer, Tag: tag, Seconds: 31.4}}}
+func waitingRank(rank int, op string, peer, tag int) jobs.Rank {
+	return jobs.Rank{Rank: rank, State: jobs.Running, Calls: 5, Process: "S", Quiet: 31,
+		Waits: []jobs.Wait{{Seq: 9, Op: op, Peer: peer, Tag: tag, Seconds: 31.4}}}
 }
 
 // groupTexts returns the lines of the groups of two samples.
-func groupTexts(first, then []Rank) (all []string) {
+func groupTexts(first, then []jobs.Rank) (all []string) {
 	for _, g := range groupRanks(first, then, time.Second) {
 		all = append(all, g.text())
 	}
@@ -35,22 +37,22 @@ func wantLines(t *testing.T, got []string, want ...string) {
 // TestGroups: the order of the groups is: stopped or exited ranks, ranks outside MPI, waiting ranks with the smallest group
 // first, ranks that make progress.
 func TestGroups(t *testing.T) {
-	barrier := func(rank, peer int) Rank {
+	barrier := func(rank, peer int) jobs.Rank {
 		r := waitingRank(rank, "Barrier", peer, 0)
 		r.Waits[0].Collective = true
 		return r
 	}
-	then := []Rank{
+	then := []jobs.Rank{
 		waitingRank(0, "Recv", 3, 7), waitingRank(1, "Recv", 3, 7), waitingRank(2, "Send", 4, -1),
-		{Rank: 3, State: Running, Calls: 5, CPU: 40, Process: "S", Quiet: 31},
-		{Rank: 4, State: Stopped, Process: "T", Quiet: 3},
-		{Rank: 5, State: Starting, Process: "S", WaitsIn: "do_wait", Quiet: 60},
+		{Rank: 3, State: jobs.Running, Calls: 5, CPU: 40, Process: "S", Quiet: 31},
+		{Rank: 4, State: jobs.Stopped, Process: "T", Quiet: 3},
+		{Rank: 5, State: jobs.Starting, Process: "S", WaitsIn: "do_wait", Quiet: 60},
 		barrier(6, 7), barrier(7, 6), barrier(8, -1),
-		{Rank: 9, State: Running, Calls: 50, Process: "R"},
-		{Rank: 10, State: Ended, Quiet: 75},
-		{Rank: 11, State: Finalized, Process: "S", Quiet: 2},
-		{Rank: 12, State: Running, Error: "another version", Quiet: 2},
-		{Rank: 13, State: Running, Calls: 5, CPU: 7, Process: "D", Quiet: 31},
+		{Rank: 9, State: jobs.Running, Calls: 50, Process: "R"},
+		{Rank: 10, State: jobs.Ended, Quiet: 75},
+		{Rank: 11, State: jobs.Finalized, Process: "S", Quiet: 2},
+		{Rank: 12, State: jobs.Running, Error: "another version", Quiet: 2},
+		{Rank: 13, State: jobs.Running, Calls: 5, CPU: 7, Process: "D", Quiet: 31},
 	}
 	first := slices.Clone(then)
 	first[3].CPU, first[9].Calls = 39.1, 20
@@ -72,7 +74,7 @@ func TestGroups(t *testing.T) {
 
 // TestManyPeers: many ranks that wait for different peers are one line.
 func TestManyPeers(t *testing.T) {
-	var ring []Rank
+	var ring []jobs.Rank
 	for i := range 100 {
 		ring = append(ring, waitingRank(i, "Recv", (i+1)%100, 7))
 	}
@@ -80,43 +82,80 @@ func TestManyPeers(t *testing.T) {
 	wantLines(t, groupTexts(ring[:2], ring[:2]),
 		"rank 0: in Recv from rank 1, tag 7, for 31 s", "rank 1: in Recv from rank 2, tag 7, for 31 s")
 	two := waitingRank(0, "Recv", 1, 7)
-	two.Waits = append(two.Waits, Wait{Seq: 10, Op: perf.NoOp.String(), Peer: 2, Tag: -1, Seconds: 1})
-	wantLines(t, groupTexts(nil, []Rank{two}), "rank 0: in Recv from rank 1, tag 7, and within package mpi with rank 2, for 31 s")
+	two.Waits = append(two.Waits, jobs.Wait{Seq: 10, Op: perf.NoOp.String(), Peer: 2, Tag: -1, Seconds: 1})
+	wantLines(t, groupTexts(nil, []jobs.Rank{two}),
+		"rank 0: in Recv from rank 1, tag 7, and within package mpi with rank 2, for 31 s")
 }
 
 func TestWaitCycle(t *testing.T) {
 	for _, c := range []struct {
-		ranks []Rank
+		ranks []jobs.Rank
 		want  []int
 	}{
-		{[]Rank{waitingRank(0, "Recv", 1, 0), waitingRank(1, "Send", 2, 0), waitingRank(2, "Recv", 1, 0)}, []int{1, 2}},
-		{[]Rank{waitingRank(0, "Recv", 1, 0), waitingRank(1, "Recv", 2, 0), waitingRank(2, "Recv", -1, 0)}, nil},
-		{[]Rank{waitingRank(0, "Recv", 1, 0), {Rank: 1, State: Running}}, nil},
-		{[]Rank{waitingRank(0, "Recv", 0, 0)}, []int{0}},
-		{[]Rank{waitingRank(0, "Recv", 9, 0)}, nil},
+		{[]jobs.Rank{waitingRank(0, "Recv", 1, 0), waitingRank(1, "Send", 2, 0), waitingRank(2, "Recv", 1, 0)}, []int{1, 2}},
+		{[]jobs.Rank{waitingRank(0, "Recv", 1, 0), waitingRank(1, "Recv", 2, 0), waitingRank(2, "Recv", -1, 0)}, nil},
+		{[]jobs.Rank{waitingRank(0, "Recv", 1, 0), {Rank: 1, State: jobs.Running}}, nil},
+		{[]jobs.Rank{waitingRank(0, "Recv", 0, 0)}, []int{0}},
+		{[]jobs.Rank{waitingRank(0, "Recv", 9, 0)}, nil},
 	} {
-		if got := waitCycle(c.ranks); !slices.Equal(got, c.want) {
+		if got := waitCycle(c.ranks, c.ranks); !slices.Equal(got, c.want) {
 			t.Errorf("%+v: a cycle of %v, want %v", c.ranks, got, c.want)
 		}
 	}
-	two := []Rank{waitingRank(0, "Recv", 1, 0), waitingRank(1, "Recv", 0, 0)}
-	two[0].Waits = append(two[0].Waits, Wait{Op: "Recv", Peer: 5}) // another goroutine, which may resolve it
-	if got := waitCycle(two); got != nil {
+	two := []jobs.Rank{waitingRank(0, "Recv", 1, 0), waitingRank(1, "Recv", 0, 0)}
+	two[0].Waits = append(two[0].Waits, jobs.Wait{Op: "Recv", Peer: 5}) // another goroutine, which may resolve it
+	if got := waitCycle(two, two); got != nil {
 		t.Errorf("a cycle of %v although rank 0 can make progress", got)
+	}
+}
+
+// TestWaitCycleOfProgress: ranks that were in other operations a moment ago are in no cycle.
+func TestWaitCycleOfProgress(t *testing.T) {
+	then := []jobs.Rank{waitingRank(0, "Recv", 1, 0), waitingRank(1, "Send", 0, 0)}
+	first := []jobs.Rank{waitingRank(0, "Recv", 1, 0), waitingRank(1, "Send", 0, 0)}
+	first[1].Waits[0].Seq--
+	if got := waitCycle(first, then); got != nil {
+		t.Errorf("a cycle of %v although rank 1 makes progress", got)
+	}
+	then[0].Calls++
+	then[1].Calls++
+	wantLines(t, groupTexts(first, then),
+		"rank 0: in Recv from rank 1, tag 0, for 31 s", "rank 1: in Send to rank 0, tag 0, for 31 s")
+	then[0].Quiet, then[1].Quiet = 0, 0
+	wantLines(t, groupTexts(first, then), "2 ranks (0-1): making progress")
+}
+
+// TestOtherTags: a message with another tag than the one its receiver waits for is named.
+func TestOtherTags(t *testing.T) {
+	ranks := []jobs.Rank{waitingRank(2, "Send", 3, 1001), waitingRank(3, "Recv", 2, 1000), waitingRank(4, "Recv", 3, 7),
+		waitingRank(5, "Send", 6, 1), waitingRank(6, "Recv", 5, -1)}
+	want := []OtherTag{{2, 1001, 3, 1000}}
+	if got := otherTags(ranks, ranks); !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	var text strings.Builder
+	v := View{OtherTags: want}
+	const line = "rank 2 sends tag 1001 to rank 3, which waits for tag 1000\n"
+	if err := v.Text(&text); err != nil || !strings.Contains(text.String(), line) {
+		t.Errorf("%v\n%s", err, &text)
 	}
 }
 
 // fakeSource is a source with constant ranks. Only rank 1 returns its stacks.
 type fakeSource struct {
-	ranks        []Rank
+	ranks        []jobs.Rank
+	snapshots    []*perf.Snapshot
 	stackRequest []int
 }
 
-func (f *fakeSource) Job() Job {
-	return Job{ID: "k1", Host: "n0", Nodes: 2, Size: 9, Here: len(f.ranks), PID: 7, Command: []string{"./a", "b"}, Began: time.Now()}
+func (f *fakeSource) Job() jobs.Job {
+	return jobs.Job{ID: "k1", Host: "n0", Nodes: 2, Size: 9, Here: len(f.ranks), PID: 7, Command: []string{"./a", "b"},
+		Began: time.Now()}
 }
 
-func (f *fakeSource) Ranks(context.Context) ([]Rank, error) { return f.ranks, nil }
+func (f *fakeSource) Ranks(context.Context) ([]jobs.Rank, error) { return f.ranks, nil }
+
+func (f *fakeSource) Snapshots(context.Context) ([]*perf.Snapshot, error) { return f.snapshots, nil }
 
 func (f *fakeSource) Stacks(_ context.Context, ranks []int) (map[int]string, error) {
 	f.stackRequest = ranks
@@ -142,8 +181,8 @@ created by main.main in goroutine 1
 
 // TestView: stacks are requested from one rank of each of the first groups that can answer, and internal frames are omitted.
 func TestView(t *testing.T) {
-	f := &fakeSource{ranks: []Rank{waitingRank(0, "Recv", 2, 7), {Rank: 1, State: Running, Process: "S"}, {Rank: 2, State: Stopped},
-		waitingRank(3, "Recv", 5, 7), waitingRank(4, "Recv", 5, 7), waitingRank(5, "Send", 4, 1)}}
+	f := &fakeSource{ranks: []jobs.Rank{waitingRank(0, "Recv", 2, 7), {Rank: 1, State: jobs.Running, Process: "S"},
+		{Rank: 2, State: jobs.Stopped}, waitingRank(3, "Recv", 5, 7), waitingRank(4, "Recv", 5, 7), waitingRank(5, "Send", 4, 1)}}
 	v, err := NewView(t.Context(), f)
 	if err != nil {
 		t.Fatal(err)
@@ -162,6 +201,7 @@ func TestView(t *testing.T) {
   rank 5: in Send to rank 4, tag 1, for 31 s
   2 ranks (3-4): in Recv from rank 5, tag 7, for 31 s
   deadlock, each rank waits for the next: 5 -> 4 -> 5
+  rank 5 sends tag 1 to rank 4, which waits for tag 7
 goroutines of rank 1:
   | goroutine 1 gp=0x1 [syscall]:
   |     github.com/ibrun/ibrun/mpi.Recv[...] at /ibrun/mpi/recv.go:13
@@ -210,8 +250,8 @@ func TestStateTracker(t *testing.T) {
 
 // TestNodes: with several nodes, lines name the nodes of the ranks and the nodes that do not answer.
 func TestNodes(t *testing.T) {
-	ranks := []Rank{waitingRank(0, "Recv", 1, 7), {Rank: 1, State: Stopped, Quiet: 3}, waitingRank(2, "Recv", 1, 7),
-		{Rank: 3, State: Unreachable},
+	ranks := []jobs.Rank{waitingRank(0, "Recv", 1, 7), {Rank: 1, State: jobs.Stopped, Quiet: 3}, waitingRank(2, "Recv", 1, 7),
+		{Rank: 3, State: jobs.Unreachable},
 		waitingRank(4, "Recv", 1, 7), waitingRank(5, "Recv", 1, 7)}
 	for i := range ranks {
 		ranks[i].Host = fmt.Sprintf("n%d", i)
@@ -225,10 +265,11 @@ func TestNodes(t *testing.T) {
 }
 
 func TestTable(t *testing.T) {
-	first := []Rank{{Rank: 0, Calls: 10, BytesOut: 1 << 20, MPI: 1, CPU: 1}, waitingRank(1, "Recv", 0, 7), {Rank: 2, Calls: 100}}
-	then := []Rank{{Rank: 0, State: Running, PID: 77, Calls: 2510, BytesOut: 5 << 20, BytesIn: 600, MPI: 2, CPU: 2.5, Unexpected: 3,
-		Host: "n0", Done: 4, Total: 9},
-		waitingRank(1, "Recv", 0, 7), {Rank: 2, State: Stopped, Calls: 7}, {Rank: 3, State: Starting}}
+	first := []jobs.Rank{{Rank: 0, Calls: 10, BytesOut: 1 << 20, MPI: 1, CPU: 1}, waitingRank(1, "Recv", 0, 7),
+		{Rank: 2, Calls: 100}}
+	then := []jobs.Rank{{Rank: 0, State: jobs.Running, PID: 77, Calls: 2510, BytesOut: 5 << 20, BytesIn: 600, MPI: 2, CPU: 2.5,
+		Unexpected: 3, Host: "n0", Done: 4, Total: 9},
+		waitingRank(1, "Recv", 0, 7), {Rank: 2, State: jobs.Stopped, Calls: 7}, {Rank: 3, State: jobs.Starting}}
 	table := newTable((&fakeSource{}).Job(), first, then, 2*time.Second)
 	var text strings.Builder
 	if err := table.Text(&text, 6, 60); err != nil {
@@ -257,44 +298,38 @@ func TestTable(t *testing.T) {
 	}
 }
 
-func TestSelectJob(t *testing.T) {
-	jobs := []Job{{ID: "ab1", PID: 10}, {ID: "ab2", PID: 11}, {ID: "cd", PID: 12}, {ID: "cd", PID: 13, Node: 1}}
-	for want, found := range map[string]string{"ab1": "ab1", "c": "cd", "12": "cd", "11": "ab2", "13": "cd"} {
-		if j, err := selectJob(jobs, want); err != nil || j.ID != found {
-			t.Errorf("%q is %s, %v", want, j.ID, err)
-		}
-	}
-	if j, err := selectJob(jobs, "13"); err != nil || j.Node != 1 {
-		t.Errorf("the process of node 1 selects node %d, %v", j.Node, err)
-	}
-	for _, want := range []string{"", "ab", "x"} {
-		if j, err := selectJob(jobs, want); err == nil {
-			t.Errorf("%q is %s", want, j.ID)
-		}
-	}
-	if j, err := selectJob(jobs[:1], ""); err != nil || j.ID != "ab1" {
-		t.Errorf("the only one is %s, %v", j.ID, err)
-	}
-	if _, err := selectJob(nil, ""); err == nil || strings.Contains(fmt.Sprint(err), "several") {
-		t.Errorf("of none: %v", err)
-	}
-}
-
 // TestNamedComm: a wait shows the name of its communicator, without its control characters, also in top.
 func TestNamedComm(t *testing.T) {
 	for _, x := range []struct {
-		w    Wait
+		w    jobs.Wait
 		want string
 	}{
-		{Wait{Op: "Recv", Peer: 3, Tag: 7, Comm: "oc\x1b[2Jean"}, `in Recv from rank 3, tag 7, on "oc\x1b[2Jean"`},
-		{Wait{Op: "Barrier", Collective: true, Peer: 1, Tag: -1, Comm: "a", Where: "b.go:1"}, `in Barrier, on "a", at b.go:1`},
+		{jobs.Wait{Op: "Recv", Peer: 3, Tag: 7, Comm: "oc\x1b[2Jean"}, `in Recv from rank 3, tag 7, on "oc\x1b[2Jean"`},
+		{jobs.Wait{Op: "Barrier", Collective: true, Peer: 1, Tag: -1, Comm: "a", Where: "b.go:1"}, `in Barrier, on "a", at b.go:1`},
 	} {
-		if got := x.w.String(); got != x.want {
+		if got := waitText(&x.w); got != x.want {
 			t.Errorf("%s, want %s", got, x.want)
 		}
-		row := Row{Rank: Rank{Waits: []Wait{x.w}}}
+		row := Row{Rank: jobs.Rank{Waits: []jobs.Wait{x.w}}}
 		if got := row.currentCalls(); "in "+got != x.want+", less than 1 s" {
 			t.Errorf("top shows %s", got)
 		}
 	}
+}
+
+// FuzzView: the ranks of every response can be shown and encoded.
+func FuzzView(f *testing.F) {
+	f.Add([]byte(`[{"rank":1,"pid":8,"state":"running","waits":[{"op":"Recv","peer":0}]}]`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var ranks []jobs.Rank
+		if json.Unmarshal(text, &ranks) != nil {
+			return
+		}
+		table := newTable(jobs.Job{}, ranks, ranks, sampleInterval)
+		v := &View{Groups: groupRanks(ranks, ranks, sampleInterval), WaitCycle: waitCycle(ranks, ranks),
+			OtherTags: otherTags(ranks, ranks)}
+		if _, err := json.Marshal(v); err != nil || len(table.Rows) != len(ranks) {
+			t.Errorf("%s: %v", text, err)
+		}
+	})
 }

@@ -43,6 +43,9 @@ func (v *View) Text(w io.Writer) error {
 		}
 		fmt.Fprintf(&b, "  deadlock, each rank waits for the next: %s%d\n", path.String(), v.WaitCycle[0])
 	}
+	for _, t := range v.OtherTags {
+		fmt.Fprintf(&b, "  rank %d sends tag %d to rank %d, which waits for tag %d\n", t.Sender, t.Tag, t.Receiver, t.ReceiverTag)
+	}
 	for _, s := range v.Stacks {
 		if s.Text == "" {
 			fmt.Fprintf(&b, "rank %d did not return its goroutines\n", s.Rank)

@@ -8,31 +8,37 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"golang.org/x/term"
 
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/manual"
 	"github.com/ibrun/ibrun/internal/printable"
+	"github.com/ibrun/ibrun/perf/jobs"
 )
 
-const usage = `usage: ibrun ps [--json]                                          list your jobs on this machine
-       ibrun top [--once] [--json] [--interval TIME] [JOB]      show how busy the ranks of a job are, repeatedly
-       ibrun hang [--json] [JOB]                                show what the ranks wait for, and where stuck ranks are
-JOB is a job id from ibrun ps, the beginning of one, or the process id of its ibrun. With one job it can be omitted.
-`
+// Page returns the description of the command name, which is ps, top or hang.
+func Page(name string) manual.Page {
+	const job = "JOB is a job id from ibrun ps, the beginning of one, or the process id of its ibrun. With one job it can be " +
+		"omitted."
+	page := map[string]manual.Page{
+		"ps": {Name: "ps", Summary: "list your jobs on this machine", Forms: []string{"ps [--json]"}},
+		"top": {Name: "top", Summary: "show how busy the ranks of a job are, repeatedly",
+			Forms: []string{"top [--once] [--json] [--interval TIME] [JOB]"}, About: []string{job, "The key q ends it."}},
+		"hang": {Name: "hang", Summary: "show what the ranks of a job wait for, and where stuck ranks are",
+			Forms: []string{"hang [--json] [JOB]"}, About: []string{job}},
+	}[name]
+	page.Groups = []manual.Group{{Title: "Flags", Flags: manual.Flags(new(options).flags(name))}}
+	return page
+}
 
 // Exit codes.
 const (
 	exitFailed = 1
 	exitUsage  = 2
 )
-
-// errJobEnded is returned when a job ended between two requests.
-var errJobEnded = errors.New("the job has ended")
 
 // options are the options of ps, top and hang.
 type options struct {
@@ -42,15 +48,16 @@ type options struct {
 }
 
 // Main runs the command name, which is ps, top or hang, with these arguments. It returns the exit code.
-func Main(name string, args []string, stdout *os.File, stderr io.Writer) int {
+func Main(name string, args []string, stdin, stdout *os.File, stderr io.Writer) int {
 	o, err := parseOptions(name, args)
-	if errors.Is(err, flag.ErrHelp) || len(args) == 1 && args[0] == "help" {
-		_, err = fmt.Fprint(stdout, usage)
+	page := Page(name)
+	if errors.Is(err, flag.ErrHelp) || manual.IsHelp(args) {
+		_, err = fmt.Fprint(stdout, page.Help())
 	} else if err != nil {
-		fmt.Fprintf(stderr, "ibrun %s: %v\n%s", name, err, usage)
+		fmt.Fprintf(stderr, "ibrun %s: %v\n%s", name, err, page.Usage())
 		return exitUsage
 	} else {
-		err = o.run(context.Background(), name, stdout, stderr)
+		err = o.run(context.Background(), name, stdin, stdout, stderr)
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "ibrun %s: %v\n", name, err)
@@ -59,14 +66,22 @@ func Main(name string, args []string, stdout *os.File, stderr io.Writer) int {
 	return 0
 }
 
-func parseOptions(name string, args []string) (o options, err error) {
+// flags returns the flags of the command name.
+func (o *options) flags(name string) *flag.FlagSet {
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	flags.BoolVar(&o.json, "json", false, "")
+	what := map[string]string{"ps": "print one JSON array", "top": "print one JSON object for each interval",
+		"hang": "print one JSON object"}
+	flags.BoolVar(&o.json, "json", false, what[name])
 	if name == "top" {
-		flags.BoolVar(&o.once, "once", false, "")
-		flags.DurationVar(&o.interval, "interval", time.Second, "")
+		flags.BoolVar(&o.once, "once", false, "print one table, and end")
+		flags.DurationVar(&o.interval, "interval", time.Second, "measure for this `TIME`, such as 500ms or 2s")
 	}
+	return flags
+}
+
+func parseOptions(name string, args []string) (o options, err error) {
+	flags := o.flags(name)
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -80,12 +95,12 @@ func parseOptions(name string, args []string) (o options, err error) {
 	return o, nil
 }
 
-func (o options) run(ctx context.Context, name string, stdout *os.File, stderr io.Writer) error {
-	jobs, err := Jobs(ctx)
+func (o options) run(ctx context.Context, name string, stdin, stdout *os.File, stderr io.Writer) error {
+	all, err := jobs.List(ctx)
 	if name == "ps" {
-		return errors.Join(o.printJobs(jobs, stdout), err)
+		return errors.Join(o.printJobs(all, stdout), err)
 	}
-	job, errPick := selectJob(jobs, o.job)
+	job, errPick := jobs.Select(all, o.job)
 	if errPick != nil {
 		return errors.Join(err, errPick)
 	}
@@ -93,9 +108,9 @@ func (o options) run(ctx context.Context, name string, stdout *os.File, stderr i
 		fmt.Fprintf(stderr, "ibrun %s: %v\n", name, err)
 	}
 	if name == "top" {
-		return o.top(ctx, job.Remote(), stdout)
+		return o.top(ctx, remoteSource{job}, stdin, stdout)
 	}
-	v, err := NewView(ctx, job.Remote())
+	v, err := NewView(ctx, remoteSource{job})
 	switch {
 	case err != nil:
 		return err
@@ -105,57 +120,56 @@ func (o options) run(ctx context.Context, name string, stdout *os.File, stderr i
 	return v.Text(stdout)
 }
 
-// selectJob returns the job with this id, prefix of an id, or process id. If several ibruns of one job run on this machine, it
-// returns the first, since each of them knows the ranks of all nodes.
-func selectJob(jobs []Job, want string) (Job, error) {
-	var found []Job
-	var names []string
-	for _, j := range jobs {
-		another := slices.ContainsFunc(found, func(f Job) bool { return f.ID == j.ID })
-		if !another && strings.HasPrefix(j.ID, want) || want == strconv.Itoa(j.PID) {
-			found = append(found, j)
-			names = append(names, fmt.Sprintf("%s (process %d)", j.ID, j.PID))
-		}
-	}
-	switch {
-	case len(found) == 1:
-		return found[0], nil
-	case len(found) > 1:
-		return Job{}, fmt.Errorf("several jobs match: %s", strings.Join(names, ", "))
-	case want != "":
-		return Job{}, fmt.Errorf("you have no job %s on this machine; ibrun ps lists your jobs", want)
-	}
-	return Job{}, errors.New("you have no jobs on this machine")
-}
-
 // printJobs prints the table of ibrun ps.
-func (o options) printJobs(jobs []Job, w io.Writer) error {
+func (o options) printJobs(all []jobs.Job, w io.Writer) error {
 	if o.json {
-		if jobs == nil {
-			jobs = []Job{}
+		if all == nil {
+			all = []jobs.Job{}
 		}
-		return json.NewEncoder(w).Encode(jobs)
+		return json.NewEncoder(w).Encode(all)
 	}
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tab, "JOB\tPID\tNODE\tRANKS\tELAPSED\tCOMMAND")
-	for _, j := range jobs {
+	for _, j := range all {
 		fmt.Fprintf(tab, "%s\t%d\t%d/%d\t%d\t%s\t%s\n", j.ID, j.PID, j.Node, j.Nodes, j.Size, formatDuration(time.Since(j.Began)),
 			printable.Line(strings.Join(j.Command, " ")))
 	}
 	return tab.Flush()
 }
 
-// top prints a table for each interval until the job ends, or once.
-func (o options) top(ctx context.Context, s Source, stdout *os.File) error {
+// top prints a table for each interval until the job ends or a user types q, or once.
+func (o options) top(ctx context.Context, s Source, stdin, stdout *os.File) error {
+	if term.IsTerminal(int(stdout.Fd())) && !o.json && !o.once {
+		var quit context.CancelFunc
+		ctx, quit = context.WithCancel(ctx)
+		defer quit()
+		restore, err := watchKeys(stdin, quit)
+		if err != nil {
+			return err
+		}
+		defer restore()
+	}
+	if err := o.tables(ctx, s, stdout); ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// tables prints the tables until ctx ends.
+func (o options) tables(ctx context.Context, s Source, stdout *os.File) error {
 	last, err := s.Ranks(ctx)
 	if err != nil {
 		return err
 	}
 	when := time.Now()
 	for first := true; ; first = false {
-		time.Sleep(o.interval)
+		select {
+		case <-time.After(o.interval):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 		now, err := s.Ranks(ctx)
-		if errors.Is(err, errJobEnded) && !first {
+		if errors.Is(err, jobs.ErrNotFound) && !first {
 			return nil
 		}
 		if err != nil {

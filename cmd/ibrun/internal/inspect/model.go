@@ -2,102 +2,35 @@ package inspect
 
 import (
 	"context"
-	"time"
+
+	"github.com/ibrun/ibrun/perf"
+	"github.com/ibrun/ibrun/perf/jobs"
 )
 
 // Source returns the state of the ranks of a job. Its methods may be called from any goroutine.
 type Source interface {
 	// Job returns the job.
-	Job() Job
+	Job() jobs.Job
 	// Ranks samples all ranks and returns them in ascending order. It does not wait for ranks, and for other nodes only a short
 	// time.
-	Ranks(ctx context.Context) ([]Rank, error)
+	Ranks(ctx context.Context) ([]jobs.Rank, error)
+	// Snapshots returns the snapshots of the ranks on this node that have a record.
+	Snapshots(ctx context.Context) ([]*perf.Snapshot, error)
 	// Stacks returns the goroutine stacks of some ranks. Ranks that have not answered when ctx ends are missing.
 	Stacks(ctx context.Context, ranks []int) (map[int]string, error)
 }
 
-// Job is a job as its ibrun on one node knows it.
-type Job struct {
-	// ID is the same on all nodes.
-	ID string `json:"job"`
-	// Host is the name of this node, Node its index, and Nodes the number of nodes.
-	Host  string `json:"host"`
-	Node  int    `json:"node"`
-	Nodes int    `json:"nodes"`
-	// PID is the process id of ibrun.
-	PID int `json:"pid"`
-	// Size is the number of ranks of the job, and Here the number of those on this node.
-	Size int `json:"ranks"`
-	Here int `json:"ranks_here"`
-	// Command is the command line of the job.
-	Command []string `json:"command"`
-	// Began is when the job was started.
-	Began time.Time `json:"began"`
+// remoteSource is a source that queries the socket of a job.
+type remoteSource struct{ job jobs.Job }
 
-	path string // of the socket
+func (r remoteSource) Job() jobs.Job { return r.job }
+
+func (r remoteSource) Ranks(ctx context.Context) ([]jobs.Rank, error) { return r.job.Ranks(ctx) }
+
+func (r remoteSource) Snapshots(ctx context.Context) ([]*perf.Snapshot, error) {
+	return r.job.Snapshots(ctx)
 }
 
-// State is the state of a rank. It is part of the JSON and of the protocol.
-type State string
-
-// The states of a rank.
-const (
-	Starting    State = "starting"  // it has no record: it has not called Init, or does not use package mpi
-	Running     State = "running"   // it has called Init
-	Finalized   State = "finalized" // it has called Finalize, and its process still runs
-	Stopped     State = "stopped"   // by a signal or a debugger
-	Ended       State = "ended"     // its process has exited
-	Unreachable State = "unheard"   // it is on another node that has not answered
-)
-
-// Rank is a sample of a rank.
-type Rank struct {
-	Rank int `json:"rank"`
-	// Host is the name of its node, if the job has several.
-	Host  string `json:"host,omitempty"`
-	PID   int    `json:"pid"`
-	State State  `json:"state"`
-	// Error is the reason why its record cannot be read.
-	Error string `json:"error,omitempty"`
-	// CPU is the processor time that its process has used. Process is the letter of the process state in /proc. WaitsIn is the
-	// kernel function in which it sleeps, if that is known.
-	CPU     float64 `json:"cpu_seconds"`
-	Process string  `json:"process,omitempty"`
-	WaitsIn string  `json:"waits_in,omitempty"`
-	// Quiet is for how long no operation has begun or ended, as seen by samples.
-	Quiet float64 `json:"quiet_seconds"`
-	// Waits are the operations in which its goroutines wait.
-	Waits []Wait `json:"waits,omitempty"`
-	// Wall is the time since Init. MPI is the time within calls of package mpi that have ended.
-	Wall float64 `json:"wall_seconds"`
-	MPI  float64 `json:"mpi_seconds"`
-	// Calls is the number of calls that have ended. BytesOut and BytesIn count the bytes sent to and received from other ranks.
-	Calls    uint64 `json:"calls"`
-	BytesOut uint64 `json:"bytes_out"`
-	BytesIn  uint64 `json:"bytes_in"`
-	// Unexpected is the number of stored unexpected messages, and Posted the number of posted receives.
-	Unexpected uint64 `json:"unexpected"`
-	Posted     uint64 `json:"posted"`
-	// Done of Total is the progress that the program reports. Total is 0 if it reports none.
-	Done  uint64 `json:"done,omitempty"`
-	Total uint64 `json:"total,omitempty"`
-}
-
-// Wait is an operation in which a goroutine waits.
-type Wait struct {
-	// Seq identifies it among the operations of this rank.
-	Seq uint64 `json:"seq"`
-	Op  string `json:"op"`
-	// Collective is set if all ranks of a communicator call it. Peer and Tag are then those of a message of its algorithm, if any.
-	Collective bool `json:"collective,omitempty"`
-	// Peer is the rank that it waits for, or -1 for any or no particular one. Tag is -1 for any or none.
-	Peer  int    `json:"peer"`
-	Tag   int    `json:"tag"`
-	Bytes uint64 `json:"bytes"`
-	// Where is the source position of the call, if the calls of the job are checked.
-	Where string `json:"where,omitempty"`
-	// Comm is the name that the program has given to the communicator.
-	Comm string `json:"comm,omitempty"`
-	// Seconds is for how long samples have seen it.
-	Seconds float64 `json:"seconds"`
+func (r remoteSource) Stacks(ctx context.Context, ranks []int) (map[int]string, error) {
+	return r.job.Stacks(context.WithoutCancel(ctx), ranks) // the server has the same timeout
 }

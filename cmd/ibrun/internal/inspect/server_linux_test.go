@@ -2,18 +2,23 @@ package inspect
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/perf"
+	"github.com/ibrun/ibrun/perf/jobs"
 )
 
 // startServer serves a fake source in a directory of the test.
@@ -21,7 +26,9 @@ func startServer(t *testing.T) (f *fakeSource, dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	t.Setenv("IBRUN_RUNTIME_DIR", filepath.Join(dir, "ibrun"))
-	f = &fakeSource{ranks: []Rank{waitingRank(0, "Recv", 1, 7), {Rank: 1, State: Running}}}
+	f = &fakeSource{ranks: []jobs.Rank{waitingRank(0, "Recv", 1, 7), {Rank: 1, State: jobs.Running}},
+		snapshots: []*perf.Snapshot{{Identity: perf.Identity{Rank: 1, Size: 9}, Waiting: time.Second,
+			Ops: []perf.OpStat{{Op: perf.Recv, Calls: 2, Latency: perf.HistogramOf(5, time.Second)}}}}}
 	d, err := Serve(f)
 	if err != nil {
 		t.Fatal(err)
@@ -37,14 +44,18 @@ func startServer(t *testing.T) (f *fakeSource, dir string) {
 // TestQuery: the client returns what the source of the server returns.
 func TestQuery(t *testing.T) {
 	f, _ := startServer(t)
-	jobs, err := Jobs(t.Context())
-	if err != nil || len(jobs) != 1 || jobs[0].ID != "k1" {
-		t.Fatalf("%+v, %v", jobs, err)
+	all, err := jobs.List(t.Context())
+	if err != nil || len(all) != 1 || all[0].ID != "k1" {
+		t.Fatalf("%+v, %v", all, err)
 	}
-	far := jobs[0].Remote()
+	far := remoteSource{all[0]}
 	ranks, err := far.Ranks(t.Context())
 	if err != nil || len(ranks) != 2 || ranks[0].Waits[0] != f.ranks[0].Waits[0] {
 		t.Errorf("%+v, %v", ranks, err)
+	}
+	pages, err := far.Snapshots(t.Context())
+	if err != nil || len(pages) != 1 || !reflect.DeepEqual(pages[0].Ops, f.snapshots[0].Ops) || pages[0].Waiting != time.Second {
+		t.Errorf("%+v, %v", pages, err)
 	}
 	if texts, err := far.Stacks(t.Context(), []int{1}); err != nil || texts[1] != goroutines {
 		t.Errorf("%+v, %v", texts, err)
@@ -106,8 +117,7 @@ func TestStaleSockets(t *testing.T) {
 func TestLeftSockets(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("IBRUN_RUNTIME_DIR", filepath.Join(dir, "ibrun"))
-	f := &fakeSource{}
-	d, err := Serve(f)
+	d, err := Serve(&fakeSource{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,18 +130,20 @@ func TestLeftSockets(t *testing.T) {
 	if err := errors.Join(os.Chmod(left, 0o600), l.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if jobs, err := Jobs(t.Context()); err != nil || len(jobs) != 1 {
-		t.Errorf("%+v, %v", jobs, err)
+	if all, err := jobs.List(t.Context()); err != nil || len(all) != 1 {
+		t.Errorf("%+v, %v", all, err)
 	}
 	if _, err := os.Lstat(left); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a socket without a server is left: %v", err)
 	}
-	gone := f.Job()
-	gone.path = d.path
+	gone, err := jobs.Find(t.Context(), "k1")
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := gone.Remote().Ranks(t.Context()); !errors.Is(err, errJobEnded) {
+	if _, err := gone.Ranks(t.Context()); !errors.Is(err, jobs.ErrNotFound) {
 		t.Errorf("request to a job that has ended: %v", err)
 	}
 	if files, err := os.ReadDir(dir); err != nil || len(files) > 0 {
@@ -186,12 +198,12 @@ func TestRefused(t *testing.T) {
 			if err := c.spoil(filepath.Dir(d.path), d.path); err != nil {
 				t.Fatal(err)
 			}
-			jobs, err := Jobs(t.Context())
-			if err == nil || !strings.Contains(err.Error(), "refused") || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%+v, %v; want an error with %q", jobs, err, c.want)
+			all, err := jobs.List(t.Context())
+			if !errors.Is(err, jobs.ErrRefused) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%+v, %v; want an error with %q", all, err, c.want)
 			}
-			if len(jobs) > 0 && name != "file" {
-				t.Errorf("queried although refused: %+v", jobs)
+			if len(all) > 0 && name != "file" {
+				t.Errorf("queried although refused: %+v", all)
 			}
 			if again, err := Serve(&fakeSource{}); strings.Contains(name, "directory") && err == nil {
 				if strings.HasPrefix(again.path, base) {
@@ -280,15 +292,15 @@ func TestBadClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := io.ReadAll(c)
-	if err != nil || !bytes.Contains(text, []byte(errProtocol.Error())) {
+	if err != nil || !bytes.Contains(text, []byte(jobs.ErrMessage.Error())) {
 		t.Errorf("%s, %v", text, err)
 	}
 	for range maxConnections - 1 {
 		c := dial()
 		defer c.Close()
 	}
-	if jobs, err := Jobs(t.Context()); err != nil || len(jobs) != 1 {
-		t.Errorf("%+v, %v", jobs, err)
+	if all, err := jobs.List(t.Context()); err != nil || len(all) != 1 {
+		t.Errorf("%+v, %v", all, err)
 	}
 	for range 2 {
 		c := dial()
@@ -309,8 +321,14 @@ func TestStoppedIbrun(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	jobs, err := Jobs(t.Context())
-	if len(jobs) != 1 || err == nil || !strings.Contains(err.Error(), "silent-0 does not answer") {
-		t.Errorf("%+v, %v after %v", jobs, err, time.Since(began))
+	all, err := jobs.List(t.Context())
+	if len(all) != 1 || !errors.Is(err, jobs.ErrNoAnswer) || !strings.Contains(err.Error(), "silent-0 does not answer") {
+		t.Errorf("%+v, %v after %v", all, err, time.Since(began))
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	reason := errors.New("the caller has given up")
+	cancel(reason)
+	if all, err := jobs.List(ctx); len(all) > 0 || !errors.Is(err, reason) {
+		t.Errorf("with a context that has ended: %+v, %v", all, err)
 	}
 }

@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/internal/printable"
+	"github.com/ibrun/ibrun/perf/jobs"
 )
 
 // Row is a rank with its activity between two samples.
 type Row struct {
-	Rank
+	jobs.Rank
 	// MPIShare is the share of the time that it spent within calls, and CPUs the number of processors that it kept busy.
 	MPIShare float64 `json:"mpi_share"`
 	CPUs     float64 `json:"cpus"`
@@ -24,15 +25,15 @@ type Row struct {
 
 // Table is what `ibrun top` prints for one interval.
 type Table struct {
-	Job
+	jobs.Job
 	// Seconds is the time between the two samples.
 	Seconds float64 `json:"seconds"`
 	Rows    []Row   `json:"rows"`
 }
 
 // newTable computes the rates from two samples of a job.
-func newTable(job Job, first, then []Rank, apart time.Duration) *Table {
-	before := map[int]*Rank{}
+func newTable(job jobs.Job, first, then []jobs.Rank, apart time.Duration) *Table {
+	before := map[int]*jobs.Rank{}
 	for i := range first {
 		before[first[i].Rank] = &first[i]
 	}
@@ -60,7 +61,7 @@ func increase(from, to uint64) float64 {
 
 // mpiShare returns the share of the time between two samples that a rank spent within calls. The counters do not contain
 // operations in progress: an operation that is in progress in both samples took all of the time.
-func mpiShare(before, now *Rank, apart float64) float64 {
+func mpiShare(before, now *jobs.Rank, apart float64) float64 {
 	ended := min(max((now.MPI-before.MPI)/apart, 0), 1)
 	for i := range now.Waits {
 		for j := range before.Waits {
@@ -124,7 +125,7 @@ func truncateLine(line string, columns int) string {
 func (r *Row) currentCalls() string {
 	var all []string
 	for i := range r.Waits {
-		all = append(all, strings.TrimPrefix(r.Waits[i].String(), "in ")+", "+formatDuration(seconds(r.Waits[i].Seconds)))
+		all = append(all, strings.TrimPrefix(waitText(&r.Waits[i]), "in ")+", "+formatDuration(seconds(r.Waits[i].Seconds)))
 	}
 	switch {
 	case r.Error != "":

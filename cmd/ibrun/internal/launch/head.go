@@ -39,6 +39,7 @@ type head struct {
 	listener *control.Listener  // with Slurm: the other nodes connect to it
 	peers    coordinator.Peers
 	close    func(limit time.Duration) // ends the other nodes
+	linger   time.Duration             // how long the metrics of these nodes may outlast the job
 	programs []program
 	built    chan error // receives whether all programs were built
 }
@@ -61,7 +62,7 @@ func startHead(w startedWatcher, a *allocation.Allocation, here string, o *cli.O
 	secret := auth.NewSecret(h.start.Secret)
 	options := remote.Options{Slurm: a.Starter == allocation.Slurm, Groups: a.Groups, Lookup: cli.Lookup(env),
 		Timeout: coordinator.JoinTimeout(o), Message: h.message, FailureGrace: o.FailureGrace,
-		Verbose: o.Verbose}
+		Verbose: o.Verbose, JSON: o.LogJSON}
 	if options.Program, err = os.Executable(); err != nil {
 		return nil, fmt.Errorf("find the path of ibrun: %w", err)
 	}
@@ -83,7 +84,7 @@ func startHead(w startedWatcher, a *allocation.Allocation, here string, o *cli.O
 	}
 	h.close = end
 	h.peers = coordinator.Peers{Secret: &secret, Starts: events, Listener: h.listener, Hosts: h.hosts(here),
-		Programs: h.programFiles}
+		Programs: h.programFiles, Linger: &h.linger}
 	go func() { h.built <- buildAll(w, h.programs, o, s) }()
 	return h, nil
 }
@@ -94,9 +95,9 @@ func (h *head) end(code int, err error) {
 	case err != nil:
 		h.close(0)
 	case code != 0: // the connection to a node that is lost does not end by itself
-		h.close(failedEndTimeout)
+		h.close(failedEndTimeout + h.linger)
 	default:
-		h.close(endTimeout)
+		h.close(endTimeout + h.linger)
 	}
 	if h.listener != nil && err != nil {
 		_ = h.listener.Close() // nothing depends on it any more

@@ -18,23 +18,37 @@ import (
 // Streams are the standard streams of ibrun.
 type Streams = console.Streams
 
+// Attrs are the attributes of a message on Streams.
+type Attrs = console.Attrs
+
 // Run runs a job from start to end and returns the exit code of ibrun: 0, or the code of the rank that failed first, or one of
 // [exitcode] if ibrun itself failed. args is the command line that o was parsed from, and env the environment of the ranks.
 // Children that this process has from before are not affected.
 func Run(o *cli.Options, args, env []string, s console.Streams) int {
-	s = s.Async()
+	s = atNode(s, o).Async()
 	defer s.Flush()
+	began := time.Now()
 	code, err := run(o, args, env, s)
 	if err == nil {
 		return code
 	}
-	s.Printf("%v", err)
 	code = exitcode.Of(err)
+	s.Error("the job could not be run", console.Attrs{ExitCode: &code, DurationSeconds: time.Since(began).Seconds(),
+		Error: err.Error(), Text: err.Error()})
 	s.LimitFlush(failedFlush)
 	if code > exitcode.SignalBase {
 		s.LimitFlush(interruptedFlush)
 	}
 	return code
+}
+
+// atNode returns streams for the messages of a node whose job is not known yet.
+func atNode(s console.Streams, o *cli.Options) console.Streams {
+	name, err := nodeName(o)
+	if err != nil {
+		return s // readMachine reports it
+	}
+	return s.At("", name, o.Node)
 }
 
 // How long the lines of a job that has not started may take until standard error has accepted them.
@@ -49,7 +63,7 @@ func run(o *cli.Options, args, env []string, s console.Streams) (int, error) {
 	}
 	if o.Verbose {
 		for _, note := range o.Notes {
-			s.Printf("%s", note)
+			s.Info("a flag has no effect", console.Attrs{Text: note})
 		}
 	}
 	if err := o.Policy.ReadFile(); err != nil {
@@ -61,7 +75,7 @@ func run(o *cli.Options, args, env []string, s console.Streams) (int, error) {
 	}
 	if a != nil {
 		for _, note := range a.Notes {
-			s.Printf("%s", note)
+			s.Warn("the hosts are not used as they may be meant", console.Attrs{Text: note})
 		}
 	}
 	if o.DryRun {
@@ -104,7 +118,7 @@ func findGrace(a *allocation.Allocation, o *cli.Options) (set func()) {
 
 func closeWatcher(w startedWatcher, s console.Streams) {
 	if err := w.Close(); err != nil {
-		s.Printf("%v", err)
+		s.Warn("what ibrun has started could not be ended in order", console.Attrs{Error: err.Error(), Text: err.Error()})
 	}
 }
 
@@ -122,7 +136,7 @@ func runHere(w startedWatcher, programs []program, o *cli.Options, p coordinator
 	if err != nil {
 		return 0, err
 	}
-	code, err := start(w, m, programs, here, o, env, s)
+	code, err := start(w, m, programs, here, o, env, s.At(m.Job.JobID, here.Name, o.Node))
 	if err != nil {
 		m.Abort(err)
 		if m.Job.Started != nil && o.Node > 0 {
@@ -190,7 +204,7 @@ func start(w startedWatcher, m *coordinator.Cluster, programs []program, here pl
 		return 0, errors.Join(err, d.close())
 	}
 	for _, hint := range hints {
-		s.Printf("%s", hint)
+		s.Info("a rank waits for a debugger", console.Attrs{Text: hint})
 	}
 	code, err := w.runJob(m, p.Layout, t, o, s)
 	return code, errors.Join(err, d.close())

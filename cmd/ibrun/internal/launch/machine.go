@@ -55,11 +55,11 @@ func readMachine(o *cli.Options, s console.Streams) (m placement.Machine, err er
 			}
 			return m, nil
 		}
-		s.Printf("ranks are placed without regard to devices: %v", err)
+		s.Warn("ranks are placed without regard to devices", console.Attrs{Error: err.Error()})
 	}
 	if m.Top, err = hw.Read(os.DirFS("/"), hw.OnlyPUs); err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
-			s.Printf("the arrangement of this machine's cores cannot be read: %v", err)
+			s.Warn("the arrangement of this machine's cores cannot be read", console.Attrs{Error: err.Error()})
 		}
 		m.Top = new(hw.Topology)
 	}
@@ -70,8 +70,8 @@ func readMachine(o *cli.Options, s console.Streams) (m placement.Machine, err er
 // warnTopology warns that ranks may be placed badly because the topology is inconsistent.
 func warnTopology(s console.Streams, problems []string) {
 	if len(problems) > 0 {
-		s.Printf("the topology of this machine may be wrong; ibrun topo shows the problems (%d in all): %s", len(problems),
-			problems[0])
+		s.Warn("the topology of this machine may be wrong", console.Attrs{Error: problems[0], Text: fmt.Sprintf("the topology of "+
+			"this machine may be wrong; ibrun topo shows the problems (%d in all): %s", len(problems), problems[0])})
 	}
 }
 

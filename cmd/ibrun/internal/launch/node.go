@@ -31,7 +31,7 @@ func Node(s console.Streams) int {
 	if err == nil {
 		return code
 	}
-	s.Printf("%v", err)
+	s.Error("ibrun has failed on a node", console.Attrs{Error: err.Error(), Text: err.Error()})
 	return exitcode.Of(err)
 }
 
@@ -95,6 +95,10 @@ func runNode(s *console.Streams) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	if o.LogJSON {
+		*s = s.WithJSON()
+	}
+	*s = atNode(*s, o)
 	w, err := startWatcher()
 	if err != nil {
 		return 0, err

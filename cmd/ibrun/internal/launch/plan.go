@@ -90,11 +90,15 @@ func (p *plan) localRanks() []int { return p.RanksOn[p.node] }
 // printNotes prints what the user should know about the placement, or all of it with --report-bindings.
 func (p *plan) printNotes(o *cli.Options, s console.Streams) {
 	lines := p.placement.Notes
-	if o.Policy.Report {
-		lines = strings.Split(strings.TrimSuffix(p.placement.Report(), "\n"), "\n") // the report ends with the notes
+	if o.Policy.Report { // it ends with the notes, and is empty on a node without ranks
+		lines = strings.FieldsFunc(p.placement.Report(), func(r rune) bool { return r == '\n' })
 	}
-	for _, line := range lines {
-		s.Printf("%s", line)
+	for i, line := range lines {
+		if i < len(lines)-len(p.placement.Notes) {
+			s.Info("a rank was placed", console.Attrs{Text: line})
+		} else {
+			s.Warn("ranks may be placed badly", console.Attrs{Text: line})
+		}
 	}
 }
 

@@ -65,7 +65,7 @@ func buildAll(w startedWatcher, programs []program, o *cli.Options, s console.St
 			return err
 		}
 		if o.Verbose {
-			s.Printf("built %s as %s", p.path, path)
+			s.Info("a program was built", console.Attrs{File: path, Text: fmt.Sprintf("built %s as %s", p.path, path)})
 		}
 		programs[i].path = path
 	}

@@ -77,7 +77,7 @@ func (a *agent) finish(e *protocol.EndOrder, orders <-chan protocol.Order) {
 	}
 	for _, r := range a.ranks {
 		if r.task.Rank == done.Rank {
-			done.Text = r.output.LastLines()
+			done.Text, done.Shown = r.output.LastLines(), r.output.ShownIn(a.out.Stderr)
 		}
 	}
 	a.send(&done)

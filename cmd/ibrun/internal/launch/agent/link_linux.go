@@ -40,7 +40,7 @@ func (a *agent) handleLinkMessage(r *rank, m ranklink.Message) error {
 			return err
 		}
 		if a.isFirst(note) {
-			a.sendFromRank(&protocol.Event{Kind: protocol.EventNote, Rank: r.task.Rank, Text: note.Text})
+			a.sendFromRank(&protocol.Event{Kind: protocol.EventNote, Rank: r.task.Rank, Text: note.Text, Info: note.Info})
 		}
 	case ranklink.KindStacks:
 		r.stacksRequested.Store(false)

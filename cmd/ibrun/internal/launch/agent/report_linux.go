@@ -46,12 +46,12 @@ func (a *agent) reportAbort(rank, code int, text string) {
 // awaitExits blocks until every rank that has exited or is exiting has been reported. It returns earlier if the calling rank
 // local itself exits, or after a timeout.
 func (a *agent) awaitExits(local int) {
-	timeout := time.After(exitTimeoutMillis * time.Millisecond) // a process is stuck, or ranks are still being started
 	select {
 	case <-a.started:
-	case <-timeout:
+	case <-time.After(exitTimeoutMillis * time.Millisecond): // many ranks are still being started
 		return
 	}
+	timeout := time.After(exitTimeoutMillis * time.Millisecond) // a process is stuck
 	for i, r := range a.ranks {
 		if i == local || isClosed(r.reported) || !a.exits.ranks[i].isDying() {
 			continue

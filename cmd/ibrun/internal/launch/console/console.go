@@ -3,12 +3,15 @@ package console
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/message"
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/internal/printable"
 )
@@ -24,12 +27,66 @@ type Streams struct {
 	// Host is the name of this host if the streams are shown on another one, and empty otherwise. Lines of ibrun name it.
 	Host string
 
-	lines *lines // nil: Printf writes directly
+	json   bool           // messages are printed as JSON
+	origin message.Origin // with json: of messages that have none
+	lines  *lines         // nil: messages are written directly
 }
 
-// Printf writes one line of ibrun itself to standard error, or several. Control characters in it, which may come from ranks, are
+// Attrs are the attributes of a message.
+type Attrs = message.Attrs
+
+// WithJSON returns the same streams, to which messages are printed as JSON.
+func (s Streams) WithJSON() Streams {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost" // what needs the name reports the error
+	}
+	s.json, s.origin.Host = true, host
+	return s
+}
+
+// At returns the same streams for messages that arise on this node of a job. An empty job is not known yet.
+func (s Streams) At(job, host string, node int) Streams {
+	s.origin = message.Origin{Job: job, Host: host, Node: node}
+	return s
+}
+
+// JSON reports whether messages are printed as JSON.
+func (s Streams) JSON() bool { return s.json }
+
+// Info prints a message about what ibrun does. msg is what has happened, without what differs from case to case.
+func (s Streams) Info(msg string, a Attrs) {
+	s.Log(&message.Message{Level: slog.LevelInfo, Msg: msg, Attrs: a})
+}
+
+// Warn prints a message about something that the user may want to change. The job goes on.
+func (s Streams) Warn(msg string, a Attrs) {
+	s.Log(&message.Message{Level: slog.LevelWarn, Msg: msg, Attrs: a})
+}
+
+// Error prints a message about a reason for which the job fails.
+func (s Streams) Error(msg string, a Attrs) {
+	s.Log(&message.Message{Level: slog.LevelError, Msg: msg, Attrs: a})
+}
+
+// Log prints a message to standard error.
+func (s Streams) Log(m *message.Message) {
+	if s.json {
+		out := *m
+		if out.Host == "" {
+			out.Origin = s.origin
+		}
+		s.Print(out.JSON(time.Now()))
+		return
+	}
+	for _, line := range m.Lines() {
+		s.printLine(line)
+	}
+}
+
+// printLine prints one line of text to standard error, or several. Control characters in it, which may come from ranks, are
 // escaped.
-func (s Streams) Printf(format string, args ...any) {
+func (s Streams) printLine(text string) {
 	erase := ""
 	if s.Host == "" && IsTerminal(s.Err) { // otherwise it is a pipe, which may be closed meanwhile
 		erase = EraseLine
@@ -38,7 +95,17 @@ func (s Streams) Printf(format string, args ...any) {
 	if s.Host != "" {
 		who = "ibrun on " + s.Host + ": "
 	}
-	s.Print([]byte(erase + printable.Text(who+fmt.Sprintf(format, args...)) + "\n"))
+	s.Print([]byte(erase + printable.Text(who+text) + "\n"))
+}
+
+// missing returns the line that says how many messages were dropped.
+func (s Streams) missing(dropped int) []byte {
+	const why = "messages of ibrun are missing here: standard error did not accept them"
+	if s.json {
+		m := message.Message{Level: slog.LevelWarn, Msg: why, Origin: s.origin, Attrs: Attrs{Dropped: dropped}}
+		return m.JSON(time.Now())
+	}
+	return fmt.Appendf(nil, "ibrun: %d %s\n", dropped, why)
 }
 
 // Print writes text to standard error. The caller must not change text afterwards.
@@ -47,7 +114,7 @@ func (s Streams) Print(text []byte) {
 		_ = WriteAll(s.Err, text) // there is no other stream to report an error on
 		return
 	}
-	s.lines.print(text)
+	s.lines.print(text, s.missing)
 }
 
 // IsTerminal reports whether a file is a terminal.

@@ -1,7 +1,7 @@
 // Package console is the interface between ibrun and its user: ibrun's standard streams, and the signals that the user sends.
 //
 //	s := console.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
-//	s.Printf("rank %d runs as process %d", rank, pid) // on standard error: "ibrun: rank ..."
+//	s.Warn("the ranks cannot be monitored", console.Attrs{Error: err.Error()}) // on standard error: "ibrun: the ranks ..."
 //
 //	ctx, stop := console.Interruptible("the build")
 //	defer stop()

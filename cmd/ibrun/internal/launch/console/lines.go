@@ -1,7 +1,6 @@
 package console
 
 import (
-	"fmt"
 	"sync"
 	"time"
 
@@ -20,8 +19,8 @@ type lines struct {
 	limit   time.Duration // of Flush; 0: none
 }
 
-// Async returns the same streams with a queue for ibrun's own lines: Print and Printf then return without waiting for standard
-// error, which may be a pipe that is not read or a terminal that was stopped. The caller must call Flush at the end.
+// Async returns the same streams with a queue for ibrun's own lines: printing one then does not wait for standard error, which
+// may be a pipe that is not read or a terminal that was stopped. The caller must call Flush at the end.
 func (s Streams) Async() Streams {
 	file := s.Err
 	return s.AsyncTo(func(text []byte) error { return WriteAll(file, text) })
@@ -53,8 +52,8 @@ func (s Streams) Flush() {
 	s.lines.out.Flush(limit)
 }
 
-// print queues text, unless too much is queued already.
-func (l *lines) print(text []byte) {
+// print queues text, unless too much is queued already. missing returns the line that says how many were dropped before.
+func (l *lines) print(text []byte, missing func(dropped int) []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.out.Pending() > maxQueued {
@@ -62,7 +61,7 @@ func (l *lines) print(text []byte) {
 		return
 	}
 	if l.dropped > 0 {
-		l.out.Queue(fmt.Appendf(nil, "ibrun: %d messages of ibrun are missing here: standard error did not accept them\n", l.dropped))
+		l.out.Queue(missing(l.dropped))
 		l.dropped = 0
 	}
 	l.out.Queue(text)

@@ -21,7 +21,7 @@ func TestUnreadStandardError(t *testing.T) {
 	line := strings.Repeat("x", 1<<10)
 	const count = 3 << 10
 	for range count {
-		s.Printf("%s", line)
+		s.Info(line, Attrs{})
 	}
 	s.LimitFlush(time.Millisecond)
 	s.Flush()
@@ -32,7 +32,7 @@ func TestUnreadStandardError(t *testing.T) {
 		}
 		got++
 	}
-	s.Printf("the end")
+	s.Info("the end", Attrs{})
 	for {
 		text, err := in.ReadString('\n')
 		if err != nil {

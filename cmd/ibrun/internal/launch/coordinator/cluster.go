@@ -10,6 +10,7 @@ import (
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/control"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/message"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/remote"
 	"github.com/ibrun/ibrun/internal/auth"
@@ -23,7 +24,8 @@ type Cluster struct {
 	MasterAddr string // the address of node 0
 
 	peers       Peers
-	startFailed chan *remote.Error // on node 0: nodes that were started, but cannot be connected
+	startFailed chan *remote.Error         // on node 0: nodes that were started, but cannot be connected
+	handshakes  map[string]<-chan struct{} // on node 0, by host: closed when servePipe has connected a node, or failed
 
 	workers  []*joinedNode      // on node 0, by node number; the first is nil
 	received chan receivedEvent // on node 0: the events of other nodes
@@ -74,7 +76,7 @@ func (cl *Cluster) receiveEvents(c *control.Conn) {
 
 // refuse sends a node the reason why it may not take part.
 func (cl *Cluster) refuse(c *control.Conn, why error) {
-	encodeOrder(&protocol.Order{Outcome: &protocol.Outcome{Code: exitcode.Of(why), Lines: []string{why.Error()}}})(c)
+	encodeOrder(&protocol.Order{Outcome: failedStart(why)})(c)
 	cl.closers.Go(c.Close)
 }
 
@@ -139,7 +141,13 @@ func (cl *Cluster) Abort(why error) {
 		cl.node0.Close()
 		return
 	}
-	cl.sendOutcome(&protocol.Outcome{Code: exitcode.Of(why), Lines: []string{why.Error()}})
+	cl.sendOutcome(failedStart(why))
+}
+
+// failedStart returns the outcome of a job that has failed before its ranks were started.
+func failedStart(why error) *protocol.Outcome {
+	return protocol.NewOutcome(exitcode.Of(why), message.Message{Msg: "the job could not be started",
+		Attrs: message.Attrs{Error: why.Error(), Text: why.Error()}})
 }
 
 // sendOutcome sends the outcome of the job to the other nodes. It blocks until they have received it, and until refused nodes

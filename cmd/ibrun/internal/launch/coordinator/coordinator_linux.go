@@ -1,12 +1,13 @@
 package coordinator
 
 import (
+	"cmp"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"os/signal"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/control"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/message"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/monitor"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/remote"
@@ -58,14 +60,15 @@ type coordinator struct {
 	endRequested syscall.Signal // by which a user of any node has asked the job to end; 0: none
 	ending       bool           // the agents were ordered to end the job
 	timedOut     bool           // the job did not end within --timeout
-	killed       string         // why the ranks were killed although the user only asked them to end; empty: they were not
+	linger       time.Duration  // how long the metrics of other nodes may outlast the job
+	killed       *failure       // why the ranks were killed although the user only asked them to end; nil: they were not
 	graceOver    <-chan time.Time
 	giveUpAt     time.Time // when the job ends here although an agent does not answer; zero: never
 	giveUp       <-chan time.Time
-	lastOutput   map[int]string // the last output of ranks that failed
-	undelivered  []string       // which output was not forwarded, and why
-	lostOutput   map[int]string // why output of ranks was lost
-	outputCode   int            // the exit code if output was lost and the job has not failed otherwise
+	lastOutput   map[int]lastOutput // the last output of ranks that failed
+	undelivered  []string           // which output was not forwarded, and why
+	lostOutput   map[int]string     // why output of ranks was lost
+	outputCode   int                // the exit code if output was lost and the job has not failed otherwise
 }
 
 // runCoordinator starts the ranks of this node and processes the events of all nodes until the job has ended.
@@ -102,7 +105,7 @@ func runCoordinator(w *watcher.Watcher, cl *Cluster, where Layout, t *protocol.T
 	c := &coordinator{Streams: s, cluster: cl, opts: o, task: t, failures: newFailureTracker(t.Size),
 		left: newLeftRanks(t.Size), local: l, nodes: nodes, output: merged,
 		exchange: exchange,
-		recorder: monitor.NewNodeRecorder(t, o.Report), lastOutput: map[int]string{}, lostOutput: map[int]string{}}
+		recorder: monitor.NewNodeRecorder(t, o.Report), lastOutput: map[int]lastOutput{}, lostOutput: map[int]string{}}
 	c.startInput(nodes[where.NodeOf[0]])
 	c.handleEvents(signals)
 	c.endStreams()
@@ -111,21 +114,20 @@ func runCoordinator(w *watcher.Watcher, cl *Cluster, where Layout, t *protocol.T
 	wall := time.Since(began)
 	endMonitor()
 	v := c.outcome()
+	l.metrics.JobEnded(v.Code)
 	cl.sendOutcome(v)
 	signal.Stop(signals) // a signal now ends ibrun: no process of the job is left, and a report may take long
 	c.conclude(v, began, wall)
+	if c.endRequested == 0 && l.metrics.Linger(s) {
+		cl.peers.setLinger(0) // the user does not want to wait for the other nodes either
+	}
 	return v.Code, nil
 }
 
 // conclude prints how the job has ended, and writes the files that the user asked for.
 func (c *coordinator) conclude(v *protocol.Outcome, began time.Time, wall time.Duration) {
 	c.LimitFlush(c.outputTimeout())
-	if c.opts.Verbose {
-		c.Printf("the job took %v", wall.Round(time.Millisecond))
-	}
-	for _, line := range v.Lines {
-		c.Printf("%s", line)
-	}
+	printEnd(c.Streams, v, 0, wall, c.opts.Verbose)
 	c.writeReport(v, began, wall)
 	c.writeRecordings()
 }
@@ -176,7 +178,7 @@ func (c *coordinator) handleEvents(signals <-chan os.Signal) {
 		case <-c.local.terminalRead:
 			c.handleSignal(syscall.SIGTSTP)
 		case why := <-c.local.monitor.Deadlocks():
-			c.fail(c.nodes[0], exitcode.Failed, why)
+			c.fail(c.nodes[0], exitcode.Failed, "the job was ended because its ranks are deadlocked", why)
 		case <-lost:
 			lost = nil
 			c.failFrom(c.nodes[0], exitcode.Failed, c.local.watcher.LostReason(), time.Now().UnixNano())
@@ -204,7 +206,8 @@ func (c *coordinator) handleEvents(signals <-chan os.Signal) {
 // for ever.
 func (c *coordinator) onTimeout() {
 	state := "all ranks had exited, but their output or child processes remained"
-	if running := c.failures.running(); len(running) > 0 {
+	running := c.failures.running()
+	if len(running) > 0 {
 		verb, where := "were", ""
 		if len(running) == 1 {
 			verb = "was"
@@ -216,6 +219,7 @@ func (c *coordinator) onTimeout() {
 	}
 	c.timedOut = true
 	c.recordFailure(&failure{rank: -1, code: exitcode.TimedOut, time: time.Now().UnixNano(),
+		msg: "the job did not end in time", attrs: console.Attrs{Ranks: running, LimitSeconds: c.opts.Timeout.Seconds()},
 		reason: fmt.Sprintf("the job did not end within %v (--timeout); %s", c.opts.Timeout, state)})
 	c.orderEnd(c.opts.Grace) // also if the agents were ordered to end the job before
 }
@@ -233,8 +237,12 @@ func (c *coordinator) agentDied() {
 
 // handleStart handles news about a command that has started a node, or several.
 func (c *coordinator) handleStart(e remote.Event) {
-	if e.Note != "" {
-		c.Printf("%s", printable.Line(e.Note))
+	if e.Note != nil {
+		note := *e.Note
+		if !c.JSON() {
+			note.Text = printable.Line(note.Text)
+		}
+		c.Log(&note)
 	}
 	if e.Err == nil {
 		return
@@ -242,7 +250,8 @@ func (c *coordinator) handleStart(e remote.Event) {
 	for _, n := range c.nodes[1:] {
 		if !n.done && (e.Node == n.number || e.Node == 0) {
 			c.recordFailure(&failure{rank: -1, code: exitcode.Failed, reason: startLine(e.Err), kind: death, node: n.number,
-				time: time.Now().UnixNano(), started: e.Node != 0})
+				time: time.Now().UnixNano(), started: e.Node != 0, msg: "the connection to a node has ended",
+				attrs: console.Attrs{PeerNode: &n.number, PeerHost: e.Err.Host, Error: e.Err.Reason}})
 			c.endJob(c.opts.FailureGrace)
 			return // the nodes that are lost follow
 		}
@@ -275,7 +284,9 @@ func (c *coordinator) handleRemote(r receivedEvent) {
 func (c *coordinator) lose(n *node, how *loss) {
 	n.loss = how
 	c.endNode(n, true) // what it has sent is written
-	c.recordFailure(&failure{rank: -1, code: exitcode.Failed, kind: death, node: n.number, time: how.since.UnixNano(), lost: true})
+	c.recordFailure(&failure{rank: -1, code: exitcode.Failed, kind: death, node: n.number, time: how.since.UnixNano(), lost: true,
+		msg: nodeLost, attrs: console.Attrs{PeerNode: &n.number, PeerHost: n.name, Address: n.conn.Remote().String(),
+			Error: how.err.Error()}})
 	c.endJob(c.opts.FailureGrace)
 }
 
@@ -309,10 +320,13 @@ func (c *coordinator) handleEvent(n *node, e *protocol.Event) {
 	case protocol.EventInputTaken:
 		c.input.taken(e.InputTaken)
 	case protocol.EventOutputLost:
+		c.handleLostOutputs()
 		if n.outputCode != 0 && e.Text == "" { // the consequence of that
 			e.Code, e.Text = n.outputCode, n.outputLost
 		}
-		c.lostOutput[e.Rank], c.outputCode = e.Text, e.Code
+		if c.lostOutput[e.Rank] == "" { // the first reason stays, whichever stream it is of
+			c.lostOutput[e.Rank], c.outputCode = e.Text, e.Code
+		}
 	case protocol.EventNodeRecord:
 		n.record = e.NodeRecord
 	case protocol.EventPage:
@@ -325,17 +339,23 @@ func (c *coordinator) handleEvent(n *node, e *protocol.Event) {
 		c.local.monitor.HandleRemote(n.number, e.Question, e.Answer)
 	case protocol.EventDone:
 		n.doneAt = time.Now()
+		c.linger = max(c.linger, e.Linger)
+		c.cluster.peers.setLinger(c.linger)
 		c.undelivered, n.incomplete = append(c.undelivered, e.Output...), len(e.Output) > 0
 		if e.Text != "" {
-			c.lastOutput[e.Rank] = e.Text
+			c.lastOutput[e.Rank] = lastOutput{e.Text, e.Shown}
 		}
 		c.endNode(n, !n.incomplete)
 	}
 	c.left.handleEvent(e)
 	if f := c.failures.handleEvent(e); f != nil {
 		f.node, f.time = n.number, e.Time
+		if f.rank >= 0 { // an event of a rank on another node may have shown the failure
+			f.node = c.nodeOf(f.rank).number
+		}
 		if why := c.lostOutput[f.rank]; why != "" {
 			f.reason += ", after its output was lost: " + why
+			f.attrs.Error = cmp.Or(f.attrs.Error, "its output was lost: "+why)
 		}
 		// A failure that the end of the job has caused is not the reason for that end, even if its time is earlier because the
 		// clocks of the nodes differ a little.
@@ -356,7 +376,7 @@ func (c *coordinator) handleEvent(n *node, e *protocol.Event) {
 func (c *coordinator) forwardExchange(n *node, p *pmi.ExchangeMessage) {
 	list, err := c.exchange.Receive(n.number, p)
 	if err != nil {
-		c.fail(n, exitcode.Failed, fmt.Sprintf("node %d (%s): %v", n.number, n.name, err))
+		c.fail(n, exitcode.Failed, "a node has sent an invalid message of PMI", fmt.Sprintf("node %d (%s): %v", n.number, n.name, err))
 		return
 	}
 	for _, d := range list {
@@ -373,15 +393,17 @@ func (c *coordinator) forwardExchange(n *node, p *pmi.ExchangeMessage) {
 }
 
 // fail ends the job for a reason that is not the exit of a rank.
-func (c *coordinator) fail(n *node, code int, why string) {
-	c.recordFailure(&failure{rank: -1, code: code, reason: why, node: n.number, time: time.Now().UnixNano()})
+func (c *coordinator) fail(n *node, code int, msg, why string) {
+	c.recordFailure(&failure{rank: -1, code: code, reason: why, node: n.number, time: time.Now().UnixNano(), msg: msg,
+		attrs: n.attrs()})
 	c.endJob(c.opts.FailureGrace)
 }
 
 // failFrom ends the job because an agent, a watcher or an ibrun has died, or a node is lost, at that time by node 0's clock. If
 // the job was ended only just before, this may be the reason for the failure that has ended it.
 func (c *coordinator) failFrom(n *node, code int, why string, when int64) {
-	c.recordFailure(&failure{rank: -1, code: code, reason: why, kind: death, node: n.number, time: when})
+	c.recordFailure(&failure{rank: -1, code: code, reason: why, kind: death, node: n.number, time: when, msg: launcherFailed,
+		attrs: n.attrs()})
 	c.endJob(c.opts.FailureGrace)
 }
 
@@ -444,7 +466,7 @@ func (c *coordinator) outputTimeout() time.Duration {
 func (c *coordinator) outcome() *protocol.Outcome {
 	f := c.failure
 	if f == nil {
-		v := &protocol.Outcome{Code: c.outputCode, Lines: append(c.lostOutputLines(), c.undelivered...)}
+		v := &protocol.Outcome{Code: c.outputCode, Messages: append(c.lostOutputMessages(), c.incompleteOutput()...)}
 		if len(c.undelivered) > 0 && c.endRequested != 0 {
 			v.Code = exitcode.SignalBase + int(c.endRequested)
 		}
@@ -454,39 +476,52 @@ func (c *coordinator) outcome() *protocol.Outcome {
 		f.reason = c.lossReason(c.nodes[f.node])
 	}
 	v := &protocol.Outcome{Code: f.code}
-	if c.killed != "" && c.killed != f.reason {
-		v.Lines = append(v.Lines, c.killed)
+	if c.killed != nil && c.killed.reason != f.reason {
+		v.Messages = append(v.Messages, c.killed.message(""))
 	}
-	if f.rank < 0 {
-		v.Lines = append(append(v.Lines, f.reason), c.undelivered...)
-		return v
-	}
-	if tail := c.lastOutput[f.rank]; tail != "" && c.endRequested == 0 {
-		v.Lines = append(v.Lines, fmt.Sprintf("the last output of rank %d was", f.rank))
-		for line := range strings.Lines(tail) {
-			v.Lines = append(v.Lines, "  | "+strings.TrimSuffix(line, "\n"))
+	rank := ""
+	if f.rank >= 0 {
+		if c.endRequested == 0 {
+			c.addLastOutput(v, f)
 		}
+		rank = c.describeRank(f.rank, &f.attrs)
 	}
-	v.Lines = append(append(v.Lines, c.describeRank(f.rank)+" "+f.reason), c.undelivered...)
+	v.Messages = append(append(v.Messages, f.message(rank)), c.incompleteOutput()...)
 	return v
 }
 
-// lostOutputLines returns lines that say whose output was lost, and why.
-func (c *coordinator) lostOutputLines() (lines []string) {
+// lostOutputMessages returns messages that say whose output was lost, and why.
+func (c *coordinator) lostOutputMessages() (all []message.Message) {
 	for _, rank := range slices.Sorted(maps.Keys(c.lostOutput)) {
 		if why := c.lostOutput[rank]; why != "" {
-			lines = append(lines, fmt.Sprintf("output of %s was lost: %s", c.describeRank(rank), why))
+			m := message.Message{Level: slog.LevelError, Msg: outputLost, Attrs: console.Attrs{Error: why}}
+			m.Text = fmt.Sprintf("output of %s was lost: %s", c.describeRank(rank, &m.Attrs), why)
+			all = append(all, m)
 		}
 	}
-	return append(lines, c.lostNodeOutput()...)
+	return append(all, c.lostNodeOutput()...)
 }
 
-// describeRank names a rank, its node and its process.
-func (c *coordinator) describeRank(rank int) string {
-	at := slices.IndexFunc(c.nodes, func(n *node) bool { return n.has(rank) })
-	text := fmt.Sprintf("rank %d on %s", rank, c.nodes[at].name)
-	if pid := c.failures.ranks[rank].pid; pid != 0 {
-		text += fmt.Sprintf(" (pid %d)", pid)
+// incompleteOutput returns messages that say whose output was not forwarded to its end, and why.
+func (c *coordinator) incompleteOutput() (all []message.Message) {
+	for _, text := range c.undelivered {
+		all = append(all, message.Message{Level: slog.LevelWarn, Msg: "output is incomplete", Attrs: console.Attrs{Text: text}})
+	}
+	return all
+}
+
+// nodeOf returns the node that has a rank.
+func (c *coordinator) nodeOf(rank int) *node {
+	return c.nodes[slices.IndexFunc(c.nodes, func(n *node) bool { return n.has(rank) })]
+}
+
+// describeRank names a rank, its node and its process, as text and as attributes.
+func (c *coordinator) describeRank(rank int, a *console.Attrs) string {
+	n := c.nodeOf(rank)
+	a.Rank, a.RankNode, a.RankHost, a.PID = &rank, &n.number, n.name, c.failures.ranks[rank].pid
+	text := fmt.Sprintf("rank %d on %s", rank, n.name)
+	if a.PID != 0 {
+		text += fmt.Sprintf(" (pid %d)", a.PID)
 	}
 	return text
 }

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 	"syscall"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/message"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 	"github.com/ibrun/ibrun/internal/printable"
 )
@@ -18,7 +20,9 @@ type failure struct {
 	rank   int // the rank that failed; -1: not a rank
 	code   int // the exit code of ibrun
 	reason string
-	lost   bool // the connection to the node was lost; reason is not set yet
+	msg    string        // reason without what differs from case to case
+	attrs  message.Attrs // what differs
+	lost   bool          // the connection to the node was lost; reason is not set yet
 	// started means that the command has ended whose streams are the connection to the node. What the node has sent before may
 	// say why, and be received later.
 	started bool
@@ -63,8 +67,20 @@ func (f *failure) precedes(other *failure) bool {
 // explains reports whether f, which is of a higher kind, can be the reason for another failure.
 func (f *failure) explains(other *failure) bool { return f.time < other.time+int64(reactionTime) }
 
-func newFailure(rank, code int, why string) *failure {
-	return &failure{rank: rank, code: code, reason: why}
+// newFailure returns the failure of a rank.
+func newFailure(rank, code int, msg, why string, a message.Attrs) *failure {
+	return &failure{rank: rank, code: code, msg: msg, reason: why, attrs: a}
+}
+
+// message returns the message that the job has failed for this reason. rank is the text that names the rank that failed; it is
+// not used if no rank did.
+func (f *failure) message(rank string) message.Message {
+	m := message.Message{Level: slog.LevelError, Msg: f.msg, Attrs: f.attrs}
+	m.Text = f.reason
+	if f.rank >= 0 {
+		m.Text = rank + " " + f.reason
+	}
+	return m
 }
 
 // markReaction sets the kind of the failure of a rank that had noticed that another process is gone.
@@ -118,7 +134,7 @@ func (t *failureTracker) handleEvent(e *protocol.Event) *failure {
 			t.ranks[e.Ranks[i]].pid = pid
 		}
 	case protocol.EventNotStarted:
-		f := newFailure(e.Rank, e.Code, e.Text)
+		f := newFailure(e.Rank, e.Code, "a rank could not be started", e.Text, message.Attrs{Error: e.Text})
 		f.kind = death
 		return f
 	case protocol.EventInit:
@@ -133,11 +149,11 @@ func (t *failureTracker) handleEvent(e *protocol.Event) *failure {
 		if e.Text != "" && !strings.HasSuffix(e.Text, why) { // package mpi sends the call itself as text
 			why += ": " + printable.Line(e.Text)
 		}
-		f := newFailure(e.Rank, abortExitCode(e.Code), why)
+		f := newFailure(e.Rank, abortExitCode(e.Code), "a rank has called Abort", why, message.Attrs{AbortCode: &e.Code, Error: e.Text})
 		f.markReaction(e)
 		return f
 	case protocol.EventInvalidPMI:
-		return newFailure(e.Rank, exitcode.Failed, e.Text)
+		return newFailure(e.Rank, exitcode.Failed, "a rank has violated the protocol PMI-1", e.Text, message.Attrs{Error: e.Text})
 	case protocol.EventExit:
 		if t.ranks[e.Rank].exited {
 			return nil
@@ -150,7 +166,8 @@ func (t *failureTracker) handleEvent(e *protocol.Event) *failure {
 		}
 		f.markReaction(e)
 		if e.LastCall != "" {
-			f.reason += "; its last call was " + e.LastCall
+			f.reason += "; " + e.LastCall
+			f.attrs.Call = e.LastCall
 		}
 		return f
 	}
@@ -166,13 +183,15 @@ func (t *failureTracker) handleExit(e *protocol.Event) *failure {
 		if e.Text != "" {
 			why += ": " + e.Text
 		}
-		f := newFailure(e.Rank, exitcode.SignalBase+e.Signal, why)
+		f := newFailure(e.Rank, exitcode.SignalBase+e.Signal, "a rank was killed by a signal", why,
+			message.Attrs{Signal: e.Signal, SignalName: unix.SignalName(sig), Error: e.Text})
 		if sig == unix.SIGKILL && !e.AfterEnd {
 			f.kind = death
 		}
 		return f
 	case e.Code != 0:
-		return newFailure(e.Rank, e.Code, fmt.Sprintf("ended with exit code %d", e.Code))
+		return newFailure(e.Rank, e.Code, "a rank has failed", fmt.Sprintf("ended with exit code %d", e.Code),
+			message.Attrs{RankExitCode: &e.Code})
 	case t.endRequested || s.finalized:
 		return nil
 	}
@@ -191,9 +210,9 @@ func (t *failureTracker) handleExit(e *protocol.Event) *failure {
 }
 
 func exitedBefore(call string, rank, waiting int) *failure {
-	return newFailure(rank, exitcode.Failed, fmt.Sprintf("exited (code 0) without calling %s, while rank %d was waiting for it",
-		call,
-		waiting))
+	return newFailure(rank, exitcode.Failed, "a rank has exited without calling "+call,
+		fmt.Sprintf("exited (code 0) without calling %s, while rank %d was waiting for it", call, waiting),
+		message.Attrs{RankExitCode: new(0), PeerRank: &waiting})
 }
 
 // abortExitCode returns the exit code for a code that was passed to Abort. It is never 0.

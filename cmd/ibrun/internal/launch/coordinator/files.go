@@ -26,7 +26,7 @@ func (cl *Cluster) ReceiveFile(program int, size int64, write func([]byte) error
 		case !alive:
 			return fmt.Errorf("node 0 is lost: %w", cl.lost.err)
 		case o.Outcome != nil:
-			return exitcode.Errorf(o.Outcome.Code, "the job has ended: %s", strings.Join(o.Outcome.Lines, "; "))
+			return exitcode.Errorf(o.Outcome.Code, "the job has ended: %s", strings.Join(o.Outcome.Lines(), "; "))
 		case o.File == nil:
 			cl.early = append(cl.early, o)
 			continue

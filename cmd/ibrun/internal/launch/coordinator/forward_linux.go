@@ -54,7 +54,8 @@ func forwardOutput(send func(*protocol.Event), own console.Streams, host string)
 		f.streams[i] = s
 		go s.run()
 	}
-	s := console.Streams{In: own.In, Out: f.streams[0].w, Err: f.streams[1].w, Host: host}
+	s := own // but for the files, messages are printed there as here
+	s.Out, s.Err, s.Host = f.streams[0].w, f.streams[1].w, host
 	return f, s.AsyncTo(f.writeLine), nil
 }
 

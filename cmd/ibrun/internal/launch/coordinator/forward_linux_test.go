@@ -151,13 +151,13 @@ func TestForwardedOutput(t *testing.T) {
 	if _, err := j.output[1].Err.WriteString("rank 1 is here\n"); err != nil {
 		t.Fatal(err)
 	}
-	j.output[1].Printf("it is %d", 1)
+	j.output[1].Info("it is 1", console.Attrs{})
 	j.output[1].Flush()
 	j.end()
 	if got := text(t, stdout); got != binary+"the end" {
 		t.Errorf("%d bytes of standard output, or others; want %d", len(got), len(binary)+len("the end"))
 	}
-	j.output[1].Printf("after the end")
+	j.output[1].Info("after the end", console.Attrs{})
 	j.output[1].Flush()
 	const want = "rank 1 is here\nibrun on n1: it is 1\nibrun on n1: after the end\n"
 	if got := text(t, stderr); got != want {
@@ -335,6 +335,9 @@ func TestForwardedToStoppedReader(t *testing.T) {
 	}
 	j.merged.endNode(1, true)
 	const want = "the output of rank 1 on n1 is incomplete: ibrun's standard output did not accept it"
+	for end := time.Now().Add(time.Minute); len(j.merged.undelivered(j.nodes)) == 0 && time.Now().Before(end); {
+		time.Sleep(time.Millisecond) // the goroutine that writes may not have come so far
+	}
 	if got := j.merged.undelivered(j.nodes); !j.merged.busy() || len(got) != 1 || got[0] != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -39,6 +39,16 @@ type Peers struct {
 	Hosts []string
 	// Programs is called on node 0 when all nodes have joined. It returns the files of the programs of the command line.
 	Programs func() ([]protocol.ProgramFile, error)
+	// Linger is, on node 0, set to how long the metrics of the nodes that it has started may outlast the job. Nil: it has started
+	// none.
+	Linger *time.Duration
+}
+
+// setLinger sets Linger.
+func (p *Peers) setLinger(limit time.Duration) {
+	if p.Linger != nil {
+		*p.Linger = limit
+	}
 }
 
 // JoinNodes blocks until all nodes of the job have joined. name is the name of this node.
@@ -126,7 +136,7 @@ func (cl *Cluster) acceptNodes(ctx context.Context, ours *protocol.Join, securit
 	ctx, cancel := withJoinTimeout(ctx, o, cl.peers.joinMargin())
 	defer cancel()
 	cl.workers, cl.received = make([]*joinedNode, o.Nodes), make(chan receivedEvent)
-	cl.startFailed = make(chan *remote.Error, o.Nodes)
+	cl.startFailed, cl.handshakes = make(chan *remote.Error, o.Nodes), map[string]<-chan struct{}{}
 	refused, lastRefusal := make(chan error, 1), func() string { return "" }
 	var refusedOnce <-chan control.Refusal
 	var notice <-chan time.Time
@@ -152,9 +162,9 @@ func (cl *Cluster) acceptNodes(ctx context.Context, ours *protocol.Join, securit
 			change, err = cl.admit(r, ours, o, s)
 			missing -= change
 		case e := <-cl.peers.Starts:
-			err = cl.handleStart(e, security, o, s)
+			err = cl.handleStart(ctx, e, security, o, s)
 		case failed := <-cl.startFailed:
-			err = cl.cannotStart(failed, s)
+			err = cl.cannotStart(ctx, failed, s)
 		case err = <-refused:
 		case r := <-refusedOnce:
 			shown.show(s, r)
@@ -236,7 +246,8 @@ func (cl *Cluster) admit(r receivedEvent, ours *protocol.Join, o *cli.Options, s
 	case r.err != nil:
 		if node < o.Nodes && cl.workers[node] != nil && cl.workers[node].conn == r.conn {
 			cl.workers[node] = nil
-			s.Printf("node %d has disconnected: %v", node, r.err)
+			s.Warn("a node has disconnected", console.Attrs{PeerNode: &node, Error: r.err.Error(),
+				Text: fmt.Sprintf("node %d has disconnected: %v", node, r.err)})
 			return -1, nil
 		}
 		return 0, nil
@@ -255,7 +266,8 @@ func (cl *Cluster) admit(r receivedEvent, ours *protocol.Join, o *cli.Options, s
 	}
 	cl.workers[node] = &joinedNode{j, r.conn}
 	if o.Verbose {
-		s.Printf("node %d has joined: %s at %v", node, j.Name, r.conn.Remote())
+		s.Info("a node has joined", console.Attrs{PeerNode: &node, PeerHost: j.Name, Address: r.conn.Remote().String(),
+			Text: fmt.Sprintf("node %d has joined: %s at %v", node, j.Name, r.conn.Remote())})
 	}
 	return 1, nil
 }
@@ -263,11 +275,13 @@ func (cl *Cluster) admit(r receivedEvent, ours *protocol.Join, o *cli.Options, s
 // refuseSecond refuses a second node of one number, and prints so on both sides. The job goes on with the first.
 func (cl *Cluster) refuseSecond(r receivedEvent, s console.Streams, why string) {
 	why += "; every node needs a number of its own (--node)"
+	a := console.Attrs{PeerNode: new(r.conn.Node()), Address: r.conn.Remote().String(), Error: why}
 	name := ""
 	if j := r.event.Join; j != nil {
-		name = "(" + j.Name + ") "
+		a.PeerHost, name = j.Name, "("+j.Name+") "
 	}
-	s.Printf("node %d %sat %v was refused: %s", r.conn.Node(), name, r.conn.Remote(), why)
+	a.Text = fmt.Sprintf("node %d %sat %v was refused: %s", r.conn.Node(), name, r.conn.Remote(), why)
+	s.Warn("a node was refused", a)
 	cl.refuse(r.conn, exitcode.Errorf(exitcode.UsageError, "%s", why))
 }
 
@@ -332,7 +346,8 @@ func (cl *Cluster) joinNode0(ctx context.Context, ours *protocol.Join, security 
 		return err
 	}
 	if o.Verbose {
-		s.Printf("this is node %d of %d, and node 0 is at %v", o.Node, o.Nodes, c.Remote())
+		s.Info("connected to node 0", console.Attrs{PeerNode: new(0), Address: c.Remote().String(),
+			Text: fmt.Sprintf("this is node %d of %d, and node 0 is at %v", o.Node, o.Nodes, c.Remote())})
 	}
 	cl.node0, cl.orders, cl.MasterAddr = c, make(chan *protocol.Order), hostOf(c.Remote())
 	go cl.receiveOrders()
@@ -344,7 +359,7 @@ func (cl *Cluster) joinNode0(ctx context.Context, ours *protocol.Join, security 
 			err = fmt.Errorf("node 0 at %v is lost: %w", c.Remote(), cl.lost.err)
 		case first.Outcome != nil:
 			c.Close()
-			err = exitcode.Errorf(first.Outcome.Code, "%s", strings.Join(first.Outcome.Lines, "; "))
+			err = exitcode.Errorf(first.Outcome.Code, "%s", strings.Join(first.Outcome.Lines(), "; "))
 		case first.JobInfo == nil || len(first.JobInfo.Names) != o.Nodes:
 			c.Close()
 			err = fmt.Errorf("node 0 at %v sent an invalid answer to the join request", c.Remote())

@@ -53,6 +53,7 @@ type localAgent struct {
 	ended   *watcher.Ended  // how the agent has exited; nil: it has not, or the watcher has died
 	perfMem *perfmem.Memory // where ranks record; nil: it could not be allocated
 	monitor *monitor.Monitor
+	metrics *monitor.Metrics // nil: none are served
 	oom     *proctree.OOMCounter
 	done    bool  // the agent has sent EventDone
 	diedAt  int64 // when events was closed, in nanoseconds since 1970; set before that
@@ -81,30 +82,27 @@ func startLocalAgent(w *watcher.Watcher, t *protocol.Task, verbose bool, s, inhe
 	l.readEvents()
 	l.monitor = monitor.New(t, record, s, l.order)
 	if noPages != nil {
-		l.Printf("the ranks cannot be monitored: %v", noPages)
+		l.Warn("the ranks cannot be monitored", console.Attrs{Error: noPages.Error()})
 	}
 	return l, nil
 }
 
-// startMonitor starts the servers of the monitor. The caller must call end. If ibrun is killed, the watcher removes their
-// files.
+// startMonitor starts the servers of the monitor. The caller must call end, which ends all but that of the metrics: close does
+// that. If ibrun is killed, the watcher removes their files.
 func (l *localAgent) startMonitor(o *cli.Options) (end func()) {
 	sockets, dirs := l.monitor.SocketPaths()
 	l.watcher.RemoveAtDeath(watcher.Leftovers{Files: sockets, Dirs: dirs})
-	endMetrics := l.monitor.ExportMetrics(o, func(files []string) {
+	l.metrics = l.monitor.ExportMetrics(o, func(files []string) {
 		l.watcher.RemoveAtDeath(watcher.Leftovers{Files: files})
 	})
-	endServer := l.monitor.Start(o)
-	return func() {
-		endServer()
-		endMetrics()
-	}
+	return l.monitor.Start(o)
 }
 
 // close releases what is still needed after cleanUp.
 func (l *localAgent) close() {
+	l.metrics.Close()
 	if err := l.perfMem.Close(); err != nil {
-		l.Printf("%v", err)
+		l.Warn("the memory in which the ranks have recorded cannot be released", console.Attrs{Error: err.Error(), Text: err.Error()})
 	}
 }
 
@@ -199,15 +197,21 @@ func isEndSignal(sig int) bool {
 func (l *localAgent) handleEvent(e *protocol.Event) (all bool) {
 	switch e.Kind {
 	case protocol.EventNote:
-		if e.Rank >= 0 {
-			l.Printf("rank %d: %s", e.Rank, printable.Line(e.Text))
-		} else {
-			l.Printf("%s", printable.Line(e.Text))
+		text := printable.Line(e.Text)
+		a := console.Attrs{Rank: &e.Rank, Text: fmt.Sprintf("rank %d: %s", e.Rank, text)}
+		switch {
+		case e.Rank < 0:
+			l.Warn("the agent reports", console.Attrs{Text: text})
+		case e.Info:
+			l.Info("a rank reports", a)
+		default:
+			l.Warn("a rank reports", a)
 		}
 		return true
 	case protocol.EventOutputLost:
 		if e.Text != "" {
-			l.Printf("rank %d: its output cannot be forwarded: %s", e.Rank, e.Text)
+			l.Warn("the output of a rank cannot be forwarded", console.Attrs{Rank: &e.Rank, Error: e.Text,
+				Text: fmt.Sprintf("rank %d: its output cannot be forwarded: %s", e.Rank, e.Text)})
 		}
 	case protocol.EventStarted:
 		l.monitor.SetPIDs(e.PIDs)
@@ -233,11 +237,15 @@ func (l *localAgent) describe(pids []int) {
 		return
 	}
 	for i, pid := range pids {
+		r := &l.task.Ranks[i]
+		a := console.Attrs{Rank: &r.Rank, PID: pid}
 		where := "not bound"
-		if pus := l.task.Ranks[i].PUs; len(pus) > 0 {
-			where = "on cores " + hw.FormatList(pus)
+		if len(r.PUs) > 0 {
+			a.Cores = hw.FormatList(r.PUs)
+			where = "on cores " + a.Cores
 		}
-		l.Printf("rank %d runs on %s as process %d, %s", l.task.Ranks[i].Rank, l.task.Host, pid, where)
+		a.Text = fmt.Sprintf("rank %d runs on %s as process %d, %s", r.Rank, l.task.Host, pid, where)
+		l.Info("a rank runs", a)
 	}
 }
 
@@ -262,7 +270,7 @@ func (l *localAgent) stopSelf() {
 	l.orders.Flush(agentTimeout)
 	l.awaitStopped()
 	if err := unix.Kill(os.Getpid(), unix.SIGSTOP); err != nil {
-		l.Printf("stop: %v", err)
+		l.Warn("ibrun cannot stop itself", console.Attrs{Error: err.Error(), Text: fmt.Sprintf("stop: %v", err)})
 	}
 }
 
@@ -305,7 +313,7 @@ func (l *localAgent) awaitEnd(timeout time.Duration) bool {
 	case l.ended = <-l.command.Ended:
 		l.printStuck(l.ended.Stuck)
 		if l.ended.Err != "" {
-			l.Printf("%s", l.ended.Err)
+			l.Warn("the control group of the ranks cannot be removed", console.Attrs{Error: l.ended.Err, Text: l.ended.Err})
 		}
 		return true
 	case <-l.watcher.Lost:
@@ -316,7 +324,8 @@ func (l *localAgent) awaitEnd(timeout time.Duration) bool {
 
 func (l *localAgent) printStuck(pids []int) {
 	for _, pid := range pids {
-		l.Printf("process %d does not exit after SIGKILL; it is stuck in the kernel", pid)
+		l.Warn("a process does not exit after SIGKILL", console.Attrs{PID: pid,
+			Text: fmt.Sprintf("process %d does not exit after SIGKILL; it is stuck in the kernel", pid)})
 	}
 }
 

@@ -2,8 +2,10 @@ package coordinator
 
 import (
 	"encoding/json"
+	"log/slog"
 	"testing"
 
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/message"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
 	"github.com/ibrun/ibrun/internal/pmi"
@@ -41,7 +43,8 @@ func testMessages(t testing.TB) (events, orders [][]byte) {
 		{JobInfo: &protocol.JobInfo{Forwarding: &protocol.Forwarding{Terminals: [2]bool{true, false}}}},
 		{OutputAck: &protocol.OutputAck{Stream: 1, Bytes: 9, Closed: true}}, {Input: &protocol.Input{Data: []byte("typed\n")}},
 		{Input: &protocol.Input{End: true}},
-		{Outcome: &protocol.Outcome{Code: 3, Lines: []string{"why"}}}} {
+		{Outcome: &protocol.Outcome{Code: 3, Messages: []message.Message{{Level: slog.LevelWarn, Msg: "why",
+			Attrs: message.Attrs{Rank: new(0), Signal: 9, Text: "because"}}}, Repeated: &protocol.Repeated{Message: 0, Node: 1}}}} {
 		orders = append(orders, pack(o))
 	}
 	return events, orders

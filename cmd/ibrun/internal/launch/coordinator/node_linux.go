@@ -45,6 +45,14 @@ func (n *node) has(rank int) bool {
 	return found
 }
 
+// attrs returns the attributes of a message about this node, which name it unless it is the one that prints the message.
+func (n *node) attrs() console.Attrs {
+	if n.conn == nil {
+		return console.Attrs{}
+	}
+	return console.Attrs{PeerNode: &n.number, PeerHost: n.name}
+}
+
 // checkEvent returns an error for events that no agent of this node sends.
 func (n *node) checkEvent(e *protocol.Event) error {
 	ok := false

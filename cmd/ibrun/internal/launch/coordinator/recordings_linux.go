@@ -1,8 +1,10 @@
 package coordinator
 
 import (
+	"fmt"
 	"slices"
 
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/monitor"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/tracemerge"
@@ -13,12 +15,13 @@ import (
 func (w *worker) sendRecordings() {
 	ranks, err := w.local.monitor.Recordings()
 	if err != nil {
-		w.Printf("%v", err)
+		w.Warn(noRecordings, console.Attrs{Error: err.Error(), Text: err.Error()})
 	}
 	if !monitor.SplitRecordings(ranks, func(rank int, p *protocol.RecordingChunk) {
 		w.cluster.sendEvent(&protocol.Event{Kind: protocol.EventRecorded, Rank: rank, Recorded: p})
 	}) {
-		w.Printf("the traces and profiles of this node's ranks are too large to be sent to node 0; they are written on this node")
+		w.Warn("the traces and profiles of this node's ranks are too large to be sent to node 0; they are written on this node",
+			console.Attrs{})
 		monitor.WriteRecordings(w.Streams, w.opts, ranks, "."+w.local.task.Host)
 	}
 }
@@ -27,7 +30,8 @@ func (w *worker) sendRecordings() {
 func (c *coordinator) addRecording(n *node, e *protocol.Event) {
 	if err := c.recorded.Add(n.number, e.Rank, e.Recorded); err != nil && !n.tooMuch {
 		n.tooMuch = true
-		c.Printf("node %d (%s): %v", n.number, n.name, err)
+		c.Warn(noRecordings, console.Attrs{PeerNode: &n.number, PeerHost: n.name, Error: err.Error(),
+			Text: fmt.Sprintf("node %d (%s): %v", n.number, n.name, err)})
 	}
 }
 
@@ -35,13 +39,13 @@ func (c *coordinator) addRecording(n *node, e *protocol.Event) {
 func (c *coordinator) writeRecordings() {
 	ranks, err := c.local.monitor.Recordings()
 	if err != nil {
-		c.Printf("%v", err)
+		c.Warn(noRecordings, console.Attrs{Error: err.Error(), Text: err.Error()})
 	}
 	for _, n := range c.nodes[1:] {
 		for _, rank := range n.ranks {
 			r, err := c.recorded.OfRank(rank, n.name)
 			if err != nil {
-				c.Printf("%v", err)
+				c.Warn(noRecordings, console.Attrs{Rank: &rank, Error: err.Error(), Text: err.Error()})
 			}
 			ranks = append(ranks, r)
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	gobuildinfo "debug/buildinfo"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
 	"github.com/ibrun/ibrun/internal/buildinfo"
@@ -55,7 +57,7 @@ func (c *coordinator) writeReport(v *protocol.Outcome, began time.Time, wall tim
 		return
 	}
 	j := report.Job{ID: c.task.JobID, Version: buildinfo.Version(), Programs: c.reportPrograms(), Began: began, Wall: wall,
-		Code: v.Code, Failure: v.Lines, Ranks: make([]report.Rank, c.task.Size)}
+		Code: v.Code, Failure: v.Lines(), Ranks: make([]report.Rank, c.task.Size)}
 	for _, n := range c.nodes {
 		facts := n.record
 		switch {
@@ -78,9 +80,13 @@ func (c *coordinator) writeReport(v *protocol.Outcome, began time.Time, wall tim
 	r := report.New(j)
 	var text bytes.Buffer
 	if err := r.Text(&text); err != nil {
-		c.Printf("report: %v", err)
+		c.Warn("the report cannot be printed", console.Attrs{Error: err.Error(), Text: fmt.Sprintf("report: %v", err)})
 	}
-	c.Print(text.Bytes())
+	if c.JSON() {
+		c.Info("where the time of the job went", console.Attrs{Text: text.String()})
+	} else {
+		c.Print(text.Bytes())
+	}
 	c.writeReportFiles(r.Write)
 }
 
@@ -111,10 +117,11 @@ func (c *coordinator) writeReportFiles(write func(name string) error) {
 		missing[why] = append(missing[why], name)
 	}
 	if len(written) > 0 {
-		c.Printf("report: %s", strings.Join(written, ", "))
+		c.Info("the report was written", console.Attrs{Files: written, Text: "report: " + strings.Join(written, ", ")})
 	}
 	for why, names := range missing {
-		c.Printf("no report %s: %s", strings.Join(names, ", "), why)
+		c.Warn("the report was not written", console.Attrs{Files: names, Error: why,
+			Text: fmt.Sprintf("no report %s: %s", strings.Join(names, ", "), why)})
 	}
 }
 

@@ -14,9 +14,11 @@ import (
 
 // userRequests recognises the second request of the user of this ibrun to end the job, which kills the ranks.
 type userRequests struct {
-	first time.Time
-	text  string           // what is printed when a further signal counts as the second request
-	due   <-chan time.Time // when text is printed; nil: never, or it was
+	first  time.Time
+	signal syscall.Signal // of the first
+	grace  time.Duration  // that the ranks have
+	// due receives when it is printed that a further signal counts as the second request. Nil: never, or it was.
+	due <-chan time.Time
 }
 
 // How long further signals belong to the first request. timeout(1) sends SIGTERM twice, and systemd SIGTERM and SIGHUP. When a
@@ -29,7 +31,9 @@ const (
 // announce prints that a further signal kills the ranks, unless that was printed.
 func (u *userRequests) announce(s console.Streams) {
 	if u.due != nil {
-		s.Printf("%s", u.text)
+		s.Warn("the ranks were asked to end", console.Attrs{Signal: int(u.signal), SignalName: unix.SignalName(u.signal),
+			LimitSeconds: u.grace.Seconds(), Text: fmt.Sprintf("asking the ranks to end (%s); they have %v (--grace); a second signal "+
+				"kills them", unix.SignalName(u.signal), u.grace)})
 		u.due = nil
 	}
 }
@@ -37,8 +41,7 @@ func (u *userRequests) announce(s console.Streams) {
 // began records that the ranks were asked to end. The announcement follows later: a user who has read it may send a second
 // signal.
 func (u *userRequests) began(sig syscall.Signal, grace time.Duration) {
-	u.text = fmt.Sprintf("asking the ranks to end (%s); they have %v (--grace); a second signal kills them",
-		unix.SignalName(sig), grace)
+	u.signal, u.grace = sig, grace
 	u.due = time.After(sameRequest)
 }
 
@@ -114,15 +117,18 @@ func (c *coordinator) requestEnd(sig syscall.Signal, second bool) {
 
 // killRanks kills all ranks because they did not end after a signal of the user. why is what they did wrong.
 func (c *coordinator) killRanks(why string, sig syscall.Signal) {
-	who := "the ranks"
-	if running := c.failures.running(); len(running) > 0 {
+	who, running := "the ranks", c.failures.running()
+	if len(running) > 0 {
 		who = console.Ranks(running)
 	}
 	c.graceOver = nil
 	c.endRequested, c.failures.endRequested = sig, true
 	reason := fmt.Sprintf("%s %s, and were killed (%s)", who, why, unix.SignalName(sig))
-	c.killed = reason
-	c.recordFailure(&failure{rank: -1, code: exitcode.SignalBase + int(sig), reason: reason, time: time.Now().UnixNano()})
+	f := &failure{rank: -1, code: exitcode.SignalBase + int(sig), reason: reason, time: time.Now().UnixNano(),
+		msg: "ranks were killed because they did not end", attrs: console.Attrs{Ranks: running, Signal: int(sig),
+			SignalName: unix.SignalName(sig)}}
+	c.killed = f
+	c.recordFailure(f)
 	c.orderEnd(0)
 	c.limitEnd(requestedOutputTimeout + agentTimeout)
 }

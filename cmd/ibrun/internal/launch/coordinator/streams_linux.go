@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/message"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/watcher"
 )
@@ -65,6 +67,7 @@ func (c *coordinator) endStreams() {
 	if c.input != nil {
 		c.input.end()
 	}
+	c.handleLostOutputs()
 	c.undelivered = append(c.undelivered, c.output.undelivered(c.nodes)...)
 }
 
@@ -109,19 +112,64 @@ func (c *coordinator) limitOutput() {
 func (c *coordinator) handleLostOutput(l lostOutput) {
 	n := c.nodes[l.node]
 	code, why := l.code()
+	if n.outputLost != "" {
+		return // the first reason stays, whichever stream it is of
+	}
 	if n.outputCode == 0 && why != "" {
-		c.Printf("the output of node %d (%s) cannot be forwarded: %s", n.number, n.name, why)
+		c.Warn("the output of a node cannot be forwarded", console.Attrs{PeerNode: &n.number, PeerHost: n.name, Error: why,
+			Text: fmt.Sprintf("the output of node %d (%s) cannot be forwarded: %s", n.number, n.name, why)})
 	}
 	n.outputCode, n.outputLost, c.outputCode = code, why, code
 }
 
-// lostNodeOutput returns lines about output that was lost although no agent has noticed it.
-func (c *coordinator) lostNodeOutput() (lines []string) {
+// handleLostOutputs handles the failures that were found until now. It is called before an event that they may have caused, and
+// at the end, since the order in which handleEvents receives from its channels is random.
+func (c *coordinator) handleLostOutputs() {
+	for {
+		select {
+		case l := <-c.output.failures():
+			c.handleLostOutput(l)
+		default:
+			return
+		}
+	}
+}
+
+// lostNodeOutput returns messages about output that was lost although no agent has noticed it.
+func (c *coordinator) lostNodeOutput() (all []message.Message) {
 	for _, n := range c.nodes {
 		known := slices.ContainsFunc(n.ranks, func(rank int) bool { return c.lostOutput[rank] != "" })
 		if n.outputLost != "" && !known {
-			lines = append(lines, fmt.Sprintf("output of %s on %s was lost: %s", console.Ranks(n.ranks), n.name, n.outputLost))
+			all = append(all, message.Message{Level: slog.LevelError, Msg: outputLost, Attrs: console.Attrs{Ranks: n.ranks,
+				RankNode: &n.number, RankHost: n.name, Error: n.outputLost,
+				Text: fmt.Sprintf("output of %s on %s was lost: %s", console.Ranks(n.ranks), n.name, n.outputLost)}})
 		}
 	}
-	return lines
+	return all
+}
+
+// lastOutput is the last output of a rank that failed.
+type lastOutput struct {
+	text  string
+	shown int // how many bytes it takes at the end of the standard error of its node; 0: it is not there
+}
+
+// addLastOutput adds a message with the last output of the rank that failed. If that output is already the end of the standard
+// error of a node, it records the node, which does not print it again.
+func (c *coordinator) addLastOutput(v *protocol.Outcome, f *failure) {
+	last := c.lastOutput[f.rank]
+	if last.text == "" {
+		return
+	}
+	at := len(v.Messages)
+	v.Messages = append(v.Messages, message.Message{Level: slog.LevelInfo, Msg: "the last output of the rank that has failed",
+		Attrs: console.Attrs{Rank: &f.rank, RankNode: &f.node, RankHost: c.nodes[f.node].name, LastOutput: last.text,
+			Text: fmt.Sprintf("the last output of rank %d was", f.rank)}})
+	switch {
+	case last.shown <= 0:
+	case c.output == nil:
+		v.Repeated = &protocol.Repeated{Message: at, Node: f.node}
+	case c.output.merger.Stderr.Shown(c.output.origins[f.node], last.shown) > 0:
+		v.Repeated = &protocol.Repeated{Message: at} // node 0 shows the output of all nodes
+	}
 }

@@ -32,7 +32,8 @@ func (r refusals) show(s console.Streams, refused control.Refusal) {
 		return
 	}
 	r[key] = true
-	s.Printf("%v; waiting for the right one", refused)
+	s.Warn("a connection was refused", console.Attrs{Address: refused.Addr.String(), Error: refused.Err.Error(),
+		Text: fmt.Sprintf("%v; waiting for the right one", refused)})
 }
 
 // listen starts to listen for the other nodes. The name of the address may not be known yet, or still be that of an earlier
@@ -47,7 +48,9 @@ func listen(ctx context.Context, security control.Security, o *cli.Options, s co
 		case !mayResolveLater(o.Rendezvous, err):
 			return nil, fmt.Errorf("%w (--rendezvous names an address of node 0)", err)
 		case !shown:
-			s.Printf("%v; trying again for %v (--join-timeout; --rendezvous names an address of node 0)", err, JoinTimeout(o))
+			s.Warn("the address of node 0 cannot be used yet", console.Attrs{Address: o.Rendezvous, Error: err.Error(),
+				LimitSeconds: JoinTimeout(o).Seconds(), Text: fmt.Sprintf("%v; trying again for %v (--join-timeout; "+
+					"--rendezvous names an address of node 0)", err, JoinTimeout(o))})
 		}
 		if !backoff.Wait(ctx) {
 			return nil, fmt.Errorf("%w, %w (--rendezvous names an address of node 0)", err, context.Cause(ctx))
@@ -72,8 +75,10 @@ func JoinTimeout(o *cli.Options) time.Duration { return cmp.Or(o.JoinTimeout, jo
 // noticeMissing prints for which nodes node 0 still waits, and how to start them.
 func (cl *Cluster) noticeMissing(o *cli.Options, s console.Streams) {
 	nodes, text := cl.missing()
-	s.Printf("still waiting for %s: start ibrun there with --rendezvous %s --node %d/%d, the same --secret-file and the same "+
-		"programs; the wait ends after %v (--join-timeout)", text, o.Rendezvous, nodes[0], len(cl.workers), JoinTimeout(o))
+	s.Warn("still waiting for other nodes", console.Attrs{PeerNodes: nodes, Address: o.Rendezvous,
+		LimitSeconds: JoinTimeout(o).Seconds(), Text: fmt.Sprintf("still waiting for %s: start ibrun there with --rendezvous %s "+
+			"--node %d/%d, the same --secret-file and the same programs; the wait ends after %v (--join-timeout)", text,
+			o.Rendezvous, nodes[0], len(cl.workers), JoinTimeout(o))})
 }
 
 // noticeNode0 returns what is to be called after each failed attempt to connect to node 0: it prints the reason once.
@@ -84,7 +89,8 @@ func noticeNode0(o *cli.Options, s console.Streams) func(error) {
 			return
 		}
 		shown = true
-		s.Printf("still waiting for node 0 at %s (%v): start ibrun there with --rendezvous %[1]s --node 0/%d; the wait ends after %v "+
-			"(--join-timeout)", o.Rendezvous, why, o.Nodes, JoinTimeout(o))
+		s.Warn("still waiting for node 0", console.Attrs{PeerNode: new(0), Address: o.Rendezvous, Error: why.Error(),
+			LimitSeconds: JoinTimeout(o).Seconds(), Text: fmt.Sprintf("still waiting for node 0 at %s (%v): start ibrun there with "+
+				"--rendezvous %[1]s --node 0/%d; the wait ends after %v (--join-timeout)", o.Rendezvous, why, o.Nodes, JoinTimeout(o))})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/message"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/monitor"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/watcher"
@@ -63,24 +64,31 @@ func runWorker(watch *watcher.Watcher, cl *Cluster, where Layout, t *protocol.Ta
 	cl.connectMonitor(l.monitor, where, t.Node)
 	defer l.startMonitor(o)()
 	l.start() // after the status server, so that a rank that is announced can be inspected
+	began := time.Now()
 	w := &worker{Streams: s, cluster: cl, opts: o, local: l, recorder: monitor.NewNodeRecorder(t, cl.Job.Report),
 		forward: forward}
 	if o.Report && !cl.Job.Report {
-		w.Printf("--report has no effect on this node: node 0 writes the report and was started without --report")
+		w.Warn("--report has no effect on this node: node 0 writes the report and was started without --report", console.Attrs{})
 	}
 	w.handleEvents(signals)
 	w.requests.announce(s)
 	l.cleanUp()
+	l.metrics.JobEnded(w.outcome.Code)
 	forward.close()
 	cl.node0.Close()
 	own.LimitFlush(w.outputTimeout())
+	if forward != nil { // lines that follow the forwarded output are printed on this node, by s
+		s.LimitFlush(w.outputTimeout())
+		s.Flush()
+	}
 	if forward == nil || w.node0Lost { // otherwise node 0 prints them
-		for _, line := range w.outcome.Lines {
-			own.Printf("%s", line)
-		}
+		printEnd(own, w.outcome, t.Node, time.Since(began), false)
 	}
 	signal.Stop(signals) // a signal now ends ibrun, as on node 0
 	w.reporting.Wait()   // only if node 0 did not wait for the report
+	if w.endSignal == 0 {
+		l.metrics.Linger(own)
+	}
 	return w.outcome.Code, nil
 }
 
@@ -126,8 +134,8 @@ func (w *worker) handleEvents(signals <-chan os.Signal) {
 		case <-w.giveUp:
 			if w.outcome == nil {
 				w.node0Lost = true
-				w.outcome = &protocol.Outcome{Code: exitcode.Failed,
-					Lines: []string{"node 0 did not end the job; this node has ended its ranks"}}
+				w.outcome = protocol.NewOutcome(exitcode.Failed,
+					message.Message{Msg: "node 0 did not end the job; this node has ended its ranks"})
 				if w.endSignal != 0 {
 					w.outcome.Code = exitcode.SignalBase + int(w.endSignal)
 				}
@@ -166,10 +174,14 @@ func (w *worker) reportDone(done *protocol.Event) {
 		w.local.monitor.ReportFinalProgress()
 		w.sendRecordings()
 		w.sendNodeRecord()
+		if w.forward != nil {
+			w.Flush() // lines that node 0 shows come before the end of the forwarded output
+		}
 		if !w.forward.end() && len(done.Output) == 0 {
 			done.Output = []string{fmt.Sprintf("the output of %s is incomplete: ibrun's standard output did not accept it",
 				w.local.task.Host)}
 		}
+		done.Linger = w.local.metrics.LingerLimit()
 		w.cluster.sendEvent(done)
 	})
 }
@@ -242,7 +254,8 @@ func (w *worker) onNode0Lost() {
 	if lost.here != "" {
 		why = ownNetworkFailed(w.local.task.Node, w.local.task.Host, lost.here, "node 0")
 	}
-	w.outcome = &protocol.Outcome{Code: exitcode.Failed, Lines: []string{why}}
+	w.outcome = protocol.NewOutcome(exitcode.Failed, message.Message{Msg: nodeLost, Attrs: console.Attrs{PeerNode: new(0),
+		PeerHost: job.Names[0], Address: w.cluster.node0.Remote().String(), Error: lost.err.Error(), Text: why}})
 	w.endRanks(w.cluster.Job.FailureGrace)
 }
 

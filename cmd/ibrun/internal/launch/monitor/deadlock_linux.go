@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/inspect"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
+	"github.com/ibrun/ibrun/perf/jobs"
 )
 
 // deadlockWatch finds out that all ranks wait for each other, and reports it once for each time that this happens.
@@ -103,7 +105,8 @@ func (w *deadlockWatch) report() {
 	if err := v.Text(&view); err != nil {
 		return
 	}
-	m.streams.Printf("%s\n%s", text, strings.TrimSuffix(view.String(), "\n"))
+	m.streams.Warn("every rank waits for another", console.Attrs{LimitSeconds: w.after.Seconds(),
+		Text: text + "\n" + strings.TrimSuffix(view.String(), "\n")})
 	if runs == "" {
 		select {
 		case m.deadlocks <- "the job was ended because its ranks are deadlocked (--check)":
@@ -118,7 +121,7 @@ func (w *deadlockWatch) mayRun() string {
 	defer cancel()
 	var waiting []int
 	for _, r := range w.m.allRanks(ctx, nil) {
-		if r.State == inspect.Running {
+		if r.State == jobs.Running {
 			waiting = append(waiting, r.Rank)
 		}
 	}

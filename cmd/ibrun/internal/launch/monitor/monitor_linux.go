@@ -15,6 +15,8 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/perfmem"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 	"github.com/ibrun/ibrun/internal/tunables"
+	"github.com/ibrun/ibrun/perf"
+	"github.com/ibrun/ibrun/perf/jobs"
 )
 
 // Monitor samples the ranks of this node while they run, and queries other nodes about theirs. It answers the commands ps, top
@@ -26,12 +28,13 @@ type Monitor struct {
 	order   func(*protocol.Order) // sends an order to the agent of this node
 	exited  []atomic.Bool         // by index in task.Ranks
 
-	job   inspect.Job
+	job   jobs.Job
 	watch *inspect.StateTracker
 	pids  atomic.Pointer[[]int] // of the ranks that were started, in order
 
 	remotes []*RemoteNode // empty for a job on one node
 	hosts   []string      // by rank; nil for a job on one node
+	timeout time.Duration // remoteTimeout, or longer in tests
 
 	ctx        context.Context // cancelled when the job ends
 	stop       context.CancelFunc
@@ -39,6 +42,7 @@ type Monitor struct {
 	viewing    atomic.Bool // a hang view is being made
 
 	reportProgress func(protocol.Progress) // sends the progress of this node's ranks to node 0; nil on node 0
+	reporting      sync.Mutex              // held from a sample until it is sent: no older one follows the final one
 
 	mu             sync.Mutex
 	remoteProgress map[int]protocol.Progress // by node number
@@ -53,8 +57,8 @@ type Monitor struct {
 func New(t *protocol.Task, mem *perfmem.Memory, s console.Streams, send func(*protocol.Order)) *Monitor {
 	m := &Monitor{task: t, mem: mem, streams: s, order: send, exited: make([]atomic.Bool, len(t.Ranks)),
 		watch: inspect.NewStateTracker(), remoteProgress: map[int]protocol.Progress{}, stackWaiters: map[int][]chan string{},
-		openRequests: map[uint64]*remoteRequest{}, deadlocks: make(chan string),
-		job: inspect.Job{
+		openRequests: map[uint64]*remoteRequest{}, deadlocks: make(chan string), timeout: remoteTimeout,
+		job: jobs.Job{
 			ID: t.JobID, Host: t.Host, Node: t.Node, Nodes: t.Nodes, PID: os.Getpid(),
 			Size: t.Size, Here: len(t.Ranks), Began: time.Now()}}
 	m.ctx, m.stop = context.WithCancel(context.Background())
@@ -75,9 +79,9 @@ func (m *Monitor) Start(o *cli.Options) (end func()) {
 	}
 	server, err := inspect.Serve(m)
 	if err != nil {
-		m.streams.Printf("ibrun ps, top and hang cannot find this job: %v", err)
+		m.streams.Warn("ibrun ps, top and hang cannot find this job", console.Attrs{Error: err.Error()})
 	}
-	terminal := console.IsTerminal(m.streams.Err) // standard error may be closed while the loop runs
+	terminal := console.IsTerminal(m.streams.Err) && !m.streams.JSON() // standard error may be closed while the loop runs
 	m.goroutines.Go(func() { m.sampleLoop(terminal) })
 	if o.DeadlockReport > 0 && m.reportProgress == nil { // node 0 reports for all
 		w := &deadlockWatch{m: m, after: o.DeadlockReport, every: min(o.DeadlockReport/4, sampleInterval), ends: o.Check,
@@ -87,7 +91,7 @@ func (m *Monitor) Start(o *cli.Options) (end func()) {
 	return func() {
 		m.stop()
 		if err := server.Close(); err != nil {
-			m.streams.Printf("%v", err)
+			m.streams.Warn("the server for ibrun ps, top and hang cannot be closed", console.Attrs{Error: err.Error(), Text: err.Error()})
 		}
 		m.goroutines.Wait()
 	}
@@ -102,12 +106,22 @@ const (
 	barEvery       = 250 * time.Millisecond
 )
 
-// Job returns a description of the job. Job, Ranks and Stacks implement [inspect.Source].
-func (m *Monitor) Job() inspect.Job { return m.job }
+// Job returns a description of the job. Job, Ranks, Snapshots and Stacks implement [inspect.Source].
+func (m *Monitor) Job() jobs.Job { return m.job }
 
 // Ranks returns all ranks of the job, ascending. It waits at most remoteTimeout for other nodes.
-func (m *Monitor) Ranks(ctx context.Context) ([]inspect.Rank, error) {
+func (m *Monitor) Ranks(ctx context.Context) ([]jobs.Rank, error) {
 	return m.allRanks(ctx, nil), nil
+}
+
+// Snapshots returns the snapshots of this node's ranks that have a record.
+func (m *Monitor) Snapshots(context.Context) (all []*perf.Snapshot, err error) {
+	for _, g := range m.Samples() {
+		if g.Snapshot != nil {
+			all = append(all, g.Snapshot)
+		}
+	}
+	return all, nil
 }
 
 // ShowHangView prints what the ranks wait for, unless another call is doing so. The channel is closed when it has been printed.
@@ -126,7 +140,7 @@ func (m *Monitor) ShowHangView() <-chan struct{} {
 		}
 		var text strings.Builder
 		if err := v.Text(&text); err == nil {
-			m.streams.Printf("%s", strings.TrimSuffix(text.String(), "\n"))
+			m.streams.Info("the state of the ranks", console.Attrs{Text: strings.TrimSuffix(text.String(), "\n")})
 		}
 	})
 	return shown

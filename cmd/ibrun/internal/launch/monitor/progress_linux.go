@@ -1,13 +1,16 @@
 package monitor
 
 import (
+	"fmt"
 	"time"
 
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 )
 
 // sampleLoop samples the ranks regularly until the job ends. It records since when they have made no progress, and shows their
-// reported progress or sends it to node 0. terminal means that standard error is a terminal.
+// reported progress or sends it to node 0. terminal means that standard error is a terminal that
+// shows a progress bar.
 func (m *Monitor) sampleLoop(terminal bool) {
 	every := sampleInterval
 	if terminal {
@@ -22,26 +25,39 @@ func (m *Monitor) sampleLoop(terminal bool) {
 		case <-m.ctx.Done():
 			sum, _ := m.sampleProgress(time.Now()) // the loop has printed the error before
 			if p := show.last(sum); p != nil && m.reportProgress == nil {
-				m.streams.Printf("progress: %v", p)
+				m.printProgress(p)
 			}
 			return
 		case now := <-tick.C:
-			sum, err := m.sampleProgress(now)
-			if err != nil && !blind {
+			if err := m.showProgress(&show, now, terminal); err != nil && !blind {
 				blind = true
-				m.streams.Printf("some ranks cannot be monitored: %v", err)
-			}
-			switch p := show.next(sum, now); {
-			case p == nil:
-			case m.reportProgress != nil:
-				m.reportProgress(sum)
-			case terminal:
-				m.order(&protocol.Order{Bar: p})
-			default:
-				m.streams.Printf("progress: %v", p)
+				m.streams.Warn("some ranks cannot be monitored", console.Attrs{Error: err.Error()})
 			}
 		}
 	}
+}
+
+// showProgress samples the ranks, and shows their progress or sends it to node 0 if the filter wants it. It returns the reason
+// why some ranks cannot be read.
+func (m *Monitor) showProgress(show *progressFilter, now time.Time, terminal bool) error {
+	m.reporting.Lock()
+	defer m.reporting.Unlock()
+	sum, err := m.sampleProgress(now)
+	switch p := show.next(sum, now); {
+	case p == nil:
+	case m.reportProgress != nil:
+		m.reportProgress(sum)
+	case terminal:
+		m.order(&protocol.Order{Bar: p})
+	default:
+		m.printProgress(p)
+	}
+	return err
+}
+
+func (m *Monitor) printProgress(p *protocol.Progress) {
+	m.streams.Info("progress", console.Attrs{Done: &p.Done, Total: p.Total, RemainingSeconds: p.Remaining.Seconds(),
+		Text: fmt.Sprintf("progress: %v", p)})
 }
 
 // sampleProgress samples the ranks of this node, and returns the sum of their progress and that of other nodes. The error is
@@ -69,6 +85,8 @@ func (m *Monitor) SetRemoteProgress(node int, p protocol.Progress) {
 
 // ReportFinalProgress sends the last progress of this node's ranks to node 0.
 func (m *Monitor) ReportFinalProgress() {
+	m.reporting.Lock()
+	defer m.reporting.Unlock()
 	if p, _ := m.sampleProgress(time.Now()); p.Total > 0 { // the loop has printed the error before
 		m.reportProgress(p)
 	}

@@ -140,13 +140,13 @@ func WriteRecordings(s console.Streams, o *cli.Options, ranks []tracemerge.Rank,
 		name := withSuffix(f.name, suffix)
 		notes, err := writeFile(name, ranks, f.write)
 		for _, line := range notes {
-			s.Printf("%s: %s", f.kind, line)
+			s.Warn("the "+f.kind+" is not complete", console.Attrs{File: name, Text: f.kind + ": " + line})
 		}
 		if err != nil {
-			s.Printf("no %s of this job: %v", f.kind, err)
+			s.Warn("no "+f.kind+" of this job", console.Attrs{File: name, Error: err.Error()})
 			continue
 		}
-		s.Printf("%s: "+f.hint, f.kind, name)
+		s.Info("the "+f.kind+" was written", console.Attrs{File: name, Text: f.kind + ": " + fmt.Sprintf(f.hint, name)})
 	}
 }
 

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/inspect"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
+	"github.com/ibrun/ibrun/perf/jobs"
 )
 
 // remoteTimeout is how long a node waits for answers of other nodes. A node that collects answers for another one gives the
@@ -38,19 +38,19 @@ func (m *Monitor) ConnectNodes(hosts []string, remotes []*RemoteNode) {
 }
 
 // allRanks returns the ranks of this node and of all remote nodes but one, the node that asks. It waits for answers at most
-// remoteTimeout. Ranks of a node that has not answered have the state [inspect.Unreachable].
-func (m *Monitor) allRanks(ctx context.Context, but *RemoteNode) []inspect.Rank {
+// remoteTimeout. Ranks of a node that has not answered have the state [jobs.Unreachable].
+func (m *Monitor) allRanks(ctx context.Context, but *RemoteNode) []jobs.Rank {
 	answers := m.queryRemotes(ctx, but, func(*RemoteNode) *protocol.Question { return &protocol.Question{} })
 	all := m.localRanks()
 	for n, a := range answers {
-		byRank := map[int]inspect.Rank{}
+		byRank := map[int]jobs.Rank{}
 		for _, r := range a.Ranks {
 			byRank[r.Rank] = r
 		}
 		for _, rank := range n.Ranks {
 			r, ok := byRank[rank]
 			if !ok {
-				r = inspect.Rank{Rank: rank, State: inspect.Unreachable}
+				r = jobs.Rank{Rank: rank, State: jobs.Unreachable}
 			}
 			all = append(all, r)
 		}
@@ -60,7 +60,7 @@ func (m *Monitor) allRanks(ctx context.Context, but *RemoteNode) []inspect.Rank 
 			all[i].Host = m.hosts[all[i].Rank]
 		}
 	}
-	slices.SortFunc(all, func(a, b inspect.Rank) int { return a.Rank - b.Rank })
+	slices.SortFunc(all, func(a, b jobs.Rank) int { return a.Rank - b.Rank })
 	return all
 }
 
@@ -68,7 +68,7 @@ func (m *Monitor) allRanks(ctx context.Context, but *RemoteNode) []inspect.Rank 
 // incomplete at the timeout are returned as far as they were received.
 func (m *Monitor) queryRemotes(ctx context.Context, but *RemoteNode,
 	ask func(*RemoteNode) *protocol.Question) map[*RemoteNode]protocol.Answer {
-	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
+	ctx, cancel := context.WithTimeout(ctx, m.timeout)
 	defer cancel()
 	open := map[uint64]*remoteRequest{}
 	for _, n := range m.remotes {
@@ -138,7 +138,7 @@ func (m *Monitor) HandleRemote(node int, q *protocol.Question, a *protocol.Answe
 
 // answerRemote sends another node the answer to its question.
 func (m *Monitor) answerRemote(n *RemoteNode, q *protocol.Question) {
-	ctx, cancel := context.WithTimeout(m.ctx, min(q.Timeout, remoteTimeout))
+	ctx, cancel := context.WithTimeout(m.ctx, min(q.Timeout, m.timeout))
 	defer cancel()
 	if len(q.Stacks) == 0 {
 		for piece := range slices.Chunk(m.allRanks(ctx, n), ranksPerMessage) {

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/inspect"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/proctree"
 	"github.com/ibrun/ibrun/perf"
+	"github.com/ibrun/ibrun/perf/jobs"
 )
 
 // Sample is a rank of this node as its page and its exit show it.
@@ -36,21 +36,24 @@ func (m *Monitor) MarkExited(rank int) {
 	}
 }
 
-// LastCall returns the call that a rank of this node made last and its source position, as "Recv at solver/main.go:31"; "" unless
-// the calls of the job are checked.
+// LastCall describes the call that a rank of this node, which has exited, made last. If the calls of the job are checked, it has
+// the source position, as "its last call was Recv at solver/main.go:31"; otherwise it is the call in progress, if there was one,
+// as "it was in Recv from rank 3 with tag 7". "" means that it is not known.
 func (m *Monitor) LastCall(rank int) string {
 	i := m.task.LocalIndex(rank)
 	if i < 0 {
 		return ""
 	}
-	switch call := m.mem.LastCall(i); {
-	case call.Where == "":
-		return ""
-	case call.Op == perf.NoOp:
-		return "Init at " + call.Where
-	default:
-		return call.Op.String() + " at " + call.Where
+	last, current := m.mem.LastCall(i)
+	switch {
+	case last.Where != "" && last.Op == perf.NoOp:
+		return "its last call was Init at " + last.Where
+	case last.Where != "":
+		return "its last call was " + last.Op.String() + " at " + last.Where
+	case len(current) > 0:
+		return "it was in " + current[0].String()
 	}
+	return ""
 }
 
 // LostPeer reports whether an operation of a rank of this node has failed because another process is gone.
@@ -60,13 +63,10 @@ func (m *Monitor) LostPeer(rank int) bool {
 }
 
 // localRanks returns the state of this node's ranks.
-func (m *Monitor) localRanks() []inspect.Rank {
-	var pids []int
-	if p := m.pids.Load(); p != nil {
-		pids = *p
-	}
+func (m *Monitor) localRanks() []jobs.Rank {
+	pids := m.startedPIDs()
 	seen := m.Samples()
-	all := make([]inspect.Rank, len(m.task.Ranks))
+	all := make([]jobs.Rank, len(m.task.Ranks))
 	now := time.Now()
 	for i := range all {
 		g := Sample{Rank: m.task.Ranks[i].Rank, Exited: m.exited[i].Load()}
@@ -78,15 +78,15 @@ func (m *Monitor) localRanks() []inspect.Rank {
 			inspectProcess(&all[i], pids[i], g.Snapshot)
 		}
 		if g.Exited {
-			all[i].State = inspect.Ended
+			all[i].State = jobs.Ended
 		}
 	}
 	return all
 }
 
 // rank returns the state of a rank from what it has recorded.
-func (m *Monitor) rank(g Sample, now time.Time) inspect.Rank {
-	r := inspect.Rank{Rank: g.Rank, State: inspect.Starting}
+func (m *Monitor) rank(g Sample, now time.Time) jobs.Rank {
+	r := jobs.Rank{Rank: g.Rank, State: jobs.Starting}
 	if g.Err != nil {
 		r.Error = g.Err.Error()
 	}
@@ -97,8 +97,8 @@ func (m *Monitor) rank(g Sample, now time.Time) inspect.Rank {
 		return r
 	}
 	quiet, waits := m.watch.Observe(g.Rank, s.Activity(), now)
-	if r.State = inspect.Running; s.State == perf.Finalized {
-		r.State = inspect.Finalized
+	if r.State = jobs.Running; s.State == perf.Finalized {
+		r.State = jobs.Finalized
 	}
 	r.Quiet, r.Wall, r.MPI = quiet.Seconds(), s.Wall(now).Seconds(), s.Time().Seconds()
 	r.Calls, _ = s.Calls()
@@ -107,7 +107,7 @@ func (m *Monitor) rank(g Sample, now time.Time) inspect.Rank {
 	}
 	r.Unexpected, r.Posted, r.Done, r.Total = s.Queues.Unexpected, s.Queues.Posted, s.Done, s.Total
 	for i, c := range s.Current {
-		r.Waits = append(r.Waits, inspect.Wait{Seq: c.Seq, Op: c.Op.String(), Collective: c.Op.IsCollective(), Peer: c.Peer,
+		r.Waits = append(r.Waits, jobs.Wait{Seq: c.Seq, Op: c.Op.String(), Collective: c.Op.IsCollective(), Peer: c.Peer,
 			Tag:   c.Tag,
 			Where: c.Where, Comm: c.Comm,
 			Bytes: c.Bytes, Seconds: waits[i].Seconds()})
@@ -115,24 +115,38 @@ func (m *Monitor) rank(g Sample, now time.Time) inspect.Rank {
 	return r
 }
 
-// inspectProcess adds what the kernel knows about a rank's process: about the process that was started, or about its descendant
-// that has recorded something.
-func inspectProcess(r *inspect.Rank, pid int, s *perf.Snapshot) {
-	if s != nil && s.PID != pid && proctree.IsDescendant(s.PID, pid) {
-		pid = s.PID
+// startedPIDs returns the pids of the ranks that were started, in the order of the task's ranks.
+func (m *Monitor) startedPIDs() []int {
+	if p := m.pids.Load(); p != nil {
+		return *p
 	}
+	return nil
+}
+
+// programPID returns the pid of a rank's program: of the process that was started, or of its descendant that has recorded
+// something.
+func programPID(pid int, s *perf.Snapshot) int {
+	if s != nil && s.PID != pid && proctree.IsDescendant(s.PID, pid) {
+		return s.PID
+	}
+	return pid
+}
+
+// inspectProcess adds what the kernel knows about a rank's process.
+func inspectProcess(r *jobs.Rank, pid int, s *perf.Snapshot) {
+	pid = programPID(pid, s)
 	r.PID = pid
 	p, err := proctree.ReadProcess(pid)
 	if err != nil {
-		r.State = inspect.Ended
+		r.State = jobs.Ended
 		return
 	}
 	r.CPU, r.Process = p.CPU.Seconds(), string(p.State)
 	switch {
 	case p.State == 'T' || p.State == 't':
-		r.State = inspect.Stopped
+		r.State = jobs.Stopped
 	case p.Exiting:
-		r.State = inspect.Ended
+		r.State = jobs.Ended
 	case s == nil:
 		if where, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/wchan"); err == nil && string(where) != "0" {
 			r.WaitsIn = strings.TrimSpace(string(where))

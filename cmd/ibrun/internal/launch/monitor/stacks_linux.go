@@ -58,7 +58,7 @@ func (m *Monitor) DeliverStacks(rank int, text string) {
 // allStacks returns the stacks of ranks on this node and on all remote nodes but one, the node that asks. It contains the ranks
 // that answer before ctx ends and within remoteTimeout.
 func (m *Monitor) allStacks(ctx context.Context, ranks []int, but *RemoteNode) map[int]string {
-	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
+	ctx, cancel := context.WithTimeout(ctx, m.timeout)
 	defer cancel()
 	var mine []int
 	for _, rank := range ranks {

@@ -184,10 +184,16 @@ func (m *Memory) Activities() (ranks []perf.Activity, err error) {
 	return ranks, err
 }
 
-// LastCall returns the call that a rank of this node made last; the zero Call if it is not known. Any goroutine may call it.
-func (m *Memory) LastCall(local int) (call perf.Call) {
-	m.withPage(local, func(p *perf.Page) { call = p.LastCall() })
-	return call
+// LastCall returns the call that a rank of this node made last, the zero Call if it is not known, and the calls in progress. Any
+// goroutine may call it.
+func (m *Memory) LastCall(local int) (last perf.Call, current []perf.Current) {
+	m.withPage(local, func(p *perf.Page) {
+		last = p.LastCall()
+		if s, err := p.Snapshot(); err == nil { // a page that is not valid is reported where the samples are taken
+			current = s.Current
+		}
+	})
+	return last, current
 }
 
 // LostPeer reports whether a rank of this node has recorded that an operation has failed because another process is gone. Any

@@ -1,6 +1,8 @@
 package protocol
 
 import (
+	"time"
+
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
 	"github.com/ibrun/ibrun/internal/pmi"
 )
@@ -17,7 +19,7 @@ const (
 	EventAbort      Kind = "abort"       // Rank, Code, LostPeer, Text
 	EventInvalidPMI Kind = "bad pmi"     // Rank, Text: what it has sent on PMI_FD is not PMI
 	EventFailure    Kind = "fault"       // Code, Text: why this agent, or the ibrun of this node, cannot continue
-	EventNote       Kind = "note"        // Rank (-1: none), Text: to be shown to the user
+	EventNote       Kind = "note"        // Rank (-1: none), Text, Info: to be shown to the user
 	// Rank, Code, Signal, AfterEnd, LostPeer, Text (more about the reason); events of this kind are sent in the order in which
 	// the ranks exited
 	EventExit   Kind = "exit"
@@ -26,7 +28,7 @@ const (
 	// user has closed the reading end.
 	EventOutputLost Kind = "output lost"
 	EventExchange   Kind = "parcel" // Exchange: from the PMI server
-	// Rank, Text (its last output), PIDs (processes that could not be killed), Output: the agent exits
+	// Rank, Text (its last output), Shown, PIDs (processes that could not be killed), Output, Linger: the agent exits
 	EventDone Kind = "done"
 )
 
@@ -55,14 +57,17 @@ type Event struct {
 	Rank     int                  `json:",omitempty"`
 	Code     int                  `json:",omitempty"`
 	Signal   int                  `json:",omitempty"`
-	LastCall string               `json:",omitempty"`     // of a rank that has exited, if its calls are checked
+	LastCall string               `json:",omitempty"`     // of a rank that has exited, such as "it was in Recv from rank 3"
 	AfterEnd bool                 `json:"Told,omitempty"` // the agent had been ordered to end the ranks before
 	LostPeer bool                 `json:",omitempty"`     // the rank had noticed that another process of the job is gone
 	Again    bool                 `json:",omitempty"`     // the user of this node has asked the job to end before
 	Text     string               `json:",omitempty"`
+	Info     bool                 `json:",omitempty"` // it is about what the rank does, and no warning
+	Shown    int                  `json:",omitempty"` // how many bytes Text takes at the end of standard error; 0: it is not there
 	Ranks    []int                `json:",omitempty"`
 	PIDs     []int                `json:",omitempty"`
 	Output   []string             `json:",omitempty"` // which output was not forwarded, and why
+	Linger   time.Duration        `json:",omitempty"` // how long the metrics of another node may outlast the job
 	Exchange *pmi.ExchangeMessage `json:"Parcel,omitempty"`
 	Join     *Join                `json:",omitempty"`
 

@@ -1,10 +1,13 @@
 package protocol
 
 import (
+	"log/slog"
+	"slices"
 	"time"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/inspect"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/message"
 	"github.com/ibrun/ibrun/internal/pmi"
+	"github.com/ibrun/ibrun/perf/jobs"
 )
 
 // Order is sent by ibrun to its agent, and by node 0 to the other nodes. Exactly one field is set. If the stream ends, the
@@ -39,7 +42,7 @@ type Question struct {
 // Answer is an answer to a Question, or a part of one.
 type Answer struct {
 	ID     uint64         // of the question
-	Ranks  []inspect.Rank `json:",omitempty"`
+	Ranks  []jobs.Rank    `json:",omitempty"`
 	Stacks map[int]string `json:",omitempty"` // by rank
 	More   bool           `json:",omitempty"` // more parts follow
 }
@@ -104,6 +107,37 @@ type FileChunk struct {
 
 // Outcome is the exit code of the job and the reason for it, as node 0 determined them.
 type Outcome struct {
-	Code  int
-	Lines []string `json:",omitempty"`
+	Code     int
+	Messages []message.Message `json:",omitempty"`
+	// Repeated is a message that repeats the end of the standard error of a node; nil: none.
+	Repeated *Repeated `json:",omitempty"`
+}
+
+// Repeated is a message of an [Outcome].
+type Repeated struct {
+	Message int // index in Messages
+	Node    int
+}
+
+// NewOutcome returns the outcome of a job that has failed for this reason.
+func NewOutcome(code int, m message.Message) *Outcome {
+	m.Level = slog.LevelError
+	return &Outcome{Code: code, Messages: []message.Message{m}}
+}
+
+// Lines returns all messages as lines of text.
+func (o *Outcome) Lines() (lines []string) {
+	for i := range o.Messages {
+		lines = append(lines, o.Messages[i].Lines()...)
+	}
+	return lines
+}
+
+// MessagesOn returns the messages that a node prints: all but the one that repeats the end of its standard error.
+func (o *Outcome) MessagesOn(node int) []message.Message {
+	r := o.Repeated
+	if r == nil || r.Node != node || r.Message < 0 || r.Message >= len(o.Messages) {
+		return o.Messages
+	}
+	return slices.Concat(o.Messages[:r.Message], o.Messages[r.Message+1:])
 }

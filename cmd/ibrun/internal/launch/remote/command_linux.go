@@ -10,11 +10,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/message"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/watcher"
 	"github.com/ibrun/ibrun/internal/buildinfo"
@@ -25,6 +27,8 @@ const (
 	maxBanner = 64 << 10
 	// maxKept is how many lines of a command are kept for its diagnosis, and maxLine how many bytes of each.
 	maxKept, maxLine = 12, 1 << 10
+	// maxMessage is how many bytes a message of ibrun in JSON has at most. A longer one is cut off, and so is no message.
+	maxMessage = 64 << 10
 	// maxGarbage is how many lines are shown of a command that is not ibrun.
 	maxGarbage = 2
 	// stderrTimeout is how long the lines of a command may take that has ended: another process may hold its standard error.
@@ -45,9 +49,9 @@ type command struct {
 	skipped int      // bytes of them
 }
 
-// start starts a command with these variables in place of those of Slurm, unless env is nil. It may run on for the time linger if
-// ibrun dies.
-func start(w *watcher.Watcher, hosts []Host, words, env []string, linger time.Duration) (*command, error) {
+// start starts a command with these variables in place of those of Slurm, unless env is nil. Its lines on standard error have at
+// most longest bytes. It may run on for the time linger if ibrun dies.
+func start(w *watcher.Watcher, hosts []Host, words, env []string, longest int, linger time.Duration) (*command, error) {
 	path, err := exec.LookPath(words[0])
 	if err != nil {
 		return nil, err
@@ -78,7 +82,7 @@ func start(w *watcher.Watcher, hosts []Host, words, env []string, linger time.Du
 		c.hangUp()
 		return nil, errors.Join(err, stderr.Close())
 	}
-	c.err = readLines(stderr)
+	c.err = readLines(stderr, longest)
 	return c, nil
 }
 
@@ -185,13 +189,13 @@ func (c *command) checkVersion(host string, g protocol.Greeting) *Error {
 }
 
 // deliver writes the start message to standard input.
-func (c *command) deliver(message []byte, deadline time.Time) error {
+func (c *command) deliver(text []byte, deadline time.Time) error {
 	in, _, err := c.streams()
 	if err == nil {
 		err = in.SetWriteDeadline(deadline)
 	}
 	if err == nil {
-		_, err = in.Write(message)
+		_, err = in.Write(text)
 	}
 	if err != nil {
 		return fmt.Errorf("it did not read the start message: %w", err)
@@ -265,35 +269,40 @@ func isEnd(err error) bool {
 
 // lines are the lines that a command writes to standard error.
 type lines struct {
-	done chan struct{} // closed at the end of the stream
+	done chan struct{}   // closed at the end of the stream
+	raw  syscall.RawConn // of the stream
+
+	adding atomic.Bool // what was read is being added
 
 	mu   sync.Mutex
 	kept []string
 	to   func(line string) // nil: they are only kept
 }
 
-// readLines starts to read lines, and closes the file at its end.
-func readLines(f *os.File) *lines {
+// readLines starts to read lines, of which it cuts off what is beyond longest bytes, and closes the file at its end.
+func readLines(f *os.File, longest int) *lines {
 	l := &lines{done: make(chan struct{})}
+	l.raw, _ = f.SyscallConn() // it cannot fail: the file is open
 	go func() {
 		defer close(l.done)
 		defer f.Close()
 		var rest []byte
 		b := make([]byte, 4<<10)
 		for {
-			n, err := f.Read(b)
+			n, err := l.read(b)
 			rest = append(rest, b[:n]...)
 			for {
 				line, after, found := bytes.Cut(rest, []byte("\n"))
-				if !found && len(rest) < maxLine && err == nil || len(line) == 0 && !found {
+				if !found && len(rest) < longest && err == nil || len(line) == 0 && !found {
 					break
 				}
-				l.add(strings.TrimSuffix(string(line[:min(len(line), maxLine)]), "\r"))
+				l.add(strings.TrimSuffix(string(line[:min(len(line), longest)]), "\r"))
 				rest = after
 			}
 			if err != nil {
 				return
 			}
+			l.adding.Store(false)
 		}
 	}()
 	return l
@@ -303,7 +312,10 @@ func (l *lines) add(line string) {
 	l.mu.Lock()
 	to := l.to
 	if to == nil {
-		l.kept = append(l.kept, line)
+		if m, ok := message.Decode(line); ok { // it is shown within the message that the command has failed
+			line = "ibrun on " + m.Host + ": " + m.Lines()[0]
+		}
+		l.kept = append(l.kept, line[:min(len(line), maxLine)])
 		l.kept = l.kept[max(0, len(l.kept)-maxKept):]
 	}
 	l.mu.Unlock()
@@ -320,9 +332,44 @@ func (l *lines) forward(to func(line string)) {
 	l.to = to
 }
 
-// last returns the last lines of a command that has ended.
+// read reads from the stream. It sets adding before bytes leave the pipe.
+func (l *lines) read(b []byte) (n int, err error) {
+	errPoll := l.raw.Read(func(fd uintptr) bool {
+		l.adding.Store(true)
+		for n, err = unix.Read(int(fd), b); err == unix.EINTR; {
+			n, err = unix.Read(int(fd), b)
+		}
+		if err == unix.EAGAIN {
+			l.adding.Store(false)
+			return false
+		}
+		return true
+	})
+	if errPoll != nil {
+		err = errPoll
+	}
+	if err == nil && n == 0 {
+		err = io.EOF
+	}
+	return max(n, 0), err // n is -1 with an error
+}
+
+// unread reports whether bytes have been written that are not added yet.
+func (l *lines) unread() bool {
+	n := 0
+	err := l.raw.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) }) // every pipe can say it
+	return err == nil && (n > 0 || l.adding.Load())
+}
+
+// last returns the last lines of a command that has ended. Another process may have the stream open and never end it, so last
+// only reads what is there.
 func (l *lines) last() []string {
-	wait(l.done, stderrTimeout)
+	for end := time.Now().Add(exitTimeout); ; {
+		wait(l.done, stderrTimeout)
+		if !l.unread() || time.Now().After(end) {
+			break
+		}
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return append([]string(nil), l.kept...)

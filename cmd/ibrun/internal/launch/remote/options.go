@@ -3,6 +3,8 @@ package remote
 import (
 	"os"
 	"time"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/message"
 )
 
 // Host is a node that is to be started.
@@ -32,6 +34,8 @@ type Options struct {
 	Message func(node int) ([]byte, error)
 	// Verbose reports the commands.
 	Verbose bool
+	// JSON says that ibrun on the hosts prints its messages as JSON.
+	JSON bool
 }
 
 // Event is news about a node. Exactly one of Ready, Err and Note is set.
@@ -41,8 +45,8 @@ type Event struct {
 	Ready *Ready
 	// Err says why the node cannot be started, or that its command has ended. No further event of the node follows.
 	Err *Error
-	// Note is a line for the user.
-	Note string
+	// Note is a message for the user. Its text is not empty.
+	Note *message.Message
 }
 
 // Ready are the streams of a node that has its start message. With Slurm they are nil.

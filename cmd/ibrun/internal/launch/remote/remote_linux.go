@@ -3,11 +3,13 @@ package remote
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/message"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/watcher"
 )
@@ -75,9 +77,31 @@ func (s *Starts) send(e Event) {
 	}
 }
 
-// note sends a line for the user.
-func (s *Starts) note(node int, format string, args ...any) {
-	s.send(Event{Node: node, Note: fmt.Sprintf(format, args...)})
+// note sends a message for the user about a node, or about several for 0.
+func (s *Starts) note(node int, level slog.Level, msg string, a message.Attrs) {
+	if node > 0 {
+		a.PeerNode = &node
+	}
+	s.send(Event{Node: node, Note: &message.Message{Level: level, Msg: msg, Attrs: a}})
+}
+
+// noteWaiting sends the message that hosts have not answered.
+func (s *Starts) noteWaiting(node int, hosts string, c *command) {
+	s.note(node, slog.LevelWarn, "still waiting for ibrun on other hosts", message.Attrs{PeerHost: hosts, Command: c.String(),
+		Text: fmt.Sprintf("still waiting for %s: ibrun has not answered there; started with: %s", hosts, c)})
+}
+
+// pass sends a line that the command of a node has printed, or that of several nodes for 0. host is empty if it is not known.
+func (s *Starts) pass(node int, host, line string) {
+	if s.opts.JSON {
+		if m, ok := message.Decode(line); ok {
+			s.send(Event{Node: node, Note: m})
+			return
+		}
+	}
+	if text := withHost(line[:min(len(line), maxLine)], host); text != "" {
+		s.note(node, slog.LevelWarn, "what starts ibrun on other hosts has printed a line", message.Attrs{PeerHost: host, Text: text})
+	}
 }
 
 // Close waits until all commands have ended, and ends those that do not. After the end of the job the nodes end by themselves,
@@ -144,8 +168,10 @@ func (s *Starts) startHost(h Host) {
 			return
 		case !noted && time.Since(began) > noticeAfter:
 			noted = true
-			s.note(h.Node, "%s cannot be reached yet: %s; %s. It is tried for %v more (--join-timeout)", h.Name, err.Reason, err.Remedy,
-				left.Round(time.Second))
+			left = left.Round(time.Second)
+			s.note(h.Node, slog.LevelWarn, "a host cannot be reached yet", message.Attrs{PeerHost: h.Name, Error: err.Reason,
+				LimitSeconds: left.Seconds(), Text: fmt.Sprintf("%s cannot be reached yet: %s; %s. It is tried for %v more "+
+					"(--join-timeout)", h.Name, err.Reason, err.Remedy, left)})
 		}
 		select {
 		case <-time.After(retry):
@@ -163,7 +189,7 @@ func (s *Starts) connect(h Host, program string) (*command, *Error) {
 		return nil, &Error{}
 	}
 	defer func() { <-s.slots }()
-	message, err := s.opts.Message(h.Node)
+	text, err := s.opts.Message(h.Node)
 	if err != nil {
 		return nil, &Error{Host: h.Name, Reason: err.Error()}
 	}
@@ -172,7 +198,7 @@ func (s *Starts) connect(h Host, program string) (*command, *Error) {
 		return nil, failed
 	}
 	stop := time.AfterFunc(noticeAfter, func() {
-		s.note(h.Node, "still waiting for %s: ibrun has not answered there; started with: %s", h.Name, c)
+		s.noteWaiting(h.Node, h.Name, c)
 	})
 	defer stop.Stop()
 	greeting, failed := c.awaitGreeting(s.deadline)
@@ -180,7 +206,7 @@ func (s *Starts) connect(h Host, program string) (*command, *Error) {
 		failed = c.checkVersion(h.Name, greeting)
 	}
 	if failed == nil {
-		if err := c.deliver(message, s.deadline); err != nil {
+		if err := c.deliver(text, s.deadline); err != nil {
 			failed = c.failed(err)
 		}
 	}
@@ -193,7 +219,7 @@ func (s *Starts) connect(h Host, program string) (*command, *Error) {
 
 // supervise reports that a node is ready, then the lines that its command prints, and then its end.
 func (s *Starts) supervise(h Host, c *command) {
-	c.err.forward(func(line string) { s.note(h.Node, "%s", withHost(line, h.Name)) })
+	c.err.forward(func(line string) { s.pass(h.Node, h.Name, line) })
 	in, out := c.detach()
 	ended := make(chan *Error, 1)
 	select {
@@ -210,7 +236,7 @@ func (s *Starts) supervise(h Host, c *command) {
 
 // startStep starts all nodes of a component of a Slurm job by srun, and waits until it has ended.
 func (s *Starts) startStep(hosts []Host, group int) {
-	message, err := s.opts.Message(0)
+	text, err := s.opts.Message(0)
 	if err != nil {
 		s.send(Event{Err: &Error{Host: hostNames(hosts), Reason: err.Error()}})
 		return
@@ -225,12 +251,12 @@ func (s *Starts) startStep(hosts []Host, group int) {
 	for _, h := range hosts {
 		waiting[h.Name] = h
 	}
-	go func() { _ = c.deliver(message, s.deadline) }() // if it fails, srun has ended, or the time for joining is over
+	go func() { _ = c.deliver(text, s.deadline) }() // if it fails, srun has ended, or the time for joining is over
 	stop := time.AfterFunc(noticeAfter, func() {
-		s.note(0, "still waiting for %s: ibrun has not answered there; started with: %s", hostNames(hosts), c)
+		s.noteWaiting(0, hostNames(hosts), c)
 	})
 	defer stop.Stop()
-	for {
+	for forwarded := false; ; {
 		line, err := c.readLine()
 		if err != nil {
 			break
@@ -248,10 +274,14 @@ func (s *Starts) startStep(hosts []Host, group int) {
 			}
 			s.send(Event{Node: h.Node, Ready: &Ready{}})
 		}
-		if len(waiting) == 0 && stop.Stop() {
-			c.err.forward(func(line string) { s.note(0, "%s", withHost(line, "")) })
+		if len(waiting) == 0 && !forwarded {
+			forwarded = true
+			stop.Stop()
+			c.err.forward(func(line string) { s.pass(0, "", line) })
 			if s.opts.Verbose {
-				s.note(0, "srun has started ibrun on %s within %v", hostNames(hosts), time.Since(began).Round(time.Millisecond))
+				s.note(0, slog.LevelInfo, "srun has started ibrun", message.Attrs{PeerHost: hostNames(hosts),
+					Text: fmt.Sprintf("srun has started ibrun on %s within %v", hostNames(hosts),
+						time.Since(began).Round(time.Millisecond))})
 			}
 		}
 	}
@@ -262,7 +292,11 @@ func (s *Starts) startStep(hosts []Host, group int) {
 
 // run starts a command.
 func (s *Starts) run(hosts []Host, words, env []string) (*command, *Error) {
-	c, err := start(s.watcher, hosts, words, env, s.opts.FailureGrace+lingerMargin)
+	longest := maxLine
+	if s.opts.JSON {
+		longest = maxMessage
+	}
+	c, err := start(s.watcher, hosts, words, env, longest, s.opts.FailureGrace+lingerMargin)
 	if err != nil {
 		return nil, startError(hosts, words, err)
 	}
@@ -277,7 +311,8 @@ func (s *Starts) run(hosts []Host, words, env []string) (*command, *Error) {
 	default:
 	}
 	if s.opts.Verbose {
-		s.note(hosts[0].Node, "started: %s", c)
+		s.note(hosts[0].Node, slog.LevelInfo, "a command was started", message.Attrs{PeerHost: hostNames(hosts), Command: c.String(),
+			Text: fmt.Sprintf("started: %s", c)})
 	}
 	return c, nil
 }
