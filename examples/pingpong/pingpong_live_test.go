@@ -55,7 +55,7 @@ type session struct {
 }
 
 // watchdog is far more than the duration of a session, also in an emulated guest.
-const watchdog = 30 * time.Second
+const watchdog = 5 * time.Minute
 
 // run fails the test unless both sides succeed and print their results. When one side fails, it stops the other, which might
 // wait forever.
