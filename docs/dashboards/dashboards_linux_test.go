@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,7 @@ type dashboard struct {
 }
 
 type panel struct {
+	Type        string
 	Title       string
 	Description string
 	FieldConfig struct{ Defaults struct{ Unit string } }
@@ -57,26 +59,38 @@ func dashboards(t *testing.T) map[string]dashboard {
 	return all
 }
 
+// variables replaces the variables of the dashboards by what Grafana puts in for them.
+var variables = strings.NewReplacer("$__rate_interval", "10s", "$job", ".*", "$node", ".*", "$op", ".*", "$transport", ".*",
+	"$device", ".*")
+
 // query is a panel's expression with what Grafana puts in for its variables.
 func (p target) query() string {
-	return strings.NewReplacer("$__rate_interval", "10s", "$job", ".*", "$node", ".*").Replace(p.Expr)
+	return variables.Replace(p.Expr)
 }
 
-// TestQueries runs every query of every panel and rule in a real Prometheus that scrapes a real job, with native histograms
-// and without. None may come back empty.
-func TestQueries(t *testing.T) {
+// TestPrometheus runs jobs that a real Prometheus scrapes.
+func TestPrometheus(t *testing.T) {
 	if _, err := exec.LookPath("prometheus"); err != nil {
 		if os.Getenv("CI") != "" {
 			t.Fatal(err)
 		}
 		t.Skip("this needs Prometheus: apt-get install prometheus")
 	}
-	dir := t.TempDir()
-	files := []string{startJob(t, dir), startPorts(t, dir)}
+	ibrun, dir := buildIbrun(t), t.TempDir()
+	j := startJob(t, ibrun, dir+"/job.json")
+	startPorts(t, dir)
 	servers := map[string]*prometheus{
-		"classic": startPrometheus(t, dir+"/classic", files),
-		"native":  startPrometheus(t, dir+"/native", files, "--enable-feature=native-histograms"),
+		"classic": startPrometheus(t, dir+"/classic", dir),
+		"native":  startPrometheus(t, dir+"/native", dir, "--enable-feature=native-histograms"),
 	}
+	t.Run("RankDied", func(t *testing.T) { testRankDied(t, ibrun, dir, servers) })
+	t.Run("Queries", func(t *testing.T) { testQueries(t, servers) })
+	t.Run("Promtool", func(t *testing.T) { testPromtool(t, j) })
+}
+
+// testQueries runs every query of every panel and rule, with native histograms and without, when jobs have died and another one
+// runs. None may come back empty.
+func testQueries(t *testing.T, servers map[string]*prometheus) {
 	for name, p := range servers {
 		t.Run(name, func(t *testing.T) {
 			for file, d := range dashboards(t) {
@@ -89,6 +103,7 @@ func TestQueries(t *testing.T) {
 			for rule, query := range p.rules(t) {
 				p.mustAnswer(t, rule, query)
 			}
+			p.wantLabels(t)
 		})
 	}
 	if *draw {
@@ -102,7 +117,9 @@ func TestQueries(t *testing.T) {
 // prometheus is one that runs.
 type prometheus struct{ at string }
 
-func startPrometheus(t *testing.T, dir string, discovery []string, flags ...string) *prometheus {
+// startPrometheus starts a Prometheus with the rules of this folder, which scrapes what the files in the folder discovery name.
+// Its query has a parameter by which the endpoint of a job distinguishes it from others on this machine.
+func startPrometheus(t *testing.T, dir, discovery string, flags ...string) *prometheus {
 	t.Helper()
 	rules, err := filepath.Abs("rules.yml")
 	if err != nil {
@@ -114,15 +131,15 @@ func startPrometheus(t *testing.T, dir string, discovery []string, flags ...stri
 	}
 	p := &prometheus{at: l.Addr().String()}
 	l.Close()
-	interval := "200ms"
+	interval := "500ms"
 	if *draw {
 		interval = "1s"
 	}
 	config := fmt.Sprintf(`global: {scrape_interval: %s, evaluation_interval: 200ms}
 rule_files: [%q]
 scrape_configs:
-  - {job_name: ibrun, file_sd_configs: [{files: [%q, %q]}]}
-`, interval, rules, discovery[0], discovery[1])
+  - {job_name: ibrun, file_sd_configs: [{files: [%q]}], params: {from: [%q]}}
+`, interval, rules, discovery+"/*.json", filepath.Base(dir))
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -172,8 +189,10 @@ func (p *prometheus) ask(what string, v url.Values, data any) error {
 // series is one of an answer.
 type series struct {
 	Metric map[string]string
-	Value  []any   // time and value of an answer for one moment
-	Values [][]any // of an answer for a range of time
+	Value  []any // time and value of an answer for one moment
+	// Histogram is set instead for a native histogram.
+	Histogram []any
+	Values    [][]any // of an answer for a range of time
 }
 
 // mustAnswer waits until a query has an answer that is a number.
@@ -185,12 +204,29 @@ func (p *prometheus) mustAnswer(t *testing.T, whose, query string) {
 			return err
 		}
 		for _, s := range data.Result {
-			if len(s.Value) == 2 && s.Value[1] != "NaN" {
+			if len(s.Value) == 2 && s.Value[1] != "NaN" || len(s.Histogram) == 2 {
 				return nil
 			}
 		}
 		return errors.New("no answer")
 	})
+}
+
+// wantLabels checks that Prometheus has renamed no label of the metrics.
+func (p *prometheus) wantLabels(t *testing.T) {
+	t.Helper()
+	var names []string
+	if err := p.ask("labels", nil, &names); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, "exported_") {
+			t.Errorf("a metric has the label %s, which Prometheus sets itself", strings.TrimPrefix(name, "exported_"))
+		}
+	}
+	if !slices.Contains(names, "ibrun_job") || !slices.Contains(names, "ibrun_node") {
+		t.Errorf("the labels are %v", names)
+	}
 }
 
 // threshold is the end of an alert's expression, without which it tells what it looks at.

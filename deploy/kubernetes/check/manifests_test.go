@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -225,6 +226,26 @@ func checkRDMA(t *testing.T, c *core.Container) {
 	}
 	if !found || !slices.Contains(c.SecurityContext.Capabilities.Add, "IPC_LOCK") {
 		t.Errorf("%s: limits %v, capabilities %v", c.Name, c.Resources.Limits, c.SecurityContext.Capabilities.Add)
+	}
+}
+
+// TestPage: the commands of docs/kubernetes.md name manifests that decode, and files that exist.
+func TestPage(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/kubernetes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoded := 0
+	commands := regexp.MustCompile(`(?m)^(kubectl apply|podman build) -f deploy/kubernetes/(\S+)`)
+	for _, m := range commands.FindAllStringSubmatch(string(page), -1) {
+		if m[1] == "kubectl apply" {
+			decoded += len(manifest(t, m[2]))
+		} else if _, err := os.Stat(filepath.Join("..", m[2])); err != nil {
+			t.Error(err)
+		}
+	}
+	if decoded < 3 {
+		t.Errorf("only %d objects in the manifests that docs/kubernetes.md names", decoded)
 	}
 }
 
