@@ -3,6 +3,7 @@ package docs
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -199,4 +200,60 @@ func count(list []string, name string) (n int) {
 		}
 	}
 	return n
+}
+
+// TestExamples: every subject of the list has an example.
+func TestExamples(t *testing.T) {
+	files, err := filepath.Glob("../mpi/*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var examples []string
+	for _, file := range files {
+		for _, m := range regexp.MustCompile(`(?m)^func Example(\w*?)(?:_[a-z]\w*)?\(\)`).FindAllStringSubmatch(read(t, file), -1) {
+			examples = append(examples, strings.ReplaceAll(m[1], "_", "."))
+		}
+	}
+	subjects := strings.Split(bySubject(t), "//   - ")[1:]
+	if len(subjects) < 15 || len(examples) < 25 {
+		t.Errorf("only %d subjects and %d examples were found", len(subjects), len(examples))
+	}
+	for i, subject := range subjects {
+		has := func(name string) bool { return strings.Contains(subject, "["+name+"]") }
+		if i > 0 && !slices.ContainsFunc(examples, has) { // that of the first is the example of the package
+			t.Errorf("no call has an example: %s", subject)
+		}
+	}
+}
+
+// bySubject returns the list of calls in the comment of package mpi.
+func bySubject(t *testing.T) string {
+	t.Helper()
+	const begin, end = "// # Calls by subject\n", "\n// # "
+	_, list, found := strings.Cut(read(t, "../mpi/doc.go"), begin)
+	list, _, ended := strings.Cut(list, end)
+	if !found || !ended {
+		t.Fatalf("mpi/doc.go has no section between %q and %q", begin, end)
+	}
+	return list
+}
+
+// TestCallsBySubject finds every exported function of package mpi once in the list of its comment, and every call there in the
+// public API.
+func TestCallsBySubject(t *testing.T) {
+	var listed []string
+	for _, m := range regexp.MustCompile(`\[([\w.]+)\]`).FindAllStringSubmatch(bySubject(t), -1) {
+		listed = append(listed, m[1])
+	}
+	known, calls := exported(t)
+	for _, name := range calls {
+		if n := count(listed, name); !strings.Contains(name, ".") && n != 1 {
+			t.Errorf("%s is %d times in the list by subject of mpi/doc.go; want once", name, n)
+		}
+	}
+	for _, name := range listed {
+		if !known[name] && !slices.Contains([]string{"Request", "Status"}, name) {
+			t.Errorf("mpi/doc.go lists %s, which package mpi does not export", name)
+		}
+	}
 }

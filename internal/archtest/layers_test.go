@@ -21,16 +21,17 @@ const layers = `
 NONE < internal/crc32c;
 NONE < attrs, internal/ticks, internal/pollyield, internal/auth, internal/encrypt, internal/memaddr, perf/profile, internal/abi/*;
 NONE < internal/admission, internal/printable;
-NONE < internal/archtest, internal/conformance, internal/apitest, internal/buildinfo, internal/sbom;
+NONE < internal/archtest, internal/conformance, internal/apitest, internal/buildinfo, internal/sbom, internal/schematest;
 NONE < internal/transports < internal/tunables;
 NONE < internal/leakcheck < fabric/fabrictest, verbs/verbstest;
 internal/ticks, internal/transports < perf;
-hw, perf < perf/prom;
+hw, internal/buildinfo, perf < perf/prom;
+perf < internal/jobsocket < perf/jobs;
 NONE < internal/pmi;
 NONE < internal/dlopen;
 hw, internal/abi/*, internal/dlopen < internal/ibvmock;
 internal/abi/*, internal/dlopen < internal/pmix;
-NONE < internal/openmpitest, internal/mpi4pytest;
+NONE < internal/openmpitest, internal/mpi4pytest, internal/docpages;
 NONE < internal/fdpass;
 internal/fdpass < internal/fdpass/fdpasstest;
 internal/auth, internal/fdpass < internal/ranklink;
@@ -79,12 +80,14 @@ mpi/internal/reduction < mpi/internal/coll;
 fabric < mpi/internal/regcache;
 internal/shm < mpi/internal/coll;
 fabric, perf, internal/pollyield, mpi/internal/match, mpi/internal/regcache, mpi/internal/datatype < mpi/internal/proto;
-attrs, hw, perf, perf/profile, fabric, internal/tunables, mpi/internal/bootstrap, mpi/internal/clocksync, mpi/internal/coll,
-	mpi/internal/datatype, mpi/internal/proto, mpi/internal/reduction, mpi/internal/topology < mpi/internal/core;
+attrs, hw, perf, perf/profile, fabric, internal/shm, internal/tunables, mpi/internal/bootstrap, mpi/internal/clocksync,
+	mpi/internal/coll, mpi/internal/datatype, mpi/internal/proto, mpi/internal/reduction, mpi/internal/topology < mpi/internal/core;
 
 # Layer 5: the API of programs.
 attrs, perf, mpi/internal/bootstrap, mpi/internal/core, mpi/internal/datatype, mpi/internal/proto, mpi/internal/reduction < mpi;
-hw, perf, fabric, fabric/mem, fabric/auto, mpi/internal/bootstrap, mpi/internal/clocksync, mpi < mpi/mpitest;
+fabric, fabric/mem, mpi/simulate < mpi/internal/virtual;
+hw, perf, fabric, fabric/mem, fabric/auto, mpi/internal/bootstrap, mpi/internal/clocksync, mpi/internal/proto,
+	mpi/internal/virtual, mpi/simulate, mpi < mpi/mpitest;
 fabric/auto, internal/transports, internal/tunables, mpi/internal/proto, mpi/internal/coll < mpi/explain;
 mpi/internal/coll, mpi/internal/datatype, mpi/internal/reduction < mpi/simulate;
 
@@ -105,6 +108,9 @@ hw, perf, internal/tunables < cmd/ibrun/internal/report;
 internal/transports, cmd/ibrun/internal/cli, cmd/ibrun/internal/allocation < cmd/ibrun/internal/completion;
 internal/transports < cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, cmd/ibrun/internal/benchcmd, cmd/ibrun/internal/explain;
 internal/auth < cmd/ibrun/internal/cli;
+NONE < cmd/ibrun/internal/manual < cmd/ibrun/internal/cli, cmd/ibrun/internal/completion, cmd/ibrun/internal/inspect,
+	cmd/ibrun/internal/benchcmd, cmd/ibrun/internal/explain, cmd/ibrun/internal/softroce, cmd/ibrun/internal/topo,
+	cmd/ibrun/internal/doctor;
 NONE < cmd/ibrun/internal/cli/foreign < cmd/ibrun/internal/cli;
 internal/tunables < cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, cmd/ibrun/internal/launch/coordinator;
 cmd/ibrun/internal/placement, cmd/ibrun/internal/report < cmd/ibrun/internal/cli;
@@ -115,7 +121,8 @@ NONE < cmd/ibrun/internal/inputfile < cmd/ibrun/internal/placement, cmd/ibrun/in
 NONE < cmd/ibrun/internal/outfile < cmd/ibrun/internal/report, cmd/ibrun/internal/exporter, cmd/ibrun/internal/launch/monitor;
 internal/printable < cmd/ibrun/internal/report, cmd/ibrun/internal/inspect, cmd/ibrun/internal/launch;
 internal/printable < cmd/ibrun/internal/tracemerge, cmd/ibrun/internal/launch/console, cmd/ibrun/internal/launch/coordinator;
-hw, perf < cmd/ibrun/internal/inspect;
+hw, perf, perf/jobs, internal/jobsocket < cmd/ibrun/internal/inspect;
+perf/jobs < cmd/ibrun/internal/launch/protocol, cmd/ibrun/internal/launch/monitor;
 cmd/ibrun/internal/launch/exitcode, cmd/ibrun/internal/launch/proctree < cmd/ibrun/internal/launch/watcher;
 cmd/ibrun/internal/launch/watcher < cmd/ibrun/internal/launch/coordinator;
 internal/buildinfo, cmd/ibrun/internal/launch/exitcode, cmd/ibrun/internal/launch/protocol, cmd/ibrun/internal/launch/watcher <
@@ -123,6 +130,8 @@ internal/buildinfo, cmd/ibrun/internal/launch/exitcode, cmd/ibrun/internal/launc
 cmd/ibrun/internal/launch/remote < cmd/ibrun/internal/launch/coordinator;
 internal/auth, internal/buildinfo, cmd/ibrun/internal/control < cmd/ibrun/internal/launch;
 NONE < internal/cgroup, cmd/ibrun/internal/launch/exitcode, cmd/ibrun/internal/launch/outbox;
+NONE < cmd/ibrun/internal/launch/message < cmd/ibrun/internal/launch/console, cmd/ibrun/internal/launch/protocol,
+  cmd/ibrun/internal/launch/remote, cmd/ibrun/internal/launch/coordinator;
 internal/cgroup < cmd/ibrun/internal/launch/proctree, cmd/ibrun/internal/launch, cmd/ibrun/internal/topo;
 hw, cmd/ibrun/internal/launch/exitcode, cmd/ibrun/internal/launch/outbox < cmd/ibrun/internal/launch/console;
 cmd/ibrun/internal/launch/outbox < cmd/ibrun/internal/launch/agent, cmd/ibrun/internal/launch/coordinator;
@@ -130,7 +139,7 @@ cmd/ibrun/internal/launch/console, cmd/ibrun/internal/launch/protocol < cmd/ibru
 cmd/ibrun/internal/launch/output < cmd/ibrun/internal/launch/agent, cmd/ibrun/internal/launch/coordinator;
 perf, perf/profile, internal/shm, internal/ranklink < cmd/ibrun/internal/launch/perfmem;
 internal/auth, internal/pmi, internal/ranklink < cmd/ibrun/internal/launch/protocol;
-cmd/ibrun/internal/inspect, cmd/ibrun/internal/report < cmd/ibrun/internal/launch/protocol;
+cmd/ibrun/internal/report < cmd/ibrun/internal/launch/protocol;
 cmd/ibrun/internal/launch/exitcode, cmd/ibrun/internal/launch/proctree, cmd/ibrun/internal/launch/console <
   cmd/ibrun/internal/launch/agent;
 cmd/ibrun/internal/launch/exitcode, cmd/ibrun/internal/launch/proctree, cmd/ibrun/internal/launch/console <

@@ -80,7 +80,7 @@ func newJob(t *testing.T, args ...string) *job {
 	j.cmd = exec.Command(args[0], args[1:]...)
 	j.cmd.Stdout, j.cmd.Stderr = &j.stdout, &j.stderr
 	j.cmd.Env = append(os.Environ(), j.variables()...)
-	j.cmd.WaitDelay = time.Second // what is left may hold the pipes open
+	j.cmd.WaitDelay = 10 * time.Second // what is left may hold the pipes open
 	return j
 }
 
@@ -131,7 +131,7 @@ func (j *job) want(code int, texts ...string) *job {
 			j.t.Errorf("%q wrote to standard error\n%swhich does not contain %q", j.cmd.Args, j.err(), text)
 		}
 	}
-	j.nothingLeft(2 * time.Second)
+	j.nothingLeft(endTime)
 	return j
 }
 
@@ -175,6 +175,9 @@ func (j *job) alive() (pids []int) {
 func hasMark(environ []byte, mark string) bool {
 	return slices.Contains(strings.Split(string(environ), "\x00"), markName+"="+mark)
 }
+
+// endTime is how long what a job has started may take to end after it. What is left by mistake runs longer.
+const endTime = time.Minute
 
 // nothingLeft checks that within a time after the end of a job nothing remains: no process, and no temporary file.
 func (j *job) nothingLeft(within time.Duration) {

@@ -124,8 +124,10 @@ func (n *network) addHost(i int, name, bridge string, s setup) {
 	n.ip("-n %s addr add %s/24 dev eth0", space, h.addr)
 	n.ip("-n %s link set eth0 up", space)
 	n.ip("-n %s link set lo up", space)
+	// With SHLVL=1 bash does not read ~/.bashrc of this machine: a program there that a test kills may leave a lock, for which all
+	// later logins wait.
 	config := fmt.Sprintf("ListenAddress %s\nHostKey %s\nAuthorizedKeysFile %s\nPidFile none\nStrictModes no\nUsePAM no\n"+
-		"PermitRootLogin yes\nPrintMotd no\nPrintLastLog no\nSetEnv PATH=%s\n"+
+		"PermitRootLogin yes\nPrintMotd no\nPrintLastLog no\nSubsystem sftp internal-sftp\nSetEnv PATH=%s SHLVL=1\n"+
 		"AcceptEnv %s\n%s", h.addr, n.file("host"), n.file("user.pub"),
 		os.Getenv("PATH"), marked, s.config)
 	n.write("sshd."+name, config, 0o600)
@@ -177,7 +179,9 @@ func (n *network) configureClient() {
 		n.file("known"), marked)
 	n.write("config", config.String(), 0o600)
 	n.write("known", known.String(), 0o600)
-	n.write("ssh", "#!/bin/sh\nexec /usr/bin/ssh -F "+n.file("config")+` "$@"`+"\n", 0o755)
+	for _, program := range []string{"ssh", "scp"} {
+		n.write(program, "#!/bin/sh\nexec /usr/bin/"+program+" -F "+n.file("config")+` "$@"`+"\n", 0o755)
+	}
 }
 
 // waitFor waits until the sshd of a host listens.

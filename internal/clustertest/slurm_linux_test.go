@@ -1,6 +1,7 @@
 package clustertest
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -147,6 +148,38 @@ func TestExitCodes(t *testing.T) {
 	salloc(t, "ibrun", "no-such-program").want(127, "no-such-program")
 }
 
+// TestLogJSON: with --log-format json each line that ibrun writes to standard error is one JSON object, also those about ranks on
+// nodes where Slurm started ibrun.
+func TestLogJSON(t *testing.T) {
+	t.Parallel()
+	type message struct {
+		Time                  time.Time
+		Level, Msg, Job, Host string
+		Rank                  int
+		RankHost              string `json:"rank_host"`
+		RankExitCode          int    `json:"rank_exit_code"`
+		ExitCode              int    `json:"exit_code"`
+	}
+	j := salloc(t, "ibrun", "--log-format", "json", "sh", "-c", "test $PMI_RANK != 3 || exit 5; sleep 1000").want(5)
+	seen := map[string]message{}
+	named := false // before its nodes have joined, a job has no ID
+	for line := range strings.Lines(j.err()) {
+		var m message
+		err := json.Unmarshal([]byte(line), &m)
+		named = named || m.Job != ""
+		if err != nil || m.Time.IsZero() || m.Level == "" || named && m.Job == "" || m.Host == "" {
+			t.Errorf("ibrun wrote %q: %v", line, err)
+		}
+		seen[m.Msg] = m
+	}
+	if m := seen["a rank has failed"]; m.Rank != 3 || m.RankHost != "n2" || m.RankExitCode != 5 {
+		t.Errorf("the rank that failed is %+v of\n%s", m, j.err())
+	}
+	if m := seen["the job has ended"]; m.ExitCode != 5 {
+		t.Errorf("the end is %+v of\n%s", m, j.err())
+	}
+}
+
 // writesFile is a program whose ranks, when they are asked to end, sleep a second and write a file.
 func writesFile(t *testing.T) (program, dir string) {
 	dir = t.TempDir()
@@ -166,7 +199,7 @@ func wantFiles(t *testing.T, dir string, ranks int) {
 }
 
 // afterCancel is how soon nothing is left after a job has been cancelled: KillWait of .ci/slurm, and 2 s.
-const afterCancel = 7 * time.Second
+const afterCancel = 12 * time.Second
 
 // TestScancel: when a job is cancelled, or its time is over, ranks have time to end, and then nothing is left.
 func TestScancel(t *testing.T) {
@@ -256,9 +289,9 @@ func TestSlurmKill(t *testing.T) {
 			t.Errorf("exit code 0 after SIGKILL of %q", victim)
 		}
 		if victim[0] == "srun" { // Slurm then kills everything on the nodes at once, with what would have removed files
-			j.noProcesses(2 * time.Second)
+			j.noProcesses(endTime)
 		} else {
-			j.nothingLeft(2 * time.Second)
+			j.nothingLeft(endTime)
 		}
 	}
 }

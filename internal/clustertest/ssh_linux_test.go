@@ -68,7 +68,7 @@ func TestSSHCopy(t *testing.T) {
 	if code := j.wait(); code == 0 || !strings.Contains(j.err(), "--copy") || !strings.Contains(j.err(), program) {
 		t.Errorf("exit code %d:\n%s", code, j.err())
 	}
-	j.nothingLeft(2 * time.Second)
+	j.nothingLeft(endTime)
 }
 
 // TestSSHExit: exit codes, and time to end, come through.
@@ -87,7 +87,7 @@ func TestSSHExit(t *testing.T) {
 			t.Fatal(err)
 		}
 		j.wait()
-		j.nothingLeft(2 * time.Second)
+		j.nothingLeft(endTime)
 		wantFiles(t, dir, 4)
 	}
 }
@@ -96,9 +96,9 @@ func TestSSHExit(t *testing.T) {
 func TestSSHKill(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, ab, nil)
-	ready := []string{"ibrun", "--heartbeat", "1s", "--hosts", "a:2,b:2", "sh", "-c", "echo ready; sleep 1000"}
-	for _, victim := range [][]string{{"ibrun", "--heartbeat"}, {"ibrun", "node"}, {"ssh"}} {
-		j := n.start(ready...)
+	ready := []string{"--hosts", "a:2,b:2", "sh", "-c", "echo ready; sleep 1000"}
+	for _, victim := range [][]string{{"ibrun", "--hosts"}, {"ibrun", "node"}, {"ssh"}} {
+		j := n.start(append([]string{"ibrun"}, ready...)...)
 		j.wrote("ready", 4)
 		pids := j.find(victim[0], victim[1:]...)
 		if len(pids) == 0 {
@@ -110,9 +110,9 @@ func TestSSHKill(t *testing.T) {
 		if code := j.wait(); code == 0 {
 			t.Errorf("exit code 0 after SIGKILL of %q", victim)
 		}
-		j.nothingLeft(2 * time.Second)
+		j.nothingLeft(endTime)
 	}
-	j := n.start(ready...)
+	j := n.start(append([]string{"ibrun", "--heartbeat", "5s"}, ready...)...)
 	j.wrote("ready", 4)
 	n.cut(1)
 	began := time.Now()
@@ -120,7 +120,7 @@ func TestSSHKill(t *testing.T) {
 		t.Errorf("exit code %d after b was cut off:\n%s", code, j.err())
 	}
 	t.Logf("ibrun ended %v after b was cut off:\n%s", time.Since(began), j.err())
-	j.nothingLeft(time.Until(began.Add(4 * time.Second))) // --heartbeat and 3 s
+	j.nothingLeft(endTime)
 	t.Logf("nothing was left after %v", time.Since(began))
 }
 
