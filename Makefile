@@ -12,8 +12,11 @@ ACTIONLINT  := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 # The race detector does not understand memory that processes share. internal/archtest only reads source.
 NORACE := ^github.com/ibrun/ibrun/(fabric/shm|fabric/auto|internal/shm|internal/archtest)$$
 
+# The packages with assembly for arm64, and those whose code depends most on the order and the width of words.
+ASSEMBLY := ./mpi/internal/reduction ./mpi/internal/datatype
+
 .DEFAULT_GOAL := help
-.PHONY: help ci build test readme transports adapters conformance smoke clusters kubernetes lint cross static image release race fuzz bench-once guests bench bench-guest api migrating
+.PHONY: help ci build test readme pages transports adapters conformance smoke clusters kubernetes monitoring json schemas lint vuln cross static image release race fuzz bench-once guests bench bench-guest api migrating pictures
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -28,8 +31,11 @@ build: ## compile all packages, without cgo and with it
 test: ## all tests, the seeds of every fuzz target, the architecture tests
 	go test ./...
 
-readme: ## type what README.md says
+readme: ## type the commands of README.md and docs that need only Go
 	bash .ci/readme
+
+pages: ## type the commands of docs that take minutes or an hour, as root
+	IBRUN_DOCS=bench,soak go test -count=1 -timeout 170m -v -run '^TestTyped$$' ./docs
 
 transports: ## tests of mpi over TCP, and over shared memory and TCP
 	IBRUN_TRANSPORT=tcp IBRUN_TCP_INTERFACES=lo go test -count=1 ./mpi
@@ -50,6 +56,15 @@ clusters: ## jobs under Slurm, ssh, and the launchers of MPICH and Open MPI (as 
 kubernetes: ## the manifests against the types of Kubernetes; their commands in root directories from scratch (as root)
 	cd deploy/kubernetes/check && go mod tidy -diff && test -z "$$(gofmt -l .)" && go vet ./... && go test -count=1 ./...
 
+monitoring: ## the dashboards against the types of Grafana; the compose file and what it mounts
+	cd deploy/monitoring/check && go mod tidy -diff && test -z "$$(gofmt -l .)" && go vet ./... && go test -count=1 ./...
+
+schemas: ## write docs/schemas after a change of types that commands print as JSON
+	IBRUN_WRITE_SCHEMAS=1 go test -run '^TestSchema$$' ./cmd/ibrun/internal/... ./mpi/internal/coll
+
+json: ## what commands print as JSON against docs/schemas
+	cd docs/schemas/check && go mod tidy -diff && test -z "$$(gofmt -l .)" && go vet ./... && go test -count=1 ./...
+
 lint: ## go mod tidy, gofmt, go vet, staticcheck, actionlint
 	go mod tidy -diff
 	test -z "$$(gofmt -l .)"
@@ -57,9 +72,13 @@ lint: ## go mod tidy, gofmt, go vet, staticcheck, actionlint
 	go run $(STATICCHECK) ./...
 	go run $(ACTIONLINT)
 
-cross: ## compile everything, tests included, for other systems
+vuln: ## known vulnerabilities in what is called; needs https://vuln.go.dev, so only .github/workflows runs it
+	bash .ci/vuln
+
+cross: ## compile everything, tests included, for other systems; test the assembly for arm64 (QEMU)
 	for target in linux/arm64 darwin/arm64; do for tool in build vet; do \
 		CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} go $$tool ./... || exit 1; done; done
+	CGO_ENABLED=0 GOARCH=arm64 go test -exec qemu-aarch64 $(ASSEMBLY)
 
 static: ## run static programs in an empty root directory
 	bash .ci/static
@@ -70,8 +89,10 @@ image: ## the root directory of the images in deploy/kubernetes, in dist/image
 release: ## static binaries, checksums and an SBOM in dist/
 	bash .ci/release
 
+# A program with the race detector waits for a second before it exits, unless GORACE says otherwise. The tests of cmd/ibrun may
+# take longer than the 10 minutes that are the default.
 race: ## tests with the race detector
-	go list ./... | grep -vE '$(NORACE)' | CGO_ENABLED=1 xargs go test -race
+	go list ./... | grep -vE '$(NORACE)' | CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 xargs go test -race -timeout 20m
 
 fuzz: ## run every fuzz target FUZZTIME (20000x)
 	bash .ci/fuzz
@@ -87,6 +108,9 @@ bench: ## compare with Open MPI and MPICH
 
 bench-guest: ## compare with perftest, over Soft-RoCE in a guest
 	bash .ci/bench-guest
+
+pictures: ## draw the pictures in docs/images from real runs
+	bash .ci/pictures
 
 api: ## write internal/apitest/api.txt after a deliberate change of the public API
 	go test ./internal/apitest -update
