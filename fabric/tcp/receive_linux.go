@@ -182,7 +182,7 @@ func (e *endpoint) handleFrame(f frame, body []byte) error {
 		return e.handleAddress(body)
 	case kindShutdown:
 		e.received += headerBytes
-		e.sendControl(kindAck, nil) // if it is lost, the peer asks again
+		e.sendControl(kindAck, nil) // if it is lost with the connection, the peer connects again, and gets labelEnded
 		if e.state != closing {
 			e.markDown(fmt.Errorf("tcp: peer %d: %w", e.peer, fabric.ErrPeerClosed))
 		}

@@ -33,6 +33,8 @@ type relay struct {
 	count    [faultCount]atomic.Int64
 	mu       sync.Mutex
 	open     []net.Conn
+	halves   []net.Conn // ends that faultHalf has left open
+	noHalves bool       // faultHalf resets both ends
 	closed   bool
 }
 
@@ -69,6 +71,29 @@ func (r *relay) resetAll(closed bool) {
 		reset(c)
 	}
 	r.open = nil
+}
+
+// resetHalves resets the ends that faultHalf has left open, and those that it would leave open from now on. It is for a peer that
+// has closed. Without the relay its host would answer the next probe of such an end by a reset.
+func (r *relay) resetHalves() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.noHalves = true
+	for _, c := range r.halves {
+		reset(c)
+	}
+	r.halves = nil
+}
+
+// leaveHalf leaves an end open whose other end was reset.
+func (r *relay) leaveHalf(c net.Conn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.noHalves {
+		reset(c)
+		return
+	}
+	r.halves = append(r.halves, c)
 }
 
 // reset closes a connection by a reset.
@@ -139,6 +164,7 @@ func (r *relay) forward(to, from net.Conn, f fault, at int) {
 			case faultHalf:
 				half = true
 				reset(from)
+				r.leaveHalf(to)
 				return
 			}
 			f, at = faultReset, at+1<<18 // if that had no effect

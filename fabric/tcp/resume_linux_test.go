@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
 	"slices"
@@ -217,10 +218,67 @@ func exchangeChecked(t *testing.T, sides [2]*side, n uint64) {
 		if got := sides[0].got + sides[1].got + uint64(sides[0].readsEnd+sides[1].readsEnd); got != lastGot {
 			last, lastGot = time.Now(), got
 		} else if time.Since(last) > time.Minute {
-			t.Fatalf("of %d messages %d and %d have arrived; Reads in progress: %v, %v", n, sides[0].got, sides[1].got,
-				sides[0].want != nil, sides[1].want != nil)
+			t.Fatalf("of %d messages %d and %d have arrived; Reads in progress: %v, %v%s%s", n, sides[0].got, sides[1].got,
+				sides[0].want != nil, sides[1].want != nil, describe(sides[0].d), describe(sides[1].d))
 		}
 	}
+}
+
+// closeChecked lets side 0 close, and waits until side 1 has received everything and side 0 knows that.
+func closeChecked(t *testing.T, sides [2]*side, relays [2]*relay) {
+	t.Helper()
+	sides[0].send()
+	sides[1].send()
+	want := sides[0].sent
+	sides[0].ending, sides[1].ending = true, true
+	if err := sides[0].ep.Close(); err != nil {
+		t.Fatal(err)
+	}
+	isClosed := locked(sides[0].d, func() bool { return sides[0].d.peers[1].state == closed })
+	for end := time.Now().Add(time.Minute); sides[1].down == nil || !isClosed(); {
+		sides[0].poll()
+		sides[1].poll()
+		if sides[1].down != nil {
+			// Side 1 has closed its socket, so it does not notice that a half has taken the acknowledgement. The relay's kernel
+			// acknowledges whatever side 0 sends, so side 0 notices it only by a reset.
+			relays[0].resetHalves()
+			relays[1].resetHalves()
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the shutdown does not arrive: side 1 is down: %v%s%s", sides[1].down, describe(sides[0].d),
+				describe(sides[1].d))
+		}
+	}
+	if sides[1].got != want || !errors.Is(sides[1].down, fabric.ErrPeerClosed) {
+		t.Errorf("%d of %d messages arrived, and then: %v", sides[1].got, want, sides[1].down)
+	}
+}
+
+// describe returns the state of a domain's connections and handshakes, a line for each, for the message of a failure.
+func describe(d *Domain) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var b strings.Builder
+	states := [...]string{unconnected: "unconnected", dialing: "dialing", up: "up", closing: "closing", closed: "closed"}
+	phases := [...]string{connecting: "connecting", awaitHello: "hello", awaitChallenge: "challenge", awaitTLS: "TLS",
+		awaitProof: "proof", awaitVerdict: "verdict"}
+	now := time.Now()
+	for _, e := range d.endpoints {
+		fmt.Fprintf(&b, "\n%d with peer %d: %s, socket %d, sent %d of %d bytes, %d acknowledged, received %d", d.self, e.peer,
+			states[e.state], e.stream.fd, e.out.sent, e.out.end, e.out.acked, e.received)
+		if e.connecting() {
+			fmt.Fprintf(&b, ", connecting: attempt %v, or in %v, lost in %v", e.attempt != nil, e.retryAt.Sub(now),
+				e.giveUpAt.Sub(now))
+		}
+		fmt.Fprintf(&b, "; broken: %v, last error: %v, down: %v", e.broken, e.lastErr, e.downErr)
+	}
+	for _, hs := range d.handshakes {
+		if hs != nil {
+			fmt.Fprintf(&b, "\n%d: handshake, client %v, waits for %s since %v, for another %v", d.self, hs.ep != nil,
+				phases[hs.phase], now.Sub(hs.started), hs.deadline.Sub(now))
+		}
+	}
+	return b.String()
 }
 
 // TestBrokenConnections: whatever happens to the connections of two peers, at whatever step, messages arrive once and in order,
@@ -256,24 +314,7 @@ func TestBrokenConnections(t *testing.T) {
 			for n := uint64(200); n < 10000 && sides[0].reconnects() < times; n += 200 {
 				exchangeChecked(t, sides, n)
 			}
-			sides[0].send()
-			sides[1].send()
-			want := sides[0].sent
-			sides[0].ending, sides[1].ending = true, true
-			if err := sides[0].ep.Close(); err != nil {
-				t.Fatal(err)
-			}
-			isClosed := locked(sides[0].d, func() bool { return sides[0].d.peers[1].state == closed })
-			for end := time.Now().Add(time.Minute); sides[1].down == nil || !isClosed(); {
-				sides[0].poll()
-				sides[1].poll()
-				if time.Now().After(end) {
-					t.Fatal("the shutdown does not arrive")
-				}
-			}
-			if sides[1].got != want || !errors.Is(sides[1].down, fabric.ErrPeerClosed) {
-				t.Errorf("%d of %d messages arrived, and then: %v", sides[1].got, want, sides[1].down)
-			}
+			closeChecked(t, sides, relays)
 			faults := [faultCount]int64{}
 			for _, x := range relays {
 				for f := range faults {
@@ -288,6 +329,45 @@ func TestBrokenConnections(t *testing.T) {
 				sides[0].mismatches(), sides[1].mismatches())
 		})
 	}
+}
+
+// TestAcknowledgementLost: a peer that has received the shutdown closes its socket, and does not notice that its acknowledgement
+// was lost. The side that closes keeps its connection. When that breaks it connects again, and learns that the session has ended.
+func TestAcknowledgementLost(t *testing.T) {
+	tr := &Transport{Key: [32]byte{5}, Interfaces: []string{"127.0.0.1/32"}, Linger: 10 * time.Millisecond,
+		Timeout: time.Hour} // nothing but the reset ends the wait
+	ds := openDomains(t, tr, 2)
+	f := faultHalf // of the first connection, in the first frame that the server sends: an odd position concerns the server
+	r := startRelay(t, ds[1], func() (fault, int) {
+		now := f
+		f = faultNone
+		return now, (challengeBytes + positionBytes) | 1
+	})
+	e := connectTo(t, ds[0], 1, r.address()).(*endpoint)
+	in := func(s state) func() bool { return locked(ds[0], func() bool { return e.state == s }) }
+	var down error
+	await := func(what string, done func() bool) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); !done(); {
+			pollOne(t, ds[0])
+			if ev := pollOne(t, ds[1]); ev.Kind == fabric.PeerDown {
+				down = ev.Err
+			}
+			if time.Now().After(end) {
+				t.Fatalf("waited for: %s%s%s", what, describe(ds[0]), describe(ds[1]))
+			}
+		}
+	}
+	await("the connection", in(up))
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	await("the shutdown", func() bool { return down != nil && r.count[faultHalf].Load() == 1 })
+	if !in(closing)() || !errors.Is(down, fabric.ErrPeerClosed) {
+		t.Errorf("without the acknowledgement: down %v%s%s", down, describe(ds[0]), describe(ds[1]))
+	}
+	r.resetHalves()
+	await("the end of the session", in(closed))
 }
 
 // TestAlwaysCorrupt: if the same message is changed again and again, the peer is lost, and the error names it and the cause.
