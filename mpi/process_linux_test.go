@@ -53,6 +53,7 @@ var programs = map[string]func(p *mpi.Process) error{
 	"abort with 0":   func(p *mpi.Process) error { return p.Abort(0) },
 	"abort with 256": func(p *mpi.Process) error { return p.Abort(256) },
 	"stopped":        stopped,
+	"idups":          idups,
 	"exit early": func(p *mpi.Process) error {
 		return exitWithout(endWithout(p, func() error { return nil }))
 	},
