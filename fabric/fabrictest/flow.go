@@ -138,18 +138,23 @@ func checkSlices(t *testing.T, peers Peers) {
 	})
 }
 
-// checkFlood: two peers that send to each other, and poll only when a Send is refused, do not block each other.
+// checkFlood: two peers that send to each other, and poll only when a Send is refused, do not block each other. A peer ends after
+// some refusals. It also ends after many bytes: if the other one is faster, its Sends are refused, so it polls all the time, and
+// never refuses anything itself.
 func checkFlood(t *testing.T, peers Peers) {
-	const refusals = 20
+	const refusals, most = 20, 64 << 20
 	w := newConnected(t, peers, 2)
 	w.each(func(p *peer) error {
 		other := 1 - p.self
 		out := traffic{from: p.self, to: other, limit: p.caps.MaxSend}
 		in := traffic{from: other, to: p.self, limit: p.caps.MaxSend}
-		for p.refusals = 0; p.refusals < refusals; {
-			if err := p.send(other, nil, out.make()); err != nil {
+		sent := 0
+		for p.refusals = 0; p.refusals < refusals && sent < most; {
+			b := out.make()
+			if err := p.send(other, nil, b); err != nil {
 				return err
 			}
+			sent += len(b)
 		}
 		if err := p.send(other, nil, nil); err != nil { // the end
 			return err
