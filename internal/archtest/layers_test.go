@@ -21,7 +21,8 @@ const layers = `
 NONE < internal/crc32c;
 NONE < attrs, internal/ticks, internal/pollyield, internal/auth, internal/encrypt, internal/memaddr, perf/profile, internal/abi/*;
 NONE < internal/admission, internal/printable;
-NONE < internal/archtest, internal/conformance, internal/apitest, internal/buildinfo, internal/sbom, internal/schematest;
+NONE < internal/archtest, internal/conformance, internal/flaky, internal/apitest, internal/buildinfo, internal/sbom;
+NONE < internal/schematest;
 NONE < internal/transports < internal/tunables;
 NONE < internal/leakcheck < fabric/fabrictest, verbs/verbstest;
 internal/ticks, internal/transports < perf;
