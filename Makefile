@@ -1,28 +1,44 @@
 # The targets that .ci/run is made of. Each runs alone, on a machine that has Go and the packages that
-# .ci/install lists for it. `make` prints them.
+# .ci/install lists for it. `make` prints them. What ends in -gate is a part of the gate, and a sample of the target without it.
 #
 #	make test             what a change needs first
-#	make ci               everything, as .ci/run does it
+#	make gate             what must pass before a merge, in minutes
+#	make nightly          everything
 
 export GOFLAGS ?= -buildvcs=false
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 ACTIONLINT  := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+export GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 
 # The race detector does not understand memory that processes share. internal/archtest only reads source.
 NORACE := ^github.com/ibrun/ibrun/(fabric/shm|fabric/auto|internal/shm|internal/archtest)$$
+
+# The packages in which goroutines and peers exchange messages.
+PROTOCOLS := ./mpi/internal/proto ./mpi/internal/match ./fabric/mem ./fabric/hook ./fabric/tcp ./internal/ranklink ./cmd/ibrun/internal/control
+
+# Packages whose tests have long forms that take minutes rather than hours.
+SOAK := ./mpi/internal/... ./fabric/tcp ./fabric/auto ./mpi/mpitest ./cmd/ibrun/internal/control ./cmd/ibrun/internal/launch/...
 
 # The packages with assembly for arm64, and those whose code depends most on the order and the width of words.
 ASSEMBLY := ./mpi/internal/reduction ./mpi/internal/datatype
 
 .DEFAULT_GOAL := help
-.PHONY: help ci build test readme pages transports adapters conformance smoke clusters kubernetes monitoring json schemas lint vuln cross static image release race fuzz bench-once guests bench bench-guest api migrating pictures
+.PHONY: help gate nightly download build test test-gate readme readme-gate pages transports adapters conformance compare smoke clusters clusters-gate kubernetes monitoring schemas json lint vuln cross static image release race race-gate fuzz bench-once guests guests-gate soak bench bench-guest pictures api migrating
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
 
-ci: ## everything that must pass before a merge (installs packages, so as root)
+gate: ## what must pass before a merge (installs packages, so as root)
 	bash .ci/run
+
+nightly: ## everything (installs packages, so as root)
+	bash .ci/run nightly
+
+download: ## the modules and tools that the gate needs from a module proxy
+	go mod download
+	go mod tidy -diff
+	for tool in $(STATICCHECK) $(ACTIONLINT) $(GOTESTSUM); do out=$$(go install -n $$tool 2>&1) || { echo "$$out"; exit 1; }; done
 
 build: ## compile all packages, without cgo and with it
 	CGO_ENABLED=0 go build ./...
@@ -31,27 +47,39 @@ build: ## compile all packages, without cgo and with it
 test: ## all tests, the seeds of every fuzz target, the architecture tests
 	go test ./...
 
+test-gate: ## the same; tests that fail are run again, and named
+	bash .ci/gotest -- ./...
+
 readme: ## type the commands of README.md and docs that need only Go
 	bash .ci/readme
+
+readme-gate: ## type the commands of README.md
+	bash .ci/readme README.md
 
 pages: ## type the commands of docs that take minutes or an hour, as root
 	IBRUN_DOCS=bench,soak go test -count=1 -timeout 170m -v -run '^TestTyped$$' ./docs
 
 transports: ## tests of mpi over TCP, and over shared memory and TCP
-	IBRUN_TRANSPORT=tcp IBRUN_TCP_INTERFACES=lo go test -count=1 ./mpi
-	IBRUN_TRANSPORT=shm,tcp IBRUN_TCP_INTERFACES=lo go test -count=1 ./mpi
+	IBRUN_TRANSPORT=tcp IBRUN_TCP_INTERFACES=lo bash .ci/gotest -count=1 -- ./mpi
+	IBRUN_TRANSPORT=shm,tcp IBRUN_TCP_INTERFACES=lo bash .ci/gotest -count=1 -- ./mpi
 
 adapters: ## the suites of verbs and fabric/rdma, and whole jobs, on every kind of adapter that is simulated
-	IBRUN_SOAK=1 go test -count=1 -run '^Test(Mock|SimulatedUnusualConformance|Adapter)' ./verbs/verbstest ./fabric/rdma ./cmd/ibrun
+	IBRUN_SOAK=1 bash .ci/gotest -count=1 -run '^Test(Mock|SimulatedUnusualConformance|Adapter)' -- ./verbs/verbstest ./fabric/rdma ./cmd/ibrun
 
 conformance: ## test every statement of the standard that is listed, and write docs/conformance.md
 	go run ./internal/conformance
+
+compare: ## print the tests that the nightly runs and the gate does not
+	bash .ci/compare
 
 smoke: ## run jobs with reports, metrics and hardware resources
 	bash .ci/smoke
 
 clusters: ## jobs under Slurm, ssh, and the launchers of MPICH and Open MPI (as root)
 	bash .ci/clusters
+
+clusters-gate: ## a job under each launcher (as root)
+	bash .ci/clusters gate
 
 kubernetes: ## the manifests against the types of Kubernetes; their commands in root directories from scratch (as root)
 	cd deploy/kubernetes/check && go mod tidy -diff && test -z "$$(gofmt -l .)" && go vet ./... && go test -count=1 ./...
@@ -92,7 +120,11 @@ release: ## static binaries, checksums and an SBOM in dist/
 # A program with the race detector waits for a second before it exits, unless GORACE says otherwise. The tests of cmd/ibrun may
 # take longer than the 10 minutes that are the default.
 race: ## tests with the race detector
-	go list ./... | grep -vE '$(NORACE)' | CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 xargs go test -race -timeout 20m
+	packages=$$(go list ./...) && CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 \
+		bash .ci/gotest -race -timeout 20m -- $$(echo "$$packages" | grep -vE '$(NORACE)')
+
+race-gate: ## the same, for the packages with protocols
+	CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 bash .ci/gotest -race -- $(PROTOCOLS)
 
 fuzz: ## run every fuzz target FUZZTIME (20000x)
 	bash .ci/fuzz
@@ -102,6 +134,12 @@ bench-once: ## run every benchmark once
 
 guests: ## tests with a Soft-RoCE device, in guests (QEMU)
 	bash .ci/guests
+
+guests-gate: ## pi over RDMA and a test of each provider, in one guest
+	bash .ci/guests gate
+
+soak: ## a sample of the long forms of tests
+	IBRUN_SOAK=1 bash .ci/gotest -count=1 -timeout 30m -- $(SOAK)
 
 bench: ## compare with Open MPI and MPICH
 	bash .ci/bench
