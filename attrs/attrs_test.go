@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/ibrun/ibrun/internal/alloctest"
 )
 
 // window is an owner.
@@ -464,7 +466,7 @@ func TestGetAllocs(t *testing.T) {
 	w := open(&s, "w")
 	set, absent := NewKeyval[*window, string](&s, nil, nil), NewKeyval[*window, string](&s, nil, nil)
 	must(t, set.Set(&w.attrs, "x"))
-	if n := testing.AllocsPerRun(100, func() {
+	if n := alloctest.Count(100, func() {
 		v, ok, err := set.Get(&w.attrs)
 		_, ok2, err2 := absent.Get(&w.attrs)
 		if v != "x" || !ok || ok2 || err != nil || err2 != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ibrun/ibrun/internal/alloctest"
 	"github.com/ibrun/ibrun/mpi"
 	"github.com/ibrun/ibrun/mpi/mpitest"
 )
@@ -175,9 +176,9 @@ func TestLoopsAllocs(t *testing.T) {
 				iterate()
 			}
 			if p.World().Rank() == 0 {
-				allocs = testing.AllocsPerRun(iterations, iterate)
+				allocs = alloctest.Count(iterations, iterate)
 			} else {
-				for range iterations + 1 {
+				for range alloctest.Calls(iterations) {
 					iterate()
 				}
 			}

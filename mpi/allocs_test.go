@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ibrun/ibrun/internal/alloctest"
 	"github.com/ibrun/ibrun/mpi"
 	"github.com/ibrun/ibrun/mpi/mpitest"
 )
@@ -291,7 +292,7 @@ func TestAllocs(t *testing.T) {
 					}
 				}
 				if w.Rank() == 1 {
-					for range runs + 1 { // AllocsPerRun runs it once before it counts
+					for range alloctest.Calls(runs) {
 						if err := call(h); err != nil {
 							return err
 						}
@@ -299,7 +300,7 @@ func TestAllocs(t *testing.T) {
 					<-counted
 					return nil
 				}
-				allocs = testing.AllocsPerRun(runs, func() { err = errors.Join(err, call(h)) })
+				allocs = alloctest.Count(runs, func() { err = errors.Join(err, call(h)) })
 				close(counted)
 				return err
 			})

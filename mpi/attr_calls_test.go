@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/attrs"
+	"github.com/ibrun/ibrun/internal/alloctest"
 	"github.com/ibrun/ibrun/mpi"
 	"github.com/ibrun/ibrun/mpi/mpitest"
 )
@@ -407,7 +408,7 @@ func TestAttrAllocs(t *testing.T) {
 			return err
 		}
 		var err error
-		n := testing.AllocsPerRun(100, func() {
+		n := alloctest.Count(100, func() {
 			v, ok, err1 := k.Get(p.World())
 			_, ok2, err2 := absent.Get(p.World())
 			if v != "x" || !ok || ok2 || err1 != nil || err2 != nil {

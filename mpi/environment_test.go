@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ibrun/ibrun/internal/alloctest"
 	"github.com/ibrun/ibrun/mpi"
 	"github.com/ibrun/ibrun/mpi/internal/clocksync"
 	"github.com/ibrun/ibrun/mpi/mpitest"
@@ -373,7 +374,7 @@ func TestCommonClock(t *testing.T) {
 // TestAttrAllocsPredefined: reading predefined attributes does not allocate.
 func TestAttrAllocsPredefined(t *testing.T) {
 	mpitest.Run(t, 1, func(p *mpi.Process) error {
-		n := testing.AllocsPerRun(100, func() {
+		n := alloctest.Count(100, func() {
 			for _, k := range []mpi.Keyval[int]{mpi.TagUB, mpi.IO, mpi.WtimeIsGlobal, mpi.UniverseSize} {
 				_, _, _ = k.Get(p.World())
 			}

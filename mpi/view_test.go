@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/ibrun/ibrun/internal/alloctest"
 	"github.com/ibrun/ibrun/mpi"
 )
 
@@ -247,7 +248,7 @@ func TestViewAllocs(t *testing.T) {
 	if err := errors.Join(err, column.Commit()); err != nil {
 		t.Fatal(err)
 	}
-	if n := testing.AllocsPerRun(100, func() {
+	if n := alloctest.Count(100, func() {
 		for _, v := range [...]mpi.View{a.Face(1, 2), a.Sub([]int{1, 2, 3}, []int{4, 5, 6}), a.All(), flat.Row(1), flat.Col(2),
 			mpi.ViewOf(x), mpi.ViewAs(x, 3, column, 1)} {
 			if _, err := mpi.Pack(b, v); err != nil {

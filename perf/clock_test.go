@@ -3,6 +3,8 @@ package perf
 import (
 	"testing"
 	"time"
+
+	"github.com/ibrun/ibrun/internal/alloctest"
 )
 
 // TestCounter compares the processor's counter with the system's clock: both measure the same, and neither decreases.
@@ -43,7 +45,7 @@ func TestSinceNeverNegative(t *testing.T) {
 func TestAllocs(t *testing.T) {
 	_, r := newPage(t, All)
 	link := r.Link(1, Shm)
-	if n := testing.AllocsPerRun(1000, func() {
+	if n := alloctest.Count(1000, func() {
 		lane := r.Enter(Recv, 1, 2, 3)
 		r.End(Recv, 8, r.Begin(Recv, 8))
 		link.Out(8)

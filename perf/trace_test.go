@@ -4,6 +4,8 @@ import (
 	"errors"
 	"slices"
 	"testing"
+
+	"github.com/ibrun/ibrun/internal/alloctest"
 )
 
 // newTrace returns memory, its trace, and a recorder that writes the trace with a clock that advances by 10 at each reading.
@@ -145,7 +147,7 @@ func FuzzTrace(f *testing.F) {
 
 func TestTraceAllocs(t *testing.T) {
 	_, tr, r := newTrace(t)
-	if n := testing.AllocsPerRun(1000, func() {
+	if n := alloctest.Count(1000, func() {
 		tr.Sent(1, 2, 3, 4, 5)
 		tr.Matched(1, 2, 3, 4, 5)
 		began := r.Begin(Send, 8)

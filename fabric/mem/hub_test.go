@@ -12,6 +12,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/fabrictest"
 	"github.com/ibrun/ibrun/fabric/mem"
+	"github.com/ibrun/ibrun/internal/alloctest"
 )
 
 // open opens a domain; it is closed when the test ends.
@@ -232,7 +233,7 @@ func TestIdleMemory(t *testing.T) {
 func TestRegisterAllocs(t *testing.T) {
 	d, b := open(t, mem.NewHub(1), 0, 1, nil), make([]byte, 100)
 	var err error
-	allocs := testing.AllocsPerRun(100, func() {
+	allocs := alloctest.Count(100, func() {
 		r, err1 := d.Register(b)
 		err = errors.Join(err, err1, d.Deregister(r))
 	})

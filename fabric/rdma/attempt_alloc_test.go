@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/alloctest"
 )
 
 // TestAttemptsAllocations: while many peers do not answer, because they compute, to look at them allocates nothing.
@@ -22,12 +23,13 @@ func TestAttemptsAllocations(t *testing.T) {
 	for _, e := range d.cm.connecting {
 		e.attempt.since -= maxOverdue
 	}
+	const runs = 10
 	found := 0
 	count := func(int, Attempt) { found++ }
-	if n := testing.AllocsPerRun(10, func() { d.Attempts(count) }); n != 0 {
+	if n := alloctest.Count(runs, func() { d.Attempts(count) }); n != 0 {
 		t.Errorf("%v allocations for %d peers", n, len(ds)-1)
 	}
-	if found != 11*(len(ds)-1) { // one run more, to warm up
+	if found != alloctest.Calls(runs)*(len(ds)-1) {
 		t.Errorf("%d attempts are reported", found)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/alloctest"
 )
 
 // poll calls Poll and fails the test on an error.
@@ -316,7 +317,7 @@ func TestPollAllocs(t *testing.T) {
 	es := []fabric.Endpoint{connect(t, ds[1], 0), connect(t, ds[2], 0)}
 	evs := make([]fabric.Event, 8)
 	b := make([]byte, 8)
-	if n := testing.AllocsPerRun(1000, func() {
+	if n := alloctest.Count(1000, func() {
 		for _, e := range es {
 			if err := e.Send(b, nil); err != nil {
 				t.Fatal(err)

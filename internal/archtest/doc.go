@@ -13,7 +13,8 @@
 //  4. Every package and every exported name has a doc comment. In package mpi the comment names the section of the standard.
 //  5. Every decoder of bytes from outside the process has a fuzz target, and a test that passes it every strict prefix of valid
 //     input. proofs.txt lists them; every function and test that it names exists.
-//  6. Every call on the hot path is in a test that counts allocations. proofs.txt lists these tests as well.
+//  6. Every call on the hot path is in a test that counts allocations. proofs.txt lists these tests as well. They count by
+//     alloctest.Count, and nothing else uses testing.AllocsPerRun.
 //  7. Every transport passes the suite in fabric/fabrictest.
 //  8. Style: code is formatted with gofmt, lines have at most 130 columns, a package name says what the package provides, a
 //     to-do comment has an issue number, and there are no init functions and no package-level variables that hold state.

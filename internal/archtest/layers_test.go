@@ -25,6 +25,7 @@ NONE < internal/archtest, internal/conformance, internal/flaky, internal/apitest
 NONE < internal/schematest;
 NONE < internal/transports < internal/tunables;
 NONE < internal/leakcheck < fabric/fabrictest, verbs/verbstest;
+NONE < internal/alloctest < fabric/fabrictest;
 internal/ticks, internal/transports < perf;
 hw, internal/buildinfo, perf < perf/prom;
 perf < internal/jobsocket < perf/jobs;

@@ -145,15 +145,16 @@ func takesBytes(fn *ast.FuncDecl) bool {
 // one of the suite.
 var hotPackages = []string{"internal/shm", "fabric/fabrictest", "mpi/internal/match", "mpi/internal/coll", "mpi"}
 
-// checkHot requires that each hot package has an allocation test in proofs.txt, and that each test on a "hot" line exists, counts
-// allocations and makes the calls that the line names.
+// checkHot requires that each hot package has an allocation test in proofs.txt, that each test on a "hot" line exists, counts
+// allocations and makes the calls that the line names, and that allocations are counted by alloctest.Count.
 func checkHot(t *tree, text string) []violation {
 	ps, vs := parseProofs(text)
+	vs = append(vs, t.checkCounts()...)
 	for _, dir := range hotPackages {
 		listed := slices.ContainsFunc(ps, func(pr proof) bool { return pr.kind == "hot" && pr.dir == dir })
 		if t.find(dir) != nil && !listed {
 			vs = append(vs, violation{pos: dir, problem: "has no allocation test in internal/archtest/proofs.txt",
-				fix: "count the allocations of its hot calls with testing.AllocsPerRun, and add a line"})
+				fix: "count the allocations of its hot calls with alloctest.Count, and add a line"})
 		}
 	}
 	for _, pr := range ps {
@@ -183,14 +184,32 @@ func (p *pkg) checkHotTest(pr proof, name string) []violation {
 		return []violation{pr.noSuchTest(name)}
 	}
 	reached := reachable(in, fn)
-	if !usesAny(reached, "AllocsPerRun") {
-		return []violation{pr.violation("names "+name+", which counts no allocations", "count them with testing.AllocsPerRun")}
+	if !slices.ContainsFunc(reached, func(n ast.Node) bool { return selected(n, "alloctest", "Count") != nil }) {
+		return []violation{pr.violation("names "+name+", which counts no allocations", "count them with alloctest.Count")}
 	}
 	var vs []violation
 	for _, call := range pr.funcs {
 		if !usesAny(reached, call) {
 			vs = append(vs, pr.violation("names "+call+", which "+name+" does not call",
 				"call it in the test, or delete the name"))
+		}
+	}
+	return vs
+}
+
+// checkCounts reports the files that count allocations by testing.AllocsPerRun. Only internal/alloctest does.
+func (t *tree) checkCounts() []violation {
+	var vs []violation
+	for _, p := range t.pkgs {
+		if p.dir == "internal/alloctest" {
+			continue
+		}
+		for _, f := range p.files {
+			if n := selected(f.syntax, "testing", "AllocsPerRun"); n != nil {
+				vs = append(vs, violation{pos: t.pos(n),
+					problem: "a single count by testing.AllocsPerRun: it fails by chance if another goroutine allocates meanwhile",
+					fix:     "use alloctest.Count; a partner makes alloctest.Calls calls"})
+			}
 		}
 	}
 	return vs
@@ -312,15 +331,19 @@ func returnsDomain(fn *ast.FuncDecl) bool {
 }
 
 func (p *pkg) runsSuite() bool {
-	found := false
-	for _, f := range p.tests() {
-		ast.Inspect(f.syntax, func(n ast.Node) bool {
-			if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "Run" {
-				x, ok := s.X.(*ast.Ident)
-				found = found || ok && x.Name == "fabrictest"
+	return slices.ContainsFunc(p.tests(), func(f *file) bool { return selected(f.syntax, "fabrictest", "Run") != nil })
+}
+
+// selected returns the first use of a name of a package, such as fabrictest.Run, or nil.
+func selected(in ast.Node, pkg, name string) ast.Node {
+	var found ast.Node
+	ast.Inspect(in, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok && found == nil && s.Sel.Name == name {
+			if x, ok := s.X.(*ast.Ident); ok && x.Name == pkg {
+				found = s
 			}
-			return !found
-		})
-	}
+		}
+		return found == nil
+	})
 	return found
 }

@@ -5,6 +5,8 @@ import (
 	"hash/crc32"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/ibrun/ibrun/internal/alloctest"
 )
 
 // TestUpdate: results are those of hash/crc32, for all lengths around blocks, any alignment, and any beginning.
@@ -62,7 +64,7 @@ func TestEveryBit(t *testing.T) {
 
 func TestAllocations(t *testing.T) {
 	b := make([]byte, 4<<10)
-	if n := testing.AllocsPerRun(100, func() { Update(0, b) }); n != 0 {
+	if n := alloctest.Count(100, func() { Update(0, b) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ibrun/ibrun/internal/alloctest"
 	"github.com/ibrun/ibrun/internal/leakcheck"
 )
 
@@ -76,7 +77,7 @@ func TestTruncated(t *testing.T) {
 func TestReceiveAllocs(t *testing.T) {
 	a, b := pair(t)
 	r, buf, msg := new(Receiver), make([]byte, 1), []byte{1}
-	if n := testing.AllocsPerRun(100, func() {
+	if n := alloctest.Count(100, func() {
 		if err := unix.Send(a, msg, 0); err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
+
+	"github.com/ibrun/ibrun/internal/alloctest"
 )
 
 // decoyWord is a word that a reader would accept as a record of eight bytes, wherever it read it.
@@ -528,7 +530,7 @@ func (p *pair) read(sizes *rand.Rand, count, most int) error {
 func TestRingAllocs(t *testing.T) {
 	p := newPair(t, make([]byte, RingBytes(4096)))
 	b := make([]byte, 100)
-	n := testing.AllocsPerRun(1000, func() {
+	n := alloctest.Count(1000, func() {
 		if ok, err := p.w.Put(b[:24], b); !ok || err != nil {
 			t.Fatal(ok, err)
 		}

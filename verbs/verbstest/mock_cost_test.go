@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/alloctest"
 	"github.com/ibrun/ibrun/internal/ibvmock"
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/verbstest"
@@ -81,7 +82,7 @@ func (p *mockPair) message(tb testing.TB, data []byte) {
 // TestMockAllocs counts the allocations of a message through C: none.
 func TestMockAllocs(t *testing.T) {
 	p, data := newMockPair(t, "mlx5_roce"), make([]byte, 8)
-	if n := testing.AllocsPerRun(1000, func() { p.message(t, data) }); n != 0 {
+	if n := alloctest.Count(1000, func() { p.message(t, data) }); n != 0 {
 		t.Errorf("a message allocates %v times, want 0", n)
 	}
 }

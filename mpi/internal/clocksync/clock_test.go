@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/ibrun/ibrun/internal/alloctest"
 )
 
 // hand is a source that a test turns.
@@ -405,7 +407,7 @@ func TestAllocs(t *testing.T) {
 		if started {
 			c.Start(Correction{Line: Line{At: s.Now(), Offset: hour, Rate: 1e-5}})
 		}
-		if n := testing.AllocsPerRun(100, func() { c.Now() }); n != 0 {
+		if n := alloctest.Count(100, func() { c.Now() }); n != 0 {
 			t.Errorf("%v allocations", n)
 		}
 	}

@@ -3,6 +3,8 @@ package coll
 import (
 	"sync"
 	"testing"
+
+	"github.com/ibrun/ibrun/internal/alloctest"
 )
 
 // noopPeer is rank 0 of some ranks. Its calls do nothing and return immediately.
@@ -57,7 +59,7 @@ func TestAllocs(t *testing.T) {
 			"Scan":          func() error { return Scan(p, out, buf[:n], op) },
 			"Exscan":        func() error { return Exscan(p, out, buf[:n], op) },
 		} {
-			if got := testing.AllocsPerRun(5, func() {
+			if got := alloctest.Count(5, func() {
 				p.used = 0
 				if err := call(); err != nil {
 					t.Fatal(name, err)
@@ -106,13 +108,13 @@ func TestShmAllocs(t *testing.T) {
 				for r := 1; r < ranks; r++ {
 					all.Go(func() {
 						begin.Wait()
-						for range runs + 1 {
+						for range alloctest.Calls(runs) {
 							one(r)
 						}
 					})
 				}
 				begin.Done()
-				if got := testing.AllocsPerRun(runs, func() { one(0) }); got != 0 {
+				if got := alloctest.Count(runs, func() { one(0) }); got != 0 {
 					t.Errorf("%s of %d bytes, %s, allocates %v times", name, n, mode, got)
 				}
 				all.Wait()

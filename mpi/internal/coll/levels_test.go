@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+
+	"github.com/ibrun/ibrun/internal/alloctest"
 )
 
 // drawNodes returns by rank a number of the node: with uneven or even nodes, whose ranks follow each other or do not.
@@ -269,7 +271,7 @@ func TestLevelsAllocs(t *testing.T) {
 						"Gather":    func() error { return Gather(p, out[:n*ranks], buf[:n], 0) },
 						"Allgather": func() error { return Allgather(p, out[:n*ranks], buf[:n]) },
 					} {
-						if got := testing.AllocsPerRun(5, func() {
+						if got := alloctest.Count(5, func() {
 							p.used = 0
 							if err := call(); err != nil {
 								t.Fatal(name, err)

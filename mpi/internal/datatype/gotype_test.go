@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/ibrun/ibrun/internal/alloctest"
 )
 
 type inner struct {
@@ -48,7 +50,7 @@ func TestGoTypes(t *testing.T) {
 	if again, err := g.Of(reflect.TypeFor[particle]()); again != p || err != nil {
 		t.Error("the type is made twice")
 	}
-	if n := testing.AllocsPerRun(10, func() { g.Of(reflect.TypeFor[particle]()) }); n != 0 {
+	if n := alloctest.Count(10, func() { g.Of(reflect.TypeFor[particle]()) }); n != 0 {
 		t.Errorf("a known type allocates %v times", n)
 	}
 	for _, c := range []struct {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/alloctest"
 )
 
 func TestPredefined(t *testing.T) {
@@ -226,7 +227,7 @@ func TestAllocs(t *testing.T) {
 	mem, packed, out := make([]byte, 1<<17), make([]byte, 1<<14), make([]fabric.Block, 16)
 	for _, typ := range kinds {
 		typ.Commit()
-		if n := testing.AllocsPerRun(10, func() {
+		if n := alloctest.Count(10, func() {
 			b, err := typ.Buffer(mem, 0, 3)
 			if err != nil || typ.CheckOverlap(3) != nil {
 				t.Fatal(err)

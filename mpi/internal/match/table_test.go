@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/ibrun/ibrun/internal/alloctest"
 )
 
 // rcv and msg are the elements of the tables in the tests. They are numbered in order of arrival.
@@ -330,7 +332,7 @@ func TestTagsUsedOnce(t *testing.T) {
 		}
 	}
 	pass()
-	if n := testing.AllocsPerRun(50, pass); n != 0 {
+	if n := alloctest.Count(50, pass); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 	for c := range classCount {
@@ -344,7 +346,7 @@ func TestAllocs(t *testing.T) {
 	var table Table[rcv, msg]
 	r, wild := newReceive(1, 0, 0), newReceive(2, 0, 0)
 	m := newMessage(1, 0, 0)
-	if n := testing.AllocsPerRun(100, func() {
+	if n := alloctest.Count(100, func() {
 		table.Post(&r.posted, 1, 2)
 		table.Post(&wild.posted, AnySource, AnyTag)
 		if table.TakePosted(1, 2) != r || table.TakePosted(1, 2) != wild {

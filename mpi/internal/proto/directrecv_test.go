@@ -7,6 +7,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/mem"
+	"github.com/ibrun/ibrun/internal/alloctest"
 )
 
 // scripted is a set of engines of which the first receives. The actions of the others are run by its polls, so that it is known
@@ -361,7 +362,7 @@ func TestDirectAllocs(t *testing.T) {
 	there, here, b := to(1, 0, 7), from(1, 7), make([]byte, 8)
 	var err error
 	onPoll := once(func() { err = s.es[1].Send(there, b, Standard) })
-	if n := testing.AllocsPerRun(1000, func() {
+	if n := alloctest.Count(1000, func() {
 		if err == nil {
 			_, err = s.recv(here, b, onPoll)
 		}

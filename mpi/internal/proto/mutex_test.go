@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/ibrun/ibrun/internal/alloctest"
 )
 
 // TestMutexHandoff: with one processor, a goroutine that unlocks the mutex and locks it again immediately holds it whenever
@@ -161,9 +163,10 @@ func TestMutexCond(t *testing.T) {
 
 // TestMutexAllocs: Lock and Unlock allocate nothing.
 func TestMutexAllocs(t *testing.T) {
+	const runs = 100
 	m := newMutex()
 	times := 0
-	if n := testing.AllocsPerRun(100, func() { m.Lock(); times++; m.Unlock() }); n != 0 || times < 100 {
+	if n := alloctest.Count(runs, func() { m.Lock(); times++; m.Unlock() }); n != 0 || times != alloctest.Calls(runs) {
 		t.Errorf("%v allocations, %d times", n, times)
 	}
 }

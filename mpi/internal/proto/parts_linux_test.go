@@ -16,6 +16,7 @@ import (
 	"github.com/ibrun/ibrun/fabric/rdma"
 	"github.com/ibrun/ibrun/fabric/shm"
 	"github.com/ibrun/ibrun/fabric/tcp"
+	"github.com/ibrun/ibrun/internal/alloctest"
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/perf"
 	"github.com/ibrun/ibrun/soft-roce/live"
@@ -353,7 +354,7 @@ func TestPartsAllocs(t *testing.T) {
 			err = errors.Join(err, err1, err2, err3, err4, err5)
 		}
 		pass()
-		if allocs := testing.AllocsPerRun(50, pass); allocs != 0 || err != nil {
+		if allocs := alloctest.Count(50, pass); allocs != 0 || err != nil {
 			t.Errorf("%d elements: %v allocations, %v", n, allocs, err)
 		}
 	}

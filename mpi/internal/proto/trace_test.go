@@ -7,6 +7,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/hook"
+	"github.com/ibrun/ibrun/internal/alloctest"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -206,7 +207,7 @@ func TestTraceAllocs(t *testing.T) {
 	e, there, here, b := es[0], to(0, 0, 7), from(0, 7), make([]byte, 8)
 	there.Op, here.Op = perf.Send, perf.Recv
 	var err error
-	if n := testing.AllocsPerRun(1000, func() {
+	if n := alloctest.Count(1000, func() {
 		if err == nil {
 			err = e.Send(there, b, Standard)
 		}

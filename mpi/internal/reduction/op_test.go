@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ibrun/ibrun/internal/alloctest"
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
 )
 
@@ -171,7 +172,7 @@ func TestNames(t *testing.T) {
 
 func TestAllocs(t *testing.T) {
 	a, b := make([]byte, 1024), make([]byte, 1024)
-	if n := testing.AllocsPerRun(10, func() {
+	if n := alloctest.Count(10, func() {
 		f, ok := Lookup(Sum, datatype.Float64)
 		if !ok {
 			t.Fatal("not defined")

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/alloctest"
 )
 
 // device is a registrar with a limit on pinned bytes. It records what was in memory when it was registered.
@@ -411,7 +412,7 @@ func TestAllocs(t *testing.T) {
 	c := New(newDevice(1<<30), 1<<30)
 	b := make([]byte, 1<<16)
 	release(t, c, acquire(t, c, b))
-	if n := testing.AllocsPerRun(100, func() { release(t, c, acquire(t, c, b)) }); n != 0 {
+	if n := alloctest.Count(100, func() { release(t, c, acquire(t, c, b)) }); n != 0 {
 		t.Errorf("%v allocations for a buffer that is registered", n)
 	}
 }

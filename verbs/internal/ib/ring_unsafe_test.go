@@ -12,6 +12,7 @@ import (
 	"unsafe"
 
 	"github.com/ibrun/ibrun/internal/abi/rxe"
+	"github.com/ibrun/ibrun/internal/alloctest"
 )
 
 // page returns the memory of a ring with slots of 2^log2 bytes, as the driver creates it, and its head.
@@ -264,7 +265,7 @@ func TestRingAllocs(t *testing.T) {
 		"Poll": func() { done.Poll(wc) },
 	}
 	for name, call := range calls {
-		if n := testing.AllocsPerRun(100, call); n != 0 {
+		if n := alloctest.Count(100, call); n != 0 {
 			t.Errorf("%s allocates %v times", name, n)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/internal/abi/uverbs"
+	"github.com/ibrun/ibrun/internal/alloctest"
 	"github.com/ibrun/ibrun/soft-roce/live"
 	"github.com/ibrun/ibrun/verbs/internal/ib"
 )
@@ -442,7 +443,7 @@ func TestLiveAllocs(t *testing.T) {
 	wr := &ib.SendWR{Opcode: uint32(uverbs.WRSend), SGE: []ib.SGE{r.sge(0, 8)}, Flags: signaled}
 	list, wc := []ib.SGE{r.sge(half, 8)}, make([]ib.WC, 8)
 	deadline := time.Now().Add(testTimeout)
-	n := testing.AllocsPerRun(100, func() {
+	n := alloctest.Count(100, func() {
 		if err := errors.Join(q.Recv(1, list), p.Post(wr), p.Ring()); err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	abi "github.com/ibrun/ibrun/internal/abi/uverbs"
+	"github.com/ibrun/ibrun/internal/alloctest"
 )
 
 func TestOpen(t *testing.T) {
@@ -157,7 +158,7 @@ func TestAllocs(t *testing.T) {
 		"Ring":   b.Ring,
 		"Notify": func() error { return n.Notify(true) },
 	} {
-		if got := testing.AllocsPerRun(100, func() {
+		if got := alloctest.Count(100, func() {
 			if err := call(); err != nil {
 				t.Error(err)
 			}
