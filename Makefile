@@ -14,8 +14,9 @@ export GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 # The race detector does not understand memory that processes share. internal/archtest only reads source.
 NORACE := ^github.com/ibrun/ibrun/(fabric/shm|fabric/auto|internal/shm|internal/archtest)$$
 
-# The packages in which goroutines and peers exchange messages.
-PROTOCOLS := ./mpi/internal/proto ./mpi/internal/match ./fabric/mem ./fabric/hook ./fabric/tcp ./internal/ranklink ./cmd/ibrun/internal/control
+# The packages in which goroutines and peers exchange messages, the slowest first.
+PROTOCOLS := ./fabric/tcp ./mpi/internal/proto ./fabric/hook ./cmd/ibrun/internal/control ./fabric/mem ./mpi/internal/match ./internal/ranklink \
+	./cmd/ibrun/internal/launch/coordinator ./cmd/ibrun/internal/launch/agent
 
 # Packages whose tests have long forms that take minutes rather than hours.
 SOAK := ./mpi/internal/... ./fabric/tcp ./fabric/auto ./mpi/mpitest ./cmd/ibrun/internal/control ./cmd/ibrun/internal/launch/...
@@ -47,8 +48,9 @@ build: ## compile all packages, without cgo and with it
 test: ## all tests, the seeds of every fuzz target, the architecture tests
 	go test ./...
 
+# Lint vets everything. Three packages at a time, because some tests wait most of the time.
 test-gate: ## the same; tests that fail are run again, and named
-	bash .ci/gotest -- ./...
+	bash .ci/gotest -vet=off -p 3 -- ./...
 
 readme: ## type the commands of README.md and docs that need only Go
 	bash .ci/readme
@@ -121,10 +123,10 @@ release: ## static binaries, checksums and an SBOM in dist/
 # take longer than the 10 minutes that are the default.
 race: ## tests with the race detector
 	packages=$$(go list ./...) && CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 \
-		bash .ci/gotest -race -timeout 20m -- $$(echo "$$packages" | grep -vE '$(NORACE)')
+		bash .ci/gotest -race -vet=off -timeout 20m -- $$(echo "$$packages" | grep -vE '$(NORACE)')
 
 race-gate: ## the same, for the packages with protocols
-	CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 bash .ci/gotest -race -- $(PROTOCOLS)
+	CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 bash .ci/gotest -race -vet=off -- $(PROTOCOLS)
 
 fuzz: ## run every fuzz target FUZZTIME (20000x)
 	bash .ci/fuzz
