@@ -3,9 +3,6 @@ package main
 import (
 	"errors"
 	"flag"
-	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -17,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/ibrun/ibrun/internal/freeport"
 )
 
 // race prevents programs with the race detector, which the ranks use too, from waiting for a second when they exit.
@@ -76,9 +75,8 @@ func setUp(env *testscript.Env) error {
 	if err != nil {
 		return err
 	}
-	addr, err := freeAddress()
-	_, port, _ := strings.Cut(addr, ":")
-	env.Setenv("PORT", port)
+	port, err := freeport.TCP()
+	env.Setenv("PORT", strconv.Itoa(port))
 	return err
 }
 
@@ -86,21 +84,6 @@ func setUp(env *testscript.Env) error {
 func goCache() (string, error) {
 	out, err := exec.Command("go", "env", "GOCACHE").Output()
 	return strings.TrimSpace(string(out)), err
-}
-
-// freeAddress returns an address with a free port. The port is outside the range from which the kernel assigns ports, so no
-// other process gets it before ibrun does.
-func freeAddress() (string, error) {
-	for {
-		addr := fmt.Sprint("127.0.0.1:", 10000+rand.IntN(20000))
-		l, err := net.Listen("tcp", addr)
-		if err == nil {
-			return addr, l.Close()
-		}
-		if !errors.Is(err, syscall.EADDRINUSE) {
-			return "", err
-		}
-	}
 }
 
 // code runs a command that must exit with the given code: code 2 ibrun -n 0 rank.

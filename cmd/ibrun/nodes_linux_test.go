@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ibrun/ibrun/internal/freeport"
 )
 
 // nodes is a job on several nodes, all of which are this machine.
@@ -33,11 +35,11 @@ func newNodes(t *testing.T, n int) *nodes {
 	if err := os.WriteFile(secret, bytes.Repeat([]byte("secret!\n"), 5), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	addr, err := freeAddress()
+	port, err := freeport.TCP()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &nodes{t: t, addr: addr, secret: secret, n: n, list: make([]*process, n)}
+	return &nodes{t: t, addr: fmt.Sprint("127.0.0.1:", port), secret: secret, n: n, list: make([]*process, n)}
 }
 
 // command returns the command of ibrun on one of the nodes. No node is lost because this machine is busy: a test that waits for a

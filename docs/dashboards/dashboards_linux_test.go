@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -17,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ibrun/ibrun/internal/freeport"
 )
 
 var draw = flag.Bool("draw", false, "watch for a minute, and draw the panels anew")
@@ -125,12 +126,11 @@ func startPrometheus(t *testing.T, dir, discovery string, flags ...string) *prom
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freeport.TCP()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &prometheus{at: l.Addr().String()}
-	l.Close()
+	p := &prometheus{at: fmt.Sprint("127.0.0.1:", port)}
 	interval := "500ms"
 	if *draw {
 		interval = "1s"

@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"net"
 	"net/netip"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/ibrun/ibrun/internal/freeport"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -135,12 +135,11 @@ func TestDial(t *testing.T) {
 
 // dialBoth runs both sides on a port that was free.
 func dialBoth(t *testing.T) (client, server error) {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freeport.TCP()
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := options{tcpPort: free.Addr().(*net.TCPAddr).Port}
-	free.Close()
+	o := options{tcpPort: port}
 	connect := func(o options) error {
 		conn, err := dial(t.Context(), o)
 		if err != nil {

@@ -23,6 +23,7 @@ NONE < attrs, internal/ticks, internal/pollyield, internal/auth, internal/encryp
 NONE < internal/admission, internal/printable;
 NONE < internal/archtest, internal/conformance, internal/flaky, internal/apitest, internal/buildinfo, internal/sbom;
 NONE < internal/schematest;
+NONE < internal/freeport < cmd/ibrun/internal/benchcmd;
 NONE < internal/transports < internal/tunables;
 NONE < internal/leakcheck < fabric/fabrictest, verbs/verbstest;
 NONE < internal/alloctest < fabric/fabrictest;

@@ -5,13 +5,14 @@ package ibvmock_test
 import (
 	"bytes"
 	"context"
-	"fmt"
-	"net"
 	"os"
 	"os/exec"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
+	"github.com/ibrun/ibrun/internal/freeport"
 	"github.com/ibrun/ibrun/internal/ibvmock"
 )
 
@@ -23,10 +24,15 @@ func TestProcesses(t *testing.T) {
 	for _, mode := range [][]string{{"-c"}, {"-c", "-e"}} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		dir, port := t.TempDir(), freePort(t)
+		dir := t.TempDir()
+		port, err := freeport.TCP()
+		if err != nil {
+			t.Fatal(err)
+		}
 		start := func(args ...string) (*exec.Cmd, *bytes.Buffer) {
 			t.Helper()
-			cmd := exec.CommandContext(ctx, program, append(append([]string{"-d", "mlx5_0", "-n", "20", "-p", port}, mode...), args...)...)
+			args = slices.Concat([]string{"-d", "mlx5_0", "-n", "20", "-p", strconv.Itoa(port)}, mode, args)
+			cmd := exec.CommandContext(ctx, program, args...)
 			cmd.Env = append(os.Environ(), ibvmock.Environment(library, dir, "mlx5_0=mlx5_ib")...)
 			out := new(bytes.Buffer)
 			cmd.Stdout, cmd.Stderr = out, out
@@ -48,15 +54,4 @@ func TestProcesses(t *testing.T) {
 			t.Errorf("server %v: %v\n%s", mode, err, serverOut)
 		}
 	}
-}
-
-// freePort returns a TCP port that nobody uses now.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
 }

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"runtime"
@@ -20,6 +18,7 @@ import (
 
 	"github.com/ibrun/ibrun/bench/perftest"
 	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/freeport"
 )
 
 // processPair is a server process and a client process that measure together.
@@ -223,7 +222,7 @@ func (p *perftestRunner) run(ctx context.Context, c *command, log bool) (figure 
 }
 
 func (p *perftestRunner) runOnce(ctx context.Context, c *command, log bool) (float64, error) {
-	port, err := freePort()
+	port, err := freeport.TCP()
 	if err != nil {
 		return 0, err
 	}
@@ -249,20 +248,6 @@ func (p *perftestRunner) runOnce(ctx context.Context, c *command, log bool) (flo
 	}
 	p.settings = r.Settings
 	return r.Figure, nil
-}
-
-// freePort returns a free TCP port below the range of ephemeral ports. A port in that range could be used for another connection
-// before the server listens on it.
-func freePort() (port int, err error) {
-	const lowest, ports, attempts = 10000, 20000, 100
-	for range attempts {
-		port = lowest + rand.IntN(ports)
-		var l net.Listener
-		if l, err = net.Listen("tcp", ":"+strconv.Itoa(port)); err == nil {
-			return port, l.Close()
-		}
-	}
-	return 0, fmt.Errorf("finding a free port: %w", err)
 }
 
 // untilListening blocks until a process listens on a port. It must not connect, because the server accepts only one connection.

@@ -13,6 +13,7 @@ import (
 	"github.com/ibrun/ibrun/bench"
 	"github.com/ibrun/ibrun/bench/perftest"
 	"github.com/ibrun/ibrun/bench/sockets"
+	"github.com/ibrun/ibrun/internal/freeport"
 	"github.com/ibrun/ibrun/internal/transports"
 )
 
@@ -91,7 +92,7 @@ func (c *command) socketsSubject(context.Context) (*subject, error) {
 		commandLine: func(j job) []string { return words(string(perftest.Client), test(j)) }}
 	p.measure = func(ctx context.Context, j job) (figures map[int]float64, err error) {
 		t := test(j)
-		if t.Port, err = freePort(); err != nil {
+		if t.Port, err = freeport.TCP(); err != nil {
 			return nil, err
 		}
 		d := processPair{server: words(string(perftest.Server), t), client: words(string(perftest.Client), t), environ: c.cleanEnv(),
@@ -138,7 +139,7 @@ func (c *command) iperfSubject(ctx context.Context) (*subject, error) {
 	p.measure = func(ctx context.Context, j job) (map[int]float64, error) {
 		figures := map[int]float64{}
 		for _, size := range j.sizes {
-			port, err := freePort()
+			port, err := freeport.TCP()
 			if err != nil {
 				return nil, err
 			}

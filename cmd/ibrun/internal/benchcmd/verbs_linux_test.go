@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/bench/perftest"
+	"github.com/ibrun/ibrun/internal/freeport"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -232,7 +233,7 @@ func TestListens(t *testing.T) {
 			t.Errorf("port %#x: %v, want %v", port, got, want)
 		}
 	}
-	port, err := freePort()
+	port, err := freeport.TCP()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package doctor
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -14,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ibrun/ibrun/internal/freeport"
 )
 
 // sshd is a server on the loopback interface with its own keys.
@@ -47,22 +48,18 @@ func startSSHD(t *testing.T) *sshd {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freeport.TCP()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.addr = l.Addr().String()
-	_, port, err := net.SplitHostPort(s.addr)
-	if err := errors.Join(err, l.Close()); err != nil {
-		t.Fatal(err)
-	}
+	s.addr = fmt.Sprint("127.0.0.1:", port)
 	s.write(t, "ibrun", "#!/bin/sh\necho ibrun v1\n", 0o755)
 	mine, err := os.ReadFile(s.file("mine.pub"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.write(t, "authorized", string(mine), 0o600)
-	s.write(t, "config", fmt.Sprintf("ListenAddress 127.0.0.1\nPort %s\nHostKey %s\nAuthorizedKeysFile %s\nPidFile none\n"+
+	s.write(t, "config", fmt.Sprintf("ListenAddress 127.0.0.1\nPort %d\nHostKey %s\nAuthorizedKeysFile %s\nPidFile none\n"+
 		"StrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nSetEnv PATH=%s:/usr/bin:/bin\n",
 		port, s.file("host"), s.file("authorized"), s.dir), 0o600)
 	if os.Geteuid() == 0 { // what Debian's service does before it starts
@@ -97,7 +94,7 @@ func startSSHD(t *testing.T) *sshd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.write(t, "known", fmt.Sprintf("[127.0.0.1]:%s %s", port, host), 0o600)
+	s.write(t, "known", fmt.Sprintf("[127.0.0.1]:%d %s", port, host), 0o600)
 	return s
 }
 
