@@ -95,9 +95,10 @@ schemas: ## write docs/schemas after a change of types that commands print as JS
 json: ## what commands print as JSON against docs/schemas
 	cd docs/schemas/check && go mod tidy -diff && test -z "$$(gofmt -l .)" && go vet ./... && go test -count=1 ./...
 
-lint: ## go mod tidy, gofmt, go vet, staticcheck, actionlint
+lint: ## go mod tidy, gofmt, the rules of the architecture, go vet, staticcheck, actionlint
 	go mod tidy -diff
 	test -z "$$(gofmt -l .)"
+	go test ./internal/archtest
 	go vet ./...
 	go run $(STATICCHECK) ./...
 	go run $(ACTIONLINT)
