@@ -38,8 +38,12 @@ func (f failure) String() string {
 }
 
 var (
-	// onceOnly matches the tests whose second run says nothing.
+	// onceOnly matches the names of tests whose second run proves nothing.
 	onceOnly = regexp.MustCompile(`Alloc|Leak|^Fuzz`)
+	// counted matches what the tests print that count allocations or look for leaks, whatever their names are.
+	counted = regexp.MustCompile(`\ballocations?\b|leaks resources`)
+	// crash matches what a program prints that ends by itself, or has a data race: the test, or one that it has started.
+	crash = regexp.MustCompile(`WARNING: DATA RACE|panic: |fatal error: `)
 	// located matches a line that a call such as t.Errorf has printed.
 	located = regexp.MustCompile(`^\s*(\w+\.go:\d+: .*)`)
 )
@@ -47,16 +51,33 @@ var (
 // onceOnlyPackages are the packages all of whose tests are in onceOnly.
 var onceOnlyPackages = []string{module + "internal/archtest"}
 
+// Why failures count.
+const (
+	neverPassed   = "it has not passed"
+	onceOnlyTest  = "a second run of such a test proves nothing"
+	crashed       = "a program crashed, or had a data race"
+	endedEarly    = "the program ended while it ran"
+	noTestFailed  = "the package failed, but none of its tests"
+	noTestMessage = "see its output"
+)
+
+// run is the current run of a test with its subtests, or the last one.
+type run struct {
+	running bool
+	message string // the last one
+	counts  string // why a failure of this run counts, even if a later run passes; "": it does not
+}
+
 // reader collects the failures of several runs, which are in the file one after the other.
 type reader struct {
-	failures map[[2]string]*failure     // by package and test
-	messages map[[2]string]string       // the last message of the current run of a test
-	failed   map[string]map[string]bool // the tests of the current run of a package that have failed
+	failures map[[2]string]*failure // by package and test
+	runs     map[[2]string]*run     // the same
+	failed   map[string]bool        // whether a test has failed in the current run of a package
 }
 
 // read returns the failures, sorted by package and test.
 func read(r io.Reader) ([]failure, error) {
-	c := reader{failures: map[[2]string]*failure{}, messages: map[[2]string]string{}, failed: map[string]map[string]bool{}}
+	c := reader{failures: map[[2]string]*failure{}, runs: map[[2]string]*run{}, failed: map[string]bool{}}
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 64<<20)
 	for n := 1; lines.Scan(); n++ {
@@ -80,57 +101,80 @@ func read(r io.Reader) ([]failure, error) {
 	return all, nil
 }
 
-// add takes one event. The result of a subtest is that of its test; its messages are those of its test.
+// add takes one event. The result of a subtest is that of its test; what it prints is printed by its test.
 func (c *reader) add(e event) {
 	test, _, isSubtest := strings.Cut(e.Test, "/")
 	key := [2]string{e.Package, test}
-	switch e.Action {
-	case "output":
-		if m := located.FindStringSubmatch(e.Output); m != nil {
-			c.messages[key] = m[1]
-		}
-	case "fail":
-		if test == "" {
-			c.packageFailed(e.Package)
-		} else if !isSubtest {
-			c.testFailed(key)
-		}
-	case "pass", "skip":
-		if test == "" {
-			delete(c.failed, e.Package)
-		} else if f := c.failures[key]; f != nil && !isSubtest && f.counts == neverPassed && e.Action == "pass" {
+	switch {
+	case e.Action == "output":
+		c.printed(key, e.Output)
+	case isSubtest:
+	case test == "" && e.Action == "fail":
+		c.packageFailed(e.Package)
+	case test == "":
+	case e.Action == "run":
+		c.runs[key] = &run{running: true}
+	case e.Action == "fail":
+		c.failed[e.Package] = true
+		c.ended(key)
+		c.fail(key, cmp.Or(c.runs[key].counts, neverPassed))
+	case e.Action == "pass":
+		c.ended(key)
+		if f := c.failures[key]; f != nil && f.counts == neverPassed {
 			f.counts = ""
 		}
+	case e.Action == "skip":
+		c.ended(key)
 	}
 }
 
-// Why failures count.
-const (
-	neverPassed   = "it did not pass when it was run again"
-	runOnce       = "a test of this kind is not run again"
-	noTestFailed  = "the package failed, but none of its tests"
-	noTestMessage = "see its output"
-)
+// of returns the run of a test. The name "" is that of the package.
+func (c *reader) of(key [2]string) *run {
+	if c.runs[key] == nil {
+		c.runs[key] = &run{}
+	}
+	return c.runs[key]
+}
 
-func (c *reader) testFailed(key [2]string) {
+func (c *reader) ended(key [2]string) { c.of(key).running = false }
+
+// printed takes a line that a test has printed.
+func (c *reader) printed(key [2]string, line string) {
+	r := c.of(key)
+	if m := located.FindStringSubmatch(line); m != nil {
+		r.message = m[1]
+	}
+	switch {
+	case crash.MatchString(line):
+		r.counts = crashed
+	case r.counts == "" && counted.MatchString(line):
+		r.counts = onceOnlyTest
+	}
+}
+
+// fail records a failure of a test. The first one is kept if it counts.
+func (c *reader) fail(key [2]string, counts string) {
 	pkg, test := key[0], key[1]
-	if c.failed[pkg] == nil {
-		c.failed[pkg] = map[string]bool{}
+	if counts == neverPassed && (onceOnly.MatchString(test) || slices.Contains(onceOnlyPackages, pkg)) {
+		counts = onceOnlyTest
 	}
-	c.failed[pkg][test] = true
-	counts := neverPassed
-	if onceOnly.MatchString(test) || slices.Contains(onceOnlyPackages, pkg) {
-		counts = runOnce
+	if old := c.failures[key]; old != nil && old.counts != "" && (old.counts != neverPassed || counts == neverPassed) {
+		return
 	}
-	if old := c.failures[key]; old != nil && old.counts != "" {
-		return // the first message is kept
-	}
-	c.failures[key] = &failure{pkg: pkg, test: test, message: cmp.Or(c.messages[key], noTestMessage), counts: counts}
+	c.failures[key] = &failure{pkg: pkg, test: test, message: cmp.Or(c.of(key).message, noTestMessage), counts: counts}
 }
 
+// packageFailed takes the end of a package that has failed. The tests that were running have no result of their own.
 func (c *reader) packageFailed(pkg string) {
-	if len(c.failed[pkg]) == 0 {
-		c.failures[[2]string{pkg, ""}] = &failure{pkg: pkg, message: noTestMessage, counts: noTestFailed}
+	for key, r := range c.runs {
+		if key[0] == pkg && r.running {
+			r.running = false
+			c.failed[pkg] = true
+			c.fail(key, endedEarly)
+		}
+	}
+	if !c.failed[pkg] {
+		c.fail([2]string{pkg, ""}, noTestFailed)
 	}
 	delete(c.failed, pkg)
 }

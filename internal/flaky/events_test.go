@@ -19,9 +19,10 @@ func events(lines ...string) string {
 // TestRead: a failure counts unless the test has passed in a later run, and some always count.
 func TestRead(t *testing.T) {
 	const (
-		again = "(it did not pass when it was run again)"
-		once  = "(a test of this kind is not run again)"
+		again = "(it has not passed)"
+		once  = "(a second run of such a test proves nothing)"
 		none  = "(the package failed, but none of its tests)"
+		crash = "(a program crashed, or had a data race)"
 		arch  = module + "internal/archtest"
 	)
 	for name, c := range map[string]struct {
@@ -47,6 +48,21 @@ func TestRead(t *testing.T) {
 			"failed: a.FuzzX: see its output " + once},
 		"architecture": {[]string{"fail " + arch + " TestLayers", "fail " + arch, "pass " + arch + " TestLayers"},
 			"failed: internal/archtest.TestLayers: see its output " + once},
+		"allocations by another name": {[]string{"output a TestX     x_test.go:1: 2 allocations", "fail a TestX", "fail a",
+			"pass a TestX", "pass a"}, "failed: a.TestX: x_test.go:1: 2 allocations " + once},
+		"leak by another name": {[]string{"output a TestX     x_test.go:1: the test leaks resources:", "fail a TestX", "fail a",
+			"pass a TestX", "pass a"}, "failed: a.TestX: x_test.go:1: the test leaks resources: " + once},
+		"panic of a rank": {[]string{"output a TestX         panic: index out of range", "fail a TestX", "fail a",
+			"pass a TestX", "pass a"}, "failed: a.TestX: see its output " + crash},
+		"data race of a rank": {[]string{"output a TestX     | WARNING: DATA RACE", "fail a TestX", "fail a",
+			"pass a TestX", "pass a"}, "failed: a.TestX: see its output " + crash},
+		"panic that a test expects": {[]string{"run a TestX", "output a TestX     panic: yes", "pass a TestX", "pass a"}, ""},
+		"earlier panic": {[]string{"run a TestX", "output a TestX panic: yes", "pass a TestX", "fail a TestY", "fail a",
+			"run a TestX", "fail a TestX", "fail a", "pass a TestX", "pass a TestY", "pass a"},
+			"flaky: a.TestX: see its output\nflaky: a.TestY: see its output"},
+		"crash after a failure": {[]string{"run a TestX", "fail a TestX", "run a TestY", "fail a",
+			"pass a TestX", "pass a TestY", "pass a"},
+			"flaky: a.TestX: see its output\nfailed: a.TestY: see its output (the program ended while it ran)"},
 		"no test failed": {[]string{"pass a TestX", "fail a", "pass a"}, "failed: a: see its output " + none},
 		"no test failed later": {[]string{"fail a TestX", "fail a", "pass a TestX", "fail a"},
 			"failed: a: see its output " + none + "\nflaky: a.TestX: see its output"},
