@@ -50,7 +50,7 @@ test: ## all tests, the seeds of every fuzz target, the architecture tests
 
 # Lint vets everything. Three packages at a time, because some tests wait most of the time.
 test-gate: ## the same; tests that fail are run again, and named
-	bash .ci/gotest -vet=off -p 3 -- ./...
+	bash .ci/gotest -vet=off -p 3 -timeout 8m -- ./...
 
 readme: ## type the commands of README.md and docs that need only Go
 	bash .ci/readme
@@ -127,7 +127,7 @@ race: ## tests with the race detector
 		bash .ci/gotest -race -vet=off -timeout 20m -- $$(echo "$$packages" | grep -vE '$(NORACE)')
 
 race-gate: ## the same, for the packages with protocols
-	CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 bash .ci/gotest -race -vet=off -- $(PROTOCOLS)
+	CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 bash .ci/gotest -race -vet=off -timeout 6m -- $(PROTOCOLS)
 
 fuzz: ## run every fuzz target FUZZTIME (20000x)
 	bash .ci/fuzz
@@ -138,7 +138,7 @@ bench-once: ## run every benchmark once
 guests: ## tests with a Soft-RoCE device, in guests (QEMU)
 	bash .ci/guests
 
-guests-gate: ## pi over RDMA and a test of each provider, in one guest
+guests-gate: ## pi over RDMA and a test of each layer, in one guest
 	bash .ci/guests gate
 
 soak: ## a sample of the long forms of tests

@@ -2,6 +2,7 @@ package docs
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -48,4 +49,49 @@ func TestTargets(t *testing.T) {
 			t.Errorf("%s: the nightly does not make %s", target, whole)
 		}
 	}
+}
+
+// TestSamples: the tests that the gate runs of those that need more than Go exist.
+func TestSamples(t *testing.T) {
+	text, err := os.ReadFile("../.ci/lib")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, dirs := range map[string][]string{
+		"gate_launchers": {"cmd/ibrun"},
+		"gate_clusters":  {"internal/clustertest"},
+		"gate_live":      strings.Fields(between(t, string(text), "gate_live_packages=(", ")")),
+	} {
+		declared := ""
+		for _, dir := range dirs {
+			files, err := filepath.Glob(filepath.Join("..", dir, "*_test.go"))
+			if err != nil || len(files) == 0 {
+				t.Fatalf("%s: no tests in %s: %v", name, dir, err)
+			}
+			for _, file := range files {
+				source, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				declared += string(source)
+			}
+		}
+		prefix, rest, _ := strings.Cut(between(t, string(text), name+"='^", ")$'"), "(")
+		for test := range strings.SplitSeq(rest, "|") {
+			if !strings.Contains(declared, "\nfunc "+prefix+test+"(") {
+				t.Errorf("%s: there is no %s%s in %s", name, prefix, test, dirs)
+			}
+		}
+	}
+}
+
+// between returns what is between two texts.
+func between(t *testing.T, text, before, after string) string {
+	t.Helper()
+	_, text, found := strings.Cut(text, before)
+	text, _, ended := strings.Cut(text, after)
+	if !found || !ended {
+		t.Fatalf(".ci/lib has no %q", before)
+	}
+	return text
 }

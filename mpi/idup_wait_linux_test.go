@@ -42,7 +42,7 @@ func idups(p *mpi.Process) error {
 	return nil
 }
 
-// idupBesideAllreduce makes both. It waits for the Idup by Wait, otherwise by its channel, or by a loop of Test.
+// idupBesideAllreduce makes both. It waits for the Idup by Wait, or, if otherwise is set, by its channel or a loop of Test.
 func idupBesideAllreduce(w *mpi.Comm, otherwise, channel bool) error {
 	sums := make([]int, 3)
 	q, err := mpi.Iallreduce(w, sums, []int{1, 2, 3}, mpi.Sum)
