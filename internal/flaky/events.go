@@ -40,9 +40,10 @@ func (f failure) String() string {
 var (
 	// onceOnly matches the names of tests whose second run proves nothing.
 	onceOnly = regexp.MustCompile(`Alloc|Leak|^Fuzz`)
-	// counted matches what the tests print that count allocations or look for leaks, whatever their names are.
-	counted = regexp.MustCompile(`\ballocations?\b|leaks resources`)
-	// crash matches what a program prints that ends by itself, or has a data race: the test, or one that it has started.
+	// counted matches the messages of tests that count allocations or look for leaks, whatever the names of the tests are. The word
+	// allocation alone is not enough: Slurm has allocations, too.
+	counted = regexp.MustCompile(`\d allocations|allocates \d+ times|leaks resources`)
+	// crash matches what a program prints when it crashes, or has a data race. It may be a program that the test has started.
 	crash = regexp.MustCompile(`WARNING: DATA RACE|panic: |fatal error: `)
 	// located matches a line that a call such as t.Errorf has printed.
 	located = regexp.MustCompile(`^\s*(\w+\.go:\d+: .*)`)
@@ -71,7 +72,7 @@ type run struct {
 // reader collects the failures of several runs, which are in the file one after the other.
 type reader struct {
 	failures map[[2]string]*failure // by package and test
-	runs     map[[2]string]*run     // the same
+	runs     map[[2]string]*run     // by package and test
 	failed   map[string]bool        // whether a test has failed in the current run of a package
 }
 
