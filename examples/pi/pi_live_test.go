@@ -30,7 +30,7 @@ func TestLiveJob(t *testing.T) {
 	cmd := exec.Command("ibrun", "-n", "2", "--transport", "rdma", "--verbose", program)
 	cmd.Env = append(os.Environ(), asProgram+"=1")
 	out, err := cmd.CombinedOutput()
-	for _, want := range []string{"pi = 3.141592653589", "rdma"} {
+	for _, want := range []string{"pi = 3.141592653589", "rdma among its 2 ranks"} {
 		if err != nil || !strings.Contains(string(out), want) {
 			t.Fatalf("%v, want %q in\n%s", err, want, out)
 		}
