@@ -239,8 +239,8 @@ func closeChecked(t *testing.T, sides [2]*side, relays [2]*relay) {
 		sides[0].poll()
 		sides[1].poll()
 		if sides[1].down != nil {
-			// Side 1 has closed its socket, so it does not notice that a half has taken the acknowledgement. The relay's kernel
-			// acknowledges whatever side 0 sends, so side 0 notices it only by a reset.
+			// A relay may have dropped the acknowledgement of the shutdown (faultHalf). Side 1 has closed its socket, so it does not
+			// notice that. The kernel acknowledges to side 0 all that it sends to the relay. Only a reset makes side 0 connect again.
 			relays[0].resetHalves()
 			relays[1].resetHalves()
 		}
