@@ -1,5 +1,6 @@
 # The targets that .ci/run is made of. Each runs alone, on a machine that has Go and the packages that
-# .ci/install lists for it. `make` prints them. What ends in -gate is a part of the gate, and a sample of the target without it.
+# .ci/install lists for it. `make` prints them. A target whose name ends in -gate is the form of a target that the gate makes: a
+# sample of it, or, for the tests, all of them with a second run of those that fail.
 #
 #	make test             what a change needs first
 #	make gate             what must pass before a merge, in minutes
@@ -18,7 +19,7 @@ NORACE := ^github.com/ibrun/ibrun/(fabric/shm|fabric/auto|internal/shm|internal/
 PROTOCOLS := ./fabric/tcp ./mpi/internal/proto ./fabric/hook ./cmd/ibrun/internal/control ./fabric/mem ./mpi/internal/match ./internal/ranklink \
 	./cmd/ibrun/internal/launch/coordinator ./cmd/ibrun/internal/launch/agent
 
-# Packages whose tests have long forms that take minutes rather than hours.
+# A sample of the packages whose tests have long forms (IBRUN_SOAK=1).
 SOAK := ./mpi/internal/... ./fabric/tcp ./fabric/auto ./mpi/mpitest ./cmd/ibrun/internal/control ./cmd/ibrun/internal/launch/...
 
 # The packages with assembly for arm64, and those whose code depends most on the order and the width of words.
