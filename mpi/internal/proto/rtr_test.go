@@ -426,12 +426,12 @@ func TestOvertaking(t *testing.T) {
 				return err
 			}
 			for range 2 {
-				if _, err := e.Recv(from(0, 2), large); err != nil {
+				if _, err := e.Recv(from(0, 2), make([]byte, len(large))); err != nil {
 					return err
 				}
 			}
 			for range before {
-				if _, err := e.Recv(from(0, 1), small); err != nil {
+				if _, err := e.Recv(from(0, 1), make([]byte, len(small))); err != nil {
 					return err
 				}
 			}
