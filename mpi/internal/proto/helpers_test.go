@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -71,14 +73,19 @@ func bareProcess(t testing.TB, tr fabric.Transport) (fabric.Domain, fabric.Endpo
 	return d, ep
 }
 
-// each runs f for all engines concurrently.
+// each runs f for all engines concurrently, and flushes what they send.
 func each(t testing.TB, es []*Engine, f func(self int, e *Engine) error) {
 	t.Helper()
 	var ranks sync.WaitGroup
 	errs := make([]error, len(es))
+	ended := make([]atomic.Bool, len(es))
 	for i, e := range es {
 		ranks.Go(func() {
-			if errs[i] = f(i, e); errs[i] != nil {
+			if errs[i] = f(i, e); errs[i] == nil {
+				errs[i] = flushSends(es, i, ended)
+			}
+			ended[i].Store(true)
+			if errs[i] != nil {
 				e.Abort(errs[i])
 				for _, other := range es {
 					other.Abort(errs[i])
@@ -94,6 +101,29 @@ func each(t testing.TB, es []*Engine, f func(self int, e *Engine) error) {
 	}
 	if t.Failed() {
 		t.FailNow()
+	}
+}
+
+// flushSends is FlushSends of one engine, which also polls those whose ranks have ended: they may have to make room. Without it,
+// a rank would end while a control message waits for room that another rank waits for.
+func flushSends(es []*Engine, self int, ended []atomic.Bool) error {
+	for {
+		e := es[self]
+		e.lock()
+		flushed, failed := (&goal{what: sendsFlushed}).reached(e), e.failure.err != nil
+		e.unlock()
+		if flushed || failed {
+			return nil
+		}
+		for i, e := range es {
+			if i != self && !ended[i].Load() {
+				continue
+			}
+			if err := e.Poll(); err != nil && i == self {
+				return err
+			}
+		}
+		runtime.Gosched()
 	}
 }
 
