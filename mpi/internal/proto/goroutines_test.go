@@ -14,14 +14,15 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// deferringDomain keeps the messages of SendLater until the next Poll, Send or Flush, or a millisecond at most.
+// deferringDomain keeps the messages of SendLater until the next Poll, Send or Flush, but for delay at most.
 type deferringDomain struct {
 	fabric.Domain
-	eps []*deferringEndpoint
+	eps   []*deferringEndpoint
+	delay time.Duration
 }
 
 func deferring(tr fabric.Transport) fabric.Transport {
-	return hooked{tr, func(d fabric.Domain) fabric.Domain { return &deferringDomain{Domain: d} }}
+	return hooked{tr, func(d fabric.Domain) fabric.Domain { return &deferringDomain{Domain: d, delay: time.Millisecond} }}
 }
 
 func (d *deferringDomain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
@@ -29,7 +30,7 @@ func (d *deferringDomain) Connect(peer int, addr []byte) (fabric.Endpoint, error
 	if err != nil {
 		return nil, err
 	}
-	x := &deferringEndpoint{Endpoint: ep}
+	x := &deferringEndpoint{Endpoint: ep, delay: d.delay}
 	d.eps = append(d.eps, x)
 	return x, nil
 }
@@ -45,8 +46,10 @@ type deferringEndpoint struct {
 	fabric.Endpoint
 	mu   sync.Mutex
 	kept [][]byte
-	most int         // messages kept at the same time
-	send *time.Timer // calls Flush; active while messages are kept
+	most int // messages kept at the same time
+
+	send  *time.Timer // calls Flush; active while messages are kept
+	delay time.Duration
 }
 
 func (x *deferringEndpoint) Send(header, payload []byte) error {
@@ -74,9 +77,9 @@ func (x *deferringEndpoint) SendLater(header, payload []byte) error {
 
 func (x *deferringEndpoint) flushLater() {
 	if x.send == nil {
-		x.send = time.AfterFunc(time.Millisecond, x.Flush)
+		x.send = time.AfterFunc(x.delay, x.Flush)
 	} else {
-		x.send.Reset(time.Millisecond)
+		x.send.Reset(x.delay)
 	}
 }
 
@@ -227,7 +230,9 @@ func TestKeptMessagesLeave(t *testing.T) {
 		"send": func(e *Engine) error { return e.Send(to(0, 2, 0), nil, Standard) },
 	} {
 		es := open(t, 3, func(tr fabric.Transport) fabric.Transport {
-			return hooked{tr, func(d fabric.Domain) fabric.Domain { return partlyDeferring{&deferringDomain{Domain: d}} }}
+			return hooked{tr, func(d fabric.Domain) fabric.Domain {
+				return partlyDeferring{&deferringDomain{Domain: d, delay: time.Hour}}
+			}}
 		}, nil)
 		e := es[0]
 		for i, peer := range []int{1, 2, 1} {
