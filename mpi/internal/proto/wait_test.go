@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,8 +15,11 @@ import (
 )
 
 // awaitSleepers waits until n goroutines of an engine sleep: one on the transport, and the others are parked.
-func awaitSleepers(e *Engine, n int) {
-	for {
+func awaitSleepers(e *Engine, n int) { awaitSleepersBefore(new(atomic.Bool), e, n) }
+
+// awaitSleepersBefore is awaitSleepers until ended is set. It reports whether they sleep.
+func awaitSleepersBefore(ended *atomic.Bool, e *Engine, n int) bool {
+	for !ended.Load() {
 		if !e.mu.state.CompareAndSwap(0, locked) { // a goroutine that waits for the lock would keep them from sleeping
 			runtime.Gosched()
 			continue
@@ -26,10 +30,11 @@ func awaitSleepers(e *Engine, n int) {
 		}
 		e.mu.Unlock()
 		if k == n {
-			return
+			return true
 		}
 		runtime.Gosched()
 	}
+	return false
 }
 
 // TestSleepAtOnce: a process that is oversubscribed does not yield before it sleeps while SleepAtOnce is set, and does otherwise.
@@ -285,7 +290,7 @@ func TestDisarmedAfterWord(t *testing.T) {
 		change := func() { atomic.StoreUint64(&word, 1) }
 		if then = change; slept {
 			then = func() {
-				then = change
+				then = func() {} // it sleeps again and again until that goroutine finds it asleep
 				go func() {
 					awaitSleepers(e, 1)
 					change()
@@ -327,24 +332,30 @@ func TestWokenInVain(t *testing.T) {
 		return hooked{tr, func(d fabric.Domain) fabric.Domain { return pollCounter{d, &polls, func(n int) { armed(n) }} }}
 	}, nil)
 	e, begin := es[0], polls
+	var received atomic.Bool
+	var wakers sync.WaitGroup
 	armed = func(n int) {
 		if at = append(at, n); len(at) > 4 {
 			return // a goroutine of this test came so late that the receive has looked at its deadlines meanwhile
 		}
 		last := len(at) == 4
-		go func() {
-			awaitSleepers(e, 1)
+		wakers.Go(func() {
+			if !awaitSleepersBefore(&received, e, 1) {
+				return
+			}
 			if last {
 				if err := e.Send(to(0, 0, 1), nil, Standard); err != nil {
 					t.Error(err)
 				}
 			}
 			e.waiters.parker.wake()
-		}()
+		})
 	}
 	if _, err := e.Recv(from(0, 1), nil); err != nil {
 		t.Fatal(err)
 	}
+	received.Store(true)
+	wakers.Wait()
 	for i := 1; i < len(at); i++ {
 		if again := at[i] - at[i-1]; again == 0 || again > (at[0]-begin)/4 {
 			t.Errorf("it slept after %d polls, and was woken in vain after %v of all polls", at[0]-begin, at)
