@@ -73,7 +73,7 @@ func (p *leaver) send(v envelope, payload []byte, w ...uint64) {
 	p.t.Helper()
 	head, n := header(v, w...)
 	if err := p.ep.Send(head[:n], payload); err != nil {
-		p.t.Fatal(err)
+		p.t.Error(err) // also called by the goroutine that polls the engine
 	}
 }
 
@@ -82,7 +82,7 @@ func (p *leaver) leave() {
 	p.t.Helper()
 	p.send(envelope{kind: kindEager, context: testContext, Match: Match{1, 7}}, []byte{42})
 	if err := p.d.Close(); err != nil {
-		p.t.Fatal(err)
+		p.t.Error(err)
 	}
 }
 

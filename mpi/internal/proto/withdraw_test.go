@@ -34,13 +34,13 @@ var waitingSends = []struct {
 func TestWithdraw(t *testing.T) {
 	for name, w := range map[string]variant{"plain": {}, "no reads": {noRead: true}, "shared words": {pairing: true}} {
 		for _, s := range waitingSends {
-			for matched, match := range map[string]func(e *Engine, buf []byte) func() Handle{
-				"not matched": func(*Engine, []byte) func() Handle { return nil },
-				"posted": func(e *Engine, buf []byte) func() Handle {
+			for matched, match := range map[string]func(t *testing.T, e *Engine, buf []byte) func() Handle{
+				"not matched": func(*testing.T, *Engine, []byte) func() Handle { return nil },
+				"posted": func(_ *testing.T, e *Engine, buf []byte) func() Handle {
 					h := e.Irecv(from(0, 3), buf)
 					return func() Handle { return h }
 				},
-				"taken by a probe": func(e *Engine, buf []byte) func() Handle {
+				"taken by a probe": func(t *testing.T, e *Engine, buf []byte) func() Handle {
 					var m MatchedMessage
 					for ok := false; !ok; {
 						var err error
@@ -59,7 +59,7 @@ func TestWithdraw(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					receive := match(b, got)
+					receive := match(t, b, got)
 					for range 10 { // the message arrives
 						if err := b.Poll(); err != nil {
 							t.Fatal(err)
