@@ -305,20 +305,26 @@ func TestUnauthenticatedConnections(t *testing.T) {
 			c.Close()
 		}
 	}
-	dialled := make(chan *Conn)
-	go func() { dialled <- dial(t, l, s, 2, 3) }()
+	dialled := make(chan connected, 1)
+	go func() {
+		c, err := Dial(t.Context(), l.Addr().String(), s, 2, 3)
+		dialled <- connected{c, err}
+	}()
 	zero, err := l.Accept(t.Context())
 	if err != nil || zero.Node() != 2 {
 		t.Fatal(err)
 	}
 	two := <-dialled
-	if err := two.Send([]byte("here")); err != nil {
+	if two.err != nil {
+		t.Fatal(two.err)
+	}
+	if err := two.conn.Send([]byte("here")); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := zero.Recv(); err != nil || string(got) != "here" {
 		t.Errorf("%q, %v", got, err)
 	}
-	go two.Close()
+	go two.conn.Close()
 	zero.Close()
 	l.mu.Lock()
 	if n := l.pending.Len(); n > l.pending.Limit/2 {

@@ -42,9 +42,13 @@ func newRelay(t *testing.T, addr string, forward func(r *relay, client, server n
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { l.Close() })
 	r := &relay{listener: l}
-	go func() {
+	var all sync.WaitGroup // of goroutines that may report errors
+	t.Cleanup(func() {
+		l.Close()
+		all.Wait()
+	})
+	all.Go(func() {
 		for {
 			client, err := l.Accept()
 			if err != nil {
@@ -55,9 +59,15 @@ func newRelay(t *testing.T, addr string, forward func(r *relay, client, server n
 				client.Close()
 				return
 			}
-			go forward(r, client, server)
+			all.Go(func() {
+				defer context.AfterFunc(t.Context(), func() { // which ends before the cleanup
+					client.Close()
+					server.Close()
+				})()
+				forward(r, client, server)
+			})
 		}
-	}()
+	})
 	return r
 }
 
