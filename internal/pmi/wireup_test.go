@@ -223,16 +223,15 @@ func TestCloseEndsABarrier(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	closed := make(chan error, 1)
 	go func() {
 		awaitBarrier(s)
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
+		closed <- c.Close()
 	}()
 	if err := c.Barrier(t.Context()); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("barrier: %v", err)
 	}
-	if err := <-served; err != nil {
+	if err := errors.Join(<-closed, <-served); err != nil {
 		t.Error(err)
 	}
 }
