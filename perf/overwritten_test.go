@@ -36,11 +36,13 @@ func whileOverwritten(memory []byte, f func(i int)) {
 	for seed := range uint64(2) {
 		all.Go(func() { overwrite(memory, seed, &stop) })
 	}
+	defer func() {
+		stop.Store(true)
+		all.Wait()
+	}()
 	for i, end := 0, time.Now().Add(100*time.Millisecond); time.Now().Before(end); i++ {
 		f(i)
 	}
-	stop.Store(true)
-	all.Wait()
 }
 
 // TestRecordOverwritten: a rank whose page is overwritten continues.

@@ -247,6 +247,11 @@ func TestReadWhileWritten(t *testing.T) {
 	const calls = 200_000
 	var writer sync.WaitGroup
 	stop := make(chan struct{})
+	end := sync.OnceFunc(func() {
+		close(stop)
+		writer.Wait()
+	})
+	defer end()
 	writer.Go(func() {
 		link := r.Link(2, Shm)
 		for i := 0; ; i++ {
@@ -281,8 +286,7 @@ func TestReadWhileWritten(t *testing.T) {
 		}
 		before = s
 	}
-	close(stop)
-	writer.Wait()
+	end()
 	s := snapshot(t, memory)
 	made, bytes := s.Calls()
 	if v := s.Traffic[0].Volume; made < calls || v != (Volume{made, bytes}) {
