@@ -21,10 +21,12 @@ import (
 
 // cluster is a job with one process on each node, whose devices are simulated.
 type cluster struct {
-	t     *testing.T
-	net   *verbstest.SimulatedNetwork
-	ds    []fabric.Domain
-	notes []string // what was reported
+	t   *testing.T
+	net *verbstest.SimulatedNetwork
+	ds  []fabric.Domain
+
+	mu    sync.Mutex // for notes: processes are closed concurrently
+	notes []string   // what was reported
 
 	beforePoll func(i int) // is called before each Poll of a process, unless nil
 }
@@ -55,8 +57,8 @@ func newClusterOn(t *testing.T, net *verbstest.SimulatedNetwork, heartbeat time.
 		}
 		n := Node{Key: [32]byte{1}, Local: []int{i}, Interfaces: []string{"lo"}, network: c.net.Node(devices...),
 			Heartbeat:  heartbeat,
-			ReportPeer: func(peer int, text string) { c.notes = append(c.notes, fmt.Sprintf("%d: %s", i, text)) },
-			Report:     func(text string) { c.notes = append(c.notes, fmt.Sprintf("%d: %s", i, text)) }}
+			ReportPeer: func(_ int, text string) { c.note(i, text) },
+			Report:     func(text string) { c.note(i, text) }}
 		d, err := Open(context.Background(), &fabric.Config{Self: i, Size: len(nodes)}, n)
 		if err != nil {
 			t.Fatal(err)
@@ -65,6 +67,13 @@ func newClusterOn(t *testing.T, net *verbstest.SimulatedNetwork, heartbeat time.
 	}
 	t.Cleanup(c.close)
 	return c
+}
+
+// note adds what a process reports.
+func (c *cluster) note(i int, text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.notes = append(c.notes, fmt.Sprintf("%d: %s", i, text))
 }
 
 // close closes all processes.
