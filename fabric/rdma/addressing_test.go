@@ -237,7 +237,7 @@ func TestAddressChanges(t *testing.T) {
 		for _, reported := range []bool{true, false} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				net, ds := openPorts(t, Settings{Heartbeat: time.Second}, c.a, c.b)
+				net, ds := openPorts(t, Settings{Heartbeat: 20 * time.Second}, c.a, c.b)
 				a, b := ds[0], ds[1]
 				meet(t, a, b)
 				net.SetPort("node1", c.after)
@@ -300,7 +300,9 @@ func TestSimulatedUnresolved(t *testing.T) {
 	net, ds := openSimulated(t, Settings{Devices: []string{"a"}, Heartbeat: 200 * time.Millisecond}, 2)
 	a, b := ds[0], ds[1]
 	connectPeers(t, a, b)
-	a.resolver.direct = true // refuseTimes counts without a lock
+	a.resolver.direct = true // only this goroutine makes address handles
+	a.responder.close()
+	b.responder.close()
 	tries := refuseTimes(net, verbstest.CallCreateAH, math.MaxInt, syscall.ETIMEDOUT)
 	net.DropDatagrams(func() bool { return true })
 	breakConn(t, a, b)
@@ -324,7 +326,7 @@ func TestHandleRefused(t *testing.T) {
 	for _, call := range []verbstest.SimulatedCall{verbstest.CallCreateAH, verbstest.CallQueryPort} {
 		t.Run(call.String(), func(t *testing.T) {
 			t.Parallel()
-			net, ds := openPorts(t, Settings{Heartbeat: 5 * time.Second}, infiniBand(4, 0xffff), infiniBand(5, 0xffff))
+			net, ds := openPorts(t, Settings{Heartbeat: 20 * time.Second}, infiniBand(4, 0xffff), infiniBand(5, 0xffff))
 			var refused atomic.Int32
 			net.Refuse(func(c verbstest.SimulatedCall) error {
 				if c == call && refused.Add(1) <= 3 {

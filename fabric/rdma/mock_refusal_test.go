@@ -183,7 +183,7 @@ func (x *refusedPeers) open() {
 	var key [32]byte
 	rand.Read(key[:])
 	for i := range 2 {
-		tr := &Transport{Network: x.network, Settings: Settings{Heartbeat: 3 * time.Second}}
+		tr := &Transport{Network: x.network, Settings: Settings{Heartbeat: 20 * time.Second}}
 		tr.Key = key
 		d, err := tr.Open(x.Context(), &fabric.Config{Self: i, Size: 2})
 		if err != nil {

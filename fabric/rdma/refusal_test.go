@@ -12,7 +12,8 @@ import (
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
 
-// refuseTimes makes the next calls of a kind fail, and returns how many of them have.
+// refuseTimes makes the next calls of a kind fail, and returns how many of them have. Only the test's goroutine may
+// make such calls.
 func refuseTimes(net *verbstest.SimulatedNetwork, kind verbstest.SimulatedCall, times int, errno syscall.Errno) *int {
 	refused := new(int)
 	net.Refuse(func(c verbstest.SimulatedCall) error {
