@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ibrun/ibrun/mpi"
@@ -261,7 +262,7 @@ func TestCheckedFinalize(t *testing.T) {
 		}, "a request was never completed by a wait or freed: that of Irecv of int64 at mpi/check_test.go:"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			failures := 0
+			var failures atomic.Int32
 			runChecked(t, 2, func(p *mpi.Process) error {
 				if p.World().Rank() == 0 {
 					if err := test.mistake(p.World()); err != nil {
@@ -269,7 +270,7 @@ func TestCheckedFinalize(t *testing.T) {
 					}
 				}
 				if err := p.Finalize(); err != nil {
-					if failures++; !strings.Contains(err.Error(), test.says) {
+					if failures.Add(1); !strings.Contains(err.Error(), test.says) {
 						t.Errorf("rank %d: %v", p.World().Rank(), err)
 					}
 				}
@@ -278,8 +279,8 @@ func TestCheckedFinalize(t *testing.T) {
 				}
 				return p.Leave()
 			})
-			if failures != 1 {
-				t.Errorf("%d ranks fail", failures)
+			if n := failures.Load(); n != 1 {
+				t.Errorf("%d ranks fail", n)
 			}
 		})
 	}

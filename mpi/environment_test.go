@@ -353,9 +353,10 @@ func TestCommonClock(t *testing.T) {
 				if errs = append(errs, err); ok {
 					present++
 				}
-				last, worst = got, max(worst, from-got, got-to)
+				off := max(from-got, got-to)
+				errs = append(errs, check(off < max(10e-3, 2*p.WtimeError().Seconds()), "rank %d is off by %v s", me, off))
+				last, worst = got, max(worst, off)
 			}
-			errs = append(errs, check(worst < max(10e-3, 2*p.WtimeError().Seconds()), "rank %d is off by %v s", me, worst))
 			if me == 1 || me == 2 { // one machine
 				for range 100 {
 					sent := []float64{0}

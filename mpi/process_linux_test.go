@@ -419,6 +419,8 @@ func launchJob(
 		exits = append(exits, c.ProcessState.ExitCode())
 	}
 	served.Wait()
+	m.mu.Lock() // that timer may end just now
+	defer m.mu.Unlock()
 	return m.end, exits, m.output.String()
 }
 
