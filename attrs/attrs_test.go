@@ -332,15 +332,15 @@ func TestBlockedCallback(t *testing.T) {
 	})
 	near := NewKeyval[*window, int](&s, nil, nil)
 	must(t, k.Set(&w.attrs, 1), near.Set(&w.attrs, 1))
-	var all sync.WaitGroup
-	all.Go(func() { must(t, k.Delete(&w.attrs)) })
+	deleted := make(chan error, 1)
+	go func() { deleted <- k.Delete(&w.attrs) }()
 	<-entered
 	holds(t, k, w, 1) // still there
 	must(t, near.Delete(&w.attrs), near.Set(&w.attrs, 2), k.Delete(&w.attrs))
 	holds(t, k, w, -1)
 	must(t, k.Set(&w.attrs, 3), near.Free())
 	close(leave)
-	all.Wait()
+	must(t, <-deleted)
 	holds(t, k, w, 3)
 	must(t, w.attrs.Clear(), k.Free())
 	unused(t, &s)
