@@ -11,12 +11,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/ibrun/ibrun/bench/perftest"
-	"github.com/ibrun/ibrun/internal/freeport"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -233,16 +231,12 @@ func TestListens(t *testing.T) {
 			t.Errorf("port %#x: %v, want %v", port, got, want)
 		}
 	}
-	port, err := freeport.TCP()
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", ":"+strconv.Itoa(port))
+	l, err := net.Listen("tcp", ":0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if err := untilListening(t.Context(), port); err != nil {
+	if err := untilListening(t.Context(), l.Addr().(*net.TCPAddr).Port); err != nil {
 		t.Error(err)
 	}
 	gone, cancel := context.WithCancel(t.Context())
