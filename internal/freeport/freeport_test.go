@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// TestTCP: ports can be listened at, are below the range of the kernel, and are not always the same.
+// TestTCP: a program can listen at the ports, also while it listens at earlier ones, and they are below the range of the kernel.
 func TestTCP(t *testing.T) {
-	ports := map[int]bool{}
 	for range 20 {
 		port, err := TCP()
 		if err != nil {
@@ -19,9 +18,8 @@ func TestTCP(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer l.Close()
-		if port < first || port >= first+count || ports[port] {
-			t.Errorf("port %d, after %v", port, ports)
+		if port < first || port >= first+count {
+			t.Errorf("port %d", port)
 		}
-		ports[port] = true
 	}
 }
