@@ -290,7 +290,7 @@ func TestDisarmedAfterWord(t *testing.T) {
 		change := func() { atomic.StoreUint64(&word, 1) }
 		if then = change; slept {
 			then = func() {
-				then = func() {} // it sleeps again and again until that goroutine finds it asleep
+				then = func() {} // WaitAtLeast sleeps again and again until the goroutine below has found it asleep
 				go func() {
 					awaitSleepers(e, 1)
 					change()
@@ -351,11 +351,12 @@ func TestWokenInVain(t *testing.T) {
 			e.waiters.parker.wake()
 		})
 	}
-	if _, err := e.Recv(from(0, 1), nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err := e.Recv(from(0, 1), nil)
 	received.Store(true)
 	wakers.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for i := 1; i < len(at); i++ {
 		if again := at[i] - at[i-1]; again == 0 || again > (at[0]-begin)/4 {
 			t.Errorf("it slept after %d polls, and was woken in vain after %v of all polls", at[0]-begin, at)
