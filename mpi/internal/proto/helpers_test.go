@@ -73,7 +73,7 @@ func bareProcess(t testing.TB, tr fabric.Transport) (fabric.Domain, fabric.Endpo
 	return d, ep
 }
 
-// each runs f for all engines concurrently, and flushes what they send.
+// each runs f for all engines concurrently, and then flushes what they have sent.
 func each(t testing.TB, es []*Engine, f func(self int, e *Engine) error) {
 	t.Helper()
 	var ranks sync.WaitGroup
@@ -104,8 +104,9 @@ func each(t testing.TB, es []*Engine, f func(self int, e *Engine) error) {
 	}
 }
 
-// flushSends is FlushSends of one engine, which also polls those whose ranks have ended: they may have to make room. Without it,
-// a rank would end while a control message waits for room that another rank waits for.
+// flushSends blocks until the transport has taken all messages of one engine, or the engine has failed. A rank must not end
+// before: another rank may wait for a control message that still waits for room. Engines whose ranks have ended are polled too,
+// because they have to make that room.
 func flushSends(es []*Engine, self int, ended []atomic.Bool) error {
 	for {
 		e := es[self]
