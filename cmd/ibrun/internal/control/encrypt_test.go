@@ -43,7 +43,7 @@ func newRelay(t *testing.T, addr string, forward func(r *relay, client, server n
 		t.Fatal(err)
 	}
 	r := &relay{listener: l}
-	var all sync.WaitGroup // of goroutines that may report errors
+	var all sync.WaitGroup // the goroutines, which may report errors
 	t.Cleanup(func() {
 		l.Close()
 		all.Wait()
@@ -60,7 +60,7 @@ func newRelay(t *testing.T, addr string, forward func(r *relay, client, server n
 				return
 			}
 			all.Go(func() {
-				defer context.AfterFunc(t.Context(), func() { // which ends before the cleanup
+				defer context.AfterFunc(t.Context(), func() { // the context ends before the cleanup begins
 					client.Close()
 					server.Close()
 				})()
