@@ -419,7 +419,7 @@ func launchJob(
 		exits = append(exits, c.ProcessState.ExitCode())
 	}
 	served.Wait()
-	m.mu.Lock() // that timer may end just now
+	m.mu.Lock() // the function of the timer may be running
 	defer m.mu.Unlock()
 	return m.end, exits, m.output.String()
 }
