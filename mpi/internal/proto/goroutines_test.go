@@ -158,7 +158,7 @@ func checkIdle(t *testing.T, es []*Engine) {
 		w := &e.waiters
 		if w.polling || w.woken != 0 || w.sleeping || w.parked.len != 0 || w.parked.head != nil || len(w.watchers) != 0 ||
 			w.general != 0 || w.words != 0 {
-			t.Errorf("process %d: %+v", i, *w)
+			t.Errorf("process %d: %+v", i, w)
 		}
 		e.unlock()
 	}

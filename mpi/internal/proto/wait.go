@@ -45,6 +45,7 @@ type waiters struct {
 	poll       *time.Duration
 	yields     int // number of yields so far
 	yieldTimer pollyield.Timer
+	processors *yielding // not protected by the lock
 
 	oneProcessor bool // no other goroutine runs while one polls
 	inProcess    bool // the peers are goroutines of this process
@@ -74,6 +75,7 @@ func (w *waiters) init(oversubscribed bool, poll *time.Duration) {
 		w.spin = spinOversubscribed
 	}
 	w.oneProcessor = runtime.GOMAXPROCS(0) == 1
+	w.processors = &processors
 }
 
 // pollsBeforeCount is the number of polls in vain after which a goroutine looks for others that were started.
@@ -111,7 +113,7 @@ func (e *Engine) SleepAtOnce(on bool) {
 func (w *waiters) mayYield(yields int, since *time.Time) bool {
 	switch {
 	case w.poll == nil || w.maxYields == 0:
-		return yields < w.maxYields
+		return yields < w.maxYields && !w.paused()
 	case yields == 0:
 		*since = time.Now()
 		return *w.poll > 0
@@ -361,8 +363,11 @@ func (w *waiters) yieldToPeers() {
 		runtime.Gosched()
 		return
 	}
-	yieldProcessor()
+	w.processors.yield()
 }
+
+// paused reports whether a goroutine should sleep in place of yielding to other processes.
+func (w *waiters) paused() bool { return !w.inProcess && w.processors.paused() }
 
 // yieldToWoken yields to goroutines that have been woken.
 func (e *Engine) yieldToWoken() {
@@ -388,7 +393,8 @@ func (e *Engine) yield() {
 // WaitAtLeast fails when the process of watched has left its context before *w has reached v. So every process that leaves the
 // context must store what others may wait for before it leaves.
 func (e *Engine) WaitAtLeast(watched Route, n int, w *uint64, v uint64, sleepers *uint64) error {
-	if e.waiters.spin == spinOversubscribed { // the word has usually been reached when the other processes have run
+	// The word has usually been reached when the other processes have run.
+	if e.waiters.spin == spinOversubscribed && !e.waiters.paused() {
 		for range quickYields {
 			if int64(atomic.LoadUint64(w)-v) >= 0 {
 				return nil

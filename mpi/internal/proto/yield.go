@@ -1,0 +1,92 @@
+package proto
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A goroutine that waits yields its processor to the peers with sched_yield. That takes a microsecond if the other processes that
+// want the processor wait as well. Beside a program that computes it often takes a slice of the scheduler, and a message that
+// arrives meanwhile waits. A process that sleeps is better off then: when a message arrives for it, the scheduler mostly lets it
+// run before the program that computes. So yields are timed. When slow ones have taken most of the time, goroutines sleep in
+// place of yielding for some time.
+//
+// Sleeping has its price: a peer makes a system call to wake the process, which takes longer than a quick yield. And a slow yield
+// is not lost if a peer has computed meanwhile, which rarely takes a whole slice.
+
+const (
+	// slowYield is how long a yield takes at least if a program that does not wait had the processor for a slice. The slice of
+	// Linux is 0.7 to 3 ms, more with more processors, and it ends at the next tick of the kernel's clock, 1 to 4 ms apart.
+	slowYield = 2 * time.Millisecond
+	// slowShare is the part of the time that slow yields take before goroutines pause yielding, as 1/slowShare. Measured on two
+	// processors, each of which runs a busy loop as well, it is nearly 1 if many ranks are goroutines of one process, since a
+	// thread that yields keeps other goroutines from running. It is 0.25 for a rank that computes between its messages; there
+	// sleeping would save a fifth of the time. Without the busy loops it is 0.05, but now and then 0.2, for 8 ranks that reduce
+	// 1 MiB, and these would take 1.7 times as long if they slept.
+	slowShare = 2
+	// yieldPause is how long goroutines do not yield then, as a multiple of the last yield's duration: the yields that find out
+	// whether others still compute take at most a fiftieth of the time.
+	yieldPause = 50
+	// A slow yield and the time before it count less by an eighth with every later slow yield. Of the time before it maxBetween
+	// counts at most, so that a time without slow yields is soon forgotten.
+	maxBetween = 50 * time.Millisecond
+)
+
+// yielding yields the processor to other processes, and decides when that is worthwhile. Its times are those of sinceStart.
+type yielding struct {
+	// resume is the time when goroutines yield again; 0: they do. It is changed with mu, and read without.
+	resume atomic.Int64
+
+	mu      sync.Mutex
+	last    time.Duration // when the last slow yield or the last pause has ended
+	slow    time.Duration // the time that slow yields took, see maxBetween
+	between time.Duration // the time before and between them, without pauses
+}
+
+// processors is the yielding of all engines of this process, as they share its processors.
+var processors yielding
+
+var start = time.Now()
+
+// sinceStart returns the time since the program has started.
+func sinceStart() time.Duration { return time.Since(start) }
+
+// yield yields the processor to other processes.
+func (y *yielding) yield() {
+	begin := sinceStart()
+	yieldProcessor()
+	if end := sinceStart(); end-begin >= slowYield {
+		y.tookLong(begin, end)
+	}
+}
+
+// tookLong takes note of a slow yield, and begins a pause if such yields take much of the time.
+func (y *yielding) tookLong(begin, end time.Duration) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.slow += end - begin - y.slow/8
+	y.between += min(max(begin-y.last, 0), maxBetween) - y.between/8 // another goroutine may have yielded at the same time
+	y.last = end
+	if y.slow*(slowShare-1) > y.between {
+		y.resume.Store(int64(end + yieldPause*(end-begin)))
+	}
+}
+
+// paused reports whether a goroutine should sleep in place of yielding. It does not read the clock unless a pause has begun.
+func (y *yielding) paused() bool { return y.resume.Load() != 0 && y.pausedAt(sinceStart()) }
+
+func (y *yielding) pausedAt(now time.Duration) bool {
+	if int64(now) < y.resume.Load() {
+		return true
+	}
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if resume := y.resume.Load(); int64(now) < resume { // another goroutine has yielded meanwhile
+		return true
+	} else if resume != 0 {
+		y.resume.Store(0)
+		y.last = now
+	}
+	return false
+}

@@ -1,0 +1,96 @@
+package proto
+
+import (
+	"errors"
+	"math"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// TestYieldPause: slow yields that take most of the time begin a pause, whose length is a multiple of the last one. Fewer of them
+// do not, and the time before a pause does not matter for long.
+func TestYieldPause(t *testing.T) {
+	const took = 3 * time.Millisecond
+	var y yielding
+	now := time.Hour // this process has not run so long
+	if y.paused() {
+		t.Error("paused before the first yield")
+	}
+	yieldAfter := func(between time.Duration) bool {
+		t.Helper()
+		if y.paused() {
+			t.Fatal("it yields in a pause")
+		}
+		begin := now + between
+		now = begin + took
+		y.tookLong(begin, now)
+		return y.paused()
+	}
+	for n := range 100 {
+		if yieldAfter(2 * took) {
+			t.Fatalf("paused after %d yields that take a third of the time", n+1)
+		}
+	}
+	for range 2 { // the second time immediately after the pause
+		n := 1
+		for !yieldAfter(took / 2) {
+			if n++; n > 20 {
+				t.Fatalf("not paused after %d yields that take two thirds of the time", n)
+			}
+		}
+		end := now + yieldPause*took
+		for _, at := range []time.Duration{now, end - 1} {
+			if !y.pausedAt(at) {
+				t.Errorf("not paused %v after a yield of %v", at-now, took)
+			}
+		}
+		if y.pausedAt(end) {
+			t.Errorf("still paused %v after a yield of %v", end-now, took)
+		}
+		now = end
+	}
+	if !yieldAfter(took) {
+		t.Error("the first slow yield after a pause begins no pause")
+	}
+	if now += yieldPause * took; y.pausedAt(now) {
+		t.Error("still paused")
+	}
+	for n := 0; yieldAfter(time.Second); n++ { // the others do not compute any more
+		if now += yieldPause * took; n > 4 || y.pausedAt(now) {
+			t.Fatalf("paused after %d yields that take next to no time", n+1)
+		}
+	}
+	y.tookLong(now-2*took, now-took) // it ended before the last one
+	if y.between < 0 {
+		t.Errorf("the time between slow yields is %v", y.between)
+	}
+}
+
+// TestPausedSleeps: while yields are paused, a goroutine that waits for a message or a word sleeps without yielding.
+func TestPausedSleeps(t *testing.T) {
+	es := shmPair(t)
+	e, w := es[0], &es[0].waiters
+	w.processors = new(yielding)
+	w.processors.resume.Store(math.MaxInt64)
+	var word, sleepers uint64
+	waits := []func() error{
+		func() error { _, err := e.Recv(from(1, 1), nil); return err },
+		func() error { return e.WaitAtLeast(Route{}, 0, &word, 1, &sleepers) },
+	}
+	wakes := []func() error{
+		func() error { return es[1].Send(to(1, 0, 1), nil, Standard) },
+		func() error { atomic.StoreUint64(&word, 1); w.parker.wake(); return nil },
+	}
+	for i, wait := range waits {
+		ended := make(chan error, 1)
+		go func() { ended <- wait() }()
+		awaitSleepers(e, 1)
+		if err := errors.Join(wakes[i](), <-ended); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if w.yields != 0 {
+		t.Errorf("they have yielded %d times", w.yields)
+	}
+}
