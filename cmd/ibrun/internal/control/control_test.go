@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/internal/auth"
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 const (
@@ -169,11 +170,7 @@ func TestPeerTimeout(t *testing.T) {
 			}
 			got <- err
 		}()
-		select {
-		case err := <-got:
-			t.Fatal(err)
-		case <-time.After(testHeartbeat + heartbeatInterval/2):
-		}
+		waittest.Nothing(t, testHeartbeat+heartbeatInterval/2, "while the other side is suspended", got)
 		one.Resume()
 		if err := one.Send([]byte("sent after Resume")); err != nil {
 			t.Fatal(err)
@@ -190,15 +187,13 @@ func TestClockOffsetOfConn(t *testing.T) {
 	go zero.Recv()
 	go one.Recv()
 	for _, c := range []*Conn{zero, one} {
-		for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		waittest.UntilNil(t, "the offset of the clock", func() error {
 			ahead, known := c.ClockOffset()
-			if known && ahead.Abs() <= time.Second { // after a quick round trip, which need not be the first
-				break
+			if !known || ahead.Abs() > time.Second { // after a quick round trip, which need not be the first
+				return fmt.Errorf("the clock of the other side is %v ahead, known: %v", ahead, known)
 			}
-			if time.Now().After(deadline) {
-				t.Fatalf("the clock of the other side is %v ahead, known: %v", ahead, known)
-			}
-		}
+			return nil
+		})
 	}
 }
 
@@ -227,12 +222,18 @@ func TestOtherSecret(t *testing.T) {
 	if !errors.Is(err, ErrSecret) {
 		t.Errorf("got %v", err)
 	}
-	for deadline := time.Now().Add(time.Minute); !strings.Contains(l.LastRefusal(), "node 1: it has a different secret"); {
-		if time.Now().After(deadline) {
-			t.Fatalf("the last refusal is %q", l.LastRefusal())
+	waitRefused(t, l, "node 1: it has a different secret")
+}
+
+// waitRefused waits until the last refusal of a listener contains want.
+func waitRefused(t *testing.T, l *Listener, want string) {
+	t.Helper()
+	waittest.UntilNil(t, "a refusal", func() error {
+		if got := l.LastRefusal(); !strings.Contains(got, want) {
+			return fmt.Errorf("the last one is %q, want %q", got, want)
 		}
-		time.Sleep(time.Millisecond)
-	}
+		return nil
+	})
 }
 
 // Dial fails immediately if another program or version answers, and tries again while the port is closed.
@@ -364,11 +365,7 @@ func TestCloseWhileWriting(t *testing.T) {
 				zero.CloseWithin(10 * time.Millisecond)
 				close(closed)
 			}()
-			select {
-			case <-closed:
-			case <-time.After(20 * time.Second):
-				t.Fatal("Close has not returned")
-			}
+			waittest.Receive(t, "Close returns", closed)
 		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ibrun/ibrun/internal/auth"
 	"github.com/ibrun/ibrun/internal/encrypt"
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // encrypted returns a security that encrypts.
@@ -240,12 +241,7 @@ func TestMiddle(t *testing.T) {
 		t.Errorf("node 1: %v", err)
 	}
 	expectNoConn(t, l)
-	for deadline := time.Now().Add(time.Minute); !strings.Contains(l.LastRefusal(), "terminates TLS"); {
-		if time.Now().After(deadline) {
-			t.Fatalf("the last refusal of node 0 is %q", l.LastRefusal())
-		}
-		time.Sleep(time.Millisecond)
-	}
+	waitRefused(t, l, "terminates TLS")
 	if !bytes.Contains(r.bytesSeen(), []byte(magicEncrypt)) {
 		t.Error("the host in the middle has not seen the handshake: this test does not show anything")
 	}
@@ -362,7 +358,7 @@ func TestReplay(t *testing.T) {
 	if _, err := again.Write(recorded); err != nil {
 		t.Fatal(err)
 	}
-	again.SetReadDeadline(time.Now().Add(time.Minute))
+	waittest.Bound(t, again)
 	answer, err := io.ReadAll(again)
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // files returns a pipe that is not open for any other process.
@@ -411,7 +413,7 @@ func TestPipeStopsReading(t *testing.T) {
 		zero.waitUntil(time.Minute, func() bool { return zero.peerSuspended })
 		zero.mu.Unlock()
 		fill(t, zero)
-		time.Sleep(testHeartbeat + testHeartbeat/2) // what must not happen needs that time
+		waittest.Elapse(t, testHeartbeat+testHeartbeat/2, "node 0 does not give up")
 		for {
 			f, err := one.reader.read(node)
 			if err != nil {

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // pairOver returns both ends of a connection between node 0 and node 1 of 2, whose sides may be silent for that time. The node
@@ -47,11 +49,7 @@ func pairWith(t *testing.T, s Security, heartbeat time.Duration, via *proxy) (ze
 // waitReachable waits until node 0 knows that it reaches the port of the other node.
 func waitReachable(t *testing.T, c *Conn) {
 	t.Helper()
-	select {
-	case <-c.reachable:
-	case <-time.After(time.Minute):
-		t.Fatal("node 0 does not reach the port of node 1")
-	}
+	waittest.Receive(t, "node 0 reaches the port of node 1", c.reachable)
 }
 
 // A node whose port does not answer at first, and then wrongly, is reached later.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/internal/freeport"
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // sshd is a server on the loopback interface with its own keys.
@@ -80,16 +81,13 @@ func startSSHD(t *testing.T) *sshd {
 			t.Logf("output of sshd:\n%s", output.String())
 		}
 	})
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	waittest.UntilNil(t, "sshd listens", func() error {
 		c, err := net.Dial("tcp", s.addr)
-		if err == nil {
-			c.Close()
-			break
+		if err != nil {
+			return err
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("sshd does not listen: %v", err)
-		}
-	}
+		return c.Close()
+	})
 	host, err := os.ReadFile(s.file("host.pub"))
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/perf"
 	"github.com/ibrun/ibrun/perf/prom"
 )
@@ -176,14 +177,11 @@ func (l *reports) add(text string) {
 // expectOne waits for a report, closes e, and checks that there was exactly one report, and that it contains text.
 func (l *reports) expectOne(t *testing.T, e *Exporter, text string) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
+	waittest.Until(t, "a report", func() bool {
 		l.mu.Lock()
-		n := len(l.all)
-		l.mu.Unlock()
-		if n > 0 || time.Now().After(deadline) {
-			break
-		}
-	}
+		defer l.mu.Unlock()
+		return len(l.all) > 0
+	})
 	began := time.Now()
 	if err := e.Close(); err != nil {
 		t.Error(err)

@@ -11,12 +11,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // forwardedJob is the output of a job: that of node 0, and of other nodes, which are in this process as well. Messages between
@@ -86,11 +86,7 @@ func (j *forwardedJob) end() {
 		}
 		j.merged.endNode(i, true)
 	}
-	select {
-	case <-j.merged.done():
-	case <-time.After(time.Minute):
-		j.t.Fatalf("not written: %q", j.merged.undelivered(j.nodes))
-	}
+	waittest.Receive(j.t, "all output is written", j.merged.done())
 	j.orders.Wait()
 }
 
@@ -118,11 +114,12 @@ func text(t *testing.T, f *os.File) string {
 // waitForText waits until a file contains a text.
 func waitForText(t *testing.T, f *os.File, want string) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); text(t, f) != want; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%q was written, want %q", text(t, f), want)
+	waittest.UntilNil(t, "the output", func() error {
+		if got := text(t, f); got != want {
+			return fmt.Errorf("%q was written, want %q", got, want)
 		}
-	}
+		return nil
+	})
 }
 
 // pipeEnds returns both ends of a pipe.
@@ -322,22 +319,17 @@ func TestForwardedToStoppedReader(t *testing.T) {
 			}
 		}
 	}()
-	for j.far[1].streams[0].unackedBytes() <= protocol.OutputWindow-protocol.MaxOutputChunk {
-		time.Sleep(time.Millisecond)
-	}
-	for n := 0; n == 0; time.Sleep(time.Millisecond) { // more is in the pipe
-		if n = unreadBytes(t, j.far[1].streams[0].r); n > 0 {
-			j.far[1].drop()
-		}
-	}
+	waittest.Until(t, "the window is full", func() bool {
+		return j.far[1].streams[0].unackedBytes() > protocol.OutputWindow-protocol.MaxOutputChunk
+	})
+	waittest.Until(t, "more is in the pipe", func() bool { return unreadBytes(t, j.far[1].streams[0].r) > 0 })
+	j.far[1].drop()
 	if j.far[1].end() {
 		t.Error("the node does not know that output was lost")
 	}
 	j.merged.endNode(1, true)
 	const want = "the output of rank 1 on n1 is incomplete: ibrun's standard output did not accept it"
-	for end := time.Now().Add(time.Minute); len(j.merged.undelivered(j.nodes)) == 0 && time.Now().Before(end); {
-		time.Sleep(time.Millisecond) // the goroutine that writes may not have come so far
-	}
+	waittest.Until(t, "output is not written", func() bool { return len(j.merged.undelivered(j.nodes)) != 0 })
 	if got := j.merged.undelivered(j.nodes); !j.merged.busy() || len(got) != 1 || got[0] != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

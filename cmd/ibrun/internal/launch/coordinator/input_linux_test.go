@@ -9,6 +9,7 @@ import (
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // inputPair is the standard input of node 0 and the rank that reads it.
@@ -60,9 +61,7 @@ func TestForwardedInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := newInputPair(t, file)
-	for p.sender.unreadBytes() <= protocol.InputWindow {
-		time.Sleep(time.Millisecond) // the rank does not read yet
-	}
+	waittest.Until(t, "the window is full", func() bool { return p.sender.unreadBytes() > protocol.InputWindow }) // nobody reads yet
 	ahead := 0
 	for len(p.sent) > 0 {
 		ahead += <-p.sent
@@ -95,11 +94,7 @@ func TestInputTaken(t *testing.T) {
 	if n, err := r.r.Read(b); n != 3 || err != nil {
 		t.Fatal(n, err)
 	}
-	select {
-	case e := <-events:
-		t.Errorf("%+v, although two bytes are unread", e)
-	case <-time.After(20 * time.Millisecond):
-	}
+	waittest.Nothing(t, 20*time.Millisecond, "taken, although two bytes are unread", events)
 	if n, err := r.r.Read(b); n != 2 || err != nil {
 		t.Fatal(n, err)
 	}
@@ -126,7 +121,7 @@ func TestInputNotWanted(t *testing.T) {
 	if _, err := w.WriteString("not read\n"); err != nil {
 		t.Fatal(err)
 	}
-	in.SetReadDeadline(time.Now().Add(time.Minute))
+	waittest.Bound(t, in)
 	b := make([]byte, 100)
 	if n, err := in.Read(b); err != nil || string(b[:n]) != "not read\n" {
 		t.Errorf("%q is left, %v", b[:n], err)

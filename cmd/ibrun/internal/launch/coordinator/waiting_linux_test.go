@@ -12,10 +12,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // serveName answers DNS queries for every name: that it does not exist until known is set, then with 127.0.0.1.
@@ -107,19 +107,13 @@ func TestNameKnownLater(t *testing.T) {
 		})
 	}
 	const want = "no such host; trying again for 1m0s (--join-timeout; --rendezvous names an address of node 0)\n"
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+	waittest.UntilNil(t, "the name is looked up again", func() error {
 		text, err := os.ReadFile(stderr)
-		if err != nil {
-			t.Fatal(err)
+		if n := queries.Load(); err == nil && (n <= 20 || !strings.Contains(string(text), want)) {
+			err = fmt.Errorf("%d queries; node 0 printed %q, want %q", n, text, want)
 		}
-		if queries.Load() > 20 && strings.Contains(string(text), want) {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Errorf("%d queries; node 0 printed %q, want %q", queries.Load(), text, want)
-			break
-		}
-	}
+		return err
+	})
 	known.Store(true)
 	joined.Wait()
 }
