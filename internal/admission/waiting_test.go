@@ -15,14 +15,14 @@ var (
 
 // A source that connects without end displaces its own connections only, and none that is young.
 func TestFlood(t *testing.T) {
-	w := Waiting[int]{Limit: 8, MinAge: 100 * time.Millisecond}
+	w := Waiting[int]{Limit: 8, MinAge: 10 * time.Second}
 	if _, full := w.Add(-1, node, epoch); full {
 		t.Fatal("the first connection was refused")
 	}
 	since := map[int]time.Time{}
 	now := epoch
 	for i := range 1000 {
-		now = now.Add(10 * time.Millisecond)
+		now = now.Add(time.Second)
 		since[i] = now
 		drop, full := w.Add(i, stranger, now)
 		switch {
@@ -41,17 +41,17 @@ func TestFlood(t *testing.T) {
 
 // If many sources fill the set, the one with the most places gives way to one that has fewer.
 func TestManySources(t *testing.T) {
-	w := Waiting[int]{Limit: 6, MinAge: time.Second}
+	w := Waiting[int]{Limit: 6, MinAge: 10 * time.Second}
 	for i, from := range []netip.Addr{stranger, stranger, stranger, netip.MustParseAddr("198.51.100.1"),
 		netip.MustParseAddr("198.51.100.2"), netip.MustParseAddr("198.51.100.3")} {
 		if _, full := w.Add(i, from, epoch); full {
 			t.Fatalf("connection %d was refused", i)
 		}
 	}
-	if drop, full := w.Add(6, node, epoch.Add(time.Second/2)); !full || drop != 6 {
+	if drop, full := w.Add(6, node, epoch.Add(5*time.Second)); !full || drop != 6 {
 		t.Errorf("while all are young: %d, %v; want the new one", drop, full)
 	}
-	if drop, full := w.Add(6, node, epoch.Add(time.Second)); !full || drop != 0 {
+	if drop, full := w.Add(6, node, epoch.Add(10*time.Second)); !full || drop != 0 {
 		t.Errorf("%d, %v; want the oldest of the source with most", drop, full)
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // The owners and modes that a secret file may have, for a process of user 7 in the groups 8 and 9.
@@ -68,13 +69,9 @@ func TestSecretKind(t *testing.T) {
 			_, err := ReadSecret(name)
 			done <- err
 		}()
-		select {
-		case err := <-done:
-			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-				t.Errorf("%s: %v, want %q", name, err, want)
-			}
-		case <-time.After(time.Minute):
-			t.Fatalf("%s: blocked", name)
+		err := waittest.Receive(t, "ReadSecret of "+name+" returns", done)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", name, err, want)
 		}
 	}
 }

@@ -9,7 +9,8 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 const testProtocol = "ibrun-test/1"
@@ -30,7 +31,7 @@ type session struct {
 	err     error
 }
 
-// shake runs both handshakes over a loopback connection. Each fails after a minute at the latest.
+// shake runs both handshakes over a loopback connection.
 func shake(t *testing.T, client, server func(net.Conn) (*tls.Conn, []byte, error)) (c, s session) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -38,28 +39,27 @@ func shake(t *testing.T, client, server func(net.Conn) (*tls.Conn, []byte, error
 		t.Fatal(err)
 	}
 	defer l.Close()
-	served := make(chan session, 1)
+	near, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { near.Close() })
+	far, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { far.Close() })
+	waittest.Bound(t, near)
+	waittest.Bound(t, far)
 	run := func(raw net.Conn, f func(net.Conn) (*tls.Conn, []byte, error)) (e session) {
-		raw.SetDeadline(time.Now().Add(time.Minute))
-		t.Cleanup(func() { raw.Close() })
 		if e.conn, e.binding, e.err = f(raw); e.err != nil {
 			raw.Close()
 		}
 		return e
 	}
-	go func() {
-		raw, err := l.Accept()
-		if err != nil {
-			served <- session{err: err}
-			return
-		}
-		served <- run(raw, server)
-	}()
-	raw, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	c = run(raw, client)
+	served := make(chan session, 1)
+	go func() { served <- run(far, server) }()
+	c = run(near, client)
 	return c, <-served
 }
 

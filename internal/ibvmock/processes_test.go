@@ -4,16 +4,15 @@ package ibvmock_test
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"os/exec"
 	"slices"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/ibrun/ibrun/internal/freeport"
 	"github.com/ibrun/ibrun/internal/ibvmock"
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // TestProcesses runs ibv_rc_pingpong in two processes that share a network, polling and sleeping. It was compiled for the real
@@ -22,8 +21,7 @@ func TestProcesses(t *testing.T) {
 	program := need(t, "ibv_rc_pingpong")
 	library := ibvmock.Build(t)
 	for _, mode := range [][]string{{"-c"}, {"-c", "-e"}} {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+		ctx := waittest.Context(t)
 		dir := t.TempDir()
 		port, err := freeport.TCP()
 		if err != nil {

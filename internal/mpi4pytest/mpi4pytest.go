@@ -19,7 +19,7 @@ import (
 )
 
 // runTimeout bounds the run of a Python program, which may hang.
-const runTimeout = time.Minute
+const runTimeout = 5 * time.Minute
 
 // Lines returns the number of lines of communication in the text of a program. An error says which comment is missing.
 func Lines(text string) (n int, err error) {

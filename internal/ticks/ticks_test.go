@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // TestNow: the counter and its twin never go backward, and go forward while time passes.
@@ -20,7 +22,7 @@ func TestNow(t *testing.T) {
 			}
 			last = now
 		}
-		time.Sleep(pause)
+		waittest.Elapse(t, pause, "the counter counts it")
 		if now := count(); now-last < uint64(pause/time.Microsecond) {
 			t.Errorf("%s: %d in %v: a counter that measures microseconds has more", name, now-last, pause)
 		}

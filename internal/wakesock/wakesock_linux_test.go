@@ -17,6 +17,7 @@ import (
 	"github.com/ibrun/ibrun/internal/fdpass"
 	"github.com/ibrun/ibrun/internal/fdpass/fdpasstest"
 	"github.com/ibrun/ibrun/internal/leakcheck"
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // newKey returns a random key.
@@ -228,15 +229,24 @@ func TestMeetTimeout(t *testing.T) {
 	before := leakcheck.Take(t, leakcheck.Files)
 	cause := errors.New("too late")
 	for self := range 2 {
-		ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Millisecond, cause)
+		ctx, cancel := context.WithCancelCause(t.Context())
 		key := newKey()
-		if _, _, err := Meet(ctx, key, self, 2); !errors.Is(err, cause) {
+		ended := make(chan error, 1)
+		go func() {
+			_, _, err := Meet(ctx, key, self, 2)
+			ended <- err
+		}()
+		if self == 0 {
+			waittest.Until(t, "process 0 has a folder", func() bool { return folders(t, key) != nil })
+		}
+		waittest.Nothing(t, 20*time.Millisecond, "Meet returns alone", ended)
+		cancel(cause)
+		if err := waittest.Receive(t, "Meet returns", ended); !errors.Is(err, cause) {
 			t.Errorf("process %d: %v", self, err)
 		}
 		if left := folders(t, key); left != nil {
 			t.Errorf("process %d left behind: %v", self, left)
 		}
-		cancel()
 	}
 	before.Compare(t)
 }
