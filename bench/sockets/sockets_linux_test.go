@@ -2,33 +2,35 @@ package sockets
 
 import (
 	"errors"
-	"math/rand/v2"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ibrun/ibrun/internal/freeport"
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // TestFigures: both sides compute the same number of rounds, and every size gets a positive figure.
 func TestFigures(t *testing.T) {
 	for _, op := range Ops() {
-		port := 10000 + rand.IntN(20000) // Linux gives connections of other programs ports from 32768 on
-		test := Test{Op: op, Sizes: []int{1, 300000}, Time: 50 * time.Microsecond, Port: port}
-		served := make(chan error)
-		go func() { served <- Serve(test) }()
-		var figures map[int]float64
-		var err error
-		for err = syscall.ECONNREFUSED; errors.Is(err, syscall.ECONNREFUSED); {
-			select {
-			case err := <-served:
-				t.Fatal(err)
-			case <-time.After(time.Millisecond):
-			}
-			figures, err = Call(test)
-		}
+		port, err := freeport.TCP()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := <-served; err != nil {
+		test := Test{Op: op, Sizes: []int{1, 300000}, Time: 50 * time.Microsecond, Port: port}
+		served := make(chan error, 1)
+		go func() { served <- Serve(test) }()
+		var figures map[int]float64
+		waittest.Until(t, "the server listens", func() bool {
+			if figures, err = Call(test); errors.Is(err, syscall.ECONNREFUSED) && len(served) != 0 {
+				t.Fatal(<-served)
+			}
+			return !errors.Is(err, syscall.ECONNREFUSED)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := waittest.Receive(t, "the server returns", served); err != nil {
 			t.Error(err)
 		}
 		for _, size := range test.Sizes {
