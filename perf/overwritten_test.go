@@ -8,14 +8,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 )
 
-// overwrite stores random words in memory until stop is set, as a process that misbehaves could at any time. The race detector
-// would report that.
-func overwrite(memory []byte, seed uint64, stop *atomic.Bool) {
+// overwrite stores random words in memory until stop is set, as a process that misbehaves could at any time, and counts them. The
+// race detector would report that.
+func overwrite(memory []byte, seed uint64, stop *atomic.Bool, words *atomic.Int64) {
 	rng := rand.New(rand.NewPCG(seed, 0))
-	words := []uint64{0, 1, 2, ^uint64(0), 1 << 31, 1 << 63, Histograms, Histograms + 1, magic, traceMagic, layoutBytes}
+	special := []uint64{0, 1, 2, ^uint64(0), 1 << 31, 1 << 63, Histograms, Histograms + 1, magic, traceMagic, layoutBytes}
 	for !stop.Load() {
 		at := rng.IntN(len(memory) / 8)
 		if rng.IntN(2) == 0 {
@@ -23,24 +22,27 @@ func overwrite(memory []byte, seed uint64, stop *atomic.Bool) {
 		}
 		v := rng.Uint64() >> rng.IntN(64)
 		if rng.IntN(2) == 0 {
-			v = words[rng.IntN(len(words))]
+			v = special[rng.IntN(len(special))]
 		}
 		binary.NativeEndian.PutUint64(memory[8*at:], v)
+		words.Add(1)
 	}
 }
 
-// whileOverwritten calls f while other goroutines overwrite memory.
-func whileOverwritten(memory []byte, f func(i int)) {
+// whileOverwritten calls f at least so many times, while other goroutines overwrite memory, until each has stored many words.
+func whileOverwritten(memory []byte, calls int, f func(i int)) {
+	const least = 100_000 // words
 	var stop atomic.Bool
 	var all sync.WaitGroup
-	for seed := range uint64(2) {
-		all.Go(func() { overwrite(memory, seed, &stop) })
+	var words [2]atomic.Int64
+	for i := range words {
+		all.Go(func() { overwrite(memory, uint64(i), &stop, &words[i]) })
 	}
 	defer func() {
 		stop.Store(true)
 		all.Wait()
 	}()
-	for i, end := 0, time.Now().Add(100*time.Millisecond); time.Now().Before(end); i++ {
+	for i := 0; i < calls || words[0].Load() < least || words[1].Load() < least; i++ {
 		f(i)
 	}
 }
@@ -68,9 +70,9 @@ func TestRecordOverwritten(t *testing.T) {
 			r.Registered(uint64(i), n)
 			trace.Sent(1, 2, 3, uint32(i), n)
 		}
-		whileOverwritten(memory, record)
+		whileOverwritten(memory, 100_000, record)
 		r.Trace(trace, func() int64 { return 1 })
-		whileOverwritten(traced, record)
+		whileOverwritten(traced, 100_000, record)
 		for i := range memory { // a histogram that does not exist, in every cell
 			memory[i] = 0xff
 		}
@@ -85,7 +87,7 @@ func TestRecordOverwritten(t *testing.T) {
 // TestReadOverwritten: a reader of a page that is overwritten meanwhile gets an error or a valid snapshot.
 func TestReadOverwritten(t *testing.T) {
 	memory, r := newPage(t, All)
-	whileOverwritten(memory, func(i int) {
+	whileOverwritten(memory, 3000, func(i int) {
 		r.End(Send, i, r.Begin(Send, i))
 		p := r.Page()
 		p.Activity()
@@ -121,7 +123,7 @@ func TestReadTraceOverwritten(t *testing.T) {
 	if _, err := NewTrace(traced, Identity{Size: 4}); err != nil {
 		t.Fatal(err)
 	}
-	whileOverwritten(traced, func(i int) {
+	whileOverwritten(traced, 1000, func(i int) {
 		binary.NativeEndian.PutUint64(traced[8:], traceVersion)
 		binary.NativeEndian.PutUint64(traced[0:], traceMagic)
 		binary.NativeEndian.PutUint64(traced[16:], 0)

@@ -6,7 +6,8 @@ import (
 	"errors"
 	"io"
 	"testing"
-	"time"
+
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // TestParts: a process that never stops leaves what it had, and one that stops all of it, each part complete.
@@ -54,7 +55,7 @@ func TestRotation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(wait)
+		waittest.Elapse(t, wait, "parts come meanwhile")
 		if err := c.Stop(); err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +66,7 @@ func TestRotation(t *testing.T) {
 		if len(parts) > 2 {
 			return
 		}
-		if wait > time.Minute {
+		if wait > waittest.Limit {
 			t.Fatal("no part has come but the last")
 		}
 	}
