@@ -2,7 +2,6 @@ package coll
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"math"
 	"os"
@@ -16,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/mpi/internal/reduction"
 )
@@ -187,8 +187,7 @@ func benchProcesses(b *testing.B, size int, op string, length, batch int) int {
 	if err := mem.Truncate(int64(total)); err != nil {
 		b.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(b.Context(), time.Minute) // a rank that fails leaves the others waiting
-	defer cancel()
+	ctx := waittest.Context(b) // a rank that fails leaves the others waiting
 	ranks := make([]*exec.Cmd, size)
 	var out strings.Builder
 	for r := range ranks {

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/mpi/internal/reduction"
@@ -30,23 +29,27 @@ func (boundedSync) Differ(int, uint64, uint64) error { return nil }
 // fault or a panic would end the test.
 func TestShmOverwritten(t *testing.T) {
 	const size = 3
+	const leastRounds, leastOverwritten = 60, 300_000 // of each rank, and words
 	add, _ := reduction.Lookup(reduction.Sum, datatype.Float32)
 	op := &Operation{Kernel: add, ElemSize: 4, Commutative: true}
 	for _, mode := range []string{"flat", "crowded", "NUMA"} {
 		bytes, _ := ShmBytes(size)
 		mem := make([]byte, bytes) // so long a slice begins at a page
-		end := time.Now().Add(60 * time.Millisecond)
-		var all sync.WaitGroup
-		all.Go(func() {
+		var stop atomic.Bool
+		var overwritten atomic.Int64 // words
+		var overwriter, all sync.WaitGroup
+		overwriter.Go(func() {
 			rng := rand.New(rand.NewPCG(1, 2))
-			for time.Now().Before(end) {
-				for range 100 {
+			for !stop.Load() {
+				const words = 100
+				for range words {
 					at := rng.IntN(len(mem) / 8)
 					if rng.IntN(2) == 0 {
 						at = rng.IntN(fixedBytes(size) / 8)
 					}
 					binary.NativeEndian.PutUint64(mem[8*at:], rng.Uint64()>>rng.IntN(64))
 				}
+				overwritten.Add(words)
 			}
 		})
 		for rank := range size {
@@ -60,7 +63,7 @@ func TestShmOverwritten(t *testing.T) {
 					f.numa, f.Table = NewNodes([]int32{0, 0, 1}), alwaysNUMA
 				}
 				src, dst := make([]byte, 96<<10), make([]byte, 96<<10)
-				for i := 0; time.Now().Before(end); i++ {
+				for i := 0; i < leastRounds || overwritten.Load() < leastOverwritten; i++ {
 					n := []int{12, 1200, 96 << 10}[i%3]
 					for _, err := range []error{
 						f.Barrier(), f.Bcast(src[:n], i%size), f.Reduce(dst[:n], src[:n], op, i%size), f.Allreduce(dst[:n], src[:n], op),
@@ -75,5 +78,7 @@ func TestShmOverwritten(t *testing.T) {
 			})
 		}
 		all.Wait()
+		stop.Store(true)
+		overwriter.Wait()
 	}
 }

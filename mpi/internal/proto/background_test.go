@@ -5,7 +5,8 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
-	"time"
+
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // TestBackground: schedules complete although the program calls nothing, over variants of the transport. The goroutine ends with
@@ -28,25 +29,32 @@ func TestBackground(t *testing.T) {
 			return nil
 		})
 		for _, e := range es {
-			awaitBackgroundEnd(e)
+			awaitBackgroundEnd(t, e)
 		}
 	}
 }
 
 // awaitState returns when f reports true. f is called with the lock of the engine.
-func awaitState(e *Engine, f func(b *background) bool) {
-	for reached := false; !reached; time.Sleep(10 * time.Microsecond) {
+func awaitState(t *testing.T, e *Engine, what string, f func(b *background) bool) {
+	t.Helper()
+	waittest.Until(t, what, func() bool {
 		e.lock()
-		reached = f(&e.background)
-		e.unlock()
-	}
+		defer e.unlock()
+		return f(&e.background)
+	})
 }
 
 // awaitBackground returns when the goroutine in the background polls or sleeps.
-func awaitBackground(e *Engine) { awaitState(e, func(b *background) bool { return b.running }) }
+func awaitBackground(t *testing.T, e *Engine) {
+	t.Helper()
+	awaitState(t, e, "the background runs", func(b *background) bool { return b.running })
+}
 
 // awaitBackgroundEnd returns when that goroutine has ended.
-func awaitBackgroundEnd(e *Engine) { awaitState(e, func(b *background) bool { return !b.running }) }
+func awaitBackgroundEnd(t *testing.T, e *Engine) {
+	t.Helper()
+	awaitState(t, e, "the background has ended", func(b *background) bool { return !b.running })
+}
 
 // TestBackgroundLeaves: a call that waits makes progress itself, and the goroutine in the background ends, whether it polls or
 // sleeps. It starts again when the call has ended and a schedule is left.
@@ -57,22 +65,24 @@ func TestBackgroundLeaves(t *testing.T) {
 		b := make([]byte, 1)
 		s := &script{steps: []scriptStep{recvStep(1, b)}}
 		s.start(e, 1)
-		awaitState(e, func(b *background) bool { return b.running && (i%2 == 0 || e.waiters.sleeping) })
+		awaitState(t, e, "the background polls, or sleeps every other time", func(b *background) bool {
+			return b.running && (i%2 == 0 || e.waiters.sleeping)
+		})
 		waited := make(chan error)
 		go func() {
 			_, err := e.Recv(from(1, 7), nil)
 			waited <- err
 		}()
-		awaitBackgroundEnd(e) // it has left
+		awaitBackgroundEnd(t, e) // it has left
 		// The timer does not wake the process while the call waits.
-		awaitState(e, func(b *background) bool { return !b.armed })
+		awaitState(t, e, "the timer is not armed", func(b *background) bool { return !b.armed })
 		if err := peer.Send(to(1, 0, 7), nil, Standard); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-waited; err != nil {
 			t.Fatal(err)
 		}
-		awaitBackground(e)
+		awaitBackground(t, e)
 		if err := peer.Send(to(1, 0, 1), []byte{8}, Standard); err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +106,7 @@ func TestTakeOverReached(t *testing.T) {
 			_, err := e.Recv(from(1, 7), nil)
 			waited <- err
 		}()
-		awaitState(e, func(b *background) bool {
+		awaitState(t, e, "the call wants the background to leave", func(b *background) bool {
 			if !b.leave {
 				return false
 			}
@@ -120,15 +130,15 @@ func TestTakeOverReached(t *testing.T) {
 func TestBackgroundStops(t *testing.T) {
 	abort := func(e *Engine) error { e.Abort(errors.New("failed")); return nil }
 	for _, end := range []func(e *Engine) error{(*Engine).Close, abort} {
-		for _, wait := range []func(*Engine){awaitBackground, func(*Engine) {}} {
+		for _, wait := range []func(*testing.T, *Engine){awaitBackground, func(*testing.T, *Engine) {}} {
 			e := open(t, 2, nil, nil)[0]
 			s := &script{steps: []scriptStep{recvStep(1, nil)}}
 			s.start(e, 1)
-			wait(e)
+			wait(t, e)
 			if err := end(e); err != nil {
 				t.Fatal(err)
 			}
-			awaitBackgroundEnd(e)
+			awaitBackgroundEnd(t, e)
 		}
 	}
 }
@@ -152,7 +162,7 @@ func TestLongSchedule(t *testing.T) {
 		if err := <-s.ended; err != nil || parts != want {
 			t.Errorf("%d parts, want %d; %v", parts, want, err)
 		}
-		awaitBackgroundEnd(e)
+		awaitBackgroundEnd(t, e)
 		if e.background.timer != nil || e.background.long != 0 {
 			t.Errorf("timer %v, %d long schedules", e.background.timer, e.background.long)
 		}

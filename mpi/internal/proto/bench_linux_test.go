@@ -1,14 +1,13 @@
 package proto
 
 import (
-	"context"
 	"os"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/shm"
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -17,12 +16,11 @@ func sharedEngines(b *testing.B) []*Engine {
 	b.Helper()
 	es := make([]*Engine, 2)
 	errs := make(chan error, len(es))
+	ctx := waittest.Context(b)
 	for i := range es {
 		go func() {
 			tr := &shm.Transport{Local: []int{0, 1}, Tracer: os.Getppid()}
 			copy(tr.Key[:], "bench "+strconv.Itoa(os.Getpid()))
-			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-			defer cancel()
 			d, err := tr.Open(ctx, &fabric.Config{Self: i, Size: 2})
 			if err != nil {
 				errs <- err

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // unreachable is a transport that cannot connect to any peer.
@@ -29,13 +29,7 @@ func failsInTime(t *testing.T, call func() error) error {
 	t.Helper()
 	ended := make(chan error, 1)
 	go func() { ended <- call() }()
-	select {
-	case err := <-ended:
-		return err
-	case <-time.After(2 * time.Minute):
-		t.Fatal("the call blocks")
-		return nil
-	}
+	return waittest.Receive(t, "the call returns", ended)
 }
 
 // TestWatchFails: the connection that WATCH needs cannot be made. The goroutine that was about to sleep, and those on the

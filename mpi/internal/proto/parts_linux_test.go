@@ -260,7 +260,7 @@ func TestParts(t *testing.T) {
 // TestPartsTransports is TestParts over the transports of a node, and over simulated devices.
 func TestPartsTransports(t *testing.T) {
 	shared := &shm.Transport{Local: []int{0, 1}, Tracer: os.Getppid()}
-	sockets := &tcp.Transport{Interfaces: []string{"127.0.0.1/32"}, Linger: 50 * time.Millisecond}
+	sockets := &tcp.Transport{Interfaces: []string{"127.0.0.1/32"}, Linger: 20 * time.Second}
 	network := verbstest.NewSimulatedNetwork()
 	set := rdma.Settings{Devices: []string{"a"}, Heartbeat: 2 * time.Minute}
 	devices := [2]*rdma.Transport{{Settings: set, Network: network.Node()}, {Settings: set, Network: network.Node()}}

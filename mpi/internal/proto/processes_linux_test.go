@@ -4,15 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/shm"
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
 )
 
@@ -22,6 +23,10 @@ const peerVariable = "PROTO_TEST_PEER"
 
 func TestMain(m *testing.M) {
 	if text := os.Getenv(peerVariable); text != "" {
+		go func() { // the other end of stdin closes with the first process
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			os.Exit(3)
+		}()
 		if err := runSecond(text); err != nil {
 			fmt.Fprintln(os.Stderr, "second process:", err)
 			os.Exit(1)
@@ -36,7 +41,7 @@ func runSecond(text string) error {
 	if _, err := fmt.Sscan(text, &first, &n, &size); err != nil {
 		return err
 	}
-	e, err := shmEngine(1, first)
+	e, err := shmEngine(context.Background(), 1, first)
 	if err != nil {
 		return err
 	}
@@ -52,11 +57,9 @@ func runSecond(text string) error {
 	return errors.Join(err, e.FlushSends(), e.Close())
 }
 
-func shmEngine(self, first int) (*Engine, error) {
+func shmEngine(ctx context.Context, self, first int) (*Engine, error) {
 	tr := &shm.Transport{Local: []int{0, 1}, Tracer: os.Getppid()}
 	copy(tr.Key[:], "test "+strconv.Itoa(first))
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
 	d, err := tr.Open(ctx, &fabric.Config{Self: self, Size: 2})
 	if err != nil {
 		return nil, err
@@ -70,10 +73,13 @@ func pair(t testing.TB, n, size int, f func(e *Engine) error) {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d %d", peerVariable, os.Getpid(), n, size))
 	cmd.Stderr = os.Stderr
+	if _, err := cmd.StdinPipe(); err != nil { // held open by cmd
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	e, err := shmEngine(0, os.Getpid())
+	e, err := shmEngine(waittest.Context(t), 0, os.Getpid())
 	if err == nil {
 		err = f(e)
 		e.AllowFinalize()

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/perf"
 )
@@ -215,21 +216,24 @@ func TestRecordSchedule(t *testing.T) {
 // TestRecordCurrent: an operation that waits is shown as the current one, with its peer, and not any more when it has ended.
 func TestRecordCurrent(t *testing.T) {
 	es := recorders(t, 2, nil)
-	want := perf.Current{Op: perf.Recv, Peer: 1, Tag: 7, Bytes: 64}
-	each(t, es, func(self int, e *Engine) error {
-		if self == 0 {
-			r := from(1, 7)
-			r.Op, r.Peer = perf.Recv, 1
-			_, err := e.Recv(r, make([]byte, 64))
-			return err
-		}
-		if err := shows(es[0], want); err != nil {
-			return err
-		}
-		awaitSleepers(es[0], 1)
-		time.Sleep(5 * time.Millisecond) // so that there is waiting time to count
-		return e.Send(to(1, 0, 7), make([]byte, 8), Standard)
-	})
+	received := make(chan error, 1)
+	go func() {
+		r := from(1, 7)
+		r.Op, r.Peer = perf.Recv, 1
+		_, err := es[0].Recv(r, make([]byte, 64))
+		received <- err
+	}()
+	if err := shows(es[0], perf.Current{Op: perf.Recv, Peer: 1, Tag: 7, Bytes: 64}); err != nil {
+		t.Fatal(err)
+	}
+	awaitSleepers(es[0], 1)
+	waittest.Elapse(t, 5*time.Millisecond, "this is waiting time, which is counted")
+	if err := es[1].Send(to(1, 0, 7), make([]byte, 8), Standard); err != nil {
+		t.Fatal(err)
+	}
+	if err := waittest.Receive(t, "the message arrives", received); err != nil {
+		t.Fatal(err)
+	}
 	s, err := recorded(es[0])
 	if err != nil {
 		t.Fatal(err)
