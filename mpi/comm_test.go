@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/ibrun/ibrun/mpi"
 	"github.com/ibrun/ibrun/mpi/mpitest"
@@ -225,9 +224,13 @@ func TestDupOrders(t *testing.T) {
 			} else {
 				errs := make([]error, 2)
 				var both sync.WaitGroup
-				both.Go(func() { errs[0] = dup(a) })
+				begun := make(chan struct{})
 				both.Go(func() {
-					time.Sleep(100 * time.Microsecond) // so that the other one is mostly first
+					close(begun)
+					errs[0] = dup(a)
+				})
+				both.Go(func() {
+					<-begun // so that the other one is mostly first
 					errs[1] = dup(b)
 				})
 				both.Wait()

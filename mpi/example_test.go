@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"log"
 	"math"
-	"time"
+	"os"
+	"os/signal"
 
 	"github.com/ibrun/ibrun/mpi"
 	"github.com/ibrun/ibrun/mpi/mpitest"
@@ -356,15 +357,15 @@ func ExampleNewKeyval() {
 	// grid goes
 }
 
-// A program waits for a message and for a context at the same time. It need not call the library meanwhile.
+// A program waits for a message and for a signal at the same time. It need not call the library meanwhile.
 func ExampleRequest_Done() {
 	err := mpitest.Ranks(2, func(p *mpi.Process) error {
 		world := p.World()
 		if world.Rank() == 0 {
 			return mpi.Send(world, []int{42}, 1, 0)
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+		defer stop()
 		x := make([]int, 1)
 		r, err := mpi.Irecv(world, x, 0, 0)
 		if err != nil {
