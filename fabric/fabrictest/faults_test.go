@@ -168,7 +168,7 @@ func TestBroken(t *testing.T) {
 	for name, f := range faults {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			limit, want := time.Minute, "--- FAIL: TestBroken/"+f.rule
+			limit, want := 5*time.Minute, "--- FAIL: TestBroken/"+f.rule
 			if f.slow {
 				limit, want = 2*time.Second, want+"|panic: test timed out"
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -44,7 +45,8 @@ func newWorld(t testing.TB, peers Peers, n int) *world {
 		w.peers = append(w.peers, &peer{w: w, self: i, transport: tr, woken: make(chan struct{}, 1)})
 	}
 	t.Cleanup(w.close)
-	ctx, cancel := context.WithTimeout(t.Context(), w.timeout)
+	ctx, cancel := context.WithCancel(t.Context())
+	// It ends before the tests begin: a domain that is open does not need it.
 	defer cancel()
 	w.each(func(p *peer) error { return p.open(ctx, n) }) // concurrently: one may wait for the others
 	return w
@@ -66,14 +68,18 @@ func newConnected(t testing.TB, peers Peers, n int) *world {
 }
 
 func (w *world) close() {
+	var all sync.WaitGroup // one may wait for another that sleeps
 	for _, p := range w.peers {
 		if p.Domain == nil {
 			continue
 		}
-		if err := p.Close(); err != nil {
-			w.t.Errorf("peer %d: close: %v", p.self, err)
-		}
+		all.Go(func() {
+			if err := p.Close(); err != nil {
+				w.t.Errorf("peer %d: close: %v", p.self, err)
+			}
+		})
 	}
+	all.Wait()
 }
 
 // each runs f for every peer in a goroutine of its own and waits for all. It fails the test if one returns an error.
