@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // openDomains opens domains of one job over loopback.
@@ -45,7 +47,8 @@ func exchange(t *testing.T, ds [2]*Domain, es [2]fabric.Endpoint, r *rand.Rand, 
 	t.Helper()
 	var sent, got [2]bool
 	var evs [4]fabric.Event
-	for end := time.Now().Add(time.Minute); sent != [2]bool{true, true} || got != sent; {
+	state := func() string { return fmt.Sprintf("%q: sent %v, arrived %v", text, sent, got) }
+	pollUntilDone(t, "a message arrives at each of two peers", state, func() bool {
 		i := r.IntN(2)
 		if !sent[i] {
 			err := es[i].Send([]byte(text), nil)
@@ -64,10 +67,8 @@ func exchange(t *testing.T, ds [2]*Domain, es [2]fabric.Endpoint, r *rand.Rand, 
 			}
 			got[i] = true
 		}
-		if time.Now().After(end) {
-			t.Fatalf("%q: sent %v, arrived %v", text, sent, got)
-		}
-	}
+		return sent == [2]bool{true, true} && got == sent
+	})
 }
 
 // TestBothDial: two peers that connect to each other at the same time end up with one connection, over which everything arrives
@@ -76,7 +77,7 @@ func TestBothDial(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %#x", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	tr := &Transport{Key: [32]byte{2: 1}, Interfaces: []string{"127.0.0.1/32"}, Linger: 10 * time.Millisecond}
+	tr := &Transport{Key: [32]byte{2: 1}, Interfaces: []string{"127.0.0.1/32"}, Linger: waittest.Limit}
 	for range 30 {
 		all := openDomains(t, tr, 2)
 		ds := [2]*Domain{all[0], all[1]}
@@ -92,16 +93,17 @@ func TestBothDial(t *testing.T) {
 		for _, text := range []string{"first", "second", "third"} {
 			exchange(t, ds, es, r, text)
 		}
-		for end := time.Now().Add(time.Minute); openHandshakes(ds[0])+openHandshakes(ds[1]) > 0; { // the other attempt ends, too
+		state := func() string {
+			return fmt.Sprintf("%d and %d handshakes are in progress", openHandshakes(ds[0]), openHandshakes(ds[1]))
+		}
+		pollUntilDone(t, "the other attempt ends, too", state, func() bool {
 			for _, d := range ds {
 				if n, err := d.Poll(make([]fabric.Event, 1)); n != 0 || err != nil {
 					t.Fatal(n, err)
 				}
 			}
-			if time.Now().After(end) {
-				t.Fatalf("%d and %d handshakes are still in progress", openHandshakes(ds[0]), openHandshakes(ds[1]))
-			}
-		}
+			return openHandshakes(ds[0])+openHandshakes(ds[1]) == 0
+		})
 		exchange(t, ds, es, r, "last")
 	}
 }
@@ -132,41 +134,41 @@ func TestCloseWhenFull(t *testing.T) {
 		}
 		return evs[:n]
 	}
-	end := time.Now().Add(time.Minute)
-	for err := error(nil); err == nil || sent == 0; { // empty messages: less than another header remains of the buffer
-		if err = there.Send(nil, nil); err == nil {
+	state := func() string { return fmt.Sprintf("%d of %d messages arrived", took, sent) }
+	pollUntilDone(t, "no message fits", state, func() bool { // empty ones: less than another header remains of the buffer
+		err := there.Send(nil, nil)
+		if err == nil {
 			sent++
-		} else if err != fabric.ErrAgain || time.Now().After(end) {
+		} else if err != fabric.ErrAgain {
 			t.Fatal(err)
 		} else if sent == 0 {
 			poll(ds[0])
 			took += len(poll(ds[1]))
 		}
-	}
+		return err != nil && sent > 0
+	})
 	if err := there.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for {
+	pollUntilDone(t, "the shutdown arrives", state, func() bool {
 		poll(ds[0])
 		for _, ev := range poll(ds[1]) {
 			if ev.Kind == fabric.PeerDown {
 				if took != sent || !errors.Is(ev.Err, fabric.ErrPeerClosed) {
 					t.Errorf("%d of %d messages arrived, and then: %v", took, sent, ev.Err)
 				}
-				return
+				return true
 			}
 			took++
 		}
-		if time.Now().After(end) {
-			t.Fatalf("%d of %d messages arrived", took, sent)
-		}
-	}
+		return false
+	})
 }
 
 // TestStalePeer: a peer of an earlier run, which has another secret and still tries to connect, does not get in, and the peers of
 // this run are not affected.
 func TestStalePeer(t *testing.T) {
-	old := &Transport{Key: [32]byte{9}, Interfaces: []string{"127.0.0.1/32"}, Timeout: time.Second, Linger: 10 * time.Millisecond}
+	old := &Transport{Key: [32]byte{9}, Interfaces: []string{"127.0.0.1/32"}, Timeout: time.Second, Linger: waittest.Limit}
 	now := &Transport{Key: [32]byte{8}, Interfaces: old.Interfaces, Linger: old.Linger}
 	all := openDomains(t, now, 2)
 	ds := [2]*Domain{all[0], all[1]}
@@ -175,7 +177,7 @@ func TestStalePeer(t *testing.T) {
 	es := [2]fabric.Endpoint{connectTo(t, ds[0], 1, ds[1].Addr()), connectTo(t, ds[1], 0, ds[0].Addr())}
 	r := rand.New(rand.NewPCG(1, 2))
 	var ev fabric.Event
-	for end := time.Now().Add(time.Minute); ev.Kind == 0; {
+	waittest.Poll(t, "the stale peer gives up", func() bool {
 		exchange(t, ds, es, r, "of this run")
 		if err := lost.Send([]byte("of an earlier run"), nil); err != fabric.ErrAgain && !errors.Is(err, fabric.ErrPeerDown) {
 			t.Fatalf("sent by the stale peer: %v", err)
@@ -184,10 +186,9 @@ func TestStalePeer(t *testing.T) {
 		if _, err := stale.Poll(evs[:]); err != nil {
 			t.Fatal(err)
 		}
-		if ev = evs[0]; time.Now().After(end) {
-			t.Fatal("the stale peer tries to connect for ever")
-		}
-	}
+		ev = evs[0]
+		return ev.Kind != 0
+	})
 	if ev.Kind != fabric.PeerDown || !errors.Is(ev.Err, fabric.ErrPeerDown) ||
 		!strings.Contains(ev.Err.Error(), "cannot be reached") {
 		t.Errorf("the stale peer got %+v", ev)
@@ -197,22 +198,21 @@ func TestStalePeer(t *testing.T) {
 
 // TestOptionsDiffer: peers with different settings are lost to each other immediately, and both say why.
 func TestOptionsDiffer(t *testing.T) {
-	with := &Transport{Key: [32]byte{4}, Interfaces: []string{"127.0.0.1/32"}, Linger: 10 * time.Millisecond}
+	with := &Transport{Key: [32]byte{4}, Interfaces: []string{"127.0.0.1/32"}, Linger: waittest.Limit}
 	without := &Transport{Key: with.Key, Interfaces: with.Interfaces, Linger: with.Linger, NoChecksum: true}
 	for _, client := range []int{0, 1} {
 		ds := []*Domain{openDomains(t, with, 2)[0], openDomains(t, without, 2)[1]}
 		connectTo(t, ds[client], 1-client, ds[1-client].Addr())
 		var down [2]fabric.Event
-		for end := time.Now().Add(time.Minute); down[0].Kind == 0 || down[1].Kind == 0; {
+		state := func() string { return fmt.Sprintf("peer %d connects: %+v", client, down) }
+		pollUntilDone(t, "both peers are lost", state, func() bool {
 			for i, d := range ds {
 				if ev := pollOne(t, d); ev.Kind != 0 {
 					down[i] = ev
 				}
 			}
-			if time.Now().After(end) {
-				t.Fatalf("peer %d connects: %+v", client, down)
-			}
-		}
+			return down[0].Kind != 0 && down[1].Kind != 0
+		})
 		for i, want := range []string{"its checksums are off, and those of this process are on", "its checksums are on"} {
 			err := down[i].Err
 			if !errors.Is(err, fabric.ErrPeerDown) || !strings.Contains(err.Error(), want) ||
@@ -225,7 +225,7 @@ func TestOptionsDiffer(t *testing.T) {
 
 // TestPortScan: a scan of the port, of any kind, blocks nothing and leaves nothing behind.
 func TestPortScan(t *testing.T) {
-	tr := &Transport{Key: [32]byte{7}, Interfaces: []string{"127.0.0.1/32"}, Linger: 10 * time.Millisecond}
+	tr := &Transport{Key: [32]byte{7}, Interfaces: []string{"127.0.0.1/32"}, Linger: waittest.Limit}
 	all := openDomains(t, tr, 2)
 	ds := [2]*Domain{all[0], all[1]}
 	es := [2]fabric.Endpoint{connectTo(t, ds[0], 1, ds[1].Addr()), connectTo(t, ds[1], 0, ds[0].Addr())}
@@ -254,12 +254,13 @@ func TestPortScan(t *testing.T) {
 			exchange(t, ds, es, r, "meanwhile")
 		}
 	}
-	for end := time.Now().Add(time.Minute); openHandshakes(ds[0]) > 0 || descriptors(t) > open; {
-		exchange(t, ds, es, r, "afterwards")
-		if time.Now().After(end) {
-			t.Fatalf("%d handshakes and %d descriptors are left, %d before", openHandshakes(ds[0]), descriptors(t), open)
-		}
+	state := func() string {
+		return fmt.Sprintf("%d handshakes and %d descriptors are left, %d before", openHandshakes(ds[0]), descriptors(t), open)
 	}
+	pollUntilDone(t, "nothing is left", state, func() bool {
+		exchange(t, ds, es, r, "afterwards")
+		return openHandshakes(ds[0]) == 0 && descriptors(t) <= open
+	})
 }
 
 // descriptors returns how many descriptors this process has open.

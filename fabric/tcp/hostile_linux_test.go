@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // targetLimit is how many connections may be in their handshake at a target.
@@ -21,7 +22,7 @@ const targetLimit = 64
 
 // openTarget opens peer 0 of 3 over loopback.
 func openTarget(tb testing.TB) (*Domain, string) {
-	tr := &Transport{Interfaces: []string{"127.0.0.1/32"}, Linger: 10 * time.Millisecond}
+	tr := &Transport{Interfaces: []string{"127.0.0.1/32"}, Linger: waittest.Limit}
 	rand.Read(tr.Key[:])
 	opened, err := tr.Open(tb.Context(), &fabric.Config{Self: 0, Size: 3})
 	if err != nil {
@@ -59,20 +60,19 @@ func dial(tb testing.TB, at string) net.Conn {
 
 // pollUntil polls a domain until f returns true, or until there is an event.
 func pollUntil(tb testing.TB, d *Domain, f func() bool) (ev fabric.Event) {
+	tb.Helper()
 	var evs [1]fabric.Event
-	for end := time.Now().Add(time.Minute); !f(); {
+	waittest.Poll(tb, "something happens", func() bool {
+		if f() {
+			return true
+		}
 		n, err := d.Poll(evs[:])
 		if err != nil {
 			tb.Fatal(err)
 		}
-		if n == 1 {
-			return evs[0]
-		}
-		if time.Now().After(end) {
-			tb.Fatal("nothing happens")
-		}
-	}
-	return fabric.Event{}
+		return n == 1
+	})
+	return evs[0]
 }
 
 // readReply reads what a domain sends, at most n bytes; fewer if it closes.

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // TestMain lets the test binary also be peer 1 of 2. It counts the bytes that peer 0 sends, and returns the count in answer to an
@@ -32,8 +33,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// quickClose returns a transport whose Close does not wait long.
-func quickClose() *Transport { return &Transport{Key: [32]byte{1: 7}, Linger: 10 * time.Millisecond} }
+// patient returns a transport whose Close waits until the peers have received what was sent.
+func patient() *Transport { return &Transport{Key: [32]byte{1: 7}, Linger: waittest.Limit} }
 
 // shortTimeout is a timeout that makes tests of it short.
 const shortTimeout = time.Second
@@ -54,7 +55,7 @@ func shortenTimeout(d *Domain) error {
 
 // runCounter is peer 1.
 func runCounter() error {
-	tr := quickClose()
+	tr := patient()
 	tr.Interfaces = []string{"lo"}
 	d, err := tr.Open(context.Background(), &fabric.Config{Self: 1, Size: 2})
 	if err != nil {
@@ -106,7 +107,7 @@ func runCounter() error {
 
 // startCounter starts peer 1, and opens and connects peer 0.
 func startCounter(t *testing.T) (*exec.Cmd, *Domain, fabric.Endpoint) {
-	tr := quickClose()
+	tr := patient()
 	tr.Interfaces = []string{"lo"}
 	d, err := tr.Open(t.Context(), &fabric.Config{Self: 0, Size: 2})
 	if err != nil {
@@ -161,6 +162,19 @@ func checkCount(t *testing.T, d *Domain, e fabric.Endpoint, want uint64) {
 	}
 }
 
+// trySend sends a message if there is room, and reports whether there was. It also polls; nothing may have happened.
+func trySend(t *testing.T, d *Domain, e fabric.Endpoint, b []byte) bool {
+	t.Helper()
+	err := e.Send(b, nil)
+	if err != nil && err != fabric.ErrAgain {
+		t.Fatal(err)
+	}
+	if ev := pollOne(t, d); ev.Kind != 0 {
+		t.Fatalf("%+v", ev)
+	}
+	return err == nil
+}
+
 // TestProcesses: a process that is stopped for longer than the timeout, while its window is full, is not lost. A process that is
 // killed is. A process that receives an orderly shutdown exits.
 func TestProcesses(t *testing.T) {
@@ -174,23 +188,21 @@ func TestProcesses(t *testing.T) {
 		}
 		var sent uint64
 		b := make([]byte, maxSend)
-		long := 5 * shortTimeout / 2
+		full := func() bool {
+			room := trySend(t, d, e, b)
+			if room {
+				sent += uint64(len(b))
+			}
+			return !room
+		}
+		long, step := 5*shortTimeout/2, shortTimeout/100
 		if os.Getenv("IBRUN_SOAK") != "" {
 			long = 10 * time.Second
 		}
-		for end := time.Now().Add(long); time.Now().Before(end); { // nothing may happen meanwhile
-			switch err := e.Send(b, nil); err {
-			case nil:
-				sent += uint64(len(b))
-			case fabric.ErrAgain:
-				time.Sleep(time.Millisecond)
-			default:
-				t.Fatal(err)
-			}
-			var evs [1]fabric.Event
-			if n, err := d.Poll(evs[:]); n != 0 || err != nil {
-				t.Fatal(evs[0], err)
-			}
+		waittest.Poll(t, "the window is full", full)
+		for range long / step {
+			waittest.Elapse(t, step, "the peer is not lost")
+			full()
 		}
 		if err := c.Process.Signal(unix.SIGCONT); err != nil {
 			t.Fatal(err)
@@ -238,7 +250,7 @@ func TestProcesses(t *testing.T) {
 // address belongs to a domain with another secret.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
-	tr := quickClose()
+	tr := patient()
 	tr.Interfaces, tr.Timeout = []string{"lo"}, shortTimeout
 	gone, err := tr.Open(t.Context(), &fabric.Config{Self: 1, Size: 2})
 	if err != nil {

@@ -4,15 +4,16 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // pusher sends messages, each with pushed memory. The message says where the memory is.
@@ -136,7 +137,7 @@ func TestPush(t *testing.T) {
 	t.Logf("seed %#x", seed)
 	for _, c := range []struct{ window, push int }{{0, 0}, {0, 200 << 10}, {0, 1000}, {64 << 10, 0}, {64 << 10, 100 << 10}} {
 		r := rand.New(rand.NewPCG(seed, 1))
-		tr := &Transport{Interfaces: []string{"127.0.0.1/32"}, Linger: 10 * time.Millisecond, Eager: 1, Push: c.push,
+		tr := &Transport{Interfaces: []string{"127.0.0.1/32"}, Linger: waittest.Limit, Eager: 1, Push: c.push,
 			socketBuffer: c.window}
 		ds := openDomains(t, tr, 2)
 		p := pusher{r: r, d: ds[0], ep: connectTo(t, ds[0], 1, ds[1].Addr()), memory: make([]byte, 3<<20)}
@@ -155,7 +156,8 @@ func TestPush(t *testing.T) {
 			pushes, most = 300, 400<<10
 		}
 		var evs [4]fabric.Event
-		for end := time.Now().Add(2 * time.Minute); k.got < pushes || k.want != nil || len(k.later) > 0; {
+		state := func() string { return fmt.Sprintf("%d of %d messages, %d wait", k.got, p.sent, len(k.later)) }
+		pollUntilDone(t, "all messages arrive", state, func() bool {
 			if r.IntN(3) == 0 && p.sent < pushes {
 				p.send(t, most)
 			}
@@ -163,10 +165,8 @@ func TestPush(t *testing.T) {
 				t.Fatalf("%d events at the sender, %+v, %v", n, evs[0], err)
 			}
 			k.poll(t)
-			if time.Now().After(end) {
-				t.Fatalf("%d of %d messages, %d wait", k.got, p.sent, len(k.later))
-			}
-		}
+			return k.got == pushes && k.want == nil && len(k.later) == 0
+		})
 	}
 }
 
@@ -202,14 +202,15 @@ func TestPushDropped(t *testing.T) {
 		defer ds[0].mu.Unlock()
 		return sender.pushes.holdOff
 	}
-	for end := time.Now().Add(time.Minute); holdOff() != holdOffMessages; {
-		if ev := pollOne(t, ds[0]); ev.Kind != 0 || time.Now().After(end) {
+	waittest.Poll(t, "the sender pushes nothing", func() bool {
+		if ev := pollOne(t, ds[0]); ev.Kind != 0 {
 			t.Fatalf("%+v; pushes again after %d messages", ev, holdOff())
 		}
 		if ev := pollOne(t, ds[1]); ev.Kind != 0 {
 			t.Fatalf("%+v", ev)
 		}
-	}
+		return holdOff() == holdOffMessages
+	})
 	for i := range holdOffMessages {
 		push()
 		if holdOff() != holdOffMessages-i-1 {
@@ -236,7 +237,7 @@ func TestPushDropped(t *testing.T) {
 
 // connectedPair opens two peers that have exchanged messages.
 func connectedPair(t *testing.T, window int) (ds []*Domain, es [2]fabric.Endpoint) {
-	tr := &Transport{Interfaces: []string{"127.0.0.1/32"}, Linger: 10 * time.Millisecond, socketBuffer: window}
+	tr := &Transport{Interfaces: []string{"127.0.0.1/32"}, Linger: waittest.Limit, socketBuffer: window}
 	ds = openDomains(t, tr, 2)
 	es = [2]fabric.Endpoint{connectTo(t, ds[0], 1, ds[1].Addr()), connectTo(t, ds[1], 0, ds[0].Addr())}
 	exchange(t, [2]*Domain{ds[0], ds[1]}, es, rand.New(rand.NewPCG(5, 6)), "connected")
@@ -280,13 +281,21 @@ func TestPushFragmented(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			write(t, c, stream[:cut])
+			stopProgress(d) // it would drop what is here, if it is not read soon
+			e := d.peers[1]
 			wait := func() fabric.Event { return pollUntil(t, d, func() bool { return false }) }
-			asks := make(chan bool, 1)
+			write(t, c, stream[:cut])
+			ev := pollUntil(t, d, locked(d, func() bool { return e.filled-e.delivered == cut })) // the first part was received
+			write(t, c, stream[cut:])
+			if ev.Kind == 0 {
+				ev = wait()
+			}
+			if string(ev.Data) != "push" {
+				t.Fatalf("cut at %d: %+v", cut, ev)
+			}
+			here := locked(d, func() bool { return e.pushes.arrived })() // otherwise the Read would send a request
 			go func() {
-				time.Sleep(time.Millisecond) // mostly the first part has been parsed by then
-				_, _ = c.Write(stream[cut:])
-				if got := make([]byte, len(asked)); <-asks {
+				if got := make([]byte, len(asked)); here && want > len(text) {
 					_, err := io.ReadFull(c, got)
 					if !bytes.Equal(got[:4], asked[:4]) || !bytes.Equal(got[headerBytes:], asked[headerBytes:]) || err != nil {
 						t.Errorf("cut at %d: request %x, want %x: %v", cut, got, asked, err)
@@ -295,15 +304,6 @@ func TestPushFragmented(t *testing.T) {
 				}
 				_, _ = c.Write(next)
 			}()
-			if ev := wait(); string(ev.Data) != "push" {
-				t.Fatalf("cut at %d: %+v", cut, ev)
-			}
-			d.mu.Lock()
-			e := d.peers[1]
-			here := e.pushes.arrived // otherwise the cut is before it, and the Read would send a request
-			d.progress.stop()        // it would drop what is here, if it is not read soon
-			d.mu.Unlock()
-			asks <- here && want > len(text)
 			if here {
 				found++
 				done, err := e.Read(in[:want], local, src, 5)
@@ -342,6 +342,7 @@ func TestPushLost(t *testing.T) {
 		n := x.n
 		d, at := openTarget(t)
 		c, _, _ := authenticate(t, d, at, 1)
+		stopProgress(d) // it would drop what was pushed, if it is not read soon
 		in := make([]byte, x.want)
 		local, err := d.Register(in)
 		if err != nil {
@@ -400,10 +401,11 @@ func TestPushShorter(t *testing.T) {
 		t.Fatal(done, err)
 	}
 	var ev fabric.Event
-	for end := time.Now().Add(time.Minute); ev.Kind == 0 && time.Now().Before(end); {
+	waittest.Poll(t, "the Read ends", func() bool {
 		pollOne(t, ds[0])
 		ev = pollOne(t, ds[1])
-	}
+		return ev.Kind != 0
+	})
 	if ev.Kind != fabric.Done || ev.Err != nil || !bytes.Equal(in, theirs) {
 		t.Fatalf("%+v", ev)
 	}
@@ -476,12 +478,7 @@ func TestPushWithoutPoll(t *testing.T) {
 	if done, err := es[0].Read(mine, near, far.Remote, 1); done || err != nil {
 		t.Fatal(done, err)
 	}
-	var ev fabric.Event
-	for end := time.Now().Add(time.Minute); ev.Kind == 0; {
-		if ev = pollOne(t, ds[0]); time.Now().After(end) {
-			t.Fatal("the Read is not served")
-		}
-	}
+	ev := pollUntil(t, ds[0], func() bool { return false })
 	if ev.Kind != fabric.Done || ev.Err != nil || !bytes.Equal(mine, theirs) {
 		t.Fatalf("%+v", ev)
 	}

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -94,6 +95,16 @@ func (r *relay) leaveHalf(c net.Conn) {
 		return
 	}
 	r.halves = append(r.halves, c)
+}
+
+// hasHalf reports whether faultHalf has left the end of a connection open whose other end has this address.
+func (r *relay) hasHalf(at netip.AddrPort) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.halves, func(c net.Conn) bool {
+		far := c.RemoteAddr().(*net.TCPAddr).AddrPort()
+		return netip.AddrPortFrom(far.Addr().Unmap(), far.Port()) == at
+	})
 }
 
 // reset closes a connection by a reset.

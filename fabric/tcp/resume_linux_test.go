@@ -7,13 +7,17 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // side is one of two peers with checked traffic between them: numbered messages, Reads, and pushes.
@@ -32,20 +36,24 @@ type side struct {
 	readsEnd int
 	sent     uint64
 	got      uint64
-	ending   bool // the peer closes: Reads may fail
-	hurried  bool // as a client of a handshake it waits for answerTime at most
+	ending   bool   // the peer closes: Reads may fail
+	via      *relay // to the peer: attempts to connect end that it has cut off; nil: they end after the timeout
 	down     error
 }
 
-// answerTime is how long clients that are hurried wait for the peer.
-const answerTime = 500 * time.Millisecond
-
-// hurry makes attempts to connect end that the peer has not answered. Another attempt follows.
+// hurry makes attempts to connect end that the relay has cut off from the peer. Another attempt follows.
 func (s *side) hurry() {
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
 	for _, hs := range s.d.handshakes {
-		if hs != nil && hs.ep != nil && hs.phase != connecting && time.Since(hs.started) > answerTime {
+		if hs == nil || hs.ep == nil || hs.phase == connecting {
+			continue
+		}
+		local, err := unix.Getsockname(hs.stream.fd)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if in, ok := local.(*unix.SockaddrInet4); ok && s.via.hasHalf(netip.AddrPortFrom(netip.AddrFrom4(in.Addr), uint16(in.Port))) {
 			hs.deadline = hs.started
 		}
 	}
@@ -157,7 +165,7 @@ func (s *side) mismatches() uint64 {
 
 // poll checks what has arrived.
 func (s *side) poll() {
-	if s.hurried {
+	if s.via != nil {
 		s.hurry()
 	}
 	var evs [4]fabric.Event
@@ -199,28 +207,27 @@ func (s *side) poll() {
 // exchange lets both sides send n messages each, and waits until all have arrived.
 func exchangeChecked(t *testing.T, sides [2]*side, n uint64) {
 	t.Helper()
-	last, lastGot := time.Now(), uint64(0)
-	for {
-		finished := true
-		for i, s := range sides {
-			if s.sent < n && s.r.IntN(2) == 0 {
-				s.send()
+	state := func() string {
+		return fmt.Sprintf("of %d messages %d and %d have arrived; Reads in progress: %v, %v%s%s", n, sides[0].got, sides[1].got,
+			sides[0].want != nil, sides[1].want != nil, describe(sides[0].d), describe(sides[1].d))
+	}
+	ended := func() uint64 { return sides[0].got + sides[1].got + uint64(sides[0].readsEnd+sides[1].readsEnd) }
+	for finished := false; !finished; {
+		before := ended()
+		pollUntilDone(t, "another message arrives, or a Read ends", state, func() bool {
+			finished = true
+			for i, s := range sides {
+				if s.sent < n && s.r.IntN(2) == 0 {
+					s.send()
+				}
+				s.poll()
+				if s.down != nil {
+					t.Fatalf("side %d: %v", i, s.down)
+				}
+				finished = finished && s.got == n && s.want == nil
 			}
-			s.poll()
-			if s.down != nil {
-				t.Fatalf("side %d: %v", i, s.down)
-			}
-			finished = finished && s.got == n && s.want == nil
-		}
-		if finished {
-			return
-		}
-		if got := sides[0].got + sides[1].got + uint64(sides[0].readsEnd+sides[1].readsEnd); got != lastGot {
-			last, lastGot = time.Now(), got
-		} else if time.Since(last) > time.Minute {
-			t.Fatalf("of %d messages %d and %d have arrived; Reads in progress: %v, %v%s%s", n, sides[0].got, sides[1].got,
-				sides[0].want != nil, sides[1].want != nil, describe(sides[0].d), describe(sides[1].d))
-		}
+			return finished || ended() != before
+		})
 	}
 }
 
@@ -235,7 +242,10 @@ func closeChecked(t *testing.T, sides [2]*side, relays [2]*relay) {
 		t.Fatal(err)
 	}
 	isClosed := locked(sides[0].d, func() bool { return sides[0].d.peers[1].state == closed })
-	for end := time.Now().Add(time.Minute); sides[1].down == nil || !isClosed(); {
+	state := func() string {
+		return fmt.Sprintf("side 1 is down: %v%s%s", sides[1].down, describe(sides[0].d), describe(sides[1].d))
+	}
+	pollUntilDone(t, "the shutdown arrives", state, func() bool {
 		sides[0].poll()
 		sides[1].poll()
 		if sides[1].down != nil {
@@ -244,11 +254,8 @@ func closeChecked(t *testing.T, sides [2]*side, relays [2]*relay) {
 			relays[0].resetHalves()
 			relays[1].resetHalves()
 		}
-		if time.Now().After(end) {
-			t.Fatalf("the shutdown does not arrive: side 1 is down: %v%s%s", sides[1].down, describe(sides[0].d),
-				describe(sides[1].d))
-		}
-	}
+		return sides[1].down != nil && isClosed()
+	})
 	if sides[1].got != want || !errors.Is(sides[1].down, fabric.ErrPeerClosed) {
 		t.Errorf("%d of %d messages arrived, and then: %v", sides[1].got, want, sides[1].down)
 	}
@@ -297,7 +304,7 @@ func TestBrokenConnections(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, uint64(len(name))))
-			tr := &Transport{Key: [32]byte{5}, Interfaces: []string{"127.0.0.1/32"}, Linger: 10 * time.Millisecond,
+			tr := &Transport{Key: [32]byte{5}, Interfaces: []string{"127.0.0.1/32"}, Linger: waittest.Limit,
 				NoChecksum: name == "without", Encrypt: name == "encrypted", Eager: 1}
 			times := uint64(4)
 			halves := slices.Contains(kinds, faultHalf)
@@ -309,8 +316,9 @@ func TestBrokenConnections(t *testing.T) {
 			}
 			random := randomFaults(r, kinds...)
 			sides, relays := newSides(t, tr, r, [2]func() (fault, int){random, random})
-			// The client of a handshake notices nothing of a half, and would wait for the timeout.
-			sides[0].hurried, sides[1].hurried = halves, halves
+			if halves { // the client of a handshake notices nothing of a half, and would wait for the timeout
+				sides[0].via, sides[1].via = relays[1], relays[0]
+			}
 			for n := uint64(200); n < 10000 && sides[0].reconnects() < times; n += 200 {
 				exchangeChecked(t, sides, n)
 			}
@@ -334,7 +342,7 @@ func TestBrokenConnections(t *testing.T) {
 // TestAcknowledgementLost: a peer that has received the shutdown closes its socket, and does not notice that its acknowledgement
 // was lost. The side that closes keeps its connection. When that breaks it connects again, and learns that the session has ended.
 func TestAcknowledgementLost(t *testing.T) {
-	tr := &Transport{Key: [32]byte{5}, Interfaces: []string{"127.0.0.1/32"}, Linger: 10 * time.Millisecond,
+	tr := &Transport{Key: [32]byte{5}, Interfaces: []string{"127.0.0.1/32"}, Linger: waittest.Limit,
 		Timeout: time.Hour} // nothing but the reset ends the wait
 	ds := openDomains(t, tr, 2)
 	f := faultHalf // of the first connection, in the first frame that the server sends: an odd position concerns the server
@@ -348,15 +356,13 @@ func TestAcknowledgementLost(t *testing.T) {
 	var down error
 	await := func(what string, done func() bool) {
 		t.Helper()
-		for end := time.Now().Add(time.Minute); !done(); {
+		pollUntilDone(t, what, func() string { return describe(ds[0]) + describe(ds[1]) }, func() bool {
 			pollOne(t, ds[0])
 			if ev := pollOne(t, ds[1]); ev.Kind == fabric.PeerDown {
 				down = ev.Err
 			}
-			if time.Now().After(end) {
-				t.Fatalf("waited for: %s%s%s", what, describe(ds[0]), describe(ds[1]))
-			}
-		}
+			return done()
+		})
 	}
 	await("the connection", in(up))
 	if err := e.Close(); err != nil {
@@ -372,7 +378,7 @@ func TestAcknowledgementLost(t *testing.T) {
 
 // TestAlwaysCorrupt: if the same message is changed again and again, the peer is lost, and the error names it and the cause.
 func TestAlwaysCorrupt(t *testing.T) {
-	tr := &Transport{Key: [32]byte{5}, Interfaces: []string{"127.0.0.1/32"}, Linger: 10 * time.Millisecond}
+	tr := &Transport{Key: [32]byte{5}, Interfaces: []string{"127.0.0.1/32"}, Linger: waittest.Limit}
 	r := rand.New(rand.NewPCG(1, 1))
 	sides, _ := newSides(t, tr, r, [2]func() (fault, int){
 		func() (fault, int) { return faultFlip, 50001 }, // to the client, which is peer 1
@@ -385,13 +391,12 @@ func TestAlwaysCorrupt(t *testing.T) {
 		sides[0].poll()
 		sides[1].poll()
 	}
-	for end := time.Now().Add(time.Minute); sides[0].down == nil || sides[1].down == nil; {
+	state := func() string { return fmt.Sprintf("%d wrong checksums", sides[1].mismatches()) }
+	pollUntilDone(t, "both are lost", state, func() bool {
 		sides[0].poll()
 		sides[1].poll()
-		if time.Now().After(end) {
-			t.Fatalf("not lost after %d wrong checksums", sides[1].mismatches())
-		}
-	}
+		return sides[0].down != nil && sides[1].down != nil
+	})
 	if err := sides[1].down; !errors.Is(err, fabric.ErrCorrupt) || !strings.Contains(err.Error(), "peer 0") ||
 		sides[1].mismatches() != maxMismatches {
 		t.Errorf("after %d wrong checksums: %v", sides[1].mismatches(), err)
@@ -404,7 +409,7 @@ func TestAlwaysCorrupt(t *testing.T) {
 // TestRetained: while there is no connection, messages are kept up to a limit, and Send returns ErrAgain beyond it. All arrive
 // when there is one again. Then the memory is freed.
 func TestRetained(t *testing.T) {
-	tr := &Transport{Key: [32]byte{5}, Interfaces: []string{"127.0.0.1/32"}, Linger: 10 * time.Millisecond,
+	tr := &Transport{Key: [32]byte{5}, Interfaces: []string{"127.0.0.1/32"}, Linger: waittest.Limit,
 		Timeout: time.Hour} // no peer is lost while there is no connection
 	var cut atomic.Bool
 	choose := func() (fault, int) {
@@ -442,14 +447,17 @@ func TestRetained(t *testing.T) {
 	}
 	cut.Store(false)
 	isFree := locked(e.d, func() bool { return e.out.ring == nil })
-	for end := time.Now().Add(time.Minute); sides[1].got < sent || !isFree(); {
+	state := func() string {
+		return fmt.Sprintf("%d of %d messages have arrived, memory is free: %v", sides[1].got, sent, isFree())
+	}
+	pollUntilDone(t, "all messages arrive, and the memory is freed", state, func() bool {
 		sides[0].poll()
 		sides[1].poll()
-		if sides[0].down != nil || sides[1].down != nil || time.Now().After(end) {
-			t.Fatalf("%d of %d messages have arrived, memory is free: %v; %v, %v", sides[1].got, sent, isFree(),
-				sides[0].down, sides[1].down)
+		if sides[0].down != nil || sides[1].down != nil {
+			t.Fatal(sides[0].down, sides[1].down)
 		}
-	}
+		return sides[1].got >= sent && isFree()
+	})
 }
 
 // TestRing compares the ring buffer of retained with a slice that keeps everything.

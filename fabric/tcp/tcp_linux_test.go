@@ -4,20 +4,31 @@ import (
 	"crypto/rand"
 	"slices"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/fabrictest"
 	"github.com/ibrun/ibrun/fabric/hook"
+	"github.com/ibrun/ibrun/internal/waittest"
 )
+
+// pollUntilDone calls done, which polls, until it returns true. If the test fails meanwhile, it also logs what state returns.
+func pollUntilDone(t *testing.T, what string, state func() string, done func() bool) {
+	t.Helper()
+	defer func() {
+		if t.Failed() { // not after a panic, which may have left locked what state locks
+			t.Log(state())
+		}
+	}()
+	waittest.Poll(t, what, done)
+}
 
 // overInterface returns peers in this process that reach each other through the given interface. A small socket buffer makes the
 // kernel fragment messages, and fills up soon.
 func overInterface(rule string, socketBuffer int) fabrictest.Peers {
 	return func(_ testing.TB, n int) []fabric.Transport {
-		tr := &Transport{Interfaces: []string{rule}, Linger: 50 * time.Millisecond, socketBuffer: socketBuffer}
+		tr := &Transport{Interfaces: []string{rule}, Linger: waittest.Limit, socketBuffer: socketBuffer}
 		rand.Read(tr.Key[:])
 		return slices.Repeat([]fabric.Transport{tr}, n)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/internal/encrypt"
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // middle is a host between two peers: one connects to it in place of the other. It counts and keeps the bytes that it forwards.
@@ -125,7 +126,7 @@ func (m *middle) seen() []byte {
 
 // encryptedTransport returns a transport with encryption.
 func encryptedTransport() *Transport {
-	return &Transport{Key: [32]byte{9}, Interfaces: []string{"127.0.0.1/32"}, Linger: 10 * time.Millisecond, Encrypt: true}
+	return &Transport{Key: [32]byte{9}, Interfaces: []string{"127.0.0.1/32"}, Linger: waittest.Limit, Encrypt: true}
 }
 
 // pairOver opens two peers that are connected by a middle. Peer 0 is the client.
@@ -142,7 +143,7 @@ func pairOver(t *testing.T, tr *Transport, start func(client, server net.Conn) (
 func sendAll(t *testing.T, ds []*Domain, from fabric.Endpoint, to int, text string) {
 	t.Helper()
 	sent := false
-	for end := time.Now().Add(time.Minute); ; {
+	waittest.Poll(t, "the message arrives", func() bool {
 		if !sent {
 			err := from.Send([]byte(text), nil)
 			if sent = err == nil; err != nil && err != fabric.ErrAgain {
@@ -154,15 +155,13 @@ func sendAll(t *testing.T, ds []*Domain, from fabric.Endpoint, to int, text stri
 				if string(ev.Data) != text {
 					t.Fatalf("%d bytes arrived instead of the %d that were sent", len(ev.Data), len(text))
 				}
-				return
+				return true
 			} else if ev.Kind != 0 {
 				t.Fatalf("%d: %+v", i, ev)
 			}
 		}
-		if time.Now().After(end) {
-			t.Fatal("nothing arrives")
-		}
-	}
+		return false
+	})
 }
 
 // TestCapture: a host between two peers can read what they send, unless it is encrypted: messages of all lengths, and memory.
@@ -212,10 +211,13 @@ func TestEncryptionDiffers(t *testing.T) {
 		for i, want := range []string{"its encryption is off, and that of this process is on: set IBRUN_ENCRYPT",
 			"its encryption is on, and that of this process is off: set IBRUN_ENCRYPT"} {
 			ev := fabric.Event{}
-			for end := time.Now().Add(time.Minute); ev.Kind == 0 && time.Now().Before(end); {
-				pollUntil(t, ds[1-i], func() bool { return true })
+			waittest.Poll(t, want, func() bool {
+				if _, err := ds[1-i].Poll(nil); err != nil { // its event remains
+					t.Fatal(err)
+				}
 				ev = pollOne(t, ds[i])
-			}
+				return ev.Kind != 0
+			})
 			if !errors.Is(ev.Err, fabric.ErrPeerDown) || !strings.Contains(ev.Err.Error(), want) {
 				t.Errorf("peer %d connects, peer %d: %v", client, i, ev.Err)
 			}
@@ -250,7 +252,7 @@ func TestMiddle(t *testing.T) {
 	e0 := connectTo(t, ds[0], 1, m.addr)
 	var ev fabric.Event
 	accepted := locked(ds[1], func() bool { return ds[1].peers[0] != nil && ds[1].peers[0].state != unconnected })
-	for end := time.Now().Add(time.Minute); ev.Kind == 0; {
+	waittest.Poll(t, "peer 0 refuses the host in the middle", func() bool {
 		if err := e0.Send([]byte("secret"), nil); err == nil {
 			t.Fatal("peer 0 sends to the host in the middle")
 		}
@@ -262,10 +264,9 @@ func TestMiddle(t *testing.T) {
 			peer.giveUpAt = time.Now()
 		}
 		ds[0].mu.Unlock()
-		if ev = pollOne(t, ds[0]); time.Now().After(end) {
-			t.Fatal("nothing happens")
-		}
-	}
+		ev = pollOne(t, ds[0])
+		return ev.Kind != 0
+	})
 	if ev.Kind != fabric.PeerDown ||
 		!strings.Contains(ev.Err.Error(), "closed by the peer after the handshake of TLS: another host") {
 		t.Errorf("peer 0: %+v", ev)
@@ -388,7 +389,8 @@ func TestReadWhileBorrowed(t *testing.T) {
 		sendAll(t, ds, e, 1, "connected")
 		there := ds[1].peers[0]
 		full := locked(ds[1], func() bool { return there.filled >= bufferBytes })
-		for sent, end := 0, time.Now().Add(time.Minute); !full(); {
+		sent := 0
+		waittest.Poll(t, "the buffer is full", func() bool {
 			if sent < 2 && e.Send(make([]byte, maxSend), nil) == nil {
 				sent++
 			}
@@ -396,10 +398,8 @@ func TestReadWhileBorrowed(t *testing.T) {
 			ds[1].mu.Lock()
 			ds[1].makeProgress() // receives, and returns nothing
 			ds[1].mu.Unlock()
-			if time.Now().After(end) {
-				t.Fatalf("%d bytes have arrived", there.filled)
-			}
-		}
+			return full()
+		})
 		var evs [2]fabric.Event
 		n, err := ds[1].Poll(evs[:])
 		if n == 0 || err != nil || !there.borrowed {
@@ -412,13 +412,11 @@ func TestReadWhileBorrowed(t *testing.T) {
 			t.Fatal(err)
 		}
 		done, err := e.Read(dst, near, far.Remote, 1)
-		for end := time.Now().Add(time.Minute); !done && err == nil; {
-			ev := pollOne(t, ds[0])
-			if done, err = ev.Kind == fabric.Done, ev.Err; time.Now().After(end) {
-				t.Fatal("the Read is not served")
-			}
+		if !done && err == nil {
+			ev := pollUntil(t, ds[0], func() bool { return false })
+			done, err = ev.Kind == fabric.Done, ev.Err
 		}
-		if err != nil || !bytes.Equal(dst, memory) {
+		if !done || err != nil || !bytes.Equal(dst, memory) {
 			t.Errorf("the memory that was read differs: %v", err)
 		}
 		for _, ev := range evs[:n] {
