@@ -8,9 +8,9 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // traffic is numbered messages of several lengths in both directions of each pair of a cluster.
@@ -152,7 +152,17 @@ func (t *traffic) finished() bool {
 // run sends and polls until all has arrived, and calls disturb with the number of the step.
 func (t *traffic) run(disturb func(step int)) {
 	t.t.Helper()
-	for step, end := 0, time.Now().Add(2*time.Minute); !t.finished() && len(t.down) == 0; step++ {
+	ended := false
+	defer func() {
+		if !ended {
+			t.t.Logf("sent %v, got %v, rerouted %v, down %v, reads %v of %v", t.sent, t.got, t.rerouted, t.down, t.done, t.began)
+		}
+	}()
+	step := 0
+	waittest.Poll(t.t, "all has arrived", func() bool {
+		if ended = t.finished() || len(t.down) > 0; ended {
+			return true
+		}
 		disturb(step)
 		for a := range t.ds {
 			for b := range t.ds {
@@ -164,13 +174,9 @@ func (t *traffic) run(disturb func(step int)) {
 				t.poll(a)
 			}
 		}
-		if step%16 == 0 && time.Now().After(end) {
-			t.t.Fatalf("sent %v, got %v, rerouted %v, down %v, reads %v of %v", t.sent, t.got, t.rerouted, t.down, t.done, t.began)
-		}
-		if step%4 == 0 {
-			time.Sleep(10 * time.Microsecond)
-		}
-	}
+		step++
+		return false
+	})
 }
 
 const soakRounds = 1000

@@ -21,6 +21,7 @@ import (
 	"github.com/ibrun/ibrun/fabric/fabrictest"
 	"github.com/ibrun/ibrun/internal/fdpass"
 	ring "github.com/ibrun/ibrun/internal/shm"
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // node returns the transport of n peers of one node.
@@ -147,11 +148,19 @@ func TestOpenTimeout(t *testing.T) {
 		t.Run(fmt.Sprint(self), func(t *testing.T) {
 			checkLeftovers(t)
 			timeout := errors.New("timeout")
-			ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Millisecond, timeout)
-			defer cancel()
-			d, err := node(2).Open(ctx, &fabric.Config{Self: self, Size: 2})
-			if d != nil || !errors.Is(err, timeout) {
-				t.Errorf("%v, %v", d, err)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			opened := make(chan error, 1)
+			go func() {
+				d, err := node(2).Open(ctx, &fabric.Config{Self: self, Size: 2})
+				if d != nil {
+					err = fmt.Errorf("it has returned %v", d)
+				}
+				opened <- err
+			}()
+			waittest.Nothing(t, 20*time.Millisecond, "Open has not waited for the other peer", opened)
+			cancel(timeout)
+			if err := waittest.Receive(t, "Open returns", opened); !errors.Is(err, timeout) {
+				t.Error(err)
 			}
 		})
 	}

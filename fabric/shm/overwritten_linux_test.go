@@ -7,13 +7,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// overwrite stores random words in memory until stop is set, as a peer that misbehaves could at any time.
-func overwrite(mem []byte, seed uint64, stop *atomic.Bool) {
+// overwrite stores random words in memory until stop is set, as a peer that misbehaves could at any time. It counts them.
+func overwrite(mem []byte, seed uint64, stop *atomic.Bool, count *atomic.Int64) {
 	rnd := mathrand.New(mathrand.NewPCG(seed, 0))
 	words := []uint64{0, 1, ^uint64(0), 1 << 32, 1<<32 | 24, 1 << 33, 1<<34 | 1<<32 | 100, 1 << 63}
 	for !stop.Load() {
@@ -22,6 +21,7 @@ func overwrite(mem []byte, seed uint64, stop *atomic.Bool) {
 			v = rnd.Uint64() >> rnd.IntN(64)
 		}
 		binary.NativeEndian.PutUint64(mem[rnd.IntN(len(mem)/8)*8:], v)
+		count.Add(1)
 	}
 }
 
@@ -48,16 +48,17 @@ func overwrittenOnce(t *testing.T, seed uint64, part func([]*Domain, *endpoint) 
 	if err := errors.Join(there.Send([]byte{1}, nil), back.Send([]byte{1}, nil)); err != nil {
 		t.Fatal(err)
 	}
+	const steps, words = 10000, 100000 // each peer takes so many steps at least, while so many words are overwritten
 	var stop atomic.Bool
-	var all sync.WaitGroup
+	var overwritten atomic.Int64
+	var overwriter, all sync.WaitGroup
 	mem := part(ds, there.(*endpoint))
-	all.Go(func() { overwrite(mem, seed, &stop) })
-	end := time.Now().Add(10 * time.Millisecond)
+	overwriter.Go(func() { overwrite(mem, seed, &stop, &overwritten) })
 	for i, e := range []fabric.Endpoint{there, back} {
 		all.Go(func() {
 			var evs [4]fabric.Event
 			buf := make([]byte, maxPayload)
-			for n := 0; time.Now().Before(end); n++ {
+			for n := 0; n < steps || overwritten.Load() < words; n++ {
 				// Errors may be returned or not.
 				_ = e.Send(buf[:8], buf[:n*37%2000])
 				_, _ = ds[i].Poll(evs[:])
@@ -73,9 +74,9 @@ func overwrittenOnce(t *testing.T, seed uint64, part func([]*Domain, *endpoint) 
 			}
 		})
 	}
-	time.Sleep(time.Until(end))
-	stop.Store(true)
 	all.Wait()
+	stop.Store(true)
+	overwriter.Wait()
 	if err := errors.Join(ds[0].Close(), ds[1].Close()); err != nil {
 		t.Error(err)
 	}

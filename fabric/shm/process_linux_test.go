@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // Roles of processes.
@@ -195,7 +196,7 @@ func TestProcesses(t *testing.T) {
 		var all []*exec.Cmd
 		for _, self := range order {
 			all = append(all, peerProcess(t, roleExchange, self, len(order), key, nil))
-			time.Sleep(10 * time.Millisecond) // so that the others really wait; the result does not depend on it
+			waittest.Elapse(t, 10*time.Millisecond, "those that have started wait for the others; the result does not depend on it")
 		}
 		for i, c := range all {
 			if err := c.Wait(); err != nil {
