@@ -3,35 +3,28 @@
 package rdma
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
-// activeSlave waits until an end of a wire of bonds uses a network device.
-func (w *wire) activeSlave(end int, want string) error {
-	var name string
-	for begun := time.Now(); time.Since(begun) < time.Minute; time.Sleep(10 * time.Millisecond) {
-		text, err := os.ReadFile("/sys/class/net/" + w.netdevs[end] + "/bonding/active_slave")
-		if err != nil {
-			return err
-		}
-		if name = strings.TrimSpace(string(text)); name == want {
-			return nil
-		}
+// activeSlave returns the network device that an end of a wire of bonds uses.
+func (w *wire) activeSlave(end int) string {
+	w.t.Helper()
+	text, err := os.ReadFile("/sys/class/net/" + w.netdevs[end] + "/bonding/active_slave")
+	if err != nil {
+		w.t.Fatal(err)
 	}
-	return fmt.Errorf("%s uses %q, want %q", w.netdevs[end], name, want)
+	return strings.TrimSpace(string(text))
 }
 
-// bothUse waits until both ends use a cable, or none.
-func (w *wire) bothUse(cable string) error {
-	if cable == "" {
-		return errors.Join(w.activeSlave(0, ""), w.activeSlave(1, ""))
-	}
-	return errors.Join(w.activeSlave(0, cable+"0"), w.activeSlave(1, cable+"1"))
+// bothUse reports whether both ends use a cable.
+func (w *wire) bothUse(cable string) bool {
+	w.t.Helper()
+	return w.activeSlave(0) == cable+"0" && w.activeSlave(1) == cable+"1"
 }
 
 // TestLiveBond: the devices are above bonds. When a cable fails, the other one is used. When both fail for longer than the device
@@ -45,16 +38,14 @@ func TestLiveBond(t *testing.T) {
 	for i := range sets {
 		sets[i].Retries, sets[i].Heartbeat = 2, time.Minute // the devices give up after some tenths of a second
 	}
-	if err := w.bothUse("a"); err != nil {
-		t.Fatal(err)
-	}
+	waittest.Until(t, "both ends use cable a", func() bool { return w.bothUse("a") })
 	p := openPeersOn(t, sets)
 	p.exchange(20)
 	for _, failing := range []string{"a", "b", "a"} {
 		other := map[string]string{"a": "b", "b": "a"}[failing]
-		p.during(func() error {
-			return errors.Join(tryIP("link set "+failing+"1 down"), w.bothUse(other))
-		})
+		p.sendDuring(func() error { return tryIP("link set " + failing + "1 down") })
+		p.sendUntil("both ends use cable "+other, func() bool { return w.bothUse(other) })
+		p.exchange(1)
 		p.during(func() error { return tryIP("link set " + failing + "1 up") })
 	}
 	for _, ends := range [][]string{{"a1", "b1"}, {"bond0"}} {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
@@ -54,7 +55,7 @@ func TestSimulatedCallsPerConnection(t *testing.T) {
 	}
 	events := func(d *domain) int { return len(d.deviceEvents.pending) }
 	net.RaiseEvent("a", verbs.EventGIDChange)
-	waitUntil(t, "the event", func() bool { return events(ds[0]) > 0 && events(ds[3]) > 0 })
+	waittest.Until(t, "the event comes", func() bool { return events(ds[0]) > 0 && events(ds[3]) > 0 })
 	got := countCalls(net, func() { connectPeers(t, ds[0], ds[3]) })
 	if got[verbstest.CallQueryPort] == 0 || got[verbstest.CallQueryGIDs] == 0 {
 		t.Errorf("after an event, a connection took %v", got)

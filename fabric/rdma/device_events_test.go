@@ -5,14 +5,14 @@ package rdma
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net/netip"
-	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
@@ -22,7 +22,7 @@ import (
 func TestSimulatedDeviceLost(t *testing.T) {
 	for _, asleep := range []bool{false, true} {
 		net := verbstest.NewSimulatedNetwork()
-		ds := openEachWith(t, net, Settings{Heartbeat: shortHeartbeat}, "gone", "b", "c")
+		ds := openEach(t, net, "gone", "b", "c")
 		connectPeers(t, ds[0], ds[1])
 		connectPeers(t, ds[0], ds[2])
 		connectPeers(t, ds[1], ds[2])
@@ -36,7 +36,7 @@ func TestSimulatedDeviceLost(t *testing.T) {
 		}
 		net.RemoveDevice("gone")
 		if asleep {
-			waitUntil(t, "the end of the sleep", func() bool { return readable(t, ds[0].waker.epfd) })
+			waittest.Until(t, "the sleep ends", func() bool { return readable(t, ds[0].waker.epfd) })
 		}
 		checkDeviceLost(t, ds[0], "gone", 2)
 		if err := self.Send([]byte("to itself"), nil); err != nil {
@@ -61,17 +61,18 @@ func TestSimulatedDeviceLostElsewhere(t *testing.T) {
 		t.Fatal("the peer is connected")
 	}
 	net.RemoveDevice("gone")
-	for end := time.Now().Add(watchdog); d.lost == nil; runtime.Gosched() {
-		if got := pollTimes(t, d, 1); len(got) > 0 || time.Now().After(end) {
+	waittest.Poll(t, "the device is lost", func() bool {
+		if got := pollTimes(t, d, 1); len(got) > 0 {
 			t.Fatalf("%+v, lost: %v", got, d.lost)
 		}
-	}
+		return d.lost != nil
+	})
 }
 
 // checkDeviceLost polls until so many peers are reported as lost because the device is.
 func checkDeviceLost(t *testing.T, d *domain, device string, peers int) {
 	t.Helper()
-	for end := time.Now().Add(watchdog); peers > 0; runtime.Gosched() {
+	waittest.Poll(t, fmt.Sprintf("%d peers are reported as lost", peers), func() bool {
 		for _, ev := range pollTimes(t, d, 1) {
 			if ev.Kind != fabric.PeerDown || !errors.Is(ev.Err, fabric.ErrPeerDown) || !errors.Is(ev.Err, verbs.ErrDeviceLost) ||
 				!strings.Contains(ev.Err.Error(), device) {
@@ -82,10 +83,8 @@ func checkDeviceLost(t *testing.T, d *domain, device string, peers int) {
 			}
 			peers--
 		}
-		if time.Now().After(end) {
-			t.Fatalf("%d peers are not reported as lost", peers)
-		}
-	}
+		return peers <= 0
+	})
 }
 
 // setPort changes the state of the port of a device, and raises the event.
@@ -104,7 +103,9 @@ func TestSimulatedLinkFlap(t *testing.T) {
 	ds := openEach(t, net, "a", "b")
 	connectPeers(t, ds[0], ds[1])
 	var sent, got [2]uint32
-	for flap, end := 0, time.Now().Add(time.Minute); flap < 6 || got[0] != sent[1] || got[1] != sent[0]; {
+	defer logIfFailed(t, func() string { return fmt.Sprintf("sent %d, got %d", sent, got) })
+	flap := 0
+	waittest.Poll(t, "all messages arrive", func() bool {
 		if n := flap * 40; flap < 6 && sent[0] >= uint32(n) {
 			setPort(net, "a", verbs.PortDown)
 			for range 100 {
@@ -114,10 +115,8 @@ func TestSimulatedLinkFlap(t *testing.T) {
 			flap++
 		}
 		exchangeNumbered(t, ds, &sent, &got, 240)
-		if runtime.Gosched(); time.Now().After(end) {
-			t.Fatalf("sent %d, got %d", sent, got)
-		}
-	}
+		return flap == 6 && got[0] == sent[1] && got[1] == sent[0]
+	})
 	if e := ds[0].eps[1]; e.conn.epoch < 3 {
 		t.Errorf("only %d connections were made", e.conn.epoch)
 	}
@@ -137,10 +136,10 @@ func exchangeNumbered(t *testing.T, ds []*domain, sent, got *[2]uint32, most uin
 // TestSimulatedPortDown: the link stays down. The error of the lost peer names the device and the port.
 func TestSimulatedPortDown(t *testing.T) {
 	net := verbstest.NewSimulatedNetwork()
-	ds := openEachWith(t, net, Settings{Heartbeat: shortHeartbeat}, "a", "b")
+	ds := openEach(t, net, "a", "b")
 	connectPeers(t, ds[0], ds[1])
 	setPort(net, "a", verbs.PortDown)
-	waitUntil(t, "the event", func() bool { return len(ds[0].deviceEvents.pending) > 0 }) // before the peer is lost
+	waittest.Until(t, "the event comes", func() bool { return len(ds[0].deviceEvents.pending) > 0 }) // before the peer is lost
 	ev := sendUntilDown(t, ds[0], 1)
 	if want := "port 1 of device a is down"; !strings.Contains(ev.Err.Error(), want) {
 		t.Errorf("%v does not contain %q", ev.Err, want)
@@ -160,14 +159,12 @@ func TestSimulatedGIDEvent(t *testing.T) {
 	connectPeers(t, ds[0], ds[1])
 	net.SetPort("a", verbstest.SimulatedPort{GIDs: []hw.GID{later}})
 	net.RaiseEvent("a", verbs.EventGIDChange)
-	for end := time.Now().Add(watchdog); ds[0].rails[0].address.GID != later.Addr || ds[1].eps[0].addr.revision == 0; {
-		if time.Now().After(end) {
-			t.Fatalf("the address is %v, and the peer knows %+v", ds[0].rails[0].address, ds[1].eps[0].addr)
-		}
-		pollTimes(t, ds[0], 1)
-		pollTimes(t, ds[1], 1)
-		runtime.Gosched()
-	}
+	defer logIfFailed(t, func() string {
+		return fmt.Sprintf("the address is %v, and the peer knows %+v", ds[0].rails[0].address, ds[1].eps[0].addr)
+	})
+	pollBoth(t, ds, "the peer knows the new address", func() bool {
+		return ds[0].rails[0].address.GID == later.Addr && ds[1].eps[0].addr.revision != 0
+	})
 	connectPeers(t, ds[1], ds[0])
 	connectPeers(t, ds[0], ds[1])
 }
@@ -178,13 +175,13 @@ func TestSimulatedGIDEvent(t *testing.T) {
 func TestSimulatedDeviceLostAwait(t *testing.T) {
 	for _, abandoned := range []bool{true, false} {
 		net := verbstest.NewSimulatedNetwork()
-		ds := openEachWith(t, net, Settings{Heartbeat: shortHeartbeat}, "gone", "b", "c")
+		ds := openEach(t, net, "gone", "b", "c")
 		d := ds[0]
 		d.Await()
 		connectPeers(t, d, ds[1])
 		net.RemoveDevice("gone")
 		var leaving []int
-		waitUntil(t, "the hand-over", func() bool {
+		waittest.Poll(t, "the peer is handed over", func() bool {
 			pollTimes(t, d, 1)
 			d.Leaving(func(peer int, err error) {
 				leaving = append(leaving, peer)
@@ -202,7 +199,7 @@ func TestSimulatedDeviceLostAwait(t *testing.T) {
 		}
 		d.ConfirmAlive(2, true)
 		var a Attempt
-		waitUntil(t, "the attempt", func() bool {
+		waittest.Poll(t, "the attempt is overdue", func() bool {
 			pollTimes(t, d, 1)
 			d.Attempts(func(peer int, at Attempt) { a = at })
 			return a.Requests > 0
@@ -223,7 +220,7 @@ func TestSimulatedDeviceLostAwait(t *testing.T) {
 			}
 			continue
 		}
-		d.eps[2].attempt.since -= 2 * shortHeartbeat
+		d.eps[2].attempt.since -= 2 * d.settings.Heartbeat
 		if got := pollTimes(t, d, enoughPolls); len(got) > 0 {
 			t.Errorf("%+v", got)
 		}
@@ -243,7 +240,7 @@ func TestSimulatedGIDEventSameAddress(t *testing.T) {
 	handle := func() *destination {
 		t.Helper()
 		var dest *destination
-		pollBoth(t, ds, "the handle", func() bool {
+		pollBoth(t, ds, "the handle is made", func() bool {
 			var err error
 			if dest, err = d.destination(e); err != nil && !errors.Is(err, errResolving) {
 				t.Fatal(err)
@@ -253,14 +250,14 @@ func TestSimulatedGIDEventSameAddress(t *testing.T) {
 		return dest
 	}
 	old := handle()
-	pollBoth(t, ds, "the end of all requests", func() bool { return e.qps[0].inFlight() == 0 })
+	pollBoth(t, ds, "all requests end", func() bool { return e.qps[0].inFlight() == 0 })
 	d.keepalives.at = never // so that the visit is not in the same Poll as the event
 	net.RaiseEvent("a", verbs.EventGIDChange)
-	pollBoth(t, ds, "the event", func() bool { return e.keepalive.probe })
+	pollBoth(t, ds, "the event comes", func() bool { return e.keepalive.probe })
 	e.keepalive.alive = true
 	before := e.qps[0].tail
 	d.keepalives.at, d.clock.next = 0, 0
-	pollBoth(t, ds, "the visit", func() bool { return !e.keepalive.probe })
+	pollBoth(t, ds, "the peer is visited", func() bool { return !e.keepalive.probe })
 	if posted := e.qps[0].tail - before; posted != 1 {
 		t.Errorf("the visit has posted %d requests, want a probe", posted)
 	}
@@ -275,7 +272,7 @@ func TestSimulatedGIDEventSameAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.checkHandles()
-	pollBoth(t, ds, "the result", func() bool { return e.resolution == nil })
+	pollBoth(t, ds, "the result comes", func() bool { return e.resolution == nil })
 	if !e.dest.stale {
 		t.Error("a handle that was being made when the event came is not renewed")
 	}
@@ -284,12 +281,13 @@ func TestSimulatedGIDEventSameAddress(t *testing.T) {
 // pollBoth polls all domains until so returns true.
 func pollBoth(t *testing.T, ds []*domain, what string, so func() bool) {
 	t.Helper()
-	for end := time.Now().Add(watchdog); !so(); runtime.Gosched() {
+	waittest.Poll(t, what, func() bool {
+		if so() {
+			return true
+		}
 		for _, d := range ds {
 			pollTimes(t, d, 1)
 		}
-		if time.Now().After(end) {
-			t.Fatalf("%s does not come", what)
-		}
-	}
+		return false
+	})
 }

@@ -5,14 +5,15 @@ package rdma
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
@@ -78,16 +79,15 @@ func (c *crowd) connect() {
 	}
 	maxMissed := c.d.liveness.maxMissed
 	c.d.liveness.maxMissed = math.MaxInt // none is lost, however long it takes to connect all
-	last, connected := time.Now(), 0
-	for connected < c.d.size-1 {
-		n, err := c.d.Poll(evs[:])
-		if now := len(c.d.keepalives.peers); now > connected {
-			last, connected = time.Now(), now
-		}
-		if n != 0 || err != nil || time.Since(last) > time.Minute {
-			c.t.Fatalf("%d of %d peers are connected; %v, %v", connected, c.d.size-1, evs[:n], err)
-		}
-		c.answer()
+	for all := c.d.size - 1; len(c.d.keepalives.peers) < all; {
+		connected := len(c.d.keepalives.peers)
+		waittest.Poll(c.t, fmt.Sprintf("%d of %d peers are connected, and another one", connected, all), func() bool {
+			if n, err := c.d.Poll(evs[:]); n != 0 || err != nil {
+				c.t.Fatalf("%d of %d peers are connected; %v, %v", connected, all, evs[:n], err)
+			}
+			c.answer()
+			return len(c.d.keepalives.peers) > connected
+		})
 	}
 	c.drain()
 	c.d.liveness.maxMissed = maxMissed

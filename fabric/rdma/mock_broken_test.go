@@ -6,11 +6,10 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"os"
-	"runtime"
 	"testing"
-	"time"
 
 	"github.com/ibrun/ibrun/internal/ibvmock"
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // TestMockTeardown is TestSimulatedTeardown over calls of C: connections of adapters break at random moments, and completions of
@@ -42,7 +41,8 @@ func breakOverMock(t *testing.T, lib *ibvmock.Library, r *rand.Rand, profile str
 	ds := openTransports(t, []*Transport{{Network: network}, {Network: network}})
 	var sent, got [2]uint32
 	left := breaks
-	for end := time.Now().Add(time.Minute); left > 0 || got[0] != sent[1] || got[1] != sent[0]; {
+	defer logIfFailed(t, func() string { return breakState(ds, left, sent, got) })
+	waittest.Poll(t, "all connections break, and all messages arrive", func() bool {
 		for i, d := range ds {
 			e := d.eps[1-i]
 			if left > 0 && e.conn.state == stateEstablished && r.IntN(100) == 0 {
@@ -60,9 +60,7 @@ func breakOverMock(t *testing.T, lib *ibvmock.Library, r *rand.Rand, profile str
 				got[i] += numberedMessages(t, d, got[i])
 			}
 		}
-		if runtime.Gosched(); time.Now().After(end) {
-			t.Fatalf("%d connections are left to break; sent %d, got %d; %+v and %+v", left, sent, got, ds[0].eps[1], ds[1].eps[0])
-		}
-	}
+		return left == 0 && got[0] == sent[1] && got[1] == sent[0]
+	})
 	t.Logf("%d connections broke, and %d messages were sent", breaks, sent[0]+sent[1])
 }

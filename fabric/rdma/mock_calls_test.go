@@ -10,6 +10,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/internal/alloctest"
 	"github.com/ibrun/ibrun/internal/ibvmock"
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // mockCalls are the functions of the library that a connection may call, apart from those of the data path, and apart from
@@ -171,7 +172,7 @@ func TestMockRefusedPost(t *testing.T) {
 			pollTimes(t, a, 1)
 			got += numberedMessages(t, b, got)
 		}
-		waitUntil(t, "the arrival of all messages", func() bool {
+		waittest.Poll(t, "all messages arrive", func() bool {
 			pollTimes(t, a, 1)
 			got += numberedMessages(t, b, got)
 			return got == 6

@@ -18,6 +18,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/internal/ibvmock"
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -251,10 +252,10 @@ func (x *refusedPeers) exchange(text string) {
 func (x *refusedPeers) exchangeWith(text string, src, dst []byte, near, far fabric.Region) {
 	x.Helper()
 	sent, arrived, reading, read := [2]bool{}, [2]int{}, false, false
-	for end := time.Now().Add(watchdog); x.failed == nil && (arrived != [2]int{1, 1} || !read); {
-		if time.Now().After(end) {
-			x.Fatalf("%v: hangs: sent %v, arrived %v, read %v; %+v, %+v", x.refusal, sent, arrived, read, x.ds[0].eps[1], x.ds[1].eps[0])
-		}
+	defer logIfFailed(x.T, func() string {
+		return fmt.Sprintf("sent %v, arrived %v, read %v; %+v, %+v", sent, arrived, read, x.ds[0].eps[1], x.ds[1].eps[0])
+	})
+	waittest.Poll(x, fmt.Sprintf("%v: everything arrives, or fails", x.refusal), func() bool {
 		for i, d := range x.ds {
 			if !sent[i] {
 				switch err := d.eps[1-i].Send([]byte(text), nil); {
@@ -273,7 +274,7 @@ func (x *refusedPeers) exchangeWith(text string, src, dst []byte, near, far fabr
 			reading, read = err == nil, done
 		}
 		if x.failed != nil {
-			break
+			return true
 		}
 		for i, evs := range x.poll() {
 			for _, ev := range evs {
@@ -289,7 +290,8 @@ func (x *refusedPeers) exchangeWith(text string, src, dst []byte, near, far fabr
 				}
 			}
 		}
-	}
+		return x.failed != nil || arrived == [2]int{1, 1} && read
+	})
 	if x.failed == nil && (arrived != [2]int{1, 1} || !bytes.Equal(src, dst)) {
 		x.Errorf("%v: %v messages have arrived, or the memory is wrong", x.refusal, arrived)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -34,7 +35,7 @@ func TestLargePacketsLost(t *testing.T) {
 	}
 	got, sent, read := 0, 0, false
 	sizes := []int{4000, 10, 5000, 10}
-	waitUntil(t, "the arrival of all messages", func() bool {
+	waittest.Poll(t, "all messages arrive", func() bool {
 		if sent < len(sizes) && ds[0].eps[1].Send(make([]byte, sizes[sent]), nil) == nil {
 			sent++
 		}
@@ -80,7 +81,7 @@ func TestAllLargePacketsLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	var down error
-	waitUntil(t, "the loss of the peer", func() bool {
+	waittest.Poll(t, "the peer is lost", func() bool {
 		_ = b.eps[0].Send([]byte("small"), nil)
 		pollTimes(t, a, 1)
 		for _, ev := range pollTimes(t, b, 1) {

@@ -226,6 +226,13 @@ func (p *peerProcess) until(what string, so func() bool) {
 	}
 }
 
+// pollFor polls for a time, in which the peer must not be lost.
+func (p *peerProcess) pollFor(d time.Duration) {
+	p.t.Helper()
+	end := time.Now().Add(d)
+	p.until("time", func() bool { return time.Now().After(end) })
+}
+
 func (p *peerProcess) receive() []byte {
 	p.t.Helper()
 	p.until("a message", func() bool { return len(p.got) > 0 })
@@ -313,8 +320,7 @@ func TestLiveStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.endRead(1, p.beginRead(1))
-	end := time.Now().Add(5 * time.Second)
-	p.until("time", func() bool { return time.Now().After(end) })
+	p.pollFor(2 * heartbeat)
 	if err := p.other.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
@@ -341,8 +347,7 @@ func TestLiveLinkDown(t *testing.T) {
 		if out, err := exec.Command("ip", "link", "set", "eth0", state).CombinedOutput(); err != nil {
 			t.Fatalf("set the link %s: %v %s", state, err, out)
 		}
-		end := time.Now().Add(time.Second)
-		p.until("time", func() bool { return time.Now().After(end) })
+		p.pollFor(time.Second)
 	}
 	p.endRead(1, b)
 	p.echo(20)

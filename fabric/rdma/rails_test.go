@@ -9,13 +9,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"runtime"
 	"slices"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
@@ -89,7 +88,7 @@ func (r *reader) end(ev *fabric.Event) {
 func (r *reader) run(ds []*domain) {
 	r.t.Helper()
 	r.start()
-	waitUntil(r.t, "the end of a read", func() bool {
+	waittest.Poll(r.t, "the read ends", func() bool {
 		for _, d := range ds {
 			for _, ev := range pollTimes(r.t, d, 1) {
 				r.end(&ev)
@@ -110,7 +109,7 @@ func lanesOf(a, b *domain) (list []lane) {
 // checkLanes waits until both peers are connected by these lanes.
 func checkLanes(t *testing.T, ds []*domain, want ...lane) {
 	t.Helper()
-	waitUntil(t, fmt.Sprintf("a connection by the lanes %v", want), func() bool {
+	waittest.Poll(t, fmt.Sprintf("the peers are connected by the lanes %v", want), func() bool {
 		for _, d := range ds {
 			if got := pollTimes(t, d, 1); len(got) > 0 {
 				t.Fatalf("%+v", got)
@@ -137,7 +136,7 @@ func TestSimulatedRailPortDown(t *testing.T) {
 		} else {
 			net.SetPort("b1", verbstest.SimulatedPort{State: verbs.PortDown})
 		}
-		waitUntil(t, "the end of a read", func() bool {
+		waittest.Poll(t, "the read ends", func() bool {
 			for _, d := range ds {
 				for _, ev := range pollTimes(t, d, 1) {
 					r.end(&ev)
@@ -175,11 +174,11 @@ func TestSimulatedRailLost(t *testing.T) {
 		}
 		net.RemoveDevice("b0")
 		if asleep {
-			waitUntil(t, "the end of the sleep", func() bool { return readable(t, ds[0].waker.epfd) })
+			waittest.Until(t, "the sleep ends", func() bool { return readable(t, ds[0].waker.epfd) })
 			pollTimes(t, ds[0], 1)
 			r.start()
 		}
-		waitUntil(t, "the end of a read", func() bool {
+		waittest.Poll(t, "the read ends", func() bool {
 			for _, d := range ds {
 				for _, ev := range pollTimes(t, d, 1) {
 					r.end(&ev)
@@ -187,7 +186,7 @@ func TestSimulatedRailLost(t *testing.T) {
 			}
 			return !r.running
 		})
-		waitUntil(t, "the loss of the device", func() bool {
+		waittest.Poll(t, "the device is lost", func() bool {
 			pollTimes(t, ds[0], 1)
 			return ds[0].rails[1].lost
 		})
@@ -234,7 +233,8 @@ func breakRails(t *testing.T, rnd *rand.Rand, net *verbstest.SimulatedNetwork, b
 	r := newReader(t, ds[0], ds[1], 1<<20)
 	down := map[string]bool{}
 	left, sent, got := breaks, [2]uint32{}, [2]uint32{}
-	for end := time.Now().Add(time.Minute); left > 0 || r.running || got[0] != sent[1] || got[1] != sent[0]; runtime.Gosched() {
+	defer logIfFailed(t, func() string { return fmt.Sprintf("%d reads; %s", r.reads, breakState(ds, left, sent, got)) })
+	waittest.Poll(t, "all connections break, and all messages and reads arrive", func() bool {
 		for i, d := range ds {
 			if e := d.eps[1-i]; left > 0 && rnd.IntN(100) == 0 {
 				left--
@@ -253,10 +253,8 @@ func breakRails(t *testing.T, rnd *rand.Rand, net *verbstest.SimulatedNetwork, b
 		if left > 0 && !r.running {
 			r.start()
 		}
-		if time.Now().After(end) {
-			t.Fatalf("%d breaks are left; sent %d, got %d, %d reads; %+v and %+v", left, sent, got, r.reads, ds[0].eps[1], ds[1].eps[0])
-		}
-	}
+		return left == 0 && !r.running && got[0] == sent[1] && got[1] == sent[0]
+	})
 	connectPeers(t, ds[0], ds[1])
 	awaitSlots(t, net, ds)
 	for i, d := range ds {

@@ -6,11 +6,11 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
-	"runtime"
+	"fmt"
 	"testing"
-	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/soft-roce/live"
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -94,12 +94,14 @@ func (w *localPeers) poll() {
 
 func (w *localPeers) until(what string, so func() bool) {
 	w.t.Helper()
-	for end := time.Now().Add(time.Minute); !so(); w.poll() {
-		if time.Now().After(end) {
-			w.t.Fatalf("%s does not happen: %+v", what, w.d[0].eps[1])
+	defer logIfFailed(w.t, func() string { return fmt.Sprintf("%+v", w.d[0].eps[1]) })
+	waittest.Poll(w.t, what, func() bool {
+		if so() {
+			return true
 		}
-		runtime.Gosched()
-	}
+		w.poll()
+		return false
+	})
 }
 
 // send sends message n from peer i.

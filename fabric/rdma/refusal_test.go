@@ -6,9 +6,9 @@ import (
 	"errors"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
 
@@ -82,9 +82,6 @@ func TestSimulatedRefusedForGood(t *testing.T) {
 		devices := []string{"rich0", "rich0"}
 		devices[poor] = "poor0"
 		ds := openEach(t, net, devices...)
-		for _, d := range ds {
-			d.settings.Heartbeat = 50 * time.Millisecond // of refusals only
-		}
 		r := ds[poor].rails[0]
 		if _, err := r.createQueuePair(&r.partitions[0], true); err != nil { // the last one
 			t.Fatal(err)
@@ -92,11 +89,15 @@ func TestSimulatedRefusedForGood(t *testing.T) {
 		if err := ds[0].eps[1].Send([]byte("message"), nil); err != fabric.ErrAgain {
 			t.Fatal(err)
 		}
+		refusal := &ds[0].eps[1].retry.refusal
+		pollBoth(t, ds, "the connection is refused", func() bool { return refusal.err != nil })
+		refusal.since -= ds[0].settings.Heartbeat
 		var got []fabric.Event
-		for end := time.Now().Add(watchdog); len(got) == 0 && time.Now().Before(end); {
+		waittest.Poll(t, "the connection is given up", func() bool {
 			got = pollTimes(t, ds[0], 1)
 			pollTimes(t, ds[1], 1)
-		}
+			return len(got) > 0
+		})
 		if len(got) != 1 || got[0].Kind != fabric.PeerDown {
 			t.Fatalf("device %d: %+v", poor, got)
 		}

@@ -10,38 +10,36 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
 
-// slowHandles makes the first calls that create address handles block until end is called, and then fail with err. A call that
-// is not ended within a time that no correct program needs is an error of the test.
+// slowHandles makes the first calls that create address handles block until end is called, and then fail with err. The calls of
+// wrong code, which Poll waits for, end after waittest.Limit.
 type slowHandles struct {
-	calls, late atomic.Int32
-	ended       chan struct{}
-	end         func()
+	calls atomic.Int32
+	ended chan struct{}
+	end   func()
 }
 
 func newSlowHandles(t *testing.T, net *verbstest.SimulatedNetwork, first int32, err error) *slowHandles {
 	t.Helper()
 	h := &slowHandles{ended: make(chan struct{})}
 	h.end = sync.OnceFunc(func() { close(h.ended) })
+	limit := time.AfterFunc(waittest.Limit, h.end)
 	net.Refuse(func(c verbstest.SimulatedCall) error {
 		if c != verbstest.CallCreateAH || h.calls.Add(1) > first {
 			return nil
 		}
-		select {
-		case <-h.ended:
-		case <-time.After(watchdog):
-			h.late.Add(1)
-		}
+		<-h.ended
 		return err
 	})
 	t.Cleanup(func() { // before the domains are closed
+		if !limit.Stop() {
+			t.Error("calls had to end before Poll returned")
+		}
 		h.end()
 		net.Refuse(nil)
-		if n := h.late.Load(); n > 0 {
-			t.Errorf("%d calls had to end before Poll returned", n)
-		}
 	})
 	return h
 }
@@ -57,7 +55,7 @@ func TestPollWhileResolving(t *testing.T) {
 		if err := a.eps[1].Send(nil, nil); err == nil {
 			t.Fatal("sent without a connection")
 		}
-		waitUntil(t, "the first call", func() bool {
+		waittest.Poll(t, "the first call begins", func() bool {
 			pollTimes(t, a, 1)
 			return h.calls.Load() > 0
 		})
@@ -80,12 +78,12 @@ func TestAcceptWhileResolving(t *testing.T) {
 	pollTimes(t, a, 4)
 	b.resolver.patience = 0
 	h := newSlowHandles(t, net, 1, nil)
-	waitUntil(t, "the REQ", func() bool {
+	waittest.Poll(t, "the REQ arrives", func() bool {
 		pollTimes(t, b, 1)
 		return b.eps[0].conn.state == stateREPSent
 	})
 	h.end()
-	waitUntil(t, "the address", func() bool {
+	waittest.Poll(t, "the address is known", func() bool {
 		pollTimes(t, b, 1)
 		return b.eps[0].resolution == nil
 	})
@@ -109,7 +107,7 @@ func TestManyUnresolved(t *testing.T) {
 			t.Fatal("sent without a connection")
 		}
 	}
-	waitUntil(t, "all calls", func() bool {
+	waittest.Poll(t, "all calls begin", func() bool {
 		pollTimes(t, a, 1)
 		return a.resolver.running == maxResolutions && h.calls.Load() == maxResolutions
 	})
@@ -145,7 +143,7 @@ func TestRefreshWhileAnswering(t *testing.T) {
 		}
 	}
 	probe()
-	waitUntil(t, "the call of the responder", func() bool {
+	waittest.Poll(t, "the call of the responder begins", func() bool {
 		pollTimes(t, a, 1)
 		return h.calls.Load() > 0
 	})
@@ -164,7 +162,7 @@ func TestRefreshWhileAnswering(t *testing.T) {
 	b.responder.start()
 	exchange(t, a, b)
 	probe()
-	waitUntil(t, "the answer", func() bool {
+	waittest.Poll(t, "the answer arrives", func() bool {
 		pollTimes(t, a, 1)
 		pollTimes(t, b, 1)
 		return a.eps[1].retry.silence.answered == a.eps[1].retry.silence.probe

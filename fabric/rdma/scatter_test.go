@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -74,7 +75,7 @@ func TestSimulatedScatterBreaks(t *testing.T) {
 				}
 				a.declareBroken(a.eps[1], verbs.ErrState)
 			}
-			waitUntil(t, "the end of the read", func() bool {
+			waittest.Poll(t, "the read ends", func() bool {
 				got = append(got, pollTimes(t, a, 1)...)
 				pollTimes(t, b, 1)
 				return len(got) > 0

@@ -4,21 +4,20 @@ package rdma
 
 import (
 	"errors"
-	"runtime"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
 
-// shortHeartbeat is the heartbeat of tests that wait until a peer is lost.
-const shortHeartbeat = 60 * time.Millisecond
-
-func openImpatient(t *testing.T, peers int) (*verbstest.SimulatedNetwork, []*domain) {
+// openPatient opens peers that lose no other within a minute, unless letPass is called.
+func openPatient(t *testing.T, peers int) (*verbstest.SimulatedNetwork, []*domain) {
 	t.Helper()
-	return openSimulated(t, Settings{Devices: []string{"a"}, Heartbeat: shortHeartbeat}, peers)
+	return openSimulated(t, Settings{Devices: []string{"a"}, Heartbeat: time.Minute}, peers)
 }
 
 func kill(t *testing.T, d *domain) {
@@ -28,10 +27,11 @@ func kill(t *testing.T, d *domain) {
 	}
 }
 
-// sendUntilDown sends to a peer until it is reported as down, and returns the event.
-func sendUntilDown(t *testing.T, a *domain, peer int) fabric.Event {
+// sendUntilDown sends to a peer until it is reported as down, and returns the event. Time passes meanwhile.
+func sendUntilDown(t *testing.T, a *domain, peer int) (down fabric.Event) {
 	t.Helper()
-	for end := time.Now().Add(watchdog); time.Now().Before(end); {
+	defer logIfFailed(t, func() string { return fmt.Sprintf("peer %d: %+v", peer, a.eps[peer]) })
+	waittest.Poll(t, "the peer is reported as down", func() bool {
 		if err := a.eps[peer].Send(nil, nil); err != nil && err != fabric.ErrAgain && !errors.Is(err, fabric.ErrPeerDown) {
 			t.Fatal(err)
 		}
@@ -42,25 +42,27 @@ func sendUntilDown(t *testing.T, a *domain, peer int) fabric.Event {
 			if err := a.eps[peer].Send(nil, nil); !errors.Is(err, fabric.ErrPeerDown) {
 				t.Errorf("Send to a lost peer: %v", err)
 			}
-			return ev
+			down = ev
+			return true
 		}
-	}
-	t.Fatalf("peer %d is not reported as down: %+v", peer, a.eps[peer])
-	return fabric.Event{}
+		letPass(a, a.liveness.interval)
+		return false
+	})
+	return down
 }
 
 // TestSimulatedConnectToKilled: a peer that was killed is reported: before this side connects to it, while it is being connected
 // to, after it has sent a REQ, and after it was connected.
 func TestSimulatedConnectToKilled(t *testing.T) {
 	t.Run("before", func(t *testing.T) {
-		_, ds := openImpatient(t, 2)
+		_, ds := openPatient(t, 2)
 		kill(t, ds[1])
 		if ev := sendUntilDown(t, ds[0], 1); errors.Is(ev.Err, fabric.ErrPeerClosed) {
 			t.Errorf("reported as closed: %v", ev.Err)
 		}
 	})
 	t.Run("REQ sent", func(t *testing.T) {
-		_, ds := openImpatient(t, 2)
+		_, ds := openPatient(t, 2)
 		if err := ds[0].eps[1].Send(nil, nil); err != fabric.ErrAgain {
 			t.Fatal(err)
 		}
@@ -69,7 +71,7 @@ func TestSimulatedConnectToKilled(t *testing.T) {
 		sendUntilDown(t, ds[0], 1)
 	})
 	t.Run("REQ received", func(t *testing.T) {
-		_, ds := openImpatient(t, 2)
+		_, ds := openPatient(t, 2)
 		if err := ds[1].eps[0].Send(nil, nil); err != fabric.ErrAgain {
 			t.Fatal(err)
 		}
@@ -82,13 +84,13 @@ func TestSimulatedConnectToKilled(t *testing.T) {
 		sendUntilDown(t, ds[0], 1)
 	})
 	t.Run("connected", func(t *testing.T) {
-		_, ds := openImpatient(t, 2)
+		_, ds := openPatient(t, 2)
 		connectPeers(t, ds[0], ds[1])
 		kill(t, ds[1])
 		pollUntilDown(t, ds[0])
 	})
 	t.Run("broken", func(t *testing.T) {
-		_, ds := openImpatient(t, 2)
+		_, ds := openPatient(t, 2)
 		connectPeers(t, ds[0], ds[1])
 		kill(t, ds[1])
 		breakConn(t, ds[0], ds[1])
@@ -96,26 +98,27 @@ func TestSimulatedConnectToKilled(t *testing.T) {
 	})
 }
 
-// pollUntilDown polls until a peer is reported as down.
+// pollUntilDown polls until a peer is reported as down. Time passes meanwhile.
 func pollUntilDown(t *testing.T, d *domain) {
 	t.Helper()
-	for end := time.Now().Add(watchdog); time.Now().Before(end); {
+	waittest.Poll(t, "the peer is reported as down", func() bool {
 		for _, ev := range pollTimes(t, d, 1) {
 			if ev.Kind == fabric.PeerDown {
-				return
+				return true
 			}
 		}
-	}
-	t.Fatal("the peer is not reported as down")
+		letPass(d, d.liveness.interval)
+		return false
+	})
 }
 
 // TestSimulatedConnectToClosed: a peer that has closed before this side connects is reported as closed, whether or not it knew
 // this side. If its notice is lost, it is reported as down.
 func TestSimulatedConnectToClosed(t *testing.T) {
 	for _, lost := range []bool{false, true} {
-		net, ds := openImpatient(t, 2)
+		net, ds := openPatient(t, 2)
 		net.DropDatagrams(func() bool { return lost })
-		ds[1].closeTimeout = watchdog
+		ds[1].closeTimeout = waittest.Limit
 		if err := ds[1].Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -129,8 +132,8 @@ func TestSimulatedConnectToClosed(t *testing.T) {
 
 // TestSimulatedCloseNotifiesMany: more peers are notified than datagrams can be in flight.
 func TestSimulatedCloseNotifiesMany(t *testing.T) {
-	_, ds := openImpatient(t, 3*cmSends)
-	ds[0].closeTimeout = watchdog
+	_, ds := openPatient(t, 3*cmSends)
+	ds[0].closeTimeout = waittest.Limit
 	if err := ds[0].Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -160,8 +163,7 @@ func TestSimulatedConnectToBusy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// The heartbeat is so long that only intervals that expire early count.
-			_, ds := openSimulated(t, Settings{Devices: []string{"a"}, Heartbeat: time.Minute}, 2)
+			_, ds := openPatient(t, 2) // only intervals that expire early count
 			a, b := ds[0], ds[1]
 			before(t, a, b)
 			e := a.eps[1]
@@ -173,7 +175,7 @@ func TestSimulatedConnectToBusy(t *testing.T) {
 					t.Fatalf("%+v", got)
 				}
 			}
-			waitUntil(t, "the attempt to connect", func() bool {
+			waittest.Poll(t, "an attempt to connect begins", func() bool {
 				poll()
 				return e.retry.position > 0
 			})
@@ -184,7 +186,7 @@ func TestSimulatedConnectToBusy(t *testing.T) {
 				s.at = 0 // the interval expires
 				a.scheduleConnecting(e)
 				a.clock.readAt = 0
-				waitUntil(t, "the answer to a probe", func() bool {
+				waittest.Poll(t, "a probe is answered", func() bool {
 					poll()
 					return s.probe != probe && s.answered == s.probe
 				})
@@ -196,18 +198,18 @@ func TestSimulatedConnectToBusy(t *testing.T) {
 
 // TestSimulatedResponderRecovers: the link was down when the responder answered. It answers again later.
 func TestSimulatedResponderRecovers(t *testing.T) {
-	_, ds := openSimulated(t, Settings{Devices: []string{"a"}, Heartbeat: time.Minute}, 2)
+	_, ds := openPatient(t, 2)
 	a, b := ds[0], ds[1]
 	if err := b.responder.qps[0].Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(watchdog); a.eps[1].retry.silence.answered == 0; {
-		if err := a.eps[1].Send(nil, nil); err != fabric.ErrAgain || time.Now().After(end) {
-			t.Fatalf("no probe is answered: %v", err)
+	waittest.Poll(t, "a probe is answered", func() bool {
+		if err := a.eps[1].Send(nil, nil); err != fabric.ErrAgain {
+			t.Fatal(err)
 		}
 		pollTimes(t, a, 1)
-		runtime.Gosched()
-	}
+		return a.eps[1].retry.silence.answered != 0
+	})
 }
 
 // TestSilenceAnswers: only the answer to a probe that is later than the last answered one is a sign of life.
@@ -227,12 +229,12 @@ func TestSilenceAnswers(t *testing.T) {
 
 // TestLiveness: with every heartbeat, a peer is lost after that time.
 func TestLiveness(t *testing.T) {
-	for heartbeat, interval := range map[time.Duration]time.Duration{
-		15 * time.Second: 500 * time.Millisecond, time.Second: 100 * time.Millisecond, time.Hour: 500 * time.Millisecond,
+	for _, c := range []struct{ heartbeat, interval time.Duration }{
+		{15 * time.Second, 500 * time.Millisecond}, {time.Second, 100 * time.Millisecond}, {time.Hour, 500 * time.Millisecond},
 	} {
-		l := newLiveness(heartbeat)
-		if l.interval != interval || l.duration(l.maxMissed) != heartbeat || l.maxQueued >= l.maxMissed {
-			t.Errorf("%v: %+v", heartbeat, l)
+		l := newLiveness(c.heartbeat)
+		if l.interval != c.interval || l.duration(l.maxMissed) != c.heartbeat || l.maxQueued >= l.maxMissed {
+			t.Errorf("%v: %+v", c.heartbeat, l)
 		}
 	}
 }

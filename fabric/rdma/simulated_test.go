@@ -4,17 +4,14 @@ package rdma
 
 import (
 	"crypto/rand"
-	"runtime"
 	"testing"
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
-
-// watchdog limits every wait for something that happens, so that a test fails instead of hanging.
-const watchdog = 2 * time.Minute
 
 // openSimulated opens peers on a simulated network, and connects their endpoints.
 func openSimulated(t *testing.T, set Settings, peers int) (*verbstest.SimulatedNetwork, []*domain) {
@@ -106,7 +103,7 @@ const enoughPolls = 50
 func connectPeers(t *testing.T, a, b *domain) {
 	t.Helper()
 	send(t, a, b)
-	waitUntil(t, "the arrival of the first message", func() bool {
+	waittest.Poll(t, "the first message arrives", func() bool {
 		arrived := len(pollTimes(t, b, 1)) == 1
 		if !arrived {
 			pollTimes(t, a, 1)
@@ -117,31 +114,37 @@ func connectPeers(t *testing.T, a, b *domain) {
 	pollTimes(t, a, 4)
 }
 
-// waitUntil waits for what another goroutine does.
-func waitUntil(t *testing.T, what string, so func() bool) {
+// logIfFailed prints a state if the test has failed. It is to be deferred, since failed waits end the goroutine.
+func logIfFailed(t *testing.T, state func() string) {
 	t.Helper()
-	for end := time.Now().Add(watchdog); !so(); runtime.Gosched() {
-		if time.Now().After(end) {
-			t.Fatalf("%s does not happen", what)
-		}
+	if t.Failed() {
+		t.Log(state())
 	}
+}
+
+// letPass makes the clock of a domain later. Timers that have expired then run in the next Poll. The keepalive counts intervals,
+// so it needs one Poll for each of them.
+func letPass(d *domain, after time.Duration) {
+	d.clock.start = d.clock.start.Add(-after)
+	d.clock.readAt = 0
+	d.FullPoll()
 }
 
 // send sends a message. If the two are not connected, that takes a while.
 func send(t *testing.T, a, b *domain) {
 	t.Helper()
-	for end := time.Now().Add(watchdog); time.Now().Before(end); {
+	waittest.Poll(t, "there is a credit for a message", func() bool {
 		err := a.eps[b.self].Send([]byte("message"), nil)
 		if err == nil {
-			return
+			return true
 		}
 		if err != fabric.ErrAgain {
 			t.Fatal(err)
 		}
 		pollTimes(t, a, 1)
 		pollTimes(t, b, 1)
-	}
-	t.Fatal("no credit for a message")
+		return false
+	})
 }
 
 // breakConn breaks the connection of a to b, and makes a request another.

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // armsReady arms a domain and reports whether a caller that sleeps then would wake up immediately.
@@ -161,7 +162,7 @@ func TestSimulatedReadWhileAsleep(t *testing.T) {
 		armsReady(t, a)
 	}
 	net.SetPaused(false)
-	if !readableWithin(t, a.waker.epfd, watchdog) {
+	if !readableWithin(t, a.waker.epfd, waittest.Limit) {
 		t.Error("the caller is not woken by the end of a read that began while it slept")
 	}
 }
@@ -200,7 +201,7 @@ func TestSimulatedSendBlockedWhenArmed(t *testing.T) {
 		armsReady(t, a)
 	}
 	net.SetPaused(false)
-	if !readableWithin(t, a.waker.epfd, watchdog) {
+	if !readableWithin(t, a.waker.epfd, waittest.Limit) {
 		t.Error("the caller is not woken when there is room")
 	}
 }
@@ -216,7 +217,7 @@ func TestWakeLasts(t *testing.T) {
 		if err := errors.Join(s.wake(), s.setTimer(0, at)); err != nil {
 			t.Fatal(err)
 		}
-		if !readableWithin(t, s.epfd, watchdog) {
+		if !readableWithin(t, s.epfd, waittest.Limit) {
 			t.Fatalf("the timer was set to %v, and the wakeup is lost", at)
 		}
 		if err := s.drain(&domain{}); err != nil {

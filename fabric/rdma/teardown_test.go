@@ -7,13 +7,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"runtime"
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
@@ -57,7 +56,8 @@ func breakAtRandom(t *testing.T, r *rand.Rand, set Settings, breaks int) {
 	// wait for a peer that does not poll any more.
 	var last [2]bool
 	left := breaks
-	for end := time.Now().Add(time.Minute); !last[0] || !last[1] || got[0] != sent[1] || got[1] != sent[0]; {
+	defer logIfFailed(t, func() string { return breakState(ds, left, sent, got) })
+	waittest.Poll(t, "all connections break, and all messages arrive", func() bool {
 		for i, d := range ds {
 			e := d.eps[1-i]
 			if left > 0 && e.conn.state == stateEstablished && r.IntN(100) == 0 {
@@ -77,12 +77,15 @@ func breakAtRandom(t *testing.T, r *rand.Rand, set Settings, breaks int) {
 				got[i] += numberedMessages(t, d, got[i])
 			}
 		}
-		if runtime.Gosched(); time.Now().After(end) {
-			t.Fatalf("%d connections are left to break; sent %d, got %d; %+v and %+v", left, sent, got, ds[0].eps[1], ds[1].eps[0])
-		}
-	}
+		return last[0] && last[1] && got[0] == sent[1] && got[1] == sent[0]
+	})
 	awaitSlots(t, net, ds)
 	t.Logf("%d connections broke, and %d messages were sent", breaks, sent[0]+sent[1])
+}
+
+// breakState describes two peers whose connections break.
+func breakState(ds []*domain, left int, sent, got [2]uint32) string {
+	return fmt.Sprintf("%d connections are left to break; sent %d, got %d; %+v and %+v", left, sent, got, ds[0].eps[1], ds[1].eps[0])
 }
 
 // numberedMessages polls once, and returns how many messages there were. They must have the numbers from next on.
@@ -108,20 +111,19 @@ func failQuietly(t *testing.T, q *queuePair) {
 // awaitSlots polls until every receive slot is posted, and every send slot is free or in flight.
 func awaitSlots(t *testing.T, net *verbstest.SimulatedNetwork, ds []*domain) {
 	t.Helper()
-	for end := time.Now().Add(watchdog); ; runtime.Gosched() {
-		missing := missingSlots(net, ds)
-		if missing == "" {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatal(missing)
+	var missing string
+	defer logIfFailed(t, func() string { return missing })
+	waittest.Poll(t, "every slot is posted, free or in flight", func() bool {
+		if missing = missingSlots(net, ds); missing == "" {
+			return true
 		}
 		for _, d := range ds {
 			if got := pollTimes(t, d, 1); len(got) > 0 {
 				t.Fatalf("%+v", got)
 			}
 		}
-	}
+		return false
+	})
 }
 
 // missingSlots describes slots of idle domains that are neither posted nor free, or returns "".
@@ -166,7 +168,7 @@ func TestCloseAfterBreak(t *testing.T) {
 			connectPeers(t, ds[0], ds[1])
 			connectPeers(t, ds[1], ds[0])
 			for i, d := range ds {
-				d.closeTimeout = watchdog
+				d.closeTimeout = waittest.Limit
 				if mode&(1<<i) != 0 {
 					failQuietly(t, d.eps[1-i].qps[0])
 				}
@@ -201,7 +203,7 @@ func TestTeardownUnconnected(t *testing.T) {
 	if err := a.eps[1].Send(nil, nil); err == nil {
 		t.Fatal("sent without a connection")
 	}
-	waitUntil(t, "the REQ", func() bool {
+	waittest.Poll(t, "the REQ is sent", func() bool {
 		pollTimes(t, a, 1)
 		return a.eps[1].conn.state == stateREQSent
 	})
@@ -214,7 +216,7 @@ func TestTeardownUnconnected(t *testing.T) {
 		return syscall.ENOMEM
 	})
 	var begun *teardown
-	waitUntil(t, "the end of the teardown", func() bool {
+	waittest.Poll(t, "the teardown ends", func() bool {
 		pollTimes(t, b, 1)
 		if e := b.eps[0]; e.teardown != nil {
 			begun = e.teardown

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/soft-roce/link"
 	"github.com/ibrun/ibrun/soft-roce/live"
 )
@@ -167,14 +168,25 @@ func (w *localPeers) sendDuring(f func() error) {
 	w.t.Helper()
 	done := make(chan error, 1)
 	go func() { done <- f() }()
-	for {
+	w.sendUntil("the function returns", func() bool {
 		select {
 		case err := <-done:
 			if err != nil {
 				w.t.Fatal(err)
 			}
-			return
+			return true
 		default:
+			return false
+		}
+	})
+}
+
+// sendUntil sends messages both ways until so returns true, as many as the queues hold.
+func (w *localPeers) sendUntil(what string, so func() bool) {
+	w.t.Helper()
+	waittest.Poll(w.t, what, func() bool {
+		if so() {
+			return true
 		}
 		for i := range w.sent {
 			var b [8]byte
@@ -188,7 +200,8 @@ func (w *localPeers) sendDuring(f func() error) {
 			}
 		}
 		w.poll()
-	}
+		return false
+	})
 }
 
 // rocePort is the UDP port of RoCE v2.
