@@ -13,13 +13,13 @@ import (
 	"slices"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/Mellanox/rdmamap"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/soft-roce/live"
 )
 
@@ -222,14 +222,11 @@ func TestLiveNamespaces(t *testing.T) {
 // namespaces of earlier tests asynchronously, so setNetnsMode retries.
 func setNetnsMode(t *testing.T, mode string) {
 	t.Helper()
-	var err error
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); {
-		if err = netlink.RdmaSystemSetNetnsMode(mode); !errors.Is(err, syscall.EBUSY) {
-			break
+	waittest.UntilNil(t, "set the mode of RDMA namespaces to "+mode, func() error {
+		err := netlink.RdmaSystemSetNetnsMode(mode)
+		if err != nil && !errors.Is(err, syscall.EBUSY) {
+			t.Fatalf("set the mode of RDMA namespaces to %s: %v", mode, err)
 		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	if err != nil {
-		t.Fatalf("set the mode of RDMA namespaces to %s: %v", mode, err)
-	}
+		return err
+	})
 }

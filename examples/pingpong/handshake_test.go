@@ -8,9 +8,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/ibrun/ibrun/internal/freeport"
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -152,17 +152,20 @@ func dialBoth(t *testing.T) (client, server error) {
 	served := make(chan error, 1)
 	go func(server options) { served <- connect(server) }(o)
 	o.host = "127.0.0.1"
-	for {
+	ended := false
+	waittest.Until(t, "the server listens, or ends", func() bool {
 		client = connect(o)
 		select {
 		case server = <-served:
-			return client, server
-		case <-time.After(time.Millisecond):
+			ended = true
+		default:
 		}
-		if !errors.Is(client, syscall.ECONNREFUSED) { // otherwise the server does not listen yet
-			return client, <-served
-		}
+		return ended || !errors.Is(client, syscall.ECONNREFUSED)
+	})
+	if !ended {
+		server = waittest.Receive(t, "the server ends", served)
 	}
+	return client, server
 }
 
 func TestParse(t *testing.T) {

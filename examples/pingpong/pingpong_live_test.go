@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/soft-roce/live"
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -74,7 +75,11 @@ func (g session) run(t *testing.T) {
 			cancel()
 		}
 	}()
-	clientOut, clientErr := g.runClient(ctx, args, ended)
+	defer func() { // also if runClient ends the test
+		cancel()
+		<-ended
+	}()
+	clientOut, clientErr := g.runClient(ctx, t, args, ended)
 	if clientErr != nil {
 		cancel()
 	}
@@ -90,19 +95,19 @@ func (g session) run(t *testing.T) {
 }
 
 // runClient runs the client, repeatedly until the server listens.
-func (g session) runClient(ctx context.Context, args []string, ended chan struct{}) (string, error) {
-	for {
-		text, err := output(ctx, g.client.command(g.from, g.kind, g.gid, append(args, g.to.Addr)...))
+func (g session) runClient(ctx context.Context, t *testing.T, args []string, ended chan struct{}) (text string, err error) {
+	t.Helper()
+	waittest.Until(t, "the server listens, or ends", func() bool {
+		text, err = output(ctx, g.client.command(g.from, g.kind, g.gid, append(args, g.to.Addr)...))
 		refused := strings.Contains(text, "connection refused") || strings.Contains(text, "Couldn't connect to")
-		if err == nil || !refused {
-			return text, err
-		}
 		select {
 		case <-ended:
-			return text, err
-		case <-time.After(50 * time.Millisecond):
+			return true
+		default:
+			return err == nil || !refused
 		}
-	}
+	})
+	return text, err
 }
 
 // output runs a command, and kills it when the context ends.

@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/soft-roce/vm/internal/qemu"
 )
 
@@ -192,11 +193,7 @@ func TestGuestLeavesNothing(t *testing.T) {
 			t.Errorf("%v: exit code %d, want %d", sig, got, want)
 		}
 		for _, pid := range guests {
-			for deadline := time.Now().Add(time.Minute); running(pid); time.Sleep(time.Millisecond) {
-				if time.Now().After(deadline) {
-					t.Fatalf("%v: the guest, process %s, still runs", sig, pid)
-				}
-			}
+			waittest.Until(t, fmt.Sprintf("%v: the guest, process %s, ends", sig, pid), func() bool { return !running(pid) })
 		}
 	}
 	wantCode(t, 0, exec.Command(vm, "--", "true"))

@@ -3,6 +3,7 @@ package guest
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -11,13 +12,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/soft-roce/vm/internal/mux"
 )
-
-// timeout limits every wait, so that a test fails instead of hanging.
-const timeout = time.Minute
 
 // startAgent serves commands in this process, as the agent of a guest does, and returns the host's session.
 func startAgent(t *testing.T) *mux.Session {
@@ -124,11 +122,7 @@ func TestProgramIsKilledWhenStreamCloses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for deadline := time.Now().Add(timeout); alive(pid); time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("process %d still runs", pid)
-			}
-		}
+		waittest.Until(t, fmt.Sprintf("process %d ends", pid), func() bool { return !alive(pid) })
 	}
 }
 
