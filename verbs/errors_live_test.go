@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/soft-roce/live"
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -231,14 +232,14 @@ func TestLiveOverrun(t *testing.T) {
 		must(t, a.Write(uint64(i), verbs.Signaled, r.mr.Remote(1000), r.mr.SGE(0, 8)))
 	}
 	must(t, a.Ring())
-	ev, err := r.dev.NextEvent(within(t))
+	ev, err := r.dev.NextEvent(waittest.Context(t))
 	if err != nil || ev.Type != verbs.EventCQError || ev.CQ != small {
 		t.Fatalf("%v, %v", ev, err)
 	}
 	if n, err := small.Poll(make([]verbs.WC, 16)); n != 0 || !errors.Is(err, verbs.ErrOverrun) {
 		t.Errorf("poll: %d, %v", n, err)
 	}
-	if n, err := small.Wait(within(t), make([]verbs.WC, 16)); n != 0 || !errors.Is(err, verbs.ErrOverrun) {
+	if n, err := small.Wait(waittest.Context(t), make([]verbs.WC, 16)); n != 0 || !errors.Is(err, verbs.ErrOverrun) {
 		t.Errorf("wait: %d, %v", n, err)
 	}
 }

@@ -5,6 +5,7 @@ package verbs_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"runtime"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	abi "github.com/ibrun/ibrun/internal/abi/uverbs"
 	"github.com/ibrun/ibrun/internal/alloctest"
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/internal/rxe"
 	"github.com/ibrun/ibrun/verbs/internal/rxetest"
@@ -234,7 +236,7 @@ func TestRingRetries(t *testing.T) {
 // TestEvents reads asynchronous events: of objects, of a port, of a closed object, and more than are queued.
 func TestEvents(t *testing.T) {
 	k, r := newFake(t)
-	ctx := within(t)
+	ctx := waittest.Context(t)
 	const firstToken = 1 // that of the rig's completion queue
 	k.RaiseEvent(abi.EventPathMig, 12345)
 	k.RaiseEvent(abi.EventPortErr, 1)
@@ -261,7 +263,13 @@ func TestEvents(t *testing.T) {
 	for i := range many {
 		k.RaiseEvent(abi.EventPortActive, uint64(i))
 		if i%100 == 0 { // the capacity of the pipe is limited
-			time.Sleep(time.Millisecond)
+			waittest.UntilNil(t, "the events are read", func() error {
+				n, err := k.UnreadEvents()
+				if err == nil && n > 0 {
+					err = fmt.Errorf("%d are not", n)
+				}
+				return err
+			})
 		}
 	}
 	seen, missed := 0, 0
@@ -306,7 +314,7 @@ func TestDeviceLost(t *testing.T) {
 			t.Errorf("wait: %v", err)
 		}
 	}
-	if ev, err := r.dev.NextEvent(within(t)); err != nil || ev.Type != verbs.EventDeviceFatal {
+	if ev, err := r.dev.NextEvent(waittest.Context(t)); err != nil || ev.Type != verbs.EventDeviceFatal {
 		t.Errorf("%v, %v", ev, err)
 	}
 	if c := r.poll(cq, 1)[2]; c.ID != 2 || c.Err() != nil {
@@ -392,12 +400,15 @@ func TestWaitSharesChannel(t *testing.T) {
 	_, r := newFake(t)
 	ch, err := r.dev.CreateChannel()
 	must(t, err)
+	ctx := waittest.Context(t)
 	var group sync.WaitGroup
 	for i := range 6 {
 		cq, err := r.dev.CreateCQ(8, ch)
 		must(t, err)
 		a, _ := r.pair(verbs.QPConfig{Type: verbs.RC, SendCQ: cq})
 		group.Go(func() {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
 			wc := make([]verbs.WC, 1)
 			for n := range uint64(50) {
 				if i%2 == 0 { // the wait times out, and is repeated
@@ -412,7 +423,7 @@ func TestWaitSharesChannel(t *testing.T) {
 						t.Error(err)
 					}
 				}()
-				if _, err := cq.Wait(within(t), wc); err != nil || wc[0].ID != n {
+				if _, err := cq.Wait(ctx, wc); err != nil || wc[0].ID != n {
 					t.Errorf("queue %d: request %d, %+v, %v", i, n, wc[0], err)
 					return
 				}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/soft-roce/live"
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -24,7 +25,7 @@ func TestLiveWait(t *testing.T) {
 	r := newRig(t)
 	ch, err := r.dev.CreateChannel()
 	must(t, err)
-	ctx := within(t)
+	ctx := waittest.Context(t)
 	var group sync.WaitGroup
 	for i := range 8 {
 		cq, err := r.dev.CreateCQ(16, ch)
@@ -80,7 +81,7 @@ func TestLiveChannel(t *testing.T) {
 	}
 	must(t, a.Send(4, verbs.Signaled|verbs.Solicited, r.mr.SGE(0, 8)))
 	must(t, a.Ring())
-	if got, err := ch.Wait(within(t)); got != cq || err != nil {
+	if got, err := ch.Wait(waittest.Context(t)); got != cq || err != nil {
 		t.Errorf("%v, %v", got, err)
 	}
 	r.poll(cq, 1)
@@ -114,7 +115,7 @@ func TestLiveCloseWakes(t *testing.T) {
 		_, err := r.dev.NextEvent(context.Background())
 		errs <- err
 	}()
-	time.Sleep(50 * time.Millisecond) // they probably wait now, but the test must pass also if they come too late
+	waittest.Elapse(t, 50*time.Millisecond, "they wait then, but the test must pass also if they come too late")
 	must(t, first.Close())
 	if err := <-errs; !errors.Is(err, verbs.ErrClosed) {
 		t.Errorf("queue closed: %v", err)
@@ -150,7 +151,7 @@ func TestLiveLinkFlap(t *testing.T) {
 	next := func(want verbs.EventType) {
 		t.Helper()
 		for {
-			ev, err := r.dev.NextEvent(within(t))
+			ev, err := r.dev.NextEvent(waittest.Context(t))
 			must(t, err)
 			if ev.Type == want && ev.Port == 1 {
 				return
@@ -164,7 +165,7 @@ func TestLiveLinkFlap(t *testing.T) {
 		next(verbs.EventPortActive)
 	}
 	close(stop)
-	must(t, <-load)
+	must(t, waittest.Receive(t, "all requests complete", load))
 	b, _ := r.pair(verbs.QPConfig{Type: verbs.RC}) // the device still works
 	must(t, b.Write(0, verbs.Signaled, r.mr.Remote(8192), r.mr.SGE(0, 4096)))
 	must(t, b.Ring())
@@ -178,18 +179,16 @@ func (r *rig) load(q *verbs.QP, running chan<- struct{}, stop <-chan struct{}) e
 	wc := make([]verbs.WC, window)
 	var completed []bool // by ID
 	open := 0
-	for ended := (<-chan time.Time)(nil); ended == nil || open > 0; {
+	for ended := false; !ended || open > 0; {
 		select {
 		case <-stop:
 			if err := q.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
 				return err
 			}
-			stop, ended = nil, time.After(20*time.Second)
-		case <-ended:
-			return fmt.Errorf("%d of %d requests have not completed", open, len(completed))
+			stop, ended = nil, true
 		default:
 		}
-		if ended == nil && open < window {
+		if !ended && open < window {
 			err := q.Write(uint64(len(completed)), verbs.Signaled, r.mr.Remote(8192), r.mr.SGE(0, 4096))
 			if err := errors.Join(err, q.Ring()); err != nil {
 				return err
@@ -236,20 +235,16 @@ func TestLiveDelete(t *testing.T) {
 	must(t, err)
 	deleted := make(chan error)
 	go func() { deleted <- netlink.RdmaLinkDel("rxetest") }()
+	waittest.Elapse(t, 100*time.Millisecond, "some kernels delete the device meanwhile")
 	select {
 	case err := <-deleted:
 		t.Logf("this kernel deletes a device that is open: %v", err)
 		must(t, dev.Close())
 		return
-	case <-time.After(100 * time.Millisecond):
+	default:
 	}
 	must(t, dev.Close())
-	select {
-	case err := <-deleted:
-		must(t, err)
-	case <-time.After(20 * time.Second):
-		t.Fatal("the deletion does not finish after Close")
-	}
+	must(t, waittest.Receive(t, "the deletion finishes after Close", deleted))
 }
 
 // resources counts the kernel resources of a process.
@@ -309,15 +304,11 @@ func TestLiveThousandQueuePairs(t *testing.T) {
 			must(t, q.Close())
 		}
 	})
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	waittest.UntilNil(t, "no resources leak", func() error {
 		runtime.GC()
-		after := countResources(t, device)
-		if after == before {
-			break
+		if after := countResources(t, device); after != before {
+			return fmt.Errorf("before: %v\nafter:  %v", before, after)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("before: %v\nafter:  %v", before, after)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+		return nil
+	})
 }

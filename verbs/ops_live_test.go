@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -144,7 +145,7 @@ func TestLiveSharedReceives(t *testing.T) {
 		must(t, from.Ring())
 		r.done(2)
 	}
-	if ev, err := r.dev.NextEvent(within(t)); err != nil || ev.Type != verbs.EventSRQLimit || ev.SRQ != srq {
+	if ev, err := r.dev.NextEvent(waittest.Context(t)); err != nil || ev.Type != verbs.EventSRQLimit || ev.SRQ != srq {
 		t.Errorf("%v, %v", ev, err)
 	}
 	if err := srq.Close(); !errors.Is(err, verbs.ErrBusy) {

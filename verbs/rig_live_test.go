@@ -3,10 +3,9 @@
 package verbs_test
 
 import (
-	"context"
 	"testing"
-	"time"
 
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/soft-roce/live"
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -96,7 +95,15 @@ func (r *rig) poll(cq *verbs.CQ, n int) map[uint64]verbs.WC {
 	r.t.Helper()
 	got := map[uint64]verbs.WC{}
 	wc := make([]verbs.WC, 16)
-	for end := time.Now().Add(2 * time.Minute); len(got) < n; {
+	defer func() {
+		if len(got) < n {
+			r.t.Logf("%d of %d completions arrived: %+v", len(got), n, got)
+		}
+	}()
+	waittest.Poll(r.t, "all completions arrive", func() bool {
+		if len(got) >= n {
+			return true
+		}
 		k, err := cq.Poll(wc)
 		must(r.t, err)
 		for _, c := range wc[:k] {
@@ -105,10 +112,8 @@ func (r *rig) poll(cq *verbs.CQ, n int) map[uint64]verbs.WC {
 			}
 			got[c.ID] = c
 		}
-		if time.Now().After(end) {
-			r.t.Fatalf("only %d of %d completions arrived: %+v", len(got), n, got)
-		}
-	}
+		return len(got) >= n
+	})
 	return got
 }
 
@@ -120,10 +125,4 @@ func (r *rig) done(n int) map[uint64]verbs.WC {
 		must(r.t, c.Err())
 	}
 	return got
-}
-
-func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	t.Cleanup(cancel)
-	return ctx
 }

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"time"
 
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -39,22 +39,12 @@ func TestSerialized(t *testing.T) {
 	q, _ := r.pair(verbs.QPConfig{Type: verbs.RC, Serialized: true, MaxInline: 8})
 	release := q.HoldLocks()
 	defer release()
-	done := make(chan string)
+	done := make(chan error)
 	calls := callsOn(r, q, r.mr.Remote(0))
 	for what, call := range calls {
-		go func() {
-			if err := call(); err != nil {
-				what += ": " + err.Error()
-			}
-			done <- what
-		}()
-		select {
-		case got := <-done:
-			if got != what {
-				t.Error(got)
-			}
-		case <-time.After(2 * time.Minute):
-			t.Fatalf("%s waits for a lock", what)
+		go func() { done <- call() }()
+		if err := waittest.Receive(t, what+" takes no lock", done); err != nil {
+			t.Errorf("%s: %v", what, err)
 		}
 	}
 }
@@ -70,9 +60,7 @@ func TestSerializedLost(t *testing.T) {
 	}
 	k.RemoveDevice()
 	isLost := func(err error) bool { return errors.Is(err, verbs.ErrDeviceLost) }
-	for end := time.Now().Add(2 * time.Minute); slices.ContainsFunc(posted(), func(err error) bool { return !isLost(err) }); {
-		if time.Now().After(end) {
-			t.Fatal("posts do not fail with ErrDeviceLost")
-		}
-	}
+	waittest.Poll(t, "posts fail with ErrDeviceLost", func() bool {
+		return !slices.ContainsFunc(posted(), func(err error) bool { return !isLost(err) })
+	})
 }

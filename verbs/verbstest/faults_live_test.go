@@ -11,6 +11,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/soft-roce/link"
 	"github.com/ibrun/ibrun/soft-roce/live"
 	"github.com/ibrun/ibrun/verbs"
@@ -112,11 +113,7 @@ func TestLiveLinkDeleted(t *testing.T) {
 				}
 			}()
 			go func() { deleted <- link.Delete(name) }()
-			select {
-			case err := <-deleted:
-				t.Fatalf("a device in use was deleted: %v", err)
-			case <-time.After(200 * time.Millisecond): // a delay that is too short cannot make the test fail
-			}
+			waittest.Nothing(t, 200*time.Millisecond, "a device in use was deleted", deleted)
 			r.exchange(a, b) // the device works until then
 			r.drain()
 			if err := r.ctx.Close(); err != nil {

@@ -4,9 +4,9 @@ package verbstest_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/ibrun/ibrun/internal/ibvmock"
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -24,18 +24,7 @@ func TestMockPeerCloses(t *testing.T) {
 	if err := p.b.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(2 * time.Minute); ; {
-		n, err := p.aCQ.Poll(p.wcs)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n == 1 {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("the request never completes")
-		}
-	}
+	waittest.Poll(t, "the request completes", func() bool { return must(p.aCQ.Poll(p.wcs))(t) == 1 })
 	if p.wcs[0].Status != verbs.StatusRetryExceeded {
 		t.Errorf("the request fails with %v", p.wcs[0].Err())
 	}

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/internal/ibvmock"
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
@@ -53,11 +53,7 @@ func (l *loop) finish(err error) {
 	l.Helper()
 	check(l.T, errors.Join(err, l.qp.Ring()))
 	wc := make([]verbs.WC, 1)
-	for deadline := time.Now().Add(2 * time.Minute); must(l.cq.Poll(wc))(l.T) == 0; {
-		if time.Now().After(deadline) {
-			l.Fatal("the request does not complete")
-		}
-	}
+	waittest.Poll(l.T, "the request completes", func() bool { return must(l.cq.Poll(wc))(l.T) > 0 })
 	check(l.T, wc[0].Err())
 }
 

@@ -3,14 +3,14 @@
 package verbstest_test
 
 import (
-	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"runtime"
 	"testing"
-	"time"
 
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/internal/rxe"
 	"github.com/ibrun/ibrun/verbs/internal/rxetest"
@@ -91,8 +91,7 @@ func TestRemoval(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+	ctx := waittest.Context(t)
 	waiters := map[string]func() error{
 		"a wait for completions": func() error { _, err := l.cq.Wait(ctx, make([]verbs.WC, 1)); return err },
 		"a wait for an event":    func() error { _, err := l.ch.Wait(ctx); return err },
@@ -143,12 +142,12 @@ func TestRemoval(t *testing.T) {
 // checkLeaks checks that there are no more descriptors and goroutines than before. Goroutines may need some time to end.
 func checkLeaks(t *testing.T, files, goroutines int) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); runtime.NumGoroutine() > goroutines && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
-	}
-	if now := runtime.NumGoroutine(); now > goroutines {
-		t.Errorf("%d goroutines before, %d after", goroutines, now)
-	}
+	waittest.UntilNil(t, "all goroutines end", func() error {
+		if now := runtime.NumGoroutine(); now > goroutines {
+			return fmt.Errorf("%d goroutines before, %d after", goroutines, now)
+		}
+		return nil
+	})
 	const poller = 2 // descriptors that the runtime keeps
 	if now := len(must(os.ReadDir("/proc/self/fd"))(t)); now > files+poller {
 		t.Errorf("%d descriptors before, %d after", files, now)

@@ -10,12 +10,14 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/ibrun/ibrun/internal/abi/uverbs"
 	"github.com/ibrun/ibrun/internal/alloctest"
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/soft-roce/live"
 	"github.com/ibrun/ibrun/verbs/internal/ib"
 )
@@ -442,12 +444,17 @@ func TestLiveAllocs(t *testing.T) {
 	p, q := r.pair(uverbs.QPTRC)
 	wr := &ib.SendWR{Opcode: uint32(uverbs.WRSend), SGE: []ib.SGE{r.sge(0, 8)}, Flags: signaled}
 	list, wc := []ib.SGE{r.sge(half, 8)}, make([]ib.WC, 8)
-	deadline := time.Now().Add(testTimeout)
+	var late atomic.Bool // waittest would allocate
+	limit := time.AfterFunc(waittest.Limit, func() { late.Store(true) })
+	defer limit.Stop()
 	n := alloctest.Count(100, func() {
 		if err := errors.Join(q.Recv(1, list), p.Post(wr), p.Ring()); err != nil {
 			t.Fatal(err)
 		}
-		for got := 0; got < 2 && time.Now().Before(deadline); {
+		for got := 0; got < 2; {
+			if late.Load() {
+				t.Fatalf("%d of 2 completions within %v", got, waittest.Limit)
+			}
 			k, err := r.cq.Poll(wc)
 			if err != nil {
 				t.Fatal(err)

@@ -6,18 +6,15 @@ package libibverbs
 
 import (
 	"testing"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/internal/abi/uverbs"
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/soft-roce/live"
 	"github.com/ibrun/ibrun/verbs/internal/ib"
 )
-
-// testTimeout is the maximum wait for an event or a completion that must arrive.
-const testTimeout = 20 * time.Second
 
 // rig is a device with registered memory. Tests send from the first half and receive into the second.
 type rig struct {
@@ -163,7 +160,15 @@ func (r *rig) send(q ib.QP, wr ib.SendWR) {
 func (r *rig) wait(n int) map[uint64]ib.WC {
 	r.Helper()
 	got, wc := map[uint64]ib.WC{}, make([]ib.WC, 8)
-	for deadline := time.Now().Add(testTimeout); len(got) < n; {
+	defer func() {
+		if len(got) < n {
+			r.Logf("%d of %d completions arrived", len(got), n)
+		}
+	}()
+	waittest.Poll(r, "all completions arrive", func() bool {
+		if len(got) >= n {
+			return true
+		}
 		k := must[int](r)(r.cq.Poll(wc))
 		for _, c := range wc[:k] {
 			if _, twice := got[c.ID]; twice {
@@ -171,10 +176,8 @@ func (r *rig) wait(n int) map[uint64]ib.WC {
 			}
 			got[c.ID] = c
 		}
-		if time.Now().After(deadline) {
-			r.Fatalf("%d of %d completions after %v", len(got), n, testTimeout)
-		}
-	}
+		return len(got) >= n
+	})
 	return got
 }
 
@@ -195,12 +198,12 @@ func (r *rig) readable(fd int) {
 	r.Helper()
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	for {
-		n, err := unix.Poll(fds, int(testTimeout/time.Millisecond))
+		n, err := unix.Poll(fds, int(waittest.Limit.Milliseconds()))
 		if err == unix.EINTR {
 			continue
 		}
 		if n != 1 || err != nil {
-			r.Fatalf("no event after %v: %v", testTimeout, err)
+			r.Fatalf("no event after %v: %v", waittest.Limit, err)
 		}
 		return
 	}

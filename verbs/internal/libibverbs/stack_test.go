@@ -14,7 +14,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/ebitengine/purego"
 	"golang.org/x/sys/unix"
@@ -118,7 +117,7 @@ func signalThreads(t *testing.T, signals ...syscall.Signal) {
 // TestStackOfItsOwn checks that C does not run on the stack of the goroutine, and that there are no more stacks than processors.
 // TestDeepStack shows that calls at the same time do not share a stack.
 func TestStackOfItsOwn(t *testing.T) {
-	const spin = 20 * time.Millisecond
+	const calls = 50_000 // by each goroutine, so that they run at the same time
 	where, s := compiled(t, "stack_address"), newStacks()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
 	var mu sync.Mutex
@@ -126,7 +125,7 @@ func TestStackOfItsOwn(t *testing.T) {
 	var callers sync.WaitGroup
 	for range 3 {
 		callers.Go(func() {
-			for end := time.Now().Add(spin); time.Now().Before(end); {
+			for range calls {
 				var local byte
 				at := s.call(where, 0, 0, 0)
 				mu.Lock()

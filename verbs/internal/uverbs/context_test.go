@@ -7,10 +7,10 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	abi "github.com/ibrun/ibrun/internal/abi/uverbs"
 	"github.com/ibrun/ibrun/internal/alloctest"
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 func TestOpen(t *testing.T) {
@@ -114,9 +114,10 @@ func TestConcurrent(t *testing.T) {
 	c, _ := start(t)
 	b, n := c.NewDoorbell(1), c.NewNotifier(2)
 	var all sync.WaitGroup
+	var rounds atomic.Int32
 	for range 8 {
 		all.Go(func() {
-			for {
+			for ; ; rounds.Add(1) {
 				_, err := c.QueryPort(1)
 				if err = errors.Join(err, b.Ring(), n.Notify(false)); err != nil {
 					if !errors.Is(err, ErrClosed) || errors.Is(err, syscall.EBADF) {
@@ -127,7 +128,7 @@ func TestConcurrent(t *testing.T) {
 			}
 		})
 	}
-	time.Sleep(10 * time.Millisecond)
+	waittest.Until(t, "the goroutines ring", func() bool { return rounds.Load() >= 1000 || t.Failed() })
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
