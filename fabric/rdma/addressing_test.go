@@ -299,6 +299,7 @@ func TestAttributesInForce(t *testing.T) {
 // used.
 func TestSimulatedUnresolved(t *testing.T) {
 	net, ds := openPatient(t, 2)
+	closeAtOnce(ds)
 	a, b := ds[0], ds[1]
 	connectPeers(t, a, b)
 	a.resolver.direct = true // only this goroutine makes address handles
@@ -309,7 +310,7 @@ func TestSimulatedUnresolved(t *testing.T) {
 	breakConn(t, a, b)
 	e := a.eps[1]
 	waittest.Poll(t, "five intervals pass", func() bool {
-		letPass(a, a.liveness.interval)
+		letPass(a)
 		if got := pollTimes(t, a, 1); len(got) > 0 {
 			t.Fatalf("%+v, %+v", got, e.retry)
 		}

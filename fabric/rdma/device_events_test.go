@@ -23,6 +23,7 @@ func TestSimulatedDeviceLost(t *testing.T) {
 	for _, asleep := range []bool{false, true} {
 		net := verbstest.NewSimulatedNetwork()
 		ds := openEach(t, net, "gone", "b", "c")
+		closeAtOnce(ds)
 		connectPeers(t, ds[0], ds[1])
 		connectPeers(t, ds[0], ds[2])
 		connectPeers(t, ds[1], ds[2])
@@ -137,6 +138,7 @@ func exchangeNumbered(t *testing.T, ds []*domain, sent, got *[2]uint32, most uin
 func TestSimulatedPortDown(t *testing.T) {
 	net := verbstest.NewSimulatedNetwork()
 	ds := openEach(t, net, "a", "b")
+	closeAtOnce(ds)
 	connectPeers(t, ds[0], ds[1])
 	setPort(net, "a", verbs.PortDown)
 	waittest.Until(t, "the event comes", func() bool { return len(ds[0].deviceEvents.pending) > 0 }) // before the peer is lost
@@ -176,6 +178,7 @@ func TestSimulatedDeviceLostAwait(t *testing.T) {
 	for _, abandoned := range []bool{true, false} {
 		net := verbstest.NewSimulatedNetwork()
 		ds := openEach(t, net, "gone", "b", "c")
+		closeAtOnce(ds)
 		d := ds[0]
 		d.Await()
 		connectPeers(t, d, ds[1])

@@ -17,29 +17,33 @@ import (
 // slowHandles makes the first calls that create address handles block until end is called, and then fail with err. The calls of
 // wrong code, which Poll waits for, end after waittest.Limit.
 type slowHandles struct {
-	calls atomic.Int32
-	ended chan struct{}
-	end   func()
+	calls, late atomic.Int32
+	ended       chan struct{}
+	end         func()
 }
 
 func newSlowHandles(t *testing.T, net *verbstest.SimulatedNetwork, first int32, err error) *slowHandles {
 	t.Helper()
 	h := &slowHandles{ended: make(chan struct{})}
 	h.end = sync.OnceFunc(func() { close(h.ended) })
-	limit := time.AfterFunc(waittest.Limit, h.end)
 	net.Refuse(func(c verbstest.SimulatedCall) error {
 		if c != verbstest.CallCreateAH || h.calls.Add(1) > first {
 			return nil
 		}
+		limit := time.AfterFunc(waittest.Limit, func() {
+			h.late.Add(1)
+			h.end()
+		})
 		<-h.ended
+		limit.Stop()
 		return err
 	})
 	t.Cleanup(func() { // before the domains are closed
-		if !limit.Stop() {
-			t.Error("calls had to end before Poll returned")
-		}
 		h.end()
 		net.Refuse(nil)
+		if n := h.late.Load(); n > 0 {
+			t.Errorf("%d calls had to end before Poll returned", n)
+		}
 	})
 	return h
 }

@@ -33,16 +33,9 @@ func openOn(t *testing.T, net *verbstest.SimulatedNetwork, set Settings, peers i
 // openEach opens a peer on each of the devices.
 func openEach(t *testing.T, net *verbstest.SimulatedNetwork, devices ...string) []*domain {
 	t.Helper()
-	return openEachWith(t, net, Settings{}, devices...)
-}
-
-// openEachWith is openEach with settings.
-func openEachWith(t *testing.T, net *verbstest.SimulatedNetwork, set Settings, devices ...string) []*domain {
-	t.Helper()
 	var trs []*Transport
 	for _, d := range devices {
-		set.Devices = []string{d}
-		trs = append(trs, &Transport{Settings: set, Network: net.Node()})
+		trs = append(trs, &Transport{Settings: Settings{Devices: []string{d}}, Network: net.Node()})
 	}
 	return openTransports(t, trs)
 }
@@ -122,10 +115,17 @@ func logIfFailed(t *testing.T, state func() string) {
 	}
 }
 
-// letPass makes the clock of a domain later. Timers that have expired then run in the next Poll. The keepalive counts intervals,
-// so it needs one Poll for each of them.
-func letPass(d *domain, after time.Duration) {
-	d.clock.start = d.clock.start.Add(-after)
+// closeAtOnce makes Close wait for no answers: some peers cannot answer any more.
+func closeAtOnce(ds []*domain) {
+	for _, d := range ds {
+		d.closeTimeout = 0
+	}
+}
+
+// letPass makes the clock of a domain later by an interval of the keepalive, which counts them and needs a Poll for each. Timers
+// that have expired run in the next Poll.
+func letPass(d *domain) {
+	d.clock.start = d.clock.start.Add(-d.liveness.interval)
 	d.clock.readAt = 0
 	d.FullPoll()
 }
