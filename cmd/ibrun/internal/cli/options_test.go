@@ -36,14 +36,14 @@ func TestParse(t *testing.T) {
 			Timeout: 90 * time.Second, DryRun: true, Verbose: true, Delve: Ranges{{0, 0}, {2, 3}}, GDB: Ranges{{1, 1}}}},
 		{"-timeout 1h30m --label=false p", map[string]string{"IBRUN_LABEL": "1"}, Options{
 			Programs: []Program{{Args: []string{"p"}}}, Timeout: 90 * time.Minute}},
-		{"p", map[string]string{"IBRUN_NP": "3", "IBRUN_DRY_RUN": "true", "IBRUN_BIND_TO": "none", "IBRUN_TIMEOUT": "0.5"}, Options{
+		{"p", map[string]string{"IBRUN_NP": "3", "IBRUN_DRY_RUN": "true", "IBRUN_BIND_TO": "none", "IBRUN_TIMEOUT": "12.5"}, Options{
 			Programs: []Program{{Ranks: 3, Args: []string{"p"}}}, Policy: placement.Policy{Bind: placement.None}, DryRun: true,
-			Timeout: 500 * time.Millisecond}},
+			Timeout: 12500 * time.Millisecond}},
 		{"-n 2 p", map[string]string{"IBRUN_N": "3"}, one(Program{Ranks: 2, Args: []string{"p"}})},
-		{"--rendezvous h:7777 --node 1/3 --node-name b --secret-file f --join-timeout 5 -n 3 p", nil, Options{
+		{"--rendezvous h:7777 --node 1/3 --node-name b --secret-file f --join-timeout 50 -n 3 p", nil, Options{
 			Programs: []Program{{Ranks: 3,
 				Args: []string{"p"}}}, Rendezvous: "h:7777", Node: 1, Nodes: 3, NodeName: "b", SecretFile: "f",
-			JoinTimeout: 5 * time.Second}},
+			JoinTimeout: 50 * time.Second}},
 		{"-n 1 a : -n 1 " +
 			"b", map[string]string{"IBRUN_NODE": "0/2", "IBRUN_RENDEZVOUS": "[::1]:1", "IBRUN_SECRET_FILE": "f"}, Options{
 			Programs: []Program{{Ranks: 1, Args: []string{"a"}}, {Ranks: 1,
@@ -59,8 +59,8 @@ func TestParse(t *testing.T) {
 		{"--node 0/1 p", nil, Options{Programs: []Program{{Args: []string{"p"}}}, Nodes: 1}},
 		{"-l -n 2 a : -n 1 b", map[string]string{"IBRUN_LABEL": "false"}, Options{Label: true, Programs: []Program{
 			{Ranks: 2, Args: []string{"a"}}, {Ranks: 1, Args: []string{"b"}}}}},
-		{"--grace 3 p", map[string]string{"IBRUN_FAILURE_GRACE": "20ms"}, Options{Grace: 3 * time.Second, GraceGiven: true,
-			FailureGrace: 20 * time.Millisecond, Programs: []Program{{Args: []string{"p"}}}}},
+		{"--grace 30 p", map[string]string{"IBRUN_FAILURE_GRACE": "20000ms"}, Options{Grace: 30 * time.Second, GraceGiven: true,
+			FailureGrace: 20 * time.Second, Programs: []Program{{Args: []string{"p"}}}}},
 	} {
 		c.want.Grace = cmp.Or(c.want.Grace, defaultGrace)
 		c.want.FailureGrace = cmp.Or(c.want.FailureGrace, defaultFailureGrace)

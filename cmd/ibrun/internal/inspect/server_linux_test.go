@@ -27,7 +27,7 @@ func startServer(t *testing.T) (f *fakeSource, dir string) {
 	dir = t.TempDir()
 	t.Setenv("IBRUN_RUNTIME_DIR", filepath.Join(dir, "ibrun"))
 	f = &fakeSource{ranks: []jobs.Rank{waitingRank(0, "Recv", 1, 7), {Rank: 1, State: jobs.Running}},
-		snapshots: []*perf.Snapshot{{Identity: perf.Identity{Rank: 1, Size: 9}, Waiting: time.Second,
+		snapshots: []*perf.Snapshot{{Identity: perf.Identity{Rank: 1, Size: 9}, Waiting: time.Minute,
 			Ops: []perf.OpStat{{Op: perf.Recv, Calls: 2, Latency: perf.HistogramOf(5, time.Second)}}}}}
 	d, err := Serve(f)
 	if err != nil {
@@ -54,7 +54,7 @@ func TestQuery(t *testing.T) {
 		t.Errorf("%+v, %v", ranks, err)
 	}
 	pages, err := far.Snapshots(t.Context())
-	if err != nil || len(pages) != 1 || !reflect.DeepEqual(pages[0].Ops, f.snapshots[0].Ops) || pages[0].Waiting != time.Second {
+	if err != nil || len(pages) != 1 || !reflect.DeepEqual(pages[0].Ops, f.snapshots[0].Ops) || pages[0].Waiting != time.Minute {
 		t.Errorf("%+v, %v", pages, err)
 	}
 	if texts, err := far.Stacks(t.Context(), []int{1}); err != nil || texts[1] != goroutines {

@@ -2,7 +2,6 @@ package report
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -16,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -154,13 +154,11 @@ func (b *browser) recordRequest(c net.Conn) {
 // those that browsers send to their vendor.
 func (b *browser) open(t *testing.T, file, picture string) (dom string, console, requests []string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
 	args := []string{"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
 		"--user-data-dir=" + t.TempDir(), "--proxy-server=" + b.proxy.Addr().String(), "--proxy-bypass-list=<-loopback>",
 		"--enable-logging=stderr", "--window-size=1000,2000", "--screenshot=" + picture, "--dump-dom", "file://" + file}
-	cmd := exec.CommandContext(ctx, b.program, args...)
+	cmd := exec.CommandContext(waittest.Context(t), b.program, args...)
 	var log strings.Builder
 	cmd.Stderr = &log
 	cmd.WaitDelay = 5 * time.Second

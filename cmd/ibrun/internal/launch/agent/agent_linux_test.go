@@ -16,6 +16,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 	"github.com/ibrun/ibrun/internal/pmi"
 	"github.com/ibrun/ibrun/internal/ranklink"
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // Messages that a rank sent before its exit are processed, however late the agent reads them.
@@ -37,12 +38,9 @@ func TestDrainConnections(t *testing.T) {
 	if _, err := linkEnd.WriteString("\x04\x01" + `{"Text":"last note"}`); err != nil {
 		t.Fatal(err)
 	}
-	code, dead := 0, make(chan struct{})
+	code, late := 0, make(chan struct{})
 	server, err := pmi.NewServer(pmi.Job{Size: 1, KVSName: "job", Events: pmi.Events{
-		Init: func(int) {
-			<-dead
-			time.Sleep(150 * time.Millisecond) // as on a busy machine
-		},
+		Init:  func(int) { <-late },
 		Abort: func(_, c int, _ string) { code = c },
 	}})
 	if err != nil {
@@ -53,13 +51,17 @@ func TestDrainConnections(t *testing.T) {
 	r := &rank{task: &protocol.RankTask{}, pmi: os.NewFile(uintptr(fds[0]), "agent"), link: link,
 		pmiDone: make(chan struct{}), linkDone: make(chan struct{})}
 	go a.servePMI(r)
+	drained := make(chan struct{})
 	go func() {
-		<-r.pmiDone
-		time.Sleep(150 * time.Millisecond)
-		a.readLink(r)
+		a.drainConnections(r)
+		close(drained)
 	}()
-	close(dead)
-	a.drainConnections(r)
+	waittest.Nothing(t, 150*time.Millisecond, "drained before the messages of PMI are processed", drained)
+	close(late)
+	<-r.pmiDone
+	waittest.Nothing(t, 150*time.Millisecond, "drained before the messages of the link are processed", drained)
+	a.readLink(r)
+	waittest.Receive(t, "all messages are processed", drained)
 	if code != 7 {
 		t.Errorf("a rank aborted with code 7, and the agent received %d", code)
 	}
@@ -128,11 +130,14 @@ func TestFinish(t *testing.T) {
 	}
 	a.reaper = proctree.NewReaper(pid)
 	<-a.reaper.Gone
+	finished := make(chan struct{})
 	go func() {
-		time.Sleep(150 * time.Millisecond) // as on a busy machine
-		a.reportExits()
+		a.finish(&protocol.EndOrder{LastOutputOf: 0}, make(chan protocol.Order))
+		close(finished)
 	}()
-	a.finish(&protocol.EndOrder{LastOutputOf: 0}, make(chan protocol.Order))
+	waittest.Nothing(t, 150*time.Millisecond, "finished before the exits are reported", finished)
+	a.reportExits()
+	waittest.Receive(t, "the last event is sent", finished)
 	a.events.Flush(0)
 	var got []protocol.Event
 	for text := json.NewDecoder(strings.NewReader(events.String())); text.More(); {

@@ -5,11 +5,11 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/message"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/remote"
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // TestCannotStart: every host that fails has one line. Where a host does not speak the protocol, it says that, and not how the
@@ -47,17 +47,19 @@ func TestCannotStartLate(t *testing.T) {
 	cl := &Cluster{peers: Peers{Starts: starts}, startFailed: make(chan *remote.Error, 1),
 		handshakes: map[string]<-chan struct{}{"b": done}}
 	starts <- remote.Event{Note: &message.Message{Level: slog.LevelError, Attrs: message.Attrs{Text: "no such directory"}}}
-	go func() {
-		time.Sleep(2 * alsoFailed)
-		cl.startFailed <- &remote.Error{Host: "b", Reason: "garbage"}
-		close(done)
-	}()
 	shown, err := os.Create(t.TempDir() + "/shown")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer shown.Close()
-	err = cl.cannotStart(t.Context(), &remote.Error{Host: "b", Reason: "ended", Code: 141}, console.Streams{Err: shown})
+	failed := make(chan error, 1)
+	go func() {
+		failed <- cl.cannotStart(t.Context(), &remote.Error{Host: "b", Reason: "ended", Code: 141}, console.Streams{Err: shown})
+	}()
+	waittest.Nothing(t, 2*alsoFailed, "cannotStart does not wait for the handshake", failed)
+	cl.startFailed <- &remote.Error{Host: "b", Reason: "garbage"}
+	close(done)
+	err = waittest.Receive(t, "cannotStart returns", failed)
 	if err.Error() != "cannot start ibrun on b: garbage" {
 		t.Error(err)
 	}

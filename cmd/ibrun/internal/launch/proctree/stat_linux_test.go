@@ -7,10 +7,10 @@ import (
 
 func TestStat(t *testing.T) {
 	for text, want := range map[string]Process{
-		"12 (a) b\n) S 7 1 1 0 -1 4194560 0\n":      {PID: 12, Parent: 7, State: 'S'},
-		"12 () S 7 1 1 0 -1 4194564 0\n":            {PID: 12, Parent: 7, State: 'S', Exiting: true},
-		"1 (init) Z 0 1 1 0 -1 4194560 0\n":         {PID: 1, Zombie: true, Exiting: true, State: 'Z'},
-		"9 (a) T 7 1 1 0 -1 0 1 2 3 4 150 25 9 9\n": {PID: 9, Parent: 7, State: 'T', CPU: 1750 * time.Millisecond},
+		"12 (a) b\n) S 7 1 1 0 -1 4194560 0\n":        {PID: 12, Parent: 7, State: 'S'},
+		"12 () S 7 1 1 0 -1 4194564 0\n":              {PID: 12, Parent: 7, State: 'S', Exiting: true},
+		"1 (init) Z 0 1 1 0 -1 4194560 0\n":           {PID: 1, Zombie: true, Exiting: true, State: 'Z'},
+		"9 (a) T 7 1 1 0 -1 0 1 2 3 4 1500 250 9 9\n": {PID: 9, Parent: 7, State: 'T', CPU: 17500 * time.Millisecond},
 	} {
 		if p, err := parseStat(text); err != nil || p != want {
 			t.Errorf("%q is %+v, %v, want %+v", text, p, err, want)

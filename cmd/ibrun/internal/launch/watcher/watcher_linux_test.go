@@ -7,13 +7,11 @@ import (
 	"slices"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-// timeout is reached only by tests that fail.
-const timeout = 30 * time.Second
+	"github.com/ibrun/ibrun/internal/waittest"
+)
 
 // TestMain makes this binary act as watcher: [Start] executes it again.
 func TestMain(m *testing.M) {
@@ -69,9 +67,8 @@ func TestStoppedWatcher(t *testing.T) {
 	wantEnded(t, c)
 	wantEOF(t, out)
 	stop()
-	began := time.Now()
-	if err := w.Close(); err != nil || time.Since(began) > closeTimeout {
-		t.Errorf("Close returned %v after %v", err, time.Since(began))
+	if err := w.Close(); err != nil || !w.status.Exited() {
+		t.Errorf("Close returned %v; the watcher ended with %v, and should have exited by itself", err, w.status)
 	}
 }
 
@@ -104,21 +101,13 @@ func run(t *testing.T, w *Watcher, command string) (*Running, *os.File) {
 
 func wantEnded(t *testing.T, c *Running) *Ended {
 	t.Helper()
-	select {
-	case e := <-c.Ended:
-		return e
-	case <-time.After(timeout):
-		t.Fatal("the command has not ended")
-	}
-	return nil
+	return waittest.Receive(t, "the command ends", c.Ended)
 }
 
 // wantEOF fails unless every process has closed the other end of the pipe.
 func wantEOF(t *testing.T, r *os.File) {
 	t.Helper()
-	if err := r.SetReadDeadline(time.Now().Add(timeout)); err != nil {
-		t.Fatal(err)
-	}
+	waittest.Bound(t, r)
 	for {
 		n, err := r.Read(make([]byte, 100))
 		if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -237,11 +226,7 @@ func TestLost(t *testing.T) {
 	if err := syscall.Kill(w.pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case <-w.Lost:
-	case <-time.After(timeout):
-		t.Fatal("the death of the watcher was not noticed")
-	}
+	waittest.Receive(t, "the death of the watcher is noticed", w.Lost)
 	if w.status.Signal() != unix.SIGKILL {
 		t.Errorf("status %v", w.status)
 	}
