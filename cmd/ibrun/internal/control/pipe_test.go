@@ -350,8 +350,9 @@ func TestPipeExplained(t *testing.T) {
 	}
 }
 
-// silentNode makes the handshake of node 1 over one end and returns node 0 at the other end. The caller then acts as node 1.
-func silentNode(t *testing.T) (zero *Conn, one *link, node *Pipe) {
+// silentNode makes the handshake of node 1 over one end and returns node 0 at the other end. The caller then acts as node 1, and
+// may be silent for that time.
+func silentNode(t *testing.T, heartbeat time.Duration) (zero *Conn, one *link, node *Pipe) {
 	t.Helper()
 	head, node := pipeEnds(t)
 	joined := make(chan *link)
@@ -366,7 +367,7 @@ func silentNode(t *testing.T) (zero *Conn, one *link, node *Pipe) {
 		}
 		joined <- l
 	}()
-	zero, err := ServePipe(t.Context(), head, testSecret(1), 1, 2, testHeartbeat, nil)
+	zero, err := ServePipe(t.Context(), head, testSecret(1), 1, 2, heartbeat, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -386,26 +387,35 @@ func fill(t *testing.T, c *Conn) {
 // not.
 func TestPipeStopsReading(t *testing.T) {
 	t.Parallel()
+	const heartbeat = 10 * time.Second // node 1 is not late by so much
 	t.Run("running", func(t *testing.T) {
 		t.Parallel()
-		zero, one, node := silentNode(t)
+		zero, one, node := silentNode(t, heartbeat)
+		waittest.Bound(t, node)
 		fill(t, zero)
+		ended := make(chan error, 1)
 		go func() {
-			var clock peerClock
-			for {
-				if _, err := node.Write(one.writer.encode(frame{kindHeartbeat, clock.heartbeat(time.Now())})); err != nil {
-					return
-				}
-				time.Sleep(testHeartbeat / 10)
-			}
+			_, err := zero.Recv()
+			ended <- err
 		}()
-		if _, err := zero.Recv(); err == nil || !strings.Contains(err.Error(), "it has read nothing for "+testHeartbeat.String()) {
+		var clock peerClock
+		var err error
+		waittest.Until(t, "node 0 gives up", func() bool {
+			_, _ = node.Write(one.writer.encode(frame{kindHeartbeat, clock.heartbeat(time.Now())})) // fails when it has
+			select {
+			case err = <-ended:
+				return true
+			default:
+				return false
+			}
+		})
+		if err == nil || !strings.Contains(err.Error(), "it has read nothing for "+heartbeat.String()) {
 			t.Errorf("got %v", err)
 		}
 	})
 	t.Run("suspended", func(t *testing.T) {
 		t.Parallel()
-		zero, one, node := silentNode(t)
+		zero, one, node := silentNode(t, heartbeat)
 		if _, err := node.Write(one.writer.encode(frame{kind: kindSuspend})); err != nil {
 			t.Fatal(err)
 		}
@@ -413,7 +423,7 @@ func TestPipeStopsReading(t *testing.T) {
 		zero.waitUntil(time.Minute, func() bool { return zero.peerSuspended })
 		zero.mu.Unlock()
 		fill(t, zero)
-		waittest.Elapse(t, testHeartbeat+testHeartbeat/2, "node 0 does not give up")
+		waittest.Elapse(t, heartbeat+heartbeat/5, "node 0 does not give up")
 		for {
 			f, err := one.reader.read(node)
 			if err != nil {
@@ -429,7 +439,7 @@ func TestPipeStopsReading(t *testing.T) {
 // What a side has sent before it closed its pipes arrives, although the other side can write no more.
 func TestPipeLastMessages(t *testing.T) {
 	t.Parallel()
-	zero, one, node := silentNode(t)
+	zero, one, node := silentNode(t, longHeartbeat)
 	zero.mu.Lock() // reads nothing
 	for _, text := range []string{"why", "where"} {
 		if _, err := node.Write(one.writer.encode(frame{kindMessage, []byte(text)})); err != nil {

@@ -368,14 +368,19 @@ func (p *proxy) forget() {
 func TestForgottenConnection(t *testing.T) {
 	t.Parallel()
 	var p proxy
-	zero, one, _ := pairOver(t, 8*time.Second, &p) // node 1 makes a new connection after half of this
+	zero, one, _ := pairOver(t, time.Hour, &p) // node 1 makes a new connection after half of this
 	for round := range 2 {
 		p.forget()
+		first := true
 		for i := range 10 {
 			message := fmt.Appendf(nil, "%d.%d", round, i)
 			for _, dir := range [][2]*Conn{{zero, one}, {one, zero}} {
 				if err := dir[0].Send(message); err != nil {
 					t.Fatal(err)
+				}
+				if first {
+					replaceSilent(t, one)
+					first = false
 				}
 				if got, err := dir[1].Recv(); err != nil || !bytes.Equal(got, message) {
 					t.Fatalf("got %q, %v; want %q", got, err, message)
@@ -383,6 +388,24 @@ func TestForgottenConnection(t *testing.T) {
 			}
 		}
 	}
+}
+
+// replaceSilent makes a side that is not node 0 behave as if its link had been silent for half the time of a heartbeat, and waits
+// until it has another link.
+func replaceSilent(t *testing.T, c *Conn) {
+	t.Helper()
+	c.mu.Lock()
+	silent := c.link
+	c.mu.Unlock()
+	waittest.Until(t, "there is another link", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.link == silent {
+			c.heard = time.Now().Add(-c.heartbeat / 2) // again, if something was still on the way
+			c.setReadDeadline(c.link)
+		}
+		return c.link != nil && c.link != silent
+	})
 }
 
 // A byte that is changed on the way breaks the link, and the message is sent again.

@@ -27,10 +27,13 @@ func TestStoppedProcesses(t *testing.T) {
 	for name, s := range map[string]Security{"plain": testSecret(1), "encrypted": encrypted(t, 1)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			zero, one, _ := pairWith(t, s, testHeartbeat, nil)
+			zero, one, _ := pairWith(t, s, longHeartbeat, nil)
 			zero.mu.Lock() // all goroutines of a Conn need its mutex
 			one.mu.Lock()
-			time.Sleep(testHeartbeat * 3 / 2)
+			for _, c := range []*Conn{zero, one} { // as if that time had passed
+				c.ran, c.heard = c.ran.Add(-longHeartbeat*3/2), c.heard.Add(-longHeartbeat*3/2)
+				c.setReadDeadline(c.link)
+			}
 			one.mu.Unlock()
 			zero.mu.Unlock()
 			exchange(t, zero, one, 10, func() {})
