@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/internal/freeport"
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 var draw = flag.Bool("draw", false, "watch for a minute, and draw the panels anew")
@@ -108,7 +109,7 @@ func testQueries(t *testing.T, servers map[string]*prometheus) {
 		})
 	}
 	if *draw {
-		time.Sleep(time.Minute)
+		waittest.Elapse(t, time.Minute, "the pictures show a minute")
 		for file, d := range dashboards(t) {
 			servers["native"].draw(t, strings.TrimSuffix(file, ".json")+".svg", d)
 		}
@@ -148,7 +149,7 @@ scrape_configs:
 	}
 	start(t, exec.Command("prometheus", append(flags, "--config.file="+dir+"/prometheus.yml", "--storage.tsdb.path="+dir+"/data",
 		"--web.listen-address="+p.at, "--log.level=warn")...))
-	waitFor(t, "Prometheus", func() error {
+	waittest.UntilNil(t, "Prometheus", func() error {
 		r, err := http.Get("http://" + p.at + "/-/ready")
 		if err != nil {
 			return err
@@ -198,7 +199,7 @@ type series struct {
 // mustAnswer waits until a query has an answer that is a number.
 func (p *prometheus) mustAnswer(t *testing.T, whose, query string) {
 	t.Helper()
-	waitFor(t, whose+": "+query, func() error {
+	waittest.UntilNil(t, whose+": "+query, func() error {
 		var data struct{ Result []series }
 		if err := p.ask("query", url.Values{"query": {query}}, &data); err != nil {
 			return err

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/hw/hwtest"
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/mpi"
 	"github.com/ibrun/ibrun/perf/prom"
 )
@@ -112,9 +113,9 @@ func startJob(t *testing.T, ibrun, discovery string) *job {
 	}
 	ranks, pause := shape()
 	c := exec.Command(ibrun, "-n", fmt.Sprint(ranks), "-x", asRank+"="+pause.String(), "--metrics", ":0", "--metrics-sd", discovery,
-		"--metrics-linger", (patience / 2).String(), self) // killRank waits longer
+		"--metrics-linger", (waittest.Limit / 2).String(), self) // killRank waits longer
 	j := &job{ended: start(t, c)}
-	waitFor(t, "the job's endpoint", func() error {
+	waittest.UntilNil(t, "the job's endpoint", func() error {
 		text, err := os.ReadFile(discovery)
 		if err != nil {
 			return err
@@ -133,7 +134,7 @@ func startJob(t *testing.T, ibrun, discovery string) *job {
 func (j *job) awaitScrape(t *testing.T, p *prometheus) (id string) {
 	t.Helper()
 	ranks, _ := shape()
-	waitFor(t, "a scrape of the job", func() error {
+	waittest.UntilNil(t, "a scrape of the job", func() error {
 		var data struct{ Result []series }
 		query := fmt.Sprintf(`ibrun_ranks{instance=%q,state="running"} == %d`, j.at, ranks)
 		if err := p.ask("query", url.Values{"query": {query}}, &data); err != nil {
@@ -154,11 +155,7 @@ func (j *job) killRank(t *testing.T, id string) {
 	if err := syscall.Kill(rankOf(t, id), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case <-j.ended:
-	case <-time.After(patience):
-		t.Fatal("the job does not end after the death of a rank")
-	}
+	waittest.Receive(t, "the job ends after the death of a rank", j.ended)
 }
 
 // rankOf returns the process of a rank of a job.
@@ -242,11 +239,8 @@ func start(t *testing.T, c *exec.Cmd) (ended chan struct{}) {
 	}()
 	t.Cleanup(func() {
 		c.Process.Signal(os.Interrupt)
-		select {
-		case <-ended:
-		case <-time.After(patience):
-			c.Process.Kill()
-			<-ended
+		hung := time.AfterFunc(waittest.Limit, func() { c.Process.Kill() })
+		if <-ended; !hung.Stop() {
 			t.Errorf("%s did not end", c.Path)
 		}
 		if t.Failed() {
@@ -254,21 +248,4 @@ func start(t *testing.T, c *exec.Cmd) (ended chan struct{}) {
 		}
 	})
 	return ended
-}
-
-// patience is how long anything may take that should take a second.
-const patience = 2 * time.Minute
-
-// waitFor tries until there is no error.
-func waitFor(t *testing.T, what string, try func() error) {
-	t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-		err := try()
-		if err == nil {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%s: %v", what, err)
-		}
-	}
 }
