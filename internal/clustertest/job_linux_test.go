@@ -2,7 +2,6 @@ package clustertest
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -16,10 +15,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
-)
 
-// limit bounds every wait, so that a test fails and does not hang if an event never occurs.
-const limit = 90 * time.Second
+	"github.com/ibrun/ibrun/internal/waittest"
+)
 
 // markName is the variable that all processes of a job have in their environment, on whatever node.
 const markName = "IBRUN_CLUSTER_TEST"
@@ -112,12 +110,23 @@ func (j *job) start() *job {
 // wait blocks until the command has exited, and returns its exit code.
 func (j *job) wait() int {
 	j.t.Helper()
+	defer func() {
+		if !j.hasEnded() {
+			j.t.Logf("%q does not end; it wrote\n%s%s", j.cmd.Args, j.out(), j.err())
+		}
+	}()
+	waittest.Receive(j.t, "the command ends", j.ended)
+	return j.cmd.ProcessState.ExitCode()
+}
+
+// hasEnded reports whether the command has exited.
+func (j *job) hasEnded() bool {
 	select {
 	case <-j.ended:
-	case <-time.After(limit):
-		j.t.Fatalf("%q does not end; it wrote\n%s%s", j.cmd.Args, j.out(), j.err())
+		return true
+	default:
+		return false
 	}
-	return j.cmd.ProcessState.ExitCode()
 }
 
 // want checks the exit code, and that standard error has all of the texts. Nothing of the job may remain.
@@ -131,7 +140,7 @@ func (j *job) want(code int, texts ...string) *job {
 			j.t.Errorf("%q wrote to standard error\n%swhich does not contain %q", j.cmd.Args, j.err(), text)
 		}
 	}
-	j.nothingLeft(endTime)
+	j.nothingLeft()
 	return j
 }
 
@@ -176,13 +185,10 @@ func hasMark(environ []byte, mark string) bool {
 	return slices.Contains(strings.Split(string(environ), "\x00"), markName+"="+mark)
 }
 
-// endTime is how long what a job has started may take to end after it. What is left by mistake runs longer.
-const endTime = time.Minute
-
-// nothingLeft checks that within a time after the end of a job nothing remains: no process, and no temporary file.
-func (j *job) nothingLeft(within time.Duration) {
+// nothingLeft waits, after the end of a job, until none of its processes remains, and checks that no temporary file does.
+func (j *job) nothingLeft() {
 	j.t.Helper()
-	j.noProcesses(within)
+	j.noProcesses()
 	for _, dir := range []string{"tmp", "run/ibrun"} {
 		files, err := os.ReadDir(filepath.Join(j.tmp, dir))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -194,21 +200,16 @@ func (j *job) nothingLeft(within time.Duration) {
 	}
 }
 
-// noProcesses checks that within a time after the end of a job no process remains.
-func (j *job) noProcesses(within time.Duration) {
+// noProcesses waits, after the end of a job, until none of its processes remains. What is left by mistake
+// runs longer than that, if the heartbeat is longer.
+func (j *job) noProcesses() {
 	j.t.Helper()
-	ctx, cancel := context.WithTimeout(j.t.Context(), within)
-	defer cancel()
-	for len(j.alive()) > 0 {
-		select {
-		case <-ctx.Done():
-			for _, pid := range j.alive() {
-				j.t.Errorf("a process remains: %d, %q", pid, commandLine(pid))
-			}
-			return
-		case <-time.After(10 * time.Millisecond):
+	waittest.UntilNil(j.t, "the end of all processes", func() (err error) {
+		for _, pid := range j.alive() {
+			err = errors.Join(err, fmt.Errorf("process %d remains: %q", pid, commandLine(pid)))
 		}
-	}
+		return err
+	})
 }
 
 func commandLine(pid int) []string {
@@ -227,21 +228,19 @@ func (j *job) find(program string, args ...string) (pids []int) {
 	return pids
 }
 
-// eventually waits until ok is true.
+// eventually waits until ok is true. what describes the state before. The job must not end before.
 func (j *job) eventually(what string, ok func() bool) {
 	j.t.Helper()
-	for deadline := time.Now().Add(limit); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			j.t.Fatalf("%s; %q wrote\n%s%s", what, j.cmd.Args, j.out(), j.err())
+	waittest.UntilNil(j.t, "still", func() error {
+		ended := j.hasEnded()
+		switch {
+		case ok():
+			return nil
+		case ended:
+			j.t.Fatalf("%s, and %q has ended; it wrote\n%s%s", what, j.cmd.Args, j.out(), j.err())
 		}
-		select {
-		case <-j.ended:
-			if !ok() {
-				j.t.Fatalf("%s, and %q has ended; it wrote\n%s%s", what, j.cmd.Args, j.out(), j.err())
-			}
-		default:
-		}
-	}
+		return fmt.Errorf("%s; %q wrote\n%s%s", what, j.cmd.Args, j.out(), j.err())
+	})
 }
 
 // wrote waits until the job has written that many lines that begin with prefix to standard output.

@@ -70,7 +70,7 @@ func (j *job) wantListeners(want ...int) {
 	}
 	_ = j.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 	j.wait()
-	j.nothingLeft(soon)
+	j.nothingLeft()
 }
 
 // TestListeners: over ssh only ranks listen. Under Slurm each ibrun has one port, as SECURITY.md says. Nothing listens at all

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // network is a network of hosts that run sshd. Each host has a name, an address and file systems of its own. This machine, on
@@ -187,16 +189,13 @@ func (n *network) configureClient() {
 // waitFor waits until the sshd of a host listens.
 func (n *network) waitFor(h *host) {
 	n.t.Helper()
-	for deadline := time.Now().Add(limit); ; time.Sleep(10 * time.Millisecond) {
+	waittest.UntilNil(n.t, "sshd of "+h.name+" listens", func() error {
 		c, err := net.Dial("tcp", h.addr+":22")
-		if err == nil {
-			c.Close()
-			return
+		if err != nil {
+			return fmt.Errorf("%w\n%s", err, &h.log)
 		}
-		if time.Now().After(deadline) {
-			n.t.Fatalf("sshd of %s does not listen: %v\n%s", h.name, err, &h.log)
-		}
-	}
+		return c.Close()
+	})
 }
 
 // cut makes the network of a host deliver nothing any more.

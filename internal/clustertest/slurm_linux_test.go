@@ -199,15 +199,12 @@ func wantFiles(t *testing.T, dir string, ranks int) {
 	}
 }
 
-// afterCancel is how soon nothing is left after a job has been cancelled: KillWait of .ci/slurm, and 2 s.
-const afterCancel = 12 * time.Second
-
 // TestScancel: when a job is cancelled, or its time is over, ranks have time to end, and then nothing is left.
 func TestScancel(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(t *testing.T, program string) *job{
-		"salloc": func(t *testing.T, program string) *job { return salloc(t, "ibrun", program) },
-		"sbatch": func(t *testing.T, program string) *job { return sbatch(t, "ibrun "+program) },
+		"salloc": func(t *testing.T, program string) *job { return salloc(t, "ibrun", "--heartbeat", "10m", program) },
+		"sbatch": func(t *testing.T, program string) *job { return sbatch(t, "ibrun --heartbeat 10m "+program) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -217,23 +214,23 @@ func TestScancel(t *testing.T) {
 				j.wrote("ready", 4)
 				cancel(t, j)
 				j.wait()
-				j.nothingLeft(afterCancel)
+				j.nothingLeft()
 				wantFiles(t, dir, 4)
 			}
 		})
 	}
 	t.Run("stubborn", func(t *testing.T) {
 		t.Parallel()
-		j := salloc(t, "ibrun", "sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done")
+		j := salloc(t, "ibrun", "--heartbeat", "10m", "sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done")
 		j.wrote("ready", 4)
 		cancel(t, j)
 		j.wait()
-		j.nothingLeft(afterCancel)
+		j.nothingLeft()
 	})
 	t.Run("time limit", func(t *testing.T) {
 		t.Parallel()
 		program, dir := writesFile(t)
-		j := sbatch(t, "ibrun "+program)
+		j := sbatch(t, "ibrun --heartbeat 10m "+program)
 		j.wrote("ready", 4)
 		// Slurm's shortest limit is a minute.
 		if out, err := exec.Command("scontrol", "update", "JobId="+jobID(t, j), "EndTime=now+1").CombinedOutput(); err != nil {
@@ -242,7 +239,7 @@ func TestScancel(t *testing.T) {
 		if code := j.wait(); code == 0 {
 			t.Error("exit code 0 after the time limit")
 		}
-		j.nothingLeft(afterCancel)
+		j.nothingLeft()
 		wantFiles(t, dir, 4)
 	})
 }
@@ -290,9 +287,9 @@ func TestSlurmKill(t *testing.T) {
 			t.Errorf("exit code 0 after SIGKILL of %q", victim)
 		}
 		if victim[0] == "srun" { // Slurm then kills everything on the nodes at once, with what would have removed files
-			j.noProcesses(endTime)
+			j.noProcesses()
 		} else {
-			j.nothingLeft(endTime)
+			j.nothingLeft()
 		}
 	}
 }

@@ -68,7 +68,7 @@ func TestSSHCopy(t *testing.T) {
 	if code := j.wait(); code == 0 || !strings.Contains(j.err(), "--copy") || !strings.Contains(j.err(), program) {
 		t.Errorf("exit code %d:\n%s", code, j.err())
 	}
-	j.nothingLeft(endTime)
+	j.nothingLeft()
 }
 
 // TestSSHExit: exit codes, and time to end, come through.
@@ -87,7 +87,7 @@ func TestSSHExit(t *testing.T) {
 			t.Fatal(err)
 		}
 		j.wait()
-		j.nothingLeft(endTime)
+		j.nothingLeft()
 		wantFiles(t, dir, 4)
 	}
 }
@@ -110,9 +110,9 @@ func TestSSHKill(t *testing.T) {
 		if code := j.wait(); code == 0 {
 			t.Errorf("exit code 0 after SIGKILL of %q", victim)
 		}
-		j.nothingLeft(endTime)
+		j.nothingLeft()
 	}
-	j := n.start(append([]string{"ibrun", "--heartbeat", "5s"}, ready...)...)
+	j := n.start(append([]string{"ibrun", "--heartbeat", "10s"}, ready...)...)
 	j.wrote("ready", 4)
 	n.cut(1)
 	began := time.Now()
@@ -120,7 +120,7 @@ func TestSSHKill(t *testing.T) {
 		t.Errorf("exit code %d after b was cut off:\n%s", code, j.err())
 	}
 	t.Logf("ibrun ended %v after b was cut off:\n%s", time.Since(began), j.err())
-	j.nothingLeft(endTime)
+	j.nothingLeft()
 	t.Logf("nothing was left after %v", time.Since(began))
 }
 
