@@ -11,12 +11,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/doctor"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/internal/ibvmock"
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // adapters is a job on nodes with simulated adapters.
@@ -261,9 +261,7 @@ func TestAdapterLost(t *testing.T) {
 				}
 				return n
 			}
-			for limit := time.Now().Add(waitLimit); said() == 0 && time.Now().Before(limit); {
-				time.Sleep(time.Millisecond)
-			}
+			waittest.Until(t, "a node says that TCP is used", func() bool { return said() > 0 })
 			if err := os.WriteFile(end, nil, 0o600); err != nil {
 				t.Fatal(err)
 			}

@@ -130,7 +130,7 @@ func TestNothingToRead(t *testing.T) {
 	}{
 		{"canary-of-a-message", 0, []string{"rank", "whisper", "canary-of-a-message"}},
 		{"canary-of-pmi", 0, []string{"-x", "CANARY=canary-of-pmi", "rank", "pmi"}},
-		{"canary-of-output", 3, []string{"sh", "-c", "test $PMI_RANK = 0 && sleep 100; echo canary-of-output >&2; exit 3"}},
+		{"canary-of-output", 3, []string{"sh", "-c", "test $PMI_RANK = 0 && sleep 1000; echo canary-of-output >&2; exit 3"}},
 	} {
 		if seen := run(c.code, c.args...); !readable(seen, c.canary) {
 			t.Errorf("%s is not among the %d bytes on the wire, without encryption", c.canary, len(seen))

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -15,10 +14,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
-)
 
-// waitLimit bounds every wait, so that a test fails and does not hang if an event never occurs.
-const waitLimit = 60 * time.Second
+	"github.com/ibrun/ibrun/internal/waittest"
+)
 
 // process is a running ibrun. It and all of its descendants have a mark in their environment.
 type process struct {
@@ -27,8 +25,8 @@ type process struct {
 	out    *bufio.Reader
 	stderr *os.File
 	mark   string
-	pids   []int         // of the ranks that printed that they are ready, or of the orphans that ranks printed
-	limit  time.Duration // of wait; 0: waitLimit
+	pids   []int // of the ranks that printed that they are ready, or of the orphans that ranks printed
+	long   bool  // it may run longer than waittest.Limit
 }
 
 // startJob starts ibrun and waits until that many lines of output have named a process.
@@ -55,9 +53,7 @@ func startCommand(t *testing.T, lines int, cmd *exec.Cmd) *process {
 	}
 	t.Cleanup(func() {
 		p.stderr.Close()
-		for _, pid := range p.alive() {
-			syscall.Kill(pid, syscall.SIGKILL)
-		}
+		p.kill()
 	})
 	p.out = bufio.NewReader(out)
 	p.ready(lines)
@@ -73,7 +69,7 @@ func starter(sig syscall.Signal) func(t *testing.T, lines int, args ...string) *
 }
 
 // timeouts are what tests with --timeout try one after the other, until one suffices on this machine.
-var timeouts = []time.Duration{2 * time.Second, 10 * time.Second, 50 * time.Second}
+var timeouts = []time.Duration{2 * time.Second, 10 * time.Second, 50 * time.Second, 90 * time.Second}
 
 // startWithin starts ibrun with a --timeout, so long that half of it is left when that many lines of output have named a process.
 func startWithin(t *testing.T, lines int, args ...string) *process {
@@ -143,11 +139,7 @@ func (p *process) lineOrEnd() (text string, err error) {
 		text, err = p.out.ReadString('\n')
 		close(next)
 	}()
-	select {
-	case <-next:
-	case <-time.After(waitLimit):
-		p.t.Fatal("no output")
-	}
+	waittest.Receive(p.t, "a line of output", next)
 	return text, err
 }
 
@@ -190,16 +182,33 @@ func (p *process) wait() int {
 		io.Copy(io.Discard, p.out)
 		ended <- p.cmd.Wait()
 	}()
-	select {
-	case err := <-ended:
-		var exit *exec.ExitError
-		if err != nil && !errors.As(err, &exit) {
-			p.t.Fatal(err)
+	var err error
+	done := false
+	defer func() {
+		if !done {
+			p.t.Logf("ibrun does not end; stderr:\n%s", p.stderrText())
 		}
-	case <-time.After(cmp.Or(p.limit, waitLimit)):
-		p.t.Fatalf("ibrun does not end; stderr:\n%s", p.stderrText())
+	}()
+	if p.long {
+		limit := time.AfterFunc(5*time.Minute, p.kill) // so that the test fails rather than hangs
+		err = <-ended
+		limit.Stop()
+	} else {
+		err = waittest.Receive(p.t, "ibrun ends", ended)
+	}
+	done = true
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		p.t.Fatal(err)
 	}
 	return p.cmd.ProcessState.ExitCode()
+}
+
+// kill kills all processes of the job.
+func (p *process) kill() {
+	for _, pid := range p.alive() {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+	}
 }
 
 // alive returns the living processes with the mark.
@@ -246,17 +255,30 @@ func (p *process) ended(want int, report string) (wrong string) {
 	return wrong
 }
 
-// eventually waits until a condition holds. It checks less and less often: most conditions read /proc or start a process, and the
-// job that is waited for needs the processors.
+// eventually waits until a condition holds. what describes the state before.
 func (p *process) eventually(what string, ok func() bool) {
 	p.t.Helper()
-	pause := time.Millisecond
-	for deadline := time.Now().Add(waitLimit); !ok(); pause = min(2*pause, 16*time.Millisecond) {
-		if time.Now().After(deadline) {
-			p.t.Fatal(what)
+	waittest.UntilNil(p.t, "still", func() error {
+		if !ok() {
+			return errors.New(what)
 		}
-		time.Sleep(pause)
+		return nil
+	})
+}
+
+// openFIFO makes a FIFO, and opens it for writing. Programs that run until it is closed find it by its name.
+func openFIFO(t *testing.T) *os.File {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
 	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0) // O_WRONLY waits for a reader
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
 }
 
 // stat returns the state and the parent of a process.
@@ -473,9 +495,9 @@ func TestOutputBlocks(t *testing.T) {
 	}
 	p.eventually("there is no rank", func() bool { return rank() != 0 })
 	pid, written := rank(), 0
-	p.eventually("the rank never waits", func() bool { // it has written nothing for a while
+	p.eventually("the rank never waits", func() bool {
 		last := written
-		time.Sleep(50 * time.Millisecond)
+		waittest.Elapse(t, 50*time.Millisecond, "a rank that does not wait writes something")
 		_, written = p.bytesMoved(pid)
 		return written > 0 && written == last
 	})

@@ -16,17 +16,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/mpi"
 )
 
-// checked is an MPI program of two ranks. For the given time they send each other messages of random lengths, and check every
-// byte and the order. If idle is true they wait for each other instead, and exchange one message afterwards. Rank 0 prints how
-// many messages it has received.
+// checked is an MPI program of two ranks. Until a FIFO is closed they send each other messages of random lengths, and check every
+// byte and the order. If there is another argument they wait for each other instead, and exchange one message afterwards. Rank 0
+// prints how many messages it has received.
 func checked(args []string) error {
-	period, err := time.ParseDuration(args[0])
-	if err != nil {
-		return err
-	}
 	p, err := mpi.Init(context.Background(), nil)
 	if err != nil {
 		return err
@@ -35,6 +32,12 @@ func checked(args []string) error {
 	if err := w.Barrier(); err != nil {
 		return err
 	}
+	ended := make(<-chan struct{}) // at rank 1 never
+	if w.Rank() == 0 {
+		if ended, err = whenClosed(args[0]); err != nil {
+			return err
+		}
+	}
 	fmt.Println("ready", os.Getpid())
 	const longest, starts = 2 << 20, 64 << 10 // of messages, in bytes; of them in content
 	random := rand.New(rand.NewPCG(1, 2))     // the same at both ranks
@@ -42,9 +45,8 @@ func checked(args []string) error {
 	for i := 0; i < len(content); i += 8 {
 		binary.LittleEndian.PutUint64(content[i:], random.Uint64())
 	}
-	end := time.Now().Add(period)
 	if len(args) > 1 && w.Rank() == 0 {
-		time.Sleep(period)
+		<-ended
 	}
 	in, out := make([]byte, longest+16), make([]byte, longest+16)
 	n := uint64(0)
@@ -52,7 +54,11 @@ func checked(args []string) error {
 		length := random.IntN(1 << (3 + random.IntN(19)))
 		from := random.IntN(starts)
 		want := content[from : from+length]
-		last = w.Rank() == 0 && time.Now().After(end)
+		select {
+		case <-ended:
+			last = true
+		default:
+		}
 		binary.LittleEndian.PutUint64(out, n)
 		out[8] = 0
 		if last {
@@ -80,6 +86,21 @@ func checked(args []string) error {
 	return p.Finalize()
 }
 
+// whenClosed returns a channel that is closed when no process has the FIFO open for writing any more.
+func whenClosed(fifo string) (<-chan struct{}, error) {
+	f, err := os.OpenFile(fifo, os.O_RDONLY|syscall.O_NONBLOCK, 0) // does not wait until it is open for writing
+	if err != nil {
+		return nil, err
+	}
+	closed := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(io.Discard, f) // nothing is written
+		f.Close()
+		close(closed)
+	}()
+	return closed, nil
+}
+
 // soak returns whole if the soak tests run, and otherwise the short value for every run.
 func soak[T any](whole, short T) T {
 	if os.Getenv("IBRUN_SOAK") != "" {
@@ -88,31 +109,31 @@ func soak[T any](whole, short T) T {
 	return short
 }
 
-// checkedJob starts a job of program checked with these flags on two nodes, the second one in a network of its own.
-func checkedJob(t *testing.T, net network, flags []string, args ...string) *nodes {
+// checkedJob starts a job of program checked with these flags on two nodes, the second one in a network of its own. The job runs
+// until end is called.
+func checkedJob(t *testing.T, net network, flags []string, args ...string) (ns *nodes, end func()) {
 	t.Helper()
-	ns := newNodes(t, 2)
+	fifo := openFIFO(t)
+	ns = newNodes(t, 2)
 	_, port, _ := strings.Cut(ns.addr, ":")
 	ns.addr = net.here + ":" + port
 	args = slices.Concat([]string{"--heartbeat", soak("15s", "1m"), "-n", "2", "--tcp-interfaces", "198.18.0.0/15"}, flags,
-		[]string{"rank", "checked"}, args)
+		[]string{"rank", "checked", fifo.Name()}, args)
 	ns.list[0] = startCommand(t, 0, ns.command(0, args...))
 	far := ns.command(1, args...)
 	ns.list[1] = startCommand(t, 0, exec.Command("ip", append([]string{"netns", "exec", net.name}, far.Args...)...))
 	for _, p := range ns.list {
 		p.ready(1)
 	}
-	return ns
+	return ns, func() { fifo.Close() }
 }
 
 // wantReceived checks that the job succeeds, and returns how many messages were exchanged.
-func (ns *nodes) wantReceived(limit time.Duration) int {
+func (ns *nodes) wantReceived() int {
 	ns.t.Helper()
-	done := time.AfterFunc(limit, func() { // so that the test fails rather than hangs
+	done := time.AfterFunc(waittest.Limit, func() { // so that the test fails rather than hangs
 		for _, p := range ns.list {
-			for _, pid := range p.alive() {
-				_ = syscall.Kill(pid, syscall.SIGKILL)
-			}
+			p.kill()
 		}
 	})
 	text, err := io.ReadAll(ns.list[0].out)
@@ -168,14 +189,14 @@ func TestResetConnections(t *testing.T) {
 func testResetConnections(t *testing.T, flags []string) {
 	t.Parallel()
 	net := newNetwork(t)
-	period, every := soak(time.Minute, time.Second), soak(time.Second, 150*time.Millisecond)
-	ns := checkedJob(t, net, flags, period.String())
-	resets := 0
-	for end := time.Now().Add(period); time.Now().Before(end); resets++ {
-		time.Sleep(every)
+	resets, every := soak(60, 7), soak(time.Second, 150*time.Millisecond)
+	ns, end := checkedJob(t, net, flags)
+	for range resets {
+		waittest.Elapse(t, every, "messages are exchanged over the connections")
 		tool(t, "ss", "-K", "dst", net.there)
 	}
-	t.Logf("%d messages, with %d resets of all connections", ns.wantReceived(time.Minute), resets)
+	end()
+	t.Logf("%d messages, with %d resets of all connections", ns.wantReceived(), resets)
 }
 
 // TestSilentNode: a job goes on after all processes of a node were stopped, or all packets were dropped, for less than
@@ -187,19 +208,20 @@ func TestSilentNode(t *testing.T) {
 			t.Parallel()
 			net := newNetwork(t)
 			times, silent := soak(10, 1), soak(10*time.Second, time.Second)
-			ns := checkedJob(t, net, nil, (time.Duration(times) * (silent + soak(3*time.Second, 500*time.Millisecond))).String())
+			ns, end := checkedJob(t, net, nil)
 			for range times {
-				time.Sleep(soak(3*time.Second, 200*time.Millisecond))
-				end := func() { ns.list[1].signalAll(syscall.SIGCONT) }
+				waittest.Elapse(t, soak(3*time.Second, 200*time.Millisecond), "messages are exchanged")
+				goOn := func() { ns.list[1].signalAll(syscall.SIGCONT) }
 				if how == "stopped" {
 					ns.list[1].signalAll(syscall.SIGSTOP)
 				} else {
-					end = net.drop(t, "")
+					goOn = net.drop(t, "")
 				}
-				time.Sleep(silent)
-				end()
+				waittest.Elapse(t, silent, "the silent node is not lost")
+				goOn()
 			}
-			t.Logf("%d messages, %s for %v %d times", ns.wantReceived(2*time.Minute), how, silent, times)
+			end()
+			t.Logf("%d messages, %s for %v %d times", ns.wantReceived(), how, silent, times)
 		})
 	}
 }
@@ -209,18 +231,19 @@ func TestSilentNode(t *testing.T) {
 func TestBothSilent(t *testing.T) {
 	t.Parallel()
 	times, silent := soak(5, 1), soak(10*time.Second, time.Second)
-	ns := checkedJob(t, newNetwork(t), nil, (time.Duration(times) * (2*silent + soak(3*time.Second, 500*time.Millisecond))).String())
+	ns, end := checkedJob(t, newNetwork(t), nil)
 	for range times {
-		time.Sleep(silent / 4)
+		waittest.Elapse(t, silent/4, "messages are exchanged")
 		ns.list[1].signalAll(syscall.SIGSTOP)
-		time.Sleep(silent * 9 / 10)
+		waittest.Elapse(t, silent*9/10, "node 1 is not lost")
 		ns.list[0].signalAll(syscall.SIGSTOP)
-		time.Sleep(silent / 10)
+		waittest.Elapse(t, silent/10, "both nodes are stopped for a while")
 		ns.list[1].signalAll(syscall.SIGCONT)
-		time.Sleep(silent * 9 / 10)
+		waittest.Elapse(t, silent*9/10, "node 0 is not lost")
 		ns.list[0].signalAll(syscall.SIGCONT)
 	}
-	t.Logf("%d messages, each node stopped for %v %d times", ns.wantReceived(2*time.Minute), silent, times)
+	end()
+	t.Logf("%d messages, each node stopped for %v %d times", ns.wantReceived(), silent, times)
 }
 
 // signalAll sends a signal to all processes of the job on the node.
@@ -245,11 +268,12 @@ func TestPacketLoss(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			inParallel(t, soak(10, 1), func(t *testing.T, _ int) {
 				net := newNetwork(t)
-				ns := checkedJob(t, net, nil, append([]string{c.period.String()}, c.args...)...)
-				end := net.drop(t, fmt.Sprintf("numgen random mod 100 < %d", c.loss))
-				time.Sleep(c.period)
+				ns, end := checkedJob(t, net, nil, c.args...)
+				recovers := net.drop(t, fmt.Sprintf("numgen random mod 100 < %d", c.loss))
+				waittest.Elapse(t, c.period, "the job is not lost")
 				end()
-				t.Logf("%d messages at a loss of %d %% in each direction for %v", ns.wantReceived(2*time.Minute), c.loss, c.period)
+				recovers()
+				t.Logf("%d messages at a loss of %d %% in each direction for %v", ns.wantReceived(), c.loss, c.period)
 			})
 		})
 	}

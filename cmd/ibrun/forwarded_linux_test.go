@@ -57,7 +57,7 @@ func TestForwardedLinesStayWhole(t *testing.T) {
 func TestForwardedLastOutput(t *testing.T) {
 	t.Parallel()
 	p := startCommand(t, 0, startOn(t, direct, "h0:1,b:1", "sh", "-c",
-		`test "$PMI_RANK" = 0 || { echo some words >&2; exit 3; }; sleep 100`))
+		`test "$PMI_RANK" = 0 || { echo some words >&2; exit 3; }; sleep 1000`))
 	p.wantCode(3, "some words\nibrun: rank 1 on b ")
 }
 

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // faults are what TestKillAtRandom and TestCutOff do to a node, with the words by which the ibruns must name it.
@@ -185,7 +187,7 @@ func (j *faultJob) test(random *rand.Rand, kind int) time.Duration {
 // try is test, but returns what is wrong with the end of the job.
 func (j *faultJob) try(random *rand.Rand, kind int) (took time.Duration, wrong string) {
 	j.t.Helper()
-	time.Sleep(time.Duration(random.Int64N(int64(killWithin))))
+	waittest.Elapse(j.t, time.Duration(random.Int64N(int64(killWithin))), "the job comes to a random state")
 	p := j.list[j.victim]
 	culprit, code, pids, sig := faults[kind].culprit, 1, []int{}, syscall.SIGKILL
 	if strings.Contains(culprit, "%") {

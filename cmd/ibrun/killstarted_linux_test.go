@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // relay is a launch agent that works like ssh: the command that it starts is in a session of its own, and sees the end of its
@@ -111,7 +113,7 @@ func killStarted(t *testing.T, random *rand.Rand, kind, host int) (took time.Dur
 	inRuntimeDir(t, cmd)
 	p := startCommand(t, 0, cmd)
 	p.eventually("no agents", func() bool { return len(p.find("ibrun\x00agent\x00")) == 3 })
-	time.Sleep(time.Duration(random.Int64N(int64(killWithin))))
+	waittest.Elapse(t, time.Duration(random.Int64N(int64(killWithin))), "the job comes to a random state")
 	root := p.cmd.Process.Pid // the ibrun of the host
 	var relays []int
 	if host > 0 {
@@ -154,11 +156,12 @@ func killStarted(t *testing.T, random *rand.Rand, kind, host int) (took time.Dur
 		wrong = fmt.Sprintf("%s of host %d was killed at %v: exit code %d, want %d and %q in the last line of\n%s",
 			startedFaults[kind].name, host, began, got, code, culprit, p.stderrText())
 	}
-	for len(p.alive()) > 0 {
-		if time.Sleep(time.Millisecond); time.Since(began) > waitLimit {
-			t.Fatalf("%s of host %d was killed: processes remain: %q", startedFaults[kind].name, host, p.commands())
+	waittest.UntilNil(t, startedFaults[kind].name+" was killed", func() error {
+		if len(p.alive()) > 0 {
+			return fmt.Errorf("on host %d: processes remain: %q", host, p.commands())
 		}
-	}
+		return nil
+	})
 	return time.Since(began), wrong
 }
 

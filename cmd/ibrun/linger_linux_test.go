@@ -20,13 +20,16 @@ func (p *process) awaitLinger(n int) {
 func TestMetricsLinger(t *testing.T) {
 	t.Parallel()
 	p := startJob(t, 2, "-n", "2", "--metrics", ":0", "rank", "record")
-	text, err := getEachMinute(p.metricsAt())
-	if err != nil || strings.Contains(text, "ibrun_job_exit_code") {
-		t.Errorf("%v; a job that runs has an exit code:\n%s", err, text)
+	for range 2 {
+		text, err := getSlowly(p.metricsAt())
+		if err != nil || strings.Contains(text, "ibrun_job_exit_code") {
+			t.Errorf("%v; a job that runs has an exit code:\n%s", err, text)
+		}
 	}
 	p.signal(p.pids[1], syscall.SIGKILL)
 	p.awaitLinger(1)
-	if text, err = getEachMinute(p.metricsAt()); err != nil {
+	text, err := getSlowly(p.metricsAt())
+	if err != nil {
 		t.Error(err)
 	}
 	for _, want := range []string{"ibrun_job_exit_code 137", `ibrun_ranks{state="dead"} 2`, `ibrun_calls_total{op="Send"} 200`} {
@@ -98,8 +101,8 @@ func TestMetricsLingerNodes(t *testing.T) {
 		return all
 	}
 	p.eventually("no two addresses are printed", func() bool { return len(endpoints()) == 2 })
-	for _, at := range endpoints() {
-		if _, err := getEachMinute(at); err != nil {
+	for _, at := range append(endpoints(), endpoints()...) { // twice, see getSlowly
+		if _, err := getSlowly(at); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -107,7 +110,7 @@ func TestMetricsLingerNodes(t *testing.T) {
 	p.awaitLinger(1) // that of node 0; the other node may not know the end of the job yet
 	for _, at := range endpoints() {
 		p.eventually("a node has no exit code", func() bool {
-			text, err := getEachMinute(at)
+			text, err := getSlowly(at)
 			if err != nil {
 				t.Fatal(err)
 			}

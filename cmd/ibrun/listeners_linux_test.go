@@ -45,11 +45,12 @@ func (p *process) listenerKinds(rendezvous string) (kinds []string) {
 func TestListeners(t *testing.T) {
 	socketDir(t)
 	socket := t.TempDir() + "/metrics.sock"
-	shm := startJob(t, 0, "-n", "2", "--transport", "shm", "--metrics", socket, "rank", "checked", "100s")
-	tcp := startJob(t, 0, "-n", "2", "--transport", "tcp", "rank", "checked", "100s")
+	fifo := openFIFO(t).Name() // all run until the end of the test
+	shm := startJob(t, 0, "-n", "2", "--transport", "shm", "--metrics", socket, "rank", "checked", fifo)
+	tcp := startJob(t, 0, "-n", "2", "--transport", "tcp", "rank", "checked", fifo)
 	ns := newNodes(t, 2)
 	for k := range ns.n {
-		ns.list[k] = startCommand(t, 0, ns.command(k, "-n", "2", "--transport", "tcp", "rank", "checked", "100s"))
+		ns.list[k] = startCommand(t, 0, ns.command(k, "-n", "2", "--transport", "tcp", "rank", "checked", fifo))
 	}
 	for _, job := range []struct {
 		p     *process

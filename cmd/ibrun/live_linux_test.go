@@ -11,9 +11,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/inspect"
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/perf"
 	"github.com/ibrun/ibrun/perf/jobs"
 )
@@ -29,7 +29,7 @@ func socketDir(t *testing.T) (sockets string) {
 // runJSON runs one of the commands about jobs and decodes its output. It tries again while a job does not answer in time.
 func runJSON[T any](t *testing.T, args ...string) (v T) {
 	t.Helper()
-	for deadline := time.Now().Add(waitLimit); ; {
+	waittest.UntilNil(t, "the job answers", func() error {
 		var stderr strings.Builder
 		cmd := exec.Command("ibrun", args...)
 		cmd.Stderr = &stderr
@@ -37,23 +37,24 @@ func runJSON[T any](t *testing.T, args ...string) (v T) {
 		if err == nil {
 			err = json.Unmarshal(text, &v)
 		}
-		if err == nil {
-			return v
-		}
-		if !strings.Contains(stderr.String(), jobs.ErrNoAnswer.Error()) || time.Now().After(deadline) {
+		if err != nil && !strings.Contains(stderr.String(), jobs.ErrNoAnswer.Error()) {
 			t.Fatalf("ibrun %s: %v\n%s%s", strings.Join(args, " "), err, text, &stderr)
 		}
-	}
+		return err
+	})
+	return v
 }
 
 // answer returns what a query of a job returns. It tries again while the job does not answer in time.
-func answer[T any](query func() (T, error)) (v T, err error) {
-	for deadline := time.Now().Add(waitLimit); ; {
-		v, err = query()
-		if !errors.Is(err, jobs.ErrNoAnswer) || time.Now().After(deadline) {
-			return v, err
+func answer[T any](t *testing.T, query func() (T, error)) (v T, err error) {
+	t.Helper()
+	waittest.UntilNil(t, "the job answers", func() error {
+		if v, err = query(); errors.Is(err, jobs.ErrNoAnswer) {
+			return err
 		}
-	}
+		return nil
+	})
+	return v, err
 }
 
 // waitForView waits until the hang view has these groups, in this order, each "RANKS: beginning of the description".
@@ -197,20 +198,20 @@ func TestJobsFromOutside(t *testing.T) {
 	socketDir(t)
 	p := startJob(t, 3, "-n", "3", "rank", "hang", "nap")
 	p.waitForView("[1]: asleep, not in MPI", "[0]: in Recv from rank 1, tag 7", "[2]: in Barrier")
-	job, err := answer(func() (jobs.Job, error) { return jobs.Find(t.Context(), "") })
+	job, err := answer(t, func() (jobs.Job, error) { return jobs.Find(t.Context(), "") })
 	if err != nil || job.PID != p.cmd.Process.Pid || job.Size != 3 || job.Here != 3 {
 		t.Fatalf("%+v, %v", job, err)
 	}
 	var ranks []jobs.Rank
 	p.eventually("a rank has no process", func() bool { // it may be ready before its agent has reported it
-		ranks, err = answer(func() ([]jobs.Rank, error) { return job.Ranks(t.Context()) })
+		ranks, err = answer(t, func() ([]jobs.Rank, error) { return job.Ranks(t.Context()) })
 		return err != nil || !slices.ContainsFunc(ranks, func(r jobs.Rank) bool { return r.PID == 0 })
 	})
 	if err != nil || len(ranks) != 3 || ranks[0].State != jobs.Running || len(ranks[0].Waits) != 1 ||
 		ranks[0].Waits[0].Op != "Recv" {
 		t.Errorf("%+v, %v", ranks, err)
 	}
-	pages, err := answer(func() ([]*perf.Snapshot, error) { return job.Snapshots(t.Context()) })
+	pages, err := answer(t, func() ([]*perf.Snapshot, error) { return job.Snapshots(t.Context()) })
 	if err != nil || len(pages) != 3 {
 		t.Fatalf("%+v, %v", pages, err)
 	}
@@ -231,7 +232,7 @@ func TestJobsFromOutside(t *testing.T) {
 		t.Error("no call has a latency")
 	}
 	p.eventually("rank 1 never sends its stacks", func() bool { // it has a second for that
-		texts, err := answer(func() (map[int]string, error) { return job.Stacks(t.Context(), []int{1}) })
+		texts, err := answer(t, func() (map[int]string, error) { return job.Stacks(t.Context(), []int{1}) })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -55,7 +55,7 @@ func TestLoadWhileBuilding(t *testing.T) {
 			cmd.Env = []string{"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "RANK=" + rank, "SLOW=" + slow,
 				"XDG_CACHE_HOME=" + filepath.Join(dir, "cache", heartbeat.String()+slow)}
 			ns.list[k] = startCommand(t, 0, cmd)
-			ns.list[k].limit = 5 * waitLimit // there is much to do
+			ns.list[k].long = true // there is much to do
 		}
 		first, second := ns.list[0].ended(0, ""), ns.list[1].ended(0, "")
 		if wrong = first + second; wrong == "" {

@@ -14,14 +14,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/inspect"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
 	"github.com/ibrun/ibrun/internal/ranklink"
 	"github.com/ibrun/ibrun/internal/shm"
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/mpi"
 	"github.com/ibrun/ibrun/perf"
 )
@@ -94,13 +95,14 @@ func get(at string) (string, error) {
 	return getBy(q)
 }
 
-// getEachMinute is get by a Prometheus that scrapes once a minute: the metrics stay for two minutes after the end of the job.
-func getEachMinute(at string) (string, error) {
+// getSlowly is get by a Prometheus that waits for a response for five minutes. After two such scrapes the metrics stay for ten
+// minutes after the end of the job.
+func getSlowly(at string) (string, error) {
 	q, err := http.NewRequest(http.MethodGet, at, nil)
 	if err != nil {
 		return "", err
 	}
-	q.Header.Set("X-Prometheus-Scrape-Timeout-Seconds", "60")
+	q.Header.Set("X-Prometheus-Scrape-Timeout-Seconds", "300")
 	return getBy(q)
 }
 
@@ -167,12 +169,13 @@ func TestReadWhileExiting(t *testing.T) {
 	})
 	p.wantOnlyLines()
 	at := p.metricsAt()
-	looked := make(chan int)
+	var looked atomic.Int32
+	gone := make(chan struct{})
 	go func() { // until the server is gone
-		for n := 0; ; n++ {
+		defer close(gone)
+		for ; ; looked.Add(1) {
 			text, err := get(at)
 			if err != nil {
-				looked <- n
 				return
 			}
 			if !strings.Contains(text, allThere) {
@@ -180,11 +183,12 @@ func TestReadWhileExiting(t *testing.T) {
 			}
 		}
 	}()
-	time.Sleep(20 * time.Millisecond) // so that pages are read while the rank exits
+	waittest.Until(t, "pages are read", func() bool { return looked.Load() > 1 })
 	p.signal(p.pids[slices.Index(p.running(), true)], syscall.SIGKILL)
 	p.wantCode(137, "was killed by signal 9 (SIGKILL)\n")
 	p.wantOnlyLines("the last output of rank", "  | ready ", "was killed by signal 9")
-	t.Logf("looked %d times meanwhile", <-looked)
+	waittest.Receive(t, "the server is gone", gone)
+	t.Logf("looked %d times meanwhile", looked.Load())
 }
 
 // wantOnlyLines checks that ibrun prints one line with each of these texts, and no others except those about the metrics
@@ -246,23 +250,25 @@ func TestOtherVersion(t *testing.T) {
 	}
 }
 
-// stream sends blocks of 64 KiB from rank 0 to rank 1 for a time, prints how many, and sleeps.
-func stream(limit string) error {
+// stream sends blocks of 64 KiB from rank 0 to rank 1 until a FIFO is closed, prints how many, and sleeps.
+func stream(fifo string) error {
 	const window = 16
-	d, err := time.ParseDuration(limit)
+	p, err := mpi.Init(context.Background(), nil)
 	if err != nil {
 		return err
 	}
-	p, err := mpi.Init(context.Background(), nil)
+	ended, err := whenClosed(fifo)
 	if err != nil {
 		return err
 	}
 	fmt.Println("ready", os.Getpid())
 	w, block, more := p.World(), make([]byte, 64<<10), []byte{1}
 	sent := 0
-	for end := time.Now().Add(d); more[0] != 0; {
-		if w.Rank() == 0 && time.Now().After(end) {
-			more[0] = 0
+	for more[0] != 0 {
+		select {
+		case <-ended:
+			more[0] = 0 // the value of rank 0 decides
+		default:
 		}
 		if err := mpi.Bcast(w, more, 0); err != nil {
 			return err
@@ -284,13 +290,11 @@ func stream(limit string) error {
 	return nil
 }
 
-// TestManyScrapes: scrapes while messages stream miss no message in the counts. With IBRUN_SOAK=1 there are ten thousand, in a
-// minute.
+// TestManyScrapes: scrapes while messages stream miss no message in the counts. With IBRUN_SOAK=1 there are ten thousand.
 func TestManyScrapes(t *testing.T) {
 	t.Parallel()
-	limit := soak(time.Minute, time.Second)
-	scrapes := soak(10000, 200)
-	p := startJob(t, 2, "-n", "2", "--metrics", ":0", "rank", "stream", limit.String())
+	fifo := openFIFO(t)
+	p := startJob(t, 2, "-n", "2", "--metrics", ":0", "rank", "stream", fifo.Name())
 	number := func(text, name string) (n uint64) {
 		found := regexp.MustCompile("(?m)^" + regexp.QuoteMeta(name) + ` (\S+)$`).FindStringSubmatch(text)
 		if found == nil {
@@ -305,8 +309,7 @@ func TestManyScrapes(t *testing.T) {
 	counters := []string{`ibrun_calls_total{op="Send"}`, `ibrun_calls_total{op="Recv"}`, `ibrun_operation_bytes_total{op="Send"}`,
 		`ibrun_operation_seconds_count{op="Send",size="256Ki"}`}
 	last := make([]uint64, len(counters))
-	for range scrapes {
-		time.Sleep(limit / time.Duration(scrapes))
+	for range soak(10000, 200) {
 		text := p.scrape()
 		for i, name := range counters {
 			n := number(text, name)
@@ -316,6 +319,7 @@ func TestManyScrapes(t *testing.T) {
 			last[i] = n
 		}
 	}
+	fifo.Close()
 	var moved uint64
 	for range 2 {
 		if _, err := fmt.Sscanf(p.line(), "moved %d\n", &moved); err != nil {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/internal/freeport"
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // nodes is a job on several nodes, all of which are this machine.
@@ -150,7 +151,7 @@ func TestRankFailsOnNode(t *testing.T) {
 	t.Logf("the job ended after %v", time.Since(began))
 	newNodes(t, 2).start(0, "-n", "3", "rank", "pmi", "abort", "7", "2").wantCode(7, "rank 2 on n1 ")
 	newNodes(t, 2).start(0, "-n", "3", "rank", "pmi", "leave-before-init", "2").wantCode(1, "rank 2 on n1 ")
-	ns = newNodes(t, 2).start(0, "-n", "2", "sh", "-c", "echo some words >&2; test $PMI_RANK = 0 || exit 3; sleep 100")
+	ns = newNodes(t, 2).start(0, "-n", "2", "sh", "-c", "echo some words >&2; test $PMI_RANK = 0 || exit 3; sleep 1000")
 	ns.wantCode(3, "ibrun: rank 1 on n1 ", ns.list[0])
 	ns.wantCode(3, "the last output of rank 1 was\nibrun:   | some words\n", ns.list[1])
 	if text := ns.list[1].stderrText(); strings.Contains(text, "the last output") {
@@ -215,7 +216,7 @@ func TestSignalsOnNodes(t *testing.T) {
 // --heartbeat. It tries this one, and a longer one if a node was silent so long while it started.
 func startForSilence(t *testing.T, heartbeat time.Duration) (ns *nodes, used time.Duration) {
 	t.Helper()
-	for ; heartbeat < waitLimit; heartbeat *= 4 {
+	for ; heartbeat < waittest.Limit; heartbeat *= 4 {
 		ns = newNodes(t, 2).start(0, "--heartbeat", heartbeat.String(), "-n", "2", "rank", "sleep")
 		if ns.list[0].readyOrEnded(1) && ns.list[1].readyOrEnded(1) {
 			return ns, heartbeat
@@ -236,7 +237,7 @@ func startForSilence(t *testing.T, heartbeat time.Duration) (ns *nodes, used tim
 // If the user stops one node, the ranks on all nodes stop, and the node does not count as lost.
 func TestNodeStopsAndContinues(t *testing.T) {
 	inParallel(t, 2, func(t *testing.T, asked int) {
-		ns, heartbeat := startForSilence(t, 8*time.Second)
+		ns, heartbeat := startForSilence(t, 10*time.Second)
 		p := ns.list[asked]
 		all := []int{p.cmd.Process.Pid, ns.list[0].pids[0], ns.list[1].pids[0]}
 		stopped := func(want bool) func() bool {
@@ -251,10 +252,10 @@ func TestNodeStopsAndContinues(t *testing.T) {
 		}
 		p.signal(p.cmd.Process.Pid, syscall.SIGTSTP)
 		p.eventually("not all of them stop", stopped(true))
-		time.Sleep(heartbeat + 2*time.Second)
+		waittest.Elapse(t, heartbeat+2*time.Second, "the stopped node is not lost")
 		p.signal(p.cmd.Process.Pid, syscall.SIGCONT)
 		p.eventually("not all of them continue", stopped(false))
-		time.Sleep(500 * time.Millisecond)
+		waittest.Elapse(t, 500*time.Millisecond, "the job goes on")
 		p.signal(ns.list[1].pids[0], syscall.SIGKILL)
 		ns.wantCode(137, "rank 1 on n1 ")
 	})
@@ -327,7 +328,7 @@ func TestNodeCannotStart(t *testing.T) {
 			if cmd.Dir = dir; k == failing {
 				cmd.Dir = t.TempDir()
 			}
-			if err := os.WriteFile(filepath.Join(dir, "program"), []byte("#!/bin/sh\nsleep 100\n"), 0o700); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, "program"), []byte("#!/bin/sh\nsleep 1000\n"), 0o700); err != nil {
 				t.Fatal(err)
 			}
 			ns.list[k] = startCommand(t, 0, cmd)

@@ -71,13 +71,13 @@ func rank(args []string) int {
 		err = hang(args[1])
 	case "work", "traffic", "eat", "exchange":
 		err = runLong(args)
-	case "stream": // TIME: sends as many messages as possible, then sleeps
+	case "stream": // FIFO: sends as many messages as possible until it is closed, then sleeps
 		err = stream(args[1])
 	case "record": // [HOW]: records a hundred messages, then sleeps
 		err = record(args[1:])
 	case "talk": // TIME: sends messages and computes
 		err = talk(args[1:])
-	case "checked": // TIME [idle]: exchanges messages and checks them
+	case "checked": // FIFO [idle]: exchanges messages and checks them until the FIFO is closed
 		err = checked(args[1:])
 	case "sum": // [HOW]: adds the numbers of the ranks
 		err = sum(args[1:])

@@ -96,7 +96,7 @@ func TestHostCannotBeUsed(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			p := startCommand(t, 0, startOn(t, c.script, "h0:1,b:1", "rank", "pmi"))
+			p := startCommand(t, 0, startOn(t, c.script, "h0:1,b:1", "--join-timeout", "1h", "rank", "pmi"))
 			if code := p.wait(); code != c.code {
 				t.Errorf("exit code %d, want %d", code, c.code)
 			}
@@ -176,7 +176,7 @@ func TestHostRefuses(t *testing.T) {
 // startSleeping starts four ranks that sleep, two of them on node 0, and waits until they are ready.
 func startSleeping(t *testing.T) *process {
 	t.Helper()
-	return startCommand(t, 4, startOn(t, "trap : TERM; \"$@\"", "h0:2,b:1,c:1", "rank", "sleep"))
+	return startCommand(t, 4, startOn(t, "trap : TERM; \"$@\"", "h0:2,b:1,c:1", "--heartbeat", "1h", "rank", "sleep"))
 }
 
 // partsOf returns the processes of the job with this command line, in any order.

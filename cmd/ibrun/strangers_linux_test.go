@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/internal/cgroup"
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // strangersPerSecond returns how many connections strangers make. A handshake that takes longer than half a second may have to
@@ -45,9 +46,10 @@ const nobody = 65534
 
 // visitor is a process that knows no secret, and belongs to another user if it was started by root.
 type visitor struct {
-	mu   sync.Mutex
-	tcp  []string
-	unix []string
+	mu      sync.Mutex
+	learned sync.Cond // tcp
+	tcp     []string
+	unix    []string
 
 	tried, connected atomic.Int64 // TCP connections
 	entered          atomic.Int64 // connections to Unix sockets, which no other user may use
@@ -65,6 +67,7 @@ func strangers() int {
 		}
 	}
 	var v visitor
+	v.learned.L = &v.mu
 	slots := make(chan int)
 	open := make(chan net.Conn, maxStrangerConns)
 	for range 16 { // a connection may have to wait for a place
@@ -95,27 +98,35 @@ func (v *visitor) learn(line string) {
 		v.unix = append(v.unix, path)
 	default:
 		v.tcp = append(v.tcp, line)
+		v.learned.Signal()
 	}
+}
+
+// knows reports whether there are addresses.
+func (v *visitor) knows() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return len(v.tcp) > 0
 }
 
 // pace sends the number of the next connection strangersPerSecond times a second, while there are addresses.
 func (v *visitor) pace(slots chan<- int) {
-	perSecond, began, last := strangersPerSecond(), time.Now(), time.Now()
-	for n := 0; ; n++ {
-		// What was missed while other processes ran is made up for.
-		time.Sleep(time.Until(began.Add(time.Duration(n) * time.Second / perSecond)))
+	for {
 		v.mu.Lock()
-		known := len(v.tcp) > 0
-		v.mu.Unlock()
-		now := time.Now()
-		if known {
-			v.active.Add(int64(now.Sub(last)))
-			slots <- n
-		} else {
-			began, n = now, 0
-			time.Sleep(time.Millisecond)
+		for len(v.tcp) == 0 {
+			v.learned.Wait()
 		}
-		last = now
+		v.mu.Unlock()
+		began := time.Now()
+		last := began
+		for n := 0; v.knows(); n++ {
+			// What was missed while other processes ran is made up for.
+			time.Sleep(time.Until(began.Add(time.Duration(n) * time.Second / strangersPerSecond())))
+			now := time.Now()
+			v.active.Add(int64(now.Sub(last)))
+			last = now
+			slots <- n
+		}
 	}
 }
 
@@ -150,8 +161,7 @@ func (v *visitor) visit(n int, open chan net.Conn) {
 	}
 	v.connected.Add(1)
 	texts := strangerTexts()
-	_ = c.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
-	io.WriteString(c, texts[n/7%len(texts)])
+	io.WriteString(c, texts[n/7%len(texts)]) // a new connection has room for it
 	for {
 		select {
 		case open <- c:
@@ -164,7 +174,6 @@ func (v *visitor) visit(n int, open chan net.Conn) {
 
 // strangerProcess is a running process of strangers.
 type strangerProcess struct {
-	mu    sync.Mutex
 	input io.WriteCloser
 	known map[string]bool
 }
@@ -253,8 +262,6 @@ func writeExisting(file, text string) error {
 
 // visit makes the strangers connect to an address.
 func (s *strangerProcess) visit(addr string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if !s.known[addr] {
 		s.known[addr] = true
 		fmt.Fprintln(s.input, addr)
@@ -263,28 +270,19 @@ func (s *strangerProcess) visit(addr string) {
 
 // leave makes the strangers forget all addresses.
 func (s *strangerProcess) leave() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	fmt.Fprintln(s.input, "-")
 	clear(s.known)
 }
 
-// visitAll makes the strangers connect to everything that processes of the job listen at, until done is closed.
-func (s *strangerProcess) visitAll(done <-chan struct{}, job []*process) {
-	for {
-		for _, p := range job {
-			for _, l := range p.listeners() {
-				if addr, ok := tcpAddress(l); ok {
-					s.visit(addr)
-				} else if strings.HasPrefix(l, "unix ") {
-					s.visit(l)
-				}
+// visitAll makes the strangers connect to everything that processes of the job listen at now.
+func (s *strangerProcess) visitAll(job []*process) {
+	for _, p := range job {
+		for _, l := range p.listeners() {
+			if addr, ok := tcpAddress(l); ok {
+				s.visit(addr)
+			} else if strings.HasPrefix(l, "unix ") {
+				s.visit(l)
 			}
-		}
-		select {
-		case <-done:
-			return
-		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }
@@ -315,35 +313,32 @@ func tcpAddress(listener string) (string, bool) {
 // cannot connect to any Unix socket of the job.
 func TestStrangers(t *testing.T) {
 	t.Parallel()
-	jobs, found := soak(50, 1), 0
-	const listeners = 7 // two ports of the ibruns, one of each rank, the metrics, and two Unix sockets
+	const listeners = 8 // two ports of the ibruns, one of each rank, one of the metrics, and three Unix sockets
 	s := startStrangers(t)
-	// On a busy machine a job may end before the strangers have found all. Then the next ones last longer and longer.
-	lasts := soak(2*time.Second, 300*time.Millisecond)
-	for i := 0; i < jobs || found < listeners && lasts < waitLimit/4; i++ {
-		if i >= jobs {
-			lasts = 3 * time.Second << (i - jobs)
-		}
-		ns := newNodes(t, 2)
+	for i := range soak(50, 1) {
+		ns, fifo := newNodes(t, 2), openFIFO(t)
 		s.visit(ns.addr)
 		for k, metrics := range []string{"0", t.TempDir() + "/metrics.sock"} {
 			ns.list[k] = startCommand(t, 0, ns.command(k, "--heartbeat", "15s", "--transport", "tcp", "--metrics", metrics, "-n", "2",
-				"rank", "checked", lasts.String()))
+				"rank", "checked", fifo.Name()))
 		}
-		done := make(chan struct{})
-		var visitors sync.WaitGroup
-		visitors.Go(func() { s.visitAll(done, ns.list) })
+		waittest.UntilNil(t, "the strangers find all that listens", func() error {
+			if s.visitAll(ns.list); len(s.known) < listeners {
+				return fmt.Errorf("they know only %d: %v; ibrun wrote %q", len(s.known), s.known, ns.list[0].stderrText())
+			}
+			return nil
+		})
+		for _, p := range ns.list {
+			p.ready(1)
+		}
+		s.visitAll(ns.list)
+		waittest.Elapse(t, soak(2*time.Second, 300*time.Millisecond), "strangers connect while messages are exchanged")
+		fifo.Close()
 		for k, p := range ns.list {
 			if code := p.wait(); code != 0 {
 				t.Errorf("job %d: exit code %d of node %d:\n%s", i, code, k, p.stderrText())
 			}
 		}
-		close(done)
-		visitors.Wait()
-		found = max(found, len(s.known))
 		s.leave()
-	}
-	if found < listeners {
-		t.Errorf("strangers found only %d listeners", found)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // TestTimeoutOfOutput: --timeout also ends a job whose ranks have exited but whose output cannot be forwarded. The last line of
@@ -32,7 +34,7 @@ func timeoutOfOutput(t *testing.T, rank []string, last string) {
 	printed := ""
 	for _, limit := range []string{"0.5", "4", "15", "45"} { // until the rank exits within that time
 		p := startJob(t, 0, append([]string{"-n", "1", "--timeout", limit}, rank...)...)
-		hung := time.AfterFunc(waitLimit+15*time.Second, func() { p.cmd.Process.Kill() })
+		hung := time.AfterFunc(waittest.Limit, func() { p.cmd.Process.Kill() })
 		err := p.cmd.Wait() // its output is not read
 		if !hung.Stop() {
 			t.Fatalf("ibrun does not end; it printed\n%s", p.stderrText())
