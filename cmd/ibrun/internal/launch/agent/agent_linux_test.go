@@ -21,6 +21,12 @@ import (
 
 // Messages that a rank sent before its exit are processed, however late the agent reads them.
 func TestDrainConnections(t *testing.T) {
+	for _, late := range []string{"PMI", "link"} {
+		t.Run(late, func(t *testing.T) { testDrainConnections(t, late) })
+	}
+}
+
+func testDrainConnections(t *testing.T, late string) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -38,9 +44,13 @@ func TestDrainConnections(t *testing.T) {
 	if _, err := linkEnd.WriteString("\x04\x01" + `{"Text":"last note"}`); err != nil {
 		t.Fatal(err)
 	}
-	code, late := 0, make(chan struct{})
+	code, pmiRuns, linkRuns := 0, make(chan struct{}), make(chan struct{})
+	soon, then := pmiRuns, linkRuns
+	if late == "PMI" {
+		soon, then = linkRuns, pmiRuns
+	}
 	server, err := pmi.NewServer(pmi.Job{Size: 1, KVSName: "job", Events: pmi.Events{
-		Init:  func(int) { <-late },
+		Init:  func(int) { <-pmiRuns },
 		Abort: func(_, c int, _ string) { code = c },
 	}})
 	if err != nil {
@@ -51,16 +61,18 @@ func TestDrainConnections(t *testing.T) {
 	r := &rank{task: &protocol.RankTask{}, pmi: os.NewFile(uintptr(fds[0]), "agent"), link: link,
 		pmiDone: make(chan struct{}), linkDone: make(chan struct{})}
 	go a.servePMI(r)
+	go func() {
+		<-linkRuns
+		a.readLink(r)
+	}()
+	close(soon)
 	drained := make(chan struct{})
 	go func() {
 		a.drainConnections(r)
 		close(drained)
 	}()
-	waittest.Nothing(t, 150*time.Millisecond, "drained before the messages of PMI are processed", drained)
-	close(late)
-	<-r.pmiDone
-	waittest.Nothing(t, 150*time.Millisecond, "drained before the messages of the link are processed", drained)
-	a.readLink(r)
+	waittest.Nothing(t, 150*time.Millisecond, "drained before the late messages are processed", drained)
+	close(then)
 	waittest.Receive(t, "all messages are processed", drained)
 	if code != 7 {
 		t.Errorf("a rank aborted with code 7, and the agent received %d", code)
