@@ -18,6 +18,9 @@
 //  7. Every transport passes the suite in fabric/fabrictest.
 //  8. Style: code is formatted with gofmt, lines have at most 130 columns, a package name says what the package provides, a
 //     to-do comment has an issue number, and there are no init functions and no package-level variables that hold state.
+//  9. Tests wait for conditions, by internal/waittest, and not for a time: they do not call time.Sleep or time.After, make
+//     contexts or connections with deadlines, compare elapsed time, or set durations below 10 s. waits.txt names the places that
+//     do, with reasons; it may only become shorter.
 //
 // Do not change a rule to make a build pass. If one place has a good reason to violate rule 3, or to have an init function or a
 // variable that rule 8 forbids, name the place and the reason in exceptions.txt. A line there that is no longer needed is

@@ -27,6 +27,7 @@ func TestRulesOnFixtures(t *testing.T) {
 		"6-hot":        checkHot,
 		"7-transports": func(t *tree, _ string) []violation { return checkTransports(t) },
 		"8-style":      func(t *tree, _ string) []violation { return checkStyle(t) },
+		"9-waits":      checkWaits,
 	} {
 		t.Run(name, func(t *testing.T) {
 			text, err := testdata.ReadFile("testdata/" + name + ".txt")

@@ -43,6 +43,7 @@ var rules = []rule{
 	{6, "hot calls do not allocate", func(t *tree) []violation { return checkHot(t, proofsText) }},
 	{7, "transports pass fabrictest", checkTransports},
 	{8, "style", checkStyle},
+	{9, "tests wait for conditions", func(t *tree) []violation { return checkWaits(t, waitsText) }},
 }
 
 // TestArchitecture checks all rules on the whole repository.
