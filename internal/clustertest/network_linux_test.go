@@ -3,7 +3,6 @@ package clustertest
 import (
 	"bytes"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,12 +16,13 @@ import (
 	"github.com/ibrun/ibrun/internal/waittest"
 )
 
-// network is a network of hosts that run sshd. Each host has a name, an address and file systems of its own. This machine, on
-// which the commands run, is connected with it.
+// network is a network of hosts that run sshd. Each host has a name, an address and file systems of its own. The commands of the
+// user run in a network namespace that is connected with the hosts. So no network device of this machine comes or goes.
 type network struct {
 	t     *testing.T
 	dir   string
 	id    int
+	user  string // the namespace of the user
 	hosts []*host
 }
 
@@ -48,14 +48,16 @@ func newNetwork(t *testing.T, names []string, setups map[string]setup) *network 
 	t.Helper()
 	// Other users may run these tests on this machine.
 	n := &network{t: t, dir: t.TempDir(), id: (os.Getpid()*7 + int(networks.Add(1))) % 250}
-	bridge := fmt.Sprintf("ibc%d", n.id)
-	n.ip("link add %s type bridge", bridge)
-	t.Cleanup(func() { n.ip("link del %s", bridge) })
-	n.ip("addr add %s/24 dev %s", n.address(254), bridge)
-	n.ip("link set %s up", bridge)
+	n.user = fmt.Sprintf("ibc%d", n.id)
+	n.ip("netns add %s", n.user)
+	t.Cleanup(func() { n.ip("netns del %s", n.user) }) // and its devices
+	n.ip("-n %s link set lo up", n.user)
+	n.ip("-n %s link add br0 type bridge", n.user)
+	n.ip("-n %s addr add %s/24 dev br0", n.user, n.address(254))
+	n.ip("-n %s link set br0 up", n.user)
 	n.keys()
 	for i, name := range names {
-		n.addHost(i, name, bridge, setups[name])
+		n.addHost(i, name, setups[name])
 	}
 	n.configureClient()
 	for _, h := range n.hosts {
@@ -69,7 +71,7 @@ func newNetwork(t *testing.T, names []string, setups map[string]setup) *network 
 // newJob prepares a command whose ssh knows the hosts and the key of the user.
 func (n *network) newJob(args ...string) *job {
 	n.t.Helper()
-	j := newJob(n.t, args...)
+	j := newJob(n.t, append([]string{"ip", "netns", "exec", n.user}, args...)...)
 	j.cmd.Env = append(j.cmd.Env, "PATH="+n.dir+":"+os.Getenv("PATH"))
 	return j
 }
@@ -113,16 +115,15 @@ func (n *network) keys() {
 }
 
 // addHost makes the namespaces of a host and starts its sshd.
-func (n *network) addHost(i int, name, bridge string, s setup) {
+func (n *network) addHost(i int, name string, s setup) {
 	n.t.Helper()
 	space := fmt.Sprintf("ibc%d-%d", n.id, i)
-	h := &host{name: name, addr: n.address(i + 1), device: fmt.Sprintf("ibc%dx%d", n.id, i)}
+	h := &host{name: name, addr: n.address(i + 1), device: fmt.Sprintf("host%d", i)}
 	n.hosts = append(n.hosts, h)
 	n.ip("netns add %s", space)
 	n.t.Cleanup(func() { n.ip("netns del %s", space) })
-	n.ip("link add %s type veth peer name eth0 netns %s", h.device, space)
-	n.t.Cleanup(func() { n.ip("link del %s", h.device) })
-	n.ip("link set %s master %s up", h.device, bridge)
+	n.ip("-n %s link add %s type veth peer name eth0 netns %s", n.user, h.device, space)
+	n.ip("-n %s link set %s master br0 up", n.user, h.device)
 	n.ip("-n %s addr add %s/24 dev eth0", space, h.addr)
 	n.ip("-n %s link set eth0 up", space)
 	n.ip("-n %s link set lo up", space)
@@ -190,16 +191,16 @@ func (n *network) configureClient() {
 func (n *network) waitFor(h *host) {
 	n.t.Helper()
 	waittest.UntilNil(n.t, "sshd of "+h.name+" listens", func() error {
-		c, err := net.Dial("tcp", h.addr+":22")
-		if err != nil {
-			return fmt.Errorf("%w\n%s", err, &h.log)
+		connect := fmt.Sprintf("exec 3<>/dev/tcp/%s/22", h.addr)
+		if out, err := exec.Command("ip", "netns", "exec", n.user, "bash", "-c", connect).CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s\n%s", err, out, &h.log)
 		}
-		return c.Close()
+		return nil
 	})
 }
 
 // cut makes the network of a host deliver nothing any more.
 func (n *network) cut(i int) {
 	n.t.Helper()
-	n.ip("link set %s down", n.hosts[i].device)
+	n.ip("-n %s link set %s down", n.user, n.hosts[i].device)
 }
