@@ -5,7 +5,8 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"net"
-	"os/exec"
+	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -51,22 +52,16 @@ func TestEncryptedNodes(t *testing.T) {
 	newNodes(t, 2).start(0, "-n", "2", "--encrypt", "rank", "exit", "7", "1").wantCode(7, "rank 1 on n1 ")
 }
 
-// capture returns a function that ends the capture of a network device, and returns all that has passed through it.
-func capture(t *testing.T, device string) func() []byte {
+// capture returns a function that ends the capture of the network's interface, and returns all that has passed through it.
+func (n network) capture(t *testing.T) func() []byte {
 	t.Helper()
-	i, err := net.InterfaceByName(device)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := binary.BigEndian.Uint16(binary.NativeEndian.AppendUint16(nil, unix.ETH_P_ALL))
-	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, int(all))
-	if err == nil {
-		err = unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: i.Index})
-	}
-	if err == nil {
-		err = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 10000})
-	}
-	if err != nil {
+	fd, err := -1, error(nil)
+	var opened sync.WaitGroup
+	opened.Go(func() {
+		runtime.LockOSThread() // and never unlocks it, so that the thread, which is in the namespace, ends with this goroutine
+		fd, err = n.packetSocket()
+	})
+	if opened.Wait(); err != nil {
 		t.Fatal(err)
 	}
 	var seen bytes.Buffer
@@ -96,6 +91,34 @@ func capture(t *testing.T, device string) func() []byte {
 	}
 }
 
+// packetSocket enters the network namespace and returns a socket that receives all that passes through the interface.
+func (n network) packetSocket() (int, error) {
+	space, err := os.Open("/run/netns/" + n.name)
+	if err != nil {
+		return -1, err
+	}
+	defer space.Close()
+	if err := unix.Setns(int(space.Fd()), unix.CLONE_NEWNET); err != nil {
+		return -1, os.NewSyscallError("setns", err)
+	}
+	i, err := net.InterfaceByName("eth0")
+	if err != nil {
+		return -1, err
+	}
+	all := binary.BigEndian.Uint16(binary.NativeEndian.AppendUint16(nil, unix.ETH_P_ALL))
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, int(all))
+	if err != nil {
+		return -1, os.NewSyscallError("socket", err)
+	}
+	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: i.Index}); err != nil {
+		return -1, os.NewSyscallError("bind", err)
+	}
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 10000}); err != nil {
+		return -1, os.NewSyscallError("setsockopt", err)
+	}
+	return fd, nil
+}
+
 // readable reports whether a text is among the bytes, as it is or in base64.
 func readable(seen []byte, text string) bool {
 	found := bytes.Contains(seen, []byte(text))
@@ -110,16 +133,16 @@ func readable(seen []byte, text string) bool {
 // failed can be read. With --encrypt none of them can.
 func TestNothingToRead(t *testing.T) {
 	t.Parallel()
-	network := newNetwork(t)
+	site := newSite(t, 2)
 	run := func(code int, args ...string) []byte {
 		ns := newNodes(t, 2)
 		_, port, _ := strings.Cut(ns.addr, ":")
-		ns.addr = network.here + ":" + port
-		seen := capture(t, network.device)
+		ns.addr = site[0].addr + ":" + port
+		seen := site[0].capture(t)
 		args = append([]string{"-n", "2", "--tcp-interfaces", "198.18.0.0/15"}, args...)
-		ns.list[0] = startCommand(t, 0, ns.command(0, args...))
-		far := ns.command(1, args...)
-		ns.list[1] = startCommand(t, 0, exec.Command("ip", append([]string{"netns", "exec", network.name}, far.Args...)...))
+		for k := range ns.list {
+			ns.list[k] = startCommand(t, 0, site[k].inside(ns.command(k, args...)))
+		}
 		ns.wantCode(code, "")
 		return seen()
 	}

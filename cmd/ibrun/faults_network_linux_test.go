@@ -109,19 +109,18 @@ func soak[T any](whole, short T) T {
 	return short
 }
 
-// checkedJob starts a job of program checked with these flags on two nodes, the second one in a network of its own. The job runs
-// until end is called.
-func checkedJob(t *testing.T, net network, flags []string, args ...string) (ns *nodes, end func()) {
+// checkedJob starts a job of program checked with these flags on the two nodes of a site. The job runs until end is called.
+func checkedJob(t *testing.T, site []network, flags []string, args ...string) (ns *nodes, end func()) {
 	t.Helper()
 	fifo := openFIFO(t)
 	ns = newNodes(t, 2)
 	_, port, _ := strings.Cut(ns.addr, ":")
-	ns.addr = net.here + ":" + port
+	ns.addr = site[0].addr + ":" + port
 	args = slices.Concat([]string{"--heartbeat", soak("15s", "1m"), "-n", "2", "--tcp-interfaces", "198.18.0.0/15"}, flags,
 		[]string{"rank", "checked", fifo.Name()}, args)
-	ns.list[0] = startCommand(t, 0, ns.command(0, args...))
-	far := ns.command(1, args...)
-	ns.list[1] = startCommand(t, 0, exec.Command("ip", append([]string{"netns", "exec", net.name}, far.Args...)...))
+	for k := range ns.list {
+		ns.list[k] = startCommand(t, 0, site[k].inside(ns.command(k, args...)))
+	}
 	for _, p := range ns.list {
 		p.ready(1)
 	}
@@ -188,12 +187,12 @@ func TestResetConnections(t *testing.T) {
 
 func testResetConnections(t *testing.T, flags []string) {
 	t.Parallel()
-	net := newNetwork(t)
+	site := newSite(t, 2)
 	resets, every := soak(60, 7), soak(time.Second, 150*time.Millisecond)
-	ns, end := checkedJob(t, net, flags)
+	ns, end := checkedJob(t, site, flags)
 	for range resets {
 		waittest.Elapse(t, every, "messages are exchanged over the connections")
-		tool(t, "ss", "-K", "dst", net.there)
+		tool(t, "ip", "netns", "exec", site[0].name, "ss", "-K", "dst", site[1].addr)
 	}
 	end()
 	t.Logf("%d messages, with %d resets of all connections", ns.wantReceived(), resets)
@@ -206,16 +205,16 @@ func TestSilentNode(t *testing.T) {
 	for _, how := range []string{"stopped", "dropped"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			net := newNetwork(t)
+			site := newSite(t, 2)
 			times, silent := soak(10, 1), soak(10*time.Second, time.Second)
-			ns, end := checkedJob(t, net, nil)
+			ns, end := checkedJob(t, site, nil)
 			for range times {
 				waittest.Elapse(t, soak(3*time.Second, 200*time.Millisecond), "messages are exchanged")
 				goOn := func() { ns.list[1].signalAll(syscall.SIGCONT) }
 				if how == "stopped" {
 					ns.list[1].signalAll(syscall.SIGSTOP)
 				} else {
-					goOn = net.drop(t, "")
+					goOn = site[1].drop(t, "")
 				}
 				waittest.Elapse(t, silent, "the silent node is not lost")
 				goOn()
@@ -231,7 +230,7 @@ func TestSilentNode(t *testing.T) {
 func TestBothSilent(t *testing.T) {
 	t.Parallel()
 	times, silent := soak(5, 1), soak(10*time.Second, time.Second)
-	ns, end := checkedJob(t, newNetwork(t), nil)
+	ns, end := checkedJob(t, newSite(t, 2), nil)
 	for range times {
 		waittest.Elapse(t, silent/4, "messages are exchanged")
 		ns.list[1].signalAll(syscall.SIGSTOP)
@@ -267,9 +266,9 @@ func TestPacketLoss(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inParallel(t, soak(10, 1), func(t *testing.T, _ int) {
-				net := newNetwork(t)
-				ns, end := checkedJob(t, net, nil, c.args...)
-				recovers := net.drop(t, fmt.Sprintf("numgen random mod 100 < %d", c.loss))
+				site := newSite(t, 2)
+				ns, end := checkedJob(t, site, nil, c.args...)
+				recovers := site[1].drop(t, fmt.Sprintf("numgen random mod 100 < %d", c.loss))
 				waittest.Elapse(t, c.period, "the job is not lost")
 				end()
 				recovers()

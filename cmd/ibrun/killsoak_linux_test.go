@@ -111,10 +111,10 @@ func notLate(t *testing.T, count int, test func() (wrong string)) {
 	t.Error(wrong)
 }
 
-// newRandom returns a source of random numbers, and logs its seed.
+// newRandom returns a source of random numbers, whose seed is a different one each time with IBRUN_SOAK only. It logs the seed.
 func newRandom(t *testing.T) *rand.Rand {
 	t.Helper()
-	seed := uint64(time.Now().UnixNano())
+	seed := soak(uint64(time.Now().UnixNano()), 1)
 	t.Logf("seed %d", seed)
 	return rand.New(rand.NewPCG(seed, 0))
 }
@@ -147,7 +147,7 @@ func newFaultJob(t *testing.T, site []network, count, ranks, victim int) *faultJ
 	j := &faultJob{nodes: newNodes(t, count), site: site, victim: victim}
 	if site != nil {
 		_, port, _ := strings.Cut(j.addr, ":")
-		j.addr = site[0].there + ":" + port
+		j.addr = site[0].addr + ":" + port
 	}
 	heartbeat := cutOffHeartbeat()
 	if site == nil {
@@ -214,7 +214,7 @@ func (j *faultJob) try(random *rand.Rand, kind int) (took time.Duration, wrong s
 		}
 		culprit, code = fmt.Sprintf("(pid %d) was killed by signal %d (%s)", pids[0], sig, unix.SignalName(sig)), 128+int(sig)
 	case "link down":
-		says = func(k int) string { return j.saysCutOff(k, "its interface eth0 ("+j.site[j.victim].there+") is down") }
+		says = func(k int) string { return j.saysCutOff(k, "its interface eth0 ("+j.site[j.victim].addr+") is down") }
 		tool(j.t, "ip", "-n", j.site[j.victim].name, "link", "set", "eth0", "down")
 		end = func() { tool(j.t, "ip", "-n", j.site[j.victim].name, "link", "set", "eth0", "up") }
 	case "silent":
@@ -251,7 +251,7 @@ func (j *faultJob) saysCutOff(k int, why string) string {
 	case k == j.victim || j.victim == 0:
 		return "the connection to node 0 (n0) at " + j.addr + " is lost: no heartbeat for " + cutOffHeartbeat().String()
 	}
-	return fmt.Sprintf("ibrun: node %d (n%[1]d) at %s:", j.victim, j.site[j.victim].there)
+	return fmt.Sprintf("ibrun: node %d (n%[1]d) at %s:", j.victim, j.site[j.victim].addr)
 }
 
 // newSite returns n networks, one for each node of a job, which a switch connects. In each the interface is eth0.
@@ -263,7 +263,7 @@ func newSite(t *testing.T, n int) (site []network) {
 	batch := []string{"netns add " + hub, "-n " + hub + " link add br0 type bridge", "-n " + hub + " link set br0 up"}
 	for k := range n {
 		name, addr := fmt.Sprintf("%sn%d", hub, k), fmt.Sprintf("198.18.0.%d", k+1)
-		site = append(site, network{name: name, device: "eth0", there: addr})
+		site = append(site, network{name, addr})
 		batch = append(batch, "netns add "+name,
 			fmt.Sprintf("-n %s link add port%d type veth peer name eth0 netns %s", hub, k, name),
 			fmt.Sprintf("-n %s link set port%d master br0", hub, k), fmt.Sprintf("-n %s link set port%d up", hub, k),

@@ -467,8 +467,8 @@ func TestUnauthenticatedConnections(t *testing.T) {
 	ns.wantCode(0, "")
 }
 
-// network is a network namespace with an address of its own. A pair of devices connects it with this machine.
-type network struct{ name, device, here, there string }
+// network is a network namespace with an interface, eth0, that has an address. newSite connects it with others.
+type network struct{ name, addr string }
 
 // networks is the number of networks that were made.
 var networks atomic.Int32
@@ -488,27 +488,4 @@ func needsNetworks(t *testing.T) {
 // inside returns a command that runs in the network.
 func (n network) inside(cmd *exec.Cmd) *exec.Cmd {
 	return exec.Command("ip", append([]string{"netns", "exec", n.name}, cmd.Args...)...)
-}
-
-func newNetwork(t *testing.T) network {
-	t.Helper()
-	needsNetworks(t)
-	id := (os.Getpid() + int(networks.Add(1))*4099) % (1 << 14) // other users may run these tests on this machine
-	n := network{fmt.Sprintf("ibn%d", id), fmt.Sprintf("ibv%d", id),
-		fmt.Sprintf("198.18.%d.%d", id/64, id%64*4+1), fmt.Sprintf("198.18.%d.%d", id/64, id%64*4+2)}
-	run := func(words string) {
-		t.Helper()
-		if out, err := exec.Command("ip", strings.Fields(words)...).CombinedOutput(); err != nil {
-			t.Fatalf("ip %s: %v: %s", words, err, out)
-		}
-	}
-	run("netns add " + n.name)
-	t.Cleanup(func() { exec.Command("ip", "netns", "del", n.name).Run() }) // this deletes the devices too
-	run("link add " + n.device + " type veth peer name " + n.device + "b netns " + n.name)
-	run("addr add " + n.here + "/30 dev " + n.device)
-	run("link set " + n.device + " up")
-	run("-n " + n.name + " addr add " + n.there + "/30 dev " + n.device + "b")
-	run("-n " + n.name + " link set " + n.device + "b up")
-	run("-n " + n.name + " link set lo up")
-	return n
 }
