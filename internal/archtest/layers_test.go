@@ -83,7 +83,8 @@ mpi/internal/datatype < mpi/internal/reduction, mpi/internal/coll;
 mpi/internal/reduction < mpi/internal/coll;
 fabric < mpi/internal/regcache;
 internal/shm < mpi/internal/coll;
-fabric, perf, internal/pollyield, mpi/internal/match, mpi/internal/regcache, mpi/internal/datatype < mpi/internal/proto;
+fabric, perf, internal/pollyield, internal/ticks, mpi/internal/match, mpi/internal/regcache,
+	mpi/internal/datatype < mpi/internal/proto;
 attrs, hw, perf, perf/profile, fabric, internal/shm, internal/tunables, mpi/internal/bootstrap, mpi/internal/clocksync,
 	mpi/internal/coll, mpi/internal/datatype, mpi/internal/proto, mpi/internal/reduction, mpi/internal/topology < mpi/internal/core;
 

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/ibrun/ibrun/internal/ticks"
 )
 
 // A goroutine that waits yields its processor to the peers with sched_yield. That takes a microsecond if the other processes that
@@ -19,17 +21,22 @@ const (
 	// slowYield is how long a yield takes at least if a program that does not wait had the processor for a slice. The slice of
 	// Linux is 0.7 to 3 ms, more with more processors, and it ends at the next tick of the kernel's clock, 1 to 4 ms apart.
 	slowYield = 2 * time.Millisecond
+	// slowTicks is less than the ticks of a slow yield: no counter has fewer than 500 in a microsecond. With fewer ticks, a yield is
+	// quick, and the system's clock, which takes a quarter of such a yield to read twice, is not read.
+	slowTicks = 500 * int64(slowYield/time.Microsecond)
 	// slowShare is the part of the time that slow yields take before goroutines pause yielding, as 1/slowShare. Measured on two
 	// processors, each of which runs a busy loop as well, it is nearly 1 if many ranks are goroutines of one process, since a
 	// thread that yields keeps other goroutines from running. It is 0.25 for a rank that computes between its messages; there
 	// sleeping would save a fifth of the time. Without the busy loops it is 0.05, but now and then 0.2, for 8 ranks that reduce
 	// 1 MiB, and these would take 1.7 times as long if they slept.
 	slowShare = 2
-	// yieldPause is how long goroutines do not yield then, as a multiple of the last yield's duration: the yields that find out
-	// whether others still compute take at most a fiftieth of the time.
+	// yieldPause is how long goroutines do not yield then, as a multiple of the last yield's duration. If others still compute
+	// after the pause, the next yield is slow and begins another pause, so slow yields take at most a fiftieth of the time.
 	yieldPause = 50
-	// A slow yield and the time before it count less by an eighth with every later slow yield. Of the time before it maxBetween
-	// counts at most, so that a time without slow yields is soon forgotten.
+	// forget is the part of the sums of yielding that each slow yield removes, as 1/forget: older yields count less.
+	forget = 8
+	// maxBetween is how much of the time between two slow yields counts at most. So a long time without slow yields does not
+	// outweigh those that follow.
 	maxBetween = 50 * time.Millisecond
 )
 
@@ -40,33 +47,39 @@ type yielding struct {
 
 	mu      sync.Mutex
 	last    time.Duration // when the last slow yield or the last pause has ended
-	slow    time.Duration // the time that slow yields took, see maxBetween
-	between time.Duration // the time before and between them, without pauses
+	slow    time.Duration // sum of the times that slow yields took; see forget
+	between time.Duration // sum of the times between them, without pauses; see forget and maxBetween
 }
 
 // processors is the yielding of all engines of this process, as they share its processors.
 var processors yielding
 
-var start = time.Now()
+var start, startTicks = time.Now(), ticks.Now()
 
 // sinceStart returns the time since the program has started.
 func sinceStart() time.Duration { return time.Since(start) }
 
 // yield yields the processor to other processes.
 func (y *yielding) yield() {
-	begin := sinceStart()
+	begin := ticks.Now()
 	yieldProcessor()
-	if end := sinceStart(); end-begin >= slowYield {
-		y.tookLong(begin, end)
+	// The difference may be negative: the counters of two processors differ by a little.
+	if took := int64(ticks.Now() - begin); took >= slowTicks {
+		now := sinceStart()
+		rate := float64(ticks.Now()-startTicks) / float64(now) // of the counter, in ticks per nanosecond
+		y.measured(now-time.Duration(float64(took)/rate), now)
 	}
 }
 
-// tookLong takes note of a slow yield, and begins a pause if such yields take much of the time.
-func (y *yielding) tookLong(begin, end time.Duration) {
+// measured begins a pause if a yield from begin to end is slow, and slow yields take most of the time.
+func (y *yielding) measured(begin, end time.Duration) {
+	if end-begin < slowYield {
+		return
+	}
 	y.mu.Lock()
 	defer y.mu.Unlock()
-	y.slow += end - begin - y.slow/8
-	y.between += min(max(begin-y.last, 0), maxBetween) - y.between/8 // another goroutine may have yielded at the same time
+	y.slow += end - begin - y.slow/forget
+	y.between += min(max(begin-y.last, 0), maxBetween) - y.between/forget // another goroutine may have yielded at the same time
 	y.last = end
 	if y.slow*(slowShare-1) > y.between {
 		y.resume.Store(int64(end + yieldPause*(end-begin)))

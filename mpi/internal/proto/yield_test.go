@@ -24,8 +24,14 @@ func TestYieldPause(t *testing.T) {
 		}
 		begin := now + between
 		now = begin + took
-		y.tookLong(begin, now)
+		y.measured(begin, now)
 		return y.paused()
+	}
+	for range 100 {
+		y.measured(now, now+slowYield-1)
+	}
+	if y.slow != 0 || y.paused() {
+		t.Errorf("quick yields count as slow ones that took %v", y.slow)
 	}
 	for n := range 100 {
 		if yieldAfter(2 * took) {
@@ -61,7 +67,7 @@ func TestYieldPause(t *testing.T) {
 			t.Fatalf("paused after %d yields that take next to no time", n+1)
 		}
 	}
-	y.tookLong(now-2*took, now-took) // it ended before the last one
+	y.measured(now-2*took, now-took) // it ended before the last one
 	if y.between < 0 {
 		t.Errorf("the time between slow yields is %v", y.between)
 	}
