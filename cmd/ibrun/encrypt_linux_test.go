@@ -91,7 +91,7 @@ func (n network) capture(t *testing.T) func() []byte {
 	}
 }
 
-// packetSocket enters the network namespace and returns a socket that receives all that passes through the interface.
+// packetSocket returns a socket that receives all that passes through the interface. The thread stays in the network namespace.
 func (n network) packetSocket() (int, error) {
 	space, err := os.Open("/run/netns/" + n.name)
 	if err != nil {
@@ -110,13 +110,15 @@ func (n network) packetSocket() (int, error) {
 	if err != nil {
 		return -1, os.NewSyscallError("socket", err)
 	}
-	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: i.Index}); err != nil {
-		return -1, os.NewSyscallError("bind", err)
+	err = os.NewSyscallError("bind", unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: i.Index}))
+	if err == nil {
+		pause := unix.Timeval{Usec: 10000} // of a read
+		err = os.NewSyscallError("setsockopt", unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &pause))
 	}
-	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 10000}); err != nil {
-		return -1, os.NewSyscallError("setsockopt", err)
+	if err != nil {
+		unix.Close(fd)
 	}
-	return fd, nil
+	return fd, err
 }
 
 // readable reports whether a text is among the bytes, as it is or in base64.
