@@ -182,13 +182,8 @@ func (p *process) wait() int {
 		io.Copy(io.Discard, p.out)
 		ended <- p.cmd.Wait()
 	}()
+	defer waittest.LogIfFailed(p.t, func() string { return "standard error:\n" + p.stderrText() })
 	var err error
-	done := false
-	defer func() {
-		if !done {
-			p.t.Logf("ibrun does not end; stderr:\n%s", p.stderrText())
-		}
-	}()
 	if p.long {
 		limit := time.AfterFunc(5*time.Minute, p.kill) // so that the test fails rather than hangs
 		err = <-ended
@@ -196,7 +191,6 @@ func (p *process) wait() int {
 	} else {
 		err = waittest.Receive(p.t, "ibrun ends", ended)
 	}
-	done = true
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		p.t.Fatal(err)

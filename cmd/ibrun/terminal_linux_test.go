@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // openTerminal returns both ends of a new pseudo-terminal.
@@ -104,11 +106,7 @@ func (v *terminalView) shows(text string) bool { return strings.Contains(v.text(
 // want waits until the terminal shows one of the texts.
 func (v *terminalView) want(texts ...string) {
 	v.t.Helper()
-	defer func() {
-		if v.t.Failed() {
-			v.t.Logf("the terminal shows\n%s", v.text())
-		}
-	}()
+	defer waittest.LogIfFailed(v.t, func() string { return "the terminal shows\n" + v.text() })
 	p := &process{t: v.t}
 	what := "the terminal does not show " + strings.Join(texts, " or ")
 	p.eventually(what, func() bool { return slices.ContainsFunc(texts, v.shows) })

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -152,15 +153,12 @@ func (t *traffic) finished() bool {
 // run sends and polls until all has arrived, and calls disturb with the number of the step.
 func (t *traffic) run(disturb func(step int)) {
 	t.t.Helper()
-	ended := false
-	defer func() {
-		if !ended {
-			t.t.Logf("sent %v, got %v, rerouted %v, down %v, reads %v of %v", t.sent, t.got, t.rerouted, t.down, t.done, t.began)
-		}
-	}()
+	defer waittest.LogIfFailed(t.t, func() string {
+		return fmt.Sprintf("sent %v, got %v, rerouted %v, down %v, reads %v of %v", t.sent, t.got, t.rerouted, t.down, t.done, t.began)
+	})
 	step := 0
 	waittest.Poll(t.t, "all has arrived", func() bool {
-		if ended = t.finished() || len(t.down) > 0; ended {
+		if t.finished() || len(t.down) > 0 {
 			return true
 		}
 		disturb(step)

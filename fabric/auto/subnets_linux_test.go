@@ -138,11 +138,7 @@ func (c *cluster) exchange() {
 			}
 		}
 	}
-	defer func() {
-		if len(got) < len(want) {
-			c.t.Logf("got %q, want %q", got, want)
-		}
-	}()
+	defer waittest.LogIfFailed(c.t, func() string { return fmt.Sprintf("got %q, want %q", got, want) })
 	waittest.Poll(c.t, "all messages arrive", func() bool {
 		unsent = slices.DeleteFunc(unsent, func(m message) bool {
 			err := c.connect(m.from, m.to).Send([]byte(fmt.Sprintf("%d to ", m.from)), []byte(fmt.Sprint(m.to)))

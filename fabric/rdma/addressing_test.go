@@ -198,7 +198,7 @@ func exchange(t *testing.T, a, b *domain) {
 	t.Helper()
 	var sent, got [2]bool
 	var evs [8]fabric.Event
-	defer logIfFailed(t, func() string { return fmt.Sprintf("sent %v, received %v", sent, got) })
+	defer waittest.LogIfFailed(t, func() string { return fmt.Sprintf("sent %v, received %v", sent, got) })
 	waittest.Poll(t, "a message from each peer arrives", func() bool {
 		for i, d := range []*domain{a, b} {
 			if !sent[i] {

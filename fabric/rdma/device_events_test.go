@@ -104,7 +104,7 @@ func TestSimulatedLinkFlap(t *testing.T) {
 	ds := openEach(t, net, "a", "b")
 	connectPeers(t, ds[0], ds[1])
 	var sent, got [2]uint32
-	defer logIfFailed(t, func() string { return fmt.Sprintf("sent %d, got %d", sent, got) })
+	defer waittest.LogIfFailed(t, func() string { return fmt.Sprintf("sent %d, got %d", sent, got) })
 	flap := 0
 	waittest.Poll(t, "all messages arrive", func() bool {
 		if n := flap * 40; flap < 6 && sent[0] >= uint32(n) {
@@ -161,7 +161,7 @@ func TestSimulatedGIDEvent(t *testing.T) {
 	connectPeers(t, ds[0], ds[1])
 	net.SetPort("a", verbstest.SimulatedPort{GIDs: []hw.GID{later}})
 	net.RaiseEvent("a", verbs.EventGIDChange)
-	defer logIfFailed(t, func() string {
+	defer waittest.LogIfFailed(t, func() string {
 		return fmt.Sprintf("the address is %v, and the peer knows %+v", ds[0].rails[0].address, ds[1].eps[0].addr)
 	})
 	pollBoth(t, ds, "the peer knows the new address", func() bool {

@@ -41,7 +41,7 @@ func breakOverMock(t *testing.T, lib *ibvmock.Library, r *rand.Rand, profile str
 	ds := openTransports(t, []*Transport{{Network: network}, {Network: network}})
 	var sent, got [2]uint32
 	left := breaks
-	defer logIfFailed(t, func() string { return breakState(ds, left, sent, got) })
+	defer waittest.LogIfFailed(t, func() string { return breakState(ds, left, sent, got) })
 	waittest.Poll(t, "all connections break, and all messages arrive", func() bool {
 		for i, d := range ds {
 			e := d.eps[1-i]

@@ -252,7 +252,7 @@ func (x *refusedPeers) exchange(text string) {
 func (x *refusedPeers) exchangeWith(text string, src, dst []byte, near, far fabric.Region) {
 	x.Helper()
 	sent, arrived, reading, read := [2]bool{}, [2]int{}, false, false
-	defer logIfFailed(x.T, func() string {
+	defer waittest.LogIfFailed(x.T, func() string {
 		return fmt.Sprintf("sent %v, arrived %v, read %v; %+v, %+v", sent, arrived, read, x.ds[0].eps[1], x.ds[1].eps[0])
 	})
 	waittest.Poll(x, fmt.Sprintf("%v: everything arrives, or fails", x.refusal), func() bool {

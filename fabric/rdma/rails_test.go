@@ -233,7 +233,7 @@ func breakRails(t *testing.T, rnd *rand.Rand, net *verbstest.SimulatedNetwork, b
 	r := newReader(t, ds[0], ds[1], 1<<20)
 	down := map[string]bool{}
 	left, sent, got := breaks, [2]uint32{}, [2]uint32{}
-	defer logIfFailed(t, func() string { return fmt.Sprintf("%d reads; %s", r.reads, breakState(ds, left, sent, got)) })
+	defer waittest.LogIfFailed(t, func() string { return fmt.Sprintf("%d reads; %s", r.reads, breakState(ds, left, sent, got)) })
 	waittest.Poll(t, "all connections break, and all messages and reads arrive", func() bool {
 		for i, d := range ds {
 			if e := d.eps[1-i]; left > 0 && rnd.IntN(100) == 0 {

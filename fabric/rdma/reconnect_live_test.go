@@ -94,7 +94,7 @@ func (w *localPeers) poll() {
 
 func (w *localPeers) until(what string, so func() bool) {
 	w.t.Helper()
-	defer logIfFailed(w.t, func() string { return fmt.Sprintf("%+v", w.d[0].eps[1]) })
+	defer waittest.LogIfFailed(w.t, func() string { return fmt.Sprintf("%+v", w.d[0].eps[1]) })
 	waittest.Poll(w.t, what, func() bool {
 		if so() {
 			return true

@@ -30,7 +30,7 @@ func kill(t *testing.T, d *domain) {
 // sendUntilDown sends to a peer until it is reported as down, and returns the event. Time passes meanwhile.
 func sendUntilDown(t *testing.T, a *domain, peer int) (down fabric.Event) {
 	t.Helper()
-	defer logIfFailed(t, func() string { return fmt.Sprintf("peer %d: %+v", peer, a.eps[peer]) })
+	defer waittest.LogIfFailed(t, func() string { return fmt.Sprintf("peer %d: %+v", peer, a.eps[peer]) })
 	waittest.Poll(t, "the peer is reported as down", func() bool {
 		if err := a.eps[peer].Send(nil, nil); err != nil && err != fabric.ErrAgain && !errors.Is(err, fabric.ErrPeerDown) {
 			t.Fatal(err)

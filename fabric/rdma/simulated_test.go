@@ -107,14 +107,6 @@ func connectPeers(t *testing.T, a, b *domain) {
 	pollTimes(t, a, 4)
 }
 
-// logIfFailed prints a state if the test has failed. It is to be deferred, since failed waits end the goroutine.
-func logIfFailed(t *testing.T, state func() string) {
-	t.Helper()
-	if t.Failed() {
-		t.Log(state())
-	}
-}
-
 // closeAtOnce makes Close wait for no answers: some peers cannot answer any more.
 func closeAtOnce(ds []*domain) {
 	for _, d := range ds {

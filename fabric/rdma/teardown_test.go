@@ -56,7 +56,7 @@ func breakAtRandom(t *testing.T, r *rand.Rand, set Settings, breaks int) {
 	// wait for a peer that does not poll any more.
 	var last [2]bool
 	left := breaks
-	defer logIfFailed(t, func() string { return breakState(ds, left, sent, got) })
+	defer waittest.LogIfFailed(t, func() string { return breakState(ds, left, sent, got) })
 	waittest.Poll(t, "all connections break, and all messages arrive", func() bool {
 		for i, d := range ds {
 			e := d.eps[1-i]
@@ -112,7 +112,7 @@ func failQuietly(t *testing.T, q *queuePair) {
 func awaitSlots(t *testing.T, net *verbstest.SimulatedNetwork, ds []*domain) {
 	t.Helper()
 	var missing string
-	defer logIfFailed(t, func() string { return missing })
+	defer waittest.LogIfFailed(t, func() string { return missing })
 	waittest.Poll(t, "every slot is posted, free or in flight", func() bool {
 		if missing = missingSlots(net, ds); missing == "" {
 			return true

@@ -16,11 +16,7 @@ import (
 // pollUntilDone calls done, which polls, until it returns true. If the test fails meanwhile, it also logs what state returns.
 func pollUntilDone(t *testing.T, what string, state func() string, done func() bool) {
 	t.Helper()
-	defer func() {
-		if t.Failed() { // not after a panic, which may have left locked what state locks
-			t.Log(state())
-		}
-	}()
+	defer waittest.LogIfFailed(t, state)
 	waittest.Poll(t, what, done)
 }
 

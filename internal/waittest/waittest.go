@@ -10,7 +10,7 @@
 //
 // What must not happen has no event to wait for. Elapse and Nothing let a time pass in which it would happen.
 //
-// All functions but Context must be called by the goroutine of the test, since they end it by t.Fatal.
+// All functions but Context and LogIfFailed must be called by the goroutine of the test, since they end it by t.Fatal.
 package waittest
 
 import (
@@ -52,6 +52,15 @@ func UntilNil(t testing.TB, what string, try func() error) {
 func Poll(t testing.TB, what string, so func() bool) {
 	t.Helper()
 	wait(t, Limit, false, func() error { return unless(so, what) })
+}
+
+// LogIfFailed logs what state returns if the test has failed. Defer it before a wait, to show the state when the wait has failed.
+// After a panic of a test that has not failed before, it does not call state, which may need what is locked then.
+func LogIfFailed(t testing.TB, state func() string) {
+	t.Helper()
+	if t.Failed() {
+		t.Log(state())
+	}
 }
 
 // unless returns what as an error if the condition does not hold.

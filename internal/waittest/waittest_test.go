@@ -88,6 +88,28 @@ func TestNeverReached(t *testing.T) {
 	}
 }
 
+// TestLogIfFailed: the state is asked for if the test has failed, and not otherwise.
+func TestLogIfFailed(t *testing.T) {
+	for _, failed := range []bool{true, false} {
+		r := &logger{failed: failed}
+		LogIfFailed(r, func() string { return "two of three" })
+		if want := map[bool]string{true: "two of three"}[failed]; r.text != want {
+			t.Errorf("failed: %v; it logged %q, want %q", failed, r.text, want)
+		}
+	}
+}
+
+// logger is a test that keeps what it logs.
+type logger struct {
+	testing.TB
+	failed bool
+	text   string
+}
+
+func (l *logger) Helper()         {}
+func (l *logger) Failed() bool    { return l.failed }
+func (l *logger) Log(args ...any) { l.text = fmt.Sprint(args...) }
+
 // TestBound: a pipe can be bounded. A closed one fails the test.
 func TestBound(t *testing.T) {
 	r, w, err := os.Pipe()
