@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/hook"
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/mpi"
 	"github.com/ibrun/ibrun/mpi/mpitest"
 )
@@ -519,7 +519,7 @@ func everyType(p *mpi.Process) error {
 		collTests(c, reals[float32](), few, []int{3}), collTests(c, complexes[complex128](), few, []int{6}),
 		collTests(c, booleans[flag](), few, []int{1}), collTests(c, gcd(), few, []int{3}), collTests(c, affine(), few, []int{4}),
 	)
-	if c.Size() != 3 && os.Getenv("IBRUN_SOAK") == "" {
+	if c.Size() != 3 && !soaktest.On() {
 		return err
 	}
 	return errors.Join(err,
@@ -546,7 +546,7 @@ func everySize(p *mpi.Process) error {
 	}
 	sum := element[int64]{of: reals[int64]().of, ops: map[mpi.Op]func(a, b int64) int64{mpi.Sum: reals[int64]().ops[mpi.Sum]}}
 	errs := []error{collTests(c, sum, []int{3, 700}, roots), collTests(c, affine(), []int{1, 9, 2500}, []int{0, 2})}
-	if n := c.Size(); n&(n-1) == 0 || n == 5 || os.Getenv("IBRUN_SOAK") != "" {
+	if n := c.Size(); n&(n-1) == 0 || n == 5 || soaktest.On() {
 		errs = append(errs, collTests(c, sum, []int{20001}, []int{1}))
 	}
 	return errors.Join(append(errs, c.Free())...)

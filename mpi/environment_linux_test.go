@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/internal/pmi"
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/mpi"
 )
 
@@ -121,10 +122,7 @@ func order(p *mpi.Process) error {
 		worst = max(worst, float64(before.Nano()-ahead)/1e9-now, now-float64(after.Nano()-ahead)/1e9)
 		return err
 	}
-	messages := 200
-	if os.Getenv("IBRUN_SOAK") != "" {
-		messages = 1e6
-	}
+	messages := soaktest.Choose(1_000_000, 200)
 	errs := []error{crossed(p), look()}
 	closest, rounds := 1.0, 10
 	for range rounds {

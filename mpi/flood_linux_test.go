@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/mpi"
 )
 
@@ -20,10 +21,7 @@ const (
 
 // floodCount returns the total number of messages. Even the smaller number exceeds the limit of unexpected messages.
 func floodCount() int {
-	if os.Getenv("IBRUN_SOAK") != "" {
-		return 1_000_000
-	}
-	return 96_000
+	return soaktest.Choose(1_000_000, 96_000)
 }
 
 // flood makes ranks 1 to 8 send to rank 0, which sleeps at first, and then waits for a late message from rank 9. Its

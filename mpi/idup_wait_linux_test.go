@@ -3,12 +3,12 @@ package mpi_test
 import (
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"slices"
 	"testing"
 
 	"github.com/ibrun/ibrun/internal/pmi"
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/mpi"
 )
 
@@ -29,10 +29,7 @@ func TestIdupBesideAllreduce(t *testing.T) {
 
 // idups is the program of the test.
 func idups(p *mpi.Process) error {
-	rounds := 100
-	if os.Getenv("IBRUN_SOAK") != "" {
-		rounds = 5000
-	}
+	rounds := soaktest.Choose(5000, 100)
 	w := p.World()
 	for i := range rounds {
 		if err := idupBesideAllreduce(w, i%w.Size() == w.Rank(), i%2 == 0); err != nil {

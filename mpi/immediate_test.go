@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 
 	"github.com/ibrun/ibrun/attrs"
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/mpi"
 	"github.com/ibrun/ibrun/mpi/mpitest"
 )
@@ -51,10 +51,7 @@ func complete(reqs []mpi.Request, own *rand.Rand) error {
 
 // TestImmediate: immediate collectives of all kinds, several at once and beside messages, have the results of the blocking ones.
 func TestImmediate(t *testing.T) {
-	rounds := 12
-	if os.Getenv("IBRUN_SOAK") != "" {
-		rounds = 1000
-	}
+	rounds := soaktest.Choose(1000, 12)
 	for _, n := range []int{1, 2, 3, 5, 8} {
 		checkedAndNot(t, n, func(p *mpi.Process) error {
 			w := p.World()
@@ -495,7 +492,7 @@ func TestDeathInImmediate(t *testing.T) {
 	const root = 1
 	all := []int{0, 1, 2, 3}
 	victims := map[int][]int{3: all, 20_000: {root, (root + 2) % n}}
-	if os.Getenv("IBRUN_SOAK") != "" {
+	if soaktest.On() {
 		victims[20_000] = all
 	}
 	for length := range victims {

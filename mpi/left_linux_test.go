@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/internal/pmi"
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/mpi"
 )
 
@@ -41,7 +42,7 @@ func overTransports(t *testing.T, program string, sizes ...int) {
 	if unheard[program] {
 		transports = transports[:1] // over TCP a process that refuses is only lost after some seconds
 	}
-	if os.Getenv("IBRUN_SOAK") != "" {
+	if soaktest.On() {
 		transports, sizes = []string{"shm", "tcp", "shm,tcp"}, []int{2, 3, 4, 8}
 	}
 	for _, transport := range transports {

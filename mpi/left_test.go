@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"sync"
 	"testing"
 
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/mpi"
 	"github.com/ibrun/ibrun/mpi/mpitest"
 )
@@ -167,7 +167,7 @@ func sendToItself(w *mpi.Comm) error {
 func TestFinalizeEarly(t *testing.T) {
 	for _, n := range []int{2, 3, 5} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			mpitest.Run(t, n, func(p *mpi.Process) error { return finalizeEarly(p, os.Getenv("IBRUN_SOAK") == "") })
+			mpitest.Run(t, n, func(p *mpi.Process) error { return finalizeEarly(p, !soaktest.On()) })
 		})
 	}
 }

@@ -4,13 +4,13 @@ package mpi_test
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/ibrun/ibrun/internal/pmi"
+	"github.com/ibrun/ibrun/internal/soaktest"
 )
 
 // These tests measure what the race detector would change: memory, to which it adds its own, and how long messages take each
@@ -26,9 +26,9 @@ func TestTimeNamespaces(t *testing.T) {
 	unshare := requireProgram(t, "unshare")
 	t.Setenv("IBRUN_TCP_INTERFACES", "lo")
 	t.Attr("namespaces", "time")
-	soak, tries := os.Getenv("IBRUN_SOAK") != "", 50
+	const tries = 50
 	again := func(try int, end, output string) bool {
-		if soak {
+		if soaktest.On() {
 			return try <= tries && end == "" && strings.Contains(output, "global false")
 		}
 		// Clocks may differ by half of the fastest round trip that was measured. On a busy machine all of the first ones may be
@@ -48,7 +48,7 @@ func TestTimeNamespaces(t *testing.T) {
 			})
 		}
 		t.Logf("%d ranks:\n%s", size, output)
-		if end != "" || slices.Max(exits) != 0 || soak && strings.Contains(output, "global false") {
+		if end != "" || slices.Max(exits) != 0 || soaktest.On() && strings.Contains(output, "global false") {
 			wrong = append(wrong, fmt.Sprintf("%d ranks: ended with %q, codes %v", size, end, exits))
 		}
 	}

@@ -23,6 +23,7 @@ import (
 
 	"github.com/ibrun/ibrun/internal/pmi"
 	"github.com/ibrun/ibrun/internal/ranklink"
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/mpi"
 )
 
@@ -63,7 +64,7 @@ var programs = map[string]func(p *mpi.Process) error{
 	"killed copying":           func(p *mpi.Process) error { return exitWithout(killedCopying(p)) },
 	"killed copying at once":   func(p *mpi.Process) error { return exitWithout(killedCopyingAtOnce(p)) },
 	"killed while others wait": func(p *mpi.Process) error { return exitWithout(killedWhileOthersWait(p)) },
-	"finalize early":           func(p *mpi.Process) error { return finalizeEarly(p, os.Getenv("IBRUN_SOAK") == "") },
+	"finalize early":           func(p *mpi.Process) error { return finalizeEarly(p, !soaktest.On()) },
 	"leave": func(p *mpi.Process) error {
 		if p.World().Rank() == 1 {
 			os.Exit(0)
@@ -278,10 +279,7 @@ func stopped(p *mpi.Process) error {
 		reqs = append(reqs, r, s)
 	}
 	if w.Rank() == 0 {
-		turns := 1000
-		if os.Getenv("IBRUN_SOAK") != "" {
-			turns = 10_000
-		}
+		turns := soaktest.Choose(10_000, 1000)
 		for range turns {
 			time.Sleep(time.Millisecond)
 			if _, _, _, err := mpi.Testany(reqs); err != nil {
@@ -408,10 +406,7 @@ func launchJob(
 			}
 		})
 	}
-	limit := 5 * time.Minute
-	if os.Getenv("IBRUN_SOAK") != "" {
-		limit = 20 * time.Minute
-	}
+	limit := soaktest.Choose(20*time.Minute, 5*time.Minute)
 	defer time.AfterFunc(limit, func() { m.stop("a hang") }).Stop()
 	for _, c := range m.ranks {
 		if err := c.Wait(); c.ProcessState == nil {

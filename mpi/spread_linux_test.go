@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/mpi/mpitest"
 )
 
@@ -29,7 +30,7 @@ const (
 // spreadArgs returns the arguments of a test program that is one of several.
 func spreadArgs() []string {
 	args := []string{"-test.count=1", "-test.timeout=30m", "-test.v"}
-	if os.Getenv("IBRUN_SOAK") != "" {
+	if soaktest.On() {
 		return append(args, "-test.skip="+unspread)
 	}
 	return append(args, "-test.run="+basics, "-test.skip="+unspread+"|"+crowds)

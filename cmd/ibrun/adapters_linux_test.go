@@ -16,6 +16,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/internal/ibvmock"
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
 )
 
@@ -93,7 +94,7 @@ func (a *adapters) wantTransport(want string) {
 func TestAdapters(t *testing.T) {
 	t.Parallel()
 	for _, p := range ibvmock.Profiles() {
-		if !slices.Contains(soak([]string{p.Name}, []string{"irdma"}), p.Name) {
+		if !slices.Contains(soaktest.Choose([]string{p.Name}, []string{"irdma"}), p.Name) {
 			continue
 		}
 		t.Run(p.Name, func(t *testing.T) {
@@ -177,7 +178,7 @@ func TestAdapterFaults(t *testing.T) {
 		{"port down", []string{"dev0=mlx5_ib", "dev0=mlx5_ib"}, func(a *adapters) { a.hosts[0].Set("dev0", "state", 1) },
 			"tcp", "dev0: no port is active"},
 	} {
-		if !slices.Contains(soak([]string{c.name}, []string{"partitions"}), c.name) {
+		if !slices.Contains(soaktest.Choose([]string{c.name}, []string{"partitions"}), c.name) {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
@@ -199,7 +200,7 @@ func TestAdapterFaults(t *testing.T) {
 
 // TestAdapterChanges: ports that change while a job runs.
 func TestAdapterChanges(t *testing.T) {
-	if os.Getenv("IBRUN_SOAK") == "" {
+	if !soaktest.On() {
 		t.Skip("IBRUN_SOAK=1 runs it")
 	}
 	t.Parallel()
@@ -247,7 +248,7 @@ func TestAdapterLost(t *testing.T) {
 		{"first of two rails", "dev0=mlx5_ib,dev1=mlx5_ib", two},
 		{"RoCE", "dev0=mlx5_roce", nil},
 	} {
-		if !slices.Contains(soak([]string{c.name}, []string{"only device"}), c.name) {
+		if !slices.Contains(soaktest.Choose([]string{c.name}, []string{"only device"}), c.name) {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {

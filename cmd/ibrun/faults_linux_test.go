@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
 )
 
@@ -384,7 +385,7 @@ func TestKillRank(t *testing.T) {
 func TestFirstInTime(t *testing.T) {
 	t.Parallel()
 	for _, does := range []string{"follow", "abort-after"} {
-		for range soak(20, 3) {
+		for range soaktest.Choose(20, 3) {
 			fifo := filepath.Join(t.TempDir(), "fifo")
 			if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 				t.Fatal(err)

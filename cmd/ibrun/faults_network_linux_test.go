@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/mpi"
 )
@@ -101,14 +102,6 @@ func whenClosed(fifo string) (<-chan struct{}, error) {
 	return closed, nil
 }
 
-// soak returns whole if the soak tests run, and otherwise the short value for every run.
-func soak[T any](whole, short T) T {
-	if os.Getenv("IBRUN_SOAK") != "" {
-		return whole
-	}
-	return short
-}
-
 // checkedJob starts a job of program checked with these flags on the two nodes of a site. The job runs until end is called.
 func checkedJob(t *testing.T, site []network, flags []string, args ...string) (ns *nodes, end func()) {
 	t.Helper()
@@ -116,8 +109,8 @@ func checkedJob(t *testing.T, site []network, flags []string, args ...string) (n
 	ns = newNodes(t, 2)
 	_, port, _ := strings.Cut(ns.addr, ":")
 	ns.addr = site[0].addr + ":" + port
-	args = slices.Concat([]string{"--heartbeat", soak("15s", "1m"), "-n", "2", "--tcp-interfaces", "198.18.0.0/15"}, flags,
-		[]string{"rank", "checked", fifo.Name()}, args)
+	flags = append([]string{"--heartbeat", soaktest.Choose("15s", "1m"), "-n", "2", "--tcp-interfaces", "198.18.0.0/15"}, flags...)
+	args = slices.Concat(flags, []string{"rank", "checked", fifo.Name()}, args)
 	for k := range ns.list {
 		ns.list[k] = startCommand(t, 0, site[k].inside(ns.command(k, args...)))
 	}
@@ -180,7 +173,7 @@ func (n network) drop(t *testing.T, rule string) func() {
 // tests that with encryption, too.
 func TestResetConnections(t *testing.T) {
 	t.Parallel()
-	for _, flags := range soak([][]string{nil, {"--encrypt"}}, [][]string{nil}) {
+	for _, flags := range soaktest.Choose([][]string{nil, {"--encrypt"}}, [][]string{nil}) {
 		t.Run("flags "+strings.Join(flags, " "), func(t *testing.T) { testResetConnections(t, flags) })
 	}
 }
@@ -188,7 +181,7 @@ func TestResetConnections(t *testing.T) {
 func testResetConnections(t *testing.T, flags []string) {
 	t.Parallel()
 	site := newSite(t, 2)
-	resets, every := soak(60, 7), soak(time.Second, 150*time.Millisecond)
+	resets, every := soaktest.Choose(60, 7), soaktest.Choose(time.Second, 150*time.Millisecond)
 	ns, end := checkedJob(t, site, flags)
 	for range resets {
 		waittest.Elapse(t, every, "messages are exchanged over the connections")
@@ -206,10 +199,10 @@ func TestSilentNode(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			site := newSite(t, 2)
-			times, silent := soak(10, 1), soak(10*time.Second, time.Second)
+			times, silent := soaktest.Choose(10, 1), soaktest.Choose(10*time.Second, time.Second)
 			ns, end := checkedJob(t, site, nil)
 			for range times {
-				waittest.Elapse(t, soak(3*time.Second, 200*time.Millisecond), "messages are exchanged")
+				waittest.Elapse(t, soaktest.Choose(3*time.Second, 200*time.Millisecond), "messages are exchanged")
 				goOn := func() { ns.list[1].signalAll(syscall.SIGCONT) }
 				if how == "stopped" {
 					ns.list[1].signalAll(syscall.SIGSTOP)
@@ -229,7 +222,7 @@ func TestSilentNode(t *testing.T) {
 // before, has sent. Neither node is silent for as long as --heartbeat, but together they are.
 func TestBothSilent(t *testing.T) {
 	t.Parallel()
-	times, silent := soak(5, 1), soak(10*time.Second, time.Second)
+	times, silent := soaktest.Choose(5, 1), soaktest.Choose(10*time.Second, time.Second)
 	ns, end := checkedJob(t, newSite(t, 2), nil)
 	for range times {
 		waittest.Elapse(t, silent/4, "messages are exchanged")
@@ -261,11 +254,11 @@ func TestPacketLoss(t *testing.T) {
 		period time.Duration
 		args   []string
 	}{
-		{"idle", 20, soak(100*time.Second, time.Second), []string{"idle"}},
-		{"traffic", 30, soak(45*time.Second, time.Second), nil},
+		{"idle", 20, soaktest.Choose(100*time.Second, time.Second), []string{"idle"}},
+		{"traffic", 30, soaktest.Choose(45*time.Second, time.Second), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			inParallel(t, soak(10, 1), func(t *testing.T, _ int) {
+			inParallel(t, soaktest.Choose(10, 1), func(t *testing.T, _ int) {
 				site := newSite(t, 2)
 				ns, end := checkedJob(t, site, nil, c.args...)
 				recovers := site[1].drop(t, fmt.Sprintf("numgen random mod 100 < %d", c.loss))

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
 )
 
@@ -43,14 +44,14 @@ const (
 )
 
 // cutOffHeartbeat returns how long a node that is cut off may be silent. All others must be heard within that time.
-func cutOffHeartbeat() time.Duration { return soak(2*time.Second, 10*time.Second) }
+func cutOffHeartbeat() time.Duration { return soaktest.Choose(2*time.Second, 10*time.Second) }
 
 // TestKillAtRandom kills processes of jobs on one and on several nodes at random times. Afterwards nothing of the job is left,
 // and the surviving ibruns name the process that was killed. With IBRUN_SOAK it kills each kind a hundred times on a machine of
 // its own, on node 0 of three, and on another node, and bounds the time.
 func TestKillAtRandom(t *testing.T) {
 	t.Parallel()
-	if os.Getenv("IBRUN_SOAK") != "1" {
+	if !soaktest.On() {
 		random := newRandom(t)
 		for range 3 {
 			count := 1 + random.IntN(2)
@@ -84,7 +85,7 @@ func TestCutOff(t *testing.T) {
 			t.Run(fmt.Sprintf("%s node %d", faults[kind].name, victim), func(t *testing.T) {
 				t.Parallel()
 				random, site := newRandom(t), newSite(t, 3)
-				if os.Getenv("IBRUN_SOAK") != "1" {
+				if !soaktest.On() {
 					newFaultJob(t, site, 3, 1, victim).test(random, kind)
 					return
 				}
@@ -114,7 +115,7 @@ func notLate(t *testing.T, count int, test func() (wrong string)) {
 // newRandom returns a source of random numbers, whose seed is a different one each time with IBRUN_SOAK only. It logs the seed.
 func newRandom(t *testing.T) *rand.Rand {
 	t.Helper()
-	seed := soak(uint64(time.Now().UnixNano()), 1)
+	seed := soaktest.Choose(uint64(time.Now().UnixNano()), 1)
 	t.Logf("seed %d", seed)
 	return rand.New(rand.NewPCG(seed, 0))
 }

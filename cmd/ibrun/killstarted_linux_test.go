@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
 )
 
@@ -73,7 +74,7 @@ func TestKillStarted(t *testing.T) {
 		for host := range 2 {
 			switch {
 			case host == 0 && (f.name == "starter" || f.name == "ibrun node"), host == 1 && f.name == "head":
-			case os.Getenv("IBRUN_SOAK") == "1":
+			case soaktest.On():
 				t.Run(fmt.Sprint(f.name, " of host ", host), func(t *testing.T) {
 					t.Parallel()
 					random := newRandom(t)

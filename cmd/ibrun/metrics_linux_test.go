@@ -22,6 +22,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
 	"github.com/ibrun/ibrun/internal/ranklink"
 	"github.com/ibrun/ibrun/internal/shm"
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/mpi"
 	"github.com/ibrun/ibrun/perf"
@@ -309,7 +310,7 @@ func TestManyScrapes(t *testing.T) {
 	counters := []string{`ibrun_calls_total{op="Send"}`, `ibrun_calls_total{op="Recv"}`, `ibrun_operation_bytes_total{op="Send"}`,
 		`ibrun_operation_seconds_count{op="Send",size="256Ki"}`}
 	last := make([]uint64, len(counters))
-	for range soak(10000, 200) {
+	for range soaktest.Choose(10000, 200) {
 		text := p.scrape()
 		for i, name := range counters {
 			n := number(text, name)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"maps"
-	"os"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
 )
 
@@ -35,7 +35,7 @@ func TestMistakes(t *testing.T) {
 	t.Parallel()
 	names := quickMistakes
 	args := []string{"-n", "2", "--check", "--deadlock-report", "300ms"}
-	if os.Getenv("IBRUN_SOAK") != "" {
+	if soaktest.On() {
 		names, args = slices.Sorted(maps.Keys(mistakes)), args[:3]
 	}
 	t.Logf("%d of %d mistakes", len(names), len(mistakes))
@@ -53,7 +53,7 @@ func TestMistakes(t *testing.T) {
 				})
 			}
 			first := strings.Join(lines[:min(3, len(lines))], "\n")
-			soon := soak(15*time.Second, waittest.Limit)
+			soon := soaktest.Choose(15*time.Second, waittest.Limit)
 			if code == 0 || took > soon || !namesRank.MatchString(first) || !namesCall.MatchString(first) ||
 				!namesLine.MatchString(first) {
 				t.Errorf("it ended with %d after %v:\n%.3000s", code, took, text)

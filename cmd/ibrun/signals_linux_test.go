@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
 )
 
@@ -266,12 +267,12 @@ func TestSameSignalOnNodes(t *testing.T) {
 func TestTermOnNodes(t *testing.T) {
 	t.Parallel()
 	random := newRandom(t)
-	for range soak(20, 1) {
+	for range soaktest.Choose(20, 1) {
 		file := filepath.Join(t.TempDir(), "state")
-		ns := newNodes(t, 3).start(2, "--grace", "1m", "-n", "6", "rank", "save", file, soak("1s", "300ms"))
+		ns := newNodes(t, 3).start(2, "--grace", "1m", "-n", "6", "rank", "save", file, soaktest.Choose("1s", "300ms"))
 		for _, k := range random.Perm(3) {
 			ns.list[k].signal(ns.list[k].cmd.Process.Pid, syscall.SIGTERM)
-			pause := time.Duration(random.Int64N(soak(int64(300*time.Millisecond), 1))) // 0 without soak
+			pause := time.Duration(random.Int64N(soaktest.Choose(int64(300*time.Millisecond), 1))) // 0 without soak
 			waittest.Elapse(t, pause, "the nodes receive the signal after each other")
 		}
 		ns.wantCode(0, "")

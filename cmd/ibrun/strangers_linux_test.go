@@ -19,12 +19,13 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/internal/cgroup"
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // strangersPerSecond returns how many connections strangers make. A handshake that takes longer than half a second may have to
 // give way to one of a thousand. Without IBRUN_SOAK the machine may be too busy for that.
-func strangersPerSecond() time.Duration { return soak[time.Duration](1000, 200) }
+func strangersPerSecond() time.Duration { return soaktest.Choose[time.Duration](1000, 200) }
 
 // maxStrangerConns is how many of them stay open.
 const maxStrangerConns = 3000
@@ -315,7 +316,7 @@ func TestStrangers(t *testing.T) {
 	t.Parallel()
 	const listeners = 8 // two ports of the ibruns, one of each rank, one of the metrics, and three Unix sockets
 	s := startStrangers(t)
-	for i := range soak(50, 1) {
+	for i := range soaktest.Choose(50, 1) {
 		ns, fifo := newNodes(t, 2), openFIFO(t)
 		s.visit(ns.addr)
 		for k, metrics := range []string{"0", t.TempDir() + "/metrics.sock"} {
@@ -332,7 +333,7 @@ func TestStrangers(t *testing.T) {
 			p.ready(1)
 		}
 		s.visitAll(ns.list)
-		waittest.Elapse(t, soak(2*time.Second, 300*time.Millisecond), "strangers connect while messages are exchanged")
+		waittest.Elapse(t, soaktest.Choose(2*time.Second, 300*time.Millisecond), "strangers connect while messages are exchanged")
 		fifo.Close()
 		for k, p := range ns.list {
 			if code := p.wait(); code != 0 {

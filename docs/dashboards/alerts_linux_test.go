@@ -9,14 +9,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/ibrun/ibrun/internal/soaktest"
 )
 
 // testRankDied: when a rank is killed, the alert fires, in every job. IBRUN_SOAK=1 tries it in 20 jobs.
 func testRankDied(t *testing.T, ibrun, dir string, servers map[string]*prometheus) {
-	jobs := 2
-	if os.Getenv("IBRUN_SOAK") != "" {
-		jobs = 20
-	}
+	jobs := soaktest.Choose(20, 2)
 	for i := range jobs {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()

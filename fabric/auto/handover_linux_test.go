@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
 )
 
@@ -177,15 +177,6 @@ func (t *traffic) run(disturb func(step int)) {
 	})
 }
 
-const soakRounds = 1000
-
-func rounds(n int) int {
-	if os.Getenv("IBRUN_SOAK") != "" {
-		return soakRounds
-	}
-	return n
-}
-
 // TestHandover: devices are lost at any moment while both sides send. No message is lost, doubled or reordered, and both use what
 // is left.
 func TestHandover(t *testing.T) {
@@ -203,7 +194,7 @@ func TestHandover(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for i := range rounds(4) {
+			for i := range soaktest.Choose(1000, 4) {
 				seed := uint64(i)
 				r := rand.New(rand.NewPCG(seed, 2))
 				at := map[int]string{}

@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/verbstest"
@@ -224,10 +224,7 @@ func (c *crowd) probes() (total, most int) {
 
 // manyPeers is how many peers the tests below connect, or more with IBRUN_SOAK=1.
 func manyPeers(few int) int {
-	if os.Getenv("IBRUN_SOAK") == "1" {
-		return 10_000
-	}
-	return few
+	return soaktest.Choose(10_000, few)
 }
 
 // TestSimulatedManyPeers: the keepalive visits each connected peer once in an interval, few of them in a tick. An idle peer has

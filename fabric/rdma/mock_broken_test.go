@@ -5,10 +5,10 @@ package rdma
 import (
 	"encoding/binary"
 	"math/rand/v2"
-	"os"
 	"testing"
 
 	"github.com/ibrun/ibrun/internal/ibvmock"
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
 )
 
@@ -19,7 +19,7 @@ func TestMockTeardown(t *testing.T) {
 	lib := ibvmock.Load(t)
 	lib.Set("speed", 64)
 	profiles, breaks := []string{"mlx5_vf", "irdma", "hfi1"}, 40
-	if os.Getenv("IBRUN_SOAK") == "1" {
+	if soaktest.On() {
 		profiles, breaks = nil, 1000
 		for _, p := range ibvmock.Profiles() {
 			profiles = append(profiles, p.Name)

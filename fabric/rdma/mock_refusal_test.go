@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/internal/ibvmock"
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -84,7 +84,7 @@ func TestMockRefusals(t *testing.T) {
 	network := mockNetwork{lib.NewDevice("mlx5_roce")}
 	lib.Set("speed", 64)
 	all := mockRefusals(t, lib, network)
-	if os.Getenv("IBRUN_SOAK") != "1" {
+	if !soaktest.On() {
 		seed := mathrand.Uint64()
 		t.Logf("seed %d", seed)
 		r := mathrand.New(mathrand.NewPCG(seed, 1))

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"net/netip"
-	"os"
 	"slices"
 	"testing"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/ibrun/ibrun/fabric/fabrictest"
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/internal/ibvmock"
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
@@ -47,7 +47,7 @@ func TestMockConformance(t *testing.T) {
 	lib.Set("speed", 16)
 	for _, p := range ibvmock.Profiles() {
 		t.Run(p.Name, func(t *testing.T) {
-			if os.Getenv("IBRUN_SOAK") == "" && p.Name != "irdma" {
+			if !soaktest.On() && p.Name != "irdma" {
 				t.Skip("runs with IBRUN_SOAK=1")
 			}
 			before := lib.Calls("ibv_post_send")

@@ -4,12 +4,12 @@ package rdma_test
 
 import (
 	"crypto/sha256"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ibrun/ibrun/fabric/rdma"
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/soft-roce/live"
 )
 
@@ -44,7 +44,7 @@ func TestLiveLoss(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			nodes := live.Nodes(t, 2)
-			if os.Getenv("IBRUN_SOAK") != "" {
+			if soaktest.On() {
 				c.bytes = c.soak
 			}
 			p := startWith(t, nodes[1], c.bytes, c.retries)

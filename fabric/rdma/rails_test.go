@@ -8,12 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"syscall"
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/verbstest"
@@ -203,10 +203,7 @@ func TestSimulatedRailLost(t *testing.T) {
 // and without events, while messages travel in both directions and long reads in one. No message is lost or delivered twice,
 // every read ends with the right bytes, and no slot is lost. With IBRUN_SOAK=1 that happens 1,000 times.
 func TestSimulatedRailsBreak(t *testing.T) {
-	breaks := 40
-	if os.Getenv("IBRUN_SOAK") == "1" {
-		breaks = 1000
-	}
+	breaks := soaktest.Choose(1000, 40)
 	for name, late := range map[string]bool{"completions are kept": false, "late completions": true} {
 		t.Run(name, func(t *testing.T) {
 			seed := rand.Uint64()

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -17,6 +16,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/fabrictest"
 	"github.com/ibrun/ibrun/internal/leakcheck"
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
@@ -52,7 +52,7 @@ func unusualNetwork() *verbstest.SimulatedNetwork {
 
 // TestSimulatedUnusualConformance is TestSimulatedConformance between peers whose devices differ, with IBRUN_SOAK=1.
 func TestSimulatedUnusualConformance(t *testing.T) {
-	if os.Getenv("IBRUN_SOAK") == "" {
+	if !soaktest.On() {
 		t.Skip("runs with IBRUN_SOAK=1")
 	}
 	fabrictest.Rules(t, func(tb testing.TB, n int) []fabric.Transport {

@@ -6,12 +6,12 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/verbstest"
@@ -26,10 +26,7 @@ func adapters(r *rand.Rand) *verbstest.SimulatedNetwork {
 // TestSimulatedTeardown breaks connections between adapters at random moments, with messages in both directions. No message is
 // lost or delivered twice, and no slot is lost. With IBRUN_SOAK=1, 1,000 connections break.
 func TestSimulatedTeardown(t *testing.T) {
-	breaks := 60
-	if os.Getenv("IBRUN_SOAK") == "1" {
-		breaks = 1000
-	}
+	breaks := soaktest.Choose(1000, 60)
 	for name, set := range map[string]Settings{
 		"one credit": {Devices: []string{"a"}, Window: 1}, "many credits": {Devices: []string{"a"}, Window: 64},
 		"two rails": {Devices: []string{"a", "b"}, Window: 8}, "no SRQ": {Devices: []string{"no SRQ"}, Window: 8},

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
 )
 
@@ -196,7 +197,7 @@ func TestProcesses(t *testing.T) {
 			return !room
 		}
 		long, step := 5*shortTimeout/2, shortTimeout/100
-		if os.Getenv("IBRUN_SOAK") != "" {
+		if soaktest.On() {
 			long = 10 * time.Second
 		}
 		waittest.Poll(t, "the window is full", full)

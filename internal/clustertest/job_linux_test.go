@@ -263,11 +263,3 @@ func script(t *testing.T, text string) string {
 	}
 	return path
 }
-
-// soak returns the first value if IBRUN_SOAK is set, and otherwise the second.
-func soak[T any](long, short T) T {
-	if os.Getenv("IBRUN_SOAK") != "" {
-		return long
-	}
-	return short
-}

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ibrun/ibrun/internal/soaktest"
 )
 
 // where is a program that prints its rank, the size of the world and the node of Slurm on which it runs.
@@ -208,7 +210,7 @@ func TestScancel(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for range soak(20, 1) {
+			for range soaktest.Choose(20, 1) {
 				program, dir := writesFile(t)
 				j := start(t, program)
 				j.wrote("ready", 4)

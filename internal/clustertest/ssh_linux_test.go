@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ibrun/ibrun/internal/soaktest"
 )
 
 // here is a program that prints its rank, the size of the world and the host on which it runs.
@@ -79,7 +81,7 @@ func TestSSHExit(t *testing.T) {
 		n.start("ibrun", "--hosts", "a:1,b:1", "sh", "-c", fmt.Sprintf("test $PMI_RANK != %d || exit 3; sleep 1000", rank)).
 			want(3, fmt.Sprintf("rank %d on %s", rank, name))
 	}
-	for range soak(20, 1) {
+	for range soaktest.Choose(20, 1) {
 		program, dir := writesFile(t)
 		j := n.start("ibrun", "--hosts", "a:2,b:2", program)
 		j.wrote("ready", 4)

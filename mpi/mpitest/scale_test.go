@@ -3,12 +3,12 @@ package mpitest
 import (
 	"fmt"
 	"math"
-	"os"
 	"runtime"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/mpi"
 )
 
@@ -20,10 +20,7 @@ const maxPairBytes = 16
 // world starts differs from run to run, which is some bytes for each pair of so few ranks: the best of three runs counts.
 func TestSilentPairs(t *testing.T) {
 	t.Setenv("IBRUN_PERF", "off") // its pages are linear, and much larger
-	step := 128
-	if os.Getenv("IBRUN_SOAK") == "1" {
-		step = 1024
-	}
+	step := soaktest.Choose(1024, 128)
 	pair := math.Inf(1)
 	for run := 0; run < 3 && pair > maxPairBytes; run++ {
 		m := [3]float64{}
@@ -69,10 +66,7 @@ func heapInUse() float64 {
 
 // TestManyRanks runs collectives of whole processes: 4,096 with IBRUN_SOAK=1, otherwise 256.
 func TestManyRanks(t *testing.T) {
-	n := 256
-	if os.Getenv("IBRUN_SOAK") == "1" {
-		n = 4096
-	}
+	n := soaktest.Choose(4096, 256)
 	var mu sync.Mutex
 	last := time.Now()
 	lap := func(rank int, what string) {

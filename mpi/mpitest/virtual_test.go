@@ -3,11 +3,11 @@ package mpitest
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/mpi"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 	"github.com/ibrun/ibrun/mpi/simulate"
@@ -154,7 +154,7 @@ func TestVirtualTimesRepeat(t *testing.T) {
 // rendezvous has messages of its own. They may be a fifth faster, since copies take no time.
 func TestVirtualAgainstSimulate(t *testing.T) {
 	worlds := []struct{ ranks, perNode int }{{8, 1}, {64, 8}, {256, 64}}
-	if os.Getenv("IBRUN_SOAK") == "1" {
+	if soaktest.On() {
 		worlds = append(worlds, struct{ ranks, perNode int }{4096, 64})
 	}
 	for _, w := range worlds {

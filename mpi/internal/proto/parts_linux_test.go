@@ -17,6 +17,7 @@ import (
 	"github.com/ibrun/ibrun/fabric/shm"
 	"github.com/ibrun/ibrun/fabric/tcp"
 	"github.com/ibrun/ibrun/internal/alloctest"
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/perf"
 	"github.com/ibrun/ibrun/soft-roce/live"
@@ -238,10 +239,7 @@ func exchangeParts(t *testing.T, es []*Engine, first, seeds uint64, limit int) {
 
 // partsSeeds is the number of random messages for each transport.
 func partsSeeds() uint64 {
-	if os.Getenv("IBRUN_SOAK") != "" {
-		return 10000
-	}
-	return 15
+	return soaktest.Choose[uint64](10000, 15)
 }
 
 // TestParts sends elements of random types to receives with other random types and compares all bytes with a model.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"sync"
 	"syscall"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/internal/alloctest"
+	"github.com/ibrun/ibrun/internal/soaktest"
 )
 
 // device is a registrar with a limit on pinned bytes. It records what was in memory when it was registered.
@@ -351,7 +351,7 @@ func TestRecycled(t *testing.T) {
 	d := newDevice(64 << 20)
 	c := New(d, 1<<20)
 	begun, least := time.Now(), time.Second
-	if os.Getenv("IBRUN_SOAK") != "" {
+	if soaktest.On() {
 		least = time.Minute
 	}
 	seen := func() bool {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
 )
 
@@ -288,7 +289,7 @@ func disturb(t *testing.T, what string, heartbeat time.Duration,
 // all of them.
 func offsets(f func(toNode bool, at int)) {
 	step, first := 11, rand.IntN(11)
-	if os.Getenv("IBRUN_SOAK") == "1" {
+	if soaktest.On() {
 		step, first = 1, 0
 	}
 	for at := first; at < requestLen+challengeLen+3*100; at += step {

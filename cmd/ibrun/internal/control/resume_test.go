@@ -8,12 +8,12 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
 )
 
@@ -131,7 +131,7 @@ func testResets(t *testing.T, s Security) {
 	zero, one, _ := pairWith(t, s, longHeartbeat, nil)
 	waitReachable(t, zero) // until then node 0 waits only for a short time for the next link
 	resets, messages := 50, 1500
-	if os.Getenv("IBRUN_SOAK") == "1" {
+	if soaktest.On() {
 		resets, messages = 2000, 200000
 	}
 	seed := rand.Uint64()

@@ -12,6 +12,7 @@ import (
 	"github.com/ibrun/ibrun/internal/fdpass/fdpasstest"
 	"github.com/ibrun/ibrun/internal/leakcheck"
 	"github.com/ibrun/ibrun/internal/ranklink"
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/wakesock"
 )
 
@@ -41,7 +42,7 @@ func linkedRank(t *testing.T, number int) (*rank, *ranklink.Link) {
 
 // TestSocketRefused: if the kernel does not pass a socket, the rank gets an answer without one, and does not wait for ever.
 func TestSocketRefused(t *testing.T) {
-	if os.Getenv("IBRUN_SOAK") == "" {
+	if !soaktest.On() {
 		t.Skip("takes 2 s; set IBRUN_SOAK=1 to run it")
 	}
 	sockets, err := newNodeSockets(2)

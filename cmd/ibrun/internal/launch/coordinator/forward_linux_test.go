@@ -16,6 +16,7 @@ import (
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
 )
 
@@ -198,10 +199,7 @@ func TestForwardedLines(t *testing.T) {
 // A reader that is slow slows the node, and what is on the way is bounded: the test fails in checkEvent otherwise. Meanwhile the
 // output of another stream passes.
 func TestForwardedToSlowReader(t *testing.T) {
-	total := 8 << 20
-	if os.Getenv("IBRUN_SOAK") == "1" {
-		total = 100 << 20
-	}
+	total := soaktest.Choose(100<<20, 8<<20)
 	r, w := pipeEnds(t)
 	stderr := testFile(t)
 	j := newForwardedJob(t, 2, w, stderr)

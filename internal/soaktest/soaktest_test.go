@@ -1,0 +1,37 @@
+package soaktest
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestSample(t *testing.T) {
+	all := []int{0, 1, 2, 3, 4, 5, 6}
+	for _, c := range []struct {
+		n    int
+		want []int
+	}{
+		{1, []int{0}}, {2, []int{0, 6}}, {3, []int{0, 3, 6}}, {4, []int{0, 2, 4, 6}}, {6, []int{0, 1, 2, 3, 4, 6}}, {7, all}, {8, all},
+	} {
+		t.Setenv("IBRUN_SOAK", "")
+		if got := Sample(all, c.n); !slices.Equal(got, c.want) {
+			t.Errorf("Sample(%v, %d) = %v, want %v", all, c.n, got, c.want)
+		}
+		t.Setenv("IBRUN_SOAK", "1")
+		if got := Sample(all, c.n); !slices.Equal(got, all) {
+			t.Errorf("with IBRUN_SOAK=1, Sample(%v, %d) = %v, want all", all, c.n, got)
+		}
+	}
+	if got := Sample([]int(nil), 2); len(got) != 0 {
+		t.Errorf("Sample of no cases = %v", got)
+	}
+}
+
+func TestChoose(t *testing.T) {
+	for value, want := range map[string]string{"": "short", "1": "long"} {
+		t.Setenv("IBRUN_SOAK", value)
+		if got := Choose("long", "short"); got != want {
+			t.Errorf("IBRUN_SOAK=%q: Choose = %q, want %q", value, got, want)
+		}
+	}
+}
