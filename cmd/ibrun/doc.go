@@ -21,9 +21,10 @@
 //	a second signal to the same ibrun         none                  none
 //
 // A scheduler that kills a job some time after its signal should give ibrun a shorter --grace, for instance by IBRUN_GRACE.
-// Signals within 50 ms are one request (SIGHUP: one second), since timeout(1), systemd and a terminal that is closed send
-// several. Signals to several nodes of a job are one request as well; node 0's --grace counts. Stopped ranks and a stopped
-// agent are continued.
+// SIGTERM and SIGHUP within a second of the first signal are one request with it (SIGINT: within 50 ms), since timeout(1),
+// systemd and a terminal that is closed send several. In a Slurm job SIGTERM is never a second request: Slurm sends it several
+// times, and kills the job itself. Signals to several nodes of a job are one request as well; node 0's --grace counts. Stopped
+// ranks and a stopped agent are continued.
 //
 // ibrun acts on signals, failures and --timeout also while its output is not read. Once the ranks have exited, remaining
 // output is forwarded for half a second after a signal or --timeout, for ten seconds after a failure, and without limit after

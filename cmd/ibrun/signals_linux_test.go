@@ -243,7 +243,7 @@ func TestStoppedAgent(t *testing.T) {
 // ranks have the whole grace.
 func TestSameSignalOnNodes(t *testing.T) {
 	t.Parallel()
-	// Each ibrun must handle both signals within 50 ms, for which it may be too busy. TestUserRequests is exact.
+	// Each ibrun must handle both signals within a second, for which it may be too busy. TestUserRequests is exact.
 	waittest.UntilNil(t, "two signals are one request", func() error {
 		ns := newNodes(t, 2).start(1, "--grace", "0.3", "-n", "2", "rank", "stubborn")
 		for range 2 {

@@ -103,7 +103,7 @@ func runCoordinator(w *watcher.Watcher, cl *Cluster, where Layout, t *protocol.T
 	l.start() // after the status server, so that a rank that is announced can be inspected
 	began := time.Now()
 	c := &coordinator{Streams: s, cluster: cl, opts: o, task: t, failures: newFailureTracker(t.Size),
-		left: newLeftRanks(t.Size), local: l, nodes: nodes, output: merged,
+		left: newLeftRanks(t.Size), requests: newUserRequests(), local: l, nodes: nodes, output: merged,
 		exchange: exchange,
 		recorder: monitor.NewNodeRecorder(t, o.Report), lastOutput: map[int]lastOutput{}, lostOutput: map[int]string{}}
 	c.startInput(nodes[where.NodeOf[0]])

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"fmt"
+	"os"
 	"syscall"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 // userRequests recognises the second request of the user of this ibrun to end the job, which kills the ranks.
 type userRequests struct {
+	slurm  bool // this process is part of a Slurm job
 	first  time.Time
 	signal syscall.Signal // of the first
 	grace  time.Duration  // that the ranks have
@@ -21,28 +23,51 @@ type userRequests struct {
 	due <-chan time.Time
 }
 
-// How long further signals belong to the first request. timeout(1) sends SIGTERM twice, and systemd SIGTERM and SIGHUP. When a
-// terminal is closed, the kernel and the shell both send SIGHUP, and they can be far apart on a busy machine.
+// How long further signals belong to the first request. A user who presses Ctrl-C sends one SIGINT. Programs send the other
+// signals, and often several: timeout(1) sends SIGTERM twice, and systemd SIGTERM and SIGHUP. When a terminal is closed, the
+// kernel and the shell both send SIGHUP. They can be far apart on a busy machine.
 const (
-	sameRequest       = 50 * time.Millisecond
-	sameHangupRequest = time.Second
+	sameRequest        = 50 * time.Millisecond
+	sameProgramRequest = time.Second
 )
+
+// newUserRequests returns the requests before the first one.
+func newUserRequests() userRequests { return userRequests{slurm: os.Getenv("SLURM_JOB_ID") != ""} }
+
+// same returns how long after the first request a signal belongs to it, and whether it does so for ever. The latter is so for
+// SIGTERM in a Slurm job: when the time limit is over, each slurmd sends it once for the limit and once for the end of the job,
+// and it kills the job itself if that takes too long.
+func (u *userRequests) same(sig syscall.Signal) (limit time.Duration, always bool) {
+	switch {
+	case sig == unix.SIGINT:
+		return sameRequest, false
+	case sig == unix.SIGTERM && u.slurm:
+		return sameRequest, true
+	}
+	return sameProgramRequest, false
+}
 
 // announce prints that a further signal kills the ranks, unless that was printed.
 func (u *userRequests) announce(s console.Streams) {
-	if u.due != nil {
-		s.Warn("the ranks were asked to end", console.Attrs{Signal: int(u.signal), SignalName: unix.SignalName(u.signal),
-			LimitSeconds: u.grace.Seconds(), Text: fmt.Sprintf("asking the ranks to end (%s); they have %v (--grace); a second signal "+
-				"kills them", unix.SignalName(u.signal), u.grace)})
-		u.due = nil
+	if u.due == nil {
+		return
 	}
+	killer := "a second signal"
+	if _, always := u.same(u.signal); always {
+		killer = "SIGINT"
+	}
+	s.Warn("the ranks were asked to end", console.Attrs{Signal: int(u.signal), SignalName: unix.SignalName(u.signal),
+		LimitSeconds: u.grace.Seconds(), Text: fmt.Sprintf("asking the ranks to end (%s); they have %v (--grace); %s kills them",
+			unix.SignalName(u.signal), u.grace, killer)})
+	u.due = nil
 }
 
 // began records that the ranks were asked to end. The announcement follows later: a user who has read it may send a second
 // signal.
 func (u *userRequests) began(sig syscall.Signal, grace time.Duration) {
 	u.signal, u.grace = sig, grace
-	u.due = time.After(sameRequest)
+	limit, _ := u.same(sig)
+	u.due = time.After(limit)
 }
 
 // add records a signal that asks the job to end. It returns whether it is the first request, or whether it is the second.
@@ -51,11 +76,8 @@ func (u *userRequests) add(sig syscall.Signal, now time.Time) (first, second boo
 		u.first = now
 		return true, false
 	}
-	same := sameRequest
-	if sig == unix.SIGHUP {
-		same = sameHangupRequest
-	}
-	return false, now.Sub(u.first) > same
+	limit, always := u.same(sig)
+	return false, !always && now.Sub(u.first) > limit
 }
 
 // handleSignal handles a signal that the user has sent to this ibrun. The orders are sent before anything is printed.

@@ -66,7 +66,7 @@ func runWorker(watch *watcher.Watcher, cl *Cluster, where Layout, t *protocol.Ta
 	l.start() // after the status server, so that a rank that is announced can be inspected
 	began := time.Now()
 	w := &worker{Streams: s, cluster: cl, opts: o, local: l, recorder: monitor.NewNodeRecorder(t, cl.Job.Report),
-		forward: forward}
+		requests: newUserRequests(), forward: forward}
 	if o.Report && !cl.Job.Report {
 		w.Warn("--report has no effect on this node: node 0 writes the report and was started without --report", console.Attrs{})
 	}
