@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ibrun/ibrun/internal/soaktest"
@@ -353,9 +354,16 @@ func TestPipeExplained(t *testing.T) {
 
 // silentNode makes the handshake of node 1 over one end and returns node 0 at the other end. The caller then acts as node 1, and
 // may be silent for that time.
-func silentNode(t *testing.T, heartbeat time.Duration) (zero *Conn, one *link, node *Pipe) {
+func silentNode(t *testing.T, heartbeat time.Duration) (zero *Conn, one *link, node net.Conn) {
 	t.Helper()
-	head, node := pipeEnds(t)
+	return silentNodeOver(t, heartbeat, func(t *testing.T) (head, node net.Conn) { return pipeEnds(t) })
+}
+
+// silentNodeOver is silentNode over the pipes that ends returns.
+func silentNodeOver(t *testing.T, heartbeat time.Duration, ends func(*testing.T) (head, node net.Conn)) (zero *Conn, one *link,
+	node net.Conn) {
+	t.Helper()
+	head, node := ends(t)
 	joined := make(chan *link)
 	go func() {
 		g, err := greetNode0(node, testSecret(1), request{node: 1, nodes: 2}, false)
@@ -385,13 +393,32 @@ func fill(t *testing.T, c *Conn) {
 }
 
 // A side that sends heartbeats but does not read is lost after the time of a heartbeat. One that has announced that it stops is
-// not.
+// not. The time is that of a bubble, so the pipes are in memory. With IBRUN_SOAK=1 they are those of the kernel too.
 func TestPipeStopsReading(t *testing.T) {
 	t.Parallel()
+	t.Run("memory", func(t *testing.T) {
+		testStopsReading(t, func(t *testing.T) (head, node net.Conn) { return net.Pipe() }, synctest.Test)
+	})
+	if soaktest.On() {
+		t.Run("kernel", func(t *testing.T) {
+			testStopsReading(t, func(t *testing.T) (head, node net.Conn) { return pipeEnds(t) },
+				func(t *testing.T, test func(*testing.T)) { test(t) })
+		})
+	}
+}
+
+// testStopsReading is TestPipeStopsReading with the pipes that ends returns. inTime calls a test whose time is the right one.
+func testStopsReading(t *testing.T, ends func(*testing.T) (head, node net.Conn), inTime func(*testing.T, func(*testing.T))) {
+	t.Parallel()
 	const heartbeat = 10 * time.Second // node 1 is not late by so much
-	t.Run("running", func(t *testing.T) {
-		t.Parallel()
-		zero, one, node := silentNode(t, heartbeat)
+	run := func(name string, test func(*testing.T)) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inTime(t, test)
+		})
+	}
+	run("running", func(t *testing.T) {
+		zero, one, node := silentNodeOver(t, heartbeat, ends)
 		waittest.Bound(t, node)
 		fill(t, zero)
 		ended := make(chan error, 1)
@@ -403,6 +430,7 @@ func TestPipeStopsReading(t *testing.T) {
 		var err error
 		waittest.Until(t, "node 0 gives up", func() bool {
 			_, _ = node.Write(one.writer.encode(frame{kindHeartbeat, clock.heartbeat(time.Now())})) // fails when it has
+			waittest.Elapse(t, heartbeat/100, "a bubble has time to pass")
 			select {
 			case err = <-ended:
 				return true
@@ -414,9 +442,8 @@ func TestPipeStopsReading(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("suspended", func(t *testing.T) {
-		t.Parallel()
-		zero, one, node := silentNode(t, heartbeat)
+	run("suspended", func(t *testing.T) {
+		zero, one, node := silentNodeOver(t, heartbeat, ends)
 		if _, err := node.Write(one.writer.encode(frame{kind: kindSuspend})); err != nil {
 			t.Fatal(err)
 		}
