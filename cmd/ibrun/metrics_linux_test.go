@@ -224,8 +224,8 @@ func (p *process) running() (all []bool) {
 func TestOtherVersion(t *testing.T) {
 	socketDir(t)
 	file := filepath.Join(t.TempDir(), "report.json")
-	p := startJob(t, 4, "-n", "2", "--metrics", ":0", "--report="+file, "rank", "record", ":", "-n", "2", "rank", "record",
-		"newer")
+	p := startJob(t, 4, "-n", "2", "--metrics", ":0", "--metrics-linger", "0", "--report="+file, "rank", "record", ":", "-n", "2",
+		"rank", "record", "newer")
 	message := fmt.Sprintf("the program writes pages of version %d, this reads version %d", perf.Version+1, perf.Version)
 	p.eventually("the version is not reported", func() bool { return strings.Contains(p.stderrText(), message) })
 	for range 3 {
