@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// parallelTests runs four tests at a time unless -parallel says otherwise: most of the time they wait for processes.
+// parallelTests runs eight tests at a time unless -parallel says otherwise: most of the time they wait for processes.
 type parallelTests struct{ *testing.M }
 
 func (p parallelTests) Run() int {
@@ -44,7 +44,7 @@ func (p parallelTests) Run() int {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	if f := flag.Lookup("test.parallel"); f.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
-		if err := f.Value.Set("4"); err != nil {
+		if err := f.Value.Set("8"); err != nil {
 			panic(err)
 		}
 	}
