@@ -53,9 +53,9 @@ func TestMockConformance(t *testing.T) {
 			before := lib.Calls("ibv_post_send")
 			network := mockNetwork{lib.NewDevice(p.Name)}
 			fabrictest.Run(t, func(tb testing.TB, n int) []fabric.Transport {
-				tr := &Transport{Settings: Settings{Heartbeat: heartbeatOf(tb)}, Network: network}
+				tr := &Transport{Network: network}
 				rand.Read(tr.Key[:])
-				return slices.Repeat([]fabric.Transport{killable{tr}}, n)
+				return patient(tb, slices.Repeat([]*Transport{tr}, n))
 			})
 			if lib.Calls("ibv_post_send") == before {
 				t.Error("the suite did not use the device")

@@ -58,12 +58,12 @@ func TestSimulatedUnusualConformance(t *testing.T) {
 	fabrictest.Rules(t, func(tb testing.TB, n int) []fabric.Transport {
 		var key [32]byte
 		rand.Read(key[:])
-		net, trs := unusualNetwork(), make([]fabric.Transport, n)
+		net, trs := unusualNetwork(), make([]*Transport, n)
 		for i := range trs {
-			set := Settings{Devices: []string{unusual[i%len(unusual)].name}, Heartbeat: heartbeatOf(tb)}
-			trs[i] = killable{&Transport{Key: key, Settings: set, Network: net.Node()}}
+			set := Settings{Devices: []string{unusual[i%len(unusual)].name}}
+			trs[i] = &Transport{Key: key, Settings: set, Network: net.Node()}
 		}
-		return trs
+		return patient(tb, trs)
 	})
 }
 
