@@ -274,11 +274,8 @@ func TestPushFragmented(t *testing.T) {
 	asked, answer := joinFrames(kindRead, string(more.append(nil))), joinFrames(kindData, rest[:2], kindData, rest[2:])
 	found := 0
 	for cut := range stream {
-		lengths := []int{cut % len(text), len(text), len(text + rest)}
-		if !soaktest.On() {
-			lengths = lengths[cut%len(lengths):][:1]
-		}
-		for _, want := range lengths {
+		all := []int{cut % len(text), len(text), len(text + rest)}
+		for _, want := range soaktest.Choose(all, all[cut%len(all):][:1]) {
 			d, at := openTarget(t)
 			c, _, _ := authenticate(t, d, at, 1)
 			in := make([]byte, want+1)
