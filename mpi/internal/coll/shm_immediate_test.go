@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+
+	"github.com/ibrun/ibrun/internal/soaktest"
 )
 
 // newImmediates returns a ShmImmediate for each rank, over the same memory.
@@ -185,7 +187,7 @@ func (x *immediateInput) move(p *Plan, c Collective) (dst, want []byte, err erro
 }
 
 // TestShmImmediate: whatever the order in which ranks begin calls and advance them, every call ends with the right result, with
-// more calls in progress than there are slots.
+// more calls in progress than there are slots. With IBRUN_SOAK=1 it makes twice as many calls.
 func TestShmImmediate(t *testing.T) {
 	for _, ranks := range []int{2, 3, 5, 8} {
 		t.Run(fmt.Sprint(ranks), func(t *testing.T) {
@@ -193,7 +195,7 @@ func TestShmImmediate(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 1))
 			all := newImmediates(t, ranks)
 			var cases []*immediateCase
-			for range 200 {
+			for range soaktest.Choose(200, 100) {
 				cases = append(cases, newImmediateCase(t, rnd, all))
 			}
 			begun, left := make([]int, ranks), make([][]int, ranks)

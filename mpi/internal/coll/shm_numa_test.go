@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/ibrun/ibrun/internal/soaktest"
 )
 
 // alwaysNUMA selects two levels wherever there is that algorithm.
@@ -74,9 +76,9 @@ func TestFindNUMA(t *testing.T) {
 	}
 }
 
-// TestShmNUMA is TestShm for ranks on several NUMA nodes.
+// TestShmNUMA is TestShm for ranks on several NUMA nodes. With IBRUN_SOAK=1 it tries each number of ranks from 3 to 8.
 func TestShmNUMA(t *testing.T) {
-	for n := 3; n <= 8; n++ {
+	for _, n := range soaktest.Choose([]int{3, 4, 5, 6, 7, 8}, []int{3, 5, 8}) {
 		best, least := ShmBytes(n)
 		for seed, memory := range []int{least, best, least + 3*n*minSlotBytes, best} {
 			r := rand.New(rand.NewPCG(uint64(seed), uint64(n)))

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/ibrun/ibrun/internal/soaktest"
 )
 
 // gosched waits for words by letting other goroutines run.
@@ -281,17 +283,21 @@ var alwaysDirect = func() *Table {
 }()
 
 // TestShm lets ranks run long sequences of different collectives without waiting for each other in between, over as
-// little memory as there may be and over as much as is of use.
+// little memory as there may be and over as much as is of use. With IBRUN_SOAK=1 it tries each number of ranks up to 9, longer
+// sequences, and more of them.
 func TestShm(t *testing.T) {
 	for _, crowded := range []bool{false, true} {
-		for n := 1; n <= 9; n++ {
+		for _, n := range soaktest.Choose([]int{1, 2, 3, 4, 5, 6, 7, 8, 9}, []int{1, 2, 3, 5, 8}) {
 			best, least := ShmBytes(n)
-			for seed, memory := range []int{least, best, least + 3*n*minSlotBytes, least}[:shmSeeds] {
+			for seed, memory := range []int{least, best, least + 3*n*minSlotBytes, least}[:min(shmSeeds, soaktest.Choose(4, 3))] {
 				for _, direct := range []bool{false, true} {
+					if direct && seed >= 2 && !soaktest.On() {
+						continue // what is copied directly needs no slots
+					}
 					t.Run(fmt.Sprintf("crowded=%v/ranks=%d/seed=%d/direct=%v", crowded, n, seed, direct), func(t *testing.T) {
 						r := rand.New(rand.NewPCG(uint64(seed), uint64(n)))
 						var acts []act
-						for range 40 {
+						for range soaktest.Choose(40, 30) {
 							length := []int{0, 1, 8, 24, 104, 112, 120, 1001, 5000, 20000, 70000 / n, 150000}[r.IntN(12)]
 							acts = append(acts, draw(r, n, length))
 						}
