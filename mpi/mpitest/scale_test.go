@@ -64,9 +64,9 @@ func heapInUse() float64 {
 	return float64(m.HeapAlloc)
 }
 
-// TestManyRanks runs collectives of whole processes: 4,096 with IBRUN_SOAK=1, otherwise 256.
+// TestManyRanks runs collectives of whole processes: 4,096 with IBRUN_SOAK=1, otherwise 128.
 func TestManyRanks(t *testing.T) {
-	n := soaktest.Choose(4096, 256)
+	n := soaktest.Choose(4096, 128)
 	var mu sync.Mutex
 	last := time.Now()
 	lap := func(rank int, what string) {
