@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/mpi"
 	"github.com/ibrun/ibrun/mpi/mpitest"
 )
@@ -133,9 +134,10 @@ func TestContextsSeparate(t *testing.T) {
 	})
 }
 
-// TestConcurrentCreation: goroutines create, use and free communicators at the same time, each on its own communicator.
+// TestConcurrentCreation: goroutines create, use and free communicators at the same time, each on its own communicator. With
+// IBRUN_SOAK=1 it also runs with two ranks.
 func TestConcurrentCreation(t *testing.T) {
-	eachAlgorithm(t, []int{1, 2, 4}, func(p *mpi.Process) error {
+	eachAlgorithm(t, soaktest.Choose([]int{1, 2, 4}, []int{1, 4}), func(p *mpi.Process) error {
 		const goroutines = 4
 		var own [goroutines]*mpi.Comm
 		for i := range own {

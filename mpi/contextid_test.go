@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/mpi"
 )
 
@@ -14,7 +15,7 @@ import (
 func TestContextIDs(t *testing.T) {
 	inWorlds(t, 3, map[string]func(p *mpi.Process) error{
 		"S5-40": func(p *mpi.Process) error {
-			const n, rounds = 16, 4
+			n, rounds := 16, soaktest.Choose(4, 2)
 			parents := make([]*mpi.Comm, n)
 			for i := range parents {
 				d, err := p.World().Dup()

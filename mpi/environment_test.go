@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/internal/alloctest"
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/mpi"
 	"github.com/ibrun/ibrun/mpi/internal/clocksync"
 	"github.com/ibrun/ibrun/mpi/mpitest"
@@ -346,7 +347,7 @@ func TestCommonClock(t *testing.T) {
 			me := p.World().Rank()
 			errs = append(errs, check((p.WtimeError() == 0) == (me == 0), "rank %d has an error of %v", me, p.WtimeError()))
 			last, worst, present := 0.0, 0.0, 0
-			const turns = 400
+			turns := soaktest.Choose(400, 100)
 			for range turns {
 				from, got, to := float64(truth.Now())/1e9, p.Wtime(), float64(truth.Now())/1e9
 				errs = append(errs, check(got >= last, "from %.9f back to %.9f", last, got))

@@ -44,7 +44,7 @@ func flood(p *mpi.Process) error {
 		}
 		return w.Barrier()
 	default:
-		time.Sleep(3 * time.Second)
+		time.Sleep(soaktest.Choose(3*time.Second, 1200*time.Millisecond))
 		if err := mpi.Send(w, []byte{1}, 0, tagGo); err != nil {
 			return err
 		}
@@ -58,7 +58,7 @@ func flood(p *mpi.Process) error {
 	if err != nil {
 		return err
 	}
-	time.Sleep(time.Second)
+	time.Sleep(soaktest.Choose(time.Second, 300*time.Millisecond))
 	if _, err := mpi.Recv(w, make([]byte, 1), floodSenders+1, tagGo); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 
 // TestIdupBesideAllreduce: an Idup and an immediate collective that are in progress together complete, in whatever way ranks wait
 // for them. A goroutine that waits takes over polling from the one of the background, which may complete its request meanwhile.
+// With IBRUN_SOAK=1 it makes 5000 of each.
 func TestIdupBesideAllreduce(t *testing.T) {
 	for _, transport := range []string{"shm", "tcp"} {
 		t.Run(transport, func(t *testing.T) {
@@ -29,7 +30,7 @@ func TestIdupBesideAllreduce(t *testing.T) {
 
 // idups is the program of the test.
 func idups(p *mpi.Process) error {
-	rounds := soaktest.Choose(5000, 100)
+	rounds := soaktest.Choose(5000, 24)
 	w := p.World()
 	for i := range rounds {
 		if err := idupBesideAllreduce(w, i%w.Size() == w.Rank(), i%2 == 0); err != nil {
