@@ -8,6 +8,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/hook"
 	"github.com/ibrun/ibrun/internal/alloctest"
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -76,7 +77,7 @@ func checkTraces(t *testing.T, memory [][]byte) (messages int) {
 }
 
 // TestTraceTraffic: sender and receiver give every message the same number, whichever protocol it takes, and also if it is
-// unexpected, becomes an RTS, or waits for room.
+// unexpected, becomes an RTS, or waits for room. With IBRUN_SOAK=1 there are more messages.
 func TestTraceTraffic(t *testing.T) {
 	hooks := hook.Options{Again: 0.3, Delay: 0.2, Interleave: 0.2, Async: 0.3, Poison: true}
 	for name, tw := range map[string]variant{
@@ -93,7 +94,7 @@ func TestTraceTraffic(t *testing.T) {
 					}
 					return hook.Wrap(tw.wrap(tr), hooks)
 				})
-				ps := draw(rand.New(rand.NewPCG(seed, 0)), n, 15)
+				ps := draw(rand.New(rand.NewPCG(seed, 0)), n, soaktest.Choose(15, 10))
 				each(t, es, func(self int, e *Engine) error {
 					if err := exchange(e, self, ps, rand.New(rand.NewPCG(seed, uint64(self)+1))); err != nil {
 						return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/hook"
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -150,7 +151,7 @@ func exchange(e *Engine, self int, ps []testMessage, c *rand.Rand) error {
 	return nil
 }
 
-// TestTraffic exchanges random messages with every protocol.
+// TestTraffic exchanges random messages with every protocol; with IBRUN_SOAK=1 more of them.
 func TestTraffic(t *testing.T) {
 	rough := func(o hook.Options) wrap {
 		return func(tr fabric.Transport) fabric.Transport { return hook.Wrap(tr, o) }
@@ -177,7 +178,7 @@ func TestTraffic(t *testing.T) {
 				t.Logf("seed %#x, room for %d unexpected bytes", seed, unexpected)
 				const n = 3
 				es := open(t, n, w, func(c *Config) { c.UnexpectedLimit = unexpected })
-				ps := draw(rand.New(rand.NewPCG(seed, 0)), n, 20)
+				ps := draw(rand.New(rand.NewPCG(seed, 0)), n, soaktest.Choose(20, 12))
 				each(t, es, func(self int, e *Engine) error {
 					if err := exchange(e, self, ps, rand.New(rand.NewPCG(seed, uint64(self)+1))); err != nil {
 						return err
