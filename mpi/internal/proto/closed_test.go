@@ -87,7 +87,7 @@ func (p *leaver) leave() {
 }
 
 // TestClosedAfterMessages: process 1 has closed, so nothing can be sent to it. Its messages are received nevertheless, and only
-// then this counts as its end.
+// then this counts as its end. PeerError agrees with the send that failed before.
 func TestClosedAfterMessages(t *testing.T) {
 	const left = testContext + 1
 	for name, meet := range map[string]func(*leaver, *Engine) (failed []Handle){
@@ -107,6 +107,9 @@ func TestClosedAfterMessages(t *testing.T) {
 			p.leave()
 			if err := e.Send(to(0, 1, 1), nil, Standard); !errors.Is(err, ErrFailed) || !errors.Is(err, fabric.ErrPeerClosed) {
 				p.t.Errorf("send: %v, want %v and %v", err, ErrFailed, fabric.ErrPeerClosed)
+			}
+			if err := e.PeerError(testContext, []int32{1}); !errors.Is(err, ErrFailed) || !errors.Is(err, fabric.ErrPeerClosed) {
+				p.t.Errorf("process 1 after a send to it has failed: %v, want %v and %v", err, ErrFailed, fabric.ErrPeerClosed)
 			}
 			return nil
 		},

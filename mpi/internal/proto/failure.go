@@ -133,12 +133,13 @@ func (e *Engine) AllowFinalize() {
 }
 
 // PeerError makes progress once. It returns an error if one of these processes has finalized or left the context, or if the
-// engine has failed.
+// engine has failed. If a message could not be sent to a process because it has closed, it counts as finalized, although its own
+// messages may still arrive.
 func (e *Engine) PeerError(context uint32, peers []int32) error {
 	e.lock()
 	defer e.unlock()
 	e.progress()
-	return cmp.Or(e.firstGone(context, peers), e.failure.err)
+	return cmp.Or(e.firstGone(context, peers), e.firstRefusing(peers), e.failure.err)
 }
 
 // Err makes progress once. It returns the error with which the engine has failed, or nil.
@@ -186,6 +187,17 @@ func (e *Engine) firstGone(context uint32, peers []int32) error {
 		}
 		if e.departures.gone[member{context, n}] {
 			return e.departureErr(n)
+		}
+	}
+	return nil
+}
+
+// firstRefusing returns the error of the first of these processes to which a message could not be sent because it has closed, or
+// nil.
+func (e *Engine) firstRefusing(peers []int32) error {
+	for _, n := range peers {
+		if p := e.peers[n]; p != nil && p.refuses {
+			return &failureError{n, fabric.ErrPeerClosed}
 		}
 	}
 	return nil

@@ -28,6 +28,7 @@ type peer struct {
 	pausing        bool  // this process has paused the peer
 	noRemoteAccess bool  // the peer's memory can be neither read nor written
 	announced      bool  // the launcher has reported that the peer has finalized; see gone
+	refuses        bool  // a message could not be sent because the peer has closed; see refused
 
 	moves uint32 // how often another domain has taken over, see reroute
 

@@ -70,8 +70,7 @@ func (p *peer) trySendPacked(o *outgoing) error {
 	}
 }
 
-// post sends a message, or queues it if there is no room or others wait. o must not be changed until it has been sent. That a
-// peer has closed is reported by its event, which follows all that it has sent, and not by a message that cannot reach it.
+// post sends a message, or queues it if there is no room or others wait. o must not be changed until it has been sent.
 func (e *Engine) post(n int32, o *outgoing) error {
 	p := e.peer(n)
 	if err := e.connect(n); err != nil {
@@ -84,8 +83,7 @@ func (e *Engine) post(n int32, o *outgoing) error {
 			return nil
 		}
 		if errors.Is(err, fabric.ErrPeerClosed) {
-			e.rec.configured.LostPeer()
-			return &failureError{n, err}
+			return e.refused(n, err)
 		}
 		if err != fabric.ErrAgain {
 			return e.transportError(n, err)
@@ -105,6 +103,15 @@ func (e *Engine) post(n int32, o *outgoing) error {
 		e.blocked = append(e.blocked, n)
 	}
 	return nil
+}
+
+// refused records that a message cannot be sent because the peer has closed, and returns the error. It does not end what waits
+// for the peer: its event does, which follows all that it has sent, and may come much later. But the program may get this error
+// from the send, so PeerError agrees with it from now on.
+func (e *Engine) refused(n int32, err error) error {
+	e.rec.configured.LostPeer()
+	e.peer(n).refuses = true
+	return &failureError{n, err}
 }
 
 // queueFirst queues an RTS before all messages except other RTS that were queued in this way.
@@ -146,9 +153,8 @@ func (e *Engine) sendControl(n int32, v envelope, w ...uint64) {
 
 // sendFailed must be called instead of sendDone when a message cannot be sent any more.
 func (e *Engine) sendFailed(n int32, o *outgoing, err error) {
-	if errors.Is(err, fabric.ErrPeerClosed) { // see post
-		e.rec.configured.LostPeer()
-		err = &failureError{n, err}
+	if errors.Is(err, fabric.ErrPeerClosed) {
+		err = e.refused(n, err)
 	} else {
 		e.fail(n, err)
 	}
