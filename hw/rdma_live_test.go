@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"os"
 	"reflect"
-	"runtime"
 	"slices"
 	"syscall"
 	"testing"
@@ -19,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/threadtest"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/soft-roce/live"
 )
@@ -120,22 +120,13 @@ func TestLiveCounters(t *testing.T) {
 // inNamespaces runs f on a separate thread in new namespaces, which end with the thread.
 func inNamespaces(t *testing.T, namespaces int, f func()) {
 	t.Helper()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread()
-		if unix.Gettid() == unix.Getpid() { // the main thread does not end: keep it busy while another does it
-			defer runtime.UnlockOSThread()
-			inNamespaces(t, namespaces, f)
-			return
-		}
-		if err := unix.Unshare(namespaces); err != nil { // the thread stays locked and ends with the goroutine
+	threadtest.Run(func() {
+		if err := unix.Unshare(namespaces); err != nil {
 			t.Error(err)
 			return
 		}
 		f()
-	}()
-	<-done
+	})
 }
 
 func TestLiveAccessErrors(t *testing.T) {

@@ -4,7 +4,6 @@ package verbs_test
 
 import (
 	"errors"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/threadtest"
 	"github.com/ibrun/ibrun/soft-roce/live"
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -24,10 +24,7 @@ func TestLiveNetworkNamespace(t *testing.T) {
 	dev, err := verbs.Open(name, verbs.Options{})
 	must(t, err)
 	must(t, dev.Close())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // the thread ends with the goroutine, and the namespace with it
+	threadtest.Run(func() { // the namespace ends with the thread
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			t.Error(err)
 			return
@@ -47,6 +44,5 @@ func TestLiveNetworkNamespace(t *testing.T) {
 				t.Errorf("%s in another network namespace: %v", what, err)
 			}
 		}
-	}()
-	<-done
+	})
 }

@@ -6,12 +6,13 @@ import (
 	"encoding/binary"
 	"net"
 	"os"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/internal/threadtest"
 )
 
 // TestEncryptOnOneNode: if --encrypt is given to one of two nodes only, each of them says so and ends. Neither waits for the
@@ -56,12 +57,8 @@ func TestEncryptedNodes(t *testing.T) {
 func (n network) capture(t *testing.T) func() []byte {
 	t.Helper()
 	fd, err := -1, error(nil)
-	var opened sync.WaitGroup
-	opened.Go(func() {
-		runtime.LockOSThread() // and never unlocks it, so that the thread, which is in the namespace, ends with this goroutine
-		fd, err = n.packetSocket()
-	})
-	if opened.Wait(); err != nil {
+	threadtest.Run(func() { fd, err = n.packetSocket() })
+	if err != nil {
 		t.Fatal(err)
 	}
 	var seen bytes.Buffer

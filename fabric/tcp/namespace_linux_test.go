@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/threadtest"
 )
 
 // run runs a command. Its error contains the command's output.
@@ -81,20 +81,20 @@ func makeNamespaces(t *testing.T) [2]string {
 
 // inNamespace runs f in a namespace, on a thread that ends with it.
 func inNamespace(name string, f func() error) error {
-	errs := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread cannot be used otherwise any more
-		err := errors.New("the goroutine has ended without a result")
-		defer func() { errs <- err }()
-		var fd int
-		if fd, err = unix.Open("/run/netns/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+	err := errors.New("the goroutine has ended without a result")
+	threadtest.Run(func() {
+		fd, openErr := unix.Open("/run/netns/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if openErr != nil {
+			err = openErr
 			return
 		}
-		if err = errors.Join(unix.Setns(fd, unix.CLONE_NEWNET), unix.Close(fd)); err == nil {
-			err = f()
+		if setErr := errors.Join(unix.Setns(fd, unix.CLONE_NEWNET), unix.Close(fd)); setErr != nil {
+			err = setErr
+			return
 		}
-	}()
-	return <-errs
+		err = f()
+	})
+	return err
 }
 
 // betweenNamespaces opens a peer in each namespace, lets them exchange a message, and then calls f for each.

@@ -27,7 +27,7 @@ NONE < internal/freeport < cmd/ibrun/internal/benchcmd;
 NONE < internal/transports < internal/tunables;
 NONE < internal/leakcheck < fabric/fabrictest, verbs/verbstest;
 NONE < internal/alloctest < fabric/fabrictest;
-NONE < internal/waittest, internal/soaktest;
+NONE < internal/waittest, internal/soaktest, internal/threadtest;
 internal/ticks, internal/transports < perf;
 hw, internal/buildinfo, perf < perf/prom;
 perf < internal/jobsocket < perf/jobs;
