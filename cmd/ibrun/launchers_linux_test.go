@@ -21,7 +21,13 @@ func sum(args []string) error {
 		return err
 	}
 	w := p.World()
+	if len(args) > 0 {
+		err = w.Barrier() // a rank whose Init has not ended would fail with a code of its own
+	}
 	if len(args) > 0 && w.Rank() == w.Size()-1 {
+		if err != nil {
+			return err
+		}
 		switch args[0] {
 		case "abort":
 			return p.Abort(9)
@@ -32,7 +38,10 @@ func sum(args []string) error {
 		}
 	}
 	total := make([]int64, 1)
-	if err := mpi.Allreduce(w, total, []int64{int64(w.Rank())}, mpi.Sum); err != nil {
+	if err == nil { // else the last rank has ended already
+		err = mpi.Allreduce(w, total, []int64{int64(w.Rank())}, mpi.Sum)
+	}
+	if err != nil {
 		if len(args) > 0 {
 			select {} // the launcher ends this rank, and its exit code is not that of the job
 		}
