@@ -55,7 +55,7 @@ func TestMockConformance(t *testing.T) {
 			fabrictest.Run(t, func(tb testing.TB, n int) []fabric.Transport {
 				tr := &Transport{Network: network}
 				rand.Read(tr.Key[:])
-				return patient(tb, slices.Repeat([]*Transport{tr}, n))
+				return suitePeers(tb, slices.Repeat([]*Transport{tr}, n))
 			})
 			if lib.Calls("ibv_post_send") == before {
 				t.Error("the suite did not use the device")

@@ -22,67 +22,67 @@ func TestSimulatedConformance(t *testing.T) {
 	fabrictest.Rules(t, func(tb testing.TB, n int) []fabric.Transport {
 		tr := &Transport{Settings: Settings{Devices: []string{"a"}}, Network: verbstest.NewSimulatedNetwork().Node("a")}
 		rand.Read(tr.Key[:])
-		return patient(tb, slices.Repeat([]*Transport{tr}, n))
+		return suitePeers(tb, slices.Repeat([]*Transport{tr}, n))
 	})
 }
 
-// patient prepares the transports of peers for the suite. None of them loses another, however long that one stands still. But in
-// the rules in which a peer goes, time passes for the others until they have noticed.
-func patient(tb testing.TB, trs []*Transport) (peers []fabric.Transport) {
-	goes := strings.HasSuffix(tb.Name(), "/DownKilled") || strings.HasSuffix(tb.Name(), "/DownBeforeConnect")
+// suitePeers returns the peers that the suite tests. The heartbeat is so long that no peer is lost because it is slow. In the
+// rules in which a peer ends, the clocks of the others advance until they report the loss.
+func suitePeers(tb testing.TB, trs []*Transport) (peers []fabric.Transport) {
+	ends := strings.HasSuffix(tb.Name(), "/DownKilled") || strings.HasSuffix(tb.Name(), "/DownBeforeConnect")
 	lost := new(sync.WaitGroup)
 	for i, tr := range trs {
 		tr.Settings.Heartbeat = time.Hour
-		if !goes || i == gonePeer {
+		if !ends || i == endedPeer {
 			peers = append(peers, killable{tr})
 			continue
 		}
 		lost.Add(1)
-		peers = append(peers, hasty{tr, lost})
+		peers = append(peers, advancing{tr, lost})
 	}
 	return peers
 }
 
-// gonePeer is the peer that goes in the rules in which time passes.
-const gonePeer = 1
+// endedPeer is the peer that ends in these rules.
+const endedPeer = 1
 
-// hasty is a transport of a peer that does nothing but wait for the loss of another.
-type hasty struct {
+// advancing is the transport of a peer that waits for the loss of endedPeer. Its domains advance their clocks.
+type advancing struct {
 	*Transport
-	lost *sync.WaitGroup // waits until all of them have lost the one that has gone
+	lost *sync.WaitGroup // waits until all these peers have lost endedPeer
 }
 
-func (h hasty) Open(ctx context.Context, c *fabric.Config) (fabric.Domain, error) {
-	d, err := h.Transport.Open(ctx, c)
+func (a advancing) Open(ctx context.Context, c *fabric.Config) (fabric.Domain, error) {
+	d, err := a.Transport.Open(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	return &hastyDomain{domain: d.(*domain), lost: h.lost}, nil
+	return &advancingDomain{domain: d.(*domain), lost: a.lost}, nil
 }
 
-// hastyDomain is a domain for which time passes in each Poll, once it has connected to the peer that has gone, and until that one
-// is lost. It connects to no other peer meanwhile, so it cannot lose one that is merely slow.
-type hastyDomain struct {
+// advancingDomain is a domain that advances its clock in each Poll without events, from the connection to endedPeer until the
+// loss of that peer. It connects to no other peer meanwhile, so it cannot lose a slow one.
+type advancingDomain struct {
 	*domain
 	waits bool
 	lost  *sync.WaitGroup
 }
 
-func (d *hastyDomain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
-	d.waits = d.waits || peer == gonePeer
+func (d *advancingDomain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
+	d.waits = d.waits || peer == endedPeer
 	return d.domain.Connect(peer, addr)
 }
 
-func (d *hastyDomain) Poll(evs []fabric.Event) (int, error) {
+func (d *advancingDomain) Poll(evs []fabric.Event) (int, error) {
 	n, err := d.domain.Poll(evs)
 	if !d.waits || err != nil {
 		return n, err
 	}
 	for _, ev := range evs[:n] {
-		if ev.Kind == fabric.PeerDown && ev.Peer == gonePeer {
+		if ev.Kind == fabric.PeerDown && ev.Peer == endedPeer {
 			d.waits = false
 			d.lost.Done()
-			d.lost.Wait() // the others do not wait for this one, and time must not pass for them while it connects to them
+			d.lost.Wait() // the others must not advance their clocks while this one connects to them
 			return n, nil
 		}
 	}

@@ -63,7 +63,7 @@ func TestSimulatedUnusualConformance(t *testing.T) {
 			set := Settings{Devices: []string{unusual[i%len(unusual)].name}}
 			trs[i] = &Transport{Key: key, Settings: set, Network: net.Node()}
 		}
-		return patient(tb, trs)
+		return suitePeers(tb, trs)
 	})
 }
 
