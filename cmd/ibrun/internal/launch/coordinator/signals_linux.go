@@ -34,9 +34,9 @@ const (
 // newUserRequests returns the requests before the first one.
 func newUserRequests() userRequests { return userRequests{slurm: os.Getenv("SLURM_JOB_ID") != ""} }
 
-// same returns how long after the first request a signal belongs to it, and whether it does so for ever. The latter is so for
-// SIGTERM in a Slurm job: when the time limit is over, each slurmd sends it once for the limit and once for the end of the job,
-// and it kills the job itself if that takes too long.
+// same returns how long after the first request a signal belongs to that request. always is set if it belongs to it at any time,
+// as SIGTERM does in a Slurm job. When the time limit is over, slurmd sends SIGTERM for the limit, and again for the end of the
+// job. If the job does not end, slurmd kills it.
 func (u *userRequests) same(sig syscall.Signal) (limit time.Duration, always bool) {
 	switch {
 	case sig == unix.SIGINT:
