@@ -393,7 +393,8 @@ func fill(t *testing.T, c *Conn) {
 }
 
 // A side that sends heartbeats but does not read is lost after the time of a heartbeat. One that has announced that it stops is
-// not. The time is that of a bubble, so the pipes are in memory. With IBRUN_SOAK=1 they are those of the kernel too.
+// not. The time is that of a bubble of testing/synctest, so the pipes are in memory. With IBRUN_SOAK=1 the test runs in real time
+// too, with pipes of the kernel.
 func TestPipeStopsReading(t *testing.T) {
 	t.Parallel()
 	t.Run("memory", func(t *testing.T) {
@@ -407,7 +408,7 @@ func TestPipeStopsReading(t *testing.T) {
 	}
 }
 
-// testStopsReading is TestPipeStopsReading with the pipes that ends returns. inTime calls a test whose time is the right one.
+// testStopsReading is TestPipeStopsReading with the pipes that ends returns. inTime runs a test, in a bubble or in real time.
 func testStopsReading(t *testing.T, ends func(*testing.T) (head, node net.Conn), inTime func(*testing.T, func(*testing.T))) {
 	t.Parallel()
 	const heartbeat = 10 * time.Second // node 1 is not late by so much
