@@ -15,7 +15,7 @@ import (
 
 // TestRun: the thread is another one than the main thread, and ends.
 func TestRun(t *testing.T) {
-	for range 1000 { // the runtime prefers no thread, so some of the goroutines begin on the main one
+	for range 1000 { // without the check in Run, one of the first goroutines begins on the main thread
 		thread := 0
 		Run(func() { thread = unix.Gettid() })
 		if thread == 0 || thread == unix.Getpid() {
