@@ -1,6 +1,6 @@
 // Package soaktest chooses, in tests, between a sample of the cases and all of them.
 //
-// `go test ./...` must take two minutes, so a test of many sizes, seeds or rounds runs a part of them. With IBRUN_SOAK=1 in the
+// `go test ./...` must not take long, so a test of many sizes, seeds or rounds runs a part of them. With IBRUN_SOAK=1 in the
 // environment, as in the nightly workflow, it runs all.
 //
 //	for _, n := range soaktest.Sample(sizes, 3) {
