@@ -27,6 +27,16 @@ type allocCase struct {
 	many, sums [2][]int32
 }
 
+// newAllocCase returns the state for calls of n numbers.
+func newAllocCase(w *mpi.Comm, n int) (*allocCase, error) {
+	h := &allocCase{w: w, other: 1 - w.Rank(), s: make([]int32, n), r: make([]int32, n)}
+	h.sa, h.ra = mpi.ArrayOf(h.s, n/2, 2), mpi.ArrayOf(h.r, n/2, 2)
+	ps, err := mpi.SendInit(w, h.s, h.other, 2)
+	pr, err2 := mpi.RecvInit(w, h.r, h.other, 2)
+	h.reqs = []mpi.Request{pr, ps, {}, {}}
+	return h, errors.Join(err, err2)
+}
+
 func (h *allocCase) sendRecv() (err error) {
 	if h.w.Rank() == 0 {
 		if err = mpi.Send(h.w, h.s, 1, 1); err == nil {
@@ -243,44 +253,43 @@ func allowedAllocs(name string, n int) float64 {
 	return 0
 }
 
+// allocCalls are the calls that are measured. Both ranks make them together.
+var allocCalls = map[string]func(*allocCase) error{
+	"sendRecv":    (*allocCase).sendRecv,
+	"recvContext": (*allocCase).recvContext,
+	"one":         (*allocCase).one,
+	"isendIrecv":  (*allocCase).isendIrecv,
+	"issendTest":  (*allocCase).issendTest,
+	"sendrecv":    (*allocCase).sendrecv,
+	"columns":     (*allocCase).columns,
+	"waitAnyAll":  (*allocCase).waitAnyAll,
+	"startAll":    (*allocCase).startAll,
+	"iprobe":      (*allocCase).iprobe,
+	"barrier":     (*allocCase).barrier,
+	"bcast":       (*allocCase).bcast,
+	"allreduce":   (*allocCase).allreduce,
+	"many":        (*allocCase).allreduceMany,
+	"ibcast":      (*allocCase).ibcast,
+	"iallreduce":  (*allocCase).iallreduce,
+	"bcastView":   (*allocCase).bcastView,
+	"allViews":    (*allocCase).allViews,
+	"viewLists":   (*allocCase).viewLists,
+}
+
 // TestAllocs checks that no call of the hot path allocates, for small and large messages. Both ranks are measured, because
 // they share a heap.
 func TestAllocs(t *testing.T) {
 	uncheck(t)
 	const runs, warm = 30, 5
-	for name, call := range map[string]func(*allocCase) error{
-		"sendRecv":    (*allocCase).sendRecv,
-		"recvContext": (*allocCase).recvContext,
-		"one":         (*allocCase).one,
-		"isendIrecv":  (*allocCase).isendIrecv,
-		"issendTest":  (*allocCase).issendTest,
-		"sendrecv":    (*allocCase).sendrecv,
-		"columns":     (*allocCase).columns,
-		"waitAnyAll":  (*allocCase).waitAnyAll,
-		"startAll":    (*allocCase).startAll,
-		"iprobe":      (*allocCase).iprobe,
-		"barrier":     (*allocCase).barrier,
-		"bcast":       (*allocCase).bcast,
-		"allreduce":   (*allocCase).allreduce,
-		"many":        (*allocCase).allreduceMany,
-		"ibcast":      (*allocCase).ibcast,
-		"iallreduce":  (*allocCase).iallreduce,
-		"bcastView":   (*allocCase).bcastView,
-		"allViews":    (*allocCase).allViews,
-		"viewLists":   (*allocCase).viewLists,
-	} {
+	for name, call := range allocCalls {
 		for _, n := range []int{2, 20000} {
 			var allocs float64
 			counted := make(chan struct{})     // what rank 1 does at the end is not counted
 			o := mpitest.Options{Deadlock: -1} // what the watch allocates is not counted
 			mpitest.RunWith(t, 2, o, func(p *mpi.Process) error {
 				w := p.World()
-				h := &allocCase{w: w, other: 1 - w.Rank(), s: make([]int32, n), r: make([]int32, n)}
-				h.sa, h.ra = mpi.ArrayOf(h.s, n/2, 2), mpi.ArrayOf(h.r, n/2, 2)
-				ps, err := mpi.SendInit(w, h.s, h.other, 2)
-				pr, err2 := mpi.RecvInit(w, h.r, h.other, 2)
-				h.reqs = []mpi.Request{pr, ps, {}, {}}
-				if err := errors.Join(err, err2); err != nil {
+				h, err := newAllocCase(w, n)
+				if err != nil {
 					return err
 				}
 				if err := w.Barrier(); err != nil { // short immediate collectives use shared memory from now on

@@ -75,7 +75,8 @@ func (r *Request) sendNote() {
 	e := r.e
 	n := e.notes.requests[r].own
 	e.notes.peer(r.route.Peer).sent++
-	o := &outgoing{body: []byte(n.Type + " " + n.Where[max(0, len(n.Where)-maxWhere):])}
+	o := e.newControl()
+	o.body = []byte(n.Type + " " + n.Where[max(0, len(n.Where)-maxWhere):])
 	o.header, o.length = header(envelope{kind: kindNote}, uint64(n.Op))
 	if err := e.post(r.route.Peer, o); err != nil {
 		e.fail(r.route.Peer, err)

@@ -137,14 +137,19 @@ func (e *Engine) sendDone(o *outgoing) {
 	o.req.messageSent()
 }
 
-// sendControl sends a message that belongs to no send request.
-func (e *Engine) sendControl(n int32, v envelope, w ...uint64) {
+// newControl returns a message that belongs to no send request. sendDone and dropMessage put it into the free list.
+func (e *Engine) newControl() *outgoing {
 	o := e.freeControl
 	if o == nil {
-		o = new(outgoing)
-	} else {
-		e.freeControl = o.next
+		return new(outgoing)
 	}
+	e.freeControl = o.next
+	return o
+}
+
+// sendControl sends a message that belongs to no send request.
+func (e *Engine) sendControl(n int32, v envelope, w ...uint64) {
+	o := e.newControl()
 	o.header, o.length = header(v, w...)
 	if err := e.post(n, o); err != nil && !errors.Is(err, fabric.ErrPeerClosed) {
 		e.fail(n, err)
