@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/ibrun/ibrun/internal/soaktest"
 )
 
 // The model implements the rules of the package in their simplest form: the attached values, their order, and the running
@@ -278,8 +280,7 @@ func FuzzCallbacks(f *testing.F) {
 }
 
 func TestRandomCallbacks(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := soaktest.Seed(t)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	for range 2000 {
 		script := make([]byte, rnd.IntN(200))

@@ -24,7 +24,7 @@ func sendPartitions(c *mpi.Comm, x []int64, parts, rounds, dst int) error {
 			return err
 		}
 		var all sync.WaitGroup
-		order := rand.Perm(parts)
+		order := rand.New(rand.NewPCG(uint64(round), 1)).Perm(parts)
 		for g := range 3 {
 			all.Go(func() {
 				for at := g; at < parts; at += 3 {
@@ -56,7 +56,7 @@ func recvPartitions(c *mpi.Comm, x []int64, parts, rounds, src int) error {
 		if err := r.Start(); err != nil {
 			return err
 		}
-		for _, i := range rand.Perm(parts) {
+		for _, i := range rand.New(rand.NewPCG(uint64(round), 2)).Perm(parts) {
 			for ok := false; !ok; {
 				if ok, err = r.Parrived(i); err != nil {
 					return err
@@ -121,7 +121,7 @@ func TestPartitionedPairs(t *testing.T) {
 			}
 			reqs = append(reqs, r)
 		}
-		order := rand.Perm(pairs)
+		order := rand.New(rand.NewPCG(uint64(c.Rank()), 3)).Perm(pairs)
 		for _, i := range order {
 			if err := reqs[i].Start(); err != nil {
 				return err

@@ -17,7 +17,7 @@ func partitionsOnce(r mpi.Request, parts int, send bool, arrived func(i int) err
 	if err := r.Start(); err != nil {
 		return err
 	}
-	order, errs := rand.Perm(parts), make([]error, parts)
+	order, errs := rand.New(rand.NewPCG(uint64(parts), 1)).Perm(parts), make([]error, parts)
 	var all sync.WaitGroup
 	for g := range 3 {
 		for at := g; send && at < parts; at += 3 {

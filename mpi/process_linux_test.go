@@ -197,7 +197,13 @@ func killSelf(w *mpi.Comm, most int) error {
 		return err
 	}
 	if w.Rank() == w.Size()-1 {
-		time.AfterFunc(time.Duration(mathrand.IntN(most))*time.Millisecond, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) })
+		seed, err := soaktest.ProgramSeed()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(os.Stderr, "seed", seed)
+		random := mathrand.New(mathrand.NewPCG(seed, uint64(w.Size())))
+		time.AfterFunc(time.Duration(random.IntN(most))*time.Millisecond, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) })
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/mem"
 	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/mpi"
 	"github.com/ibrun/ibrun/mpi/internal/bootstrap"
 	"github.com/ibrun/ibrun/mpi/mpitest"
@@ -309,14 +310,15 @@ func TestSplitTypeKilled(t *testing.T) {
 	const n, victim = 4, 1
 	top := twoSockets(t)
 	killed := errors.New("killed by the test")
+	random := rand.New(rand.NewPCG(soaktest.Seed(t), 0))
 	for round := range 12 {
 		var hub atomic.Pointer[mem.Hub]
 		var splits atomic.Int32
-		last := int32(rand.IntN(3) + 1)
+		last, pause := int32(random.IntN(3)+1), random.IntN(300)
 		hardware := func(_ context.Context, rank int) (*hw.Topology, []int, error) {
 			if rank == victim && splits.Add(1) == last {
 				go func() {
-					for range rand.IntN(300) {
+					for range pause {
 						runtime.Gosched()
 					}
 					hub.Load().Fail(victim, killed)

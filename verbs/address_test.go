@@ -2,7 +2,6 @@ package verbs
 
 import (
 	"errors"
-	"math/rand/v2"
 	"net/netip"
 	"testing"
 )
@@ -38,7 +37,7 @@ func TestAddressPrefixes(t *testing.T) {
 	}
 	for i := range b {
 		bad := append([]byte(nil), b...)
-		bad[i] ^= byte(1 + rand.IntN(255))
+		bad[i] ^= byte(1 + i%255)
 		if err := new(Address).UnmarshalBinary(bad); !errors.Is(err, ErrInvalid) {
 			t.Errorf("byte %d is %#x in place of %#x, and was not detected: %v", i, bad[i], b[i], err)
 		}

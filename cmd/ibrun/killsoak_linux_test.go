@@ -116,12 +116,10 @@ func notLate(t *testing.T, count int, test func() (wrong string)) {
 	t.Error(wrong)
 }
 
-// newRandom returns a source of random numbers, whose seed is a different one each time with IBRUN_SOAK only. It logs the seed.
+// newRandom returns a source of random numbers with the seed of the test.
 func newRandom(t *testing.T) *rand.Rand {
 	t.Helper()
-	seed := soaktest.Choose(uint64(time.Now().UnixNano()), 1)
-	t.Logf("seed %d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
+	return rand.New(rand.NewPCG(soaktest.Seed(t), 0))
 }
 
 // repeat runs a test a hundred times. It logs how long something of a job was left, and checks that this was within the limit.

@@ -11,12 +11,13 @@ import (
 	"github.com/ibrun/ibrun/fabric/fabrictest"
 	"github.com/ibrun/ibrun/fabric/hook"
 	"github.com/ibrun/ibrun/fabric/mem"
+	"github.com/ibrun/ibrun/internal/soaktest"
 )
 
 // wrapped returns the peers of a new hub, wrapped.
 func wrapped(o hook.Options) fabrictest.Peers {
 	return func(tb testing.TB, n int) []fabric.Transport {
-		o.Log = tb.Logf
+		o.Seed = soaktest.Seed(tb)
 		return slices.Repeat([]fabric.Transport{hook.Wrap(mem.NewHub(n).Transport(), o)}, n)
 	}
 }
@@ -50,6 +51,9 @@ type pair struct {
 func newPair(t *testing.T, o hook.Options) *pair {
 	t.Helper()
 	p := &pair{t: t, hub: mem.NewHub(2)}
+	if o.Seed == 0 {
+		o.Seed = soaktest.Seed(t)
+	}
 	o.OnOpen = func(self int, d *hook.Domain) { p.hook[self] = d }
 	tr := hook.Wrap(p.hub.Transport(), o)
 	for i := range 2 {

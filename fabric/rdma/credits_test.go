@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/soaktest"
 )
 
 // messageQueue carries messages in one direction, in order, with any delay.
@@ -64,7 +65,7 @@ func (a *account) receive(t *testing.T, w *messageQueue, limit uint32) {
 
 // TestCreditNeverOverruns: in any order of events, a message finds a free slot, and a waiting sender is granted more credits.
 func TestCreditNeverOverruns(t *testing.T) {
-	seed := rand.Uint64()
+	seed := soaktest.Seed(t)
 	for _, limit := range []uint32{1, 2, 3, 4, 7, 64} {
 		for _, start := range []uint32{0, 1<<32 - 5} {
 			r := rand.New(rand.NewPCG(seed, uint64(limit)))

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/ibrun/ibrun/internal/soaktest"
 )
 
 // side is a peer of the simulation: its handshake, and the queue pairs that it made.
@@ -55,7 +57,7 @@ func newSides() [2]*side {
 // TestHandshakeConverges: over a network that loses, repeats and reorders datagrams, the two sides become connected to each
 // other's queue pairs, however often the connection breaks, and whichever side requests it.
 func TestHandshakeConverges(t *testing.T) {
-	seed := rand.Uint64()
+	seed := soaktest.Seed(t)
 	for run := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, run))
 		sides := newSides()

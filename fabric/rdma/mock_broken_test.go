@@ -27,8 +27,7 @@ func TestMockTeardown(t *testing.T) {
 	}
 	for _, p := range profiles {
 		t.Run(p, func(t *testing.T) {
-			seed := rand.Uint64()
-			t.Logf("seed %d", seed)
+			seed := soaktest.Seed(t)
 			breakOverMock(t, lib, rand.New(rand.NewPCG(seed, 1)), p, breaks)
 		})
 	}

@@ -85,8 +85,7 @@ func TestMockRefusals(t *testing.T) {
 	lib.Set("speed", 64)
 	all := mockRefusals(t, lib, network)
 	if !soaktest.On() {
-		seed := mathrand.Uint64()
-		t.Logf("seed %d", seed)
+		seed := soaktest.Seed(t)
 		r := mathrand.New(mathrand.NewPCG(seed, 1))
 		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		all = all[:30]

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/soaktest"
 )
 
 // keysOf returns the keys of partitions, with their indices.
@@ -74,7 +75,7 @@ func TestSharedPartition(t *testing.T) {
 
 // TestSharedPartitionSymmetric: for any two lists, the result at one end is that at the other.
 func TestSharedPartitionSymmetric(t *testing.T) {
-	seed := rand.Uint64()
+	seed := soaktest.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	list := func() (keys []uint16) {
 		for _, k := range r.Perm(5)[:1+r.IntN(maxPartitions)] {

@@ -51,8 +51,9 @@ type reader struct {
 func newReader(t *testing.T, a, b *domain, n int) *reader {
 	t.Helper()
 	r := &reader{t: t, d: a, peer: b.self, src: make([]byte, n), dst: make([]byte, n)}
+	random := rand.New(rand.NewPCG(uint64(n), 0))
 	for i := range r.src {
-		r.src[i] = byte(rand.Uint32())
+		r.src[i] = byte(random.Uint32())
 	}
 	var err1, err2 error
 	r.far, err1 = b.Register(r.src)
@@ -206,8 +207,7 @@ func TestSimulatedRailsBreak(t *testing.T) {
 	breaks := soaktest.Choose(1000, 40)
 	for name, late := range map[string]bool{"completions are kept": false, "late completions": true} {
 		t.Run(name, func(t *testing.T) {
-			seed := rand.Uint64()
-			t.Logf("seed %d", seed)
+			seed := soaktest.Seed(t)
 			rnd := rand.New(rand.NewPCG(seed, 1))
 			net := verbstest.NewSimulatedNetwork()
 			if late {

@@ -32,8 +32,7 @@ func TestSimulatedTeardown(t *testing.T) {
 		"two rails": {Devices: []string{"a", "b"}, Window: 8}, "no SRQ": {Devices: []string{"no SRQ"}, Window: 8},
 	} {
 		t.Run(name, func(t *testing.T) {
-			seed := rand.Uint64()
-			t.Logf("seed %d", seed)
+			seed := soaktest.Seed(t)
 			breakAtRandom(t, rand.New(rand.NewPCG(seed, 1)), set, breaks)
 		})
 	}

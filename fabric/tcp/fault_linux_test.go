@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
 )
 
@@ -74,8 +75,7 @@ func exchange(t *testing.T, ds [2]*Domain, es [2]fabric.Endpoint, r *rand.Rand, 
 // TestBothDial: two peers that connect to each other at the same time end up with one connection, over which everything arrives
 // once.
 func TestBothDial(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %#x", seed)
+	seed := soaktest.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	tr := &Transport{Key: [32]byte{2: 1}, Interfaces: []string{"127.0.0.1/32"}, Linger: waittest.Limit}
 	for range 30 {

@@ -134,8 +134,7 @@ func (k *receiver) poll(t *testing.T) {
 // TestPush: whatever is pushed with messages, and whatever the receiver does with it, messages arrive in order, and a Read
 // returns the bytes that it names.
 func TestPush(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %#x", seed)
+	seed := soaktest.Seed(t)
 	for _, c := range []struct{ window, push int }{{0, 0}, {0, 200 << 10}, {0, 1000}, {64 << 10, 0}, {64 << 10, 100 << 10}} {
 		r := rand.New(rand.NewPCG(seed, 1))
 		tr := &Transport{Interfaces: []string{"127.0.0.1/32"}, Linger: waittest.Limit, Eager: 1, Push: c.push,

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
 )
 
@@ -291,8 +292,7 @@ func describe(d *Domain) string {
 // TestBrokenConnections: whatever happens to the connections of two peers, at whatever step, messages arrive once and in order,
 // Reads get the right bytes, and the shutdown at the end is in order.
 func TestBrokenConnections(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %#x", seed)
+	seed := soaktest.Seed(t)
 	for name, kinds := range map[string][]fault{
 		"reset":     {faultReset},
 		"close":     {faultClose},
@@ -462,8 +462,7 @@ func TestRetained(t *testing.T) {
 
 // TestRing compares the ring buffer of retained with a slice that keeps everything.
 func TestRing(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %#x", seed)
+	seed := soaktest.Seed(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	var r retained
 	var all []byte

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/ibrun/ibrun/internal/soaktest"
 )
 
 var (
@@ -58,8 +60,7 @@ func TestManySources(t *testing.T) {
 
 // A set never exceeds its limit, and contains exactly what was added and neither dropped nor removed.
 func TestModel(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := soaktest.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 1))
 	w := Waiting[int]{Limit: 1 + r.IntN(9), MinAge: 3}
 	model := map[int]bool{}

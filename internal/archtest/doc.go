@@ -21,6 +21,8 @@
 //  9. Tests wait for conditions, by internal/waittest, and not for a time: they do not call time.Sleep or time.After, make
 //     contexts or connections with deadlines, compare elapsed time, or set durations below 10 s. waits.txt names the places that
 //     do, with reasons; it may only become shorter.
+//  10. Tests draw the same random numbers in each run: by a generator with a constant seed, or with that of soaktest.Seed, which
+//     is random only when tests run all their cases.
 //
 // Do not change a rule to make a build pass. If one place has a good reason to violate rule 3, or to have an init function or a
 // variable that rule 8 forbids, name the place and the reason in exceptions.txt. A line there that is no longer needed is

@@ -28,6 +28,7 @@ func TestRulesOnFixtures(t *testing.T) {
 		"7-transports": func(t *tree, _ string) []violation { return checkTransports(t) },
 		"8-style":      func(t *tree, _ string) []violation { return checkStyle(t) },
 		"9-waits":      checkWaits,
+		"10-seeds":     func(t *tree, _ string) []violation { return checkSeeds(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			text, err := testdata.ReadFile("testdata/" + name + ".txt")

@@ -44,6 +44,7 @@ var rules = []rule{
 	{7, "transports pass fabrictest", checkTransports},
 	{8, "style", checkStyle},
 	{9, "tests wait for conditions", func(t *tree) []violation { return checkWaits(t, waitsText) }},
+	{10, "tests draw the same numbers in each run", checkSeeds},
 }
 
 // TestArchitecture checks all rules on the whole repository.

@@ -35,3 +35,19 @@ func TestChoose(t *testing.T) {
 		}
 	}
 }
+
+func TestSeed(t *testing.T) {
+	t.Setenv("IBRUN_SOAK", "")
+	t.Setenv("IBRUN_SEED", "")
+	if a, b := Seed(t), Seed(t); a != b {
+		t.Errorf("seeds %d and %d of a sample", a, b)
+	}
+	t.Setenv("IBRUN_SOAK", "1")
+	if a, b := Seed(t), Seed(t); a == b {
+		t.Errorf("all cases have seed %d twice", a)
+	}
+	t.Setenv("IBRUN_SEED", "0x10")
+	if s := Seed(t); s != 16 {
+		t.Errorf("IBRUN_SEED=0x10 gives %d", s)
+	}
+}

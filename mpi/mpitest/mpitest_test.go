@@ -9,6 +9,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/hook"
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/mpi"
 )
 
@@ -19,7 +20,7 @@ func explode() { panic("boom") }
 // TestFailures lets one rank fail in every possible manner while the others wait, also over a wrapped transport.
 func TestFailures(t *testing.T) {
 	wrapped := func(tr fabric.Transport) fabric.Transport {
-		return hook.Wrap(tr, hook.Options{Delay: 0.2, Log: t.Logf})
+		return hook.Wrap(tr, hook.Options{Seed: soaktest.Seed(t), Delay: 0.2})
 	}
 	for name, c := range map[string]struct {
 		end  func(p *mpi.Process) error

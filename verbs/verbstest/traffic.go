@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -116,12 +117,11 @@ func (f *trafficStream) waitAndCheck(r *fixture) {
 func (r *fixture) newTraffic(pairs int) (fs []*trafficStream) {
 	r.t.Helper()
 	left, right := r.cq(1024, nil), r.cq(1024, nil)
+	seed := soaktest.Seed(r.t)
 	for i := range pairs {
 		a, b := r.newEndpoint(verbs.QPConfig{SendCQ: left}), r.newEndpoint(verbs.QPConfig{SendCQ: right})
 		a.connect(b, verbs.DefaultParams())
 		b.connect(a, verbs.DefaultParams())
-		seed := rand.Uint64()
-		r.t.Logf("seed %d", seed)
 		fs = append(fs, newTrafficStream(a, b, seed+uint64(i)))
 	}
 	return fs

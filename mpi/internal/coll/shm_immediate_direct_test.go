@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+
+	"github.com/ibrun/ibrun/internal/soaktest"
 )
 
 // directRun is calls of immediate collectives in progress at some ranks, which do their steps in any order.
@@ -22,10 +24,10 @@ type directRun struct {
 	errs  [][]error // by rank and case
 }
 
-// newDirectRun makes collectives between some ranks, with and without direct copies.
-func newDirectRun(t *testing.T, ranks, n int) *directRun {
-	seed := rand.Uint64()
-	x := &directRun{t: t, seed: seed, rnd: rand.New(rand.NewPCG(seed, 1)), all: newDirectImmediates(t, ranks)}
+// newDirectRun makes collectives between some ranks, with and without direct copies. Runs with other streams draw other numbers.
+func newDirectRun(t *testing.T, ranks, n, stream int) *directRun {
+	seed := soaktest.Seed(t)
+	x := &directRun{t: t, seed: seed, rnd: rand.New(rand.NewPCG(seed, uint64(stream))), all: newDirectImmediates(t, ranks)}
 	for range n {
 		c := immediateKinds[x.rnd.IntN(len(immediateKinds))]
 		if x.rnd.IntN(2) == 0 {
@@ -127,7 +129,7 @@ func (x *directRun) run(stop func() bool) {
 func TestDirectImmediate(t *testing.T) {
 	for _, ranks := range []int{3, 5, 8} {
 		t.Run(fmt.Sprint(ranks), func(t *testing.T) {
-			x := newDirectRun(t, ranks, 16)
+			x := newDirectRun(t, ranks, 16, 1)
 			for _, c := range x.cases {
 				if p := c.plans[0]; len(p.Steps) == 0 || p.Steps[0].Kind == StepSend {
 					t.Fatalf("%v uses messages", p.SharedCalls[0].Collective)
@@ -159,7 +161,7 @@ func TestDirectDeath(t *testing.T) {
 	for _, ranks := range []int{3, 4} {
 		for steps := range 12 {
 			t.Run(fmt.Sprint(ranks, " ranks, ", steps, " steps"), func(t *testing.T) {
-				x := newDirectRun(t, ranks, 6)
+				x := newDirectRun(t, ranks, 6, steps)
 				dies, dead := x.rnd.IntN(ranks), new(atomic.Int32)
 				dead.Store(-1)
 				m := mortalMemory{new(remote), dead}
@@ -236,7 +238,7 @@ func (x *directRun) fail(r int) {
 // TestDirectFailed: a rank that copies from one whose call fails meanwhile does not end its call.
 func TestDirectFailed(t *testing.T) {
 	for range 20 {
-		x := newDirectRun(t, 3, 0)
+		x := newDirectRun(t, 3, 0, 1)
 		c := newCase(t, x.rnd, x.all, OfScatter, 50_000)
 		root := c.plans[0].SharedCalls[0].Root
 		for i := range 3 {
@@ -260,7 +262,7 @@ func TestDirectFailed(t *testing.T) {
 // TestDirectFailedLater: a plan may fail after its call over shared memory has ended. The data of a later call in the same slot
 // remains.
 func TestDirectFailedLater(t *testing.T) {
-	x := newDirectRun(t, 3, 0)
+	x := newDirectRun(t, 3, 0, 1)
 	x.cases = append(x.cases, newCase(t, x.rnd, x.all, OfScatter, 50_000))
 	for range immediateSlots - 1 {
 		x.cases = append(x.cases, newCase(t, x.rnd, x.all, OfBarrier, 1))

@@ -191,7 +191,7 @@ func (x *immediateInput) move(p *Plan, c Collective) (dst, want []byte, err erro
 func TestShmImmediate(t *testing.T) {
 	for _, ranks := range []int{2, 3, 5, 8} {
 		t.Run(fmt.Sprint(ranks), func(t *testing.T) {
-			seed := rand.Uint64()
+			seed := soaktest.Seed(t)
 			rnd := rand.New(rand.NewPCG(seed, 1))
 			all := newImmediates(t, ranks)
 			var cases []*immediateCase

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/internal/alloctest"
+	"github.com/ibrun/ibrun/internal/soaktest"
 )
 
 // rcv and msg are the elements of the tables in the tests. They are numbered in order of arrival.
@@ -215,8 +216,8 @@ func (m *model) step(op, a, b byte, width int32) {
 
 func TestTableAgainstLists(t *testing.T) {
 	for _, width := range []int32{1, 2, 5, 40, 256} {
-		seed := rand.Uint64()
-		t.Logf("width %d: seed %#x", width, seed)
+		seed := soaktest.Seed(t)
+		t.Logf("width %d", width)
 		c := rand.New(rand.NewPCG(seed, 0))
 		m := &model{t: t}
 		for range 10 {

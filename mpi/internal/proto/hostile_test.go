@@ -8,6 +8,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/mem"
+	"github.com/ibrun/ibrun/internal/soaktest"
 )
 
 // hostilePeer is an engine with operations of all kinds in progress, and a peer that sends it arbitrary messages.
@@ -137,8 +138,7 @@ var hostileWraps = []wrap{
 
 // TestHostile: a peer sends messages that no correct peer sends, made from correct ones.
 func TestHostile(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %#x", seed)
+	seed := soaktest.Seed(t)
 	c := rand.New(rand.NewPCG(seed, 0))
 	for round := range 800 {
 		h := newHostilePeer(t, hostileWraps[round%len(hostileWraps)])

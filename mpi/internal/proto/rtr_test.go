@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -182,8 +183,7 @@ func TestRTRTraffic(t *testing.T) {
 	} {
 		for _, lies := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, ", lies ", lies), func(t *testing.T) {
-				seed := rand.Uint64()
-				t.Logf("seed %#x", seed)
+				seed := soaktest.Seed(t)
 				var s sentCounter
 				es := open(t, 2, func(tr fabric.Transport) fabric.Transport { return s.under(tw, tr) }, nil)
 				for round := range 2 {

@@ -79,18 +79,19 @@ func checkTraces(t *testing.T, memory [][]byte) (messages int) {
 // TestTraceTraffic: sender and receiver give every message the same number, whichever protocol it takes, and also if it is
 // unexpected, becomes an RTS, or waits for room. With IBRUN_SOAK=1 there are more messages.
 func TestTraceTraffic(t *testing.T) {
-	hooks := hook.Options{Again: 0.3, Delay: 0.2, Interleave: 0.2, Async: 0.3, Poison: true}
+	seed := soaktest.Seed(t)
+	hooks := hook.Options{Seed: seed, Again: 0.3, Delay: 0.2, Interleave: 0.2, Async: 0.3, Poison: true}
 	for name, tw := range map[string]variant{
 		"read": {}, "copied": {noRead: true}, "fragments": {fragments: true}, "shared": {pairing: true}, "scarce": {scarce: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, unexpected := range []int{0, 20000} {
-				seed := rand.Uint64()
-				t.Logf("seed %#x, room for %d unexpected bytes", seed, unexpected)
+				t.Logf("room for %d unexpected bytes", unexpected)
 				const n = 3
 				es, memory := traced(t, n, unexpected, func(tr fabric.Transport) fabric.Transport {
 					if tw.pairing {
-						return tw.wrap(hook.Wrap(tr, hook.Options{Again: 0.3, Delay: 0.3, Interleave: 0.2, Poison: true}))
+						return tw.wrap(hook.Wrap(tr, hook.Options{Seed: seed, Again: 0.3, Delay: 0.3, Interleave: 0.2,
+							Poison: true}))
 					}
 					return hook.Wrap(tw.wrap(tr), hooks)
 				})
@@ -115,8 +116,7 @@ func TestTraceRTR(t *testing.T) {
 		"write": {}, "shared": {pairing: true}, "copied": {noRead: true}, "fragments": {fragments: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			seed := rand.Uint64()
-			t.Logf("seed %#x", seed)
+			seed := soaktest.Seed(t)
 			es, memory := traced(t, 2, 0, tw.wrap)
 			setExactLength(es, 1)
 			c := rand.New(rand.NewPCG(seed, 0))

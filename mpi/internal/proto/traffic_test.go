@@ -157,7 +157,8 @@ func TestTraffic(t *testing.T) {
 		return func(tr fabric.Transport) fabric.Transport { return hook.Wrap(tr, o) }
 	}
 	both := func(a, b wrap) wrap { return func(tr fabric.Transport) fabric.Transport { return b(a(tr)) } }
-	hooks := hook.Options{Again: 0.3, Delay: 0.2, Interleave: 0.2, Async: 0.3, Poison: true}
+	seed := soaktest.Seed(t)
+	hooks := hook.Options{Seed: seed, Again: 0.3, Delay: 0.2, Interleave: 0.2, Async: 0.3, Poison: true}
 	for name, w := range map[string]wrap{
 		"plain":           nil,
 		"rough":           rough(hooks),
@@ -169,13 +170,12 @@ func TestTraffic(t *testing.T) {
 		"refused":         variant{refuse: true}.wrap,
 		"shared":          variant{pairing: true}.wrap,
 		"shared, refused": variant{pairing: true, refuse: true}.wrap,
-		"shared, rough": both(rough(hook.Options{Again: 0.3, Delay: 0.3, Interleave: 0.2, Poison: true}),
+		"shared, rough": both(rough(hook.Options{Seed: seed, Again: 0.3, Delay: 0.3, Interleave: 0.2, Poison: true}),
 			variant{pairing: true}.wrap),
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, unexpected := range []int{0, 20000} {
-				seed := rand.Uint64()
-				t.Logf("seed %#x, room for %d unexpected bytes", seed, unexpected)
+				t.Logf("room for %d unexpected bytes", unexpected)
 				const n = 3
 				es := open(t, n, w, func(c *Config) { c.UnexpectedLimit = unexpected })
 				ps := draw(rand.New(rand.NewPCG(seed, 0)), n, soaktest.Choose(20, 12))

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math/rand/v2"
 	"net"
 	"os"
 	"strings"
@@ -288,8 +287,8 @@ func disturb(t *testing.T, what string, heartbeat time.Duration,
 
 // offsets calls f for offsets within what each side sends in disturb: in the handshake and in the first frames. A soak test tries
 // all of them.
-func offsets(f func(toNode bool, at int)) {
-	step, first := 11, rand.IntN(11)
+func offsets(t *testing.T, f func(toNode bool, at int)) {
+	step, first := 11, int(soaktest.Seed(t)%11)
 	if soaktest.On() {
 		step, first = 1, 0
 	}
@@ -303,7 +302,7 @@ func offsets(f func(toNode bool, at int)) {
 // complete and in order.
 func TestPipeCuts(t *testing.T) {
 	t.Parallel()
-	offsets(func(toNode bool, cut int) {
+	offsets(t, func(toNode bool, cut int) {
 		zero, one := disturb(t, "cut", longHeartbeat, func(direction bool, offset int, b []byte) ([]byte, bool) {
 			if direction != toNode || offset+len(b) < cut {
 				return b, true
@@ -321,7 +320,7 @@ func TestPipeCuts(t *testing.T) {
 // A byte that was changed on the way ends the connection. No side delivers it.
 func TestPipeFlips(t *testing.T) {
 	t.Parallel()
-	offsets(func(toNode bool, flip int) {
+	offsets(t, func(toNode bool, flip int) {
 		// A side may wait for the rest of a first frame whose length was changed, and the other side for its answer.
 		zero, one := disturb(t, "flip", testHeartbeat, func(direction bool, offset int, b []byte) ([]byte, bool) {
 			if i := flip - offset; direction == toNode && i >= 0 && i < len(b) {

@@ -134,8 +134,7 @@ func testResets(t *testing.T, s Security) {
 	if soaktest.On() {
 		resets, messages = 2000, 200000
 	}
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := soaktest.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 1))
 	done := 0
 	exchange(t, zero, one, messages, func() {

@@ -19,9 +19,9 @@ import (
 
 // noise returns bytes that cannot be compressed.
 func noise(n int) []byte {
-	b := make([]byte, n)
+	b, random := make([]byte, n), rand.New(rand.NewPCG(uint64(n), 0))
 	for i := range b {
-		b[i] = byte(rand.Uint32())
+		b[i] = byte(random.Uint32())
 	}
 	return b
 }
