@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"crypto/rand"
+	"net"
 	"slices"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/fabrictest"
 	"github.com/ibrun/ibrun/fabric/hook"
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
 )
 
@@ -46,12 +48,20 @@ func TestEncrypted(t *testing.T) {
 
 func TestConformance(t *testing.T) { fabrictest.Run(t, overInterface("127.0.0.1/32", 64<<10)) }
 
-// TestHook: the rules of a fabric also hold over IPv6, and with random delays and failures.
+// TestHook: the rules of a fabric also hold over IPv6, if the machine has it, and with random delays and failures.
 func TestHook(t *testing.T) {
+	rule := "::1/128"
+	if l, err := net.Listen("tcp6", "[::1]:0"); err != nil {
+		t.Logf("over IPv4: %v", err)
+		rule = "127.0.0.1/32"
+	} else if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
 	fabrictest.Rules(t, func(tb testing.TB, n int) []fabric.Transport {
-		ts := overInterface("::1/128", 64<<10)(tb, n)
+		ts := overInterface(rule, 64<<10)(tb, n)
+		o := hook.Options{Seed: soaktest.Seed(tb), Again: 0.1, Delay: 0.1, Interleave: 0.1, Async: 0.1, Poison: true}
 		for i := range ts {
-			ts[i] = hook.Wrap(ts[i], hook.Options{Log: tb.Logf, Again: 0.1, Delay: 0.1, Interleave: 0.1, Async: 0.1, Poison: true})
+			ts[i] = hook.Wrap(ts[i], o)
 		}
 		return ts
 	})
