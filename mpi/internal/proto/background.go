@@ -125,7 +125,7 @@ func (e *Engine) takeOverPolling() bool {
 	b, w := &e.background, &e.waiters
 	for yields := 0; w.polling && w.inBackground; yields++ {
 		b.leave = true // each time: the timer may have started it again
-		if yields == takeOverYields {
+		if yields >= w.takeOver {
 			break
 		}
 		e.unlock()

@@ -9,6 +9,14 @@ type mutex struct {
 	state   atomic.Int32  // locked, reserved, and waiter for each goroutine that waits
 	freed   chan struct{} // capacity 1: signals that the mutex may be free
 	handoff chan struct{} // capacity 1: the same, for the goroutine for which the mutex is reserved
+	turns   turns         // not nil: it decides in place of the above which goroutine gets the mutex
+}
+
+// turns decides which of the goroutines that want a mutex gets it. Tests explore schedules with it: they set it, and a state that
+// neither Lock nor Unlock expects, so that both take their slow paths.
+type turns interface {
+	// take blocks until it is the turn of the calling goroutine, which then holds m.
+	take(m *mutex)
 }
 
 const (
@@ -37,8 +45,14 @@ func (m *mutex) Unlock() {
 	}
 }
 
-// TryLock locks the mutex if it is free, and reports whether it has.
-func (m *mutex) TryLock() bool { return m.state.CompareAndSwap(0, locked) }
+// TryLock locks the mutex if it is free, and reports whether it has. With turns it waits for its turn.
+func (m *mutex) TryLock() bool {
+	if m.turns != nil {
+		m.wait()
+		return true
+	}
+	return m.state.CompareAndSwap(0, locked)
+}
 
 // contended reports to the holder of the lock whether others wait for it.
 func (m *mutex) contended() bool { return m.state.Load() > locked }
@@ -48,6 +62,11 @@ func (m *mutex) contended() bool { return m.state.Load() > locked }
 //
 //go:noinline
 func (m *mutex) wait() {
+	if m.turns != nil {
+		m.turns.take(m)
+		m.state.Add(locked)
+		return
+	}
 	m.state.Add(waiter)
 	mine, slept := int32(0), false // mine is reserved if the mutex is reserved for this goroutine
 	for i := 0; ; i++ {
@@ -76,6 +95,9 @@ func (m *mutex) wait() {
 //
 //go:noinline
 func (m *mutex) signal(state int32) {
+	if m.turns != nil {
+		return
+	}
 	to := m.freed
 	if state&reserved != 0 {
 		to = m.handoff

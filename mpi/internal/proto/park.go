@@ -188,12 +188,15 @@ func (e *Engine) passOn() {
 	}
 }
 
-// park sleeps while another goroutine polls.
+// park sleeps while another goroutine polls, until the goal may have been reached. It checks itself whether the wait has ended,
+// and then returns at once. It holds the lock from that check until the sleeper is in the list: what reaches the goal afterwards
+// finds it there, and wakes it.
 func (e *Engine) park(g *goal) {
 	if e.failure.departed {
-		if e.watchIfDue(g); e.isOver(g) {
-			return
-		}
+		e.watchIfDue(g)
+	}
+	if e.isOver(g) || g.any.looking() {
+		return
 	}
 	if !g.watched {
 		e.startWatchTimer(watchDelay)

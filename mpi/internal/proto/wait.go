@@ -43,6 +43,7 @@ type waiters struct {
 	maxYields int // number of yields in a row before a sleep
 	// poll is how long a goroutine polls before it sleeps. If it is not set, maxYields alone decides, without reading a clock.
 	poll       *time.Duration
+	takeOver   int // takeOverYields; tests change it
 	yields     int // number of yields so far
 	yieldTimer pollyield.Timer
 	processors *yielding // not protected by the lock
@@ -70,7 +71,7 @@ type waiters struct {
 
 func (w *waiters) init(oversubscribed bool, poll *time.Duration) {
 	w.poll = poll
-	w.spin, w.maxYields = spinDedicated, yieldsBeforeSleep
+	w.spin, w.maxYields, w.takeOver = spinDedicated, yieldsBeforeSleep, takeOverYields
 	if oversubscribed {
 		w.spin = spinOversubscribed
 	}
@@ -252,7 +253,7 @@ func (e *Engine) await(g *goal) {
 		switch {
 		case !e.waiters.polling:
 			e.pollFor(g)
-		case !e.takeOverPolling() && !e.isOver(g): // the goal may have been reached meanwhile
+		case !e.takeOverPolling():
 			e.park(g)
 		}
 	}
