@@ -15,13 +15,19 @@ import (
 // TestIdupBesideAllreduce: an Idup and an immediate collective that are in progress together complete, in whatever way ranks wait
 // for them. A goroutine that waits takes over polling from the one of the background, which may complete its request meanwhile.
 // With IBRUN_SOAK=1 it makes 5000 of each.
-func TestIdupBesideAllreduce(t *testing.T) {
+func TestIdupBesideAllreduce(t *testing.T) { launchOver(t, "idups", 2) }
+
+// TestWaitsOfProcesses is TestWaits between processes.
+func TestWaitsOfProcesses(t *testing.T) { launchOver(t, "waits", 3) }
+
+// launchOver runs a program with n ranks over each transport that joins processes here.
+func launchOver(t *testing.T, program string, n int) {
 	for _, transport := range []string{"shm", "tcp"} {
 		t.Run(transport, func(t *testing.T) {
 			dress := func(_ int, c *exec.Cmd) {
 				c.Env = append(c.Env, "IBRUN_TRANSPORT="+transport, "IBRUN_TCP_INTERFACES=lo")
 			}
-			if end, exits, output := launchJob(t, pmi.Job{Size: 2}, 1, "idups", dress); end != "" || !slices.Equal(exits, make([]int, 2)) {
+			if end, exits, output := launchJob(t, pmi.Job{Size: n}, 1, program, dress); end != "" || !slices.Equal(exits, make([]int, n)) {
 				t.Errorf("ended with %q, codes %v\n%s", end, exits, output)
 			}
 		})

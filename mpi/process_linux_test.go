@@ -55,6 +55,7 @@ var programs = map[string]func(p *mpi.Process) error{
 	"abort with 256": func(p *mpi.Process) error { return p.Abort(256) },
 	"stopped":        stopped,
 	"idups":          idups,
+	"waits":          manyWaits,
 	"exit early": func(p *mpi.Process) error {
 		return exitWithout(endWithout(p, func() error { return nil }))
 	},
