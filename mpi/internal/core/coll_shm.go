@@ -20,8 +20,8 @@ type sharedMemory struct {
 	flat  *coll.Shm // nil if the ranks are on several nodes
 	ranks []int32   // that share it, in ascending order
 	self  int       // index of this rank there
-	// immediates do immediate collectives, or their steps within a node. It is set by the first blocking collective, which all
-	// ranks call before or after the same immediate ones. nil: they use messages.
+	// immediates do immediate collectives, or their steps within a node. shareMemory sets it, which all ranks call before or after
+	// the same immediate ones. nil: they use messages.
 	immediates atomic.Pointer[coll.ShmImmediates]
 	// root is 1 + the root of the last call of Bcast or Scatter since the last Barrier, in any form; 0: there was none. The next
 	// Barrier expects such a call of the same root after it. A wrong guess costs some context switches. Ranks may have different
@@ -49,8 +49,12 @@ func (m *sharedMemory) takeRoot() int {
 	return int(m.root.Swap(0)) - 1
 }
 
-// shareMemory sets up the memory that all ranks share, or on several nodes those of each node, at the first collective. If any
-// rank cannot map it, no rank uses it.
+// shareTag is the tag of the messages by which ranks agree to share memory. See checkTag for the others. So a rank that makes its
+// first collective never takes the messages of one that makes another call, as Free, in which ranks agree in the same way.
+const shareTag = 1<<29 + 2
+
+// shareMemory sets up the memory that all ranks share, or on several nodes those of each node, at the first collective that is
+// not part of another call. If any rank cannot map it, no rank uses it.
 func (g *collState) shareMemory() error {
 	g.shm.tried = true
 	if len(g.peers) == 1 || !g.comm.engine.CanShareMemory() {
@@ -77,8 +81,9 @@ func (g *collState) shareMemory() error {
 		mine[0] |= flagDedicatedCores
 	}
 	band, _, _ := Band.kernel(Elements{kind: datatype.Uint8})
-	err = coll.Allreduce(g, all[:], mine[:], &coll.Operation{Kernel: band, ElemSize: 1, Commutative: true})
-	g.scratch.used = 0
+	x := &collState{tag: shareTag, call: g.call}
+	x.init(g.comm, g.peers, g.rank)
+	err = coll.Allreduce(x, all[:], mine[:], &coll.Operation{Kernel: band, ElemSize: 1, Commutative: true})
 	if err != nil || all[0]&flagMapped == 0 {
 		return err
 	}

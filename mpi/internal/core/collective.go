@@ -57,7 +57,7 @@ var errBusy = errors.New(
 
 // beginCollective starts a collective. It returns an error if another one is in progress. The collective is recorded
 // until endCollective, with the bytes that this rank sends or receives. A call.Within() is shown as part of another
-// call and is not counted.
+// call and is not counted. The first one that is not sets up shared memory: to make and free a communicator needs none.
 func (c *Comm) beginCollective(call perf.Op, bytes int) error {
 	if err := c.checkUsable(call.String()); err != nil {
 		return err
@@ -68,7 +68,7 @@ func (c *Comm) beginCollective(call perf.Op, bytes int) error {
 	}
 	g.scratch.used = 0
 	g.call, g.bytes, g.began = call, bytes, c.engine.BeginCounted(call, bytes)
-	if !g.shm.tried {
+	if !g.shm.tried && !call.IsWithin() {
 		if err := g.shareMemory(); err != nil {
 			c.endCollective()
 			return c.wrapError(call.String(), err)
