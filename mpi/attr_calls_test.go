@@ -433,3 +433,36 @@ func BenchmarkAttrGet(b *testing.B) {
 		return check(sum == b.N, "sum %d of %d", sum, b.N)
 	})
 }
+
+// TestIdupsOfSelf waits for Idups of a communicator of one rank while others, of all ranks, are pending.
+func TestIdupsOfSelf(t *testing.T) {
+	eachAlgorithm(t, []int{2, 4}, idupsOfSelf)
+}
+
+func idupsOfSelf(p *mpi.Process) error {
+	var comms []*mpi.Comm
+	var reqs []mpi.Request
+	for i := range 100 {
+		c, r, err := p.World().Idup()
+		if err != nil {
+			return err
+		}
+		comms, reqs = append(comms, c), append(reqs, r)
+		if i%10 != 9 {
+			continue
+		}
+		s, r, err := p.Self().Idup()
+		if err != nil {
+			return err
+		}
+		if _, err := r.Wait(); err != nil {
+			return err
+		}
+		comms = append(comms, s)
+	}
+	errs := []error{mpi.Waitall(reqs, nil)}
+	for _, c := range comms {
+		errs = append(errs, c.Free())
+	}
+	return errors.Join(errs...)
+}

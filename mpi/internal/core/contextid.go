@@ -39,6 +39,7 @@ var (
 // contextIDs are the context ids that this process may use for new communicators.
 type contextIDs struct {
 	mu          sync.Mutex
+	changed     sync.Cond                  // of mu: an offer or an agreement has ended
 	unused      [maxContextIDs / 64]uint64 // bitmap by id
 	generations [maxContextIDs]uint32      // by id
 	waiting     map[uint64]int             // number of agreements in progress, by priority
@@ -51,6 +52,7 @@ func (s *contextIDs) init() {
 	}
 	s.unused[0] &^= 1<<reservedIDs - 1
 	s.waiting = map[uint64]int{}
+	s.changed.L = &s.mu
 }
 
 // free makes the id of a context available again.
@@ -70,12 +72,7 @@ func (s *contextIDs) free(ctx uint32) {
 func (s *contextIDs) offer(priority uint64, mask []uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for other := range s.waiting {
-		if other < priority {
-			return false
-		}
-	}
-	if s.offered {
+	if !s.isTurn(priority) {
 		return false
 	}
 	s.offered = true
@@ -83,11 +80,31 @@ func (s *contextIDs) offer(priority uint64, mask []uint64) bool {
 	return true
 }
 
+// isTurn reports whether the agreement with this priority goes next at this rank. The caller must hold mu.
+func (s *contextIDs) isTurn(priority uint64) bool {
+	for other := range s.waiting {
+		if other < priority {
+			return false
+		}
+	}
+	return !s.offered
+}
+
+// awaitTurn blocks until isTurn. The other agreements make progress in their own goroutines meanwhile.
+func (s *contextIDs) awaitTurn(priority uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for !s.isTurn(priority) {
+		s.changed.Wait()
+	}
+}
+
 // addWaiter adds n to the number of agreements in progress with this priority.
 func (s *contextIDs) addWaiter(priority uint64, n int) {
 	s.mu.Lock()
 	if s.waiting[priority] += n; s.waiting[priority] == 0 {
 		delete(s.waiting, priority)
+		s.changed.Broadcast()
 	}
 	s.mu.Unlock()
 }
@@ -118,16 +135,28 @@ func (a *agreement) allocContextID(keep bool) (uint32, error) {
 		if offered {
 			s.withdrawOffer()
 		}
+		if err == nil {
+			err = a.awaitTurns(priority)
+		}
 		if err != nil {
 			return 0, err
 		}
 	}
 }
 
+// awaitTurns blocks until it is this agreement's turn at each rank, or was a moment ago. A rank that offered its ids while
+// another rank still waits could block the agreement for which that one waits.
+func (a *agreement) awaitTurns(priority uint64) error {
+	a.comm.proc.contextIDs.awaitTurn(priority)
+	_, err := a.andBits(1)
+	return err
+}
+
 // withdrawOffer ends an offer, so that another agreement can use the ids.
 func (s *contextIDs) withdrawOffer() {
 	s.mu.Lock()
 	s.offered = false
+	s.changed.Broadcast()
 	s.mu.Unlock()
 }
 
@@ -150,6 +179,7 @@ func (a *agreement) commitContextID(common []uint64, keep bool) (uint32, error) 
 	s.generations[id]++
 	s.unused[id/64] &^= 1 << (id % 64)
 	s.offered = false
+	s.changed.Broadcast()
 	s.mu.Unlock()
 	number := uint32(id) << 1
 	a.comm.engine.ExpectContext(number)

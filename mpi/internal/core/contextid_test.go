@@ -3,7 +3,9 @@ package core_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/ibrun/ibrun/mpi"
 	"github.com/ibrun/ibrun/mpi/internal/core"
@@ -47,4 +49,32 @@ func TestContextGenerationWraps(t *testing.T) {
 			return nil
 		})
 	}
+}
+
+// TestTurns: agreements on context ids take place in the order of their priorities. Those that wait for their turn sleep.
+func TestTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin, await, end := core.Turns()
+		var order []uint64
+		for _, p := range []uint64{3, 1, 2} {
+			begin(p)
+		}
+		for _, p := range []uint64{2, 3} {
+			go func() {
+				await(p)
+				order = append(order, p)
+				end(p)
+			}()
+		}
+		synctest.Wait() // both are blocked
+		if len(order) != 0 {
+			t.Errorf("%v go before 1", order)
+		}
+		await(1)
+		end(1)
+		synctest.Wait()
+		if !slices.Equal(order, []uint64{2, 3}) {
+			t.Errorf("the order is %v", order)
+		}
+	})
 }
