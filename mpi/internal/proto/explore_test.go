@@ -78,7 +78,7 @@ type step struct {
 // worker is a goroutine.
 type worker struct {
 	name  string        // of the function with which it began
-	wants *mutex        // nil: it is blocked, or has ended
+	wants bool          // a lock; else it is blocked, or has ended
 	turn  chan struct{} // receives when it gets it
 	stack [8]uintptr    // where it wants it
 }
@@ -86,9 +86,9 @@ type worker struct {
 // scenario starts goroutines with x.run, which use x.es.
 type scenario func(x *execution)
 
-// explore runs a scenario with n engines in all schedules that deviate from the policy at no more than so many steps. It returns
-// their number.
-func explore(t *testing.T, p policy, deviations, n int, s scenario) int {
+// explore runs a scenario with two engines in all schedules that deviate from the policy at no more than so many steps. It
+// returns their number.
+func explore(t *testing.T, p policy, deviations int, s scenario) int {
 	t.Helper()
 	var plan []int
 	for schedules := 1; ; schedules++ {
@@ -96,17 +96,14 @@ func explore(t *testing.T, p policy, deviations, n int, s scenario) int {
 		synctest.Test(t, func(t *testing.T) {
 			x.t, x.workers = t, map[uint64]*worker{}
 			x.builder = goroutineID()
-			x.open(n)
+			x.open(2)
 			s(x)
 			x.mu.Lock()
 			x.builder = 0
 			x.mu.Unlock()
 			x.schedule()
 		})
-		if t.Failed() {
-			return schedules
-		}
-		if plan = x.next(deviations); plan == nil {
+		if plan = x.next(deviations); plan == nil || t.Failed() {
 			return schedules
 		}
 	}
@@ -144,13 +141,13 @@ func (x *execution) open(n int) {
 			x.t.Fatal(err)
 		}
 		e.waiters.maxYields, e.waiters.takeOver, e.waiters.oneProcessor = 1, 1, false
-		e.mu.turns = x
+		e.mu.await = x.await
 		e.mu.state.Store(controlled)
 		x.es = append(x.es, e)
 	}
 }
 
-// controlled is the state of a free mutex with turns. It is negative: nobody else waits for the mutex.
+// controlled is the state of a free mutex with await. It is negative: nobody else waits for the mutex.
 const controlled = math.MinInt32
 
 // run starts a goroutine of the scenario, which must return nil.
@@ -160,34 +157,39 @@ func (x *execution) run(name string, f func() error) {
 	x.mu.Unlock()
 	go func() {
 		x.mu.Lock()
-		w := &worker{name: name, turn: make(chan struct{})}
-		x.workers[goroutineID()] = w
-		x.arrived = append(x.arrived, w)
+		x.add(goroutineID(), name)
 		x.mu.Unlock()
 		err := f()
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		if x.left--; err != nil && x.failed == "" {
-			x.failed = fmt.Sprintf("%s: %v", name, err)
+		if x.left--; err != nil {
+			x.failed = cmp.Or(x.failed, fmt.Sprintf("%s: %v", name, err))
 		}
 	}()
 	synctest.Wait() // so that the goroutines of a scenario have an order
 }
 
-func (x *execution) take(m *mutex) {
+// add adds the goroutine with a number. The caller must hold x.mu.
+func (x *execution) add(n uint64, name string) *worker {
+	w := &worker{name: name, turn: make(chan struct{})}
+	x.workers[n] = w
+	x.arrived = append(x.arrived, w)
+	return w
+}
+
+// await blocks until step has given the mutex to the calling goroutine.
+func (x *execution) await(*mutex) {
 	n := goroutineID()
 	x.mu.Lock()
-	w := x.workers[n]
 	if n == x.builder { // the scenario itself
 		x.mu.Unlock()
 		return
 	}
+	w := x.workers[n]
 	if w == nil {
-		w = &worker{name: entry(), turn: make(chan struct{})}
-		x.workers[n] = w
-		x.arrived = append(x.arrived, w)
+		w = x.add(n, entry())
 	}
-	w.wants = m
+	w.wants = true
 	runtime.Callers(4, w.stack[:])
 	x.mu.Unlock()
 	<-w.turn
@@ -230,7 +232,7 @@ func (x *execution) wanting() (ready []*worker, left int) {
 	x.order = append(x.arrived, x.order...) // as the scheduler of Go, which runs a goroutine that was started next
 	x.arrived = nil
 	for _, w := range x.order {
-		if w.wants != nil {
+		if w.wants {
 			ready = append(ready, w)
 		}
 	}
@@ -271,7 +273,7 @@ func (x *execution) step(ready []*worker) {
 	} else {
 		x.order, x.row = append(x.order, w), 0
 	}
-	w.wants = nil
+	w.wants = false
 	w.turn <- struct{}{}
 }
 
@@ -296,11 +298,10 @@ func (x *execution) fail(why string) {
 func (x *execution) checkIdle() {
 	for i, e := range x.es {
 		w := &e.waiters
-		what := fmt.Sprintf("polling %v, sleeping %v, woken %d, parked %d, watchers %d, background %v, channels %v", w.polling,
-			w.sleeping, w.woken, w.parked.len, len(w.watchers), e.background.running, e.channels.ended != nil)
-		if want := "polling false, sleeping false, woken 0, parked 0, watchers 0, background false, channels false"; what != want &&
-			x.failed == "" {
-			x.failed = fmt.Sprintf("at the end of engine %d: %s", i, what)
+		background, server := e.background.running, e.channels.ended != nil
+		if w.polling || w.sleeping || w.woken+w.parked.len+len(w.watchers) != 0 || background || server {
+			x.failed = cmp.Or(x.failed, fmt.Sprintf("the end of engine %d: polling %v, sleeping %v, woken %d, parked %d, watchers %d, "+
+				"background %v, channels %v", i, w.polling, w.sleeping, w.woken, w.parked.len, len(w.watchers), background, server))
 		}
 	}
 }

@@ -323,7 +323,7 @@ func TestExploreWaits(t *testing.T) {
 				if s.name == "schedule" && p == turnByTurn {
 					deviations++
 				}
-				n := explore(t, p, deviations, 2, s.run)
+				n := explore(t, p, deviations, s.run)
 				t.Logf("at most %d steps in a row, %d deviations: %d schedules", p, deviations, n)
 			}
 		})

@@ -9,14 +9,9 @@ type mutex struct {
 	state   atomic.Int32  // locked, reserved, and waiter for each goroutine that waits
 	freed   chan struct{} // capacity 1: signals that the mutex may be free
 	handoff chan struct{} // capacity 1: the same, for the goroutine for which the mutex is reserved
-	turns   turns         // not nil: it decides in place of the above which goroutine gets the mutex
-}
-
-// turns decides which of the goroutines that want a mutex gets it. Tests explore schedules with it: they set it, and a state that
-// neither Lock nor Unlock expects, so that both take their slow paths.
-type turns interface {
-	// take blocks until it is the turn of the calling goroutine, which then holds m.
-	take(m *mutex)
+	// await is set by tests that explore schedules, together with a state that neither Lock nor Unlock expects, so that both take
+	// their slow paths. In place of the channels it decides which goroutine gets the mutex: it blocks until the caller may have it.
+	await func(*mutex)
 }
 
 const (
@@ -45,9 +40,9 @@ func (m *mutex) Unlock() {
 	}
 }
 
-// TryLock locks the mutex if it is free, and reports whether it has. With turns it waits for its turn.
+// TryLock locks the mutex if it is free, and reports whether it has. With await it always does.
 func (m *mutex) TryLock() bool {
-	if m.turns != nil {
+	if m.await != nil {
 		m.wait()
 		return true
 	}
@@ -62,8 +57,8 @@ func (m *mutex) contended() bool { return m.state.Load() > locked }
 //
 //go:noinline
 func (m *mutex) wait() {
-	if m.turns != nil {
-		m.turns.take(m)
+	if m.await != nil {
+		m.await(m)
 		m.state.Add(locked)
 		return
 	}
@@ -95,7 +90,7 @@ func (m *mutex) wait() {
 //
 //go:noinline
 func (m *mutex) signal(state int32) {
-	if m.turns != nil {
+	if m.await != nil {
 		return
 	}
 	to := m.freed
