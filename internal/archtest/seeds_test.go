@@ -7,18 +7,10 @@ import (
 
 // checkSeeds reports where tests draw random numbers that are different in each run: from the source of package math/rand itself.
 func checkSeeds(t *tree) (vs []violation) {
-	for _, p := range t.pkgs {
-		if p.dir == "internal/soaktest" {
-			continue
-		}
-		for _, f := range p.files {
-			if !f.test && !f.forTests() {
-				continue
-			}
-			for n := range f.draws {
-				vs = append(vs, violation{pos: t.pos(n), problem: "draws a random number that is another one in each run",
-					fix: "use a generator with a constant seed, or with that of soaktest.Seed"})
-			}
+	for f := range t.testFiles("internal/soaktest") {
+		for n := range f.draws {
+			vs = append(vs, violation{pos: t.pos(n), problem: "draws a random number that is another one in each run",
+				fix: "use a generator with a constant seed, or with that of soaktest.Seed"})
 		}
 	}
 	return vs

@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"iter"
 	"maps"
 	"path"
 	"slices"
@@ -114,6 +115,19 @@ func (p *pkg) sources() []*file {
 // tests returns the test files.
 func (p *pkg) tests() []*file {
 	return slices.DeleteFunc(slices.Clone(p.files), func(f *file) bool { return !f.test })
+}
+
+// testFiles yields the files of tests, and those that belong to tests. It leaves out the package in a folder.
+func (t *tree) testFiles(without string) iter.Seq[*file] {
+	return func(yield func(*file) bool) {
+		for _, p := range t.pkgs {
+			for _, f := range p.files {
+				if p.dir != without && (f.test || f.forTests()) && !yield(f) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // find returns the package in a folder, or nil.

@@ -24,18 +24,10 @@ const shortest = 10 // seconds
 func checkWaits(t *tree, table string) []violation {
 	allowed, vs := parseWaits(table)
 	found := map[string][]ast.Node{}
-	for _, p := range t.pkgs {
-		if p.dir == "internal/waittest" {
-			continue
-		}
-		for _, f := range p.files {
-			if !f.test && !f.forTests() {
-				continue
-			}
-			for kind, n := range f.waits {
-				key := f.path + " " + kind
-				found[key] = append(found[key], n)
-			}
+	for f := range t.testFiles("internal/waittest") {
+		for kind, n := range f.waits {
+			key := f.path + " " + kind
+			found[key] = append(found[key], n)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(found)) {
