@@ -49,8 +49,9 @@ func (m *sharedMemory) takeRoot() int {
 	return int(m.root.Swap(0)) - 1
 }
 
-// shareTag is the tag of the messages by which ranks agree to share memory. See checkTag for the others. So a rank that makes its
-// first collective never takes the messages of one that makes another call, as Free, in which ranks agree in the same way.
+// shareTag is the tag of the messages by which ranks agree to share memory. In Dup, Split and Free ranks agree by the same
+// messages, but with the tag 0. So a rank in its first collective never takes the messages of a rank in one of those. See also
+// checkTag.
 const shareTag = 1<<29 + 2
 
 // shareMemory sets up the memory that all ranks share, or on several nodes those of each node, at the first collective that is
