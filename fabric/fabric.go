@@ -219,10 +219,10 @@ type MultiRail interface {
 // SharedMemory is an optional interface of a domain whose peers can share memory. Like the domain's methods, these are called by
 // one goroutine at a time.
 type SharedMemory interface {
-	// Segment maps bytes of zeroed memory at every one of peers, which must be sorted, contain Self, and be the same at
-	// each caller. The same holds for id, which is used for one segment at a time. Segment does not block: it returns ErrAgain
-	// until enough of the others have joined, and the caller polls and calls again with the same arguments. Meanwhile the first of
-	// peers must not sleep. The others may, after Arm and one more call; they are woken in time. Segment may fail at some
+	// Segment maps bytes of zeroed memory, of which none are allocated yet, at every one of peers, which must be sorted, contain
+	// Self, and be the same at each caller. The same holds for id, which is used for one segment at a time. Segment does not block:
+	// it returns ErrAgain until enough of the others have joined, and the caller polls and calls again with the same arguments.
+	// Meanwhile the first of peers must not sleep. The others may, after Arm and one more call; they are woken in time. Segment may fail at some
 	// callers and succeed at others; they must agree on the outcome among themselves.
 	Segment(id uint64, peers []int, bytes int) (Segment, error)
 	// Wake wakes peer if it sleeps after Arm. Stores to a segment before the call are visible to the woken peer, which
@@ -232,8 +232,12 @@ type SharedMemory interface {
 
 // Segment is memory mapped by several peers.
 type Segment interface {
-	// Bytes returns the memory, aligned to 128 bytes at least. It is valid until Close.
+	// Bytes returns the memory, aligned to 128 bytes at least. It is valid until Close. Only what a peer has allocated may be
+	// read or written: anything else may be a SIGBUS if memory is short.
 	Bytes() []byte
+	// Allocate allocates a part of Bytes, for all peers. It may have been allocated before. If memory is short, it returns an error.
+	// Any goroutine may call it, also beside Close: then it may return ErrClosed.
+	Allocate(part []byte) error
 	// NeedsFence reports whether this peer, after it has stored a word in the memory, must execute a fence before it reads there
 	// whether another peer sleeps. If not, Arm at the other makes this process pass a barrier. It is valid when all peers have
 	// mapped the segment.

@@ -20,7 +20,7 @@ const (
 )
 
 // Comm is a communicator: an ordered group of processes with its own message context. Any goroutine may call its
-// methods. MPI-5.0 §7.4.
+// methods. A process has at most 4,092 besides World and Self; a call that creates more fails with ErrOther. MPI-5.0 §7.4.
 type Comm core.Comm
 
 func (c *Comm) core() *core.Comm { return (*core.Comm)(c) }

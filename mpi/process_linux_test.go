@@ -56,6 +56,7 @@ var programs = map[string]func(p *mpi.Process) error{
 	"stopped":        stopped,
 	"idups":          idups,
 	"waits":          manyWaits,
+	"communicators":  communicators,
 	"exit early": func(p *mpi.Process) error {
 		return exitWithout(endWithout(p, func() error { return nil }))
 	},
@@ -484,6 +485,7 @@ func TestProcesses(t *testing.T) {
 	}{
 		{"ring", soaktest.Choose([]int{1, 2, 4, 8}, []int{1, 8}), ""},
 		{"types", soaktest.Choose([]int{3, 4}, []int{3}), ""},
+		{"communicators", []int{2}, ""},
 		{"sizes", soaktest.Choose([]int{2, 3, 4, 8}, []int{3, 4}), ""},
 		{"large", soaktest.Choose([]int{2, 4, 6}, []int{4}), ""},
 		{"abort", soaktest.Choose([]int{2, 4}, []int{4}), "rank %d aborted with 7"},

@@ -3,6 +3,7 @@ package mpi_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 
@@ -11,14 +12,14 @@ import (
 	"github.com/ibrun/ibrun/mpi/mpitest"
 )
 
-// segmentCounter is a transport that counts the segments which ranks map.
-type segmentCounter struct {
+// segmentWrapper is a transport whose segments are replaced by what wrap returns.
+type segmentWrapper struct {
 	fabric.Transport
-	n *atomic.Int64
+	wrap func(self int, s fabric.Segment) fabric.Segment
 }
 
-func (c segmentCounter) Open(ctx context.Context, cfg *fabric.Config) (fabric.Domain, error) {
-	d, err := c.Transport.Open(ctx, cfg)
+func (x segmentWrapper) Open(ctx context.Context, cfg *fabric.Config) (fabric.Domain, error) {
+	d, err := x.Transport.Open(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -26,27 +27,97 @@ func (c segmentCounter) Open(ctx context.Context, cfg *fabric.Config) (fabric.Do
 	if !ok {
 		return nil, errors.New("the transport shares no memory")
 	}
-	return &segmentDomain{d, m, c.n}, nil
+	return &segmentDomain{d, m, cfg.Self, x.wrap}, nil
 }
 
 type segmentDomain struct {
 	fabric.Domain
 	fabric.SharedMemory
-	n *atomic.Int64
+	self int
+	wrap func(self int, s fabric.Segment) fabric.Segment
 }
 
 func (d *segmentDomain) Segment(id uint64, peers []int, bytes int) (fabric.Segment, error) {
 	s, err := d.SharedMemory.Segment(id, peers, bytes)
-	if err == nil {
-		d.n.Add(1)
+	if err != nil {
+		return nil, err
 	}
-	return s, err
+	return d.wrap(d.self, s), nil
+}
+
+// wrapSegments returns options that replace the segments of a rank by what wrap returns.
+func wrapSegments(wrap func(self int, s fabric.Segment) fabric.Segment) mpitest.Options {
+	return mpitest.Options{Wrap: func(tr fabric.Transport) fabric.Transport { return segmentWrapper{tr, wrap} }}
+}
+
+// shortSegment is a segment of which only some parts can be allocated.
+type shortSegment struct {
+	fabric.Segment
+	left int
+}
+
+var errShort = errors.New("memory is short")
+
+func (s *shortSegment) Allocate(part []byte) error {
+	if s.left == 0 {
+		return errShort
+	}
+	s.left--
+	return s.Segment.Allocate(part)
+}
+
+// TestSegmentShort: a rank that gets no memory for the words of a segment makes all ranks use messages. One that gets no more
+// later fails, and no other rank waits for it for ever.
+func TestSegmentShort(t *testing.T) {
+	for name, call := range map[string]func(*mpi.Comm) error{
+		"blocking": func(c *mpi.Comm) error { return mpi.Allreduce(c, make([]int64, 100), make([]int64, 100), mpi.Sum) },
+		"immediate": func(c *mpi.Comm) error {
+			r, err := mpi.Iallreduce(c, make([]int64, 100), make([]int64, 100), mpi.Sum)
+			if err == nil {
+				_, err = r.Wait()
+			}
+			return err
+		},
+	} {
+		for parts := range 3 {
+			t.Run(fmt.Sprintf("%s/%d", name, parts), func(t *testing.T) { testSegmentShort(t, parts, call) })
+		}
+	}
+}
+
+// testSegmentShort calls collectives of which rank 1 can allocate some parts.
+func testSegmentShort(t *testing.T, parts int, call func(*mpi.Comm) error) {
+	o := wrapSegments(func(self int, s fabric.Segment) fabric.Segment {
+		if self == 1 {
+			return &shortSegment{s, parts}
+		}
+		return s
+	})
+	mpitest.RunWith(t, 3, o, func(p *mpi.Process) error {
+		w := p.World()
+		if err := w.Barrier(); err != nil {
+			return err
+		}
+		var err error
+		for range 40 { // more than there are slots
+			if err = call(w); err != nil {
+				break
+			}
+		}
+		if parts == 0 {
+			return err
+		}
+		return check(err != nil && (w.Rank() != 1 || errors.Is(err, errShort)), "the collectives of rank %d: %w", w.Rank(), err)
+	})
 }
 
 // TestSegmentsOnDemand: ranks share memory for a communicator when they make a collective on it, and not to create or free it.
 func TestSegmentsOnDemand(t *testing.T) {
 	var n atomic.Int64
-	o := mpitest.Options{Wrap: func(tr fabric.Transport) fabric.Transport { return segmentCounter{tr, &n} }}
+	o := wrapSegments(func(_ int, s fabric.Segment) fabric.Segment {
+		n.Add(1)
+		return s
+	})
 	mpitest.RunWith(t, 3, o, func(p *mpi.Process) error {
 		w := p.World()
 		d, err := w.Dup()

@@ -62,17 +62,23 @@ func checkSegment(t *testing.T, peers Peers) {
 	})
 }
 
-// useSegment has the peers of a group each write some bytes of a segment, interleaved, and read all of it.
+// useSegment has the peers of a group each allocate a part of a segment, write some bytes of it, interleaved, and read all of it.
 func (p *peer) useSegment(id uint64, group []int, size int) error {
 	me := slices.Index(group, p.self)
 	if me < 0 {
-		return p.barriers(4)
+		return p.barriers(5)
 	}
 	s, err := p.segment(id, group, size)
 	if err != nil {
 		return err
 	}
 	b := s.Bytes()
+	if err := s.Allocate(b[size*me/len(group) : size*(me+1)/len(group)]); err != nil {
+		return err
+	}
+	if err := p.barriers(1); err != nil { // all of it has been allocated
+		return err
+	}
 	switch i := slices.IndexFunc(b, func(x byte) bool { return x != 0 }); {
 	case len(b) != size || misalignment(b, 128) != 0:
 		return fmt.Errorf("%d bytes at %d after a multiple of 128 instead of %d", len(b), misalignment(b, 128), size)
@@ -143,6 +149,9 @@ func checkWake(t *testing.T, peers Peers) {
 	w.each(func(p *peer) error {
 		s, err := p.segment(1, []int{0, 1}, 256)
 		if err != nil {
+			return err
+		}
+		if err := s.Allocate(s.Bytes()); err != nil {
 			return err
 		}
 		mine, other := wordAt(s.Bytes(), p.self*16), wordAt(s.Bytes(), (1-p.self)*16)

@@ -24,6 +24,9 @@ type segment struct{ mem []byte }
 
 func (s *segment) Bytes() []byte { return s.mem }
 
+// Allocate does nothing: all of the memory has been allocated.
+func (*segment) Allocate([]byte) error { return nil }
+
 // NeedsFence reports true: the goroutines of one process do not pass barriers for each other.
 func (*segment) NeedsFence() bool { return true }
 

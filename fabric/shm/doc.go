@@ -33,7 +33,7 @@
 //	endpoint     sending; growing a ring; Read and Write
 //	poll         receiving; connections and ends of peers; prefetch; when received bytes become invalid
 //	wake         sleeping and waking: flags, fences, membarrier
-//	segment      segments shared by some peers
+//	segment      segments shared by some peers, whose pages are allocated when a peer asks for them
 //	socket       receiving messages that wake this peer or carry a descriptor
 //	senders      the sockets to the peers, which arrive when they are requested
 //	ended        peers whose process has ended

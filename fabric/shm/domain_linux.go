@@ -30,6 +30,7 @@ type Domain struct {
 	endpoints   []*endpoint                // by local number, nil: not connected
 	largeRings  int                        // how many of their rings have largeSpace
 	passing     map[uint64]*passingSegment // segments that this peer is still passing to others, by id
+	populate    func([]byte) error         // ring.Populate
 	fenceWord   atomic.Uint32              // target of fence, never read
 
 	watcher  *wakesock.Watcher       // calls peerEnded

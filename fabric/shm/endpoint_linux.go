@@ -112,7 +112,7 @@ func (e *endpoint) growRing(space int) error {
 	if err := e.d.seg.Allocate(ringOffset(e.d.selfIndex, e.to, len(e.d.local)), ringBytes(space)); err != nil {
 		return err
 	}
-	ring.Populate(e.mem[:ringBytes(space)])
+	_ = ring.Populate(e.mem[:ringBytes(space)]) // else the pages are entered when they are touched
 	e.w.SetCapacity(space)
 	return nil
 }

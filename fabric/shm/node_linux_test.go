@@ -455,11 +455,63 @@ func TestSegmentNotCreated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := first.Allocate(first.Bytes()[:8]); err != nil {
+		t.Fatal(err)
+	}
 	if first.Bytes()[7] = 1; second.Bytes()[7] != 1 {
 		t.Error("the segment is not shared")
 	}
 	if err := errors.Join(first.Close(), second.Close()); err != nil {
 		t.Error(err)
+	}
+}
+
+// sharedKB returns how much shared memory this process has in its page table, in KiB.
+func sharedKB(t *testing.T) (kb int) {
+	t.Helper()
+	b, err := os.ReadFile("/proc/self/smaps_rollup") // exact, unlike /proc/self/status
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, line, _ := strings.Cut(string(b), "Pss_Shmem:")
+	if _, err := fmt.Sscanf(line, "%d kB", &kb); err != nil {
+		t.Fatal(err)
+	}
+	return kb
+}
+
+// TestSegmentAllocates: a segment takes memory when it is allocated. On kernels that cannot do that for a mapping, all of it has
+// been allocated.
+func TestSegmentAllocates(t *testing.T) {
+	checkLeftovers(t)
+	d := openAll(t, node(1))[0]
+	const size = 8 << 20
+	before := sharedKB(t)
+	for _, populate := range []func([]byte) error{d.populate, func([]byte) error { return unix.EINVAL }} {
+		d.populate = populate
+		s, err := d.Segment(9, []int{0}, size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := s.Bytes()
+		if err := s.Allocate(b[size/2-1 : size/2+1]); err != nil {
+			t.Fatal(err)
+		}
+		b[size/2-1], b[size/2] = 1, 1
+		if got := sharedKB(t) - before; !s.(*sharedSegment).whole && got > 64 {
+			t.Errorf("two bytes take %d KiB", got)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Allocate(b[:1]); err != fabric.ErrClosed && !s.(*sharedSegment).whole {
+			t.Errorf("after Close: %v", err)
+		}
+	}
+	short := errors.New("no memory")
+	d.populate = func([]byte) error { return short }
+	if s, err := d.Segment(9, []int{0}, size); !errors.Is(err, short) {
+		t.Errorf("without memory: %v, %v", s, err)
 	}
 }
 

@@ -36,6 +36,7 @@ func open(ctx context.Context, t *Transport, cfg *fabric.Config) (_ fabric.Domai
 		down:        make([]bool, len(t.Local)),
 		ended:       make([]atomic.Uint64, (len(t.Local)+63)/64),
 		passing:     map[uint64]*passingSegment{},
+		populate:    ring.Populate,
 	}
 	defer func() {
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -43,6 +44,8 @@ type sharedSegment struct {
 	mem   []byte
 	d     *Domain
 	peers []int
+	whole bool         // all of it has been allocated
+	open  sync.RWMutex // Allocate reads mem, Close ends it
 }
 
 var _ interface {
@@ -51,6 +54,20 @@ var _ interface {
 } = (*sharedSegment)(nil)
 
 func (s *sharedSegment) Bytes() []byte { return s.mem }
+
+// Allocate allocates the pages of a part, unless the kernel can only allocate all of them.
+func (s *sharedSegment) Allocate(part []byte) error {
+	if s.whole || len(part) == 0 {
+		return nil
+	}
+	s.open.RLock()
+	defer s.open.RUnlock()
+	if s.mem == nil {
+		return fabric.ErrClosed
+	}
+	from := int(memaddr.Of(part) - memaddr.Of(s.mem))
+	return s.d.populate(s.mem[from-from%os.Getpagesize() : from+len(part)])
+}
 
 // NeedsFence reports whether this process cannot take part in barriers, or any of the others cannot request them.
 func (s *sharedSegment) NeedsFence() bool {
@@ -61,6 +78,8 @@ func (s *sharedSegment) NeedsFence() bool {
 }
 
 func (s *sharedSegment) Close() error {
+	s.open.Lock()
+	defer s.open.Unlock()
 	if s.mem == nil {
 		return nil
 	}
@@ -144,13 +163,23 @@ func (d *Domain) createAndPass(id uint64, peers []int, bytes int) (fabric.Segmen
 	return d.mapAndClose(p.seg, peers, bytes)
 }
 
-// mapAndClose maps a segment and closes its descriptor.
-func (d *Domain) mapAndClose(seg *ring.Segment, peers []int, bytes int) (fabric.Segment, error) {
-	mem, err := seg.Map(0, bytes)
-	if err := errors.Join(err, seg.Close()); err != nil {
+// mapAndClose maps a segment and closes its descriptor. It allocates the first page. If that needs a newer kernel, it allocates
+// the whole segment, as only the descriptor can do that.
+func (d *Domain) mapAndClose(seg *ring.Segment, peers []int, bytes int) (_ fabric.Segment, err error) {
+	defer func() { err = errors.Join(err, seg.Close()) }()
+	mem, err := seg.Reserve(0, bytes)
+	if err != nil {
 		return nil, err
 	}
-	return &sharedSegment{mem, d, slices.Clone(peers)}, nil
+	err = d.populate(mem[:min(bytes, os.Getpagesize())])
+	whole := err == unix.EINVAL
+	if whole {
+		err = seg.Allocate(0, bytes)
+	}
+	if err != nil {
+		return nil, errors.Join(err, ring.Unmap(mem))
+	}
+	return &sharedSegment{mem: mem, d: d, peers: slices.Clone(peers), whole: whole}, nil
 }
 
 // nodeSegment creates the node's segment and passes it on, or receives it from the first peer.

@@ -149,9 +149,22 @@ func (s *Segment) checkRange(off int64, n int) error {
 	return nil
 }
 
-// Populate enters the allocated pages of b in this process's page table now, rather than one by one when they are touched. b
-// begins at a page. An error is ignored, as on kernels before 5.14: the pages are then entered when they are touched.
-func Populate(b []byte) { _ = unix.Madvise(b, unix.MADV_POPULATE_WRITE) }
+// Populate allocates the pages of b, which begins at a page, and enters them in this process's page table now, rather than one by
+// one when they are touched. It returns EINVAL on kernels before 5.14, which cannot do that.
+func Populate(b []byte) error {
+	for {
+		err := unix.Madvise(b, unix.MADV_POPULATE_WRITE)
+		switch err {
+		case nil, unix.EINVAL:
+			return err
+		case unix.EINTR:
+			continue
+		case unix.EFAULT: // touching a page would have been a SIGBUS
+			err = unix.ENOMEM
+		}
+		return fmt.Errorf("shm: allocate %d bytes of shared memory: %w", len(b), err)
+	}
+}
 
 // Unmap ends a mapping. It takes the slice that Map or Reserve returned, unchanged.
 func Unmap(b []byte) error { return os.NewSyscallError("munmap", unix.Munmap(b)) }

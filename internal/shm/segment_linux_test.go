@@ -153,7 +153,7 @@ func TestSegmentRefused(t *testing.T) {
 	}
 }
 
-// TestSegmentNoMemory: a lack of pages is an error of Map, and not a SIGBUS when they are touched.
+// TestSegmentNoMemory: a lack of pages is an error of Map or Populate, and not a SIGBUS when they are touched.
 func TestSegmentNoMemory(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=65536"); err != nil {
@@ -182,6 +182,18 @@ func TestSegmentNoMemory(t *testing.T) {
 	}
 	for i := range b {
 		b[i] = 1
+	}
+	if err := Unmap(b); err != nil {
+		t.Error(err)
+	}
+	if b, err = s.Reserve(0, 128<<10); err != nil {
+		t.Fatal(err)
+	}
+	err = Populate(b)
+	if err == unix.EINVAL {
+		t.Log("this kernel cannot populate")
+	} else if !errors.Is(err, unix.ENOMEM) {
+		t.Errorf("populate 128 KiB of 64: %v", err)
 	}
 	if err := Unmap(b); err != nil {
 		t.Error(err)

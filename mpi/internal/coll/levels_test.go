@@ -68,10 +68,15 @@ func (m *matrix) shareImmediates(t *testing.T, ranks []int32) {
 		return
 	}
 	n := len(ranks)
-	mem, sync, direct := segment(ShmImmediatesBytes(n, true)), gosched{new(atomic.Bool)}, m.rand.IntN(2) == 0
-	reader := new(remote)
+	words, data := ShmImmediatesBytes(n, true)
+	c := ShmImmediateConfig{
+		Words: segment(words), Size: n, Crowded: m.memory == CrowdedNodes, Sync: gosched{new(atomic.Bool)},
+	}
+	c.Data, c.Allocate = sparse(t, data, 0)
+	reader, direct := new(remote), m.rand.IntN(2) == 0
 	for i, r := range ranks {
-		s, err := NewShmImmediates(mem, i, n, true, m.memory == CrowdedNodes, sync)
+		c.Rank = i
+		s, err := NewShmImmediates(c, true)
 		if err != nil {
 			t.Fatal(err)
 		}

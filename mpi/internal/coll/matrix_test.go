@@ -165,6 +165,7 @@ func (p *node) follow(plan *Plan) error {
 	for i := range plan.SharedCalls {
 		if x := &plan.SharedCalls[i]; x.Used() {
 			plan.Shared(i).Begin(x, uint64(x.Collective))
+			plan.Shared(i).Allocate(x)
 		}
 	}
 	for i := range plan.Steps {

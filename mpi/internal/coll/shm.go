@@ -9,8 +9,11 @@ import (
 // ShmConfig describes the memory that the ranks of one communicator share, as one rank sees it.
 type ShmConfig struct {
 	// Mem is the same memory at each rank, of the same length, zeroed before the first rank uses it, and aligned to 128
-	// bytes. ShmBytes returns how long it should be.
+	// bytes. ShmBytes returns how long it should be. The bytes that every collective uses, at its start, have been allocated;
+	// ShmWords returns how many they are.
 	Mem []byte
+	// Allocate allocates a part of the rest of Mem, before it is used. nil: all of Mem has been allocated.
+	Allocate func(part []byte) error
 	// Rank is the number of this rank in the communicator, Size the number of ranks.
 	Rank, Size int
 	// Crowded is set if there may be fewer cores than ranks. A rank that waits then yields immediately. It is the same at
@@ -71,6 +74,7 @@ type Shm struct {
 	ShmConfig
 	slotBytes int        // bytes of data in a slot
 	slots     uint64     // slots of a rank
+	words     int        // bytes of all words, with the data beside them
 	step      uint64     // steps begun
 	synced    uint64     // the last step in which all waited for all
 	arrivals  uint64     // the counter of arrivals when all ranks have arrived as often as this one
@@ -86,6 +90,8 @@ type Shm struct {
 	// addresses of the ranks.
 	operands  [3][]byte
 	addresses []uint64
+	allocated slotsAllocated // of this rank's slots
+	result    bool           // the data of the slots that belong to no rank have been allocated
 }
 
 const (
@@ -108,6 +114,19 @@ func ShmBytes(ranks int) (best, least int) {
 	return max(best, least), least
 }
 
+// ShmWords returns the size of the words of a Shm with some bytes of memory, and of the data beside them.
+func ShmWords(ranks, bytes int) int {
+	slots, _ := shmSlots(ranks, bytes)
+	return fixedBytes(ranks) - resultBytes + ranks*slots*line
+}
+
+// shmSlots returns how many slots a rank has, and the bytes of data in each.
+func shmSlots(ranks, bytes int) (slots, room int) {
+	each := (bytes - fixedBytes(ranks)) / ranks
+	room = min(each/minSlots-line, maxSlotBytes) / line * line
+	return min(each/(line+room), maxSlots), room
+}
+
 // fixedBytes returns the size of the counter, the words for ended steps, and the slots that belong to no rank.
 func fixedBytes(ranks int) int { return line + ranks*line + maxSlots*line + resultBytes }
 
@@ -124,9 +143,8 @@ func NewShm(s ShmConfig) (*Shm, error) {
 	case !aligned(s.Mem):
 		return nil, fmt.Errorf("coll: shared memory is not aligned to %d bytes", line)
 	}
-	each := (len(s.Mem) - fixedBytes(s.Size)) / s.Size
-	room := min(each/minSlots-line, maxSlotBytes) / line * line
-	f := &Shm{ShmConfig: s, slotBytes: room, slots: uint64(min(each/(line+room), maxSlots))}
+	slots, room := shmSlots(s.Size, len(s.Mem))
+	f := &Shm{ShmConfig: s, slotBytes: room, slots: uint64(slots), words: ShmWords(s.Size, len(s.Mem))}
 	if s.Crowded {
 		f.copier.AssumeNear()
 	}
@@ -135,7 +153,8 @@ func NewShm(s ShmConfig) (*Shm, error) {
 
 // Layout of the memory: the counter of arrivals; a word per rank for the last step that it has ended; the words of all slots,
 // with the data beside them; the data of all slots. The slots that belong to no rank follow those of the last rank, as if they
-// were those of rank Size, except that their data come first and are common to them.
+// were those of rank Size, except that their data come first and are common to them. The data are allocated when they are first
+// written.
 
 // arrivalCounter returns the counter of arrivals.
 func (f *Shm) arrivalCounter() *uint64 { return word(f.Mem, 0) }
@@ -165,9 +184,9 @@ func (f *Shm) data(rank, n int) []byte {
 	case n <= inlineBytes:
 		at = f.headOffset(rank) + line - inlineBytes
 	case rank == f.Size:
-		at = fixedBytes(f.Size) + f.Size*int(f.slots)*line - resultBytes
+		at = f.words
 	default:
-		at = fixedBytes(f.Size) + f.Size*int(f.slots)*line + f.slotIndex(rank, f.step)*f.slotBytes
+		at = f.words + resultBytes + f.slotIndex(rank, f.step)*f.slotBytes
 	}
 	return f.Mem[at : at+n : at+n]
 }
@@ -211,7 +230,7 @@ func (f *Shm) BarrierBefore(root int) error {
 	if f.numa != nil && f.usesNUMA(OfBarrier, 0, nil) {
 		return f.synchronizeNUMA(nil, nil, nil)
 	}
-	if err := f.beginStep(); err != nil { // the slot contains the call only
+	if err := f.beginStep(0); err != nil { // the slot contains the call only
 		return err
 	}
 	if f.Crowded {

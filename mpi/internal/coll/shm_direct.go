@@ -75,7 +75,7 @@ func (f *Shm) TryRemote() error {
 
 // exchangeAddresses begins a step in which each rank publishes the address of b, and returns when all have.
 func (f *Shm) exchangeAddresses(b []byte) error {
-	if err := f.beginStep(); err != nil {
+	if err := f.beginStep(0); err != nil {
 		return err
 	}
 	f.putAddress(b)
@@ -261,7 +261,7 @@ func (f *Shm) readRoot(root int, dst []byte, offset int) error {
 
 // offer begins a step in which others read from b. This rank reads nothing in it, so it has ended it.
 func (f *Shm) offer(b []byte) error {
-	if err := f.beginStep(); err != nil {
+	if err := f.beginStep(0); err != nil {
 		return err
 	}
 	f.putAddress(b)

@@ -21,10 +21,13 @@ import (
 // All calls end in time: consider the earliest part that some rank has not ended. All ranks have ended the part before that used
 // the same slots, so each can post it, and then each can end it.
 type ShmImmediate struct {
-	mem        []byte
+	words      []byte // those of all ranks, with the data beside them
+	slots      []byte // the data of all slots
 	rank, size int
 	room       int // bytes of data in a slot
 	sync       WordPublisher
+	allocate   func(part []byte) error // nil: all of slots has been allocated
+	allocated  slotsAllocated
 	remote     RemoteMemory // nil: the ranks cannot read each other's memory
 	processes  []uint64     // with remote: those of the ranks
 
@@ -32,6 +35,20 @@ type ShmImmediate struct {
 	allEnded             uint64     // parts that all ranks have ended, as far as this rank knows
 	history              uint64     // hash of the calls so far
 	copier               shm.Copier // copies data into slots
+}
+
+// ShmImmediateConfig describes the memory of a ShmImmediate, as one rank sees it.
+type ShmImmediateConfig struct {
+	// Words and Data are the same memory at each rank, zeroed before the first rank uses it, and aligned to 128 bytes.
+	// ShmImmediateBytes returns how long they are at least. Words has been allocated.
+	Words, Data []byte
+	// Allocate allocates a part of Data, before it is used. nil: Data has been allocated. Several goroutines may call it at once.
+	Allocate func(part []byte) error
+	// Rank, Size and Crowded are as in [ShmConfig].
+	Rank, Size int
+	Crowded    bool
+	// Sync is how this rank publishes its words.
+	Sync WordPublisher
 }
 
 // WordPublisher publishes words of shared memory.
@@ -50,8 +67,8 @@ const (
 )
 
 // ShmImmediateBytes returns the bytes of memory of a ShmImmediate.
-func ShmImmediateBytes(ranks int) int {
-	return ranks * (line + immediateSlots*(line+immediateRoomOf(ranks)))
+func ShmImmediateBytes(ranks int) (words, data int) {
+	return ranks * (1 + immediateSlots) * line, ranks * immediateSlots * immediateRoomOf(ranks)
 }
 
 // immediateRoomOf returns the bytes of data in a slot.
@@ -59,14 +76,17 @@ func immediateRoomOf(ranks int) int {
 	return min(immediateRoom, immediateMaxBytes/(ranks*immediateSlots)) / line * line
 }
 
-// NewShmImmediate returns a ShmImmediate. mem is the same memory at each rank, zeroed before the first rank uses it, and aligned
-// to 128 bytes. crowded is set if there may be fewer cores than ranks. The ranks need not wait for each other.
-func NewShmImmediate(mem []byte, rank, size int, crowded bool, sync WordPublisher) (*ShmImmediate, error) {
-	if n := ShmImmediateBytes(size); len(mem) < n || !aligned(mem) {
-		return nil, fmt.Errorf("coll: immediate collectives of %d ranks need %d aligned bytes, but got %d", size, n, len(mem))
+// NewShmImmediate returns a ShmImmediate. The ranks need not wait for each other.
+func NewShmImmediate(c ShmImmediateConfig) (*ShmImmediate, error) {
+	words, data := ShmImmediateBytes(c.Size)
+	if len(c.Words) < words || len(c.Data) < data || !aligned(c.Words) || !aligned(c.Data) {
+		return nil, fmt.Errorf("coll: immediate collectives of %d ranks need %d and %d aligned bytes, but got %d and %d", c.Size,
+			words, data, len(c.Words), len(c.Data))
 	}
-	f := &ShmImmediate{mem: mem, rank: rank, size: size, room: immediateRoomOf(size), sync: sync}
-	if crowded {
+	f := &ShmImmediate{
+		words: c.Words, slots: c.Data, rank: c.Rank, size: c.Size, room: immediateRoomOf(c.Size), sync: c.Sync, allocate: c.Allocate,
+	}
+	if c.Crowded {
 		f.copier.AssumeNear()
 	}
 	return f, nil
@@ -88,6 +108,7 @@ type ShmCall struct {
 	number   uint64    // of the first part at each rank, from 1 on; 0: the call has not begun
 	ended    int       // without direct copies: number of parts that this rank has ended
 	call     uint64    // what the ranks compare
+	failed   error     // of Allocate
 
 	direct bool
 	directState
@@ -153,6 +174,26 @@ func (f *ShmImmediate) Begin(x *ShmCall, describes uint64) {
 // Note adds a call that has no part here to the calls that the ranks compare.
 func (f *ShmImmediate) Note(describes uint64) { f.history = (f.history ^ describes) * mixer }
 
+// Allocate allocates the data of the slots that this rank uses in a call which has begun. Unlike Advance it may take long. If it
+// fails, Advance fails.
+func (f *ShmImmediate) Allocate(x *ShmCall) {
+	if x.direct || !x.posts(f.rank) || x.Collective == OfReduce && f.rank == x.Root && !f.overwrites(x) {
+		return
+	}
+	_, n := x.extent(x.number)
+	if x.Collective == OfAlltoall || x.Collective == OfScatter {
+		n *= f.size - 1
+	}
+	for i := range min(x.parts(), immediateSlots) {
+		part := x.number + uint64(i)
+		if slot := part % immediateSlots; n > inlineBytes && !f.allocated.has(slot, n) {
+			if x.failed = f.allocated.extend(slot, n, f.data(f.rank, part, f.room), f.allocate); x.failed != nil {
+				return
+			}
+		}
+	}
+}
+
 // What a call waits for, if not for a rank.
 const (
 	earlierCall = -1 - iota // an earlier call of this rank
@@ -164,6 +205,9 @@ const (
 // that is an earlier call of this rank, or PartDone, and whether the step has been done. Advance copies at most what fits into
 // the slots of this rank, and one part of the data of each other rank.
 func (f *ShmImmediate) Advance(x *ShmCall) (waitsFor int, done bool, err error) {
+	if x.failed != nil {
+		return 0, false, x.failed
+	}
 	part := x.number + uint64(x.ended)
 	if waitsFor := f.post(x); f.posted < part {
 		return waitsFor, false, nil
@@ -179,10 +223,10 @@ func (f *ShmImmediate) Advance(x *ShmCall) (waitsFor int, done bool, err error) 
 			continue
 		}
 		head := f.head(r, part)
-		if atomic.LoadUint64(word(f.mem, head)) != part {
+		if atomic.LoadUint64(word(f.words, head)) != part {
 			return r, false, nil
 		}
-		if other := *word(f.mem, head+callOffset); other != x.call {
+		if other := *word(f.words, head+callOffset); other != x.call {
 			return r, false, f.sync.Differ(r, x.call, other)
 		}
 	}
@@ -209,8 +253,8 @@ func (f *ShmImmediate) post(x *ShmCall) (waitsFor int) {
 			return r
 		}
 		f.fill(x, n)
-		*word(f.mem, f.head(f.rank, n)+callOffset) = x.call
-		f.sync.Publish(word(f.mem, f.head(f.rank, n)), n)
+		*word(f.words, f.head(f.rank, n)+callOffset) = x.call
+		f.sync.Publish(word(f.words, f.head(f.rank, n)), n)
 	}
 	return notInUse
 }
@@ -265,10 +309,10 @@ func (f *ShmImmediate) inUse(number uint64) int {
 	return notInUse
 }
 
-// Layout of the memory: a word per rank for the number of parts that it has ended; the words of all slots, with the data beside
-// them; the data of all slots. Every word has a line of its own.
+// Layout of the words: a word per rank for the number of parts that it has ended; the words of all slots, with the data beside
+// them. Every word has a line of its own. The data of all slots are in the other memory.
 
-func (f *ShmImmediate) endedWord(rank int) *uint64 { return word(f.mem, rank*line) }
+func (f *ShmImmediate) endedWord(rank int) *uint64 { return word(f.words, rank*line) }
 
 // slot returns the number of the slot of a rank for a part.
 func (f *ShmImmediate) slot(rank int, part uint64) int {
@@ -280,11 +324,12 @@ func (f *ShmImmediate) head(rank int, part uint64) int { return (f.size + f.slot
 
 // data returns the room for n bytes in the slot of a rank.
 func (f *ShmImmediate) data(rank int, part uint64, n int) []byte {
-	at := f.head(rank, part) + line - inlineBytes
 	if n > inlineBytes {
-		at = f.size*(1+immediateSlots)*line + f.slot(rank, part)*f.room
+		at := f.slot(rank, part) * f.room
+		return f.slots[at : at+n : at+n]
 	}
-	return f.mem[at : at+n : at+n]
+	at := f.head(rank, part) + line - inlineBytes
+	return f.words[at : at+n : at+n]
 }
 
 // packed returns where in the slot of one rank the n bytes for another one are. A slot has none for its own rank.

@@ -76,18 +76,18 @@ func (p *Plan) addDirect(f *ShmImmediate, phase int) {
 // fillAddress writes the address of the root's buffer into its slot.
 func (f *ShmImmediate) fillAddress(x *ShmCall) {
 	if f.rank == x.Root {
-		binary.NativeEndian.PutUint64(f.mem[f.head(f.rank, x.number)+addressOffset:], f.remote.Address(x.src))
+		binary.NativeEndian.PutUint64(f.words[f.head(f.rank, x.number)+addressOffset:], f.remote.Address(x.src))
 	}
 	atomic.StoreUint64(f.stageWord(f.rank, x), x.number*stages+stagePosted)
 }
 
 func (f *ShmImmediate) stageWord(rank int, x *ShmCall) *uint64 {
-	return word(f.mem, f.head(rank, x.number)+stageOffset)
+	return word(f.words, f.head(rank, x.number)+stageOffset)
 }
 
 // stageOf returns the stage of a rank in a call; ok is false if it has not posted the call.
 func (f *ShmImmediate) stageOf(rank int, x *ShmCall) (stage int, ok bool) {
-	if atomic.LoadUint64(word(f.mem, f.head(rank, x.number))) != x.number {
+	if atomic.LoadUint64(word(f.words, f.head(rank, x.number))) != x.number {
 		return 0, false
 	}
 	return int(atomic.LoadUint64(f.stageWord(rank, x)) % stages), true
@@ -123,13 +123,13 @@ func (f *ShmImmediate) advanceDirect(x *ShmCall) (waitsFor int, done bool, err e
 		return 0, true, nil
 	}
 	head := f.head(x.Root, x.number)
-	if atomic.LoadUint64(word(f.mem, head)) != x.number {
+	if atomic.LoadUint64(word(f.words, head)) != x.number {
 		return x.Root, false, nil
 	}
-	if other := *word(f.mem, head+callOffset); other != x.call {
+	if other := *word(f.words, head+callOffset); other != x.call {
 		return x.Root, false, f.sync.Differ(x.Root, x.call, other)
 	}
-	x.address = binary.NativeEndian.Uint64(f.mem[head+addressOffset:])
+	x.address = binary.NativeEndian.Uint64(f.words[head+addressOffset:])
 	return 0, true, nil
 }
 

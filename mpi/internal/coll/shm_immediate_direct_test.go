@@ -107,6 +107,7 @@ func (x *directRun) run(stop func() bool) {
 		if n := begun[r]; n < len(x.cases) && x.rnd.IntN(3) == 0 {
 			if call := &x.cases[n].plans[r].SharedCalls[0]; call.Used() {
 				x.all[r].Begin(call, uint64(n))
+				x.all[r].Allocate(call)
 			}
 			begun[r]++
 		}
@@ -189,6 +190,7 @@ func (x *directRun) survive(dead int) {
 		for i, c := range x.cases {
 			if call := &c.plans[r].SharedCalls[0]; r != dead && call.number == 0 {
 				f.Begin(call, uint64(i))
+				f.Allocate(call)
 			}
 		}
 	}
@@ -245,6 +247,7 @@ func TestDirectFailed(t *testing.T) {
 			r := mod(root+i, 3)
 			call := &c.plans[r].SharedCalls[0]
 			x.all[r].Begin(call, 1)
+			x.all[r].Allocate(call)
 			if _, done, err := x.all[r].Advance(call); !done || err != nil {
 				t.Fatal(done, err)
 			}
@@ -273,6 +276,7 @@ func TestDirectFailedLater(t *testing.T) {
 		x.next[r], x.waits[r], x.errs[r] = make([]int, last+1), make([]int, last+1), make([]error, last+1)
 		for i, c := range x.cases {
 			f.Begin(&c.plans[r].SharedCalls[0], uint64(i))
+			f.Allocate(&c.plans[r].SharedCalls[0])
 		}
 	}
 	for i := range last {
@@ -305,6 +309,7 @@ func TestDirectDiffers(t *testing.T) {
 				t.Fatal(err)
 			}
 			all[r].Begin(&p.SharedCalls[0], uint64(length))
+			all[r].Allocate(&p.SharedCalls[0])
 			_, _, err := all[r].Advance(&p.SharedCalls[0])
 			errs = append(errs, err)
 		}
@@ -333,6 +338,7 @@ func TestForeignAnnounced(t *testing.T) {
 				t.Errorf("rank %d: messages %v", r, messages)
 			}
 			all[r].Begin(&p.SharedCalls[0], uint64(r))
+			all[r].Allocate(&p.SharedCalls[0])
 			_, _, err := all[r].Advance(&p.SharedCalls[0])
 			errs = append(errs, err)
 		}

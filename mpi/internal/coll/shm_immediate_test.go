@@ -15,10 +15,14 @@ import (
 // newImmediates returns a ShmImmediate for each rank, over the same memory.
 func newImmediates(t *testing.T, ranks int) []*ShmImmediate {
 	t.Helper()
-	mem, broken := segment(ShmImmediateBytes(ranks)), new(atomic.Bool)
+	words, data := ShmImmediateBytes(ranks)
+	c := ShmImmediateConfig{
+		Words: segment(words), Size: ranks, Crowded: ranks > 2, Sync: gosched{new(atomic.Bool)},
+	}
+	c.Data, c.Allocate = sparse(t, data, 0)
 	var all []*ShmImmediate
-	for r := range ranks {
-		f, err := NewShmImmediate(mem, r, ranks, ranks > 2, gosched{broken})
+	for c.Rank = range ranks {
+		f, err := NewShmImmediate(c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -206,6 +210,7 @@ func TestShmImmediate(t *testing.T) {
 				r := rnd.IntN(ranks)
 				if begun[r] < len(cases) && len(left[r]) < 3*immediateSlots && rnd.IntN(3) == 0 {
 					all[r].Begin(&cases[begun[r]].plans[r].SharedCalls[0], uint64(begun[r]))
+					all[r].Allocate(&cases[begun[r]].plans[r].SharedCalls[0])
 					left[r] = append(left[r], begun[r])
 					begun[r]++
 				}
@@ -248,6 +253,7 @@ func TestImmediateParts(t *testing.T) {
 				}
 				f.setPart(x)
 				f.Begin(x, 0)
+				f.Allocate(x)
 				end := 0
 				for i := range x.parts() {
 					off, size := x.extent(x.number + uint64(i))
@@ -301,6 +307,7 @@ func TestShmImmediateDiffers(t *testing.T) {
 		call := func(r int, c Collective, describes uint64) error {
 			x := &ShmCall{Collective: c, Bytes: 1, dst: make([]byte, 2), src: make([]byte, 2), op: &sumBytes}
 			all[r].Begin(x, describes)
+			all[r].Allocate(x)
 			_, _, err := all[r].Advance(x)
 			return err
 		}

@@ -28,22 +28,27 @@ func phaseOf(c Collective) int {
 
 // ShmImmediatesBytes returns the bytes of memory of a ShmImmediates, whose ranks are all ranks of a communicator, or those of one
 // of several nodes.
-func ShmImmediatesBytes(ranks int, severalNodes bool) int {
+func ShmImmediatesBytes(ranks int, severalNodes bool) (words, data int) {
+	words, data = ShmImmediateBytes(ranks)
 	if severalNodes {
-		return phases * ShmImmediateBytes(ranks)
+		return phases * words, phases * data
 	}
-	return ShmImmediateBytes(ranks)
+	return words, data
 }
 
-// NewShmImmediates returns a ShmImmediates. The other arguments are as in [NewShmImmediate] and [ShmImmediatesBytes].
-func NewShmImmediates(mem []byte, rank, size int, severalNodes, crowded bool, sync WordPublisher) (*ShmImmediates, error) {
-	all, n := new(ShmImmediates), ShmImmediateBytes(size)
-	for i := range ShmImmediatesBytes(size, severalNodes) / n {
-		f, err := NewShmImmediate(mem[i*n:], rank, size, crowded, sync)
+// NewShmImmediates returns a ShmImmediates. The other argument is as in [ShmImmediatesBytes].
+func NewShmImmediates(c ShmImmediateConfig, severalNodes bool) (*ShmImmediates, error) {
+	all := new(ShmImmediates)
+	words, data := ShmImmediateBytes(c.Size)
+	for i := range all {
+		f, err := NewShmImmediate(c)
 		if err != nil {
 			return nil, err
 		}
-		all[i] = f
+		if all[i] = f; !severalNodes {
+			break
+		}
+		c.Words, c.Data = c.Words[words:], c.Data[data:]
 	}
 	return all, nil
 }

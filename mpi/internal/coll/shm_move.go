@@ -87,7 +87,7 @@ func (f *Shm) Scatter(dst, src []byte, root int) error {
 	for off := 0; off < n; off += most {
 		c := min(most, n-off)
 		if f.Rank == root {
-			if err := f.beginStep(); err != nil {
+			if err := f.beginStep((f.Size - 1) * c); err != nil {
 				return err
 			}
 			f.packBlocks(src, n, off, c)
@@ -144,10 +144,10 @@ func (f *Shm) Allgather(dst, src []byte) error {
 		return nil
 	}
 	for off := 0; off < n; off += f.slotBytes {
-		if err := f.beginStep(); err != nil {
+		c := min(f.slotBytes, n-off)
+		if err := f.beginStep(c); err != nil {
 			return err
 		}
-		c := min(f.slotBytes, n-off)
 		f.copier.Copy(f.data(f.Rank, c), src[off:off+c])
 		if !moved { // while the source is in the cache
 			copy(own[off:off+c], src[off:off+c])
@@ -166,14 +166,14 @@ func (f *Shm) Allgather(dst, src []byte) error {
 func (f *Shm) allgatherParts(dst []byte, parts partition) error {
 	longest := len(parts.part(dst, 0))
 	for off := 0; off < longest; off += f.slotBytes {
-		if err := f.beginStep(); err != nil {
-			return err
-		}
 		chunk := func(rank int) []byte {
 			part := parts.part(dst, rank)
 			return part[min(off, len(part)):min(off+f.slotBytes, len(part))]
 		}
 		own := chunk(f.Rank)
+		if err := f.beginStep(len(own)); err != nil {
+			return err
+		}
 		f.copier.Copy(f.data(f.Rank, len(own)), own)
 		if err := f.synchronize(); err != nil {
 			return err
@@ -201,10 +201,10 @@ func (f *Shm) Alltoall(dst, src []byte) error {
 		return nil
 	}
 	for off := 0; off < n; off += most {
-		if err := f.beginStep(); err != nil {
+		c := min(most, n-off)
+		if err := f.beginStep((f.Size - 1) * c); err != nil {
 			return err
 		}
-		c := min(most, n-off)
 		f.packBlocks(src, n, off, c)
 		if !inPlace(dst, src) {
 			copy(to[off:off+c], from[off:])

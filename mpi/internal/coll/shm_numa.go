@@ -47,10 +47,12 @@ func (f *Shm) FindNUMA(numa int) error {
 			return nil
 		}
 	}
-	if n := NewNodes(of); n != nil && len(n.ranks)*numaPlaces <= maxSlots {
-		f.numa = n
+	n := NewNodes(of)
+	if n == nil || len(n.ranks)*numaPlaces > maxSlots {
+		return nil
 	}
-	return nil
+	f.numa = n
+	return f.allocateResult()
 }
 
 // usesNUMA reports whether a collective of n bytes has two levels. It is called if numa is not nil. op is nil unless the
@@ -91,7 +93,7 @@ func (f *Shm) allreduceNUMA(dst, src []byte, op *Operation) error {
 // synchronizeNUMA does a step in which all ranks wait for all, and combines the src of all into dst of each. A place has room for
 // src, which is empty in a Barrier. As on one level, each rank publishes its call before it waits, for ranks with other calls.
 func (f *Shm) synchronizeNUMA(dst, src []byte, op *Operation) error {
-	if err := f.beginStep(); err != nil {
+	if err := f.beginStep(len(src)); err != nil {
 		return err
 	}
 	node := int(f.numa.node[f.Rank])
@@ -165,7 +167,7 @@ func (f *Shm) reduceNUMA(dst, src []byte, op *Operation, root int) error {
 	}
 	for off := 0; off < len(src); off += most {
 		n := min(most, len(src)-off)
-		if err := f.beginStep(); err != nil {
+		if err := f.beginStep(n); err != nil {
 			return err
 		}
 		f.publish()

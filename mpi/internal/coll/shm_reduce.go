@@ -31,7 +31,7 @@ func (f *Shm) Allreduce(dst, src []byte, op *Operation) error {
 	for off := 0; off < len(src); off += most {
 		n := min(most, len(src)-off)
 		d, s := dst[off:off+n], src[off:off+n]
-		if err := f.beginStep(); err != nil {
+		if err := f.beginStep(n); err != nil {
 			return err
 		}
 		f.copier.Copy(f.data(f.Rank, n), s)
@@ -74,6 +74,11 @@ func (f *Shm) allreduceEach(dst, src []byte, op *Operation) error {
 // allreduceLast: the last rank reduces the data of all.
 func (f *Shm) allreduceLast(dst, src []byte, op *Operation) error {
 	result := f.data(f.Size, len(src))
+	if len(src) > inlineBytes && !f.result {
+		if err := f.allocateResult(); err != nil {
+			return err
+		}
+	}
 	missing, err := f.arrive()
 	if err == nil && missing > 0 {
 		err = f.awaitRelease(missing)
@@ -86,6 +91,17 @@ func (f *Shm) allreduceLast(dst, src []byte, op *Operation) error {
 		f.release()
 	}
 	copy(dst, result)
+	return nil
+}
+
+// allocateResult allocates the data of the slots that belong to no rank.
+func (f *Shm) allocateResult() error {
+	if f.Allocate != nil {
+		if err := f.Allocate(f.Mem[f.words:][:resultBytes]); err != nil {
+			return err
+		}
+	}
+	f.result = true
 	return nil
 }
 
@@ -184,7 +200,11 @@ func (f *Shm) Reduce(dst, src []byte, op *Operation, root int) error {
 	for off := 0; off < len(src); off += most {
 		n := min(most, len(src)-off)
 		d, s := dst[off:off+n], src[off:off+n]
-		if err := f.beginStep(); err != nil {
+		room := 0
+		if overwritesOperand(f.Rank, d, s, 0) {
+			room = n
+		}
+		if err := f.beginStep(room); err != nil {
 			return err
 		}
 		own := f.operand(d, s)
@@ -204,10 +224,10 @@ func (f *Shm) Reduce(dst, src []byte, op *Operation, root int) error {
 // publishBuffer copies src into this rank's slots, most bytes per step.
 func (f *Shm) publishBuffer(src []byte, most int) error {
 	for off := 0; off < len(src); off += most {
-		if err := f.beginStep(); err != nil {
+		part := src[off:min(off+most, len(src))]
+		if err := f.beginStep(len(part)); err != nil {
 			return err
 		}
-		part := src[off:min(off+most, len(src))]
 		f.copier.Copy(f.data(f.Rank, len(part)), part)
 		f.publish()
 		f.endStep()
@@ -237,7 +257,7 @@ func (f *Shm) reduceScatter(dst, src []byte, first int, op *Operation) error {
 	}
 	for off := 0; off < len(src); off += most {
 		n := min(most, len(src)-off)
-		if err := f.beginStep(); err != nil {
+		if err := f.beginStep(n); err != nil {
 			return err
 		}
 		own, slot := src[off:off+n], f.data(f.Rank, n)

@@ -26,9 +26,15 @@ func spin(w *uint64, v uint64, polls int) bool {
 	return false
 }
 
-// beginStep begins a step. When it returns, this rank's slot may be written: all have ended the step that used it last.
-func (f *Shm) beginStep() error {
+// beginStep begins a step in which this rank has n bytes for others. When it returns, they may be written into its slot: all have
+// ended the step that used it last.
+func (f *Shm) beginStep(n int) error {
 	f.step++
+	if n > inlineBytes && !f.allocated.has(f.step%f.slots, n) {
+		if err := f.allocated.extend(f.step%f.slots, n, f.data(f.Rank, f.slotBytes), f.Allocate); err != nil {
+			return err
+		}
+	}
 	if f.synced+f.slots > f.step || f.step <= f.slots {
 		return nil
 	}

@@ -53,9 +53,12 @@ func segment(n int) []byte { return make([]byte, max(n, 64*kib))[:n] }
 // newShms returns a Shm for each rank, over the same memory.
 func newShms(t testing.TB, ranks, memory int, crowded bool) (shms []*Shm, broken *atomic.Bool) {
 	t.Helper()
-	mem, broken := segment(memory), new(atomic.Bool)
+	broken = new(atomic.Bool)
+	c := ShmConfig{Size: ranks, Crowded: crowded, Sync: gosched{broken}}
+	c.Mem, c.Allocate = sparse(t, memory, ShmWords(ranks, memory))
 	for r := range ranks {
-		f, err := NewShm(ShmConfig{Mem: mem, Rank: r, Size: ranks, Crowded: crowded, Cores: r, Sync: gosched{broken}})
+		c.Rank, c.Cores = r, r
+		f, err := NewShm(c)
 		if err != nil {
 			t.Fatal(err)
 		}

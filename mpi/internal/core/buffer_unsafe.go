@@ -58,8 +58,8 @@ func sameStart(a, b []byte) bool {
 	return len(a) != 0 && len(b) != 0 && unsafe.SliceData(a) == unsafe.SliceData(b)
 }
 
-// trailerWords returns what begins a segment's trailer, and its last word. Its length must be a multiple of eight.
-func trailerWords(b []byte) (*mismatchRecord, *uint64) {
+// sharedWords returns what begins the first words of a segment, and the last of them. Their length must be a multiple of eight.
+func sharedWords(b []byte) (*mismatchRecord, *uint64) {
 	_ = b[unsafe.Sizeof(mismatchRecord{})+8-1]
 	return (*mismatchRecord)(unsafe.Pointer(unsafe.SliceData(b))), (*uint64)(unsafe.Pointer(unsafe.SliceData(b[len(b)-8:])))
 }

@@ -70,10 +70,8 @@ func (g *collState) shareMemory() error {
 		}
 	}
 	g.shm.self = slices.Index(g.shm.ranks, g.rank)
-	n := len(g.shm.ranks)
-	flat, _ := coll.ShmBytes(n)
-	bytes := flat + coll.ShmImmediatesBytes(n, g.levels.Nodes != nil)
-	err := g.mapSegment(bytes + sharedTrailerBytes)
+	l := layOut(len(g.shm.ranks), g.levels.Nodes != nil)
+	err := g.mapSegment(l)
 	var mine, all [1]byte
 	if err == nil {
 		mine[0] |= flagMapped
@@ -85,14 +83,38 @@ func (g *collState) shareMemory() error {
 	x := &collState{tag: shareTag, call: g.call}
 	x.init(g.comm, g.peers, g.rank)
 	err = coll.Allreduce(x, all[:], mine[:], &coll.Operation{Kernel: band, ElemSize: 1, Commutative: true})
-	if err != nil || all[0]&flagMapped == 0 {
+	if err == nil && all[0]&flagMapped == 0 {
+		return g.comm.closeSharedMemory()
+	}
+	if err != nil {
 		return err
 	}
-	return g.useSegment(flat, bytes, all[0]&flagDedicatedCores == 0)
+	return g.useSegment(l, all[0]&flagDedicatedCores == 0)
 }
 
-// mapSegment maps memory that g.shm.ranks share. A rank that is alone on its node needs none.
-func (g *collState) mapSegment(bytes int) error {
+// segmentLayout is how the memory that ranks share is divided. The words that every collective uses come first, so that they take
+// few pages: sharedWordsBytes, the words of immediate collectives, and those of blocking ones. Then come the data of the blocking
+// ones, and those of the immediate ones, which are allocated when they are used.
+type segmentLayout struct {
+	flat      int // where the memory of blocking collectives begins
+	words     int // where the words end
+	immediate int // where the data of immediate collectives begin
+	bytes     int
+}
+
+// layOut returns the layout for some ranks, which are all ranks of a communicator, or those of one of several nodes.
+func layOut(ranks int, severalNodes bool) (l segmentLayout) {
+	words, data := coll.ShmImmediatesBytes(ranks, severalNodes)
+	flat, _ := coll.ShmBytes(ranks)
+	l.flat = sharedWordsBytes + words
+	l.words = l.flat + coll.ShmWords(ranks, flat)
+	l.immediate = l.flat + flat
+	l.bytes = l.immediate + data
+	return l
+}
+
+// mapSegment maps memory that g.shm.ranks share, and allocates its words. A rank that is alone on its node needs none.
+func (g *collState) mapSegment(l segmentLayout) error {
 	n := len(g.shm.ranks)
 	if n == 1 {
 		return nil
@@ -107,16 +129,16 @@ func (g *collState) mapSegment(bytes int) error {
 	if peers[0] != int(g.peers[g.rank]) {
 		first = slices.IndexFunc(g.shm.ranks, func(r int32) bool { return int(g.peers[r]) == peers[0] })
 	}
-	seg, err := g.comm.engine.MapSegment(g.watched(first), id, peers, bytes)
-	if err == nil {
-		g.shm.segment = seg
+	seg, err := g.comm.engine.MapSegment(g.watched(first), id, peers, l.bytes)
+	if err != nil {
+		return err
 	}
-	return err
+	g.shm.segment = seg
+	return seg.Allocate(seg.Bytes()[:l.words])
 }
 
-// useSegment lets collectives use the memory that has been mapped, of which flat bytes are for blocking and the others up to end
-// for immediate ones.
-func (g *collState) useSegment(flat, end int, crowded bool) (err error) {
+// useSegment lets collectives use the memory that has been mapped.
+func (g *collState) useSegment(l segmentLayout, crowded bool) (err error) {
 	if g.levels.Memory = coll.NodeMemory; crowded {
 		g.levels.Memory = coll.CrowdedNodes
 	}
@@ -125,10 +147,10 @@ func (g *collState) useSegment(flat, end int, crowded bool) (err error) {
 		return nil
 	}
 	mem := g.shm.segment.Bytes()
-	g.shm.mismatch, g.shm.sleepers = trailerWords(mem[end : end+sharedTrailerBytes])
+	g.shm.mismatch, g.shm.sleepers = sharedWords(mem[:sharedWordsBytes])
 	g.shm.fenced = g.shm.segment.NeedsFence()
 	cfg := coll.ShmConfig{
-		Mem: mem[:flat], Rank: g.shm.self, Size: len(g.shm.ranks), Crowded: crowded,
+		Mem: mem[l.flat:l.immediate], Allocate: g.allocateShared, Rank: g.shm.self, Size: len(g.shm.ranks), Crowded: crowded,
 		Cores: runtime.NumCPU(), Sync: g, Table: g.comm.proc.table,
 	}
 	memory, ok := g.shm.segment.(fabric.PeerMemory)
@@ -145,7 +167,10 @@ func (g *collState) useSegment(flat, end int, crowded bool) (err error) {
 	if err != nil {
 		return err
 	}
-	immediates, err := coll.NewShmImmediates(mem[flat:end], cfg.Rank, cfg.Size, g.levels.Nodes != nil, crowded, stepWords{g})
+	immediates, err := coll.NewShmImmediates(coll.ShmImmediateConfig{
+		Words: mem[sharedWordsBytes:l.flat], Data: mem[l.immediate:], Allocate: g.shm.segment.Allocate,
+		Rank: cfg.Rank, Size: cfg.Size, Crowded: crowded, Sync: stepWords{g},
+	}, g.levels.Nodes != nil)
 	if err != nil {
 		return err
 	}
@@ -159,6 +184,15 @@ func (g *collState) useSegment(flat, end int, crowded bool) (err error) {
 	}
 	g.shm.immediates.Store(immediates)
 	return nil
+}
+
+// allocateShared allocates a part of the memory that ranks share. If that fails, no later collective succeeds.
+func (g *collState) allocateShared(part []byte) error {
+	err := g.shm.segment.Allocate(part)
+	if err != nil {
+		g.fail(err)
+	}
+	return err
 }
 
 // rankMemory is the memory of the ranks that share a segment.
@@ -195,9 +229,9 @@ const (
 	flagDedicatedCores
 )
 
-// sharedTrailerBytes is the size of the memory after that of the collectives. It begins with a mismatchRecord, and its last word
+// sharedWordsBytes is the size of the memory before that of the collectives. It begins with a mismatchRecord, and its last word
 // counts sleeping ranks.
-const sharedTrailerBytes = 128
+const sharedWordsBytes = 128
 
 // closeSharedMemory unmaps the shared memory.
 func (c *Comm) closeSharedMemory() error {

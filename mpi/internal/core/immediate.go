@@ -197,6 +197,7 @@ func (c *Comm) startCollective(m collMode, n int, check func(*coll.Operation) er
 		return err
 	}
 	on := proto.Route{Context: c.contextID | collectiveBit, Match: proto.Match{Tag: c.immediates.begin(x)}, Op: m.call}
+	x.allocateShared()
 	if x.persistent = m.start == ByStart; x.persistent {
 		*m.req = Request{c.engine.ScheduleInit(on, n, x, &x.schedule)}
 		return nil

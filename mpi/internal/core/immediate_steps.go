@@ -83,6 +83,16 @@ func (x *immediate) doShared(i int) error {
 	return proto.ErrNotYet
 }
 
+// allocateShared allocates the memory into which the collective writes data for other ranks. It is called without a lock, since
+// the kernel may take long.
+func (x *immediate) allocateShared() {
+	for i := range x.plan.SharedCalls {
+		if call := &x.plan.SharedCalls[i]; call.Used() {
+			x.plan.Shared(i).Allocate(call)
+		}
+	}
+}
+
 // stepWords is how the steps of immediate collectives publish words of the memory that ranks share.
 type stepWords struct{ g *collState }
 

@@ -22,10 +22,14 @@ func (sharedInProcess) Read(int, uint64, []byte, uint64) error { return nil }
 // TestImmediateAbandoned: when the engine of a rank has failed, a rank that has copied from its buffer does not take what it has
 // read for the data, and the collective is not advanced any more.
 func TestImmediateAbandoned(t *testing.T) {
-	mem, buf := make([]byte, coll.ShmImmediateBytes(3)), make([]byte, 256<<10) // mem has whole pages
 	var all [3]*immediate
+	words, data := coll.ShmImmediateBytes(len(all))
+	buf, c := make([]byte, 256<<10), coll.ShmImmediateConfig{ // slices of whole pages begin at pages
+		Words: make([]byte, max(words, 64<<10)), Data: make([]byte, data), Size: len(all), Sync: sharedInProcess{},
+	}
 	for r := range all {
-		f, err := coll.NewShmImmediate(mem, r, len(all), false, sharedInProcess{})
+		c.Rank = r
+		f, err := coll.NewShmImmediate(c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,6 +41,7 @@ func TestImmediateAbandoned(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.Begin(&x.plan.SharedCalls[0], 1)
+		f.Allocate(&x.plan.SharedCalls[0])
 		all[r] = x
 	}
 	root, reader := all[0], all[1]
