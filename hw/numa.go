@@ -51,10 +51,12 @@ func (r *cpuReader) addNode(n Node) {
 	}
 }
 
-// readNodeDetails reads memory, distances and local PUs of the nodes. The nodes must still be in the order of their
-// numbers.
+// readNodeDetails reads memory, distances and local PUs of the nodes, and the memory of the machine. The nodes must still be in
+// the order of their numbers.
 func (r *cpuReader) readNodeDetails() {
 	described := len(r.numberedEntries(dirNode[:len(dirNode)-1], "node")) > 0
+	r.top.Memory = parseFile(&r.reader, "proc/meminfo", parseMemory)
+	var inNodes uint64
 	for i := range r.top.Nodes {
 		n := &r.top.Nodes[i]
 		dir := fmt.Sprintf("%snode%d/", dirNode, n.ID)
@@ -65,8 +67,12 @@ func (r *cpuReader) readNodeDetails() {
 				n.Distances = nil
 			}
 		} else {
-			n.Memory = parseFile(&r.reader, "proc/meminfo", parseMemory)
+			n.Memory = r.top.Memory
 		}
+		inNodes += n.Memory
+	}
+	if r.top.Memory == 0 {
+		r.top.Memory = inNodes
 	}
 	for i := range r.top.Nodes {
 		r.top.Nodes[i].Near = r.nodeLocalPUs(i)

@@ -20,6 +20,8 @@ type Topology struct {
 	Cores    []Core    `json:"cores"`
 	Kinds    []Kind    `json:"kinds"` // fastest first; one where all cores are alike
 	PUs      []PU      `json:"pus"`
+	// Memory is that of the machine in bytes, 0 when unknown. On some virtual machines the nodes report less in all.
+	Memory uint64 `json:"memory"`
 
 	// Allowed lists the PUs that the process may use: online, in its cgroup, and in its affinity mask.
 	Allowed []int `json:"allowed"`

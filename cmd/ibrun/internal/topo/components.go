@@ -77,7 +77,7 @@ func machineComponent(name string, top *hw.Topology, plan *placement.Plan) compo
 		if len(n.PUs) == 0 {
 			m.children = append(m.children, component{kind: "numa",
 				title: fmt.Sprintf("NUMA node %d  %s, without cores, near PUs %s", n.ID,
-					memorySize(n.Memory), hw.FormatList(n.Near)), devices: b.attachedDevices(n.ID)})
+					b.nodeMemory(n), hw.FormatList(n.Near)), devices: b.attachedDevices(n.ID)})
 		}
 	}
 	m.devices = b.attachedDevices(-1)
@@ -85,15 +85,24 @@ func machineComponent(name string, top *hw.Topology, plan *placement.Plan) compo
 }
 
 func (b *builder) machineTitle(name string) string {
-	var memory uint64
-	for _, n := range b.top.Nodes {
-		memory += n.Memory
-	}
-	words := []string{name, memorySize(memory), pluralize(len(b.top.Cores), "core"), pluralize(len(b.top.PUs), "PU")}
+	words := []string{name, memorySize(b.top.Memory), pluralize(len(b.top.Cores), "core"), pluralize(len(b.top.PUs), "PU")}
 	if len(b.top.Allowed) < len(b.top.PUs) {
 		words = append(words, "usable "+cmp.Or(hw.FormatList(b.top.Allowed), "none"))
 	}
 	return strings.Join(words, "  ")
+}
+
+// nodeMemory formats the memory of a node. If the nodes report less than the machine has, it says that this is a report.
+func (b *builder) nodeMemory(n hw.Node) string {
+	const tolerance = 64 // such a part may be missing
+	inNodes := uint64(0)
+	for _, n := range b.top.Nodes {
+		inNodes += n.Memory
+	}
+	if n.Memory != 0 && inNodes < b.top.Memory-b.top.Memory/tolerance {
+		return fmt.Sprintf("reports %s of %s", size(n.Memory), size(b.top.Memory))
+	}
+	return memorySize(n.Memory)
 }
 
 func pluralize(n int, what string) string {
@@ -119,7 +128,7 @@ func (b *builder) packageComponent(p hw.Package) component {
 		remaining = subtract(remaining, mine)
 		node := b.divideByCache(mine)
 		node.kind = "numa"
-		node.title = fmt.Sprintf("NUMA node %d  %s", n.ID, memorySize(n.Memory))
+		node.title = fmt.Sprintf("NUMA node %d  %s", n.ID, b.nodeMemory(n))
 		for _, d := range b.top.Dies {
 			if len(intersect(mine, d.PUs)) == len(mine) {
 				node.title += fmt.Sprintf("  die %d", d.ID)

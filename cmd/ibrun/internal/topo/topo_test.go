@@ -87,11 +87,11 @@ func TestPictures(t *testing.T) {
 	for _, c := range []struct{ machine, flags, want string }{
 		{"hybrid", "", `        P:0,1  P:2,3  E:4    E:5    E:6    E:7
       no L3`},
-		{"container", "", `4 PUs  usable 2-3
+		{"container", "", `7.629 GiB  4 cores  4 PUs  usable 2-3
   package 0
-    NUMA node 0  1.907 GiB
+    NUMA node 0  reports 1.907 GiB of 7.629 GiB
       (0)  (1)
-    NUMA node 1  1.907 GiB
+    NUMA node 1  reports 1.907 GiB of 7.629 GiB
       2  3
 `},
 		{"container", "-n 4", "rank 3 on M not bound, PUs 2-3, mlx5_0:1\nmore ranks than cores (4 on 2), so none is " +
