@@ -17,8 +17,8 @@ import (
 // too.
 var capturePatterns = []string{
 	"proc/cpuinfo", "proc/meminfo", "proc/mounts", "proc/version", "proc/cmdline", "proc/self/cgroup", "proc/self/cpuset",
-	"proc/self/status", "proc/self/limits", "proc/driver/nvidia/gpus/*/numa_status", "proc/sys/kernel/numa_balancing",
-	"proc/sys/vm/zone_reclaim_mode", "proc/sys/vm/nr_hugepages",
+	"proc/self/status", "proc/self/limits", "proc/driver/nvidia/gpus/*/numa_status", "proc/driver/nvidia/gpus/*/information",
+	"proc/sys/kernel/numa_balancing", "proc/sys/vm/zone_reclaim_mode", "proc/sys/vm/nr_hugepages",
 	"sys/devices/system/cpu/*", "sys/devices/system/cpu/smt/*", "sys/devices/system/cpu/cpu*/cpu_capacity",
 	"sys/devices/system/cpu/cpu*/online", "sys/devices/system/cpu/cpu*/topology/*",
 	"sys/devices/system/cpu/cpu*/cache/index*/*", "sys/devices/system/cpu/cpu*/cpufreq/base_frequency",

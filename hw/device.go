@@ -14,8 +14,9 @@ type Device struct {
 	PCI      string `json:"pci"`
 	ID       string `json:"id"` // vendor and device, hexadecimal: 10de:2330
 	Driver   string `json:"driver,omitempty"`
-	NUMA     int    `json:"numa"`      // the NUMA node it is attached to, -1 when that is unknown
-	LocalPUs []int  `json:"local_pus"` // the PUs near it; nil when unknown
+	Model    string `json:"model,omitempty"` // NVIDIA H100 80GB HBM3; what the driver says, or LookUpModels
+	NUMA     int    `json:"numa"`            // the NUMA node it is attached to, -1 when that is unknown
+	LocalPUs []int  `json:"local_pus"`       // the PUs near it; nil when unknown
 
 	Problems []string `json:"problems,omitempty"`
 }
@@ -30,6 +31,7 @@ func (r *deviceReader) newDevice(p PCIDevice, dir, prefix string) Device {
 				d.Name = name
 			}
 		}
+		d.Model = parseFile(&r.reader, gpusNVIDIA+"/"+p.Address+"/information", parseModel)
 	})
 	d.Problems = slices.Concat(p.Problems, problems)
 	return d

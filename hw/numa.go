@@ -9,6 +9,9 @@ import (
 	"strings"
 )
 
+// gpusNVIDIA is where NVIDIA's driver describes its GPUs.
+const gpusNVIDIA = "proc/driver/nvidia/gpus"
+
 // readNodes finds the NUMA node of every PU. If the firmware puts a PU into several nodes, the first one counts.
 func (r *cpuReader) readNodes() {
 	ids, ok := r.readList(dirNode + "online")
@@ -77,9 +80,8 @@ func (r *cpuReader) readNodeDetails() {
 	for i := range r.top.Nodes {
 		r.top.Nodes[i].Near = r.nodeLocalPUs(i)
 	}
-	const gpus = "proc/driver/nvidia/gpus"
-	for _, gpu := range r.readDirNames(gpus) {
-		id := parseFile(&r.reader, path.Join(gpus, gpu, "numa_status"), parseNumaStatus)
+	for _, gpu := range r.readDirNames(gpusNVIDIA) {
+		id := parseFile(&r.reader, path.Join(gpusNVIDIA, gpu, "numa_status"), parseNumaStatus)
 		if i := slices.IndexFunc(r.top.Nodes, func(n Node) bool { return n.ID == id }); i >= 0 && id > 0 {
 			r.top.Nodes[i].GPU = gpu
 		}

@@ -10,7 +10,7 @@ package mpi
 //
 //	ibrun://NAME/core/7        also machine/0, package, numa, l3, l2, l1 and pu: those in which the process may run
 //	ibrun://NAME/rdma/DEV/PORT a port that can carry traffic; ibrun://rail/K is its rail, see package hw
-//	ibrun://NAME/gpu/K         GPU number K by PCI address
+//	ibrun://NAME/gpu/K         GPU number K by PCI address; also gpu/K/MODEL, if its model is known
 //	ibrun://NAME/pci/0000:3a   a PCI root complex
 //
 // The value for a device is true if no other device of its kind is nearer to any PU on which the process may run. The

@@ -101,7 +101,8 @@ func oneRank(t *testing.T, top *hw.Topology, all map[string]func(p *mpi.Process)
 }
 
 var resourceKey = regexp.MustCompile(`^(hwloc://(Machine|Package|NUMANode|L[123]Cache|Core|PU)|` +
-	`ibrun://rail/\d+|ibrun://[^/]+/((machine|package|numa|l[123]|core|pu|gpu)/\d+|rdma/\w+/\d+|pci/[0-9a-f]{4,}:[0-9a-f]{2}))$`)
+	`ibrun://rail/\d+|ibrun://[^/]+/((machine|package|numa|l[123]|core|pu)/\d+|gpu/\d+(/[^/]+)?|rdma/\w+/\d+|` +
+	`pci/[0-9a-f]{4,}:[0-9a-f]{2}))$`)
 
 func TestHWResourceInfo(t *testing.T) {
 	eachKey := func(f func(key, value string) error) func(p *mpi.Process) error {
@@ -265,7 +266,8 @@ func TestHWResourceValues(t *testing.T) {
 				"ibrun://a%25b%2Fc/core/1": "false", "ibrun://a%25b%2Fc/core/0": "", "ibrun://a%25b%2Fc/package/0": "true",
 				"ibrun://a%25b%2Fc/package/1": "", "ibrun://a%25b%2Fc/rdma/mlx5_0/1": "true", "ibrun://rail/0": "true",
 				"ibrun://a%25b%2Fc/rdma/mlx5_1/1": "false", "ibrun://rail/1": "false",
-				"ibrun://a%25b%2Fc/gpu/0": "true", "ibrun://a%25b%2Fc/gpu/2": "false",
+				"ibrun://a%25b%2Fc/gpu/0": "true", "ibrun://a%25b%2Fc/gpu/0/NVIDIA%20H100%2080GB%20HBM3": "true",
+				"ibrun://a%25b%2Fc/gpu/2":       "false",
 				"ibrun://a%25b%2Fc/pci/0000:10": "true", "ibrun://a%25b%2Fc/pci/0000:80": "false",
 			}, {
 				"ibrun://n0/numa/0": "false", "ibrun://n0/numa/1": "false", "ibrun://rail/0": "false", "ibrun://rail/1": "false",

@@ -108,23 +108,24 @@ func TestSplitTypeWho(t *testing.T) {
 	top := twoSockets(t)
 	bindings := []string{"n0 0,8", "n0 0-15", "n0 2", "n1 0", "n1 1", "n0 0"}
 	for key, want := range byName(map[string]string{
-		"hwloc://Machine":            "0125 0125 0125 34 34 0125",
-		"hwloc://Package":            "025 - 025 3 4 025",
-		"hwloc://Core":               "05 - 2 3 4 05",
-		"hwloc://PU":                 "- - 2 3 4 5",
-		"ibrun://n0/core/0":          "05 - - - - 05",
-		"ibrun://n1/core/0":          "- - - 3 - -",
-		"ibrun://n0/rdma/mlx5_0/1":   "025 - 025 - - 025",
-		"ibrun://rail/0":             "0235 - 0235 0235 - 0235", // over both nodes
-		"ibrun://rail/1":             "- - - - 4 -",
-		"ibrun://n0/gpu/0":           "025 - 025 - - 025",
-		"ibrun://n0/pci/0000:10":     "025 - 025 - - 025",
-		"mpi_shared_memory":          "0125 0125 0125 34 34 0125",
-		"hwloc://core":               "- - - - - -", // as spelled, or not at all
-		"hwloc://Corexyz":            "- - - - - -",
-		"ibrun://n9/core/0":          "- - - - - -",
-		"":                           "- - - - - -",
-		strings.Repeat("long", 1<<7): "- - - - - -",
+		"hwloc://Machine":          "0125 0125 0125 34 34 0125",
+		"hwloc://Package":          "025 - 025 3 4 025",
+		"hwloc://Core":             "05 - 2 3 4 05",
+		"hwloc://PU":               "- - 2 3 4 5",
+		"ibrun://n0/core/0":        "05 - - - - 05",
+		"ibrun://n1/core/0":        "- - - 3 - -",
+		"ibrun://n0/rdma/mlx5_0/1": "025 - 025 - - 025",
+		"ibrun://rail/0":           "0235 - 0235 0235 - 0235", // over both nodes
+		"ibrun://rail/1":           "- - - - 4 -",
+		"ibrun://n0/gpu/0":         "025 - 025 - - 025",
+		"ibrun://n0/gpu/0/NVIDIA%20H100%2080GB%20HBM3": "025 - 025 - - 025",
+		"ibrun://n0/pci/0000:10":                       "025 - 025 - - 025",
+		"mpi_shared_memory":                            "0125 0125 0125 34 34 0125",
+		"hwloc://core":                                 "- - - - - -", // as spelled, or not at all
+		"hwloc://Corexyz":                              "- - - - - -",
+		"ibrun://n9/core/0":                            "- - - - - -",
+		"":                                             "- - - - - -",
+		strings.Repeat("long", 1<<7):                   "- - - - - -",
 	}) {
 		bound(t, top, bindings, func(p *mpi.Process) error {
 			var errs []error

@@ -80,6 +80,16 @@ func machineResources(top *hw.Topology, allowed []int, node string) (types, ours
 	return types, ours
 }
 
+// modelOf returns the model of a GPU, "" if it is unknown.
+func modelOf(top *hw.Topology, gpu hw.Candidate) string {
+	for _, d := range top.GPUs {
+		if d.PCI == gpu.PCI {
+			return d.Model
+		}
+	}
+	return ""
+}
+
 // deviceResources lists the devices of a node, and whether they are near the allowed PUs.
 func deviceResources(top *hw.Topology, allowed []int, node string) []hwResource {
 	var all []hwResource
@@ -100,7 +110,12 @@ func deviceResources(top *hw.Topology, allowed []int, node string) []hwResource 
 	gpus := top.GPUCandidates()
 	near = top.NearestToAll(allowed, gpus)
 	for k, c := range gpus {
-		all = append(all, hwResource{key: fmt.Sprint(node, "gpu/", k), restricted: contains(near, c)})
+		r := hwResource{key: fmt.Sprint(node, "gpu/", k), restricted: contains(near, c)}
+		all = append(all, r)
+		if model := modelOf(top, c); model != "" {
+			r.key += "/" + url.PathEscape(model)
+			all = append(all, r)
+		}
 	}
 	roots := top.PCIRootCandidates()
 	near = top.NearestToAll(allowed, roots)

@@ -256,8 +256,14 @@ func (b *builder) attachedDevices(node int) []string {
 	}{{"GPU", b.top.GPUs}, {"NVMe", b.top.NVMe}} {
 		for _, d := range list.devices {
 			if d.NUMA == node {
-				name := cmp.Or(strings.TrimSuffix(d.Name, d.PCI), d.ID)
-				lines = append(lines, fmt.Sprintf("%s %s  %s  %s", list.word, name, d.PCI, d.Driver)+formatProblems(d.Problems))
+				name := cmp.Or(strings.TrimSuffix(d.Name, d.PCI), d.Model, d.ID)
+				line := fmt.Sprintf("%s %s  %s", list.word, name, d.PCI)
+				for _, word := range []string{d.Driver, d.Model} {
+					if word != "" && word != name {
+						line += "  " + word
+					}
+				}
+				lines = append(lines, line+formatProblems(d.Problems))
 			}
 		}
 	}

@@ -126,6 +126,7 @@ func (o options) run(stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
+	top.LookUpModels(os.DirFS("/"))
 	if o.json {
 		e := json.NewEncoder(stdout)
 		e.SetIndent("", "  ")

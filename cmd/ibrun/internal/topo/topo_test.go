@@ -45,8 +45,8 @@ const twoSockets = `M  125 GiB  8 cores  16 PUs
         0,8=r0   2,10=r0  4,12=r2  6,14=r2
       NIC mlx5_0  0000:13:00.0  port 1: ACTIVE Ethernet 400 Gb/s eth0
       NIC mlx5_1  0000:19:00.0  port 1: ACTIVE Ethernet 400 Gb/s eth1
-      GPU card0  0000:14:00.0
-      GPU card1  0000:15:00.0
+      GPU card0  0000:14:00.0  NVIDIA H100 80GB HBM3
+      GPU card1  0000:15:00.0  NVIDIA H100 80GB HBM3
       NVMe nvme0  0000:19:00.1
   package 1  Example CPU 8-core
     NUMA node 1  62.5 GiB
@@ -54,8 +54,8 @@ const twoSockets = `M  125 GiB  8 cores  16 PUs
         1,9=r1   3,11=r1  5,13=r3  7,15=r3
       NIC mlx5_2  0000:83:00.0  port 1: ACTIVE Ethernet 400 Gb/s eth2
       NIC mlx5_3  0000:89:00.0  port 1: ACTIVE Ethernet 400 Gb/s eth3
-      GPU card2  0000:84:00.0
-      GPU card3  0000:85:00.0
+      GPU card2  0000:84:00.0  NVIDIA H100 80GB HBM3
+      GPU card3  0000:85:00.0  NVIDIA H100 80GB HBM3
 
 rank 0 on M bound to package[0][core:0-1], PUs 0,2,8,10, memory of NUMA node 0, mlx5_0:1, card0
 rank 1 on M bound to package[1][core:0-1], PUs 1,3,9,11, memory of NUMA node 1, mlx5_2:1, card2
