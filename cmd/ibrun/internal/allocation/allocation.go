@@ -66,8 +66,8 @@ type Allocation struct {
 type Options struct {
 	// Hosts is a list such as "a,b:4,user@c:2". Empty: not given.
 	Hosts string
-	// File is the name of a host file. Empty: not given.
-	File string
+	// Files are the names of host files, whose hosts are those of the job. Empty: not given.
+	Files []string
 	// PerNode is how many slots every host has, in place of what the source gives. 0: not given.
 	PerNode int
 	// Offset is how many slots of the list other jobs use; it counts only if Packed is set. This job uses those after them.
@@ -128,15 +128,15 @@ func find(o Options, lookup func(string) string, thisHost string) (*Allocation, 
 		}
 		a, err := newAllocation("--hosts", hosts, nil, thisHost)
 		return a.inSlurm(lookup, o.PerNode), err
-	case o.File != "":
-		a, err := fromFile(o.File, "host file "+o.File, thisHost)
+	case len(o.Files) != 0:
+		a, err := fromFiles(o.Files, "host file "+strings.Join(o.Files, ", "), thisHost)
 		return a.inSlurm(lookup, o.PerNode), err
 	}
 	if lookup("IBRUN_FD") != "" { // a rank starts a job of its own; all ranks together must not fill the hosts
 		return nil, nil
 	}
 	if name, variable := launcherFile(lookup); name != "" {
-		a, err := fromFile(name, fmt.Sprintf("host file %s (%s)", name, variable), thisHost)
+		a, err := fromFiles([]string{name}, fmt.Sprintf("host file %s (%s)", name, variable), thisHost)
 		if errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("%w (it is read because of %s; to run on this host: --hosts localhost)", err, variable)
 		}
@@ -154,7 +154,7 @@ func newAllocation(source string, hosts []Host, notes []string, thisHost string)
 	a := &Allocation{Source: source, Notes: notes, thisHost: thisHost}
 	index := map[string]int{} // name: index into a.Hosts
 	for _, h := range hosts {
-		index[h.Name] = 0
+		index[hostKey(h.Name)] = 0
 	}
 	perRank := len(index) < len(hosts)
 	clear(index)
@@ -162,9 +162,9 @@ func newAllocation(source string, hosts []Host, notes []string, thisHost string)
 		if perRank && h.Slots == 0 {
 			h.Slots = 1
 		}
-		i, found := index[h.Name]
+		i, found := index[hostKey(h.Name)]
 		if !found {
-			index[h.Name] = len(a.Hosts)
+			index[hostKey(h.Name)] = len(a.Hosts)
 			a.Hosts = append(a.Hosts, h)
 			continue
 		}
@@ -240,19 +240,20 @@ func (a *Allocation) skip(o Options) error {
 	return nil
 }
 
+// hostKey returns a name such that two names of a host which differ in case, or by the dot that ends an absolute name, have the
+// same.
+func hostKey(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
+
 // SameHost reports whether a name in a list of hosts means the host with the name thisHost. A name without a domain means the
 // host of that name in any domain.
 func SameHost(name, thisHost string) bool {
-	if strings.EqualFold(name, thisHost) || slices.Contains([]string{"localhost", "127.0.0.1", "::1"},
-		strings.ToLower(name)) {
+	name, thisHost = hostKey(name), hostKey(thisHost)
+	if name == thisHost || slices.Contains([]string{"localhost", "127.0.0.1", "::1"}, name) {
 		return true
 	}
 	short, _, hasDomain := strings.Cut(name, ".")
 	shortThis, _, hasDomainThis := strings.Cut(thisHost, ".")
-	if hasDomain && hasDomainThis || !strings.ContainsFunc(short, isNotDigit) {
-		return false
-	}
-	return strings.EqualFold(short, shortThis)
+	return short == shortThis && !(hasDomain && hasDomainThis) && strings.ContainsFunc(short, isNotDigit)
 }
 
 func isNotDigit(r rune) bool { return r < '0' || r > '9' }

@@ -11,17 +11,22 @@ import (
 // maxFileSize bounds the size of a host file.
 const maxFileSize = 16 << 20
 
-// fromFile returns the hosts of a host file.
-func fromFile(name, source, thisHost string) (*Allocation, error) {
-	text, err := inputfile.Read(name, maxFileSize)
-	if err != nil {
-		return nil, fmt.Errorf("read the host file: %w", err)
+// fromFiles returns the hosts of all host files.
+func fromFiles(names []string, source, thisHost string) (*Allocation, error) {
+	var all []Host
+	var allNotes []string
+	for _, name := range names {
+		text, err := inputfile.Read(name, maxFileSize)
+		if err != nil {
+			return nil, fmt.Errorf("read the host file: %w", err)
+		}
+		hosts, notes, err := ParseHostFile(name, text)
+		if err != nil {
+			return nil, err
+		}
+		all, allNotes = append(all, hosts...), append(allNotes, notes...)
 	}
-	hosts, notes, err := ParseHostFile(name, text)
-	if err != nil {
-		return nil, err
-	}
-	return newAllocation(source, hosts, notes, thisHost)
+	return newAllocation(source, all, allNotes, thisHost)
 }
 
 // ParseHostFile parses a host file. Its lines have the syntax of Open MPI, of MPICH or of MVAPICH:

@@ -217,7 +217,7 @@ func TestHostFileThatCannotBeRead(t *testing.T) {
 		large:                         "is larger than 16 MiB",
 		empty:                         "names no host",
 	} {
-		if a, err := Find(Options{File: name}, func(string) string { return "" },
+		if a, err := Find(Options{Files: []string{name}}, func(string) string { return "" },
 			"n1"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, %v; want %s", name, a, err, want)
 		}

@@ -48,7 +48,7 @@ func (a *Allocation) inSlurm(lookup func(string) string, perNode int) *Allocatio
 	}
 	hosts := make([]Host, len(a.Hosts))
 	for i, h := range a.Hosts {
-		at := slices.IndexFunc(job.Hosts, func(node Host) bool { return strings.EqualFold(node.Name, h.Name) })
+		at := slices.IndexFunc(job.Hosts, func(node Host) bool { return hostKey(node.Name) == hostKey(h.Name) })
 		if at < 0 || h.User != "" {
 			return a
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/bench"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/internal/transports"
 	"github.com/ibrun/ibrun/mpi"
 )
@@ -69,7 +70,8 @@ func (c *command) parseGoroutines(args []string) (*goroutines, error) {
 		"It measures round trips of 8 bytes between two ranks, with 1, 8 and 128 goroutines each, in trips/s; over TCP also with "+
 			"net/rpc, alternating in one run.")
 	f.BoolVar(&o.report.json, "json", false, "print one JSON object per line")
-	f.StringVar(&o.transports, "transport", "tcp,shm", "measure over each transport of the comma-separated `LIST`")
+	o.transports = "tcp,shm"
+	f.Var(cli.WordList(&o.transports), "transport", "measure over each transport of the comma-separated `LIST`")
 	f.IntVar(&o.rounds, "rounds", 15, "take the median of `N` rounds")
 	f.DurationVar(&o.time, "time", 20*time.Millisecond, "measure for about this `DURATION` each time")
 	if err := f.parse(c, args); err != nil || f.helped {

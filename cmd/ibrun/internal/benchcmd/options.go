@@ -34,8 +34,9 @@ func (c *command) parseOp(op bench.Op, args []string) (*options, error) {
 	}
 	f.BoolVar(&o.json, "json", false, "print one JSON object per line")
 	if op.Name != opInit.Name {
-		f.Var(&sizes, "sizes", "measure messages of these sizes: a `LIST` such as 8,64K,1M, or ranges: 0-1K are the powers of 2")
-		f.Var(&sizes, "size", "the same as --sizes `LIST`")
+		list := cli.NumberList(&sizes)
+		f.Var(list, "sizes", "measure messages of these sizes: a `LIST` such as 8,64K,1M, or ranges: 0-1K are the powers of 2")
+		f.Var(list, "size", "the same as --sizes `LIST`")
 		f.IntVar(&o.cfg.Window, "window", 0, "keep `N` messages in flight in bw, bibw and mbw_mr (default 64)")
 		f.DurationVar(&o.cfg.Time, "time", 0, "measure each size for about this `DURATION` (default 50ms)")
 		f.IntVar(&o.cfg.Iterations, "iterations", 0, "measure `N` iterations of each size instead of a fixed time")
@@ -125,6 +126,9 @@ func (f *flags) parse(c *command, args []string) error {
 		if value := getenv(name); value != "" {
 			if e := f.Set(g.Name, value); e != nil && err == nil {
 				err = usagef("%s=%s: %w", name, value, e)
+			}
+			if l, ok := g.Value.(*cli.List); ok {
+				l.MakeDefault() // which the variable of another name of the flag, or the arguments, override
 			}
 		}
 	})

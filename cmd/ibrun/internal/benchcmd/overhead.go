@@ -51,9 +51,11 @@ func (c *command) parseOverhead(args []string) (*overhead, error) {
 	for _, name := range []string{"n", "np"} {
 		f.IntVar(&o.ranks, name, 2, "start `N` ranks")
 	}
-	f.StringVar(&ops, "op", "latency", "measure these operations, a comma-separated `LIST`")
-	f.Var(&o.sizes, "size", "at these sizes, a `LIST` such as 8,64K,1M, or ranges: 0-1K are the powers of 2 (default 8,4K-4M)")
-	f.Var(&o.sizes, "sizes", "the same as --size `LIST`")
+	ops = "latency"
+	f.Var(cli.WordList(&ops), "op", "measure these operations, a comma-separated `LIST`")
+	sizes := cli.NumberList(&o.sizes)
+	f.Var(sizes, "size", "at these sizes, a `LIST` such as 8,64K,1M, or ranges: 0-1K are the powers of 2 (default 8,4K-4M)")
+	f.Var(sizes, "sizes", "the same as --size `LIST`")
 	f.IntVar(&o.rounds, "rounds", 51, "take the median of `N` rounds (at least 7)")
 	f.DurationVar(&o.time, "time", 4*time.Millisecond, "measure each size for about this `DURATION` in each round")
 	f.BoolVar(&o.report.json, "json", false, "print one JSON object per line")

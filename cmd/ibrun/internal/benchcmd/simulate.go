@@ -96,14 +96,15 @@ func (c *command) parseSimulate(args []string) (*simulation, error) {
 			"are checked.")
 	f.page.Forms = []string{"bench simulate LIST [flags]"}
 	var sizes, compare cli.Ranges
-	f.Var(&compare, "compare", "run the collectives also with these numbers of real ranks, a `LIST` such as 2,4,8, "+
+	f.Var(cli.NumberList(&compare), "compare", "run the collectives also with these numbers of real ranks, a `LIST` such as 2,4,8, "+
 		"on this machine, simulate that with the cost of messages measured here, and print how the times compare")
-	f.StringVar(&o.transport, "transport", "tcp", "real ranks use the transports of the comma-separated `LIST`")
+	o.transport = "tcp"
+	f.Var(cli.WordList(&o.transport), "transport", "real ranks use the transports of the comma-separated `LIST`")
 	f.DurationVar(&o.time, "time", 20*time.Millisecond, "measure each size for about this `DURATION` in a round")
 	f.IntVar(&o.cfg.Cores, "cores", 0, "the ranks of a node share `N` cores (default: each has its own)")
 	f.IntVar(&o.cfg.Ranks, "ranks", 64, "simulate `N` ranks")
 	f.IntVar(&o.cfg.RanksPerNode, "ranks-per-node", 0, "with `N` ranks on each node (default: all on one)")
-	f.Var(&sizes, "sizes", "simulate these sizes: a `LIST` such as 8,64K,1M (default 8)")
+	f.Var(cli.NumberList(&sizes), "sizes", "simulate these sizes: a `LIST` such as 8,64K,1M (default 8)")
 	f.BoolVar(&o.cfg.Selected, "used", false, "simulate only the algorithm that mpi uses")
 	f.BoolVar(&o.json, "json", false, "print one JSON object per line")
 	m := &o.cfg.Model

@@ -185,13 +185,14 @@ func (c *command) parseTune(args []string) (*tuning, error) {
 			"each size and number of ranks to a file.")
 	f.page.Forms = []string{"bench tune [LIST] --output FILE [flags]"}
 	var ranks, sizes cli.Ranges
-	f.Var(&ranks, "ranks", "measure with these numbers of ranks: a `LIST` (default 2)")
-	f.Var(&sizes, "sizes", "measure these sizes: a `LIST` such as 8,64K,1M, or ranges (default 8,1K,16K,128K,1M)")
+	f.Var(cli.NumberList(&ranks), "ranks", "measure with these numbers of ranks: a `LIST` (default 2)")
+	f.Var(cli.NumberList(&sizes), "sizes", "measure these sizes: a `LIST` such as 8,64K,1M, or ranges (default 8,1K,16K,128K,1M)")
 	f.IntVar(&o.rounds, "rounds", 3, "take the best of `N` rounds")
 	f.DurationVar(&o.time, "time", 20*time.Millisecond, "measure each size for about this `DURATION` in a round")
-	f.StringVar(&o.transport, "transport", "shm,rdma,tcp", "use the transports of the comma-separated `LIST`")
+	o.transport = "shm,rdma,tcp"
+	f.Var(cli.WordList(&o.transport), "transport", "use the transports of the comma-separated `LIST`")
 	f.StringVar(&o.output, "output", "", "write the table to `FILE`")
-	f.StringVar(&o.hosts, "hosts", "", "measure between these hosts, with so many ranks each: a `LIST` such as a:4,b:4.\n"+
+	f.Var(cli.WordList(&o.hosts), "hosts", "measure between these hosts, with so many ranks each: a `LIST` such as a:4,b:4.\n"+
 		"The table is then for jobs on several nodes. All hosts must have the directory of --output")
 	f.StringVar(&o.agent, "launch-agent", "", "start ibrun on the hosts by `CMD` HOST COMMAND..., instead of ssh")
 	o.names, args = leadingList(args)

@@ -79,13 +79,15 @@ func (c *command) parseVerbs(args []string) (*verbsComparison, error) {
 	var ops, provider string
 	f := newFlags("bench verbs", "compare RDMA with perftest",
 		"It compares package verbs with the programs of perftest on one RDMA device, alternating in one run.")
-	f.StringVar(&ops, "op", defaultVerbs, fmt.Sprintf("compare these measurements, a comma-separated `LIST` of %s (default %s)",
+	ops = defaultVerbs
+	f.Var(cli.WordList(&ops), "op", fmt.Sprintf("compare these measurements, a comma-separated `LIST` of %s (default %s)",
 		strings.Join(names, " "), defaultVerbs))
-	f.Var(&v.sizes, "size", "with messages of these sizes, a `LIST` such as 8,64K, or ranges: 1-1K are the powers of 2\n"+
+	sizes := cli.NumberList(&v.sizes)
+	f.Var(sizes, "size", "with messages of these sizes, a `LIST` such as 8,64K, or ranges: 1-1K are the powers of 2\n"+
 		"(default 8 for latencies, 64K,1M for bandwidths)")
-	f.Var(&v.sizes, "sizes", "the same as --size `LIST`")
+	f.Var(sizes, "sizes", "the same as --size `LIST`")
 	f.StringVar(&v.device, "device", "", "on the device of this `NAME` (default the first that works)")
-	f.StringVar(&provider, "provider", "", "with these providers, a comma-separated `LIST` of "+
+	f.Var(cli.WordList(&provider), "provider", "with these providers, a comma-separated `LIST` of "+
 		strings.Join(providers, " and ")+"\n"+
 		"(default those that the device has)")
 	f.IntVar(&v.rounds, "rounds", verbsRounds, "take the median of `N` rounds")

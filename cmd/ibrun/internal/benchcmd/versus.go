@@ -96,16 +96,18 @@ func (c *command) parseVersus(args []string) (*comparison, error) {
 	var ranks cli.Ranges
 	f := newFlags("bench versus", "compare with other MPI implementations",
 		"It compares with the MPI implementations that are installed on this machine, alternating in one run.")
-	f.StringVar(&ops, "op", "", "compare these operations, a comma-separated `LIST` (default all)")
-	f.Var(&ranks, "ranks", "with these numbers of ranks, a `LIST` (default 2 point-to-point, 2,4,8 for collectives, 32 for init)")
-	f.Var(&v.sizes, "size", "at these sizes, a `LIST` such as 8,64K,1M, or ranges: 0-1K are the powers of 2\n"+
+	f.Var(cli.WordList(&ops), "op", "compare these operations, a comma-separated `LIST` (default all)")
+	f.Var(cli.NumberList(&ranks), "ranks",
+		"with these numbers of ranks, a `LIST` (default 2 point-to-point, 2,4,8 for collectives, 32 for init)")
+	sizes := cli.NumberList(&v.sizes)
+	f.Var(sizes, "size", "at these sizes, a `LIST` such as 8,64K,1M, or ranges: 0-1K are the powers of 2\n"+
 		"(default all up to 4M point-to-point; 8,64K,1M for collectives)")
-	f.Var(&v.sizes, "sizes", "the same as --size `LIST`")
+	f.Var(sizes, "sizes", "the same as --size `LIST`")
 	f.StringVar(&v.transport, "transport", transports.Shm.String(),
 		"over this `TRANSPORT`: shm, tcp on the loopback device, or rdma, which\n"+
 			"measures latency of 8 bytes (the median, as perftest does) and bw of 64K,1M by default,\n"+
 			"against perftest")
-	f.StringVar(&peers, "peer", "", "with these, a comma-separated `LIST` of openmpi and mpich; over tcp also sockets\n"+
+	f.Var(cli.WordList(&peers), "peer", "with these, a comma-separated `LIST` of openmpi and mpich; over tcp also sockets\n"+
 		"(two polled sockets) and iperf3; over rdma perftest (default those installed)")
 	f.IntVar(&v.rounds, "rounds", versusRounds, "take the median of `N` rounds (at least 7)")
 	f.DurationVar(&v.time, "time", defaultTime, "measure each size for about this `DURATION` in each round")

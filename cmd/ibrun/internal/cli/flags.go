@@ -83,12 +83,9 @@ func (o *Options) placementFlags() (all []flag) {
 func (o *Options) transportFlags() []flag {
 	return []flag{
 		{[]string{"transport"}, "LIST", "use only the listed transports, of " + strings.Join(transports.SelectableNames(), ", "),
-			func(s string) error {
-				o.Transport = s
-				return checkTransports(s)
-			}},
+			listFlag(&o.Transport, checkTransports)},
 		{[]string{"tcp-interfaces"}, "LIST", "use only these network interfaces for TCP, such as eth0,10.1.0.0/16,^docker0",
-			stringFlag(&o.Interfaces)},
+			listFlag(&o.Interfaces, func(string) error { return nil })},
 		{[]string{"encrypt"}, "", "encrypt what the nodes and the ranks on them send each other (TLS 1.3); give it to all nodes,\n" +
 			"or to none; RDMA is not used then", boolFlag(&o.Encrypt)},
 		{[]string{"checksum"}, "on|off", "whether messages over TCP have checksums (default: on); the same at all nodes",
@@ -234,6 +231,17 @@ func (f *flag) setFromEnvironment(getenv func(string) string) error {
 // variableName returns the name of the environment form of a flag.
 func variableName(name string) string {
 	return "IBRUN_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+}
+
+// listFlag returns a setter for a flag whose value is a list. If the flag is given several times, the lists are joined.
+func listFlag(to *string, check func(list string) error) func(string) error {
+	return func(s string) error {
+		if err := check(s); err != nil {
+			return err
+		}
+		*to = joinLists(*to, s)
+		return check(*to)
+	}
 }
 
 // stringFlag returns a setter that accepts any value.

@@ -16,13 +16,17 @@ import (
 func (o *Options) hostFlags() []flag {
 	return []flag{
 		{[]string{"hosts"}, "LIST", "run on these hosts, with so many ranks each: a:2,b:4,me@c:2; localhost is this host only",
-			func(s string) error {
-				o.Hosts = s
+			listFlag(&o.Hosts, func(s string) error {
 				_, err := allocation.ParseHosts(s)
 				return err
-			}},
+			})},
 		{[]string{"hostfile"}, "FILE", "run on the hosts in FILE, in the syntax of Open MPI or MPICH: host slots=4, host:4",
-			fileFlag(&o.HostFile)},
+			func(s string) error {
+				var name string
+				err := fileFlag(&name)(s)
+				o.HostFiles = append(o.HostFiles, name)
+				return err
+			}},
 		{[]string{"launch-agent"}, "CMD", "start ibrun on other hosts by CMD HOST COMMAND... (default: srun in a Slurm job, else ssh)",
 			func(s string) (err error) {
 				o.LaunchAgent, err = splitCommand(s)
@@ -88,9 +92,9 @@ func (o *Options) setNode(s string) error {
 // checkNodes checks the flags of a job on several nodes, and computes the number of ranks from --ppn if -n is missing.
 func (o *Options) checkNodes() error {
 	switch {
-	case o.Hosts != "" && o.HostFile != "":
+	case o.Hosts != "" && o.HostFiles != nil:
 		return errors.New("--hosts and --hostfile both name the hosts of the job: leave one out")
-	case o.Nodes > 0 && (o.Hosts != "" || o.HostFile != ""):
+	case o.Nodes > 0 && (o.Hosts != "" || o.HostFiles != nil):
 		return errors.New("--node means that you start ibrun on each node: leave out --hosts and --hostfile, or --node")
 	}
 	if o.Nodes <= 1 {

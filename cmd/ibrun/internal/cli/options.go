@@ -78,8 +78,9 @@ type Options struct {
 	Notes []string
 	// Delve and GDB are the ranks that start under a debugger.
 	Delve, GDB Ranges
-	// Hosts is a list of hosts to run on, and HostFile a file with such a list. Empty: not given.
-	Hosts, HostFile string
+	// Hosts is a list of hosts to run on, and HostFiles are files with such lists. Empty: not given.
+	Hosts     string
+	HostFiles []string
 	// LaunchAgent is the command that starts ibrun on another host, to which the host and a command are appended. Nil: srun or
 	// ssh.
 	LaunchAgent []string

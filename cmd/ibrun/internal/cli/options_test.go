@@ -59,6 +59,14 @@ func TestParse(t *testing.T) {
 		{"--node 0/1 p", nil, Options{Programs: []Program{{Args: []string{"p"}}}, Nodes: 1}},
 		{"-l -n 2 a : -n 1 b", map[string]string{"IBRUN_LABEL": "false"}, Options{Label: true, Programs: []Program{
 			{Ranks: 2, Args: []string{"a"}}, {Ranks: 1, Args: []string{"b"}}}}},
+		{"--hosts a:1,b --hosts c:2 --transport shm --transport=tcp,rdma " +
+			"--tcp-interfaces eth0 --tcp-interfaces 10.0.0.0/8 --dlv 0 --dlv 2-3 p", nil, Options{Hosts: "a:1,b,c:2", Transport: "shm,tcp,rdma", Interfaces: "eth0,10.0.0.0/8", Delve: Ranges{{0, 0}, {2, 3}},
+			Programs: []Program{{Args: []string{"p"}}}}},
+		{"--transport tcp --transport auto p", nil, Options{Transport: "auto", Programs: []Program{{Args: []string{"p"}}}}},
+		{"--transport auto --transport tcp p", nil, Options{Transport: "tcp", Programs: []Program{{Args: []string{"p"}}}}},
+		{"-host a --host b,a p", nil, Options{Hosts: "a:1,b:1,a:1", Programs: []Program{{Args: []string{"p"}}}}},
+		{"--hostfile f --machinefile g p", map[string]string{"IBRUN_HOSTFILE": "h"}, Options{HostFiles: []string{"f", "g"},
+			Programs: []Program{{Args: []string{"p"}}}}},
 		{"--grace 30 p", map[string]string{"IBRUN_FAILURE_GRACE": "20000ms"}, Options{Grace: 30 * time.Second, GraceGiven: true,
 			FailureGrace: 20 * time.Second, Programs: []Program{{Args: []string{"p"}}}}},
 	} {
@@ -89,6 +97,7 @@ func TestFlagWinsOverVariable(t *testing.T) {
 		{"IBRUN_CPU_BIND", "verbose", "--cpu-bind none p"},
 		{"IBRUN_BYNODE", "1", "--bynode=false p"},
 		{"IBRUN_TRANSPORT", "pigeon", "--transport shm p"},
+		{"IBRUN_HOSTS", "a", "--hosts b --hosts c p"},
 	} {
 		want, err := parse(c.line, nil)
 		if err != nil {

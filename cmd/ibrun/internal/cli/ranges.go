@@ -24,7 +24,7 @@ func (rs Ranges) Contains(n int) bool {
 }
 
 // Set reads a list such as "8,64K,1M" or "0-1K": numbers that are not negative, with K, M, G or T for powers of
-// 1024, and ranges of them, separated by commas. It makes *Ranges a flag.Value.
+// 1024, and ranges of them, separated by commas, and adds them to what is there. It makes *Ranges a flag.Value.
 func (rs *Ranges) Set(text string) error {
 	var list Ranges
 	for part := range strings.SplitSeq(text, ",") {
@@ -45,7 +45,7 @@ func (rs *Ranges) Set(text string) error {
 		}
 		list = append(list, Range{low, high})
 	}
-	*rs = list
+	*rs = append(*rs, list...)
 	return nil
 }
 

@@ -74,14 +74,11 @@ func Main(args []string, stdout, stderr io.Writer) int {
 func (o *options) flags(ranks *cli.Ranges) *flag.FlagSet {
 	flags := flag.NewFlagSet("explain", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	flags.StringVar(&o.transport, "transport", "", "show only the transports in `LIST`, of "+
+	flags.Var(cli.WordList(&o.transport), "transport", "show only the transports in `LIST`, of "+
 		strings.Join(transports.SelectableNames(), ", "))
 	flags.BoolVar(&o.json, "json", false, "print one JSON array")
 	*ranks = cli.Ranges{{Low: 2, High: 2}, {Low: 8, High: 8}, {Low: 64, High: 64}, {Low: 1024, High: 1024}}
-	flags.Func("ranks", "numbers of ranks of the collectives: a `LIST` (default 2,8,64,1024)", func(list string) error {
-		*ranks = nil
-		return ranks.Set(list)
-	})
+	flags.Var(cli.NumberList(ranks), "ranks", "numbers of ranks of the collectives: a `LIST` (default 2,8,64,1024)")
 	return flags
 }
 

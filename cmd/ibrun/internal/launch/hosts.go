@@ -19,7 +19,7 @@ func findHosts(o *cli.Options, env []string) (*allocation.Allocation, error) {
 		return nil, fmt.Errorf("find the name of this machine: %w", err)
 	}
 	a, err := allocation.Find(allocation.Options{
-		Hosts: o.Hosts, File: o.HostFile, PerNode: o.Policy.PerNode, Offset: o.Policy.Offset, Packed: o.Policy.Packed,
+		Hosts: o.Hosts, Files: o.HostFiles, PerNode: o.Policy.PerNode, Offset: o.Policy.Offset, Packed: o.Policy.Packed,
 		Manual: o.Nodes > 0, Terminal: pmi.HasTerminal(), Command: o.Programs[0].Args,
 	}, cli.Lookup(env), cmp.Or(o.NodeName, host))
 	if a == nil || err != nil {
