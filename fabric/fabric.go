@@ -222,8 +222,8 @@ type SharedMemory interface {
 	// Segment maps bytes of zeroed memory, of which none are allocated yet, at every one of peers, which must be sorted, contain
 	// Self, and be the same at each caller. The same holds for id, which is used for one segment at a time. Segment does not block:
 	// it returns ErrAgain until enough of the others have joined, and the caller polls and calls again with the same arguments.
-	// Meanwhile the first of peers must not sleep. The others may, after Arm and one more call; they are woken in time. Segment may fail at some
-	// callers and succeed at others; they must agree on the outcome among themselves.
+	// Meanwhile the first of peers must not sleep. The others may, after Arm and one more call; they are woken in time. Segment may
+	// fail at some callers and succeed at others; they must agree on the outcome among themselves.
 	Segment(id uint64, peers []int, bytes int) (Segment, error)
 	// Wake wakes peer if it sleeps after Arm. Stores to a segment before the call are visible to the woken peer, which
 	// must check the words that it waits for once more after Arm and before it sleeps.

@@ -16,8 +16,8 @@ func TestRDMAOfNothing(t *testing.T) {
 	}
 }
 
-// TestDeviceOf: the interface of each port finds its device, also if its address is not made of the GUID of the node. Interfaces of
-// other namespaces, which may have the same names, find none.
+// TestDeviceOf: the interface of each port finds its device, also if its address is not made of the GUID of the node. Interfaces
+// of other namespaces, which may have the same names, find none.
 func TestDeviceOf(t *testing.T) {
 	devices := []RDMADevice{
 		{Name: "mlx4_0", Ports: []RDMAPort{{Number: 1, Netdev: "ib1"}, {Number: 2, Netdev: "ib2"}}},

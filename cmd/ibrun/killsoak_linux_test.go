@@ -245,7 +245,7 @@ func (j *faultJob) try(random *rand.Rand, kind int) (took time.Duration, wrong s
 
 // saysCutOff returns what the ibrun of node k says after the victim was cut off. why is what the kernel of the victim knows.
 func (j *faultJob) saysCutOff(k int, why string) string {
-	const own = "the network of node %d (n%[1]d) has failed: %s"
+	const own = "the network of node %d (n%[1]d) has failed: %[2]s"
 	switch {
 	case k == j.victim && why != "":
 		return fmt.Sprintf(own, k, why)
@@ -254,7 +254,7 @@ func (j *faultJob) saysCutOff(k int, why string) string {
 	case k == j.victim || j.victim == 0:
 		return "the connection to node 0 (n0) at " + j.addr + " is lost: no heartbeat for " + cutOffHeartbeat().String()
 	}
-	return fmt.Sprintf("ibrun: node %d (n%[1]d) at %s:", j.victim, j.site[j.victim].addr)
+	return fmt.Sprintf("ibrun: node %d (n%[1]d) at %[2]s:", j.victim, j.site[j.victim].addr)
 }
 
 // newSite returns n networks, one for each node of a job, which a switch connects. In each the interface is eth0.

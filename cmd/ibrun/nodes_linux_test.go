@@ -368,7 +368,9 @@ func TestNode0IsMissing(t *testing.T) {
 		p := startCommand(t, 0, ns.command(1, "-n", "2", "--join-timeout", limit, "rank", "sleep"))
 		p.wantCode(1, "node 0 at "+ns.addr+" did not answer within "+limit+" (--join-timeout)")
 		text := p.stderrText()
-		if strings.Contains(text, "still waiting for node 0 at "+ns.addr+" (") && strings.Count(text, "connection refused") == 2 {
+		line := "ibrun: still waiting for node 0 at " + ns.addr + " (dial tcp " + ns.addr + ": connect: connection refused): start " +
+			"ibrun there with --rendezvous " + ns.addr + " --node 0/2; the wait ends after " + limit + " (--join-timeout)\n"
+		if strings.Contains(text, line) && strings.Count(text, "connection refused") == 2 {
 			return
 		}
 		t.Logf("node 1 printed\n%s", text)

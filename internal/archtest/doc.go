@@ -17,7 +17,8 @@
 //     alloctest.Count, and nothing else uses testing.AllocsPerRun.
 //  7. Every transport passes the suite in fabric/fabrictest.
 //  8. Style: code is formatted with gofmt, lines have at most 130 columns, a package name says what the package provides, a
-//     to-do comment has an issue number, and there are no init functions and no package-level variables that hold state.
+//     to-do comment has an issue number, and there are no init functions and no package-level variables that hold state. In a
+//     format, only verbs with an index follow one with an index.
 //  9. Tests wait for conditions, by internal/waittest, and not for a time: they do not call time.Sleep or time.After, make
 //     contexts or connections with deadlines, compare elapsed time, or set durations below 10 s. waits.txt names the places that
 //     do, with reasons; it may only become shorter.

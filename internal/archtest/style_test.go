@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -31,6 +32,7 @@ func checkStyle(t *tree) []violation {
 			if f.syntax != nil {
 				vs = append(vs, t.checkFormat(f)...)
 				vs = append(vs, t.checkTodos(f)...)
+				vs = append(vs, t.checkVerbs(f)...)
 			}
 		}
 		vs = append(vs, t.checkState(p)...)
@@ -73,6 +75,45 @@ func (t *tree) checkTodos(f *file) []violation {
 		}
 	}
 	return vs
+}
+
+// indexedVerb matches a format with a verb that has an index, as in %[1]s, and a verb after it that has none.
+var indexedVerb = regexp.MustCompile(`%[-+# 0-9.]*\[\d+\](?:[^%]|%%|%[-+# 0-9.]*\[)*%[-+# 0-9.*]*[a-zA-Z]`)
+
+// checkVerbs reports formats in which a verb without an index follows one with an index: its argument is not the next one in the
+// call, but the one after that of the index. Nothing else notices if that is a wrong one, or one too many.
+func (t *tree) checkVerbs(f *file) []violation {
+	var vs []violation
+	ast.Inspect(f.syntax, func(n ast.Node) bool {
+		e, ok := n.(ast.Expr)
+		if !ok {
+			return true
+		}
+		text, constant := concatenated(e)
+		if constant && indexedVerb.MatchString(text) {
+			vs = append(vs, violation{pos: t.pos(n), problem: "a verb without an index follows one with an index",
+				fix: "write the index of each verb from there on, as in %[2]d"})
+		}
+		return !constant
+	})
+	return vs
+}
+
+// concatenated returns the text of string literals that are added.
+func concatenated(e ast.Expr) (text string, ok bool) {
+	switch x := e.(type) {
+	case *ast.BasicLit:
+		if x.Kind == token.STRING {
+			text, err := strconv.Unquote(x.Value)
+			return text, err == nil
+		}
+	case *ast.BinaryExpr:
+		if a, ok := concatenated(x.X); ok && x.Op == token.ADD {
+			b, ok := concatenated(x.Y)
+			return a + b, ok
+		}
+	}
+	return "", false
 }
 
 // checkState reports functions named init, and package-level variables that hold state. A variable is state if its value

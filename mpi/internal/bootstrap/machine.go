@@ -6,7 +6,8 @@ import (
 	"github.com/ibrun/ibrun/hw"
 )
 
-// Machine returns the topology of this machine, with the models of its GPUs, and the PUs on which any thread of this process may run now.
+// Machine returns the topology of this machine, with the models of its GPUs, and the PUs on which any thread of this process may
+// run now.
 func Machine() (*hw.Topology, []int, error) {
 	top, err := hw.Local()
 	if err != nil {

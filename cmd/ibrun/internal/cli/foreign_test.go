@@ -85,7 +85,7 @@ func programSpellings() []spelling {
 		{line: "-n 4 --multi-prog testdata/tasks", same: "-n=1 a 0 : -n=1 c d : -n=1 a 1 : -n=1 c d"},
 		{line: "-n 4 -l -x A=1 --multi-prog testdata/tasks e",
 			same: "-l -n=1 -x=A=1 a 0 e : -n=1 -x=A=1 c d e : -n=1 -x=A=1 a 1 e : -n=1 -x=A=1 c d e"},
-		{line: "--multi-prog", refused: "the file is missing"},
+		{line: "--multi-prog", refused: "--multi-prog: the file is missing: --multi-prog FILE"},
 		{line: "--multi-prog testdata/tasks",
 			refused: "testdata/tasks:3:1: * stands for the other ranks: say with -n how many"},
 	}

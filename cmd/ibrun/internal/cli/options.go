@@ -278,7 +278,7 @@ func readFlags(words []foreign.Word, known, jobOnly []flag) (given []givenFlag, 
 		case f.arg == "":
 			value = "true"
 		case len(words) == 0:
-			return given, nil, word.Wrap(fmt.Errorf("%s needs a value: %[1]s %s", word.Text, f.arg))
+			return given, nil, word.Wrap(fmt.Errorf("%s needs a value: %[1]s %[2]s", word.Text, f.arg))
 		default:
 			value, words = words[0].Text, words[1:]
 		}

@@ -60,7 +60,8 @@ func TestParse(t *testing.T) {
 		{"-l -n 2 a : -n 1 b", map[string]string{"IBRUN_LABEL": "false"}, Options{Label: true, Programs: []Program{
 			{Ranks: 2, Args: []string{"a"}}, {Ranks: 1, Args: []string{"b"}}}}},
 		{"--hosts a:1,b --hosts c:2 --transport shm --transport=tcp,rdma " +
-			"--tcp-interfaces eth0 --tcp-interfaces 10.0.0.0/8 --dlv 0 --dlv 2-3 p", nil, Options{Hosts: "a:1,b,c:2", Transport: "shm,tcp,rdma", Interfaces: "eth0,10.0.0.0/8", Delve: Ranges{{0, 0}, {2, 3}},
+			"--tcp-interfaces eth0 --tcp-interfaces 10.0.0.0/8 --dlv 0 --dlv 2-3 p", nil, Options{Hosts: "a:1,b,c:2",
+			Transport: "shm,tcp,rdma", Interfaces: "eth0,10.0.0.0/8", Delve: Ranges{{0, 0}, {2, 3}},
 			Programs: []Program{{Args: []string{"p"}}}}},
 		{"--transport tcp --transport auto p", nil, Options{Transport: "auto", Programs: []Program{{Args: []string{"p"}}}}},
 		{"--transport auto --transport tcp p", nil, Options{Transport: "tcp", Programs: []Program{{Args: []string{"p"}}}}},
@@ -123,7 +124,7 @@ func TestParseRefuses(t *testing.T) {
 		{"-n 2000000 p", "at most 1048576 ranks"},
 		{"-n 99999999999999999999 p", "at most 1048576 ranks"},
 		{"-n two p", "not a number"},
-		{"-n", "needs a value"},
+		{"-n", "-n needs a value: -n N"},
 		{"--lable p", "did you mean --label?"},
 		{"-npp 3 p", "did you mean -np?"},
 		{"--ntask 3 p", "did you mean --ntasks?"},

@@ -91,6 +91,6 @@ func noticeNode0(o *cli.Options, s console.Streams) func(error) {
 		shown = true
 		s.Warn("still waiting for node 0", console.Attrs{PeerNode: new(0), Address: o.Rendezvous, Error: why.Error(),
 			LimitSeconds: JoinTimeout(o).Seconds(), Text: fmt.Sprintf("still waiting for node 0 at %s (%v): start ibrun there with "+
-				"--rendezvous %[1]s --node 0/%d; the wait ends after %v (--join-timeout)", o.Rendezvous, why, o.Nodes, JoinTimeout(o))})
+				"--rendezvous %[1]s --node 0/%[3]d; the wait ends after %[4]v (--join-timeout)", o.Rendezvous, why, o.Nodes, JoinTimeout(o))})
 	}
 }
