@@ -74,7 +74,7 @@ func sshName(h *Host) []Finding {
 				severity = Warning
 			}
 			return newFinding(severity, fmt.Sprintf("/etc/hosts says that %s is %s", h.Name, address),
-				"peers that receive this address connect to themselves",
+				"peers that receive this address connect to themselves (only node 0 of a job with --rendezvous listens at all addresses)",
 				"write the address that other hosts use for "+h.Name+" to /etc/hosts")
 		}
 		return okFinding("/etc/hosts says that %s is %s", h.Name, address)

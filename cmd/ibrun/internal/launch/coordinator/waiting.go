@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -41,7 +43,7 @@ func (r refusals) show(s console.Streams, refused control.Refusal) {
 func listen(ctx context.Context, security control.Security, o *cli.Options, s console.Streams) (*control.Listener, error) {
 	var backoff control.Backoff
 	for shown := false; ; shown = true {
-		l, err := control.Listen(o.Rendezvous, security, Heartbeat(o))
+		l, err := control.Listen(listenAddress(ctx, o.Rendezvous), security, Heartbeat(o))
 		switch {
 		case err == nil:
 			return l, nil
@@ -56,6 +58,22 @@ func listen(ctx context.Context, security control.Security, o *cli.Options, s co
 			return nil, fmt.Errorf("%w, %w (--rendezvous names an address of node 0)", err, context.Cause(ctx))
 		}
 	}
+}
+
+// listenAddress returns the address at which node 0 listens. Debian gives the name of a host a loopback address in its own
+// /etc/hosts, at which no other host reaches it. If the rendezvous has such a name, node 0 listens at all addresses: the secret
+// decides who may join. An address of the user, or localhost, is meant.
+func listenAddress(ctx context.Context, rendezvous string) string {
+	host, port, err := net.SplitHostPort(rendezvous)
+	if _, errParse := netip.ParseAddr(host); err != nil || errParse == nil || strings.Contains(strings.ToLower(host), "localhost") {
+		return rendezvous
+	}
+	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	elsewhere := slices.ContainsFunc(addrs, func(a netip.Addr) bool { return !a.Unmap().IsLoopback() })
+	if err != nil || len(addrs) == 0 || elsewhere { // Listen returns the error
+		return rendezvous
+	}
+	return net.JoinHostPort("", port)
 }
 
 // mayResolveLater reports whether an address cannot be listened at because of what its name means now.

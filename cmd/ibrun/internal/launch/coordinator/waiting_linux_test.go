@@ -73,6 +73,17 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// TestListenAddress: an address that the user has given, and localhost, stay what they are.
+func TestListenAddress(t *testing.T) {
+	for _, rendezvous := range []string{
+		"127.0.0.1:7000", "[::1]:7000", "localhost:7000", "LOCALHOST.:7000", ":7000", "10.0.0.1:7000", "ip6-localhost:7000", "no port",
+	} {
+		if got := listenAddress(t.Context(), rendezvous); got != rendezvous {
+			t.Errorf("%s: node 0 listens at %s", rendezvous, got)
+		}
+	}
+}
+
 // Node 0 and another node whose --rendezvous names a host that DNS does not know yet try again until it does. Node 0 says so
 // immediately.
 func TestNameKnownLater(t *testing.T) {
@@ -102,6 +113,11 @@ func TestNameKnownLater(t *testing.T) {
 			if err != nil {
 				t.Errorf("node %d: %v", node, err)
 				return
+			}
+			if node == 0 { // the name is that of a loopback address
+				if at := hostOf(cl.listener.Addr()); at != "::" && at != "0.0.0.0" {
+					t.Errorf("node 0 listens at %s, want all addresses", at)
+				}
 			}
 			cl.Abort(errors.New("the test is over"))
 		})
