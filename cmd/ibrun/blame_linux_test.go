@@ -36,11 +36,13 @@ func TestOutputIsLost(t *testing.T) {
 	}{
 		{"full device", full, []string{"echo", "hello"}, 1, "ibrun: output of rank 0 on "},
 		{"full device, reason", full, []string{"echo", "hello"}, 1, noSpace},
-		{"full device, killed by SIGPIPE", full, []string{"yes"}, 141, "(SIGPIPE), after its output was lost: " + noSpace},
+		{"full device, killed by SIGPIPE", full, []string{"yes"}, 1, "(SIGPIPE), after its output was lost: " + noSpace},
 		{"file on a full device", nil, []string{"--output", "/dev/full", "echo", "hello"}, 1,
 			"was lost: write /dev/full: no space left on device\n"},
 		// As other programs, which SIGPIPE kills.
 		{"closed by the reader", closed, []string{"echo", "hello"}, 141, ""},
+		{"closed by the reader, killed by SIGPIPE", closed, []string{"yes"}, 141, ""},
+		{"closed by the reader, killed below a shell", closed, []string{"sh", "-c", "yes; exit $?"}, 141, ""},
 		{"closed by the reader, failure", closed, []string{"sh", "-c", "echo hello; exit 3"}, 3, "ended with exit code 3"},
 	} {
 		cmd := exec.Command("ibrun", append([]string{"-n", "2"}, c.args...)...)

@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"cmp"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -353,9 +352,8 @@ func (c *coordinator) handleEvent(n *node, e *protocol.Event) {
 		if f.rank >= 0 { // an event of a rank on another node may have shown the failure
 			f.node = c.nodeOf(f.rank).number
 		}
-		if why := c.lostOutput[f.rank]; why != "" {
-			f.reason += ", after its output was lost: " + why
-			f.attrs.Error = cmp.Or(f.attrs.Error, "its output was lost: "+why)
+		if why, lost := c.lostOutput[f.rank]; lost {
+			f.afterLostOutput(e, why)
 		}
 		// A failure that the end of the job has caused is not the reason for that end, even if its time is earlier because the
 		// clocks of the nodes differ a little.
@@ -476,6 +474,10 @@ func (c *coordinator) outcome() *protocol.Outcome {
 		f.reason = c.lossReason(c.nodes[f.node])
 	}
 	v := &protocol.Outcome{Code: f.code}
+	if f.silent {
+		v.Messages = c.lostOutputMessages() // of other ranks, which may have lost theirs for another reason
+		return v
+	}
 	if c.killed != nil && c.killed.reason != f.reason {
 		v.Messages = append(v.Messages, c.killed.message(""))
 	}

@@ -151,12 +151,13 @@ func TestOutputLostOnNodeZero(t *testing.T) {
 		want   string
 		code   int
 	}{
-		"before its consequence":    {full, []protocol.Event{closed, killed}, after, 141},
-		"nothing else":              {full, nil, lost, 1},
-		"and a signal, on the node": {nil, []protocol.Event{space, closed, killed}, after, 141},
-		"both streams":              {[]lostOutput{{1, 1, unix.ENOSPC}, {1, 2, unix.EPIPE}}, nil, lost, 1},
-		"both, on the node":         {nil, []protocol.Event{space, closed}, lost, 1},
-		"nothing reads":             {[]lostOutput{{1, 1, unix.EPIPE}}, nil, "", 141},
+		"before its consequence":     {full, []protocol.Event{closed, killed}, after, 1},
+		"nothing else":               {full, nil, lost, 1},
+		"and a signal, on the node":  {nil, []protocol.Event{space, closed, killed}, after, 1},
+		"both streams":               {[]lostOutput{{1, 1, unix.ENOSPC}, {1, 2, unix.EPIPE}}, nil, lost, 1},
+		"both, on the node":          {nil, []protocol.Event{space, closed}, lost, 1},
+		"nothing reads, and SIGPIPE": {nil, []protocol.Event{closed, killed}, "", 141},
+		"nothing reads":              {[]lostOutput{{1, 1, unix.EPIPE}}, nil, "", 141},
 	} {
 		j := testCoordinator()
 		j.output = &mergedOutput{lost: make(chan lostOutput, 2), finished: make(chan struct{})}

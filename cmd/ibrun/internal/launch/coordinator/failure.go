@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -26,6 +27,7 @@ type failure struct {
 	// started means that the command has ended whose streams are the connection to the node. What the node has sent before may
 	// say why, and be received later.
 	started bool
+	silent  bool // the user has closed the reading end of the output: nothing is printed
 	kind    failureKind
 	node    int   // the node of the failure
 	time    int64 // when it happened, or was noticed first, by node 0's clock, in nanoseconds since 1970
@@ -87,6 +89,21 @@ func (f *failure) message(rank string) message.Message {
 func (f *failure) markReaction(e *protocol.Event) {
 	if e.LostPeer && f.kind == ownFailure {
 		f.kind = reaction
+	}
+}
+
+// afterLostOutput describes the failure of a rank whose output cannot be written. why is the reason, empty if the user has closed
+// the reading end. A rank that then writes gets SIGPIPE: the lost output is the failure.
+func (f *failure) afterLostOutput(e *protocol.Event, why string) {
+	const brokenPipe = exitcode.SignalBase + int(unix.SIGPIPE)
+	if e.Signal == int(unix.SIGPIPE) || e.Code == brokenPipe { // also if a shell has started it
+		if f.code, f.silent = exitcode.Failed, why == ""; f.silent {
+			f.code = brokenPipe
+		}
+	}
+	if why != "" {
+		f.reason += ", after its output was lost: " + why
+		f.attrs.Error = cmp.Or(f.attrs.Error, "its output was lost: "+why)
 	}
 }
 
