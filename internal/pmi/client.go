@@ -366,11 +366,18 @@ func (c *Client) receive(cmd, answer string) (message, error) {
 		c.setError(cmd, fmt.Errorf("launcher closed the connection: %w", io.ErrUnexpectedEOF))
 	case err != nil:
 		c.setError(cmd, err)
+	case m.cmd != answer && slices.Contains(answers, m.cmd):
+		c.setError(cmd, fmt.Errorf("the launcher answered %s, want %s; perhaps this rank has started two MPI programs, which take "+
+			"each other's answers: a rank runs one MPI program at a time", m.cmd, answer))
 	case m.cmd != answer:
 		c.setError(cmd, fmt.Errorf("%w: the launcher answered %.40q, want %s", ErrMalformed, m.cmd, answer))
 	}
 	return m, c.err
 }
+
+// answers are those to the commands that programs of MPI send when they start and end.
+var answers = []string{"response_to_init", "maxes", "my_kvsname", "appnum", "universe_size", "put_result", "get_result",
+	"barrier_out", "finalize_ack"}
 
 // setError closes the connection, because commands and answers no longer match.
 func (c *Client) setError(cmd string, err error) {
