@@ -253,6 +253,16 @@ func TestCopyProgram(t *testing.T) {
 	}
 }
 
+// Without /proc ibrun says what it needs.
+func TestNoProc(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, for a mount namespace")
+	}
+	cmd := exec.Command("unshare", "-m", "sh", "-c", "mount -t tmpfs none /proc && exec ibrun -n 1 true")
+	startCommand(t, 0, cmd).wantCode(1, "ibrun: start watcher: /proc/self/exe: no such file or directory; ibrun needs /proc\n")
+}
+
 // A working directory that a host lacks is an error that names the host and what to do.
 func TestWorkingDirectoryIsMissing(t *testing.T) {
 	t.Parallel()

@@ -78,6 +78,8 @@ func Start() (*Watcher, error) {
 	})
 	if err == nil {
 		err = unix.SetNonblock(fds[0], true)
+	} else if errors.Is(err, unix.ENOENT) {
+		err = fmt.Errorf("/proc/self/exe: %w; ibrun needs /proc", err)
 	}
 	if err != nil {
 		unix.Close(fds[0])
