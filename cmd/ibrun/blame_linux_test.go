@@ -67,6 +67,17 @@ func TestOutputIsLost(t *testing.T) {
 	ns.list[0].wantCode(1, "ibrun: output of rank 1 on n1 ")
 }
 
+// The limit of processes that has ended a rank is named.
+func TestProcessLimits(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command("bash", "-c", "ulimit -St 60 && exec ibrun -n 1 sh -c 'kill -XCPU $$'")
+	text, err := cmd.CombinedOutput()
+	const want = "(SIGXCPU): the limit of processor time is 60 s (ulimit -t)\n"
+	if code := cmd.ProcessState.ExitCode(); code != 128+int(syscall.SIGXCPU) || !strings.HasSuffix(string(text), want) {
+		t.Errorf("%v: %q, want %q", err, text, want)
+	}
+}
+
 // limit is a file of a control group, and what is written to it.
 type limit struct{ root, file, value string }
 

@@ -26,6 +26,8 @@ func Agent() int {
 	return exitcode.Failed
 }
 
+func addressSpaceNote() string { return "" }
+
 func checkLimits(int) error { return supported() }
 
 // Watch reports that this system has no watchers, and returns the exit code for it.

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"strconv"
@@ -19,6 +20,26 @@ const (
 	// agentFiles is the number of descriptors that the agent needs in addition.
 	agentFiles = 48
 )
+
+// addressSpaceNote returns what the user should know if processes of Go have hardly enough address space, or an empty string.
+func addressSpaceNote() string {
+	var space unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_AS, &space) != nil {
+		return ""
+	}
+	return noteAddressSpace(space.Cur)
+}
+
+// noteAddressSpace is addressSpaceNote for a limit in bytes. Processes of Go reserve a large part of their address space when
+// they start, and end with a dump of Go's runtime if they get no more.
+func noteAddressSpace(limit uint64) string {
+	const enough = 1 << 30
+	if limit >= enough {
+		return ""
+	}
+	return fmt.Sprintf("the address space of a process is limited to %d MiB (ulimit -v): ibrun and programs of Go need %d MiB "+
+		"each, and may crash", limit>>20, enough>>20)
+}
 
 // checkLimits returns an error if this machine cannot run that many ranks.
 func checkLimits(ranks int) error {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,7 +19,7 @@ func (a *agent) reportExits() {
 			return
 		}
 		r := a.ranks[i]
-		ws := a.reaper.Wait(r.pid)
+		ws, used := a.reaper.Wait(r.pid)
 		close(r.exited)
 		a.drainConnections(r)
 		a.sockets.handed(i) // the rank requests nothing any more
@@ -30,6 +31,7 @@ func (a *agent) reportExits() {
 				exit.Text = a.oom.Explain()
 			}
 		}
+		exit.Text = cmp.Or(exit.Text, readLimits().explain(ws, used))
 		a.send(&exit)
 		close(r.reported)
 	}

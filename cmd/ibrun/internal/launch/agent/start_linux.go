@@ -130,7 +130,7 @@ func (a *agent) exec(i int, r *rank, w *rankPipes) (err error) {
 		r.pid, err = syscall.ForkExec(string(r.task.Path), r.task.Args, attr)
 	}
 	if err != nil {
-		return exitcode.Errorf(execErrorCode(err), "%s: %w", r.task.Path, err)
+		return exitcode.Errorf(execErrorCode(err), "%s: %w", r.task.Path, explainFork(err))
 	}
 	if r.pidfd < 0 {
 		return fmt.Errorf("watch the process: ibrun needs Linux 5.4 or later: %w", errors.ErrUnsupported)

@@ -207,8 +207,11 @@ func (t *failureTracker) handleExit(e *protocol.Event) *failure {
 		}
 		return f
 	case e.Code != 0:
-		return newFailure(e.Rank, e.Code, "a rank has failed", fmt.Sprintf("ended with exit code %d", e.Code),
-			message.Attrs{RankExitCode: &e.Code})
+		why := fmt.Sprintf("ended with exit code %d", e.Code)
+		if e.Text != "" {
+			why += ": " + e.Text
+		}
+		return newFailure(e.Rank, e.Code, "a rank has failed", why, message.Attrs{RankExitCode: &e.Code, Error: e.Text})
 	case t.endRequested || s.finalized:
 		return nil
 	}

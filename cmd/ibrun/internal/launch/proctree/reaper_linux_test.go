@@ -14,8 +14,8 @@ func TestReaperGone(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := NewReaper(pid)
-		if status := r.Wait(pid).ExitStatus(); status != 3 {
-			t.Errorf("exit status %d, want 3", status)
+		if ws, _ := r.Wait(pid); ws.ExitStatus() != 3 {
+			t.Errorf("exit status %d, want 3", ws.ExitStatus())
 		}
 		select {
 		case <-r.Gone:

@@ -228,7 +228,8 @@ func (p *process) report(id int, ended *Ended) {
 	}
 	delete(p.commands, id)
 	if len(ended.Stuck) == 0 {
-		ended.Status = syscall.WaitStatus(p.reaper.Wait(c.pid))
+		ws, _ := p.reaper.Wait(c.pid)
+		ended.Status = syscall.WaitStatus(ws)
 		if err := c.group.Remove(); err != nil {
 			ended.Err = err.Error()
 		}
