@@ -34,8 +34,18 @@ func (c *Comm) Rank() int { return c.core().Rank() }
 // Size returns the number of processes; for an intercommunicator, that of the local group. MPI-5.0 §7.4.1.
 func (c *Comm) Size() int { return c.core().Size() }
 
-// Free releases the communicator. It is collective and blocks until all ranks have called it. Pending receives fail
-// with ErrComm, and so does every later call. World and Self cannot be freed.
+// Free releases the communicator. It is collective and blocks until all ranks have called it. Every later call fails
+// with ErrComm. World and Self cannot be freed.
+//
+// Requests may be in progress; they must still be waited for. Collectives that all ranks have started complete before Free
+// returns. A message that a receive or a matched probe has taken is received, and a send that does not wait for its receiver
+// completes. All else fails with ErrComm, at every rank:
+//   - receives and probes that have no message, and partitioned sends and receives that have not completed;
+//   - synchronous and long sends whose message has not been received;
+//   - collectives, if not all ranks have started the same ones;
+//   - persistent requests of any kind that are started later. They can still be freed.
+//
+// A message that nobody has received is dropped. Disconnect waits for messages instead.
 //
 // The attributes are deleted first, in reverse order of setting. If a delete callback fails at any rank, Free fails
 // at all ranks, and the communicator remains valid. The rank whose callback failed gets the callback's error and
@@ -43,5 +53,6 @@ func (c *Comm) Size() int { return c.core().Size() }
 func (c *Comm) Free() error { return public(c.core().Free()) }
 
 // Disconnect is Free that first waits for all pending messages: receives and sends that this rank has started
-// complete, and must still be waited for afterwards. MPI-5.0 §11.10.4.
+// complete, also partitioned ones, and must still be waited for afterwards. If a message never comes, Disconnect never
+// returns. MPI-5.0 §11.10.4.
 func (c *Comm) Disconnect() error { return public(c.core().Disconnect()) }

@@ -58,10 +58,15 @@ func (a *agreement) agreeSuccess(mine error) error {
 		fine = 0
 	}
 	all, err := a.andBits(fine)
+	return a.success(mine, all != 0, err)
+}
+
+// success returns the result of an agreement: this rank's error, that of the exchange, or errOtherRank unless all ranks are fine.
+func (a *agreement) success(mine error, fine bool, err error) error {
 	switch {
 	case mine != nil:
 		return a.comm.joinError(a.op, mine, err)
-	case err == nil && all == 0:
+	case err == nil && !fine:
 		return a.comm.newError(a.op, ErrOther, errOtherRank)
 	}
 	return err

@@ -47,10 +47,13 @@ type collCall struct {
 // is reports whether x is a call, or its immediate form.
 func (x *collCall) is(call perf.Op) bool { return x.compared().Blocking() == call }
 
-// compared returns the call as it is compared. An Alltoallw is an Alltoallv of views: some ranks may pass these, and others
+// compared returns the call as it is compared.
+func (x *collCall) compared() perf.Op { return comparedCall(x.Call) }
+
+// comparedCall returns a call as it is compared. An Alltoallw is an Alltoallv of views: some ranks may pass these, and others
 // slices.
-func (x *collCall) compared() perf.Op {
-	switch x.Call {
+func comparedCall(call perf.Op) perf.Op {
+	switch call {
 	case perf.Alltoallw:
 		return perf.Alltoallv
 	case perf.Ialltoallw:
@@ -60,7 +63,7 @@ func (x *collCall) compared() perf.Op {
 	case perf.IneighborAlltoallw:
 		return perf.IneighborAlltoallv
 	}
-	return x.Call
+	return call
 }
 
 // isNeighbor reports whether x is a neighborhood collective.

@@ -232,9 +232,10 @@ func (g *collState) check(err error) error {
 	return err
 }
 
-// fail records why no collective can succeed any more, and leaves the context of collectives.
+// fail records why no collective can succeed any more, and leaves the context of collectives, except if all ranks free the
+// communicator: they then leave it together.
 func (g *collState) fail(err error) {
-	if g.comm.coll.markFailed(err) {
+	if g.comm.coll.markFailed(err) && !errors.Is(err, proto.ErrFreed) {
 		g.comm.engine.LeaveContext(g.comm.contextID | collectiveBit)
 	}
 }

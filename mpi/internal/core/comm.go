@@ -46,6 +46,8 @@ type Comm struct {
 	attrs attrs.Cache[*Comm]
 	seq   uint64 // order in which communicators of the process were created
 
+	// differ says that not all ranks have started the same collectives. Only the goroutine that frees the communicator uses it.
+	differ  bool
 	freeing atomic.Bool  // Free is in progress, or the communicator need not be waited for
 	copying atomic.Int32 // number of duplicates for which copy callbacks run
 
@@ -53,6 +55,7 @@ type Comm struct {
 	idups   sync.WaitGroup // Idups in progress, and immediate collectives whose calls are checked
 
 	immediates immediates
+	started    startedCollectives
 
 	handler handlerOf
 
@@ -134,8 +137,7 @@ func (c *Comm) Free() error {
 	return c.free(perf.Free)
 }
 
-// Disconnect is Free that first waits for all pending messages: receives and sends that this rank has started complete,
-// and must still be waited for afterwards.
+// Disconnect is Free that first waits for all messages: those that this rank has started to send and to receive.
 func (c *Comm) Disconnect() error {
 	op := perf.Disconnect.String()
 	if err := c.checkFreeable(op); err != nil {
@@ -145,7 +147,11 @@ func (c *Comm) Disconnect() error {
 	if err := c.checkCall(perf.Disconnect); err != nil {
 		return err
 	}
-	if err := c.engine.WaitContextIdle(perf.Disconnect, c.contextID); err != nil { // immediate collectives: see free
+	err := c.engine.WaitContextIdle(perf.Disconnect, c.contextID)
+	if err == nil {
+		err = c.engine.WaitPartitionedIdle(perf.Disconnect, c.contextID|collectiveBit)
+	}
+	if err != nil {
 		return c.wrapError(op, err)
 	}
 	return c.free(perf.Disconnect)
@@ -165,23 +171,20 @@ func (c *Comm) checkFreeable(op string) error {
 	return nil
 }
 
-// free deletes the attributes, agrees with the other ranks that every callback succeeded, and releases the
-// communicator.
+// free deletes the attributes, agrees with the other ranks that every callback succeeded, waits for collectives, and releases
+// the communicator.
 func (c *Comm) free(call perf.Op) error {
 	op := call.String()
 	if !c.freeing.CompareAndSwap(false, true) {
 		return c.newError(op, ErrComm, fmt.Errorf("the communicator is being freed"))
 	}
 	defer c.freeing.Store(false)
-	failed := c.wrapError(op, c.attrs.Clear())
-	c.idups.Wait()
-	if err := c.engine.WaitContextIdle(call, c.contextID|collectiveBit); err != nil { // immediate collectives complete
-		return c.wrapError(op, err)
-	}
-	if err := c.newAgreement(call).agreeSuccess(failed); err != nil {
+	if err := c.agreeToFree(call, c.wrapError(op, c.attrs.Clear())); err != nil {
 		return err
 	}
-	return c.wrapError(op, c.release(op, commFreed))
+	err := c.release(op, commFreed, c.engine.FreeContext)
+	c.idups.Wait()
+	return c.wrapError(op, err)
 }
 
 // leave ends this rank's part in the communicator. What other ranks still expect of it fails.
@@ -190,19 +193,45 @@ func (c *Comm) leave() {
 	c.engine.LeaveContext(c.contextID | collectiveBit)
 }
 
-// release ends the communicator at this rank and gives it its final state. Pending receives fail.
-func (c *Comm) release(op string, state uint32) error {
+// release ends the communicator at this rank and gives it its final state. What is in progress fails, unless its message has been
+// matched. end ends the contexts: it is FreeContext if all ranks have agreed, or EndContext after leave.
+func (c *Comm) release(op string, state uint32, end func(context uint32, err error)) error {
 	if !c.state.CompareAndSwap(commReady, state) {
 		return c.newError(op, ErrComm, errors.New("the communicator has already been freed"))
 	}
-	gone := &Error{Class: ErrComm, Op: op, Rank: int(c.rank)}
-	c.engine.EndContext(c.contextID, gone)
-	c.engine.EndContext(c.contextID|collectiveBit, gone)
+	end(c.contextID, endings[state])
+	end(c.contextID|collectiveBit, c.collectiveEnding(state))
 	c.engine.NameContext(c.contextID, "")
 	c.proc.comms.Delete(c)
 	err := c.closeSharedMemory()
 	c.proc.contextIDs.free(c.contextID)
 	return err
+}
+
+// releaseAfter is release after an exchange in which all ranks agree to it. If the exchange has failed at this rank, others may
+// still need it: then it leaves.
+func (c *Comm) releaseAfter(exchange error, op string, state uint32) error {
+	end := c.engine.FreeContext
+	if exchange != nil {
+		c.leave()
+		end = c.engine.EndContext
+	}
+	return join(exchange, c.release(op, state, end))
+}
+
+// collectiveEnding says why a collective of a communicator in its final state cannot complete.
+func (c *Comm) collectiveEnding(state uint32) error {
+	if c.differ {
+		return fmt.Errorf("%w, and %w", endings[state], errDiffer)
+	}
+	return endings[state]
+}
+
+// endings say why a communicator in its final state cannot be used.
+var endings = [...]error{
+	commFreed:         proto.ErrFreed,
+	commFinalized:     fmt.Errorf("%w: Finalize was called", proto.ErrFreed),
+	commSessionClosed: fmt.Errorf("%w: its session has been closed", proto.ErrFreed),
 }
 
 // newError returns the error of a call on this communicator.
@@ -231,18 +260,12 @@ func (c *Comm) checkUsable(op string) error {
 	if c == nil {
 		return newError(op, ErrComm, fmt.Errorf("the communicator is nil"))
 	}
-	var why string
-	switch c.state.Load() {
+	switch state := c.state.Load(); state {
 	case commReady:
 		return nil
 	case commCreating:
-		why = "the communicator is still being created: wait for the request of Idup"
-	case commFinalized:
-		why = "the communicator is no longer valid: Finalize was called"
-	case commSessionClosed:
-		why = "the communicator is no longer valid: its session has been closed"
+		return c.newError(op, ErrComm, errors.New("the communicator is still being created: wait for the request of Idup"))
 	default:
-		why = "the communicator has been freed"
+		return c.newError(op, ErrComm, endings[state])
 	}
-	return c.newError(op, ErrComm, errors.New(why))
 }

@@ -50,6 +50,7 @@ func (c *Comm) idup(call perf.Op, h *hints) (*Comm, Request, error) {
 	d, failed := c.newDuplicate(op)
 	m := c.newAgreement(call)
 	m.idupSeq, m.idup = turn, c.newIdupState(turn, m.recordAs)
+	c.started.add(m.idup.tag, perf.Idup)
 	r := Request{c.engine.StartGrequest()}
 	where := ""
 	if c.checks {

@@ -174,7 +174,7 @@ func (p *Process) classify(err error) Class {
 		return ErrType
 	case errors.Is(err, proto.ErrTruncate):
 		return ErrTruncate
-	case errors.Is(err, proto.ErrContextEnded):
+	case errors.Is(err, proto.ErrFreed):
 		return ErrComm
 	case errors.Is(err, proto.ErrStale), errors.Is(err, proto.ErrState):
 		return ErrRequest

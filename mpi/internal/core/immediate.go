@@ -41,7 +41,8 @@ type immediate struct {
 	operation  coll.Operation
 	schedule   proto.Schedule
 	call       perf.Op
-	waitsFor   int // the rank for which a step over shared memory waits; negative: none
+	waitsFor   int   // the rank for which a step over shared memory waits; negative: none
+	tag        int32 // of its messages
 	persistent bool
 	next       *immediate // free list
 }
@@ -196,7 +197,8 @@ func (c *Comm) startCollective(m collMode, n int, check func(*coll.Operation) er
 		c.immediates.put(x)
 		return err
 	}
-	on := proto.Route{Context: c.contextID | collectiveBit, Match: proto.Match{Tag: c.immediates.begin(x)}, Op: m.call}
+	x.tag = c.immediates.begin(x)
+	on := proto.Route{Context: c.contextID | collectiveBit, Match: proto.Match{Tag: x.tag}, Op: m.call}
 	x.allocateShared()
 	if x.persistent = m.start == ByStart; x.persistent {
 		*m.req = Request{c.engine.ScheduleInit(on, n, x, &x.schedule)}
@@ -212,6 +214,7 @@ func (c *Comm) startChecked(m collMode, x *immediate, n int, mine *collCall, fai
 	call := m.call
 	g := &collState{tag: c.immediates.nextTag(), call: call.Within()}
 	g.init(c, c.coll.peers, c.coll.rank)
+	c.started.add(g.tag, call)
 	c.engine.Called(call)
 	mine.Where = callPosition()
 	began := c.engine.BeginOp(call, n)

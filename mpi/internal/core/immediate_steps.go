@@ -113,6 +113,9 @@ func (s stepWords) Differ(rank int, mine, other uint64) error {
 	return s.g.recordMismatch(int(s.g.shm.ranks[rank]), mine, other)
 }
 
+// Started counts the start.
+func (x *immediate) Started() { x.comm.started.add(x.tag, x.call) }
+
 // recoverPanic makes a panic of a function of the program an error.
 func recoverPanic(err *error) {
 	if v := recover(); v != nil {

@@ -200,7 +200,7 @@ func (p *Process) Finalize() error {
 	p.leaveWorld(ours)
 	err := p.finalizeBarrier()
 	for _, c := range ours {
-		err = join(err, c.release(op, commFinalized))
+		err = join(err, c.release(op, commFinalized, p.engine.EndContext))
 	}
 	return p.wrapError(op, join(failed, p.removeUser(err)))
 }
@@ -233,7 +233,7 @@ func (p *Process) finalizeBarrier() error {
 	if err == nil && p.check {
 		err = c.checkUnfinished()
 	}
-	return join(err, c.release(perf.Finalize.String(), commFreed))
+	return c.releaseAfter(err, perf.Finalize.String(), commFreed)
 }
 
 // Finalized reports whether Finalize was called and has run the callbacks of attributes.

@@ -51,7 +51,7 @@ func (p *Process) exchangeAtInit(ctx context.Context, op string) error {
 	c := p.newComm(all, p.boot.Rank)
 	c.freeing.Store(true) // a process that has finished the exchange may leave the job
 	c.activate(initID << 1)
-	return join(p.compareProcesses(c), c.release(op, commFreed))
+	return c.releaseAfter(p.compareProcesses(c), op, commFreed)
 }
 
 // compareProcesses checks whether all processes have the same clock, kernel and host name. If not, they exchange the

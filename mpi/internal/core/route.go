@@ -28,7 +28,7 @@ func (c *Comm) slowSendRoute(op string, dst, tag int) (proto.Route, error) {
 	case dst != ProcNull:
 		return proto.Route{}, c.newError(op, ErrRank, rankError(dst, len(c.peers)))
 	}
-	return proto.Route{Peer: proto.ProcNull}, nil
+	return proto.Route{Context: c.contextID, Peer: proto.ProcNull}, nil
 }
 
 // fastRecvRoute returns the route of a receive without wildcards. It reports false if the arguments need

@@ -98,15 +98,16 @@ func (c *Comm) releaseWithPeers(call perf.Op, where string) error {
 	if !c.freeing.CompareAndSwap(false, true) {
 		return c.newError(op, ErrComm, errors.New("the communicator is being freed"))
 	}
-	c.idups.Wait()
 	var err error
 	if c.checks { // another rank may call Free instead
 		err = c.compareCall(&collCall{Call: perf.Free, Idups: c.idupSeq.Load(), Where: where}, nil)
 	}
 	if err == nil {
-		err = c.newAgreement(call).agreeSuccess(nil)
+		err = c.agreeToFree(call, nil)
 	}
-	return join(err, c.release(op, commSessionClosed))
+	err = c.releaseAfter(err, op, commSessionClosed)
+	c.idups.Wait()
+	return err
 }
 
 var (

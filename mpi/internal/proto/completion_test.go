@@ -41,7 +41,7 @@ func TestEndContext(t *testing.T) {
 			break
 		}
 	}
-	b.EndContext(7, ended)
+	b.FreeContext(7, ended)
 	if _, err := b.Wait(posted); !errors.Is(err, ended) {
 		t.Errorf("posted receive: %v", err)
 	}
@@ -61,8 +61,9 @@ func TestEndContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, h := range sends {
-		if _, err := a.Wait(h); err != nil {
-			t.Errorf("send %d: %v", i, err)
+		want := []error{nil, ErrFreed, ErrFreed, nil, ErrFreed, ErrFreed, nil}[i] // of those that wait for the receiver
+		if _, err := a.Wait(h); !errors.Is(err, want) {
+			t.Errorf("send %d: %v, want %v", i, err, want)
 		}
 	}
 	if _, err := b.Recv(old(from(0, 3)), nil); !errors.Is(err, ErrContextEnded) {
@@ -83,7 +84,7 @@ func TestExpectContext(t *testing.T) {
 	a, b := es[0], es[1]
 	in := func(context uint32, r Route) Route { r.Context = context; return r }
 	const number, last, next = 7, 7 | 9<<ContextBits, 7 | 3<<ContextBits
-	b.EndContext(last, ErrContextEnded)
+	b.FreeContext(last, ErrContextEnded)
 	b.ExpectContext(number)
 	late, err := a.Isend(in(last, to(0, 1, 1)), make([]byte, 10), Synchronous)
 	if err != nil {
@@ -99,8 +100,8 @@ func TestExpectContext(t *testing.T) {
 	if st, err := b.Recv(in(next, from(0, AnyTag)), make([]byte, 5)); err != nil || st.Bytes != 5 {
 		t.Errorf("%+v, %v", st, err)
 	}
-	if _, err := a.Wait(late); err != nil {
-		t.Error(err)
+	if _, err := a.Wait(late); !errors.Is(err, ErrFreed) {
+		t.Errorf("a late send: %v, want %v", err, ErrFreed)
 	}
 	if r, m := b.QueueLengths(last); r+m != 0 {
 		t.Errorf("%d receives and %d messages of the last generation are left", r, m)

@@ -1,6 +1,8 @@
 package proto
 
 import (
+	"errors"
+
 	"github.com/ibrun/ibrun/mpi/internal/match"
 	"github.com/ibrun/ibrun/perf"
 )
@@ -24,10 +26,16 @@ type table = match.Table[Request, unexpectedMessage]
 type contexts struct {
 	tables     map[uint32]*table
 	endedTable table             // the table of every context that has ended; always empty
-	ended      map[uint32]uint32 // by number, the last context with that number that ended
-	unsettled  map[uint32]uint32 // the entries of ended that expect has taken out
+	ended      map[uint32]ending // by number, the last context with that number that ended
+	unsettled  map[uint32]ending // the entries of ended that expect has taken out
 	last       cachedTable       // the entry of recent used last
 	recent     [recentTables]cachedTable
+}
+
+// ending is a context that has ended.
+type ending struct {
+	context uint32
+	freed   bool // its communicator was freed by all of its processes
 }
 
 // recentTables is the size of the direct-mapped cache in front of the map of contexts.
@@ -40,8 +48,8 @@ type cachedTable struct {
 
 func (c *contexts) init() {
 	c.tables = map[uint32]*table{}
-	c.ended = map[uint32]uint32{}
-	c.unsettled = map[uint32]uint32{}
+	c.ended = map[uint32]ending{}
+	c.unsettled = map[uint32]ending{}
 	c.last = cachedTable{noContext, &c.endedTable}
 }
 
@@ -78,13 +86,24 @@ func (c *contexts) isEnded(t *table) bool { return t == &c.endedTable }
 // isStale reports whether a context has ended. The comparison of generations allows for wrap-around.
 func (c *contexts) isStale(context uint32) bool {
 	ended, ok := c.ended[contextNumber(context)]
-	return ok && int32(context-ended) <= 0
+	return ok && int32(context-ended.context) <= 0
+}
+
+// isFreed reports whether a context has ended because all processes freed its communicator. Of the contexts with one number it
+// knows that of the last that has ended here. It takes earlier ones as freed, which usually they were.
+func (c *contexts) isFreed(context uint32) bool {
+	number := contextNumber(context)
+	if last, ok := c.unsettled[number]; ok && last.context == context {
+		return last.freed
+	}
+	ended := c.ended[number]
+	return c.isStale(context) && (ended.freed || ended.context != context)
 }
 
 // hasEnded is isStale for a context that this process has used, also while it does not know which is the next one of its number.
 func (c *contexts) hasEnded(context uint32) bool {
 	last, ok := c.unsettled[contextNumber(context)]
-	return ok && last == context || c.isStale(context)
+	return ok && last.context == context || c.isStale(context)
 }
 
 func contextNumber(context uint32) uint32 { return context & (1<<ContextBits - 1) }
@@ -99,15 +118,19 @@ func (c *contexts) expect(number uint32) {
 
 // agreed records which context of its number is used next. It returns the context that had ended last before expect, if that
 // is another one.
-func (c *contexts) agreed(context uint32, joins bool) (last uint32, ok bool) {
+func (c *contexts) agreed(context uint32, joins bool) (last ending, ok bool) {
 	number := contextNumber(context)
 	last, ok = c.unsettled[number]
 	delete(c.unsettled, number)
-	c.ended[number] = context
-	if joins {
-		c.ended[number] = context - 1<<ContextBits
+	switch before := (ending{context - 1<<ContextBits, true}); {
+	case !joins:
+		c.ended[number] = ending{context, true}
+	case ok && last.context == before.context:
+		c.ended[number] = last
+	default:
+		c.ended[number] = before
 	}
-	return last, ok && last != context
+	return last, ok && last.context != context
 }
 
 // remove takes the table of a context out of the map and the caches. It returns nil if there is none.
@@ -138,23 +161,38 @@ func (e *Engine) ContextAgreed(context uint32, joins bool) {
 	e.lock()
 	defer e.unlock()
 	if last, ok := e.contexts.agreed(context, joins); ok {
-		e.endContext(last, ErrContextEnded) // drops late messages of the last context
+		e.dropContext(last, ErrContextEnded) // its late messages
 	}
 	e.reportLeft(context)
 }
 
-// EndContext ends a context. Its posted receives complete with err. Its probes, and all later calls, fail with
-// ErrContextEnded. Its unexpected messages, and those that arrive later, are dropped.
-func (e *Engine) EndContext(context uint32, err error) {
-	e.lock()
-	defer e.unlock()
-	e.contexts.ended[contextNumber(context)] = context
-	e.endContext(context, err)
-	e.reportLeft(context)
+// EndContext ends a context that this process has left: its receives that are posted, its probes and its schedules complete with
+// err, which is an ErrFreed. So do the persistent requests that are started later. Unexpected messages, and those that arrive
+// later, are refused. Operations whose message has been matched go on. Other processes may still need this one: they learn that
+// it has left.
+func (e *Engine) EndContext(context uint32, err error) { e.endContext(ending{context: context}, err) }
+
+// FreeContext is EndContext for a context that all of its processes have agreed to free. They learn that its communicator was
+// freed.
+func (e *Engine) FreeContext(context uint32, err error) {
+	e.endContext(ending{context: context, freed: true}, err)
 }
 
-func (e *Engine) endContext(context uint32, err error) {
+func (e *Engine) endContext(end ending, err error) {
+	e.lock()
+	defer e.unlock()
+	context := end.context
+	e.contexts.ended[contextNumber(context)] = end
 	e.dropPolled(context, err)
+	e.dropContext(end, err)
+	e.endRequests(end, err)
+	e.reportLeft(context)
+	e.startBackground() // for schedules whose messages have been matched
+}
+
+// dropContext completes the posted receives of a context that has ended with err, and drops what else was recorded for it.
+func (e *Engine) dropContext(end ending, err error) {
+	context := end.context
 	e.departures.forget(context)
 	t := e.contexts.remove(context)
 	if t == nil {
@@ -173,22 +211,71 @@ func (e *Engine) endContext(context uint32, err error) {
 		},
 		func(m *unexpectedMessage) {
 			e.noteUnreceived(m.note, m.v.Rank)
-			e.answerDropped(m.peer, m.v.kind, m.w, kindFIN)
-			e.abandonFragments(m)
-			e.dropUnexpected(m)
+			e.refuseUnexpected(m, end.freed)
 		})
 	e.waiters.rouseAll()
 }
 
-// answerDropped answers the sender of a message that is dropped, if it waits for the receiver: kindFIN, as if it was received, or
-// kindRefuse.
-func (e *Engine) answerDropped(peer int32, k kind, w [5]uint64, answer kind) {
-	switch k {
-	case kindEagerSync:
-		e.sendControl(peer, envelope{kind: answer}, w[0])
-	case kindRTS:
-		e.sendControl(peer, envelope{kind: answer}, w[3])
+// endRequests marks the persistent requests of a context that has ended, and ends its schedules with err. If its
+// communicator was freed, operations that have failed because a process had left before, or had freed it, get err as well, if the
+// program does not know yet.
+func (e *Engine) endRequests(end ending, err error) {
+	if e.background.schedules == 0 && e.requests.persistent == 0 && !e.departures.failed {
+		return
 	}
+	for _, slab := range e.requests.slabs {
+		for i := range slab {
+			r := &slab[i]
+			if r.state == free || r.route.Context != end.context {
+				continue
+			}
+			if r.flags&persistent != 0 {
+				r.flags |= contextEnded
+			}
+			switch s := r.schedule; {
+			case r.state == done && r.err != nil && end.freed && e.failure.err == nil && isDeparture(r.err):
+				r.err = r.operationError(err)
+			case r.state != active || s == nil || s.req != r:
+			case s.busy: // another goroutine does a step, and will find that the context has ended
+				s.program.Abandoned(err)
+			default:
+				if end.freed && s.err != nil && isDeparture(s.err) {
+					s.err = err
+				}
+				e.abandon(s, err)
+			}
+		}
+	}
+}
+
+// isDeparture reports whether an operation has failed because a process had left, or had freed the communicator.
+func isDeparture(err error) bool { return errors.Is(err, ErrFailed) || errors.Is(err, ErrFreed) }
+
+// refuseUnexpected frees an unexpected message that this process will not receive. freed is as in refuse.
+func (e *Engine) refuseUnexpected(m *unexpectedMessage, freed bool) {
+	e.refuse(m.peer, m.v, m.w, freed)
+	e.abandonFragments(m)
+	e.dropUnexpected(m)
+}
+
+// refuse answers the sender of a message that is dropped, if it waits for the receiver. freed says that the communicator was
+// freed by all of its processes.
+func (e *Engine) refuse(peer int32, v envelope, w [5]uint64, freed bool) {
+	answer := envelope{kind: kindRefuse}
+	switch v.kind {
+	case kindEagerSync:
+		e.sendControl(peer, answer, w[0], freedWord(freed))
+	case kindRTS:
+		e.sendControl(peer, answer, w[3], freedWord(freed))
+	}
+}
+
+// freedWord is the word of LEFT and REFUSE that says whether the communicator was freed.
+func freedWord(freed bool) uint64 {
+	if freed {
+		return 1
+	}
+	return 0
 }
 
 // QueueLengths returns the numbers of posted receives and unexpected messages of a context.
@@ -198,13 +285,22 @@ func (e *Engine) QueueLengths(context uint32) (receives, messages int) {
 	return e.contexts.table(context).Lengths()
 }
 
-// WaitContextIdle blocks until no operation of a context is in progress. Meanwhile the recorder shows op as the current
-// operation.
+// WaitContextIdle blocks until no operation of a context is in progress, except partitioned ones. Meanwhile the recorder shows op
+// as the current operation.
 func (e *Engine) WaitContextIdle(op perf.Op, context uint32) error {
+	return e.waitIdle(op, context, contextIdle)
+}
+
+// WaitPartitionedIdle is WaitContextIdle for the partitioned operations.
+func (e *Engine) WaitPartitionedIdle(op perf.Op, context uint32) error {
+	return e.waitIdle(op, context, partitionedIdle)
+}
+
+func (e *Engine) waitIdle(op perf.Op, context uint32, what goalKind) error {
 	e.lock()
 	defer e.unlock()
 	defer e.rec.configured.Leave(e.rec.enter(op, context, -1, -1, 0))
-	g := goal{what: contextIdle, from: Route{Context: context}}
+	g := goal{what: what, from: Route{Context: context}}
 	e.await(&g)
 	if !g.reached(e) {
 		return e.failure.err

@@ -38,9 +38,10 @@ type departures struct {
 	left     map[uint32]bool    // contexts that this process has left, and that have not ended
 	watchers map[uint32][]int32 // by context: the processes to which LEFT must be sent
 	watched  map[member]bool    // the processes to which WATCH was sent
-	gone     map[member]bool    // the processes that have answered with LEFT
+	gone     map[member]bool    // the processes that have answered with LEFT: whether all free the communicator
 	members  func(context uint32) []int32
 	closed   bool // the engine is closed
+	failed   bool // an operation has failed because a process had left
 
 	timerRuns bool      // startWatchTimer has started a timer
 	probed    Route     // of the last probe that did not block
@@ -76,14 +77,19 @@ func (d *departures) forget(context uint32) {
 	}
 }
 
-// departureErr returns the error of an operation that needs a process which has left, and records that there is one.
-func (e *Engine) departureErr(n int32) error {
+// departureErr returns the error of an operation that needs a process which has left, and records that there is one. If all
+// processes free the communicator, this one is about to do so as well.
+func (e *Engine) departureErr(n int32, freed bool) error {
+	e.departures.failed = true
+	if freed {
+		return ErrFreed
+	}
 	e.rec.configured.LostPeer()
 	return &failureError{n, errLeftContext}
 }
 
 var errLeftContext = errors.New("it takes part in no operation of this communicator any more: " +
-	"it finalizes, has freed the communicator, or a collective has failed there")
+	"it finalizes, has closed the session, or a collective has failed there")
 
 // LeaveContext must be called when this process will take part in no operation of a context any more, before EndContext. Messages
 // in the context that wait for this process are refused, now and from now on.
@@ -99,10 +105,8 @@ func (e *Engine) leaveContext(context uint32) {
 	}
 	e.departures.left[context] = true
 	e.contexts.table(context).DrainMessages(func(m *unexpectedMessage) {
-		e.answerDropped(m.peer, m.v.kind, m.w, kindRefuse)
 		e.noteDropped(m.v, m.note)
-		e.abandonFragments(m)
-		e.dropUnexpected(m)
+		e.refuseUnexpected(m, false)
 	})
 	e.reportLeft(context)
 }
@@ -128,7 +132,7 @@ func (e *Engine) reportLeft(context uint32) {
 
 func (e *Engine) sendLeft(n int32, context uint32) {
 	if e.peer(n).finalized == nil {
-		e.sendControl(n, envelope{kind: kindLeft, context: context})
+		e.sendControl(n, envelope{kind: kindLeft, context: context}, freedWord(e.contexts.isFreed(context)))
 	}
 }
 
@@ -144,31 +148,40 @@ func (e *Engine) handleWatch(peer int32, context uint32) {
 }
 
 // handleLeft handles LEFT. It ignores an answer that is not expected any more.
-func (e *Engine) handleLeft(peer int32, context uint32) {
+func (e *Engine) handleLeft(peer int32, context uint32, w [5]uint64) bool {
 	m := member{context, peer}
-	if !e.departures.watched[m] {
-		return
+	if w[0] > 1 {
+		return false
 	}
-	e.departures.gone[m], e.failure.departed = true, true
-	e.failure.finalized++
-	e.endHopeless()
-	e.waiters.rouseAll()
+	if e.departures.watched[m] {
+		e.departures.gone[m], e.failure.departed = w[0] == 1, true
+		e.failure.finalized++
+		e.endHopeless()
+		e.waiters.rouseAll()
+	}
+	return true
 }
 
 // handleRefuse handles REFUSE.
 func (e *Engine) handleRefuse(peer int32, w [5]uint64) bool {
 	r := e.requests.byID(w[0])
-	if r == nil || !r.awaitsPeer(peer) || r.transfer.running {
+	if r == nil || !r.awaitsPeer(peer) || r.transfer.running || w[1] > 1 {
 		return false
 	}
 	r.releaseSend()
-	e.complete(r, e.departureErr(peer))
+	if r.flags&withdrawing != 0 {
+		r.status = cancelledStatus // as it was to be: its message was not matched
+		e.complete(r, nil)
+	} else {
+		e.complete(r, e.departureErr(peer, w[1] == 1 || e.contexts.isFreed(r.route.Context)))
+	}
 	return true
 }
 
 // isGone reports whether a process takes part in no operation of a context any more.
 func (e *Engine) isGone(context uint32, n int32) bool {
-	return e.hasFinalized(n) || e.departures.gone[member{context, n}]
+	_, gone := e.departures.gone[member{context, n}]
+	return gone || e.hasFinalized(n)
 }
 
 // departureError returns the error of an operation that waits for a message, if the processes that could send it have left; nil
@@ -176,7 +189,7 @@ func (e *Engine) isGone(context uint32, n int32) bool {
 func (e *Engine) departureError(from Route) error {
 	if from.Peer >= 0 && from.Rank != AnySource {
 		if int(from.Peer) != e.self && e.isGone(from.Context, from.Peer) {
-			return e.departureErr(from.Peer)
+			return e.departureErr(from.Peer, e.departures.gone[member{from.Context, from.Peer}])
 		}
 		return nil
 	}
@@ -193,7 +206,7 @@ func (e *Engine) departureError(from Route) error {
 	if last < 0 {
 		return nil
 	}
-	return e.departureErr(last)
+	return e.departureErr(last, e.departures.gone[member{from.Context, last}])
 }
 
 // isHopeless reports whether a goal cannot be reached because of processes that have left, and sets g.err then. Requests are
@@ -237,15 +250,19 @@ func (r *Request) endReceive(err error) {
 
 // endOperationsWith completes the operations that need a process which has finalized. All that it has sent has arrived.
 func (e *Engine) endOperationsWith(n int32, err error) {
-	e.failure.departed = true
+	e.failure.departed, e.departures.failed = true, true
 	for _, slab := range e.requests.slabs {
 		for i := range slab {
 			switch r := &slab[i]; {
 			case r.state != active || r.transfer.running:
 			case r.send && r.awaitsPeer(n):
-				e.rec.configured.LostPeer()
 				r.releaseSend()
-				e.complete(r, err)
+				if e.contexts.isFreed(r.route.Context) {
+					e.complete(r, ErrFreed) // the process has not received the message before it freed the communicator
+				} else {
+					e.rec.configured.LostPeer()
+					e.complete(r, err)
+				}
 			case !r.send && r.transfer.peer == n && r.transfer.state == transferCopying:
 				r.finishTransfer(err)
 			}

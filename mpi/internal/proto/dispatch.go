@@ -74,7 +74,7 @@ func (e *Engine) dispatch(peer int32, b []byte) bool {
 	case kindWatch:
 		e.handleWatch(peer, v.context)
 	case kindLeft:
-		e.handleLeft(peer, v.context)
+		return e.handleLeft(peer, v.context, w)
 	case kindRefuse:
 		return e.handleRefuse(peer, w)
 	case kindNote:
@@ -100,13 +100,9 @@ func (e *Engine) handleFirst(peer int32, v envelope, w [5]uint64, payload []byte
 	t := e.contexts.table(v.context)
 	r := t.TakePosted(v.Rank, v.Tag)
 	if r == nil {
-		if e.contexts.isEnded(t) {
-			e.answerDropped(peer, v.kind, w, kindFIN)
-			return true
-		}
-		if e.departures.left[v.context] {
+		if e.contexts.isEnded(t) || e.departures.left[v.context] {
 			e.noteDropped(v, note)
-			e.answerDropped(peer, v.kind, w, kindRefuse)
+			e.refuse(peer, v, w, e.contexts.isFreed(v.context))
 			return true
 		}
 		m := e.storeUnexpected(peer, v, w, payload, len(payload))

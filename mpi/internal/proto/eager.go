@@ -63,9 +63,9 @@ func (e *Engine) handleFirstFrag(peer int32, v envelope, w [5]uint64, payload []
 		e.rec.traceMatch(peer, v, number, a.total)
 		r.noteMatched(note, v.Rank)
 		a.start(r, v, payload)
-	case e.departures.left[v.context]:
+	case e.contexts.isEnded(t) || e.departures.left[v.context]:
 		e.noteDropped(v, note)
-	case !e.contexts.isEnded(t):
+	default:
 		a.m = e.storeUnexpected(peer, v, w, payload, a.total)
 		a.m.number = number
 		e.unexpected.setNote(a.m, note)

@@ -3,6 +3,7 @@ package proto
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
@@ -18,8 +19,10 @@ var (
 	ErrStale = errors.New("request has been completed or freed before")
 	// ErrState reports that a request cannot do this now: it is active, or not persistent.
 	ErrState = errors.New("request is in the wrong state")
-	// ErrContextEnded reports that the context of a receive or probe has ended.
-	ErrContextEnded = errors.New("context has ended")
+	// ErrFreed reports that the communicator of an operation was freed, here or at the process that the operation needs.
+	ErrFreed = errors.New("the communicator has been freed")
+	// ErrContextEnded is the ErrFreed of a context that has ended here.
+	ErrContextEnded = fmt.Errorf("%w", ErrFreed)
 	// ErrFailed reports that the engine has failed because a process was lost: no pending operation is sure to complete.
 	ErrFailed = errors.New("a process was lost")
 )

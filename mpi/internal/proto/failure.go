@@ -185,8 +185,8 @@ func (e *Engine) firstGone(context uint32, peers []int32) error {
 			e.rec.configured.LostPeer()
 			return e.peer(n).gone(n)
 		}
-		if e.departures.gone[member{context, n}] {
-			return e.departureErr(n)
+		if freed, gone := e.departures.gone[member{context, n}]; gone {
+			return e.departureErr(n, freed)
 		}
 	}
 	return nil

@@ -32,7 +32,7 @@ func (x *watch) goal() goal {
 
 // isGeneral reports whether the end of any request may reach the goal.
 func (k goalKind) isGeneral() bool {
-	return k == anyCompleted || k == sendsFlushed || k == bufferUnused || k == contextIdle
+	return k == anyCompleted || k == sendsFlushed || k == bufferUnused || k == contextIdle || k == partitionedIdle
 }
 
 // parkedList is a list of sleepers, the oldest first.

@@ -64,7 +64,7 @@ type Partitions struct {
 }
 
 // PsendInit returns a persistent request of a partitioned send. Failed is called with the engine's lock held when the send has
-// failed: this process then has left the context.
+// failed: this process then has left the context, except if all processes free it.
 func (e *Engine) PsendInit(to Route, x Partitions) (Handle, error) {
 	e.lock()
 	defer e.unlock()
@@ -117,8 +117,7 @@ func (e *Engine) newPartitioned(on Route, x Partitions, send bool) *partitioned 
 	}
 	r := e.newSchedule(on, 0, p, &p.schedule) // not long: the program calls Pready meanwhile, which makes progress
 	p.schedule.tag = 0                        // each step has its own
-	r.state = inactive
-	r.flags |= persistent
+	r.makePersistent()
 	return p
 }
 
@@ -195,15 +194,23 @@ func (p *partitioned) pack(i int) bool {
 	return s.number == number && s.req.schedule == s && s.req.state == active
 }
 
-// isIdleSetup reports whether r receives the setup of a partitioned receive that is not active.
-func (r *Request) isIdleSetup() bool {
-	s := r.schedule
-	if s == nil || r == s.req {
+// isPartitioned reports whether r is a partitioned request, or a message of one.
+func (r *Request) isPartitioned() bool {
+	if r.schedule == nil {
 		return false
 	}
-	_, ok := s.program.(*partitioned)
-	return ok && (s.req.schedule != s || s.req.state != active)
+	_, ok := r.schedule.program.(*partitioned)
+	return ok
 }
+
+// isIdleSetup reports whether r is the setup of a partitioned request that is not active.
+func (r *Request) isIdleSetup() bool {
+	s := r.schedule
+	return r.isPartitioned() && r != s.req && (s.req.schedule != s || s.req.state != active)
+}
+
+// Started does nothing.
+func (p *partitioned) Started() {}
 
 // Abandoned does nothing: no other process reads the buffer except in messages.
 func (p *partitioned) Abandoned(error) {}
@@ -245,7 +252,7 @@ func (e *Engine) Pready(h Handle, low, high int) error {
 	switch {
 	case err != nil:
 		return err
-	case h.r.state == done && p.on.Peer != ProcNull: // it has failed
+	case h.r.state == done && (p.on.Peer != ProcNull || h.r.flags&contextEnded != 0): // it has failed
 		return nil
 	case h.r.state == inactive:
 		return ErrState

@@ -228,8 +228,7 @@ func (e *Engine) newPersistentData(send bool, rt Route, d *datatype.Buffer, mode
 	e.lock()
 	defer e.unlock()
 	r := e.newDataRequest(send, rt, d, mode, nil)
-	r.state = inactive
-	r.flags |= persistent
+	r.makePersistent()
 	return r.handle()
 }
 

@@ -16,9 +16,19 @@ func (e *Engine) newPersistent(send bool, rt Route, buf []byte, mode Mode) Handl
 	e.lock()
 	defer e.unlock()
 	r := e.requests.take(e)
-	r.state, r.flags = inactive, persistent
 	r.send, r.mode, r.route, r.buf = send, mode, rt, buf
+	r.makePersistent()
 	return r.handle()
+}
+
+// makePersistent makes a new request a persistent one, which is not active.
+func (r *Request) makePersistent() {
+	r.state = inactive
+	r.flags |= persistent
+	r.e.requests.persistent++
+	if r.e.contexts.hasEnded(r.route.Context) { // another goroutine has freed the communicator
+		r.flags |= contextEnded
+	}
 }
 
 // Start starts the operation of a persistent request.
@@ -40,6 +50,9 @@ func (e *Engine) Start(h Handle) error {
 	}
 	n := r.route.Moves(r.size())
 	switch {
+	case r.flags&contextEnded != 0:
+		r.status, r.err, n = emptyStatus, nil, 0
+		e.complete(r, ErrContextEnded)
 	case r.schedule != nil:
 		e.restart(r.schedule)
 	case r.send:

@@ -91,6 +91,7 @@ const (
 	withdrawing                           // a send: it is to end as cancelled if its message is not matched; see withdraw
 	noCancel                              // the program can neither cancel nor free the request
 	inSchedule                            // a message of schedule
+	contextEnded                          // the context has ended; only of persistent requests
 )
 
 // Request is an operation in progress. It belongs to its engine and is reused; a [Handle] says which use is meant.
@@ -134,8 +135,9 @@ type Handle struct {
 
 // requestPool allocates requests in slabs, and finds them by id.
 type requestPool struct {
-	free  *Request
-	slabs []*[slabSize]Request
+	free       *Request
+	slabs      []*[slabSize]Request
+	persistent int // number of persistent requests
 }
 
 const slabSize = 64
@@ -183,12 +185,13 @@ func (p *requestPool) byID(id uint64) *Request {
 	return r
 }
 
-// activeIn reports whether a request of a context is active. A partitioned receive that was not started is not, although it waits
-// for its setup, which may never come.
-func (p *requestPool) activeIn(context uint32) bool {
+// activeIn reports whether a request of a context is active that is partitioned, or one that is not. A partitioned request that
+// was not started is not active, although its setup may be.
+func (p *requestPool) activeIn(context uint32, partitioned bool) bool {
 	for _, slab := range p.slabs {
 		for i := range slab {
-			if r := &slab[i]; r.state == active && r.route.Context == context && !r.isIdleSetup() {
+			r := &slab[i]
+			if r.state == active && r.route.Context == context && r.isPartitioned() == partitioned && !r.isIdleSetup() {
 				return true
 			}
 		}
@@ -296,8 +299,8 @@ func (e *Engine) collect(r *Request) (Status, error) {
 
 // release frees a request. Handles of this use are stale from now on.
 func (e *Engine) release(r *Request) {
-	if r.flags&(attachedMem|inParts) != 0 {
-		r.releaseMemory()
+	if r.flags&(attachedMem|inParts|persistent) != 0 {
+		r.releaseOther()
 	}
 	if r.flags&inSet != 0 {
 		r.member.set.remove(r)
@@ -310,8 +313,11 @@ func (e *Engine) release(r *Request) {
 	e.requests.put(r)
 }
 
-// releaseMemory releases the block of the attached buffer, or the description of data in parts.
-func (r *Request) releaseMemory() {
+// releaseOther releases the block of the attached buffer and the description of data in parts, and counts a persistent request.
+func (r *Request) releaseOther() {
+	if r.flags&persistent != 0 {
+		r.e.requests.persistent--
+	}
 	if r.flags&attachedMem != 0 {
 		r.e.attached.freeBlock(r.block)
 	}

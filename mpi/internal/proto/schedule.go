@@ -53,15 +53,18 @@ var (
 type Program interface {
 	// Step returns step i. ok is false if there are no more. It is called with the engine's lock held.
 	Step(i int) (s Step, ok bool)
+	// Started is called with the engine's lock held when the schedule starts. It must not call the engine.
+	Started()
 	// Do does the work of step i. After an error no further step begins.
 	Do(i int) error
 	// Ended is called with the engine's lock held when the schedule has ended, with its error, before any call learns that it has.
-	// If the context has ended during a StepLong, or before a StepPoll, the error is ErrContextEnded. Ended must not call the
+	// If the context has ended during a StepLong, or before a StepPoll, the error is ErrContextEnded itself. Ended must not call the
 	// engine, except WakePeerInStep.
 	Ended(err error)
-	// Abandoned is called with the engine's lock held when the engine fails with err while the schedule is in progress, before any
-	// call returns that error: the owner of the buffers may then use them for something else. The context has not ended. Another
-	// goroutine may be in Do of a StepLong. Ended may follow. Abandoned must not call the engine, except WakePeerInStep.
+	// Abandoned is called with the engine's lock held when the engine fails with err while the schedule is in progress and its
+	// context has not ended, before any call returns that error: the owner of the buffers may then use them for something else.
+	// Another goroutine may be in Do of a StepLong. If one is when the context ends, Abandoned is called as well. Ended may follow.
+	// Abandoned must not call the engine, except WakePeerInStep.
 	Abandoned(err error)
 }
 
@@ -85,7 +88,7 @@ type Schedule struct {
 }
 
 // StartSchedule starts a schedule, and returns its request. The messages have the context, the tag and the operation of on, and
-// on.Op is recorded with n bytes. If the schedule fails, this process leaves the context.
+// on.Op is recorded with n bytes. If the schedule fails, this process leaves the context, except if all processes free it.
 func (e *Engine) StartSchedule(on Route, n int, p Program, s *Schedule) Handle {
 	e.lock()
 	began := e.rec.active.Begin(on.Op, n)
@@ -101,8 +104,7 @@ func (e *Engine) ScheduleInit(on Route, n int, p Program, s *Schedule) Handle {
 	e.lock()
 	defer e.unlock()
 	r := e.newSchedule(on, n, p, s)
-	r.state = inactive
-	r.flags |= persistent
+	r.makePersistent()
 	return r.handle()
 }
 
@@ -123,10 +125,7 @@ var errFailedBefore = fmt.Errorf("%w, or another cause made an earlier collectiv
 func (e *Engine) restart(s *Schedule) {
 	r := s.req
 	r.err = nil
-	switch context := r.route.Context; {
-	case e.contexts.isStale(context):
-		s.err = ErrContextEnded
-	case e.departures.left[context]:
+	if e.departures.left[r.route.Context] {
 		s.err = errFailedBefore
 	}
 	e.begin(s)
@@ -143,6 +142,7 @@ func (e *Engine) begin(s *Schedule) {
 	e.polled.started++
 	s.number = e.polled.started
 	s.began = e.rec.active.TraceTime()
+	s.program.Started()
 	s.fail(e.failure.err) // no step begins: a call that waits would not wait for its end
 	e.advance(s, false)
 	e.startBackground()
@@ -334,6 +334,17 @@ func (e *Engine) cancelMessages(s *Schedule) {
 	s.busy = false
 }
 
+// abandon ends a schedule with err, without a step, when those of its messages that have been matched have completed. No
+// goroutine may be doing a step of it.
+func (e *Engine) abandon(s *Schedule, err error) {
+	if t := &s.req.transfer; t.queued {
+		e.transfers.remove(t)
+		t.state = transferNone
+	}
+	s.fail(err)
+	e.advance(s, false)
+}
+
 // endSchedule completes the request of a schedule. Other processes may wait for messages of one that has failed: they learn that
 // none will come.
 func (e *Engine) endSchedule(s *Schedule) {
@@ -344,7 +355,7 @@ func (e *Engine) endSchedule(s *Schedule) {
 	if s.long {
 		e.background.long--
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrFreed) {
 		e.leaveContext(r.route.Context)
 	}
 	if r.flags&persistent != 0 {

@@ -34,6 +34,7 @@ func (s *script) Do(i int) error { return s.steps[i].do() }
 
 func (s *script) Ended(err error) { s.ended <- err }
 
+func (s *script) Started()            {}
 func (s *script) Abandoned(err error) { s.abandoned = err }
 
 func (s *script) start(e *Engine, tag int32) Handle {
@@ -103,7 +104,7 @@ func TestSchedule(t *testing.T) {
 				return nil
 			})
 			for i, e := range es {
-				if e.requests.activeIn(testContext) {
+				if e.requests.activeIn(testContext, false) {
 					t.Errorf("engine %d has requests", i)
 				}
 			}
@@ -168,7 +169,7 @@ func TestScheduleFails(t *testing.T) {
 			if !errors.Is(err, want) || !errors.Is(<-s.ended, want) {
 				return fmt.Errorf("got %w, want %w", err, want)
 			}
-			if e.requests.activeIn(testContext) {
+			if e.requests.activeIn(testContext, false) {
 				return errors.New("there are messages")
 			}
 			for self == 0 && !ended.Load() { // answers WATCH

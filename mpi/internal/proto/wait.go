@@ -175,7 +175,8 @@ const (
 	messageOrExit                       // the same, or more than value processes have finalized
 	sendsFlushed                        // no message waits to be sent, and no block to be moved
 	bufferUnused                        // the attached buffer holds no message
-	contextIdle                         // no operation is in progress in the context of from
+	contextIdle                         // no operation is in progress in the context of from, except partitioned ones
+	partitionedIdle                     // no partitioned operation is in progress there
 	segmentMapped                       // mapping is done
 	channelsClosed                      // no request has an open channel, or none may have one any more
 	backgroundNotNeeded                 // no schedule is in progress, or a call waits
@@ -199,8 +200,8 @@ func (g *goal) reached(e *Engine) bool {
 			e.contexts.table(g.from.Context).FindUnexpected(AnySource, AnyTag) != nil
 	case bufferUnused:
 		return len(e.attached.blocks) == 0
-	case contextIdle:
-		return !e.requests.activeIn(g.from.Context)
+	case contextIdle, partitionedIdle:
+		return !e.requests.activeIn(g.from.Context, g.what == partitionedIdle)
 	case segmentMapped:
 		return g.mapping.try()
 	case channelsClosed:

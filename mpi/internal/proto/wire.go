@@ -40,8 +40,8 @@ const (
 	kindClockPong                    // the time in the ping, receiver's time; a word that a ClockHandler interprets
 	kindClockAdjust                  // words that a ClockHandler interprets
 	kindWatch                        // nothing: the receiver reports with LEFT when it leaves the context, see departures
-	kindLeft                         // nothing
-	kindRefuse                       // sender's id, of an RTS or a synchronous message
+	kindLeft                         // 1 if all processes free the communicator, else 0
+	kindRefuse                       // sender's id, of an RTS or a synchronous message; 1 or 0 as in LEFT
 	kindClockState                   // a word that a ClockHandler interprets
 	kindNote                         // operation; type of the elements, space, source position
 	kindWithdraw                     // sender's id, of an RTS or a synchronous message with this envelope
@@ -56,7 +56,7 @@ const noKind = 1 << 32
 var wordCount = [kindCount]int{kindEagerSync: 1, kindFirstFrag: 1, kindRTS: 5, kindAssist: 5, kindATP: 2, kindFIN: 1,
 	kindDataRequest: 3, kindData: 2,
 	kindRTR: 5, kindPut: 5, kindRTRCancel: 1, kindRTRCancelAck: 1,
-	kindClockPing: 3, kindClockPong: 3, kindClockAdjust: 5, kindRefuse: 1, kindClockState: 1, kindNote: 1,
+	kindClockPing: 3, kindClockPong: 3, kindClockAdjust: 5, kindLeft: 1, kindRefuse: 2, kindClockState: 1, kindNote: 1,
 	kindWithdraw: 1, kindWithdrawn: 1}
 
 const (

@@ -222,7 +222,8 @@ func TestWithdrawNothing(t *testing.T) {
 	}
 }
 
-// TestWithdrawFromGone: a send that is cancelled fails if its receiver closes, and ends if its receiver has ended the context.
+// TestWithdrawFromGone: a send that is cancelled fails if its receiver closes, and ends as cancelled if its receiver has ended
+// the context.
 func TestWithdrawFromGone(t *testing.T) {
 	for _, s := range waitingSends {
 		for _, closes := range []bool{true, false} {
@@ -241,8 +242,8 @@ func TestWithdrawFromGone(t *testing.T) {
 				}
 				continue
 			}
-			b.EndContext(testContext, nil)
-			if st, err := pollUntilDone(t, es, a, h); err != nil || st.Cancelled {
+			b.FreeContext(testContext, ErrFreed)
+			if st, err := pollUntilDone(t, es, a, h); err != nil || !st.Cancelled {
 				t.Errorf("%+v, context ended: %+v, %v", s, st, err)
 			}
 		}

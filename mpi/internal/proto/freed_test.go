@@ -1,0 +1,267 @@
+package proto
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/ibrun/ibrun/fabric"
+)
+
+// persistentOf returns persistent requests of each kind, from process 0 to process 1.
+func persistentOf(t *testing.T, e *Engine) (hs []Handle) {
+	t.Helper()
+	null := Route{Context: testContext, Peer: ProcNull, Match: Match{Rank: ProcNull}}
+	x := make([]byte, 8)
+	for _, m := range []Mode{Standard, Synchronous, Buffered} {
+		hs = append(hs, e.SendInit(to(0, 1, 1), x, m), e.SendInit(null, x, m))
+	}
+	parts := Partitions{Buf: x, Count: 2, Failed: func(error) {}}
+	send, err := e.PsendInit(to(0, 1, 2), parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := &script{ended: make(chan error, 10), steps: []scriptStep{{Step: Step{Kind: StepSend, Peer: 1, Tag: 6, Buf: x}}}}
+	return append(hs, send, e.PrecvInit(to(1, 1, 3), parts), e.RecvInit(to(1, 1, 4), x), e.RecvInit(null, x),
+		e.ScheduleInit(to(0, 1, 5), 0, steps, new(Schedule)))
+}
+
+// TestPersistentFreed: a persistent request of a context that has ended fails when it is started, in whatever state it was, and
+// sends nothing.
+func TestPersistentFreed(t *testing.T) {
+	count := &kindCounter{}
+	es := open(t, 2, func(tr fabric.Transport) fabric.Transport {
+		count.Transport = tr
+		return count
+	}, nil)
+	a := es[0]
+	idle, active := persistentOf(t, a), persistentOf(t, a)
+	if err := a.Attach(make([]byte, 10_000)); err != nil {
+		t.Fatal(err)
+	}
+	for i, h := range active {
+		if err := a.Start(h); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	for _, e := range es {
+		e.FreeContext(testContext, ErrFreed)
+	}
+	for i, h := range active {
+		if _, err := pollUntilDone(t, es, a, h); err != nil && !errors.Is(err, ErrFreed) {
+			t.Errorf("active request %d: %v", i, err)
+		}
+	}
+	late := persistentOf(t, a) // while another goroutine frees the communicator
+	eager, synchronous := count.sent[kindEager].Load(), count.sent[kindEagerSync].Load()
+	for i, h := range slices.Concat(idle, active, late) {
+		for range 2 {
+			if err := a.Start(h); err != nil {
+				t.Errorf("request %d: %v", i, err)
+			}
+			if _, err := a.Wait(h); !errors.Is(err, ErrContextEnded) {
+				t.Errorf("request %d: %v, want %v", i, err, ErrContextEnded)
+			}
+		}
+		if err := a.Free(h); err != nil {
+			t.Errorf("request %d: %v", i, err)
+		}
+	}
+	if _, err := a.Detach(); err != nil {
+		t.Error(err)
+	}
+	if n := count.sent[kindEager].Load() + count.sent[kindEagerSync].Load() - eager - synchronous; n != 0 {
+		t.Errorf("%d messages were sent", n)
+	}
+	checkEmpty(t, es)
+}
+
+// checkEmpty checks that engines have no request, no message and no schedule.
+func checkEmpty(t *testing.T, es []*Engine) {
+	t.Helper()
+	for i, e := range es {
+		used := 0
+		for _, slab := range e.requests.slabs {
+			for i := range slab {
+				if slab[i].state != free {
+					used++
+				}
+			}
+		}
+		if n := e.background.schedules; used+n+len(e.polled.list)+e.unexpected.count != 0 || e.transfers.head != nil {
+			t.Errorf("engine %d: %d requests, %d schedules, of which %d are polled, %d messages, transfers %v", i, used, n,
+				len(e.polled.list), e.unexpected.count, e.transfers.head)
+		}
+	}
+}
+
+// TestFreedOrLeft: what needs a process that has ended the context fails, in different ways: the communicator was freed, or that
+// process has left it before, so it may still be used here.
+func TestFreedOrLeft(t *testing.T) {
+	for _, leaves := range []bool{false, true} {
+		want := map[bool]error{false: ErrFreed, true: ErrFailed}[leaves]
+		t.Run(fmt.Sprint("leaves ", leaves), func(t *testing.T) {
+			es := open(t, 2, nil, nil)
+			a, b := es[0], es[1]
+			ends := map[string]Handle{}
+			send := func(name string) {
+				h, err := a.Isend(to(0, 1, 1), make([]byte, 8), Synchronous)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ends[name] = h
+			}
+			recv := to(1, 1, 2)
+			ends["receive"] = a.Irecv(recv, make([]byte, 8))
+			a.Watch(testContext, 1)
+			send("send before")
+			for _, n := b.QueueLengths(testContext); n == 0; _, n = b.QueueLengths(testContext) {
+				if err := b.Poll(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if leaves {
+				b.LeaveContext(testContext)
+				b.EndContext(testContext, ErrFreed)
+			} else {
+				b.FreeContext(testContext, ErrFreed)
+			}
+			send("send after")
+			for name, h := range ends {
+				if _, err := pollUntilDone(t, es, a, h); !errors.Is(err, want) {
+					t.Errorf("%s: %v, want %v", name, err, want)
+				}
+			}
+			h := a.Irecv(recv, make([]byte, 8)) // posted when the process is known to have ended the context
+			if _, err := pollUntilDone(t, es, a, h); !errors.Is(err, want) {
+				t.Errorf("later receive: %v, want %v", err, want)
+			}
+			checkEmpty(t, es)
+		})
+	}
+}
+
+// TestFailedLeaves: what needs a process whose engine has failed, and that ends the context therefore, fails because of that: the
+// communicator was not freed.
+func TestFailedLeaves(t *testing.T) {
+	es := open(t, 2, nil, nil)
+	a, b := es[0], es[1]
+	recv := a.Irecv(to(1, 1, 2), make([]byte, 8))
+	a.Watch(testContext, 1)
+	send, err := a.Isend(to(0, 1, 1), make([]byte, 8), Synchronous)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := b.QueueLengths(testContext); n == 0; _, n = b.QueueLengths(testContext) {
+		if err := b.Poll(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.Abort(errors.New("failed"))
+	b.LeaveContext(testContext)
+	b.EndContext(testContext, ErrFreed)
+	for name, h := range map[string]Handle{"receive": recv, "send": send} {
+		if _, err := pollUntilDone(t, es[:1], a, h); !errors.Is(err, ErrFailed) || errors.Is(err, ErrFreed) {
+			t.Errorf("%s: %v, want %v", name, err, ErrFailed)
+		}
+	}
+}
+
+// TestFreedInStep: a schedule of which another goroutine does a step when its context is freed learns of it at once: others may
+// read its buffers in the memory that they share, which may be unmapped afterwards.
+func TestFreedInStep(t *testing.T) {
+	e := open(t, 1, nil, nil)[0]
+	begun, release := make(chan struct{}), make(chan struct{})
+	s := &script{steps: []scriptStep{doStep(StepLong, func() error {
+		close(begun)
+		<-release
+		return nil
+	})}}
+	h := s.start(e, 1)
+	result := make(chan error, 1)
+	go func() {
+		_, err := e.Wait(h)
+		result <- err
+	}()
+	<-begun
+	e.FreeContext(testContext, ErrFreed)
+	e.lock()
+	abandoned := s.abandoned
+	e.unlock()
+	close(release)
+	if err, ended := <-result, <-s.ended; abandoned != ErrFreed || !errors.Is(err, ErrFreed) || ended != ErrContextEnded {
+		t.Errorf("abandoned with %v, ended with %v, completed with %v", abandoned, ended, err)
+	}
+}
+
+// TestFreedByClosed: a process frees a communicator and closes, perhaps before this one knows that it can free it. What was in
+// progress has the error of the communicator, and not that of a process that is lost.
+func TestFreedByClosed(t *testing.T) {
+	for _, closedFirst := range []bool{true, false} {
+		es := open(t, 2, nil, nil)
+		a, b := es[0], es[1]
+		a.AllowFinalize()
+		recv := a.Irecv(to(1, 1, 2), make([]byte, 8))
+		send, err := a.Isend(to(0, 1, 1), make([]byte, 8), Synchronous)
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps := []func() error{func() error {
+			a.FreeContext(testContext, ErrFreed)
+			return nil
+		}, b.Close}
+		if closedFirst {
+			steps[0], steps[1] = steps[1], steps[0]
+		}
+		for _, step := range steps {
+			if err := step(); err != nil {
+				t.Fatal(err)
+			}
+			for range 10 {
+				if err := a.Poll(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for name, h := range map[string]Handle{"receive": recv, "send": send} {
+			if _, err := pollUntilDone(t, es[:1], a, h); !errors.Is(err, ErrFreed) || errors.Is(err, ErrFailed) {
+				t.Errorf("%s, closed first %v: %v, want %v", name, closedFirst, err, ErrFreed)
+			}
+		}
+	}
+}
+
+// TestPartitionedIdle: WaitContextIdle does not wait for partitioned messages, and WaitPartitionedIdle waits for no others. An
+// inactive request is in progress for neither.
+func TestPartitionedIdle(t *testing.T) {
+	e := open(t, 1, nil, nil)[0]
+	x := Partitions{Buf: make([]byte, 8), Count: 2, Failed: func(error) {}}
+	idle, active := e.PrecvInit(to(0, 0, 1), x), e.PrecvInit(to(0, 0, 2), x)
+	recv := e.Irecv(to(0, 0, 3), nil)
+	reached := func(context, partitioned bool) {
+		t.Helper()
+		for what, want := range map[goalKind]bool{contextIdle: context, partitionedIdle: partitioned} {
+			g := goal{what: what, from: Route{Context: testContext}}
+			if got := g.reached(e); got != want {
+				t.Errorf("goal %d reached: %v, want %v", what, got, want)
+			}
+		}
+	}
+	reached(false, true)
+	if err := errors.Join(e.Start(active), e.Cancel(recv)); err != nil {
+		t.Fatal(err)
+	}
+	reached(true, false)
+	e.FreeContext(testContext, ErrFreed)
+	reached(true, true)
+	for _, h := range []Handle{recv, active} {
+		if _, err := e.Wait(h); err != nil && !errors.Is(err, ErrFreed) {
+			t.Error(err)
+		}
+	}
+	if err := errors.Join(e.Free(idle), e.Free(active)); err != nil {
+		t.Error(err)
+	}
+	checkEmpty(t, []*Engine{e})
+}
