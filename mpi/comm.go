@@ -37,12 +37,15 @@ func (c *Comm) Size() int { return c.core().Size() }
 // Free releases the communicator. It is collective and blocks until all ranks have called it. Every later call fails
 // with ErrComm. World and Self cannot be freed.
 //
-// Requests may be in progress; they must still be waited for. Collectives that all ranks have started complete before Free
-// returns. A message that a receive or a matched probe has taken is received, and a send that does not wait for its receiver
-// completes. All else fails with ErrComm, at every rank:
-//   - receives and probes that have no message, and partitioned sends and receives that have not completed;
-//   - synchronous and long sends whose message has not been received;
-//   - collectives, if not all ranks have started the same ones;
+// Requests may be in progress; they must still be waited for. A message completes at both sides if its send and its receive were
+// started before the ranks called Free, and so does a partitioned one if all partitions were ready. Collectives that all ranks
+// have started complete before Free returns. What can complete without another rank does, such as a short send. All else fails
+// with ErrComm:
+//   - receives for which no message was sent, and probes that wait;
+//   - synchronous and long sends without a receive;
+//   - partitioned sends and receives that are not ready, or that need another side and have none;
+//   - collectives that need another rank, if not all ranks have started the same ones in the same order. If calls are checked,
+//     Free fails instead;
 //   - persistent requests of any kind that are started later. They can still be freed.
 //
 // A message that nobody has received is dropped. Disconnect waits for messages instead.

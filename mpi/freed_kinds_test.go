@@ -31,10 +31,9 @@ type begin func(x *freedRank) (mpi.Request, error)
 type outcome uint8
 
 const (
-	completes  outcome = iota
-	fails              // with ErrComm
-	unknown            // one of the two
-	sameAtBoth         // one of the two, and the same as that of the other rank
+	completes outcome = iota
+	fails             // with ErrComm
+	unknown           // one of the two
 )
 
 // freedRank is a rank in a freedCase.
@@ -110,12 +109,12 @@ func freedSends() (all []freedCase) {
 				_, err = mpi.Recv(x.c, part(x.in, long), 0, 5)
 				return r, err
 			}
-			name, alone, posted, peerWant := lengthName(long)+m.name, completes, completes, unknown
+			name, alone := lengthName(long)+m.name, completes
 			if m.waits(long) {
-				alone, posted, peerWant = fails, sameAtBoth, sameAtBoth
+				alone = fails
 			}
 			all = append(all, freedCase{name: name, owner: m.to(1, long), want: alone, unreceived: long},
-				freedCase{name: name + ", posted", peer: post, owner: m.to(1, long), want: posted, peerWant: peerWant},
+				freedCase{name: name + ", posted", peer: post, owner: m.to(1, long)},
 				freedCase{name: name + ", received", owner: m.to(1, long), last: receive})
 		}
 		all = append(all, freedCase{name: m.name + " to ProcNull", owner: m.to(mpi.ProcNull, false)},
@@ -147,7 +146,7 @@ func freedReceives() (all []freedCase) {
 				alone = completes
 			} else {
 				all = append(all, freedCase{name: name + ", sent before", peer: isend, owner: f},
-					freedCase{name: name + ", sent last", owner: f, last: isend, want: unknown})
+					freedCase{name: name + ", sent last", owner: f, last: isend})
 			}
 			all = append(all, freedCase{name: name, owner: f, want: alone})
 		}
@@ -253,8 +252,8 @@ func freedPartitioned() []freedCase {
 		{name: "PsendInit at both", peer: psend(false, 1), owner: psend(false, 1), want: fails, peerWant: fails},
 		{name: "partitions, none ready", peer: precv, owner: psend(false, 0), want: fails, peerWant: fails},
 		{name: "partitions, one ready", peer: precv, owner: psend(false, 1), want: fails, peerWant: fails},
-		{name: "partitions, all ready", peer: precv, owner: psend(false, 2), peerWant: unknown},
-		{name: "long partitions, all ready", peer: longPrecv, owner: psend(true, 2), want: unknown, peerWant: unknown},
+		{name: "partitions, all ready", peer: precv, owner: psend(false, 2)},
+		{name: "long partitions, all ready", peer: longPrecv, owner: psend(true, 2)},
 		{name: "partitions, all ready, the receive is not started", peer: idlePrecv(false), owner: psend(false, 2)},
 	}
 }

@@ -21,34 +21,56 @@ func (s *startedCollectives) add(tag int32, call perf.Op) {
 	s.sum.Add(h ^ h>>29)
 }
 
+// What a rank says when it frees a communicator, the more urgent the greater: the ranks compute the maximum.
+const (
+	freeReady    = iota
+	freeReceives // it has receives whose messages may be on their way
+	freeFailed
+)
+
 // errDiffer says why collectives do not complete when their communicator is freed.
 var errDiffer = errors.New("not all ranks have started the same immediate collectives, persistent collectives and Idups")
 
-// agreeToFree blocks until all ranks free the communicator, and until the collectives in progress have completed. If the ranks have not started the same ones,
+// agreeToFree blocks until all ranks free the communicator, until the messages that were sent before have been received by the
+// receives that wait for them, and until the collectives in progress have completed. If the ranks have not started the same ones,
 // some would never complete: then none is waited for, and they fail when the communicator ends; if calls are checked, agreeToFree
 // fails. failed is the error of this rank; if any rank has one, agreeToFree fails at all.
 func (c *Comm) agreeToFree(call perf.Op, failed error) error {
-	same, err := c.newAgreement(call).agreeToFree(failed, c.started.sum.Load())
+	partitioned := c.contextID | collectiveBit
+	mine := uint64(freeReady)
 	switch {
+	case failed != nil:
+		mine = freeFailed
+	case c.engine.PrepareFlush(c.contextID, partitioned):
+		mine = freeReceives
+	}
+	a := c.newAgreement(call)
+	all, same, err := a.compareStarted(mine, c.started.sum.Load())
+	switch err = a.success(failed, all != freeFailed, err); {
 	case err != nil:
 		return err
 	case !same && c.checks:
 		return c.newError(call.String(), ErrOther, errDiffer)
 	}
+	if all == freeReceives {
+		// Each rank answers the others until all have what was sent to them.
+		err := c.wrapError(call.String(), c.engine.Flush(call, c.contextID, partitioned))
+		if err = a.agreeSuccess(err); err != nil {
+			return err
+		}
+	}
 	if c.differ = !same; c.differ {
 		return nil
 	}
 	c.idups.Wait()
-	return c.wrapError(call.String(), c.engine.WaitContextIdle(call, c.contextID|collectiveBit))
+	return c.wrapError(call.String(), c.engine.WaitContextIdle(call, partitioned))
 }
 
-// agreeToFree is agreeSuccess that also reports whether all ranks have the same value.
-func (a *agreement) agreeToFree(failed error, value uint64) (same bool, err error) {
+// compareStarted blocks until all ranks have called it. It returns the maximum of what they say, and reports whether they have
+// started the same collectives.
+func (a *agreement) compareStarted(says, started uint64) (all uint64, same bool, err error) {
 	// The maximum of the complements is the complement of the minimum.
-	mine, all := [3]uint64{0, value, ^value}, [3]uint64{}
-	if failed != nil {
-		mine[0] = 1
-	}
-	err = a.allreduce(Bytes(all[:]), Bytes(mine[:]), datatype.Uint64, Max)
-	return all[1] == ^all[2], a.success(failed, all[0] == 0, err)
+	mine, most := [3]uint64{says, started, ^started}, [3]uint64{}
+	err = a.allreduce(Bytes(most[:]), Bytes(mine[:]), datatype.Uint64, Max)
+	return most[0], most[1] == ^most[2], err
 }

@@ -216,9 +216,9 @@ func (e *Engine) dropContext(end ending, err error) {
 	e.waiters.rouseAll()
 }
 
-// endRequests marks the persistent requests of a context that has ended, and ends its schedules with err. If its
-// communicator was freed, operations that have failed because a process had left before, or had freed it, get err as well, if the
-// program does not know yet.
+// endRequests marks the persistent requests of a context that has ended, and ends its schedules with err, except partitioned
+// requests all of whose messages have been sent or matched. If its communicator was freed, operations that have failed because a
+// process had left before, or had freed it, get err as well, if the program does not know yet.
 func (e *Engine) endRequests(end ending, err error) {
 	if e.background.schedules == 0 && e.requests.persistent == 0 && !e.departures.failed {
 		return
@@ -235,7 +235,7 @@ func (e *Engine) endRequests(end ending, err error) {
 			switch s := r.schedule; {
 			case r.state == done && r.err != nil && end.freed && e.failure.err == nil && isDeparture(r.err):
 				r.err = r.operationError(err)
-			case r.state != active || s == nil || s.req != r:
+			case r.state != active || s == nil || s.req != r || s.err == nil && r.activePartitioned().mayComplete():
 			case s.busy: // another goroutine does a step, and will find that the context has ended
 				s.program.Abandoned(err)
 			default:

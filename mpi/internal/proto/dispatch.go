@@ -83,6 +83,10 @@ func (e *Engine) dispatch(peer int32, b []byte) bool {
 		return e.handleWithdraw(peer, v, w)
 	case kindWithdrawn:
 		return e.handleWithdrawn(peer, w)
+	case kindFlush:
+		e.sendControl(peer, envelope{kind: kindFlushed}, w[0])
+	case kindFlushed:
+		return e.handleFlushed(peer, w)
 	}
 	return true
 }

@@ -117,6 +117,7 @@ type Engine struct {
 	nextSet uint                    // which of them is replaced next, modulo their number
 
 	departures departures
+	flushes    flushes
 	notes      notes
 
 	channels   channels

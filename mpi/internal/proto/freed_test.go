@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/perf"
 )
 
 // persistentOf returns persistent requests of each kind, from process 0 to process 1.
@@ -192,6 +193,164 @@ func TestFreedInStep(t *testing.T) {
 	close(release)
 	if err, ended := <-result, <-s.ended; abandoned != ErrFreed || !errors.Is(err, ErrFreed) || ended != ErrContextEnded {
 		t.Errorf("abandoned with %v, ended with %v, completed with %v", abandoned, ended, err)
+	}
+}
+
+// TestFlush: messages that others have sent before they are asked are received although they arrive later, by receives of all
+// kinds. A receive without a message remains.
+func TestFlush(t *testing.T) {
+	for range 10 { // a partition may be received before FLUSHED is handled, or with it
+		testFlush(t)
+	}
+}
+
+func testFlush(t *testing.T) {
+	es := open(t, 3, nil, nil)
+	stopBackgrounds(es)
+	x := func() []byte { return make([]byte, 8) }
+	a := es[0]
+	if a.PrepareFlush(testContext, partitionedContext) {
+		t.Error("a context without receives has some")
+	}
+	psend, precv := pairOf(t, es[2], a, 2, 8)
+	if a.PrepareFlush(testContext, partitionedContext) {
+		t.Error("a receive that was not started is one")
+	}
+	alone := a.Irecv(to(1, 1, 9), x())
+	handles := map[string]Handle{"receive": a.Irecv(to(1, 1, 1), x()), "long receive": a.Irecv(to(1, 1, 2), make([]byte, 1<<20)),
+		"receive from itself": a.Irecv(to(0, 0, 1), x()), "partitioned receive": precv}
+	err := errors.Join(a.Start(precv), es[2].Start(psend), es[2].Pready(psend, 0, 1))
+	for _, s := range []struct{ from, tag, length int }{{1, 1, 8}, {1, 2, 1 << 20}, {0, 1, 8}} {
+		_, err1 := es[s.from].Isend(to(s.from, 0, int32(s.tag)), make([]byte, s.length), Standard)
+		err = errors.Join(err, err1)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !a.PrepareFlush(testContext, partitionedContext) {
+		t.Error("there are no receives")
+	}
+	flushed := make(chan error, 1)
+	go func() { flushed <- a.Flush(perf.Free, testContext, partitionedContext) }()
+	for done := false; !done; {
+		select {
+		case err = <-flushed:
+			done = true
+		default:
+			err = errors.Join(es[1].Poll(), es[2].Poll())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, e := range es {
+		e.FreeContext(testContext, ErrFreed)
+		e.FreeContext(partitionedContext, ErrFreed)
+	}
+	for name, h := range handles {
+		if _, err := pollUntilDone(t, es, a, h); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := pollUntilDone(t, es, a, alone); !errors.Is(err, ErrFreed) {
+		t.Errorf("a receive without a message: %v", err)
+	}
+}
+
+// partitionedContext is another context than testContext.
+const partitionedContext = testContext + 1
+
+// stopBackgrounds makes engines make progress only in calls.
+func stopBackgrounds(es []*Engine) {
+	for _, e := range es {
+		e.lock()
+		e.stopBackground()
+		e.unlock()
+	}
+}
+
+// pairOf returns a partitioned send of n bytes of process rank, and its receive, in partitionedContext.
+func pairOf(t *testing.T, from, to *Engine, rank int32, n int) (send, recv Handle) {
+	t.Helper()
+	parts := func() Partitions { return Partitions{Buf: make([]byte, n), Count: 2, Failed: func(error) {}} }
+	on := func(peer int) Route {
+		return Route{Context: partitionedContext, Peer: int32(peer), Match: Match{Rank: rank, Tag: 3}}
+	}
+	send, err := from.PsendInit(on(to.self), parts())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return send, to.PrecvInit(on(from.self), parts())
+}
+
+// TestPrepareFlush: partitions that are ready are sent and received, also while the schedule of their request waits for its turn.
+func TestPrepareFlush(t *testing.T) {
+	es := open(t, 2, nil, nil)
+	stopBackgrounds(es)
+	a, b := es[0], es[1]
+	psend, precv := pairOf(t, a, b, 0, 2<<20)
+	if err := errors.Join(a.Start(psend), b.Start(precv), a.Pready(psend, 0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	queued := func(e *Engine, h Handle) {
+		t.Helper()
+		e.lock()
+		for !h.r.transfer.queued {
+			e.progress()
+			e.unlock()
+			other := es[1-e.self]
+			if err := other.Poll(); err != nil {
+				t.Fatal(err)
+			}
+			e.lock()
+		}
+		e.unlock()
+	}
+	queued(b, precv) // the setup has arrived
+	b.PrepareFlush(testContext, partitionedContext)
+	if b.PrepareFlush(testContext, partitionedContext); precv.r.transfer.queued {
+		t.Error("the receive has not continued")
+	}
+	queued(a, psend) // partition 0 has been sent
+	if err := a.Pready(psend, 1, 1); err != nil {
+		t.Fatal(err)
+	}
+	a.PrepareFlush(testContext, partitionedContext)
+	if next := psend.r.schedule.next; next != 2 {
+		t.Errorf("%d partitions were sent, want 2", next)
+	}
+	for _, x := range []struct {
+		e *Engine
+		h Handle
+	}{{a, psend}, {b, precv}} {
+		if _, err := pollUntilDone(t, es, x.e, x.h); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestFlushAnswers: answers that were not asked for are refused, and the process that has to answer may close.
+func TestFlushAnswers(t *testing.T) {
+	es := open(t, 2, nil, nil)
+	a, b := es[0], es[1]
+	a.AllowFinalize()
+	if a.handleFlushed(1, [5]uint64{1}) {
+		t.Error("an answer without a question was accepted")
+	}
+	h := a.Irecv(to(1, 1, 1), nil)
+	a.flushes.list = []*flush{{id: 7, from: []int32{1}}}
+	if a.handleFlushed(0, [5]uint64{7}) || !a.handleFlushed(1, [5]uint64{7}) || a.handleFlushed(1, [5]uint64{7}) {
+		t.Error("the answers of other processes, or of one twice, were accepted")
+	}
+	a.flushes.list = nil
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Flush(perf.Free, testContext, testContext); err != nil {
+		t.Error(err)
+	}
+	if _, err := a.Wait(h); !errors.Is(err, ErrFailed) {
+		t.Error(err)
 	}
 }
 

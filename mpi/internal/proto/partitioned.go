@@ -209,6 +209,12 @@ func (r *Request) isIdleSetup() bool {
 	return r.isPartitioned() && r != s.req && (s.req.schedule != s || s.req.state != active)
 }
 
+// mayComplete reports whether all messages have been sent or matched, of a request without an error whose context has ended: no
+// receive is posted there any more.
+func (p *partitioned) mayComplete() bool {
+	return p != nil && (p.send && len(p.ready) == p.parts || !p.send && p.messages != 0)
+}
+
 // Started does nothing.
 func (p *partitioned) Started() {}
 

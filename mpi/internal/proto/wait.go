@@ -177,6 +177,7 @@ const (
 	bufferUnused                        // the attached buffer holds no message
 	contextIdle                         // no operation is in progress in the context of from, except partitioned ones
 	partitionedIdle                     // no partitioned operation is in progress there
+	flushed                             // the processes of the flush with the number value have answered
 	segmentMapped                       // mapping is done
 	channelsClosed                      // no request has an open channel, or none may have one any more
 	backgroundNotNeeded                 // no schedule is in progress, or a call waits
@@ -202,6 +203,8 @@ func (g *goal) reached(e *Engine) bool {
 		return len(e.attached.blocks) == 0
 	case contextIdle, partitionedIdle:
 		return !e.requests.activeIn(g.from.Context, g.what == partitionedIdle)
+	case flushed:
+		return e.flushIsOver(g.value)
 	case segmentMapped:
 		return g.mapping.try()
 	case channelsClosed:

@@ -46,6 +46,8 @@ const (
 	kindNote                         // operation; type of the elements, space, source position
 	kindWithdraw                     // sender's id, of an RTS or a synchronous message with this envelope
 	kindWithdrawn                    // sender's id
+	kindFlush                        // a number: the receiver answers with FLUSHED, after all that it has sent, see flushes
+	kindFlushed                      // the number in FLUSH
 	kindCount
 )
 
@@ -57,7 +59,7 @@ var wordCount = [kindCount]int{kindEagerSync: 1, kindFirstFrag: 1, kindRTS: 5, k
 	kindDataRequest: 3, kindData: 2,
 	kindRTR: 5, kindPut: 5, kindRTRCancel: 1, kindRTRCancelAck: 1,
 	kindClockPing: 3, kindClockPong: 3, kindClockAdjust: 5, kindLeft: 1, kindRefuse: 2, kindClockState: 1, kindNote: 1,
-	kindWithdraw: 1, kindWithdrawn: 1}
+	kindWithdraw: 1, kindWithdrawn: 1, kindFlush: 1, kindFlushed: 1}
 
 const (
 	envelopeBytes = 16

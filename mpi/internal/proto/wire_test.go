@@ -36,8 +36,13 @@ func TestGolden(t *testing.T) {
 		kindPut:          "0e000000" + env + five,
 		kindRTRCancel:    "0f000000" + env + first,
 		kindRTRCancelAck: "10000000" + env + first,
+		kindWatch:        "14000000" + env,
+		kindLeft:         "15000000" + env + first,
+		kindRefuse:       "16000000" + env + first + "a200000000000000",
 		kindWithdraw:     "19000000" + env + first,
 		kindWithdrawn:    "1a000000" + env + first,
+		kindFlush:        "1b000000" + env + first,
+		kindFlushed:      "1c000000" + env + first,
 	} {
 		v.kind = k
 		b, n := header(v, w[:wordCount[k]]...)
