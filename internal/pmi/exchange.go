@@ -66,6 +66,8 @@ type Exchange struct {
 	bytes    int               // of log
 	sent     []int             // by node: how many puts of log it has received
 	arrived  map[string][]bool // by key of the group: which nodes have entered the barrier
+	waiting  []int             // by node: how many barriers of arrived it has entered
+	most     []int             // by node: the limit of waiting
 	maxBytes int               // limit of bytes
 }
 
@@ -82,8 +84,12 @@ func NewExchange(mapping string, size int) (*Exchange, error) {
 		return nil, err
 	}
 	count := slices.Max(nodes) + 1
-	return &Exchange{nodes: nodes, count: count, names: newStore(), sent: make([]int, count),
-		arrived: make(map[string][]bool), maxBytes: size * maxRankBytes}, nil
+	x := &Exchange{nodes: nodes, count: count, names: newStore(), sent: make([]int, count), arrived: make(map[string][]bool),
+		waiting: make([]int, count), most: make([]int, count), maxBytes: size * maxRankBytes}
+	for _, node := range nodes {
+		x.most[node] += maxBarriersPerRank // a rank waits in each barrier that its node has entered
+	}
+	return x, nil
 }
 
 // Receive processes a message of a node's server and returns the messages to deliver, in order. After an error the job cannot
@@ -135,12 +141,21 @@ func (x *Exchange) arrive(node int, group string) ([]Delivery, error) {
 	if nodes[node] || !members[node] {
 		return nil, fmt.Errorf("%w: node %d enters barrier %.70q twice or without having members", errExchange, node, group)
 	}
+	if x.waiting[node] == x.most[node] {
+		return nil, fmt.Errorf("%w: node %d waits in %d barriers, and enters barrier %.70q", errExchange, node, x.most[node], group)
+	}
 	nodes[node] = true
+	x.waiting[node]++
 	x.arrived[group] = nodes
 	if !slices.Equal(nodes, members) {
 		return nil, nil
 	}
 	delete(x.arrived, group)
+	for member, is := range members {
+		if is {
+			x.waiting[member]--
+		}
+	}
 	return x.release(group, members), nil
 }
 

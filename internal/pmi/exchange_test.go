@@ -308,6 +308,31 @@ func TestExchangeMemory(t *testing.T) {
 	}
 }
 
+// A node waits in no more barriers than its ranks can, so what is stored of barriers that never complete is bounded. Those that
+// complete make room for others.
+func TestExchangeBarriers(t *testing.T) {
+	x, err := NewExchange("(vector,(0,2,2))", 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	enter := func(node, tag int) error {
+		_, err := x.Receive(node, &ExchangeMessage{Group: fmt.Sprintf("WORLD:%d", tag)})
+		return err
+	}
+	const most = 2 * maxBarriersPerRank
+	for tag := range most {
+		if err := enter(1, tag); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := enter(1, most); !errors.Is(err, errExchange) || !strings.Contains(err.Error(), "node 1 waits in 32 barriers") {
+		t.Errorf("one barrier more: %v", err)
+	}
+	if err := errors.Join(enter(0, 5), enter(1, most)); err != nil {
+		t.Errorf("after a barrier is complete: %v", err)
+	}
+}
+
 func FuzzExchange(f *testing.F) {
 	f.Add([]byte(`{"Group":"WORLD:3","Puts":[{"Rank":1,"Key":"a2V5","Value":"dg=="}]}`), 0)
 	f.Add([]byte(`{"Group":"0,2:7"}`), 1)
