@@ -2,12 +2,15 @@ package tracemerge
 
 import (
 	"bytes"
+	"encoding/binary"
+	"io"
 	"slices"
 	"strings"
 	"testing"
 
 	pprof "github.com/google/pprof/profile"
 
+	"github.com/ibrun/ibrun/perf"
 	"github.com/ibrun/ibrun/perf/profile"
 )
 
@@ -77,4 +80,56 @@ func TestNamedMappings(t *testing.T) {
 		t.Errorf("known %v, in part %v, none %v, unused %v", known.HasFunctions, part.HasFunctions, none.HasFunctions,
 			unused.HasFunctions)
 	}
+}
+
+// onePart returns what a rank has recorded that has one part of this kind.
+func onePart(whole []byte, kind uint8, data []byte) []byte {
+	b := binary.NativeEndian.AppendUint64(bytes.Clone(whole[:profile.Head]), uint64(len(data))<<8|uint64(kind))
+	b = append(b, data...)
+	binary.NativeEndian.PutUint64(b[16:], uint64(len(b)))
+	return b
+}
+
+// nameless returns a CPU profile whose only line has no function.
+func nameless(t testing.TB) []byte {
+	t.Helper()
+	mapping := &pprof.Mapping{ID: 1, File: "program"}
+	at := &pprof.Location{ID: 1, Mapping: mapping, Line: []pprof.Line{{Line: 1}}}
+	p := &pprof.Profile{SampleType: sampleTypes()[:2], PeriodType: sampleTypes()[1], Mapping: []*pprof.Mapping{mapping},
+		Location: []*pprof.Location{at}, Sample: []*pprof.Sample{{Location: []*pprof.Location{at}, Value: []int64{1, 1}}}}
+	var b bytes.Buffer
+	if err := p.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// FuzzRecordings: whatever another node has sent as the profile or the trace of its rank, it is merged or left out.
+func FuzzRecordings(f *testing.F) {
+	memory := make([]byte, profile.Bytes)
+	c, err := profile.Start(memory)
+	if err == nil {
+		err = c.Stop()
+	}
+	if err != nil {
+		f.Fatal(err)
+	}
+	whole := bytes.Clone(memory[:profile.Used(memory)])
+	parts, err := profile.Read(whole)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, p := range parts {
+		f.Add(uint8(p.Kind), p.Data, []byte(nil))
+	}
+	f.Add(uint8(profile.CPU), nameless(f), []byte(nil))
+	r := newRecording(f, 0, 2)
+	r.call(perf.Send, 10, 20, nil)
+	f.Add(uint8(profile.CPU), []byte(nil), r.memory[:perf.TraceUsed(r.memory)])
+	f.Fuzz(func(t *testing.T, kind uint8, data, trace []byte) {
+		ranks := []Rank{{Rank: 0, Node: "a", Profile: whole, Trace: trace},
+			{Rank: 1, Node: "b", Profile: onePart(whole, kind, data), Trace: trace}}
+		_, _ = Profiles(io.Discard, ranks) // an error says that there is none
+		_, _ = Timeline(io.Discard, ranks)
+	})
 }

@@ -13,7 +13,7 @@ import (
 
 // recording writes the trace of a rank with times that the test sets.
 type recording struct {
-	t        *testing.T
+	t        testing.TB
 	rank     int
 	memory   []byte
 	trace    *perf.Trace
@@ -21,7 +21,7 @@ type recording struct {
 	now      int64
 }
 
-func newRecording(t *testing.T, rank, size int) *recording {
+func newRecording(t testing.TB, rank, size int) *recording {
 	t.Helper()
 	r := &recording{t: t, rank: rank, memory: make([]byte, perf.TraceBytes)}
 	identity := perf.Identity{Rank: rank, Size: size}
