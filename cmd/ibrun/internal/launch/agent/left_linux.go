@@ -15,14 +15,20 @@ type leftRanks struct {
 	mu    sync.Mutex
 	added sync.Cond // with mu: ranks has grown
 	ranks []int
+	known map[int]bool // of ranks
 }
 
-func (l *leftRanks) init() { l.added.L = &l.mu }
+func (l *leftRanks) init() { l.added.L, l.known = &l.mu, map[int]bool{} }
 
-// add records ranks that have left.
+// add records ranks that have left, each once.
 func (l *leftRanks) add(ranks []int) {
 	l.mu.Lock()
-	l.ranks = append(l.ranks, ranks...)
+	for _, rank := range ranks {
+		if !l.known[rank] {
+			l.known[rank] = true
+			l.ranks = append(l.ranks, rank)
+		}
+	}
 	l.mu.Unlock()
 	l.added.Broadcast()
 }

@@ -35,7 +35,7 @@ type Cluster struct {
 
 	node0  *control.Conn        // on other nodes: the connection to node 0
 	orders chan *protocol.Order // on other nodes: the orders of node 0; closed when the connection ends
-	early  []*protocol.Order    // on other nodes: orders that were received before the ranks were started
+	early  earlyOrders          // on other nodes: orders that were received before the ranks were started
 	lost   *loss                // why orders was closed; set before it is closed
 }
 
@@ -181,7 +181,7 @@ func hostOf(a net.Addr) string {
 func decodeEvent(text []byte) (*protocol.Event, error) {
 	e := new(protocol.Event)
 	if err := json.Unmarshal(text, e); err != nil {
-		return nil, fmt.Errorf("invalid event: %w", err)
+		return nil, protocolError(fmt.Sprintf("it has sent an invalid event: %v", err))
 	}
 	return e, nil
 }
@@ -190,7 +190,7 @@ func decodeEvent(text []byte) (*protocol.Event, error) {
 func decodeOrder(text []byte) (*protocol.Order, error) {
 	o := new(protocol.Order)
 	if err := json.Unmarshal(text, o); err != nil {
-		return nil, fmt.Errorf("invalid order: %w", err)
+		return nil, protocolError(fmt.Sprintf("it has sent an invalid order: %v", err))
 	}
 	return o, nil
 }

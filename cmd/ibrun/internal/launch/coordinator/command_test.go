@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -38,6 +39,34 @@ func TestNodesAgree(t *testing.T) {
 	const want = "3 nodes, but node 0 for 2"
 	if err := checkCommand(ours, 2, 1, 3, ours); exitcode.Of(err) != exitcode.UsageError || !strings.Contains(err.Error(), want) {
 		t.Errorf("another number of nodes: %v", err)
+	}
+}
+
+// A node is accepted whatever bytes its arguments have, and wherever the part of its command line ends that is shown. Of another
+// command line no more than that is shown.
+func TestLongCommands(t *testing.T) {
+	var words []string
+	for n := range 4 {
+		words = append(words, strings.Repeat("a", n)+strings.Repeat("é", 300), strings.Repeat("a", n)+strings.Repeat("世", 300))
+	}
+	ours := newJoin("h", &cli.Options{Programs: []cli.Program{{Ranks: 1, Args: []string{"other"}}}})
+	for _, word := range append(words, strings.Repeat("\xe9", 300), "caf\xe9") {
+		join := newJoin("h", &cli.Options{Programs: []cli.Program{{Ranks: 1, Args: []string{word}}}})
+		text, err := json.Marshal(&protocol.Event{Kind: protocol.EventJoin, Join: join})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := decodeEvent(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := checkCommand(join, 2, 1, 2, e.Join); err != nil || e.Join.Command != join.Command {
+			t.Errorf("%.20q: %v; %q arrives as %q", word, err, join.Command, e.Join.Command)
+		}
+		e.Join.Command = strings.Repeat(e.Join.Command, 100)
+		if err := checkCommand(ours, 2, 1, 2, e.Join); exitcode.Of(err) != exitcode.UsageError || len(err.Error()) > 500 {
+			t.Errorf("%.20q: %v", word, err)
+		}
 	}
 }
 

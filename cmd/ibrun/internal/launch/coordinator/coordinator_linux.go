@@ -50,7 +50,6 @@ type coordinator struct {
 	recorded monitor.RecordingSet // traces and profiles of other nodes
 
 	output      *mergedOutput    // nil: each node writes its own output
-	input       *inputSender     // nil: rank 0 reads standard input itself
 	outputOver  <-chan time.Time // when output that was not written is given up
 	outputGiven bool             // it was given up
 
@@ -317,7 +316,7 @@ func (c *coordinator) handleEvent(n *node, e *protocol.Event) {
 		c.output.add(n.number, e)
 		return
 	case protocol.EventInputTaken:
-		c.input.taken(e.InputTaken)
+		n.input.taken(e.InputTaken)
 	case protocol.EventOutputLost:
 		c.handleLostOutputs()
 		if n.outputCode != 0 && e.Text == "" { // the consequence of that
@@ -331,7 +330,7 @@ func (c *coordinator) handleEvent(n *node, e *protocol.Event) {
 	case protocol.EventPage:
 		n.keepPage(e)
 	case protocol.EventNeedFile:
-		go sendFile(n.conn, e.Code, n.programs[e.Code])
+		n.sendFile(e.Code)
 	case protocol.EventProgress:
 		c.local.monitor.SetRemoteProgress(n.number, *e.Progress)
 	case protocol.EventInspect:
@@ -429,6 +428,9 @@ func (c *coordinator) endJob(grace time.Duration) {
 func (c *coordinator) orderEnd(grace time.Duration) {
 	if !c.ending {
 		c.ending = true
+	}
+	for _, n := range c.nodes {
+		n.ending = true
 	}
 	e := &protocol.EndOrder{Grace: grace, LastOutputOf: -1, OutputTimeout: c.outputTimeout()}
 	if c.failure != nil {

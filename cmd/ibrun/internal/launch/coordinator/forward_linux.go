@@ -70,15 +70,23 @@ func (f *outputForwarder) writeLine(text []byte) error {
 	return console.WriteAll(f.streams[1].w, text)
 }
 
+// sent reports whether what node 0 acknowledges was sent and not acknowledged yet.
+func (f *forwardedStreams) sent(a *protocol.OutputAck) bool {
+	if f == nil || a.Stream < 1 || a.Stream > len(f.output.streams) {
+		return false
+	}
+	s := f.output.streams[a.Stream-1]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return a.Bytes >= 0 && a.Bytes <= s.unacked
+}
+
 // handle processes an acknowledgement or the end of a stream from node 0.
 func (f *outputForwarder) handle(a *protocol.OutputAck) {
-	if a.Stream < 1 || a.Stream > len(f.streams) {
-		return
-	}
 	s := f.streams[a.Stream-1]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.unacked = max(0, s.unacked-a.Bytes)
+	s.unacked -= a.Bytes
 	if a.Closed {
 		s.dropped, s.closed = true, true
 		s.r.Close() // those who write to it get an error, as if they wrote to that stream of node 0
@@ -216,15 +224,13 @@ func (f *forwardedStreams) started(s console.Streams) {
 	}
 }
 
-// handle processes an order about the streams. It does not block.
+// handle processes an order about the streams, which was checked. It does not block.
 func (f *forwardedStreams) handle(o *protocol.Order) {
-	switch {
-	case f == nil:
-	case o.OutputAck != nil:
+	if o.OutputAck != nil {
 		f.output.handle(o.OutputAck)
-	case o.Input != nil && f.input != nil:
-		f.input.handle(o.Input)
+		return
 	}
+	f.input.handle(o.Input)
 }
 
 // limit sets how long the rest of the output may take after the ranks have exited; 0: no limit.

@@ -47,7 +47,13 @@ func newForwardedJob(t *testing.T, n int, stdout, stderr *os.File) *forwardedJob
 		if err != nil {
 			t.Error(err)
 		}
-		j.orders.Go(func() { j.far[n.number].handle(o.OutputAck) })
+		j.orders.Go(func() {
+			far := &forwardedStreams{output: j.far[n.number]}
+			if !far.sent(o.OutputAck) {
+				t.Errorf("node %d refuses %s", n.number, text)
+			}
+			far.handle(o)
+		})
 	}
 	var err error
 	if j.merged, err = mergeOutput(console.Streams{Out: stdout, Err: stderr}, j.nodes, false, ack); err != nil {

@@ -18,6 +18,7 @@ type inputReceiver struct {
 	r, w    *os.File
 	pending *outbox.Writer
 	send    func(*protocol.Event)
+	ended   bool // the end of the input was received
 }
 
 // newInputReceiver returns an inputReceiver. The agent inherits r.
@@ -42,11 +43,18 @@ func newInputReceiver(send func(*protocol.Event)) (*inputReceiver, error) {
 	return i, nil
 }
 
-// handle processes a part of the input. It does not wait for the rank.
-func (i *inputReceiver) handle(in *protocol.Input) {
-	if in.End {
-		in.Data = nil
+// accepts reports whether this part of the input may follow: an inputSender of node 0 sends no more than the rank has room for,
+// and nothing after the end.
+func (i *inputReceiver) accepts(in *protocol.Input) bool {
+	if i == nil || i.ended || in.End != (len(in.Data) == 0) || len(in.Data) > protocol.MaxInputChunk {
+		return false
 	}
+	return i.pending.Pending()+len(in.Data) <= maxUnreadInput
+}
+
+// handle processes a part of the input that accepts has accepted. It does not wait for the rank.
+func (i *inputReceiver) handle(in *protocol.Input) {
+	i.ended = in.End
 	i.pending.Queue(in.Data)
 }
 
@@ -136,10 +144,20 @@ func (i *inputSender) pass(data []byte) {
 	}
 }
 
+// sent reports whether so many bytes were sent and not acknowledged yet.
+func (i *inputSender) sent(n int) bool {
+	if i == nil {
+		return false
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return n >= 0 && n <= i.unread
+}
+
 // taken processes an acknowledgement of the node of rank 0.
 func (i *inputSender) taken(t *protocol.InputTaken) {
 	i.mu.Lock()
-	i.unread = max(0, i.unread-t.Bytes)
+	i.unread -= t.Bytes
 	i.changed.Broadcast()
 	i.mu.Unlock()
 	if t.Closed {

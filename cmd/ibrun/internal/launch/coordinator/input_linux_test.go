@@ -25,7 +25,7 @@ func newInputPair(t *testing.T, in *os.File) *inputPair {
 	p := &inputPair{sent: make(chan int, 1<<16)}
 	var err error
 	p.receiver, err = newInputReceiver(func(e *protocol.Event) {
-		n := &node{number: 1, ranks: []int{0}}
+		n := &node{number: 1, ranks: []int{0}, input: p.sender}
 		if err := n.checkEvent(e); err != nil {
 			t.Error(err)
 		}
@@ -38,6 +38,9 @@ func newInputPair(t *testing.T, in *os.File) *inputPair {
 	p.sender = sendInput(console.Streams{In: in}, func(o *protocol.Order) {
 		<-ready
 		p.sent <- len(o.Input.Data)
+		if !p.receiver.accepts(o.Input) {
+			t.Errorf("%d bytes of input are refused", len(o.Input.Data))
+		}
 		p.receiver.handle(o.Input)
 	})
 	close(ready)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -336,6 +337,23 @@ func (cl *Cluster) dial(ctx context.Context, security control.Security, o *cli.O
 	return c, err
 }
 
+// isJob reports whether this is the description of a job on that many nodes.
+func isJob(j *protocol.JobInfo, nodes int) bool {
+	if j == nil || len(j.Names) != nodes || !isJobID(j.JobID) || !isPort(j.MasterPort) || j.Grace < 0 || j.FailureGrace < 0 ||
+		tunables.CheckHeartbeat(j.Heartbeat) != nil {
+		return false
+	}
+	s := j.Started
+	return s == nil || len(s.Masters) == nodes && len(s.Ports) == nodes &&
+		!slices.ContainsFunc(s.Ports, func(port int) bool { return !isPort(port) }) &&
+		!slices.ContainsFunc(s.Programs, func(f protocol.ProgramFile) bool { return f.Size < 0 })
+}
+
+// isJobID reports whether node 0 may have chosen this name for a job. It becomes a part of names of files.
+func isJobID(id string) bool {
+	return id != "" && len(id) <= 64 && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
+}
+
 // joinNode0 connects to node 0, and blocks until all other nodes have joined too.
 func (cl *Cluster) joinNode0(ctx context.Context, ours *protocol.Join, security control.Security, o *cli.Options,
 	s console.Streams) error {
@@ -357,10 +375,13 @@ func (cl *Cluster) joinNode0(ctx context.Context, ours *protocol.Join, security 
 		switch {
 		case !ok:
 			err = fmt.Errorf("node 0 at %v is lost: %w", c.Remote(), cl.lost.err)
+		case checkEarly(first) != nil:
+			c.Close()
+			err = fmt.Errorf("node 0 at %v: %w", c.Remote(), checkEarly(first))
 		case first.Outcome != nil:
 			c.Close()
 			err = exitcode.Errorf(first.Outcome.Code, "%s", strings.Join(first.Outcome.Lines(), "; "))
-		case first.JobInfo == nil || len(first.JobInfo.Names) != o.Nodes:
+		case !isJob(first.JobInfo, o.Nodes):
 			c.Close()
 			err = fmt.Errorf("node 0 at %v sent an invalid answer to the join request", c.Remote())
 		default:

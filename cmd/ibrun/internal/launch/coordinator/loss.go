@@ -9,6 +9,13 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/control"
 )
 
+// protocolError says how another node does not follow the protocol between the nodes.
+type protocolError string
+
+func (e protocolError) Error() string {
+	return "it does not follow the protocol of ibrun: " + string(e)
+}
+
 // loss is how the connection to the ibrun of another node has ended before the job has.
 type loss struct {
 	err   error
@@ -33,6 +40,10 @@ func (l *loss) silent() bool { return errors.Is(l.err, control.ErrSilent) }
 func (l *loss) reason(node int, name string, at net.Addr) string {
 	if errors.Is(l.err, control.ErrDied) {
 		return fmt.Sprintf("the ibrun of node %d (%s) at %v was killed or has crashed", node, name, at)
+	}
+	if why, ok := errors.AsType[protocolError](l.err); ok {
+		return fmt.Sprintf("the ibrun of node %d (%s) at %v does not follow the protocol: %s. That is an error in ibrun, unless "+
+			"another program has the secret of the nodes: please report it", node, name, at, string(why))
 	}
 	return fmt.Sprintf("the connection to node %d (%s) at %v is lost: %v", node, name, at, l.err)
 }

@@ -26,7 +26,10 @@ type node struct {
 	doneAt   time.Time              // when it was done in order
 	loss     *loss                  // nil: its connection is not lost
 	programs []protocol.ProgramFile // the files that it may request
+	sent     map[int]bool           // by index: the files that it has requested
 	tooMuch  bool                   // it has sent more traces and profiles than allowed
+	ending   bool                   // it was ordered to end its ranks
+	input    *inputSender           // sends it the standard input of rank 0; nil: nothing does
 
 	// If node 0 writes the output of this node:
 	output     *mergedOutput
@@ -53,9 +56,13 @@ func (n *node) attrs() console.Attrs {
 	return console.Attrs{PeerNode: &n.number, PeerHost: n.name}
 }
 
-// checkEvent returns an error for events that no agent of this node sends.
+// checkEvent returns an error for events that this node does not send, or not in this state of the job. The functions that
+// process an event rely on it.
 func (n *node) checkEvent(e *protocol.Event) error {
-	ok := false
+	ok, why := false, fmt.Sprintf("it has sent an invalid event %q", e.Kind)
+	if e.Rank != 0 { // 0 is also that of events that are about no rank
+		why += fmt.Sprintf(" for rank %d", e.Rank)
+	}
 	switch e.Kind {
 	case protocol.EventStarted:
 		ok = len(e.Ranks) == len(e.PIDs) && len(e.Ranks) <= len(n.ranks) && slices.Equal(e.Ranks, n.ranks[:len(e.Ranks)])
@@ -72,11 +79,15 @@ func (n *node) checkEvent(e *protocol.Event) error {
 	case protocol.EventSignal:
 		ok = slices.Contains(append(console.EndSignals(), console.ForwardedSignals()...), os.Signal(syscall.Signal(e.Signal)))
 	case protocol.EventInspect:
-		ok = e.Question != nil || e.Answer != nil
+		ok = (e.Question == nil) != (e.Answer == nil)
+		if ok && e.Answer != nil {
+			ok, why = e.Answer.IsAbout(n.has), "it has sent the state of ranks of other nodes"
+		}
 	case protocol.EventProgress:
 		ok = e.Progress != nil
 	case protocol.EventNodeRecord:
 		ok = e.NodeRecord != nil && n.record == nil && n.hasPlaces(e.NodeRecord.Ranks)
+		why = "it has sent what it knows about itself twice, or about ranks of other nodes"
 	case protocol.EventPage:
 		ok = n.has(e.Rank)
 	case protocol.EventFailure:
@@ -84,22 +95,33 @@ func (n *node) checkEvent(e *protocol.Event) error {
 	case protocol.EventOutputLost:
 		ok = n.has(e.Rank) && isCode(e.Code) && e.Code != 0
 	case protocol.EventOutput:
-		ok = n.output.accepts(n.number, e)
+		ok, why = n.output.accepts(n.number, e), "it has sent output that node 0 has no room for, or does not write"
 	case protocol.EventInputTaken:
-		ok = e.InputTaken != nil && e.InputTaken.Bytes >= 0 && n.has(0)
+		ok = e.InputTaken != nil && n.input.sent(e.InputTaken.Bytes)
+		why = "it acknowledges standard input that was not sent"
 	case protocol.EventNeedFile:
-		ok = e.Code >= 0 && e.Code < len(n.programs) && n.programs[e.Code].SHA256 != nil
+		ok = e.Code >= 0 && e.Code < len(n.programs) && n.programs[e.Code].SHA256 != nil && !n.sent[e.Code]
+		why = fmt.Sprintf("it asks for the file of program %d, which is not sent, or was", e.Code)
 	case protocol.EventDone:
-		ok = true
+		ok = n.ending && (e.Rank == -1 || n.has(e.Rank))
+		if !n.ending {
+			why = "it says that its ranks have ended, but it was not ordered to end them"
+		}
 	}
 	if !ok {
-		return fmt.Errorf("it sent an invalid event %q for rank %d", e.Kind, e.Rank)
+		return protocolError(why)
 	}
 	return nil
 }
 
-// isCode reports whether a process can exit with this code.
-func isCode(code int) bool { return code >= 0 && code <= 255 }
+// sendFile starts to send a node the file of a program.
+func (n *node) sendFile(program int) {
+	if n.sent == nil {
+		n.sent = map[int]bool{}
+	}
+	n.sent[program] = true
+	go sendFile(n.conn, program, n.programs[program])
+}
 
 // unknownRecord returns the record of a node that has sent none.
 func (n *node) unknownRecord() *report.Node {

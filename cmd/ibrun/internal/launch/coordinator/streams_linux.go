@@ -58,14 +58,16 @@ func startHead(w *watcher.Watcher, cl *Cluster, nodes []*node, t *protocol.Task,
 // startInput forwards standard input to the node of rank 0, unless that is this node, or the user has started it.
 func (c *coordinator) startInput(of *node) {
 	if c.output != nil && of.conn != nil {
-		c.input = sendInput(c.Streams, func(o *protocol.Order) { encodeOrder(o)(of.conn) })
+		of.input = sendInput(c.Streams, func(o *protocol.Order) { encodeOrder(o)(of.conn) })
 	}
 }
 
 // endStreams ends the input, and records which output was not written.
 func (c *coordinator) endStreams() {
-	if c.input != nil {
-		c.input.end()
+	for _, n := range c.nodes {
+		if n.input != nil {
+			n.input.end()
+		}
 	}
 	c.handleLostOutputs()
 	c.undelivered = append(c.undelivered, c.output.undelivered(c.nodes)...)

@@ -31,6 +31,7 @@ type worker struct {
 	endSignal syscall.Signal    // by which the ranks of this node were asked to end; 0: they were not
 	outcome   *protocol.Outcome // received from node 0, or set when node 0 is lost
 	node0Lost bool              // outcome was not received
+	refused   bool              // node 0 has sent an invalid order, and no further ones are executed
 	giveUpAt  time.Time         // when the job ends here although node 0 or the agent does not answer; zero: never
 	giveUp    <-chan time.Time
 	reporting sync.WaitGroup    // see reportDone
@@ -96,8 +97,8 @@ func runWorker(watch *watcher.Watcher, cl *Cluster, where Layout, t *protocol.Ta
 // user does not want to wait for that.
 func (w *worker) handleEvents(signals <-chan os.Signal) {
 	events, orders, lost, gone := w.local.events, w.cluster.orders, w.local.watcher.Lost, w.cluster.peers.Gone
-	for _, o := range w.cluster.early {
-		w.handleOrder(o)
+	for _, o := range w.cluster.early.list {
+		w.handleRemote(o)
 	}
 	for w.outcome == nil || !w.local.done {
 		select {
@@ -114,10 +115,10 @@ func (w *worker) handleEvents(signals <-chan os.Signal) {
 		case o, alive := <-orders:
 			if !alive {
 				orders = nil
-				w.onNode0Lost()
+				w.onNode0Lost(w.cluster.lost)
 				continue
 			}
-			w.handleOrder(o)
+			w.handleRemote(o)
 		case <-gone:
 			gone = nil
 			w.onStarterGone()
@@ -186,7 +187,8 @@ func (w *worker) reportDone(done *protocol.Event) {
 	})
 }
 
-// handleOrder executes an order of node 0. The outcome arrives when no process of the job is left, or when none should be.
+// handleOrder executes an order that checkOrder has accepted. The outcome arrives when no process of the job is left, or when
+// none should be.
 func (w *worker) handleOrder(o *protocol.Order) {
 	switch {
 	case o.OutputAck != nil, o.Input != nil:
@@ -243,13 +245,13 @@ func (w *worker) outputTimeout() time.Duration {
 }
 
 // onNode0Lost ends the ranks of this node if the connection to node 0 is lost before the outcome was received.
-func (w *worker) onNode0Lost() {
+func (w *worker) onNode0Lost(lost *loss) {
 	if w.outcome != nil {
 		return
 	}
 	w.node0Lost = true
 	w.forward.drop()
-	job, lost := &w.cluster.Job, w.cluster.lost
+	job := &w.cluster.Job
 	why := lost.reason(0, job.Names[0], w.cluster.node0.Remote())
 	if lost.here != "" {
 		why = ownNetworkFailed(w.local.task.Node, w.local.task.Host, lost.here, "node 0")

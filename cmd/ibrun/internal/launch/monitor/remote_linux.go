@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
@@ -17,18 +18,26 @@ const remoteTimeout = time.Second
 // ranksPerMessage is the number of ranks in one message, which keeps it far below the size limit.
 const ranksPerMessage = 128
 
+// maxQuestions is how many questions of a node are answered at the same time, wherever they arrive: node 0 also passes on those
+// of all others. Further ones get no answer, as if it came too late. A node has one for each connection to its status server, and
+// one for its hang view.
+const maxQuestions = 64
+
 // RemoteNode is another node that this one can query. Node 0 queries each node about its own ranks. Another node queries node 0
 // about all ranks that are not its own.
 type RemoteNode struct {
 	Number int
 	Ranks  []int // the ranks that it is queried about, ascending
 	Send   func(*protocol.Question, *protocol.Answer)
+
+	questions atomic.Int32 // that are being answered
 }
 
 // remoteRequest is a question that has not been answered completely.
 type remoteRequest struct {
 	node   *RemoteNode
-	answer protocol.Answer
+	ranks  map[int]jobs.Rank // the answer, by rank
+	stacks map[int]string
 	done   chan struct{} // closed when the answer is complete
 }
 
@@ -42,13 +51,9 @@ func (m *Monitor) ConnectNodes(hosts []string, remotes []*RemoteNode) {
 func (m *Monitor) allRanks(ctx context.Context, but *RemoteNode) []jobs.Rank {
 	answers := m.queryRemotes(ctx, but, func(*RemoteNode) *protocol.Question { return &protocol.Question{} })
 	all := m.localRanks()
-	for n, a := range answers {
-		byRank := map[int]jobs.Rank{}
-		for _, r := range a.Ranks {
-			byRank[r.Rank] = r
-		}
-		for _, rank := range n.Ranks {
-			r, ok := byRank[rank]
+	for _, a := range answers {
+		for _, rank := range a.node.Ranks {
+			r, ok := a.ranks[rank]
 			if !ok {
 				r = jobs.Rank{Rank: rank, State: jobs.Unreachable}
 			}
@@ -67,7 +72,7 @@ func (m *Monitor) allRanks(ctx context.Context, but *RemoteNode) []jobs.Rank {
 // queryRemotes queries all remote nodes but one. ask returns the question for a node, or nil to skip it. Answers that are
 // incomplete at the timeout are returned as far as they were received.
 func (m *Monitor) queryRemotes(ctx context.Context, but *RemoteNode,
-	ask func(*RemoteNode) *protocol.Question) map[*RemoteNode]protocol.Answer {
+	ask func(*RemoteNode) *protocol.Question) (answers []*remoteRequest) {
 	ctx, cancel := context.WithTimeout(ctx, m.timeout)
 	defer cancel()
 	open := map[uint64]*remoteRequest{}
@@ -82,7 +87,7 @@ func (m *Monitor) queryRemotes(ctx context.Context, but *RemoteNode,
 		m.mu.Lock()
 		m.lastRequest++
 		q.ID = m.lastRequest
-		i := &remoteRequest{node: n, done: make(chan struct{})}
+		i := &remoteRequest{node: n, ranks: map[int]jobs.Rank{}, stacks: map[int]string{}, done: make(chan struct{})}
 		m.openRequests[q.ID], open[q.ID] = i, i
 		m.mu.Unlock()
 		deadline, _ := ctx.Deadline()
@@ -96,25 +101,33 @@ func (m *Monitor) queryRemotes(ctx context.Context, but *RemoteNode,
 		case <-m.ctx.Done():
 		}
 	}
-	answers := map[*RemoteNode]protocol.Answer{}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for id, i := range open {
-		delete(m.openRequests, id)
-		answers[i.node] = i.answer
+		delete(m.openRequests, id) // the answer does not change any more
+		answers = append(answers, i)
 	}
 	return answers
 }
 
-// HandleRemote processes a question or an answer from another node. It does not block.
+// HandleRemote processes a question or an answer from another node. An answer must be about ranks that the node is queried about.
+// HandleRemote does not block.
 func (m *Monitor) HandleRemote(node int, q *protocol.Question, a *protocol.Answer) {
 	at := slices.IndexFunc(m.remotes, func(n *RemoteNode) bool { return n.Number == node })
 	if at < 0 {
 		return
 	}
 	n := m.remotes[at]
-	if q != nil {
-		m.goroutines.Go(func() { m.answerRemote(n, q) })
+	switch {
+	case q == nil:
+	case len(q.Stacks) > len(m.hosts): // of more ranks than there are
+	case int(n.questions.Add(1)) > m.maxQuestionsOf(n):
+		n.questions.Add(-1)
+	default:
+		m.goroutines.Go(func() {
+			defer n.questions.Add(-1)
+			m.answerRemote(n, q)
+		})
 	}
 	if a == nil {
 		return
@@ -125,15 +138,22 @@ func (m *Monitor) HandleRemote(node int, q *protocol.Question, a *protocol.Answe
 	if i == nil || i.node != n {
 		return // the answer is too late
 	}
-	i.answer.Ranks = append(i.answer.Ranks, a.Ranks...)
-	if i.answer.Stacks == nil {
-		i.answer.Stacks = map[int]string{}
+	for _, r := range a.Ranks { // the sender is queried about no others
+		i.ranks[r.Rank] = r
 	}
-	maps.Copy(i.answer.Stacks, a.Stacks)
+	maps.Copy(i.stacks, a.Stacks)
 	if !a.More {
 		delete(m.openRequests, a.ID)
 		close(i.done)
 	}
+}
+
+// maxQuestionsOf returns how many questions from another node are answered at the same time.
+func (m *Monitor) maxQuestionsOf(n *RemoteNode) int {
+	if n.Number == 0 {
+		return maxQuestions * m.task.Nodes
+	}
+	return maxQuestions
 }
 
 // answerRemote sends another node the answer to its question.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
@@ -137,5 +138,74 @@ func TestRemoteStacks(t *testing.T) {
 			}
 			return nil
 		})
+	}
+}
+
+// A node that asks without end has no more questions answered at a time than the limit, and none about more ranks than there are.
+func TestTooManyQuestions(t *testing.T) {
+	all := connectedMonitors(t, 3)
+	m, n := all[0], all[0].remotes[0]
+	answers, release := make(chan uint64, 1000), make(chan struct{})
+	n.Send = func(q *protocol.Question, a *protocol.Answer) {
+		if a != nil && !a.More {
+			<-release
+			answers <- a.ID
+		}
+	}
+	stacks := &protocol.Question{ID: 1, Stacks: []int{0, 0, 0, 0}, Timeout: time.Hour}
+	m.HandleRemote(1, stacks, nil)
+	for id := range uint64(maxQuestions + 100) {
+		m.HandleRemote(1, &protocol.Question{ID: id + 2}, nil) // its time is over, so nothing waits for the silent node
+	}
+	close(release)
+	m.goroutines.Wait()
+	if len(answers) != maxQuestions {
+		t.Errorf("%d questions were answered at a time, want %d", len(answers), maxQuestions)
+	}
+	for len(answers) > 0 {
+		if <-answers == stacks.ID {
+			t.Error("a question about more ranks than there are was answered")
+		}
+	}
+	m.HandleRemote(1, &protocol.Question{ID: 9999}, nil)
+	m.goroutines.Wait()
+	if len(answers) != 1 {
+		t.Error("no question is answered after the others have been")
+	}
+}
+
+// Node 0 passes on the questions of all other nodes, and may do so at the same time.
+func TestQuestionsOfManyNodes(t *testing.T) {
+	const nodes = 2 * maxQuestions
+	m := connectedMonitors(t, 3)[1]
+	m.task.Nodes = nodes
+	answers, release := make(chan uint64, nodes), make(chan struct{})
+	m.remotes[0].Send = func(_ *protocol.Question, a *protocol.Answer) {
+		if a != nil && !a.More {
+			<-release
+			answers <- a.ID
+		}
+	}
+	for id := range uint64(nodes) {
+		m.HandleRemote(0, &protocol.Question{ID: id + 1}, nil)
+	}
+	close(release)
+	m.goroutines.Wait()
+	if len(answers) != nodes {
+		t.Errorf("%d of %d questions were answered", len(answers), nodes)
+	}
+}
+
+// A client may name a rank more than once. Other nodes are asked for its stacks once.
+func TestSameStacksTwice(t *testing.T) {
+	all := connectedMonitors(t, 3)
+	m, asked := all[0], 0
+	all[1].order = func(o *protocol.Order) {
+		asked += len(o.Stacks)
+		all[1].DeliverStacks(1, "there")
+	}
+	got, err := m.Stacks(t.Context(), []int{1, 1, 1, 1, 1})
+	if err != nil || len(got) != 1 || got[1] != "there" || asked != 1 {
+		t.Errorf("%v, %v; %d requests", got, err, asked)
 	}
 }

@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 
@@ -56,10 +57,11 @@ func (m *Monitor) DeliverStacks(rank int, text string) {
 }
 
 // allStacks returns the stacks of ranks on this node and on all remote nodes but one, the node that asks. It contains the ranks
-// that answer before ctx ends and within remoteTimeout.
+// that answer before ctx ends and within remoteTimeout. Each rank is asked once.
 func (m *Monitor) allStacks(ctx context.Context, ranks []int, but *RemoteNode) map[int]string {
 	ctx, cancel := context.WithTimeout(ctx, m.timeout)
 	defer cancel()
+	ranks = slices.Compact(slices.Sorted(slices.Values(ranks)))
 	var mine []int
 	for _, rank := range ranks {
 		if m.task.LocalIndex(rank) >= 0 {
@@ -82,12 +84,8 @@ func (m *Monitor) allStacks(ctx context.Context, ranks []int, but *RemoteNode) m
 		return &protocol.Question{Stacks: theirs}
 	})
 	own.Wait()
-	for n, a := range answers {
-		for rank, text := range a.Stacks {
-			if _, found := slices.BinarySearch(n.Ranks, rank); found {
-				texts[rank] = text
-			}
-		}
+	for _, a := range answers {
+		maps.Copy(texts, a.stacks)
 	}
 	return texts
 }

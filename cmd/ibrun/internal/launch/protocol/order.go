@@ -47,6 +47,16 @@ type Answer struct {
 	More   bool           `json:",omitempty"` // more parts follow
 }
 
+// IsAbout reports whether the answer is only about ranks for which is returns true.
+func (a *Answer) IsAbout(is func(rank int) bool) bool {
+	for rank := range a.Stacks {
+		if !is(rank) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(a.Ranks, func(r jobs.Rank) bool { return !is(r.Rank) })
+}
+
 // EndOrder orders an agent to end its ranks and then to exit.
 type EndOrder struct {
 	Grace        time.Duration // between SIGTERM and SIGKILL; 0: SIGKILL immediately

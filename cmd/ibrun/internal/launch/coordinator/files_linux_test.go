@@ -1,0 +1,71 @@
+package coordinator
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/message"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
+)
+
+// receiveFile makes a node receive a file of one byte after these orders. It returns the node and the error.
+func receiveFile(t *testing.T, orders ...*protocol.Order) (*Cluster, error) {
+	t.Helper()
+	_, conn := connect(t)
+	cl := &Cluster{node0: conn, orders: make(chan *protocol.Order, len(orders)+1)}
+	for _, o := range append(orders, &protocol.Order{File: &protocol.FileChunk{Data: []byte("x")}}) {
+		cl.orders <- o
+	}
+	return cl, cl.ReceiveFile(0, 1, func([]byte) error { return nil })
+}
+
+// The ranks of other nodes may run and exit for as long as the file of a program takes, and users may look at the job, and type.
+func TestOrdersBeforeFile(t *testing.T) {
+	var orders []*protocol.Order
+	ranks := 2 * maxEarly
+	for rank := range ranks {
+		orders = append(orders, &protocol.Order{Left: []int{rank}}, &protocol.Order{Question: &protocol.Question{ID: 1}},
+			&protocol.Order{Input: &protocol.Input{Data: []byte("typed\n")}})
+	}
+	orders = append(orders, &protocol.Order{Signal: 28})
+	cl, err := receiveFile(t, orders...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(cl.early.list); n != ranks+2 { // the input is kept as it was sent
+		t.Errorf("%d orders are kept", n)
+	}
+	if left := cl.early.list[0].Left; len(left) != ranks || left[0] != 0 || left[ranks-1] != ranks-1 {
+		t.Errorf("%d of %d ranks have left", len(left), ranks)
+	}
+}
+
+// A node keeps no more than a job can cause, and ends with an error if node 0 sends what is no order, or that the job has
+// succeeded.
+func TestInvalidOrdersBeforeFile(t *testing.T) {
+	many := func(n int, o protocol.Order) (list []*protocol.Order) {
+		for range n {
+			list = append(list, new(o))
+		}
+		return list
+	}
+	for want, orders := range map[string][]*protocol.Order{
+		"more ranks than a job has":      many(2, protocol.Order{Left: make([]int, cli.MaxRanks/2+1)}),
+		"more standard input":            many(maxUnreadInput/1000+1, protocol.Order{Input: &protocol.Input{Data: make([]byte, 1000)}}),
+		"4096 signals and other short":   many(maxEarly+1, protocol.Order{Input: &protocol.Input{End: true}}),
+		"more than 4096 signals":         many(maxEarly+1, protocol.Order{Signal: 28}),
+		"(OutputAck) before the ranks":   many(1, protocol.Order{OutputAck: &protocol.OutputAck{Stream: 1}}),
+		"2 contents (Signal, Question)":  many(1, protocol.Order{Signal: 28, Question: &protocol.Question{}}),
+		"0 contents":                     many(1, protocol.Order{}),
+		"the job has succeeded":          many(1, protocol.Order{Outcome: &protocol.Outcome{}}),
+		"the exit code 300":              many(1, protocol.Order{Outcome: &protocol.Outcome{Code: 300}}),
+		"the job has ended: a rank died": many(1, protocol.Order{Outcome: protocol.NewOutcome(3, message.Message{Msg: "a rank died"})}),
+	} {
+		_, err := receiveFile(t, orders...)
+		if err == nil || !strings.Contains(err.Error(), want) || exitcode.Of(err) == 0 {
+			t.Errorf("%v (exit code %d), want %s", err, exitcode.Of(err), want)
+		}
+	}
+}
