@@ -134,6 +134,29 @@ func (l *Link) Send(kind Kind, v any) error {
 	return nil
 }
 
+// TrySend is Send without waiting, also for another call of Send that waits. sent is false if earlier messages must be received
+// first.
+func (l *Link) TrySend(kind Kind, v any) (sent bool, err error) {
+	packet, err := encode(kind, v)
+	if err != nil {
+		return false, err
+	}
+	conn, err := l.file.SyscallConn()
+	if err != nil {
+		return false, fmt.Errorf("ranklink: send a message of kind %d: %w", kind, err)
+	}
+	errControl := conn.Control(func(fd uintptr) {
+		err = unix.Send(int(fd), packet, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	})
+	if err == unix.EAGAIN {
+		return false, errControl
+	}
+	if err = errors.Join(errControl, err); err != nil {
+		return false, fmt.Errorf("ranklink: send a message of kind %d: %w", kind, err)
+	}
+	return true, nil
+}
+
 // The kernel limits the number of descriptors of a user that are on their way. SendFiles tries again after refusedPause, for
 // maxRefused times: the receivers usually read immediately, but a stopped process does not.
 const (
@@ -226,16 +249,16 @@ func (l *Link) readPacket() ([]byte, []int, error) {
 	return packet, files, readErr
 }
 
-// CloseRead stops receiving, even if other processes have the other end open. Packets that have arrived can still be received.
-// After them Recv returns [io.EOF].
-func (l *Link) CloseRead() error {
+// Shutdown ends both directions, even if other processes have the other end open. Packets that have arrived can still be
+// received. After them Recv returns [io.EOF]. Calls of Send and SendFiles that wait return an error.
+func (l *Link) Shutdown() error {
 	conn, err := l.file.SyscallConn()
 	if err != nil {
-		return fmt.Errorf("ranklink: shut down receiving: %w", err)
+		return fmt.Errorf("ranklink: shut down: %w", err)
 	}
-	errControl := conn.Control(func(fd uintptr) { err = unix.Shutdown(int(fd), unix.SHUT_RD) })
+	errControl := conn.Control(func(fd uintptr) { err = unix.Shutdown(int(fd), unix.SHUT_RDWR) })
 	if err = errors.Join(errControl, err); err != nil {
-		return fmt.Errorf("ranklink: shut down receiving: %w", err)
+		return fmt.Errorf("ranklink: shut down: %w", err)
 	}
 	return nil
 }

@@ -293,14 +293,14 @@ func TestRankThatNeverReads(t *testing.T) {
 	}
 }
 
-// After CloseRead the packets that have arrived are received, and then io.EOF, although the other end is open. A Recv that waits
-// returns io.EOF as well.
-func TestCloseRead(t *testing.T) {
+// After Shutdown the packets that have arrived are received, and then io.EOF, although the other end is open. A Recv that waits
+// returns io.EOF as well, and a Send that waits an error.
+func TestShutdown(t *testing.T) {
 	agent, rank := pair(t)
 	if err := rank.Send(KindNote, Note{Text: "last message"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := agent.CloseRead(); err != nil {
+	if err := agent.Shutdown(); err != nil {
 		t.Fatal(err)
 	}
 	var note Note
@@ -317,11 +317,66 @@ func TestCloseRead(t *testing.T) {
 		_, err := agent.Recv(context.Background())
 		ended <- err
 	}()
-	if err := agent.CloseRead(); err != nil {
+	if err := agent.Shutdown(); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-ended; err != io.EOF {
 		t.Errorf("a Recv that waited returned %v", err)
+	}
+	agent, _ = pair(t)
+	fill(t, agent)
+	go func() { ended <- agent.Send(KindLeft, Left{}) }()
+	if err := agent.Shutdown(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; !errors.Is(err, unix.EPIPE) {
+		t.Errorf("a Send that waited returned %v", err)
+	}
+}
+
+// fill sends messages until the other end has to receive first.
+func fill(t *testing.T, l *Link) (count int) {
+	t.Helper()
+	for {
+		sent, err := l.TrySend(KindLeft, Left{Ranks: []int{1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !sent {
+			return count
+		}
+		count++
+	}
+}
+
+// TrySend returns although the other end does not receive, and although a Send waits for it.
+func TestTrySend(t *testing.T) {
+	agent, rank := pair(t)
+	count := fill(t, agent)
+	waits := make(chan error)
+	go func() { waits <- agent.Send(KindLeft, Left{Ranks: []int{2}}) }()
+	for range count {
+		if sent, err := agent.TrySend(KindLeft, Left{Ranks: []int{3}}); sent || err != nil {
+			t.Fatalf("sent %v, %v", sent, err)
+		}
+	}
+	for last := 0; last != 2; {
+		var left Left
+		m, err := rank.Recv(t.Context())
+		if err := errors.Join(err, m.Decode(&left)); err != nil {
+			t.Fatal(err)
+		}
+		last = left.Ranks[0]
+	}
+	if err := <-waits; err != nil {
+		t.Error(err)
+	}
+	if sent, err := agent.TrySend(KindLeft, Left{}); !sent || err != nil {
+		t.Errorf("sent %v, %v, to an end that has received all", sent, err)
+	}
+	rank.Close()
+	if sent, err := agent.TrySend(KindLeft, Left{}); sent || err == nil {
+		t.Errorf("sent %v, %v, to an end that is closed", sent, err)
 	}
 }
 

@@ -24,6 +24,9 @@ func FromEnv(getenv func(string) string) (*Link, *RankInfo, error) {
 // Send returns [ErrNotSupported].
 func (*Link) Send(Kind, any) error { return ErrNotSupported }
 
+// TrySend returns [ErrNotSupported].
+func (*Link) TrySend(Kind, any) (sent bool, err error) { return false, ErrNotSupported }
+
 // SendFiles returns [ErrNotSupported].
 func (*Link) SendFiles(Kind, any, ...int) error { return ErrNotSupported }
 
@@ -33,8 +36,8 @@ func (Message) Discard() {}
 // Recv returns [ErrNotSupported].
 func (*Link) Recv(context.Context) (Message, error) { return Message{}, ErrNotSupported }
 
-// CloseRead returns [ErrNotSupported].
-func (*Link) CloseRead() error { return ErrNotSupported }
+// Shutdown returns [ErrNotSupported].
+func (*Link) Shutdown() error { return ErrNotSupported }
 
 // Close returns [ErrNotSupported].
 func (*Link) Close() error { return ErrNotSupported }

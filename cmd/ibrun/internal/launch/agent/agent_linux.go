@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -51,8 +52,8 @@ type agent struct {
 	events *outbox.Writer // to ibrun
 
 	mu          sync.Mutex
-	firstFailed int             // the rank of this node that failed first; -1: none
-	noted       map[string]bool // values of ranklink.Note.Once that ranks have sent
+	firstFailed int                        // the rank of this node that failed first; -1: none
+	noted       map[[sha256.Size]byte]bool // hashes of the values of ranklink.Note.Once that ranks have sent
 
 	left leftRanks
 

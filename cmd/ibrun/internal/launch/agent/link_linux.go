@@ -2,26 +2,58 @@ package agent
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 	"github.com/ibrun/ibrun/internal/ranklink"
 )
 
+// How many notes of a rank are shown, and how many of its invalid messages are reported. Further ones are counted.
+const (
+	maxNotes   = 1000
+	maxInvalid = 8
+)
+
+// errUnasked means that a rank has sent an answer to a question that nobody has asked.
+var errUnasked = fmt.Errorf("%w: stacks that were not requested", ranklink.ErrMalformed)
+
+// whoSends says why a rank sends what is invalid.
+const whoSends = "the program, or a library in it, writes to the descriptor IBRUN_FD, which belongs to ibrun"
+
 // readLink forwards the messages that a rank sends over IBRUN_FD.
 func (a *agent) readLink(r *rank) {
 	defer close(r.linkDone)
+	invalid := 0
 	for {
 		m, err := r.link.Recv(context.Background())
 		if err != nil && !errors.Is(err, ranklink.ErrMalformed) {
-			return // the rank has closed the connection
+			break // the rank has closed the connection
 		}
 		if err == nil {
 			err = a.handleLinkMessage(r, m)
 		}
-		if err != nil {
-			a.sendFromRank(&protocol.Event{Kind: protocol.EventNote, Rank: r.task.Rank, Text: err.Error()})
+		if err == nil {
+			continue
 		}
+		if invalid++; invalid <= maxInvalid {
+			text := err.Error()
+			if errors.Is(err, ranklink.ErrMalformed) {
+				text = whoSends + " (" + text + ")"
+			}
+			a.sendFromRank(&protocol.Event{Kind: protocol.EventNote, Rank: r.task.Rank, Text: text})
+		}
+	}
+	a.noteUnshown(r, invalid-maxInvalid, "invalid messages on IBRUN_FD")
+	a.noteUnshown(r, r.notes-maxNotes, "notes")
+}
+
+// noteUnshown reports how many more messages of a kind a rank has sent than were shown.
+func (a *agent) noteUnshown(r *rank, count int, what string) {
+	if count > 0 {
+		a.sendFromRank(&protocol.Event{Kind: protocol.EventNote, Rank: r.task.Rank, Text: fmt.Sprintf("it has sent %d more %s, which "+
+			"are not shown", count, what)})
 	}
 }
 
@@ -39,11 +71,13 @@ func (a *agent) handleLinkMessage(r *rank, m ranklink.Message) error {
 		if err := m.Decode(&note); err != nil {
 			return err
 		}
-		if a.isFirst(note) {
+		if a.mayShow(r, note) {
 			a.sendFromRank(&protocol.Event{Kind: protocol.EventNote, Rank: r.task.Rank, Text: note.Text, Info: note.Info})
 		}
 	case ranklink.KindStacks:
-		r.stacksRequested.Store(false)
+		if !r.stacksRequested.CompareAndSwap(true, false) {
+			return errUnasked
+		}
 		var s ranklink.Stacks
 		if err := m.Decode(&s); err != nil {
 			return err
@@ -56,26 +90,29 @@ func (a *agent) handleLinkMessage(r *rank, m ranklink.Message) error {
 	return nil
 }
 
-// isFirst reports whether no rank of this node has sent a note about the same before.
-func (a *agent) isFirst(note ranklink.Note) bool {
-	if note.Once == "" {
-		return true
-	}
+// mayShow reports whether a note is to be shown: no rank of this node has sent one about the same before, and this rank not too
+// many. What is stored is bounded by the number of notes that are shown.
+func (a *agent) mayShow(r *rank, note ranklink.Note) bool {
+	about := sha256.Sum256([]byte(note.Once))
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.noted[note.Once] {
+	if note.Once != "" && a.noted[about] {
+		return false
+	}
+	if r.notes++; r.notes > maxNotes {
 		return false
 	}
 	if a.noted == nil {
-		a.noted = map[string]bool{}
+		a.noted = map[[sha256.Size]byte]bool{}
 	}
-	a.noted[note.Once] = true
+	if note.Once != "" {
+		a.noted[about] = true
+	}
 	return true
 }
 
-// requestStacks requests the goroutine stacks of ranks. It skips ranks that do not read their link or have not answered the
-// previous request, so requests do not accumulate for a rank that is stopped. ibrun stops waiting for missing answers by
-// itself.
+// requestStacks requests the goroutine stacks of ranks. It does not wait for a rank: it skips those that do not read their link,
+// or have not answered the previous request. ibrun stops waiting for missing answers by itself.
 func (a *agent) requestStacks(ranks []int) {
 	for _, rank := range ranks {
 		i := a.task.LocalIndex(rank)
@@ -83,7 +120,9 @@ func (a *agent) requestStacks(ranks []int) {
 			continue
 		}
 		if r := a.ranks[i]; r.linkReady.Load() && !r.stacksRequested.Swap(true) {
-			_ = r.link.Send(ranklink.KindRequestStacks, nil) // the rank may have exited
+			if sent, _ := r.link.TrySend(ranklink.KindRequestStacks, nil); !sent { // an error: the rank has exited
+				r.stacksRequested.Store(false)
+			}
 		}
 	}
 }

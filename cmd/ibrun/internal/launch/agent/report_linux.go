@@ -42,7 +42,7 @@ func (a *agent) reportExits() {
 func (a *agent) reportAbort(rank, code int, text string) {
 	e := protocol.Event{Kind: protocol.EventAbort, Time: time.Now().UnixNano(), Rank: rank, Code: code, Text: text}
 	a.awaitExits(a.task.LocalIndex(rank))
-	a.send(&e)
+	a.sendFromRank(&e)
 }
 
 // awaitExits blocks until every rank that has exited or is exiting has been reported. It returns earlier if the calling rank
@@ -77,7 +77,7 @@ func (a *agent) drainConnections(r *rank) {
 		_ = conn.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) }) // it may be closed already
 	}
 	<-r.pmiDone
-	if err := r.link.CloseRead(); err != nil { // it is closed only here
+	if err := r.link.Shutdown(); err != nil { // it is closed only here
 		a.send(&protocol.Event{Kind: protocol.EventNote, Rank: r.task.Rank, Text: err.Error()})
 		return
 	}

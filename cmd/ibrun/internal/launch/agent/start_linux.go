@@ -31,6 +31,7 @@ type rank struct {
 	link            *ranklink.Link
 	linkReady       atomic.Bool // the rank reads messages from link
 	stacksRequested atomic.Bool // a request for its stacks is unanswered
+	notes           int         // that it has sent and were to be shown; used by readLink only
 }
 
 // startAll starts the ranks one after the other and reports them, or the first one that cannot be started. The calling thread
