@@ -77,20 +77,14 @@ func (s *Server) removeBarrier(b *barrier) {
 	}
 }
 
-// release answers all local members. self is the session whose goroutine calls it, or nil. Every other member is answered by
-// its own goroutine, because a rank that does not read its answers must not delay the others. The goroutine ends at the latest
-// when the connection does.
+// release answers all local members. self is the session whose goroutine calls it, or nil.
 func (b *barrier) release(self *session) error {
 	line := encode("barrier_out", "rc", "0", "tag", strconv.Itoa(b.group.tag))
 	for _, w := range b.waiting {
 		if w == self {
 			continue
 		}
-		go func() {
-			if err := w.write(line); err != nil && !clientGone(err) {
-				w.conn.Close() // makes its Serve return
-			}
-		}()
+		w.answerLater(func() error { return w.write(line) })
 	}
 	if self == nil {
 		return nil
@@ -98,8 +92,9 @@ func (b *barrier) release(self *session) error {
 	return self.write(line)
 }
 
-// removeSession removes a session that has ended from the barriers it waits in. They cannot complete without its rank.
-func (s *Server) removeSession(c *session) {
+// removeSession removes a session that has ended from the barriers it waits in. They cannot complete without its rank. It reports
+// whether the session has ended because the rank does not read its answers.
+func (s *Server) removeSession(c *session) (unread bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.nameRequests[c.rank] == c {
@@ -113,4 +108,5 @@ func (s *Server) removeSession(c *session) {
 			delete(s.barriers, key)
 		}
 	}
+	return c.unread
 }

@@ -75,11 +75,7 @@ func (s *Server) deliverName(n *NameRequest) error {
 	delete(s.nameRequests, n.Rank)
 	s.mu.Unlock()
 	if c != nil {
-		go func() {
-			if err := n.reply(c); err != nil && !clientGone(err) {
-				c.conn.Close() // makes its Serve return
-			}
-		}()
+		c.answerLater(func() error { return n.reply(c) })
 	}
 	return nil
 }

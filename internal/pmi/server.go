@@ -117,7 +117,9 @@ func (s *Server) Serve(rank int, conn io.ReadWriteCloser) error {
 	}
 	c := &session{server: s, rank: rank, conn: conn}
 	err := c.run()
-	s.removeSession(c)
+	if s.removeSession(c) {
+		err = fmt.Errorf("%w: the rank does not read its answers, of which %d wait", ErrMalformed, maxUnsent)
+	}
 	conn.Close()
 	if c.state == uninitialized || c.state == initialized {
 		if event := s.job.Events.Lost; event != nil {
@@ -155,7 +157,34 @@ type session struct {
 	state  state
 
 	writing  sync.Mutex
-	barriers int // how many barriers the rank waits in; guarded by server.mu
+	barriers int  // how many barriers the rank waits in; guarded by server.mu
+	unsent   int  // answers of other goroutines that the rank has not read yet; guarded by server.mu
+	unread   bool // unsent has exceeded maxUnsent; guarded by server.mu
+}
+
+// maxUnsent is how many answers to barriers and name requests wait at most until the rank reads. Few ranks ever have one: they
+// wait for an answer before the next request, and the buffer of the connection holds many.
+const maxUnsent = 64
+
+// answerLater sends an answer in a goroutine, so that a rank that does not read delays nothing else. It closes the connection,
+// which makes Serve return, if the answer cannot be sent, or if too many wait already.
+func (c *session) answerLater(send func() error) {
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	if c.unsent == maxUnsent {
+		c.unread = true
+		c.conn.Close()
+		return
+	}
+	c.unsent++
+	go func() {
+		if err := send(); err != nil && !clientGone(err) {
+			c.conn.Close()
+		}
+		c.server.mu.Lock()
+		defer c.server.mu.Unlock()
+		c.unsent--
+	}()
 }
 
 func (c *session) run() error {

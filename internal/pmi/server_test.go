@@ -298,6 +298,28 @@ func TestServerDoesNotWaitForSlowReader(t *testing.T) {
 	<-slow.done
 }
 
+// A rank that asks again and again, and reads no answer that others cause, loses its connection.
+func TestServerEndsSlowReader(t *testing.T) {
+	for _, line := range []string{"cmd=lookup_name service=s\n", "cmd=barrier_in group=WORLD:1\n"} {
+		var s *Server
+		s = newTestServer(t, Job{Size: 2, Mapping: "(vector,(0,2,1))", ToExchange: func(p *ExchangeMessage) {
+			if err := s.Deliver(p); err != nil { // as if the other node had been waiting
+				t.Error(err)
+			}
+		}})
+		slow := serve(t, s, 0)
+		sent := 0
+		for ; sent < 10*maxUnsent; sent++ {
+			if _, err := slow.conn.Write([]byte(line)); err != nil {
+				break
+			}
+		}
+		if err := <-slow.done; sent < maxUnsent || !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), "rank 0") {
+			t.Errorf("%s: Serve returned %v after %d lines", line, err, sent)
+		}
+	}
+}
+
 func TestServerMemoryIsBounded(t *testing.T) {
 	s := newTestServer(t, Job{Size: 2})
 	r := serve(t, s, 0)
