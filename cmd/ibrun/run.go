@@ -22,6 +22,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/topo"
 	"github.com/ibrun/ibrun/internal/auth"
 	"github.com/ibrun/ibrun/internal/buildinfo"
+	"github.com/ibrun/ibrun/internal/printable"
 )
 
 // Exit codes of commands.
@@ -31,8 +32,9 @@ const (
 	exitNotFound   = 127 // as for a program
 )
 
-// command runs a subcommand with the arguments after its name and returns the exit code. What it writes to out is on s.Out.
-type command func(args, env []string, s launch.Streams, out io.Writer) int
+// command runs a subcommand with the arguments after its name and returns the exit code. What it writes to out is on s.Out, and
+// what it writes to errs on s.Err, both without control characters.
+type command func(args, env []string, s launch.Streams, out, errs io.Writer) int
 
 // checkedOutput remembers the first error of a write, so that every command fails whose output is lost.
 type checkedOutput struct {
@@ -48,12 +50,15 @@ func (o *checkedOutput) Write(text []byte) (int, error) {
 
 // run runs the command. If it succeeds, but its output is lost, run reports that and returns another exit code.
 func (c command) run(args, env []string, s launch.Streams) int {
-	out := &checkedOutput{Writer: s.Out}
-	code := c(args, env, s, out)
-	if code == 0 && out.err != nil {
-		fmt.Fprintf(s.Err, "ibrun: %v\n", out.err)
-		return exitFailed
+	checked := &checkedOutput{Writer: s.Out}
+	out, errs := printable.NewWriter(checked), printable.NewWriter(s.Err)
+	code := c(args, env, s, out, errs)
+	_ = out.Flush() // checked has the error
+	if code == 0 && checked.err != nil {
+		fmt.Fprintf(errs, "ibrun: %v\n", checked.err)
+		code = exitFailed
 	}
+	_ = errs.Flush() // there is no other stream to report an error on
 	return code
 }
 
@@ -62,27 +67,31 @@ func (c command) run(args, env []string, s launch.Streams) int {
 func commands() map[string]command {
 	return map[string]command{
 		"bench": runBench,
-		"completion": func(args, env []string, s launch.Streams, out io.Writer) int {
-			return completion.Main(args, env, commandPages(), out, s.Err)
+		"completion": func(args, env []string, _ launch.Streams, out, errs io.Writer) int {
+			return completion.Main(args, env, commandPages(), out, errs)
 		},
-		"doctor":  runDoctor,
-		"explain": func(args, _ []string, s launch.Streams, out io.Writer) int { return explain.Main(args, out, s.Err) },
-		"hang":    inspectCommand("hang"),
-		"help":    printHelp,
-		"man": func(args, _ []string, s launch.Streams, out io.Writer) int {
+		"doctor": runDoctor,
+		"explain": func(args, _ []string, _ launch.Streams, out, errs io.Writer) int {
+			return explain.Main(args, out, errs)
+		},
+		"hang": inspectCommand("hang"),
+		"help": printHelp,
+		"man": func(args, _ []string, s launch.Streams, out, errs io.Writer) int {
 			from := manual.Source{Version: buildinfo.Version(), Date: buildinfo.Date()}
-			return manual.Main(args, from, pages(), s.Out, out, s.Err)
+			return manual.Main(args, from, pages(), s.Out, out, errs)
 		},
 		"ps":        inspectCommand("ps"),
 		"secret":    makeSecret,
 		"soft-roce": runSoftRoCE,
 		"top":       inspectCommand("top"),
-		"topo":      func(args, _ []string, s launch.Streams, out io.Writer) int { return topo.Main(args, out, s.Err) },
+		"topo":      func(args, _ []string, _ launch.Streams, out, errs io.Writer) int { return topo.Main(args, out, errs) },
 		"version":   printVersion,
-		"agent":     func([]string, []string, launch.Streams, io.Writer) int { return launch.Agent() },
-		"debugger":  func(args, _ []string, _ launch.Streams, _ io.Writer) int { return launch.ServeDebugger(args) },
-		"node":      func(_, _ []string, s launch.Streams, _ io.Writer) int { return launch.Node(s) },
-		"watch":     func([]string, []string, launch.Streams, io.Writer) int { return launch.Watch() },
+		"agent":     func(_, _ []string, _ launch.Streams, _, errs io.Writer) int { return launch.Agent(errs) },
+		"debugger": func(args, _ []string, _ launch.Streams, _, errs io.Writer) int {
+			return launch.ServeDebugger(args, errs)
+		},
+		"node":  func(_, _ []string, s launch.Streams, out, _ io.Writer) int { return launch.Node(s, out) },
+		"watch": func(_, _ []string, _ launch.Streams, _, errs io.Writer) int { return launch.Watch(errs) },
 	}
 }
 
@@ -153,7 +162,7 @@ func refuse(s launch.Streams, code int, why string) int {
 	if s.JSON() {
 		s.Error("the command line cannot be executed", launch.Attrs{ExitCode: &code, Error: why})
 	} else {
-		fmt.Fprintf(s.Err, "ibrun: %s\n", why)
+		s.Print("ibrun: " + why + "\n")
 	}
 	return code
 }
@@ -176,37 +185,37 @@ func wordHint(args []string) string {
 	return cli.CommandHint(args[0], names)
 }
 
-func runBench(args, env []string, s launch.Streams, _ io.Writer) int {
-	return benchcmd.Main(args, env, s, func(words []string) int { return run(words, env, s) })
+func runBench(args, env []string, s launch.Streams, out, errs io.Writer) int {
+	return benchcmd.Main(args, env, s, out, errs, func(words []string) int { return run(words, env, s) })
 }
 
 // inspectCommand returns one of the commands that show running jobs.
 func inspectCommand(name string) command {
-	return func(args, _ []string, s launch.Streams, _ io.Writer) int {
-		return inspect.Main(name, args, s.In, s.Out, s.Err)
+	return func(args, _ []string, s launch.Streams, out, errs io.Writer) int {
+		return inspect.Main(name, args, s.In, s.Out, out, errs)
 	}
 }
 
-func runSoftRoCE(args, _ []string, s launch.Streams, out io.Writer) int {
-	return softroce.Main(args, out, s.Err)
+func runSoftRoCE(args, _ []string, _ launch.Streams, out, errs io.Writer) int {
+	return softroce.Main(args, out, errs)
 }
 
-func runDoctor(args, env []string, s launch.Streams, out io.Writer) int {
-	return doctor.Main(args, env, buildinfo.Line(), out, s.Err)
+func runDoctor(args, env []string, _ launch.Streams, out, errs io.Writer) int {
+	return doctor.Main(args, env, buildinfo.Line(), out, errs)
 }
 
 // printHelp prints the help of ibrun or of a command. With bench it accepts an operation: help bench latency.
-func printHelp(args, env []string, s launch.Streams, out io.Writer) int {
+func printHelp(args, env []string, s launch.Streams, out, errs io.Writer) int {
 	if len(args) == 0 || manual.IsHelp(args) {
 		fmt.Fprint(out, pageOf("").Help())
 		return 0
 	}
 	c, ok := commands()[args[0]]
 	if !ok || internalCommand(args[0]) || len(args) > 1 && args[0] != "bench" {
-		fmt.Fprintf(s.Err, "ibrun: no help for %q; ibrun help lists the commands\n", strings.Join(args, " "))
+		fmt.Fprintf(errs, "ibrun: no help for %q; ibrun help lists the commands\n", strings.Join(args, " "))
 		return exitUsageError
 	}
-	return c(append(slices.Clone(args[1:]), "--help"), env, s, out)
+	return c(append(slices.Clone(args[1:]), "--help"), env, s, out, errs)
 }
 
 func secretPage() manual.Page {
@@ -216,25 +225,25 @@ func secretPage() manual.Page {
 }
 
 // makeSecret makes a secret file. It prints one line, so that scripts see only errors on stderr.
-func makeSecret(args, _ []string, s launch.Streams, out io.Writer) int {
+func makeSecret(args, _ []string, _ launch.Streams, out, errs io.Writer) int {
 	page := secretPage()
 	switch {
 	case manual.IsHelp(args):
 		fmt.Fprint(out, page.Help())
 		return 0
 	case len(args) != 1 || args[0] == "" || args[0][0] == '-':
-		fmt.Fprintf(s.Err, "ibrun secret: want the name of one file\n%s", page.Usage())
+		fmt.Fprintf(errs, "ibrun secret: want the name of one file\n%s", page.Usage())
 		return exitUsageError
 	}
 	if err := auth.WriteSecret(args[0]); err != nil {
-		fmt.Fprintf(s.Err, "ibrun secret: %v\n", err)
+		fmt.Fprintf(errs, "ibrun secret: %v\n", err)
 		return exitFailed
 	}
 	fmt.Fprintf(out, "%s has a new secret; copy it to all nodes, and keep its mode 0600\n", args[0])
 	return 0
 }
 
-func printVersion(args, _ []string, _ launch.Streams, out io.Writer) int {
+func printVersion(args, _ []string, _ launch.Streams, out, _ io.Writer) int {
 	if manual.IsHelp(args) {
 		fmt.Fprint(out, pageOf("version").Help())
 		return 0

@@ -24,8 +24,10 @@
 //     do, with reasons; it may only become shorter.
 //  10. Tests draw the same random numbers in each run: by a generator with a constant seed, or with that of soaktest.Seed, which
 //     is random only when tests run all their cases.
+//  11. What ibrun and its commands print passes through internal/printable: only the places in exceptions.txt use a standard
+//     stream. JSON is written to a writer for JSON.
 //
-// Do not change a rule to make a build pass. If one place has a good reason to violate rule 3, or to have an init function or a
-// variable that rule 8 forbids, name the place and the reason in exceptions.txt. A line there that is no longer needed is
+// Do not change a rule to make a build pass. If one place has a good reason to violate rule 3 or 11, or to have an init function
+// or a variable that rule 8 forbids, name the place and the reason in exceptions.txt. A line there that is no longer needed is
 // a violation too.
 package archtest

@@ -29,6 +29,7 @@ func TestRulesOnFixtures(t *testing.T) {
 		"8-style":      func(t *tree, _ string) []violation { return checkStyle(t) },
 		"9-waits":      checkWaits,
 		"10-seeds":     func(t *tree, _ string) []violation { return checkSeeds(t) },
+		"11-printing":  func(t *tree, _ string) []violation { return checkPrinting(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			text, err := testdata.ReadFile("testdata/" + name + ".txt")

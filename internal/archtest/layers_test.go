@@ -126,6 +126,8 @@ NONE < cmd/ibrun/internal/tracemerge/tracetest;
 NONE < cmd/ibrun/internal/inputfile < cmd/ibrun/internal/placement, cmd/ibrun/internal/allocation, cmd/ibrun/internal/cli/foreign;
 NONE < cmd/ibrun/internal/outfile < cmd/ibrun/internal/report, cmd/ibrun/internal/exporter, cmd/ibrun/internal/launch/monitor;
 internal/printable < cmd/ibrun/internal/report, cmd/ibrun/internal/inspect, cmd/ibrun/internal/launch;
+internal/printable < cmd/ibrun, cmd/ibrun/internal/benchcmd, cmd/ibrun/internal/doctor, cmd/ibrun/internal/explain;
+internal/printable < cmd/ibrun/internal/topo;
 internal/printable < cmd/ibrun/internal/tracemerge, cmd/ibrun/internal/launch/console, cmd/ibrun/internal/launch/coordinator;
 hw, perf, perf/jobs, internal/jobsocket < cmd/ibrun/internal/inspect;
 perf/jobs < cmd/ibrun/internal/launch/protocol, cmd/ibrun/internal/launch/monitor;
@@ -136,7 +138,7 @@ internal/buildinfo, cmd/ibrun/internal/launch/exitcode, cmd/ibrun/internal/launc
 cmd/ibrun/internal/launch/remote < cmd/ibrun/internal/launch/coordinator;
 internal/auth, internal/buildinfo, cmd/ibrun/internal/control < cmd/ibrun/internal/launch;
 NONE < internal/cgroup, cmd/ibrun/internal/launch/exitcode, cmd/ibrun/internal/launch/outbox;
-NONE < cmd/ibrun/internal/launch/message < cmd/ibrun/internal/launch/console, cmd/ibrun/internal/launch/protocol,
+internal/printable < cmd/ibrun/internal/launch/message < cmd/ibrun/internal/launch/console, cmd/ibrun/internal/launch/protocol,
   cmd/ibrun/internal/launch/remote, cmd/ibrun/internal/launch/coordinator;
 internal/cgroup < cmd/ibrun/internal/launch/proctree, cmd/ibrun/internal/launch, cmd/ibrun/internal/topo;
 hw, cmd/ibrun/internal/launch/exitcode, cmd/ibrun/internal/launch/outbox < cmd/ibrun/internal/launch/console;

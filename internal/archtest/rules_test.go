@@ -45,6 +45,7 @@ var rules = []rule{
 	{8, "style", checkStyle},
 	{9, "tests wait for conditions", func(t *tree) []violation { return checkWaits(t, waitsText) }},
 	{10, "tests draw the same numbers in each run", checkSeeds},
+	{11, "ibrun prints no control characters", checkPrinting},
 }
 
 // TestArchitecture checks all rules on the whole repository.

@@ -2,7 +2,8 @@ package printable
 
 import (
 	"bytes"
-	"fmt"
+	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -28,9 +29,35 @@ func TestLine(t *testing.T) {
 	if got := Text("a\n\tb\x1b\r\n"); got != "a\n\tb\\x1b\\x0d\n" {
 		t.Errorf("%q", got)
 	}
+}
+
+// What is written through a Writer is the same however it is cut, and its end is not lost.
+func TestWriter(t *testing.T) {
+	const text, want = "a\x1b\nGrüße\u009b 🙂\xf0\x9f\xe2", `a\x1b` + "\n" + `Grüße\u009b 🙂\xf0\x9f\xe2`
+	for size := 1; size <= len(text); size++ {
+		var b bytes.Buffer
+		w := NewWriter(&b)
+		for part := range slices.Chunk([]byte(text), size) {
+			if n, err := w.Write(part); n != len(part) || err != nil {
+				t.Fatal(n, err)
+			}
+		}
+		if err := w.Flush(); err != nil || b.String() != want {
+			t.Errorf("in parts of %d bytes: %q, %v; want %q", size, b.String(), err, want)
+		}
+	}
+}
+
+// JSON that is written has the same meaning as before, and no control characters.
+func TestJSONWriter(t *testing.T) {
+	const text = "\x1b\u007f\u009b\u200d\U000e0041\u2028\n\té🙂"
 	var b bytes.Buffer
-	if n, err := fmt.Fprintf(NewWriter(&b), "a\x1b\n"); n != 3 || err != nil || b.String() != "a\\x1b\n" {
-		t.Errorf("%d, %v, %q", n, err, b.String())
+	if err := json.NewEncoder(NewJSONWriter(NewWriter(&b))).Encode(text); err != nil {
+		t.Fatal(err)
+	}
+	var got string
+	if err := json.Unmarshal(b.Bytes(), &got); err != nil || got != text || Text(b.String()) != b.String() {
+		t.Errorf("%q, %v, from %q", got, err, b.String())
 	}
 }
 

@@ -28,19 +28,20 @@ const (
 	exitInterrupted = 128 + 2 // by Ctrl-C
 )
 
-// Main runs `ibrun bench args...` with an environment and streams, and returns the exit code. The function ibrun must run
-// `ibrun words...` in this process and return its exit code.
-func Main(args, env []string, s launch.Streams, ibrun func(words []string) int) int {
+// Main runs `ibrun bench args...` with an environment and streams, and returns the exit code. It prints to out, which ends on
+// s.Out, and to errs. The function ibrun must run `ibrun words...` in this process and return its exit code.
+func Main(args, env []string, s launch.Streams, out, errs io.Writer, ibrun func(words []string) int) int {
 	self, err := os.Executable()
 	if err != nil {
-		fmt.Fprintf(s.Err, "ibrun bench: learning the path of this program: %v\n", err)
+		fmt.Fprintf(errs, "ibrun bench: learning the path of this program: %v\n", err)
 		return exitFailed
 	}
 	width, _, err := term.GetSize(int(s.Out.Fd()))
 	if err != nil {
 		width = 0 // not a terminal
 	}
-	c := command{args: args, env: env, stdout: s.Out, stderr: s.Err, width: width, self: self, ibrun: ibrun, open: openDevice}
+	c := command{args: args, env: env, stdout: out, stderr: errs, files: s, width: width, self: self, ibrun: ibrun,
+		open: openDevice}
 	return c.run(context.Background())
 }
 
@@ -48,8 +49,9 @@ func Main(args, env []string, s launch.Streams, ibrun func(words []string) int) 
 type command struct {
 	args, env      []string
 	stdout, stderr io.Writer
-	width          int    // columns of the terminal on stdout; 0 if it is not a terminal
-	self           string // path of this program
+	files          launch.Streams // what another ibrun prints to, which escapes its own lines
+	width          int            // columns of the terminal on stdout; 0 if it is not a terminal
+	self           string         // path of this program
 	ibrun          func(words []string) int
 	open           func(device, provider string) (name string, err error) // openDevice
 	described      func(manual.Page)                                      // receives the page instead of --help; nil: print it

@@ -51,7 +51,7 @@ func (c *command) goroutines(ctx context.Context, args []string) error {
 	for _, transport := range listItems(o.transports) {
 		words := []string{"-n", strconv.Itoa(2), "--transport", transport, "--", c.self, "bench", goroutinesOp}
 		cmd := exec.CommandContext(ctx, c.self, append(append(words, args...), "--transport", transport)...)
-		cmd.Env, cmd.Stdout, cmd.Stderr = c.env, c.stdout, c.stderr
+		cmd.Env, cmd.Stdout, cmd.Stderr = c.env, c.files.Out, c.files.Err // it may print after Ctrl-C has ended this process
 		err := cmd.Run()
 		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 			return exitError{cmp.Or(max(exit.ExitCode(), 0), exitFailed)}

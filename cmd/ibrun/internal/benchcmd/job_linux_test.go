@@ -35,11 +35,11 @@ func ibrun(words []string) int {
 	s := launch.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
 	switch words[0] {
 	case "agent":
-		return launch.Agent()
+		return launch.Agent(os.Stderr)
 	case "watch":
-		return launch.Watch()
+		return launch.Watch(os.Stderr)
 	case "bench":
-		return Main(words[1:], os.Environ(), s, ibrun)
+		return Main(words[1:], os.Environ(), s, s.Out, s.Err, ibrun)
 	}
 	o, err := cli.Parse(words, os.Getenv)
 	if err != nil {
@@ -158,6 +158,30 @@ func TestGoroutines(t *testing.T) {
 		if _, err := start(t, words); err == nil {
 			t.Errorf("ibrun bench %s: no error", words)
 		}
+	}
+}
+
+// The ibrun below prints to the streams themselves: it may draw on a terminal, and what it prints is not lost if this process
+// ends before it.
+func TestOutputBelow(t *testing.T) {
+	var files [2]*os.File
+	for i := range files {
+		f, err := os.Create(filepath.Join(t.TempDir(), "stream"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		files[i] = f
+	}
+	var out, errs strings.Builder
+	code := Main(strings.Fields("goroutines --rounds 1 --time 1us --transport shm"), append(os.Environ(), asIbrun+"=1"),
+		launch.Streams{Out: files[0], Err: files[1]}, &out, &errs, nil)
+	text, err := os.ReadFile(files[0].Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code != exitOK || len(text) == 0 || out.Len()+errs.Len() > 0 {
+		t.Errorf("code %d; the ibrun below has printed %q, and this one %q and %q", code, text, &out, &errs)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/bench"
+	"github.com/ibrun/ibrun/internal/printable"
 	"github.com/ibrun/ibrun/internal/transports"
 	"github.com/ibrun/ibrun/mpi"
 )
@@ -83,7 +84,7 @@ func (p *printer) result(r bench.Result) error {
 		}
 		return p.w.Flush()
 	}
-	if err := json.NewEncoder(p.w).Encode(r); err != nil {
+	if err := json.NewEncoder(printable.NewJSONWriter(p.w)).Encode(r); err != nil {
 		return fmt.Errorf("writing JSON: %w", err)
 	}
 	return p.w.Flush()

@@ -19,6 +19,7 @@ import (
 	"github.com/ibrun/ibrun/bench/perftest"
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/internal/freeport"
+	"github.com/ibrun/ibrun/internal/printable"
 )
 
 // processPair is a server process and a client process that measure together.
@@ -198,7 +199,7 @@ func (c *command) runSide(words []string) error {
 	if err != nil {
 		return err
 	}
-	return json.NewEncoder(c.stdout).Encode(figure)
+	return json.NewEncoder(printable.NewJSONWriter(c.stdout)).Encode(figure)
 }
 
 // perftestRunner runs one program of perftest with one message size.

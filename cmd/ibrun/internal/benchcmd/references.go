@@ -14,6 +14,7 @@ import (
 	"github.com/ibrun/ibrun/bench/perftest"
 	"github.com/ibrun/ibrun/bench/sockets"
 	"github.com/ibrun/ibrun/internal/freeport"
+	"github.com/ibrun/ibrun/internal/printable"
 	"github.com/ibrun/ibrun/internal/transports"
 )
 
@@ -122,7 +123,7 @@ func (c *command) runSocketsProcess(words []string) error {
 	if err != nil {
 		return err
 	}
-	return json.NewEncoder(c.stdout).Encode(figures)
+	return json.NewEncoder(printable.NewJSONWriter(c.stdout)).Encode(figures)
 }
 
 // iperfSubject returns iperf3 with a single stream as a subject.

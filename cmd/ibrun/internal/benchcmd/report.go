@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/ibrun/ibrun/bench"
+	"github.com/ibrun/ibrun/internal/printable"
 )
 
 // line is the comparison of one size with one peer. The package comment documents its JSON form.
@@ -62,7 +63,7 @@ func ratio(unit bench.Unit, ours, peer float64) float64 {
 func (r *report) point(l line) error {
 	r.addRatio(l)
 	if r.json {
-		if err := json.NewEncoder(r.w).Encode(l); err != nil {
+		if err := json.NewEncoder(printable.NewJSONWriter(r.w)).Encode(l); err != nil {
 			return fmt.Errorf("writing JSON: %w", err)
 		}
 		return nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ibrun/ibrun/bench"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/internal/printable"
 	"github.com/ibrun/ibrun/mpi/simulate"
 )
 
@@ -68,7 +69,7 @@ func (c *command) simulate(ctx context.Context, args []string) error {
 func (o *simulation) print(c *command, table *tabwriter.Writer, results []simulate.Result) error {
 	for _, x := range results {
 		if o.json {
-			if err := json.NewEncoder(c.stdout).Encode(x); err != nil {
+			if err := json.NewEncoder(printable.NewJSONWriter(c.stdout)).Encode(x); err != nil {
 				return err
 			}
 			continue

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/bench"
+	"github.com/ibrun/ibrun/internal/printable"
 	"github.com/ibrun/ibrun/mpi/explain"
 	"github.com/ibrun/ibrun/mpi/simulate"
 )
@@ -55,7 +56,7 @@ func (c *command) compareSimulation(ctx context.Context, o *simulation) error {
 			}
 			for _, x := range runs {
 				if o.json {
-					if err := json.NewEncoder(c.stdout).Encode(x); err != nil {
+					if err := json.NewEncoder(printable.NewJSONWriter(c.stdout)).Encode(x); err != nil {
 						return err
 					}
 					continue

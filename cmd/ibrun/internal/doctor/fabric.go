@@ -79,17 +79,17 @@ func parseSummaries(line string) ([]portSummary, error) {
 		s := &list[i]
 		s.Families = s.Families[:min(len(s.Families), maxFamilies)]
 		for _, text := range []*string{&s.Port, (*string)(&s.Layer), &s.Subnet} {
-			*text = printable(*text, maxName)
+			*text = asciiOnly(*text, maxName)
 		}
 		for k := range s.Families {
-			s.Families[k] = hw.Family(printable(string(s.Families[k]), maxName))
+			s.Families[k] = hw.Family(asciiOnly(string(s.Families[k]), maxName))
 		}
 	}
 	return list, nil
 }
 
-// printable returns the first bytes of a text from another host, without what a terminal would take for a command.
-func printable(text string, most int) string {
+// asciiOnly returns the first bytes of a text from another host, without what a terminal would take for a command.
+func asciiOnly(text string, most int) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
 			return '?'

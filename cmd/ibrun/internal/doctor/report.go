@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/ibrun/ibrun/internal/printable"
 )
 
 // Severity is how bad a finding is.
@@ -44,7 +46,7 @@ func (r Report) ExitCode() int {
 
 // JSON writes the report as JSON.
 func (r Report) JSON(w io.Writer) error {
-	e := json.NewEncoder(w)
+	e := json.NewEncoder(printable.NewJSONWriter(w))
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
 	return e.Encode(r)

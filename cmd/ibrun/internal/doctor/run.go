@@ -15,6 +15,7 @@ import (
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/manual"
 	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/printable"
 )
 
 // Page returns the description of the command.
@@ -151,7 +152,7 @@ func localHost(env []string, version string) (*Host, error) {
 func printPorts(env []string, stdout, stderr io.Writer) int {
 	h, err := localHost(env, "")
 	if err == nil {
-		err = json.NewEncoder(stdout).Encode(h.summaries())
+		err = json.NewEncoder(printable.NewJSONWriter(stdout)).Encode(h.summaries())
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "ibrun doctor: %v\n", err)

@@ -14,6 +14,7 @@ import (
 	"github.com/ibrun/ibrun/bench"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/manual"
+	"github.com/ibrun/ibrun/internal/printable"
 	"github.com/ibrun/ibrun/internal/transports"
 	"github.com/ibrun/ibrun/mpi/explain"
 )
@@ -156,7 +157,7 @@ func (o options) run(stdout io.Writer) error {
 }
 
 func printJSON(stdout io.Writer, x any) error {
-	e := json.NewEncoder(stdout)
+	e := json.NewEncoder(printable.NewJSONWriter(stdout))
 	e.SetIndent("", "  ")
 	return e.Encode(x)
 }

@@ -47,23 +47,30 @@ type options struct {
 	job        string
 }
 
-// Main runs the command name, which is ps, top or hang, with these arguments. It returns the exit code.
-func Main(name string, args []string, stdin, stdout *os.File, stderr io.Writer) int {
+// Main runs the command name, which is ps, top or hang, with these arguments. It prints to out and errs; out ends on the file
+// stdout. It returns the exit code.
+func Main(name string, args []string, stdin, stdout *os.File, out, errs io.Writer) int {
 	o, err := parseOptions(name, args)
 	page := Page(name)
 	if errors.Is(err, flag.ErrHelp) || manual.IsHelp(args) {
-		_, err = fmt.Fprint(stdout, page.Help())
+		_, err = fmt.Fprint(out, page.Help())
 	} else if err != nil {
-		fmt.Fprintf(stderr, "ibrun %s: %v\n%s", name, err, page.Usage())
+		fmt.Fprintf(errs, "ibrun %s: %v\n%s", name, err, page.Usage())
 		return exitUsage
 	} else {
-		err = o.run(context.Background(), name, stdin, stdout, stderr)
+		err = o.run(context.Background(), name, screen{stdin, stdout, out}, errs)
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "ibrun %s: %v\n", name, err)
+		fmt.Fprintf(errs, "ibrun %s: %v\n", name, err)
 		return exitFailed
 	}
 	return 0
+}
+
+// screen is where a command prints: out, which ends on the file stdout. If both files are a terminal, top draws on it.
+type screen struct {
+	stdin, stdout *os.File
+	out           io.Writer
 }
 
 // flags returns the flags of the command name.
@@ -95,29 +102,29 @@ func parseOptions(name string, args []string) (o options, err error) {
 	return o, nil
 }
 
-func (o options) run(ctx context.Context, name string, stdin, stdout *os.File, stderr io.Writer) error {
+func (o options) run(ctx context.Context, name string, on screen, errs io.Writer) error {
 	all, err := jobs.List(ctx)
 	if name == "ps" {
-		return errors.Join(o.printJobs(all, stdout), err)
+		return errors.Join(o.printJobs(all, on.out), err)
 	}
 	job, errPick := jobs.Select(all, o.job)
 	if errPick != nil {
 		return errors.Join(err, errPick)
 	}
 	if err != nil { // about other jobs than the selected one
-		fmt.Fprintf(stderr, "ibrun %s: %v\n", name, err)
+		fmt.Fprintf(errs, "ibrun %s: %v\n", name, err)
 	}
 	if name == "top" {
-		return o.top(ctx, remoteSource{job}, stdin, stdout)
+		return o.top(ctx, remoteSource{job}, on)
 	}
 	v, err := NewView(ctx, remoteSource{job})
 	switch {
 	case err != nil:
 		return err
 	case o.json:
-		return json.NewEncoder(stdout).Encode(v)
+		return json.NewEncoder(printable.NewJSONWriter(on.out)).Encode(v)
 	}
-	return v.Text(stdout)
+	return v.Text(on.out)
 }
 
 // printJobs prints the table of ibrun ps.
@@ -126,7 +133,7 @@ func (o options) printJobs(all []jobs.Job, w io.Writer) error {
 		if all == nil {
 			all = []jobs.Job{}
 		}
-		return json.NewEncoder(w).Encode(all)
+		return json.NewEncoder(printable.NewJSONWriter(w)).Encode(all)
 	}
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tab, "JOB\tPID\tNODE\tRANKS\tELAPSED\tCOMMAND")
@@ -138,25 +145,25 @@ func (o options) printJobs(all []jobs.Job, w io.Writer) error {
 }
 
 // top prints a table for each interval until the job ends or a user types q, or once.
-func (o options) top(ctx context.Context, s Source, stdin, stdout *os.File) error {
-	if term.IsTerminal(int(stdout.Fd())) && !o.json && !o.once {
+func (o options) top(ctx context.Context, s Source, on screen) error {
+	if term.IsTerminal(int(on.stdout.Fd())) && !o.json && !o.once {
 		var quit context.CancelFunc
 		ctx, quit = context.WithCancel(ctx)
 		defer quit()
-		restore, err := watchKeys(stdin, quit)
+		restore, err := watchKeys(on.stdin, quit)
 		if err != nil {
 			return err
 		}
 		defer restore()
 	}
-	if err := o.tables(ctx, s, stdout); ctx.Err() == nil {
+	if err := o.tables(ctx, s, on); ctx.Err() == nil {
 		return err
 	}
 	return nil
 }
 
 // tables prints the tables until ctx ends.
-func (o options) tables(ctx context.Context, s Source, stdout *os.File) error {
+func (o options) tables(ctx context.Context, s Source, on screen) error {
 	last, err := s.Ranks(ctx)
 	if err != nil {
 		return err
@@ -177,20 +184,20 @@ func (o options) tables(ctx context.Context, s Source, stdout *os.File) error {
 		}
 		t := newTable(s.Job(), last, now, time.Since(when))
 		last, when = now, time.Now()
-		if err := o.printTable(t, stdout, first); err != nil || o.once {
+		if err := o.printTable(t, on, first); err != nil || o.once {
 			return err
 		}
 	}
 }
 
 // printTable prints a table. On a terminal it replaces the previous one.
-func (o options) printTable(t *Table, stdout *os.File, first bool) error {
+func (o options) printTable(t *Table, on screen, first bool) error {
 	if o.json {
-		return json.NewEncoder(stdout).Encode(t)
+		return json.NewEncoder(printable.NewJSONWriter(on.out)).Encode(t)
 	}
-	columns, lines, err := term.GetSize(int(stdout.Fd()))
+	columns, lines, err := term.GetSize(int(on.stdout.Fd()))
 	if err != nil || o.once { // not a terminal
-		return t.Text(stdout, 0, 0)
+		return t.Text(on.out, 0, 0)
 	}
 	const home, erase, below = "\x1b[H", "\x1b[2J", "\x1b[J"
 	var b strings.Builder
@@ -201,6 +208,6 @@ func (o options) printTable(t *Table, stdout *os.File, first bool) error {
 	if err := t.Text(&b, lines, columns); err != nil {
 		return err
 	}
-	_, err = io.WriteString(stdout, strings.ReplaceAll(b.String(), "\n", "\x1b[K\n")+below)
+	_, err = on.stdout.WriteString(strings.ReplaceAll(b.String(), "\n", "\x1b[K\n") + below)
 	return err
 }

@@ -3,6 +3,7 @@ package launch
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 
@@ -20,9 +21,9 @@ const (
 // ServeDebugger is "ibrun debugger SOCKET PROGRAM ARGUMENTS...", as which a rank starts. It waits for a client at the socket,
 // removes the socket, and becomes the program, a debugger with the client as its standard input and output. It returns the exit
 // code if that fails.
-func ServeDebugger(args []string) int {
+func ServeDebugger(args []string, errs io.Writer) int {
 	if len(args) < 3 {
-		fmt.Fprintln(os.Stderr,
+		fmt.Fprintln(errs,
 			"ibrun: the command debugger is only for ibrun itself; to run a program of that name: ibrun -- debugger")
 		return exitcode.UsageError
 	}
@@ -30,7 +31,7 @@ func ServeDebugger(args []string) int {
 	if err == nil {
 		err = unix.Exec(args[1], args[2:], os.Environ())
 	}
-	fmt.Fprintf(os.Stderr, "ibrun: wait for a debugger at %s: %v\n", args[0], err)
+	fmt.Fprintf(errs, "ibrun: wait for a debugger at %s: %v\n", args[0], err)
 	return exitcode.Failed
 }
 

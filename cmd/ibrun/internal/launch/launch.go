@@ -13,6 +13,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/monitor"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/remote"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
+	"github.com/ibrun/ibrun/internal/printable"
 )
 
 // Streams are the standard streams of ibrun.
@@ -163,7 +164,8 @@ func dryRun(o *cli.Options, env []string, s console.Streams) error {
 	if err := checkLibraries(programs, o, len(p.programs)); err != nil {
 		return err
 	}
-	return p.print(s.Out, o)
+	out := printable.NewWriter(s.Out)
+	return errors.Join(p.print(out, o), out.Flush())
 }
 
 // start starts the ranks of this node once all nodes have joined, and waits for the end of the job.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"time"
@@ -20,11 +21,12 @@ import (
 
 func supported() error { return nil }
 
-// Agent runs the agent of a node and returns its exit code: see package agent.
-func Agent() int { return agent.Main() }
+// Agent runs the agent of a node and returns its exit code: see package agent. If a user has called it, errs gets the reason why
+// that is wrong.
+func Agent(errs io.Writer) int { return agent.Main(errs) }
 
-// Watch runs the watcher of an ibrun and returns its exit code: see package watcher.
-func Watch() int { return watcher.Main() }
+// Watch runs the watcher of an ibrun and returns its exit code: see package watcher. errs is as for Agent.
+func Watch(errs io.Writer) int { return watcher.Main(errs) }
 
 // startedWatcher is the watcher that starts what this ibrun starts.
 type startedWatcher struct{ *watcher.Watcher }

@@ -5,6 +5,7 @@ package launch
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -21,8 +22,8 @@ func supported() error {
 }
 
 // Agent reports that this system has no agents, and returns the exit code for it.
-func Agent() int {
-	fmt.Fprintf(os.Stderr, "ibrun: %v\n", supported())
+func Agent(errs io.Writer) int {
+	fmt.Fprintf(errs, "ibrun: %v\n", supported())
 	return exitcode.Failed
 }
 
@@ -31,10 +32,10 @@ func addressSpaceNote() string { return "" }
 func checkLimits(int) error { return supported() }
 
 // Watch reports that this system has no watchers, and returns the exit code for it.
-func Watch() int { return Agent() }
+func Watch(errs io.Writer) int { return Agent(errs) }
 
 // ServeDebugger reports that this system has no ranks to debug, and returns the exit code for it.
-func ServeDebugger([]string) int { return Agent() }
+func ServeDebugger(_ []string, errs io.Writer) int { return Agent(errs) }
 
 func startNodes(remote.Options) (<-chan remote.Event, func(time.Duration), error) {
 	return nil, nil, supported()

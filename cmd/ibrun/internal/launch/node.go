@@ -19,14 +19,14 @@ import (
 )
 
 // Node runs a node that the head of a job has started, and returns its exit code. It writes its greeting to standard output and
-// reads the start message from standard input, whose end ends the job on this node.
-func Node(s console.Streams) int {
+// reads the start message from standard input, whose end ends the job on this node. out ends on standard output.
+func Node(s console.Streams, out io.Writer) int {
 	err := supported()
 	code := 0
 	s = s.Async()
 	defer s.Flush()
 	if err == nil {
-		code, err = runNode(&s)
+		code, err = runNode(&s, out)
 	}
 	if err == nil {
 		return code
@@ -44,7 +44,7 @@ func nodeHost() (string, error) {
 }
 
 // runNode runs the node. It sets s.Host when the head has answered: the command that started this process passes its lines on.
-func runNode(s *console.Streams) (int, error) {
+func runNode(s *console.Streams, stdout io.Writer) (int, error) {
 	host, err := nodeHost()
 	if err != nil {
 		return 0, fmt.Errorf("find the name of this machine: %w", err)
@@ -55,7 +55,7 @@ func runNode(s *console.Streams) (int, error) {
 		return 0, errNotStarted
 	}
 	// What a login shell has written may have no newline at its end.
-	if _, err := fmt.Fprintf(s.Out, "\n%s\n", remote.NewGreeting(host)); err != nil {
+	if _, err := fmt.Fprintf(stdout, "\n%s\n", remote.NewGreeting(host)); err != nil {
 		return 0, err
 	}
 	start, err := protocol.ReadNodeStart(s.In)

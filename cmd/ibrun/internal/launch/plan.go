@@ -129,7 +129,7 @@ func (p *plan) print(w io.Writer, o *cli.Options) error {
 			cores, mine = hw.FormatList(mine[0].PUs), mine[1:]
 		}
 		program := printable.Line(strings.Join(o.Programs[p.programs[rank]].Args, " "))
-		fmt.Fprintf(table, "%4d\t%s\t%s\t%s\n", rank, p.names[node], cores, program)
+		fmt.Fprintf(table, "%4d\t%s\t%s\t%s\n", rank, printable.Line(p.names[node]), cores, program)
 	}
 	if err := table.Flush(); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/outfile"
+	"github.com/ibrun/ibrun/internal/printable"
 )
 
 // CheckName returns an error if [Report.Write] does not know the extension of a file name.
@@ -34,7 +35,7 @@ func (r *Report) Write(name string) error {
 
 // JSON writes the whole report.
 func (r *Report) JSON(w io.Writer) error {
-	e := json.NewEncoder(w)
+	e := json.NewEncoder(printable.NewJSONWriter(w))
 	e.SetIndent("", " ")
 	return e.Encode(r)
 }

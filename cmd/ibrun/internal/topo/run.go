@@ -16,6 +16,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/internal/cgroup"
+	"github.com/ibrun/ibrun/internal/printable"
 )
 
 // Page returns the description of the command.
@@ -128,7 +129,7 @@ func (o options) run(stdout io.Writer) error {
 	}
 	top.LookUpModels(os.DirFS("/"))
 	if o.json {
-		e := json.NewEncoder(stdout)
+		e := json.NewEncoder(printable.NewJSONWriter(stdout))
 		e.SetIndent("", "  ")
 		return e.Encode(top)
 	}

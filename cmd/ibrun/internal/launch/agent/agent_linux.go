@@ -62,11 +62,12 @@ type agent struct {
 	setMemory  bool  // ranks get the memory policy of their task
 }
 
-// Main runs the agent that ibrun started with a socket as descriptor 3, and returns its exit code.
-func Main() int {
+// Main runs the agent that ibrun started with a socket as descriptor 3, and returns its exit code. Without the socket it prints
+// why to errs.
+func Main(errs io.Writer) int {
 	runtime.LockOSThread() // never unlocked: see startAll
 	if kind, err := unix.GetsockoptInt(controlFD, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != unix.SOCK_STREAM {
-		fmt.Fprintln(os.Stderr, "ibrun: the command agent is only for ibrun itself; to run a program of that name: ibrun -- agent")
+		fmt.Fprintln(errs, "ibrun: the command agent is only for ibrun itself; to run a program of that name: ibrun -- agent")
 		return exitcode.UsageError
 	}
 	unix.CloseOnExec(controlFD)

@@ -76,7 +76,7 @@ func (s Streams) Log(m *message.Message) {
 		if out.Host == "" {
 			out.Origin = s.origin
 		}
-		s.Print(out.JSON(time.Now()))
+		s.print(out.JSON(time.Now()))
 		return
 	}
 	for _, line := range m.Lines() {
@@ -95,7 +95,7 @@ func (s Streams) printLine(text string) {
 	if s.Host != "" {
 		who = "ibrun on " + s.Host + ": "
 	}
-	s.Print([]byte(erase + printable.Text(who+text) + "\n"))
+	s.print([]byte(erase + printable.Text(who+text) + "\n"))
 }
 
 // missing returns the line that says how many messages were dropped.
@@ -108,8 +108,11 @@ func (s Streams) missing(dropped int) []byte {
 	return fmt.Appendf(nil, "ibrun: %d %s\n", dropped, why)
 }
 
-// Print writes text to standard error. The caller must not change text afterwards.
-func (s Streams) Print(text []byte) {
+// Print writes text to standard error, with control characters escaped.
+func (s Streams) Print(text string) { s.print([]byte(printable.Text(text))) }
+
+// print writes text to standard error as it is. The caller must not change text afterwards.
+func (s Streams) print(text []byte) {
 	if s.lines == nil {
 		_ = WriteAll(s.Err, text) // there is no other stream to report an error on
 		return

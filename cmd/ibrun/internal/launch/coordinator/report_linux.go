@@ -74,8 +74,8 @@ func (c *coordinator) writeReport(v *protocol.Outcome, began time.Time, wall tim
 			j.Ranks[rank] = recorded
 		}
 	}
-	for _, s := range c.local.monitor.Samples() {
-		j.Ranks[s.Rank] = report.Rank{Snapshot: s.Snapshot, Err: s.Err}
+	for _, sample := range c.local.monitor.Samples() {
+		j.Ranks[sample.Rank] = report.Rank{Snapshot: sample.Snapshot, Err: sample.Err}
 	}
 	r := report.New(j)
 	var text bytes.Buffer
@@ -85,7 +85,7 @@ func (c *coordinator) writeReport(v *protocol.Outcome, began time.Time, wall tim
 	if c.JSON() {
 		c.Info("where the time of the job went", console.Attrs{Text: text.String()})
 	} else {
-		c.Print(text.Bytes())
+		c.Print(text.String())
 	}
 	c.writeReportFiles(r.Write)
 }

@@ -5,16 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf16"
-	"unicode/utf8"
+
+	"github.com/ibrun/ibrun/internal/printable"
 )
 
 // Message is a message of ibrun itself.
@@ -114,7 +112,7 @@ func (m *Message) JSON(now time.Time) []byte {
 	r.AddAttrs(attrs.list()...)
 	var b bytes.Buffer
 	_ = slog.NewJSONHandler(&b, nil).Handle(context.Background(), r) // writing to memory does not fail
-	return escape(b.String())
+	return printable.JSON(b.Bytes())
 }
 
 // list returns the attributes that are not zero, under their names in JSON.
@@ -127,22 +125,6 @@ func (a Attrs) list() (all []slog.Attr) {
 		}
 	}
 	return all
-}
-
-// escape escapes the characters of a line of JSON that a terminal would execute, or not show. They can only be within strings.
-func escape(line string) []byte {
-	b := make([]byte, 0, len(line))
-	for _, r := range line {
-		switch high, low := utf16.EncodeRune(r); {
-		case r == '\n' || !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r):
-			b = utf8.AppendRune(b, r)
-		case high != unicode.ReplacementChar:
-			b = fmt.Appendf(b, `\u%04x\u%04x`, high, low)
-		default:
-			b = fmt.Appendf(b, `\u%04x`, r)
-		}
-	}
-	return b
 }
 
 // Decode parses a line that JSON has returned, without its newline. ok is false for any other line.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"runtime"
@@ -43,11 +44,12 @@ type received struct {
 	fds   []int
 }
 
-// Main runs the watcher that ibrun started with a socket as descriptor 3, and returns its exit code.
-func Main() int {
+// Main runs the watcher that ibrun started with a socket as descriptor 3, and returns its exit code. Without the socket it prints
+// why to errs.
+func Main(errs io.Writer) int {
 	runtime.LockOSThread() // never unlocked: a build is killed when the thread that started it exits
 	if kind, err := unix.GetsockoptInt(socketFD, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != unix.SOCK_SEQPACKET {
-		fmt.Fprintln(os.Stderr, "ibrun: the command watch is only for ibrun itself; to run a program of that name: ibrun -- watch")
+		fmt.Fprintln(errs, "ibrun: the command watch is only for ibrun itself; to run a program of that name: ibrun -- watch")
 		return exitcode.UsageError
 	}
 	unix.CloseOnExec(socketFD)

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 		os.Exit(refused)
 	}
 	if len(os.Args) == 2 && os.Args[0] == "ibrun" && os.Args[1] == "watch" {
-		os.Exit(Main())
+		os.Exit(Main(os.Stderr))
 	}
 	os.Exit(m.Run())
 }
