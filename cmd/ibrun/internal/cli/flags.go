@@ -125,6 +125,9 @@ func (o *Options) outputFlags() []flag {
 		{[]string{"metrics"}, "ADDR", "serve Prometheus metrics at HOST:PORT, :PORT (loopback only; 0 picks a free port)\n" +
 			"or a Unix socket path (docs/metrics.md)", stringFlag(&o.Metrics)},
 		{[]string{"metrics-sd"}, "FILE", "write the metrics endpoint to FILE in Prometheus file_sd format", stringFlag(&o.MetricsSD)},
+		{[]string{"metrics-hosts"}, "NAMES", "answer requests for metrics for these names of this host, too, separated by commas;\n" +
+			".DOMAIN: for its short name in this domain",
+			o.setMetricsHosts},
 		{[]string{"metrics-linger"}, "TIME", "keep the metrics of a job that has ended at most TIME, until its exit code is scraped\n" +
 			"(default: two intervals of the earlier scrapes; 0: never)", func(s string) error {
 			o.MetricsLinger = new(time.Duration)
@@ -242,6 +245,17 @@ func listFlag(to *string, check func(list string) error) func(string) error {
 		*to = joinLists(*to, s)
 		return check(*to)
 	}
+}
+
+// setMetricsHosts sets the further names of this host.
+func (o *Options) setMetricsHosts(s string) error {
+	for name := range strings.SplitSeq(s, ",") {
+		if name == "" || strings.ContainsAny(name, ":/[]* \t") {
+			return fmt.Errorf("%q: want names of hosts without ports, or domains that begin with a dot, separated by commas", s)
+		}
+		o.MetricsHosts = append(o.MetricsHosts, name)
+	}
+	return nil
 }
 
 // stringFlag returns a setter that accepts any value.

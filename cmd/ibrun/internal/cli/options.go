@@ -47,6 +47,8 @@ type Options struct {
 	// Metrics is the address of the metrics of this node's ranks: host:port, a port, or a path. Empty: no metrics are served.
 	// MetricsSD is the Prometheus discovery file for that address, or empty.
 	Metrics, MetricsSD string
+	// MetricsHosts are further names of this host, for which requests for metrics are answered, and domains that begin with a dot.
+	MetricsHosts []string
 	// MetricsLinger is how long the metrics wait for a scrape after the end of the job. Nil: as earlier scrapes suggest.
 	MetricsLinger *time.Duration
 	// Report prints a report when the job ends, and writes it to the files ReportTo (each FILE.html or FILE.json). If ReportTo
@@ -205,6 +207,9 @@ func (o *Options) parse(args []string, getenv func(string) string) error {
 	}
 	if o.MetricsSD != "" && o.Metrics == "" {
 		return errors.New("--metrics-sd requires --metrics")
+	}
+	if o.MetricsHosts != nil && o.Metrics == "" && getenv("IBRUN_METRICS_HOSTS") == "" { // which a cluster may set for all jobs
+		return errors.New("--metrics-hosts requires --metrics")
 	}
 	if o.MetricsLinger != nil && o.Metrics == "" {
 		return errors.New("--metrics-linger requires --metrics")

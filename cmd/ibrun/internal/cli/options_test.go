@@ -40,6 +40,10 @@ func TestParse(t *testing.T) {
 			Programs: []Program{{Ranks: 3, Args: []string{"p"}}}, Policy: placement.Policy{Bind: placement.None}, DryRun: true,
 			Timeout: 12500 * time.Millisecond}},
 		{"-n 2 p", map[string]string{"IBRUN_N": "3"}, one(Program{Ranks: 2, Args: []string{"p"}})},
+		{"p", map[string]string{"IBRUN_METRICS_HOSTS": ".example.org"}, Options{Programs: []Program{{Args: []string{"p"}}},
+			MetricsHosts: []string{".example.org"}}}, // a cluster sets it for jobs with metrics
+		{"--metrics 1 --metrics-hosts a,.b --metrics-hosts c p", map[string]string{"IBRUN_METRICS_HOSTS": "d"}, Options{Metrics: "1",
+			Programs: []Program{{Args: []string{"p"}}}, MetricsHosts: []string{"a", ".b", "c"}}},
 		{"--rendezvous h:7777 --node 1/3 --node-name b --secret-file f --join-timeout 50 -n 3 p", nil, Options{
 			Programs: []Program{{Ranks: 3,
 				Args: []string{"p"}}}, Rendezvous: "h:7777", Node: 1, Nodes: 3, NodeName: "b", SecretFile: "f",
@@ -99,6 +103,7 @@ func TestFlagWinsOverVariable(t *testing.T) {
 		{"IBRUN_BYNODE", "1", "--bynode=false p"},
 		{"IBRUN_TRANSPORT", "pigeon", "--transport shm p"},
 		{"IBRUN_HOSTS", "a", "--hosts b --hosts c p"},
+		{"IBRUN_METRICS_HOSTS", "a", "--metrics 1 --metrics-hosts b --metrics-hosts c p"},
 	} {
 		want, err := parse(c.line, nil)
 		if err != nil {
@@ -106,6 +111,15 @@ func TestFlagWinsOverVariable(t *testing.T) {
 		}
 		if got, err := parse(c.line, map[string]string{c.variable: c.value}); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%q with %s=%s:\n got %+v, %v\nwant %+v", c.line, c.variable, c.value, got, err, want)
+		}
+	}
+}
+
+func TestRefusedMetricsHosts(t *testing.T) {
+	for line, want := range map[string]string{"--metrics-hosts a p": "--metrics-hosts requires --metrics",
+		"--metrics 1 --metrics-hosts a,b:80 p": "want names of hosts without ports"} {
+		if _, err := parse(line, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", line, err)
 		}
 	}
 }

@@ -37,6 +37,9 @@ type Options struct {
 	Address string
 	// DiscoveryFile is the file_sd file to write for Prometheus, or empty.
 	DiscoveryFile string
+	// Hosts are names of this host, in addition to those that it knows, for which requests are answered. One that begins with a dot
+	// is a domain in which this host has its short name.
+	Hosts []string
 	// Linger is how long Linger waits at most for a scrape. Nil: as long as the intervals of earlier scrapes say.
 	Linger *time.Duration
 
@@ -91,6 +94,10 @@ func Start(o Options, n *prom.Node, report func(string)) (*Exporter, error) {
 	g := newGate(l)
 	g.timeout, g.onLimit = cmp.Or(o.writeTimeout, defaultWriteTimeout), problems.tooMany
 	g.onFailed = func(err error) { problems.Println(err) }
+	if l.Addr().Network() == "tcp" { // no browser connects to a Unix socket
+		hosts := newHostNames(o.Address, n.Name, o.Hosts)
+		g.allow = func(r *http.Request) bool { return hosts.allow(r.Host) || problems.refuse(r) }
+	}
 	e := &Exporter{scrapers: newScrapers(), linger: o.Linger, listener: l, address: l.Addr().String()}
 	e.server = &http.Server{Handler: g.limit(mux), ConnContext: remember, ReadTimeout: headerTimeout,
 		WriteTimeout: defaultWriteTimeout, MaxHeaderBytes: maxHeader, ErrorLog: log.New(io.Discard, "", 0)}
@@ -205,6 +212,9 @@ func (e *Exporter) Close() error {
 type problemReporter struct {
 	report                          func(string)
 	failedOnce, slowOnce, connsOnce sync.Once
+
+	mu      sync.Mutex
+	foreign map[string]bool // the names that were reported
 }
 
 // Println reports a response that failed. A client that has closed its connection is not a problem.
@@ -222,6 +232,30 @@ func (o *problemReporter) Println(v ...any) {
 		}
 	}
 	o.failedOnce.Do(func() { o.report("metrics: " + strings.TrimSpace(fmt.Sprintln(v...))) })
+}
+
+// maxForeign is how many names are reported.
+const maxForeign = 8
+
+// refuse reports that a request was refused because of its name for this host. It reports each name once: a scanner of ports must
+// not hide the name that Prometheus uses. It returns false.
+func (o *problemReporter) refuse(r *http.Request) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.foreign[r.Host] || len(o.foreign) == maxForeign {
+		return false
+	}
+	if o.foreign == nil {
+		o.foreign = map[string]bool{}
+	}
+	o.foreign[r.Host] = true
+	later := ""
+	if len(o.foreign) == maxForeign {
+		later = "; further names are not reported"
+	}
+	o.report(fmt.Sprintf("metrics: a request from %s for the host %.100q was refused, because that is no name of this host; if it "+
+		"is, add --metrics-hosts NAME%s", r.RemoteAddr, r.Host, later))
+	return false
 }
 
 // tooMany reports that a client was refused or disconnected because there were too many.

@@ -250,7 +250,7 @@ func request(t *testing.T, e *Exporter) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	if _, err := c.Write([]byte("GET /metrics?ranks=each HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
+	if _, err := c.Write([]byte("GET /metrics?ranks=each HTTP/1.1\r\nHost: localhost\r\n\r\n")); err != nil {
 		t.Fatal(err)
 	}
 	return c

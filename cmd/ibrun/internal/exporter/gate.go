@@ -3,6 +3,7 @@ package exporter
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"strconv"
@@ -21,6 +22,7 @@ type gate struct {
 	onFailed func(err error)                     // called when a response cannot be sent
 	timeout  time.Duration                       // for sending a response
 	onScrape func(r *http.Request) (sent func()) // called before a response with metrics is made
+	allow    func(r *http.Request) bool          // whether a request is answered; nil: all are
 
 	mu      sync.Mutex
 	waiting admission.Waiting[*conn] // for their request
@@ -94,6 +96,17 @@ func (c *conn) Close() (err error) {
 	return err
 }
 
+// refuse answers a request, and closes its connection. That is in no set any more, and the server would wait for the rest of the
+// request.
+func (c *conn) refuse(w http.ResponseWriter, why string, status int) {
+	whole := response{status: status}
+	fmt.Fprintln(&whole.body, why)
+	if err := c.gate.send(w, &whole); err != nil {
+		c.gate.onFailed(err)
+	}
+	c.Close()
+}
+
 // remember puts a connection into the context of its requests.
 func remember(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
@@ -110,12 +123,16 @@ func (g *gate) limit(handler http.Handler) http.Handler {
 		if !waited { // it is being closed
 			return
 		}
+		if g.allow != nil && !g.allow(r) {
+			c.refuse(w, "this is no name of this host that ibrun knows; --metrics-hosts NAME adds one", http.StatusMisdirectedRequest)
+			return
+		}
 		kind := &g.short
 		if r.URL.RawQuery != "" {
 			kind = &g.long
 		}
 		if !g.admit(&kind.Waiting, c) {
-			http.Error(w, "too many scrapes at a time", http.StatusServiceUnavailable)
+			c.refuse(w, "too many scrapes at a time", http.StatusServiceUnavailable)
 			return
 		}
 		whole := response{header: w.Header(), status: http.StatusOK}

@@ -37,7 +37,7 @@ func (m *Monitor) ExportMetrics(o *cli.Options, created func(files []string)) *M
 	}}
 	report := func(text string) { m.streams.Warn("metrics cannot be served to a client", console.Attrs{Text: text}) }
 	var err error
-	options := exporter.Options{Address: o.Metrics, DiscoveryFile: o.MetricsSD, Linger: o.MetricsLinger}
+	options := exporter.Options{Address: o.Metrics, DiscoveryFile: o.MetricsSD, Hosts: o.MetricsHosts, Linger: o.MetricsLinger}
 	x.server, err = exporter.Start(options, n, report)
 	if err != nil {
 		m.streams.Warn("no metrics of this job", console.Attrs{Error: err.Error()})
