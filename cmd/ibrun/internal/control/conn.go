@@ -23,6 +23,8 @@ const (
 	// maxUnacknowledged bounds the bytes that are kept for the other side. Beyond it Send blocks. The longest message is far
 	// shorter.
 	maxUnacknowledged = 16 << 20
+	// maxPosted bounds the same bytes if Post queues them. It is more than the nodes of the largest job exchange at once.
+	maxPosted = 1 << 30
 	// ackBytes is how many received bytes are acknowledged immediately. Fewer are acknowledged with the next heartbeat.
 	ackBytes = 256 << 10
 	// writeBatch and writePiece are how many bytes are encoded, and passed to the kernel, in one go.
@@ -149,14 +151,22 @@ func (c *Conn) ClockOffset() (ahead time.Duration, ok bool) { return c.clock.est
 // Send queues a message of at most [MaxMessage] bytes. It blocks only while 16 MiB wait for the other side to acknowledge them.
 // The caller must not change the message afterwards. If it cannot be sent, the connection has failed, and Recv returns the
 // reason.
-func (c *Conn) Send(message []byte) error {
+func (c *Conn) Send(message []byte) error { return c.send(message, true) }
+
+// Post is Send without waiting. If more than 1 GiB waits for the other side, that does not receive, and the connection ends.
+func (c *Conn) Post(message []byte) error { return c.send(message, false) }
+
+func (c *Conn) send(message []byte, wait bool) error {
 	if len(message) > MaxMessage {
 		return fmt.Errorf("control: message of %d bytes; the limit is %d", len(message), MaxMessage)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.out.bytes > maxUnacknowledged && c.err == nil && !c.closing {
+	for wait && c.out.bytes > maxUnacknowledged && c.err == nil && !c.closing {
 		c.changed.Wait()
+	}
+	if c.out.bytes > maxPosted {
+		c.end(fmt.Errorf("it does not receive: %d MiB wait for it", c.out.bytes>>20))
 	}
 	if c.err == nil && !c.closing {
 		c.out.add(message)

@@ -180,6 +180,24 @@ func TestSendBlocks(t *testing.T) {
 	}
 }
 
+// Post never blocks. A side for which too much waits is lost.
+func TestPost(t *testing.T) {
+	zero, one, l := pairOver(t, longHeartbeat, nil)
+	waitReachable(t, zero)
+	l.mu.Lock() // node 0 accepts no further link
+	one.reset()
+	message := bytes.Repeat([]byte{7}, MaxMessage)
+	for range 2 * maxPosted / MaxMessage { // some may arrive before the link is broken
+		if err := one.Post(message); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := one.Recv(); err == nil || !strings.Contains(err.Error(), "does not receive") {
+		t.Errorf("%v", err)
+	}
+	l.mu.Unlock()
+}
+
 // A side that does not call Recv reads nevertheless: the other one can send more than is kept for a broken connection.
 func TestNobodyReceives(t *testing.T) {
 	zero, one := pair(t)

@@ -120,13 +120,21 @@ func (cl *Cluster) sendOrder(o *protocol.Order) {
 	}
 }
 
-// encodeOrder encodes an order once, so that it can be sent to several nodes.
+// encodeOrder encodes an order once, so that it can be sent to several nodes. send does not block: a node that does not receive
+// delays nothing else, and is lost.
 func encodeOrder(o *protocol.Order) (send func(*control.Conn)) {
 	text, err := json.Marshal(o)
 	return func(c *control.Conn) {
 		if err == nil { // encoding an order cannot fail
-			_ = c.Send(text) // exchange messages and texts are far below the limit
+			_ = c.Post(text) // exchange messages and texts are far below the limit
 		}
+	}
+}
+
+// sendOwn sends an order with a part of much data, from a goroutine of that data. It blocks while the node does not receive.
+func sendOwn(c *control.Conn, o *protocol.Order) {
+	if text, err := json.Marshal(o); err == nil { // encoding an order cannot fail
+		_ = c.Send(text) // the parts are below the limit
 	}
 }
 

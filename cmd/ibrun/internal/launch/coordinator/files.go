@@ -148,11 +148,11 @@ func sendFile(c *control.Conn, program int, f protocol.ProgramFile) {
 				return err
 			}
 			left -= int64(len(data))
-			encodeOrder(&protocol.Order{File: &protocol.FileChunk{Program: program, Data: data}})(c)
+			sendOwn(c, &protocol.Order{File: &protocol.FileChunk{Program: program, Data: data}})
 		}
 		return nil
 	}()
 	if err != nil {
-		encodeOrder(&protocol.Order{File: &protocol.FileChunk{Program: program, Err: err.Error()}})(c)
+		sendOwn(c, &protocol.Order{File: &protocol.FileChunk{Program: program, Err: err.Error()}})
 	}
 }

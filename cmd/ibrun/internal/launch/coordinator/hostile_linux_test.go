@@ -28,13 +28,22 @@ import (
 	"github.com/ibrun/ibrun/internal/pmi"
 )
 
-// connect returns both ends of the connection between node 0 and node 1. What is sent is received and dropped.
-func connect(t testing.TB) (ofNode0, ofNode1 *control.Conn) {
+// sockets returns two sockets that are connected.
+func sockets(t testing.TB) [2]int {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return fds
+}
+
+// connect returns both ends of the connection between node 0 and node 1. What is sent is received and dropped.
+func connect(t testing.TB) (ofNode0, ofNode1 *control.Conn) { return connectOver(t, sockets(t)) }
+
+// connectOver is connect over these sockets.
+func connectOver(t testing.TB, fds [2]int) (ofNode0, ofNode1 *control.Conn) {
+	t.Helper()
 	pipe := func(fd int, local, remote string) *control.Pipe {
 		again, err := unix.Dup(fd)
 		if err != nil {

@@ -58,7 +58,7 @@ func startHead(w *watcher.Watcher, cl *Cluster, nodes []*node, t *protocol.Task,
 // startInput forwards standard input to the node of rank 0, unless that is this node, or the user has started it.
 func (c *coordinator) startInput(of *node) {
 	if c.output != nil && of.conn != nil {
-		of.input = sendInput(c.Streams, func(o *protocol.Order) { encodeOrder(o)(of.conn) })
+		of.input = sendInput(c.Streams, func(o *protocol.Order) { sendOwn(of.conn, o) })
 	}
 }
 
