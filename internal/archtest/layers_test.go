@@ -20,7 +20,7 @@ const layers = `
 # Layer 0: basic packages without knowledge of RDMA or MPI.
 NONE < internal/crc32c;
 NONE < attrs, internal/ticks, internal/pollyield, internal/auth, internal/encrypt, internal/memaddr, perf/profile, internal/abi/*;
-NONE < internal/admission, internal/printable;
+NONE < internal/admission, internal/printable, internal/tcpflow;
 NONE < internal/archtest, internal/conformance, internal/flaky, internal/apitest, internal/buildinfo, internal/sbom;
 NONE < internal/schematest;
 NONE < internal/freeport < cmd/ibrun/internal/benchcmd;
@@ -64,7 +64,7 @@ soft-roce/link, soft-roce/vm/internal/* < soft-roce/vm;
 # Layer 3: the fabric interface, and the transports that implement it.
 internal/auth < fabric/tcp, fabric/shm, fabric/rdma, fabric/auto;
 internal/encrypt, internal/crc32c < fabric/tcp;
-internal/admission < fabric/tcp;
+internal/admission, internal/tcpflow < fabric/tcp;
 internal/memaddr < fabric/shm, fabric/rdma;
 NONE < fabric < fabric/mem, fabric/tcp, fabric/hook, fabric/fabrictest;
 internal/transports < fabric/mem, fabric/shm, fabric/tcp, fabric/rdma, fabric/auto;
@@ -105,7 +105,7 @@ hw, verbs < examples/pingpong;
 internal/ticks, internal/pollyield, verbs < bench/perftest;
 NONE < bench/sockets;
 mpi < bench/startup;
-internal/admission, internal/auth, internal/encrypt, internal/tunables < cmd/ibrun/internal/control;
+internal/admission, internal/auth, internal/encrypt, internal/tcpflow, internal/tunables < cmd/ibrun/internal/control;
 hw < cmd/ibrun/internal/placement;
 internal/pmi, cmd/ibrun/internal/placement < cmd/ibrun/internal/allocation;
 internal/pmi < cmd/ibrun/internal/launch;
