@@ -136,7 +136,9 @@ func (e *endpoint) closeSocket() {
 // dropConnection closes the socket and forgets what concerns only this connection.
 func (e *endpoint) dropConnection() {
 	if e.stream.open() {
-		e.checkConnection()
+		if s := e.checkConnection(); s != nil {
+			e.flow.Observe(s, time.Now(), 0)
+		}
 		e.d.noteError(e.stream.close())
 	}
 	e.outHead, e.outBody, e.control = nil, nil, nil

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/tcpflow"
 )
 
 // After a round of failed attempts the next one begins after minBackoff, and after twice as long each time, up to maxBackoff.
@@ -104,6 +105,23 @@ func (d *Domain) attemptFailed(e *endpoint, err error) {
 // limit returns when the peer is lost at the latest, if its host accepts connections and its process does not answer.
 func (e *endpoint) limit() time.Time { return e.since.Add(clientTimeoutFactor * e.d.timeout) }
 
+// handshakeFailed aborts a handshake that has failed. A client tries the next address. If the peer has answered, and its kernel
+// does not acknowledge what followed, its process is not to blame, and the time is limited as if there were no answer. Only the
+// messages of TLS are long.
+func (d *Domain) handshakeFailed(hs *handshake, err error) {
+	e := hs.ep
+	if e != nil && hs.phase == awaitTLS {
+		if s, errRead := tcpflow.Read(hs.stream.fd); errRead == nil && s.Stalls(time.Since(hs.started)) { // otherwise err says enough
+			err = fmt.Errorf("%w: %w", err, s.Cause())
+			e.giveUpAt = e.since.Add(d.timeout)
+		}
+	}
+	d.abortHandshake(hs)
+	if e != nil {
+		d.attemptFailed(e, err)
+	}
+}
+
 // checkDeadlines aborts handshakes and connection attempts that have taken too long, and begins rounds of attempts that are due.
 // It reports whether any handshake or attempt is left.
 func (d *Domain) checkDeadlines(now time.Time) (pending bool) {
@@ -113,15 +131,10 @@ func (d *Domain) checkDeadlines(now time.Time) (pending bool) {
 		}
 		pending = true
 		if now.After(hs.deadline) {
-			e := hs.ep
-			accepted := hs.phase != connecting
-			d.abortHandshake(hs)
-			if e != nil {
-				if accepted && e.limit().After(e.giveUpAt) {
-					e.giveUpAt = e.limit()
-				}
-				d.attemptFailed(e, unix.ETIMEDOUT)
+			if e := hs.ep; e != nil && hs.phase != connecting && e.limit().After(e.giveUpAt) {
+				e.giveUpAt = e.limit()
 			}
+			d.handshakeFailed(hs, unix.ETIMEDOUT)
 		}
 	}
 	for _, e := range d.endpoints {

@@ -29,7 +29,7 @@
 //	active       busy polling of the connections that were active recently
 //	epoll        all other connections
 //	progress     sending and receiving while the program computes
-//	timer        deadlines, and connections that do not respond
+//	timer        deadlines, and connections that do not respond, or over which nothing arrives
 //	close        orderly shutdown, and the loss of a peer
 //	stream       the byte stream of a connection
 //	tls*         the same over TLS, and its handshake
@@ -78,6 +78,9 @@
 // respond for Transport.Timeout, or accepts connections and its process does not answer for four times as long. If the host
 // has rules that drop such packets instead of refusing them, the end of a process is only known after Transport.Timeout.
 //
+// That a connection is made again is no progress. Time counts from when the peer's kernel has acknowledged a byte, or there was
+// none to acknowledge, over all connections since then (package tcpflow).
+//
 // # Checksums
 //
 // Unless Transport.NoChecksum or Encrypt is set, the header of every frame has a CRC32C of itself and of its body. TCP's own
@@ -111,7 +114,13 @@
 // its kernel closes the connection and refuses another one. A peer whose kernel refuses the first connection, at all addresses,
 // has ended as well. A peer is lost if its kernel has acknowledged nothing for
 // Transport.Timeout while there was something to acknowledge; on an idle connection keepalive probes, one a second, find that
-// out. After a third of that time another connection is tried, since retransmissions become rare when many packets are lost. A
+// out. After a fifth of that time another connection is tried, since retransmissions become rare when many packets are lost. A
 // peer that is merely stopped, or computes, is not lost, since its kernel answers. (TCP_USER_TIMEOUT would report it as lost
 // when its window is full.)
+//
+// A peer is also lost if its kernel answers, and its process has answered the handshake of another connection, but no byte of
+// what was sent is acknowledged over that one either. Then the network drops long packets, because of its MTU, and passes the
+// short ones of the handshake. The end of the connection would wait behind them, so it is reset, and if the peer connects again
+// it learns the reason. A connection that was made again for that reason is left alone for a while: the kernel may try shorter
+// packets (net.ipv4.tcp_mtu_probing), and then bytes arrive.
 package tcp

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/tcpflow"
 )
 
 // state is the state of the connection to a peer.
@@ -78,6 +79,9 @@ type endpoint struct {
 	broken     error            // why the last connection ended
 	since      time.Time        // when it ended, or when the first one was tried
 	mismatches int              // checksums that did not match, since the last message or memory that arrived
+	flow       tcpflow.Flow     // whether what was sent arrives
+	vain       int              // connections in a row over which nothing has arrived
+	unreached  bool             // the peer was lost because nothing that was sent has arrived
 }
 
 // self reports whether the endpoint connects the domain to itself.

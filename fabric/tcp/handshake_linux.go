@@ -104,11 +104,7 @@ func (d *Domain) advanceHandshake(hs *handshake) {
 	if err == nil || err == fabric.ErrAgain || d.handshakes[hs.slot] != hs {
 		return
 	}
-	e := hs.ep
-	d.abortHandshake(hs)
-	if e != nil {
-		d.attemptFailed(e, err)
-	}
+	d.handshakeFailed(hs, err)
 }
 
 // stepHandshake receives what has arrived, and handles the message if it is complete. It returns ErrAgain if it is not.
@@ -198,6 +194,9 @@ func (d *Domain) handleChallenge(hs *handshake, b []byte) error {
 	e := hs.ep
 	e.dropConnection()
 	hs.deadline = time.Now().Add(d.timeout)
+	if by := e.since.Add(d.timeout); e.agreed && time.Until(by) > d.timeout/2 { // the time without a connection counts
+		hs.deadline = by
+	}
 	if e.giveUpAt = hs.deadline; hs.deadline.After(e.limit()) { // the server is the peer: if the rest fails, try again
 		e.giveUpAt = e.limit()
 	}
@@ -214,7 +213,8 @@ func (d *Domain) handleChallenge(hs *handshake, b []byte) error {
 
 // handleProof handles a proof on the server, which authenticates the client as a peer. If there is another connection of the
 // two peers, or if this side's own attempt takes precedence, the verdict is labelDuplicate. If the session has ended here, it
-// is labelEnded. Otherwise the connection resumes the session, and replaces one that the client considers broken.
+// is labelEnded, or labelUnreached. Otherwise the connection resumes the session, and replaces one that the client considers
+// broken.
 func (d *Domain) handleProof(hs *handshake, b []byte) error {
 	position, ok := hs.transcript.parsePosition(b, &d.key, labelProof)
 	if !ok {
@@ -244,6 +244,8 @@ func (d *Domain) handleProof(hs *handshake, b []byte) error {
 func (d *Domain) verdict(hs *handshake, e *endpoint) string {
 	theirs := hs.transcript.hello.session
 	switch {
+	case e.unreached:
+		return labelUnreached
 	case e.state == closed, d.closed && !e.agreed:
 		return labelEnded
 	case e.agreed && e.confirmed && e.session != theirs:
@@ -271,6 +273,11 @@ func (d *Domain) handleVerdict(hs *handshake, b []byte) error {
 	}
 	if _, ok := hs.transcript.parsePosition(b, &d.key, labelEnded); ok {
 		e.markDown(fmt.Errorf("tcp: peer %d: %w: it has ended the connection", e.peer, fabric.ErrPeerDown))
+		return nil
+	}
+	if _, ok := hs.transcript.parsePosition(b, &d.key, labelUnreached); ok {
+		e.markDown(fmt.Errorf("tcp: peer %d: %w: it has ended the connection, because nothing that it sent has arrived here for %v: "+
+			"does the network between the two drop long packets (MTU)?", e.peer, fabric.ErrPeerDown, d.timeout))
 		return nil
 	}
 	if _, ok := hs.transcript.parsePosition(b, &d.key, labelDuplicate); ok {
@@ -328,6 +335,9 @@ func (d *Domain) establish(hs *handshake, e *endpoint, position uint64) error {
 		e.sendControl(kindAddress, d.address)
 	}
 	e.sendRequests()
+	if s := e.checkConnection(); s != nil {
+		e.flow.Begin(s, time.Now()) // what was sent so far is short
+	}
 	if e.hasUnsent() {
 		d.addUnsent(e)
 		e.flush()

@@ -16,7 +16,7 @@ import (
 //	        options, session, nonce, MAC     ->
 //	                                         <-     challenge: nonce, options, MAC
 //	proof:  position, MAC                    ->
-//	                                         <-     verdict: position, one of three MACs
+//	                                         <-     verdict: position, one of four MACs
 //
 // Each MAC is an HMAC-SHA-256 with the job's key over a label of its own, the hello, the nonce and options of the challenge, and
 // the position. The MAC of the hello keeps the server from answering clients that do not know the key. It could be recorded and
@@ -47,6 +47,7 @@ const (
 	labelAccept    = "welcome" // verdict: this is the connection of the two peers
 	labelDuplicate = "busy"    // verdict: the two peers have another connection, or will have it soon
 	labelEnded     = "ended"   // verdict: the session has ended, and the two peers will have no connection any more
+	labelUnreached = "unheard" // verdict: the same, because nothing that the server has sent has arrived
 )
 
 // options are settings that both peers of a connection must have in common.

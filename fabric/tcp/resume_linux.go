@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -52,28 +53,53 @@ func (e *endpoint) reconnect(cause error) {
 	if e.state != up && e.state != closing {
 		return
 	}
-	e.broken, e.lastErr, e.since = cause, cause, time.Now()
-	e.giveUpAt = e.since.Add(e.d.timeout)
-	e.nextAddr, e.backoff = 0, 0
-	if e.attempt == nil {
+	now := time.Now()
+	e.broken, e.lastErr, e.since = cause, cause, now
+	if !e.flow.InVain() {
+		e.vain = 0
+	} else if e.vain++; e.awaits() {
+		e.since = e.flow.Since()
+	}
+	e.nextAddr, e.backoff, e.giveUpAt = 0, 0, e.since.Add(e.d.timeout)
+	switch {
+	case now.After(e.giveUpAt):
+		if stall := e.flow.Cause(); stall != nil {
+			cause = fmt.Errorf("%w; %w", cause, stall)
+		}
+		e.markDown(fmt.Errorf("tcp: peer %d: %w: nothing has arrived there for %v over %d connections, the last of which ended: %w",
+			e.peer, fabric.ErrPeerDown, e.d.timeout, e.vain+1, cause))
+		return
+	case e.vain > 0: // not at once, since it may end as soon as the last one
+		e.backoff = min(minBackoff<<min(e.vain, 10), maxBackoff)
+		e.retryAt = now.Add(e.backoff)
+	case e.attempt == nil:
 		e.d.dial(e)
 	}
 	e.d.startFastTicks()
 }
 
-// suspect begins to make the connection again while it still exists, because the peer's kernel has acknowledged nothing for a
-// while. A new connection begins without the growing delays of retransmissions. silent is how long nothing was acknowledged.
-func (e *endpoint) suspect(silent time.Duration) {
-	if !e.giveUpAt.IsZero() {
-		return
-	}
-	e.broken, e.since = errSilent, time.Now().Add(-silent)
-	e.giveUpAt = e.since.Add(e.d.timeout)
+// awaits reports whether the peer has to receive messages, or to send memory.
+func (e *endpoint) awaits() bool { return e.out.acked != e.out.end || e.reads.waiting() > 0 }
+
+// suspect begins to make the connection again while it still exists, because nothing has arrived for a while. A new connection
+// begins without the growing delays of retransmissions. since is when something has arrived last.
+func (e *endpoint) suspect(since time.Time) {
+	e.broken, e.since, e.giveUpAt = errSilent, since, since.Add(e.d.timeout)
 	e.nextAddr, e.backoff = 0, 0
 	e.d.dial(e)
 }
 
-var errSilent = errors.New("nothing was acknowledged: its node is down or unreachable")
+var errSilent = errors.New("nothing was acknowledged")
+
+// notReached reports the peer as lost because nothing that was sent over a connection, or over those before, has arrived.
+func (e *endpoint) notReached() {
+	e.unreached = true
+	// The connection is reset, since its end would wait behind what does not arrive, and the peer would not notice it.
+	reset := unix.SetsockoptLinger(e.stream.fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
+	e.d.noteError(os.NewSyscallError("setsockopt SO_LINGER", reset))
+	e.markDown(fmt.Errorf("tcp: peer %d: %w: nothing has arrived there for %v: %w", e.peer, fabric.ErrPeerDown, e.d.timeout,
+		e.flow.Cause()))
+}
 
 // trust ends suspect: the peer's kernel has acknowledged something.
 func (e *endpoint) trust() {
@@ -134,6 +160,9 @@ func (e *endpoint) lost(err error) {
 		e.markDown(fmt.Errorf("tcp: peer %d: %w: %w, and its host refuses another one", e.peer, fabric.ErrPeerDown, e.broken))
 		return
 	}
-	e.markDown(fmt.Errorf("tcp: peer %d: %w: %w, and no other one was made within %v: %w", e.peer, fabric.ErrPeerDown, e.broken,
-		e.d.timeout, cmp.Or(err, error(unix.ETIMEDOUT))))
+	if err == nil || err == unix.ETIMEDOUT {
+		err = fmt.Errorf("%w: its node is down or unreachable", unix.ETIMEDOUT)
+	}
+	e.markDown(fmt.Errorf("tcp: peer %d: %w: %w, and no other connection was made within %v: %w", e.peer, fabric.ErrPeerDown,
+		e.broken, e.d.timeout, err))
 }

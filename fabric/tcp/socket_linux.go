@@ -93,12 +93,6 @@ func connectResult(fd int) error {
 	return os.NewSyscallError("connect", err)
 }
 
-// tcpInfo returns the kernel's statistics of a connection.
-func tcpInfo(fd int) (*unix.TCPInfo, error) {
-	i, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
-	return i, os.NewSyscallError("getsockopt TCP_INFO", err)
-}
-
 // remoteIP returns the address of the other end of a connection. It is not valid if the connection has ended.
 func remoteIP(fd int) netip.Addr {
 	sa, _ := unix.Getpeername(fd)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/internal/tcpflow"
 )
 
 // timer is a timerfd in the epoll set, so that deadlines wake a program that sleeps. It expires every fastTick while there are
@@ -68,7 +70,7 @@ func (d *Domain) tick() {
 	d.timer.checked = now
 	for _, e := range d.endpoints {
 		if e.stream.open() {
-			e.checkResponds()
+			e.checkResponds(now)
 			e.checkIdle()
 		}
 	}
@@ -91,6 +93,7 @@ func (d *Domain) extendDeadlines(now time.Time) {
 		}
 	}
 	for _, e := range d.endpoints {
+		e.flow.Skip(missed)
 		if e.connecting() {
 			e.giveUpAt = e.giveUpAt.Add(missed)
 		}
@@ -109,39 +112,57 @@ func (e *endpoint) checkIdle() {
 	}
 }
 
-// checkResponds finds out whether the peer's kernel responds. If it does not for a while, another connection is tried; if it
-// does not for the timeout, the peer is lost.
-func (e *endpoint) checkResponds() {
-	i := e.checkConnection()
-	if i == nil {
-		return
-	}
-	switch silent := silence(i); {
-	case silent >= e.d.timeout && (e.attempt == nil || e.attempt.phase == connecting):
-		e.broken = errSilent
-		e.lost(nil)
-	case silent >= e.d.timeout/suspectFraction:
-		e.suspect(silent)
-	default:
-		e.trust()
+// checkResponds finds out whether the peer's kernel responds, and whether what was sent arrives. If not for a while, another
+// connection is tried; if not for the timeout, the peer is lost.
+func (e *endpoint) checkResponds(now time.Time) {
+	if s := e.checkConnection(); s != nil {
+		e.judge(s, e.flow.Observe(s, now, e.d.timeout/suspectFraction), now)
 	}
 }
 
-// suspectFraction is the part of the timeout after which a peer that does not acknowledge anything is tried by another
-// connection.
-const suspectFraction = 3
+// judge acts on a sample of the connection. stalled is for how long nothing that was sent has arrived.
+func (e *endpoint) judge(s *tcpflow.Sample, stalled time.Duration, now time.Time) {
+	silent := silence(&s.TCPInfo)
+	connects := e.attempt == nil || e.attempt.phase == connecting
+	switch soon := e.d.timeout / suspectFraction; {
+	case silent >= e.d.timeout && connects:
+		e.broken = errSilent
+		e.lost(nil)
+	case stalled >= e.d.timeout && connects && e.flow.Again():
+		e.notReached()
+	case silent < soon && stalled < soon:
+		e.trust()
+	case e.giveUpAt.IsZero() && (!e.flow.Again() || e.mayTryAgain(stalled, now)):
+		e.suspect(now.Add(-max(silent, stalled)))
+	case silent < soon && e.attempt != nil && e.attempt.phase == awaitChallenge:
+		e.since = now // the host answers over both connections, so only the process is stopped
+	}
+}
+
+// mayTryAgain reports whether a third connection is worth trying: not while the second is new, and not shortly before the end.
+func (e *endpoint) mayTryAgain(stalled time.Duration, now time.Time) bool {
+	return e.flow.Age(now) >= max(probingTime, e.d.timeout/2) && stalled <= e.d.timeout*4/5
+}
+
+// suspectFraction is the part of the timeout after which another connection is tried to a peer that does not acknowledge
+// anything.
+const suspectFraction = 5
+
+// probingTime is how long a connection that was made again is left alone at least. The kernel takes less to find out that long
+// packets are lost, if it tries shorter ones (tcp_mtu_probing); another connection would begin with long ones.
+const probingTime = 4 * time.Second
 
 // checkConnection reads the kernel's statistics of the connection, and adds up retransmissions. It returns nil if there are
 // none.
-func (e *endpoint) checkConnection() *unix.TCPInfo {
-	i, err := tcpInfo(e.stream.fd)
+func (e *endpoint) checkConnection() *tcpflow.Sample {
+	s, err := tcpflow.Read(e.stream.fd)
 	if err != nil {
 		e.d.noteError(err)
 		return nil
 	}
-	e.d.retransmits += uint64(i.Total_retrans - e.retransmits)
-	e.retransmits = i.Total_retrans
-	return i
+	e.d.retransmits += uint64(s.Total_retrans - e.retransmits)
+	e.retransmits = s.Total_retrans
+	return s
 }
 
 // Retransmits returns how many packets were retransmitted, as of the last check of each connection, or its end.

@@ -1,0 +1,290 @@
+package tcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/soaktest"
+	"github.com/ibrun/ibrun/internal/tcpflow"
+	"github.com/ibrun/ibrun/internal/waittest"
+)
+
+// testTimeout is the timeout of tests that set the time themselves.
+const testTimeout = time.Hour
+
+// helloPair returns two peers that have exchanged a message. They lose each other after testTimeout.
+func helloPair(t *testing.T) (ds []*Domain, e *endpoint) {
+	t.Helper()
+	tr := &Transport{Key: [32]byte{5}, Interfaces: []string{"127.0.0.1/32"}, Linger: waittest.Limit, Timeout: testTimeout}
+	ds = openDomains(t, tr, 2)
+	e = connectTo(t, ds[0], 1, ds[1].Addr()).(*endpoint)
+	connectTo(t, ds[1], 0, ds[0].Addr())
+	sendAll(t, ds, e, 1, "hello")
+	return ds, e
+}
+
+// awaitLost polls until each peer has lost the other, and returns the reasons.
+func awaitLost(t *testing.T, ds []*Domain) (down [2]error) {
+	t.Helper()
+	pollUntilDone(t, "both peers are lost", func() string { return fmt.Sprint(down) }, func() bool {
+		for i, d := range ds {
+			if ev := pollOne(t, d); ev.Kind == fabric.PeerDown {
+				down[i] = ev.Err
+			}
+		}
+		return down[0] != nil && down[1] != nil
+	})
+	return down
+}
+
+// wantCause checks that an error of a lost peer says this, and names the MTU.
+func wantCause(t *testing.T, err error, want string) {
+	t.Helper()
+	if !errors.Is(err, fabric.ErrPeerDown) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "MTU") {
+		t.Errorf("%v, want %q and the MTU", err, want)
+	}
+}
+
+// stalledSample is what the kernel tells from now on about a connection over which long packets are lost. The caller must hold
+// the lock of the domain.
+func (e *endpoint) stalledSample() *tcpflow.Sample {
+	s := &tcpflow.Sample{Queued: 100_000, TCPInfo: unix.TCPInfo{State: 1, Unacked: 1, Retransmits: 3, Snd_wnd: 60_000,
+		Snd_mss: 8948, Pmtu: 9000}}
+	e.flow.Observe(s, e.flow.Since(), 0) // as many packets have arrived as it says
+	s.Busy_time = 1e12                   // microseconds: there is something to acknowledge all the time
+	return s
+}
+
+// TestNoProgress: if nothing arrives although the host answers, the connection is made again. The new one is left alone. If
+// nothing arrives over it either, the peer is lost after the timeout, and both sides tell why.
+func TestNoProgress(t *testing.T) {
+	ds, e := helloPair(t)
+	judge := func(stalled time.Duration) (attempt bool) {
+		ds[0].mu.Lock()
+		defer ds[0].mu.Unlock()
+		s, now := e.stalledSample(), e.flow.Since().Add(stalled)
+		e.judge(s, e.flow.Observe(s, now, 0), now)
+		return e.attempt != nil
+	}
+	if judge(testTimeout/suspectFraction - 1) {
+		t.Error("another connection is tried too early")
+	}
+	if !judge(testTimeout / suspectFraction) {
+		t.Fatal("no other connection is tried")
+	}
+	pollUntilDone(t, "the connection is made again", func() string { return describe(ds[0]) + describe(ds[1]) }, func() bool {
+		pollOne(t, ds[0])
+		pollOne(t, ds[1])
+		n, _ := ds[0].Reconnects()
+		return n == 1
+	})
+	if judge(testTimeout/suspectFraction+testTimeout/4) || judge(testTimeout-1) {
+		t.Error("the new connection is replaced")
+	}
+	judge(testTimeout)
+	down := awaitLost(t, ds)
+	wantCause(t, down[0], "nothing has arrived there for 1h0m0s: its host answers, but long packets do not arrive")
+	wantCause(t, down[1], "nothing that it sent has arrived here")
+}
+
+// TestSlowProgress: while bytes are acknowledged, however slowly, no other connection is tried, and the peer is not lost.
+func TestSlowProgress(t *testing.T) {
+	ds, e := helloPair(t)
+	ds[0].mu.Lock()
+	defer ds[0].mu.Unlock()
+	now, s := e.flow.Since(), e.stalledSample()
+	s.Bytes_acked = 1 << 20
+	for range 100 {
+		now = now.Add(testTimeout / 10)
+		s.Bytes_acked++
+		if e.judge(s, e.flow.Observe(s, now, 0), now); e.attempt != nil || e.state != up {
+			t.Fatalf("attempt %v, state %v", e.attempt != nil, e.state)
+		}
+	}
+}
+
+// TestStoppedWhileStalled: a peer whose host acknowledges, and accepts another connection, is only stopped if its process does
+// not answer. It is not lost, however long that takes.
+func TestStoppedWhileStalled(t *testing.T) {
+	ds, e := helloPair(t)
+	d := ds[0]
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now, s := e.flow.Since(), e.stalledSample()
+	for range 100 {
+		now = now.Add(testTimeout / suspectFraction)
+		for range 2 {
+			if e.judge(s, e.flow.Observe(s, now, 0), now); e.attempt == nil || e.state != up {
+				t.Fatalf("attempt %v, state %v", e.attempt != nil, e.state)
+			}
+			e.attempt.phase, e.attempt.deadline = awaitChallenge, now // the other process does not run, and the attempt ends
+		}
+		d.checkDeadlines(now.Add(1))
+	}
+}
+
+// vainFlow returns a flow over two connections. Nothing has arrived since that time.
+func vainFlow(since time.Time) (f tcpflow.Flow) {
+	s := &tcpflow.Sample{TCPInfo: unix.TCPInfo{State: 1, Bytes_acked: 1 << 40, Bytes_received: 1 << 40}}
+	f.Begin(s, since)
+	f.Begin(s, since)
+	return f
+}
+
+// TestConnectionsInVain: connections that end one after the other, before anything has arrived over them, count against the
+// timeout from when something has arrived last. They are made less and less often.
+func TestConnectionsInVain(t *testing.T) {
+	ds, e := helloPair(t)
+	ds[0].mu.Lock()
+	now := time.Now()
+	for _, wait := range []time.Duration{2 * minBackoff, 4 * minBackoff} {
+		e.flow = vainFlow(now.Add(-testTimeout / 2))
+		if e.reconnect(errClosed); e.state != up || e.attempt != nil || e.backoff != wait {
+			t.Errorf("state %v, attempt %v, the next one in %v instead of %v", e.state, e.attempt != nil, e.backoff, wait)
+		}
+	}
+	e.flow = vainFlow(now.Add(-testTimeout))
+	e.reconnect(errClosed)
+	ds[0].mu.Unlock()
+	if err := awaitLost(t, ds)[0]; !errors.Is(err, fabric.ErrPeerDown) ||
+		!strings.Contains(err.Error(), "nothing has arrived there for 1h0m0s over 4 connections, the last of which ended: ") {
+		t.Error(err)
+	}
+}
+
+// TestLongPacketsLost: over a network that loses long packets, and passes short ones, both peers are lost after the timeout,
+// whether or not long packets have arrived before. With IBRUN_SOAK=1 that is tried ten times, and ten times with encryption.
+func TestLongPacketsLost(t *testing.T) {
+	t.Parallel()
+	for _, encrypt := range soaktest.Choose([]bool{false, true}, []bool{false}) {
+		for k := range soaktest.Choose(10, 1) {
+			t.Run(fmt.Sprintf("encrypted %v, %d", encrypt, k), func(t *testing.T) {
+				t.Parallel()
+				tr := patient()
+				tr.Encrypt = encrypt
+				testLongPacketsLost(t, tr, k%2 == 1)
+			})
+		}
+	}
+}
+
+// loseLong makes a namespace lose packets that arrive with more than 1500 bytes. The link carries packets of up to 9000.
+func loseLong(name string) error {
+	return run("ip netns exec " + name + " nft add table inet hole; add chain inet hole in { type filter hook input " +
+		"priority 0; }; add rule inet hole in meta length > 1500 drop")
+}
+
+// makeJumbo makes two namespaces whose link carries packets of up to 9000 bytes, and no longer ones that the kernel has joined.
+func makeJumbo(t *testing.T) [2]string {
+	t.Helper()
+	if _, err := exec.LookPath("nft"); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip("this needs nft: apt-get install nftables")
+	}
+	names := makeNamespaces(t)
+	for _, name := range names {
+		if err := run("ip -n " + name + " link set " + name + " mtu 9000 gso_max_segs 1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return names
+}
+
+// sendLong sends a message of 100,000 bytes.
+func sendLong(d fabric.Domain, e fabric.Endpoint) error {
+	for {
+		if err := e.Send(make([]byte, 100_000), nil); err != fabric.ErrAgain {
+			return err
+		}
+		if _, err := d.Poll(nil); err != nil {
+			return err
+		}
+	}
+}
+
+// pollMeanwhile polls a domain in a goroutine until stop is called.
+func pollMeanwhile(d fabric.Domain) (stop func() error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() {
+		var err error
+		for ctx.Err() == nil && err == nil {
+			_, err = d.Poll(nil)
+			runtime.Gosched()
+		}
+		ended <- err
+	}()
+	return func() error {
+		cancel()
+		return <-ended
+	}
+}
+
+func testLongPacketsLost(t *testing.T, tr *Transport, before bool) {
+	names := makeJumbo(t)
+	var lost sync.WaitGroup // by both peers: one that has closed refuses connections, and the other does not learn why
+	lost.Add(2)
+	betweenNamespaces(t, names, tr, func(self int, d fabric.Domain, e fabric.Endpoint) error {
+		if before {
+			err := sendLong(d, e)
+			if err == nil {
+				_, err = nextEvent(d)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		err := errors.Join(shortenTimeout(d.(*Domain)), loseLong(names[self]), exchangeHello(d, e))
+		if err == nil && self == 0 {
+			err = sendLong(d, e)
+		}
+		if err != nil {
+			return err
+		}
+		ev, err := nextEvent(d)
+		if err == nil && (ev.Kind != fabric.PeerDown || !strings.Contains(fmt.Sprint(ev.Err), "MTU")) {
+			err = fmt.Errorf("peer %d: %+v", self, ev)
+		}
+		t.Logf("peer %d: %v", self, ev.Err)
+		stop := pollMeanwhile(d)
+		lost.Done()
+		lost.Wait()
+		return errors.Join(err, stop())
+	})
+}
+
+// TestShorterPackets: if the kernel sends shorter packets after long ones were lost, as it does with tcp_mtu_probing, nothing is
+// lost, although that takes it seconds.
+func TestShorterPackets(t *testing.T) {
+	t.Parallel()
+	names := makeJumbo(t)
+	for _, name := range names {
+		if err := run("ip netns exec " + name + " sysctl -qw net.ipv4.tcp_mtu_probing=1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	betweenNamespaces(t, names, patient(), func(self int, d fabric.Domain, e fabric.Endpoint) error {
+		err := errors.Join(loseLong(names[self]), exchangeHello(d, e), sendLong(d, e))
+		if err != nil {
+			return err
+		}
+		ev, err := nextEvent(d)
+		if err == nil && len(ev.Data) != 100_000 {
+			err = fmt.Errorf("peer %d: %+v", self, ev)
+		}
+		return err
+	})
+}
