@@ -38,6 +38,12 @@ var ErrClosed = errors.New("control: connection closed")
 // ErrSilent means that the other side was silent for longer than the heartbeat.
 var ErrSilent = errors.New("no heartbeat")
 
+// ErrUnreached means that nothing of what was sent has arrived for longer than the heartbeat, although the other side was heard.
+var ErrUnreached = errors.New("the network does not pass what is sent")
+
+// errStalled is why a link is replaced over which nothing arrives.
+var errStalled = errors.New("nothing that was sent has arrived")
+
 // Conn is the connection between node 0 and another node. If its TCP connection breaks, that node makes a new one, and no
 // message is lost or doubled. If its pipe breaks, the connection has ended. Any goroutine may call its methods at any time, but
 // only one at a time may call Recv.
@@ -65,6 +71,8 @@ type Conn struct {
 	received      uint64   // how many messages of the other side have arrived
 	unacked       int      // bytes of them that were not acknowledged yet
 	heard         time.Time
+	relinked      time.Time // when another link was attached, over which nothing has been heard; zero: there is none
+	flow          flow      // whether what is written arrives
 	ran           time.Time // when this process ran last, as far as is known: see noteRunning
 	heartbeatDue  bool      // send one now
 	suspended     bool      // between Suspend and Resume
@@ -112,12 +120,19 @@ func (c *Conn) attach(l *link, received uint64) error {
 	if err := c.out.restart(received); err != nil {
 		return err
 	}
-	c.detach()
-	if c.ran.IsZero() {
-		c.ran = time.Now()
-		go c.watchRunning()
+	now := time.Now()
+	if err := c.flow.begin(l.raw, now); err != nil {
+		return err
 	}
-	c.link, c.heard, c.peerSuspended = l, time.Now(), false
+	c.detach()
+	switch {
+	case c.ran.IsZero():
+		c.ran, c.heard = now, now
+		go c.watchRunning()
+	case c.relinked.IsZero():
+		c.relinked = now
+	}
+	c.link, c.peerSuspended = l, false
 	c.changed.Broadcast()
 	go c.readLoop(l)
 	go c.writeLoop(l)
@@ -337,18 +352,23 @@ func (c *Conn) noteWritten(l *link, frames []frame) {
 }
 
 // readDeadline returns when a link counts as broken if nothing is read from it; zero: never. Node 0 waits for the whole time. The
-// other node tries a new link earlier, because a device between them may have forgotten this one without a message. The caller
-// must hold mu.
-func (c *Conn) readDeadline(l *link) time.Time {
+// other node tries a new link earlier, because a device between them may have forgotten this one without a message. That a link
+// was made is no sign of life, but the first one gets some time of its own. The caller must hold mu.
+func (c *Conn) readDeadline(l *link) (at time.Time) {
 	switch {
 	case !l.drainUntil.IsZero():
 		return l.drainUntil
 	case c.suspended || c.peerSuspended:
 		return time.Time{} // TCP keepalive still detects that the other machine has failed
 	case c.isNode0, c.single:
-		return c.heard.Add(c.heartbeat)
+		at = c.heard.Add(c.heartbeat)
+	default:
+		at = c.heard.Add(c.heartbeat / 2)
 	}
-	return c.heard.Add(c.heartbeat / 2)
+	if fresh := c.relinked.Add(c.heartbeat / 2); !c.relinked.IsZero() && fresh.After(at) {
+		return fresh
+	}
+	return at
 }
 
 // setReadDeadline sets the deadline of reads from a link. The caller must hold mu.
@@ -369,7 +389,7 @@ func (c *Conn) prepareRead(l *link) {
 func (c *Conn) noteHeard() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.heard = time.Now()
+	c.heard, c.relinked = time.Now(), time.Time{}
 }
 
 // linkFailed stops using a link that is broken. Unless that ends the connection, recover finds out whether there will be
@@ -420,8 +440,49 @@ func (c *Conn) writeFailed(l *link, why error) {
 	}
 }
 
-// silence returns the error for a side that was silent too long.
-func (c *Conn) silence() error { return fmt.Errorf("%w for %v", ErrSilent, c.heartbeat) }
+// silence returns the error for a side that was silent too long. The caller must hold mu.
+func (c *Conn) silence() error {
+	if c.relinked.IsZero() {
+		return fmt.Errorf("%w for %v", ErrSilent, c.heartbeat)
+	}
+	return fmt.Errorf("%w for %v, although another connection was made: long packets may not arrive; is the MTU of a switch or "+
+		"tunnel between the two less than that of their interfaces?", ErrSilent, c.heartbeat)
+}
+
+// checkFlow finds out whether what is written to a link arrives. If not for half of the time of a heartbeat, the node that is not
+// node 0 makes another link; if nothing arrives over that one either, the connection ends. The time in which a side is suspended
+// does not count.
+func (c *Conn) checkFlow(l *link, now time.Time) {
+	c.mu.Lock()
+	stalled, err := time.Duration(0), error(nil)
+	switch {
+	case c.link != l:
+	case c.suspended || c.peerSuspended:
+		c.flow.pause(now)
+	default:
+		stalled, err = c.flow.stalled(l.raw, now, c.heartbeat/4)
+	}
+	if err == nil {
+		err = c.judge(stalled, now)
+	}
+	c.mu.Unlock()
+	if err != nil {
+		c.linkFailed(l, err)
+	}
+}
+
+// judge ends the connection if nothing that was written has arrived for too long. It returns an error if another link is to be
+// made. The caller must hold mu.
+func (c *Conn) judge(stalled time.Duration, now time.Time) error {
+	switch {
+	case stalled >= c.heartbeat && c.flow.again():
+		c.lostSince = now.Add(-stalled)
+		c.end(fmt.Errorf("%w: nothing has arrived there for %v: %w", ErrUnreached, c.heartbeat, c.flow.cause()))
+	case stalled >= c.heartbeat/2 && !c.flow.again() && !c.isNode0:
+		return errStalled
+	}
+	return nil
+}
 
 // end ends the connection for this reason, unless it has ended. The caller must hold mu.
 func (c *Conn) end(why error) {

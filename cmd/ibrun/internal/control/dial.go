@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 )
 
 // Dial is [DialNotify] without notifications.
@@ -41,6 +42,7 @@ func DialNotify(ctx context.Context, addr string, s Security, node, nodes int, f
 }
 
 func dialOnce(ctx context.Context, addr string, s Security, node, nodes int, encrypted bool) (*Conn, error) {
+	began := time.Now()
 	d := net.Dialer{Timeout: handshakeTimeout}
 	raw, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -61,6 +63,7 @@ func dialOnce(ctx context.Context, addr string, s Security, node, nodes int, enc
 		err = c.attach(l, 0)
 	}
 	if err != nil {
+		err = explainStall(raw, began, err)
 		raw.Close()
 		closeAlive(alive)
 		return nil, err

@@ -50,6 +50,10 @@
 // Both sides send a heartbeat every 500 ms. A side that receives nothing for the time in the challenge reports the other as lost.
 // After half of that time a node replaces its link, because the device that drops its bytes may only have forgotten the link.
 // The time in which a process is stopped itself does not count. A whole machine that sleeps is silent for its peers.
+//
+// That a link was made is no sign of life: a network may pass the short frames of a handshake and lose long ones, because of its
+// MTU. A side whose bytes are not acknowledged over a second link either has lost the other (package tcpflow).
+//
 // Heartbeats also measure the offset between the clocks, so that events of different nodes can be ordered ([Conn.ClockOffset]).
 //
 // A pipe cannot be made again, so the node is lost when it breaks. Its end means immediately that the other process has died,

@@ -80,7 +80,7 @@ func (r *redialer) recover(broken uint64, why error) {
 		}
 		left := c.remaining(answered)
 		if left == 0 {
-			c.endBroken(broken, fmt.Errorf("%w; the connection broke: %w; the last attempt to make it again: %w", c.silence(), why, err))
+			c.endSilent(broken, fmt.Errorf("%w; the last attempt to make it again: %w", why, err))
 		}
 		if !c.pause(min(wait, left)) {
 			return
@@ -93,6 +93,7 @@ func (r *redialer) recover(broken uint64, why error) {
 func (r *redialer) attempt(ctx context.Context) (answered bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.conn.remaining(false))
 	defer cancel()
+	began := time.Now()
 	d := net.Dialer{Timeout: probeTimeout}
 	raw, err := d.DialContext(ctx, "tcp", r.conn.remote.String())
 	if err != nil {
@@ -105,6 +106,7 @@ func (r *redialer) attempt(ctx context.Context) (answered bool, err error) {
 		err = r.conn.attach(l, received)
 	}
 	if err != nil {
+		err = explainStall(raw, began, err)
 		raw.Close()
 	}
 	return true, err
@@ -189,7 +191,7 @@ func (a *awaiter) recover(broken uint64, why error) {
 		}
 		left := c.remaining(err == nil)
 		if left == 0 {
-			c.endBroken(broken, fmt.Errorf("%w; the connection broke: %w", c.silence(), why))
+			c.endSilent(broken, why)
 		}
 		if !c.pause(min(wait, left)) {
 			return
@@ -210,5 +212,14 @@ func (c *Conn) endBroken(broken uint64, why error) {
 	defer c.mu.Unlock()
 	if c.link == nil && c.broken == broken {
 		c.end(why)
+	}
+}
+
+// endSilent is endBroken for a side that was silent too long. why is how the connection broke.
+func (c *Conn) endSilent(broken uint64, why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.link == nil && c.broken == broken {
+		c.end(fmt.Errorf("%w; the connection broke: %w", c.silence(), why))
 	}
 }

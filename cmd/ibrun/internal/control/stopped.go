@@ -9,7 +9,7 @@ import "time"
 // interval returns the time between two heartbeats of a side, and between two notes that the process runs.
 func (c *Conn) interval() time.Duration { return min(heartbeatInterval, c.heartbeat/minHeartbeats) }
 
-// watchRunning notes that this process runs until the connection has ended.
+// watchRunning notes that this process runs, and checks whether what it writes arrives, until the connection has ended.
 func (c *Conn) watchRunning() {
 	ticker := time.NewTicker(c.interval())
 	defer ticker.Stop()
@@ -18,7 +18,11 @@ func (c *Conn) watchRunning() {
 		case now := <-ticker.C:
 			c.mu.Lock()
 			c.noteRunning(now)
+			l := c.link
 			c.mu.Unlock()
+			if l != nil {
+				c.checkFlow(l, now)
+			}
 		case <-c.lost:
 			return
 		}
@@ -36,6 +40,7 @@ func (c *Conn) noteRunning(now time.Time) {
 	if gap <= 2*c.interval() {
 		return
 	}
+	c.flow.skip(gap)
 	if c.heard = c.heard.Add(gap); c.heard.After(now) {
 		c.heard = now
 	}
