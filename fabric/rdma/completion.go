@@ -70,7 +70,7 @@ func (d *domain) handleSend(r *rail, wc *verbs.WC) {
 	if e.canPost {
 		e.canPost = false
 		err := wc.Err()
-		e.countLarge(q.at(n), err)
+		e.countLost(q.at(n), err)
 		if isLaneError(wc.Status) {
 			err = e.avoid(q, err)
 		}
@@ -108,6 +108,10 @@ func (d *domain) completeOldest(e *endpoint, q *queuePair) {
 		q.pacer.done(int(r.bytes))
 		if r.op.done += int(r.bytes); r.op.done == r.op.bytes && r.op.err == nil {
 			d.endOp(e, r.op, nil)
+		}
+	case requestKeepalive:
+		if q.inFlight() == 0 && e.ops.first == nil {
+			e.endBreaks()
 		}
 	}
 }

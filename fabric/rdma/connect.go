@@ -19,8 +19,9 @@ const (
 // connRetry counts and schedules attempts to connect to a peer.
 type connRetry struct {
 	err         error         // why the last datagram could not be sent to the peer; nil if it was sent
-	breaks      int32         // connections in a row that broke before the peer acknowledged anything over them
-	largeBreaks int32         // that broke because a large request was lost, since the peer acknowledged a large one
+	breaks      int32         // connections in a row that broke before the peer acknowledged what was lost: see acknowledged
+	lost        uint32        // bytes of the shortest packet that was lost over them; 0: none is known
+	since       time.Duration // when the first of them broke
 	reqAt       time.Duration // when to send the next REQ
 	reqInterval time.Duration // between that REQ and the one after it
 	at          time.Duration // when the next of the timers expires

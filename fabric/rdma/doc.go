@@ -53,6 +53,9 @@
 // peer has one more Settings.Heartbeat to answer there. The device reports a lost peer earlier if its own retransmissions end
 // before.
 //
+// A network may pass short packets and lose long ones, because of its MTU. Then connections break and are made again. They count
+// against the heartbeat until a request as long as the lost one has been acknowledged (path_mtu.go).
+//
 // While a connection is being made, for the first time or again, one probe is sent in each interval. A process that computes
 // answers it; one that is stopped for as long as the heartbeat, by a signal or a debugger, does not, and is considered lost.
 //

@@ -21,8 +21,9 @@ const (
 type liveness struct {
 	interval  time.Duration
 	maxMissed int // intervals without an answer after which a peer is down
-	// maxQueued is maxMissed for a keepalive WRITE that was posted behind many requests. Packet loss delays these, so the
-	// connection is made again. Probes find in the rest of the time whether the peer still exists.
+	// maxQueued is maxMissed for a keepalive WRITE that was posted behind many requests, or behind a long one. Packet loss delays
+	// these, and the network may lose long packets, so the connection is made again. Probes find in the rest of the time whether
+	// the peer still exists.
 	maxQueued int
 	minIdle   int // intervals without any message after which a peer is probed at the earliest
 }
@@ -43,10 +44,11 @@ func (l liveness) maxIdle(peer int) int { return l.minIdle + peer%(l.minIdle+1) 
 
 // keepaliveState is what the keepalive knows about a peer.
 type keepaliveState struct {
-	alive  bool // a message or an acknowledgement has arrived since the last visit
-	probe  bool // the next visit probes the peer: see checkHandles
-	idle   int  // visits in a row without a sign of life and without a request that would give one
-	missed int  // visits in a row without a sign of life while a request with a completion was in flight
+	alive  bool  // a message or an acknowledgement has arrived since the last visit
+	probe  bool  // the next visit probes the peer: see checkHandles
+	stuck  int32 // the largest queuePair.stuck
+	idle   int   // visits in a row without a sign of life and without a request that would give one
+	missed int   // visits in a row without a sign of life while a request with a completion was in flight
 }
 
 // keepaliveRing holds the connected peers. It visits each of them once in a keepalive interval. The visits are spread over the
@@ -140,7 +142,7 @@ func (d *domain) pollAllSends() error {
 // by a WRITE of no bytes. The peer's device acknowledges it even if the process computes or is stopped. Requests without a
 // completion are followed by a probe after one interval, since their slots are freed only then.
 func (d *domain) keepalive(e *endpoint) {
-	if d.checkStalled(e) || d.returnLanes(e) {
+	if d.checkStalled(e) || d.returnLanes(e) || d.breakStuck(e) {
 		return
 	}
 	k := &e.keepalive
@@ -154,11 +156,11 @@ func (d *domain) keepalive(e *endpoint) {
 	q := e.qps[0]
 	// With no signaled request in flight, the others have been carried out; they only have no completion of their own.
 	supervised := q.signaled > 0
-	queued := q.pieces > 0 || q.inFlight() > maxQueueAhead
 	probed, oldest := false, request{}
-	if queued {
+	if q.inFlight() > 0 {
 		oldest = *q.at(q.head)
 	}
+	queued := q.pieces > 0 || q.inFlight() > maxQueueAhead || oldest.bytes > smallestMTU
 	if !supervised {
 		if k.idle++; k.probe || q.inFlight() > 0 || k.idle >= d.liveness.maxIdle(e.peer) {
 			probed = d.postProbe(q)
@@ -176,12 +178,33 @@ func (d *domain) keepalive(e *endpoint) {
 	d.refreshAfterSilence(k.missed)
 	if queued && k.missed >= d.liveness.maxQueued {
 		err := fmt.Errorf("queue pair %d: %w", q.info.qpn, verbs.StatusRetryExceeded)
-		e.countLarge(&oldest, err)
+		e.countLost(&oldest, err)
 		d.declareBroken(e, err)
 	} else if !queued && k.missed >= d.liveness.maxMissed {
 		d.giveUp(e, d.explainSilence(fmt.Errorf("fabric/rdma: peer %d: %w: its device has not answered for %v", e.peer,
 			fabric.ErrPeerDown, d.liveness.duration(k.missed))))
 	}
+}
+
+// breakStuck declares the connection broken if a request has not been carried out for the time of a heartbeat, and reports
+// whether it did: Soft-RoCE retransmits without limit what does not arrive. On the first lane that is only about a peer that
+// gives signs of life; keepalive finds others.
+func (d *domain) breakStuck(e *endpoint) bool {
+	if int(e.keepalive.stuck) < d.liveness.maxMissed {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, q := range e.qps {
+		if int(q.stuck) >= d.liveness.maxMissed && (e.keepalive.alive || !q.isMessages()) {
+			err := fmt.Errorf("queue pair %d: a request was not carried out for %v: %w", q.info.qpn,
+				d.liveness.duration(int(q.stuck)), verbs.StatusRetryExceeded)
+			e.countLost(q.at(q.head), err)
+			d.declareBroken(e, e.avoid(q, err))
+			return true
+		}
+	}
+	return false
 }
 
 // postProbe posts a WRITE of no bytes, and reports whether it did. It does not if there is no room, where other
@@ -203,8 +226,14 @@ func (d *domain) postProbe(q *queuePair) bool {
 func (d *domain) checkStalled(e *endpoint) bool {
 	d.mu.Lock()
 	qps, transferring, stalled := e.qps, e.ops.first != nil, false
+	e.keepalive.stuck = 0
 	for _, q := range qps {
-		stalled = stalled || (transferring || q.inFlight() > 0) && q.keepaliveHead == q.head
+		same := q.keepaliveHead == q.head
+		stalled = stalled || (transferring || q.inFlight() > 0) && same
+		if q.stuck++; q.signaled == 0 || !same {
+			q.stuck = 0
+		}
+		e.keepalive.stuck = max(e.keepalive.stuck, q.stuck)
 		q.keepaliveHead = q.head
 		q.pacer.adjust()
 	}

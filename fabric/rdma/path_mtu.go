@@ -9,28 +9,50 @@ import (
 )
 
 // A switch between two RoCE ports may have a smaller MTU than both. It drops large packets and passes small ones, so connections
-// are made, and break at the first large message. If that happens several times in a row, the next connections have packets that
-// fit every Ethernet network. Both ends need the same MTU: a REQ names that of its sender, and a REP the smaller one of both.
+// are made, and break at the first large message. That a connection is made again, and that small messages are acknowledged over
+// it, is no progress; the acknowledgement of a request as large as the lost one is. If connections break several times in a row,
+// the next ones have packets that fit every Ethernet network. Both ends need the same MTU: a REQ names that of its sender, and a
+// REP the smaller one of both. If connections still break, the peer is lost.
 
 const (
 	smallMTU      = verbs.MTU1024 // fits Ethernet frames of 1,500 bytes
 	maxLargeLost  = 3             // connections that break because of large requests before packets become smaller
-	smallestLarge = 1024          // bytes of a request from which packets may be larger than that
+	smallestLarge = 1024          // bytes of a packet from which packets may be smaller than that
+	smallestMTU   = 256           // bytes of the smallest MTU
+	// mtuShare is the share of the heartbeat after which packets become smaller at once: devices that retransmit for long let
+	// a connection break only then.
+	mtuShare = 3
 )
 
 // acknowledged records that the peer has acknowledged a request of so many bytes.
 func (e *endpoint) acknowledged(bytes uint32) {
-	e.retry.breaks = 0
-	if bytes > smallestLarge {
-		e.retry.largeBreaks = 0
+	if bytes >= e.retry.lost {
+		e.endBreaks()
 	}
 }
 
-// countLarge records that a connection breaks because a request was not acknowledged.
-func (e *endpoint) countLarge(r *request, err error) {
-	if r.bytes > smallestLarge && errors.Is(err, verbs.StatusRetryExceeded) {
-		e.retry.largeBreaks++
+// endBreaks ends a series of connections that break: what was lost over them has arrived. That is so also if the peer's device
+// has acknowledged a keepalive, and nothing else is in flight.
+func (e *endpoint) endBreaks() { e.retry.breaks, e.retry.lost = 0, 0 }
+
+// countLost records that a connection breaks because a request was not acknowledged.
+func (e *endpoint) countLost(r *request, err error) {
+	if !errors.Is(err, verbs.StatusRetryExceeded) {
+		return
 	}
+	packet := min(r.bytes, uint32(e.pathMTU().Bytes()))
+	if e.retry.lost == 0 || packet < e.retry.lost {
+		e.retry.lost = packet
+	}
+}
+
+// pathMTU returns the MTU of connections to the peer.
+func (e *endpoint) pathMTU() verbs.MTU {
+	mtu := min(e.d.rails[0].address.MTU, e.addr.rails[0].MTU)
+	if e.mtu != 0 {
+		return min(mtu, e.mtu)
+	}
+	return mtu
 }
 
 // takeMTU limits the packets to what reaches this process, as a peer says. 0 means no limit.
@@ -40,11 +62,12 @@ func (e *endpoint) takeMTU(mtu verbs.MTU) {
 	}
 }
 
-// reduceMTU makes the packets of the next connection small if only large requests were lost in several connections in a row.
-func (d *domain) reduceMTU(e *endpoint) {
-	path := min(d.rails[0].address.MTU, e.addr.rails[0].MTU)
-	if e.retry.largeBreaks < maxLargeLost || e.mtu != 0 || path <= smallMTU {
-		return
+// reduceMTU limits the packets of the next connection if only large requests were lost for a while. It reports whether it did.
+func (d *domain) reduceMTU(e *endpoint) bool {
+	path := e.pathMTU()
+	soon := e.retry.breaks < maxLargeLost && d.clock.elapsed()-e.retry.since < d.settings.Heartbeat/mtuShare
+	if e.retry.lost <= smallestLarge || e.mtu != 0 || path <= smallMTU || soon {
+		return false
 	}
 	e.mtu = smallMTU
 	if d.report != nil && !d.mtuReported {
@@ -53,13 +76,14 @@ func (d *domain) reduceMTU(e *endpoint) {
 			"now on; raise the MTU of the switches between the two, or set %s=%v", path, e.peer, smallMTU,
 			tunables.RDMAMTU.Variable, smallMTU))
 	}
+	return true
 }
 
-// explainLarge adds to the error of a lost peer that only large requests were lost.
-func (e *endpoint) explainLarge(err error) error {
-	if e.retry.largeBreaks < maxLargeLost {
+// explainLost adds to the error of a lost peer that only large packets were lost.
+func (e *endpoint) explainLost(err error) error {
+	if e.retry.lost <= smallestMTU {
 		return err
 	}
-	return fmt.Errorf("%w; small packets arrive, large ones do not: check the MTU of the network, or set %s=256", err,
-		tunables.RDMAMTU.Variable)
+	return fmt.Errorf("%w; small packets arrive, large ones do not, such as those of %d bytes: check the MTU of the network, or "+
+		"set %s=%d", err, e.retry.lost, tunables.RDMAMTU.Variable, smallestMTU)
 }

@@ -5,12 +5,15 @@ package rdma
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
+	"github.com/ibrun/ibrun/verbs/verbstest"
 )
 
 // TestLargePacketsLost: a network drops packets of the MTU of both ports, and passes those of Ethernet. Messages and reads of any
@@ -93,5 +96,208 @@ func TestAllLargePacketsLost(t *testing.T) {
 	})
 	if !errors.Is(down, fabric.ErrPeerDown) || !strings.Contains(down.Error(), "large ones do not") {
 		t.Errorf("%v", down)
+	}
+}
+
+// lossyPair returns two peers that are connected, over a network that loses packets with more than so many bytes from now on.
+func lossyPair(t *testing.T, set Settings, largest int, forever bool) (a, b *domain) {
+	t.Helper()
+	net, ds := openPorts(t, set, roce("10.0.0.1", verbs.MTU4096), roce("10.0.0.2", verbs.MTU4096))
+	meet(t, ds[0], ds[1])
+	net.RetransmitForever(forever)
+	net.LoseLarge(largest)
+	return ds[0], ds[1]
+}
+
+// awaitDown lets a and b send each other short messages until a has lost b, and returns why. each is called after each Poll.
+func awaitDown(t *testing.T, a, b *domain, each func()) (down error) {
+	t.Helper()
+	state := func() string { return fmt.Sprintf("%+v, %+v", a.eps[b.self].retry, a.eps[b.self].keepalive) }
+	defer waittest.LogIfFailed(t, state)
+	waittest.Poll(t, "the peer is lost", func() bool {
+		_ = a.eps[b.self].Send([]byte("short"), nil)
+		_ = b.eps[a.self].Send([]byte("short"), nil)
+		pollTimes(t, b, 1)
+		for _, ev := range pollTimes(t, a, 1) {
+			if ev.Kind == fabric.PeerDown {
+				down = ev.Err
+			}
+		}
+		each()
+		return down != nil
+	})
+	if text := down.Error(); !errors.Is(down, fabric.ErrPeerDown) || !strings.Contains(text, "large ones do not") ||
+		!strings.Contains(text, "IBRUN_RDMA_MTU") {
+		t.Errorf("%v", down)
+	}
+	return down
+}
+
+// sendOne sends a message of n bytes as soon as there is a credit.
+func sendOne(t *testing.T, a, b *domain, n int) {
+	t.Helper()
+	waittest.Poll(t, "there is a credit for the message", func() bool {
+		err := a.eps[b.self].Send(make([]byte, n), nil)
+		if err != nil && err != fabric.ErrAgain {
+			t.Fatal(err)
+		}
+		pollTimes(t, b, 1)
+		pollTimes(t, a, 1)
+		return err == nil
+	})
+}
+
+// TestShorterPacketsLost: if a network loses packets that are shorter than what counts as large, the peer is lost all the same.
+// That each new connection carries shorter ones is no progress.
+func TestShorterPacketsLost(t *testing.T) {
+	a, b := lossyPair(t, Settings{}, 500, false)
+	sendOne(t, a, b, 700)
+	awaitDown(t, a, b, func() {})
+}
+
+// TestLargeLostForTheHeartbeat: connections that break one after the other count against the heartbeat, however few they are: a
+// device may retransmit for seconds before each of them breaks.
+func TestLargeLostForTheHeartbeat(t *testing.T) {
+	const heartbeat = time.Hour
+	a, b := lossyPair(t, Settings{Heartbeat: heartbeat, MTU: 1024}, 500, false)
+	sendOne(t, a, b, 4000)
+	e, breaks, most := a.eps[1], int32(0), int32(0)
+	awaitDown(t, a, b, func() {
+		if e.retry.breaks > breaks { // as if the device had needed a third of the heartbeat
+			a.clock.start = a.clock.start.Add(-heartbeat / 3)
+		}
+		breaks = e.retry.breaks
+		most = max(most, breaks)
+	})
+	if most < 4 || most > 5 {
+		t.Errorf("the peer was lost after %d connections", most)
+	}
+}
+
+// TestLargeRetransmittedForever: if a device retransmits lost packets without limit, the connection is made again with smaller
+// packets within the heartbeat. If these are lost as well, the peer is lost within two heartbeats.
+func TestLargeRetransmittedForever(t *testing.T) {
+	for _, largest := range []int{1500, 500} {
+		a, b := lossyPair(t, Settings{Heartbeat: time.Hour}, largest, true)
+		sendOne(t, a, b, 4000)
+		intervals, most := 0, a.liveness.maxMissed
+		pass := func() {
+			intervals++
+			letPass(a)
+			letPass(b)
+		}
+		if largest < 1024 {
+			most *= 2
+			awaitDown(t, a, b, pass)
+		} else {
+			waittest.Poll(t, "the message arrives", func() bool {
+				pass()
+				pollTimes(t, a, 1)
+				evs := pollTimes(t, b, 1)
+				return len(evs) == 1 && len(evs[0].Data) == 4000
+			})
+		}
+		if intervals < a.liveness.maxQueued || intervals > most {
+			t.Errorf("packets of more than %d bytes are lost: it took %d intervals; a heartbeat has %d", largest, intervals,
+				a.liveness.maxMissed)
+		}
+	}
+}
+
+// TestBreaksFarApart: connections that break again after more than a heartbeat do not lose a peer if all has arrived in between.
+// Only keepalives have been sent then.
+func TestBreaksFarApart(t *testing.T) {
+	_, ds := openSimulated(t, Settings{Devices: []string{"a"}, Heartbeat: time.Hour}, 2)
+	connectPeers(t, ds[0], ds[1])
+	connectPeers(t, ds[1], ds[0])
+	for k := range 3 {
+		for i, d := range ds { // both count it, and only one of them sends a message over the next connection
+			d.declareBroken(d.eps[1-i], verbs.ErrState)
+		}
+		waittest.Poll(t, "the connection is made again", func() bool {
+			for i, d := range ds {
+				if evs := pollTimes(t, d, 1); len(evs) > 0 {
+					t.Fatalf("peer %d, break %d: %+v", i, k, evs)
+				}
+			}
+			return ds[0].eps[1].conn.state == stateEstablished && ds[1].eps[0].conn.state == stateEstablished
+		})
+		for range 2 * ds[0].liveness.maxMissed {
+			for _, d := range ds {
+				letPass(d)
+				pollTimes(t, d, 1)
+			}
+		}
+	}
+}
+
+// TestStuckLane: a request that a device retransmits without limit on one rail is moved to another after the time of a heartbeat,
+// although messages are exchanged over that one all the time.
+func TestStuckLane(t *testing.T) {
+	net := verbstest.NewSimulatedNetwork()
+	ds := openRails(t, net, Settings{Heartbeat: time.Hour}, 2)
+	connectPeers(t, ds[0], ds[1])
+	connectPeers(t, ds[1], ds[0])
+	checkLanes(t, ds, lane{0, 0}, lane{1, 0})
+	net.RetransmitForever(true)
+	net.Separate(func(from, _ string) bool { return from[0] == 'b' })
+	r := newReader(t, ds[0], ds[1], 4<<20)
+	r.start()
+	intervals := 0
+	waittest.Poll(t, "the read ends", func() bool {
+		for i, d := range ds {
+			if intervals%8 == 0 { // a Poll that returns messages does nothing else
+				_ = d.eps[1-i].Send([]byte("short"), nil)
+			}
+			letPass(d)
+			for _, ev := range pollTimes(t, d, 1) {
+				if ev.Kind != fabric.Message {
+					r.end(&ev)
+				}
+			}
+		}
+		intervals++
+		return !r.running
+	})
+	if least := ds[0].liveness.maxMissed; intervals < least || intervals > 3*least/2 {
+		t.Errorf("it took %d intervals; a heartbeat has %d", intervals, least)
+	}
+}
+
+// TestStuckLaneAmongBusy: the lane whose request is not carried out is left out, not one that is merely busy.
+func TestStuckLaneAmongBusy(t *testing.T) {
+	ds := openRails(t, verbstest.NewSimulatedNetwork(), Settings{Heartbeat: time.Hour}, 2)
+	connectPeers(t, ds[0], ds[1])
+	connectPeers(t, ds[1], ds[0])
+	checkLanes(t, ds, lane{0, 0}, lane{1, 0})
+	d, e := ds[0], ds[0].eps[1]
+	visit := func() {
+		d.keepalive(e)
+		e.keepalive.alive = true // messages are exchanged all the time
+	}
+	visit()
+	for range d.liveness.maxMissed {
+		if len(d.cm.failures) > 0 {
+			t.Fatal("the connection breaks too early")
+		}
+		if _, err := d.pollSends(d.rails[0]); err != nil { // and not of the other rail
+			t.Fatal(err)
+		}
+		d.mu.Lock()
+		for _, q := range e.qps {
+			if q.inFlight() == 0 || q.isMessages() {
+				if err := q.qp.Write(q.wrID(q.tail), verbs.Signaled|d.doorbells.atOnce, verbs.Remote{}); err != nil {
+					t.Fatal(err)
+				}
+				q.push(request{kind: requestKeepalive}, verbs.Signaled)
+				d.inFlight[q.rail.index]++
+			}
+		}
+		d.mu.Unlock()
+		e.ring()
+		visit()
+	}
+	if visit(); len(d.cm.failures) == 0 || e.avoided != ofRail(1) {
+		t.Errorf("%d failures, the lanes %b are left out", len(d.cm.failures), e.avoided)
 	}
 }

@@ -49,6 +49,7 @@ type queuePair struct {
 	flushed       bool   // during a teardown: the last completion of a send has arrived
 	lastWQE       bool   // the device has raised EventLastWQE: the completions of all receives are in their queue
 	keepaliveHead uint32 // head at the last keepalive interval
+	stuck         int32  // keepalive intervals in a row at whose ends the oldest request in flight was the same
 
 	pacer    pacer
 	pieces   int  // in flight

@@ -20,7 +20,7 @@ type connFailure struct {
 	peerDown bool // the peer is lost; otherwise the connection is made again
 }
 
-// maxBreaks is how many connections in a row may break before the peer has acknowledged a message or a piece over them.
+// maxBreaks is how many connections in a row may break before the peer has acknowledged what was lost over them.
 const maxBreaks = 24
 
 // declareDown makes progress end the endpoint with this error.
@@ -88,9 +88,12 @@ func (d *domain) reconnect(e *endpoint, err error) {
 			fabric.ErrPeerClosed, err))
 		return
 	}
-	if e.retry.breaks++; max(e.retry.breaks, e.retry.largeBreaks) > maxBreaks {
-		why := e.explainLarge(fmt.Errorf("fabric/rdma: peer %d: %w: %d connections in a row broke, the last with: %w",
-			e.peer, fabric.ErrPeerDown, max(e.retry.breaks, e.retry.largeBreaks), err))
+	if e.retry.breaks++; e.retry.breaks == 1 {
+		e.retry.since = d.clock.elapsed() - d.liveness.duration(int(e.keepalive.stuck))
+	}
+	if !d.reduceMTU(e) && d.breaksTooOften(e) {
+		why := e.explainLost(fmt.Errorf("fabric/rdma: peer %d: %w: %d connections in a row broke, the last with: %w",
+			e.peer, fabric.ErrPeerDown, e.retry.breaks, err))
 		if d.mayLeave(e) {
 			d.leave(e, why)
 			return
@@ -99,15 +102,20 @@ func (d *domain) reconnect(e *endpoint, err error) {
 		d.trySendCM(e, cmDREQ, qpInfo{}) // the peer's process may exist, and the network pass small packets
 		return
 	}
-	d.reduceMTU(e)
 	if errors.Is(err, verbs.StatusRetryExceeded) {
 		d.mu.Lock()
 		e.pacerWindow /= 4
 		d.mu.Unlock()
 	}
 	// The peer may have been silent before the connection broke. That time counts.
-	e.retry.silence.intervals, e.keepalive.missed = e.keepalive.missed, 0
+	e.retry.silence.intervals, e.keepalive.missed = int32(e.keepalive.missed), 0
 	e.requestConnect()
+}
+
+// breaksTooOften reports whether connections break one after the other for so long, or so often, that the peer is lost. That they
+// can be made is not enough.
+func (d *domain) breaksTooOften(e *endpoint) bool {
+	return e.retry.breaks > maxBreaks || e.retry.breaks > 1 && d.clock.elapsed()-e.retry.since >= d.settings.Heartbeat
 }
 
 // retransmit sends messages again over a new connection, apart from those that the peer has received. If the new connection
@@ -116,6 +124,7 @@ func (d *domain) retransmit(e *endpoint, unacked []request) bool {
 	for i, r := range unacked {
 		if int32(r.seq-e.peerExpects) < 0 {
 			d.sends.give(r.slot)
+			e.acknowledged(r.bytes)
 			continue
 		}
 		if _, ok := e.post(r, d.sends.mem(r.slot)[:r.bytes], shareAll, false); !ok {

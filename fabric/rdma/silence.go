@@ -10,10 +10,10 @@ import (
 // silence counts for how long a peer gives no sign of life while a connection to it is being made. The peer's process may compute
 // and not answer connection requests for any time. It is down if its responder does not answer probes.
 type silence struct {
-	intervals int           // keepalive intervals in a row at whose end a probe was unanswered
 	at        time.Duration // when the current keepalive interval ends; the peer is probed then
 	probe     uint32        // number of the last probe
 	answered  uint32        // number of the last probe that was answered
+	intervals int32         // keepalive intervals in a row at whose end a probe was unanswered
 	waiting   bool          // the last probe was sent, or could not be sent for want of a route, and was not answered
 }
 
@@ -37,9 +37,9 @@ func (d *domain) checkSilence(e *endpoint, now time.Duration) bool {
 	}
 	if s.waiting && !e.attempt.confirmed {
 		s.intervals++
-		d.renewAfterSilence(e, s.intervals)
+		d.renewAfterSilence(e, int(s.intervals))
 	}
-	if s.intervals >= d.liveness.maxMissed-1 { // the first interval had no probe
+	if int(s.intervals) >= d.liveness.maxMissed-1 { // the first interval had no probe
 		s.at = now + d.liveness.interval
 		d.giveUp(e, d.silentError(e))
 		return true

@@ -32,7 +32,8 @@ type SimulatedNetwork struct {
 	paused       bool
 	linkDown     bool
 	dropDatagram func() bool
-	largest      int // see LoseLarge
+	largest      int  // see LoseLarge
+	forever      bool // see RetransmitForever
 	separate     func(from, to string) bool
 	devices      map[string]SimulatedDevice // that were configured
 	refuse       func(SimulatedCall) error

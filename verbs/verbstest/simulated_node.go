@@ -34,6 +34,14 @@ func (n *SimulatedNetwork) LoseLarge(bytes int) {
 	n.largest = bytes
 }
 
+// RetransmitForever makes devices retransmit what Separate and LoseLarge lose without limit, as Soft-RoCE does with 7 retries:
+// the request neither fails nor ends. Otherwise it fails at once.
+func (n *SimulatedNetwork) RetransmitForever(on bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.forever = on
+}
+
 // Devices lists the devices of the node.
 func (s *SimulatedNode) Devices() ([]verbs.Device, error) {
 	var list []verbs.Device

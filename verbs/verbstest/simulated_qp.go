@@ -199,10 +199,10 @@ func (q *simQP) execute(w *ib.SendWR) (verbs.Status, bool) {
 		return 0, false
 	}
 	if peer := n.qps[i]; !q.reaches(peer, q.path) || !peer.reaches(q, peer.path) { // the packets, or their acknowledgements
-		return verbs.StatusRetryExceeded, true
+		return verbs.StatusRetryExceeded, !n.forever
 	}
 	if payload := min(n.payload(w), verbs.MTU(q.mtu).Bytes()); n.largest > 0 && payload > n.largest {
-		return verbs.StatusRetryExceeded, true
+		return verbs.StatusRetryExceeded, !n.forever
 	}
 	if verbs.Opcode(w.Opcode) == verbs.OpSend {
 		return verbs.StatusSuccess, n.qps[i].deliver(n.gather(w))
