@@ -8,7 +8,7 @@ import (
 // Sizes of a page.
 const (
 	// Version is the version of the layout.
-	Version = 4
+	Version = 5
 	// PeerRows is the number of peers with a row of their own.
 	PeerRows = 512
 	// Histograms is the number of pairs of operation and size class that can have a histogram.
@@ -98,6 +98,9 @@ type layout struct {
 	reconnections       uint64
 	changes             uint64 // how often received bytes had been changed
 	lostPeer            uint64 // 1: an operation has failed because another process is gone
+	sentOther           uint64 // messages that are not eager, and transfers; see Recorder.Begun
+	arrivedOther        uint64 // the same that have arrived or ended; see Recorder.Ended
+	paused              uint64 // 1: eager messages were not counted for some time
 
 	current    [Lanes]current
 	cells      [maxOps][Classes]cell

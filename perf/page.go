@@ -187,6 +187,12 @@ type Snapshot struct {
 	// Reconnections is how many broken connections the transports of the rank have made again, as far as they report it. Changes is
 	// how often bytes that the rank received had been changed on the way, which was detected.
 	Reconnections, Changes uint64
+	// Sent is the number of messages that the rank has sent, or is about to send, and of transfers between memory that it has
+	// begun; Arrived is the number of those that have arrived or ended. Messages count that the transports carry, those within
+	// the library as well, apart from those that compare clocks. In a job in which nothing is on its way, the sums over all ranks
+	// are equal. They say nothing if Paused is set for one of these: it has not counted for some time.
+	Sent, Arrived uint64
+	Paused        bool
 	// Done of Total is the progress that the program reports; Total is 0 if it reports none.
 	Done, Total uint64
 	// WithoutHistogram is the number of timed operations that are in no histogram, because all were in use.
@@ -211,6 +217,7 @@ func (p *Page) Snapshot() (*Snapshot, error) {
 		Joined: unixTime(get(&l.joined)), Joining: time.Duration(get(&l.waitingAtJoin)),
 		Waiting: time.Duration(get(&l.waiting)), Retransmissions: get(&l.retransmissions),
 		Reconnections: get(&l.reconnections), Changes: get(&l.changes),
+		Arrived: get(&l.arrivedOther), Sent: get(&l.sentOther), Paused: get(&l.paused) != 0,
 		Done: get(&l.done), Total: get(&l.total), WithoutHistogram: get(&l.withoutHistogram),
 		Queues: Queues{
 			Unexpected: get(&l.unexpected), UnexpectedHigh: get(&l.unexpectedHigh),
@@ -303,6 +310,9 @@ func (p *Page) traffic(s *Snapshot) error {
 		}
 	}
 	slices.SortStableFunc(s.Peers, func(a, b Peer) int { return a.Rank - b.Rank })
+	for t := range Transports {
+		s.Sent, s.Arrived = s.Sent+eager[0][t].Messages, s.Arrived+eager[1][t].Messages
+	}
 	for d := range eager {
 		for t := range Transports {
 			for pr := range Protocols {

@@ -52,6 +52,9 @@ func TestSnapshotTellsWhatWasRecorded(t *testing.T) {
 	r.Registered(7, 1<<20)
 	r.Retransmitted(9)
 	r.Reconnected(11, 12)
+	r.Begun()
+	r.Begun()
+	r.Ended()
 	r.Progress(10, 100)
 
 	s := snapshot(t, memory)
@@ -78,6 +81,12 @@ func TestSnapshotTellsWhatWasRecorded(t *testing.T) {
 		s.Retransmissions != 9 || s.Reconnections != 11 || s.Changes != 12 || s.Done != 10 || s.Total != 100 {
 		t.Errorf("gauges: %+v", s)
 	}
+	if s.Sent != 2+2 || s.Arrived != 2+1 || s.Paused { // eager messages, and others
+		t.Errorf("%d messages were sent, %d have arrived", s.Sent, s.Arrived)
+	}
+	if r.Paused(); !snapshot(t, memory).Paused {
+		t.Error("it is not recorded that counting has paused")
+	}
 	r.Leave(lane)
 	r.Waited(r.Now() - 1000000)
 	r.Joined()
@@ -101,6 +110,9 @@ func TestOffRecordsNothing(t *testing.T) {
 	r.Matched(1, 1)
 	r.Registered(1, 1)
 	r.Retransmitted(1)
+	r.Begun()
+	r.Ended()
+	r.Paused()
 	r.Progress(1, 1)
 	r.Joined()
 	r.Finish()

@@ -415,6 +415,29 @@ func (r *Recorder) Progress(done, total uint64) {
 	set(&r.page.done, done)
 }
 
+// Begun counts a message to a peer that is not counted by Link.Out as an eager one, before it is on its way, or the beginning of
+// a transfer between the memory of two ranks.
+func (r *Recorder) Begun() {
+	if r != nil {
+		add(&r.page.sentOther, 1)
+	}
+}
+
+// Ended counts the arrival of a message that is not counted by Link.In as an eager one, a message that was counted and will
+// never be sent, or the end of a transfer. What it causes must be counted by Begun before.
+func (r *Recorder) Ended() {
+	if r != nil {
+		add(&r.page.arrivedOther, 1)
+	}
+}
+
+// Paused records that eager messages are not counted for some time.
+func (r *Recorder) Paused() {
+	if r != nil {
+		set(&r.page.paused, 1)
+	}
+}
+
 // LostPeer records that an operation has failed because another process is gone: if this rank fails now, it is not the first
 // process that does.
 func (r *Recorder) LostPeer() {

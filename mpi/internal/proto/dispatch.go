@@ -42,6 +42,13 @@ func (e *Engine) dispatch(peer int32, b []byte) bool {
 	if err != nil {
 		return false
 	}
+	ok := e.handle(peer, v, w, payload)
+	e.rec.handled(v.kind)
+	return ok
+}
+
+// handle is dispatch for a message that has been parsed.
+func (e *Engine) handle(peer int32, v envelope, w [5]uint64, payload []byte) bool {
 	switch v.kind {
 	case kindEager, kindEagerSync, kindRTS:
 		return e.handleFirst(peer, v, w, payload)

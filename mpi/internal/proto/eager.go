@@ -119,6 +119,7 @@ func (e *Engine) handleFrag(peer int32, payload []byte) bool {
 	}
 	if a.received == a.total {
 		*a = assembly{}
+		e.rec.configured.Ended()
 	}
 	return true
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/mem"
+	"github.com/ibrun/ibrun/internal/waittest"
+	"github.com/ibrun/ibrun/perf"
 )
 
 // wrap wraps a transport for a test.
@@ -42,6 +44,9 @@ func openOne(t testing.TB, tr fabric.Transport, self, n int, tune func(*Config))
 	if tune != nil {
 		tune(&c)
 	}
+	if c.Recorder == nil {
+		c.Recorder = newRecorder(t, self, n)
+	}
 	e, err := New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -52,6 +57,16 @@ func openOne(t testing.TB, tr fabric.Transport, self, n int, tune func(*Config))
 		}
 	})
 	return e
+}
+
+// newRecorder returns a recorder with a page of its own.
+func newRecorder(t testing.TB, self, n int) *perf.Recorder {
+	t.Helper()
+	r, err := perf.NewRecorder(make([]byte, perf.PageBytes), perf.Identity{Rank: self, Size: n}, perf.On)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 // bareProcess returns process 1 without an engine, and its endpoint for process 0.
@@ -73,7 +88,7 @@ func bareProcess(t testing.TB, tr fabric.Transport) (fabric.Domain, fabric.Endpo
 	return d, ep
 }
 
-// each runs f for all engines concurrently, and then flushes what they have sent.
+// each runs f for all engines concurrently, and then flushes what they have sent. All of it must be counted where it arrives.
 func each(t testing.TB, es []*Engine, f func(self int, e *Engine) error) {
 	t.Helper()
 	var ranks sync.WaitGroup
@@ -102,6 +117,28 @@ func each(t testing.TB, es []*Engine, f func(self int, e *Engine) error) {
 	if t.Failed() {
 		t.FailNow()
 	}
+	waittest.Poll(t, "as many messages have arrived as were sent", func() bool { return !onItsWay(t, es) })
+}
+
+// onItsWay polls the engines, and reports whether messages or transfers between them are on their way, as they have recorded. It
+// returns false if that is not known: an engine has failed, or does not record.
+func onItsWay(t testing.TB, es []*Engine) bool {
+	t.Helper()
+	sent, arrived := uint64(0), uint64(0)
+	for _, e := range es {
+		if e.rec.configured == nil || e.Poll() != nil {
+			return false
+		}
+		s, err := recorded(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Paused {
+			return false
+		}
+		sent, arrived = sent+s.Sent, arrived+s.Arrived
+	}
+	return sent != arrived
 }
 
 // flushSends blocks until the transport has taken all messages of one engine, or the engine has failed. A rank must not end

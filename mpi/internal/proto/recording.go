@@ -74,8 +74,34 @@ func (c *recording) set(on bool) bool {
 	}
 	if c.active = c.configured; !on {
 		c.active = nil
+		c.configured.Paused()
 	}
 	return true
+}
+
+// What is on its way between processes is counted, also while recording is off: a launcher can then tell processes that wait for
+// each other from a slow network. A message is counted where it is posted, and where it has been handled: what it causes is
+// counted before. Eager ones are counted by perf.Link. A message in fragments counts as one, which arrives with the last.
+
+// posted counts a message that is about to be sent, or to be queued.
+func (c *recording) posted(k kind) {
+	if !k.isEager() && !k.isClock() {
+		c.configured.Begun()
+	}
+}
+
+// dropped counts a message that was posted and will never be sent.
+func (c *recording) dropped(k kind) {
+	if !k.isClock() {
+		c.configured.Ended()
+	}
+}
+
+// handled counts a message that has arrived.
+func (c *recording) handled(k kind) {
+	if !k.isEager() && !k.isClock() && k != kindFirstFrag && k != kindFrag {
+		c.configured.Ended()
+	}
 }
 
 // BeginOp must be called when an operation begins that consists of several calls of the engine; see perf.Recorder. n is its

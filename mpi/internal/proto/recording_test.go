@@ -9,27 +9,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/perf"
 )
 
-// recorders returns engines that record.
-func recorders(t *testing.T, n int, w wrap) []*Engine {
-	return open(t, n, w, func(c *Config) {
-		var err error
-		c.Recorder, err = perf.NewRecorder(make([]byte, perf.PageBytes), perf.Identity{Rank: c.Self, Size: n}, perf.On)
-		if err != nil {
-			t.Fatal(err)
-		}
-	})
-}
-
 func recorded(e *Engine) (*perf.Snapshot, error) { return e.rec.configured.Page().Snapshot() }
 
 // TestRecordTraffic: both sides record the same traffic, for every protocol.
 func TestRecordTraffic(t *testing.T) {
-	es := recorders(t, 2, nil)
+	es := open(t, 2, nil, nil)
 	// Lengths for every protocol.
 	lengths := []int{0, 8, 4 << 10, 48 << 10, 200 << 10, 3 << 20}
 	each(t, es, func(self int, e *Engine) error {
@@ -83,7 +73,7 @@ func checkAgreement(t *testing.T, es []*Engine, lengths []int) {
 
 // TestRecordProcNull: sends to ProcNull and receives from it are calls that move no bytes.
 func TestRecordProcNull(t *testing.T) {
-	e := recorders(t, 1, nil)[0]
+	e := open(t, 1, nil, nil)[0]
 	buf := make([]byte, 100)
 	d, err := datatype.OfKind(datatype.Uint8).Buffer(make([]byte, 100), 0, 100)
 	if err != nil {
@@ -126,7 +116,7 @@ func TestRecordProcNull(t *testing.T) {
 func TestRecordRTR(t *testing.T) {
 	for name, tw := range map[string]variant{"write": {}, "shared": {pairing: true}, "copied": {noRead: true}} {
 		t.Run(name, func(t *testing.T) {
-			es := recorders(t, 2, tw.wrap)
+			es := open(t, 2, tw.wrap, nil)
 			setExactLength(es, 1)
 			lengths := []int{100000, 1, 200000}
 			each(t, es, func(self int, e *Engine) error {
@@ -157,7 +147,7 @@ func TestRecordRTR(t *testing.T) {
 
 // TestRecordUnexpected: the current number of unexpected messages and the maximum are recorded.
 func TestRecordUnexpected(t *testing.T) {
-	es := recorders(t, 1, nil)
+	es := open(t, 1, nil, nil)
 	e := es[0]
 	for i := range 3 {
 		if err := e.Send(to(0, 0, int32(i)), make([]byte, 100), Standard); err != nil {
@@ -197,7 +187,7 @@ func shows(e *Engine, want perf.Current) error {
 
 // TestRecordSchedule: while a call waits for a schedule, its operation is shown, and the process whose message it needs.
 func TestRecordSchedule(t *testing.T) {
-	es := recorders(t, 2, nil)
+	es := open(t, 2, nil, nil)
 	want := perf.Current{Op: perf.Iallreduce, Peer: 1, Tag: -1}
 	each(t, es, func(self int, e *Engine) error {
 		if self == 0 {
@@ -215,7 +205,7 @@ func TestRecordSchedule(t *testing.T) {
 
 // TestRecordCurrent: an operation that waits is shown as the current one, with its peer, and not any more when it has ended.
 func TestRecordCurrent(t *testing.T) {
-	es := recorders(t, 2, nil)
+	es := open(t, 2, nil, nil)
 	received := make(chan error, 1)
 	go func() {
 		r := from(1, 7)
@@ -240,5 +230,76 @@ func TestRecordCurrent(t *testing.T) {
 	}
 	if len(s.Current) != 0 || s.Waiting == 0 || len(s.Ops) != 1 || s.Ops[0].Calls != 1 || s.Ops[0].Bytes != 8 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// TestRecordOnItsWay: a message is on its way from where it is sent, or is to be sent, until it has been handled, whatever its
+// protocol. One that waits for a receive is not, and neither is one whose receive waits for it.
+func TestRecordOnItsWay(t *testing.T) {
+	for _, w := range []wrap{nil, variant{noRead: true}.wrap, variant{fragments: true}.wrap, variant{pairing: true}.wrap} {
+		for _, n := range []int{8, 6000, 200 << 10} {
+			es := open(t, 2, w, nil)
+			total := func() (sent, arrived uint64) {
+				for _, e := range es {
+					s, err := recorded(e)
+					if err != nil {
+						t.Fatal(err)
+					}
+					sent, arrived = sent+s.Sent, arrived+s.Arrived
+				}
+				return sent, arrived
+			}
+			h, err := es[0].Isend(to(0, 1, 3), make([]byte, n), Synchronous)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if sent, arrived := total(); sent <= arrived {
+				t.Errorf("%d bytes: it was sent: %d were sent, %d have arrived", n, sent, arrived)
+			}
+			waittest.Poll(t, "the message waits for a receive", func() bool { return !onItsWay(t, es) })
+			r := es[1].Irecv(from(0, 3), make([]byte, n))
+			for i, h := range []Handle{h, r} {
+				waittest.Poll(t, "the message is received", func() bool {
+					_, done, err := es[i].Test(h)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return done || es[1-i].Poll() != nil
+				})
+			}
+			waittest.Poll(t, "nothing is on its way", func() bool { return !onItsWay(t, es) })
+		}
+	}
+}
+
+// TestRecordPaused: if recording was off for some time, the counts of messages say so.
+func TestRecordPaused(t *testing.T) {
+	es := open(t, 2, nil, nil)
+	es[0].SetRecording(false)
+	es[0].SetRecording(true)
+	for i, e := range es {
+		if s, err := recorded(e); err != nil || s.Paused != (i == 0) {
+			t.Errorf("engine %d: %v, %v", i, s.Paused, err)
+		}
+	}
+}
+
+// TestRecordRefused: an eager message is counted before it is posted. If the peer is gone then, it is not on its way.
+func TestRecordRefused(t *testing.T) {
+	es := open(t, 2, nil, nil)
+	e := es[0]
+	if err := e.Send(to(0, 1, 3), nil, Standard); err != nil {
+		t.Fatal(err)
+	}
+	waittest.Poll(t, "the message arrives", func() bool { return !onItsWay(t, es) })
+	e.lock()
+	p, o := e.peer(1), e.newControl()
+	p.finalized = fabric.ErrPeerClosed
+	o.header, o.length = header(envelope{kind: kindEager, Match: Match{Tag: 3}})
+	p.link.Out(0)
+	err := e.post(1, o)
+	e.unlock()
+	if !errors.Is(err, fabric.ErrPeerClosed) || onItsWay(t, es) {
+		t.Errorf("%v, or a message is on its way", err)
 	}
 }

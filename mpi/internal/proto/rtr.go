@@ -233,12 +233,14 @@ func (t *transfer) runPut() {
 	e := t.req.e
 	r, ep := t.req, t.endpoint()
 	buf, local, to, token := r.buf, t.local.Local, t.key, r.id()
+	e.rec.configured.Begun()
 	e.unlock()
 	finished, err := ep.Write(buf, local, to, token)
 	e.lock()
 	if finished || err != nil { // otherwise the completion may have been handled before, and r be in use again
 		r.finishPut(err)
 	}
+	e.transferReturned(finished, err)
 }
 
 // finishPut ends a write. If the write failed it sends the message in pieces.

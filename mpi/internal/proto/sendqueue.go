@@ -73,7 +73,9 @@ func (p *peer) trySendPacked(o *outgoing) error {
 // post sends a message, or queues it if there is no room or others wait. o must not be changed until it has been sent.
 func (e *Engine) post(n int32, o *outgoing) error {
 	p := e.peer(n)
+	e.rec.posted(kind(o.header[0]))
 	if err := e.connect(n); err != nil {
+		e.rec.dropped(kind(o.header[0]))
 		return err
 	}
 	if p.head == nil {
@@ -82,10 +84,11 @@ func (e *Engine) post(n int32, o *outgoing) error {
 			e.sendDone(o)
 			return nil
 		}
-		if errors.Is(err, fabric.ErrPeerClosed) {
-			return e.refused(n, err)
-		}
 		if err != fabric.ErrAgain {
+			e.rec.dropped(kind(o.header[0]))
+			if errors.Is(err, fabric.ErrPeerClosed) {
+				return e.refused(n, err)
+			}
 			return e.transportError(n, err)
 		}
 		p.head = o
@@ -168,6 +171,7 @@ func (e *Engine) sendFailed(n int32, o *outgoing, err error) {
 
 // dropMessage drops a message that cannot be sent any more. A request that it belongs to completes with err.
 func (e *Engine) dropMessage(o *outgoing, err error) {
+	e.rec.dropped(kind(o.header[0]))
 	o.body, o.remaining = nil, nil
 	o.packed.clear()
 	if o.req == nil {

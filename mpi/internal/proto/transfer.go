@@ -100,6 +100,7 @@ func (e *Engine) runTransfer() {
 	ep, buf, token, moves := t.endpoint(), t.req.buf[:t.bytes], t.req.id(), e.peer(t.peer).moves
 	var finished = true
 	var err error
+	e.rec.configured.Begun()
 	e.unlock()
 	if t.claims == nil {
 		finished, err = ep.Read(buf, t.local.Local, t.key, token)
@@ -109,9 +110,17 @@ func (e *Engine) runTransfer() {
 	e.lock()
 	if errors.Is(err, fabric.ErrNotSupported) && moves != e.peer(t.peer).moves {
 		t.fallBackToCopy() // another domain has taken over meanwhile
-		return
+	} else {
+		t.readReturned(finished, err)
 	}
-	t.readReturned(finished, err)
+	e.transferReturned(finished, err)
+}
+
+// transferReturned counts the end of a read or write whose call has returned, unless a completion is to follow.
+func (e *Engine) transferReturned(finished bool, err error) {
+	if finished || err != nil {
+		e.rec.configured.Ended()
+	}
 }
 
 // readReturned must be called when the call that starts a read has returned. finished reports whether the read is complete.
@@ -130,6 +139,7 @@ func (t *transfer) readReturned(finished bool, err error) {
 
 // handleCompletion handles a completion event: the end of a read or write that did not finish immediately.
 func (e *Engine) handleCompletion(token uint64, err error) {
+	defer e.rec.configured.Ended()
 	r := e.requests.byID(token)
 	if r != nil && r.send && r.transfer.state == transferPutting {
 		r.finishPut(err)

@@ -51,6 +51,14 @@ const (
 	kindCount
 )
 
+// isEager reports whether a message of the kind has the whole payload of a send.
+func (k kind) isEager() bool { return k == kindEager || k == kindEagerSync }
+
+// isClock reports whether a message of the kind compares clocks.
+func (k kind) isClock() bool {
+	return k == kindClockPing || k == kindClockPong || k == kindClockAdjust || k == kindClockState
+}
+
 // noKind differs from the kind of every message.
 const noKind = 1 << 32
 
