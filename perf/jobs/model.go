@@ -62,6 +62,12 @@ type Rank struct {
 	Calls    uint64 `json:"calls"`
 	BytesOut uint64 `json:"bytes_out"`
 	BytesIn  uint64 `json:"bytes_in"`
+	// Sent is the number of messages that it has sent, and of transfers that it has begun, and Arrived the number of those that have
+	// arrived or ended: see [perf.Snapshot]. If the sums over all ranks are equal, nothing is on its way. Paused is set if it has
+	// not counted for some time.
+	Sent    uint64 `json:"messages_sent"`
+	Arrived uint64 `json:"messages_arrived"`
+	Paused  bool   `json:"paused,omitempty"`
 	// Unexpected is the number of stored unexpected messages, and Posted the number of posted receives.
 	Unexpected uint64 `json:"unexpected"`
 	Posted     uint64 `json:"posted"`

@@ -7,14 +7,11 @@ import (
 	"github.com/ibrun/ibrun/perf/jobs"
 )
 
-// minTransfer is the length from which a message may be in transit for so long that both of its ranks seem to wait.
-const minTransfer = 1 << 20
-
-// Deadlocked reports whether no rank can continue by itself, as far as samples show it: every rank whose process runs has
-// waited in package mpi for at least that long, and has begun and ended no call. Ranks that have finalized or exited do not
-// count. A rank that computes or sleeps outside of package mpi, that has not initialised, that is stopped or cannot be read
-// may continue, and so may two ranks of a long message. A rank that waits may have goroutines outside of MPI: see [MayRun].
-func Deadlocked(ranks []jobs.Rank, after time.Duration) bool {
+// Waiting reports whether no rank continues by itself, as far as samples show it: every rank whose process runs has waited in
+// package mpi for at least that long, and has begun and ended no call. Ranks that have finalized or exited do not count. A rank
+// that computes or sleeps outside of package mpi, that has not initialised, that is stopped or cannot be read may continue. One
+// that waits may have goroutines outside of MPI: see [MayRun].
+func Waiting(ranks []jobs.Rank, after time.Duration) bool {
 	waits := false
 	for i := range ranks {
 		r := &ranks[i]
@@ -26,39 +23,32 @@ func Deadlocked(ranks []jobs.Rank, after time.Duration) bool {
 		}
 		waits = true
 	}
-	return waits && !transferring(ranks)
+	return waits
 }
 
-// transferring reports whether a rank receives a long message from a rank that sends one to it.
-func transferring(ranks []jobs.Rank) bool {
-	type link struct{ from, to, tag int }
-	sends := map[link]bool{}
-	for i := range ranks {
-		for _, w := range ranks[i].Waits {
-			if preposition(w.Op) == "to" && w.Bytes >= minTransfer {
-				sends[link{ranks[i].Rank, w.Peer, w.Tag}] = true
-			}
-		}
-	}
-	for i := range ranks {
-		for _, w := range ranks[i].Waits {
-			if preposition(w.Op) == "from" && w.Bytes >= minTransfer && sends[link{w.Peer, ranks[i].Rank, w.Tag}] {
-				return true
-			}
-		}
-	}
-	return false
+// Messages is what the ranks of a job have sent each other, as [perf.Snapshot] counts it.
+type Messages struct {
+	Sent, Arrived uint64
+	// Known is false if some ranks could not be asked, or have not counted for some time.
+	Known bool
+	// Left is set if ranks have finalized or exited: what was sent to them may never arrive.
+	Left bool
 }
 
-// InTransit reports whether ranks have sent more bytes than others have received, and none of these bytes are stored as
-// unexpected messages. So a message may be on its way, in a network that loses packets for instance, or was dropped.
-func InTransit(ranks []jobs.Rank) bool {
-	var out, in, unexpected uint64
+// MessagesOf returns the messages of a job. These must be all of its ranks.
+func MessagesOf(ranks []jobs.Rank) Messages {
+	m := Messages{Known: true}
 	for i := range ranks {
-		out, in, unexpected = out+ranks[i].BytesOut, in+ranks[i].BytesIn, unexpected+ranks[i].Unexpected
+		r := &ranks[i]
+		m.Sent, m.Arrived = m.Sent+r.Sent, m.Arrived+r.Arrived
+		m.Known = m.Known && !r.Paused && r.State != jobs.Unreachable && r.Error == ""
+		m.Left = m.Left || r.State == jobs.Finalized || r.State == jobs.Ended
 	}
-	return out > in && unexpected == 0
+	return m
 }
+
+// None reports whether no message is on its way. Then only what a rank does, or what is outside of MPI, can end its wait.
+func (m Messages) None() bool { return m.Known && m.Sent == m.Arrived }
 
 // CPU returns the processor time that all ranks have used, in seconds.
 func CPU(ranks []jobs.Rank) (sum float64) {

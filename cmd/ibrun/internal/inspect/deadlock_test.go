@@ -8,8 +8,8 @@ import (
 	"github.com/ibrun/ibrun/perf/jobs"
 )
 
-// TestDeadlocked: ranks are deadlocked only if each of them waits for long enough and none can continue.
-func TestDeadlocked(t *testing.T) {
+// TestWaiting: no rank continues by itself only if each of them waits for long enough.
+func TestWaiting(t *testing.T) {
 	waiting := func(op string, peer, tag int, bytes uint64) jobs.Rank {
 		return jobs.Rank{State: jobs.Running, Quiet: 11, Waits: []jobs.Wait{{Op: op, Peer: peer, Tag: tag, Bytes: bytes}}}
 	}
@@ -32,38 +32,35 @@ func TestDeadlocked(t *testing.T) {
 		"unreadable":      {with(func(r *jobs.Rank) { r.Error = "x" }), false},
 		"finalized":       {jobs.Rank{State: jobs.Finalized}, true},
 		"exited":          {jobs.Rank{State: jobs.Ended}, true},
-		"other tag":       {waiting("Send", 0, 8, 2<<20), true},
-		"short message":   {waiting("Send", 0, 7, 8), true},
+		"long message":    {waiting("Send", 0, 7, 2<<20), true},
 	} {
 		test.second.Rank = 1
-		if got := Deadlocked([]jobs.Rank{recv, test.second}, 10*time.Second); got != test.want {
+		if got := Waiting([]jobs.Rank{recv, test.second}, 10*time.Second); got != test.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	long := waiting("Send", 0, 7, 2<<20)
-	long.Rank = 1
-	if Deadlocked([]jobs.Rank{waiting("Recv", 1, 7, 2<<20), long}, 10*time.Second) {
-		t.Error("a long message in transit")
-	}
-	if Deadlocked([]jobs.Rank{{State: jobs.Ended}, {State: jobs.Finalized}}, 10*time.Second) {
+	if Waiting([]jobs.Rank{{State: jobs.Ended}, {State: jobs.Finalized}}, 10*time.Second) {
 		t.Error("nobody waits")
 	}
 }
 
-// TestInTransit: a message that was sent, and neither received nor stored, is in transit.
-func TestInTransit(t *testing.T) {
+// TestMessages: nothing is on its way if as many messages have arrived as were sent, by all ranks together, and all have counted.
+func TestMessages(t *testing.T) {
 	for _, c := range []struct {
-		second jobs.Rank
-		want   bool
+		first, second jobs.Rank
+		want          bool
 	}{
-		{jobs.Rank{}, true},
-		{jobs.Rank{BytesIn: 7}, true},
-		{jobs.Rank{BytesIn: 8}, false},
-		{jobs.Rank{BytesIn: 9}, false},
-		{jobs.Rank{Unexpected: 1}, false},
+		{jobs.Rank{Sent: 3, Arrived: 5}, jobs.Rank{Sent: 5, Arrived: 3}, true},
+		{jobs.Rank{Sent: 3, Arrived: 5}, jobs.Rank{Sent: 5, Arrived: 2}, false},
+		{jobs.Rank{Sent: 3, Arrived: 5}, jobs.Rank{Sent: 5, Arrived: 4}, false}, // read at different times
+		{jobs.Rank{Sent: 1}, jobs.Rank{Arrived: 1, State: jobs.Finalized}, true},
+		{jobs.Rank{Sent: 1}, jobs.Rank{Arrived: 1, State: jobs.Unreachable}, false},
+		{jobs.Rank{Sent: 1}, jobs.Rank{Arrived: 1, Error: "x"}, false},
+		{jobs.Rank{Sent: 1, Paused: true}, jobs.Rank{Arrived: 1}, false},
 	} {
-		if got := InTransit([]jobs.Rank{{BytesOut: 8}, c.second}); got != c.want {
-			t.Errorf("%+v: %v", c.second, got)
+		m := MessagesOf([]jobs.Rank{c.first, c.second})
+		if m.None() != c.want || m.Left != (c.second.State == jobs.Finalized) {
+			t.Errorf("%+v: %+v", c, m)
 		}
 	}
 }

@@ -35,6 +35,9 @@ type View struct {
 	Groups []Group `json:"groups"`
 	// WaitCycle are ranks that wait for each other: each for the next, and the last for the first. It is empty if there is no cycle.
 	WaitCycle []int `json:"circle,omitempty"`
+	// OnTheirWay is the number of messages and transfers between the ranks that are on their way, -1 if that is not known. If it is
+	// 0, the ranks of WaitCycle are deadlocked; otherwise one of these may end a wait.
+	OnTheirWay int64 `json:"messages_on_their_way"`
 	// OtherTags are messages that are sent with another tag than the one that their receiver waits for.
 	OtherTags []OtherTag `json:"other_tags,omitempty"`
 	// Stacks are the stacks of one rank of each of the first groups.
@@ -100,7 +103,7 @@ func NewView(ctx context.Context, s Source) (*View, error) {
 		return nil, err
 	}
 	v := &View{Job: s.Job(), Groups: groupRanks(first, then, sampleInterval), WaitCycle: waitCycle(first, then),
-		OtherTags: otherTags(first, then)}
+		OnTheirWay: onTheirWay(first, then), OtherTags: otherTags(first, then)}
 	of := v.ranksForStacks(then)
 	ctx, cancel := context.WithTimeout(ctx, stackTimeout)
 	defer cancel()
@@ -343,6 +346,16 @@ func waitCycle(first, then []jobs.Rank) []int {
 		}
 	}
 	return nil
+}
+
+// onTheirWay returns how many messages and transfers are on their way between ranks, -1 if that is not known. It is 0 only if
+// both samples are the same: the ranks are not read at the same time, so while messages move, sums that are equal prove nothing.
+func onTheirWay(first, then []jobs.Rank) int64 {
+	a, b := MessagesOf(first), MessagesOf(then)
+	if n := int64(b.Sent - b.Arrived); b.Known && (n > 0 || n == 0 && a == b) {
+		return n
+	}
+	return -1
 }
 
 // otherTags returns the messages whose receivers wait for another tag, by sender. A rank has one of them at most.

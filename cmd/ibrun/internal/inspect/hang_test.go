@@ -216,6 +216,40 @@ rank 5 did not return its goroutines
 	}
 }
 
+// TestCycleOnTheirWay: ranks that wait for each other are called deadlocked only if no message is on its way, at neither of two
+// times, and that is known.
+func TestCycleOnTheirWay(t *testing.T) {
+	for _, c := range []struct {
+		change func(first, then []jobs.Rank)
+		want   string
+	}{
+		{func([]jobs.Rank, []jobs.Rank) {}, "  deadlock, each rank waits for the next: 0 -> 1 -> 0\n"},
+		{func(first, then []jobs.Rank) { first[0].Sent, then[0].Sent = 9, 9 },
+			"  each rank waits for the next: 0 -> 1 -> 0\n  messages and transfers on their way between ranks: 2\n"},
+		{func(first, then []jobs.Rank) { first[0].Sent, then[0].Sent, then[1].Arrived = 9, 9, 9 },
+			"  each rank waits for the next: 0 -> 1 -> 0, unless a message is on its way\n"},
+		{func(_, then []jobs.Rank) { then[0].Sent, then[1].Arrived = 9, 9 }, // others exchange messages
+			"  each rank waits for the next: 0 -> 1 -> 0, unless a message is on its way\n"},
+		{func(first, then []jobs.Rank) { first[1].Arrived, then[1].Arrived = 9, 9 }, // read at different times
+			"  each rank waits for the next: 0 -> 1 -> 0, unless a message is on its way\n"},
+		{func(_, then []jobs.Rank) { then[1].Paused = true },
+			"  each rank waits for the next: 0 -> 1 -> 0, unless a message is on its way\n"},
+	} {
+		sample := func() []jobs.Rank {
+			ranks := []jobs.Rank{waitingRank(0, "Recv", 1, 7), waitingRank(1, "Recv", 0, 7)}
+			ranks[0].Sent, ranks[1].Arrived = 7, 7
+			return ranks
+		}
+		first, then := sample(), sample()
+		c.change(first, then)
+		v := &View{WaitCycle: waitCycle(first, then), OnTheirWay: onTheirWay(first, then)}
+		var text strings.Builder
+		if err := v.Text(&text); err != nil || !strings.HasSuffix(text.String(), ":\n"+c.want) {
+			t.Errorf("%q, want %q, %v", text.String(), c.want, err)
+		}
+	}
+}
+
 // TestStateTracker: it measures how long a state lasts, without a clock of the rank.
 func TestStateTracker(t *testing.T) {
 	w := NewStateTracker()
@@ -327,7 +361,7 @@ func FuzzView(f *testing.F) {
 		}
 		table := newTable(jobs.Job{}, ranks, ranks, sampleInterval)
 		v := &View{Groups: groupRanks(ranks, ranks, sampleInterval), WaitCycle: waitCycle(ranks, ranks),
-			OtherTags: otherTags(ranks, ranks)}
+			OnTheirWay: onTheirWay(ranks, ranks), OtherTags: otherTags(ranks, ranks)}
 		if _, err := json.Marshal(v); err != nil || len(table.Rows) != len(ranks) {
 			t.Errorf("%s: %v", text, err)
 		}

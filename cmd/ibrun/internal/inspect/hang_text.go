@@ -33,15 +33,10 @@ func (v *View) Text(w io.Writer) error {
 		fmt.Fprintf(&b, "  %s\n", v.Groups[i].text())
 	}
 	if len(v.WaitCycle) > 0 {
-		var path strings.Builder
-		for i, rank := range v.WaitCycle {
-			if i == maxCycleRanks {
-				fmt.Fprintf(&path, "(%d more) -> ", len(v.WaitCycle)-i)
-				break
-			}
-			fmt.Fprintf(&path, "%d -> ", rank)
-		}
-		fmt.Fprintf(&b, "  deadlock, each rank waits for the next: %s%d\n", path.String(), v.WaitCycle[0])
+		b.WriteString("  " + v.cycleText() + "\n")
+	}
+	if v.OnTheirWay > 0 {
+		fmt.Fprintf(&b, "  messages and transfers on their way between ranks: %d\n", v.OnTheirWay)
 	}
 	for _, t := range v.OtherTags {
 		fmt.Fprintf(&b, "  rank %d sends tag %d to rank %d, which waits for tag %d\n", t.Sender, t.Tag, t.Receiver, t.ReceiverTag)
@@ -63,6 +58,27 @@ func (v *View) Text(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, printable.Text(b.String()))
 	return err
+}
+
+// cycleText returns the line of the ranks that wait for each other. It calls them deadlocked only if nothing is on its way that
+// could end a wait.
+func (v *View) cycleText() string {
+	var path strings.Builder
+	for i, rank := range v.WaitCycle {
+		if i == maxCycleRanks {
+			fmt.Fprintf(&path, "(%d more) -> ", len(v.WaitCycle)-i)
+			break
+		}
+		fmt.Fprintf(&path, "%d -> ", rank)
+	}
+	text := fmt.Sprintf("each rank waits for the next: %s%d", path.String(), v.WaitCycle[0])
+	switch {
+	case v.OnTheirWay == 0:
+		return "deadlock, " + text
+	case v.OnTheirWay < 0:
+		return text + ", unless a message is on its way"
+	}
+	return text
 }
 
 // nodesText returns how many nodes run the ranks on these hosts. Node 0 of several may run none. If no host is known, it is how

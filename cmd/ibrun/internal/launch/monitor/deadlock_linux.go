@@ -17,8 +17,11 @@ type deadlockWatch struct {
 	after time.Duration // how long they must have waited
 	every time.Duration // between two samples
 	ends  bool          // a deadlock ends the job
-	// transit is how much longer they must have waited if a message may be in transit between nodes. In that time it arrives, or
-	// its connection is given up.
+	// messages are those of the sample before. Nothing is on its way if they are the same, and as many have arrived as were sent:
+	// the ranks are not read at the same time. What is on its way arrives, however slow the network is, or its receiver is lost.
+	messages inspect.Messages
+	// transit is how much longer they must have waited if messages to ranks that have left may have been dropped. In that time any
+	// other arrives, or its receiver is lost, unless the network is slow.
 	transit time.Duration
 	// cpu is the processor time of this node's ranks in the sample before.
 	cpu      float64
@@ -60,20 +63,23 @@ func (w *deadlockWatch) run() {
 	}
 }
 
-// sample reports whether the ranks are deadlocked. Other nodes are asked only if the ranks of this node are. The processor time
-// shows ranks that move a message, or compute in another goroutine.
+// sample reports whether the ranks are deadlocked: each waits, and nothing is on its way. Other nodes are asked only if the ranks
+// of this node wait. The processor time shows ranks that move a message, or compute in another goroutine.
 func (w *deadlockWatch) sample() bool {
-	ranks := w.m.localRanks()
+	ranks, soon := w.m.localRanks(), w.after-w.every
 	used := inspect.CPU(ranks) - w.cpu
 	w.cpu += used
-	if used > max(w.every.Seconds()/20, 0.03)*float64(len(ranks)) || !inspect.Deadlocked(ranks, w.after) {
+	if used > max(w.every.Seconds()/20, 0.03)*float64(len(ranks)) || !inspect.Waiting(ranks, soon) {
 		return false
 	}
-	if len(w.m.remotes) == 0 {
-		return true
+	if len(w.m.remotes) > 0 {
+		ranks = w.m.allRanks(w.m.ctx, nil)
 	}
-	all := w.m.allRanks(w.m.ctx, nil)
-	return inspect.Deadlocked(all, w.after) && (!inspect.InTransit(all) || inspect.Deadlocked(all, w.after+w.transit))
+	before, m := w.messages, inspect.MessagesOf(ranks)
+	if w.messages = m; m != before || !inspect.Waiting(ranks, w.after) {
+		return false
+	}
+	return m.None() || !m.Known || m.Left && inspect.Waiting(ranks, w.after+w.transit)
 }
 
 // report prints the hang view. If deadlocks end the job, and no goroutine of any rank may run, it asks for the end. A deadlock
@@ -85,13 +91,18 @@ func (w *deadlockWatch) report() {
 		return // the job has ended
 	}
 	runs := "--check would end it"
-	if w.ends {
+	switch {
+	case !w.messages.Known:
+		runs = "messages may be on their way: Pcontrol has switched off the recording of a rank for some time"
+	case !w.messages.None():
+		runs = "messages may be on their way, or were sent to ranks that have left"
+	case w.ends:
 		if runs = w.mayRun(); runs == "" {
 			v.Stacks = nil // the lines of the calls are in the view
 		}
-		w.retry = time.Now().Add(w.pause)
-		w.pause = min(2*w.pause, maxPause)
 	}
+	w.retry = time.Now().Add(w.pause)
+	w.pause = min(2*w.pause, maxPause)
 	if w.reported && runs != "" {
 		return
 	}

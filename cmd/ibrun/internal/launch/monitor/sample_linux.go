@@ -105,6 +105,7 @@ func (m *Monitor) rank(g Sample, now time.Time) jobs.Rank {
 	for _, p := range s.Peers {
 		r.BytesOut, r.BytesIn = r.BytesOut+p.Out.Bytes, r.BytesIn+p.In.Bytes
 	}
+	r.Sent, r.Arrived, r.Paused = s.Sent, s.Arrived, s.Paused
 	r.Unexpected, r.Posted, r.Done, r.Total = s.Queues.Unexpected, s.Queues.Posted, s.Done, s.Total
 	for i, c := range s.Current {
 		r.Waits = append(r.Waits, jobs.Wait{Seq: c.Seq, Op: c.Op.String(), Collective: c.Op.IsCollective(), Peer: c.Peer,
