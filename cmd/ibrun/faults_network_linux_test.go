@@ -270,3 +270,91 @@ func TestPacketLoss(t *testing.T) {
 		})
 	}
 }
+
+// makeJumbo makes the interfaces of a site carry packets of up to 9000 bytes, and no longer ones that the kernel has joined.
+func makeJumbo(t *testing.T, site []network) {
+	t.Helper()
+	hub := strings.TrimSuffix(site[0].name, "n0")
+	for k, n := range site {
+		tool(t, "ip", "-n", hub, "link", "set", "port"+strconv.Itoa(k), "mtu", "9000")
+		tool(t, "ip", "-n", n.name, "link", "set", "eth0", "mtu", "9000", "gso_max_segs", "1")
+	}
+}
+
+// loseLong makes the nodes of a site lose packets that arrive with more than 1500 bytes, as a switch of that MTU between them
+// does.
+func loseLong(t *testing.T, site []network) {
+	t.Helper()
+	for _, n := range site {
+		tool(t, "ip", "netns", "exec", n.name, "nft", "add table inet hole; add chain inet hole in { type filter hook input "+
+			"priority 0; }; add rule inet hole in meta length > 1500 drop")
+	}
+}
+
+// TestLongPacketsLost: if the network loses long packets, and passes short ones, the job ends, and the reason is named: from the
+// start, after a while, and after connections were made again. With IBRUN_SOAK=1 each is tried ten times, also with encryption,
+// whose handshake has long packets.
+func TestLongPacketsLost(t *testing.T) {
+	t.Parallel()
+	for _, flags := range soaktest.Choose([][]string{nil, {"--check"}, {"--encrypt"}}, [][]string{nil}) {
+		for _, resets := range soaktest.Choose([]int{-1, 0, 3}, []int{-1}) { // -1: from the start
+			if resets < 0 && slices.Contains(flags, "--encrypt") {
+				continue // the nodes do not join; until --join-timeout they print the reason
+			}
+			t.Run(fmt.Sprintf("flags %v, resets %d", flags, resets), func(t *testing.T) {
+				inParallel(t, soaktest.Choose(10, 1), func(t *testing.T, _ int) { testLongPacketsLost(t, flags, resets) })
+			})
+		}
+	}
+}
+
+func testLongPacketsLost(t *testing.T, flags []string, resets int) {
+	site := newSite(t, 2)
+	makeJumbo(t, site)
+	if resets < 0 {
+		loseLong(t, site)
+	}
+	ns, _ := checkedJob(t, site, append([]string{"--heartbeat", "5s"}, flags...))
+	if resets >= 0 {
+		waittest.Elapse(t, time.Second, "messages are exchanged")
+		for range resets {
+			tool(t, "ip", "netns", "exec", site[0].name, "ss", "-K", "dst", site[1].addr)
+			waittest.Elapse(t, time.Second/2, "messages are exchanged over other connections")
+		}
+		loseLong(t, site)
+	}
+	text := ""
+	for k, p := range ns.list {
+		if code := p.wait(); code == 0 {
+			t.Errorf("node %d ended with 0", k)
+		}
+		text += p.stderrText()
+	}
+	if !strings.Contains(text, "MTU") || strings.Contains(text, "deadlock, each rank") {
+		t.Errorf("the job ended with:\n%s", text)
+	}
+}
+
+// TestSlowNetwork: while bytes arrive, however slowly, ranks that wait for each other are not called deadlocked, and the job goes
+// on. With IBRUN_SOAK=1 the network carries 4 kB/s for 40 s.
+func TestSlowNetwork(t *testing.T) {
+	t.Parallel()
+	site := newSite(t, 2)
+	rate, period := soaktest.Choose("32kbit", "256kbit"), soaktest.Choose(40*time.Second, 2*time.Second)
+	ns, end := checkedJob(t, site, []string{"--heartbeat", "15s", "--check", "--deadlock-report", soaktest.Choose("2s", "500ms")})
+	for _, n := range site {
+		tool(t, "ip", "netns", "exec", n.name, "tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", rate, "burst", "3000",
+			"limit", "8000")
+	}
+	waittest.Elapse(t, period, "no deadlock is reported")
+	for _, n := range site {
+		tool(t, "ip", "netns", "exec", n.name, "tc", "qdisc", "del", "dev", "eth0", "root")
+	}
+	end()
+	t.Logf("%d messages, %s for %v", ns.wantReceived(), rate, period)
+	for k, p := range ns.list {
+		if text := p.stderrText(); strings.Contains(text, "every rank has waited") {
+			t.Errorf("node %d:\n%s", k, text)
+		}
+	}
+}
