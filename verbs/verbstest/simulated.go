@@ -36,7 +36,7 @@ type SimulatedNetwork struct {
 	forever      bool // see RetransmitForever
 	separate     func(from, to string) bool
 	devices      map[string]SimulatedDevice // that were configured
-	refuse       func(SimulatedCall) error
+	refuse       func(device string, c SimulatedCall) error
 	delay        func() int   // see NewSimulatedAdapters; nil: completions are not delayed
 	open         []*simDevice // that are open
 	srqs         []*simSRQ    // in order of creation
@@ -75,6 +75,18 @@ func (n *SimulatedNetwork) SetLinkDown(on bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.linkDown = on
+	n.progress()
+}
+
+// BreakConnections brings all queue pairs of connections to the error state, as a fault of the network does.
+func (n *SimulatedNetwork) BreakConnections() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, q := range n.qps {
+		if q.typ == verbs.RC {
+			q.enterError()
+		}
+	}
 	n.progress()
 }
 
@@ -131,7 +143,7 @@ type simProvider struct{ net *SimulatedNetwork }
 func (simProvider) Name() string { return "simulated" }
 
 func (p simProvider) Open(d ib.Device) (ib.Context, error) {
-	if err := p.net.call(CallOpen); err != nil {
+	if err := p.net.call(d.Name, CallOpen); err != nil {
 		return nil, err
 	}
 	events, err := newSimEvents()
@@ -180,13 +192,13 @@ func (d *simDevice) Close() error {
 }
 
 func (d *simDevice) QueryDevice() (ib.DeviceAttr, error) {
-	return ib.DeviceAttr(d.is.Attr), d.net.call(CallQueryDevice)
+	return ib.DeviceAttr(d.is.Attr), d.net.call(d.name, CallQueryDevice)
 }
 
-func (d *simDevice) AllocPD() (ib.PD, error) { return &simPD{d}, d.net.call(CallAllocPD) }
+func (d *simDevice) AllocPD() (ib.PD, error) { return &simPD{d}, d.net.call(d.name, CallAllocPD) }
 
 func (d *simDevice) CreateChannel() (ib.Channel, error) {
-	if err := d.net.call(CallCreateChannel); err != nil {
+	if err := d.net.call(d.name, CallCreateChannel); err != nil {
 		return nil, err
 	}
 	events, err := newSimEvents()
@@ -196,7 +208,7 @@ func (d *simDevice) CreateChannel() (ib.Channel, error) {
 func (d *simDevice) CompVectors() int { return d.is.CompVectors }
 
 func (d *simDevice) CreateCQ(n int, ch ib.Channel, vector int) (ib.CQ, error) {
-	if err := d.net.call(CallCreateCQ); err != nil {
+	if err := d.net.call(d.name, CallCreateCQ); err != nil {
 		return nil, err
 	}
 	if n > int(d.is.Attr.MaxCQE) || vector >= d.is.CompVectors {
@@ -206,11 +218,12 @@ func (d *simDevice) CreateCQ(n int, ch ib.Channel, vector int) (ib.CQ, error) {
 	defer d.net.mu.Unlock()
 	events, _ := ch.(*simEvents)
 	d.net.vectors = append(d.net.vectors, vector)
-	return &simCQ{net: d.net, capacity: n, events: events, token: uint64(d.net.nextID())}, nil
+	return &simCQ{dev: d, net: d.net, capacity: n, events: events, token: uint64(d.net.nextID())}, nil
 }
 
 // simCQ is guarded by the mutex of the network, as are all types below.
 type simCQ struct {
+	dev      *simDevice
 	net      *SimulatedNetwork
 	capacity int
 	token    uint64
@@ -227,6 +240,9 @@ func (c *simCQ) Resize(int) error { return syscall.EOPNOTSUPP }
 func (c *simCQ) Close() error     { return nil }
 
 func (c *simCQ) Poll(wcs []ib.WC) (int, error) {
+	if err := c.net.call(c.dev.name, CallPoll); err != nil {
+		return 0, err
+	}
 	c.net.mu.Lock()
 	defer c.net.mu.Unlock()
 	c.releaseLate(false)
@@ -236,6 +252,9 @@ func (c *simCQ) Poll(wcs []ib.WC) (int, error) {
 }
 
 func (c *simCQ) Notify(bool) error {
+	if err := c.net.call(c.dev.name, CallNotify); err != nil {
+		return err
+	}
 	c.net.mu.Lock()
 	defer c.net.mu.Unlock()
 	c.armed = true
@@ -272,7 +291,7 @@ func (p *simPD) AllocMW(uint8) (ib.MW, error) { return nil, syscall.EOPNOTSUPP }
 
 func (p *simPD) RegMR(addr, length, _ uint64, access uint32) (ib.MR, error) {
 	n := p.dev.net
-	if err := n.call(CallRegMR); err != nil {
+	if err := n.call(p.dev.name, CallRegMR); err != nil {
 		return nil, err
 	}
 	if most := p.dev.is.Attr.MaxMRSize; most != 0 && length > most {
@@ -280,14 +299,14 @@ func (p *simPD) RegMR(addr, length, _ uint64, access uint32) (ib.MR, error) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	m := &simMR{n, n.nextID()}
+	m := &simMR{p.dev, n.nextID()}
 	n.mrs[m.key], n.access[m.key] = memoryAt(addr, int(length)), verbs.Access(access)
 	return m, nil
 }
 
 func (p *simPD) CreateSRQ(wr, sge, _ uint32) (ib.SRQ, error) {
 	n := p.dev.net
-	if err := n.call(CallCreateSRQ); err != nil {
+	if err := n.call(p.dev.name, CallCreateSRQ); err != nil {
 		return nil, err
 	}
 	switch {
@@ -298,14 +317,14 @@ func (p *simPD) CreateSRQ(wr, sge, _ uint32) (ib.SRQ, error) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	s := &simSRQ{simRecvQueue{net: n, capacity: int(wr)}, n.nextID(), sge}
+	s := &simSRQ{simRecvQueue{dev: p.dev, call: CallSRQRecv, net: n, capacity: int(wr)}, n.nextID(), sge}
 	n.srqs = append(n.srqs, s)
 	return s, nil
 }
 
 func (p *simPD) CreateAH(a ib.AHAttr) (ib.AH, error) {
 	n := p.dev.net
-	if err := n.call(CallCreateAH); err != nil {
+	if err := n.call(p.dev.name, CallCreateAH); err != nil {
 		return nil, err
 	}
 	n.mu.Lock()
@@ -322,7 +341,7 @@ func (p *simPD) CreateAH(a ib.AHAttr) (ib.AH, error) {
 
 func (p *simPD) CreateQP(init ib.QPInit) (ib.QP, error) {
 	n := p.dev.net
-	if err := n.call(CallCreateQP); err != nil {
+	if err := n.call(p.dev.name, CallCreateQP); err != nil {
 		return nil, err
 	}
 	if err := p.dev.is.checkQP(&init); err != nil {
@@ -334,7 +353,8 @@ func (p *simPD) CreateQP(init ib.QPInit) (ib.QP, error) {
 		return nil, syscall.ENOMEM
 	}
 	q := &simQP{dev: p.dev, num: n.nextID(), typ: verbs.QPType(init.Type), cap: init.Cap, signalAll: init.SignalAll,
-		sendCQ: init.SendCQ.(*simCQ), recvCQ: init.RecvCQ.(*simCQ), ownRecvs: simRecvQueue{net: n, capacity: int(init.Cap.RecvWR)}}
+		sendCQ: init.SendCQ.(*simCQ), recvCQ: init.RecvCQ.(*simCQ), ownRecvs: simRecvQueue{dev: p.dev, call: CallRecv, net: n,
+			capacity: int(init.Cap.RecvWR)}}
 	q.recvs = &q.ownRecvs
 	if s, ok := init.SRQ.(*simSRQ); ok {
 		q.recvs, q.srq = &s.simRecvQueue, true
@@ -344,7 +364,7 @@ func (p *simPD) CreateQP(init ib.QPInit) (ib.QP, error) {
 }
 
 type simMR struct {
-	net *SimulatedNetwork
+	dev *simDevice
 	key uint32
 }
 
@@ -355,10 +375,14 @@ func (m *simMR) Rereg(uint32, ib.PD, uint64, uint64, uint64, uint32) error {
 }
 
 func (m *simMR) Close() error {
-	m.net.mu.Lock()
-	defer m.net.mu.Unlock()
-	delete(m.net.mrs, m.key)
-	delete(m.net.access, m.key)
+	n := m.dev.net
+	if err := n.call(m.dev.name, CallDeregMR); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.mrs, m.key)
+	delete(n.access, m.key)
 	return nil
 }
 
@@ -368,6 +392,9 @@ type simAH struct {
 }
 
 func (a *simAH) Close() error {
+	if err := a.dev.net.call(a.dev.name, CallDestroyAH); err != nil {
+		return err
+	}
 	a.dev.net.mu.Lock()
 	defer a.dev.net.mu.Unlock()
 	a.dev.ahs--
@@ -376,6 +403,8 @@ func (a *simAH) Close() error {
 
 // simRecvQueue is a receive queue, of one queue pair or shared.
 type simRecvQueue struct {
+	dev      *simDevice
+	call     SimulatedCall // that posts
 	net      *SimulatedNetwork
 	capacity int
 	posted   []ib.SendWR // ID and SGE of each
@@ -383,6 +412,9 @@ type simRecvQueue struct {
 
 // Recv posts a receive.
 func (r *simRecvQueue) Recv(id uint64, sge []ib.SGE) error {
+	if err := r.net.call(r.dev.name, r.call); err != nil {
+		return err
+	}
 	r.net.mu.Lock()
 	defer r.net.mu.Unlock()
 	if len(r.posted) == r.capacity {

@@ -3,6 +3,7 @@
 package verbstest
 
 import (
+	"fmt"
 	"slices"
 	"syscall"
 
@@ -76,7 +77,7 @@ func (n *SimulatedNetwork) RegisteredAccess() map[verbs.Access]int {
 // SimulatedCall is a call that a simulated device can refuse.
 type SimulatedCall int
 
-// The calls that create, change or query something.
+// The calls of devices. Those from CallNotify on only RefuseOn refuses.
 const (
 	CallOpen SimulatedCall = iota
 	CallQueryDevice
@@ -92,30 +93,67 @@ const (
 	CallRegMR
 	CallModifyQP
 	CallQueryQP
+	CallNotify
+	CallPoll
+	CallSend
+	CallRecv
+	CallSRQRecv
+	CallDestroyQP
+	CallDeregMR
+	CallDestroyAH
+
+	numSimulatedCalls
 )
+
+// SimulatedCalls returns all calls.
+func SimulatedCalls() (all []SimulatedCall) {
+	for c := range numSimulatedCalls {
+		all = append(all, c)
+	}
+	return all
+}
 
 // String returns the name of the call in libibverbs.
 func (c SimulatedCall) String() string {
 	return [...]string{"open_device", "query_device", "query_port", "query_gid_table", "query_pkey", "alloc_pd",
-		"create_comp_channel", "create_cq", "create_srq", "create_qp", "create_ah", "reg_mr", "modify_qp", "query_qp"}[c]
+		"create_comp_channel", "create_cq", "create_srq", "create_qp", "create_ah", "reg_mr", "modify_qp", "query_qp",
+		"req_notify_cq", "poll_cq", "post_send", "post_recv", "post_srq_recv", "destroy_qp", "dereg_mr", "destroy_ah"}[c]
 }
 
-// Refuse makes each call fail for which f returns an error, such as ENOMEM. A nil f refuses nothing.
+// Refuse makes each call fail that creates, changes or queries something, if f returns an error for it, such as ENOMEM. A nil f
+// refuses nothing.
 func (n *SimulatedNetwork) Refuse(f func(SimulatedCall) error) {
+	if f == nil {
+		n.RefuseOn(nil)
+		return
+	}
+	n.RefuseOn(func(_ string, c SimulatedCall) error {
+		if c >= CallNotify {
+			return nil
+		}
+		return f(c)
+	})
+}
+
+// RefuseOn makes each call on a device fail for which f returns an error. A nil f refuses nothing.
+func (n *SimulatedNetwork) RefuseOn(f func(device string, c SimulatedCall) error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.refuse = f
 }
 
-// call returns the error with which a call is refused.
-func (n *SimulatedNetwork) call(c SimulatedCall) error {
+// call returns the error with which a call on a device is refused. It names the call, as the error of a provider does.
+func (n *SimulatedNetwork) call(device string, c SimulatedCall) error {
 	n.mu.Lock()
 	f := n.refuse
 	n.mu.Unlock()
 	if f == nil {
 		return nil
 	}
-	return f(c)
+	if err := f(device, c); err != nil {
+		return fmt.Errorf("ibv_%v: %w", c, err)
+	}
+	return nil
 }
 
 // qpsOf returns the open queue pairs of a device. The caller must hold mu.

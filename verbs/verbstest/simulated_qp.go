@@ -44,6 +44,9 @@ func (q *simQP) Recv(id uint64, sge []ib.SGE) error { return q.ownRecvs.Recv(id,
 func (q *simQP) RecvList(list []ib.RecvWR) (int, error) { return q.ownRecvs.RecvList(list) }
 
 func (q *simQP) Post(wr *ib.SendWR) error {
+	if err := q.dev.net.call(q.dev.name, CallSend); err != nil {
+		return err
+	}
 	q.ownRecvs.net.mu.Lock()
 	defer q.ownRecvs.net.mu.Unlock()
 	if len(q.sends) == int(q.cap.SendWR) {
@@ -73,7 +76,7 @@ func (q *simQP) Ring() error {
 }
 
 func (q *simQP) Query(uint32) (ib.QPAttr, error) {
-	if err := q.dev.net.call(CallQueryQP); err != nil {
+	if err := q.dev.net.call(q.dev.name, CallQueryQP); err != nil {
 		return ib.QPAttr{}, err
 	}
 	q.ownRecvs.net.mu.Lock()
@@ -83,7 +86,7 @@ func (q *simQP) Query(uint32) (ib.QPAttr, error) {
 }
 
 func (q *simQP) Modify(a *ib.QPAttr, mask uint32) error {
-	if err := q.dev.net.call(CallModifyQP); err != nil {
+	if err := q.dev.net.call(q.dev.name, CallModifyQP); err != nil {
 		return err
 	}
 	m := verbs.AttrMask(mask)
@@ -121,6 +124,9 @@ func (q *simQP) Modify(a *ib.QPAttr, mask uint32) error {
 
 func (q *simQP) Close() error {
 	n := q.ownRecvs.net
+	if err := n.call(q.dev.name, CallDestroyQP); err != nil {
+		return err
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.busy = slices.DeleteFunc(n.busy, func(o *simQP) bool { return o == q })
