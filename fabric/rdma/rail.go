@@ -122,10 +122,26 @@ func (r *rail) createResources(caps *verbs.DeviceAttr, need *demand) (err error)
 		return r.lacks("completion queue", err)
 	}
 	r.maxInFlight = r.sendCQ.Len() - cmSends
-	if r.index > 0 {
+	if r.index == 0 {
+		if err := r.createReceiveQueues(caps, need); err != nil {
+			return err
+		}
+	}
+	return r.lacks("completion events", r.requestEvents())
+}
+
+// requestEvents makes the completion queues report their first completion. A device that refuses that could wake nobody.
+func (r *rail) requestEvents() error {
+	if err := r.sendCQ.Notify(false); err != nil {
+		return err
+	}
+	r.sendArmed = true
+	if r.recvCQ == nil {
 		return nil
 	}
-	return r.createReceiveQueues(caps, need)
+	err := r.recvCQ.Notify(false)
+	r.recvArmed = err == nil
+	return err
 }
 
 // activePort returns the configured port, or the first one that can be used.

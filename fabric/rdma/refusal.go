@@ -21,6 +21,9 @@ type refusal struct {
 	since time.Duration // when it did first
 }
 
+// maxRefusals is how often in a row a device may refuse a call before that counts as more than a bad moment.
+const maxRefusals = 8
+
 // isRefusal reports whether an error of package verbs means that the device works, but refuses what is asked of it.
 func isRefusal(err error) bool {
 	for _, kind := range [...]error{verbs.ErrLimit, verbs.ErrMemlock, verbs.ErrInvalid, verbs.ErrNotSupported, verbs.ErrPermission} {

@@ -77,6 +77,9 @@ func (p *responder) open(r *rail) (err error) {
 	if p.mr, err = r.pd.Register(p.mem, verbs.LocalWrite); err != nil {
 		return err
 	}
+	if err := p.cq.Notify(false); err != nil { // as run does later
+		return err
+	}
 	return p.postAll()
 }
 
@@ -104,11 +107,17 @@ func (p *responder) close() {
 	}
 }
 
-// run answers probes until the context ends or the device is lost. Poll reports a lost device.
+// run answers probes until the context ends or the device is lost. Poll reports a lost device. If the device refuses a call, run
+// looks for probes after a pause: peers would take a process that does not answer for lost.
 func (p *responder) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		if p.cq.Notify(false) != nil || p.answerAll() != nil {
+		notify, err := p.cq.Notify(false), p.answerAll()
+		if errors.Is(notify, verbs.ErrDeviceLost) || errors.Is(err, verbs.ErrDeviceLost) {
 			return
+		}
+		if notify != nil || err != nil {
+			pause(ctx, responderPause)
+			continue
 		}
 		if p.failed && p.recover() != nil {
 			p.failed = true // the link is still down
@@ -118,10 +127,16 @@ func (p *responder) run(ctx context.Context) {
 			continue
 		}
 		if _, err := p.channel.Wait(ctx); err != nil {
-			return
+			if errors.Is(err, verbs.ErrDeviceLost) || errors.Is(err, verbs.ErrClosed) {
+				return
+			}
+			pause(ctx, responderPause)
 		}
 	}
 }
+
+// responderPause is how long the goroutine waits after a call that the device has refused.
+const responderPause = 20 * time.Millisecond
 
 // pause waits for d. It returns false if the context ends before.
 func pause(ctx context.Context, d time.Duration) bool {

@@ -1,9 +1,13 @@
 package rdma
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
+
+	"github.com/ibrun/ibrun/verbs"
 )
 
 // sleepState is what Arm and the calls between it and the next Poll share.
@@ -12,7 +16,12 @@ type sleepState struct {
 	moreReady   bool        // a poll of a completion queue has returned as many as fit, so there may be more
 	sendsFreed  bool        // send slots were freed since Arm
 	sendBlocked bool        // a Send failed for want of a slot or of room in a queue
+	blind       bool        // a device does not report its next completion: it has refused to; see blindInterval
+	refusals    int         // calls in a row by which devices have refused to
 }
+
+// blindInterval is how long a caller sleeps if a device refuses to report completions. A device that always does is not opened.
+const blindInterval = time.Millisecond
 
 // Arm makes the rails report the next completions through the waker's file descriptor. Completions of sends are reported only
 // if something waits for them. From now on, transfers that other goroutines begin wake the caller.
@@ -42,7 +51,11 @@ func (d *domain) Arm() (int, bool, error) {
 	if d.events.len() > 0 || d.loopback.pending() || blocked && d.sleep.sendsFreed || d.sleep.moreReady || missing {
 		return d.waker.epfd, true, nil
 	}
-	return d.waker.epfd, false, d.waker.setTimer(d.clock.elapsed(), d.clock.next)
+	now, at := d.clock.elapsed(), d.clock.next
+	if d.sleep.blind {
+		at = min(at, now+blindInterval)
+	}
+	return d.waker.epfd, false, d.waker.setTimer(now, at)
 }
 
 // disarm consumes the events of the waker's file descriptor. The next progress reads the clock, since an expired timer may have
@@ -53,25 +66,40 @@ func (d *domain) disarm() error {
 	return d.waker.drain(d)
 }
 
-// armCQs makes the completion queues report their next completion.
+// armCQs makes the completion queues report their next completion. If a device refuses that, the next Arm asks again, and the
+// caller does not sleep for long until then.
 func (d *domain) armCQs() error {
 	sends := d.needSendEvents()
+	d.sleep.blind = false
 	for _, r := range d.polled {
 		if r.recvCQ != nil && !r.recvArmed {
-			if err := r.recvCQ.Notify(false); err != nil {
-				return fmt.Errorf("fabric/rdma: %w", err)
+			if err := d.arm(r, r.recvCQ, &r.recvArmed); err != nil {
+				return err
 			}
-			r.recvArmed = true
 		}
 		if sends && !r.sendArmed {
-			if err := r.sendCQ.Notify(false); err != nil {
-				if err := d.railLost(r, err); err != nil {
-					return err
-				}
-				continue
+			if err := d.arm(r, r.sendCQ, &r.sendArmed); err != nil {
+				return err
 			}
-			r.sendArmed = true
 		}
+	}
+	return nil
+}
+
+// arm makes a completion queue of a rail report its next completion. It returns an error only if the first rail is lost.
+func (d *domain) arm(r *rail, cq *verbs.CQ, armed *bool) error {
+	err := cq.Notify(false)
+	if *armed = err == nil; *armed {
+		d.sleep.refusals = 0
+		return nil
+	}
+	if errors.Is(err, verbs.ErrDeviceLost) {
+		return d.railLost(r, err)
+	}
+	d.sleep.blind = true
+	if d.sleep.refusals++; d.sleep.refusals == maxRefusals && d.report != nil {
+		d.report(fmt.Sprintf("device %s does not report completions any more, so a process that waits looks for them every %v: %v",
+			r.dev.Name(), blindInterval, err))
 	}
 	return nil
 }
@@ -84,5 +112,5 @@ func (d *domain) needSendEvents() bool {
 // sendEventsMissing reports whether something waits for completions of sends and a rail does not report them, because the wait
 // began while the domain was being armed.
 func (d *domain) sendEventsMissing() bool {
-	return d.needSendEvents() && slices.ContainsFunc(d.polled, func(r *rail) bool { return !r.sendArmed })
+	return !d.sleep.blind && d.needSendEvents() && slices.ContainsFunc(d.polled, func(r *rail) bool { return !r.sendArmed })
 }
