@@ -24,7 +24,8 @@ var (
 	// ErrNoRoom reports that the system does not allow more registered memory, although all registrations that were not in use
 	// have been evicted.
 	ErrNoRoom = errors.New("no more memory can be registered")
-	// ErrNotRegistrable reports that this memory can never be registered: it is read-only, or belongs to another device.
+	// ErrNotRegistrable reports that the device refuses this memory: it is read-only, or belongs to another device, or for any
+	// other reason that the system gives.
 	ErrNotRegistrable = errors.New("memory of this kind cannot be registered")
 )
 
@@ -239,13 +240,14 @@ func (c *Cache) addEntry(b []byte, foreign bool) (*entry, error) {
 func (c *Cache) registerEvicting(b []byte) (fabric.Region, error) {
 	for {
 		r, err := c.reg.Register(b)
+		var number syscall.Errno
 		switch {
 		case err == nil:
 			return r, nil
-		case isAnyOf(err, syscall.EFAULT, syscall.EACCES, syscall.EPERM, syscall.EOPNOTSUPP):
-			return r, fmt.Errorf("%w: %w", ErrNotRegistrable, err)
-		case !isAnyOf(err, syscall.ENOMEM, syscall.ENOSPC, syscall.EAGAIN):
+		case !errors.As(err, &number):
 			return r, err
+		case !isAnyOf(err, syscall.ENOMEM, syscall.ENOSPC, syscall.EAGAIN):
+			return r, fmt.Errorf("%w: %w", ErrNotRegistrable, err)
 		case c.idle.head == nil:
 			return r, fmt.Errorf("%w: %w", ErrNoRoom, err)
 		}

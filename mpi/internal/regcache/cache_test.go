@@ -211,7 +211,7 @@ func TestErrors(t *testing.T) {
 	for _, x := range []struct {
 		err         error
 		room, unfit bool
-	}{{errLost, false, false}, {fmt.Errorf("read-only: %w", syscall.EFAULT), false, true}} {
+	}{{errLost, false, false}, {fmt.Errorf("read-only: %w", syscall.EFAULT), false, true}, {syscall.ENODATA, false, true}} {
 		d.err = x.err
 		_, err := c.Acquire(make([]byte, 100))
 		if !errors.Is(err, x.err) || errors.Is(err, ErrNoRoom) != x.room || errors.Is(err, ErrNotRegistrable) != x.unfit {
