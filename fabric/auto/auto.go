@@ -15,6 +15,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
@@ -125,8 +126,17 @@ func Open(ctx context.Context, cfg *fabric.Config, n Node) (fabric.Domain, error
 	if cfg.Size == 1 {
 		return mem.NewHub(1).Transport().Open(ctx, cfg)
 	}
+	if report := n.Report; report != nil {
+		n.Report = func(text string) { report(oneLine(text)) }
+	}
+	if report := n.ReportPeer; report != nil {
+		n.ReportPeer = func(peer int, text string) { report(peer, oneLine(text)) }
+	}
 	return n.open(ctx, cfg)
 }
+
+// oneLine makes one line of the text of several errors.
+func oneLine(text string) string { return strings.ReplaceAll(text, "\n", "; ") }
 
 // Chooser is an optional interface of the domains that [Open] returns: a domain has it if peers are reached by different
 // transports. A domain without it reaches all peers through shared memory, or has no peers.

@@ -15,7 +15,7 @@ import (
 //	0   tag       16 bytes, which no other message begins with: they are derived from the key of the job
 //	16  kind      1 byte
 //	17  given up  1 byte: how many pairs of RDMA devices the two processes have given up before; in an answer that of the question
-//	18  address   of the sender, as in fabric.Domain.Addr; in MOVE a handover
+//	18  address   of the sender, as in fabric.Domain.Addr; in MOVE a handover; in an answer why its device refuses, or nothing
 type controlKind uint8
 
 const (
@@ -43,7 +43,7 @@ func controlTag(key [32]byte) [tagBytes]byte { return [tagBytes]byte(auth.Key(ke
 type control struct {
 	kind  controlKind
 	given uint8
-	addr  []byte // a part of the message; it is not checked
+	addr  []byte // or what stands in its place; a part of the message; it is not checked
 }
 
 // append appends the message.

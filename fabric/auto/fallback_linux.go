@@ -8,6 +8,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma"
+	"github.com/ibrun/ibrun/internal/printable"
 	"github.com/ibrun/ibrun/internal/transports"
 )
 
@@ -48,6 +49,7 @@ type rdmaDomain interface {
 	Connecting() bool
 	Attempts(f func(peer int, a rdma.Attempt))
 	PathTo(peer int) string
+	Refusal(peer int) error
 	ConfirmAlive(peer int, alive bool)
 	Retry(peer int)
 	Hold(peer int, on bool) bool
@@ -71,6 +73,7 @@ type pair struct {
 	attempt  rdma.Attempt // as of the last look
 	rdma     rdmaDomain   // that connects
 	seen     bool         // the attempt goes on
+	reason   string       // why the device of the peer refuses, from its last answer; empty if it does not say
 	asked    bool         // a question is unanswered
 	proposed bool
 	failed   bool     // the peer is not reached over TCP either
@@ -166,7 +169,7 @@ func (f *fallback) fullPoll() int {
 // progress answers questions, and looks for peers that do not answer. It is called when all parts were polled.
 func (f *fallback) progress(answers int) {
 	for _, q := range f.due[:answers] {
-		f.sendAbout(q.peer, controlAnswer, q.given)
+		f.queue(q.peer, control{controlAnswer, q.given, []byte(f.refusal(q.peer))})
 	}
 	f.due = slices.Delete(f.due, 0, answers)
 	f.handovers.progress()
@@ -235,14 +238,28 @@ func (f *fallback) pair(peer int) *pair {
 }
 
 // send queues a control message about the devices that are in use, and sends it if possible.
-func (f *fallback) send(peer int, kind controlKind) { f.sendAbout(peer, kind, f.given[peer]) }
+func (f *fallback) send(peer int, kind controlKind) {
+	f.queue(peer, control{kind, f.given[peer], f.d.addr})
+}
 
-// sendAbout is send about the devices that are in use after so many were given up.
-func (f *fallback) sendAbout(peer int, kind controlKind, given uint8) {
+// queue queues a control message, and sends it if possible.
+func (f *fallback) queue(peer int, c control) {
 	p := f.pair(peer)
-	p.out = append(p.out, (&control{kind, given, f.d.addr}).append(nil, f.tag))
+	p.out = append(p.out, c.append(nil, f.tag))
 	f.contacted[peer] = true
 	f.flushPair(peer, p)
+}
+
+// refusal returns why the device that is in use to a peer cannot connect or answer; empty if it can, or that is not known.
+func (f *fallback) refusal(peer int) string {
+	r, ok := f.d.Route(peer).(rdmaDomain)
+	if !ok {
+		return ""
+	}
+	if err := r.Refusal(peer); err != nil {
+		return err.Error()
+	}
+	return ""
 }
 
 // flush sends queued control messages.
@@ -346,7 +363,7 @@ func (f *fallback) handle(peer int, b []byte) bool {
 		f.handovers.receive(peer, m)
 	case controlAnswer:
 		if p != nil && p.asked {
-			p.asked, p.base = false, p.attempt.Requests
+			p.asked, p.base, p.reason = false, p.attempt.Requests, printable.Line(string(m.addr))
 			p.rounds++
 			p.rdma.Retry(peer)
 		}
@@ -416,6 +433,9 @@ func (f *fallback) explain(peer int, p *pair) {
 		instead = "TCP is used instead of RDMA"
 	}
 	a, why := p.attempt, cmp.Or(p.attempt.Err, errUnanswered)
+	if p.reason != "" && (a.Err == nil || a.Rejected) {
+		why = fmt.Errorf("the peer says: %s", p.reason)
+	}
 	f.d.report(peer, fmt.Sprintf("%s to process %d, which answers over TCP: %d connection requests by %s in %v: %v", instead, peer,
 		a.Requests, p.rdma.PathTo(peer), a.Elapsed.Round(10*time.Millisecond), why))
 }

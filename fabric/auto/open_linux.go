@@ -34,7 +34,7 @@ func (n Node) open(ctx context.Context, cfg *fabric.Config) (fabric.Domain, erro
 			parts = append(parts, opened...)
 		case t != transports.RDMA || !n.allows(transports.TCP):
 			return nil, errors.Join(err, closeAll(parts))
-		case n.Report != nil && !errors.Is(err, verbs.ErrNoDevice):
+		case n.Report != nil && !isWithoutDevice(err):
 			n.Report(fmt.Sprintf("TCP is used instead of RDMA: %v", err))
 		}
 	}
@@ -89,10 +89,16 @@ func (n Node) leaveOutRDMA() error {
 	if !n.allows(transports.TCP) {
 		return errNotEncrypted
 	}
-	if n.Report != nil && !errors.Is(n.rdma().Probe(), verbs.ErrNoDevice) {
+	if n.Report != nil && !isWithoutDevice(n.rdma().Probe()) {
 		n.Report("TCP is used instead of RDMA, which does not encrypt (--encrypt)")
 	}
 	return nil
+}
+
+// isWithoutDevice reports whether the machine has no RDMA device. An error that names a device is that of a call.
+func isWithoutDevice(err error) bool {
+	var e *verbs.Error
+	return errors.As(err, &e) && e.Kind == verbs.ErrNoDevice && e.Device == ""
 }
 
 // reaches returns the function that reports whether t can reach a peer, nil if it can reach every peer that has it.

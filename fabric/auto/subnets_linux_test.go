@@ -29,6 +29,8 @@ type cluster struct {
 	mu    sync.Mutex // for notes: processes are closed concurrently
 	notes []string   // what was reported
 
+	ended []error // of reads
+
 	beforePoll func(i int) // is called before each Poll of a process, unless nil
 }
 
@@ -107,6 +109,8 @@ func (c *cluster) poll(i int) (got []string) {
 			got = append(got, string(ev.Data))
 		case fabric.Rerouted:
 			c.connect(i, int(ev.Peer))
+		case fabric.Done:
+			c.ended = append(c.ended, ev.Err)
 		case fabric.PeerDown:
 			c.t.Fatalf("process %d lost process %d: %v", i, ev.Peer, ev.Err)
 		}

@@ -34,8 +34,10 @@ type Attempt struct {
 	Elapsed time.Duration
 	// Heard says that a datagram of the peer has arrived, and neither device has refused the connection.
 	Heard bool
-	// Err is not nil if the last request could not be sent, because there is no route, or if a device refuses the connection.
-	Err error
+	// Err is not nil if the last request could not be sent, because there is no route, or if a device refuses the connection:
+	// that of the peer if Rejected is set.
+	Err      error
+	Rejected bool
 }
 
 // Connecting reports whether this process tries to connect to a peer.
@@ -54,8 +56,20 @@ func (d *domain) Attempts(f func(peer int, a Attempt)) {
 			continue
 		}
 		refused := e.retry.refusal.err
-		f(e.peer, Attempt{a.requests, elapsed, a.heard && refused == nil && d.lost == nil, cmp.Or(refused, e.retry.err)})
+		f(e.peer, Attempt{a.requests, elapsed, a.heard && refused == nil && d.lost == nil, cmp.Or(refused, e.retry.err),
+			e.retry.rejected})
 	}
+}
+
+// Refusal returns why this process cannot connect to a peer, or cannot answer its requests, as far as it is known here; nil if it
+// is not. The reasons that the peer gives are not among them.
+func (d *domain) Refusal(peer int) error {
+	e := d.endpointOf(peer)
+	err := cmp.Or(d.lost, e.retry.refusal.err, e.retry.err, d.cm.refusal)
+	if e.retry.rejected && d.lost == nil {
+		return nil
+	}
+	return err
 }
 
 // PathTo describes the device and the addresses by which a peer is connected to.

@@ -53,8 +53,10 @@ func (d *domain) tick(now time.Duration) error {
 		return nil
 	}
 	d.clock.next = never
-	if d.cm.failed && d.cm.recover(d.rails[0]) != nil {
-		d.clock.schedule(now + maxREQInterval) // the link is still down
+	if d.cm.failed {
+		if d.cm.refusal = d.cm.recover(d.rails[0]); d.cm.refusal != nil {
+			d.clock.schedule(now + maxREQInterval) // the link is still down
+		}
 	}
 	if len(d.cm.closing.all) > 0 {
 		d.clock.schedule(d.cm.closing.stepAt)

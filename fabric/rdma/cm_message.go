@@ -38,7 +38,7 @@ type qpInfo struct {
 //	56   keys         address 8 bytes, key 4 bytes
 //	68   returned, mtu 1 byte each, then zero 2 bytes
 //	72   qps          for each lane 8 bytes, see below
-//	     address
+//	     address      or the reason
 //	     MAC          32 bytes
 //
 // The queue pair of a lane has 8 bytes: its number 3 bytes, rail and path 4 bits each, the first packet sequence number 4 bytes.
@@ -59,7 +59,7 @@ type cmMessage struct {
 	// leaves it out.
 	returned uint8
 	mtu      verbs.MTU // the largest packets that reach the peer of the sender, 0 if not known
-	address  []byte    // of the sender
+	address  []byte    // of the sender; in a REJ the reason as text
 }
 
 const (

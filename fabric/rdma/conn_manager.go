@@ -3,6 +3,7 @@ package rdma
 import (
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -13,6 +14,7 @@ type connManager struct {
 	connecting   connectTimers // of peers that were sent a REQ or a REP, or are to be sent a REQ once there is a route
 	anyRequested atomic.Bool   // requested is not empty; atomic, so that Poll reads it without the lock
 	failed       bool          // a UD queue pair has failed: a datagram was sent while the link was down
+	refusal      error         // why the last recovery has failed; nil if it has not
 	failures     []connFailure
 	closing      teardowns
 	notices      []*endpoint // peers without a connection that must be notified of Close
@@ -112,7 +114,7 @@ func (m *connManager) handleReceive(d *domain, wc *verbs.WC) {
 			m.received = append(m.received, msg)
 		}
 	}
-	_ = m.postRecv(d.rails[0], i) // a lost device is reported by polling its completion queue
+	m.failed = m.postRecv(d.rails[0], i) != nil || m.failed // a lost device is reported by polling its completion queue
 }
 
 // handleReceived handles the datagrams that have arrived.
@@ -132,11 +134,15 @@ func (m *connManager) handleReceived(d *domain) error {
 // errNoSendSlot means that so many datagrams are in flight that no other can be sent now.
 var errNoSendSlot = errors.New("all slots for datagrams are in use")
 
-// send sends a datagram. It returns an error if there is no route to the peer, and errNoSendSlot without a free slot.
+// send sends a datagram. It returns an error if there is no route to the peer, and errNoSendSlot without a free slot. If the
+// device refuses to send it, the error is a setUpError.
 func (m *connManager) send(d *domain, e *endpoint, msg *cmMessage) error {
 	to, err := d.destination(e)
-	if err != nil {
+	if err == errResolving || errors.Is(err, verbs.ErrUnreachable) {
 		return err
+	}
+	if err != nil {
+		return &setUpError{err}
 	}
 	if len(m.freeSends) == 0 {
 		return errNoSendSlot
@@ -148,13 +154,16 @@ func (m *connManager) send(d *domain, e *endpoint, msg *cmMessage) error {
 	i := m.freeSends[len(m.freeSends)-1]
 	n := len(msg.append(m.slot(i)[:0], &d.key))
 	if err := to.ud.SendTo(m.wrID(i), verbs.Signaled, dest, m.mr.SGE(int(i)*cmSlotBytes, n)); err != nil {
-		return err
+		return &setUpError{err}
 	}
 	err = to.ud.Ring()
 	if e := (*verbs.Error)(nil); !errors.As(err, &e) || e.Dropped == 0 { // else it never completes
 		m.freeSends = m.freeSends[:len(m.freeSends)-1]
 	}
-	return err
+	if err != nil {
+		return &setUpError{err}
+	}
+	return nil
 }
 
 // handleSend frees the slot from which a datagram was sent.
@@ -211,5 +220,26 @@ func (d *domain) newCM(e *endpoint, kind cmKind, reqQP qpInfo) cmMessage {
 }
 
 // trySendCM is sendCM for datagrams that answer a REQ, or that the peer can do without. An error is like a datagram that is
-// lost: the peer sends its REQ again, or finds by probes that this process has gone.
-func (d *domain) trySendCM(e *endpoint, kind cmKind, reqQP qpInfo) { _ = d.sendCM(e, kind, reqQP) }
+// lost: the peer sends its REQ again, or finds by probes that this process has gone. It may ask why over another transport.
+func (d *domain) trySendCM(e *endpoint, kind cmKind, reqQP qpInfo) {
+	d.answered(e, d.sendCM(e, kind, reqQP))
+}
+
+// answered records whether an answer to the peer could be sent.
+func (d *domain) answered(e *endpoint, err error) {
+	if err != errNoSendSlot && e.conn.state != stateEstablished {
+		d.noteSent(e, d.clock.elapsed(), err)
+	}
+}
+
+// noteSent records the result of sending a datagram that makes a connection.
+func (d *domain) noteSent(e *endpoint, now time.Duration, err error) {
+	switch e.retry.err = err; {
+	case err == errResolving:
+		e.retry.err = nil
+	case isRefusal(err):
+		d.refuse(e, now, err)
+	case err == nil && !e.retry.rejected:
+		e.retry.refusal.err = nil
+	}
+}

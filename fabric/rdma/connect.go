@@ -1,14 +1,11 @@
 package rdma
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
-	"github.com/ibrun/ibrun/verbs"
 )
 
 const (
@@ -22,6 +19,8 @@ type connRetry struct {
 	breaks      int32         // connections in a row that broke before the peer acknowledged what was lost: see acknowledged
 	lost        uint32        // bytes of the shortest packet that was lost over them; 0: none is known
 	since       time.Duration // when the first of them broke
+	refusals    int16         // attempts in a row that were refused
+	rejected    bool          // the last one was refused by the peer
 	reqAt       time.Duration // when to send the next REQ
 	reqInterval time.Duration // between that REQ and the one after it
 	at          time.Duration // when the next of the timers expires
@@ -64,7 +63,7 @@ func (d *domain) connectRequested() {
 	for _, e := range d.takeRequested() {
 		if e.leaving != nil {
 			d.endTransfers(e, errAbandoned.err)
-		} else if e.conn.state == stateIdle && e.teardown == nil && e.ended.Load() == nil && !e.refusalPending() && !e.attempt.held {
+		} else if e.conn.state == stateIdle && e.teardown == nil && e.ended.Load() == nil && !e.retryPending() && !e.attempt.held {
 			d.startConnect(e)
 		}
 	}
@@ -73,20 +72,8 @@ func (d *domain) connectRequested() {
 // startConnect creates queue pairs and sends the first REQ.
 func (d *domain) startConnect(e *endpoint) {
 	now := d.clock.elapsed()
-	err := d.createQueuePairs(e, e.conn.epoch+1, nil)
-	if errors.Is(err, verbs.ErrUnreachable) { // checkSilence limits how long
-		e.countRequest(now)
-		e.retry.err = err
-		e.retry.reqAt = now + maxREQInterval
-		d.addConnecting(e, now)
-		return
-	}
-	if isRefusal(err) {
+	if err := d.createQueuePairs(e, e.conn.epoch+1, nil); err != nil {
 		d.refused(e, err)
-		return
-	}
-	if err != nil {
-		d.peerDown(e, fmt.Errorf("fabric/rdma: connect to peer %d: %w: %w", e.peer, fabric.ErrPeerDown, err))
 		return
 	}
 	e.conn.request(e.qps[0].info)
@@ -96,8 +83,7 @@ func (d *domain) startConnect(e *endpoint) {
 	d.addConnecting(e, now)
 }
 
-// isConnecting reports whether a connection to the peer is being made, or is to be made once there is a route or the device has
-// room for it.
+// isConnecting reports whether a connection to the peer is being made, or is to be made after a pause.
 func (e *endpoint) isConnecting() bool {
 	switch e.conn.state {
 	case stateREQSent, stateREPSent:
@@ -121,9 +107,7 @@ func (d *domain) countREQ(e *endpoint, now time.Duration, err error) {
 		return
 	}
 	e.countRequest(now)
-	if e.retry.err = err; err == errResolving {
-		e.retry.err = nil
-	}
+	d.noteSent(e, now, err)
 	e.retry.reqAt = now + e.retry.reqInterval
 	e.retry.reqInterval = min(2*e.retry.reqInterval, maxREQInterval)
 }
@@ -163,7 +147,9 @@ func (d *domain) handleCM(m *cmMessage) error {
 	if e.attempt.held && m.kind <= cmREP {
 		return nil
 	}
-	d.renewAddress(e, m.address)
+	if m.kind != cmREJ {
+		d.renewAddress(e, m.address)
+	}
 	switch m.kind {
 	case cmAlive:
 		e.retry.silence.answer(m.nextSeq)
@@ -219,17 +205,8 @@ func (d *domain) accept(e *endpoint, m *cmMessage) error {
 			return nil
 		}
 		e.conn.reset()
-		err := d.createQueuePairs(e, m.epoch, m.qps[:m.lanes])
-		if errors.Is(err, verbs.ErrUnreachable) {
-			return nil // the peer will send the REQ again
-		}
-		if isRefusal(err) {
+		if err := d.createQueuePairs(e, m.epoch, m.qps[:m.lanes]); err != nil {
 			d.reject(e, m, err)
-			return nil
-		}
-		if err != nil {
-			d.peerDown(e, fmt.Errorf("fabric/rdma: connect to peer %d: %w: %w", e.peer, fabric.ErrPeerDown, err))
-			d.trySendCM(e, cmDREQ, qpInfo{})
 			return nil
 		}
 	}
@@ -276,8 +253,10 @@ func (d *domain) connectQueuePairs(e *endpoint, m *cmMessage) error {
 		}
 		err := q.qp.ConnectWith(qpAddress(peer.Address, m.qps[i]), params)
 		q.connected = err == nil || q.mayReceive()
+		if err != nil && q.isMessages() {
+			failed = &setUpError{err}
+		}
 		if err == nil || q.isMessages() {
-			failed = cmp.Or(failed, err)
 			return true
 		}
 		_ = e.avoid(q, err) // the connection does without the lane
@@ -325,7 +304,7 @@ func (d *domain) createQueuePairs(e *endpoint, epoch uint32, offered []qpInfo) e
 // posts the transfers that wait for a connection.
 func (d *domain) established(e *endpoint) {
 	e.keepalive = keepaliveState{alive: true}
-	e.retry.err, e.retry.refusal, e.returned = nil, refusal{}, 0
+	e.retry.err, e.retry.refusal, e.retry.rejected, e.returned = nil, refusal{}, false, 0
 	e.retry.silence.end()
 	e.attempt.done, e.attempt.confirmed = true, false
 	d.removeConnecting(e)

@@ -19,11 +19,13 @@ import (
 // Peers that were never connected wait for it: they are listed as peers that do not answer, with the lost device as the reason.
 // Without an agreement on another transport they are lost after the heartbeat. If there is no other transport, all peers are
 // lost. That is no error of Poll, because messages to the process itself go on.
+//
+// A device that works, but whose completion queues cannot be polled any more, or that refuses to close queue pairs, counts as
+// lost too.
 
-// railLost handles the error of a rail. If its device is lost, and it is not the first rail, connections are made again without
-// it, and the result is nil.
+// railLost handles the error of a rail. If it is not the first, connections are made again without it, and the result is nil.
 func (d *domain) railLost(r *rail, err error) error {
-	if r.index == 0 || !errors.Is(err, verbs.ErrDeviceLost) {
+	if r.index == 0 {
 		return fmt.Errorf("fabric/rdma: %w", err)
 	}
 	if !r.lost {
@@ -40,10 +42,14 @@ func (d *domain) loseDevice(err error) {
 	if d.lost != nil {
 		return
 	}
-	d.lost = fmt.Errorf("%w: the device is lost: %w", fabric.ErrPeerDown, err)
+	d.lost, d.stopped = fmt.Errorf("the device is lost: %w", err), true
+	if !errors.Is(err, verbs.ErrDeviceLost) {
+		d.lost = fmt.Errorf("device %s cannot be used any more: %w", d.rails[0].dev.Name(), err)
+	}
 	for _, r := range d.rails {
 		d.waker.ignoreRail(r)
 	}
+	d.stopReceiving()
 	d.drainLost()
 	down := map[*endpoint]error{} // peers that have closed
 	for _, e := range d.eps {
@@ -68,9 +74,8 @@ func (d *domain) loseDevice(err error) {
 		d.mu.Lock()
 		e.canPost = false
 		d.mu.Unlock()
-		why := cmp.Or(down[e], fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, d.lost))
 		if down[e] == nil && e.ended.Load() == nil && (e.leaving != nil || d.mayLeave(e)) {
-			d.leaveLost(e, why)
+			d.leaveLost(e, fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, d.lost))
 			continue
 		}
 		if d.awaited && !e.attempt.done && e.ended.Load() == nil {
@@ -80,6 +85,7 @@ func (d *domain) loseDevice(err error) {
 			}
 			continue
 		}
+		why := cmp.Or(down[e], fmt.Errorf("fabric/rdma: peer %d: %w: %w", e.peer, fabric.ErrPeerDown, d.lost))
 		if e.ended.CompareAndSwap(nil, &endReason{why}) {
 			d.events.put(queuedEvent{kind: fabric.PeerDown, ep: e, err: why})
 		}
@@ -87,11 +93,44 @@ func (d *domain) loseDevice(err error) {
 	}
 }
 
-// pollLost ends a Poll that has failed. If the device is lost, it delivers the events that say so, and those of before.
-func (d *domain) pollLost(evs []fabric.Event, err error) (int, error) {
-	if !errors.Is(err, verbs.ErrDeviceLost) {
-		return 0, err
+// stopReceiving makes the device receive no more messages, so that drainLost finds all, also if the device still works.
+func (d *domain) stopReceiving() {
+	for _, e := range d.eps {
+		if e == nil {
+			continue
+		}
+		for _, q := range e.qps { // fails if the device is lost
+			_ = q.qp.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState)
+		}
 	}
+}
+
+// pollStopped is Poll once the domain was closed or its device is lost.
+func (d *domain) pollStopped(evs []fabric.Event) (int, error) {
+	if d.closed {
+		return 0, errDomainClosed.err
+	}
+	if d.sleep.armed.Load() {
+		_ = d.disarm() // consumes what woke the caller; an error leaves a descriptor that is readable
+	}
+	d.releaseBorrowed()
+	d.events.filled = 0
+	return d.pollLost(evs, d.lost)
+}
+
+// armStopped is Arm once the domain was closed or its device is lost.
+func (d *domain) armStopped() (int, bool, error) {
+	if d.closed {
+		return -1, false, errDomainClosed.err
+	}
+	d.releaseBorrowed()
+	d.events.filled = 0
+	d.sleep.armed.Store(true)
+	return d.armLost(d.lost)
+}
+
+// pollLost ends a Poll that has failed: the device is lost. It delivers the events that say so, and those of before.
+func (d *domain) pollLost(evs []fabric.Event, err error) (int, error) {
 	d.loseDevice(err)
 	d.progressLost()
 	d.events.out = evs
@@ -100,11 +139,8 @@ func (d *domain) pollLost(evs []fabric.Event, err error) (int, error) {
 	return d.events.filled, nil
 }
 
-// armLost ends an Arm that has failed. If the device is lost, nothing but a call of this process wakes the caller.
+// armLost ends an Arm that has failed: the device is lost. Nothing but a call of this process wakes the caller from now on.
 func (d *domain) armLost(err error) (int, bool, error) {
-	if !errors.Is(err, verbs.ErrDeviceLost) {
-		return -1, false, err
-	}
 	d.loseDevice(err)
 	d.progressLost()
 	now, at := d.clock.elapsed(), never
@@ -150,7 +186,7 @@ func (d *domain) progressLost() {
 			d.removeConnecting(e)
 		case now-e.attempt.since >= d.settings.Heartbeat && !e.attempt.confirmed && !e.attempt.held:
 			d.removeConnecting(e)
-			d.peerDown(e, fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, d.lost))
+			d.peerDown(e, fmt.Errorf("fabric/rdma: peer %d: %w: %w", e.peer, fabric.ErrPeerDown, d.lost))
 		}
 	}
 }

@@ -40,6 +40,7 @@ type domain struct {
 	wcs         [16]verbs.WC
 
 	// Every Poll reads some of these.
+	stopped    bool // closed, or the device is lost
 	closed     bool
 	polled     []*rail // rails whose devices are not lost
 	sleep      sleepState
@@ -132,7 +133,7 @@ func (d *domain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
 		return nil, fmt.Errorf("fabric/rdma: connect to peer %d: %w", peer, err)
 	}
 	if d.lost != nil && !d.awaited {
-		return nil, fmt.Errorf("fabric/rdma: connect to peer %d: %w", peer, d.lost)
+		return nil, fmt.Errorf("fabric/rdma: connect to peer %d: %w: %w", peer, fabric.ErrPeerDown, d.lost)
 	}
 	e := d.endpointOf(peer)
 	e.addr, e.conn.peerIncarnation = a, a.incarnation

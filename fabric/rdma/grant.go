@@ -173,6 +173,9 @@ func (r *rail) probe(caps *verbs.DeviceAttr, inline int) error {
 	if areSizesRefused(err) {
 		err = r.probeLess(inline, entries)
 	}
+	if err == nil {
+		err = r.tryConnection()
+	}
 	if err != nil {
 		return r.lacks("reliable connections (RC)", err)
 	}
@@ -213,6 +216,23 @@ func (r *rail) probeLess(inline, entries int) error {
 	if err = r.tryQueuePair(); areSizesRefused(err) {
 		g.sge = 1
 		err = r.tryQueuePair()
+	}
+	return err
+}
+
+// tryConnection creates a queue pair, connects it to itself and closes it: a device may create queue pairs and refuse to connect
+// them.
+func (r *rail) tryConnection() error {
+	qp, err := r.createQueuePair(&r.partitions[0], r.index == 0)
+	if err != nil {
+		return err
+	}
+	own, err := qp.Address()
+	if err == nil {
+		err = qp.ConnectWith(own, r.set.connParams())
+	}
+	if closed := qp.Close(); err == nil {
+		err = closed
 	}
 	return err
 }

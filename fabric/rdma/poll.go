@@ -17,8 +17,8 @@ const (
 
 // Poll receives messages. It does the other work of the domain only now and then, as long as nothing waits for that work.
 func (d *domain) Poll(evs []fabric.Event) (int, error) {
-	if d.closed {
-		return 0, errDomainClosed.err
+	if d.stopped {
+		return d.pollStopped(evs)
 	}
 	woken := d.sleep.armed.Load()
 	if woken {
@@ -95,6 +95,11 @@ func (d *domain) progress() error {
 	}
 	for _, r := range d.polled {
 		if _, err := d.pollSends(r); err != nil {
+			return err
+		}
+	}
+	if d.recvs.incomplete() {
+		if err := d.recvs.postAgain(); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,11 @@
 package rdma
 
-import "github.com/ibrun/ibrun/verbs"
+import (
+	"errors"
+	"slices"
+
+	"github.com/ibrun/ibrun/verbs"
+)
 
 // Devices without shared receive queues (irdma, ionic) need a receive queue for each connection. The slots come from the same
 // pool, and the credits are the same: a slot is reserved for every message that a peer may send. Only where a slot is posted
@@ -32,28 +37,31 @@ func newRecvQueue(qp *verbs.QP, id uint32, n int) *recvQueue {
 // posted returns how many slots are posted.
 func (q *recvQueue) posted() int { return int(q.tail - q.head) }
 
-// post posts a slot. It returns false if the device does not take it.
-func (q *recvQueue) post(slot uint32, sge verbs.SGE) bool {
-	if q.posted() == len(q.ring) || q.qp.Recv(uint64(q.id)<<32|uint64(slot), sge) != nil {
-		return false
+// post posts a slot.
+func (q *recvQueue) post(slot uint32, sge verbs.SGE) error {
+	if q.posted() == len(q.ring) {
+		return verbs.ErrFull
+	}
+	if err := q.qp.Recv(uint64(q.id)<<32|uint64(slot), sge); err != nil {
+		return err
 	}
 	q.ring[q.tail%uint32(len(q.ring))] = slot
 	q.tail++
-	return true
+	return nil
 }
 
 // postList posts slots as post does, by one call. It returns how many of them, the first ones, the device takes.
-func (q *recvQueue) postList(s *recvSlots, slots []borrowedSlot) int {
+func (q *recvQueue) postList(s *recvSlots, slots []borrowedSlot) (int, error) {
 	n := min(len(slots), len(q.ring)-q.posted(), len(s.list))
 	for i, b := range slots[:n] {
 		s.list[i] = verbs.Receive{ID: uint64(q.id)<<32 | uint64(b.slot), SGE: s.sge(b.slot, s.bytes)}
 	}
-	n, _ = q.qp.RecvList(s.list[:n])
+	n, err := q.qp.RecvList(s.list[:n])
 	for _, b := range slots[:n] {
 		q.ring[q.tail%uint32(len(q.ring))] = b.slot
 		q.tail++
 	}
-	return n
+	return n, err
 }
 
 // complete removes the slot whose receive has completed. It returns false for a completion of an earlier queue pair, whose
@@ -83,8 +91,9 @@ func (s *recvSlots) fill(e *endpoint) {
 	}
 	for n := int(e.in.window) + 1 - int(e.held) - q.posted(); n > 0 && len(s.free) > 0; n-- {
 		slot := s.free[len(s.free)-1]
-		if !q.post(slot, s.sge(slot, s.bytes)) {
-			return // the queue pair has failed, and its completions report that
+		if err := q.post(slot, s.sge(slot, s.bytes)); err != nil {
+			s.notTaken(e, err)
+			return
 		}
 		s.free = s.free[:len(s.free)-1]
 	}
@@ -93,26 +102,43 @@ func (s *recvSlots) fill(e *endpoint) {
 // postOwn posts a slot for the next message of a peer to the receive queue of its connection. Without a connection the slot is
 // free, as it is while the connection is being closed.
 func (s *recvSlots) postOwn(e *endpoint, slot uint32) {
-	if q := e.recvQueue(); q == nil || e.teardown != nil || !q.post(slot, s.sge(slot, s.bytes)) {
-		s.give(slot)
+	if q := e.recvQueue(); q != nil && e.teardown == nil {
+		err := q.post(slot, s.sge(slot, s.bytes))
+		if err == nil {
+			return
+		}
+		s.notTaken(e, err)
 	}
+	s.give(slot)
+}
+
+// notTaken records that the receive queue of a connection has not taken a slot, unless that is because the queue pair has failed,
+// which its completions report, or because the queue is full.
+func (s *recvSlots) notTaken(e *endpoint, err error) {
+	if errors.Is(err, verbs.ErrState) || errors.Is(err, verbs.ErrFull) || slices.Contains(s.short, e) {
+		return
+	}
+	s.short, s.refusal = append(s.short, e), err
 }
 
 // postOwnLists is postOwn of several slots: those of one peer that follow each other are posted by one call.
-func (s *recvSlots) postOwnLists(slots []borrowedSlot) {
-	for len(slots) > 0 {
-		e, n := slots[0].ep, 1
-		for n < min(len(slots), recvBatch) && slots[n].ep == e {
+func (s *recvSlots) postOwnLists(list []borrowedSlot) {
+	for len(list) > 0 {
+		e, n := list[0].ep, 1
+		for n < min(len(list), recvBatch) && list[n].ep == e {
 			n++
 		}
 		posted := 0
 		if q := e.recvQueue(); q != nil && e.teardown == nil {
-			posted = q.postList(s, slots[:n])
+			var err error
+			if posted, err = q.postList(s, list[:n]); err != nil {
+				s.notTaken(e, err)
+			}
 		}
-		for _, b := range slots[posted:n] {
+		for _, b := range list[posted:n] {
 			s.give(b.slot)
 		}
-		slots = slots[n:]
+		list = list[n:]
 	}
 }
 

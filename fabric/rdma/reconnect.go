@@ -3,6 +3,7 @@ package rdma
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/verbs"
@@ -20,8 +21,21 @@ type connFailure struct {
 	peerDown bool // the peer is lost; otherwise the connection is made again
 }
 
-// maxBreaks is how many connections in a row may break before the peer has acknowledged what was lost over them.
-const maxBreaks = 24
+// maxBreaks is how many connections in a row may break before the peer has acknowledged what was lost over them. The first
+// ones are made again at once, the others after pauses, so that what breaks them has two seconds to end.
+const (
+	maxBreaks     = 24
+	quickBreaks   = 4
+	maxBreakPause = 100 * time.Millisecond
+)
+
+// breakPause returns how long to wait after so many connections in a row have broken.
+func breakPause(breaks int32) time.Duration {
+	if breaks <= quickBreaks {
+		return 0
+	}
+	return min(minREQInterval<<(breaks-quickBreaks-1), maxBreakPause)
+}
 
 // declareDown makes progress end the endpoint with this error.
 func (d *domain) declareDown(e *endpoint, err error) {
@@ -92,13 +106,16 @@ func (d *domain) reconnect(e *endpoint, err error) {
 		e.retry.since = d.clock.elapsed() - d.liveness.duration(int(e.keepalive.stuck))
 	}
 	if !d.reduceMTU(e) && d.breaksTooOften(e) {
-		why := e.explainLost(fmt.Errorf("fabric/rdma: peer %d: %w: %d connections in a row broke, the last with: %w",
-			e.peer, fabric.ErrPeerDown, e.retry.breaks, err))
-		if d.mayLeave(e) {
-			d.leave(e, why)
+		why := e.explainLost(fmt.Errorf("%d connections in a row broke, the last with: %w", e.retry.breaks, err))
+		switch {
+		case d.mayLeave(e):
+			d.leave(e, fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, why))
+			return
+		case d.awaited && !e.attempt.done && !e.attempt.held: // another transport takes over, and they begin anew until then
+			d.refused(e, why)
 			return
 		}
-		d.peerDown(e, why)
+		d.peerDown(e, fmt.Errorf("fabric/rdma: peer %d: %w: %w", e.peer, fabric.ErrPeerDown, why))
 		d.trySendCM(e, cmDREQ, qpInfo{}) // the peer's process may exist, and the network pass small packets
 		return
 	}
@@ -109,6 +126,11 @@ func (d *domain) reconnect(e *endpoint, err error) {
 	}
 	// The peer may have been silent before the connection broke. That time counts.
 	e.retry.silence.intervals, e.keepalive.missed = int32(e.keepalive.missed), 0
+	if pause := breakPause(e.retry.breaks); pause > 0 {
+		d.retryLater(e, d.clock.elapsed(), err, pause)
+		return
+	}
+	e.retry.err = nil
 	e.requestConnect()
 }
 
@@ -129,6 +151,9 @@ func (d *domain) retransmit(e *endpoint, unacked []request) bool {
 		}
 		if _, ok := e.post(r, d.sends.mem(r.slot)[:r.bytes], shareAll, false); !ok {
 			e.unacked = append(e.unacked, unacked[i:]...)
+			d.mu.Lock()
+			e.canPost = false // a message that is posted now would overtake these
+			d.mu.Unlock()
 			d.declareBroken(e, verbs.ErrState)
 			return false
 		}

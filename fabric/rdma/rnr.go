@@ -1,6 +1,10 @@
 package rdma
 
-import "github.com/ibrun/ibrun/verbs"
+import (
+	"fmt"
+
+	"github.com/ibrun/ibrun/verbs"
+)
 
 // A device answers a message with an RNR NAK (receiver not ready) if no receive is posted for it. The sender's device then
 // waits and sends the message again, which costs a lot of time. This transport avoids RNR NAKs by credits, see credits.go: the
@@ -32,6 +36,11 @@ type recvSlots struct {
 	// list collects slots that are posted by one call; used is how many. Between calls of this package it is empty.
 	list [recvBatch]verbs.Receive
 	used int
+
+	unposted []uint32    // slots that the SRQ has not taken
+	short    []*endpoint // whose receive queue has not taken a slot
+	refusal  error       // the last one
+	refusals int         // calls of postAgain in a row after which the device has not taken all
 }
 
 // recvBatch is how many slots are posted by one call at most: as many as one poll finds completions.
@@ -51,8 +60,9 @@ func (s *recvSlots) post(e *endpoint, slot uint32) {
 		s.postOwn(e, slot)
 		return
 	}
-	// The SRQ has room for every slot, and a lost device is reported by polling its completion queue.
-	_ = s.srq.Recv(uint64(slot), s.sge(slot, s.bytes))
+	if err := s.srq.Recv(uint64(slot), s.sge(slot, s.bytes)); err != nil { // it has room for every slot
+		s.unposted, s.refusal = append(s.unposted, slot), err
+	}
 }
 
 // postLater adds a slot to those that postCollected posts to the SRQ.
@@ -65,8 +75,38 @@ func (s *recvSlots) postLater(slot uint32) {
 
 // postCollected posts the slots that postLater has collected.
 func (s *recvSlots) postCollected() {
-	_, _ = s.srq.RecvList(s.list[:s.used]) // see post
+	n, err := s.srq.RecvList(s.list[:s.used])
+	if err != nil {
+		s.refusal = err
+		for _, r := range s.list[n:s.used] {
+			s.unposted = append(s.unposted, uint32(r.ID))
+		}
+	}
 	s.used = 0
+}
+
+// incomplete reports whether the device has not taken all slots that were to be posted.
+func (s *recvSlots) incomplete() bool { return len(s.unposted) > 0 || len(s.short) > 0 }
+
+// postAgain posts the slots that the device has not taken. It returns an error if the device still does not, after maxRefusals
+// calls: then messages of peers would wait for them for ever.
+func (s *recvSlots) postAgain() error {
+	slots, short := s.unposted, s.short
+	s.unposted, s.short = nil, nil
+	for _, slot := range slots {
+		s.post(nil, slot)
+	}
+	for _, e := range short {
+		s.fill(e)
+	}
+	if !s.incomplete() {
+		s.refusals = 0
+		return nil
+	}
+	if s.refusals++; s.refusals < maxRefusals {
+		return nil
+	}
+	return fmt.Errorf("fabric/rdma: %w", s.refusal)
 }
 
 // postBorrowed posts the slots of messages that were delivered. Their peers may be different ones.

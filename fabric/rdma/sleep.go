@@ -26,8 +26,8 @@ const blindInterval = time.Millisecond
 // Arm makes the rails report the next completions through the waker's file descriptor. Completions of sends are reported only
 // if something waits for them. From now on, transfers that other goroutines begin wake the caller.
 func (d *domain) Arm() (int, bool, error) {
-	if d.closed {
-		return -1, false, errDomainClosed.err
+	if d.stopped {
+		return d.armStopped()
 	}
 	if d.sleep.armed.Load() {
 		if err := d.disarm(); err != nil {
@@ -48,7 +48,8 @@ func (d *domain) Arm() (int, bool, error) {
 	missing := d.sendEventsMissing()
 	blocked := d.sleep.sendBlocked
 	d.sleep.sendBlocked = false
-	if d.events.len() > 0 || d.loopback.pending() || blocked && d.sleep.sendsFreed || d.sleep.moreReady || missing {
+	if d.events.len() > 0 || d.loopback.pending() || blocked && d.sleep.sendsFreed || d.sleep.moreReady || missing ||
+		d.recvs.incomplete() {
 		return d.waker.epfd, true, nil
 	}
 	now, at := d.clock.elapsed(), d.clock.next

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"syscall"
+	"time"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/hw"
@@ -135,7 +137,7 @@ func (t *Transport) qkey() uint32 {
 
 // Open opens the named devices, or the best one for this process that can be used. From then on, Poll answers peers that request
 // a connection.
-func (t *Transport) Open(_ context.Context, cfg *fabric.Config) (fabric.Domain, error) {
+func (t *Transport) Open(ctx context.Context, cfg *fabric.Config) (fabric.Domain, error) {
 	if cfg.Self < 0 || cfg.Self >= cfg.Size {
 		return nil, fmt.Errorf("fabric/rdma: open: peer %d is out of range: there are %d peers", cfg.Self, cfg.Size)
 	}
@@ -146,7 +148,7 @@ func (t *Transport) Open(_ context.Context, cfg *fabric.Config) (fabric.Domain, 
 	why := slices.Clip(ts[0].unfit)
 	for one := ts[0]; one != nil; one = one.without(err) {
 		var d fabric.Domain
-		d, err = one.openDevices(cfg)
+		d, err = one.openDevices(ctx, cfg)
 		if err == nil {
 			t.reportUnused(why)
 			return d, nil
@@ -160,15 +162,31 @@ func (t *Transport) Open(_ context.Context, cfg *fabric.Config) (fabric.Domain, 
 	return nil, err
 }
 
-// openDevices opens the named devices.
-func (t *Transport) openDevices(cfg *fabric.Config) (fabric.Domain, error) {
+// openDevices opens the named devices. A call that was only interrupted, or came at a bad moment, is made again with all others.
+func (t *Transport) openDevices(ctx context.Context, cfg *fabric.Config) (fabric.Domain, error) {
 	one := *t
 	one.place = max(0, slices.Index(t.Local, cfg.Self))
 	set, err := one.Settings.Complete()
 	if err != nil {
 		return nil, err
 	}
-	return open(&one, cfg, set)
+	for wait := openPause; ; wait *= 2 {
+		d, err := open(&one, cfg, set)
+		if err == nil || !isTransient(err) || wait > maxOpenPause || !pause(ctx, wait) {
+			return d, err
+		}
+	}
+}
+
+// The pauses before a device is opened again double from the first of these to the second.
+const (
+	openPause    = 10 * time.Millisecond
+	maxOpenPause = 40 * time.Millisecond
+)
+
+// isTransient reports whether a call that has failed may succeed if it is made again.
+func isTransient(err error) bool {
+	return errors.Is(err, syscall.EINTR) || errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EBUSY)
 }
 
 // reportUnused reports why devices are not used although another is.

@@ -65,6 +65,7 @@ soft-roce/link, soft-roce/vm/internal/* < soft-roce/vm;
 internal/auth < fabric/tcp, fabric/shm, fabric/rdma, fabric/auto;
 internal/encrypt, internal/crc32c < fabric/tcp;
 internal/admission, internal/tcpflow < fabric/tcp;
+internal/printable < fabric/rdma, fabric/auto;   # for the reasons that peers give
 internal/memaddr < fabric/shm, fabric/rdma;
 NONE < fabric < fabric/mem, fabric/tcp, fabric/hook, fabric/fabrictest;
 internal/transports < fabric/mem, fabric/shm, fabric/tcp, fabric/rdma, fabric/auto;

@@ -1,0 +1,214 @@
+package auto
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/soaktest"
+	"github.com/ibrun/ibrun/internal/waittest"
+	"github.com/ibrun/ibrun/verbs/verbstest"
+)
+
+// refusal is a call that the InfiniBand devices of some processes refuse.
+type refusal struct {
+	call   verbstest.SimulatedCall
+	errno  syscall.Errno
+	skip   int // calls before that succeed
+	always bool
+	both   bool   // both processes, else only the second
+	second bool   // the nodes have another device, in another subnet
+	phase  string // from when on calls are counted
+}
+
+func (r refusal) String() string {
+	return fmt.Sprintf("%v with %q after %d, always %v, at both %v, a second device %v, while %s", r.call, r.errno, r.skip, r.always,
+		r.both, r.second, r.phase)
+}
+
+// refusalPhases are the parts of a job in which calls are refused.
+var refusalPhases = []string{"opening", "connecting", "connecting again"}
+
+// likelyErrnos are those that drivers, firmware and the kernel return when a queue pair is connected.
+var likelyErrnos = []syscall.Errno{syscall.ETIMEDOUT, syscall.EINTR, syscall.EIO, syscall.EBUSY, syscall.ENODATA,
+	syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.EREMOTEIO, syscall.EINVAL, syscall.ENOMEM, syscall.EAGAIN, syscall.EPERM,
+	syscall.EOPNOTSUPP, syscall.ENODEV}
+
+// allRefusals returns every call with every error once, and every call with the likely errors in all other ways.
+func allRefusals() (all []refusal) {
+	const lastErrno = 133 // EHWPOISON
+	for _, call := range verbstest.SimulatedCalls() {
+		for errno := syscall.Errno(1); errno <= lastErrno; errno++ {
+			if errno != 41 && errno != 58 { // not in use
+				all = append(all, refusal{call: call, errno: errno, always: true, phase: refusalPhases[int(errno)%2]})
+			}
+		}
+		for _, errno := range likelyErrnos {
+			for _, phase := range refusalPhases {
+				for way := range 3 * 2 * 2 {
+					all = append(all, refusal{call: call, errno: errno, skip: [...]int{0, 2, 0}[way%3], always: way%3 == 2,
+						both: way/3%2 == 1, second: way/6 == 1, phase: phase})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// TestAdapterRefusals: a device refuses a call, once or always, at one process or both. The job goes on, over another device or
+// over TCP, and each process that lost something says so in one line that names the call and the error. With IBRUN_SOAK=1 it goes
+// through all calls and errors, else through some.
+func TestAdapterRefusals(t *testing.T) {
+	t.Parallel()
+	all := allRefusals()
+	if !soaktest.On() {
+		r := rand.New(rand.NewPCG(soaktest.Seed(t), 0))
+		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		all = append(all[:20], worstRefusals...)
+	}
+	const atOnce = 16
+	running, group := make(chan struct{}, atOnce), sync.WaitGroup{}
+	for _, r := range all {
+		running <- struct{}{}
+		group.Go(func() {
+			defer func() { <-running }()
+			t.Run(r.String(), r.run)
+		})
+	}
+	group.Wait()
+}
+
+// worstRefusals have once ended jobs.
+var worstRefusals = []refusal{
+	{call: verbstest.CallModifyQP, errno: syscall.ETIMEDOUT, always: true, both: true, phase: "connecting"},
+	{call: verbstest.CallModifyQP, errno: syscall.EIO, always: true, phase: "connecting"},
+	{call: verbstest.CallModifyQP, errno: syscall.ENODATA, always: true, phase: "opening"},
+	{call: verbstest.CallModifyQP, errno: syscall.EREMOTEIO, always: true, second: true, phase: "connecting again"},
+	{call: verbstest.CallCreateQP, errno: syscall.ENETUNREACH, always: true, phase: "connecting again"},
+	{call: verbstest.CallNotify, errno: syscall.EINVAL, always: true, both: true, phase: "opening"},
+	{call: verbstest.CallNotify, errno: syscall.EINVAL, always: true, phase: "connecting"},
+	{call: verbstest.CallSend, errno: syscall.EINVAL, always: true, phase: "connecting"},
+	{call: verbstest.CallSend, errno: syscall.ENOMEM, skip: 2, both: true, phase: "connecting again"},
+	{call: verbstest.CallSRQRecv, errno: syscall.ENODEV, always: true, phase: "connecting"},
+	{call: verbstest.CallModifyQP, errno: syscall.EINVAL, always: true, phase: "connecting again"},
+	{call: verbstest.CallQueryPort, errno: syscall.ENODEV, always: true, phase: "opening"},
+}
+
+// run runs a job with the refusal.
+func (r refusal) run(t *testing.T) {
+	nodes := []string{"ib", "ib"}
+	if r.second {
+		nodes = []string{"ib eth", "ib eth"}
+	}
+	net := verbstest.NewSimulatedNetwork()
+	if r.phase == refusalPhases[0] {
+		r.begin(net)
+	}
+	job := newClusterOn(t, net, 0, nodes...)
+	if r.phase == refusalPhases[1] {
+		r.begin(net)
+	}
+	job.exchange()
+	job.exchangeLarge()
+	if r.phase == refusalPhases[2] {
+		r.begin(net)
+		net.BreakConnections()
+	}
+	job.exchange()
+	job.exchangeLarge()
+	net.RefuseOn(nil)
+	r.check(t, job)
+}
+
+// begin begins to refuse calls.
+func (r refusal) begin(net *verbstest.SimulatedNetwork) {
+	var mu sync.Mutex
+	made := map[string]int{}
+	net.RefuseOn(func(device string, c verbstest.SimulatedCall) error {
+		if c != r.call || device != "ib-1" && !(r.both && device == "ib-0") {
+			return nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if made[device]++; made[device] <= r.skip || !r.always && made[device] > r.skip+1 {
+			return nil
+		}
+		return r.errno
+	})
+}
+
+// check checks which transport the job has used, and what it has reported.
+func (r refusal) check(t *testing.T, job *cluster) {
+	route := job.route(0, 1)
+	if other := job.route(1, 0); other != route {
+		t.Errorf("%v: process 0 uses %s, process 1 uses %s", r, route, other)
+	}
+	job.mu.Lock()
+	defer job.mu.Unlock()
+	lines := map[byte]int{}
+	for _, note := range job.notes {
+		lines[note[0]]++
+		for _, want := range []string{"ibv_" + r.call.String(), r.errno.Error()} {
+			if !strings.Contains(note, want) {
+				t.Errorf("%v: the line does not name %s: %q", r, want, note)
+			}
+		}
+		if strings.Contains(note, fabric.ErrPeerDown.Error()) || strings.Contains(note, "\n") {
+			t.Errorf("%v: reported %q", r, note)
+		}
+	}
+	if lines['0'] > 1 || lines['1'] > 1 || len(job.notes) > 1 && !r.both || len(job.notes) == 0 && route != "ib" {
+		t.Errorf("%v: %s is used; reported %q", r, route, job.notes)
+	}
+}
+
+// exchangeLarge makes each process read memory of the other over the transport that they use.
+func (c *cluster) exchangeLarge() {
+	c.t.Helper()
+	for reader := range c.ds {
+		c.readLarge(reader, 1-reader)
+	}
+}
+
+// readLarge makes a process read memory of another. If they change to another transport meanwhile, it begins again. If the device
+// does not register memory, it does nothing: then messages are sent in fragments.
+func (c *cluster) readLarge(reader, owner int) {
+	c.t.Helper()
+	src, dst := bytes.Repeat([]byte{byte(reader + 1)}, 200_000), make([]byte, 200_000)
+	reading, done := false, false
+	waittest.Poll(c.t, "a process has read the memory of another", func() bool {
+		if !reading && c.route(reader, owner) == c.route(owner, reader) {
+			far, err := c.ds[owner].(fabric.Router).Route(reader).Register(src)
+			near, err2 := c.ds[reader].(fabric.Router).Route(owner).Register(dst)
+			if err != nil || err2 != nil {
+				done = true
+				copy(dst, src)
+				return true
+			}
+			done, err = c.connect(reader, owner).Read(dst, near, far.Remote, 7)
+			reading = err == nil
+			if err != nil && !errors.Is(err, fabric.ErrAgain) && !errors.Is(err, fabric.ErrNotSupported) {
+				c.t.Fatalf("read: %v", err)
+			}
+		}
+		for range 64 {
+			for i := range c.ds {
+				c.poll(i)
+			}
+		}
+		for _, err := range c.ended {
+			reading, done = err == nil, done || err == nil
+		}
+		c.ended = nil
+		return done
+	})
+	if !bytes.Equal(src, dst) {
+		c.t.Error("the wrong bytes were read")
+	}
+}
