@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma"
 	"github.com/ibrun/ibrun/internal/transports"
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -95,10 +96,11 @@ func (n Node) leaveOutRDMA() error {
 	return nil
 }
 
-// isWithoutDevice reports whether the machine has no RDMA device. An error that names a device is that of a call.
+// isWithoutDevice reports whether the machine has no RDMA device. An error that names a device is that of a call or of a setting.
 func isWithoutDevice(err error) bool {
-	var e *verbs.Error
-	return errors.As(err, &e) && e.Kind == verbs.ErrNoDevice && e.Device == ""
+	var none *verbs.Error
+	var named *rdma.DeviceError
+	return errors.As(err, &none) && none.Kind == verbs.ErrNoDevice && none.Device == "" && !errors.As(err, &named)
 }
 
 // reaches returns the function that reports whether t can reach a peer, nil if it can reach every peer that has it.

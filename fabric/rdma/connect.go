@@ -259,7 +259,7 @@ func (d *domain) connectQueuePairs(e *endpoint, m *cmMessage) error {
 		if err == nil || q.isMessages() {
 			return true
 		}
-		_ = e.avoid(q, err) // the connection does without the lane
+		_ = e.avoid(q, &setUpError{err}) // the connection does without the lane
 		return false
 	})
 	return failed
@@ -281,10 +281,12 @@ func (d *domain) createQueuePairs(e *endpoint, epoch uint32, offered []qpInfo) e
 		if err != nil && i == 0 {
 			return err
 		}
-		if err == nil {
-			q.ep = e
-			qps = append(qps, q)
+		if err != nil {
+			d.rails[l.rail].leaveOut(e, err)
+			continue
 		}
+		q.ep = e
+		qps = append(qps, q)
 	}
 	d.mu.Lock()
 	for _, q := range qps {
@@ -308,6 +310,7 @@ func (d *domain) established(e *endpoint) {
 	e.retry.silence.end()
 	e.attempt.done, e.attempt.confirmed = true, false
 	d.removeConnecting(e)
+	d.reportLeftOut(e)
 	d.keepalives.add(e, &d.liveness, &d.clock)
 	unacked := e.unacked
 	e.unacked = nil

@@ -82,6 +82,7 @@ func (d *domain) handlePortEvent(r *rail, t verbs.EventType) {
 	case verbs.EventPortError:
 		r.portDown = true
 		if r.index > 0 {
+			r.leaveOut(nil, fmt.Errorf("the link of port %d is down", r.port))
 			d.leaveRail(r, fmt.Errorf("%w: the link of device %s is down", errLane, r.dev.Name()))
 		}
 	case verbs.EventPortActive:

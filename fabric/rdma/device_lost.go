@@ -32,6 +32,8 @@ func (d *domain) railLost(r *rail, err error) error {
 		r.lost = true
 		d.polled = slices.DeleteFunc(slices.Clone(d.polled), func(o *rail) bool { return o == r })
 		d.waker.ignoreRail(r)
+		r.leaveOut(nil, err)
+		d.reportRail(r, 0, 0)
 		d.leaveRail(r, fmt.Errorf("%w: the device is lost: %v", errLane, err))
 	}
 	return nil

@@ -118,6 +118,7 @@ func (e *endpoint) avoid(q *queuePair, err error) error {
 	if q.rail.index > 0 {
 		lanes = ofRail(uint8(q.rail.index))
 	}
+	q.rail.leaveOut(e, err)
 	e.avoided |= lanes
 	e.avoidUntil = e.d.clock.elapsed() + avoidTime
 	return fmt.Errorf("%w, device %s, path %d: %v", errLane, q.rail.dev.Name(), q.info.lane.path, err)

@@ -41,11 +41,7 @@ func (t *Transport) Limits() (Limits, error) {
 	var first error
 	for _, one := range ts {
 		for one != nil {
-			devices := set.Devices
-			if len(devices) == 0 {
-				devices = one.Settings.Devices
-			}
-			err := l.open(one, &set, devices)
+			err := l.open(one, &set, one.Settings.Devices)
 			if err == nil {
 				return l, nil
 			}

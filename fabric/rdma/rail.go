@@ -44,6 +44,7 @@ type rail struct {
 	// and their receives by the goroutine that calls Poll. That goroutine creates, connects and closes them, and changes their
 	// state, while endpoint.canPost is false. It is not set if a doorbell is a system call: that is made without domain.mu.
 	serialized bool
+	leftOut    leftOut
 	portDown   bool // the device has reported that the link is down
 	lost       bool // the device is lost; never set on the first rail
 	sendArmed  bool // sendCQ reports its next completion
@@ -61,7 +62,7 @@ func (t *Transport) openRail(index int, device string, need *demand) (*rail, err
 	}
 	dev, err := t.network().Open(name)
 	if err != nil {
-		return nil, err
+		return nil, &DeviceError{Device: name, Capability: "open", Err: err}
 	}
 	r := &rail{index: index, place: t.place, dev: dev, port: port, set: need.settings, qkey: t.qkey()}
 	if err := r.create(need); err != nil {

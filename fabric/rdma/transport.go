@@ -51,14 +51,16 @@ func (t *Transport) network() Network {
 
 // PerSubnet returns a transport for each subnet that this process can use a device of, at most three. Processes that open
 // all of them reach every peer that has a device of one of these subnets. The first has the best device for this process.
-// If the devices are named, by the field or the environment variable, t is the only one.
+// If the devices are named, by the field or the environment variable, there is only one.
 func (t *Transport) PerSubnet() ([]*Transport, error) {
 	set, err := t.Settings.Complete()
 	if err != nil {
 		return nil, err
 	}
 	if len(set.Devices) > 0 {
-		return []*Transport{t}, nil
+		named := *t
+		named.Settings.Devices = set.Devices
+		return []*Transport{&named}, nil
 	}
 	n := t.network()
 	all, err := t.candidates(n)
@@ -87,15 +89,21 @@ func (t *Transport) PerSubnet() ([]*Transport, error) {
 }
 
 // without returns the transport to try when a device of this one cannot be used: with the other ports of the subnet, if PerSubnet
-// has chosen the devices. It returns nil if there is none.
+// has chosen the devices, and with the rails before that device, if they were named: the rails of two processes are connected in
+// pairs. It returns nil if there is none.
 func (t *Transport) without(err error) *Transport {
-	failed := t.chosen.device
+	failed, at := t.chosen.device, 0
 	if e := new(DeviceError); errors.As(err, &e) {
-		for _, device := range t.Settings.Devices {
+		for i, device := range t.Settings.Devices {
 			if name, _, _ := splitPort(device); name == e.Device {
-				failed = device
+				failed, at = device, i
 			}
 		}
+	}
+	if t.chosen.port == nil && at > 0 {
+		one := *t
+		one.Settings.Devices = t.Settings.Devices[:at]
+		return &one
 	}
 	left := slices.DeleteFunc(append([]candidate{t.chosen}, t.others...), func(c candidate) bool { return c.device == failed })
 	if len(left) == 0 || len(t.others) == 0 {
@@ -180,8 +188,8 @@ func (t *Transport) openDevices(ctx context.Context, cfg *fabric.Config) (fabric
 
 // The pauses before a device is opened again double from the first of these to the second.
 const (
-	openPause    = 10 * time.Millisecond
-	maxOpenPause = 40 * time.Millisecond
+	openPause    = 5 * time.Millisecond
+	maxOpenPause = 10 * time.Millisecond
 )
 
 // isTransient reports whether a call that has failed may succeed if it is made again.

@@ -1,0 +1,48 @@
+package rdma
+
+import "fmt"
+
+// leftOut is why connections do without a rail, or without some of its paths, as far as it is known in this process.
+type leftOut struct {
+	err      error
+	ep       *endpoint // only connections to this peer do; nil: all
+	reported bool      // the user knows
+}
+
+// leaveOut records why connections do without a rail or some of its paths: those to a peer, or all if e is nil.
+func (r *rail) leaveOut(e *endpoint, err error) { r.leftOut.err, r.leftOut.ep = err, e }
+
+// reportLeftOut tells the user, once for each rail, which devices or paths a new connection does without, and why. If only the
+// peer knows why, the peer does.
+func (d *domain) reportLeftOut(e *endpoint) {
+	rails := min(len(d.rails), len(e.addr.rails))
+	paths := d.settings.numLanes(rails) / rails
+	for _, r := range d.rails[:rails] {
+		if l := &r.leftOut; l.err == nil || l.reported || l.ep != nil && l.ep != e {
+			continue
+		}
+		used := 0
+		for _, q := range e.qps {
+			if q.rail == r {
+				used++
+			}
+		}
+		if used < paths {
+			d.reportRail(r, used, paths)
+		}
+	}
+}
+
+// reportRail tells the user that so many paths of a rail are used, unless the user knows it.
+func (d *domain) reportRail(r *rail, used, paths int) {
+	l := &r.leftOut
+	if d.report == nil || l.reported {
+		return
+	}
+	l.reported = true
+	if used > 0 {
+		d.report(fmt.Sprintf("RDMA device %s uses %d of %d paths: %v", r.dev.Name(), used, paths, l.err))
+		return
+	}
+	d.report(fmt.Sprintf("RDMA device %s is not used, but others are: %v", r.dev.Name(), l.err))
+}
