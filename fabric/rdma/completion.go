@@ -23,6 +23,21 @@ func (d *domain) pollSends(r *rail) (int, error) {
 	return n, nil
 }
 
+// completeSends handles completions of requests on the first rail, and reports whether there were any. It may be called while
+// completions of receives are being handled.
+func (d *domain) completeSends() bool {
+	r := d.rails[0]
+	n, _ := r.sendCQ.Poll(d.sendWCs[:]) // the next pollSends finds the same error
+	if n > 0 {
+		d.mu.Lock()
+		for i := range d.sendWCs[:n] {
+			d.handleSend(r, &d.sendWCs[i])
+		}
+		d.mu.Unlock()
+	}
+	return n > 0
+}
+
 // handleSend handles one completion. It also completes all requests that were posted before, because those without
 // [verbs.Signaled] have no completion of their own. The caller must hold d.mu.
 func (d *domain) handleSend(r *rail, wc *verbs.WC) {

@@ -5,9 +5,12 @@ package rdma
 // (inbound.controlUnacked). A DREQ may also take the slot of a data message if there is a credit.
 
 // sendControl sends a control message, or has it sent as soon as the peer has a slot for it.
+//
+// If there is no room, it looks for requests that have completed, and tries once more: the caller may not poll again before the
+// peer has sent something, and the peer may have to wait for this message before.
 func (d *domain) sendControl(e *endpoint, k kind) {
 	switch {
-	case d.trySendControl(e, k):
+	case d.trySendControl(e, k), d.mayControl(e, k) && d.completeSends() && d.trySendControl(e, k):
 	case k == kindDREQ:
 		e.disconnect = disconnectDue
 		d.trySendCM(e, cmDREQ, qpInfo{}) // also as a datagram, since nothing may poll this domain any more
@@ -20,7 +23,7 @@ func (d *domain) sendControl(e *endpoint, k kind) {
 // trySendControl sends a control message if the peer has a slot for it, and reports whether it did. A credit update that was
 // not sent is tried again when there are more credits to grant.
 func (d *domain) trySendControl(e *endpoint, k kind) bool {
-	if e.conn.state != stateEstablished || e.in.controlUnacked && !(k == kindDREQ && e.out.hasCredit()) {
+	if !d.mayControl(e, k) {
 		return false
 	}
 	slot, ok := d.sends.take()
@@ -45,6 +48,11 @@ func (d *domain) trySendControl(e *endpoint, k kind) bool {
 	e.rtuDue = false
 	e.ring()
 	return true
+}
+
+// mayControl reports whether the peer has a slot for a control message.
+func (d *domain) mayControl(e *endpoint, k kind) bool {
+	return e.conn.state == stateEstablished && (!e.in.controlUnacked || k == kindDREQ && e.out.hasCredit())
 }
 
 // sendControlDue sends the control messages for which there was no slot or no room in a queue before.

@@ -38,6 +38,7 @@ type domain struct {
 	waker       *waker
 	retransmits uint64 // messages sent again over a new connection; devices do not report their own retransmissions
 	wcs         [16]verbs.WC
+	sendWCs     [16]verbs.WC // of completeSends
 
 	// Every Poll reads some of these.
 	stopped    bool // closed, or the device is lost
