@@ -2,6 +2,7 @@ package auto
 
 import (
 	"cmp"
+	"errors"
 	"strconv"
 
 	"github.com/ibrun/ibrun/fabric"
@@ -88,6 +89,19 @@ func (n Node) Paths() ([]Path, error) {
 		paths = append(paths, n.tcpPath(remote))
 	}
 	return paths, nil
+}
+
+// Uses returns which RDMA ports of this machine a job can use. It opens them as a job does. The list is empty if there are none,
+// or if RDMA is not allowed. The error names an invalid setting.
+func (n Node) Uses() ([]rdma.Use, error) {
+	if !n.allows(transports.RDMA) {
+		return nil, nil
+	}
+	uses, err := n.rdma().Uses()
+	if errors.Is(err, fabric.ErrNotSupported) {
+		return nil, nil
+	}
+	return uses, err
 }
 
 // shmPath describes shared memory, with the default for the longest message in fragments.

@@ -69,6 +69,7 @@ func (r *rail) checkAttributes(caps *verbs.DeviceAttr, port *verbs.PortAttr, nee
 		{"max_qp", int(caps.MaxQP), 1 + 2*len(r.partitions), "a queue pair for a peer, and two for datagrams in each partition"},
 		{"max_qp_wr", int(caps.MaxQPWR), minDepth, "requests in flight on a queue pair"},
 		{"max_sge", int(caps.MaxSGE), 1, "entries of a scatter/gather list"},
+		{"max_ah", sizeLimit(uint64(caps.MaxAH)), 2, "an address handle for connection messages, and one for answers to probes"},
 		{"max_cqe", int(caps.MaxCQE), cmSends + minDepth, "completions that have not been polled"},
 		{"active_mtu", port.ActiveMTU.Bytes(), cmMessageBytes(need.settings.numLanes(need.rails), need.rails),
 			"bytes of a connection message; raise the MTU of the port or of its network interface"},
@@ -84,7 +85,7 @@ func (r *rail) checkAttributes(caps *verbs.DeviceAttr, port *verbs.PortAttr, nee
 	return nil
 }
 
-// sizeLimit converts a limit in bytes. Some drivers report 0 if there is none.
+// sizeLimit converts a limit. Some drivers report 0 if there is none.
 func sizeLimit(n uint64) int {
 	const most = 1 << 40
 	if n == 0 || n > most {
@@ -220,8 +221,8 @@ func (r *rail) probeLess(inline, entries int) error {
 	return err
 }
 
-// tryConnection creates a queue pair, connects it to itself and closes it: a device may create queue pairs and refuse to connect
-// them.
+// tryConnection creates a queue pair, connects it to itself, posts a WRITE of no bytes and closes it: a device may create queue
+// pairs and refuse all else. Nothing looks at the completion: no request of a connection has its ID.
 func (r *rail) tryConnection() error {
 	qp, err := r.createQueuePair(&r.partitions[0], r.index == 0)
 	if err != nil {
@@ -230,6 +231,12 @@ func (r *rail) tryConnection() error {
 	own, err := qp.Address()
 	if err == nil {
 		err = qp.ConnectWith(own, r.set.connParams())
+	}
+	if err == nil {
+		err = qp.Write(0, verbs.Signaled, verbs.Remote{})
+	}
+	if err == nil {
+		err = qp.Ring()
 	}
 	if closed := qp.Close(); err == nil {
 		err = closed

@@ -2,8 +2,12 @@ package rdma
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"os"
+	"slices"
+
+	"github.com/ibrun/ibrun/fabric"
 )
 
 // HeaderBytes is the size of the header that the transport puts before each message.
@@ -20,8 +24,8 @@ type Limits struct {
 	Attributes []Attribute
 }
 
-// Limits opens the devices, queries them and closes them. If no device can be used, it returns an error with the reason and the
-// settings without what devices decide: Piece may be 0, and Inline is what a device would be asked for.
+// Limits opens the devices as a job of two processes does, and closes them. If no device can be used, it returns an error with
+// the reason and the settings without what devices decide: Piece may be 0, and Inline is what a device would be asked for.
 func (t *Transport) Limits() (Limits, error) {
 	set, err := t.Settings.Complete()
 	if err != nil {
@@ -41,7 +45,7 @@ func (t *Transport) Limits() (Limits, error) {
 	var first error
 	for _, one := range ts {
 		for one != nil {
-			err := l.open(one, &set, one.Settings.Devices)
+			err := l.open(one)
 			if err == nil {
 				return l, nil
 			}
@@ -53,28 +57,66 @@ func (t *Transport) Limits() (Limits, error) {
 }
 
 // open opens the devices of a subnet, and fills in what they decide.
-func (l *Limits) open(t *Transport, set *Settings, devices []string) error {
-	for i, name := range devices {
-		need := newDemand(set, 1)
-		need.slots, need.rails = blockSlots, len(devices)
-		r, err := t.openRail(i, name, need)
-		if err != nil {
-			return openError(err)
-		}
-		l.Settings.Devices = devices
-		l.take(r)
-		if err := r.dev.Close(); err != nil {
-			return fmt.Errorf("fabric/rdma: %w", err)
-		}
+func (l *Limits) open(t *Transport) error {
+	d, err := t.openAlone()
+	if err != nil {
+		return err
 	}
-	return nil
+	l.Settings.Devices = t.Settings.Devices
+	l.take(d.rails[0])
+	return d.Close()
 }
 
-// take fills in what the device decides. Only that of the first rail does, because it carries the messages.
-func (l *Limits) take(r *rail) {
-	if r.index > 0 {
-		return
+// openAlone opens the devices as the first of two processes does. The other one does not exist.
+func (t *Transport) openAlone() (*domain, error) {
+	d, err := t.openDevices(context.Background(), &fabric.Config{Self: 0, Size: 2})
+	if err != nil {
+		return nil, err
 	}
+	return d.(*domain), nil
+}
+
+// Use says whether a job can use a port of a device.
+type Use struct {
+	Device string
+	Port   int
+	// Err is why it cannot, nil if it can.
+	Err error
+}
+
+// Uses opens the active ports that a job on this machine may use, each alone and as a job opens it, and closes them. If devices
+// are named, it opens only these. The error says that there are no ports, or that a setting is invalid.
+func (t *Transport) Uses() ([]Use, error) {
+	set, err := t.Settings.Complete()
+	if err != nil {
+		return nil, err
+	}
+	all, err := t.candidates(t.network())
+	if err != nil {
+		return nil, err
+	}
+	var uses []Use
+	for i := range all {
+		c := &all[i]
+		if len(set.Devices) > 0 && !slices.ContainsFunc(set.Devices, c.is) {
+			continue
+		}
+		one := *t
+		one.Settings.Devices, one.chosen, one.others = []string{fmt.Sprintf("%s:%d", c.name(), c.port.Number)}, *c, nil
+		err := set.check(c)
+		if err == nil {
+			var d *domain
+			if d, err = one.openAlone(); err == nil {
+				err = d.Close()
+			}
+		}
+		uses = append(uses, Use{c.name(), c.port.Number, err})
+	}
+	return uses, nil
+}
+
+// take fills in what the device of the first rail decides: it carries the messages.
+func (l *Limits) take(r *rail) {
 	l.takeAttributes(r)
 	device := "device " + r.dev.Name()
 	if l.Settings.Piece == 0 {

@@ -57,6 +57,9 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	if err := errors.Join(d.cm.open(d.rails[0]), d.responder.open(d.rails[0])); err != nil {
 		return nil, d.rails[0].lacks("datagrams (UD)", err)
 	}
+	if err := d.tryDestination(); err != nil {
+		return nil, d.rails[0].lacks("datagrams (UD)", err)
+	}
 	d.regions = regions{incarnation: d.incarnation, register: d.registerOnRails, bySpan: map[span]uint32{}}
 	if len(d.rails) > 1 {
 		if err := d.openKeyTable(pd); err != nil {
@@ -72,6 +75,17 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	d.responder.start()
 	d.readDeviceEvents()
 	return d, nil
+}
+
+// tryDestination makes the destination of datagrams to this process, and closes it: a device may refuse address handles.
+func (d *domain) tryDestination() error {
+	r := d.rails[0]
+	own := r.railAddress(d.responder.qps)
+	t, err := newDestination(r.partitions[0].ud, own.datagrams(0), d.params)
+	if err != nil {
+		return err
+	}
+	return t.AH.Close()
 }
 
 // openError returns the error of Open for a device that could not be opened.

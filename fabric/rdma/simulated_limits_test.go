@@ -173,6 +173,7 @@ func TestSimulatedRefused(t *testing.T) {
 		"max_qp_init_rd_atom is 0":  func(d *verbstest.SimulatedDevice) { d.Attr.MaxQPInitRdAtom = 0 },
 		"max_qp is 2":               func(d *verbstest.SimulatedDevice) { d.Attr.MaxQP = 2 },
 		"max_qp_wr is 3":            func(d *verbstest.SimulatedDevice) { d.Attr.MaxQPWR = 3 },
+		"max_ah is 1":               func(d *verbstest.SimulatedDevice) { d.Attr.MaxAH = 1 },
 		"max_sge is 0":              func(d *verbstest.SimulatedDevice) { d.Attr.MaxSGE = 0 },
 		"max_cqe is 95":             func(d *verbstest.SimulatedDevice) { d.Attr.MaxCQE = 95 },
 		"active_mtu is 128":         func(d *verbstest.SimulatedDevice) { d.Port.ActiveMTU = 0 },
@@ -490,5 +491,24 @@ func TestSimulatedOtherDevice(t *testing.T) {
 	if !errors.Is(err, fabric.ErrNotSupported) || strings.Count(err.Error(), "cannot be used") != 3 ||
 		strings.Contains(err.Error(), "\n") || len(said) != 2 {
 		t.Errorf("%v; reported: %q", err, said)
+	}
+}
+
+// TestSimulatedUses: each port that a job may use is opened as a job does. If devices are named, the others are not asked.
+func TestSimulatedUses(t *testing.T) {
+	net := verbstest.NewSimulatedNetwork()
+	net.SetDevice("b", func(d *verbstest.SimulatedDevice) { d.Attr.MaxQPRdAtom = 0 })
+	for _, c := range []struct {
+		named []string
+		want  string
+	}{{nil, "a:1 true, b:1 false"}, {[]string{"b:1"}, "b:1 false"}, {[]string{"a", "c"}, "a:1 true"}} {
+		uses, err := (&Transport{Settings: Settings{Devices: c.named}, Network: net.Node("a", "b")}).Uses()
+		var got []string
+		for _, u := range uses {
+			got = append(got, fmt.Sprintf("%s:%d %v", u.Device, u.Port, u.Err == nil))
+		}
+		if text := strings.Join(got, ", "); err != nil || text != c.want {
+			t.Errorf("%q: %s, %v, want %s", c.named, text, err, c.want)
+		}
 	}
 }

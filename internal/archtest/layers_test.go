@@ -174,7 +174,7 @@ internal/buildinfo, cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, mpi, mpi/
 cmd/ibrun/internal/cli, bench, mpi/explain < cmd/ibrun/internal/explain;
 cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, hw, soft-roce/link < cmd/ibrun/internal/softroce;
 hw, cmd/ibrun/internal/placement < cmd/ibrun/internal/topo;
-hw, verbs, internal/tunables, cmd/ibrun/internal/explain, cmd/ibrun/internal/outfile < cmd/ibrun/internal/doctor;
+hw, verbs, internal/tunables, mpi/explain, cmd/ibrun/internal/explain, cmd/ibrun/internal/outfile < cmd/ibrun/internal/doctor;
 hw, perf, perf/prom, internal/auth, internal/buildinfo, cmd/ibrun/internal/* < cmd/ibrun;
 
 # Packages that must not be imported, neither directly nor through others.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/ibrun/ibrun/hw"
@@ -176,6 +177,11 @@ func (m *Node) Command(name string, args ...string) *exec.Cmd {
 		append([]string{"run", m.network.pid, m.tree, name}, args...)...)
 	cmd.Env = m.environment
 	return cmd
+}
+
+// Refuse makes the devices refuse all calls of a function with an errno, in programs that are started from now on.
+func (m *Node) Refuse(function string, errno syscall.Errno) {
+	m.environment = append(m.environment, fmt.Sprintf("IBVMOCK_REFUSE=%s=%d", function, errno))
 }
 
 // Set changes a device while programs run, with its files and the event that a device raises:

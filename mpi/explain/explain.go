@@ -93,6 +93,29 @@ func Paths(transports string, getenv func(string) string, sizes []int) ([]Path, 
 	return paths, nil
 }
 
+// Port says whether a job can use an RDMA port of this machine.
+type Port struct {
+	Device string
+	Port   int
+	// Err is why a job cannot use it, nil if it can.
+	Err error
+}
+
+// Ports returns the active RDMA ports of this machine that jobs may use by the settings. It opens each as a job does. The error
+// names an invalid setting.
+func Ports(getenv func(string) string) ([]Port, error) {
+	var n auto.Node
+	if err := n.FromEnv(getenv); err != nil {
+		return nil, err
+	}
+	uses, err := n.Uses()
+	var ports []Port
+	for _, u := range uses {
+		ports = append(ports, Port(u))
+	}
+	return ports, err
+}
+
 // explain explains messages of these sizes over one path.
 func explain(f auto.Path, sizes []int) (Path, error) {
 	p := Path{Transport: f.Transport, Between: f.Between}

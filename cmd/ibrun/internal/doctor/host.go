@@ -29,7 +29,9 @@ type Host struct {
 	MTUs        map[string]PortMTU      // of active ports of devices that could be opened, by names such as mlx5_0/1
 	Networks    map[string]netip.Prefix // of the addresses of RoCE ports, by the same names
 	Pings       []Ping                  // between RDMA ports of this machine
-	Peers       []Peer                  // the hosts given on the command line
+	// Refused has the active ports that a job can open, by the same names: why it cannot use them, nil if it can.
+	Refused map[string]error
+	Peers   []Peer // the hosts given on the command line
 }
 
 // Ping is a message of one byte from one RDMA port to another.

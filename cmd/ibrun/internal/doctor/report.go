@@ -116,6 +116,7 @@ func checks() []check {
 		{"verbs.cm", verbsCM},
 		{"verbs.library", verbsLibrary},
 		{"verbs.drivers", verbsDrivers},
+		{"verbs.use", verbsUse},
 		{"port.state", portState},
 		{"port.subnet", portSubnet},
 		{"port.partition", portPartition},

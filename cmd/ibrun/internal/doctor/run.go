@@ -16,6 +16,7 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/manual"
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/internal/printable"
+	"github.com/ibrun/ibrun/mpi/explain"
 )
 
 // Page returns the description of the command.
@@ -145,7 +146,18 @@ func localHost(env []string, version string) (*Host, error) {
 		return nil, fmt.Errorf("find the name of this host: %w", err)
 	}
 	return &Host{Root: os.DirFS("/"), Top: top, Getenv: lookup(env), Name: name, Version: version, Live: true,
-		FlowControl: readFlowControl, MTUs: portMTUs(top.RDMA), Networks: portNetworks(top.RDMA)}, nil
+		FlowControl: readFlowControl, MTUs: portMTUs(top.RDMA), Networks: portNetworks(top.RDMA), Refused: refusedPorts(env)}, nil
+}
+
+// refusedPorts opens the RDMA ports as a job does, and returns why it cannot use them, nil for those that it can use. An invalid
+// setting is reported by another check.
+func refusedPorts(env []string) map[string]error {
+	ports, _ := explain.Ports(lookup(env))
+	refused := map[string]error{}
+	for _, p := range ports {
+		refused[fmt.Sprintf("%s/%d", p.Device, p.Port)] = p.Err
+	}
+	return refused
 }
 
 // printPorts prints the RDMA ports of this machine on one line, for ibrun doctor on another host.

@@ -118,6 +118,28 @@ func verbsOpen(h *Host) []Finding {
 	})
 }
 
+// verbsUse checks whether jobs can use the active ports: it asks what a job asks of them.
+func verbsUse(h *Host) []Finding {
+	if !h.Live {
+		return infoFinding("a captured tree has no devices: whether jobs can use them is unknown")
+	}
+	all := h.forEachUsable(func(d *hw.RDMADevice, p *hw.RDMAPort) []Finding {
+		name := portName(d, p)
+		switch err, asked := h.Refused[name]; {
+		case !asked:
+			return infoFinding("%s is not used by jobs, by the settings", name)
+		case err != nil:
+			return newFinding(Error, name+": "+strings.ReplaceAll(err.Error(), "\n", "; "), "jobs use another device, or TCP",
+				"ibrun explain --transport rdma   # shows what is used instead")
+		}
+		return okFinding("jobs can use %s", name)
+	})
+	if all == nil {
+		return infoFinding("there is no active RDMA port that this process can open")
+	}
+	return all
+}
+
 // verbsCM checks for the connection manager, which ibrun does not need, but other programs do.
 func verbsCM(h *Host) []Finding {
 	if len(h.Top.RDMA) == 0 {

@@ -59,7 +59,9 @@ func newVerdict(h *Host, findings []Finding) Verdict {
 func (h *Host) rdmaVerdict(findings []Finding) string {
 	var ports []string
 	h.forEachUsable(func(d *hw.RDMADevice, p *hw.RDMAPort) []Finding {
-		ports = append(ports, portName(d, p))
+		if h.Refused[portName(d, p)] == nil {
+			ports = append(ports, portName(d, p))
+		}
 		return nil
 	})
 	var wrong []string
