@@ -39,7 +39,8 @@ func countCalls(net *verbstest.SimulatedNetwork, f func()) map[verbstest.Simulat
 // address handle. It queries nothing, also for the first connection of a process. Only an event makes it query once more.
 func TestSimulatedCallsPerConnection(t *testing.T) {
 	net, ds := openSimulated(t, Settings{Devices: []string{"a"}}, 4)
-	want := map[verbstest.SimulatedCall]int{verbstest.CallCreateQP: 2, verbstest.CallModifyQP: 6, verbstest.CallCreateAH: 2}
+	want := map[verbstest.SimulatedCall]int{verbstest.CallCreateQP: 2, verbstest.CallModifyQP: 6, verbstest.CallToInit: 2,
+		verbstest.CallToRTR: 2, verbstest.CallToRTS: 2, verbstest.CallCreateAH: 2}
 	for _, peer := range []int{1, 2} {
 		if got := countCalls(net, func() { connectPeers(t, ds[0], ds[peer]) }); !maps.Equal(got, want) {
 			t.Errorf("a connection to peer %d took %v, want %v", peer, got, want)

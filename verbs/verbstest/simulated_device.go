@@ -77,7 +77,8 @@ func (n *SimulatedNetwork) RegisteredAccess() map[verbs.Access]int {
 // SimulatedCall is a call that a simulated device can refuse.
 type SimulatedCall int
 
-// The calls of devices. Those from CallNotify on only RefuseOn refuses.
+// The calls of devices. Those from CallNotify on only RefuseOn refuses. CallModifyQP is each change of a queue pair; the calls
+// after it are changes to one state, for which f is called as well.
 const (
 	CallOpen SimulatedCall = iota
 	CallQueryDevice
@@ -92,6 +93,11 @@ const (
 	CallCreateAH
 	CallRegMR
 	CallModifyQP
+	CallToReset
+	CallToInit
+	CallToRTR
+	CallToRTS
+	CallToErr
 	CallQueryQP
 	CallNotify
 	CallPoll
@@ -113,10 +119,11 @@ func SimulatedCalls() (all []SimulatedCall) {
 	return all
 }
 
-// String returns the name of the call in libibverbs.
+// String returns the name of the call in libibverbs, with the new state if that matters.
 func (c SimulatedCall) String() string {
 	return [...]string{"open_device", "query_device", "query_port", "query_gid_table", "query_pkey", "alloc_pd",
-		"create_comp_channel", "create_cq", "create_srq", "create_qp", "create_ah", "reg_mr", "modify_qp", "query_qp",
+		"create_comp_channel", "create_cq", "create_srq", "create_qp", "create_ah", "reg_mr", "modify_qp",
+		"modify_qp to RESET", "modify_qp to INIT", "modify_qp to RTR", "modify_qp to RTS", "modify_qp to ERR", "query_qp",
 		"req_notify_cq", "poll_cq", "post_send", "post_recv", "post_srq_recv", "destroy_qp", "dereg_mr", "destroy_ah"}[c]
 }
 
@@ -154,6 +161,17 @@ func (n *SimulatedNetwork) call(device string, c SimulatedCall) error {
 		return fmt.Errorf("ibv_%v: %w", c, err)
 	}
 	return nil
+}
+
+// modify is call for a change of a queue pair.
+func (n *SimulatedNetwork) modify(device string, mask verbs.AttrMask, to verbs.State) error {
+	err := n.call(device, CallModifyQP)
+	change, ok := map[verbs.State]SimulatedCall{verbs.StateReset: CallToReset, verbs.StateInit: CallToInit,
+		verbs.StateRTR: CallToRTR, verbs.StateRTS: CallToRTS, verbs.StateErr: CallToErr}[to]
+	if err == nil && ok && mask&verbs.AttrState != 0 {
+		err = n.call(device, change)
+	}
+	return err
 }
 
 // qpsOf returns the open queue pairs of a device. The caller must hold mu.

@@ -86,10 +86,10 @@ func (q *simQP) Query(uint32) (ib.QPAttr, error) {
 }
 
 func (q *simQP) Modify(a *ib.QPAttr, mask uint32) error {
-	if err := q.dev.net.call(q.dev.name, CallModifyQP); err != nil {
+	m := verbs.AttrMask(mask)
+	if err := q.dev.net.modify(q.dev.name, m, verbs.State(a.State)); err != nil {
 		return err
 	}
-	m := verbs.AttrMask(mask)
 	if err := q.dev.is.checkModify(a, m); err != nil {
 		return err
 	}
