@@ -49,6 +49,8 @@ type rail struct {
 	lost       bool // the device is lost; never set on the first rail
 	sendArmed  bool // sendCQ reports its next completion
 	recvArmed  bool // recvCQ reports its next completion
+	// sendRefused and recvRefused are how often in a row the device has refused to report the next completion.
+	sendRefused, recvRefused int
 }
 
 // sendCQEntries is how many requests may be in flight over one rail.

@@ -17,11 +17,14 @@ type sleepState struct {
 	sendsFreed  bool        // send slots were freed since Arm
 	sendBlocked bool        // a Send failed for want of a slot or of room in a queue
 	blind       bool        // a device does not report its next completion: it has refused to; see blindInterval
-	refusals    int         // calls in a row by which devices have refused to
+	reported    bool        // the user knows it
 }
 
-// blindInterval is how long a caller sleeps if a device refuses to report completions. A device that always does is not opened.
-const blindInterval = time.Millisecond
+const (
+	// blindInterval is how long a caller sleeps if a device refuses to report completions. A device that always does is not opened.
+	blindInterval = time.Millisecond
+	maxRefused    = 8 // refusals in a row to report the completions of one queue before the user is told
+)
 
 // Arm makes the rails report the next completions through the waker's file descriptor. Completions of sends are reported only
 // if something waits for them. From now on, transfers that other goroutines begin wake the caller.
@@ -74,12 +77,12 @@ func (d *domain) armCQs() error {
 	d.sleep.blind = false
 	for _, r := range d.polled {
 		if r.recvCQ != nil && !r.recvArmed {
-			if err := d.arm(r, r.recvCQ, &r.recvArmed); err != nil {
+			if err := d.arm(r, r.recvCQ, &r.recvArmed, &r.recvRefused); err != nil {
 				return err
 			}
 		}
 		if sends && !r.sendArmed {
-			if err := d.arm(r, r.sendCQ, &r.sendArmed); err != nil {
+			if err := d.arm(r, r.sendCQ, &r.sendArmed, &r.sendRefused); err != nil {
 				return err
 			}
 		}
@@ -88,17 +91,18 @@ func (d *domain) armCQs() error {
 }
 
 // arm makes a completion queue of a rail report its next completion. It returns an error only if the first rail is lost.
-func (d *domain) arm(r *rail, cq *verbs.CQ, armed *bool) error {
+func (d *domain) arm(r *rail, cq *verbs.CQ, armed *bool, refused *int) error {
 	err := cq.Notify(false)
 	if *armed = err == nil; *armed {
-		d.sleep.refusals = 0
+		*refused = 0
 		return nil
 	}
 	if errors.Is(err, verbs.ErrDeviceLost) {
 		return d.railLost(r, err)
 	}
 	d.sleep.blind = true
-	if d.sleep.refusals++; d.sleep.refusals == maxRefusals && d.report != nil {
+	if *refused++; *refused >= maxRefused && !d.sleep.reported && d.report != nil {
+		d.sleep.reported = true
 		d.report(fmt.Sprintf("device %s does not report completions any more, so a process that waits looks for them every %v: %v",
 			r.dev.Name(), blindInterval, err))
 	}

@@ -50,7 +50,7 @@ func TestSimulatedBlindLater(t *testing.T) {
 	var lines []string
 	b.report = func(text string) { lines = append(lines, text) }
 	refuseNotify(net, 0, syscall.EBUSY)
-	for i := range 2 * maxRefusals {
+	for i := range 2 * maxRefused {
 		b.rails[0].recvArmed = false // as after an event
 		fd, _, err := b.Arm()
 		if err != nil {
@@ -62,7 +62,7 @@ func TestSimulatedBlindLater(t *testing.T) {
 		if n := len(pollTimes(t, b, 1)); n > 0 {
 			t.Errorf("%d events", n)
 		}
-		if want := i+1 >= maxRefusals; want != (len(lines) == 1) {
+		if want := i+1 >= maxRefused; want != (len(lines) == 1) {
 			t.Errorf("after %d refusals: %q", i+1, lines)
 		}
 	}
