@@ -1,6 +1,7 @@
 package rdma
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,29 +108,26 @@ func (p *responder) close() {
 	}
 }
 
-// run answers probes until the context ends or the device is lost. Poll reports a lost device. If the device refuses a call, run
-// looks for probes after a pause: peers would take a process that does not answer for lost.
+// run answers probes until the context ends. If the device refuses a call, run looks for probes after a pause: peers would take a
+// process that does not answer for lost. It does so too if the error says that the device is lost: other errors have the same
+// number, and Poll finds out whether it is.
 func (p *responder) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		notify, err := p.cq.Notify(false), p.answerAll()
-		if errors.Is(notify, verbs.ErrDeviceLost) || errors.Is(err, verbs.ErrDeviceLost) {
+		recovered := error(nil)
+		if p.failed {
+			recovered = p.recover()
+			p.failed = recovered != nil // the link is still down
+		}
+		if err = cmp.Or(notify, err); err == nil && recovered == nil {
+			_, err = p.channel.Wait(ctx)
+		}
+		switch {
+		case errors.Is(err, verbs.ErrClosed):
 			return
-		}
-		if notify != nil || err != nil {
-			pause(ctx, responderPause)
-			continue
-		}
-		if p.failed && p.recover() != nil {
-			p.failed = true // the link is still down
-			if !pause(ctx, maxREQInterval) {
-				return
-			}
-			continue
-		}
-		if _, err := p.channel.Wait(ctx); err != nil {
-			if errors.Is(err, verbs.ErrDeviceLost) || errors.Is(err, verbs.ErrClosed) {
-				return
-			}
+		case errors.Is(err, verbs.ErrDeviceLost), recovered != nil:
+			pause(ctx, maxREQInterval)
+		case err != nil:
 			pause(ctx, responderPause)
 		}
 	}
