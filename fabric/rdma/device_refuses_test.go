@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
@@ -55,5 +56,34 @@ func TestSimulatedResponderGoesOn(t *testing.T) {
 			return int32(s.answered-last) > 0
 		})
 		net.RefuseOn(nil)
+	}
+}
+
+// TestSimulatedOwnAddress: when a device is opened, this host has no route to the address of the device. The device is used all
+// the same. If it does not answer calls about its own address, or refuses what needs no route, it is not.
+func TestSimulatedOwnAddress(t *testing.T) {
+	for _, call := range []verbstest.SimulatedCall{verbstest.CallToRTR, verbstest.CallCreateAH, verbstest.CallSend} {
+		for _, errno := range []syscall.Errno{syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.ETIMEDOUT} {
+			used := errno != syscall.ETIMEDOUT && call != verbstest.CallSend
+			net, calls := verbstest.NewSimulatedNetwork(), 0
+			net.RefuseOn(func(_ string, c verbstest.SimulatedCall) error {
+				if c != call || calls > 0 {
+					return nil
+				}
+				calls++
+				return errno
+			})
+			d, err := (&Transport{Settings: Settings{Devices: []string{"a"}}, Network: net.Node()}).Open(t.Context(),
+				&fabric.Config{Self: 0, Size: 2})
+			if calls != 1 || used != (err == nil) {
+				t.Errorf("%v, %v: %v, %d calls", call, errno, err, calls)
+			}
+			if err == nil {
+				err = d.Close()
+			}
+			if used && err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }

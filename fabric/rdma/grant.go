@@ -1,8 +1,10 @@
 package rdma
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"syscall"
 
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -228,20 +230,31 @@ func (r *rail) tryConnection() error {
 	if err != nil {
 		return err
 	}
+	err = connectToSelf(qp, r.set.connParams())
+	return cmp.Or(err, qp.Close())
+}
+
+// isNoRoute reports whether a call has failed because this host has no route to its own address. That says nothing about the
+// device, nor about peers. No host has to answer for that address, so it is the device that does not if the call times out.
+func isNoRoute(err error) bool {
+	return errors.Is(err, verbs.ErrUnreachable) && !errors.Is(err, syscall.ETIMEDOUT)
+}
+
+// connectToSelf connects a queue pair to itself, and posts a WRITE of no bytes. Without a route it does nothing.
+func connectToSelf(qp *verbs.QP, params verbs.Params) error {
 	own, err := qp.Address()
-	if err == nil {
-		err = qp.ConnectWith(own, r.set.connParams())
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		err = qp.Write(0, verbs.Signaled, verbs.Remote{})
+	if err := qp.ConnectWith(own, params); isNoRoute(err) {
+		return nil
+	} else if err != nil {
+		return err
 	}
-	if err == nil {
-		err = qp.Ring()
+	if err := qp.Write(0, verbs.Signaled, verbs.Remote{}); err != nil {
+		return err
 	}
-	if closed := qp.Close(); err == nil {
-		err = closed
-	}
-	return err
+	return qp.Ring()
 }
 
 // tryQueuePair creates a queue pair with the grant, and closes it again.

@@ -82,6 +82,9 @@ func (d *domain) tryDestination() error {
 	r := d.rails[0]
 	own := r.railAddress(d.responder.qps)
 	t, err := newDestination(r.partitions[0].ud, own.datagrams(0), d.params)
+	if isNoRoute(err) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
