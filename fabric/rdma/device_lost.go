@@ -51,8 +51,11 @@ func (d *domain) loseDevice(err error) {
 	for _, r := range d.rails {
 		d.waker.ignoreRail(r)
 	}
-	d.stopReceiving()
+	unstopped := d.stopReceiving()
 	d.drainLost()
+	for _, r := range unstopped {
+		_ = r.dev.Close() // the kernel frees what the device did not
+	}
 	down := map[*endpoint]error{} // peers that have closed
 	for _, e := range d.eps {
 		if e != nil && e.teardown != nil && e.teardown.peerDown != nil {
@@ -73,9 +76,6 @@ func (d *domain) loseDevice(err error) {
 		d.removeConnecting(e)
 		e.conn.reset()
 		e.teardown, e.disconnect = nil, disconnectDone
-		d.mu.Lock()
-		e.canPost = false
-		d.mu.Unlock()
 		if down[e] == nil && e.ended.Load() == nil && (e.leaving != nil || d.mayLeave(e)) {
 			d.leaveLost(e, fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, d.lost))
 			continue
@@ -95,16 +95,29 @@ func (d *domain) loseDevice(err error) {
 	}
 }
 
-// stopReceiving makes the device receive no more messages, so that drainLost finds all, also if the device still works.
-func (d *domain) stopReceiving() {
+// stopReceiving makes the devices receive no more messages, so that drainLost finds all, and access no more memory of transfers,
+// which end. It returns the rails whose device has not changed the state of a queue pair. Nothing else shows whether such a queue
+// pair goes on: an error may mean that the device is lost, or that it works and refuses the call.
+func (d *domain) stopReceiving() (unstopped []*rail) {
+	d.mu.Lock() // other goroutines post no more requests
+	for _, e := range d.eps {
+		if e != nil {
+			e.canPost = false
+		}
+	}
+	d.mu.Unlock()
 	for _, e := range d.eps {
 		if e == nil {
 			continue
 		}
-		for _, q := range e.qps { // fails if the device is lost
-			_ = q.qp.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState)
+		for _, q := range e.qps {
+			err := q.qp.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState)
+			if err != nil && !slices.Contains(unstopped, q.rail) {
+				unstopped = append(unstopped, q.rail)
+			}
 		}
 	}
+	return unstopped
 }
 
 // pollStopped is Poll once the domain was closed or its device is lost.

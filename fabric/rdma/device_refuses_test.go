@@ -3,6 +3,9 @@
 package rdma
 
 import (
+	"bytes"
+	"errors"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -10,6 +13,92 @@ import (
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
+
+// refuseCalls makes a device refuse some calls from now on.
+func refuseCalls(net *verbstest.SimulatedNetwork, device string, errno syscall.Errno, calls ...verbstest.SimulatedCall) {
+	net.RefuseOn(func(name string, c verbstest.SimulatedCall) error {
+		for _, call := range calls {
+			if name == device && c == call {
+				return errno
+			}
+		}
+		return nil
+	})
+}
+
+// TestSimulatedNoAccessAfterLoss: a device works, but its completions cannot be polled any more, and it refuses to stop or close
+// queue pairs. When a read has ended because of that, the device does not access its memory any more.
+func TestSimulatedNoAccessAfterLoss(t *testing.T) {
+	for _, errno := range []syscall.Errno{syscall.EBUSY, syscall.EINVAL, syscall.EIO} {
+		for _, other := range []bool{false, true} {
+			net := verbstest.NewSimulatedNetwork()
+			ds := openEach(t, net, "a0", "b0")
+			connectPeers(t, ds[0], ds[1])
+			if other {
+				ds[0].Await()
+			}
+			r := newReader(t, ds[0], ds[1], 1<<16)
+			net.SetPaused(true)
+			r.start()
+			pollTimes(t, ds[0], 4)
+			refuseCalls(net, "a0", errno, verbstest.CallPoll, verbstest.CallToErr, verbstest.CallDestroyQP)
+			var ended error
+			waittest.Poll(t, "the read ends", func() bool {
+				for _, ev := range pollTimes(t, ds[0], 1) {
+					if ev.Kind == fabric.Done {
+						ended = ev.Err
+					}
+				}
+				return ended != nil
+			})
+			net.SetPaused(false)
+			if !bytes.Equal(r.dst, make([]byte, len(r.dst))) {
+				t.Errorf("%v, another transport %v: the device has written after %v", errno, other, ended)
+			}
+			if _, err := ds[0].Register(make([]byte, 64)); other && !errors.Is(err, fabric.ErrNotSupported) {
+				t.Errorf("%v: register: %v", errno, err)
+			}
+			net.RefuseOn(nil)
+			closeAtOnce(ds)
+		}
+	}
+}
+
+// TestSimulatedSerializedLoss: goroutines write while the completions of the device cannot be polled any more, so that it counts
+// as lost. The race detector checks that calls on a queue pair do not overlap, see verbs.QPConfig.Serialized.
+func TestSimulatedSerializedLoss(t *testing.T) {
+	net := verbstest.NewSimulatedAdapters(func() int { return 0 })
+	ds := openEach(t, net, "a0", "b0")
+	connectPeers(t, ds[0], ds[1])
+	src := make([]byte, 64)
+	far, err1 := ds[1].Register(make([]byte, 64))
+	near, err2 := ds[0].Register(src)
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	var writers sync.WaitGroup
+	for range 2 {
+		writers.Go(func() {
+			for token := uint64(0); ds[0].eps[1].ended.Load() == nil; token++ {
+				if ds[0].transfers.active.Load() < 16 {
+					_, _ = ds[0].eps[1].Write(src, near, far.Remote, token) // fails once the peer is lost
+				}
+			}
+		})
+	}
+	for range 100 {
+		pollTimes(t, ds[0], 1)
+		pollTimes(t, ds[1], 1)
+	}
+	refuseOn(net, "a0", verbstest.CallPoll, syscall.EINVAL)
+	waittest.Poll(t, "the device counts as lost", func() bool {
+		pollTimes(t, ds[0], 1)
+		return ds[0].lost != nil
+	})
+	writers.Wait()
+	net.RefuseOn(nil)
+	closeAtOnce(ds)
+}
 
 // TestSimulatedResponderGoesOn: a device refuses to report completions to the goroutine that answers probes: for a while, with an
 // error that may mean that the device is lost, or for good, while an answer that was sent without a link has made the queue pair

@@ -103,7 +103,7 @@ func (d *domain) Register(b []byte) (fabric.Region, error) {
 		return fabric.Region{}, errDomainClosed.err
 	}
 	r, err := d.regions.add(b)
-	if errors.Is(err, verbs.ErrDeviceLost) { // another domain takes over, see handover.go
+	if err != nil && (d.lost != nil || errors.Is(err, verbs.ErrDeviceLost)) { // another domain takes over, see handover.go
 		err = fmt.Errorf("%w: %w", fabric.ErrNotSupported, err)
 	}
 	return r, err

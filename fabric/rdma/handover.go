@@ -15,9 +15,8 @@ import (
 //     is made to the peer. The queue pairs are closed as always, so all that has arrived is received.
 //  2. Left returns what the two sides tell each other, once nothing can change it any more: the queue pairs are closed, and the
 //     caller of Poll has got all messages of the peer.
-//  3. Unreceived returns the messages that the peer has not received. Like those that are sent again over another
-//     connection, they
-//     are in slots, which outlive queue pairs.
+//  3. Unreceived returns the messages that the peer has not received. Like those that are sent again over another connection,
+//     they are in slots, which outlive queue pairs.
 //  4. Abandon ends the endpoint.
 //
 // A message is in a slot until the device of the peer has acknowledged it. If that device is lost before the peer has polled its
@@ -85,7 +84,7 @@ func (d *domain) leaveLost(e *endpoint, err error) {
 	d.leave(e, err)
 	if !e.leaving.left {
 		for _, q := range e.qps {
-			_ = q.qp.Close() // those of the lost device cannot fail; the others access no memory any more
+			_ = q.qp.Close() // it accesses no memory any more: see stopReceiving
 		}
 		d.keepUnacked(e)
 		d.hasLeft(e)

@@ -105,6 +105,8 @@ func (n *SimulatedNetwork) removeOpen(d *simDevice) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.open = slices.DeleteFunc(n.open, func(o *simDevice) bool { return o == d })
+	n.qps = slices.DeleteFunc(n.qps, func(q *simQP) bool { return q.dev == d }) // those that it has refused to close
+	n.busy = slices.DeleteFunc(n.busy, func(q *simQP) bool { return q.dev == d })
 }
 
 // RaiseEvent raises an asynchronous event of the first port of a device, at every process that has it open.
