@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -22,14 +23,15 @@ type refusal struct {
 	errno  syscall.Errno
 	skip   int // calls before that succeed
 	always bool
-	both   bool   // both processes, else only the second
+	at     string // the processes
 	second bool   // the nodes have another device, in another subnet
 	phase  string // from when on calls are counted
+	rare   string // the process that polls rarely, empty if none does
 }
 
 func (r refusal) String() string {
-	return fmt.Sprintf("%v with %q after %d, always %v, at both %v, a second device %v, while %s", r.call, r.errno, r.skip, r.always,
-		r.both, r.second, r.phase)
+	return fmt.Sprintf("%v with %q after %d, always %v, at %v, a second device %v, while %s, rarely polls %q", r.call, r.errno,
+		r.skip, r.always, r.at, r.second, r.phase, r.rare)
 }
 
 // refusalPhases are the parts of a job in which calls are refused.
@@ -40,20 +42,41 @@ var likelyErrnos = []syscall.Errno{syscall.ETIMEDOUT, syscall.EINTR, syscall.EIO
 	syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.EREMOTEIO, syscall.EINVAL, syscall.ENOMEM, syscall.EAGAIN, syscall.EPERM,
 	syscall.EOPNOTSUPP, syscall.ENODEV}
 
-// allRefusals returns every call with every error once, and every call with the likely errors in all other ways.
+// allRefusals returns every call with every error once, and every call in all other ways with likely errors. In a part of them a
+// process polls rarely.
 func allRefusals() (all []refusal) {
 	const lastErrno = 133 // EHWPOISON
 	for _, call := range verbstest.SimulatedCalls() {
 		for errno := syscall.Errno(1); errno <= lastErrno; errno++ {
 			if errno != 41 && errno != 58 { // not in use
-				all = append(all, refusal{call: call, errno: errno, always: true, phase: refusalPhases[int(errno)%2]})
+				all = append(all, refusal{call: call, errno: errno, always: true, at: "1", phase: refusalPhases[int(errno)%2]})
 			}
 		}
-		for _, errno := range likelyErrnos {
+		for i, errno := range likelyErrnos {
 			for _, phase := range refusalPhases {
-				for way := range 3 * 2 * 2 {
+				for way := range 3 * 3 * 2 {
+					if (i+way)%2 == 1 { // each way with half of the errors
+						continue
+					}
 					all = append(all, refusal{call: call, errno: errno, skip: [...]int{0, 2, 0}[way%3], always: way%3 == 2,
-						both: way/3%2 == 1, second: way/6 == 1, phase: phase})
+						at: [...]string{"0", "1", "01"}[way/3%3], second: way/9 == 1, phase: phase,
+						rare: [...]string{"", "0", "", "1", ""}[(i+way)/2%5]})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// lastingRefusals returns the changes of a queue pair that a device carries out last, refused for good in all ways. A device that
+// refuses these has granted all else: the other process is connected already, or waits for an answer.
+func lastingRefusals() (all []refusal) {
+	for _, call := range []verbstest.SimulatedCall{verbstest.CallToInit, verbstest.CallToRTR, verbstest.CallToRTS,
+		verbstest.CallToErr} {
+		for _, phase := range refusalPhases {
+			for _, at := range []string{"0", "1", "01"} {
+				for _, rare := range []string{"", "0", "1"} {
+					all = append(all, refusal{call: call, errno: syscall.ETIMEDOUT, always: true, at: at, phase: phase, rare: rare})
 				}
 			}
 		}
@@ -69,10 +92,15 @@ func TestAdapterRefusals(t *testing.T) {
 	all := allRefusals()
 	if !soaktest.On() {
 		r := rand.New(rand.NewPCG(soaktest.Seed(t), 0))
-		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		all = append(all[:20], worstRefusals...)
+		lasting := lastingRefusals()
+		for _, list := range [][]refusal{all, lasting} {
+			r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+		}
+		all = slices.Concat(all[:8], lasting[:8], worstRefusals)
+	} else {
+		all = append(all, lastingRefusals()...)
 	}
-	const atOnce = 16
+	const atOnce = 32
 	running, group := make(chan struct{}, atOnce), sync.WaitGroup{}
 	for _, r := range all {
 		running <- struct{}{}
@@ -86,18 +114,18 @@ func TestAdapterRefusals(t *testing.T) {
 
 // worstRefusals have once ended jobs.
 var worstRefusals = []refusal{
-	{call: verbstest.CallModifyQP, errno: syscall.ETIMEDOUT, always: true, both: true, phase: "connecting"},
-	{call: verbstest.CallModifyQP, errno: syscall.EIO, always: true, phase: "connecting"},
-	{call: verbstest.CallModifyQP, errno: syscall.ENODATA, always: true, phase: "opening"},
-	{call: verbstest.CallModifyQP, errno: syscall.EREMOTEIO, always: true, second: true, phase: "connecting again"},
-	{call: verbstest.CallCreateQP, errno: syscall.ENETUNREACH, always: true, phase: "connecting again"},
-	{call: verbstest.CallNotify, errno: syscall.EINVAL, always: true, both: true, phase: "opening"},
-	{call: verbstest.CallNotify, errno: syscall.EINVAL, always: true, phase: "connecting"},
-	{call: verbstest.CallSend, errno: syscall.EINVAL, always: true, phase: "connecting"},
-	{call: verbstest.CallSend, errno: syscall.ENOMEM, skip: 2, both: true, phase: "connecting again"},
-	{call: verbstest.CallSRQRecv, errno: syscall.ENODEV, always: true, phase: "connecting"},
-	{call: verbstest.CallModifyQP, errno: syscall.EINVAL, always: true, phase: "connecting again"},
-	{call: verbstest.CallQueryPort, errno: syscall.ENODEV, always: true, phase: "opening"},
+	{call: verbstest.CallModifyQP, errno: syscall.ETIMEDOUT, always: true, at: "01", phase: "connecting"},
+	{call: verbstest.CallModifyQP, errno: syscall.EIO, always: true, at: "1", phase: "connecting"},
+	{call: verbstest.CallModifyQP, errno: syscall.ENODATA, always: true, at: "1", phase: "opening"},
+	{call: verbstest.CallModifyQP, errno: syscall.EREMOTEIO, always: true, second: true, at: "1", phase: "connecting again"},
+	{call: verbstest.CallCreateQP, errno: syscall.ENETUNREACH, always: true, at: "1", phase: "connecting again"},
+	{call: verbstest.CallNotify, errno: syscall.EINVAL, always: true, at: "01", phase: "opening"},
+	{call: verbstest.CallNotify, errno: syscall.EINVAL, always: true, at: "1", phase: "connecting"},
+	{call: verbstest.CallSend, errno: syscall.EINVAL, always: true, at: "1", phase: "connecting"},
+	{call: verbstest.CallSend, errno: syscall.ENOMEM, skip: 2, at: "01", phase: "connecting again"},
+	{call: verbstest.CallSRQRecv, errno: syscall.ENODEV, always: true, at: "1", phase: "connecting"},
+	{call: verbstest.CallModifyQP, errno: syscall.EINVAL, always: true, at: "1", phase: "connecting again"},
+	{call: verbstest.CallQueryPort, errno: syscall.ENODEV, always: true, at: "1", phase: "opening"},
 }
 
 // run runs a job with the refusal.
@@ -111,6 +139,7 @@ func (r refusal) run(t *testing.T) {
 		r.begin(net)
 	}
 	job := newClusterOn(t, net, 0, nodes...)
+	job.rare = r.rare
 	if r.phase == refusalPhases[1] {
 		r.begin(net)
 	}
@@ -131,7 +160,7 @@ func (r refusal) begin(net *verbstest.SimulatedNetwork) {
 	var mu sync.Mutex
 	made := map[string]int{}
 	net.RefuseOn(func(device string, c verbstest.SimulatedCall) error {
-		if c != r.call || device != "ib-1" && !(r.both && device == "ib-0") {
+		if kind, process, _ := strings.Cut(device, "-"); c != r.call || kind != "ib" || !strings.Contains(r.at, process) {
 			return nil
 		}
 		mu.Lock()
@@ -163,7 +192,7 @@ func (r refusal) check(t *testing.T, job *cluster) {
 			t.Errorf("%v: reported %q", r, note)
 		}
 	}
-	if lines['0'] > 1 || lines['1'] > 1 || len(job.notes) > 1 && !r.both || len(job.notes) == 0 && route != "ib" {
+	if lines['0'] > 1 || lines['1'] > 1 || len(job.notes) > len(r.at) || len(job.notes) == 0 && route != "ib" {
 		t.Errorf("%v: %s is used; reported %q", r, route, job.notes)
 	}
 }
@@ -197,11 +226,7 @@ func (c *cluster) readLarge(reader, owner int) {
 				c.t.Fatalf("read: %v", err)
 			}
 		}
-		for range 64 {
-			for i := range c.ds {
-				c.poll(i)
-			}
-		}
+		c.pollAll()
 		for _, err := range c.ended {
 			reading, done = err == nil, done || err == nil
 		}

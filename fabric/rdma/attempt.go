@@ -17,7 +17,7 @@ import (
 type attempt struct {
 	requests  int           // REQs that were sent, or could not be sent: there is no route, or the device refuses the connection
 	since     time.Duration // when the first one was
-	heard     bool          // a datagram of the peer has arrived
+	heard     bool          // a datagram of the peer has arrived, other than the answer to a probe
 	confirmed bool          // see domain.ConfirmAlive
 	held      bool          // see domain.Hold
 	done      bool          // the peer was connected
@@ -32,10 +32,10 @@ type Attempt struct {
 	Requests int
 	// Elapsed is the time since the first one.
 	Elapsed time.Duration
-	// Heard says that a datagram of the peer has arrived, and neither device has refused the connection.
+	// Heard says that a datagram about connections has arrived from the peer, and no attempt has failed.
 	Heard bool
-	// Err is not nil if the last request could not be sent, because there is no route, or if a device refuses the connection:
-	// that of the peer if Rejected is set.
+	// Err is not nil if the last request could not be sent, because there is no route, or if attempts fail: because the device of
+	// the peer refuses if Rejected is set.
 	Err      error
 	Rejected bool
 }
@@ -55,9 +55,9 @@ func (d *domain) Attempts(f func(peer int, a Attempt)) {
 		if a.requests == 0 || a.done || e.ended.Load() != nil || elapsed < overdue {
 			continue
 		}
-		refused := e.retry.refusal.err
-		f(e.peer, Attempt{a.requests, elapsed, a.heard && refused == nil && d.lost == nil, cmp.Or(refused, e.retry.err),
-			e.retry.rejected})
+		failure := e.retry.failure()
+		f(e.peer, Attempt{a.requests, elapsed, a.heard && failure == nil && d.lost == nil, cmp.Or(failure, e.retry.err),
+			failure != nil && e.retry.rejected})
 	}
 }
 
@@ -65,11 +65,11 @@ func (d *domain) Attempts(f func(peer int, a Attempt)) {
 // is not. The reasons that the peer gives are not among them.
 func (d *domain) Refusal(peer int) error {
 	e := d.endpointOf(peer)
-	err := cmp.Or(d.lost, e.retry.refusal.err, e.retry.err, d.cm.refusal)
-	if e.retry.rejected && d.lost == nil {
-		return nil
+	failure := e.retry.failure()
+	if e.retry.rejected {
+		failure = nil
 	}
-	return err
+	return cmp.Or(d.lost, failure, e.retry.err, d.cm.refusal)
 }
 
 // PathTo describes the device and the addresses by which a peer is connected to.

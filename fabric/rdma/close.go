@@ -85,10 +85,8 @@ func (d *domain) awaitDisconnects() error {
 func (d *domain) sendNotices() bool {
 	m := &d.cm
 	m.notices = slices.DeleteFunc(m.notices, func(e *endpoint) bool {
-		if len(m.freeSends) == 0 {
-			return false
-		}
-		return d.sendCM(e, cmDREQ, qpInfo{}) != errResolving
+		err := d.sendCM(e, cmDREQ, qpInfo{})
+		return err != errResolving && err != errNoSendSlot
 	})
 	return len(m.notices) > 0 || len(m.freeSends) < int(m.sends) && !m.failed
 }

@@ -126,7 +126,7 @@ func (d *domain) completeOldest(e *endpoint, q *queuePair) {
 		}
 	case requestKeepalive:
 		if q.inFlight() == 0 && e.ops.first == nil {
-			e.endBreaks()
+			e.endFailures()
 		}
 	}
 }

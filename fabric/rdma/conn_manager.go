@@ -1,9 +1,9 @@
 package rdma
 
 import (
+	"cmp"
 	"errors"
 	"sync/atomic"
-	"time"
 
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -131,18 +131,16 @@ func (m *connManager) handleReceived(d *domain) error {
 	return nil
 }
 
-// errNoSendSlot means that so many datagrams are in flight that no other can be sent now.
+// errNoSendSlot means that no datagram can be sent now, because so many are in flight, or because the queue pairs are to be
+// restarted by the next tick.
 var errNoSendSlot = errors.New("all slots for datagrams are in use")
 
-// send sends a datagram. It returns an error if there is no route to the peer, and errNoSendSlot without a free slot. If the
-// device refuses to send it, the error is a setUpError.
+// send sends a datagram. It returns an error if there is no route to the peer, or errNoSendSlot. If the device refuses to send
+// it, or to restart the queue pairs, the error is a setUpError.
 func (m *connManager) send(d *domain, e *endpoint, msg *cmMessage) error {
 	to, err := d.destination(e)
-	if err == errResolving || errors.Is(err, verbs.ErrUnreachable) {
-		return err
-	}
 	if err != nil {
-		return &setUpError{err}
+		return err
 	}
 	if len(m.freeSends) == 0 {
 		return errNoSendSlot
@@ -154,7 +152,10 @@ func (m *connManager) send(d *domain, e *endpoint, msg *cmMessage) error {
 	i := m.freeSends[len(m.freeSends)-1]
 	n := len(msg.append(m.slot(i)[:0], &d.key))
 	if err := to.ud.SendTo(m.wrID(i), verbs.Signaled, dest, m.mr.SGE(int(i)*cmSlotBytes, n)); err != nil {
-		return &setUpError{err}
+		if m.failed && m.refusal == nil && errors.Is(err, verbs.ErrState) {
+			return errNoSendSlot
+		}
+		return &setUpError{cmp.Or(m.refusal, err)} // without a restart, the state is what forbids to send
 	}
 	err = to.ud.Ring()
 	if e := (*verbs.Error)(nil); !errors.As(err, &e) || e.Dropped == 0 { // else it never completes
@@ -228,18 +229,17 @@ func (d *domain) trySendCM(e *endpoint, kind cmKind, reqQP qpInfo) {
 // answered records whether an answer to the peer could be sent.
 func (d *domain) answered(e *endpoint, err error) {
 	if err != errNoSendSlot && e.conn.state != stateEstablished {
-		d.noteSent(e, d.clock.elapsed(), err)
+		d.noteSent(e, err)
 	}
 }
 
 // noteSent records the result of sending a datagram that makes a connection.
-func (d *domain) noteSent(e *endpoint, now time.Duration, err error) {
-	switch e.retry.err = err; {
-	case err == errResolving:
+func (d *domain) noteSent(e *endpoint, err error) {
+	e.retry.err = err
+	if err == errResolving {
 		e.retry.err = nil
-	case isRefusal(err):
-		d.refuse(e, now, err)
-	case err == nil && !e.retry.rejected:
-		e.retry.refusal.err = nil
+	}
+	if isRefusal(err) {
+		d.attemptRefused(e, err)
 	}
 }

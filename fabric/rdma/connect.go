@@ -16,17 +16,17 @@ const (
 // connRetry counts and schedules attempts to connect to a peer.
 type connRetry struct {
 	err         error         // why the last datagram could not be sent to the peer; nil if it was sent
-	breaks      int32         // connections in a row that broke before the peer acknowledged what was lost: see acknowledged
-	lost        uint32        // bytes of the shortest packet that was lost over them; 0: none is known
-	since       time.Duration // when the first of them broke
-	refusals    int16         // attempts in a row that were refused
+	why         error         // why the last attempt has failed; valid while failed is not 0
+	since       time.Duration // when the first one of the series has failed; valid while failed is not 0
+	lost        uint32        // bytes of the shortest packet that was lost over connections that broke; 0: none is known
+	failed      int16         // attempts in a row that have failed; see series.go
 	rejected    bool          // the last one was refused by the peer
+	pending     bool          // a timer begins the next one at reqAt
 	reqAt       time.Duration // when to send the next REQ
 	reqInterval time.Duration // between that REQ and the one after it
 	at          time.Duration // when the next of the timers expires
 	position    int           // in connectTimers, plus 1; 0: the peer has no timers
 	silence     silence
-	refusal     refusal
 }
 
 // requestConnect makes the next Poll connect to the peer.
@@ -72,6 +72,7 @@ func (d *domain) connectRequested() {
 // startConnect creates queue pairs and sends the first REQ.
 func (d *domain) startConnect(e *endpoint) {
 	now := d.clock.elapsed()
+	e.retry.pending = false
 	if err := d.createQueuePairs(e, e.conn.epoch+1, nil); err != nil {
 		d.refused(e, err)
 		return
@@ -83,13 +84,14 @@ func (d *domain) startConnect(e *endpoint) {
 	d.addConnecting(e, now)
 }
 
-// isConnecting reports whether a connection to the peer is being made, or is to be made after a pause.
+// isConnecting reports whether a connection to the peer is being made, or is to be made after a pause, or once the one before is
+// closed.
 func (e *endpoint) isConnecting() bool {
 	switch e.conn.state {
 	case stateREQSent, stateREPSent:
 		return true
 	case stateIdle:
-		return e.retry.err != nil && e.teardown == nil && e.ended.Load() == nil
+		return (e.retry.pending || e.teardown != nil) && e.ended.Load() == nil
 	}
 	return false
 }
@@ -107,15 +109,21 @@ func (d *domain) countREQ(e *endpoint, now time.Duration, err error) {
 		return
 	}
 	e.countRequest(now)
-	d.noteSent(e, now, err)
 	e.retry.reqAt = now + e.retry.reqInterval
 	e.retry.reqInterval = min(2*e.retry.reqInterval, maxREQInterval)
+	d.noteSent(e, err)
+}
+
+// requests reports whether this side is to send a REQ to a peer that isConnecting, unless the timer for that has not expired. The
+// side that has sent the REQ sends it again.
+func (e *endpoint) requests() bool {
+	return e.conn.state != stateREPSent && e.teardown == nil && !e.attempt.held
 }
 
 // checkConnecting runs the timers of a peer that isConnecting.
 func (d *domain) checkConnecting(e *endpoint, now time.Duration) {
-	if d.checkSilence(e, now) || e.attempt.held || d.checkRefused(e, now) || e.conn.state == stateREPSent {
-		return // the side that has sent the REQ sends it again
+	if d.checkSilence(e, now) || !e.requests() {
+		return
 	}
 	switch {
 	case now < e.retry.reqAt:
@@ -142,7 +150,7 @@ func (d *domain) handleCM(m *cmMessage) error {
 	if m.fromIncarnation != e.addr.incarnation {
 		return nil
 	}
-	e.attempt.heard = true
+	e.attempt.heard = e.attempt.heard || m.kind != cmAlive // that is sent over another queue pair, see responder
 	e.takeReturned(m.returned)
 	if e.attempt.held && m.kind <= cmREP {
 		return nil
@@ -187,7 +195,7 @@ func (d *domain) handleCM(m *cmMessage) error {
 		d.trySendCM(e, cmREP, m.qps[0])
 	case actionEstablish:
 		if err := d.connectQueuePairs(e, m); err != nil {
-			d.declareBroken(e, err)
+			d.tearDownBroken(e, err)
 			return nil
 		}
 		e.conn.established(m.qps[0])
@@ -207,6 +215,7 @@ func (d *domain) accept(e *endpoint, m *cmMessage) error {
 		e.conn.reset()
 		if err := d.createQueuePairs(e, m.epoch, m.qps[:m.lanes]); err != nil {
 			d.reject(e, m, err)
+			d.attemptRefused(e, err)
 			return nil
 		}
 	}
@@ -214,13 +223,14 @@ func (d *domain) accept(e *endpoint, m *cmMessage) error {
 		if isRefusal(err) {
 			d.reject(e, m, err)
 		}
-		d.declareBroken(e, err)
+		d.tearDownBroken(e, err)
 		return nil
 	}
 	for _, q := range e.qps {
 		q.epoch = m.epoch
 	}
 	e.conn.accepted(m, e.qps[0].info)
+	e.retry.pending = false
 	e.in.granted = e.in.grant() // the same in every repetition of the REP
 	// The peer may compute for any time before it confirms the connection, but it must exist.
 	d.addConnecting(e, d.clock.elapsed())
@@ -306,7 +316,7 @@ func (d *domain) createQueuePairs(e *endpoint, epoch uint32, offered []qpInfo) e
 // posts the transfers that wait for a connection.
 func (d *domain) established(e *endpoint) {
 	e.keepalive = keepaliveState{alive: true}
-	e.retry.err, e.retry.refusal, e.retry.rejected, e.returned = nil, refusal{}, false, 0
+	e.retry.err, e.retry.pending, e.returned = nil, false, 0
 	e.retry.silence.end()
 	e.attempt.done, e.attempt.confirmed = true, false
 	d.removeConnecting(e)

@@ -61,9 +61,8 @@ func (d *domain) removeConnecting(e *endpoint) {
 func (d *domain) scheduleConnecting(e *endpoint) {
 	r := &e.retry
 	r.at = r.silence.at
-	// The side that has sent the REQ sends it again, unless the peer is held.
-	if e.conn.state != stateREPSent && !e.attempt.held && r.reqAt < r.at {
-		r.at = r.reqAt
+	if e.requests() {
+		r.at = min(r.at, r.reqAt)
 	}
 	heap.Fix(&d.cm.connecting, r.position-1)
 	d.clock.schedule(r.at)

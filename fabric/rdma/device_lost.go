@@ -175,7 +175,7 @@ func (d *domain) Await() { d.awaited = true }
 func (d *domain) awaitOther(e *endpoint) {
 	now := d.clock.elapsed()
 	e.countRequest(now)
-	e.retry.err = d.lost
+	e.retry.err, e.retry.pending = d.lost, true
 	d.addConnecting(e, now)
 }
 

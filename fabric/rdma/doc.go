@@ -83,8 +83,8 @@
 //	connections:    address.go (what peers know about each other from the start), cm_message.go (datagrams), conn_manager.go,
 //	                handshake.go (the state machine, without input or output), partitions.go (of InfiniBand), resolve.go (where
 //	                datagrams go), renew.go (when the network changes addresses), connect.go, connect_timers.go, reconnect.go
-//	                (broken connections and retransmission), path_mtu.go (lost large packets), teardown.go (the
-//	                last completions), disconnect.go, close.go
+//	                (broken connections and retransmission), series.go (attempts that fail), refusal.go (refused calls),
+//	                path_mtu.go (lost large packets), teardown.go (the last completions), disconnect.go, close.go
 //	lost peers:     keepalive.go (connected), silence.go (being connected), responder.go
 //	messages:       header.go, send.go, receive.go, control_message.go, events.go, slots.go (bounce buffers), doorbells.go,
 //	                loopback.go

@@ -24,16 +24,12 @@ const (
 	mtuShare = 3
 )
 
-// acknowledged records that the peer has acknowledged a request of so many bytes.
+// acknowledged records that the peer has acknowledged a request of so many bytes. That ends a series of failures.
 func (e *endpoint) acknowledged(bytes uint32) {
 	if bytes >= e.retry.lost {
-		e.endBreaks()
+		e.endFailures()
 	}
 }
-
-// endBreaks ends a series of connections that break: what was lost over them has arrived. That is so also if the peer's device
-// has acknowledged a keepalive, and nothing else is in flight.
-func (e *endpoint) endBreaks() { e.retry.breaks, e.retry.lost = 0, 0 }
 
 // countLost records that a connection breaks because a request was not acknowledged.
 func (e *endpoint) countLost(r *request, err error) {
@@ -65,7 +61,7 @@ func (e *endpoint) takeMTU(mtu verbs.MTU) {
 // reduceMTU limits the packets of the next connection if only large requests were lost for a while. It reports whether it did.
 func (d *domain) reduceMTU(e *endpoint) bool {
 	path := e.pathMTU()
-	soon := e.retry.breaks < maxLargeLost && d.clock.elapsed()-e.retry.since < d.settings.Heartbeat/mtuShare
+	soon := e.retry.failed < maxLargeLost && d.clock.elapsed()-e.retry.since < d.settings.Heartbeat/mtuShare
 	if e.retry.lost <= smallestLarge || e.mtu != 0 || path <= smallMTU || soon {
 		return false
 	}

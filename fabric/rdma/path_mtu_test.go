@@ -86,6 +86,10 @@ func TestAllLargePacketsLost(t *testing.T) {
 	var down error
 	waittest.Poll(t, "the peer is lost", func() bool {
 		_ = b.eps[0].Send([]byte("small"), nil)
+		endPause(b.eps[0])
+		if r := &b.eps[0].retry; r.failed == maxFailures-1 {
+			r.since -= b.settings.Heartbeat // the attempts last that long
+		}
 		pollTimes(t, a, 1)
 		for _, ev := range pollTimes(t, b, 1) {
 			if ev.Kind == fabric.PeerDown {
@@ -152,7 +156,11 @@ func sendOne(t *testing.T, a, b *domain, n int) {
 func TestShorterPacketsLost(t *testing.T) {
 	a, b := lossyPair(t, Settings{}, 500, false)
 	sendOne(t, a, b, 700)
-	awaitDown(t, a, b, func() {})
+	awaitDown(t, a, b, func() {
+		if r := &a.eps[1].retry; r.failed == maxLargeLost {
+			r.since -= a.settings.Heartbeat // the attempts last that long
+		}
+	})
 }
 
 // TestLargeLostForTheHeartbeat: connections that break one after the other count against the heartbeat, however few they are: a
@@ -161,12 +169,12 @@ func TestLargeLostForTheHeartbeat(t *testing.T) {
 	const heartbeat = time.Hour
 	a, b := lossyPair(t, Settings{Heartbeat: heartbeat, MTU: 1024}, 500, false)
 	sendOne(t, a, b, 4000)
-	e, breaks, most := a.eps[1], int32(0), int32(0)
+	e, breaks, most := a.eps[1], int16(0), int16(0)
 	awaitDown(t, a, b, func() {
-		if e.retry.breaks > breaks { // as if the device had needed a third of the heartbeat
+		if e.retry.failed > breaks { // as if the device had needed a third of the heartbeat
 			a.clock.start = a.clock.start.Add(-heartbeat / 3)
 		}
-		breaks = e.retry.breaks
+		breaks = e.retry.failed
 		most = max(most, breaks)
 	})
 	if most < 4 || most > 5 {

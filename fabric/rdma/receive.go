@@ -56,8 +56,8 @@ func (d *domain) handleReceive(wc *verbs.WC) {
 	if e.conn.state == stateREPSent { // any message confirms the connection, as the RTU does
 		e.conn.established(e.conn.peerQP)
 		d.established(e)
-		if e.in.creditDue() {
-			d.sendControl(e, kindCredit) // for slots that were freed since the REP
+		if e.in.creditDue() || e.retry.failed > 0 {
+			d.sendControl(e, kindCredit) // for slots that were freed since the REP, or to end a series of failures
 		}
 	}
 	final := e.peerClosing && e.in.received == e.finalSeq

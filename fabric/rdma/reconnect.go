@@ -3,7 +3,6 @@ package rdma
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/verbs"
@@ -19,22 +18,6 @@ type connFailure struct {
 	qp       *queuePair // the first of the connection
 	err      error
 	peerDown bool // the peer is lost; otherwise the connection is made again
-}
-
-// maxBreaks is how many connections in a row may break before the peer has acknowledged what was lost over them. The first
-// ones are made again at once, the others after pauses, so that what breaks them has two seconds to end.
-const (
-	maxBreaks     = 24
-	quickBreaks   = 4
-	maxBreakPause = 100 * time.Millisecond
-)
-
-// breakPause returns how long to wait after so many connections in a row have broken.
-func breakPause(breaks int32) time.Duration {
-	if breaks <= quickBreaks {
-		return 0
-	}
-	return min(minREQInterval<<(breaks-quickBreaks-1), maxBreakPause)
 }
 
 // declareDown makes progress end the endpoint with this error.
@@ -102,21 +85,8 @@ func (d *domain) reconnect(e *endpoint, err error) {
 			fabric.ErrPeerClosed, err))
 		return
 	}
-	if e.retry.breaks++; e.retry.breaks == 1 {
-		e.retry.since = d.clock.elapsed() - d.liveness.duration(int(e.keepalive.stuck))
-	}
-	if !d.reduceMTU(e) && d.breaksTooOften(e) {
-		why := e.explainLost(fmt.Errorf("%d connections in a row broke, the last with: %w", e.retry.breaks, err))
-		switch {
-		case d.mayLeave(e):
-			d.leave(e, fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, why))
-			return
-		case d.awaited && !e.attempt.done && !e.attempt.held: // another transport takes over, and they begin anew until then
-			d.refused(e, why)
-			return
-		}
-		d.peerDown(e, fmt.Errorf("fabric/rdma: peer %d: %w: %w", e.peer, fabric.ErrPeerDown, why))
-		d.trySendCM(e, cmDREQ, qpInfo{}) // the peer's process may exist, and the network pass small packets
+	e.retry.rejected = false
+	if !d.attemptFailed(e, fmt.Errorf("the connection broke: %w", err)) {
 		return
 	}
 	if errors.Is(err, verbs.StatusRetryExceeded) {
@@ -126,18 +96,11 @@ func (d *domain) reconnect(e *endpoint, err error) {
 	}
 	// The peer may have been silent before the connection broke. That time counts.
 	e.retry.silence.intervals, e.keepalive.missed = int32(e.keepalive.missed), 0
-	if pause := breakPause(e.retry.breaks); pause > 0 {
-		d.retryLater(e, d.clock.elapsed(), err, pause)
+	if n := e.retry.failed; n > quickBreaks {
+		d.retryLater(e, retryPause(n))
 		return
 	}
-	e.retry.err = nil
 	e.requestConnect()
-}
-
-// breaksTooOften reports whether connections break one after the other for so long, or so often, that the peer is lost. That they
-// can be made is not enough.
-func (d *domain) breaksTooOften(e *endpoint) bool {
-	return e.retry.breaks > maxBreaks || e.retry.breaks > 1 && d.clock.elapsed()-e.retry.since >= d.settings.Heartbeat
 }
 
 // retransmit sends messages again over a new connection, apart from those that the peer has received. If the new connection

@@ -76,7 +76,7 @@ func (d *domain) resolve(e *endpoint, again bool) error {
 	rail := d.rails[0]
 	i, j, err := rail.sharedPartition(&e.addr.rails[0])
 	if err != nil {
-		return err
+		return destinationError(err)
 	}
 	ud, peer, own, params := rail.partitions[i].ud, e.addr.rails[0].datagrams(j), d.revision, d.params
 	r := &resolution{ep: e, revision: e.addr.revision, again: again}
@@ -135,8 +135,8 @@ func (v *resolver) await() *resolution {
 	}
 }
 
-// resolved takes over the result of a resolution. The error is why there is no destination. Without an error e.resolution is
-// not nil if it is tried once more.
+// resolved takes over the result of a resolution. The error is why there is no destination: the address is not reached, or the
+// device refuses, which is a setUpError. Without an error e.resolution is not nil if it is tried once more.
 func (d *domain) resolved(r *resolution) error {
 	v, e := &d.resolver, r.ep
 	v.running--
@@ -166,7 +166,15 @@ func (d *domain) resolved(r *resolution) error {
 		d.forgetConnected()
 		return d.resolve(e, true)
 	}
-	return r.err
+	return destinationError(r.err)
+}
+
+// destinationError returns an error of making a destination: a setUpError, unless the address cannot be reached now.
+func destinationError(err error) error {
+	if errors.Is(err, verbs.ErrUnreachable) {
+		return err
+	}
+	return &setUpError{err}
 }
 
 // handleResolved takes over the results that have arrived, and sends what waits for them.
@@ -178,6 +186,8 @@ func (d *domain) handleResolved() {
 		case e.resolution != nil || e.ended.Load() != nil:
 		case e.conn.state == stateREPSent && err == nil:
 			d.trySendCM(e, cmREP, e.conn.peerQP)
+		case e.conn.state == stateREPSent:
+			d.answered(e, err)
 		case e.conn.state == stateREQSent && !e.attempt.held:
 			now := d.clock.elapsed()
 			if err == nil {

@@ -4,6 +4,7 @@ package rdma
 
 import (
 	"bytes"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -95,6 +96,30 @@ func TestAcceptWhileResolving(t *testing.T) {
 	a.scheduleConnecting(a.eps[1])
 	if pollTimes(t, a, enoughPolls); a.eps[1].conn.state != stateEstablished {
 		t.Errorf("after one REQ and one REP: state %d", a.eps[1].conn.state)
+	}
+}
+
+// TestRefusedWhileResolving: a device refuses an address handle when Poll does not wait for it any more. That is a failed
+// attempt, of the side that has sent a REQ or of the one that is to answer. The next one succeeds.
+func TestRefusedWhileResolving(t *testing.T) {
+	for slow := range 2 {
+		net, ds := openSimulated(t, Settings{Devices: []string{"a"}}, 2)
+		e := ds[slow].eps[1-slow]
+		if err := ds[0].eps[1].Send(nil, nil); err == nil {
+			t.Fatal("sent without a connection")
+		}
+		if slow == 1 {
+			pollTimes(t, ds[0], 4) // sends the REQ
+		}
+		ds[slow].resolver.patience = 0
+		h := newSlowHandles(t, net, 1, syscall.EINVAL)
+		pollBoth(t, ds[slow:slow+1], "the call begins", func() bool { return h.calls.Load() > 0 })
+		h.end()
+		pollBoth(t, ds[slow:slow+1], "the attempt fails", func() bool { return e.retry.failed > 0 })
+		if err := e.retry.failure(); !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("side %d: %v", slow, err)
+		}
+		connectPeers(t, ds[0], ds[1])
 	}
 }
 

@@ -88,7 +88,7 @@ func (s *recvSlots) postCollected() {
 // incomplete reports whether the device has not taken all slots that were to be posted.
 func (s *recvSlots) incomplete() bool { return len(s.unposted) > 0 || len(s.short) > 0 }
 
-// postAgain posts the slots that the device has not taken. It returns an error if the device still does not, after maxRefusals
+// postAgain posts the slots that the device has not taken. It returns an error if the device still does not, after maxFailures
 // calls: then messages of peers would wait for them for ever.
 func (s *recvSlots) postAgain() error {
 	slots, short := s.unposted, s.short
@@ -103,7 +103,7 @@ func (s *recvSlots) postAgain() error {
 		s.refusals = 0
 		return nil
 	}
-	if s.refusals++; s.refusals < maxRefusals {
+	if s.refusals++; s.refusals < maxFailures {
 		return nil
 	}
 	return fmt.Errorf("fabric/rdma: %w", s.refusal)

@@ -1,6 +1,7 @@
 package rdma
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -62,8 +63,8 @@ func (d *domain) checkSilence(e *endpoint, now time.Duration) bool {
 func (d *domain) silentError(e *endpoint) error {
 	err := fmt.Errorf("fabric/rdma: connect to peer %d: %w: its process has answered nothing for %v", e.peer, fabric.ErrPeerDown,
 		d.settings.Heartbeat)
-	if e.retry.err != nil {
-		err = fmt.Errorf("%w: %w", err, e.retry.err)
+	if why := cmp.Or(e.retry.failure(), e.retry.err, d.cm.refusal); why != nil {
+		err = fmt.Errorf("%w: %w", err, why)
 	}
 	return d.explainSilence(err)
 }

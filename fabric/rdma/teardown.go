@@ -84,6 +84,14 @@ func (d *domain) tearDown(e *endpoint) *teardown {
 	return e.teardown
 }
 
+// tearDownBroken begins at once to close a connection that cannot be made: the queue pairs must not be connected by the next
+// datagram of the peer, which may have arrived already. The caller must not be handling completions.
+func (d *domain) tearDownBroken(e *endpoint, err error) {
+	if t := d.tearDown(e); t.broken == nil {
+		t.broken = err
+	}
+}
+
 // waitsForFlush reports whether the last completions of a queue pair must be waited for before it is closed.
 func (r *rail) waitsForFlush() bool { return !r.dev.KeepsCompletions() }
 

@@ -1,0 +1,121 @@
+package rdma
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/ibrun/ibrun/fabric"
+)
+
+// An attempt to connect to a peer begins when queue pairs are created for it: to send a REQ, or to answer one. It fails
+//
+//   - if a call is refused that sets up the connection: by the device of this process, see refusal.go, or by that of the peer,
+//     which says so in a REJ, and is asked again;
+//   - or if the connection breaks before the peer has acknowledged anything over it.
+//
+// A REQ that is not answered is no failure, since the peer may compute. By silence.go a domain finds whether its process exists.
+//
+// Failures that follow each other are a series. Nothing ends it but an acknowledged message, as long as what was lost with the
+// connections that broke, see path_mtu.go. That a REQ was sent or answered, or
+// that one side considers the connection established, shows nothing: a device may carry out all calls but the last, each time. So
+// each side sends a message when a connection is established after failures: the RTU, or a credit update.
+//
+// The next attempt follows after a pause, which grows with the number of failures. The series lasts too long after maxFailures,
+// or after maxSeries if there were minFailures, whichever is first: calls may take long, and a process may poll rarely. Who
+// decides then depends on what the two have been:
+//
+//   - They were never connected, and the user of the domain has another transport (see Await): the user. It gets all failures
+//     from Attempts, asks the peer, and does not wait until the series lasts too long.
+//   - They were connected, and there is another transport: this domain hands over the peer, see handover.go. If the device of
+//     only one of the two refuses, that one does, and the other one follows. Without a link, the device may refuse because of
+//     that; then the heartbeat is the limit, as for a peer that does not answer.
+//   - There is no other transport, or it does not reach the peer: attempts go on. If the series lasts as long as the heartbeat,
+//     and there were maxFailures, the peer is lost. Two are enough if packets were lost: a device may send them again for long
+//     before the connection breaks.
+//
+// The decision is made when an attempt fails, and never while one is under way: it may succeed.
+
+const (
+	minFailures   = 4
+	maxFailures   = 16
+	maxSeries     = 2 * time.Second
+	quickBreaks   = 4                      // so many connections that break are made again at once
+	maxRetryPause = 100 * time.Millisecond // between attempts, before there were maxFailures; later it is maxREQInterval
+)
+
+// countUp returns n+1, or n if that is too large.
+func countUp(n int16) int16 { return n + min(1, math.MaxInt16-n) }
+
+// lastsTooLong reports whether something has failed too often, or for too long.
+func lastsTooLong(failures int16, since time.Duration) bool {
+	return failures >= maxFailures || failures >= minFailures && since >= maxSeries
+}
+
+// retryPause returns how long to wait after so many failures in a row.
+func retryPause(failures int16) time.Duration {
+	switch {
+	case failures <= 0:
+		return 0
+	case failures >= maxFailures:
+		return maxREQInterval
+	}
+	return min(minREQInterval<<(failures-1), maxRetryPause)
+}
+
+// endFailures ends a series: what was lost has arrived. That is so also if the peer's device has acknowledged a keepalive, and
+// nothing else is in flight.
+func (e *endpoint) endFailures() { e.retry.failed, e.retry.lost = 0, 0 }
+
+// failure returns why the last attempt has failed, nil if there is no series.
+func (r *connRetry) failure() error {
+	if r.failed == 0 {
+		return nil
+	}
+	return r.why
+}
+
+// attemptFailed records that an attempt has failed. It reports whether there is to be another one, after retryPause if a timer
+// begins it. Otherwise the peer is handed over or lost, or its endpoint has ended.
+func (d *domain) attemptFailed(e *endpoint, err error) bool {
+	if e.ended.Load() != nil || e.leaving != nil {
+		return false
+	}
+	now, r := d.clock.elapsed(), &e.retry
+	if r.failed == 0 { // the first one
+		r.since = now - d.liveness.duration(int(e.keepalive.stuck))
+	}
+	r.failed, r.why = countUp(r.failed), err
+	if !d.reduceMTU(e) && d.endSeries(e, now-r.since) {
+		return false
+	}
+	r.reqAt = now + retryPause(r.failed)
+	if r.position > 0 {
+		d.scheduleConnecting(e)
+	}
+	return true
+}
+
+// endSeries gives up a peer, and returns true, if the series of failures lasts too long.
+func (d *domain) endSeries(e *endpoint, lasts time.Duration) bool {
+	r, least := &e.retry, int16(maxFailures)
+	if r.lost > 0 {
+		least = 2
+	}
+	err := fmt.Errorf("%d attempts in a row failed in %v, the last one: %w", r.failed, lasts.Round(10*time.Millisecond),
+		e.explainLost(r.why))
+	switch {
+	case d.mayLeave(e):
+		tooLong := lastsTooLong(r.failed, lasts) || r.failed >= least && lasts >= d.settings.Heartbeat
+		if !tooLong || d.rails[0].portDown && lasts < d.settings.Heartbeat {
+			return false
+		}
+		d.leave(e, fmt.Errorf("fabric/rdma: connect to peer %d: %w", e.peer, err))
+	case r.failed < least || lasts < d.settings.Heartbeat || e.attempt.confirmed || e.attempt.held:
+		return false
+	default:
+		_ = d.sendCM(e, cmDREQ, qpInfo{}) // the peer's process may exist, and the network pass small packets
+		d.declareDown(e, fmt.Errorf("fabric/rdma: connect to peer %d: %w: %w", e.peer, fabric.ErrPeerDown, err))
+	}
+	return true
+}
