@@ -99,7 +99,7 @@ func (d *domain) progress() error {
 		}
 	}
 	if d.recvs.incomplete() {
-		if err := d.recvs.postAgain(); err != nil {
+		if err := d.postAgain(); err != nil {
 			return err
 		}
 	}

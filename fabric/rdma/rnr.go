@@ -2,6 +2,7 @@ package rdma
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -40,7 +41,9 @@ type recvSlots struct {
 	unposted []uint32    // slots that the SRQ has not taken
 	short    []*endpoint // whose receive queue has not taken a slot
 	refusal  error       // the last one
-	refusals int         // calls of postAgain in a row after which the device has not taken all
+	// The device is asked again at retryAt, if it has not taken all so many times in a row since some time.
+	refusals       int16
+	since, retryAt time.Duration
 }
 
 // recvBatch is how many slots are posted by one call at most: as many as one poll finds completions.
@@ -88,9 +91,29 @@ func (s *recvSlots) postCollected() {
 // incomplete reports whether the device has not taken all slots that were to be posted.
 func (s *recvSlots) incomplete() bool { return len(s.unposted) > 0 || len(s.short) > 0 }
 
-// postAgain posts the slots that the device has not taken. It returns an error if the device still does not, after maxFailures
-// calls: then messages of peers would wait for them for ever.
-func (s *recvSlots) postAgain() error {
+// postAgain posts the slots that the device has not taken, unless it has refused them a moment ago. If it goes on to refuse them,
+// postAgain returns an error: messages of peers would wait for them for ever.
+func (d *domain) postAgain() error {
+	s, now := &d.recvs, d.clock.elapsed()
+	if s.refusals > 0 && now < s.retryAt {
+		return nil
+	}
+	if s.postUnposted(); !s.incomplete() {
+		s.refusals, s.retryAt = 0, 0
+		return nil
+	}
+	if s.refusals == 0 {
+		s.since = now
+	}
+	if s.refusals++; lastsTooLong(s.refusals, now-s.since) {
+		return fmt.Errorf("fabric/rdma: %w", s.refusal)
+	}
+	s.retryAt = now + retryPause(s.refusals) // a caller that sleeps is woken then: see Arm
+	return nil
+}
+
+// postUnposted posts the slots that the device has not taken.
+func (s *recvSlots) postUnposted() {
 	slots, short := s.unposted, s.short
 	s.unposted, s.short = nil, nil
 	for _, slot := range slots {
@@ -99,14 +122,6 @@ func (s *recvSlots) postAgain() error {
 	for _, e := range short {
 		s.fill(e)
 	}
-	if !s.incomplete() {
-		s.refusals = 0
-		return nil
-	}
-	if s.refusals++; s.refusals < maxFailures {
-		return nil
-	}
-	return fmt.Errorf("fabric/rdma: %w", s.refusal)
 }
 
 // postBorrowed posts the slots of messages that were delivered. Their peers may be different ones.

@@ -51,13 +51,15 @@ func (d *domain) Arm() (int, bool, error) {
 	missing := d.sendEventsMissing()
 	blocked := d.sleep.sendBlocked
 	d.sleep.sendBlocked = false
-	if d.events.len() > 0 || d.loopback.pending() || blocked && d.sleep.sendsFreed || d.sleep.moreReady || missing ||
-		d.recvs.incomplete() {
+	if d.events.len() > 0 || d.loopback.pending() || blocked && d.sleep.sendsFreed || d.sleep.moreReady || missing {
 		return d.waker.epfd, true, nil
 	}
 	now, at := d.clock.elapsed(), d.clock.next
 	if d.sleep.blind {
 		at = min(at, now+blindInterval)
+	}
+	if d.recvs.incomplete() {
+		at = min(at, d.recvs.retryAt)
 	}
 	return d.waker.epfd, false, d.waker.setTimer(now, at)
 }
