@@ -154,6 +154,7 @@ func (e *endpoint) takeReturned(rails uint8) {
 
 // returnRail makes all connections again that have left out a rail whose link is up again.
 func (d *domain) returnRail(r *rail) {
+	r.leaveOut(nil, nil)
 	for _, e := range d.eps {
 		if e == nil || e.ended.Load() != nil || r.index >= len(e.addr.rails) {
 			continue

@@ -9,7 +9,8 @@ type leftOut struct {
 	reported bool      // the user knows
 }
 
-// leaveOut records why connections do without a rail or some of its paths: those to a peer, or all if e is nil.
+// leaveOut records why connections do without a rail or some of its paths: those to a peer, or all if e is nil. A nil error means
+// that they do not any more.
 func (r *rail) leaveOut(e *endpoint, err error) { r.leftOut.err, r.leftOut.ep = err, e }
 
 // reportLeftOut tells the user, once for each rail, which devices or paths a new connection does without, and why. If only the

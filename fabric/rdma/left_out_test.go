@@ -126,3 +126,19 @@ func TestSimulatedPathLeftOut(t *testing.T) {
 	newReader(t, ds[0], ds[1], 1<<20).run(ds)
 	lines.check(t, "one path", "RDMA device b0 uses 1 of 2 paths", "ibv_create_qp: cannot allocate memory")
 }
+
+// TestSimulatedNamedAfter: a named device that cannot be used leaves out those named after it. The line says so.
+func TestSimulatedNamedAfter(t *testing.T) {
+	net := verbstest.NewSimulatedNetwork()
+	refuseOn(net, "b", verbstest.CallCreateQP, syscall.EPERM)
+	var lines []string
+	tr := &Transport{Settings: Settings{Devices: []string{"a", "b", "c:1", "d"}}, Network: net.Node(),
+		Report: func(text string) { lines = append(lines, text) }}
+	d := openTransports(t, []*Transport{tr})[0]
+	if got := d.settings.Devices; len(got) != 1 || got[0] != "a" {
+		t.Errorf("uses %q", got)
+	}
+	if len(lines) != 1 || !strings.Contains(lines[0], "device b") || !strings.HasSuffix(lines[0], "not used either: c:1, d") {
+		t.Errorf("reported: %q", lines)
+	}
+}

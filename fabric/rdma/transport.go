@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -115,6 +116,16 @@ func (t *Transport) without(err error) *Transport {
 	return &one
 }
 
+// alsoUnused adds to the error of a named device which others are not used because of it: those after it. next is the transport
+// without it.
+func (t *Transport) alsoUnused(next *Transport, err error) error {
+	if next == nil || t.chosen.port != nil || len(next.Settings.Devices)+1 >= len(t.Settings.Devices) {
+		return err
+	}
+	after := t.Settings.Devices[len(next.Settings.Devices)+1:]
+	return fmt.Errorf("%w; so what is named after it is not used either: %s", err, strings.Join(after, ", "))
+}
+
 // candidates returns the ports of the network that this process may use, the best first.
 func (t *Transport) candidates(n Network) ([]candidate, error) {
 	devices, err := n.Devices()
@@ -154,14 +165,15 @@ func (t *Transport) Open(ctx context.Context, cfg *fabric.Config) (fabric.Domain
 		return nil, err
 	}
 	why := slices.Clip(ts[0].unfit)
-	for one := ts[0]; one != nil; one = one.without(err) {
-		var d fabric.Domain
-		d, err = one.openDevices(ctx, cfg)
+	for one := ts[0]; one != nil; {
+		d, err := one.openDevices(ctx, cfg)
 		if err == nil {
 			t.reportUnused(why)
 			return d, nil
 		}
-		why = append(why, err)
+		next := one.without(err)
+		why = append(why, one.alsoUnused(next, err))
+		one = next
 	}
 	err = why[0]
 	for _, next := range why[1:] { // errors.Join would make several lines
