@@ -176,3 +176,14 @@ func TestSimulatedOwnAddress(t *testing.T) {
 		}
 	}
 }
+
+// TestSimulatedCloseRefused: a device refuses to be polled while the domain is closed. As with a lost device, that is no error.
+func TestSimulatedCloseRefused(t *testing.T) {
+	net, ds := openSimulated(t, Settings{Devices: []string{"a"}}, 2)
+	connectPeers(t, ds[0], ds[1])
+	refuseOn(net, "a", verbstest.CallPoll, syscall.EINVAL)
+	if err := ds[0].Close(); err != nil {
+		t.Error(err)
+	}
+	net.RefuseOn(nil)
+}
