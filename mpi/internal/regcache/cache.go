@@ -26,7 +26,7 @@ var (
 	ErrNoRoom = errors.New("no more memory can be registered")
 	// ErrNotRegistrable reports that the device refuses this memory: it is read-only, or belongs to another device, or for any
 	// other reason that the system gives.
-	ErrNotRegistrable = errors.New("memory of this kind cannot be registered")
+	ErrNotRegistrable = errors.New("the device refuses to register this memory")
 )
 
 // maxPerObject is the maximum number of registrations of parts of one object that are not in use. The object has a cleanup for
