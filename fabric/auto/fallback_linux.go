@@ -66,6 +66,7 @@ type rdmaDomain interface {
 type question struct {
 	peer  int
 	given uint8
+	rdma  rdmaDomain // by which the peer connects; nil if that is not over RDMA
 }
 
 // pair is the state for a peer that is asked.
@@ -169,7 +170,7 @@ func (f *fallback) fullPoll() int {
 // progress answers questions, and looks for peers that do not answer. It is called when all parts were polled.
 func (f *fallback) progress(answers int) {
 	for _, q := range f.due[:answers] {
-		f.queue(q.peer, control{controlAnswer, q.given, []byte(f.refusal(q.peer))})
+		f.queue(q.peer, control{controlAnswer, q.given, []byte(q.refusal())})
 	}
 	f.due = slices.Delete(f.due, 0, answers)
 	f.handovers.progress()
@@ -250,16 +251,25 @@ func (f *fallback) queue(peer int, c control) {
 	f.flushPair(peer, p)
 }
 
-// refusal returns why the device that is in use to a peer cannot connect or answer; empty if it can, or that is not known.
-func (f *fallback) refusal(peer int) string {
-	r, ok := f.d.Route(peer).(rdmaDomain)
-	if !ok {
+// refusal returns why the device to which the peer connects cannot connect or answer; empty if it can, or that is not known.
+func (q *question) refusal() string {
+	if q.rdma == nil {
 		return ""
 	}
-	if err := r.Refusal(peer); err != nil {
+	if err := q.rdma.Refusal(q.peer); err != nil {
 		return err.Error()
 	}
 	return ""
+}
+
+// question returns the question in a control message. The address in it says by which devices the peer connects, which this
+// process may not know otherwise.
+func (f *fallback) question(peer int, m *control) question {
+	q := question{peer: peer, given: m.given}
+	if c, err := f.d.chooseAfter(peer, m.addr, m.given); err == nil {
+		q.rdma, _ = f.d.parts[c.part].Domain.(rdmaDomain)
+	}
+	return q
 }
 
 // flush sends queued control messages.
@@ -349,7 +359,7 @@ func (f *fallback) handle(peer int, b []byte) bool {
 	f.contacted[peer] = true
 	if m.kind == controlAsk {
 		f.learn(peer, m.addr)
-		if q := (question{peer, m.given}); !slices.Contains(f.due, q) {
+		if q := f.question(peer, &m); !slices.Contains(f.due, q) {
 			f.due = append(f.due, q)
 		}
 		return false

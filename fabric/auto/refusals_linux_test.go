@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
 
@@ -92,4 +93,35 @@ func TestDeviceLostBefore(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestReasonOfDeviceInUse: a process cannot answer over the device by which a peer connects. Both use TCP, and the reason is that
+// of this device, although the process would reach the peer over another one if the peer had that, and that one is lost.
+func TestReasonOfDeviceInUse(t *testing.T) {
+	t.Parallel()
+	job := newCluster(t, 0, "eth", "ib eth")
+	job.net.RefuseOn(func(device string, c verbstest.SimulatedCall) error {
+		if device == "eth-1" && c == verbstest.CallSend {
+			return syscall.EINVAL
+		}
+		return nil
+	})
+	job.net.RemoveDevice("ib-1")
+	if err := job.connect(0, 1).Send([]byte("message"), nil); err != fabric.ErrAgain {
+		t.Fatal(err)
+	}
+	waittest.Poll(t, "the message arrives", func() bool {
+		err := job.connect(0, 1).Send([]byte("message"), nil)
+		if err != nil && err != fabric.ErrAgain {
+			t.Fatal(err)
+		}
+		return len(job.pollAll()) > 0
+	})
+	if got := job.routes(); got != "0-1 tcp" {
+		t.Errorf("the routes are %s", got)
+	}
+	if len(job.notes) != 1 || !strings.Contains(job.notes[0], "ibv_post_send: "+syscall.EINVAL.Error()) {
+		t.Errorf("reported: %q", job.notes)
+	}
+	job.net.RefuseOn(nil)
 }
