@@ -5,12 +5,14 @@ package rdma
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/internal/waittest"
+	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
 
@@ -186,4 +188,31 @@ func TestSimulatedCloseRefused(t *testing.T) {
 		t.Error(err)
 	}
 	net.RefuseOn(nil)
+}
+
+// TestSimulatedPortDemanded: a device and its port are named, but the port does not exist, or has no link. The error says so, and
+// which setting names it.
+func TestSimulatedPortDemanded(t *testing.T) {
+	for device, want := range map[string]string{
+		"a":   "device a cannot be used: port: no port is active; is the link up?",
+		"a:1": "device a cannot be used: port: a:1 is demanded, but is not active; is its link up?",
+		"a:9": "device a cannot be used: port: a:9 is demanded, but its ports are 1 to 1",
+	} {
+		net := verbstest.NewSimulatedNetwork()
+		setPort(net, "a", verbs.PortDown)
+		err := openRefused(t, &Transport{Settings: Settings{Devices: []string{device}}, Network: net.Node()})
+		if !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "IBRUN_RDMA_DEVICES") {
+			t.Errorf("%s: %v", device, err)
+		}
+	}
+}
+
+// openRefused returns the error of opening a device that cannot be used.
+func openRefused(t *testing.T, tr *Transport) error {
+	t.Helper()
+	d, err := tr.Open(t.Context(), &fabric.Config{Self: 0, Size: 2})
+	if err == nil {
+		t.Fatal(errors.Join(errors.New("the device was opened"), d.Close()))
+	}
+	return err
 }

@@ -80,7 +80,7 @@ func (r *rail) create(need *demand) error {
 		return r.lacks("attributes", err)
 	}
 	if r.port, err = r.activePort(&caps); err != nil {
-		return r.lacks("port", err)
+		return err
 	}
 	port, err := r.dev.QueryPort(r.port)
 	if err != nil {
@@ -149,15 +149,27 @@ func (r *rail) requestEvents() error {
 
 // activePort returns the configured port, or the first one that can be used.
 func (r *rail) activePort(caps *verbs.DeviceAttr) (int, error) {
+	lacks := &DeviceError{Device: r.dev.Name(), Capability: "port", Reason: "no port is active; is the link up?"}
+	if r.port > int(caps.Ports) {
+		lacks.Reason = fmt.Sprintf("%s:%d is demanded, but its ports are 1 to %d", r.dev.Name(), r.port, caps.Ports)
+		return 0, lacks
+	}
 	for p := 1; p <= int(caps.Ports); p++ {
 		if r.port != 0 && r.port != p {
 			continue
 		}
-		if a, err := r.dev.QueryPort(p); err != nil || a.State == verbs.PortActive {
-			return p, err
+		a, err := r.dev.QueryPort(p)
+		if err != nil {
+			return 0, r.lacks("port", err)
+		}
+		if a.State == verbs.PortActive {
+			return p, nil
 		}
 	}
-	return 0, fmt.Errorf("%w: no port of %s is active; is the link up?", verbs.ErrUnreachable, r.dev.Name())
+	if r.port > 0 {
+		lacks.Reason = fmt.Sprintf("%s:%d is demanded, but is not active; is its link up?", r.dev.Name(), r.port)
+	}
+	return 0, lacks
 }
 
 // piecePackets is the default size of a piece of a transfer, in packets: large enough that the cost per piece is small, but no
