@@ -36,6 +36,9 @@ func (g GID) String() string {
 	return strings.TrimSuffix(fmt.Sprintf("[%d] %v %s %s", g.Index, g.Addr, g.Type, g.Netdev), " ")
 }
 
+// MaxGIDIndex is the highest index in a GID table that an address vector can name: it has 8 bits for it. Tables may be longer.
+const MaxGIDIndex = 255
+
 // GIDRequest restricts the choice of a GID. The zero GIDRequest means no restriction.
 type GIDRequest struct {
 	Netdev string // only addresses of this interface: a VLAN, a bond
@@ -85,6 +88,7 @@ func (e *GIDError) Error() string {
 
 // ChooseGID chooses the GID under which peers reach a port. Its index is used in the address vector. The rule:
 //
+//   - Only indices up to MaxGIDIndex.
 //   - On Ethernet, only RoCE v2, and only interfaces of this network namespace.
 //   - A routed address is preferred to a link-local one. A link-local address is chosen if it was requested or if there is
 //     no other.
@@ -162,6 +166,8 @@ func (p *RDMAPort) refusalReason(g GID, req GIDRequest) string {
 		return "is RoCE v1, which cannot be routed"
 	case roce && g.Type != GIDRoCEv2:
 		return "is of an unknown type"
+	case g.Index > MaxGIDIndex:
+		return fmt.Sprintf("its index is above %d, so that no connection can name it", MaxGIDIndex)
 	case g.OtherNetns:
 		return g.Netdev + " is in another network namespace"
 	case req.Netdev != "" && netdev != req.Netdev:

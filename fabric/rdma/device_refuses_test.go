@@ -5,12 +5,14 @@ package rdma
 import (
 	"bytes"
 	"errors"
+	"net/netip"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/verbstest"
@@ -204,6 +206,18 @@ func TestSimulatedPortDemanded(t *testing.T) {
 		if !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "IBRUN_RDMA_DEVICES") {
 			t.Errorf("%s: %v", device, err)
 		}
+	}
+}
+
+// TestSimulatedLongGIDTable: the only address of a port has an index that no connection can name. The device is not used, and the
+// error says why.
+func TestSimulatedLongGIDTable(t *testing.T) {
+	net := verbstest.NewSimulatedNetwork()
+	net.SetPort("a", verbstest.SimulatedPort{GIDs: []hw.GID{{Index: 300, Type: hw.GIDRoCEv2, Netdev: "eth0",
+		Addr: netip.MustParseAddr("2001:db8::1")}}})
+	err := openRefused(t, &Transport{Settings: Settings{Devices: []string{"a"}}, Network: net.Node()})
+	if !strings.Contains(err.Error(), "device a") || !strings.Contains(err.Error(), "index is above 255") {
+		t.Error(err)
 	}
 }
 
