@@ -2,6 +2,7 @@ package auto
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -107,16 +108,7 @@ func TestReasonOfDeviceInUse(t *testing.T) {
 		return nil
 	})
 	job.net.RemoveDevice("ib-1")
-	if err := job.connect(0, 1).Send([]byte("message"), nil); err != fabric.ErrAgain {
-		t.Fatal(err)
-	}
-	waittest.Poll(t, "the message arrives", func() bool {
-		err := job.connect(0, 1).Send([]byte("message"), nil)
-		if err != nil && err != fabric.ErrAgain {
-			t.Fatal(err)
-		}
-		return len(job.pollAll()) > 0
-	})
+	job.sendOne()
 	if got := job.routes(); got != "0-1 tcp" {
 		t.Errorf("the routes are %s", got)
 	}
@@ -124,4 +116,64 @@ func TestReasonOfDeviceInUse(t *testing.T) {
 		t.Errorf("reported: %q", job.notes)
 	}
 	job.net.RefuseOn(nil)
+}
+
+// sendOne sends a message from process 0 to process 1, which only answers.
+func (c *cluster) sendOne() {
+	c.t.Helper()
+	sent := false
+	waittest.Poll(c.t, "the message arrives", func() bool {
+		if !sent {
+			err := c.connect(0, 1).Send([]byte("message"), nil)
+			if err != nil && err != fabric.ErrAgain {
+				c.t.Fatal(err)
+			}
+			sent = err == nil
+		}
+		return len(c.pollAll()) > 0
+	})
+}
+
+// timesInLine matches what differs from run to run in the line about connection requests that were in vain.
+var timesInLine = regexp.MustCompile(` [0-9]+( connection requests)| [0-9.]+m?s(:)`)
+
+// TestAddressHandles: a device has too few address handles for answers to its peers. The line names the limit, or the call that
+// is refused, and neither the peer nor the network.
+func TestAddressHandles(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		limit  uint32        // that the device reports
+		refuse syscall.Errno // of each handle once the device is open
+		want   string        // the line, with N in place of what depends on time
+	}{
+		"one is reported": {limit: 1, want: "1: TCP is used instead of RDMA: fabric/rdma: device eth-1 cannot be used: max_ah: the " +
+			"device has 1, but 2 are needed: an address handle for connection messages, and one for answers to probes; choose another " +
+			"device (IBRUN_RDMA_DEVICES) or another transport"},
+		"none is left": {limit: 1 << 16, refuse: syscall.ENOMEM, want: "0: TCP is used instead of RDMA to process 1, which answers " +
+			"over TCP: N connection requests by device eth-0, from RoCE v2 ::ffff:10.0.1.1 to RoCE v2 ::ffff:10.0.1.2 in N: the peer " +
+			"says: fabric: not supported: device eth-1 refuses the connection: verbs: create an address handle on eth-1: out of memory " +
+			"or of resources of the device: ibv_create_ah: cannot allocate memory"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			net := verbstest.NewSimulatedNetwork()
+			net.SetDevice("eth-1", func(d *verbstest.SimulatedDevice) { d.Attr.MaxAH = c.limit })
+			job := newClusterOn(t, net, 0, "eth", "eth")
+			net.RefuseOn(func(device string, call verbstest.SimulatedCall) error {
+				if device == "eth-1" && call == verbstest.CallCreateAH && c.refuse != 0 {
+					return c.refuse
+				}
+				return nil
+			})
+			job.sendOne()
+			net.RefuseOn(nil)
+			if got := job.routes(); got != "0-1 tcp" || len(job.notes) != 1 {
+				t.Fatalf("the routes are %s; reported %q", got, job.notes)
+			}
+			got := timesInLine.ReplaceAllString(job.notes[0], " N$1$2")
+			if got != c.want {
+				t.Errorf("reported:\n%s\nwant:\n%s", got, c.want)
+			}
+		})
+	}
 }
