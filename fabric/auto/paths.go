@@ -28,6 +28,8 @@ type Path struct {
 	Inline int
 	// Piece is the longest read of the device; longer ones are split. 0 if it is unknown, or without a device.
 	Piece int
+	// Region is the longest memory that the device registers, so that peers can read it; 0 if it is unknown, or without a device.
+	Region int
 	// Limits are the numbers from which all this follows, as they are in force.
 	Limits []Limit
 	// Attributes are those of RDMA connections that are in force.
@@ -131,7 +133,7 @@ func (n Node) rdmaPath(between string) (Path, error) {
 	source := func(t *tunables.Tunable) string { return l.Sources[t.FieldName()] }
 	return Path{
 		Transport: t.Name(), Between: between, Caps: s.Caps(), Stream: s.Stream,
-		Inline: s.Inline - rdma.HeaderBytes, Piece: s.Piece, Err: err,
+		Inline: s.Inline - rdma.HeaderBytes, Piece: s.Piece, Region: l.Region, Err: err,
 		Attributes: append(l.Attributes, attribute(&tunables.RDMAWindow, s.Window, source(&tunables.RDMAWindow)),
 			attribute(&tunables.RDMAPool, s.Pool, source(&tunables.RDMAPool))),
 		Limits: []Limit{

@@ -22,6 +22,8 @@ type Limits struct {
 	Sources map[string]string
 	// Attributes are the attributes of connections over the first device: the address of its port, and what administrators set.
 	Attributes []Attribute
+	// Region is the longest memory that the devices register. Longer messages are sent in fragments. 0: it is unknown.
+	Region int
 }
 
 // Limits opens the devices as a job of two processes does, and closes them. If no device can be used, it returns an error with
@@ -31,7 +33,8 @@ func (t *Transport) Limits() (Limits, error) {
 	if err != nil {
 		return Limits{}, err
 	}
-	l := Limits{set, t.Settings.sources(os.Getenv), t.Settings.inForce(&set, os.Getenv)}
+	l := Limits{Settings: set, Sources: t.Settings.sources(os.Getenv),
+		Attributes: t.Settings.inForce(&set, os.Getenv)}
 	if set.Eager == set.Slot-headerBytes {
 		l.Sources["Eager"] = "what fits a slot"
 	}
@@ -64,6 +67,7 @@ func (l *Limits) open(t *Transport) error {
 	}
 	l.Settings.Devices = t.Settings.Devices
 	l.take(d.rails[0])
+	l.Region = d.maxRegion()
 	return d.Close()
 }
 

@@ -104,6 +104,15 @@ func openError(err error) error {
 // the data. The package's own memory is registered without that: there is nothing to gain.
 const regionAccess = verbs.LocalWrite | verbs.RemoteRead | verbs.RemoteWrite | verbs.RelaxedOrdering
 
+// maxRegion returns the longest memory that the devices of all rails register.
+func (d *domain) maxRegion() int {
+	least := d.rails[0].maxRegion
+	for _, r := range d.rails[1:] {
+		least = min(least, r.maxRegion)
+	}
+	return least
+}
+
 // registerOnRails registers memory with the device of every rail.
 func (d *domain) registerOnRails(b []byte) (reg registration, err error) {
 	for i, r := range d.rails {

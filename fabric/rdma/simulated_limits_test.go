@@ -407,10 +407,14 @@ func TestSimulatedReceiveQueues(t *testing.T) {
 }
 
 // TestSimulatedLargeRegion: memory that is too large for a device is reported as memory that it cannot register, so that a
-// message is sent in fragments.
+// message is sent in fragments. Limits returns how long it may be.
 func TestSimulatedLargeRegion(t *testing.T) {
-	d := openOne(t, unusualNetwork(), Settings{Devices: []string{"tiny1"}})
-	_, err := d.Register(make([]byte, 1<<21+1))
+	net, set := unusualNetwork(), Settings{Devices: []string{"tiny1"}}
+	l, err := (&Transport{Settings: set, Network: net.Node()}).Limits()
+	if err != nil || l.Region != 1<<21 {
+		t.Errorf("%d bytes, %v", l.Region, err)
+	}
+	_, err = openOne(t, net, set).Register(make([]byte, l.Region+1))
 	if !errors.Is(err, syscall.EOPNOTSUPP) || !strings.Contains(err.Error(), "max_mr_size") {
 		t.Errorf("%v", err)
 	}

@@ -166,6 +166,12 @@ func message(p auto.Path, t proto.Thresholds, n int) Message {
 		m.Protocol = "copies"
 		m.Why = rendezvous + fmt.Sprintf("the sender sends them in messages of %d", t.MaxData)
 	case proto.RendezvousRead:
+		if p.Region > 0 && n > p.Region {
+			m.Protocol, m.Pieces = "copies", t.FragmentCount(proto.RendezvousCopy, n)
+			m.Why = fmt.Sprintf("the device registers at most %d bytes (max_mr_size), so the sender sends longer messages in parts of %d",
+				p.Region, t.MaxData)
+			break
+		}
 		m.read(p, rendezvous)
 	}
 	return m

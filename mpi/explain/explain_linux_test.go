@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/auto"
+	"github.com/ibrun/ibrun/fabric/rdma"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 )
 
@@ -222,5 +224,27 @@ func TestOverrides(t *testing.T) {
 		if err != nil || paths[0].Limits[1] != want {
 			t.Errorf("%+v, %v", paths, err)
 		}
+	}
+}
+
+// TestLongerThanRegion: a message that is longer than what the RDMA device registers is sent in parts.
+func TestLongerThanRegion(t *testing.T) {
+	set, err := rdma.Settings{}.Complete()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const region = 1 << 20
+	p := auto.Path{Transport: "rdma", Caps: set.Caps(), Stream: set.Stream, Region: region, Piece: 1 << 16}
+	thresholds, err := proto.ThresholdsOf(p.Caps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := message(p, thresholds, region); m.Protocol != "rdma read" || m.Pieces != region/p.Piece {
+		t.Errorf("%+v", m)
+	}
+	want := thresholds.FragmentCount(proto.RendezvousCopy, region+1)
+	if m := message(p, thresholds, region+1); m.Protocol != "copies" || m.Pieces != want || want < 2 ||
+		!strings.Contains(m.Why, "registers at most 1048576 bytes") {
+		t.Errorf("%+v, want %d pieces", m, want)
 	}
 }

@@ -220,7 +220,7 @@ func printPath(b *strings.Builder, p explain.Path) error {
 	table := tabwriter.NewWriter(b, 0, 8, 2, ' ', 0)
 	for _, l := range p.Limits {
 		size, source := bench.FormatSize(l.Bytes), l.Source
-		if l.Bytes == 0 {
+		if l.Bytes == 0 && p.Unusable != "" { // a device that is used may grant 0
 			size = "unknown"
 		}
 		if settings := overrides(l); settings != "" {

@@ -16,6 +16,17 @@ func call(args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), failed.String()
 }
 
+// TestNoInline: a device that grants no inline messages is not one of which that is unknown.
+func TestNoInline(t *testing.T) {
+	for _, c := range []struct{ unusable, want string }{{"", "inline  0 "}, {"no device", "inline  unknown "}} {
+		var b strings.Builder
+		err := printPath(&b, explain.Path{Unusable: c.unusable, Limits: []explain.Limit{{Name: "inline", Source: "device dev0"}}})
+		if err != nil || !strings.Contains(b.String(), c.want) {
+			t.Errorf("%v, want %q in\n%s", err, c.want, &b)
+		}
+	}
+}
+
 // TestText: the output has each transport with its limits, and a line for each size.
 func TestText(t *testing.T) {
 	code, out, failed := call("8,1M", "--transport", "shm,rdma,tcp")
