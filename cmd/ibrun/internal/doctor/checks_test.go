@@ -110,6 +110,9 @@ func infiniBand(h *Host) {
 
 func softRoCE(h *Host) { h.dev().Provider, h.dev().PCI = "rxe", "" }
 
+// refused makes the device refuse what a job asks.
+func refused(h *Host) { h.Refused["mlx5_0/1"] = errors.New("refused") }
+
 // broken is one case: a defect of the host and the expected finding.
 type broken struct {
 	id   string
@@ -219,9 +222,12 @@ func brokenPorts() []broken {
 		{"port.pcie", func(h *Host) { h.port().Rate = 400e9 }, Warning, "its ports together have 400 Gb/s", "slot"},
 		{"port.pcie", link(0, 0), Info, "unknown", ""},
 		{"port.pcie", softRoCE, OK, "not a PCI device", ""},
-		{"gid.choice", func(h *Host) { h.port().GIDs = nil }, Error, "no usable GID", "ip addr add"},
-		{"gid.choice", func(h *Host) { h.port().GIDs[0].Type = hw.GIDRoCEv1 }, Error, "RoCE v1", "ip addr add"},
-		{"gid.choice", func(h *Host) { h.port().GIDs[0].OtherNetns = true }, Error, "another network namespace", "--network host"},
+		{"port.state", func(h *Host) { h.port().State = "" }, Error, "mlx5_0/1 is in an unknown state, LinkUp", "ip link set eth2 up"},
+		{"gid.choice", both(refused, func(h *Host) { h.port().GIDs = nil }), Error, "no usable GID", "ip addr add"},
+		{"gid.choice", func(h *Host) { h.port().GIDs = nil }, Info, "; jobs can use the port", ""},
+		{"gid.choice", both(refused, func(h *Host) { h.port().GIDs[0].Type = hw.GIDRoCEv1 }), Error, "RoCE v1", "ip addr add"},
+		{"gid.choice", both(refused, func(h *Host) { h.port().GIDs[0].OtherNetns = true }), Error,
+			"another network namespace", "--network host"},
 		{"gid.choice", func(h *Host) { h.dev().AccessError = &hw.AccessError{Reason: "closed", Err: syscall.EACCES} }, Info,
 			"cannot be opened", ""},
 		{"gid.choice", func(h *Host) { h.port().GIDs[0].Addr = netip.MustParseAddr("fe80::1") }, Warning, "fe80::1", "dev eth2"},
@@ -236,6 +242,9 @@ func brokenPorts() []broken {
 		{"mtu.size", mtu(1500, 1e9), Info, "1024 bytes", "ip link set eth2 mtu"},
 		{"mtu.size", mtu(300, 1e9), Error, "packets of 0 bytes", "ip link set eth2 mtu"},
 		{"mtu.size", mtu(4200, 1e11), OK, "4096 bytes", ""},
+		{"mtu.size", func(h *Host) { h.MTUs["mlx5_0/1"] = PortMTU{512, 4096} }, Info,
+			"packets of 512 bytes: so small is its active MTU", ""},
+		{"mtu.size", func(h *Host) { h.MTUs["mlx5_0/1"] = PortMTU{0, 4096} }, Info, "its active MTU is", ""},
 		{"mtu.size", func(h *Host) { h.port().Netdev = "gone" }, Info, "unknown", ""},
 		{"mtu.size", infiniBand, OK, "InfiniBand", ""},
 		{"mtu.equal", second, Warning, "1500 on eth3, 9000 on eth2", "mtu 9000"},

@@ -176,7 +176,7 @@ func portPartition(h *Host) []Finding {
 		switch {
 		case p.LinkLayer != hw.LinkInfiniBand:
 			return okFinding("%s is a port of %s, which has no partitions", name, p.LinkLayer)
-		case len(p.PKeys) == 0 && !h.Live:
+		case len(p.PKeys) == 0 && (!h.Live || h.jobsUse(name)): // the device may tell what /sys does not
 			return infoFinding("the partitions of %s are unknown", name)
 		case len(keys) == 0 && set:
 			return newFinding(Warning, fmt.Sprintf("%s=0x%04x, but %s is in the partitions %s", tunables.RDMAPKey.Variable, want, name,

@@ -14,7 +14,8 @@ import (
 func portState(h *Host) []Finding {
 	return h.forEachPort(func(d *hw.RDMADevice, p *hw.RDMAPort) []Finding {
 		name := portName(d, p)
-		evidence := fmt.Sprintf("%s is %s, %s, %s, %s", name, p.State, p.PhysState, p.LinkLayer, formatRate(p.Rate))
+		evidence := fmt.Sprintf("%s is %s, %s, %s, %s", name, orUnknown(p.State), orUnknown(p.PhysState), p.LinkLayer,
+			formatRate(p.Rate))
 		switch {
 		case p.State == hw.PortActive:
 			return okFinding("%s", evidence)
@@ -44,6 +45,14 @@ func (h *Host) anyActive() bool {
 	return slices.ContainsFunc(h.Top.RDMA, func(d hw.RDMADevice) bool {
 		return !d.OtherNetns && slices.ContainsFunc(d.Ports, func(p hw.RDMAPort) bool { return p.State == hw.PortActive })
 	})
+}
+
+// orUnknown returns a state, or words for one that the kernel does not report.
+func orUnknown(state string) string {
+	if state == "" {
+		return "in an unknown state"
+	}
+	return state
 }
 
 func formatRate(bits uint64) string {
@@ -130,6 +139,8 @@ func gidChoice(h *Host) []Finding {
 		switch {
 		case d.Type == hw.NodeRNIC || d.Type == hw.NodeUnspecified:
 			return okFinding("peers of %s are not addressed by GID", name)
+		case err != nil && h.jobsUse(name): // the device may tell what /sys does not
+			return infoFinding("%s: %s; jobs can use the port all the same", name, strings.TrimPrefix(err.Error(), "hw: "))
 		case err != nil && inOtherNetns(p):
 			return newFinding(Error, name+": "+strings.TrimPrefix(err.Error(), "hw: "),
 				"this process sees the device, but the addresses of "+p.Netdev+" belong to another network namespace",
@@ -210,6 +221,7 @@ func mtuSize(h *Host) []Finding {
 	return h.forEachPort(func(d *hw.RDMADevice, p *hw.RDMAPort) []Finding {
 		name := portName(d, p)
 		n, found := h.findNetdev(p.Netdev)
+		active, known := h.MTUs[name]
 		switch {
 		case p.LinkLayer != hw.LinkEthernet:
 			return okFinding("%s is a port of %s, whose packet size does not depend on a network interface", name, p.LinkLayer)
@@ -217,6 +229,13 @@ func mtuSize(h *Host) []Finding {
 			return infoFinding("the MTU of the network interface of %s is unknown", name)
 		}
 		size := largestPacket(n.MTU)
+		switch {
+		case known && active.Active == 0:
+			return infoFinding("the size of the packets of %s is unknown, because its active MTU is", name)
+		case known && active.Active < size:
+			return infoFinding("%s sends packets of %d bytes: so small is its active MTU, while %s has an MTU of %d", name, active.Active,
+				n.Name, n.MTU)
+		}
 		evidence := fmt.Sprintf("%s sends packets of %d bytes: %s has an MTU of %d", name, size, n.Name, n.MTU)
 		fix := "ip link set " + n.Name + " mtu 9000   # on all nodes, after the switches"
 		switch {

@@ -118,6 +118,12 @@ func verbsOpen(h *Host) []Finding {
 	})
 }
 
+// jobsUse reports whether jobs can use a port: one was opened as a job does it.
+func (h *Host) jobsUse(port string) bool {
+	err, asked := h.Refused[port]
+	return asked && err == nil
+}
+
 // verbsUse checks whether jobs can use the active ports: it asks what a job asks of them.
 func verbsUse(h *Host) []Finding {
 	if !h.Live {

@@ -59,8 +59,8 @@ func newVerdict(h *Host, findings []Finding) Verdict {
 func (h *Host) rdmaVerdict(findings []Finding) string {
 	var ports []string
 	h.forEachUsable(func(d *hw.RDMADevice, p *hw.RDMAPort) []Finding {
-		if h.Refused[portName(d, p)] == nil {
-			ports = append(ports, portName(d, p))
+		if name := portName(d, p); !h.Live || h.jobsUse(name) {
+			ports = append(ports, name)
 		}
 		return nil
 	})
