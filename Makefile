@@ -28,8 +28,11 @@ SWEEPS := Death|Processes|LeftProcesses|FinalizeEarly|CollectiveSizes|NeighborCo
 # The packages with assembly for arm64, and those whose code depends most on the order and the width of words.
 ASSEMBLY := ./mpi/internal/reduction ./mpi/internal/datatype
 
+# The package that handles the messages between the nodes of a job.
+NODES := ./cmd/ibrun/internal/launch/coordinator
+
 .DEFAULT_GOAL := help
-.PHONY: help gate nightly download build test test-gate readme readme-gate pages transports adapters conformance compare smoke clusters clusters-gate kubernetes monitoring schemas json lint vuln cross static image release race race-gate fuzz bench-once guests guests-gate soak bench bench-guest pictures api migrating
+.PHONY: help gate nightly download build test test-gate readme readme-gate pages transports adapters conformance compare smoke clusters clusters-gate kubernetes monitoring schemas json lint vuln cross static image release race race-gate fuzz fuzz-nodes fuzz-nodes-gate bench-once guests guests-gate soak bench bench-guest pictures api migrating
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -135,6 +138,12 @@ race-gate: ## the same, for the packages with protocols
 
 fuzz: ## run every fuzz target FUZZTIME (20000x)
 	bash .ci/fuzz
+
+fuzz-nodes: ## mutate the messages between the nodes of a job, in each state of their receiver, for an hour
+	FUZZPACKAGES=$(NODES) FUZZTIME=8000000x bash .ci/fuzz
+
+fuzz-nodes-gate: ## the same for a minute
+	FUZZPACKAGES=$(NODES) FUZZTIME=50000x bash .ci/fuzz
 
 bench-once: ## run every benchmark once
 	go test -run=NONE -bench=. -benchtime=1x ./...
