@@ -47,7 +47,7 @@ type peerPartition struct {
 }
 
 const (
-	version          = 5
+	version          = 6
 	addressHead      = 18
 	verbsAddress     = 40
 	railAddressBytes = verbsAddress + 1 + maxPartitions*2 // at most; the first rail has more

@@ -35,7 +35,7 @@ const (
 	macBytes       = auth.MACBytes
 	nonceBytes     = 32
 	sessionBytes   = 16
-	version        = 4
+	version        = 5
 	magic          = "ibrunTCP"
 )
 

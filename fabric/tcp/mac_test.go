@@ -11,11 +11,11 @@ func TestMACFormat(t *testing.T) {
 	x, key := testTranscript()
 	x.nonce[7] = 9
 	for label, want := range map[string]string{
-		labelHello:     "c7e5ea13889e244b84f06b8cee943f7527f54c1ea2a8c3c0f0ebdfa42adaf194",
-		labelChallenge: "dba52d784ef897a529aa205e38c73846e371355e337d249f6155daa8a3bd31c3",
-		labelProof:     "412549f466d10dc065bff4059c017d82040e1a311cb1d76854dd97104bf13869",
-		labelAccept:    "a5f305a4ab894bc134e88d01361144b36991f28f5d6c745120471732db0f473b",
-		labelDuplicate: "bd2c285efb19539f594f0fa8e885a222362a4bfea00f8c1f37afc0b522b4b031",
+		labelHello:     "992f7a9deb734b766f627416ac8d7af4804fc8ddb2d02ff022578727abd5057e",
+		labelChallenge: "14bb48670e3fc16fd6d2a296fff2c90bdb03244157ca16b635640e5d6e90c45a",
+		labelProof:     "73f7594bfcef0de69aeb51922b393f11071ae787b299e78195efb16c24a70abf",
+		labelAccept:    "23a49760a19bfb3c4704afa1e3a7f8b4e694d3d9c9d79534c97ab49dbd93a482",
+		labelDuplicate: "ad23e537148b44f979ca22a31d48cf0a319c24ef80ef704ee7f9a82ad03859a6",
 	} {
 		if got := hex.EncodeToString(x.mac(&key, label)); got != want {
 			t.Errorf("%s: MAC %s, want %s", label, got, want)
