@@ -95,7 +95,7 @@ func TestGuestOutput(t *testing.T) {
 		{
 			ibv_devinfo -d rxe0 | grep PORT_ACTIVE
 			id -u
-			env | grep ^IBRUN_ | sort
+			env | grep -E '^IBRUN_(LIVE|VM)' | sort
 			ibrun version
 			ls `+mark+` || echo /tmp is mine
 			touch /usr/new || echo the host is safe
