@@ -41,7 +41,7 @@ type departures struct {
 	gone     map[member]bool    // the processes that have answered with LEFT: whether all free the communicator
 	members  func(context uint32) []int32
 	closed   bool // the engine is closed
-	failed   bool // an operation has failed because a process had left
+	failed   bool // an operation may have failed because a process had left
 
 	timerRuns bool      // startWatchTimer has started a timer
 	probed    Route     // of the last probe that did not block
@@ -436,6 +436,7 @@ func (e *Engine) dropMessagesTo(n int32) {
 	for p.head != nil {
 		o := p.head
 		p.head, o.queued = o.next, false
+		e.rec.dropped(kind(o.header[0]))
 		e.dropMessage(o, p.gone(n))
 	}
 	p.updateMaxEager()

@@ -79,9 +79,11 @@ func (c *recording) set(on bool) bool {
 	return true
 }
 
-// What is on its way between processes is counted, also while recording is off: a launcher can then tell processes that wait for
-// each other from a slow network. A message is counted where it is posted, and where it has been handled: what it causes is
-// counted before. Eager ones are counted by perf.Link. A message in fragments counts as one, which arrives with the last.
+// What is on its way between processes is counted: a launcher can then tell processes that wait for each other from a slow
+// network. Messages that are not eager are counted here, also while recording is off: before they are posted, and when they have
+// been handled, after what they cause. Eager ones are counted by perf.Link, while recording is on, immediately before or after
+// they are sent, or handled: so a reader must compare two samples. A message in fragments counts as one, which arrives with the
+// last.
 
 // posted counts a message that is about to be sent, or to be queued.
 func (c *recording) posted(k kind) {

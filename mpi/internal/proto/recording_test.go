@@ -303,3 +303,25 @@ func TestRecordRefused(t *testing.T) {
 		t.Errorf("%v, or a message is on its way", err)
 	}
 }
+
+// TestRecordRefusedData: a piece of a message that cannot be sent, since the peer is gone, is on its way no more.
+func TestRecordRefusedData(t *testing.T) {
+	es := open(t, 2, nil, nil)
+	e := es[0]
+	if err := e.Send(to(0, 1, 3), nil, Standard); err != nil {
+		t.Fatal(err)
+	}
+	h, err := e.Isend(to(0, 1, 4), make([]byte, 1<<20), Standard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waittest.Poll(t, "the messages arrive", func() bool { return !onItsWay(t, es) })
+	e.lock()
+	e.peer(1).finalized = fabric.ErrPeerClosed
+	h.r.transfer.bytes = len(h.r.buf)
+	h.r.sendNextData()
+	e.unlock()
+	if _, err := e.Wait(h); !errors.Is(err, fabric.ErrPeerClosed) || onItsWay(t, es) {
+		t.Errorf("%v, or the counts differ", err)
+	}
+}

@@ -169,9 +169,9 @@ func (e *Engine) sendFailed(n int32, o *outgoing, err error) {
 	e.dropMessage(o, cmp.Or(e.failure.err, e.peer(n).finalized, err))
 }
 
-// dropMessage drops a message that cannot be sent any more. A request that it belongs to completes with err.
+// dropMessage drops a message that cannot be sent any more, and that has been counted as dropped. A request that it belongs to
+// completes with err.
 func (e *Engine) dropMessage(o *outgoing, err error) {
-	e.rec.dropped(kind(o.header[0]))
 	o.body, o.remaining = nil, nil
 	o.packed.clear()
 	if o.req == nil {
@@ -197,6 +197,7 @@ func (e *Engine) flushBlocked() bool {
 			p.head, o.queued = o.next, false
 			sent = true
 			if err != nil {
+				e.rec.dropped(kind(o.header[0]))
 				e.sendFailed(n, o, err)
 				continue
 			}

@@ -29,7 +29,7 @@ func Waiting(ranks []jobs.Rank, after time.Duration) bool {
 // Messages is what the ranks of a job have sent each other, as [perf.Snapshot] counts it.
 type Messages struct {
 	Sent, Arrived uint64
-	// Known is false if some ranks could not be asked, or have not counted for some time.
+	// Known is false if some ranks could not be asked, have recorded nothing, or have not counted for some time.
 	Known bool
 	// Left is set if ranks have finalized or exited: what was sent to them may never arrive.
 	Left bool
@@ -41,7 +41,7 @@ func MessagesOf(ranks []jobs.Rank) Messages {
 	for i := range ranks {
 		r := &ranks[i]
 		m.Sent, m.Arrived = m.Sent+r.Sent, m.Arrived+r.Arrived
-		m.Known = m.Known && !r.Paused && r.State != jobs.Unreachable && r.Error == ""
+		m.Known = m.Known && !r.Paused && r.State != jobs.Unreachable && r.State != jobs.Starting && r.Error == ""
 		m.Left = m.Left || r.State == jobs.Finalized || r.State == jobs.Ended
 	}
 	return m

@@ -56,6 +56,7 @@ func TestMessages(t *testing.T) {
 		{jobs.Rank{Sent: 1}, jobs.Rank{Arrived: 1, State: jobs.Finalized}, true},
 		{jobs.Rank{Sent: 1}, jobs.Rank{Arrived: 1, State: jobs.Unreachable}, false},
 		{jobs.Rank{Sent: 1}, jobs.Rank{Arrived: 1, Error: "x"}, false},
+		{jobs.Rank{Sent: 1}, jobs.Rank{Arrived: 1, State: jobs.Starting}, false},
 		{jobs.Rank{Sent: 1, Paused: true}, jobs.Rank{Arrived: 1}, false},
 	} {
 		m := MessagesOf([]jobs.Rank{c.first, c.second})
