@@ -142,7 +142,7 @@ fuzz: ## run every fuzz target FUZZTIME (20000x)
 fuzz-nodes: ## mutate the messages between the nodes of a job, in each state of their receiver, for an hour
 	FUZZPACKAGES=$(NODES) FUZZTIME=8000000x bash .ci/fuzz
 
-fuzz-nodes-gate: ## the same for a minute
+fuzz-nodes-gate: ## the same for 100,000 messages, which takes a minute
 	FUZZPACKAGES=$(NODES) FUZZTIME=50000x bash .ci/fuzz
 
 bench-once: ## run every benchmark once

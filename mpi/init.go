@@ -31,8 +31,8 @@ func (p *Process) Leave() error { return public(p.core().Leave()) }
 // Finalize ends the World Model. It is collective over World: it returns when every process has called it and every
 // sent message has left. No other call of the World Model may be in progress or follow. A second Finalize does
 // nothing. Sessions remain open. What other processes still expect of this one in the World Model, such as a message
-// or a Barrier, fails there with ErrProcFailed. A request that is in progress here fails with that or with ErrComm, unless it
-// can complete.
+// or a Barrier, fails there with ErrProcFailed. A request that is in progress here completes if it can; otherwise it
+// fails with ErrProcFailed or ErrComm.
 //
 // Attributes are deleted first, while everything still works and Finalized reports false: those of Self in reverse
 // order of setting, then those of the other communicators, the newest communicator first. Callbacks may free and

@@ -188,9 +188,9 @@ type Snapshot struct {
 	// how often bytes that the rank received had been changed on the way, which was detected.
 	Reconnections, Changes uint64
 	// Sent is the number of messages that the rank has sent, or is about to send, and of transfers between memory that it has
-	// begun; Arrived is the number of those that have arrived or ended. Messages count that the transports carry, those within
-	// the library as well, apart from those that compare clocks. In a job in which nothing is on its way, the sums over all ranks
-	// are equal. They say nothing if Paused is set for one of these: it has not counted for some time.
+	// begun; Arrived is the number of those that have arrived or ended. All messages that the transports carry are counted, also
+	// those of the library itself, except those that compare clocks. In a job in which nothing is on its way, the sums over all
+	// ranks are equal. They say nothing if Paused is set for any rank: it did not count for some time.
 	Sent, Arrived uint64
 	Paused        bool
 	// Done of Total is the progress that the program reports; Total is 0 if it reports none.

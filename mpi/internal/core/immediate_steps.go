@@ -145,8 +145,8 @@ func (x *immediate) failShared() {
 // Ended records why no collective can succeed any more, if this one has failed.
 func (x *immediate) Ended(err error) {
 	if err != nil {
-		// If the context has ended, the memory may be unmapped. If the error is another one then, a message was in progress, and so no
-		// call that copies directly.
+		// ErrContextEnded means that the context had ended before: the memory may be unmapped. With any other error either the
+		// memory is still mapped, or a message was in progress, and so no call that copies directly.
 		if !errors.Is(err, proto.ErrContextEnded) {
 			x.failShared()
 		}

@@ -21,7 +21,8 @@ var (
 	ErrState = errors.New("request is in the wrong state")
 	// ErrFreed reports that the communicator of an operation was freed, here or at the process that the operation needs.
 	ErrFreed = errors.New("the communicator has been freed")
-	// ErrContextEnded is the ErrFreed of a context that has ended here.
+	// ErrContextEnded is an ErrFreed: the context had ended before the operation, or its next step, began. For a schedule it means
+	// that shared memory of its steps may be unmapped. Operations in progress when a context ends get the error of EndContext.
 	ErrContextEnded = fmt.Errorf("%w", ErrFreed)
 	// ErrFailed reports that the engine has failed because a process was lost: no pending operation is sure to complete.
 	ErrFailed = errors.New("a process was lost")

@@ -209,8 +209,8 @@ func (r *Request) isIdleSetup() bool {
 	return r.isPartitioned() && r != s.req && (s.req.schedule != s || s.req.state != active)
 }
 
-// mayComplete reports whether all messages have been sent or matched, of a request without an error whose context has ended: no
-// receive is posted there any more.
+// mayComplete reports whether a partitioned request without an error can complete although its context has ended: a send if all
+// partitions were ready, a receive if those of its messages were posted, which have been matched then. p may be nil.
 func (p *partitioned) mayComplete() bool {
 	return p != nil && (p.send && len(p.ready) == p.parts || !p.send && p.messages != 0)
 }

@@ -36,7 +36,8 @@ type View struct {
 	// WaitCycle are ranks that wait for each other: each for the next, and the last for the first. It is empty if there is no cycle.
 	WaitCycle []int `json:"circle,omitempty"`
 	// OnTheirWay is the number of messages and transfers between the ranks that are on their way, -1 if that is not known. If it is
-	// 0, the ranks of WaitCycle are deadlocked; otherwise one of these may end a wait.
+	// 0, the ranks of WaitCycle are deadlocked; otherwise one of these may end a wait. Messages to ranks that have left may be
+	// among them.
 	OnTheirWay int64 `json:"messages_on_their_way"`
 	// OtherTags are messages that are sent with another tag than the one that their receiver waits for.
 	OtherTags []OtherTag `json:"other_tags,omitempty"`
