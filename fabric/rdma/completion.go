@@ -85,7 +85,7 @@ func (d *domain) handleSend(r *rail, wc *verbs.WC) {
 	if e.canPost {
 		e.canPost = false
 		err := wc.Err()
-		e.countLost(q.at(n), err)
+		e.countLost(q, q.at(n), err)
 		if isLaneError(wc.Status) {
 			err = e.avoid(q, err)
 		}

@@ -325,7 +325,7 @@ func (d *domain) established(e *endpoint) {
 	unacked := e.unacked
 	e.unacked = nil
 	d.mu.Lock()
-	e.canPost = true
+	e.canPost = !d.stopped // the device may be lost
 	d.mu.Unlock()
 	if !d.retransmit(e, unacked) {
 		return

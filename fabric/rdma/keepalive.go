@@ -46,6 +46,7 @@ func (l liveness) maxIdle(peer int) int { return l.minIdle + peer%(l.minIdle+1) 
 type keepaliveState struct {
 	alive  bool  // a message or an acknowledgement has arrived since the last visit
 	probe  bool  // the next visit probes the peer: see checkHandles
+	age    int16 // visits since the connection was established, at most math.MaxInt16
 	stuck  int32 // the largest queuePair.stuck
 	idle   int   // visits in a row without a sign of life and without a request that would give one
 	missed int   // visits in a row without a sign of life while a request with a completion was in flight
@@ -178,7 +179,7 @@ func (d *domain) keepalive(e *endpoint) {
 	d.refreshAfterSilence(k.missed)
 	if queued && k.missed >= d.liveness.maxQueued {
 		err := fmt.Errorf("queue pair %d: %w", q.info.qpn, verbs.StatusRetryExceeded)
-		e.countLost(&oldest, err)
+		e.countLost(q, &oldest, err)
 		d.declareBroken(e, err)
 	} else if !queued && k.missed >= d.liveness.maxMissed {
 		d.giveUp(e, d.explainSilence(fmt.Errorf("fabric/rdma: peer %d: %w: its device has not answered for %v", e.peer,
@@ -199,7 +200,7 @@ func (d *domain) breakStuck(e *endpoint) bool {
 		if int(q.stuck) >= d.liveness.maxMissed && (e.keepalive.alive || !q.isMessages()) {
 			err := fmt.Errorf("queue pair %d: a request was not carried out for %v: %w", q.info.qpn,
 				d.liveness.duration(int(q.stuck)), verbs.StatusRetryExceeded)
-			e.countLost(q.at(q.head), err)
+			e.countLost(q, q.at(q.head), err)
 			d.declareBroken(e, e.avoid(q, err))
 			return true
 		}
@@ -226,7 +227,7 @@ func (d *domain) postProbe(q *queuePair) bool {
 func (d *domain) checkStalled(e *endpoint) bool {
 	d.mu.Lock()
 	qps, transferring, stalled := e.qps, e.ops.first != nil, false
-	e.keepalive.stuck = 0
+	e.keepalive.age, e.keepalive.stuck = countUp(e.keepalive.age), 0
 	for _, q := range qps {
 		same := q.keepaliveHead == q.head
 		stalled = stalled || (transferring || q.inFlight() > 0) && same

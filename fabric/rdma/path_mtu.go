@@ -11,8 +11,8 @@ import (
 // A switch between two RoCE ports may have a smaller MTU than both. It drops large packets and passes small ones, so connections
 // are made, and break at the first large message. That a connection is made again, and that small messages are acknowledged over
 // it, is no progress; the acknowledgement of a request as large as the lost one is. If connections break several times in a row,
-// the next ones have packets that fit every Ethernet network. Both ends need the same MTU: a REQ names that of its sender, and a
-// REP the smaller one of both. If connections still break, the peer is lost.
+// or one does after a third of the heartbeat, the next ones have packets that fit every Ethernet network. Both ends need the same
+// MTU: a REQ names that of its sender, and a REP the smaller one of both. If connections still break, the peer is lost.
 
 const (
 	smallMTU      = verbs.MTU1024 // fits Ethernet frames of 1,500 bytes
@@ -31,13 +31,14 @@ func (e *endpoint) acknowledged(bytes uint32) {
 	}
 }
 
-// countLost records that a connection breaks because a request was not acknowledged.
-func (e *endpoint) countLost(r *request, err error) {
-	if !errors.Is(err, verbs.StatusRetryExceeded) {
+// countLost records that a connection breaks because a request was not acknowledged. What is lost on another lane than that of
+// messages tells nothing about packets: its cable may be pulled. It is sent again on this one.
+func (e *endpoint) countLost(q *queuePair, r *request, err error) {
+	if !q.isMessages() || !errors.Is(err, verbs.StatusRetryExceeded) {
 		return
 	}
 	packet := min(r.bytes, uint32(e.pathMTU().Bytes()))
-	if e.retry.lost == 0 || packet < e.retry.lost {
+	if packet != 0 && (e.retry.lost == 0 || packet < e.retry.lost) {
 		e.retry.lost = packet
 	}
 }
@@ -62,14 +63,14 @@ func (e *endpoint) takeMTU(mtu verbs.MTU) {
 func (d *domain) reduceMTU(e *endpoint) bool {
 	path := e.pathMTU()
 	soon := e.retry.failed < maxLargeLost && d.clock.elapsed()-e.retry.since < d.settings.Heartbeat/mtuShare
-	if e.retry.lost <= smallestLarge || e.mtu != 0 || path <= smallMTU || soon {
+	if !e.retry.isLossy() || e.retry.lost <= smallestLarge || e.mtu != 0 || path <= smallMTU || soon {
 		return false
 	}
 	e.mtu = smallMTU
 	if d.report != nil && !d.mtuReported {
 		d.mtuReported = true
-		d.report(fmt.Sprintf("RDMA packets of %v bytes to process %d are lost, small ones arrive: packets have at most %v bytes from "+
-			"now on; raise the MTU of the switches between the two, or set %s=%v", path, e.peer, smallMTU,
+		d.report(fmt.Sprintf("RDMA packets of %v bytes to process %d are not acknowledged: packets have at most %v bytes from now "+
+			"on; if a switch between the two has a smaller MTU, raise it, or set %s=%v", path, e.peer, smallMTU,
 			tunables.RDMAMTU.Variable, smallMTU))
 	}
 	return true
@@ -77,7 +78,7 @@ func (d *domain) reduceMTU(e *endpoint) bool {
 
 // explainLost adds to the error of a lost peer that only large packets were lost.
 func (e *endpoint) explainLost(err error) error {
-	if e.retry.lost <= smallestMTU {
+	if !e.retry.isLossy() || e.retry.lost <= smallestMTU {
 		return err
 	}
 	return fmt.Errorf("%w; small packets arrive, large ones do not, such as those of %d bytes: check the MTU of the network, or "+

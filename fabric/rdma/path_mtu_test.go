@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -236,6 +237,69 @@ func TestBreaksFarApart(t *testing.T) {
 				pollTimes(t, d, 1)
 			}
 		}
+	}
+}
+
+// TestLostFarApart: a connection that has worked for longer than the heartbeat ends a series of failures, also if nothing that it
+// has carried was as long as what was lost before.
+func TestLostFarApart(t *testing.T) {
+	_, ds := openSimulated(t, Settings{Devices: []string{"a"}, Heartbeat: time.Hour}, 2)
+	connectPeers(t, ds[0], ds[1])
+	d, e := ds[0], ds[0].eps[1]
+	for range 3 {
+		for range 2 * d.liveness.maxMissed {
+			letPass(d)
+			pollTimes(t, d, 1)
+			e.retry.failed, e.retry.lost = max(e.retry.failed, 1), 4096 // keepalives are acknowledged as well
+		}
+		d.declareBroken(e, verbs.StatusRetryExceeded)
+		waittest.Poll(t, "the connection is made again", func() bool {
+			for i, x := range ds {
+				if evs := pollTimes(t, x, 1); len(evs) > 0 {
+					t.Fatalf("peer %d: %+v", i, evs)
+				}
+			}
+			return e.conn.state == stateEstablished
+		})
+		if e.retry.failed > 1 {
+			t.Errorf("%d failures in a row", e.retry.failed)
+		}
+	}
+}
+
+// TestRefusedAfterLoss: that packets were lost before does not make the refusal of a call the loss of packets.
+func TestRefusedAfterLoss(t *testing.T) {
+	_, ds := openPorts(t, Settings{}, roce("10.0.0.1", verbs.MTU4096), roce("10.0.0.2", verbs.MTU4096))
+	meet(t, ds[0], ds[1])
+	d, e := ds[0], ds[0].eps[1]
+	lost := &request{bytes: 5000}
+	e.countLost(e.qps[0], lost, verbs.StatusRetryExceeded)
+	e.countLost(e.qps[0], &request{}, verbs.StatusRetryExceeded) // a control message, which tells nothing about packets
+	if e.retry.lost != 4096 {
+		t.Errorf("packets of %d bytes were lost, want 4096", e.retry.lost)
+	}
+	e.retry.failed, e.retry.since = maxLargeLost, d.clock.elapsed()-2*d.settings.Heartbeat
+	if !d.attemptFailed(e, syscall.ENOMEM) || e.mtu != 0 || len(d.cm.failures) > 0 {
+		t.Errorf("a refusal: the MTU is limited to %v, %d failures", e.mtu, len(d.cm.failures))
+	}
+	if !d.attemptFailed(e, verbs.StatusRetryExceeded) || e.mtu != smallMTU {
+		t.Errorf("a loss: the MTU is limited to %v", e.mtu)
+	}
+	if d.attemptFailed(e, verbs.StatusRetryExceeded) {
+		t.Error("the peer is not lost after the heartbeat")
+	}
+}
+
+// TestLostOnAnotherLane: a request that is lost on another lane than that of messages tells nothing about the length of packets.
+func TestLostOnAnotherLane(t *testing.T) {
+	ds := openRails(t, verbstest.NewSimulatedNetwork(), Settings{}, 2)
+	connectPeers(t, ds[0], ds[1])
+	e := ds[0].eps[1]
+	if len(e.qps) != 2 {
+		t.Fatalf("%d lanes, want 2", len(e.qps))
+	}
+	if e.countLost(e.qps[1], &request{bytes: 4096}, verbs.StatusRetryExceeded); e.retry.lost != 0 {
+		t.Errorf("packets of %d bytes were lost", e.retry.lost)
 	}
 }
 

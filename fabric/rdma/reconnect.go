@@ -85,6 +85,10 @@ func (d *domain) reconnect(e *endpoint, err error) {
 			fabric.ErrPeerClosed, err))
 		return
 	}
+	if k := &e.keepalive; int(k.age)-int(k.stuck) > d.liveness.maxMissed {
+		e.endFailures() // a new connection first carries what was lost, and this one has worked for a heartbeat
+	}
+	e.keepalive.age = 0
 	e.retry.rejected = false
 	if !d.attemptFailed(e, fmt.Errorf("the connection broke: %w", err)) {
 		return
@@ -95,7 +99,7 @@ func (d *domain) reconnect(e *endpoint, err error) {
 		d.mu.Unlock()
 	}
 	// The peer may have been silent before the connection broke. That time counts.
-	e.retry.silence.intervals, e.keepalive.missed = int32(e.keepalive.missed), 0
+	e.retry.silence.intervals, e.keepalive.missed = max(e.retry.silence.intervals, int32(e.keepalive.missed)), 0
 	if n := e.retry.failed; n > quickBreaks {
 		d.retryLater(e, retryPause(n))
 		return

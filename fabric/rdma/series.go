@@ -1,25 +1,28 @@
 package rdma
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/verbs"
 )
 
 // An attempt to connect to a peer begins when queue pairs are created for it: to send a REQ, or to answer one. It fails
 //
 //   - if a call is refused that sets up the connection: by the device of this process, see refusal.go, or by that of the peer,
 //     which says so in a REJ, and is asked again;
-//   - or if the connection breaks before the peer has acknowledged anything over it.
+//   - or if the connection breaks before the peer has acknowledged what was lost with the one before.
 //
 // A REQ that is not answered is no failure, since the peer may compute. By silence.go a domain finds whether its process exists.
 //
 // Failures that follow each other are a series. Nothing ends it but an acknowledged message, as long as what was lost with the
-// connections that broke, see path_mtu.go. That a REQ was sent or answered, or
-// that one side considers the connection established, shows nothing: a device may carry out all calls but the last, each time. So
-// each side sends a message when a connection is established after failures: the RTU, or a credit update.
+// connections that broke, see path_mtu.go; or an acknowledged keepalive with nothing else in flight; or that a connection works
+// for as long as the heartbeat. That a REQ was sent or answered, or that one side considers the connection established, shows
+// nothing: a device may carry out all calls but the last, each time. So each side sends a message when a connection is established
+// after failures: the RTU, or a credit update.
 //
 // The next attempt follows after a pause, which grows with the number of failures. The series lasts too long after maxFailures,
 // or after maxSeries if there were minFailures, whichever is first: calls may take long, and a process may poll rarely. Who
@@ -75,6 +78,9 @@ func (r *connRetry) failure() error {
 	return r.why
 }
 
+// isLossy reports whether the last attempt has failed because packets were lost.
+func (r *connRetry) isLossy() bool { return errors.Is(r.why, verbs.StatusRetryExceeded) }
+
 // attemptFailed records that an attempt has failed. It reports whether there is to be another one, after retryPause if a timer
 // begins it. Otherwise the peer is handed over or lost, or its endpoint has ended.
 func (d *domain) attemptFailed(e *endpoint, err error) bool {
@@ -85,6 +91,7 @@ func (d *domain) attemptFailed(e *endpoint, err error) bool {
 	if r.failed == 0 { // the first one
 		r.since = now - d.liveness.duration(int(e.keepalive.stuck))
 	}
+	e.keepalive.stuck = 0
 	r.failed, r.why = countUp(r.failed), err
 	if !d.reduceMTU(e) && d.endSeries(e, now-r.since) {
 		return false
@@ -99,7 +106,7 @@ func (d *domain) attemptFailed(e *endpoint, err error) bool {
 // endSeries gives up a peer, and returns true, if the series of failures lasts too long.
 func (d *domain) endSeries(e *endpoint, lasts time.Duration) bool {
 	r, least := &e.retry, int16(maxFailures)
-	if r.lost > 0 {
+	if r.isLossy() {
 		least = 2
 	}
 	err := fmt.Errorf("%d attempts in a row failed in %v, the last one: %w", r.failed, lasts.Round(10*time.Millisecond),

@@ -51,7 +51,8 @@ func (d *domain) Arm() (int, bool, error) {
 	missing := d.sendEventsMissing()
 	blocked := d.sleep.sendBlocked
 	d.sleep.sendBlocked = false
-	if d.events.len() > 0 || d.loopback.pending() || blocked && d.sleep.sendsFreed || d.sleep.moreReady || missing {
+	if d.events.len() > 0 || d.loopback.pending() || blocked && d.sleep.sendsFreed || d.sleep.moreReady || missing ||
+		len(d.cm.failures) > 0 {
 		return d.waker.epfd, true, nil
 	}
 	now, at := d.clock.elapsed(), d.clock.next
