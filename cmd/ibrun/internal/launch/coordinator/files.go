@@ -18,7 +18,7 @@ const (
 	// fileChunk is how many bytes of a file one order has.
 	fileChunk = 256 << 10
 	// maxEarly is how many signals, orders to end the ranks, and ends of the input a node keeps that arrive before the file is
-	// complete.
+	// complete. Signals that were sent several times count once: see addSignal.
 	maxEarly = 1 << 12
 )
 
@@ -48,12 +48,18 @@ func (e *earlyOrders) add(o *protocol.Order) error {
 		if e.input += len(o.Input.Data); e.input > maxUnreadInput {
 			why = "it has sent more standard input than is read"
 		}
-	case o.Signal != 0, o.End != nil, o.Input != nil:
-		if e.count++; e.count > maxEarly {
-			why = fmt.Sprintf("it has sent more than %d signals and other short orders before the ranks run", maxEarly)
-		}
+	case o.Signal != 0:
+		before := len(e.list)
+		e.list = addSignal(e.list, o, o.Signal, func(kept *protocol.Order, signal int) bool { return kept.Signal == signal })
+		e.count += len(e.list) - before
+		o = nil
+	case o.End != nil, o.Input != nil:
+		e.count++
 	default:
 		why = fmt.Sprintf("it has sent an order (%s) before the ranks run", setFields(o)[0])
+	}
+	if e.count > maxEarly {
+		why = fmt.Sprintf("it has sent more than %d signals and other short orders before the ranks run", maxEarly)
 	}
 	if why != "" {
 		return protocolError(why)

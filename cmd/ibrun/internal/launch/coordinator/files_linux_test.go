@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/message"
@@ -42,6 +44,23 @@ func TestOrdersBeforeFile(t *testing.T) {
 	}
 }
 
+// A user may resize the window of the terminal, or stop and continue the job, for as long as the file of a program takes.
+func TestSignalsBeforeFile(t *testing.T) {
+	var orders []*protocol.Order
+	for range maxEarly {
+		for _, sig := range []unix.Signal{unix.SIGWINCH, unix.SIGSTOP, unix.SIGCONT} {
+			orders = append(orders, &protocol.Order{Signal: int(sig)})
+		}
+	}
+	cl, err := receiveFile(t, orders...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := cl.early.list; len(l) != 2 || l[0].Signal != int(unix.SIGWINCH) || l[1].Signal != int(unix.SIGCONT) {
+		t.Errorf("%d orders are kept, want SIGWINCH and SIGCONT", len(l))
+	}
+}
+
 // A node keeps no more than a job can cause, and ends with an error if node 0 sends what is no order, or that the job has
 // succeeded.
 func TestInvalidOrdersBeforeFile(t *testing.T) {
@@ -51,11 +70,15 @@ func TestInvalidOrdersBeforeFile(t *testing.T) {
 		}
 		return list
 	}
+	var signals []*protocol.Order
+	for sig := range maxEarly + 4 { // of three of them the last is kept
+		signals = append(signals, &protocol.Order{Signal: sig + 1})
+	}
 	for want, orders := range map[string][]*protocol.Order{
 		"more ranks than a job has":      many(2, protocol.Order{Left: make([]int, cli.MaxRanks/2+1)}),
 		"more standard input":            many(maxUnreadInput/1000+1, protocol.Order{Input: &protocol.Input{Data: make([]byte, 1000)}}),
 		"4096 signals and other short":   many(maxEarly+1, protocol.Order{Input: &protocol.Input{End: true}}),
-		"more than 4096 signals":         many(maxEarly+1, protocol.Order{Signal: 28}),
+		"more than 4096 signals":         signals,
 		"(OutputAck) before the ranks":   many(1, protocol.Order{OutputAck: &protocol.OutputAck{Stream: 1}}),
 		"2 contents (Signal, Question)":  many(1, protocol.Order{Signal: 28, Question: &protocol.Question{}}),
 		"0 contents":                     many(1, protocol.Order{}),

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,8 +35,6 @@ const (
 	// How long agents forward remaining output after the ranks have exited. Without a failure or a request there is no limit.
 	requestedOutputTimeout = 500 * time.Millisecond // a signal of the user or --timeout has ended the job
 	failedOutputTimeout    = 10 * time.Second
-	// maxSignals is how many signals wait at most until the agent sends them to the ranks, besides those that ask them to end.
-	maxSignals = 64
 	// hangViewTimeout is how long --timeout waits until the hang view was made and written.
 	hangViewTimeout = 3 * time.Second
 )
@@ -51,7 +50,6 @@ type localAgent struct {
 	orders  *outbox.Writer // to the agent
 	mu      sync.Mutex
 	started bool // the agent was given its task
-	signals int  // signals for the ranks that were queued since the agent has read all orders
 	events  <-chan *protocol.Event
 	ended   *watcher.Ended  // how the agent has exited; nil: it has not, or the watcher has died
 	perfMem *perfmem.Memory // where ranks record; nil: it could not be allocated
@@ -175,14 +173,6 @@ func (l *localAgent) order(o *protocol.Order) {
 		l.drawBar(o.Bar)
 		return
 	}
-	if l.orders.Pending() == 0 {
-		l.signals = 0
-	}
-	if o.Signal != 0 && !isEndSignal(o.Signal) {
-		if l.signals++; l.signals > maxSignals {
-			return // the kernel keeps only one of a kind for a process, too
-		}
-	}
 	if !l.started || (o.Bar != nil || o.Stacks != nil) && l.orders.Pending() > 0 {
 		return // a stopped agent need not draw a bar later
 	}
@@ -192,11 +182,24 @@ func (l *localAgent) order(o *protocol.Order) {
 	}
 }
 
-// queue appends an order to those that are sent. The caller must hold mu.
+// queue appends an order to those that are sent: see addSignal. The caller must hold mu.
 func (l *localAgent) queue(o *protocol.Order) {
-	if text, err := json.Marshal(o); err == nil { // encoding an order cannot fail
-		l.orders.Queue(append(text, '\n'))
+	text := orderText(o)
+	if o.Signal == 0 {
+		l.orders.Queue(text)
+		return
 	}
+	l.orders.Edit(func(waiting [][]byte) [][]byte {
+		return addSignal(waiting, text, o.Signal, func(order []byte, signal int) bool {
+			return bytes.Equal(order, orderText(&protocol.Order{Signal: signal}))
+		})
+	})
+}
+
+// orderText returns an order as the agent reads it.
+func orderText(o *protocol.Order) []byte {
+	text, _ := json.Marshal(o) // encoding an order cannot fail
+	return append(text, '\n')
 }
 
 // isEndSignal reports whether a signal asks the ranks to end.

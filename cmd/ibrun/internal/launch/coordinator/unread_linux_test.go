@@ -1,8 +1,10 @@
 package coordinator
 
 import (
+	"encoding/json"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -49,26 +51,44 @@ func TestNodeThatDoesNotReceive(t *testing.T) {
 	})
 }
 
-// Signals are not kept without limit for an agent that does not read them; those that ask the ranks to end are.
-func TestSignalsForStoppedAgent(t *testing.T) {
-	release, written := make(chan struct{}), 0
+// sendUnread sends signals to an agent that reads nothing until all are sent. It returns those that the agent reads then. The
+// first, SIGALRM, is being written while the others wait.
+func sendUnread(t *testing.T, signals ...unix.Signal) (read []unix.Signal) {
+	t.Helper()
+	began, release := make(chan struct{}, len(signals)+1), make(chan struct{})
 	l := &localAgent{started: true, command: &watcher.Running{PIDFD: -1}, orders: outbox.New(func(order []byte) error {
+		began <- struct{}{}
 		<-release
-		written++
+		var o protocol.Order
+		if err := json.Unmarshal(order, &o); err != nil {
+			t.Errorf("%q: %v", order, err)
+		}
+		read = append(read, unix.Signal(o.Signal))
 		return nil
 	})}
-	for range 100 {
-		l.order(&protocol.Order{Signal: int(unix.SIGWINCH)})
-		l.order(&protocol.Order{Signal: int(unix.SIGCONT)})
+	l.order(&protocol.Order{Signal: int(unix.SIGALRM)})
+	<-began
+	for _, sig := range signals {
+		l.order(&protocol.Order{Signal: int(sig)})
 	}
-	l.order(&protocol.Order{Signal: int(unix.SIGTERM)})
 	close(release)
 	l.orders.Flush(0)
-	if written != maxSignals+1 {
-		t.Errorf("%d orders were kept", written)
-	}
-	l.order(&protocol.Order{Signal: int(unix.SIGCONT)})
-	if l.orders.Flush(0); written != maxSignals+2 {
-		t.Error("no signal is sent after the agent has read the others")
+	return read[1:]
+}
+
+// No more signals wait for an agent that does not read them than there are kinds. Each is sent, and of those that stop and
+// continue the ranks the last.
+func TestSignalsForStoppedAgent(t *testing.T) {
+	const stop, tstp, cont, winch, usr2, term = unix.SIGSTOP, unix.SIGTSTP, unix.SIGCONT, unix.SIGWINCH, unix.SIGUSR2, unix.SIGTERM
+	for _, c := range []struct{ sent, want []unix.Signal }{
+		{append(slices.Repeat([]unix.Signal{winch}, 100), stop, cont), []unix.Signal{winch, cont}},
+		{append(slices.Repeat([]unix.Signal{winch}, 100), cont, stop), []unix.Signal{winch, stop}},
+		{slices.Repeat([]unix.Signal{stop, cont}, 1000), []unix.Signal{cont}},
+		{slices.Repeat([]unix.Signal{cont, tstp, stop}, 1000), []unix.Signal{stop}},
+		{append(slices.Repeat([]unix.Signal{winch, usr2}, 100), stop, term, cont), []unix.Signal{winch, usr2, term, cont}},
+	} {
+		if got := sendUnread(t, c.sent...); !slices.Equal(got, c.want) {
+			t.Errorf("the agent reads %d signals, want %v; the last are %v", len(got), c.want, got[max(0, len(got)-5):])
+		}
 	}
 }

@@ -30,10 +30,35 @@ func (w *Writer) Queue(data []byte) {
 	defer w.mu.Unlock()
 	w.queue = append(w.queue, data)
 	w.bytes += len(data)
-	if !w.running {
+	w.start()
+}
+
+// Edit replaces the queue with what edit returns, which may change the queue that it is passed. The data that is being written
+// is not in it. edit must not call w.
+func (w *Writer) Edit(edit func(queue [][]byte) [][]byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.bytes -= size(w.queue)
+	w.queue = edit(w.queue)
+	w.bytes += size(w.queue)
+	w.drained.Broadcast()
+	w.start()
+}
+
+// start makes a goroutine write the queue, unless one does. The caller must hold mu.
+func (w *Writer) start() {
+	if !w.running && len(w.queue) > 0 {
 		w.running = true
 		go w.run()
 	}
+}
+
+// size returns the length of all data of a queue.
+func size(queue [][]byte) (n int) {
+	for _, data := range queue {
+		n += len(data)
+	}
+	return n
 }
 
 // run writes until the queue is empty.

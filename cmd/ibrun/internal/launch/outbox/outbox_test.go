@@ -64,3 +64,26 @@ func TestWriteError(t *testing.T) {
 		t.Errorf("wrote %q", &got)
 	}
 }
+
+// Edit changes what waits, not what is being written, and the count of bytes follows. It may also begin the writing.
+func TestEdit(t *testing.T) {
+	began, release, got := make(chan struct{}, 3), make(chan struct{}), ""
+	o := New(func(data []byte) error {
+		began <- struct{}{}
+		<-release
+		got += string(data)
+		return nil
+	})
+	o.Edit(func(queue [][]byte) [][]byte { return append(queue, []byte("a")) })
+	<-began
+	o.Queue([]byte("bcd"))
+	o.Queue([]byte("e"))
+	o.Edit(func(queue [][]byte) [][]byte { return append(queue[1:], []byte("fg")) })
+	if n := o.Pending(); n != 4 {
+		t.Errorf("%d bytes wait, want 4", n)
+	}
+	close(release)
+	if !o.Flush(0) || got != "aefg" {
+		t.Errorf("wrote %q", got)
+	}
+}
