@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -29,26 +30,45 @@ func Waiting(ranks []jobs.Rank, after time.Duration) bool {
 // Messages is what the ranks of a job have sent each other, as [perf.Snapshot] counts it.
 type Messages struct {
 	Sent, Arrived uint64
-	// Known is false if some ranks could not be asked, have recorded nothing, or have not counted for some time.
-	Known bool
+	// Unknown is why the numbers are not known: a rank cannot be read, has recorded nothing, or has not counted for some time. It
+	// is about the first such rank, and "" if there is none.
+	Unknown string
 	// Left is set if ranks have finalized or exited: what was sent to them may never arrive.
 	Left bool
 }
 
 // MessagesOf returns the messages of a job. These must be all of its ranks.
 func MessagesOf(ranks []jobs.Rank) Messages {
-	m := Messages{Known: true}
+	var m Messages
 	for i := range ranks {
 		r := &ranks[i]
 		m.Sent, m.Arrived = m.Sent+r.Sent, m.Arrived+r.Arrived
-		m.Known = m.Known && !r.Paused && r.State != jobs.Unreachable && r.State != jobs.Starting && r.Error == ""
+		if m.Unknown == "" {
+			m.Unknown = uncounted(r)
+		}
 		m.Left = m.Left || r.State == jobs.Finalized || r.State == jobs.Ended
 	}
 	return m
 }
 
+// uncounted returns why the messages of a rank are not known; "" if they are.
+func uncounted(r *jobs.Rank) string {
+	switch {
+	case r.State == jobs.Unreachable || r.Error != "":
+		return fmt.Sprintf("rank %d cannot be read", r.Rank)
+	case r.State == jobs.Starting:
+		return fmt.Sprintf("rank %d has recorded nothing", r.Rank)
+	case r.Paused:
+		return fmt.Sprintf("rank %d has switched off its recording for some time (Pcontrol)", r.Rank)
+	}
+	return ""
+}
+
+// Known reports whether the messages of all ranks are known.
+func (m Messages) Known() bool { return m.Unknown == "" }
+
 // None reports whether no message is on its way. Then only what a rank does, or what is outside of MPI, can end its wait.
-func (m Messages) None() bool { return m.Known && m.Sent == m.Arrived }
+func (m Messages) None() bool { return m.Known() && m.Sent == m.Arrived }
 
 // CPU returns the processor time that all ranks have used, in seconds.
 func CPU(ranks []jobs.Rank) (sum float64) {

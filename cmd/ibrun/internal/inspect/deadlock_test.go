@@ -45,22 +45,30 @@ func TestWaiting(t *testing.T) {
 }
 
 // TestMessages: nothing is on its way if as many messages have arrived as were sent, by all ranks together, and all have counted.
+// Otherwise the reason names the rank, and what it has done.
 func TestMessages(t *testing.T) {
 	for _, c := range []struct {
 		first, second jobs.Rank
 		want          bool
+		why           string // it is not known
 	}{
-		{jobs.Rank{Sent: 3, Arrived: 5}, jobs.Rank{Sent: 5, Arrived: 3}, true},
-		{jobs.Rank{Sent: 3, Arrived: 5}, jobs.Rank{Sent: 5, Arrived: 2}, false},
-		{jobs.Rank{Sent: 3, Arrived: 5}, jobs.Rank{Sent: 5, Arrived: 4}, false}, // read at different times
-		{jobs.Rank{Sent: 1}, jobs.Rank{Arrived: 1, State: jobs.Finalized}, true},
-		{jobs.Rank{Sent: 1}, jobs.Rank{Arrived: 1, State: jobs.Unreachable}, false},
-		{jobs.Rank{Sent: 1}, jobs.Rank{Arrived: 1, Error: "x"}, false},
-		{jobs.Rank{Sent: 1}, jobs.Rank{Arrived: 1, State: jobs.Starting}, false},
-		{jobs.Rank{Sent: 1, Paused: true}, jobs.Rank{Arrived: 1}, false},
+		{jobs.Rank{Sent: 3, Arrived: 5}, jobs.Rank{Sent: 5, Arrived: 3}, true, ""},
+		{jobs.Rank{Sent: 3, Arrived: 5}, jobs.Rank{Sent: 5, Arrived: 2}, false, ""},
+		{jobs.Rank{Sent: 3, Arrived: 5}, jobs.Rank{Sent: 5, Arrived: 4}, false, ""}, // read at different times
+		{jobs.Rank{Sent: 1}, jobs.Rank{Arrived: 1, State: jobs.Finalized}, true, ""},
+		{jobs.Rank{Sent: 1}, jobs.Rank{Rank: 1, Arrived: 1, State: jobs.Unreachable}, false, "rank 1 cannot be read"},
+		{jobs.Rank{Sent: 1}, jobs.Rank{Rank: 1, Arrived: 1, Error: "x"}, false, "rank 1 cannot be read"},
+		{jobs.Rank{Sent: 1}, jobs.Rank{Rank: 1, State: jobs.Ended, Error: "x"}, false, "rank 1 cannot be read"},
+		{jobs.Rank{Sent: 1}, jobs.Rank{Rank: 1, State: jobs.Starting, Error: "x"}, false, "rank 1 cannot be read"},
+		{jobs.Rank{Sent: 1}, jobs.Rank{Rank: 1, Arrived: 1, State: jobs.Starting}, false, "rank 1 has recorded nothing"},
+		{jobs.Rank{Sent: 1, Paused: true}, jobs.Rank{Rank: 1, Arrived: 1}, false,
+			"rank 0 has switched off its recording for some time (Pcontrol)"},
+		{jobs.Rank{Paused: true}, jobs.Rank{Rank: 1, Error: "x"}, false,
+			"rank 0 has switched off its recording for some time (Pcontrol)"},
 	} {
 		m := MessagesOf([]jobs.Rank{c.first, c.second})
-		if m.None() != c.want || m.Left != (c.second.State == jobs.Finalized) {
+		left := c.second.State == jobs.Finalized || c.second.State == jobs.Ended
+		if m.None() != c.want || m.Left != left || m.Unknown != c.why {
 			t.Errorf("%+v: %+v", c, m)
 		}
 	}

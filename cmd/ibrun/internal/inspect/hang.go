@@ -353,7 +353,7 @@ func waitCycle(first, then []jobs.Rank) []int {
 // both samples are the same: the ranks are not read at the same time, so while messages move, sums that are equal prove nothing.
 func onTheirWay(first, then []jobs.Rank) int64 {
 	a, b := MessagesOf(first), MessagesOf(then)
-	if n := int64(b.Sent - b.Arrived); b.Known && (n > 0 || n == 0 && a == b) {
+	if n := int64(b.Sent - b.Arrived); b.Known() && (n > 0 || n == 0 && a == b) {
 		return n
 	}
 	return -1

@@ -79,7 +79,7 @@ func (w *deadlockWatch) sample() bool {
 	if w.messages = m; m != before || !inspect.Waiting(ranks, w.after) {
 		return false
 	}
-	return m.None() || !m.Known || m.Left && inspect.Waiting(ranks, w.after+w.transit)
+	return m.None() || !m.Known() || m.Left && inspect.Waiting(ranks, w.after+w.transit)
 }
 
 // report prints the hang view. If deadlocks end the job, and no goroutine of any rank may run, it asks for the end. A deadlock
@@ -92,8 +92,8 @@ func (w *deadlockWatch) report() {
 	}
 	runs := "--check would end it"
 	switch {
-	case !w.messages.Known:
-		runs = "messages may be on their way: Pcontrol has switched off the recording of a rank for some time"
+	case !w.messages.Known():
+		runs = "messages may be on their way: " + w.messages.Unknown
 	case !w.messages.None():
 		runs = "messages may be on their way, or were sent to ranks that have left"
 	case w.ends:
