@@ -121,9 +121,7 @@ func (c *Conn) attach(l *link, received uint64) error {
 		return err
 	}
 	now := time.Now()
-	if err := c.flow.begin(l.raw, now); err != nil {
-		return err
-	}
+	c.flow.begin(l.raw, now)
 	c.detach()
 	switch {
 	case c.ran.IsZero():
@@ -454,17 +452,15 @@ func (c *Conn) silence() error {
 // does not count.
 func (c *Conn) checkFlow(l *link, now time.Time) {
 	c.mu.Lock()
-	stalled, err := time.Duration(0), error(nil)
+	stalled := time.Duration(0)
 	switch {
 	case c.link != l:
 	case c.suspended || c.peerSuspended:
 		c.flow.pause(now)
 	default:
-		stalled, err = c.flow.stalled(l.raw, now, c.heartbeat/4)
+		stalled = c.flow.stalled(l.raw, now, c.heartbeat/4)
 	}
-	if err == nil {
-		err = c.judge(stalled, now)
-	}
+	err := c.judge(stalled, now)
 	c.mu.Unlock()
 	if err != nil {
 		c.linkFailed(l, err)

@@ -8,26 +8,34 @@ import (
 	"github.com/ibrun/ibrun/internal/tcpflow"
 )
 
-// flow is whether what is written to the links of a connection arrives. It knows that of TCP connections only.
-type flow struct{ tcp tcpflow.Flow }
-
-// begin begins a link, after its handshake.
-func (f *flow) begin(raw net.Conn, now time.Time) error {
-	s, err := sampleOf(raw)
-	if s != nil {
-		f.tcp.Begin(s, now)
-	}
-	return err
+// flow is whether what is written to the links of a connection arrives. It knows that of TCP connections only, and only if the
+// kernel tells it.
+type flow struct {
+	tcp   tcpflow.Flow
+	begun bool // tcp has begun with the current link
 }
 
-// stalled returns for how long nothing that was written has arrived; 0 if it does, or if anything has in the last time called
-// quiet.
-func (f *flow) stalled(raw net.Conn, now time.Time, quiet time.Duration) (time.Duration, error) {
-	s, err := sampleOf(raw)
-	if s == nil {
-		return 0, err
+// begin begins a link, after its handshake.
+func (f *flow) begin(raw net.Conn, now time.Time) {
+	f.begun = false
+	if s := sampleOf(raw); s != nil {
+		f.tcp.Begin(s, now)
+		f.begun = true
 	}
-	return f.tcp.Observe(s, now, quiet), nil
+}
+
+// stalled returns for how long nothing that was written has arrived; 0 if it does, if anything has in the last time called
+// quiet, or if that is not known. If nothing was known when the link began, the first sample counts as its beginning.
+func (f *flow) stalled(raw net.Conn, now time.Time, quiet time.Duration) time.Duration {
+	if !f.begun {
+		f.begin(raw, now)
+		return 0
+	}
+	s := sampleOf(raw)
+	if s == nil {
+		return 0
+	}
+	return f.tcp.Observe(s, now, quiet)
 }
 
 // again reports whether the link was made since nothing arrives.
@@ -44,26 +52,30 @@ func (f *flow) cause() error { return f.tcp.Cause() }
 
 // explainStall adds the reason to the error of a handshake that began at that time, if what this side has sent does not arrive.
 func explainStall(raw net.Conn, began time.Time, err error) error {
-	if s, errSample := sampleOf(raw); errSample == nil && s != nil && s.Stalls(time.Since(began)) {
+	if s := sampleOf(raw); s != nil && s.Stalls(time.Since(began)) {
 		return fmt.Errorf("%w: %w", err, s.Cause())
 	}
 	return err
 }
 
-// sampleOf returns a sample of the TCP connection of a link; nil if it is none.
-func sampleOf(raw net.Conn) (s *tcpflow.Sample, err error) {
+// sampleOf returns a sample of the TCP connection of a link; nil if it is none, or if the kernel does not tell. Some kernels have
+// no SIOCOUTQ, and a link is as good without a sample. That the connection is closed is found by the next read of it.
+func sampleOf(raw net.Conn) (s *tcpflow.Sample) {
 	tcp, ok := innermost(raw).(*net.TCPConn)
 	if !ok {
-		return nil, nil
+		return nil
 	}
 	conn, err := tcp.SyscallConn()
 	if err != nil {
-		return nil, err
+		return nil
 	}
-	var errRead error
-	err = conn.Control(func(fd uintptr) { s, errRead = tcpflow.Read(int(fd)) })
-	if err == nil {
-		err = errRead
+	err = conn.Control(func(fd uintptr) {
+		if read, errRead := tcpflow.Read(int(fd)); errRead == nil {
+			s = read
+		}
+	})
+	if err != nil {
+		return nil
 	}
-	return s, err
+	return s
 }

@@ -2,6 +2,7 @@ package control
 
 import (
 	"errors"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -85,5 +86,80 @@ func TestSuspendedFlow(t *testing.T) {
 		if c.checkFlow(c.link, later); c.flow.tcp.Since() != later {
 			t.Errorf("%v, %v: something is expected since %v", c.suspended, c.peerSuspended, c.flow.tcp.Since())
 		}
+	}
+}
+
+// unmeasured is a connection of whose bytes the kernel does not tell how many have arrived, as if it had no SIOCOUTQ.
+type unmeasured struct {
+	net.Conn
+	listening *net.TCPConn // SIOCOUTQ fails for a socket that listens
+}
+
+func (u unmeasured) NetConn() net.Conn { return u.listening }
+
+// newUnmeasured returns a connection that exchanges bytes with the other end of a pipe.
+func newUnmeasured(t *testing.T, end net.Conn) net.Conn {
+	t.Helper()
+	var config net.ListenConfig
+	config.SetMultipathTCP(false)
+	l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	f, err := l.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	c, err := net.FileConn(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Close()
+		end.Close()
+	})
+	return unmeasured{end, c.(*net.TCPConn)}
+}
+
+// TestUnmeasured: a link is used also if the kernel does not tell what arrives over it.
+func TestUnmeasured(t *testing.T) {
+	left, right := net.Pipe()
+	var sides [2]*Conn
+	for i, end := range []net.Conn{left, right} {
+		l, err := newLink(&greeting{conn: newUnmeasured(t, end), transcript: testSecret(1).Transcript([]byte("link"))}, i == 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &Conn{isNode0: i == 0, heartbeat: time.Hour, lost: make(chan struct{}), onEnd: func() {}}
+		c.recover = func(_ uint64, why error) { t.Errorf("side %d: the link has broken: %v", i, why) }
+		c.changed.L = &c.mu
+		if err := c.attach(l, 0); err != nil {
+			t.Fatal(err)
+		}
+		c.checkFlow(l, time.Now().Add(2*time.Hour))
+		sides[i] = c
+	}
+	exchange(t, sides[0], sides[1], 10, func() {})
+	for _, c := range sides {
+		c.mu.Lock()
+		c.end(ErrClosed)
+		c.mu.Unlock()
+	}
+}
+
+// TestMeasuredLater: a link about which nothing was known when it began is not stalled since before it began.
+func TestMeasuredLater(t *testing.T) {
+	zero, _ := pair(t)
+	start := time.Unix(1000, 0)
+	zero.mu.Lock()
+	defer zero.mu.Unlock()
+	var f flow
+	f.begin(zero.link.raw, start)
+	f.begin(unmeasured{listening: &net.TCPConn{}}, start) // another link
+	now := start.Add(time.Hour)
+	if d := f.stalled(zero.link.raw, now, time.Minute); d != 0 || f.tcp.Age(now) != 0 || !f.tcp.Again() {
+		t.Errorf("stalled for %v; the link is %v old", d, f.tcp.Age(now))
 	}
 }

@@ -10,11 +10,11 @@ import (
 // flow knows nothing about links: the system does not tell what arrives.
 type flow struct{}
 
-func (*flow) begin(net.Conn, time.Time) error                                   { return nil }
-func (*flow) stalled(net.Conn, time.Time, time.Duration) (time.Duration, error) { return 0, nil }
-func (*flow) again() bool                                                       { return false }
-func (*flow) skip(time.Duration)                                                {}
-func (*flow) pause(time.Time)                                                   {}
-func (*flow) cause() error                                                      { return nil }
+func (*flow) begin(net.Conn, time.Time)                                {}
+func (*flow) stalled(net.Conn, time.Time, time.Duration) time.Duration { return 0 }
+func (*flow) again() bool                                              { return false }
+func (*flow) skip(time.Duration)                                       {}
+func (*flow) pause(time.Time)                                          {}
+func (*flow) cause() error                                             { return nil }
 
 func explainStall(_ net.Conn, _ time.Time, err error) error { return err }
