@@ -23,7 +23,8 @@ const (
 	// maxUnacknowledged bounds the bytes that are kept for the other side. Beyond it Send blocks. The longest message is far
 	// shorter.
 	maxUnacknowledged = 16 << 20
-	// maxPosted bounds the same bytes if Post queues them. It is more than the nodes of the largest job exchange at once.
+	// maxPosted is how many of the same bytes a side may leave unacknowledged that receives nothing. Ranks that exchange much data
+	// at once may let Post queue more, so beyond it the other side must only make progress.
 	maxPosted = 1 << 30
 	// ackBytes is how many received bytes are acknowledged immediately. Fewer are acknowledged with the next heartbeat.
 	ackBytes = 256 << 10
@@ -67,9 +68,10 @@ type Conn struct {
 	link          *link     // nil while the connection is broken, and after its end
 	broken        uint64    // how often the link has broken
 	out           outbox
-	inbox         [][]byte // read, but not returned by Recv; its length is not limited: see Recv
-	received      uint64   // how many messages of the other side have arrived
-	unacked       int      // bytes of them that were not acknowledged yet
+	acked         time.Time // when the other side has received a message of out, or since when one waits: see notReceiving
+	inbox         [][]byte  // read, but not returned by Recv; its length is not limited: see Recv
+	received      uint64    // how many messages of the other side have arrived
+	unacked       int       // bytes of them that were not acknowledged yet
 	heard         time.Time
 	relinked      time.Time // when another link was attached, over which nothing has been heard; zero: there is none
 	flow          flow      // whether what is written arrives
@@ -117,10 +119,10 @@ func (c *Conn) attach(l *link, received uint64) error {
 	if c.err != nil {
 		return c.err
 	}
-	if err := c.out.restart(received); err != nil {
+	now := time.Now()
+	if err := c.noteReceived(received, now, c.out.restart); err != nil {
 		return err
 	}
-	now := time.Now()
 	c.flow.begin(l.raw, now)
 	c.detach()
 	switch {
@@ -130,7 +132,8 @@ func (c *Conn) attach(l *link, received uint64) error {
 	case c.relinked.IsZero():
 		c.relinked = now
 	}
-	c.link, c.peerSuspended = l, false
+	c.link = l
+	c.setPeerSuspended(false)
 	c.changed.Broadcast()
 	go c.readLoop(l)
 	go c.writeLoop(l)
@@ -166,7 +169,8 @@ func (c *Conn) ClockOffset() (ahead time.Duration, ok bool) { return c.clock.est
 // reason.
 func (c *Conn) Send(message []byte) error { return c.send(message, true) }
 
-// Post is Send without waiting. If more than 1 GiB waits for the other side, that does not receive, and the connection ends.
+// Post is Send without waiting. If more than 1 GiB waits for the other side, and it has received nothing for the time of a
+// heartbeat, the connection ends.
 func (c *Conn) Post(message []byte) error { return c.send(message, false) }
 
 func (c *Conn) send(message []byte, wait bool) error {
@@ -178,14 +182,36 @@ func (c *Conn) send(message []byte, wait bool) error {
 	for wait && c.out.bytes > maxUnacknowledged && c.err == nil && !c.closing {
 		c.changed.Wait()
 	}
-	if c.out.bytes > maxPosted {
-		c.end(fmt.Errorf("it does not receive: %d MiB wait for it", c.out.bytes>>20))
+	now := time.Now()
+	if c.out.bytes > maxPosted && c.notReceiving(now) {
+		c.end(fmt.Errorf("it has received nothing for %v, and %d MiB wait for it", c.heartbeat, c.out.bytes>>20))
 	}
 	if c.err == nil && !c.closing {
+		if len(c.out.messages) == 0 {
+			c.acked = now
+		}
 		c.out.add(message)
 		c.wakeWriter()
 	}
 	return nil
+}
+
+// notReceiving reports whether the other side has received nothing for the time of a heartbeat, although something waits for it.
+// The time in which a side is suspended does not count. The caller must hold mu.
+func (c *Conn) notReceiving(now time.Time) bool {
+	c.noteRunning(now)
+	return !c.suspended && !c.peerSuspended && now.Sub(c.acked) > c.heartbeat
+}
+
+// noteReceived removes the messages that the other side has received, with a method of out, and records its progress. The caller
+// must hold mu.
+func (c *Conn) noteReceived(count uint64, now time.Time, remove func(uint64) error) error {
+	first := c.out.first
+	err := remove(count)
+	if c.out.first != first {
+		c.acked = now
+	}
+	return err
 }
 
 // wakeWriter makes writeLoop look for frames to write. The caller must hold mu.
@@ -247,9 +273,18 @@ func (c *Conn) Suspend() {
 func (c *Conn) Resume() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.suspended, c.heartbeatDue, c.heard = false, true, time.Now()
+	now := time.Now()
+	c.suspended, c.heartbeatDue, c.heard, c.acked = false, true, now, now
 	c.setReadDeadline(c.link)
 	c.wakeWriter()
+}
+
+// setPeerSuspended records whether the other side is suspended. The caller must hold mu.
+func (c *Conn) setPeerSuspended(suspended bool) {
+	if c.peerSuspended {
+		c.acked = time.Now()
+	}
+	c.peerSuspended = suspended
 }
 
 // waitUntil blocks until done returns true, the connection has ended, or the time is over. The caller must hold mu, and done is
@@ -276,7 +311,7 @@ func (c *Conn) handleFrame(l *link, f frame) error {
 	if c.link != l {
 		return errReplaced // another link counts the messages now
 	}
-	c.peerSuspended = f.kind == kindSuspend
+	c.setPeerSuspended(f.kind == kindSuspend)
 	switch f.kind {
 	case kindMessage:
 		c.inbox = append(c.inbox, f.body)
@@ -292,7 +327,7 @@ func (c *Conn) handleFrame(l *link, f frame) error {
 	case kindAck:
 		count, err := decodeAck(f.body)
 		if err == nil {
-			err = c.out.acknowledge(count)
+			err = c.noteReceived(count, time.Now(), c.out.acknowledge)
 		}
 		if err != nil {
 			return err

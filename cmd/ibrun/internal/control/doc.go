@@ -40,8 +40,9 @@
 // A link breaks if a device between the nodes resets or forgets it, or if a frame does not authenticate. The node then makes a
 // new one, with the session of the Conn in its request. Node 0 accepts it only for a session that it knows, and from the node
 // of that session. It drops the old link, which may still look sound there. The first frame of each side says how many
-// messages it has received. A side keeps its messages until the other one has acknowledged them, and sends the rest again. At
-// most 16 MiB are kept; beyond that Send blocks. Post does not block, and ends the connection beyond 1 GiB.
+// messages it has received. A side keeps its messages until the other one has acknowledged them, and sends the rest again. Send
+// keeps at most 16 MiB; beyond that it blocks. Post does not block. A side for which more than 1 GiB waits, and which receives
+// nothing for the time of a heartbeat, is lost.
 //
 // If a process dies, the other side must know it immediately. A node whose link has broken finds that the port of node 0 refuses
 // connections. For the opposite direction every node listens on a port of its own, which its request names: see listenAlive. If

@@ -182,21 +182,76 @@ func TestSendBlocks(t *testing.T) {
 
 // Post never blocks. A side for which too much waits is lost.
 func TestPost(t *testing.T) {
-	zero, one, l := pairOver(t, longHeartbeat, nil)
+	zero, one, l := pairOver(t, time.Hour, nil)
 	waitReachable(t, zero)
 	l.mu.Lock() // node 0 accepts no further link
+	defer l.mu.Unlock()
 	one.reset()
 	message := bytes.Repeat([]byte{7}, MaxMessage)
-	for range 2 * maxPosted / MaxMessage { // some may arrive before the link is broken
+	post := func() {
+		t.Helper()
 		if err := one.Post(message); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := one.Recv(); err == nil || !strings.Contains(err.Error(), "does not receive") {
+	for range 2 * maxPosted / MaxMessage { // some may arrive before the link is broken
+		post()
+	}
+	for _, since := range []time.Duration{0, 3 * time.Hour} {
+		one.mu.Lock()
+		if one.out.bytes <= maxPosted || one.err != nil {
+			t.Errorf("%d bytes wait, %v", one.out.bytes, one.err)
+		}
+		one.acked = one.acked.Add(-since)
+		one.mu.Unlock()
+		post()
+	}
+	if _, err := one.Recv(); err == nil || !strings.Contains(err.Error(), "has received nothing for 1h0m0s, and ") {
 		t.Errorf("%v", err)
 	}
-	l.mu.Unlock()
 }
+
+// TestNotReceiving: a side that receives anything, or for which nothing waits, makes progress. The time in which either side is
+// stopped does not count.
+func TestNotReceiving(t *testing.T) {
+	long := -3 * time.Hour
+	for name, c := range map[string]struct {
+		change func(c *Conn)
+		want   bool
+	}{
+		"nothing":         {func(*Conn) {}, true},
+		"another message": {func(c *Conn) { c.Post(nil) }, true},
+		"received again":  {func(c *Conn) { c.handleFrame(c.link, frame{kindAck, encodeAck(0)}) }, true},
+		"received":        {func(c *Conn) { c.handleFrame(c.link, frame{kindAck, encodeAck(1)}) }, false},
+		"received all": {func(c *Conn) {
+			c.handleFrame(c.link, frame{kindAck, encodeAck(2)})
+			c.age(long)
+			c.Post(nil)
+		}, false},
+		"received over another": {func(c *Conn) { c.noteReceived(1, time.Now(), c.out.restart) }, false},
+		"over another, nothing": {func(c *Conn) { c.noteReceived(0, time.Now(), c.out.restart) }, true},
+		"suspended":             {func(c *Conn) { c.suspended = true }, false},
+		"resumed":               {func(c *Conn) { c.suspended = true; c.Resume() }, false},
+		"the peer is suspended": {func(c *Conn) { c.handleFrame(c.link, frame{kind: kindSuspend}) }, false},
+		"the peer has resumed":  {func(c *Conn) { c.peerSuspended = true; c.handleFrame(c.link, frame{kind: kindClose}) }, false},
+		"this process stopped":  {func(c *Conn) { c.ran = c.ran.Add(long) }, false},
+	} {
+		raw, _ := net.Pipe()
+		conn := &Conn{heartbeat: time.Hour, ran: time.Now(), link: &link{raw: raw, wake: make(chan struct{}, 1)}}
+		conn.changed.L = &conn.mu
+		conn.Post(nil)
+		conn.Post(nil)
+		conn.out.take(writeBatch)
+		conn.age(long)
+		c.change(conn)
+		if got := conn.notReceiving(time.Now()); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// age makes what was received last older.
+func (c *Conn) age(by time.Duration) { c.acked = c.acked.Add(by) }
 
 // A side that does not call Recv reads nevertheless: the other one can send more than is kept for a broken connection.
 func TestNobodyReceives(t *testing.T) {

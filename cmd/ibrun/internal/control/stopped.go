@@ -41,8 +41,10 @@ func (c *Conn) noteRunning(now time.Time) {
 		return
 	}
 	c.flow.skip(gap)
-	if c.heard = c.heard.Add(gap); c.heard.After(now) {
-		c.heard = now
+	for _, last := range []*time.Time{&c.heard, &c.acked} {
+		if *last = last.Add(gap); last.After(now) {
+			*last = now
+		}
 	}
 }
 
