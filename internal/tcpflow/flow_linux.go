@@ -25,7 +25,8 @@ const tcpClose = 7
 // Sample is what the kernel knows about a connection at some time.
 type Sample struct {
 	unix.TCPInfo
-	// Queued is how many bytes the peer's kernel has not acknowledged, including those that were not sent yet.
+	// Queued is how many bytes the peer's kernel has not acknowledged, including those that were not sent yet. It is 0 if the
+	// kernel does not tell: then nothing counts as stalled.
 	Queued int
 }
 
@@ -39,8 +40,8 @@ func Read(fd int) (*Sample, error) {
 	if i.State == tcpClose { // it has forgotten them
 		return s, nil
 	}
-	if s.Queued, err = unix.IoctlGetInt(fd, unix.SIOCOUTQ); err != nil {
-		return nil, fmt.Errorf("ioctl SIOCOUTQ: %w", err)
+	if n, err := unix.IoctlGetInt(fd, unix.SIOCOUTQ); err == nil { // some kernels do not have it, such as that of gVisor
+		s.Queued = n
 	}
 	return s, nil
 }

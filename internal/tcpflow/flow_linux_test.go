@@ -317,3 +317,23 @@ func TestRead(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestReadUnknown: a kernel that does not tell how many bytes wait is no error, and nothing counts as stalled. The kernel refuses
+// to tell it of a socket that listens.
+func TestReadUnknown(t *testing.T) {
+	var config net.ListenConfig
+	config.SetMultipathTCP(false)
+	l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	f, err := l.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if s, err := Read(int(f.Fd())); err != nil || s.Stalls(time.Hour) {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
