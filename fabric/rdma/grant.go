@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"syscall"
 
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -234,11 +233,10 @@ func (r *rail) tryConnection() error {
 	return cmp.Or(err, qp.Close())
 }
 
-// isNoRoute reports whether a call has failed because this host has no route to its own address. That says nothing about the
-// device, nor about peers. No host has to answer for that address, so it is the device that does not if the call times out.
-func isNoRoute(err error) bool {
-	return errors.Is(err, verbs.ErrUnreachable) && !errors.Is(err, syscall.ETIMEDOUT)
-}
+// isNoRoute reports whether a call has failed because this host cannot reach its own address. That says nothing about the device,
+// nor about peers: while an address of IPv6 is checked for duplicates, the kernel has no local route to it, asks the network for
+// it, and gets no answer (ETIMEDOUT). If it is the device that does not answer, attempts to connect to peers find that.
+func isNoRoute(err error) bool { return errors.Is(err, verbs.ErrUnreachable) }
 
 // connectToSelf connects a queue pair to itself, and posts a WRITE of no bytes. Without a route it does nothing.
 func connectToSelf(qp *verbs.QP, params verbs.Params) error {
