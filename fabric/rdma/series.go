@@ -21,8 +21,8 @@ import (
 // Failures that follow each other are a series. Nothing ends it but an acknowledged message, as long as what was lost with the
 // connections that broke, see path_mtu.go; or an acknowledged keepalive with nothing else in flight; or that a connection works
 // for as long as the heartbeat. That a REQ was sent or answered, or that one side considers the connection established, shows
-// nothing: a device may carry out all calls but the last, each time. So each side sends a message when a connection is established
-// after failures: the RTU, or a credit update.
+// nothing: a device may carry out all calls but the last, each time. So each side sends a message when a connection is
+// established after failures: the RTU, or a credit update.
 //
 // The next attempt follows after a pause, which grows with the number of failures. The series lasts too long after maxFailures,
 // or after maxSeries if there were minFailures, whichever is first: calls may take long, and a process may poll rarely. Who
