@@ -11,7 +11,7 @@ import (
 // connManager sends and receives the datagrams that connect and disconnect peers (see cmMessage), over the UD queue pairs of the
 // first rail, of which there is one in each partition. It also lists the endpoints that have something to do with connections.
 type connManager struct {
-	connecting   connectTimers // of peers that were sent a REQ or a REP, or are to be sent a REQ once there is a route
+	connecting   connectTimers // of peers that were sent a REQ or a REP, or are to be sent a REQ after a pause
 	anyRequested atomic.Bool   // requested is not empty; atomic, so that Poll reads it without the lock
 	failed       bool          // a UD queue pair has failed: a datagram was sent while the link was down
 	refusal      error         // why the last recovery has failed; nil if it has not

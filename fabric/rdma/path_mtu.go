@@ -16,7 +16,7 @@ import (
 
 const (
 	smallMTU      = verbs.MTU1024 // fits Ethernet frames of 1,500 bytes
-	maxLargeLost  = 3             // connections that break because of large requests before packets become smaller
+	maxLargeLost  = 3             // attempts in a row that fail before packets become smaller, if the last lost a large one
 	smallestLarge = 1024          // bytes of a packet from which packets may be smaller than that
 	smallestMTU   = 256           // bytes of the smallest MTU
 	// mtuShare is the share of the heartbeat after which packets become smaller at once: devices that retransmit for long let

@@ -11,9 +11,9 @@ import (
 )
 
 // A device may refuse a connection while the job runs: it has no room for another queue pair, no more memory can be locked, or
-// its firmware does not answer. Every call that fails while a connection is set up is a refusal, whatever its error is: what the
-// error means differs from driver to driver, and a call that was carried out here says nothing about the peer. Whether the device
-// is lost, its events and its completion queues say.
+// its firmware does not answer. Every call that fails while a connection is set up is a refusal, whatever its error is. Errors
+// have other meanings in other drivers, and a call on this device tells nothing about the peer. Events of the device and its
+// completion queues tell that it is lost.
 //
 // Connections of other processes end and make room, and a driver may be interrupted. So the connection is tried again, see
 // series.go. A process that cannot accept a REQ answers with a REJ and the reason, since one that does not answer may just

@@ -16,25 +16,29 @@ import (
 //     which says so in a REJ, and is asked again;
 //   - or if the connection breaks before the peer has acknowledged what was lost with the one before.
 //
-// A REQ that is not answered is no failure, since the peer may compute. By silence.go a domain finds whether its process exists.
+// A REQ that is not answered is no failure, since the peer may compute. A domain finds by probes whether its process exists, see
+// silence.go.
 //
-// Failures that follow each other are a series. Nothing ends it but an acknowledged message, as long as what was lost with the
-// connections that broke, see path_mtu.go; or an acknowledged keepalive with nothing else in flight; or that a connection works
-// for as long as the heartbeat. That a REQ was sent or answered, or that one side considers the connection established, shows
-// nothing: a device may carry out all calls but the last, each time. So each side sends a message when a connection is
-// established after failures: the RTU, or a credit update.
+// Failures that follow each other are a series. One of these ends it:
+//
+//   - the peer has acknowledged a message that is at least as long as the shortest packet that was lost, see path_mtu.go;
+//   - it has acknowledged a keepalive, and nothing else is in flight;
+//   - a connection has worked for as long as the heartbeat.
+//
+// A REQ that was sent or answered does not end it, nor that one side considers the connection established: a device may carry out
+// all calls but the last, each time. So each side sends a message when a connection is established after failures: the RTU, or a
+// credit update.
 //
 // The next attempt follows after a pause, which grows with the number of failures. The series lasts too long after maxFailures,
-// or after maxSeries if there were minFailures, whichever is first: calls may take long, and a process may poll rarely. Who
-// decides then depends on what the two have been:
+// or after maxSeries if there were minFailures, whichever is first: calls may take long, and a process may poll rarely. Then:
 //
-//   - They were never connected, and the user of the domain has another transport (see Await): the user. It gets all failures
-//     from Attempts, asks the peer, and does not wait until the series lasts too long.
-//   - They were connected, and there is another transport: this domain hands over the peer, see handover.go. If the device of
-//     only one of the two refuses, that one does, and the other one follows. Without a link, the device may refuse because of
-//     that; then the heartbeat is the limit, as for a peer that does not answer.
-//   - There is no other transport, or it does not reach the peer: attempts go on. If the series lasts as long as the heartbeat,
-//     and there were maxFailures, the peer is lost. Two are enough if packets were lost: a device may send them again for long
+//   - If the peers were never connected, and the user of the domain has another transport (see Await), the user decides. It gets
+//     all failures from Attempts, asks the peer, and does not wait until the series lasts too long.
+//   - If they were connected, and there is another transport, this domain hands over the peer, see handover.go. If the device of
+//     only one of the two refuses, the domain of that device does it, and the other one follows. If the port has no link, the
+//     device may refuse because of that; then the heartbeat is the limit, as for a peer that does not answer.
+//   - If there is no other transport, or it does not reach the peer, attempts go on. The peer is lost if the series lasts as long
+//     as the heartbeat, and there were maxFailures. Two are enough if packets were lost: a device may send them again for long
 //     before the connection breaks.
 //
 // The decision is made when an attempt fails, and never while one is under way: it may succeed.

@@ -15,7 +15,7 @@ type silence struct {
 	probe     uint32        // number of the last probe
 	answered  uint32        // number of the last probe that was answered
 	intervals int32         // keepalive intervals in a row at whose end a probe was unanswered
-	waiting   bool          // the last probe was sent, or could not be sent for want of a route, and was not answered
+	waiting   bool          // the last probe was not answered: it was sent, or there was no route, or the device has refused it
 }
 
 // answer is called when the answer to a probe has arrived. Only the answer to a probe that is later than the last answered one
