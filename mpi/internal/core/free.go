@@ -21,7 +21,7 @@ func (s *startedCollectives) add(tag int32, call perf.Op) {
 	s.sum.Add(h ^ h>>29)
 }
 
-// What a rank says when it frees a communicator, the more urgent the greater: the ranks compute the maximum.
+// The states of ranks that free a communicator. The ranks compute the maximum.
 const (
 	freeReady    = iota
 	freeReceives // it has receives whose messages may be on their way
@@ -33,8 +33,8 @@ var errDiffer = errors.New("not all ranks have started the same immediate collec
 
 // agreeToFree blocks until all ranks free the communicator, until the messages that were sent before have been received by the
 // receives that wait for them, and until the collectives in progress have completed. If the ranks have not started the same ones,
-// some would never complete: then none is waited for, and they fail when the communicator ends; if calls are checked, agreeToFree
-// fails. failed is the error of this rank; if any rank has one, agreeToFree fails at all.
+// some would never complete. Then agreeToFree waits for none, and they fail when the communicator ends; if calls are checked,
+// agreeToFree fails. failed is the error of this rank; if any rank has one, agreeToFree fails at all ranks.
 func (c *Comm) agreeToFree(call perf.Op, failed error) error {
 	partitioned := c.contextID | collectiveBit
 	mine := uint64(freeReady)
@@ -66,11 +66,11 @@ func (c *Comm) agreeToFree(call perf.Op, failed error) error {
 	return c.wrapError(call.String(), c.engine.WaitContextIdle(call, partitioned))
 }
 
-// compareStarted blocks until all ranks have called it. It returns the maximum of what they say, and reports whether they have
+// compareStarted blocks until all ranks have called it. It returns the maximum of their states, and reports whether they have
 // started the same collectives.
-func (a *agreement) compareStarted(says, started uint64) (all uint64, same bool, err error) {
+func (a *agreement) compareStarted(state, started uint64) (all uint64, same bool, err error) {
 	// The maximum of the complements is the complement of the minimum.
-	mine, most := [3]uint64{says, started, ^started}, [3]uint64{}
+	mine, most := [3]uint64{state, started, ^started}, [3]uint64{}
 	err = a.allreduce(Bytes(most[:]), Bytes(mine[:]), datatype.Uint64, Max)
 	return most[0], most[1] == ^most[2], err
 }
