@@ -39,8 +39,8 @@ var ErrClosed = errors.New("control: connection closed")
 // ErrSilent means that the other side was silent for longer than the heartbeat.
 var ErrSilent = errors.New("no heartbeat")
 
-// ErrUnreached means that nothing of what was sent has arrived for longer than the heartbeat, although the other side was heard.
-var ErrUnreached = errors.New("the network does not pass what is sent")
+// errUnreached means that nothing of what was sent has arrived for longer than the heartbeat, although the other side was heard.
+var errUnreached = errors.New("the network does not pass what is sent")
 
 // errStalled is why a link is replaced over which nothing arrives.
 var errStalled = errors.New("nothing that was sent has arrived")
@@ -508,7 +508,7 @@ func (c *Conn) judge(stalled time.Duration, now time.Time) error {
 	switch {
 	case stalled >= c.heartbeat && c.flow.again():
 		c.lostSince = now.Add(-stalled)
-		c.end(fmt.Errorf("%w: nothing has arrived there for %v: %w", ErrUnreached, c.heartbeat, c.flow.cause()))
+		c.end(fmt.Errorf("%w: nothing has arrived there for %v: %w", errUnreached, c.heartbeat, c.flow.cause()))
 	case stalled >= c.heartbeat/2 && !c.flow.again() && !c.isNode0:
 		return errStalled
 	}

@@ -70,7 +70,7 @@ func TestUnreached(t *testing.T) {
 			t.Errorf("node 0: %v: the new link: %v, %v", isNode0, err, c.err)
 		}
 		err := judge(heartbeat)
-		if err != nil || !errors.Is(c.err, ErrUnreached) || !strings.Contains(c.err.Error(), "MTU") || c.LostSince() != start {
+		if err != nil || !errors.Is(c.err, errUnreached) || !strings.Contains(c.err.Error(), "MTU") || c.LostSince() != start {
 			t.Errorf("node 0: %v: %v, %v, since %v", isNode0, err, c.err, c.LostSince())
 		}
 	}

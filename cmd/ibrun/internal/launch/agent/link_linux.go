@@ -19,8 +19,8 @@ const (
 // errUnasked means that a rank has sent an answer to a question that nobody has asked.
 var errUnasked = fmt.Errorf("%w: stacks that were not requested", ranklink.ErrMalformed)
 
-// whoSends says why a rank sends what is invalid.
-const whoSends = "the program, or a library in it, writes to the descriptor IBRUN_FD, which belongs to ibrun"
+// causeOfInvalid is why a rank sends invalid messages.
+const causeOfInvalid = "the program, or a library in it, writes to the descriptor IBRUN_FD, which belongs to ibrun"
 
 // readLink forwards the messages that a rank sends over IBRUN_FD.
 func (a *agent) readLink(r *rank) {
@@ -40,7 +40,7 @@ func (a *agent) readLink(r *rank) {
 		if invalid++; invalid <= maxInvalid {
 			text := err.Error()
 			if errors.Is(err, ranklink.ErrMalformed) {
-				text = whoSends + " (" + text + ")"
+				text = causeOfInvalid + " (" + text + ")"
 			}
 			a.sendFromRank(&protocol.Event{Kind: protocol.EventNote, Rank: r.task.Rank, Text: text})
 		}
