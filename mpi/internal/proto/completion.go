@@ -106,7 +106,7 @@ func (e *Engine) test(h Handle) (Status, bool, error) {
 	r := h.r
 	var failure error
 	if !h.finished() {
-		failure = e.pollOnce() // another goroutine may have collected the request meanwhile
+		failure = e.pollInTest() // another goroutine may have collected the request meanwhile
 	}
 	switch {
 	case !h.valid():
@@ -126,7 +126,7 @@ func (e *Engine) PollCompleted(h Handle) (bool, error) {
 	e.lock()
 	defer e.unlock()
 	if !h.finished() {
-		if failure := e.pollOnce(); !h.finished() {
+		if failure := e.pollInTest(); !h.finished() {
 			return false, failure
 		}
 	}

@@ -296,7 +296,9 @@ func (e *Engine) Parrived(h Handle, i int) (bool, error) {
 		return false, err
 	}
 	if h.r.state == active && !p.has(i) {
-		err = e.pollOnce()
+		if err = e.pollInTest(); !h.valid() {
+			return false, ErrStale
+		}
 	}
 	if h.r.state == done && h.r.err != nil { // its buffer may have nothing
 		return false, h.r.err

@@ -33,7 +33,7 @@ func (e *Engine) probe(ctx context.Context, from Route, block bool) (*unexpected
 		e.rec.configured.Leave(lane)
 	} else {
 		e.departures.probed = from
-		if err := e.pollOnce(); err != nil {
+		if err := e.pollInTest(); err != nil {
 			return nil, err
 		}
 		if e.failure.departed {

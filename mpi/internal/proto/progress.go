@@ -58,6 +58,26 @@ func (e *Engine) pollOnce() error {
 	return e.failure.err
 }
 
+// testsBeforeYield is how often pollInTest polls between two yields. A poll takes some 20 ns, a yield up to ten times as long.
+const testsBeforeYield = 16
+
+// pollInTest is pollOnce for a call that does not wait, such as Test. A program may make such calls in a loop until another
+// process has done something, or another goroutine: that of an Idup, or one of its own. If they need the processor on which the
+// loop runs, they get it late: when the kernel or the runtime preempts the loop, after some milliseconds. So pollInTest yields to
+// them now and then. Meanwhile the lock is not held.
+func (e *Engine) pollInTest() error {
+	err := e.pollOnce()
+	w := &e.waiters
+	switch w.tests++; {
+	case w.tests%testsBeforeYield != 0:
+	case w.spin == spinOversubscribed && !w.paused():
+		e.yieldToOthers()
+	case w.oneProcessor:
+		e.yieldToWoken()
+	}
+	return err
+}
+
 // Poll makes progress once.
 func (e *Engine) Poll() error {
 	e.lock()

@@ -43,8 +43,9 @@ type waiters struct {
 	maxYields int // number of yields in a row before a sleep
 	// poll is how long a goroutine polls before it sleeps. If it is not set, maxYields alone decides, without reading a clock.
 	poll       *time.Duration
-	takeOver   int // takeOverYields; tests change it
-	yields     int // number of yields so far
+	takeOver   int  // takeOverYields; tests change it
+	yields     int  // number of yields so far
+	tests      uint // number of polls of calls that do not wait
 	yieldTimer pollyield.Timer
 	processors *yielding // not protected by the lock
 
@@ -374,7 +375,7 @@ func (w *waiters) yieldToPeers() {
 // paused reports whether a goroutine should sleep in place of yielding to other processes.
 func (w *waiters) paused() bool { return !w.inProcess && w.processors.paused() }
 
-// yieldToWoken yields to goroutines that have been woken.
+// yieldToWoken yields to other goroutines, such as those that have been woken.
 func (e *Engine) yieldToWoken() {
 	e.unlock()
 	runtime.Gosched()
