@@ -22,7 +22,7 @@ func openMockCrowd(tb testing.TB, n int) *crowd {
 // 16 KiB, with its share of the slots that 10,000 peers have. What C allocates is not counted.
 func TestMockPeerMemory(t *testing.T) {
 	n := manyPeers(300)
-	heap, _ := peerMemory(t, n, func() *crowd { return openMockCrowd(t, n) })
+	heap, _ := peerMemory(t, n, func(n int) *crowd { return openMockCrowd(t, n) })
 	set, err := Settings{}.Complete()
 	if err != nil {
 		t.Fatal(err)
