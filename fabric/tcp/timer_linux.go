@@ -93,7 +93,7 @@ func (d *Domain) extendDeadlines(now time.Time) {
 		}
 	}
 	for _, e := range d.endpoints {
-		e.flow.Skip(missed)
+		e.flow.Skip(missed, now)
 		if e.connecting() {
 			e.giveUpAt = e.giveUpAt.Add(missed)
 		}

@@ -151,8 +151,17 @@ func (f *Flow) Since() time.Time { return f.at }
 // Age returns how long the connection exists.
 func (f *Flow) Age(now time.Time) time.Duration { return now.Sub(f.made) }
 
-// Skip leaves out a time in which this process was stopped.
-func (f *Flow) Skip(d time.Duration) { f.at, f.deliveredAt = f.at.Add(d), f.deliveredAt.Add(d) }
+// Skip leaves out a time d before now in which this process was stopped.
+func (f *Flow) Skip(d time.Duration, now time.Time) {
+	if f.made.IsZero() {
+		return
+	}
+	for _, t := range []*time.Time{&f.at, &f.deliveredAt, &f.made} {
+		if *t = t.Add(d); t.After(now) { // it was set after that time
+			*t = now
+		}
+	}
+}
 
 // Pause leaves out the time until now, in which the flow was not observed.
 func (f *Flow) Pause(now time.Time) { f.at, f.deliveredAt = now, now }

@@ -80,7 +80,7 @@ func TestStalled(t *testing.T) {
 	if err := f.Cause(); err == nil || !strings.Contains(err.Error(), "8948 bytes") || !strings.Contains(err.Error(), "(9000)") {
 		t.Error(err)
 	}
-	f.Skip(step) // the process was stopped
+	f.Skip(step, now) // the process was stopped
 	if d := f.Observe(l.at(now), now, 0); d != now.Sub(sent)-step {
 		t.Errorf("without the time in which the process was stopped: %v", d)
 	}
@@ -130,6 +130,37 @@ func TestPause(t *testing.T) {
 	now = now.Add(step)
 	if d := f.Observe(l.at(now), now, 0); d != step {
 		t.Errorf("stalled for %v instead of %v", d, step)
+	}
+}
+
+// TestSkip: a time in which the process was stopped does not count. What was seen since then is not moved into the future, and a
+// connection that was made again remains one.
+func TestSkip(t *testing.T) {
+	now := time.Unix(1000, 0)
+	var f Flow
+	if f.Skip(step, now); f != (Flow{}) {
+		t.Errorf("a peer without a connection: %+v", f)
+	}
+	l := newLink()
+	f.Begin(l.at(now), now)
+	f.Skip(step, now) // it was made after that
+	l.lose(100_000, now)
+	now = now.Add(step)
+	if d := f.Observe(l.at(now), now, step); d != step {
+		t.Errorf("a connection that was made afterwards is stalled for %v instead of %v", d, step)
+	}
+	now = now.Add(step)
+	l = newLink()
+	f.Begin(l.at(now), now)
+	l.lose(100_000, now)
+	now = now.Add(5 * step)
+	f.Skip(4*step, now)
+	if d := f.Observe(l.at(now), now, step); d != 3*step || !f.Again() || f.Age(now) != step {
+		t.Errorf("stalled for %v instead of %v, made again: %v, age %v", d, 3*step, f.Again(), f.Age(now))
+	}
+	f.Skip(4*step, now)
+	if d := f.Observe(l.at(now), now, 0); d != 0 || !f.Again() || f.Since() != now {
+		t.Errorf("stalled for %v, made again: %v", d, f.Again())
 	}
 }
 

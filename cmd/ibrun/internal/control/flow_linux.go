@@ -41,8 +41,8 @@ func (f *flow) stalled(raw net.Conn, now time.Time, quiet time.Duration) time.Du
 // again reports whether the link was made since nothing arrives.
 func (f *flow) again() bool { return f.tcp.Again() }
 
-// skip leaves out a time in which this process was stopped.
-func (f *flow) skip(d time.Duration) { f.tcp.Skip(d) }
+// skip leaves out a time d before now in which this process was stopped.
+func (f *flow) skip(d time.Duration, now time.Time) { f.tcp.Skip(d, now) }
 
 // pause leaves out the time until now.
 func (f *flow) pause(now time.Time) { f.tcp.Pause(now) }

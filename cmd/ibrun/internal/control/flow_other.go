@@ -13,7 +13,7 @@ type flow struct{}
 func (*flow) begin(net.Conn, time.Time)                                {}
 func (*flow) stalled(net.Conn, time.Time, time.Duration) time.Duration { return 0 }
 func (*flow) again() bool                                              { return false }
-func (*flow) skip(time.Duration)                                       {}
+func (*flow) skip(time.Duration, time.Time)                            {}
 func (*flow) pause(time.Time)                                          {}
 func (*flow) cause() error                                             { return nil }
 

@@ -40,7 +40,7 @@ func (c *Conn) noteRunning(now time.Time) {
 	if gap <= 2*c.interval() {
 		return
 	}
-	c.flow.skip(gap)
+	c.flow.skip(gap, now)
 	for _, last := range []*time.Time{&c.heard, &c.acked} {
 		if *last = last.Add(gap); last.After(now) {
 			*last = now
