@@ -51,13 +51,13 @@ func (d *Domain) Close() error {
 // connections again, since the peers wait for what was sent.
 func (d *Domain) awaitAcknowledged() {
 	unfinished := func(e *endpoint) bool { return e.state == closing }
-	for end := time.Now().Add(d.linger); slices.ContainsFunc(d.endpoints, unfinished); d.sleepWhileClosing() {
+	for d.closeBy = d.now().Add(d.linger); slices.ContainsFunc(d.endpoints, unfinished); d.sleepWhileClosing() {
 		d.flush()
 		d.receiveBuffered()
 		if _, due := d.pollEpoll(); due {
 			d.tick()
 		}
-		if time.Now().After(end) {
+		if d.now().After(d.closeBy) {
 			return
 		}
 	}
@@ -137,7 +137,7 @@ func (e *endpoint) closeSocket() {
 func (e *endpoint) dropConnection() {
 	if e.stream.open() {
 		if s := e.checkConnection(); s != nil {
-			e.flow.Observe(s, time.Now(), 0)
+			e.flow.Observe(s, e.d.now(), 0)
 		}
 		e.d.noteError(e.stream.close())
 	}

@@ -47,7 +47,7 @@ func (d *Domain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
 		return nil, fmt.Errorf("tcp: connect to peer %d: %w", peer, err)
 	}
 	e := d.endpoint(peer)
-	e.state, e.addrs, e.since = dialing, addrs, time.Now()
+	e.state, e.addrs, e.since = dialing, addrs, d.now()
 	e.giveUpAt = e.since.Add(d.timeout)
 	d.dial(e)
 	return e, nil
@@ -80,7 +80,7 @@ func (d *Domain) dial(e *endpoint) {
 	}
 	e.nextAddr = 0
 	e.backoff = min(max(minBackoff, 2*e.backoff), maxBackoff)
-	e.retryAt = time.Now().Add(e.backoff)
+	e.retryAt = d.now().Add(e.backoff)
 	d.startFastTicks()
 }
 
@@ -111,7 +111,7 @@ func (e *endpoint) limit() time.Time { return e.since.Add(clientTimeoutFactor * 
 func (d *Domain) handshakeFailed(hs *handshake, err error) {
 	e := hs.ep
 	if e != nil && hs.phase == awaitTLS {
-		if s, errRead := tcpflow.Read(hs.stream.fd); errRead == nil && s.Stalls(time.Since(hs.started)) { // otherwise err says enough
+		if s, errRead := tcpflow.Read(hs.stream.fd); errRead == nil && s.Stalls(d.now().Sub(hs.started)) { // otherwise err says enough
 			err = fmt.Errorf("%w: %w", err, s.Cause())
 			e.giveUpAt = e.since.Add(d.timeout)
 		}

@@ -81,6 +81,9 @@
 // That a connection is made again is no progress. Time counts from when the peer's kernel has acknowledged a byte, or there was
 // none to acknowledge, over all connections since then (package tcpflow).
 //
+// The time in which this process was stopped, or did not poll, does not count: all deadlines are extended by it before anything
+// asks whether one has passed.
+//
 // # Checksums
 //
 // Unless Transport.NoChecksum or Encrypt is set, the header of every frame has a CRC32C of itself and of its body. TCP's own

@@ -41,6 +41,8 @@ type Domain struct {
 	pendingErr error // an error that concerns no single peer, for the next Poll
 	epoll      int   // descriptor
 	timer      timer
+	clock      func() time.Time // time.Now, except in tests: see now
+	closeBy    time.Time        // when Close waits no longer
 	progress   progress
 
 	// Connections that are being made.
@@ -75,7 +77,7 @@ type Domain struct {
 func open(t *Transport, cfg *fabric.Config, chosen []iface) (fabric.Domain, error) {
 	d := &Domain{self: cfg.Self, key: t.Key, timeout: t.timeout(), handshakeTimeout: min(handshakeTimeout, t.timeout()),
 		linger: t.linger(), socketBuffer: t.socketBuffer, options: t.options(), caps: t.Caps(), maxPush: t.MaxPush(), ifaces: chosen,
-		peers: make([]*endpoint, cfg.Size), epoll: -1, timer: timer{fd: -1},
+		peers: make([]*endpoint, cfg.Size), epoll: -1, timer: timer{fd: -1}, clock: time.Now,
 		unauthenticated: admission.Waiting[int]{Limit: admission.Limit(maxUnauthenticated), MinAge: minUnauthenticatedAge}}
 	if err := d.setUp(); err != nil {
 		return nil, errors.Join(err, d.Close())

@@ -60,7 +60,7 @@ type handshake struct {
 
 // startHandshake adds a connection to the handshakes. e is nil for a connection that was accepted.
 func (d *Domain) startHandshake(fd int, e *endpoint, p phase, events uint32) (*handshake, error) {
-	now := time.Now()
+	now := d.now()
 	hs := &handshake{stream: stream{fd: fd}, ep: e, phase: p, peer: -1, started: now,
 		deadline: now.Add(d.handshakeTimeout)}
 	if e != nil && e.agreed { // resuming: the kernel repeats its first packet after a second, and then waits longer and longer
@@ -164,7 +164,7 @@ func (d *Domain) sendHello(hs *handshake) error {
 		return err
 	}
 	// A host between the peers may have accepted the connection, so try again if there is no answer.
-	hs.deadline = time.Now().Add(max(d.timeout/4, minAnswerTime))
+	hs.deadline = d.now().Add(max(d.timeout/4, minAnswerTime))
 	hs.transcript.hello = hello{from: uint32(d.self), to: uint32(hs.ep.peer), size: uint32(len(d.peers)),
 		options: d.options, session: hs.ep.session}
 	rand.Read(hs.transcript.hello.nonce[:])
@@ -193,8 +193,9 @@ func (d *Domain) handleChallenge(hs *handshake, b []byte) error {
 	}
 	e := hs.ep
 	e.dropConnection()
-	hs.deadline = time.Now().Add(d.timeout)
-	if by := e.since.Add(d.timeout); e.agreed && time.Until(by) > d.timeout/2 { // the time without a connection counts
+	now := d.now()
+	hs.deadline = now.Add(d.timeout)
+	if by := e.since.Add(d.timeout); e.agreed && by.Sub(now) > d.timeout/2 { // the time without a connection counts
 		hs.deadline = by
 	}
 	if e.giveUpAt = hs.deadline; hs.deadline.After(e.limit()) { // the server is the peer: if the rest fails, try again
@@ -250,7 +251,7 @@ func (d *Domain) verdict(hs *handshake, e *endpoint) string {
 		return labelEnded
 	case e.agreed && e.confirmed && e.session != theirs:
 		return labelDuplicate
-	case e.attempt != nil && e.attempt.precedes(d.self < int(e.peer)):
+	case e.attempt != nil && e.attempt.precedes(d.self < int(e.peer), d.now()):
 		return labelDuplicate
 	}
 	// Without a confirmation the client may have lost the verdict, and may have agreed on another session since. Then neither side
@@ -260,8 +261,8 @@ func (d *Domain) verdict(hs *handshake, e *endpoint) string {
 
 // precedes reports whether this side's own attempt to connect wins over one of the peer: that of the lower number does. An
 // attempt that leads nowhere does not: the kernel has not connected, or the peer has not answered for a while.
-func (hs *handshake) precedes(lower bool) bool {
-	return lower && hs.phase != connecting && time.Since(hs.started) < maxPrecedence
+func (hs *handshake) precedes(lower bool, now time.Time) bool {
+	return lower && hs.phase != connecting && now.Sub(hs.started) < maxPrecedence
 }
 
 // handleVerdict handles a verdict on the client.
@@ -336,7 +337,7 @@ func (d *Domain) establish(hs *handshake, e *endpoint, position uint64) error {
 	}
 	e.sendRequests()
 	if s := e.checkConnection(); s != nil {
-		e.flow.Begin(s, time.Now()) // what was sent so far is short
+		e.flow.Begin(s, d.now()) // what was sent so far is short
 	}
 	if e.hasUnsent() {
 		d.addUnsent(e)

@@ -333,7 +333,8 @@ func FuzzPeer(f *testing.F) {
 	f.Add(append(bytes.Clone(along), invalidFrame(99, 0)...), uint16(256+107)) // behind memory that ends its Read
 	f.Add(append(bytes.Clone(along), joinFrames(kindData, "0123456789", kindData, "abcdef", kindData, "xxxxx")...), uint16(256+63))
 	f.Fuzz(func(t *testing.T, b []byte, cut uint16) {
-		d := &Domain{peers: make([]*endpoint, 2), epoll: -1, timer: timer{fd: -1}, options: options(cut>>8) & optionChecksum}
+		d := &Domain{peers: make([]*endpoint, 2), epoll: -1, timer: timer{fd: -1, ticked: time.Now()}, clock: time.Now,
+			options: options(cut>>8) & optionChecksum}
 		d.progress.init(d)
 		d.closed = true // for the timer, which has no socket
 		e := d.endpoint(1)

@@ -80,7 +80,7 @@ func (d *Domain) acceptConnections(listener int) error {
 // admit makes room for a connection that was accepted from an address, and closes another one for it if there are too many. It
 // reports false if there is no room: the connection is closed. A rank to which that happens connects again after a while.
 func (d *Domain) admit(fd int, from netip.Addr) bool {
-	drop, full := d.unauthenticated.Add(fd, from, time.Now())
+	drop, full := d.unauthenticated.Add(fd, from, d.now())
 	if !full {
 		return true
 	}

@@ -53,7 +53,7 @@ func (e *endpoint) reconnect(cause error) {
 	if e.state != up && e.state != closing {
 		return
 	}
-	now := time.Now()
+	now := e.d.now()
 	e.broken, e.lastErr, e.since = cause, cause, now
 	if !e.flow.InVain() {
 		e.vain = 0

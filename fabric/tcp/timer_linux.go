@@ -16,7 +16,7 @@ type timer struct {
 	fd       int
 	slowTick time.Duration
 	fast     bool
-	ticked   time.Time // when tick was last called
+	ticked   time.Time // when tick was last called, or deadlines were extended
 	checked  time.Time // when the connections were last checked
 }
 
@@ -46,7 +46,7 @@ func (t *timer) setInterval(step time.Duration) error {
 // startFastTicks makes the timer expire every fastTick, until there are no handshakes and attempts any more.
 func (d *Domain) startFastTicks() {
 	if !d.timer.fast {
-		d.timer.fast, d.timer.ticked = true, time.Now()
+		d.timer.fast, d.timer.ticked = true, d.now()
 		d.noteError(d.timer.setInterval(fastTick))
 	}
 }
@@ -57,8 +57,8 @@ func (d *Domain) tick() {
 	if _, err := unix.Read(d.timer.fd, count[:]); err != nil && err != unix.EAGAIN {
 		d.noteError(os.NewSyscallError("read timer", err))
 	}
-	now := time.Now()
-	d.extendDeadlines(now)
+	now := d.now()
+	d.timer.ticked = now
 	pending := d.checkDeadlines(now)
 	if !pending && d.timer.fast {
 		d.timer.fast = false
@@ -76,17 +76,24 @@ func (d *Domain) tick() {
 	}
 }
 
-// extendDeadlines extends all deadlines if this process was stopped, or did not poll: that is not the fault of the peers.
-func (d *Domain) extendDeadlines(now time.Time) {
-	interval := d.timer.slowTick
+// now returns the time. If this process was stopped, or did not poll, it extends all deadlines first. Whatever sets a deadline or
+// compares one asks here: the events that came meanwhile may be handled before that of the timer.
+func (d *Domain) now() time.Time {
+	now, interval := d.clock(), d.timer.slowTick
 	if d.timer.fast {
 		interval = fastTick
 	}
-	missed := now.Sub(d.timer.ticked) - interval
-	d.timer.ticked = now
-	if missed < maxLate {
-		return
+	if missed := now.Sub(d.timer.ticked) - interval; missed >= maxLate {
+		d.timer.ticked = now
+		d.extendDeadlines(missed, now)
 	}
+	return now
+}
+
+// extendDeadlines extends all deadlines by a time in which this process was stopped, or did not poll: that is not the fault of
+// the peers.
+func (d *Domain) extendDeadlines(missed time.Duration, now time.Time) {
+	d.closeBy = d.closeBy.Add(missed)
 	for _, hs := range d.handshakes {
 		if hs != nil {
 			hs.deadline = hs.deadline.Add(missed)
@@ -96,6 +103,9 @@ func (d *Domain) extendDeadlines(now time.Time) {
 		e.flow.Skip(missed, now)
 		if e.connecting() {
 			e.giveUpAt = e.giveUpAt.Add(missed)
+			if e.since = e.since.Add(missed); e.since.After(now) {
+				e.since = now
+			}
 		}
 	}
 }
