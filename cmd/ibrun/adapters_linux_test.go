@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/doctor"
@@ -108,6 +109,25 @@ func TestAdapters(t *testing.T) {
 			a.start("", "--transport", "shm,rdma").wantTransport("rdma")
 		})
 	}
+}
+
+// TestUnlistedDriver: whether jobs can use an adapter whose driver no table names is found out by opening it as a job does.
+func TestUnlistedDriver(t *testing.T) {
+	t.Parallel()
+	n := ibvmock.NewNetwork(t).NewNode("n0", "dev0=noinline")   // of the driver mock
+	out, err := n.Command("ibrun", "doctor", "--json").Output() // its exit code depends on this machine too
+	var r doctor.Report
+	if err := json.Unmarshal(out, &r); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	usable := slices.ContainsFunc(r.Findings, func(f doctor.Finding) bool {
+		return f.ID == "verbs.use" && f.Severity == doctor.OK && f.Evidence == "jobs can use dev0/1"
+	})
+	if !usable || !strings.HasPrefix(r.Verdict.RDMA, "dev0/1") {
+		t.Errorf("ibrun doctor: %v, want that jobs can use dev0/1, in\n%s", err, out)
+	}
+	n.Refuse("ibv_alloc_pd", syscall.EPERM)
+	checkUnusable(t, n, "ibv_alloc_pd", syscall.EPERM)
 }
 
 // checkExplain checks that ibrun explain names the port of device dev0 and the settings in force.

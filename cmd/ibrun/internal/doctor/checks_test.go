@@ -110,6 +110,9 @@ func infiniBand(h *Host) {
 
 func softRoCE(h *Host) { h.dev().Provider, h.dev().PCI = "rxe", "" }
 
+// unlisted gives the device a driver that ibrun has never heard of.
+func unlisted(h *Host) { h.dev().Driver, h.dev().Provider = "acme_core", "acme_core" }
+
 // refused makes the device refuse what a job asks.
 func refused(h *Host) { h.Refused["mlx5_0/1"] = errors.New("refused") }
 
@@ -172,6 +175,8 @@ func brokenVerbs() []broken {
 		{"verbs.open", func(h *Host) { h.dev().OtherNetns = true }, Info, "no RDMA device", ""},
 		{"verbs.use", func(h *Host) { h.Refused["mlx5_0/1"] = errors.New("max_qp_rd_atom: 0") }, Error, "mlx5_0/1: max_qp_rd_atom: 0",
 			"ibrun explain"},
+		{"verbs.use", unlisted, OK, "jobs can use mlx5_0/1", ""},
+		{"verbs.use", both(unlisted, refused), Error, "mlx5_0/1: refused", "ibrun explain"},
 		{"verbs.use", func(h *Host) { clear(h.Refused) }, Info, "mlx5_0/1 is not used by jobs, by the settings", ""},
 		{"verbs.use", func(h *Host) { h.Top.RDMA = nil }, Info, "no active RDMA port", ""},
 		{"verbs.use", func(h *Host) { h.Live = false }, Info, "a captured tree", ""},
