@@ -313,6 +313,32 @@ func TestFreeDiffersChecked(t *testing.T) {
 	})
 }
 
+// TestFreeComparesArguments: if calls are checked, immediate collectives whose roots or lengths differ fail at all ranks, also if
+// the communicator is freed while they are in progress. Free waits until the calls have been compared.
+func TestFreeComparesArguments(t *testing.T) {
+	for name, x := range map[string]struct {
+		start func(c *mpi.Comm) (mpi.Request, error)
+		want  mpi.Class
+	}{
+		"roots": {func(c *mpi.Comm) (mpi.Request, error) { return mpi.Ibcast(c, make([]int, 1), c.Rank()%2) }, mpi.ErrRoot},
+		"lengths": {func(c *mpi.Comm) (mpi.Request, error) {
+			b := make([]int, 1+c.Rank()%2)
+			return mpi.Iallreduce(c, b, b, mpi.Sum)
+		}, mpi.ErrCount},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runChecked(t, 3, func(p *mpi.Process) error {
+				c, err := p.World().Dup()
+				if err != nil {
+					return err
+				}
+				r, err := x.start(c)
+				return errors.Join(err, c.Free(), ofClass(second(r.Wait()), x.want))
+			})
+		})
+	}
+}
+
 // TestFinalizedRequests: requests of every kind, in every state, when all ranks call Finalize. What needs a rank that has left
 // the World Model may fail with ErrProcFailed.
 func TestFinalizedRequests(t *testing.T) {

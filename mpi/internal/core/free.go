@@ -10,7 +10,7 @@ import (
 
 // startedCollectives identifies the collectives of a communicator that this rank has started, and how often: the immediate and
 // persistent ones and the Idups. It is the same at all ranks if they have started the same calls in the same order. Their roots
-// and lengths do not count.
+// and lengths do not count: if calls are checked, each call compares its own.
 type startedCollectives struct{ sum atomic.Uint64 }
 
 // add adds the start of a collective with messages of this tag.
