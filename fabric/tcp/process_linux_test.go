@@ -266,6 +266,7 @@ func TestUnreachable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		stopProgress(d.(*Domain)) // the peer is not lost before the Read
 		e, err := d.Connect(1, addr)
 		if err != nil {
 			t.Fatal(err)
