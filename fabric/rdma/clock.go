@@ -16,6 +16,9 @@ type clock struct {
 	now    time.Duration // time since start at the last read
 	next   time.Duration // when the next timer expires, or never
 	start  time.Time
+
+	ran   time.Duration // see running
+	ranAt time.Duration // when running was called last
 }
 
 const (
@@ -30,6 +33,14 @@ func (c *clock) due() bool { return c.polls >= c.readAt }
 
 // elapsed returns the time since start. It reads the system clock.
 func (c *clock) elapsed() time.Duration { return time.Since(c.start) }
+
+// running returns for how long this process has run since start, if now is the time since start. Time in which it did not Poll
+// counts as most: the process may have been stopped, or its machine suspended.
+func (c *clock) running(now, most time.Duration) time.Duration {
+	c.ran += min(now-c.ranAt, most)
+	c.ranAt = now
+	return c.ran
+}
 
 // read reads the system clock, and decides when to read it next.
 func (c *clock) read() time.Duration {
@@ -49,6 +60,7 @@ func (c *clock) schedule(at time.Duration) { c.next = min(c.next, at) }
 
 // tick runs the timers that have expired. It returns the error of a lost device.
 func (d *domain) tick(now time.Duration) error {
+	d.clock.running(now, d.liveness.interval)
 	if now < d.clock.next {
 		return nil
 	}

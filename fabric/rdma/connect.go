@@ -17,7 +17,7 @@ const (
 type connRetry struct {
 	err         error         // why the last datagram could not be sent to the peer; nil if it was sent
 	why         error         // why the last attempt has failed; valid while failed is not 0
-	since       time.Duration // when the first one of the series has failed; valid while failed is not 0
+	since       time.Duration // when the first one of the series has failed, by clock.running; valid while failed is not 0
 	lost        uint32        // bytes of the shortest packet that was lost over connections that broke; 0: none is known
 	failed      int16         // attempts in a row that have failed; see series.go
 	rejected    bool          // the last one was refused by the peer

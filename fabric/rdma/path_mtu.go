@@ -3,6 +3,7 @@ package rdma
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/ibrun/ibrun/internal/tunables"
 	"github.com/ibrun/ibrun/verbs"
@@ -59,10 +60,11 @@ func (e *endpoint) takeMTU(mtu verbs.MTU) {
 	}
 }
 
-// reduceMTU limits the packets of the next connection if only large requests were lost for a while. It reports whether it did.
-func (d *domain) reduceMTU(e *endpoint) bool {
+// reduceMTU limits the packets of the next connection if only large requests were lost for a while, in a series that lasts so
+// long. It reports whether it did.
+func (d *domain) reduceMTU(e *endpoint, lasts time.Duration) bool {
 	path := e.pathMTU()
-	soon := e.retry.failed < maxLargeLost && d.clock.elapsed()-e.retry.since < d.settings.Heartbeat/mtuShare
+	soon := e.retry.failed < maxLargeLost && lasts < d.settings.Heartbeat/mtuShare
 	if !e.retry.isLossy() || e.retry.lost <= smallestLarge || e.mtu != 0 || path <= smallMTU || soon {
 		return false
 	}

@@ -173,13 +173,53 @@ func TestLargeLostForTheHeartbeat(t *testing.T) {
 	e, breaks, most := a.eps[1], int16(0), int16(0)
 	awaitDown(t, a, b, func() {
 		if e.retry.failed > breaks { // as if the device had needed a third of the heartbeat
-			a.clock.start = a.clock.start.Add(-heartbeat / 3)
+			a.clock.ran += heartbeat / 3
 		}
 		breaks = e.retry.failed
 		most = max(most, breaks)
 	})
 	if most < 4 || most > 5 {
 		t.Errorf("the peer was lost after %d connections", most)
+	}
+}
+
+// TestStoppedBetweenFailures: this process is stopped for much longer than the heartbeat each time that a connection has broken.
+// That time does not count: the peer is not lost after two failures, and packets do not get smaller after two.
+func TestStoppedBetweenFailures(t *testing.T) {
+	const heartbeat = time.Hour
+	for _, mtu := range []int{1024, 4096} {
+		a, b := lossyPair(t, Settings{Heartbeat: heartbeat, MTU: mtu}, 500, false)
+		sendOne(t, a, b, 4000)
+		e, breaks := a.eps[1], int16(0)
+		waittest.Poll(t, "connections break", func() bool {
+			pollTimes(t, b, 1)
+			for _, ev := range pollTimes(t, a, 1) {
+				t.Fatalf("MTU %d, after %d failures: %+v", mtu, e.retry.failed, ev)
+			}
+			if e.retry.failed > breaks {
+				a.clock.start = a.clock.start.Add(-10 * heartbeat)
+			}
+			breaks = e.retry.failed
+			if e.mtu != 0 && (mtu == 1024 || breaks < maxLargeLost) {
+				t.Fatalf("MTU %d, after %d failures: packets are limited to %v", mtu, breaks, e.mtu)
+			}
+			return breaks > maxLargeLost
+		})
+		if lasts := a.clock.ran - e.retry.since; lasts >= heartbeat/mtuShare {
+			t.Errorf("MTU %d: the series lasts %v", mtu, lasts)
+		}
+	}
+}
+
+// TestRunning: time in which a process polls counts, and time in which it does not counts as an interval.
+func TestRunning(t *testing.T) {
+	var c clock
+	for _, at := range []struct{ now, ran time.Duration }{
+		{10, 10}, {30, 30}, {130, 130}, {300, 230}, {100_000, 330}, {100_001, 331},
+	} {
+		if got := c.running(at.now, 100); got != at.ran {
+			t.Errorf("at %d it has run for %d, want %d", at.now, got, at.ran)
+		}
 	}
 }
 
@@ -278,7 +318,7 @@ func TestRefusedAfterLoss(t *testing.T) {
 	if e.retry.lost != 4096 {
 		t.Errorf("packets of %d bytes were lost, want 4096", e.retry.lost)
 	}
-	e.retry.failed, e.retry.since = maxLargeLost, d.clock.elapsed()-2*d.settings.Heartbeat
+	e.retry.failed, e.retry.since = maxLargeLost, d.clock.ran-2*d.settings.Heartbeat
 	if !d.attemptFailed(e, syscall.ENOMEM) || e.mtu != 0 || len(d.cm.failures) > 0 {
 		t.Errorf("a refusal: the MTU is limited to %v, %d failures", e.mtu, len(d.cm.failures))
 	}

@@ -41,6 +41,9 @@ import (
 //     as the heartbeat, and there were maxFailures. Two are enough if packets were lost: a device may send them again for long
 //     before the connection breaks.
 //
+// The duration of a series is the time in which this process has polled, like the time in which a peer is silent: a process that
+// was stopped has made no attempts, and its peer is not to blame for that. See clock.running.
+//
 // The decision is made when an attempt fails, and never while one is under way: it may succeed.
 
 const (
@@ -92,12 +95,13 @@ func (d *domain) attemptFailed(e *endpoint, err error) bool {
 		return false
 	}
 	now, r := d.clock.elapsed(), &e.retry
+	ran := d.clock.running(now, d.liveness.interval)
 	if r.failed == 0 { // the first one
-		r.since = now - d.liveness.duration(int(e.keepalive.stuck))
+		r.since = ran - d.liveness.duration(int(e.keepalive.stuck))
 	}
 	e.keepalive.stuck = 0
 	r.failed, r.why = countUp(r.failed), err
-	if !d.reduceMTU(e) && d.endSeries(e, now-r.since) {
+	if lasts := ran - r.since; !d.reduceMTU(e, lasts) && d.endSeries(e, lasts) {
 		return false
 	}
 	r.reqAt = now + retryPause(r.failed)
