@@ -112,21 +112,22 @@ func (d *domain) completeOldest(e *endpoint, q *queuePair) {
 	case requestMessage, requestControl, requestDisconnect:
 		d.sends.give(r.slot)
 		d.sleep.sendsFreed = true
-		e.acknowledged(r.bytes)
+		e.acknowledged(&r)
 		if r.kind == requestDisconnect {
 			d.disconnected(e)
 		}
 	case requestKeyRead:
 		d.keysRead(r.op, r.slot)
 	case requestPiece:
-		e.acknowledged(r.bytes)
+		r.op.done += int(r.bytes)
+		e.acknowledged(&r)
 		q.pacer.done(int(r.bytes))
-		if r.op.done += int(r.bytes); r.op.done == r.op.bytes && r.op.err == nil {
+		if r.op.done == r.op.bytes && r.op.err == nil {
 			d.endOp(e, r.op, nil)
 		}
 	case requestKeepalive:
 		if q.inFlight() == 0 && e.ops.first == nil {
-			e.endFailures()
+			e.keepaliveAcknowledged()
 		}
 	}
 }

@@ -19,6 +19,7 @@ type connRetry struct {
 	why         error         // why the last attempt has failed; valid while failed is not 0
 	since       time.Duration // when the first one of the series has failed, by clock.running; valid while failed is not 0
 	lost        uint32        // bytes of the shortest packet that was lost over connections that broke; 0: none is known
+	unfinished  unfinished
 	failed      int16         // attempts in a row that have failed; see series.go
 	rejected    bool          // the last one was refused by the peer
 	pending     bool          // a timer begins the next one at reqAt

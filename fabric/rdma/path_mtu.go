@@ -25,16 +25,10 @@ const (
 	mtuShare = 3
 )
 
-// acknowledged records that the peer has acknowledged a request of so many bytes. That ends a series of failures.
-func (e *endpoint) acknowledged(bytes uint32) {
-	if bytes >= e.retry.lost {
-		e.endFailures()
-	}
-}
-
 // countLost records that a connection breaks because a request was not acknowledged. What is lost on another lane than that of
 // messages tells nothing about packets: its cable may be pulled. It is sent again on this one.
 func (e *endpoint) countLost(q *queuePair, r *request, err error) {
+	e.countWorked() // before, since it may forget what was lost
 	if !q.isMessages() || !errors.Is(err, verbs.StatusRetryExceeded) {
 		return
 	}

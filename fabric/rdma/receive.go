@@ -36,7 +36,7 @@ func (d *domain) handleReceive(wc *verbs.WC) {
 	if e == nil || wc.Status != verbs.StatusSuccess {
 		d.recvs.post(e, slot)
 		if e != nil && e.teardown == nil {
-			d.declareBroken(e, wc.Err())
+			d.receiveFailed(e, wc)
 		}
 		return
 	}
@@ -62,6 +62,7 @@ func (d *domain) handleReceive(wc *verbs.WC) {
 	}
 	final := e.peerClosing && e.in.received == e.finalSeq
 	if h.kind == kindData {
+		e.retry.arrived()
 		d.receiveData(e, slot, wc.Len-headerBytes, h.needsCredits)
 	} else {
 		d.recvs.post(e, slot)
@@ -69,6 +70,15 @@ func (d *domain) handleReceive(wc *verbs.WC) {
 	if h.kind == kindDREQ || final {
 		d.declareDown(e, fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, fabric.ErrPeerClosed))
 	}
+}
+
+// receiveFailed makes the connection again because a receive has failed.
+func (d *domain) receiveFailed(e *endpoint, wc *verbs.WC) {
+	if wc.Status != verbs.StatusFlushed { // otherwise something else has failed
+		e.countWorked()
+		e.retry.unfinished.receive = true
+	}
+	d.declareBroken(e, wc.Err())
 }
 
 // receiveData delivers or queues a data message.

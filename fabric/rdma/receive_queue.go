@@ -171,7 +171,7 @@ func (d *domain) receivedOwn(e *endpoint, wc *verbs.WC) bool {
 	d.recvs.give(uint32(wc.ID))
 	if !q.failed && e.teardown == nil { // the others are flushed after it
 		q.failed = true
-		d.declareBroken(e, wc.Err())
+		d.receiveFailed(e, wc)
 	}
 	return false
 }

@@ -38,7 +38,7 @@ func (d *domain) handleFailures() error {
 			continue // that connection was closed already: several failures of it were recorded
 		}
 		switch t := d.tearDown(f.ep); {
-		case !f.peerDown && t.broken == nil:
+		case !f.peerDown && (t.broken == nil || errors.Is(t.broken, verbs.StatusFlushed)): // that is never the first cause
 			t.broken = f.err
 		case f.peerDown && t.peerDown == nil:
 			t.peerDown = f.err
@@ -85,10 +85,7 @@ func (d *domain) reconnect(e *endpoint, err error) {
 			fabric.ErrPeerClosed, err))
 		return
 	}
-	if k := &e.keepalive; int(k.age)-int(k.stuck) > d.liveness.maxMissed {
-		e.endFailures() // a new connection first carries what was lost, and this one has worked for a heartbeat
-	}
-	e.keepalive.age = 0
+	e.countWorked()
 	e.retry.rejected = false
 	if !d.attemptFailed(e, fmt.Errorf("the connection broke: %w", err)) {
 		return
@@ -113,7 +110,7 @@ func (d *domain) retransmit(e *endpoint, unacked []request) bool {
 	for i, r := range unacked {
 		if int32(r.seq-e.peerExpects) < 0 {
 			d.sends.give(r.slot)
-			e.acknowledged(r.bytes)
+			e.acknowledged(&r)
 			continue
 		}
 		if _, ok := e.post(r, d.sends.mem(r.slot)[:r.bytes], shareAll, false); !ok {

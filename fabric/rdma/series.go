@@ -21,9 +21,13 @@ import (
 //
 // Failures that follow each other are a series. One of these ends it:
 //
-//   - the peer has acknowledged a message that is at least as long as the shortest packet that was lost, see path_mtu.go;
-//   - it has acknowledged a keepalive, and nothing else is in flight;
+//   - what was not carried out when the last connection broke is carried out, see unfinished, and the peer has acknowledged a
+//     request that is at least as long as the shortest packet that was lost, see path_mtu.go;
+//   - it has acknowledged a keepalive, nothing else is in flight, and no message is missing whose receive has failed;
 //   - a connection has worked for as long as the heartbeat.
+//
+// So it makes no difference why a connection breaks. A request may fail with each of them, for whatever reason, while shorter or
+// other ones are acknowledged each time.
 //
 // A REQ that was sent or answered does not end it, nor that one side considers the connection established: a device may carry out
 // all calls but the last, each time. So each side sends a message when a connection is established after failures: the RTU, or a
@@ -73,9 +77,70 @@ func retryPause(failures int16) time.Duration {
 	return min(minREQInterval<<(failures-1), maxRetryPause)
 }
 
-// endFailures ends a series: what was lost has arrived. That is so also if the peer's device has acknowledged a keepalive, and
-// nothing else is in flight.
-func (e *endpoint) endFailures() { e.retry.failed, e.retry.lost = 0, 0 }
+// unfinished is what was not carried out when the last connection broke, and has not been since.
+type unfinished struct {
+	seq     uint32 // of the oldest message that was not acknowledged; valid if message is set
+	message bool   // there was such a message
+	// transfer: there was a transfer that had not ended. More of the oldest one, see op.oldest, must be carried out than over any
+	// connection before.
+	transfer bool
+	receive  bool // the receive of a message has failed, so the peer has to send it again
+}
+
+// endFailures ends a series.
+func (e *endpoint) endFailures() {
+	e.retry.failed, e.retry.lost, e.retry.unfinished = 0, 0, unfinished{}
+}
+
+// acknowledged records that a request was carried out. That may end a series of failures. For a piece, op.done must be set.
+func (e *endpoint) acknowledged(r *request) {
+	if e.retry.failed != 0 {
+		e.countAcknowledged(r)
+	}
+}
+
+// countAcknowledged is acknowledged during a series of failures.
+func (e *endpoint) countAcknowledged(r *request) {
+	t := &e.retry
+	u := &t.unfinished
+	switch {
+	case r.kind == requestMessage && u.message:
+		u.message = int32(r.seq-u.seq) < 0
+	case r.kind == requestPiece && r.op.oldest && r.op.done > r.op.most:
+		u.transfer = false
+	}
+	if r.bytes >= t.lost {
+		t.lost = 0
+	}
+	if t.lost == 0 && !u.message && !u.transfer && !u.receive {
+		e.endFailures()
+	}
+}
+
+// arrived records that a message of the peer has arrived.
+func (r *connRetry) arrived() {
+	if r.unfinished.receive {
+		r.unfinished.receive = false
+	}
+}
+
+// keepaliveAcknowledged records that the peer's device has acknowledged a keepalive, and nothing else is in flight. What was sent
+// before has arrived then.
+func (e *endpoint) keepaliveAcknowledged() {
+	if !e.retry.unfinished.receive {
+		e.endFailures()
+	}
+}
+
+// countWorked ends a series of failures if the connection that breaks now has worked for a heartbeat: a new connection first
+// carries what was lost. It must be called before anything else is recorded about the failure.
+func (e *endpoint) countWorked() {
+	k := &e.keepalive
+	if int(k.age)-int(k.stuck) > e.d.liveness.maxMissed {
+		e.endFailures()
+	}
+	k.age = 0
+}
 
 // failure returns why the last attempt has failed, nil if there is no series.
 func (r *connRetry) failure() error {

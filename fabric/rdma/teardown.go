@@ -256,6 +256,10 @@ func (d *domain) keepUnacked(e *endpoint) {
 		}
 	}
 	e.unacked = append(unacked, e.unacked...) // those of earlier connections have not been sent again yet
+	u := &e.retry.unfinished
+	if u.message = len(e.unacked) > 0; u.message {
+		u.seq = e.unacked[0].seq
+	}
 	d.restartTransfers(e)
 	e.setLanes(nil)
 	e.pacerWindow = qps[0].pacer.window

@@ -38,6 +38,7 @@ type op struct {
 	token    uint64
 	write    bool
 	ended    bool
+	oldest   bool        // was first in the list when the last connection ended
 	local    uint64      // address of the local memory, unless it is in parts
 	sink     fabric.Sink // the local memory of a Read if it is in parts, from byte from on; otherwise nil
 	from     int64
@@ -49,6 +50,7 @@ type op struct {
 	bytes    int
 	posted   int // bytes of the pieces that were posted
 	done     int // bytes of the pieces that have completed
+	most     int // the largest value of done when a connection ended
 	keyState keyState
 	err      error // the transfer ends with it once the connection is closed
 }
@@ -208,6 +210,9 @@ func (d *domain) postPiece(q *queuePair, o *op) bool {
 // endOp ends a transfer. The caller must hold d.mu.
 func (d *domain) endOp(e *endpoint, o *op, err error) {
 	o.ended = true
+	if o.oldest {
+		e.retry.unfinished.transfer = false
+	}
 	d.transfers.active.Add(-1)
 	d.events.put(queuedEvent{kind: fabric.Done, ep: e, token: o.token, err: err})
 	for e.ops.first != nil && e.ops.first.ended {
@@ -237,7 +242,10 @@ func (d *domain) endTransfers(e *endpoint, err error) {
 // restartTransfers prepares the transfers to be posted again once the connection was closed, and ends those that have failed.
 // The caller must hold d.mu.
 func (d *domain) restartTransfers(e *endpoint) {
+	e.retry.unfinished.transfer = e.ops.first != nil
 	for o := e.ops.first; o != nil; o = o.next {
+		o.oldest = o == e.ops.first
+		o.most = max(o.most, o.done)
 		switch {
 		case o.ended: // it is behind one that has not ended; its memory belongs to its owner again
 		case len(e.qps) > 1:

@@ -32,8 +32,10 @@ type SimulatedNetwork struct {
 	paused       bool
 	linkDown     bool
 	dropDatagram func() bool
-	largest      int  // see LoseLarge
-	forever      bool // see RetransmitForever
+	largest      int                          // see LoseLarge
+	forever      bool                         // see RetransmitForever
+	fail         func(bytes int) verbs.Status // see Fail; may be nil
+	failReceive  func(bytes int) verbs.Status // see FailReceives; may be nil
 	separate     func(from, to string) bool
 	devices      map[string]SimulatedDevice // that were configured
 	refuse       func(device string, c SimulatedCall) error

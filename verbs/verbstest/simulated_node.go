@@ -34,6 +34,22 @@ func (n *SimulatedNetwork) LoseLarge(bytes int) {
 	n.largest = bytes
 }
 
+// Fail makes a request of a connection fail with the status that f returns for the bytes that it moves, and brings its queue pair
+// to the error state. If f returns success or is nil, the request is carried out.
+func (n *SimulatedNetwork) Fail(f func(bytes int) verbs.Status) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.fail = f
+}
+
+// FailReceives makes the receive of a message fail with the status that f returns for its length, and brings the queue pair of
+// the receiver to the error state. The sender gets no answer. If f returns success or is nil, the message arrives.
+func (n *SimulatedNetwork) FailReceives(f func(bytes int) verbs.Status) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.failReceive = f
+}
+
 // RetransmitForever makes devices retransmit what Separate and LoseLarge lose without limit, as Soft-RoCE does with 7 retries:
 // the request neither fails nor ends. Otherwise it fails at once.
 func (n *SimulatedNetwork) RetransmitForever(on bool) {

@@ -210,6 +210,11 @@ func (q *simQP) execute(w *ib.SendWR) (verbs.Status, bool) {
 	if payload := min(n.payload(w), verbs.MTU(q.mtu).Bytes()); n.largest > 0 && payload > n.largest {
 		return verbs.StatusRetryExceeded, !n.forever
 	}
+	if n.fail != nil {
+		if s := n.fail(n.payload(w)); s != verbs.StatusSuccess {
+			return s, true
+		}
+	}
 	if verbs.Opcode(w.Opcode) == verbs.OpSend {
 		return verbs.StatusSuccess, n.qps[i].deliver(n.gather(w))
 	}
@@ -239,6 +244,13 @@ func (q *simQP) deliver(b []byte) bool {
 	}
 	r := q.recvs.posted[0]
 	q.recvs.posted = q.recvs.posted[1:]
+	if f := q.recvs.net.failReceive; f != nil && q.typ == verbs.RC {
+		if s := f(len(b)); s != verbs.StatusSuccess {
+			q.recvCQ.addCompletion(ib.WC{ID: r.ID, Status: uint32(s), QPN: q.num})
+			q.enterError()
+			return false
+		}
+	}
 	q.ownRecvs.net.scatter(r.SGE, b)
 	q.recvCQ.addCompletion(ib.WC{ID: r.ID, QPN: q.num, Len: uint32(len(b))})
 	return true
