@@ -66,6 +66,9 @@ func (d *domain) handleReceive(wc *verbs.WC) {
 		d.receiveData(e, slot, wc.Len-headerBytes, h.needsCredits)
 	} else {
 		d.recvs.post(e, slot)
+		if e.in.creditDue() { // while our last control message was not confirmed, which this one may do
+			d.sendControl(e, kindCredit)
+		}
 	}
 	if h.kind == kindDREQ || final {
 		d.declareDown(e, fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, fabric.ErrPeerClosed))
