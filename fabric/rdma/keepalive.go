@@ -157,11 +157,8 @@ func (d *domain) keepalive(e *endpoint) {
 	q := e.qps[0]
 	// With no signaled request in flight, the others have been carried out; they only have no completion of their own.
 	supervised := q.signaled > 0
-	probed, oldest := false, request{}
-	if q.inFlight() > 0 {
-		oldest = *q.at(q.head)
-	}
-	queued := q.pieces > 0 || q.inFlight() > maxQueueAhead || oldest.bytes > smallestMTU
+	probed, suspect := false, q.suspect()
+	queued := q.pieces > 0 || q.inFlight() > maxQueueAhead || suspect.bytes > smallestMTU
 	if !supervised {
 		if k.idle++; k.probe || q.inFlight() > 0 || k.idle >= d.liveness.maxIdle(e.peer) {
 			probed = d.postProbe(q)
@@ -179,7 +176,7 @@ func (d *domain) keepalive(e *endpoint) {
 	d.refreshAfterSilence(k.missed)
 	if queued && k.missed >= d.liveness.maxQueued {
 		err := fmt.Errorf("queue pair %d: %w", q.info.qpn, verbs.StatusRetryExceeded)
-		e.countLost(q, &oldest, err)
+		e.countLost(q, &suspect, err)
 		d.declareBroken(e, err)
 	} else if !queued && k.missed >= d.liveness.maxMissed {
 		d.giveUp(e, d.explainSilence(fmt.Errorf("fabric/rdma: peer %d: %w: its device has not answered for %v", e.peer,
@@ -200,7 +197,8 @@ func (d *domain) breakStuck(e *endpoint) bool {
 		if int(q.stuck) >= d.liveness.maxMissed && (e.keepalive.alive || !q.isMessages()) {
 			err := fmt.Errorf("queue pair %d: a request was not carried out for %v: %w", q.info.qpn,
 				d.liveness.duration(int(q.stuck)), verbs.StatusRetryExceeded)
-			e.countLost(q, q.at(q.head), err)
+			suspect := q.suspect()
+			e.countLost(q, &suspect, err)
 			d.declareBroken(e, e.avoid(q, err))
 			return true
 		}

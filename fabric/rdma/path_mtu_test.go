@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"syscall"
 	"testing"
@@ -249,6 +250,44 @@ func TestLargeRetransmittedForever(t *testing.T) {
 		if intervals < a.liveness.maxQueued || intervals > most {
 			t.Errorf("packets of more than %d bytes are lost: it took %d intervals; a heartbeat has %d", largest, intervals,
 				a.liveness.maxMissed)
+		}
+	}
+}
+
+// TestLongBehindShort: a device retransmits a long message without limit. Before it is a short one that has arrived, but has no
+// completion of its own. The long one counts as lost all the same: the next connection has small packets, and carries both. That
+// is so too if the connection has worked for longer than a heartbeat before.
+func TestLongBehindShort(t *testing.T) {
+	for _, age := range []int16{0, math.MaxInt16 - 10_000} {
+		a, b := lossyPair(t, Settings{Heartbeat: time.Hour}, 1500, true)
+		e, got := a.eps[1], 0
+		for e.out.grant-e.out.sent < 3 {
+			sendOne(t, a, b, 10)
+		}
+		pollBoth(t, []*domain{a}, "all are acknowledged", func() bool { return e.qps[0].inFlight() == 0 })
+		pollTimes(t, b, enoughPolls)
+		for _, n := range []int{10, 10, 4000} {
+			if err := e.Send(make([]byte, n), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if q := e.qps[0]; q.inFlight() != 3 || q.at(q.head+1).signaled {
+			t.Fatal("the second message has a completion")
+		}
+		e.keepalive.age = age
+		intervals := 0
+		waittest.Poll(t, "the messages arrive", func() bool {
+			letPass(a)
+			letPass(b)
+			intervals++
+			for _, ev := range pollTimes(t, a, 1) {
+				t.Fatalf("%+v", ev)
+			}
+			got += len(pollTimes(t, b, 1))
+			return got == 3
+		})
+		if most := a.liveness.maxQueued + a.liveness.maxMissed/10; intervals > most || e.mtu != smallMTU {
+			t.Errorf("it took %d intervals, want at most %d; packets are limited to %v", intervals, most, e.mtu)
 		}
 	}
 }

@@ -126,6 +126,23 @@ func (q *queuePair) push(r request, f verbs.Flags) {
 	}
 }
 
+// suspect returns the request that probably keeps those in flight from being carried out; a request of no bytes if none is in
+// flight. The oldest one may have arrived long ago: one without a completion of its own stays in flight until the next one with a
+// completion. Up to that one, each may be what was lost, and those behind it wait. Of these the longest is suspected: packets are
+// lost because they are long, or all are, and then packets get smaller without need.
+func (q *queuePair) suspect() (longest request) {
+	for n := q.head; n != q.tail; n++ {
+		r := q.at(n)
+		if n == q.head || r.bytes > longest.bytes {
+			longest = *r
+		}
+		if r.signaled {
+			break
+		}
+	}
+	return longest
+}
+
 // pop removes and returns the oldest request.
 func (q *queuePair) pop() request {
 	r := q.at(q.head)
