@@ -47,7 +47,7 @@ type peerPartition struct {
 }
 
 const (
-	version          = 6
+	version          = 7
 	addressHead      = 18
 	verbsAddress     = 40
 	railAddressBytes = verbsAddress + 1 + maxPartitions*2 // at most; the first rail has more

@@ -14,13 +14,17 @@ import (
 type cmKind uint8
 
 const (
-	cmREQ   cmKind = iota + 1 // request: connect to these queue pairs
-	cmREP                     // reply: they are connected to these queue pairs
-	cmDREQ                    // disconnect request: this peer has closed
-	cmProbe                   // asks whether the process exists; sent to its responder
-	cmAlive                   // answers a probe, with its number
-	cmREJ                     // reject: the device refuses the connection; answers a REQ
+	cmREQ    cmKind = iota + 1 // request: connect to these queue pairs
+	cmREP                      // reply: they are connected to these queue pairs
+	cmDREQ                     // disconnect request: this peer has closed
+	cmProbe                    // asks whether the process exists; sent to its responder
+	cmAlive                    // answers a probe, with its number
+	cmREJ                      // reject: the device refuses the connection; answers a REQ
+	cmGiveUp                   // this peer has given up the other one for good; see series.go
 )
+
+// hasReason reports whether a datagram has the reason for it in place of the address.
+func (k cmKind) hasReason() bool { return k == cmREJ || k == cmGiveUp }
 
 // qpInfo is what a peer has to know about a queue pair in addition to the address of its rail.
 type qpInfo struct {
@@ -49,17 +53,18 @@ type cmMessage struct {
 
 	fromIncarnation, toIncarnation uint64
 
-	nextSeq uint32           // number of the message that the sender expects next; in a probe and its answer: number of the probe
-	grant   uint32           // the receiver may send messages with lower numbers; in a DREQ: messages sent; in a REJ: error number
-	lanes   uint8            // number of elements of qps in use; not 0 in a REQ or a REP
-	qps     [maxLanes]qpInfo // of the sender; the first one is for messages
-	reqQP   qpInfo           // in a REP or REJ: the first queue pair of the REQ
-	keys    keyTable         // of the sender
+	nextSeq uint32 // number of the message that the sender expects next; in a probe and its answer: number of the probe
+	// grant: the receiver may send messages with lower numbers; in a DREQ: messages sent; with a reason: error number, or 0.
+	grant uint32
+	lanes uint8            // number of elements of qps in use; not 0 in a REQ or a REP, 0 with a reason
+	qps   [maxLanes]qpInfo // of the sender; the first one is for messages
+	reqQP qpInfo           // in a REP or REJ: the first queue pair of the REQ
+	keys  keyTable         // of the sender
 	// returned has a bit for each rail of the sender whose link has come up since the last connection. The receiver no longer
 	// leaves it out.
 	returned uint8
 	mtu      verbs.MTU // the largest packets that reach the peer of the sender, 0 if not known
-	address  []byte    // of the sender; in a REJ the reason as text
+	address  []byte    // of the sender, or the reason as text, at most maxReason bytes; see hasReason
 }
 
 const (
@@ -117,7 +122,7 @@ func parseCMMessage(b []byte, key *[32]byte) (m cmMessage, err error) {
 		reqQP: parseQPInfo(b[48:]), keys: keyTable{binary.LittleEndian.Uint64(b[56:]), word(64)}, returned: b[68],
 		mtu: verbs.MTU(b[69]),
 	}
-	rest, valid := body[cmHeaderBytes:], m.kind >= cmREQ && m.kind <= cmREJ && m.reqQP.lane == lane{} &&
+	rest, valid := body[cmHeaderBytes:], m.kind >= cmREQ && m.kind <= cmGiveUp && m.reqQP.lane == lane{} &&
 		m.returned < 1<<maxRails && m.mtu <= verbs.MTU4096 && b[70] == 0 && b[71] == 0
 	if m.lanes == 0 && m.kind <= cmREP || m.lanes > maxLanes || len(rest) != int(m.lanes)*laneBytes+int(b[7]) {
 		return cmMessage{}, errMalformed
@@ -128,6 +133,9 @@ func parseCMMessage(b []byte, key *[32]byte) (m cmMessage, err error) {
 		rest = rest[laneBytes:]
 		valid = valid && p.lane.rail < maxRails && p.lane.path < maxLanes && (i == 0) == (p.lane == lane{}) &&
 			(i == 0 || !offers(m.qps[:i], p.lane))
+	}
+	if m.kind.hasReason() {
+		valid = valid && m.lanes == 0 && len(rest) <= maxReason
 	}
 	if m.address = rest; !valid {
 		return cmMessage{}, errMalformed

@@ -156,23 +156,20 @@ func (d *domain) handleCM(m *cmMessage) error {
 	if e.attempt.held && m.kind <= cmREP {
 		return nil
 	}
-	if m.kind != cmREJ {
+	if !m.kind.hasReason() {
 		d.renewAddress(e, m.address)
 	}
 	switch m.kind {
 	case cmAlive:
 		e.retry.silence.answer(m.nextSeq)
 		return nil
-	case cmDREQ:
-		e.peerClosing, e.finalSeq = true, m.grant
-		if e.in.received == e.finalSeq || e.conn.state < stateREPSent || e.ended.Load() != nil {
-			d.declareDown(e, fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, fabric.ErrPeerClosed))
-		}
+	case cmDREQ, cmGiveUp:
+		d.peerEnds(e, m)
 		return nil
 	}
-	if e.ended.Load() != nil {
+	if why := e.ended.Load(); why != nil {
 		if m.kind == cmREQ {
-			d.trySendCM(e, cmDREQ, qpInfo{})
+			d.answerEnded(e, why.err)
 		}
 		return nil
 	}

@@ -1,6 +1,11 @@
 package rdma
 
-import "github.com/ibrun/ibrun/fabric"
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ibrun/ibrun/fabric"
+)
 
 // disconnectState is the progress of an orderly disconnect that this side has begun.
 type disconnectState uint8
@@ -28,4 +33,33 @@ func (d *domain) disconnected(e *endpoint) {
 	if e.ended.Load() != nil {
 		d.declareBroken(e, fabric.ErrClosed)
 	}
+}
+
+// peerEnds handles a datagram by which a peer ends the connection for good.
+func (d *domain) peerEnds(e *endpoint, m *cmMessage) {
+	if m.kind == cmGiveUp {
+		d.declareDown(e, fmt.Errorf("fabric/rdma: peer %d: %w: its process has given up the connection: %w", e.peer,
+			fabric.ErrPeerDown, m.reason()))
+		return
+	}
+	e.peerClosing, e.finalSeq = true, m.grant
+	if e.in.received == e.finalSeq || e.conn.state < stateREPSent || e.ended.Load() != nil {
+		d.declareDown(e, fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, fabric.ErrPeerClosed))
+	}
+}
+
+// answerEnded answers a REQ of a peer whose endpoint has ended with this error. The peer has not received the datagram that said
+// so.
+func (d *domain) answerEnded(e *endpoint, err error) {
+	if g := (*givenUp)(nil); errors.As(err, &g) {
+		d.answered(e, d.sendGiveUp(e, g))
+		return
+	}
+	d.trySendCM(e, cmDREQ, qpInfo{})
+}
+
+// sendGiveUp tells a peer why this process has given it up.
+func (d *domain) sendGiveUp(e *endpoint, g *givenUp) error {
+	msg := d.newReason(e, cmGiveUp, g.attempts, g.why, 0)
+	return d.cm.send(d, e, &msg)
 }

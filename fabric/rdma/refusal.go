@@ -59,25 +59,32 @@ func (e *endpoint) retryPending() bool {
 	return e.retry.pending && e.retry.position > 0 && e.isConnecting()
 }
 
-// maxReason is how many bytes of a reason a REJ has room for, also in the shortest packets.
+// maxReason is how many bytes of a reason a datagram has room for, also in the shortest packets.
 const maxReason = 256 - cmHeaderBytes - macBytes
 
-// reason returns the text of an error for a REJ. Of a long one it returns the end, which names the call.
-func reason(err error) []byte {
+// reason returns the text of an error for a datagram, after head, which must be short. Of a long one it returns the end, which
+// names the call, or the status of a request.
+func reason(head string, err error) []byte {
 	const cut = "... "
 	text := err.Error()
-	if len(text) > maxReason {
-		text = cut + text[len(text)-maxReason+len(cut):]
+	if room := maxReason - len(head); len(text) > room {
+		text = cut + text[len(text)-room+len(cut):]
 	}
-	return []byte(text)
+	return []byte(head + text)
+}
+
+// newReason returns a datagram with a reason. number is the error number if the error has none.
+func (d *domain) newReason(e *endpoint, kind cmKind, head string, err error, number syscall.Errno) cmMessage {
+	errors.As(err, &number)
+	msg := d.newCM(e, kind, qpInfo{})
+	msg.grant, msg.lanes, msg.address = uint32(number), 0, reason(head, err)
+	return msg
 }
 
 // reject answers a REQ that cannot be accepted.
 func (d *domain) reject(e *endpoint, m *cmMessage, err error) {
-	number := syscall.ENOBUFS
-	errors.As(err, &number)
-	msg := d.newCM(e, cmREJ, m.qps[0])
-	msg.epoch, msg.grant, msg.lanes, msg.address = m.epoch, uint32(number), 0, reason(err)
+	msg := d.newReason(e, cmREJ, "", err, syscall.ENOBUFS)
+	msg.epoch, msg.reqQP = m.epoch, m.qps[0]
 	_ = d.cm.send(d, e, &msg) // like a datagram that is lost: the peer sends its REQ again, and asks over another transport
 }
 
@@ -88,14 +95,25 @@ func (d *domain) rejected(e *endpoint, m *cmMessage) {
 	}
 	e.retry.rejected = true
 	d.attemptFailed(e, fmt.Errorf("%w: the device of the peer refuses the connection: %w", fabric.ErrNotSupported,
-		&peerRefusal{printable.Line(string(m.address)), syscall.Errno(m.grant)}))
+		m.reason()))
 }
 
-// peerRefusal is the reason in a REJ.
-type peerRefusal struct {
+// peerReason is the reason in a datagram of a peer.
+type peerReason struct {
 	text   string
-	number syscall.Errno
+	number syscall.Errno // 0 if there is none
 }
 
-func (e *peerRefusal) Error() string { return e.text }
-func (e *peerRefusal) Unwrap() error { return e.number }
+// reason returns the reason in a datagram, which another process has written.
+func (m *cmMessage) reason() error {
+	return &peerReason{printable.Line(string(m.address)), syscall.Errno(m.grant)}
+}
+
+func (e *peerReason) Error() string { return e.text }
+
+func (e *peerReason) Unwrap() error {
+	if e.number == 0 {
+		return nil
+	}
+	return e.number
+}

@@ -43,7 +43,7 @@ import (
 //     device may refuse because of that; then the heartbeat is the limit, as for a peer that does not answer.
 //   - If there is no other transport, or it does not reach the peer, attempts go on. The peer is lost if the series lasts as long
 //     as the heartbeat, and there were maxFailures. Two are enough if packets were lost: a device may send them again for long
-//     before the connection breaks.
+//     before the connection breaks. A datagram tells the peer the reason; it ends the connection as well, with that reason.
 //
 // The duration of a series is the time in which this process has polled, like the time in which a peer is silent: a process that
 // was stopped has made no attempts, and its peer is not to blame for that. See clock.running.
@@ -176,14 +176,23 @@ func (d *domain) attemptFailed(e *endpoint, err error) bool {
 	return true
 }
 
+// givenUp is why a peer was given up.
+type givenUp struct {
+	attempts string // how many have failed
+	why      error  // the last one has failed
+}
+
+func (g *givenUp) Error() string { return g.attempts + g.why.Error() }
+func (g *givenUp) Unwrap() error { return g.why }
+
 // endSeries gives up a peer, and returns true, if the series of failures lasts too long.
 func (d *domain) endSeries(e *endpoint, lasts time.Duration) bool {
 	r, least := &e.retry, int16(maxFailures)
 	if r.isLossy() {
 		least = 2
 	}
-	err := fmt.Errorf("%d attempts in a row failed in %v, the last one: %w", r.failed, lasts.Round(10*time.Millisecond),
-		e.explainLost(r.why))
+	err := &givenUp{fmt.Sprintf("%d attempts in a row failed in %v, the last one: ", r.failed, lasts.Round(10*time.Millisecond)),
+		e.explainLost(r.why)}
 	switch {
 	case d.mayLeave(e):
 		tooLong := lastsTooLong(r.failed, lasts) || r.failed >= least && lasts >= d.settings.Heartbeat
@@ -194,7 +203,7 @@ func (d *domain) endSeries(e *endpoint, lasts time.Duration) bool {
 	case r.failed < least || lasts < d.settings.Heartbeat || e.attempt.confirmed || e.attempt.held:
 		return false
 	default:
-		_ = d.sendCM(e, cmDREQ, qpInfo{}) // the peer's process may exist, and the network pass small packets
+		_ = d.sendGiveUp(e, err) // the peer's process may exist, and the network pass small packets; a later REQ is answered so too
 		d.declareDown(e, fmt.Errorf("fabric/rdma: connect to peer %d: %w: %w", e.peer, fabric.ErrPeerDown, err))
 	}
 	return true

@@ -4,6 +4,7 @@ package rdma
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -179,4 +180,46 @@ func TestLossAfterLongConnection(t *testing.T) {
 		t.Errorf("%d failures in a row, and packets of %d bytes were lost", e.retry.failed, e.retry.lost)
 	}
 	closeAtOnce(ds)
+}
+
+// TestGivenUp: the peer of a process that gives it up ends as well, and knows why, also if it does not receive the datagram that
+// says so: its next request is answered with the reason.
+func TestGivenUp(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		net := verbstest.NewSimulatedNetwork()
+		ds := openRails(t, net, Settings{}, 1)
+		connectPeers(t, ds[0], ds[1])
+		connectPeers(t, ds[1], ds[0])
+		d, e, other := ds[0], ds[0].eps[1], ds[1].eps[0]
+		net.DropDatagrams(func() bool { return lost })
+		e.retry.failed, e.retry.since = maxFailures-1, d.clock.ran-d.settings.Heartbeat
+		if d.attemptFailed(e, fmt.Errorf("the connection broke: %w", verbs.StatusRemoteOperation)) {
+			t.Fatal("the peer is not given up")
+		}
+		var down error
+		waittest.Poll(t, "the peer is lost", func() bool {
+			for _, ev := range pollTimes(t, d, 1) {
+				down = ev.Err
+			}
+			return down != nil
+		})
+		net.DropDatagrams(nil)
+		if lost {
+			ds[1].declareBroken(other, verbs.ErrState)
+		}
+		var told error
+		waittest.Poll(t, "the other process is told", func() bool {
+			pollTimes(t, d, 1)
+			for _, ev := range pollTimes(t, ds[1], 1) {
+				told = ev.Err
+			}
+			return told != nil
+		})
+		want := "fabric/rdma: peer 0: fabric: peer is down: its process has given up the connection: " +
+			strings.TrimPrefix(down.Error(), "fabric/rdma: connect to peer 1: fabric: peer is down: ")
+		if !errors.Is(told, fabric.ErrPeerDown) || errors.Is(told, fabric.ErrPeerClosed) || told.Error() != want ||
+			!strings.Contains(want, "16 attempts in a row failed") || !strings.Contains(want, verbs.StatusRemoteOperation.String()) {
+			t.Errorf("datagram lost %v: %v; the peer says %v", lost, told, down)
+		}
+	}
 }

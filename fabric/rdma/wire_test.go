@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/netip"
 	"reflect"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
@@ -92,6 +94,50 @@ func sampleCMMessage(key *[32]byte) (cmMessage, []byte) {
 	return g, g.append(nil, key)
 }
 
+// sampleReason returns a datagram with a reason in place of an address.
+func sampleReason(kind cmKind, text string, key *[32]byte) (cmMessage, []byte) {
+	g := cmMessage{
+		kind: kind, from: 1, to: 2, size: 3, epoch: 4, fromIncarnation: 5, toIncarnation: 6, nextSeq: 7,
+		grant: uint32(syscall.ENOMEM), keys: keyTable{15, 16}, address: []byte(text),
+	}
+	return g, g.append(nil, key)
+}
+
+// TestReasons: the reason in a datagram has a limited length, and fits in the shortest packet. It is printed without control
+// characters, since another process has written it. Lanes in such a datagram are an error.
+func TestReasons(t *testing.T) {
+	var key [32]byte
+	for _, kind := range []cmKind{cmREJ, cmGiveUp} {
+		for n, want := range map[int]error{0: nil, maxReason: nil, maxReason + 1: errMalformed, 255: errMalformed} {
+			g, b := sampleReason(kind, strings.Repeat("x", n), &key)
+			if got, err := parseCMMessage(b, &key); err != want || err == nil && !reflect.DeepEqual(got, g) {
+				t.Errorf("kind %d, %d bytes: %+v, %v", kind, n, got, err)
+			}
+			if want == nil && len(b) > 256 {
+				t.Errorf("a datagram of %d bytes", len(b))
+			}
+		}
+		g, _ := sampleReason(kind, "", &key)
+		g.lanes = 1
+		if _, err := parseCMMessage(g.append(nil, &key), &key); err != errMalformed {
+			t.Errorf("kind %d with a lane: %v", kind, err)
+		}
+	}
+	g, _ := sampleReason(cmGiveUp, "a\x1b[2J\n\xff", &key)
+	if err := g.reason(); err.Error() != `a\x1b[2J\n\xff` || !errors.Is(err, syscall.ENOMEM) {
+		t.Errorf("%v", err)
+	}
+	g.grant = 0
+	if err := g.reason(); errors.Unwrap(err) != nil {
+		t.Errorf("without an error number: %v", errors.Unwrap(err))
+	}
+	long := errors.New(strings.Repeat("x", 1000) + " the end")
+	if r := string(reason("3 attempts: ", long)); len(r) != maxReason || !strings.HasPrefix(r, "3 attempts: ... xx") ||
+		!strings.HasSuffix(r, " the end") {
+		t.Errorf("%q", r)
+	}
+}
+
 func TestCMMessagePrefixes(t *testing.T) {
 	key := [32]byte{1}
 	g, b := sampleCMMessage(&key)
@@ -119,6 +165,12 @@ func FuzzCMMessage(f *testing.F) {
 	var key [32]byte
 	_, b := sampleCMMessage(&key)
 	f.Add(b[:len(b)-macBytes])
+	for _, kind := range []cmKind{cmREJ, cmGiveUp} {
+		_, b := sampleReason(kind, "device a refuses\x1b the call", &key)
+		f.Add(b[:len(b)-macBytes])
+		_, b = sampleReason(kind, strings.Repeat("x", maxReason+1), &key)
+		f.Add(b[:len(b)-macBytes])
+	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		b := append(bytes.Clone(body), cmMAC(body, &key)...)
 		if g, err := parseCMMessage(b, &key); err == nil && !bytes.Equal(g.append(nil, &key), b) {
