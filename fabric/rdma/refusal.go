@@ -43,8 +43,15 @@ func (d *domain) refused(e *endpoint, err error) {
 // attemptRefused is attemptFailed for an attempt that the device of this process refuses.
 func (d *domain) attemptRefused(e *endpoint, err error) bool {
 	e.retry.rejected = false
-	return d.attemptFailed(e, fmt.Errorf("%w: device %s refuses the connection: %w", fabric.ErrNotSupported, d.rails[0].dev.Name(),
-		err))
+	return d.attemptFailed(e, fmt.Errorf("%w: device %s %s: %w", fabric.ErrNotSupported, d.rails[0].dev.Name(), refuses(err), err))
+}
+
+// refuses says what a device does whose call has failed with this error. If the kernel has no route, the device refuses nothing.
+func refuses(err error) string {
+	if errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EHOSTUNREACH) {
+		return "has no route for the connection"
+	}
+	return "refuses the connection"
 }
 
 // retryLater makes a timer connect to the peer after a pause. The endpoint must have no queue pairs.
@@ -94,8 +101,8 @@ func (d *domain) rejected(e *endpoint, m *cmMessage) {
 		return
 	}
 	e.retry.rejected = true
-	d.attemptFailed(e, fmt.Errorf("%w: the device of the peer refuses the connection: %w", fabric.ErrNotSupported,
-		m.reason()))
+	why := m.reason()
+	d.attemptFailed(e, fmt.Errorf("%w: the device of the peer %s: %w", fabric.ErrNotSupported, refuses(why), why))
 }
 
 // peerReason is the reason in a datagram of a peer.

@@ -85,6 +85,32 @@ func TestSimulatedRejected(t *testing.T) {
 	pollBoth(t, ds, "the peer acknowledges", func() bool { return ds[0].eps[1].retry.failure() == nil })
 }
 
+// TestSimulatedNoRoute: the call that connects a queue pair fails for want of a route, at either process. Both errors say so, and
+// not that the device refuses.
+func TestSimulatedNoRoute(t *testing.T) {
+	for errno, want := range map[syscall.Errno]string{
+		syscall.ENETUNREACH:  "has no route for the connection: verbs: ",
+		syscall.EHOSTUNREACH: "has no route for the connection: verbs: ",
+		syscall.ETIMEDOUT:    "refuses the connection: verbs: ",
+	} {
+		net := verbstest.NewSimulatedNetwork()
+		ds := openEach(t, net, "poor0", "rich0")
+		refuseOn(net, "poor0", verbstest.CallToRTR, errno)
+		if err := ds[1].eps[0].Send([]byte("message"), nil); err != fabric.ErrAgain {
+			t.Fatal(err)
+		}
+		poor, rich := &ds[0].eps[1].retry, &ds[1].eps[0].retry
+		pollBoth(t, ds, "both know", func() bool { return poor.failed > 0 && rich.failed > 0 && rich.rejected })
+		for prefix, err := range map[string]error{"device poor0 ": poor.failure(), "the device of the peer ": rich.failure()} {
+			if !strings.HasPrefix(err.Error(), "fabric: not supported: "+prefix+want) || !errors.Is(err, errno) {
+				t.Errorf("%v: %v", errno, err)
+			}
+		}
+		net.RefuseOn(nil)
+		connectPeers(t, ds[1], ds[0])
+	}
+}
+
 // TestSimulatedRefusedForGood: a connection that is refused for as long as the heartbeat is given up, with the reason.
 func TestSimulatedRefusedForGood(t *testing.T) {
 	for poor := range 2 {
