@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ibrun/ibrun/internal/pmi"
 	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/mpi"
@@ -102,15 +103,51 @@ func whenClosed(fifo string) (<-chan struct{}, error) {
 	return closed, nil
 }
 
-// checkedJob starts a job of program checked with these flags on the two nodes of a site. The job runs until end is called.
+// putPMI is a PMI program of two ranks, which have no connection to each other. When a FIFO is closed, the rank of that number
+// puts values that do not fit into one packet. Both wait for all values.
+func putPMI(fifo, putter string) error {
+	c, err := pmi.FromEnv(os.Getenv)
+	if err != nil || c == nil {
+		return fmt.Errorf("no launcher: %w", err)
+	}
+	if err := c.Barrier(context.Background()); err != nil {
+		return err
+	}
+	closed, err := whenClosed(fifo)
+	if err != nil {
+		return err
+	}
+	fmt.Println("ready", os.Getpid())
+	if strconv.Itoa(c.Rank()) == putter {
+		<-closed
+		for i := range 20 {
+			if err := c.Put("key-"+strconv.Itoa(i), strings.Repeat("v", 700)); err != nil {
+				return err
+			}
+		}
+	}
+	if err := c.Barrier(context.Background()); err != nil {
+		return err
+	}
+	return c.Finalize()
+}
+
+// checkedJob is jobUntil of program checked.
 func checkedJob(t *testing.T, site []network, flags []string, args ...string) (ns *nodes, end func()) {
+	t.Helper()
+	return jobUntil(t, site, flags, "checked", args...)
+}
+
+// jobUntil starts a job of two ranks with these flags on the two nodes of a site. The first argument of the program is a FIFO,
+// which end closes.
+func jobUntil(t *testing.T, site []network, flags []string, program string, args ...string) (ns *nodes, end func()) {
 	t.Helper()
 	fifo := openFIFO(t)
 	ns = newNodes(t, 2)
 	_, port, _ := strings.Cut(ns.addr, ":")
 	ns.addr = site[0].addr + ":" + port
 	flags = append([]string{"--heartbeat", soaktest.Choose("15s", "1m"), "-n", "2", "--tcp-interfaces", "198.18.0.0/15"}, flags...)
-	args = slices.Concat(flags, []string{"rank", "checked", fifo.Name()}, args)
+	args = slices.Concat(flags, []string{"rank", program, fifo.Name()}, args)
 	for k := range ns.list {
 		ns.list[k] = startCommand(t, 0, site[k].inside(ns.command(k, args...)))
 	}
@@ -281,11 +318,10 @@ func makeJumbo(t *testing.T, site []network) {
 	}
 }
 
-// loseLong makes the nodes of a site lose packets that arrive with more than 1500 bytes, as a switch of that MTU between them
-// does.
-func loseLong(t *testing.T, site []network) {
+// loseLong makes nodes lose packets that arrive with more than 1500 bytes, as a switch of that MTU between them does.
+func loseLong(t *testing.T, receivers ...network) {
 	t.Helper()
-	for _, n := range site {
+	for _, n := range receivers {
 		tool(t, "ip", "netns", "exec", n.name, "nft", "add table inet hole; add chain inet hole in { type filter hook input "+
 			"priority 0; }; add rule inet hole in meta length > 1500 drop")
 	}
@@ -312,7 +348,7 @@ func testLongPacketsLost(t *testing.T, flags []string, resets int) {
 	site := newSite(t, 2)
 	makeJumbo(t, site)
 	if resets < 0 {
-		loseLong(t, site)
+		loseLong(t, site...)
 	}
 	ns, _ := checkedJob(t, site, append([]string{"--heartbeat", "5s"}, flags...))
 	if resets >= 0 {
@@ -321,7 +357,7 @@ func testLongPacketsLost(t *testing.T, flags []string, resets int) {
 			tool(t, "ip", "netns", "exec", site[0].name, "ss", "-K", "dst", site[1].addr)
 			waittest.Elapse(t, time.Second/2, "messages are exchanged over other connections")
 		}
-		loseLong(t, site)
+		loseLong(t, site...)
 	}
 	text := ""
 	for k, p := range ns.list {
@@ -332,6 +368,33 @@ func testLongPacketsLost(t *testing.T, flags []string, resets int) {
 	}
 	if !strings.Contains(text, "MTU") || strings.Contains(text, "deadlock, each rank") {
 		t.Errorf("the job ended with:\n%s", text)
+	}
+}
+
+// TestLongPacketsLostOneWay: if the network loses long packets between the nodes in one direction only, the job ends, and both
+// nodes name the reason: neither says that the ibrun of the other was killed. With IBRUN_SOAK=1 each direction is tried ten
+// times.
+func TestLongPacketsLostOneWay(t *testing.T) {
+	t.Parallel()
+	for to := range 2 {
+		t.Run(fmt.Sprintf("to node %d", to), func(t *testing.T) {
+			inParallel(t, soaktest.Choose(10, 1), func(t *testing.T, _ int) { testLongPacketsLostOneWay(t, to) })
+		})
+	}
+}
+
+func testLongPacketsLostOneWay(t *testing.T, to int) {
+	site := newSite(t, 2)
+	makeJumbo(t, site)
+	ns, put := jobUntil(t, site, []string{"--heartbeat", "5s"}, "pmi-put", strconv.Itoa(1-to))
+	loseLong(t, site[to])
+	put()
+	for k, p := range ns.list {
+		code, text := p.wait(), p.stderrText()
+		if code != 1 || !strings.Contains(text, "long packets may not arrive; is the MTU of") &&
+			!strings.Contains(text, "long packets do not arrive: packets with 8948 bytes of data are lost") {
+			t.Errorf("node %d ended with %d:\n%s", k, code, text)
+		}
 	}
 }
 

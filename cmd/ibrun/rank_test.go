@@ -122,6 +122,8 @@ func rankForSignals(args []string) (err error) {
 		err = sendGarbage(args[1])
 	case "pmi-load": // COUNT: puts that many values of 900 bytes and reads some of the next rank
 		err = loadPMI(args[1])
+	case "pmi-put": // FIFO RANK: that rank puts twenty values of 700 bytes when the FIFO is closed
+		err = putPMI(args[1], args[2])
 	default:
 		err = usePMI(args)
 	}

@@ -73,7 +73,7 @@ type Conn struct {
 	received      uint64    // how many messages of the other side have arrived
 	unacked       int       // bytes of them that were not acknowledged yet
 	heard         time.Time
-	relinked      time.Time // when another link was attached, over which nothing has been heard; zero: there is none
+	relinked      time.Time // when the first link was attached since the other side was heard, or the last before that; zero: none
 	flow          flow      // whether what is written arrives
 	ran           time.Time // when this process ran last, as far as is known: see noteRunning
 	heartbeatDue  bool      // send one now
@@ -129,7 +129,7 @@ func (c *Conn) attach(l *link, received uint64) error {
 	case c.ran.IsZero():
 		c.ran, c.heard = now, now
 		go c.watchRunning()
-	case c.relinked.IsZero():
+	case !c.relinked.After(c.heard):
 		c.relinked = now
 	}
 	c.link = l
@@ -398,7 +398,7 @@ func (c *Conn) readDeadline(l *link) (at time.Time) {
 	default:
 		at = c.heard.Add(c.heartbeat / 2)
 	}
-	if fresh := c.relinked.Add(c.heartbeat / 2); !c.relinked.IsZero() && fresh.After(at) {
+	if fresh := c.relinked.Add(c.heartbeat / 2); c.relinked.After(c.heard) && fresh.After(at) {
 		return fresh
 	}
 	return at
@@ -422,7 +422,7 @@ func (c *Conn) prepareRead(l *link) {
 func (c *Conn) noteHeard() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.heard, c.relinked = time.Now(), time.Time{}
+	c.heard = time.Now()
 }
 
 // linkFailed stops using a link that is broken. Unless that ends the connection, recover finds out whether there will be
@@ -447,7 +447,7 @@ func (c *Conn) linkFailed(l *link, why error) {
 	case errors.Is(why, errProtocol):
 		c.end(why)
 	case (c.isNode0 || c.single) && errors.Is(why, errTimeout):
-		c.end(c.silence())
+		c.end(c.silence(c.heartbeat))
 	default:
 		c.broken++
 		go c.recover(c.broken, why)
@@ -473,13 +473,17 @@ func (c *Conn) writeFailed(l *link, why error) {
 	}
 }
 
-// silence returns the error for a side that was silent too long. The caller must hold mu.
-func (c *Conn) silence() error {
-	if c.relinked.IsZero() {
-		return fmt.Errorf("%w for %v", ErrSilent, c.heartbeat)
+// inVain reports whether nothing was heard over a link that replaces another one, but perhaps the short frames with which a link
+// begins. The caller must hold mu.
+func (c *Conn) inVain() bool { return !c.relinked.IsZero() && c.heard.Sub(c.relinked) < c.interval() }
+
+// silence returns the error for a side that was silent for that time, which is too long. The caller must hold mu.
+func (c *Conn) silence(d time.Duration) error {
+	if !c.inVain() {
+		return fmt.Errorf("%w for %v", ErrSilent, d)
 	}
 	return fmt.Errorf("%w for %v, although another connection was made: long packets may not arrive; is the MTU of a switch or "+
-		"tunnel between the two less than that of their interfaces?", ErrSilent, c.heartbeat)
+		"tunnel between the two less than that of their interfaces?", ErrSilent, d)
 }
 
 // checkFlow finds out whether what is written to a link arrives. If not for half of the time of a heartbeat, the node that is not

@@ -36,7 +36,7 @@ func TestRelinkedInSilence(t *testing.T) {
 		if got := conn.readDeadline(&link{}).Sub(start); got != c.want {
 			t.Errorf("%+v: the deadline is %v after the other side was heard", c, got)
 		}
-		if err := conn.silence(); !errors.Is(err, ErrSilent) || strings.Contains(err.Error(), "MTU") != (c.relinked > 0) {
+		if err := conn.silence(heartbeat); !errors.Is(err, ErrSilent) || strings.Contains(err.Error(), "MTU") != (c.relinked > 0) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
@@ -72,6 +72,48 @@ func TestUnreached(t *testing.T) {
 		err := judge(heartbeat)
 		if err != nil || !errors.Is(c.err, errUnreached) || !strings.Contains(c.err.Error(), "MTU") || c.LostSince() != start {
 			t.Errorf("node 0: %v: %v, %v, since %v", isNode0, err, c.err, c.LostSince())
+		}
+	}
+}
+
+// TestGone: a side that has ended the connection has died or does not know the session, unless this side knows that long packets
+// are lost: nothing arrives over a second link, or nothing but its beginning was heard over one.
+func TestGone(t *testing.T) {
+	const heartbeat = time.Minute
+	start := time.Unix(1000, 0)
+	lost := &tcpflow.Sample{Queued: 5000, TCPInfo: unix.TCPInfo{State: 1, Unacked: 1, Retransmits: 3, Snd_wnd: 60_000, Snd_mss: 8948,
+		Pmtu: 9000, Busy_time: 1e12}}
+	for _, c := range []struct {
+		stalls          bool
+		links           int
+		relinked, heard time.Duration // since start; relinked 0: never
+		now             time.Duration
+		want            error // ErrDied: what was found
+	}{
+		{false, 1, 0, heartbeat, heartbeat, ErrDied},
+		{false, 1, 0, 0, heartbeat, ErrDied}, // stopped, and killed then
+		{true, 1, 0, heartbeat, heartbeat, ErrDied},
+		{true, 2, heartbeat / 2, heartbeat, heartbeat, errUnreached},
+		{true, 2, heartbeat / 2, 0, heartbeat, errUnreached},
+		{false, 2, heartbeat / 2, 0, heartbeat, ErrSilent},
+		{false, 2, heartbeat / 2, heartbeat/2 + heartbeatInterval/2, heartbeat, ErrSilent},
+		{false, 2, heartbeat / 2, heartbeat/2 + heartbeatInterval/2, heartbeat/2 + 2*heartbeatInterval, ErrDied}, // killed soon
+		{false, 2, heartbeat / 2, heartbeat/2 + 2*heartbeatInterval, heartbeat, ErrDied},
+		{false, 2, heartbeat / 2, heartbeat, heartbeat, ErrDied},
+	} {
+		conn := &Conn{heartbeat: heartbeat, heard: start.Add(c.heard)}
+		if c.relinked > 0 {
+			conn.relinked = start.Add(c.relinked)
+		}
+		for range c.links {
+			conn.flow.tcp.Begin(&tcpflow.Sample{}, start)
+			if c.stalls {
+				conn.flow.tcp.Observe(lost, start.Add(heartbeat/2), 0)
+			}
+		}
+		err := conn.gone(ErrDied, start.Add(c.now))
+		if !errors.Is(err, c.want) || strings.Contains(err.Error(), "MTU") != (c.want != ErrDied) {
+			t.Errorf("%+v: %v", c, err)
 		}
 	}
 }

@@ -74,8 +74,10 @@ func (r *redialer) recover(broken uint64, why error) {
 		case err == nil:
 			return
 		case refused(err), errors.Is(err, ErrSecret), errors.Is(err, ErrNotIbrun), errors.Is(err, ErrVersion):
-			c.endBroken(broken, ErrDied) // no process listens at its port, or another program does
-		case errors.Is(err, errGivenUp), errors.Is(err, errProtocol):
+			c.endGone(broken, ErrDied) // no process listens at its port, or another program does
+		case errors.Is(err, errGivenUp):
+			c.endGone(broken, err)
+		case errors.Is(err, errProtocol):
 			c.endBroken(broken, err)
 		}
 		left := c.remaining(answered)
@@ -177,7 +179,7 @@ func (a *awaiter) recover(broken uint64, why error) {
 	case <-c.reachable:
 	default:
 		if c.pause(min(a.wait, c.remaining(false))) {
-			c.endBroken(broken, fmt.Errorf("the connection broke, and was not made again within %v: %w", a.wait, why))
+			c.endGone(broken, fmt.Errorf("the connection broke, and was not made again within %v: %w", a.wait, why))
 		}
 		return
 	}
@@ -187,7 +189,7 @@ func (a *awaiter) recover(broken uint64, why error) {
 		case err == nil:
 			raw.Close()
 		case refused(err):
-			c.endBroken(broken, ErrDied)
+			c.endGone(broken, ErrDied)
 		}
 		left := c.remaining(err == nil)
 		if left == 0 {
@@ -215,11 +217,34 @@ func (c *Conn) endBroken(broken uint64, why error) {
 	}
 }
 
+// endGone is endBroken for a side that has ended the connection, as far as is known for that reason.
+func (c *Conn) endGone(broken uint64, why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.link == nil && c.broken == broken {
+		c.end(c.gone(why, time.Now()))
+	}
+}
+
+// gone returns why the other side has ended the connection. Where long packets are lost, both sides give up after the time of a
+// heartbeat, and the second one only finds that the first has. If what this side has sent did not arrive, or if another link was
+// in vain and the other side was silent, that is the reason, and not what it has found. The caller must hold mu.
+func (c *Conn) gone(found error, now time.Time) error {
+	silent := now.Sub(c.heard)
+	switch cause := c.flow.cause(); {
+	case cause != nil && c.flow.again():
+		return fmt.Errorf("%w: %w", errUnreached, cause)
+	case c.inVain() && silent > c.heartbeat/4:
+		return c.silence(silent.Round(time.Second / 10))
+	}
+	return found
+}
+
 // endSilent is endBroken for a side that was silent too long. why is how the connection broke.
 func (c *Conn) endSilent(broken uint64, why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.link == nil && c.broken == broken {
-		c.end(fmt.Errorf("%w; the connection broke: %w", c.silence(), why))
+		c.end(fmt.Errorf("%w; the connection broke: %w", c.silence(c.heartbeat), why))
 	}
 }

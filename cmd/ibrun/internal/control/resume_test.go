@@ -325,7 +325,7 @@ func (c *Conn) kill(t *testing.T) {
 func TestGivenUp(t *testing.T) {
 	zero, one, _ := pairOver(t, time.Hour, nil)
 	zero.mu.Lock()
-	zero.end(zero.silence())
+	zero.end(zero.silence(zero.heartbeat))
 	zero.mu.Unlock()
 	if _, err := one.Recv(); !errors.Is(err, errGivenUp) {
 		t.Errorf("got %v", err)
@@ -474,6 +474,7 @@ func replaceSilent(t *testing.T, c *Conn) {
 		defer c.mu.Unlock()
 		if c.link == silent {
 			c.heard = time.Now().Add(-c.heartbeat / 2) // again, if something was still on the way
+			c.relinked = time.Time{}
 			c.setReadDeadline(c.link)
 		}
 		return c.link != nil && c.link != silent
