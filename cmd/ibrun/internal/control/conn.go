@@ -74,6 +74,7 @@ type Conn struct {
 	unacked       int       // bytes of them that were not acknowledged yet
 	heard         time.Time
 	relinked      time.Time // when the first link was attached since the other side was heard, or the last before that; zero: none
+	awaited       time.Time // since when another link is awaited, the last time that the link broke; zero: it never did
 	flow          flow      // whether what is written arrives
 	ran           time.Time // when this process ran last, as far as is known: see noteRunning
 	heartbeatDue  bool      // send one now
@@ -120,20 +121,24 @@ func (c *Conn) attach(l *link, received uint64) error {
 		return c.err
 	}
 	now := time.Now()
+	first := c.ran.IsZero()
+	if !first {
+		c.noteRunning(now)
+	}
 	if err := c.noteReceived(received, now, c.out.restart); err != nil {
 		return err
 	}
-	c.flow.begin(l.raw, now)
 	c.detach()
+	c.setPeerSuspended(false, now)
+	c.flow.begin(l.raw, now)
 	switch {
-	case c.ran.IsZero():
+	case first:
 		c.ran, c.heard = now, now
 		go c.watchRunning()
 	case !c.relinked.After(c.heard):
 		c.relinked = now
 	}
 	c.link = l
-	c.setPeerSuspended(false)
 	c.changed.Broadcast()
 	go c.readLoop(l)
 	go c.writeLoop(l)
@@ -273,16 +278,16 @@ func (c *Conn) Suspend() {
 func (c *Conn) Resume() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := time.Now()
-	c.suspended, c.heartbeatDue, c.heard, c.acked = false, true, now, now
+	c.suspended, c.heartbeatDue = false, true
+	c.restartClocks(time.Now())
 	c.setReadDeadline(c.link)
 	c.wakeWriter()
 }
 
 // setPeerSuspended records whether the other side is suspended. The caller must hold mu.
-func (c *Conn) setPeerSuspended(suspended bool) {
+func (c *Conn) setPeerSuspended(suspended bool, now time.Time) {
 	if c.peerSuspended {
-		c.acked = time.Now()
+		c.restartClocks(now)
 	}
 	c.peerSuspended = suspended
 }
@@ -311,7 +316,7 @@ func (c *Conn) handleFrame(l *link, f frame) error {
 	if c.link != l {
 		return errReplaced // another link counts the messages now
 	}
-	c.setPeerSuspended(f.kind == kindSuspend)
+	c.setPeerSuspended(f.kind == kindSuspend, time.Now())
 	switch f.kind {
 	case kindMessage:
 		c.inbox = append(c.inbox, f.body)
@@ -389,8 +394,8 @@ func (c *Conn) noteWritten(l *link, frames []frame) {
 // was made is no sign of life, but the first one gets some time of its own. The caller must hold mu.
 func (c *Conn) readDeadline(l *link) (at time.Time) {
 	switch {
-	case !l.drainUntil.IsZero():
-		return l.drainUntil
+	case !l.draining.IsZero():
+		return l.draining.Add(drainTimeout)
 	case c.suspended || c.peerSuspended:
 		return time.Time{} // TCP keepalive still detects that the other machine has failed
 	case c.isNode0, c.single:
@@ -439,7 +444,7 @@ func (c *Conn) linkFailed(l *link, why error) {
 		c.lostSince = c.heard
 	}
 	if l.writeError != nil && !errors.Is(why, errProtocol) {
-		why, c.lostSince = l.writeError, l.drainUntil.Add(-drainTimeout)
+		why, c.lostSince = l.writeError, l.draining
 	}
 	switch {
 	case c.peerClosed:
@@ -450,6 +455,7 @@ func (c *Conn) linkFailed(l *link, why error) {
 		c.end(c.silence(c.heartbeat))
 	default:
 		c.broken++
+		c.awaited = time.Now()
 		go c.recover(c.broken, why)
 	}
 }
@@ -468,7 +474,7 @@ func (c *Conn) writeFailed(l *link, why error) {
 	case errors.Is(why, errTimeout):
 		c.end(fmt.Errorf("it has read nothing for %v", c.heartbeat))
 	default:
-		l.writeError, l.drainUntil = why, time.Now().Add(drainTimeout)
+		l.writeError, l.draining = why, time.Now()
 		c.setReadDeadline(l)
 	}
 }

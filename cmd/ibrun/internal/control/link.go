@@ -20,7 +20,8 @@ type link struct {
 	fresh        bool   // nothing was sent yet
 	closeWritten bool
 	writeError   error     // of a pipe, which is only read since then
-	drainUntil   time.Time // when reading ends then; zero: there was no such error
+	draining     time.Time // when that error occurred; zero: there was none
+	writing      time.Time // when the write began that is going on; zero: none
 }
 
 // newLink returns a link after its handshake. Each direction has its own key.

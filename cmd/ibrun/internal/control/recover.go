@@ -27,9 +27,10 @@ var errGivenUp = errors.New("it has given up this node")
 func (c *Conn) remaining(answered bool) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.noteRunning(time.Now())
+	now := time.Now()
+	c.noteRunning(now)
 	if answered && (c.suspended || c.peerSuspended) {
-		c.heard = time.Now()
+		c.restartClocks(now)
 	}
 	return max(0, time.Until(c.heard.Add(c.heartbeat)))
 }
@@ -178,9 +179,7 @@ func (a *awaiter) recover(broken uint64, why error) {
 	select {
 	case <-c.reachable:
 	default:
-		if c.pause(min(a.wait, c.remaining(false))) {
-			c.endGone(broken, fmt.Errorf("the connection broke, and was not made again within %v: %w", a.wait, why))
-		}
+		a.waitUnreachable(broken, why)
 		return
 	}
 	for wait := firstRetry; c.stillBroken(broken); wait = min(2*wait, lastRetry) {
@@ -199,6 +198,29 @@ func (a *awaiter) recover(broken uint64, why error) {
 			return
 		}
 	}
+}
+
+// waitUnreachable is recover for a node whose port node 0 does not reach.
+func (a *awaiter) waitUnreachable(broken uint64, why error) {
+	c := a.conn
+	for c.stillBroken(broken) {
+		left := min(c.remaining(false), c.remainingWait(a.wait))
+		if left == 0 {
+			c.endGone(broken, fmt.Errorf("the connection broke, and was not made again within %v: %w", a.wait, why))
+		}
+		if left == 0 || !c.pause(left) {
+			return
+		}
+	}
+}
+
+// remainingWait returns how much is left of the time in which the other node must make another link.
+func (c *Conn) remainingWait(limit time.Duration) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	c.noteRunning(now)
+	return max(0, limit-now.Sub(c.awaited))
 }
 
 // stillBroken reports whether no link was made since the connection broke for that time.

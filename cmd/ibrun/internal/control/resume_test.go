@@ -473,8 +473,8 @@ func replaceSilent(t *testing.T, c *Conn) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if c.link == silent {
-			c.heard = time.Now().Add(-c.heartbeat / 2) // again, if something was still on the way
-			c.relinked = time.Time{}
+			long := time.Now().Add(-c.heartbeat / 2)
+			c.moveClocks(func(time.Time) time.Time { return long }) // again, if something was still on the way
 			c.setReadDeadline(c.link)
 		}
 		return c.link != nil && c.link != silent

@@ -5,6 +5,8 @@ import "time"
 // A process may be stopped: by SIGSTOP, by the freezer of its cgroup, or because its virtual machine is paused. When it runs
 // again, its deadlines have passed, although the other side may have sent heartbeats all the time. So the time in which this
 // process did not run is no silence of the other side. A goroutine of each Conn notes regularly that the process runs.
+//
+// Every field that says since when a side waits for something is one of clocks, so that all are moved together.
 
 // interval returns the time between two heartbeats of a side, and between two notes that the process runs.
 func (c *Conn) interval() time.Duration { return min(heartbeatInterval, c.heartbeat/minHeartbeats) }
@@ -41,11 +43,37 @@ func (c *Conn) noteRunning(now time.Time) {
 		return
 	}
 	c.flow.skip(gap, now)
-	for _, last := range []*time.Time{&c.heard, &c.acked} {
-		if *last = last.Add(gap); last.After(now) {
-			*last = now
+	c.moveClocks(func(since time.Time) time.Time {
+		if since = since.Add(gap); since.After(now) {
+			return now
+		}
+		return since
+	})
+}
+
+// restartClocks begins all waits again, because a side was suspended until now. The caller must hold mu.
+func (c *Conn) restartClocks(now time.Time) {
+	c.flow.pause(now)
+	c.moveClocks(func(time.Time) time.Time { return now })
+	c.relinked = time.Time{} // what was not heard over that link before does not count
+}
+
+// moveClocks sets all times that are not zero to what the function returns for them. The caller must hold mu.
+func (c *Conn) moveClocks(to func(since time.Time) time.Time) {
+	for _, since := range c.clocks() {
+		if !since.IsZero() {
+			*since = to(*since)
 		}
 	}
+}
+
+// clocks returns all times since which a side waits for something. The caller must hold mu.
+func (c *Conn) clocks() []*time.Time {
+	all := []*time.Time{&c.heard, &c.relinked, &c.acked, &c.awaited}
+	if c.link != nil {
+		all = append(all, &c.link.writing, &c.link.draining)
+	}
+	return all
 }
 
 // expects reports whether the other side may still send something over a link whose read has timed out.

@@ -1,6 +1,9 @@
 package control
 
 import (
+	"net"
+	"reflect"
+	"slices"
 	"testing"
 	"time"
 )
@@ -22,6 +25,153 @@ func TestNoteRunning(t *testing.T) {
 	}
 }
 
+// TestClocks: every time of a connection and of its link is moved by the time in which this process did not run, but the time
+// when it ran, and the time for the user. None of them is in the future then. None that is not set is set.
+func TestClocks(t *testing.T) {
+	begin := time.Now()
+	c := &Conn{heartbeat: time.Minute, ran: begin, link: &link{}}
+	var names []string
+	for _, of := range []reflect.Value{reflect.ValueOf(c).Elem(), reflect.ValueOf(c.link).Elem()} {
+		for i := range of.NumField() {
+			name := of.Type().Field(i).Name
+			if of.Field(i).Type() != reflect.TypeFor[time.Time]() || name == "ran" || name == "lostSince" {
+				continue
+			}
+			names = append(names, name)
+			isField := func(p *time.Time) bool { return of.Field(i).UnsafeAddr() == reflect.ValueOf(p).Pointer() }
+			if !slices.ContainsFunc(c.clocks(), isField) {
+				t.Errorf("%s is not moved", name)
+			}
+		}
+	}
+	if len(names) != len(c.clocks()) {
+		t.Errorf("%d times, of %d clocks: %q", len(names), len(c.clocks()), names)
+	}
+	c.noteRunning(begin.Add(time.Hour))
+	for i, since := range c.clocks() {
+		if !since.IsZero() {
+			t.Errorf("clock %d is %v", i, since)
+		}
+		*since = begin.Add(time.Hour - time.Second)
+	}
+	*c.clocks()[0] = begin.Add(time.Hour + time.Second)
+	now := begin.Add(time.Hour + 10*time.Second)
+	c.noteRunning(now)
+	for i, since := range c.clocks() {
+		if want := now.Add(-time.Second); i > 0 && *since != want || i == 0 && *since != now {
+			t.Errorf("clock %d is %v before the process ran again", i, now.Sub(*since))
+		}
+	}
+}
+
+// TestStoppedAfterLink: a process that was stopped after another link was made expects to hear something over it for as long as
+// before. The other side has not been silent.
+func TestStoppedAfterLink(t *testing.T) {
+	const heartbeat, stopped = time.Minute, time.Hour
+	start := time.Unix(1000, 0)
+	for _, isNode0 := range []bool{true, false} {
+		c := &Conn{isNode0: isNode0, heartbeat: heartbeat, heard: start, relinked: start.Add(heartbeat * 3 / 4),
+			ran: start.Add(heartbeat)}
+		before := c.readDeadline(&link{})
+		c.noteRunning(c.ran.Add(stopped))
+		if got := c.readDeadline(&link{}).Sub(before); got != stopped {
+			t.Errorf("node 0: %v: the deadline was moved by %v", isNode0, got)
+		}
+	}
+}
+
+// TestLinkAfterSuspension: a side that was suspended for long, and makes another link, has all its time again. That it was silent
+// before is no sign that the link is in vain.
+func TestLinkAfterSuspension(t *testing.T) {
+	for _, isNode0 := range []bool{true, false} {
+		left, _ := net.Pipe()
+		long := time.Now().Add(-3 * time.Hour)
+		c := &Conn{isNode0: isNode0, heartbeat: time.Hour, lost: make(chan struct{}), onEnd: func() {}, peerSuspended: true,
+			ran: time.Now(), heard: long, acked: long, relinked: long}
+		c.changed.L = &c.mu
+		l, err := newLink(&greeting{conn: left, transcript: testSecret(1).Transcript([]byte("link"))}, isNode0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		if err := c.attach(l, 0); err != nil {
+			t.Fatal(err)
+		}
+		c.mu.Lock()
+		want := c.heartbeat
+		if !isNode0 {
+			want /= 2
+		}
+		if got := c.readDeadline(l).Sub(begin); got < want {
+			t.Errorf("node 0: %v: the other side must be heard within %v, not %v", isNode0, got, want)
+		}
+		if c.acked.Before(begin) || c.heard.Before(begin) || c.relinked.Before(begin) || !c.inVain() {
+			t.Errorf("node 0: %v: acknowledged %v, heard %v, made %v", isNode0, c.acked, c.heard, c.relinked)
+		}
+		c.restartClocks(time.Now()) // this side was suspended
+		if c.inVain() {
+			t.Errorf("node 0: %v: a link counts as in vain because of a suspension", isNode0)
+		}
+		c.end(ErrClosed)
+		c.mu.Unlock()
+	}
+}
+
+// TestStoppedWaiting: the time in which node 0 was stopped does not count as one in which it has waited for another link.
+func TestStoppedWaiting(t *testing.T) {
+	const wait, stopped = time.Hour, 3 * time.Hour
+	now := time.Now()
+	for _, c := range []struct{ ran, left time.Duration }{{0, 0}, {-stopped, wait}} {
+		conn := &Conn{heartbeat: 24 * time.Hour, ran: now.Add(c.ran), awaited: now.Add(-stopped)}
+		if got := conn.remainingWait(wait); got > c.left || got < c.left-time.Minute {
+			t.Errorf("last seen running %v ago: %v are left, want %v", -c.ran, got, c.left)
+		}
+	}
+}
+
+// TestStoppedWriting: a write that began before this process was stopped has as much time as before, and then it is ended. While
+// a side is suspended it has no limit.
+func TestStoppedWriting(t *testing.T) {
+	const heartbeat = time.Hour
+	for _, test := range []struct {
+		name                    string
+		ran, wrote              time.Duration // ago
+		suspended, peer, isOver bool
+	}{
+		{"running", 0, heartbeat + time.Minute, false, false, true},
+		{"stopped", 3 * heartbeat / 4, heartbeat + time.Minute, false, false, false},
+		{"stopped later", heartbeat / 4, 2 * heartbeat, false, false, true},
+		{"suspended", 0, 2 * heartbeat, true, false, false},
+		{"the other side is suspended", 0, 2 * heartbeat, false, true, false},
+		{"nothing is written", 0, 0, false, false, false},
+	} {
+		raw := &deadlined{}
+		now := time.Now()
+		c := &Conn{heartbeat: heartbeat, ran: now.Add(-test.ran), suspended: test.suspended, peerSuspended: test.peer,
+			link: &link{raw: raw}}
+		if test.wrote > 0 {
+			c.link.writing = now.Add(-test.wrote)
+		}
+		g := newWriteGuard(c, c.link)
+		g.check()
+		g.timer.Stop()
+		if !raw.at.IsZero() != test.isOver {
+			t.Errorf("%s: the deadline of the write is %v", test.name, raw.at)
+		}
+	}
+}
+
+// deadlined is a connection that records the deadline of its writes.
+type deadlined struct {
+	net.Conn
+	at time.Time
+}
+
+func (d *deadlined) SetWriteDeadline(at time.Time) error {
+	d.at = at
+	return nil
+}
+
 // A connection continues after both processes were stopped for longer than a side may be silent.
 func TestStoppedProcesses(t *testing.T) {
 	for name, s := range map[string]Security{"plain": testSecret(1), "encrypted": encrypted(t, 1)} {
@@ -31,7 +181,8 @@ func TestStoppedProcesses(t *testing.T) {
 			zero.mu.Lock() // all goroutines of a Conn need its mutex
 			one.mu.Lock()
 			for _, c := range []*Conn{zero, one} { // as if that time had passed
-				c.ran, c.heard = c.ran.Add(-longHeartbeat*3/2), c.heard.Add(-longHeartbeat*3/2)
+				c.ran = c.ran.Add(-longHeartbeat * 3 / 2)
+				c.moveClocks(func(since time.Time) time.Time { return since.Add(-longHeartbeat * 3 / 2) })
 				c.setReadDeadline(c.link)
 			}
 			one.mu.Unlock()

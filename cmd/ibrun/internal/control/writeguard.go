@@ -1,9 +1,6 @@
 package control
 
-import (
-	"sync"
-	"time"
-)
+import "time"
 
 // writeGuard ends a write that the other side does not accept within the time of a heartbeat. It is no deadline of the write,
 // because that time is longer while a side is stopped, and an encrypted connection cannot be written to after a deadline.
@@ -11,9 +8,6 @@ type writeGuard struct {
 	c     *Conn
 	l     *link
 	timer *time.Timer
-
-	mu    sync.Mutex
-	began time.Time // when the write began that is going on; zero: none
 }
 
 // newWriteGuard returns the guard of the writes to a link.
@@ -26,44 +20,36 @@ func newWriteGuard(c *Conn, l *link) *writeGuard {
 
 // begin must be called before each write.
 func (g *writeGuard) begin() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.began = time.Now()
+	g.c.mu.Lock()
+	defer g.c.mu.Unlock()
+	g.l.writing = time.Now()
 	g.timer.Reset(g.c.heartbeat)
 }
 
 // end must be called after the last of several writes.
 func (g *writeGuard) end() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.began = time.Time{}
+	g.c.mu.Lock()
+	defer g.c.mu.Unlock()
+	g.l.writing = time.Time{}
 	g.timer.Stop()
 }
 
 // check ends the write that is going on, unless there is a reason to wait longer.
 func (g *writeGuard) check() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.began.IsZero() {
+	c := g.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if g.l.writing.IsZero() {
 		return
 	}
 	now := time.Now()
-	waited := now.Sub(g.began)
-	switch {
-	case waited < g.c.heartbeat: // another write has begun meanwhile
-		g.timer.Reset(g.c.heartbeat - waited)
-	case waited > g.c.heartbeat+2*g.c.interval(), g.c.isSuspended():
-		// This process was stopped, or the other side is: it cannot read.
-		g.began = now
-		g.timer.Reset(g.c.heartbeat)
-	default:
-		_ = g.l.raw.SetWriteDeadline(now) // if that fails, the link is closed already
+	c.noteRunning(now)
+	if c.suspended || c.peerSuspended { // the other side cannot read
+		g.l.writing = now
 	}
-}
-
-// isSuspended reports whether one of the sides has announced that it stops.
-func (c *Conn) isSuspended() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.suspended || c.peerSuspended
+	if left := c.heartbeat - now.Sub(g.l.writing); left > 0 { // another write has begun meanwhile, or this process was stopped
+		g.timer.Reset(left)
+		return
+	}
+	_ = g.l.raw.SetWriteDeadline(now) // if that fails, the link is closed already
 }
