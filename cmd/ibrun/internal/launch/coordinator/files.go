@@ -107,11 +107,11 @@ func checkEarly(o *protocol.Order) error {
 func isCode(code int) bool { return code >= 0 && code <= 255 }
 
 // ReceiveFile requests the file of a program from node 0, and passes its parts to write. size is its length in bytes. It must be
-// called before RunJob.
+// called before RunJob. An empty file has one part, so that node 0 can say why it cannot read it.
 func (cl *Cluster) ReceiveFile(program int, size int64, write func([]byte) error) error {
 	cl.sendEvent(&protocol.Event{Kind: protocol.EventNeedFile, Code: program})
 	var failed error
-	for left := size; left > 0; {
+	for left, received := size, false; left > 0 || !received; {
 		o, alive := <-cl.orders
 		if !alive {
 			return fmt.Errorf("node 0 is lost: %w", cl.lost.err)
@@ -129,9 +129,10 @@ func (cl *Cluster) ReceiveFile(program int, size int64, write func([]byte) error
 			continue
 		case o.File.Err != "":
 			return errors.New(o.File.Err)
-		case o.File.Program != program || len(o.File.Data) == 0 || int64(len(o.File.Data)) > left:
+		case o.File.Program != program || (len(o.File.Data) == 0) != (size == 0) || int64(len(o.File.Data)) > left:
 			return errors.New("node 0 has sent another file")
 		}
+		received = true
 		left -= int64(len(o.File.Data))
 		if failed == nil {
 			failed = write(o.File.Data)
@@ -142,23 +143,25 @@ func (cl *Cluster) ReceiveFile(program int, size int64, write func([]byte) error
 
 // sendFile sends the file of a program to a node. It blocks while the node does not receive it.
 func sendFile(c *control.Conn, program int, f protocol.ProgramFile) {
-	err := func() error {
-		file, err := os.Open(string(f.Path))
-		if err != nil {
-			return err
-		}
-		defer file.Close() // it was only read
-		for left := f.Size; left > 0; {
-			data := make([]byte, min(fileChunk, left))
-			if _, err := io.ReadFull(file, data); err != nil {
-				return err
-			}
-			left -= int64(len(data))
-			sendOwn(c, &protocol.Order{File: &protocol.FileChunk{Program: program, Data: data}})
-		}
-		return nil
-	}()
-	if err != nil {
+	if err := sendChunks(c, program, f); err != nil {
 		sendOwn(c, &protocol.Order{File: &protocol.FileChunk{Program: program, Err: err.Error()}})
 	}
+}
+
+// sendChunks sends all parts of a file, at least one.
+func sendChunks(c *control.Conn, program int, f protocol.ProgramFile) error {
+	file, err := os.Open(string(f.Path))
+	if err != nil {
+		return err
+	}
+	defer file.Close() // it was only read
+	for left, sent := f.Size, false; left > 0 || !sent; sent = true {
+		data := make([]byte, min(fileChunk, left))
+		if _, err := io.ReadFull(file, data); err != nil {
+			return err
+		}
+		left -= int64(len(data))
+		sendOwn(c, &protocol.Order{File: &protocol.FileChunk{Program: program, Data: data}})
+	}
+	return nil
 }

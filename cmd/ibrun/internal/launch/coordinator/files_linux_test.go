@@ -1,6 +1,9 @@
 package coordinator
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -89,6 +92,69 @@ func TestInvalidOrdersBeforeFile(t *testing.T) {
 		_, err := receiveFile(t, orders...)
 		if err == nil || !strings.Contains(err.Error(), want) || exitcode.Of(err) == 0 {
 			t.Errorf("%v (exit code %d), want %s", err, exitcode.Of(err), want)
+		}
+	}
+}
+
+// TestFiles: a node receives a file as it is on node 0, also an empty one, or the reason why node 0 cannot read it, with the name
+// of the file.
+func TestFiles(t *testing.T) {
+	dir := t.TempDir()
+	for name, content := range map[string]string{"empty": "", "short": "x", "long": strings.Repeat("abc", fileChunk)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name string
+		size int64
+		want string // the error
+	}{
+		{"empty", 0, ""},
+		{"short", 1, ""},
+		{"long", 3 * fileChunk, ""},
+		{"missing", 0, "open " + filepath.Join(dir, "missing") + ": no such file or directory"},
+		{"missing", 1, "open " + filepath.Join(dir, "missing") + ": no such file or directory"},
+		{"short", 2, "unexpected EOF"},
+	} {
+		zero, one := connectUnread(t, sockets(t))
+		cl := &Cluster{node0: one, orders: make(chan *protocol.Order)}
+		go cl.receiveOrders()
+		path := filepath.Join(dir, c.name)
+		go sendFile(zero, 0, protocol.ProgramFile{Path: protocol.Text(path), Size: c.size})
+		var got []byte
+		err := cl.ReceiveFile(0, c.size, func(chunk []byte) error {
+			got = append(got, chunk...)
+			return nil
+		})
+		if c.want != "" {
+			if err == nil || err.Error() != c.want {
+				t.Errorf("%s of %d bytes: %v", c.name, c.size, err)
+			}
+		} else if want, errRead := os.ReadFile(path); err != nil || errRead != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s: %d of %d bytes, %v, %v", c.name, len(got), len(want), err, errRead)
+		}
+		if err := zero.Send([]byte(`{"Signal":28}`)); err != nil {
+			t.Fatal(err)
+		}
+		if o := <-cl.orders; o == nil || o.Signal != 28 {
+			t.Errorf("%s of %d bytes: %+v was left", c.name, c.size, o)
+		}
+	}
+}
+
+// A node does not take an empty part of a file that is not empty, nor a part of one that is.
+func TestWrongParts(t *testing.T) {
+	for _, c := range []struct {
+		size int64
+		data []byte
+	}{{0, []byte("x")}, {1, nil}, {1, []byte("xx")}} {
+		_, conn := connect(t)
+		cl := &Cluster{node0: conn, orders: make(chan *protocol.Order, 1)}
+		cl.orders <- &protocol.Order{File: &protocol.FileChunk{Data: c.data}}
+		err := cl.ReceiveFile(0, c.size, func([]byte) error { return nil })
+		if err == nil || !strings.Contains(err.Error(), "node 0 has sent another file") {
+			t.Errorf("%d bytes of a file of %d: %v", len(c.data), c.size, err)
 		}
 	}
 }

@@ -44,6 +44,22 @@ func connect(t testing.TB) (ofNode0, ofNode1 *control.Conn) { return connectOver
 // connectOver is connect over these sockets.
 func connectOver(t testing.TB, fds [2]int) (ofNode0, ofNode1 *control.Conn) {
 	t.Helper()
+	ofNode0, ofNode1 = connectUnread(t, fds)
+	for _, c := range []*control.Conn{ofNode0, ofNode1} {
+		go func() {
+			for {
+				if _, err := c.Recv(); err != nil {
+					return
+				}
+			}
+		}()
+	}
+	return ofNode0, ofNode1
+}
+
+// connectUnread is connectOver for a test that reads what the nodes send.
+func connectUnread(t testing.TB, fds [2]int) (ofNode0, ofNode1 *control.Conn) {
+	t.Helper()
 	pipe := func(fd int, local, remote string) *control.Pipe {
 		again, err := unix.Dup(fd)
 		if err != nil {
@@ -73,16 +89,8 @@ func connectOver(t testing.TB, fds [2]int) (ofNode0, ofNode1 *control.Conn) {
 	if err := <-joined; err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []*control.Conn{ofNode0, ofNode1} {
-		go func() {
-			for {
-				if _, err := c.Recv(); err != nil {
-					return
-				}
-			}
-		}()
-		t.Cleanup(c.Close)
-	}
+	t.Cleanup(ofNode0.Close)
+	t.Cleanup(ofNode1.Close)
 	return ofNode0, ofNode1
 }
 

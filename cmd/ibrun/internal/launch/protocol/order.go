@@ -108,7 +108,7 @@ type ProgramFile struct {
 	Size   int64  `json:",omitempty"` // with SHA256, in bytes
 }
 
-// FileChunk is a part of the file of a program. The chunks of a file are sent in order.
+// FileChunk is a part of the file of a program. The chunks of a file are sent in order. An empty file has one.
 type FileChunk struct {
 	Program int    // index of the program in the command line
 	Data    []byte `json:",omitempty"`
