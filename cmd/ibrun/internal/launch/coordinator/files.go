@@ -114,23 +114,23 @@ func (cl *Cluster) ReceiveFile(program int, size int64, write func([]byte) error
 	for left, received := size, false; left > 0 || !received; {
 		o, alive := <-cl.orders
 		if !alive {
-			return fmt.Errorf("node 0 is lost: %w", cl.lost.err)
+			return cl.node0Lost(cl.lost)
 		}
 		if err := checkEarly(o); err != nil {
-			return fmt.Errorf("node 0: %w", err)
+			return cl.refuseNode0(err)
 		}
 		switch {
 		case o.Outcome != nil:
 			return exitcode.Errorf(o.Outcome.Code, "the job has ended: %s", strings.Join(o.Outcome.Lines(), "; "))
 		case o.File == nil:
 			if err := cl.early.add(o); err != nil {
-				return fmt.Errorf("node 0: %w", err)
+				return cl.refuseNode0(err)
 			}
 			continue
 		case o.File.Err != "":
 			return errors.New(o.File.Err)
 		case o.File.Program != program || (len(o.File.Data) == 0) != (size == 0) || int64(len(o.File.Data)) > left:
-			return errors.New("node 0 has sent another file")
+			return cl.refuseNode0(protocolError("it has sent another file than was requested"))
 		}
 		received = true
 		left -= int64(len(o.File.Data))

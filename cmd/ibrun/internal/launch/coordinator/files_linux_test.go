@@ -2,14 +2,17 @@ package coordinator
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/control"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/message"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
@@ -77,6 +80,7 @@ func TestInvalidOrdersBeforeFile(t *testing.T) {
 	for sig := range maxEarly + 4 { // of three of them the last is kept
 		signals = append(signals, &protocol.Order{Signal: sig + 1})
 	}
+	const blames = "the ibrun of node 0 at n0 does not follow the protocol: it "
 	for want, orders := range map[string][]*protocol.Order{
 		"more ranks than a job has":      many(2, protocol.Order{Left: make([]int, cli.MaxRanks/2+1)}),
 		"more standard input":            many(maxUnreadInput/1000+1, protocol.Order{Input: &protocol.Input{Data: make([]byte, 1000)}}),
@@ -92,6 +96,9 @@ func TestInvalidOrdersBeforeFile(t *testing.T) {
 		_, err := receiveFile(t, orders...)
 		if err == nil || !strings.Contains(err.Error(), want) || exitcode.Of(err) == 0 {
 			t.Errorf("%v (exit code %d), want %s", err, exitcode.Of(err), want)
+		}
+		if err != nil && strings.HasPrefix(err.Error(), blames) == strings.HasPrefix(want, "the job has ended") {
+			t.Errorf("%v", err)
 		}
 	}
 }
@@ -153,8 +160,40 @@ func TestWrongParts(t *testing.T) {
 		cl := &Cluster{node0: conn, orders: make(chan *protocol.Order, 1)}
 		cl.orders <- &protocol.Order{File: &protocol.FileChunk{Data: c.data}}
 		err := cl.ReceiveFile(0, c.size, func([]byte) error { return nil })
-		if err == nil || !strings.Contains(err.Error(), "node 0 has sent another file") {
+		if err == nil || !strings.Contains(err.Error(), "it has sent another file than was requested") {
 			t.Errorf("%d bytes of a file of %d: %v", len(c.data), c.size, err)
+		}
+	}
+}
+
+// A node names a node 0 that does not follow the protocol, or is lost, in the same words before its ranks run as later.
+func TestNode0LostEarly(t *testing.T) {
+	_, conn := connect(t)
+	const report = " That is an error in ibrun, unless another program has the secret of the nodes: please report it"
+	for _, c := range []struct {
+		answer protocol.Order
+		want   string
+	}{
+		{protocol.Order{}, "the ibrun of node 0 at n0 does not follow the protocol: it has sent an order with 0 contents ()." + report},
+		{protocol.Order{Signal: 2}, "the ibrun of node 0 at n0 does not follow the protocol: it has sent an invalid answer to the " +
+			"request to join." + report},
+		{protocol.Order{Outcome: failedStart(errors.New("node 2 did not join"))}, "node 2 did not join"},
+	} {
+		cl := &Cluster{node0: conn}
+		if err := cl.acceptJob(&c.answer, 2); err == nil || err.Error() != c.want || exitcode.Of(err) != exitcode.Failed {
+			t.Errorf("got %v, want %s", err, c.want)
+		}
+	}
+	for err, want := range map[error]string{
+		control.ErrDied:      "the ibrun of node 0 (host) at n0 was killed or has crashed",
+		protocolError("why"): "the ibrun of node 0 (host) at n0 does not follow the protocol: why." + report,
+		control.ErrPipe:      "the connection to node 0 (host) at n0 is lost: " + control.ErrPipe.Error(),
+	} {
+		cl := &Cluster{node0: conn, orders: make(chan *protocol.Order), lost: newLoss(conn, err, time.Now())}
+		cl.Job.Names = []string{"host", "other"}
+		close(cl.orders)
+		if got := cl.ReceiveFile(0, 1, nil); got == nil || got.Error() != want {
+			t.Errorf("got %v, want %s", got, want)
 		}
 	}
 }

@@ -372,24 +372,30 @@ func (cl *Cluster) joinNode0(ctx context.Context, ours *protocol.Join, security 
 	cl.sendEvent(&protocol.Event{Kind: protocol.EventJoin, Join: ours})
 	select {
 	case first, ok := <-cl.orders:
-		switch {
-		case !ok:
-			err = fmt.Errorf("node 0 at %v is lost: %w", c.Remote(), cl.lost.err)
-		case checkEarly(first) != nil:
+		if !ok {
+			return cl.node0Lost(cl.lost)
+		}
+		if err = cl.acceptJob(first, o.Nodes); err != nil {
 			c.Close()
-			err = fmt.Errorf("node 0 at %v: %w", c.Remote(), checkEarly(first))
-		case first.Outcome != nil:
-			c.Close()
-			err = exitcode.Errorf(first.Outcome.Code, "%s", strings.Join(first.Outcome.Lines(), "; "))
-		case !isJob(first.JobInfo, o.Nodes):
-			c.Close()
-			err = fmt.Errorf("node 0 at %v sent an invalid answer to the join request", c.Remote())
-		default:
-			cl.Job = *first.JobInfo
 		}
 	case <-ctx.Done():
 		c.Close()
 		err = context.Cause(ctx)
 	}
 	return err
+}
+
+// acceptJob takes the description of the job from the answer of node 0 to the request to join.
+func (cl *Cluster) acceptJob(answer *protocol.Order, nodes int) error {
+	err := checkEarly(answer)
+	switch {
+	case err != nil:
+		return cl.refuseNode0(err)
+	case answer.Outcome != nil:
+		return exitcode.Errorf(answer.Outcome.Code, "%s", strings.Join(answer.Outcome.Lines(), "; "))
+	case !isJob(answer.JobInfo, nodes):
+		return cl.refuseNode0(protocolError("it has sent an invalid answer to the request to join"))
+	}
+	cl.Job = *answer.JobInfo
+	return nil
 }

@@ -36,16 +36,35 @@ func newLoss(c *control.Conn, err error, since time.Time) *loss {
 // silent reports whether the other node may still run, but cannot be reached.
 func (l *loss) silent() bool { return errors.Is(l.err, control.ErrSilent) }
 
-// reason describes the loss. It does not blame a node that is only silent, because this node may be the one that is cut off.
+// reason describes the loss. It does not blame a node that is only silent, because this node may be the one that is cut off. name
+// is empty if it is not known yet.
 func (l *loss) reason(node int, name string, at net.Addr) string {
+	which := fmt.Sprintf("node %d (%s) at %v", node, name, at)
+	if name == "" {
+		which = fmt.Sprintf("node %d at %v", node, at)
+	}
 	if errors.Is(l.err, control.ErrDied) {
-		return fmt.Sprintf("the ibrun of node %d (%s) at %v was killed or has crashed", node, name, at)
+		return fmt.Sprintf("the ibrun of %s was killed or has crashed", which)
 	}
 	if why, ok := errors.AsType[protocolError](l.err); ok {
-		return fmt.Sprintf("the ibrun of node %d (%s) at %v does not follow the protocol: %s. That is an error in ibrun, unless "+
-			"another program has the secret of the nodes: please report it", node, name, at, string(why))
+		return fmt.Sprintf("the ibrun of %s does not follow the protocol: %s. That is an error in ibrun, unless another program has "+
+			"the secret of the nodes: please report it", which, string(why))
 	}
-	return fmt.Sprintf("the connection to node %d (%s) at %v is lost: %v", node, name, at, l.err)
+	return fmt.Sprintf("the connection to %s is lost: %v", which, l.err)
+}
+
+// node0Lost returns the error that node 0 is lost, before the ranks of this node run.
+func (cl *Cluster) node0Lost(l *loss) error {
+	name := ""
+	if len(cl.Job.Names) > 0 {
+		name = cl.Job.Names[0]
+	}
+	return errors.New(l.reason(0, name, cl.node0.Remote()))
+}
+
+// refuseNode0 is node0Lost for a node 0 that does not follow the protocol.
+func (cl *Cluster) refuseNode0(why error) error {
+	return cl.node0Lost(newLoss(cl.node0, why, time.Now()))
 }
 
 // ownNetworkFailed returns the message that the network of this node has failed, and which connections it has lost.
