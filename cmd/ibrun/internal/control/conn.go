@@ -284,6 +284,15 @@ func (c *Conn) Resume() {
 	c.wakeWriter()
 }
 
+// SuspendAll calls Suspend of several connections at the same time.
+func SuspendAll(conns []*Conn) {
+	var all sync.WaitGroup
+	for _, c := range conns {
+		all.Go(c.Suspend)
+	}
+	all.Wait()
+}
+
 // setPeerSuspended records whether the other side is suspended. The caller must hold mu.
 func (c *Conn) setPeerSuspended(suspended bool, now time.Time) {
 	if c.peerSuspended {

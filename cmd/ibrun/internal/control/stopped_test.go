@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -170,6 +171,27 @@ type deadlined struct {
 func (d *deadlined) SetWriteDeadline(at time.Time) error {
 	d.at = at
 	return nil
+}
+
+// TestSuspendAll: sides that do not read delay a suspension together as long as one of them does. The time is that of a bubble.
+func TestSuspendAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var conns []*Conn
+		for range 5 {
+			zero, _, _ := silentNodeOver(t, time.Hour, func(*testing.T) (head, node net.Conn) { return net.Pipe() })
+			conns = append(conns, zero)
+		}
+		begin := time.Now()
+		SuspendAll(conns)
+		if d := time.Since(begin); d != closeTimeout {
+			t.Errorf("it took %v, want %v", d, closeTimeout)
+		}
+		for i, c := range conns {
+			if !c.suspended {
+				t.Errorf("connection %d is not suspended", i)
+			}
+		}
+	})
 }
 
 // A connection continues after both processes were stopped for longer than a side may be silent.

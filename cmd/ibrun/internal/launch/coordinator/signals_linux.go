@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/control"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
@@ -92,18 +93,24 @@ func (c *coordinator) handleSignal(sig syscall.Signal) {
 		return
 	case unix.SIGTSTP:
 		c.orderAll(&protocol.Order{Signal: int(unix.SIGSTOP)})
-		for _, n := range c.nodes[1:] {
-			n.conn.Suspend() // node 0 stops, but has not died
-		}
+		control.SuspendAll(c.connections()) // node 0 stops, but has not died
 		c.local.stopSelf()
 		return
 	case unix.SIGCONT:
-		for _, n := range c.nodes[1:] {
-			n.conn.Resume()
+		for _, conn := range c.connections() {
+			conn.Resume()
 		}
 		c.local.watchTerminal()
 	}
 	c.orderAll(&protocol.Order{Signal: int(sig)})
+}
+
+// connections returns the connections to the other nodes.
+func (c *coordinator) connections() (list []*control.Conn) {
+	for _, n := range c.nodes[1:] {
+		list = append(list, n.conn)
+	}
+	return list
 }
 
 // handleRemoteSignal handles a signal that the user has sent to the ibrun of another node. again is set if it is the second
