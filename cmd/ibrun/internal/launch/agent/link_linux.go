@@ -10,7 +10,8 @@ import (
 	"github.com/ibrun/ibrun/internal/ranklink"
 )
 
-// How many notes of a rank are shown, and how many of its invalid messages are reported. Further ones are counted.
+// How many notes of a rank are shown, and how many of its invalid messages, and of its requests that cannot be answered, are
+// reported. Further ones are counted.
 const (
 	maxNotes   = 1000
 	maxInvalid = 8
@@ -22,10 +23,15 @@ var errUnasked = fmt.Errorf("%w: stacks that were not requested", ranklink.ErrMa
 // causeOfInvalid is why a rank sends invalid messages.
 const causeOfInvalid = "the program, or a library in it, writes to the descriptor IBRUN_FD, which belongs to ibrun"
 
-// readLink forwards the messages that a rank sends over IBRUN_FD.
+// readLink forwards the messages that a rank sends over IBRUN_FD. A request that cannot be answered is no fault of the rank.
 func (a *agent) readLink(r *rank) {
 	defer close(r.linkDone)
-	invalid := 0
+	invalid, unanswered := 0, 0
+	note := func(count *int, text string) {
+		if *count++; *count <= maxInvalid {
+			a.sendFromRank(&protocol.Event{Kind: protocol.EventNote, Rank: r.task.Rank, Text: text})
+		}
+	}
 	for {
 		m, err := r.link.Recv(context.Background())
 		if err != nil && !errors.Is(err, ranklink.ErrMalformed) {
@@ -34,18 +40,16 @@ func (a *agent) readLink(r *rank) {
 		if err == nil {
 			err = a.handleLinkMessage(r, m)
 		}
-		if err == nil {
-			continue
-		}
-		if invalid++; invalid <= maxInvalid {
-			text := err.Error()
-			if errors.Is(err, ranklink.ErrMalformed) {
-				text = causeOfInvalid + " (" + text + ")"
-			}
-			a.sendFromRank(&protocol.Event{Kind: protocol.EventNote, Rank: r.task.Rank, Text: text})
+		switch {
+		case err == nil:
+		case errors.Is(err, ranklink.ErrMalformed):
+			note(&invalid, causeOfInvalid+" ("+err.Error()+")")
+		default:
+			note(&unanswered, "its request was not answered: "+err.Error())
 		}
 	}
 	a.noteUnshown(r, invalid-maxInvalid, "invalid messages on IBRUN_FD")
+	a.noteUnshown(r, unanswered-maxInvalid, "requests that were not answered")
 	a.noteUnshown(r, r.notes-maxNotes, "notes")
 }
 

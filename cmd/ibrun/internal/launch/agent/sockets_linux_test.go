@@ -2,7 +2,9 @@ package agent
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -126,6 +128,53 @@ func TestSocketRequests(t *testing.T) {
 	}
 	sockets.node.Close()
 	before.Compare(t)
+}
+
+// TestUnanswered: if the kernel refuses the answer to a request of a rank, its error is reported up to a limit, and counted
+// beyond it. It is no invalid message of the rank.
+func TestUnanswered(t *testing.T) {
+	l := newLinkTest(t)
+	var err error
+	if l.sockets, err = newNodeSockets(2); err != nil {
+		t.Fatal(err)
+	}
+	defer l.sockets.node.Close()
+	fd := l.sockets.node.Send(1)
+	kept, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err == nil {
+		err = unix.Close(fd) // so the kernel cannot pass it
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	go l.readLink(l.r)
+	const more = 3
+	for range maxInvalid + more {
+		l.send(ranklink.KindSocketRequest, ranklink.LocalRank{Local: 1})
+	}
+	l.send(ranklink.KindSocketRequest, "no rank")
+	events := l.sent()
+	if err := errors.Join(unix.Dup3(kept, fd, unix.O_CLOEXEC), unix.Close(kept)); err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for range maxInvalid {
+		want = append(want, fmt.Sprintf("its request was not answered: ranklink: send a message of kind %d with 1 descriptors: "+
+			"sendmsg: bad file descriptor", ranklink.KindSocket))
+	}
+	want = append(want, causeOfInvalid+fmt.Sprintf(" (%v: kind %d: json: cannot unmarshal string into Go value of type "+
+		"ranklink.LocalRank)", ranklink.ErrMalformed, ranklink.KindSocketRequest),
+		"it has sent 3 more requests that were not answered, which are not shown")
+	var got []string
+	for _, e := range events {
+		if e.Kind != protocol.EventNote || e.Rank != 0 {
+			t.Errorf("%+v", e)
+		}
+		got = append(got, e.Text)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
 }
 
 // TestRankSendsDescriptors: descriptors that a rank sends are closed.
