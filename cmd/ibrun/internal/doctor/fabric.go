@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/printable"
 	"github.com/ibrun/ibrun/internal/tunables"
 )
 
@@ -63,7 +64,7 @@ func subnetOf(g hw.GIDChoice) netip.Prefix {
 	return netip.PrefixFrom(g.Addr, infiniBandPrefix).Masked()
 }
 
-// parseSummaries parses a line that another host printed. It removes what a terminal would take for a command.
+// parseSummaries parses a line that another host printed. It escapes what a terminal would take for a command.
 func parseSummaries(line string) ([]portSummary, error) {
 	var list []portSummary
 	if len(line) > maxSummaryBytes {
@@ -79,24 +80,17 @@ func parseSummaries(line string) ([]portSummary, error) {
 		s := &list[i]
 		s.Families = s.Families[:min(len(s.Families), maxFamilies)]
 		for _, text := range []*string{&s.Port, (*string)(&s.Layer), &s.Subnet} {
-			*text = asciiOnly(*text, maxName)
+			*text = printableStart(*text, maxName)
 		}
 		for k := range s.Families {
-			s.Families[k] = hw.Family(asciiOnly(string(s.Families[k]), maxName))
+			s.Families[k] = hw.Family(printableStart(string(s.Families[k]), maxName))
 		}
 	}
 	return list, nil
 }
 
-// asciiOnly returns the first bytes of a text from another host, without what a terminal would take for a command.
-func asciiOnly(text string, most int) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r > '~' {
-			return '?'
-		}
-		return r
-	}, text[:min(len(text), most)])
-}
+// printableStart returns the first bytes of a text from another host, without what a terminal would take for a command.
+func printableStart(text string, most int) string { return printable.Line(text[:min(len(text), most)]) }
 
 // String returns the name of the port and what it is connected to.
 func (s portSummary) String() string {

@@ -106,7 +106,7 @@ func (a peerProber) probe(ctx context.Context, host, port string) Peer {
 	if err != nil {
 		if text := strings.TrimSpace(errs.String()); text != "" {
 			last := text[strings.LastIndexByte(text, '\n')+1:] // the lines before are warnings
-			err = errors.New(asciiOnly(strings.TrimSpace(last), maxProbeLine))
+			err = errors.New(printableStart(strings.TrimSpace(last), maxProbeLine))
 		}
 		p.ConnectTime, p.ConnectErr, p.LoginErr = connect, refused, err
 		return p
@@ -144,7 +144,7 @@ func (p *Peer) parseOutput(text string, begin, end time.Time) error {
 	}
 	p.ClockError = end.Sub(begin) / 2
 	p.ClockOffset = time.Unix(0, ns).Sub(begin.Add(p.ClockError))
-	p.Version, p.ConnectsBack = asciiOnly(lines[1], maxProbeLine), lines[3] == "back"
+	p.Version, p.ConnectsBack = printableStart(lines[1], maxProbeLine), lines[3] == "back"
 	if p.Ports, p.PortsErr = nil, errNoPorts; lines[2] != "" {
 		p.Ports, p.PortsErr = parseSummaries(lines[2])
 	}

@@ -76,12 +76,12 @@ func TestProbe(t *testing.T) {
 	}
 	// What a host prints does not reach the terminal as it is.
 	peers, err = fakeSSH(t, `printf 'warning\n\033]0;x\007denied%0900d' 0 >&2; exit 255`).probeAll(t.Context(), []string{"node2"})
-	if err != nil || !strings.HasPrefix(peers[0].LoginErr.Error(), "?]0;x?denied0") ||
-		len(peers[0].LoginErr.Error()) > maxProbeLine {
+	escaped := `\x1b]0;x\x07denied` + strings.Repeat("0", maxProbeLine-len("\x1b]0;x\adenied"))
+	if err != nil || peers[0].LoginErr.Error() != escaped {
 		t.Errorf("%+v, %v", peers, err)
 	}
 	peers, err = fakeSSH(t, `echo 1; printf 'v\033[2J\n'; echo []; echo back`).probeAll(t.Context(), []string{"node2"})
-	if err != nil || peers[0].Version != "v?[2J" {
+	if err != nil || peers[0].Version != `v\x1b[2J` {
 		t.Errorf("%+v, %v", peers, err)
 	}
 	// A name that only ssh knows.
