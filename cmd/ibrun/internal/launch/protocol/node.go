@@ -16,7 +16,7 @@ import (
 
 // NodeProtocol is the version of all messages between the nodes of a job. It changes with them, so that a node of another build
 // is refused.
-const NodeProtocol = 1
+const NodeProtocol = 2
 
 // maxNodeStart is the length of the longest start message in bytes, with its newline.
 const maxNodeStart = 16 << 20
