@@ -465,6 +465,9 @@ func (c *Conn) linkFailed(l *link, why error) {
 	default:
 		c.broken++
 		c.awaited = time.Now()
+		if c.suspended || c.peerSuspended {
+			c.restartClocks(c.awaited) // nothing was expected until now
+		}
 		go c.recover(c.broken, why)
 	}
 }

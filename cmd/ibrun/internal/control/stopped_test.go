@@ -118,6 +118,38 @@ func TestLinkAfterSuspension(t *testing.T) {
 	}
 }
 
+// TestSuspendedBreaks: a connection that breaks while a side has been suspended for long is made again.
+func TestSuspendedBreaks(t *testing.T) {
+	for name, suspended := range map[string]func(zero, one *Conn) *Conn{
+		"node 0": func(zero, _ *Conn) *Conn { return zero },
+		"node 1": func(_, one *Conn) *Conn { return one },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			zero, one, _ := pairWith(t, testSecret(1), longHeartbeat, nil)
+			waitReachable(t, zero)
+			side := suspended(zero, one)
+			side.Suspend()
+			var links []*link
+			for _, c := range []*Conn{zero, one} {
+				c.mu.Lock()
+				c.waitUntil(longHeartbeat, func() bool { return c.suspended || c.peerSuspended })
+				links = append(links, c.link)
+				c.heard = c.heard.Add(-2 * c.heartbeat)
+				c.mu.Unlock()
+			}
+			one.reset()
+			for i, c := range []*Conn{zero, one} {
+				c.mu.Lock()
+				c.waitUntil(longHeartbeat, func() bool { return c.err != nil || c.link != nil && c.link != links[i] })
+				c.mu.Unlock()
+			}
+			side.Resume()
+			exchange(t, zero, one, 10, func() {})
+		})
+	}
+}
+
 // TestStoppedWaiting: the time in which node 0 was stopped does not count as one in which it has waited for another link.
 func TestStoppedWaiting(t *testing.T) {
 	const wait, stopped = time.Hour, 3 * time.Hour
