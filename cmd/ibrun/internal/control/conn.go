@@ -39,6 +39,10 @@ var ErrClosed = errors.New("control: connection closed")
 // ErrSilent means that the other side was silent for longer than the heartbeat.
 var ErrSilent = errors.New("no heartbeat")
 
+// ErrInVain means that the other side was silent although another link was made, so it can be reached.
+var ErrInVain = errors.New("long packets may not arrive; is the MTU of a switch or tunnel between the two less than that of " +
+	"their interfaces?")
+
 // errUnreached means that nothing of what was sent has arrived for longer than the heartbeat, although the other side was heard.
 var errUnreached = errors.New("the network does not pass what is sent")
 
@@ -500,8 +504,7 @@ func (c *Conn) silence(d time.Duration) error {
 	if !c.inVain() {
 		return fmt.Errorf("%w for %v", ErrSilent, d)
 	}
-	return fmt.Errorf("%w for %v, although another connection was made: long packets may not arrive; is the MTU of a switch or "+
-		"tunnel between the two less than that of their interfaces?", ErrSilent, d)
+	return fmt.Errorf("%w for %v, although another connection was made: %w", ErrSilent, d, ErrInVain)
 }
 
 // checkFlow finds out whether what is written to a link arrives. If not for half of the time of a heartbeat, the node that is not

@@ -115,6 +115,9 @@ func TestGone(t *testing.T) {
 		if !errors.Is(err, c.want) || strings.Contains(err.Error(), "MTU") != (c.want != ErrDied) {
 			t.Errorf("%+v: %v", c, err)
 		}
+		if c.want == ErrSilent && conn.lostSince != conn.heard {
+			t.Errorf("%+v: lost since %v, heard at %v", c, conn.lostSince, conn.heard)
+		}
 	}
 }
 

@@ -250,13 +250,15 @@ func (c *Conn) endGone(broken uint64, why error) {
 
 // gone returns why the other side has ended the connection. Where long packets are lost, both sides give up after the time of a
 // heartbeat, and the second one only finds that the first has. If what this side has sent did not arrive, or if another link was
-// in vain and the other side was silent, that is the reason, and not what it has found. The caller must hold mu.
+// in vain and the other side was silent, that is the reason, and not what it has found. It then sets since when the other side is
+// lost. The caller must hold mu.
 func (c *Conn) gone(found error, now time.Time) error {
 	silent := now.Sub(c.heard)
 	switch cause := c.flow.cause(); {
 	case cause != nil && c.flow.again():
 		return fmt.Errorf("%w: %w", errUnreached, cause)
 	case c.inVain() && silent > c.heartbeat/4:
+		c.lostSince = c.heard
 		return c.silence(silent.Round(time.Second / 10))
 	}
 	return found

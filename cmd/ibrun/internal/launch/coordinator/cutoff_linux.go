@@ -20,7 +20,7 @@ func (c *coordinator) lossReason(n *node) string {
 	switch {
 	case n.loss.here != "":
 		return ownNetworkFailed(0, zero.name, n.loss.here, text)
-	case !n.loss.silent() || len(c.nodes) == 2:
+	case !n.loss.cutOff() || len(c.nodes) == 2:
 		return n.loss.reason(n.number, n.name, n.conn.Remote())
 	case len(silent) > 1 && !others:
 		return ownNetworkFailed(0, zero.name, fmt.Sprintf("all other nodes are silent since %s, %v",
@@ -37,7 +37,7 @@ const sameTime = 2 * time.Second
 func (c *coordinator) silentWith(n *node) (silent []int, others bool) {
 	for _, o := range c.nodes[1:] {
 		switch {
-		case o.loss != nil && o.loss.silent() && o.loss.since.Sub(n.loss.since).Abs() < sameTime:
+		case o.loss != nil && o.loss.cutOff() && o.loss.since.Sub(n.loss.since).Abs() < sameTime:
 			silent = append(silent, o.number)
 		case o.loss != nil, o.doneAt.After(n.loss.since), !o.done:
 			others = true

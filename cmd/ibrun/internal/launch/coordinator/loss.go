@@ -36,6 +36,9 @@ func newLoss(c *control.Conn, err error, since time.Time) *loss {
 // silent reports whether the other node may still run, but cannot be reached.
 func (l *loss) silent() bool { return errors.Is(l.err, control.ErrSilent) }
 
+// cutOff reports whether it is not known which of the two nodes cannot be reached any more.
+func (l *loss) cutOff() bool { return l.silent() && !errors.Is(l.err, control.ErrInVain) }
+
 // reason describes the loss. It does not blame a node that is only silent, because this node may be the one that is cut off. name
 // is empty if it is not known yet.
 func (l *loss) reason(node int, name string, at net.Addr) string {

@@ -18,6 +18,7 @@ func TestLossReason(t *testing.T) {
 	silent := func(after time.Duration) *loss {
 		return &loss{err: fmt.Errorf("%w for 2s", control.ErrSilent), since: at.Add(after)}
 	}
+	inVain := &loss{err: fmt.Errorf("%w for 2s: %w", control.ErrSilent, control.ErrInVain), since: at}
 	died := &loss{err: control.ErrDied, since: at}
 	own := silent(0)
 	own.here = "its interface eth0 is down"
@@ -40,6 +41,9 @@ func TestLossReason(t *testing.T) {
 		{"both, one much later", []*node{lost(silent(0)), lost(silent(time.Minute))}, "node 1 (n1) at <nil> is lost"},
 		{"its own interface", []*node{lost(own), done(1)},
 			"the network of node 0 (n0) has failed: its interface eth0 is down; the connection to node 1 is lost"},
+		{"all, over other connections too", []*node{lost(inVain), lost(inVain)},
+			"the connection to node 1 (n1) at <nil> is lost: no heartbeat for 2s: long packets may not arrive"},
+		{"another one, over other connections too", []*node{lost(silent(0)), lost(inVain)}, "node 1 (n1) at <nil> is lost"},
 		{"it died", []*node{lost(died), lost(silent(0))}, "the ibrun of node 1 (n1) at <nil> was killed or has crashed"},
 		{"its connection ended", []*node{lost(&loss{err: io.EOF}), done(1)}, "the connection to node 1 (n1) at <nil> is lost: EOF"},
 	} {
