@@ -142,7 +142,8 @@ NONE < internal/cgroup, cmd/ibrun/internal/launch/exitcode, cmd/ibrun/internal/l
 internal/printable < cmd/ibrun/internal/launch/message < cmd/ibrun/internal/launch/console, cmd/ibrun/internal/launch/protocol,
   cmd/ibrun/internal/launch/remote, cmd/ibrun/internal/launch/coordinator;
 internal/cgroup < cmd/ibrun/internal/launch/proctree, cmd/ibrun/internal/launch, cmd/ibrun/internal/topo;
-hw, cmd/ibrun/internal/launch/exitcode, cmd/ibrun/internal/launch/outbox < cmd/ibrun/internal/launch/console;
+hw, cmd/ibrun/internal/launch/exitcode, cmd/ibrun/internal/launch/outbox, cmd/ibrun/internal/launch/proctree <
+  cmd/ibrun/internal/launch/console;
 cmd/ibrun/internal/launch/outbox < cmd/ibrun/internal/launch/agent, cmd/ibrun/internal/launch/coordinator;
 cmd/ibrun/internal/launch/console, cmd/ibrun/internal/launch/protocol < cmd/ibrun/internal/launch/output;
 cmd/ibrun/internal/launch/output < cmd/ibrun/internal/launch/agent, cmd/ibrun/internal/launch/coordinator;

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/proctree"
 )
 
 // foregroundCheck is how often a job in the background checks whether it is in the foreground by now.
@@ -119,8 +121,12 @@ func (s Streams) readInForeground(buf []byte, stop <-chan struct{}) (int, error)
 // background, and reports true. It reports false as soon as this process is in the foreground, or has no terminal as standard
 // input. The kernel stops a job in such a case, but not for the ranks, which are in another session.
 //
-// It looks which system call the threads are in (/proc/PID/task/TID/syscall). So it does not recognize a process that waits with
-// poll and reads only when there is input, and it recognizes nothing where the kernel hides that file.
+// It looks which system call the threads are in (/proc/PID/task/TID/syscall). A thread that was stopped in a read does not count
+// until it is continued. Otherwise the job would be stopped before it was continued, and the late SIGCONT would let the ranks
+// read what the user types then.
+//
+// AwaitBackgroundRead does not recognize a process that waits with poll and reads only when there is input, and it recognizes
+// nothing where the kernel hides that file.
 func (s Streams) AwaitBackgroundRead(pids func() []int) bool {
 	var terminal unix.Stat_t
 	if unix.Fstat(int(s.In.Fd()), &terminal) != nil {
@@ -137,14 +143,23 @@ func (s Streams) AwaitBackgroundRead(pids func() []int) bool {
 	return false
 }
 
-// reads reports whether a thread of a process is within a read of a device.
+// reads reports whether a thread of a process that is not stopped is within a read of a device.
 func reads(pid int, device uint64) bool {
-	calls, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", pid))
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	if err != nil {
 		return false
 	}
-	for _, name := range calls {
-		text, err := os.ReadFile(name)
+	for _, thread := range threads {
+		tid, err := strconv.Atoi(thread.Name())
+		if err != nil {
+			continue
+		}
+		// The state is read first: the call of a thread that was stopped is from before SIGCONT.
+		state, err := proctree.ReadProcess(tid)
+		if err != nil || state.Stopped() {
+			continue
+		}
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/syscall", pid, tid))
 		var call, fd int // "NUMBER 0xARGUMENT ...", or "running"
 		if n, _ := fmt.Sscanf(string(text), "%d 0x%x", &call, &fd); err != nil || n != 2 || call != unix.SYS_READ {
 			continue

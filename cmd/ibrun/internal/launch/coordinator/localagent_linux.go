@@ -293,7 +293,7 @@ func (l *localAgent) stopSelf() {
 func (l *localAgent) awaitStopped() {
 	stopped := func(pid int) bool {
 		p, err := proctree.ReadProcess(pid)
-		return err != nil || p.Exiting || p.State == 'T' || p.State == 't'
+		return err != nil || p.Exiting || p.Stopped()
 	}
 	for began := time.Now(); time.Since(began) < agentTimeout; time.Sleep(time.Millisecond) {
 		pids := slices.Collect(maps.Keys(proctree.Descendants(l.command.PID)))

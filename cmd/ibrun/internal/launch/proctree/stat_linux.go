@@ -18,6 +18,9 @@ type Process struct {
 	CPU         time.Duration
 }
 
+// Stopped reports whether a signal or a debugger has stopped the process.
+func (p Process) Stopped() bool { return p.State == 'T' || p.State == 't' }
+
 // tick is the unit in which the kernel reports processor time.
 const tick = 10 * time.Millisecond
 
