@@ -60,9 +60,11 @@ func (d *domain) handleReceive(wc *verbs.WC) {
 			d.sendControl(e, kindCredit) // for slots that were freed since the REP, or to end a series of failures
 		}
 	}
+	// Any message is proof that a lost one was sent again: they arrive in order, and a control message has the number of the next
+	// data message, so none is missing.
+	e.retry.arrived()
 	final := e.peerClosing && e.in.received == e.finalSeq
 	if h.kind == kindData {
-		e.retry.arrived()
 		d.receiveData(e, slot, wc.Len-headerBytes, h.needsCredits)
 	} else {
 		d.recvs.post(e, slot)
