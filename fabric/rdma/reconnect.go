@@ -85,7 +85,6 @@ func (d *domain) reconnect(e *endpoint, err error) {
 			fabric.ErrPeerClosed, err))
 		return
 	}
-	e.countWorked()
 	e.retry.rejected = false
 	if !d.attemptFailed(e, fmt.Errorf("the connection broke: %w", err)) {
 		return

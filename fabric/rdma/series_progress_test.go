@@ -40,3 +40,50 @@ func TestReceiveOfControlFails(t *testing.T) {
 		t.Errorf("after %d messages %d attempts have failed, at most %d: %+v", arrived, r.failed, most, r.unfinished)
 	}
 }
+
+// TestPeerNoticesFirst: a connection has worked for longer than a heartbeat, and the peer is the first that notices that it breaks.
+// Its REQ closes the connection here, which ends the series before.
+func TestPeerNoticesFirst(t *testing.T) {
+	ds := openRails(t, verbstest.NewSimulatedNetwork(), Settings{}, 1)
+	connectPeers(t, ds[0], ds[1])
+	connectPeers(t, ds[1], ds[0])
+	e := ds[0].eps[1]
+	e.keepalive.age, e.retry.failed, e.retry.lost = int16(ds[0].liveness.maxMissed)+1, 2, 4096 // nothing as long is sent
+	epoch := e.conn.epoch
+	ds[1].declareBroken(ds[1].eps[0], verbs.ErrState)
+	pollBoth(t, ds, "the connection is made again", func() bool {
+		return e.conn.epoch > epoch && e.conn.state == stateEstablished
+	})
+	if e.retry.failed != 0 || e.retry.lost != 0 {
+		t.Errorf("%d failures in a row, and packets of %d bytes were lost", e.retry.failed, e.retry.lost)
+	}
+}
+
+// TestUnfinishedAfterLongConnection: a connection breaks that has worked for longer than a heartbeat. That ends the series before,
+// and does not hide what the connection has not carried out.
+func TestUnfinishedAfterLongConnection(t *testing.T) {
+	net := verbstest.NewSimulatedNetwork()
+	ds := openRails(t, net, Settings{}, 1)
+	connectPeers(t, ds[0], ds[1])
+	connectPeers(t, ds[1], ds[0])
+	near, far := registerBoth(t, ds[0], ds[1])
+	d, e := ds[0], ds[0].eps[1]
+	pollBoth(t, ds, "there is a credit", func() bool { return e.out.hasCredit() && e.qps[0].inFlight() == 0 })
+	net.SetPaused(true)
+	seq := e.out.sent
+	if err := e.Send([]byte("message"), nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Write(near.mem, near.region, far.region.Remote, 1); err != nil {
+		t.Fatal(err)
+	}
+	e.keepalive.age, e.retry.failed = int16(d.liveness.maxMissed)+1, 2
+	d.declareBroken(e, verbs.ErrState)
+	pollBoth(t, ds[:1], "the connection is closed", func() bool { return e.qps == nil || e.conn.state == stateREQSent })
+	want := unfinished{seq: seq, message: true, transfer: true}
+	if e.retry.failed != 1 || e.retry.unfinished != want {
+		t.Errorf("%d failures in a row, unfinished: %+v, want %+v", e.retry.failed, e.retry.unfinished, want)
+	}
+	net.SetPaused(false)
+	pollBoth(t, ds, "the series ends", func() bool { return e.retry.failed == 0 && d.transfers.active.Load() == 0 })
+}

@@ -66,6 +66,7 @@ func (d *domain) tearDown(e *endpoint) *teardown {
 	if e.teardown != nil {
 		return e.teardown
 	}
+	e.countWorked() // before closeConn records what is unfinished; the peer may be the one that has noticed the failure
 	e.teardown = &teardown{ep: e}
 	d.cm.closing.add(e.teardown)
 	d.cm.closing.lastCompletion(e) // if the device keeps completions, or the queue pairs were not connected, there are none
