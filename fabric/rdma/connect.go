@@ -324,6 +324,9 @@ func (d *domain) established(e *endpoint) {
 	e.unacked = nil
 	d.mu.Lock()
 	e.canPost = !d.stopped // the device may be lost
+	if o := e.ops.first; o != nil && len(e.qps) == 1 {
+		o.most = o.done // what is carried out over one lane is kept, so any of it is progress
+	}
 	d.mu.Unlock()
 	if !d.retransmit(e, unacked) {
 		return

@@ -82,7 +82,7 @@ type unfinished struct {
 	seq     uint32 // of the oldest message that was not acknowledged; valid if message is set
 	message bool   // there was such a message
 	// transfer: there was a transfer that had not ended. More of the oldest one, see op.oldest, must be carried out than over any
-	// connection before.
+	// connection before; or any of it over a connection with one lane, since that is kept if the connection breaks.
 	transfer bool
 	receive  bool // the receive of a message has failed, so the peer has to send it again
 }

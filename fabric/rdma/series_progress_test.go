@@ -3,6 +3,7 @@
 package rdma
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/ibrun/ibrun/internal/waittest"
@@ -86,4 +87,41 @@ func TestUnfinishedAfterLongConnection(t *testing.T) {
 	}
 	net.SetPaused(false)
 	pollBoth(t, ds, "the series ends", func() bool { return e.retry.failed == 0 && d.transfers.active.Load() == 0 })
+}
+
+// TestProgressOverOneLane: over a connection with two lanes most of a transfer was carried out, which was not kept. Then a part is
+// carried out over a connection with one lane, which is kept. That ends the series, although it is less.
+func TestProgressOverOneLane(t *testing.T) {
+	net := verbstest.NewSimulatedNetwork()
+	const piece = 1 << 16
+	ds := openRails(t, net, Settings{Piece: piece}, 2)
+	connectPeers(t, ds[0], ds[1])
+	connectPeers(t, ds[1], ds[0])
+	checkLanes(t, ds, lane{0, 0}, lane{1, 0})
+	near, far := registerBoth(t, ds[0], ds[1])
+	d, e := ds[0], ds[0].eps[1]
+	net.SetPaused(true)
+	if _, err := e.Write(near.mem, near.region, far.region.Remote, 1); err != nil {
+		t.Fatal(err)
+	}
+	o := e.ops.first
+	o.done = o.bytes - 1
+	d.declareBroken(e, e.avoid(e.qps[1], verbs.ErrState))
+	pollBoth(t, ds[:1], "the connection is closed", func() bool { return e.retry.failed > 0 })
+	pieces := 0
+	net.Fail(func(bytes int) verbs.Status {
+		if bytes != piece {
+			return verbs.StatusSuccess
+		}
+		if pieces++; pieces == 2 {
+			return verbs.StatusGeneral
+		}
+		return verbs.StatusSuccess
+	})
+	net.SetPaused(false)
+	pollBoth(t, ds, "the next connection breaks", func() bool { return errors.Is(e.retry.why, verbs.StatusGeneral) })
+	if e.retry.failed != 1 || o.done == 0 || o.done == o.bytes {
+		t.Errorf("%d failures in a row; %d bytes of %d were carried out", e.retry.failed, o.done, o.bytes)
+	}
+	pollBoth(t, ds, "the transfer ends", func() bool { return d.transfers.active.Load() == 0 })
 }
