@@ -63,7 +63,9 @@ func (d *domain) takeRequested() []*endpoint {
 func (d *domain) connectRequested() {
 	for _, e := range d.takeRequested() {
 		if e.leaving != nil {
-			d.endTransfers(e, errAbandoned.err)
+			if e.leaving.left { // before, the device may access the memory of those in flight; hasLeft ends all
+				d.endTransfers(e, errAbandoned.err)
+			}
 		} else if e.conn.state == stateIdle && e.teardown == nil && e.ended.Load() == nil && !e.retryPending() && !e.attempt.held {
 			d.startConnect(e)
 		}

@@ -4,8 +4,11 @@ package rdma
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 
+	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/verbstest"
@@ -42,8 +45,8 @@ func TestReceiveOfControlFails(t *testing.T) {
 	}
 }
 
-// TestPeerNoticesFirst: a connection has worked for longer than a heartbeat, and the peer is the first that notices that it breaks.
-// Its REQ closes the connection here, which ends the series before.
+// TestPeerNoticesFirst: a connection has worked for longer than a heartbeat, and the peer notices first that it breaks. Its REQ
+// closes the connection here, which ends the series before.
 func TestPeerNoticesFirst(t *testing.T) {
 	ds := openRails(t, verbstest.NewSimulatedNetwork(), Settings{}, 1)
 	connectPeers(t, ds[0], ds[1])
@@ -60,8 +63,8 @@ func TestPeerNoticesFirst(t *testing.T) {
 	}
 }
 
-// TestUnfinishedAfterLongConnection: a connection breaks that has worked for longer than a heartbeat. That ends the series before,
-// and does not hide what the connection has not carried out.
+// TestUnfinishedAfterLongConnection: a connection breaks that has worked for longer than a heartbeat. That ends the series
+// before, and does not hide what the connection has not carried out.
 func TestUnfinishedAfterLongConnection(t *testing.T) {
 	net := verbstest.NewSimulatedNetwork()
 	ds := openRails(t, net, Settings{}, 1)
@@ -89,8 +92,8 @@ func TestUnfinishedAfterLongConnection(t *testing.T) {
 	pollBoth(t, ds, "the series ends", func() bool { return e.retry.failed == 0 && d.transfers.active.Load() == 0 })
 }
 
-// TestProgressOverOneLane: over a connection with two lanes most of a transfer was carried out, which was not kept. Then a part is
-// carried out over a connection with one lane, which is kept. That ends the series, although it is less.
+// TestProgressOverOneLane: over a connection with two lanes most of a transfer was carried out, which was not kept. Then a part
+// is carried out over a connection with one lane, which is kept. That ends the series, although it is less.
 func TestProgressOverOneLane(t *testing.T) {
 	net := verbstest.NewSimulatedNetwork()
 	const piece = 1 << 16
@@ -124,4 +127,66 @@ func TestProgressOverOneLane(t *testing.T) {
 		t.Errorf("%d failures in a row; %d bytes of %d were carried out", e.retry.failed, o.done, o.bytes)
 	}
 	pollBoth(t, ds, "the transfer ends", func() bool { return d.transfers.active.Load() == 0 })
+}
+
+// TestTransferWhileLeaving: a peer is handed over to another transport, and its last completions have not arrived. A transfer
+// that begins meanwhile does not end those whose memory the device may still access, nor does Abandon. All end once the queue
+// pairs are closed.
+func TestTransferWhileLeaving(t *testing.T) {
+	for _, abandoned := range []bool{false, true} {
+		t.Run(fmt.Sprintf("abandoned %v", abandoned), func(t *testing.T) { testTransferWhileLeaving(t, abandoned) })
+	}
+}
+
+func testTransferWhileLeaving(t *testing.T, abandoned bool) {
+	net := verbstest.NewSimulatedNetwork()
+	ds := openRails(t, net, Settings{}, 1)
+	connectPeers(t, ds[0], ds[1])
+	near, far := registerBoth(t, ds[0], ds[1])
+	d, e := ds[0], ds[0].eps[1]
+	d.Await()
+	net.SetPaused(true)
+	write := func(token uint64) {
+		if _, err := e.Write(near.mem, near.region, far.region.Remote, token); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(1)
+	if e.ops.first.posted == 0 {
+		t.Fatal("the transfer is not in flight")
+	}
+	d.leave(e, verbs.ErrState)
+	d.tearDown(e)
+	write(2)
+	d.connectRequested()
+	if abandoned {
+		d.Abandon(1)
+	}
+	if n := d.transfers.active.Load(); n != 2 {
+		t.Errorf("%d transfers are active before the queue pairs are closed, want 2", n)
+	}
+	var ended []uint64
+	waittest.Poll(t, "the transfers end", func() bool {
+		for _, ev := range pollTimes(t, d, 1) {
+			if ev.Kind != fabric.Done || !errors.Is(ev.Err, fabric.ErrNotSupported) || len(e.qps) != 0 {
+				t.Fatalf("%+v", ev)
+			}
+			ended = append(ended, ev.Token)
+		}
+		return len(ended) == 2
+	})
+	if !slices.Equal(ended, []uint64{1, 2}) {
+		t.Errorf("transfers %d have ended", ended)
+	}
+	if abandoned {
+		net.SetPaused(false)
+		closeAtOnce(ds)
+		return
+	}
+	write(3)
+	if got := pollTimes(t, d, enoughPolls); len(got) != 1 || got[0].Token != 3 || !errors.Is(got[0].Err, fabric.ErrNotSupported) {
+		t.Errorf("after the end: %+v", got)
+	}
+	net.SetPaused(false)
+	closeAtOnce(ds)
 }

@@ -186,7 +186,11 @@ func (d *domain) finishTeardown(e *endpoint) error {
 		d.peerDown(e, t.peerDown)
 		return nil
 	case e.ended.Load() != nil:
-		d.endTransfers(e, errEndpointClosed.err)
+		why := errEndpointClosed.err
+		if e.leaving != nil {
+			why = errAbandoned.err
+		}
+		d.endTransfers(e, why)
 		lost := e.disconnect == disconnectDue || e.disconnect == disconnectSent
 		if d.releasePeer(e); lost {
 			d.disconnectByDatagram(e)
