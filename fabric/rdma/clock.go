@@ -8,7 +8,9 @@ import (
 // clock decides when timers have expired, mostly without reading the system clock. In some virtual machines the system clock is
 // a device, and reading it takes longer than everything else that a Poll does. So it is read about every clockInterval, which
 // is precise enough for all timers: the clock estimates from earlier intervals how many Polls that takes. The number of Polls
-// between two reads is limited, for programs that call Poll rarely.
+// between two reads is limited, for programs that call Poll rarely. If Polls take so long that a read costs nothing beside them,
+// each of them reads the clock, and does all other work: otherwise connections would take dozens of them to break, and running
+// would count only a fraction of the time.
 type clock struct {
 	polls  uint          // Polls so far, and calls of progressAll
 	readAt uint          // value of polls at which the system clock is read next
@@ -23,6 +25,7 @@ type clock struct {
 
 const (
 	clockInterval = 250 * time.Microsecond
+	rareInterval  = 4 * clockInterval // Polls are rare if there is more time between two of them
 	minStride     = 64
 	maxStride     = 1024
 	never         = time.Duration(math.MaxInt64)
@@ -30,6 +33,9 @@ const (
 
 // due reports whether the system clock is to be read.
 func (c *clock) due() bool { return c.polls >= c.readAt }
+
+// rare reports whether so much time passes between two Polls that each of them reads the system clock.
+func (c *clock) rare() bool { return c.stride == 1 }
 
 // elapsed returns the time since start. It reads the system clock.
 func (c *clock) elapsed() time.Duration { return time.Since(c.start) }
@@ -45,14 +51,23 @@ func (c *clock) running(now, most time.Duration) time.Duration {
 // read reads the system clock, and decides when to read it next.
 func (c *clock) read() time.Duration {
 	now := c.elapsed()
-	switch since := now - c.now; {
-	case since < clockInterval:
-		c.stride = min(max(2*c.stride, minStride), maxStride)
-	case since > 4*clockInterval:
-		c.stride = minStride
-	}
+	c.stride = nextStride(c.stride, now-c.now)
 	c.now, c.readAt = now, c.polls+c.stride
 	return now
+}
+
+// nextStride returns the number of Polls until the clock is read again. stride is what it returned when the clock was read last,
+// and since is the time that has passed since then.
+func nextStride(stride uint, since time.Duration) uint {
+	switch {
+	case since > time.Duration(max(stride, 1))*rareInterval:
+		return 1 // ended by the first fast Poll
+	case since < clockInterval:
+		return min(max(2*stride, minStride), maxStride)
+	case since > rareInterval:
+		return minStride
+	}
+	return stride
 }
 
 // schedule makes the next timer expire at this time at the latest.

@@ -110,6 +110,9 @@ func (d *domain) progress() error {
 		if err := d.tick(d.clock.read()); err != nil {
 			return err
 		}
+		if d.clock.rare() {
+			d.fastPolls = 0
+		}
 	}
 	if err := d.handleFailures(); err != nil {
 		return err
