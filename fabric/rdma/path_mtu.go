@@ -77,6 +77,23 @@ func (e *endpoint) explainLost(err error) error {
 	if !e.retry.isLossy() || e.retry.lost <= smallestMTU {
 		return err
 	}
-	return fmt.Errorf("%w; small packets arrive, large ones do not, such as those of %d bytes: check the MTU of the network, or "+
-		"set %s=%d", err, e.retry.lost, tunables.RDMAMTU.Variable, smallestMTU)
+	return &packetsLost{err, e.retry.lost}
+}
+
+// packetsLost is the error of a lost peer if only large packets were lost.
+type packetsLost struct {
+	err   error
+	bytes uint32 // of the shortest one
+}
+
+func (p *packetsLost) Error() string {
+	return fmt.Sprintf("%v; small packets arrive, large ones do not, such as those of %d bytes: check the MTU of the network, or "+
+		"set %s=%d", p.err, p.bytes, tunables.RDMAMTU.Variable, smallestMTU)
+}
+
+func (p *packetsLost) Unwrap() error { return p.err }
+
+// brief returns what a datagram has room for: the status, and what to do.
+func (p *packetsLost) brief() error {
+	return fmt.Errorf("%w; large packets are lost: set %s=%d", verbs.StatusRetryExceeded, tunables.RDMAMTU.Variable, smallestMTU)
 }

@@ -83,6 +83,9 @@ func reason(head string, err error) []byte {
 // newReason returns a datagram with a reason. number is the error number if the error has none.
 func (d *domain) newReason(e *endpoint, kind cmKind, head string, err error, number syscall.Errno) cmMessage {
 	errors.As(err, &number)
+	if p := (*packetsLost)(nil); errors.As(err, &p) {
+		err = p.brief()
+	}
 	msg := d.newCM(e, kind, qpInfo{})
 	msg.grant, msg.lanes, msg.address = uint32(number), 0, reason(head, err)
 	return msg

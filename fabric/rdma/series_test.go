@@ -5,8 +5,11 @@ package rdma
 import (
 	"errors"
 	"fmt"
+	"math"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/internal/waittest"
@@ -221,5 +224,45 @@ func TestGivenUp(t *testing.T) {
 			!strings.Contains(want, "16 attempts in a row failed") || !strings.Contains(want, verbs.StatusRemoteOperation.String()) {
 			t.Errorf("datagram lost %v: %v; the peer says %v", lost, told, down)
 		}
+	}
+}
+
+// TestGivenUpForLostPackets: the peer of a process that gives it up because large packets are lost is told the status, and what
+// to do, however long the error is.
+func TestGivenUpForLostPackets(t *testing.T) {
+	ds := openRails(t, verbstest.NewSimulatedNetwork(), Settings{}, 1)
+	connectPeers(t, ds[0], ds[1])
+	d, e := ds[0], ds[0].eps[1]
+	r := &e.retry
+	r.failed, r.since, r.lost, e.mtu = math.MaxInt16, d.clock.ran-100*time.Hour-10*time.Millisecond, 4096, smallMTU
+	broke := &verbs.CompletionError{Status: verbs.StatusRetryExceeded, QPN: 1<<24 - 1, ID: 1<<64 - 1, VendorErr: 1<<32 - 1}
+	if d.attemptFailed(e, fmt.Errorf("the connection broke: %w", broke)) {
+		t.Fatal("the peer is not given up")
+	}
+	var down, told error
+	waittest.Poll(t, "both processes know", func() bool {
+		for i, err := range []*error{&down, &told} {
+			for _, ev := range pollTimes(t, ds[i], 1) {
+				*err = ev.Err
+			}
+		}
+		return down != nil && told != nil
+	})
+	const (
+		attempts = `32767 attempts in a row failed in 100h0m\S+, the last one: `
+		here     = `^fabric/rdma: connect to peer 1: fabric: peer is down: ` + attempts + `the connection broke: verbs: ` +
+			`queue pair 0xffffff, request 18446744073709551615: retries exceeded: the peer does not respond ` +
+			`\(vendor error 0xffffffff\); small packets arrive, large ones do not, such as those of 4096 bytes: ` +
+			`check the MTU of the network, or set IBRUN_RDMA_MTU=256$`
+		there = `^fabric/rdma: peer 0: fabric: peer is down: its process has given up the connection: ` + attempts +
+			`retries exceeded: the peer does not respond; large packets are lost: set IBRUN_RDMA_MTU=256$`
+	)
+	for pattern, err := range map[string]error{here: down, there: told} {
+		if !regexp.MustCompile(pattern).MatchString(err.Error()) {
+			t.Errorf("%v, want a match of %s", err, pattern)
+		}
+	}
+	if !errors.Is(down, verbs.StatusRetryExceeded) {
+		t.Errorf("the status of %v is unknown", down)
 	}
 }

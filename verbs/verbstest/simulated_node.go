@@ -35,7 +35,7 @@ func (n *SimulatedNetwork) LoseLarge(bytes int) {
 }
 
 // Fail makes a request of a connection fail with the status that f returns for the bytes that it moves, and brings its queue pair
-// to the error state. If f returns success or is nil, the request is carried out.
+// to the error state. If f returns success or is nil, the request is carried out. f must not call the network, which is locked.
 func (n *SimulatedNetwork) Fail(f func(bytes int) verbs.Status) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -43,7 +43,8 @@ func (n *SimulatedNetwork) Fail(f func(bytes int) verbs.Status) {
 }
 
 // FailReceives makes the receive of a message fail with the status that f returns for its length, and brings the queue pair of
-// the receiver to the error state. The sender gets no answer. If f returns success or is nil, the message arrives.
+// the receiver to the error state. The sender gets no answer. If f returns success or is nil, the message arrives. f must not
+// call the network, which is locked.
 func (n *SimulatedNetwork) FailReceives(f func(bytes int) verbs.Status) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
