@@ -398,6 +398,38 @@ func testLongPacketsLostOneWay(t *testing.T, to int) {
 	}
 }
 
+// TestLongMessagesLostOneWay: if the network loses long packets between two ranks in one direction only, whichever of the two
+// loses the other first, it names the reason. With IBRUN_SOAK=1 each direction is tried ten times, also with encryption.
+func TestLongMessagesLostOneWay(t *testing.T) {
+	t.Parallel()
+	for _, flags := range soaktest.Choose([][]string{nil, {"--encrypt"}}, [][]string{nil}) {
+		for to := range 2 {
+			t.Run(fmt.Sprintf("flags %v, to node %d", flags, to), func(t *testing.T) {
+				inParallel(t, soaktest.Choose(10, 1), func(t *testing.T, _ int) { testLongMessagesLostOneWay(t, flags, to) })
+			})
+		}
+	}
+}
+
+func testLongMessagesLostOneWay(t *testing.T, flags []string, to int) {
+	site := newSite(t, 2)
+	makeJumbo(t, site)
+	ns, _ := checkedJob(t, site, append([]string{"--heartbeat", "5s"}, flags...))
+	waittest.Elapse(t, time.Second, "messages are exchanged")
+	loseLong(t, site[to])
+	for k, p := range ns.list {
+		code, text := p.wait(), p.stderrText()
+		for line := range strings.Lines(text) {
+			if strings.Contains(line, "tcp: peer") && !strings.Contains(line, "MTU") {
+				t.Errorf("node %d: %s", k, line)
+			}
+		}
+		if code == 0 || !strings.Contains(text, "MTU") {
+			t.Errorf("node %d ended with %d:\n%s", k, code, text)
+		}
+	}
+}
+
 // TestSlowNetwork: while bytes arrive, however slowly, ranks that wait for each other are not called deadlocked, and the job goes
 // on. With IBRUN_SOAK=1 the network carries 4 kB/s for 40 s.
 func TestSlowNetwork(t *testing.T) {

@@ -137,7 +137,7 @@ func (e *endpoint) closeSocket() {
 func (e *endpoint) dropConnection() {
 	if e.stream.open() {
 		if s := e.checkConnection(); s != nil {
-			e.flow.Observe(s, e.d.now(), 0)
+			e.observe(s, e.d.now(), 0)
 		}
 		e.d.noteError(e.stream.close())
 	}

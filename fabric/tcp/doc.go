@@ -126,4 +126,8 @@
 // short ones of the handshake. The end of the connection would wait behind them, so it is reset, and if the peer connects again
 // it learns the reason. A connection that was made again for that reason is left alone for a while: the kernel may try shorter
 // packets (net.ipv4.tcp_mtu_probing), and then bytes arrive.
+//
+// If long packets are lost in one direction only, the other side cannot know that: what it sends arrives. Hello and challenge of
+// the other connection tell it, since this process may have ended when the reset arrives. A connection whose handshake has not
+// told it, because it was made for another reason, is replaced once.
 package tcp

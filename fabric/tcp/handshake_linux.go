@@ -166,7 +166,7 @@ func (d *Domain) sendHello(hs *handshake) error {
 	// A host between the peers may have accepted the connection, so try again if there is no answer.
 	hs.deadline = d.now().Add(max(d.timeout/4, minAnswerTime))
 	hs.transcript.hello = hello{from: uint32(d.self), to: uint32(hs.ep.peer), size: uint32(len(d.peers)),
-		options: d.options, session: hs.ep.session}
+		options: d.options | hs.ep.stalled(), session: hs.ep.session}
 	rand.Read(hs.transcript.hello.nonce[:])
 	return hs.send(awaitChallenge, hs.transcript.helloMessage(&d.key))
 }
@@ -179,6 +179,9 @@ func (d *Domain) handleHello(hs *handshake, b []byte) (err error) {
 	hs.peer = int(hs.transcript.hello.from)
 	rand.Read(hs.transcript.nonce[:])
 	hs.transcript.options = d.options
+	if e := d.peers[hs.peer]; e != nil {
+		hs.transcript.options |= e.stalled()
+	}
 	if err := hs.send(awaitProof, hs.transcript.challenge(&d.key)); err != nil || !hs.transcript.encrypted() {
 		return err
 	}
@@ -194,6 +197,7 @@ func (d *Domain) handleChallenge(hs *handshake, b []byte) error {
 	e := hs.ep
 	e.dropConnection()
 	now := d.now()
+	e.noteStalls(hs.transcript.stalled(true))
 	hs.deadline = now.Add(d.timeout)
 	if by := e.since.Add(d.timeout); e.agreed && by.Sub(now) > d.timeout/2 { // the time without a connection counts
 		hs.deadline = by
@@ -295,6 +299,7 @@ func (d *Domain) handleVerdict(hs *handshake, b []byte) error {
 func (d *Domain) establish(hs *handshake, e *endpoint, position uint64) error {
 	client := hs.ep != nil
 	e.dropConnection()
+	e.noteStalls(hs.transcript.stalled(client))
 	if err := e.out.resume(position); err != nil {
 		d.abortHandshake(hs)
 		e.markDown(fmt.Errorf("tcp: peer %d: %w: %w", e.peer, fabric.ErrPeerDown, err))

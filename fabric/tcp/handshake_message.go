@@ -26,6 +26,9 @@ import (
 // cover the channel binding of the TLS session. So an attacker between the peers, with one TLS session to each of them, is not
 // authenticated by either.
 //
+// Hello and challenge also say whether nothing arrives that their sender has sent over the last connection. Both are short, so
+// the peer learns that if only long packets are lost.
+//
 // A session is what two peers send each other over one connection after the other. If one breaks, the next one resumes the
 // session: each side sends again what follows the position of the other.
 const (
@@ -35,7 +38,7 @@ const (
 	macBytes       = auth.MACBytes
 	nonceBytes     = 32
 	sessionBytes   = 16
-	version        = 5
+	version        = 6
 	magic          = "ibrunTCP"
 )
 
@@ -50,13 +53,26 @@ const (
 	labelUnreached = "unheard" // verdict: the same, because nothing that the server has sent has arrived
 )
 
-// options are settings that both peers of a connection must have in common.
+// options are settings that both peers of a connection must have in common, and optionStalled.
 type options uint32
 
 const (
 	optionChecksum options = 1 << 0 // frames have checksums
 	optionEncrypt  options = 1 << 1 // everything after the challenge is sent over TLS
+	optionStalled  options = 1 << 2 // no setting: nothing that the sender of this message sends arrives
 )
+
+// settings returns what both peers must have in common.
+func (o options) settings() options { return o &^ optionStalled }
+
+// stalled reports what this side, or the peer, has said about what it has sent. client says which side this process is.
+func (t *transcript) stalled(client bool) (here, there bool) {
+	here, there = t.options&optionStalled != 0, t.hello.options&optionStalled != 0
+	if client {
+		here, there = there, here
+	}
+	return here, there
+}
 
 // session identifies what two peers send each other. It is random, and proposed by the client of the first connection.
 type session [sessionBytes]byte
@@ -164,7 +180,7 @@ func (t *transcript) parseChallenge(b []byte, key *[32]byte) error {
 
 // optionsError returns an error if the settings of the two peers differ. client says which side this process is.
 func (t *transcript) optionsError(client bool) error {
-	here, there := t.options, t.hello.options
+	here, there := t.options.settings(), t.hello.options.settings()
 	if client {
 		here, there = there, here
 	}

@@ -11,11 +11,11 @@ func TestMACFormat(t *testing.T) {
 	x, key := testTranscript()
 	x.nonce[7] = 9
 	for label, want := range map[string]string{
-		labelHello:     "992f7a9deb734b766f627416ac8d7af4804fc8ddb2d02ff022578727abd5057e",
-		labelChallenge: "14bb48670e3fc16fd6d2a296fff2c90bdb03244157ca16b635640e5d6e90c45a",
-		labelProof:     "73f7594bfcef0de69aeb51922b393f11071ae787b299e78195efb16c24a70abf",
-		labelAccept:    "23a49760a19bfb3c4704afa1e3a7f8b4e694d3d9c9d79534c97ab49dbd93a482",
-		labelDuplicate: "ad23e537148b44f979ca22a31d48cf0a319c24ef80ef704ee7f9a82ad03859a6",
+		labelHello:     "817a55b6a163ded360e1101073cfe45d432bb684cec2095129dee21b2f9e661a",
+		labelChallenge: "4dd6f4da23d84f079feb38f18045c32e0896455680bda7e729befb6d7bd8ffdd",
+		labelProof:     "a4d18a703fe09bc70d0f53187ba4e486cc257467589afb5c22bdb528f8e284b7",
+		labelAccept:    "565d354bf311e6a2b109b19251ebbe29a3dede533855311d148acc2c3246650e",
+		labelDuplicate: "61a5c6784d9ab4d588ae1c4e9485a1607ac2822f93a8e5b006b4ad578491f020",
 	} {
 		if got := hex.EncodeToString(x.mac(&key, label)); got != want {
 			t.Errorf("%s: MAC %s, want %s", label, got, want)

@@ -98,6 +98,130 @@ func TestNoProgress(t *testing.T) {
 	wantCause(t, down[1], "nothing that it sent has arrived here")
 }
 
+// TestToldOfStall: a peer over which nothing arrives learns that when the connection is made again, whichever side connects. If
+// this process ends with the connection, the peer names the reason.
+func TestToldOfStall(t *testing.T) {
+	for _, client := range []bool{true, false} {
+		t.Run(fmt.Sprintf("client %v", client), func(t *testing.T) { testToldOfStall(t, client) })
+	}
+}
+
+func testToldOfStall(t *testing.T, client bool) {
+	ds, e := helloPair(t)
+	other := ds[1].peers[0]
+	ds[0].mu.Lock()
+	s, now := e.stalledSample(), e.flow.Since().Add(testTimeout/suspectFraction)
+	stalled := e.flow.Observe(s, now, 0)
+	if client {
+		e.judge(s, stalled, now)
+	}
+	ds[0].mu.Unlock()
+	if !client {
+		ds[1].mu.Lock()
+		other.suspect(time.Now())
+		ds[1].mu.Unlock()
+	}
+	pollUntilDone(t, "both have made the connection again", func() string { return describe(ds[0]) + describe(ds[1]) }, func() bool {
+		pollOne(t, ds[0])
+		pollOne(t, ds[1])
+		n, _ := ds[0].Reconnects()
+		k, _ := ds[1].Reconnects()
+		return n == 1 && k == 1
+	})
+	ds[0].mu.Lock()
+	s = e.stalledSample()
+	if e.told {
+		e.flow.Observe(s, e.flow.Since().Add(testTimeout), 0)
+		e.notReached()
+	} else {
+		t.Error("the peer is not told")
+	}
+	ds[0].mu.Unlock()
+	if err := ds[0].Close(); err != nil {
+		t.Error(err)
+	}
+	var down error
+	pollUntilDone(t, "the other peer is lost", func() string { return describe(ds[1]) }, func() bool {
+		if ev := pollOne(t, ds[1]); ev.Kind == fabric.PeerDown {
+			down = ev.Err
+		}
+		return down != nil
+	})
+	wantCause(t, down, "and its host refuses another one; it had connected again because nothing that it sent arrived here")
+}
+
+// TestUntoldOfStall: a connection that was made again for another reason is replaced once, so that the peer learns that nothing
+// arrives.
+func TestUntoldOfStall(t *testing.T) {
+	ds, e := helloPair(t)
+	ds[0].mu.Lock()
+	defer ds[0].mu.Unlock()
+	now := time.Now()
+	for _, told := range []bool{true, false} {
+		e.flow, e.told = vainFlow(now), told
+		if e.judge(e.stalledSample(), testTimeout/suspectFraction, now); (e.attempt == nil) != told {
+			t.Errorf("told %v, attempt %v", told, e.attempt != nil)
+		}
+	}
+	if e.stalled() != optionStalled {
+		t.Error("the peer is not told")
+	}
+}
+
+// TestLostWhileStalled: if a peer has answered while nothing arrived, neither side says that the node of the other is down.
+func TestLostWhileStalled(t *testing.T) {
+	ds, e := helloPair(t)
+	other := ds[1].peers[0]
+	ds[0].mu.Lock()
+	e.flow = vainFlow(time.Now())
+	e.flow.Observe(e.stalledSample(), e.flow.Since().Add(testTimeout), 0)
+	e.told, e.broken = true, errSilent
+	wantCause(t, fmt.Errorf("%w: %w", fabric.ErrPeerDown, e.lostReason(nil)), "no other connection was made within 1h0m0s: "+
+		"connection timed out: its host answers, but long packets do not arrive")
+	ds[0].mu.Unlock()
+	ds[1].mu.Lock()
+	other.noteStalls(false, true)
+	other.broken = errClosed
+	other.lost(nil)
+	ds[1].mu.Unlock()
+	down := awaitLost(t, ds)[1]
+	wantCause(t, down, "no other connection was made within 1h0m0s: connection timed out; it had connected again because nothing "+
+		"that it sent arrived here")
+}
+
+// TestHeard: what a peer has said about its packets is void when a long one has arrived, or after a while.
+func TestHeard(t *testing.T) {
+	ds, e := helloPair(t)
+	other := ds[1].peers[0]
+	is := func() bool {
+		ds[1].mu.Lock()
+		defer ds[1].mu.Unlock()
+		other.checkResponds(time.Now())
+		return other.isUnheard()
+	}
+	ds[1].mu.Lock()
+	other.noteStalls(false, true)
+	ds[1].mu.Unlock()
+	if !is() {
+		t.Error("it is void after a short message")
+	}
+	if err := sendLong(ds[0], e); err != nil {
+		t.Fatal(err)
+	}
+	pollUntilDone(t, "a long message arrives", func() string { return describe(ds[1]) }, func() bool {
+		pollOne(t, ds[0])
+		return len(pollOne(t, ds[1]).Data) == 100_000
+	})
+	if is() {
+		t.Error("it is not void after a long message")
+	}
+	ds[1].mu.Lock()
+	defer ds[1].mu.Unlock()
+	if other.unheard = time.Now().Add(-2 * testTimeout); other.isUnheard() {
+		t.Error("it is not void after a while")
+	}
+}
+
 // TestSlowProgress: while bytes are acknowledged, however slowly, no other connection is tried, and the peer is not lost.
 func TestSlowProgress(t *testing.T) {
 	ds, e := helloPair(t)

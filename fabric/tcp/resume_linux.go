@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/tcpflow"
 )
 
 // maxMismatches is how many times in a row a connection is made again because bytes were changed, without progress, before the
@@ -91,6 +92,45 @@ func (e *endpoint) suspect(since time.Time) {
 
 var errSilent = errors.New("nothing was acknowledged")
 
+// errUnheard is why a peer is lost that has said so itself. This side cannot know: what it sends arrives.
+var errUnheard = errors.New("it had connected again because nothing that it sent arrived here: does the network between the " +
+	"two drop long packets (MTU)?")
+
+// longestPacket is the most that arrives in one packet.
+const longestPacket = 64 << 10
+
+// stalled returns optionStalled if the peer is to be told that nothing that was sent arrives. After this side has ended the
+// connection, the peer could not learn it any more: a reset has no reason, and then this process may have ended.
+func (e *endpoint) stalled() options {
+	if e.broken == errSilent || e.flow.Cause() != nil {
+		return optionStalled
+	}
+	return 0
+}
+
+// noteStalls notes what this side and the peer have told each other.
+func (e *endpoint) noteStalls(here, there bool) {
+	e.told, e.unheard = here, time.Time{}
+	if there {
+		e.unheard = e.d.now()
+	}
+}
+
+// isUnheard reports whether nothing that the peer sends arrives, according to the peer. Within the timeout it says that again, or
+// ends the connection.
+func (e *endpoint) isUnheard() bool {
+	return !e.unheard.IsZero() && e.d.now().Sub(e.unheard) < 2*e.d.timeout
+}
+
+// observe is Observe of the flow. What the peer has said is void when a long packet of it has arrived.
+func (e *endpoint) observe(s *tcpflow.Sample, now time.Time, quiet time.Duration) (stalled time.Duration) {
+	stalled = e.flow.Observe(s, now, quiet)
+	if e.flow.Received() >= longestPacket {
+		e.unheard = time.Time{}
+	}
+	return stalled
+}
+
 // notReached reports the peer as lost because nothing that was sent over a connection, or over those before, has arrived.
 func (e *endpoint) notReached() {
 	e.unreached = true
@@ -146,23 +186,34 @@ func (e *endpoint) refusedEverywhere() bool { return len(e.addrs) > 0 && e.refus
 
 // lost reports the peer as lost. err is the error of the last attempt to connect.
 func (e *endpoint) lost(err error) {
+	reason := e.lostReason(err)
+	if e.isUnheard() {
+		reason = fmt.Errorf("%w; %w", reason, errUnheard)
+	}
+	e.markDown(fmt.Errorf("tcp: peer %d: %w: %w", e.peer, fabric.ErrPeerDown, reason))
+}
+
+// lostReason returns what this side knows about the end of the connection and the attempts to make it again. A peer that has
+// answered while nothing arrived is not said to be unreachable.
+func (e *endpoint) lostReason(err error) error {
 	if e.broken == nil && e.refusedEverywhere() {
-		e.markDown(fmt.Errorf("tcp: peer %d: %w: it cannot be reached: its host refuses connections, so its process has ended",
-			e.peer, fabric.ErrPeerDown))
-		return
+		return errors.New("it cannot be reached: its host refuses connections, so its process has ended")
 	}
 	if e.broken == nil {
-		e.markDown(fmt.Errorf("tcp: peer %d: %w: it cannot be reached within %v: %w", e.peer, fabric.ErrPeerDown, e.d.timeout,
-			cmp.Or(err, error(unix.ETIMEDOUT))))
-		return
+		return fmt.Errorf("it cannot be reached within %v: %w", e.d.timeout, cmp.Or(err, error(unix.ETIMEDOUT)))
 	}
 	if errors.Is(err, unix.ECONNREFUSED) {
-		e.markDown(fmt.Errorf("tcp: peer %d: %w: %w, and its host refuses another one", e.peer, fabric.ErrPeerDown, e.broken))
-		return
+		return fmt.Errorf("%w, and its host refuses another one", e.broken)
 	}
 	if err == nil || err == unix.ETIMEDOUT {
-		err = fmt.Errorf("%w: its node is down or unreachable", unix.ETIMEDOUT)
+		switch stall := e.flow.Cause(); {
+		case e.told && e.flow.Again() && stall != nil:
+			err = fmt.Errorf("%w: %w", unix.ETIMEDOUT, stall)
+		case e.isUnheard():
+			err = unix.ETIMEDOUT
+		default:
+			err = fmt.Errorf("%w: its node is down or unreachable", unix.ETIMEDOUT)
+		}
 	}
-	e.markDown(fmt.Errorf("tcp: peer %d: %w: %w, and no other connection was made within %v: %w", e.peer, fabric.ErrPeerDown,
-		e.broken, e.d.timeout, err))
+	return fmt.Errorf("%w, and no other connection was made within %v: %w", e.broken, e.d.timeout, err)
 }

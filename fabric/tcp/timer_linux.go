@@ -126,7 +126,7 @@ func (e *endpoint) checkIdle() {
 // connection is tried; if not for the timeout, the peer is lost.
 func (e *endpoint) checkResponds(now time.Time) {
 	if s := e.checkConnection(); s != nil {
-		e.judge(s, e.flow.Observe(s, now, e.d.timeout/suspectFraction), now)
+		e.judge(s, e.observe(s, now, e.d.timeout/suspectFraction), now)
 	}
 }
 
@@ -142,7 +142,7 @@ func (e *endpoint) judge(s *tcpflow.Sample, stalled time.Duration, now time.Time
 		e.notReached()
 	case silent < soon && stalled < soon:
 		e.trust()
-	case e.giveUpAt.IsZero() && (!e.flow.Again() || e.mayTryAgain(stalled, now)):
+	case e.giveUpAt.IsZero() && (!e.flow.Again() || !e.told || e.mayTryAgain(stalled, now)):
 		e.suspect(now.Add(-max(silent, stalled)))
 	case silent < soon && e.attempt != nil && e.attempt.phase == awaitChallenge:
 		e.since = now // the host answers over both connections, so only the process is stopped

@@ -31,7 +31,7 @@ type tlsHandshake struct {
 
 // encrypted reports whether the handshake continues over TLS: both sides demand it, and agree on all other settings as well.
 func (t *transcript) encrypted() bool {
-	return t.options == t.hello.options && t.options&optionEncrypt != 0
+	return t.options.settings() == t.hello.options.settings() && t.options&optionEncrypt != 0
 }
 
 // startTLS begins the handshake of TLS, which f performs.

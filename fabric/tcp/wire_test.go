@@ -142,7 +142,7 @@ func TestHandshake(t *testing.T) {
 		{from: 1, to: 2, size: 5}} {
 		refuse("invalid peers or session", (&transcript{hello: h}).helloMessage(&key), &key, 2, 5)
 	}
-	server.nonce[7], server.options = 9, 3
+	server.nonce[7], server.options = 9, 3|optionStalled
 	challenge := server.challenge(&key)
 	for i := range challenge {
 		x := client
@@ -328,5 +328,26 @@ func TestDialOrder(t *testing.T) {
 	}
 	if _, err := dialOrder(mine[1:], []netip.AddrPort{netip.MustParseAddrPort("[fe80::9]:1")}); err == nil {
 		t.Error("a link-local address is dialed through an interface without one")
+	}
+}
+
+// TestStalledIsNoSetting: peers of which one says that nothing it sent arrives have the same settings, and each knows which one
+// says it.
+func TestStalledIsNoSetting(t *testing.T) {
+	for _, client := range []bool{true, false} {
+		x := transcript{options: optionEncrypt, hello: hello{options: optionEncrypt}}
+		if client {
+			x.hello.options |= optionStalled
+		} else {
+			x.options |= optionStalled
+		}
+		if err := x.optionsError(true); err != nil || !x.encrypted() {
+			t.Errorf("the client %v: %v, encrypted %v", client, err, x.encrypted())
+		}
+		for _, asked := range []bool{true, false} {
+			if here, there := x.stalled(asked); here != (asked == client) || there == here {
+				t.Errorf("the client %v, asked for the client %v: %v, %v", client, asked, here, there)
+			}
+		}
 	}
 }

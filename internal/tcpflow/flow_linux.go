@@ -57,6 +57,7 @@ type Flow struct {
 	deliveredAt     time.Time     // when this number was first seen
 	made            time.Time     // when this connection began
 	again           bool          // this connection replaces another one, and nothing long has arrived over it
+	got             uint64        // bytes that have been received over this connection, as of the last sample
 	moved           bool          // something has been received or acknowledged over this connection
 	lost            lost          // what has not arrived since then
 }
@@ -73,7 +74,7 @@ func (f *Flow) Begin(s *Sample, now time.Time) {
 	}
 	f.acked, f.received = s.Bytes_acked+uint64(s.Queued), s.Bytes_received
 	f.busy, f.made, f.moved = busyTime(s), now, false
-	f.delivered, f.deliveredAt, f.queued = s.Delivered, now, 0
+	f.delivered, f.deliveredAt, f.queued, f.got = s.Delivered, now, 0, 0
 }
 
 // busyTime returns for how long there has been something to acknowledge on a connection.
@@ -89,7 +90,8 @@ func (f *Flow) Observe(s *Sample, now time.Time, quiet time.Duration) time.Durat
 	}
 	advanced := s.Bytes_acked > f.acked
 	long := s.Bytes_acked >= f.acked+uint64(s.Snd_mss)
-	f.moved = f.moved || advanced || s.Bytes_received >= f.received+uint64(s.Snd_mss)
+	f.got = max(s.Bytes_received, f.received) - f.received
+	f.moved = f.moved || advanced || f.got >= uint64(s.Snd_mss)
 	open, all := s.State != tcpClose, f.arrived(s)
 	switch full := s.Snd_wnd == 0; {
 	case long, all, (advanced || arrives) && !f.again, open && s.Queued == 0 && (advanced || !f.again || lastSent(s) >= idle):
@@ -144,6 +146,9 @@ func (f *Flow) Again() bool { return f.again && !f.at.After(f.made) }
 
 // InVain reports whether the connection replaces another one, and nothing has arrived over it in either direction.
 func (f *Flow) InVain() bool { return f.again && !f.moved }
+
+// Received returns how many bytes have been received over the connection since it began, as of the last sample.
+func (f *Flow) Received() uint64 { return f.got }
 
 // Since returns when something was acknowledged, or there was nothing to acknowledge, as of the last sample.
 func (f *Flow) Since() time.Time { return f.at }
