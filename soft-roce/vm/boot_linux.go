@@ -20,7 +20,8 @@ import (
 // module does not depend on it.
 var modules = []string{
 	"virtio_pci", "virtio_net", "virtio_console", "9pnet_virtio", "9p",
-	"crc32_generic", "crc32_pclmul", "rdma_rxe", "ib_uverbs", "rdma_ucm", "ib_umad", "veth", "bonding", "sch_netem",
+	"crc32_generic", "crc32_pclmul", "rdma_rxe", "ib_uverbs", "rdma_ucm", "ib_umad", "veth", "bonding",
+	"sch_netem", "sch_prio", "cls_u32", // our tests lose packets, or those of a kind
 	"crc32c_generic", "libcrc32c", // siw, which our tests build, needs them
 }
 
