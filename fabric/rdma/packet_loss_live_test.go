@@ -13,17 +13,20 @@ import (
 	"github.com/ibrun/ibrun/soft-roce/live"
 )
 
+// runTC runs tc on a node.
+func runTC(t *testing.T, n live.Node, args string) {
+	t.Helper()
+	if out, err := n.Command("tc", strings.Fields(args)...).CombinedOutput(); err != nil {
+		t.Errorf("node %d: tc %s: %v %s", n.Number, args, err, out)
+	}
+}
+
 // dropPackets makes both nodes lose some of the packets that they send, until the test ends.
 func dropPackets(t *testing.T, nodes []live.Node, share string) {
 	t.Helper()
-	tc := func(n live.Node, args string) {
-		if out, err := n.Command("tc", strings.Fields(args)...).CombinedOutput(); err != nil {
-			t.Errorf("node %d: tc %s: %v %s", n.Number, args, err, out)
-		}
-	}
 	for _, n := range nodes {
-		t.Cleanup(func() { tc(n, "qdisc delete dev eth0 root") })
-		tc(n, "qdisc add dev eth0 root netem loss "+share)
+		t.Cleanup(func() { runTC(t, n, "qdisc delete dev eth0 root") })
+		runTC(t, n, "qdisc add dev eth0 root netem loss "+share)
 	}
 	if t.Failed() {
 		t.FailNow()
