@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ibrun/ibrun/internal/pmi"
 	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/mpi"
@@ -86,50 +85,6 @@ func checked(args []string) error {
 		fmt.Println("received", n)
 	}
 	return p.Finalize()
-}
-
-// whenClosed returns a channel that is closed when no process has the FIFO open for writing any more.
-func whenClosed(fifo string) (<-chan struct{}, error) {
-	f, err := os.OpenFile(fifo, os.O_RDONLY|syscall.O_NONBLOCK, 0) // does not wait until it is open for writing
-	if err != nil {
-		return nil, err
-	}
-	closed := make(chan struct{})
-	go func() {
-		_, _ = io.Copy(io.Discard, f) // nothing is written
-		f.Close()
-		close(closed)
-	}()
-	return closed, nil
-}
-
-// putPMI is a PMI program of two ranks, which have no connection to each other. When a FIFO is closed, the rank of that number
-// puts values that do not fit into one packet. Both wait for all values.
-func putPMI(fifo, putter string) error {
-	c, err := pmi.FromEnv(os.Getenv)
-	if err != nil || c == nil {
-		return fmt.Errorf("no launcher: %w", err)
-	}
-	if err := c.Barrier(context.Background()); err != nil {
-		return err
-	}
-	closed, err := whenClosed(fifo)
-	if err != nil {
-		return err
-	}
-	fmt.Println("ready", os.Getpid())
-	if strconv.Itoa(c.Rank()) == putter {
-		<-closed
-		for i := range 20 {
-			if err := c.Put("key-"+strconv.Itoa(i), strings.Repeat("v", 700)); err != nil {
-				return err
-			}
-		}
-	}
-	if err := c.Barrier(context.Background()); err != nil {
-		return err
-	}
-	return c.Finalize()
 }
 
 // checkedJob is jobUntil of program checked.

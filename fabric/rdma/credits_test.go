@@ -144,30 +144,3 @@ func TestCreditViolations(t *testing.T) {
 		t.Errorf("an old grant: %v, %d", err, out.grant)
 	}
 }
-
-// TestCreditAfterConfirmation: a slot was freed while the last control message was not confirmed, as one is that ends a series of
-// failures. If a control message of the peer confirms it, the credit is sent: the peer has none, so it sends nothing else.
-func TestCreditAfterConfirmation(t *testing.T) {
-	_, ds := openSimulated(t, Settings{Devices: []string{"a"}, Window: 1}, 2)
-	connectPeers(t, ds[0], ds[1])
-	connectPeers(t, ds[1], ds[0])
-	a, b := ds[0].eps[1], ds[1].eps[0]
-	pollTimes(t, ds[0], enoughPolls)
-	b.in.controlUnacked, b.in.controlGrant = true, b.in.granted+1 // a does not know of it when it sends the message
-	if err := a.Send([]byte("message"), nil); err != nil {
-		t.Fatal(err)
-	}
-	if evs := pollTimes(t, ds[1], 1); len(evs) != 1 {
-		t.Fatalf("%+v", evs)
-	}
-	pollTimes(t, ds[1], enoughPolls) // frees the slot
-	if pollTimes(t, ds[0], enoughPolls); !b.in.controlUnacked || a.out.hasCredit() {
-		t.Fatalf("a credit was sent: %+v", b.in)
-	}
-	b.in.controlGrant, a.in.controlUnacked = b.in.granted, false
-	ds[0].sendControl(a, kindCredit)
-	pollTimes(t, ds[1], enoughPolls)
-	if pollTimes(t, ds[0], enoughPolls); !a.out.hasCredit() {
-		t.Errorf("the credit was not sent: %+v", b.in)
-	}
-}

@@ -330,24 +330,3 @@ func TestDialOrder(t *testing.T) {
 		t.Error("a link-local address is dialed through an interface without one")
 	}
 }
-
-// TestStalledIsNoSetting: peers of which one says that nothing it sent arrives have the same settings, and each knows which one
-// says it.
-func TestStalledIsNoSetting(t *testing.T) {
-	for _, client := range []bool{true, false} {
-		x := transcript{options: optionEncrypt, hello: hello{options: optionEncrypt}}
-		if client {
-			x.hello.options |= optionStalled
-		} else {
-			x.options |= optionStalled
-		}
-		if err := x.optionsError(true); err != nil || !x.encrypted() {
-			t.Errorf("the client %v: %v, encrypted %v", client, err, x.encrypted())
-		}
-		for _, asked := range []bool{true, false} {
-			if here, there := x.stalled(asked); here != (asked == client) || there == here {
-				t.Errorf("the client %v, asked for the client %v: %v, %v", client, asked, here, there)
-			}
-		}
-	}
-}
