@@ -10,32 +10,9 @@ import (
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/ibrun/ibrun/internal/ptytest"
 	"github.com/ibrun/ibrun/internal/waittest"
 )
-
-// openTerminal returns both ends of a new pseudo-terminal.
-func openTerminal(t *testing.T) (master, terminal *os.File) {
-	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { master.Close() })
-	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	number, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	terminal, err = os.OpenFile(fmt.Sprint("/dev/pts/", number), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return master, terminal
-}
 
 // A job in the background does not read the terminal: the shell gets what is typed. In the foreground rank 0 gets it.
 func TestBackgroundJob(t *testing.T) {
@@ -65,7 +42,7 @@ type terminalView struct {
 // startInTerminal starts a command as the leader of a new terminal.
 func startInTerminal(t *testing.T, cmd *exec.Cmd) *terminalView {
 	t.Helper()
-	master, terminal := openTerminal(t)
+	master, terminal := ptytest.Open(t)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, terminal, terminal
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := cmd.Start(); err != nil {
@@ -141,7 +118,7 @@ func testBackgroundJob(t *testing.T, keys, script string) {
 // The command with which ibrun starts other nodes does not wait for what a user types.
 func TestNodeInTerminal(t *testing.T) {
 	t.Parallel()
-	_, terminal := openTerminal(t)
+	_, terminal := ptytest.Open(t)
 	defer terminal.Close()
 	cmd := exec.Command("ibrun", "node")
 	cmd.Stdin = terminal

@@ -27,7 +27,7 @@ NONE < internal/freeport < cmd/ibrun/internal/benchcmd;
 NONE < internal/transports < internal/tunables;
 NONE < internal/leakcheck < fabric/fabrictest, verbs/verbstest;
 NONE < internal/alloctest < fabric/fabrictest;
-NONE < internal/waittest, internal/threadtest;
+NONE < internal/waittest, internal/threadtest, internal/ptytest;
 NONE < internal/soaktest < verbs/verbstest;
 internal/ticks, internal/transports < perf;
 hw, internal/buildinfo, perf < perf/prom;

@@ -2,7 +2,6 @@ package console
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"syscall"
 	"testing"
@@ -10,40 +9,20 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/proctree"
+	"github.com/ibrun/ibrun/internal/ptytest"
 	"github.com/ibrun/ibrun/internal/waittest"
 )
-
-// openTerminal returns a new pseudo-terminal, and its device number.
-func openTerminal(t *testing.T) (terminal *os.File, device uint64) {
-	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { master.Close() })
-	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	number, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	terminal, err = os.OpenFile(fmt.Sprint("/dev/pts/", number), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { terminal.Close() })
-	var file unix.Stat_t
-	if err := unix.Fstat(int(terminal.Fd()), &file); err != nil {
-		t.Fatal(err)
-	}
-	return terminal, file.Rdev
-}
 
 // A process that was stopped in a read of the terminal does not read it until it is continued: after SIGCONT of a job, the ranks
 // are continued later than ibrun.
 func TestStoppedReader(t *testing.T) {
-	terminal, device := openTerminal(t)
+	_, terminal := ptytest.Open(t)
+	defer terminal.Close()
+	var file unix.Stat_t
+	if err := unix.Fstat(int(terminal.Fd()), &file); err != nil {
+		t.Fatal(err)
+	}
+	device := file.Rdev
 	cmd := exec.Command("cat")
 	cmd.Stdin = terminal
 	if err := cmd.Start(); err != nil {
