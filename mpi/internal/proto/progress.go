@@ -73,7 +73,7 @@ func (e *Engine) pollInTest() error {
 	case w.spin == spinOversubscribed && !w.paused():
 		e.yieldToOthers()
 	case w.oneProcessor:
-		e.yieldToWoken()
+		e.yieldToGoroutines()
 	}
 	return err
 }

@@ -283,10 +283,10 @@ func (e *Engine) pollFor(g *goal) {
 		switch {
 		case w.newcomers:
 			w.newcomers = false
-			e.yieldToWoken()
+			e.yieldToGoroutines()
 		case w.woken != 0 && yieldsToWoken < maxYieldsToWoken:
 			yieldsToWoken++
-			e.yieldToWoken()
+			e.yieldToGoroutines()
 		case w.yieldTimer.Due():
 			e.watchIfDue(g)
 			e.yield()
@@ -375,8 +375,8 @@ func (w *waiters) yieldToPeers() {
 // paused reports whether a goroutine should sleep in place of yielding to other processes.
 func (w *waiters) paused() bool { return !w.inProcess && w.processors.paused() }
 
-// yieldToWoken yields to other goroutines, such as those that have been woken.
-func (e *Engine) yieldToWoken() {
+// yieldToGoroutines yields to other goroutines of this process.
+func (e *Engine) yieldToGoroutines() {
 	e.unlock()
 	runtime.Gosched()
 	e.lock()
