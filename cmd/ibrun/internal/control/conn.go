@@ -77,7 +77,7 @@ type Conn struct {
 	received      uint64    // how many messages of the other side have arrived
 	unacked       int       // bytes of them that were not acknowledged yet
 	heard         time.Time
-	relinked      time.Time // when the first link was attached since the other side was heard, or the last before that; zero: none
+	relinked      time.Time // when the first link after heard was attached, or, if there is none, the last one before; zero: none
 	awaited       time.Time // since when another link is awaited, the last time that the link broke; zero: it never did
 	flow          flow      // whether what is written arrives
 	ran           time.Time // when this process ran last, as far as is known: see noteRunning
@@ -495,8 +495,8 @@ func (c *Conn) writeFailed(l *link, why error) {
 	}
 }
 
-// inVain reports whether nothing was heard over a link that replaces another one, but perhaps the short frames with which a link
-// begins. The caller must hold mu.
+// inVain reports whether a link has replaced another one, and nothing was heard over it except, perhaps, the short frames with
+// which a link begins. The caller must hold mu.
 func (c *Conn) inVain() bool { return !c.relinked.IsZero() && c.heard.Sub(c.relinked) < c.interval() }
 
 // silence returns the error for a side that was silent for that time, which is too long. The caller must hold mu.

@@ -239,7 +239,8 @@ func (c *Conn) endBroken(broken uint64, why error) {
 	}
 }
 
-// endGone is endBroken for a side that has ended the connection, as far as is known for that reason.
+// endGone is endBroken for a side that has ended the connection. why is the reason as far as it is known; gone may find a better
+// one.
 func (c *Conn) endGone(broken uint64, why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -248,10 +249,10 @@ func (c *Conn) endGone(broken uint64, why error) {
 	}
 }
 
-// gone returns why the other side has ended the connection. Where long packets are lost, both sides give up after the time of a
-// heartbeat, and the second one only finds that the first has. If what this side has sent did not arrive, or if another link was
-// in vain and the other side was silent, that is the reason, and not what it has found. It then sets since when the other side is
-// lost. The caller must hold mu.
+// gone returns why the other side has ended the connection. found is what this side has seen. Where long packets are lost, both
+// sides give up after the time of a heartbeat, and the later one sees only that the other one has gone. So lost packets are the
+// reason if nothing that this side has sent arrived, or if another link was in vain and the other side was silent. In the second
+// case gone also sets lostSince. The caller must hold mu.
 func (c *Conn) gone(found error, now time.Time) error {
 	silent := now.Sub(c.heard)
 	switch cause := c.flow.cause(); {

@@ -6,7 +6,8 @@ import "time"
 // again, its deadlines have passed, although the other side may have sent heartbeats all the time. So the time in which this
 // process did not run is no silence of the other side. A goroutine of each Conn notes regularly that the process runs.
 //
-// Every field that says since when a side waits for something is one of clocks, so that all are moved together.
+// clocks lists every time since when a side waits for something, so that all are moved together. Only ran is not moved, and
+// lostSince, which is for the user.
 
 // interval returns the time between two heartbeats of a side, and between two notes that the process runs.
 func (c *Conn) interval() time.Duration { return min(heartbeatInterval, c.heartbeat/minHeartbeats) }

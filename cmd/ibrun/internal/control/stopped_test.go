@@ -26,8 +26,8 @@ func TestNoteRunning(t *testing.T) {
 	}
 }
 
-// TestClocks: every time of a connection and of its link is moved by the time in which this process did not run, but the time
-// when it ran, and the time for the user. None of them is in the future then. None that is not set is set.
+// TestClocks: noteRunning moves every time of a connection and of its link, except ran and lostSince. No time is then in the
+// future. A time that was not set remains unset.
 func TestClocks(t *testing.T) {
 	begin := time.Now()
 	c := &Conn{heartbeat: time.Minute, ran: begin, link: &link{}}
@@ -205,7 +205,7 @@ func (d *deadlined) SetWriteDeadline(at time.Time) error {
 	return nil
 }
 
-// TestSuspendAll: sides that do not read delay a suspension together as long as one of them does. The time is that of a bubble.
+// TestSuspendAll: five sides that do not read delay SuspendAll no longer than one does. The time is that of a synctest bubble.
 func TestSuspendAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var conns []*Conn

@@ -110,7 +110,7 @@ func infiniBand(h *Host) {
 
 func softRoCE(h *Host) { h.dev().Provider, h.dev().PCI = "rxe", "" }
 
-// unlisted gives the device a driver that ibrun has never heard of.
+// unlisted gives the device a driver that is in no table of ibrun.
 func unlisted(h *Host) { h.dev().Driver, h.dev().Provider = "acme_core", "acme_core" }
 
 // refused makes the device refuse what a job asks.

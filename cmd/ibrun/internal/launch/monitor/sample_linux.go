@@ -144,7 +144,7 @@ func inspectProcess(r *jobs.Rank, pid int, s *perf.Snapshot) {
 	}
 	r.CPU, r.Process = p.CPU.Seconds(), string(p.State)
 	switch {
-	case p.State == 'T' || p.State == 't':
+	case p.Stopped():
 		r.State = jobs.Stopped
 	case p.Exiting:
 		r.State = jobs.Ended
