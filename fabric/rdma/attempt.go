@@ -126,7 +126,7 @@ func (d *domain) Abandon(peer int) {
 	}
 	e.discarding, e.attempt.held = true, true
 	d.endLeaving(e)
-	if e.leaving != nil && e.leaving.left { // before, finishTeardown ends all
+	if e.leaving != nil && e.leaving.left { // before that, the device may access their memory
 		d.endTransfers(e, errAbandoned.err) // those that began since then
 	}
 	if e.conn.state == stateIdle && len(e.qps) == 0 {

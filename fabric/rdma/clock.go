@@ -8,9 +8,10 @@ import (
 // clock decides when timers have expired, mostly without reading the system clock. In some virtual machines the system clock is
 // a device, and reading it takes longer than everything else that a Poll does. So it is read about every clockInterval, which
 // is precise enough for all timers: the clock estimates from earlier intervals how many Polls that takes. The number of Polls
-// between two reads is limited, for programs that call Poll rarely. If Polls take so long that a read costs nothing beside them,
-// each of them reads the clock, and does all other work: otherwise connections would take dozens of them to break, and running
-// would count only a fraction of the time.
+// between two reads is limited, for programs that call Poll rarely. If the time between Polls was longer than rareInterval on
+// average, each Poll reads the clock and does all other work, until a Poll is fast again. Without that, a connection would need
+// dozens of Polls to break, and running would count only a fraction of the time. The first such read comes only after the number
+// of Polls that was estimated before.
 type clock struct {
 	polls  uint          // Polls so far, and calls of progressAll
 	readAt uint          // value of polls at which the system clock is read next
@@ -25,7 +26,7 @@ type clock struct {
 
 const (
 	clockInterval = 250 * time.Microsecond
-	rareInterval  = 4 * clockInterval // Polls are rare if there is more time between two of them
+	rareInterval  = 4 * clockInterval // Polls are rare if the mean time between them is longer
 	minStride     = 64
 	maxStride     = 1024
 	never         = time.Duration(math.MaxInt64)
@@ -34,14 +35,14 @@ const (
 // due reports whether the system clock is to be read.
 func (c *clock) due() bool { return c.polls >= c.readAt }
 
-// rare reports whether so much time passes between two Polls that each of them reads the system clock.
+// rare reports whether Polls were rare at the last read, so that the next Poll reads the system clock as well.
 func (c *clock) rare() bool { return c.stride == 1 }
 
 // elapsed returns the time since start. It reads the system clock.
 func (c *clock) elapsed() time.Duration { return time.Since(c.start) }
 
-// running returns for how long this process has run since start, if now is the time since start. Time in which it did not Poll
-// counts as most: the process may have been stopped, or its machine suspended.
+// running returns for how long this process has run since start; now is the time since start. Of the time between two calls, at
+// most this much counts: the process may have been stopped, or its machine suspended.
 func (c *clock) running(now, most time.Duration) time.Duration {
 	c.ran += min(now-c.ranAt, most)
 	c.ranAt = now
@@ -61,7 +62,7 @@ func (c *clock) read() time.Duration {
 func nextStride(stride uint, since time.Duration) uint {
 	switch {
 	case since > time.Duration(max(stride, 1))*rareInterval:
-		return 1 // ended by the first fast Poll
+		return 1 // until a Poll comes less than clockInterval after the one before
 	case since < clockInterval:
 		return min(max(2*stride, minStride), maxStride)
 	case since > rareInterval:

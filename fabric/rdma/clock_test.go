@@ -10,8 +10,8 @@ import (
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
 
-// TestRarePolls: a process that polls rarely, and does not sleep in Arm, reads the clock in each Poll, also if it polled often
-// before and has nothing to do. So the time counts as time in which it has run. The first fast Poll ends that.
+// TestRarePolls: a process polls rarely, and does not sleep in Arm. Once the estimate from before has run out, it reads the clock
+// in each Poll, also if it has nothing to do. So all of that time counts as time in which it has run. A fast Poll ends that.
 func TestRarePolls(t *testing.T) {
 	ds := openRails(t, verbstest.NewSimulatedNetwork(), Settings{Heartbeat: time.Hour}, 1)
 	connectPeers(t, ds[0], ds[1])

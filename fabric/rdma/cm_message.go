@@ -23,7 +23,7 @@ const (
 	cmGiveUp                   // this peer has given up the other one for good; see series.go
 )
 
-// hasReason reports whether a datagram has the reason for it in place of the address.
+// hasReason reports whether a datagram of this kind has a reason, as text, in place of the address.
 func (k cmKind) hasReason() bool { return k == cmREJ || k == cmGiveUp }
 
 // qpInfo is what a peer has to know about a queue pair in addition to the address of its rail.

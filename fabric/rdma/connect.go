@@ -18,7 +18,7 @@ type connRetry struct {
 	err         error         // why the last datagram could not be sent to the peer; nil if it was sent
 	why         error         // why the last attempt has failed; valid while failed is not 0
 	since       time.Duration // when the first one of the series has failed, by clock.running; valid while failed is not 0
-	lost        uint32        // bytes of the shortest packet that was lost over connections that broke; 0: none is known
+	lost        uint32        // bytes of the shortest packet that was lost in the series; 0: none is known
 	unfinished  unfinished
 	failed      int16         // attempts in a row that have failed; see series.go
 	rejected    bool          // the last one was refused by the peer
@@ -63,7 +63,7 @@ func (d *domain) takeRequested() []*endpoint {
 func (d *domain) connectRequested() {
 	for _, e := range d.takeRequested() {
 		if e.leaving != nil {
-			if e.leaving.left { // before, the device may access the memory of those in flight; hasLeft ends all
+			if e.leaving.left { // before that, the device may access their memory; hasLeft ends them
 				d.endTransfers(e, errAbandoned.err)
 			}
 		} else if e.conn.state == stateIdle && e.teardown == nil && e.ended.Load() == nil && !e.retryPending() && !e.attempt.held {
@@ -327,7 +327,7 @@ func (d *domain) established(e *endpoint) {
 	d.mu.Lock()
 	e.canPost = !d.stopped // the device may be lost
 	if o := e.ops.first; o != nil && len(e.qps) == 1 {
-		o.most = o.done // what is carried out over one lane is kept, so any of it is progress
+		o.most = o.done // pieces carried out over one lane are kept, so each one is progress
 	}
 	d.mu.Unlock()
 	if !d.retransmit(e, unacked) {

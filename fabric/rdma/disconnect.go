@@ -48,8 +48,8 @@ func (d *domain) peerEnds(e *endpoint, m *cmMessage) {
 	}
 }
 
-// answerEnded answers a REQ of a peer whose endpoint has ended with this error. The peer has not received the datagram that said
-// so.
+// answerEnded answers a REQ of a peer whose endpoint has ended with this error. The peer does not know of the end: no datagram
+// about it was sent, or it was lost.
 func (d *domain) answerEnded(e *endpoint, err error) {
 	if g := (*givenUp)(nil); errors.As(err, &g) {
 		d.answered(e, d.sendGiveUp(e, g))

@@ -95,14 +95,13 @@ func testLongPacketsLost(t *testing.T, retries uint8, jumbo bool, when string) {
 		p.endRead(1, p.beginRead(1))
 	case "after other connections":
 		p.echo(20)
-		all := loseLong(t, nodes, 1024)
+		end := loseLong(t, nodes, 1024)
 		p.until("the end of a connection", func() bool {
 			_ = p.ep.Send(nil, make([]byte, 2000)) // ErrAgain, once there is no room
 			return rdma.Connections(p.ep) > 1
 		})
-		all()
-		b := p.beginRead(1)
-		p.endRead(1, b)
+		end()
+		p.endRead(1, p.beginRead(1))
 		p.got = nil
 	}
 	loseLong(t, nodes, lost)

@@ -11,9 +11,10 @@ import (
 
 // A switch between two RoCE ports may have a smaller MTU than both. It drops large packets and passes small ones, so connections
 // are made, and break at the first large message. That a connection is made again, and that small messages are acknowledged over
-// it, is no progress; the acknowledgement of a request as large as the lost one is. If connections break several times in a row,
-// or one does after a third of the heartbeat, the next ones have packets that fit every Ethernet network. Both ends need the same
-// MTU: a REQ names that of its sender, and a REP the smaller one of both. If connections still break, the peer is lost.
+// it, does not end the series of failures. A request as large as the lost one must be acknowledged as well, see series.go. If
+// connections break several times in a row, or one does after a third of the heartbeat, the next ones have packets that fit
+// every Ethernet network. Both ends need the same MTU: a REQ names that of its sender, and a REP the smaller one of both. If
+// connections still break, the peer is lost.
 
 const (
 	smallMTU      = verbs.MTU1024 // fits Ethernet frames of 1,500 bytes
@@ -28,7 +29,7 @@ const (
 // countLost records that a connection breaks because a request was not acknowledged. What is lost on another lane than that of
 // messages tells nothing about packets: its cable may be pulled. It is sent again on this one.
 func (e *endpoint) countLost(q *queuePair, r *request, err error) {
-	e.countWorked() // before, since it may forget what was lost
+	e.countWorked() // must be first: it may set e.retry.lost to 0
 	if !q.isMessages() || !errors.Is(err, verbs.StatusRetryExceeded) {
 		return
 	}

@@ -110,7 +110,7 @@ func (d *domain) progress() error {
 		if err := d.tick(d.clock.read()); err != nil {
 			return err
 		}
-		if d.clock.rare() {
+		if d.clock.rare() { // the next Poll is to read the clock as well
 			d.fastPolls = 0
 		}
 	}

@@ -126,10 +126,10 @@ func (q *queuePair) push(r request, f verbs.Flags) {
 	}
 }
 
-// suspect returns the request that probably keeps those in flight from being carried out; a request of no bytes if none is in
-// flight. The oldest one may have arrived long ago: one without a completion of its own stays in flight until the next one with a
-// completion. Up to that one, each may be what was lost, and those behind it wait. Of these the longest is suspected: packets are
-// lost because they are long, or all are, and then packets get smaller without need.
+// suspect returns the request that probably was lost, so that no others are carried out; a request of no bytes if none is in
+// flight. It need not be the oldest one: a request without a completion of its own stays in flight until the next one with a
+// completion, so it may have arrived long ago. Each request up to that next one may be the lost one. The longest of them is
+// taken, since long packets are lost most often. If packets of all lengths are lost, packets get smaller without need.
 func (q *queuePair) suspect() (longest request) {
 	for n := q.head; n != q.tail; n++ {
 		r := q.at(n)

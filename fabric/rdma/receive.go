@@ -60,15 +60,15 @@ func (d *domain) handleReceive(wc *verbs.WC) {
 			d.sendControl(e, kindCredit) // for slots that were freed since the REP, or to end a series of failures
 		}
 	}
-	// Any message is proof that a lost one was sent again: they arrive in order, and a control message has the number of the next
-	// data message, so none is missing.
+	// If a message was lost, it was sent again before this one: messages arrive in order. A control message has the number of the
+	// next data message, so it shows that none is missing.
 	e.retry.arrived()
 	final := e.peerClosing && e.in.received == e.finalSeq
 	if h.kind == kindData {
 		d.receiveData(e, slot, wc.Len-headerBytes, h.needsCredits)
 	} else {
 		d.recvs.post(e, slot)
-		if e.in.creditDue() { // while our last control message was not confirmed, which this one may do
+		if e.in.creditDue() { // it was not sent while our last control message was unconfirmed; this one may confirm that
 			d.sendControl(e, kindCredit)
 		}
 	}

@@ -38,7 +38,7 @@ func (d *domain) handleFailures() error {
 			continue // that connection was closed already: several failures of it were recorded
 		}
 		switch t := d.tearDown(f.ep); {
-		case !f.peerDown && (t.broken == nil || errors.Is(t.broken, verbs.StatusFlushed)): // that is never the first cause
+		case !f.peerDown && (t.broken == nil || errors.Is(t.broken, verbs.StatusFlushed)): // another failure causes a flush
 			t.broken = f.err
 		case f.peerDown && t.peerDown == nil:
 			t.peerDown = f.err

@@ -43,11 +43,12 @@ func (d *domain) refused(e *endpoint, err error) {
 // attemptRefused is attemptFailed for an attempt that the device of this process refuses.
 func (d *domain) attemptRefused(e *endpoint, err error) bool {
 	e.retry.rejected = false
-	return d.attemptFailed(e, fmt.Errorf("%w: device %s %s: %w", fabric.ErrNotSupported, d.rails[0].dev.Name(), refuses(err), err))
+	return d.attemptFailed(e, fmt.Errorf("%w: device %s %s: %w", fabric.ErrNotSupported, d.rails[0].dev.Name(), refusalText(err),
+		err))
 }
 
-// refuses says what a device does whose call has failed with this error. If the kernel has no route, the device refuses nothing.
-func refuses(err error) string {
+// refusalText says what a device does if a call fails with this error. If the kernel has no route, the device has not refused.
+func refusalText(err error) string {
 	if errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EHOSTUNREACH) {
 		return "has no route for the connection"
 	}
@@ -105,7 +106,7 @@ func (d *domain) rejected(e *endpoint, m *cmMessage) {
 	}
 	e.retry.rejected = true
 	why := m.reason()
-	d.attemptFailed(e, fmt.Errorf("%w: the device of the peer %s: %w", fabric.ErrNotSupported, refuses(why), why))
+	d.attemptFailed(e, fmt.Errorf("%w: the device of the peer %s: %w", fabric.ErrNotSupported, refusalText(why), why))
 }
 
 // peerReason is the reason in a datagram of a peer.

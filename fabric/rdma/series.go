@@ -14,7 +14,7 @@ import (
 //
 //   - if a call is refused that sets up the connection: by the device of this process, see refusal.go, or by that of the peer,
 //     which says so in a REJ, and is asked again;
-//   - or if the connection breaks before the peer has acknowledged what was lost with the one before.
+//   - or if the connection breaks.
 //
 // A REQ that is not answered is no failure, since the peer may compute. A domain finds by probes whether its process exists, see
 // silence.go.
@@ -81,8 +81,8 @@ func retryPause(failures int16) time.Duration {
 type unfinished struct {
 	seq     uint32 // of the oldest message that was not acknowledged; valid if message is set
 	message bool   // there was such a message
-	// transfer: there was a transfer that had not ended. More of the oldest one, see op.oldest, must be carried out than over any
-	// connection before; or any of it over a connection with one lane, since that is kept if the connection breaks.
+	// transfer: there was a transfer that had not ended. It is cleared when the oldest one, see op.oldest, gets further than over
+	// any connection before. Over a connection with one lane any piece is enough, since it is kept if the connection breaks.
 	transfer bool
 	receive  bool // the receive of a message has failed, so the peer has to send it again
 }
@@ -99,7 +99,7 @@ func (e *endpoint) acknowledged(r *request) {
 	}
 }
 
-// countAcknowledged is acknowledged during a series of failures.
+// countAcknowledged does what acknowledged does during a series of failures.
 func (e *endpoint) countAcknowledged(r *request) {
 	t := &e.retry
 	u := &t.unfinished
@@ -178,8 +178,8 @@ func (d *domain) attemptFailed(e *endpoint, err error) bool {
 
 // givenUp is why a peer was given up.
 type givenUp struct {
-	attempts string // how many have failed
-	why      error  // the last one has failed
+	attempts string // text before why: how many attempts have failed, and in which time
+	why      error  // why the last attempt has failed
 }
 
 func (g *givenUp) Error() string { return g.attempts + g.why.Error() }
@@ -203,7 +203,8 @@ func (d *domain) endSeries(e *endpoint, lasts time.Duration) bool {
 	case r.failed < least || lasts < d.settings.Heartbeat || e.attempt.confirmed || e.attempt.held:
 		return false
 	default:
-		_ = d.sendGiveUp(e, err) // the peer's process may exist, and the network pass small packets; a later REQ is answered so too
+		// The peer's process may exist, and small packets may reach it. If this datagram is lost, its next REQ gets the same answer.
+		_ = d.sendGiveUp(e, err)
 		d.declareDown(e, fmt.Errorf("fabric/rdma: connect to peer %d: %w: %w", e.peer, fabric.ErrPeerDown, err))
 	}
 	return true

@@ -50,7 +50,7 @@ type op struct {
 	bytes    int
 	posted   int // bytes of the pieces that were posted
 	done     int // bytes of the pieces that have completed
-	most     int // progress is that done exceeds it: the largest value of done when a connection ended; see established
+	most     int // done must exceed this to be progress: its largest value when a connection ended; established may reduce it
 	keyState keyState
 	err      error // the transfer ends with it once the connection is closed
 }
