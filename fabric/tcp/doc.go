@@ -127,7 +127,7 @@
 // it learns the reason. A connection that was made again for that reason is left alone for a while: the kernel may try shorter
 // packets (net.ipv4.tcp_mtu_probing), and then bytes arrive.
 //
-// If long packets are lost in one direction only, the other side cannot know that: what it sends arrives. Hello and challenge of
-// the other connection tell it, since this process may have ended when the reset arrives. A connection whose handshake has not
-// told it, because it was made for another reason, is replaced once.
+// If long packets are lost in one direction only, the peer to which they are sent cannot know it: what it sends arrives. It is
+// told in the hello or the challenge of another connection, because this process may have ended when the reset arrives. If a
+// connection was made for another reason, its handshake did not say so. Then it is replaced once.
 package tcp

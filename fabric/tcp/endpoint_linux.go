@@ -82,7 +82,7 @@ type endpoint struct {
 	flow       tcpflow.Flow     // whether what was sent arrives
 	vain       int              // connections in a row over which nothing has arrived
 	told       bool             // the peer knows that nothing that was sent before this connection has arrived
-	unheard    time.Time        // when the peer has said that nothing that it sent arrives; zero: not, or something long has since
+	unheard    time.Time        // when the peer has said that nothing that it sends arrives; zero: never, or much has arrived
 	unreached  bool             // the peer was lost because nothing that was sent has arrived
 }
 

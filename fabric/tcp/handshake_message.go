@@ -59,19 +59,24 @@ type options uint32
 const (
 	optionChecksum options = 1 << 0 // frames have checksums
 	optionEncrypt  options = 1 << 1 // everything after the challenge is sent over TLS
-	optionStalled  options = 1 << 2 // no setting: nothing that the sender of this message sends arrives
+	optionStalled  options = 1 << 2 // not a setting: nothing that the sender of this message sends arrives
 )
 
 // settings returns what both peers must have in common.
 func (o options) settings() options { return o &^ optionStalled }
 
-// stalled reports what this side, or the peer, has said about what it has sent. client says which side this process is.
-func (t *transcript) stalled(client bool) (here, there bool) {
-	here, there = t.options&optionStalled != 0, t.hello.options&optionStalled != 0
+// sides returns the options of this side and of the peer. client says which side this process is.
+func (t *transcript) sides(client bool) (here, there options) {
 	if client {
-		here, there = there, here
+		return t.hello.options, t.options
 	}
-	return here, there
+	return t.options, t.hello.options
+}
+
+// stalled reports whether this side (here) and the peer (there) have set optionStalled. client says which side this process is.
+func (t *transcript) stalled(client bool) (here, there bool) {
+	x, y := t.sides(client)
+	return x&optionStalled != 0, y&optionStalled != 0
 }
 
 // session identifies what two peers send each other. It is random, and proposed by the client of the first connection.
@@ -180,10 +185,8 @@ func (t *transcript) parseChallenge(b []byte, key *[32]byte) error {
 
 // optionsError returns an error if the settings of the two peers differ. client says which side this process is.
 func (t *transcript) optionsError(client bool) error {
-	here, there := t.options.settings(), t.hello.options.settings()
-	if client {
-		here, there = there, here
-	}
+	here, there := t.sides(client)
+	here, there = here.settings(), there.settings()
 	if here == there {
 		return nil
 	}

@@ -92,7 +92,8 @@ func (e *endpoint) suspect(since time.Time) {
 
 var errSilent = errors.New("nothing was acknowledged")
 
-// errUnheard is why a peer is lost that has said so itself. This side cannot know: what it sends arrives.
+// errUnheard is added to the reason why a peer is lost, if the peer has said that nothing that it sends arrives here. This side
+// cannot find that out itself: what it sends arrives.
 var errUnheard = errors.New("it had connected again because nothing that it sent arrived here: does the network between the " +
 	"two drop long packets (MTU)?")
 
@@ -108,7 +109,8 @@ func (e *endpoint) stalled() options {
 	return 0
 }
 
-// noteStalls notes what this side and the peer have told each other.
+// noteStalls notes whether this side has told the peer (here), and the peer this side (there), that nothing that it sends
+// arrives.
 func (e *endpoint) noteStalls(here, there bool) {
 	e.told, e.unheard = here, time.Time{}
 	if there {
@@ -116,8 +118,8 @@ func (e *endpoint) noteStalls(here, there bool) {
 	}
 }
 
-// isUnheard reports whether nothing that the peer sends arrives, according to the peer. Within the timeout it says that again, or
-// ends the connection.
+// isUnheard reports whether the peer has said that nothing that it sends arrives. That holds for two timeouts: within one, the
+// peer says it again or ends the connection.
 func (e *endpoint) isUnheard() bool {
 	return !e.unheard.IsZero() && e.d.now().Sub(e.unheard) < 2*e.d.timeout
 }

@@ -76,8 +76,8 @@ func (d *Domain) tick() {
 	}
 }
 
-// now returns the time. If this process was stopped, or did not poll, it extends all deadlines first. Whatever sets a deadline or
-// compares one asks here: the events that came meanwhile may be handled before that of the timer.
+// now returns the time. If this process was stopped, or did not poll, it extends all deadlines first. Code that sets or
+// compares a deadline must call now: events that came while the process was stopped may be handled before that of the timer.
 func (d *Domain) now() time.Time {
 	now, interval := d.clock(), d.timer.slowTick
 	if d.timer.fast {

@@ -90,7 +90,7 @@ func TestDeadlinesAfterStop(t *testing.T) {
 	check("stopped", first, fastTick)
 	e.since = now // another attempt begins
 	now = now.Add(testTimeout)
-	if left(); e.since != now.Add(-fastTick) || e.flow.Since().After(now) {
+	if d.now(); e.since != now.Add(-fastTick) || e.flow.Since().After(now) {
 		t.Errorf("connecting since %v, nothing arrives since %v, it is %v", e.since, e.flow.Since(), now)
 	}
 }
