@@ -14,6 +14,7 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/internal/rxe"
 	"github.com/ibrun/ibrun/verbs/internal/rxetest"
+	"github.com/ibrun/ibrun/verbs/verbstest"
 )
 
 // removedDevice is a device that is removed while it is in use. Every system call fails with EIO then, and the event
@@ -205,5 +206,31 @@ func (l *removedDevice) checkCloses() {
 	}
 	if _, err := l.other.Poll(make([]verbs.WC, 1)); !errors.Is(err, verbs.ErrClosed) {
 		l.t.Errorf("poll after Close: %v", err)
+	}
+}
+
+// TestSimulatedRemoval: calls on a simulated device fail from its removal on, as those of the kernel do, and not only once the
+// event is read. What was created is closed without an error.
+func TestSimulatedRemoval(t *testing.T) {
+	net := verbstest.NewSimulatedNetwork()
+	ctx := must(net.Open("a"))(t)
+	pd, cq := must(ctx.AllocPD())(t), must(ctx.CreateCQ(16, nil))(t)
+	mr := must(pd.Register(make([]byte, 64), verbs.LocalWrite))(t)
+	cfg := verbs.QPConfig{Type: verbs.UD, SendCQ: cq}
+	qp := must(pd.CreateQP(cfg))(t)
+	net.RemoveDevice("a")
+	_, created := pd.CreateQP(cfg)
+	_, registered := pd.Register(make([]byte, 64), verbs.LocalWrite)
+	for what, err := range map[string]error{
+		"create a queue pair": created,
+		"register memory":     registered,
+		"change a queue pair": qp.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState),
+	} {
+		if !errors.Is(err, verbs.ErrDeviceLost) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := errors.Join(qp.Close(), mr.Close(), cq.Close(), pd.Close(), ctx.Close()); err != nil {
+		t.Error(err)
 	}
 }

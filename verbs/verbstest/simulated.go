@@ -172,11 +172,12 @@ func (e *simEvents) Close() error {
 }
 
 type simDevice struct {
-	net   *SimulatedNetwork
-	name  string
-	is    SimulatedDevice
-	ahs   int // open address handles; guarded by the mutex of the network
-	async simEvents
+	net     *SimulatedNetwork
+	name    string
+	is      SimulatedDevice
+	ahs     int  // open address handles; guarded by the mutex of the network
+	removed bool // by RemoveDevice; guarded by the mutex of the network
+	async   simEvents
 }
 
 func (d *simDevice) AsyncFD() int            { return d.async.FD() }
@@ -194,13 +195,13 @@ func (d *simDevice) Close() error {
 }
 
 func (d *simDevice) QueryDevice() (ib.DeviceAttr, error) {
-	return ib.DeviceAttr(d.is.Attr), d.net.call(d.name, CallQueryDevice)
+	return ib.DeviceAttr(d.is.Attr), d.call(CallQueryDevice)
 }
 
-func (d *simDevice) AllocPD() (ib.PD, error) { return &simPD{d}, d.net.call(d.name, CallAllocPD) }
+func (d *simDevice) AllocPD() (ib.PD, error) { return &simPD{d}, d.call(CallAllocPD) }
 
 func (d *simDevice) CreateChannel() (ib.Channel, error) {
-	if err := d.net.call(d.name, CallCreateChannel); err != nil {
+	if err := d.call(CallCreateChannel); err != nil {
 		return nil, err
 	}
 	events, err := newSimEvents()
@@ -210,7 +211,7 @@ func (d *simDevice) CreateChannel() (ib.Channel, error) {
 func (d *simDevice) CompVectors() int { return d.is.CompVectors }
 
 func (d *simDevice) CreateCQ(n int, ch ib.Channel, vector int) (ib.CQ, error) {
-	if err := d.net.call(d.name, CallCreateCQ); err != nil {
+	if err := d.call(CallCreateCQ); err != nil {
 		return nil, err
 	}
 	if n > int(d.is.Attr.MaxCQE) || vector >= d.is.CompVectors {
@@ -242,7 +243,7 @@ func (c *simCQ) Resize(int) error { return syscall.EOPNOTSUPP }
 func (c *simCQ) Close() error     { return nil }
 
 func (c *simCQ) Poll(wcs []ib.WC) (int, error) {
-	if err := c.net.call(c.dev.name, CallPoll); err != nil {
+	if err := c.dev.call(CallPoll); err != nil {
 		return 0, err
 	}
 	c.net.mu.Lock()
@@ -254,7 +255,7 @@ func (c *simCQ) Poll(wcs []ib.WC) (int, error) {
 }
 
 func (c *simCQ) Notify(bool) error {
-	if err := c.net.call(c.dev.name, CallNotify); err != nil {
+	if err := c.dev.call(CallNotify); err != nil {
 		return err
 	}
 	c.net.mu.Lock()
@@ -293,7 +294,7 @@ func (p *simPD) AllocMW(uint8) (ib.MW, error) { return nil, syscall.EOPNOTSUPP }
 
 func (p *simPD) RegMR(addr, length, _ uint64, access uint32) (ib.MR, error) {
 	n := p.dev.net
-	if err := n.call(p.dev.name, CallRegMR); err != nil {
+	if err := p.dev.call(CallRegMR); err != nil {
 		return nil, err
 	}
 	if most := p.dev.is.Attr.MaxMRSize; most != 0 && length > most {
@@ -308,7 +309,7 @@ func (p *simPD) RegMR(addr, length, _ uint64, access uint32) (ib.MR, error) {
 
 func (p *simPD) CreateSRQ(wr, sge, _ uint32) (ib.SRQ, error) {
 	n := p.dev.net
-	if err := n.call(p.dev.name, CallCreateSRQ); err != nil {
+	if err := p.dev.call(CallCreateSRQ); err != nil {
 		return nil, err
 	}
 	switch {
@@ -326,7 +327,7 @@ func (p *simPD) CreateSRQ(wr, sge, _ uint32) (ib.SRQ, error) {
 
 func (p *simPD) CreateAH(a ib.AHAttr) (ib.AH, error) {
 	n := p.dev.net
-	if err := n.call(p.dev.name, CallCreateAH); err != nil {
+	if err := p.dev.call(CallCreateAH); err != nil {
 		return nil, err
 	}
 	n.mu.Lock()
@@ -343,7 +344,7 @@ func (p *simPD) CreateAH(a ib.AHAttr) (ib.AH, error) {
 
 func (p *simPD) CreateQP(init ib.QPInit) (ib.QP, error) {
 	n := p.dev.net
-	if err := n.call(p.dev.name, CallCreateQP); err != nil {
+	if err := p.dev.call(CallCreateQP); err != nil {
 		return nil, err
 	}
 	if err := p.dev.is.checkQP(&init); err != nil {
@@ -378,7 +379,7 @@ func (m *simMR) Rereg(uint32, ib.PD, uint64, uint64, uint64, uint32) error {
 
 func (m *simMR) Close() error {
 	n := m.dev.net
-	if err := n.call(m.dev.name, CallDeregMR); err != nil {
+	if err := m.dev.call(CallDeregMR); err != nil {
 		return err
 	}
 	n.mu.Lock()
@@ -394,7 +395,7 @@ type simAH struct {
 }
 
 func (a *simAH) Close() error {
-	if err := a.dev.net.call(a.dev.name, CallDestroyAH); err != nil {
+	if err := a.dev.call(CallDestroyAH); err != nil {
 		return err
 	}
 	a.dev.net.mu.Lock()
@@ -414,7 +415,7 @@ type simRecvQueue struct {
 
 // Recv posts a receive.
 func (r *simRecvQueue) Recv(id uint64, sge []ib.SGE) error {
-	if err := r.net.call(r.dev.name, r.call); err != nil {
+	if err := r.dev.call(r.call); err != nil {
 		return err
 	}
 	r.net.mu.Lock()

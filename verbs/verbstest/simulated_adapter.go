@@ -120,7 +120,9 @@ func (n *SimulatedNetwork) RaiseEvent(device string, t verbs.EventType) {
 	}
 }
 
-// RemoveDevice removes a device that is open: its queue pairs vanish, and [verbs.EventDeviceFatal] is raised.
+// RemoveDevice removes a device that is open: its queue pairs vanish, [verbs.EventDeviceFatal] is raised, and calls that create,
+// change or query something fail with EIO from then on, also before the event is read. A device of this name that is opened later
+// is another one.
 func (n *SimulatedNetwork) RemoveDevice(device string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -128,6 +130,7 @@ func (n *SimulatedNetwork) RemoveDevice(device string) {
 	n.busy = slices.DeleteFunc(n.busy, func(q *simQP) bool { return q.dev.name == device })
 	for _, d := range n.open {
 		if d.name == device {
+			d.removed = true
 			d.raise(verbs.EventDeviceFatal, 0)
 		}
 	}

@@ -163,13 +163,27 @@ func (n *SimulatedNetwork) call(device string, c SimulatedCall) error {
 	return nil
 }
 
+// call returns the error with which a call on the device is refused. A call that creates, changes or queries something fails with
+// EIO once the device was removed, as the kernel's do.
+func (d *simDevice) call(c SimulatedCall) error {
+	if err := d.net.call(d.name, c); err != nil || c >= CallNotify {
+		return err
+	}
+	d.net.mu.Lock()
+	defer d.net.mu.Unlock()
+	if d.removed {
+		return fmt.Errorf("ibv_%v: %w", c, syscall.EIO)
+	}
+	return nil
+}
+
 // modify is call for a change of a queue pair.
-func (n *SimulatedNetwork) modify(device string, mask verbs.AttrMask, to verbs.State) error {
-	err := n.call(device, CallModifyQP)
+func (d *simDevice) modify(mask verbs.AttrMask, to verbs.State) error {
+	err := d.call(CallModifyQP)
 	change, ok := map[verbs.State]SimulatedCall{verbs.StateReset: CallToReset, verbs.StateInit: CallToInit,
 		verbs.StateRTR: CallToRTR, verbs.StateRTS: CallToRTS, verbs.StateErr: CallToErr}[to]
 	if err == nil && ok && mask&verbs.AttrState != 0 {
-		err = n.call(device, change)
+		err = d.call(change)
 	}
 	return err
 }

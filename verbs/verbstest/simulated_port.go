@@ -102,7 +102,7 @@ func (d *simDevice) QueryPort(int) (ib.PortAttr, error) {
 	if p.GRHRequired {
 		a.Flags = 1 // IB_UVERBS_QPF_GRH_REQUIRED
 	}
-	return a, d.net.call(d.name, CallQueryPort)
+	return a, d.call(CallQueryPort)
 }
 
 func (d *simDevice) QueryGIDs() (list []ib.GID, err error) {
@@ -110,7 +110,7 @@ func (d *simDevice) QueryGIDs() (list []ib.GID, err error) {
 	for _, g := range d.net.portOf(d.name).GIDs {
 		list = append(list, ib.GID{GID: g.Addr.As16(), Index: uint32(g.Index), Port: 1, Type: types[g.Type]})
 	}
-	return list, d.net.call(d.name, CallQueryGIDs)
+	return list, d.call(CallQueryGIDs)
 }
 
 func (d *simDevice) QueryPKey(_, index int) (uint16, error) {
@@ -118,7 +118,7 @@ func (d *simDevice) QueryPKey(_, index int) (uint16, error) {
 	if index < 0 || index >= len(keys) {
 		return 0, syscall.EINVAL
 	}
-	return keys[index], d.net.call(d.name, CallQueryPKey)
+	return keys[index], d.call(CallQueryPKey)
 }
 
 // simPath is an address vector that a device has accepted, with the MAC address to which the peer's GID was resolved.

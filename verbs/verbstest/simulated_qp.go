@@ -44,7 +44,7 @@ func (q *simQP) Recv(id uint64, sge []ib.SGE) error { return q.ownRecvs.Recv(id,
 func (q *simQP) RecvList(list []ib.RecvWR) (int, error) { return q.ownRecvs.RecvList(list) }
 
 func (q *simQP) Post(wr *ib.SendWR) error {
-	if err := q.dev.net.call(q.dev.name, CallSend); err != nil {
+	if err := q.dev.call(CallSend); err != nil {
 		return err
 	}
 	q.ownRecvs.net.mu.Lock()
@@ -76,7 +76,7 @@ func (q *simQP) Ring() error {
 }
 
 func (q *simQP) Query(uint32) (ib.QPAttr, error) {
-	if err := q.dev.net.call(q.dev.name, CallQueryQP); err != nil {
+	if err := q.dev.call(CallQueryQP); err != nil {
 		return ib.QPAttr{}, err
 	}
 	q.ownRecvs.net.mu.Lock()
@@ -87,7 +87,7 @@ func (q *simQP) Query(uint32) (ib.QPAttr, error) {
 
 func (q *simQP) Modify(a *ib.QPAttr, mask uint32) error {
 	m := verbs.AttrMask(mask)
-	if err := q.dev.net.modify(q.dev.name, m, verbs.State(a.State)); err != nil {
+	if err := q.dev.modify(m, verbs.State(a.State)); err != nil {
 		return err
 	}
 	if err := q.dev.is.checkModify(a, m); err != nil {
@@ -124,7 +124,7 @@ func (q *simQP) Modify(a *ib.QPAttr, mask uint32) error {
 
 func (q *simQP) Close() error {
 	n := q.ownRecvs.net
-	if err := n.call(q.dev.name, CallDestroyQP); err != nil {
+	if err := q.dev.call(CallDestroyQP); err != nil {
 		return err
 	}
 	n.mu.Lock()
