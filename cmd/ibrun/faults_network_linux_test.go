@@ -133,22 +133,29 @@ func (ns *nodes) wantReceived() int {
 	return n
 }
 
-// tool runs a command, which a package of the system has.
+// tool runs a command of a package that newSite or needsFilter has found.
 func tool(t *testing.T, words ...string) {
 	t.Helper()
-	if _, err := exec.LookPath(words[0]); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
-		}
-		t.Skip("needs apt-get install iproute2 nftables")
-	}
 	if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v: %s", strings.Join(words, " "), err, out)
 	}
 }
 
+// needsFilter skips the test if it cannot make networks lose packets.
+func needsFilter(t *testing.T) {
+	t.Helper()
+	needsNetworks(t)
+	if _, err := exec.LookPath("nft"); err != nil {
+		const need = "needs nft: apt-get install nftables"
+		if os.Getenv("CI") == "true" {
+			t.Fatal(need)
+		}
+		t.Skip(need)
+	}
+}
+
 // drop makes the node in the network lose packets in both directions, chosen by a rule of nft. It returns a function that ends
-// it.
+// it. The test has called needsFilter.
 func (n network) drop(t *testing.T, rule string) func() {
 	t.Helper()
 	run := func(rules string) {
@@ -190,6 +197,9 @@ func TestSilentNode(t *testing.T) {
 	for _, how := range []string{"stopped", "dropped"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
+			if how == "dropped" {
+				needsFilter(t)
+			}
 			site := newSite(t, 2)
 			times, silent := soaktest.Choose(10, 1), soaktest.Choose(10*time.Second, time.Second)
 			ns, end := checkedJob(t, site, nil)
@@ -251,6 +261,7 @@ func TestPacketLoss(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inParallel(t, soaktest.Choose(10, 1), func(t *testing.T, _ int) {
+				needsFilter(t)
 				site := newSite(t, 2)
 				ns, end := checkedJob(t, site, nil, c.args...)
 				recovers := site[1].drop(t, fmt.Sprintf("numgen random mod 100 < %d", c.loss))
@@ -263,14 +274,18 @@ func TestPacketLoss(t *testing.T) {
 	}
 }
 
-// makeJumbo makes the interfaces of a site carry packets of up to 9000 bytes, and no longer ones that the kernel has joined.
-func makeJumbo(t *testing.T, site []network) {
+// newJumboSite returns a site of two networks whose interfaces carry packets of up to 9000 bytes, and no longer ones that the
+// kernel has joined. loseLong may be called for it.
+func newJumboSite(t *testing.T) []network {
 	t.Helper()
+	needsFilter(t)
+	site := newSite(t, 2)
 	hub := strings.TrimSuffix(site[0].name, "n0")
 	for k, n := range site {
 		tool(t, "ip", "-n", hub, "link", "set", "port"+strconv.Itoa(k), "mtu", "9000")
 		tool(t, "ip", "-n", n.name, "link", "set", "eth0", "mtu", "9000", "gso_max_segs", "1")
 	}
+	return site
 }
 
 // loseLong makes nodes lose packets that arrive with more than 1500 bytes, as a switch of that MTU between them does.
@@ -300,8 +315,7 @@ func TestLongPacketsLost(t *testing.T) {
 }
 
 func testLongPacketsLost(t *testing.T, flags []string, resets int) {
-	site := newSite(t, 2)
-	makeJumbo(t, site)
+	site := newJumboSite(t)
 	if resets < 0 {
 		loseLong(t, site...)
 	}
@@ -339,8 +353,7 @@ func TestLongPacketsLostOneWay(t *testing.T) {
 }
 
 func testLongPacketsLostOneWay(t *testing.T, to int) {
-	site := newSite(t, 2)
-	makeJumbo(t, site)
+	site := newJumboSite(t)
 	ns, put := jobUntil(t, site, []string{"--heartbeat", "5s"}, "pmi-put", strconv.Itoa(1-to))
 	loseLong(t, site[to])
 	put()
@@ -367,8 +380,7 @@ func TestLongMessagesLostOneWay(t *testing.T) {
 }
 
 func testLongMessagesLostOneWay(t *testing.T, flags []string, to int) {
-	site := newSite(t, 2)
-	makeJumbo(t, site)
+	site := newJumboSite(t)
 	ns, _ := checkedJob(t, site, append([]string{"--heartbeat", "5s"}, flags...))
 	waittest.Elapse(t, time.Second, "messages are exchanged")
 	loseLong(t, site[to])

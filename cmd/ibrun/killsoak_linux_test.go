@@ -88,6 +88,7 @@ func TestCutOff(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s node %d", faults[kind].name, victim), func(t *testing.T) {
 				t.Parallel()
+				needsFilter(t)
 				random, site := newRandom(t), newSite(t, 3)
 				if !soaktest.On() {
 					newFaultJob(t, site, 3, 1, victim).test(random, kind)
