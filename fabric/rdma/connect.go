@@ -327,7 +327,7 @@ func (d *domain) established(e *endpoint) {
 	d.mu.Lock()
 	e.canPost = !d.stopped // the device may be lost
 	if o := e.ops.first; o != nil && len(e.qps) == 1 {
-		o.most = o.done // pieces carried out over one lane are kept, so each one is progress
+		o.most = o.done // pieces carried out over one lane are kept, see op.kept, so each one is progress
 	}
 	d.mu.Unlock()
 	if !d.retransmit(e, unacked) {

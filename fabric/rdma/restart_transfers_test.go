@@ -54,21 +54,42 @@ func TestSimulatedTransferEndsOnce(t *testing.T) {
 	}
 }
 
-// TestRestartTransfers: the first of three transfers has failed, the second has ended and the third is in progress. All of the
-// third is posted again.
+// TestRestartTransfers: the first of three transfers has failed, the second has ended and the third is in progress. What was not
+// kept of the third is posted again. It is unfinished, although the oldest one has ended.
 func TestRestartTransfers(t *testing.T) {
 	d, bad := &domain{}, errors.New("bad")
 	d.transfers.active.Store(2)
-	third := &op{token: 3, bytes: 8, posted: 8, done: 4}
+	third := &op{token: 3, bytes: 8, posted: 8, done: 6, kept: 2}
 	second := &op{token: 2, bytes: 8, posted: 8, done: 8, ended: true, next: third}
 	e := &endpoint{d: d, qps: make([]*queuePair, 2), ops: opList{last: third}}
-	e.ops.first = &op{token: 1, bytes: 8, posted: 8, err: bad, next: second}
+	e.ops.first = &op{token: 1, bytes: 8, posted: 8, oldest: true, err: bad, next: second}
 	d.restartTransfers(e)
-	if e.ops.first != third || e.ops.unposted != third || e.ops.last != third || third.posted != 0 || third.done != 0 {
+	if e.ops.first != third || e.ops.unposted != third || e.ops.last != third || third.posted != 2 || third.done != 2 {
 		t.Errorf("first %+v, to be posted %+v", e.ops.first, e.ops.unposted)
+	}
+	if !third.oldest || third.most != 6 || !e.retry.unfinished.transfer {
+		t.Errorf("the transfer that is left is %+v, what is unfinished %+v", third, e.retry.unfinished)
 	}
 	if it := d.events.take(); d.events.len() != 0 || it.token != 1 || it.err != bad || d.transfers.active.Load() != 1 {
 		t.Errorf("got event %+v and %d more; %d transfers are active", it, d.events.len(), d.transfers.active.Load())
+	}
+}
+
+// TestRestartTransfersKeeps: connections with one lane and with two lanes break in turn. What was carried out over one lane is
+// not transferred again, also when the next connection with two lanes has broken. So a transfer ends after so many connections as
+// it has pieces, and each connection with one lane that ends a series of failures has brought it forward.
+func TestRestartTransfersKeeps(t *testing.T) {
+	d, o := &domain{}, &op{bytes: 8}
+	e := &endpoint{d: d, ops: opList{first: o, last: o}}
+	for i := range 4 {
+		for lanes := 1; lanes <= 2; lanes++ {
+			e.qps = make([]*queuePair, lanes)
+			o.posted, o.done = 8, o.done+lanes
+			d.restartTransfers(e)
+			if want := i + 1; o.posted != want || o.done != want || o.keyState != keysNone {
+				t.Fatalf("after %d connections of each kind, the last one with %d lanes: %+v", i+1, lanes, o)
+			}
+		}
 	}
 }
 

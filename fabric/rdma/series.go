@@ -82,7 +82,7 @@ type unfinished struct {
 	seq     uint32 // of the oldest message that was not acknowledged; valid if message is set
 	message bool   // there was such a message
 	// transfer: there was a transfer that had not ended. It is cleared when the oldest one, see op.oldest, gets further than over
-	// any connection before. Over a connection with one lane any piece is enough, since it is kept if the connection breaks.
+	// any connection before. Over a connection with one lane any piece is enough, since it is never transferred again.
 	transfer bool
 	receive  bool // the receive of a message has failed, so the peer has to send it again
 }

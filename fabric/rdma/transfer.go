@@ -50,6 +50,7 @@ type op struct {
 	bytes    int
 	posted   int // bytes of the pieces that were posted
 	done     int // bytes of the pieces that have completed
+	kept     int // the first bytes, which are not transferred again: they were carried out over connections with one lane
 	most     int // done must exceed this to be progress: its largest value when a connection ended; established may reduce it
 	keyState keyState
 	err      error // the transfer ends with it once the connection is closed
@@ -165,7 +166,7 @@ func (d *domain) postPieces(e *endpoint) {
 		if o.ended {
 			continue
 		}
-		if o.posted == 0 && o.keyState == keysNone && o.row != noRow && e.needsKeys(o) {
+		if o.posted == o.kept && o.keyState == keysNone && o.row != noRow && e.needsKeys(o) {
 			d.readKeys(e, o)
 		}
 		for o.posted < o.bytes {
@@ -239,22 +240,9 @@ func (d *domain) endTransfers(e *endpoint, err error) {
 	}
 }
 
-// restartTransfers prepares the transfers to be posted again once the connection was closed, and ends those that have failed.
-// The caller must hold d.mu.
+// restartTransfers ends the transfers that have failed once the connection was closed, and prepares the others to be posted
+// again. The caller must hold d.mu.
 func (d *domain) restartTransfers(e *endpoint) {
-	e.retry.unfinished.transfer = e.ops.first != nil
-	for o := e.ops.first; o != nil; o = o.next {
-		o.oldest = o == e.ops.first
-		o.most = max(o.most, o.done)
-		switch {
-		case o.ended: // it is behind one that has not ended; its memory belongs to its owner again
-		case len(e.qps) > 1:
-			o.posted, o.done, o.keyState = 0, 0, keysNone // pieces have completed in any order
-		default:
-			o.posted = o.done
-		}
-	}
-	e.ops.unposted = e.ops.first
 	for o := e.ops.first; o != nil; {
 		if o.err == nil || o.ended {
 			o = o.next
@@ -263,4 +251,17 @@ func (d *domain) restartTransfers(e *endpoint) {
 		d.endOp(e, o, o.err)
 		o = e.ops.first // endOp may have removed others from the list, also those behind o
 	}
+	for o := e.ops.first; o != nil; o = o.next {
+		o.oldest = o == e.ops.first
+		o.most = max(o.most, o.done)
+		switch {
+		case o.ended: // it is behind one that has not ended; its memory belongs to its owner again
+		case len(e.qps) > 1:
+			o.posted, o.done, o.keyState = o.kept, o.kept, keysNone // pieces have completed in any order
+		default:
+			o.posted, o.kept = o.done, o.done
+		}
+	}
+	e.ops.unposted = e.ops.first
+	e.retry.unfinished.transfer = e.ops.first != nil
 }
