@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -206,24 +205,6 @@ func (p *process) kill() {
 	}
 }
 
-// alive returns the living processes with the mark.
-func (p *process) alive() (pids []int) {
-	dirs, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	for _, dir := range dirs {
-		if env, err := os.ReadFile(dir + "/environ"); err == nil && bytes.Contains(env, []byte(p.mark)) {
-			pid, err := strconv.Atoi(filepath.Base(dir))
-			if err != nil {
-				p.t.Fatal(err)
-			}
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
-
 // wantNoProcesses waits until ibrun and all of its descendants have exited.
 func (p *process) wantNoProcesses() {
 	p.t.Helper()
@@ -274,33 +255,6 @@ func openFIFO(t *testing.T) *os.File {
 	}
 	t.Cleanup(func() { f.Close() })
 	return f
-}
-
-// stat returns the state and the parent of a process.
-func (p *process) stat(pid int) (state string, parent int) {
-	p.t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(text), ") ")
-	if _, err := fmt.Sscan(rest, &state, &parent); err != nil {
-		p.t.Fatal(err)
-	}
-	return state, parent
-}
-
-// bytesMoved returns how many bytes a process has read and written, from and to whatever.
-func (p *process) bytesMoved(pid int) (read, written int) {
-	p.t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	if _, err := fmt.Sscanf(string(text), "rchar: %d\nwchar: %d", &read, &written); err != nil {
-		p.t.Fatal(err)
-	}
-	return read, written
 }
 
 // The jobs for tests that kill a process. Each starts two ranks, and prints that many lines.
