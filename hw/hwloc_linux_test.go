@@ -21,6 +21,7 @@ import (
 	"testing/fstest"
 
 	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/needtest"
 )
 
 var trees = flag.String("trees", "", "a directory of captured trees, such as hwloc's tests/hwloc/linux, to compare as well")
@@ -170,16 +171,6 @@ func lstopo(t *testing.T, dir string) object {
 	return topology.Machine
 }
 
-func needLstopo(t *testing.T) {
-	t.Helper()
-	if _, err := exec.LookPath("lstopo-no-graphics"); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("%v; install hwloc-nox", err)
-		}
-		t.Skipf("needs hwloc to compare with: %v; apt-get install hwloc-nox", err)
-	}
-}
-
 func compareWithHwloc(t *testing.T, name string, machine object, top *hw.Topology) {
 	t.Helper()
 	want, got := map[string][]string{}, topologyLines(top)
@@ -207,7 +198,7 @@ func firstDifferences(theirs, ours []string) string {
 }
 
 func TestHwlocOnThisMachine(t *testing.T) {
-	needLstopo(t)
+	needtest.Program(t, "lstopo-no-graphics", "hwloc-nox")
 	for range 10 { // the memory of a virtual machine may change between the two reads
 		before, err := hw.Read(os.DirFS("/"))
 		if err != nil {
@@ -227,7 +218,7 @@ func TestHwlocOnThisMachine(t *testing.T) {
 }
 
 func TestHwlocOnMachines(t *testing.T) {
-	needLstopo(t)
+	needtest.Program(t, "lstopo-no-graphics", "hwloc-nox")
 	all := machines(t)
 	dirs, err := filepath.Glob(filepath.Join(*trees, "*"))
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ibrun/ibrun/internal/needtest"
 	"github.com/ibrun/ibrun/internal/pmi"
 	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/mpi"
@@ -85,20 +86,6 @@ func TestLaunched(t *testing.T) {
 	}
 	t.Run("S0-K2", told("universe", "universe 12\n"))
 	t.Run("S0-K3", told("programs", "rank 0: io -1, app 0,", "rank 1: io -1, app 1,", "rank 2: io -1, app 1,"))
-}
-
-// requireProgram returns the path of a program of util-linux that creates namespaces, which requires root.
-func requireProgram(t *testing.T, program string) string {
-	t.Helper()
-	path, err := exec.LookPath(program)
-	if err != nil || os.Geteuid() != 0 {
-		need := "needs root and " + program + " of util-linux"
-		if os.Getenv("CI") == "true" {
-			t.Fatal(need)
-		}
-		t.Skip(need)
-	}
-	return path
 }
 
 // wrapCommand makes a command run under another program.
@@ -191,8 +178,8 @@ func alone(p *mpi.Process, name string) error {
 
 // TestProcessorName: the name is the same for all processes of a kernel, and changes when a process moves.
 func TestProcessorName(t *testing.T) {
-	unshare := requireProgram(t, "unshare")
-	shell := requireProgram(t, "sh")
+	unshare := needtest.Namespaces(t, "--uts", "--mount")
+	shell := needtest.Program(t, "sh", "dash")
 	t.Setenv("TMPDIR", t.TempDir())
 	t.Setenv("IBRUN_TCP_INTERFACES", "lo")
 	t.Attr("namespaces", "uts, mount")

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ibrun/ibrun/internal/needtest"
 	"github.com/ibrun/ibrun/internal/pmi"
 	"github.com/ibrun/ibrun/internal/soaktest"
 )
@@ -23,7 +24,7 @@ func TestFlood(t *testing.T) { floods(t, "tcp") }
 // With IBRUN_SOAK=1 a million messages go each way between any two ranks; clocks count as synchronized
 // only if no rank was delayed during initialisation, so it is repeated until they do.
 func TestTimeNamespaces(t *testing.T) {
-	unshare := requireProgram(t, "unshare")
+	unshare := needtest.Namespaces(t, "--time", "--monotonic", "3600")
 	t.Setenv("IBRUN_TCP_INTERFACES", "lo")
 	t.Attr("namespaces", "time")
 	const tries = 50

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ibrun/ibrun/internal/needtest"
 	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/mpi/mpitest"
 )
@@ -87,12 +88,8 @@ func TestSpreadShared(t *testing.T) { spreadOverTCP(t, "IBRUN_TRANSPORT=shm,tcp"
 func TestSpreadEncrypted(t *testing.T) { spreadOverTCP(t, "IBRUN_ENCRYPT=1") }
 
 func spreadOverTCP(t *testing.T, variables ...string) {
-	if os.Getuid() != 0 {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("network namespaces need root")
-		}
-		t.Skip("network namespaces need root")
-	}
+	t.Helper()
+	needtest.Networks(t)
 	names := namespaces(t)
 	spread(t, "unix", filepath.Join(t.TempDir(), "rendezvous"), func(k int, env, args []string) *exec.Cmd {
 		c := exec.Command("ip", append([]string{"netns", "exec", names[k], executable(t)}, args...)...)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ibrun/ibrun/internal/needtest"
 )
 
 // lineEnd is what the shells print after the candidates of a line.
@@ -48,7 +50,9 @@ end`
 // TestCompletion: the shells complete flags, values, hosts, files and programs.
 func TestCompletion(t *testing.T) {
 	t.Parallel()
-	needTools(t, "bash", "zsh", "fish")
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		needtest.Program(t, shell, shell)
+	}
 	dir := t.TempDir()
 	for _, name := range []string{"hostfile-1", "folder/x"} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {

@@ -9,26 +9,15 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-)
 
-// needTools skips the test if a tool of a Debian package is missing, and fails it in CI.
-func needTools(t *testing.T, tools ...string) {
-	t.Helper()
-	for _, tool := range tools {
-		if _, err := exec.LookPath(tool); err != nil {
-			need := "needs apt-get install " + strings.Join(tools, " ")
-			if os.Getenv("CI") == "true" {
-				t.Fatal(need)
-			}
-			t.Skip(need)
-		}
-	}
-}
+	"github.com/ibrun/ibrun/internal/needtest"
+)
 
 // TestGDB: gdb reaches a rank through a socket that only this user can open. It sets a breakpoint, continues, and sees the exit
 // code. The rank keeps its standard input and output. Nothing listens on a TCP port, and no socket remains.
 func TestGDB(t *testing.T) {
-	needTools(t, "gdb", "gdbserver")
+	needtest.Program(t, "gdb", "gdb")
+	needtest.Program(t, "gdbserver", "gdbserver")
 	runtimeDir := t.TempDir()
 	t.Setenv("XDG_RUNTIME_DIR", runtimeDir)
 	t.Setenv("DISPLAY", "")
@@ -148,7 +137,8 @@ func listeningSockets(t *testing.T) map[string]string {
 
 // TestGDBInterrupted: if the user gives up before gdb has connected, nothing remains.
 func TestGDBInterrupted(t *testing.T) {
-	needTools(t, "gdb", "gdbserver")
+	needtest.Program(t, "gdb", "gdb")
+	needtest.Program(t, "gdbserver", "gdbserver")
 	runtimeDir := t.TempDir()
 	t.Setenv("XDG_RUNTIME_DIR", runtimeDir)
 	t.Setenv("DISPLAY", "")

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ibrun/ibrun/internal/needtest"
 	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/mpi"
@@ -144,14 +145,8 @@ func tool(t *testing.T, words ...string) {
 // needsFilter skips the test if it cannot make networks lose packets.
 func needsFilter(t *testing.T) {
 	t.Helper()
-	needsNetworks(t)
-	if _, err := exec.LookPath("nft"); err != nil {
-		const need = "needs nft: apt-get install nftables"
-		if os.Getenv("CI") == "true" {
-			t.Fatal(need)
-		}
-		t.Skip(need)
-	}
+	needtest.Networks(t)
+	needtest.Program(t, "nft", "nftables")
 }
 
 // drop makes the node in the network lose packets in both directions, chosen by a rule of nft. It returns a function that ends

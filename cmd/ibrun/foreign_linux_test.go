@@ -7,13 +7,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ibrun/ibrun/internal/needtest"
 )
 
 // TestSameAsOtherLaunchers: with flags of mpiexec and mpirun, and with their files of programs, ibrun starts what they start.
 func TestSameAsOtherLaunchers(t *testing.T) {
 	t.Parallel()
 	runsWithClusters(t)
-	needTools(t, "mpiexec.hydra", "mpirun.openmpi")
+	needtest.Program(t, "mpiexec.hydra", "mpich")
+	needtest.Program(t, "mpirun.openmpi", "openmpi-bin")
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"config": "# programs\n-n 2 echo \"a  b\" 'c' # twice\n-genv A 1 -n 1 printenv A : -n 1 -env A 2 printenv A\n-n 1 " +

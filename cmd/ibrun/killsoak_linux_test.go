@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ibrun/ibrun/internal/needtest"
 	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
 )
@@ -261,7 +262,7 @@ func (j *faultJob) saysCutOff(k int, why string) string {
 // newSite returns n networks, one for each node of a job, which a switch connects. In each the interface is eth0.
 func newSite(t *testing.T, n int) (site []network) {
 	t.Helper()
-	needsNetworks(t)
+	needtest.Networks(t)
 	id := (os.Getpid() + int(networks.Add(1))*4099) % (1 << 14) // other users may run these tests on this machine
 	hub := fmt.Sprintf("ibs%d", id)
 	batch := []string{"netns add " + hub, "-n " + hub + " link add br0 type bridge", "-n " + hub + " link set br0 up"}

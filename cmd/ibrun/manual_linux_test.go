@@ -8,12 +8,14 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/manual"
+	"github.com/ibrun/ibrun/internal/needtest"
 )
 
 // TestManualPages: there is a page for each command, and neither mandoc nor groff finds anything wrong with one.
 func TestManualPages(t *testing.T) {
 	t.Parallel()
-	needTools(t, "mandoc", "groff")
+	needtest.Program(t, "mandoc", "mandoc")
+	needtest.Program(t, "groff", "groff-base")
 	dir, names := t.TempDir(), map[string]bool{}
 	var files []string
 	for _, p := range pages() {
@@ -41,7 +43,7 @@ func TestManualPages(t *testing.T) {
 // TestManualInTerminal: on a terminal ibrun man shows the page by man, otherwise it prints the source.
 func TestManualInTerminal(t *testing.T) {
 	t.Parallel()
-	needTools(t, "man")
+	needtest.Program(t, "man", "man-db")
 	cmd := exec.Command("ibrun", "man", "secret")
 	cmd.Env = append(os.Environ(), "MANPAGER=cat", "MANROFFOPT=-c", "LC_ALL=C")
 	v := startInTerminal(t, cmd)

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -475,30 +474,6 @@ type network struct{ name, addr string }
 
 // networks is the number of networks that were made.
 var networks atomic.Int32
-
-// needsNetworks skips the test if it cannot make networks.
-func needsNetworks(t *testing.T) {
-	t.Helper()
-	if need := missingForNetworks(); need != "" {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(need)
-		}
-		t.Skip(need)
-	}
-}
-
-// missingForNetworks returns what is missing to make networks; empty if nothing is. Root in a container may not make any.
-var missingForNetworks = sync.OnceValue(func() string {
-	if _, err := exec.LookPath("ip"); err != nil || os.Geteuid() != 0 {
-		return "needs root and apt-get install iproute2"
-	}
-	name := fmt.Sprintf("ibs-may-%d", os.Getpid())
-	if out, err := exec.Command("ip", "netns", "add", name).CombinedOutput(); err != nil {
-		return fmt.Sprintf("needs the right to make network namespaces: ip netns add: %v: %s", err, out)
-	}
-	exec.Command("ip", "netns", "del", name).Run()
-	return ""
-})
 
 // inside returns a command that runs in the network.
 func (n network) inside(cmd *exec.Cmd) *exec.Cmd {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/needtest"
 )
 
 // Each rank is bound before it starts, so that Go counts only the cores of its share.
@@ -81,14 +82,7 @@ func runsWithClusters(t *testing.T) {
 func mpichProgram(t *testing.T) string {
 	t.Helper()
 	runsWithClusters(t)
-	mpicc, err := exec.LookPath("mpicc.mpich")
-	if err != nil {
-		const need = "needs MPICH: apt-get install libmpich-dev"
-		if os.Getenv("CI") == "true" {
-			t.Fatal(need)
-		}
-		t.Skip(need)
-	}
+	mpicc := needtest.Program(t, "mpicc.mpich", "libmpich-dev")
 	program := filepath.Join(t.TempDir(), "sum")
 	if out, err := exec.Command(mpicc, "-o", program, "testdata/mpich.c").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

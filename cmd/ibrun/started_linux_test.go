@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ibrun/ibrun/internal/needtest"
 )
 
 // launchAgent makes a launch agent, a shell script that is called with a host and a command. All hosts are this machine.
@@ -234,9 +236,7 @@ func TestKillStartedNodes(t *testing.T) {
 // do. The host is a mount namespace, in which the directory of the program is empty.
 func TestCopyProgram(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, for a mount namespace")
-	}
+	needtest.Namespaces(t, "--mount")
 	dir, empty, copies := t.TempDir(), t.TempDir(), t.TempDir()
 	program := filepath.Join(dir, "program")
 	if err := os.WriteFile(program, []byte("#!/bin/sh\necho $PMI_RANK runs $0\n"), 0o700); err != nil {
@@ -256,10 +256,8 @@ func TestCopyProgram(t *testing.T) {
 // Without /proc ibrun says what it needs.
 func TestNoProc(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, for a mount namespace")
-	}
-	cmd := exec.Command("unshare", "-m", "sh", "-c", "mount -t tmpfs none /proc && exec ibrun -n 1 true")
+	unshare := needtest.Namespaces(t, "--mount")
+	cmd := exec.Command(unshare, "--mount", "sh", "-c", "mount -t tmpfs none /proc && exec ibrun -n 1 true")
 	startCommand(t, 0, cmd).wantCode(1, "ibrun: start watcher: /proc/self/exe: no such file or directory; ibrun needs /proc\n")
 }
 

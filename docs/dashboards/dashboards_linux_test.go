@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/internal/freeport"
+	"github.com/ibrun/ibrun/internal/needtest"
 	"github.com/ibrun/ibrun/internal/waittest"
 )
 
@@ -72,12 +73,7 @@ func (p target) query() string {
 
 // TestPrometheus runs jobs that a real Prometheus scrapes.
 func TestPrometheus(t *testing.T) {
-	if _, err := exec.LookPath("prometheus"); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal(err)
-		}
-		t.Skip("this needs Prometheus: apt-get install prometheus")
-	}
+	needtest.Program(t, "prometheus", "prometheus")
 	ibrun, dir := buildIbrun(t), t.TempDir()
 	j := startJob(t, ibrun, dir+"/job.json")
 	startPorts(t, dir)

@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/needtest"
 	"github.com/ibrun/ibrun/internal/threadtest"
 )
 
@@ -28,12 +28,8 @@ func run(command string) error {
 // makeNamespaces makes two network namespaces that are joined by a link. The interfaces have the namespaces' names. Each has an
 // IPv4, an IPv6 and a link-local address.
 func makeNamespaces(t *testing.T) [2]string {
-	if os.Getuid() != 0 {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("network namespaces need root")
-		}
-		t.Skip("network namespaces need root")
-	}
+	t.Helper()
+	needtest.Networks(t)
 	id := strings.ToLower(rand.Text()[:6])
 	names := [2]string{"ibt" + id + "a", "ibt" + id + "b"}
 	for i, name := range names {
@@ -227,12 +223,7 @@ func TestNodeCutOff(t *testing.T) {
 // TestResent: if every third packet to a peer is lost, the retransmissions are counted.
 func TestResent(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("nft"); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
-		}
-		t.Skip("this needs nft: apt-get install nftables")
-	}
+	needtest.Program(t, "nft", "nftables")
 	const messages = 300
 	names := makeNamespaces(t)
 	// The timeout is long: no peer is lost, however often the same packet is dropped.

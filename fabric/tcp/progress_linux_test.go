@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"runtime"
 	"strings"
 	"sync"
@@ -15,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/needtest"
 	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/tcpflow"
 	"github.com/ibrun/ibrun/internal/waittest"
@@ -312,12 +311,7 @@ func loseLong(name string) error {
 // makeJumbo makes two namespaces whose link carries packets of up to 9000 bytes, and no longer ones that the kernel has joined.
 func makeJumbo(t *testing.T) [2]string {
 	t.Helper()
-	if _, err := exec.LookPath("nft"); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
-		}
-		t.Skip("this needs nft: apt-get install nftables")
-	}
+	needtest.Program(t, "nft", "nftables")
 	names := makeNamespaces(t)
 	for _, name := range names {
 		if err := run("ip -n " + name + " link set " + name + " mtu 9000 gso_max_segs 1"); err != nil {

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ibrun/ibrun/internal/needtest"
 )
 
 //go:embed testdata/*.c testdata/mock.h testdata/exports.map
@@ -22,7 +24,8 @@ var sources embed.FS
 const (
 	soname  = "libibverbs.so.1"
 	machine = "machine" // the program of machine.c
-	need    = "the mock of libibverbs needs gcc, its header files (apt-get install gcc libibverbs-dev), and a cache directory"
+
+	packages = "gcc libibverbs-dev" // Debian's packages of the compiler and the headers
 )
 
 // Build compiles the library, and returns the directory that contains libibverbs.so.1 and the program machine. Both are kept in
@@ -33,16 +36,13 @@ func Build(tb testing.TB) string {
 	if runtime.GOOS != "linux" {
 		tb.Skip("the mock of libibverbs needs Linux")
 	}
-	gcc, err := exec.LookPath("gcc")
-	if err != nil {
-		missing(tb, err.Error())
-	}
+	gcc := needtest.Program(tb, "gcc", packages)
 	dir := filepath.Join(cacheDir(tb), sourceHash(tb, gcc))
 	if _, err := os.Stat(filepath.Join(dir, soname)); err == nil {
 		return dir
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		missing(tb, err.Error())
+		needtest.Missing(tb, "a cache directory for the mock of libibverbs: %v", err)
 	}
 	work := tb.TempDir()
 	compile(tb, gcc, work)
@@ -67,22 +67,13 @@ func install(path, dir string) error {
 		os.Rename(whole.Name(), filepath.Join(dir, filepath.Base(path))))
 }
 
-// missing skips the test, or fails it in CI.
-func missing(tb testing.TB, why string) {
-	tb.Helper()
-	if os.Getenv("CI") == "true" {
-		tb.Fatalf("%s: %s", need, why)
-	}
-	tb.Skipf("%s: %s", need, why)
-}
-
 // cacheDir returns a directory that outlives the test: all tests of a process must load the same file, because a copy would be
 // another library with devices of its own.
 func cacheDir(tb testing.TB) string {
 	tb.Helper()
 	dir, err := os.UserCacheDir()
 	if err != nil {
-		missing(tb, err.Error())
+		needtest.Missing(tb, "a cache directory for the mock of libibverbs: %v", err)
 	}
 	return filepath.Join(dir, "ibrun-ibvmock")
 }
@@ -93,7 +84,7 @@ func sourceHash(tb testing.TB, gcc string) string {
 	h := sha256.New()
 	version, err := exec.Command(gcc, "-v").CombinedOutput()
 	if err != nil {
-		missing(tb, err.Error())
+		needtest.Missing(tb, "a working gcc: %v", err)
 	}
 	h.Write(version)
 	h.Write([]byte(strings.Join(extraFlags(), " ")))
@@ -183,7 +174,7 @@ func runCompiler(tb testing.TB, gcc, dir string, args ...string) {
 	switch {
 	case err == nil:
 	case bytes.Contains(out, []byte("infiniband/verbs.h: No such file")):
-		missing(tb, "infiniband/verbs.h was not found")
+		needtest.Missing(tb, "infiniband/verbs.h: apt-get install %s", packages)
 	default:
 		tb.Fatalf("compile the mock of libibverbs: %v\n%s", err, out)
 	}

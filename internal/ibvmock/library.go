@@ -54,7 +54,7 @@ func Load(tb testing.TB) *Library {
 	tb.Helper()
 	l := &Library{tb: tb}
 	path := filepath.Join(Build(tb), soname)
-	err := dlopen.Load(&dlopen.Library{Name: path, Packages: need}, dlopen.Symbols{
+	err := dlopen.Load(&dlopen.Library{Name: path, Packages: packages}, dlopen.Symbols{
 		"ibvmock_start": &l.start, "ibvmock_reset": &l.reset, "ibvmock_add_devices": &l.addDevice, "ibvmock_devices": &l.devices,
 		"ibvmock_function": &l.function,
 		"ibvmock_calls":    &l.calls, "ibvmock_refuse": &l.refuse, "ibvmock_set": &l.set, "ibvmock_get": &l.get,

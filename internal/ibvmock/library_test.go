@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/internal/ibvmock"
+	"github.com/ibrun/ibrun/internal/needtest"
 )
 
 // TestProfiles adds a device of every profile.
@@ -22,23 +23,9 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-// need returns the path of a program of the package ibverbs-utils. Without it the test is skipped; in CI it fails.
-func need(t *testing.T, program string) string {
-	t.Helper()
-	path, err := exec.LookPath(program)
-	switch {
-	case err == nil:
-		return path
-	case os.Getenv("CI") == "true":
-		t.Fatalf("needs %s: apt-get install ibverbs-utils", program)
-	}
-	t.Skipf("needs %s: apt-get install ibverbs-utils", program)
-	return ""
-}
-
 // TestProgram runs a program of the package ibverbs-utils with the library: it was compiled for the real one.
 func TestProgram(t *testing.T) {
-	cmd := exec.Command(need(t, "ibv_devices"))
+	cmd := exec.Command(needtest.Program(t, "ibv_devices", "ibverbs-utils"))
 	cmd.Env = append(os.Environ(), ibvmock.Environment(ibvmock.Build(t), "", "mlx5_7=mlx5_ib")...)
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "mlx5_7") {

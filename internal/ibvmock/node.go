@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/needtest"
 )
 
 // Network is a network of nodes, all of which are this machine. They have a network namespace of their own, which they share.
@@ -28,9 +29,7 @@ type Network struct {
 func NewNetwork(tb testing.TB) *Network {
 	tb.Helper()
 	n := &Network{tb: tb, library: Build(tb), dir: tb.TempDir()}
-	if _, err := exec.LookPath("ip"); err != nil {
-		missing(tb, "apt-get install iproute2: "+err.Error())
-	}
+	needtest.Program(tb, "ip", "iproute2")
 	hold := exec.Command(filepath.Join(n.library, machine), "hold")
 	hold.Env = n.environment("", "")
 	var problem bytes.Buffer
@@ -55,7 +54,7 @@ func NewNetwork(tb testing.TB) *Network {
 		}
 	})
 	if _, err := fmt.Fscanf(stdout, "ready\n"); err != nil {
-		missing(tb, "without root the kernel must permit user namespaces: "+problem.String())
+		needtest.Missing(tb, "the right to make namespaces, as root or in a user namespace: %s", &problem)
 	}
 	n.pid = strconv.Itoa(hold.Process.Pid)
 	n.ip([]string{"link set lo up"})

@@ -12,13 +12,14 @@ import (
 
 	"github.com/ibrun/ibrun/internal/freeport"
 	"github.com/ibrun/ibrun/internal/ibvmock"
+	"github.com/ibrun/ibrun/internal/needtest"
 	"github.com/ibrun/ibrun/internal/waittest"
 )
 
 // TestProcesses runs ibv_rc_pingpong in two processes that share a network, polling and sleeping. It was compiled for the real
 // library, and checks what it receives.
 func TestProcesses(t *testing.T) {
-	program := need(t, "ibv_rc_pingpong")
+	program := needtest.Program(t, "ibv_rc_pingpong", "ibverbs-utils")
 	library := ibvmock.Build(t)
 	for _, mode := range [][]string{{"-c"}, {"-c", "-e"}} {
 		ctx := waittest.Context(t)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ibrun/ibrun/internal/needtest"
 )
 
 const (
@@ -22,14 +24,7 @@ const (
 // of four calls (PMIx_Init, PMIx_Abort in one process, PMIx_Fence in the others). Run then tries again, at most twice.
 func Run(t *testing.T, env []string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	launcher, err := exec.LookPath("mpirun.openmpi")
-	if err != nil {
-		const need = "needs Open MPI's launcher: apt-get install openmpi-bin"
-		if os.Getenv("CI") == "true" {
-			t.Fatal(need)
-		}
-		t.Skip(need)
-	}
+	launcher := needtest.Program(t, "mpirun.openmpi", "openmpi-bin")
 	for range attempts {
 		ctx, cancel := context.WithTimeout(t.Context(), timeout)
 		cmd := exec.CommandContext(ctx, launcher, append([]string{"--oversubscribe"}, args...)...)

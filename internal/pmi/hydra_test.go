@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ibrun/ibrun/internal/needtest"
 )
 
 // actAs names the environment variable that makes this test binary a rank instead.
@@ -69,17 +71,11 @@ func runRank(how string) error {
 
 // hydra returns the path of MPICH's launcher, or skips the test.
 func hydra(t *testing.T) string {
-	for _, name := range []string{"mpiexec.mpich", "mpiexec.hydra"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
+	t.Helper()
+	if path, err := exec.LookPath("mpiexec.mpich"); err == nil {
+		return path
 	}
-	const need = "needs MPICH's launcher: apt-get install mpich"
-	if os.Getenv("CI") == "true" {
-		t.Fatal(need)
-	}
-	t.Skip(need)
-	return ""
+	return needtest.Program(t, "mpiexec.hydra", "mpich")
 }
 
 func TestUnderHydra(t *testing.T) {

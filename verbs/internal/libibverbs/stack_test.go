@@ -16,6 +16,8 @@ import (
 
 	"github.com/ebitengine/purego"
 	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/internal/needtest"
 )
 
 // stackSource has functions that use the stack.
@@ -44,11 +46,9 @@ func symbol(t *testing.T, lib, name string) uintptr {
 // compile makes a library of a source file and returns its path.
 func compile(t *testing.T, source string) string {
 	t.Helper()
+	gcc := needtest.Program(t, "gcc", "gcc libc6-dev")
 	lib := filepath.Join(t.TempDir(), "library.so")
-	out, err := exec.Command("gcc", "-O1", "-shared", "-fPIC", "-o", lib, source).CombinedOutput()
-	if errors.Is(err, exec.ErrNotFound) && os.Getenv("CI") == "" {
-		t.Skip("no C compiler: apt-get install gcc libc6-dev")
-	}
+	out, err := exec.Command(gcc, "-O1", "-shared", "-fPIC", "-o", lib, source).CombinedOutput()
 	if err != nil {
 		t.Fatalf("gcc: %v\n%s", err, out)
 	}

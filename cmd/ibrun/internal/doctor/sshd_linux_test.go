@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/internal/freeport"
+	"github.com/ibrun/ibrun/internal/needtest"
 	"github.com/ibrun/ibrun/internal/waittest"
 )
 
@@ -25,24 +26,12 @@ type sshd struct {
 	cmd  *exec.Cmd
 }
 
-// need skips a test if a tool is missing; in CI the test fails instead.
-func need(t *testing.T, tool, file string) string {
-	t.Helper()
-	path, err := exec.LookPath(file)
-	if err != nil && os.Getenv("CI") != "" {
-		t.Fatalf("needs %s: apt-get install %s", file, tool)
-	} else if err != nil {
-		t.Skipf("needs %s: apt-get install %s", file, tool)
-	}
-	return path
-}
-
 // startSSHD starts a server that accepts the key "mine". Its commands have an ibrun in their PATH.
 func startSSHD(t *testing.T) *sshd {
 	t.Helper()
-	server := need(t, "openssh-server", "/usr/sbin/sshd")
-	keygen := need(t, "openssh-client", "ssh-keygen")
-	need(t, "openssh-client", "ssh")
+	server := needtest.Program(t, "/usr/sbin/sshd", "openssh-server")
+	keygen := needtest.Program(t, "ssh-keygen", "openssh-client")
+	needtest.Program(t, "ssh", "openssh-client")
 	s := &sshd{dir: t.TempDir()}
 	for _, key := range []string{"host", "mine", "other"} {
 		if out, err := exec.Command(keygen, "-q", "-t", "ed25519", "-N", "", "-f", s.file(key)).CombinedOutput(); err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ibrun/ibrun/internal/needtest"
 	"github.com/ibrun/ibrun/perf"
 	"github.com/ibrun/ibrun/perf/jobs"
 )
@@ -151,17 +152,6 @@ func TestLeftSockets(t *testing.T) {
 	}
 }
 
-// requireRoot skips a test that needs root.
-func requireRoot(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		if os.Getenv("CI") != "" {
-			t.Fatal("needs root")
-		}
-		t.Skip("needs root, to act as another user")
-	}
-}
-
 const otherUID = 65534
 
 // TestRefused: directories and sockets of other users, or with access for them, and files of another kind are refused.
@@ -186,7 +176,7 @@ func TestRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.root {
-				requireRoot(t)
+				needtest.Root(t, "to act as another user")
 			}
 			base := t.TempDir()
 			t.Setenv("IBRUN_RUNTIME_DIR", filepath.Join(base, "ibrun"))
@@ -217,7 +207,7 @@ func TestRefused(t *testing.T) {
 
 // TestOtherUserIsRefused: a process of another user gets no response, even if it can connect to the socket.
 func TestOtherUserIsRefused(t *testing.T) {
-	requireRoot(t)
+	needtest.Root(t, "to act as another user")
 	_, dir := startServer(t)
 	for path := dir; path != os.TempDir() && path != "/"; path = filepath.Dir(path) {
 		info, err := os.Stat(path)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ibrun/ibrun/internal/needtest"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/perf"
 )
@@ -112,14 +113,7 @@ type browser struct {
 
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
-	program, err := exec.LookPath("chromium")
-	if err != nil {
-		const need = "needs Chromium: apt-get install chromium"
-		if os.Getenv("CI") == "true" {
-			t.Fatal(need)
-		}
-		t.Skip(need)
-	}
+	program := needtest.Program(t, "chromium", "chromium")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
