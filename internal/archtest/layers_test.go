@@ -29,7 +29,7 @@ NONE < internal/leakcheck < fabric/fabrictest, verbs/verbstest;
 NONE < internal/alloctest < fabric/fabrictest;
 NONE < internal/waittest, internal/threadtest, internal/ptytest;
 NONE < internal/soaktest < verbs/verbstest;
-NONE < internal/needtest < internal/abi/layout, internal/ibvmock, internal/openmpitest;
+NONE < internal/needtest < internal/abi/layout, internal/ibvmock, internal/openmpitest, internal/mpi4pytest;
 internal/ticks, internal/transports < perf;
 hw, internal/buildinfo, perf < perf/prom;
 perf < internal/jobsocket < perf/jobs;

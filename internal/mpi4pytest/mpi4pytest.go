@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ibrun/ibrun/internal/needtest"
 )
 
 // runTimeout bounds the run of a Python program, which may hang.
@@ -67,13 +69,14 @@ func CompareLines(t *testing.T, goFile, pythonFile string) {
 	}
 }
 
-// Run runs a Python program with n ranks and returns its standard output. It skips the test if mpi4py is not installed.
+// Run runs a Python program with n ranks and returns its standard output. It skips the test if mpi4py is not installed, and
+// fails it in CI.
 func Run(t *testing.T, n int, words ...string) string {
 	t.Helper()
 	const python = "/usr/bin/python3" // of the system, which has the package of mpi4py
 	const found = "from importlib.util import find_spec as f; raise SystemExit(not (f('mpi4py') and f('numpy')))"
 	if err := exec.Command(python, "-c", found).Run(); err != nil {
-		t.Skip("needs mpi4py: apt-get install python3-mpi4py python3-numpy")
+		needtest.Missing(t, "mpi4py: apt-get install python3-mpi4py python3-numpy: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), runTimeout)
 	defer cancel()
