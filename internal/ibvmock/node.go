@@ -2,6 +2,7 @@ package ibvmock
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -45,17 +46,17 @@ func NewNetwork(tb testing.TB) *Network {
 	if err := hold.Start(); err != nil {
 		tb.Fatal(err)
 	}
+	_, readErr := fmt.Fscanf(stdout, "ready\n")
+	end := func() error { return errors.Join(stdin.Close(), hold.Wait()) } // the end of its input ends the process
+	if readErr != nil {
+		err := end() // before problem is read: only then all is there
+		needtest.Missing(tb, "the right to make namespaces, as root or in a user namespace: %v: %s", err, &problem)
+	}
 	tb.Cleanup(func() {
-		if err := stdin.Close(); err != nil { // which ends the process
-			tb.Error(err)
-		}
-		if err := hold.Wait(); err != nil && problem.Len() == 0 {
-			tb.Error(err)
+		if err := end(); err != nil {
+			tb.Errorf("%v: %s", err, &problem)
 		}
 	})
-	if _, err := fmt.Fscanf(stdout, "ready\n"); err != nil {
-		needtest.Missing(tb, "the right to make namespaces, as root or in a user namespace: %s", &problem)
-	}
 	n.pid = strconv.Itoa(hold.Process.Pid)
 	n.ip([]string{"link set lo up"})
 	return n
