@@ -134,7 +134,7 @@ func run(args, env []string, s launch.Streams) int {
 			return c.run(args[1:], env, s)
 		}
 	}
-	o, err := cli.Parse(args, cli.Lookup(env))
+	o, err := cli.Parse(args, cli.LookupEnv(env))
 	if o.LogJSON {
 		s = s.WithJSON()
 	}

@@ -42,7 +42,7 @@ func ibrun(words []string) int {
 	case "bench":
 		return Main(words[1:], os.Environ(), s, s.Out, s.Err, ibrun)
 	}
-	o, err := cli.Parse(words, os.Getenv)
+	o, err := cli.Parse(words, os.LookupEnv)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return exitUsage

@@ -1,6 +1,6 @@
 // Package cli parses ibrun's command line: the flags, and the syntax of sizes and ranges.
 //
-//	opts, err := cli.Parse([]string{"-n", "4", "./prog", "-v"}, os.Getenv)
+//	opts, err := cli.Parse([]string{"-n", "4", "./prog", "-v"}, os.LookupEnv)
 //	fmt.Println(opts.Programs[0].Ranks, opts.Programs[0].Args) // 4 [./prog -v]
 //
 // Flags have one or two dashes and end at the first word without a dash, so the program's own flags stay its own.

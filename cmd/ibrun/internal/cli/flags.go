@@ -23,7 +23,7 @@ type flag struct {
 }
 
 // flags returns the flags that apply to one program.
-func (p *Program) flags(getenv func(string) string) []flag {
+func (p *Program) flags(lookup LookupFunc) []flag {
 	return []flag{
 		{[]string{"n", "np"}, "N", "start N ranks (default: one per core that a CPU quota allows)", func(s string) (err error) {
 			p.Ranks, err = parseRankCount(s)
@@ -32,13 +32,15 @@ func (p *Program) flags(getenv func(string) string) []flag {
 		{[]string{"wdir"}, "DIR", "run the program in directory DIR", stringFlag(&p.Dir)},
 		{[]string{"x", "env"}, "NAME[=VALUE]", "set this environment variable for the ranks; may be repeated", func(s string) error {
 			name, _, hasValue := strings.Cut(s, "=")
-			switch {
-			case name == "":
+			if name == "" {
 				return errors.New("a variable needs a name")
-			case hasValue:
+			}
+			if hasValue {
 				p.Env = append(p.Env, s)
-			case getenv(name) != "":
-				p.Env = append(p.Env, name+"="+getenv(name))
+			} else if value, set := lookup(name); set { // also to an empty value
+				p.Env = append(p.Env, name+"="+value)
+			} else {
+				p.Unset = append(p.Unset, name)
 			}
 			return nil
 		}},
@@ -219,10 +221,10 @@ func findFlag(flags []flag, name string) *flag {
 }
 
 // setFromEnvironment sets the flag from its environment forms, if any is set.
-func (f *flag) setFromEnvironment(getenv func(string) string) error {
+func (f *flag) setFromEnvironment(lookup LookupFunc) error {
 	for _, name := range f.names {
 		variable := variableName(name)
-		if value := getenv(variable); value != "" {
+		if value, _ := lookup(variable); value != "" {
 			if err := f.set(value); err != nil {
 				return fmt.Errorf("%s=%s: %w", variable, value, err)
 			}

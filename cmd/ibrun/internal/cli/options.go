@@ -116,6 +116,8 @@ type Program struct {
 	Dir string
 	// Env are variables, NAME=VALUE, that are added to ibrun's own environment.
 	Env []string
+	// Unset are the names of variables that should be added, but are not set.
+	Unset []string
 }
 
 // Translate returns the arguments that follow the program's name with flags of ibrun instead of those of other launchers,
@@ -142,13 +144,13 @@ func ownFlags() foreign.Native {
 
 func isHelp(name string) bool { return name == "h" || name == "help" }
 
-// Parse parses the arguments that follow the program's name, also with flags of other launchers. getenv returns the environment
+// Parse parses the arguments that follow the program's name, also with flags of other launchers. lookup returns the environment
 // forms of flags and the variables that -x names. Any error but [ErrHelp] and [ErrVersion] is a usage error. With an error, only
 // LogJSON of the Options is set.
-func Parse(args []string, getenv func(string) string) (*Options, error) {
+func Parse(args []string, lookup LookupFunc) (*Options, error) {
 	o := &Options{Grace: defaultGrace, FailureGrace: defaultFailureGrace, DeadlockReport: deadlockReport}
-	o.findLogFormat(args, getenv)
-	if err := o.parse(args, getenv); err != nil {
+	o.findLogFormat(args, lookup)
+	if err := o.parse(args, lookup); err != nil {
 		return &Options{LogJSON: o.LogJSON}, err
 	}
 	return o, nil
@@ -156,14 +158,14 @@ func Parse(args []string, getenv func(string) string) (*Options, error) {
 
 // findLogFormat sets LogJSON as the environment and the flags before the first unknown one say, so that errors are printed in
 // that form. It ignores errors: parse finds them again.
-func (o *Options) findLogFormat(args []string, getenv func(string) string) {
+func (o *Options) findLogFormat(args []string, lookup LookupFunc) {
 	f := logFormatFlag(&o.LogJSON)
-	_ = f.setFromEnvironment(getenv)
+	_ = f.setFromEnvironment(lookup)
 	words := make([]foreign.Word, len(args))
 	for i, arg := range args {
 		words[i].Text = arg
 	}
-	given, _, _ := readFlags(words, append(new(Program).flags(getenv), new(Options).jobFlags()...), nil)
+	given, _, _ := readFlags(words, append(new(Program).flags(lookup), new(Options).jobFlags()...), nil)
 	for _, w := range given {
 		if slices.Contains(f.names, w.name) {
 			_ = f.set(w.value)
@@ -172,7 +174,7 @@ func (o *Options) findLogFormat(args []string, getenv func(string) string) {
 }
 
 // parse parses the command line.
-func (o *Options) parse(args []string, getenv func(string) string) error {
+func (o *Options) parse(args []string, lookup LookupFunc) error {
 	c, err := foreign.Translate(args, ownFlags())
 	if err != nil {
 		return err
@@ -184,7 +186,7 @@ func (o *Options) parse(args []string, getenv func(string) string) error {
 		if end >= 0 {
 			words = rest[:end]
 		}
-		p, err := o.parseProgram(words, getenv)
+		p, err := o.parseProgram(words, lookup)
 		if err != nil {
 			return err
 		}
@@ -208,7 +210,8 @@ func (o *Options) parse(args []string, getenv func(string) string) error {
 	if o.MetricsSD != "" && o.Metrics == "" {
 		return errors.New("--metrics-sd requires --metrics")
 	}
-	if o.MetricsHosts != nil && o.Metrics == "" && getenv("IBRUN_METRICS_HOSTS") == "" { // which a cluster may set for all jobs
+	hostsOfAll, _ := lookup("IBRUN_METRICS_HOSTS") // which a cluster may set for all jobs
+	if o.MetricsHosts != nil && o.Metrics == "" && hostsOfAll == "" {
 		return errors.New("--metrics-hosts requires --metrics")
 	}
 	if o.MetricsLinger != nil && o.Metrics == "" {
@@ -218,12 +221,12 @@ func (o *Options) parse(args []string, getenv func(string) string) error {
 }
 
 // parseProgram parses one program with the flags before it.
-func (o *Options) parseProgram(words []foreign.Word, getenv func(string) string) (Program, error) {
+func (o *Options) parseProgram(words []foreign.Word, lookup LookupFunc) (Program, error) {
 	var p Program
 	job := o.jobFlags()
-	known, jobOnly := append(p.flags(getenv), job...), []flag(nil)
+	known, jobOnly := append(p.flags(lookup), job...), []flag(nil)
 	if len(o.Programs) > 0 {
-		known, jobOnly = p.flags(getenv), job
+		known, jobOnly = p.flags(lookup), job
 	}
 	given, words, err := readFlags(words, known, jobOnly)
 	if err != nil {
@@ -234,7 +237,7 @@ func (o *Options) parseProgram(words []foreign.Word, getenv func(string) string)
 		if slices.ContainsFunc(given, func(w givenFlag) bool { return w.flag == f }) {
 			continue // the command line overrides the variable, even for flags that may be repeated
 		}
-		if err := f.setFromEnvironment(getenv); err != nil {
+		if err := f.setFromEnvironment(lookup); err != nil {
 			return p, err
 		}
 	}

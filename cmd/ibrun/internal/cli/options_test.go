@@ -13,7 +13,10 @@ import (
 )
 
 func parse(line string, env map[string]string) (*Options, error) {
-	return Parse(strings.Fields(line), func(name string) string { return env[name] })
+	return Parse(strings.Fields(line), func(name string) (string, bool) {
+		value, set := env[name]
+		return value, set
+	})
 }
 
 func TestParse(t *testing.T) {
@@ -27,9 +30,9 @@ func TestParse(t *testing.T) {
 		{"-n 4 prog -n 5 --label", nil, one(Program{Ranks: 4, Args: []string{"prog", "-n", "5", "--label"}})},
 		{"--np=4 -- -v", nil, one(Program{Ranks: 4, Args: []string{"-v"}})},
 		{"-- top", nil, one(Program{Args: []string{"top"}})},
-		{"-n 1 a x : --np 2 --wdir /d -x A=1 -x B -x C b", map[string]string{"B": "2"}, Options{Programs: []Program{
+		{"-n 1 a x : --np 2 --wdir /d -x A=1 -x B -x C -x D -x E= b", map[string]string{"B": "2", "D": ""}, Options{Programs: []Program{
 			{Ranks: 1, Args: []string{"a", "x"}},
-			{Ranks: 2, Args: []string{"b"}, Dir: "/d", Env: []string{"A=1", "B=2"}},
+			{Ranks: 2, Args: []string{"b"}, Dir: "/d", Env: []string{"A=1", "B=2", "D=", "E="}, Unset: []string{"C"}},
 		}}},
 		{"-l --output o.%r.%h.%% --bind-to core --timeout 90 --dry-run -v --dlv 0,2-3 --gdb 1 p", nil, Options{
 			Programs: []Program{{Args: []string{"p"}}}, Label: true, Output: "o.%r.%h.%%", Policy: placement.Policy{Bind: placement.Core},
@@ -242,7 +245,7 @@ func TestHelp(t *testing.T) {
 
 // TestReport: --report is a boolean flag, and also accepts file names with a known extension.
 func TestReport(t *testing.T) {
-	none := func(string) string { return "" }
+	none := LookupEnv(nil)
 	for _, c := range []struct {
 		words string
 		want  bool

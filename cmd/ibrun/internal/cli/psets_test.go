@@ -7,7 +7,7 @@ import (
 )
 
 func TestPsets(t *testing.T) {
-	nothing := func(string) string { return "" }
+	nothing := LookupEnv(nil)
 	o, err := Parse([]string{"-n", "9", "--pset", "a=b =0-3,8", "--pset", "Ä/1=1", "prog"}, nothing)
 	if err != nil || fmt.Sprint(o.Psets) != "[{a=b  0-3,8} {Ä/1 1}]" {
 		t.Errorf("%v, %v", o, err)

@@ -16,7 +16,7 @@ func TestPackedJobs(t *testing.T) {
 	used := map[string]int{} // NODE PU: the job that has it
 	for job, args := range []string{"-n 1 -o 0", "-n 2 -o 1", "-n 5 -o 3"} {
 		for _, host := range []string{"n1", "n2"} {
-			o, err := cli.Parse(append(strings.Fields(args), "a"), func(string) string { return "" })
+			o, err := cli.Parse(append(strings.Fields(args), "a"), cli.LookupEnv(nil))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -3,6 +3,8 @@ package launch
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/allocation"
@@ -67,6 +69,7 @@ func run(o *cli.Options, args, env []string, s console.Streams) (int, error) {
 			s.Info("a flag has no effect", console.Attrs{Text: note})
 		}
 	}
+	warnUnset(o, s)
 	if err := o.Policy.ReadFile(); err != nil {
 		return 0, exitcode.Errorf(exitcode.UsageError, "%w", err)
 	}
@@ -104,6 +107,21 @@ func run(o *cli.Options, args, env []string, s console.Streams) (int, error) {
 	code, err := runHere(w, h.programs, o, h.peers, env, s)
 	h.end(code, err)
 	return code, err
+}
+
+// warnUnset names the variables that the user wants to pass to the ranks, but that are not set. The name may be misspelt, and a
+// program that does not find a variable often has a default, so nothing else would show it.
+func warnUnset(o *cli.Options, s console.Streams) {
+	var warned []string
+	for _, p := range o.Programs {
+		for _, name := range p.Unset {
+			if !slices.Contains(warned, name) {
+				warned = append(warned, name)
+				s.Warn("a variable that -x names is not set", console.Attrs{Text: fmt.Sprintf("-x %s: there is no variable of this "+
+					"name, so the ranks do not get it; -x NAME=VALUE sets one", name)})
+			}
+		}
+	}
 }
 
 // findGrace starts to ask the scheduler of the hosts how long ranks may take to end, unless the user has said it. The caller must

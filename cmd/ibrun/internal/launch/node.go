@@ -122,7 +122,7 @@ func enter(start *protocol.NodeStart, node int, name string) (*cli.Options, erro
 		return nil, exitcode.Errorf(exitcode.UsageError, "the working directory cannot be used on %s: %w; create it there, or start "+
 			"the job in a directory that all hosts have", name, err)
 	}
-	o, err := cli.Parse(start.Args, cli.Lookup(start.Env))
+	o, err := cli.Parse(start.Args, cli.LookupEnv(start.Env))
 	if err != nil {
 		return nil, exitcode.Errorf(exitcode.UsageError, "%w", err)
 	}
