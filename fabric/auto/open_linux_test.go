@@ -147,6 +147,32 @@ func TestEncrypt(t *testing.T) {
 	}
 }
 
+// TestUnusedInterfaces: a rule for TCP that names an interface that this host does not have is reported in one line, and the
+// others are used. A list of which nothing exists is an error.
+func TestUnusedInterfaces(t *testing.T) {
+	t.Parallel()
+	for list, want := range map[string]string{"lo,nosuch0": "nosuch0", "lo,^nosuch0,nosuch*": "", "nosuch0": "error"} {
+		var lines []string
+		n := Node{Local: []int{0}, Transports: []string{"tcp"}, Report: func(text string) { lines = append(lines, text) }}
+		err := n.FromEnv(func(name string) string { return map[string]string{tunables.TCPInterfaces: list}[name] })
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := Open(t.Context(), &fabric.Config{Size: 2}, n)
+		if (err != nil) != (want == "error") || err != nil && !strings.Contains(err.Error(), "nosuch0") {
+			t.Errorf("%s: %v", list, err)
+		}
+		if err == nil {
+			err = d.Close()
+		} else {
+			want, err = "", nil
+		}
+		if err != nil || len(lines) != min(len(want), 1) || !strings.HasPrefix(strings.Join(lines, ""), want) {
+			t.Errorf("%s: reported %q, %v", list, lines, err)
+		}
+	}
+}
+
 func TestParseTransports(t *testing.T) {
 	for list, want := range map[string][]string{"": nil, "auto": nil, "tcp": {"tcp"}, "shm,tcp": {"shm", "tcp"}} {
 		if got, err := ParseTransports(list); err != nil || !slices.Equal(got, want) {

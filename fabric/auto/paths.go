@@ -185,5 +185,5 @@ func (n Node) rdma() *rdma.Transport {
 
 func (n Node) tcp() *tcp.Transport {
 	return &tcp.Transport{Key: n.Key, Interfaces: n.Interfaces, Eager: n.Thresholds.TCPEager, Push: n.Thresholds.TCPPush,
-		Encrypt: n.Encrypt, NoChecksum: n.NoChecksum, Timeout: n.Heartbeat}
+		Encrypt: n.Encrypt, NoChecksum: n.NoChecksum, Timeout: n.Heartbeat, Report: n.Report}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"path"
 	"slices"
@@ -88,7 +87,8 @@ func (i *iface) zoned(ip netip.Addr) netip.Addr {
 // ParseInterfaces parses a list such as "eth*,10.1.0.0/16,^docker0" for Transport.Interfaces. Its elements are names of network
 // interfaces, where * matches any characters, and ranges of addresses. Elements with ^ in front exclude what they match, whatever
 // else matches it. If there is an element without ^, only what such elements match is used; that may be a loopback interface or a
-// link-local address, which are not used otherwise. An empty list is nil. Users set the list in IBRUN_TCP_INTERFACES.
+// link-local address, which are not used otherwise. What does not exist on this host is left to [Transport.Open]. An empty list
+// is nil. Users set the list in IBRUN_TCP_INTERFACES.
 func ParseInterfaces(list string) ([]string, error) {
 	var rules []string
 	for rule := range strings.SplitSeq(list, ",") {
@@ -159,39 +159,22 @@ func choose(all []iface, rules []string) []iface {
 	return keep(true)
 }
 
-// interfaces returns the network interfaces that are up and chosen by the rules.
-func (t *Transport) interfaces() ([]iface, error) {
+// interfaces returns the network interfaces that are up and chosen by the rules, and the lines about rules that are not used.
+func (t *Transport) interfaces() (chosen []iface, unused []string, err error) {
 	for _, rule := range t.Interfaces {
 		if err := checkRule(rule); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	list, err := net.Interfaces()
+	up, down, err := listInterfaces()
 	if err != nil {
-		return nil, fmt.Errorf("tcp: list network interfaces: %w", err)
+		return nil, nil, err
 	}
-	var all []iface
-	for _, i := range list {
-		if i.Flags&net.FlagUp == 0 {
-			continue
-		}
-		addrs, err := i.Addrs()
-		if err != nil {
-			return nil, fmt.Errorf("tcp: list addresses of %s: %w", i.Name, err)
-		}
-		up := iface{name: i.Name, index: i.Index, loopback: i.Flags&net.FlagLoopback != 0}
-		for _, a := range addrs {
-			if p, err := netip.ParsePrefix(a.String()); err == nil {
-				up.prefixes = append(up.prefixes, p)
-			}
-		}
-		all = append(all, up)
-	}
-	chosen := choose(all, t.Interfaces)
+	chosen = choose(up, t.Interfaces)
 	if len(chosen) == 0 {
-		return nil, fmt.Errorf("%w: no network interface that is up matches the rules %q", fabric.ErrNotSupported, t.Interfaces)
+		return nil, nil, fmt.Errorf("%w: no network interface that is up matches the rules %q", fabric.ErrNotSupported, t.Interfaces)
 	}
-	return chosen, nil
+	return chosen, unusedRules(t.Interfaces, up, down), nil
 }
 
 // errNoAddress says that there is no address of a peer to try.

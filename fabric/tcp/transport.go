@@ -36,6 +36,9 @@ type Transport struct {
 	// Encrypt encrypts everything by TLS 1.3, and protects it against changes by others. It must be the same at all peers.
 	Encrypt bool
 
+	// Report is called with one line that the user should know: which of Interfaces this host does not have. It may be nil.
+	Report func(text string)
+
 	socketBuffer int // bytes of each of the kernel's buffers of a connection; 0: the kernel's choice, or localSendBuffer
 }
 
@@ -72,7 +75,7 @@ func (t *Transport) Probe() error {
 	if err := probe(); err != nil {
 		return err
 	}
-	_, err := t.interfaces()
+	_, _, err := t.interfaces()
 	return err
 }
 
@@ -90,11 +93,17 @@ func (t *Transport) Open(_ context.Context, cfg *fabric.Config) (fabric.Domain, 
 	if err := probe(); err != nil {
 		return nil, err
 	}
-	chosen, err := t.interfaces()
+	chosen, unused, err := t.interfaces()
 	if err != nil {
 		return nil, err
 	}
-	return open(t, cfg, chosen)
+	d, err := open(t, cfg, chosen)
+	if err == nil && t.Report != nil {
+		for _, line := range unused {
+			t.Report(line)
+		}
+	}
+	return d, err
 }
 
 // options returns the settings that the peers must have, too.

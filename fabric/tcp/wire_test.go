@@ -3,8 +3,10 @@ package tcp
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
@@ -296,11 +298,45 @@ func TestInterfaces(t *testing.T) {
 	}
 }
 
+// TestUnusedRules: a rule that names what the host does not have is reported with the reason. Patterns and exclusions are not, nor
+// is a rule whose addresses another one excludes.
+func TestUnusedRules(t *testing.T) {
+	up := append(testInterfaces(), iface{name: "wg0", index: 6})
+	down := []string{"eth9"}
+	for list, want := range map[string][]string{
+		"":                                      nil,
+		"lo,eth0,10.1.0.0/16,172.17.0.1/32":     nil,
+		"eth0,^10.0.0.0/8,^fd00::/8,^fe80::/10": nil,
+		"lo,ib*,^ib0,^10.9.0.0/16,^docker1":     nil,
+		"lo,nosuch0": {"nosuch0 is not used for TCP (IBRUN_TCP_INTERFACES): this host has no network interface of this name, only " +
+			"docker0, eth0, eth1, eth9, lo, wg0"},
+		"10.9.0.0/16,eth9,lo,wg0": {"10.9.0.0/16 is not used for TCP (IBRUN_TCP_INTERFACES): no interface of this host that is up " +
+			"has an address in this network",
+			"eth9 is not used for TCP (IBRUN_TCP_INTERFACES): the interface is down",
+			"wg0 is not used for TCP (IBRUN_TCP_INTERFACES): the interface has no IP address"},
+	} {
+		rules, err := ParseInterfaces(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := unusedRules(rules, up, down); !slices.Equal(got, want) {
+			t.Errorf("%s:\n got %q\nwant %q", list, got, want)
+		}
+	}
+	for i := range 30 {
+		down = append(down, fmt.Sprint("veth", i))
+	}
+	if got := unusedRules([]string{"nosuch0"}, up, down); len(got) != 1 || !strings.HasSuffix(got[0], ", veth1, veth10 and 28 others") {
+		t.Errorf("many interfaces: %q", got)
+	}
+}
+
 func FuzzInterfaces(f *testing.F) {
 	f.Add("eth*,10.1.0.0/16,^docker0")
 	f.Fuzz(func(t *testing.T, list string) {
 		if rules, err := ParseInterfaces(list); err == nil {
 			choose(testInterfaces(), rules)
+			unusedRules(rules, testInterfaces(), []string{"eth9"})
 		}
 	})
 }
