@@ -28,6 +28,8 @@ type Options struct {
 	Provider string
 }
 
+func (o Options) provider() string { return cmp.Or(o.Provider, os.Getenv(ProviderVariable)) }
+
 // Devices lists the RDMA devices of this network namespace, including those that cannot be opened. Only Linux has RDMA
 // devices.
 func Devices() ([]Device, error) {
@@ -65,6 +67,9 @@ func openError(d *hw.RDMADevice) error {
 // Open opens the device of this name, or with "" the first that can be opened and has an active port. The error contains the
 // reason why a device cannot be used.
 func Open(name string, o Options) (*Context, error) {
+	if err := CheckProvider(o.provider()); err != nil { // also where there is no device
+		return nil, err
+	}
 	devices, err := Devices()
 	if err != nil {
 		return nil, err
@@ -104,7 +109,7 @@ func (d *Device) Open(o Options) (*Context, error) {
 	if d.Err != nil {
 		return nil, d.Err
 	}
-	p, err := d.provider(cmp.Or(o.Provider, os.Getenv(ProviderVariable)))
+	p, err := d.provider(o.provider())
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,8 @@
 package verbs
 
 import (
+	"fmt"
+
 	"github.com/ibrun/ibrun/verbs/internal/ib"
 	"github.com/ibrun/ibrun/verbs/internal/providers"
 )
@@ -17,6 +19,18 @@ func (d *Device) provider(name string) (ib.Provider, error) {
 	case name == library.Name(), name == "":
 		return library, nil
 	}
-	return nil, &Error{Op: "open", Device: d.Name, Kind: ErrInvalid,
-		Detail: "unknown provider " + name + "; choose rxe or libibverbs"}
+	return nil, unknownProvider(d.Name, name)
+}
+
+// CheckProvider returns an error if there is no provider of this name. "" means the one that fits the device.
+func CheckProvider(name string) error {
+	if name == "" || name == providers.SoftRoCE().Name() || name == providers.Library().Name() {
+		return nil
+	}
+	return unknownProvider("", name)
+}
+
+func unknownProvider(device, name string) error {
+	return &Error{Op: "open", Device: device, Kind: ErrInvalid,
+		Detail: fmt.Sprintf("unknown provider %.60s; choose rxe or libibverbs (%s)", name, ProviderVariable)}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/fabrictest"
 	"github.com/ibrun/ibrun/internal/tunables"
+	"github.com/ibrun/ibrun/verbs"
 )
 
 // job is a set of peers on several nodes, perNode on each.
@@ -109,6 +110,14 @@ func TestInvalidSetting(t *testing.T) {
 	}
 	if err := open(Node{Transports: []string{"tcp"}}); err != nil {
 		t.Errorf("a setting for RDMA in a job without RDMA: %v", err)
+	}
+	t.Setenv("IBRUN_RDMA_WINDOW", "")
+	t.Setenv(verbs.ProviderVariable, "nosuch")
+	for _, list := range [][]string{nil, {"rdma", "tcp"}} {
+		if err := open(Node{Transports: list}); !errors.Is(err, verbs.ErrInvalid) ||
+			!strings.Contains(err.Error(), "unknown provider nosuch; choose rxe or libibverbs (IBRUN_VERBS_PROVIDER)") {
+			t.Errorf("transports %v and a provider that does not exist: %v", list, err)
+		}
 	}
 }
 

@@ -106,6 +106,15 @@ func (n Node) Uses() ([]rdma.Use, error) {
 	return uses, err
 }
 
+// UnusedInterfaces returns the lines about network interfaces that the settings name and this machine does not have, as Open
+// reports them. The list is empty if TCP is not allowed. The error says that none of them exists.
+func (n Node) UnusedInterfaces() ([]string, error) {
+	if !n.allows(transports.TCP) {
+		return nil, nil
+	}
+	return n.tcp().UnusedRules()
+}
+
 // shmPath describes shared memory, with the default for the longest message in fragments.
 func (n Node) shmPath(between string, stream int) Path {
 	t := n.shm()

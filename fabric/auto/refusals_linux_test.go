@@ -1,13 +1,17 @@
 package auto
 
 import (
+	"bytes"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma"
+	"github.com/ibrun/ibrun/internal/tunables"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
@@ -30,6 +34,63 @@ func TestDeviceCannotServe(t *testing.T) {
 		want := "1: TCP is used instead of RDMA: fabric/rdma: device eth-1 cannot be used: " + lack + ": "
 		if len(job.notes) != 1 || !strings.HasPrefix(job.notes[0], want) {
 			t.Errorf("reported: %q, want %q", job.notes, want)
+		}
+	}
+}
+
+// TestNamedDevices: IBRUN_RDMA_DEVICES names a device or a port that does not exist. One line names it, whether the node has
+// other devices, another device of the list, or none at all. RDMA is used if the list begins with a device that exists.
+func TestNamedDevices(t *testing.T) {
+	const tcp = "TCP is used instead of RDMA: fabric/rdma: device "
+	const other = "one RDMA device is not used, but another is: fabric/rdma: device "
+	for _, c := range []struct {
+		devices string
+		exist   []string // simulated devices; nil: those of this machine, which has none of that name
+		want    string   // the beginning of the line
+		says    string
+	}{
+		{"nosuch_9", nil, tcp + "nosuch_9 cannot be used: open: ", ""},
+		{"nosuch_9:2", nil, tcp + "nosuch_9 cannot be used: open: ", ""},
+		{"nosuch_9", []string{"eth-0"}, tcp + "nosuch_9 cannot be used: open: ", "other devices exist, such as eth-0"},
+		{"nosuch_9,eth-0", []string{"eth-0"}, tcp + "nosuch_9 cannot be used: open: ", ""},
+		{"eth-0:9", []string{"eth-0"}, tcp + "eth-0 cannot be used: port: eth-0:9 is demanded, but its ports are 1 to 1", ""},
+		{"eth-0,nosuch_9", []string{"eth-0"}, other + "nosuch_9 cannot be used: open: ", ""},
+		{"eth-0,eth-1:9", []string{"eth-0", "eth-1"}, other + "eth-1 cannot be used: port: eth-1:9 is demanded", ""},
+	} {
+		t.Setenv(tunables.RDMADevices, c.devices)
+		var lines []string
+		n := Node{Local: []int{0}, Transports: []string{"rdma", "tcp"}, Interfaces: []string{"lo"},
+			Report: func(text string) { lines = append(lines, text) }}
+		if c.exist != nil {
+			n.network = verbstest.NewSimulatedNetwork().Node(c.exist...)
+		}
+		d, err := Open(t.Context(), &fabric.Config{Size: 2}, n)
+		if err != nil {
+			t.Fatalf("%s: %v", c.devices, err)
+		}
+		if uses := bytes.Contains(d.Addr(), []byte("rdma")); uses != strings.HasPrefix(c.want, other) {
+			t.Errorf("%s: RDMA is used: %v", c.devices, uses)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+		if len(lines) != 1 || !strings.HasPrefix(lines[0], c.want) || !strings.Contains(lines[0], c.says) ||
+			!strings.Contains(lines[0], tunables.RDMADevices) {
+			t.Errorf("%s: reported %q, want one line that begins with %q", c.devices, lines, c.want)
+		}
+		n.Transports = []string{"rdma"}
+		if d, err := Open(t.Context(), &fabric.Config{Size: 2}, n); err == nil {
+			err = d.Close()
+			if err != nil || !strings.HasPrefix(c.want, other) {
+				t.Errorf("%s: opened without TCP: %v", c.devices, err)
+			}
+		}
+		// What `ibrun doctor` asks names the same.
+		uses, err := n.Uses()
+		if err != nil || !slices.ContainsFunc(uses, func(u rdma.Use) bool {
+			return u.Err != nil && strings.Contains(lines[0], u.Err.Error())
+		}) {
+			t.Errorf("%s: uses %v, %v", c.devices, uses, err)
 		}
 	}
 }

@@ -89,14 +89,15 @@ type Use struct {
 }
 
 // Uses opens the active ports that a job on this machine may use, each alone and as a job opens it, and closes them. If devices
-// are named, it opens only these. The error says that there are no ports, or that a setting is invalid.
+// are named, it opens only these, also those that do not exist or have no active port; Port is 0 if the name is without one. The
+// error says that there are no ports, or that a setting is invalid.
 func (t *Transport) Uses() ([]Use, error) {
 	set, err := t.Settings.Complete()
 	if err != nil {
 		return nil, err
 	}
 	all, err := t.candidates(t.network())
-	if err != nil {
+	if err != nil && len(set.Devices) == 0 {
 		return nil, err
 	}
 	var uses []Use
@@ -109,14 +110,32 @@ func (t *Transport) Uses() ([]Use, error) {
 		one.Settings.Devices, one.chosen, one.others = []string{fmt.Sprintf("%s:%d", c.name(), c.port.Number)}, *c, nil
 		err := set.check(c)
 		if err == nil {
-			var d *domain
-			if d, err = one.openAlone(); err == nil {
-				err = d.Close()
-			}
+			err = one.tryOpen()
 		}
 		uses = append(uses, Use{c.name(), c.port.Number, err})
 	}
+	for _, named := range set.Devices {
+		if slices.ContainsFunc(all, func(c candidate) bool { return c.is(named) }) {
+			continue
+		}
+		device, port, err := splitPort(named)
+		if err == nil {
+			one := *t
+			one.Settings.Devices = []string{named}
+			err = one.tryOpen()
+		}
+		uses = append(uses, Use{device, port, err})
+	}
 	return uses, nil
+}
+
+// tryOpen opens the devices as a job does, and closes them.
+func (t *Transport) tryOpen() error {
+	d, err := t.openAlone()
+	if err != nil {
+		return err
+	}
+	return d.Close()
 }
 
 // take fills in what the device of the first rail decides: it carries the messages.

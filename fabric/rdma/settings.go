@@ -10,6 +10,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/internal/transports"
 	"github.com/ibrun/ibrun/internal/tunables"
+	"github.com/ibrun/ibrun/verbs"
 )
 
 // Settings are the limits and thresholds of a domain. If a field has its zero value, the environment variable that is named
@@ -157,7 +158,10 @@ func (s Settings) complete(env environment) (Settings, error) {
 			return s, fmt.Errorf("fabric/rdma: %s=%d is out of range (%d to %d)", n.FieldName(), *n.value, n.Min, n.Max)
 		}
 	}
-	var err error
+	err := verbs.CheckProvider(env(verbs.ProviderVariable)) // the devices, if there are any, would refuse it
+	if err != nil {
+		return s, fmt.Errorf("fabric/rdma: %w", err)
+	}
 	if s.Heartbeat == 0 {
 		if s.Heartbeat, err = tunables.HeartbeatFromEnv(env); err != nil {
 			return s, fmt.Errorf("fabric/rdma: %w", err)

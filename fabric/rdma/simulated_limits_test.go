@@ -498,14 +498,16 @@ func TestSimulatedOtherDevice(t *testing.T) {
 	}
 }
 
-// TestSimulatedUses: each port that a job may use is opened as a job does. If devices are named, the others are not asked.
+// TestSimulatedUses: each port that a job may use is opened as a job does. If devices are named, the others are not asked, and a
+// name that does not exist is listed with the error of a job.
 func TestSimulatedUses(t *testing.T) {
 	net := verbstest.NewSimulatedNetwork()
 	net.SetDevice("b", func(d *verbstest.SimulatedDevice) { d.Attr.MaxQPRdAtom = 0 })
 	for _, c := range []struct {
 		named []string
 		want  string
-	}{{nil, "a:1 true, b:1 false"}, {[]string{"b:1"}, "b:1 false"}, {[]string{"a", "c"}, "a:1 true"}} {
+	}{{nil, "a:1 true, b:1 false"}, {[]string{"b:1"}, "b:1 false"}, {[]string{"a", "c"}, "a:1 true, c:0 false"},
+		{[]string{"a:9", "c:2"}, "a:9 false, c:2 false"}} {
 		uses, err := (&Transport{Settings: Settings{Devices: c.named}, Network: net.Node("a", "b")}).Uses()
 		var got []string
 		for _, u := range uses {

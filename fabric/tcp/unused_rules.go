@@ -91,8 +91,8 @@ func listInterfaces() (up []iface, down []string, err error) {
 }
 
 // UnusedRules returns a line for each rule of Interfaces that names an interface or a network that this host does not have. Open
-// passes these lines to Report.
+// passes these lines to Report. The error is that of Open if the rules choose nothing.
 func (t *Transport) UnusedRules() ([]string, error) {
-	up, down, err := listInterfaces()
-	return unusedRules(t.Interfaces, up, down), err
+	_, unused, err := t.interfaces()
+	return unused, err
 }

@@ -298,8 +298,8 @@ func TestInterfaces(t *testing.T) {
 	}
 }
 
-// TestUnusedRules: a rule that names what the host does not have is reported with the reason. Patterns and exclusions are not, nor
-// is a rule whose addresses another one excludes.
+// TestUnusedRules: a rule that names what the host does not have is reported with the reason. Patterns and exclusions are not,
+// nor is a rule whose addresses another one excludes.
 func TestUnusedRules(t *testing.T) {
 	up := append(testInterfaces(), iface{name: "wg0", index: 6})
 	down := []string{"eth9"}
@@ -326,7 +326,8 @@ func TestUnusedRules(t *testing.T) {
 	for i := range 30 {
 		down = append(down, fmt.Sprint("veth", i))
 	}
-	if got := unusedRules([]string{"nosuch0"}, up, down); len(got) != 1 || !strings.HasSuffix(got[0], ", veth1, veth10 and 28 others") {
+	got := unusedRules([]string{"nosuch0"}, up, down)
+	if len(got) != 1 || !strings.HasSuffix(got[0], ", veth1, veth10 and 28 others") {
 		t.Errorf("many interfaces: %q", got)
 	}
 }

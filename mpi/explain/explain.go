@@ -101,8 +101,19 @@ type Port struct {
 	Err error
 }
 
-// Ports returns the active RDMA ports of this machine that jobs may use by the settings. It opens each as a job does. The error
-// names an invalid setting.
+// UnusedInterfaces returns the lines that a job prints about network interfaces that IBRUN_TCP_INTERFACES names and this machine
+// does not have. The error names an invalid setting, or says that none of the interfaces exists.
+func UnusedInterfaces(getenv func(string) string) ([]string, error) {
+	var n auto.Node
+	if err := n.FromEnv(getenv); err != nil {
+		return nil, err
+	}
+	return n.UnusedInterfaces()
+}
+
+// Ports returns the active RDMA ports of this machine that jobs may use by the settings. It opens each as a job does. What
+// IBRUN_RDMA_DEVICES names is listed in any case; the number of the port is 0 if the name has none. The error names an invalid
+// setting.
 func Ports(getenv func(string) string) ([]Port, error) {
 	var n auto.Node
 	if err := n.FromEnv(getenv); err != nil {

@@ -4,6 +4,7 @@ package verbstest
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -15,7 +16,7 @@ type SimulatedNode struct {
 }
 
 // Node returns the node that has the devices with these names. Nodes of one network may have devices of the same name, which
-// then behave alike.
+// then behave alike. Without names, the node lists no device, and opens every one.
 func (n *SimulatedNetwork) Node(devices ...string) *SimulatedNode { return &SimulatedNode{n, devices} }
 
 // Separate loses every packet from one device to another for which f returns true, as a VLAN or a firewall does: the addresses of
@@ -68,8 +69,14 @@ func (s *SimulatedNode) Devices() ([]verbs.Device, error) {
 	return list, nil
 }
 
-// Open opens a device of the node.
-func (s *SimulatedNode) Open(name string) (*verbs.Context, error) { return s.net.Open(name) }
+// Open opens a device of the node. For others the error is that of [verbs.Open].
+func (s *SimulatedNode) Open(name string) (*verbs.Context, error) {
+	if len(s.devices) > 0 && !slices.Contains(s.devices, name) {
+		return nil, &verbs.Error{Op: "open", Device: name, Kind: verbs.ErrNoDevice,
+			Detail: "other devices exist, such as " + s.devices[0]}
+	}
+	return s.net.Open(name)
+}
 
 // Prefix returns the network of an address. In simulated networks a prefix has 24 bits for IPv4, and 64 for IPv6.
 func (*SimulatedNode) Prefix(_ string, a netip.Addr) netip.Prefix {

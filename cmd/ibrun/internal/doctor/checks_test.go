@@ -126,7 +126,7 @@ type broken struct {
 }
 
 func brokenHosts() []broken {
-	return slices.Concat(brokenVerbs(), brokenPorts(), brokenFlow(), brokenHost(), brokenPeers(), brokenFabric(),
+	return slices.Concat(brokenVerbs(), brokenUse(), brokenPorts(), brokenFlow(), brokenHost(), brokenPeers(), brokenFabric(),
 		brokenSettings(), brokenPriorities())
 }
 
@@ -173,13 +173,6 @@ func brokenVerbs() []broken {
 		{"verbs.open", func(h *Host) { h.dev().Chars = nil }, Error, "no uverbs file", "modprobe ib_uverbs"},
 		{"verbs.open", func(h *Host) { h.Live = false }, Info, "a captured tree", ""},
 		{"verbs.open", func(h *Host) { h.dev().OtherNetns = true }, Info, "no RDMA device", ""},
-		{"verbs.use", func(h *Host) { h.Refused["mlx5_0/1"] = errors.New("max_qp_rd_atom: 0") }, Error, "mlx5_0/1: max_qp_rd_atom: 0",
-			"ibrun explain"},
-		{"verbs.use", unlisted, OK, "jobs can use mlx5_0/1", ""},
-		{"verbs.use", both(unlisted, refused), Error, "mlx5_0/1: refused", "ibrun explain"},
-		{"verbs.use", func(h *Host) { clear(h.Refused) }, Info, "mlx5_0/1 is not used by jobs, by the settings", ""},
-		{"verbs.use", func(h *Host) { h.Top.RDMA = nil }, Info, "no active RDMA port", ""},
-		{"verbs.use", func(h *Host) { h.Live = false }, Info, "a captured tree", ""},
 		{"verbs.cm", func(h *Host) { h.dev().Chars = h.dev().Chars[:1] }, Info, "rdma_cm", "modprobe rdma_ucm"},
 		{"verbs.library", func(h *Host) { h.remove("usr/lib64/libibverbs.so.1") }, Error, "libibverbs.so.1", "apt-get install"},
 		{"verbs.library", func(h *Host) { h.remove("usr/lib64/libibverbs/libmlx5-rdmav34.so") }, Error,
@@ -197,6 +190,24 @@ func brokenVerbs() []broken {
 		{"verbs.drivers", func(h *Host) { h.put("etc/libibverbs.d/vmw_pvrdma.driver", "driver vmw_pvrdma\n") }, Info,
 			"libvmw_pvrdma", "ibverbs-providers"},
 		{"verbs.drivers", func(h *Host) { h.remove("etc/libibverbs.d/mlx5.driver") }, Info, "no provider", ""},
+	}
+}
+
+func brokenUse() []broken {
+	return []broken{
+		{"verbs.use", func(h *Host) { h.Refused["mlx5_0/1"] = errors.New("max_qp_rd_atom: 0") }, Error, "mlx5_0/1: max_qp_rd_atom: 0",
+			"ibrun explain"},
+		{"verbs.use", unlisted, OK, "jobs can use mlx5_0/1", ""},
+		{"verbs.use", both(unlisted, refused), Error, "mlx5_0/1: refused", "ibrun explain"},
+		{"verbs.use", func(h *Host) { clear(h.Refused) }, Info, "mlx5_0/1 is not used by jobs, by the settings", ""},
+		{"verbs.use", func(h *Host) { h.Top.RDMA = nil; clear(h.Refused) }, Info, "no active RDMA port", ""},
+		{"verbs.use", both(env("IBRUN_RDMA_DEVICES", "mlx9_9"), func(h *Host) {
+			h.Top.RDMA, h.Refused = nil, map[string]error{"mlx9_9": errors.New("device mlx9_9 cannot be used")}
+		}), Warning, "device mlx9_9 cannot be used", "unset IBRUN_RDMA_DEVICES"},
+		{"verbs.use", both(env("IBRUN_RDMA_DEVICES", "mlx5_0,mlx9_9"), func(h *Host) {
+			h.Refused["mlx9_9"] = errors.New("device mlx9_9 cannot be used")
+		}), Warning, "device mlx9_9 cannot be used", "unset IBRUN_RDMA_DEVICES"},
+		{"verbs.use", func(h *Host) { h.Live = false }, Info, "a captured tree", ""},
 	}
 }
 

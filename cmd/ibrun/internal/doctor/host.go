@@ -29,9 +29,14 @@ type Host struct {
 	MTUs        map[string]PortMTU      // of active ports of devices that could be opened, by names such as mlx5_0/1
 	Networks    map[string]netip.Prefix // of the addresses of RoCE ports, by the same names
 	Pings       []Ping                  // between RDMA ports of this machine
-	// Refused has the active ports that a job can open, by the same names: why it cannot use them, nil if it can.
+	// Refused has the active ports that a job can open, by the same names: why it cannot use them, nil if it can. It also has what
+	// IBRUN_RDMA_DEVICES names and does not exist.
 	Refused map[string]error
-	Peers   []Peer // the hosts given on the command line
+	// UnusedInterfaces are the lines of a job about what IBRUN_TCP_INTERFACES names and does not exist. InterfacesErr is why a job
+	// can use none, or why a list of names is invalid.
+	UnusedInterfaces []string
+	InterfacesErr    error
+	Peers            []Peer // the hosts given on the command line
 }
 
 // Ping is a message of one byte from one RDMA port to another.

@@ -111,6 +111,7 @@ func checks() []check {
 		{"settings.valid", settingsValid},
 		{"settings.timeout", settingsTimeout},
 		{"settings.gid", settingsGID},
+		{"settings.netdev", settingsInterfaces},
 		{"verbs.device", verbsDevice},
 		{"verbs.open", verbsOpen},
 		{"verbs.cm", verbsCM},

@@ -145,8 +145,10 @@ func localHost(env []string, version string) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the name of this host: %w", err)
 	}
+	unused, errInterfaces := explain.UnusedInterfaces(lookup(env))
 	return &Host{Root: os.DirFS("/"), Top: top, Getenv: lookup(env), Name: name, Version: version, Live: true,
-		FlowControl: readFlowControl, MTUs: portMTUs(top.RDMA), Networks: portNetworks(top.RDMA), Refused: refusedPorts(env)}, nil
+		FlowControl: readFlowControl, MTUs: portMTUs(top.RDMA), Networks: portNetworks(top.RDMA), Refused: refusedPorts(env),
+		UnusedInterfaces: unused, InterfacesErr: errInterfaces}, nil
 }
 
 // refusedPorts opens the RDMA ports as a job does, and returns why it cannot use them, nil for those that it can use. An invalid
@@ -155,7 +157,11 @@ func refusedPorts(env []string) map[string]error {
 	ports, _ := explain.Ports(lookup(env))
 	refused := map[string]error{}
 	for _, p := range ports {
-		refused[fmt.Sprintf("%s/%d", p.Device, p.Port)] = p.Err
+		name := p.Device
+		if p.Port > 0 {
+			name += fmt.Sprintf("/%d", p.Port)
+		}
+		refused[name] = p.Err
 	}
 	return refused
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/internal/tunables"
+	"github.com/ibrun/ibrun/verbs"
 )
 
 // noEnvironment returns the finding about settings if the environment is unknown.
@@ -31,7 +32,8 @@ func settingsErrors(getenv func(string) string) error {
 	_, errPoll := tunables.PollFromEnv(getenv)
 	_, errEncrypt := tunables.EncryptFromEnv(getenv)
 	_, errChecksum := tunables.ChecksumFromEnv(getenv)
-	return errors.Join(append(errs, errHeartbeat, errPoll, errEncrypt, errChecksum)...)
+	errProvider := verbs.CheckProvider(getenv(verbs.ProviderVariable))
+	return errors.Join(append(errs, errHeartbeat, errPoll, errEncrypt, errChecksum, errProvider)...)
 }
 
 // settingsValid checks the values of ibrun's variables.
@@ -44,6 +46,21 @@ func settingsValid(h *Host) []Finding {
 			"unset the variable, or set it to a value of docs/transports.md")
 	}
 	return okFinding("ibrun's settings have valid values")
+}
+
+// settingsInterfaces checks whether this host has the network interfaces that jobs may use for TCP. It also reports a list of
+// names that is invalid.
+func settingsInterfaces(h *Host) []Finding {
+	unset := "unset " + tunables.TCPInterfaces + "   # or name interfaces that ip address shows"
+	switch {
+	case !h.Live:
+		return noEnvironment("which network interfaces jobs may use is")
+	case h.InterfacesErr != nil:
+		return newFinding(Error, h.InterfacesErr.Error(), "jobs fail with this error, or those between nodes", unset)
+	case len(h.UnusedInterfaces) > 0:
+		return newFinding(Warning, strings.Join(h.UnusedInterfaces, "; "), "jobs use only the others, and print this", unset)
+	}
+	return okFinding("the network interfaces that jobs may use exist")
 }
 
 // settingsTimeout checks whether devices give up while the peer still counts as alive.

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/tunables"
 )
 
 // noDevicesFinding returns the finding of a check that needs RDMA devices if there are none.
@@ -129,8 +130,10 @@ func verbsUse(h *Host) []Finding {
 	if !h.Live {
 		return infoFinding("a captured tree has no devices: whether jobs can use them is unknown")
 	}
+	usable := map[string]bool{}
 	all := h.forEachUsable(func(d *hw.RDMADevice, p *hw.RDMAPort) []Finding {
 		name := portName(d, p)
+		usable[name] = true
 		switch err, asked := h.Refused[name]; {
 		case !asked:
 			return infoFinding("%s is not used by jobs, by the settings", name)
@@ -140,6 +143,14 @@ func verbsUse(h *Host) []Finding {
 		}
 		return okFinding("jobs can use %s", name)
 	})
+	if h.Getenv(tunables.RDMADevices) != "" {
+		for _, name := range sortedKeys(h.Refused) {
+			if err := h.Refused[name]; err != nil && !usable[name] {
+				all = append(all, newFinding(Warning, strings.ReplaceAll(err.Error(), "\n", "; "), "jobs use another device, or TCP",
+					"unset "+tunables.RDMADevices+"   # or name devices that ibrun topo shows")...)
+			}
+		}
+	}
 	if all == nil {
 		return infoFinding("there is no active RDMA port that this process can open")
 	}

@@ -32,7 +32,7 @@ func newVerdict(h *Host, findings []Finding) Verdict {
 	var obstacles []string
 	for _, f := range findings {
 		group, _, _ := strings.Cut(f.ID, ".")
-		local := f.ID == "settings.valid"
+		local := f.ID == "settings.valid" || f.ID == "settings.netdev"
 		if f.Severity == Error && (local || group == "ssh" || f.ID == "reach.hosts") && !slices.Contains(obstacles, f.ID) {
 			obstacles = append(obstacles, f.ID)
 		}

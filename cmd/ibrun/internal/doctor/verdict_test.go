@@ -31,6 +31,7 @@ func TestVerdict(t *testing.T) {
 		"another version": {func(h *Host) { h.Peers[0].Version = "other" }, JobsFail, "do not work: ssh.version; RDMA: mlx5_0/1", 1},
 		"settings": {func(h *Host) { h.Getenv = lookup([]string{"IBRUN_RDMA_TIMEOUT=many"}) }, JobsFail,
 			"do not work: settings.valid", 1},
+		"no interface": {func(h *Host) { h.InterfacesErr = errors.New("none") }, JobsFail, "do not work: settings.netdev", 1},
 	} {
 		h := healthy()
 		c.change(h)
