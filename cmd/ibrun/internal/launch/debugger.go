@@ -28,17 +28,36 @@ type debuggers struct {
 // would lose them. ServeDebugger has kept them as descriptors 5 and 6.
 const restoreScript = "#!/bin/sh\nexec \"$@\" <&5 >&6 5<&- 6>&-\n"
 
-// newDebuggers returns what starts the ranks that --dlv and --gdb name. size is the number of ranks of the job. The caller must
-// call close at the end of the job.
-func newDebuggers(size int, o *cli.Options, getenv func(string) string) (*debuggers, error) {
-	d := &debuggers{display: getenv("DISPLAY") != ""}
-	lists := append(slices.Clone(o.Delve), o.GDB...)
-	for _, r := range lists {
+// checkDebuggers returns an error if --dlv and --gdb name a rank that the job does not have, or both the same one. size is the
+// number of ranks of the job.
+func checkDebuggers(size int, o *cli.Options) error {
+	for _, r := range append(slices.Clone(o.Delve), o.GDB...) {
 		if r.High >= size {
-			return nil, exitcode.Errorf(exitcode.UsageError, "there is no rank %d to debug; the last is %d", r.High, size-1)
+			return exitcode.Errorf(exitcode.UsageError, "there is no rank %d to debug; the last is %d", r.High, size-1)
 		}
 	}
-	if len(lists) == 0 {
+	for rank := range size {
+		if o.Delve.Contains(rank) && o.GDB.Contains(rank) {
+			return exitcode.Errorf(exitcode.UsageError, "rank %d cannot run under dlv and gdb", rank)
+		}
+	}
+	return nil
+}
+
+// tryDebuggers returns an error if a debugger for these ranks is missing.
+func tryDebuggers(ranks []int, o *cli.Options, getenv func(string) string) error {
+	tasks := make([]protocol.RankTask, len(ranks))
+	for i, rank := range ranks {
+		tasks[i] = protocol.RankTask{Rank: rank, Args: []string{""}}
+	}
+	_, err := (&debuggers{display: getenv("DISPLAY") != ""}).add(tasks, o)
+	return err
+}
+
+// newDebuggers returns what starts the ranks that --dlv and --gdb name. The caller must call close at the end of the job.
+func newDebuggers(o *cli.Options, getenv func(string) string) (*debuggers, error) {
+	d := &debuggers{display: getenv("DISPLAY") != ""}
+	if len(o.Delve)+len(o.GDB) == 0 {
 		return d, nil
 	}
 	parent := ""
@@ -71,8 +90,6 @@ func (d *debuggers) add(ranks []protocol.RankTask, o *cli.Options) (hints []stri
 		r := &ranks[i]
 		var hint string
 		switch {
-		case o.Delve.Contains(r.Rank) && o.GDB.Contains(r.Rank):
-			return nil, exitcode.Errorf(exitcode.UsageError, "rank %d cannot run under dlv and gdb", r.Rank)
 		case o.Delve.Contains(r.Rank):
 			hint, err = d.underDelve(r)
 		case o.GDB.Contains(r.Rank):

@@ -165,10 +165,13 @@ func runHere(w startedWatcher, programs []program, o *cli.Options, p coordinator
 	return code, err
 }
 
-// dryRun prints where the ranks would run.
+// dryRun prints where the ranks would run, after the checks that this node makes of a job before it starts programs.
 func dryRun(o *cli.Options, env []string, s console.Streams) error {
 	here, err := readMachine(o, s)
 	if err != nil {
+		return err
+	}
+	if err := monitor.CheckFiles(o); err != nil {
 		return err
 	}
 	p, err := makeCheckedPlan(here, nodeNames(here.Name, o), o, s)
@@ -180,6 +183,9 @@ func dryRun(o *cli.Options, env []string, s console.Streams) error {
 		return err
 	}
 	if err := checkLibraries(programs, o, len(p.programs)); err != nil {
+		return err
+	}
+	if err := tryDebuggers(p.localRanks(), o, cli.Lookup(env)); err != nil {
 		return err
 	}
 	out := printable.NewWriter(s.Out)
@@ -214,7 +220,7 @@ func start(w startedWatcher, m *coordinator.Cluster, programs []program, here pl
 	if err != nil {
 		return 0, err
 	}
-	d, err := newDebuggers(t.Size, o, cli.Lookup(env))
+	d, err := newDebuggers(o, cli.Lookup(env))
 	if err != nil {
 		return 0, err
 	}

@@ -111,6 +111,9 @@ func makeCheckedPlan(here placement.Machine, names []string, o *cli.Options, s c
 	if err := checkLimits(len(p.localRanks())); err != nil {
 		return nil, err
 	}
+	if err := checkDebuggers(len(p.programs), o); err != nil {
+		return nil, err
+	}
 	if note := addressSpaceNote(); note != "" {
 		s.Warn("programs may crash", console.Attrs{Text: note})
 	}
