@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/mem"
+	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
 )
 
@@ -92,21 +94,66 @@ func explore(t *testing.T, p policy, deviations int, s scenario) int {
 	t.Helper()
 	var plan []int
 	for schedules := 1; ; schedules++ {
-		x := &execution{policy: p, plan: plan}
-		synctest.Test(t, func(t *testing.T) {
-			x.t, x.workers = t, map[uint64]*worker{}
-			x.builder = goroutineID()
-			x.open(2)
-			s(x)
-			x.mu.Lock()
-			x.builder = 0
-			x.mu.Unlock()
-			x.schedule()
-		})
+		x := runSchedule(t, p, plan, s)
 		if plan = x.next(deviations); plan == nil || t.Failed() {
 			return schedules
 		}
 	}
+}
+
+// exploreUpTo is explore with deviations, with one more, and so on, while all schedules of a number of deviations are probably no
+// more than limit. It returns how many schedules there were with the last number, and that number; -1 if there are no others.
+func exploreUpTo(t *testing.T, p policy, deviations, limit int, s scenario) (schedules, last int) {
+	t.Helper()
+	single := explore(t, p, 1, s)
+	if schedules = single; deviations > 1 && !t.Failed() {
+		schedules = explore(t, p, deviations, s)
+	}
+	for !t.Failed() && schedules*single/(deviations+1) <= limit {
+		deviations++
+		before := schedules
+		if schedules = explore(t, p, deviations, s); schedules == before {
+			return schedules, -1
+		}
+	}
+	return schedules, deviations
+}
+
+// exploreSome runs a scenario in n random schedules that deviate from the policy at several steps.
+func exploreSome(t *testing.T, p policy, n int, s scenario) {
+	t.Helper()
+	if t.Failed() {
+		return
+	}
+	random := rand.New(rand.NewPCG(soaktest.Seed(t), 0))
+	plan := []int(nil)
+	for range 1 + n { // the first one does not deviate; it shows how many steps there are
+		x := runSchedule(t, p, plan, s)
+		if t.Failed() {
+			return
+		}
+		plan = make([]int, len(x.steps))
+		for range 2 + random.IntN(7) {
+			plan[random.IntN(len(plan))] = 1 + random.IntN(3)
+		}
+	}
+}
+
+// runSchedule runs a scenario with two engines in one schedule.
+func runSchedule(t *testing.T, p policy, plan []int, s scenario) *execution {
+	t.Helper()
+	x := &execution{policy: p, plan: plan}
+	synctest.Test(t, func(t *testing.T) {
+		x.t, x.workers = t, map[uint64]*worker{}
+		x.builder = goroutineID()
+		x.open(2)
+		s(x)
+		x.mu.Lock()
+		x.builder = 0
+		x.mu.Unlock()
+		x.schedule()
+	})
+	return x
 }
 
 // next returns the plan of the schedule that follows, or nil.
@@ -306,10 +353,13 @@ func (x *execution) checkIdle() {
 	}
 }
 
+// close closes the engines. Nothing else runs meanwhile.
 func (x *execution) close() error {
 	var errs []error
 	for _, e := range x.es {
-		errs = append(errs, e.Close())
+		if !e.departures.closed { // else the scenario has closed it
+			errs = append(errs, e.Close())
+		}
 	}
 	return errors.Join(errs...)
 }

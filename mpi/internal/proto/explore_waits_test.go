@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -35,18 +36,19 @@ func receive(e *Engine, tag int32) func() error {
 }
 
 // send starts a goroutine of process 1 that sends a message with each of the tags to process 0.
-func (x *execution) send(tags ...int32) {
-	x.run("peer", func() error {
-		for _, tag := range tags {
-			if err := x.es[1].Send(to(1, 0, tag), []byte{byte(tag)}, Standard); err != nil {
-				return err
-			}
-			if _, err := x.es[1].Recv(from(0, tag), nil); err != nil {
-				return err
-			}
+func (x *execution) send(tags ...int32) { x.run("peer", func() error { return x.sends(tags...) }) }
+
+// sends is what that goroutine does.
+func (x *execution) sends(tags ...int32) error {
+	for _, tag := range tags {
+		if err := x.es[1].Send(to(1, 0, tag), []byte{byte(tag)}, Standard); err != nil {
+			return err
 		}
-		return nil
-	})
+		if _, err := x.es[1].Recv(from(0, tag), nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // testUntil calls Test until it reports that the operation has completed.
@@ -58,29 +60,34 @@ func testUntil(e *Engine, h Handle) error {
 	}
 }
 
-var waitScenarios = []struct {
-	name string
-	run  scenario
-}{
-	{"two receives", func(x *execution) {
+// exploredScenario is a scenario with the least number of deviations with which all schedules are
+// explored, if it is more than that of other scenarios.
+type exploredScenario struct {
+	name       string
+	deviations int
+	run        scenario
+}
+
+var waitScenarios = []exploredScenario{
+	{name: "two receives", run: func(x *execution) {
 		x.run("receive 1", receive(x.es[0], 1))
 		x.run("receive 2", receive(x.es[0], 2))
 		x.send(1, 2)
 	}},
-	{"three receives", func(x *execution) {
+	{name: "three receives", run: func(x *execution) {
 		for tag := range int32(3) {
 			x.run(fmt.Sprint("receive ", tag), receive(x.es[0], tag))
 		}
 		x.send(2, 0, 1)
 	}},
-	{"test", func(x *execution) {
+	{name: "test", run: func(x *execution) {
 		e, b := x.es[0], make([]byte, 1)
 		h := e.Irecv(from(1, 1), b)
 		x.run("test", func() error { return acknowledge(e, 1, b, testUntil(e, h)) })
 		x.run("receive", receive(e, 2))
 		x.send(2, 1)
 	}},
-	{"schedule", func(x *execution) {
+	{name: "schedule", deviations: 2, run: func(x *execution) {
 		e, b := x.es[0], make([]byte, 1)
 		s := &script{steps: []scriptStep{recvStep(1, b)}}
 		h := s.start(e, 3)
@@ -92,7 +99,7 @@ var waitScenarios = []struct {
 		x.run("receive 2", receive(e, 2))
 		x.send(1, 2, 3)
 	}},
-	{"schedule that nobody waits for", func(x *execution) {
+	{name: "schedule that nobody waits for", run: func(x *execution) {
 		e, b := x.es[0], make([]byte, 1)
 		s := &script{steps: []scriptStep{recvStep(1, b)}}
 		h := s.start(e, 3)
@@ -107,7 +114,7 @@ var waitScenarios = []struct {
 		x.run("receive 2", receive(e, 2))
 		x.send(1, 3, 2)
 	}},
-	{"schedule with long steps", func(x *execution) {
+	{name: "schedule with long steps", run: func(x *execution) {
 		e, b := x.es[0], make([]byte, 1)
 		s := &script{ended: make(chan error, 1), steps: []scriptStep{doStep(StepLong, e.Poll), doStep(StepLong, e.Poll),
 			recvStep(1, b)}}
@@ -122,7 +129,7 @@ var waitScenarios = []struct {
 		x.run("receive", receive(e, 1))
 		x.send(1, 3)
 	}},
-	{"schedule before receives", func(x *execution) {
+	{name: "schedule before receives", run: func(x *execution) {
 		e, b, started := x.es[0], make([]byte, 1), make(chan struct{})
 		x.run("schedule", func() error {
 			s := &script{ended: make(chan error, 1), steps: []scriptStep{recvStep(1, b)}}
@@ -139,7 +146,7 @@ var waitScenarios = []struct {
 		}
 		x.send(1, 2, 3)
 	}},
-	{"channel", func(x *execution) {
+	{name: "channel", run: func(x *execution) {
 		e, b := x.es[0], make([]byte, 1)
 		s := &script{steps: []scriptStep{recvStep(1, make([]byte, 1))}}
 		h := s.start(e, 3)
@@ -156,7 +163,7 @@ var waitScenarios = []struct {
 		x.run("receive 2", receive(e, 2))
 		x.send(1, 2, 3)
 	}},
-	{"channel beside test", func(x *execution) {
+	{name: "channel beside test", run: func(x *execution) {
 		e, peer, b := x.es[0], x.es[1], make([]byte, 2)
 		x.run("channel", func() error {
 			r := e.Irecv(from(1, 1), b[:1])
@@ -173,7 +180,7 @@ var waitScenarios = []struct {
 			return err
 		})
 	}},
-	{"any", func(x *execution) {
+	{name: "any", run: func(x *execution) {
 		e := x.es[0]
 		x.run("any", func() error {
 			bs := [2][1]byte{}
@@ -192,7 +199,7 @@ var waitScenarios = []struct {
 		x.run("receive", receive(e, 3))
 		x.send(2, 3, 1)
 	}},
-	{"context", func(x *execution) {
+	{name: "context", run: func(x *execution) {
 		e := x.es[0]
 		ctx, cancel := context.WithCancel(x.t.Context())
 		x.run("context", func() error {
@@ -212,7 +219,7 @@ var waitScenarios = []struct {
 		})
 		x.send(2, 1)
 	}},
-	{"context that has to end", func(x *execution) {
+	{name: "context that has to end", run: func(x *execution) {
 		e := x.es[0]
 		ctx, cancel := context.WithCancel(x.t.Context())
 		x.run("context", func() error {
@@ -228,7 +235,7 @@ var waitScenarios = []struct {
 		})
 		x.send(2, 1)
 	}},
-	{"context of a goroutine that waits alone", func(x *execution) {
+	{name: "context of a goroutine that waits alone", run: func(x *execution) {
 		e, peer := x.es[0], x.es[1]
 		ctx, cancel := context.WithCancel(x.t.Context())
 		x.run("context", func() error {
@@ -245,7 +252,7 @@ var waitScenarios = []struct {
 			return err
 		})
 	}},
-	{"request of two goroutines", func(x *execution) {
+	{name: "request of two goroutines", run: func(x *execution) {
 		e, b := x.es[0], make([]byte, 1)
 		h, stale := e.Irecv(from(1, 1), b), 0
 		for i := range 2 {
@@ -260,7 +267,7 @@ var waitScenarios = []struct {
 		}
 		x.send(1)
 	}},
-	{"request that the program completes", func(x *execution) {
+	{name: "request that the program completes", run: func(x *execution) {
 		e := x.es[0]
 		h := e.StartGrequest()
 		x.run("wait", func() error {
@@ -270,7 +277,7 @@ var waitScenarios = []struct {
 		x.run("receive", func() error { return cmp.Or(receive(e, 1)(), e.CompleteGrequest(h, nil)) })
 		x.send(1, 2)
 	}},
-	{"probe", func(x *execution) {
+	{name: "probe", run: func(x *execution) {
 		e := x.es[0]
 		x.run("probe", func() error {
 			_, _, err := e.Probe(from(1, 1), true)
@@ -279,7 +286,7 @@ var waitScenarios = []struct {
 		x.run("receive", receive(e, 2))
 		x.send(1, 2)
 	}},
-	{"word", func(x *execution) {
+	{name: "word", run: func(x *execution) {
 		e, peer := x.es[0], x.es[1]
 		var word, sleepers uint64
 		x.run("word", func() error {
@@ -299,7 +306,7 @@ var waitScenarios = []struct {
 			return peer.Send(to(1, 0, 2), []byte{2}, Standard)
 		})
 	}},
-	{"long messages", func(x *execution) {
+	{name: "long messages", run: func(x *execution) {
 		e, peer := x.es[0], x.es[1]
 		out, in := make([]byte, 128<<10), make([]byte, 128<<10)
 		x.run("send", func() error { return e.Send(to(0, 1, 3), out, Standard) })
@@ -313,18 +320,21 @@ var waitScenarios = []struct {
 	}},
 }
 
-// TestExploreWaits: in all schedules that deviate a little from simple ones, each goroutine that waits goes on when it can. Two
-// deviations find a goroutine that parks although its request has completed while it took over from the background.
+// TestExploreWaits: in all schedules that deviate a little from simple ones, and in some that deviate more, each goroutine that
+// waits goes on when it can. Two deviations find a goroutine that parks although its request has completed while it took over from
+// the background.
 func TestExploreWaits(t *testing.T) {
-	for _, s := range waitScenarios {
+	limit := soaktest.Choose(10_000, 80) // of the schedules with one deviation more
+	for _, s := range slices.Concat(waitScenarios, endScenarios, goalScenarios) {
 		t.Run(s.name, func(t *testing.T) {
 			for _, p := range []policy{turnByTurn, inARow} {
-				deviations := soaktest.Choose(2, 1)
-				if s.name == "schedule" && p == turnByTurn {
-					deviations++
+				least := soaktest.Choose(2, 1)
+				if p == turnByTurn {
+					least = max(least, s.deviations+soaktest.Choose(1, 0))
 				}
-				n := explore(t, p, deviations, s.run)
+				n, deviations := exploreUpTo(t, p, least, limit, s.run)
 				t.Logf("at most %d steps in a row, %d deviations: %d schedules", p, deviations, n)
+				exploreSome(t, p, soaktest.Choose(500, 4), s.run)
 			}
 		})
 	}
