@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/mpi"
 	"github.com/ibrun/ibrun/mpi/mpitest"
 )
@@ -285,41 +284,6 @@ func TestCheckedFinalize(t *testing.T) {
 				t.Errorf("%d ranks fail", n)
 			}
 		})
-	}
-}
-
-// TestCheckedMemory: what checks remember of a call is forgotten when the call has ended. So the memory does not grow with the
-// number of calls.
-func TestCheckedMemory(t *testing.T) {
-	t.Setenv("IBRUN_CHECK", "1")
-	rounds := soaktest.Choose(1000, 200)
-	o := mpitest.Options{Deadlock: -1} // its watch allocates
-	for name, call := range allocCalls {
-		var objects [3]uint64 // live after so many times rounds
-		mpitest.RunWith(t, 2, o, func(p *mpi.Process) error {
-			h, err := newAllocCase(p.World(), 2)
-			for i := range objects {
-				for range rounds {
-					if err = errors.Join(err, call(h)); err != nil {
-						return err
-					}
-				}
-				if err := p.World().Barrier(); err != nil {
-					return err
-				}
-				if p.World().Rank() == 0 {
-					objects[i] = liveObjects()
-				}
-				if err := p.World().Barrier(); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		// The first rounds fill pools and caches.
-		if grown := int64(objects[2] - objects[1]); grown > int64(rounds)/2 {
-			t.Errorf("%s: %d objects more after %d calls", name, grown, rounds)
-		}
 	}
 }
 
