@@ -21,8 +21,8 @@ const (
 	// unspread are the tests that only run in one program: they count allocations of ranks that share a heap, synchronize ranks
 	// outside of MPI, start their own processes, choose their own transport, or need a device. Examples compare all output.
 	unspread = `^Example|^Test(Allocs|AttrAllocs|AttrLocal|HWResourceRanks|CommonClock|IO|Launched|TimeNamespaces|ProcessorName|` +
-		`BufferedSteady|FreedMemory|Processes|LeftProcesses|Stopped|Flood|Report|Thresholds|Live|Spread|` +
-		`TwoLevel|DeathOnTwoLevels|DeathInTwoLevelSteps|LeavesTwoLevels)`
+		`BufferedSteady|FreedMemory|FreedRequestsOver|IdupBesideAllreduce|WaitsOfProcesses|Processes|LeftProcesses|Stopped|` +
+		`Flood|Report|Thresholds|Live|Spread|TwoLevel|DeathOnTwoLevels|DeathInTwoLevelSteps|LeavesTwoLevels)`
 	// basics are fast tests of all parts, without crowds. IBRUN_SOAK=1 runs all tests.
 	crowds = `^TestCollectiveSizes$/./^[1245678]$`
 	basics = `^Test(Sends|Truncate|Order|Sendrecv|Large|Probe|Persistent|CollectiveSizes|Split|DupOrders|Freed|Machines)$`
