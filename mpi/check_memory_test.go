@@ -206,8 +206,8 @@ func TestCheckedMemory(t *testing.T) {
 // memoryRounds is how often calls are made before the live objects are counted.
 func memoryRounds() int { return soaktest.Choose(1000, 60) }
 
-// grows returns how many live objects more there are after memoryRounds calls, if they become more with each such number of calls:
-// pools and caches are filled once. It returns 0 if they vary only.
+// grows returns how many live objects more there are after memoryRounds calls. They must become more with each such number of
+// calls, else it returns 0: pools and caches are filled once, and the number varies.
 func (x *memoryCase) grows(call func(*memoryCase) error) (grown int64, err error) {
 	rounds := memoryRounds()
 	var objects [4]int64

@@ -321,8 +321,8 @@ var waitScenarios = []exploredScenario{
 }
 
 // TestExploreWaits: in all schedules that deviate a little from simple ones, and in some that deviate more, each goroutine that
-// waits goes on when it can. Two deviations find a goroutine that parks although its request has completed while it took over from
-// the background.
+// waits goes on when it can. Two deviations find a goroutine that parks although its request has completed while it took over
+// from the background.
 func TestExploreWaits(t *testing.T) {
 	limit := soaktest.Choose(10_000, 80) // of the schedules with one deviation more
 	for _, s := range slices.Concat(waitScenarios, endScenarios, goalScenarios) {
