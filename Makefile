@@ -22,8 +22,9 @@ PROTOCOLS := ./fabric/tcp ./mpi/internal/proto ./fabric/hook ./cmd/ibrun/interna
 # A sample of the packages whose tests have long forms (IBRUN_SOAK=1).
 SOAK := ./mpi/internal/... ./fabric/tcp ./fabric/auto ./mpi/mpitest ./cmd/ibrun/internal/control ./cmd/ibrun/internal/launch/...
 
-# The tests of mpi that run with every number of ranks, and in which every rank dies. Their long forms take a minute.
-SWEEPS := Death|Processes|LeftProcesses|FinalizeEarly|CollectiveSizes|NeighborCollectives|ComparedCollectives|ConcurrentCreation|ContextIDs
+# The tests of mpi that run with every number of ranks, in which every rank dies, or which wait in all ways. The long form of
+# IdupBesideAllreduce takes three minutes, those of the others one each.
+SWEEPS := Death|Processes|LeftProcesses|FinalizeEarly|CollectiveSizes|NeighborCollectives|ComparedCollectives|ConcurrentCreation|ContextIDs|Waits|IdupBesideAllreduce|Freed|FinalizedRequests|CheckedMemory
 
 # The packages with assembly for arm64, and those whose code depends most on the order and the width of words.
 ASSEMBLY := ./mpi/internal/reduction ./mpi/internal/datatype
@@ -156,7 +157,7 @@ guests-gate: ## pi over RDMA and a test of each layer, in one guest
 
 soak: ## a sample of the long forms of tests
 	IBRUN_SOAK=1 bash .ci/gotest -count=1 -timeout 30m -- $(SOAK)
-	IBRUN_SOAK=1 bash .ci/gotest -count=1 -timeout 10m -run '^Test($(SWEEPS))' -- ./mpi
+	IBRUN_SOAK=1 bash .ci/gotest -count=1 -timeout 30m -run '^Test($(SWEEPS))' -- ./mpi
 
 bench: ## compare with Open MPI and MPICH
 	bash .ci/bench
