@@ -24,7 +24,8 @@
 // These variables set its behaviour:
 //
 //	IBVMOCK_SET=late=3,speed=16       what [Library.Set] sets
-//	IBVMOCK_REFUSE=ibv_create_srq=95  refuses all calls of functions with an errno
+//	IBVMOCK_REFUSE=ibv_create_srq=95  refuses calls of functions with an errno: all, or with =95:2:1 the third, or with
+//	                                  =95:2:1:mlx5_0 the third for this device
 //	IBVMOCK_NODE=b                    the node: processes of one node have the same devices
 //
 // Variables for those who change the library:

@@ -181,7 +181,25 @@ func (m *Node) Command(name string, args ...string) *exec.Cmd {
 
 // Refuse makes the devices refuse all calls of a function with an errno, in programs that are started from now on.
 func (m *Node) Refuse(function string, errno syscall.Errno) {
-	m.environment = append(m.environment, fmt.Sprintf("IBVMOCK_REFUSE=%s=%d", function, errno))
+	m.RefuseSome(Refusal{Function: function, Errno: errno, Count: Always})
+}
+
+// Refusal says which calls are refused in each program of a node.
+type Refusal struct {
+	Function string
+	Errno    syscall.Errno
+	Skip     uint32 // calls before that succeed
+	Count    uint32 // calls that are refused then, or Always
+	Device   string // whose calls count; empty: those of all devices do
+}
+
+// RefuseSome is Refuse for some calls. It takes the place of what was refused before.
+func (m *Node) RefuseSome(r Refusal) {
+	entry := fmt.Sprintf("IBVMOCK_REFUSE=%s=%d:%d:%d", r.Function, r.Errno, r.Skip, r.Count)
+	if r.Device != "" {
+		entry += ":" + r.Device
+	}
+	m.environment = append(m.environment, entry)
 }
 
 // Set changes a device while programs run, with its files and the event that a device raises:

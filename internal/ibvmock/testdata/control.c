@@ -2,6 +2,7 @@
 #include "mock.h"
 
 #include <alloca.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -18,10 +19,14 @@ static const char *const call_names[CALLS] = {
 	"ibv_poll_cq",
 };
 
-/* What is refused: the call after skip others fails with the errno, and so do count - 1 more. */
+/*
+ * What is refused: the call after skip others fails with the errno, and so do count - 1 more. With a device, its calls alone count,
+ * besides those that are not for one device.
+ */
 struct refusal {
 	uint32_t skip, count;
 	int error;
+	const struct device *device;
 };
 
 static struct refusal refusals[CALLS];
@@ -34,13 +39,15 @@ static void update_any(void)
 	knobs.any = knobs.late || knobs.flush_late || knobs.held || knobs.stack_bytes || knobs.measure_stack || knobs.refusals;
 }
 
-static int take_refusal(enum call c)
+static int take_refusal(enum call c, const struct device *d)
 {
 	struct refusal *r = &refusals[c];
 	int error = 0;
 
 	spin_lock(&lock);
-	if (r->count > 0 && r->skip > 0) {
+	if (r->device && d && r->device != d) {
+		/* another device */
+	} else if (r->count > 0 && r->skip > 0) {
 		r->skip--;
 	} else if (r->count > 0) {
 		error = r->error;
@@ -63,20 +70,20 @@ static __attribute__((noinline)) void use_stack(uint32_t n)
 	p[0] = 0;
 }
 
-int enter_call_slow(enum call c)
+int enter_call_slow(enum call c, const struct device *d)
 {
 	if (knobs.measure_stack)
 		measure_stack();
 	if (knobs.stack_bytes)
 		use_stack(knobs.stack_bytes);
-	return knobs.refusals ? take_refusal(c) : 0;
+	return knobs.refusals ? take_refusal(c, d) : 0;
 }
 
 /* Counts a call, and returns the errno with which a test wants it refused, or 0. */
-int enter_call(enum call c)
+int enter_call(enum call c, const struct device *d)
 {
 	__atomic_add_fetch(&call_counts[c], 1, __ATOMIC_RELAXED);
-	return knobs.refusals ? take_refusal(c) : 0;
+	return knobs.refusals ? take_refusal(c, d) : 0;
 }
 
 void record_modify(const struct ibv_qp_attr *a, int mask)
@@ -147,8 +154,8 @@ EXPORT int64_t ibvmock_calls(const char *name)
 	return c < 0 ? -1 : (int64_t)__atomic_load_n(&call_counts[c], __ATOMIC_RELAXED);
 }
 
-/* Refuses calls of a function with an errno: count calls after the next skip. It returns 0, or -1 for an unknown name. */
-EXPORT int ibvmock_refuse(const char *name, uint32_t skip, uint32_t count, int error)
+/* Refuses calls of a function, see struct refusal. It returns 0, or -1 for an unknown name. */
+static int refuse_on(const struct device *d, const char *name, uint32_t skip, uint32_t count, int error)
 {
 	int c = call_number(name);
 
@@ -156,10 +163,29 @@ EXPORT int ibvmock_refuse(const char *name, uint32_t skip, uint32_t count, int e
 		return -1;
 	spin_lock(&lock);
 	knobs.refusals += (count > 0) - (refusals[c].count > 0);
-	refusals[c] = (struct refusal){skip, count, error};
+	refusals[c] = (struct refusal){skip, count, error, d};
 	update_any();
 	spin_unlock(&lock);
 	return 0;
+}
+
+/* Refuses calls of a function with an errno: count calls after the next skip. It returns 0, or -1 for an unknown name. */
+EXPORT int ibvmock_refuse(const char *name, uint32_t skip, uint32_t count, int error)
+{
+	return refuse_on(NULL, name, skip, count, error);
+}
+
+/* Refuses what an entry of IBVMOCK_REFUSE says: ERRNO, ERRNO:SKIP:COUNT or ERRNO:SKIP:COUNT:DEVICE. */
+static int refuse_as(const char *name, const char *value)
+{
+	uint32_t skip = 0, count = UINT32_MAX;
+	const struct device *d = NULL;
+	char device[64] = "";
+	int error, fields = sscanf(value, "%d:%" SCNu32 ":%" SCNu32 ":%63s", &error, &skip, &count, device);
+
+	if ((fields != 1 && fields < 3) || (*device && !(d = local_device(device))))
+		return -1;
+	return refuse_on(d, name, skip, count, error);
 }
 
 static bool set_knob(const char *name, int64_t v)
@@ -362,7 +388,7 @@ EXPORT int ibvmock_break_qp(uint32_t num)
 	return q ? 0 : -1;
 }
 
-/* Takes the initial behaviour from the environment: IBVMOCK_DEVICES, IBVMOCK_SET=late=3,speed=16 and IBVMOCK_REFUSE=CALL=ERRNO. */
+/* Takes the initial behaviour from the environment: IBVMOCK_DEVICES, IBVMOCK_SET=late=3,speed=16 and IBVMOCK_REFUSE, see refuse_as. */
 void control_start(void)
 {
 	const char *devices = getenv("IBVMOCK_DEVICES"), *set = getenv("IBVMOCK_SET"), *refuse = getenv("IBVMOCK_REFUSE");
@@ -381,8 +407,8 @@ void control_start(void)
 	for (char *entry; copy && (entry = strsep(&rest, ","));)
 		if ((value = strchr(entry, '='))) {
 			*value++ = 0;
-			if (ibvmock_refuse(entry, 0, UINT32_MAX, atoi(value)))
-				fprintf(stderr, "ibvmock: unknown call %s\n", entry);
+			if (refuse_as(entry, value))
+				fprintf(stderr, "ibvmock: unknown refusal %s=%s\n", entry, value);
 		}
 	free(copy);
 }

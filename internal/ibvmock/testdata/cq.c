@@ -5,7 +5,7 @@
 
 EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *x)
 {
-	int refused = enter_call(CALL_CREATE_COMP_CHANNEL);
+	int refused = enter_call(CALL_CREATE_COMP_CHANNEL, device_of(x));
 
 	if (refused || (refused = device_error(x)))
 		return fail(refused);
@@ -27,7 +27,7 @@ EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *x)
 EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ch)
 {
 	struct channel *c = containerof(ch, struct channel, ibv);
-	int refused = enter_call(CALL_DESTROY_COMP_CHANNEL);
+	int refused = enter_call(CALL_DESTROY_COMP_CHANNEL, device_of(ch->context));
 
 	if (refused)
 		return refused;
@@ -48,7 +48,7 @@ static size_t ring_bytes(uint32_t mask) { return ((size_t)mask + 1) * sizeof(str
 EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *x, int n, void *cq_context, struct ibv_comp_channel *ch, int vector)
 {
 	const struct profile *p = profile_of(device_of(x));
-	int refused = enter_call(CALL_CREATE_CQ);
+	int refused = enter_call(CALL_CREATE_CQ, device_of(x));
 
 	if (!refused)
 		refused = device_error(x);
@@ -86,7 +86,7 @@ EXPORT int ibv_resize_cq(struct ibv_cq *cq, int n)
 {
 	struct cq *c = containerof(cq, struct cq, ibv);
 	const struct profile *p = profile_of(device_of(cq->context));
-	int refused = enter_call(CALL_RESIZE_CQ);
+	int refused = enter_call(CALL_RESIZE_CQ, device_of(cq->context));
 
 	if (refused || (refused = device_error(cq->context)))
 		return refused;
@@ -141,7 +141,7 @@ static void list(struct cq *c)
 EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
 {
 	struct cq *c = containerof(cq, struct cq, ibv);
-	int refused = enter_call(CALL_DESTROY_CQ);
+	int refused = enter_call(CALL_DESTROY_CQ, device_of(cq->context));
 
 	if (refused)
 		return refused;
@@ -284,7 +284,7 @@ static void free_slots(const struct cqe *e)
 int mock_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 {
 	struct cq *c = containerof(cq, struct cq, ibv);
-	int refused = enter_data_path(CALL_POLL_CQ), got = 0;
+	int refused = enter_data_path(CALL_POLL_CQ, cq->context), got = 0;
 
 	if (refused)
 		return refused > 0 ? -refused : -1;
@@ -311,7 +311,7 @@ int mock_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 int mock_req_notify_cq(struct ibv_cq *cq, int solicited)
 {
 	struct cq *c = containerof(cq, struct cq, ibv);
-	int refused = enter_call(CALL_REQ_NOTIFY_CQ);
+	int refused = enter_call(CALL_REQ_NOTIFY_CQ, device_of(cq->context));
 
 	if (refused || (refused = device_error(cq->context)))
 		return refused;
@@ -329,7 +329,7 @@ int mock_req_notify_cq(struct ibv_cq *cq, int solicited)
 EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ch, struct ibv_cq **cq, void **cq_context)
 {
 	struct channel *c = containerof(ch, struct channel, ibv);
-	int refused = enter_call(CALL_GET_CQ_EVENT);
+	int refused = enter_call(CALL_GET_CQ_EVENT, device_of(ch->context));
 
 	if (refused) {
 		set_errno(refused);

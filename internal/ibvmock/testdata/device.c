@@ -139,7 +139,7 @@ struct device *local_device(const char *name)
 
 EXPORT struct ibv_device **ibv_get_device_list(int *n)
 {
-	int refused = net_attach() ? errno : enter_call(CALL_GET_DEVICE_LIST);
+	int refused = net_attach() ? errno : enter_call(CALL_GET_DEVICE_LIST, NULL);
 	struct ibv_device **list = refused ? NULL : calloc(MAX_DEVICES + 1, sizeof *list);
 
 	if (!list) {
@@ -188,7 +188,7 @@ static void set_ops(struct verbs_context *v)
 EXPORT struct ibv_context *ibv_open_device(struct ibv_device *dev)
 {
 	struct local *l = containerof(dev, struct local, ibv);
-	int refused = enter_call(CALL_OPEN_DEVICE);
+	int refused = enter_call(CALL_OPEN_DEVICE, l->device);
 
 	if (!refused && l->device->lost)
 		refused = EIO;
@@ -222,7 +222,7 @@ EXPORT int ibv_close_device(struct ibv_context *ctx)
 {
 	struct context *x = containerof(ctx, struct context, verbs.context);
 
-	int refused = enter_call(CALL_CLOSE_DEVICE);
+	int refused = enter_call(CALL_CLOSE_DEVICE, x->device);
 
 	if (refused) {
 		set_errno(refused);
@@ -249,7 +249,7 @@ EXPORT int ibv_query_device(struct ibv_context *x, struct ibv_device_attr *a)
 {
 	const struct device *d = device_of(x);
 	const struct profile *p = profile_of(d);
-	int refused = enter_call(CALL_QUERY_DEVICE);
+	int refused = enter_call(CALL_QUERY_DEVICE, device_of(x));
 
 	if (refused || (refused = device_error(x)))
 		return refused;
@@ -280,7 +280,7 @@ static int query_port(struct ibv_context *x, uint8_t port, struct ibv_port_attr 
 {
 	const struct device *d = device_of(x);
 	const struct profile *p = profile_of(d);
-	int refused = enter_call(CALL_QUERY_PORT);
+	int refused = enter_call(CALL_QUERY_PORT, device_of(x));
 
 	if (refused || (refused = device_error(x)))
 		return refused;
@@ -308,7 +308,7 @@ EXPORT int ibv_query_port(struct ibv_context *x, uint8_t port, struct _compat_ib
 EXPORT int ibv_query_gid(struct ibv_context *x, uint8_t port, int index, union ibv_gid *gid)
 {
 	const struct device *d = device_of(x);
-	int refused = enter_call(CALL_QUERY_GID);
+	int refused = enter_call(CALL_QUERY_GID, device_of(x));
 
 	if (!refused)
 		refused = device_error(x);
@@ -329,7 +329,7 @@ EXPORT int ibv_query_gid(struct ibv_context *x, uint8_t port, int index, union i
 EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *x, struct ibv_gid_entry *entries, size_t max, uint32_t flags, size_t size)
 {
 	const struct device *d = device_of(x);
-	int refused = enter_call(CALL_QUERY_GID_TABLE);
+	int refused = enter_call(CALL_QUERY_GID_TABLE, device_of(x));
 	size_t n = 0;
 
 	if (refused || (refused = device_error(x)))
@@ -353,7 +353,7 @@ EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *x, struct ibv_gid_entry 
 EXPORT int ibv_query_pkey(struct ibv_context *x, uint8_t port, int index, __be16 *key)
 {
 	const struct device *d = device_of(x);
-	int refused = enter_call(CALL_QUERY_PKEY);
+	int refused = enter_call(CALL_QUERY_PKEY, device_of(x));
 
 	if (!refused)
 		refused = device_error(x);

@@ -170,7 +170,7 @@ static void count_read(const struct ibv_async_event *ev)
 EXPORT int ibv_get_async_event(struct ibv_context *ctx, struct ibv_async_event *ev)
 {
 	struct context *x = context_of(ctx);
-	int refused = enter_call(CALL_GET_ASYNC_EVENT);
+	int refused = enter_call(CALL_GET_ASYNC_EVENT, x->device);
 
 	if (refused) {
 		set_errno(refused);

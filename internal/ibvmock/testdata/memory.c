@@ -8,7 +8,7 @@ static uint32_t new_handle(void) { return ++net->next_handle; }
 
 EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *x)
 {
-	int refused = enter_call(CALL_ALLOC_PD);
+	int refused = enter_call(CALL_ALLOC_PD, device_of(x));
 
 	if (refused || (refused = device_error(x)))
 		return fail(refused);
@@ -25,7 +25,7 @@ EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *x)
 EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
 {
 	struct pd *p = containerof(pd, struct pd, ibv);
-	int refused = enter_call(CALL_DEALLOC_PD);
+	int refused = enter_call(CALL_DEALLOC_PD, device_of(pd->context));
 
 	if (refused)
 		return refused;
@@ -103,7 +103,7 @@ static void count_pinned(int64_t n)
 static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t n, uint64_t iova, unsigned int access, bool is_iova)
 {
 	const uint64_t a = (uintptr_t)addr;
-	int refused = enter_call(CALL_REG_MR);
+	int refused = enter_call(CALL_REG_MR, device_of(pd->context));
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 
 	access &= ~(unsigned int)IBV_ACCESS_OPTIONAL_RANGE;
@@ -150,7 +150,7 @@ EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t n, 
  */
 EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t n, uint64_t iova, int fd, int access)
 {
-	int refused = enter_call(CALL_REG_DMABUF_MR);
+	int refused = enter_call(CALL_REG_DMABUF_MR, device_of(pd->context));
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), start = offset & ~(page - 1);
 
 	if (refused || (refused = device_error(pd->context)) || (refused = check_access(access)))
@@ -178,7 +178,7 @@ EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size
 EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t n, int access)
 {
 	struct key *k = containerof(mr, struct key, mr);
-	int refused = enter_call(CALL_REREG_MR);
+	int refused = enter_call(CALL_REREG_MR, device_of(mr->context));
 
 	if (!refused)
 		refused = device_error(mr->context);
@@ -215,7 +215,7 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *a
 EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 {
 	struct key *k = containerof(mr, struct key, mr);
-	int refused = enter_call(CALL_DEREG_MR);
+	int refused = enter_call(CALL_DEREG_MR, device_of(mr->context));
 
 	if (refused)
 		return refused;
@@ -234,7 +234,7 @@ EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 
 struct ibv_mw *mock_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
-	int refused = enter_call(CALL_ALLOC_MW);
+	int refused = enter_call(CALL_ALLOC_MW, device_of(pd->context));
 
 	if (!refused)
 		refused = device_error(pd->context);
@@ -261,7 +261,7 @@ static void unbind(struct key *k)
 int mock_dealloc_mw(struct ibv_mw *mw)
 {
 	struct key *k = containerof(mw, struct key, mw);
-	int refused = enter_call(CALL_DEALLOC_MW);
+	int refused = enter_call(CALL_DEALLOC_MW, device_of(mw->context));
 
 	if (refused)
 		return refused;
@@ -346,7 +346,7 @@ struct key *find_remote(const struct qp *q, uint32_t rkey, uint64_t addr, uint64
 
 EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
-	int refused = enter_call(CALL_CREATE_AH);
+	int refused = enter_call(CALL_CREATE_AH, device_of(pd->context));
 
 	if (refused || (refused = device_error(pd->context)))
 		return fail(refused);
@@ -367,7 +367,7 @@ EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 EXPORT int ibv_destroy_ah(struct ibv_ah *ah)
 {
 	struct ah *a = containerof(ah, struct ah, ibv);
-	int refused = enter_call(CALL_DESTROY_AH);
+	int refused = enter_call(CALL_DESTROY_AH, device_of(ah->context));
 
 	if (refused)
 		return refused;

@@ -425,8 +425,8 @@ static inline void *fail(int e)
 }
 
 extern struct knobs knobs;
-int enter_call(enum call c);
-int enter_call_slow(enum call c);
+int enter_call(enum call c, const struct device *d);
+int enter_call_slow(enum call c, const struct device *d);
 extern uint64_t call_counts[CALLS];
 void control_start(void);
 
@@ -447,10 +447,10 @@ void record_modify(const struct ibv_qp_attr *a, int mask);
  * Counts a call of the data path, and returns the errno with which a test wants it refused, or 0. The counter of posts is exact,
  * because the caller holds net->lock. That of polls is exact if one thread polls.
  */
-static inline int enter_data_path(enum call c)
+static inline int enter_data_path(enum call c, struct ibv_context *x)
 {
 	__atomic_store_n(&call_counts[c], __atomic_load_n(&call_counts[c], __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
-	return unlikely(knobs.any) ? enter_call_slow(c) : 0;
+	return unlikely(knobs.any) ? enter_call_slow(c, device_of(x)) : 0;
 }
 
 #endif

@@ -157,7 +157,7 @@ int mock_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 	struct qp *q = containerof(qp, struct qp, ibv);
 
 	net_lock();
-	int err = enter_data_path(CALL_POST_SEND);
+	int err = enter_data_path(CALL_POST_SEND, qp->context);
 	*bad = wr;
 	if (!err)
 		err = post_error(q);
@@ -174,7 +174,7 @@ int mock_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *b)
 	struct ibv_send_wr *bad, wr = {.wr_id = b->wr_id, .opcode = IBV_WR_BIND_MW, .send_flags = b->send_flags};
 
 	net_lock();
-	int err = enter_call(CALL_BIND_MW);
+	int err = enter_call(CALL_BIND_MW, device_of(qp->context));
 	if (!err && (mw->type != IBV_MW_TYPE_1 || (b->bind_info.mr && b->bind_info.mr->pd != mw->pd)))
 		err = EINVAL;
 	if (!err)

@@ -111,7 +111,7 @@ static struct qp *new_qp(struct ibv_pd *pd, const struct ibv_qp_init_attr *a)
 
 EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *a)
 {
-	int refused = enter_call(CALL_CREATE_QP);
+	int refused = enter_call(CALL_CREATE_QP, device_of(pd->context));
 
 	if (refused || (refused = device_error(pd->context)) || (refused = check_init(profile_of(device_of(pd->context)), a)))
 		return fail(refused);
@@ -138,7 +138,7 @@ static void disconnect(struct qp *q)
 EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 {
 	struct qp *q = containerof(qp, struct qp, ibv);
-	int refused = enter_call(CALL_DESTROY_QP);
+	int refused = enter_call(CALL_DESTROY_QP, device_of(qp->context));
 
 	if (refused)
 		return refused;
@@ -212,7 +212,7 @@ static void reset(struct qp *q)
 EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *a, int mask)
 {
 	struct qp *q = containerof(qp, struct qp, ibv);
-	int err = enter_call(CALL_MODIFY_QP);
+	int err = enter_call(CALL_MODIFY_QP, device_of(qp->context));
 
 	record_modify(a, mask);
 	if (err || (err = device_error(qp->context)))
@@ -244,7 +244,7 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *a, int mask)
 EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *a, int mask, struct ibv_qp_init_attr *init)
 {
 	struct qp *q = containerof(qp, struct qp, ibv);
-	int err = enter_call(CALL_QUERY_QP);
+	int err = enter_call(CALL_QUERY_QP, device_of(qp->context));
 
 	(void)mask;
 	if (err || (err = device_error(qp->context)))
@@ -262,7 +262,7 @@ EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *a, int mask, stru
 EXPORT int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
 	struct qp *q = containerof(qp, struct qp, ibv);
-	int err = enter_call(CALL_ATTACH_MCAST);
+	int err = enter_call(CALL_ATTACH_MCAST, device_of(qp->context));
 
 	(void)lid;
 	if (err)
@@ -278,7 +278,7 @@ EXPORT int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_
 EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
 	struct qp *q = containerof(qp, struct qp, ibv);
-	int err = enter_call(CALL_DETACH_MCAST);
+	int err = enter_call(CALL_DETACH_MCAST, device_of(qp->context));
 
 	(void)lid;
 	if (err)

@@ -85,7 +85,7 @@ int mock_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 	struct qp *q = containerof(qp, struct qp, ibv);
 
 	net_lock();
-	int err = enter_data_path(CALL_POST_RECV);
+	int err = enter_data_path(CALL_POST_RECV, qp->context);
 	*bad = wr;
 	if (!err && q->device->lost)
 		err = EIO;
@@ -106,7 +106,7 @@ int mock_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_r
 	struct srq *s = containerof(srq, struct srq, ibv);
 
 	net_lock();
-	int err = enter_data_path(CALL_POST_SRQ_RECV);
+	int err = enter_data_path(CALL_POST_SRQ_RECV, srq->context);
 	*bad = wr;
 	if (!err && device_of(srq->context)->lost)
 		err = EIO;
@@ -122,7 +122,7 @@ EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_att
 {
 	const struct profile *p = profile_of(device_of(pd->context));
 	struct ibv_srq_attr *a = &init->attr;
-	int refused = enter_call(CALL_CREATE_SRQ);
+	int refused = enter_call(CALL_CREATE_SRQ, device_of(pd->context));
 
 	if (!refused)
 		refused = device_error(pd->context);
@@ -174,7 +174,7 @@ EXPORT int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *a, int mask)
 {
 	struct srq *s = containerof(srq, struct srq, ibv);
 	const struct profile *p = profile_of(device_of(srq->context));
-	int err = enter_call(CALL_MODIFY_SRQ);
+	int err = enter_call(CALL_MODIFY_SRQ, device_of(srq->context));
 
 	if (err || (err = device_error(srq->context)))
 		return err;
@@ -196,7 +196,7 @@ EXPORT int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *a, int mask)
 EXPORT int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *a)
 {
 	struct srq *s = containerof(srq, struct srq, ibv);
-	int err = enter_call(CALL_QUERY_SRQ);
+	int err = enter_call(CALL_QUERY_SRQ, device_of(srq->context));
 
 	if (err || (err = device_error(srq->context)))
 		return err;
@@ -209,7 +209,7 @@ EXPORT int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *a)
 EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
 {
 	struct srq *s = containerof(srq, struct srq, ibv);
-	int err = enter_call(CALL_DESTROY_SRQ);
+	int err = enter_call(CALL_DESTROY_SRQ, device_of(srq->context));
 
 	if (err)
 		return err;

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
@@ -189,7 +191,8 @@ func (e *Engine) FlushSends() error {
 	return nil
 }
 
-// Close closes the domain, and the channels of requests that have not completed. No other call may be in progress.
+// Close closes the domain, and the channels of requests that have not completed. No other call may be in progress. All messages
+// have arrived, so it warns of what a device refuses to release, and returns it only if nobody can be warned.
 func (e *Engine) Close() error {
 	e.lock()
 	defer e.unlock()
@@ -203,5 +206,21 @@ func (e *Engine) Close() error {
 			errs = append(errs, x.regs.Close())
 		}
 	}
-	return errors.Join(append(errs, e.domain.Close(), e.waiters.parker.close())...)
+	err := errors.Join(append(errs, e.domain.Close(), e.waiters.parker.close())...)
+	if err == nil || e.warn == nil {
+		return err
+	}
+	e.warn("not everything was released at the end, which does not affect the job: " + oneLine(err))
+	return nil
+}
+
+// oneLine returns the text of an error of several lines as one, without repetitions.
+func oneLine(err error) string {
+	var lines []string
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		if !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "; ")
 }

@@ -190,10 +190,7 @@ func (r *Request) finishTransfer(err error) {
 	if err == nil {
 		err = r.revokeErr
 	}
-	if t.local != (regcache.Memory{}) {
-		err = errors.Join(err, t.local.Release())
-		t.local = regcache.Memory{}
-	}
+	releaseMemory(&t.local)
 	if err == nil && t.total != r.size() {
 		err = e.lengthError(r, t.total)
 	}
@@ -203,7 +200,7 @@ func (r *Request) finishTransfer(err error) {
 // releaseMemory releases registered memory and clears m.
 func releaseMemory(m *regcache.Memory) {
 	if *m != (regcache.Memory{}) {
-		// The bytes have been moved, whatever the error. A domain that cannot deregister is broken, and its Poll will fail.
+		// The bytes have been moved, whatever the error. If the domain is broken, its Poll fails; Engine.Close reports others.
 		_ = m.Release()
 		*m = regcache.Memory{}
 	}

@@ -1,6 +1,7 @@
 package regcache
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -45,6 +46,7 @@ type Cache struct {
 	idle        list     // entries that are not in use, least recently used first
 	invalidated invalidatedList
 	stats       Stats
+	refused     error // the first of the device to deregister memory
 }
 
 // Stats are the counters of a cache.
@@ -123,9 +125,7 @@ func (c *Cache) acquire(b []byte, foreign bool) (Memory, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.invalidated.nonEmpty.Load() {
-		if err := c.dropInvalidated(); err != nil {
-			return Memory{}, err
-		}
+		c.dropInvalidated()
 	}
 	e := c.find(from, to)
 	if e != nil {
@@ -145,7 +145,7 @@ func (c *Cache) acquire(b []byte, foreign bool) (Memory, error) {
 	return m, nil
 }
 
-// Release ends an Acquire or Register.
+// Release ends an Acquire or Register. After an error the memory stays registered; Close returns that error too.
 func (c *Cache) Release(m Memory) error {
 	e := m.e
 	if e == nil {
@@ -161,7 +161,8 @@ func (c *Cache) Release(m Memory) error {
 		return c.deregister(e)
 	}
 	c.idle.push(e)
-	return c.shrink(c.limit)
+	c.shrink(c.limit)
+	return nil
 }
 
 // Release ends the Acquire or Register that has returned m, whichever cache that was.
@@ -208,10 +209,7 @@ func (c *Cache) addEntry(b []byte, foreign bool) (*entry, error) {
 			e.once = true
 		}
 	}
-	if err := c.makeRoom(e); err != nil {
-		e.stopCleanup()
-		return nil, err
-	}
+	c.makeRoom(e)
 	var err error
 	e.region, err = c.registerEvicting(b)
 	if err != nil && len(b) > used { // the device or the system may have room for what is used alone
@@ -233,7 +231,8 @@ func (c *Cache) addEntry(b []byte, foreign bool) (*entry, error) {
 	if foreign {
 		return e, nil
 	}
-	return e, c.evictCovered(e)
+	c.evictCovered(e)
+	return e, nil
 }
 
 // registerEvicting registers b with the device. While the system has no room for it, it evicts idle registrations.
@@ -251,9 +250,7 @@ func (c *Cache) registerEvicting(b []byte) (fabric.Region, error) {
 		case c.idle.head == nil:
 			return r, fmt.Errorf("%w: %w", ErrNoRoom, err)
 		}
-		if err := c.evict(c.idle.head); err != nil {
-			return r, err
-		}
+		c.evict(c.idle.head)
 	}
 }
 
@@ -262,10 +259,8 @@ func isAnyOf(err error, numbers ...syscall.Errno) bool {
 }
 
 // makeRoom evicts registrations until there is room for e, by bytes and by the number of registrations of one object.
-func (c *Cache) makeRoom(e *entry) error {
-	if err := c.shrink(max(0, c.limit-int(e.to-e.from))); err != nil {
-		return err
-	}
+func (c *Cache) makeRoom(e *entry) {
+	c.shrink(max(0, c.limit-int(e.to-e.from)))
 	parts := 0
 	var oldest *entry
 	for x := c.idle.tail; x != nil; x = x.prev {
@@ -275,35 +270,34 @@ func (c *Cache) makeRoom(e *entry) error {
 		}
 	}
 	if parts >= maxPerObject {
-		return c.evict(oldest)
+		c.evict(oldest)
 	}
-	return nil
 }
 
 // shrink evicts idle registrations, the oldest first, until at most so many bytes are registered.
-func (c *Cache) shrink(most int) error {
+func (c *Cache) shrink(most int) {
 	for c.bytes > most && c.idle.head != nil {
-		if err := c.evict(c.idle.head); err != nil {
-			return err
-		}
+		c.evict(c.idle.head)
 	}
-	return nil
 }
 
-// evict deregisters an idle entry.
-func (c *Cache) evict(e *entry) error {
+// evict deregisters an idle entry. Close returns the error.
+func (c *Cache) evict(e *entry) {
 	c.stats.Evicted++
 	c.idle.remove(e)
-	return c.deregister(e)
+	_ = c.deregister(e)
 }
 
-// deregister ends a registration that is not in use and not in the idle list.
+// deregister ends a registration that is not in use and not in the idle list. If the device refuses, the memory stays registered,
+// which harms no transfer.
 func (c *Cache) deregister(e *entry) error {
 	c.remove(e)
 	e.stopCleanup()
 	c.bytes -= int(e.to - e.from)
 	if err := c.reg.Deregister(e.region); err != nil {
-		return fmt.Errorf("deregister memory: %w", err)
+		err = fmt.Errorf("deregister memory: %w", err)
+		c.refused = cmp.Or(c.refused, err)
+		return err
 	}
 	return nil
 }
@@ -321,8 +315,7 @@ func (c *Cache) remove(e *entry) {
 
 // dropInvalidated deregisters memory that the collector has freed. A registration in use is deregistered when it is released: its
 // user has broken the rule to keep the memory reachable, but still its transfer must not be disturbed.
-func (c *Cache) dropInvalidated() error {
-	var errs []error
+func (c *Cache) dropInvalidated() {
 	for _, e := range c.invalidated.take() {
 		if e.removed {
 			continue // has been evicted
@@ -333,9 +326,8 @@ func (c *Cache) dropInvalidated() error {
 			continue
 		}
 		c.idle.remove(e)
-		errs = append(errs, c.deregister(e))
+		_ = c.deregister(e) // Close returns the error
 	}
-	return errors.Join(errs...)
 }
 
 // Stats returns the counters.
@@ -348,17 +340,16 @@ func (c *Cache) Stats() Stats {
 }
 
 // Close deregisters all memory in the cache, including that in use. Memory that is registered for one use only is not in it, and
-// stays registered until Release.
+// stays registered until Release. Close returns the first error with which memory was not deregistered, now or before.
 func (c *Cache) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var errs []error
 	for len(c.entries) > 0 {
 		e := c.entries[len(c.entries)-1]
 		if e.refs == 0 {
 			c.idle.remove(e)
 		}
-		errs = append(errs, c.deregister(e))
+		_ = c.deregister(e)
 	}
-	return errors.Join(errs...)
+	return c.refused
 }

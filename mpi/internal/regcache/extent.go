@@ -48,7 +48,7 @@ func (c *Cache) neighbour(x *extent) *entry {
 
 // evictCovered evicts the registrations that a new one covers: now, or when they become idle. Otherwise a buffer that is used
 // with growing lengths would be pinned several times.
-func (c *Cache) evictCovered(by *entry) error {
+func (c *Cache) evictCovered(by *entry) {
 	for i := c.lastFrom(by.to); i >= 0 && c.entries[i].from >= by.from; i-- {
 		e := c.entries[i]
 		if e == by || e.to > by.to || e.alive == nil {
@@ -57,9 +57,6 @@ func (c *Cache) evictCovered(by *entry) error {
 		if e.covered = true; e.refs > 0 {
 			continue
 		}
-		if err := c.evict(e); err != nil {
-			return err
-		}
+		c.evict(e)
 	}
-	return nil
 }
