@@ -74,7 +74,7 @@ transports: ## tests of mpi over TCP, and over shared memory and TCP
 	IBRUN_TRANSPORT=shm,tcp IBRUN_TCP_INTERFACES=lo bash .ci/gotest -count=1 -- ./mpi
 
 adapters: ## the suites of verbs and fabric/rdma, and whole jobs, on every kind of adapter that is simulated
-	IBRUN_SOAK=1 bash .ci/gotest -count=1 -run '^Test(Mock|Simulated(Unusual|ShortQueues)Conformance|Adapter)' -- ./verbs/verbstest ./fabric/rdma ./fabric/auto ./cmd/ibrun
+	IBRUN_SOAK=1 bash .ci/gotest -count=1 -timeout 14m -run '^Test(Mock|Simulated(Unusual|ShortQueues)Conformance|Adapter)' -- ./verbs/verbstest ./fabric/rdma ./fabric/auto ./cmd/ibrun
 
 conformance: ## test every statement of the standard that is listed, and write docs/conformance.md
 	go run ./internal/conformance

@@ -25,6 +25,7 @@ type Context struct {
 
 	mu      sync.Mutex
 	objects map[*base]struct{} // all open objects but the context; keeps registered memory alive
+	unfreed error              // the first with which an object was not freed; guarded by mu
 	tokens  map[uint64]any     // *QP, *CQ and *SRQ by the token that events name them by
 	qps     map[uint32]*QP     // by queue pair number, which completions name them by
 
@@ -96,7 +97,7 @@ func (c *Context) Close() error {
 	for k := range kindContext {
 		for _, b := range c.openObjects(k) {
 			if err := b.close(); err != nil && first == nil {
-				first = err
+				first = c.whyInUse(err)
 			}
 		}
 	}

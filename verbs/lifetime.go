@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -166,6 +167,7 @@ func (b *base) shutdown(free func() error) error {
 
 	b.setClosed(true)
 	err := b.fail(op, free())
+	c.noteUnfreed(err)
 	if kindOf(err) == ErrBusy {
 		b.setClosed(false)
 		c.mu.Lock()
@@ -181,6 +183,26 @@ func (b *base) shutdown(free func() error) error {
 		return nil
 	}
 	return err
+}
+
+// noteUnfreed keeps the first error with which an object was not freed. What that object uses is in use until the end, so Close
+// returns this error instead of those that follow from it.
+func (c *Context) noteUnfreed(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.unfreed == nil {
+		c.unfreed = err
+	}
+}
+
+// whyInUse returns the cause of an error of an object that Close closes.
+func (c *Context) whyInUse(err error) error {
+	if kindOf(err) != ErrBusy {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return cmp.Or(c.unfreed, err)
 }
 
 // setClosed waits for the calls in progress.

@@ -35,32 +35,37 @@ func (r refusal) String() string {
 }
 
 // refusalPhases are the parts of a job in which calls are refused.
-var refusalPhases = []string{"opening", "connecting", "connecting again"}
+var refusalPhases = []string{"opening", "connecting", "connecting again", "closing"}
 
 // likelyErrnos are those that drivers, firmware and the kernel return when a queue pair is connected.
 var likelyErrnos = []syscall.Errno{syscall.ETIMEDOUT, syscall.EINTR, syscall.EIO, syscall.EBUSY, syscall.ENODATA,
 	syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.EREMOTEIO, syscall.EINVAL, syscall.ENOMEM, syscall.EAGAIN, syscall.EPERM,
 	syscall.EOPNOTSUPP, syscall.ENODEV}
 
-// allRefusals returns every call with every error once, and every call in all other ways with likely errors. In a part of them a
-// process polls rarely.
+// allRefusals returns the first, a later and every call with every error, in one phase and at one or both processes in turn, and
+// every call in all ways with likely errors. In a part of them a process polls rarely.
 func allRefusals() (all []refusal) {
 	const lastErrno = 133 // EHWPOISON
 	for _, call := range verbstest.SimulatedCalls() {
 		for errno := syscall.Errno(1); errno <= lastErrno; errno++ {
-			if errno != 41 && errno != 58 { // not in use
-				all = append(all, refusal{call: call, errno: errno, always: true, at: "1", phase: refusalPhases[int(errno)%2]})
+			if errno == 41 || errno == 58 { // not in use
+				continue
+			}
+			for position := range 3 {
+				turn := int(errno) + position
+				all = append(all, refusal{call: call, errno: errno, skip: [...]int{0, 2, 0}[position], always: position == 2,
+					at: [...]string{"1", "01", "0"}[turn/4%3], phase: refusalPhases[turn%4]})
 			}
 		}
 		for i, errno := range likelyErrnos {
 			for _, phase := range refusalPhases {
 				for way := range 3 * 3 * 2 {
-					if (i+way)%2 == 1 { // each way with half of the errors
+					if (i+way)%4 != 0 { // each way with a quarter of the errors
 						continue
 					}
 					all = append(all, refusal{call: call, errno: errno, skip: [...]int{0, 2, 0}[way%3], always: way%3 == 2,
 						at: [...]string{"0", "1", "01"}[way/3%3], second: way/9 == 1, phase: phase,
-						rare: [...]string{"", "0", "", "1", ""}[(i+way)/2%5]})
+						rare: [...]string{"", "0", "", "1", ""}[(i+way)/4%5]})
 				}
 			}
 		}
@@ -151,8 +156,31 @@ func (r refusal) run(t *testing.T) {
 	}
 	job.exchange()
 	job.exchangeLarge()
+	if r.phase == refusalPhases[3] {
+		r.begin(net)
+		r.close(t, job)
+	}
 	net.RefuseOn(nil)
 	r.check(t, job)
+}
+
+// close closes all processes. If a device does not release something, the error names the call and the reason. If that is EIO, the
+// device is taken for lost, and the kernel has released what it had.
+func (r refusal) close(t *testing.T, job *cluster) {
+	var all sync.WaitGroup
+	for _, d := range job.ds {
+		all.Go(func() {
+			err := d.Close()
+			if err != nil && (!strings.Contains(err.Error(), "ibv_"+r.call.String()) || !errors.Is(err, r.errno)) {
+				t.Errorf("%v: the error of Close does not name the call: %v", r, err)
+			}
+			if released := r.call < verbstest.CallDestroyQP || r.errno == syscall.EIO; err == nil && r.always && !released &&
+				strings.Contains(r.at, fmt.Sprint(slices.Index(job.ds, d))) {
+				t.Errorf("%v: Close says nothing", r)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // begin begins to refuse calls.

@@ -190,6 +190,9 @@ func (d *simDevice) KeepsCompletions() bool { return d.net.delay == nil }
 func (d *simDevice) DoorbellIsCall() bool { return d.net.delay == nil }
 
 func (d *simDevice) Close() error {
+	if err := d.call(CallCloseDevice); err != nil {
+		return err
+	}
 	d.net.removeOpen(d)
 	return d.async.Close()
 }
@@ -205,7 +208,20 @@ func (d *simDevice) CreateChannel() (ib.Channel, error) {
 		return nil, err
 	}
 	events, err := newSimEvents()
-	return &events, err
+	return &simChannel{events, d}, err
+}
+
+// simChannel is a completion channel.
+type simChannel struct {
+	simEvents
+	dev *simDevice
+}
+
+func (c *simChannel) Close() error {
+	if err := c.dev.call(CallDestroyChannel); err != nil {
+		return err
+	}
+	return c.simEvents.Close()
 }
 
 func (d *simDevice) CompVectors() int { return d.is.CompVectors }
@@ -219,7 +235,7 @@ func (d *simDevice) CreateCQ(n int, ch ib.Channel, vector int) (ib.CQ, error) {
 	}
 	d.net.mu.Lock()
 	defer d.net.mu.Unlock()
-	events, _ := ch.(*simEvents)
+	events, _ := ch.(*simChannel)
 	d.net.vectors = append(d.net.vectors, vector)
 	return &simCQ{dev: d, net: d.net, capacity: n, events: events, token: uint64(d.net.nextID())}, nil
 }
@@ -230,7 +246,7 @@ type simCQ struct {
 	net      *SimulatedNetwork
 	capacity int
 	token    uint64
-	events   *simEvents
+	events   *simChannel
 	armed    bool
 	wcs      []ib.WC
 	late     []lateWC // not in the queue yet
@@ -240,7 +256,7 @@ func (c *simCQ) Len() int         { return c.capacity }
 func (c *simCQ) Token() uint64    { return c.token }
 func (c *simCQ) AckEvents(int)    {}
 func (c *simCQ) Resize(int) error { return syscall.EOPNOTSUPP }
-func (c *simCQ) Close() error     { return nil }
+func (c *simCQ) Close() error     { return c.dev.call(CallDestroyCQ) }
 
 func (c *simCQ) Poll(wcs []ib.WC) (int, error) {
 	if err := c.dev.call(CallPoll); err != nil {
@@ -289,7 +305,7 @@ func (c *simCQ) insert(wc ib.WC) {
 
 type simPD struct{ dev *simDevice }
 
-func (p *simPD) Close() error                 { return nil }
+func (p *simPD) Close() error                 { return p.dev.call(CallDeallocPD) }
 func (p *simPD) AllocMW(uint8) (ib.MW, error) { return nil, syscall.EOPNOTSUPP }
 
 func (p *simPD) RegMR(addr, length, _ uint64, access uint32) (ib.MR, error) {
@@ -447,7 +463,7 @@ func (s *simSRQ) Num() uint32                         { return s.num }
 func (s *simSRQ) Token() uint64                       { return uint64(s.num) }
 func (s *simSRQ) Cap() (wr, sge uint32)               { return uint32(s.capacity), s.maxSGE }
 func (s *simSRQ) Modify(uint32, uint32, uint32) error { return syscall.EOPNOTSUPP }
-func (s *simSRQ) Close() error                        { return nil }
+func (s *simSRQ) Close() error                        { return s.dev.call(CallDestroySRQ) }
 
 func (s *simSRQ) Query() (wr, sge, limit uint32, err error) {
 	return uint32(s.capacity), s.maxSGE, 0, nil

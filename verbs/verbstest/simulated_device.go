@@ -107,6 +107,11 @@ const (
 	CallDestroyQP
 	CallDeregMR
 	CallDestroyAH
+	CallDestroyCQ
+	CallDestroySRQ
+	CallDestroyChannel
+	CallDeallocPD
+	CallCloseDevice
 
 	numSimulatedCalls
 )
@@ -124,7 +129,8 @@ func (c SimulatedCall) String() string {
 	return [...]string{"open_device", "query_device", "query_port", "query_gid_table", "query_pkey", "alloc_pd",
 		"create_comp_channel", "create_cq", "create_srq", "create_qp", "create_ah", "reg_mr", "modify_qp",
 		"modify_qp to RESET", "modify_qp to INIT", "modify_qp to RTR", "modify_qp to RTS", "modify_qp to ERR", "query_qp",
-		"req_notify_cq", "poll_cq", "post_send", "post_recv", "post_srq_recv", "destroy_qp", "dereg_mr", "destroy_ah"}[c]
+		"req_notify_cq", "poll_cq", "post_send", "post_recv", "post_srq_recv", "destroy_qp", "dereg_mr", "destroy_ah",
+		"destroy_cq", "destroy_srq", "destroy_comp_channel", "dealloc_pd", "close_device"}[c]
 }
 
 // Refuse makes each call fail that creates, changes or queries something, if f returns an error for it, such as ENOMEM. A nil f
