@@ -163,12 +163,12 @@ func (x *refusedPeers) begin() {
 	}
 }
 
-// checkType fails the test if an error has no type that callers can act on.
+// checkType fails the test if an error has no type that callers can act on. An errno that means nothing else is its own kind.
 func (x *refusedPeers) checkType(what string, err error) {
 	x.Helper()
 	var v *verbs.Error
 	var d *DeviceError
-	typed := errors.As(err, &v) && v.Kind != nil || errors.As(err, &d) || errors.Is(err, fabric.ErrNotSupported) ||
+	typed := errors.As(err, &v) && (v.Kind != nil || errors.Is(err, x.refusal.errno)) || errors.As(err, &d) || errors.Is(err, fabric.ErrNotSupported) ||
 		errors.Is(err, fabric.ErrPeerDown)
 	if !typed {
 		x.Errorf("%v: %s: %v", x.refusal, what, err)
