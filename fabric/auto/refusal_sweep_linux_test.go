@@ -164,8 +164,8 @@ func (r refusal) run(t *testing.T) {
 	r.check(t, job)
 }
 
-// close closes all processes. If a device does not release something, the error names the call and the reason. If that is EIO, the
-// device is taken for lost, and the kernel has released what it had.
+// close closes all processes. If a device does not release something, the error names the call and the reason. If that is EIO,
+// the device is taken for lost, and the kernel has released what it had.
 func (r refusal) close(t *testing.T, job *cluster) {
 	var all sync.WaitGroup
 	for _, d := range job.ds {

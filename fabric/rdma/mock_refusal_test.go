@@ -168,8 +168,8 @@ func (x *refusedPeers) checkType(what string, err error) {
 	x.Helper()
 	var v *verbs.Error
 	var d *DeviceError
-	typed := errors.As(err, &v) && (v.Kind != nil || errors.Is(err, x.refusal.errno)) || errors.As(err, &d) || errors.Is(err, fabric.ErrNotSupported) ||
-		errors.Is(err, fabric.ErrPeerDown)
+	typed := errors.As(err, &v) && (v.Kind != nil || errors.Is(err, x.refusal.errno)) || errors.As(err, &d) ||
+		errors.Is(err, fabric.ErrNotSupported) || errors.Is(err, fabric.ErrPeerDown)
 	if !typed {
 		x.Errorf("%v: %s: %v", x.refusal, what, err)
 	}

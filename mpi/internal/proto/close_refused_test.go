@@ -25,8 +25,8 @@ func (keepingDomain) Register([]byte) (r fabric.Region, err error) { return r, n
 func (keepingDomain) Deregister(fabric.Region) error               { return errKept }
 func (d keepingDomain) Close() error                               { return errors.Join(d.Domain.Close(), errKept) }
 
-// TestCloseRefused: the device refuses to deregister memory and to be closed. A request does not fail because of that, and neither
-// does Close: it warns once, in one line. Without anybody to warn it returns the error.
+// TestCloseRefused: the device refuses to deregister memory and to be closed. Close does not fail because of that, but warns
+// once, in one line. Without anybody to warn it returns the error.
 func TestCloseRefused(t *testing.T) {
 	var warned []string
 	for _, warn := range []func(string){nil, func(s string) { warned = append(warned, s) }} {
@@ -34,7 +34,8 @@ func TestCloseRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := New(Config{Domain: keepingDomain{d}, Size: 1, Oversubscribed: true, Warn: warn, Waker: NewWaker(), Recorder: newRecorder(t, 0, 1)})
+		e, err := New(Config{Domain: keepingDomain{d}, Size: 1, Oversubscribed: true, Warn: warn, Waker: NewWaker(),
+			Recorder: newRecorder(t, 0, 1)})
 		if err != nil {
 			t.Fatal(err)
 		}
