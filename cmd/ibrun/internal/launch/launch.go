@@ -70,6 +70,10 @@ func run(o *cli.Options, args, env []string, s console.Streams) (int, error) {
 		}
 	}
 	warnUnset(o, s)
+	for _, m := range cli.Misspelt(env) {
+		text := fmt.Sprintf("nothing reads %s; do you mean %s?", m.Name, m.Meant)
+		s.Warn("a variable of the environment is not known", console.Attrs{Text: text})
+	}
 	if err := o.Policy.ReadFile(); err != nil {
 		return 0, exitcode.Errorf(exitcode.UsageError, "%w", err)
 	}
