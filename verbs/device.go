@@ -67,8 +67,8 @@ func openError(d *hw.RDMADevice) error {
 // Open opens the device of this name, or with "" the first that can be opened and has an active port. The error contains the
 // reason why a device cannot be used.
 func Open(name string, o Options) (*Context, error) {
-	if err := CheckProvider(o.provider()); err != nil { // also where there is no device
-		return nil, err
+	if !isProvider(o.provider()) { // also where there is no device
+		return nil, o.unknownProvider("")
 	}
 	devices, err := Devices()
 	if err != nil {
@@ -109,7 +109,7 @@ func (d *Device) Open(o Options) (*Context, error) {
 	if d.Err != nil {
 		return nil, d.Err
 	}
-	p, err := d.provider(o.provider())
+	p, err := d.provider(o)
 	if err != nil {
 		return nil, err
 	}

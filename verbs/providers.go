@@ -7,8 +7,9 @@ import (
 	"github.com/ibrun/ibrun/verbs/internal/providers"
 )
 
-// provider returns the provider with the given name, or with "" the provider that fits the device.
-func (d *Device) provider(name string) (ib.Provider, error) {
+// provider returns the provider that the options name, or else the provider that fits the device.
+func (d *Device) provider(o Options) (ib.Provider, error) {
+	name := o.provider()
 	softRoCE, library := providers.SoftRoCE(), providers.Library()
 	isSoftRoCE := d.RDMADevice.Provider == softRoCE.Name()
 	switch {
@@ -19,18 +20,27 @@ func (d *Device) provider(name string) (ib.Provider, error) {
 	case name == library.Name(), name == "":
 		return library, nil
 	}
-	return nil, unknownProvider(d.Name, name)
+	return nil, o.unknownProvider(d.Name)
 }
 
 // CheckProvider returns an error if there is no provider of this name. "" means the one that fits the device.
 func CheckProvider(name string) error {
-	if name == "" || name == providers.SoftRoCE().Name() || name == providers.Library().Name() {
+	if isProvider(name) {
 		return nil
 	}
-	return unknownProvider("", name)
+	return Options{Provider: name}.unknownProvider("")
 }
 
-func unknownProvider(device, name string) error {
-	return &Error{Op: "open", Device: device, Kind: ErrInvalid,
-		Detail: fmt.Sprintf("unknown provider %.60s; choose rxe or libibverbs (%s)", name, ProviderVariable)}
+// isProvider reports whether there is a provider of this name, which may be "".
+func isProvider(name string) bool {
+	return name == "" || name == providers.SoftRoCE().Name() || name == providers.Library().Name()
+}
+
+// unknownProvider returns the error for a provider that does not exist. It names the variable if the name comes from there.
+func (o Options) unknownProvider(device string) error {
+	detail := fmt.Sprintf("unknown provider %.60s; choose rxe or libibverbs", o.provider())
+	if o.Provider == "" {
+		detail += " (" + ProviderVariable + ")"
+	}
+	return &Error{Op: "open", Device: device, Kind: ErrInvalid, Detail: detail}
 }

@@ -160,7 +160,7 @@ func (s Settings) complete(env environment) (Settings, error) {
 	}
 	err := verbs.CheckProvider(env(verbs.ProviderVariable)) // the devices, if there are any, would refuse it
 	if err != nil {
-		return s, fmt.Errorf("fabric/rdma: %w", err)
+		return s, fmt.Errorf("fabric/rdma: %s: %w", verbs.ProviderVariable, err)
 	}
 	if s.Heartbeat == 0 {
 		if s.Heartbeat, err = tunables.HeartbeatFromEnv(env); err != nil {
