@@ -56,7 +56,8 @@ type Node struct {
 	Heartbeat time.Duration
 	// Thresholds are lengths that decide how messages travel. Package rdma reads those of RDMA that are 0 from the environment.
 	Thresholds Thresholds
-	// Report is called with one line that says why an existing device is not used. It may be nil.
+	// Report is called with one line that says why an existing device is not used, or which of Interfaces this host does not have.
+	// It may be nil.
 	Report func(string)
 	// ReportPeer is called with one line that says why TCP, or another RDMA subnet, is used to a peer although both processes have
 	// opened RDMA devices of a subnet. One process of a pair calls it, once for each subnet. If the addresses of the devices show

@@ -107,7 +107,7 @@ func (n Node) Uses() ([]rdma.Use, error) {
 }
 
 // UnusedInterfaces returns the lines about network interfaces that the settings name and this machine does not have, as Open
-// reports them. The list is empty if TCP is not allowed. The error says that none of them exists.
+// reports them. The list is empty if TCP is not allowed. The error says that the settings choose no interface.
 func (n Node) UnusedInterfaces() ([]string, error) {
 	if !n.allows(transports.TCP) {
 		return nil, nil

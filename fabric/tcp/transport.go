@@ -36,7 +36,7 @@ type Transport struct {
 	// Encrypt encrypts everything by TLS 1.3, and protects it against changes by others. It must be the same at all peers.
 	Encrypt bool
 
-	// Report is called with one line that the user should know: which of Interfaces this host does not have. It may be nil.
+	// Report is called with what the user should know: one line for each of Interfaces that this host does not have. It may be nil.
 	Report func(text string)
 
 	socketBuffer int // bytes of each of the kernel's buffers of a connection; 0: the kernel's choice, or localSendBuffer

@@ -90,8 +90,9 @@ func listInterfaces() (up []iface, down []string, err error) {
 	return up, down, nil
 }
 
-// UnusedRules returns a line for each rule of Interfaces that names an interface or a network that this host does not have. Open
-// passes these lines to Report. The error is that of Open if the rules choose nothing.
+// UnusedRules returns a line for each rule of Interfaces that names an interface or a network that this host does not have, or an
+// interface that is down or has no address. Open passes these lines to Report. The error is that of Open if the rules choose
+// nothing.
 func (t *Transport) UnusedRules() ([]string, error) {
 	_, unused, err := t.interfaces()
 	return unused, err
