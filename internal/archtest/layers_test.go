@@ -114,7 +114,8 @@ internal/pmi < cmd/ibrun/internal/launch;
 cmd/ibrun/internal/allocation < cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, cmd/ibrun/internal/launch/*;
 hw, perf, internal/tunables < cmd/ibrun/internal/report;
 internal/transports, cmd/ibrun/internal/cli, cmd/ibrun/internal/allocation < cmd/ibrun/internal/completion;
-internal/transports < cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, cmd/ibrun/internal/benchcmd, cmd/ibrun/internal/explain;
+internal/transports < cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, cmd/ibrun/internal/benchcmd, cmd/ibrun/internal/explain,
+	cmd/ibrun/internal/doctor;
 internal/auth < cmd/ibrun/internal/cli;
 NONE < cmd/ibrun/internal/manual < cmd/ibrun/internal/cli, cmd/ibrun/internal/completion, cmd/ibrun/internal/inspect,
 	cmd/ibrun/internal/benchcmd, cmd/ibrun/internal/explain, cmd/ibrun/internal/softroce, cmd/ibrun/internal/topo,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric/auto"
 	"github.com/ibrun/ibrun/internal/transports"
+	"github.com/ibrun/ibrun/internal/tunables"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 )
 
@@ -101,8 +102,19 @@ type Port struct {
 	Err error
 }
 
+// CheckInterfaces returns an error if a list in the format of IBRUN_TCP_INTERFACES is invalid.
+func CheckInterfaces(list string) error {
+	var n auto.Node
+	return n.FromEnv(func(name string) string {
+		if name == tunables.TCPInterfaces {
+			return list
+		}
+		return ""
+	})
+}
+
 // UnusedInterfaces returns the lines that a job prints about network interfaces that IBRUN_TCP_INTERFACES names and this machine
-// does not have. The error names an invalid setting, or says that none of the interfaces exists.
+// does not have. The error names an invalid setting, or says that the settings choose none of the interfaces of this machine.
 func UnusedInterfaces(getenv func(string) string) ([]string, error) {
 	var n auto.Node
 	if err := n.FromEnv(getenv); err != nil {

@@ -194,7 +194,22 @@ func brokenVerbs() []broken {
 }
 
 func brokenUse() []broken {
+	named := func(name string) func(*Host) {
+		return both(env("IBRUN_RDMA_DEVICES", strings.Replace(name, "/", ":", 1)), func(h *Host) {
+			h.Refused = map[string]error{name: errors.New("device " + name + " cannot be used")}
+		})
+	}
+	down := func(h *Host) { h.port().State = "DOWN" }
 	return []broken{
+		{"verbs.use", both(named("mlx5_0"), down), Warning, "device mlx5_0 cannot be used",
+			"ip link set eth2 up   # or unset IBRUN_RDMA_DEVICES"},
+		{"verbs.use", both(named("mlx5_0/1"), down, func(h *Host) { h.port().Netdev = "" }), Warning, "device mlx5_0/1 cannot",
+			"check the cable, then: ibstat mlx5_0   # or unset IBRUN_RDMA_DEVICES"},
+		{"verbs.use", both(named("mlx5_0/9"), down), Warning, "device mlx5_0/9 cannot", "or name ports that ibrun topo shows"},
+		{"verbs.use", both(named("mlx5_0"), func(h *Host) { h.dev().Type = hw.NodeRNIC }), Warning, "device mlx5_0 cannot",
+			"or name devices of this network namespace that ibrun supports"},
+		{"verbs.use", both(named("mlx5_0"), func(h *Host) { h.dev().AccessError = &hw.AccessError{Err: syscall.EACCES} }), Info,
+			"no active RDMA port that this process can open", ""},
 		{"verbs.use", func(h *Host) { h.Refused["mlx5_0/1"] = errors.New("max_qp_rd_atom: 0") }, Error, "mlx5_0/1: max_qp_rd_atom: 0",
 			"ibrun explain"},
 		{"verbs.use", unlisted, OK, "jobs can use mlx5_0/1", ""},

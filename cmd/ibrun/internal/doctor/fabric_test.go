@@ -38,6 +38,9 @@ func both(changes ...func(*Host)) func(*Host) {
 	}
 }
 
+// noInterface leaves no network interface for TCP.
+func noInterface(h *Host) { h.InterfacesErr = errors.New("the reason") }
+
 func env(name, value string) func(*Host) { return func(h *Host) { h.env(name, value) } }
 
 // peerPorts sets the ports of the peer.
@@ -131,11 +134,19 @@ func brokenSettings() []broken {
 		{"settings.valid", env("IBRUN_RDMA_TIMEOUT", "0"), Error, `IBRUN_RDMA_TIMEOUT="0": want a number from 1 to 31`, "unset"},
 		{"settings.valid", env("IBRUN_RDMA_SLOT", "-1"), Error, "IBRUN_RDMA_SLOT", "unset"},
 		{"settings.valid", env("IBRUN_HEARTBEAT", "0s"), Error, "IBRUN_HEARTBEAT", "unset"},
-		{"settings.valid", env("IBRUN_VERBS_PROVIDER", "nosuch"), Error, "unknown provider nosuch; choose rxe or libibverbs", "unset"},
 		{"settings.valid", captured, Info, "captured", ""},
 		{"settings.netdev", func(h *Host) { h.UnusedInterfaces = []string{"nosuch0 is not used"} }, Warning, "nosuch0 is not used",
 			"unset IBRUN_TCP_INTERFACES"},
-		{"settings.netdev", func(h *Host) { h.InterfacesErr = errors.New("the reason") }, Error, "the reason", "ip address"},
+		{"settings.valid", env("IBRUN_VERBS_PROVIDER", "nosuch"), Error,
+			"IBRUN_VERBS_PROVIDER: verbs: open: invalid argument: unknown provider nosuch; choose rxe or libibverbs", "unset"},
+		{"settings.valid", env("IBRUN_TRANSPORT", "bogus"), Error, `IBRUN_TRANSPORT: unknown transport "bogus"`, "unset"},
+		{"settings.valid", env("IBRUN_TCP_INTERFACES", "^"), Error, "IBRUN_TCP_INTERFACES: ", "unset"},
+		{"settings.netdev", noInterface, Error, "the reason", "ip link set NAME up"},
+		{"settings.netdev", both(noInterface, env("IBRUN_TCP_INTERFACES", "nosuch0")), Error, "the reason",
+			"unset IBRUN_TCP_INTERFACES   # or name interfaces that ip address shows"},
+		{"settings.netdev", both(noInterface, env("IBRUN_TRANSPORT", "bogus")), Info, "a setting is invalid", ""},
+		{"settings.netdev", both(noInterface, env("IBRUN_HEARTBEAT", "x")), Info, "a setting is invalid", ""},
+		{"settings.netdev", both(noInterface, env("IBRUN_TCP_INTERFACES", "^")), Info, "a setting is invalid", ""},
 		{"settings.netdev", captured, Info, "captured", ""},
 		{"settings.timeout", env("IBRUN_RDMA_TIMEOUT", "24"), Error, "a device sends again after 1m8.71948s",
 			"unset IBRUN_RDMA_TIMEOUT"},

@@ -30,10 +30,10 @@ type Host struct {
 	Networks    map[string]netip.Prefix // of the addresses of RoCE ports, by the same names
 	Pings       []Ping                  // between RDMA ports of this machine
 	// Refused has the active ports that a job can open, by the same names: why it cannot use them, nil if it can. It also has what
-	// IBRUN_RDMA_DEVICES names and does not exist.
+	// IBRUN_RDMA_DEVICES names and does not exist or has no active port.
 	Refused map[string]error
-	// UnusedInterfaces are the lines of a job about what IBRUN_TCP_INTERFACES names and does not exist. InterfacesErr is why a job
-	// can use none, or why a list of names is invalid.
+	// UnusedInterfaces are the lines of a job about what IBRUN_TCP_INTERFACES names and this host does not have. InterfacesErr is
+	// why a job can use no interface. Both are meaningless if a setting is invalid.
 	UnusedInterfaces []string
 	InterfacesErr    error
 	Peers            []Peer // the hosts given on the command line

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/transports"
 	"github.com/ibrun/ibrun/internal/tunables"
+	"github.com/ibrun/ibrun/mpi/explain"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -19,7 +21,8 @@ func noEnvironment(what string) []Finding {
 
 // settingsErrors returns what is wrong with the variables of ibrun's transports.
 func settingsErrors(getenv func(string) string) error {
-	var errs []error
+	_, errTransports := allowedTransports(getenv)
+	errs := []error{errTransports, explain.CheckInterfaces(getenv(tunables.TCPInterfaces))}
 	for _, a := range tunables.Attributes() {
 		_, _, err := a.FromEnv(getenv)
 		errs = append(errs, err)
@@ -32,8 +35,26 @@ func settingsErrors(getenv func(string) string) error {
 	_, errPoll := tunables.PollFromEnv(getenv)
 	_, errEncrypt := tunables.EncryptFromEnv(getenv)
 	_, errChecksum := tunables.ChecksumFromEnv(getenv)
-	errProvider := verbs.CheckProvider(getenv(verbs.ProviderVariable))
-	return errors.Join(append(errs, errHeartbeat, errPoll, errEncrypt, errChecksum, errProvider)...)
+	errs = append(errs, errHeartbeat, errPoll, errEncrypt, errChecksum)
+	if err := verbs.CheckProvider(getenv(verbs.ProviderVariable)); err != nil {
+		errs = append(errs, fmt.Errorf("%s: %w", verbs.ProviderVariable, err))
+	}
+	return errors.Join(errs...)
+}
+
+// allowedTransports returns the names of the transports that jobs may use, nil for all.
+func allowedTransports(getenv func(string) string) ([]string, error) {
+	names, err := transports.ParseList(getenv(tunables.Transports))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", tunables.Transports, err)
+	}
+	return names, nil
+}
+
+// sharesMemory reports whether jobs may use shared memory. A job on one node then opens no other transport.
+func (h *Host) sharesMemory() bool {
+	names, err := allowedTransports(h.Getenv)
+	return err == nil && (len(names) == 0 || slices.Contains(names, transports.Shm.String()))
 }
 
 // settingsValid checks the values of ibrun's variables.
@@ -48,15 +69,26 @@ func settingsValid(h *Host) []Finding {
 	return okFinding("ibrun's settings have valid values")
 }
 
-// settingsInterfaces checks whether this host has the network interfaces that jobs may use for TCP. It also reports a list of
-// names that is invalid.
+// settingsInterfaces checks whether this host has the network interfaces that jobs may use for TCP. If a setting is invalid, it
+// is unknown which they are.
 func settingsInterfaces(h *Host) []Finding {
+	if !h.Live {
+		return noEnvironment("which network interfaces jobs may use is")
+	}
+	if err := settingsErrors(h.Getenv); err != nil {
+		return infoFinding("the network interfaces are unknown: a setting is invalid") // reported by the check of settings
+	}
 	unset := "unset " + tunables.TCPInterfaces + "   # or name interfaces that ip address shows"
 	switch {
-	case !h.Live:
-		return noEnvironment("which network interfaces jobs may use is")
 	case h.InterfacesErr != nil:
-		return newFinding(Error, h.InterfacesErr.Error(), "jobs fail with this error, or those between nodes", unset)
+		why, fix := "jobs fail with this error", unset
+		if h.sharesMemory() {
+			why = "jobs of several nodes fail with this error"
+		}
+		if h.Getenv(tunables.TCPInterfaces) == "" {
+			fix = "ip link set NAME up   # ip address shows the names; TCP needs an interface with an address"
+		}
+		return newFinding(Error, h.InterfacesErr.Error(), why, fix)
 	case len(h.UnusedInterfaces) > 0:
 		return newFinding(Warning, strings.Join(h.UnusedInterfaces, "; "), "jobs use only the others, and print this", unset)
 	}

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -146,8 +148,7 @@ func verbsUse(h *Host) []Finding {
 	if h.Getenv(tunables.RDMADevices) != "" {
 		for _, name := range sortedKeys(h.Refused) {
 			if err := h.Refused[name]; err != nil && !usable[name] {
-				all = append(all, newFinding(Warning, strings.ReplaceAll(err.Error(), "\n", "; "), "jobs use another device, or TCP",
-					"unset "+tunables.RDMADevices+"   # or name devices that ibrun topo shows")...)
+				all = append(all, h.namedRefused(name, err)...)
 			}
 		}
 	}
@@ -155,6 +156,28 @@ func verbsUse(h *Host) []Finding {
 		return infoFinding("there is no active RDMA port that this process can open")
 	}
 	return all
+}
+
+// namedRefused returns the finding about what IBRUN_RDMA_DEVICES names and jobs cannot use: a device or a port that does not
+// exist or is not active.
+func (h *Host) namedRefused(name string, err error) []Finding {
+	fix := "unset " + tunables.RDMADevices + "   # or name devices that ibrun topo shows"
+	device, port, _ := strings.Cut(name, "/")
+	if i := slices.IndexFunc(h.Top.RDMA, func(d hw.RDMADevice) bool { return d.Name == device }); i >= 0 {
+		d := &h.Top.RDMA[i]
+		j := slices.IndexFunc(d.Ports, func(p hw.RDMAPort) bool { return port == "" || strconv.Itoa(p.Number) == port })
+		switch {
+		case d.OtherNetns || !supported(d):
+			fix = "unset " + tunables.RDMADevices + "   # or name devices of this network namespace that ibrun supports"
+		case d.AccessError != nil:
+			return nil // reported by the check of opening
+		case j < 0:
+			fix = "unset " + tunables.RDMADevices + "   # or name ports that ibrun topo shows"
+		case d.Ports[j].State != hw.PortActive:
+			fix = linkUpFix(&d.Ports[j], "check the cable, then: ibstat "+d.Name) + "   # or unset " + tunables.RDMADevices
+		}
+	}
+	return newFinding(Warning, strings.ReplaceAll(err.Error(), "\n", "; "), "jobs use another device, or TCP", fix)
 }
 
 // verbsCM checks for the connection manager, which ibrun does not need, but other programs do.

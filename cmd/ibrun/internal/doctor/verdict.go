@@ -26,13 +26,13 @@ const (
 )
 
 // newVerdict returns the verdict on a machine with these findings. What is wrong with RDMA does not keep jobs from working: they
-// use TCP.
+// use TCP. Nor does what is wrong with TCP, if all ranks are on this machine and share memory.
 func newVerdict(h *Host, findings []Finding) Verdict {
 	v := Verdict{Jobs: JobsWork, RDMA: h.rdmaVerdict(findings)}
 	var obstacles []string
 	for _, f := range findings {
 		group, _, _ := strings.Cut(f.ID, ".")
-		local := f.ID == "settings.valid" || f.ID == "settings.netdev"
+		local := f.ID == "settings.valid" || f.ID == "settings.netdev" && (len(h.Peers) > 0 || !h.sharesMemory())
 		if f.Severity == Error && (local || group == "ssh" || f.ID == "reach.hosts") && !slices.Contains(obstacles, f.ID) {
 			obstacles = append(obstacles, f.ID)
 		}

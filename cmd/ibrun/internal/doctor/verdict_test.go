@@ -7,8 +7,10 @@ import (
 	"testing"
 )
 
-// TestVerdict: the verdict says whether jobs work. What is wrong with RDMA does not change that.
+// TestVerdict: the verdict says whether jobs work. What is wrong with RDMA does not change that. What is wrong with TCP does, but
+// not for ranks that share memory.
 func TestVerdict(t *testing.T) {
+	alone := func(h *Host) { h.Peers = nil }
 	for name, c := range map[string]struct {
 		change  func(h *Host)
 		jobs    string
@@ -16,7 +18,7 @@ func TestVerdict(t *testing.T) {
 		code    int
 	}{
 		"healthy":        {func(*Host) {}, JobsWork, "this machine and the hosts work; RDMA: mlx5_0/1", 0},
-		"alone":          {func(h *Host) { h.Peers = nil }, JobsWork, "jobs on this machine work; RDMA: mlx5_0/1", 0},
+		"alone":          {alone, JobsWork, "jobs on this machine work; RDMA: mlx5_0/1", 0},
 		"no device":      {func(h *Host) { h.Peers, h.Top.RDMA = nil, nil }, JobsWork, "machine work; RDMA: no device", 0},
 		"captured":       {func(h *Host) { h.Live = false }, JobsUnknown, "on a captured machine is unknown; RDMA: ", 0},
 		"no active port": {func(h *Host) { h.Peers, h.port().State = nil, "DOWN" }, JobsWork, "RDMA: no port", 0},
@@ -31,7 +33,14 @@ func TestVerdict(t *testing.T) {
 		"another version": {func(h *Host) { h.Peers[0].Version = "other" }, JobsFail, "do not work: ssh.version; RDMA: mlx5_0/1", 1},
 		"settings": {func(h *Host) { h.Getenv = lookup([]string{"IBRUN_RDMA_TIMEOUT=many"}) }, JobsFail,
 			"do not work: settings.valid", 1},
-		"no interface": {func(h *Host) { h.InterfacesErr = errors.New("none") }, JobsFail, "do not work: settings.netdev", 1},
+		"no interface":        {noInterface, JobsFail, "do not work: settings.netdev", 1},
+		"alone, no interface": {both(alone, noInterface), JobsWork, "jobs on this machine work; RDMA: mlx5_0/1", 0},
+		"alone, no interface, shared memory": {both(alone, noInterface, env("IBRUN_TRANSPORT", "shm,tcp")), JobsWork,
+			"jobs on this machine work", 0},
+		"alone, no interface, no shared memory": {both(alone, noInterface, env("IBRUN_TRANSPORT", "rdma,tcp")), JobsFail,
+			"jobs on this machine do not work: settings.netdev", 1},
+		"alone, no transport": {both(alone, noInterface, env("IBRUN_TRANSPORT", "bogus")), JobsFail,
+			"jobs on this machine do not work: settings.valid; ", 1},
 	} {
 		h := healthy()
 		c.change(h)
