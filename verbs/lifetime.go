@@ -167,7 +167,6 @@ func (b *base) shutdown(free func() error) error {
 
 	b.setClosed(true)
 	err := b.fail(op, free())
-	c.noteUnfreed(err)
 	if kindOf(err) == ErrBusy {
 		b.setClosed(false)
 		c.mu.Lock()
@@ -175,6 +174,7 @@ func (b *base) shutdown(free func() error) error {
 		c.mu.Unlock()
 		return err
 	}
+	c.noteUnfreed(err)
 	c.mu.Lock()
 	delete(c.objects, b)
 	c.mu.Unlock()
@@ -185,8 +185,8 @@ func (b *base) shutdown(free func() error) error {
 	return err
 }
 
-// noteUnfreed keeps the first error with which an object was not freed. What that object uses is in use until the end, so Close
-// returns this error instead of those that follow from it.
+// noteUnfreed keeps the first error after which an object that nobody can close again may not be freed. What that object uses is
+// in use until the end, so Close returns this error instead of those that follow from it.
 func (c *Context) noteUnfreed(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -195,13 +195,19 @@ func (c *Context) noteUnfreed(err error) {
 	}
 }
 
-// whyInUse returns the cause of an error of an object that Close closes.
+// whyInUse returns the cause of an error of an object that Close closes. If the cause was taken for the loss of the device,
+// its kind is dropped: nothing is in use on a device that is lost.
 func (c *Context) whyInUse(err error) error {
 	if kindOf(err) != ErrBusy {
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if cause, ok := c.unfreed.(*Error); ok && cause.Kind == ErrDeviceLost {
+		refused := *cause
+		refused.Kind = nil
+		return &refused
+	}
 	return cmp.Or(c.unfreed, err)
 }
 
