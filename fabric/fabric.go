@@ -19,6 +19,9 @@ var (
 	ErrCorrupt = errors.New("fabric: corrupt data from peer")
 	// ErrClosed means that this process has closed the domain or endpoint.
 	ErrClosed = errors.New("fabric: closed")
+	// ErrNotReleased means that the system has refused to release something when a domain was closed. Peers and messages are not
+	// concerned. The kernel releases it when the process ends.
+	ErrNotReleased = errors.New("fabric: not released")
 	// ErrNotSupported means that this transport, kernel or machine cannot do it; the wrapping error says what it needs.
 	ErrNotSupported = errors.New("fabric: not supported")
 )
@@ -75,7 +78,7 @@ type Domain interface {
 	// after Arm and before it sleeps; it is woken when there is room.
 	Arm() (fd int, ready bool, err error)
 	// Close leaves the set of peers and frees everything. Peers receive the event PeerDown. Every later call returns
-	// ErrClosed; Close may be repeated.
+	// ErrClosed; Close may be repeated. With an error other than ErrNotReleased, messages may not have arrived.
 	Close() error
 }
 

@@ -88,7 +88,7 @@ func (d *domain) sendNotices() bool {
 	return len(m.notices) > 0 || len(m.freeSends) < int(m.sends) && !m.failed
 }
 
-// release closes the devices and frees the memory.
+// release closes the devices and frees the memory. All its errors are fabric.ErrNotReleased.
 func (d *domain) release() error {
 	var errs []error
 	d.mu.Lock() // waits for a Read or Write of another goroutine; those that follow find that the endpoint has ended
@@ -103,11 +103,13 @@ func (d *domain) release() error {
 	d.stopDeviceEvents()
 	d.resolver.goroutines.Wait()
 	if d.waker != nil {
-		errs = append(errs, d.waker.close())
+		if err := d.waker.close(); err != nil {
+			errs = append(errs, fmt.Errorf("fabric/rdma: %w: %w", fabric.ErrNotReleased, err))
+		}
 	}
 	for _, r := range d.rails {
 		if err := r.dev.Close(); err != nil && !errors.Is(err, verbs.ErrDeviceLost) {
-			errs = append(errs, fmt.Errorf("fabric/rdma: %w", err))
+			errs = append(errs, fmt.Errorf("fabric/rdma: %w: %w", fabric.ErrNotReleased, err))
 		}
 	}
 	d.recvs.unmap()

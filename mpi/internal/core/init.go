@@ -167,7 +167,11 @@ func (p *Process) removeUser(err error) error {
 	if err == nil {
 		err = p.engine.FlushSends()
 	}
-	err = join(err, p.engine.Close())
+	if err == nil {
+		err = p.engine.Finish()
+	} else {
+		err = join(err, p.engine.Close())
+	}
 	p.record.Finish()
 	p.stopProfile()
 	if err == nil {

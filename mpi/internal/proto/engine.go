@@ -191,8 +191,33 @@ func (e *Engine) FlushSends() error {
 	return nil
 }
 
-// Close closes the domain, and the channels of requests that have not completed. No other call may be in progress. All messages
-// have arrived, so it warns of what a device refuses to release, and returns it only if nobody can be warned.
+// Finish is Close for a process that has not failed. If the only error is that something was not released, Finish warns of it,
+// and returns it only if nobody can be warned. The kernel releases it when the process ends, so it is no reason to fail. With any
+// other error Finish returns all of them: messages may not have arrived, because the domain waits for that when it is closed.
+func (e *Engine) Finish() error {
+	err := e.Close()
+	if err == nil || e.warn == nil || !onlyUnreleased(err) {
+		return err
+	}
+	e.warn("not everything was released at the end, which does not affect the job: " + oneLine(err))
+	return nil
+}
+
+// onlyUnreleased reports whether all errors that err joins are fabric.ErrNotReleased.
+func onlyUnreleased(err error) bool {
+	switch x := err.(type) {
+	case interface{ Unwrap() []error }:
+		all := x.Unwrap()
+		return slices.Contains(all, fabric.ErrNotReleased) ||
+			!slices.ContainsFunc(all, func(err error) bool { return !onlyUnreleased(err) })
+	case interface{ Unwrap() error }:
+		return onlyUnreleased(x.Unwrap())
+	}
+	return err == fabric.ErrNotReleased
+}
+
+// Close closes the domain, and the channels of requests that have not completed. No other call may be in progress. The error also
+// tells of memory that was not deregistered, now or before.
 func (e *Engine) Close() error {
 	e.lock()
 	defer e.unlock()
@@ -203,15 +228,12 @@ func (e *Engine) Close() error {
 	var errs []error
 	for _, x := range e.paths {
 		if x.regs != nil {
-			errs = append(errs, x.regs.Close())
+			if err := x.regs.Close(); err != nil {
+				errs = append(errs, fmt.Errorf("%w: %w", fabric.ErrNotReleased, err))
+			}
 		}
 	}
-	err := errors.Join(append(errs, e.domain.Close(), e.waiters.parker.close())...)
-	if err == nil || e.warn == nil {
-		return err
-	}
-	e.warn("not everything was released at the end, which does not affect the job: " + oneLine(err))
-	return nil
+	return errors.Join(append(errs, e.domain.Close(), e.waiters.parker.close())...)
 }
 
 // oneLine returns the text of an error of several lines as one, without repetitions.

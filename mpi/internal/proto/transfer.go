@@ -200,7 +200,8 @@ func (r *Request) finishTransfer(err error) {
 // releaseMemory releases registered memory and clears m.
 func releaseMemory(m *regcache.Memory) {
 	if *m != (regcache.Memory{}) {
-		// The bytes have been moved, whatever the error. If the domain is broken, its Poll fails; Engine.Close reports others.
+		// The bytes have been moved, whatever the error. If the domain is broken, its Poll fails; Engine.Close returns the first
+		// other error.
 		_ = m.Release()
 		*m = regcache.Memory{}
 	}

@@ -145,7 +145,7 @@ func (c *Cache) acquire(b []byte, foreign bool) (Memory, error) {
 	return m, nil
 }
 
-// Release ends an Acquire or Register. After an error the memory stays registered; Close returns that error too.
+// Release ends an Acquire or Register. After an error the memory stays registered; Close returns the first such error.
 func (c *Cache) Release(m Memory) error {
 	e := m.e
 	if e == nil {
@@ -281,7 +281,7 @@ func (c *Cache) shrink(most int) {
 	}
 }
 
-// evict deregisters an idle entry. Close returns the error.
+// evict deregisters an idle entry. If the device refuses that, Close returns the first such error.
 func (c *Cache) evict(e *entry) {
 	c.stats.Evicted++
 	c.idle.remove(e)
@@ -326,7 +326,7 @@ func (c *Cache) dropInvalidated() {
 			continue
 		}
 		c.idle.remove(e)
-		_ = c.deregister(e) // Close returns the error
+		_ = c.deregister(e) // Close returns the first such error
 	}
 }
 
