@@ -78,11 +78,11 @@ func Run(t *testing.T, n int, words ...string) string {
 	if err := exec.Command(python, "-c", found).Run(); err != nil {
 		needtest.Missing(t, "mpi4py: apt-get install python3-mpi4py python3-numpy: %v", err)
 	}
+	launcher := needtest.Program(t, "mpirun.openmpi", "openmpi-bin") // Debian builds mpi4py with Open MPI
 	ctx, cancel := context.WithTimeout(context.Background(), runTimeout)
 	defer cancel()
-	// Debian builds mpi4py with Open MPI.
 	args := append([]string{"--oversubscribe", "--bind-to", "none", "-n", strconv.Itoa(n), python}, words...)
-	cmd := exec.CommandContext(ctx, "mpirun.openmpi", args...)
+	cmd := exec.CommandContext(ctx, launcher, args...)
 	cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
 		"OMPI_MCA_mpi_yield_when_idle=1", "OPENBLAS_NUM_THREADS=1")
 	var stdout, stderr bytes.Buffer
