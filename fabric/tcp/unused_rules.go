@@ -4,15 +4,14 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"path"
 	"slices"
 	"strings"
 )
 
-// A rule may name what a host does not have. That is no error if another rule chooses something: all nodes of a job have the same
-// list, and their interfaces may have different names. But the name may also be misspelt, and then the job uses another network
-// than the user means, so each host says which rule it does not use, and why. Three sorts of rules may match nothing: an empty
-// list, a pattern with *, which is written for what there may be, and a rule with ^, since what it excludes is not used anyway.
+// A host may lack an interface or a network that a rule names. That is no error if another rule chooses something: all nodes of a
+// job have the same list, and their interfaces may have different names. But a misspelt name would make the job use another
+// network than the user means. So each host reports the rules that it does not use, with the reason. Two sorts of rules may match
+// nothing: patterns, which are written for interfaces that only some hosts have, and rules with ^, since they only exclude.
 
 // unusedRules returns a line for each rule that names an interface or a range of addresses that this host does not have. up are
 // the interfaces that are up, and down are the names of the others.
@@ -28,23 +27,19 @@ func unusedRules(rules []string, up []iface, down []string) (lines []string) {
 	return lines
 }
 
-// unusedRule returns why a rule matches no address of this host, or "" if it matches one.
+// unusedRule returns why a rule without wildcards matches no address of this host, or "" if it matches one.
 func unusedRule(rule string, up []iface, down []string) string {
 	for _, i := range up {
 		if slices.ContainsFunc(i.prefixes, func(p netip.Prefix) bool { return ruleCovers(rule, i.name, p.Addr()) }) {
 			return ""
 		}
 	}
-	is := func(name string) bool {
-		ok, err := path.Match(rule, name)
-		return err == nil && ok
-	}
 	switch {
 	case strings.Contains(rule, "/"):
 		return "no interface of this host that is up has an address in this network"
-	case slices.ContainsFunc(up, func(i iface) bool { return is(i.name) }):
+	case slices.ContainsFunc(up, func(i iface) bool { return i.name == rule }):
 		return "the interface has no IP address"
-	case slices.ContainsFunc(down, is):
+	case slices.Contains(down, rule):
 		return "the interface is down"
 	}
 	names := slices.Clone(down)
