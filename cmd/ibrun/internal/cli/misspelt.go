@@ -28,8 +28,7 @@ func Misspelt(env []string) (list []Misspelling) {
 		if !strings.HasPrefix(name, prefix) || len(name) < shortest || value == "" || slices.Contains(known, name) {
 			continue
 		}
-		near := slices.MinFunc(known, func(a, b string) int { return EditDistance(name, a) - EditDistance(name, b) })
-		if EditDistance(name, near) <= furthest {
+		if near, distance := closest(name, known); distance <= furthest {
 			list = append(list, Misspelling{name, near})
 		}
 	}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -9,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestMisspelt: a variable whose name is nearly that of one that is read is found, and what it may mean. Others are not: what is
-// read, short names, and what a user calls his own.
+// TestMisspelt: Misspelt finds variables whose names are nearly those of variables that ibrun reads, and says which these are. It
+// does not report variables that ibrun reads, short names, a user's own names, or empty variables.
 func TestMisspelt(t *testing.T) {
 	got := Misspelt([]string{"IBRUN_TRANSPROT=tcp", "IBRUN_TRANSPORT=tcp", "IBRUN_RDMA_DEVICE=mlx5_0", "IBRUN_CPU=1", "IBRUN_NN=2",
 		"IBRUN_MY_RESULTS=/d", "IBRUN_BIND_T=core", "IBRUN_LABEL=1", "IBRUN_FD=3", "TRANSPROT=tcp", "IBRUN_HEARTBEET=1s",
@@ -35,7 +34,7 @@ func TestDocumentedVariables(t *testing.T) {
 		}
 		for _, name := range regexp.MustCompile(`\bIBRUN_[A-Z0-9_]+`).FindAllString(string(text), -1) {
 			if got := Misspelt([]string{name + "=1"}); len(got) > 0 {
-				t.Errorf("%s: %s", page, fmt.Sprint(got))
+				t.Errorf("%s: %v", page, got)
 			}
 		}
 	}

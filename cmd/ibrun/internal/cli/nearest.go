@@ -52,11 +52,17 @@ func nearestWord(word string, names []string) string {
 	if len(longer) > 0 && len(word) >= atLeast {
 		return slices.MinFunc(longer, func(a, b string) int { return len(a) - len(b) })
 	}
-	nearest := slices.MinFunc(names, func(a, b string) int { return EditDistance(word, a) - EditDistance(word, b) })
-	if EditDistance(word, nearest) > max(2, len(word)/3) {
+	nearest, distance := closest(word, names)
+	if distance > max(2, len(word)/3) {
 		return ""
 	}
 	return nearest
+}
+
+// closest returns the name with the smallest edit distance to word, and that distance.
+func closest(word string, names []string) (name string, distance int) {
+	name = slices.MinFunc(names, func(a, b string) int { return EditDistance(word, a) - EditDistance(word, b) })
+	return name, EditDistance(word, name)
 }
 
 // EditDistance returns the number of insertions, deletions and replacements of bytes that turn a into b.
