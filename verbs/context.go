@@ -25,7 +25,7 @@ type Context struct {
 
 	mu      sync.Mutex
 	objects map[*base]struct{} // all open objects but the context; keeps registered memory alive
-	unfreed error              // the first with which an object was not freed; guarded by mu
+	unfreed error              // the first error of freeing an object; guarded by mu
 	tokens  map[uint64]any     // *QP, *CQ and *SRQ by the token that events name them by
 	qps     map[uint32]*QP     // by queue pair number, which completions name them by
 

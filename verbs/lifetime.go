@@ -174,8 +174,10 @@ func (b *base) shutdown(free func() error) error {
 		c.mu.Unlock()
 		return err
 	}
-	c.noteUnfreed(err)
 	c.mu.Lock()
+	if c.unfreed == nil {
+		c.unfreed = err // the objects that this one uses may stay in use: see whyInUse
+	}
 	delete(c.objects, b)
 	c.mu.Unlock()
 	c.dropRefs(b.uses)
@@ -185,18 +187,9 @@ func (b *base) shutdown(free func() error) error {
 	return err
 }
 
-// noteUnfreed keeps the first error after which an object that nobody can close again may not be freed. What that object uses is
-// in use until the end, so Close returns this error instead of those that follow from it.
-func (c *Context) noteUnfreed(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.unfreed == nil {
-		c.unfreed = err
-	}
-}
-
-// whyInUse returns the cause of an error of an object that Close closes. If the cause was taken for the loss of the device,
-// its kind is dropped: nothing is in use on a device that is lost.
+// whyInUse returns the error that Close reports for an object that it could not close. If the object is in use because another
+// one was not freed before, that is the first error of freeing one. If that error was taken for the loss of the device, its kind
+// is dropped: nothing is in use on a device that is lost.
 func (c *Context) whyInUse(err error) error {
 	if kindOf(err) != ErrBusy {
 		return err
