@@ -35,7 +35,7 @@ const sweepWays = 3 * 2 * 2
 
 const ranksPerNode = 2 // of adapters.start
 
-func (r sweptRefusal) first() uint32 { return [...]uint32{0, 3, 0}[r.way%3] }
+func (r sweptRefusal) skip() uint32 { return [...]uint32{0, 3, 0}[r.way%3] } // calls before that succeed
 func (r sweptRefusal) count() uint32 {
 	if r.way%3 == 0 || r.way%3 == 1 && r.once {
 		return 1
@@ -47,7 +47,7 @@ func (r sweptRefusal) second() bool { return r.way/6 == 1 }
 
 func (r sweptRefusal) String() string {
 	which := [...]string{"the first", "a later", "each"}[r.way%3]
-	if r.count() > 1 && r.first() > 0 {
+	if r.count() > 1 && r.skip() > 0 {
 		which = "each later"
 	}
 	return fmt.Sprintf("%s %s with %v at %s with %s", which, r.call, r.errno,
@@ -93,7 +93,7 @@ func (r sweptRefusal) run(t *testing.T) string {
 	a := newAdapters(t, devices, devices)
 	for k, host := range a.hosts {
 		if k == 1 || r.both() {
-			host.RefuseSome(ibvmock.Refusal{Function: r.call, Errno: r.errno, Skip: r.first(), Count: r.count(), Device: "dev0"})
+			host.RefuseSome(ibvmock.Refusal{Function: r.call, Errno: r.errno, Skip: r.skip(), Count: r.count(), Device: "dev0"})
 		}
 	}
 	a.start("")
@@ -109,8 +109,8 @@ func (r sweptRefusal) run(t *testing.T) string {
 	return fmt.Sprint(transport, " ", said)
 }
 
-// releases reports whether each call is refused that releases something, and the error is not that of a lost device, whose part
-// the kernel has freed.
+// releases reports whether all calls of a function that releases something are refused. EIO does not count: the device is then
+// taken for lost, and the kernel has released everything.
 func (r sweptRefusal) releases() bool {
 	return r.way%3 == 2 && r.errno != syscall.EIO &&
 		slices.Contains([]string{"ibv_dereg_mr", "ibv_destroy_cq", "ibv_dealloc_pd", "ibv_close_device"}, r.call)
@@ -153,7 +153,7 @@ func (a *adapters) transportBetweenNodes() string {
 	a.t.Helper()
 	bytes := map[string]int64{}
 	for _, p := range readReport(a.t, filepath.Join(a.dir, "report.json")).Pairs {
-		if p.From/2 != p.To/2 {
+		if p.From/ranksPerNode != p.To/ranksPerNode {
 			bytes[p.Transport] += int64(p.Bytes)
 		}
 	}

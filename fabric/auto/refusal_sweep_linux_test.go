@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/ibvmock"
 	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs/verbstest"
@@ -37,13 +38,9 @@ func (r refusal) String() string {
 // refusalPhases are the parts of a job in which calls are refused.
 var refusalPhases = []string{"opening", "connecting", "connecting again", "closing"}
 
-// likelyErrnos are those that drivers, firmware and the kernel return when a queue pair is connected.
-var likelyErrnos = []syscall.Errno{syscall.ETIMEDOUT, syscall.EINTR, syscall.EIO, syscall.EBUSY, syscall.ENODATA,
-	syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.EREMOTEIO, syscall.EINVAL, syscall.ENOMEM, syscall.EAGAIN, syscall.EPERM,
-	syscall.EOPNOTSUPP, syscall.ENODEV}
-
-// allRefusals returns the first, a later and every call with every error, in one phase and at one or both processes in turn, and
-// every call in all ways with likely errors. In a part of them a process polls rarely.
+// allRefusals returns the first, a later and every call with every error; the phase and the processes change from one to the
+// next. It also returns every call in all ways, each way with a quarter of [ibvmock.Errnos]. In some of these a process polls
+// rarely.
 func allRefusals() (all []refusal) {
 	const lastErrno = 133 // EHWPOISON
 	for _, call := range verbstest.SimulatedCalls() {
@@ -57,7 +54,7 @@ func allRefusals() (all []refusal) {
 					at: [...]string{"1", "01", "0"}[turn/4%3], phase: refusalPhases[turn%4]})
 			}
 		}
-		for i, errno := range likelyErrnos {
+		for i, errno := range ibvmock.Errnos() {
 			for _, phase := range refusalPhases {
 				for way := range 3 * 3 * 2 {
 					if (i+way)%4 != 0 { // each way with a quarter of the errors

@@ -13,33 +13,20 @@ import (
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
 
-// refusedQP is a device with a queue pair, which the device refuses once to destroy.
+// refusedQP returns an open device and a queue pair that it refuses to destroy, once.
 func refusedQP(t *testing.T, errno syscall.Errno) (*ibvmock.Library, *verbs.Context, *verbs.QP) {
 	t.Helper()
 	lib := ibvmock.Load(t)
-	ctx, err := verbstest.OpenLibrary(lib.NewDevice("mlx5_roce"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	pd, err := ctx.AllocPD()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cq, err := ctx.CreateCQ(16, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	qp, err := pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: cq})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ctx := must(verbstest.OpenLibrary(lib.NewDevice("mlx5_roce")))(t)
+	pd, cq := must(ctx.AllocPD())(t), must(ctx.CreateCQ(16, nil))(t)
+	qp := must(pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: cq}))(t)
 	lib.Refuse("ibv_destroy_qp", 0, 1, errno)
 	return lib, ctx, qp
 }
 
-// TestMockCloseNamesCause: the device refuses to destroy a queue pair, so what the queue pair uses is in use until the end. The
-// error with which the device is closed is that of the queue pair. With EIO the device is taken for lost, until something is in
-// use.
+// TestMockCloseNamesCause: the device refuses to destroy a queue pair, so it cannot free what the queue pair uses either. Closing
+// the device returns the error of the queue pair. EIO alone means that the device is lost. But a later call fails because
+// something is in use, so the device is not lost, and EIO is returned too.
 func TestMockCloseNamesCause(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.EREMOTEIO, syscall.EIO} {
 		_, ctx, qp := refusedQP(t, errno)
