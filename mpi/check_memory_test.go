@@ -11,7 +11,7 @@ import (
 	"github.com/ibrun/ibrun/mpi/mpitest"
 )
 
-// memoryCase is what one of two ranks makes calls with that are checked.
+// memoryCase has what a rank needs for the calls that are checked. There are two ranks.
 type memoryCase struct {
 	*allocCase
 	p     *mpi.Process

@@ -43,7 +43,7 @@ func launchOver(t *testing.T, program string, n int, variables ...string) {
 	}
 }
 
-// idups is the program of the test. The ranks take turns to wait in another way than the others, and then in the next one.
+// idups is the program of the test. In each round one rank, in turn, waits in one of the ways, in turn. The others call Wait.
 func idups(p *mpi.Process) error {
 	rounds := soaktest.Choose(2000, 24)
 	w := p.World()

@@ -13,13 +13,13 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/bootstrap"
 )
 
-// unclosable is a transport that returns an error at its end.
-type unclosable struct {
+// failingClose is a domain whose Close closes it and returns an error.
+type failingClose struct {
 	fabric.Domain
 	err error
 }
 
-func (u unclosable) Close() error { return errors.Join(u.Domain.Close(), u.err) }
+func (u failingClose) Close() error { return errors.Join(u.Domain.Close(), u.err) }
 
 // TestReportUnreleased: a transport does not release everything. A rank that ends right warns of it, and one that fails returns
 // it beside its own error, without a warning. Finalize returns any other error of closing the transport.
@@ -42,7 +42,7 @@ func TestReportUnreleased(t *testing.T) {
 			Nodes:   func() ([]int, error) { return []int{0}, nil },
 			Open: func(ctx context.Context, c *fabric.Config, _ bootstrap.Thresholds) (fabric.Domain, error) {
 				d, err := mem.NewHub(1).Transport().Open(ctx, c)
-				return unclosable{d, x.closed}, err
+				return failingClose{d, x.closed}, err
 			},
 			Report: func(text string) { reports = append(reports, text) },
 		}

@@ -59,12 +59,12 @@ func Networks(tb testing.TB) {
 	}
 }
 
-// trial begins the names of the network namespaces that this process makes, and no other one's.
-func trial() string { return fmt.Sprintf("need%d-", os.Getpid()) }
+// trialPrefix returns the beginning of the names of the network namespaces that this process makes. Other processes use others.
+func trialPrefix() string { return fmt.Sprintf("need%d-", os.Getpid()) }
 
 // networks makes a network namespace with a pair of interfaces and a bridge, runs a program in it, and removes it again.
 var networks = sync.OnceValue(func() error {
-	name := trial() + strings.ToLower(rand.Text()[:8])
+	name := trialPrefix() + strings.ToLower(rand.Text()[:8])
 	if err := run("ip", "netns", "add", name); err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ func TestPresent(t *testing.T) {
 	}
 }
 
-// TestRoot: only root is root.
+// TestRoot: a test that needs root runs as root, and is skipped otherwise.
 func TestRoot(t *testing.T) {
 	t.Setenv("CI", "")
 	want := ""
@@ -88,7 +88,7 @@ func TestRoot(t *testing.T) {
 	}
 }
 
-// TestRights: a right that is missing is one that the program which needs it lacks, and the message has its words.
+// TestRights: Namespaces skips the test exactly if unshare fails, and the message has the output of unshare.
 func TestRights(t *testing.T) {
 	t.Setenv("CI", "")
 	Program(t, "unshare", "util-linux")
@@ -105,7 +105,7 @@ func TestRights(t *testing.T) {
 // TestNetworks: where networks may be made, the trial leaves none behind.
 func TestNetworks(t *testing.T) {
 	list := func() []string {
-		names, err := filepath.Glob("/run/netns/" + trial() + "*")
+		names, err := filepath.Glob("/run/netns/" + trialPrefix() + "*")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// What ends waits without a message, and goals that no other scenario has: see the table of wake-ups in docs/waiting.md.
+// Scenarios of waits that end without a message, and of goals that no other scenario has: see the table in docs/waiting.md.
 
 // otherContext is a context in which goroutines acknowledge that their wait in testContext has ended.
 const otherContext = testContext + 1
@@ -36,15 +36,15 @@ func (x *execution) ends(name string, want error, wait, after func() error) {
 
 // waiting starts goroutines that wait for process 1 in different ways, all of which must fail.
 func (x *execution) waiting(want, wantProbe error, after func() error) {
-	e, from := x.es[0], func(source int, tag int32) Route { // who watches a process needs its number
-		r := from(source, tag)
-		r.Peer = int32(source)
+	e, watched := x.es[0], func(tag int32) Route { // with the number of the process, which watching it needs
+		r := from(1, tag)
+		r.Peer = 1
 		return r
 	}
-	x.ends("receive", want, func() error { _, err := e.Recv(from(1, 1), nil); return err }, after)
-	x.ends("probe", wantProbe, func() error { _, _, err := e.Probe(from(1, 2), true); return err }, after)
+	x.ends("receive", want, func() error { _, err := e.Recv(watched(1), nil); return err }, after)
+	x.ends("probe", wantProbe, func() error { _, _, err := e.Probe(watched(2), true); return err }, after)
 	x.ends("channel", want, func() error {
-		r := e.Irecv(from(1, 3), nil)
+		r := e.Irecv(watched(3), nil)
 		<-e.Done(r)
 		_, err := e.Wait(r)
 		return err

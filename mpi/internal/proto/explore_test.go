@@ -101,8 +101,8 @@ func explore(t *testing.T, p policy, deviations int, s scenario) int {
 	}
 }
 
-// exploreUpTo is explore with deviations, with one more, and so on, while all schedules of a number of deviations are probably no
-// more than limit. It returns how many schedules there were with the last number, and that number; -1 if there are no others.
+// exploreUpTo explores all schedules with a number of deviations, then with one more, and so on, while their number is probably
+// at most limit. It returns the number of schedules and the number of deviations of the last round, which is -1 if it added none.
 func exploreUpTo(t *testing.T, p policy, deviations, limit int, s scenario) (schedules, last int) {
 	t.Helper()
 	single := explore(t, p, 1, s)

@@ -38,7 +38,7 @@ func receive(e *Engine, tag int32) func() error {
 // send starts a goroutine of process 1 that sends a message with each of the tags to process 0.
 func (x *execution) send(tags ...int32) { x.run("peer", func() error { return x.sends(tags...) }) }
 
-// sends is what that goroutine does.
+// sends sends a message with each of the tags from process 1 to process 0, and waits for the answer to each.
 func (x *execution) sends(tags ...int32) error {
 	for _, tag := range tags {
 		if err := x.es[1].Send(to(1, 0, tag), []byte{byte(tag)}, Standard); err != nil {
@@ -60,8 +60,8 @@ func testUntil(e *Engine, h Handle) error {
 	}
 }
 
-// exploredScenario is a scenario with the least number of deviations with which all schedules are
-// explored, if it is more than that of other scenarios.
+// exploredScenario is a scenario. Turn by turn, all schedules with at least so many deviations are explored; with IBRUN_SOAK=1,
+// with one more. 0 means no more than in other scenarios.
 type exploredScenario struct {
 	name       string
 	deviations int
