@@ -123,9 +123,9 @@ func UnusedInterfaces(getenv func(string) string) ([]string, error) {
 	return n.UnusedInterfaces()
 }
 
-// Ports returns the active RDMA ports of this machine that jobs may use by the settings. It opens each as a job does. What
-// IBRUN_RDMA_DEVICES names is listed in any case; the number of the port is 0 if the name has none. The error names an invalid
-// setting.
+// Ports returns the active RDMA ports of this machine that jobs may use by the settings. It opens each as a job does. The
+// list also has devices and ports that IBRUN_RDMA_DEVICES names and that do not exist or are not active. The number of the port
+// is 0 if the name has none. The error names an invalid setting.
 func Ports(getenv func(string) string) ([]Port, error) {
 	var n auto.Node
 	if err := n.FromEnv(getenv); err != nil {

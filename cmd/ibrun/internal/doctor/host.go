@@ -29,11 +29,11 @@ type Host struct {
 	MTUs        map[string]PortMTU      // of active ports of devices that could be opened, by names such as mlx5_0/1
 	Networks    map[string]netip.Prefix // of the addresses of RoCE ports, by the same names
 	Pings       []Ping                  // between RDMA ports of this machine
-	// Refused has the active ports that a job can open, by the same names: why it cannot use them, nil if it can. It also has what
-	// IBRUN_RDMA_DEVICES names and does not exist or has no active port.
+	// Refused has the active ports that a job can open, by the same names: why it cannot use them, nil if it can. It also has
+	// the devices and ports that IBRUN_RDMA_DEVICES names, if they do not exist or are not active.
 	Refused map[string]error
-	// UnusedInterfaces are the lines of a job about what IBRUN_TCP_INTERFACES names and this host does not have. InterfacesErr is
-	// why a job can use no interface. Both are meaningless if a setting is invalid.
+	// UnusedInterfaces are the lines that a job prints about elements of IBRUN_TCP_INTERFACES that this host does not have.
+	// InterfacesErr says why a job can use no interface. Both are meaningless if a setting is invalid.
 	UnusedInterfaces []string
 	InterfacesErr    error
 	Peers            []Peer // the hosts given on the command line

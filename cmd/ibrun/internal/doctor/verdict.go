@@ -25,8 +25,8 @@ const (
 	JobsUnknown = "unknown" // the machine was captured
 )
 
-// newVerdict returns the verdict on a machine with these findings. What is wrong with RDMA does not keep jobs from working: they
-// use TCP. Nor does what is wrong with TCP, if all ranks are on this machine and share memory.
+// newVerdict returns the verdict on a machine with these findings. Jobs work in spite of a fault of RDMA: they use TCP. They work
+// in spite of a fault of TCP if all ranks are on this machine and use shared memory.
 func newVerdict(h *Host, findings []Finding) Verdict {
 	v := Verdict{Jobs: JobsWork, RDMA: h.rdmaVerdict(findings)}
 	var obstacles []string

@@ -44,11 +44,11 @@ func checkDebuggers(size int, o *cli.Options) error {
 	return nil
 }
 
-// tryDebuggers returns an error if a debugger for these ranks is missing.
+// tryDebuggers returns an error if a debugger for these ranks is missing. It makes their commands as a job does, and drops them.
 func tryDebuggers(ranks []int, o *cli.Options, getenv func(string) string) error {
 	tasks := make([]protocol.RankTask, len(ranks))
 	for i, rank := range ranks {
-		tasks[i] = protocol.RankTask{Rank: rank, Args: []string{""}}
+		tasks[i] = protocol.RankTask{Rank: rank, Args: []string{""}} // the name of the program, which a debugger replaces
 	}
 	_, err := (&debuggers{display: getenv("DISPLAY") != ""}).add(tasks, o)
 	return err
