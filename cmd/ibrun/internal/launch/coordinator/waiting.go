@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -43,13 +42,17 @@ func (r refusals) show(s console.Streams, refused control.Refusal) {
 func listen(ctx context.Context, security control.Security, o *cli.Options, s console.Streams) (*control.Listener, error) {
 	var backoff control.Backoff
 	for shown := false; ; shown = true {
-		l, err := control.Listen(listenAddress(ctx, o.Rendezvous), security, Heartbeat(o))
+		addr, err := listenAddress(ctx, o.Rendezvous)
+		var l *control.Listener
+		if err == nil {
+			l, err = control.Listen(addr, security, Heartbeat(o))
+		}
 		switch {
 		case err == nil:
 			return l, nil
 		case !mayResolveLater(o.Rendezvous, err):
 			return nil, fmt.Errorf("%w (--rendezvous names an address of node 0)", err)
-		case !shown:
+		case !shown && ctx.Err() == nil:
 			s.Warn("the address of node 0 cannot be used yet", console.Attrs{Address: o.Rendezvous, Error: err.Error(),
 				LimitSeconds: JoinTimeout(o).Seconds(), Text: fmt.Sprintf("%v; trying again for %v (--join-timeout; "+
 					"--rendezvous names an address of node 0)", err, JoinTimeout(o))})
@@ -60,20 +63,33 @@ func listen(ctx context.Context, security control.Security, o *cli.Options, s co
 	}
 }
 
-// listenAddress returns the address at which node 0 listens. Debian gives the name of a host a loopback address in its own
-// /etc/hosts, at which no other host reaches it. If the rendezvous has such a name, node 0 listens at all addresses: the secret
-// decides who may join. An address of the user, or localhost, is meant.
-func listenAddress(ctx context.Context, rendezvous string) string {
+// listenAddress returns the address at which node 0 listens. A name is looked up here only: when it is looked up again, it may
+// mean something else.
+//
+// Debian gives the name of a host a loopback address in its own /etc/hosts, at which no other host reaches it. If the rendezvous
+// has a name with only such addresses, node 0 listens at all addresses: the secret decides who may join. An address of the user,
+// or localhost, is meant.
+func listenAddress(ctx context.Context, rendezvous string) (string, error) {
 	host, port, err := net.SplitHostPort(rendezvous)
-	if _, errParse := netip.ParseAddr(host); err != nil || errParse == nil || strings.Contains(strings.ToLower(host), "localhost") {
-		return rendezvous
+	if _, errParse := netip.ParseAddr(host); err != nil || errParse == nil || host == "" ||
+		strings.Contains(strings.ToLower(host), "localhost") {
+		return rendezvous, nil // control.Listen returns the error of an address without a port
 	}
 	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-	elsewhere := slices.ContainsFunc(addrs, func(a netip.Addr) bool { return !a.Unmap().IsLoopback() })
-	if err != nil || len(addrs) == 0 || elsewhere { // Listen returns the error
-		return rendezvous
+	if err != nil {
+		return "", fmt.Errorf("listen for the other nodes: %w", err)
 	}
-	return net.JoinHostPort("", port)
+	found := ""
+	for _, a := range addrs {
+		switch a = a.Unmap(); {
+		case a.IsLoopback():
+		case a.Is4(): // net.Listen prefers IPv4 too; the other nodes try all addresses of the name
+			return net.JoinHostPort(a.String(), port), nil
+		case found == "":
+			found = a.String()
+		}
+	}
+	return net.JoinHostPort(found, port), nil
 }
 
 // mayResolveLater reports whether an address cannot be listened at because of what its name means now.

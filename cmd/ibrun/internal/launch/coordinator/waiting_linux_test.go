@@ -14,12 +14,14 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/control"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/internal/waittest"
 )
 
-// serveName answers DNS queries for every name: that it does not exist until known is set, then with 127.0.0.1.
-func serveName(t *testing.T, known *atomic.Bool) (addr string) {
+// serveNames starts a DNS server, and makes it that of the test. The server answers each query for IPv4 with the addresses that
+// the function returns, whatever the name is. If there are none, the name does not exist. Names have no addresses of IPv6.
+func serveNames(t *testing.T, addresses func() [][4]byte) {
 	t.Helper()
 	socket, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
@@ -40,19 +42,24 @@ func serveName(t *testing.T, known *atomic.Bool) (addr string) {
 			end += 5
 			const noSuchName, typeA = 3, 1
 			answer := append([]byte{query[0], query[1], 0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0}, query[12:end]...)
-			switch isA := binary.BigEndian.Uint16(query[end-4:]) == typeA; {
-			case !known.Load():
+			switch found := addresses(); {
+			case len(found) == 0:
 				answer[3] |= noSuchName
-			case isA:
-				answer[7] = 1
-				answer = append(answer, 0xc0, 12, 0, typeA, 0, 1, 0, 0, 0, 0, 0, 4, 127, 0, 0, 1)
+			case binary.BigEndian.Uint16(query[end-4:]) == typeA:
+				answer[7] = byte(len(found))
+				for _, a := range found {
+					answer = append(answer, 0xc0, 12, 0, typeA, 0, 1, 0, 0, 0, 0, 0, 4, a[0], a[1], a[2], a[3])
+				}
 			}
 			if _, err := socket.WriteTo(answer, from); err != nil {
 				return
 			}
 		}
 	}()
-	return socket.LocalAddr().String()
+	server := socket.LocalAddr().String()
+	nameServer.Store(&server)
+	t.Cleanup(func() { nameServer.Store(nil) })
+	queries.Store(0)
 }
 
 var (
@@ -78,9 +85,54 @@ func TestListenAddress(t *testing.T) {
 	for _, rendezvous := range []string{
 		"127.0.0.1:7000", "[::1]:7000", "localhost:7000", "LOCALHOST.:7000", ":7000", "10.0.0.1:7000", "ip6-localhost:7000", "no port",
 	} {
-		if got := listenAddress(t.Context(), rendezvous); got != rendezvous {
-			t.Errorf("%s: node 0 listens at %s", rendezvous, got)
+		if got, err := listenAddress(t.Context(), rendezvous); err != nil || got != rendezvous {
+			t.Errorf("%s: node 0 listens at %s, %v", rendezvous, got, err)
 		}
+	}
+}
+
+// TestListenAddressOfName: node 0 listens at an address of its name that other hosts reach, and at all addresses if it has none.
+func TestListenAddressOfName(t *testing.T) {
+	var found atomic.Pointer[[][4]byte]
+	serveNames(t, func() [][4]byte { return *found.Load() })
+	for _, c := range []struct {
+		found [][4]byte
+		want  string
+	}{
+		{[][4]byte{{127, 0, 1, 1}}, ":7000"},
+		{[][4]byte{{192, 0, 2, 1}}, "192.0.2.1:7000"},
+		{[][4]byte{{127, 0, 1, 1}, {192, 0, 2, 1}}, "192.0.2.1:7000"},
+	} {
+		found.Store(&c.found)
+		if got, err := listenAddress(t.Context(), "head.ibrun.test.:7000"); err != nil || got != c.want {
+			t.Errorf("the name has the addresses %v: node 0 listens at %q, %v; want %q", c.found, got, err, c.want)
+		}
+	}
+}
+
+// TestNameLookedUpOnce: a name that becomes known after node 0 has looked it up is looked up again as if it were new. Node 0 must
+// not listen at its loopback address then.
+func TestNameLookedUpOnce(t *testing.T) {
+	var asked atomic.Int32
+	serveNames(t, func() [][4]byte {
+		if asked.Add(1) <= 2 { // one for IPv4 and one for IPv6
+			return nil
+		}
+		return [][4]byte{{127, 0, 0, 1}}
+	})
+	shown, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shown.Close()
+	o := &cli.Options{Nodes: 2, Rendezvous: "head.ibrun.test.:0"}
+	l, err := listen(t.Context(), control.Security{}, o, console.Streams{Err: shown})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if at := hostOf(l.Addr()); at != "::" && at != "0.0.0.0" {
+		t.Errorf("node 0 listens at %s, want all addresses", at)
 	}
 }
 
@@ -88,10 +140,12 @@ func TestListenAddress(t *testing.T) {
 // immediately.
 func TestNameKnownLater(t *testing.T) {
 	var known atomic.Bool
-	server := serveName(t, &known)
-	nameServer.Store(&server)
-	defer nameServer.Store(nil)
-	queries.Store(0)
+	serveNames(t, func() [][4]byte {
+		if !known.Load() {
+			return nil
+		}
+		return [][4]byte{{127, 0, 0, 1}}
+	})
 	port, err := FreePort()
 	if err != nil {
 		t.Fatal(err)
