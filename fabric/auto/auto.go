@@ -33,6 +33,10 @@ type Node struct {
 	Local []int
 	// Key is a secret of this job.
 	Key [32]byte
+	// Address returns the address that a peer passes to others, or nil if it is not known. Poll, Arm and Close of the domain call
+	// it, if a peer that has connected to this process is to be reached over TCP, and this process has not connected to the peer.
+	// Then the peer may be lost if Address is nil.
+	Address func(peer int) []byte
 	// Tracer is the process that is an ancestor of all local peers, or 0.
 	Tracer int
 	// Sockets is shm.Transport.Sockets: the launcher's sockets between the local peers, or nil.

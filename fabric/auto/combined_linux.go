@@ -85,7 +85,7 @@ func combine(cfg *fabric.Config, parts []part, n *Node) (fabric.Domain, error) {
 			d.shm = i
 		}
 	}
-	d.fallback = newFallback(d, n.Key)
+	d.fallback = newFallback(d, n)
 	var err error
 	d.epfd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {

@@ -40,8 +40,9 @@ type fallback struct {
 	// contacted has the peers with which control messages were exchanged. While they are reached over RDMA, the loss of their TCP
 	// connection is not reported.
 	contacted map[int]bool
-	tcpAddr   map[int][]byte // of peers that are reached over RDMA
-	handovers handovers      // of peers that were connected
+	tcpAddr   map[int][]byte        // of peers that are reached over RDMA; nil if address does not know it
+	address   func(peer int) []byte // Node.Address
+	handovers handovers             // of peers that were connected
 }
 
 // rdmaDomain is what fallback needs of a domain of package rdma.
@@ -90,9 +91,9 @@ const (
 )
 
 // newFallback returns nil unless there are parts for RDMA and one for TCP.
-func newFallback(d *combined, key [32]byte) *fallback {
-	f := &fallback{d: d, tcp: -1, tag: controlTag(key), pairs: map[int]*pair{}, overTCP: map[int]bool{}, contacted: map[int]bool{},
-		tcpAddr: map[int][]byte{}, given: map[int]uint8{}}
+func newFallback(d *combined, n *Node) *fallback {
+	f := &fallback{d: d, tcp: -1, tag: controlTag(n.Key), address: n.Address, pairs: map[int]*pair{}, overTCP: map[int]bool{},
+		contacted: map[int]bool{}, tcpAddr: map[int][]byte{}, given: map[int]uint8{}}
 	f.handovers = handovers{f: f, moves: map[int]*move{}}
 	for i, p := range d.parts {
 		if r, ok := p.Domain.(rdmaDomain); ok {
@@ -281,10 +282,7 @@ func (f *fallback) flush() {
 
 func (f *fallback) flushPair(peer int, p *pair) {
 	for len(p.out) > 0 && !p.failed {
-		ep, err := f.d.parts[f.tcp].Connect(peer, f.tcpAddr[peer])
-		if err == nil {
-			err = ep.Send(p.out[0], nil)
-		}
+		err := f.sendControl(peer, p.out[0])
 		switch {
 		case err == fabric.ErrAgain:
 			return
@@ -297,6 +295,24 @@ func (f *fallback) flushPair(peer int, p *pair) {
 			p.rdma.ConfirmAlive(peer, true) // the process has accepted the connection; TCP reports its end
 		}
 	}
+}
+
+// sendControl sends a control message.
+func (f *fallback) sendControl(peer int, b []byte) error {
+	addr, asked := f.tcpAddr[peer]
+	if !asked && f.address != nil { // the peer has connected, and this process has not
+		f.tcpAddr[peer] = nil
+		f.learn(peer, f.address(peer))
+		addr = f.tcpAddr[peer]
+	}
+	ep, err := f.d.parts[f.tcp].Connect(peer, addr)
+	if err != nil && addr == nil {
+		return fmt.Errorf("its TCP address is not known: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	return ep.Send(b, nil)
 }
 
 // fail gives up asking a peer. RDMA finds whether its process exists.

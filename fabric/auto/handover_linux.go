@@ -121,10 +121,7 @@ func (h *handovers) sendControl(peer int, m *move) bool {
 	f := h.f
 	for len(m.control) > 0 {
 		f.contacted[peer] = true
-		ep, err := f.d.parts[f.tcp].Connect(peer, f.tcpAddr[peer])
-		if err == nil {
-			err = ep.Send(m.control[0], nil)
-		}
+		err := f.sendControl(peer, m.control[0])
 		if err == fabric.ErrAgain {
 			return true
 		}
@@ -145,6 +142,7 @@ func (h *handovers) receive(peer int, c control) bool {
 		return false
 	}
 	t.addr = slices.Clone(t.addr)
+	f.learn(peer, t.addr)
 	m := h.moves[peer]
 	if m == nil || m.from == nil {
 		next, err := f.d.choose(peer, t.addr)

@@ -241,3 +241,35 @@ func TestHandover(t *testing.T) {
 		})
 	}
 }
+
+// TestHandoverByPeer: process 0 connects to process 1, which does not connect itself. The device of process 1 is lost while the
+// connection is made, or after that. Then both use TCP, whose address process 1 asks for.
+func TestHandoverByPeer(t *testing.T) {
+	for name, connected := range map[string]bool{"connecting": false, "connected": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			job := newCluster(t, 0, "ib", "ib")
+			if connected {
+				job.sendOne()
+			} else {
+				if err := job.connect(0, 1).Send([]byte("early"), nil); err != fabric.ErrAgain {
+					t.Fatal(err)
+				}
+				job.poll(0)
+				job.poll(1)
+			}
+			job.net.RemoveDevice("ib-1")
+			job.sendOne()
+			waittest.Poll(t, "both use TCP", func() bool {
+				job.pollAll()
+				return job.route(0, 1) == "tcp" && job.route(1, 0) == "tcp"
+			})
+			if len(job.notes) != 1 {
+				t.Errorf("reported: %q", job.notes)
+			}
+			if asked := job.asked.Load(); connected && asked != 1 {
+				t.Errorf("processes asked for %d addresses, want 1", asked)
+			}
+		})
+	}
+}

@@ -179,7 +179,7 @@ func TestReasonOfDeviceInUse(t *testing.T) {
 	job.net.RefuseOn(nil)
 }
 
-// sendOne sends a message from process 0 to process 1, which only answers.
+// sendOne sends a message from process 0 to process 1, which does not connect itself.
 func (c *cluster) sendOne() {
 	c.t.Helper()
 	sent := false

@@ -31,6 +31,8 @@ type cluster struct {
 
 	ended []error // of reads
 
+	asked atomic.Int32 // calls of Node.Address
+
 	beforePoll func(i int) // is called before each Poll of a process, unless nil
 	rare       string      // the process that polls rarely, empty if none does
 	rounds     int         // calls of pollAll
@@ -61,7 +63,11 @@ func newClusterOn(t *testing.T, net *verbstest.SimulatedNetwork, heartbeat time.
 			devices = append(devices, name)
 		}
 		n := Node{Key: [32]byte{1}, Local: []int{i}, Interfaces: []string{"lo"}, network: c.net.Node(devices...),
-			Heartbeat:  heartbeat,
+			Heartbeat: heartbeat,
+			Address: func(peer int) []byte {
+				c.asked.Add(1)
+				return c.ds[peer].Addr()
+			},
 			ReportPeer: func(_ int, text string) { c.note(i, text) },
 			Report:     func(text string) { c.note(i, text) }}
 		d, err := Open(context.Background(), &fabric.Config{Self: i, Size: len(nodes)}, n)

@@ -111,7 +111,7 @@ func FromEnv(ctx context.Context) (*Process, error) {
 	if node.Local[0] == p.Rank { // problems of a node are reported once
 		node.Report = p.Report
 	}
-	node.ReportPeer = oncePerNode(b.nodes, p.Report, onceReporter(link, p.Rank))
+	node.Address, node.ReportPeer = b.address, oncePerNode(b.nodes, p.Report, onceReporter(link, p.Rank))
 	if err := p.mapPages(hello); err != nil && node.Report != nil {
 		// A job can run without being monitored.
 		node.Report(fmt.Sprintf("cannot monitor rank %d: %v", hello.Rank, err))
