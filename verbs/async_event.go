@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -85,8 +86,8 @@ func (e *asyncEvents) run(c *Context) {
 		d, decodeErr := uverbs.DecodeAsyncEvent(b[:n])
 		if err != nil || decodeErr != nil {
 			// Every read on a device that was removed fails with EIO.
-			if !c.lost.Load() {
-				c.deviceLost()
+			if c.lost.Load() == nil {
+				c.deviceLost(fmt.Errorf("read an asynchronous event: %w", cmp.Or(err, decodeErr)))
 				e.put(Event{Type: EventDeviceFatal})
 			}
 			return
@@ -104,7 +105,7 @@ func (c *Context) handleEvent(t EventType, element uint64) (Event, bool) {
 	ev := Event{Type: t}
 	switch t {
 	case EventDeviceFatal:
-		c.deviceLost()
+		c.deviceLost(nil)
 		return ev, true
 	case EventPortActive, EventPortError, EventLIDChange, EventPKeyChange, EventSMChange, EventReregister, EventGIDChange:
 		ev.Port = int(element)

@@ -15,8 +15,8 @@ type Context struct {
 	name     string // of the device
 	provider string
 	ib       ib.Context
-	caps     DeviceAttr // as of Open
-	lost     atomic.Bool
+	caps     DeviceAttr                 // as of Open
+	lost     atomic.Pointer[deviceLoss] // nil until the device is lost
 
 	refusesOptional atomic.Bool // the driver has refused access flags that it should ignore if it does not know them
 

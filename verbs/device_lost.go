@@ -3,9 +3,15 @@ package verbs
 // The device can be removed while it is open. Its event EventDeviceFatal, or an error of the event descriptor, then calls
 // Context.deviceLost, which calls the onDeviceLost of every open object.
 
-// deviceLost notes that the device is lost. Goroutines that wait for it return.
-func (c *Context) deviceLost() {
-	c.lost.Store(true)
+// deviceLoss is how it became known that a device is lost.
+type deviceLoss struct {
+	cause error // why no events can be read, or nil if an event has said it
+}
+
+// deviceLost notes that the device is lost. Goroutines that wait for it return. Only the first call sets the cause: what fails
+// later may be a consequence.
+func (c *Context) deviceLost(cause error) {
+	c.lost.CompareAndSwap(nil, &deviceLoss{cause})
 	var notify []func()
 	c.mu.Lock()
 	for b := range c.objects {
@@ -17,6 +23,15 @@ func (c *Context) deviceLost() {
 	for _, f := range notify {
 		f()
 	}
+}
+
+// causeOf returns why the device is lost if an error of this kind says that it is. It is nil for other kinds, and if there is no
+// error behind the loss.
+func (c *Context) causeOf(kind error) error {
+	if l := c.lost.Load(); l != nil && kind == ErrDeviceLost {
+		return l.cause
+	}
+	return nil
 }
 
 // deviceLost makes posts fail from now on.

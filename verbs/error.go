@@ -49,7 +49,7 @@ type Error struct {
 	Post   bool   // the call was to post a request
 	Kind   error  // one of the kinds above, or nil for another error of the operating system
 	Detail string // what is wrong, and the remedy; may be empty
-	Err    error  // the provider's error, or nil; it wraps the [syscall.Errno]
+	Err    error  // the provider's error, or nil; it wraps the [syscall.Errno]. With ErrDeviceLost perhaps that of an earlier call
 
 	// Dropped is the number of requests, the last that were posted before, that the device has refused later: they do not
 	// complete. Only posts and [QP.Ring] through libibverbs set it, when a queue pair or the device has failed.
@@ -149,5 +149,5 @@ func dropped(err error) int {
 
 // refuse returns an error that this package has detected.
 func (c *Context) refuse(op string, kind error, detail string, args ...any) error {
-	return &Error{Op: op, Device: c.name, Kind: kind, Detail: fmt.Sprintf(detail, args...)}
+	return &Error{Op: op, Device: c.name, Kind: kind, Detail: fmt.Sprintf(detail, args...), Err: c.causeOf(kind)}
 }

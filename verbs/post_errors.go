@@ -12,7 +12,7 @@ import (
 // postError returns an error of this package about a request.
 func (q *QP) postError(op Opcode, id uint64, kind error, format string, args ...any) error {
 	return &Error{Op: "post a " + op.String(), Device: q.ctx.name, QPN: q.num, ID: id, Post: true, Kind: kind,
-		Detail: fmt.Sprintf(format, args...)}
+		Detail: fmt.Sprintf(format, args...), Err: q.ctx.causeOf(kind)}
 }
 
 // closedKind returns why nothing can be posted any more. The caller must hold the lock of q.send.

@@ -109,8 +109,8 @@ func (r *recvQueue) refusePost(id uint64, entries int) error {
 	switch {
 	case r.hasSRQ:
 		e.Detail = "the queue pair takes its receives from a shared receive queue; use SRQ.Recv"
-	case r.base.ctx.lost.Load():
-		e.Kind = ErrDeviceLost
+	case r.base.ctx.lost.Load() != nil:
+		e.Kind, e.Err = ErrDeviceLost, r.base.ctx.causeOf(ErrDeviceLost)
 	case r.closed || r.base.kind == kindSRQ && !r.open.Load():
 		e.Kind = ErrClosed
 	case !r.open.Load():

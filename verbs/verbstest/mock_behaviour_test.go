@@ -4,6 +4,7 @@ package verbstest_test
 
 import (
 	"errors"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -196,4 +197,40 @@ func TestMockPortDown(t *testing.T) {
 		t.Errorf("query a lost device: %v", err)
 	}
 	lib.SetLost(dev.Name, false)
+}
+
+// TestMockEventsUnreadable: a device whose events cannot be read counts as lost. Every call that fails because of that names the
+// call of the library that has failed first, and its error.
+func TestMockEventsUnreadable(t *testing.T) {
+	lib := ibvmock.Load(t)
+	dev := lib.NewDevice("mlx5_roce")
+	p := newMockPairOn(t, dev)
+	pd, ch := must(p.ctx.AllocPD())(t), must(p.ctx.CreateChannel())(t)
+	cq := must(p.ctx.CreateCQ(16, ch))(t)
+	srq := must(pd.CreateSRQ(verbs.SRQConfig{MaxRecv: 4}))(t)
+	lib.Refuse("ibv_get_async_event", 0, ibvmock.Always, syscall.ENOMEM)
+	t.Cleanup(func() { lib.Refuse("ibv_get_async_event", 0, 0, 0) })
+	lib.SetPortState(dev.Name, false) // raises an event
+	if ev, err := p.ctx.NextEvent(t.Context()); err != nil || ev.Type != verbs.EventDeviceFatal {
+		t.Fatalf("the event is %v, %v", ev, err)
+	}
+	sge := p.aMR.SGE(0, 8)
+	calls := map[string]func() error{
+		"poll":                func() error { _, err := p.aCQ.Poll(p.wcs); return err },
+		"wait for a queue":    func() error { _, err := cq.Wait(t.Context(), p.wcs); return err },
+		"wait for an event":   func() error { _, err := ch.Wait(t.Context()); return err },
+		"take an event":       func() error { _, err := ch.Next(); return err },
+		"send":                func() error { return p.a.Send(1, 0, sge) },
+		"ring":                p.a.Ring,
+		"receive":             func() error { return p.a.Recv(1, sge) },
+		"receive a list":      func() error { _, err := p.a.RecvList([]verbs.Receive{{ID: 1, SGE: sge}}); return err },
+		"receive from an SRQ": func() error { return srq.Recv(1, sge) },
+	}
+	for what, call := range calls {
+		const why = ": the device was lost: read an asynchronous event: ibv_get_async_event: cannot allocate memory"
+		err := call()
+		if !errors.Is(err, verbs.ErrDeviceLost) || !errors.Is(err, syscall.ENOMEM) || !strings.HasSuffix(err.Error(), why) {
+			t.Errorf("%s: %v; want an error that ends with %q", what, err, why)
+		}
+	}
 }
