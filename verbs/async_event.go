@@ -1,7 +1,6 @@
 package verbs
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -37,6 +36,8 @@ func (e Event) String() string {
 	return e.Type.String()
 }
 
+const opReadEvent = "read an asynchronous event"
+
 // maxEvents is the number of events that are queued for NextEvent.
 const maxEvents = 1024
 
@@ -53,12 +54,23 @@ type asyncEvents struct {
 	ended   bool
 }
 
+// start reads once before it starts the goroutine. So a device whose events cannot be read is not opened: otherwise it would be
+// lost at some moment while objects are created.
 func (e *asyncEvents) start(c *Context) error {
 	var err error
 	if e.fd, err = newEventFD(c.ib.AsyncFD(), c.ib); err != nil {
 		return c.fail("open the device", err)
 	}
 	e.done, e.changed = make(chan struct{}), make(chan struct{})
+	var b [uverbs.AsyncEventBytes]byte
+	n, err := e.fd.tryRead(b[:])
+	if err == nil && n > 0 {
+		err = e.handle(c, b[:n])
+	}
+	if err != nil {
+		e.fd.Close()
+		return c.fail(opReadEvent, err)
+	}
 	go func() {
 		defer close(e.done)
 		e.run(c)
@@ -83,20 +95,31 @@ func (e *asyncEvents) run(c *Context) {
 		if c.isClosing() && err != nil {
 			return
 		}
-		d, decodeErr := uverbs.DecodeAsyncEvent(b[:n])
-		if err != nil || decodeErr != nil {
+		if err == nil {
+			err = e.handle(c, b[:n])
+		}
+		if err != nil {
 			// Every read on a device that was removed fails with EIO.
 			if c.lost.Load() == nil {
-				c.deviceLost(fmt.Errorf("read an asynchronous event: %w", cmp.Or(err, decodeErr)))
+				c.deviceLost(fmt.Errorf(opReadEvent+": %w", err))
 				e.put(Event{Type: EventDeviceFatal})
 			}
 			return
 		}
-		c.ib.AckAsync(d.EventType, d.Element)
-		if ev, ok := c.handleEvent(EventType(d.EventType), d.Element); ok {
-			e.put(ev)
-		}
 	}
+}
+
+// handle acknowledges and queues an event that was read.
+func (e *asyncEvents) handle(c *Context, b []byte) error {
+	d, err := uverbs.DecodeAsyncEvent(b)
+	if err != nil {
+		return err
+	}
+	c.ib.AckAsync(d.EventType, d.Element)
+	if ev, ok := c.handleEvent(EventType(d.EventType), d.Element); ok {
+		e.put(ev)
+	}
+	return nil
 }
 
 // handleEvent finds the object of an event, and handles an overrun and the loss of the device. It returns false for events of
