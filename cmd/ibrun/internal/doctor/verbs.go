@@ -140,7 +140,7 @@ func verbsUse(h *Host) []Finding {
 		case !asked:
 			return infoFinding("%s is not used by jobs, by the settings", name)
 		case err != nil:
-			return newFinding(Error, name+": "+strings.ReplaceAll(err.Error(), "\n", "; "), "jobs use another device, or TCP",
+			return newFinding(Error, name+": "+strings.ReplaceAll(err.Error(), "\n", "; "), h.usedInstead(),
 				"ibrun explain --transport rdma   # shows what is used instead")
 		}
 		return okFinding("jobs can use %s", name)
@@ -177,7 +177,15 @@ func (h *Host) namedRefused(name string, err error) []Finding {
 			fix = linkUpFix(&d.Ports[j], "check the cable, then: ibstat "+d.Name) + "   # or unset " + tunables.RDMADevices
 		}
 	}
-	return newFinding(Warning, strings.ReplaceAll(err.Error(), "\n", "; "), "jobs use another device, or TCP", fix)
+	return newFinding(Warning, strings.ReplaceAll(err.Error(), "\n", "; "), h.usedInstead(), fix)
+}
+
+// usedInstead says what jobs use instead of a device that they cannot use.
+func (h *Host) usedInstead() string {
+	if h.Getenv(tunables.RDMADevices) != "" {
+		return "jobs use only the devices that " + tunables.RDMADevices + " names before this one, or TCP"
+	}
+	return "jobs use another device, or TCP"
 }
 
 // verbsCM checks for the connection manager, which ibrun does not need, but other programs do.
