@@ -76,7 +76,7 @@ func mockRefusals(t *testing.T, lib *ibvmock.Library, network mockNetwork) (all 
 }
 
 // calledByGoroutine are the functions that goroutines of the domain call, not Poll. When they do depends on
-// depends on timing, so a refusal may come too late.
+// timing, so a refusal may come too late.
 var calledByGoroutine = []string{"ibv_req_notify_cq", "ibv_get_cq_event", "ibv_get_async_event"}
 
 // TestMockRefusals refuses each call of libibverbs, with each reason, when two peers open the device and connect, when they are
