@@ -1,7 +1,7 @@
 package verbs
 
 // The device can be removed while it is open. Its event EventDeviceFatal, or an error of the event descriptor, then calls
-// Context.deviceLost, which calls the onDeviceLost of every open object.
+// Context.deviceLost, which calls the onDeviceLost of every open object. That of an object that is opened later is called then.
 
 // deviceLoss is how it became known that a device is lost.
 type deviceLoss struct {

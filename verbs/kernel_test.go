@@ -233,6 +233,34 @@ func TestRingRetries(t *testing.T) {
 	r.done(2)
 }
 
+// TestOpenedAfterLoss: what is created after the device was reported as lost knows it. Nothing waits for ever.
+func TestOpenedAfterLoss(t *testing.T) {
+	k, r := newFake(t)
+	ctx := waittest.Context(t)
+	k.RaiseEvent(abi.EventDeviceFatal, 0)
+	if ev, err := r.dev.NextEvent(ctx); err != nil || ev.Type != verbs.EventDeviceFatal {
+		t.Fatalf("the event is %v, %v", ev, err)
+	}
+	ch, err := r.dev.CreateChannel()
+	must(t, err)
+	cq, err := r.dev.CreateCQ(8, nil)
+	must(t, err)
+	srq, err := r.pd.CreateSRQ(verbs.SRQConfig{MaxRecv: 8})
+	must(t, err)
+	q, mem := r.qp(verbs.QPConfig{Type: verbs.RC}), r.mr.SGE(0, 8)
+	for what, call := range map[string]func() error{
+		"channel":              func() error { _, err := ch.Wait(ctx); return err },
+		"completion queue":     func() error { _, err := cq.Poll(make([]verbs.WC, 1)); return err },
+		"shared receive queue": func() error { return srq.Recv(1, mem) },
+		"receive":              func() error { return q.Recv(1, mem) },
+		"send":                 func() error { return q.Send(1, 0, mem) },
+	} {
+		if err := call(); !errors.Is(err, verbs.ErrDeviceLost) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
 // TestEvents reads asynchronous events: of objects, of a port, of a closed object, and more than are queued.
 func TestEvents(t *testing.T) {
 	k, r := newFake(t)

@@ -107,8 +107,11 @@ func (b *base) open(op string, close, create func() error) error {
 		return b.fail(op, err)
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.objects[b] = struct{}{}
+	c.mu.Unlock()
+	if c.lost.Load() != nil && b.onDeviceLost != nil { // deviceLost, which sets lost first, may not have found the object
+		b.onDeviceLost()
+	}
 	return nil
 }
 
