@@ -115,9 +115,9 @@ func TestSegmentGuarded(t *testing.T) {
 			for _, n := range []int{1, 14, 15, 100, 5000, 20_000} {
 				one, all, sum := make([]int64, n), make([]int64, n*w.Size()), make([]int64, n*w.Size())
 				one[n-1] = int64(w.Rank() + 1)
-				counts := []int{n, n, n, n}
+				exchanged, counts := make([]int64, n*w.Size()), []int{n, n, n, n}
 				r, err := mpi.Iallreduce(w, sum, all, mpi.Sum)
-				r2, err2 := mpi.Ialltoall(w, sum, all)
+				r2, err2 := mpi.Ialltoall(w, exchanged, all) // both are in progress, so each has a receive buffer of its own
 				if err = errors.Join(err, err2); err == nil {
 					_, err = r.Wait()
 					_, err2 = r2.Wait()
