@@ -88,7 +88,7 @@ func testLongPacketsLost(t *testing.T, retries uint8, jumbo bool, when string) {
 			setMTU(t, n, 9000)
 		}
 	}
-	p := startWith(t, nodes[1], 64<<10, retries)
+	p := startWith(t, nodes[1], 64<<10, retries, heartbeat)
 	switch when {
 	case "later":
 		p.echo(20)

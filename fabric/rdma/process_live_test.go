@@ -26,8 +26,8 @@ import (
 
 // TestMain runs the test program as peer 1 if its arguments say so.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 5 && os.Args[1] == "peer" {
-		if err := peerMain(os.Args[2], os.Args[3], os.Args[4]); err != nil {
+	if len(os.Args) == 6 && os.Args[1] == "peer" {
+		if err := peerMain(os.Args[2], os.Args[3], os.Args[4], os.Args[5]); err != nil {
 			fmt.Fprintln(os.Stderr, "peer:", err)
 			os.Exit(1)
 		}
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// heartbeat is that of the test and of the other peer. Lost peers are found within two times that.
+// heartbeat is that of the test and of the other peer by default. Lost peers are found within two times that.
 const heartbeat = 3 * time.Second
 
 // regionBytes is how much memory the other peer registers by default.
@@ -49,12 +49,13 @@ const sumRequest = "checksum?"
 
 // peerMain is peer 1 of 2: it sends the key of its memory to peer 0, returns the messages of peer 0, and exits when peer 0 has
 // gone.
-func peerMain(keyText, addrText, bytesText string) error {
-	t := &rdma.Transport{Settings: rdma.Settings{Heartbeat: heartbeat}}
+func peerMain(keyText, addrText, bytesText, heartbeatText string) error {
+	beat, err := time.ParseDuration(heartbeatText)
+	t := &rdma.Transport{Settings: rdma.Settings{Heartbeat: beat}}
 	key, err1 := hex.DecodeString(keyText)
 	addr, err2 := hex.DecodeString(addrText)
 	size, err3 := strconv.Atoi(bytesText)
-	if err := errors.Join(err1, err2, err3); err != nil {
+	if err := errors.Join(err, err1, err2, err3); err != nil {
 		return err
 	}
 	copy(t.Key[:], key)
@@ -142,14 +143,15 @@ type peerProcess struct {
 // start starts peer 1 on a node.
 func start(t *testing.T, node live.Node) *peerProcess {
 	t.Helper()
-	return startWith(t, node, regionBytes, 0)
+	return startWith(t, node, regionBytes, 0, heartbeat)
 }
 
 // startWith starts peer 1, which registers size bytes. retries is the retry count of the local device, unless it is 0.
-func startWith(t *testing.T, node live.Node, size int, retries uint8) *peerProcess {
+// The heartbeat is that of both peers.
+func startWith(t *testing.T, node live.Node, size int, retries uint8, beat time.Duration) *peerProcess {
 	t.Helper()
 	tr := peers(t, 1)[0].(*rdma.Transport)
-	tr.Settings.Heartbeat = heartbeat
+	tr.Settings.Heartbeat = beat
 	d, err := tr.Open(t.Context(), &fabric.Config{Self: 0, Size: 2})
 	if err != nil {
 		t.Fatal(err)
@@ -162,7 +164,8 @@ func startWith(t *testing.T, node live.Node, size int, retries uint8) *peerProce
 		t.Fatal(err)
 	}
 	p := &peerProcess{t: t, d: d, done: map[uint64]error{}, bytes: size}
-	p.other = node.Command(exe, "peer", hex.EncodeToString(tr.Key[:]), hex.EncodeToString(d.Addr()), strconv.Itoa(size))
+	p.other = node.Command(exe, "peer", hex.EncodeToString(tr.Key[:]), hex.EncodeToString(d.Addr()), strconv.Itoa(size),
+		beat.String())
 	p.other.Stderr = os.Stderr
 	out, err := p.other.StdoutPipe()
 	if err == nil {
