@@ -192,9 +192,6 @@ type Router interface {
 	Route(peer int) Domain
 	// Routes returns all domains that Route may return.
 	Routes() []Domain
-	// Resolve sets a function that returns the address of any peer. Without it, a peer whose route changes is lost if this process
-	// has not connected to it. It is called before the first Poll. Poll and Arm call the function.
-	Resolve(address func(peer int) []byte)
 }
 
 // RetransmitCounter is an optional interface of a domain that counts retransmissions.

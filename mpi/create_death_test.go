@@ -262,8 +262,6 @@ func (d dyingDomain) Route(peer int) fabric.Domain { return d }
 
 func (d dyingDomain) Routes() []fabric.Domain { return []fabric.Domain{d} }
 
-func (d dyingDomain) Resolve(func(int) []byte) {}
-
 type dyingEndpoint struct {
 	fabric.Endpoint
 	of *dyingRank

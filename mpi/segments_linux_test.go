@@ -87,7 +87,7 @@ func guardSegments(t *testing.T) mpitest.Options {
 			}
 		}
 	})
-	return wrapSegments(func(_ int, s fabric.Segment) fabric.Segment {
+	return wrapSegments(t, func(_ int, s fabric.Segment) fabric.Segment {
 		mu.Lock()
 		defer mu.Unlock()
 		mem, ok := guarded[memaddr.Of(s.Bytes())]

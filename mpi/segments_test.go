@@ -45,8 +45,10 @@ func (d *segmentDomain) Segment(id uint64, peers []int, bytes int) (fabric.Segme
 	return d.wrap(d.self, s), nil
 }
 
-// wrapSegments returns options that replace the segments of a rank by what wrap returns.
-func wrapSegments(wrap func(self int, s fabric.Segment) fabric.Segment) mpitest.Options {
+// wrapSegments returns options that replace the segments of a rank by what wrap returns. The ranks share memory, also when the
+// other tests use TCP.
+func wrapSegments(t *testing.T, wrap func(self int, s fabric.Segment) fabric.Segment) mpitest.Options {
+	t.Setenv("IBRUN_TRANSPORT", "")
 	return mpitest.Options{Wrap: func(tr fabric.Transport) fabric.Transport { return segmentWrapper{tr, wrap} }}
 }
 
@@ -87,7 +89,7 @@ func TestSegmentShort(t *testing.T) {
 
 // testSegmentShort calls collectives of which rank 1 can allocate some parts.
 func testSegmentShort(t *testing.T, parts int, call func(*mpi.Comm) error) {
-	o := wrapSegments(func(self int, s fabric.Segment) fabric.Segment {
+	o := wrapSegments(t, func(self int, s fabric.Segment) fabric.Segment {
 		if self == 1 {
 			return &shortSegment{s, parts}
 		}
@@ -114,7 +116,7 @@ func testSegmentShort(t *testing.T, parts int, call func(*mpi.Comm) error) {
 // TestSegmentsOnDemand: ranks share memory for a communicator when they make a collective on it, and not to create or free it.
 func TestSegmentsOnDemand(t *testing.T) {
 	var n atomic.Int64
-	o := wrapSegments(func(_ int, s fabric.Segment) fabric.Segment {
+	o := wrapSegments(t, func(_ int, s fabric.Segment) fabric.Segment {
 		n.Add(1)
 		return s
 	})

@@ -133,13 +133,6 @@ func (d *Domain) Routes() []fabric.Domain {
 	return []fabric.Domain{d}
 }
 
-// Resolve tells the wrapped domain, if that is a fabric.Router.
-func (d *Domain) Resolve(address func(peer int) []byte) {
-	if r, ok := d.inner.(fabric.Router); ok {
-		r.Resolve(address)
-	}
-}
-
 // Register registers with the wrapped domain.
 func (d *Domain) Register(b []byte) (fabric.Region, error) { return d.inner.Register(b) }
 

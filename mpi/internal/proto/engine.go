@@ -160,7 +160,6 @@ func New(c Config) (*Engine, error) {
 	routes := []fabric.Domain{c.Domain}
 	if e.router != nil {
 		routes = e.router.Routes()
-		e.router.Resolve(func(n int) []byte { return e.addr(int32(n)) })
 	}
 	for _, d := range routes {
 		x, err := newPath(d, cmp.Or(c.PinnedLimit, 1<<30))

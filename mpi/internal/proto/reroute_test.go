@@ -24,8 +24,6 @@ func (x *detours) Open(ctx context.Context, c *fabric.Config) (fabric.Domain, er
 	return x.d, nil
 }
 
-var _ fabric.Router = (*detour)(nil)
-
 // detour is a domain that seems to reach its peers through another one, until it is turned.
 type detour struct {
 	fabric.Domain
@@ -42,8 +40,6 @@ func (d *detour) Route(int) fabric.Domain {
 }
 
 func (d *detour) Routes() []fabric.Domain { return []fabric.Domain{d.first, d.Domain} }
-
-func (d *detour) Resolve(func(int) []byte) {}
 
 func (d *detour) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
 	if d.turned {
