@@ -110,8 +110,8 @@ func TestListenAddressOfName(t *testing.T) {
 	}
 }
 
-// TestNameLookedUpOnce: a name that becomes known after node 0 has looked it up is looked up again as if it were new. Node 0 must
-// not listen at its loopback address then.
+// TestNameLookedUpOnce: DNS knows the name of node 0 from the second look-up on, as that of a loopback address. Then node 0
+// listens at all addresses.
 func TestNameLookedUpOnce(t *testing.T) {
 	var asked atomic.Int32
 	serveNames(t, func() [][4]byte {
