@@ -243,7 +243,7 @@ func TestHandover(t *testing.T) {
 }
 
 // TestHandoverByPeer: process 0 connects to process 1, which does not connect itself. The device of process 1 is lost while the
-// connection is made, or after that. Then both use TCP, whose address process 1 asks for.
+// connection is made, or after that. Then both use TCP. Process 1 asks for the address of process 0.
 func TestHandoverByPeer(t *testing.T) {
 	for name, connected := range map[string]bool{"connecting": false, "connected": true} {
 		t.Run(name, func(t *testing.T) {
