@@ -3,7 +3,7 @@ package verbs
 // The device can be removed while it is open. Its event EventDeviceFatal, or an error of the event descriptor, then calls
 // Context.deviceLost, which calls the onDeviceLost of every open object. That of an object that is opened later is called then.
 
-// deviceLoss is how it became known that a device is lost.
+// deviceLoss says how this process has found that a device is lost.
 type deviceLoss struct {
 	cause error // why no events can be read, or nil if an event has said it
 }
