@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/internal/needtest"
+	"github.com/ibrun/ibrun/internal/openmpitest"
 )
 
 // TestSameAsOtherLaunchers: with flags of mpiexec and mpirun, and with their files of programs, ibrun starts what they start.
@@ -65,6 +66,7 @@ func startedBy(t *testing.T, dir string, command []string) []string {
 	for range 3 {
 		cmd := exec.Command(command[0], command[1:]...)
 		cmd.Dir, cmd.Stdin = dir, in
+		cmd.Env = append(os.Environ(), openmpitest.Env(t)...)
 		out, err := cmd.Output()
 		if cmd.ProcessState != nil && cmd.ProcessState.Exited() {
 			if err != nil {

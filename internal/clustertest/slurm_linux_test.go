@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ibrun/ibrun/internal/openmpitest"
 	"github.com/ibrun/ibrun/internal/soaktest"
 )
 
@@ -311,7 +312,7 @@ func TestOtherLaunchers(t *testing.T) {
 		{"mpirun.openmpi", "--oversubscribe", "-n", "4", "pi"},
 	} {
 		j := newJob(t, command...)
-		j.cmd.Env = append(j.cmd.Env, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+		j.cmd.Env = append(j.cmd.Env, openmpitest.Env(t)...)
 		j.start()
 		if code := j.wait(); code != 0 {
 			t.Errorf("%q: exit code %d", command, code)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/internal/needtest"
+	"github.com/ibrun/ibrun/internal/openmpitest"
 )
 
 // runTimeout bounds the run of a Python program, which may hang.
@@ -83,8 +84,8 @@ func Run(t *testing.T, n int, words ...string) string {
 	defer cancel()
 	args := append([]string{"--oversubscribe", "--bind-to", "none", "-n", strconv.Itoa(n), python}, words...)
 	cmd := exec.CommandContext(ctx, launcher, args...)
-	cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
-		"OMPI_MCA_mpi_yield_when_idle=1", "OPENBLAS_NUM_THREADS=1")
+	cmd.Env = append(os.Environ(), "OMPI_MCA_mpi_yield_when_idle=1", "OPENBLAS_NUM_THREADS=1")
+	cmd.Env = append(cmd.Env, openmpitest.Env(t)...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {

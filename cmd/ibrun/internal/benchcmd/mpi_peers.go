@@ -118,7 +118,8 @@ func (m mpiImplementation) build(ctx context.Context, dir string, environ []stri
 		name:    m.name,
 		version: programVersion(ctx, m.mpirun()),
 		built:   quoteCommand(words),
-		environ: slices.Concat(environ, m.environ, m.transports[transport].environ),
+		// Open MPI's launchers share a folder for temporary files, and one that ends removes it while another starts.
+		environ: slices.Concat(environ, m.environ, m.transports[transport].environ, []string{"TMPDIR=" + dir}),
 		commandLine: func(j job) []string {
 			words := []string{m.mpirun()}
 			if j.ranks <= runtime.NumCPU() {
