@@ -53,10 +53,16 @@ const oobBytes = 16 + 4*Max + 64
 
 // Receive reads one message into buf, which is not empty. It returns the message's length and its descriptors, which are
 // close-on-exec and owned by the caller. If the kernel could not pass all of them, it discards the others and returns
-// [ErrTruncated]. Receive does not block: the error is unix.EAGAIN, not wrapped, if there is no message.
+// [ErrTruncated]. Receive does not block: the error is unix.EAGAIN, not wrapped, if there is no message. It returns neither a
+// length nor descriptors nor an error if the other end was closed and all of its messages have been received.
+//
+// Of sockets of packets the kernel looks at the queue of messages first, and then whether the other end was closed
+// (net/unix/af_unix.c, __unix_dgram_recvmsg). If the other end sends a message and closes in between, recvmsg returns 0 although
+// there is a message. No other message can follow, so a second recvmsg tells what is true. Who reads such a socket without a
+// Receiver must do the same.
 func (r *Receiver) Receive(fd int, buf []byte) (n int, fds []int, err error) {
-	errno := unix.EINTR
-	for errno == unix.EINTR {
+	n, errno := r.recvmsg(fd, buf)
+	if n == 0 && errno == 0 && r.msg.Controllen == 0 {
 		n, errno = r.recvmsg(fd, buf)
 	}
 	switch {

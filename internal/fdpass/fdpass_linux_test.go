@@ -206,3 +206,35 @@ func FuzzRights(f *testing.F) {
 		}
 	})
 }
+
+// TestMessageBeforeEnd: a message that was sent before the socket was closed arrives, at whatever moment the receiver looks.
+func TestMessageBeforeEnd(t *testing.T) {
+	const rounds = 5_000
+	senders := make(chan int)
+	sent := make(chan error, 1)
+	go func() {
+		for fd := range senders {
+			sent <- errors.Join(Send(fd, []byte("x")), unix.Close(fd))
+		}
+	}()
+	defer close(senders)
+	var r Receiver
+	for range rounds {
+		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		senders <- fds[0]
+		n, buf := 0, make([]byte, 2)
+		for err = unix.EAGAIN; err == unix.EAGAIN; {
+			n, _, err = r.Receive(fds[1], buf)
+		}
+		if err := errors.Join(err, <-sent); err != nil || n != 1 {
+			t.Fatalf("%d bytes, %v", n, err)
+		}
+		if n, _, err := r.Receive(fds[1], buf); err != nil || n != 0 {
+			t.Fatalf("after the message: %d bytes, %v", n, err)
+		}
+		unix.Close(fds[1])
+	}
+}

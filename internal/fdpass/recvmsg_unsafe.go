@@ -18,8 +18,11 @@ func (r *Receiver) recvmsg(fd int, buf []byte) (int, unix.Errno) {
 	r.msg = unix.Msghdr{Iov: &r.iov, Control: &r.oob[0]}
 	r.msg.SetIovlen(1)
 	r.msg.SetControllen(len(r.oob))
-	n, _, errno := unix.RawSyscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&r.msg)),
-		unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+	n, errno := uintptr(0), unix.EINTR
+	for errno == unix.EINTR {
+		n, _, errno = unix.RawSyscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&r.msg)),
+			unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+	}
 	r.iov.Base = nil
 	return int(n), errno
 }

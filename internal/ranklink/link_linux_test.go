@@ -411,3 +411,42 @@ func TestSendFilesRefused(t *testing.T) {
 	}
 	m.Discard()
 }
+
+// TestLastMessage: the last message of a rank is received although the rank ends at the moment at which the agent looks.
+func TestLastMessage(t *testing.T) {
+	const rounds = 5_000
+	packet, err := encode(KindNote, Note{Text: "last message"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ranks, sent := make(chan *os.File), make(chan error, 1)
+	go func() {
+		for rank := range ranks {
+			_, err := rank.Write(packet)
+			sent <- errors.Join(err, rank.Close())
+		}
+	}()
+	defer close(ranks)
+	for range rounds {
+		agent, rank, err := Pair()
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, err := agent.file.SyscallConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ranks <- rank
+		var got []byte
+		errControl := conn.Control(func(fd uintptr) { // Read would sleep, and look when the rank has ended
+			for err = unix.EAGAIN; err == unix.EAGAIN; {
+				got, _, err = receivePacket(int(fd))
+			}
+		})
+		err = errors.Join(errControl, err)
+		if err := errors.Join(err, <-sent); err != nil || len(got) != len(packet) {
+			t.Fatalf("%d bytes, %v", len(got), err)
+		}
+		agent.Close()
+	}
+}

@@ -96,6 +96,9 @@ func (w *Watcher) receive() {
 	buf := make([]byte, maxMessage)
 	for {
 		n, err := w.socket.Read(buf)
+		if err == io.EOF {
+			n, err = w.socket.Read(buf) // a message may have come before the end: see fdpass.Receiver.Receive
+		}
 		if n == 0 || err != nil {
 			break
 		}
@@ -261,14 +264,16 @@ func (w *Watcher) Close() error {
 func receiveOrder(socket int, buf []byte) (*order, []int, error) {
 	rights := make([]byte, unix.CmsgSpace(4*maxFiles))
 	var n, oobn, flags int
-	for {
-		var err error
-		n, oobn, flags, _, err = unix.Recvmsg(socket, buf, rights, unix.MSG_CMSG_CLOEXEC)
-		if err == nil {
-			break
+	for range 2 { // after the end again: see fdpass.Receiver.Receive
+		err := error(unix.EINTR)
+		for err == unix.EINTR {
+			n, oobn, flags, _, err = unix.Recvmsg(socket, buf, rights, unix.MSG_CMSG_CLOEXEC)
 		}
-		if err != unix.EINTR {
+		if err != nil {
 			return nil, nil, err
+		}
+		if n != 0 {
+			break
 		}
 	}
 	var fds []int
