@@ -56,10 +56,10 @@ const oobBytes = 16 + 4*Max + 64
 // [ErrTruncated]. Receive does not block: the error is unix.EAGAIN, not wrapped, if there is no message. It returns neither a
 // length nor descriptors nor an error if the other end was closed and all of its messages have been received.
 //
-// Of sockets of packets the kernel looks at the queue of messages first, and then whether the other end was closed
-// (net/unix/af_unix.c, __unix_dgram_recvmsg). If the other end sends a message and closes in between, recvmsg returns 0 although
-// there is a message. No other message can follow, so a second recvmsg tells what is true. Who reads such a socket without a
-// Receiver must do the same.
+// A socket of type SOCK_SEQPACKET needs two calls of recvmsg at its end. The kernel first looks for a message, and then whether
+// the other end was closed (net/unix/af_unix.c, __unix_dgram_recvmsg). If the other end sends a message and closes between the
+// two, recvmsg returns 0 although there is a message. The second call returns the message. If it returns 0 too, there is none,
+// because nothing can be sent any more. Code that reads such a socket without a Receiver must also call twice.
 func (r *Receiver) Receive(fd int, buf []byte) (n int, fds []int, err error) {
 	n, errno := r.recvmsg(fd, buf)
 	if n == 0 && errno == 0 && r.msg.Controllen == 0 {

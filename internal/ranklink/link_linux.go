@@ -275,7 +275,7 @@ func receivePacket(fd int) ([]byte, []int, error) {
 	// With MSG_TRUNC the kernel returns the length of the packet, not that of the buffer.
 	n, _, err := unix.Recvfrom(fd, nil, unix.MSG_PEEK|unix.MSG_TRUNC)
 	// ECONNRESET: the other end was closed before it read all packets. The kernel reports that once, before the packets that it
-	// has sent. A length of 0: see [fdpass.Receiver.Receive].
+	// has sent. A length of 0 may not be the end: see [fdpass.Receiver.Receive].
 	for range 2 {
 		if err == unix.ECONNRESET || err == nil && n == 0 {
 			n, _, err = unix.Recvfrom(fd, nil, unix.MSG_PEEK|unix.MSG_TRUNC)

@@ -97,7 +97,7 @@ func (w *Watcher) receive() {
 	for {
 		n, err := w.socket.Read(buf)
 		if err == io.EOF {
-			n, err = w.socket.Read(buf) // a message may have come before the end: see fdpass.Receiver.Receive
+			n, err = w.socket.Read(buf) // it may not be the end: see fdpass.Receiver.Receive
 		}
 		if n == 0 || err != nil {
 			break
@@ -264,7 +264,7 @@ func (w *Watcher) Close() error {
 func receiveOrder(socket int, buf []byte) (*order, []int, error) {
 	rights := make([]byte, unix.CmsgSpace(4*maxFiles))
 	var n, oobn, flags int
-	for range 2 { // after the end again: see fdpass.Receiver.Receive
+	for range 2 { // a length of 0 may not be the end: see fdpass.Receiver.Receive
 		err := error(unix.EINTR)
 		for err == unix.EINTR {
 			n, oobn, flags, _, err = unix.Recvmsg(socket, buf, rights, unix.MSG_CMSG_CLOEXEC)
