@@ -18,10 +18,10 @@ const (
 	timeout  = time.Minute // a job of these tests takes about 0.1 s
 )
 
-// Env returns the variables that mpirun needs beside those of this process: it runs as root, and keeps its session in a folder
-// for temporary files of its own. By default all that run on a host share a folder in /tmp. One that ends removes the folder, and
-// another that starts at that moment fails: "A call to mkdir was unable to create the desired directory". The folder is removed
-// when the test ends.
+// Env returns the variables that mpirun needs beside those of this process. They let it run as root, and name a folder for its
+// temporary files. The folder is removed when the test ends. By default all mpiruns of a host use one folder in /tmp. An mpirun
+// that ends removes that folder, and another one that starts at that moment fails: "A call to mkdir was unable to create the
+// desired directory".
 func Env(t *testing.T) []string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ompi") // a short path, because the ranks may make sockets in it

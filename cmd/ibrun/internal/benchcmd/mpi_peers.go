@@ -118,7 +118,7 @@ func (m mpiImplementation) build(ctx context.Context, dir string, environ []stri
 		name:    m.name,
 		version: programVersion(ctx, m.mpirun()),
 		built:   quoteCommand(words),
-		// Open MPI's launchers share a folder for temporary files, and one that ends removes it while another starts.
+		// By default all launchers of Open MPI on a host use one folder for temporary files, and each removes it when it ends.
 		environ: slices.Concat(environ, m.environ, m.transports[transport].environ, []string{"TMPDIR=" + dir}),
 		commandLine: func(j job) []string {
 			words := []string{m.mpirun()}
