@@ -6,15 +6,23 @@ const (
 	sampleEvery     = 64 // copies in a round
 	samplesPerRound = 4  // the last copies of each round are timed: the first ones may allocate the memory
 	firstSample     = sampleEvery - samplesPerRound
-	sampleBytes     = 8 << 10                // of each timed copy, at most
-	farTime         = 2400 * time.Nanosecond // for 64 KiB: it took 1 to 1.9 µs between near cores, and 3 to 11 between far ones
-	nearBytes       = 4 << 10                // copies up to this length stay in the caches, and are not timed
+	sampleBytes     = 8 << 10 // of each timed copy, at most
+	nearBytes       = 4 << 10 // copies up to this length stay in the caches, and are not timed
+)
+
+// A copy of 64 KiB that takes less than nearTime shows a near core, and one that takes more than farTime a far one. It took 1 to
+// 1.9 µs to near cores of one processor, and 1.6 to 4 µs on another; to far cores 3 to 11 µs, and 6 to 30 µs.
+const (
+	nearTime = 3200 * time.Nanosecond
+	farTime  = 4800 * time.Nanosecond
 )
 
 // Copier copies into memory that another core reads, some kilobytes at a time. If that core is near, the lines are best left in
 // the cache that both cores share. If it is far away, fetching the lines back from its caches takes longer than writing past the
-// caches. A Copier decides by timing a few copies now and then; the fastest of them counts. Before the first decision all copies
-// stay in the caches. The zero value is ready to use. One goroutine at a time may use it.
+// caches. A Copier decides by timing a few copies now and then; the fastest of them counts. A time between nearTime and farTime
+// changes no decision: it is seen at both distances, and the first copies after a change are slow, since the lines are not yet in
+// the cache or the memory from which these copies are fast. Before the first decision all copies stay in the caches. The zero
+// value is ready to use. One goroutine at a time may use it.
 type Copier struct {
 	copies   uint          // copies of more than nearBytes so far
 	fastest  time.Duration // the least time of the last samples, scaled to 64 KiB
@@ -61,8 +69,11 @@ func (c *Copier) sample(i uint, duration time.Duration) {
 	if i < samplesPerRound-1 {
 		return
 	}
-	if c.distance = near; c.fastest > farTime {
+	switch {
+	case c.fastest > farTime:
 		c.distance = far
+	case c.fastest < nearTime || c.distance == unknown:
+		c.distance = near
 	}
 }
 

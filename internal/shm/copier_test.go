@@ -24,23 +24,32 @@ func TestCopier(t *testing.T) {
 	}
 }
 
-// TestCopierDistance: the fastest of the samples of one round decides, and only after all of them have been taken.
+// TestCopierDistance: the fastest of the samples of one round decides, and only after all of them have been taken. A time between
+// the two bounds changes nothing, except that a core whose distance is unknown counts as near.
 func TestCopierDistance(t *testing.T) {
-	var c Copier
-	for k, fastest := range []time.Duration{farTime + 1, farTime, farTime + 1} {
-		before := c.distance
-		for i := range uint(samplesPerRound) {
-			if c.distance != before {
-				t.Errorf("round %d: the distance is %v after %d samples", k, c.distance, i)
+	for _, first := range []distance{unknown, near, far} {
+		c := Copier{distance: first}
+		for k, x := range []struct {
+			fastest time.Duration
+			want    distance
+		}{
+			{nearTime, max(first, near)}, {farTime, max(first, near)}, {farTime + 1, far}, {farTime, far}, {nearTime, far},
+			{nearTime - 1, near}, {nearTime, near}, {farTime, near}, {farTime + 1, far},
+		} {
+			before := c.distance
+			for i := range uint(samplesPerRound) {
+				if c.distance != before {
+					t.Errorf("from %v, round %d: the distance is %v after %d samples", first, k, c.distance, i)
+				}
+				duration := x.fastest
+				if i != 1 {
+					duration += farTime
+				}
+				c.sample(i, duration)
 			}
-			duration := fastest
-			if i != 1 {
-				duration += farTime
+			if c.distance != x.want || c.Near() != (x.want == near) {
+				t.Errorf("from %v, round %d: the distance is %v after %v", first, k, c.distance, x.fastest)
 			}
-			c.sample(i, duration)
-		}
-		if want := fastest <= farTime; c.Near() != want || c.distance == unknown {
-			t.Errorf("round %d: the distance is %v", k, c.distance)
 		}
 	}
 }
