@@ -69,11 +69,11 @@ func TestLiveLongPacketsLost(t *testing.T) {
 				if when == "after other connections" && retries == 0 {
 					continue // no connection breaks
 				}
-				t.Run(fmt.Sprintf("retries %d, jumbo %v, %s", retries, jumbo, when), func(t *testing.T) {
-					for range soaktest.Choose(10, 1) {
+				for try := range soaktest.Choose(10, 1) { // each ends with the network as it was
+					t.Run(fmt.Sprintf("retries %d, jumbo %v, %s, try %d", retries, jumbo, when, try), func(t *testing.T) {
 						testLongPacketsLost(t, retries, jumbo, when)
-					}
-				})
+					})
+				}
 			}
 		}
 	}
