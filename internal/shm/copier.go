@@ -10,8 +10,12 @@ const (
 	nearBytes       = 4 << 10 // copies up to this length stay in the caches, and are not timed
 )
 
-// A copy of 64 KiB that takes less than nearTime shows a near core, and one that takes more than farTime a far one. It took 1 to
-// 1.9 µs to near cores of one processor, and 1.6 to 4 µs on another; to far cores 3 to 11 µs, and 6 to 30 µs.
+// A copy of 64 KiB that takes less than nearTime shows that the other core is near. One that takes more than farTime shows that
+// it is far. Times between the two were measured at both distances. They do not change a decision; if there is none, they decide
+// for near.
+//
+// On one processor such a copy took 1 to 1.9 µs to a near core, and 3 to 11 µs to a far one. On another it mostly took 1.6 to
+// 4 µs, and 6 to 30 µs.
 const (
 	nearTime = 3200 * time.Nanosecond
 	farTime  = 4800 * time.Nanosecond
@@ -19,10 +23,8 @@ const (
 
 // Copier copies into memory that another core reads, some kilobytes at a time. If that core is near, the lines are best left in
 // the cache that both cores share. If it is far away, fetching the lines back from its caches takes longer than writing past the
-// caches. A Copier decides by timing a few copies now and then; the fastest of them counts. A time between nearTime and farTime
-// changes no decision: it is seen at both distances, and the first copies after a change are slow, since the lines are not yet in
-// the cache or the memory from which these copies are fast. Before the first decision all copies stay in the caches. The zero
-// value is ready to use. One goroutine at a time may use it.
+// caches. A Copier decides by timing a few copies now and then; the fastest of them counts. Before the first decision all copies
+// stay in the caches. The zero value is ready to use. One goroutine at a time may use it.
 type Copier struct {
 	copies   uint          // copies of more than nearBytes so far
 	fastest  time.Duration // the least time of the last samples, scaled to 64 KiB

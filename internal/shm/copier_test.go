@@ -28,12 +28,16 @@ func TestCopier(t *testing.T) {
 // the two bounds changes nothing, except that a core whose distance is unknown counts as near.
 func TestCopierDistance(t *testing.T) {
 	for _, first := range []distance{unknown, near, far} {
+		between := first // what a time between the two bounds decides at the beginning
+		if first == unknown {
+			between = near
+		}
 		c := Copier{distance: first}
 		for k, x := range []struct {
 			fastest time.Duration
 			want    distance
 		}{
-			{nearTime, max(first, near)}, {farTime, max(first, near)}, {farTime + 1, far}, {farTime, far}, {nearTime, far},
+			{nearTime, between}, {farTime, between}, {farTime + 1, far}, {farTime, far}, {nearTime, far},
 			{nearTime - 1, near}, {nearTime, near}, {farTime, near}, {farTime + 1, far},
 		} {
 			before := c.distance
