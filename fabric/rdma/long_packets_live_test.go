@@ -69,7 +69,7 @@ func TestLiveLongPacketsLost(t *testing.T) {
 				if when == "after other connections" && retries == 0 {
 					continue // no connection breaks
 				}
-				for try := range soaktest.Choose(10, 1) { // each ends with the network as it was
+				for try := range soaktest.Choose(10, 1) { // the end of each restores the network
 					t.Run(fmt.Sprintf("retries %d, jumbo %v, %s, try %d", retries, jumbo, when, try), func(t *testing.T) {
 						testLongPacketsLost(t, retries, jumbo, when)
 					})
