@@ -26,6 +26,9 @@ SOAK := ./mpi/internal/... ./fabric/tcp ./fabric/auto ./mpi/mpitest ./cmd/ibrun/
 # IdupBesideAllreduce takes three minutes, those of the others one each.
 SWEEPS := Death|Processes|LeftProcesses|FinalizeEarly|CollectiveSizes|NeighborCollectives|ComparedCollectives|ConcurrentCreation|ContextIDs|Waits|IdupBesideAllreduce|Freed|FinalizedRequests|CheckedMemory
 
+# The tests of mpi that expect a rendezvous for long messages.
+RENDEZVOUS := ^Test(Freed(Requests|RequestsChecked|RequestsOver|Intercomm|Memory)|FinalizedRequests|Thresholds)$$
+
 # The packages with assembly for arm64, and those whose code depends most on the order and the width of words.
 ASSEMBLY := ./mpi/internal/reduction ./mpi/internal/datatype
 
@@ -69,9 +72,11 @@ readme-gate: ## type the commands of README.md
 pages: ## type the commands of docs that take minutes or an hour, as root
 	IBRUN_DOCS=bench,soak go test -count=1 -timeout 170m -v -run '^TestTyped$$' ./docs
 
-transports: ## tests of mpi over TCP, and over shared memory and TCP
+transports: ## tests of mpi over TCP, over shared memory and TCP, and with a random protocol for each message
 	IBRUN_TRANSPORT=tcp IBRUN_TCP_INTERFACES=lo bash .ci/gotest -count=1 -- ./mpi
 	IBRUN_TRANSPORT=shm,tcp IBRUN_TCP_INTERFACES=lo bash .ci/gotest -count=1 -- ./mpi
+	IBRUN_PROTOCOL=random:1 bash .ci/gotest -count=1 -skip '$(RENDEZVOUS)' -- ./mpi
+	IBRUN_PROTOCOL=random:2 IBRUN_TRANSPORT=tcp IBRUN_TCP_INTERFACES=lo bash .ci/gotest -count=1 -skip '$(RENDEZVOUS)' -- ./mpi
 
 adapters: ## the suites of verbs and fabric/rdma, and whole jobs, on every kind of adapter that is simulated
 	IBRUN_SOAK=1 bash .ci/gotest -count=1 -timeout 14m -run '^Test(Mock|Simulated(Unusual|ShortQueues)Conformance|Adapter)' -- ./verbs/verbstest ./fabric/rdma ./fabric/auto ./cmd/ibrun

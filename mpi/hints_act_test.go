@@ -132,13 +132,29 @@ func TestHintsAct(t *testing.T) {
 			}
 			return nil
 		},
-		"S2-44": severally,
+		"protocols": differentProtocols,
+		"S2-44":     severally,
 		"S2-45": func(_ *mpi.Process, c *mpi.Comm) error {
 			same := infoOf(strictOrder, "true", noAnyTag, fmt.Sprint(c.Rank() == 0))
 			want := changed(strictOrder, "true", noAnyTag, fmt.Sprint(c.Rank() == 0))
 			return errors.Join(c.SetInfo(same), hinted(c, want))
 		},
 	})
+}
+
+// differentProtocols sends by another protocol at each rank, or draws one for each message: results and order are the same.
+func differentProtocols(_ *mpi.Process, c *mpi.Comm) error {
+	for i := range 7 {
+		p := []string{"eager", "parts", "read", "shared", "copied", "random:1", "random:2"}[(i+c.Rank())%7]
+		err := errors.Join(c.SetInfo(infoOf(protocol, p)), hintIs(c, protocol, p), collectives(c))
+		for _, n := range hintSizes {
+			err = errors.Join(err, sendAround(c, n))
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", p, err)
+		}
+	}
+	return nil
 }
 
 // collectives runs some collectives with known results.

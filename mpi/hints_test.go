@@ -21,6 +21,7 @@ const (
 	strictOrder = "mpi_assert_strict_persistent_collective_ordering"
 	allocKinds  = "mpi_assert_memory_alloc_kinds"
 	eagerLimit  = "ibrun_eager"
+	protocol    = "ibrun_protocol"
 
 	deterministic = "ibrun_deterministic"
 	railHint      = "ibrun_rail"
@@ -31,7 +32,7 @@ const (
 func defaults() map[string]string {
 	return map[string]string{
 		noAnyTag: "false", noAnySource: "false", exactLength: "false", overtaking: "false", strictOrder: "false",
-		deterministic: "false", eagerLimit: "auto",
+		deterministic: "false", eagerLimit: "auto", protocol: "auto",
 	}
 }
 
@@ -135,7 +136,7 @@ func unknownHints() *mpi.Info {
 
 var everyHint = []string{
 	noAnyTag, "true", noAnySource, "true", exactLength, "true", overtaking, "true", strictOrder, "true",
-	allocKinds, "system,mpi:alloc_mem", eagerLimit, "4096",
+	allocKinds, "system,mpi:alloc_mem", eagerLimit, "4096", protocol, "read",
 }
 
 func TestHintsGiven(t *testing.T) {
@@ -241,7 +242,7 @@ func TestSetInfo(t *testing.T) {
 			return everywhere(p, func(c *mpi.Comm) error {
 				err := errors.Join(every(c), hinted(c, changed(everyHint...)), c.Barrier())
 				off := infoOf(noAnyTag, "false", noAnySource, "false", exactLength, "false", overtaking, "false",
-					strictOrder, "false", eagerLimit, "auto")
+					strictOrder, "false", eagerLimit, "auto", protocol, "auto")
 				return errors.Join(err, c.SetInfo(off), hinted(c, changed(allocKinds, "system,mpi:alloc_mem")))
 			})
 		},
@@ -259,7 +260,8 @@ func TestSetInfo(t *testing.T) {
 		},
 		"S2-42": func(p *mpi.Process) error {
 			return withDups(p, 1, func(c, _ *mpi.Comm) error {
-				bad := infoOf(noAnyTag, "no", exactLength, " true", allocKinds, "cuda", eagerLimit, "-1", strictOrder, "0")
+				bad := infoOf(noAnyTag, "no", exactLength, " true", allocKinds, "cuda", eagerLimit, "-1", strictOrder, "0",
+					protocol, "random")
 				return errors.Join(every(c), c.SetInfo(bad), hinted(c, changed(everyHint...)))
 			})
 		},

@@ -30,7 +30,7 @@ NONE < internal/alloctest < fabric/fabrictest;
 NONE < internal/waittest, internal/threadtest, internal/ptytest;
 NONE < internal/soaktest < verbs/verbstest;
 NONE < internal/needtest < internal/abi/layout, internal/ibvmock, internal/openmpitest, internal/mpi4pytest;
-internal/ticks, internal/transports < perf;
+internal/ticks, internal/transports < perf < internal/tunables;
 hw, internal/buildinfo, perf < perf/prom;
 perf < internal/jobsocket < perf/jobs;
 NONE < internal/pmi;
@@ -97,7 +97,7 @@ attrs, perf, mpi/internal/bootstrap, mpi/internal/core, mpi/internal/datatype, m
 fabric, fabric/mem, mpi/simulate < mpi/internal/virtual;
 hw, perf, fabric, fabric/mem, fabric/auto, mpi/internal/bootstrap, mpi/internal/clocksync, mpi/internal/proto,
 	mpi/internal/virtual, mpi/simulate, mpi < mpi/mpitest;
-fabric/auto, internal/transports, internal/tunables, mpi/internal/proto, mpi/internal/coll < mpi/explain;
+fabric/auto, internal/transports, internal/tunables, mpi/internal/proto, mpi/internal/coll, perf < mpi/explain;
 mpi/internal/coll, mpi/internal/datatype, mpi/internal/reduction < mpi/simulate;
 
 # Layer 6: programs.

@@ -158,7 +158,7 @@ func All() []*Tunable {
 
 // Variables returns the names of all environment variables that decide how messages travel.
 func Variables() []string {
-	names := []string{Transports, TCPInterfaces, RDMADevices, Encrypt, Poll}
+	names := []string{Transports, TCPInterfaces, RDMADevices, Encrypt, Poll, Protocol}
 	for _, t := range All() {
 		names = append(names, t.Variable)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/ibrun/ibrun/internal/transports"
 	"github.com/ibrun/ibrun/internal/tunables"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
+	"github.com/ibrun/ibrun/perf"
 )
 
 // Path describes a transport, and how messages are sent over it.
@@ -54,10 +55,11 @@ type Limit struct {
 // messages is not full.
 type Message struct {
 	Bytes int `json:"bytes"`
-	// Protocol is one of "eager inline", "eager", "parts", "read", "shared", "rdma read" and "copies".
+	// Protocol is one of "eager inline", "eager", "parts", "read", "shared", "rdma read" and "copies", or "random" if IBRUN_PROTOCOL
+	// says that it is drawn.
 	Protocol string `json:"protocol"`
 	// Pieces is the number of messages of the transport, of reads by a device, or of pieces that the two sides share, by which
-	// the payload is transferred. It is 0 if the device decides it.
+	// the payload is transferred. It is 0 if the device decides it, and if the protocol is drawn.
 	Pieces int `json:"pieces"`
 	// Why explains which limit selected the protocol.
 	Why string `json:"why"`
@@ -66,15 +68,13 @@ type Message struct {
 // Paths explains messages of these sizes in bytes over the transports of a list in the format of IBRUN_TRANSPORT; an
 // empty list means the value of that variable. The error names an invalid setting.
 func Paths(transports string, getenv func(string) string, sizes []int) ([]Path, error) {
-	var n auto.Node
-	if err := n.FromEnv(getenv); err != nil {
+	n, err := settings(transports, getenv)
+	if err != nil {
 		return nil, err
 	}
-	if transports != "" {
-		var err error
-		if n.Transports, err = auto.ParseTransports(transports); err != nil {
-			return nil, err
-		}
+	forced, err := tunables.ProtocolFromEnv(getenv)
+	if err != nil {
+		return nil, err
 	}
 	found, err := n.Paths()
 	if err != nil {
@@ -82,7 +82,7 @@ func Paths(transports string, getenv func(string) string, sizes []int) ([]Path, 
 	}
 	var paths []Path
 	for _, f := range found {
-		p, err := explain(f, sizes)
+		p, err := explain(f, sizes, forced)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Transport, err)
 		}
@@ -92,6 +92,50 @@ func Paths(transports string, getenv func(string) string, sizes []int) ([]Path, 
 		paths = append(paths, p)
 	}
 	return paths, nil
+}
+
+// Protocols returns a function that returns the values of IBRUN_PROTOCOL, and of the hint ibrun_protocol, that name a protocol
+// that can carry a standard send of so many bytes over a transport. The error says that the transport cannot be used on this
+// machine, or names an invalid setting.
+func Protocols(transport string, getenv func(string) string) (func(bytes int) []string, error) {
+	n, err := settings(transport, getenv)
+	if err != nil {
+		return nil, err
+	}
+	found, err := n.Paths()
+	if err != nil {
+		return nil, err
+	}
+	f := found[0]
+	if f.Err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Transport, f.Err)
+	}
+	t, err := proto.ThresholdsOf(f.Caps)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Transport, err)
+	}
+	return func(bytes int) (names []string) {
+		for p := range perf.Protocols {
+			want := proto.Protocol(p)
+			registered := want == proto.RendezvousRead || want == proto.RendezvousShared
+			if t.Nearest(want, bytes, true, f.Cooperative) == want && !(registered && f.Region > 0 && bytes > f.Region) {
+				names = append(names, p.String())
+			}
+		}
+		return names
+	}, nil
+}
+
+// settings returns the settings of the environment, with the transports of a list in place of those of IBRUN_TRANSPORT unless it
+// is empty.
+func settings(transports string, getenv func(string) string) (n auto.Node, err error) {
+	if err := n.FromEnv(getenv); err != nil {
+		return n, err
+	}
+	if transports != "" {
+		n.Transports, err = auto.ParseTransports(transports)
+	}
+	return n, err
 }
 
 // Port says whether a job can use an RDMA port of this machine.
@@ -139,8 +183,8 @@ func Ports(getenv func(string) string) ([]Port, error) {
 	return ports, err
 }
 
-// explain explains messages of these sizes over one path.
-func explain(f auto.Path, sizes []int) (Path, error) {
+// explain explains messages of these sizes over one path. forced is the protocol that the environment names; nil: none.
+func explain(f auto.Path, sizes []int, forced *tunables.ForcedProtocol) (Path, error) {
 	p := Path{Transport: f.Transport, Between: f.Between}
 	if f.Err != nil {
 		p.Unusable = f.Err.Error()
@@ -156,14 +200,24 @@ func explain(f auto.Path, sizes []int) (Path, error) {
 		return p, err
 	}
 	for _, n := range sizes {
-		p.Messages = append(p.Messages, message(f, thresholds, n))
+		switch {
+		case forced == nil, forced.Random && n <= thresholds.MaxEager:
+			p.Messages = append(p.Messages, message(f, thresholds, n, thresholds.Choose(n, f.Stream, f.Cooperative)))
+		case forced.Random:
+			p.Messages = append(p.Messages, Message{Bytes: n, Protocol: "random", Why: fmt.Sprintf("more than %d bytes take a "+
+				"protocol that is drawn for each message, as %s says", thresholds.MaxEager, tunables.Protocol)})
+		default:
+			nearest := thresholds.Nearest(proto.Protocol(forced.Protocol), n, true, f.Cooperative)
+			m := message(f, thresholds, n, nearest)
+			m.Why = fmt.Sprintf("%s=%v, or the nearest that can carry it", tunables.Protocol, forced.Protocol)
+			p.Messages = append(p.Messages, m)
+		}
 	}
 	return p, nil
 }
 
-// message explains one size.
-func message(p auto.Path, t proto.Thresholds, n int) Message {
-	protocol := t.Choose(n, p.Stream, p.Cooperative)
+// message explains one size, which is sent by this protocol.
+func message(p auto.Path, t proto.Thresholds, n int, protocol proto.Protocol) Message {
 	m := Message{Bytes: n, Pieces: t.FragmentCount(protocol, n)}
 	eager := t.EagerLimit(p.Stream)
 	rendezvous := fmt.Sprintf("more than %d bytes use the rendezvous protocol: ", eager)

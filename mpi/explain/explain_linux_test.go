@@ -227,6 +227,41 @@ func TestOverrides(t *testing.T) {
 	}
 }
 
+// TestForcedProtocol: IBRUN_PROTOCOL replaces the protocol of all messages that it can carry.
+func TestForcedProtocol(t *testing.T) {
+	for value, want := range map[string][]string{
+		"copied": {"copies", "copies"}, "read": {"read", "read"}, "shared": {"read", "shared"}, "eager": {"eager", "parts"},
+		"random:1": {"eager", "random"},
+	} {
+		t.Setenv("IBRUN_PROTOCOL", value)
+		paths, err := Paths("shm", os.Getenv, []int{8, 1 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range paths {
+			for i, m := range p.Messages {
+				named := strings.Contains(m.Why, "IBRUN_PROTOCOL")
+				if m.Protocol != want[i] || named == (value == "random:1" && i == 0) {
+					t.Errorf("%s, %s: %+v, want %s", value, p.Between, m, want[i])
+				}
+			}
+		}
+	}
+	possible, err := Protocols("shm", os.Getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for bytes, want := range map[int]string{8: "eager read copied", 1 << 20: "parts read shared copied"} {
+		if got := strings.Join(possible(bytes), " "); got != want {
+			t.Errorf("%d bytes: %s, want %s", bytes, got, want)
+		}
+	}
+	t.Setenv("IBRUN_PROTOCOL", "write")
+	if _, err := Paths("shm", os.Getenv, nil); err == nil || !strings.Contains(err.Error(), "want auto, eager") {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestLongerThanRegion: a message that is longer than what the RDMA device registers is sent in parts.
 func TestLongerThanRegion(t *testing.T) {
 	set, err := rdma.Settings{}.Complete()
@@ -239,11 +274,11 @@ func TestLongerThanRegion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m := message(p, thresholds, region); m.Protocol != "rdma read" || m.Pieces != region/p.Piece {
+	if m := message(p, thresholds, region, proto.RendezvousRead); m.Protocol != "rdma read" || m.Pieces != region/p.Piece {
 		t.Errorf("%+v", m)
 	}
 	want := thresholds.FragmentCount(proto.RendezvousCopy, region+1)
-	if m := message(p, thresholds, region+1); m.Protocol != "copies" || m.Pieces != want || want < 2 ||
+	if m := message(p, thresholds, region+1, proto.RendezvousRead); m.Protocol != "copies" || m.Pieces != want || want < 2 ||
 		!strings.Contains(m.Why, "registers at most 1048576 bytes") {
 		t.Errorf("%+v, want %d pieces", m, want)
 	}

@@ -2,10 +2,12 @@ package core
 
 import (
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/ibrun/ibrun/internal/tunables"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 	"github.com/ibrun/ibrun/perf"
 )
@@ -19,6 +21,7 @@ const (
 	hintStrict      = "mpi_assert_strict_persistent_collective_ordering"
 	hintKinds       = "mpi_assert_memory_alloc_kinds"
 	hintEager       = "ibrun_eager"
+	hintProtocol    = "ibrun_protocol"
 	hintRail        = "ibrun_rail"
 	hintDevice      = "ibrun_device"
 	// hintDeterministic makes the results of reductions depend on the data, its length and the number of ranks only.
@@ -35,13 +38,14 @@ type hints struct {
 	strict, deterministic bool
 	kinds                 string // empty: not set
 	eager                 int    // bytes; -1: auto
+	protocol              string // as tunables.ParseProtocol takes it
 	rail                  int    // index in Engine.Rails; -1: auto
 
 	agreements uint32 // number of agreements on hints so far
 	epoch      uint32 // number of the last agreement if any rank asserts exact lengths; otherwise 0
 }
 
-func newHints() hints { return hints{eager: -1, rail: -1} }
+func newHints() hints { return hints{eager: -1, protocol: hintAuto, rail: -1} }
 
 // withInfo returns h changed by the hints in an info. rails are the names of the rails. Unknown keys and invalid
 // values change nothing.
@@ -65,6 +69,11 @@ func (h hints) withInfo(i *Info, rails []string) hints {
 			h.eager = int(n)
 		} else if v == hintAuto {
 			h.eager = -1
+		}
+	}
+	if v, ok := i.Get(hintProtocol); ok {
+		if _, err := tunables.ParseProtocol(v); err == nil {
+			h.protocol = v
 		}
 	}
 	h.rail = chooseRail(i, rails, h.rail)
@@ -130,6 +139,7 @@ func (h *hints) toInfo(rails []string) *Info {
 		eager = strconv.Itoa(h.eager)
 	}
 	set(hintEager, eager)
+	set(hintProtocol, h.protocol)
 	if len(rails) > 0 {
 		rail, device := hintAuto, hintAuto
 		if h.rail >= 0 {
@@ -180,13 +190,25 @@ func (a *agreement) agreeHints(h hints) (hints, error) {
 	return h, nil
 }
 
+// forcedProtocol returns a protocol as the engine of a rank takes it. Ranks draw different protocols.
+func forcedProtocol(f *tunables.ForcedProtocol, rank int) *proto.Forced {
+	switch {
+	case f == nil:
+		return nil
+	case f.Random:
+		return &proto.Forced{Random: rand.New(rand.NewPCG(f.Seed, uint64(rank)))}
+	}
+	return &proto.Forced{Protocol: proto.Protocol(f.Protocol)}
+}
+
 // applyHints makes hints take effect.
 func (c *Comm) applyHints(h hints) {
+	forced, _ := tunables.ParseProtocol(h.protocol) // withInfo has checked it
 	c.hintsMu.Lock()
 	defer c.hintsMu.Unlock()
 	taken := c.engine.SetHints(c.contextID, proto.Hints{
 		NoAnySource: h.noAnySource, NoAnyTag: h.noAnyTag, ExactLength: h.exact, Epoch: h.epoch, AllowOvertaking: h.overtaking,
-		EagerLimit: h.eager, Rail: h.rail, Peers: c.peers,
+		EagerLimit: h.eager, Forced: forcedProtocol(forced, c.proc.boot.Rank), Rail: h.rail, Peers: c.peers,
 	})
 	h.noAnySource, h.noAnyTag = taken.NoAnySource, taken.NoAnyTag
 	c.coll.deterministic.Store(h.deterministic)

@@ -46,6 +46,10 @@ func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
 	if err != nil {
 		return nil, newError(op, ErrOther, err)
 	}
+	forced, err := tunables.ProtocolFromEnv(os.Getenv)
+	if err != nil {
+		return nil, newError(op, ErrOther, err)
+	}
 	table, err := coll.ReadTable(os.Getenv)
 	if err != nil {
 		return nil, newError(op, ErrOther, err)
@@ -69,7 +73,7 @@ func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
 		Poll:            cmp.Or(poll, boot.Poll),
 		UnexpectedLimit: c.UnexpectedBytes, PinnedLimit: c.PinnedBytes, Owner: p, Address: boot.Address, Warn: boot.Report,
 		Needed: p.needsPeer, Members: p.membersOf, Recorder: p.record, Clock: &p.clockSync, Trace: p.trace,
-		Checks: p.check, ExactBit: collectiveBit,
+		Checks: p.check, ExactBit: collectiveBit, Forced: forcedProtocol(forced, boot.Rank),
 	})
 	if err != nil {
 		return nil, newError(op, ErrOther, join(err, domain.Close()))

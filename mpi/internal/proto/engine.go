@@ -55,6 +55,8 @@ type Config struct {
 	Warn func(string)
 	// ExactBit is set in contexts in which every message has the length of its receive: those of collectives. 0: there are none.
 	ExactBit uint32
+	// Forced is the protocol of messages to be sent; nil: the engine chooses it for each. It may differ between processes.
+	Forced *Forced
 	// Checks makes messages carry notes, which are compared with those of their receives. It is the same at all processes.
 	Checks bool
 	// Recorder records what the engine does; nil if nothing is recorded.
@@ -144,7 +146,7 @@ func New(c Config) (*Engine, error) {
 	}
 	e.contexts.init()
 	e.departures.init(c.Members)
-	e.checks, e.exactBit = c.Checks, c.ExactBit
+	e.checks, e.exactBit, e.hints.forced = c.Checks, c.ExactBit, c.Forced
 	if c.Checks {
 		e.notes.init()
 	}

@@ -34,6 +34,8 @@ type Hints struct {
 	// EagerLimit is the length of the longest message that is sent without a rendezvous, as far as the transport supports it;
 	// -1: the transport's own limit.
 	EagerLimit int
+	// Forced is the protocol of messages to be sent; nil: that of [Config], or the one that the engine chooses.
+	Forced *Forced
 	// Rail is the index in [Engine.Rails] of the device for reads and writes of large messages; -1: any.
 	Rail int
 	// Peers are the numbers of the processes, by rank.
@@ -48,13 +50,15 @@ const EpochBits = 24
 type hintSet struct {
 	byContext  map[uint32]*Hints
 	directRecv bool // no receive sends an RTR, no length is checked, and messages are neither traced nor noted
-	plainSends bool // no failure, no trace and no notes of messages, and no context has hints that change how messages are sent
+	plainSends bool // no failure, no trace and no notes of messages, and nothing changes how short messages are sent
 	minRTR     int  // length from which receives may send an RTR; MaxInt: none does
 	rails      bool // some context has a rail
+
+	forced *Forced // Config.Forced
 }
 
-// plainSends reports whether messages of a context with these hints are sent like those of a context without hints.
-func (h *Hints) plainSends() bool { return h.Epoch == 0 && h.EagerLimit < 0 }
+// plainSends reports whether short messages of a context with these hints are sent like those of a context without hints.
+func (h *Hints) plainSends() bool { return h.Epoch == 0 && h.EagerLimit < 0 && h.Forced.plainSends() }
 
 // SetHints replaces the hints of a context. NoAnySource and NoAnyTag do not take effect while receives are posted that violate
 // them. The result has their actual values.
@@ -79,7 +83,7 @@ func (e *Engine) SetHints(context uint32, h Hints) Hints {
 
 // update sets the summaries. failed reports whether the engine has failed, general whether no message may take a fast path.
 func (s *hintSet) update(failed, general bool) {
-	s.plainSends, s.minRTR, s.rails = !failed && !general, math.MaxInt, false
+	s.plainSends, s.minRTR, s.rails = !failed && !general && s.forced.plainSends(), math.MaxInt, false
 	for _, h := range s.byContext {
 		s.rails = s.rails || h.Rail >= 0
 		s.plainSends = s.plainSends && h.plainSends()
@@ -116,7 +120,7 @@ func (t *transfer) endpoint() fabric.Endpoint {
 
 // plainSendsIn is hintSet.plainSends for one context.
 func (e *Engine) plainSendsIn(context uint32) bool {
-	if e.failure.err != nil || e.avoidsFastPaths() {
+	if e.failure.err != nil || e.avoidsFastPaths() || !e.hints.forced.plainSends() {
 		return false
 	}
 	h := e.hints.byContext[context]
@@ -197,14 +201,14 @@ func (e *Engine) lengthError(r *Request, bytes int) error {
 }
 
 // choose applies the context's eager limit to the protocol that the thresholds of the transport suggest.
-func (h *Hints) choose(p Protocol, n int, x *Thresholds) Protocol {
+func (h *Hints) choose(p Protocol, n int, x *Thresholds, paired bool) Protocol {
 	switch {
 	case h.EagerLimit < 0:
 		return p
 	case n <= min(h.EagerLimit, x.MaxData):
 		return Eager
 	}
-	return max(p, RendezvousRead)
+	return x.Rendezvous(n, paired)
 }
 
 // mayOvertake reports whether a message may be sent before others that wait for room: it is an RTS of a context that allows

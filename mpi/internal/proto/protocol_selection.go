@@ -3,6 +3,7 @@ package proto
 import (
 	"cmp"
 	"fmt"
+	"math/rand/v2"
 
 	"github.com/ibrun/ibrun/fabric"
 )
@@ -22,7 +23,33 @@ const (
 	RendezvousShared
 	// RendezvousCopy sends an RTS. When the receiver asks for the payload it is sent in several messages of the transport.
 	RendezvousCopy
+
+	protocolCount
 )
+
+// Forced names the protocol of messages in place of the one that the engine would choose, so that protocols can be compared and
+// tested. A message that the protocol cannot carry takes another one: see [Thresholds.Nearest].
+type Forced struct {
+	// Protocol is that of all messages if Random is nil.
+	Protocol Protocol
+	// Random draws the protocol of each message that is longer than an eager one. Shorter ones stay eager, because programs rely
+	// on it that their sends do not wait. Only the goroutine that holds the lock of the engine uses it.
+	Random *rand.Rand
+}
+
+// plainSends reports whether messages that the engine would send as one eager message are sent so. f may be nil.
+func (f *Forced) plainSends() bool { return f == nil || f.Random != nil || f.Protocol == Eager }
+
+// next returns the protocol that the next message is to take. short says that the engine would send it as one eager message.
+func (f *Forced) next(short bool) Protocol {
+	switch {
+	case f.Random == nil:
+		return f.Protocol
+	case short:
+		return Eager
+	}
+	return Protocol(f.Random.IntN(int(protocolCount)))
+}
 
 // Thresholds are the lengths, in bytes, that decide which protocol a message takes over one transport.
 type Thresholds struct {
@@ -55,12 +82,38 @@ func (x *Thresholds) Choose(n, stream int, paired bool) Protocol {
 		return Eager
 	case n <= x.EagerLimit(stream):
 		return Fragmented
+	}
+	return x.Rendezvous(n, paired)
+}
+
+// Rendezvous returns the protocol of a send of n bytes that begins with an RTS. paired is that of Choose.
+func (x *Thresholds) Rendezvous(n int, paired bool) Protocol {
+	switch {
 	case !x.CanRead:
 		return RendezvousCopy
 	case paired && n >= MinShared:
 		return RendezvousShared
 	}
 	return RendezvousRead
+}
+
+// Nearest returns p if it can carry a send of n bytes, and otherwise the protocol that is most like it: fragments for what does
+// not fit one message, one message for what is no longer than a fragment, a read for what is too short to be shared, and copies
+// where nothing can be read. If fragments are not allowed, as for synchronous sends, it is a read. paired is that of Choose.
+func (x *Thresholds) Nearest(p Protocol, n int, fragments, paired bool) Protocol {
+	if p <= Fragmented {
+		switch {
+		case n <= x.FragmentSize, p == Eager && n <= x.MaxData:
+			return Eager
+		case fragments && n <= x.EagerLimit(maxFragmented):
+			return Fragmented
+		}
+		p = RendezvousRead
+	}
+	if r := x.Rendezvous(n, paired); r == RendezvousCopy || p == RendezvousShared {
+		return r
+	}
+	return p
 }
 
 // EagerLimit returns the length of the longest message that is sent without a rendezvous.

@@ -97,6 +97,71 @@ func TestProtocols(t *testing.T) {
 	}
 }
 
+// TestForcedProtocols: messages of all lengths take the protocol that the configuration names, or the nearest that is possible,
+// and those of a context the one that its hints name.
+func TestForcedProtocols(t *testing.T) {
+	for name, tw := range map[string]variant{
+		"read": {}, "shared": {pairing: true}, "copied": {noRead: true}, "fragments": {fragments: true, pairing: true},
+	} {
+		for forced := range protocolCount {
+			t.Run(fmt.Sprintf("%s/%d", name, forced), func(t *testing.T) {
+				count := &kindCounter{}
+				es := open(t, 2, func(tr fabric.Transport) fabric.Transport {
+					count.Transport = tw.wrap(tr)
+					return count
+				}, func(c *Config) { c.Forced = &Forced{Protocol: forced} })
+				hinted := (forced + 1) % protocolCount
+				for _, p := range []Protocol{forced, hinted} {
+					x := es[0].paths[0].thresholds
+					for _, n := range []int{1, 4095, x.FragmentSize, x.FragmentSize + 1, x.MaxData, x.MaxData + 1, 1 << 20} {
+						want := x.Nearest(p, n, true, tw.pairing)
+						if err := checkProtocol(t, es, count, n, want, x.FragmentCount(want, n)); err != nil {
+							t.Errorf("%d bytes by protocol %d: %v", n, p, err)
+						}
+					}
+					es[0].SetHints(testContext, Hints{EagerLimit: -1, Rail: -1, Forced: &Forced{Protocol: hinted}})
+				}
+			})
+		}
+	}
+}
+
+// TestNearest: a protocol is replaced only where it is impossible.
+func TestNearest(t *testing.T) {
+	x := Thresholds{MaxEager: 100, FragmentSize: 80, MaxData: 120, CanRead: true}
+	copied := x
+	copied.CanRead = false
+	for _, c := range []struct {
+		x                 Thresholds
+		p                 Protocol
+		n                 int
+		fragments, paired bool
+		want              Protocol
+	}{
+		{x, Eager, 120, true, true, Eager},
+		{x, Eager, 121, true, true, Fragmented},
+		{x, Eager, 121, false, true, RendezvousRead},
+		{x, Fragmented, 80, true, true, Eager},
+		{x, Fragmented, 81, true, true, Fragmented},
+		{x, Fragmented, 81, false, true, RendezvousRead},
+		{x, Fragmented, maxFragmented, true, true, Fragmented},
+		{x, Fragmented, maxFragmented + 1, true, true, RendezvousRead},
+		{x, RendezvousRead, 1, true, true, RendezvousRead},
+		{x, RendezvousShared, MinShared, true, true, RendezvousShared},
+		{x, RendezvousShared, MinShared - 1, true, true, RendezvousRead},
+		{x, RendezvousShared, MinShared, true, false, RendezvousRead},
+		{x, RendezvousCopy, 1, true, true, RendezvousCopy},
+		{copied, RendezvousRead, 1, true, true, RendezvousCopy},
+		{copied, RendezvousShared, MinShared, true, true, RendezvousCopy},
+		{copied, Fragmented, 81, true, false, Fragmented},
+		{Thresholds{MaxData: 120, CanRead: true}, Fragmented, 121, true, false, RendezvousRead},
+	} {
+		if got := c.x.Nearest(c.p, c.n, c.fragments, c.paired); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
+	}
+}
+
 func checkProtocol(t *testing.T, es []*Engine, count *kindCounter, n int, want Protocol, wantPieces int) error {
 	for k := range count.sent {
 		count.sent[k].Store(0)

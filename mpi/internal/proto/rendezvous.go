@@ -22,25 +22,30 @@ const wordStride = 8
 // unreadable is announced instead of memory that the peer cannot access.
 var unreadable = regcache.Memory{Remote: fabric.RemoteKey{Addr: noWord, Key: noWord}}
 
-// prepareRTS makes the first message of a send an RTS.
-func (r *Request) prepareRTS() error {
-	if err := r.expose(); err != nil {
+// prepareRTS makes the first message of a send an RTS. It names the protocol to the receiver: RendezvousCopy by the absence of
+// readable memory, and RendezvousShared by a shared word.
+func (r *Request) prepareRTS(p Protocol) error {
+	if err := r.expose(p); err != nil {
 		return err
+	}
+	word := noWord
+	if p == RendezvousShared && r.exposed != unreadable {
+		word = r.reserveWord()
 	}
 	v := envelope{kindRTS, r.route.Context, r.route.Match, r.epoch}
 	o := &r.out
 	o.body, o.remaining = nil, nil
 	o.packed.clear()
-	o.header, o.length = header(v, uint64(r.size()), r.exposed.Remote.Addr, r.exposed.Remote.Key, r.id(), r.reserveWord())
+	o.header, o.length = header(v, uint64(r.size()), r.exposed.Remote.Addr, r.exposed.Remote.Key, r.id(), word)
 	return nil
 }
 
-// expose makes the send buffer readable for the peer. If it cannot be registered the RTS says so, and the receiver requests the
-// payload in pieces.
-func (r *Request) expose() (err error) {
+// expose makes the send buffer readable for the peer, unless the payload is to be copied. If it cannot be registered the RTS says
+// so, and the receiver requests the payload in pieces.
+func (r *Request) expose(p Protocol) (err error) {
 	e := r.e
 	x := e.peer(r.route.Peer).path
-	if r.data != nil {
+	if r.data != nil || p == RendezvousCopy {
 		r.exposed = unreadable
 		return nil
 	}

@@ -140,17 +140,12 @@ func (e *Engine) sendFirst(r *Request) error {
 
 // prepareFirst chooses the protocol for a send to a connected peer, and prepares the first message.
 func (r *Request) prepareFirst(p *peer, h *Hints) error {
-	stream := 0
-	if r.mode != Synchronous {
-		stream = p.ep.Stream()
+	protocol, size := r.chooseProtocol(p, h), r.size()
+	if p.paused && protocol <= Fragmented {
+		protocol = p.path.thresholds.Rendezvous(size, r.e.copier != nil)
 	}
-	size := r.size()
-	protocol := p.path.thresholds.Choose(size, stream, r.e.copier != nil)
-	if h != nil {
-		protocol = h.choose(protocol, size, &p.path.thresholds)
-	}
-	if p.paused || protocol > Fragmented {
-		return r.prepareRTS()
+	if protocol > Fragmented {
+		return r.prepareRTS(protocol)
 	}
 	piece := p.path.thresholds.FragmentSize
 	if r.data != nil {
@@ -160,6 +155,29 @@ func (r *Request) prepareFirst(p *peer, h *Hints) error {
 	}
 	r.prepareEager(protocol, piece)
 	return nil
+}
+
+// chooseProtocol returns the protocol of a send to a peer that has not paused this process. h are the hints of its context; nil:
+// there are none.
+func (r *Request) chooseProtocol(p *peer, h *Hints) Protocol {
+	e, x, n := r.e, &p.path.thresholds, r.size()
+	fragments, paired := r.mode != Synchronous, e.copier != nil
+	forced := e.hints.forced
+	if h != nil && h.Forced != nil {
+		forced = h.Forced
+	}
+	if forced != nil {
+		return x.Nearest(forced.next(n <= x.MaxEager), n, fragments, paired)
+	}
+	stream := 0
+	if fragments {
+		stream = p.ep.Stream()
+	}
+	protocol := x.Choose(n, stream, paired)
+	if h != nil {
+		protocol = h.choose(protocol, n, x, paired)
+	}
+	return protocol
 }
 
 // recordedProtocol returns the protocol under which a send is recorded. The receiver of an RTS decides how the payload is
@@ -172,7 +190,7 @@ func (r *Request) recordedProtocol(p *peer) perf.Protocol {
 		return perf.Eager
 	case r.word >= 0:
 		return perf.Shared
-	case k == kindPut && r.transfer.state == transferPutting, k == kindRTS && p.path.caps.Read && r.data == nil:
+	case k == kindPut && r.transfer.state == transferPutting, k == kindRTS && p.path.caps.Read && r.exposed != unreadable:
 		return perf.Read
 	}
 	return perf.Copied

@@ -151,7 +151,8 @@ func exchange(e *Engine, self int, ps []testMessage, c *rand.Rand) error {
 	return nil
 }
 
-// TestTraffic exchanges random messages with every protocol; with IBRUN_SOAK=1 more of them.
+// TestTraffic exchanges random messages with every protocol, also where the processes draw a protocol for each message; with
+// IBRUN_SOAK=1 more of them.
 func TestTraffic(t *testing.T) {
 	rough := func(o hook.Options) wrap {
 		return func(tr fabric.Transport) fabric.Transport { return hook.Wrap(tr, o) }
@@ -174,10 +175,18 @@ func TestTraffic(t *testing.T) {
 			variant{pairing: true}.wrap),
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, unexpected := range []int{0, 20000} {
-				t.Logf("room for %d unexpected bytes", unexpected)
+			for _, c := range []struct {
+				unexpected int  // room for unexpected bytes
+				random     bool // each process draws the protocol of each message
+			}{{0, false}, {20000, false}, {0, true}, {20000, true}} {
+				t.Logf("%+v", c)
 				const n = 3
-				es := open(t, n, w, func(c *Config) { c.UnexpectedLimit = unexpected })
+				es := open(t, n, w, func(cfg *Config) {
+					cfg.UnexpectedLimit = c.unexpected
+					if c.random {
+						cfg.Forced = &Forced{Random: rand.New(rand.NewPCG(seed, uint64(cfg.Self)))}
+					}
+				})
 				ps := draw(rand.New(rand.NewPCG(seed, 0)), n, soaktest.Choose(20, 12))
 				each(t, es, func(self int, e *Engine) error {
 					if err := exchange(e, self, ps, rand.New(rand.NewPCG(seed, uint64(self)+1))); err != nil {

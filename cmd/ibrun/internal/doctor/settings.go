@@ -35,7 +35,8 @@ func settingsErrors(getenv func(string) string) error {
 	_, errPoll := tunables.PollFromEnv(getenv)
 	_, errEncrypt := tunables.EncryptFromEnv(getenv)
 	_, errChecksum := tunables.ChecksumFromEnv(getenv)
-	errs = append(errs, errHeartbeat, errPoll, errEncrypt, errChecksum)
+	_, errProtocol := tunables.ProtocolFromEnv(getenv)
+	errs = append(errs, errHeartbeat, errPoll, errEncrypt, errChecksum, errProtocol)
 	if err := verbs.CheckProvider(getenv(verbs.ProviderVariable)); err != nil {
 		errs = append(errs, fmt.Errorf("%s: %w", verbs.ProviderVariable, err))
 	}
