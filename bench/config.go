@@ -31,6 +31,11 @@ type Config struct {
 	// Percentiles asks for the distribution over single turns. It costs one clock reading per turn.
 	Percentiles bool
 
+	// Written makes latency write each message before it is sent, and bw all messages of a window, each in a buffer of its own,
+	// before the first of them is sent. The figures leave out how long that takes. There are no percentiles then, and what
+	// arrives is not checked. Other operations cannot be measured so.
+	Written bool
+
 	// Validate fills the buffers with patterns and checks what arrived, before and after the measured iterations.
 	Validate bool
 }
@@ -52,6 +57,12 @@ func (cfg Config) withDefaults(op Op, ranks int) (Config, error) {
 	if cfg.Window < 0 || cfg.Time < 0 || cfg.Iterations < 0 || cfg.Warmup < 0 || cfg.Memory < 0 {
 		return cfg, fmt.Errorf("bench: a negative window, time, count of iterations, warm-up or memory")
 	}
+	switch {
+	case cfg.Written && op.writtenLoop == nil:
+		return cfg, fmt.Errorf("bench: %s has no form that writes its messages", op.Name)
+	case cfg.Written && (cfg.Validate || cfg.Percentiles):
+		return cfg, fmt.Errorf("bench: messages that are written are not checked, and have no percentiles")
+	}
 	if cfg.Window == 0 {
 		cfg.Window = defaultWindow
 	}
@@ -63,7 +74,7 @@ func (cfg Config) withDefaults(op Op, ranks int) (Config, error) {
 	}
 	if cfg.Sizes == nil {
 		for _, size := range op.Sizes() {
-			if op.memory(size, ranks) <= cfg.Memory {
+			if cfg.buffers(op, size, ranks) <= cfg.Memory {
 				cfg.Sizes = append(cfg.Sizes, size)
 			}
 		}
@@ -72,10 +83,19 @@ func (cfg Config) withDefaults(op Op, ranks int) (Config, error) {
 		if !op.Takes(size) {
 			return cfg, fmt.Errorf("bench: %s has no point of %d bytes: %s", op.Name, size, op.sizeRule())
 		}
-		if need := op.memory(size, ranks); need > cfg.Memory {
+		if need := cfg.buffers(op, size, ranks); need > cfg.Memory {
 			return cfg, fmt.Errorf("bench: %s of %s among %d ranks needs %s of buffers per rank, the limit is %s",
 				op.Name, FormatSize(size), ranks, FormatSize(need), FormatSize(cfg.Memory))
 		}
 	}
 	return cfg, nil
+}
+
+// buffers returns the number of bytes of all buffers of one rank.
+func (cfg *Config) buffers(op Op, size, ranks int) int {
+	n := op.memory(size, ranks)
+	if cfg.Written && op.kind == pair && op.Unit.MoreIsBetter() {
+		n += cfg.Window * size
+	}
+	return n
 }

@@ -33,8 +33,9 @@
 //   - every other collective: each call is timed by itself, followed by a barrier that is not counted; the mean over the
 //     ranks of their mean times, and the fastest and the slowest rank's.
 //
-// The clock is read twice around the whole loop, except around each call of a collective, and after each turn where
-// percentiles were asked for. The loops allocate nothing, so the garbage collector, run just before, stays out of them.
+// The clock is read twice around the whole loop, except around each call of a collective, and after each turn where percentiles
+// were asked for. Where messages are written before they are sent, it is read around that as well. The loops allocate nothing, so
+// the garbage collector, run just before, stays out of them.
 //
 // # The C twin
 //

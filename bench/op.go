@@ -30,10 +30,11 @@ type Op struct {
 
 	kind         kind
 	loop         func(r *runner, skip, n int) (time.Duration, error)
-	call         func(r *runner) error // of a collective
-	send         blocks                // what the send buffer holds
-	recv         blocks                // what the receive buffer holds
-	sharedBuffer bool                  // data arrives where it was sent from: bcast
+	writtenLoop  func(r *runner, skip, n int) (time.Duration, error) // with [Config.Written]; nil: there is none
+	call         func(r *runner) error                               // of a collective
+	send         blocks                                              // what the send buffer holds
+	recv         blocks                                              // what the receive buffer holds
+	sharedBuffer bool                                                // data arrives where it was sent from: bcast
 	source       func(r *runner, block int) (origin, bool)
 	summedRanks  func(r *runner) int // of a reduction: how many ranks, from 0, are summed at this rank; 0 where nothing arrives
 
@@ -66,9 +67,9 @@ const (
 // testdata/peer.c.
 var ops = [...]Op{
 	{Name: "latency", Unit: Microseconds, About: "half the round trip of one message between two ranks",
-		kind: pair, loop: (*runner).pingPong, source: fromPartner},
+		kind: pair, loop: (*runner).pingPong, writtenLoop: (*runner).writtenPingPong, source: fromPartner},
 	{Name: "bw", Unit: MegabytesPerSec, About: "bandwidth of windows of messages from one rank to another",
-		kind: pair, loop: (*runner).streamWindows, source: fromSender},
+		kind: pair, loop: (*runner).streamWindows, writtenLoop: (*runner).writtenWindows, source: fromSender},
 	{Name: "bibw", Unit: MegabytesPerSec, About: "bandwidth of windows of messages in both directions simultaneously",
 		kind: pair, loop: (*runner).exchangeWindows, source: fromPartner},
 	{Name: "mbw_mr", Unit: MessagesPerSecond, About: "message rate of many pairs of ranks",

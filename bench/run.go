@@ -13,7 +13,7 @@ import (
 // and the caller has to end the other ranks. Data that arrived wrong is no error of Run: it is counted in
 // [Result.Wrong].
 func Run(c *mpi.Comm, op Op, cfg Config, each func(Result) error) error {
-	r, cfg, err := prepare(c, op, cfg)
+	r, op, cfg, err := prepare(c, op, cfg)
 	if err != nil {
 		return err
 	}

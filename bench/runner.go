@@ -24,6 +24,7 @@ type runner struct {
 	sendFloatsMax, recvFloatsMax []float32 // for the largest size; of reductions
 	sendFloats, recvFloats       []float32 // the parts of them that belong to size
 	counts, displs               []int     // per rank, in elements
+	windowBuffer                 []byte    // the messages of a window that are written before it; see Config.Written
 	message                      message   // of an operation with a derived datatype
 
 	computed       uint64 // by compute, so that it is not optimised away
@@ -33,19 +34,23 @@ type runner struct {
 	lastTick       uint64          // ticks at the end of the last one
 }
 
-// prepare checks the arguments and returns a runner, and the configuration with all defaults filled in.
-func prepare(c *mpi.Comm, op Op, cfg Config) (*runner, Config, error) {
+// prepare checks the arguments. It returns a runner, the operation with the loop that the configuration asks for, and the
+// configuration with all defaults filled in.
+func prepare(c *mpi.Comm, op Op, cfg Config) (*runner, Op, Config, error) {
 	if op.loop == nil {
-		return nil, cfg, fmt.Errorf("bench: %q is not an operation of this package", op.Name)
+		return nil, op, cfg, fmt.Errorf("bench: %q is not an operation of this package", op.Name)
 	}
 	if err := op.CheckRanks(c.Size()); err != nil {
-		return nil, cfg, err
+		return nil, op, cfg, err
 	}
 	cfg, err := cfg.withDefaults(op, c.Size())
 	if err != nil {
-		return nil, cfg, err
+		return nil, op, cfg, err
 	}
-	return newRunner(c, op, cfg), cfg, nil
+	if cfg.Written {
+		op.loop = op.writtenLoop
+	}
+	return newRunner(c, op, cfg), op, cfg, nil
 }
 
 // newRunner allocates and touches the buffers for op up to the largest size.

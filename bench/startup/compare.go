@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/ibrun/ibrun/internal/samples"
 )
 
 // times are the times of one job, from the start of the launcher.
@@ -51,9 +52,9 @@ func (s *settings) compare(name string, net *network) error {
 	}
 	for _, p := range parts {
 		ours, theirs := durations(results[s.ibrun], p), durations(results[s.other], p)
-		mean, low, high := ratio(theirs, ours)
-		fmt.Printf("%-8s %-30s ibrun %8.1f ms, %s %8.1f ms, ratio %.3f [%.3f, %.3f]\n", name, p.name, median(ours),
-			filepath.Base(s.other), median(theirs), mean, low, high)
+		mean, low, high := samples.Ratio(theirs, ours)
+		fmt.Printf("%-8s %-30s ibrun %8.1f ms, %s %8.1f ms, ratio %.3f [%.3f, %.3f]\n", name, p.name, samples.Median(ours),
+			filepath.Base(s.other), samples.Median(theirs), mean, low, high)
 	}
 	return nil
 }
@@ -64,36 +65,6 @@ func durations(list []times, p part) (ms []float64) {
 		ms = append(ms, float64(p.of(t))/float64(time.Millisecond))
 	}
 	return ms
-}
-
-func median(list []float64) float64 {
-	list = slices.Sorted(slices.Values(list))
-	return (list[(len(list)-1)/2] + list[len(list)/2]) / 2
-}
-
-// ratio returns the geometric mean of the ratios of pairs, and its 95 % interval.
-func ratio(a, b []float64) (mean, low, high float64) {
-	var sum, squares float64
-	n := float64(len(a))
-	for i := range a {
-		sum += math.Log(a[i] / b[i])
-	}
-	for i := range a {
-		d := math.Log(a[i]/b[i]) - sum/n
-		squares += d * d
-	}
-	half := studentQuantile(len(a)-1) * math.Sqrt(squares/(n-1)/n)
-	return math.Exp(sum / n), math.Exp(sum/n - half), math.Exp(sum/n + half)
-}
-
-// studentQuantile returns the 97.5 % quantile of Student's distribution.
-func studentQuantile(freedom int) float64 {
-	table := []float64{12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
-		2.120, 2.110, 2.101, 2.093, 2.086}
-	if freedom <= len(table) {
-		return table[freedom-1]
-	}
-	return 1.96 + 2.5/float64(freedom) // within 0.003
 }
 
 // job runs one job of a case, and returns its times.

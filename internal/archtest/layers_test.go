@@ -24,6 +24,7 @@ NONE < internal/admission, internal/printable, internal/tcpflow;
 NONE < internal/archtest, internal/conformance, internal/flaky, internal/apitest, internal/buildinfo, internal/sbom;
 NONE < internal/schematest;
 NONE < internal/freeport < cmd/ibrun/internal/benchcmd;
+NONE < internal/samples < bench, bench/startup, cmd/ibrun/internal/benchcmd;
 NONE < internal/transports < internal/tunables;
 NONE < internal/leakcheck < fabric/fabrictest, verbs/verbstest;
 NONE < internal/alloctest < fabric/fabrictest;

@@ -97,8 +97,12 @@ func (c *command) measureOverhead(ctx context.Context, o *overhead) error {
 	}
 	for _, op := range o.ops {
 		cfg := bench.Config{Sizes: sizesFor(op, o.sizes), Time: o.time}
-		err := bench.Alternate(p.World(), op, cfg, o.rounds, recordingLevels, p.Pcontrol, func(r []bench.Result) error {
-			on, off := r[recordingOn], r[recordingOff]
+		set := func(level int) error {
+			p.Pcontrol(level)
+			return nil
+		}
+		err := bench.Alternate(p.World(), op, cfg, o.rounds, recordingLevels, set, func(a bench.Alternation) error {
+			on, off := a.Results[recordingOn], a.Results[recordingOff]
 			return o.report.point(newLine(op.Name, on.Ranks, on.Size, on.Unit, on.Value, off.Value, "off"))
 		})
 		if err != nil {
