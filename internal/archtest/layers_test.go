@@ -103,6 +103,7 @@ mpi/internal/coll, mpi/internal/datatype, mpi/internal/reduction < mpi/simulate;
 
 # Layer 6: programs.
 internal/ticks, perf, mpi < bench;
+perf < cmd/ibrun/internal/benchcmd;
 mpi < examples/*;
 NONE < docs, docs/dashboards, internal/clustertest;          # tests only
 hw, verbs < examples/pingpong;

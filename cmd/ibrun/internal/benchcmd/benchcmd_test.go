@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -122,12 +123,14 @@ func TestVersusJSON(t *testing.T) {
 		}
 		for _, n := range ranks {
 			for _, size := range []int{8, 16, 65536} {
-				want = append(want, line{op, n, size, unit, 4, 5, "openmpi", ratios[0], "", "", "", 0},
-					line{op, n, size, unit, 4, 2, "mpich", ratios[1], "", "", "", 0})
+				l := line{Op: op, Ranks: n, Size: size, Unit: unit, Ours: 4, Peer: 5, PeerName: "openmpi", Ratio: ratios[0]}
+				want = append(want, l)
+				l.Peer, l.PeerName, l.Ratio = 2, "mpich", ratios[1]
+				want = append(want, l)
 			}
 		}
 	}
-	if got := parseLines(t, out.stdout); !slices.Equal(got, want) {
+	if got := parseLines(t, out.stdout); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v\nwant %v", got, want)
 	}
 	for _, words := range []string{"machine: ", "openmpi 4.5.6, built by mpicc.openmpi -O3 -o ", "--oversubscribe --bind-to none",
@@ -281,6 +284,9 @@ func TestLaunch(t *testing.T) {
 	if out := runCommand(t, "/opt/ibrun", []string{"IBRUN_PERF=off"}, "overhead"); out.code != exitUsage || out.launched != nil {
 		t.Errorf("overhead of nothing: exit %d, %s", out.code, out.stderr)
 	}
+	if out := runCommand(t, "/opt/ibrun", []string{"IBRUN_PROTOCOL=read"}, "paths"); out.code != exitUsage || out.launched != nil {
+		t.Errorf("paths without a choice: exit %d, %s", out.code, out.stderr)
+	}
 	if out := runCommand(t, "/opt/ibrun", []string{"PMI_FD=3"}, "versus"); out.code != exitUsage {
 		t.Errorf("versus as a rank: exit %d, %s", out.code, out.stderr)
 	}
@@ -297,7 +303,7 @@ func TestHelp(t *testing.T) {
 	}
 	about := map[string]string{
 		"versus": "Compare with", "verbs": "Compare RDMA", "overhead": "Measure the cost", "hints": "Measure the gain",
-		"goroutines": "Measure many goroutines",
+		"goroutines": "Measure many goroutines", "paths": "Compare the protocol",
 	}
 	for _, op := range allOps() {
 		about[op.Name] = fmt.Sprintf("Measure %s, in %s: ", op.Name, op.Unit)
@@ -352,18 +358,6 @@ func TestShorten(t *testing.T) {
 	} {
 		if got := shortenedTime(50*ms, c.took, 34*s, c.done, 7); got != c.want {
 			t.Errorf("after %d rounds in %v: %v, want %v", c.done, c.took, got, c.want)
-		}
-	}
-}
-
-func TestMedian(t *testing.T) {
-	for _, c := range []struct {
-		values []float64
-		want   float64
-	}{{[]float64{3}, 3}, {[]float64{9, 1, 4}, 4}, {[]float64{4, 1, 2, 100}, 3}} {
-		before := slices.Clone(c.values)
-		if got := median(c.values); got != c.want || !slices.Equal(before, c.values) {
-			t.Errorf("median of %v is %v, want %v; left %v", before, got, c.want, c.values)
 		}
 	}
 }

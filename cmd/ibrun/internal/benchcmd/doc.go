@@ -7,6 +7,7 @@
 //	ibrun bench overhead                  measure the cost of recording for metrics and reports
 //	ibrun bench hints                     measure the gain of hints for communicators
 //	ibrun bench goroutines                measure round trips of many goroutines of a rank at once
+//	ibrun bench paths                     compare the protocol that is chosen with every other one
 //
 // `ibrun bench OP` is both the launching command and the rank program. Without a launcher it starts itself as the rank program,
 // with the same arguments. As a rank of a job, under ibrun or any launcher with PMI, it measures, and rank 0 prints. So `srun -N
@@ -71,4 +72,15 @@
 //
 //	{"op":"goroutines","ranks":2,"size":8,"unit":"trips/s","ours":500000,"peer":125000,"peer_name":"net/rpc",
 //	 "ratio":4,"transport":"tcp","goroutines":128}
+//
+// # paths
+//
+// Two ranks send messages of each size by every protocol (the hint ibrun_protocol), and by the one that they choose, alternately.
+// The best protocol is found in the even rounds, and compared in the odd ones. The lines are those of versus: ours is the
+// protocol that was chosen, the peer is the best one. The ratio is the geometric mean over the rounds, and low and high are its
+// 95 % interval. If a line has the field written, each message was written before it was sent, in bw all messages of a window
+// before the first of them; the figures leave that out. bw has windows of at most 32 messages.
+//
+//	{"op":"latency","ranks":2,"size":1048576,"unit":"us","ours":70,"peer":52,"peer_name":"shared","ratio":0.74,"transport":"shm",
+//	 "chosen":"parts","low":0.7,"high":0.78,"written":true,"protocols":{"copied":81,"parts":70,"read":70,"shared":52}}
 package benchcmd

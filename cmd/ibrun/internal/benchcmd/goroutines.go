@@ -12,6 +12,7 @@ import (
 
 	"github.com/ibrun/ibrun/bench"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/internal/samples"
 	"github.com/ibrun/ibrun/internal/transports"
 	"github.com/ibrun/ibrun/mpi"
 )
@@ -48,8 +49,13 @@ func (c *command) goroutines(ctx context.Context, args []string) error {
 	if c.isRank() {
 		return c.measureGoroutines(ctx, o)
 	}
-	for _, transport := range listItems(o.transports) {
-		words := []string{"-n", strconv.Itoa(2), "--transport", transport, "--", c.self, "bench", goroutinesOp}
+	return c.launchPairs(ctx, o.transports, goroutinesOp, args)
+}
+
+// launchPairs starts this program as two ranks over each transport of a list, one after the other, with the same arguments.
+func (c *command) launchPairs(ctx context.Context, list, op string, args []string) error {
+	for _, transport := range listItems(list) {
+		words := []string{"-n", strconv.Itoa(2), "--transport", transport, "--", c.self, "bench", op}
 		cmd := exec.CommandContext(ctx, c.self, append(append(words, args...), "--transport", transport)...)
 		cmd.Env, cmd.Stdout, cmd.Stderr = c.env, c.files.Out, c.files.Err // it may print after Ctrl-C has ended this process
 		err := cmd.Run()
@@ -178,10 +184,10 @@ func (o *goroutines) printRates(contenders []*contender) error {
 	for _, n := range goroutineCounts {
 		ours := 0.0
 		for _, x := range contenders {
-			rate, name := median(x.rates), x.name
+			rate, name := samples.Median(x.rates), x.name
 			switch {
 			case name == "" && x.goroutines == n:
-				ours, name, rate = rate, oneGoroutine, median(contenders[0].rates)
+				ours, name, rate = rate, oneGoroutine, samples.Median(contenders[0].rates)
 			case name == "" || x.goroutines != n:
 				continue
 			}

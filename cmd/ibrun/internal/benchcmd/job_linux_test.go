@@ -3,7 +3,9 @@ package benchcmd
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -155,6 +157,44 @@ func TestGoroutines(t *testing.T) {
 		"goroutines --transport auto"} {
 		if _, err := start(t, words); err == nil {
 			t.Errorf("ibrun bench %s: no error", words)
+		}
+	}
+}
+
+// TestPaths: over each transport each size has a line for each operation, with written buffers and without. The protocols are
+// those that can carry such a message.
+func TestPaths(t *testing.T) {
+	out, err := start(t, "paths --json --rounds 4 --time 1us --sizes 8,64K")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, want []string
+	for text := range strings.Lines(out) {
+		var l line
+		if err := json.Unmarshal([]byte(text), &l); err != nil || l.Peer != l.Protocols[l.PeerName] || l.Low <= 0 || l.High < l.Low ||
+			!slices.Contains([]string{"eager", "parts", "read", "shared"}, l.Chosen) || l.Size == 8 && l.Chosen != "eager" {
+			t.Fatalf("%q: %+v, %v", text, l, err)
+		}
+		got = append(got, fmt.Sprint(l.Transport, l.Op, l.Written, l.Size, slices.Sorted(maps.Keys(l.Protocols))))
+	}
+	protocols := map[string][]string{"shm8": {"copied", "eager", "read"}, "shm65536": {"copied", "parts", "read", "shared"},
+		"tcp8": {"copied", "eager", "read"}, "tcp65536": {"copied", "eager", "read"}}
+	for _, transport := range []string{"shm", "tcp"} {
+		for _, op := range []string{"latency", "bw"} {
+			for _, written := range []bool{false, true} {
+				for _, size := range []int{8, 65536} {
+					want = append(want, fmt.Sprint(transport, op, written, size, protocols[fmt.Sprint(transport, size)]))
+				}
+			}
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("lines of\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	for _, words := range []string{"--rounds 3", "--time 0s", "more", "--transport auto", "--op barrier", "--sizes 0"} {
+		out, err := start(t, "paths "+words)
+		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != exitUsage {
+			t.Errorf("ibrun bench paths %s: %v\n%s", words, err, out)
 		}
 	}
 }

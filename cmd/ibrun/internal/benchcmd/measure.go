@@ -9,6 +9,7 @@ import (
 
 	"github.com/ibrun/ibrun/bench"
 	"github.com/ibrun/ibrun/internal/printable"
+	"github.com/ibrun/ibrun/internal/samples"
 	"github.com/ibrun/ibrun/internal/transports"
 	"github.com/ibrun/ibrun/mpi"
 )
@@ -56,7 +57,7 @@ func (c *command) measureInit(ctx context.Context, o *options) error {
 		took = append(took, points[0])
 	}
 	out := c.printer(opInit, o)
-	r := bench.Result{Op: opInit.Name, Ranks: o.ranks, Unit: opInit.Unit, Value: median(took), Iterations: rounds}
+	r := bench.Result{Op: opInit.Name, Ranks: o.ranks, Unit: opInit.Unit, Value: samples.Median(took), Iterations: rounds}
 	if err := out.result(r); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/ibrun/ibrun/bench"
 	"github.com/ibrun/ibrun/internal/printable"
@@ -28,6 +29,33 @@ type line struct {
 	// Of round trips: over which transport, and of how many goroutines of each rank.
 	Transport  string `json:"transport,omitempty"`
 	Goroutines int    `json:"goroutines,omitempty"`
+	// Of a comparison of protocols: the one that was chosen, the 95 % interval of the ratio, whether messages are written before
+	// they are sent, and the figure of each protocol.
+	Chosen    string             `json:"chosen,omitempty"`
+	Low       float64            `json:"low,omitempty"`
+	High      float64            `json:"high,omitempty"`
+	Written   bool               `json:"written,omitempty"`
+	Protocols map[string]float64 `json:"protocols,omitempty"`
+}
+
+// details returns what the table shows after the ratio.
+func (l *line) details() string {
+	var words []string
+	if l.Low != 0 {
+		words = append(words, fmt.Sprintf("[%.2f %.2f]", l.Low, l.High))
+	}
+	if l.Chosen != "" {
+		words = append(words, "chosen: "+l.Chosen)
+	}
+	if l.Written {
+		words = append(words, "written")
+	}
+	for _, word := range []string{l.Provider, l.Hint} {
+		if word != "" {
+			words = append(words, word)
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 func newLine(op string, ranks, size int, unit bench.Unit, ours, peer float64, peerName string) line {
@@ -73,7 +101,7 @@ func (r *report) point(l line) error {
 		fmt.Fprintf(r.w, "%-14s %5s %9s  %5s %12s %12s  %-8s %6s\n", "op", "ranks", "size", "unit", "ours", "peer", "", "ratio")
 	}
 	_, err := fmt.Fprintf(r.w, "%-14s %5d %9s  %5s %12s %12s  %-8s %6.2f%s\n", l.Op, l.Ranks, bench.FormatSize(l.Size), l.Unit,
-		bench.FormatFigure(l.Ours), bench.FormatFigure(l.Peer), l.PeerName, l.Ratio, withPrefix("  ", l.Provider+l.Hint))
+		bench.FormatFigure(l.Ours), bench.FormatFigure(l.Peer), l.PeerName, l.Ratio, withPrefix("  ", l.details()))
 	if err != nil {
 		return fmt.Errorf("writing the table: %w", err)
 	}
@@ -86,6 +114,9 @@ func (r *report) addRatio(l line) {
 		r.ratios = map[string][]sizeRatio{}
 	}
 	key := fmt.Sprintf("%s, %d ranks%s", l.Op, l.Ranks, withPrefix(", ", l.Provider))
+	if l.Written {
+		key += ", written"
+	}
 	if r.ratios[key] == nil {
 		r.groups = append(r.groups, key)
 	}

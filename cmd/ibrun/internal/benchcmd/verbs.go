@@ -14,6 +14,7 @@ import (
 	"github.com/ibrun/ibrun/bench"
 	"github.com/ibrun/ibrun/bench/perftest"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/internal/samples"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -181,7 +182,7 @@ func (c *command) compareVerbsSize(ctx context.Context, v *verbsComparison, op p
 			return err
 		}
 	}
-	samples := map[string][]float64{} // by provider, and "" for the peer
+	figures := map[string][]float64{} // by provider, and "" for the peer
 	subjects := append([]string{""}, v.providers...)
 	for round := range v.rounds {
 		for turn := range subjects {
@@ -197,7 +198,7 @@ func (c *command) compareVerbsSize(ctx context.Context, v *verbsComparison, op p
 			if err != nil {
 				return err
 			}
-			samples[provider] = append(samples[provider], figure)
+			figures[provider] = append(figures[provider], figure)
 		}
 	}
 	unit := bench.Microseconds
@@ -205,7 +206,7 @@ func (c *command) compareVerbsSize(ctx context.Context, v *verbsComparison, op p
 		unit = bench.MegabytesPerSec
 	}
 	for _, p := range v.providers {
-		l := newLine(op.Name, 2, size, unit, median(samples[p]), median(samples[""]), "perftest")
+		l := newLine(op.Name, 2, size, unit, samples.Median(figures[p]), samples.Median(figures[""]), "perftest")
 		l.Provider = p
 		if err := v.report.point(l); err != nil {
 			return err

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"syscall"
 	"time"
 
 	"github.com/ibrun/ibrun/bench"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
+	"github.com/ibrun/ibrun/internal/samples"
 	"github.com/ibrun/ibrun/internal/transports"
 )
 
@@ -204,12 +204,12 @@ func (c *command) compareAll(ctx context.Context, v *comparison) error {
 
 // compareJob runs all rounds of one job and prints its lines. A peer that fails is left out of the remaining rounds.
 func (c *command) compareJob(ctx context.Context, v *comparison, j job, limit time.Duration) (failed error) {
-	samples := make([]map[int][]float64, len(v.subjects)) // by subject and size; nil: does not take part, or has failed
+	figures := make([]map[int][]float64, len(v.subjects)) // by subject and size; nil: does not take part, or has failed
 	peers := -1
 	for i, p := range v.subjects {
 		if theirs := p.supportedPart(j); len(theirs.sizes) > 0 {
 			c.logf("%s, %d ranks: %s", j.op.Name, j.ranks, quoteCommand(p.commandLine(theirs)))
-			samples[i] = map[int][]float64{}
+			figures[i] = map[int][]float64{}
 			peers++
 		}
 	}
@@ -221,30 +221,30 @@ func (c *command) compareJob(ctx context.Context, v *comparison, j job, limit ti
 	for round := range v.rounds {
 		for turn := range v.subjects {
 			i := (round + turn) % len(v.subjects) // so that the first one changes
-			if samples[i] == nil {
+			if figures[i] == nil {
 				continue
 			}
 			points, err := v.subjects[i].run(ctx, v.subjects[i].supportedPart(j))
 			if err != nil {
 				failed = errors.Join(failed, fmt.Errorf("%s, %d ranks: %w", j.op.Name, j.ranks, err))
-				samples[i] = nil
+				figures[i] = nil
 			}
 			for size, value := range points {
-				samples[i][size] = append(samples[i][size], value)
+				figures[i][size] = append(figures[i][size], value)
 			}
-			if samples[0] == nil || ctx.Err() != nil {
+			if figures[0] == nil || ctx.Err() != nil {
 				return failed
 			}
 		}
 		j.time = shortenedTime(j.time, time.Since(start), limit, round+1, v.rounds)
 	}
 	for _, size := range j.sizes {
-		ours := median(samples[0][size])
+		ours := samples.Median(figures[0][size])
 		for i, peer := range v.subjects {
-			if i == 0 || len(samples[i][size]) == 0 {
+			if i == 0 || len(figures[i][size]) == 0 {
 				continue
 			}
-			l := newLine(j.op.Name, j.ranks, size, j.op.Unit, ours, median(samples[i][size]), peer.name)
+			l := newLine(j.op.Name, j.ranks, size, j.op.Unit, ours, samples.Median(figures[i][size]), peer.name)
 			if err := v.report.point(l); err != nil {
 				return errors.Join(failed, err)
 			}
@@ -262,13 +262,6 @@ func shortenedTime(perSize, took, limit time.Duration, done, all int) time.Durat
 		return perSize
 	}
 	return max(time.Duration(float64(perSize)*float64(left)/float64(need)), time.Millisecond)
-}
-
-// median returns the middle value, or the mean of the two in the middle.
-func median(values []float64) float64 {
-	s := slices.Sorted(slices.Values(values))
-	n := len(s)
-	return (s[(n-1)/2] + s[n/2]) / 2
 }
 
 // peerNames returns the names of all peers for a transport.
