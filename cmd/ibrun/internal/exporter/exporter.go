@@ -3,8 +3,7 @@
 //	e, err := exporter.Start(exporter.Options{Address: ":9464"}, node, report)
 //	report("metrics are at " + e.URL())
 //	...
-//	e.JobEnded()
-//	stopped := e.Linger(signals, begin)
+//	stopped := e.Linger(signals, begin) // after the end of the job, when node.ExitCode returns its exit code
 //	err = e.Close()
 //
 // A client can disturb neither the job nor other clients: the number of connections and the time of scrapes are limited.
@@ -24,7 +23,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/outfile"
@@ -55,7 +53,7 @@ type Exporter struct {
 
 	scrapers *scrapers
 	linger   *time.Duration
-	ended    atomic.Bool // the exit code of the job is among the metrics
+	exitCode func() (code int, ended bool) // prom.Node.ExitCode
 }
 
 // Limits for clients.
@@ -98,7 +96,7 @@ func Start(o Options, n *prom.Node, report func(string)) (*Exporter, error) {
 		hosts := newHostNames(o.Address, n.Name, o.Hosts)
 		g.allow = func(r *http.Request) bool { return hosts.allow(r.Host) || problems.refuse(r) }
 	}
-	e := &Exporter{scrapers: newScrapers(), linger: o.Linger, listener: l, address: l.Addr().String()}
+	e := &Exporter{scrapers: newScrapers(), linger: o.Linger, exitCode: n.ExitCode, listener: l, address: l.Addr().String()}
 	e.server = &http.Server{Handler: g.limit(mux), ConnContext: remember, ReadTimeout: headerTimeout,
 		WriteTimeout: defaultWriteTimeout, MaxHeaderBytes: maxHeader, ErrorLog: log.New(io.Discard, "", 0)}
 	e.server.SetKeepAlivesEnabled(false)

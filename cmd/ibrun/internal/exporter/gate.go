@@ -18,11 +18,12 @@ import (
 // request.
 type gate struct {
 	net.Listener
-	onLimit  func()                              // called when a connection or a scrape is refused or ended
-	onFailed func(err error)                     // called when a response cannot be sent
-	timeout  time.Duration                       // for sending a response
-	onScrape func(r *http.Request) (sent func()) // called before a response with metrics is made
-	allow    func(r *http.Request) bool          // whether a request is answered; nil: all are
+	onLimit  func()                     // called when a connection or a scrape is refused or ended
+	onFailed func(err error)            // called when a response cannot be sent
+	timeout  time.Duration              // for sending a response
+	allow    func(r *http.Request) bool // whether a request is answered; nil: all are
+	// onScrape makes a response with metrics by calling render, once or twice. sent is called when it was sent.
+	onScrape func(r *http.Request, render func()) (sent func())
 
 	mu      sync.Mutex
 	waiting admission.Waiting[*conn] // for their request
@@ -135,12 +136,13 @@ func (g *gate) limit(handler http.Handler) http.Handler {
 			c.refuse(w, "too many scrapes at a time", http.StatusServiceUnavailable)
 			return
 		}
-		whole := response{header: w.Header(), status: http.StatusOK}
-		sent := func() {}
+		whole, sent := response{header: w.Header()}, func() {}
+		render := func() { kind.render(handler, &whole, r) }
 		if r.URL.Path == metricsPath {
-			sent = g.onScrape(r)
+			sent = g.onScrape(r, render)
+		} else {
+			render()
 		}
-		kind.render(handler, &whole, r)
 		if err := g.send(w, &whole); err != nil {
 			g.onFailed(err)
 		} else if whole.status == http.StatusOK {
@@ -163,10 +165,12 @@ func (g *gate) send(w http.ResponseWriter, whole *response) error {
 	return c.Flush()
 }
 
-// render makes a response, unless the client has closed its connection meanwhile.
+// render makes a response, in place of one that was made before, unless the client has closed its connection meanwhile.
 func (s *scrapes) render(handler http.Handler, whole *response, r *http.Request) {
 	s.rendering.Lock()
 	defer s.rendering.Unlock()
+	whole.status = http.StatusOK
+	whole.body.Reset()
 	if r.Context().Err() == nil {
 		handler.ServeHTTP(whole, r)
 	}

@@ -63,7 +63,7 @@ func TestForeignHost(t *testing.T) {
 			t.Errorf("%q: status %d", host, status)
 		}
 	}
-	if e.JobEnded(); e.LingerLimit() != 0 {
+	if e.LingerLimit() != 0 {
 		t.Error("foreign requests count as scrapes")
 	}
 	for _, host := range []string{"localhost", "LocalHost:9464", "localhost.", self, strings.ToUpper(self) + ":1", "node-7:9464",

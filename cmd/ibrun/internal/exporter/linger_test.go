@@ -2,6 +2,7 @@ package exporter
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/perf/prom"
 )
 
@@ -117,7 +119,6 @@ func TestLinger(t *testing.T) {
 				}
 			}
 			ended.Store(true)
-			e.JobEnded()
 			stop, begun := make(chan os.Signal, 1), false
 			var scrape sync.WaitGroup
 			defer scrape.Wait()
@@ -151,12 +152,59 @@ func TestLingerLimit(t *testing.T) {
 	e := start(t, Options{Address: ":0", Linger: &limit}, ending(&ended))
 	get(t, e)
 	ended.Store(true)
-	e.JobEnded()
 	if e.Linger(nil, func(got time.Duration) {
 		if got != limit {
 			t.Errorf("it lingers for %v", got)
 		}
 	}) {
+		t.Error("it was stopped")
+	}
+}
+
+// TestEndsWhileScraped: the job ends after a scrape has begun, and before or while its response is made. The client that then has
+// the exit code counts as informed: it may not come again.
+func TestEndsWhileScraped(t *testing.T) {
+	var ended atomic.Bool
+	n := ending(&ended)
+	begun, goOn := make(chan struct{}, 8), make(chan struct{})
+	n.Ranks = func() []prom.Rank { // the exit code of the response has been read before
+		begun <- struct{}{}
+		<-goOn
+		return nil
+	}
+	e := start(t, Options{Address: ":0"}, n)
+	texts := make(chan string, 2)
+	for range 2 {
+		go func() {
+			var text []byte
+			r, err := http.Get(e.URL())
+			if err == nil {
+				text, err = io.ReadAll(r.Body)
+				r.Body.Close()
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			texts <- string(text)
+		}()
+	}
+	waittest.Receive(t, "a response is made", begun)
+	waittest.Until(t, "the other scrape has begun", func() bool {
+		e.scrapers.mu.Lock()
+		defer e.scrapers.mu.Unlock()
+		for _, c := range e.scrapers.all {
+			return c.repeats
+		}
+		return false
+	})
+	ended.Store(true)
+	close(goOn)
+	for range 2 {
+		if text := waittest.Receive(t, "a response", texts); !strings.Contains(text, "\nibrun_job_exit_code{") {
+			t.Errorf("no exit code in\n%s", text)
+		}
+	}
+	if e.Linger(nil, func(time.Duration) { t.Error("it waits for clients that have the exit code") }) {
 		t.Error("it was stopped")
 	}
 }

@@ -57,7 +57,6 @@ func (x *Metrics) JobEnded(code int) {
 		x.monitor.exited[i].Store(true)
 	}
 	x.code.Store(int64(code))
-	x.server.JobEnded()
 }
 
 // LingerLimit returns how long Linger would wait at most if the job ended now.
