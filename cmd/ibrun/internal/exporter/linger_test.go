@@ -204,6 +204,11 @@ func TestEndsWhileScraped(t *testing.T) {
 			t.Errorf("no exit code in\n%s", text)
 		}
 	}
+	now := time.Now()
+	waittest.Until(t, "the clients count as informed", func() bool { // a client has its response a moment before
+		some, all := e.scrapers.informed(now)
+		return some && all
+	})
 	if e.Linger(nil, func(time.Duration) { t.Error("it waits for clients that have the exit code") }) {
 		t.Error("it was stopped")
 	}
