@@ -36,6 +36,9 @@ func TestAlternate(t *testing.T) {
 			return nil
 		})
 	})
+	if want := 2 * (2 + 3*2); len(turns) != want {
+		t.Fatalf("set %d times, want %d: %v", len(turns), want, turns)
+	}
 	orders := map[bool]int{}
 	for size := range 2 {
 		begin := size * (2 + 3*2) // each setting is set once, and then once in each round

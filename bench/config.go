@@ -94,7 +94,7 @@ func (cfg Config) withDefaults(op Op, ranks int) (Config, error) {
 // buffers returns the number of bytes of all buffers of one rank.
 func (cfg *Config) buffers(op Op, size, ranks int) int {
 	n := op.memory(size, ranks)
-	if cfg.Written && op.kind == pair && op.Unit.MoreIsBetter() {
+	if cfg.Written && op.Unit.MoreIsBetter() { // bw, which has a buffer for each message of a window
 		n += cfg.Window * size
 	}
 	return n
