@@ -28,6 +28,9 @@ type paths struct {
 	report     *report
 }
 
+// chosenByRank is the value of IBRUN_PROTOCOL, and of the hint ibrun_protocol, with which a rank chooses the protocol itself.
+const chosenByRank = "auto"
+
 // minPathRounds is the least number of rounds: the best protocol is found in one half of them and compared in the other.
 const minPathRounds = 4
 
@@ -81,7 +84,7 @@ func (o *paths) check(getenv func(string) string) error {
 	if _, err := transports.ParseList(o.transports); err != nil || o.transports == transports.Auto {
 		return usagef("--transport %s: want a list of transports", o.transports)
 	}
-	if v := getenv("IBRUN_PROTOCOL"); v != "" && v != "auto" {
+	if v := getenv("IBRUN_PROTOCOL"); v != "" && v != chosenByRank {
 		return usagef("nothing is chosen with IBRUN_PROTOCOL=%s: unset it", v)
 	}
 	if getenv("IBRUN_PERF") == "off" {
@@ -133,9 +136,6 @@ func (c *command) measurePaths(ctx context.Context, o *paths) error {
 	return p.Finalize()
 }
 
-// chosenByRank is the value of the hint ibrun_protocol with which a rank chooses the protocol itself.
-const chosenByRank = "auto"
-
 // measureSize measures one size with each value of the hint ibrun_protocol in names, of which chosenByRank is the first.
 func (o *paths) measureSize(p *mpi.Process, op bench.Op, written bool, size int, names []string) error {
 	used := usedProtocols{p: p}
@@ -158,8 +158,8 @@ func (o *paths) measureSize(p *mpi.Process, op bench.Op, written bool, size int,
 	})
 }
 
-// streamWindow returns how many messages of a size are in flight in bw: 32, which both sides can copy together, or fewer if they
-// are long.
+// streamWindow returns how many messages of a size are in flight in bw: 32, because not more messages to a peer can be shared at
+// a time, or fewer if they are long.
 func streamWindow(size int) int { return min(32, max(4, (4<<20)/size)) }
 
 // usedProtocols counts the bytes that a rank has sent by each protocol while it chose the protocol itself.
