@@ -55,6 +55,7 @@ type Domain struct {
 type inbound struct {
 	r            *ring.Reader
 	mem          []byte // of the ring
+	populated    int    // populateSpace was called for so many bytes of its space; smallSpace: not yet
 	from         int    // local number of the writer
 	peer         int32  // number of the writer
 	borrowed     bool

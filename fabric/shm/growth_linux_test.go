@@ -69,6 +69,9 @@ func TestRingGrowth(t *testing.T) {
 		}
 		passOne(t, e, ds[to], most)
 		step("a long message", ringBytes(mediumSpace)-ringBytes(smallSpace))
+		if got := ds[to].inboundFrom[0].populated; got != mediumSpace {
+			t.Errorf("peer %d has populated %d bytes of the ring", to, got)
+		}
 		for range largeAfter {
 			passOne(t, e, ds[to], most)
 		}
@@ -76,6 +79,12 @@ func TestRingGrowth(t *testing.T) {
 			step("many long messages", ringBytes(largeSpace)-ringBytes(mediumSpace))
 		} else {
 			step("many long messages", 0)
+		}
+		for n := 0; n < largeSpace; n += most { // once through the ring
+			passOne(t, e, ds[to], most)
+		}
+		if got := ds[to].inboundFrom[0].populated; got != e.w.Capacity() {
+			t.Errorf("peer %d has populated %d of %d bytes of the ring", to, got, e.w.Capacity())
 		}
 		for n := 0; n <= most; n += 997 {
 			passOne(t, e, ds[to], n)

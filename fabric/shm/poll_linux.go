@@ -122,6 +122,9 @@ func (d *Domain) releaseBorrowed() {
 		if !in.r.Release() {
 			continue
 		}
+		if in.r.Offset() > in.populated {
+			in.populateSpace()
+		}
 		if in.fence {
 			d.fence()
 		}
@@ -130,6 +133,16 @@ func (d *Domain) releaseBorrowed() {
 		}
 	}
 	d.borrowed = nil
+}
+
+// populateSpace enters the pages of a ring that has grown into this process's page table, rather than one by one when records in
+// them are read. The writer has allocated them; those of a wrong one are allocated here, 2 MiB at most.
+func (in *inbound) populateSpace() {
+	in.populated = mediumSpace
+	if in.r.Offset() > mediumSpace {
+		in.populated = largeSpace
+	}
+	_ = ring.Populate(in.mem[:ringBytes(in.populated)]) // else the pages are entered when they are touched
 }
 
 // checkChanges finds peers that have connected, closed or ended since the last call.
@@ -171,7 +184,8 @@ func (d *Domain) accept(from int) error {
 	}
 	writer := d.controls[from]
 	in := &inbound{
-		r: r, mem: mem, from: from, peer: int32(d.local[from]), flags: &writer.flags, fence: !d.canBarrier || writer.needsFence != 0,
+		r: r, mem: mem, populated: smallSpace, from: from, peer: int32(d.local[from]), flags: &writer.flags,
+		fence: !d.canBarrier || writer.needsFence != 0,
 	}
 	d.inboundFrom[from] = in
 	d.inbounds = append(d.inbounds, in)

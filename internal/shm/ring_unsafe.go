@@ -402,6 +402,9 @@ func (r *Reader) corrupt(word uint64) error {
 	return fmt.Errorf("%w: word %#x at %d", ErrCorrupt, word, r.pos)
 }
 
+// Offset returns where in the space the next record is expected, in bytes.
+func (r *Reader) Offset() int { return int(r.pos & r.mask) }
+
 // Release returns the room of all records read so far to the writer. It publishes the position only after more than batchBytes,
 // so that the line with the position rarely moves between the caches, and reports whether it published. The partner of its
 // release store is the load in loadHead and reserve. Release before waiting for a record: the writer may need the room of the
