@@ -164,7 +164,7 @@ func TestGoroutines(t *testing.T) {
 // TestPaths: over each transport each size has a line for each operation, with written buffers and without. The protocols are
 // those that can carry such a message.
 func TestPaths(t *testing.T) {
-	out, err := start(t, "paths --json --rounds 4 --time 1us --sizes 8,64K")
+	out, err := start(t, "paths --json --rounds 4 --time 1us --settle 1us --sizes 8,64K")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,8 @@ func TestPaths(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("lines of\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	for _, words := range []string{"--rounds 3", "--time 0s", "more", "--transport auto", "--op barrier", "--sizes 0"} {
+	for _, words := range []string{"--rounds 3", "--time 0s", "more", "--transport auto", "--op barrier", "--sizes 0",
+		"--settle -1s", "--buffers new"} {
 		out, err := start(t, "paths "+words)
 		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != exitUsage {
 			t.Errorf("ibrun bench paths %s: %v\n%s", words, err, out)

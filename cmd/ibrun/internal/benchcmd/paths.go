@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/ibrun/ibrun/bench"
@@ -21,10 +22,12 @@ const pathsOp = "paths"
 // paths has the options of `ibrun bench paths`, which compares the protocol that a rank chooses with all others.
 type paths struct {
 	ops        []bench.Op
+	buffers    string // a list of bufferKinds
 	transports string
 	sizes      cli.Ranges
 	rounds     int
 	time       time.Duration
+	settle     time.Duration // for how long the ranks choose before they are measured
 	report     *report
 }
 
@@ -42,8 +45,23 @@ func (c *command) paths(ctx context.Context, args []string) error {
 	if c.isRank() {
 		return c.measurePaths(ctx, o)
 	}
-	return c.launchPairs(ctx, o.transports, pathsOp, args)
+	for _, transport := range listItems(o.transports) {
+		for _, op := range o.ops {
+			for _, buffers := range listItems(o.buffers) {
+				// Each has a job of its own, in which the ranks have sent nothing else.
+				args := []string{"--op", op.Name, "--buffers", buffers, "--size", o.sizes.String(), "--rounds", strconv.Itoa(o.rounds),
+					"--time", o.time.String(), "--settle", o.settle.String(), "--json=" + strconv.FormatBool(o.report.json)}
+				if err := c.launchPairs(ctx, transport, pathsOp, args); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
 }
+
+// bufferKinds says for each value of --buffers whether the buffers are written before they are sent.
+var bufferKinds = map[string]bool{"reused": false, "written": true}
 
 // parsePaths reads the flags. Both results are nil after --help.
 func (c *command) parsePaths(args []string) (*paths, error) {
@@ -52,10 +70,13 @@ func (c *command) parsePaths(args []string) (*paths, error) {
 		"For each size, two ranks measure each protocol by which a message can be sent, and the one that they choose themselves, "+
 			"alternating in one run. The best protocol is found in the even rounds. The figures are those of the odd rounds, in which "+
 			"both are compared, with the 95 % interval of the ratio in brackets. Each protocol is measured with messages that are sent "+
-			"as they are, and with messages that are written before.")
+			"as they are, and with messages that are written before, in a job of its own for each.")
 	f.BoolVar(&o.report.json, "json", false, "print one JSON object per line")
 	ops := "latency,bw"
 	f.Var(cli.WordList(&ops), "op", "measure latency, bw, or both, a comma-separated `LIST`")
+	o.buffers = "reused,written"
+	f.Var(cli.WordList(&o.buffers), "buffers", "send buffers as they are (reused), after they were written (written), or both, "+
+		"a comma-separated `LIST`")
 	o.transports = "shm,tcp"
 	f.Var(cli.WordList(&o.transports), "transport", "measure over each transport of the comma-separated `LIST`")
 	sizes := cli.NumberList(&o.sizes)
@@ -63,6 +84,7 @@ func (c *command) parsePaths(args []string) (*paths, error) {
 	f.Var(sizes, "sizes", "the same as --size `LIST`")
 	f.IntVar(&o.rounds, "rounds", 20, "measure each protocol in `N` rounds (at least 4)")
 	f.DurationVar(&o.time, "time", 5*time.Millisecond, "measure for about this `DURATION` each time")
+	f.DurationVar(&o.settle, "settle", 500*time.Millisecond, "send for about this `DURATION` before, so that the ranks have chosen")
 	if err := f.parse(c, args); err != nil || f.helped {
 		return nil, err
 	}
@@ -78,8 +100,8 @@ func (c *command) parsePaths(args []string) (*paths, error) {
 
 // check returns an error for options, or settings of the environment, with which nothing can be compared.
 func (o *paths) check(getenv func(string) string) error {
-	if o.rounds < minPathRounds || o.time <= 0 {
-		return usagef("--rounds must be at least %d, and --time more than 0", minPathRounds)
+	if o.rounds < minPathRounds || o.time <= 0 || o.settle < 0 {
+		return usagef("--rounds must be at least %d, --time more than 0, and --settle not negative", minPathRounds)
 	}
 	if _, err := transports.ParseList(o.transports); err != nil || o.transports == transports.Auto {
 		return usagef("--transport %s: want a list of transports", o.transports)
@@ -89,6 +111,11 @@ func (o *paths) check(getenv func(string) string) error {
 	}
 	if getenv("IBRUN_PERF") == "off" {
 		return usagef("with IBRUN_PERF=off nothing shows which protocol is chosen: unset it")
+	}
+	for _, buffers := range listItems(o.buffers) {
+		if _, ok := bufferKinds[buffers]; !ok {
+			return usagef("--buffers %s: want reused or written", o.buffers)
+		}
 	}
 	for _, op := range o.ops {
 		if op.Name != "latency" && op.Name != "bw" {
@@ -119,10 +146,10 @@ func (c *command) measurePaths(ctx context.Context, o *paths) error {
 		return fmt.Errorf("protocols are measured with 2 ranks, not %d", n)
 	}
 	for _, op := range o.ops {
-		for _, written := range []bool{false, true} {
+		for _, buffers := range listItems(o.buffers) {
 			for _, size := range sizesFor(op, o.sizes) {
 				names := slices.Insert(possible(size), 0, chosenByRank)
-				if err := o.measureSize(p, op, written, size, names); err != nil {
+				if err := o.measureSize(p, op, bufferKinds[buffers], size, names); err != nil {
 					return err // without Finalize: the job ends with this rank's exit code
 				}
 			}
@@ -148,6 +175,14 @@ func (o *paths) measureSize(p *mpi.Process, op bench.Op, written bool, size int,
 		return errors.Join(used.next(i == 0), info.Set("ibrun_protocol", name), p.World().SetInfo(info))
 	}
 	cfg := bench.Config{Sizes: []int{size}, Time: o.time, Written: written, Window: streamWindow(size)}
+	if settle := cfg; o.settle > 0 {
+		settle.Time = o.settle
+		err := bench.Alternate(p.World(), op, settle, 1, 1, set, func(bench.Alternation) error { return nil })
+		if err != nil {
+			return err
+		}
+		used = usedProtocols{p: p}
+	}
 	return bench.Alternate(p.World(), op, cfg, o.rounds, len(names), set, func(a bench.Alternation) error {
 		if err := used.next(false); err != nil {
 			return err
