@@ -88,9 +88,6 @@ type Endpoint interface {
 	// Caps().MaxSend; a longer message is an error without further effect. The peer receives them joined in one Event.Data,
 	// even if it has not connected to this side.
 	Send(header, payload []byte) error
-	// Stream returns the largest payload that is faster to send immediately, in several messages of Caps().Fragment, than to
-	// leave to the peer to Read. It depends on the path to this peer, and may change.
-	Stream() int
 	// Read copies len(dst) bytes from the peer's registered memory at src into dst. local is the registration that
 	// covers dst; it is ignored if Caps().Direct is set. If done is true, the bytes are in dst; otherwise an event of kind
 	// Done with the token follows.
@@ -135,6 +132,12 @@ type Caps struct {
 	Eager int
 	// Fragment is the payload of each message if a payload is sent immediately in several messages. 0 means Eager.
 	Fragment int
+	// Stream is the largest payload that is sent immediately in several messages, unless measurements have shown what is faster.
+	// 0 means Eager.
+	Stream int
+	// MaxStream is the largest payload that may be sent so at all. If it is not 0 the caller is to measure, for payloads longer
+	// than Eager, whether they are faster so or by Read.
+	MaxStream int
 	// Read and Write report whether endpoints support these calls. If not, the calls return ErrNotSupported.
 	Read, Write bool
 	// Direct is set if any memory of this process may be named in a RemoteKey without registration.

@@ -37,7 +37,8 @@ func (c *Config) core() *core.Config {
 // is 0, the environment variable named with it applies, or else the default of the transport. Init returns an error
 // for an invalid value. Not in MPI-5.0.
 type Thresholds struct {
-	// ShmStream is the longest message that is sent eagerly through shared memory in fragments. IBRUN_SHM_STREAM.
+	// ShmStream is the longest message that is sent eagerly through shared memory in fragments. If it is not set, measurements
+	// decide. IBRUN_SHM_STREAM.
 	ShmStream int
 	// TCPEager is the longest message that is sent over TCP as one eager message. IBRUN_TCP_EAGER.
 	TCPEager int

@@ -337,6 +337,14 @@ func (k *Link) In(n int) {
 	}
 }
 
+// Received returns how many messages were received; 0 for the zero Link.
+func (k *Link) Received() uint64 {
+	if k.row == nil {
+		return 0
+	}
+	return atomic.LoadUint64(&k.row.in.messages) + atomic.LoadUint64(&k.row.inOther.messages)
+}
+
 // OutBy counts a message that was sent by protocol p.
 func (k *Link) OutBy(p Protocol, n int) {
 	if p == Eager {

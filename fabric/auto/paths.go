@@ -1,7 +1,6 @@
 package auto
 
 import (
-	"cmp"
 	"errors"
 	"strconv"
 
@@ -17,10 +16,8 @@ import (
 type Path struct {
 	// Transport is a name for [ParseTransports]. Between describes the processes that it connects.
 	Transport, Between string
-	// Caps and Stream are those of the transport's domains and endpoints. Cooperative is set if the domain is a
-	// fabric.CooperativeCopier.
-	Caps   fabric.Caps
-	Stream int
+	// Caps are those of the transport's domains. Cooperative is set if the domain is a fabric.CooperativeCopier.
+	Caps fabric.Caps
 	// Push is the largest number of payload bytes that are sent together with an RTS, or 0.
 	Push        int
 	Cooperative bool
@@ -74,8 +71,7 @@ func (n Node) Paths() ([]Path, error) {
 	var paths []Path
 	remote := "ranks of different nodes"
 	if n.allows(transports.Shm) {
-		paths = append(paths, n.shmPath("ranks of one node whose cores share a cache", shm.StreamNear),
-			n.shmPath("ranks of one node whose cores share no cache", shm.StreamFar))
+		paths = append(paths, n.shmPath())
 	} else {
 		remote = "all ranks"
 	}
@@ -115,15 +111,14 @@ func (n Node) UnusedInterfaces() ([]string, error) {
 	return n.tcp().UnusedRules()
 }
 
-// shmPath describes shared memory, with the default for the longest message in fragments.
-func (n Node) shmPath(between string, stream int) Path {
+func (n Node) shmPath() Path {
 	t := n.shm()
-	stream = cmp.Or(t.Stream, stream)
+	c := t.Caps()
 	return Path{
-		Transport: t.Name(), Between: between, Caps: t.Caps(), Stream: stream, Cooperative: true, Err: t.Probe(),
+		Transport: t.Name(), Between: "ranks of one node", Caps: c, Cooperative: true, Err: t.Probe(),
 		Limits: []Limit{
-			{"message", t.Caps().MaxSend, "fixed", "", ""},
-			n.limit(&tunables.ShmStream, stream),
+			{"message", c.MaxSend, "fixed", "", ""},
+			n.limit(&tunables.ShmStream, c.Stream),
 		},
 	}
 }
@@ -141,7 +136,7 @@ func (n Node) rdmaPath(between string) (Path, error) {
 	}
 	source := func(t *tunables.Tunable) string { return l.Sources[t.FieldName()] }
 	return Path{
-		Transport: t.Name(), Between: between, Caps: s.Caps(), Stream: s.Stream,
+		Transport: t.Name(), Between: between, Caps: s.Caps(),
 		Inline: s.Inline - rdma.HeaderBytes, Piece: s.Piece, Region: l.Region, Err: err,
 		Attributes: append(l.Attributes, attribute(&tunables.RDMAWindow, s.Window, source(&tunables.RDMAWindow)),
 			attribute(&tunables.RDMAPool, s.Pool, source(&tunables.RDMAPool))),

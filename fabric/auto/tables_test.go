@@ -58,7 +58,7 @@ func TestTunables(t *testing.T) {
 		tunable  *tunables.Tunable
 		got, max int
 	}{
-		{&tunables.ShmStream, shm.StreamNear, tunables.ShmStream.Max},
+		{&tunables.ShmStream, shm.FirstStream, tunables.ShmStream.Max},
 		{&tunables.TCPEager, maxEager, maxEager},
 		{&tunables.TCPPush, tcp.PushBytes, tcp.PushBytes},
 		{&tunables.RDMAStream, settings.Stream, tunables.RDMAStream.Max},

@@ -21,8 +21,6 @@ type endpoint struct {
 	ended atomic.Pointer[error] // why this package disconnected the peer; nil: it did not
 }
 
-func (e *endpoint) Stream() int { return e.inner.Stream() }
-
 func (e *endpoint) Send(header, payload []byte) error {
 	return e.inject(len(header)+len(payload), func() error { return e.inner.Send(header, payload) })
 }

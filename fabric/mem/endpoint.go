@@ -27,8 +27,6 @@ type endpoint struct {
 	ended  atomic.Pointer[failure] // the error of every call from now on; atomic because Read and Write may run concurrently
 }
 
-func (e *endpoint) Stream() int { return 0 }
-
 func (e *endpoint) Send(header, payload []byte) error {
 	if why := e.ended.Load(); why != nil {
 		return why.err

@@ -54,10 +54,6 @@ type endpoint struct {
 	ops          opList       // transfers
 }
 
-// Stream returns the setting. Its default is little more than one message: below that, fragments take less time than the answer
-// to an RTS.
-func (e *endpoint) Stream() int { return e.d.settings.Stream }
-
 // messageQP returns the queue pair that carries messages, nil without a connection. Queue pairs are created and closed only by
 // the goroutine that calls Poll, so this needs no lock.
 func (e *endpoint) messageQP() *queuePair {

@@ -26,8 +26,8 @@ type Settings struct {
 	// Slot is the size of a bounce buffer in bytes. It holds a message with its headers. Default: 6912. Each connection begins
 	// with two receive slots. IBRUN_RDMA_SLOT.
 	Slot int
-	// Stream is the largest payload, in bytes, that is sent in eager fragments rather than by an RDMA read. Default: 16384.
-	// IBRUN_RDMA_STREAM.
+	// Stream is the largest payload, in bytes, that is sent in eager fragments rather than by an RDMA read. Default: 16384, which is
+	// little more than one message: below that, fragments take less time than the answer to an RTS. IBRUN_RDMA_STREAM.
 	Stream int
 	// Inline is the largest message, header included, that is sent inline: copied to the device with its request. Default: 128,
 	// or what the device grants.
@@ -205,7 +205,7 @@ const fragmentBytes = 4 << 10
 func (s *Settings) Caps() fabric.Caps {
 	return fabric.Caps{
 		Transport: transports.RDMA.String(), MaxSend: s.Slot - headerBytes, Eager: s.Eager, Fragment: fragmentBytes,
-		Read: true, Write: true,
+		Stream: s.Stream, Read: true, Write: true,
 	}
 }
 

@@ -15,9 +15,9 @@ import (
 // Domain is one peer's membership in a node. Peers are numbered as in fabric.Config in the interface. Inside, they have local
 // numbers: their index in local. One goroutine at a time uses a domain, and no lock is needed.
 type Domain struct {
-	local       []int  // numbers of the peers, by local number
-	selfIndex   int    // this peer's local number
-	stream      int    // Transport.Stream
+	local       []int // numbers of the peers, by local number
+	selfIndex   int   // this peer's local number
+	caps        fabric.Caps
 	sharedCores bool   // Transport.SharedCores
 	pidns       uint64 // inode of this process's pid namespace
 	canBarrier  bool   // this process can make the others pass a barrier (membarrier)
@@ -77,7 +77,7 @@ var (
 func (d *Domain) Addr() []byte { return nil }
 
 // Caps returns the limits.
-func (d *Domain) Caps() fabric.Caps { return new(Transport).Caps() }
+func (d *Domain) Caps() fabric.Caps { return d.caps }
 
 // Register returns the address of b as its key.
 func (d *Domain) Register(b []byte) (fabric.Region, error) {

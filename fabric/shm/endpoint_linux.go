@@ -141,20 +141,6 @@ func (e *endpoint) growFor(n int) error {
 	return nil
 }
 
-// Stream returns the largest payload that should be sent through the ring. Unless it was set, it depends on the distance of the
-// peer's core, which writing into the ring has shown, and on whether the ring can be large.
-func (e *endpoint) Stream() int {
-	switch {
-	case e.d.stream > 0:
-		return e.d.stream
-	case e.d.largeRings == maxLargeRings && e.w.Capacity() < largeSpace:
-		return maxPayload
-	case e.w.Near():
-		return StreamNear
-	}
-	return StreamFar
-}
-
 // fenceAfterPut makes the record visible before the peer's flags are loaded. When the peer has opened, its needsFence says
 // whether the fence is needed at all.
 func (e *endpoint) fenceAfterPut() {

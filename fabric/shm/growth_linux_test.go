@@ -63,10 +63,6 @@ func TestRingGrowth(t *testing.T) {
 		}
 		passOne(t, e, ds[to], ring.MaxRecord(smallSpace)-3)
 		step("short messages", 0)
-		e.w.AssumeNear()
-		if large := e.Stream() == StreamNear; large != (to <= maxLargeRings) {
-			t.Errorf("peer %d: Stream is %d", to, e.Stream())
-		}
 		passOne(t, e, ds[to], most)
 		step("a long message", ringBytes(mediumSpace)-ringBytes(smallSpace))
 		if got := ds[to].inboundFrom[0].populated; got != mediumSpace {
@@ -96,18 +92,17 @@ func TestRingGrowth(t *testing.T) {
 	}
 }
 
-// TestSharedCores: all cores count as near if the peers share cores, and only then.
-func TestSharedCores(t *testing.T) {
-	for _, shared := range []bool{false, true} {
+// TestStream: times are measured unless the peers share cores or a setting decides.
+func TestStream(t *testing.T) {
+	for _, c := range []struct {
+		shared            bool
+		setting           int
+		stream, maxStream int
+	}{{false, 0, FirstStream, MaxStream}, {true, 0, MaxStream, 0}, {false, 5000, 5000, 0}, {true, 5000, 5000, 0}} {
 		tr := node(2)
-		tr.SharedCores = shared
-		e := connect(t, openAll(t, tr)[0], 1).(*endpoint)
-		want := StreamFar
-		if shared {
-			want = StreamNear
-		}
-		if e.w.Near() != shared || e.Stream() != want {
-			t.Errorf("the cores are shared: %v, near: %v, Stream is %d", shared, e.w.Near(), e.Stream())
+		tr.SharedCores, tr.Stream = c.shared, c.setting
+		if caps := openAll(t, tr)[0].Caps(); caps.Stream != c.stream || caps.MaxStream != c.maxStream {
+			t.Errorf("%+v: %+v", c, caps)
 		}
 	}
 }
@@ -135,7 +130,7 @@ func TestRingGrowthNoMemory(t *testing.T) {
 		}
 		passOne(t, e, ds[1], ring.MaxRecord(smallSpace)-3) // long enough to ask for more room
 	}
-	if e.w.Capacity() != smallSpace || e.Stream() != maxPayload || ds[0].largeRings != maxLargeRings {
-		t.Errorf("the ring has %d bytes, Stream is %d, large rings: %d", e.w.Capacity(), e.Stream(), ds[0].largeRings)
+	if e.w.Capacity() != smallSpace || ds[0].largeRings != maxLargeRings {
+		t.Errorf("the ring has %d bytes, large rings: %d", e.w.Capacity(), ds[0].largeRings)
 	}
 }

@@ -29,7 +29,7 @@ func open(ctx context.Context, t *Transport, cfg *fabric.Config) (_ fabric.Domai
 	d := &Domain{
 		local:       slices.Clone(t.Local),
 		selfIndex:   slices.Index(t.Local, cfg.Self),
-		stream:      t.Stream,
+		caps:        t.Caps(),
 		sharedCores: t.SharedCores,
 		endpoints:   make([]*endpoint, len(t.Local)),
 		inboundFrom: make([]*inbound, len(t.Local)),

@@ -20,13 +20,13 @@ type Transport struct {
 	Sockets Sockets
 	// Tracer is the process whose descendants the peers are. It may trace them where Yama restricts that; 0 names no process.
 	Tracer int
-	// Stream is the largest payload in bytes that goes through the ring in several messages rather than by a Read. 0 means
-	// [StreamNear] to a peer whose core was found to be near, and [StreamFar] to others. To peers whose ring cannot become large
-	// any more each payload that is longer than one message goes by a Read. A core is found to be near when 64 payloads of more
-	// than 4 KiB have gone through the ring, and the copies were fast.
+	// Stream is the largest payload in bytes that goes through the ring in several messages rather than by a Read, also where the
+	// ring cannot become large. 0 means that the caller measures which of the two is faster, for payloads up to [MaxStream], and
+	// begins with [FirstStream].
 	Stream int
-	// SharedCores says that there may be fewer cores than peers. All cores then count as near: the receiver often runs next on
-	// the core of the sender, and finds the payload in its caches.
+	// SharedCores says that there may be fewer cores than peers. The time of a message then depends on when its two processes
+	// run, so nothing is measured. Payloads up to [MaxStream] go through the ring: the receiver often runs next on the core of
+	// the sender, and finds the payload in its caches.
 	SharedCores bool
 
 	fenced bool // do without membarrier, as on kernels that lack it
@@ -44,22 +44,29 @@ type Sockets interface {
 	Wake(local int)
 }
 
-// Payloads up to these lengths go faster by two copies through the ring, made at the same time, than by one copy of the kernel.
-// To a core that is near this holds at any length, and two copies are not slower if the receiver is late and copies once more.
-// But then they also take that much of its memory. A core is near if it shares a cache with this one, or if ranks take turns on
-// it. To any other core the two copies go through memory, whose bandwidth all ranks share. A longer payload takes as long by a
-// Read, and needs half of that bandwidth.
+// Whether a payload goes faster by two copies through the ring, made at the same time, or by one copy of the kernel depends on
+// the caches of the processor and on the distance of the two cores, so it is measured.
 const (
-	StreamNear = 4 << 20   // to a core that is near
-	StreamFar  = 256 << 10 // to any other core
+	// FirstStream is the largest payload that goes through the ring before anything has been measured.
+	FirstStream = 64 << 10
+	// MaxStream is the largest payload that goes through the ring at all: if the receiver is late it stores the payload.
+	MaxStream = 4 << 20
 )
 
-// Caps returns the limits of any domain.
+// Caps returns the limits of a domain.
 func (t *Transport) Caps() fabric.Caps {
-	return fabric.Caps{
-		Transport: transports.Shm.String(), MaxSend: maxPayload + maxHeader, Eager: maxPayload,
+	c := fabric.Caps{
+		Transport: transports.Shm.String(), MaxSend: maxPayload + maxHeader, Eager: maxPayload, Stream: t.Stream,
 		Read: true, Write: true, Direct: true,
 	}
+	switch {
+	case t.Stream > 0:
+	case t.SharedCores:
+		c.Stream = MaxStream
+	default:
+		c.Stream, c.MaxStream = FirstStream, MaxStream
+	}
+	return c
 }
 
 // The largest message, in bytes.

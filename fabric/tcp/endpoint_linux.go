@@ -96,9 +96,6 @@ func (e *endpoint) connecting() bool { return !e.giveUpAt.IsZero() && e.state !=
 // checked reports whether frames have checksums.
 func (e *endpoint) checked() bool { return e.d.options&optionChecksum != 0 }
 
-// Stream returns 0: a payload that is longer than a message is pushed, which copies it once less.
-func (e *endpoint) Stream() int { return 0 }
-
 // Write is not supported: a peer reads memory itself.
 func (e *endpoint) Write([]byte, fabric.Region, fabric.RemoteKey, uint64) (bool, error) {
 	return false, fmt.Errorf("%w: tcp cannot write memory of a peer; the peer has to read", fabric.ErrNotSupported)

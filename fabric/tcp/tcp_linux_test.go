@@ -89,8 +89,8 @@ func TestTransportLimits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ep, err := d.Connect(0, d.Addr())
-		if caps := d.Caps(); err != nil || ep.Stream() != 0 || caps.Eager != c.wantEager || caps.MaxSend != maxSend ||
+		_, err = d.Connect(0, d.Addr())
+		if caps := d.Caps(); err != nil || caps.Stream != 0 || caps.Eager != c.wantEager || caps.MaxSend != maxSend ||
 			tr.MaxPush() != c.wantPush {
 			t.Errorf("%+v: %+v, %v", c, caps, err)
 		}

@@ -82,9 +82,6 @@ func (c *Copier) sample(i uint, duration time.Duration) {
 // AssumeNear makes the Copier treat the other core as near. It then times no copies.
 func (c *Copier) AssumeNear() { c.distance, c.assumed = near, true }
 
-// Near reports whether the other core was found to be near, or is assumed to be.
-func (c *Copier) Near() bool { return c.distance == near }
-
 // willSample reports whether any of the next k copies of more than nearBytes, or the next one, is timed.
 func (c *Copier) willSample(k uint) bool {
 	return !c.assumed && c.copies%sampleEvery+max(k, 1) > firstSample

@@ -276,9 +276,6 @@ func copyPair(p unsafe.Pointer, a, b []byte) {
 // AssumeNear makes the writer treat the reader's core as near. It then times no copies.
 func (w *Writer) AssumeNear() { w.copier.AssumeNear() }
 
-// Near reports whether the reader's core was found to be near, or is assumed to be.
-func (w *Writer) Near() bool { return w.copier.Near() }
-
 // noRoom is returned in place of a position when there is no room.
 const noRoom = ^uint64(0)
 

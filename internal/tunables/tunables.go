@@ -42,8 +42,9 @@ var (
 	ShmStream = Tunable{
 		Transport: transports.Shm, Name: "stream",
 		Variable: "IBRUN_SHM_STREAM", Threshold: "ShmStream", Field: "shm.Transport.Stream",
-		Default: 4 << 20, DefaultText: "4194304 between cores that share a cache, or that ranks share; 262144 between others; " +
-			"32768 if the ring cannot grow", Max: math.MaxInt32,
+		Default: 64 << 10, DefaultText: "at first 65536, then up to 4194304 as far as they prove to be faster; " +
+			"4194304 if ranks share cores",
+		Max:     math.MaxInt32,
 		Meaning: "longest message that is sent in fragments; up to 32768 bytes are always one message",
 	}
 	TCPEager = Tunable{

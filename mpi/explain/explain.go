@@ -63,6 +63,9 @@ type Message struct {
 	Pieces int `json:"pieces"`
 	// Why explains which limit selected the protocol.
 	Why string `json:"why"`
+	// Measured is set if Protocol is only that of the first messages: the time that messages of this size take decides for later
+	// ones, separately for each pair of ranks.
+	Measured bool `json:"measured,omitempty"`
 }
 
 // Paths explains messages of these sizes in bytes over the transports of a list in the format of IBRUN_TRANSPORT; an
@@ -202,7 +205,12 @@ func explain(f auto.Path, sizes []int, forced *tunables.ForcedProtocol) (Path, e
 	for _, n := range sizes {
 		switch {
 		case forced == nil, forced.Random && n <= thresholds.MaxEager:
-			p.Messages = append(p.Messages, message(f, thresholds, n, thresholds.Choose(n, f.Stream, f.Cooperative)))
+			m := message(f, thresholds, n, thresholds.Choose(n, f.Cooperative))
+			if m.Measured = thresholds.MaxStream != 0 && n > thresholds.MaxEager; m.Measured {
+				m.Why = fmt.Sprintf("the first messages; more than %d bytes take the protocol that proves to be the fastest",
+					thresholds.MaxEager)
+			}
+			p.Messages = append(p.Messages, m)
 		case forced.Random:
 			p.Messages = append(p.Messages, Message{Bytes: n, Protocol: "random", Why: fmt.Sprintf("more than %d bytes take a "+
 				"protocol that is drawn for each message, as %s says", thresholds.MaxEager, tunables.Protocol)})
@@ -219,7 +227,7 @@ func explain(f auto.Path, sizes []int, forced *tunables.ForcedProtocol) (Path, e
 // message explains one size, which is sent by this protocol.
 func message(p auto.Path, t proto.Thresholds, n int, protocol proto.Protocol) Message {
 	m := Message{Bytes: n, Pieces: t.FragmentCount(protocol, n)}
-	eager := t.EagerLimit(p.Stream)
+	eager := t.EagerLimit()
 	rendezvous := fmt.Sprintf("more than %d bytes use the rendezvous protocol: ", eager)
 	switch protocol {
 	case proto.Eager:

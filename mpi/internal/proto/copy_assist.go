@@ -99,8 +99,10 @@ func (t *transfer) runAssist() {
 	ep, buf := e.peer(t.peer).ep, t.req.buf
 	var err error
 	claimed := 0
+	x, moved := t.elapsed, 0
 	t.running = true
 	e.unlock()
+	began := x.begin(e)
 	n := pieceCount(t.bytes)
 	for i := claimBack(t.claims, n); i >= 0 && err == nil; i = claimBack(t.claims, n) {
 		claimed++
@@ -109,10 +111,14 @@ func (t *transfer) runAssist() {
 		key.Addr += uint64(from)
 		if _, err = ep.Write(buf[from:to], t.local.Local, key, 0); err == nil {
 			t.assisted++
+			moved += to - from
 		}
 	}
+	x.end(e, began, moved)
 	e.lock()
-	t.running = false
+	if t.running = false; x.marks != 0 {
+		e.peer(t.peer).sentPart(t.req.size(), x.marks, RendezvousShared, x.spent, 0, moved)
+	}
 	if claimed > 0 {
 		e.sendControl(t.peer, envelope{kind: kindATP}, t.peerID, uint64(t.assisted))
 	}
@@ -125,15 +131,17 @@ func (t *transfer) runAssist() {
 	t.deferred = 0
 }
 
-// readFront reads pieces from the front until all are claimed.
-func readFront(ep fabric.Endpoint, t *transfer, buf []byte) error {
+// readFront reads pieces from the front until all are claimed. It returns how many bytes these are.
+func readFront(ep fabric.Endpoint, t *transfer, buf []byte) (moved int, _ error) {
 	n := pieceCount(t.bytes)
 	for i := claimFront(t.claims, n); i >= 0; i = claimFront(t.claims, n) {
 		if err := readPiece(ep, t, buf, i); err != nil {
-			return err
+			return moved, err
 		}
+		from, to := pieceBounds(i, t.bytes)
+		moved += to - from
 	}
-	return nil
+	return moved, nil
 }
 
 func readPiece(ep fabric.Endpoint, t *transfer, buf []byte, i int) error {

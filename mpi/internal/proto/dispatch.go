@@ -94,13 +94,15 @@ func (e *Engine) handle(peer int32, v envelope, w [5]uint64, payload []byte) boo
 		e.sendControl(peer, envelope{kind: kindFlushed}, w[0])
 	case kindFlushed:
 		return e.handleFlushed(peer, w)
+	case kindElapsed:
+		return e.handleElapsed(peer, w)
 	}
 	return true
 }
 
 // handleFirst matches an eager message or an RTS with a posted receive, or stores it.
 func (e *Engine) handleFirst(peer int32, v envelope, w [5]uint64, payload []byte) bool {
-	if v.Rank < 0 || v.Tag < 0 || v.kind == kindRTS && w[0] > maxBytes {
+	if v.Rank < 0 || v.Tag < 0 || v.kind == kindRTS && w[0]&^allMarks > maxBytes {
 		return false
 	}
 	e.countEpoch(peer, v)
@@ -133,7 +135,7 @@ func (e *Engine) handleFirst(peer int32, v envelope, w [5]uint64, payload []byte
 		e.sendControl(peer, envelope{kind: kindFIN}, w[0])
 		e.deliver(r, v.Rank, v.Tag, payload)
 	case kindRTS:
-		r.startRendezvous(peer, v, w)
+		r.startRendezvous(peer, v, w, true)
 	}
 	return true
 }

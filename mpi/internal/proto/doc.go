@@ -16,6 +16,11 @@
 //	put         <- RTR(id, key)  PUT(id, id) -> [writes] ATP(id) ->     the receiver has sent its buffer's address
 //	withdrawn   RTS(envelope, ...)  WITHDRAW(id) ->     <- WITHDRAWN(id) if it has not been matched; also for EAGER_SYNC
 //
+// Over shared memory the sender chooses the protocol of longer messages by the times that earlier ones took (measure.go). The
+// receiver measures some of them and reports the time:
+//
+//	measured    FIRST_FRAG or RTS with marks -> ... <- ELAPSED(size, protocol, time)
+//
 // The shared protocol is for transports whose reads occupy the reading processor: sender and receiver claim pieces of the
 // message in a word of shared memory, and both copy, which halves the time. It is not slower if the sender is busy elsewhere. The
 // copy protocol is used where reads are not possible.

@@ -1,6 +1,10 @@
 package proto
 
-import "github.com/ibrun/ibrun/perf"
+import (
+	"time"
+
+	"github.com/ibrun/ibrun/perf"
+)
 
 // Eager messages are sent without waiting for the receive. A message that the transport cannot carry as one, but that is still
 // so short that two copies through the transport, made at the same time by sender and receiver, are faster than a rendezvous,
@@ -11,10 +15,11 @@ import "github.com/ibrun/ibrun/perf"
 const maxFragmented = 16 << 20
 
 // prepareEager makes the request's first message an eager one: a synchronous one, the first fragment, or the whole message.
-func (r *Request) prepareEager(p Protocol, fragmentSize int) {
+// marks are set if the fragments are to be measured.
+func (r *Request) prepareEager(p Protocol, fragmentSize int, marks uint64) {
 	v := envelope{context: r.route.Context, Match: r.route.Match, epoch: r.epoch}
 	o := &r.out
-	o.body, o.remaining = r.buf, nil
+	o.body, o.remaining, o.marks = r.buf, nil, 0
 	size := r.size()
 	if r.data != nil {
 		o.packed = packed{r.data, 0, size, 0}
@@ -25,11 +30,12 @@ func (r *Request) prepareEager(p Protocol, fragmentSize int) {
 		o.header, o.length = header(v, r.id())
 	case p == Fragmented:
 		v.kind = kindFirstFrag
-		o.header, o.length = header(v, uint64(size))
+		o.header, o.length = header(v, uint64(size)|marks)
 		if r.data != nil {
 			o.packed.n, o.packed.rest = fragmentSize, size-fragmentSize
 		} else {
 			o.body, o.remaining = r.buf[:fragmentSize], r.buf[fragmentSize:]
+			o.marks, o.spent = marks, 0
 		}
 	default:
 		v.kind = kindEager
@@ -44,17 +50,20 @@ type assembly struct {
 	total    int                // length of the message; 0: no message is arriving
 	req      Handle             // the request that receives it
 	m        *unexpectedMessage // or the unexpected message that stores it
+	elapsed  elapsed
 }
 
 // handleFirstFrag handles the first fragment of a message.
 func (e *Engine) handleFirstFrag(peer int32, v envelope, w [5]uint64, payload []byte) bool {
 	a := &e.peer(peer).frags
-	if v.Rank < 0 || v.Tag < 0 || a.total != 0 || w[0] > maxFragmented || w[0] <= uint64(len(payload)) {
+	total := w[0] &^ allMarks
+	if v.Rank < 0 || v.Tag < 0 || a.total != 0 || total > maxFragmented || total <= uint64(len(payload)) {
 		return false
 	}
 	e.countEpoch(peer, v)
 	number, note := e.countReceived(peer), e.takeNote(peer)
-	*a = assembly{received: len(payload), total: int(w[0])}
+	*a = assembly{received: len(payload), total: int(total), elapsed: elapsed{marks: w[0] & allMarks}}
+	began := a.elapsed.begin(e)
 	e.linkTo(peer).InBy(perf.Parts, a.total)
 	t := e.contexts.table(v.context)
 	r := t.TakePosted(v.Rank, v.Tag)
@@ -62,8 +71,10 @@ func (e *Engine) handleFirstFrag(peer int32, v envelope, w [5]uint64, payload []
 	case r != nil:
 		e.rec.traceMatch(peer, v, number, a.total)
 		r.noteMatched(note, v.Rank)
+		a.elapsed.began = began
 		a.start(r, v, payload)
 	case e.contexts.isEnded(t) || e.departures.left[v.context]:
+		a.elapsed.marks = 0
 		e.noteDropped(v, note)
 	default:
 		a.m = e.storeUnexpected(peer, v, w, payload, a.total)
@@ -71,12 +82,24 @@ func (e *Engine) handleFirstFrag(peer int32, v envelope, w [5]uint64, payload []
 		e.unexpected.setNote(a.m, note)
 		t.AddUnexpected(&a.m.node, v.Rank, v.Tag)
 	}
+	a.copied(e, began, len(payload))
 	return true
+}
+
+// copied must be called after a fragment of n bytes was copied. began is the result of elapsed.begin. An unexpected message is
+// copied once more, when its receive is posted.
+func (a *assembly) copied(e *Engine, began time.Duration, n int) {
+	a.elapsed.end(e, began, n)
+	if a.m != nil {
+		a.elapsed.end(e, began, 0)
+	}
 }
 
 // start copies the bytes that have arrived to a receive, which completes when all have arrived.
 func (a *assembly) start(r *Request, v envelope, payload []byte) {
-	a.req, a.m = r.handle(), nil
+	if a.req, a.m = r.handle(), nil; r.size() < a.total {
+		a.elapsed.marks = 0 // not all of it is copied
+	}
 	r.store(0, payload)
 	r.status = Status{Source: v.Rank, Tag: v.Tag, Bytes: min(a.total, r.size())}
 }
@@ -93,7 +116,7 @@ func (e *Engine) acceptFragments(r *Request, m *unexpectedMessage) {
 // abandonFragments drops the fragments of a message that have not arrived yet.
 func (e *Engine) abandonFragments(m *unexpectedMessage) {
 	if a := &e.peer(m.peer).frags; a.m == m {
-		a.m = nil
+		a.m, a.elapsed.marks = nil, 0
 	}
 }
 
@@ -105,6 +128,7 @@ func (e *Engine) handleFrag(peer int32, payload []byte) bool {
 	}
 	at := a.received
 	a.received += len(payload)
+	began := a.elapsed.begin(e)
 	if a.m != nil {
 		copy(a.m.data[at:], payload)
 	} else if r := a.req.r; r != nil && r.gen == a.req.gen && r.state == active { // the receive may have failed meanwhile
@@ -116,8 +140,12 @@ func (e *Engine) handleFrag(peer int32, payload []byte) bool {
 			}
 			e.complete(r, err)
 		}
+	} else {
+		a.elapsed.marks = 0
 	}
+	a.copied(e, began, len(payload))
 	if a.received == a.total {
+		a.elapsed.report(e, peer, a.total, Fragmented, 0)
 		*a = assembly{}
 		e.rec.configured.Ended()
 	}

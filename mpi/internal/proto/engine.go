@@ -104,6 +104,7 @@ type Engine struct {
 	unexpected  unexpectedStore
 
 	rec    recording
+	now    func() time.Duration // the time for measurements; called with and without the lock
 	clock  ClockHandler
 	warn   func(string)
 	warned bool // that memory cannot be registered
@@ -144,6 +145,8 @@ func New(c Config) (*Engine, error) {
 		failure: failures{needed: c.Needed},
 		clock:   c.Clock,
 	}
+	start := time.Now()
+	e.now = func() time.Duration { return time.Since(start) }
 	e.contexts.init()
 	e.departures.init(c.Members)
 	e.checks, e.exactBit, e.hints.forced = c.Checks, c.ExactBit, c.Forced

@@ -36,7 +36,7 @@ func (e *Engine) handlePause(n int32, pause bool) {
 		if k := kind(o.header[0]); len(o.body)+o.packed.n == 0 || k > kindFirstFrag {
 			continue
 		}
-		if err := o.req.prepareRTS(p.path.thresholds.Rendezvous(o.req.size(), e.copier != nil)); err != nil {
+		if err := o.req.prepareRTS(p.path.thresholds.Rendezvous(o.req.size(), e.copier != nil), 0); err != nil {
 			e.fail(n, err)
 			return
 		}

@@ -182,6 +182,7 @@ type variant struct {
 	refuse    bool // reads and writes fail, although Caps reports them
 	pairing   bool // has shared words
 	fragments bool // short messages; prefers fragments to reads
+	measured  bool // the protocols of long messages are measured
 	scarce    bool // little memory can be registered
 }
 
@@ -243,27 +244,21 @@ func (d *variantDomain) Caps() fabric.Caps {
 		c.Read, c.Write = false, false
 	}
 	if d.tr.fragments {
-		c.Eager = 1500
+		c.Eager, c.Stream = 1500, 60000
+	}
+	if d.tr.measured {
+		c.MaxStream = maxTestMessage / 2
 	}
 	return c
 }
 
 func (d *variantDomain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
 	ep, err := d.Domain.Connect(peer, addr)
-	switch {
-	case err != nil:
-	case d.tr.refuse:
+	if err == nil && d.tr.refuse {
 		ep = refusing{ep}
-	case d.tr.fragments:
-		ep = streaming{ep}
 	}
 	return ep, err
 }
-
-// streaming is an endpoint that prefers fragments.
-type streaming struct{ fabric.Endpoint }
-
-func (streaming) Stream() int { return 60000 }
 
 // refusing is an endpoint whose reads and writes fail.
 type refusing struct{ fabric.Endpoint }

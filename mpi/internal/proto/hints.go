@@ -200,12 +200,9 @@ func (e *Engine) lengthError(r *Request, bytes int) error {
 	return nil
 }
 
-// choose applies the context's eager limit to the protocol that the thresholds of the transport suggest.
-func (h *Hints) choose(p Protocol, n int, x *Thresholds, paired bool) Protocol {
-	switch {
-	case h.EagerLimit < 0:
-		return p
-	case n <= min(h.EagerLimit, x.MaxData):
+// choose returns the protocol that follows from the context's eager limit.
+func (h *Hints) choose(n int, x *Thresholds, paired bool) Protocol {
+	if n <= min(h.EagerLimit, x.MaxData) {
 		return Eager
 	}
 	return x.Rendezvous(n, paired)

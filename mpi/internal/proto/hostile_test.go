@@ -133,7 +133,7 @@ func (h *hostilePeer) end() {
 
 var hostileWraps = []wrap{
 	variant{}.wrap, variant{pairing: true}.wrap, variant{noRead: true}.wrap, variant{pairing: true, refuse: true}.wrap,
-	variant{fragments: true}.wrap,
+	variant{fragments: true}.wrap, variant{fragments: true, pairing: true, measured: true}.wrap,
 }
 
 // TestHostile: a peer sends messages that no correct peer sends, made from correct ones.

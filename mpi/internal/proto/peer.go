@@ -18,6 +18,7 @@ type peer struct {
 	deferrer     fabric.Deferrer // ep, if it implements that
 	combining    bool            // in Engine.combining.peers; then deferrer is set
 	path         *path           // set together with ep
+	measured     *measurements   // of messages to the peer; nil: there are none
 	link         perf.Link       // counts messages to and from the peer; the zero Link while recording is off
 	inactiveLink perf.Link       // swapped with link when recording is switched on or off
 	// maxEager is the largest payload that may be sent immediately. It is -1 while the peer is not connected, while messages
@@ -63,7 +64,8 @@ type path struct {
 	domain      fabric.Domain
 	caps        fabric.Caps
 	thresholds  Thresholds
-	packedPiece int // payload of each message of data in parts, if it is sent immediately in several
+	cooperative bool // domain is a fabric.CooperativeCopier
+	packedPiece int  // payload of each message of data in parts, if it is sent immediately in several
 	transport   perf.Transport
 	regs        *regcache.Cache          // of memory that peers read or write; nil if it need not be registered
 	retransmits fabric.RetransmitCounter // nil if the domain does not implement it
@@ -95,7 +97,7 @@ func newPath(d fabric.Domain, pinned int) (*path, error) {
 		return nil, err
 	}
 	x.packedPiece = x.thresholds.FragmentSize
-	if _, ok := d.(fabric.CooperativeCopier); ok {
+	if _, x.cooperative = d.(fabric.CooperativeCopier); x.cooperative {
 		x.packedPiece = min(x.packedPiece, copiedPiece)
 	}
 	if x.caps.Read && !x.caps.Direct {

@@ -59,6 +59,8 @@ type Thresholds struct {
 	FragmentSize int
 	// MaxData is the payload of each message of the RendezvousCopy protocol.
 	MaxData int
+	// Stream is that of the transport, and MaxStream too, up to the longest message that can be in fragments.
+	Stream, MaxStream int
 	// CanRead reports whether a receiver can read the sender's memory.
 	CanRead bool
 }
@@ -71,16 +73,17 @@ func ThresholdsOf(c fabric.Caps) (Thresholds, error) {
 			c.MaxSend, maxHeader)
 	}
 	eager := min(c.Eager, room)
-	return Thresholds{MaxEager: eager, FragmentSize: min(eager, cmp.Or(c.Fragment, eager)), MaxData: room, CanRead: c.Read}, nil
+	return Thresholds{MaxEager: eager, FragmentSize: min(eager, cmp.Or(c.Fragment, eager)), MaxData: room,
+		Stream: c.Stream, MaxStream: min(c.MaxStream, maxFragmented), CanRead: c.Read}, nil
 }
 
-// Choose returns the protocol of a standard-mode send of n bytes to a peer that has not paused this sender. stream is the
-// endpoint's Stream; paired reports whether the two processes share words (fabric.CooperativeCopier).
-func (x *Thresholds) Choose(n, stream int, paired bool) Protocol {
+// Choose returns the protocol of a standard-mode send of n bytes to a peer that has not paused this sender, unless measurements
+// have shown another one to be faster. paired reports whether the two processes share words (fabric.CooperativeCopier).
+func (x *Thresholds) Choose(n int, paired bool) Protocol {
 	switch {
 	case n <= x.MaxEager:
 		return Eager
-	case n <= x.EagerLimit(stream):
+	case n <= x.EagerLimit():
 		return Fragmented
 	}
 	return x.Rendezvous(n, paired)
@@ -105,7 +108,7 @@ func (x *Thresholds) Nearest(p Protocol, n int, fragments, paired bool) Protocol
 		switch {
 		case n <= x.FragmentSize, p == Eager && n <= x.MaxData:
 			return Eager
-		case fragments && n <= x.EagerLimit(maxFragmented):
+		case fragments && x.FragmentSize != 0 && n <= maxFragmented:
 			return Fragmented
 		}
 		p = RendezvousRead
@@ -116,12 +119,12 @@ func (x *Thresholds) Nearest(p Protocol, n int, fragments, paired bool) Protocol
 	return p
 }
 
-// EagerLimit returns the length of the longest message that is sent without a rendezvous.
-func (x *Thresholds) EagerLimit(stream int) int {
+// EagerLimit returns the length of the longest message that is sent without a rendezvous, unless measurements decide.
+func (x *Thresholds) EagerLimit() int {
 	if x.FragmentSize == 0 {
 		return 0
 	}
-	return max(x.MaxEager, min(stream, maxFragmented))
+	return max(x.MaxEager, min(x.Stream, maxFragmented))
 }
 
 // FragmentCount returns how many messages of the transport carry a payload of n bytes, or into how many pieces the two sides

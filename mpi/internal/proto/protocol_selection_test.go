@@ -78,16 +78,12 @@ func TestProtocols(t *testing.T) {
 				return count
 			}, nil)
 			r := es[0].paths[0].thresholds
-			stream := 0
-			if tw.fragments {
-				stream = streaming{}.Stream()
-			}
 			for _, edge := range []int{
-				1, r.MaxEager, r.MaxEager + r.FragmentSize, stream, MinShared, stream + MinShared, 16 << 10, r.MaxData,
+				1, r.MaxEager, r.MaxEager + r.FragmentSize, r.Stream, MinShared, r.Stream + MinShared, 16 << 10, r.MaxData,
 				2 * r.MaxData, 1 << 20,
 			} {
 				for n := max(edge-1, 0); n <= edge+1; n++ {
-					want := r.Choose(n, stream, tw.pairing)
+					want := r.Choose(n, tw.pairing)
 					if err := checkProtocol(t, es, count, n, want, r.FragmentCount(want, n)); err != nil {
 						t.Errorf("%d bytes: %v", n, err)
 					}
@@ -182,12 +178,12 @@ func checkProtocol(t *testing.T, es []*Engine, count *kindCounter, n int, want P
 
 // TestMaxFragmented: an engine fragments no longer messages, whatever the transport prefers.
 func TestMaxFragmented(t *testing.T) {
-	r, err := ThresholdsOf(fabric.Caps{MaxSend: 4096, Eager: 4096, Read: true})
+	r, err := ThresholdsOf(fabric.Caps{MaxSend: 4096, Eager: 4096, Stream: 1 << 30, Read: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for n, want := range map[int]Protocol{maxFragmented: Fragmented, maxFragmented + 1: RendezvousRead} {
-		if got := r.Choose(n, 1<<30, false); got != want {
+		if got := r.Choose(n, false); got != want {
 			t.Errorf("%d bytes: protocol %d, want %d", n, got, want)
 		}
 	}

@@ -80,10 +80,10 @@ func (c *recording) set(on bool) bool {
 }
 
 // What is on its way between processes is counted: a launcher can then tell processes that wait for each other from a slow
-// network. Messages that are not eager are counted here, also while recording is off: before they are posted, and when they have
-// been handled, after what they cause. Eager ones are counted by perf.Link, while recording is on, immediately before or after
-// they are sent, or handled: so a reader must compare two samples. A message in fragments counts as one, which arrives with the
-// last.
+// network. Messages that are not eager are counted here, also while recording is off: before they are posted, and when they
+// have been handled, after what they cause. ELAPSED is not counted, because it may be dropped. Eager ones are counted by
+// perf.Link, while recording is on, immediately before or after they are sent, or handled: so a reader must compare two
+// samples. A message in fragments counts as one, which arrives with the last.
 
 // posted counts a message that is about to be sent, or to be queued.
 func (c *recording) posted(k kind) {
@@ -101,7 +101,7 @@ func (c *recording) dropped(k kind) {
 
 // handled counts a message that has arrived.
 func (c *recording) handled(k kind) {
-	if !k.isEager() && !k.isClock() && k != kindFirstFrag && k != kindFrag {
+	if !k.isEager() && !k.isClock() && k != kindFirstFrag && k != kindFrag && k != kindElapsed {
 		c.configured.Ended()
 	}
 }

@@ -23,20 +23,24 @@ const wordStride = 8
 var unreadable = regcache.Memory{Remote: fabric.RemoteKey{Addr: noWord, Key: noWord}}
 
 // prepareRTS makes the first message of a send an RTS. It names the protocol to the receiver: RendezvousCopy by the absence of
-// readable memory, and RendezvousShared by a shared word.
-func (r *Request) prepareRTS(p Protocol) error {
+// readable memory, and RendezvousShared by a shared word. marks are set if the message is to be measured.
+func (r *Request) prepareRTS(p Protocol, marks uint64) error {
 	if err := r.expose(p); err != nil {
 		return err
 	}
 	word := noWord
 	if p == RendezvousShared && r.exposed != unreadable {
-		word = r.reserveWord()
+		if word = r.reserveWord(); word == noWord {
+			marks = 0 // it would be measured as a read
+		}
 	}
 	v := envelope{kindRTS, r.route.Context, r.route.Match, r.epoch}
+	r.transfer.elapsed = elapsed{marks: marks}
+	r.transfer.elapsed.began = r.transfer.elapsed.begin(r.e)
 	o := &r.out
-	o.body, o.remaining = nil, nil
+	o.body, o.remaining, o.marks = nil, nil, 0
 	o.packed.clear()
-	o.header, o.length = header(v, uint64(r.size()), r.exposed.Remote.Addr, r.exposed.Remote.Key, r.id(), word)
+	o.header, o.length = header(v, uint64(r.size())|marks, r.exposed.Remote.Addr, r.exposed.Remote.Key, r.id(), word)
 	return nil
 }
 
@@ -95,15 +99,20 @@ func (r *Request) reserveWord() uint64 {
 	return uint64(i)
 }
 
-// startRendezvous starts to fetch the payload of an RTS for the matched receive r.
-func (r *Request) startRendezvous(peer int32, v envelope, w [5]uint64) {
+// startRendezvous starts to fetch the payload of an RTS for the matched receive r. arrived says that the RTS has arrived just
+// now.
+func (r *Request) startRendezvous(peer int32, v envelope, w [5]uint64, arrived bool) {
 	e := r.e
 	if r.flags&rtrSent != 0 {
 		r.releaseRTR()
 	}
 	t := &r.transfer
 	t.peer, t.peerID, t.key = peer, w[3], fabric.RemoteKey{Addr: w[1], Key: w[2]}
-	t.total = int(w[0])
+	t.total = int(w[0] &^ allMarks)
+	t.elapsed = elapsed{marks: w[0] & allMarks}
+	if arrived {
+		t.elapsed.began = t.elapsed.begin(e)
+	}
 	t.bytes = min(t.total, r.size())
 	t.claims, t.assisted, t.offset, t.local = nil, -1, 0, regcache.Memory{}
 	t.state = transferReading

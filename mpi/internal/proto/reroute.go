@@ -32,7 +32,7 @@ func (e *Engine) reroute(n int32) {
 			o.req.releaseSend()
 		}
 	}
-	p.ep, p.pusher, p.gatherer, p.deferrer, p.path = nil, nil, nil, nil, nil
+	p.ep, p.pusher, p.gatherer, p.deferrer, p.path, p.measured = nil, nil, nil, nil, nil, nil
 	if err := e.connect(n); err != nil {
 		e.fail(n, err)
 		return

@@ -152,7 +152,7 @@ func (r *Request) sendRTR() {
 		return
 	}
 	p := e.peer(n)
-	if p.path.thresholds.Choose(len(r.buf), p.ep.Stream(), false) <= Fragmented {
+	if p.path.thresholds.Choose(len(r.buf), false) <= Fragmented {
 		return
 	}
 	if p.path.caps.Read && !p.path.caps.Write && !p.noRemoteAccess {
@@ -168,7 +168,7 @@ func (r *Request) sendRTR() {
 			return
 		}
 	}
-	t.peer, t.state, t.total, t.bytes = n, transferNone, len(r.buf), len(r.buf)
+	t.peer, t.state, t.total, t.bytes, t.elapsed = n, transferNone, len(r.buf), len(r.buf), elapsed{}
 	r.flags |= rtrSent
 	v := envelope{kind: kindRTR, context: r.route.Context, Match: r.route.Match, epoch: h.Epoch}
 	e.sendControl(n, v, r.id(), at.Addr, at.Key, uint64(len(r.buf)), uint64(x.received)<<32|uint64(same-1))
@@ -194,6 +194,7 @@ func (r *Request) sendPut(x rtrTarget) error {
 	p, t := e.peer(r.route.Peer), &r.transfer
 	t.peer, t.peerID, t.key = r.route.Peer, x.id, x.key
 	t.bytes, t.offset, t.assisted, t.claims, t.state, t.deferred = r.size(), 0, 0, nil, transferNone, 0
+	t.elapsed, r.out.marks = elapsed{}, 0
 	word := noWord
 	if r.data == nil && p.path.caps.Write && !p.noRemoteAccess && x.key != unreadable.Remote {
 		memory, err := p.path.acquire(r.buf)

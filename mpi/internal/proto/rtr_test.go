@@ -180,6 +180,7 @@ func TestRTRTraffic(t *testing.T) {
 	for name, tw := range map[string]variant{
 		"write": {}, "shared": {pairing: true}, "copied": {noRead: true}, "refused": {refuse: true},
 		"shared, refused": {pairing: true, refuse: true}, "fragments": {fragments: true}, "scarce": {scarce: true},
+		"measured": {fragments: true, measured: true, pairing: true},
 	} {
 		for _, lies := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, ", lies ", lies), func(t *testing.T) {

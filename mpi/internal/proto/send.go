@@ -140,12 +140,13 @@ func (e *Engine) sendFirst(r *Request) error {
 
 // prepareFirst chooses the protocol for a send to a connected peer, and prepares the first message.
 func (r *Request) prepareFirst(p *peer, h *Hints) error {
-	protocol, size := r.chooseProtocol(p, h), r.size()
+	protocol, marks := r.chooseProtocol(p, h)
+	size := r.size()
 	if p.paused && protocol <= Fragmented {
 		protocol = p.path.thresholds.Rendezvous(size, r.e.copier != nil)
 	}
 	if protocol > Fragmented {
-		return r.prepareRTS(protocol)
+		return r.prepareRTS(protocol, marks)
 	}
 	piece := p.path.thresholds.FragmentSize
 	if r.data != nil {
@@ -153,31 +154,33 @@ func (r *Request) prepareFirst(p *peer, h *Hints) error {
 			protocol = Fragmented
 		}
 	}
-	r.prepareEager(protocol, piece)
+	r.prepareEager(protocol, piece, marks)
 	return nil
 }
 
-// chooseProtocol returns the protocol of a send to a peer that has not paused this process. h are the hints of its context; nil:
-// there are none.
-func (r *Request) chooseProtocol(p *peer, h *Hints) Protocol {
+// chooseProtocol returns the protocol of a send, and its marks if it is to be measured. h are the hints of its context; nil:
+// there are none. To a peer that has paused this process nothing is sent immediately, which the caller sees to.
+func (r *Request) chooseProtocol(p *peer, h *Hints) (_ Protocol, marks uint64) {
 	e, x, n := r.e, &p.path.thresholds, r.size()
-	fragments, paired := r.mode != Synchronous, e.copier != nil
+	fragments, paired := r.mode != Synchronous && !p.paused, e.copier != nil
 	forced := e.hints.forced
 	if h != nil && h.Forced != nil {
 		forced = h.Forced
 	}
 	if forced != nil {
-		return x.Nearest(forced.next(n <= x.MaxEager), n, fragments, paired)
+		return x.Nearest(forced.next(n <= x.MaxEager), n, fragments, paired), 0
 	}
-	stream := 0
-	if fragments {
-		stream = p.ep.Stream()
+	if h != nil && h.EagerLimit >= 0 {
+		return h.choose(n, x, paired), 0
 	}
-	protocol := x.Choose(n, stream, paired)
-	if h != nil {
-		protocol = h.choose(protocol, n, x, paired)
+	protocol := x.Choose(n, paired)
+	if protocol == Fragmented && !fragments {
+		protocol = x.Rendezvous(n, paired)
 	}
-	return protocol
+	if n > x.MaxEager && x.MaxStream != 0 && r.data == nil {
+		return p.measuredProtocol(n, protocol, fragments)
+	}
+	return protocol, 0
 }
 
 // recordedProtocol returns the protocol under which a send is recorded. The receiver of an RTS decides how the payload is

@@ -3,6 +3,7 @@ package proto
 import (
 	"cmp"
 	"errors"
+	"time"
 
 	"github.com/ibrun/ibrun/fabric"
 )
@@ -16,8 +17,11 @@ type outgoing struct {
 	length    int      // of the header
 	header    [maxHeader]byte
 	body      []byte
-	remaining []byte // the payload after body, which further fragments carry
-	packed    packed // in place of body and remaining, the payload of a request whose data is in parts
+	remaining []byte        // the payload after body, which further fragments carry
+	marks     uint64        // of a message in fragments; 0: it is not measured
+	spent     time.Duration // how long this process has copied them
+	first     time.Duration // and the first one
+	packed    packed        // in place of body and remaining, the payload of a request whose data is in parts
 }
 
 // nextFragment replaces the message by its next fragment of at most size bytes. It reports false if there is none.
@@ -47,11 +51,36 @@ func (p *peer) trySend(o *outgoing) error {
 	if p.pusher != nil && !p.paused && kind(o.header[0]) == kindRTS && o.req.data == nil {
 		return p.pusher.Push(o.header[:o.length], o.req.exposed.Remote, len(o.req.buf))
 	}
+	if o.marks != 0 {
+		return p.trySendTimed(o)
+	}
 	for {
 		if err := p.ep.Send(o.header[:o.length], o.body); err != nil {
 			return err
 		}
 		if !o.nextFragment(p.path.thresholds.FragmentSize) {
+			return nil
+		}
+	}
+}
+
+// trySendTimed is trySend for a message in fragments that is measured.
+func (p *peer) trySendTimed(o *outgoing) error {
+	e := o.req.e
+	for {
+		began := e.now()
+		if err := p.ep.Send(o.header[:o.length], o.body); err != nil {
+			return err
+		}
+		spent := e.now() - began
+		if o.spent == 0 {
+			o.first = spent
+		}
+		o.spent += spent
+		if !o.nextFragment(p.path.thresholds.FragmentSize) {
+			n := o.req.size()
+			p.sentPart(n, o.marks, Fragmented, o.spent, o.first, n)
+			o.marks = 0
 			return nil
 		}
 	}

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/hook"
@@ -151,8 +153,20 @@ func exchange(e *Engine, self int, ps []testMessage, c *rand.Rand) error {
 	return nil
 }
 
-// TestTraffic exchanges random messages with every protocol, also where the processes draw a protocol for each message; with
-// IBRUN_SOAK=1 more of them.
+// drawnClock returns a clock whose time passes by chance.
+func drawnClock(c *rand.Rand) func() time.Duration {
+	var mu sync.Mutex
+	now := time.Duration(0)
+	return func() time.Duration {
+		mu.Lock()
+		defer mu.Unlock()
+		now += 1 + time.Duration(c.ExpFloat64()*float64(time.Microsecond))
+		return now
+	}
+}
+
+// TestTraffic exchanges random messages with every protocol, also where the processes draw a protocol for each message, and where
+// they choose it by times that are drawn; with IBRUN_SOAK=1 more of them.
 func TestTraffic(t *testing.T) {
 	rough := func(o hook.Options) wrap {
 		return func(tr fabric.Transport) fabric.Transport { return hook.Wrap(tr, o) }
@@ -173,6 +187,11 @@ func TestTraffic(t *testing.T) {
 		"shared, refused": variant{pairing: true, refuse: true}.wrap,
 		"shared, rough": both(rough(hook.Options{Seed: seed, Again: 0.3, Delay: 0.3, Interleave: 0.2, Poison: true}),
 			variant{pairing: true}.wrap),
+		"measured":         variant{fragments: true, measured: true}.wrap,
+		"measured, shared": variant{fragments: true, measured: true, pairing: true}.wrap,
+		"measured, rough": both(rough(hook.Options{Seed: seed, Again: 0.3, Delay: 0.3, Interleave: 0.2, Poison: true}),
+			variant{fragments: true, measured: true, pairing: true}.wrap),
+		"measured, refused": variant{fragments: true, measured: true, pairing: true, refuse: true}.wrap,
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, c := range []struct {
@@ -187,6 +206,9 @@ func TestTraffic(t *testing.T) {
 						cfg.Forced = &Forced{Random: rand.New(rand.NewPCG(seed, uint64(cfg.Self)))}
 					}
 				})
+				for i, e := range es {
+					e.now = drawnClock(rand.New(rand.NewPCG(seed, uint64(i))))
+				}
 				ps := draw(rand.New(rand.NewPCG(seed, 0)), n, soaktest.Choose(20, 12))
 				each(t, es, func(self int, e *Engine) error {
 					if err := exchange(e, self, ps, rand.New(rand.NewPCG(seed, uint64(self)+1))); err != nil {

@@ -11,15 +11,16 @@ import (
 // transfer is the state of a request that moves a block of memory. A receive reads the block from the sender; a send writes it
 // to the receiver, if it assists a read (copy_assist.go) or answers an RTR (rtr.go).
 type transfer struct {
-	req    *Request
-	next   *transfer // in transferQueue
-	queued bool
-	peer   int32
-	peerID uint64 // id of the peer's request
-	key    fabric.RemoteKey
-	bytes  int // to be moved: the message, or as much as the receiver wants
-	total  int // length of the message
-	local  regcache.Memory
+	req     *Request
+	next    *transfer // in transferQueue
+	queued  bool
+	peer    int32
+	peerID  uint64 // id of the peer's request
+	key     fabric.RemoteKey
+	bytes   int     // to be moved: the message, or as much as the receiver wants
+	total   int     // length of the message
+	elapsed elapsed // what this side measures
+	local   regcache.Memory
 
 	claims   *uint64 // shared word: pieces claimed from the front, and in the upper half from the back; nil: no assist
 	assisted int     // send: pieces written. receive: pieces that the sender has written, -1: not known
@@ -100,14 +101,20 @@ func (e *Engine) runTransfer() {
 	ep, buf, token, moves := t.endpoint(), t.req.buf[:t.bytes], t.req.id(), e.peer(t.peer).moves
 	var finished = true
 	var err error
+	x, moved := t.elapsed, t.bytes
 	e.rec.configured.Begun()
 	e.unlock()
+	began := x.begin(e)
 	if t.claims == nil {
 		finished, err = ep.Read(buf, t.local.Local, t.key, token)
 	} else {
-		err = readFront(ep, t, buf)
+		moved, err = readFront(ep, t, buf)
 	}
+	x.end(e, began, moved)
 	e.lock()
+	if finished { // otherwise the completion may have been handled before, and the request be in use again
+		t.elapsed = x
+	}
 	if errors.Is(err, fabric.ErrNotSupported) && moves != e.peer(t.peer).moves {
 		t.fallBackToCopy() // another domain has taken over meanwhile
 	} else {
@@ -158,11 +165,25 @@ func (e *Engine) handleCompletion(token uint64, err error) {
 	}
 }
 
+// report reports to the sender what the receiver of a message has measured, if it has all of it.
+func (t *transfer) report() {
+	if t.bytes != t.total {
+		return
+	}
+	protocol := RendezvousRead
+	if t.claims != nil {
+		protocol = RendezvousShared
+	}
+	t.elapsed.report(t.req.e, t.peer, t.total, protocol, t.peerID)
+}
+
 // finishRead ends a receive that reads. It sends FIN, so that the sender completes.
 func (r *Request) finishRead(err error) {
 	e := r.e
 	if err != nil {
 		err = e.transportError(r.transfer.peer, err)
+	} else {
+		r.transfer.report()
 	}
 	e.sendControl(r.transfer.peer, envelope{kind: kindFIN}, r.transfer.peerID)
 	r.finishTransfer(err)

@@ -24,7 +24,7 @@ func (m *unexpectedMessage) bytes() int { return messageBytes(m.v, m.w, m.data) 
 
 func messageBytes(v envelope, w [5]uint64, payload []byte) int {
 	if v.kind == kindRTS {
-		return int(w[0])
+		return int(w[0] &^ allMarks)
 	}
 	return len(payload)
 }
@@ -167,7 +167,7 @@ func (e *Engine) acceptUnexpected(r *Request, m *unexpectedMessage) {
 		if m.moves != e.peer(m.peer).moves {
 			m.w[1], m.w[2] = noWord, noWord // the domain that the memory is registered with is left
 		}
-		r.startRendezvous(m.peer, m.v, m.w)
+		r.startRendezvous(m.peer, m.v, m.w, false)
 	case kindFirstFrag:
 		e.acceptFragments(r, m)
 	default:

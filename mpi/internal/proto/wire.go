@@ -22,8 +22,8 @@ type kind uint8
 const (
 	kindEager        kind = iota + 1 // payload
 	kindEagerSync                    // id of the sender's request; payload
-	kindFirstFrag                    // length of the message; first fragment of the payload
-	kindRTS                          // length, address, key, id of the sender's request, index of a shared word or noWord
+	kindFirstFrag                    // length of the message with marks; first fragment of the payload
+	kindRTS                          // length with marks, address, key, id of the sender's request, index of a word or noWord
 	kindAssist                       // sender's id, receiver's id, address, key, bytes wanted
 	kindATP                          // receiver's id, number of pieces written (acknowledgement of a put)
 	kindFIN                          // sender's id
@@ -48,6 +48,7 @@ const (
 	kindWithdrawn                    // sender's id
 	kindFlush                        // a number: the receiver answers with FLUSHED, after all that it has sent, see flushes
 	kindFlushed                      // the number in FLUSH
+	kindElapsed                      // length with marks, protocol, nanoseconds, bytes; sender's id or nanoseconds: see elapsed
 	kindCount
 )
 
@@ -67,7 +68,7 @@ var wordCount = [kindCount]int{kindEagerSync: 1, kindFirstFrag: 1, kindRTS: 5, k
 	kindDataRequest: 3, kindData: 2,
 	kindRTR: 5, kindPut: 5, kindRTRCancel: 1, kindRTRCancelAck: 1,
 	kindClockPing: 3, kindClockPong: 3, kindClockAdjust: 5, kindLeft: 1, kindRefuse: 2, kindClockState: 1, kindNote: 1,
-	kindWithdraw: 1, kindWithdrawn: 1, kindFlush: 1, kindFlushed: 1}
+	kindWithdraw: 1, kindWithdrawn: 1, kindFlush: 1, kindFlushed: 1, kindElapsed: 5}
 
 const (
 	envelopeBytes = 16

@@ -43,6 +43,7 @@ func TestGolden(t *testing.T) {
 		kindWithdrawn:    "1a000000" + env + first,
 		kindFlush:        "1b000000" + env + first,
 		kindFlushed:      "1c000000" + env + first,
+		kindElapsed:      "1d000000" + env + five,
 	} {
 		v.kind = k
 		b, n := header(v, w[:wordCount[k]]...)

@@ -19,8 +19,6 @@ type endpoint struct {
 	arrived  float64
 }
 
-func (e *endpoint) Stream() int { return 0 }
-
 // spend lets the peer do something that takes the overhead of a message, and returns its clock afterwards.
 func (e *endpoint) spend() float64 {
 	p := &e.hub.peers[e.self]

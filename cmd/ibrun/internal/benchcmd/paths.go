@@ -48,7 +48,7 @@ func (c *command) paths(ctx context.Context, args []string) error {
 	for _, transport := range listItems(o.transports) {
 		for _, op := range o.ops {
 			for _, buffers := range listItems(o.buffers) {
-				// Each has a job of its own, in which the ranks have sent nothing else.
+				// Each has a job of its own, in which the ranks have sent no messages of another kind.
 				args := []string{"--op", op.Name, "--buffers", buffers, "--size", o.sizes.String(), "--rounds", strconv.Itoa(o.rounds),
 					"--time", o.time.String(), "--settle", o.settle.String(), "--json=" + strconv.FormatBool(o.report.json)}
 				if err := c.launchPairs(ctx, transport, pathsOp, args); err != nil {
