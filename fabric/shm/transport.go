@@ -49,7 +49,7 @@ type Sockets interface {
 const (
 	// FirstStream is the largest payload that goes through the ring before anything has been measured.
 	FirstStream = 64 << 10
-	// MaxStream is the largest payload that goes through the ring at all: if the receiver is late it stores the payload.
+	// MaxStream is the largest payload that goes through the ring unless Stream is set: a late receiver stores the payload.
 	MaxStream = 4 << 20
 )
 

@@ -7,33 +7,35 @@ import (
 )
 
 // Which protocol is the fastest for a message that is longer than an eager one depends on the processor, on its caches, on the
-// distance of the two cores and on where the program's data is. So where the transport asks for it (fabric.Caps.MaxStream) the
-// sender measures with the messages of the program.
+// distance of the two cores and on where the data of the program is. So the sender measures the messages of the program, where
+// the transport asks for it (fabric.Caps.MaxStream). Each protocol has a cost, and the one with the least cost is chosen.
 //
-// Messages overlap if several are on their way at once. Then how long one of them takes depends on the others, and it counts how
-// long each side copies:
+// Messages overlap if several are on their way at once. The time that one of them takes then depends on the others. So the cost
+// follows from the times in which the two sides copy:
 //
-//   - Fragments: the sender copies into the transport while the receiver copies out of it. The slower side counts.
-//   - Read: only the receiver copies. What a lone read takes besides its copy is added.
-//   - Shared: both copy pieces, and their speeds add up. The same is added.
+//   - Fragments: the time of the slower side, because the sender copies into the transport while the receiver copies out of it.
+//   - Read: the time of the receiver, and what a lone read takes besides its copy.
+//   - Shared: the time in which both sides together copy the message, and the same addition.
 //
-// A message counts as lone if its receiver has sent something after each of the last two long messages (this is only known while
-// messages are recorded: without that all of them count as overlapping). Of a lone message it counts how long it takes: in
-// fragments, what the sender needs for the first one and the receiver from there to the end; otherwise what the sender waits from
-// the RTS to the answer, including what else its program does meanwhile, as a rendezvous needs the sender. If the message was
-// unexpected that says nothing.
+// A message is lone if the receiver has sent something after each of the last two long messages. This is known only while
+// messages are recorded. Otherwise all messages count as overlapping. The cost of a lone message is the time that it takes:
 //
-// Lengths are divided into classes, two for each power of two. Each class of each peer, and of lone and overlapping messages, has
-// a choice of its own. The first 15 messages of a class try the protocols in turn, beginning with that of Thresholds.Choose. From
-// then on the one with the least cost is chosen. Later at most one of a hundred messages tries another protocol, and the choice
-// changes when that costs clearly less. These are several in a row, of which the last ones are measured: a protocol is as fast as
-// it can be only when it has moved the same buffers before.
+//   - Fragments: the time of the sender for the first fragment, and of the receiver from there to the end.
+//   - Read, shared: the time of the sender from the RTS to the answer. It includes what else the program does meanwhile,
+//     because a rendezvous needs the sender.
+//
+// The time of a lone message that was unexpected is not used.
+//
+// Lengths are divided into classes, two for each power of two. Each peer has two sets of classes: one for overlapping messages
+// and one for lone ones. Each class has a choice of its own. The first 15 messages of a class try the protocols in turn,
+// beginning with that of Thresholds.Choose. Later at most one of a hundred messages tries another protocol, and the choice
+// changes when that costs clearly less. A trial has several messages in a row, and the last ones are measured: a protocol
+// reaches its speed only when it has moved the same buffers before.
 //
 // The sender marks the messages that are to be measured, in the length of FIRST_FRAG and RTS. When the receiver has the payload
 // it reports its times in ELAPSED. So the two sides need no common clock.
 //
-// What the program sees does not depend on any of this, apart from the time: messages are matched in the order of their first
-// headers, whatever their protocols.
+// The program sees only a different time: messages are matched in the order of their first headers, whatever their protocols.
 
 const (
 	firstTries = 5 // messages that try each protocol at first, so that three take 15 messages
@@ -44,11 +46,10 @@ const (
 	overlapRun    = 32
 	// rarestTrial bounds how many times rarer trials become, so that a protocol that has become fast is found.
 	rarestTrial = 2
-	// keptTimes is how many measurements are kept. The second least of them counts: a single one is an accident, and longer ones
-	// were interrupted, or touched memory for the first time.
+	// keptTimes is how many measurements are kept. The second least of them is used: the least one may be an accident, and longer
+	// ones were interrupted, or touched memory for the first time.
 	keptTimes = 4
-	// switchRatio is what another protocol must cost, relative to the chosen one, to be chosen instead. The difference that this
-	// leaves is not worth a change, and chance does not cause one.
+	// switchRatio: another protocol is chosen if its cost is less than this part of the present one. So chance causes no change.
 	switchRatio = 0.9
 
 	firstClassBits = 12 // classes begin at 4 KiB
@@ -67,7 +68,7 @@ const (
 type measurements struct {
 	handshake times                       // what a lone read takes besides its copy, in nanoseconds
 	received  uint64                      // messages from the peer when the last long one was sent to it
-	answered  bool                        // the one before that had been answered by then
+	answered  bool                        // the peer had sent something between that message and the long one before it
 	classes   [2][classCount]*lengthClass // of messages that overlap, and of lone ones; nil: there were none
 }
 
@@ -128,7 +129,7 @@ func (t *times) add(spent time.Duration, bytes int) {
 	t.count++
 }
 
-// typical returns the measurement that counts, or 0.
+// typical returns the measurement that is used, or 0.
 func (t *times) typical() float64 {
 	if t.count == 0 {
 		return 0

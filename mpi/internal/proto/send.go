@@ -159,7 +159,7 @@ func (r *Request) prepareFirst(p *peer, h *Hints) error {
 }
 
 // chooseProtocol returns the protocol of a send, and its marks if it is to be measured. h are the hints of its context; nil:
-// there are none. To a peer that has paused this process nothing is sent immediately, which the caller sees to.
+// there are none. If the peer has paused this process the caller replaces an eager protocol.
 func (r *Request) chooseProtocol(p *peer, h *Hints) (_ Protocol, marks uint64) {
 	e, x, n := r.e, &p.path.thresholds, r.size()
 	fragments, paired := r.mode != Synchronous && !p.paused, e.copier != nil
