@@ -27,10 +27,14 @@ import (
 // The time of a lone message that was unexpected is not used.
 //
 // Lengths are divided into classes, two for each power of two. Each peer has two sets of classes: one for overlapping messages
-// and one for lone ones. Each class has a choice of its own. The first 15 messages of a class try the protocols in turn,
-// beginning with that of Thresholds.Choose. Later at most one of a hundred messages tries another protocol, and the choice
-// changes when that costs clearly less. A trial has several messages in a row, and the last ones are measured: a protocol
-// reaches its speed only when it has moved the same buffers before.
+// and one for lone ones. Each class has a choice of its own. The first 15 messages of a class try the protocols one after the
+// other, beginning with that of Thresholds.Choose. In the long run at most one of a hundred messages tries another protocol, and
+// the choice changes when that costs clearly less. A trial has several messages in a row, and the last ones are measured: a
+// protocol reaches its speed only when it has moved the same buffers before.
+//
+// The first tries may be misleading, because a transport is slower while it touches memory for the first time, such as that of a
+// ring that grows. So the first two trials of lone messages begin early, whatever these protocols have cost, and the third one
+// begins later in return.
 //
 // The sender marks the messages that are to be measured, in the length of FIRST_FRAG and RTS. When the receiver has the payload
 // it reports its times in ELAPSED. So the two sides need no common clock.
@@ -44,6 +48,10 @@ const (
 	trialInterval = 100
 	loneRun       = 2 * keptTimes
 	overlapRun    = 32
+	// The first earlyTrials trials of lone messages begin after earlyInterval messages each. The one after them begins so late that
+	// all of them together are not more than one of trialInterval messages.
+	earlyTrials   = 2
+	earlyInterval = 100
 	// rarestTrial bounds how many times rarer trials become, so that a protocol that has become fast is found.
 	rarestTrial = 2
 	// keptTimes is how many measurements are kept. The second least of them is used: the least one may be an accident, and longer
@@ -102,6 +110,7 @@ type lengthClass struct {
 	lastTrial Protocol // what the last trial has tried
 	repeat    bool     // a run of the chosen protocol follows: it is measured under the same conditions
 	sent      uint64   // messages
+	trials    int      // trials that have begun
 	nextTrial uint64   // the message that begins the next trial
 	reports   int
 	lone      bool
@@ -171,7 +180,7 @@ func (c *lengthClass) take(first Protocol, possible protocolSet) (_ Protocol, me
 		c.chosen = first
 	}
 	others := possible &^ setOf(c.chosen)
-	if p := c.leastTried(first, possible); c.of[p].tried < firstTries {
+	if p, ok := c.untried(first, possible); ok {
 		c.of[p].tried++
 		c.lastTrial = p
 		c.nextTrial = c.sent + c.interval(others)
@@ -190,6 +199,7 @@ func (c *lengthClass) take(first Protocol, possible protocolSet) (_ Protocol, me
 	case c.sent >= c.nextTrial && others != possible:
 		c.lastTrial = others.after(c.lastTrial)
 		c.repeat = true
+		c.trials++
 		c.nextTrial = c.sent + c.interval(others)
 		c.run, c.runLeft = c.lastTrial, c.runLength()
 	}
@@ -203,20 +213,28 @@ func (c *lengthClass) take(first Protocol, possible protocolSet) (_ Protocol, me
 	return c.chosen, false
 }
 
-// leastTried returns which of the possible protocols was tried least; of several the one that follows first.
-func (c *lengthClass) leastTried(first Protocol, possible protocolSet) Protocol {
-	least := first
-	for p := possible.after(first); p != first; p = possible.after(p) {
-		if c.of[p].tried < c.of[least].tried {
-			least = p
+// untried returns the first of the possible protocols, from first on, that has had less than its first tries.
+func (c *lengthClass) untried(first Protocol, possible protocolSet) (Protocol, bool) {
+	for p := first; ; {
+		if c.of[p].tried < firstTries {
+			return p, true
+		}
+		if p = possible.after(p); p == first {
+			return 0, false
 		}
 	}
-	return least
 }
 
-// interval returns after how many messages the next trial begins, which tries one of others. The more that costs, the later.
+// interval returns after how many messages the next trial begins, which tries one of others. The more that costs, the later,
+// except for early trials.
 func (c *lengthClass) interval(others protocolSet) uint64 {
 	least := float64(c.runLength() * trialInterval)
+	if c.lone && c.trials <= earlyTrials {
+		if c.trials < earlyTrials {
+			return earlyInterval
+		}
+		least *= earlyTrials + 1
+	}
 	if others == 0 {
 		return uint64(least)
 	}

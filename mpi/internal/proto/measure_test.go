@@ -1,6 +1,7 @@
 package proto
 
 import (
+	"math/bits"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -75,6 +76,46 @@ func TestChoiceByTime(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestChoiceAfterSlowStart: if the first messages of the fastest protocol take long, lone messages find it by one of the early
+// trials, whatever the first guess. The next trial comes later in return: at most one of a hundred messages is in a trial.
+func TestChoiceAfterSlowStart(t *testing.T) {
+	for _, possible := range []protocolSet{all, setOf(RendezvousRead, RendezvousShared), setOf(Fragmented, RendezvousRead)} {
+		for first := range protocolCount {
+			for best := range protocolCount {
+				if possible.has(first) && possible.has(best) {
+					slowStart(t, possible, first, best)
+				}
+			}
+		}
+	}
+}
+
+func slowStart(t *testing.T, possible protocolSet, first, best Protocol) {
+	c := lengthClass{lone: true}
+	slow := firstTries
+	cost := func(p Protocol) float64 {
+		switch {
+		case p != best:
+			return 0.6
+		case slow > 0:
+			slow--
+			return 10
+		}
+		return 0.5
+	}
+	tries := firstTries * bits.OnesCount8(uint8(possible))
+	early := tries + earlyTrials*earlyInterval + loneRun
+	before, _ := sendClass(&c, early, 0, first, possible, cost)
+	if c.chosen != best || c.trials != earlyTrials {
+		t.Errorf("%d of %b, first %d: %d is chosen after %d trials", best, possible, first, c.chosen, c.trials)
+	}
+	const later = (earlyTrials + 3) * loneRun * trialInterval
+	taken, _ := sendClass(&c, later, 0, first, possible, cost)
+	if others := later - taken[best]; others == 0 || others+earlyTrials*loneRun > later/trialInterval {
+		t.Errorf("%d of %b, first %d: %v, then %v", best, possible, first, before, taken)
 	}
 }
 
