@@ -8,7 +8,7 @@ import (
 // Sizes of a page.
 const (
 	// Version is the version of the layout.
-	Version = 5
+	Version = 6
 	// PeerRows is the number of peers with a row of their own.
 	PeerRows = 512
 	// Histograms is the number of pairs of operation and size class that can have a histogram.
@@ -102,12 +102,12 @@ type layout struct {
 	arrivedOther        uint64 // the same that have arrived or ended; see Recorder.Ended
 	paused              uint64 // 1: eager messages were not counted for some time
 
-	current    [Lanes]current
-	cells      [maxOps][Classes]cell
-	byProtocol [2][8][Protocols - 1]volume // by direction, transport, and protocol other than eager
-	peerNames  [PeerRows]uint64
-	peerRows   [PeerRows + 8]peerRow // the rows of peers, then one for each transport
-	latency    [Histograms]latency
+	current   [Lanes]current
+	cells     [maxOps][Classes]cell
+	long      longVolumes
+	peerNames [PeerRows]uint64
+	peerRows  [PeerRows + 8]peerRow // the rows of peers, then one for each transport
+	latency   [Histograms]latency
 
 	places [Lanes]place // of the operations in current
 	called place        // the call that the program made last

@@ -64,6 +64,7 @@ func TestRecordOverwritten(t *testing.T) {
 			r.Leave(lane)
 			link := &links[i%2]
 			link.Out(n)
+			link.OutBy(Protocol(i)%Protocols, n)
 			link.InBy(Protocol(i)%Protocols, n)
 			r.Unexpected(i, n)
 			r.Matched(i, 1)

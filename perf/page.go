@@ -176,6 +176,9 @@ type Snapshot struct {
 	Ops []OpStat
 	// Traffic has all messages, including those of collectives, without entries that are zero.
 	Traffic []Traffic
+	// Long are the messages that the rank has sent and that are not eager, by transport, length and protocol. They are read after
+	// Traffic, so they may be more.
+	Long []LongTraffic
 	// Peers are the ranks that messages were exchanged with, by rank.
 	Peers []Peer
 	// Waiting is the time spent waiting for other ranks, except waits too short for the rank to yield its processor.
@@ -236,7 +239,7 @@ func (p *Page) Snapshot() (*Snapshot, error) {
 	if err := p.traffic(s); err != nil {
 		return nil, err
 	}
-	s.Current, s.Comms = l.waits(), l.names.all()
+	s.Long, s.Current, s.Comms = l.long.sent(), l.waits(), l.names.all()
 	return s, nil
 }
 
@@ -278,10 +281,6 @@ func (h *latency) read(sum uint64) *Histogram {
 	return newHistogram(counts[:], sum, atomic.LoadUint64(&h.max))
 }
 
-func (v *volume) read() Volume {
-	return Volume{atomic.LoadUint64(&v.messages), atomic.LoadUint64(&v.bytes)}
-}
-
 // traffic reads the traffic by peer and by protocol. Eager traffic is the sum over the peers, so that each message is counted
 // in one place and sums never decrease.
 func (p *Page) traffic(s *Snapshot) error {
@@ -318,7 +317,7 @@ func (p *Page) traffic(s *Snapshot) error {
 			for pr := range Protocols {
 				v := eager[d][t]
 				if pr != Eager {
-					v = p.l.byProtocol[d][t][pr-1].read()
+					v = p.l.long.sum(d, t, pr)
 				}
 				if v != (Volume{}) {
 					s.Traffic = append(s.Traffic, Traffic{Out + Direction(d), t, pr, v})

@@ -44,6 +44,7 @@ func TestSnapshotTellsWhatWasRecorded(t *testing.T) {
 	two.Out(8)
 	two.In(1)
 	three.OutBy(Read, 100000)
+	three.OutBy(Parts, 1<<16)
 	three.InBy(Eager, 5)
 	lane := r.Enter(Allreduce, 3, -5, 64)
 	r.Unexpected(2, 1000)
@@ -65,14 +66,19 @@ func TestSnapshotTellsWhatWasRecorded(t *testing.T) {
 		s.Ops[1].Op != Recv || s.Ops[1].Class != ClassOf(100000) || s.Ops[1].Latency.Count() != 1 {
 		t.Errorf("operations: %+v", s.Ops)
 	}
-	wantPeers := []Peer{{2, Shm, Volume{2, 16}, Volume{1, 1}}, {3, TCP, Volume{1, 100000}, Volume{1, 5}}}
+	wantPeers := []Peer{{2, Shm, Volume{2, 16}, Volume{1, 1}}, {3, TCP, Volume{2, 165536}, Volume{1, 5}}}
 	if !slices.Equal(s.Peers, wantPeers) {
 		t.Errorf("peers: %+v, want %+v", s.Peers, wantPeers)
 	}
-	wantTraffic := []Traffic{{Out, Shm, Eager, Volume{2, 16}}, {Out, TCP, Read, Volume{1, 100000}},
+	wantTraffic := []Traffic{{Out, Shm, Eager, Volume{2, 16}}, {Out, TCP, Parts, Volume{1, 65536}},
+		{Out, TCP, Read, Volume{1, 100000}},
 		{In, Shm, Eager, Volume{1, 1}}, {In, TCP, Eager, Volume{1, 5}}}
+	wantLong := []LongTraffic{{TCP, Parts, 1 << 16, Volume{1, 65536}}, {TCP, Read, 1 << 17, Volume{1, 100000}}}
 	if !slices.Equal(s.Traffic, wantTraffic) {
 		t.Errorf("traffic: %+v, want %+v", s.Traffic, wantTraffic)
+	}
+	if !slices.Equal(s.Long, wantLong) {
+		t.Errorf("long messages: %+v, want %+v", s.Long, wantLong)
 	}
 	if want := []Current{{Seq: 1, Op: Allreduce, Peer: 3, Tag: -1, Bytes: 64}}; !slices.Equal(s.Current, want) {
 		t.Errorf("current: %+v, want %+v", s.Current, want)
@@ -429,4 +435,35 @@ func FuzzSnapshot(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestLong: lengths are in classes of powers of two, and those of several ranks add up.
+func TestLong(t *testing.T) {
+	memory, r := newPage(t, On)
+	link := r.Link(2, Shm)
+	var all []LongTraffic
+	for class := range lengthClasses {
+		high := maxLength(class)
+		low := high/2 + 1
+		switch {
+		case class == 0:
+			low = 0
+		case high < 0:
+			low, high = 1<<(minLengthBits+class-1)+1, 1<<40
+		}
+		link.OutBy(Shared, low)
+		link.OutBy(Shared, high)
+		all = append(all, LongTraffic{Shm, Shared, maxLength(class), Volume{2, uint64(low + high)}})
+	}
+	s := snapshot(t, memory)
+	if !slices.Equal(s.Long, all) {
+		t.Errorf("%+v, want %+v", s.Long, all)
+	}
+	for i := range all {
+		all[i].Messages *= 2
+		all[i].Bytes *= 2
+	}
+	if sums := MergeLong(s, s); !slices.Equal(sums, all) {
+		t.Errorf("%+v, want %+v", sums, all)
+	}
 }

@@ -294,9 +294,9 @@ func (r *Recorder) Leave(lane Lane) {
 
 // Link counts the messages to and from a peer. The zero Link counts nothing.
 type Link struct {
-	row        *peerRow
-	byProtocol *[2][8][Protocols - 1]volume
-	transport  Transport
+	row       *peerRow
+	long      *longVolumes
+	transport Transport
 }
 
 // Link returns the counters of a peer that is reached by a transport. It must be called once for each such pair.
@@ -308,11 +308,11 @@ func (r *Recorder) Link(peer int, t Transport) Link {
 		t = OtherTransport
 	}
 	if r.rows == PeerRows {
-		return Link{&r.page.peerRows[PeerRows+int(t)], &r.page.byProtocol, t}
+		return Link{&r.page.peerRows[PeerRows+int(t)], &r.page.long, t}
 	}
 	set(&r.page.peerNames[r.rows], uint64(t)<<32|uint64(peer+1))
 	r.rows++
-	return Link{&r.page.peerRows[r.rows-1], &r.page.byProtocol, t}
+	return Link{&r.page.peerRows[r.rows-1], &r.page.long, t}
 }
 
 // Zero reports whether k is the zero Link.
@@ -351,7 +351,7 @@ func (k *Link) OutBy(p Protocol, n int) {
 		k.Out(n)
 	} else if k.row != nil {
 		k.row.outOther.count(n)
-		k.byProtocol[0][k.transport][p-1].count(n)
+		k.long.out[k.transport][p-1][lengthClass(n)].count(n)
 	}
 }
 
@@ -361,13 +361,8 @@ func (k *Link) InBy(p Protocol, n int) {
 		k.In(n)
 	} else if k.row != nil {
 		k.row.inOther.count(n)
-		k.byProtocol[1][k.transport][p-1].count(n)
+		k.long.in[k.transport][p-1].count(n)
 	}
-}
-
-func (v *volume) count(n int) {
-	add(&v.messages, 1)
-	add(&v.bytes, uint64(n))
 }
 
 // Unexpected records the number of unexpected messages that are stored, and the memory that they use.

@@ -62,6 +62,8 @@ type Rank struct {
 	Calls    uint64 `json:"calls"`
 	BytesOut uint64 `json:"bytes_out"`
 	BytesIn  uint64 `json:"bytes_in"`
+	// Long are the messages that it has sent and that are not eager, since the start, by transport, length and protocol.
+	Long []LongMessages `json:"long_messages,omitempty"`
 	// Sent is the number of messages that it has sent, and of transfers that it has begun, and Arrived the number of those that have
 	// arrived or ended: see [perf.Snapshot]. If the sums over all ranks are equal, nothing is on its way. Paused is set if it has
 	// not counted for some time.
@@ -74,6 +76,16 @@ type Rank struct {
 	// Done of Total is the progress that the program reports. Total is 0 if it reports none.
 	Done  uint64 `json:"done,omitempty"`
 	Total uint64 `json:"total,omitempty"`
+}
+
+// LongMessages are messages over one transport with lengths of one class that took one protocol: see [perf.LongTraffic].
+type LongMessages struct {
+	Transport string `json:"transport"`
+	// MaxBytes is the largest length in the class, a power of two; -1 if there is no limit.
+	MaxBytes int    `json:"max_bytes"`
+	Protocol string `json:"protocol"`
+	Messages uint64 `json:"messages"`
+	Bytes    uint64 `json:"bytes"`
 }
 
 // Wait is an operation in which a goroutine waits.

@@ -105,6 +105,10 @@ func (m *Monitor) rank(g Sample, now time.Time) jobs.Rank {
 	for _, p := range s.Peers {
 		r.BytesOut, r.BytesIn = r.BytesOut+p.Out.Bytes, r.BytesIn+p.In.Bytes
 	}
+	for _, l := range s.Long {
+		r.Long = append(r.Long, jobs.LongMessages{Transport: l.Transport.String(), MaxBytes: l.MaxBytes, Protocol: l.Protocol.String(),
+			Messages: l.Messages, Bytes: l.Bytes})
+	}
 	r.Sent, r.Arrived, r.Paused = s.Sent, s.Arrived, s.Paused
 	r.Unexpected, r.Posted, r.Done, r.Total = s.Queues.Unexpected, s.Queues.Posted, s.Done, s.Total
 	for i, c := range s.Current {
