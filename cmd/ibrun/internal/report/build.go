@@ -12,7 +12,7 @@ import (
 // New returns the report of a job.
 func New(j Job) *Report {
 	r := &Report{Format: Format, Remarks: []string{}, Ranks: []RankLine{}, Nodes: slices.Clone(j.Nodes), Operations: []Operation{},
-		Traffic: []Traffic{}, Pairs: sumPairs(j.Ranks)}
+		Traffic: []Traffic{}, Pairs: sumPairs(j.Ranks), Long: []LongMessages{}}
 	r.Job = Summary{ID: j.ID, Version: j.Version, Programs: j.Programs, Began: j.Began, Wall: j.Wall.Seconds(), Code: j.Code,
 		Failure: j.Failure, Ranks: len(j.Ranks)}
 	var all []*perf.Snapshot
@@ -43,6 +43,9 @@ func New(j Job) *Report {
 		if t.Direction == perf.Out {
 			r.Traffic = append(r.Traffic, Traffic{t.Transport.String(), t.Protocol.String(), t.Messages, t.Bytes})
 		}
+	}
+	for _, t := range perf.MergeLong(all...) {
+		r.Long = append(r.Long, LongMessages{t.Transport.String(), t.MaxBytes, t.Protocol.String(), t.Messages, t.Bytes})
 	}
 	r.Comms = listComms(all)
 	r.Slowest = findSlowest(r)

@@ -26,8 +26,8 @@ const (
 func (r *Report) HTML(w io.Writer) error {
 	t, err := template.New("report").Funcs(template.FuncMap{
 		"duration": duration, "size": func(n uint64) string { return size(float64(n)) }, "count": count, "percent": percent,
-		"class": formatClass, "quantile": quantile, "peer": peerName, "join": strings.Join, "kind": kindName, "plural": plural,
-		"clean": clean, "share": share, "bindings": bindings,
+		"class": formatClass, "length": formatLength, "quantile": quantile, "peer": peerName, "join": strings.Join, "kind": kindName,
+		"plural": plural, "clean": clean, "share": share, "bindings": bindings,
 	}).Parse(pageText)
 	if err != nil {
 		return fmt.Errorf("report: parsing the page template: %w", err)

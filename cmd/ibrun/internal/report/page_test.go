@@ -70,6 +70,10 @@ func TestLargePage(t *testing.T) {
 	for i := range n {
 		s := recorded(i%4, 6*time.Second, 5*time.Second)
 		s.Rank, s.Size, s.State, s.Ended = i, n, perf.Running, time.Time{}
+		for maxBytes := 4096; maxBytes <= perf.LongestClass; maxBytes *= 2 {
+			s.Long = append(s.Long, perf.LongTraffic{Transport: perf.RDMA, Protocol: perf.Read, MaxBytes: maxBytes,
+				Volume: perf.Volume{Messages: 1, Bytes: uint64(maxBytes)}})
+		}
 		s.Current = []perf.Current{{Op: perf.Recv, Peer: (i + 1) % n, Tag: i}}
 		s.Peers = []perf.Peer{{Rank: (i + 1) % n, Transport: perf.RDMA, Out: perf.Volume{Messages: 1, Bytes: uint64(i)}},
 			{Rank: -1, Transport: perf.TCP, Out: perf.Volume{Messages: 1, Bytes: 1}}}
@@ -84,11 +88,13 @@ func TestLargePage(t *testing.T) {
 	wantAll(t, text, "3,976 ranks not shown", "means of 40 ranks each", "ranks 4960-4999",
 		"rank 5 was in Recv from rank 6 with tag 5 at the end", "other ranks were in 4994 more calls",
 		"105 ranks per row and column", "the largest of 10,000")
+	wantAll(t, text, `<td class="left">rdma</td><td>&lt;= 64 MiB</td><td>5,000</td>`, `<td class="left">read 100 %</td>`)
 	var b strings.Builder
 	if err := r.Text(&b); err != nil {
 		t.Fatal(err)
 	}
-	if lines := strings.Count(b.String(), "\n"); lines > 60 {
+	wantAll(t, b.String(), "by length: the 8 of 18 with most bytes\n", "  rdma  <= 64 MiB ")
+	if lines := strings.Count(b.String(), "\n"); lines > 75 {
 		t.Errorf("the text has %d lines", lines)
 	}
 }

@@ -23,6 +23,8 @@ type Report struct {
 	// Traffic is the sum of what all ranks sent, by transport and protocol. Pairs is the same by sender and receiver.
 	Traffic []Traffic `json:"traffic"`
 	Pairs   []Pair    `json:"pairs"`
+	// Long is the sum of what all ranks sent in messages that are not eager, by transport, length and protocol.
+	Long []LongMessages `json:"long_messages"`
 	// Comms are the communicators to which the program has given names, in the order of names.
 	Comms []Comm `json:"communicators,omitempty"`
 }
@@ -129,6 +131,16 @@ type Traffic struct {
 	Protocol  string `json:"protocol"`
 	Messages  uint64 `json:"messages"`
 	Bytes     uint64 `json:"bytes"`
+}
+
+// LongMessages are the messages over one transport with lengths of one class that took one protocol.
+type LongMessages struct {
+	Transport string `json:"transport"`
+	// MaxBytes is the largest length in the class, a power of two; -1 if there is no limit.
+	MaxBytes int    `json:"max_bytes"`
+	Protocol string `json:"protocol"`
+	Messages uint64 `json:"messages"`
+	Bytes    uint64 `json:"bytes"`
 }
 
 // Pair is what one rank sent to another. A rank counts a limited number of peers separately: From or To is -1 for the sum of all

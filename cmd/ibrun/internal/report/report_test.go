@@ -31,6 +31,12 @@ func recorded(rank int, inMPI, waiting time.Duration) *perf.Snapshot {
 			{Direction: perf.Out, Transport: perf.Shm, Protocol: perf.Eager, Volume: perf.Volume{Messages: 3, Bytes: 12288}},
 			{Direction: perf.In, Transport: perf.Shm, Protocol: perf.Eager, Volume: perf.Volume{Messages: 3, Bytes: 12288}},
 		},
+		Long: []perf.LongTraffic{
+			{Transport: perf.Shm, Protocol: perf.Read, MaxBytes: 1 << 16, Volume: perf.Volume{Messages: 3, Bytes: 180000}},
+			{Transport: perf.Shm, Protocol: perf.Parts, MaxBytes: 1 << 17, Volume: perf.Volume{Messages: 1, Bytes: 100000}},
+			{Transport: perf.Shm, Protocol: perf.Shared, MaxBytes: 1 << 17, Volume: perf.Volume{Messages: 2, Bytes: 200000}},
+			{Transport: perf.TCP, Protocol: perf.Copied, MaxBytes: -1, Volume: perf.Volume{Messages: uint64(1 + rank), Bytes: 1 << 30}},
+		},
 		Peers: []perf.Peer{{Rank: (rank + 1) % 4, Transport: perf.Shm, Out: perf.Volume{Messages: 3, Bytes: 12288}},
 			{Rank: (rank + 3) % 4, Transport: perf.Shm, In: perf.Volume{Messages: 3, Bytes: 12288}}},
 	}
@@ -85,6 +91,11 @@ func TestText(t *testing.T) {
 		"     0  [##########==        ]    60 %     50 %  10.0 s      4  12.3 kB   12.3 kB  finalized",
 		"  Send       <= 4 KiB     12  49.2 kB  9.50 s  999 us  3.00 s  3.00 s  3.00 s",
 		"          3  12.3 kB shm            .            .            .",
+		"\nMessages that are not eager, by length\n"+
+			"  by       length  messages    bytes  protocols\n"+
+			"  shm   <= 64 KiB        12   720 kB  read 100 %\n"+
+			"  shm  <= 128 KiB        12  1.20 MB  shared 67 %, parts 33 %\n"+
+			"  tcp    > 64 MiB        10  4.29 GB  copied 100 %\n",
 		"rank 1: bound to processors 2-3", "GOGC=50", "node 0      <i>node</i>, Linux 6, 8 processors")
 	for _, c := range got {
 		if c < ' ' && c != '\n' {

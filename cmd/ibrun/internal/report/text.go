@@ -22,6 +22,7 @@ const (
 	textNodes    = 8
 	textRemarks  = 12
 	textComms    = 8
+	textLengths  = 8
 	barWidth     = 20
 )
 
@@ -32,6 +33,7 @@ func (r *Report) Text(w io.Writer) error {
 	r.ranksText(&b)
 	r.opsText(&b)
 	r.pairsText(&b)
+	r.lengthsText(&b)
 	r.nodesText(&b)
 	_, err := io.WriteString(w, printable.Text(b.String()))
 	return err
@@ -237,6 +239,57 @@ func peerName(rank int) string {
 		return "others"
 	}
 	return fmt.Sprint(rank)
+}
+
+// lengthsText writes which protocols the messages of each length took.
+func (r *Report) lengthsText(b *strings.Builder) {
+	if len(r.Long) == 0 {
+		return
+	}
+	t := table{head: []string{"by", "length", "messages", "bytes", "protocols"}, left: []int{0, 4}}
+	all, title := r.Lengths(), "Messages that are not eager, by length"
+	if n := len(all); n > textLengths {
+		title += fmt.Sprintf(": the %d of %d with most bytes", textLengths, n)
+		slices.SortStableFunc(all, func(a, b Length) int { return cmp.Compare(b.Bytes, a.Bytes) })
+		all = all[:textLengths]
+	}
+	for _, l := range all {
+		t.add(l.Transport, formatLength(l.MaxBytes), count(l.Messages), size(float64(l.Bytes)), l.Protocols)
+	}
+	t.write(b, title)
+}
+
+// Length has the messages over one transport with lengths of one class.
+type Length struct {
+	Transport       string
+	MaxBytes        int
+	Messages, Bytes uint64
+	Protocols       string // shares of the messages, the largest first
+}
+
+// Lengths returns the messages that are not eager, by transport and length.
+func (r *Report) Lengths() (all []Length) {
+	for rest := r.Long; len(rest) > 0; {
+		l := Length{Transport: rest[0].Transport, MaxBytes: rest[0].MaxBytes}
+		n := slices.IndexFunc(rest, func(m LongMessages) bool { return m.Transport != l.Transport || m.MaxBytes != l.MaxBytes })
+		if n < 0 {
+			n = len(rest)
+		}
+		same := slices.Clone(rest[:n])
+		rest = rest[n:]
+		for _, m := range same {
+			l.Messages += m.Messages
+			l.Bytes += m.Bytes
+		}
+		slices.SortStableFunc(same, func(a, b LongMessages) int { return cmp.Compare(b.Messages, a.Messages) })
+		var parts []string
+		for _, m := range same {
+			parts = append(parts, m.Protocol+" "+percent(share(m.Messages, l.Messages)))
+		}
+		l.Protocols = strings.Join(parts, ", ")
+		all = append(all, l)
+	}
+	return all
 }
 
 // nodesText writes machines, versions, bindings and environment variables.

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/ibrun/ibrun/perf"
 )
 
 // scaled formats a value with three digits and the largest unit in which it is at least 1.
@@ -66,6 +68,14 @@ func percent(share float64) string {
 		return strconv.FormatFloat(100*share, 'f', 1, 64) + " %"
 	}
 	return strconv.FormatFloat(100*share, 'f', 0, 64) + " %"
+}
+
+// formatLength formats a class of the lengths of long messages, given its largest length; -1 is the class without a limit.
+func formatLength(maxBytes int) string {
+	if maxBytes < 0 {
+		return strings.Replace(formatClass(perf.LongestClass), "<=", ">", 1)
+	}
+	return formatClass(maxBytes)
 }
 
 // formatClass formats a size class, given its largest size; -1 is the class without a limit.
