@@ -332,6 +332,42 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// TestLongMessages: top shows, for each length of the messages of an interval, which protocols they took.
+func TestLongMessages(t *testing.T) {
+	long := func(transport string, maxBytes int, protocol string, messages uint64) jobs.LongMessages {
+		return jobs.LongMessages{Transport: transport, MaxBytes: maxBytes, Protocol: protocol, Messages: messages,
+			Bytes: 100 * messages}
+	}
+	first := []jobs.Rank{{Rank: 0, Long: []jobs.LongMessages{long("shm", 1<<16, "read", 1000), long("tcp", -1, "copied", 9)}},
+		{Rank: 1}}
+	then := []jobs.Rank{
+		{Rank: 0, Long: []jobs.LongMessages{long("shm", 1<<16, "read", 1010), long("tcp", -1, "copied", 9)}},
+		{Rank: 1, Long: []jobs.LongMessages{long("shm", 1<<16, "parts", 40), long("shm", 1<<16, "read", 50),
+			long("shm", 1<<21, "shared", 1), long("tcp", 1<<17, "copied", 2), long("tcp", -1, "copied", 3)}},
+		{Rank: 2, Long: []jobs.LongMessages{long("shm", 1<<16, "shared", 1<<40)}}, // it has joined since
+	}
+	table := newTable(jobs.Job{}, first, then, time.Second)
+	want := []jobs.LongMessages{long("shm", 1<<16, "parts", 40), long("shm", 1<<16, "read", 60), long("shm", 1<<21, "shared", 1),
+		long("tcp", 1<<17, "copied", 2), long("tcp", -1, "copied", 3)}
+	if !slices.Equal(table.Long, want) {
+		t.Errorf("%+v, want %+v", table.Long, want)
+	}
+	var text strings.Builder
+	if err := table.Text(&text, 5, 0); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(text.String(), "\n")
+	const line = "long messages: shm 64K read 60% parts 40%, 2M shared 100%, tcp 128K copied 100%, >64M copied 100%"
+	if len(lines) != 6 || lines[1] != line || lines[4] != "2 more ranks" {
+		t.Errorf("it prints\n%s\nwant in the second of five lines\n%s", text.String(), line)
+	}
+	text.Reset()
+	err := table.Text(&text, 4, 0)
+	if err != nil || strings.Count(text.String(), "\n") != 4 || strings.Contains(text.String(), "shm") {
+		t.Errorf("%v: in four lines it prints\n%s", err, text.String())
+	}
+}
+
 // TestNamedComm: a wait shows the name of its communicator, without its control characters, also in top.
 func TestNamedComm(t *testing.T) {
 	for _, x := range []struct {

@@ -28,7 +28,9 @@ type Table struct {
 	jobs.Job
 	// Seconds is the time between the two samples.
 	Seconds float64 `json:"seconds"`
-	Rows    []Row   `json:"rows"`
+	// Long are the messages that the ranks have sent in this time and that are not eager, by transport, length and protocol.
+	Long []jobs.LongMessages `json:"long_messages,omitempty"`
+	Rows []Row               `json:"rows"`
 }
 
 // newTable computes the rates from two samples of a job.
@@ -38,25 +40,28 @@ func newTable(job jobs.Job, first, then []jobs.Rank, apart time.Duration) *Table
 		before[first[i].Rank] = &first[i]
 	}
 	t := &Table{Job: job, Seconds: apart.Seconds()}
+	var long []jobs.LongMessages
 	for _, r := range then {
 		row := Row{Rank: r}
 		if b := before[r.Rank]; b != nil && t.Seconds > 0 {
 			row.CPUs = max(r.CPU-b.CPU, 0) / t.Seconds
-			row.CallsRate = increase(b.Calls, r.Calls) / t.Seconds
-			row.OutRate = increase(b.BytesOut, r.BytesOut) / t.Seconds
-			row.InRate = increase(b.BytesIn, r.BytesIn) / t.Seconds
+			row.CallsRate = float64(increase(b.Calls, r.Calls)) / t.Seconds
+			row.OutRate = float64(increase(b.BytesOut, r.BytesOut)) / t.Seconds
+			row.InRate = float64(increase(b.BytesIn, r.BytesIn)) / t.Seconds
 			row.MPIShare = mpiShare(b, &r, t.Seconds)
+			long = append(long, longSince(b.Long, r.Long)...)
 		}
 		t.Rows = append(t.Rows, row)
 	}
+	t.Long = mergeLong(long)
 	return t
 }
 
-func increase(from, to uint64) float64 {
+func increase(from, to uint64) uint64 {
 	if to < from { // the counter was reset
 		return 0
 	}
-	return float64(to - from)
+	return to - from
 }
 
 // mpiShare returns the share of the time between two samples that a rank spent within calls. The counters do not contain
@@ -82,9 +87,16 @@ func (t *Table) Text(w io.Writer, lines, columns int) error {
 		node = func(name string) string { return name + "\t" }
 	}
 	fmt.Fprintln(tab, "RANK\t"+node("NODE")+"PID\tSTATE\tMPI\tCPU\tCALLS/s\tOUT/s\tIN/s\tUNEXP\tPOSTED\t  NOW")
-	rows := t.Rows
-	if lines > 0 && len(rows) > lines-3 {
-		rows = rows[:max(lines-3, 0)]
+	rows, long := t.Rows, t.longText()
+	most := lines - 3 // without the head, the line above the ranks, and the one below them
+	switch {
+	case lines > 0 && most < 2:
+		long = ""
+	case long != "":
+		most--
+	}
+	if lines > 0 && len(rows) > most {
+		rows = rows[:max(most, 0)]
 	}
 	for i := range rows {
 		r := &rows[i]
@@ -102,7 +114,7 @@ func (t *Table) Text(w io.Writer, lines, columns int) error {
 	head := fmt.Sprintf("job %s on %s: %d ranks, running %s: %s\n", t.ID, where, t.Size, formatDuration(time.Since(t.Began)),
 		printable.Line(strings.Join(t.Command, " ")))
 	var b strings.Builder
-	for line := range strings.Lines(head + table.String()) {
+	for line := range strings.Lines(head + long + table.String()) {
 		b.WriteString(truncateLine(printable.Text(line), columns))
 	}
 	if n := len(t.Rows) - len(rows); n > 0 {
