@@ -96,8 +96,12 @@ func parseLines(t *testing.T, text string) (lines []line) {
 			t.Fatalf("%q: %v", l, err)
 		}
 		var fields map[string]any
-		if err := json.Unmarshal([]byte(l), &fields); err != nil || len(fields) != 8 {
-			t.Fatalf("%q has %d fields, want 8: %v", l, len(fields), err)
+		want := 8
+		if one.PeerVersion != "" { // versus
+			want = 10
+		}
+		if err := json.Unmarshal([]byte(l), &fields); err != nil || len(fields) != want {
+			t.Fatalf("%q has %d fields, want %d: %v", l, len(fields), want, err)
 		}
 		lines = append(lines, one)
 	}
@@ -123,7 +127,8 @@ func TestVersusJSON(t *testing.T) {
 		}
 		for _, n := range ranks {
 			for _, size := range []int{8, 16, 65536} {
-				l := line{Op: op, Ranks: n, Size: size, Unit: unit, Ours: 4, Peer: 5, PeerName: "openmpi", Ratio: ratios[0]}
+				l := line{Op: op, Ranks: n, Size: size, Unit: unit, Ours: 4, Peer: 5, PeerName: "openmpi", Ratio: ratios[0],
+					PeerVersion: "4.5.6", Transport: "shm"}
 				want = append(want, l)
 				l.Peer, l.PeerName, l.Ratio = 2, "mpich", ratios[1]
 				want = append(want, l)

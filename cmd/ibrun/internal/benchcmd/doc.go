@@ -24,7 +24,8 @@
 // measures all sizes. The figure of a size is the median of its rounds. It is printed when the rounds of a launch are over, one
 // line per peer; with --json one object per line:
 //
-//	{"op":"latency","ranks":2,"size":8,"unit":"us","ours":0.091,"peer":0.136,"peer_name":"openmpi","ratio":1.49}
+//	{"op":"latency","ranks":2,"size":8,"unit":"us","ours":0.091,"peer":0.136,"peer_name":"openmpi","ratio":1.49,
+//	 "peer_version":"4.1.4","transport":"shm"}
 //
 // A ratio above 1 means that ibrun is better, whether the unit is a time or a rate. The operation init is the time of a whole
 // command that starts, initialises and finalizes 32 ranks. Peers are built from the C program of package bench with -O3 and run

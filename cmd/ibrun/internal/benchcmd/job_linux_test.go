@@ -105,11 +105,12 @@ func TestJobDraws(t *testing.T) {
 func TestPeerProgram(t *testing.T) {
 	found := 0
 	for _, m := range mpiImplementations() {
-		if !m.installed() {
+		commands, ok := m.find(t.Context(), "")
+		if !ok {
 			continue
 		}
 		found++
-		p, err := m.build(context.Background(), t.TempDir(), os.Environ(), "shm")
+		p, err := commands.build(context.Background(), t.TempDir(), os.Environ(), "shm")
 		if err != nil {
 			t.Fatal(err)
 		}

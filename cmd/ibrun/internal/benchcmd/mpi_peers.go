@@ -18,8 +18,9 @@ import (
 
 // mpiImplementation is another MPI implementation, with the flags that its documentation recommends.
 type mpiImplementation struct {
-	name                string // its commands are mpicc.NAME and mpirun.NAME
+	name                string // Debian calls its commands mpicc.NAME and mpirun.NAME
 	packages            string // of Debian and Ubuntu
+	says                string // part of what mpirun --version prints
 	environ             []string
 	dedicatedFlags      []string // launcher flags if every rank has a core of its own
 	oversubscribedFlags []string // launcher flags if there are more ranks than cores
@@ -35,6 +36,7 @@ func mpiImplementations() []mpiImplementation {
 		{
 			name:           "openmpi",
 			packages:       "openmpi-bin libopenmpi-dev",
+			says:           "Open MPI",
 			environ:        []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"},
 			dedicatedFlags: []string{"--bind-to", "core"},
 			// Waiting ranks must yield the core. Open MPI does this itself if it knows of the oversubscription.
@@ -46,6 +48,7 @@ func mpiImplementations() []mpiImplementation {
 		{
 			name:                "mpich",
 			packages:            "mpich libmpich-dev",
+			says:                "HYDRA",
 			dedicatedFlags:      []string{"-bind-to", "core"},
 			oversubscribedFlags: []string{"-bind-to", "none"}, // it has no setting that makes waiting ranks yield under ch4
 			transports: map[string]transportSettings{
@@ -57,14 +60,33 @@ func mpiImplementations() []mpiImplementation {
 	}
 }
 
-func (m mpiImplementation) cc() string     { return "mpicc." + m.name }
-func (m mpiImplementation) mpirun() string { return "mpirun." + m.name }
+// mpiCommands are the commands of an installed implementation: those in the PATH, or paths.
+type mpiCommands struct {
+	mpiImplementation
+	cc, mpirun string
+	version    string
+}
 
-// installed reports whether both commands are in the PATH.
-func (m mpiImplementation) installed() bool {
-	_, noCC := exec.LookPath(m.cc())
-	_, noRun := exec.LookPath(m.mpirun())
-	return noCC == nil && noRun == nil
+// find returns the commands in the folder bin of dir or, if dir is empty, in the PATH: mpicc.NAME and mpirun.NAME or, on systems
+// that have only one implementation, or a module for each, mpicc and mpirun.
+func (m mpiImplementation) find(ctx context.Context, dir string) (found mpiCommands, ok bool) {
+	if dir != "" {
+		dir = filepath.Join(dir, "bin") + "/"
+	}
+	for _, suffix := range []string{"." + m.name, ""} {
+		found = mpiCommands{mpiImplementation: m, cc: dir + "mpicc" + suffix, mpirun: dir + "mpirun" + suffix}
+		_, noCC := exec.LookPath(found.cc)
+		_, noRun := exec.LookPath(found.mpirun)
+		if noCC != nil || noRun != nil {
+			continue
+		}
+		out := versionText(ctx, found.mpirun)
+		found.version = versionNumber(out)
+		if suffix != "" || strings.Contains(out, m.says) {
+			return found, true
+		}
+	}
+	return mpiCommands{}, false
 }
 
 // installCommand returns the command that installs implementations.
@@ -76,22 +98,33 @@ func installCommand(ms []mpiImplementation) string {
 	return line
 }
 
-// findPeers returns the installed implementations: all, or only the named ones. It returns an error if there are none or if a
-// named one is missing.
-func (c *command) findPeers(named []string) ([]mpiImplementation, error) {
-	var found, missing []mpiImplementation
+// findPeers returns the implementations that are installed, or that are in the folder dir if that is not empty: all, or only the
+// named ones. It returns an error if there are none or if a named one is missing.
+func (c *command) findPeers(ctx context.Context, dir string, named []string) ([]mpiCommands, error) {
+	var found []mpiCommands
+	var missing []mpiImplementation
 	for _, m := range mpiImplementations() {
-		switch {
-		case len(named) > 0 && !slices.Contains(named, m.name):
-		case m.installed():
-			found = append(found, m)
-		default:
+		if len(named) > 0 && !slices.Contains(named, m.name) {
+			continue
+		}
+		if commands, ok := m.find(ctx, dir); ok {
+			found = append(found, commands)
+		} else {
 			missing = append(missing, m)
 		}
 	}
 	switch {
 	case len(found) == 0 && len(missing) == 0:
 		return nil, nil // only reference implementations were named
+	case dir != "" && (len(found) == 0 || len(named) > 0 && len(missing) > 0):
+		var names []string
+		for _, m := range missing {
+			names = append(names, m.name)
+		}
+		return nil, fmt.Errorf("found no %s in %s: want mpicc.NAME and mpirun.NAME, or its mpicc and mpirun",
+			strings.Join(names, " or "), filepath.Join(dir, "bin"))
+	case dir != "":
+		return found, nil
 	case len(found) == 0:
 		return nil, fmt.Errorf("found no other MPI to compare with; install one: %s", installCommand(missing))
 	case len(missing) > 0 && len(named) > 0:
@@ -103,25 +136,25 @@ func (c *command) findPeers(named []string) ([]mpiImplementation, error) {
 }
 
 // build compiles the C program into dir and returns the subject. Its launcher gets environ, and its ranks use the transport.
-func (m mpiImplementation) build(ctx context.Context, dir string, environ []string, transport string) (*subject, error) {
+func (m mpiCommands) build(ctx context.Context, dir string, environ []string, transport string) (*subject, error) {
 	source := filepath.Join(dir, "peer.c")
 	if err := os.WriteFile(source, []byte(bench.PeerSource()), 0o600); err != nil {
 		return nil, fmt.Errorf("writing the C program: %w", err)
 	}
 	program := filepath.Join(dir, "peer-"+m.name)
-	words := []string{m.cc(), "-O3", "-o", program, source}
+	words := []string{m.cc, "-O3", "-o", program, source}
 	out, err := exec.CommandContext(ctx, words[0], words[1:]...).CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w\n%s", quoteCommand(words), err, out)
 	}
 	return &subject{
 		name:    m.name,
-		version: programVersion(ctx, m.mpirun()),
+		version: m.version,
 		built:   quoteCommand(words),
 		// By default all launchers of Open MPI on a host use one folder for temporary files, and each removes it when it ends.
 		environ: slices.Concat(environ, m.environ, m.transports[transport].environ, []string{"TMPDIR=" + dir}),
 		commandLine: func(j job) []string {
-			words := []string{m.mpirun()}
+			words := []string{m.mpirun}
 			if j.ranks <= runtime.NumCPU() {
 				words = append(words, m.dedicatedFlags...)
 			} else {
@@ -140,11 +173,19 @@ func (m mpiImplementation) build(ctx context.Context, dir string, environ []stri
 	}, nil
 }
 
-// programVersion runs a program with --version and returns the first number with dots of its output.
-func programVersion(ctx context.Context, program string) string {
+// versionText returns what a program prints with --version; nothing if it fails.
+func versionText(ctx context.Context, program string) string {
 	out, err := exec.CommandContext(ctx, program, "--version").CombinedOutput()
-	if v := regexp.MustCompile(`\d+\.\d+[.\w]*`).Find(out); err == nil && v != nil {
-		return string(v)
+	if err != nil {
+		return ""
+	}
+	return string(out)
+}
+
+// versionNumber returns the first number with dots of what a program prints with --version.
+func versionNumber(text string) string {
+	if v := regexp.MustCompile(`\d+\.\d+[.\w]*`).FindString(text); v != "" {
+		return v
 	}
 	return "of unknown version"
 }

@@ -135,7 +135,7 @@ func (c *command) iperfSubject(ctx context.Context) (*subject, error) {
 			"-t", strconv.Itoa(seconds), "--json"}
 	}
 	const from = 16 << 10 // figures of shorter messages are not comparable
-	p := &subject{version: programVersion(ctx, "iperf3"), built: "its package", minSize: from,
+	p := &subject{version: versionNumber(versionText(ctx, "iperf3")), built: "its package", minSize: from,
 		commandLine: func(j job) []string { return words(j.sizes[0], 0, j.time) }}
 	p.measure = func(ctx context.Context, j job) (map[int]float64, error) {
 		figures := map[int]float64{}

@@ -26,16 +26,19 @@ type line struct {
 	Ratio    float64    `json:"ratio"`
 	Provider string     `json:"provider,omitempty"` // of package verbs
 	Hint     string     `json:"hint,omitempty"`     // ours with it, the peer without
-	// Of round trips: over which transport, and of how many goroutines of each rank.
-	Transport  string `json:"transport,omitempty"`
-	Goroutines int    `json:"goroutines,omitempty"`
-	// Of a comparison of protocols: the one that was chosen, the 95 % interval of the ratio, whether messages are written before
-	// they are sent, and the figure of each protocol.
+
+	PeerVersion string `json:"peer_version,omitempty"` // of versus
+	Transport   string `json:"transport,omitempty"`
+	Goroutines  int    `json:"goroutines,omitempty"` // of each rank, that make round trips at once
+	// Of a comparison of protocols or algorithms: the one that was chosen, the 95 % interval of the ratio, whether messages are
+	// written before they are sent, and the figure of each.
 	Chosen    string             `json:"chosen,omitempty"`
 	Low       float64            `json:"low,omitempty"`
 	High      float64            `json:"high,omitempty"`
 	Written   bool               `json:"written,omitempty"`
 	Protocols map[string]float64 `json:"protocols,omitempty"`
+	// Algorithms has the shortest time of each algorithm.
+	Algorithms map[string]float64 `json:"algorithms,omitempty"`
 }
 
 // details returns what the table shows after the ratio.

@@ -32,6 +32,7 @@ type comparison struct {
 	ranks     []int
 	sizes     cli.Ranges
 	peers     []string
+	from      string // the folder of the peers; empty: the PATH
 	transport string
 	rounds    int
 	time      time.Duration
@@ -51,22 +52,28 @@ func (c *command) versus(ctx context.Context, args []string) error {
 	if c.isRank() {
 		return usagef("versus starts its own ranks: run it without a launcher")
 	}
-	var found []mpiImplementation
-	if v.transport != transports.RDMA.String() { // other MPI implementations do not start on every device
-		if found, err = c.findPeers(v.peers); err != nil {
-			return err
-		}
-	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err = c.buildAndCompare(ctx, v, found); ctx.Err() != nil {
+	if err = c.findAndCompare(ctx, v); ctx.Err() != nil {
 		return exitError{exitInterrupted}
 	}
 	return err
 }
 
+// findAndCompare finds the peers, and measures.
+func (c *command) findAndCompare(ctx context.Context, v *comparison) error {
+	if v.transport == transports.RDMA.String() { // other MPI implementations do not start on every device
+		return c.buildAndCompare(ctx, v, nil)
+	}
+	found, err := c.findPeers(ctx, v.from, v.peers)
+	if err != nil {
+		return err
+	}
+	return c.buildAndCompare(ctx, v, found)
+}
+
 // buildAndCompare builds the C program for each peer in a temporary directory, and measures.
-func (c *command) buildAndCompare(ctx context.Context, v *comparison, found []mpiImplementation) (err error) {
+func (c *command) buildAndCompare(ctx context.Context, v *comparison, found []mpiCommands) (err error) {
 	dir, err := os.MkdirTemp("", "ibrun-bench-")
 	if err != nil {
 		return fmt.Errorf("creating a directory for the C programs: %w", err)
@@ -109,6 +116,7 @@ func (c *command) parseVersus(args []string) (*comparison, error) {
 			"against perftest")
 	f.Var(cli.WordList(&peers), "peer", "with these, a comma-separated `LIST` of openmpi and mpich; over tcp also sockets\n"+
 		"(two polled sockets) and iperf3; over rdma perftest (default those installed)")
+	peersFlag(f, &v.from)
 	f.IntVar(&v.rounds, "rounds", versusRounds, "take the median of `N` rounds (at least 7)")
 	f.DurationVar(&v.time, "time", defaultTime, "measure each size for about this `DURATION` in each round")
 	f.BoolVar(&v.report.json, "json", false, "print one JSON object per line")
@@ -128,6 +136,9 @@ func (c *command) parseVersus(args []string) (*comparison, error) {
 	if _, err = nameList("transport", v.transport, transports.SelectableNames()); err != nil {
 		return nil, err
 	}
+	if v.from != "" && v.transport == transports.RDMA.String() {
+		return nil, usagef("--peers %s: over rdma only perftest is compared", v.from)
+	}
 	if v.peers, err = nameList("peer", peers, peerNames(v.transport)); err != nil {
 		return nil, err
 	}
@@ -140,6 +151,12 @@ func (c *command) parseVersus(args []string) (*comparison, error) {
 		}
 	}
 	return v, v.check()
+}
+
+// peersFlag adds the flag that says where the other MPI implementations are.
+func peersFlag(f *flags, dir *string) {
+	f.StringVar(dir, "peers", "", "with the MPI implementations in `DIR`/bin: mpicc.openmpi, mpirun.openmpi, mpicc.mpich and\n"+
+		"mpirun.mpich, or mpicc and mpirun (default those in the PATH)")
 }
 
 // check returns an error if there is nothing to measure.
@@ -245,6 +262,7 @@ func (c *command) compareJob(ctx context.Context, v *comparison, j job, limit ti
 				continue
 			}
 			l := newLine(j.op.Name, j.ranks, size, j.op.Unit, ours, samples.Median(figures[i][size]), peer.name)
+			l.PeerVersion, l.Transport = peer.version, v.transport
 			if err := v.report.point(l); err != nil {
 				return errors.Join(failed, err)
 			}
