@@ -156,7 +156,7 @@ func page() manual.Page {
 	p := manual.Page{Name: "bench", Summary: "measure latency and bandwidth, also in comparison with other MPI implementations",
 		Forms: []string{"bench OP [flags]"}}
 	for _, name := range commandNames() {
-		form := map[string]string{tuneOp: "tune [LIST] --output FILE", simulateOp: "simulate LIST"}
+		form := map[string]string{tuneOp: "tune [LIST]", simulateOp: "simulate LIST"}
 		p.Forms = append(p.Forms, "bench "+cmp.Or(form[name], name)+" [flags]")
 	}
 	p.About = []string{"The flags are those of most operations; `ibrun bench OP --help` lists those of one."}

@@ -84,4 +84,11 @@
 //
 //	{"op":"latency","ranks":2,"size":1048576,"unit":"us","ours":70,"peer":52,"peer_name":"shared","ratio":0.74,"transport":"shm",
 //	 "chosen":"parts","low":0.7,"high":0.78,"written":true,"protocols":{"copied":81,"parts":70,"read":70,"shared":52}}
+//
+// # tune
+//
+// Jobs measure every algorithm of a collective, and the choice without a table, alternately. The table of --output has the
+// algorithm with the shortest time. In four rounds or more the choice is compared with the best algorithm as in paths: the lines
+// are those of paths, with algorithms, which has the shortest time of each, in place of protocols. chosen is the algorithm that
+// `ibrun explain` names.
 package benchcmd

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -251,6 +252,34 @@ func TestHints(t *testing.T) {
 		if _, err := start(t, words); err == nil {
 			t.Errorf("ibrun bench %s: no error", words)
 		}
+	}
+}
+
+// TestTuneRatio: each size has a line that compares the chosen algorithm with the fastest one, and has the time of each.
+func TestTuneRatio(t *testing.T) {
+	out, err := start(t, "tune bcast --sizes 8,1K --rounds 4 --time 1ms --transport shm --json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	points := map[string]bool{}
+	for text := range strings.Lines(out) {
+		var l line
+		if err := json.Unmarshal([]byte(text), &l); err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		points[fmt.Sprint(l.Op, l.Ranks, l.Size)] = true
+		_, measured := l.Algorithms[l.Chosen]
+		_, fastest := l.Algorithms[l.PeerName]
+		if !measured || !fastest || l.Ours <= 0 || l.Peer <= 0 || l.Low <= 0 || l.Low > l.Ratio || l.High < l.Ratio {
+			t.Errorf("%s", text)
+		}
+	}
+	if len(points) != 2 {
+		t.Errorf("%d points: %s", len(points), out)
+	}
+	out, err = start(t, "tune barrier --rounds 4 --time 1ms --transport shm")
+	if err != nil || !regexp.MustCompile(`barrier +2 +0 B .*\] to (shared memory|dissemination) +shared memory  `).MatchString(out) {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

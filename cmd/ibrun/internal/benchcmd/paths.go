@@ -187,7 +187,7 @@ func (o *paths) measureSize(p *mpi.Process, op bench.Op, written bool, size int,
 		if err := used.next(false); err != nil {
 			return err
 		}
-		l := compareProtocols(op, size, names, a.Rounds)
+		l := compareChoice(op, 2, size, names, a.Rounds)
 		l.Transport, l.Written, l.Chosen = o.transports, written, used.most()
 		return o.report.point(l)
 	})
@@ -237,9 +237,9 @@ func (u *usedProtocols) most() string {
 	return most.String()
 }
 
-// compareProtocols returns the line for one size. rounds has the figures of each protocol, of which the first was chosen by the
-// ranks.
-func compareProtocols(op bench.Op, size int, names []string, rounds [][]float64) line {
+// compareChoice returns the line for one size. rounds has the figures of each protocol or algorithm. The ranks have chosen the
+// first one.
+func compareChoice(op bench.Op, ranks, size int, names []string, rounds [][]float64) line {
 	even, odd := make([][]float64, len(rounds)), make([][]float64, len(rounds))
 	for i, values := range rounds {
 		for round, v := range values {
@@ -256,7 +256,7 @@ func compareProtocols(op bench.Op, size int, names []string, rounds [][]float64)
 			best = i
 		}
 	}
-	l := newLine(op.Name, 2, size, op.Unit, samples.Median(odd[0]), samples.Median(odd[best]), names[best])
+	l := newLine(op.Name, ranks, size, op.Unit, samples.Median(odd[0]), samples.Median(odd[best]), names[best])
 	better, worse := odd[0], odd[best]
 	if !op.Unit.MoreIsBetter() {
 		better, worse = worse, better

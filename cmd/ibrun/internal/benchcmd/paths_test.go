@@ -15,7 +15,7 @@ func TestCompareProtocols(t *testing.T) {
 		bench.Microseconds:    {Peer: 10, PeerName: "parts", Ratio: 1.25},
 		bench.MegabytesPerSec: {Peer: 4, PeerName: "read", Ratio: 2},
 	} {
-		l := compareProtocols(bench.Op{Name: "latency", Unit: unit}, 4096, names, rounds)
+		l := compareChoice(bench.Op{Name: "latency", Unit: unit}, 2, 4096, names, rounds)
 		if l.Ours != 8 || l.Peer != w.Peer || l.PeerName != w.PeerName || l.Ratio != w.Ratio || l.Low != w.Ratio || l.High != w.Ratio ||
 			l.Size != 4096 || len(l.Protocols) != 2 || l.Protocols["parts"] != 10 || l.Protocols["read"] != 4 {
 			t.Errorf("%s: %+v, want %+v", unit, l, w)

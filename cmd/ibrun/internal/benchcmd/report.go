@@ -32,12 +32,11 @@ type line struct {
 	Goroutines  int    `json:"goroutines,omitempty"` // of each rank, that make round trips at once
 	// Of a comparison of protocols or algorithms: the one that was chosen, the 95 % interval of the ratio, whether messages are
 	// written before they are sent, and the figure of each.
-	Chosen    string             `json:"chosen,omitempty"`
-	Low       float64            `json:"low,omitempty"`
-	High      float64            `json:"high,omitempty"`
-	Written   bool               `json:"written,omitempty"`
-	Protocols map[string]float64 `json:"protocols,omitempty"`
-	// Algorithms has the shortest time of each algorithm.
+	Chosen     string             `json:"chosen,omitempty"`
+	Low        float64            `json:"low,omitempty"`
+	High       float64            `json:"high,omitempty"`
+	Written    bool               `json:"written,omitempty"`
+	Protocols  map[string]float64 `json:"protocols,omitempty"`
 	Algorithms map[string]float64 `json:"algorithms,omitempty"`
 }
 

@@ -135,7 +135,11 @@ func (c *command) compareCollective(ctx context.Context, o *simulation, name str
 				measured[x.Algorithm] = map[int]float64{}
 				j := job{op: op, ranks: ranks, sizes: sizes, time: o.time}
 				for range compareRounds {
-					points, err := c.ibrunSubject(o.transport).runWith(ctx, j, explain.Rule{Collective: name, Algorithm: x.Algorithm}, dir)
+					s := c.ibrunSubject(o.transport)
+					if err := s.useRule(explain.Rule{Collective: name, Algorithm: x.Algorithm}, dir); err != nil {
+						return nil, err
+					}
+					points, err := s.run(ctx, j)
 					if err != nil {
 						return nil, err
 					}
@@ -165,4 +169,13 @@ func simulationError(runs []comparedRun) (median, worst float64, at comparedRun)
 	slices.Sort(all)
 	n := len(all)
 	return (all[(n-1)/2] + all[n/2]) / 2, worst, at
+}
+
+// keepBest stores the times of a round that are shorter than those before.
+func keepBest(best, round map[int]float64) {
+	for size, us := range round {
+		if before, ok := best[size]; !ok || us < before {
+			best[size] = us
+		}
+	}
 }

@@ -3,9 +3,11 @@ package benchcmd
 import (
 	"context"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -14,6 +16,7 @@ import (
 	"github.com/ibrun/ibrun/bench"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/outfile"
+	"github.com/ibrun/ibrun/internal/transports"
 	"github.com/ibrun/ibrun/mpi/explain"
 )
 
@@ -28,6 +31,7 @@ type tuning struct {
 	transport    string
 	output       string
 	hosts, agent string // empty: this one
+	report       *report
 }
 
 // tune measures every algorithm of collectives, and writes the fastest for each size and number of ranks to a file.
@@ -42,8 +46,11 @@ func (c *command) tune(ctx context.Context, args []string) error {
 	}
 	defer os.RemoveAll(dir)
 	var rules []explain.Rule
+	o.report.w = c.stdout
 	table := tabwriter.NewWriter(c.stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(table, "collective\tranks\tsize\tfastest\ttime (us)\tothers")
+	if !o.report.json {
+		fmt.Fprintln(table, "collective\tranks\tsize\tfastest\ttime (us)\tratio\tchosen\tothers")
+	}
 	for _, name := range o.names {
 		op, err := lookup(name)
 		if err != nil {
@@ -64,6 +71,14 @@ func (c *command) tune(ctx context.Context, args []string) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
+	if o.rounds >= minPathRounds {
+		if err := o.report.printSummary(c.stderr); err != nil {
+			return err
+		}
+	}
+	if o.output == "" {
+		return nil
+	}
 	err = outfile.Write(o.output, func(f *os.File) error {
 		_, err := f.Write(explain.EncodeTable(rules))
 		return err
@@ -71,48 +86,106 @@ func (c *command) tune(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.stdout, "\nUse it with %s=%s in the environment of all ranks.\n", explain.TableVariable, o.output)
+	w := c.stdout
+	if o.report.json {
+		w = c.stderr
+	}
+	fmt.Fprintf(w, "\nUse it with %s=%s in the environment of all ranks.\n", explain.TableVariable, o.output)
 	return nil
 }
 
-// tuneOne returns the fastest algorithm of a collective for each size, and prints it. Algorithms are measured alternately.
-func (c *command) tuneOne(ctx context.Context, o *tuning, op bench.Op, ranks int, dir string, table *tabwriter.Writer) (
+// tuneOne returns the fastest algorithm of a collective for each size, and prints it, and how it compares with the one that is
+// chosen without a table. These are measured alternately.
+func (c *command) tuneOne(ctx context.Context, o *tuning, op bench.Op, ranks int, dir string, table io.Writer) (
 	fastest []string, err error,
 ) {
-	algorithms := explain.Algorithms(op.Name, ranks, o.hosts != "")
-	figures := make([]map[int]float64, len(algorithms))
-	for i := range figures {
-		figures[i] = map[int]float64{}
+	algorithms := slices.Insert(explain.Algorithms(op.Name, ranks, o.hosts != ""), 0, chosenByRank)
+	rounds := make([]map[int][]float64, len(algorithms)) // by algorithm and size
+	for i := range rounds {
+		rounds[i] = map[int][]float64{}
 	}
+	j := job{op: op, ranks: ranks, sizes: o.sizesOf(op), time: o.time}
 	for range o.rounds {
 		for i, a := range algorithms {
-			j := job{op: op, ranks: ranks, sizes: o.sizesOf(op), time: o.time}
-			rule := explain.Rule{Collective: op.Name, Algorithm: a, Nodes: o.hosts != ""}
-			points, err := c.ibrunSubject(o.transport, o.flags()...).runWith(ctx, j, rule, dir)
+			s := c.ibrunSubject(o.transport, o.flags()...)
+			if i > 0 {
+				err := s.useRule(explain.Rule{Collective: op.Name, Algorithm: a, Nodes: o.hosts != ""}, dir)
+				if err != nil {
+					return nil, err
+				}
+			}
+			points, err := s.run(ctx, j)
 			if err != nil {
 				return nil, err
 			}
-			keepBest(figures[i], points)
+			for size, us := range points {
+				rounds[i][size] = append(rounds[i][size], us)
+			}
 		}
 	}
-	for _, size := range o.sizesOf(op) {
-		best := 0
+	for _, size := range j.sizes {
+		values := make([][]float64, len(algorithms))
+		least := make([]float64, len(algorithms))
+		best := 1
 		for i := range algorithms {
-			if figures[i][size] < figures[best][size] {
+			values[i], least[i] = rounds[i][size], slices.Min(rounds[i][size])
+			if i > 0 && least[i] < least[best] {
 				best = i
 			}
 		}
-		var others []string
-		for i, a := range algorithms {
-			if i != best {
-				others = append(others, fmt.Sprintf("%s %.2f", a, figures[i][size]))
-			}
-		}
-		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%.2f\t%s\n", op.Name, ranks, bench.FormatSize(size), algorithms[best], figures[best][size],
-			strings.Join(others, ", "))
 		fastest = append(fastest, algorithms[best])
+		if err := o.printSize(table, op, ranks, size, algorithms, values, least, best); err != nil {
+			return nil, err
+		}
 	}
 	return fastest, nil
+}
+
+// printSize prints the figures of one size. least are the shortest times of the algorithms, of which the one with the index best
+// is the fastest, and the first was chosen.
+func (o *tuning) printSize(table io.Writer, op bench.Op, ranks, size int, algorithms []string, values [][]float64,
+	least []float64, best int,
+) error {
+	chosen, err := o.chosen(op.Name, ranks, size)
+	if err != nil {
+		return err
+	}
+	ratio := "-"
+	if o.rounds >= minPathRounds {
+		l := compareChoice(op, ranks, size, algorithms, values)
+		l.Transport, l.Chosen, l.Algorithms, l.Protocols = o.transport, chosen, l.Protocols, nil
+		if o.report.json {
+			return o.report.point(l)
+		}
+		o.report.addRatio(l)
+		ratio = fmt.Sprintf("%.2f [%.2f %.2f] to %s", l.Ratio, l.Low, l.High, l.PeerName)
+	}
+	var others []string
+	for i, a := range algorithms[1:] {
+		if i+1 != best {
+			others = append(others, fmt.Sprintf("%s %.2f", a, least[i+1]))
+		}
+	}
+	_, err = fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%.2f\t%s\t%s\t%s\n", op.Name, ranks, bench.FormatSize(size), algorithms[best],
+		least[best], ratio, chosen, strings.Join(others, ", "))
+	return err
+}
+
+// chosen returns the algorithm that is chosen without a table, as far as that is known here: ranks that are bound to several NUMA
+// nodes, or share cores on several hosts, may choose another one.
+func (o *tuning) chosen(name string, ranks, size int) (string, error) {
+	all, err := explain.Collectives(func(string) string { return "" }, []string{name}, []int{size}, []int{ranks})
+	switch {
+	case err != nil:
+		return "", err
+	case o.hosts != "":
+		return all[0].OnNodes.Name, nil
+	case !slices.Contains(listItems(o.transport), transports.Shm.String()) && o.transport != transports.Auto:
+		return all[0].Apart.Name, nil
+	case ranks > runtime.NumCPU():
+		return all[0].OnCrowdedNode.Name, nil
+	}
+	return all[0].OnNode.Name, nil
 }
 
 // tables returns the directory for the tables of single measurements: that of the output, which all hosts have; empty for any.
@@ -134,23 +207,14 @@ func (o *tuning) flags() (flags []string) {
 	return flags
 }
 
-// runWith runs a job whose collective uses one algorithm. The table that says so is written to dir.
-func (p *subject) runWith(ctx context.Context, j job, rule explain.Rule, dir string) (map[int]float64, error) {
+// useRule makes the jobs of p use one algorithm for a collective. The table that says so is written to dir.
+func (p *subject) useRule(rule explain.Rule, dir string) error {
 	path := fmt.Sprintf("%s/%s.json", dir, strings.ReplaceAll(rule.Algorithm, " ", "_"))
 	if err := os.WriteFile(path, explain.EncodeTable([]explain.Rule{rule}), 0o600); err != nil {
-		return nil, err
+		return err
 	}
 	p.environ = append(p.environ, explain.TableVariable+"="+path)
-	return p.run(ctx, j)
-}
-
-// keepBest stores the times of a round that are shorter than those before.
-func keepBest(best, round map[int]float64) {
-	for size, us := range round {
-		if before, ok := best[size]; !ok || us < before {
-			best[size] = us
-		}
-	}
+	return nil
 }
 
 // sizesOf returns the sizes for which an operation is measured.
@@ -179,19 +243,22 @@ func (o *tuning) rules(name string, first, last int, fastest []string) (rules []
 
 // parseTune reads the collectives and the flags. Both results are nil after --help.
 func (c *command) parseTune(args []string) (*tuning, error) {
-	o := &tuning{}
+	o := &tuning{report: &report{baseline: "the fastest algorithm at each size"}}
 	f := newFlags("bench tune", "find the fastest algorithms of collectives",
 		"It measures every algorithm of the collectives in LIST, such as allreduce,alltoall, or of all, and writes the fastest for "+
-			"each size and number of ranks to a file.")
-	f.page.Forms = []string{"bench tune [LIST] --output FILE [flags]"}
+			"each size and number of ranks to a file. It also compares the algorithm that is chosen without a table with the fastest "+
+			"one, in at least 4 rounds: the fastest is found in the even rounds, and both are compared in the odd ones. It prints the "+
+			"ratio, above 1 if the choice is the faster one, and its 95 % interval.")
+	f.page.Forms = []string{"bench tune [LIST] [flags]"}
 	var ranks, sizes cli.Ranges
 	f.Var(cli.NumberList(&ranks), "ranks", "measure with these numbers of ranks: a `LIST` (default 2)")
 	f.Var(cli.NumberList(&sizes), "sizes", "measure these sizes: a `LIST` such as 8,64K,1M, or ranges (default 8,1K,16K,128K,1M)")
-	f.IntVar(&o.rounds, "rounds", 3, "take the best of `N` rounds")
+	f.IntVar(&o.rounds, "rounds", 8, "take the best of `N` rounds")
 	f.DurationVar(&o.time, "time", 20*time.Millisecond, "measure each size for about this `DURATION` in a round")
 	o.transport = "shm,rdma,tcp"
 	f.Var(cli.WordList(&o.transport), "transport", "use the transports of the comma-separated `LIST`")
-	f.StringVar(&o.output, "output", "", "write the table to `FILE`")
+	f.StringVar(&o.output, "output", "", "write the table to `FILE`, for the variable "+explain.TableVariable)
+	f.BoolVar(&o.report.json, "json", false, "print one JSON object per line")
 	f.Var(cli.WordList(&o.hosts), "hosts", "measure between these hosts, with so many ranks each: a `LIST` such as a:4,b:4.\n"+
 		"The table is then for jobs on several nodes. All hosts must have the directory of --output")
 	f.StringVar(&o.agent, "launch-agent", "", "start ibrun on the hosts by `CMD` HOST COMMAND..., instead of ssh")
@@ -209,8 +276,10 @@ func (c *command) parseTune(args []string) (*tuning, error) {
 	}
 	o.ranks, o.sizes = sorted(ranks, []int{2}), sorted(sizes, []int{8, 1 << 10, 16 << 10, 128 << 10, 1 << 20})
 	switch {
-	case o.output == "":
-		return nil, usagef("want --output FILE")
+	case o.hosts != "" && o.output == "":
+		return nil, usagef("with --hosts it wants --output FILE, in a directory that all hosts have")
+	case o.report.json && o.rounds < minPathRounds:
+		return nil, usagef("with --json it wants --rounds of at least %d", minPathRounds)
 	case o.rounds < 1 || o.time <= 0:
 		return nil, usagef("--rounds and --time must be above 0")
 	case o.ranks[0] < 2 || o.sizes[0] < 1:
