@@ -104,6 +104,8 @@ func (c *command) dispatch(ctx context.Context) error {
 		return c.goroutines(ctx, args)
 	case pathsOp:
 		return c.paths(ctx, args)
+	case performanceOp:
+		return c.performance(ctx, args)
 	case tuneOp:
 		return c.tune(ctx, args)
 	case simulateOp:
@@ -172,7 +174,7 @@ func page() manual.Page {
 
 // commandNames returns the words after bench that are no operations.
 func commandNames() []string {
-	return []string{"versus", "verbs", "overhead", "hints", goroutinesOp, pathsOp, simulateOp, tuneOp}
+	return []string{"versus", "verbs", "overhead", "hints", goroutinesOp, pathsOp, performanceOp, simulateOp, tuneOp}
 }
 
 // Pages returns the descriptions of ibrun bench and of the commands below it. The first also has the flags of operations.

@@ -257,6 +257,11 @@ func TestWrongUse(t *testing.T) {
 		{"versus --transport pigeon", "--transport: unknown name \"pigeon\""},
 		{"versus --op latency --ranks 3", "none of these operations"},
 		{"versus --ranks 2-1M", "at most 1024 ranks"},
+		{"versus --transport rdma --peers /opt", "--peers /opt: over rdma"},
+		{"performance --rounds 6", "--rounds must be at least 7"},
+		{"performance --time 0s", "--time more than 0"},
+		{"tune --json --rounds 3", "--rounds of at least 4"},
+		{"tune --hosts a:2,b:2", "with --hosts it wants --output FILE"},
 	} {
 		out := runCommand(t, "/bin/ibrun", nil, strings.Fields(c.words)...)
 		if out.code != exitUsage || out.stdout != "" || out.launched != nil || !strings.Contains(out.stderr, c.want) {
@@ -292,8 +297,10 @@ func TestLaunch(t *testing.T) {
 	if out := runCommand(t, "/opt/ibrun", []string{"IBRUN_PROTOCOL=read"}, "paths"); out.code != exitUsage || out.launched != nil {
 		t.Errorf("paths without a choice: exit %d, %s", out.code, out.stderr)
 	}
-	if out := runCommand(t, "/opt/ibrun", []string{"PMI_FD=3"}, "versus"); out.code != exitUsage {
-		t.Errorf("versus as a rank: exit %d, %s", out.code, out.stderr)
+	for _, name := range []string{"versus", "performance"} {
+		if out := runCommand(t, "/opt/ibrun", []string{"PMI_FD=3"}, name); out.code != exitUsage {
+			t.Errorf("%s as a rank: exit %d, %s", name, out.code, out.stderr)
+		}
 	}
 }
 

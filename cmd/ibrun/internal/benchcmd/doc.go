@@ -8,6 +8,7 @@
 //	ibrun bench hints                     measure the gain of hints for communicators
 //	ibrun bench goroutines                measure round trips of many goroutines of a rank at once
 //	ibrun bench paths                     compare the protocol that is chosen with every other one
+//	ibrun bench performance               compare with Open MPI and MPICH, and print a section of docs/performance.md
 //
 // `ibrun bench OP` is both the launching command and the rank program. Without a launcher it starts itself as the rank program,
 // with the same arguments. As a rank of a job, under ibrun or any launcher with PMI, it measures, and rank 0 prints. So `srun -N
@@ -30,6 +31,7 @@
 // A ratio above 1 means that ibrun is better, whether the unit is a time or a rate. The operation init is the time of a whole
 // command that starts, initialises and finalizes 32 ranks. Peers are built from the C program of package bench with -O3 and run
 // with a core per rank. If there are more ranks than cores, they get the flags for oversubscription. The commands are printed.
+// With --peers DIR, the commands of the peers are those in DIR/bin.
 //
 // Operations such as ibcast are immediate collectives, which are waited for at once. Of overlap the figure is the time of the
 // Wait, after all ranks have slept for as long as the blocking call takes. Of overlap_compute it is the time of an immediate
@@ -89,6 +91,10 @@
 //
 // Jobs measure every algorithm of a collective, and the choice without a table, alternately. The table of --output has the
 // algorithm with the shortest time. In four rounds or more the choice is compared with the best algorithm as in paths: the lines
-// are those of paths, with algorithms, which has the shortest time of each, in place of protocols. chosen is the algorithm that
-// `ibrun explain` names.
+// are those of paths, with algorithms in place of protocols. chosen is the algorithm that `ibrun explain` names.
+//
+// # performance
+//
+// It runs comparisons of versus over shared memory and TCP, and prints a section of docs/performance.md: the machine, the
+// versions, and a table, whose cells have our figure and its ratio to the best peer.
 package benchcmd

@@ -1,6 +1,7 @@
 package benchcmd
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"runtime"
@@ -32,18 +33,30 @@ func machine() string {
 	return text
 }
 
-// processor returns the model name of the processor if it is known, otherwise the architecture.
+// processor returns the model name of the processor, and on x86 its family and model, because virtual machines often have a name
+// without them. If the name is not known it returns the architecture.
 func processor() string {
 	info, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
 		return runtime.GOARCH
 	}
-	for line := range strings.Lines(string(info)) {
-		if key, name, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
-			return strings.TrimSpace(name)
+	return processorName(string(info))
+}
+
+// processorName returns what processor returns, given /proc/cpuinfo.
+func processorName(info string) string {
+	values := map[string]string{}
+	for line := range strings.Lines(info) {
+		key, value, ok := strings.Cut(line, ":")
+		if key = strings.TrimSpace(key); ok && values[key] == "" { // the first processor
+			values[key] = strings.TrimSpace(value)
 		}
 	}
-	return runtime.GOARCH
+	name := cmp.Or(values["model name"], runtime.GOARCH)
+	if values["cpu family"] != "" && values["model"] != "" {
+		name += fmt.Sprintf(" (family %s, model %s)", values["cpu family"], values["model"])
+	}
+	return name
 }
 
 // ibrunVersion returns the version of this program and of Go.

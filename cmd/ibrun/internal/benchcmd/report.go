@@ -71,6 +71,7 @@ type report struct {
 	json          bool
 	baseline      string // what ours is compared with; empty: the better peer at each size
 	headerPrinted bool
+	lines         []line
 	groups        []string               // operations with rank count, in the order in which they came
 	ratios        map[string][]sizeRatio // by group
 }
@@ -91,6 +92,7 @@ func ratio(unit bench.Unit, ours, peer float64) float64 {
 
 // point prints one line.
 func (r *report) point(l line) error {
+	r.lines = append(r.lines, l)
 	r.addRatio(l)
 	if r.json {
 		if err := json.NewEncoder(printable.NewJSONWriter(r.w)).Encode(l); err != nil {
