@@ -150,8 +150,8 @@ func (b *browser) recordRequest(c net.Conn) {
 	b.requests = append(b.requests, r.RequestURI)
 }
 
-// open opens a file. It returns the document as the browser parsed it, the messages on the console, and the requests, without
-// those that browsers send to their vendor.
+// open opens a file. It returns the document as the browser parsed it, the messages of the page on the console, and the requests,
+// without those that browsers send to their vendor.
 func (b *browser) open(t *testing.T, file, picture string) (dom string, console, requests []string) {
 	t.Helper()
 	args := []string{"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
@@ -167,7 +167,8 @@ func (b *browser) open(t *testing.T, file, picture string) (dom string, console,
 		t.Fatalf("%v\n%s", err, log.String())
 	}
 	for line := range strings.Lines(log.String()) {
-		if strings.Contains(line, "CONSOLE") {
+		// The browser has pages of its own, which write here when they load slowly.
+		if strings.Contains(line, "CONSOLE") && !strings.Contains(line, "source: chrome://") {
 			console = append(console, line)
 		}
 	}
