@@ -46,7 +46,6 @@ func (c *command) tune(ctx context.Context, args []string) error {
 	}
 	defer os.RemoveAll(dir)
 	var rules []explain.Rule
-	o.report.w = c.stdout
 	table := tabwriter.NewWriter(c.stdout, 0, 8, 2, ' ', 0)
 	if !o.report.json {
 		fmt.Fprintln(table, "collective\tranks\tsize\tfastest\ttime (us)\tratio\tchosen\tothers")
@@ -243,7 +242,7 @@ func (o *tuning) rules(name string, first, last int, fastest []string) (rules []
 
 // parseTune reads the collectives and the flags. Both results are nil after --help.
 func (c *command) parseTune(args []string) (*tuning, error) {
-	o := &tuning{report: &report{baseline: "the fastest algorithm at each size"}}
+	o := &tuning{report: &report{w: c.stdout, baseline: "the fastest algorithm at each size"}}
 	f := newFlags("bench tune", "find the fastest algorithms of collectives",
 		"It measures every algorithm of the collectives in LIST, such as allreduce,alltoall, or of all, and writes the fastest for "+
 			"each size and number of ranks to a file. It also compares the algorithm that is chosen without a table with the fastest "+
