@@ -281,8 +281,8 @@ func (h *latency) read(sum uint64) *Histogram {
 	return newHistogram(counts[:], sum, atomic.LoadUint64(&h.max))
 }
 
-// traffic reads the traffic by peer and by protocol. Eager traffic is the sum over the peers, so that each message is counted
-// in one place and sums never decrease.
+// traffic reads the traffic by peer and by protocol. Eager traffic is the sum over the peers, and what else was sent the sum over
+// the lengths. So each message is counted in one place, and sums never decrease.
 func (p *Page) traffic(s *Snapshot) error {
 	var eager [2][Transports]Volume
 	for i := range p.l.peerRows {
