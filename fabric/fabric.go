@@ -105,8 +105,8 @@ type Endpoint interface {
 // find out by type assertion, once, when they connect.
 type Deferrer interface {
 	// SendLater is Send for a message that may wait until the next Send, SendLater or Flush of this endpoint, or the next Poll of
-	// its domain. If none of them follows, the message is sent after some milliseconds.
-	SendLater(header, payload []byte) error
+	// its domain. If none of them follows, the message is sent after some milliseconds. kept reports whether the message waits.
+	SendLater(header, payload []byte) (kept bool, err error)
 	// Flush sends the messages that wait. Errors are reported as those of Send are.
 	Flush()
 }

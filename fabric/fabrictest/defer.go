@@ -25,7 +25,7 @@ func checkDefer(t *testing.T, peers Peers) {
 		t.Logf("%s does not defer messages", w.peers[0].transport.Name())
 		return
 	}
-	lengths := []int{0, 1, 8, 100, 1000, 5000}
+	lengths := []int{0, 1, 8, 100, 1000, 5000, 20_000}
 	w.each(func(p *peer) error {
 		for count := range 70 {
 			then := afterDeferred(count) % afterDeferredCount
@@ -53,7 +53,7 @@ func checkDefer(t *testing.T, peers Peers) {
 func (p *peer) sendLater(to int, b []byte) error {
 	ep := p.eps[to].(fabric.Deferrer)
 	for {
-		if err := ep.SendLater(b, nil); err != fabric.ErrAgain {
+		if _, err := ep.SendLater(b, nil); err != fabric.ErrAgain {
 			return err
 		}
 		if err := p.progress(); err != nil {

@@ -48,8 +48,9 @@
 // carries everything. On a loopback device, where the kernel's copy is the limit, several streams are not faster, and between
 // machines one stream fills what two cores can copy.
 //
-// Messages of SendLater are kept as unsent until the next Send, Flush or Poll, and then sent from the copy in one system call. So
-// are the next messages that goroutines send which have been woken together.
+// Messages of SendLater are kept as unsent until the next Send, Push, Read, Flush or Poll, and then sent from the copy in one
+// system call. The caller uses it for messages that are sent in a row, and for the next ones of goroutines that were woken
+// together. If the program calls nothing more, the timer of the progress sends them after a millisecond.
 //
 // # Memory
 //

@@ -34,6 +34,15 @@ func (p *progress) start() {
 	}
 }
 
+// soon makes the timer expire after minInterval if that is earlier. It then makes progress unless the program has polled.
+func (p *progress) soon() {
+	p.lastPolls = p.d.polls
+	if p.running && p.interval > minInterval {
+		p.interval = minInterval
+		p.timer.Reset(p.interval)
+	}
+}
+
 // stop stops the timer.
 func (p *progress) stop() {
 	p.running = false

@@ -94,6 +94,9 @@ func (e *endpoint) Read(dst []byte, local fabric.Region, src fabric.RemoteKey, t
 	if e.pushMatches(src) {
 		return e.readPushed(dst, token), nil
 	}
+	if e.deferred {
+		e.flush()
+	}
 	e.reads.push(pendingRead{dst: dst, src: src, token: token})
 	e.sendRequests()
 	return false, nil

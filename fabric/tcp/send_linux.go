@@ -14,8 +14,10 @@ const (
 	maxJoined = 1 << 10
 	// maxFlushBytes is about how much one flush sends, so that it does not block its caller for long.
 	maxFlushBytes = 1 << 20
-	// maxDeferred is how many bytes SendLater keeps: the packet of a loopback device is not longer.
+	// maxDeferred is how many bytes SendLater keeps at most. They fit into one packet of a loopback device.
 	maxDeferred = 32 << 10
+	// longestDeferred is the length of the longest frame that is deferred: a system call of its own costs a longer one little.
+	longestDeferred = 16 << 10
 )
 
 // Send sends one message. A copy of it is kept until the peer has received it. If the kernel takes only a part of it, or
@@ -27,13 +29,18 @@ func (e *endpoint) Send(header, payload []byte) error {
 	return err
 }
 
-// SendLater keeps a message until the next Send, Flush or Poll. A long one is sent at once: a system call of its own costs it
-// little.
-func (e *endpoint) SendLater(header, payload []byte) error {
+// SendLater keeps a message until the next Send, Push, Read, Flush or Poll. A long one is sent at once, together with what is
+// kept, and so is one with which that would be too much.
+func (e *endpoint) SendLater(header, payload []byte) (kept bool, err error) {
 	e.d.mu.Lock()
-	err := e.send(header, payload, len(header)+len(payload) <= maxJoined && e.out.unsent() < maxDeferred)
+	n := headerBytes + len(header) + len(payload)
+	later := n <= longestDeferred && e.out.unsent()+n <= maxDeferred
+	if err = e.send(header, payload, later); later && e.deferred && err == nil {
+		kept = true
+		e.d.progress.soon()
+	}
 	e.d.mu.Unlock()
-	return err
+	return kept, err
 }
 
 // Flush sends what SendLater has kept.

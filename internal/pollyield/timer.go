@@ -27,6 +27,9 @@ type Timer struct {
 // Poll counts a poll.
 func (t *Timer) Poll() { t.polls++ }
 
+// Polls returns the number of polls since the last Reset.
+func (t *Timer) Polls() uint { return t.polls }
+
 // Due reports whether a yield is due.
 func (t *Timer) Due() bool { return t.polls > t.threshold }
 

@@ -155,6 +155,7 @@ func New(c Config) (*Engine, error) {
 	}
 	e.rec.init(c.Recorder, c.Trace, c.Checks, c.ExactBit)
 	e.waiters.init(c.Oversubscribed, c.Poll)
+	e.combining.limit = rowTicks
 	e.hints.update(false, e.avoidsFastPaths())
 	if c.Address != nil {
 		e.addr = func(n int32) []byte { return c.Address(int(n)) }
@@ -188,6 +189,7 @@ func (e *Engine) FlushSends() error {
 	e.lock()
 	defer e.unlock()
 	defer e.rec.configured.Leave(e.rec.active.Enter(perf.Finalize, -1, -1, 0))
+	e.combining.flush()
 	g := goal{what: sendsFlushed}
 	e.await(&g)
 	if !g.reached(e) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -61,18 +62,18 @@ func (x *deferringEndpoint) Send(header, payload []byte) error {
 	return x.Endpoint.Send(header, payload)
 }
 
-func (x *deferringEndpoint) SendLater(header, payload []byte) error {
+func (x *deferringEndpoint) SendLater(header, payload []byte) (kept bool, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if len(x.kept) == 50 {
-		return fabric.ErrAgain
+		return false, fabric.ErrAgain
 	}
 	if len(x.kept) == 0 {
 		x.flushLater()
 	}
 	x.kept = append(x.kept, append(append([]byte(nil), header...), payload...))
 	x.most = max(x.most, len(x.kept))
-	return nil
+	return true, nil
 }
 
 func (x *deferringEndpoint) flushLater() {
@@ -257,15 +258,132 @@ func TestCombiningPauses(t *testing.T) {
 	var c combining
 	last := 0
 	for range 30 {
-		c.adapt(2 * longestDelay)
+		c.adapt(true)
 		if c.pause < firstPause || c.pause > maxPause || c.pause != min(max(2*last, firstPause), maxPause) {
 			t.Fatalf("a pause of %d messages after one of %d", c.pause, last)
 		}
 		last = c.pause
 	}
 	c.pause = 0
-	if c.adapt(0); c.pause != 0 || c.next >= maxPause {
+	if c.adapt(false); c.pause != 0 || c.next >= maxPause {
 		t.Errorf("a pause of %d messages, then %d, without a delay", c.pause, c.next)
+	}
+}
+
+// TestInRow: messages in a row are kept from the fourth one on, and leave in groups. A poll, a pause or another peer ends a row,
+// and so does a counter that goes backward.
+func TestInRow(t *testing.T) {
+	c := combining{limit: rowTicks}
+	now, polls, to := uint64(1<<40), uint(7), new(peer)
+	send := func(after uint64) (kept bool) {
+		now += after
+		kept = c.inRow(to, polls, now)
+		c.last = now
+		return kept
+	}
+	// row sends n messages, after ticks each, and returns the numbers of those that are not kept.
+	row := func(n int, after uint64) (direct []int) {
+		for i := range n {
+			if !send(after) {
+				direct = append(direct, i)
+			}
+		}
+		return direct
+	}
+	const last = rowLength + maxTogether - 1 // of the first group
+	for _, x := range []struct {
+		name  string
+		after uint64
+		n     int
+		want  []int
+	}{
+		{"a long row", 10, rowLength + 2*maxTogether + 1, []int{0, 1, 2, last, last + maxTogether}},
+		{"a slow row: some are kept, but not for long", rowTicks / 2, 10, []int{0, 1, 2, 6}},
+		{"no row", rowTicks + 1, 5, []int{0, 1, 2, 3, 4}},
+	} {
+		polls++ // ends the row
+		if got := row(x.n, x.after); !slices.Equal(got, x.want) {
+			t.Errorf("%s: messages %d are not kept, want %d", x.name, got, x.want)
+		}
+	}
+	for name, end := range map[string]func(){
+		"a poll":                         func() { polls++ },
+		"another peer":                   func() { to = new(peer) },
+		"a counter that is a little off": func() { now -= 5 },
+	} {
+		row(10, 1)
+		if end(); send(1) {
+			t.Errorf("the first message after %s is kept", name)
+		}
+	}
+}
+
+// sendRow sends so many messages to process 1.
+func sendRow(t *testing.T, e *Engine, count int) {
+	t.Helper()
+	for k := range count {
+		if err := e.Send(to(0, 1, 0), []byte{byte(k)}, Standard); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// rowEngines returns two engines that are connected. The messages of the first one make a row however slowly it sends.
+func rowEngines(t *testing.T) (es []*Engine, ep *deferringEndpoint) {
+	t.Helper()
+	es = open(t, 2, deferring, nil)
+	sendRow(t, es[0], 1)
+	es[0].combining.limit = 1 << 62
+	return es, es[0].domain.(*deferringDomain).eps[0]
+}
+
+// TestRowLeavesTogether: messages in a row are sent together, and arrive in their order. None is kept after a poll.
+func TestRowLeavesTogether(t *testing.T) {
+	const attempts, count = 100, rowLength + maxTogether + 10
+	es, ep := rowEngines(t)
+	b := []byte{0}
+	if _, err := es[1].Recv(from(0, 0), b); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; ep.most != maxTogether-1; i++ { // the transport may send some earlier, as its timer has expired
+		if i == attempts {
+			t.Fatalf("%d messages were kept together, want %d", ep.most, maxTogether-1)
+		}
+		es[0].combining.pause = 0 // this process may have been stopped in between
+		sendRow(t, es[0], count)
+		if err := es[0].Poll(); err != nil || len(es[0].combining.peers) != 0 {
+			t.Fatalf("after a poll messages are kept to %d peers: %v", len(es[0].combining.peers), err)
+		}
+		for k := range byte(count) {
+			if _, err := es[1].Recv(from(0, 0), b); err != nil || b[0] != k {
+				t.Fatalf("got %d instead of %d: %v", b[0], k, err)
+			}
+		}
+	}
+}
+
+// TestRowIsNotKept: the messages of a row are sent at once while a goroutine sleeps on the transport. Those that are kept leave
+// with FlushSends, and before a message that is not eager.
+func TestRowIsNotKept(t *testing.T) {
+	for name, end := range map[string]func(e *Engine) error{
+		"a sleeper":  func(*Engine) error { return nil },
+		"FlushSends": (*Engine).FlushSends,
+		"a rendezvous": func(e *Engine) error {
+			_, err := e.Isend(to(0, 1, 1), make([]byte, 1<<20), Standard)
+			return err
+		},
+	} {
+		es, _ := rowEngines(t)
+		e := es[0]
+		e.waiters.sleeping = name == "a sleeper"
+		sendRow(t, e, 10)
+		if kept := len(e.combining.peers) != 0; kept == e.waiters.sleeping {
+			t.Errorf("%s: before it, messages are kept: %v", name, kept)
+		}
+		e.waiters.sleeping = false
+		if err := end(e); err != nil || len(e.combining.peers) != 0 {
+			t.Errorf("%s: messages are kept to %d peers: %v", name, len(e.combining.peers), err)
+		}
 	}
 }
 

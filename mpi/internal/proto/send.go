@@ -83,7 +83,7 @@ func (e *Engine) Isend(to Route, buf []byte, mode Mode) (Handle, error) {
 
 // sendEager sends the envelope in scratch and a payload.
 func (e *Engine) sendEager(p *peer, payload []byte) error {
-	if e.combines() {
+	if e.combines(p) {
 		return e.sendCombined(p, e.scratch[:envelopeBytes], payload)
 	}
 	return p.ep.Send(e.scratch[:envelopeBytes], payload)

@@ -107,6 +107,9 @@ func (e *Engine) post(n int32, o *outgoing) error {
 		e.rec.dropped(kind(o.header[0]))
 		return err
 	}
+	if p.combining {
+		e.combining.flush()
+	}
 	if p.head == nil {
 		err := p.trySend(o)
 		if err == nil {
