@@ -18,6 +18,10 @@ const (
 	maxUnread = 2 << 20 // at the receiver and in flight, until the kernel finds that the program reads faster
 )
 
+// localCongestionControl is the congestion control of a connection within one machine: one that every kernel has. There is no
+// path to share with others. BBR limits what is in flight there, and streams of 64 KiB and more have half of the bandwidth.
+const localCongestionControl = "reno"
+
 // maxRetransmitInterval is the longest time between two retransmissions. It is the shortest that the kernel allows.
 const maxRetransmitInterval = time.Second
 
@@ -45,8 +49,13 @@ func setOptions(fd int, timeout time.Duration, socketBuffer int) error {
 			return os.NewSyscallError("setsockopt", err)
 		}
 	}
+	local := sameHost(fd)
+	if local {
+		// This is optional: net.ipv4.tcp_allowed_congestion_control need not contain it.
+		_ = unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, localCongestionControl)
+	}
 	sendBuffer, receiveBuffer := socketBuffer, socketBuffer
-	if socketBuffer == 0 && sameHost(fd) && localSendBufferAllowed() {
+	if socketBuffer == 0 && local && localSendBufferAllowed() {
 		sendBuffer = localSendBuffer
 	}
 	for _, o := range []struct{ name, bytes int }{{unix.SO_SNDBUF, sendBuffer}, {unix.SO_RCVBUF, receiveBuffer}} {

@@ -3,7 +3,9 @@ package tcp
 import (
 	"crypto/rand"
 	"net"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -100,10 +102,15 @@ func TestTransportLimits(t *testing.T) {
 	}
 }
 
-// TestLocalBuffers: connections within the machine have a send buffer of the fixed size, where the kernel allows it, and a
-// receive buffer that can grow, so that the kernel drops nothing. Immediate acknowledgements can be requested.
-func TestLocalBuffers(t *testing.T) {
+// TestLocalConnection: connections within the machine have a send buffer of the fixed size, where the kernel allows it, and a
+// receive buffer that can grow, so that the kernel drops nothing. They have the congestion control of such connections, where it
+// is allowed. Immediate acknowledgements can be requested.
+func TestLocalConnection(t *testing.T) {
 	const receiving = 2 // of SO_BUF_LOCK
+	allowed, err := os.ReadFile("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
+	if err != nil {
+		t.Fatal(err)
+	}
 	_, es := pair(t)
 	for _, ep := range es {
 		e := ep.(*endpoint)
@@ -120,6 +127,11 @@ func TestLocalBuffers(t *testing.T) {
 		fixed, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_BUF_LOCK)
 		if err != unix.ENOPROTOOPT && (err != nil || fixed&receiving != 0) { // SO_BUF_LOCK exists since Linux 5.14
 			t.Errorf("fixed buffers: %d, %v", fixed, err)
+		}
+		control, err := unix.GetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION)
+		if err != nil || control != localCongestionControl &&
+			slices.Contains(strings.Fields(string(allowed)), localCongestionControl) {
+			t.Errorf("the congestion control is %s (%v); allowed are %s", control, err, allowed)
 		}
 		requestQuickAck(fd)
 		if on, err := unix.GetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_QUICKACK); err != nil || on != 1 {
