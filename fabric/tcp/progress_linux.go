@@ -9,7 +9,7 @@ type progress struct {
 	d         *Domain
 	timer     *time.Timer
 	running   bool          // the timer is running
-	lastPolls uint          // Domain.polls when the timer last expired
+	lastPolls uint          // Domain.polls when the timer last expired, or soon was called
 	interval  time.Duration // until the timer expires
 }
 
@@ -34,7 +34,7 @@ func (p *progress) start() {
 	}
 }
 
-// soon makes the timer expire after minInterval if that is earlier. It then makes progress unless the program has polled.
+// soon makes the timer expire after minInterval if its interval is longer. It then makes progress unless the program has polled.
 func (p *progress) soon() {
 	p.lastPolls = p.d.polls
 	if p.running && p.interval > minInterval {

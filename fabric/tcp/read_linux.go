@@ -91,11 +91,11 @@ func (e *endpoint) Read(dst []byte, local fabric.Region, src fabric.RemoteKey, t
 		copy(dst, b)
 		return true, nil
 	}
-	if e.pushMatches(src) {
-		return e.readPushed(dst, token), nil
-	}
 	if e.deferred {
 		e.flush()
+	}
+	if e.pushMatches(src) {
+		return e.readPushed(dst, token), nil
 	}
 	e.reads.push(pendingRead{dst: dst, src: src, token: token})
 	e.sendRequests()

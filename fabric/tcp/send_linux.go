@@ -29,14 +29,16 @@ func (e *endpoint) Send(header, payload []byte) error {
 	return err
 }
 
-// SendLater keeps a message until the next Send, Push, Read, Flush or Poll. A long one is sent at once, together with what is
-// kept, and so is one with which that would be too much.
+// SendLater keeps a message until the next Send, Push, Read, Flush or Poll. It sends a message that is too long to be kept, or
+// with which too much would be kept. What is kept leaves together with that one.
 func (e *endpoint) SendLater(header, payload []byte) (kept bool, err error) {
 	e.d.mu.Lock()
 	n := headerBytes + len(header) + len(payload)
 	later := n <= longestDeferred && e.out.unsent()+n <= maxDeferred
-	if err = e.send(header, payload, later); later && e.deferred && err == nil {
-		kept = true
+	first := !e.deferred
+	err = e.send(header, payload, later)
+	kept = later && e.deferred && err == nil
+	if kept && first {
 		e.d.progress.soon()
 	}
 	e.d.mu.Unlock()

@@ -18,8 +18,9 @@ const (
 	maxUnread = 2 << 20 // at the receiver and in flight, until the kernel finds that the program reads faster
 )
 
-// localCongestionControl is the congestion control of a connection within one machine: one that every kernel has. There is no
-// path to share with others. BBR limits what is in flight there, and streams of 64 KiB and more have half of the bandwidth.
+// localCongestionControl is the congestion control of a connection within one machine: the one that every kernel has. There
+// is no path to share with others. BBR limits what is in flight there: streams of messages of 64 KiB and more have half of the
+// bandwidth.
 const localCongestionControl = "reno"
 
 // maxRetransmitInterval is the longest time between two retransmissions. It is the shortest that the kernel allows.

@@ -1,0 +1,88 @@
+package tcp
+
+import (
+	"testing"
+
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/waittest"
+)
+
+// TestKept: SendLater keeps short messages, as long as they are few, and sends them with the first one that it does not keep.
+func TestKept(t *testing.T) {
+	const half = longestDeferred / 2
+	ds, e := helloPair(t)
+	for name, lengths := range map[string][]int{
+		"a long message": {100, longestDeferred},
+		"many messages":  {half, half, half, half},
+	} {
+		waittest.Poll(t, name+": only the last one is not kept", func() bool { // unless the timer has expired in between
+			pollOne(t, ds[0]) // which sends what is kept
+			for pollOne(t, ds[1]).Kind == fabric.Message {
+			}
+			for i, n := range lengths {
+				kept, err := e.SendLater(make([]byte, n), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if last := i == len(lengths)-1; kept == last {
+					return false
+				}
+			}
+			e.d.mu.Lock()
+			defer e.d.mu.Unlock()
+			return !e.deferred
+		})
+	}
+}
+
+// TestKeptLeavesByTimer: messages that are kept leave if the program calls nothing more, also if the timer had become slow.
+func TestKeptLeavesByTimer(t *testing.T) {
+	ds, e := helloPair(t)
+	e.d.mu.Lock()
+	e.d.progress.start()
+	e.d.progress.interval = maxInterval
+	e.d.mu.Unlock()
+	if kept, err := e.SendLater([]byte("later"), nil); err != nil || !kept {
+		t.Fatalf("it is kept: %v, %v", kept, err)
+	}
+	e.d.mu.Lock()
+	if e.d.progress.interval > minInterval && e.deferred {
+		t.Errorf("the timer expires after %v", e.d.progress.interval)
+	}
+	e.d.mu.Unlock()
+	waittest.Poll(t, "the message arrives", func() bool {
+		ev := pollOne(t, ds[1]) // not ds[0]
+		return ev.Kind == fabric.Message && string(ev.Data) == "later"
+	})
+}
+
+// TestKeptLeavesBeforeRead: what is kept is sent before a Read is requested.
+func TestKeptLeavesBeforeRead(t *testing.T) {
+	ds, e := helloPair(t)
+	src, dst := make([]byte, 1000), make([]byte, 1000)
+	remote, err := ds[1].Register(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	local, err := ds[0].Register(dst)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kept, err := e.SendLater([]byte("later"), nil); err != nil || !kept {
+		t.Fatalf("it is kept: %v, %v", kept, err)
+	}
+	done, err := e.Read(dst, local, remote.Remote, 7)
+	e.d.mu.Lock()
+	if err != nil || e.deferred {
+		t.Errorf("after the Read something is kept: %v, %v", e.deferred, err)
+	}
+	e.d.mu.Unlock()
+	waittest.Poll(t, "the Read is done", func() bool {
+		if !done {
+			ev := pollOne(t, ds[0])
+			done = ev.Kind == fabric.Done && ev.Token == 7
+		}
+		pollOne(t, ds[1])
+		return done
+	})
+}
