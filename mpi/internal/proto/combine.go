@@ -14,10 +14,10 @@ import (
 //   - A goroutine sends several messages to a peer in a row, such as those of a window. From the fourth one on they are kept,
 //     until they are many, or the first of them is old.
 //
-// They also leave with the next poll, and before a message that does not go this way. Most calls that wait poll. If nothing
-// polls, because the program computes, finds all results there, or waits in shared memory, the transport sends them after a
-// millisecond. When the engine notices such a delay, it keeps no messages for a while. A process that exits without Finalize may
-// lose them.
+// They also leave with the next poll, and with a longer message to the same peer. Most calls that wait poll. If nothing polls,
+// because the program computes, or no call has to wait, or it waits in shared memory, the transport sends them after a
+// millisecond or more. When the engine notices such a delay, it keeps no messages for a while. A process that exits without
+// Finalize may lose them.
 //
 // While a goroutine sleeps on the transport, messages of a row are sent at once: the transport would wake it to send them.
 
@@ -30,7 +30,7 @@ const (
 	// rowTicks is the longest time between two messages in a row. It is also the age from which a kept message is old. It is 2 to
 	// 20 us, as counters have 500 to 5,000 ticks in a microsecond: about as long as a system call that sends.
 	rowTicks = 10_000
-	// The messages of a row are delayed if they leave so long after the last of them was sent: 20 to 200 us.
+	// The messages of a row are delayed if they leave so long after the last of them was given to the transport: 20 to 200 us.
 	rowDelayTicks = 100_000
 	// The messages of goroutines that were woken together are delayed if the first of them is kept for so long.
 	wokenDelay = 200 * time.Microsecond
@@ -55,8 +55,8 @@ type combining struct {
 	row   int    // number of messages sent to it in a row
 	kept  int    // number of messages of the row that are kept
 	polls uint   // value of waiters.yieldTimer.Polls with the last message
-	// Ticks: when the last message had been sent, and when the first of those that are kept was. The counters of two processors
-	// differ by a little; then a difference is huge, and ends the row.
+	// Ticks: when the last message was given to the transport, and when the first of those that are kept was. The counters of two
+	// processors differ by a little, so a difference may be huge. It ends the row, and is no delay.
 	last, first uint64
 }
 
@@ -72,13 +72,13 @@ func (e *Engine) sendCombined(p *peer, header, payload []byte) (err error) {
 		return p.ep.Send(header, payload)
 	}
 	w, now := &e.waiters, ticks.Now()
-	delayed := len(c.peers) != 0 && c.delayed(now) // before a system call that sends
 	more := w.woken != 0
 	if more {
 		c.row, c.kept = 0, 0
 	} else {
-		more = c.inRow(p, w.yieldTimer.Polls(), now) && !w.sleeping
+		more = !w.sleeping && c.inRow(p, w.yieldTimer.Polls(), now)
 	}
+	delayed := !more && c.delayed(now) // before the system call
 	if more && p.deferrer != nil {
 		if more, err = p.deferrer.SendLater(header, payload); more {
 			c.add(p, w.woken != 0)
@@ -131,16 +131,20 @@ func (c *combining) flush() {
 	}
 }
 
-// delayed reports whether the messages that are kept are delayed if they leave now. There are some.
+// delayed reports whether messages that are kept are delayed if they leave now.
 func (c *combining) delayed(now uint64) bool {
-	if c.woken {
+	switch {
+	case len(c.peers) == 0:
+		return false
+	case c.woken:
 		return time.Since(c.began) > wokenDelay
 	}
-	return now-c.last > rowDelayTicks
+	return int64(now-c.last) > rowDelayTicks
 }
 
 // send sends the messages that are kept, if there are any. delayed says that they are delayed.
 func (c *combining) send(delayed bool) {
+	c.kept = 0
 	if len(c.peers) == 0 {
 		return
 	}

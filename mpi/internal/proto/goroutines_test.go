@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/ticks"
 )
 
 // deferringDomain keeps the messages of SendLater until the next Poll, Send or Flush, but for delay at most.
@@ -267,6 +268,35 @@ func TestCombiningPauses(t *testing.T) {
 	c.pause = 0
 	if c.adapt(false); c.pause != 0 || c.next >= maxPause {
 		t.Errorf("a pause of %d messages, then %d, without a delay", c.pause, c.next)
+	}
+	for range maxPause {
+		c.adapt(false)
+	}
+	if c.next != firstPause {
+		t.Errorf("the pause after a delay is %d messages long, want %d", c.next, firstPause)
+	}
+}
+
+// TestDelayedRow: if the messages of a row leave long after the last one, the next ones are not kept. A counter that goes
+// backward is no delay.
+func TestDelayedRow(t *testing.T) {
+	es, _ := rowEngines(t)
+	e, c := es[0], &es[0].combining
+	for _, delayed := range []bool{false, true} {
+		sendRow(t, e, 10)
+		if len(c.peers) != 1 {
+			t.Fatalf("messages are kept to %d peers, want 1", len(c.peers))
+		}
+		c.last = ticks.Now() + rowDelayTicks // of another processor
+		if delayed {
+			c.last -= 3 * rowDelayTicks
+		}
+		if err := e.Poll(); err != nil || (c.pause == firstPause) != delayed {
+			t.Errorf("delayed %v: a pause of %d messages, %v", delayed, c.pause, err)
+		}
+	}
+	if sendRow(t, e, 10); len(c.peers) != 0 {
+		t.Error("messages are kept after a delay")
 	}
 }
 

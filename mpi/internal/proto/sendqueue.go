@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/internal/ticks"
 )
 
 // outgoing is a message for the transport, which may have to wait for room. Each request has one; those of control messages
@@ -107,11 +108,15 @@ func (e *Engine) post(n int32, o *outgoing) error {
 		e.rec.dropped(kind(o.header[0]))
 		return err
 	}
-	if p.combining {
-		e.combining.flush()
-	}
 	if p.head == nil {
+		combined, delayed := p.combining, false
+		if combined {
+			delayed = e.combining.delayed(ticks.Now()) // before the system call
+		}
 		err := p.trySend(o)
+		if combined {
+			e.combining.send(delayed)
+		}
 		if err == nil {
 			e.sendDone(o)
 			return nil
