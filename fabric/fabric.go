@@ -106,7 +106,7 @@ type Endpoint interface {
 type Deferrer interface {
 	// SendLater is Send for a message that may wait until the next Send, Push, Read or Flush of this endpoint, or the next Poll of
 	// its domain. If none of them follows, the message is sent after some milliseconds. kept reports whether the message waits. If
-	// it does not, those before it do not wait any more.
+	// it has been sent, so have those before it.
 	SendLater(header, payload []byte) (kept bool, err error)
 	// Flush sends the messages that wait. Errors are reported as those of Send are.
 	Flush()
