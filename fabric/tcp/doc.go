@@ -50,8 +50,7 @@
 //
 // Messages of SendLater are kept as unsent until the next Send, Push, Read, Flush or Poll, and then sent from the copy in one
 // system call. The caller uses it for messages that are sent in a row, and for the next ones of goroutines that were woken
-// together. If the program calls nothing more, the timer of the progress sends them after a millisecond or
-// more.
+// together. If the program calls nothing more, the timer of "Progress" sends them after a millisecond or more.
 //
 // # Memory
 //
