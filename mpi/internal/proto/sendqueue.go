@@ -109,12 +109,9 @@ func (e *Engine) post(n int32, o *outgoing) error {
 		return err
 	}
 	if p.head == nil {
-		combined, delayed := p.combining, false
-		if combined {
-			delayed = e.combining.delayed(ticks.Now()) // before the system call
-		}
+		delayed := p.combining && e.combining.delayed(ticks.Now()) // before the system call
 		err := p.trySend(o)
-		if combined {
+		if p.combining {
 			e.combining.send(delayed)
 		}
 		if err == nil {
