@@ -53,7 +53,7 @@ type Node struct {
 	// Encrypt encrypts what processes on different nodes send each other, and what TCP sends within a node. RDMA cannot, so it is
 	// not used. It must be the same at every process.
 	Encrypt bool
-	// NoChecksum omits the checksums of messages over TCP. It must be the same at every process.
+	// NoChecksum omits the checksums of messages over TCP between machines. It must be the same at every process.
 	NoChecksum bool
 	// Heartbeat is how long a peer on another node may be silent before it is lost. 0: the default of the transport, which package
 	// rdma reads from the environment.

@@ -87,11 +87,17 @@
 //
 // # Checksums
 //
-// Unless Transport.NoChecksum or Encrypt is set, the header of every frame has a CRC32C of itself and of its body. TCP's own
-// checksum misses one of 65,536 changes, and network devices have changed packets and computed it anew. A part of a Read
-// counts as received when its checksum matches. If a checksum does not match, the connection is made again, and what was
-// changed is sent again. After the eighth time without progress the peer is lost, with ErrCorrupt. The checksum of memory is
-// computed before it is sent: then it is in a cache for the kernel's copy, and the header has it, which saves a system call.
+// Unless Transport.NoChecksum or Encrypt is set, the header of every frame between two machines has a CRC32C of itself and of
+// its body. TCP's own checksum misses one of 65,536 changes, and network devices have changed packets and computed it anew. In
+// one machine there is no such device, and checksums would cost up to a quarter of the bandwidth. A connection counts as one
+// within a machine if both ends have the same address, and both see the same two ports. What forwards the bytes between the two
+// would have two connections, and the ports of both are the same only by a rare chance. If a broken connection is replaced by one
+// of the other kind, the headers of the kept messages are written again.
+//
+// A part of a Read counts as received when its checksum matches. If a checksum does not match, the connection is made again, and
+// what was changed is sent again. After the eighth time without progress the peer is lost, with ErrCorrupt. The checksum of
+// memory is computed before it is sent: then it is in a cache for the kernel's copy, and the header has it, which saves a system
+// call.
 //
 // # Unauthenticated connections
 //

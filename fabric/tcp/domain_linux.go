@@ -29,6 +29,7 @@ type Domain struct {
 	handshakeTimeout time.Duration // for the handshake of an accepted connection, and for the kernel to connect
 	linger           time.Duration
 	socketBuffer     int
+	checkLocal       bool
 	options          options            // settings that the peers must have, too
 	encryptor        *encrypt.Encryptor // nil: nothing is encrypted
 	caps             fabric.Caps
@@ -76,8 +77,8 @@ type Domain struct {
 // open opens a domain that listens on the chosen interfaces.
 func open(t *Transport, cfg *fabric.Config, chosen []iface) (fabric.Domain, error) {
 	d := &Domain{self: cfg.Self, key: t.Key, timeout: t.timeout(), handshakeTimeout: min(handshakeTimeout, t.timeout()),
-		linger: t.linger(), socketBuffer: t.socketBuffer, options: t.options(), caps: t.Caps(), maxPush: t.MaxPush(), ifaces: chosen,
-		peers: make([]*endpoint, cfg.Size), epoll: -1, timer: timer{fd: -1}, clock: time.Now,
+		linger: t.linger(), socketBuffer: t.socketBuffer, checkLocal: t.checkLocal, options: t.options(), caps: t.Caps(),
+		maxPush: t.MaxPush(), ifaces: chosen, peers: make([]*endpoint, cfg.Size), epoll: -1, timer: timer{fd: -1}, clock: time.Now,
 		unauthenticated: admission.Waiting[int]{Limit: admission.Limit(maxUnauthenticated), MinAge: minUnauthenticatedAge}}
 	if err := d.setUp(); err != nil {
 		return nil, errors.Join(err, d.Close())

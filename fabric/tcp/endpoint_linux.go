@@ -25,6 +25,7 @@ type endpoint struct {
 	d       *Domain
 	peer    int32
 	stream  stream
+	checked bool // frames of this connection, or of the last one, have checksums, and so have those in out
 	state   state
 	sendErr error // what Send returns when the state is closing or closed
 
@@ -92,9 +93,6 @@ func (e *endpoint) self() bool { return int(e.peer) == e.d.self }
 // connecting reports whether a connection has to be made, for the first time or again, or whether the peer does not respond on
 // the one that there is.
 func (e *endpoint) connecting() bool { return !e.giveUpAt.IsZero() && e.state != closed }
-
-// checked reports whether frames have checksums.
-func (e *endpoint) checked() bool { return e.d.options&optionChecksum != 0 }
 
 // Write is not supported: a peer reads memory itself.
 func (e *endpoint) Write([]byte, fabric.Region, fabric.RemoteKey, uint64) (bool, error) {

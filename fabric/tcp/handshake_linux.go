@@ -166,9 +166,17 @@ func (d *Domain) sendHello(hs *handshake) error {
 	// A host between the peers may have accepted the connection, so try again if there is no answer.
 	hs.deadline = d.now().Add(max(d.timeout/4, minAnswerTime))
 	hs.transcript.hello = hello{from: uint32(d.self), to: uint32(hs.ep.peer), size: uint32(len(d.peers)),
-		options: d.options | hs.ep.stalled(), session: hs.ep.session}
+		options: d.options | hs.ep.stalled(), ends: d.ends(hs.stream.fd, true), session: hs.ep.session}
 	rand.Read(hs.transcript.hello.nonce[:])
 	return hs.send(awaitChallenge, hs.transcript.helloMessage(&d.key))
+}
+
+// ends returns the ends of a connection, or zero if connections within this machine have checksums.
+func (d *Domain) ends(fd int, client bool) ends {
+	if d.checkLocal {
+		return ends{}
+	}
+	return endsOf(fd, client)
 }
 
 // handleHello handles a hello on the server.
@@ -179,6 +187,9 @@ func (d *Domain) handleHello(hs *handshake, b []byte) (err error) {
 	hs.peer = int(hs.transcript.hello.from)
 	rand.Read(hs.transcript.nonce[:])
 	hs.transcript.options = d.options
+	if x := d.ends(hs.stream.fd, false); x != (ends{}) && x == hs.transcript.hello.ends {
+		hs.transcript.options |= optionLocal
+	}
 	if e := d.peers[hs.peer]; e != nil {
 		hs.transcript.options |= e.stalled()
 	}
@@ -300,7 +311,12 @@ func (d *Domain) establish(hs *handshake, e *endpoint, position uint64) error {
 	client := hs.ep != nil
 	e.dropConnection()
 	e.noteStalls(hs.transcript.stalled(client))
-	if err := e.out.resume(position); err != nil {
+	err := e.out.resume(position)
+	if checked := hs.transcript.checked(); err == nil && checked != e.checked {
+		e.checked = checked
+		err = e.out.rewriteHeaders(checked)
+	}
+	if err != nil {
 		d.abortHandshake(hs)
 		e.markDown(fmt.Errorf("tcp: peer %d: %w: %w", e.peer, fabric.ErrPeerDown, err))
 		return nil
@@ -326,7 +342,7 @@ func (d *Domain) establish(hs *handshake, e *endpoint, position uint64) error {
 	}
 	e.giveUpAt, e.lastErr, e.broken, e.backoff = time.Time{}, nil, nil, 0
 	e.path = remoteIP(e.stream.fd)
-	err := setOptions(e.stream.fd, d.timeout, d.socketBuffer)
+	err = setOptions(e.stream.fd, d.timeout, d.socketBuffer)
 	if err == nil {
 		err = d.epollCtl(unix.EPOLL_CTL_MOD, e.stream.fd, unix.EPOLLIN, tagPeer, int(e.peer))
 	}

@@ -3,6 +3,7 @@ package tcp
 import (
 	"encoding/binary"
 	"fmt"
+	"net/netip"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/internal/auth"
@@ -13,7 +14,8 @@ import (
 //
 //	client (connects)                        server (accepts)
 //	hello:  magic, version, from, to, size,
-//	        options, session, nonce, MAC     ->
+//	        options, ends, session, nonce,
+//	        MAC                              ->
 //	                                         <-     challenge: nonce, options, MAC
 //	proof:  position, MAC                    ->
 //	                                         <-     verdict: position, one of four MACs
@@ -29,16 +31,21 @@ import (
 // Hello and challenge also say whether nothing arrives that their sender has sent over the last connection. Both are short, so
 // the peer learns that if only long packets are lost.
 //
+// A connection within one machine has no checksums. If the client finds that both ends have the same address, it names the ends
+// in the hello. If the server finds the same ends, it sets optionLocal in the challenge. Where a host or a process between the
+// two forwards what they send, there are two connections. Their ports are the same only by a rare chance.
+//
 // A session is what two peers send each other over one connection after the other. If one breaks, the next one resumes the
 // session: each side sends again what follows the position of the other.
 const (
-	helloBytes     = len(magic) + 5*4 + sessionBytes + nonceBytes + macBytes
+	helloBytes     = len(magic) + 5*4 + endsBytes + sessionBytes + nonceBytes + macBytes
 	challengeBytes = nonceBytes + 4 + macBytes
 	positionBytes  = 8 + macBytes // of a proof or a verdict
 	macBytes       = auth.MACBytes
 	nonceBytes     = 32
 	sessionBytes   = 16
-	version        = 6
+	endsBytes      = 16 + 2 + 2
+	version        = 7
 	magic          = "ibrunTCP"
 )
 
@@ -53,17 +60,18 @@ const (
 	labelUnreached = "unheard" // verdict: the same, because nothing that the server has sent has arrived
 )
 
-// options are settings that both peers of a connection must have in common, and optionStalled.
+// options are settings that both peers of a connection must have in common, optionStalled and optionLocal.
 type options uint32
 
 const (
 	optionChecksum options = 1 << 0 // frames have checksums
 	optionEncrypt  options = 1 << 1 // everything after the challenge is sent over TLS
 	optionStalled  options = 1 << 2 // not a setting: nothing that the sender of this message sends arrives
+	optionLocal    options = 1 << 3 // not a setting, in the challenge: the connection is within one machine
 )
 
 // settings returns what both peers must have in common.
-func (o options) settings() options { return o &^ optionStalled }
+func (o options) settings() options { return o &^ (optionStalled | optionLocal) }
 
 // sides returns the options of this side and of the peer. client says which side this process is.
 func (t *transcript) sides(client bool) (here, there options) {
@@ -71,6 +79,12 @@ func (t *transcript) sides(client bool) (here, there options) {
 		return t.hello.options, t.options
 	}
 	return t.options, t.hello.options
+}
+
+// checked reports whether the frames of the connection have checksums. Both sides must have found that it is local if they have
+// none.
+func (t *transcript) checked() bool {
+	return t.options&optionChecksum != 0 && (t.options&optionLocal == 0 || t.hello.ends == ends{})
 }
 
 // stalled reports whether this side (here) and the peer (there) have set optionStalled. client says which side this process is.
@@ -82,11 +96,28 @@ func (t *transcript) stalled(client bool) (here, there bool) {
 // session identifies what two peers send each other. It is random, and proposed by the client of the first connection.
 type session [sessionBytes]byte
 
-// hello is the first message: the numbers of the client and the server, the size of the set, the client's settings, and the
-// session.
+// ends identifies a connection within one machine: the address that both ends have, and the ports of the client and of the
+// server. It is zero for another connection.
+type ends [endsBytes]byte
+
+// newEnds returns the ends of a connection.
+func newEnds(client, server netip.AddrPort) (x ends) {
+	if !client.IsValid() || client.Addr() != server.Addr() {
+		return x
+	}
+	ip := client.Addr().As16()
+	n := copy(x[:], ip[:])
+	binary.LittleEndian.PutUint16(x[n:], client.Port())
+	binary.LittleEndian.PutUint16(x[n+2:], server.Port())
+	return x
+}
+
+// hello is the first message: the numbers of the client and the server, the size of the set, the client's settings, the ends of
+// the connection, and the session.
 type hello struct {
 	from, to, size uint32
 	options        options
+	ends           ends
 	session        session
 	nonce          [nonceBytes]byte
 }
@@ -135,6 +166,7 @@ func (h *hello) append(b []byte) []byte {
 	for _, x := range []uint32{version, h.from, h.to, h.size, uint32(h.options)} {
 		b = binary.LittleEndian.AppendUint32(b, x)
 	}
+	b = append(b, h.ends[:]...)
 	b = append(b, h.session[:]...)
 	return append(b, h.nonce[:]...)
 }
@@ -151,8 +183,8 @@ func parseHello(b []byte, key *[32]byte, self, size uint32) (t transcript, err e
 	}
 	v := binary.LittleEndian.Uint32(b[8:])
 	h := hello{from: binary.LittleEndian.Uint32(b[12:]), to: binary.LittleEndian.Uint32(b[16:]),
-		size: binary.LittleEndian.Uint32(b[20:]), options: options(binary.LittleEndian.Uint32(b[24:])),
-		session: session(b[28:]), nonce: [nonceBytes]byte(b[28+sessionBytes:])}
+		size: binary.LittleEndian.Uint32(b[20:]), options: options(binary.LittleEndian.Uint32(b[24:])), ends: ends(b[28:]),
+		session: session(b[28+endsBytes:]), nonce: [nonceBytes]byte(b[28+endsBytes+sessionBytes:])}
 	t.hello = h
 	switch {
 	case !t.verify(key, labelHello, b[helloBytes-macBytes:]):

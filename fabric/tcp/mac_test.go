@@ -11,11 +11,11 @@ func TestMACFormat(t *testing.T) {
 	x, key := testTranscript()
 	x.nonce[7] = 9
 	for label, want := range map[string]string{
-		labelHello:     "817a55b6a163ded360e1101073cfe45d432bb684cec2095129dee21b2f9e661a",
-		labelChallenge: "4dd6f4da23d84f079feb38f18045c32e0896455680bda7e729befb6d7bd8ffdd",
-		labelProof:     "a4d18a703fe09bc70d0f53187ba4e486cc257467589afb5c22bdb528f8e284b7",
-		labelAccept:    "565d354bf311e6a2b109b19251ebbe29a3dede533855311d148acc2c3246650e",
-		labelDuplicate: "61a5c6784d9ab4d588ae1c4e9485a1607ac2822f93a8e5b006b4ad578491f020",
+		labelHello:     "7ac72c6deb10b3b211907af774429d215bf58393dbce8016ae3d7416450fbfdb",
+		labelChallenge: "9e4cff36593965f1718719f2ecef992912dc8596391084c79bc24a933ac59be6",
+		labelProof:     "132bc2a89725396f14289d2d63836b8d1439a95209b2d52bfaf488f64520a976",
+		labelAccept:    "a853b422f4f31a4486581be4cd0c270a5199fa07ba16badf9b2a5c25867ecde4",
+		labelDuplicate: "c139b6f9a76255af464e732b2daffa6d4a4ba24891c3f1fe31885b74fef30920",
 	} {
 		if got := hex.EncodeToString(x.mac(&key, label)); got != want {
 			t.Errorf("%s: MAC %s, want %s", label, got, want)

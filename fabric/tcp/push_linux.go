@@ -106,7 +106,7 @@ func (e *endpoint) readPushed(dst []byte, token uint64) (done bool) {
 		dst = dst[:n]
 	}
 	p.receiving, p.dst, p.inRead, p.complete = true, dst, true, false
-	if len(dst) == 0 && !e.checked() {
+	if len(dst) == 0 && !e.checked {
 		e.acceptPushed()
 	}
 	e.takePushed(dst)
@@ -135,7 +135,7 @@ func (e *endpoint) takePushed(dst []byte) {
 	} else {
 		e.filled = e.parsed
 	}
-	e.memory = incomingMemory{into: dst, skip: n - len(dst), verify: e.checked() && e.pushes.receiving, want: e.pushes.req.sum}
+	e.memory = incomingMemory{into: dst, skip: n - len(dst), verify: e.checked && e.pushes.receiving, want: e.pushes.req.sum}
 	if k := copy(dst, here); k > 0 {
 		here = here[k:]
 		e.addMemory(k)

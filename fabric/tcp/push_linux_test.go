@@ -491,8 +491,8 @@ func TestPushWithoutPoll(t *testing.T) {
 // TestReadUnmapped: if a peer reads memory that was unmapped in spite of its registration, that is an error at both, with
 // checksums and without. Such memory is not pushed, and that is no error.
 func TestReadUnmapped(t *testing.T) {
-	for _, noChecksum := range []bool{false, true} {
-		ds := openDomains(t, &Transport{Interfaces: []string{"127.0.0.1/32"}, NoChecksum: noChecksum}, 2)
+	for _, checked := range []bool{true, false} {
+		ds := openDomains(t, &Transport{Interfaces: []string{"127.0.0.1/32"}, checkLocal: checked}, 2)
 		es := [2]fabric.Endpoint{connectTo(t, ds[0], 1, ds[1].Addr()), connectTo(t, ds[1], 0, ds[0].Addr())}
 		exchange(t, [2]*Domain{ds[0], ds[1]}, es, rand.New(rand.NewPCG(5, 6)), "connected")
 		gone := unmapped(t, 1<<20)

@@ -144,7 +144,7 @@ func (e *endpoint) handleData(b []byte, n int, sum uint32) error {
 		e.finishRead(nil)
 		return nil
 	}
-	e.memory = incomingMemory{into: dst[:n], bytes: n, verify: e.checked(), want: sum}
+	e.memory = incomingMemory{into: dst[:n], bytes: n, verify: e.checked, want: sum}
 	e.addMemory(copy(dst[:n], b))
 	if e.memory.mismatch {
 		return errChecksum

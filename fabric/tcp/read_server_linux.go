@@ -83,7 +83,7 @@ func (e *endpoint) serveNext() bool {
 // sumOfMemory returns the checksum of registered memory, or 0 if there are none. If the memory is not mapped any more, the error
 // is EFAULT, as that of a system call.
 func (e *endpoint) sumOfMemory(b []byte) (sum uint32, errno unix.Errno) {
-	if !e.checked() {
+	if !e.checked {
 		return 0, 0
 	}
 	defer recoverFault(debug.SetPanicOnFault(true), &errno)

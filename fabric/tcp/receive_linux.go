@@ -115,7 +115,7 @@ func (e *endpoint) parseOrMarkDown() bool {
 
 // parseFrames parses the frames that have been received. Messages stay in buf; the others are handled immediately.
 func (e *endpoint) parseFrames() error {
-	checked := e.checked()
+	checked := e.checked
 	if e.memory.mismatch {
 		return errChecksum
 	}

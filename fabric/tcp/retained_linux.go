@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"github.com/ibrun/ibrun/fabric"
@@ -108,6 +109,31 @@ func (r *retained) resume(position uint64) error {
 			r.acked, r.end)
 	}
 	r.acked, r.sent = position, position
+	return nil
+}
+
+// rewriteHeaders writes all headers again, with checksums if checked is true. It returns an error if it finds that the position
+// of the peer is within a frame.
+func (r *retained) rewriteHeaders(checked bool) error {
+	for at := r.acked; at < r.end; {
+		var b [headerBytes]byte
+		head, rest := r.parts(at, at+headerBytes)
+		copy(b[copy(b[:], head):], rest)
+		kind, n := storedFrame(b[:])
+		body := at + headerBytes
+		next := body + uint64(n)
+		if kind != kindMessage && kind != kindShutdown || next > r.end {
+			return fmt.Errorf("%w: it has received a part of a frame, up to byte %d of messages", fabric.ErrCorrupt, r.acked)
+		}
+		f := frame{kind: kind, length: n, ack: binary.LittleEndian.Uint32(b[4:])}
+		if checked {
+			first, second := r.parts(body, next)
+			f.sum = addSum(addSum(0, first), second)
+		}
+		f.put(b[:], checked)
+		r.put(at, b[:])
+		at = next
+	}
 	return nil
 }
 

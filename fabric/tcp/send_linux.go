@@ -82,7 +82,7 @@ func (e *endpoint) send(header, payload []byte, later bool) error {
 		e.out.add(b)
 	} else {
 		sum := e.sumOf(header)
-		if e.checked() {
+		if e.checked {
 			sum = addSum(sum, payload)
 		}
 		e.putHeader(b, kindMessage, n, sum)
@@ -113,13 +113,13 @@ func (e *endpoint) send(header, payload []byte, later bool) error {
 
 // putHeader writes the header of a frame to b. It acknowledges what has been received.
 func (e *endpoint) putHeader(b []byte, k kind, length int, sum uint32) {
-	frame{k, length, uint32(e.received), sum}.put(b, e.checked())
+	frame{k, length, uint32(e.received), sum}.put(b, e.checked)
 	e.ackSent = e.received
 }
 
 // sumOf returns the checksum of the body of a frame, or 0 if there are none.
 func (e *endpoint) sumOf(body []byte) uint32 {
-	if !e.checked() {
+	if !e.checked {
 		return 0
 	}
 	return addSum(0, body)

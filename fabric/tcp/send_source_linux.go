@@ -65,7 +65,7 @@ func (e *endpoint) keepPacked(header []byte, src fabric.Source, from int64, n in
 		return errShortSource(e.peer, from, n)
 	}
 	var sum uint32
-	if e.checked() {
+	if e.checked {
 		sum = addSum(addSum(addSum(0, header), a), b)
 	}
 	frame := e.d.scratch[:headerBytes]

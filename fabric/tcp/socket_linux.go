@@ -53,12 +53,7 @@ func listen(ip netip.Addr) (fd int, port uint16, err error) {
 			return os.NewSyscallError("listen", err)
 		}
 		sa, err := unix.Getsockname(fd)
-		switch sa := sa.(type) {
-		case *unix.SockaddrInet4:
-			port = uint16(sa.Port)
-		case *unix.SockaddrInet6:
-			port = uint16(sa.Port)
-		}
+		port = addrPortOf(sa).Port()
 		return os.NewSyscallError("getsockname", err)
 	})
 	if err != nil {
@@ -81,7 +76,7 @@ func connect(at netip.AddrPort) (int, error) {
 // accept accepts the next connection of a listener, and returns from where it comes, or EAGAIN.
 func accept(listener int) (fd int, from netip.Addr, err error) {
 	fd, sa, err := unix.Accept4(listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
-	return fd, addrOf(sa), err
+	return fd, addrPortOf(sa).Addr(), err
 }
 
 // connectResult returns the error of a connect that has completed, or nil.
@@ -96,22 +91,35 @@ func connectResult(fd int) error {
 // remoteIP returns the address of the other end of a connection. It is not valid if the connection has ended.
 func remoteIP(fd int) netip.Addr {
 	sa, _ := unix.Getpeername(fd)
-	return addrOf(sa)
+	return addrPortOf(sa).Addr()
 }
 
-// addrOf returns the address of a socket address. It is not valid if there is none.
-func addrOf(sa unix.Sockaddr) netip.Addr {
+// endsOf returns the ends of a connection. client says which side this process is.
+func endsOf(fd int, client bool) ends {
+	here, _ := unix.Getsockname(fd)
+	there, _ := unix.Getpeername(fd) // neither address is valid after an error
+	if client {
+		return newEnds(addrPortOf(here), addrPortOf(there))
+	}
+	return newEnds(addrPortOf(there), addrPortOf(here))
+}
+
+// sameHost reports whether both ends of a connection have the same address.
+func sameHost(fd int) bool { return endsOf(fd, true) != ends{} }
+
+// addrPortOf returns the address and the port of a socket address. They are not valid if there is none.
+func addrPortOf(sa unix.Sockaddr) netip.AddrPort {
 	switch sa := sa.(type) {
 	case *unix.SockaddrInet4:
-		return netip.AddrFrom4(sa.Addr)
+		return netip.AddrPortFrom(netip.AddrFrom4(sa.Addr), uint16(sa.Port))
 	case *unix.SockaddrInet6:
 		ip := netip.AddrFrom16(sa.Addr)
 		if sa.ZoneId != 0 {
 			ip = ip.WithZone(strconv.Itoa(int(sa.ZoneId)))
 		}
-		return ip
+		return netip.AddrPortFrom(ip, uint16(sa.Port))
 	}
-	return netip.Addr{}
+	return netip.AddrPort{}
 }
 
 // closeFD closes a descriptor.

@@ -99,24 +99,6 @@ var localSendBufferAllowed = sync.OnceValue(func() bool {
 	return err == nil && got >= 2*localSendBuffer
 })
 
-// sameHost reports whether both ends of a connection have the same address.
-func sameHost(fd int) bool {
-	here, err1 := unix.Getsockname(fd)
-	there, err2 := unix.Getpeername(fd)
-	if err1 != nil || err2 != nil {
-		return false
-	}
-	switch h := here.(type) {
-	case *unix.SockaddrInet4:
-		t, ok := there.(*unix.SockaddrInet4)
-		return ok && h.Addr == t.Addr
-	case *unix.SockaddrInet6:
-		t, ok := there.(*unix.SockaddrInet6)
-		return ok && h.Addr == t.Addr
-	}
-	return false
-}
-
 // requestQuickAck makes the kernel acknowledge input immediately, until something is sent. By default the kernel considers a
 // connection with traffic in both directions interactive, and delays acknowledgements until the answer. That keeps the sender's
 // memory occupied. A stream within one machine is a third slower then, since that memory has left the caches when it is used

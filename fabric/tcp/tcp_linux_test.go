@@ -48,7 +48,14 @@ func TestEncrypted(t *testing.T) {
 	fabrictest.Rules(t, encrypted(overInterface("127.0.0.1/32", 64<<10)))
 }
 
-func TestConformance(t *testing.T) { fabrictest.Run(t, overInterface("127.0.0.1/32", 64<<10)) }
+// TestConformance runs the suite with checksums. Other tests have none.
+func TestConformance(t *testing.T) {
+	fabrictest.Run(t, func(tb testing.TB, n int) []fabric.Transport {
+		ts := overInterface("127.0.0.1/32", 64<<10)(tb, n)
+		ts[0].(*Transport).checkLocal = true // all are the same
+		return ts
+	})
+}
 
 // TestHook: the rules of a fabric also hold over IPv6, if the machine has it, and with random delays and failures.
 func TestHook(t *testing.T) {

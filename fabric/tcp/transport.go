@@ -31,7 +31,8 @@ type Transport struct {
 	// nothing is pushed.
 	Push int
 
-	// NoChecksum omits the checksums of frames, which detect bytes that were changed on the way. It must be the same at all peers.
+	// NoChecksum omits the checksums of frames, which detect bytes that were changed on the way between two machines. It must be the
+	// same at all peers.
 	NoChecksum bool
 	// Encrypt encrypts everything by TLS 1.3, and protects it against changes by others. It must be the same at all peers.
 	Encrypt bool
@@ -39,7 +40,8 @@ type Transport struct {
 	// Report is called with what the user should know: one line for each of Interfaces that this host does not have. It may be nil.
 	Report func(text string)
 
-	socketBuffer int // bytes of each of the kernel's buffers of a connection; 0: the kernel's choice, or localSendBuffer
+	socketBuffer int  // bytes of each of the kernel's buffers of a connection; 0: the kernel's choice, or localSendBuffer
+	checkLocal   bool // connections within this machine have checksums as well
 }
 
 // Caps returns the limits of the domains that the transport opens.

@@ -111,7 +111,8 @@ func invalidFrame(k kind, length int) []byte {
 // testTranscript returns a transcript between peers 1 and 2 of 5, and the job's key.
 func testTranscript() (t transcript, key [32]byte) {
 	key = [32]byte{1, 2, 3}
-	t.hello = hello{from: 1, to: 2, size: 5, options: 6, session: session{7}, nonce: [nonceBytes]byte{4}}
+	t.hello = hello{from: 1, to: 2, size: 5, options: 6, ends: ends{8, endsBytes - 1: 9}, session: session{7},
+		nonce: [nonceBytes]byte{4}}
 	return t, key
 }
 
@@ -144,7 +145,7 @@ func TestHandshake(t *testing.T) {
 		{from: 1, to: 2, size: 5}} {
 		refuse("invalid peers or session", (&transcript{hello: h}).helloMessage(&key), &key, 2, 5)
 	}
-	server.nonce[7], server.options = 9, 3|optionStalled
+	server.nonce[7], server.options = 9, 3|optionStalled|optionLocal
 	challenge := server.challenge(&key)
 	for i := range challenge {
 		x := client

@@ -126,7 +126,7 @@ func EncryptFromEnv(getenv func(string) string) (bool, error) {
 	return on, nil
 }
 
-// Checksum is the variable that says whether messages over TCP have checksums: on, the default, or off.
+// Checksum is the variable that says whether messages over TCP between machines have checksums: on, the default, or off.
 const Checksum = "IBRUN_CHECKSUM"
 
 // ChecksumFromEnv returns the value of the variable [Checksum], or true if it is not set.

@@ -26,7 +26,11 @@ func (p *Path) addSettings(getenv func(string) string) error {
 			return err
 		}
 		add("interfaces", tunables.TCPInterfaces, cmp.Or(getenv(tunables.TCPInterfaces), "all that have an address"))
-		add("checksum", tunables.Checksum, onOff(checksum))
+		checksums := "off"
+		if checksum {
+			checksums = "on between machines"
+		}
+		add("checksum", tunables.Checksum, checksums)
 		add("encryption", tunables.Encrypt, onOff(encrypt))
 	}
 	if p.Transport != transports.Shm.String() {

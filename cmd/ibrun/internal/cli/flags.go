@@ -90,7 +90,8 @@ func (o *Options) transportFlags() []flag {
 			listFlag(&o.Interfaces, func(string) error { return nil })},
 		{[]string{"encrypt"}, "", "encrypt what the nodes and the ranks on them send each other (TLS 1.3); give it to all nodes,\n" +
 			"or to none; RDMA is not used then", boolFlag(&o.Encrypt)},
-		{[]string{"checksum"}, "on|off", "whether messages over TCP have checksums (default: on); the same at all nodes",
+		{[]string{"checksum"}, "on|off", "whether messages over TCP between machines have checksums (default: on);\n" +
+			"the same at all nodes",
 			func(s string) error {
 				_, err := tunables.ParseChecksum(s)
 				o.Checksum = s

@@ -42,7 +42,7 @@ type Options struct {
 	Transport, Interfaces string
 	// Encrypt makes the nodes, and the ranks on different nodes, encrypt what they send each other.
 	Encrypt bool
-	// Checksum says whether messages over TCP have checksums: on or off. Empty: the environment decides.
+	// Checksum says whether messages over TCP between machines have checksums: on or off. Empty: the environment decides.
 	Checksum string
 	// Metrics is the address of the metrics of this node's ranks: host:port, a port, or a path. Empty: no metrics are served.
 	// MetricsSD is the Prometheus discovery file for that address, or empty.
