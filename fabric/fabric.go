@@ -101,7 +101,7 @@ type Endpoint interface {
 	Close() error
 }
 
-// Deferrer is an optional interface of an endpoint that can send several short messages together, at the cost of one. Callers
+// Deferrer is an optional interface of an endpoint that can send several messages together, at the cost of one. Callers
 // find out by type assertion, once, when they connect.
 type Deferrer interface {
 	// SendLater is Send for a message that may wait until the next Send, Push, Read or Flush of this endpoint, or the next Poll of

@@ -25,7 +25,7 @@ func checkDefer(t *testing.T, peers Peers) {
 		t.Logf("%s does not defer messages", w.peers[0].transport.Name())
 		return
 	}
-	lengths := []int{0, 1, 8, 100, 1000, 5000, 20_000}
+	lengths := []int{0, 1, 8, 100, 1000, 5000, 20_000, 50_000, 100_000}
 	w.each(func(p *peer) error {
 		for count := range 70 {
 			then := afterDeferred(count) % afterDeferredCount

@@ -42,7 +42,7 @@
 // copy is kept until the peer's process has received the message; it is made after the system call, while the peer already has
 // work to do. Data in parts is packed into that copy first, and sent from there. Bytes that the kernel does not take
 // immediately are sent from that copy. At most 4 MiB are kept for a peer, of
-// which 256 KiB may be unsent; beyond that Send returns ErrAgain. A Read is copied by the kernel alone: the peer sends it by
+// which 320 KiB may be unsent; beyond that Send returns ErrAgain. A Read is copied by the kernel alone: the peer sends it by
 // sendmsg from its registered memory, and readv puts it into the caller's. The same holds for memory that is pushed, except
 // for the part that arrives together with the message before it. If a push is not read, it is received in vain. One stream
 // carries everything. On a loopback device, where the kernel's copy is the limit, several streams are not faster, and between

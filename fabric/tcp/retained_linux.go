@@ -10,8 +10,9 @@ import (
 const (
 	// maxRetained is the most that is kept for one peer.
 	maxRetained = 4 << 20
-	// maxQueued is the part of it that may wait to be sent for the first time: more would only delay what comes behind.
-	maxQueued = bufferBytes
+	// maxQueued is the part of it that may wait to be sent for the first time. A message and a shutdown fit behind what SendLater
+	// keeps. More would only delay what comes behind.
+	maxQueued = maxDeferred + headerBytes + maxSend + headerBytes
 	// minRing is the length of the first ring buffer of a connection.
 	minRing = 4 << 10
 	// ackBytes is how much a receiver leaves unacknowledged. The kernels hold up to 3 MiB of a stream, so the sender has to wait

@@ -14,10 +14,11 @@ const (
 	maxJoined = 1 << 10
 	// maxFlushBytes is about how much one flush sends, so that it does not block its caller for long.
 	maxFlushBytes = 1 << 20
-	// maxDeferred is how many bytes SendLater keeps at most. They fit into one packet of a loopback device.
-	maxDeferred = 32 << 10
-	// longestDeferred is the length of the longest frame that is deferred: a system call of its own costs a longer one little.
-	longestDeferred = 16 << 10
+	// maxDeferred is how many bytes SendLater keeps at most. Within one machine, messages of 16 KiB had 2.0 GB/s if each was sent
+	// alone. They had 3.8 with a limit of 60 KiB, 4.7 with 140, and 5.1 with 192.
+	maxDeferred = 192 << 10
+	// longestDeferred is the length of the longest frame that is deferred, 64 KiB and headers. Longer ones were not faster.
+	longestDeferred = headerBytes + 64<<10 + maxSend - maxEager
 )
 
 // Send sends one message. A copy of it is kept until the peer has received it. If the kernel takes only a part of it, or

@@ -6,8 +6,8 @@ import (
 	"github.com/ibrun/ibrun/internal/ticks"
 )
 
-// On a transport whose sends cost a system call, short messages that the program sends close together leave together. There are
-// two cases:
+// On a transport whose sends cost a system call, messages that the program sends close together leave together, unless they are
+// long. There are two cases:
 //
 //   - Goroutines that have been woken together usually send next, each of them. Their messages are kept until the last one has
 //     sent.
@@ -32,6 +32,9 @@ const (
 	rowTicks = 10_000
 	// The messages of a row are delayed if they leave so long after the last of them was given to the transport: 20 to 200 us.
 	rowDelayTicks = 100_000
+	// longestWoken is the longest message of goroutines that were woken together that is kept, in bytes. They may send to many
+	// peers, and no message is sent before the last one is copied.
+	longestWoken = 16 << 10
 	// The messages of goroutines that were woken together are delayed if the first of them is kept for so long.
 	wokenDelay = 200 * time.Microsecond
 	// After a delay, so many messages are sent without being kept; twice as many after each further delay, up to the second value.
@@ -50,11 +53,13 @@ type combining struct {
 	pause int       // number of messages to be sent without being kept
 	next  int       // pause after the next delay
 
-	limit uint64 // rowTicks; tests change it
-	to    *peer  // of the last message
-	row   int    // number of messages sent to it in a row
-	kept  int    // number of messages of the row that are kept
-	polls uint   // value of waiters.yieldTimer.Polls with the last message
+	limit   uint64 // rowTicks; tests change it
+	longest int    // longestWoken; tests change it
+
+	to    *peer // of the last message
+	row   int   // number of messages sent to it in a row
+	kept  int   // number of messages of the row that are kept
+	polls uint  // value of waiters.yieldTimer.Polls with the last message
 	// Ticks: when the last message was given to the transport, and when the first of those that are kept was. The counters of two
 	// processors differ by a little, so a difference may be huge. It ends the row, and is no delay.
 	last, first uint64
@@ -75,6 +80,7 @@ func (e *Engine) sendCombined(p *peer, header, payload []byte) (err error) {
 	more := w.woken != 0
 	if more {
 		c.row, c.kept = 0, 0
+		more = len(payload) <= c.longest
 	} else {
 		more = !w.sleeping && c.inRow(p, w.yieldTimer.Polls(), now)
 	}

@@ -155,7 +155,7 @@ func New(c Config) (*Engine, error) {
 	}
 	e.rec.init(c.Recorder, c.Trace, c.Checks, c.ExactBit)
 	e.waiters.init(c.Oversubscribed, c.Poll)
-	e.combining.limit = rowTicks
+	e.combining.limit, e.combining.longest = rowTicks, longestWoken
 	e.hints.update(false, e.avoidsFastPaths())
 	if c.Address != nil {
 		e.addr = func(n int32) []byte { return c.Address(int(n)) }
