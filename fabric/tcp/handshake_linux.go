@@ -171,9 +171,10 @@ func (d *Domain) sendHello(hs *handshake) error {
 	return hs.send(awaitChallenge, hs.transcript.helloMessage(&d.key))
 }
 
-// ends returns the ends of a connection, or zero if connections within this machine have checksums.
+// ends returns the ends of a connection. It returns zero if they decide nothing: if no connection has checksums, or those within
+// this machine have them as well.
 func (d *Domain) ends(fd int, client bool) ends {
-	if d.checkLocal {
+	if d.checkLocal || d.options&optionChecksum == 0 {
 		return ends{}
 	}
 	return endsOf(fd, client)
