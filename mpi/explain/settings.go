@@ -27,7 +27,7 @@ func (p *Path) addSettings(getenv func(string) string) error {
 		}
 		add("interfaces", tunables.TCPInterfaces, cmp.Or(getenv(tunables.TCPInterfaces), "all that have an address"))
 		checksums := "off"
-		if checksum {
+		if checksum && !encrypt { // TLS detects changes itself
 			checksums = "on between machines"
 		}
 		add("checksum", tunables.Checksum, checksums)

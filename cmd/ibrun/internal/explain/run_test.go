@@ -39,7 +39,8 @@ func TestText(t *testing.T) {
 		"tcp: ranks of different nodes without RDMA", "IBRUN_SHM_STREAM", "IBRUN_RDMA_EAGER", "IBRUN_TCP_EAGER",
 		"change it with IBRUN_TCP_EAGER or mpi.Thresholds.TCPEager", "IBRUN_RDMA_PIECE or mpi.Thresholds.RDMAPiece",
 		"eager inline", "shared, 2 pieces", "traffic class  0 ", "IBRUN_RDMA_TRAFFIC_CLASS", "timeout        14 (67.1ms)", "P_Key",
-		"heartbeat      15s ", "service level", "path MTU", "retries", "rails", "paths", "devices", "window", "pool", "checksum    on",
+		"heartbeat      15s ", "service level", "path MTU", "retries", "rails", "paths", "devices", "window", "pool",
+		"checksum    on between machines",
 		"encryption  off", "poll ", "GID index",
 	} {
 		if !strings.Contains(out, want) {
