@@ -49,7 +49,9 @@ func TestCores(t *testing.T) {
 			t.Logf("%v needs %d cores; this machine has %d", c.args, c.need, len(cores))
 			continue
 		}
-		p := startJob(t, 0, append(c.args, "--output", filepath.Join(t.TempDir(), "%r"), "rank", "cores")...)
+		// A GOMAXPROCS of the environment is the user's, which ranks inherit.
+		args := append([]string{"-u", "GOMAXPROCS", "ibrun"}, c.args...)
+		p := startCommand(t, 0, exec.Command("env", append(args, "--output", filepath.Join(t.TempDir(), "%r"), "rank", "cores")...))
 		p.wantCode(0, "")
 		files, err := filepath.Glob(filepath.Join(filepath.Dir(p.cmd.Args[len(p.cmd.Args)-3]), "*"))
 		if err != nil {
