@@ -104,9 +104,9 @@ type Endpoint interface {
 // Deferrer is an optional interface of an endpoint that can send several messages together, at the cost of one. Callers
 // find out by type assertion, once, when they connect.
 type Deferrer interface {
-	// SendLater is Send for a message that may wait until the next Send, Push, Read or Flush of this endpoint, or the next Poll of
-	// its domain. If none of them follows, the message is sent after some milliseconds. kept reports whether the message waits. If
-	// it has been sent, so have those before it.
+	// SendLater is Send for a message that may wait until the next Send, SendFrom, Push, Read or Flush of this endpoint, or the next
+	// Poll of its domain. If none of them follows, the message is sent after some milliseconds. kept reports whether the message
+	// waits. If kept is false and err is nil, it has been sent, and so have those before it.
 	SendLater(header, payload []byte) (kept bool, err error)
 	// Flush sends the messages that wait. Errors are reported as those of Send are.
 	Flush()

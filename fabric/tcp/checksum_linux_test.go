@@ -25,15 +25,15 @@ func TestChecksums(t *testing.T) {
 		forwarded      bool
 		want           bool
 	}{
-		"direct":                {direct, direct, "127.0.0.1", false, false},
-		"direct, IPv6":          {direct, direct, "::1", false, false},
-		"forwarded":             {direct, direct, "127.0.0.1", true, true},
-		"demanded":              {check, check, "127.0.0.1", false, true},
-		"demanded by client":    {check, direct, "127.0.0.1", false, true},
-		"demanded by server":    {direct, check, "127.0.0.1", false, true},
-		"off":                   {off, off, "127.0.0.1", true, false},
-		"encrypted":             {encrypted, encrypted, "127.0.0.1", false, false},
-		"encrypted and forward": {encrypted, encrypted, "127.0.0.1", true, false},
+		"direct":               {direct, direct, "127.0.0.1", false, false},
+		"direct, IPv6":         {direct, direct, "::1", false, false},
+		"forwarded":            {direct, direct, "127.0.0.1", true, true},
+		"demanded":             {check, check, "127.0.0.1", false, true},
+		"demanded by client":   {check, direct, "127.0.0.1", false, true},
+		"demanded by server":   {direct, check, "127.0.0.1", false, true},
+		"off":                  {off, off, "127.0.0.1", true, false},
+		"encrypted":            {encrypted, encrypted, "127.0.0.1", false, false},
+		"encrypted, forwarded": {encrypted, encrypted, "127.0.0.1", true, false},
 	} {
 		ip := netip.MustParseAddr(c.ip)
 		if l, err := net.Listen("tcp", netip.AddrPortFrom(ip, 0).String()); err != nil {

@@ -48,8 +48,8 @@
 // carries everything. On a loopback device, where the kernel's copy is the limit, several streams are not faster, and between
 // machines one stream fills what two cores can copy.
 //
-// Messages of SendLater are kept as unsent until the next Send, Push, Read, Flush or Poll, and then sent from the copy in one
-// system call. The caller uses it for messages that are sent in a row, and for the next ones of goroutines that were woken
+// Messages of SendLater are kept as unsent until the next Send, SendFrom, Push, Read, Flush or Poll, and then sent from the copy
+// in one system call. The caller uses it for messages that are sent in a row, and for the next ones of goroutines that were woken
 // together. If the program calls nothing more, the timer of "Progress" sends them after a millisecond or more.
 //
 // # Memory
@@ -90,8 +90,8 @@
 // Unless Transport.NoChecksum or Encrypt is set, the header of every frame between two machines has a CRC32C of itself and of
 // its body. TCP's own checksum misses one of 65,536 changes, and network devices have changed packets and computed it anew. In
 // one machine there is no such device, and checksums would cost up to a quarter of the bandwidth. A connection counts as one
-// within a machine if both ends have the same address, and both see the same two ports. What forwards the bytes between the two
-// would have two connections, and the ports of both are the same only by a rare chance. If a broken connection is replaced by one
+// within a machine if both ends have the same address, and both see the same two ports. A proxy between the two peers has a
+// connection to each of them, and only by a rare chance do these have the same ports. If a broken connection is replaced by one
 // of the other kind, the headers of the kept messages are written again.
 //
 // A part of a Read counts as received when its checksum matches. If a checksum does not match, the connection is made again, and

@@ -32,8 +32,8 @@ import (
 // the peer learns that if only long packets are lost.
 //
 // A connection within one machine has no checksums. If the client finds that both ends have the same address, it names the ends
-// in the hello. If the server finds the same ends, it sets optionLocal in the challenge. Where a host or a process between the
-// two forwards what they send, there are two connections. Their ports are the same only by a rare chance.
+// in the hello. If the server finds the same ends, it sets optionLocal in the challenge. A proxy between the two has a connection
+// to each of them, and only by a rare chance do these have the same ports.
 //
 // A session is what two peers send each other over one connection after the other. If one breaks, the next one resumes the
 // session: each side sends again what follows the position of the other.

@@ -10,8 +10,8 @@ import (
 const (
 	// maxRetained is the most that is kept for one peer.
 	maxRetained = 4 << 20
-	// maxQueued is the part of it that may wait to be sent for the first time. A message and a shutdown fit behind what SendLater
-	// keeps. More would only delay what comes behind.
+	// maxQueued is the part of it that may wait to be sent for the first time. Behind what SendLater keeps there is room for the
+	// longest message and a shutdown. With more, later messages would only wait longer.
 	maxQueued = maxDeferred + headerBytes + maxSend + headerBytes
 	// minRing is the length of the first ring buffer of a connection.
 	minRing = 4 << 10

@@ -19,8 +19,8 @@ const (
 )
 
 // localCongestionControl is the congestion control of a connection within one machine: the one that every kernel has. There
-// is no path to share with others. BBR limits what is in flight there. With BBR, streams of messages of 256 KiB had a third of
-// the bandwidth, those of 64 KiB half, and those of 4 MiB two thirds.
+// is no path to share with others. BBR limits what is in flight there. With BBR, streams of messages of 64 KiB had half of the
+// bandwidth, those of 256 KiB a third, and those of 4 MiB two thirds.
 const localCongestionControl = "reno"
 
 // maxRetransmitInterval is the longest time between two retransmissions. It is the shortest that the kernel allows.

@@ -48,7 +48,7 @@ func TestEncrypted(t *testing.T) {
 	fabrictest.Rules(t, encrypted(overInterface("127.0.0.1/32", 64<<10)))
 }
 
-// TestConformance runs the suite with checksums. Other tests have none.
+// TestConformance runs the suite with checksums. By default, connections within this machine have none.
 func TestConformance(t *testing.T) {
 	fabrictest.Run(t, func(tb testing.TB, n int) []fabric.Transport {
 		ts := overInterface("127.0.0.1/32", 64<<10)(tb, n)

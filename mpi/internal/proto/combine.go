@@ -10,7 +10,7 @@ import (
 // long. There are two cases:
 //
 //   - Goroutines that have been woken together usually send next, each of them. Their messages are kept until the last one has
-//     sent.
+//     sent. A message longer than longestWoken is not kept, and the others leave with it.
 //   - A goroutine sends several messages to a peer in a row, such as those of a window. From the fourth one on they are kept,
 //     until they are many, or the first of them is old.
 //
@@ -32,8 +32,8 @@ const (
 	rowTicks = 10_000
 	// The messages of a row are delayed if they leave so long after the last of them was given to the transport: 20 to 200 us.
 	rowDelayTicks = 100_000
-	// longestWoken is the longest message of goroutines that were woken together that is kept, in bytes. They may send to many
-	// peers, and no message is sent before the last one is copied.
+	// longestWoken is the length in bytes of the longest message that is kept for goroutines that were woken together. They may
+	// send to many peers, and each peer waits until the messages to the others have been copied. That was not measured.
 	longestWoken = 16 << 10
 	// The messages of goroutines that were woken together are delayed if the first of them is kept for so long.
 	wokenDelay = 200 * time.Microsecond
