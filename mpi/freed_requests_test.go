@@ -247,7 +247,10 @@ func TestFreedRequests(t *testing.T) {
 // TestFreedRequestsChecked: the same if calls are checked, except collectives that differ. Finalize reports the messages that
 // were never received.
 func TestFreedRequestsChecked(t *testing.T) {
-	runChecked(t, 2, func(p *mpi.Process) error {
+	t.Setenv("IBRUN_CHECK", "1")
+	o := freedOptions()
+	o.Unchecked = false
+	mpitest.RunWith(t, 2, o, func(p *mpi.Process) error {
 		err := newFreedRank(p).free(freeings["Free"], (*freedCase).differs, noPreparation)
 		if p.World().Rank() == 1 { // most messages are sent to this rank
 			err = errors.Join(err, ofClass(p.Finalize(), mpi.ErrOther))
