@@ -2,6 +2,8 @@ package mpi_test
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/ibrun/ibrun/mpi"
@@ -50,6 +52,59 @@ func TestSharedMismatch(t *testing.T) {
 				}
 				var failed *mpi.Error
 				return check(errors.As(err, &failed), "got %v", err)
+			})
+		})
+	}
+}
+
+// TestTableOfImmediates: a table says which immediate collectives of the ranks of a node use messages. Those in progress may be
+// of both kinds.
+func TestTableOfImmediates(t *testing.T) {
+	t.Setenv("IBRUN_TRANSPORT", "") // the memory transport shares memory between all ranks
+	for _, c := range []struct {
+		rules string
+		sends bool
+	}{
+		{"", false},
+		{`{"collective": "ibcast", "algorithm": "messages", "max_bytes": 100}`, true},
+		{`{"collective": "ibcast", "algorithm": "messages", "max_bytes": 7}`, false},
+		{`{"collective": "bcast", "algorithm": "binomial"}`, false},
+	} {
+		t.Run(c.rules, func(t *testing.T) {
+			useTable(t, c.rules)
+			mpitest.RunWith(t, 4, mpitest.Options{Unchecked: true}, func(p *mpi.Process) error {
+				w := p.World()
+				if err := w.Barrier(); err != nil {
+					return err
+				}
+				before, err := p.Recorded()
+				if err != nil {
+					return err
+				}
+				const calls = 20
+				var reqs []mpi.Request
+				short, long := make([][]int, calls), make([][]int, calls)
+				for i := range calls {
+					short[i], long[i] = []int{i * w.Rank()}, slices.Repeat([]int{i * w.Rank()}, 1000)
+					for _, x := range [][]int{short[i], long[i]} {
+						r, err := mpi.Ibcast(w, x, i%4)
+						if err != nil {
+							return err
+						}
+						reqs = append(reqs, r)
+					}
+				}
+				if err := mpi.Waitall(reqs, nil); err != nil {
+					return err
+				}
+				for i := range calls {
+					if want := i * (i % 4); short[i][0] != want || long[i][999] != want {
+						return fmt.Errorf("call %d: got %d and %d, want %d", i, short[i][0], long[i][999], want)
+					}
+				}
+				after, err := p.Recorded()
+				sent := after.Sent - before.Sent
+				return errors.Join(err, check((sent > 0) == c.sends, "%d messages were sent", sent))
 			})
 		})
 	}

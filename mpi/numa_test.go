@@ -67,9 +67,14 @@ func runOnNUMA(t *testing.T, of []int, f func(p *mpi.Process) error) {
 func useTwoLevels(t *testing.T) {
 	t.Helper()
 	const rule = `{"collective": "%s", "algorithm": "shared memory, two-level"}`
-	text := fmt.Sprintf(`{"ibrun_collectives": 1, "rules": [`+rule+","+rule+","+rule+"]}", "barrier", "reduce", "allreduce")
+	useTable(t, fmt.Sprintf(rule+","+rule+","+rule, "barrier", "reduce", "allreduce"))
+}
+
+// useTable sets a table of collectives with these rules.
+func useTable(t *testing.T, rules string) {
+	t.Helper()
 	name := filepath.Join(t.TempDir(), "table.json")
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(name, []byte(`{"ibrun_collectives": 1, "rules": [`+rules+"]}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("IBRUN_COLLECTIVES", name)

@@ -58,7 +58,7 @@ func Collectives(getenv func(string) string, names []string, sizes, ranks []int)
 					OnCrowdedNode: algorithm(t, c, size, n, coll.Direct|coll.Crowded),
 					OnNUMANodes:   algorithm(t, c, size, n, numa), OnNodes: algorithm(t, c, size, n, memory),
 					PersistentOnNodes: algorithm(t, c, size, n, nodes), Apart: algorithm(t, c, size, n, coll.Messages)}
-				x.Immediate = immediate(c, size, n, x.Apart)
+				x.Immediate = immediate(t, c, size, n, x.Apart)
 				all = append(all, x)
 			}
 		}
@@ -77,8 +77,8 @@ func nodesOf(ranks int) coll.Family {
 }
 
 // immediate returns the algorithm of an immediate collective on one node. messages is that which it uses otherwise.
-func immediate(c coll.Collective, bytes, ranks int, messages Algorithm) Algorithm {
-	if r := coll.ChooseImmediate(c, bytes, ranks, coll.Direct); r.Algorithm != coll.None {
+func immediate(t *coll.Table, c coll.Collective, bytes, ranks int, messages Algorithm) Algorithm {
+	if r := coll.ChooseImmediate(t, c, bytes, ranks, coll.Direct); r.Algorithm != coll.None {
 		return Algorithm{r.Algorithm.String(), r.Conditions()}
 	}
 	return messages
@@ -95,6 +95,7 @@ const TableVariable = coll.TableVariable
 
 // Rule says for which sizes and numbers of ranks an algorithm is used. 0 means any. Bytes are counted as in [Collective].
 type Rule struct {
+	// Collective is a name of [Measured], and Algorithm one of [Algorithms].
 	Collective, Algorithm        string
 	MaxBytes, MinRanks, MaxRanks int
 	// Nodes says that it is for ranks on several nodes, with several ranks on one of them.
@@ -105,42 +106,53 @@ type Rule struct {
 func EncodeTable(rules []Rule) []byte {
 	t := &coll.Table{}
 	for _, x := range rules {
-		c, _ := coll.ParseCollective(x.Collective)
+		c, immediate, _ := coll.ParseCall(x.Collective)
 		r := coll.Rule{Collective: c, MaxBytes: x.MaxBytes, MinRanks: x.MinRanks, MaxRanks: x.MaxRanks}
-		if x.Nodes {
+		if r.Algorithm, _ = coll.ParseAlgorithm(c, immediate, x.Algorithm); x.Nodes {
 			r.Needs = coll.TwoLevels
 		}
-		for _, a := range coll.Candidates(c) {
-			if a.String() == x.Algorithm {
-				r.Algorithm = a
-			}
+		if immediate {
+			t.Immediate = append(t.Immediate, r)
+		} else {
+			t.Rules = append(t.Rules, r)
 		}
-		t.Rules = append(t.Rules, r)
 	}
 	return t.Encode()
 }
 
-// Measured returns the names of the collectives of which there are several algorithms for blocking calls.
-func Measured() (names []string) {
+// MessagesName is the name of the algorithm of an immediate collective that uses messages.
+const MessagesName = coll.MessagesName
+
+// Measured returns the names of the collectives of which there are several algorithms: for blocking calls, such as bcast, and
+// then, unless the ranks are apart, for immediate ones within a node, such as ibcast.
+func Measured(apart bool) (names []string) {
 	for c := coll.OfBarrier; c <= coll.OfReduceScatter; c++ {
 		if len(coll.Candidates(c)) > 1 {
 			names = append(names, c.String())
+		}
+	}
+	for c := coll.OfBarrier; c <= coll.OfReduceScatter && !apart; c++ {
+		if len(coll.ImmediateCandidates(c)) > 1 {
+			names = append(names, "i"+c.String())
 		}
 	}
 	return names
 }
 
 // Algorithms returns the names of the algorithms of a collective between some ranks of one node, or of several nodes with the
-// same number of ranks.
+// same number of ranks. One of an immediate collective is MessagesName.
 func Algorithms(name string, ranks int, nodes bool) (names []string) {
-	c, _ := coll.ParseCollective(name)
-	family := coll.Direct
+	c, immediate, _ := coll.ParseCall(name)
+	family, candidates := coll.Direct, coll.Candidates(c)
+	if immediate {
+		candidates = coll.ImmediateCandidates(c)
+	}
 	if nodes {
 		family = coll.EvenLevels
 	}
-	for _, a := range coll.Candidates(c) {
-		if a.Possible(c, ranks, family) {
-			names = append(names, a.String())
+	for _, a := range candidates {
+		if a == coll.None || a.Possible(c, ranks, family) {
+			names = append(names, a.TableName())
 		}
 	}
 	return names

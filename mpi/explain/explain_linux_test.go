@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -211,6 +212,41 @@ func TestLists(t *testing.T) {
 	}
 	if paths, err := Paths("tcp,tcp", os.Getenv, nil); err != nil || len(paths) != 1 {
 		t.Errorf("%+v, %v", paths, err)
+	}
+}
+
+// TestTableOfImmediates: a table that EncodeTable writes decides about immediate collectives, too.
+func TestTableOfImmediates(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "table.json")
+	table := EncodeTable([]Rule{
+		{Collective: "ibcast", Algorithm: "direct copy", MaxBytes: 100},
+		{Collective: "ibcast", Algorithm: MessagesName, MinRanks: 4},
+		{Collective: "bcast", Algorithm: "binomial", MaxRanks: 3},
+	})
+	if err := os.WriteFile(path, table, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	getenv := func(name string) string {
+		if name == TableVariable {
+			return path
+		}
+		return ""
+	}
+	all, err := Collectives(getenv, []string{"bcast"}, []int{100, 101}, []int{3, 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{
+		"binomial, direct copy", "binomial, shared memory", "shared memory, direct copy", "shared memory, binomial",
+	} {
+		if got := all[i].OnNode.Name + ", " + all[i].Immediate.Name; got != want {
+			t.Errorf("bcast of %d bytes between %d ranks: %s, want %s", all[i].Bytes, all[i].Ranks, got, want)
+		}
+	}
+	for _, name := range Measured(false) {
+		if names := Algorithms(name, 4, false); len(names) < 2 {
+			t.Errorf("%s has the algorithms %q", name, names)
+		}
 	}
 }
 

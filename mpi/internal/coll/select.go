@@ -237,20 +237,37 @@ func byCollective(table []Rule) (of [len(collectiveNames)][]Rule) {
 }
 
 // ChooseImmediate returns the rule that selects the algorithm of an immediate collective within a node, between ranks that have
-// the algorithms of a family. The rule has the algorithm None if the collective uses messages. Rules with SharedMemory are not
-// used if the slots of so many ranks are too short; see [ShmImmediate].
-func ChooseImmediate(c Collective, bytes, ranks int, f Family) Rule {
+// the algorithms of a family: the first one that fits, of the table and then of this package. The rule has the algorithm None if
+// the collective uses messages. Rules with SharedMemory are not used if the slots of so many ranks are too short; see
+// [ShmImmediate]. Those with DirectCopy are not used if there is nothing to copy.
+func ChooseImmediate(t *Table, c Collective, bytes, ranks int, f Family) Rule {
 	if ranks == 1 {
 		return Rule{}
 	}
 	fits := fitsImmediate(c, bytes, ranks)
-	of := immediateRulesOf[c]
-	for i := range of {
-		if r := &of[i]; (fits || r.Algorithm != SharedMemory) && r.fits(c, bytes, ranks, true, f) {
+	if t != nil {
+		if r := searchImmediate(t.Immediate, fits, c, bytes, ranks, f); r != nil {
 			return *r
 		}
 	}
+	if r := searchImmediate(immediateRulesOf[c], fits, c, bytes, ranks, f); r != nil {
+		return *r
+	}
 	return Rule{}
+}
+
+// searchImmediate returns the first rule that fits, or nil. fits says whether the slots have room.
+func searchImmediate(rules []Rule, fits bool, c Collective, bytes, ranks int, f Family) *Rule {
+	for i := range rules {
+		r := &rules[i]
+		if r.Algorithm == SharedMemory && !fits || r.Algorithm == DirectCopy && bytes == 0 {
+			continue
+		}
+		if r.fits(c, bytes, ranks, true, f) {
+			return r
+		}
+	}
+	return nil
 }
 
 // selectAlgorithm returns the algorithm of the first rule that fits, for ranks that do not all share memory.

@@ -30,6 +30,7 @@ type ShmImmediate struct {
 	allocated  slotsAllocated
 	remote     RemoteMemory // nil: the ranks cannot read each other's memory
 	processes  []uint64     // with remote: those of the ranks
+	table      *Table       // rules that are searched first; nil: none
 
 	begun, posted, ended uint64     // number of parts
 	allEnded             uint64     // parts that all ranks have ended, as far as this rank knows
@@ -49,6 +50,8 @@ type ShmImmediateConfig struct {
 	Crowded    bool
 	// Sync is how this rank publishes its words.
 	Sync WordPublisher
+	// Table has the rules that are searched first; nil: none. It is the same at every rank.
+	Table *Table
 }
 
 // WordPublisher publishes words of shared memory.
@@ -85,6 +88,7 @@ func NewShmImmediate(c ShmImmediateConfig) (*ShmImmediate, error) {
 	}
 	f := &ShmImmediate{
 		words: c.Words, slots: c.Data, rank: c.Rank, size: c.Size, room: immediateRoomOf(c.Size), sync: c.Sync, allocate: c.Allocate,
+		table: c.Table,
 	}
 	if c.Crowded {
 		f.copier.AssumeNear()

@@ -6,7 +6,7 @@ import (
 )
 
 // An immediate Bcast or Scatter of long blocks may copy them directly from the memory of the root, as a blocking one does
-// (shm_direct.go); immediateRules says when. Its steps are:
+// (shm_direct.go); ChooseImmediate says when. Its steps are:
 //
 //  1. Advance: the root posts the address of its buffer in its slot, and the others post their slots. The step is done when the
 //     root has posted.
@@ -59,7 +59,7 @@ func (f *ShmImmediate) Select(c Collective, bytes int) Algorithm {
 	if f.remote != nil {
 		has = Direct
 	}
-	return ChooseImmediate(c, bytes, f.size, has).Algorithm
+	return ChooseImmediate(f.table, c, bytes, f.size, has).Algorithm
 }
 
 // addDirect records the steps of a call with direct copies, which f does.

@@ -51,18 +51,24 @@ func newDirectRun(t *testing.T, ranks, n, stream int) *directRun {
 		}
 		x.cases = append(x.cases, y)
 	}
-	for range ranks {
+	x.makeStates()
+	return x
+}
+
+// makeStates makes the states of all calls, which have not begun.
+func (x *directRun) makeStates() {
+	x.next, x.waits, x.errs = nil, nil, nil
+	for n := len(x.cases); len(x.next) < len(x.all); {
 		x.next, x.waits = append(x.next, make([]int, n)), append(x.waits, make([]int, n))
 		x.errs = append(x.errs, make([]error, n))
 	}
-	return x
 }
 
 // leastDirect returns a number of bytes, counted as [Rule.MaxBytes] describes, from which on a collective makes direct copies;
 // 0 if it makes none.
 func leastDirect(c Collective, ranks int) int {
 	for n := kib; n <= 2048*kib; n *= 2 {
-		if ChooseImmediate(c, n, ranks, Direct).Algorithm == DirectCopy {
+		if ChooseImmediate(nil, c, n, ranks, Direct).Algorithm == DirectCopy {
 			return n
 		}
 	}
@@ -138,6 +144,94 @@ func TestDirectImmediate(t *testing.T) {
 			}
 			x.run(func() bool { return false })
 		})
+	}
+}
+
+// immediateTable returns a table with rules of immediate collectives.
+func immediateTable(t *testing.T) *Table {
+	t.Helper()
+	table, err := ParseTable([]byte(`{"ibrun_collectives": 1, "rules": [
+		{"collective": "ibcast", "algorithm": "direct copy"},
+		{"collective": "iscatter", "algorithm": "direct copy"},
+		{"collective": "igather", "algorithm": "shared memory"},
+		{"collective": "ireduce", "algorithm": "messages", "max_bytes": 100},
+		{"collective": "gather", "algorithm": "linear"},
+		{"collective": "ialltoall", "algorithm": "messages", "min_ranks": 4}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+// TestImmediateTable: the rules of a table are searched first, for blocks of any length, and calls that they select end with the
+// right results.
+func TestImmediateTable(t *testing.T) {
+	table := immediateTable(t)
+	for _, ranks := range []int{2, 3, 5} {
+		x := newDirectRun(t, ranks, 0, 1)
+		for _, f := range x.all {
+			f.table = table
+		}
+		for _, n := range []int{1, 64, 5000, 100_000} {
+			for _, c := range immediateKinds {
+				want := ChooseImmediate(nil, c, n, ranks, Direct).Algorithm
+				switch c {
+				case OfBcast, OfScatter:
+					want = DirectCopy
+				case OfGather:
+					want = SharedMemory
+				case OfReduce:
+					if n <= 100 {
+						want = None
+					}
+				case OfAlltoall:
+					if ranks >= 4 {
+						want = None
+					}
+				}
+				if got := x.all[0].Select(c, n); got != want {
+					t.Errorf("%v of %d bytes between %d ranks: %v, want %v", c, n, ranks, got, want)
+				}
+				if want == None || n > 5000 && c != OfBcast && c != OfScatter && c != OfGather { // long reductions take seconds
+					continue
+				}
+				y := newCase(t, x.rnd, x.all, c, n)
+				if s := &y.plans[0].SharedCalls[0]; s.Used() {
+					x.cases = append(x.cases, y)
+				} else if c == OfBcast || c == OfScatter || c == OfGather {
+					t.Errorf("%v of %d bytes between %d ranks uses messages", c, n, ranks)
+				}
+			}
+		}
+		x.makeStates()
+		x.run(func() bool { return false })
+	}
+}
+
+// TestImmediateTableLimits: rules of a table are not used where they cannot hold, and not for the phases of collectives on
+// several nodes.
+func TestImmediateTableLimits(t *testing.T) {
+	table := immediateTable(t)
+	words, data := ShmImmediatesBytes(2, true)
+	s, err := NewShmImmediates(ShmImmediateConfig{
+		Words: segment(words), Data: segment(data), Size: 2, Sync: gosched{new(atomic.Bool)}, Table: table,
+	}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s[fanIn].Select(OfReduce, 8); got != SharedMemory {
+		t.Errorf("a phase of a reduction on several nodes: %v", got)
+	}
+	for _, f := range []Family{Shared, Direct} {
+		if got := ChooseImmediate(table, OfBcast, 0, 3, f).Algorithm; got != SharedMemory {
+			t.Errorf("a broadcast of nothing: %v", got)
+		}
+	}
+	if got := ChooseImmediate(table, OfBcast, 1000, 3, Shared).Algorithm; got != SharedMemory {
+		t.Errorf("a broadcast between ranks that cannot read each other's memory: %v", got)
+	}
+	if got := ChooseImmediate(table, OfGather, 1<<20, 4096, Direct).Algorithm; got != None {
+		t.Errorf("a gather of long blocks with short slots: %v", got)
 	}
 }
 

@@ -278,18 +278,18 @@ func TestImmediateRules(t *testing.T) {
 		for _, ranks := range []int{2, 3, 16, 70, 128, 1000, 4096} {
 			room := partRoom(c, ranks)
 			for _, n := range []int{0, 1, room, room + 1, 8 * kib} {
-				a := ChooseImmediate(c, n, ranks, Shared).Algorithm
+				a := ChooseImmediate(nil, c, n, ranks, Shared).Algorithm
 				if fits := n <= room || room >= minPartBytes; n <= 8*kib && (a == SharedMemory) != fits {
 					t.Errorf("%v of %d bytes between %d ranks: %v; the room is %d", c, n, ranks, a, room)
 				}
 			}
 			for n := 1; n <= 1<<24; n *= 2 {
 				for _, f := range []Family{Shared, Direct} {
-					used[ChooseImmediate(c, n, ranks, f)] = true
+					used[ChooseImmediate(nil, c, n, ranks, f)] = true
 				}
 			}
 		}
-		if a := ChooseImmediate(c, 8, 1, Direct).Algorithm; a != None {
+		if a := ChooseImmediate(nil, c, 8, 1, Direct).Algorithm; a != None {
 			t.Errorf("%v of one rank: %v", c, a)
 		}
 	}

@@ -36,9 +36,13 @@ func ShmImmediatesBytes(ranks int, severalNodes bool) (words, data int) {
 	return words, data
 }
 
-// NewShmImmediates returns a ShmImmediates. The other argument is as in [ShmImmediatesBytes].
+// NewShmImmediates returns a ShmImmediates. The other argument is as in [ShmImmediatesBytes]. On several nodes the table is not
+// used: its rules are for whole collectives, and not for a phase.
 func NewShmImmediates(c ShmImmediateConfig, severalNodes bool) (*ShmImmediates, error) {
 	all := new(ShmImmediates)
+	if severalNodes {
+		c.Table = nil
+	}
 	words, data := ShmImmediateBytes(c.Size)
 	for i := range all {
 		f, err := NewShmImmediate(c)

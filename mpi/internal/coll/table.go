@@ -7,12 +7,16 @@ import (
 	"hash/fnv"
 	"os"
 	"slices"
+	"strings"
 )
 
 // Table has rules that are searched before those of this package, as `ibrun bench tune` finds them by measuring.
 type Table struct {
 	Rules []Rule
-	// Hash is a hash of the rules. The ranks of a job must have the same.
+	// Immediate are the rules of immediate calls within a node. Their algorithms are SharedMemory, DirectCopy, and None for
+	// messages.
+	Immediate []Rule
+	// Hash is a hash of all rules. The ranks of a job must have the same.
 	Hash uint64
 }
 
@@ -28,7 +32,7 @@ type file struct {
 	Rules  []fileRule `json:"rules"`
 }
 
-// fileRule is a Rule in a file. 0 means any.
+// fileRule is a Rule in a file. 0 means any. The immediate form of a collective has an i before the name.
 type fileRule struct {
 	Collective string `json:"collective"`
 	Algorithm  string `json:"algorithm"`
@@ -63,32 +67,38 @@ func ParseTable(b []byte) (*Table, error) {
 	if f.Format != tableFormat {
 		return nil, fmt.Errorf("it is no table of collectives of format %d", tableFormat)
 	}
-	h := fnv.New64a()
 	t := &Table{}
 	for i, x := range f.Rules {
-		r, err := x.rule()
-		if err != nil {
+		r, immediate, err := x.rule()
+		switch {
+		case err != nil:
 			return nil, fmt.Errorf("rule %d: %w", i, err)
+		case immediate:
+			t.Immediate = append(t.Immediate, r)
+		default:
+			t.Rules = append(t.Rules, r)
 		}
-		t.Rules = append(t.Rules, r)
-		fmt.Fprintln(h, r) // never fails
 	}
+	h := fnv.New64a()
+	fmt.Fprintln(h, t.Rules, t.Immediate) // never fails
 	t.Hash = h.Sum64()
 	return t, nil
 }
 
-// rule returns the rule, or an error if the algorithm is none of the collective.
-func (x fileRule) rule() (r Rule, err error) {
-	c, ok := ParseCollective(x.Collective)
+// rule returns the rule, and whether it is one of immediate calls, or an error if the algorithm is none of the collective.
+func (x fileRule) rule() (r Rule, immediate bool, err error) {
+	c, immediate, ok := ParseCall(x.Collective)
 	if !ok {
-		return r, fmt.Errorf("unknown collective %q", x.Collective)
+		return r, false, fmt.Errorf("unknown collective %q", x.Collective)
 	}
-	a := Algorithm(max(0, slices.Index(algorithmNames[:], x.Algorithm)))
-	if a == None || !slices.Contains(Candidates(c), a) {
-		return r, fmt.Errorf("%q is no algorithm of %v", x.Algorithm, c)
-	}
-	if x.MaxBytes < 0 || x.MinRanks < 0 || x.MaxRanks < 0 {
-		return r, errors.New("a limit is negative")
+	a, ok := ParseAlgorithm(c, immediate, x.Algorithm)
+	switch {
+	case !ok:
+		return r, false, fmt.Errorf("%q is no algorithm of %s", x.Algorithm, x.Collective)
+	case x.MaxBytes < 0 || x.MinRanks < 0 || x.MaxRanks < 0:
+		return r, false, errors.New("a limit is negative")
+	case x.Nodes && immediate:
+		return r, false, fmt.Errorf("rules of %s are for the ranks of one node", x.Collective)
 	}
 	r = Rule{Collective: c, Algorithm: a, MaxBytes: x.MaxBytes, MinRanks: x.MinRanks, MaxRanks: x.MaxRanks,
 		PowerOfTwo: c == OfAllgather && a == RecursiveDoubling, Commutative: c == OfAllreduce && a == Ring}
@@ -98,7 +108,7 @@ func (x fileRule) rule() (r Rule, err error) {
 	if r.MaxBytes == 0 {
 		r.MaxBytes = always
 	}
-	return r, nil
+	return r, immediate, nil
 }
 
 // Candidates returns all algorithms of a collective.
@@ -115,17 +125,66 @@ func Candidates(c Collective) (found []Algorithm) {
 	return append(found, algorithms[c]...)
 }
 
+// ImmediateCandidates returns all algorithms of an immediate collective within a node. None stands for messages.
+func ImmediateCandidates(c Collective) []Algorithm {
+	switch c {
+	case OfAllgatherv:
+		return nil
+	case OfBcast, OfScatter:
+		return []Algorithm{SharedMemory, DirectCopy, None}
+	}
+	return []Algorithm{SharedMemory, None}
+}
+
+// ParseCall returns the collective with a name. The immediate form has an i before the name.
+func ParseCall(name string) (c Collective, immediate, ok bool) {
+	if c, ok = ParseCollective(name); ok {
+		return c, false, true
+	}
+	name, immediate = strings.CutPrefix(name, "i")
+	c, ok = ParseCollective(name)
+	return c, immediate, ok && immediate
+}
+
+// ParseAlgorithm returns the algorithm of a collective with a name, among those of blocking or of immediate calls.
+func ParseAlgorithm(c Collective, immediate bool, name string) (Algorithm, bool) {
+	candidates := Candidates(c)
+	if immediate {
+		candidates = ImmediateCandidates(c)
+	}
+	i := slices.IndexFunc(candidates, func(a Algorithm) bool { return a.TableName() == name })
+	if i < 0 {
+		return None, false
+	}
+	return candidates[i], true
+}
+
+// MessagesName is the name of None in a table, where it is the algorithm of immediate calls that use messages.
+const MessagesName = "messages"
+
+// TableName returns the name of an algorithm in a table.
+func (a Algorithm) TableName() string {
+	if a == None {
+		return MessagesName
+	}
+	return a.String()
+}
+
 // Encode returns the content of a file.
 func (t *Table) Encode() []byte {
 	f := file{Format: tableFormat}
-	for _, r := range t.Rules {
-		n := r.MaxBytes
-		if n == always {
-			n = 0
+	add := func(prefix string, rules []Rule) {
+		for _, r := range rules {
+			n := r.MaxBytes
+			if n == always {
+				n = 0
+			}
+			f.Rules = append(f.Rules, fileRule{prefix + r.Collective.String(), r.Algorithm.TableName(), n, r.MinRanks, r.MaxRanks,
+				r.Needs&TwoLevels != 0})
 		}
-		f.Rules = append(f.Rules, fileRule{r.Collective.String(), r.Algorithm.String(), n, r.MinRanks, r.MaxRanks,
-			r.Needs&TwoLevels != 0})
 	}
+	add("", t.Rules)
+	add("i", t.Immediate)
 	b, _ := json.MarshalIndent(f, "", "  ") // it consists of numbers and strings
 	return append(b, '\n')
 }

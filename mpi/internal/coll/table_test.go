@@ -15,6 +15,8 @@ func TestTable(t *testing.T) {
 		{"collective": "allgather", "algorithm": "recursive doubling"},
 		{"collective": "gather", "algorithm": "linear", "several_nodes": true},
 		{"collective": "reduce", "algorithm": "two-level", "max_bytes": 10},
+		{"collective": "iallreduce", "algorithm": "shared memory", "max_bytes": 50},
+		{"collective": "iallreduce", "algorithm": "messages"},
 		{"collective": "barrier", "algorithm": "dissemination"}]}`
 	x, err := ParseTable([]byte(text))
 	if err != nil {
@@ -40,12 +42,14 @@ func TestTable(t *testing.T) {
 		}
 	}
 	again, err := ParseTable(x.Encode())
-	if err != nil || !slices.Equal(again.Rules, x.Rules) || again.Hash != x.Hash {
+	if err != nil || !slices.Equal(again.Rules, x.Rules) || !slices.Equal(again.Immediate, x.Immediate) || again.Hash != x.Hash {
 		t.Errorf("%v, %+v, want %+v", err, again, x)
 	}
-	other, err := ParseTable(bytes.Replace(x.Encode(), []byte("100"), []byte("101"), 1))
-	if err != nil || other.Hash == x.Hash {
-		t.Errorf("%v, another table has the same hash", err)
+	for old, changed := range map[string]string{": 100": ": 101", ": 50": ": 51", "iallreduce": "ireduce"} {
+		other, err := ParseTable(bytes.Replace(x.Encode(), []byte(old), []byte(changed), 1))
+		if err != nil || other.Hash == x.Hash {
+			t.Errorf("%v, another table has the same hash", err)
+		}
 	}
 }
 
@@ -78,12 +82,20 @@ func TestTableErrors(t *testing.T) {
 	rule := func(text string) string { return `{"ibrun_collectives": 1, "rules": [{"collective": ` + text + `}]}` }
 	for text, want := range map[string]string{
 		"": "JSON", "{}": "no table", `{"ibrun_collectives": 2}`: "no table",
-		rule(`"sum"`):                                             `unknown collective "sum"`,
-		rule(`"barrier", "algorithm": "ring"`):                    "no algorithm of barrier",
-		rule(`"bcast", "algorithm": "none"`):                      "no algorithm of bcast",
-		rule(`"barrier", "algorithm": "direct copy"`):             "no algorithm of barrier",
-		rule(`"bcast", "algorithm": "binomial", "min_ranks": -1`): "negative",
-		rule(`"allgatherv", "algorithm": "shared memory"`):        "no algorithm of allgatherv",
+		rule(`"sum"`):                                                    `unknown collective "sum"`,
+		rule(`"barrier", "algorithm": "ring"`):                           "no algorithm of barrier",
+		rule(`"bcast", "algorithm": "none"`):                             "no algorithm of bcast",
+		rule(`"barrier", "algorithm": "direct copy"`):                    "no algorithm of barrier",
+		rule(`"bcast", "algorithm": "binomial", "min_ranks": -1`):        "negative",
+		rule(`"allgatherv", "algorithm": "shared memory"`):               "no algorithm of allgatherv",
+		rule(`"ibcast", "algorithm": "binomial"`):                        "no algorithm of ibcast",
+		rule(`"ibcast", "algorithm": "none"`):                            "no algorithm of ibcast",
+		rule(`"bcast", "algorithm": "messages"`):                         "no algorithm of bcast",
+		rule(`"igather", "algorithm": "direct copy"`):                    "no algorithm of igather",
+		rule(`"iallgatherv", "algorithm": "messages"`):                   "no algorithm of iallgatherv",
+		rule(`"iscan", "algorithm": "messages"`):                         `unknown collective "iscan"`,
+		rule(`"i", "algorithm": "messages"`):                             `unknown collective "i"`,
+		rule(`"ibcast", "algorithm": "messages", "several_nodes": true`): "one node",
 	} {
 		if _, err := ParseTable([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)

@@ -169,7 +169,7 @@ func (g *collState) useSegment(l segmentLayout, crowded bool) (err error) {
 	}
 	immediates, err := coll.NewShmImmediates(coll.ShmImmediateConfig{
 		Words: mem[sharedWordsBytes:l.flat], Data: mem[l.immediate:], Allocate: g.shm.segment.Allocate,
-		Rank: cfg.Rank, Size: cfg.Size, Crowded: crowded, Sync: stepWords{g},
+		Rank: cfg.Rank, Size: cfg.Size, Crowded: crowded, Sync: stepWords{g}, Table: cfg.Table,
 	}, g.levels.Nodes != nil)
 	if err != nil {
 		return err

@@ -262,6 +262,9 @@ func TestWrongUse(t *testing.T) {
 		{"performance --time 0s", "--time more than 0"},
 		{"tune --json --rounds 3", "--rounds of at least 4"},
 		{"tune --hosts a:2,b:2", "with --hosts it wants --output FILE"},
+		{"tune ibcast --hosts a:2,b:2 --output /dev/null", "ibcast is tuned within one node"},
+		{"tune ibcast --transport tcp", "and shm in --transport"},
+		{"tune iscan", `"iscan" cannot be tuned`},
 	} {
 		out := runCommand(t, "/bin/ibrun", nil, strings.Fields(c.words)...)
 		if out.code != exitUsage || out.stdout != "" || out.launched != nil || !strings.Contains(out.stderr, c.want) {

@@ -255,9 +255,10 @@ func TestHints(t *testing.T) {
 	}
 }
 
-// TestTuneRatio: each size has a line that compares the chosen algorithm with the fastest one, and has the time of each.
+// TestTuneRatio: each size has a line that compares the chosen algorithm with the fastest one, and has the time of each, also of
+// immediate collectives.
 func TestTuneRatio(t *testing.T) {
-	out, err := start(t, "tune bcast --sizes 8,1K --rounds 4 --time 1ms --transport shm --json")
+	out, err := start(t, "tune bcast,ibcast --sizes 8,1M --rounds 4 --time 1ms --transport shm --json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +275,7 @@ func TestTuneRatio(t *testing.T) {
 			t.Errorf("%s", text)
 		}
 	}
-	if len(points) != 2 {
+	if len(points) != 4 {
 		t.Errorf("%d points: %s", len(points), out)
 	}
 	out, err = start(t, "tune barrier --rounds 4 --time 1ms --transport shm")
@@ -283,29 +284,33 @@ func TestTuneRatio(t *testing.T) {
 	}
 }
 
-// TestTune writes a table with the fastest algorithm of a barrier: of those within a node, and of those between hosts.
+// TestTune writes a table with the fastest algorithm of a barrier: of those within a node, blocking and immediate, and of those
+// between hosts.
 func TestTune(t *testing.T) {
-	for flags, want := range map[string]struct {
+	for words, want := range map[string]struct {
 		algorithms []string
 		nodes      bool
 	}{
-		"":                     {[]string{"shared memory", "dissemination"}, false},
-		" --hosts localhost:2": {[]string{"two-level", "dissemination"}, true},
+		"barrier":                     {[]string{"shared memory", "dissemination"}, false},
+		"ibarrier":                    {[]string{"shared memory", "messages"}, false},
+		"barrier --hosts localhost:2": {[]string{"two-level", "dissemination"}, true},
 	} {
 		path := filepath.Join(t.TempDir(), "table.json")
-		out, err := start(t, "tune barrier --rounds 1 --time 1ms --transport shm,tcp --output "+path+flags)
+		out, err := start(t, "tune "+words+" --rounds 1 --time 1ms --transport shm,tcp --output "+path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, a := range want.algorithms {
 			if !strings.Contains(out, a) {
-				t.Errorf("%q: %s was not measured:\n%s", flags, a, out)
+				t.Errorf("%q: %s was not measured:\n%s", words, a, out)
 			}
 		}
+		name, _, _ := strings.Cut(words, " ")
 		var table struct {
 			Rules []struct {
-				Algorithm string `json:"algorithm"`
-				Nodes     bool   `json:"several_nodes"`
+				Collective string `json:"collective"`
+				Algorithm  string `json:"algorithm"`
+				Nodes      bool   `json:"several_nodes"`
 			} `json:"rules"`
 		}
 		b, err := os.ReadFile(path)
@@ -313,8 +318,8 @@ func TestTune(t *testing.T) {
 			err = json.Unmarshal(b, &table)
 		}
 		if err != nil || len(table.Rules) != 1 || !slices.Contains(want.algorithms, table.Rules[0].Algorithm) ||
-			table.Rules[0].Nodes != want.nodes {
-			t.Errorf("%q: %v, %s", flags, err, b)
+			table.Rules[0].Collective != name || table.Rules[0].Nodes != want.nodes {
+			t.Errorf("%q: %v, %s", words, err, b)
 		}
 	}
 }

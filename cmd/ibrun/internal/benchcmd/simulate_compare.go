@@ -136,7 +136,7 @@ func (c *command) compareCollective(ctx context.Context, o *simulation, name str
 				j := job{op: op, ranks: ranks, sizes: sizes, time: o.time}
 				for range compareRounds {
 					s := c.ibrunSubject(o.transport)
-					if err := s.useRule(explain.Rule{Collective: name, Algorithm: x.Algorithm}, dir); err != nil {
+					if err := s.useRules([]explain.Rule{{Collective: name, Algorithm: x.Algorithm}}, dir); err != nil {
 						return nil, err
 					}
 					points, err := s.run(ctx, j)

@@ -32,6 +32,7 @@ type tuning struct {
 	output       string
 	hosts, agent string // empty: this one
 	report       *report
+	found        []explain.Rule // the rules so far
 }
 
 // tune measures every algorithm of collectives, and writes the fastest for each size and number of ranks to a file.
@@ -45,7 +46,6 @@ func (c *command) tune(ctx context.Context, args []string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	var rules []explain.Rule
 	table := tabwriter.NewWriter(c.stdout, 0, 8, 2, ' ', 0)
 	if !o.report.json {
 		fmt.Fprintln(table, "collective\tranks\tsize\tfastest\ttime (us)\tratio\tchosen\tothers")
@@ -64,7 +64,7 @@ func (c *command) tune(ctx context.Context, args []string) error {
 			if i+1 < len(o.ranks) {
 				last = o.ranks[i+1] - 1
 			}
-			rules = append(rules, o.rules(name, n, last, found)...)
+			o.found = append(o.found, o.rules(name, n, last, found)...)
 		}
 	}
 	if err := table.Flush(); err != nil {
@@ -79,7 +79,7 @@ func (c *command) tune(ctx context.Context, args []string) error {
 		return nil
 	}
 	err = outfile.Write(o.output, func(f *os.File) error {
-		_, err := f.Write(explain.EncodeTable(rules))
+		_, err := f.Write(explain.EncodeTable(o.found))
 		return err
 	})
 	if err != nil {
@@ -108,8 +108,11 @@ func (c *command) tuneOne(ctx context.Context, o *tuning, op bench.Op, ranks int
 		for i, a := range algorithms {
 			s := c.ibrunSubject(o.transport, o.flags()...)
 			if i > 0 {
-				err := s.useRule(explain.Rule{Collective: op.Name, Algorithm: a, Nodes: o.hosts != ""}, dir)
-				if err != nil {
+				rules := []explain.Rule{{Collective: op.Name, Algorithm: a, Nodes: o.hosts != ""}}
+				if strings.HasPrefix(op.Name, "i") { // the blocking form's rules say how an immediate one uses messages
+					rules = append(rules, o.found...)
+				}
+				if err := s.useRules(rules, dir); err != nil {
 					return nil, err
 				}
 			}
@@ -145,7 +148,7 @@ func (c *command) tuneOne(ctx context.Context, o *tuning, op bench.Op, ranks int
 func (o *tuning) printSize(table io.Writer, op bench.Op, ranks, size int, algorithms []string, values [][]float64,
 	least []float64, best int,
 ) error {
-	chosen, err := o.chosen(op.Name, ranks, size)
+	chosen, err := o.chosen(op.Name, ranks, size, algorithms)
 	if err != nil {
 		return err
 	}
@@ -170,21 +173,31 @@ func (o *tuning) printSize(table io.Writer, op bench.Op, ranks, size int, algori
 	return err
 }
 
-// chosen returns the algorithm that is chosen without a table, as far as that is known here: ranks that are bound to several NUMA
-// nodes, or share cores on several hosts, may choose another one.
-func (o *tuning) chosen(name string, ranks, size int) (string, error) {
-	all, err := explain.Collectives(func(string) string { return "" }, []string{name}, []int{size}, []int{ranks})
+// chosen returns the one of these algorithms that is chosen without a table, as far as that is known here: ranks that are bound
+// to several NUMA nodes, or share cores on several hosts, may choose another one.
+func (o *tuning) chosen(name string, ranks, size int, algorithms []string) (string, error) {
+	blocking, immediate := strings.CutPrefix(name, "i")
+	all, err := explain.Collectives(func(string) string { return "" }, []string{blocking}, []int{size}, []int{ranks})
 	switch {
 	case err != nil:
 		return "", err
+	case immediate && slices.Contains(algorithms, all[0].Immediate.Name):
+		return all[0].Immediate.Name, nil
+	case immediate:
+		return explain.MessagesName, nil
 	case o.hosts != "":
 		return all[0].OnNodes.Name, nil
-	case !slices.Contains(listItems(o.transport), transports.Shm.String()) && o.transport != transports.Auto:
+	case !o.usesShm():
 		return all[0].Apart.Name, nil
 	case ranks > runtime.NumCPU():
 		return all[0].OnCrowdedNode.Name, nil
 	}
 	return all[0].OnNode.Name, nil
+}
+
+// usesShm reports whether the ranks use shared memory.
+func (o *tuning) usesShm() bool {
+	return o.transport == transports.Auto || slices.Contains(listItems(o.transport), transports.Shm.String())
 }
 
 // tables returns the directory for the tables of single measurements: that of the output, which all hosts have; empty for any.
@@ -206,10 +219,10 @@ func (o *tuning) flags() (flags []string) {
 	return flags
 }
 
-// useRule makes the jobs of p use one algorithm for a collective. The table that says so is written to dir.
-func (p *subject) useRule(rule explain.Rule, dir string) error {
-	path := fmt.Sprintf("%s/%s.json", dir, strings.ReplaceAll(rule.Algorithm, " ", "_"))
-	if err := os.WriteFile(path, explain.EncodeTable([]explain.Rule{rule}), 0o600); err != nil {
+// useRules makes the jobs of p use a table, which is written to dir. Its first rule is what differs from other tables.
+func (p *subject) useRules(rules []explain.Rule, dir string) error {
+	path := fmt.Sprintf("%s/%s.json", dir, strings.ReplaceAll(rules[0].Algorithm, " ", "_"))
+	if err := os.WriteFile(path, explain.EncodeTable(rules), 0o600); err != nil {
 		return err
 	}
 	p.environ = append(p.environ, explain.TableVariable+"="+path)
@@ -218,7 +231,7 @@ func (p *subject) useRule(rule explain.Rule, dir string) error {
 
 // sizesOf returns the sizes for which an operation is measured.
 func (o *tuning) sizesOf(op bench.Op) []int {
-	if op.Name == "barrier" {
+	if op.Name == "barrier" || op.Name == "ibarrier" {
 		return []int{0}
 	}
 	return o.sizes
@@ -244,10 +257,10 @@ func (o *tuning) rules(name string, first, last int, fastest []string) (rules []
 func (c *command) parseTune(args []string) (*tuning, error) {
 	o := &tuning{report: &report{w: c.stdout, baseline: "the fastest algorithm at each size"}}
 	f := newFlags("bench tune", "find the fastest algorithms of collectives",
-		"It measures every algorithm of the collectives in LIST, such as allreduce,alltoall, or of all, and writes the fastest for "+
-			"each size and number of ranks to a file. It also compares the algorithm that is chosen without a table with the fastest "+
-			"one, in at least 4 rounds: the fastest is found in the even rounds, and both are compared in the odd ones. It prints the "+
-			"ratio, above 1 if the choice is the faster one, and its 95 % interval.")
+		"It measures every algorithm of the collectives in LIST, such as allreduce,ibcast, or of all, blocking and immediate, and "+
+			"writes the fastest for each size and number of ranks to a file. It also compares the algorithm that is chosen without a "+
+			"table with the fastest one, in at least 4 rounds: the fastest is found in the even rounds, and both are compared in the "+
+			"odd ones. It prints the ratio, above 1 if the choice is the faster one, and its 95 % interval.")
 	f.page.Forms = []string{"bench tune [LIST] [flags]"}
 	var ranks, sizes cli.Ranges
 	f.Var(cli.NumberList(&ranks), "ranks", "measure with these numbers of ranks: a `LIST` (default 2)")
@@ -265,12 +278,17 @@ func (c *command) parseTune(args []string) (*tuning, error) {
 	if err := f.parse(c, args); err != nil || f.helped {
 		return nil, err
 	}
+	known := explain.Measured(o.hosts != "" || !o.usesShm())
 	if o.names == nil {
-		o.names = explain.Measured()
+		o.names = known
 	}
 	for _, name := range o.names {
-		if !slices.Contains(explain.Measured(), name) {
-			return nil, usagef("%q cannot be tuned; of %s", name, strings.Join(explain.Measured(), ", "))
+		switch {
+		case slices.Contains(known, name):
+		case slices.Contains(explain.Measured(false), name):
+			return nil, usagef("%s is tuned within one node, over shared memory: it wants no --hosts, and shm in --transport", name)
+		default:
+			return nil, usagef("%q cannot be tuned; of %s", name, strings.Join(known, ", "))
 		}
 	}
 	o.ranks, o.sizes = sorted(ranks, []int{2}), sorted(sizes, []int{8, 1 << 10, 16 << 10, 128 << 10, 1 << 20})
