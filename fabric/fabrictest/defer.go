@@ -13,8 +13,10 @@ type afterDeferred int
 const (
 	thenFlush afterDeferred = iota
 	thenSend
+	thenSendFrom
 	thenPoll
 	thenPush
+	thenPushBlock // memory, which the peer reads
 	afterDeferredCount
 )
 
@@ -42,7 +44,7 @@ func checkDefer(t *testing.T, peers Peers) {
 				}
 			}
 			if err := p.afterDeferred(then, uint64(count)); err != nil {
-				return err
+				return fmt.Errorf("after %d messages: %w", count, err)
 			}
 		}
 		return nil
@@ -65,8 +67,14 @@ func (p *peer) sendLater(to int, b []byte) error {
 // afterDeferred makes peer 0 do what follows deferred messages, and wait for an answer without another poll before.
 func (p *peer) afterDeferred(then afterDeferred, seed uint64) error {
 	const n = 10
-	follows := then == thenSend || then == thenPush
-	if p.self == 1 {
+	pusher, pushes := p.eps[1-p.self].(fabric.Pusher)
+	gatherer, gathers := p.eps[1-p.self].(fabric.Gatherer)
+	switch follows := then != thenFlush && then != thenPoll; {
+	case then == thenPushBlock && pushes && p.self == 1:
+		return p.readBlock(0, 30_000, readTime(seed/uint64(afterDeferredCount))%readTimes, seed)
+	case then == thenPushBlock && pushes:
+		return p.pushBlock(1, 30_000, 0, seed)
+	case p.self == 1:
 		if follows {
 			if err := p.expect(0, n, seed); err != nil {
 				return err
@@ -75,16 +83,19 @@ func (p *peer) afterDeferred(then afterDeferred, seed uint64) error {
 		return p.send(0, fill(make([]byte, n), seed), nil)
 	}
 	last := fill(make([]byte, n), seed)
-	var err error
-	switch pusher, ok := p.eps[1].(fabric.Pusher); {
+	err := fabric.ErrAgain // of what sends the last message without a poll
+	switch {
 	case then == thenFlush:
 		p.eps[1].(fabric.Deferrer).Flush()
-	case then == thenPush && ok:
+		err = nil
+	case then == thenPoll:
+		err = nil
+	case then == thenSendFrom && gathers:
+		err = gatherer.SendFrom(last[:1], newScattered(n, 3, seed), 1, n-1)
+	case then == thenPush && pushes:
 		err = pusher.Push(last, fabric.RemoteKey{}, 0)
-		if err == fabric.ErrAgain {
-			err = p.send(1, last, nil)
-		}
-	case follows:
+	}
+	if err == fabric.ErrAgain {
 		err = p.send(1, last, nil)
 	}
 	if err != nil {

@@ -59,6 +59,39 @@ func TestKeptLeavesByTimer(t *testing.T) {
 	})
 }
 
+// TestKeptLeaves: what is kept leaves with whatever is called next.
+func TestKeptLeaves(t *testing.T) {
+	ds, e := helloPair(t)
+	for name, next := range map[string]func() error{
+		"Send":     func() error { return e.Send([]byte("next"), nil) },
+		"SendFrom": func() error { return e.SendFrom([]byte("ne"), &strided{[]byte("x.t."), 1}, 0, 2) },
+		"Push":     func() error { return e.Push([]byte("next"), fabric.RemoteKey{}, 0) },
+		"Flush":    func() error { e.Flush(); return nil },
+		"Poll":     func() error { pollOne(t, ds[0]); return nil },
+	} {
+		if kept, err := e.SendLater([]byte("kept"), nil); err != nil || !kept {
+			t.Fatalf("%s: it is kept: %v, %v", name, kept, err)
+		}
+		if err := next(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		e.d.mu.Lock()
+		if e.deferred {
+			t.Errorf("after %s something is kept", name)
+		}
+		e.d.mu.Unlock()
+		for _, want := range []string{"kept", "next"} {
+			if want == "next" && (name == "Flush" || name == "Poll") {
+				continue
+			}
+			waittest.Poll(t, name+": "+want+" arrives", func() bool {
+				ev := pollOne(t, ds[1])
+				return ev.Kind == fabric.Message && string(ev.Data) == want
+			})
+		}
+	}
+}
+
 // TestKeptLeavesBeforeRead: what is kept is sent before a Read is requested.
 func TestKeptLeavesBeforeRead(t *testing.T) {
 	ds, e := helloPair(t)
