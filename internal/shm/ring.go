@@ -11,6 +11,7 @@ var ErrCorrupt = errors.New("shm: corrupt ring")
 // The memory of a ring:
 //
 //	0        head: the position up to which the reader has released, written by the reader only
+//	128      words for other uses, see Words; processors may fetch the line of the head and the next one together
 //	4096     the space: records, in a power of two of bytes
 //
 // A record begins at a cache line with one 8-byte word. It is contiguous:
@@ -41,6 +42,7 @@ const (
 	alignBytes      = 64 // records begin at a cache line
 	wordBytes       = 8  // the word in front of a record
 	pageBytes       = 4096
+	wordsStart      = 2 * alignBytes
 	spaceStart      = pageBytes // where the space begins in the memory of a ring
 	recordBit       = 1 << 32
 	skipBit         = 1 << 33

@@ -415,7 +415,7 @@ func (r *Reader) Release() bool {
 	return true
 }
 
-// Words returns words of the page that a ring begins with. The ring does not use them; both sides may.
+// Words returns words of the page that a ring begins with: those of 62 cache lines. The ring does not use them; both sides may.
 func Words(mem []byte) []uint64 {
-	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(mem[spaceStart/2:spaceStart]))), spaceStart/2/8)
+	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(mem[wordsStart:spaceStart]))), (spaceStart-wordsStart)/8)
 }
