@@ -3,7 +3,9 @@ package mpi_test
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ibrun/ibrun/mpi"
@@ -179,4 +181,39 @@ func TestTwinPsets(t *testing.T) {
 			return errors.Join(errs...)
 		}))
 	}
+}
+
+// TestFinalizePanic: a deferred Finalize that runs because of a panic or of Goexit returns an error and does nothing. If the
+// program goes on, Finalize works as before.
+func TestFinalizePanic(t *testing.T) {
+	mpitest.Run(t, 3, func(p *mpi.Process) error {
+		for name, leave := range map[string]func(){
+			"a panic":        func() { panic("out of luck") },
+			"runtime.Goexit": runtime.Goexit,
+		} {
+			got := make(chan error, 1)
+			go func() {
+				defer func() { _ = recover() }()
+				defer func() { got <- p.Finalize() }()
+				leave()
+			}()
+			if err := <-got; !errors.Is(err, mpi.ErrOther) || !strings.Contains(err.Error(), "because of "+name) {
+				return fmt.Errorf("Finalize because of %s: %w", name, err)
+			}
+		}
+		if p.Finalized() {
+			return errors.New("Finalize has done something")
+		}
+		if err := p.World().Barrier(); err != nil {
+			return err
+		}
+		var err error
+		func() {
+			defer func() { err = p.Finalize() }() // deferred as usual
+		}()
+		if err != nil || !p.Finalized() {
+			return fmt.Errorf("finalized %v: %w", p.Finalized(), err)
+		}
+		return nil
+	})
 }

@@ -37,7 +37,14 @@ func (p *Process) Leave() error { return public(p.core().Leave()) }
 // Attributes are deleted first, while everything still works and Finalized reports false: those of Self in reverse
 // order of setting, then those of the other communicators, the newest communicator first. Callbacks may free and
 // create communicators; the attributes of the latter are deleted last. If callbacks fail, Finalize continues and
-// joins their errors to its own. MPI-5.0 §11.2.2.
+// joins their errors to its own.
+//
+// A Finalize in a deferred function that runs because of a panic or of [runtime.Goexit] does nothing and returns an
+// error at once, so that the panic ends the process and is printed; error handlers do not get this error. If the
+// function main has called Goexit, Finalize aborts the job with code 2. A program that recovers the panic may call
+// Finalize again after the function that has recovered it has returned, not within it. Leave and [Session.Close] do
+// the same.
+// MPI-5.0 §11.2.2.
 func (p *Process) Finalize() error { return public(p.core().Finalize()) }
 
 // Finalized reports whether Finalize was called and has run the callbacks of attributes. MPI-5.0 §11.4.1.

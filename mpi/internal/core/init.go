@@ -137,12 +137,16 @@ func (p *Process) openWorld(op string) error {
 
 // Leave is the counterpart of Join.
 func (p *Process) Leave() error {
+	unwinding := p.checkUnwinding("Leave")
 	p.mu.Lock()
 	joined := p.hasJoined
-	p.hasJoined = false
+	p.hasJoined = joined && unwinding != nil
 	p.mu.Unlock()
 	if !joined {
 		return nil
+	}
+	if unwinding != nil {
+		return unwinding
 	}
 	return p.wrapError("Leave", p.removeUser(nil))
 }
@@ -192,6 +196,11 @@ func (p *Process) Finalize() error {
 	p.mu.Unlock()
 	if none {
 		return p.newError(op, ErrOther, errors.New("the World Model has not been initialised"))
+	}
+	if !p.finalizing.Load() {
+		if err := p.checkUnwinding(op); err != nil {
+			return err
+		}
 	}
 	if p.finalizing.Swap(true) {
 		if p.check && p.finalized.Load() { // not in a callback

@@ -69,6 +69,11 @@ func (s *Session) Close() error {
 	if s == nil {
 		return newError(op, ErrSession, errNoSession)
 	}
+	if !s.closing.Load() {
+		if err := s.proc.checkUnwinding(op); err != nil {
+			return err
+		}
+	}
 	if s.closing.Swap(true) {
 		return s.newError(op, ErrSession, errClosed)
 	}
