@@ -3,7 +3,7 @@
 // An [Op] is one measurement: latency, bw, bibw and mbw_mr between pairs of ranks, and every collective operation.
 // [Run] is called by all ranks of a communicator and hands one [Result] per message size to rank 0:
 //
-//	p, err := mpi.Init(ctx, nil)
+//	p, err := mpi.Init(ctx, nil) // or in mpi.Main
 //	if err != nil { ... }
 //	defer p.Finalize()
 //	op, err := bench.Lookup("allreduce")

@@ -2,19 +2,16 @@
 // with an interface in the style of Go.
 //
 //	func main() {
-//		p, err := mpi.Init(context.Background(), nil)
-//		if err != nil {
-//			log.Fatal(err)
-//		}
-//		defer p.Finalize()
-//		world := p.World()
-//
-//		x := []float64{float64(world.Rank())}
-//		sum := make([]float64, 1)
-//		if err := mpi.Allreduce(world, sum, x, mpi.Sum); err != nil {
-//			log.Fatal(err)
-//		}
-//		fmt.Println(world.Rank(), sum[0])
+//		mpi.Main(func(ctx context.Context, p *mpi.Process) error {
+//			world := p.World()
+//			x := []float64{float64(world.Rank())}
+//			sum := make([]float64, 1)
+//			if err := mpi.Allreduce(world, sum, x, mpi.Sum); err != nil {
+//				return err
+//			}
+//			fmt.Println(world.Rank(), sum[0])
+//			return nil
+//		})
 //	}
 //
 // Start the program with ibrun -n 4 ./program. Without ibrun it runs as a world of one process. There is no global state:
@@ -24,7 +21,7 @@
 //
 // go doc sorts functions by the type that they return, so that most calls are listed under [Request] and [Status]. By subject:
 //
-//   - Processes and the environment: [Init] [Join] [LibraryVersion] [Process.World] [Process.Self] [Process.Finalize]
+//   - Processes and the environment: [Main] [Init] [Join] [LibraryVersion] [Process.World] [Process.Self] [Process.Finalize]
 //     [Process.Leave] [Process.Abort] [Process.Wtime] [Process.Progress]
 //   - Messages that block: [Send] [Ssend] [Bsend] [Rsend] [Recv] [Sendrecv] [Mrecv] [Count] [SetCount] [Comm.Probe]
 //     [Comm.Mprobe] [Comm.SendrecvReplace]

@@ -93,7 +93,7 @@ func rank(args []string) int {
 	return 0
 }
 
-// rankForSignals is the part of rank for signals and for what PMI does.
+// rankForSignals is the part of rank for signals, for ends of ranks, and for what PMI does.
 func rankForSignals(args []string) (err error) {
 	switch args[0] {
 	case "patient": // exits on SIGINT and SIGTERM
@@ -112,6 +112,8 @@ func rankForSignals(args []string) (err error) {
 		<-asked
 		time.Sleep(200 * time.Millisecond)
 		fmt.Println("farewell")
+	case "end", "end-deferred": // HOW: the last rank ends by HOW, while the others wait for it
+		err = endBy(args[0], args[1])
 	case "brief":
 		err = brief()
 	case "notify": // HOW: leaves rank 0 after a signal, by "return" or by "finalize"

@@ -30,6 +30,8 @@ func otherVersion() error { return errors.ErrUnsupported }
 
 func hearLeft() error { return errors.ErrUnsupported }
 
+func endBy(string, string) error { return errors.ErrUnsupported }
+
 func sum([]string) error { return errors.ErrUnsupported }
 
 func strangers() int { return 1 }

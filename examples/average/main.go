@@ -9,7 +9,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log"
 	"math/rand/v2"
 	"os"
 
@@ -20,16 +19,9 @@ func main() {
 	rounds := flag.Int("rounds", 100, "how often the ranks average")
 	flag.Parse()
 
-	p, err := mpi.Init(context.Background(), nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := run(p, os.Stdout, *rounds); err != nil {
-		log.Fatal(err)
-	}
-	if err := p.Finalize(); err != nil {
-		log.Fatal(err)
-	}
+	mpi.Main(func(_ context.Context, p *mpi.Process) error {
+		return run(p, os.Stdout, *rounds)
+	})
 }
 
 // run trains, and rank 0 writes the resulting line to out.

@@ -10,7 +10,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log"
 	"os"
 
 	"github.com/ibrun/ibrun/mpi"
@@ -21,16 +20,9 @@ func main() {
 	width := flag.Int("width", 100_000, "the number of gradients in a layer")
 	flag.Parse()
 
-	p, err := mpi.Init(context.Background(), nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := run(p, os.Stdout, *layers, *width); err != nil {
-		log.Fatal(err)
-	}
-	if err := p.Finalize(); err != nil {
-		log.Fatal(err)
-	}
+	mpi.Main(func(_ context.Context, p *mpi.Process) error {
+		return run(p, os.Stdout, *layers, *width)
+	})
 }
 
 // run computes and sums the gradients of all layers. Rank 0 writes a checksum of each layer to out.

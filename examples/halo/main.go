@@ -9,7 +9,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log"
 	"os"
 
 	"github.com/ibrun/ibrun/mpi"
@@ -23,16 +22,9 @@ func main() {
 	steps := flag.Int("steps", 100, "the number of steps")
 	flag.Parse()
 
-	p, err := mpi.Init(context.Background(), nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := run(p.World(), os.Stdout, *rows, *cols, *steps); err != nil {
-		log.Fatal(err)
-	}
-	if err := p.Finalize(); err != nil {
-		log.Fatal(err)
-	}
+	mpi.Main(func(_ context.Context, p *mpi.Process) error {
+		return run(p.World(), os.Stdout, *rows, *cols, *steps)
+	})
 }
 
 // run computes steps with rows x cols cells for each rank. Rank 0 writes the heat that is left to out.

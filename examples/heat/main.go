@@ -10,7 +10,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log"
 	"os"
 
 	"github.com/ibrun/ibrun/mpi"
@@ -22,22 +21,13 @@ func main() {
 	steps := flag.Int("steps", 2000, "steps in time")
 	flag.Parse()
 
-	p, err := mpi.Init(context.Background(), nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	var picture bytes.Buffer
-	if err := run(p, &picture, *size, *steps); err != nil {
-		log.Fatal(err)
-	}
-	if p.World().Rank() == 0 {
-		if err := os.WriteFile(*name, picture.Bytes(), 0o666); err != nil {
-			log.Fatal(err)
+	mpi.Main(func(_ context.Context, p *mpi.Process) error {
+		var picture bytes.Buffer
+		if err := run(p, &picture, *size, *steps); err != nil || p.World().Rank() > 0 {
+			return err
 		}
-	}
-	if err := p.Finalize(); err != nil {
-		log.Fatal(err)
-	}
+		return os.WriteFile(*name, picture.Bytes(), 0o666)
+	})
 }
 
 // run simulates a plate of size by size points for the given number of steps. Rank 0 writes the picture to out.

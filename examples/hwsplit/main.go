@@ -10,7 +10,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log"
 	"os"
 
 	"github.com/ibrun/ibrun/mpi"
@@ -21,16 +20,9 @@ func main() {
 	keys := flag.Bool("keys", false, "also print the hardware information of rank 0")
 	flag.Parse()
 
-	p, err := mpi.Init(context.Background(), nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := run(p, os.Stdout, *by, *keys); err != nil {
-		log.Fatal(err)
-	}
-	if err := p.Finalize(); err != nil {
-		log.Fatal(err)
-	}
+	mpi.Main(func(_ context.Context, p *mpi.Process) error {
+		return run(p, os.Stdout, *by, *keys)
+	})
 }
 
 // run divides the ranks, and rank 0 writes the part of each rank to out.

@@ -9,7 +9,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log"
 	"os"
 
 	"github.com/ibrun/ibrun/mpi"
@@ -19,16 +18,9 @@ func main() {
 	strips := flag.Int("strips", 2_000_000, "number of strips")
 	flag.Parse()
 
-	p, err := mpi.Init(context.Background(), nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := run(p, os.Stdout, *strips); err != nil {
-		log.Fatal(err) // a rank that exits without Finalize ends the whole job
-	}
-	if err := p.Finalize(); err != nil {
-		log.Fatal(err)
-	}
+	mpi.Main(func(_ context.Context, p *mpi.Process) error {
+		return run(p, os.Stdout, *strips)
+	})
 }
 
 // run integrates with the given number of strips. Rank 0 writes the result to out.

@@ -9,7 +9,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log"
 	"os"
 
 	"github.com/ibrun/ibrun/mpi"
@@ -25,16 +24,9 @@ func main() {
 	tasks := flag.Int64("tasks", 1000, "the number of tasks, each of 1000 numbers")
 	flag.Parse()
 
-	p, err := mpi.Init(context.Background(), nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := run(p, os.Stdout, *tasks); err != nil {
-		log.Fatal(err)
-	}
-	if err := p.Finalize(); err != nil {
-		log.Fatal(err)
-	}
+	mpi.Main(func(_ context.Context, p *mpi.Process) error {
+		return run(p, os.Stdout, *tasks)
+	})
 }
 
 // run counts the prime numbers in all tasks. Rank 0 writes their number to out.

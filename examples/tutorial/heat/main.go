@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"log"
 
 	"github.com/ibrun/ibrun/mpi"
 )
@@ -16,19 +15,17 @@ const (
 )
 
 func main() {
-	p, err := mpi.Init(context.Background(), nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer p.Finalize()
-	world := p.World()
-	heat, err := cool(world)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if world.Rank() == 0 {
-		fmt.Printf("%d ranks: heat %.6f\n", world.Size(), heat)
-	}
+	mpi.Main(func(_ context.Context, p *mpi.Process) error {
+		world := p.World()
+		heat, err := cool(world)
+		if err != nil {
+			return err
+		}
+		if world.Rank() == 0 {
+			fmt.Printf("%d ranks: heat %.6f\n", world.Size(), heat)
+		}
+		return nil
+	})
 }
 
 // cool returns the heat of the plate after all steps. The number of ranks divides that of the rows.

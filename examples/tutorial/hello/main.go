@@ -4,17 +4,14 @@ package main
 import (
 	"context"
 	"fmt"
-	"log"
 
 	"github.com/ibrun/ibrun/mpi"
 )
 
 func main() {
-	p, err := mpi.Init(context.Background(), nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer p.Finalize()
-	world := p.World()
-	fmt.Printf("hello from rank %d of %d\n", world.Rank(), world.Size())
+	mpi.Main(func(_ context.Context, p *mpi.Process) error {
+		world := p.World()
+		fmt.Printf("hello from rank %d of %d\n", world.Rank(), world.Size())
+		return nil
+	})
 }

@@ -4,25 +4,22 @@ package main
 import (
 	"context"
 	"fmt"
-	"log"
 
 	"github.com/ibrun/ibrun/mpi"
 )
 
 func main() {
-	p, err := mpi.Init(context.Background(), nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer p.Finalize()
-	world := p.World()
-	pi, err := compute(world, 10_000_000)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if world.Rank() == 0 {
-		fmt.Printf("pi = %.9f\n", pi)
-	}
+	mpi.Main(func(_ context.Context, p *mpi.Process) error {
+		world := p.World()
+		pi, err := compute(world, 10_000_000)
+		if err != nil {
+			return err
+		}
+		if world.Rank() == 0 {
+			fmt.Printf("pi = %.9f\n", pi)
+		}
+		return nil
+	})
 }
 
 // compute integrates 4/(1+x²) from 0 to 1 in steps. Rank r has the steps r, r+size, r+2*size and so on.

@@ -4,20 +4,14 @@ package main
 import (
 	"context"
 	"fmt"
-	"log"
 
 	"github.com/ibrun/ibrun/mpi"
 )
 
 func main() {
-	p, err := mpi.Init(context.Background(), nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer p.Finalize()
-	if err := pass(p.World()); err != nil {
-		log.Fatal(err)
-	}
+	mpi.Main(func(_ context.Context, p *mpi.Process) error {
+		return pass(p.World())
+	})
 }
 
 const tag = 0
