@@ -204,7 +204,8 @@ func runDoctor(args, env []string, _ launch.Streams, out, errs io.Writer) int {
 	return doctor.Main(args, env, buildinfo.Line(), out, errs)
 }
 
-// printHelp prints the help of ibrun or of a command. With bench it accepts an operation: help bench latency.
+// printHelp prints the help of ibrun, of a command, of a flag of ibrun, or of a topic. With bench it accepts an operation: help
+// bench latency.
 func printHelp(args, env []string, s launch.Streams, out, errs io.Writer) int {
 	if len(args) == 0 || manual.IsHelp(args) {
 		fmt.Fprint(out, pageOf("").Help())
@@ -212,7 +213,11 @@ func printHelp(args, env []string, s launch.Streams, out, errs io.Writer) int {
 	}
 	c, ok := commands()[args[0]]
 	if !ok || internalCommand(args[0]) || len(args) > 1 && args[0] != "bench" {
-		fmt.Fprintf(errs, "ibrun: no help for %q; ibrun help lists the commands\n", strings.Join(args, " "))
+		if text := pageOf("").HelpOn(args); text != "" {
+			fmt.Fprint(out, text)
+			return 0
+		}
+		fmt.Fprintf(errs, "ibrun: no help for %q; ibrun help lists commands, flags and topics\n", strings.Join(args, " "))
 		return exitUsageError
 	}
 	return c(append(slices.Clone(args[1:]), "--help"), env, s, out, errs)

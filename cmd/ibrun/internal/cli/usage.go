@@ -15,7 +15,8 @@ func Page(commands []manual.Entry) manual.Page {
 			"PROGRAM is any program, or a Go package directory or .go file, which ibrun builds first. Rank 0 reads standard input: " +
 				"ibrun -n 4 ./app",
 			`To start a program with the name of a command, write -- before it: ibrun -- bench. "ibrun help COMMAND" shows the flags ` +
-				`of a command, "ibrun man COMMAND" its manual page.`,
+				`of a command, "ibrun man COMMAND" its manual page. "ibrun help FLAG" and "ibrun help TOPIC" show a part of this help: ` +
+				`ibrun help bind-to, ibrun help exit codes.`,
 		},
 		Commands: commands,
 		Topics: []manual.Topic{

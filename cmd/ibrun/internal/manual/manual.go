@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -143,15 +144,44 @@ func (p *Page) Help() string {
 		fmt.Fprintf(&b, "\n%s:\n\n%s", g.Title, entries(list))
 	}
 	for _, t := range p.Topics {
-		fmt.Fprintf(&b, "\n%s:\n", t.Title)
-		for _, text := range t.Text {
-			b.WriteString("\n" + indent(wrap(text, helpWidth-2)))
-		}
-		if len(t.Entries) > 0 {
-			b.WriteString("\n" + entries(t.Entries))
-		}
+		t.print(&b)
 	}
 	return b.String()
+}
+
+// HelpOn returns the text of ibrun help WORDS for a flag of the page, with or without dashes, or for the topics whose titles have
+// all of the words. It is empty if there is none.
+func (p *Page) HelpOn(words []string) string {
+	var b strings.Builder
+	if len(words) == 1 {
+		name := strings.TrimLeft(words[0], "-")
+		for _, g := range p.Groups {
+			for _, f := range g.Flags {
+				if slices.Contains(f.Names, name) {
+					b.WriteString(f.synopsis(math.MaxInt) + "\n\n" + indent(wrap(f.Help, helpWidth-2)))
+				}
+			}
+		}
+	}
+	for _, t := range p.Topics {
+		title := strings.Fields(strings.ToLower(t.Title))
+		if b.Len() > 0 || slices.ContainsFunc(words, func(w string) bool { return !slices.Contains(title, strings.ToLower(w)) }) {
+			continue
+		}
+		t.print(&b)
+	}
+	return strings.TrimPrefix(b.String(), "\n")
+}
+
+// print prints the topic as a section.
+func (t *Topic) print(b *strings.Builder) {
+	fmt.Fprintf(b, "\n%s:\n", t.Title)
+	for _, text := range t.Text {
+		b.WriteString("\n" + indent(wrap(text, helpWidth-2)))
+	}
+	if len(t.Entries) > 0 {
+		b.WriteString("\n" + entries(t.Entries))
+	}
 }
 
 // Sentence returns a clause with a capital letter and a full stop.
