@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"syscall"
 )
@@ -69,6 +70,9 @@ func ReadSecret(name string) (Secret, error) {
 // replace a file.
 func WriteSecret(name string) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%w: use that file, or remove it first; all nodes of a job need the same", err)
+	}
 	if err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ func nearestWord(word string, names []string) string {
 		return slices.MinFunc(longer, func(a, b string) int { return len(a) - len(b) })
 	}
 	nearest, distance := closest(word, names)
-	if distance > max(2, len(word)/3) {
+	if distance > max(2, len(word)/3) || distance > len(word)/2 {
 		return ""
 	}
 	return nearest

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -228,10 +229,12 @@ func (o *Options) parseProgram(words []foreign.Word, lookup LookupFunc) (Program
 	if len(o.Programs) > 0 {
 		known, jobOnly = p.flags(lookup), job
 	}
-	given, words, err := readFlags(words, known, jobOnly)
+	given, rest, err := readFlags(words, known, jobOnly)
 	if err != nil {
 		return p, err
 	}
+	dashed := len(rest) < len(words) && words[len(words)-len(rest)-1].Text == "--"
+	words = rest
 	for i := range known {
 		f := &known[i]
 		if slices.ContainsFunc(given, func(w givenFlag) bool { return w.flag == f }) {
@@ -257,7 +260,27 @@ func (o *Options) parseProgram(words []foreign.Word, lookup LookupFunc) (Program
 	for _, w := range words {
 		p.Args = append(p.Args, w.Text)
 	}
+	if !dashed && !slices.ContainsFunc(given, func(w givenFlag) bool { return isRankCount(w.name) }) {
+		return p, checkMisplaced(words)
+	}
 	return p, nil
+}
+
+// isRankCount reports whether a flag is the one for the number of ranks.
+func isRankCount(name string) bool { return name == "n" || name == "np" }
+
+// checkMisplaced returns an error if the first argument of a program is the flag for the number of ranks, which is meant for
+// ibrun in most cases. words are the program and its arguments.
+func checkMisplaced(words []foreign.Word) error {
+	if len(words) < 3 || !strings.HasPrefix(words[1].Text, "-") || !isRankCount(strings.TrimLeft(words[1].Text, "-")) {
+		return nil
+	}
+	if _, err := strconv.Atoi(words[2].Text); err != nil {
+		return nil
+	}
+	flag := words[1].Text + " " + words[2].Text
+	return words[1].Wrap(fmt.Errorf("%s after the program is an argument of %s: write ibrun %[1]s %[2]s, or, if the program wants "+
+		"it, ibrun -- %[2]s %[1]s", flag, words[0].Text))
 }
 
 // givenFlag is a flag as given on the command line.

@@ -68,6 +68,10 @@ func checkExecutable(path string, info fs.FileInfo) (program, error) {
 		return program{}, exitcode.Errorf(exitcode.NotExecutable, "%s cannot be started: it is not a file", path)
 	}
 	if err := unix.Access(path, unix.X_OK); err != nil {
+		if info.Mode().Perm()&0o111 == 0 {
+			return program{}, exitcode.Errorf(exitcode.NotExecutable, "%s cannot be started: %w; if it is a program: chmod +x %[1]s",
+				path, err)
+		}
 		return program{}, exitcode.Errorf(exitcode.NotExecutable, "%s cannot be started: %w", path, err)
 	}
 	abs, err := absolute(path)
