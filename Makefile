@@ -19,6 +19,9 @@ NORACE := ^github.com/ibrun/ibrun/(fabric/shm|fabric/auto|internal/shm|internal/
 PROTOCOLS := ./fabric/tcp ./mpi/internal/proto ./fabric/hook ./cmd/ibrun/internal/control ./fabric/mem ./mpi/internal/match ./internal/ranklink \
 	./cmd/ibrun/internal/launch/coordinator ./cmd/ibrun/internal/launch/agent
 
+# The packages in which goroutines wait for messages.
+WAITING := ./mpi ./mpi/internal/proto ./fabric/mem ./fabric/shm ./fabric/tcp ./fabric/auto
+
 # A sample of the packages whose tests have long forms (IBRUN_SOAK=1).
 SOAK := ./mpi/internal/... ./fabric/tcp ./fabric/auto ./mpi/mpitest ./cmd/ibrun/internal/control ./cmd/ibrun/internal/launch/...
 
@@ -36,7 +39,7 @@ ASSEMBLY := ./mpi/internal/reduction ./mpi/internal/datatype
 NODES := ./cmd/ibrun/internal/launch/coordinator
 
 .DEFAULT_GOAL := help
-.PHONY: help gate nightly download build test test-gate readme readme-gate pages transports adapters conformance compare smoke clusters clusters-gate kubernetes monitoring schemas json lint vuln cross static image release race race-gate fuzz fuzz-nodes fuzz-nodes-gate bench-once guests guests-gate soak bench bench-guest pictures api migrating
+.PHONY: help gate nightly download build test test-gate readme readme-gate pages transports processors adapters conformance compare smoke clusters clusters-gate kubernetes monitoring schemas json lint vuln cross static image release race race-gate fuzz fuzz-nodes fuzz-nodes-gate bench-once guests guests-gate soak bench bench-guest pictures api migrating
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -77,6 +80,10 @@ transports: ## tests of mpi over TCP, over shared memory and TCP, and with a ran
 	IBRUN_TRANSPORT=shm,tcp IBRUN_TCP_INTERFACES=lo bash .ci/gotest -count=1 -- ./mpi
 	IBRUN_PROTOCOL=random:1 bash .ci/gotest -count=1 -skip '$(RENDEZVOUS)' -- ./mpi
 	IBRUN_PROTOCOL=random:2 IBRUN_TRANSPORT=tcp IBRUN_TCP_INTERFACES=lo bash .ci/gotest -count=1 -skip '$(RENDEZVOUS)' -- ./mpi
+
+processors: ## tests of what waits for messages, and a benchmark of many goroutines, with 1, 2 and 8 processors
+	for n in 1 2 8; do GOMAXPROCS=$$n bash .ci/gotest -count=1 -p 2 -- $(WAITING) || exit; done
+	bash .ci/goroutines
 
 adapters: ## the suites of verbs and fabric/rdma, and whole jobs, on every kind of adapter that is simulated
 	IBRUN_SOAK=1 bash .ci/gotest -count=1 -timeout 14m -run '^Test(Mock|Simulated(Unusual|ShortQueues)Conformance|Adapter)' -- ./verbs/verbstest ./fabric/rdma ./fabric/auto ./cmd/ibrun
