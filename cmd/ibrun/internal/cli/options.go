@@ -109,7 +109,7 @@ type Options struct {
 
 // Program is one program of a job.
 type Program struct {
-	// Ranks is how many ranks run it. 0: not given on the command line.
+	// Ranks is how many ranks run it. 0: given neither on the command line nor in the environment.
 	Ranks int
 	// Args are the program (a file to execute, a Go package directory or a .go file) and its arguments.
 	Args []string
@@ -260,19 +260,16 @@ func (o *Options) parseProgram(words []foreign.Word, lookup LookupFunc) (Program
 	for _, w := range words {
 		p.Args = append(p.Args, w.Text)
 	}
-	if !dashed && !slices.ContainsFunc(given, func(w givenFlag) bool { return isRankCount(w.name) }) {
+	if !dashed && p.Ranks == 0 {
 		return p, checkMisplaced(words)
 	}
 	return p, nil
 }
 
-// isRankCount reports whether a flag is the one for the number of ranks.
-func isRankCount(name string) bool { return name == "n" || name == "np" }
-
 // checkMisplaced returns an error if the first argument of a program is the flag for the number of ranks, which is meant for
 // ibrun in most cases. words are the program and its arguments.
 func checkMisplaced(words []foreign.Word) error {
-	if len(words) < 3 || !strings.HasPrefix(words[1].Text, "-") || !isRankCount(strings.TrimLeft(words[1].Text, "-")) {
+	if len(words) < 3 || !slices.Contains([]string{"-n", "--n", "-np", "--np"}, words[1].Text) {
 		return nil
 	}
 	if _, err := strconv.Atoi(words[2].Text); err != nil {
