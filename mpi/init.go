@@ -24,8 +24,8 @@ func Join(ctx context.Context, c *Config) (*Process, error) { return process(cor
 func (p *Process) InitWorld() error { return public(p.core().InitWorld()) }
 
 // Leave is the counterpart of Join. The process leaves the job for good as soon as it has neither an open session nor
-// the World Model. Leave does not wait for other processes. It does nothing when called again or after Init.
-// Not in MPI-5.0.
+// the World Model. Leave does not wait for other processes. It does nothing when called again or after Init. Because
+// of a panic it does what [Process.Finalize] does then. Not in MPI-5.0.
 func (p *Process) Leave() error { return public(p.core().Leave()) }
 
 // Finalize ends the World Model. It is collective over World: it returns when every process has called it and every
@@ -42,9 +42,7 @@ func (p *Process) Leave() error { return public(p.core().Leave()) }
 // A Finalize in a deferred function that runs because of a panic or of [runtime.Goexit] does nothing and returns an
 // error at once, so that the panic ends the process and is printed; error handlers do not get this error. If the
 // function main has called Goexit, Finalize aborts the job with code 2. A program that recovers the panic may call
-// Finalize again after the function that has recovered it has returned, not within it. Leave and [Session.Close] do
-// the same.
-// MPI-5.0 §11.2.2.
+// Finalize again after the function that has recovered it has returned, not within it. MPI-5.0 §11.2.2.
 func (p *Process) Finalize() error { return public(p.core().Finalize()) }
 
 // Finalized reports whether Finalize was called and has run the callbacks of attributes. MPI-5.0 §11.4.1.

@@ -28,7 +28,8 @@ func (p *Process) OpenSession(info *Info) (*Session, error) {
 // Close ends the session. It first frees the communicators of the session that have not been freed, as if by
 // concurrent calls of Free, so it waits for the other processes in them. Without any it does not wait. Callbacks of
 // attributes run first, and may use the session. Every later call of the session fails with ErrSession, including
-// Close. No other call may be in progress. MPI-5.0 §11.3.1.
+// Close. No other call may be in progress. Because of a panic Close does what [Process.Finalize] does then.
+// MPI-5.0 §11.3.1.
 func (s *Session) Close() error { return public(s.core().Close()) }
 
 // Info returns the session's hints in a new Info. thread_level is always MPI_THREAD_MULTIPLE. mpi_memory_alloc_kinds

@@ -137,16 +137,16 @@ func (p *Process) openWorld(op string) error {
 
 // Leave is the counterpart of Join.
 func (p *Process) Leave() error {
-	unwinding := p.checkUnwinding("Leave")
 	p.mu.Lock()
-	joined := p.hasJoined
-	p.hasJoined = joined && unwinding != nil
-	p.mu.Unlock()
-	if !joined {
+	if !p.hasJoined {
+		p.mu.Unlock()
 		return nil
 	}
-	if unwinding != nil {
-		return unwinding
+	err := p.checkUnwinding("Leave")
+	p.hasJoined = err != nil
+	p.mu.Unlock()
+	if err != nil {
+		return err
 	}
 	return p.wrapError("Leave", p.removeUser(nil))
 }
