@@ -83,7 +83,7 @@ func (p *peer) afterDeferred(then afterDeferred, seed uint64) error {
 		return p.send(0, fill(make([]byte, n), seed), nil)
 	}
 	last := fill(make([]byte, n), seed)
-	err := fabric.ErrAgain // of what sends the last message without a poll
+	err := fabric.ErrAgain // the last message has not been sent
 	switch {
 	case then == thenFlush:
 		p.eps[1].(fabric.Deferrer).Flush()
