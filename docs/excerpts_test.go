@@ -3,8 +3,10 @@ package docs
 //lint:file-ignore SA4006 pages show calls without the handling of each error
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ibrun/ibrun/mpi"
@@ -13,7 +15,8 @@ import (
 
 // TestExcerpts runs the parts of programs that pages quote.
 func TestExcerpts(t *testing.T) {
-	for name, f := range map[string]func(*mpi.Process) error{"topologies.md": topology, "hints.md": hints, "live.md": progress} {
+	for name, f := range map[string]func(*mpi.Process) error{"topologies.md": topology, "hints.md": hints, "live.md": progress,
+		"coming-from-grpc.md": service} {
 		t.Run(name, func(t *testing.T) { mpitest.Run(t, 12, f) })
 	}
 }
@@ -80,4 +83,66 @@ func progress(p *mpi.Process) error {
 		return fmt.Errorf("%d steps", done)
 	}
 	return nil
+}
+
+// service makes calls to rank 0 from two goroutines of each rank.
+func service(p *mpi.Process) error {
+	world := p.World()
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	served := make(chan error, 1)
+	if world.Rank() == 0 {
+		go func() { served <- serve(ctx, world) }()
+	}
+	var calls atomic.Int32
+	failed := make(chan error, 2)
+	for i := range 2 {
+		go func() {
+			square, err := call(ctx, world, &calls, int64(world.Rank()+i))
+			if want := int64(world.Rank()+i) * int64(world.Rank()+i); err == nil && square != want {
+				err = fmt.Errorf("the answer is %d, want %d", square, want)
+			}
+			failed <- err
+		}()
+	}
+	err := errors.Join(<-failed, <-failed, world.Barrier())
+	stop()
+	if world.Rank() == 0 {
+		err = errors.Join(err, <-served)
+	}
+	return err
+}
+
+const tagCall = 0
+
+type request struct {
+	Reply int32 // the tag of the answer
+	X     int64
+}
+
+// serve answers calls until ctx ends.
+func serve(ctx context.Context, world *mpi.Comm) error {
+	for m, err := range mpi.Messages[request](ctx, world, mpi.AnySource, tagCall) {
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		r := m.Data[0]
+		if err := mpi.SendOne(world, r.X*r.X, m.Source, int(r.Reply)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// call asks rank 0. Each call of this rank has a tag of its own, so any number of goroutines may call.
+func call(ctx context.Context, world *mpi.Comm, calls *atomic.Int32, x int64) (int64, error) {
+	reply := tagCall + calls.Add(1)
+	if err := mpi.SendContext(ctx, world, []request{{reply, x}}, 0, tagCall); err != nil {
+		return 0, err
+	}
+	answer, _, err := mpi.RecvOneContext[int64](ctx, world, 0, int(reply))
+	return answer, err
 }
