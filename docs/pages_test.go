@@ -172,3 +172,35 @@ func TestDeadLinksAreFound(t *testing.T) {
 		t.Errorf("%d links, dead %q; want 10, dead %q", checked, dead, want)
 	}
 }
+
+// TestPagesAreListed: docs/README.md leads to every page below docs.
+func TestPagesAreListed(t *testing.T) {
+	list, err := fs.ReadFile(top, "docs/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range pages(t) {
+		name, inside := strings.CutPrefix(p.name, "docs/")
+		if inside && name != "README.md" && !strings.Contains(string(list), "]("+strings.TrimSuffix(name, "/README.md")) {
+			t.Errorf("docs/README.md does not list %s", name)
+		}
+	}
+}
+
+// TestLength: pages are short enough to be read. Rows of tables do not count.
+func TestLength(t *testing.T) {
+	for _, p := range pages(t) {
+		limit, lines := 300, 0
+		if p.name == "README.md" {
+			limit = 150
+		}
+		for _, line := range p.lines {
+			if !strings.HasPrefix(line, "|") {
+				lines++
+			}
+		}
+		if lines > limit+1 { // the last line feed is followed by an empty line
+			t.Errorf("%s has %d lines, want at most %d", p.name, lines-1, limit)
+		}
+	}
+}
