@@ -92,7 +92,7 @@ func workingDir(t *testing.T, blocks []docpages.Block) string {
 			if err := os.WriteFile(file, []byte(b.Text), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			run("go", "build", "-o", "sum", ".")
+			run("go", "build", "-o", "total", ".")
 		}
 	}
 	run("ibrun", "secret", "secret")
