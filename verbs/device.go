@@ -113,12 +113,11 @@ func (d *Device) Open(o Options) (*Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	return OpenOn(p, d.RDMADevice)
+	return openOn(p, d.RDMADevice)
 }
 
-// OpenOn opens a device with the given provider. Providers are internal to this module, so only package verbstest and tests,
-// which simulate devices, can use it.
-func OpenOn(p ib.Provider, d hw.RDMADevice) (*Context, error) {
+// openOn opens a device through a provider.
+func openOn(p ib.Provider, d hw.RDMADevice) (*Context, error) {
 	file, _ := d.Uverbs()
 	dev := ib.Device{Name: d.Name, Uverbs: file.Name, ABI: file.ABI, SysPath: "/sys/class/infiniband/" + d.Name,
 		Dev: deviceNumber(file.Major, file.Minor)}

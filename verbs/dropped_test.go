@@ -10,6 +10,7 @@ import (
 
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/internal/ib"
+	"github.com/ibrun/ibrun/verbs/internal/opener"
 	"github.com/ibrun/ibrun/verbs/internal/rxe"
 	"github.com/ibrun/ibrun/verbs/internal/rxetest"
 )
@@ -91,7 +92,7 @@ func (d dropped) Dropped() int  { return int(d) }
 // either completes or is counted.
 func TestDropped(t *testing.T) {
 	k := rxetest.New()
-	dev, err := verbs.OpenOn(batching{rxe.On(k), 6}, k.Device())
+	dev, err := opener.Open(batching{rxe.On(k), 6}, k.Device())
 	must(t, err)
 	t.Cleanup(func() { must(t, dev.Close()) })
 	r := &rig{t: t, dev: dev, buf: make([]byte, rigBytes)}

@@ -8,8 +8,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/internal/ib"
+	"github.com/ibrun/ibrun/verbs/internal/opener"
 	"github.com/ibrun/ibrun/verbs/internal/rxe"
 	"github.com/ibrun/ibrun/verbs/internal/rxetest"
 )
@@ -32,7 +32,7 @@ func (noGIDTable) QueryGIDs() ([]ib.GID, error) {
 func TestGIDsOfOldLibrary(t *testing.T) {
 	k := rxetest.New()
 	d := k.Device()
-	dev, err := verbs.OpenOn(noGIDTables{rxe.On(k)}, d)
+	dev, err := opener.Open(noGIDTables{rxe.On(k)}, d)
 	must(t, err)
 	defer dev.Close()
 	gids, err := dev.GIDs(1)

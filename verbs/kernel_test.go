@@ -18,6 +18,7 @@ import (
 	"github.com/ibrun/ibrun/internal/alloctest"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
+	"github.com/ibrun/ibrun/verbs/internal/opener"
 	"github.com/ibrun/ibrun/verbs/internal/rxe"
 	"github.com/ibrun/ibrun/verbs/internal/rxetest"
 )
@@ -26,7 +27,7 @@ import (
 func newFake(t testing.TB) (*rxetest.Kernel, *rig) {
 	t.Helper()
 	k := rxetest.New()
-	dev, err := verbs.OpenOn(rxe.On(k), k.Device())
+	dev, err := opener.Open(rxe.On(k), k.Device())
 	must(t, err)
 	t.Cleanup(func() {
 		must(t, dev.Close())

@@ -9,6 +9,9 @@ import (
 
 // provider returns the provider that the options name, or else the provider that fits the device.
 func (d *Device) provider(o Options) (ib.Provider, error) {
+	if p, ok := providers.Added(o.Provider); ok {
+		return p, nil
+	}
 	name := o.provider()
 	softRoCE, library := providers.SoftRoCE(), providers.Library()
 	isSoftRoCE := d.RDMADevice.Provider == softRoCE.Name()

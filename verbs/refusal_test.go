@@ -14,6 +14,7 @@ import (
 	abi "github.com/ibrun/ibrun/internal/abi/uverbs"
 	"github.com/ibrun/ibrun/internal/ibvmock"
 	"github.com/ibrun/ibrun/verbs"
+	"github.com/ibrun/ibrun/verbs/internal/opener"
 	"github.com/ibrun/ibrun/verbs/internal/rxe"
 	"github.com/ibrun/ibrun/verbs/internal/rxetest"
 )
@@ -99,7 +100,7 @@ func (l *life) closeObjects() error {
 
 // run returns the first error.
 func (l *life) run(k *rxetest.Kernel) (err error) {
-	if l.dev, err = verbs.OpenOn(rxe.On(k), k.Device()); err != nil {
+	if l.dev, err = opener.Open(rxe.On(k), k.Device()); err != nil {
 		return err
 	}
 	group := netip.MustParseAddr("ff0e::1")

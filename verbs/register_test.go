@@ -11,6 +11,7 @@ import (
 
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/internal/ib"
+	"github.com/ibrun/ibrun/verbs/internal/opener"
 	"github.com/ibrun/ibrun/verbs/internal/rxe"
 	"github.com/ibrun/ibrun/verbs/internal/rxetest"
 )
@@ -86,7 +87,7 @@ func (p *dmabufPD) RegDmabuf(fd int, offset, length, iova uint64, access uint32)
 func TestRegisterDmabuf(t *testing.T) {
 	k := rxetest.New()
 	d := &dmabufs{Provider: rxe.On(k)}
-	dev, err := verbs.OpenOn(d, k.Device())
+	dev, err := opener.Open(d, k.Device())
 	must(t, err)
 	defer dev.Close()
 	pd, err := dev.AllocPD()

@@ -57,6 +57,7 @@ internal/dlopen, verbs/internal/ib < verbs/internal/libibverbs;
 verbs/internal/ib, verbs/internal/rxe, verbs/internal/libibverbs < verbs/internal/providers;
 hw < verbs/internal/rxetest;
 hw, verbs/internal/uverbs, verbs/internal/ib, verbs/internal/providers < verbs;   # no provider itself
+hw, verbs/internal/ib, verbs/internal/providers, verbs < verbs/internal/opener;
 hw, verbs/internal/*, verbs < verbs/verbstest;
 internal/abi/* < soft-roce/link < soft-roce/live;
 NONE < soft-roce/vm/internal/mux < soft-roce/vm/internal/guest;

@@ -15,6 +15,7 @@ import (
 	"github.com/ibrun/ibrun/soft-roce/live"
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/internal/ib"
+	"github.com/ibrun/ibrun/verbs/internal/opener"
 	"github.com/ibrun/ibrun/verbs/internal/rxe"
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
@@ -304,7 +305,7 @@ func openFaulty(tb testing.TB, name string, f *fault) *verbs.Context {
 		if d.Name != name {
 			continue
 		}
-		ctx, err := verbs.OpenOn(faulty{rxe.New(), f}, d)
+		ctx, err := opener.Open(faulty{rxe.New(), f}, d)
 		if err != nil {
 			tb.Fatal(err)
 		}

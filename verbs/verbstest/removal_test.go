@@ -12,6 +12,7 @@ import (
 
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
+	"github.com/ibrun/ibrun/verbs/internal/opener"
 	"github.com/ibrun/ibrun/verbs/internal/rxe"
 	"github.com/ibrun/ibrun/verbs/internal/rxetest"
 	"github.com/ibrun/ibrun/verbs/verbstest"
@@ -45,7 +46,7 @@ func must[T any](v T, err error) func(*testing.T) T {
 
 func newRemovedDevice(t *testing.T) *removedDevice {
 	k := rxetest.New()
-	ctx := must(verbs.OpenOn(rxe.On(k), k.Device()))(t)
+	ctx := must(opener.Open(rxe.On(k), k.Device()))(t)
 	t.Cleanup(func() { ctx.Close() })
 	l := &removedDevice{t: t, kernel: k, ctx: ctx, pd: must(ctx.AllocPD())(t), ch: must(ctx.CreateChannel())(t)}
 	l.cq, l.other = must(ctx.CreateCQ(16, l.ch))(t), must(ctx.CreateCQ(64, nil))(t)

@@ -14,6 +14,7 @@ import (
 	"github.com/ibrun/ibrun/internal/memaddr"
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/internal/ib"
+	"github.com/ibrun/ibrun/verbs/internal/opener"
 )
 
 // SimulatedNetwork is a network whose devices exist in this process only, for tests of code that uses package verbs. Tests
@@ -53,7 +54,7 @@ func NewSimulatedNetwork() *SimulatedNetwork {
 
 // Open opens a device of the network. A device may be opened more than once.
 func (n *SimulatedNetwork) Open(name string) (*verbs.Context, error) {
-	return verbs.OpenOn(simProvider{n}, n.describe(name))
+	return opener.Open(simProvider{n}, n.describe(name))
 }
 
 // describe returns a device as package hw would describe it.

@@ -2,7 +2,7 @@
 // on any machine. It executes commands, creates rings and does the driver's part of them.
 //
 //	k := rxetest.New()
-//	ctx, err := verbs.OpenOn(rxe.On(k), k.Device())
+//	ctx, err := opener.Open(rxe.On(k), k.Device())
 //
 // It transfers no data. A doorbell completes every request of the send queue immediately. A SEND also consumes a receive of
 // the queue pair to which the sender is connected. Fail, HoldDoorbells, RaiseEvent and RemoveDevice simulate failures. The
