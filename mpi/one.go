@@ -103,17 +103,33 @@ func ExscanOne[T any](c *Comm, x T, op Op) (T, error) {
 	return withOne(c, x, func(dst, src []T) error { return Exscan(c, dst, src, op) })
 }
 
-// GatherOne collects x of all ranks into dst at root, in the order of ranks. Other ranks do not use dst, which may be nil.
-// MPI-5.0 §6.5.
-func GatherOne[T any](c *Comm, dst []T, x T, root int) error {
-	_, err := withOne(c, x, func(_, src []T) error { return Gather(c, dst, src, root) })
-	return err
+// GatherOne returns x of all ranks at root, in the order of ranks, and nil at others. It allocates the result. MPI-5.0 §6.5.
+func GatherOne[T any](c *Comm, x T, root int) ([]T, error) {
+	n, err := valueCall(c, "Gather")
+	if err != nil {
+		return nil, err
+	}
+	var all []T
+	if isRoot, _ := rootOf(c, root); isRoot {
+		all = make([]T, n)
+	}
+	if _, err := withOne(c, x, func(_, src []T) error { return Gather(c, all, src, root) }); err != nil {
+		return nil, err
+	}
+	return all, nil
 }
 
-// AllgatherOne collects x of all ranks into dst of every rank, in the order of ranks. MPI-5.0 §6.7.
-func AllgatherOne[T any](c *Comm, dst []T, x T) error {
-	_, err := withOne(c, x, func(_, src []T) error { return Allgather(c, dst, src) })
-	return err
+// AllgatherOne returns x of all ranks at every rank, in the order of ranks. It allocates the result. MPI-5.0 §6.7.
+func AllgatherOne[T any](c *Comm, x T) ([]T, error) {
+	n, err := valueCall(c, "Allgather")
+	if err != nil {
+		return nil, err
+	}
+	all := make([]T, n)
+	if _, err := withOne(c, x, func(_, src []T) error { return Allgather(c, all, src) }); err != nil {
+		return nil, err
+	}
+	return all, nil
 }
 
 // ScatterOne returns src[r] of the root at rank r. Other ranks do not use src, which may be nil. MPI-5.0 §6.6.

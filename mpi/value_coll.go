@@ -25,8 +25,8 @@ func fixedLength(rt reflect.Type) bool {
 	return form == formPlain
 }
 
-// valueCall checks the communicator of a collective of values. It returns the number of ranks with which this one exchanges
-// values.
+// valueCall checks the communicator of a collective that returns its result. It returns the number of ranks with which this one
+// exchanges values.
 func valueCall(c *Comm, op string) (ranks int, err error) {
 	ranks, err = c.core().CollectiveSize(op)
 	return ranks, public(err)
