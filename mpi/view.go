@@ -1,6 +1,7 @@
 package mpi
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 
@@ -27,6 +28,9 @@ func ViewOf[T any](x []T) View {
 // elements returns the view of all elements of a slice, which a call takes.
 func elements[T any](op string, x []T) View {
 	elem, err := core.ElementsOf(reflect.TypeFor[T]())
+	if errors.Is(err, datatype.ErrNoElement) {
+		err = fmt.Errorf("%w; SendValue and the other calls with this ending take values of any type", err)
+	}
 	if err != nil {
 		return View{err: public(core.TypeError(op, err))}
 	}
