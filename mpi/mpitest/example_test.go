@@ -3,7 +3,6 @@ package mpitest_test
 import (
 	"errors"
 	"fmt"
-	"testing"
 	"time"
 
 	"github.com/ibrun/ibrun/hw"
@@ -12,36 +11,8 @@ import (
 	"github.com/ibrun/ibrun/mpi/mpitest"
 )
 
-// exampleT stands for the *testing.T that a test has and an example has not: these are examples of tests.
-type exampleT struct{ testing.TB }
-
-func (exampleT) Name() string      { return "Example" }
-func (exampleT) Helper()           {}
-func (exampleT) Attr(_, _ string)  {}
-func (exampleT) Failed() bool      { return false } // or Error would have been called
-func (exampleT) Error(args ...any) { panic(fmt.Sprint(args...)) }
-
-// The body of a test: func TestSum(t *testing.T).
-func ExampleRun() {
-	var t exampleT // in a test, its *testing.T
-	mpitest.Run(t, 4, func(p *mpi.Process) error {
-		x := []int{p.World().Rank()}
-		if err := mpi.Allreduce(p.World(), x, x, mpi.Sum); err != nil {
-			return err
-		}
-		if x[0] != 6 {
-			return fmt.Errorf("sum is %d", x[0]) // fails the test, and ends the other ranks
-		}
-		if p.World().Rank() == 0 {
-			fmt.Println("sum is", x[0])
-		}
-		return nil
-	})
-	// Output: sum is 6
-}
-
 // Ranks believe that they are on two nodes, so what a program does on each is tested without a second machine.
-func ExampleRunWith() {
+func ExampleRanksWith() {
 	tree, err := hwtest.FromText([]byte("-- sys/devices/system/cpu/online --\n0-1\n"))
 	if err != nil {
 		panic(err)
@@ -50,8 +21,8 @@ func ExampleRunWith() {
 	if err != nil {
 		panic(err)
 	}
-	var t exampleT // in a test, its *testing.T
-	mpitest.RunWith(t, 4, mpitest.Options{Machine: func(rank int) mpitest.Machine {
+	// In a test: mpitest.RunWith(t, 4, ...)
+	err = mpitest.RanksWith(4, mpitest.Options{Machine: func(rank int) mpitest.Machine {
 		return mpitest.Machine{Name: fmt.Sprint("n", rank/2), Top: top, PUs: []int{rank % 2}}
 	}}, func(p *mpi.Process) error {
 		node, err := p.World().SplitType(mpi.TypeShared, 0, nil)
@@ -61,6 +32,9 @@ func ExampleRunWith() {
 		fmt.Printf("rank %d is rank %d of %d on its node\n", p.World().Rank(), node.Rank(), node.Size())
 		return node.Free()
 	})
+	if err != nil {
+		panic(err)
+	}
 	// Unordered output:
 	// rank 0 is rank 0 of 2 on its node
 	// rank 1 is rank 1 of 2 on its node
@@ -92,8 +66,8 @@ func ExampleCluster() {
 
 // Process sets are those that ibrun --pset would define.
 func ExampleOptions() {
-	var t exampleT // in a test, its *testing.T
-	mpitest.RunWith(t, 3, mpitest.Options{Psets: func() []mpitest.Pset {
+	// In a test: mpitest.RunWith(t, 3, ...)
+	err := mpitest.RanksWith(3, mpitest.Options{Psets: func() []mpitest.Pset {
 		return []mpitest.Pset{{Name: "app://solvers", Ranks: []int{1, 2}}}
 	}}, func(p *mpi.Process) error {
 		session, err := p.OpenSession(nil)
@@ -109,6 +83,9 @@ func ExampleOptions() {
 		}
 		return session.Close()
 	})
+	if err != nil {
+		panic(err)
+	}
 	// Output: rank 2 is solver 1 of 2
 }
 
