@@ -9,9 +9,8 @@ import (
 // unpacked. The operation is a predefined one, or one that NewOp has made for the type of the numbers. A view with numbers of
 // several kinds is an error of class ErrOp.
 
-// Reduce is [Reduce] of views, which consist of numbers of one kind and have the same number of them. Ranks other than root do
-// not use dst, which may be the zero View.
-// MPI-5.0 §6.9.1.
+// Reduce is [Reduce] of views, which consist of numbers of one kind and have the same number of them. The destination comes
+// first. Ranks other than root do not use dst, which may be the zero View. MPI-5.0 §6.9.1.
 func (c *Comm) Reduce(dst, src View, op Op, root int) error {
 	if dst.err != nil || src.err != nil {
 		return c.callError("Reduce", firstError(&dst, &src))
