@@ -21,10 +21,13 @@ const KeyvalInvalid = 0
 // NewKeyval creates a key for all communicators of the process. copy is called when a communicator is duplicated. It
 // gets the communicator and the attribute, and returns the attribute of the duplicate and whether the duplicate has
 // one. nil means NullCopy. del is called when an attribute is deleted or replaced, or when its communicator is freed.
-// nil means NullDelete. MPI-5.0 §7.7.2.
+// nil means NullDelete. If p is nil, it returns the zero Keyval, whose methods fail with ErrKeyval. MPI-5.0 §7.7.2.
 func NewKeyval[T any](
 	p *Process, copy func(old *Comm, value T) (copied T, keep bool, err error), del func(c *Comm, value T) error,
 ) Keyval[T] {
+	if p.core().IsNone() {
+		return Keyval[T]{}
+	}
 	var coreCopy attrs.CopyFunc[*core.Comm, T]
 	if copy != nil {
 		coreCopy = func(old *core.Comm, value T) (T, bool, error) { return copy((*Comm)(old), value) }

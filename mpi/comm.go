@@ -28,10 +28,10 @@ func (c *Comm) core() *core.Comm { return (*core.Comm)(c) }
 // comm returns the results of a call of core.
 func comm(c *core.Comm, err error) (*Comm, error) { return (*Comm)(c), public(err) }
 
-// Rank returns the rank of this process in the communicator, from 0. MPI-5.0 §7.4.1.
+// Rank returns the rank of this process in the communicator, from 0; Undefined if c is nil. MPI-5.0 §7.4.1.
 func (c *Comm) Rank() int { return c.core().Rank() }
 
-// Size returns the number of processes; for an intercommunicator, that of the local group. MPI-5.0 §7.4.1.
+// Size returns the number of processes; for an intercommunicator, that of the local group; 0 if c is nil. MPI-5.0 §7.4.1.
 func (c *Comm) Size() int { return c.core().Size() }
 
 // Free releases the communicator. It is collective and blocks until all ranks have called it. Every later call fails

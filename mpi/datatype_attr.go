@@ -15,10 +15,13 @@ type TypeKeyval[T any] struct {
 // NewTypeKeyval creates a key for datatypes. copy is called by Dup: it gets the datatype and the attribute, and returns the
 // attribute of the new datatype and whether it has one. nil means TypeNullCopy. del is called when an attribute is deleted or
 // replaced, or when its datatype is freed. nil means TypeNullDelete. A callback that returns an error or panics fails the call
-// that ran it. MPI-5.0 §7.7.4.
+// that ran it. If p is nil, the result is the zero TypeKeyval, whose methods fail with ErrKeyval. MPI-5.0 §7.7.4.
 func NewTypeKeyval[T any](
 	p *Process, copy func(old *Datatype, value T) (copied T, keep bool, err error), del func(t *Datatype, value T) error,
 ) TypeKeyval[T] {
+	if p.core().IsNone() {
+		return TypeKeyval[T]{}
+	}
 	var coreCopy attrs.CopyFunc[*core.Datatype, T]
 	if copy != nil {
 		coreCopy = func(old *core.Datatype, value T) (T, bool, error) { return copy((*Datatype)(old), value) }

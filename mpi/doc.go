@@ -67,6 +67,9 @@
 // call returns; for an immediate call, until the request has completed. Sends only read it. Slices of local arrays escape to
 // the heap. A receive buffer may be longer than the message; [Count] returns how many elements have been received.
 //
+// The destination comes first, as in copy: Allreduce(c, dst, src, op). In C and mpi4py the source does. If a program writes the
+// input first, the call overwrites it with the combined contents of the other slice, which are mostly zeros, and returns nil.
+//
 // Elements are numbers, bool, and structs and arrays of these without pointers. The padding of structs is not sent.
 // The methods of [Comm] with the names of functions take a [View]: data that is not contiguous, such as a column of a
 // matrix, or elements of any [Datatype]:
@@ -84,11 +87,22 @@
 //
 // When a process is lost, pending and later calls fail with [ErrProcFailed].
 //
+// A nil pointer and the zero value of a type stand for no object. Calls that need one fail: without a communicator with
+// [ErrComm], a session [ErrSession], a group [ErrGroup], a datatype [ErrType], a message [ErrRequest], a process [ErrOther].
+// Methods that return no error return 0, false or nil then, Rank returns [Undefined], and those that set something do nothing.
+//
 // # Concurrency
 //
 // Any number of goroutines may call any function at the same time, also on the same communicator (MPI_THREAD_MULTIPLE).
 // Collectives are the exception: as MPI requires, those of one communicator run one after the other, in the same order at
 // all ranks. A second concurrent one is an error.
+//
+// # Cancellation
+//
+// Calls whose names end in Context end when their context ends. A collective cannot be left once its messages are on their way.
+// To wait for a collective with a context, start its immediate form, and wait with [Request.WaitContext]. If the context ends
+// first, the error has the class [ErrPending]: the operation continues, and its slices are in use until a later wait returns.
+// [Comm.BarrierContext] before a collective lets all ranks begin it together, so that none has to wait for a late one.
 //
 // # Sessions
 //

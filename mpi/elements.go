@@ -84,8 +84,8 @@ func countError(op, format string, args ...any) error {
 
 // ownPart returns what a rank contributes: its part of dst if the call is in place, that is, if src is dst, and else src.
 func ownPart[T any](op string, c *Comm, dst []T, parts []View, src []T) View {
-	if len(src) > 0 && len(src) == len(dst) && &src[0] == &dst[0] && c.Rank() < len(parts) {
-		return parts[c.Rank()]
+	if r := c.Rank(); len(src) > 0 && len(src) == len(dst) && &src[0] == &dst[0] && r >= 0 && r < len(parts) {
+		return parts[r]
 	}
 	return elements(op, src)
 }

@@ -15,10 +15,10 @@ func (g *Group) core() *core.Group { return (*core.Group)(g) }
 // group returns the results of a call of core.
 func group(g *core.Group, err error) (*Group, error) { return (*Group)(g), public(err) }
 
-// Size returns the number of processes. MPI-5.0 §7.3.1.
+// Size returns the number of processes; 0 if g is nil. MPI-5.0 §7.3.1.
 func (g *Group) Size() int { return g.core().Size() }
 
-// Rank returns the rank of this process; Undefined if it is not in the group. MPI-5.0 §7.3.1.
+// Rank returns the rank of this process; Undefined if it is not in the group, or g is nil. MPI-5.0 §7.3.1.
 func (g *Group) Rank() int { return g.core().Rank() }
 
 // Incl returns the group of the processes with these ranks, in this order. It fails with ErrRank if a rank is out of
@@ -106,5 +106,5 @@ func (g *Group) Compare(h *Group) (Comparison, error) {
 	return Comparison(x), public(err)
 }
 
-// Group returns the group of the communicator; for an intercommunicator the local group. MPI-5.0 §7.3.2.
+// Group returns the group of the communicator; for an intercommunicator the local group; nil if c is nil. MPI-5.0 §7.3.2.
 func (c *Comm) Group() *Group { return (*Group)(c.core().Group()) }

@@ -35,7 +35,8 @@ func (c *Comm) Remote() bool { return c.core().Remote() }
 // MPI-5.0 §7.6.1.
 func (c *Comm) RemoteSize() int { return c.core().RemoteSize() }
 
-// RemoteGroup returns an intercommunicator's remote group; the empty group for an intracommunicator. MPI-5.0 §7.6.1.
+// RemoteGroup returns an intercommunicator's remote group; the empty group for an intracommunicator; nil if c is nil.
+// MPI-5.0 §7.6.1.
 func (c *Comm) RemoteGroup() *Group { return (*Group)(c.core().RemoteGroup()) }
 
 // Merge creates an intracommunicator of both groups of an intercommunicator: first the processes of the group that

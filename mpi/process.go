@@ -10,7 +10,7 @@ func (p *Process) core() *core.Process { return (*core.Process)(p) }
 // process returns the results of a call of core.
 func process(p *core.Process, err error) (*Process, error) { return (*Process)(p), public(err) }
 
-// World returns the communicator of all processes of the job; nil if the World Model has not been opened.
+// World returns the communicator of all processes of the job; nil if the World Model has not been opened, or p is nil.
 // MPI-5.0 §7.2.4.
 func (p *Process) World() *Comm { return (*Comm)(p.core().World()) }
 

@@ -11,6 +11,9 @@ const BsendOverhead = proto.BufferedOverhead
 
 // BufferAttach provides buf as memory for buffered sends until BufferDetach.
 func (p *Process) BufferAttach(buf []byte) error {
+	if err := p.checkUsable("BufferAttach"); err != nil {
+		return err
+	}
 	if err := p.engine.Attach(buf); err != nil {
 		return p.newError("BufferAttach", ErrBuffer, errors.New("a buffer is already attached"))
 	}
@@ -19,6 +22,9 @@ func (p *Process) BufferAttach(buf []byte) error {
 
 // BufferDetach blocks until all buffered messages have left, and returns the buffer.
 func (p *Process) BufferDetach() ([]byte, error) {
+	if err := p.checkUsable("BufferDetach"); err != nil {
+		return nil, err
+	}
 	buf, err := p.engine.Detach()
 	if errors.Is(err, proto.ErrState) {
 		return nil, p.newError("BufferDetach", ErrBuffer, errors.New("no buffer is attached"))

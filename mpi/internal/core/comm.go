@@ -66,9 +66,10 @@ type Comm struct {
 	hints   hints // guarded by hintsMu
 }
 
-// States of a communicator. Only commReady can be used.
+// States of a communicator. Only commReady can be used. The zero Comm is commNone.
 const (
-	commReady uint32 = iota
+	commNone uint32 = iota
+	commReady
 	commCreating
 	commFreed
 	commFinalized
@@ -114,12 +115,23 @@ func (c *Comm) activateWithHints(ctx uint32, h *hints) {
 	c.activate(ctx)
 }
 
-// Rank returns the rank of this process in the communicator, from 0.
-func (c *Comm) Rank() int { return int(c.rank) }
+// isNone reports whether c is nil or the zero Comm, which stand for no communicator.
+func (c *Comm) isNone() bool { return c == nil || c.proc == nil }
 
-// Size returns the number of processes; for an intercommunicator, that of the local group.
+// Rank returns the rank of this process in the communicator, from 0; Undefined if there is no communicator.
+func (c *Comm) Rank() int {
+	if c.isNone() {
+		return Undefined
+	}
+	return int(c.rank)
+}
+
+// Size returns the number of processes; for an intercommunicator, that of the local group; 0 if there is no communicator.
 func (c *Comm) Size() int {
-	if c.localGroup != nil {
+	switch {
+	case c.isNone():
+		return 0
+	case c.localGroup != nil:
 		return len(c.localGroup)
 	}
 	return len(c.peers)
@@ -255,7 +267,7 @@ func (c *Comm) joinError(op string, err, then error) error {
 	return c.wrapError(op, join(err, then))
 }
 
-// checkUsable returns an error if the communicator is nil, not yet created, or no longer valid.
+// checkUsable returns an error if the communicator is nil, the zero Comm, not yet created, or no longer valid.
 func (c *Comm) checkUsable(op string) error {
 	if c == nil {
 		return newError(op, ErrComm, fmt.Errorf("the communicator is nil"))
@@ -263,6 +275,8 @@ func (c *Comm) checkUsable(op string) error {
 	switch state := c.state.Load(); state {
 	case commReady:
 		return nil
+	case commNone:
+		return newError(op, ErrComm, errors.New("the communicator is the zero Comm"))
 	case commCreating:
 		return c.newError(op, ErrComm, errors.New("the communicator is still being created: wait for the request of Idup"))
 	default:

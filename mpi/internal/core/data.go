@@ -221,7 +221,7 @@ func (c *Comm) SendrecvReplaceData(d *datatype.Buffer, dst, stag, src, rtag int)
 // MrecvData receives the message into the elements of d.
 func (m *Message) MrecvData(d *datatype.Buffer) (Status, error) {
 	began := uint64(0)
-	if m != nil {
+	if !m.isNone() {
 		began = m.comm.engine.BeginOp(perf.Mrecv, int(d.Size()))
 	}
 	r, err := m.recvData(perf.Mrecv.Within(), d)
@@ -237,7 +237,7 @@ func (m *Message) MrecvData(d *datatype.Buffer) (Status, error) {
 func (m *Message) ImrecvData(d *datatype.Buffer) (Request, error) { return m.recvData(perf.Imrecv, d) }
 
 func (m *Message) recvData(op perf.Op, d *datatype.Buffer) (Request, error) {
-	if m != nil {
+	if !m.isNone() {
 		if err := m.comm.checkSink(op.String(), d); err != nil {
 			return Request{}, err
 		}

@@ -24,7 +24,7 @@ type Datatype struct {
 }
 
 var (
-	errNoDatatype     = errors.New("the datatype is nil")
+	errNoDatatype     = errors.New("the datatype is nil or the zero Datatype")
 	errFreedDatatype  = errors.New("the datatype has been freed")
 	errSharedDatatype = errors.New("the datatype is predefined or that of a Go type: change a copy, which Dup returns")
 )
@@ -32,7 +32,7 @@ var (
 // Type returns the type for a call that uses it, or an error if there is none any more.
 func (t *Datatype) Type(op string) (*datatype.Type, error) {
 	switch {
-	case t == nil:
+	case t == nil || t.typ == nil:
 		return nil, newError(op, ErrType, errNoDatatype)
 	case t.freed.Load():
 		return nil, newError(op, ErrType, errFreedDatatype)
@@ -140,7 +140,7 @@ func (t *Datatype) Name() (string, error) {
 // String describes the type: its name, or how it was made.
 func (t *Datatype) String() string {
 	switch {
-	case t == nil:
+	case t == nil || t.typ == nil:
 		return "no datatype"
 	case t.freed.Load():
 		return "freed datatype"
@@ -244,7 +244,9 @@ func (t *Datatype) TrueExtent() (lb, extent int, err error) {
 }
 
 // Committed reports whether the type can move data.
-func (t *Datatype) Committed() bool { return t != nil && !t.freed.Load() && t.typ.Committed() }
+func (t *Datatype) Committed() bool {
+	return t != nil && t.typ != nil && !t.freed.Load() && t.typ.Committed()
+}
 
 // NewError returns the error of a call of the front end that belongs to no process.
 func NewError(op string, class Class, err error) error { return newError(op, class, err) }

@@ -21,6 +21,9 @@ const (
 // ProcessorName returns the name of the machine on which the process runs now: the host name and 8 hexadecimal digits
 // of the kernel's boot id.
 func (p *Process) ProcessorName() (string, error) {
+	if err := p.checkUsable("ProcessorName"); err != nil {
+		return "", err
+	}
 	boot, err := hw.BootID()
 	if err != nil {
 		return "", p.wrapError("ProcessorName", err)

@@ -102,6 +102,9 @@ func (s *Session) CallErrorHandler(class Class, err error) error {
 
 // SetErrorHandler sets the handler of the process and, in the World Model, that of Self.
 func (p *Process) SetErrorHandler(h ErrorHandler) {
+	if p.IsNone() {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.handler.set(h)
@@ -112,6 +115,9 @@ func (p *Process) SetErrorHandler(h ErrorHandler) {
 
 // ErrorHandler returns the handler of errors that belong to no communicator and no session.
 func (p *Process) ErrorHandler() ErrorHandler {
+	if p.IsNone() {
+		return ErrorHandler{}
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.self != nil && p.self.state.Load() == commReady {

@@ -51,10 +51,18 @@ func (c *errorCodes) find(n Class) *errorCode {
 var errUnknownCode = errors.New("unknown error class or code")
 
 // AddErrorClass creates an error class of this process; its number is also an error code.
-func (p *Process) AddErrorClass() Class { return p.codes.add(0) }
+func (p *Process) AddErrorClass() Class {
+	if p.IsNone() {
+		return 0
+	}
+	return p.codes.add(0)
+}
 
 // AddErrorCode creates an error code in a class.
 func (p *Process) AddErrorCode(class Class) (Class, error) {
+	if err := p.checkUsable("AddErrorCode"); err != nil {
+		return 0, err
+	}
 	if of, err := p.ErrorClass(class); err != nil || of != class {
 		return 0, p.newError("AddErrorCode", ErrArg, join(err, fmt.Errorf("%d is not a class", class)))
 	}
@@ -64,6 +72,9 @@ func (p *Process) AddErrorCode(class Class) (Class, error) {
 // AddErrorString sets the text of an added class or code, at most MaxErrorString bytes.
 func (p *Process) AddErrorString(n Class, text string) error {
 	const op = "AddErrorString"
+	if err := p.checkUsable(op); err != nil {
+		return err
+	}
 	if len(text) > MaxErrorString {
 		return p.newError(op, ErrArg, fmt.Errorf("the text has %d bytes; the maximum is %d", len(text), MaxErrorString))
 	}
@@ -81,6 +92,9 @@ func (p *Process) AddErrorString(n Class, text string) error {
 
 // ErrorClass returns the class of an error code; for a class, the class itself.
 func (p *Process) ErrorClass(n Class) (Class, error) {
+	if err := p.checkUsable("ErrorClass"); err != nil {
+		return 0, err
+	}
 	if _, ok := classText[n]; ok {
 		return n, nil
 	}
@@ -99,6 +113,9 @@ func (p *Process) ErrorClass(n Class) (Class, error) {
 
 // ErrorString returns the text of an error class or code.
 func (p *Process) ErrorString(n Class) (string, error) {
+	if err := p.checkUsable("ErrorString"); err != nil {
+		return "", err
+	}
 	if text, ok := classText[n]; ok {
 		return text, nil
 	}

@@ -7,6 +7,9 @@ import (
 
 // Abort ends all processes of the job with an exit code from 1 to 255.
 func (p *Process) Abort(code int) error {
+	if err := p.checkUsable("Abort"); err != nil {
+		return err
+	}
 	p.stopProfile()
 	why := fmt.Sprintf("rank %d called Abort(%d)", p.boot.Rank, code)
 	if p.check {

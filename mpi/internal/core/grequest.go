@@ -22,6 +22,9 @@ type GrequestFuncs struct {
 
 // NewGrequest returns an active generalized request.
 func (p *Process) NewGrequest(f GrequestFuncs) (Request, error) {
+	if err := p.checkUsable("NewGrequest"); err != nil {
+		return Request{}, err
+	}
 	p.mu.Lock()
 	none := p.users == 0
 	p.mu.Unlock()

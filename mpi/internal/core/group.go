@@ -14,12 +14,17 @@ type Group struct {
 	peers   []int32  // process by rank
 }
 
-// Size returns the number of processes.
-func (g *Group) Size() int { return len(g.peers) }
+// Size returns the number of processes; 0 if g is nil.
+func (g *Group) Size() int {
+	if g == nil {
+		return 0
+	}
+	return len(g.peers)
+}
 
-// Rank returns the rank of this process; Undefined if it is not in the group.
+// Rank returns the rank of this process; Undefined if it is not in the group, or g is nil.
 func (g *Group) Rank() int {
-	if g.proc == nil {
+	if g == nil || g.proc == nil {
 		return Undefined
 	}
 	return rankIn(g.peers, int32(g.proc.boot.Rank))
@@ -75,6 +80,9 @@ func (g *Group) RangeExcl(ranges ...Range) (*Group, error) {
 
 // selectRanges returns the processes with the ranks of the ranges, which must be different.
 func (g *Group) selectRanges(op string, ranges []Range) ([]int32, error) {
+	if g == nil {
+		return nil, newError(op, ErrGroup, errNoGroup)
+	}
 	var ranks []int
 	for _, r := range ranges {
 		if r.Stride == 0 || r.First < r.Last && r.Stride < 0 || r.First > r.Last && r.Stride > 0 {
@@ -93,6 +101,9 @@ func (g *Group) selectRanges(op string, ranges []Range) ([]int32, error) {
 
 // selectPeers returns the processes with these ranks, which must be different.
 func (g *Group) selectPeers(op string, ranks []int) ([]int32, error) {
+	if g == nil {
+		return nil, newError(op, ErrGroup, errNoGroup)
+	}
 	peers := make([]int32, len(ranks))
 	seen := map[int]bool{}
 	for i, r := range ranks {
@@ -155,11 +166,11 @@ func without(peers []int32, out func(int32) bool) []int32 {
 	return slices.DeleteFunc(slices.Clone(peers), out)
 }
 
-// checkSession returns an error if the second group is nil or belongs to another session. The zero Group belongs to
+// checkSession returns an error if a group is nil or the second one belongs to another session. The zero Group belongs to
 // every session.
 func (g *Group) checkSession(op string, h *Group) error {
 	switch {
-	case h == nil:
+	case g == nil || h == nil:
 		return newError(op, ErrGroup, errNoGroup)
 	case g.proc != nil && h.proc != nil && (g.proc != h.proc || g.session != h.session):
 		return newError(op, ErrGroup, errors.New("the groups belong to different sessions"))
@@ -191,8 +202,13 @@ func (g *Group) Ranks(ranks []int, in *Group) ([]int, error) {
 }
 
 // Equal reports whether two groups have the same processes in the same order, even if they belong to different
-// sessions.
-func (g *Group) Equal(h *Group) bool { return slices.Equal(g.peers, h.peers) }
+// sessions. A nil group is equal to no other one.
+func (g *Group) Equal(h *Group) bool {
+	if g == nil || h == nil {
+		return g == h
+	}
+	return slices.Equal(g.peers, h.peers)
+}
 
 // Comparison is the result of comparing two groups or two communicators.
 type Comparison int32
@@ -226,7 +242,10 @@ func comparePeers(a, b []int32) Comparison {
 
 // Group returns the group of the communicator; for an intercommunicator the local group.
 func (c *Comm) Group() *Group {
-	if c.localGroup != nil {
+	switch {
+	case c.isNone():
+		return nil
+	case c.localGroup != nil:
 		return &Group{c.proc, c.session, c.localGroup}
 	}
 	return &Group{c.proc, c.session, c.peers}

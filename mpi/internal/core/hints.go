@@ -80,10 +80,10 @@ func (h hints) withInfo(i *Info, rails []string) hints {
 	return h
 }
 
-// rails returns the names of the engine's rails. It returns nil for a nil communicator, which the caller rejects
+// rails returns the names of the engine's rails. It returns nil if there is no communicator, which the caller rejects
 // later.
 func (c *Comm) rails() []string {
-	if c == nil {
+	if c.isNone() {
 		return nil
 	}
 	return c.engine.Rails()

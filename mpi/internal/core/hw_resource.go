@@ -18,6 +18,9 @@ const (
 // GetHWResourceInfo returns the hardware to which this process is restricted now.
 func (p *Process) GetHWResourceInfo() (*Info, error) {
 	const op = "GetHWResourceInfo"
+	if err := p.checkUsable(op); err != nil {
+		return nil, err
+	}
 	held, err := p.hwResources()
 	if err != nil {
 		return nil, p.wrapError(op, err)

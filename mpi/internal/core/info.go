@@ -106,7 +106,9 @@ func (p *Process) InfoEnv() *Info {
 	}
 	set("command", os.Args[0])
 	set("argv", strings.Join(os.Args[1:], " "))
-	set("maxprocs", strconv.Itoa(p.boot.Size))
+	if !p.IsNone() {
+		set("maxprocs", strconv.Itoa(p.boot.Size))
+	}
 	if host, err := os.Hostname(); err == nil {
 		set("host", host)
 	}

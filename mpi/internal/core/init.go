@@ -97,6 +97,9 @@ func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
 // InitWorld opens the World Model in a process that has joined the job without it.
 func (p *Process) InitWorld() error {
 	const op = "InitWorld"
+	if err := p.checkUsable(op); err != nil {
+		return err
+	}
 	all := make([]int32, p.boot.Size)
 	for i := range all {
 		all[i] = int32(i)
@@ -137,6 +140,9 @@ func (p *Process) openWorld(op string) error {
 
 // Leave is the counterpart of Join.
 func (p *Process) Leave() error {
+	if err := p.checkUsable("Leave"); err != nil {
+		return err
+	}
 	p.mu.Lock()
 	if !p.hasJoined {
 		p.mu.Unlock()
@@ -191,6 +197,9 @@ func (p *Process) removeUser(err error) error {
 // Finalize ends the World Model.
 func (p *Process) Finalize() error {
 	const op = "Finalize"
+	if err := p.checkUsable(op); err != nil {
+		return err
+	}
 	p.mu.Lock()
 	none := p.world == nil
 	p.mu.Unlock()
@@ -254,4 +263,4 @@ func (p *Process) finalizeBarrier() error {
 }
 
 // Finalized reports whether Finalize was called and has run the callbacks of attributes.
-func (p *Process) Finalized() bool { return p.finalized.Load() }
+func (p *Process) Finalized() bool { return p != nil && p.finalized.Load() }

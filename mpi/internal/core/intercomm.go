@@ -73,11 +73,11 @@ func (c *Comm) orderedGroups() (first, second []int32) {
 }
 
 // Remote reports whether the communicator is an intercommunicator.
-func (c *Comm) Remote() bool { return c.localGroup != nil }
+func (c *Comm) Remote() bool { return !c.isNone() && c.localGroup != nil }
 
 // RemoteSize returns the number of processes of an intercommunicator's remote group; 0 for an intracommunicator.
 func (c *Comm) RemoteSize() int {
-	if c.localGroup == nil {
+	if !c.Remote() {
 		return 0
 	}
 	return len(c.peers)
@@ -85,7 +85,10 @@ func (c *Comm) RemoteSize() int {
 
 // RemoteGroup returns an intercommunicator's remote group; the empty group for an intracommunicator.
 func (c *Comm) RemoteGroup() *Group {
-	if c.localGroup == nil {
+	switch {
+	case c.isNone():
+		return nil
+	case c.localGroup == nil:
 		return &Group{c.proc, c.session, nil}
 	}
 	return &Group{c.proc, c.session, c.peers}

@@ -31,6 +31,9 @@ func (p *Process) Preregister(b []byte) error {
 
 // Register registers memory with the devices until Unregister or Finalize.
 func (p *Process) Register(b []byte) error {
+	if err := p.checkUsable("Register"); err != nil {
+		return err
+	}
 	pins, err := p.engine.Register(b)
 	if err != nil {
 		return p.newError("Register", ErrNoMem, err)
@@ -43,6 +46,9 @@ func (p *Process) Register(b []byte) error {
 
 // Unregister undoes one Register of the same memory.
 func (p *Process) Unregister(b []byte) error {
+	if err := p.checkUsable("Unregister"); err != nil {
+		return err
+	}
 	k := &p.registered
 	k.mu.Lock()
 	i := slices.IndexFunc(k.all, func(r registration) bool {
@@ -61,8 +67,11 @@ func (p *Process) Unregister(b []byte) error {
 	return nil
 }
 
-// CheckLength returns the error of Alloc for a negative number of elements.
+// CheckLength returns the error of Alloc for a negative number of elements, or if there is no process.
 func (p *Process) CheckLength(n int) error {
+	if err := p.checkUsable("Alloc"); err != nil {
+		return err
+	}
 	if n < 0 {
 		return p.newError("Alloc", ErrCount, fmt.Errorf("the number of elements, %d, is negative", n))
 	}

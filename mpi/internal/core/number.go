@@ -15,7 +15,7 @@ func (n *Number) Bytes() (sent, received []byte) {
 
 // TakeNumber returns memory for two numbers, until ReturnNumber.
 func (c *Comm) TakeNumber() *Number {
-	if c != nil {
+	if !c.isNone() {
 		if n, ok := c.proc.numbers.Get().(*Number); ok {
 			return n
 		}

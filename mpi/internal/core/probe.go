@@ -18,6 +18,9 @@ type Message struct {
 	received     atomic.Bool
 }
 
+// isNone reports whether m is nil or the zero Message, which stand for no message.
+func (m *Message) isNone() bool { return m == nil || m.comm == nil }
+
 // procNullStatus is the status of a message from ProcNull.
 var procNullStatus = Status{Source: ProcNull, Tag: AnyTag}
 
@@ -77,7 +80,7 @@ func (c *Comm) mprobe(op perf.Op, src, tag int, block bool) (*Message, Status, b
 
 // Status returns the status of the matched probe.
 func (m *Message) Status() Status {
-	if m == nil {
+	if m.isNone() {
 		return emptyStatus
 	}
 	return m.status
@@ -86,7 +89,7 @@ func (m *Message) Status() Status {
 // Mrecv receives the message.
 func (m *Message) Mrecv(b []byte, k datatype.Kind) (Status, error) {
 	began := uint64(0)
-	if m != nil {
+	if !m.isNone() {
 		began = m.comm.engine.BeginOp(perf.Mrecv, len(b))
 	}
 	r, err := m.recv(perf.Mrecv.Within(), b, k)
@@ -115,7 +118,7 @@ func (m *Message) recv(op perf.Op, b []byte, k datatype.Kind) (Request, error) {
 
 // CallError returns the error of a call on c that the front end has found. c may be nil.
 func (c *Comm) CallError(op string, class Class, err error) error {
-	if c == nil {
+	if c.isNone() {
 		return newError(op, class, err)
 	}
 	return c.newError(op, class, err)
@@ -133,8 +136,8 @@ func (m *Message) Comm() *Comm {
 // ProcNull is empty, and a message is received once.
 func (m *Message) take(op perf.Op) (done bool, r Request, err error) {
 	switch {
-	case m == nil:
-		return true, Request{}, newError(op.String(), ErrRequest, errors.New("the message is nil"))
+	case m.isNone():
+		return true, Request{}, newError(op.String(), ErrRequest, errors.New("the message is nil or the zero Message"))
 	case m.received.Swap(true):
 		return true, Request{}, m.comm.newError(op.String(), ErrRequest, errors.New("the message has already been received"))
 	case m.fromProcNull:

@@ -2,6 +2,7 @@ package core
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -55,11 +56,34 @@ type Process struct {
 	nodes     []int32     // number of the node by process, the same at all processes; nil if they do not know the same
 }
 
+var errNoProcess = errors.New("the process is nil or the zero Process: Init or Join has returned an error")
+
+// IsNone reports whether p is nil or the zero Process, which stand for no process.
+func (p *Process) IsNone() bool { return p == nil || p.boot == nil }
+
+// checkUsable returns an error if there is no process.
+func (p *Process) checkUsable(op string) error {
+	if p.IsNone() {
+		return newError(op, ErrOther, errNoProcess)
+	}
+	return nil
+}
+
 // World returns the communicator of all processes of the job; nil if the World Model has not been opened.
-func (p *Process) World() *Comm { return p.world }
+func (p *Process) World() *Comm {
+	if p == nil {
+		return nil
+	}
+	return p.world
+}
 
 // Self returns the communicator of this process alone; nil if the World Model has not been opened.
-func (p *Process) Self() *Comm { return p.self }
+func (p *Process) Self() *Comm {
+	if p == nil {
+		return nil
+	}
+	return p.self
+}
 
 // commOf returns the communicator with a context; nil if it has been released.
 func (p *Process) commOf(context uint32) *Comm {

@@ -66,13 +66,16 @@ func (p *Process) stopProfile() {
 
 // Pcontrol switches the recording of this process's calls: level 0 switches it off, level 1 switches it on again.
 func (p *Process) Pcontrol(level int) {
-	if level == 0 || level == 1 {
+	if !p.IsNone() && (level == 0 || level == 1) {
 		p.engine.SetRecording(level == 1)
 	}
 }
 
 // Progress reports how far the program is: done of total, in steps that the program chooses.
 func (p *Process) Progress(done, total int) error {
+	if err := p.checkUsable("Progress"); err != nil {
+		return err
+	}
 	if done < 0 || done > total {
 		return p.newError("Progress", ErrArg, errors.New("done must be from 0 to total"))
 	}
@@ -82,6 +85,9 @@ func (p *Process) Progress(done, total int) error {
 
 // Recorded returns what this process has recorded since Init: calls, messages and times.
 func (p *Process) Recorded() (*perf.Snapshot, error) {
+	if err := p.checkUsable("Recorded"); err != nil {
+		return nil, err
+	}
 	page := p.record.Page()
 	if page == nil {
 		return nil, nil

@@ -33,6 +33,9 @@ type Session struct {
 // OpenSession opens a session.
 func (p *Process) OpenSession(info *Info) (*Session, error) {
 	const op = "OpenSession"
+	if err := p.checkUsable(op); err != nil {
+		return nil, err
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.addUser(op); err != nil {
@@ -66,7 +69,7 @@ func sessionHints(asked *Info) *Info {
 // Close ends the session.
 func (s *Session) Close() error {
 	op := perf.SessionClose.String()
-	if s == nil {
+	if s == nil || s.proc == nil {
 		return newError(op, ErrSession, errNoSession)
 	}
 	if !s.closing.Load() {
@@ -116,7 +119,7 @@ func (c *Comm) releaseWithPeers(call perf.Op, where string) error {
 }
 
 var (
-	errNoSession = errors.New("the session is nil")
+	errNoSession = errors.New("the session is nil or the zero Session")
 	errClosed    = errors.New("the session has been closed")
 )
 
@@ -124,10 +127,10 @@ func (s *Session) newError(op string, class Class, err error) error {
 	return s.proc.raise(&Error{Class: class, Op: op, Rank: s.proc.boot.Rank, Err: err, at: origin{session: s}})
 }
 
-// checkUsable returns an error if the session is nil or closed.
+// checkUsable returns an error if the session is nil, the zero Session, or closed.
 func (s *Session) checkUsable(op string) error {
 	switch {
-	case s == nil:
+	case s == nil || s.proc == nil:
 		return newError(op, ErrSession, errNoSession)
 	case s.closed.Load():
 		return s.newError(op, ErrSession, errClosed)
