@@ -120,8 +120,13 @@ func getBy(q *http.Request) (string, error) {
 
 // TestMetrics: what ranks have recorded is served while they run, even if one of them is stopped.
 func TestMetrics(t *testing.T) {
-	discovery := filepath.Join(t.TempDir(), "ibrun.json")
-	p := startJob(t, 3, "-n", "3", "--metrics", ":0", "--metrics-sd", discovery, "rank", "record")
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	discovery := filepath.Join(dir, host+".json")
+	p := startJob(t, 3, "-n", "3", "--metrics", ":0", "--metrics-sd", filepath.Join(dir, "%h.json"), "rank", "record")
 	p.signal(p.pids[1], syscall.SIGSTOP)
 	text := p.scrape()
 	for _, want := range []string{`ibrun_ranks{state="running"} 3`, `ibrun_calls_total{op="Send"} 300`,

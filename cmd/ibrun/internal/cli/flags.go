@@ -105,7 +105,7 @@ func (o *Options) outputFlags() []flag {
 		{[]string{"l", "label"}, "", "prefix each line of output with the rank, as in [3]", boolFlag(&o.Label)},
 		{[]string{"output"}, "PATTERN", "write the output of each rank to a file; %r is the rank, %h the host", func(s string) error {
 			o.Output = s
-			return checkPattern(s)
+			return checkPattern(s, "rh%", "want %r for the rank, %h for the host or %% for a percent sign after each %")
 		}},
 		{[]string{"timeout"}, "TIME", "end the job after TIME, such as 90 (seconds), 5m or 1h30m", func(s string) (err error) {
 			o.Timeout, err = parseDuration(s)
@@ -127,7 +127,11 @@ func (o *Options) outputFlags() []flag {
 		logFormatFlag(&o.LogJSON),
 		{[]string{"metrics"}, "ADDR", "serve Prometheus metrics at HOST:PORT, :PORT (loopback only; 0 picks a free port)\n" +
 			"or a Unix socket path (docs/metrics.md)", stringFlag(&o.Metrics)},
-		{[]string{"metrics-sd"}, "FILE", "write the metrics endpoint to FILE in Prometheus file_sd format", stringFlag(&o.MetricsSD)},
+		{[]string{"metrics-sd"}, "FILE", "write the metrics endpoint to FILE in Prometheus file_sd format; %h is the host, which a\n" +
+			"job on several nodes needs", func(s string) error {
+			o.MetricsSD = s
+			return checkPattern(s, "h%", "want %h for the host or %% for a percent sign after each %")
+		}},
 		{[]string{"metrics-hosts"}, "NAMES", "answer requests for metrics for these names of this host, too, separated by commas;\n" +
 			".DOMAIN: for its short name in this domain",
 			o.setMetricsHosts},
@@ -323,15 +327,15 @@ func parseDuration(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// checkPattern checks that every % in s is part of %r, %h or %%.
-func checkPattern(s string) error {
+// checkPattern checks that one of the letters follows every % in s, which may be a second %. want is the text of the error.
+func checkPattern(s, letters, want string) error {
 	for rest := s; ; {
 		i := strings.IndexByte(rest, '%')
 		if i < 0 {
 			return nil
 		}
-		if rest = rest[i+1:]; rest == "" || !strings.Contains("rh%", rest[:1]) {
-			return errors.New("want %r for the rank, %h for the host or %% for a percent sign after each %")
+		if rest = rest[i+1:]; rest == "" || !strings.Contains(letters, rest[:1]) {
+			return errors.New(want)
 		}
 		rest = rest[1:]
 	}

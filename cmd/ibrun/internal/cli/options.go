@@ -46,7 +46,7 @@ type Options struct {
 	// Checksum says whether messages over TCP between machines have checksums: on or off. Empty: the environment decides.
 	Checksum string
 	// Metrics is the address of the metrics of this node's ranks: host:port, a port, or a path. Empty: no metrics are served.
-	// MetricsSD is the Prometheus discovery file for that address, or empty.
+	// MetricsSD is the Prometheus discovery file for that address, or empty. %h in it is the host, and %% a percent sign.
 	Metrics, MetricsSD string
 	// MetricsHosts are further names of this host, for which requests for metrics are answered, and domains that begin with a dot.
 	MetricsHosts []string
@@ -219,6 +219,11 @@ func (o *Options) parse(args []string, lookup LookupFunc) error {
 		return errors.New("--metrics-linger requires --metrics")
 	}
 	return nil
+}
+
+// DiscoveryFile returns the name of the discovery file of a host, or "" if there is none.
+func (o *Options) DiscoveryFile(host string) string {
+	return strings.NewReplacer("%h", host, "%%", "%").Replace(o.MetricsSD)
 }
 
 // parseProgram parses one program with the flags before it.

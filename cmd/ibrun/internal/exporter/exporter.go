@@ -20,7 +20,9 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -71,6 +73,8 @@ const (
 	headerTimeout       = 5 * time.Second
 	defaultWriteTimeout = 10 * time.Second
 	maxHeader           = 16 << 10
+	// lookupTimeout is how long the start may wait for DNS.
+	lookupTimeout = 2 * time.Second
 )
 
 // metricsPath is the path of the metrics.
@@ -102,7 +106,7 @@ func Start(o Options, n *prom.Node, report func(string)) (*Exporter, error) {
 	e.server.SetKeepAlivesEnabled(false)
 	g.onScrape = e.onScrape
 	if o.DiscoveryFile != "" {
-		if err := e.writeDiscoveryFile(o.DiscoveryFile); err != nil {
+		if err := e.writeDiscoveryFile(o.DiscoveryFile, n.Name); err != nil {
 			return nil, errors.Join(err, l.Close())
 		}
 	}
@@ -151,6 +155,12 @@ func (e *Exporter) URL() string {
 	return "http://" + e.address + "/metrics"
 }
 
+// OnLoopback reports whether the server listens at a loopback address, which only this host reaches.
+func (e *Exporter) OnLoopback() bool {
+	a, ok := e.listener.Addr().(*net.TCPAddr)
+	return ok && a.IP.IsLoopback()
+}
+
 // Files returns the files that Close removes.
 func (e *Exporter) Files() (files []string) {
 	if e.listener.Addr().Network() == "unix" {
@@ -162,14 +172,14 @@ func (e *Exporter) Files() (files []string) {
 	return files
 }
 
-// writeDiscoveryFile writes the discovery file atomically.
-func (e *Exporter) writeDiscoveryFile(file string) error {
+// writeDiscoveryFile writes the discovery file atomically. node is the name of this host in the job.
+func (e *Exporter) writeDiscoveryFile(file, node string) error {
 	target := e.address
 	if e.listener.Addr().Network() == "unix" {
 		return fmt.Errorf("write %s: Prometheus does not scrape Unix sockets; give --metrics a host and a port", file)
 	}
 	if a := e.listener.Addr().(*net.TCPAddr); a.IP.IsUnspecified() {
-		name, err := os.Hostname()
+		name, err := reachableName(node, lookupHost)
 		if err != nil {
 			return err
 		}
@@ -190,6 +200,36 @@ func (e *Exporter) writeDiscoveryFile(file string) error {
 		e.discoveryFile = file
 	}
 	return err
+}
+
+// reachableName returns the name by which others reach this host: its name in the job, which may come from a list of hosts, if
+// that leads to an address of this host, and otherwise the name that the kernel has.
+func reachableName(node string, lookup func(context.Context, string) ([]netip.Addr, error)) (string, error) {
+	name, err := os.Hostname()
+	if node == "" || node == name {
+		return name, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
+	defer cancel()
+	addrs, _ := lookup(ctx, node)       // a node may have any name, so that of no host is no error
+	own, errOwn := net.InterfaceAddrs() // includes the loopback addresses, which lead nobody else here
+	if errOwn != nil {
+		return name, err
+	}
+	if slices.ContainsFunc(addrs, func(a netip.Addr) bool {
+		return !a.IsLoopback() && slices.ContainsFunc(own, func(o net.Addr) bool {
+			prefix, errPrefix := netip.ParsePrefix(o.String())
+			return errPrefix == nil && prefix.Addr().WithZone("") == a.Unmap()
+		})
+	}) {
+		return node, nil
+	}
+	return name, err
+}
+
+// lookupHost returns the addresses of a host.
+func lookupHost(ctx context.Context, name string) ([]netip.Addr, error) {
+	return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 }
 
 // Close stops the server after the responses in progress, waiting at most a second, and removes the discovery file.

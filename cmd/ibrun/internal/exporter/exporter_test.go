@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -131,6 +132,34 @@ func TestDiscovery(t *testing.T) {
 		{Address: filepath.Join(t.TempDir(), "s"), DiscoveryFile: file}} {
 		if _, err := Start(o, idle(), nil); err == nil {
 			t.Errorf("%+v returned no error", o)
+		}
+	}
+}
+
+// TestReachableName: the name of a node is used if it leads to this host, and not to another one or to the loopback address.
+func TestReachableName(t *testing.T) {
+	own, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]string{"local": "127.0.0.1", "other": "192.0.2.1"}
+	wants := map[string]string{"local": own, "other": own, "unknown": own, "": own, own: own}
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range addrs {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && !p.Addr().IsLoopback() && p.Addr().Is4() {
+			known["me"], wants["me"] = p.Addr().String(), "me"
+		}
+	}
+	for node, want := range wants {
+		got, err := reachableName(node, func(_ context.Context, name string) ([]netip.Addr, error) {
+			a, err := netip.ParseAddr(known[name])
+			return []netip.Addr{a}, err
+		})
+		if err != nil || got != want {
+			t.Errorf("node %q: %q, %v; want %q", node, got, err, want)
 		}
 	}
 }

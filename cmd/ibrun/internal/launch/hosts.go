@@ -33,6 +33,10 @@ func findHosts(o *cli.Options, env []string) (*allocation.Allocation, error) {
 	if s == nil || err != nil {
 		return nil, usageError(err)
 	}
+	if s.Nodes() > 1 && o.MetricsSD != "" && o.DiscoveryFile("a") == o.DiscoveryFile("b") {
+		return nil, exitcode.Errorf(exitcode.UsageError, "--metrics-sd %s names one file for all nodes, and each removes its own at "+
+			"the end: write %%h for the host into its name", o.MetricsSD)
+	}
 	a.Notes = append(a.Notes, notes...)
 	return a, useAssignment(o, s, 0)
 }

@@ -86,6 +86,25 @@ func TestUseAssignment(t *testing.T) {
 	}
 }
 
+// TestDiscoveryFiles: the nodes that ibrun starts have different discovery files. A job on one host needs no %h.
+func TestDiscoveryFiles(t *testing.T) {
+	const several, one = "SLURM_JOB_NODELIST=n[1-2]", "SLURM_JOB_NODELIST=n1"
+	for _, c := range []struct {
+		file, nodes string
+		works       bool
+	}{
+		{"", several, true}, {"a-%h.json", several, true}, {"100%%-%h.json", several, true}, {"a.json", one, true},
+		{"a.json", several, false}, {"a-%%h.json", several, false},
+	} {
+		o := &cli.Options{Programs: []cli.Program{{Args: []string{"a"}}}, Metrics: ":0", MetricsSD: c.file}
+		tasks := map[string]string{several: "1(x2)", one: "2"}[c.nodes]
+		_, err := findHosts(o, []string{"SLURM_JOB_ID=1", c.nodes, "SLURM_TASKS_PER_NODE=" + tasks, "SLURMD_NODENAME=n1"})
+		if (err == nil) != c.works || err != nil && exitcode.Of(err) != exitcode.UsageError {
+			t.Errorf("%q, %s: %v", c.file, c.nodes, err)
+		}
+	}
+}
+
 // TestFindHostsErrors checks that mistakes are usage errors.
 func TestFindHostsErrors(t *testing.T) {
 	for _, env := range [][]string{{"SLURM_JOB_ID=1", "SLURM_JOB_NODELIST=n[1"}, {"OMPI_COMM_WORLD_SIZE=4"}} {

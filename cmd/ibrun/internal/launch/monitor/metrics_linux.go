@@ -37,13 +37,18 @@ func (m *Monitor) ExportMetrics(o *cli.Options, created func(files []string)) *M
 	}}
 	report := func(text string) { m.streams.Warn("metrics cannot be served to a client", console.Attrs{Text: text}) }
 	var err error
-	options := exporter.Options{Address: o.Metrics, DiscoveryFile: o.MetricsSD, Hosts: o.MetricsHosts, Linger: o.MetricsLinger}
+	options := exporter.Options{Address: o.Metrics, Hosts: o.MetricsHosts, Linger: o.MetricsLinger,
+		DiscoveryFile: o.DiscoveryFile(m.task.Host)}
 	x.server, err = exporter.Start(options, n, report)
 	if err != nil {
 		m.streams.Warn("no metrics of this job", console.Attrs{Error: err.Error()})
 		return nil
 	}
 	created(x.server.Files())
+	if options.DiscoveryFile != "" && m.task.Nodes > 1 && m.task.Node == m.task.FirstNode && x.server.OnLoopback() {
+		m.streams.Warn("only each node itself reaches its metrics", console.Attrs{Text: "each node serves its metrics on its " +
+			"loopback address: for a Prometheus on another host write --metrics 0.0.0.0:PORT"})
+	}
 	m.streams.Info("metrics are served", console.Attrs{Address: x.server.URL(), Text: "metrics are at " + x.server.URL()})
 	return x
 }
