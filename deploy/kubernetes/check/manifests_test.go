@@ -14,6 +14,7 @@ import (
 	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	selected "k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
@@ -59,6 +60,19 @@ type mpiJob struct {
 	} `json:"spec"`
 }
 
+// podMonitor is the part of a PodMonitor (monitoring.coreos.com/v1) that the manifests may use.
+type podMonitor struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata"`
+	Spec            struct {
+		Selector            meta.LabelSelector `json:"selector"`
+		PodMetricsEndpoints []struct {
+			Port     string `json:"port"`
+			Interval string `json:"interval"`
+		} `json:"podMetricsEndpoints"`
+	} `json:"spec"`
+}
+
 // decode decodes an object of a manifest. Unknown and doubled fields are errors, and so are names in another case.
 func decode(text []byte) (any, error) {
 	js, err := yaml.YAMLToJSONStrict(text)
@@ -79,6 +93,8 @@ func decode(text []byte) (any, error) {
 		object = &jobSet{}
 	case "kubeflow.org/v2beta1 MPIJob":
 		object = &mpiJob{}
+	case "monitoring.coreos.com/v1 PodMonitor":
+		object = &podMonitor{}
 	default:
 		return nil, fmt.Errorf("unknown kind %s of %s", kind.Kind, kind.APIVersion)
 	}
@@ -112,8 +128,9 @@ func TestStrict(t *testing.T) {
 	for name, changes := range map[string][][2]string{
 		"job.yaml": {{"completionMode", "completionmode"}, {"subdomain:", "subDomain:"}, {"memory: 1Gi", "memory: 1Gb"},
 			{"mountPath: /tmp", "path: /tmp"}, {"backoffLimit: 0", "backoffLimit: none"}},
-		"jobset.yaml": {{"enableDNSHostnames", "enableDnsHostnames"}, {"IPC_LOCK]", "IPC_LOCK]\n                  ad: [X]"}},
-		"mpijob.yaml": {{"slotsPerWorker", "slots"}, {"tcpSocket:", "tcp:"}, {"replicas: 2", "replicas: 2\n      replicas: 3"}},
+		"jobset.yaml":     {{"enableDNSHostnames", "enableDnsHostnames"}, {"IPC_LOCK]", "IPC_LOCK]\n                  ad: [X]"}},
+		"podmonitor.yaml": {{"podMetricsEndpoints", "endpoints"}, {"matchLabels", "labels"}},
+		"mpijob.yaml":     {{"slotsPerWorker", "slots"}, {"tcpSocket:", "tcp:"}, {"replicas: 2", "replicas: 2\n      replicas: 3"}},
 	} {
 		text, err := os.ReadFile(filepath.Join("..", name))
 		if err != nil {
@@ -182,6 +199,7 @@ func checkIndexed(t *testing.T, job *batch.JobSpec, first string) {
 	t.Helper()
 	pod := &job.Template.Spec
 	c := checkPod(t, pod)
+	checkScraped(t, job.Template.Labels, c, c.Args)
 	if job.CompletionMode == nil || *job.CompletionMode != batch.IndexedCompletion || *job.BackoffLimit != 0 ||
 		*job.Completions != *job.Parallelism {
 		t.Errorf("completion mode %v, back-off limit %d, %d completions with %d at a time",
@@ -191,7 +209,7 @@ func checkIndexed(t *testing.T, job *batch.JobSpec, first string) {
 	want := map[string]string{
 		"rendezvous": first + ":7000", "node": fmt.Sprintf("$(JOB_COMPLETION_INDEX)/%d", *job.Completions), "n": "4",
 		"node-name": "pi-$(JOB_COMPLETION_INDEX)", "secret-file": "/run/secrets/ibrun/secret", "join-timeout": "5m",
-		"grace": fmt.Sprintf("%ds", *pod.TerminationGracePeriodSeconds-5),
+		"grace": fmt.Sprintf("%ds", *pod.TerminationGracePeriodSeconds-5), "metrics": "0.0.0.0:9464",
 	}
 	for name, value := range want {
 		if f[name] != value {
@@ -214,6 +232,22 @@ func checkIndexed(t *testing.T, job *batch.JobSpec, first string) {
 		}) {
 			t.Errorf("the secret is not mounted at the folder of %s", f["secret-file"])
 		}
+	}
+}
+
+// checkScraped checks that podmonitor.yaml selects a pod, whose ibrun has these arguments, and finds its metrics.
+func checkScraped(t *testing.T, labels map[string]string, c *core.Container, args []string) {
+	t.Helper()
+	m := manifest(t, "podmonitor.yaml")[0].(*podMonitor)
+	selector, err := meta.LabelSelectorAsSelector(&m.Spec.Selector)
+	if err != nil || selector.Empty() || !selector.Matches(selected.Set(labels)) {
+		t.Errorf("%s: %v, %v does not select the labels %v", c.Name, err, selector, labels)
+	}
+	_, port, _ := strings.Cut(flags(args)["metrics"], ":")
+	if !slices.ContainsFunc(c.Ports, func(p core.ContainerPort) bool {
+		return p.Name == m.Spec.PodMetricsEndpoints[0].Port && fmt.Sprint(p.ContainerPort) == port
+	}) {
+		t.Errorf("%s: ports %v; the monitor wants %q, and ibrun serves at %q", c.Name, c.Ports, m.Spec.PodMetricsEndpoints[0].Port, port)
 	}
 }
 
@@ -285,6 +319,7 @@ func TestMPIJob(t *testing.T) {
 	checkPod(t, &launcher.Template.Spec)
 	w := checkPod(t, &worker.Template.Spec)
 	checkRDMA(t, w)
+	checkScraped(t, worker.Template.Labels, w, launcher.Template.Spec.Containers[0].Args)
 	if cpu := w.Resources.Requests.Cpu().Value(); cpu != int64(*job.Spec.SlotsPerWorker) {
 		t.Errorf("%d slots for %d processors", *job.Spec.SlotsPerWorker, cpu)
 	}

@@ -5,7 +5,8 @@
 #
 # MODE is the mode of the secret, HOST the name of the first pod. KERNEL says which files of the kernel there are: "all" or "few",
 # which is without /sys and with those files of /proc only that belong to processes of the user. $(JOB_COMPLETION_INDEX) is
-# replaced in ARGUMENT. The exit code is that of the first pod, plus 100 times that of the second one.
+# replaced in ARGUMENT, and 0.0.0.0 by an address of each pod, as if each had its own network.
+# The exit code is that of the first pod, plus 100 times that of the second one.
 image=$1 user=$2 secret=$3 mode=$4 host=$5 kernel=$6
 shift 6
 ip link set lo up
@@ -17,6 +18,8 @@ trap 'cd /; umount -l "$roots"; rmdir "$roots"' EXIT
 pod() {
 	local index=$1 root=$roots/$1
 	shift
+	set -- "${@//\$(JOB_COMPLETION_INDEX)/$index}"
+	set -- "${@//0.0.0.0/127.0.0.$((index + 2))}"
 	cp -a "$image" "$root"
 	mkdir -p "$root"/{proc,sys,dev/shm,etc,tmp,run/secrets/ibrun}
 	echo "127.0.0.1 localhost $host" >"$root/etc/hosts"
@@ -42,7 +45,7 @@ pod() {
 		mount -o remount,bind,ro "$root"
 		exec env -i JOB_COMPLETION_INDEX="$index" PATH=/ IBRUN_TCP_INTERFACES=lo \
 			"$(command -v chroot)" --userspec="$user:$user" --groups="$user" "$root" /ibrun "$@"
-	' pod "$root" "$index" "$user" "$kernel" "${@//\$(JOB_COMPLETION_INDEX)/$index}"
+	' pod "$root" "$index" "$user" "$kernel" "$@"
 }
 pod 1 "$@" &
 status=0
