@@ -58,10 +58,13 @@ type Rank struct {
 	// all goroutines.
 	Wall float64 `json:"wall_seconds"`
 	MPI  float64 `json:"mpi_seconds"`
-	// Calls is the number of calls that have ended. BytesOut and BytesIn count the bytes sent to and received from other ranks.
-	Calls    uint64 `json:"calls"`
-	BytesOut uint64 `json:"bytes_out"`
-	BytesIn  uint64 `json:"bytes_in"`
+	// Calls is the number of calls that have ended. BytesOut and BytesIn count the bytes of messages sent to and received from other
+	// ranks. BytesCollective counts the bytes that each rank contributes to collectives and, in a Bcast or a Scatter, gets, also if
+	// they move through shared memory, without messages. Persistent collectives do not count.
+	Calls           uint64 `json:"calls"`
+	BytesOut        uint64 `json:"bytes_out"`
+	BytesIn         uint64 `json:"bytes_in"`
+	BytesCollective uint64 `json:"bytes_collective"`
 	// Long are the messages that it has sent and that are not eager, since the start, by transport, length and protocol.
 	Long []LongMessages `json:"long_messages,omitempty"`
 	// Sent is the number of messages that it has sent, and of transfers that it has begun, and Arrived the number of those that have

@@ -301,19 +301,19 @@ func TestNodes(t *testing.T) {
 func TestTable(t *testing.T) {
 	first := []jobs.Rank{{Rank: 0, Calls: 10, BytesOut: 1 << 20, MPI: 1, CPU: 1}, waitingRank(1, "Recv", 0, 7),
 		{Rank: 2, Calls: 100}}
-	then := []jobs.Rank{{Rank: 0, State: jobs.Running, PID: 77, Calls: 2510, BytesOut: 5 << 20, BytesIn: 600, MPI: 2, CPU: 2.5,
-		Unexpected: 3, Host: "n0", Done: 4, Total: 9},
+	then := []jobs.Rank{{Rank: 0, State: jobs.Running, PID: 77, Calls: 2510, BytesOut: 5 << 20, BytesIn: 600,
+		BytesCollective: 5000, MPI: 2, CPU: 2.5, Unexpected: 3, Host: "n0", Done: 4, Total: 9},
 		waitingRank(1, "Recv", 0, 7), {Rank: 2, State: jobs.Stopped, Calls: 7}, {Rank: 3, State: jobs.Starting}}
 	table := newTable((&fakeSource{}).Job(), first, then, 2*time.Second)
 	var text strings.Builder
-	if err := table.Text(&text, 6, 60); err != nil {
+	if err := table.Text(&text, 6, 68); err != nil {
 		t.Fatal(err)
 	}
 	want := `job k1 on 2 nodes: 9 ranks, running less than 1 s: ./a b
-  RANK  NODE  PID    STATE   MPI  CPU  CALLS/s  OUT/s  IN/s
-     0    n0   77  running   50%  75%    1.25k  2.10M   300
-     1          0  running  100%   0%        0      0     0
-     2          0  stopped    0%   0%        0      0     0
+  RANK  NODE  PID    STATE   MPI  CPU  CALLS/s  OUT/s  IN/s  COLL/s
+     0    n0   77  running   50%  75%    1.25k  2.10M   300   2.50k
+     1          0  running  100%   0%        0      0     0       0
+     2          0  stopped    0%   0%        0      0     0       0
 1 more ranks
 `
 	if text.String() != want {

@@ -17,10 +17,12 @@ type Row struct {
 	// MPIShare is the share of the time that it spent within calls, and CPUs the number of processors that it kept busy.
 	MPIShare float64 `json:"mpi_share"`
 	CPUs     float64 `json:"cpus"`
-	// CallsRate is operations per second; OutRate and InRate are bytes per second.
-	CallsRate float64 `json:"calls_per_second"`
-	OutRate   float64 `json:"bytes_out_per_second"`
-	InRate    float64 `json:"bytes_in_per_second"`
+	// CallsRate is operations per second; the others are bytes per second: of messages sent and received, and of data that the
+	// program has passed to collectives.
+	CallsRate      float64 `json:"calls_per_second"`
+	OutRate        float64 `json:"bytes_out_per_second"`
+	InRate         float64 `json:"bytes_in_per_second"`
+	CollectiveRate float64 `json:"bytes_collective_per_second"`
 }
 
 // Table is what `ibrun top` prints for one interval.
@@ -48,6 +50,7 @@ func newTable(job jobs.Job, first, then []jobs.Rank, apart time.Duration) *Table
 			row.CallsRate = float64(increase(b.Calls, r.Calls)) / t.Seconds
 			row.OutRate = float64(increase(b.BytesOut, r.BytesOut)) / t.Seconds
 			row.InRate = float64(increase(b.BytesIn, r.BytesIn)) / t.Seconds
+			row.CollectiveRate = float64(increase(b.BytesCollective, r.BytesCollective)) / t.Seconds
 			row.MPIShare = mpiShare(b, &r, t.Seconds)
 			long = append(long, longSince(b.Long, r.Long)...)
 		}
@@ -86,7 +89,7 @@ func (t *Table) Text(w io.Writer, lines, columns int) error {
 	if t.Nodes > 1 {
 		node = func(name string) string { return name + "\t" }
 	}
-	fmt.Fprintln(tab, "RANK\t"+node("NODE")+"PID\tSTATE\tMPI\tCPU\tCALLS/s\tOUT/s\tIN/s\tUNEXP\tPOSTED\t  NOW")
+	fmt.Fprintln(tab, "RANK\t"+node("NODE")+"PID\tSTATE\tMPI\tCPU\tCALLS/s\tOUT/s\tIN/s\tCOLL/s\tUNEXP\tPOSTED\t  NOW")
 	rows, long := t.Rows, t.longText()
 	most := lines - 3 // without the head, the line above the ranks, and the one below them
 	switch {
@@ -100,9 +103,10 @@ func (t *Table) Text(w io.Writer, lines, columns int) error {
 	}
 	for i := range rows {
 		r := &rows[i]
-		fmt.Fprintf(tab, "%d\t%s%d\t%s\t%.0f%%\t%.0f%%\t%s\t%s\t%s\t%d\t%d\t  %s\n",
+		fmt.Fprintf(tab, "%d\t%s%d\t%s\t%.0f%%\t%.0f%%\t%s\t%s\t%s\t%s\t%d\t%d\t  %s\n",
 			r.Rank.Rank, node(printable.Line(r.Host)), r.PID, r.State, r.MPIShare*100, r.CPUs*100,
-			formatNumber(r.CallsRate), formatNumber(r.OutRate), formatNumber(r.InRate), r.Unexpected, r.Posted, r.currentCalls())
+			formatNumber(r.CallsRate), formatNumber(r.OutRate), formatNumber(r.InRate),
+			formatNumber(r.CollectiveRate), r.Unexpected, r.Posted, r.currentCalls())
 	}
 	if err := tab.Flush(); err != nil {
 		return err

@@ -102,6 +102,11 @@ func (m *Monitor) rank(g Sample, now time.Time) jobs.Rank {
 	}
 	r.Quiet, r.Wall, r.MPI = quiet.Seconds(), s.Wall(now).Seconds(), s.Time().Seconds()
 	r.Calls, _ = s.Calls()
+	for _, o := range s.Ops {
+		if o.Op.IsCollective() {
+			r.BytesCollective += o.Bytes
+		}
+	}
 	for _, p := range s.Peers {
 		r.BytesOut, r.BytesIn = r.BytesOut+p.Out.Bytes, r.BytesIn+p.In.Bytes
 	}
