@@ -262,3 +262,37 @@ func normalise(s string) string {
 	s = semicolons.ReplaceAllString(strings.ReplaceAll(s, "unexported_", "unexported "), "; ")
 	return braces.Replace(strings.Join(strings.Fields(s), " "))
 }
+
+// TestNoInternalTypes: no public function takes or returns a type of an internal package, which its callers cannot name.
+func TestNoInternalTypes(t *testing.T) {
+	internal := map[string]bool{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && strings.Contains(filepath.ToSlash(path), "/internal/") {
+			internal[d.Name()] = true
+		}
+		return err
+	})
+	if err != nil || !internal["core"] || !internal["ib"] {
+		t.Fatalf("%v; found %v", err, internal)
+	}
+	declarations, err := api(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	qualified := regexp.MustCompile(`\b([a-z]\w*)\.[A-Z]`)
+	functions := 0
+	for _, d := range declarations {
+		if !strings.Contains(d, ": func ") {
+			continue
+		}
+		functions++
+		for _, m := range qualified.FindAllStringSubmatch(d, -1) {
+			if internal[m[1]] {
+				t.Errorf("%s: %s is an internal package", d, m[1])
+			}
+		}
+	}
+	if functions < 500 {
+		t.Errorf("only %d functions were found", functions)
+	}
+}
