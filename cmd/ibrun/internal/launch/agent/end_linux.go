@@ -23,9 +23,9 @@ func (a *agent) signalAll(sig unix.Signal) {
 		ranks[r.pid] = true
 		_ = unix.PidfdSendSignal(r.pidfd, sig, nil, 0) // the rank may have exited
 	}
-	for pid, parent := range proctree.Descendants(os.Getpid()) {
-		if !ranks[pid] {
-			proctree.SignalChild(pid, parent, sig)
+	for _, d := range proctree.Descendants(os.Getpid()) {
+		if !ranks[d.PID] {
+			proctree.SignalChild(d.PID, d.Parent, sig)
 		}
 	}
 }

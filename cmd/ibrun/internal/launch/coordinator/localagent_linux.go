@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -270,7 +269,7 @@ func (l *localAgent) watchTerminal() {
 		return
 	}
 	go func() {
-		read := l.AwaitBackgroundRead(func() []int { return slices.Collect(maps.Keys(proctree.Descendants(l.command.PID))) })
+		read := l.AwaitBackgroundRead(func() []int { return proctree.DescendantPIDs(l.command.PID) })
 		l.watching.Store(false)
 		if read {
 			l.terminalRead <- struct{}{}
@@ -296,7 +295,7 @@ func (l *localAgent) awaitStopped() {
 		return err != nil || p.Exiting || p.Stopped()
 	}
 	for began := time.Now(); time.Since(began) < agentTimeout; time.Sleep(time.Millisecond) {
-		pids := slices.Collect(maps.Keys(proctree.Descendants(l.command.PID)))
+		pids := proctree.DescendantPIDs(l.command.PID)
 		if !slices.ContainsFunc(pids, func(pid int) bool { return !stopped(pid) }) {
 			return
 		}

@@ -1,9 +1,7 @@
 package proctree
 
 import (
-	"maps"
 	"os"
-	"slices"
 	"strconv"
 	"time"
 
@@ -13,8 +11,9 @@ import (
 // KillTimeout is how long a process may take to exit after SIGKILL. Only a process that is stuck in the kernel takes longer.
 const KillTimeout = 10 * time.Second
 
-// KillDescendants kills all descendants of this process until gone is closed. It repeats the search, since a process may have
-// started another one just before it was killed. It returns the pids of processes that are still alive after KillTimeout.
+// KillDescendants kills all descendants of this process until gone is closed: parents before their children, so that no shell
+// executes its next command because its child was killed. It repeats the search, since a process may have started another one
+// just before it was killed. It returns the pids of processes that are still alive after KillTimeout.
 func KillDescendants(gone <-chan struct{}, group *Cgroup) (stuck []int) {
 	deadline := time.Now().Add(KillTimeout)
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
@@ -25,15 +24,15 @@ func KillDescendants(gone <-chan struct{}, group *Cgroup) (stuck []int) {
 		}
 		group.Kill()
 		below := Descendants(os.Getpid())
-		for pid, parent := range below {
-			SignalChild(pid, parent, unix.SIGKILL)
+		for _, d := range below {
+			SignalChild(d.PID, d.Parent, unix.SIGKILL)
 		}
 		select {
 		case <-gone:
 		case <-time.After(pause):
 		}
 		if time.Now().After(deadline) {
-			return slices.Collect(maps.Keys(below))
+			return pids(below)
 		}
 	}
 }
@@ -52,8 +51,11 @@ func SignalChild(pid, parent int, sig unix.Signal) {
 	}
 }
 
-// Descendants maps the pid of each living process below root to the pid of its parent.
-func Descendants(root int) map[int]int {
+// Descendant is a process below another one, and its parent.
+type Descendant struct{ PID, Parent int }
+
+// Descendants returns the living processes below root, parents before their children.
+func Descendants(root int) []Descendant {
 	dirs, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil // the kernel still kills the ranks when the agent exits
@@ -68,13 +70,13 @@ func Descendants(root int) map[int]int {
 			children[p.Parent] = append(children[p.Parent], p)
 		}
 	}
-	below := map[int]int{}
+	var below []Descendant
 	for level := []int{root}; len(level) > 0; {
 		var next []int
 		for _, parent := range level {
 			for _, p := range children[parent] {
 				if !p.Zombie {
-					below[p.PID] = parent
+					below = append(below, Descendant{p.PID, parent})
 				}
 				next = append(next, p.PID)
 			}
@@ -82,4 +84,15 @@ func Descendants(root int) map[int]int {
 		level = next
 	}
 	return below
+}
+
+// DescendantPIDs returns the pids of the living processes below root.
+func DescendantPIDs(root int) []int { return pids(Descendants(root)) }
+
+func pids(all []Descendant) []int {
+	list := make([]int, len(all))
+	for i, d := range all {
+		list[i] = d.PID
+	}
+	return list
 }

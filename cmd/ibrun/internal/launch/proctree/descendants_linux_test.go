@@ -3,6 +3,7 @@ package proctree
 import (
 	"os"
 	"os/exec"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -22,14 +23,12 @@ func TestDescendants(t *testing.T) {
 		t.Fatal(err)
 	}
 	below := Descendants(os.Getpid())
-	parents := map[int]int{}
-	for pid, parent := range below {
-		parents[parent] = pid
+	child := slices.Index(below, Descendant{cmd.Process.Pid, os.Getpid()})
+	ofChild := slices.IndexFunc(below, func(d Descendant) bool { return d.Parent == cmd.Process.Pid })
+	if child < 0 || ofChild < child {
+		t.Fatalf("the descendants are %v, want %d and then a child of it", below, cmd.Process.Pid)
 	}
-	grandchild := parents[cmd.Process.Pid]
-	if below[cmd.Process.Pid] != os.Getpid() || grandchild == 0 {
-		t.Errorf("the descendants are %v, want %d and a child of it", below, cmd.Process.Pid)
-	}
+	grandchild := below[ofChild].PID
 	SignalChild(grandchild, os.Getpid()+1, unix.SIGKILL) // not its parent: it must survive
 	if p, err := ReadProcess(grandchild); err != nil || p.Zombie {
 		t.Errorf("a process with another parent was signalled: %+v, %v", p, err)

@@ -2,10 +2,8 @@ package proctree
 
 import (
 	"bytes"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"time"
 
@@ -31,7 +29,7 @@ func (r *Root) Kill() (stuck []int) {
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		left := marked(r.Mark)
 		if !r.exited() {
-			left = slices.AppendSeq(left, maps.Keys(Descendants(r.PID)))
+			left = append(left, DescendantPIDs(r.PID)...)
 			_ = unix.PidfdSendSignal(r.PIDFD, unix.SIGKILL, nil, 0) // it may have exited
 			left = append(left, r.PID)
 		}
