@@ -3,6 +3,7 @@
 // The words after the language of a block say what it is; readers do not see them:
 //
 //	```sh needs=go             commands, and what they need (see Needs)
+//	                           if they end with &, the next commands are typed when ibrun has started the job
 //	```sh needs=go nodes=2     the same; each line is typed on a machine of its own: node0, node1
 //	```text output             what the commands before it print on standard output
 //	```text output=sorted      the same, in any order
