@@ -22,8 +22,9 @@
 // # Exact and sampled values
 //
 // Counts of calls, messages and bytes are exact. Every operation of [AlwaysTimed] bytes or more is timed, and of shorter
-// ones the first 32 of each kind and then one in 32, which counts 32 times in the histogram. So the count and sum of a
-// histogram estimate calls and time directly, and histograms of different sizes, operations and ranks can be added.
+// ones the first 32 of each kind and then one in 32 on average, chosen at random, which counts in the histogram for all since the
+// last one. So the count and sum of a histogram estimate calls and time directly, and histograms of different sizes, operations
+// and ranks can be added.
 // IBRUN_PERF=all times every operation; IBRUN_PERF=off records nothing.
 //
 // # Histograms

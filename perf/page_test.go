@@ -129,18 +129,18 @@ func TestOffRecordsNothing(t *testing.T) {
 
 // TestSampled: counts are exact, and the histogram counts all calls except those after the last timed one.
 func TestSampled(t *testing.T) {
-	for mode, least := range map[Mode]func(calls int) int{
-		On:  func(calls int) int { return calls - calls%sampleEvery },
-		All: func(calls int) int { return calls },
-	} {
+	for _, mode := range []Mode{On, All} {
 		memory, r := newPage(t, mode)
-		for calls := 1; calls <= 5*sampleEvery+7; calls++ {
-			r.End(Send, 8, r.Begin(Send, 8))
+		want := uint64(0)
+		for calls := 1; calls <= 40*sampleEvery; calls++ {
+			start := r.Begin(Send, 8)
+			if r.End(Send, 8, start); start != 0 {
+				want = uint64(calls)
+			}
 			r.End(Isend, AlwaysTimed, r.Begin(Isend, AlwaysTimed))
 			s := snapshot(t, memory)
-			want := uint64(least(calls))
-			if calls < sampleEvery {
-				want = uint64(calls)
+			if mode == All && want != uint64(calls) || calls <= sampleEvery && want != uint64(calls) || uint64(calls)-want >= maxGap {
+				t.Fatalf("%v, %d calls: the last one that was timed is %d", mode, calls, want)
 			}
 			if s.Ops[0].Calls != uint64(calls) || s.Ops[0].Latency.Count() != want {
 				t.Fatalf("%v, %d calls: %d counted, %d in the histogram, want %d",
@@ -149,6 +149,28 @@ func TestSampled(t *testing.T) {
 			if got := s.Ops[1].Latency.Count(); got != uint64(calls) {
 				t.Fatalf("%v, %d long calls: %d in the histogram", mode, calls, got)
 			}
+		}
+	}
+}
+
+// TestSampledPeriod: if calls repeat with a period, each of a period is timed about as often as the others.
+func TestSampledPeriod(t *testing.T) {
+	for _, period := range []int{2, 3, 4, 8, 16, 31, 32, 33, 64} {
+		_, r := newPage(t, On)
+		const calls = 200_000
+		timed, all := make([]int, period), 0
+		for call := range calls {
+			start := r.Begin(Send, 8)
+			if r.End(Send, 8, start); start != 0 {
+				timed[call%period]++
+				all++
+			}
+		}
+		if all < calls/sampleEvery*9/10 || all > calls/sampleEvery*11/10 {
+			t.Errorf("%d of %d calls are timed", all, calls)
+		}
+		if least, most := slices.Min(timed), slices.Max(timed); least*2 < most {
+			t.Errorf("period %d: the calls of a period are timed %v times", period, timed)
 		}
 	}
 }

@@ -13,8 +13,17 @@ import (
 // size class with shorter ones, which are sampled.
 const AlwaysTimed = 4096 + 1
 
-// Of shorter operations the first sampleEvery are timed, and then one in sampleEvery, which is counted sampleEvery times.
+// Of shorter operations the first sampleEvery are timed, and then one in sampleEvery on average. It stands for all calls since
+// the last one that was timed. The distance is random, since the calls of many programs repeat with a period: with a fixed
+// distance, those that are timed would always be the same ones of a period.
 const sampleEvery = 32
+
+// The distance of two calls that are timed is minGap to maxGap. With 1 the call after a timed one would have to be selected in
+// advance; see addTiming. The mean is sampleEvery.
+const (
+	minGap = 2
+	maxGap = 2*sampleEvery - minGap
+)
 
 // Mode selects what is recorded. The zero Mode is On.
 type Mode uint8
@@ -58,6 +67,7 @@ type Recorder struct {
 	freeLanes uint8 // lanes, a bit each
 	seq       uint64
 	rows      int           // in use
+	random    uint32        // state of nextGap
 	where     func() string // returns the source position of the current call; nil: positions are not recorded
 	// histograms is the number of histograms in use. It is not read from the page: another process can write there.
 	histograms uint64
@@ -74,12 +84,13 @@ type sampling struct {
 	threshold uint64         // calls of at least so many bytes are timed: AlwaysTimed, or one of the constants below
 	untilNext int32          // number of calls before the next that is timed
 	warmed    uint8          // number of the first calls that were timed
+	gap       uint8          // distance of the next that is timed from the last one: what it counts for
 }
 
 // Special values of sampling.threshold, which is compared as a signed number.
 const (
 	timeNext         = 0          // the next call is timed, whatever its length
-	timeNextWeighted = ^uint64(0) // the same, and it is counted sampleEvery times
+	timeNextWeighted = ^uint64(0) // the same, and it is counted gap times
 )
 
 // NewRecorder initialises memory, which must be zero, as the page of a rank. The memory must stay valid and in place while the
@@ -95,7 +106,7 @@ func NewRecorder(memory []byte, of Identity, mode Mode) (*Recorder, error) {
 	if l.magic != 0 {
 		return nil, errors.New("perf: the page is in use")
 	}
-	r := &Recorder{page: l, clock: newClock(), timeAll: mode == All, freeLanes: 1<<Lanes - 1}
+	r := &Recorder{page: l, clock: newClock(), timeAll: mode == All, freeLanes: 1<<Lanes - 1, random: uint32(of.Rank)}
 	for op := range r.sampling {
 		p := &r.sampling[op]
 		if p.threshold = math.MaxInt; Op(op).counted() {
@@ -159,7 +170,7 @@ func (r *Recorder) Due(op Op, n int) bool {
 // Flags in the lower bits of a start time.
 const (
 	timedBySize = 1 // timed because of its size
-	weighted    = 2 // counted sampleEvery times
+	weighted    = 2 // counted for those since the last one that was timed
 	startFlags  = timedBySize | weighted
 )
 
@@ -213,15 +224,24 @@ func (r *Recorder) addTiming(op Op, c *cell, n int, start uint64) {
 	switch {
 	case start&timedBySize != 0, r.timeAll:
 	case start&weighted != 0:
-		weight = sampleEvery
-		r.sampling[op].untilNext = sampleEvery - 1
+		weight = uint64(r.sampling[op].gap)
+		r.sampling[op].selectNext(r.nextGap())
 	default:
 		if r.sampling[op].warmed++; r.sampling[op].warmed == sampleEvery {
-			r.sampling[op].untilNext = sampleEvery - 1
+			r.sampling[op].selectNext(r.nextGap())
 			set(&r.sampling[op].threshold, AlwaysTimed)
 		}
 	}
 	r.observe(c, r.clock.since(start&^startFlags), weight)
+}
+
+// selectNext makes the call that is gap calls after the last one the next that is timed.
+func (p *sampling) selectNext(gap uint8) { p.gap, p.untilNext = gap, int32(gap)-1 }
+
+// nextGap returns a random distance: the high bits of a linear congruential generator.
+func (r *Recorder) nextGap() uint8 {
+	r.random = r.random*1664525 + 1013904223
+	return uint8(minGap + (r.random>>16)%(maxGap-minGap+1))
 }
 
 // observe adds a duration to the histogram of a cell. A cell without a histogram gets one from the pool.
