@@ -58,7 +58,7 @@ func (t *Typing) text(i int) string {
 			fmt.Fprintf(&pids, "wait $node%d\n", n)
 		}
 		return s.String() + pids.String()
-	case strings.HasSuffix(b.Text, " &\n"): // a reader takes a moment before he looks at the job
+	case strings.HasSuffix(b.Text, " &\n"): // the next commands need the job, which starts in the background
 		return b.Text + "until ibrun top --once >/dev/null 2>&1; do kill -0 $!; sleep 0.1; done\n"
 	}
 	return b.Text

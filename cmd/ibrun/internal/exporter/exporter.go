@@ -202,8 +202,9 @@ func (e *Exporter) writeDiscoveryFile(file, node string) error {
 	return err
 }
 
-// reachableName returns the name by which others reach this host: its name in the job, which may come from a list of hosts, if
-// that leads to an address of this host, and otherwise the name that the kernel has.
+// reachableName returns the name by which others reach this host. It is the name of the node in the job, which may come from a
+// list of hosts, if lookup finds an address of this host for it, other than a loopback address. Otherwise it is the name that the
+// kernel has.
 func reachableName(node string, lookup func(context.Context, string) ([]netip.Addr, error)) (string, error) {
 	name, err := os.Hostname()
 	if node == "" || node == name {
@@ -211,8 +212,8 @@ func reachableName(node string, lookup func(context.Context, string) ([]netip.Ad
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
 	defer cancel()
-	addrs, _ := lookup(ctx, node)       // a node may have any name, so that of no host is no error
-	own, errOwn := net.InterfaceAddrs() // includes the loopback addresses, which lead nobody else here
+	addrs, _ := lookup(ctx, node) // the user may have given the node a name that no host has
+	own, errOwn := net.InterfaceAddrs()
 	if errOwn != nil {
 		return name, err
 	}

@@ -17,8 +17,8 @@ type Row struct {
 	// MPIShare is the share of the time that it spent within calls, and CPUs the number of processors that it kept busy.
 	MPIShare float64 `json:"mpi_share"`
 	CPUs     float64 `json:"cpus"`
-	// CallsRate is operations per second; the others are bytes per second: of messages sent and received, and of data that the
-	// program has passed to collectives.
+	// CallsRate is operations per second. OutRate, InRate and CollectiveRate are bytes per second: the increase of BytesOut,
+	// BytesIn and BytesCollective.
 	CallsRate      float64 `json:"calls_per_second"`
 	OutRate        float64 `json:"bytes_out_per_second"`
 	InRate         float64 `json:"bytes_in_per_second"`
