@@ -8,7 +8,10 @@ import (
 )
 
 // peerEnded records that a peer has ended or closed its domain. The watcher's goroutine calls it. Poll finds the change as it
-// finds those that peers record. As in notify, the change is counted before the flag asleep is loaded.
+// finds those that peers record.
+//
+// It always wakes this peer, also if the flag asleep is not set: the peer that has ended may have cleared the flag, and was
+// killed before it sent the message. At worst a later sleep ends once without an event.
 func (d *Domain) peerEnded(local int) {
 	d.ended[local/64].Or(1 << (local % 64))
 	self := d.notified.Load()
@@ -16,9 +19,8 @@ func (d *Domain) peerEnded(local int) {
 		return // openSockets checks the bitmap
 	}
 	atomic.AddUint64(&self.changes, 1)
-	if atomic.LoadUint32(&self.flags)&asleep != 0 && atomic.AndUint32(&self.flags, ^uint32(asleep))&asleep != 0 {
-		d.senders.wake(d.selfIndex)
-	}
+	atomic.AndUint32(&self.flags, ^uint32(asleep)) // after the change is counted, as in notify
+	d.senders.wake(d.selfIndex)
 }
 
 // hasEnded reports whether a peer has ended or closed its domain.

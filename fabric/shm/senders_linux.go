@@ -114,7 +114,7 @@ func (s *senders) deliver(to, fd int, err error) {
 		s.fds[to].Store(int32(fd))
 	}
 	state.err = err
-	switch wake := state.wakePending && !s.closed; {
+	switch wake := state.wakePending; { // not set once closed
 	case wake && err == nil:
 		sendWake(int(s.fds[to].Load()))
 	case wake:
@@ -169,13 +169,18 @@ func (s *senders) release(to int) {
 	}
 }
 
-// close closes all sockets, also those that arrive later.
+// close closes all sockets, also those that arrive later. The launcher wakes the peers whose wake-up waits for a socket: their
+// flag is cleared, so nobody else wakes them.
 func (s *senders) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
 	var errs []error
 	for i := range s.fds {
+		if s.states[i].wakePending {
+			s.states[i].wakePending = false
+			s.sockets.Wake(i)
+		}
 		if fd := s.fds[i].Swap(noFD); fd != noFD {
 			errs = append(errs, os.NewSyscallError("close", unix.Close(int(fd))))
 		}

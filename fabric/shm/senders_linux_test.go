@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -118,6 +119,78 @@ func TestWakeWithoutSocket(t *testing.T) {
 	l.answers.Wait()
 	if _, err := ds[0].Segment(5, []int{0, 1}, 4096); !errors.Is(err, unix.EMFILE) {
 		t.Errorf("pass a segment: %v", err)
+	}
+}
+
+// TestCloseWakesWithoutSocket: a domain that closes wakes a peer whose socket has not arrived. It has cleared the peer's flag, so
+// nobody else would.
+func TestCloseWakesWithoutSocket(t *testing.T) {
+	checkLeftovers(t)
+	l := newLauncher(t, 2)
+	ds := openEach(t, l.transports(2))
+	wait, woken := make(chan struct{}), make(chan int, 10)
+	t.Cleanup(func() { close(wait) })
+	l.refuse = func(int) bool {
+		<-wait
+		return false
+	}
+	l.wakes = func(to int) { woken <- to }
+	connect(t, ds[0], 1)
+	fd := armed(t, ds[1])
+	if err := ds[0].Close(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case to := <-woken:
+		if to != 1 {
+			t.Errorf("peer %d was woken", to)
+		}
+	default:
+		t.Error("the launcher was not asked to wake the peer")
+	}
+	wantReadable(t, fd)
+	if ev, err := next(ds[1]); err != nil || ev.Kind != fabric.PeerDown {
+		t.Errorf("%+v, %v", ev, err)
+	}
+}
+
+// TestWokenByEnd: the end of a process wakes a peer that sleeps, also if that process was killed after it had cleared the peer's
+// flag and before it had sent the message.
+func TestWokenByEnd(t *testing.T) {
+	checkLeftovers(t)
+	ds := openEach(t, newLauncher(t, 2).transports(2))
+	connect(t, ds[0], 1)
+	fd := armed(t, ds[1])
+	atomic.AndUint32(&ds[1].self.flags, ^uint32(asleep))
+	ds[1].peerEnded(0)
+	wantReadable(t, fd)
+	if ev, err := next(ds[1]); err != nil || ev.Kind != fabric.PeerDown || !errors.Is(ev.Err, fabric.ErrPeerDown) {
+		t.Errorf("%+v, %v", ev, err)
+	}
+}
+
+// armed polls a domain until nothing is to do, arms it, and returns its descriptor.
+func armed(t *testing.T, d *Domain) int {
+	t.Helper()
+	for {
+		fd, ready, err := d.Arm()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ready {
+			return fd
+		}
+		if n, err := d.Poll(make([]fabric.Event, 1)); n != 0 || err != nil {
+			t.Fatalf("%d events, %v", n, err)
+		}
+	}
+}
+
+// wantReadable fails the test unless a descriptor is readable.
+func wantReadable(t *testing.T, fd int) {
+	t.Helper()
+	if n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0); n != 1 {
+		t.Fatalf("%d descriptors are readable, %v", n, err)
 	}
 }
 
