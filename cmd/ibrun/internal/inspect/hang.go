@@ -23,6 +23,9 @@ const (
 	maxStacks = 4
 	// maxGroups is the number of groups above which ranks that wait for different peers are one group.
 	maxGroups = 12
+	// collectiveCycle is how long a rank must have waited in a collective to be in a cycle. Collectives over shared memory count no
+	// messages, so a rank that waits for what its peer has written, and only got no processor since, looks like one that is stuck.
+	collectiveCycle = 5 * time.Second
 )
 
 // exitedText is the activity of ranks whose process has exited.
@@ -63,6 +66,8 @@ type Group struct {
 	// From and To are the shortest and the longest time that they have been doing this.
 	From float64 `json:"seconds_from"`
 	To   float64 `json:"seconds_to"`
+	// WaitsFor are the ranks outside of the group that its ranks wait for in a collective, as far as that is known.
+	WaitsFor []int `json:"waits_for,omitempty"`
 	// WaitedFor are ranks that wait for these.
 	WaitedFor []int `json:"waited_for_by,omitempty"`
 
@@ -178,10 +183,26 @@ func groupBy(first, then []jobs.Rank, apart time.Duration, name func(*jobs.Wait)
 	})
 	groups := make([]Group, len(all))
 	for i, g := range all {
-		g.WaitedFor = ranksWaitingFor(then, g.Ranks)
+		g.WaitsFor, g.WaitedFor = ranksWaitedFor(then, g.Ranks), ranksWaitingFor(then, g.Ranks)
 		groups[i] = *g
 	}
 	return groups
+}
+
+// ranksWaitedFor returns the ranks outside of the group that ranks of the group wait for in a collective.
+func ranksWaitedFor(ranks []jobs.Rank, group []int) (peers []int) {
+	for i := range ranks {
+		if !slices.Contains(group, ranks[i].Rank) {
+			continue
+		}
+		for _, w := range ranks[i].Waits {
+			if w.Collective && w.Peer >= 0 && !slices.Contains(group, w.Peer) {
+				peers = append(peers, w.Peer)
+			}
+		}
+	}
+	slices.Sort(peers)
+	return slices.Compact(peers)
 }
 
 // ranksWaitingFor returns the other ranks that wait for one of the targets.
@@ -314,12 +335,17 @@ func preposition(op string) string {
 }
 
 // stuck returns the wait of each rank that was in the same operation with one rank in both samples. Ranks with another goroutine
-// in an operation are not among them: that goroutine could end the wait.
+// in an operation are not among them: that goroutine could end the wait. In a collective the rank is the one that its algorithm
+// waits for at this moment.
 func stuck(first, then []jobs.Rank) map[int]jobs.Wait {
 	waits := map[int]jobs.Wait{}
 	for i := range then {
-		if r := &then[i]; r.State == jobs.Running && len(r.Waits) == 1 && r.Waits[0].Peer >= 0 && !r.Waits[0].Collective {
-			waits[r.Rank] = r.Waits[0]
+		r := &then[i]
+		if r.State != jobs.Running || len(r.Waits) != 1 || r.Waits[0].Peer < 0 {
+			continue
+		}
+		if w := r.Waits[0]; !w.Collective || w.Seconds >= collectiveCycle.Seconds() {
+			waits[r.Rank] = w
 		}
 	}
 	for i := range first {

@@ -98,7 +98,8 @@ func nodesText(hosts []string, nodes int) string {
 // maxHosts is the maximum number of node names in a line.
 const maxHosts = 3
 
-// text returns the line of a group: "12 ranks (0-11) on n0, n1: in Recv from rank 12, tag 7, for 31 s".
+// text returns the line of a group: "12 ranks (0-11) on n0, n1: in Recv from rank 12, tag 7, for 31 s", or "2 ranks (0,2): in
+// Barrier, for 3 s, waiting for rank 1".
 func (g *Group) text() string {
 	text := ranksText(g.Ranks)
 	switch n := len(g.Hosts); {
@@ -113,6 +114,9 @@ func (g *Group) text() string {
 		text += " " + formatRange(g.From, g.To) + " ago"
 	case g.activity != progressing && g.activity != unreachable:
 		text += ", for " + formatRange(g.From, g.To)
+	}
+	if len(g.WaitsFor) > 0 {
+		text += ", waiting for " + ranksText(g.WaitsFor)
 	}
 	if g.activity != waiting && len(g.WaitedFor) > 0 {
 		verb := "wait"
