@@ -29,7 +29,7 @@ func ViewOf[T any](x []T) View {
 func elements[T any](op string, x []T) View {
 	elem, err := core.ElementsOf(reflect.TypeFor[T]())
 	if errors.Is(err, datatype.ErrNoElement) {
-		err = fmt.Errorf("%w; SendValue and the other calls with this ending take values of any type", err)
+		err = fmt.Errorf("%w; SendValue and the other functions whose names end in Value take values of any type", err)
 	}
 	if err != nil {
 		return View{err: public(core.TypeError(op, err))}

@@ -112,7 +112,8 @@ func (cq *CQ) Notify(solicited bool) error {
 }
 
 // Wait polls the queue, and blocks until there is a completion, using the queue's channel. Any number of goroutines may wait for
-// queues of one channel. The errors are those of Poll and of the context.
+// queues of one channel. The errors are those of Poll and of the context, and [ErrInvalid] if there is no completion and the
+// queue was created without a channel.
 func (cq *CQ) Wait(ctx context.Context, wc []WC) (int, error) {
 	for {
 		if n, err := cq.Poll(wc); n > 0 || err != nil {

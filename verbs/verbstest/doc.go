@@ -1,4 +1,10 @@
-// Package verbstest is the suite that every provider of package verbs must pass. A provider's own test is one call:
+// Package verbstest has what tests of RDMA code need: simulated devices, and the suite that every provider of package verbs must
+// pass.
+//
+// [NewSimulatedNetwork] makes a network of devices that exist in the process only. Code that uses package verbs is tested with
+// them on any machine, without a device and without privileges.
+//
+// A provider's own test is one call of [Run]:
 //
 //	func TestLiveConformance(t *testing.T) {
 //		name := live.Device(t)
@@ -18,8 +24,6 @@
 //
 // Besides its subject, every rule checks the completions of all requests: each request completes exactly once, with its own
 // number, on its own queue pair, and in order. A leak check of file descriptors, mappings and goroutines follows each rule.
-//
-// For tests of code that uses package verbs, [NewSimulatedNetwork] makes a network of devices that exist in the process only.
 //
 // No rule depends on how long something takes. A test fails if it waits longer than its timeout, a minute by default.
 package verbstest
