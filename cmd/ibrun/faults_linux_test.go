@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -164,6 +165,8 @@ func (p *process) stderrInTime() (text string) {
 	return text
 }
 
+// signal sends a signal to a process. After SIGSTOP it returns when the process has stopped: its threads go on until one of them
+// has taken the signal.
 func (p *process) signal(pid int, sig syscall.Signal) {
 	p.t.Helper()
 	if pid <= 0 {
@@ -172,6 +175,19 @@ func (p *process) signal(pid int, sig syscall.Signal) {
 	if err := syscall.Kill(pid, sig); err != nil {
 		p.t.Fatal(err)
 	}
+	if sig == syscall.SIGSTOP {
+		p.eventually(fmt.Sprintf("process %d has not stopped", pid), func() bool { return hasStopped(pid) })
+	}
+}
+
+// hasStopped reports whether all threads of a process have stopped or ended.
+func hasStopped(pid int) bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	return !slices.ContainsFunc(threads, func(stat string) bool {
+		text, err := os.ReadFile(stat)
+		_, state, ok := strings.Cut(string(text), ") ")
+		return err == nil && ok && !strings.ContainsAny(state[:1], "TtXZ")
+	})
 }
 
 // wait waits until ibrun has exited and returns its exit code, -1 if a signal killed it.
