@@ -123,9 +123,18 @@ func NewView(ctx context.Context, s Source) (*View, error) {
 	return v, nil
 }
 
-// ranksForStacks returns the ranks whose stacks are most useful: one of each group that can answer, and only one of all that wait
-// in the same operation.
+// ranksForStacks returns the ranks whose stacks are most useful: those that wait for each other, then one of each group that can
+// answer, and only one of all that wait in the same operation. It returns no two ranks of a group.
 func (v *View) ranksForStacks(ranks []jobs.Rank) (of []int) {
+	listed := func(g Group) bool {
+		return slices.ContainsFunc(g.Ranks, func(rank int) bool { return slices.Contains(of, rank) })
+	}
+	for _, rank := range v.WaitCycle {
+		in := slices.IndexFunc(v.Groups, func(g Group) bool { return slices.Contains(g.Ranks, rank) })
+		if in >= 0 && !listed(v.Groups[in]) && len(of) < maxStacks {
+			of = append(of, rank)
+		}
+	}
 	ops := map[string]bool{}
 	for _, g := range v.Groups {
 		if len(of) == maxStacks || g.activity == progressing && len(of) > 0 {
@@ -133,6 +142,9 @@ func (v *View) ranksForStacks(ranks []jobs.Rank) (of []int) {
 		}
 		i := slices.IndexFunc(ranks, func(r jobs.Rank) bool { return r.Rank == g.Ranks[0] })
 		if i < 0 || ranks[i].State != jobs.Running {
+			continue
+		}
+		if listed(g) {
 			continue
 		}
 		if g.activity == waiting {

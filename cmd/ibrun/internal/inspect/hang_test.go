@@ -187,7 +187,8 @@ created by main.main in goroutine 1
 	/a/main.go:9 +0x1
 `
 
-// TestView: stacks are requested from one rank of each of the first groups that can answer, and internal frames are omitted.
+// TestView: stacks are requested from the ranks that wait for each other, then from one rank of each of the first groups that can
+// answer, and internal frames are omitted.
 func TestView(t *testing.T) {
 	f := &fakeSource{ranks: []jobs.Rank{waitingRank(0, "Recv", 2, 7), {Rank: 1, State: jobs.Running, Process: "S"},
 		{Rank: 2, State: jobs.Stopped}, waitingRank(3, "Recv", 5, 7), waitingRank(4, "Recv", 5, 7), waitingRank(5, "Send", 4, 1)}}
@@ -195,7 +196,7 @@ func TestView(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []int{1, 0, 5}; !slices.Equal(f.stackRequest, want) {
+	if want := []int{5, 4, 1, 0}; !slices.Equal(f.stackRequest, want) {
 		t.Errorf("stacks of ranks %v were requested, want %v", f.stackRequest, want)
 	}
 	var text strings.Builder
@@ -210,6 +211,8 @@ func TestView(t *testing.T) {
   2 ranks (3-4): in Recv from rank 5, tag 7, for 31 s
   deadlock, each rank waits for the next: 5 -> 4 -> 5
   rank 5 sends tag 1 to rank 4, which waits for tag 7
+rank 5 did not return its goroutines
+rank 4 did not return its goroutines
 goroutines of rank 1:
   | goroutine 1 gp=0x1 [syscall]:
   |     github.com/ibrun/ibrun/mpi.Recv[...] at /ibrun/mpi/recv.go:13
@@ -217,7 +220,6 @@ goroutines of rank 1:
   | goroutine 7 [select, 3 minutes]:
   |     created by main.main in goroutine 1 at /a/main.go:9
 rank 0 did not return its goroutines
-rank 5 did not return its goroutines
 `
 	if text.String() != want {
 		t.Errorf("the view is\n%s\nwant\n%s", text.String(), want)
