@@ -104,6 +104,20 @@ func TestText(t *testing.T) {
 	}
 }
 
+// TestSlowestOfKilled: a rank that was in a call at the end is not the slowest one, however little it has waited before.
+func TestSlowestOfKilled(t *testing.T) {
+	j := slowJob()
+	s := j.Ranks[2].Snapshot
+	s.State, s.Current = perf.Running, []perf.Current{{Op: perf.Recv, Peer: 1, Tag: 7}}
+	if got := New(j).Slowest; got != nil {
+		t.Errorf("the slowest is %v, want none: the others have waited equally long", got)
+	}
+	j.Ranks[1].Snapshot.Waiting = time.Second
+	if got := New(j).Slowest; got == nil || got.Rank != 1 {
+		t.Errorf("the slowest is %v, want rank 1", got)
+	}
+}
+
 // TestJSON: the fields are those that docs/report.md lists, and reading the file back gives the same report.
 func TestJSON(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "report.json")

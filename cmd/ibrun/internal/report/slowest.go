@@ -11,7 +11,8 @@ import (
 const minWaitingDifference = 0.05
 
 // findSlowest returns the rank that waits least, because the others wait for it. It returns nil if the others do not wait clearly
-// more.
+// more. It does not return a rank that was in a call at the end: how long it had waited there is not in its figures, so it may
+// have waited longer than all others, as in a deadlock.
 func findSlowest(r *Report) *Slowest {
 	var all []*RankLine
 	for i := range r.Ranks {
@@ -22,7 +23,11 @@ func findSlowest(r *Report) *Slowest {
 	if len(all) < 2 {
 		return nil
 	}
-	least := slices.MinFunc(all, func(a, b *RankLine) int { return compare(a.WaitingShare, b.WaitingShare) })
+	candidates := slices.DeleteFunc(slices.Clone(all), func(l *RankLine) bool { return len(l.LastCalls) > 0 })
+	if len(candidates) == 0 {
+		return nil
+	}
+	least := slices.MinFunc(candidates, func(a, b *RankLine) int { return compare(a.WaitingShare, b.WaitingShare) })
 	others := slices.DeleteFunc(slices.Clone(all), func(l *RankLine) bool { return l == least })
 	othersMedian := func(value func(*RankLine) float64) float64 { return median(others, value) }
 	s := &Slowest{Rank: least.Rank, WaitingShare: least.WaitingShare,
