@@ -7,7 +7,7 @@ import (
 )
 
 // FirstNumber is the lowest number of a key. Lower numbers are reserved for keys and handles that a standard defines;
-// 0 is no key.
+// 0 is not a key.
 const FirstNumber = 1024
 
 // ErrKeyval is returned for an invalid key: it is the zero Keyval, has been freed, or belongs to another Space.

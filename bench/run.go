@@ -10,7 +10,7 @@ import (
 
 // Run measures op at each of the configuration's sizes. Every rank of c calls it with the same arguments; rank 0's
 // each is called with every result as it comes, the others' never. An error of each ends the measurement at rank 0,
-// and the caller has to end the other ranks. Data that arrived wrong is no error of Run: it is counted in
+// and the caller has to end the other ranks. Data that arrived wrong is not an error of Run: it is counted in
 // [Result.Wrong].
 func Run(c *mpi.Comm, op Op, cfg Config, each func(Result) error) error {
 	r, op, cfg, err := prepare(c, op, cfg)

@@ -177,7 +177,7 @@ func parseDistances(text string) ([]int, error) {
 }
 
 // parseNumaStatus parses the NUMA node of a GPU in its driver's file, such as "Node: 255". It is -1 for a GPU whose
-// memory is no NUMA node.
+// memory is not a NUMA node.
 func parseNumaStatus(text string) (int, error) {
 	for line := range strings.Lines(text) {
 		if rest, ok := strings.CutPrefix(line, "Node:"); ok {

@@ -48,19 +48,19 @@ func (c *Comm) CartCreate(dims []int, periodic []bool, order RankOrder) (*Comm, 
 // CartSub divides a grid into grids of fewer dimensions, those for which keep is true, and returns the one to which this rank
 // belongs. Each has a communicator: for a grid of 2 by 3 by 4, keeping dimensions 0 and 2 gives three grids of 2 by 4.
 // Without a dimension to keep, each rank gets a grid of its own that has no dimensions. It fails with ErrTopology if the
-// communicator is no grid, and with ErrArg if keep has another length than the grid has dimensions, or is not the same at all
+// communicator is not a grid, and with ErrArg if keep has another length than the grid has dimensions, or is not the same at all
 // ranks. It is collective. MPI-5.0 §8.5.7.
 func (c *Comm) CartSub(keep []bool) (*Comm, error) { return comm(c.core().CartSub(keep)) }
 
-// CartdimGet returns the number of dimensions of the grid. It fails with ErrTopology if the communicator is no grid. It is local.
-// MPI-5.0 §8.5.5.
+// CartdimGet returns the number of dimensions of the grid. It fails with ErrTopology if the communicator is not a grid. It is
+// local. MPI-5.0 §8.5.5.
 func (c *Comm) CartdimGet() (int, error) {
 	n, err := c.core().CartdimGet()
 	return n, public(err)
 }
 
-// CartGet returns the grid, in slices that belong to the caller. It fails with ErrTopology if the communicator is no grid. It is
-// local. MPI-5.0 §8.5.5.
+// CartGet returns the grid, in slices that belong to the caller. It fails with ErrTopology if the communicator is not a grid. It
+// is local. MPI-5.0 §8.5.5.
 func (c *Comm) CartGet() (Grid, error) {
 	dims, periodic, coords, err := c.core().CartGet()
 	return Grid{dims, periodic, coords}, public(err)
@@ -68,14 +68,14 @@ func (c *Comm) CartGet() (Grid, error) {
 
 // CartRank returns the rank at the coordinates. A coordinate of a periodic dimension may be any number; in another one it
 // must be in the grid, and CartRank fails with ErrArg. It also fails with ErrArg if the number of coordinates is wrong, and
-// with ErrTopology if the communicator is no grid. It is local. MPI-5.0 §8.5.5.
+// with ErrTopology if the communicator is not a grid. It is local. MPI-5.0 §8.5.5.
 func (c *Comm) CartRank(coords []int) (int, error) {
 	r, err := c.core().CartRank(coords)
 	return r, public(err)
 }
 
 // CartCoords returns the coordinates of a rank, in a slice that belongs to the caller. It fails with ErrRank if there is no
-// such rank, and with ErrTopology if the communicator is no grid. It is local. MPI-5.0 §8.5.5.
+// such rank, and with ErrTopology if the communicator is not a grid. It is local. MPI-5.0 §8.5.5.
 func (c *Comm) CartCoords(rank int) ([]int, error) {
 	coords, err := c.core().CartCoords(rank)
 	return coords, public(err)
@@ -83,7 +83,7 @@ func (c *Comm) CartCoords(rank int) ([]int, error) {
 
 // CartShift returns the ranks with which this rank communicates if all ranks send by step along a dimension: it receives from
 // source and sends to dest. Beyond the edge of the grid they are ProcNull, so that Send and Recv need no special case there.
-// It fails with ErrDims if there is no such dimension, and with ErrTopology if the communicator is no grid. It is local.
+// It fails with ErrDims if there is no such dimension, and with ErrTopology if the communicator is not a grid. It is local.
 // MPI-5.0 §8.5.6.
 func (c *Comm) CartShift(dim, step int) (source, dest int, err error) {
 	source, dest, err = c.core().CartShift(dim, step)

@@ -11,8 +11,8 @@ const (
 	// ProcNull is the rank of no process: a send to it does nothing, a receive from it returns an empty message.
 	// MPI-5.0 §3.10.
 	ProcNull = core.ProcNull
-	// Root is the root that the root of a collective on an intercommunicator gives. The others of its group give ProcNull, and the
-	// other group gives the rank of the root. MPI-5.0 §6.2.3.
+	// Root is the argument root of a collective on an intercommunicator at the process that is the root. The other processes of
+	// its group pass ProcNull, and those of the other group pass the rank of the root. MPI-5.0 §6.2.3.
 	Root = core.Root
 	// Undefined is the color of ranks that get no communicator from Split, and the index of no request. MPI-5.0
 	// §7.4.2.

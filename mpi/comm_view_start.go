@@ -5,8 +5,8 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// Immediate and persistent collectives of views. What is packed is packed when the collective starts, and unpacked before its
-// request completes.
+// Immediate and persistent collectives of views. If a view must be packed, the start packs the view that is sent, and the view
+// that is received is unpacked before the request completes.
 
 // Ibcast starts a [Comm.Bcast]. MPI-5.0 §6.12.2.
 func (c *Comm) Ibcast(v View, root int) (Request, error) { return c.startBcast(core.Now, v, root) }

@@ -125,7 +125,8 @@ func alltoallParts[T any](op string, dst []T, rcounts, rdispls []int, src []T, s
 	return in, out, err
 }
 
-// messageSize returns the bytes of an element in a message: those of its fields without padding; -1 if T is no type of elements.
+// messageSize returns the bytes of an element in a message: those of its fields without padding; -1 if T is not a type of
+// elements.
 func messageSize[T any]() int {
 	if core.IsNumber[T]() {
 		return sizeOf[T]()

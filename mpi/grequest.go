@@ -53,7 +53,7 @@ func (p *Process) NewGrequest(f GrequestFuncs) (Grequest, error) {
 func (g Grequest) Complete() error { return public(g.core().CompleteGrequest()) }
 
 // SetCount sets the number of elements of type T that the message of a status has: [Count] then returns n. It fails with ErrCount
-// if n is negative or too large, and with ErrType if T is no type of elements. It is for the Query callback of a generalized
+// if n is negative or too large, and with ErrType if T is not a type of elements. It is for the Query callback of a generalized
 // request. MPI-5.0 §13.3.
 func SetCount[T any](st *Status, n int) error {
 	const op = "SetCount"

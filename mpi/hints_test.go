@@ -187,7 +187,7 @@ func TestHintsGiven(t *testing.T) {
 			return errors.Join(err, waitErr, hinted(d, changed(everyHint...)), d.Free())
 		},
 		"S2-10": func(p *mpi.Process) error {
-			// The same info has what to divide by. A hint of it does not hide that, and that is no hint.
+			// The same info has what to divide by. A hint of it does not hide that, and that is not a hint.
 			i := infoOf("mpi_hw_resource_type", "mpi_shared_memory", eagerLimit, "4096", noAnyTag, "true")
 			d, err := p.World().SplitType(mpi.TypeHWGuided, 0, i)
 			e, err2 := p.World().SplitType(mpi.TypeShared, 0, nil)

@@ -4,7 +4,7 @@ import "github.com/ibrun/ibrun/mpi/internal/core"
 
 // AllreduceMany is an Allreduce of each srcs[i] into dsts[i], in one call. The destination comes first. Short slices travel
 // together: many of them cost hardly more than one. All ranks give the same number of slices, and of elements of each.
-// Slices with different indices must not overlap. c is no intercommunicator.
+// Slices with different indices must not overlap. c is not an intercommunicator.
 //
 // Calls of [Allreduce] and [Iallreduce] are never combined by themselves: ranks start them at different times, so no rank
 // knows which ones all ranks could combine. Not in MPI-5.0.

@@ -38,8 +38,8 @@ func sendValue[T any](ctx context.Context, op string, c *Comm, v T, dst, tag int
 }
 
 // RecvValue receives one value from rank src, or AnySource, with a tag, or AnyTag. It needs no length: it allocates as much
-// memory as the message has bytes. A message that is no T is lost, and an error of class ErrType, also if a method of T panics. A
-// message from ProcNull is the zero value. MPI-5.0 §3.2.4, §3.8.2.
+// memory as the message has bytes. If the message cannot be decoded into a T, RecvValue discards it and returns an error of class
+// ErrType. So it does if a method of T panics. A message from ProcNull is the zero value. MPI-5.0 §3.2.4, §3.8.2.
 func RecvValue[T any](c *Comm, src, tag int) (v T, st Status, err error) {
 	m, cst, err := c.core().Mprobe(src, tag)
 	if err != nil {

@@ -97,7 +97,7 @@ func (r *Recorder) Name(text string) uint8 {
 }
 
 // SetName sets the name of the communicator of the operation that is entered next or, in a trace, that ends next. Its number is a
-// result of Name; 0 is no name.
+// result of Name; 0 is not a name.
 func (r *Recorder) SetName(number uint8) {
 	if r != nil {
 		r.name = number

@@ -12,7 +12,7 @@ import (
 type CQ struct {
 	base
 	ib    ib.CQ
-	ring  *ib.CompletionRing // of ib, or nil if ib is no ring. Completions are taken directly from it
+	ring  *ib.CompletionRing // of ib, or nil if ib is not a ring. Completions are taken directly from it
 	ch    *Channel           // or nil
 	token uint64
 

@@ -150,7 +150,7 @@ func (c *Context) dropRefs(uses []*base) {
 
 // shutdown closes an object with the function free. A second call does nothing. While other objects use it, or if the kernel says
 // that it is in use, shutdown returns ErrBusy and the object stays open. If the device is lost, the kernel has freed its part of
-// the object already, which is no error.
+// the object already, which is not an error.
 func (b *base) shutdown(free func() error) error {
 	c, op := b.ctx, "close the "+kindNames[b.kind]
 	b.closing.Lock()

@@ -34,7 +34,7 @@ type recvQueue struct {
 	qp        *QP // nil for a shared receive queue
 	queueLock     // guards the fields below, and is held during Recv of ib
 	ib        receiver
-	ring      *ib.RecvRing // of ib, or nil if ib is no ring. Receives are written directly into it
+	ring      *ib.RecvRing // of ib, or nil if ib is not a ring. Receives are written directly into it
 	closed    bool
 	hasSRQ    bool     // the pair takes its receives from an SRQ
 	sge       []ib.SGE // without a ring, a list is copied here, so that what the caller passes need not be in the heap

@@ -167,7 +167,7 @@ func refuse(s launch.Streams, code int, why string) int {
 	return code
 }
 
-// wordHint returns what the user may mean by a first word that is no program, or an empty string.
+// wordHint returns what the user may mean by a first word that is not a program, or an empty string.
 func wordHint(args []string) string {
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		return ""

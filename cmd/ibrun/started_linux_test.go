@@ -139,7 +139,7 @@ func TestHostIsSilent(t *testing.T) {
 	}
 }
 
-// What a login shell prints is no harm. A host that cannot be reached yet is tried again, and ibrun is also looked for in the
+// What a login shell prints does no harm. A host that cannot be reached yet is tried again, and ibrun is also looked for in the
 // PATH of the host.
 func TestHostNeedsPatience(t *testing.T) {
 	t.Parallel()

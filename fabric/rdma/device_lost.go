@@ -18,7 +18,7 @@ import (
 // If the user of the domain has another transport (see Await), peers that were connected are handed over to it, see handover.go.
 // Peers that were never connected wait for it: they are listed as peers that do not answer, with the lost device as the reason.
 // Without an agreement on another transport they are lost after the heartbeat. If there is no other transport, all peers are
-// lost. That is no error of Poll, because messages to the process itself go on.
+// lost. That is not an error of Poll, because messages to the process itself go on.
 //
 // A device that works, but whose completion queues cannot be polled any more, or that refuses to close queue pairs, counts as
 // lost too.

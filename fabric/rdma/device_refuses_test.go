@@ -181,7 +181,8 @@ func TestSimulatedOwnAddress(t *testing.T) {
 	}
 }
 
-// TestSimulatedCloseRefused: a device refuses to be polled while the domain is closed. As with a lost device, that is no error.
+// TestSimulatedCloseRefused: a device refuses to be polled while the domain is closed. As with a lost device, that is not an
+// error.
 func TestSimulatedCloseRefused(t *testing.T) {
 	net, ds := openSimulated(t, Settings{Devices: []string{"a"}}, 2)
 	connectPeers(t, ds[0], ds[1])

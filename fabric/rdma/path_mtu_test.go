@@ -154,7 +154,7 @@ func sendOne(t *testing.T, a, b *domain, n int) {
 }
 
 // TestShorterPacketsLost: if a network loses packets that are shorter than what counts as large, the peer is lost all the same.
-// That each new connection carries shorter ones is no progress.
+// That each new connection carries shorter ones is not progress.
 func TestShorterPacketsLost(t *testing.T) {
 	a, b := lossyPair(t, Settings{}, 500, false)
 	sendOne(t, a, b, 700)

@@ -16,8 +16,8 @@ import (
 //     which says so in a REJ, and is asked again;
 //   - or if the connection breaks.
 //
-// A REQ that is not answered is no failure, since the peer may compute. A domain finds by probes whether its process exists, see
-// silence.go.
+// A REQ that is not answered is not a failure, since the peer may compute. A domain finds by probes whether its process exists,
+// see silence.go.
 //
 // Failures that follow each other are a series. One of these ends it:
 //

@@ -91,7 +91,7 @@ func TestAttributes(t *testing.T) {
 	}
 }
 
-// TestSenselessSettings: a value that is no number, or out of range, is an error that names the variable and what is allowed.
+// TestSenselessSettings: a value that is not a number, or out of range, is an error that names the variable and what is allowed.
 // An empty one is the default.
 func TestSenselessSettings(t *testing.T) {
 	variables := []string{tunables.RDMAGIDIndex.Variable, tunables.Heartbeat}

@@ -37,7 +37,7 @@ const maxAnswerPolls = 16
 
 // Send copies one message into the ring. After that it loads the peer's flags, which are not zero if the peer sleeps. The store
 // of the record and this load are the sender's half of the protocol in Domain.Arm. A peer that closes after the store may have
-// read the message, so that is no error: an event reports it.
+// read the message, so that is not an error: an event reports it.
 func (e *endpoint) Send(header, payload []byte) error {
 	if err := e.endErr.Load(); err != nil {
 		return *err
@@ -64,8 +64,8 @@ func (e *endpoint) Send(header, payload []byte) error {
 	return nil
 }
 
-// SendFrom packs a message into the ring. It is Send in all else, and has its last lines, which are no function so that Send does
-// not call one.
+// SendFrom is Send, but packs the message into the ring itself. Its last lines repeat those of Send: as a function they would
+// cost Send a call.
 func (e *endpoint) SendFrom(header []byte, src fabric.Source, from int64, n int) error {
 	if err := e.endErr.Load(); err != nil {
 		return *err

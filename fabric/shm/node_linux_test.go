@@ -382,7 +382,7 @@ func (s *closingSource) Pack(dst []byte, _ int64) int {
 	return len(dst)
 }
 
-// TestClosesMeanwhile: a Send during which the peer closes is no error, since the peer may have read the message. An event
+// TestClosesMeanwhile: a Send during which the peer closes is not an error, since the peer may have read the message. An event
 // reports that the peer has closed, and the next Send returns ErrPeerClosed.
 func TestClosesMeanwhile(t *testing.T) {
 	ds := openAll(t, node(2))

@@ -79,7 +79,7 @@
 // respond for Transport.Timeout, or accepts connections and its process does not answer for four times as long. If the host
 // has rules that drop such packets instead of refusing them, the end of a process is only known after Transport.Timeout.
 //
-// That a connection is made again is no progress. Time counts from when the peer's kernel has acknowledged a byte, or there was
+// That a connection is made again is not progress. Time counts from when the peer's kernel has acknowledged a byte, or there was
 // none to acknowledge, over all connections since then (package tcpflow).
 //
 // The time in which this process was stopped, or did not poll, does not count: all deadlines are extended by it before anything

@@ -489,7 +489,7 @@ func TestPushWithoutPoll(t *testing.T) {
 }
 
 // TestReadUnmapped: if a peer reads memory that was unmapped in spite of its registration, that is an error at both, with
-// checksums and without. Such memory is not pushed, and that is no error.
+// checksums and without. Such memory is not pushed, and that is not an error.
 func TestReadUnmapped(t *testing.T) {
 	for _, checked := range []bool{true, false} {
 		ds := openDomains(t, &Transport{Interfaces: []string{"127.0.0.1/32"}, checkLocal: checked}, 2)

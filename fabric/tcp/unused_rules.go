@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A host may lack an interface or a network that a rule names. That is no error if another rule chooses something: all nodes of a
-// job have the same list, and their interfaces may have different names. But a misspelt name would make the job use another
+// A host may lack an interface or a network that a rule names. That is not an error if another rule chooses something: all nodes
+// of a job have the same list, and their interfaces may have different names. But a misspelt name would make the job use another
 // network than the user means. So each host reports the rules that it does not use, with the reason. Two sorts of rules may match
 // nothing: patterns, which are written for interfaces that only some hosts have, and rules with ^, since they only exclude.
 

@@ -13,7 +13,7 @@ import (
 //
 // "a, b < c" means that c may import a and b. In a chain "a < b < c", c may import a as well as b. Statements do not combine:
 // "a < b; b < c" does not allow c to import a. "a !< c" means that c must not import a, neither directly nor through other
-// packages. "x/*" is every package below x. NONE is no package: "NONE < a" only says that a exists.
+// packages. "x/*" is every package below x. NONE is not a package: "NONE < a" only says that a exists.
 //
 // Every package may import the standard library and the modules named in go.mod. Tests may import any package.
 const layers = `

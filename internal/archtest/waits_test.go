@@ -68,7 +68,7 @@ func parseWaits(table string) (map[string]int, []violation) {
 	return allowed, vs
 }
 
-// forTests reports whether a file that is no test belongs to one: it imports testing.
+// forTests reports whether a file that is not a test belongs to one: it imports testing.
 func (f *file) forTests() bool {
 	for _, path := range f.imports {
 		if path == "testing" {

@@ -206,7 +206,7 @@ func TestWriteSecret(t *testing.T) {
 	}
 }
 
-// A newline at the end of the file, which an editor adds, is no part of the secret.
+// A newline at the end of the file, which an editor adds, is not a part of the secret.
 func TestNewline(t *testing.T) {
 	var secrets [2]Secret
 	for i, text := range []string{strings.Repeat("s", 40), strings.Repeat("s", 40) + "\n"} {

@@ -32,7 +32,7 @@ func NewSecret(b []byte) Secret { return Secret{b} }
 // Format prints "(secret)" for every verb.
 func (Secret) Format(f fmt.State, _ rune) { io.WriteString(f, hidden) }
 
-// ReadSecret reads a secret file. A newline at its end is no part of the secret. The file must be a regular one of at least 32
+// ReadSecret reads a secret file. A newline at its end is not a part of the secret. The file must be a regular one of at least 32
 // bytes that only this user, and root, can read or write. A file of root may also be readable by a group of this process,
 // as the files are that Kubernetes mounts. A symbolic link is followed: what is checked is the file that is read.
 func ReadSecret(name string) (Secret, error) {

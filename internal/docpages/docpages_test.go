@@ -99,7 +99,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestProxy: the go command finds the module and its packages in a proxy without a network. A module below it is no part of it.
+// TestProxy: the go command finds the module and its packages in a proxy without a network. A module below it is not a part of
+// it.
 func TestProxy(t *testing.T) {
 	checkout, proxy, work := t.TempDir(), t.TempDir(), t.TempDir()
 	for name, text := range map[string]string{

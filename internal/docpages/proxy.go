@@ -62,7 +62,7 @@ type moduleFile struct {
 }
 
 // moduleFiles returns the files of the module, and a hash of them. Modules below it, the repository and the results of builds
-// are no part of it.
+// are not part of it.
 func moduleFiles(root fs.FS) (files []moduleFile, sum string, err error) {
 	h := sha256.New()
 	err = fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {

@@ -100,7 +100,7 @@ func isSlurmPMI(getenv func(string) string) bool {
 const lastStep = 0xfffffff0 - 1
 
 // findStep reports whether this process is one of a step, and returns srun if there are several. The script of sbatch and the
-// shell of salloc are no steps, although they have the variables of a task: SLURM_PROCID=0, and SLURM_NTASKS of the whole job.
+// shell of salloc are not steps, although they have the variables of a task: SLURM_PROCID=0, and SLURM_NTASKS of the whole job.
 func findStep(getenv func(string) string, terminal bool) (bool, *Launcher) {
 	task, errTask := strconv.Atoi(getenv("SLURM_PROCID"))
 	step, errStep := strconv.ParseUint(getenv("SLURM_STEP_ID"), 10, 64)

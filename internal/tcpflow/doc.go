@@ -13,7 +13,7 @@
 // A connection that stalls should be made again once before the peer is lost: a device between the two may only have forgotten
 // it, and some kernels drop what they have no room for while a process does not read. A new connection has room. Its handshake
 // shows that the process answers; if nothing long arrives over it either, long packets are lost. The time counts over all these
-// connections, so to make another one is no progress.
+// connections, so to make another one is not progress.
 //
 // With the sysctl net.ipv4.tcp_mtu_probing the kernel tries shorter packets when it finds that long ones are lost, which takes it
 // three to seven seconds. Then bytes arrive, and the flow does not stall any more.

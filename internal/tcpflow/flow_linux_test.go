@@ -204,8 +204,8 @@ func TestOutOfOrder(t *testing.T) {
 	}
 }
 
-// TestMadeAgain: to make a connection again is no progress, and neither are short frames over it. Long ones are, and so is an end
-// of all that had to be sent.
+// TestMadeAgain: to make a connection again is not progress, and neither are short frames over it. Long ones are, and so is an
+// end of all that had to be sent.
 func TestMadeAgain(t *testing.T) {
 	start := time.Unix(1000, 0)
 	begin := func() (f Flow, now time.Time) {
@@ -349,8 +349,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestReadUnknown: a kernel that does not tell how many bytes wait is no error, and nothing counts as stalled. The kernel refuses
-// to tell it of a socket that listens.
+// TestReadUnknown: a kernel that does not tell how many bytes wait is not an error, and nothing counts as stalled. The kernel
+// refuses to tell it of a socket that listens.
 func TestReadUnknown(t *testing.T) {
 	var config net.ListenConfig
 	config.SetMultipathTCP(false)

@@ -28,7 +28,7 @@ func image(t *testing.T) string {
 func TestScratch(t *testing.T) {
 	needRoot(t)
 	root := image(t)
-	// A node that starts seconds after the other is no mistake.
+	// A node that starts seconds after the other is not a mistake.
 	notes := regexp.MustCompile(`(?m)^.*(still waiting for|metrics are at) .*\n`)
 	secret := filepath.Join(t.TempDir(), "secret")
 	if out, err := exec.Command(filepath.Join(root, "ibrun"), "secret", secret).CombinedOutput(); err != nil {

@@ -1,7 +1,7 @@
 package coll
 
 // Edges are the neighbors of a rank in a graph: it receives a block from each source and sends one to each destination. A number
-// below 0 is no rank: it has a block, which does not move. A rank may be its own neighbor.
+// below 0 is not a rank: it has a block, which does not move. A rank may be its own neighbor.
 //
 // If two ranks have several edges, their messages are matched in the order of the lists. Opposite says that the graph is a grid,
 // where the sources of each dimension, two that follow each other, are to be taken in reverse order: what is sent in one

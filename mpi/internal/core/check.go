@@ -57,7 +57,7 @@ func (e *Error) setWhere() {
 	}
 }
 
-// reportUnfreed reports communicators that were never freed, which is no error.
+// reportUnfreed reports communicators that were never freed, which is not an error.
 func (p *Process) reportUnfreed(comms []*Comm) {
 	comms = slices.DeleteFunc(slices.Clone(comms), func(c *Comm) bool { return c == p.world || c == p.self })
 	if len(comms) > 0 && p.boot.Report != nil {

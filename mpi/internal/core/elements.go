@@ -20,7 +20,7 @@ type elementData struct {
 	size int                // bytes of an element in memory; 1 for a view
 	sig  datatype.Signature // of an element; for a view, of the data of one rank
 	name string             // of the Go type; empty for a view
-	err  error              // why the Go type is no type of elements
+	err  error              // why the Go type is not a type of elements
 	// value and location are the kinds of the two fields of a pair, for MinLoc and MaxLoc; 0 for other elements.
 	value, location datatype.Kind
 	// parts has the signatures of the blocks of a call whose blocks differ, if calls are checked. size is 1 then.

@@ -122,6 +122,6 @@ func TestClocksAgree(t *testing.T) {
 	same.State(0, encodeAllowed(1))
 	follower.State(2, encodeAllowed(2000))
 	want("after a better one", true, true, true, true)
-	zero.Ping(7, 1, 1) // is no leader
+	zero.Ping(7, 1, 1) // is not a leader
 	want("after a ping of a rank that is no leader", true, true, true, true)
 }

@@ -167,7 +167,7 @@ type collFunc func(coll.Peer, *coll.Operation) error
 
 // startCollective starts a collective that does not block, of which this rank sends or receives n bytes. check checks the
 // arguments, and sets the operation if there is one. describe describes the call, if calls are checked. run is the algorithm,
-// which records its steps. None of the functions is kept, so that they need no memory of the heap.
+// which records its steps. The functions must not escape: the caller's closures then stay on the stack.
 func (c *Comm) startCollective(m collMode, n int, check func(*coll.Operation) error, describe func() *collCall,
 	run collFunc,
 ) error {

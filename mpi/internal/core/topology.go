@@ -10,7 +10,7 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/topology"
 )
 
-// Kinds of virtual topologies, with the values of the MPI-5.0 ABI. Undefined is no topology.
+// Kinds of virtual topologies, with the values of the MPI-5.0 ABI. Undefined is not a topology.
 const (
 	// Cart is a Cartesian topology.
 	Cart = 211

@@ -23,7 +23,7 @@ const (
 	Byte
 	// Packed is a byte of what a pack call has made.
 	Packed
-	// Char is a character of text, which is no number.
+	// Char is a character of text, which is not a number.
 	Char
 	// WChar is C's wchar_t. It has 2 bytes in external data.
 	WChar

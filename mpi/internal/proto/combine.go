@@ -61,7 +61,7 @@ type combining struct {
 	kept  int   // number of messages of the row that are kept
 	polls uint  // value of waiters.yieldTimer.Polls with the last message
 	// Ticks: when the last message was given to the transport, and when the first of those that are kept was. The counters of two
-	// processors differ by a little, so a difference may be huge. It ends the row, and is no delay.
+	// processors differ by a little, so a difference may be huge. It ends the row, and is not a delay.
 	last, first uint64
 }
 

@@ -232,7 +232,7 @@ func TestCombiningPauses(t *testing.T) {
 }
 
 // TestDelayedRow: if the messages of a row leave long after the last one, the next ones are not kept. A counter that goes
-// backward is no delay.
+// backward is not a delay.
 func TestDelayedRow(t *testing.T) {
 	es, _ := rowEngines(t)
 	e, c := es[0], &es[0].combining

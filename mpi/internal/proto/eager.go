@@ -6,9 +6,9 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// Eager messages are sent without waiting for the receive. A message that the transport cannot carry as one, but that is still
-// so short that two copies through the transport, made at the same time by sender and receiver, are faster than a rendezvous,
-// is sent in several fragments, one directly after the other.
+// Eager messages are sent without waiting for the receive. A message may be too long for one message of the transport, but so
+// short that copying it twice, by sender and receiver at the same time, is faster than a rendezvous. It is sent in fragments, one
+// directly after the other.
 
 // maxFragmented bounds the length that a peer may claim for a fragmented message: it is stored completely even if it is never
 // received.

@@ -96,7 +96,7 @@ type Engine struct {
 	freeControl *outgoing       // free list of control messages
 	freeParts   *parts          // free list
 	sending     datatype.Buffer // data in parts of an eager message that is sent immediately
-	staging     []byte          // where data in parts is packed for an endpoint that is no fabric.Gatherer
+	staging     []byte          // where data in parts is packed for an endpoint that is not a fabric.Gatherer
 	blocked     []int32         // peers with messages that wait for room in the transport
 	combining   combining
 	transfers   transferQueue
@@ -199,8 +199,8 @@ func (e *Engine) FlushSends() error {
 }
 
 // Finish is Close for a process that has not failed. If the only error is that something was not released, Finish warns of it,
-// and returns it only if nobody can be warned. The kernel releases it when the process ends, so it is no reason to fail. With any
-// other error Finish returns all of them: messages may not have arrived, because the domain waits for that when it is closed.
+// and returns it only if nobody can be warned. The kernel releases it when the process ends, so it is not a reason to fail. With
+// any other error Finish returns all of them: messages may not have arrived, because the domain waits for that when it is closed.
 func (e *Engine) Finish() error {
 	err := e.Close()
 	if err == nil || e.warn == nil || !onlyUnreleased(err) {

@@ -10,7 +10,7 @@ import (
 )
 
 // A peer that fails makes the whole engine fail: every operation in progress, and every later one, ends with an error. A peer
-// that finalizes, that is, closes its transport in order, is no failure if this process does not need it any more: then only
+// that finalizes, that is, closes its transport in order, is not a failure if this process does not need it any more: then only
 // operations with it fail. The same holds for a peer that is lost without having been used: it may have finalized before this
 // process connected to it.
 
@@ -104,7 +104,7 @@ func (e *Engine) hasFinalized(n int32) bool {
 	return e.failure.hasClosed(n)
 }
 
-// mayLeave reports whether the loss of a process is no failure.
+// mayLeave reports whether the loss of a process is not a failure.
 func (f *failures) mayLeave(n int32, err error) bool {
 	switch {
 	case errors.Is(err, fabric.ErrPeerClosed):

@@ -165,7 +165,8 @@ func (e *Engine) acceptUnexpected(r *Request, m *unexpectedMessage) {
 	switch m.v.kind {
 	case kindRTS:
 		if m.moves != e.peer(m.peer).moves {
-			m.w[1], m.w[2] = noWord, noWord // the domain that the memory is registered with is left
+			// The sender has left the domain in which it registered the memory since then, so it cannot be read.
+			m.w[1], m.w[2] = noWord, noWord
 		}
 		r.startRendezvous(m.peer, m.v, m.w, false)
 	case kindFirstFrag:

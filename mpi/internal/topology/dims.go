@@ -101,7 +101,7 @@ func (s *factorSearch) search(n int, chosen []int, k int) {
 	}
 }
 
-// smooth reports whether n has no prime factor above d, without which it is no product of factors up to d.
+// smooth reports whether n has no prime factor above d, without which it is not a product of factors up to d.
 func (s *factorSearch) smooth(n, d int) bool {
 	for _, p := range slices.Backward(s.primes) {
 		if p <= d {

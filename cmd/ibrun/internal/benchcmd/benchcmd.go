@@ -172,7 +172,7 @@ func page() manual.Page {
 	return p
 }
 
-// commandNames returns the words after bench that are no operations.
+// commandNames returns the words after bench that are not operations.
 func commandNames() []string {
 	return []string{"versus", "verbs", "overhead", "hints", goroutinesOp, pathsOp, performanceOp, simulateOp, tuneOp}
 }

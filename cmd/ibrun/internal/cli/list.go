@@ -20,7 +20,7 @@ func WordList(to *string) *List {
 	return l
 }
 
-// joinLists adds a list to another one. The word for all transports is no list: the later one counts.
+// joinLists adds a list to another one. The word for all transports is not a list: the later one counts.
 func joinLists(list, more string) string {
 	if list == "" || list == transports.Auto || more == transports.Auto {
 		return more

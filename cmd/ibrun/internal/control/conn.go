@@ -404,7 +404,7 @@ func (c *Conn) noteWritten(l *link, frames []frame) {
 
 // readDeadline returns when a link counts as broken if nothing is read from it; zero: never. Node 0 waits for the whole time. The
 // other node tries a new link earlier, because a device between them may have forgotten this one without a message. That a link
-// was made is no sign of life, but the first one gets some time of its own. The caller must hold mu.
+// was made is not a sign of life, but the first one gets some time of its own. The caller must hold mu.
 func (c *Conn) readDeadline(l *link) (at time.Time) {
 	switch {
 	case !l.draining.IsZero():

@@ -52,9 +52,9 @@
 // After half of that time a node replaces its link, because the device that drops its bytes may only have forgotten the link.
 // The time in which a process is stopped itself does not count. A whole machine that sleeps is silent for its peers.
 //
-// That a link was made is no sign of life: a network may pass the short frames of a handshake and lose long ones, because of its
-// MTU. A side whose bytes are not acknowledged over a second link either has lost the other (package tcpflow). So has a side that
-// hears nothing over a second link. Either may find first that the other has ended the connection: see gone.
+// That a link was made is not a sign of life: a network may pass the short frames of a handshake and lose long ones, because of
+// its MTU. A side whose bytes are not acknowledged over a second link either has lost the other (package tcpflow). So has a side
+// that hears nothing over a second link. Either may find first that the other has ended the connection: see gone.
 //
 // Heartbeats also measure the offset between the clocks, so that events of different nodes can be ordered ([Conn.ClockOffset]).
 //

@@ -12,8 +12,9 @@ import (
 	"github.com/ibrun/ibrun/internal/tcpflow"
 )
 
-// TestRelinkedInSilence: that another link was made is no sign of life. The other side is lost at the end of the heartbeat after
-// it was heard last, or half of one after the first link that was made since, and the error says that long packets may be lost.
+// TestRelinkedInSilence: that another link was made is not a sign of life. The other side is lost at the end of the heartbeat
+// after it was heard last, or half of one after the first link that was made since, and the error says that long packets may be
+// lost.
 func TestRelinkedInSilence(t *testing.T) {
 	const heartbeat = time.Hour
 	start := time.Unix(1000, 0)

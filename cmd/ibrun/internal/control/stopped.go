@@ -4,7 +4,7 @@ import "time"
 
 // A process may be stopped: by SIGSTOP, by the freezer of its cgroup, or because its virtual machine is paused. When it runs
 // again, its deadlines have passed, although the other side may have sent heartbeats all the time. So the time in which this
-// process did not run is no silence of the other side. A goroutine of each Conn notes regularly that the process runs.
+// process did not run is not silence of the other side. A goroutine of each Conn notes regularly that the process runs.
 //
 // clocks lists every time since when a side waits for something, so that all are moved together. Only ran is not moved, and
 // lostSince, which is for the user.

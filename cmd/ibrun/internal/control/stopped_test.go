@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The time in which this process did not run is no silence of the other side. Shorter gaps are.
+// The time in which this process did not run is not silence of the other side. Shorter gaps are.
 func TestNoteRunning(t *testing.T) {
 	begin := time.Now()
 	for _, c := range []struct{ heard, gap, want time.Duration }{
@@ -82,7 +82,7 @@ func TestStoppedAfterLink(t *testing.T) {
 }
 
 // TestLinkAfterSuspension: a side that was suspended for long, and makes another link, has all its time again. That it was silent
-// before is no sign that the link is in vain.
+// before is not a sign that the link is in vain.
 func TestLinkAfterSuspension(t *testing.T) {
 	for _, isNode0 := range []bool{true, false} {
 		left, _ := net.Pipe()

@@ -2,7 +2,7 @@ package control
 
 import "time"
 
-// writeGuard ends a write that the other side does not accept within the time of a heartbeat. It is no deadline of the write,
+// writeGuard ends a write that the other side does not accept within the time of a heartbeat. It is not a deadline of the write,
 // because that time is longer while a side is stopped, and an encrypted connection cannot be written to after a deadline.
 type writeGuard struct {
 	c     *Conn

@@ -89,7 +89,7 @@ func FuzzFlowControl(f *testing.F) {
 	})
 }
 
-// Interfaces without data center bridging, such as lo, and names that do not exist are no errors.
+// Interfaces without data center bridging, such as lo, and names that do not exist are not errors.
 func TestReadFlowControl(t *testing.T) {
 	names := []string{"gone0"}
 	interfaces, err := net.Interfaces()

@@ -43,7 +43,7 @@ func newHostNames(address, node string, others []string) hostNames {
 	return names
 }
 
-// allow reports whether a header Host is one of the names, or an address. A client that sends none is no browser.
+// allow reports whether a header Host is one of the names, or an address. A client that sends none is not a browser.
 func (n hostNames) allow(header string) bool {
 	host := header
 	if name, _, err := net.SplitHostPort(header); err == nil {

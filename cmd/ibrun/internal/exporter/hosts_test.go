@@ -42,7 +42,7 @@ func ask(t *testing.T, e *Exporter, host string) int {
 }
 
 // Requests for addresses and for names of this host are answered, and those for other names are not, whoever sends them: a web
-// page cannot read the metrics through the browser of a user, by a name that leads here. Such requests are no scrapes, and the
+// page cannot read the metrics through the browser of a user, by a name that leads here. Such requests are not scrapes, and the
 // names are reported.
 func TestForeignHost(t *testing.T) {
 	self, err := os.Hostname()

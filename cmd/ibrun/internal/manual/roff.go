@@ -83,7 +83,7 @@ func tagged(b *strings.Builder, list []Entry) {
 // sourceWidth is the longest line of the source of a page, unless it is one word.
 const sourceWidth = 78
 
-// lines returns text as lines of input that are no requests.
+// lines returns text as lines of input that are not requests.
 func lines(text string) string {
 	words := strings.Fields(escape(text))
 	for i, word := range words {

@@ -36,7 +36,7 @@ func FlagGuesses() []Guess {
 	}
 }
 
-// CommandGuesses returns first words that are no commands of ibrun.
+// CommandGuesses returns first words that are not commands of ibrun.
 func CommandGuesses() []Guess {
 	return []Guess{
 		{[]string{"run", "exec", "start", "launch", "spawn", "submit", "mpirun", "mpiexec", "orterun", "prun", "prterun", "srun",

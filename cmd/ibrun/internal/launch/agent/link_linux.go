@@ -23,7 +23,7 @@ var errUnasked = fmt.Errorf("%w: stacks that were not requested", ranklink.ErrMa
 // causeOfInvalid is why a rank sends invalid messages.
 const causeOfInvalid = "the program, or a library in it, writes to the descriptor IBRUN_FD, which belongs to ibrun"
 
-// readLink forwards the messages that a rank sends over IBRUN_FD. A request that cannot be answered is no fault of the rank.
+// readLink forwards the messages that a rank sends over IBRUN_FD. A request that cannot be answered is not a fault of the rank.
 func (a *agent) readLink(r *rank) {
 	defer close(r.linkDone)
 	invalid, unanswered := 0, 0

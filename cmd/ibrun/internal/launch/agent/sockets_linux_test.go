@@ -131,7 +131,7 @@ func TestSocketRequests(t *testing.T) {
 }
 
 // TestUnanswered: if the kernel refuses the answer to a request of a rank, its error is reported up to a limit, and counted
-// beyond it. It is no invalid message of the rank.
+// beyond it. It is not an invalid message of the rank.
 func TestUnanswered(t *testing.T) {
 	l := newLinkTest(t)
 	var err error

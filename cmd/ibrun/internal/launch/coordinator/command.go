@@ -40,7 +40,7 @@ func newJoin(name string, o *cli.Options) *protocol.Join {
 	return &protocol.Join{Name: name, Command: beginning(shown, maxCommandShown), Hash: hex.EncodeToString(hash.Sum(nil))}
 }
 
-// beginning returns at most n bytes of a text, and no part of a character. Bytes that are no text become question marks.
+// beginning returns at most n bytes of a text, and no part of a character. Bytes that are not text become question marks.
 func beginning(text string, n int) string {
 	if n = min(n, len(text)); n < len(text) {
 		for n > 0 && !utf8.RuneStart(text[n]) {

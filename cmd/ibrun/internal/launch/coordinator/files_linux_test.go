@@ -67,7 +67,7 @@ func TestSignalsBeforeFile(t *testing.T) {
 	}
 }
 
-// A node keeps no more than a job can cause, and ends with an error if node 0 sends what is no order, or that the job has
+// A node keeps no more than a job can cause, and ends with an error if node 0 sends what is not an order, or that the job has
 // succeeded.
 func TestInvalidOrdersBeforeFile(t *testing.T) {
 	many := func(n int, o protocol.Order) (list []*protocol.Order) {

@@ -1,4 +1,5 @@
-// Package message defines the messages of ibrun itself, in both forms that --log-format selects. What ranks write is no message.
+// Package message defines the messages of ibrun itself, in both forms that --log-format selects. What ranks write is not a
+// message.
 //
 //	m := message.Message{Level: slog.LevelWarn, Msg: "the ranks cannot be monitored", Attrs: message.Attrs{Error: err.Error()}}
 //	m.Lines()       // "the ranks cannot be monitored: no space left on device"

@@ -94,7 +94,7 @@ func (w *Writer) WaitBelow(n int) {
 	}
 }
 
-// Flush blocks until everything is written, but no longer than limit; 0 is no limit. It reports whether everything is written.
+// Flush blocks until everything is written, but no longer than limit; 0 means no limit. It reports whether everything is written.
 func (w *Writer) Flush(limit time.Duration) bool {
 	expired := false
 	if limit > 0 {

@@ -16,7 +16,8 @@ import (
 // writesPage is the environment variable that makes this test binary a rank, which writes its page and is killed.
 const writesPage = "IBRUN_LAUNCH_TEST_PAGE"
 
-// TestPageAfterKill: what a rank has recorded can be read after it was killed, and pages that were never written are no error.
+// TestPageAfterKill: what a rank has recorded can be read after it was killed, and pages that were never written are not an
+// error.
 func TestPageAfterKill(t *testing.T) {
 	if text := os.Getenv(writesPage); text != "" {
 		writePage(t, text)
