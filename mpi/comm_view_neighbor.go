@@ -15,12 +15,12 @@ func (c *Comm) NeighborAllgather(dst, src View) error {
 
 // IneighborAllgather starts a NeighborAllgather. MPI-5.0 §8.7.1.
 func (c *Comm) IneighborAllgather(dst, src View) (Request, error) {
-	return c.startNeighborAllgather(core.Now, dst, src)
+	return c.startNeighborAllgather(core.Immediate, dst, src)
 }
 
 // NeighborAllgatherInit creates a persistent NeighborAllgather. MPI-5.0 §8.8.1.
 func (c *Comm) NeighborAllgatherInit(dst, src View) (Request, error) {
-	return c.startNeighborAllgather(core.ByStart, dst, src)
+	return c.startNeighborAllgather(core.Persistent, dst, src)
 }
 
 // NeighborAllgatherv is [NeighborAllgatherv] of views: dst has one for each source. MPI-5.0 §8.6.1.
@@ -31,12 +31,12 @@ func (c *Comm) NeighborAllgatherv(dst []View, src View) error {
 
 // IneighborAllgatherv starts a NeighborAllgatherv. MPI-5.0 §8.7.1.
 func (c *Comm) IneighborAllgatherv(dst []View, src View) (Request, error) {
-	return c.startNeighborAllgatherv(core.Now, dst, src)
+	return c.startNeighborAllgatherv(core.Immediate, dst, src)
 }
 
 // NeighborAllgathervInit creates a persistent NeighborAllgatherv. MPI-5.0 §8.8.1.
 func (c *Comm) NeighborAllgathervInit(dst []View, src View) (Request, error) {
-	return c.startNeighborAllgatherv(core.ByStart, dst, src)
+	return c.startNeighborAllgatherv(core.Persistent, dst, src)
 }
 
 // NeighborAlltoall is [NeighborAlltoall] of views. They have a part for each source and each destination. MPI-5.0 §8.6.2.
@@ -47,12 +47,12 @@ func (c *Comm) NeighborAlltoall(dst, src View) error {
 
 // IneighborAlltoall starts a NeighborAlltoall. MPI-5.0 §8.7.2.
 func (c *Comm) IneighborAlltoall(dst, src View) (Request, error) {
-	return c.startNeighborAlltoall(core.Now, dst, src)
+	return c.startNeighborAlltoall(core.Immediate, dst, src)
 }
 
 // NeighborAlltoallInit creates a persistent NeighborAlltoall. MPI-5.0 §8.8.2.
 func (c *Comm) NeighborAlltoallInit(dst, src View) (Request, error) {
-	return c.startNeighborAlltoall(core.ByStart, dst, src)
+	return c.startNeighborAlltoall(core.Persistent, dst, src)
 }
 
 // NeighborAlltoallw sends src[i] to destination i, and receives into dst[i] from source i. The views may differ in everything.
@@ -64,12 +64,12 @@ func (c *Comm) NeighborAlltoallw(dst, src []View) error {
 
 // IneighborAlltoallw starts a NeighborAlltoallw. MPI-5.0 §8.7.2.
 func (c *Comm) IneighborAlltoallw(dst, src []View) (Request, error) {
-	return c.startNeighborAlltoallw(perf.IneighborAlltoallw, core.Now, dst, src)
+	return c.startNeighborAlltoallw(perf.IneighborAlltoallw, core.Immediate, dst, src)
 }
 
 // NeighborAlltoallwInit creates a persistent NeighborAlltoallw. MPI-5.0 §8.8.2.
 func (c *Comm) NeighborAlltoallwInit(dst, src []View) (Request, error) {
-	return c.startNeighborAlltoallw(perf.IneighborAlltoallw, core.ByStart, dst, src)
+	return c.startNeighborAlltoallw(perf.IneighborAlltoallw, core.Persistent, dst, src)
 }
 
 func (c *Comm) startNeighborAllgather(start core.Start, dst, src View) (Request, error) {

@@ -65,12 +65,12 @@ func (c *Comm) Exscan(dst, src View, op Op) error {
 
 // Ireduce starts a [Comm.Reduce]. MPI-5.0 §6.12.7.
 func (c *Comm) Ireduce(dst, src View, op Op, root int) (Request, error) {
-	return c.startReduce(core.Now, dst, src, op, root)
+	return c.startReduce(core.Immediate, dst, src, op, root)
 }
 
 // ReduceInit creates a persistent [Comm.Reduce]. MPI-5.0 §6.13.7.
 func (c *Comm) ReduceInit(dst, src View, op Op, root int) (Request, error) {
-	return c.startReduce(core.ByStart, dst, src, op, root)
+	return c.startReduce(core.Persistent, dst, src, op, root)
 }
 
 func (c *Comm) startReduce(start core.Start, dst, src View, op Op, root int) (Request, error) {
@@ -82,12 +82,12 @@ func (c *Comm) startReduce(start core.Start, dst, src View, op Op, root int) (Re
 
 // Iallreduce starts a [Comm.Allreduce]. MPI-5.0 §6.12.8.
 func (c *Comm) Iallreduce(dst, src View, op Op) (Request, error) {
-	return c.startAllreduce(core.Now, dst, src, op)
+	return c.startAllreduce(core.Immediate, dst, src, op)
 }
 
 // AllreduceInit creates a persistent [Comm.Allreduce]. MPI-5.0 §6.13.8.
 func (c *Comm) AllreduceInit(dst, src View, op Op) (Request, error) {
-	return c.startAllreduce(core.ByStart, dst, src, op)
+	return c.startAllreduce(core.Persistent, dst, src, op)
 }
 
 func (c *Comm) startAllreduce(start core.Start, dst, src View, op Op) (Request, error) {
@@ -99,12 +99,12 @@ func (c *Comm) startAllreduce(start core.Start, dst, src View, op Op) (Request, 
 
 // IreduceScatter starts a [Comm.ReduceScatter]. MPI-5.0 §6.12.10.
 func (c *Comm) IreduceScatter(dst, src View, counts []int, op Op) (Request, error) {
-	return c.startReduceScatter(core.Now, dst, src, counts, op)
+	return c.startReduceScatter(core.Immediate, dst, src, counts, op)
 }
 
 // ReduceScatterInit creates a persistent [Comm.ReduceScatter]. MPI-5.0 §6.13.10.
 func (c *Comm) ReduceScatterInit(dst, src View, counts []int, op Op) (Request, error) {
-	return c.startReduceScatter(core.ByStart, dst, src, counts, op)
+	return c.startReduceScatter(core.Persistent, dst, src, counts, op)
 }
 
 func (c *Comm) startReduceScatter(start core.Start, dst, src View, counts []int, op Op) (Request, error) {
@@ -116,12 +116,12 @@ func (c *Comm) startReduceScatter(start core.Start, dst, src View, counts []int,
 
 // IreduceScatterBlock starts a [Comm.ReduceScatterBlock]. MPI-5.0 §6.12.9.
 func (c *Comm) IreduceScatterBlock(dst, src View, op Op) (Request, error) {
-	return c.startReduceScatterBlock(core.Now, dst, src, op)
+	return c.startReduceScatterBlock(core.Immediate, dst, src, op)
 }
 
 // ReduceScatterBlockInit creates a persistent [Comm.ReduceScatterBlock]. MPI-5.0 §6.13.9.
 func (c *Comm) ReduceScatterBlockInit(dst, src View, op Op) (Request, error) {
-	return c.startReduceScatterBlock(core.ByStart, dst, src, op)
+	return c.startReduceScatterBlock(core.Persistent, dst, src, op)
 }
 
 func (c *Comm) startReduceScatterBlock(start core.Start, dst, src View, op Op) (Request, error) {
@@ -133,12 +133,12 @@ func (c *Comm) startReduceScatterBlock(start core.Start, dst, src View, op Op) (
 
 // Iscan starts a [Comm.Scan]. MPI-5.0 §6.12.11.
 func (c *Comm) Iscan(dst, src View, op Op) (Request, error) {
-	return c.startScan(core.Now, dst, src, op)
+	return c.startScan(core.Immediate, dst, src, op)
 }
 
 // ScanInit creates a persistent [Comm.Scan]. MPI-5.0 §6.13.11.
 func (c *Comm) ScanInit(dst, src View, op Op) (Request, error) {
-	return c.startScan(core.ByStart, dst, src, op)
+	return c.startScan(core.Persistent, dst, src, op)
 }
 
 func (c *Comm) startScan(start core.Start, dst, src View, op Op) (Request, error) {
@@ -150,12 +150,12 @@ func (c *Comm) startScan(start core.Start, dst, src View, op Op) (Request, error
 
 // Iexscan starts a [Comm.Exscan]. MPI-5.0 §6.12.12.
 func (c *Comm) Iexscan(dst, src View, op Op) (Request, error) {
-	return c.startExscan(core.Now, dst, src, op)
+	return c.startExscan(core.Immediate, dst, src, op)
 }
 
 // ExscanInit creates a persistent [Comm.Exscan]. MPI-5.0 §6.13.12.
 func (c *Comm) ExscanInit(dst, src View, op Op) (Request, error) {
-	return c.startExscan(core.ByStart, dst, src, op)
+	return c.startExscan(core.Persistent, dst, src, op)
 }
 
 func (c *Comm) startExscan(start core.Start, dst, src View, op Op) (Request, error) {

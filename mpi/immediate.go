@@ -16,79 +16,79 @@ import "github.com/ibrun/ibrun/mpi/internal/core"
 // [attrs.PanicError].
 
 // Ibarrier starts a Barrier. The request completes when all ranks have called Ibarrier. MPI-5.0 §6.12.1.
-func (c *Comm) Ibarrier() (Request, error) { return request(c.core().Ibarrier(core.Now)) }
+func (c *Comm) Ibarrier() (Request, error) { return request(c.core().Ibarrier(core.Immediate)) }
 
 // Ibcast starts a Bcast. MPI-5.0 §6.12.2.
 func Ibcast[T any](c *Comm, x []T, root int) (Request, error) {
-	return startBcast(c, core.Now, x, root)
+	return startBcast(c, core.Immediate, x, root)
 }
 
 // Igather starts a Gather. MPI-5.0 §6.12.3.
 func Igather[T any](c *Comm, dst, src []T, root int) (Request, error) {
-	return startGather(c, core.Now, dst, src, root)
+	return startGather(c, core.Immediate, dst, src, root)
 }
 
 // Igatherv starts a Gatherv. MPI-5.0 §6.12.3.
 func Igatherv[T any](c *Comm, dst []T, counts, displs []int, src []T, root int) (Request, error) {
-	return startGatherv(c, core.Now, dst, counts, displs, src, root)
+	return startGatherv(c, core.Immediate, dst, counts, displs, src, root)
 }
 
 // Iscatter starts a Scatter. MPI-5.0 §6.12.4.
 func Iscatter[T any](c *Comm, dst, src []T, root int) (Request, error) {
-	return startScatter(c, core.Now, dst, src, root)
+	return startScatter(c, core.Immediate, dst, src, root)
 }
 
 // Iscatterv starts a Scatterv. MPI-5.0 §6.12.4.
 func Iscatterv[T any](c *Comm, dst, src []T, counts, displs []int, root int) (Request, error) {
-	return startScatterv(c, core.Now, dst, src, counts, displs, root)
+	return startScatterv(c, core.Immediate, dst, src, counts, displs, root)
 }
 
 // Iallgather starts an Allgather. MPI-5.0 §6.12.5.
 func Iallgather[T any](c *Comm, dst, src []T) (Request, error) {
-	return startAllgather(c, core.Now, dst, src)
+	return startAllgather(c, core.Immediate, dst, src)
 }
 
 // Iallgatherv starts an Allgatherv. MPI-5.0 §6.12.5.
 func Iallgatherv[T any](c *Comm, dst []T, counts, displs []int, src []T) (Request, error) {
-	return startAllgatherv(c, core.Now, dst, counts, displs, src)
+	return startAllgatherv(c, core.Immediate, dst, counts, displs, src)
 }
 
 // Ialltoall starts an Alltoall. MPI-5.0 §6.12.6.
 func Ialltoall[T any](c *Comm, dst, src []T) (Request, error) {
-	return startAlltoall(c, core.Now, dst, src)
+	return startAlltoall(c, core.Immediate, dst, src)
 }
 
 // Ialltoallv starts an Alltoallv. MPI-5.0 §6.12.6.
 func Ialltoallv[T any](c *Comm, dst []T, rcounts, rdispls []int, src []T, scounts, sdispls []int) (Request, error) {
-	return startAlltoallv(c, core.Now, dst, rcounts, rdispls, src, scounts, sdispls)
+	return startAlltoallv(c, core.Immediate, dst, rcounts, rdispls, src, scounts, sdispls)
 }
 
 // Ireduce starts a Reduce. Elements may be structs, as in [Reduce]. MPI-5.0 §6.12.7.
 func Ireduce[T any](c *Comm, dst, src []T, op Op, root int) (Request, error) {
-	return request(c.core().Ireduce(core.Now, core.Bytes(dst), core.Bytes(src), core.ValuesOf[T](), coreOp(op), root))
+	return request(c.core().Ireduce(core.Immediate, core.Bytes(dst), core.Bytes(src), core.ValuesOf[T](), coreOp(op), root))
 }
 
 // Iallreduce starts an Allreduce. Elements may be structs, as in [Reduce]. MPI-5.0 §6.12.8.
 func Iallreduce[T any](c *Comm, dst, src []T, op Op) (Request, error) {
-	return request(c.core().Iallreduce(core.Now, core.Bytes(dst), core.Bytes(src), core.ValuesOf[T](), coreOp(op)))
+	return request(c.core().Iallreduce(core.Immediate, core.Bytes(dst), core.Bytes(src), core.ValuesOf[T](), coreOp(op)))
 }
 
 // IreduceScatter starts a ReduceScatter. Elements may be structs, as in [Reduce]. MPI-5.0 §6.12.10.
 func IreduceScatter[T any](c *Comm, dst, src []T, counts []int, op Op) (Request, error) {
-	return request(c.core().IreduceScatter(core.Now, core.Bytes(dst), core.Bytes(src), counts, core.ValuesOf[T](), coreOp(op)))
+	return request(c.core().IreduceScatter(core.Immediate, core.Bytes(dst), core.Bytes(src), counts, core.ValuesOf[T](), coreOp(op)))
 }
 
 // IreduceScatterBlock starts a ReduceScatterBlock. MPI-5.0 §6.12.9.
 func IreduceScatterBlock[T any](c *Comm, dst, src []T, op Op) (Request, error) {
-	return request(c.core().IreduceScatterBlock(core.Now, core.Bytes(dst), core.Bytes(src), core.ValuesOf[T](), coreOp(op)))
+	return request(c.core().IreduceScatterBlock(core.Immediate, core.Bytes(dst), core.Bytes(src), core.ValuesOf[T](), coreOp(op)))
 }
 
 // Iscan starts a Scan. Elements may be structs, as in [Reduce]. MPI-5.0 §6.12.11.
 func Iscan[T any](c *Comm, dst, src []T, op Op) (Request, error) {
-	return request(c.core().Iscan(core.Now, core.Bytes(dst), core.Bytes(src), core.ValuesOf[T](), coreOp(op)))
+	return request(c.core().Iscan(core.Immediate, core.Bytes(dst), core.Bytes(src), core.ValuesOf[T](), coreOp(op)))
 }
 
 // Iexscan starts an Exscan. Elements may be structs, as in [Reduce]. MPI-5.0 §6.12.12.
 func Iexscan[T any](c *Comm, dst, src []T, op Op) (Request, error) {
-	return request(c.core().Iexscan(core.Now, core.Bytes(dst), core.Bytes(src), core.ValuesOf[T](), coreOp(op)))
+	return request(c.core().Iexscan(core.Immediate, core.Bytes(dst), core.Bytes(src), core.ValuesOf[T](), coreOp(op)))
 }

@@ -18,12 +18,12 @@ func NeighborAllgather[T any](c *Comm, dst, src []T) error {
 
 // IneighborAllgather starts a NeighborAllgather. MPI-5.0 §8.7.1.
 func IneighborAllgather[T any](c *Comm, dst, src []T) (Request, error) {
-	return startNeighborAllgather(c, core.Now, dst, src)
+	return startNeighborAllgather(c, core.Immediate, dst, src)
 }
 
 // NeighborAllgatherInit creates a persistent NeighborAllgather. MPI-5.0 §8.8.1.
 func NeighborAllgatherInit[T any](c *Comm, dst, src []T) (Request, error) {
-	return startNeighborAllgather(c, core.ByStart, dst, src)
+	return startNeighborAllgather(c, core.Persistent, dst, src)
 }
 
 // NeighborAllgatherv is NeighborAllgather with blocks of different lengths: counts[i] elements of source i at displs[i],
@@ -35,12 +35,12 @@ func NeighborAllgatherv[T any](c *Comm, dst []T, counts, displs []int, src []T) 
 
 // IneighborAllgatherv starts a NeighborAllgatherv. MPI-5.0 §8.7.1.
 func IneighborAllgatherv[T any](c *Comm, dst []T, counts, displs []int, src []T) (Request, error) {
-	return startNeighborAllgatherv(c, core.Now, dst, counts, displs, src)
+	return startNeighborAllgatherv(c, core.Immediate, dst, counts, displs, src)
 }
 
 // NeighborAllgathervInit creates a persistent NeighborAllgatherv. MPI-5.0 §8.8.1.
 func NeighborAllgathervInit[T any](c *Comm, dst []T, counts, displs []int, src []T) (Request, error) {
-	return startNeighborAllgatherv(c, core.ByStart, dst, counts, displs, src)
+	return startNeighborAllgatherv(c, core.Persistent, dst, counts, displs, src)
 }
 
 // NeighborAlltoall sends block i of src to destination i, and stores the block from source i as block i of dst. MPI-5.0 §8.6.2.
@@ -51,12 +51,12 @@ func NeighborAlltoall[T any](c *Comm, dst, src []T) error {
 
 // IneighborAlltoall starts a NeighborAlltoall. MPI-5.0 §8.7.2.
 func IneighborAlltoall[T any](c *Comm, dst, src []T) (Request, error) {
-	return startNeighborAlltoall(c, core.Now, dst, src)
+	return startNeighborAlltoall(c, core.Immediate, dst, src)
 }
 
 // NeighborAlltoallInit creates a persistent NeighborAlltoall. MPI-5.0 §8.8.2.
 func NeighborAlltoallInit[T any](c *Comm, dst, src []T) (Request, error) {
-	return startNeighborAlltoall(c, core.ByStart, dst, src)
+	return startNeighborAlltoall(c, core.Persistent, dst, src)
 }
 
 // NeighborAlltoallv is NeighborAlltoall with blocks of different lengths, as in [Alltoallv]. MPI-5.0 §8.6.2.
@@ -69,14 +69,14 @@ func NeighborAlltoallv[T any](c *Comm, dst []T, rcounts, rdispls []int, src []T,
 func IneighborAlltoallv[T any](c *Comm, dst []T, rcounts, rdispls []int, src []T, scounts, sdispls []int) (
 	Request, error,
 ) {
-	return startNeighborAlltoallv(c, core.Now, dst, rcounts, rdispls, src, scounts, sdispls)
+	return startNeighborAlltoallv(c, core.Immediate, dst, rcounts, rdispls, src, scounts, sdispls)
 }
 
 // NeighborAlltoallvInit creates a persistent NeighborAlltoallv. MPI-5.0 §8.8.2.
 func NeighborAlltoallvInit[T any](c *Comm, dst []T, rcounts, rdispls []int, src []T, scounts, sdispls []int) (
 	Request, error,
 ) {
-	return startNeighborAlltoallv(c, core.ByStart, dst, rcounts, rdispls, src, scounts, sdispls)
+	return startNeighborAlltoallv(c, core.Persistent, dst, rcounts, rdispls, src, scounts, sdispls)
 }
 
 func startNeighborAllgather[T any](c *Comm, start core.Start, dst, src []T) (Request, error) {

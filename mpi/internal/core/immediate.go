@@ -122,9 +122,9 @@ type Start uint8
 
 // The ways to start a collective.
 const (
-	Now      Start = iota // the call is an immediate collective
-	ByStart               // the call returns a persistent request, which Request.Start starts
-	Blocking              // the call is a blocking collective
+	Immediate  Start = iota // the call is an immediate collective
+	Persistent              // the call returns a persistent request, which Request.Start starts
+	Blocking                // the call is a blocking collective
 )
 
 // Name returns the name of a call whose immediate form is call.
@@ -132,7 +132,7 @@ func (s Start) Name(call perf.Op) string {
 	switch s {
 	case Blocking:
 		return call.Blocking().String()
-	case ByStart:
+	case Persistent:
 		return call.Blocking().String() + "Init"
 	}
 	return call.String()
@@ -156,7 +156,7 @@ func modeOf(call perf.Op, start Start, req *Request, views *packing) collMode {
 
 // name returns the name of the call.
 func (m collMode) name() string {
-	if m.start == ByStart {
+	if m.start == Persistent {
 		return m.start.Name(m.call)
 	}
 	return m.call.String()
@@ -179,18 +179,18 @@ func (c *Comm) startCollective(m collMode, n int, check func(*coll.Operation) er
 	}
 	x := c.immediates.take(c)
 	err := check(&x.operation)
-	if x.call, x.waitsFor = m.call, -1; m.start == Now && !c.checks && !c.coll.deterministic.Load() {
+	if x.call, x.waitsFor = m.call, -1; m.start == Immediate && !c.checks && !c.coll.deterministic.Load() {
 		if s := c.coll.shm.immediates.Load(); s != nil {
 			x.plan.SetShared(s, c.coll.levels.Memory)
 		}
 	}
-	if c.checks && m.start == ByStart {
+	if c.checks && m.start == Persistent {
 		err = c.compareCall(describe(), err)
 	}
 	if err == nil {
 		err = c.wrapError(m.name(), m.views.run(&x.plan, &x.operation, run))
 	}
-	if c.checks && m.start == Now {
+	if c.checks && m.start == Immediate {
 		return c.startChecked(m, x, n, describe(), err)
 	}
 	if err != nil {
@@ -200,7 +200,7 @@ func (c *Comm) startCollective(m collMode, n int, check func(*coll.Operation) er
 	x.tag = c.immediates.begin(x)
 	on := proto.Route{Context: c.contextID | collectiveBit, Match: proto.Match{Tag: x.tag}, Op: m.call}
 	x.allocateShared()
-	if x.persistent = m.start == ByStart; x.persistent {
+	if x.persistent = m.start == Persistent; x.persistent {
 		*m.req = Request{c.engine.ScheduleInit(on, n, x, &x.schedule)}
 		return nil
 	}
