@@ -19,7 +19,7 @@ const maxMismatches = 8
 
 var (
 	errClosed = errors.New("its TCP connection closed unexpectedly")
-	errWorn   = errors.New("its encrypted connection is to be replaced")
+	errRekey  = errors.New("its encrypted connection is to be replaced")
 )
 
 // connectionEnded is called when the connection has ended without kindShutdown from the peer.

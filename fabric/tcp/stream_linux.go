@@ -58,8 +58,8 @@ func (s *stream) hasRecords() bool { return s.tls != nil && len(s.tls.link.out) 
 // hasMore reports whether there may be input that epoll does not report.
 func (s *stream) hasMore() bool { return s.tls != nil && s.tls.more }
 
-// worn reports whether the connection should be replaced by one with another key.
-func (s *stream) worn() bool { return s.tls != nil && s.tls.worn() }
+// needsNewKey reports whether the connection should be replaced by one with another key.
+func (s *stream) needsNewKey() bool { return s.tls != nil && s.tls.needsNewKey() }
 
 // rejected reports whether what has arrived was not sent by the peer, according to TLS.
 func (s *stream) rejected() bool { return s.tls != nil && s.tls.rejected }

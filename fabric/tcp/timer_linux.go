@@ -117,8 +117,8 @@ func (e *endpoint) checkIdle() {
 		e.sendControl(kindAck, nil)
 	}
 	e.out.release()
-	if e.stream.worn() {
-		e.reconnect(errWorn)
+	if e.stream.needsNewKey() {
+		e.reconnect(errRekey)
 	}
 }
 

@@ -264,8 +264,8 @@ func (s *tlsStream) errno(err error) unix.Errno {
 	return unix.EBADMSG
 }
 
-// worn reports whether the connection should be replaced by one with another key.
-func (s *tlsStream) worn() bool { return s.link.sealed >= maxSessionBytes }
+// needsNewKey reports whether the connection should be replaced by one with another key.
+func (s *tlsStream) needsNewKey() bool { return s.link.sealed >= maxSessionBytes }
 
 // close announces the end of the session, if there is room for that.
 func (s *tlsStream) close() {

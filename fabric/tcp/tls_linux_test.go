@@ -329,7 +329,7 @@ func TestWorn(t *testing.T) {
 	sendAll(t, ds, es[0], 1, "afterwards")
 	same := locked(ds[0], func() bool {
 		now := es[0].(*endpoint).stream.tls
-		return now == first || now.worn()
+		return now == first || now.needsNewKey()
 	})
 	if same() {
 		t.Error("it has the same session")
