@@ -26,7 +26,7 @@ func (c *Comm) allgather(call perf.Op, dst, src []byte, k Elements) error {
 	if err != nil {
 		return err
 	}
-	if f := c.coll.flatFor(coll.OfAllgather, len(src), k.shape(opCodeNone, 0)); f != nil {
+	if f := c.coll.shmFor(coll.OfAllgather, len(src), k.shape(opCodeNone, 0)); f != nil {
 		return c.wrapError(op, f.Allgather(dst, src))
 	}
 	return c.wrapError(op, coll.Allgather(&c.coll, dst, src))

@@ -26,7 +26,7 @@ func (c *Comm) alltoall(call perf.Op, dst, src []byte, k Elements) error {
 	if err != nil {
 		return err
 	}
-	if f := c.coll.flatFor(coll.OfAlltoall, len(src)/len(c.peers), k.shape(opCodeNone, 0)); f != nil {
+	if f := c.coll.shmFor(coll.OfAlltoall, len(src)/len(c.peers), k.shape(opCodeNone, 0)); f != nil {
 		return c.wrapError(op, f.Alltoall(dst, src))
 	}
 	return c.wrapError(op, coll.Alltoall(&c.coll, dst, src))

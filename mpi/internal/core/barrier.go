@@ -19,7 +19,7 @@ func (c *Comm) barrier(call perf.Op) error {
 			return err
 		}
 	}
-	if f := c.coll.flatFor(coll.OfBarrier, 0, callShape{}); f != nil {
+	if f := c.coll.shmFor(coll.OfBarrier, 0, callShape{}); f != nil {
 		return c.wrapError(op, f.BarrierBefore(c.coll.shm.takeRoot()))
 	}
 	if call == perf.Finalize { // over the connections of Init: others would be made for this barrier only

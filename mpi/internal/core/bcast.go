@@ -23,7 +23,7 @@ func (c *Comm) Bcast(b []byte, k Elements, root int) error {
 		return err
 	}
 	c.coll.shm.expectRoot(root)
-	if f := c.coll.flatFor(coll.OfBcast, len(b), k.shape(opCodeNone, root)); f != nil {
+	if f := c.coll.shmFor(coll.OfBcast, len(b), k.shape(opCodeNone, root)); f != nil {
 		return c.wrapError(op, f.Bcast(b, root))
 	}
 	return c.wrapError(op, coll.Bcast(&c.coll, b, root))

@@ -245,9 +245,9 @@ func (c *Comm) closeSharedMemory() error {
 	return seg.Close()
 }
 
-// flatFor returns the shared-memory implementation if it is the fastest for this collective and number of bytes, or
+// shmFor returns the shared-memory implementation if it is the fastest for this collective and number of bytes, or
 // nil. The implementation compares the shapes of the ranks' calls.
-func (g *collState) flatFor(what coll.Collective, bytes int, s callShape) *coll.Shm {
+func (g *collState) shmFor(what coll.Collective, bytes int, s callShape) *coll.Shm {
 	if g.levels.Shm != nil { // it compares the calls of the ranks of a node in the steps that an algorithm on two levels does there
 		g.levels.Shm.Begin(s.pack(g.call, bytes))
 		return nil

@@ -117,12 +117,12 @@ func (e Elements) shape(op uint8, root int) callShape {
 	return callShape{kindData, code, root}
 }
 
-// flatReduction is flatFor for a reduction.
-func (g *collState) flatReduction(what coll.Collective, bytes int, k Elements, o Op, root int) *coll.Shm {
+// shmReduction is shmFor for a reduction.
+func (g *collState) shmReduction(what coll.Collective, bytes int, k Elements, o Op, root int) *coll.Shm {
 	if k.Size() > coll.MaxSharedElement || g.deterministic.Load() {
 		return nil
 	}
-	return g.flatFor(what, bytes, k.shape(opCode(o), root))
+	return g.shmFor(what, bytes, k.shape(opCode(o), root))
 }
 
 // OfKind returns numbers of a kind.

@@ -22,7 +22,7 @@ func (c *Comm) Gather(dst, src []byte, k Elements, root int) error {
 	if err != nil {
 		return err
 	}
-	if f := c.coll.flatFor(coll.OfGather, len(src), k.shape(opCodeNone, root)); f != nil {
+	if f := c.coll.shmFor(coll.OfGather, len(src), k.shape(opCodeNone, root)); f != nil {
 		return c.wrapError(op, f.Gather(dst, src, root))
 	}
 	return c.wrapError(op, coll.Gather(&c.coll, dst, src, root))

@@ -25,7 +25,7 @@ func (c *Comm) Reduce(dst, src []byte, k Elements, o Op, root int) error {
 	if err != nil {
 		return err
 	}
-	if f := c.coll.flatReduction(coll.OfReduce, len(src), k, o, root); f != nil {
+	if f := c.coll.shmReduction(coll.OfReduce, len(src), k, o, root); f != nil {
 		return c.wrapError(op, f.Reduce(dst, src, &c.coll.operation, root))
 	}
 	return c.wrapError(op, coll.Reduce(&c.coll, dst, src, &c.coll.operation, root))
@@ -58,7 +58,7 @@ func (c *Comm) allreduce(call perf.Op, dst, src []byte, k Elements, o Op) error 
 
 // allreduce combines src of all ranks with the current operation, which is that of k and o.
 func (g *collState) allreduce(dst, src []byte, k Elements, o Op) error {
-	if f := g.flatReduction(coll.OfAllreduce, len(src), k, o, 0); f != nil {
+	if f := g.shmReduction(coll.OfAllreduce, len(src), k, o, 0); f != nil {
 		return f.Allreduce(dst, src, &g.operation)
 	}
 	return coll.Allreduce(g, dst, src, &g.operation)
@@ -171,7 +171,7 @@ func (c *Comm) reduceScatter(call perf.Op, dst, src []byte, counts []int, k Elem
 	if err != nil {
 		return err
 	}
-	if f := c.coll.flatReduction(coll.OfReduceScatter, len(src), k, o, hashOf(counts)); f != nil {
+	if f := c.coll.shmReduction(coll.OfReduceScatter, len(src), k, o, hashOf(counts)); f != nil {
 		return c.wrapError(op, f.ReduceScatter(dst, src, counts, &c.coll.operation))
 	}
 	return c.wrapError(op, coll.ReduceScatter(&c.coll, dst, src, counts, &c.coll.operation))

@@ -23,7 +23,7 @@ func (c *Comm) Scatter(dst, src []byte, k Elements, root int) error {
 		return err
 	}
 	c.coll.shm.expectRoot(root)
-	if f := c.coll.flatFor(coll.OfScatter, len(dst), k.shape(opCodeNone, root)); f != nil {
+	if f := c.coll.shmFor(coll.OfScatter, len(dst), k.shape(opCodeNone, root)); f != nil {
 		return c.wrapError(op, f.Scatter(dst, src, root))
 	}
 	return c.wrapError(op, coll.Scatter(&c.coll, dst, src, root))
