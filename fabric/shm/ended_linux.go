@@ -10,8 +10,8 @@ import (
 // peerEnded records that a peer has ended or closed its domain. The watcher's goroutine calls it. Poll finds the change as it
 // finds those that peers record.
 //
-// It always wakes this peer, also if the flag asleep is not set: the peer that has ended may have cleared the flag, and was
-// killed before it sent the message. At worst a later sleep ends once without an event.
+// It wakes this peer even if the flag asleep is not set: the peer that has ended may have cleared the flag, and been killed
+// before it sent the message. At worst a later sleep ends once without an event.
 func (d *Domain) peerEnded(local int) {
 	d.ended[local/64].Or(1 << (local % 64))
 	self := d.notified.Load()

@@ -64,8 +64,8 @@ func (e *endpoint) Send(header, payload []byte) error {
 	return nil
 }
 
-// SendFrom is Send, but packs the message into the ring itself. Its last lines repeat those of Send: as a function they would
-// cost Send a call.
+// SendFrom is Send for a message that src packs directly into the ring. Its last lines repeat those of Send: as a function they
+// would cost Send a call.
 func (e *endpoint) SendFrom(header []byte, src fabric.Source, from int64, n int) error {
 	if err := e.endErr.Load(); err != nil {
 		return *err

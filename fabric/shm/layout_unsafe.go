@@ -26,7 +26,7 @@ const (
 // cache lines, because one side writes it and another polls it. All fields are accessed atomically, apart from pid, pidns and
 // needsFence, which are written before opened.
 type control struct {
-	flags uint32 // bits asleep and closed. Arm sets asleep; disarm and wakePeer clear it. Loaded by Send, releaseBorrowed
+	flags uint32 // bits asleep and closed. Arm sets asleep; disarm, wakePeer and peerEnded clear it. Loaded by Send, releaseBorrowed
 	_     [124]byte
 
 	opened     uint32 // 1 when the next three fields are valid. publishControl stores it, copyRemote and fenceAfterPut load it

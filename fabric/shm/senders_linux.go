@@ -114,7 +114,7 @@ func (s *senders) deliver(to, fd int, err error) {
 		s.fds[to].Store(int32(fd))
 	}
 	state.err = err
-	switch wake := state.wakePending; { // not set once closed
+	switch wake := state.wakePending; { // false after close
 	case wake && err == nil:
 		sendWake(int(s.fds[to].Load()))
 	case wake:
@@ -170,8 +170,18 @@ func (s *senders) release(to int) {
 }
 
 // close closes all sockets, also those that arrive later. The launcher wakes the peers whose wake-up waits for a socket: their
-// flag is cleared, so nobody else wakes them.
+// flag is cleared, so no other peer wakes them, and on a large node they do not learn of the end of this process (see
+// wakesock.Watch).
 func (s *senders) close() error {
+	pending, err := s.markClosed()
+	for _, to := range pending { // without the lock, as in request
+		s.sockets.Wake(to)
+	}
+	return err
+}
+
+// markClosed does what close does without the launcher. It returns the peers whose wake-up is pending.
+func (s *senders) markClosed() (pending []int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
@@ -179,13 +189,13 @@ func (s *senders) close() error {
 	for i := range s.fds {
 		if s.states[i].wakePending {
 			s.states[i].wakePending = false
-			s.sockets.Wake(i)
+			pending = append(pending, i)
 		}
 		if fd := s.fds[i].Swap(noFD); fd != noFD {
 			errs = append(errs, os.NewSyscallError("close", unix.Close(int(fd))))
 		}
 	}
-	return errors.Join(errs...)
+	return pending, errors.Join(errs...)
 }
 
 // sendSegment passes a descriptor to a peer, or notifies it that there is none. It returns false if the peer cannot receive it

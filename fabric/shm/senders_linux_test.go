@@ -123,7 +123,7 @@ func TestWakeWithoutSocket(t *testing.T) {
 }
 
 // TestCloseWakesWithoutSocket: a domain that closes wakes a peer whose socket has not arrived. It has cleared the peer's flag, so
-// nobody else would.
+// no other peer would.
 func TestCloseWakesWithoutSocket(t *testing.T) {
 	checkLeftovers(t)
 	l := newLauncher(t, 2)

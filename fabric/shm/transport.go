@@ -40,7 +40,7 @@ type Sockets interface {
 	// Request obtains the socket that leads to a peer, which is given by its index in Transport.Local. It does not wait: deliver
 	// is called once, by any goroutine, with a descriptor that deliver then owns, or with an error.
 	Request(local int, deliver func(fd int, err error)) error
-	// Wake wakes a peer for a process that could not obtain its socket.
+	// Wake wakes a peer for a process that could not obtain its socket, or that closes before the socket has arrived.
 	Wake(local int)
 }
 

@@ -68,8 +68,8 @@ func (d *Domain) notify(to int, bitmap *[maxLocal / 64]uint64) {
 }
 
 // wakePeer wakes a peer if it sleeps. The caller's stores must be visible before the flag is loaded: either the caller has
-// executed a fence, or the sleeping peer has made this process pass a barrier in Arm. Only the one that clears the flag sends the
-// message.
+// executed a fence, or the sleeping peer has made this process pass a barrier in Arm. Of the peers only the one that clears the
+// flag sends the message.
 func (d *Domain) wakePeer(to int) {
 	if f := &d.controls[to].flags; atomic.LoadUint32(f)&asleep != 0 && atomic.AndUint32(f, ^uint32(asleep))&asleep != 0 {
 		d.senders.wake(to)

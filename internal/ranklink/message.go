@@ -58,7 +58,7 @@ const (
 	// the three of wakesock.Ends. It has none if there is no such rank, or if a rank requests its own a second time.
 	KindSocket Kind = 11
 	// KindWakeRequest is sent by the rank to have another rank of the node woken. A rank sends it if it has no descriptor left for
-	// that rank's socket. Body: [LocalRank].
+	// that rank's socket, or closes before the socket has arrived. Body: [LocalRank].
 	KindWakeRequest Kind = 12
 )
 

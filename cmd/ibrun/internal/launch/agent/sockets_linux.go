@@ -59,7 +59,7 @@ func (s *nodeSockets) handed(local int) {
 	s.mu.Unlock()
 }
 
-// wake wakes a rank for another one that has no descriptor left.
+// wake wakes a rank for another one that has no descriptor left, or that closes before it has the socket.
 func (s *nodeSockets) wake(local int) {
 	if fds := s.requested(-1, local); fds != nil {
 		// If the queue is full, the rank has something to read, and is awake or will be. A rank that has exited does not sleep.
