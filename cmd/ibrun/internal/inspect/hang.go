@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ibrun/ibrun/internal/printable"
@@ -23,9 +24,6 @@ const (
 	maxStacks = 4
 	// maxGroups is the number of groups above which ranks that wait for different peers are one group.
 	maxGroups = 12
-	// collectiveCycle is how long a rank must have waited in a collective to be in a cycle. Collectives over shared memory count no
-	// messages, so a rank that waits for what its peer has written, and only got no processor since, looks like one that is stuck.
-	collectiveCycle = 5 * time.Second
 )
 
 // exitedText is the activity of ranks whose process has exited.
@@ -44,7 +42,7 @@ type View struct {
 	OnTheirWay int64 `json:"messages_on_their_way"`
 	// OtherTags are messages that are sent with another tag than the one that their receiver waits for.
 	OtherTags []OtherTag `json:"other_tags,omitempty"`
-	// Stacks are the stacks of one rank of each of the first groups.
+	// Stacks are the stacks of ranks that wait for each other, and of one rank of each of the first groups.
 	Stacks []Stack `json:"stacks,omitempty"`
 }
 
@@ -66,7 +64,8 @@ type Group struct {
 	// From and To are the shortest and the longest time that they have been doing this.
 	From float64 `json:"seconds_from"`
 	To   float64 `json:"seconds_to"`
-	// WaitsFor are the ranks outside of the group that its ranks wait for in a collective, as far as that is known.
+	// WaitsFor are the ranks outside of the group from which its ranks need a message for a blocking collective, as far as that is
+	// known.
 	WaitsFor []int `json:"waits_for,omitempty"`
 	// WaitedFor are ranks that wait for these.
 	WaitedFor []int `json:"waited_for_by,omitempty"`
@@ -123,8 +122,8 @@ func NewView(ctx context.Context, s Source) (*View, error) {
 	return v, nil
 }
 
-// ranksForStacks returns the ranks whose stacks are most useful: those that wait for each other, then one of each group that can
-// answer, and only one of all that wait in the same operation. It returns no two ranks of a group.
+// ranksForStacks returns the ranks whose stacks are most useful: those that wait for each other, then one of each other group
+// that can answer, and only one of those groups that wait in the same operation. It returns no two ranks of a group.
 func (v *View) ranksForStacks(ranks []jobs.Rank) (of []int) {
 	listed := func(g Group) bool {
 		return slices.ContainsFunc(g.Ranks, func(rank int) bool { return slices.Contains(of, rank) })
@@ -195,20 +194,22 @@ func groupBy(first, then []jobs.Rank, apart time.Duration, name func(*jobs.Wait)
 	})
 	groups := make([]Group, len(all))
 	for i, g := range all {
-		g.WaitsFor, g.WaitedFor = ranksWaitedFor(then, g.Ranks), ranksWaitingFor(then, g.Ranks)
+		if g.WaitedFor = ranksWaitingFor(then, g.Ranks); g.activity == waiting {
+			g.WaitsFor = ranksWaitedFor(then, g.Ranks)
+		}
 		groups[i] = *g
 	}
 	return groups
 }
 
-// ranksWaitedFor returns the ranks outside of the group that ranks of the group wait for in a collective.
+// ranksWaitedFor returns the ranks outside of the group that ranks of the group wait for in a blocking collective.
 func ranksWaitedFor(ranks []jobs.Rank, group []int) (peers []int) {
 	for i := range ranks {
 		if !slices.Contains(group, ranks[i].Rank) {
 			continue
 		}
 		for _, w := range ranks[i].Waits {
-			if w.Collective && w.Peer >= 0 && !slices.Contains(group, w.Peer) {
+			if blocksIn(&w) && !slices.Contains(group, w.Peer) {
 				peers = append(peers, w.Peer)
 			}
 		}
@@ -347,8 +348,8 @@ func preposition(op string) string {
 }
 
 // stuck returns the wait of each rank that was in the same operation with one rank in both samples. Ranks with another goroutine
-// in an operation are not among them: that goroutine could end the wait. In a collective the rank is the one that its algorithm
-// waits for at this moment.
+// in an operation are not among them: that goroutine could end the wait. In a blocking collective the rank is the one
+// whose message is needed next.
 func stuck(first, then []jobs.Rank) map[int]jobs.Wait {
 	waits := map[int]jobs.Wait{}
 	for i := range then {
@@ -356,7 +357,7 @@ func stuck(first, then []jobs.Rank) map[int]jobs.Wait {
 		if r.State != jobs.Running || len(r.Waits) != 1 || r.Waits[0].Peer < 0 {
 			continue
 		}
-		if w := r.Waits[0]; !w.Collective || w.Seconds >= collectiveCycle.Seconds() {
+		if w := r.Waits[0]; !w.Collective || blocksIn(&w) {
 			waits[r.Rank] = w
 		}
 	}
@@ -366,6 +367,13 @@ func stuck(first, then []jobs.Rank) map[int]jobs.Wait {
 		}
 	}
 	return waits
+}
+
+// blocksIn reports whether a rank waits in a blocking collective for a message of the rank that is its peer. Of an immediate or a
+// persistent collective only the peer at the beginning of the wait is recorded: it goes on meanwhile. It has no tag, or, if a
+// goroutine of the library makes it, a name that begins with I.
+func blocksIn(w *jobs.Wait) bool {
+	return w.Collective && w.Peer >= 0 && w.Tag >= 0 && !strings.HasPrefix(w.Op, "I")
 }
 
 // waitCycle returns ranks that wait for each other in a cycle, or nil.

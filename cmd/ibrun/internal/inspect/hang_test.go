@@ -45,7 +45,7 @@ func TestGroups(t *testing.T) {
 	then := []jobs.Rank{
 		waitingRank(0, "Recv", 3, 7), waitingRank(1, "Recv", 3, 7), waitingRank(2, "Send", 4, -1),
 		{Rank: 3, State: jobs.Running, Calls: 5, CPU: 40, Process: "S", Quiet: 31},
-		{Rank: 4, State: jobs.Stopped, Process: "T", Quiet: 3},
+		{Rank: 4, State: jobs.Stopped, Process: "T", Quiet: 3, Waits: barrier(4, 3).Waits},
 		{Rank: 5, State: jobs.Starting, Process: "S", WaitsIn: "do_wait", Quiet: 60},
 		barrier(6, 7), barrier(7, 3), barrier(8, -1),
 		{Rank: 9, State: jobs.Running, Calls: 50, Process: "R"},
@@ -61,7 +61,7 @@ func TestGroups(t *testing.T) {
 		"rank 4: stopped by a signal or a debugger, for 3 s; rank 2 waits for it",
 		"rank 10: process exited 1m15s ago",
 		"rank 12: record cannot be read: another version, for 2 s",
-		"rank 3: computing, not in MPI, for 31 s; 3 ranks (0-1,7) wait for it",
+		"rank 3: computing, not in MPI, for 31 s; 4 ranks (0-1,4,7) wait for it",
 		"rank 5: no record (before Init, or without package mpi), asleep (do_wait), for 1m0s",
 		"rank 13: waiting in the kernel, not in MPI, for 31 s",
 		"rank 2: in Send to rank 4, for 31 s",
@@ -102,13 +102,16 @@ func TestWaitCycle(t *testing.T) {
 			t.Errorf("%+v: a cycle of %v, want %v", c.ranks, got, c.want)
 		}
 	}
-	allreduce := []jobs.Rank{waitingRank(0, "Allreduce", 1, -1), waitingRank(1, "Recv", 0, 0)}
-	allreduce[0].Waits[0].Collective = true
-	if got := waitCycle(allreduce, allreduce); !slices.Equal(got, []int{0, 1}) {
+	collective := func(op string, tag int) []int {
+		ranks := []jobs.Rank{waitingRank(0, op, 1, tag), waitingRank(1, "Recv", 0, 0)}
+		ranks[0].Waits[0].Collective = true
+		return waitCycle(ranks, ranks)
+	}
+	if got := collective("Allreduce", 0); !slices.Equal(got, []int{0, 1}) {
 		t.Errorf("a cycle of %v through a collective, want 0 and 1", got)
 	}
-	if allreduce[0].Waits[0].Seconds = 1; waitCycle(allreduce, allreduce) != nil {
-		t.Error("a cycle through a collective that has just begun")
+	if collective("Iallreduce", -1) != nil || collective("Iallreduce", 0) != nil || collective("Wait", -1) != nil {
+		t.Error("a cycle through a collective that goes on while its rank waits")
 	}
 	two := []jobs.Rank{waitingRank(0, "Recv", 1, 0), waitingRank(1, "Recv", 0, 0)}
 	two[0].Waits = append(two[0].Waits, jobs.Wait{Op: "Recv", Peer: 5}) // another goroutine, which may resolve it
