@@ -182,12 +182,15 @@ func (p *process) signal(pid int, sig syscall.Signal) {
 
 // hasStopped reports whether all threads of a process have stopped or ended.
 func hasStopped(pid int) bool {
-	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
-	return !slices.ContainsFunc(threads, func(stat string) bool {
+	pattern := fmt.Sprintf("/proc/%d/task/*/stat", pid)
+	threads, _ := filepath.Glob(pattern)
+	runs := slices.ContainsFunc(threads, func(stat string) bool {
 		text, err := os.ReadFile(stat)
 		_, state, ok := strings.Cut(string(text), ") ")
 		return err == nil && ok && !strings.ContainsAny(state[:1], "TtXZ")
 	})
+	after, _ := filepath.Glob(pattern) // a thread may have started another one before it stopped
+	return !runs && slices.Equal(threads, after)
 }
 
 // wait waits until ibrun has exited and returns its exit code, -1 if a signal killed it.
