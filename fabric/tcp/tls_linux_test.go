@@ -307,8 +307,8 @@ func tickOften(t *testing.T, d *Domain) {
 	}
 }
 
-// TestWorn: a connection that has encrypted as much as a key should is replaced by another one, and nothing is lost.
-func TestWorn(t *testing.T) {
+// TestNeedsNewKey: a connection that has encrypted as much as a key should is replaced by another one, and nothing is lost.
+func TestNeedsNewKey(t *testing.T) {
 	tr := encryptedTransport()
 	tr.Timeout = time.Hour // no handshake ends because the test is slow
 	ds, es, _ := pairOver(t, tr, nil)

@@ -1,8 +1,8 @@
 // Package verbstest has what tests of RDMA code need: simulated devices, and the suite that every provider of package verbs must
 // pass.
 //
-// [NewSimulatedNetwork] makes a network of devices that exist in the process only. Code that uses package verbs is tested with
-// them on any machine, without a device and without privileges.
+// [NewSimulatedNetwork] makes a network of devices that exist in the process only. Code that uses package verbs can be tested
+// with it on any machine, without a device and without privileges.
 //
 // A provider's own test is one call of [Run]:
 //

@@ -38,7 +38,7 @@ type mapSum struct {
 
 const (
 	prime = 1<<61 - 1
-	radix = 0x1b873593cc9e2d51 % prime // any number between 1 and prime that is not a small power of one
+	radix = 0x1b873593cc9e2d51 % prime // any number between 1 and prime of which no small power is 1 modulo prime
 )
 
 func emptySum() mapSum { return mapSum{pow: 1} }

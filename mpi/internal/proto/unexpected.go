@@ -165,7 +165,7 @@ func (e *Engine) acceptUnexpected(r *Request, m *unexpectedMessage) {
 	switch m.v.kind {
 	case kindRTS:
 		if m.moves != e.peer(m.peer).moves {
-			// The sender has left the domain in which it registered the memory since then, so it cannot be read.
+			// Another domain has taken over since the message arrived. The memory is registered with the old one, and cannot be read.
 			m.w[1], m.w[2] = noWord, noWord
 		}
 		r.startRendezvous(m.peer, m.v, m.w, false)

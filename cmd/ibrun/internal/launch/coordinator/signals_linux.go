@@ -144,8 +144,8 @@ func (c *coordinator) requestEnd(sig syscall.Signal, second bool) {
 	}
 }
 
-// killRanks kills all ranks because they did not end after a signal of the user. why is printed as
-// the reason, such as "did not end when asked".
+// killRanks kills all ranks because they did not end after a signal of the user. The message
+// has why after the ranks, such as "did not end when asked".
 func (c *coordinator) killRanks(why string, sig syscall.Signal) {
 	who, running := "the ranks", c.failures.running()
 	if len(running) > 0 {

@@ -27,7 +27,7 @@ const (
 	maxBanner = 64 << 10
 	// maxKept is how many lines of a command are kept for its diagnosis, and maxLine how many bytes of each.
 	maxKept, maxLine = 12, 1 << 10
-	// maxMessage is how many bytes a message of ibrun in JSON has at most. A longer one is cut off, and so is not a message.
+	// maxMessage is how many bytes a message of ibrun in JSON has at most. A longer one is cut off, and is then not a message.
 	maxMessage = 64 << 10
 	// maxGarbage is how many lines are shown of a command that is not ibrun.
 	maxGarbage = 2
