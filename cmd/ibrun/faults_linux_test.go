@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/proctree"
 	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
 )
@@ -182,12 +183,12 @@ func (p *process) signal(pid int, sig syscall.Signal) {
 
 // hasStopped reports whether all threads of a process have stopped or ended.
 func hasStopped(pid int) bool {
-	pattern := fmt.Sprintf("/proc/%d/task/*/stat", pid)
+	pattern := fmt.Sprintf("/proc/%d/task/*", pid)
 	threads, _ := filepath.Glob(pattern)
-	runs := slices.ContainsFunc(threads, func(stat string) bool {
-		text, err := os.ReadFile(stat)
-		_, state, ok := strings.Cut(string(text), ") ")
-		return err == nil && ok && !strings.ContainsAny(state[:1], "TtXZ")
+	runs := slices.ContainsFunc(threads, func(path string) bool {
+		id, _ := strconv.Atoi(filepath.Base(path)) // the name is a number
+		thread, err := proctree.ReadProcess(id)    // the file of a thread has the state of the thread
+		return err == nil && !thread.Stopped() && !thread.Exiting
 	})
 	after, _ := filepath.Glob(pattern) // a thread may have started another one before it stopped
 	return !runs && slices.Equal(threads, after)
