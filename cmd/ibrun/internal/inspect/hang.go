@@ -140,10 +140,7 @@ func (v *View) ranksForStacks(ranks []jobs.Rank) (of []int) {
 			break
 		}
 		i := slices.IndexFunc(ranks, func(r jobs.Rank) bool { return r.Rank == g.Ranks[0] })
-		if i < 0 || ranks[i].State != jobs.Running {
-			continue
-		}
-		if listed(g) {
+		if i < 0 || ranks[i].State != jobs.Running || listed(g) {
 			continue
 		}
 		if g.activity == waiting {
