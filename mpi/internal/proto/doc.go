@@ -31,6 +31,6 @@
 //
 // Concurrency: any number of goroutines may call an engine. One mutex protects it; it is not held across a system call that
 // moves a block, yields or sleeps. One of the waiting goroutines polls, and makes progress for all. When nothing happens for a
-// while, it sleeps on the transport's descriptor. Each of the others sleeps on a channel of its own, until its request may have
-// ended.
+// while, it sleeps on the transport's descriptor. Each of the others sleeps on a channel of its own, until its own goal may
+// have been reached.
 package proto
