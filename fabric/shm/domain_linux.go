@@ -108,7 +108,7 @@ func (d *Domain) Connect(peer int, _ []byte) (fabric.Endpoint, error) {
 		return nil, errors.Join(err, ring.Unmap(mem))
 	}
 	if w.SetCapacity(smallSpace); d.sharedCores {
-		w.AssumeNear()
+		w.UseStores(ring.Cached)
 	}
 	e := &endpoint{w: w, d: d, control: d.controls[to], flags: &d.controls[to].flags, mem: mem, to: to, fence: true}
 	if d.down[to] {

@@ -3,86 +3,110 @@ package shm
 import "time"
 
 const (
-	sampleEvery     = 64 // copies in a round
-	samplesPerRound = 4  // the last copies of each round are timed: the first ones may allocate the memory
-	firstSample     = sampleEvery - samplesPerRound
-	sampleBytes     = 8 << 10 // of each timed copy, at most
-	nearBytes       = 4 << 10 // copies up to this length stay in the caches, and are not timed
+	firstUntimed = 56      // copies before the first ones that are timed: they may allocate the memory
+	untimed      = 248     // copies between those that are timed
+	timedOfKind  = 4       // copies of each kind that are timed one after the other
+	timedBytes   = 8 << 10 // of each timed copy, at most
+	nearBytes    = 4 << 10 // copies up to this length stay in the caches, and are not timed
 )
 
-// A copy of 64 KiB that takes less than nearTime shows that the other core is near. One that takes more than farTime shows that
-// it is far. Times between the two were measured at both distances. They do not change a decision; if there is none, they decide
-// for near.
-//
-// On one processor such a copy took 1 to 1.9 µs to a near core, and 3 to 11 µs to a far one. On another it mostly took 1.6 to
-// 4 µs, and 6 to 30 µs.
+// A copy past the caches has to be clearly faster for the writer, because the reader then fetches the bytes from memory, and
+// because copies into the caches are timed without the prefetch that a writer often has time for ([Writer.Prefetch]). So it is
+// chosen if it takes less than farRatio of the time of one into the caches, and given up if it takes more than nearRatio. In
+// between the choice stays, so that chance does not change it.
 const (
-	nearTime = 3200 * time.Nanosecond
-	farTime  = 4800 * time.Nanosecond
+	farRatio  = 0.5
+	nearRatio = 0.65
+)
+
+// Stores are the kinds of stores by which a [Copier] copies what is longer than some kilobytes.
+type Stores uint8
+
+// The kinds of stores.
+const (
+	Fastest     Stores = iota // those that prove to be faster
+	Cached                    // into the caches
+	NonTemporal               // past the caches, where the processor has such stores
 )
 
 // Copier copies into memory that another core reads, some kilobytes at a time. If that core is near, the lines are best left in
-// the cache that both cores share. If it is far away, fetching the lines back from its caches takes longer than writing past the
-// caches. A Copier decides by timing a few copies now and then; the fastest of them counts. Before the first decision all copies
-// stay in the caches. The zero value is ready to use. One goroutine at a time may use it.
+// the cache that both cores share. If it is far away, fetching the lines back from its caches takes longer than writing past
+// the caches. A Copier decides by timing a few copies of both kinds now and then; the fastest one of each kind counts. Before
+// the first decision all copies stay in the caches. The zero value is ready to use. One goroutine at a time may use it.
 type Copier struct {
-	copies   uint          // copies of more than nearBytes so far
-	fastest  time.Duration // the least time of the last samples, scaled to 64 KiB
-	distance distance
-	assumed  bool // no copy is timed
+	copies  uint             // copies of more than nearBytes since the last decision
+	decided bool             // there was a decision
+	past    bool             // copies go past the caches
+	stores  Stores           // by Use
+	fastest [2]time.Duration // the least times of this round for timedBytes: into the caches, and past them
 }
 
-// distance says where the other core is.
-type distance uint8
-
-const (
-	unknown distance = iota
-	near             // it shares a cache with this core
-	far
-)
+// Use sets the kind of stores.
+func (c *Copier) Use(s Stores) { *c = Copier{past: s == NonTemporal && hasNonTemporal, stores: s} }
 
 // Copy copies from to to, which has the same length. A core that sees a store made after Copy also sees the copied bytes.
 func (c *Copier) Copy(to, from []byte) {
-	if len(from) <= nearBytes {
-		copy(to, from)
-		return
-	}
-	i := c.copies % sampleEvery
-	c.copies++
 	switch {
-	case i >= firstSample && !c.assumed:
-		n := min(len(from), sampleBytes)
-		begin := time.Now()
-		copy(to, from[:n])
-		c.sample(i-firstSample, time.Since(begin)*(64<<10)/time.Duration(n))
-		copy(to[n:], from[n:])
-	case c.distance == far:
-		CopyNonTemporal(to, from)
+	case len(from) <= nearBytes:
+		copy(to, from)
+	case c.times() && c.copies >= c.firstTimed():
+		n := min(len(from), timedBytes)
+		c.timeCopy(to[:n], from[:n])
+		copyBy(c.past, to[n:], from[n:])
 	default:
+		c.copies++
+		copyBy(c.past, to, from)
+	}
+}
+
+// copyBy copies past the caches or into them.
+func copyBy(past bool, to, from []byte) {
+	if past {
+		CopyNonTemporal(to, from)
+	} else {
 		copy(to, from)
 	}
 }
 
-// sample records how long a copy of 64 KiB would have taken. i is the number of the sample in its round.
-func (c *Copier) sample(i uint, duration time.Duration) {
-	if i == 0 || duration < c.fastest {
-		c.fastest = duration
+// times reports whether copies are timed: not if the kind of stores is set, or if there is only one.
+func (c *Copier) times() bool { return hasNonTemporal && c.stores == Fastest }
+
+// firstTimed returns after how many copies the next ones are timed.
+func (c *Copier) firstTimed() uint {
+	if c.decided {
+		return untimed
 	}
-	if i < samplesPerRound-1 {
-		return
-	}
-	switch {
-	case c.fastest > farTime:
-		c.distance = far
-	case c.fastest < nearTime || c.distance == unknown:
-		c.distance = near
-	}
+	return firstUntimed
 }
 
-// AssumeNear makes the Copier treat the other core as near. It then times no copies.
-func (c *Copier) AssumeNear() { c.distance, c.assumed = near, true }
+// timeCopy makes one of the timed copies of a round. The last one decides.
+func (c *Copier) timeCopy(to, from []byte) {
+	i := c.copies - c.firstTimed()
+	begin := time.Now()
+	copyBy(i >= timedOfKind, to, from)
+	c.sample(i, time.Since(begin)*timedBytes/time.Duration(len(from)))
+}
+
+// sample records how long a copy of timedBytes would have taken. i is its number among the timed copies of the round.
+func (c *Copier) sample(i uint, duration time.Duration) {
+	c.copies++
+	fastest := &c.fastest[i/timedOfKind]
+	if i%timedOfKind == 0 || duration < *fastest {
+		*fastest = duration
+	}
+	if i < 2*timedOfKind-1 {
+		return
+	}
+	c.copies, c.decided = 0, true
+	switch ratio := float64(max(c.fastest[1], 1)) / float64(max(c.fastest[0], 1)); { // a coarse clock may show 0
+	case ratio < farRatio:
+		c.past = true
+	case ratio > nearRatio:
+		c.past = false
+	}
+}
 
 // willSample reports whether any of the next k copies of more than nearBytes, or the next one, is timed.
 func (c *Copier) willSample(k uint) bool {
-	return !c.assumed && c.copies%sampleEvery+max(k, 1) > firstSample
+	return c.times() && c.copies+max(k, 1) > c.firstTimed()
 }

@@ -6,16 +6,18 @@ import (
 	"time"
 )
 
+const longestRound = untimed + 2*timedOfKind
+
 // TestCopier: the copy is right whether it is timed or not, and whether it goes past the caches or not.
 func TestCopier(t *testing.T) {
-	for _, n := range []int{0, 1, 100, nearBytes, nearBytes + 1, sampleBytes - 1, sampleBytes, sampleBytes + 1, 3*sampleBytes + 7} {
+	for _, n := range []int{0, 1, 100, nearBytes, nearBytes + 1, timedBytes - 1, timedBytes, timedBytes + 1, 3*timedBytes + 7} {
 		var c Copier
-		for i := range 3 * sampleEvery {
+		for i := range 3 * longestRound {
 			from, to := make([]byte, n), make([]byte, n+64)
 			for j := range from {
 				from[j] = byte(i + j + j>>8)
 			}
-			c.distance = distance(i % 3)
+			c.past = i%2 == 1
 			c.Copy(to[:n], from)
 			if !bytes.Equal(to[:n], from) || !bytes.Equal(to[n:], make([]byte, 64)) {
 				t.Fatalf("copy %d of %d bytes is wrong", i, n)
@@ -24,68 +26,92 @@ func TestCopier(t *testing.T) {
 	}
 }
 
-// TestCopierDistance: the fastest of the samples of one round decides, and only after all of them have been taken. A time between
-// the two bounds changes nothing, except that a core whose distance is unknown counts as near.
-func TestCopierDistance(t *testing.T) {
-	for _, first := range []distance{unknown, near, far} {
-		between := first // what a time between the two bounds decides at the beginning
-		if first == unknown {
-			between = near
-		}
-		c := Copier{distance: first}
-		for k, x := range []struct {
-			fastest time.Duration
-			want    distance
-		}{
-			{nearTime, between}, {farTime, between}, {farTime + 1, far}, {farTime, far}, {nearTime, far},
-			{nearTime - 1, near}, {nearTime, near}, {farTime, near}, {farTime + 1, far},
-		} {
-			before := c.distance
-			for i := range uint(samplesPerRound) {
-				if c.distance != before {
-					t.Errorf("from %v, round %d: the distance is %v after %d samples", first, k, c.distance, i)
+// TestCopierDecides: the fastest copies of both kinds in one round decide, and only after all of them have been timed. The ratio
+// of their times decides, whatever the processor takes. One between the two bounds changes nothing.
+func TestCopierDecides(t *testing.T) {
+	const near, far = false, true
+	for _, first := range []bool{near, far} {
+		for _, cached := range []time.Duration{100, 1000, 100_000} { // nanoseconds
+			c := Copier{past: first}
+			for k, x := range []struct {
+				past time.Duration // percent of cached
+				want bool          // past the caches
+			}{
+				{51, first}, {64, first}, {49, far}, {51, far}, {64, far}, {66, near}, {64, near}, {51, near}, {300, near}, {10, far},
+			} {
+				before := c.past
+				for i := range uint(2 * timedOfKind) {
+					if c.past != before {
+						t.Errorf("from %v, round %d: past the caches is %v after %d samples", first, k, c.past, i)
+					}
+					duration := cached
+					if i >= timedOfKind {
+						duration = cached * x.past / 100
+					}
+					if i%timedOfKind != 1 {
+						duration *= 7 // an interrupted one
+					}
+					c.sample(i, duration)
 				}
-				duration := x.fastest
-				if i != 1 {
-					duration += farTime
+				if c.past != x.want {
+					t.Errorf("from %v, round %d: past the caches is %v after %v and %d %%", first, k, c.past, cached, x.past)
 				}
-				c.sample(i, duration)
-			}
-			if c.distance != x.want {
-				t.Errorf("from %v, round %d: the distance is %v after %v", first, k, c.distance, x.fastest)
 			}
 		}
 	}
 }
 
-// TestCopierNear: copies to a core that is known to be near are not timed.
-func TestCopierNear(t *testing.T) {
+// TestCopierUse: if the kind of stores is set no copy is timed.
+func TestCopierUse(t *testing.T) {
 	var c Copier
-	c.AssumeNear()
-	from, to := make([]byte, sampleBytes), make([]byte, sampleBytes)
-	for i := range 2 * sampleEvery {
-		if c.willSample(sampleEvery) {
+	for _, s := range []Stores{Cached, NonTemporal} {
+		c.Use(s)
+		testCopierUse(t, &c, s)
+	}
+	if c.Use(Fastest); c.past || c.willSample(longestRound) != hasNonTemporal {
+		t.Errorf("after Fastest: %+v", c)
+	}
+}
+
+func testCopierUse(t *testing.T, c *Copier, s Stores) {
+	t.Helper()
+	from, to := make([]byte, timedBytes), make([]byte, timedBytes)
+	for i := range 2 * longestRound {
+		if c.willSample(longestRound) {
 			t.Errorf("copy %d is to be timed", i)
 		}
-		if c.Copy(to, from); c.distance != near || c.fastest != 0 {
-			t.Errorf("copy %d was timed: %v, distance %v", i, c.fastest, c.distance)
+		if c.Copy(to, from); c.past != (s == NonTemporal && hasNonTemporal) || c.decided || c.fastest != [2]time.Duration{} {
+			t.Errorf("copy %d was timed, or by other stores: %+v", i, c)
 		}
 	}
 }
 
-// TestCopierWillSample: it is known in advance which copies are timed.
+// TestCopierWillSample: it is known in advance which copies are timed. Of each round 4 of each kind are.
 func TestCopierWillSample(t *testing.T) {
-	for _, k := range []uint{0, 1, 5, sampleEvery} {
-		for start := range uint(2 * sampleEvery) {
-			c := Copier{copies: start}
-			said, from := c.willSample(k), make([]byte, nearBytes+1)
-			c.fastest = time.Hour // a sample is less
+	for _, k := range []uint{0, 1, 5, firstUntimed, untimed} {
+		var c Copier
+		from, timed := make([]byte, nearBytes+1), 0
+		for i := range 3 * longestRound {
+			next := c
+			said := next.willSample(k)
+			next.fastest = [2]time.Duration{time.Hour, time.Hour} // a sample is less
 			for range max(k, 1) {
-				c.Copy(from, from)
+				next.Copy(from, from)
 			}
-			if timed := c.fastest != time.Hour; timed != said {
-				t.Errorf("after %d copies, and %d before the next call: willSample is %v", start, k, said)
+			if was := next.fastest != [2]time.Duration{time.Hour, time.Hour}; was != said {
+				t.Errorf("after %d copies, and %d before the next call: willSample is %v", i, k, said)
 			}
+			if c.willSample(1) {
+				timed++
+			}
+			c.Copy(from, from)
+		}
+		want := 3 * 2 * timedOfKind
+		if !hasNonTemporal {
+			want = 0
+		}
+		if timed != want {
+			t.Errorf("%d copies were timed, want %d", timed, want)
 		}
 	}
 }

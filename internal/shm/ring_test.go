@@ -317,10 +317,32 @@ func TestWriterPrefetch(t *testing.T) {
 	}
 }
 
+// TestWriterStores: a writer copies payloads by the stores that are set.
+func TestWriterStores(t *testing.T) {
+	p := newPair(t, make([]byte, RingBytes(16384)))
+	for _, s := range []Stores{Cached, NonTemporal} {
+		p.w.UseStores(s)
+		for range 100 {
+			if ok, err := p.put(nearBytes+100, 16); !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+			if err := p.take(); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.release(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if c := &p.w.copier; c.past != (s == NonTemporal && hasNonTemporal) || p.w.Stores() != s || c.decided || c.copies == 0 {
+			t.Errorf("stores %d: %+v", s, c)
+		}
+	}
+}
+
 func testWriterPrefetch(t *testing.T, n int) {
 	const row = 2
 	p := newPair(t, make([]byte, RingBytes(16384)))
-	for i := range 2 * sampleEvery {
+	for i := range 2 * longestRound {
 		if p.w.NeedsPrefetch() {
 			t.Fatalf("round %d: NeedsPrefetch after Prefetch", i)
 		}
@@ -341,11 +363,11 @@ func testWriterPrefetch(t *testing.T, n int) {
 			t.Fatal(err)
 		}
 		before := p.w.cleared
-		p.w.copier.distance = distance(i % 3)
+		p.w.copier.past = i%2 == 1
 		p.w.Prefetch()
 		end := p.w.tail&^p.w.mask + p.w.capacity
 		switch next := p.w.tail + row*recordSize(n) + alignBytes; {
-		case n > nearBytes && (p.w.copier.distance == far || p.w.copier.willSample(row)):
+		case n > nearBytes && (p.w.copier.past || p.w.copier.willSample(row)):
 			if p.w.cleared != before {
 				t.Fatalf("round %d: cleared up to %d, which must not be", i, p.w.cleared)
 			}

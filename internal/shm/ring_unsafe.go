@@ -215,7 +215,7 @@ func (w *Writer) Prefetch() {
 	payload := w.longBytes/uint64(max(records, 1)) - alignBytes // of one record, within a line
 	w.longBytes, w.longRecords = 0, 0
 	// Longer copies go past the caches, or are timed to decide that.
-	if payload > nearBytes && (w.copier.distance == far || w.copier.willSample(records)) {
+	if payload > nearBytes && (w.copier.past || w.copier.willSample(records)) {
 		return
 	}
 	if next > w.limit {
@@ -273,8 +273,11 @@ func copyPair(p unsafe.Pointer, a, b []byte) {
 	}
 }
 
-// AssumeNear makes the writer treat the reader's core as near. It then times no copies.
-func (w *Writer) AssumeNear() { w.copier.AssumeNear() }
+// Stores returns the kind of stores that UseStores has set.
+func (w *Writer) Stores() Stores { return w.copier.stores }
+
+// UseStores sets the kind of stores by which payloads are copied.
+func (w *Writer) UseStores(s Stores) { w.copier.Use(s) }
 
 // noRoom is returned in place of a position when there is no room.
 const noRoom = ^uint64(0)

@@ -146,7 +146,7 @@ func NewShm(s ShmConfig) (*Shm, error) {
 	slots, room := shmSlots(s.Size, len(s.Mem))
 	f := &Shm{ShmConfig: s, slotBytes: room, slots: uint64(slots), words: ShmWords(s.Size, len(s.Mem))}
 	if s.Crowded {
-		f.copier.AssumeNear()
+		f.copier.Use(shm.Cached)
 	}
 	return f, nil
 }

@@ -91,7 +91,7 @@ func NewShmImmediate(c ShmImmediateConfig) (*ShmImmediate, error) {
 		table: c.Table,
 	}
 	if c.Crowded {
-		f.copier.AssumeNear()
+		f.copier.Use(shm.Cached)
 	}
 	return f, nil
 }
