@@ -32,14 +32,17 @@ func (c *Config) core() *core.Config {
 		Thresholds: bootstrap.Thresholds(c.Thresholds), ClassOf: classOf}
 }
 
-// Thresholds are message lengths, in bytes of payload, that select the protocol. docs/transports.md describes the
-// protocols, and `ibrun explain` shows the values in force. All processes must use the same values. For a field that
-// is 0, the environment variable named with it applies, or else the default of the transport. Init returns an error
-// for an invalid value. Not in MPI-5.0.
+// Thresholds are message lengths, in bytes of payload, that select the protocol, and the size of rings. docs/transports.md
+// describes the protocols, and `ibrun explain` shows the values in force. All processes must use the same values. For a field
+// that is 0, the environment variable named with it applies, or else the default of the transport. Init returns an error for an
+// invalid value. Not in MPI-5.0.
 type Thresholds struct {
 	// ShmStream is the longest message that is sent eagerly through shared memory in fragments. If it is not set, measurements
 	// decide. IBRUN_SHM_STREAM.
 	ShmStream int
+	// ShmRing is the size that the ring to a process of the same node has after many long messages: 128 KiB to 2 MiB, rounded down
+	// to a power of two. IBRUN_SHM_RING.
+	ShmRing int
 	// TCPEager is the longest message that is sent over TCP as one eager message. IBRUN_TCP_EAGER.
 	TCPEager int
 	// TCPPush is how much of a message directly follows the RTS over TCP, before the receiver requests it.

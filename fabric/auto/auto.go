@@ -43,6 +43,8 @@ type Node struct {
 	Sockets shm.Sockets
 	// SharedCores is shm.Transport.SharedCores: there may be fewer cores than local peers.
 	SharedCores bool
+	// Stores is shm.Transport.Stores.
+	Stores shm.Stores
 	// Transports lists the names of the transports that may be used, the same at every process; empty means all. See
 	// [ParseTransports].
 	Transports []string
@@ -79,8 +81,8 @@ func ParseTransports(list string) ([]string, error) { return transports.ParseLis
 
 // FromEnv sets n from the user's environment, which should be the same at every process: IBRUN_TRANSPORT is a list for
 // [ParseTransports], IBRUN_TCP_INTERFACES lists network interfaces, IBRUN_ENCRYPT=1 demands encryption, IBRUN_CHECKSUM=off
-// omits checksums, IBRUN_HEARTBEAT is a duration, and the variables of shared memory and TCP that are named with the fields of
-// [Thresholds] are lengths in bytes.
+// omits checksums, IBRUN_HEARTBEAT is a duration, IBRUN_SHM_STORES names a kind of stores, and the variables of shared memory and
+// TCP that are named with the fields of [Thresholds] are lengths in bytes.
 func (n *Node) FromEnv(getenv func(string) string) (err error) {
 	if n.Transports, err = ParseTransports(getenv(tunables.Transports)); err != nil {
 		return fmt.Errorf("%s: %w", tunables.Transports, err)
@@ -99,6 +101,11 @@ func (n *Node) FromEnv(getenv func(string) string) (err error) {
 	if n.Heartbeat, err = tunables.HeartbeatFromEnv(getenv); err != nil {
 		return err
 	}
+	stores, err := tunables.StoresFromEnv(getenv)
+	if err != nil {
+		return err
+	}
+	n.Stores = shm.Stores(stores)
 	for _, f := range n.Thresholds.fields() {
 		if f.Transport == transports.RDMA { // package rdma reads them, with its other settings
 			continue

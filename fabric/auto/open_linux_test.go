@@ -11,6 +11,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/fabrictest"
+	"github.com/ibrun/ibrun/fabric/shm"
 	"github.com/ibrun/ibrun/internal/tunables"
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -98,7 +99,8 @@ func TestInvalidSetting(t *testing.T) {
 	for want, set := range map[string]Thresholds{
 		"Thresholds.TCPEager is 131073": {TCPEager: 131073}, "Thresholds.ShmStream is -1": {ShmStream: -1},
 		"Thresholds.TCPPush is -2": {TCPPush: -2},
-		"Inline is 5000":           {RDMAInline: 5000},
+		"Thresholds.ShmRing is 131071: want a number from 131072 to 2097152": {ShmRing: 131071},
+		"Inline is 5000": {RDMAInline: 5000},
 	} {
 		if err := open(Node{Thresholds: set}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
@@ -198,26 +200,32 @@ func TestParseTransports(t *testing.T) {
 
 // TestLengths: variables set lengths if they are valid; otherwise the error names them.
 func TestLengths(t *testing.T) {
-	shmStream, tcpEager, tcpPush := tunables.ShmStream.Variable, tunables.TCPEager.Variable, tunables.TCPPush.Variable
-	env := map[string]string{shmStream: "5000", tcpEager: "131072", tcpPush: "7000"}
+	shmStream, shmRing := tunables.ShmStream.Variable, tunables.ShmRing.Variable
+	tcpEager, tcpPush := tunables.TCPEager.Variable, tunables.TCPPush.Variable
+	env := map[string]string{shmStream: "5000", shmRing: "200000", tunables.ShmStores: "cached", tcpEager: "131072", tcpPush: "7000"}
 	var n Node
 	err := n.FromEnv(func(name string) string { return env[name] })
-	if want := (Thresholds{ShmStream: 5000, TCPEager: 131072, TCPPush: 7000}); err != nil || n.Thresholds != want {
+	if want := (Thresholds{ShmStream: 5000, ShmRing: 200000, TCPEager: 131072, TCPPush: 7000}); err != nil ||
+		n.Thresholds != want || n.Stores != shm.Cached {
 		t.Errorf("%+v, %v", n, err)
 	}
 	all := Thresholds{TCPEager: 1, TCPPush: 6, RDMAEager: 2, RDMAStream: 3, RDMAInline: 4, RDMAPiece: 5}
 	n.Set(all)
-	if all.ShmStream = 5000; n.Thresholds != all {
+	if all.ShmStream, all.ShmRing = 5000, 200000; n.Thresholds != all {
 		t.Errorf("set over the environment: %+v", n.Thresholds)
 	}
 	if n.Set(Thresholds{}); n.Thresholds != all {
 		t.Errorf("nothing set: %+v", n.Thresholds)
 	}
+	if tr := n.shm(); tr.Stream != 5000 || tr.Ring != 200000 || tr.Stores != shm.Cached {
+		t.Errorf("settings of shared memory: %+v", tr)
+	}
 	if s := n.rdma().Settings; s.Eager != 2 || s.Stream != 3 || s.Inline != 4 || s.Piece != 5 {
 		t.Errorf("settings of RDMA: %+v", s)
 	}
-	for _, c := range [][2]string{{shmStream, "0"}, {shmStream, "5K"}, {tcpEager, "-1"}, {tcpEager, "131073"}, {tcpPush, "0"},
-		{tcpPush, "2097153"}} {
+	for _, c := range [][2]string{{shmStream, "0"}, {shmStream, "5K"},
+		{shmRing, "131071"}, {shmRing, "2097153"}, {tcpEager, "-1"}, {tcpEager, "131073"},
+		{tcpPush, "0"}, {tcpPush, "2097153"}} {
 		err := n.FromEnv(func(name string) string { return map[string]string{c[0]: c[1]}[name] })
 		if !errors.Is(err, ErrLength) || !strings.Contains(err.Error(), c[0]) {
 			t.Errorf("%s=%s: %v", c[0], c[1], err)

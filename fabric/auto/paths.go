@@ -119,6 +119,7 @@ func (n Node) shmPath() Path {
 		Limits: []Limit{
 			{"message", c.MaxSend, "fixed", "", ""},
 			n.limit(&tunables.ShmStream, c.Stream),
+			n.limit(&tunables.ShmRing, t.LargestRing()),
 		},
 	}
 }
@@ -177,7 +178,7 @@ func (n Node) transport(t transports.Transport) fabric.Transport {
 
 func (n Node) shm() *shm.Transport {
 	return &shm.Transport{Local: n.Local, Key: n.Key, Sockets: n.Sockets, Tracer: n.Tracer, Stream: n.Thresholds.ShmStream,
-		SharedCores: n.SharedCores}
+		Ring: n.Thresholds.ShmRing, Stores: n.Stores, SharedCores: n.SharedCores}
 }
 
 func (n Node) rdma() *rdma.Transport {

@@ -30,6 +30,16 @@ func TestTransports(t *testing.T) {
 	}
 }
 
+// TestStores: the kinds of stores of the variable have the numbers of those in package shm.
+func TestStores(t *testing.T) {
+	for of, want := range map[tunables.Stores]shm.Stores{tunables.FastestStores: shm.Fastest, tunables.CachedStores: shm.Cached,
+		tunables.NonTemporalStores: shm.NonTemporal} {
+		if shm.Stores(of) != want {
+			t.Errorf("%v has the number %d, want %d", of, of, want)
+		}
+	}
+}
+
 // TestTunables: every field of Thresholds is in the table under its own name, and the table's defaults and bounds are those of
 // the transports.
 func TestTunables(t *testing.T) {
@@ -59,6 +69,7 @@ func TestTunables(t *testing.T) {
 		got, max int
 	}{
 		{&tunables.ShmStream, shm.FirstStream, tunables.ShmStream.Max},
+		{&tunables.ShmRing, new(shm.Transport).LargestRing(), tunables.ShmRing.Max},
 		{&tunables.TCPEager, maxEager, maxEager},
 		{&tunables.TCPPush, tcp.PushBytes, tcp.PushBytes},
 		{&tunables.RDMAStream, settings.Stream, tunables.RDMAStream.Max},

@@ -13,6 +13,8 @@ import (
 type Thresholds struct {
 	// ShmStream is shm.Transport.Stream. IBRUN_SHM_STREAM.
 	ShmStream int
+	// ShmRing is shm.Transport.Ring. IBRUN_SHM_RING.
+	ShmRing int
 	// TCPEager is tcp.Transport.Eager. IBRUN_TCP_EAGER.
 	TCPEager int
 	// TCPPush is tcp.Transport.Push. IBRUN_TCP_PUSH.
@@ -36,9 +38,9 @@ type threshold struct {
 // fields returns all fields of t with their descriptions.
 func (t *Thresholds) fields() []threshold {
 	return []threshold{
-		{&tunables.ShmStream, &t.ShmStream}, {&tunables.TCPEager, &t.TCPEager}, {&tunables.TCPPush, &t.TCPPush},
-		{&tunables.RDMAEager, &t.RDMAEager}, {&tunables.RDMAStream, &t.RDMAStream}, {&tunables.RDMAInline, &t.RDMAInline},
-		{&tunables.RDMAPiece, &t.RDMAPiece},
+		{&tunables.ShmStream, &t.ShmStream}, {&tunables.ShmRing, &t.ShmRing}, {&tunables.TCPEager, &t.TCPEager},
+		{&tunables.TCPPush, &t.TCPPush}, {&tunables.RDMAEager, &t.RDMAEager}, {&tunables.RDMAStream, &t.RDMAStream},
+		{&tunables.RDMAInline, &t.RDMAInline}, {&tunables.RDMAPiece, &t.RDMAPiece},
 	}
 }
 

@@ -15,23 +15,24 @@ import (
 // Domain is one peer's membership in a node. Peers are numbered as in fabric.Config in the interface. Inside, they have local
 // numbers: their index in local. One goroutine at a time uses a domain, and no lock is needed.
 type Domain struct {
-	local       []int // numbers of the peers, by local number
-	selfIndex   int   // this peer's local number
-	caps        fabric.Caps
-	sharedCores bool   // Transport.SharedCores
-	pidns       uint64 // inode of this process's pid namespace
-	canBarrier  bool   // this process can make the others pass a barrier (membarrier)
-	sock        *socket
-	senders     *senders
-	seg         *ring.Segment              // of the node
-	controlMem  []byte                     // the control blocks, mapped
-	controls    []*control                 // by local number
-	self        *control                   // this peer's control block; nil: closed
-	endpoints   []*endpoint                // by local number, nil: not connected
-	largeRings  int                        // how many of their rings have largeSpace
-	passing     map[uint64]*passingSegment // segments that this peer is still passing to others, by id
-	populate    func([]byte) error         // ring.Populate
-	fenceWord   atomic.Uint32              // target of fence, never read
+	local      []int // numbers of the peers, by local number
+	selfIndex  int   // this peer's local number
+	caps       fabric.Caps
+	largest    int    // space of a ring to a peer, at most
+	stores     Stores // kind of stores for these rings
+	pidns      uint64 // inode of this process's pid namespace
+	canBarrier bool   // this process can make the others pass a barrier (membarrier)
+	sock       *socket
+	senders    *senders
+	seg        *ring.Segment              // of the node
+	controlMem []byte                     // the control blocks, mapped
+	controls   []*control                 // by local number
+	self       *control                   // this peer's control block; nil: closed
+	endpoints  []*endpoint                // by local number, nil: not connected
+	largeRings int                        // how many of their rings have grown to the largest space because of many long messages
+	passing    map[uint64]*passingSegment // segments that this peer is still passing to others, by id
+	populate   func([]byte) error         // ring.Populate
+	fenceWord  atomic.Uint32              // target of fence, never read
 
 	watcher  *wakesock.Watcher       // calls peerEnded
 	ended    []atomic.Uint64         // bitmap of the local numbers of peers that have ended; peerEnded sets bits
@@ -107,9 +108,8 @@ func (d *Domain) Connect(peer int, _ []byte) (fabric.Endpoint, error) {
 	if err != nil {
 		return nil, errors.Join(err, ring.Unmap(mem))
 	}
-	if w.SetCapacity(smallSpace); d.sharedCores {
-		w.UseStores(ring.Cached)
-	}
+	w.SetCapacity(smallSpace)
+	w.UseStores(ring.Stores(d.stores))
 	e := &endpoint{w: w, d: d, control: d.controls[to], flags: &d.controls[to].flags, mem: mem, to: to, fence: true}
 	if d.down[to] {
 		e.endErr.Store(&errDown)

@@ -92,15 +92,16 @@ func (e *endpoint) SendFrom(header []byte, src fabric.Source, from int64, n int)
 	return nil
 }
 
-// afterLongMessage puts the ring on the list for prefetching, and gives it largeSpace when it has carried many long messages.
+// afterLongMessage puts the ring on the list for prefetching, and gives it the largest space when it has carried many long
+// messages.
 func (e *endpoint) afterLongMessage() {
 	if !e.inPrefetchList {
 		e.inPrefetchList, e.nextPrefetch, e.d.toPrefetch = true, e.d.toPrefetch, e
 	}
-	if e.w.LongCount() < largeAfter || e.d.largeRings == maxLargeRings || e.w.Capacity() == largeSpace {
+	if e.w.LongCount() < largeAfter || e.d.largeRings == maxLargeRings || e.w.Capacity() >= e.d.largest {
 		return
 	}
-	if e.growRing(largeSpace) == nil {
+	if e.growRing(e.d.largest) == nil {
 		e.d.largeRings++
 	} else {
 		e.d.largeRings = maxLargeRings // memory is short: do not try again for any ring

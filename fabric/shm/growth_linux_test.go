@@ -2,6 +2,7 @@ package shm
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -88,6 +89,64 @@ func TestRingGrowth(t *testing.T) {
 		step("messages of all lengths", 0)
 		if err := e.Send(make([]byte, 4), make([]byte, most)); err == nil || errors.Is(err, fabric.ErrAgain) {
 			t.Errorf("peer %d: one byte more than the largest message: %v", to, err)
+		}
+	}
+}
+
+// TestRing: a ring grows to the largest space that the sender allows, and not further.
+func TestRing(t *testing.T) {
+	for setting, want := range map[int]int{0: largeSpace, mediumSpace: mediumSpace, 1<<20 - 1: 512 << 10, 1 << 20: 1 << 20} {
+		tr := node(2)
+		tr.Ring = setting
+		ds := openAll(t, tr)
+		e := connect(t, ds[0], 1).(*endpoint)
+		before := allocated(t, ds[0]) - ringBytes(smallSpace)
+		for range largeAfter + 2*want/maxPayload { // more than once through the ring
+			passOne(t, e, ds[1], maxPayload)
+		}
+		if n := allocated(t, ds[0]) - before; e.w.Capacity() != want || n != ringBytes(want) {
+			t.Errorf("with Ring %d the ring has %d bytes, and %d of memory, want %d", setting, e.w.Capacity(), n, want)
+		}
+		if got := ds[1].inboundFrom[0].populated; got != want {
+			t.Errorf("with Ring %d the reader has populated %d bytes, want %d", setting, got, want)
+		}
+	}
+}
+
+// TestStores: messages arrive by each kind of stores. Where peers share cores the times of copies say nothing, so the stores
+// are not chosen by them.
+func TestStores(t *testing.T) {
+	for _, c := range []struct {
+		shared    bool
+		set, want Stores
+	}{{false, Fastest, Fastest}, {false, Cached, Cached}, {false, NonTemporal, NonTemporal}, {true, Fastest, Cached},
+		{true, NonTemporal, NonTemporal}} {
+		tr := node(2)
+		tr.SharedCores, tr.Stores = c.shared, c.set
+		ds := openAll(t, tr)
+		if ds[0].stores != c.want {
+			t.Errorf("%+v: %v", c, ds[0].stores)
+		}
+		e := connect(t, ds[0], 1).(*endpoint)
+		if got := Stores(e.w.Stores()); got != c.want {
+			t.Errorf("%+v: the writer has %v", c, got)
+		}
+		for n := range 300 {
+			passOne(t, e, ds[1], n*100)
+		}
+	}
+}
+
+// TestSettingsInvalid: Open names a setting that is out of bounds.
+func TestSettingsInvalid(t *testing.T) {
+	for name, set := range map[string]func(*Transport){
+		"Stream is -1": func(tr *Transport) { tr.Stream = -1 }, "Ring is 131071": func(tr *Transport) { tr.Ring = mediumSpace - 1 },
+		"Ring is 2097153": func(tr *Transport) { tr.Ring = largeSpace + 1 }, "Stores is 3": func(tr *Transport) { tr.Stores = 3 },
+	} {
+		tr := node(1)
+		set(tr)
+		if _, err := tr.Open(t.Context(), &fabric.Config{Size: 1}); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -138,9 +138,7 @@ func (d *Domain) releaseBorrowed() {
 // populateSpace enters the pages of a ring that has grown into this process's page table, rather than one by one when records in
 // them are read. The writer has allocated them; those of a wrong one are allocated here, 2 MiB at most.
 func (in *inbound) populateSpace() {
-	in.populated = mediumSpace
-	if in.r.Offset() > mediumSpace {
-		in.populated = largeSpace
+	for in.populated = mediumSpace; in.populated < min(in.r.Offset(), largeSpace); in.populated *= 2 {
 	}
 	_ = ring.Populate(in.mem[:ringBytes(in.populated)]) // else the pages are entered when they are touched
 }

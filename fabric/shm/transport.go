@@ -3,9 +3,11 @@ package shm
 import (
 	"context"
 	"fmt"
+	"math/bits"
 	"slices"
 
 	"github.com/ibrun/ibrun/fabric"
+	ring "github.com/ibrun/ibrun/internal/shm"
 	"github.com/ibrun/ibrun/internal/transports"
 )
 
@@ -24,6 +26,12 @@ type Transport struct {
 	// ring cannot become large. 0 means that the caller measures which of the two is faster, for payloads up to [MaxStream], and
 	// begins with [FirstStream].
 	Stream int
+	// Ring is the largest space of a ring to a peer in bytes, rounded down to a power of two: from 128 KiB to 2 MiB, which 0 means.
+	// Peers may have different values.
+	Ring int
+	// Stores is the kind of stores by which this peer copies contiguous payloads into rings. If SharedCores is set, Fastest is
+	// Cached.
+	Stores Stores
 	// SharedCores says that there may be fewer cores than peers. The time of a message then depends on when its two processes
 	// run, so nothing is measured. Payloads up to [MaxStream] go through the ring: the receiver often runs next on the core of
 	// the sender, and finds the payload in its caches.
@@ -31,6 +39,20 @@ type Transport struct {
 
 	fenced bool // do without membarrier, as on kernels that lack it
 }
+
+// Stores is a kind of stores.
+type Stores uint8
+
+// The kinds of stores by which a contiguous payload of more than 4 KiB, that of a message or of a fragment, is copied into a
+// ring.
+const (
+	// Fastest are those that prove to be faster: a sender times both kinds now and then.
+	Fastest = Stores(ring.Fastest)
+	// Cached are ordinary stores.
+	Cached = Stores(ring.Cached)
+	// NonTemporal are stores that go past the caches. They are ordinary ones on processors that have none.
+	NonTemporal = Stores(ring.NonTemporal)
+)
 
 // Sockets is a launcher that has made sockets for the peers of a node, as package wakesock does.
 type Sockets interface {
@@ -76,16 +98,34 @@ const (
 )
 
 // Sizes of the space of a ring. A ring takes memory as it is used. It begins with what two cores keep in their first-level
-// caches, enough for short messages. The first message that does not fit grows it to what the largest message needs. A ring that
-// carries many long messages grows to twice a second-level cache: then both caches have evicted the lines of long messages before
-// they are used again, and such lines are written and read fastest. A peer has few of these large rings at a time.
+// caches, enough for short messages. The first message that does not fit grows it to what the largest message needs. A ring
+// that carries many long messages grows to twice a second-level cache: then both caches have evicted the lines of long messages
+// before they are used again, and such lines are written and read fastest. The exact size matters little: on a processor
+// whose cores have second-level caches of 1 MiB, rings of 512 KiB, 2 MiB and 4 MiB differed by a tenth, and one of 128 KiB took
+// up to 1.4 times as long. A peer has few of these large rings at a time.
 const (
 	smallSpace    = 16 << 10
 	mediumSpace   = 128 << 10
 	largeSpace    = 2 << 20
-	largeAfter    = 32 // a ring grows to largeSpace after so many long messages
+	largeAfter    = 32 // a ring grows to the largest space after so many long messages
 	maxLargeRings = 8  // of one writer
 )
+
+// LargestRing returns the largest space of a ring to a peer, with the default filled in.
+func (t *Transport) LargestRing() int {
+	if t.Ring == 0 {
+		return largeSpace
+	}
+	return 1 << (bits.Len(uint(t.Ring)) - 1)
+}
+
+// stores returns the kind of stores for rings.
+func (t *Transport) stores() Stores {
+	if t.SharedCores && t.Stores == Fastest {
+		return Cached // the reader often runs on the core of the writer, and then finds the payload in its caches
+	}
+	return t.Stores
+}
 
 // Name returns "shm".
 func (t *Transport) Name() string { return transports.Shm.String() }
@@ -98,8 +138,13 @@ func (t *Transport) Open(ctx context.Context, cfg *fabric.Config) (fabric.Domain
 	if !slices.Contains(t.Local, cfg.Self) || !slices.IsSorted(t.Local) {
 		return nil, fmt.Errorf("shm: open: peer %d is not among the local peers %v", cfg.Self, t.Local)
 	}
-	if t.Stream < 0 {
+	switch {
+	case t.Stream < 0:
 		return nil, fmt.Errorf("shm: open: Stream is %d; it must not be negative", t.Stream)
+	case t.Ring != 0 && (t.Ring < mediumSpace || t.Ring > largeSpace):
+		return nil, fmt.Errorf("shm: open: Ring is %d; it must be 0, or %d to %d", t.Ring, mediumSpace, largeSpace)
+	case t.Stores > NonTemporal:
+		return nil, fmt.Errorf("shm: open: Stores is %d; there are no such stores", t.Stores)
 	}
 	if err := probe(); err != nil {
 		return nil, err

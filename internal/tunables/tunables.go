@@ -47,6 +47,12 @@ var (
 		Max:     math.MaxInt32,
 		Meaning: "longest message that is sent in fragments; up to 32768 bytes are always one message",
 	}
+	ShmRing = Tunable{
+		Transport: transports.Shm, Name: "ring",
+		Variable: "IBRUN_SHM_RING", Threshold: "ShmRing", Field: "shm.Transport.Ring",
+		Default: 2 << 20, DefaultText: "2097152, the maximum; 131072 is the minimum", Min: 128 << 10, Max: 2 << 20,
+		Meaning: "size that the ring to a peer has after many long messages, rounded down to a power of two",
+	}
 	TCPEager = Tunable{
 		Transport: transports.TCP, Name: "eager",
 		Variable: "IBRUN_TCP_EAGER", Threshold: "TCPEager", Field: "tcp.Transport.Eager",
@@ -152,14 +158,14 @@ func ParseChecksum(text string) (on bool, err error) {
 // All returns every tunable.
 func All() []*Tunable {
 	return []*Tunable{
-		&ShmStream, &TCPEager, &TCPPush,
+		&ShmStream, &ShmRing, &TCPEager, &TCPPush,
 		&RDMAEager, &RDMAStream, &RDMAInline, &RDMAPiece, &RDMASlot, &RDMAWindow, &RDMAPool,
 	}
 }
 
 // Variables returns the names of all environment variables that decide how messages travel.
 func Variables() []string {
-	names := []string{Transports, TCPInterfaces, RDMADevices, Encrypt, Poll, Protocol}
+	names := []string{Transports, TCPInterfaces, RDMADevices, ShmStores, Encrypt, Poll, Protocol}
 	for _, t := range All() {
 		names = append(names, t.Variable)
 	}
@@ -190,8 +196,8 @@ func (t *Tunable) FromEnv(getenv func(string) string) (int, error) {
 
 // CheckThreshold reports an error if n is not a valid value of the tunable's field of mpi.Thresholds; 0, the default, is valid.
 func (t *Tunable) CheckThreshold(n int) error {
-	if n < 0 || n > t.Max {
-		return fmt.Errorf("%w: Thresholds.%s is %d: want a number from 1 to %d", ErrInvalid, t.Threshold, n, t.Max)
+	if least := max(1, t.Min); n != 0 && n < least || n > t.Max {
+		return fmt.Errorf("%w: Thresholds.%s is %d: want a number from %d to %d", ErrInvalid, t.Threshold, n, least, t.Max)
 	}
 	return nil
 }

@@ -27,12 +27,12 @@ type Path struct {
 	// Limits are the lengths that select the protocol. Messages has one element for each size.
 	Limits   []Limit   `json:"limits"`
 	Messages []Message `json:"messages"`
-	// Attributes are the other settings in force: those of RDMA connections, and those of all connections between nodes.
+	// Attributes are the other settings in force.
 	Attributes []Attribute `json:"attributes,omitempty"`
 }
 
-// Attribute is a setting that does not decide how messages travel, such as the traffic class of RDMA connections: its value as
-// text, which is empty if it is unknown without a device, its source, and the environment variable that changes it, if
+// Attribute is a setting that does not select the protocol of a message, such as the traffic class of RDMA connections: its
+// value as text, which is empty if it is unknown without a device, its source, and the environment variable that changes it, if
 // there is one.
 type Attribute struct {
 	Name     string `json:"name"`

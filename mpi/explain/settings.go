@@ -7,7 +7,7 @@ import (
 	"github.com/ibrun/ibrun/internal/tunables"
 )
 
-// addSettings adds the settings that are not those of one transport alone.
+// addSettings adds the settings that are no lengths, but for those of RDMA connections.
 func (p *Path) addSettings(getenv func(string) string) error {
 	add := func(name, variable, value string) {
 		source := variable
@@ -15,6 +15,17 @@ func (p *Path) addSettings(getenv func(string) string) error {
 			source = "default"
 		}
 		p.Attributes = append(p.Attributes, Attribute{name, value, source, variable})
+	}
+	if p.Transport == transports.Shm.String() {
+		stores, err := tunables.StoresFromEnv(getenv)
+		if err != nil {
+			return err
+		}
+		text := stores.String()
+		if stores == tunables.FastestStores {
+			text += ", or cached where ranks share cores"
+		}
+		add("stores", tunables.ShmStores, text)
 	}
 	if p.Transport == transports.TCP.String() {
 		checksum, err := tunables.ChecksumFromEnv(getenv)

@@ -180,7 +180,7 @@ func shownVariables() []string {
 		names = append(names, t.Variable)
 	}
 	return append(names, tunables.Heartbeat, tunables.Poll, tunables.Transports, tunables.TCPInterfaces, tunables.RDMADevices,
-		tunables.Encrypt, tunables.Checksum, tunables.Protocol)
+		tunables.ShmStores, tunables.Encrypt, tunables.Checksum, tunables.Protocol)
 }
 
 // notShown replaces a value that a variable of the list should not have.

@@ -134,6 +134,7 @@ func brokenSettings() []broken {
 		{"settings.valid", env("IBRUN_RDMA_TIMEOUT", "0"), Error, `IBRUN_RDMA_TIMEOUT="0": want a number from 1 to 31`, "unset"},
 		{"settings.valid", env("IBRUN_RDMA_SLOT", "-1"), Error, "IBRUN_RDMA_SLOT", "unset"},
 		{"settings.valid", env("IBRUN_HEARTBEAT", "0s"), Error, "IBRUN_HEARTBEAT", "unset"},
+		{"settings.valid", env("IBRUN_SHM_STORES", "fast"), Error, "IBRUN_SHM_STORES", "unset"},
 		{"settings.valid", captured, Info, "captured", ""},
 		{"settings.netdev", func(h *Host) { h.UnusedInterfaces = []string{"nosuch0 is not used"} }, Warning, "nosuch0 is not used",
 			"unset IBRUN_TCP_INTERFACES"},

@@ -36,7 +36,8 @@ func settingsErrors(getenv func(string) string) error {
 	_, errEncrypt := tunables.EncryptFromEnv(getenv)
 	_, errChecksum := tunables.ChecksumFromEnv(getenv)
 	_, errProtocol := tunables.ProtocolFromEnv(getenv)
-	errs = append(errs, errHeartbeat, errPoll, errEncrypt, errChecksum, errProtocol)
+	_, errStores := tunables.StoresFromEnv(getenv)
+	errs = append(errs, errHeartbeat, errPoll, errEncrypt, errChecksum, errProtocol, errStores)
 	if err := verbs.CheckProvider(getenv(verbs.ProviderVariable)); err != nil {
 		errs = append(errs, fmt.Errorf("%s: %w", verbs.ProviderVariable, err))
 	}
