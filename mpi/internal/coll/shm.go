@@ -193,8 +193,12 @@ func (f *Shm) data(rank, n int) []byte {
 
 // Select returns the fastest algorithm over shared memory for a collective of some bytes, counted as [Rule.MaxBytes] describes:
 // SharedMemory, SharedTwoLevel or DirectCopy, or None if messages are faster. The result is the same at all ranks.
+//
+// Rules for commutative operations count for all operations, because the operation is not known here. Their algorithms use
+// messages, and then the rules for messages are searched again, with the operation. So with such a rule of a table an operation
+// that does not commute uses messages as well.
 func (f *Shm) Select(c Collective, bytes int) Algorithm {
-	a := Choose(f.Table, c, bytes, f.Size, false, f.family()).Algorithm
+	a := Choose(f.Table, c, bytes, f.Size, true, f.family()).Algorithm
 	if a.family()&Shared == 0 {
 		return None
 	}

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestTable: a table is searched first, and what it does not say is selected as without it.
+// TestTable: a table is searched first, and what it does not say is selected as without it. Ranks that share memory use its
+// algorithms with messages as well, also those for commutative operations.
 func TestTable(t *testing.T) {
 	text := `{"ibrun_collectives": 1, "rules": [
 		{"collective": "allreduce", "algorithm": "ring", "max_bytes": 100, "min_ranks": 3, "max_ranks": 4},
@@ -40,6 +41,9 @@ func TestTable(t *testing.T) {
 		if got := Choose(x, c.c, c.bytes, c.ranks, c.commutative, c.family).Algorithm; got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
+	}
+	if a := (&Shm{ShmConfig: ShmConfig{Size: 3, Table: x}}).Select(OfAllreduce, 100); a != None {
+		t.Errorf("ranks that share memory choose %v, and not the ring of the table, which uses messages", a)
 	}
 	again, err := ParseTable(x.Encode())
 	if err != nil || !slices.Equal(again.Rules, x.Rules) || !slices.Equal(again.Immediate, x.Immediate) || again.Hash != x.Hash {
