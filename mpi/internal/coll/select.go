@@ -88,12 +88,13 @@ const (
 )
 
 // rules is the table, most specific rule first. The limits of SharedMemory and DirectCopy were measured by ibrun bench tune on
-// 2 cores, with 2, 3, 4, 8 and 16 ranks (ReduceScatter with 2, 4 and 8): beyond them the next rule is faster. More than 2 ranks
-// shared cores: a rule that holds only there needs Crowded. A DirectCopy of short blocks goes through slots. The limits between
-// algorithms with messages are approximately where their costs are equal for a = 0.5 µs, b = 0.1 ns and g = 0.05 ns, typical
-// values of a node of 2020 or later. Those of Bcast from 64 ranks on were found by package simulate, with 16 ranks on a node.
-// Scattered for long blocks of up to 8 ranks was measured only with Crowded, on one node; ranks there choose among the rules for
-// messages again.
+// hosts with 2 cores, with 2, 3, 4, 8 and 16 ranks (ReduceScatter with 2, 4 and 8): beyond them the next rule is faster. Where
+// hosts differ, no other algorithm is clearly faster on all of them together: TestRulesOfHosts compares the table with their
+// figures, in testdata/tune. More than 2 ranks shared cores: a rule that holds only there needs Crowded. A DirectCopy of
+// short blocks goes through slots. The limits between algorithms with messages are approximately where their costs are equal
+// for a = 0.5 µs, b = 0.1 ns and g = 0.05 ns, typical values of a node of 2020 or later. Those of Bcast from 64 ranks on were
+// found by package simulate, with 16 ranks on a node. Scattered for long blocks of up to 8 ranks was measured only with
+// Crowded, on one node; ranks there choose among the rules for messages again.
 //
 // Package simulate also found those of TwoLevel and TwoLevelParts over messages, with 8 to 512 ranks and 4 to 64 on a node. Where
 // ranks share memory and cores, TwoLevel was measured between 2 nodes with 4 ranks on 2 cores; where each has a core, the limits
@@ -105,7 +106,7 @@ var rules = [...]Rule{
 	{Collective: OfBarrier, Algorithm: TwoLevel, MaxBytes: always, Needs: NodeMemory},
 	{Collective: OfBarrier, Algorithm: Dissemination, MaxBytes: always},
 
-	{Collective: OfBcast, Algorithm: SharedMemory, MaxBytes: 64 * kib},
+	{Collective: OfBcast, Algorithm: SharedMemory, MaxBytes: 128 * kib},
 	{Collective: OfBcast, Algorithm: SharedMemory, MaxBytes: 256 * kib, MaxRanks: 2},
 	{Collective: OfBcast, Algorithm: Binomial, MaxBytes: always, MaxRanks: 2},
 	{Collective: OfBcast, Algorithm: DirectCopy, MaxBytes: always},
@@ -129,9 +130,7 @@ var rules = [...]Rule{
 	{Collective: OfReduce, Algorithm: Binomial, MaxBytes: always},
 
 	{Collective: OfAllreduce, Algorithm: SharedTwoLevel, MaxBytes: placeBytes, MinRanks: numaFromRanks},
-	{Collective: OfAllreduce, Algorithm: SharedMemory, MaxBytes: 128 * kib},
 	{Collective: OfAllreduce, Algorithm: SharedMemory, MaxBytes: always, MaxRanks: 2},
-	{Collective: OfAllreduce, Algorithm: Rabenseifner, MaxBytes: always, PowerOfTwo: true, Needs: Crowded},
 	{Collective: OfAllreduce, Algorithm: SharedMemory, MaxBytes: 1024 * kib},
 	{Collective: OfAllreduce, Algorithm: TwoLevel, MaxBytes: always, Needs: CrowdedNodes},
 	{Collective: OfAllreduce, Algorithm: TwoLevel, MaxBytes: 2 * kib, Needs: NodeMemory},
@@ -151,12 +150,14 @@ var rules = [...]Rule{
 	{Collective: OfGather, Algorithm: Binomial, MaxBytes: 2 * kib, MinRanks: 3},
 	{Collective: OfGather, Algorithm: Linear, MaxBytes: always},
 
-	{Collective: OfScatter, Algorithm: SharedMemory, MaxBytes: 32 * kib},
+	{Collective: OfScatter, Algorithm: SharedMemory, MaxBytes: 16 * kib},
 	{Collective: OfScatter, Algorithm: SharedMemory, MaxBytes: 128 * kib, MaxRanks: 2},
 	{Collective: OfScatter, Algorithm: DirectCopy, MaxBytes: always},
 	{Collective: OfScatter, Algorithm: Binomial, MaxBytes: 2 * kib, MinRanks: 3},
 	{Collective: OfScatter, Algorithm: Linear, MaxBytes: always},
 
+	{Collective: OfAllgather, Algorithm: SharedMemory, MaxBytes: 64 * kib, MaxRanks: 2},
+	{Collective: OfAllgather, Algorithm: DirectCopy, MaxBytes: 256 * kib, MaxRanks: 2},
 	{Collective: OfAllgather, Algorithm: SharedMemory, MaxBytes: always},
 	{Collective: OfAllgather, Algorithm: TwoLevel, MaxBytes: always, Needs: CrowdedNodes},
 	{Collective: OfAllgather, Algorithm: TwoLevel, MaxBytes: 4 * kib, Needs: NodeMemory},
@@ -182,7 +183,7 @@ var rules = [...]Rule{
 	{Collective: OfAlltoall, Algorithm: Pairwise, MaxBytes: always},
 
 	{Collective: OfReduceScatter, Algorithm: SharedMemory, MaxBytes: 64 * kib},
-	{Collective: OfReduceScatter, Algorithm: DirectCopy, MaxBytes: 512 * kib, MaxRanks: 2},
+	{Collective: OfReduceScatter, Algorithm: DirectCopy, MaxBytes: 1024 * kib, MaxRanks: 2},
 	{Collective: OfReduceScatter, Algorithm: SharedMemory, MaxBytes: always, MaxRanks: 2},
 	{Collective: OfReduceScatter, Algorithm: SharedMemory, MaxBytes: 192 * kib},
 	{Collective: OfReduceScatter, Algorithm: DirectCopy, MaxBytes: always},
@@ -196,15 +197,15 @@ var rules = [...]Rule{
 var immediateRules = [...]Rule{
 	{Collective: OfBarrier, Algorithm: SharedMemory, MaxBytes: always},
 
-	{Collective: OfBcast, Algorithm: SharedMemory, MaxBytes: 128 * kib},
-	{Collective: OfBcast, Algorithm: SharedMemory, MaxBytes: 256 * kib, MaxRanks: 2},
+	{Collective: OfBcast, Algorithm: SharedMemory, MaxBytes: 64 * kib, MaxRanks: 2},
 	{Collective: OfBcast, Algorithm: None, MaxBytes: always, MaxRanks: 2},
+	{Collective: OfBcast, Algorithm: SharedMemory, MaxBytes: 128 * kib},
 	{Collective: OfBcast, Algorithm: DirectCopy, MaxBytes: always},
 	{Collective: OfBcast, Algorithm: SharedMemory, MaxBytes: always},
 
 	{Collective: OfReduce, Algorithm: SharedMemory, MaxBytes: always},
 
-	{Collective: OfAllreduce, Algorithm: SharedMemory, MaxBytes: 512 * kib},
+	{Collective: OfAllreduce, Algorithm: SharedMemory, MaxBytes: 1024 * kib},
 	{Collective: OfAllreduce, Algorithm: SharedMemory, MaxBytes: always, MaxRanks: 2},
 
 	{Collective: OfGather, Algorithm: SharedMemory, MaxBytes: 8 * kib},
