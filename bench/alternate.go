@@ -74,7 +74,8 @@ func (r *runner) alternateSize(op Op, cfg Config, rounds, settings int, set func
 			if err != nil {
 				return a, err
 			}
-			res := Result{Op: op.Name, Ranks: r.ranks, Size: r.size, Unit: op.Unit, Iterations: iterations[i]}
+			res := Result{Op: op.Name, Ranks: r.ranks, Size: r.size, Unit: op.Unit, Iterations: iterations[i],
+				Written: cfg.Written}
 			if err := r.summarise(op, took, &res); err != nil {
 				return a, err
 			}

@@ -22,6 +22,9 @@ type Result struct {
 	// Percentiles over single turns, where they were asked for.
 	Percentiles *Percentiles `json:"percentiles,omitempty"`
 
+	// Written says that messages were written before they were sent; see Config.Written.
+	Written bool `json:"written,omitempty"`
+
 	// Validated says that the data was checked, Wrong how many elements were not what they should be, over all ranks.
 	Validated bool `json:"validated,omitempty"`
 	Wrong     int  `json:"wrong,omitempty"`

@@ -68,7 +68,8 @@ func (r *runner) measureSize(op Op, cfg Config) (res Result, err error) {
 		return res, err
 	}
 	r.ticksToTimes(took)
-	res = Result{Op: op.Name, Ranks: r.ranks, Size: r.size, Unit: op.Unit, Iterations: n, Validated: cfg.Validate}
+	res = Result{Op: op.Name, Ranks: r.ranks, Size: r.size, Unit: op.Unit, Iterations: n, Validated: cfg.Validate,
+		Written: cfg.Written}
 	if cfg.Validate {
 		if res.Wrong, err = sumOverRanks(r.comm, wrong+r.countWrong(op, validatedIterations-1)); err != nil {
 			return res, err

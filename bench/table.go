@@ -24,6 +24,9 @@ const minColumnWidth = 10 // characters
 // NewTable prepares a table for the results of one operation measured with cfg.
 func NewTable(w io.Writer, op Op, cfg Config) *Table {
 	t := &Table{w: w, head: op.Name + ": " + op.About}
+	if cfg.Written {
+		t.head += "; written before"
+	}
 	t.add("size", func(r Result) string { return FormatSize(r.Size) })
 	unit := " " + string(op.Unit)
 	if op.Collective() {

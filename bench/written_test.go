@@ -22,7 +22,7 @@ func TestWritten(t *testing.T) {
 				continue
 			}
 			err := Run(p.World(), op, cfg, func(r Result) error {
-				if r.Value <= 0 || r.Iterations != 10 || r.Size != 4096 {
+				if r.Value <= 0 || r.Iterations != 10 || r.Size != 4096 || !r.Written {
 					return fmt.Errorf("%s: %+v", op.Name, r)
 				}
 				return nil

@@ -125,7 +125,8 @@ NONE < cmd/ibrun/internal/manual < cmd/ibrun/internal/cli, cmd/ibrun/internal/co
 	cmd/ibrun/internal/benchcmd, cmd/ibrun/internal/explain, cmd/ibrun/internal/softroce, cmd/ibrun/internal/topo,
 	cmd/ibrun/internal/doctor;
 NONE < cmd/ibrun/internal/cli/foreign < cmd/ibrun/internal/cli;
-internal/tunables < cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, cmd/ibrun/internal/launch/coordinator;
+internal/tunables < cmd/ibrun/internal/cli, cmd/ibrun/internal/benchcmd, cmd/ibrun/internal/launch,
+	cmd/ibrun/internal/launch/coordinator;
 cmd/ibrun/internal/placement, cmd/ibrun/internal/report < cmd/ibrun/internal/cli;
 internal/admission, perf, perf/prom < cmd/ibrun/internal/exporter;
 hw, perf, perf/profile < cmd/ibrun/internal/tracemerge;

@@ -7,7 +7,7 @@
 //	ibrun bench overhead                  measure the cost of recording for metrics and reports
 //	ibrun bench hints                     measure the gain of hints for communicators
 //	ibrun bench goroutines                measure round trips of many goroutines of a rank at once
-//	ibrun bench paths                     compare the protocol that is chosen with every other one
+//	ibrun bench paths                     compare the protocol that is chosen with every other one, and settings
 //	ibrun bench performance               compare with Open MPI and MPICH, and print a section of docs/performance.md
 //
 // `ibrun bench OP` is both the launching command and the rank program. Without a launcher it starts itself as the rank program,
@@ -86,6 +86,10 @@
 //
 //	{"op":"latency","ranks":2,"size":1048576,"unit":"us","ours":70,"peer":52,"peer_name":"shared","ratio":0.74,"transport":"shm",
 //	 "chosen":"parts","low":0.7,"high":0.78,"written":true,"protocols":{"copied":81,"parts":70,"read":70,"shared":52}}
+//
+// With --settings, jobs with one setting of the transport each, such as IBRUN_SHM_RING=131072, and jobs without one are then
+// measured alternately.
+// The lines have the field settings in place of protocols, and ours is the job without a setting.
 //
 // # tune
 //

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/ibrun/ibrun/bench"
@@ -58,6 +59,8 @@ func (c *command) launchPairs(ctx context.Context, list, op string, args []strin
 		words := []string{"-n", strconv.Itoa(2), "--transport", transport, "--", c.self, "bench", op}
 		cmd := exec.CommandContext(ctx, c.self, append(append(words, args...), "--transport", transport)...)
 		cmd.Env, cmd.Stdout, cmd.Stderr = c.env, c.files.Out, c.files.Err // it may print after Ctrl-C has ended this process
+		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+		cmd.WaitDelay = shutdownGrace
 		err := cmd.Run()
 		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 			return exitError{cmp.Or(max(exit.ExitCode(), 0), exitFailed)}

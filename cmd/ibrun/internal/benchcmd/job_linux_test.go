@@ -202,6 +202,33 @@ func TestPaths(t *testing.T) {
 	}
 }
 
+// TestPathSettings: after the lines about protocols each size at which a setting matters has a line that compares the settings of
+// the transport.
+func TestPathSettings(t *testing.T) {
+	out, err := start(t, "paths --json --rounds 4 --time 1us --settle 1us --sizes 8,256K --transport tcp --op bw --buffers written "+
+		"--settings")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for text := range strings.Lines(out) {
+		var l line
+		if err := json.Unmarshal([]byte(text), &l); err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		if l.Settings == nil {
+			continue
+		}
+		got = append(got, fmt.Sprint(l.Transport, l.Op, l.Written, l.Size, l.PeerName))
+		if l.Peer != l.Settings[l.PeerName] || l.Ours <= 0 || l.Low <= 0 || l.High < l.Low || l.Protocols != nil {
+			t.Errorf("%s", text)
+		}
+	}
+	if want := []string{"tcpbwtrue 262144IBRUN_TCP_PUSH=1"}; !slices.Equal(got, want) {
+		t.Errorf("lines of %q, want %q", got, want)
+	}
+}
+
 // The ibrun below prints to the streams themselves: it may draw on a terminal, and what it prints is not lost if this process
 // ends before it.
 func TestOutputBelow(t *testing.T) {

@@ -46,6 +46,8 @@ func (c *command) parseOp(op bench.Op, args []string) (*options, error) {
 			return err
 		})
 		f.BoolVar(&o.cfg.Percentiles, "percentiles", false, "print p50, p90 and p99 of single iterations")
+		f.BoolVar(&o.cfg.Written, "written", false, "in latency and bw, "+
+			"write each message before it is sent; the figures leave out how long that takes")
 		f.BoolVar(&o.cfg.Validate, "validate", false, "check the data that arrives")
 		f.BoolVar(&o.plot, "plot", false, "draw the figures over the sizes below the table")
 		f.IntVar(&o.width, "width", 0, "draw lines of at most `N` characters (default the width of the terminal, or 80)")

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/signal"
 	"slices"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/ibrun/ibrun/bench"
@@ -19,7 +22,8 @@ import (
 
 const pathsOp = "paths"
 
-// paths has the options of `ibrun bench paths`, which compares the protocol that a rank chooses with all others.
+// paths has the options of `ibrun bench paths`, which compares the protocol that a rank chooses with all others, and settings
+// of the transports.
 type paths struct {
 	ops        []bench.Op
 	buffers    string // a list of bufferKinds
@@ -28,6 +32,7 @@ type paths struct {
 	rounds     int
 	time       time.Duration
 	settle     time.Duration // for how long the ranks choose before they are measured
+	settings   bool          // compare settings of the transports as well
 	report     *report
 }
 
@@ -45,6 +50,16 @@ func (c *command) paths(ctx context.Context, args []string) error {
 	if c.isRank() {
 		return c.measurePaths(ctx, o)
 	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err = c.comparePaths(ctx, o); ctx.Err() != nil {
+		return exitError{exitInterrupted}
+	}
+	return err
+}
+
+// comparePaths compares the protocols of each transport, and then its settings.
+func (c *command) comparePaths(ctx context.Context, o *paths) error {
 	for _, transport := range listItems(o.transports) {
 		for _, op := range o.ops {
 			for _, buffers := range listItems(o.buffers) {
@@ -54,6 +69,11 @@ func (c *command) paths(ctx context.Context, args []string) error {
 				if err := c.launchPairs(ctx, transport, pathsOp, args); err != nil {
 					return err
 				}
+			}
+		}
+		if o.settings {
+			if err := c.compareSettings(ctx, o, transport); err != nil {
+				return err
 			}
 		}
 	}
@@ -66,11 +86,13 @@ var bufferKinds = map[string]bool{"reused": false, "written": true}
 // parsePaths reads the flags. Both results are nil after --help.
 func (c *command) parsePaths(args []string) (*paths, error) {
 	o := &paths{report: &report{w: c.stdout, baseline: "the best protocol at each size"}}
-	f := newFlags("bench paths", "compare the protocol that is chosen with every other one",
+	f := newFlags("bench paths", "compare the protocol that is chosen with every other one, and settings",
 		"For each size, two ranks measure each protocol by which a message can be sent, and the one that they choose themselves, "+
 			"alternating in one run. The best protocol is found in the even rounds. The figures are those of the odd rounds, in which "+
 			"both are compared, with the 95 % interval of the ratio in brackets. Each protocol is measured with messages that are sent "+
-			"as they are, and with messages that are written before, in a job of its own for each.")
+			"as they are, and with messages that are written before, in a job of its own for each. "+
+			"With --settings it then measures jobs with one setting of the transport each, such as the size of a ring, and jobs "+
+			"without them, alternately.")
 	f.BoolVar(&o.report.json, "json", false, "print one JSON object per line")
 	ops := "latency,bw"
 	f.Var(cli.WordList(&ops), "op", "measure latency, bw, or both, a comma-separated `LIST`")
@@ -84,6 +106,7 @@ func (c *command) parsePaths(args []string) (*paths, error) {
 	f.Var(sizes, "sizes", "the same as --size `LIST`")
 	f.IntVar(&o.rounds, "rounds", 20, "measure each protocol in `N` rounds (at least 4)")
 	f.DurationVar(&o.time, "time", 5*time.Millisecond, "measure for about this `DURATION` each time")
+	f.BoolVar(&o.settings, "settings", false, "compare settings of the transport as well, in some hundred short jobs")
 	f.DurationVar(&o.settle, "settle", 500*time.Millisecond, "send for about this `DURATION` before, so that the ranks have chosen")
 	if err := f.parse(c, args); err != nil || f.helped {
 		return nil, err
@@ -237,8 +260,8 @@ func (u *usedProtocols) most() string {
 	return most.String()
 }
 
-// compareChoice returns the line for one size. rounds has the figures of each protocol or algorithm. The ranks have chosen the
-// first one.
+// compareChoice returns the line for one size. rounds has the figures of each protocol, algorithm or setting. The first one is
+// what ranks choose, or have without a setting.
 func compareChoice(op bench.Op, ranks, size int, names []string, rounds [][]float64) line {
 	even, odd := make([][]float64, len(rounds)), make([][]float64, len(rounds))
 	for i, values := range rounds {

@@ -30,14 +30,15 @@ type line struct {
 	PeerVersion string `json:"peer_version,omitempty"` // of versus
 	Transport   string `json:"transport,omitempty"`
 	Goroutines  int    `json:"goroutines,omitempty"` // of each rank, that make round trips at once
-	// Of a comparison of protocols or algorithms: the one that was chosen, the 95 % interval of the ratio, whether messages are
-	// written before they are sent, and the figure of each.
+	// Of a comparison of protocols, algorithms or settings: the protocol or algorithm that was chosen, the 95 % interval of the
+	// ratio, whether messages are written before they are sent, and the figure of each.
 	Chosen     string             `json:"chosen,omitempty"`
 	Low        float64            `json:"low,omitempty"`
 	High       float64            `json:"high,omitempty"`
 	Written    bool               `json:"written,omitempty"`
 	Protocols  map[string]float64 `json:"protocols,omitempty"`
 	Algorithms map[string]float64 `json:"algorithms,omitempty"`
+	Settings   map[string]float64 `json:"settings,omitempty"` // of the transport, as VARIABLE=VALUE; ours has none
 }
 
 // details returns what the table shows after the ratio.
@@ -69,6 +70,7 @@ func newLine(op string, ranks, size int, unit bench.Unit, ours, peer float64, pe
 type report struct {
 	w             io.Writer
 	json          bool
+	nameWidth     int    // of the column for the names of peers; 0: 8
 	baseline      string // what ours is compared with; empty: the better peer at each size
 	headerPrinted bool
 	lines         []line
@@ -102,15 +104,19 @@ func (r *report) point(l line) error {
 	}
 	if !r.headerPrinted {
 		r.headerPrinted = true
-		fmt.Fprintf(r.w, "%-14s %5s %9s  %5s %12s %12s  %-8s %6s\n", "op", "ranks", "size", "unit", "ours", "peer", "", "ratio")
+		fmt.Fprintf(r.w, "%-14s %5s %9s  %5s %12s %12s  %-*s %6s\n", "op", "ranks", "size", "unit", "ours", "peer", r.width(), "",
+			"ratio")
 	}
-	_, err := fmt.Fprintf(r.w, "%-14s %5d %9s  %5s %12s %12s  %-8s %6.2f%s\n", l.Op, l.Ranks, bench.FormatSize(l.Size), l.Unit,
-		bench.FormatFigure(l.Ours), bench.FormatFigure(l.Peer), l.PeerName, l.Ratio, withPrefix("  ", l.details()))
+	_, err := fmt.Fprintf(r.w, "%-14s %5d %9s  %5s %12s %12s  %-*s %6.2f%s\n", l.Op, l.Ranks, bench.FormatSize(l.Size), l.Unit,
+		bench.FormatFigure(l.Ours), bench.FormatFigure(l.Peer), r.width(), l.PeerName, l.Ratio, withPrefix("  ", l.details()))
 	if err != nil {
 		return fmt.Errorf("writing the table: %w", err)
 	}
 	return nil
 }
+
+// width returns the width of the column for the names of peers.
+func (r *report) width() int { return cmp.Or(r.nameWidth, 8) }
 
 // addRatio stores the ratio to the best peer of each size.
 func (r *report) addRatio(l line) {

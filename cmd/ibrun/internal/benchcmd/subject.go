@@ -22,6 +22,10 @@ type job struct {
 	ranks int
 	sizes []int
 	time  time.Duration // of the measured turns of each size
+	// Only ibrun can do this:
+	window  int  // messages in flight in bw; 0 for the default
+	written bool // messages are written before they are sent
+	means   bool // figures are means, also where others are medians
 }
 
 // subject is one of the programs that are compared: ibrun, another MPI implementation, or a reference implementation.
@@ -49,7 +53,7 @@ func (p *subject) supportedPart(j job) job {
 }
 
 const (
-	launchTimeout = 2 * time.Minute // for one launch, in case a peer hangs
+	launchTimeout = 2 * time.Minute // for one launch, in case a peer hangs, besides the time of measurements
 	shutdownGrace = 5 * time.Second // between SIGTERM to a launcher and SIGKILL
 )
 
@@ -58,7 +62,8 @@ func (p *subject) run(ctx context.Context, j job) (map[int]float64, error) {
 	if p.measure != nil {
 		return p.measure(ctx, j)
 	}
-	ctx, cancel := context.WithTimeout(ctx, launchTimeout)
+	// A warm-up may take 40 times as long as a measurement.
+	ctx, cancel := context.WithTimeout(ctx, launchTimeout+time.Duration(50*len(j.sizes))*j.time)
 	defer cancel()
 	words := p.commandLine(j)
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
@@ -111,10 +116,16 @@ func (c *command) ibrunSubject(transport string, flags ...string) *subject {
 				return words
 			}
 			words = append(words, "--json", "--sizes", sizeList(j.sizes), "--time", j.time.String())
+			if j.window > 0 {
+				words = append(words, "--window", strconv.Itoa(j.window))
+			}
+			if j.written {
+				words = append(words, "--written")
+			}
 			if j.op.Derived() {
 				words = append(words, "--validate") // as the C program does
 			}
-			if usesMedian(transport, j.op) {
+			if usesMedian(transport, j.op) && !j.means {
 				words = append(words, "--percentiles")
 			}
 			return words
