@@ -3,11 +3,11 @@ package shm
 import "time"
 
 const (
-	firstUntimed = 56      // copies before the first ones that are timed: they may allocate the memory
-	untimed      = 248     // copies between those that are timed
-	timedOfKind  = 4       // copies of each kind that are timed one after the other
-	timedBytes   = 8 << 10 // of each timed copy, at most
-	nearBytes    = 4 << 10 // copies up to this length stay in the caches, and are not timed
+	roundCopies = 256     // copies in a round; some of them are timed
+	firstTimed  = 56      // number of the first timed copy in its round; the copies before it may allocate the memory
+	timedOfKind = 4       // copies of each kind that are timed one after the other
+	timedBytes  = 8 << 10 // of each timed copy, at most
+	nearBytes   = 4 << 10 // copies up to this length stay in the caches, and are not timed
 )
 
 // A copy past the caches has to be clearly faster for the writer, because the reader then fetches the bytes from memory, and
@@ -34,8 +34,7 @@ const (
 // the caches. A Copier decides by timing a few copies of both kinds now and then; the fastest one of each kind counts. Before
 // the first decision all copies stay in the caches. The zero value is ready to use. One goroutine at a time may use it.
 type Copier struct {
-	copies  uint             // copies of more than nearBytes since the last decision
-	decided bool             // there was a decision
+	copies  uint             // copies of more than nearBytes so far
 	past    bool             // copies go past the caches
 	stores  Stores           // by Use
 	fastest [2]time.Duration // the least times of this round for timedBytes: into the caches, and past them
@@ -46,17 +45,18 @@ func (c *Copier) Use(s Stores) { *c = Copier{past: s == NonTemporal && hasNonTem
 
 // Copy copies from to to, which has the same length. A core that sees a store made after Copy also sees the copied bytes.
 func (c *Copier) Copy(to, from []byte) {
-	switch {
-	case len(from) <= nearBytes:
+	if len(from) <= nearBytes {
 		copy(to, from)
-	case c.times() && c.copies >= c.firstTimed():
-		n := min(len(from), timedBytes)
-		c.timeCopy(to[:n], from[:n])
-		copyBy(c.past, to[n:], from[n:])
-	default:
-		c.copies++
-		copyBy(c.past, to, from)
+		return
 	}
+	i := c.copies%roundCopies - firstTimed // wraps around below firstTimed
+	c.copies++
+	n := 0
+	if i < 2*timedOfKind && c.times() {
+		n = min(len(from), timedBytes)
+		c.timeCopy(i, to[:n], from[:n])
+	}
+	copyBy(c.past, to[n:], from[n:])
 }
 
 // copyBy copies past the caches or into them.
@@ -71,17 +71,8 @@ func copyBy(past bool, to, from []byte) {
 // times reports whether copies are timed: not if the kind of stores is set, or if there is only one.
 func (c *Copier) times() bool { return hasNonTemporal && c.stores == Fastest }
 
-// firstTimed returns after how many copies the next ones are timed.
-func (c *Copier) firstTimed() uint {
-	if c.decided {
-		return untimed
-	}
-	return firstUntimed
-}
-
-// timeCopy makes one of the timed copies of a round. The last one decides.
-func (c *Copier) timeCopy(to, from []byte) {
-	i := c.copies - c.firstTimed()
+// timeCopy makes the copy with the number i among the timed ones of a round. The last one decides.
+func (c *Copier) timeCopy(i uint, to, from []byte) {
 	begin := time.Now()
 	copyBy(i >= timedOfKind, to, from)
 	c.sample(i, time.Since(begin)*timedBytes/time.Duration(len(from)))
@@ -89,7 +80,6 @@ func (c *Copier) timeCopy(to, from []byte) {
 
 // sample records how long a copy of timedBytes would have taken. i is its number among the timed copies of the round.
 func (c *Copier) sample(i uint, duration time.Duration) {
-	c.copies++
 	fastest := &c.fastest[i/timedOfKind]
 	if i%timedOfKind == 0 || duration < *fastest {
 		*fastest = duration
@@ -97,7 +87,6 @@ func (c *Copier) sample(i uint, duration time.Duration) {
 	if i < 2*timedOfKind-1 {
 		return
 	}
-	c.copies, c.decided = 0, true
 	switch ratio := float64(max(c.fastest[1], 1)) / float64(max(c.fastest[0], 1)); { // a coarse clock may show 0
 	case ratio < farRatio:
 		c.past = true
@@ -108,5 +97,10 @@ func (c *Copier) sample(i uint, duration time.Duration) {
 
 // willSample reports whether any of the next k copies of more than nearBytes, or the next one, is timed.
 func (c *Copier) willSample(k uint) bool {
-	return c.times() && c.copies+max(k, 1) > c.firstTimed()
+	next := uint(firstTimed)
+	i := c.copies % roundCopies
+	if i >= firstTimed+2*timedOfKind {
+		next += roundCopies
+	}
+	return c.times() && i+max(k, 1) > next
 }

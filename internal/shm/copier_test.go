@@ -6,13 +6,11 @@ import (
 	"time"
 )
 
-const longestRound = untimed + 2*timedOfKind
-
 // TestCopier: the copy is right whether it is timed or not, and whether it goes past the caches or not.
 func TestCopier(t *testing.T) {
 	for _, n := range []int{0, 1, 100, nearBytes, nearBytes + 1, timedBytes - 1, timedBytes, timedBytes + 1, 3*timedBytes + 7} {
 		var c Copier
-		for i := range 3 * longestRound {
+		for i := range 3 * roundCopies {
 			from, to := make([]byte, n), make([]byte, n+64)
 			for j := range from {
 				from[j] = byte(i + j + j>>8)
@@ -68,7 +66,7 @@ func TestCopierUse(t *testing.T) {
 		c.Use(s)
 		testCopierUse(t, &c, s)
 	}
-	if c.Use(Fastest); c.past || c.willSample(longestRound) != hasNonTemporal {
+	if c.Use(Fastest); c.past || c.willSample(roundCopies) != hasNonTemporal {
 		t.Errorf("after Fastest: %+v", c)
 	}
 }
@@ -76,11 +74,11 @@ func TestCopierUse(t *testing.T) {
 func testCopierUse(t *testing.T, c *Copier, s Stores) {
 	t.Helper()
 	from, to := make([]byte, timedBytes), make([]byte, timedBytes)
-	for i := range 2 * longestRound {
-		if c.willSample(longestRound) {
+	for i := range 2 * roundCopies {
+		if c.willSample(roundCopies) {
 			t.Errorf("copy %d is to be timed", i)
 		}
-		if c.Copy(to, from); c.past != (s == NonTemporal && hasNonTemporal) || c.decided || c.fastest != [2]time.Duration{} {
+		if c.Copy(to, from); c.past != (s == NonTemporal && hasNonTemporal) || c.fastest != [2]time.Duration{} {
 			t.Errorf("copy %d was timed, or by other stores: %+v", i, c)
 		}
 	}
@@ -88,10 +86,10 @@ func testCopierUse(t *testing.T, c *Copier, s Stores) {
 
 // TestCopierWillSample: it is known in advance which copies are timed. Of each round 4 of each kind are.
 func TestCopierWillSample(t *testing.T) {
-	for _, k := range []uint{0, 1, 5, firstUntimed, untimed} {
+	for _, k := range []uint{0, 1, 5, firstTimed, roundCopies} {
 		var c Copier
 		from, timed := make([]byte, nearBytes+1), 0
-		for i := range 3 * longestRound {
+		for i := range 3 * roundCopies {
 			next := c
 			said := next.willSample(k)
 			next.fastest = [2]time.Duration{time.Hour, time.Hour} // a sample is less
