@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"golang.org/x/term"
 
@@ -215,4 +217,14 @@ func quoteCommand(words []string) string {
 		quoted[i] = w
 	}
 	return strings.Join(quoted, " ")
+}
+
+// untilInterrupted calls f with a context that SIGINT and SIGTERM end. If one of them has come, it returns exitInterrupted.
+func untilInterrupted(ctx context.Context, f func(ctx context.Context) error) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := f(ctx); ctx.Err() == nil {
+		return err
+	}
+	return exitError{exitInterrupted}
 }

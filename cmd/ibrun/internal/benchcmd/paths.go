@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"slices"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/ibrun/ibrun/bench"
@@ -50,12 +47,7 @@ func (c *command) paths(ctx context.Context, args []string) error {
 	if c.isRank() {
 		return c.measurePaths(ctx, o)
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err = c.comparePaths(ctx, o); ctx.Err() != nil {
-		return exitError{exitInterrupted}
-	}
-	return err
+	return untilInterrupted(ctx, func(ctx context.Context) error { return c.comparePaths(ctx, o) })
 }
 
 // comparePaths compares the protocols of each transport, and then its settings.

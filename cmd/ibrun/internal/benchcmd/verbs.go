@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/ibrun/ibrun/bench"
@@ -62,12 +59,7 @@ func (c *command) verbs(ctx context.Context, args []string) error {
 	if err := v.openAll(c); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err = c.compareVerbs(ctx, v); ctx.Err() != nil {
-		return exitError{exitInterrupted}
-	}
-	return err
+	return untilInterrupted(ctx, func(ctx context.Context) error { return c.compareVerbs(ctx, v) })
 }
 
 // parseVerbs reads the flags. Both results are nil after --help.

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/ibrun/ibrun/bench"
@@ -52,12 +50,7 @@ func (c *command) versus(ctx context.Context, args []string) error {
 	if c.isRank() {
 		return usagef("versus starts its own ranks: run it without a launcher")
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err = c.findAndCompare(ctx, v); ctx.Err() != nil {
-		return exitError{exitInterrupted}
-	}
-	return err
+	return untilInterrupted(ctx, func(ctx context.Context) error { return c.findAndCompare(ctx, v) })
 }
 
 // findAndCompare finds the peers, and measures.
