@@ -25,7 +25,7 @@ const minColumnWidth = 10 // characters
 func NewTable(w io.Writer, op Op, cfg Config) *Table {
 	t := &Table{w: w, head: op.Name + ": " + op.About}
 	if cfg.Written {
-		t.head += "; written before"
+		t.head += "; each message is written before it is sent"
 	}
 	t.add("size", func(r Result) string { return FormatSize(r.Size) })
 	unit := " " + string(op.Unit)
