@@ -24,7 +24,7 @@ type Path struct {
 	// Unusable is the reason why the transport cannot be used on this machine, if it cannot. The other fields then describe
 	// what would happen if it could.
 	Unusable string `json:"unusable,omitempty"`
-	// Limits are the lengths that select the protocol. Messages has one element for each size.
+	// Limits are the lengths that decide how messages travel. Messages has one element for each size.
 	Limits   []Limit   `json:"limits"`
 	Messages []Message `json:"messages"`
 	// Attributes are the other settings in force.
