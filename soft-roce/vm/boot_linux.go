@@ -12,7 +12,6 @@ import (
 
 	"github.com/ibrun/ibrun/soft-roce/vm/internal/debian"
 	"github.com/ibrun/ibrun/soft-roce/vm/internal/guest"
-	"github.com/ibrun/ibrun/soft-roce/vm/internal/initrd"
 	"github.com/ibrun/ibrun/soft-roce/vm/internal/qemu"
 )
 
@@ -119,26 +118,26 @@ func (c *cluster) writeImage(node int, config guest.Config) error {
 		return err
 	}
 	defer file.Close()
-	w := initrd.NewWriter(file)
+	w := newInitrd(file)
 	add := func(name string, perm uint32, from string) error {
 		data, err := os.ReadFile(from)
 		if err != nil {
 			return err
 		}
-		return w.File(name, perm, data)
+		return w.file(name, perm, data)
 	}
 	text, err := config.Encode()
 	if err != nil {
 		return err
 	}
 	err = errors.Join(
-		w.Device("dev/console", 5, 1),
+		w.device("dev/console", 5, 1),
 		add(guest.InitFile, 0o755, filepath.Join(config.Bin, "vm")),
-		w.File(guest.ConfigFile, 0o644, text))
+		w.file(guest.ConfigFile, 0o644, text))
 	for _, m := range c.kernel.Modules {
 		err = errors.Join(err, add(filepath.Join(guest.ModuleDir, filepath.Base(m)), 0o644, m))
 	}
-	return errors.Join(err, w.Close(), file.Close())
+	return errors.Join(err, w.close(), file.Close())
 }
 
 // accelResult is the cached result of the attempt to use hardware virtualisation.

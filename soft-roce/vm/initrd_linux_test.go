@@ -1,4 +1,4 @@
-package initrd
+package main
 
 import (
 	"bytes"
@@ -9,16 +9,16 @@ import (
 	"testing"
 )
 
-// entry is one entry of the archive.
-type entry struct {
+// initrdEntry is one entry of the archive.
+type initrdEntry struct {
 	name         string
 	mode         uint64
 	major, minor uint64
 	data         string
 }
 
-// read parses an archive strictly, by the description in the kernel's documentation.
-func read(t *testing.T, b []byte) (entries []entry) {
+// readInitrd parses an archive strictly, by the description in the kernel's documentation.
+func readInitrd(t *testing.T, b []byte) (entries []initrdEntry) {
 	t.Helper()
 	at := 0
 	take := func(n uint64) []byte {
@@ -50,7 +50,7 @@ func read(t *testing.T, b []byte) (entries []entry) {
 		if name[len(name)-1] != 0 {
 			t.Fatalf("the name %q is not terminated", name)
 		}
-		e := entry{string(name[:len(name)-1]), f[1], f[9], f[10], string(data)}
+		e := initrdEntry{string(name[:len(name)-1]), f[1], f[9], f[10], string(data)}
 		if e.name == "TRAILER!!!" {
 			if at != len(b) {
 				t.Errorf("%d bytes follow the end", len(b)-at)
@@ -65,18 +65,18 @@ func read(t *testing.T, b []byte) (entries []entry) {
 	}
 }
 
-func TestArchive(t *testing.T) {
+func TestInitrd(t *testing.T) {
 	var b bytes.Buffer
-	w := NewWriter(&b)
+	w := newInitrd(&b)
 	for n := range 5 { // all paddings
-		if err := w.File(fmt.Sprintf("lib/deep%[1]*d/f", n+1, n), 0o755, bytes.Repeat([]byte("x"), n)); err != nil {
+		if err := w.file(fmt.Sprintf("lib/deep%[1]*d/f", n+1, n), 0o755, bytes.Repeat([]byte("x"), n)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(w.Dir("lib"), w.Device("dev/console", 5, 1), w.Close()); err != nil {
+	if err := errors.Join(w.dir("lib"), w.device("dev/console", 5, 1), w.close()); err != nil {
 		t.Fatal(err)
 	}
-	want := []entry{
+	want := []initrdEntry{
 		{"lib", 0o040755, 0, 0, ""},
 		{"lib/deep0", 0o040755, 0, 0, ""}, {"lib/deep0/f", 0o100755, 0, 0, ""},
 		{"lib/deep 1", 0o040755, 0, 0, ""}, {"lib/deep 1/f", 0o100755, 0, 0, "x"},
@@ -85,17 +85,17 @@ func TestArchive(t *testing.T) {
 		{"lib/deep    4", 0o040755, 0, 0, ""}, {"lib/deep    4/f", 0o100755, 0, 0, "xxxx"},
 		{"dev", 0o040755, 0, 0, ""}, {"dev/console", 0o020600, 5, 1, ""},
 	}
-	if got := read(t, b.Bytes()); !slices.Equal(got, want) {
+	if got := readInitrd(t, b.Bytes()); !slices.Equal(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 }
 
-func TestFirstErrorStays(t *testing.T) {
+func TestInitrdKeepsFirstError(t *testing.T) {
 	full := errors.New("disk full")
-	w := NewWriter(failing{full})
-	w.File("big", 0o644, make([]byte, 1<<20))
-	if err := w.Close(); !errors.Is(err, full) {
-		t.Errorf("Close returned %v", err)
+	w := newInitrd(failing{full})
+	w.file("big", 0o644, make([]byte, 1<<20))
+	if err := w.close(); !errors.Is(err, full) {
+		t.Errorf("close returned %v", err)
 	}
 }
 
