@@ -93,7 +93,7 @@ type RankInfo struct {
 	// Cores are the numbers of the logical processors that this rank is bound to. It is empty if the rank is not bound.
 	Cores []int
 	// Oversubscribed is set if more ranks share the processors of this rank than there are processors.
-	Oversubscribed bool `json:"Crowded,omitempty"`
+	Oversubscribed bool `json:",omitempty"`
 	// Devices are the RDMA devices nearest to Cores, or ports of them (mlx5_0:1). The rank uses the first of them that works,
 	// unless the user names others.
 	Devices []string `json:",omitempty"`
@@ -103,8 +103,8 @@ type RankInfo struct {
 	// requested. Both are in the file of Page and have the same descriptor. The formats are defined in perf and perf/profile.
 	Trace   *FileRange `json:",omitempty"`
 	Profile *FileRange `json:",omitempty"`
-	// Localities are the localities of NodeRanks, in the same order.
-	Localities []Locality `json:"Homes,omitempty"`
+	// Localities are the localities of NodeRanks, in the same order. It is empty if none is known.
+	Localities []Locality `json:",omitempty"`
 	// Sockets says that the agent answers KindSocketRequest.
 	Sockets bool `json:",omitempty"`
 	// Psets are the process sets that the user has defined, in the same order for all ranks.
@@ -193,7 +193,7 @@ const MaxStacks = 40 << 10
 type Stacks struct {
 	Text string
 	// Truncated is set if there were more stacks than fit.
-	Truncated bool `json:"Cut,omitempty"`
+	Truncated bool `json:",omitempty"`
 }
 
 // Message is one received message. Its memory belongs to the receiver.

@@ -31,7 +31,7 @@ func TestPacketFormat(t *testing.T) {
 	for want, got := range map[string][]byte{
 		"\x01\x01" + `{"JobID":"j1","Secret":"` + secret + `","Rank":5,"Size":8,"Node":1,"Nodes":2,"NodeName":"n1",` +
 			`"NodeRanks":[4,5,6,7],"LocalRank":1,"AgentPID":77,"Cores":[2,3],` +
-			`"Homes":[{"NUMA":-1},{"NUMA":0},{"NUMA":1,"Rails":[0,1]},{"NUMA":0}],` +
+			`"Localities":[{"NUMA":-1},{"NUMA":0},{"NUMA":1,"Rails":[0,1]},{"NUMA":0}],` +
 			`"Psets":[{"Name":"the ocean","Ranks":[[0,2],[5,7]]}]}`: mustEncode(t, KindRankInfo, testRankInfo()),
 		"\x02\x01":                 mustEncode(t, KindStarted, nil),
 		"\x03\x01":                 mustEncode(t, KindFinalized, nil),

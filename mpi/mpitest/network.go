@@ -146,9 +146,9 @@ func (nw *fabricNetwork) exchangeAddrs(failed error) {
 	if failed != nil {
 		mine.Failure = failed.Error()
 	}
-	for rank, card := range nw.addrs {
+	for rank, addr := range nw.addrs {
 		if nw.member.hosts(rank) {
-			mine.Addrs[rank] = card
+			mine.Addrs[rank] = addr
 		}
 	}
 	words, err := nw.member.exchange(mine)
@@ -156,9 +156,9 @@ func (nw *fabricNetwork) exchangeAddrs(failed error) {
 		if w.Failure != "" && err == nil {
 			err = fmt.Errorf("%w: program %d: %s", fabric.ErrPeerDown, w.Program, w.Failure)
 		}
-		for rank, card := range w.Addrs {
+		for rank, addr := range w.Addrs {
 			if rank >= 0 && rank < len(nw.addrs) {
-				nw.addrs[rank] = card
+				nw.addrs[rank] = addr
 			}
 		}
 	}

@@ -50,7 +50,7 @@ type message struct {
 	Program int            `json:"program"`
 	World   string         `json:"world"`
 	Last    bool           `json:"last,omitempty"`
-	Addrs   map[int][]byte `json:"cards,omitempty"`   // addresses, by rank
+	Addrs   map[int][]byte `json:"addrs,omitempty"`   // addresses, by rank
 	Failure string         `json:"failure,omitempty"` // of a rank
 }
 

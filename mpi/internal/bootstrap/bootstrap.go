@@ -80,11 +80,11 @@ func FromEnv(ctx context.Context) (*Process, error) {
 	if client == nil {
 		return singleton(), nil
 	}
-	link, hello, err := ranklink.FromEnv(os.Getenv)
-	if err = cmp.Or(err, checkHello(hello, client.Rank(), client.Size())); err != nil {
+	link, info, err := ranklink.FromEnv(os.Getenv)
+	if err = cmp.Or(err, checkInfo(info, client.Rank(), client.Size())); err != nil {
 		return nil, fmt.Errorf("connect to ibrun: %w", err)
 	}
-	b := &kvs{client: client, hello: hello, own: localityOf(hello, client.Rank())}
+	b := &kvs{client: client, info: info, own: nodeInfoOf(info, client.Rank())}
 	p := &Process{Rank: client.Rank(), Size: client.Size(), Address: b.address, Nodes: b.nodes, Psets: b.psets, Hardware: Machine}
 	if p.AppNum, err = client.AppNum(); err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func FromEnv(ctx context.Context) (*Process, error) {
 	if p.UniverseSize, err = client.UniverseSize(); err != nil {
 		return nil, err
 	}
-	node, err := nodeOf(ctx, client, hello, b.own)
+	node, err := nodeOf(ctx, client, info, b.own)
 	if err != nil {
 		return nil, err
 	}
@@ -101,22 +101,22 @@ func FromEnv(ctx context.Context) (*Process, error) {
 	}
 	var server *linkServer
 	if link != nil {
-		server = newLinkServer(link, p, hello)
+		server = newLinkServer(link, p, info)
 		go server.run() // ends when ibrun or this process ends
 	}
-	if hello != nil && hello.Sockets {
+	if info != nil && info.Sockets {
 		node.Sockets = server.sockets
 	}
-	b.local, p.NodeName, p.NUMA, p.Report = node.Local, nodeName(hello), b.own.numa(p.Rank), reporter(link, p.Rank, false)
+	b.local, p.NodeName, p.NUMA, p.Report = node.Local, nodeName(info), b.own.numa(p.Rank), reporter(link, p.Rank, false)
 	if node.Local[0] == p.Rank { // problems of a node are reported once
 		node.Report = p.Report
 	}
 	node.Address, node.ReportPeer = b.address, oncePerNode(b.nodes, p.Report, onceReporter(link, p.Rank))
-	if err := p.mapPages(hello); err != nil && node.Report != nil {
+	if err := p.mapPages(info); err != nil && node.Report != nil {
 		// A job can run without being monitored.
-		node.Report(fmt.Sprintf("cannot monitor rank %d: %v", hello.Rank, err))
+		node.Report(fmt.Sprintf("cannot monitor rank %d: %v", info.Rank, err))
 	}
-	if p.Oversubscribed, err = oversubscribed(hello, len(node.Local)); err != nil {
+	if p.Oversubscribed, err = oversubscribed(info, len(node.Local)); err != nil {
 		return nil, err
 	}
 	node.SharedCores = p.Oversubscribed
@@ -131,8 +131,8 @@ func FromEnv(ctx context.Context) (*Process, error) {
 		} else {
 			err = b.publish(ctx, addr)
 		}
-		if err == nil && node.Report != nil && hello != nil && verbose() {
-			err = reportTransports(node, reporter(link, p.Rank, true), hello.Node, d, b)
+		if err == nil && node.Report != nil && info != nil && verbose() {
+			err = reportTransports(node, reporter(link, p.Rank, true), info.Node, d, b)
 		}
 		if err != nil {
 			return nil, errors.Join(err, d.Close())
@@ -143,13 +143,14 @@ func FromEnv(ctx context.Context) (*Process, error) {
 	return p, nil
 }
 
-// checkHello returns an error if ibrun's hello is for another process than the one that a launcher has started as this rank.
-func checkHello(hello *ranklink.RankInfo, rank, size int) error {
-	if hello == nil || hello.Rank == rank && hello.Size == size {
+// checkInfo returns an error if the RankInfo of ibrun is for another process than the one that a launcher has started as this
+// rank.
+func checkInfo(info *ranklink.RankInfo, rank, size int) error {
+	if info == nil || info.Rank == rank && info.Size == size {
 		return nil
 	}
 	return fmt.Errorf("IBRUN_FD is for rank %d of %d, but a launcher has started this process as rank %d of %d. "+
-		"A program that is started by a rank needs IBRUN_FD unset", hello.Rank, hello.Size, rank, size)
+		"A program that is started by a rank needs IBRUN_FD unset", info.Rank, info.Size, rank, size)
 }
 
 // setCallbacks sets the functions that report the state of the process to the launcher.
@@ -227,7 +228,7 @@ func singleton() *Process {
 		NodeName: HostName(),
 		Hardware: Machine,
 		Psets: func() ([]Pset, error) {
-			return listPsets([]int{0}, []locality{ownLocality(0)}, nil), nil
+			return listPsets([]int{0}, []nodeInfo{ownNodeInfo(0)}, nil), nil
 		},
 		Report:    reporter(nil, 0, false),
 		Started:   nothing,
@@ -241,26 +242,26 @@ func singleton() *Process {
 }
 
 // nodeName returns ibrun's name for the node, or the host name.
-func nodeName(hello *ranklink.RankInfo) string {
-	if hello != nil && hello.NodeName != "" {
-		return hello.NodeName
+func nodeName(info *ranklink.RankInfo) string {
+	if info != nil && info.NodeName != "" {
+		return info.NodeName
 	}
 	return HostName()
 }
 
 // nodeOf returns the processes of this node and the job's secret. ibrun provides both. Under another launcher rank 0
-// generates the secret and stores it in the key-value space, which only the job can read. own is the result of localityOf.
-func nodeOf(ctx context.Context, c launcher, hello *ranklink.RankInfo, own locality) (auto.Node, error) {
-	if hello != nil {
-		if hello.Nodes > 1 && hello.LocalRank == 0 {
-			if err := publishLocality(c, own); err != nil {
+// generates the secret and stores it in the key-value space, which only the job can read. own is the result of nodeInfoOf.
+func nodeOf(ctx context.Context, c launcher, info *ranklink.RankInfo, own nodeInfo) (auto.Node, error) {
+	if info != nil {
+		if info.Nodes > 1 && info.LocalRank == 0 {
+			if err := publishNodeInfo(c, own); err != nil {
 				return auto.Node{}, err
 			}
 		}
-		return auto.Node{Local: hello.NodeRanks, Key: hello.Secret, Tracer: hello.AgentPID, Devices: hello.Devices}, nil
+		return auto.Node{Local: info.NodeRanks, Key: info.Secret, Tracer: info.AgentPID, Devices: info.Devices}, nil
 	}
 	n := auto.Node{Tracer: os.Getppid()}
-	err := publishLocality(c, own)
+	err := publishNodeInfo(c, own)
 	if err != nil || c.Size() == 1 {
 		n.Local = []int{0}
 		return n, err
@@ -327,15 +328,15 @@ func sharedSecret(ctx context.Context, c launcher) (key [32]byte, err error) {
 // oversubscribed reports whether this node has fewer processors than processes. For bound processes ibrun provides
 // the answer. Binding by another launcher is recognized by a mask that lacks some of the machine's processors; such
 // launchers give each process processors of its own.
-func oversubscribed(hello *ranklink.RankInfo, local int) (bool, error) {
-	if hello != nil && (hello.Oversubscribed || len(hello.Cores) != 0) {
-		return hello.Oversubscribed, nil
+func oversubscribed(info *ranklink.RankInfo, local int) (bool, error) {
+	if info != nil && (info.Oversubscribed || len(info.Cores) != 0) {
+		return info.Oversubscribed, nil
 	}
 	allowed, err := hw.Affinity()
 	if err != nil {
 		return false, err
 	}
-	if top, err := hw.Read(os.DirFS("/"), hw.OnlyPUs); hello == nil && err == nil && len(allowed) < len(top.PUs) {
+	if top, err := hw.Read(os.DirFS("/"), hw.OnlyPUs); info == nil && err == nil && len(allowed) < len(top.PUs) {
 		return false, nil
 	}
 	return local > len(allowed), nil

@@ -13,8 +13,8 @@ import (
 // addresses visible. Each is looked up when it is needed, so a process that communicates with few others looks up
 // few. Any goroutine may use it.
 type kvs struct {
-	hello *ranklink.RankInfo // nil under another launcher than ibrun
-	own   locality           // the result of localityOf
+	info  *ranklink.RankInfo // nil under another launcher than ibrun
+	own   nodeInfo           // the result of nodeInfoOf
 	local []int              // the processes that share memory with this one; nil: not known
 
 	mu     sync.Mutex

@@ -9,11 +9,11 @@ import (
 )
 
 // mapPages maps the memory that ibrun has for this process, for as long as it lives.
-func (p *Process) mapPages(hello *ranklink.RankInfo) error {
-	if hello == nil || hello.Page == nil {
+func (p *Process) mapPages(info *ranklink.RankInfo) error {
+	if info == nil || info.Page == nil {
 		return nil
 	}
-	seg, err := shm.Open(hello.Page.FD)
+	seg, err := shm.Open(info.Page.FD)
 	if err != nil {
 		return err
 	}
@@ -21,7 +21,7 @@ func (p *Process) mapPages(hello *ranklink.RankInfo) error {
 		of   *ranklink.FileRange
 		to   *[]byte
 		what string
-	}{{hello.Page, &p.Counters, "counters"}, {hello.Trace, &p.Trace, "a trace"}, {hello.Profile, &p.Profile, "profiles"}} {
+	}{{info.Page, &p.Counters, "counters"}, {info.Trace, &p.Trace, "a trace"}, {info.Profile, &p.Profile, "profiles"}} {
 		if m.of == nil {
 			continue
 		}

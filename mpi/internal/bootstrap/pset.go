@@ -17,27 +17,27 @@ type Pset struct {
 	Ranks []int
 }
 
-// locality describes where processes of one node run. Under ibrun the first process of each node publishes one for
-// all processes of the node, from data of the launcher. Under another launcher each process publishes its own.
-type locality struct {
-	Node  string // name of the node
-	Ranks []int
-	Homes []ranklink.Locality // of Ranks
+// nodeInfo says where processes of one node run. Under ibrun the first process of each node publishes it for all processes of
+// the node, from data of the launcher. Under another launcher each process publishes it for itself.
+type nodeInfo struct {
+	Node       string // name of the node
+	Ranks      []int
+	Localities []ranklink.Locality // of Ranks
 }
 
-var errLocality = errors.New("another process published an invalid locality")
+var errNodeInfo = errors.New("another process published invalid data about its node")
 
-// parseLocality decodes the locality of processes of a job with size processes.
-func parseLocality(b []byte, size int) (c locality, err error) {
+// parseNodeInfo decodes a nodeInfo of a job with size processes.
+func parseNodeInfo(b []byte, size int) (c nodeInfo, err error) {
 	if err := json.Unmarshal(b, &c); err != nil {
-		return c, fmt.Errorf("%w: %w", errLocality, err)
+		return c, fmt.Errorf("%w: %w", errNodeInfo, err)
 	}
-	if c.Node == "" || len(c.Node) > maxNodeName || len(c.Ranks) == 0 || len(c.Homes) != len(c.Ranks) {
-		return c, errLocality
+	if c.Node == "" || len(c.Node) > maxNodeName || len(c.Ranks) == 0 || len(c.Localities) != len(c.Ranks) {
+		return c, errNodeInfo
 	}
 	for _, r := range c.Ranks {
 		if r < 0 || r >= size {
-			return c, errLocality
+			return c, errNodeInfo
 		}
 	}
 	return c, nil
@@ -46,11 +46,11 @@ func parseLocality(b []byte, size int) (c locality, err error) {
 // maxNodeName limits the name of a node, so that the names of its sets have at most the length that MPI allows.
 const maxNodeName = 512
 
-// localityKey is the key under which processes put a locality.
-const localityKey = "ibrun-card"
+// nodeInfoKey is the key under which processes put a nodeInfo.
+const nodeInfoKey = "ibrun-node"
 
-// ownLocality returns the locality of this process alone, from its current affinity.
-func ownLocality(rank int) locality {
+// ownNodeInfo returns the nodeInfo of this process alone, from its current affinity.
+func ownNodeInfo(rank int) nodeInfo {
 	// Where the affinity is unknown there are sets for nodes only.
 	pus, _ := hw.Affinity()
 	top, err := hw.Local()
@@ -59,63 +59,63 @@ func ownLocality(rank int) locality {
 	}
 	h := ranklink.Locality{}
 	h.NUMA, h.Rails = top.LocalityOf(pus)
-	return locality{HostName(), []int{rank}, []ranklink.Locality{h}}
+	return nodeInfo{HostName(), []int{rank}, []ranklink.Locality{h}}
 }
 
-// publishLocality stores a locality in the key-value space. The next barrier makes it visible.
-func publishLocality(client launcher, c locality) error {
+// publishNodeInfo stores a nodeInfo in the key-value space. The next barrier makes it visible.
+func publishNodeInfo(client launcher, c nodeInfo) error {
 	b, err := json.Marshal(c)
 	if err == nil {
-		err = client.Put(localityKey, b)
+		err = client.Put(nodeInfoKey, b)
 	}
 	if err != nil {
-		return fmt.Errorf("publish the locality of this process: %w", err)
+		return fmt.Errorf("publish where this process runs: %w", err)
 	}
 	return nil
 }
 
-// localities returns those that these processes have published.
-func (b *kvs) localities(publishers []int) ([]locality, error) {
+// nodeInfos returns what these processes have published.
+func (b *kvs) nodeInfos(publishers []int) ([]nodeInfo, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	list := make([]locality, len(publishers))
+	list := make([]nodeInfo, len(publishers))
 	for i, rank := range publishers {
-		blob, err := b.client.Get(rank, localityKey)
+		blob, err := b.client.Get(rank, nodeInfoKey)
 		if err == nil {
-			list[i], err = parseLocality(blob, b.client.Size())
+			list[i], err = parseNodeInfo(blob, b.client.Size())
 		}
 		if err != nil {
-			return nil, fmt.Errorf("get the locality of process %d: %w", rank, err)
+			return nil, fmt.Errorf("get where process %d runs: %w", rank, err)
 		}
 	}
 	return list, nil
 }
 
 // numa returns the NUMA node of one of the processes; -1: unknown, or there are several.
-func (c *locality) numa(rank int) int { return c.Homes[slices.Index(c.Ranks, rank)].NUMA }
+func (c *nodeInfo) numa(rank int) int { return c.Localities[slices.Index(c.Ranks, rank)].NUMA }
 
-// localityOf returns the locality of the processes of a node from ibrun's hello, or without ibrun that of this process.
-func localityOf(hello *ranklink.RankInfo, rank int) locality {
-	if hello != nil {
-		return helloLocality(hello)
+// nodeInfoOf returns the nodeInfo of the processes of a node from the RankInfo of ibrun, or without ibrun that of this process.
+func nodeInfoOf(info *ranklink.RankInfo, rank int) nodeInfo {
+	if info != nil {
+		return nodeInfoFrom(info)
 	}
-	return ownLocality(rank)
+	return ownNodeInfo(rank)
 }
 
-// helloLocality returns the locality of the processes of a node from ibrun's hello.
-func helloLocality(h *ranklink.RankInfo) locality {
-	c := locality{h.NodeName, h.NodeRanks, h.Localities}
-	for len(c.Homes) < len(c.Ranks) { // an older ibrun does not send homes
-		c.Homes = append(c.Homes, ranklink.Locality{NUMA: -1})
+// nodeInfoFrom returns the nodeInfo of the processes of a node from the RankInfo of ibrun.
+func nodeInfoFrom(h *ranklink.RankInfo) nodeInfo {
+	c := nodeInfo{h.NodeName, h.NodeRanks, h.Localities}
+	for len(c.Localities) < len(c.Ranks) { // RankInfo may have no localities
+		c.Localities = append(c.Localities, ranklink.Locality{NUMA: -1})
 	}
 	return c
 }
 
 // psets returns all process sets of the job except those that every job has.
 func (b *kvs) psets() ([]Pset, error) {
-	hello := b.hello
-	if hello != nil && len(hello.NodeRanks) == hello.Size {
-		return listPsets(make([]int, hello.Size), []locality{helloLocality(hello)}, hello.Psets), nil
+	info := b.info
+	if info != nil && len(info.NodeRanks) == info.Size {
+		return listPsets(make([]int, info.Size), []nodeInfo{nodeInfoFrom(info)}, info.Psets), nil
 	}
 	nodes, err := b.nodes()
 	if err != nil {
@@ -124,33 +124,33 @@ func (b *kvs) psets() ([]Pset, error) {
 	var publishers []int
 	seen := map[int]bool{}
 	for rank, node := range nodes {
-		if hello == nil || !seen[node] {
+		if info == nil || !seen[node] {
 			publishers = append(publishers, rank)
 		}
 		seen[node] = true
 	}
-	cards, err := b.localities(publishers)
+	infos, err := b.nodeInfos(publishers)
 	if err != nil {
 		return nil, err
 	}
 	var users []ranklink.Pset
-	if hello != nil {
-		users = hello.Psets
+	if info != nil {
+		users = info.Psets
 	}
-	return listPsets(nodes, cards, users), nil
+	return listPsets(nodes, infos, users), nil
 }
 
 // listPsets returns the process sets: those of nodes in the order of the nodes, of NUMA nodes, of rails, and those
 // that the user has defined. nodes has the number of each process's node. Different nodes may have the same name.
-func listPsets(nodes []int, cards []locality, users []ranklink.Pset) []Pset {
+func listPsets(nodes []int, infos []nodeInfo, users []ranklink.Pset) []Pset {
 	type place struct {
 		node, numa int // -1: the node as a whole
 		name       string
 	}
 	places, rails := map[place][]int{}, map[int][]int{}
-	for _, c := range cards {
+	for _, c := range infos {
 		for i, rank := range c.Ranks {
-			node, home := nodes[rank], c.Homes[i]
+			node, home := nodes[rank], c.Localities[i]
 			whole := place{node, -1, "ibrun://node/" + c.Node}
 			places[whole] = append(places[whole], rank)
 			if home.NUMA >= 0 {
