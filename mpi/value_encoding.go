@@ -122,7 +122,7 @@ func decodeValue[T any](op string, b []byte) (v T, err error) {
 	switch form, elem := formOf(rt); form {
 	case formPlain:
 		if int64(len(b)) != elem.Size() {
-			return v, valueError(op, fmt.Errorf("a message of %d bytes is no %v", len(b), rt))
+			return v, valueError(op, fmt.Errorf("a message of %d bytes is not a %v", len(b), rt))
 		}
 		x := []T{v}
 		_, err = Unpack(b, ViewOf(x))
@@ -133,7 +133,7 @@ func decodeValue[T any](op string, b []byte) (v T, err error) {
 	case formSlice:
 		n := len(b) / int(elem.Size())
 		if n*int(elem.Size()) != len(b) {
-			return v, valueError(op, fmt.Errorf("a message of %d bytes is no %v", len(b), rt))
+			return v, valueError(op, fmt.Errorf("a message of %d bytes is not a %v", len(b), rt))
 		}
 		x := reflect.MakeSlice(rt, n, n)
 		if _, err = Unpack(b, newView(op, sliceMemory(x), elem, 0, n)); err == nil {

@@ -26,7 +26,7 @@ func parseGroup(text string, nodes []int, self int) (group, error) {
 	if tagged {
 		var err error
 		if g.tag, err = strconv.Atoi(tagText); err != nil {
-			return g, errors.New("barrier tag is no number")
+			return g, errors.New("the barrier tag is not a number")
 		}
 	}
 	suffix := ":" + strconv.Itoa(g.tag)

@@ -268,7 +268,7 @@ func parsePeers(text string, size int) ([]int, error) {
 		first, errFirst := strconv.Atoi(from)
 		last, errLast := strconv.Atoi(to)
 		if errFirst != nil || errLast != nil || first < next || last < first || last >= size {
-			return nil, fmt.Errorf("%.20q is no rank of %d, or not in ascending order", word, size)
+			return nil, fmt.Errorf("%.20q: want ranks from 0 to %d in ascending order", word, size-1)
 		}
 		for ; first <= last; first++ {
 			ranks = append(ranks, first)

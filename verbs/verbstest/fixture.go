@@ -67,7 +67,7 @@ func (r *fixture) fullPKey() int {
 			return i
 		}
 	}
-	r.t.Fatal("the port is no full member of a partition")
+	r.t.Fatal("the port is not a full member of a partition")
 	return 0
 }
 

@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -65,7 +66,7 @@ func ParseTable(b []byte) (*Table, error) {
 		return nil, err
 	}
 	if f.Format != tableFormat {
-		return nil, fmt.Errorf("it is no table of collectives of format %d", tableFormat)
+		return nil, fmt.Errorf(`want a table of collectives in format %d, which begins {"ibrun_collectives": %[1]d`, tableFormat)
 	}
 	t := &Table{}
 	for i, x := range f.Rules {
@@ -94,7 +95,7 @@ func (x fileRule) rule() (r Rule, immediate bool, err error) {
 	a, ok := ParseAlgorithm(c, immediate, x.Algorithm)
 	switch {
 	case !ok:
-		return r, false, fmt.Errorf("%q is no algorithm of %s", x.Algorithm, x.Collective)
+		return r, false, unknownAlgorithm(x, candidates(c, immediate))
 	case x.MaxBytes < 0 || x.MinRanks < 0 || x.MaxRanks < 0:
 		return r, false, errors.New("a limit is negative")
 	case x.Nodes && immediate:
@@ -148,15 +149,31 @@ func ParseCall(name string) (c Collective, immediate, ok bool) {
 
 // ParseAlgorithm returns the algorithm of a collective with a name, among those of blocking or of immediate calls.
 func ParseAlgorithm(c Collective, immediate bool, name string) (Algorithm, bool) {
-	candidates := Candidates(c)
-	if immediate {
-		candidates = ImmediateCandidates(c)
-	}
-	i := slices.IndexFunc(candidates, func(a Algorithm) bool { return a.TableName() == name })
+	of := candidates(c, immediate)
+	i := slices.IndexFunc(of, func(a Algorithm) bool { return a.TableName() == name })
 	if i < 0 {
 		return None, false
 	}
-	return candidates[i], true
+	return of[i], true
+}
+
+// unknownAlgorithm returns the error of a rule whose algorithm is not among those of its collective.
+func unknownAlgorithm(x fileRule, of []Algorithm) error {
+	if len(of) == 0 {
+		return fmt.Errorf("a table cannot choose the algorithm of %s", x.Collective)
+	}
+	names := make([]string, len(of))
+	for i, a := range of {
+		names[i] = strconv.Quote(a.TableName())
+	}
+	return fmt.Errorf("unknown algorithm %q for %s: want one of %s", x.Algorithm, x.Collective, strings.Join(names, ", "))
+}
+
+func candidates(c Collective, immediate bool) []Algorithm {
+	if immediate {
+		return ImmediateCandidates(c)
+	}
+	return Candidates(c)
 }
 
 // MessagesName is the name of None in a table, where it is the algorithm of immediate calls that use messages.

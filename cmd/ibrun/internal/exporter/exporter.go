@@ -292,8 +292,8 @@ func (o *problemReporter) refuse(r *http.Request) bool {
 	if len(o.foreign) == maxForeign {
 		later = "; further names are not reported"
 	}
-	o.report(fmt.Sprintf("metrics: a request from %s for the host %.100q was refused, because that is no name of this host; if it "+
-		"is, add --metrics-hosts NAME%s", r.RemoteAddr, r.Host, later))
+	o.report(fmt.Sprintf("metrics: a request from %s for the host %.100q was refused, because ibrun does not know this name of "+
+		"the host; if it is one, add --metrics-hosts NAME%s", r.RemoteAddr, r.Host, later))
 	return false
 }
 

@@ -125,7 +125,7 @@ func (g *gate) limit(handler http.Handler) http.Handler {
 			return
 		}
 		if g.allow != nil && !g.allow(r) {
-			c.refuse(w, "this is no name of this host that ibrun knows; --metrics-hosts NAME adds one", http.StatusMisdirectedRequest)
+			c.refuse(w, "ibrun does not know this name of the host; --metrics-hosts NAME adds it", http.StatusMisdirectedRequest)
 			return
 		}
 		kind := &g.short
