@@ -20,21 +20,21 @@ const (
 // activate makes an endpoint active: every Poll receives from it. If there are too many, it replaces the one without input for
 // longest.
 func (d *Domain) activate(e *endpoint) {
-	e.idlePolls = 0
-	if e.inActive {
+	e.polling.idlePolls = 0
+	if e.polling.active {
 		return
 	}
 	if len(d.active) == maxActive {
-		d.deactivate(slices.MaxFunc(d.active, func(a, b *endpoint) int { return a.idlePolls - b.idlePolls }))
+		d.deactivate(slices.MaxFunc(d.active, func(a, b *endpoint) int { return a.polling.idlePolls - b.polling.idlePolls }))
 	}
-	e.inActive = true
+	e.polling.active = true
 	d.active = append(d.active, e)
 }
 
 // deactivate leaves an endpoint to epoll.
 func (d *Domain) deactivate(e *endpoint) {
-	if e.inActive {
-		e.inActive = false
+	if e.polling.active {
+		e.polling.active = false
 		d.rewatch(e)
 		d.active = slices.DeleteFunc(d.active, func(x *endpoint) bool { return x == e })
 	}
@@ -43,17 +43,17 @@ func (d *Domain) deactivate(e *endpoint) {
 // unwatch removes an active endpoint from the epoll set.
 func (d *Domain) unwatch(e *endpoint) {
 	if e.stream.open() {
-		e.unwatched = true
+		e.polling.unwatched = true
 		d.noteError(os.NewSyscallError("epoll_ctl", unix.EpollCtl(d.epoll, unix.EPOLL_CTL_DEL, e.stream.fd, nil)))
 	}
 }
 
 // rewatch undoes unwatch.
 func (d *Domain) rewatch(e *endpoint) {
-	if e.busyPolls = 0; e.unwatched {
-		e.unwatched = false
+	if e.polling.busyPolls = 0; e.polling.unwatched {
+		e.polling.unwatched = false
 		if e.stream.open() {
-			d.noteError(d.epollCtl(unix.EPOLL_CTL_ADD, e.stream.fd, e.epollMask(), tagPeer, int(e.peer)))
+			d.noteError(d.epollCtl(unix.EPOLL_CTL_ADD, e.stream.fd, e.polling.mask(), tagPeer, int(e.peer)))
 		}
 	}
 }

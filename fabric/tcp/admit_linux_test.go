@@ -16,14 +16,14 @@ import (
 func setMinAge(d *Domain, age time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.unauthenticated.MinAge = age
+	d.attempts.unauthenticated.MinAge = age
 }
 
 // inHandshake returns how many accepted connections are in their handshake.
 func inHandshake(d *Domain) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.unauthenticated.Len()
+	return d.attempts.unauthenticated.Len()
 }
 
 // TestStrangersOfOneSource: clients of one address, however many and however young, do not keep out a peer of another one.
@@ -62,8 +62,8 @@ func TestManyPeersAtOnce(t *testing.T) {
 	}
 	server := all[0]
 	server.mu.Lock() // accepts nothing until all have connected
-	server.unauthenticated.Limit = 2 * acceptBatch
-	server.unauthenticated.MinAge = time.Hour
+	server.attempts.unauthenticated.Limit = 2 * acceptBatch
+	server.attempts.unauthenticated.MinAge = time.Hour
 	for _, d := range all[1:] {
 		if _, err := d.Connect(0, server.Addr()); err != nil {
 			t.Fatal(err)
@@ -82,7 +82,7 @@ func TestManyPeersAtOnce(t *testing.T) {
 			}
 			d.mu.Lock()
 			e := d.peers[0]
-			dropped = dropped || e.backoff > 0
+			dropped = dropped || e.conn.backoff > 0
 			if e.state == up {
 				agreed++
 			}

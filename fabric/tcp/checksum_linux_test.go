@@ -63,7 +63,7 @@ func TestChecksums(t *testing.T) {
 		exchange(t, ds, es, rand.New(rand.NewPCG(1, 2)), name)
 		for i, ep := range es {
 			e := ep.(*endpoint)
-			if got := locked(e.d, func() bool { return e.checked })(); got != c.want {
+			if got := locked(e.d, func() bool { return e.framing.checked })(); got != c.want {
 				t.Errorf("%s, peer %d: checksums %v", name, i, got)
 			}
 		}
@@ -92,10 +92,10 @@ func TestChecksumsChange(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.d.mu.Lock()
-			if e.checked != checked {
-				t.Errorf("round %d, side %d: checksums %v", round, i, e.checked)
+			if e.framing.checked != checked {
+				t.Errorf("round %d, side %d: checksums %v", round, i, e.framing.checked)
 			}
-			e.addrs = addrs
+			e.conn.addrs = addrs
 			s.d.mu.Unlock()
 		}
 		locked(sides[0].d, func() bool {

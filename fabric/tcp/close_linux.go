@@ -26,10 +26,10 @@ func (d *Domain) Close() error {
 		}
 	}
 	d.awaitAcknowledged()
-	for _, fd := range d.listeners {
+	for _, fd := range d.attempts.listeners {
 		d.noteError(closeFD(fd))
 	}
-	for _, hs := range d.handshakes {
+	for _, hs := range d.attempts.handshakes {
 		if hs != nil {
 			d.abortHandshake(hs)
 		}
@@ -43,7 +43,7 @@ func (d *Domain) Close() error {
 	if d.epoll >= 0 {
 		d.noteError(closeFD(d.epoll))
 	}
-	d.borrowed, d.ready, d.freeBuffers, d.doneEvents = nil, nil, nil, nil
+	d.borrowed, d.ready, d.buffers, d.doneEvents = nil, nil, buffers{}, nil
 	return d.pendingErr
 }
 
@@ -51,7 +51,7 @@ func (d *Domain) Close() error {
 // connections again, since the peers wait for what was sent.
 func (d *Domain) awaitAcknowledged() {
 	unfinished := func(e *endpoint) bool { return e.state == closing }
-	for d.closeBy = d.now().Add(d.linger); slices.ContainsFunc(d.endpoints, unfinished); d.sleepWhileClosing() {
+	for d.closeBy = d.now().Add(d.settings.linger); slices.ContainsFunc(d.endpoints, unfinished); d.sleepWhileClosing() {
 		d.flush()
 		d.receiveBuffered()
 		if _, due := d.pollEpoll(); due {
@@ -92,16 +92,16 @@ func (e *endpoint) Close() error {
 // the state closing until the peer has acknowledged that.
 func (e *endpoint) shutdown() {
 	e.sendErr = fabric.ErrClosed
-	e.failReads(fabric.ErrClosed)
+	e.reading.fail(fabric.ErrClosed)
 	e.downReported = true
-	if e.pushes.arrived {
+	if e.reading.pushes.arrived {
 		e.takePushed(nil)
 	}
-	e.delivered = e.parsed
+	e.in.delivered = e.in.parsed
 	e.d.deactivate(e)
-	if e.state != up || e.self() || !e.agreed {
+	if e.state != up || e.self() || !e.conn.agreed {
 		e.closeSocket()
-		e.releaseBuffer()
+		e.in.release(&e.d.buffers)
 		return
 	}
 	e.state = closing
@@ -118,36 +118,36 @@ func (e *endpoint) markDown(err error) {
 	}
 	e.downErr, e.sendErr = err, err
 	e.closeSocket()
-	e.failReads(err)
+	e.reading.fail(err)
 	e.d.markReady(e)
 }
 
 // closeSocket ends the connection for good, and drops what the peer has not received.
 func (e *endpoint) closeSocket() {
 	e.state = closed
-	e.giveUpAt = time.Time{}
-	if e.attempt != nil {
-		e.d.abortHandshake(e.attempt)
+	e.conn.giveUpAt = time.Time{}
+	if e.conn.attempt != nil {
+		e.d.abortHandshake(e.conn.attempt)
 	}
 	e.dropConnection()
-	e.out, e.addrs = retained{}, nil
+	e.out.kept, e.conn.addrs = retained{}, nil
 }
 
 // dropConnection closes the socket and forgets what concerns only this connection.
 func (e *endpoint) dropConnection() {
 	if e.stream.open() {
 		if s := e.checkConnection(); s != nil {
-			e.observe(s, e.d.now(), 0)
+			e.conn.observe(s, e.d.now(), 0)
 		}
 		e.d.noteError(e.stream.close())
 	}
-	e.outHead, e.outBody, e.control = nil, nil, nil
+	e.out.dropUnkept()
 	e.serving.first, e.serving.count, e.serving.more = 0, 0, false
 	if e.serving.queue != nil {
 		clear(e.serving.queue[:])
 	}
-	e.restartReads()
-	e.filled = e.parsed // the rest of the last frame will not arrive
-	e.unwatched, e.watchingWritable, e.retransmits = false, false, 0
+	e.reading.restart()
+	e.in.dropPartial()
+	e.polling.unwatched, e.polling.watchingWritable, e.conn.retransmits = false, false, 0
 	e.d.deactivate(e)
 }

@@ -33,7 +33,7 @@ func TestKept(t *testing.T) {
 			}
 			e.d.mu.Lock()
 			defer e.d.mu.Unlock()
-			return !e.deferred
+			return !e.out.deferred
 		})
 	}
 }
@@ -49,7 +49,7 @@ func TestKeptLeavesByTimer(t *testing.T) {
 		t.Fatalf("it is kept: %v, %v", kept, err)
 	}
 	e.d.mu.Lock()
-	if e.d.progress.interval > minInterval && e.deferred {
+	if e.d.progress.interval > minInterval && e.out.deferred {
 		t.Errorf("the timer expires after %v", e.d.progress.interval)
 	}
 	e.d.mu.Unlock()
@@ -76,7 +76,7 @@ func TestKeptLeaves(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		e.d.mu.Lock()
-		if e.deferred {
+		if e.out.deferred {
 			t.Errorf("after %s something is kept", name)
 		}
 		e.d.mu.Unlock()
@@ -109,8 +109,8 @@ func TestKeptLeavesBeforeRead(t *testing.T) {
 	}
 	done, err := e.Read(dst, local, remote.Remote, 7)
 	e.d.mu.Lock()
-	if err != nil || e.deferred {
-		t.Errorf("after the Read something is kept: %v, %v", e.deferred, err)
+	if err != nil || e.out.deferred {
+		t.Errorf("after the Read something is kept: %v, %v", e.out.deferred, err)
 	}
 	e.d.mu.Unlock()
 	waittest.Poll(t, "the Read is done", func() bool {

@@ -27,9 +27,9 @@ func (d *Domain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
 		return nil, fmt.Errorf("tcp: connect: peer %d is out of range: there are %d peers", peer, len(d.peers))
 	}
 	if e := d.peers[peer]; e != nil && e.state != unconnected {
-		if e.addrs == nil && e.state == up && peer != d.self { // it has connected to this side; later this side may have to
+		if e.conn.addrs == nil && e.state == up && peer != d.self { // it has connected to this side; later this side may have to
 			if addrs, err := parseAddress(addr); err == nil {
-				e.addrs, _ = dialOrder(d.ifaces, addrs)
+				e.conn.addrs, _ = dialOrder(d.settings.ifaces, addrs)
 			}
 		}
 		return e, nil
@@ -41,46 +41,46 @@ func (d *Domain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
 	}
 	addrs, err := parseAddress(addr)
 	if err == nil {
-		addrs, err = dialOrder(d.ifaces, addrs)
+		addrs, err = dialOrder(d.settings.ifaces, addrs)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("tcp: connect to peer %d: %w", peer, err)
 	}
 	e := d.endpoint(peer)
-	e.state, e.addrs, e.since = dialing, addrs, d.now()
-	e.giveUpAt = e.since.Add(d.timeout)
+	e.state, e.conn.addrs, e.conn.since = dialing, addrs, d.now()
+	e.conn.giveUpAt = e.conn.since.Add(d.settings.timeout)
 	d.dial(e)
 	return e, nil
 }
 
 // dial begins a connection attempt to the next address of a peer. After the last address it schedules another round.
 func (d *Domain) dial(e *endpoint) {
-	if e.nextAddr == 0 {
-		e.refusals = 0
+	if e.conn.nextAddr == 0 {
+		e.conn.refusals = 0
 	}
-	for ; e.nextAddr < len(e.addrs); e.nextAddr++ {
-		fd, err := connect(e.addrs[e.nextAddr])
+	for ; e.conn.nextAddr < len(e.conn.addrs); e.conn.nextAddr++ {
+		fd, err := connect(e.conn.addrs[e.conn.nextAddr])
 		if err == nil {
-			e.attempt, err = d.startHandshake(fd, e, connecting, unix.EPOLLOUT)
+			e.conn.attempt, err = d.startHandshake(fd, e, connecting, unix.EPOLLOUT)
 		}
 		if err == nil {
-			e.nextAddr++
+			e.conn.nextAddr++
 			return
 		}
-		if e.refused(e.nextAddr, err) {
+		if e.conn.refused(e.conn.nextAddr, err) {
 			e.lost(err)
 			return
 		}
-		e.countRefusal(err)
-		e.lastErr = err
+		e.conn.countRefusal(err)
+		e.conn.lastErr = err
 	}
-	if e.refusedEverywhere() {
+	if e.conn.refusedEverywhere() {
 		e.lost(unix.ECONNREFUSED)
 		return
 	}
-	e.nextAddr = 0
-	e.backoff = min(max(minBackoff, 2*e.backoff), maxBackoff)
-	e.retryAt = d.now().Add(e.backoff)
+	e.conn.nextAddr = 0
+	e.conn.backoff = min(max(minBackoff, 2*e.conn.backoff), maxBackoff)
+	e.conn.retryAt = d.now().Add(e.conn.backoff)
 	d.startFastTicks()
 }
 
@@ -89,21 +89,18 @@ func (d *Domain) attemptFailed(e *endpoint, err error) {
 	if e.state == closed {
 		return
 	}
-	if e.refused(e.nextAddr-1, err) {
+	if e.conn.refused(e.conn.nextAddr-1, err) {
 		e.lost(err)
 		return
 	}
-	e.countRefusal(err)
-	if e.lastErr == nil || err != unix.ETIMEDOUT { // which says less
-		e.lastErr = err
+	e.conn.countRefusal(err)
+	if e.conn.lastErr == nil || err != unix.ETIMEDOUT { // which says less
+		e.conn.lastErr = err
 	}
 	if e.connecting() {
 		d.dial(e)
 	}
 }
-
-// limit returns when the peer is lost at the latest, if its host accepts connections and its process does not answer.
-func (e *endpoint) limit() time.Time { return e.since.Add(clientTimeoutFactor * e.d.timeout) }
 
 // handshakeFailed aborts a handshake that has failed. A client tries the next address. If the peer has answered, and its kernel
 // does not acknowledge what followed, its process is not to blame, and the time is limited as if there were no answer. Only the
@@ -113,7 +110,7 @@ func (d *Domain) handshakeFailed(hs *handshake, err error) {
 	if e != nil && hs.phase == awaitTLS {
 		if s, errRead := tcpflow.Read(hs.stream.fd); errRead == nil && s.Stalls(d.now().Sub(hs.started)) { // otherwise err says enough
 			err = fmt.Errorf("%w: %w", err, s.Cause())
-			e.giveUpAt = e.since.Add(d.timeout)
+			e.conn.giveUpAt = e.conn.since.Add(d.settings.timeout)
 		}
 	}
 	d.abortHandshake(hs)
@@ -125,14 +122,14 @@ func (d *Domain) handshakeFailed(hs *handshake, err error) {
 // checkDeadlines aborts handshakes and connection attempts that have taken too long, and begins rounds of attempts that are due.
 // It reports whether any handshake or attempt is left.
 func (d *Domain) checkDeadlines(now time.Time) (pending bool) {
-	for _, hs := range d.handshakes {
+	for _, hs := range d.attempts.handshakes {
 		if hs == nil {
 			continue
 		}
 		pending = true
 		if now.After(hs.deadline) {
-			if e := hs.ep; e != nil && hs.phase != connecting && e.limit().After(e.giveUpAt) {
-				e.giveUpAt = e.limit()
+			if e := hs.ep; e != nil && hs.phase != connecting && e.conn.limit(d.settings.timeout).After(e.conn.giveUpAt) {
+				e.conn.giveUpAt = e.conn.limit(d.settings.timeout)
 			}
 			d.handshakeFailed(hs, unix.ETIMEDOUT)
 		}
@@ -143,9 +140,9 @@ func (d *Domain) checkDeadlines(now time.Time) (pending bool) {
 		}
 		pending = true
 		switch {
-		case now.After(e.giveUpAt) && (e.attempt == nil || e.attempt.phase == connecting):
-			e.lost(e.lastErr)
-		case e.attempt == nil && now.After(e.retryAt):
+		case now.After(e.conn.giveUpAt) && (e.conn.attempt == nil || e.conn.attempt.phase == connecting):
+			e.lost(e.conn.lastErr)
+		case e.conn.attempt == nil && now.After(e.conn.retryAt):
 			d.dial(e)
 		}
 	}

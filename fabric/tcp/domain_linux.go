@@ -22,20 +22,12 @@ import (
 type Domain struct {
 	mu sync.Mutex
 
-	// Settings. open and setUp write them; they are constant afterwards.
-	self             int
-	key              [32]byte
-	timeout          time.Duration
-	handshakeTimeout time.Duration // for the handshake of an accepted connection, and for the kernel to connect
-	linger           time.Duration
-	socketBuffer     int
-	checkLocal       bool
-	options          options            // settings that the peers must have, too
-	encryptor        *encrypt.Encryptor // nil: nothing is encrypted
-	caps             fabric.Caps
-	maxPush          int     // Transport.MaxPush
-	ifaces           []iface // the chosen interfaces
-	address          []byte  // what Addr returns
+	// open and setUp write these; they are constant afterwards.
+	self      int
+	settings  settings
+	encryptor *encrypt.Encryptor // nil: nothing is encrypted
+	caps      fabric.Caps
+	address   []byte // what Addr returns
 
 	// State, and what wakes a caller that sleeps after Arm: the epoll set, which contains the timer.
 	closed     bool  // Close was called
@@ -46,10 +38,8 @@ type Domain struct {
 	closeBy    time.Time        // when Close waits no longer
 	progress   progress
 
-	// Connections that are being made.
-	listeners       []int
-	handshakes      []*handshake           // by slot, nil: free
-	unauthenticated admission.Waiting[int] // descriptors of those that were accepted, rather than dialed
+	attempts attempts
+	stats    stats
 
 	// Peers and the memory that they may read.
 	peers     []*endpoint // by number; nil: no connection was tried by either side
@@ -64,22 +54,48 @@ type Domain struct {
 	buffered    []*endpoint    // they may have received something that epoll does not report: see stream.hasMore
 	doneEvents  []fabric.Event // ends of Reads, for Poll to return
 	polls       uint           // number of Polls
-	reconnects  uint64         // connections that were made again
-	mismatches  uint64         // how often bytes were changed on the way: by the checksum, or by TLS
-	retransmits uint64         // packets that were retransmitted, as of the last checkConnection of each connection
 	armed       bool           // Arm was called after the last Poll
 	epollEvents [32]unix.EpollEvent
-	freeBuffers [][]byte                      // see getBuffer
+	buffers     buffers
 	scratch     [headerBytes + maxJoined]byte // for a frame that is sent immediately
 	requestBuf  [requestBytes]byte            // for the body of a kindRead
 }
 
+// settings are those of the Transport.
+type settings struct {
+	key              [32]byte
+	timeout          time.Duration
+	handshakeTimeout time.Duration // for the handshake of an accepted connection, and for the kernel to connect
+	linger           time.Duration
+	socketBuffer     int
+	checkLocal       bool
+	options          options // those that the peers must have, too
+	maxPush          int     // Transport.MaxPush
+	ifaces           []iface // the chosen interfaces
+}
+
+// attempts are the connections that are being made.
+type attempts struct {
+	listeners       []int
+	handshakes      []*handshake           // by slot, nil: free
+	unauthenticated admission.Waiting[int] // descriptors of those that were accepted, rather than dialed
+}
+
+// stats counts what went wrong on the way.
+type stats struct {
+	reconnects  uint64 // connections that were made again
+	mismatches  uint64 // how often bytes were changed: by the checksum, or by TLS
+	retransmits uint64 // packets that were retransmitted, as of the last checkConnection of each connection
+}
+
 // open opens a domain that listens on the chosen interfaces.
 func open(t *Transport, cfg *fabric.Config, chosen []iface) (fabric.Domain, error) {
-	d := &Domain{self: cfg.Self, key: t.Key, timeout: t.timeout(), handshakeTimeout: min(handshakeTimeout, t.timeout()),
-		linger: t.linger(), socketBuffer: t.socketBuffer, checkLocal: t.checkLocal, options: t.options(), caps: t.Caps(),
-		maxPush: t.MaxPush(), ifaces: chosen, peers: make([]*endpoint, cfg.Size), epoll: -1, timer: timer{fd: -1}, clock: time.Now,
-		unauthenticated: admission.Waiting[int]{Limit: admission.Limit(maxUnauthenticated), MinAge: minUnauthenticatedAge}}
+	d := &Domain{self: cfg.Self, caps: t.Caps(), peers: make([]*endpoint, cfg.Size), epoll: -1, timer: timer{fd: -1},
+		clock: time.Now,
+		settings: settings{key: t.Key, timeout: t.timeout(), handshakeTimeout: min(handshakeTimeout, t.timeout()), linger: t.linger(),
+			socketBuffer: t.socketBuffer, checkLocal: t.checkLocal, options: t.options(), maxPush: t.MaxPush(), ifaces: chosen},
+		attempts: attempts{
+			unauthenticated: admission.Waiting[int]{Limit: admission.Limit(maxUnauthenticated), MinAge: minUnauthenticatedAge}}}
 	if err := d.setUp(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -89,7 +105,7 @@ func open(t *Transport, cfg *fabric.Config, chosen []iface) (fabric.Domain, erro
 // setUp makes the descriptors of a domain and starts its timers.
 func (d *Domain) setUp() (err error) {
 	d.progress.init(d)
-	if d.options&optionEncrypt != 0 {
+	if d.settings.options&optionEncrypt != 0 {
 		if d.encryptor, err = encrypt.New(tlsProtocol); err != nil {
 			return fmt.Errorf("tcp: %w", err)
 		}
@@ -97,7 +113,7 @@ func (d *Domain) setUp() (err error) {
 	if d.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return fmt.Errorf("tcp: create an epoll descriptor: %w", err)
 	}
-	if err := d.timer.init(d.timeout); err != nil {
+	if err := d.timer.init(d.settings.timeout); err != nil {
 		return err
 	}
 	if err := d.epollCtl(unix.EPOLL_CTL_ADD, d.timer.fd, unix.EPOLLIN, tagTimer, 0); err != nil {
@@ -138,8 +154,8 @@ func (d *Domain) Deregister(r fabric.Region) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, e := range d.unsent {
-		if e.outKey == r.Local { // part of a push that the peer needs no more: it must be sent all the same, so keep a copy
-			e.outBody = bytes.Clone(e.outBody)
+		if e.out.bodyKey == r.Local { // part of a push that the peer needs no more: it must be sent all the same, so keep a copy
+			e.out.body = bytes.Clone(e.out.body)
 		}
 	}
 	return d.regions.remove(r.Local)
@@ -150,7 +166,8 @@ func (d *Domain) endpoint(peer int) *endpoint {
 	e := d.peers[peer]
 	if e == nil {
 		e = &endpoint{d: d, peer: int32(peer), stream: noStream}
-		rand.Read(e.session[:])
+		e.reading.peer, e.reading.done = e.peer, &d.doneEvents
+		rand.Read(e.conn.session[:])
 		d.peers[peer] = e
 		d.endpoints = append(d.endpoints, e)
 	}

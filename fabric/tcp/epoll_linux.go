@@ -10,7 +10,7 @@ import (
 const (
 	tagPeer      int32 = iota // number: of the peer
 	tagHandshake              // number: handshake.slot
-	tagListener               // number: index in Domain.listeners
+	tagListener               // number: index in Domain.attempts.listeners
 	tagTimer
 )
 
@@ -22,18 +22,18 @@ func (d *Domain) epollCtl(op, fd int, events uint32, tag int32, number int) erro
 
 // watchWritable sets whether epoll reports when the kernel can take more.
 func (d *Domain) watchWritable(e *endpoint, on bool) {
-	if e.watchingWritable == on || !e.stream.open() {
+	if e.polling.watchingWritable == on || !e.stream.open() {
 		return
 	}
-	e.watchingWritable = on
-	if !e.unwatched {
-		d.noteError(d.epollCtl(unix.EPOLL_CTL_MOD, e.stream.fd, e.epollMask(), tagPeer, int(e.peer)))
+	e.polling.watchingWritable = on
+	if !e.polling.unwatched {
+		d.noteError(d.epollCtl(unix.EPOLL_CTL_MOD, e.stream.fd, e.polling.mask(), tagPeer, int(e.peer)))
 	}
 }
 
-// epollMask returns the events that epoll is to report.
-func (e *endpoint) epollMask() uint32 {
-	if e.watchingWritable {
+// mask returns the events that epoll is to report.
+func (p *polling) mask() uint32 {
+	if p.watchingWritable {
 		return unix.EPOLLIN | unix.EPOLLOUT
 	}
 	return unix.EPOLLIN
@@ -56,7 +56,7 @@ func (d *Domain) pollEpoll() (found, due bool) {
 				d.activate(e)
 			}
 		case tagHandshake:
-			if hs := d.handshakes[i]; hs != nil {
+			if hs := d.attempts.handshakes[i]; hs != nil {
 				d.advanceHandshake(hs)
 			}
 		case tagListener:
@@ -68,7 +68,7 @@ func (d *Domain) pollEpoll() (found, due bool) {
 	if accept { // after the handshakes: a new connection does not displace one whose proof has arrived
 		for _, ev := range d.epollEvents[:n] {
 			if ev.Pad == tagListener {
-				d.noteError(d.acceptConnections(d.listeners[ev.Fd]))
+				d.noteError(d.acceptConnections(d.attempts.listeners[ev.Fd]))
 			}
 		}
 	}

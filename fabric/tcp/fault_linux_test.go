@@ -112,7 +112,7 @@ func TestBothDial(t *testing.T) {
 func openHandshakes(d *Domain) (n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, hs := range d.handshakes {
+	for _, hs := range d.attempts.handshakes {
 		if hs != nil {
 			n++
 		}

@@ -46,7 +46,7 @@ var messageBytes = [...]int{awaitHello: helloBytes, awaitChallenge: challengeByt
 // accepts.
 type handshake struct {
 	stream     stream
-	slot       int       // index in Domain.handshakes
+	slot       int       // index in Domain.attempts.handshakes
 	ep         *endpoint // client: the peer; server: nil
 	phase      phase
 	transcript transcript
@@ -62,30 +62,30 @@ type handshake struct {
 func (d *Domain) startHandshake(fd int, e *endpoint, p phase, events uint32) (*handshake, error) {
 	now := d.now()
 	hs := &handshake{stream: stream{fd: fd}, ep: e, phase: p, peer: -1, started: now,
-		deadline: now.Add(d.handshakeTimeout)}
-	if e != nil && e.agreed { // resuming: the kernel repeats its first packet after a second, and then waits longer and longer
-		hs.deadline = now.Add(min(redialTimeout, d.timeout/4))
+		deadline: now.Add(d.settings.handshakeTimeout)}
+	if e != nil && e.conn.agreed { // resuming: the kernel repeats its first packet after a second, and then ever later
+		hs.deadline = now.Add(min(redialTimeout, d.settings.timeout/4))
 	}
-	hs.slot = slices.Index(d.handshakes, nil)
+	hs.slot = slices.Index(d.attempts.handshakes, nil)
 	if hs.slot < 0 {
-		hs.slot = len(d.handshakes)
-		d.handshakes = append(d.handshakes, nil)
+		hs.slot = len(d.attempts.handshakes)
+		d.attempts.handshakes = append(d.attempts.handshakes, nil)
 	}
 	if err := d.epollCtl(unix.EPOLL_CTL_ADD, fd, events, tagHandshake, hs.slot); err != nil {
 		return nil, errors.Join(err, closeFD(fd))
 	}
-	d.handshakes[hs.slot] = hs
+	d.attempts.handshakes[hs.slot] = hs
 	d.startFastTicks()
 	return hs, nil
 }
 
 // removeHandshake removes a handshake and leaves its socket open.
 func (d *Domain) removeHandshake(hs *handshake) {
-	d.handshakes[hs.slot] = nil
+	d.attempts.handshakes[hs.slot] = nil
 	if hs.ep == nil {
-		d.unauthenticated.Remove(hs.stream.fd)
+		d.attempts.unauthenticated.Remove(hs.stream.fd)
 	} else {
-		hs.ep.attempt = nil
+		hs.ep.conn.attempt = nil
 	}
 }
 
@@ -101,7 +101,7 @@ func (d *Domain) abortHandshake(hs *handshake) {
 // advanceHandshake handles events of a handshake's socket. If a client's handshake fails, it tries the next address.
 func (d *Domain) advanceHandshake(hs *handshake) {
 	err := d.stepHandshake(hs)
-	if err == nil || err == fabric.ErrAgain || d.handshakes[hs.slot] != hs {
+	if err == nil || err == fabric.ErrAgain || d.attempts.handshakes[hs.slot] != hs {
 		return
 	}
 	d.handshakeFailed(hs, err)
@@ -164,17 +164,17 @@ func (d *Domain) sendHello(hs *handshake) error {
 		return err
 	}
 	// A host between the peers may have accepted the connection, so try again if there is no answer.
-	hs.deadline = d.now().Add(max(d.timeout/4, minAnswerTime))
+	hs.deadline = d.now().Add(max(d.settings.timeout/4, minAnswerTime))
 	hs.transcript.hello = hello{from: uint32(d.self), to: uint32(hs.ep.peer), size: uint32(len(d.peers)),
-		options: d.options | hs.ep.stalled(), ends: d.ends(hs.stream.fd, true), session: hs.ep.session}
+		options: d.settings.options | hs.ep.conn.stalled(), ends: d.ends(hs.stream.fd, true), session: hs.ep.conn.session}
 	rand.Read(hs.transcript.hello.nonce[:])
-	return hs.send(awaitChallenge, hs.transcript.helloMessage(&d.key))
+	return hs.send(awaitChallenge, hs.transcript.helloMessage(&d.settings.key))
 }
 
 // ends returns the ends of a connection. It returns zero if they decide nothing: if no connection has checksums, or those within
 // this machine have them as well.
 func (d *Domain) ends(fd int, client bool) ends {
-	if d.checkLocal || d.options&optionChecksum == 0 {
+	if d.settings.checkLocal || d.settings.options&optionChecksum == 0 {
 		return ends{}
 	}
 	return endsOf(fd, client)
@@ -182,19 +182,19 @@ func (d *Domain) ends(fd int, client bool) ends {
 
 // handleHello handles a hello on the server.
 func (d *Domain) handleHello(hs *handshake, b []byte) (err error) {
-	if hs.transcript, err = parseHello(b, &d.key, uint32(d.self), uint32(len(d.peers))); err != nil {
+	if hs.transcript, err = parseHello(b, &d.settings.key, uint32(d.self), uint32(len(d.peers))); err != nil {
 		return err
 	}
 	hs.peer = int(hs.transcript.hello.from)
 	rand.Read(hs.transcript.nonce[:])
-	hs.transcript.options = d.options
+	hs.transcript.options = d.settings.options
 	if x := d.ends(hs.stream.fd, false); x != (ends{}) && x == hs.transcript.hello.ends {
 		hs.transcript.options |= optionLocal
 	}
 	if e := d.peers[hs.peer]; e != nil {
-		hs.transcript.options |= e.stalled()
+		hs.transcript.options |= e.conn.stalled()
 	}
-	if err := hs.send(awaitProof, hs.transcript.challenge(&d.key)); err != nil || !hs.transcript.encrypted() {
+	if err := hs.send(awaitProof, hs.transcript.challenge(&d.settings.key)); err != nil || !hs.transcript.encrypted() {
 		return err
 	}
 	return d.startTLS(hs, d.encryptor.Server)
@@ -203,24 +203,27 @@ func (d *Domain) handleHello(hs *handshake, b []byte) (err error) {
 // handleChallenge handles a challenge on the client. It ends the connection that there may be, since the proof says up to
 // where this side has received. If the settings of the two peers differ, both learn it: the server by the proof.
 func (d *Domain) handleChallenge(hs *handshake, b []byte) error {
-	if err := hs.transcript.parseChallenge(b, &d.key); err != nil {
+	if err := hs.transcript.parseChallenge(b, &d.settings.key); err != nil {
 		return err
 	}
 	e := hs.ep
 	e.dropConnection()
 	now := d.now()
-	e.noteStalls(hs.transcript.stalled(true))
-	hs.deadline = now.Add(d.timeout)
-	if by := e.since.Add(d.timeout); e.agreed && by.Sub(now) > d.timeout/2 { // the time without a connection counts
+	here, there := hs.transcript.stalled(true)
+	e.conn.noteStalls(here, there, now)
+	hs.deadline = now.Add(d.settings.timeout)
+	// The time without a connection counts.
+	if by := e.conn.since.Add(d.settings.timeout); e.conn.agreed && by.Sub(now) > d.settings.timeout/2 {
 		hs.deadline = by
 	}
-	if e.giveUpAt = hs.deadline; hs.deadline.After(e.limit()) { // the server is the peer: if the rest fails, try again
-		e.giveUpAt = e.limit()
+	e.conn.giveUpAt = hs.deadline
+	if limit := e.conn.limit(d.settings.timeout); hs.deadline.After(limit) { // the server is the peer: if the rest fails, try again
+		e.conn.giveUpAt = limit
 	}
 	if hs.transcript.encrypted() {
 		return d.startTLS(hs, d.encryptor.Client)
 	}
-	err := hs.send(awaitVerdict, hs.transcript.positionMessage(&d.key, labelProof, e.received))
+	err := hs.send(awaitVerdict, hs.transcript.positionMessage(&d.settings.key, labelProof, e.framing.received))
 	if differ := hs.transcript.optionsError(true); differ != nil && err == nil {
 		e.markDown(fmt.Errorf("tcp: peer %d: %w: %w", e.peer, fabric.ErrPeerDown, differ))
 		return nil
@@ -233,7 +236,7 @@ func (d *Domain) handleChallenge(hs *handshake, b []byte) error {
 // is labelEnded, or labelUnreached. Otherwise the connection resumes the session, and replaces one that the client considers
 // broken.
 func (d *Domain) handleProof(hs *handshake, b []byte) error {
-	position, ok := hs.transcript.parsePosition(b, &d.key, labelProof)
+	position, ok := hs.transcript.parsePosition(b, &d.settings.key, labelProof)
 	if !ok {
 		return fmt.Errorf("%w: handshake: the client does not know the secret of this job", fabric.ErrCorrupt)
 	}
@@ -243,16 +246,16 @@ func (d *Domain) handleProof(hs *handshake, b []byte) error {
 	}
 	label := d.verdict(hs, e)
 	if label != labelAccept {
-		err := hs.send(awaitProof, hs.transcript.positionMessage(&d.key, label, e.received))
+		err := hs.send(awaitProof, hs.transcript.positionMessage(&d.settings.key, label, e.framing.received))
 		d.abortHandshake(hs)
 		return err
 	}
-	e.session = hs.transcript.hello.session
-	if err := hs.send(awaitProof, hs.transcript.positionMessage(&d.key, labelAccept, e.received)); err != nil {
+	e.conn.session = hs.transcript.hello.session
+	if err := hs.send(awaitProof, hs.transcript.positionMessage(&d.settings.key, labelAccept, e.framing.received)); err != nil {
 		return err
 	}
-	if e.attempt != nil {
-		d.abortHandshake(e.attempt)
+	if e.conn.attempt != nil {
+		d.abortHandshake(e.conn.attempt)
 	}
 	return d.establish(hs, e, position)
 }
@@ -261,13 +264,13 @@ func (d *Domain) handleProof(hs *handshake, b []byte) error {
 func (d *Domain) verdict(hs *handshake, e *endpoint) string {
 	theirs := hs.transcript.hello.session
 	switch {
-	case e.unreached:
+	case e.conn.unreached:
 		return labelUnreached
-	case e.state == closed, d.closed && !e.agreed:
+	case e.state == closed, d.closed && !e.conn.agreed:
 		return labelEnded
-	case e.agreed && e.confirmed && e.session != theirs:
+	case e.conn.agreed && e.conn.confirmed && e.conn.session != theirs:
 		return labelDuplicate
-	case e.attempt != nil && e.attempt.precedes(d.self < int(e.peer), d.now()):
+	case e.conn.attempt != nil && e.conn.attempt.precedes(d.self < int(e.peer), d.now()):
 		return labelDuplicate
 	}
 	// Without a confirmation the client may have lost the verdict, and may have agreed on another session since. Then neither side
@@ -284,22 +287,22 @@ func (hs *handshake) precedes(lower bool, now time.Time) bool {
 // handleVerdict handles a verdict on the client.
 func (d *Domain) handleVerdict(hs *handshake, b []byte) error {
 	e := hs.ep
-	if position, ok := hs.transcript.parsePosition(b, &d.key, labelAccept); ok {
-		e.confirmed = true
+	if position, ok := hs.transcript.parsePosition(b, &d.settings.key, labelAccept); ok {
+		e.conn.confirmed = true
 		return d.establish(hs, e, position)
 	}
-	if _, ok := hs.transcript.parsePosition(b, &d.key, labelEnded); ok {
+	if _, ok := hs.transcript.parsePosition(b, &d.settings.key, labelEnded); ok {
 		e.markDown(fmt.Errorf("tcp: peer %d: %w: it has ended the connection", e.peer, fabric.ErrPeerDown))
 		return nil
 	}
-	if _, ok := hs.transcript.parsePosition(b, &d.key, labelUnreached); ok {
+	if _, ok := hs.transcript.parsePosition(b, &d.settings.key, labelUnreached); ok {
 		e.markDown(fmt.Errorf("tcp: peer %d: %w: it has ended the connection, because nothing that it sent has arrived here for %v: "+
-			"does the network between the two drop long packets (MTU)?", e.peer, fabric.ErrPeerDown, d.timeout))
+			"does the network between the two drop long packets (MTU)?", e.peer, fabric.ErrPeerDown, d.settings.timeout))
 		return nil
 	}
-	if _, ok := hs.transcript.parsePosition(b, &d.key, labelDuplicate); ok {
+	if _, ok := hs.transcript.parsePosition(b, &d.settings.key, labelDuplicate); ok {
 		d.abortHandshake(hs)
-		e.nextAddr = len(e.addrs) // the address is right, so do not try the others: wait for the peer's own connection
+		e.conn.nextAddr = len(e.conn.addrs) // the address is right, so do not try the others: wait for the peer's own connection
 		d.dial(e)
 		return nil
 	}
@@ -311,11 +314,12 @@ func (d *Domain) handleVerdict(hs *handshake, b []byte) error {
 func (d *Domain) establish(hs *handshake, e *endpoint, position uint64) error {
 	client := hs.ep != nil
 	e.dropConnection()
-	e.noteStalls(hs.transcript.stalled(client))
-	err := e.out.resume(position)
-	if checked := hs.transcript.checked(); err == nil && checked != e.checked {
-		e.checked = checked
-		err = e.out.rewriteHeaders(checked)
+	here, there := hs.transcript.stalled(client)
+	e.conn.noteStalls(here, there, d.now())
+	err := e.out.kept.resume(position)
+	if checked := hs.transcript.checked(); err == nil && checked != e.framing.checked {
+		e.framing.checked = checked
+		err = e.out.kept.rewriteHeaders(checked)
 	}
 	if err != nil {
 		d.abortHandshake(hs)
@@ -328,22 +332,22 @@ func (d *Domain) establish(hs *handshake, e *endpoint, position uint64) error {
 		e.stream.tls.link.ep = e
 		d.addBuffered(e) // what has arrived behind the verdict
 	}
-	for _, other := range d.handshakes {
+	for _, other := range d.attempts.handshakes {
 		if other != nil && other.ep == nil && other.peer == int(e.peer) { // older than this one, or of no use
 			d.abortHandshake(other)
 		}
 	}
-	if e.agreed {
-		d.reconnects++
+	if e.conn.agreed {
+		d.stats.reconnects++
 	} else {
-		e.agreed = true
+		e.conn.agreed = true
 	}
 	if e.state != closing {
 		e.state = up
 	}
-	e.giveUpAt, e.lastErr, e.broken, e.backoff = time.Time{}, nil, nil, 0
-	e.path = remoteIP(e.stream.fd)
-	err = setOptions(e.stream.fd, d.timeout, d.socketBuffer)
+	e.conn.giveUpAt, e.conn.lastErr, e.conn.broken, e.conn.backoff = time.Time{}, nil, nil, 0
+	e.conn.path = remoteIP(e.stream.fd)
+	err = setOptions(e.stream.fd, d.settings.timeout, d.settings.socketBuffer)
 	if err == nil {
 		err = d.epollCtl(unix.EPOLL_CTL_MOD, e.stream.fd, unix.EPOLLIN, tagPeer, int(e.peer))
 	}
@@ -359,7 +363,7 @@ func (d *Domain) establish(hs *handshake, e *endpoint, position uint64) error {
 	}
 	e.sendRequests()
 	if s := e.checkConnection(); s != nil {
-		e.flow.Begin(s, d.now()) // what was sent so far is short
+		e.conn.flow.Begin(s, d.now()) // what was sent so far is short
 	}
 	if e.hasUnsent() {
 		d.addUnsent(e)

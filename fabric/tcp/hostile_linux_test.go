@@ -36,11 +36,11 @@ func openTarget(tb testing.TB) (*Domain, string) {
 	d := opened.(*Domain)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.unauthenticated.Limit < 2 || d.unauthenticated.Limit > maxUnauthenticated {
-		tb.Errorf("%d connections may be in their handshake", d.unauthenticated.Limit)
+	if d.attempts.unauthenticated.Limit < 2 || d.attempts.unauthenticated.Limit > maxUnauthenticated {
+		tb.Errorf("%d connections may be in their handshake", d.attempts.unauthenticated.Limit)
 	}
-	d.unauthenticated.Limit = targetLimit
-	d.handshakeTimeout = time.Hour // no handshake ends because the test is slow
+	d.attempts.unauthenticated.Limit = targetLimit
+	d.settings.handshakeTimeout = time.Hour // no handshake ends because the test is slow
 	places, err := parseAddress(d.Addr())
 	if err != nil {
 		tb.Fatal(err)
@@ -121,20 +121,20 @@ func authenticate(tb testing.TB, d *Domain, at string, from uint32) (c net.Conn,
 	c = dial(tb, at)
 	var t transcript
 	t.hello = hello{from: from, size: 3, options: optionChecksum, session: session{byte(from)}}
-	first = t.helloMessage(&d.key)
+	first = t.helloMessage(&d.settings.key)
 	write(tb, c, first)
-	if err := t.parseChallenge(readReply(tb, d, c, challengeBytes), &d.key); err != nil {
+	if err := t.parseChallenge(readReply(tb, d, c, challengeBytes), &d.settings.key); err != nil {
 		tb.Fatal(err)
 	}
-	proof = t.positionMessage(&d.key, labelProof, 0)
+	proof = t.positionMessage(&d.settings.key, labelProof, 0)
 	write(tb, c, proof)
 	b := readReply(tb, d, c, positionBytes)
-	if _, ok := t.parsePosition(b, &d.key, labelAccept); !ok {
+	if _, ok := t.parsePosition(b, &d.settings.key, labelAccept); !ok {
 		tb.Fatalf("not accepted: %x", b)
 	}
 	// Its host refuses connections, so the peer is lost as soon as this one closes.
 	write(tb, c, joinFrames(kindAddress, string(appendAddress(nil, []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:1")}))))
-	pollUntil(tb, d, locked(d, func() bool { return d.peers[from].confirmed }))
+	pollUntil(tb, d, locked(d, func() bool { return d.peers[from].conn.confirmed }))
 	return c, first, proof
 }
 
@@ -193,12 +193,12 @@ func TestUnauthenticated(t *testing.T) {
 	pollUntil(t, d, func() bool { // they are dropped in the end
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		for _, hs := range d.handshakes {
+		for _, hs := range d.attempts.handshakes {
 			if hs != nil {
 				hs.deadline = time.Now()
 			}
 		}
-		return d.unauthenticated.Len() == 0
+		return d.attempts.unauthenticated.Len() == 0
 	})
 	exchange()
 }
@@ -210,13 +210,13 @@ func TestDuplicateConnection(t *testing.T) {
 	c := dial(t, at)
 	var x transcript
 	x.hello = hello{from: 1, size: 3, options: optionChecksum, session: session{2}}
-	write(t, c, x.helloMessage(&d.key))
-	if err := x.parseChallenge(readReply(t, d, c, challengeBytes), &d.key); err != nil {
+	write(t, c, x.helloMessage(&d.settings.key))
+	if err := x.parseChallenge(readReply(t, d, c, challengeBytes), &d.settings.key); err != nil {
 		t.Fatal(err)
 	}
-	write(t, c, x.positionMessage(&d.key, labelProof, 0))
+	write(t, c, x.positionMessage(&d.settings.key, labelProof, 0))
 	b := readReply(t, d, c, positionBytes+1)
-	if _, ok := x.parsePosition(b, &d.key, labelDuplicate); !ok {
+	if _, ok := x.parsePosition(b, &d.settings.key, labelDuplicate); !ok {
 		t.Errorf("%x", b)
 	}
 }
@@ -226,11 +226,11 @@ func resume(t *testing.T, d *Domain, at string, s session, position uint64) (x t
 	t.Helper()
 	c := dial(t, at)
 	x.hello = hello{from: 1, size: 3, options: optionChecksum, session: s}
-	write(t, c, x.helloMessage(&d.key))
-	if err := x.parseChallenge(readReply(t, d, c, challengeBytes), &d.key); err != nil {
+	write(t, c, x.helloMessage(&d.settings.key))
+	if err := x.parseChallenge(readReply(t, d, c, challengeBytes), &d.settings.key); err != nil {
 		t.Fatal(err)
 	}
-	write(t, c, x.positionMessage(&d.key, labelProof, position))
+	write(t, c, x.positionMessage(&d.settings.key, labelProof, position))
 	return x, readReply(t, d, c, positionBytes)
 }
 
@@ -245,7 +245,7 @@ func TestEnded(t *testing.T) {
 		}
 	}
 	x, verdict := resume(t, d, at, session{1}, 0)
-	if position, ok := x.parsePosition(verdict, &d.key, labelEnded); !ok || position != 2*headerBytes+5 {
+	if position, ok := x.parsePosition(verdict, &d.settings.key, labelEnded); !ok || position != 2*headerBytes+5 {
 		t.Errorf("position %d, %v", position, ok)
 	}
 }
@@ -257,11 +257,11 @@ func TestInvalidPosition(t *testing.T) {
 	c := dial(t, at)
 	var x transcript
 	x.hello = hello{from: 1, size: 3, options: optionChecksum, session: session{1}}
-	write(t, c, x.helloMessage(&d.key))
-	if err := x.parseChallenge(readReply(t, d, c, challengeBytes), &d.key); err != nil {
+	write(t, c, x.helloMessage(&d.settings.key))
+	if err := x.parseChallenge(readReply(t, d, c, challengeBytes), &d.settings.key); err != nil {
 		t.Fatal(err)
 	}
-	write(t, c, x.positionMessage(&d.key, labelProof, 1))
+	write(t, c, x.positionMessage(&d.settings.key, labelProof, 1))
 	if ev := pollUntil(t, d, func() bool { return false }); ev.Kind != fabric.PeerDown || !errors.Is(ev.Err, fabric.ErrCorrupt) {
 		t.Errorf("%+v", ev)
 	}
@@ -307,15 +307,15 @@ func TestCorruptFrames(t *testing.T) {
 
 // receiveSome receives some of b, as receiveFrames does, and returns how much.
 func receiveSome(e *endpoint, b []byte) (n int) {
-	if n = copy(e.memory.into, b); n > 0 {
+	if n = copy(e.reading.memory.into, b); n > 0 {
 		e.addMemory(n)
 	}
-	if skip := min(e.memory.skip, len(b)-n); skip > 0 {
+	if skip := min(e.reading.memory.skip, len(b)-n); skip > 0 {
 		e.skipMemory(b[n : n+skip])
 		n += skip
 	}
-	k := copy(e.recvRoom(), b[n:])
-	e.filled += k
+	k := copy(e.in.room(&e.d.buffers), b[n:])
+	e.in.filled += k
 	return n + k
 }
 
@@ -334,15 +334,15 @@ func FuzzPeer(f *testing.F) {
 	f.Add(append(bytes.Clone(along), joinFrames(kindData, "0123456789", kindData, "abcdef", kindData, "xxxxx")...), uint16(256+63))
 	f.Fuzz(func(t *testing.T, b []byte, cut uint16) {
 		d := &Domain{peers: make([]*endpoint, 2), epoll: -1, timer: timer{fd: -1, ticked: time.Now()}, clock: time.Now,
-			options: options(cut>>8) & optionChecksum}
+			settings: settings{options: options(cut>>8) & optionChecksum}}
 		d.progress.init(d)
 		d.closed = true // for the timer, which has no socket
 		e := d.endpoint(1)
 		e.state = up
 		dst := make([]byte, 16)
-		e.reads.push(pendingRead{dst: dst, token: 1})
-		e.reads.push(pendingRead{dst: make([]byte, 5), token: 2})
-		e.reads.requested = 2
+		e.reading.reads.push(pendingRead{dst: dst, token: 1})
+		e.reading.reads.push(pendingRead{dst: make([]byte, 5), token: 2})
+		e.reading.reads.requested = 2
 		evs := make([]fabric.Event, 8)
 		token := uint64(2)
 		ended := []bool{true, false, false} // by token
@@ -353,7 +353,7 @@ func FuzzPeer(f *testing.F) {
 			ended[token] = true
 		}
 		for step := int(cut&255) + 1; len(b) > 0 && e.downErr == nil; {
-			if !e.pushes.arrived {
+			if !e.reading.pushes.arrived {
 				b = b[receiveSome(e, b[:min(step, len(b))]):]
 			}
 			if err := e.parseFrames(); err != nil {
@@ -362,17 +362,17 @@ func FuzzPeer(f *testing.F) {
 				}
 				e.markDown(err)
 			}
-			if e.delivered > e.parsed || e.parsed > e.filled || len(d.doneEvents) > int(token) {
-				t.Fatalf("delivered %d, parsed %d, filled %d, %d reads done", e.delivered, e.parsed, e.filled, len(d.doneEvents))
+			if e.in.delivered > e.in.parsed || e.in.parsed > e.in.filled || len(d.doneEvents) > int(token) {
+				t.Fatalf("delivered %d, parsed %d, filled %d, %d reads done", e.in.delivered, e.in.parsed, e.in.filled, len(d.doneEvents))
 			}
 			d.deliver(evs)
-			if e.pushes.arrived && step%2 == 0 {
+			if e.reading.pushes.arrived && step%2 == 0 {
 				token++
 				ended = append(ended, false)
 				if e.readPushed(make([]byte, step%50), token) {
 					end(token)
 				}
-				e.reads.requested = min(e.reads.waiting(), maxReads) // as if the request had gone
+				e.reading.reads.requested = min(e.reading.reads.waiting(), maxReads) // as if the request had gone
 			}
 			d.releaseBorrowed()
 		}

@@ -25,7 +25,7 @@ const (
 // startListening listens on the addresses of the chosen interfaces, maxAddrs at most, and sets the domain's address.
 func (d *Domain) startListening() error {
 	var addrs []netip.AddrPort
-	for _, i := range d.ifaces {
+	for _, i := range d.settings.ifaces {
 		for _, p := range i.prefixes {
 			if len(addrs) == maxAddrs {
 				break
@@ -37,8 +37,8 @@ func (d *Domain) startListening() error {
 			if err != nil {
 				return err
 			}
-			d.listeners = append(d.listeners, fd)
-			if err := d.epollCtl(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN, tagListener, len(d.listeners)-1); err != nil {
+			d.attempts.listeners = append(d.attempts.listeners, fd)
+			if err := d.epollCtl(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN, tagListener, len(d.attempts.listeners)-1); err != nil {
 				return err
 			}
 			addrs = append(addrs, netip.AddrPortFrom(p.Addr(), port))
@@ -70,7 +70,7 @@ func (d *Domain) acceptConnections(listener int) error {
 			continue
 		}
 		if _, err := d.startHandshake(fd, nil, awaitHello, unix.EPOLLIN); err != nil {
-			d.unauthenticated.Remove(fd)
+			d.attempts.unauthenticated.Remove(fd)
 			return err
 		}
 	}
@@ -80,7 +80,7 @@ func (d *Domain) acceptConnections(listener int) error {
 // admit makes room for a connection that was accepted from an address, and closes another one for it if there are too many. It
 // reports false if there is no room: the connection is closed. A rank to which that happens connects again after a while.
 func (d *Domain) admit(fd int, from netip.Addr) bool {
-	drop, full := d.unauthenticated.Add(fd, from, d.now())
+	drop, full := d.attempts.unauthenticated.Add(fd, from, d.now())
 	if !full {
 		return true
 	}
@@ -88,7 +88,9 @@ func (d *Domain) admit(fd int, from netip.Addr) bool {
 		d.noteError(closeFD(fd))
 		return false
 	}
-	i := slices.IndexFunc(d.handshakes, func(hs *handshake) bool { return hs != nil && hs.ep == nil && hs.stream.fd == drop })
-	d.abortHandshake(d.handshakes[i])
+	i := slices.IndexFunc(d.attempts.handshakes, func(hs *handshake) bool {
+		return hs != nil && hs.ep == nil && hs.stream.fd == drop
+	})
+	d.abortHandshake(d.attempts.handshakes[i])
 	return true
 }

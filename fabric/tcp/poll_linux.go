@@ -37,14 +37,14 @@ func (d *Domain) poll(evs []fabric.Event) (int, error) {
 	}
 	for i := 0; i < len(d.active); i++ {
 		switch e := d.active[i]; {
-		case e.delivered < e.parsed: // the program has not taken the messages received before
+		case e.in.delivered < e.in.parsed: // the program has not taken the messages received before
 		case e.receiveFrames():
-			e.idlePolls = 0
-			if e.busyPolls++; e.busyPolls == unwatchAfter {
+			e.polling.idlePolls = 0
+			if e.polling.busyPolls++; e.polling.busyPolls == unwatchAfter {
 				d.unwatch(e)
 			}
 		default:
-			if e.idlePolls++; e.idlePolls > maxIdlePolls {
+			if e.polling.idlePolls++; e.polling.idlePolls > maxIdlePolls {
 				d.deactivate(e)
 			}
 		}
@@ -70,10 +70,18 @@ func (d *Domain) poll(evs []fabric.Event) (int, error) {
 	return n, err
 }
 
+// releaseBorrowed ends the validity of the messages that the last Poll returned.
+func (d *Domain) releaseBorrowed() {
+	for _, e := range d.borrowed {
+		e.in.endBorrowing(&d.buffers)
+	}
+	d.borrowed = d.borrowed[:0]
+}
+
 // markReady adds an endpoint that has something to return to Domain.ready.
 func (d *Domain) markReady(e *endpoint) {
-	if !e.inReady {
-		e.inReady = true
+	if !e.polling.ready {
+		e.polling.ready = true
 		d.ready = append(d.ready, e)
 	}
 }
@@ -90,10 +98,8 @@ func (d *Domain) deliver(evs []fabric.Event) int {
 			d.ready = append(d.ready, e) // behind the others
 			continue
 		}
-		e.inReady = false
-		if e.delivered == e.filled && !e.borrowed {
-			e.releaseBuffer()
-		}
+		e.polling.ready = false
+		e.in.releaseEmpty(&d.buffers)
 	}
 	return n
 }
@@ -121,26 +127,26 @@ func (d *Domain) Arm() (int, bool, error) {
 
 // deliver fills evs with messages, and with PeerDown after the last one.
 func (e *endpoint) deliver(evs []fabric.Event) int {
-	if e.pushes.arrived && e.delivered == e.parsed && !e.borrowed {
+	if e.reading.pushes.arrived && e.in.delivered == e.in.parsed && !e.in.borrowed {
 		e.dropPushed() // the message before it was returned by an earlier Poll, so the Read did not come in time
 	}
 	n := 0
-	for n < len(evs) && e.delivered < e.parsed {
-		k, size := storedFrame(e.buf[e.delivered:])
-		at := e.delivered + headerBytes
-		e.delivered = at + size
+	for n < len(evs) && e.in.delivered < e.in.parsed {
+		k, size := storedFrame(e.in.buf[e.in.delivered:])
+		at := e.in.delivered + headerBytes
+		e.in.delivered = at + size
 		if k != kindMessage {
 			continue
 		}
 		ev := &evs[n] // field by field: the others are not used here, and clearing them costs time
-		ev.Kind, ev.Peer, ev.Data, ev.Err = fabric.Message, e.peer, e.buf[at:at+size:at+size], nil
+		ev.Kind, ev.Peer, ev.Data, ev.Err = fabric.Message, e.peer, e.in.buf[at:at+size:at+size], nil
 		n++
-		if !e.borrowed {
-			e.borrowed = true
+		if !e.in.borrowed {
+			e.in.borrowed = true
 			e.d.borrowed = append(e.d.borrowed, e)
 		}
 	}
-	if n < len(evs) && e.delivered == e.parsed && e.downErr != nil && !e.downReported {
+	if n < len(evs) && e.in.delivered == e.in.parsed && e.downErr != nil && !e.downReported {
 		e.downReported = true
 		evs[n] = fabric.Event{Kind: fabric.PeerDown, Peer: e.peer, Err: e.downErr}
 		n++
@@ -150,5 +156,5 @@ func (e *endpoint) deliver(evs []fabric.Event) int {
 
 // hasEvents reports whether deliver has more to return.
 func (e *endpoint) hasEvents() bool {
-	return e.delivered < e.parsed || e.pushes.arrived || e.downErr != nil && !e.downReported
+	return e.in.delivered < e.in.parsed || e.reading.pushes.arrived || e.downErr != nil && !e.downReported
 }

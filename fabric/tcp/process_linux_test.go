@@ -44,11 +44,11 @@ const shortTimeout = time.Second
 func shortenTimeout(d *Domain) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.timeout, d.timer.slowTick = shortTimeout, shortTimeout/10
+	d.settings.timeout, d.timer.slowTick = shortTimeout, shortTimeout/10
 	err := d.timer.setInterval(d.timer.slowTick)
 	for _, e := range d.endpoints {
 		if e.stream.open() {
-			err = errors.Join(err, setOptions(e.stream.fd, d.timeout, d.socketBuffer))
+			err = errors.Join(err, setOptions(e.stream.fd, d.settings.timeout, d.settings.socketBuffer))
 		}
 	}
 	return err

@@ -81,7 +81,7 @@ func (p *progress) run() {
 // connections again.
 func (d *Domain) makeProgress() bool {
 	for i := range d.ready { // pushed memory blocks what is behind it, and it is too late to read it
-		if e := d.ready[i]; e.pushes.arrived {
+		if e := d.ready[i]; e.reading.pushes.arrived {
 			e.dropPushed()
 		}
 	}

@@ -60,8 +60,8 @@ func wantCause(t *testing.T, err error, want string) {
 func (e *endpoint) stalledSample() *tcpflow.Sample {
 	s := &tcpflow.Sample{Queued: 100_000, TCPInfo: unix.TCPInfo{State: 1, Unacked: 1, Retransmits: 3, Snd_wnd: 60_000,
 		Snd_mss: 8948, Pmtu: 9000}}
-	e.flow.Observe(s, e.flow.Since(), 0) // as many packets have arrived as it says
-	s.Busy_time = 1e12                   // microseconds: there is something to acknowledge all the time
+	e.conn.flow.Observe(s, e.conn.flow.Since(), 0) // as many packets have arrived as it says
+	s.Busy_time = 1e12                             // microseconds: there is something to acknowledge all the time
 	return s
 }
 
@@ -72,9 +72,9 @@ func TestNoProgress(t *testing.T) {
 	judge := func(stalled time.Duration) (attempt bool) {
 		ds[0].mu.Lock()
 		defer ds[0].mu.Unlock()
-		s, now := e.stalledSample(), e.flow.Since().Add(stalled)
-		e.judge(s, e.flow.Observe(s, now, 0), now)
-		return e.attempt != nil
+		s, now := e.stalledSample(), e.conn.flow.Since().Add(stalled)
+		e.judge(s, e.conn.flow.Observe(s, now, 0), now)
+		return e.conn.attempt != nil
 	}
 	if judge(testTimeout/suspectFraction - 1) {
 		t.Error("another connection is tried too early")
@@ -109,8 +109,8 @@ func testToldOfStall(t *testing.T, client bool) {
 	ds, e := helloPair(t)
 	other := ds[1].peers[0]
 	ds[0].mu.Lock()
-	s, now := e.stalledSample(), e.flow.Since().Add(testTimeout/suspectFraction)
-	stalled := e.flow.Observe(s, now, 0)
+	s, now := e.stalledSample(), e.conn.flow.Since().Add(testTimeout/suspectFraction)
+	stalled := e.conn.flow.Observe(s, now, 0)
 	if client {
 		e.judge(s, stalled, now)
 	}
@@ -129,8 +129,8 @@ func testToldOfStall(t *testing.T, client bool) {
 	})
 	ds[0].mu.Lock()
 	s = e.stalledSample()
-	if e.told {
-		e.flow.Observe(s, e.flow.Since().Add(testTimeout), 0)
+	if e.conn.told {
+		e.conn.flow.Observe(s, e.conn.flow.Since().Add(testTimeout), 0)
 		e.notReached()
 	} else {
 		t.Error("the peer is not told")
@@ -157,12 +157,12 @@ func TestUntoldOfStall(t *testing.T) {
 	defer ds[0].mu.Unlock()
 	now := time.Now()
 	for _, told := range []bool{true, false} {
-		e.flow, e.told = vainFlow(now), told
-		if e.judge(e.stalledSample(), testTimeout/suspectFraction, now); (e.attempt == nil) != told {
-			t.Errorf("told %v, attempt %v", told, e.attempt != nil)
+		e.conn.flow, e.conn.told = vainFlow(now), told
+		if e.judge(e.stalledSample(), testTimeout/suspectFraction, now); (e.conn.attempt == nil) != told {
+			t.Errorf("told %v, attempt %v", told, e.conn.attempt != nil)
 		}
 	}
-	if e.stalled() != optionStalled {
+	if e.conn.stalled() != optionStalled {
 		t.Error("the peer is not told")
 	}
 }
@@ -172,15 +172,16 @@ func TestLostWhileStalled(t *testing.T) {
 	ds, e := helloPair(t)
 	other := ds[1].peers[0]
 	ds[0].mu.Lock()
-	e.flow = vainFlow(time.Now())
-	e.flow.Observe(e.stalledSample(), e.flow.Since().Add(testTimeout), 0)
-	e.told, e.broken = true, errSilent
-	wantCause(t, fmt.Errorf("%w: %w", fabric.ErrPeerDown, e.lostReason(nil)), "no other connection was made within 1h0m0s: "+
+	e.conn.flow = vainFlow(time.Now())
+	e.conn.flow.Observe(e.stalledSample(), e.conn.flow.Since().Add(testTimeout), 0)
+	e.conn.told, e.conn.broken = true, errSilent
+	reason := e.conn.lostReason(nil, e.d.now(), e.d.settings.timeout)
+	wantCause(t, fmt.Errorf("%w: %w", fabric.ErrPeerDown, reason), "no other connection was made within 1h0m0s: "+
 		"connection timed out: its host answers, but long packets do not arrive")
 	ds[0].mu.Unlock()
 	ds[1].mu.Lock()
-	other.noteStalls(false, true)
-	other.broken = errClosed
+	other.conn.noteStalls(false, true, other.d.now())
+	other.conn.broken = errClosed
 	other.lost(nil)
 	ds[1].mu.Unlock()
 	down := awaitLost(t, ds)[1]
@@ -196,10 +197,10 @@ func TestHeard(t *testing.T) {
 		ds[1].mu.Lock()
 		defer ds[1].mu.Unlock()
 		other.checkResponds(time.Now())
-		return other.isUnheard()
+		return other.conn.isUnheard(other.d.now(), other.d.settings.timeout)
 	}
 	ds[1].mu.Lock()
-	other.noteStalls(false, true)
+	other.conn.noteStalls(false, true, other.d.now())
 	ds[1].mu.Unlock()
 	if !is() {
 		t.Error("it is void after a short message")
@@ -216,7 +217,7 @@ func TestHeard(t *testing.T) {
 	}
 	ds[1].mu.Lock()
 	defer ds[1].mu.Unlock()
-	if other.unheard = time.Now().Add(-2 * testTimeout); other.isUnheard() {
+	if other.conn.unheard = time.Now().Add(-2 * testTimeout); other.conn.isUnheard(other.d.now(), other.d.settings.timeout) {
 		t.Error("it is not void after a while")
 	}
 }
@@ -226,13 +227,13 @@ func TestSlowProgress(t *testing.T) {
 	ds, e := helloPair(t)
 	ds[0].mu.Lock()
 	defer ds[0].mu.Unlock()
-	now, s := e.flow.Since(), e.stalledSample()
+	now, s := e.conn.flow.Since(), e.stalledSample()
 	s.Bytes_acked = 1 << 20
 	for range 100 {
 		now = now.Add(testTimeout / 10)
 		s.Bytes_acked++
-		if e.judge(s, e.flow.Observe(s, now, 0), now); e.attempt != nil || e.state != up {
-			t.Fatalf("attempt %v, state %v", e.attempt != nil, e.state)
+		if e.judge(s, e.conn.flow.Observe(s, now, 0), now); e.conn.attempt != nil || e.state != up {
+			t.Fatalf("attempt %v, state %v", e.conn.attempt != nil, e.state)
 		}
 	}
 }
@@ -244,14 +245,14 @@ func TestStoppedWhileStalled(t *testing.T) {
 	d := ds[0]
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	now, s := e.flow.Since(), e.stalledSample()
+	now, s := e.conn.flow.Since(), e.stalledSample()
 	for range 100 {
 		now = now.Add(testTimeout / suspectFraction)
 		for range 2 {
-			if e.judge(s, e.flow.Observe(s, now, 0), now); e.attempt == nil || e.state != up {
-				t.Fatalf("attempt %v, state %v", e.attempt != nil, e.state)
+			if e.judge(s, e.conn.flow.Observe(s, now, 0), now); e.conn.attempt == nil || e.state != up {
+				t.Fatalf("attempt %v, state %v", e.conn.attempt != nil, e.state)
 			}
-			e.attempt.phase, e.attempt.deadline = awaitChallenge, now // the other process does not run, and the attempt ends
+			e.conn.attempt.phase, e.conn.attempt.deadline = awaitChallenge, now // the other process does not run, and the attempt ends
 		}
 		d.checkDeadlines(now.Add(1))
 	}
@@ -272,12 +273,12 @@ func TestConnectionsInVain(t *testing.T) {
 	ds[0].mu.Lock()
 	now := time.Now()
 	for _, wait := range []time.Duration{2 * minBackoff, 4 * minBackoff} {
-		e.flow = vainFlow(now.Add(-testTimeout / 2))
-		if e.reconnect(errClosed); e.state != up || e.attempt != nil || e.backoff != wait {
-			t.Errorf("state %v, attempt %v, the next one in %v instead of %v", e.state, e.attempt != nil, e.backoff, wait)
+		e.conn.flow = vainFlow(now.Add(-testTimeout / 2))
+		if e.reconnect(errClosed); e.state != up || e.conn.attempt != nil || e.conn.backoff != wait {
+			t.Errorf("state %v, attempt %v, the next one in %v instead of %v", e.state, e.conn.attempt != nil, e.conn.backoff, wait)
 		}
 	}
-	e.flow = vainFlow(now.Add(-testTimeout))
+	e.conn.flow = vainFlow(now.Add(-testTimeout))
 	e.reconnect(errClosed)
 	ds[0].mu.Unlock()
 	if err := awaitLost(t, ds)[0]; !errors.Is(err, fabric.ErrPeerDown) ||

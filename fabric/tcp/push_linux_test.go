@@ -200,7 +200,7 @@ func TestPushDropped(t *testing.T) {
 	holdOff := func() int {
 		ds[0].mu.Lock()
 		defer ds[0].mu.Unlock()
-		return sender.pushes.holdOff
+		return sender.reading.pushes.holdOff
 	}
 	waittest.Poll(t, "the sender pushes nothing", func() bool {
 		if ev := pollOne(t, ds[0]); ev.Kind != 0 {
@@ -286,7 +286,7 @@ func TestPushFragmented(t *testing.T) {
 			e := d.peers[1]
 			wait := func() fabric.Event { return pollUntil(t, d, func() bool { return false }) }
 			write(t, c, stream[:cut])
-			ev := pollUntil(t, d, locked(d, func() bool { return e.filled-e.delivered == cut })) // the first part was received
+			ev := pollUntil(t, d, locked(d, func() bool { return e.in.filled-e.in.delivered == cut })) // the first part was received
 			write(t, c, stream[cut:])
 			if ev.Kind == 0 {
 				ev = wait()
@@ -294,7 +294,7 @@ func TestPushFragmented(t *testing.T) {
 			if string(ev.Data) != "push" {
 				t.Fatalf("cut at %d: %+v", cut, ev)
 			}
-			here := locked(d, func() bool { return e.pushes.arrived })() // otherwise the Read would send a request
+			here := locked(d, func() bool { return e.reading.pushes.arrived })() // otherwise the Read would send a request
 			go func() {
 				if got := make([]byte, len(asked)); here && want > len(text) {
 					_, err := io.ReadFull(c, got)
@@ -394,7 +394,7 @@ func TestPushShorter(t *testing.T) {
 			t.Fatalf("%+v", ev)
 		}
 	}
-	if arrived := locked(ds[1], func() bool { return es[1].(*endpoint).pushes.arrived }); !arrived() {
+	if arrived := locked(ds[1], func() bool { return es[1].(*endpoint).reading.pushes.arrived }); !arrived() {
 		t.Fatal("nothing was pushed")
 	}
 	done, err := es[1].Read(in, near, far.Remote, 1)
@@ -441,7 +441,7 @@ func TestPushReleased(t *testing.T) {
 		t.Fatal(err)
 	}
 	ds[0].mu.Lock()
-	unsent := len(es[0].(*endpoint).outBody)
+	unsent := len(es[0].(*endpoint).out.body)
 	ds[0].mu.Unlock()
 	if unsent == 0 {
 		t.Fatal("all of it was sent immediately")
@@ -560,12 +560,12 @@ func TestChangedMemory(t *testing.T) {
 					write(t, c, first)
 				}
 				if cut > 0 {
-					pollUntil(t, d, locked(d, func() bool { return len(e.memory.into) == cut }))
+					pollUntil(t, d, locked(d, func() bool { return len(e.reading.memory.into) == cut }))
 					write(t, c, []byte(text[len(text)-cut:]))
 				}
 				var ev fabric.Event
 				if !done {
-					ev = pollUntil(t, d, locked(d, func() bool { return d.mismatches > 0 }))
+					ev = pollUntil(t, d, locked(d, func() bool { return d.stats.mismatches > 0 }))
 				}
 				complete := done || ev.Kind == fabric.Done && ev.Err == nil
 				_, changed := d.Reconnects()

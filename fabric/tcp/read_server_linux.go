@@ -2,7 +2,6 @@ package tcp
 
 import (
 	"fmt"
-	"runtime/debug"
 
 	"golang.org/x/sys/unix"
 
@@ -50,7 +49,7 @@ func (e *endpoint) handleRead(b []byte) error {
 	return nil
 }
 
-// serveNext adds the next frame of the Reads of the peer to outHead and outBody. It returns false if there is no such Read.
+// serveNext sets head and body of out to the next frame of the Reads of the peer. It returns false if there is no such Read.
 func (e *endpoint) serveNext() bool {
 	s := &e.serving
 	if s.count == 0 {
@@ -58,18 +57,18 @@ func (e *endpoint) serveNext() bool {
 	}
 	x := &s.queue[s.first]
 	n := min(len(x.rest), chunkBytes)
-	sum, errno := e.sumOfMemory(x.rest[:n])
+	sum, errno := e.framing.sumOfMemory(x.rest[:n])
 	if errno != 0 {
 		e.unmapped(errno)
 		return false
 	}
-	e.outHead = e.headBuf[:headerBytes]
+	e.out.head = e.out.headBuf[:headerBytes]
 	if x.key == 0 || e.d.regions.slot(x.key) == nil {
-		e.putHeader(e.outHead, kindRefusal, 0, 0)
+		e.framing.header(e.out.head, kindRefusal, 0, 0)
 		x.rest = nil
 	} else {
-		e.outBody, e.outKey, x.rest = x.rest[:n], x.key, x.rest[n:]
-		e.putHeader(e.outHead, kindData, n, sum)
+		e.out.body, e.out.bodyKey, x.rest = x.rest[:n], x.key, x.rest[n:]
+		e.framing.header(e.out.head, kindData, n, sum)
 	}
 	s.more = len(x.rest) > 0
 	if !s.more {
@@ -78,28 +77,6 @@ func (e *endpoint) serveNext() bool {
 		s.count--
 	}
 	return true
-}
-
-// sumOfMemory returns the checksum of registered memory, or 0 if there are none. If the memory is not mapped any more, the error
-// is EFAULT, as that of a system call.
-func (e *endpoint) sumOfMemory(b []byte) (sum uint32, errno unix.Errno) {
-	if !e.checked {
-		return 0, 0
-	}
-	defer recoverFault(debug.SetPanicOnFault(true), &errno)
-	return addSum(0, b), 0
-}
-
-// recoverFault is deferred: it makes an access to memory that is not mapped the error EFAULT, as that of a system call. before is
-// what debug.SetPanicOnFault(true) has returned.
-func recoverFault(before bool, errno *unix.Errno) {
-	debug.SetPanicOnFault(before)
-	if x := recover(); x != nil {
-		if _, ok := x.(interface{ Addr() uintptr }); !ok {
-			panic(x)
-		}
-		*errno = unix.EFAULT
-	}
 }
 
 // unmapped is called when the peer reads memory that was unmapped in spite of its registration.

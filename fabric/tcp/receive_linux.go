@@ -21,11 +21,11 @@ const (
 // bytes go to its memory, without a copy.
 func (e *endpoint) receiveFrames() bool {
 	moved := 0
-	m := &e.memory
-	for moved < maxReceiveBytes && e.stream.open() && e.downErr == nil && !e.pushes.arrived {
-		room := e.recvRoom()
-		if len(m.into) != 0 || e.reads.requested > 0 && m.skip == 0 {
-			room = room[:min(len(room), max(readAhead, e.missingBytes()))]
+	m := &e.reading.memory
+	for moved < maxReceiveBytes && e.stream.open() && e.downErr == nil && !e.reading.pushes.arrived {
+		room := e.in.room(&e.d.buffers)
+		if len(m.into) != 0 || e.reading.reads.requested > 0 && m.skip == 0 {
+			room = room[:min(len(room), max(readAhead, e.in.missing()))]
 		}
 		if len(room) == 0 {
 			break // the program has to take some first
@@ -51,7 +51,7 @@ func (e *endpoint) receiveFrames() bool {
 			e.skipMemory(room[:k])
 			n -= k
 		}
-		e.filled += n
+		e.in.filled += n
 		if !e.parseOrMarkDown() {
 			return true
 		}
@@ -59,9 +59,7 @@ func (e *endpoint) receiveFrames() bool {
 			break
 		}
 	}
-	if e.filled == e.delivered && !e.borrowed {
-		e.releaseBuffer()
-	}
+	e.in.releaseEmpty(&e.d.buffers)
 	if e.stream.hasMore() {
 		e.d.addBuffered(e)
 	}
@@ -70,16 +68,16 @@ func (e *endpoint) receiveFrames() bool {
 
 // receiveParts receives into the memory of a Read, if one is in progress, and then into room. asked is how much it had room for.
 func (e *endpoint) receiveParts(room []byte) (n, asked int, errno unix.Errno) {
-	into := e.memory.into
+	into := e.reading.memory.into
 	if len(into) == 0 {
 		n, errno = e.stream.receive(room)
 		return n, len(room), errno
 	}
-	if e.sentSinceQuickAck && e.needsQuickAck() {
+	if e.sentSinceQuickAck && e.reading.needsQuickAck() {
 		e.sentSinceQuickAck = false
 		requestQuickAck(e.stream.fd)
 	}
-	if len(into) > maxPiece && e.memory.verify {
+	if len(into) > maxPiece && e.reading.memory.verify {
 		n, errno = e.stream.receive(into[:maxPiece])
 		return n, maxPiece, errno
 	}
@@ -87,21 +85,12 @@ func (e *endpoint) receiveParts(room []byte) (n, asked int, errno unix.Errno) {
 	return n, len(into) + len(room), errno
 }
 
-// missingBytes returns how many bytes of the next frame are missing. It returns 0 if not even its header is complete.
-func (e *endpoint) missingBytes() int {
-	if e.filled-e.parsed < headerBytes {
-		return 0
-	}
-	_, n := storedFrame(e.buf[e.parsed:]) // parseFrames has accepted it
-	return headerBytes + n - (e.filled - e.parsed)
-}
-
 // parseOrMarkDown parses frames. If they are corrupt it marks the peer as down and returns false. If a checksum does not match
 // it makes the connection again, and also returns false.
 func (e *endpoint) parseOrMarkDown() bool {
 	switch err := e.parseFrames(); {
 	case err == nil:
-		if e.state == closing && e.out.acked == e.out.end {
+		if e.state == closing && e.out.kept.acked == e.out.kept.end {
 			e.closeSocket()
 		}
 		return true
@@ -115,41 +104,41 @@ func (e *endpoint) parseOrMarkDown() bool {
 
 // parseFrames parses the frames that have been received. Messages stay in buf; the others are handled immediately.
 func (e *endpoint) parseFrames() error {
-	checked := e.checked
-	if e.memory.mismatch {
+	checked := e.framing.checked
+	if e.reading.memory.mismatch {
 		return errChecksum
 	}
-	for e.downErr == nil && !e.pushes.arrived {
-		f, ok, err := parseFrame(e.buf[e.parsed:e.filled], checked)
+	for e.downErr == nil && !e.reading.pushes.arrived {
+		f, ok, err := parseFrame(e.in.buf[e.in.parsed:e.in.filled], checked)
 		if err != nil || !ok {
 			return err
 		}
-		at := e.parsed + headerBytes
-		if err := e.out.acknowledge(f.ack); err != nil {
+		at := e.in.parsed + headerBytes
+		if err := e.out.kept.acknowledge(f.ack); err != nil {
 			return err
 		}
 		if f.kind == kindData {
-			if err := e.handleData(e.buf[at:e.filled], f.length, f.sum); err != nil {
+			if err := e.handleData(e.in.buf[at:e.in.filled], f.length, f.sum); err != nil {
 				return err
 			}
-			if f.length >= e.filled-at { // the rest of the frame goes to the Read's memory, not to buf
-				e.filled = e.parsed
+			if f.length >= e.in.filled-at { // the rest of the frame goes to the Read's memory, not to buf
+				e.in.dropPartial()
 				return nil
 			}
-			e.skipFrame(f.length)
+			e.in.skip(f.length)
 			continue
 		}
-		if f.length > e.filled-at {
+		if f.length > e.in.filled-at {
 			return nil
 		}
-		body := e.buf[at:][:f.length]
+		body := e.in.buf[at:][:f.length]
 		if checked && f.sum != addSum(0, body) {
 			return errChecksum
 		}
 		if f.kind == kindMessage && e.state != closing {
 			e.countReceived(headerBytes + f.length)
 			e.d.markReady(e)
-			e.parsed = at + f.length
+			e.in.parsed = at + f.length
 			continue
 		}
 		if f.kind == kindPush { // it remains at parsed until its memory is taken
@@ -162,7 +151,7 @@ func (e *endpoint) parseFrames() error {
 		if err := e.handleFrame(f, body); err != nil {
 			return err
 		}
-		e.skipFrame(f.length)
+		e.in.skip(f.length)
 	}
 	return nil
 }
@@ -177,11 +166,11 @@ func (e *endpoint) handleFrame(f frame, body []byte) error {
 	case kindRefusal:
 		return e.handleRefusal()
 	case kindDropped:
-		e.pushes.holdOff = holdOffMessages
+		e.reading.pushes.holdOff = holdOffMessages
 	case kindAddress:
 		return e.handleAddress(body)
 	case kindShutdown:
-		e.received += headerBytes
+		e.framing.received += headerBytes
 		e.sendControl(kindAck, nil) // if it is lost with the connection, the peer connects again, and gets labelEnded
 		if e.state != closing {
 			e.markDown(fmt.Errorf("tcp: peer %d: %w", e.peer, fabric.ErrPeerClosed))
@@ -193,23 +182,9 @@ func (e *endpoint) handleFrame(f frame, body []byte) error {
 // countReceived counts a message of n bytes with its header as received. The peer need not keep it any longer, and learns that
 // with the next frame, or by a frame of its own after ackBytes.
 func (e *endpoint) countReceived(n int) {
-	e.received += uint64(n)
-	e.mismatches = 0
-	if e.received-e.ackSent >= ackBytes {
+	e.framing.received += uint64(n)
+	e.conn.mismatches = 0
+	if e.framing.received-e.framing.ackSent >= ackBytes {
 		e.sendControl(kindAck, nil)
 	}
-}
-
-// skipFrame advances parsed behind a frame with a body of n bytes that has been handled.
-func (e *endpoint) skipFrame(n int) {
-	if e.filled == e.parsed {
-		return // the connection has ended meanwhile
-	}
-	end := e.parsed + headerBytes + n
-	if e.delivered == e.parsed {
-		e.delivered = end
-	} else { // behind messages that have not been delivered yet
-		frame{kind: kindSkip, length: n}.put(e.buf[e.parsed:], false)
-	}
-	e.parsed = end
 }

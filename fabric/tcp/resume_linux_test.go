@@ -46,7 +46,7 @@ type side struct {
 func (s *side) hurry() {
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
-	for _, hs := range s.d.handshakes {
+	for _, hs := range s.d.attempts.handshakes {
 		if hs == nil || hs.ep == nil || hs.phase == connecting {
 			continue
 		}
@@ -273,14 +273,14 @@ func describe(d *Domain) string {
 	now := time.Now()
 	for _, e := range d.endpoints {
 		fmt.Fprintf(&b, "\n%d with peer %d: %s, socket %d, sent %d of %d bytes, %d acknowledged, received %d", d.self, e.peer,
-			states[e.state], e.stream.fd, e.out.sent, e.out.end, e.out.acked, e.received)
+			states[e.state], e.stream.fd, e.out.kept.sent, e.out.kept.end, e.out.kept.acked, e.framing.received)
 		if e.connecting() {
-			fmt.Fprintf(&b, ", connecting: attempt %v, or in %v, lost in %v", e.attempt != nil, e.retryAt.Sub(now),
-				e.giveUpAt.Sub(now))
+			fmt.Fprintf(&b, ", connecting: attempt %v, or in %v, lost in %v", e.conn.attempt != nil, e.conn.retryAt.Sub(now),
+				e.conn.giveUpAt.Sub(now))
 		}
-		fmt.Fprintf(&b, "; broken: %v, last error: %v, down: %v", e.broken, e.lastErr, e.downErr)
+		fmt.Fprintf(&b, "; broken: %v, last error: %v, down: %v", e.conn.broken, e.conn.lastErr, e.downErr)
 	}
-	for _, hs := range d.handshakes {
+	for _, hs := range d.attempts.handshakes {
 		if hs != nil {
 			fmt.Fprintf(&b, "\n%d: handshake, client %v, waits for %s since %v, for another %v", d.self, hs.ep != nil,
 				phases[hs.phase], now.Sub(hs.started), hs.deadline.Sub(now))
@@ -440,13 +440,13 @@ func TestRetained(t *testing.T) {
 		}
 	}
 	e.d.mu.Lock()
-	kept := e.out.end - e.out.acked
+	kept := e.out.kept.end - e.out.kept.acked
 	e.d.mu.Unlock()
 	if kept > maxRetained || sent < 100 {
 		t.Fatalf("%d bytes of %d messages are kept", kept, sent)
 	}
 	cut.Store(false)
-	isFree := locked(e.d, func() bool { return e.out.ring == nil })
+	isFree := locked(e.d, func() bool { return e.out.kept.ring == nil })
 	state := func() string {
 		return fmt.Sprintf("%d of %d messages have arrived, memory is free: %v", sides[1].got, sent, isFree())
 	}

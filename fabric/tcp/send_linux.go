@@ -36,10 +36,10 @@ func (e *endpoint) Send(header, payload []byte) error {
 func (e *endpoint) SendLater(header, payload []byte) (kept bool, err error) {
 	e.d.mu.Lock()
 	n := headerBytes + len(header) + len(payload)
-	later := n <= longestDeferred && e.out.unsent()+n <= maxDeferred
-	first := !e.deferred
+	later := n <= longestDeferred && e.out.kept.unsent()+n <= maxDeferred
+	first := !e.out.deferred
 	err = e.send(header, payload, later)
-	kept = later && e.deferred && err == nil
+	kept = later && e.out.deferred && err == nil
 	if kept && first {
 		e.d.progress.soon()
 	}
@@ -50,7 +50,7 @@ func (e *endpoint) SendLater(header, payload []byte) (kept bool, err error) {
 // Flush sends what SendLater has kept.
 func (e *endpoint) Flush() {
 	e.d.mu.Lock()
-	if e.deferred {
+	if e.out.deferred {
 		e.flush()
 	}
 	e.d.mu.Unlock()
@@ -68,7 +68,7 @@ func (e *endpoint) send(header, payload []byte, later bool) error {
 		return e.stateError()
 	case e.self():
 		return e.sendSelf(header, payload)
-	case headerBytes+n > e.out.room()-headerBytes: // a shutdown always fits
+	case headerBytes+n > e.out.kept.room()-headerBytes: // a shutdown always fits
 		return fabric.ErrAgain
 	}
 	direct := !later && e.stream.open() && !e.hasUnsent()
@@ -77,54 +77,40 @@ func (e *endpoint) send(header, payload []byte, later bool) error {
 	var errno unix.Errno
 	if n <= maxJoined {
 		b = append(append(b, header...), payload...)
-		e.putHeader(b, kindMessage, n, e.sumOf(b[headerBytes:]))
+		e.framing.header(b, kindMessage, n, e.framing.sum(b[headerBytes:]))
 		if direct {
 			sent, errno = e.stream.send(b)
 		}
-		e.out.add(b)
+		e.out.kept.add(b)
 	} else {
-		sum := e.sumOf(header)
-		if e.checked {
+		sum := e.framing.sum(header)
+		if e.framing.checked {
 			sum = addSum(sum, payload)
 		}
-		e.putHeader(b, kindMessage, n, sum)
+		e.framing.header(b, kindMessage, n, sum)
 		if direct {
 			sent, errno = e.stream.sendParts(&[maxParts][]byte{b, header, payload}, false)
 		}
-		e.out.add(b)
-		e.out.add(header)
-		e.out.add(payload)
+		e.out.kept.add(b)
+		e.out.kept.add(header)
+		e.out.kept.add(payload)
 	}
 	if direct {
 		e.sentSinceQuickAck = true
 		e.noteSendError(errno)
 	}
 	if sent == headerBytes+n {
-		e.out.sent = e.out.end
+		e.out.kept.sent = e.out.kept.end
 		return nil
 	}
-	e.out.sent += uint64(sent)
+	e.out.kept.sent += uint64(sent)
 	e.d.addUnsent(e)
 	if later {
-		e.deferred = true
-	} else if e.deferred {
+		e.out.deferred = true
+	} else if e.out.deferred {
 		e.flush()
 	}
 	return nil
-}
-
-// putHeader writes the header of a frame to b. It acknowledges what has been received.
-func (e *endpoint) putHeader(b []byte, k kind, length int, sum uint32) {
-	frame{k, length, uint32(e.received), sum}.put(b, e.checked)
-	e.ackSent = e.received
-}
-
-// sumOf returns the checksum of the body of a frame, or 0 if there are none.
-func (e *endpoint) sumOf(body []byte) uint32 {
-	if !e.checked {
-		return 0
-	}
-	return addSum(0, body)
 }
 
 // stateError returns why nothing can be sent.
@@ -138,19 +124,13 @@ func (e *endpoint) stateError() error {
 // noteSendError is called with the error of a system call that sends. Receiving reports it, after what the peer has sent
 // before.
 func (e *endpoint) noteSendError(errno unix.Errno) {
-	if errno != 0 && errno != unix.EAGAIN && e.lastErr == nil {
-		e.lastErr = e.stream.cause(errno)
+	if errno != 0 && errno != unix.EAGAIN && e.conn.lastErr == nil {
+		e.conn.lastErr = e.stream.cause(errno)
 	}
 }
 
 // hasUnsent reports whether something has to be sent before the next message.
-func (e *endpoint) hasUnsent() bool {
-	return e.out.sent != e.out.end || len(e.outBody) != 0 || len(e.outHead) != 0 || len(e.control) != 0 || e.stream.hasRecords()
-}
-
-// maxControl is the most that is kept of frames that are neither messages nor answers: the requests of all Reads, and a few
-// others.
-const maxControl = 2*maxReads*(headerBytes+requestBytes) + headerBytes + maxAddressBytes
+func (e *endpoint) hasUnsent() bool { return !e.out.empty() || e.stream.hasRecords() }
 
 // sendControl sends a frame that is not sent again if the connection breaks. It returns false if there is no room.
 func (e *endpoint) sendControl(k kind, body []byte) bool {
@@ -159,11 +139,11 @@ func (e *endpoint) sendControl(k kind, body []byte) bool {
 	}
 	n := headerBytes + len(body)
 	direct := !e.hasUnsent()
-	if !direct && len(e.control)+n > maxControl {
+	if !direct && len(e.out.control)+n > maxControl {
 		return false
 	}
 	b := append(e.d.scratch[:headerBytes], body...)
-	e.putHeader(b, k, len(body), e.sumOf(body))
+	e.framing.header(b, k, len(body), e.framing.sum(body))
 	if direct {
 		e.sentSinceQuickAck = true
 		sent, errno := e.stream.send(b)
@@ -172,10 +152,7 @@ func (e *endpoint) sendControl(k kind, body []byte) bool {
 			return true
 		}
 	}
-	if len(e.control) == 0 {
-		e.controlAt = e.out.end
-	}
-	e.control = append(e.control, b...)
+	e.out.addControl(b)
 	e.d.addUnsent(e)
 	return true
 }
@@ -183,8 +160,8 @@ func (e *endpoint) sendControl(k kind, body []byte) bool {
 // sendShutdown sends kindShutdown behind all messages.
 func (e *endpoint) sendShutdown() {
 	var b [headerBytes]byte
-	e.putHeader(b[:], kindShutdown, 0, 0)
-	e.out.add(b[:])
+	e.framing.header(b[:], kindShutdown, 0, 0)
+	e.out.kept.add(b[:])
 	e.d.addUnsent(e)
 	e.flush()
 }
@@ -192,16 +169,16 @@ func (e *endpoint) sendShutdown() {
 // flush sends what is unsent, as far as the kernel takes it, and reports whether it took anything.
 func (e *endpoint) flush() bool {
 	moved := 0
-	e.deferred = false
+	e.out.deferred = false
 	for moved < maxFlushBytes && e.stream.open() {
-		if len(e.outBody) == 0 && len(e.control) == 0 && e.out.unsent() == 0 {
+		if len(e.out.body) == 0 && len(e.out.control) == 0 && e.out.kept.unsent() == 0 {
 			e.serveNext()
 		}
 		if !e.hasUnsent() {
 			break
 		}
-		parts := e.nextParts()
-		n, errno := e.stream.sendParts(&parts, e.serving.more && e.out.unsent() == 0)
+		parts := e.out.next()
+		n, errno := e.stream.sendParts(&parts, e.serving.more && e.out.kept.unsent() == 0)
 		if errno != 0 {
 			if errno == unix.EFAULT {
 				e.unmapped(errno)
@@ -211,50 +188,16 @@ func (e *endpoint) flush() bool {
 		}
 		moved += n
 		e.sentSinceQuickAck = true
-		e.advanceUnsent(n)
+		e.out.advance(n)
 	}
 	e.sendRequests()
 	return moved > 0
 }
 
-// nextParts returns what is to be sent next.
-func (e *endpoint) nextParts() (parts [maxParts][]byte) {
-	parts[0], parts[1] = e.outHead, e.outBody
-	limit := e.out.end
-	if len(e.control) > 0 {
-		limit, parts[4] = e.controlAt, e.control
-	}
-	parts[2] = e.out.part(e.out.sent, limit)
-	parts[3] = e.out.part(e.out.sent+uint64(len(parts[2])), limit)
-	return parts
-}
-
-// advanceUnsent drops the first n bytes of what is unsent, in the order of nextParts.
-func (e *endpoint) advanceUnsent(n int) {
-	k := min(n, len(e.outHead))
-	e.outHead = e.outHead[k:]
-	n -= k
-	k = min(n, len(e.outBody))
-	e.outBody = e.outBody[k:]
-	n -= k
-	limit := e.out.end
-	if len(e.control) > 0 {
-		limit = e.controlAt
-	}
-	k = min(n, int(limit-e.out.sent))
-	e.out.sent += uint64(k)
-	if n -= k; n > 0 {
-		e.control = e.control[n:]
-	}
-	if len(e.control) == 0 {
-		e.control = nil
-	}
-}
-
 // sendSelf appends a message of this peer to itself to its receive buffer.
 func (e *endpoint) sendSelf(header, payload []byte) error {
 	n := len(header) + len(payload)
-	room := e.recvRoom()
+	room := e.in.room(&e.d.buffers)
 	if len(room) < headerBytes+n {
 		return fabric.ErrAgain
 	}
@@ -267,8 +210,8 @@ func (e *endpoint) sendSelf(header, payload []byte) error {
 // takeSelf receives a message of this peer to itself, whose n bytes are in room behind the place of the frame header.
 func (e *endpoint) takeSelf(room []byte, n int) {
 	frame{kind: kindMessage, length: n}.put(room, false)
-	e.filled += headerBytes + n
-	e.parsed = e.filled
+	e.in.filled += headerBytes + n
+	e.in.parsed = e.in.filled
 	e.d.markReady(e)
 }
 
@@ -281,7 +224,7 @@ func (d *Domain) flush() (moved bool) {
 			remaining = append(remaining, e)
 			continue
 		}
-		e.inUnsent = false
+		e.polling.unsent = false
 		d.watchWritable(e, false)
 	}
 	d.unsent = remaining
@@ -293,8 +236,8 @@ func (d *Domain) addUnsent(e *endpoint) {
 	if !e.stream.open() {
 		return // establish does it
 	}
-	if !e.inUnsent {
-		e.inUnsent = true
+	if !e.polling.unsent {
+		e.polling.unsent = true
 		d.unsent = append(d.unsent, e)
 		d.progress.start()
 	}

@@ -31,7 +31,7 @@ func (e *endpoint) sendFrom(header []byte, src fabric.Source, from int64, n int)
 		return e.stateError()
 	case e.self():
 		return e.sendSelfFrom(header, src, from, n)
-	case headerBytes+body > e.out.room()-headerBytes: // a shutdown always fits
+	case headerBytes+body > e.out.kept.room()-headerBytes: // a shutdown always fits
 		return fabric.ErrAgain
 	}
 	direct := e.stream.open() && !e.hasUnsent()
@@ -42,12 +42,12 @@ func (e *endpoint) sendFrom(header []byte, src fabric.Source, from int64, n int)
 		sent, errno := e.sendKept()
 		e.sentSinceQuickAck = true
 		e.noteSendError(errno)
-		e.out.sent += uint64(sent)
+		e.out.kept.sent += uint64(sent)
 	}
-	if e.out.sent != e.out.end {
+	if e.out.kept.sent != e.out.kept.end {
 		e.d.addUnsent(e)
 	}
-	if e.deferred {
+	if e.out.deferred {
 		e.flush()
 	}
 	return nil
@@ -55,7 +55,7 @@ func (e *endpoint) sendFrom(header []byte, src fabric.Source, from int64, n int)
 
 // keepPacked packs a message into the copy that is kept. A source that is too short is an error without further effect.
 func (e *endpoint) keepPacked(header []byte, src fabric.Source, from int64, n int) error {
-	r := &e.out
+	r := &e.out.kept
 	r.reserve(headerBytes + len(header) + n)
 	at := r.end + headerBytes
 	r.put(at, header)
@@ -65,11 +65,11 @@ func (e *endpoint) keepPacked(header []byte, src fabric.Source, from int64, n in
 		return errShortSource(e.peer, from, n)
 	}
 	var sum uint32
-	if e.checked {
+	if e.framing.checked {
 		sum = addSum(addSum(addSum(0, header), a), b)
 	}
 	frame := e.d.scratch[:headerBytes]
-	e.putHeader(frame, kindMessage, len(header)+n, sum)
+	e.framing.header(frame, kindMessage, len(header)+n, sum)
 	r.put(r.end, frame)
 	r.end = at + uint64(n)
 	return nil
@@ -82,7 +82,7 @@ func errShortSource(peer int32, from int64, n int) error {
 
 // sendKept sends the beginning of what is kept and unsent, as much as the kernel takes. Nothing else may be unsent.
 func (e *endpoint) sendKept() (int, unix.Errno) {
-	a, b := e.out.parts(e.out.sent, e.out.end)
+	a, b := e.out.kept.parts(e.out.kept.sent, e.out.kept.end)
 	if len(b) == 0 {
 		return e.stream.send(a)
 	}
@@ -91,7 +91,7 @@ func (e *endpoint) sendKept() (int, unix.Errno) {
 
 // sendSelfFrom is sendSelf for data in parts.
 func (e *endpoint) sendSelfFrom(header []byte, src fabric.Source, from int64, n int) error {
-	room := e.recvRoom()
+	room := e.in.room(&e.d.buffers)
 	if len(room) < headerBytes+len(header)+n {
 		return fabric.ErrAgain
 	}

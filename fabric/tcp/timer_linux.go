@@ -94,17 +94,17 @@ func (d *Domain) now() time.Time {
 // the peers.
 func (d *Domain) extendDeadlines(missed time.Duration, now time.Time) {
 	d.closeBy = d.closeBy.Add(missed)
-	for _, hs := range d.handshakes {
+	for _, hs := range d.attempts.handshakes {
 		if hs != nil {
 			hs.deadline = hs.deadline.Add(missed)
 		}
 	}
 	for _, e := range d.endpoints {
-		e.flow.Skip(missed, now)
+		e.conn.flow.Skip(missed, now)
 		if e.connecting() {
-			e.giveUpAt = e.giveUpAt.Add(missed)
-			if e.since = e.since.Add(missed); e.since.After(now) {
-				e.since = now
+			e.conn.giveUpAt = e.conn.giveUpAt.Add(missed)
+			if e.conn.since = e.conn.since.Add(missed); e.conn.since.After(now) {
+				e.conn.since = now
 			}
 		}
 	}
@@ -113,10 +113,10 @@ func (d *Domain) extendDeadlines(missed time.Duration, now time.Time) {
 // checkIdle acknowledges what was received and not acknowledged since, so that the peer can free it, and frees what the peer
 // has acknowledged.
 func (e *endpoint) checkIdle() {
-	if e.received != e.ackSent {
+	if e.framing.received != e.framing.ackSent {
 		e.sendControl(kindAck, nil)
 	}
-	e.out.release()
+	e.out.kept.release()
 	if e.stream.needsNewKey() {
 		e.reconnect(errRekey)
 	}
@@ -126,32 +126,27 @@ func (e *endpoint) checkIdle() {
 // connection is tried; if not for the timeout, the peer is lost.
 func (e *endpoint) checkResponds(now time.Time) {
 	if s := e.checkConnection(); s != nil {
-		e.judge(s, e.observe(s, now, e.d.timeout/suspectFraction), now)
+		e.judge(s, e.conn.observe(s, now, e.d.settings.timeout/suspectFraction), now)
 	}
 }
 
 // judge acts on a sample of the connection. stalled is for how long nothing that was sent has arrived.
 func (e *endpoint) judge(s *tcpflow.Sample, stalled time.Duration, now time.Time) {
 	silent := silence(&s.TCPInfo)
-	connects := e.attempt == nil || e.attempt.phase == connecting
-	switch soon := e.d.timeout / suspectFraction; {
-	case silent >= e.d.timeout && connects:
-		e.broken = errSilent
+	connects := e.conn.attempt == nil || e.conn.attempt.phase == connecting
+	switch soon := e.d.settings.timeout / suspectFraction; {
+	case silent >= e.d.settings.timeout && connects:
+		e.conn.broken = errSilent
 		e.lost(nil)
-	case stalled >= e.d.timeout && connects && e.flow.Again():
+	case stalled >= e.d.settings.timeout && connects && e.conn.flow.Again():
 		e.notReached()
 	case silent < soon && stalled < soon:
 		e.trust()
-	case e.giveUpAt.IsZero() && (!e.flow.Again() || !e.told || e.mayTryAgain(stalled, now)):
+	case e.conn.giveUpAt.IsZero() && e.conn.mayTryAgain(stalled, now, e.d.settings.timeout):
 		e.suspect(now.Add(-max(silent, stalled)))
-	case silent < soon && e.attempt != nil && e.attempt.phase == awaitChallenge:
-		e.since = now // the host answers over both connections, so only the process is stopped
+	case silent < soon && e.conn.attempt != nil && e.conn.attempt.phase == awaitChallenge:
+		e.conn.since = now // the host answers over both connections, so only the process is stopped
 	}
-}
-
-// mayTryAgain reports whether a third connection is worth trying: not while the second is new, and not shortly before the end.
-func (e *endpoint) mayTryAgain(stalled time.Duration, now time.Time) bool {
-	return e.flow.Age(now) >= max(probingTime, e.d.timeout/2) && stalled <= e.d.timeout*4/5
 }
 
 // suspectFraction is the part of the timeout after which another connection is tried to a peer that does not acknowledge
@@ -170,8 +165,8 @@ func (e *endpoint) checkConnection() *tcpflow.Sample {
 		e.d.noteError(err)
 		return nil
 	}
-	e.d.retransmits += uint64(s.Total_retrans - e.retransmits)
-	e.retransmits = s.Total_retrans
+	e.d.stats.retransmits += uint64(s.Total_retrans - e.conn.retransmits)
+	e.conn.retransmits = s.Total_retrans
 	return s
 }
 
@@ -179,14 +174,14 @@ func (e *endpoint) checkConnection() *tcpflow.Sample {
 func (d *Domain) Retransmits() uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.retransmits
+	return d.stats.retransmits
 }
 
 // Reconnects returns how many connections were made again, and how often checksums or TLS have found changed bytes.
 func (d *Domain) Reconnects() (connections, changed uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.reconnects, d.mismatches
+	return d.stats.reconnects, d.stats.mismatches
 }
 
 // silence returns for how long the peer's kernel has acknowledged nothing, although there was something to acknowledge and at

@@ -23,9 +23,9 @@ func TestEventAfterStop(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ds, e := helloPair(t)
 			d := ds[0]
-			d.mu.Lock()            // nothing is received before the process is stopped
-			before := d.reconnects // the two may have connected to each other at once
-			e.flow = vainFlow(time.Now().Add(-testTimeout / 2))
+			d.mu.Lock()                  // nothing is received before the process is stopped
+			before := d.stats.reconnects // the two may have connected to each other at once
+			e.conn.flow = vainFlow(time.Now().Add(-testTimeout / 2))
 			list(d, e)
 			ds[1].mu.Lock()
 			ds[1].peers[0].dropConnection()
@@ -36,8 +36,8 @@ func TestEventAfterStop(t *testing.T) {
 			}
 			now := d.clock()
 			d.tick()
-			if left := e.giveUpAt.Sub(now); e.state != up || e.vain != 1 || left < testTimeout/4 || left > testTimeout*3/4 {
-				t.Errorf("state %v, in vain: %d, lost in %v: %v", e.state, e.vain, left, e.downErr)
+			if left := e.conn.giveUpAt.Sub(now); e.state != up || e.conn.vain != 1 || left < testTimeout/4 || left > testTimeout*3/4 {
+				t.Errorf("state %v, in vain: %d, lost in %v: %v", e.state, e.conn.vain, left, e.downErr)
 			}
 			d.mu.Unlock()
 			pollUntilDone(t, "the connection is made again", func() string { return describe(d) + describe(ds[1]) }, func() bool {
@@ -67,7 +67,7 @@ func TestDeadlinesAfterStop(t *testing.T) {
 	d.closeBy, d.timer.ticked = now.Add(testTimeout), now
 	left := func() (left [4]time.Duration) {
 		now := d.now()
-		for i, at := range [...]time.Time{e.attempt.deadline, e.giveUpAt, e.limit(), d.closeBy} {
+		for i, at := range [...]time.Time{e.conn.attempt.deadline, e.conn.giveUpAt, e.conn.limit(d.settings.timeout), d.closeBy} {
 			left[i] = at.Sub(now)
 		}
 		return left
@@ -88,9 +88,9 @@ func TestDeadlinesAfterStop(t *testing.T) {
 	check("late", first, late)
 	now = now.Add(10 * testTimeout)
 	check("stopped", first, fastTick)
-	e.since = now // another attempt begins
+	e.conn.since = now // another attempt begins
 	now = now.Add(testTimeout)
-	if d.now(); e.since != now.Add(-fastTick) || e.flow.Since().After(now) {
-		t.Errorf("connecting since %v, nothing arrives since %v, it is %v", e.since, e.flow.Since(), now)
+	if d.now(); e.conn.since != now.Add(-fastTick) || e.conn.flow.Since().After(now) {
+		t.Errorf("connecting since %v, nothing arrives since %v, it is %v", e.conn.since, e.conn.flow.Since(), now)
 	}
 }

@@ -101,7 +101,7 @@ func (d *Domain) continueTLS(hs *handshake) error {
 	x.stream.link.handshake = nil
 	hs.tls, hs.stream.tls, hs.transcript.binding = nil, x.stream, string(x.binding)
 	if hs.ep != nil {
-		return hs.send(awaitVerdict, hs.transcript.positionMessage(&d.key, labelProof, hs.ep.received))
+		return hs.send(awaitVerdict, hs.transcript.positionMessage(&d.settings.key, labelProof, hs.ep.framing.received))
 	}
 	hs.phase = awaitProof
 	return d.stepHandshake(hs) // TLS may have received the proof already

@@ -69,7 +69,7 @@ func (l *tlsLink) Read(b []byte) (n int, err error) {
 	case len(l.unread) != 0:
 		n = copy(b, l.unread)
 		if l.unread = l.unread[n:]; len(l.unread) == 0 {
-			l.d.putBuffer(l.in)
+			l.d.buffers.put(l.in)
 			l.in = nil
 		}
 		return n, nil
@@ -85,14 +85,14 @@ func (l *tlsLink) fill() bool {
 	if l.drained || l.readErr != nil {
 		return false
 	}
-	in := l.d.getBuffer()
+	in := l.d.buffers.get()
 	n, errno := receive(l.fd, in)
 	l.drained = n < len(in)
 	if n > 0 {
 		l.in, l.unread = in, in[:n]
 		return true
 	}
-	l.d.putBuffer(in)
+	l.d.buffers.put(in)
 	switch errno {
 	case unix.EAGAIN:
 		return false
@@ -107,7 +107,7 @@ func (l *tlsLink) fill() bool {
 // Write keeps a record for flush.
 func (l *tlsLink) Write(b []byte) (int, error) {
 	if l.out == nil {
-		l.out = l.d.getBuffer()[:0]
+		l.out = l.d.buffers.get()[:0]
 	}
 	l.out = append(l.out, b...)
 	l.sealed += int64(len(b))
@@ -141,7 +141,7 @@ func (l *tlsLink) flush() unix.Errno {
 // release drops the records that have not been sent.
 func (l *tlsLink) release() {
 	if l.out != nil {
-		l.d.putBuffer(l.out)
+		l.d.buffers.put(l.out)
 		l.out, l.sent = nil, 0
 	}
 }
@@ -150,7 +150,7 @@ func (l *tlsLink) release() {
 func (l *tlsLink) drop() {
 	l.release()
 	if l.in != nil {
-		l.d.putBuffer(l.in)
+		l.d.buffers.put(l.in)
 		l.in, l.unread = nil, nil
 	}
 }
@@ -177,7 +177,7 @@ func (s *tlsStream) sendParts(parts *[maxParts][]byte) (taken int, errno unix.Er
 // that memory which is not mapped any more is found before TLS reads it: the error is EFAULT then, as that of a system call.
 func (s *tlsStream) seal(parts *[maxParts][]byte) (taken int, errno unix.Errno) {
 	defer recoverFault(debug.SetPanicOnFault(true), &errno)
-	b := s.link.d.getBuffer()
+	b := s.link.d.buffers.get()
 	record := b[:0:recordBytes]
 	for _, p := range parts {
 		p = p[:min(len(p), maxSealed-taken)]
@@ -196,7 +196,7 @@ func (s *tlsStream) seal(parts *[maxParts][]byte) (taken int, errno unix.Errno) 
 	if len(record) != 0 {
 		errno = s.write(record)
 	}
-	s.link.d.putBuffer(b)
+	s.link.d.buffers.put(b)
 	return taken, errno
 }
 
@@ -278,8 +278,8 @@ func (s *tlsStream) close() {
 
 // addBuffered adds an endpoint to Domain.buffered.
 func (d *Domain) addBuffered(e *endpoint) {
-	if !e.inBuffered {
-		e.inBuffered = true
+	if !e.polling.buffered {
+		e.polling.buffered = true
 		d.buffered = append(d.buffered, e)
 	}
 }
@@ -290,10 +290,10 @@ func (d *Domain) receiveBuffered() (moved bool) {
 	all := d.buffered
 	d.buffered = d.buffered[:0] // receiveFrames appends e again, at most where it was
 	for _, e := range all {
-		e.inBuffered = false
+		e.polling.buffered = false
 		switch {
 		case !e.stream.open():
-		case e.pushes.arrived: // until it is taken, nothing is received
+		case e.reading.pushes.arrived: // until it is taken, nothing is received
 			d.addBuffered(e)
 		case e.receiveFrames():
 			moved = true

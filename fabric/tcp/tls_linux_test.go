@@ -236,7 +236,7 @@ func TestMiddle(t *testing.T) {
 	tr.Timeout = time.Hour // no handshake ends because the host in the middle is slow
 	ds := openDomains(t, tr, 2)
 	ds[1].mu.Lock()
-	ds[1].handshakeTimeout = time.Hour
+	ds[1].settings.handshakeTimeout = time.Hour
 	ds[1].mu.Unlock()
 	m := newMiddle(t, ds[1], func(client, server net.Conn) (net.Conn, net.Conn, error) {
 		if _, err := io.CopyN(server, client, int64(helloBytes)); err != nil {
@@ -260,8 +260,8 @@ func TestMiddle(t *testing.T) {
 			t.Fatalf("peer 1 has accepted the host in the middle: %+v", there)
 		}
 		ds[0].mu.Lock()
-		if peer := ds[0].peers[1]; peer.lastErr != nil { // of a handshake: as if the timeout had passed
-			peer.giveUpAt = time.Now()
+		if peer := ds[0].peers[1]; peer.conn.lastErr != nil { // of a handshake: as if the timeout had passed
+			peer.conn.giveUpAt = time.Now()
 		}
 		ds[0].mu.Unlock()
 		ev = pollOne(t, ds[0])
@@ -321,7 +321,8 @@ func TestNeedsNewKey(t *testing.T) {
 	first.link.sealed = maxSessionBytes
 	ds[0].mu.Unlock()
 	again := [...]func() bool{
-		locked(ds[0], func() bool { return ds[0].reconnects != 0 }), locked(ds[1], func() bool { return ds[1].reconnects != 0 }),
+		locked(ds[0], func() bool { return ds[0].stats.reconnects != 0 }),
+		locked(ds[1], func() bool { return ds[1].stats.reconnects != 0 }),
 	}
 	for i := 0; !again[0]() || !again[1](); i++ {
 		sendAll(t, ds, es[0], 1, strings.Repeat("x", i%1000))
@@ -391,7 +392,7 @@ func TestReadWhileBorrowed(t *testing.T) {
 		e := connectTo(t, ds[0], 1, ds[1].Addr())
 		sendAll(t, ds, e, 1, "connected")
 		there := ds[1].peers[0]
-		full := locked(ds[1], func() bool { return there.filled >= bufferBytes })
+		full := locked(ds[1], func() bool { return there.in.filled >= bufferBytes })
 		sent := 0
 		waittest.Poll(t, "the buffer is full", func() bool {
 			if sent < 2 && e.Send(make([]byte, maxSend), nil) == nil {
@@ -405,7 +406,7 @@ func TestReadWhileBorrowed(t *testing.T) {
 		})
 		var evs [2]fabric.Event
 		n, err := ds[1].Poll(evs[:])
-		if n == 0 || err != nil || !there.borrowed {
+		if n == 0 || err != nil || !there.in.borrowed {
 			t.Fatal(n, err)
 		}
 		memory, dst := bytes.Repeat([]byte("memory"), 10000), make([]byte, 60000)
