@@ -38,10 +38,7 @@ type Domain struct {
 	ended    []atomic.Uint64         // bitmap of the local numbers of peers that have ended; peerEnded sets bits
 	notified atomic.Pointer[control] // self for peerEnded, once it is mapped
 
-	inboundFrom []*inbound     // by local number, nil: no ring from that peer
-	inbounds    []*inbound     // those that Poll reads, in the order in which they were found
-	nextInbound int            // index in inbounds where the next Poll begins
-	borrowed    *inbound       // in Domain.borrowed: records of the last Poll are not released yet
+	inbounds    inboundRings
 	toPrefetch  *endpoint      // list of endpoints whose ring is prefetched when nothing else is to do, linked by nextPrefetch
 	lastSentTo  int            // local number of the peer of the last Send
 	answerPolls int            // number of Polls for which its answer is still expected; 0 after a message
@@ -50,6 +47,14 @@ type Domain struct {
 	downEvents  []fabric.Event // PeerDown events for the next Poll
 	armed       bool           // Arm was called after the last Poll
 	slowPoll    bool           // Poll has to check more than messages: the domain is armed or closed, or a peer closed or is lost
+}
+
+// inboundRings are the rings that this peer reads.
+type inboundRings struct {
+	from     []*inbound // by local number, nil: no ring from that peer
+	all      []*inbound // those that Poll reads, in the order in which they were found
+	next     int        // index in all where the next Poll begins
+	borrowed *inbound   // list of those whose records of the last Poll are not released yet, linked by nextBorrowed
 }
 
 // inbound is a ring that this peer reads.
@@ -137,8 +142,8 @@ func (d *Domain) Words(peer int, inbound bool) []uint64 {
 	to, ok := slices.BinarySearch(d.local, peer)
 	switch {
 	case d.self == nil:
-	case ok && inbound && d.inboundFrom[to] != nil:
-		return ring.Words(d.inboundFrom[to].mem)
+	case ok && inbound && d.inbounds.from[to] != nil:
+		return ring.Words(d.inbounds.from[to].mem)
 	case ok && !inbound && d.endpoints[to] != nil:
 		return ring.Words(d.endpoints[to].mem)
 	}
@@ -167,16 +172,16 @@ func (d *Domain) Close() error {
 		if e := d.endpoints[i]; e != nil {
 			errs = append(errs, e.unmap())
 		}
-		if in := d.inboundFrom[i]; in != nil {
+		if in := d.inbounds.from[i]; in != nil {
 			errs = append(errs, ring.Unmap(in.mem))
-			d.inboundFrom[i] = nil
+			d.inbounds.from[i] = nil
 		}
 	}
 	for _, p := range d.passing {
 		errs = append(errs, p.close())
 	}
 	clear(d.passing)
-	d.inbounds, d.borrowed, d.toPrefetch = nil, nil, nil
+	d.inbounds.all, d.inbounds.borrowed, d.toPrefetch = nil, nil, nil
 	if d.controlMem != nil {
 		errs = append(errs, ring.Unmap(d.controlMem))
 		d.controlMem = nil

@@ -37,7 +37,7 @@ func (d *Domain) endOf(from int) {
 	if atomic.LoadUint32(&c.flags)&closed == 0 {
 		err = fmt.Errorf("shm: peer %d: %w: its process has ended", d.local[from], fabric.ErrPeerDown)
 	}
-	switch in := d.inboundFrom[from]; {
+	switch in := d.inbounds.from[from]; {
 	case in != nil:
 		if in.closed, d.slowPoll = true, true; in.endedErr == nil {
 			in.endedErr = err

@@ -66,7 +66,7 @@ func TestRingGrowth(t *testing.T) {
 		step("short messages", 0)
 		passOne(t, e, ds[to], most)
 		step("a long message", ringBytes(mediumSpace)-ringBytes(smallSpace))
-		if got := ds[to].inboundFrom[0].populated; got != mediumSpace {
+		if got := ds[to].inbounds.from[0].populated; got != mediumSpace {
 			t.Errorf("peer %d has populated %d bytes of the ring", to, got)
 		}
 		for range largeAfter {
@@ -80,7 +80,7 @@ func TestRingGrowth(t *testing.T) {
 		for n := 0; n < largeSpace; n += most { // once through the ring
 			passOne(t, e, ds[to], most)
 		}
-		if got := ds[to].inboundFrom[0].populated; got != e.w.Capacity() {
+		if got := ds[to].inbounds.from[0].populated; got != e.w.Capacity() {
 			t.Errorf("peer %d has populated %d of %d bytes of the ring", to, got, e.w.Capacity())
 		}
 		for n := 0; n <= most; n += 997 {
@@ -107,7 +107,7 @@ func TestRing(t *testing.T) {
 		if n := allocated(t, ds[0]) - before; e.w.Capacity() != want || n != ringBytes(want) {
 			t.Errorf("with Ring %d the ring has %d bytes, and %d of memory, want %d", setting, e.w.Capacity(), n, want)
 		}
-		if got := ds[1].inboundFrom[0].populated; got != want {
+		if got := ds[1].inbounds.from[0].populated; got != want {
 			t.Errorf("with Ring %d the reader has populated %d bytes, want %d", setting, got, want)
 		}
 	}

@@ -133,7 +133,7 @@ func TestKilledLastMessages(t *testing.T) {
 func TestKilledUnread(t *testing.T) {
 	d, c := openBeside(t, roleFlood)
 	e := connect(t, d, 1)
-	for d.inboundFrom[1] == nil || !d.inboundFrom[1].r.Ready() { // without reading
+	for d.inbounds.from[1] == nil || !d.inbounds.from[1].r.Ready() { // without reading
 		d.checkChanges()
 	}
 	kill(t, c)

@@ -27,17 +27,17 @@ func open(ctx context.Context, t *Transport, cfg *fabric.Config) (_ fabric.Domai
 		return nil, fmt.Errorf("%w: %d peers on one node, at most %d", fabric.ErrNotSupported, len(t.Local), maxLocal)
 	}
 	d := &Domain{
-		local:       slices.Clone(t.Local),
-		selfIndex:   slices.Index(t.Local, cfg.Self),
-		caps:        t.Caps(),
-		largest:     t.LargestRing(),
-		stores:      t.stores(),
-		endpoints:   make([]*endpoint, len(t.Local)),
-		inboundFrom: make([]*inbound, len(t.Local)),
-		down:        make([]bool, len(t.Local)),
-		ended:       make([]atomic.Uint64, (len(t.Local)+63)/64),
-		passing:     map[uint64]*passingSegment{},
-		populate:    ring.Populate,
+		local:     slices.Clone(t.Local),
+		selfIndex: slices.Index(t.Local, cfg.Self),
+		caps:      t.Caps(),
+		largest:   t.LargestRing(),
+		stores:    t.stores(),
+		endpoints: make([]*endpoint, len(t.Local)),
+		inbounds:  inboundRings{from: make([]*inbound, len(t.Local))},
+		down:      make([]bool, len(t.Local)),
+		ended:     make([]atomic.Uint64, (len(t.Local)+63)/64),
+		passing:   map[uint64]*passingSegment{},
+		populate:  ring.Populate,
 	}
 	defer func() {
 		if err != nil {

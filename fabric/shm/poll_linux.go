@@ -14,7 +14,7 @@ import (
 // because the program is likely to answer it. If evs is too short for all, the next Poll continues with the next ring. Ends of
 // peers that this Poll finds while it reads messages are reported by the next one.
 func (d *Domain) Poll(evs []fabric.Event) (int, error) {
-	if d.borrowed != nil {
+	if d.inbounds.borrowed != nil {
 		d.releaseBorrowed()
 	}
 	if d.slowPoll {
@@ -29,8 +29,8 @@ func (d *Domain) Poll(evs []fabric.Event) (int, error) {
 	if d.slowPoll { // before the messages, which may never end
 		n = d.deliverDown(evs)
 	}
-	for i := d.nextInbound; i < len(d.inbounds) && n < len(evs); i++ {
-		in, before := d.inbounds[i], n
+	for i := d.inbounds.next; i < len(d.inbounds.all) && n < len(evs); i++ {
+		in, before := d.inbounds.all[i], n
 		for {
 			data := in.r.NextSame()
 			if data == nil {
@@ -48,10 +48,10 @@ func (d *Domain) Poll(evs []fabric.Event) (int, error) {
 			ev := &evs[n] // field by field: the others are not used here, and clearing them costs time
 			ev.Kind, ev.Peer, ev.Data = fabric.Message, in.peer, data
 			if !in.borrowed {
-				in.borrowed, in.nextBorrowed, d.borrowed = true, d.borrowed, in
+				in.borrowed, in.nextBorrowed, d.inbounds.borrowed = true, d.inbounds.borrowed, in
 			}
 			if n++; n == len(evs) {
-				d.nextInbound, d.answerPolls = (i+1)%len(d.inbounds), 0
+				d.inbounds.next, d.answerPolls = (i+1)%len(d.inbounds.all), 0
 				return n, nil
 			}
 			if in.wasEmpty { // polling for a second message first would delay the answer until its cache line has arrived
@@ -60,7 +60,7 @@ func (d *Domain) Poll(evs []fabric.Event) (int, error) {
 		}
 		in.wasEmpty = n == before
 	}
-	d.nextInbound = 0
+	d.inbounds.next = 0
 	switch {
 	case n != 0:
 		d.answerPolls = 0
@@ -75,7 +75,7 @@ func (d *Domain) Poll(evs []fabric.Event) (int, error) {
 // prefetchAnswer prefetches the next record of the ring on which an answer is expected.
 func (d *Domain) prefetchAnswer() {
 	d.answerPolls--
-	if in := d.inboundFrom[d.lastSentTo]; in != nil {
+	if in := d.inbounds.from[d.lastSentTo]; in != nil {
 		in.r.Prefetch()
 	}
 }
@@ -103,21 +103,21 @@ func (d *Domain) checkState() error {
 // deliverDown fills evs with PeerDown events: of peers that are lost, and of peers that have closed, once all their messages have
 // been read.
 func (d *Domain) deliverDown(evs []fabric.Event) int {
-	for _, in := range d.inbounds { // markDown replaces d.inbounds
+	for _, in := range d.inbounds.all { // markDown replaces the slice
 		if in.closed && !in.r.Ready() {
 			d.markDown(in.from, in.endedErr)
 		}
 	}
 	k := copy(evs, d.downEvents)
 	d.downEvents = slices.Delete(d.downEvents, 0, k)
-	d.slowPoll = len(d.downEvents) != 0 || slices.ContainsFunc(d.inbounds, func(in *inbound) bool { return in.closed })
+	d.slowPoll = len(d.downEvents) != 0 || slices.ContainsFunc(d.inbounds.all, func(in *inbound) bool { return in.closed })
 	return k
 }
 
 // releaseBorrowed releases the records that the last Poll returned. If their writer sleeps for want of room, it is woken. The
 // release of the position is a store; the load of the flags is its partner as in Arm.
 func (d *Domain) releaseBorrowed() {
-	for in := d.borrowed; in != nil; in = in.nextBorrowed {
+	for in := d.inbounds.borrowed; in != nil; in = in.nextBorrowed {
 		in.borrowed = false
 		if !in.r.Release() {
 			continue
@@ -132,7 +132,7 @@ func (d *Domain) releaseBorrowed() {
 			d.wakePeer(in.from)
 		}
 	}
-	d.borrowed = nil
+	d.inbounds.borrowed = nil
 }
 
 // populateSpace enters the pages of a ring that has grown into this process's page table, rather than one by one when records in
@@ -152,13 +152,13 @@ func (d *Domain) checkChanges() {
 		// precedes it is seen as well.
 		ended := d.hasEnded(from)
 		closed := atomic.LoadUint64(&d.self.closedFrom[from/64])&bit != 0
-		if d.inboundFrom[from] == nil && !d.down[from] && atomic.LoadUint64(&d.self.connectedFrom[from/64])&bit != 0 {
+		if d.inbounds.from[from] == nil && !d.down[from] && atomic.LoadUint64(&d.self.connectedFrom[from/64])&bit != 0 {
 			if err := d.accept(from); err != nil {
 				d.markDown(from, err)
 			}
 		}
 		if closed && !d.down[from] {
-			if in := d.inboundFrom[from]; in != nil {
+			if in := d.inbounds.from[from]; in != nil {
 				in.closed, d.slowPoll = true, true
 			} else {
 				d.markDown(from, nil)
@@ -185,8 +185,8 @@ func (d *Domain) accept(from int) error {
 		r: r, mem: mem, populated: smallSpace, from: from, peer: int32(d.local[from]), flags: &writer.flags,
 		fence: !d.canBarrier || writer.needsFence != 0,
 	}
-	d.inboundFrom[from] = in
-	d.inbounds = append(d.inbounds, in)
+	d.inbounds.from[from] = in
+	d.inbounds.all = append(d.inbounds.all, in)
 	d.senders.request(from, false)
 	return nil
 }
@@ -216,8 +216,8 @@ func (d *Domain) markDown(from int, err error) {
 // stopReading stops reading from a peer.
 func (d *Domain) stopReading(from int) {
 	d.down[from] = true
-	if in := d.inboundFrom[from]; in != nil {
-		d.inbounds = slices.DeleteFunc(slices.Clone(d.inbounds), func(x *inbound) bool { return x == in })
-		d.nextInbound = 0
+	if in := d.inbounds.from[from]; in != nil {
+		d.inbounds.all = slices.DeleteFunc(slices.Clone(d.inbounds.all), func(x *inbound) bool { return x == in })
+		d.inbounds.next = 0
 	}
 }

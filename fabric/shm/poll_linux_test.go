@@ -302,7 +302,7 @@ func TestPollReleases(t *testing.T) {
 		for n := -1; n != 0; taken += n {
 			n = len(poll(t, ds[0], evs))
 		}
-		for in := ds[0].borrowed; in != nil; in = in.nextBorrowed {
+		for in := ds[0].inbounds.borrowed; in != nil; in = in.nextBorrowed {
 			t.Fatal("records are borrowed after a Poll without messages")
 		}
 	}

@@ -35,7 +35,7 @@ func (d *Domain) hasEvents() bool {
 	if len(d.downEvents) != 0 || atomic.LoadUint64(&d.self.changes) != d.changesSeen {
 		return true
 	}
-	for _, in := range d.inbounds {
+	for _, in := range d.inbounds.all {
 		if in.closed || in.r.Ready() {
 			return true
 		}
