@@ -49,37 +49,10 @@ type WordSync interface {
 // the same methods in the same order, one at a time; they may call functions that use messages in between. Methods allocate
 // nothing, except memory for direct copies that later calls use again.
 //
-// # Steps and slots
-//
-// A collective is a sequence of steps, which all ranks count. Every rank has a few slots and uses them cyclically, one per step.
-// A slot is a word, a description of the call and room for a little data beside it, and room for more elsewhere. In a step a
-// rank copies data into its slot and publishes the number of the step in the slot's word; others wait for that number, compare
-// the descriptions of their calls, and read the data. No rank
-// waits at the end of a step until the others have read its data. Instead, before a rank reuses a slot, it makes sure that all
-// have ended the step for which it used the slot last. Usually it knows that already: a step in which all ranks waited for all
-// proves that all had ended the step before (see beginStep).
-//
-// # Two kinds of barrier
-//
-// There are two ways for all ranks to wait for all (see synchronize). If each rank has a core, each polls the slots of all
-// others, and the cost is the latency of a cache line between cores. If ranks share cores, the cost is that of context
-// switches, and the minimum is that each rank runs once per step: each increments a counter and yields its core. The last one,
-// which knows from the counter that it is the last, does the common work for all, copies the result into a slot that belongs to
-// no rank, and continues; or, in some barriers, lets another rank continue first (see BarrierBefore). A rank after which fewer
-// ranks are missing than there are cores polls for a short time before it yields, because the missing ranks are probably running.
-// That saves one context switch per core and step, of two if four ranks share two cores.
-//
-// Many ranks with a core each, on several NUMA nodes, wait on two levels in some collectives: see shm_numa.go.
+// A collective is a sequence of steps: see shmSteps. Many ranks with a core each, on several NUMA nodes, wait on two levels in
+// some collectives: see shm_numa.go.
 type Shm struct {
-	ShmConfig
-	slotBytes int        // bytes of data in a slot
-	slots     uint64     // slots of a rank
-	words     int        // bytes of all words, with the data beside them
-	step      uint64     // steps begun
-	synced    uint64     // the last step in which all waited for all
-	arrivals  uint64     // the counter of arrivals when all ranks have arrived as often as this one
-	call      uint64     // the current call, with a hash of the earlier ones
-	history   uint64     // hash of the calls up to this one
+	shmSteps
 	copier    shm.Copier // copies data into slots
 	processes []uint64   // those of the ranks; nil until TryRemote
 	own       []byte     // copy of a buffer that others read while it is overwritten
@@ -90,8 +63,7 @@ type Shm struct {
 	// addresses of the ranks.
 	operands  [3][]byte
 	addresses []uint64
-	allocated slotsAllocated // of this rank's slots
-	result    bool           // the data of the slots that belong to no rank have been allocated
+	result    bool // the data of the slots that belong to no rank have been allocated
 }
 
 const (
@@ -144,51 +116,11 @@ func NewShm(s ShmConfig) (*Shm, error) {
 		return nil, fmt.Errorf("coll: shared memory is not aligned to %d bytes", line)
 	}
 	slots, room := shmSlots(s.Size, len(s.Mem))
-	f := &Shm{ShmConfig: s, slotBytes: room, slots: uint64(slots), words: ShmWords(s.Size, len(s.Mem))}
+	f := &Shm{shmSteps: shmSteps{ShmConfig: s, slotBytes: room, slots: uint64(slots), words: ShmWords(s.Size, len(s.Mem))}}
 	if s.Crowded {
 		f.copier.Use(shm.Cached)
 	}
 	return f, nil
-}
-
-// Layout of the memory: the counter of arrivals; a word per rank for the last step that it has ended; the words of all slots,
-// with the data beside them; the data of all slots. The slots that belong to no rank follow those of the last rank, as if they
-// were those of rank Size, except that their data come first and are common to them. The data are allocated when they are first
-// written.
-
-// arrivalCounter returns the counter of arrivals.
-func (f *Shm) arrivalCounter() *uint64 { return word(f.Mem, 0) }
-
-// endedWord returns the word in which a rank publishes the last step that it has ended.
-func (f *Shm) endedWord(rank int) *uint64 { return word(f.Mem, line+rank*line) }
-
-// slotIndex returns the number of a rank's slot in a step.
-func (f *Shm) slotIndex(rank int, step uint64) int { return rank*int(f.slots) + int(step%f.slots) }
-
-// headOffset returns the offset of the word of a rank's slot in this step.
-func (f *Shm) headOffset(rank int) int { return f.headOffsetIn(rank, f.step) }
-
-// headOffsetIn returns the offset of the word of a rank's slot in a step.
-func (f *Shm) headOffsetIn(rank int, step uint64) int {
-	return line + f.Size*line + f.slotIndex(rank, step)*line
-}
-
-// filledWord returns the word in which a rank publishes the last step for which its slot has been filled. The values of the slot
-// that belongs to no rank are those of firstMayLeave and allMayLeave.
-func (f *Shm) filledWord(rank int) *uint64 { return word(f.Mem, f.headOffset(rank)) }
-
-// data returns the room for n bytes in a rank's slot.
-func (f *Shm) data(rank, n int) []byte {
-	var at int
-	switch {
-	case n <= inlineBytes:
-		at = f.headOffset(rank) + line - inlineBytes
-	case rank == f.Size:
-		at = f.words
-	default:
-		at = f.words + resultBytes + f.slotIndex(rank, f.step)*f.slotBytes
-	}
-	return f.Mem[at : at+n : at+n]
 }
 
 // Select returns the fastest algorithm over shared memory for a collective of some bytes, counted as [Rule.MaxBytes] describes:

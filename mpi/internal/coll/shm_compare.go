@@ -21,19 +21,19 @@ const (
 )
 
 // Begin is called before each collective. call describes it in CallBits bits, the same at all ranks.
-func (f *Shm) Begin(call uint64) {
+func (f *shmSteps) Begin(call uint64) {
 	f.call = f.history>>CallBits<<CallBits | call
 	f.history = (f.history ^ call) * mixer
 }
 
 // arrivedCall returns the words beside endedWord: for the description of the call, and the step, of the rank's last arrival.
-func (f *Shm) arrivedCall(rank int) (call, step *uint64) {
+func (f *shmSteps) arrivedCall(rank int) (call, step *uint64) {
 	at := line + rank*line + callOffset
 	return word(f.Mem, at), word(f.Mem, at+8)
 }
 
 // compareArrived returns the first difference between the arrivals of other ranks and this one, which is the last.
-func (f *Shm) compareArrived() error {
+func (f *shmSteps) compareArrived() error {
 	for r := range f.Size {
 		call, step := f.arrivedCall(r)
 		if r != f.Rank && (*call != f.call || *step != f.step) {
@@ -45,7 +45,7 @@ func (f *Shm) compareArrived() error {
 
 // arrival returns what this rank adds to the counter of arrivals: 1, and a hash of its call and its step in the upper bits. The
 // sums of different ranks' hashes must differ, so the hash is not linear.
-func (f *Shm) arrival() uint64 {
+func (f *shmSteps) arrival() uint64 {
 	h := (f.call ^ f.step) * mixer
 	h = (h ^ h>>29) * mixer
 	return h>>countBits<<countBits | 1

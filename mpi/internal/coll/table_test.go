@@ -42,7 +42,7 @@ func TestTable(t *testing.T) {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}
-	if a := (&Shm{ShmConfig: ShmConfig{Size: 3, Table: x}}).Select(OfAllreduce, 100); a != None {
+	if a := (&Shm{shmSteps: shmSteps{ShmConfig: ShmConfig{Size: 3, Table: x}}}).Select(OfAllreduce, 100); a != None {
 		t.Errorf("ranks that share memory choose %v, and not the ring of the table, which uses messages", a)
 	}
 	again, err := ParseTable(x.Encode())
