@@ -13,20 +13,21 @@ type Collective struct {
 	Name  string `json:"name"`
 	Bytes int    `json:"bytes"`
 	Ranks int    `json:"ranks"`
-	// OnNode is the algorithm of the blocking call if all ranks are on one node with a core for each, and can read each other's
-	// memory; OnCrowdedNode is the same with fewer cores than ranks. Immediate is that of the immediate call on one node, after a
-	// blocking collective of the communicator. OnNodes is that of the blocking call, and of an immediate one after it, if the ranks
-	// are on several nodes with the same number of ranks and a core for each; PersistentOnNodes is that of the persistent call
-	// there. OnNUMANodes is that of the blocking call if the ranks are on one node with a core for each, and bound to several NUMA
-	// nodes. Apart is that of ranks on nodes of their own, and of the persistent call on one node. The operation is a predefined
-	// one.
-	OnNode            Algorithm `json:"on_node"`
-	OnCrowdedNode     Algorithm `json:"on_crowded_node"`
-	OnNUMANodes       Algorithm `json:"on_numa_nodes"`
-	Immediate         Algorithm `json:"immediate"`
-	OnNodes           Algorithm `json:"on_nodes"`
-	PersistentOnNodes Algorithm `json:"persistent_on_nodes"`
-	Apart             Algorithm `json:"apart"`
+	// OnNode is the algorithm of the blocking call if all ranks are on one node with a core for each,
+	// and can read each other's memory; OnOversubscribedNode is the same with fewer cores than ranks.
+	// Immediate is that of the immediate call on one node, after a blocking collective of the
+	// communicator. OnNodes is that of the blocking call, and of an immediate one after it, if the
+	// ranks are on several nodes with the same number of ranks and a core for each; PersistentOnNodes
+	// is that of the persistent call there. OnNUMANodes is that of the blocking call if the ranks are
+	// on one node with a core for each, and bound to several NUMA nodes. Apart is that of ranks on
+	// nodes of their own, and of the persistent call on one node. The operation is a predefined one.
+	OnNode               Algorithm `json:"on_node"`
+	OnOversubscribedNode Algorithm `json:"on_oversubscribed_node"`
+	OnNUMANodes          Algorithm `json:"on_numa_nodes"`
+	Immediate            Algorithm `json:"immediate"`
+	OnNodes              Algorithm `json:"on_nodes"`
+	PersistentOnNodes    Algorithm `json:"persistent_on_nodes"`
+	Apart                Algorithm `json:"apart"`
 }
 
 // Algorithm is an algorithm of a collective, and the conditions under which it is selected if none before it in the table is.
@@ -55,8 +56,8 @@ func Collectives(getenv func(string) string, names []string, sizes, ranks []int)
 					memory, numa = nodes|coll.NodeMemory, coll.Direct|coll.NUMANodes
 				}
 				x := Collective{Name: name, Bytes: size, Ranks: n, OnNode: algorithm(t, c, size, n, coll.Direct),
-					OnCrowdedNode: algorithm(t, c, size, n, coll.Direct|coll.Crowded),
-					OnNUMANodes:   algorithm(t, c, size, n, numa), OnNodes: algorithm(t, c, size, n, memory),
+					OnOversubscribedNode: algorithm(t, c, size, n, coll.Direct|coll.Oversubscribed),
+					OnNUMANodes:          algorithm(t, c, size, n, numa), OnNodes: algorithm(t, c, size, n, memory),
 					PersistentOnNodes: algorithm(t, c, size, n, nodes), Apart: algorithm(t, c, size, n, coll.Messages)}
 				x.Immediate = immediate(t, c, size, n, x.Apart)
 				all = append(all, x)

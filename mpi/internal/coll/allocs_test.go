@@ -76,7 +76,7 @@ func TestShmAllocs(t *testing.T) {
 	const ranks, runs = 3, 5
 	op := add()
 	counts := map[int][]int{24: {1, 1, 1}, 24000: {1000, 1000, 1000}, 480000: {20000, 20000, 20000}}
-	for _, mode := range []string{"flat", "crowded", "NUMA"} {
+	for _, mode := range []string{"flat", "oversubscribed", "NUMA"} {
 		for name, call := range map[string]func(f *Shm, dst, src []byte) error{
 			"Barrier":   func(f *Shm, _, _ []byte) error { return f.Barrier() },
 			"Bcast":     func(f *Shm, _, src []byte) error { return f.Bcast(src, 1) },
@@ -91,7 +91,7 @@ func TestShmAllocs(t *testing.T) {
 			},
 		} {
 			best, _ := ShmBytes(ranks)
-			flats := newDirectShms(t, ranks, best, mode == "crowded")
+			flats := newDirectShms(t, ranks, best, mode == "oversubscribed")
 			if mode == "NUMA" {
 				useNUMA(t, flats, []int32{0, 0, 1})
 			}

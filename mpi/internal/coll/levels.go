@@ -56,8 +56,8 @@ type Levels struct {
 	// Shm is the memory that the ranks of this rank's node share, in which a rank has its number on the node. It is nil if this
 	// rank is alone on its node, if not all ranks share memory with those of their nodes, and in a Plan.
 	Shm *Shm
-	// Memory is NodeMemory or CrowdedNodes if all ranks share memory with those of their nodes, and 0 otherwise. It is the same at
-	// all ranks.
+	// Memory is NodeMemory or OversubscribedNodes if all ranks share memory with those of their nodes, and 0 otherwise. It is the
+	// same at all ranks.
 	Memory Family
 
 	within, between subset
@@ -127,7 +127,8 @@ func (l *Levels) bcast(buf []byte, root int) error {
 // reduce is Reduce among the ranks of this node.
 func (l *Levels) reduce(dst, src []byte, op *Operation, root int) error {
 	switch {
-	case l.Shm != nil && !l.Shm.Crowded && l.Shm.dividesWork(len(src)): // all ranks reduce at the same time, and not the root alone
+	case l.Shm != nil && !l.Shm.Oversubscribed && l.Shm.dividesWork(len(src)):
+		// All ranks reduce at the same time, and not the root alone.
 		if dst == nil {
 			dst = l.within.Scratch(len(src))
 		}

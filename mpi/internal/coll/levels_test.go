@@ -42,7 +42,7 @@ func (m *matrix) place(t *testing.T, recorded bool) {
 	if m.nodes = NewNodes(drawNodes(m.rand, m.n)); m.nodes == nil || m.rand.IntN(2) == 0 {
 		return
 	}
-	m.memory = []Family{NodeMemory, CrowdedNodes}[m.rand.IntN(2)]
+	m.memory = []Family{NodeMemory, OversubscribedNodes}[m.rand.IntN(2)]
 	for _, ranks := range m.nodes.ranks {
 		if recorded {
 			m.shareImmediates(t, ranks)
@@ -52,7 +52,7 @@ func (m *matrix) place(t *testing.T, recorded bool) {
 			continue
 		}
 		_, least := ShmBytes(len(ranks))
-		shms, _ := newShms(t, len(ranks), least, m.memory == CrowdedNodes)
+		shms, _ := newShms(t, len(ranks), least, m.memory == OversubscribedNodes)
 		for i, r := range ranks {
 			m.shms[r] = shms[i]
 		}
@@ -70,7 +70,7 @@ func (m *matrix) shareImmediates(t *testing.T, ranks []int32) {
 	n := len(ranks)
 	words, data := ShmImmediatesBytes(n, true)
 	c := ShmImmediateConfig{
-		Words: segment(words), Size: n, Crowded: m.memory == CrowdedNodes, Sync: gosched{new(atomic.Bool)},
+		Words: segment(words), Size: n, Oversubscribed: m.memory == OversubscribedNodes, Sync: gosched{new(atomic.Bool)},
 	}
 	c.Data, c.Allocate = sparse(t, data, 0)
 	reader, direct := new(remote), m.rand.IntN(2) == 0
@@ -191,7 +191,7 @@ func TestLevelsFamily(t *testing.T) {
 		{&Levels{Nodes: NewNodes([]int32{0, 0, 1})}, true, false, false},
 		{&Levels{Nodes: NewNodes([]int32{0, 0, 1, 1})}, true, true, false},
 		{&Levels{Nodes: NewNodes([]int32{0, 0, 1}), Memory: NodeMemory}, true, false, true},
-		{&Levels{Nodes: NewNodes([]int32{0, 0, 1}), Memory: CrowdedNodes}, true, false, true},
+		{&Levels{Nodes: NewNodes([]int32{0, 0, 1}), Memory: OversubscribedNodes}, true, false, true},
 	} {
 		f := c.l.family()
 		for a, want := range map[Algorithm]bool{TwoLevel: c.two, TwoLevelParts: c.parts, Ring: true, SharedMemory: false} {

@@ -78,7 +78,7 @@ type Rule struct {
 	MinRanks, MaxRanks int
 	// PowerOfTwo and Commutative restrict the number of ranks and the operation.
 	PowerOfTwo, Commutative bool
-	// Needs restricts it to [TwoLevels], [NodeMemory], [CrowdedNodes] or [Crowded]; 0 for any.
+	// Needs restricts it to [TwoLevels], [NodeMemory], [OversubscribedNodes] or [Oversubscribed]; 0 for any.
 	Needs Family
 }
 
@@ -90,11 +90,11 @@ const (
 // rules is the table, most specific rule first. The limits of SharedMemory and DirectCopy were measured by ibrun bench tune on
 // hosts with 2 cores, with 2, 3, 4, 8 and 16 ranks (ReduceScatter with 2, 4 and 8): beyond them the next rule is faster. Where
 // hosts differ, no other algorithm is clearly faster on all of them together: TestRulesOfHosts compares the table with their
-// figures, in testdata/tune. More than 2 ranks shared cores: a rule that holds only there needs Crowded. A DirectCopy of
+// figures, in testdata/tune. More than 2 ranks shared cores: a rule that holds only there needs Oversubscribed. A DirectCopy of
 // short blocks goes through slots. The limits between algorithms with messages are approximately where their costs are equal
 // for a = 0.5 µs, b = 0.1 ns and g = 0.05 ns, typical values of a node of 2020 or later. Those of Bcast from 64 ranks on were
 // found by package simulate, with 16 ranks on a node. Scattered for long blocks of up to 8 ranks was measured only with
-// Crowded, on one node; ranks there choose among the rules for messages again.
+// Oversubscribed, on one node; ranks there choose among the rules for messages again.
 //
 // Package simulate also found those of TwoLevel and TwoLevelParts over messages, with 8 to 512 ranks and 4 to 64 on a node. Where
 // ranks share memory and cores, TwoLevel was measured between 2 nodes with 4 ranks on 2 cores; where each has a core, the limits
@@ -112,7 +112,7 @@ var rules = [...]Rule{
 	{Collective: OfBcast, Algorithm: DirectCopy, MaxBytes: always},
 	{Collective: OfBcast, Algorithm: SharedMemory, MaxBytes: always},
 	{Collective: OfBcast, Algorithm: TwoLevel, MaxBytes: 256 * kib, Needs: NodeMemory},
-	{Collective: OfBcast, Algorithm: TwoLevel, MaxBytes: always, Needs: CrowdedNodes},
+	{Collective: OfBcast, Algorithm: TwoLevel, MaxBytes: always, Needs: OversubscribedNodes},
 	{Collective: OfBcast, Algorithm: Binomial, MaxBytes: 1024 * kib, MinRanks: 1024},
 	{Collective: OfBcast, Algorithm: Binomial, MaxBytes: 256 * kib, MinRanks: 256},
 	{Collective: OfBcast, Algorithm: Binomial, MaxBytes: 64 * kib, MinRanks: 64},
@@ -123,7 +123,7 @@ var rules = [...]Rule{
 	{Collective: OfReduce, Algorithm: SharedTwoLevel, MaxBytes: always, MinRanks: numaFromRanks},
 	{Collective: OfReduce, Algorithm: SharedMemory, MaxBytes: always},
 	{Collective: OfReduce, Algorithm: TwoLevel, MaxBytes: 256 * kib, Needs: NodeMemory},
-	{Collective: OfReduce, Algorithm: TwoLevel, MaxBytes: always, Needs: CrowdedNodes},
+	{Collective: OfReduce, Algorithm: TwoLevel, MaxBytes: always, Needs: OversubscribedNodes},
 	{Collective: OfReduce, Algorithm: Binomial, MaxBytes: 16 * kib},
 	{Collective: OfReduce, Algorithm: TwoLevel, MaxBytes: 64 * kib, MinRanks: 256},
 	{Collective: OfReduce, Algorithm: ReduceScatterGather, MaxBytes: always, MinRanks: 3},
@@ -132,7 +132,7 @@ var rules = [...]Rule{
 	{Collective: OfAllreduce, Algorithm: SharedTwoLevel, MaxBytes: placeBytes, MinRanks: numaFromRanks},
 	{Collective: OfAllreduce, Algorithm: SharedMemory, MaxBytes: always, MaxRanks: 2},
 	{Collective: OfAllreduce, Algorithm: SharedMemory, MaxBytes: 1024 * kib},
-	{Collective: OfAllreduce, Algorithm: TwoLevel, MaxBytes: always, Needs: CrowdedNodes},
+	{Collective: OfAllreduce, Algorithm: TwoLevel, MaxBytes: always, Needs: OversubscribedNodes},
 	{Collective: OfAllreduce, Algorithm: TwoLevel, MaxBytes: 2 * kib, Needs: NodeMemory},
 	{Collective: OfAllreduce, Algorithm: TwoLevelParts, MaxBytes: always, Needs: NodeMemory},
 	{Collective: OfAllreduce, Algorithm: TwoLevel, MaxBytes: 64 * kib, Needs: NodeMemory},
@@ -159,7 +159,7 @@ var rules = [...]Rule{
 	{Collective: OfAllgather, Algorithm: SharedMemory, MaxBytes: 64 * kib, MaxRanks: 2},
 	{Collective: OfAllgather, Algorithm: DirectCopy, MaxBytes: 256 * kib, MaxRanks: 2},
 	{Collective: OfAllgather, Algorithm: SharedMemory, MaxBytes: always},
-	{Collective: OfAllgather, Algorithm: TwoLevel, MaxBytes: always, Needs: CrowdedNodes},
+	{Collective: OfAllgather, Algorithm: TwoLevel, MaxBytes: always, Needs: OversubscribedNodes},
 	{Collective: OfAllgather, Algorithm: TwoLevel, MaxBytes: 4 * kib, Needs: NodeMemory},
 	{Collective: OfAllgather, Algorithm: TwoLevel, MaxBytes: 4 * kib, MinRanks: 512},
 	{Collective: OfAllgather, Algorithm: RecursiveDoubling, MaxBytes: 32 * kib, PowerOfTwo: true},
@@ -173,7 +173,7 @@ var rules = [...]Rule{
 	{Collective: OfAlltoall, Algorithm: SharedMemory, MaxBytes: 64 * kib, MaxRanks: 2},
 	{Collective: OfAlltoall, Algorithm: DirectCopy, MaxBytes: 512 * kib, MaxRanks: 2},
 	{Collective: OfAlltoall, Algorithm: SharedMemory, MaxBytes: always, MaxRanks: 2},
-	{Collective: OfAlltoall, Algorithm: Scattered, MaxBytes: always, MinRanks: 4, MaxRanks: 8, Needs: Crowded},
+	{Collective: OfAlltoall, Algorithm: Scattered, MaxBytes: always, MinRanks: 4, MaxRanks: 8, Needs: Oversubscribed},
 	{Collective: OfAlltoall, Algorithm: SharedMemory, MaxBytes: 32 * kib},
 	{Collective: OfAlltoall, Algorithm: DirectCopy, MaxBytes: always},
 	{Collective: OfAlltoall, Algorithm: SharedMemory, MaxBytes: 128 * kib},
@@ -290,15 +290,15 @@ type Family uint8
 
 // The families.
 const (
-	Messages     Family = 0                 // no other ones
-	Shared       Family = 1                 // SharedMemory
-	Direct       Family = Shared | 1<<1     // SharedMemory and DirectCopy
-	TwoLevels    Family = 1 << 2            // TwoLevel: the ranks are on several nodes
-	EvenLevels   Family = TwoLevels | 1<<3  // TwoLevel and TwoLevelParts: all nodes have the same number of ranks
-	NodeMemory   Family = TwoLevels | 1<<4  // and the ranks of each node share memory
-	CrowdedNodes Family = NodeMemory | 1<<5 // and there may be fewer cores than ranks
-	NUMANodes    Family = Shared | 1<<6     // SharedMemory and SharedTwoLevel: the ranks are on several NUMA nodes of one node
-	Crowded      Family = Shared | 1<<7     // SharedMemory, and there may be fewer cores than ranks
+	Messages            Family = 0                 // no other ones
+	Shared              Family = 1                 // SharedMemory
+	Direct              Family = Shared | 1<<1     // SharedMemory and DirectCopy
+	TwoLevels           Family = 1 << 2            // TwoLevel: the ranks are on several nodes
+	EvenLevels          Family = TwoLevels | 1<<3  // TwoLevel and TwoLevelParts: all nodes have the same number of ranks
+	NodeMemory          Family = TwoLevels | 1<<4  // and the ranks of each node share memory
+	OversubscribedNodes Family = NodeMemory | 1<<5 // and there may be fewer cores than ranks
+	NUMANodes           Family = Shared | 1<<6     // SharedMemory and SharedTwoLevel: the ranks are on several NUMA nodes of a node
+	Oversubscribed      Family = Shared | 1<<7     // SharedMemory, and there may be fewer cores than ranks
 )
 
 // family returns what the algorithm needs.
@@ -387,9 +387,9 @@ func (r Rule) Conditions() string {
 		all = append(all, "several nodes")
 	case NodeMemory:
 		all = append(all, "nodes whose ranks share memory")
-	case CrowdedNodes:
+	case OversubscribedNodes:
 		all = append(all, "nodes whose ranks share memory and cores")
-	case Crowded:
+	case Oversubscribed:
 		all = append(all, "ranks that share memory and cores")
 	}
 	if len(all) == 0 {

@@ -44,7 +44,7 @@ func (x tuned) chosen(cores int) (string, error) {
 	}
 	f := Direct
 	if x.Ranks > cores {
-		f |= Crowded
+		f |= Oversubscribed
 	}
 	if immediate {
 		return ChooseImmediate(nil, c, x.Size, x.Ranks, f).Algorithm.TableName(), nil

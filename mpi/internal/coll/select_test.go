@@ -19,8 +19,8 @@ func TestSelect(t *testing.T) {
 					}
 					taken[r] = true
 					messages := r.Algorithm
-					for _, f := range []Family{Shared, Direct, TwoLevels, EvenLevels, NodeMemory, EvenLevels | NodeMemory, CrowdedNodes,
-						NUMANodes, Direct | NUMANodes, Crowded, Direct | Crowded} {
+					for _, f := range []Family{Shared, Direct, TwoLevels, EvenLevels, NodeMemory, EvenLevels | NodeMemory, OversubscribedNodes,
+						NUMANodes, Direct | NUMANodes, Oversubscribed, Direct | Oversubscribed} {
 						r := Choose(nil, c, bytes, ranks, commutative, f)
 						if r.family()&^f != 0 {
 							t.Fatalf("%v of %d bytes between %d ranks needs %b, but has %b: %+v", c, bytes, ranks, r.family(), f, r)
@@ -79,8 +79,8 @@ func TestConditions(t *testing.T) {
 		"from 3 ranks, up to 8 ranks": {MaxBytes: always, MinRanks: 3, MaxRanks: 8},
 		"up to 1 bytes, a power of two of ranks, a commutative operation": {MaxBytes: 1, PowerOfTwo: true, Commutative: true},
 		"up to 9 bytes, nodes whose ranks share memory":                   {MaxBytes: 9, Needs: NodeMemory},
-		"up to 9 bytes, nodes whose ranks share memory and cores":         {MaxBytes: 9, Needs: CrowdedNodes},
-		"up to 9 bytes, ranks that share memory and cores":                {MaxBytes: 9, Needs: Crowded},
+		"up to 9 bytes, nodes whose ranks share memory and cores":         {MaxBytes: 9, Needs: OversubscribedNodes},
+		"up to 9 bytes, ranks that share memory and cores":                {MaxBytes: 9, Needs: Oversubscribed},
 	} {
 		if got := r.Conditions(); got != want {
 			t.Errorf("%q, want %q", got, want)

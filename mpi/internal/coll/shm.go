@@ -16,9 +16,9 @@ type ShmConfig struct {
 	Allocate func(part []byte) error
 	// Rank is the number of this rank in the communicator, Size the number of ranks.
 	Rank, Size int
-	// Crowded is set if there may be fewer cores than ranks. A rank that waits then yields immediately. It is the same at
+	// Oversubscribed is set if there may be fewer cores than ranks. A rank that waits then yields immediately. It is the same at
 	// every rank.
-	Crowded bool
+	Oversubscribed bool
 	// Cores is the number of cores that the ranks share, as far as this rank knows. It may differ between ranks.
 	Cores int
 	// Sync is how this rank waits for words of others and publishes its own.
@@ -117,7 +117,7 @@ func NewShm(s ShmConfig) (*Shm, error) {
 	}
 	slots, room := shmSlots(s.Size, len(s.Mem))
 	f := &Shm{shmSteps: shmSteps{ShmConfig: s, slotBytes: room, slots: uint64(slots), words: ShmWords(s.Size, len(s.Mem))}}
-	if s.Crowded {
+	if s.Oversubscribed {
 		f.copier.Use(shm.Cached)
 	}
 	return f, nil
@@ -145,8 +145,8 @@ func (f *Shm) family() Family {
 	if f.numa != nil {
 		has |= NUMANodes
 	}
-	if f.Crowded {
-		has |= Crowded
+	if f.Oversubscribed {
+		has |= Oversubscribed
 	}
 	return has
 }
@@ -169,7 +169,7 @@ func (f *Shm) BarrierBefore(root int) error {
 	if err := f.beginStep(0); err != nil { // the slot contains the call only
 		return err
 	}
-	if f.Crowded {
+	if f.Oversubscribed {
 		return f.synchronizeBefore(root)
 	}
 	return f.synchronize()

@@ -23,7 +23,7 @@ import (
 // The benchmarks of this file run ranks in processes of their own, as they are in earnest: the test binary starts
 // itself once per rank, with the shared memory as descriptor 3.
 
-// rankVar makes a copy of the test binary a rank: "rank size crowded operation bytes batch".
+// rankVar makes a copy of the test binary a rank: "rank size oversubscribed operation bytes batch".
 const rankVar = "COLL_BENCH_RANK"
 
 func TestMain(m *testing.M) {
@@ -61,12 +61,12 @@ func (yielder) Differ(rank int, _, _ uint64) error {
 func benchRank(spec string) error {
 	var rank, size, length, batch int
 	var op string
-	var crowded bool
-	if _, err := fmt.Sscan(spec, &rank, &size, &crowded, &op, &length, &batch); err != nil {
+	var oversubscribed bool
+	if _, err := fmt.Sscan(spec, &rank, &size, &oversubscribed, &op, &length, &batch); err != nil {
 		return err
 	}
 	runtime.GOMAXPROCS(1)
-	if !crowded {
+	if !oversubscribed {
 		runtime.LockOSThread()
 		if err := pin(rank); err != nil {
 			return err
@@ -78,10 +78,10 @@ func benchRank(spec string) error {
 		return err
 	}
 	w := yielder{look: 1000}
-	if crowded {
+	if oversubscribed {
 		w.look = 1
 	}
-	f, err := NewShm(ShmConfig{Mem: mem, Rank: rank, Size: size, Crowded: crowded, Cores: runtime.NumCPU(), Sync: w})
+	f, err := NewShm(ShmConfig{Mem: mem, Rank: rank, Size: size, Oversubscribed: oversubscribed, Cores: runtime.NumCPU(), Sync: w})
 	if err != nil {
 		return err
 	}

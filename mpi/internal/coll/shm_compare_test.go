@@ -43,13 +43,13 @@ func TestShmCompares(t *testing.T) {
 		"alltoall": {do: func(f *Shm) error { return f.Alltoall(src(), src()) }},
 	} {
 		for i := range 3 * 3 * 2 {
-			mode, n := []string{"flat", "crowded", "NUMA"}[i%3], 2+i/3%3
+			mode, n := []string{"flat", "oversubscribed", "NUMA"}[i%3], 2+i/3%3
 			if length = 96; i >= 9 {
 				length = 24 * kib
 			}
 			t.Run(fmt.Sprintf("%s/%s/ranks=%d/bytes=%d", name, mode, n, length), func(t *testing.T) {
 				best, _ := ShmBytes(n)
-				shms, _ := newShms(t, n, best, mode == "crowded")
+				shms, _ := newShms(t, n, best, mode == "oversubscribed")
 				if mode == "NUMA" {
 					useNUMA(t, shms, []int32{0, 1, 0, 1}[:n])
 				}
@@ -156,9 +156,9 @@ func TestShmComparesKinds(t *testing.T) {
 // TestShmComparesEarlier: a difference that no rank could find, because none has read anything of another one, is found in
 // the next collective in which ranks read.
 func TestShmComparesEarlier(t *testing.T) {
-	for _, crowded := range []bool{false, true} {
+	for _, oversubscribed := range []bool{false, true} {
 		best, _ := ShmBytes(2)
-		shms, _ := newShms(t, 2, best, crowded)
+		shms, _ := newShms(t, 2, best, oversubscribed)
 		for i, err := range callAll(shms, func(f *Shm) error {
 			f.Begin(uint64(f.Rank))
 			if err := f.Bcast(make([]byte, 8), f.Rank); err != nil {
@@ -173,7 +173,7 @@ func TestShmComparesEarlier(t *testing.T) {
 			return nil
 		}) {
 			if err != nil {
-				t.Errorf("crowded %v, rank %d: %v", crowded, i, err)
+				t.Errorf("oversubscribed %v, rank %d: %v", oversubscribed, i, err)
 			}
 		}
 	}
@@ -183,9 +183,9 @@ func TestShmComparesEarlier(t *testing.T) {
 // the smallest memory there are two slots.
 func TestShmComparesWithoutRace(t *testing.T) {
 	for i := range 4 {
-		crowded, n := i%2 == 0, 2+i/2
+		oversubscribed, n := i%2 == 0, 2+i/2
 		_, least := ShmBytes(n)
-		shms, _ := newShms(t, n, least, crowded)
+		shms, _ := newShms(t, n, least, oversubscribed)
 		for r, err := range callAll(shms, func(f *Shm) error {
 			buf := make([]byte, 8)
 			for i := range 3000 {
@@ -206,7 +206,7 @@ func TestShmComparesWithoutRace(t *testing.T) {
 			return nil
 		}) {
 			if err != nil {
-				t.Errorf("crowded %v, rank %d of %d: %v", crowded, r, n, err)
+				t.Errorf("oversubscribed %v, rank %d of %d: %v", oversubscribed, r, n, err)
 			}
 		}
 	}

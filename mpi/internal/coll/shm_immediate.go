@@ -45,9 +45,9 @@ type ShmImmediateConfig struct {
 	Words, Data []byte
 	// Allocate allocates a part of Data, before it is used. nil: Data has been allocated. Several goroutines may call it at once.
 	Allocate func(part []byte) error
-	// Rank, Size and Crowded are as in [ShmConfig].
-	Rank, Size int
-	Crowded    bool
+	// Rank, Size and Oversubscribed are as in [ShmConfig].
+	Rank, Size     int
+	Oversubscribed bool
 	// Sync is how this rank publishes its words.
 	Sync WordPublisher
 	// Table has the rules that are searched first; nil: none. It is the same at every rank.
@@ -90,7 +90,7 @@ func NewShmImmediate(c ShmImmediateConfig) (*ShmImmediate, error) {
 		words: c.Words, slots: c.Data, rank: c.Rank, size: c.Size, room: immediateRoomOf(c.Size), sync: c.Sync, allocate: c.Allocate,
 		table: c.Table,
 	}
-	if c.Crowded {
+	if c.Oversubscribed {
 		f.copier.Use(shm.Cached)
 	}
 	return f, nil

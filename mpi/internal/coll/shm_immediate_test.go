@@ -17,7 +17,7 @@ func newImmediates(t *testing.T, ranks int) []*ShmImmediate {
 	t.Helper()
 	words, data := ShmImmediateBytes(ranks)
 	c := ShmImmediateConfig{
-		Words: segment(words), Size: ranks, Crowded: ranks > 2, Sync: gosched{new(atomic.Bool)},
+		Words: segment(words), Size: ranks, Oversubscribed: ranks > 2, Sync: gosched{new(atomic.Bool)},
 	}
 	c.Data, c.Allocate = sparse(t, data, 0)
 	var all []*ShmImmediate

@@ -33,7 +33,7 @@ const (
 // FindNUMA lets collectives use two levels if the ranks are on several NUMA nodes. numa is the number of this rank's; -1 if it is
 // unknown, or the rank may run on several. FindNUMA is a collective.
 func (f *Shm) FindNUMA(numa int) error {
-	if f.Crowded || f.Size < numaFromRanks && f.Table == nil { // crowded: the time is that of context switches
+	if f.Oversubscribed || f.Size < numaFromRanks && f.Table == nil { // oversubscribed: the time is that of context switches
 		return nil
 	}
 	const length = 4

@@ -46,16 +46,16 @@ func TestFindNUMA(t *testing.T) {
 		many[r] = int32(r / 2)
 	}
 	for _, c := range []struct {
-		of      []int32
-		crowded bool
-		levels  int
+		of             []int32
+		oversubscribed bool
+		levels         int
 	}{
 		{[]int32{0, 0, 1, 1}, false, 2}, {[]int32{5, 0, 5}, false, 2}, {[]int32{1, 0, 0, 3, 3, 1, 7}, false, 4},
 		{[]int32{0, 0, 1, 1}, true, 0}, {[]int32{0, 0, -1, -1}, false, 0}, {[]int32{2, 2, 2}, false, 0}, {[]int32{0, 1, 2}, false, 0},
 		{[]int32{0}, false, 0}, {many[2:], false, maxSlots / numaPlaces}, {many, false, 0},
 	} {
 		best, _ := ShmBytes(len(c.of))
-		shms, _ := newShms(t, len(c.of), best, c.crowded)
+		shms, _ := newShms(t, len(c.of), best, c.oversubscribed)
 		useNUMA(t, shms, c.of)
 		for r, f := range shms {
 			levels := 0
@@ -66,7 +66,8 @@ func TestFindNUMA(t *testing.T) {
 				}
 			}
 			if two := f.Select(OfBarrier, 0) == SharedTwoLevel; levels != c.levels || two != (levels > 0) {
-				t.Errorf("%v, crowded %v: rank %d has %d levels, want %d; two levels %v", c.of, c.crowded, r, levels, c.levels, two)
+				t.Errorf("%v, oversubscribed %v: rank %d has %d levels, want %d; two levels %v", c.of, c.oversubscribed, r, levels,
+					c.levels, two)
 			}
 			head, data := f.place(maxSlots/numaPlaces-1, numaPlaces-1, placeBytes)
 			if head+line > cap(f.Mem) || &data[len(data)-1] == &f.data(0, f.slotBytes)[0] {

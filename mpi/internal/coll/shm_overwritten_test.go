@@ -32,7 +32,7 @@ func TestShmOverwritten(t *testing.T) {
 	const leastRounds, leastOverwritten = 60, 300_000 // of each rank, and words
 	add, _ := reduction.Lookup(reduction.Sum, datatype.Float32)
 	op := &Operation{Kernel: add, ElemSize: 4, Commutative: true}
-	for _, mode := range []string{"flat", "crowded", "NUMA"} {
+	for _, mode := range []string{"flat", "oversubscribed", "NUMA"} {
 		bytes, _ := ShmBytes(size)
 		mem := make([]byte, bytes) // so long a slice begins at a page
 		var stop atomic.Bool
@@ -54,7 +54,8 @@ func TestShmOverwritten(t *testing.T) {
 		})
 		for rank := range size {
 			all.Go(func() {
-				f, err := NewShm(ShmConfig{Mem: mem, Rank: rank, Size: size, Crowded: mode == "crowded", Cores: 2, Sync: boundedSync{}})
+				f, err := NewShm(ShmConfig{Mem: mem, Rank: rank, Size: size, Oversubscribed: mode == "oversubscribed", Cores: 2,
+					Sync: boundedSync{}})
 				if err != nil {
 					t.Error(err)
 					return

@@ -5,8 +5,8 @@ import "github.com/ibrun/ibrun/internal/shm"
 // From these lengths on, each rank reduces one part of the data of all and copies the other parts from the others: that saves
 // more than the additional barrier costs. Lengths are the sum over all ranks.
 const (
-	divideFrom        = 16 * kib // instead of each rank reducing all
-	divideFromCrowded = 64 * kib // instead of the last rank reducing all
+	divideFrom               = 16 * kib // instead of each rank reducing all
+	divideFromOversubscribed = 64 * kib // instead of the last rank reducing all
 )
 
 // MaxSharedElement is the most bytes of an element that is reduced in shared memory, where a slot has room for several.
@@ -39,7 +39,7 @@ func (f *Shm) Allreduce(dst, src []byte, op *Operation) error {
 		switch {
 		case f.dividesWork(n):
 			err = f.allreduceDivided(d, s, op)
-		case f.Crowded:
+		case f.Oversubscribed:
 			err = f.allreduceLast(d, s, op)
 		default:
 			err = f.allreduceEach(d, s, op)
@@ -56,8 +56,8 @@ func (f *Shm) wholeElements(op *Operation) int { return f.slotBytes - f.slotByte
 
 // dividesWork reports whether each rank reduces one part of n bytes.
 func (f *Shm) dividesWork(n int) bool {
-	if f.Crowded {
-		return n > resultBytes || n*f.Size > divideFromCrowded
+	if f.Oversubscribed {
+		return n > resultBytes || n*f.Size > divideFromOversubscribed
 	}
 	return f.Size > 2 && n*f.Size > divideFrom
 }

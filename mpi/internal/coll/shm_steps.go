@@ -83,7 +83,7 @@ func (f *shmSteps) data(rank, n int) []byte {
 
 // wait blocks until a word of a rank has reached a value; the word belongs to all ranks if rank is -1.
 func (f *shmSteps) wait(rank int, w *uint64, v uint64) error {
-	if !f.Crowded && spin(w, v, spinPolls) {
+	if !f.Oversubscribed && spin(w, v, spinPolls) {
 		return nil
 	}
 	return f.Sync.WaitAtLeast(rank, w, v)
@@ -140,7 +140,7 @@ func (f *shmSteps) awaitRank(rank int) error {
 
 // pauseOnce pauses before the first poll of a step: most first polls come too early (see spin).
 func (f *shmSteps) pauseOnce() {
-	if !f.Crowded {
+	if !f.Oversubscribed {
 		shm.Pause()
 	}
 }
@@ -175,7 +175,7 @@ func (f *shmSteps) endStep() { f.Sync.Publish(f.endedWord(f.Rank), f.step) }
 // synchronize blocks until all ranks have called it in this step. The data that they had copied into their slots can then be
 // read.
 func (f *shmSteps) synchronize() error {
-	if !f.Crowded {
+	if !f.Oversubscribed {
 		f.publishAt(f.headOffset(f.Rank)) // as publish, with one call less
 		f.synced = f.step
 		return f.awaitAll()
@@ -202,7 +202,7 @@ func (f *shmSteps) synchronizeBefore(first int) error {
 // synchronizeAgain synchronizes in a later step that uses the same slots. Others may still read the descriptions of the call
 // there, so they are not written again.
 func (f *shmSteps) synchronizeAgain() error {
-	if f.Crowded {
+	if f.Oversubscribed {
 		return f.synchronize()
 	}
 	f.Sync.Publish(f.filledWord(f.Rank), f.step)

@@ -51,10 +51,10 @@ func (w gosched) Differ(rank int, mine, other uint64) error {
 func segment(n int) []byte { return make([]byte, max(n, 64*kib))[:n] }
 
 // newShms returns a Shm for each rank, over the same memory.
-func newShms(t testing.TB, ranks, memory int, crowded bool) (shms []*Shm, broken *atomic.Bool) {
+func newShms(t testing.TB, ranks, memory int, oversubscribed bool) (shms []*Shm, broken *atomic.Bool) {
 	t.Helper()
 	broken = new(atomic.Bool)
-	c := ShmConfig{Size: ranks, Crowded: crowded, Sync: gosched{broken}}
+	c := ShmConfig{Size: ranks, Oversubscribed: oversubscribed, Sync: gosched{broken}}
 	c.Mem, c.Allocate = sparse(t, memory, ShmWords(ranks, memory))
 	for r := range ranks {
 		c.Rank, c.Cores = r, r
@@ -97,9 +97,9 @@ type otherMemory struct{ *remote }
 func (otherMemory) Read(int, uint64, []byte, uint64) error { return nil }
 
 // newDirectShms is newShms for ranks that can read each other's memory.
-func newDirectShms(t testing.TB, ranks, memory int, crowded bool) []*Shm {
+func newDirectShms(t testing.TB, ranks, memory int, oversubscribed bool) []*Shm {
 	t.Helper()
-	shms, _ := newShms(t, ranks, memory, crowded)
+	shms, _ := newShms(t, ranks, memory, oversubscribed)
 	m := new(remote)
 	for _, f := range shms {
 		f.Remote = m
@@ -289,7 +289,7 @@ var alwaysDirect = func() *Table {
 // little memory as there may be and over as much as is of use. With IBRUN_SOAK=1 it tries each number of ranks up to 9, longer
 // sequences, and more of them.
 func TestShm(t *testing.T) {
-	for _, crowded := range []bool{false, true} {
+	for _, oversubscribed := range []bool{false, true} {
 		for _, n := range soaktest.Choose([]int{1, 2, 3, 4, 5, 6, 7, 8, 9}, []int{1, 2, 3, 5, 8}) {
 			best, least := ShmBytes(n)
 			for seed, memory := range []int{least, best, least + 3*n*minSlotBytes, least}[:min(shmSeeds, soaktest.Choose(4, 3))] {
@@ -297,16 +297,16 @@ func TestShm(t *testing.T) {
 					if direct && seed >= 2 && !soaktest.On() {
 						continue // what is copied directly needs no slots
 					}
-					t.Run(fmt.Sprintf("crowded=%v/ranks=%d/seed=%d/direct=%v", crowded, n, seed, direct), func(t *testing.T) {
+					t.Run(fmt.Sprintf("oversubscribed=%v/ranks=%d/seed=%d/direct=%v", oversubscribed, n, seed, direct), func(t *testing.T) {
 						r := rand.New(rand.NewPCG(uint64(seed), uint64(n)))
 						var acts []act
 						for range soaktest.Choose(40, 30) {
 							length := []int{0, 1, 8, 24, 104, 112, 120, 1001, 5000, 20000, 70000 / n, 150000}[r.IntN(12)]
 							acts = append(acts, draw(r, n, length))
 						}
-						shms, _ := newShms(t, n, memory, crowded)
+						shms, _ := newShms(t, n, memory, oversubscribed)
 						if direct {
-							shms = newDirectShms(t, n, memory, crowded)
+							shms = newDirectShms(t, n, memory, oversubscribed)
 							for _, f := range shms {
 								f.Table = alwaysDirect
 							}
@@ -345,10 +345,10 @@ func runActs(t *testing.T, shms []*Shm, acts []act) {
 }
 
 func TestShmBarrier(t *testing.T) {
-	for _, crowded := range []bool{false, true} {
+	for _, oversubscribed := range []bool{false, true} {
 		for n := 1; n <= 9; n++ {
 			best, _ := ShmBytes(n)
-			shms, _ := newShms(t, n, best, crowded)
+			shms, _ := newShms(t, n, best, oversubscribed)
 			const rounds = 100
 			var in atomic.Int64
 			var all sync.WaitGroup
@@ -486,12 +486,12 @@ func TestShmBroken(t *testing.T) {
 		"bcast, many":      func(f *Shm) error { return f.Bcast(buf[:200*kib], 0) },
 		"allreduce, small": func(f *Shm) error { return f.Allreduce(out[:8*kib], buf[:8*kib], op) },
 	} {
-		for _, crowded := range []bool{false, true} {
+		for _, oversubscribed := range []bool{false, true} {
 			_, least := ShmBytes(2)
-			shms, broken := newShms(t, 2, least, crowded)
+			shms, broken := newShms(t, 2, least, oversubscribed)
 			broken.Store(true)
 			if err := do(shms[0]); !errors.Is(err, errBroken) {
-				t.Errorf("%s, crowded %v: %v", name, crowded, err)
+				t.Errorf("%s, oversubscribed %v: %v", name, oversubscribed, err)
 			}
 		}
 	}

@@ -65,10 +65,10 @@ func TestWithdrawn(t *testing.T) {
 			return f.ReduceScatter(dst[:n], src, []int{n / 4, n / 4}, op)
 		},
 	} {
-		for _, crowded := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s/crowded=%v", name, crowded), func(t *testing.T) {
+		for _, oversubscribed := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/oversubscribed=%v", name, oversubscribed), func(t *testing.T) {
 				best, _ := ShmBytes(2)
-				shms := newDirectShms(t, 2, best, crowded)
+				shms := newDirectShms(t, 2, best, oversubscribed)
 				m := lateMemory{shms[0].Remote.(*remote), make(chan struct{}), make(chan struct{}), new(atomic.Bool)}
 				m.armed.Store(true)
 				shms[1].Remote = m

@@ -138,9 +138,9 @@ func (g *collState) mapSegment(l segmentLayout) error {
 }
 
 // useSegment lets collectives use the memory that has been mapped.
-func (g *collState) useSegment(l segmentLayout, crowded bool) (err error) {
-	if g.levels.Memory = coll.NodeMemory; crowded {
-		g.levels.Memory = coll.CrowdedNodes
+func (g *collState) useSegment(l segmentLayout, oversubscribed bool) (err error) {
+	if g.levels.Memory = coll.NodeMemory; oversubscribed {
+		g.levels.Memory = coll.OversubscribedNodes
 	}
 	if g.shm.segment == nil { // this rank is alone on its node
 		g.shm.immediates.Store(new(coll.ShmImmediates))
@@ -150,8 +150,8 @@ func (g *collState) useSegment(l segmentLayout, crowded bool) (err error) {
 	g.shm.mismatch, g.shm.sleepers = sharedWords(mem[:sharedWordsBytes])
 	g.shm.fenced = g.shm.segment.NeedsFence()
 	cfg := coll.ShmConfig{
-		Mem: mem[l.flat:l.immediate], Allocate: g.allocateShared, Rank: g.shm.self, Size: len(g.shm.ranks), Crowded: crowded,
-		Cores: runtime.NumCPU(), Sync: g, Table: g.comm.proc.table,
+		Mem: mem[l.flat:l.immediate], Allocate: g.allocateShared, Rank: g.shm.self, Size: len(g.shm.ranks),
+		Oversubscribed: oversubscribed, Cores: runtime.NumCPU(), Sync: g, Table: g.comm.proc.table,
 	}
 	memory, ok := g.shm.segment.(fabric.PeerMemory)
 	if ok {
@@ -169,7 +169,7 @@ func (g *collState) useSegment(l segmentLayout, crowded bool) (err error) {
 	}
 	immediates, err := coll.NewShmImmediates(coll.ShmImmediateConfig{
 		Words: mem[sharedWordsBytes:l.flat], Data: mem[l.immediate:], Allocate: g.shm.segment.Allocate,
-		Rank: cfg.Rank, Size: cfg.Size, Crowded: crowded, Sync: stepWords{g}, Table: cfg.Table,
+		Rank: cfg.Rank, Size: cfg.Size, Oversubscribed: oversubscribed, Sync: stepWords{g}, Table: cfg.Table,
 	}, g.levels.Nodes != nil)
 	if err != nil {
 		return err

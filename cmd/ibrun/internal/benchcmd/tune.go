@@ -190,7 +190,7 @@ func (o *tuning) chosen(name string, ranks, size int, algorithms []string) (stri
 	case !o.usesShm():
 		return all[0].Apart.Name, nil
 	case ranks > runtime.NumCPU():
-		return all[0].OnCrowdedNode.Name, nil
+		return all[0].OnOversubscribedNode.Name, nil
 	}
 	return all[0].OnNode.Name, nil
 }

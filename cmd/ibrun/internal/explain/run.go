@@ -184,7 +184,7 @@ func (o options) runCollectives(stdout io.Writer) error {
 			ranks, call string
 			a           explain.Algorithm
 		}{
-			{"on one node", "blocking", c.OnNode}, {"with fewer cores", "blocking", c.OnCrowdedNode},
+			{"on one node", "blocking", c.OnNode}, {"with fewer cores", "blocking", c.OnOversubscribedNode},
 			{"on several NUMA nodes", "blocking", c.OnNUMANodes},
 			{"on one node", "immediate", c.Immediate}, {"on one node", "persistent", c.Apart},
 			{"several on each node", "blocking, immediate", c.OnNodes}, {"several on each node", "persistent", c.PersistentOnNodes},
