@@ -167,15 +167,14 @@ cmd/ibrun/internal/launch/perfmem, cmd/ibrun/internal/launch/protocol < cmd/ibru
 cmd/ibrun/internal/launch/perfmem, cmd/ibrun/internal/launch/protocol < cmd/ibrun/internal/launch/monitor;
 cmd/ibrun/internal/launch/perfmem, cmd/ibrun/internal/launch/protocol < cmd/ibrun/internal/launch/coordinator;
 hw, internal/pmi, internal/ranklink, internal/wakesock < cmd/ibrun/internal/launch/agent;
-hw, perf, perf/profile, perf/prom, internal/buildinfo, cmd/ibrun/internal/cli < cmd/ibrun/internal/launch/monitor;
-
-internal/tunables < cmd/ibrun/internal/launch/monitor;
+hw, perf, perf/profile, perf/prom, internal/buildinfo < cmd/ibrun/internal/launch/monitor;
 cmd/ibrun/internal/exporter, cmd/ibrun/internal/inspect, cmd/ibrun/internal/report, cmd/ibrun/internal/tracemerge <
   cmd/ibrun/internal/launch/monitor;
-hw, internal/auth, internal/pmi, cmd/ibrun/internal/cli, cmd/ibrun/internal/control < cmd/ibrun/internal/launch/coordinator;
+hw, internal/auth, internal/pmi, cmd/ibrun/internal/control, cmd/ibrun/internal/placement < cmd/ibrun/internal/launch/coordinator;
 internal/buildinfo, cmd/ibrun/internal/launch/monitor, cmd/ibrun/internal/report, cmd/ibrun/internal/tracemerge <
   cmd/ibrun/internal/launch/coordinator;
-hw, internal/ranklink, cmd/ibrun/internal/cli, cmd/ibrun/internal/placement, cmd/ibrun/internal/launch/* <
+hw, internal/ranklink, cmd/ibrun/internal/cli, cmd/ibrun/internal/exporter, cmd/ibrun/internal/placement,
+  cmd/ibrun/internal/launch/* <
   cmd/ibrun/internal/launch;
 internal/buildinfo, cmd/ibrun/internal/cli, cmd/ibrun/internal/launch, mpi, mpi/explain, mpi/simulate, bench, bench/*, hw, verbs,
   cmd/ibrun/internal/outfile < cmd/ibrun/internal/benchcmd;
@@ -191,6 +190,7 @@ mpi, mpi/*, fabric, fabric/* !< cmd/ibrun/internal/launch, cmd/ibrun/internal/la
 fabric/* !< fabric;                                          # only fabric/auto knows the transports
 perf/prom !< mpi, bench, examples/*, fabric/*;               # an MPI program does not link the exporter
 cmd/*, examples/* !< mpi, fabric, verbs, bench;
+cmd/ibrun/internal/cli !< cmd/ibrun/internal/launch/*;       # cmd/ibrun/internal/launch converts the command line
 `
 
 // policy is the parsed form of layers.

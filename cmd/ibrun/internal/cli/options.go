@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/allocation"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli/foreign"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/manual"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
@@ -27,7 +26,8 @@ const deadlockReport = 10 * time.Second
 // MaxRanks is the largest number of ranks of a job.
 const MaxRanks = placement.MaxRanks
 
-// Options is a parsed command line: the job to start, and how to monitor it.
+// Options is a parsed command line: the job to start, and how to monitor it. Nothing writes it after Parse:
+// package launch converts it to the settings of its parts.
 type Options struct {
 	// Programs are the programs of the job in the order of their ranks. There is at least one.
 	Programs []Program
@@ -89,9 +89,6 @@ type Options struct {
 	LaunchAgent []string
 	// Copy sends the files of the programs to the hosts that lack them.
 	Copy bool
-	// Assignment maps the ranks to nodes, if the job runs on hosts that the launcher has found. It is not part of the
-	// command line. Nil: Policy decides.
-	Assignment *allocation.Assignment
 	// Node is the number of this node, from 0, and Nodes is how many nodes the job has. Nodes 0 or 1: the job runs on this
 	// node only.
 	Node, Nodes int
@@ -219,11 +216,6 @@ func (o *Options) parse(args []string, lookup LookupFunc) error {
 		return errors.New("--metrics-linger requires --metrics")
 	}
 	return nil
-}
-
-// DiscoveryFile returns the name of the discovery file of a host, or "" if there is none.
-func (o *Options) DiscoveryFile(host string) string {
-	return strings.NewReplacer("%h", host, "%%", "%").Replace(o.MetricsSD)
 }
 
 // parseProgram parses one program with the flags before it.

@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/coordinator"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
@@ -24,28 +23,28 @@ type copiedPrograms struct {
 	dir     string // of copies; empty: there are none
 }
 
-// obtain returns the programs of the command line on this node: files of the same name as on the head, or copies.
-func (c *copiedPrograms) obtain(m *coordinator.Cluster, o *cli.Options) ([]program, error) {
+// obtain returns the programs of a job on this node: files of the same name as on the head, or copies.
+func (c *copiedPrograms) obtain(m *coordinator.Cluster, j *job) ([]program, error) {
 	files := m.Job.Started.Programs
-	if len(files) != len(o.Programs) {
-		return nil, fmt.Errorf("node 0 has sent %d files for %d programs", len(files), len(o.Programs))
+	if len(files) != len(j.programs) {
+		return nil, fmt.Errorf("node 0 has sent %d files for %d programs", len(files), len(j.programs))
 	}
 	copies := map[string]string{} // hash: path
 	var programs []program
 	for i, f := range files {
-		if err := checkDir(o.Programs[i].Dir); err != nil {
+		if err := checkDir(j.programs[i].Dir); err != nil {
 			return nil, err
 		}
 		p := program{path: string(f.Path), isGo: f.Built}
 		var err error
 		switch key := string(f.SHA256); {
 		case f.SHA256 == nil:
-			err = checkSameProgram(string(f.Path), o.NodeName)
+			err = checkSameProgram(string(f.Path), j.place.name)
 		case copies[key] != "":
 			p.path = copies[key]
 		case !isSameFile(f):
 			if p.path, err = c.copy(m, i, f); err != nil {
-				return nil, fmt.Errorf("copy %s to %s: %w", f.Path, o.NodeName, err)
+				return nil, fmt.Errorf("copy %s to %s: %w", f.Path, j.place.name, err)
 			}
 			copies[key] = p.path
 		}

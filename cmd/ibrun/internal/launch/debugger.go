@@ -18,6 +18,12 @@ import (
 // A debugger that waits for a connection listens on a Unix socket in a folder that only this user may enter. On a TCP port
 // any user of the machine could connect and give commands as this user; gdbserver would even listen on all interfaces.
 
+// debugSettings are the ranks that start under a debugger.
+type debugSettings struct{ delve, gdb cli.Ranges }
+
+// any reports whether there are such ranks.
+func (set *debugSettings) any() bool { return len(set.delve)+len(set.gdb) > 0 }
+
 // debuggers starts ranks under a debugger.
 type debuggers struct {
 	dir     string // the folder of their sockets; empty: not needed
@@ -30,14 +36,14 @@ const restoreScript = "#!/bin/sh\nexec \"$@\" <&5 >&6 5<&- 6>&-\n"
 
 // checkDebuggers returns an error if --dlv and --gdb name a rank that the job does not have, or both the same one. size is the
 // number of ranks of the job.
-func checkDebuggers(size int, o *cli.Options) error {
-	for _, r := range append(slices.Clone(o.Delve), o.GDB...) {
+func checkDebuggers(size int, set *debugSettings) error {
+	for _, r := range append(slices.Clone(set.delve), set.gdb...) {
 		if r.High >= size {
 			return exitcode.Errorf(exitcode.UsageError, "there is no rank %d to debug; the last is %d", r.High, size-1)
 		}
 	}
 	for rank := range size {
-		if o.Delve.Contains(rank) && o.GDB.Contains(rank) {
+		if set.delve.Contains(rank) && set.gdb.Contains(rank) {
 			return exitcode.Errorf(exitcode.UsageError, "rank %d cannot run under dlv and gdb", rank)
 		}
 	}
@@ -45,19 +51,19 @@ func checkDebuggers(size int, o *cli.Options) error {
 }
 
 // tryDebuggers returns an error if a debugger for these ranks is missing. It makes their commands as a job does, and drops them.
-func tryDebuggers(ranks []int, o *cli.Options, getenv func(string) string) error {
+func tryDebuggers(ranks []int, set *debugSettings, getenv func(string) string) error {
 	tasks := make([]protocol.RankTask, len(ranks))
 	for i, rank := range ranks {
 		tasks[i] = protocol.RankTask{Rank: rank, Args: []string{""}} // the name of the program, which a debugger replaces
 	}
-	_, err := (&debuggers{display: getenv("DISPLAY") != ""}).add(tasks, o)
+	_, err := (&debuggers{display: getenv("DISPLAY") != ""}).add(tasks, set)
 	return err
 }
 
 // newDebuggers returns what starts the ranks that --dlv and --gdb name. The caller must call close at the end of the job.
-func newDebuggers(o *cli.Options, getenv func(string) string) (*debuggers, error) {
+func newDebuggers(set *debugSettings, getenv func(string) string) (*debuggers, error) {
 	d := &debuggers{display: getenv("DISPLAY") != ""}
-	if len(o.Delve)+len(o.GDB) == 0 {
+	if !set.any() {
 		return d, nil
 	}
 	parent := ""
@@ -85,14 +91,14 @@ func (d *debuggers) close() error {
 
 // add prepends a debugger to the commands of those ranks that --dlv and --gdb name. It returns a line for each such rank that
 // describes how to reach the debugger.
-func (d *debuggers) add(ranks []protocol.RankTask, o *cli.Options) (hints []string, err error) {
+func (d *debuggers) add(ranks []protocol.RankTask, set *debugSettings) (hints []string, err error) {
 	for i := range ranks {
 		r := &ranks[i]
 		var hint string
 		switch {
-		case o.Delve.Contains(r.Rank):
+		case set.delve.Contains(r.Rank):
 			hint, err = d.underDelve(r)
-		case o.GDB.Contains(r.Rank):
+		case set.gdb.Contains(r.Rank):
 			hint, err = d.underGDB(r)
 		default:
 			continue

@@ -20,6 +20,10 @@
 //	console      ibrun's standard streams, and signals of the user
 //	exitcode     ibrun's exit codes
 //
+// The command line is converted once to a job. A package below this one declares the settings that it
+// needs, and gets them from the job; none of them knows the flags. Nobody writes settings after they were
+// passed: who finds more about the job, for instance its hosts, returns another one.
+//
 // On several nodes, ibrun is started on each of them by any tool that can start a program there. The other nodes connect to
 // node 0 (package control), which then coordinates the job: see package coordinator. Each agent serves PMI to its own ranks.
 // What concerns other nodes travels with the events and orders, once for each node and barrier. Each node prints its own ranks'

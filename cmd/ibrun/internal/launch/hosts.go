@@ -1,44 +1,41 @@
 package launch
 
 import (
-	"cmp"
-	"fmt"
-	"os"
-
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/allocation"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 	"github.com/ibrun/ibrun/internal/pmi"
 )
 
-// findHosts finds the hosts of the job, and assigns ranks to them with [useAssignment]. It returns nil if the job runs on this
-// host only, and for a node that the user has started himself. The rank file of the policy has been read.
-func findHosts(o *cli.Options, env []string) (*allocation.Allocation, error) {
-	host, err := os.Hostname()
-	if err != nil && o.NodeName == "" {
-		return nil, fmt.Errorf("find the name of this machine: %w", err)
+// findHosts finds the hosts of a job, and assigns ranks to them: it returns the job as the first of them
+// runs it. The allocation is nil if the job runs on this host only, and for a node that the user has
+// started himself; then the job is j. The rank file of the policy has been read.
+func findHosts(j *job, env []string) (*job, *allocation.Allocation, error) {
+	host, err := nodeName(j.place.name)
+	if err != nil {
+		return nil, nil, err
 	}
-	a, err := allocation.Find(allocation.Options{
-		Hosts: o.Hosts, Files: o.HostFiles, PerNode: o.Policy.PerNode, Offset: o.Policy.Offset, Packed: o.Policy.Packed,
-		Manual: o.Nodes > 0, Terminal: pmi.HasTerminal(), Command: o.Programs[0].Args,
-	}, cli.Lookup(env), cmp.Or(o.NodeName, host))
+	options := j.hosts
+	options.Terminal = pmi.HasTerminal()
+	a, err := allocation.Find(options, cli.Lookup(env), host)
 	if a == nil || err != nil {
-		return nil, usageError(err)
+		return j, nil, usageError(err)
 	}
 	var ranks []int
-	for _, p := range o.Programs {
+	for _, p := range j.programs {
 		ranks = append(ranks, p.Ranks)
 	}
-	s, notes, err := a.Assign(ranks, &o.Policy)
+	s, notes, err := a.Assign(ranks, &j.place.policy)
 	if s == nil || err != nil {
-		return nil, usageError(err)
+		return j, nil, usageError(err)
 	}
-	if s.Nodes() > 1 && o.MetricsSD != "" && o.DiscoveryFile("a") == o.DiscoveryFile("b") {
-		return nil, exitcode.Errorf(exitcode.UsageError, "--metrics-sd %s names one file for all nodes, and each removes its own at "+
-			"the end: write %%h for the host into its name", o.MetricsSD)
+	if s.Nodes() > 1 && j.discovery != "" && discoveryFile(j.discovery, "a") == discoveryFile(j.discovery, "b") {
+		return nil, nil, exitcode.Errorf(exitcode.UsageError, "--metrics-sd %s names one file for all nodes, and each removes "+
+			"its own at the end: write %%h for the host into its name", j.discovery)
 	}
 	a.Notes = append(a.Notes, notes...)
-	return a, useAssignment(o, s, 0)
+	first, err := j.assigned(s, 0)
+	return first, a, err
 }
 
 func usageError(err error) error {
@@ -48,30 +45,10 @@ func usageError(err error) error {
 	return exitcode.Errorf(exitcode.UsageError, "%w", err)
 }
 
-// useAssignment makes a command line that of a node of the job whose ranks are assigned so. It is called once for each command
-// line.
-func useAssignment(o *cli.Options, s *allocation.Assignment, node int) error {
-	if len(s.Ranks) != len(o.Programs) || node < 0 || node >= s.Nodes() {
-		return fmt.Errorf("node %d of %d, with %d programs instead of %d", node, s.Nodes(), len(s.Ranks), len(o.Programs))
-	}
-	for i, n := range s.Ranks {
-		o.Programs[i].Ranks = n
-	}
-	o.Assignment, o.Node, o.Nodes = s, node, s.Nodes()
-	if o.Policy.Packed = false; s.Host(node) != nil {
-		h := s.Host(node)
-		o.Policy.Offset, o.Policy.Packed = h.Skip, s.Packed
-		if s.Packed && h.Slots > 0 {
-			o.Policy.NodeSlots = h.Skip + h.Slots
-		}
-	}
-	return nil
-}
-
 // mapToNodes returns the node of each rank.
-func mapToNodes(names []string, ranks int, o *cli.Options) ([]int, error) {
-	if o.Assignment != nil {
-		return o.Assignment.NodeOf(), nil
+func mapToNodes(names []string, ranks int, set *placeSettings) ([]int, error) {
+	if set.assignment != nil {
+		return set.assignment.NodeOf(), nil
 	}
-	return o.Policy.MapToNodes(names, nil, ranks)
+	return set.policy.MapToNodes(names, nil, ranks)
 }

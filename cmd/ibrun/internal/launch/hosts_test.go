@@ -21,17 +21,19 @@ func TestPackedJobs(t *testing.T) {
 				t.Fatal(err)
 			}
 			env := []string{"SLURM_JOB_ID=1", "SLURM_JOB_NODELIST=n[1-2]", "SLURM_TASKS_PER_NODE=4(x2)", "SLURMD_NODENAME=n1"}
-			if _, err := findHosts(o, env); err != nil {
+			j, _, err := findHosts(newJob(o), env)
+			if err != nil {
 				t.Fatal(err)
 			}
-			node := slices.Index(o.Assignment.Names("n1"), host)
-			if node < 0 || o.Assignment.Host(node) == nil {
+			assignment := j.place.assignment
+			node := slices.Index(assignment.Names("n1"), host)
+			if node < 0 || assignment.Host(node) == nil {
 				continue // the job has no ranks there
 			}
-			if err := useAssignment(o, o.Assignment, node); err != nil {
+			if j, err = j.assigned(assignment, node); err != nil {
 				t.Fatal(err)
 			}
-			p, err := makePlan(flat(8), o.Assignment.Names("n1"), o)
+			p, err := makePlan(flat(8), assignment.Names("n1"), j.programs, &j.place)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -56,33 +58,40 @@ func TestPackedJobs(t *testing.T) {
 
 // TestNode0WithoutRanks checks the plan of a node 0 on which no ranks run.
 func TestNode0WithoutRanks(t *testing.T) {
-	o := &cli.Options{Programs: []cli.Program{{Args: []string{"a"}}}}
-	a, err := findHosts(o, []string{"SLURM_JOB_ID=1", "SLURM_JOB_NODELIST=n[1-2]", "SLURM_TASKS_PER_NODE=2,1", "SLURMD_NODENAME=n3"})
+	j := newJob(&cli.Options{Programs: []cli.Program{{Args: []string{"a"}}}})
+	env := []string{"SLURM_JOB_ID=1", "SLURM_JOB_NODELIST=n[1-2]", "SLURM_TASKS_PER_NODE=2,1", "SLURMD_NODENAME=n3"}
+	j, a, err := findHosts(j, env)
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := nodeNames("login", o)
-	p, err := makePlan(flat(4), names, o)
+	names := nodeNames("login", &j.place)
+	p, err := makePlan(flat(4), names, j.programs, &j.place)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if a.Here || !slices.Equal(names, []string{"login", "n1", "n2"}) || fmt.Sprint(p.NodeOf, p.localRanks()) != "[1 1 2] []" ||
-		o.Programs[0].Ranks != 3 || o.Nodes != 3 {
+		j.programs[0].Ranks != 3 || j.place.nodes != 3 {
 		t.Errorf("%v, %v, %+v", a, names, p)
 	}
 }
 
-// TestUseAssignment checks that an assignment for another command line is refused.
-func TestUseAssignment(t *testing.T) {
+// TestAssigned checks that an assignment for another command line is refused, and that another one leaves
+// the job unchanged.
+func TestAssigned(t *testing.T) {
 	s := &allocation.Assignment{Hosts: []allocation.Host{{Name: "a"}}, Here: true, Ranks: []int{1},
 		Blocks: []allocation.Block{{Ranks: 1}}}
+	one, two := newJob(&cli.Options{Programs: make([]cli.Program, 1)}), newJob(&cli.Options{Programs: make([]cli.Program, 2)})
 	for _, node := range []int{-1, 1} {
-		if err := useAssignment(&cli.Options{Programs: make([]cli.Program, 1)}, s, node); err == nil {
+		if _, err := one.assigned(s, node); err == nil {
 			t.Errorf("node %d of 1: no error", node)
 		}
 	}
-	if err := useAssignment(&cli.Options{Programs: make([]cli.Program, 2)}, s, 0); err == nil {
+	if _, err := two.assigned(s, 0); err == nil {
 		t.Error("two programs instead of one: no error")
+	}
+	if j, err := one.assigned(s, 0); err != nil || j.programs[0].Ranks != 1 || one.programs[0].Ranks != 0 ||
+		one.place.assignment != nil {
+		t.Errorf("%v; the job is now %+v", err, one)
 	}
 }
 
@@ -98,7 +107,7 @@ func TestDiscoveryFiles(t *testing.T) {
 	} {
 		o := &cli.Options{Programs: []cli.Program{{Args: []string{"a"}}}, Metrics: ":0", MetricsSD: c.file}
 		tasks := map[string]string{several: "1(x2)", one: "2"}[c.nodes]
-		_, err := findHosts(o, []string{"SLURM_JOB_ID=1", c.nodes, "SLURM_TASKS_PER_NODE=" + tasks, "SLURMD_NODENAME=n1"})
+		_, _, err := findHosts(newJob(o), []string{"SLURM_JOB_ID=1", c.nodes, "SLURM_TASKS_PER_NODE=" + tasks, "SLURMD_NODENAME=n1"})
 		if (err == nil) != c.works || err != nil && exitcode.Of(err) != exitcode.UsageError {
 			t.Errorf("%q, %s: %v", c.file, c.nodes, err)
 		}
@@ -109,7 +118,7 @@ func TestDiscoveryFiles(t *testing.T) {
 func TestFindHostsErrors(t *testing.T) {
 	for _, env := range [][]string{{"SLURM_JOB_ID=1", "SLURM_JOB_NODELIST=n[1"}, {"OMPI_COMM_WORLD_SIZE=4"}} {
 		o := &cli.Options{Programs: []cli.Program{{Args: []string{"a"}}}}
-		if _, err := findHosts(o, env); exitcode.Of(err) != exitcode.UsageError {
+		if _, _, err := findHosts(newJob(o), env); exitcode.Of(err) != exitcode.UsageError {
 			t.Errorf("%v: %v", env, err)
 		}
 	}

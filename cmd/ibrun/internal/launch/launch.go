@@ -12,7 +12,6 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/coordinator"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/monitor"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/remote"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
 	"github.com/ibrun/ibrun/internal/printable"
@@ -28,10 +27,11 @@ type Attrs = console.Attrs
 // [exitcode] if ibrun itself failed. args is the command line that o was parsed from, and env the environment of the ranks.
 // Children that this process has from before are not affected.
 func Run(o *cli.Options, args, env []string, s console.Streams) int {
-	s = atNode(s, o).Async()
+	j := newJob(o)
+	s = atNode(s, &j.place).Async()
 	defer s.Flush()
 	began := time.Now()
-	code, err := run(o, args, env, s)
+	code, err := run(j, args, env, s)
 	if err == nil {
 		return code
 	}
@@ -46,12 +46,12 @@ func Run(o *cli.Options, args, env []string, s console.Streams) int {
 }
 
 // atNode returns streams for the messages of a node whose job is not known yet.
-func atNode(s console.Streams, o *cli.Options) console.Streams {
-	name, err := nodeName(o)
+func atNode(s console.Streams, set *placeSettings) console.Streams {
+	name, err := nodeName(set.name)
 	if err != nil {
 		return s // readMachine reports it
 	}
-	return s.At("", name, o.Node)
+	return s.At("", name, set.node)
 }
 
 // How long the lines of a job that has not started may take until standard error has accepted them.
@@ -60,24 +60,24 @@ const (
 	interruptedFlush = 500 * time.Millisecond // a user has asked for the end
 )
 
-func run(o *cli.Options, args, env []string, s console.Streams) (int, error) {
+func run(j *job, args, env []string, s console.Streams) (int, error) {
 	if err := supported(); err != nil {
 		return 0, err
 	}
-	if o.Verbose {
-		for _, note := range o.Notes {
+	if j.run.Verbose {
+		for _, note := range j.notes {
 			s.Info("a flag has no effect", console.Attrs{Text: note})
 		}
 	}
-	warnUnset(o, s)
+	warnUnset(j.programs, s)
 	for _, m := range cli.Misspelt(env) {
 		text := fmt.Sprintf("nothing reads %s; do you mean %s?", m.Name, m.Meant)
 		s.Warn("a variable of the environment is not known", console.Attrs{Text: text})
 	}
-	if err := o.Policy.ReadFile(); err != nil {
+	if err := j.place.policy.ReadFile(); err != nil {
 		return 0, exitcode.Errorf(exitcode.UsageError, "%w", err)
 	}
-	a, err := findHosts(o, env)
+	j, a, err := findHosts(j, env)
 	if err != nil {
 		return 0, err
 	}
@@ -86,38 +86,36 @@ func run(o *cli.Options, args, env []string, s console.Streams) (int, error) {
 			s.Warn("the hosts are not used as they may be meant", console.Attrs{Text: note})
 		}
 	}
-	if o.DryRun {
-		return 0, dryRun(o, env, s)
+	if j.dryRun {
+		return 0, dryRun(j, env, s)
 	}
 	w, err := startWatcher() // it gets ready while this process plans
 	if err != nil {
 		return 0, err
 	}
 	defer closeWatcher(w, s)
-	setGrace := findGrace(a, o)
-	if a == nil || o.Nodes <= 1 {
-		setGrace()
-		return runHere(w, nil, o, coordinator.Peers{}, env, s)
+	grace := findGrace(a, j)
+	if a == nil || j.place.nodes <= 1 {
+		return runHere(w, nil, j.withGrace(grace()), coordinator.Peers{}, env, s)
 	}
-	host, err := nodeName(o)
+	host, err := nodeName(j.place.name)
 	if err != nil {
 		return 0, err
 	}
-	h, err := startHead(w, a, host, o, args, env, s)
+	started, err := startWorkers(w, a, host, j, args, env, s)
 	if err != nil {
 		return 0, err
 	}
-	setGrace()
-	code, err := runHere(w, h.programs, o, h.peers, env, s)
-	h.end(code, err)
+	code, err := runHere(w, started.programs, j.withGrace(grace()), started.peers, env, s)
+	started.end(code, err)
 	return code, err
 }
 
 // warnUnset names the variables that the user wants to pass to the ranks, but that are not set. The name may be misspelt, and a
 // program that does not find a variable often has a default, so nothing else would show it.
-func warnUnset(o *cli.Options, s console.Streams) {
+func warnUnset(programs []cli.Program, s console.Streams) {
 	var warned []string
-	for _, p := range o.Programs {
+	for _, p := range programs {
 		for _, name := range p.Unset {
 			if !slices.Contains(warned, name) {
 				warned = append(warned, name)
@@ -128,15 +126,16 @@ func warnUnset(o *cli.Options, s console.Streams) {
 	}
 }
 
-// findGrace starts to ask the scheduler of the hosts how long ranks may take to end, unless the user has said it. The caller must
-// call set, which waits for the answer.
-func findGrace(a *allocation.Allocation, o *cli.Options) (set func()) {
-	if a == nil || a.Starter != allocation.Slurm || o.GraceGiven {
-		return func() {}
+// findGrace starts to ask the scheduler of the hosts how long ranks may take to end, unless the user has
+// said it. grace waits for the answer, and returns that time, or that of the job if there is no answer.
+func findGrace(a *allocation.Allocation, j *job) (grace func() time.Duration) {
+	own := j.run.Grace
+	if a == nil || a.Starter != allocation.Slurm || j.graceGiven {
+		return func() time.Duration { return own }
 	}
 	answer := make(chan time.Duration, 1)
 	go func() { answer <- remote.SlurmGrace() }()
-	return func() { o.Grace = cmp.Or(<-answer, o.Grace) }
+	return func() time.Duration { return cmp.Or(<-answer, own) }
 }
 
 func closeWatcher(w startedWatcher, s console.Streams) {
@@ -146,23 +145,22 @@ func closeWatcher(w startedWatcher, s console.Streams) {
 }
 
 // runHere runs this node of a job. programs are those of the command line, if they are being built already.
-func runHere(w startedWatcher, programs []program, o *cli.Options, p coordinator.Peers, env []string, s console.Streams) (int,
-	error) {
-	here, err := readMachine(o, s)
+func runHere(w startedWatcher, programs []program, j *job, p coordinator.Peers, env []string, s console.Streams) (int, error) {
+	here, err := readMachine(&j.place, s)
 	if err != nil {
 		return 0, err
 	}
-	if err := monitor.CheckFiles(o); err != nil {
+	if err := j.run.Recordings.Check(); err != nil {
 		return 0, err
 	}
-	m, err := coordinator.JoinNodes(here.Name, o, p, s)
+	m, err := coordinator.JoinNodes(j.joinSettings(here.Name), p, s)
 	if err != nil {
 		return 0, err
 	}
-	code, err := start(w, m, programs, here, o, env, s.At(m.Job.JobID, here.Name, o.Node))
+	code, err := start(w, m, programs, here, j, env, s.At(m.Job.JobID, here.Name, j.place.node))
 	if err != nil {
 		m.Abort(err)
-		if m.Job.Started != nil && o.Node > 0 {
+		if m.Job.Started != nil && j.place.node > 0 {
 			return exitcode.Of(err), nil // node 0 prints it
 		}
 	}
@@ -170,36 +168,36 @@ func runHere(w startedWatcher, programs []program, o *cli.Options, p coordinator
 }
 
 // dryRun prints where the ranks would run, after the checks that this node makes of a job before it starts programs.
-func dryRun(o *cli.Options, env []string, s console.Streams) error {
-	here, err := readMachine(o, s)
+func dryRun(j *job, env []string, s console.Streams) error {
+	here, err := readMachine(&j.place, s)
 	if err != nil {
 		return err
 	}
-	if err := monitor.CheckFiles(o); err != nil {
+	if err := j.run.Recordings.Check(); err != nil {
 		return err
 	}
-	p, err := makeCheckedPlan(here, nodeNames(here.Name, o), o, s)
+	p, err := makeCheckedPlan(here, nodeNames(here.Name, &j.place), j, s)
 	if err != nil {
 		return err
 	}
-	programs, err := findPrograms(o, env)
+	programs, err := findPrograms(j.programs, env)
 	if err != nil {
 		return err
 	}
-	if err := checkLibraries(programs, o, len(p.programs)); err != nil {
+	if err := checkLibraries(programs, j.programs, len(p.programs)); err != nil {
 		return err
 	}
-	if err := tryDebuggers(p.localRanks(), o, cli.Lookup(env)); err != nil {
+	if err := tryDebuggers(p.localRanks(), &j.debug, cli.Lookup(env)); err != nil {
 		return err
 	}
 	out := printable.NewWriter(s.Out)
-	return errors.Join(p.print(out, o), out.Flush())
+	return errors.Join(p.print(out, j.programs), out.Flush())
 }
 
 // start starts the ranks of this node once all nodes have joined, and waits for the end of the job.
-func start(w startedWatcher, m *coordinator.Cluster, programs []program, here placement.Machine, o *cli.Options, env []string,
+func start(w startedWatcher, m *coordinator.Cluster, programs []program, here placement.Machine, j *job, env []string,
 	s console.Streams) (int, error) {
-	p, err := makeCheckedPlan(here, m.Job.Names, o, s)
+	p, err := makeCheckedPlan(here, m.Job.Names, j, s)
 	if err != nil {
 		return 0, err
 	}
@@ -208,34 +206,34 @@ func start(w startedWatcher, m *coordinator.Cluster, programs []program, here pl
 	case m.Job.Started != nil:
 		copies := &copiedPrograms{watcher: w}
 		defer copies.remove()
-		programs, err = copies.obtain(m, o)
+		programs, err = copies.obtain(m, j)
 	default:
-		if programs, err = findPrograms(o, env); err == nil {
-			err = buildAll(w, programs, o, s)
+		if programs, err = findPrograms(j.programs, env); err == nil {
+			err = buildAll(w, programs, j, s)
 		}
 	}
 	if err == nil {
-		err = checkLibraries(programs, o, len(p.programs))
+		err = checkLibraries(programs, j.programs, len(p.programs))
 	}
 	if err != nil {
 		return 0, err
 	}
-	t, err := makeTask(m, p, o, programs, env)
+	t, err := makeTask(m, p, j, programs, env)
 	if err != nil {
 		return 0, err
 	}
-	d, err := newDebuggers(o, cli.Lookup(env))
+	d, err := newDebuggers(&j.debug, cli.Lookup(env))
 	if err != nil {
 		return 0, err
 	}
 	w.removeAtDeath(d.dir)
-	hints, err := d.add(t.Ranks, o)
+	hints, err := d.add(t.Ranks, &j.debug)
 	if err != nil {
 		return 0, errors.Join(err, d.close())
 	}
 	for _, hint := range hints {
 		s.Info("a rank waits for a debugger", console.Attrs{Text: hint})
 	}
-	code, err := w.runJob(m, p.Layout, t, o, s)
+	code, err := w.runJob(m, p.Layout, t, j.runSettings(t.Host), s)
 	return code, errors.Join(err, d.close())
 }

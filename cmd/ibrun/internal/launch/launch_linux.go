@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/agent"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/coordinator"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
@@ -43,8 +42,8 @@ func (w startedWatcher) removeAtDeath(dir string) {
 	}
 }
 
-// startNodes starts the other nodes of a job. The caller must call end, with the time that they have to end by themselves.
-func startNodes(o remote.Options) (events <-chan remote.Event, end func(limit time.Duration), err error) {
+// startRemote starts the other nodes of a job. The caller must call end, with the time that they have to end by themselves.
+func startRemote(o remote.Options) (events <-chan remote.Event, end func(limit time.Duration), err error) {
 	w, err := watcher.Start()
 	if err != nil {
 		return nil, nil, err
@@ -125,7 +124,7 @@ func (w startedWatcher) runBuild(ctx context.Context, b *goCommand) error {
 	return nil
 }
 
-func (w startedWatcher) runJob(c *coordinator.Cluster, where coordinator.Layout, t *protocol.Task, o *cli.Options,
-	s Streams) (int, error) {
-	return coordinator.RunJob(w.Watcher, c, where, t, o, s)
+func (w startedWatcher) runJob(c *coordinator.Cluster, where coordinator.Layout, t *protocol.Task,
+	set *coordinator.RunSettings, s Streams) (int, error) {
+	return coordinator.RunJob(w.Watcher, c, where, t, set, s)
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/coordinator"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
@@ -37,7 +36,7 @@ func Watch(errs io.Writer) int { return Agent(errs) }
 // ServeDebugger reports that this system has no ranks to debug, and returns the exit code for it.
 func ServeDebugger(_ []string, errs io.Writer) int { return Agent(errs) }
 
-func startNodes(remote.Options) (<-chan remote.Event, func(time.Duration), error) {
+func startRemote(remote.Options) (<-chan remote.Event, func(time.Duration), error) {
 	return nil, nil, supported()
 }
 
@@ -46,7 +45,7 @@ func detachStreams() (in, out *os.File, err error) { return nil, nil, supported(
 // copiedPrograms would copy programs.
 type copiedPrograms struct{ watcher startedWatcher }
 
-func (*copiedPrograms) obtain(*coordinator.Cluster, *cli.Options) ([]program, error) {
+func (*copiedPrograms) obtain(*coordinator.Cluster, *job) ([]program, error) {
 	return nil, supported()
 }
 
@@ -63,6 +62,7 @@ func (startedWatcher) removeAtDeath(string) {}
 
 func (startedWatcher) runBuild(context.Context, *goCommand) error { return supported() }
 
-func (startedWatcher) runJob(*coordinator.Cluster, coordinator.Layout, *protocol.Task, *cli.Options, Streams) (int, error) {
+func (startedWatcher) runJob(*coordinator.Cluster, coordinator.Layout, *protocol.Task, *coordinator.RunSettings, Streams) (int,
+	error) {
 	return 0, supported()
 }

@@ -54,11 +54,11 @@ func TestCheckLibraries(t *testing.T) {
 		}
 		return program{path: path}
 	}
-	o := &cli.Options{Programs: []cli.Program{{Args: []string{"./pi"}}}}
+	words := []cli.Program{{Args: []string{"./pi"}}}
 	for library, refused := range map[string]bool{"libmpi.so.40": true, "libmpi.so.20": true, "libmpi_mpifh.so.40": true,
 		"libmpi_cxx.so.40": true, "libmpi.so.12": false, "libmpich.so.12": false, "libmpi.so": false, "libmpifort.so.12": false,
 		"libopen-rte.so.40": false, "libmpi.so.400": false} {
-		err := checkLibraries([]program{write(library, executable("libm.so.6", library, "libc.so.6"))}, o, 4)
+		err := checkLibraries([]program{write(library, executable("libm.so.6", library, "libc.so.6"))}, words, 4)
 		if refused != (err != nil) || err != nil && !strings.Contains(err.Error(),
 			"./pi is linked with Open MPI ("+library+"), whose ranks ibrun cannot connect; write: mpirun -n 4 ./pi, or") {
 			t.Errorf("%s: %v; refused: %v", library, err, refused)
@@ -73,11 +73,11 @@ func TestCheckLibraries(t *testing.T) {
 		"directory":                           {path: dir, isGo: true},
 		"this test, statically linked or not": {path: os.Args[0]},
 	} {
-		if err := checkLibraries([]program{p}, o, 4); err != nil {
+		if err := checkLibraries([]program{p}, words, 4); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := checkLibraries([]program{write("one", executable("libmpi.so.40"))}, o, 1); err != nil {
+	if err := checkLibraries([]program{write("one", executable("libmpi.so.40"))}, words, 1); err != nil {
 		t.Errorf("a world of one: %v", err)
 	}
 }

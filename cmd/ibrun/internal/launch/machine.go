@@ -8,7 +8,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
 	"github.com/ibrun/ibrun/hw"
@@ -17,40 +16,41 @@ import (
 )
 
 // nodeNames returns the names of the nodes as far as this node knows them before the nodes have joined.
-func nodeNames(here string, o *cli.Options) []string {
-	if o.Assignment != nil {
-		return o.Assignment.Names(here)
+func nodeNames(here string, set *placeSettings) []string {
+	if set.assignment != nil {
+		return set.assignment.Names(here)
 	}
-	list := make([]string, max(o.Nodes, 1))
+	list := make([]string, max(set.nodes, 1))
 	for i := range list {
 		list[i] = fmt.Sprintf("node-%d", i)
 	}
-	list[o.Node] = here
+	list[set.node] = here
 	return list
 }
 
-// nodeName returns the name of this node.
-func nodeName(o *cli.Options) (string, error) {
+// nodeName returns the name of this node, for which the user may have given one.
+func nodeName(given string) (string, error) {
 	host, err := os.Hostname()
-	if err != nil && o.NodeName == "" {
+	if err != nil && given == "" {
 		return "", fmt.Errorf("find the name of this machine: %w", err)
 	}
-	return cmp.Or(o.NodeName, host), nil
+	return cmp.Or(given, host), nil
 }
 
 // readMachine reads the topology and CPU affinity of this machine. It reads devices only if they matter, which takes a few
 // milliseconds. If the topology cannot be read, every PU counts as a core.
-func readMachine(o *cli.Options, s console.Streams) (m placement.Machine, err error) {
-	if m.Name, err = nodeName(o); err != nil {
+func readMachine(set *placeSettings, s console.Streams) (m placement.Machine, err error) {
+	if m.Name, err = nodeName(set.name); err != nil {
 		return m, err
 	}
 	if m.Allowed, err = hw.Affinity(); err != nil {
 		return m, err
 	}
 	m.Quota = cgroup.CPUQuota()
-	if o.Policy.NeedsFullTopology() || o.Policy.Report || strings.Contains(o.Transport, transports.RDMA.String()) || hasRDMA() {
+	if set.policy.NeedsFullTopology() || set.policy.Report || strings.Contains(set.transports, transports.RDMA.String()) ||
+		hasRDMA() {
 		if m.Top, err = hw.Local(); err == nil {
-			if o.Policy.Report {
+			if set.policy.Report {
 				warnTopology(s, m.Top.Problems)
 			}
 			return m, nil

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -91,24 +92,25 @@ func runNode(s *console.Streams, stdout io.Writer) (int, error) {
 			close(gone)
 		}()
 	}
-	o, err := enter(start, node, name)
+	j, err := enter(start, node, name)
 	if err != nil {
 		return 0, err
 	}
-	if o.LogJSON {
+	if j.logJSON {
 		*s = s.WithJSON()
 	}
-	*s = atNode(*s, o)
+	*s = atNode(*s, &j.place)
 	w, err := startWatcher()
 	if err != nil {
 		return 0, err
 	}
 	defer closeWatcher(w, *s)
-	return runHere(w, nil, o, p, os.Environ(), *s)
+	return runHere(w, nil, j, p, os.Environ(), *s)
 }
 
-// enter makes this process that of a node: it sets the environment and the working directory, and returns the command line.
-func enter(start *protocol.NodeStart, node int, name string) (*cli.Options, error) {
+// enter makes this process that of a node: it sets the environment and the working directory, and
+// returns the job.
+func enter(start *protocol.NodeStart, node int, name string) (*job, error) {
 	env := nodeEnvironment(start.Env, os.Environ(), start.Scheduled)
 	os.Clearenv()
 	for _, v := range env {
@@ -126,11 +128,13 @@ func enter(start *protocol.NodeStart, node int, name string) (*cli.Options, erro
 	if err != nil {
 		return nil, exitcode.Errorf(exitcode.UsageError, "%w", err)
 	}
-	if start.RankFile != "" {
-		if o.Policy.File, err = placement.ParseRankFile(o.Policy.FilePath, start.RankFile); err != nil {
+	j := newJob(o)
+	if p := &j.place.policy; start.RankFile != "" {
+		if p.File, err = placement.ParseRankFile(p.FilePath, start.RankFile); err != nil {
 			return nil, exitcode.Errorf(exitcode.UsageError, "%w", err)
 		}
 	}
-	o.NodeName, o.Rendezvous, o.JoinTimeout = name, start.Rendezvous, start.JoinTimeout
-	return o, useAssignment(o, start.Assignment, node)
+	j.place.name, j.join.Rendezvous = name, start.Rendezvous
+	j.join.Timeout = cmp.Or(start.JoinTimeout, coordinator.DefaultJoinTimeout)
+	return j.assigned(start.Assignment, node)
 }

@@ -29,14 +29,14 @@ type plan struct {
 }
 
 // makePlan assigns all ranks to nodes, and places the ranks of this node.
-func makePlan(m placement.Machine, names []string, o *cli.Options) (*plan, error) {
-	p := &plan{node: o.Node, names: names, placement: placement.Plan{Machines: []placement.Machine{m}}}
+func makePlan(m placement.Machine, names []string, programs []cli.Program, set *placeSettings) (*plan, error) {
+	p := &plan{node: set.node, names: names, placement: placement.Plan{Machines: []placement.Machine{m}}}
 	quotaNote := ""
-	for i, program := range o.Programs {
+	for i, program := range programs {
 		n := program.Ranks
 		if n == 0 {
 			var err error
-			if n, quotaNote, err = defaultRanks(m, o); err != nil {
+			if n, quotaNote, err = defaultRanks(m, &set.policy); err != nil {
 				return nil, exitcode.Errorf(exitcode.UsageError, "%w", err)
 			}
 		}
@@ -44,40 +44,40 @@ func makePlan(m placement.Machine, names []string, o *cli.Options) (*plan, error
 			p.programs = append(p.programs, i)
 		}
 	}
-	where, err := mapToNodes(names, len(p.programs), o)
+	where, err := mapToNodes(names, len(p.programs), set)
 	if err != nil {
 		return nil, exitcode.Errorf(exitcode.UsageError, "%w", err)
 	}
 	p.Layout = coordinator.NewLayout(where, len(names))
 	for node, ranks := range p.RanksOn {
-		if len(ranks) == 0 && (node > 0 || o.Assignment == nil) {
+		if len(ranks) == 0 && (node > 0 || set.assignment == nil) {
 			return nil, exitcode.Errorf(exitcode.UsageError, "node %d (%s) of %d gets no rank: start fewer nodes", node,
 				names[node], len(names))
 		}
 	}
-	if p.placement.Ranks, p.placement.Notes, err = o.Policy.BindRanks(m, p.localRanks()); err != nil {
+	if p.placement.Ranks, p.placement.Notes, err = set.policy.BindRanks(m, p.localRanks()); err != nil {
 		return nil, exitcode.Errorf(exitcode.UsageError, "place ranks on %s: %w", m.Name, err)
 	}
 	if quotaNote != "" {
 		p.placement.Notes = append(p.placement.Notes, quotaNote)
 	}
-	if len(names) > 1 || o.Policy.Report || o.Policy.Map == placement.Device ||
-		strings.Contains(o.Transport, transports.RDMA.String()) {
-		p.placement.Notes = append(p.placement.Notes, o.Policy.CrossSocketWarnings(p.placement.Ranks)...)
+	if len(names) > 1 || set.policy.Report || set.policy.Map == placement.Device ||
+		strings.Contains(set.transports, transports.RDMA.String()) {
+		p.placement.Notes = append(p.placement.Notes, set.policy.CrossSocketWarnings(p.placement.Ranks)...)
 	}
 	p.oversubscribed = placement.Oversubscribed(p.placement.Ranks)
-	p.psets, err = processSets(o, len(p.programs))
+	p.psets, err = processSets(set.psets, len(p.programs))
 	return p, err
 }
 
 // defaultRanks returns the number of ranks of a program without -n, and a note if a CPU quota has reduced it.
-func defaultRanks(m placement.Machine, o *cli.Options) (n int, note string, err error) {
-	if n, err = o.Policy.Slots(m); err != nil {
+func defaultRanks(m placement.Machine, policy *placement.Policy) (n int, note string, err error) {
+	if n, err = policy.Slots(m); err != nil {
 		return 0, "", err
 	}
 	quota := m.Quota
 	m.Quota = 0
-	if all, err := o.Policy.Slots(m); err == nil && all > n {
+	if all, err := policy.Slots(m); err == nil && all > n {
 		note = fmt.Sprintf("%d of %d possible ranks are started, because the control group allows %.3g processors (-n sets the number)",
 			n, all, quota)
 	}
@@ -87,10 +87,10 @@ func defaultRanks(m placement.Machine, o *cli.Options) (n int, note string, err 
 // localRanks returns the ranks of this node, ascending.
 func (p *plan) localRanks() []int { return p.RanksOn[p.node] }
 
-// printNotes prints what the user should know about the placement, or all of it with --report-bindings.
-func (p *plan) printNotes(o *cli.Options, s console.Streams) {
+// printNotes prints what the user should know about the placement, or all of it (--report-bindings).
+func (p *plan) printNotes(all bool, s console.Streams) {
 	lines := p.placement.Notes
-	if o.Policy.Report { // it ends with the notes, and is empty on a node without ranks
+	if all { // it ends with the notes, and is empty on a node without ranks
 		lines = strings.FieldsFunc(p.placement.Report(), func(r rune) bool { return r == '\n' })
 	}
 	for i, line := range lines {
@@ -103,26 +103,26 @@ func (p *plan) printNotes(o *cli.Options, s console.Streams) {
 }
 
 // makeCheckedPlan makes a plan, checks it against the limits of this machine, and prints notes for the user.
-func makeCheckedPlan(here placement.Machine, names []string, o *cli.Options, s console.Streams) (*plan, error) {
-	p, err := makePlan(here, names, o)
+func makeCheckedPlan(here placement.Machine, names []string, j *job, s console.Streams) (*plan, error) {
+	p, err := makePlan(here, names, j.programs, &j.place)
 	if err != nil {
 		return nil, err
 	}
 	if err := checkLimits(len(p.localRanks())); err != nil {
 		return nil, err
 	}
-	if err := checkDebuggers(len(p.programs), o); err != nil {
+	if err := checkDebuggers(len(p.programs), &j.debug); err != nil {
 		return nil, err
 	}
 	if note := addressSpaceNote(); note != "" {
 		s.Warn("programs may crash", console.Attrs{Text: note})
 	}
-	p.printNotes(o, s)
+	p.printNotes(j.place.policy.Report, s)
 	return p, nil
 }
 
 // print writes the table of --dry-run. The words of its heading are one space apart, so that scripts can match them.
-func (p *plan) print(w io.Writer, o *cli.Options) error {
+func (p *plan) print(w io.Writer, programs []cli.Program) error {
 	var b strings.Builder
 	table := tabwriter.NewWriter(&b, 0, 0, 1, ' ', 0)
 	mine := p.placement.Ranks
@@ -131,7 +131,7 @@ func (p *plan) print(w io.Writer, o *cli.Options) error {
 		if node == p.node {
 			cores, mine = hw.FormatList(mine[0].PUs), mine[1:]
 		}
-		program := printable.Line(strings.Join(o.Programs[p.programs[rank]].Args, " "))
+		program := printable.Line(strings.Join(programs[p.programs[rank]].Args, " "))
 		fmt.Fprintf(table, "%4d\t%s\t%s\t%s\n", rank, printable.Line(p.names[node]), cores, program)
 	}
 	if err := table.Flush(); err != nil {

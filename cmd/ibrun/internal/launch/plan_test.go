@@ -18,15 +18,15 @@ import (
 
 // Each node plans its own part of the job. A node without ranks is an error.
 func TestPlanOfNode(t *testing.T) {
-	o := &cli.Options{Node: 1, Nodes: 2, Programs: []cli.Program{{Ranks: 3, Args: []string{"a"}}, {Ranks: 2,
-		Args: []string{"b"}}}}
-	p := planOf(t, flat(4), o)
+	j := newJob(&cli.Options{Node: 1, Nodes: 2, Programs: []cli.Program{{Ranks: 3, Args: []string{"a"}}, {Ranks: 2,
+		Args: []string{"b"}}}})
+	p := planOf(t, flat(4), j)
 	if len(p.NodeOf) != 5 || fmt.Sprint(p.localRanks(), p.placement.Ranks[0].PUs,
 		p.placement.Ranks[1].PUs) != "[3 4] [0 1] [2 3]" || p.oversubscribed[0] {
 		t.Errorf("%+v", p)
 	}
 	var table strings.Builder
-	if err := p.print(&table, o); err != nil {
+	if err := p.print(&table, j.programs); err != nil {
 		t.Fatal(err)
 	}
 	if want := "rank node cores program\n   0 node-0 -   a\n"; !strings.HasPrefix(table.String(), want) ||
@@ -34,7 +34,7 @@ func TestPlanOfNode(t *testing.T) {
 		t.Errorf("got\n%s", &table)
 	}
 	m := &coordinator.Cluster{MasterAddr: "10.0.0.1", Job: protocol.JobInfo{JobID: "j", MasterPort: 99}}
-	task, err := makeTask(m, p, o, []program{{path: "/a"}, {path: "/b"}}, nil)
+	task, err := makeTask(m, p, j, []program{{path: "/a"}, {path: "/b"}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,8 +50,8 @@ func TestPlanOfNode(t *testing.T) {
 		}
 	}
 
-	o.Policy.PerNode = 8
-	if _, err := makePlan(flat(4), nodeNames("h", o), o); exitcode.Of(err) != exitcode.UsageError ||
+	j.place.policy.PerNode = 8
+	if _, err := makePlan(flat(4), nodeNames("h", &j.place), j.programs, &j.place); exitcode.Of(err) != exitcode.UsageError ||
 		!strings.Contains(err.Error(), "node 1 (h) of 2 gets no rank") {
 		t.Errorf("all ranks on node 0: %v", err)
 	}
@@ -84,17 +84,17 @@ func sockets() placement.Machine {
 	return m
 }
 
-func programs(ranks ...int) *cli.Options {
+func programs(ranks ...int) *job {
 	o := &cli.Options{}
 	for _, n := range ranks {
 		o.Programs = append(o.Programs, cli.Program{Ranks: n, Args: []string{"p"}})
 	}
-	return o
+	return newJob(o)
 }
 
-func planOf(t *testing.T, m placement.Machine, o *cli.Options) *plan {
+func planOf(t *testing.T, m placement.Machine, j *job) *plan {
 	t.Helper()
-	p, err := makePlan(m, nodeNames(m.Name, o), o)
+	p, err := makePlan(m, nodeNames(m.Name, &j.place), j.programs, &j.place)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestPlan(t *testing.T) {
 		t.Errorf("5 ranks on 4 cores: %+v", p)
 	}
 	quiet := programs(5)
-	quiet.Policy.Bind = placement.None
+	quiet.place.policy.Bind = placement.None
 	if p := planOf(t, flat(4), quiet); p.placement.Notes != nil {
 		t.Errorf("a note about what was asked for: %q", p.placement.Notes)
 	}
@@ -173,9 +173,9 @@ func TestPlanRefuses(t *testing.T) {
 		{masked, placement.Policy{Map: placement.Device, Device: "mlx5_1"}, placement.ErrNoObject,
 			"place ranks on h: no object to place ranks on: none of the allowed PUs 1-2 is near mlx5_1"},
 	} {
-		o := programs(3)
-		o.Policy = c.policy
-		_, err := makePlan(c.m, nodeNames("h", o), o)
+		j := programs(3)
+		j.place.policy = c.policy
+		_, err := makePlan(c.m, nodeNames("h", &j.place), j.programs, &j.place)
 		if !errors.Is(err, c.kind) || exitcode.Of(err) != exitcode.UsageError || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", c.policy, err, c.want)
 		}
@@ -185,18 +185,19 @@ func TestPlanRefuses(t *testing.T) {
 // Binding, memory and devices are part of the agent's task. Variables for the devices of other libraries are set only if ranks
 // are mapped to devices, and the user's own variables take precedence.
 func TestTaskOfPlan(t *testing.T) {
-	o := programs(2)
-	r := planOf(t, sockets(), o).rankTask(1, o)
+	j := programs(2)
+	policy := &j.place.policy
+	r := planOf(t, sockets(), j).rankTask(1, policy.Map)
 	if fmt.Sprint(r.PUs, r.Memory, r.Devices, r.Env) != "[4 5 6 7] [1] [mlx5_1:1] []" || r.Crowded {
 		t.Errorf("%+v", r)
 	}
-	o.Policy.Bind = placement.Node
-	if r := planOf(t, sockets(), o).rankTask(1, o); r.Memory != nil || len(r.PUs) != 8 {
+	policy.Bind = placement.Node
+	if r := planOf(t, sockets(), j).rankTask(1, policy.Map); r.Memory != nil || len(r.PUs) != 8 {
 		t.Errorf("a rank that is bound to the whole node prefers memory of nodes %v", r.Memory)
 	}
-	o.Policy = placement.Policy{Map: placement.Device}
+	*policy = placement.Policy{Map: placement.Device}
 	t1 := &protocol.Task{Size: 2, Programs: []protocol.ProgramTask{{Env: []string{"UCX_NET_DEVICES=mine"}}}}
-	t1.Ranks = []protocol.RankTask{planOf(t, sockets(), o).rankTask(1, o)}
+	t1.Ranks = []protocol.RankTask{planOf(t, sockets(), j).rankTask(1, policy.Map)}
 	env := agent.RankEnv(t1, 0, 1024)
 	for _, want := range []string{"UCX_NET_DEVICES=mine", "NCCL_IB_HCA==mlx5_1:1", "CUDA_VISIBLE_DEVICES=1",
 		"CUDA_DEVICE_ORDER=PCI_BUS_ID"} {
@@ -207,9 +208,9 @@ func TestTaskOfPlan(t *testing.T) {
 	if slices.Contains(env, "UCX_NET_DEVICES=mlx5_1:1") {
 		t.Error("the user's own variable is overridden")
 	}
-	o.Policy.Device = "mlx5_0"
-	o.Programs[0].Ranks = 6
-	if p := planOf(t, sockets(), o); !p.oversubscribed[0] || !p.rankTask(0, o).Crowded {
+	policy.Device = "mlx5_0"
+	j.programs[0].Ranks = 6
+	if p := planOf(t, sockets(), j); !p.oversubscribed[0] || !p.rankTask(0, policy.Map).Crowded {
 		t.Errorf("six ranks on four cores do not share processors: %+v", p)
 	}
 }
@@ -218,15 +219,15 @@ func TestTaskOfPlan(t *testing.T) {
 func TestCrossingNote(t *testing.T) {
 	m := sockets()
 	m.Top.RDMA = m.Top.RDMA[:1]
-	alone, far := programs(2), programs(2)
-	far.Transport = "rdma"
+	alone, far, two := programs(2), programs(2), programs(4)
+	far.place.transports, two.place.nodes = "rdma", 2
 	if p := planOf(t, m, alone); p.placement.Notes != nil {
 		t.Errorf("a job on one node: %q", p.placement.Notes)
 	}
-	for _, o := range []*cli.Options{far, {Nodes: 2, Programs: programs(4).Programs}} {
-		p := planOf(t, m, o)
+	for _, j := range []*job{far, two} {
+		p := planOf(t, m, j)
 		if len(p.placement.Notes) != 1 || !strings.Contains(p.placement.Notes[0], "rank 1 on PUs 4-7 is in another package") {
-			t.Errorf("%+v: %q", o, p.placement.Notes)
+			t.Errorf("%+v: %q", j, p.placement.Notes)
 		}
 	}
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/ibrun/ibrun/internal/ranklink"
 )
 
-// processSets returns the process sets that the user has defined. size is the number of ranks of the job.
-func processSets(o *cli.Options, size int) ([]ranklink.Pset, error) {
+// processSets converts the process sets that the user has defined. size is the number of ranks of the job.
+func processSets(defined []cli.Pset, size int) ([]ranklink.Pset, error) {
 	var sets []ranklink.Pset
-	for _, p := range o.Psets {
+	for _, p := range defined {
 		ranges := slices.SortedFunc(slices.Values(p.Ranks), func(a, b cli.Range) int { return cmp.Compare(a.Low, b.Low) })
 		set := ranklink.Pset{Name: p.Name}
 		for _, r := range ranges {

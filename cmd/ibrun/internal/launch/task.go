@@ -20,9 +20,27 @@ import (
 	"github.com/ibrun/ibrun/internal/tunables"
 )
 
+// taskSettings say how the agent of each node runs its ranks.
+type taskSettings struct {
+	// label puts the rank before each line of output.
+	label bool
+	// output is the file name pattern of a rank's output, relative to the working directory of ibrun.
+	// Empty: the output goes to ibrun's own.
+	output string
+	// trace and profile make ranks record traces and profiles.
+	trace, profile bool
+	// interfaces lists the network interfaces for TCP, and checksum says whether messages over TCP
+	// between machines have checksums: on or off. Empty: the environment decides.
+	interfaces, checksum string
+	// encrypt makes ranks on different nodes encrypt what they send each other.
+	encrypt bool
+	// verbose makes ranks print which transports they use.
+	verbose bool
+}
+
 // findPrograms finds the programs to start.
-func findPrograms(o *cli.Options, env []string) (programs []program, err error) {
-	for _, want := range o.Programs {
+func findPrograms(words []cli.Program, env []string) (programs []program, err error) {
+	for _, want := range words {
 		found, err := findProgram(want.Args[0], cli.Lookup(env)("PATH"))
 		if err != nil {
 			return nil, err
@@ -50,21 +68,20 @@ func checkDir(dir string) error {
 	return nil
 }
 
-// buildAll builds each program that is Go source, and sets its path to the result. A signal that interrupts ibrun interrupts
-// the build.
-func buildAll(w startedWatcher, programs []program, o *cli.Options, s console.Streams) error {
+// buildAll builds each program of a job that is Go source, and sets its path to the result. A signal
+// that interrupts ibrun interrupts the build.
+func buildAll(w startedWatcher, programs []program, j *job, s console.Streams) error {
 	ctx, stop := console.Interruptible("the build")
 	defer stop()
-	debug := len(o.Delve)+len(o.GDB) > 0
 	for i, p := range programs {
 		if !p.isGo {
 			continue
 		}
-		path, err := build(ctx, w, p.path, debug, s.Err)
+		path, err := build(ctx, w, p.path, j.debug.any(), s.Err)
 		if err != nil {
 			return err
 		}
-		if o.Verbose {
+		if j.run.Verbose {
 			s.Info("a program was built", console.Attrs{File: path, Text: fmt.Sprintf("built %s as %s", p.path, path)})
 		}
 		programs[i].path = path
@@ -73,57 +90,58 @@ func buildAll(w startedWatcher, programs []program, o *cli.Options, s console.St
 }
 
 // makeTask returns the task of this node's agent.
-func makeTask(m *coordinator.Cluster, p *plan, o *cli.Options, programs []program, env []string) (*protocol.Task, error) {
+func makeTask(m *coordinator.Cluster, p *plan, j *job, programs []program, env []string) (*protocol.Task, error) {
+	set := &j.task
 	t := &protocol.Task{JobID: m.Job.JobID, Secret: m.Secret, Host: p.names[p.node], Node: p.node, Nodes: len(p.names),
-		Mapping: p.Mapping(), Size: len(p.programs), Psets: p.psets, Env: env, Label: o.Label}
-	if o.Assignment != nil {
-		t.FirstNode = o.Assignment.FirstNode()
+		Mapping: p.Mapping(), Size: len(p.programs), Psets: p.psets, Env: env, Label: set.label}
+	if j.place.assignment != nil {
+		t.FirstNode = j.place.assignment.FirstNode()
 	}
-	t.Trace, t.Profile = o.Trace != "", o.Profile != ""
-	if t.Output = o.Output; o.Output != "" && !filepath.IsAbs(o.Output) {
+	t.Trace, t.Profile = set.trace, set.profile
+	if t.Output = set.output; set.output != "" && !filepath.IsAbs(set.output) {
 		here, err := absolute(".")
 		if err != nil {
 			return nil, err
 		}
-		t.Output = filepath.Join(strings.ReplaceAll(here, "%", "%%"), o.Output)
+		t.Output = filepath.Join(strings.ReplaceAll(here, "%", "%%"), set.output)
 	}
 	t.Env = slices.Clip(t.Env)
 	if cli.Lookup(env)("MASTER_PORT") == "" { // where the ranks of torchrun programs connect
 		address, port := m.MasterOf(p.NodeOf[0])
 		t.Env = append(t.Env, "MASTER_ADDR="+address, fmt.Sprintf("MASTER_PORT=%d", port))
 	}
-	if o.Verbose { // ranks print which transports they use
+	if set.verbose { // ranks print which transports they use
 		t.Env = append(t.Env, "IBRUN_VERBOSE=1")
 	}
 	t.Env = append(t.Env, tunables.Heartbeat+"="+m.Job.Heartbeat.String()) // of node 0, also if this node has another
-	if o.Transport != "" {
-		t.Env = append(t.Env, tunables.Transports+"="+o.Transport)
+	if j.place.transports != "" {
+		t.Env = append(t.Env, tunables.Transports+"="+j.place.transports)
 	}
-	if o.Encrypt {
+	if set.encrypt {
 		t.Env = append(t.Env, tunables.Encrypt+"=1")
 	} else if cli.Lookup(env)(tunables.Encrypt) != "" { // the command line says otherwise
 		t.Env = append(t.Env, tunables.Encrypt+"=0")
 	}
-	if o.Checksum != "" {
-		t.Env = append(t.Env, tunables.Checksum+"="+o.Checksum)
+	if set.checksum != "" {
+		t.Env = append(t.Env, tunables.Checksum+"="+set.checksum)
 	}
-	if o.Interfaces != "" {
-		t.Env = append(t.Env, tunables.TCPInterfaces+"="+o.Interfaces)
+	if set.interfaces != "" {
+		t.Env = append(t.Env, tunables.TCPInterfaces+"="+set.interfaces)
 	}
 	if m.Job.Check {
 		t.Env = append(t.Env, "IBRUN_CHECK=1")
 	} else if cli.Lookup(env)("IBRUN_CHECK") != "" { // node 0 decides for all nodes
 		t.Env = append(t.Env, "IBRUN_CHECK=0")
 	}
-	for _, want := range o.Programs {
+	for _, want := range j.programs {
 		t.Programs = append(t.Programs, protocol.ProgramTask{Dir: protocol.Text(want.Dir), Env: want.Env})
 	}
 	for _, program := range p.programs {
 		t.Programs[program].Ranks++
 	}
 	for i := range p.localRanks() {
-		r := p.rankTask(i, o)
-		r.Path, r.Args = protocol.Text(programs[r.Program].path), o.Programs[r.Program].Args
+		r := p.rankTask(i, j.place.policy.Map)
+		r.Path, r.Args = protocol.Text(programs[r.Program].path), j.programs[r.Program].Args
 		if programs[r.Program].isGo {
 			r.Args = append([]string{string(r.Path)}, r.Args[1:]...)
 		}
@@ -132,8 +150,9 @@ func makeTask(m *coordinator.Cluster, p *plan, o *cli.Options, programs []progra
 	return t, nil
 }
 
-// rankTask returns the part of a rank's task that follows from its placement. i is an index into the ranks of this node.
-func (p *plan) rankTask(i int, o *cli.Options) protocol.RankTask {
+// rankTask returns the part of a rank's task that follows from its placement by objects of that level.
+// i is an index into the ranks of this node.
+func (p *plan) rankTask(i int, by placement.Level) protocol.RankTask {
 	place, m := p.placement.Ranks[i], p.placement.Machines[0]
 	r := protocol.RankTask{Rank: place.Rank, Program: p.programs[place.Rank], Crowded: p.oversubscribed[i]}
 	pus := m.Allowed
@@ -147,7 +166,7 @@ func (p *plan) rankTask(i int, o *cli.Options) protocol.RankTask {
 	if place.NIC.Name != "" {
 		r.Devices = []string{place.NIC.String()}
 	}
-	if o.Policy.Map == placement.Device {
+	if by == placement.Device {
 		r.Env = m.Variables(place)
 	}
 	return r

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 )
@@ -24,19 +23,18 @@ func isPort(n int) bool { return n >= 0 && n <= 65535 }
 
 // newJoin describes the command line of this node. Working directories, environment variables and core binding may differ
 // between nodes, so they are not part of it.
-func newJoin(name string, o *cli.Options) *protocol.Join {
+func newJoin(name string, cmd *Command) *protocol.Join {
 	var programs []string
 	hash := sha256.New()
-	across := o.Policy.NodeMapping()
-	fmt.Fprintf(hash, "%s\n", across)
-	for _, program := range o.Programs {
+	fmt.Fprintf(hash, "%s\n", cmd.Mapping)
+	for _, program := range cmd.Programs {
 		programs = append(programs, fmt.Sprintf("-n %d %s", program.Ranks, strings.Join(program.Args, " ")))
 		fmt.Fprintf(hash, "%d %q\n", program.Ranks, program.Args)
 	}
-	for _, p := range o.Psets {
-		fmt.Fprintf(hash, "%q %v\n", p.Name, p.Ranks)
+	for _, p := range cmd.Psets {
+		fmt.Fprintf(hash, "%q %s\n", p.Name, p.Ranks)
 	}
-	shown := strings.TrimLeft(across+" "+strings.Join(programs, " : "), " ")
+	shown := strings.TrimLeft(cmd.Mapping+" "+strings.Join(programs, " : "), " ")
 	return &protocol.Join{Name: name, Command: beginning(shown, maxCommandShown), Hash: hex.EncodeToString(hash.Sum(nil))}
 }
 

@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/control"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
@@ -26,19 +25,19 @@ import (
 
 // RunJob starts the ranks of this node, by the watcher w, and processes the events of the job until it has ended. It returns the
 // exit code of ibrun.
-func RunJob(w *watcher.Watcher, cl *Cluster, where Layout, t *protocol.Task, o *cli.Options, s console.Streams) (int,
+func RunJob(w *watcher.Watcher, cl *Cluster, where Layout, t *protocol.Task, set *RunSettings, s console.Streams) (int,
 	error) {
 	if cl.node0 != nil {
-		return runWorker(w, cl, where, t, o, s)
+		return runWorker(w, cl, where, t, set, s)
 	}
-	return runCoordinator(w, cl, where, t, o, s)
+	return runCoordinator(w, cl, where, t, set, s)
 }
 
 // coordinator controls a job on node 0.
 type coordinator struct {
 	console.Streams
 	cluster  *Cluster
-	opts     *cli.Options
+	settings *RunSettings
 	task     *protocol.Task
 	failures *failureTracker
 	left     *leftRanks
@@ -70,7 +69,7 @@ type coordinator struct {
 }
 
 // runCoordinator starts the ranks of this node and processes the events of all nodes until the job has ended.
-func runCoordinator(w *watcher.Watcher, cl *Cluster, where Layout, t *protocol.Task, o *cli.Options,
+func runCoordinator(w *watcher.Watcher, cl *Cluster, where Layout, t *protocol.Task, set *RunSettings,
 	s console.Streams) (int, error) {
 	signals := make(chan os.Signal, 16)
 	console.Notify(signals, slices.Concat(console.EndSignals(), console.ForwardedSignals(), []os.Signal{console.HangViewSignal}))
@@ -90,20 +89,20 @@ func runCoordinator(w *watcher.Watcher, cl *Cluster, where Layout, t *protocol.T
 		}
 		nodes = append(nodes, n)
 	}
-	l, merged, err := startHead(w, cl, nodes, t, o, s)
+	l, merged, err := startHead(w, cl, nodes, t, set.Verbose, s)
 	if err != nil {
 		return 0, err
 	}
 	defer l.close()
 	cl.connectMonitor(l.monitor, where, t.Node)
-	endMonitor := sync.OnceFunc(l.startMonitor(o))
+	endMonitor := sync.OnceFunc(l.startMonitor(&set.Monitor))
 	defer endMonitor()
 	l.start() // after the status server, so that a rank that is announced can be inspected
 	began := time.Now()
-	c := &coordinator{Streams: s, cluster: cl, opts: o, task: t, failures: newFailureTracker(t.Size),
+	c := &coordinator{Streams: s, cluster: cl, settings: set, task: t, failures: newFailureTracker(t.Size),
 		left: newLeftRanks(t.Size), requests: newUserRequests(), local: l, nodes: nodes, output: merged,
 		exchange: exchange,
-		recorder: monitor.NewNodeRecorder(t, o.Report), lastOutput: map[int]lastOutput{}, lostOutput: map[int]string{}}
+		recorder: monitor.NewNodeRecorder(t, set.Report.Enabled), lastOutput: map[int]lastOutput{}, lostOutput: map[int]string{}}
 	c.startInput(nodes[where.NodeOf[0]])
 	c.handleEvents(signals)
 	c.endStreams()
@@ -125,7 +124,7 @@ func runCoordinator(w *watcher.Watcher, cl *Cluster, where Layout, t *protocol.T
 // conclude prints how the job has ended, and writes the files that the user asked for.
 func (c *coordinator) conclude(v *protocol.Outcome, began time.Time, wall time.Duration) {
 	c.LimitFlush(c.outputTimeout())
-	printEnd(c.Streams, v, 0, wall, c.opts.Verbose)
+	printEnd(c.Streams, v, 0, wall, c.settings.Verbose)
 	c.writeReport(v, began, wall)
 	c.writeRecordings()
 }
@@ -141,8 +140,8 @@ func (c *coordinator) orderAll(o *protocol.Order) {
 // handleEvents processes events until the job has ended on all nodes, or until the user does not want to wait for that.
 func (c *coordinator) handleEvents(signals <-chan os.Signal) {
 	var timeout <-chan time.Time
-	if c.opts.Timeout > 0 {
-		timeout = time.After(c.opts.Timeout)
+	if c.settings.Timeout > 0 {
+		timeout = time.After(c.settings.Timeout)
 	}
 	var shown <-chan struct{} // after the timeout: closed when the hang view was printed
 	var unread <-chan time.Time
@@ -183,7 +182,7 @@ func (c *coordinator) handleEvents(signals <-chan os.Signal) {
 		case <-c.requests.due:
 			c.requests.announce(c.Streams)
 		case <-c.graceOver:
-			c.killRanks(fmt.Sprintf("did not end within %v (--grace)", c.opts.Grace), c.endRequested)
+			c.killRanks(fmt.Sprintf("did not end within %v (--grace)", c.settings.Grace), c.endRequested)
 		case <-timeout:
 			shown, unread = c.local.monitor.ShowHangView(), time.After(hangViewTimeout)
 		case <-shown:
@@ -217,9 +216,9 @@ func (c *coordinator) onTimeout() {
 	}
 	c.timedOut = true
 	c.recordFailure(&failure{rank: -1, code: exitcode.TimedOut, time: time.Now().UnixNano(),
-		msg: "the job did not end in time", attrs: console.Attrs{Ranks: running, LimitSeconds: c.opts.Timeout.Seconds()},
-		reason: fmt.Sprintf("the job did not end within %v (--timeout); %s", c.opts.Timeout, state)})
-	c.orderEnd(c.opts.Grace) // also if the agents were ordered to end the job before
+		msg: "the job did not end in time", attrs: console.Attrs{Ranks: running, LimitSeconds: c.settings.Timeout.Seconds()},
+		reason: fmt.Sprintf("the job did not end within %v (--timeout); %s", c.settings.Timeout, state)})
+	c.orderEnd(c.settings.Grace) // also if the agents were ordered to end the job before
 }
 
 // agentDied handles the end of the agent's event stream. If the agent was not done, it kills the remaining processes and ends
@@ -250,7 +249,7 @@ func (c *coordinator) handleStart(e remote.Event) {
 			c.recordFailure(&failure{rank: -1, code: exitcode.Failed, reason: startLine(e.Err), kind: death, node: n.number,
 				time: time.Now().UnixNano(), started: e.Node != 0, msg: "the connection to a node has ended",
 				attrs: console.Attrs{PeerNode: &n.number, PeerHost: e.Err.Host, Error: e.Err.Reason}})
-			c.endJob(c.opts.FailureGrace)
+			c.endJob(c.settings.FailureGrace)
 			return // the nodes that are lost follow
 		}
 	}
@@ -285,7 +284,7 @@ func (c *coordinator) lose(n *node, how *loss) {
 	c.recordFailure(&failure{rank: -1, code: exitcode.Failed, kind: death, node: n.number, time: how.since.UnixNano(), lost: true,
 		msg: nodeLost, attrs: console.Attrs{PeerNode: &n.number, PeerHost: n.name, Address: n.conn.Remote().String(),
 			Error: how.err.Error()}})
-	c.endJob(c.opts.FailureGrace)
+	c.endJob(c.settings.FailureGrace)
 }
 
 // loseSilent records the loss of the nodes that have been silent for a while. The job ends here without them.
@@ -360,12 +359,12 @@ func (c *coordinator) handleEvent(n *node, e *protocol.Event) {
 			c.recordFailure(f)
 		}
 		if c.endRequested == 0 {
-			c.endJob(c.opts.FailureGrace)
+			c.endJob(c.settings.FailureGrace)
 		}
 	}
 	if c.failures.allExited() {
 		c.graceOver = nil
-		c.endJob(c.opts.FailureGrace)
+		c.endJob(c.settings.FailureGrace)
 	}
 }
 
@@ -393,7 +392,7 @@ func (c *coordinator) forwardExchange(n *node, p *pmi.ExchangeMessage) {
 func (c *coordinator) fail(n *node, code int, msg, why string) {
 	c.recordFailure(&failure{rank: -1, code: code, reason: why, node: n.number, time: time.Now().UnixNano(), msg: msg,
 		attrs: n.attrs()})
-	c.endJob(c.opts.FailureGrace)
+	c.endJob(c.settings.FailureGrace)
 }
 
 // failFrom ends the job because an agent, a watcher or an ibrun has died, or a node is lost, at that time by node 0's clock. If
@@ -401,7 +400,7 @@ func (c *coordinator) fail(n *node, code int, msg, why string) {
 func (c *coordinator) failFrom(n *node, code int, why string, when int64) {
 	c.recordFailure(&failure{rank: -1, code: code, reason: why, kind: death, node: n.number, time: when, msg: launcherFailed,
 		attrs: n.attrs()})
-	c.endJob(c.opts.FailureGrace)
+	c.endJob(c.settings.FailureGrace)
 }
 
 // recordFailure keeps the first failure: later ones mostly are its consequences. A failure on another node may be received
@@ -412,7 +411,7 @@ func (c *coordinator) recordFailure(f *failure) {
 	}
 	c.failure = f
 	if c.ending {
-		c.orderEnd(c.opts.FailureGrace) // another rank's last output is wanted now
+		c.orderEnd(c.settings.FailureGrace) // another rank's last output is wanted now
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/control"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/monitor"
@@ -66,7 +65,7 @@ func TestForeignEvents(t *testing.T) {
 // testCoordinator returns a coordinator of two nodes with one rank each.
 func testCoordinator() *coordinator {
 	return &coordinator{
-		cluster: &Cluster{}, opts: &cli.Options{}, task: &protocol.Task{Size: 2, Nodes: 2}, failures: newFailureTracker(2),
+		cluster: &Cluster{}, settings: &RunSettings{}, task: &protocol.Task{Size: 2, Nodes: 2}, failures: newFailureTracker(2),
 		left:       newLeftRanks(2),
 		lastOutput: map[int]lastOutput{}, lostOutput: map[int]string{},
 		local: &localAgent{task: &protocol.Task{}, command: &watcher.Running{PIDFD: -1},

@@ -8,10 +8,10 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/control"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
 )
 
 const (
@@ -38,7 +38,7 @@ func (e *earlyOrders) add(o *protocol.Order) error {
 	case o.Question != nil, o.Answer != nil:
 		return nil // nobody waits for the answer any more when the ranks run
 	case o.Left != nil && e.left != nil:
-		if e.left.Left = append(e.left.Left, o.Left...); len(e.left.Left) > cli.MaxRanks {
+		if e.left.Left = append(e.left.Left, o.Left...); len(e.left.Left) > placement.MaxRanks {
 			why = "it has announced more ranks than a job has"
 		}
 		o = nil

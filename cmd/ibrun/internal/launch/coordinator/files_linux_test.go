@@ -11,11 +11,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/control"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/message"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
+	"github.com/ibrun/ibrun/cmd/ibrun/internal/placement"
 )
 
 // receiveFile makes a node receive a file of one byte after these orders. It returns the node and the error.
@@ -82,7 +82,7 @@ func TestInvalidOrdersBeforeFile(t *testing.T) {
 	}
 	const blames = "the ibrun of node 0 at n0 does not follow the protocol: it "
 	for want, orders := range map[string][]*protocol.Order{
-		"more ranks than a job has":      many(2, protocol.Order{Left: make([]int, cli.MaxRanks/2+1)}),
+		"more ranks than a job has":      many(2, protocol.Order{Left: make([]int, placement.MaxRanks/2+1)}),
 		"more standard input":            many(maxUnreadInput/1000+1, protocol.Order{Input: &protocol.Input{Data: make([]byte, 1000)}}),
 		"4096 signals and other short":   many(maxEarly+1, protocol.Order{Input: &protocol.Input{End: true}}),
 		"more than 4096 signals":         signals,

@@ -15,7 +15,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/control"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
@@ -166,7 +165,7 @@ func hostileCoordinator(t testing.TB, conn *control.Conn, file string, state uin
 	}
 	asked := make(chan uint64, 1)
 	c := &coordinator{cluster: &Cluster{}, task: task, failures: newFailureTracker(4), left: newLeftRanks(4), exchange: exchange,
-		opts:       &cli.Options{ReportBare: true, Programs: []cli.Program{{Ranks: 4, Args: []string{"p"}}}},
+		settings:   &RunSettings{Report: ReportSettings{Bare: true, Commands: [][]string{{"p"}}}},
 		lastOutput: map[int]lastOutput{}, lostOutput: map[int]string{}, local: hostileAgent(task,
 			&monitor.RemoteNode{Number: 1, Ranks: []int{2, 3}}, asked),
 		nodes: []*node{{name: "n0", ranks: []int{0, 1}}, {name: "n1", number: 1, ranks: []int{2, 3}, conn: conn}}}
@@ -388,7 +387,7 @@ func FuzzEvents(f *testing.F) {
 // hostileWorker returns the ibrun of node 1 in a state, with node 0 at conn.
 func hostileWorker(conn *control.Conn, state uint) (*worker, <-chan uint64) {
 	asked := make(chan uint64, 1)
-	w := &worker{opts: &cli.Options{}, cluster: &Cluster{Job: protocol.JobInfo{Names: []string{"n0", "n1"}}, node0: conn},
+	w := &worker{settings: &RunSettings{}, cluster: &Cluster{Job: protocol.JobInfo{Names: []string{"n0", "n1"}}, node0: conn},
 		local: hostileAgent(hostileTask(1), &monitor.RemoteNode{Number: 0, Ranks: []int{0, 1}}, asked)}
 	has := func(bit uint) bool { return state&bit != 0 }
 	if has(forwardsOutput) || has(forwardsInput) {

@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -11,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/control"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
@@ -21,9 +19,6 @@ import (
 	"github.com/ibrun/ibrun/internal/auth"
 	"github.com/ibrun/ibrun/internal/tunables"
 )
-
-// joinTimeout limits how long the nodes wait for each other unless --join-timeout is given.
-const joinTimeout = time.Minute
 
 // Peers describes how the nodes that node 0 has started connect to it. It is the zero value in other jobs.
 type Peers struct {
@@ -52,26 +47,26 @@ func (p *Peers) setLinger(limit time.Duration) {
 	}
 }
 
-// JoinNodes blocks until all nodes of the job have joined. name is the name of this node.
-func JoinNodes(name string, o *cli.Options, p Peers, s console.Streams) (*Cluster, error) {
+// JoinNodes blocks until all nodes of the job have joined.
+func JoinNodes(set *JoinSettings, p Peers, s console.Streams) (*Cluster, error) {
 	cl := &Cluster{MasterAddr: "127.0.0.1", peers: p}
-	if o.Nodes <= 1 {
-		cl.Job.JobID, cl.Job.Names, cl.Job.Heartbeat = newJobID(), []string{name}, Heartbeat(o)
-		cl.Job.Check = o.Check
+	if set.Nodes <= 1 {
+		cl.Job.JobID, cl.Job.Names, cl.Job.Heartbeat = newJobID(), []string{set.Name}, set.Heartbeat
+		cl.Job.Check = set.Check
 		rand.Read(cl.Secret[:])
 		port, err := FreePort()
 		cl.Job.MasterPort = port
 		return cl, err
 	}
-	secret, err := p.secret(o)
+	secret, err := p.secret(set)
 	if err != nil {
 		return nil, exitcode.Errorf(exitcode.UsageError, "%w", err)
 	}
-	security, err := control.NewSecurity(secret, o.Encrypt)
+	security, err := control.NewSecurity(secret, set.Encrypt)
 	if err != nil {
 		return nil, err
 	}
-	ours := newJoin(name, o)
+	ours := newJoin(set.Name, &set.Command)
 	if p.Secret != nil {
 		if ours.Port, err = FreePort(); err != nil {
 			return nil, err
@@ -79,10 +74,10 @@ func JoinNodes(name string, o *cli.Options, p Peers, s console.Streams) (*Cluste
 	}
 	ctx, stop := console.Interruptible("waiting for the other nodes")
 	defer stop()
-	if o.Node == 0 {
-		err = cl.acceptNodes(ctx, ours, security, o, s)
+	if set.Node == 0 {
+		err = cl.acceptNodes(ctx, ours, security, set, s)
 	} else {
-		err = cl.joinNode0(ctx, ours, security, o, s)
+		err = cl.joinNode0(ctx, ours, security, set, s)
 	}
 	if errors.Is(err, control.ErrEncrypt) {
 		err = exitcode.Errorf(exitcode.UsageError, "%w", err)
@@ -103,11 +98,11 @@ func (p *Peers) joinMargin() time.Duration {
 }
 
 // secret returns the secret of the nodes.
-func (p *Peers) secret(o *cli.Options) (auth.Secret, error) {
+func (p *Peers) secret(set *JoinSettings) (auth.Secret, error) {
 	if p.Secret != nil {
 		return *p.Secret, nil
 	}
-	return auth.ReadSecret(o.SecretFile)
+	return auth.ReadSecret(set.SecretFile)
 }
 
 // MasterOf returns the address of the host of a node, and a port that was free there. If a user has started every node, it is
@@ -119,25 +114,22 @@ func (cl *Cluster) MasterOf(node int) (address string, port int) {
 	return cl.MasterAddr, cl.Job.MasterPort
 }
 
-// Heartbeat returns how long a node may be silent according to the command line of this node.
-func Heartbeat(o *cli.Options) time.Duration { return cmp.Or(o.Heartbeat, tunables.DefaultHeartbeat) }
-
 func newJobID() string { return strings.ToLower(rand.Text()[:10]) }
 
 // withJoinTimeout returns a context that ends when the time for joining is over, and that much later.
-func withJoinTimeout(ctx context.Context, o *cli.Options, extra time.Duration) (context.Context, context.CancelFunc) {
-	limit := JoinTimeout(o)
+func withJoinTimeout(ctx context.Context, set *JoinSettings, extra time.Duration) (context.Context, context.CancelFunc) {
+	limit := set.Timeout
 	return context.WithTimeoutCause(ctx, limit+extra, exitcode.Errorf(exitcode.Failed, "within %v (--join-timeout)", limit))
 }
 
 // acceptNodes waits on node 0 until all other nodes have joined, and sends them the job information. Connections without the
 // secret have no effect.
-func (cl *Cluster) acceptNodes(ctx context.Context, ours *protocol.Join, security control.Security, o *cli.Options,
+func (cl *Cluster) acceptNodes(ctx context.Context, ours *protocol.Join, security control.Security, set *JoinSettings,
 	s console.Streams) error {
-	ctx, cancel := withJoinTimeout(ctx, o, cl.peers.joinMargin())
+	ctx, cancel := withJoinTimeout(ctx, set, cl.peers.joinMargin())
 	defer cancel()
-	cl.workers, cl.received = make([]*joinedNode, o.Nodes), make(chan receivedEvent)
-	cl.startFailed, cl.handshakes = make(chan *remote.Error, o.Nodes), map[string]<-chan struct{}{}
+	cl.workers, cl.received = make([]*joinedNode, set.Nodes), make(chan receivedEvent)
+	cl.startFailed, cl.handshakes = make(chan *remote.Error, set.Nodes), map[string]<-chan struct{}{}
 	refused, lastRefusal := make(chan error, 1), func() string { return "" }
 	var refusedOnce <-chan control.Refusal
 	var notice <-chan time.Time
@@ -146,37 +138,37 @@ func (cl *Cluster) acceptNodes(ctx context.Context, ours *protocol.Join, securit
 	case cl.peers.Listener != nil:
 		cl.listener = cl.peers.Listener
 	case cl.peers.Starts == nil:
-		if cl.listener, err = listen(ctx, security, o, s); err != nil {
+		if cl.listener, err = listen(ctx, security, set, s); err != nil {
 			return err
 		}
-		notice = time.After(noticeAfter(o))
+		notice = time.After(noticeAfter(set))
 	}
 	if cl.listener != nil {
 		lastRefusal, refusedOnce = cl.listener.LastRefusal, cl.listener.Refusals()
 		go cl.acceptConnections(refused)
 	}
 	shown := refusals{}
-	for missing := o.Nodes - 1; missing > 0 && err == nil; {
+	for missing := set.Nodes - 1; missing > 0 && err == nil; {
 		select {
 		case r := <-cl.received:
 			var change int
-			change, err = cl.admit(r, ours, o, s)
+			change, err = cl.admit(r, ours, set, s)
 			missing -= change
 		case e := <-cl.peers.Starts:
-			err = cl.handleStart(ctx, e, security, o, s)
+			err = cl.handleStart(ctx, e, security, set, s)
 		case failed := <-cl.startFailed:
 			err = cl.cannotStart(ctx, failed, s)
 		case err = <-refused:
 		case r := <-refusedOnce:
 			shown.show(s, r)
 		case <-notice:
-			cl.noticeMissing(o, s)
+			cl.noticeMissing(set, s)
 		case <-ctx.Done():
 			err = cl.missingNodes(context.Cause(ctx), lastRefusal())
 		}
 	}
 	if err == nil {
-		err = cl.describeJob(ours, o, s)
+		err = cl.describeJob(ours, set, s)
 	}
 	if err != nil {
 		cl.Abort(err)
@@ -205,9 +197,9 @@ func (cl *Cluster) acceptConnections(refused chan<- error) {
 }
 
 // describeJob makes the job information when all nodes have joined.
-func (cl *Cluster) describeJob(ours *protocol.Join, o *cli.Options, s console.Streams) error {
-	cl.Job = protocol.JobInfo{JobID: newJobID(), Names: []string{ours.Name}, Salt: make([]byte, 32), Report: o.Report,
-		Heartbeat: Heartbeat(o), Grace: o.Grace, FailureGrace: o.FailureGrace, Check: o.Check}
+func (cl *Cluster) describeJob(ours *protocol.Join, set *JoinSettings, s console.Streams) error {
+	cl.Job = protocol.JobInfo{JobID: newJobID(), Names: []string{ours.Name}, Salt: make([]byte, 32), Report: set.Report,
+		Heartbeat: set.Heartbeat, Grace: set.Grace, FailureGrace: set.FailureGrace, Check: set.Check}
 	joins := []*protocol.Join{ours}
 	for _, w := range cl.workers[1:] {
 		cl.Job.Names, joins = append(cl.Job.Names, w.Name), append(joins, w.Join)
@@ -241,11 +233,11 @@ func (cl *Cluster) describeJob(ours *protocol.Join, o *cli.Options, s console.St
 
 // admit handles an event of a node that joins. It returns by how much the number of joined nodes has changed. An error ends the
 // job.
-func (cl *Cluster) admit(r receivedEvent, ours *protocol.Join, o *cli.Options, s console.Streams) (change int, err error) {
+func (cl *Cluster) admit(r receivedEvent, ours *protocol.Join, set *JoinSettings, s console.Streams) (change int, err error) {
 	node := r.conn.Node()
 	switch {
 	case r.err != nil:
-		if node < o.Nodes && cl.workers[node] != nil && cl.workers[node].conn == r.conn {
+		if node < set.Nodes && cl.workers[node] != nil && cl.workers[node].conn == r.conn {
 			cl.workers[node] = nil
 			s.Warn("a node has disconnected", console.Attrs{PeerNode: &node, Error: r.err.Error(),
 				Text: fmt.Sprintf("node %d has disconnected: %v", node, r.err)})
@@ -257,7 +249,7 @@ func (cl *Cluster) admit(r receivedEvent, ours *protocol.Join, o *cli.Options, s
 		return 0, nil
 	}
 	j := r.event.Join
-	if err := checkCommand(ours, o.Nodes, node, r.conn.Nodes(), j); err != nil {
+	if err := checkCommand(ours, set.Nodes, node, r.conn.Nodes(), j); err != nil {
 		cl.refuse(r.conn, err)
 		return 0, err
 	}
@@ -266,7 +258,7 @@ func (cl *Cluster) admit(r receivedEvent, ours *protocol.Join, o *cli.Options, s
 		return 0, nil
 	}
 	cl.workers[node] = &joinedNode{j, r.conn}
-	if o.Verbose {
+	if set.Verbose {
 		s.Info("a node has joined", console.Attrs{PeerNode: &node, PeerHost: j.Name, Address: r.conn.Remote().String(),
 			Text: fmt.Sprintf("node %d has joined: %s at %v", node, j.Name, r.conn.Remote())})
 	}
@@ -325,14 +317,14 @@ func (cl *Cluster) missingNodes(why error, refused string) error {
 }
 
 // dial connects this node to node 0.
-func (cl *Cluster) dial(ctx context.Context, security control.Security, o *cli.Options, s console.Streams) (*control.Conn,
+func (cl *Cluster) dial(ctx context.Context, security control.Security, set *JoinSettings, s console.Streams) (*control.Conn,
 	error) {
 	if cl.peers.Pipe != nil {
-		return control.JoinPipe(ctx, cl.peers.Pipe, security, o.Node, o.Nodes)
+		return control.JoinPipe(ctx, cl.peers.Pipe, security, set.Node, set.Nodes)
 	}
-	c, err := control.DialNotify(ctx, o.Rendezvous, security, o.Node, o.Nodes, noticeNode0(o, s))
+	c, err := control.DialNotify(ctx, set.Rendezvous, security, set.Node, set.Nodes, noticeNode0(set, s))
 	if err != nil && exitcode.Of(err) == exitcode.Failed && ctx.Err() != nil {
-		err = fmt.Errorf("node 0 at %s did not answer %w", o.Rendezvous, err)
+		err = fmt.Errorf("node 0 at %s did not answer %w", set.Rendezvous, err)
 	}
 	return c, err
 }
@@ -355,17 +347,17 @@ func isJobID(id string) bool {
 }
 
 // joinNode0 connects to node 0, and blocks until all other nodes have joined too.
-func (cl *Cluster) joinNode0(ctx context.Context, ours *protocol.Join, security control.Security, o *cli.Options,
+func (cl *Cluster) joinNode0(ctx context.Context, ours *protocol.Join, security control.Security, set *JoinSettings,
 	s console.Streams) error {
-	patient, cancel := withJoinTimeout(ctx, o, cl.peers.joinMargin())
+	patient, cancel := withJoinTimeout(ctx, set, cl.peers.joinMargin())
 	defer cancel()
-	c, err := cl.dial(patient, security, o, s)
+	c, err := cl.dial(patient, security, set, s)
 	if err != nil {
 		return err
 	}
-	if o.Verbose {
+	if set.Verbose {
 		s.Info("connected to node 0", console.Attrs{PeerNode: new(0), Address: c.Remote().String(),
-			Text: fmt.Sprintf("this is node %d of %d, and node 0 is at %v", o.Node, o.Nodes, c.Remote())})
+			Text: fmt.Sprintf("this is node %d of %d, and node 0 is at %v", set.Node, set.Nodes, c.Remote())})
 	}
 	cl.node0, cl.orders, cl.MasterAddr = c, make(chan *protocol.Order), hostOf(c.Remote())
 	go cl.receiveOrders()
@@ -375,7 +367,7 @@ func (cl *Cluster) joinNode0(ctx context.Context, ours *protocol.Join, security 
 		if !ok {
 			return cl.node0Lost(cl.lost)
 		}
-		if err = cl.acceptJob(first, o.Nodes); err != nil {
+		if err = cl.acceptJob(first, set.Nodes); err != nil {
 			c.Close()
 		}
 	case <-ctx.Done():

@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/monitor"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/outbox"
@@ -89,13 +88,13 @@ func startLocalAgent(w *watcher.Watcher, t *protocol.Task, verbose bool, s, inhe
 
 // startMonitor starts the servers of the monitor. The caller must call end, which ends all but that of the metrics: close does
 // that. If ibrun is killed, the watcher removes their files.
-func (l *localAgent) startMonitor(o *cli.Options) (end func()) {
+func (l *localAgent) startMonitor(set *monitor.Settings) (end func()) {
 	sockets, dirs := l.monitor.SocketPaths()
 	l.watcher.RemoveAtDeath(watcher.Leftovers{Files: sockets, Dirs: dirs})
-	l.metrics = l.monitor.ExportMetrics(o, func(files []string) {
+	l.metrics = l.monitor.ExportMetrics(set.Metrics, func(files []string) {
 		l.watcher.RemoveAtDeath(watcher.Leftovers{Files: files})
 	})
-	return l.monitor.Start(o)
+	return l.monitor.Start(set)
 }
 
 // close releases what is still needed after cleanUp.

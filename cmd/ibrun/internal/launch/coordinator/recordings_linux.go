@@ -22,7 +22,7 @@ func (w *worker) sendRecordings() {
 	}) {
 		w.Warn("the traces and profiles of this node's ranks are too large to be sent to node 0; they are written on this node",
 			console.Attrs{})
-		monitor.WriteRecordings(w.Streams, w.opts, ranks, "."+w.local.task.Host)
+		w.settings.Recordings.Write(w.Streams, ranks, "."+w.local.task.Host)
 	}
 }
 
@@ -51,5 +51,5 @@ func (c *coordinator) writeRecordings() {
 		}
 	}
 	slices.SortFunc(ranks, func(a, b tracemerge.Rank) int { return a.Rank - b.Rank })
-	monitor.WriteRecordings(c.Streams, c.opts, ranks, "")
+	c.settings.Recordings.Write(c.Streams, ranks, "")
 }

@@ -21,8 +21,8 @@ import (
 
 // reportPrograms returns the programs of the job, with the versions that the Go linker has stored in them.
 func (c *coordinator) reportPrograms() (all []report.Program) {
-	for i, p := range c.opts.Programs {
-		program := report.Program{Ranks: c.task.Programs[i].Ranks, Args: p.Args}
+	for i, words := range c.settings.Report.Commands {
+		program := report.Program{Ranks: c.task.Programs[i].Ranks, Args: words}
 		at := slices.IndexFunc(c.task.Ranks, func(r protocol.RankTask) bool { return r.Program == i })
 		if at >= 0 {
 			if info, err := gobuildinfo.ReadFile(string(c.task.Ranks[at].Path)); err == nil { // it is a Go program
@@ -92,8 +92,8 @@ func (c *coordinator) writeReport(v *protocol.Outcome, began time.Time, wall tim
 
 // writeReportFiles writes the files of the report. It prints their names, or the reason why they could not be written.
 func (c *coordinator) writeReportFiles(write func(name string) error) {
-	names := c.opts.ReportTo
-	if len(names) == 0 && !c.opts.ReportBare {
+	names := c.settings.Report.Files
+	if len(names) == 0 && !c.settings.Report.Bare {
 		for _, form := range []string{".html", ".json"} {
 			name := "ibrun-report-" + c.task.JobID + form
 			if here, err := filepath.Abs(name); err == nil { // otherwise the relative name is shown

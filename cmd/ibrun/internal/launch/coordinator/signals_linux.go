@@ -135,12 +135,12 @@ func (c *coordinator) requestEnd(sig syscall.Signal, second bool) {
 	case c.endRequested != 0:
 	case c.ending:
 		c.endRequested, c.failures.endRequested = sig, true
-		c.orderEnd(c.opts.Grace) // for the output, which may take long
+		c.orderEnd(c.settings.Grace) // for the output, which may take long
 	default:
 		c.endRequested, c.failures.endRequested = sig, true
 		c.orderAll(&protocol.Order{Signal: int(sig)})
-		c.graceOver = time.After(c.opts.Grace)
-		c.requests.began(sig, c.opts.Grace)
+		c.graceOver = time.After(c.settings.Grace)
+		c.requests.began(sig, c.settings.Grace)
 	}
 }
 

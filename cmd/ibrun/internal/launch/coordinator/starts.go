@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/control"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
@@ -26,7 +25,7 @@ const (
 )
 
 // handleStart handles news about a node that is being started, before all nodes have joined. An error ends the job.
-func (cl *Cluster) handleStart(ctx context.Context, e remote.Event, security control.Security, o *cli.Options,
+func (cl *Cluster) handleStart(ctx context.Context, e remote.Event, security control.Security, set *JoinSettings,
 	s console.Streams) error {
 	switch {
 	case e.Note != nil:
@@ -35,7 +34,7 @@ func (cl *Cluster) handleStart(ctx context.Context, e remote.Event, security con
 		if e.Ready.In != nil {
 			done := make(chan struct{})
 			cl.handshakes[cl.peers.Hosts[e.Node]] = done
-			go cl.servePipe(e, security, o, done)
+			go cl.servePipe(e, security, set, done)
 		}
 	case e.Err != nil:
 		return cl.cannotStart(ctx, e.Err, s)
@@ -45,8 +44,8 @@ func (cl *Cluster) handleStart(ctx context.Context, e remote.Event, security con
 
 // servePipe makes the control connection over the standard streams of a node's command, and receives the events of the node. It
 // closes done when the connection is made, or has failed and an error about that was sent.
-func (cl *Cluster) servePipe(e remote.Event, security control.Security, o *cli.Options, done chan<- struct{}) {
-	c, failed := cl.connectPipe(e, security, o)
+func (cl *Cluster) servePipe(e remote.Event, security control.Security, set *JoinSettings, done chan<- struct{}) {
+	c, failed := cl.connectPipe(e, security, set)
 	if failed != nil {
 		cl.startFailed <- failed // it has room for all nodes
 	}
@@ -58,12 +57,12 @@ func (cl *Cluster) servePipe(e remote.Event, security control.Security, o *cli.O
 
 // connectPipe is the first part of servePipe. It returns neither a connection nor an error if an event of the command describes
 // the failure.
-func (cl *Cluster) connectPipe(e remote.Event, security control.Security, o *cli.Options) (*control.Conn, *remote.Error) {
+func (cl *Cluster) connectPipe(e remote.Event, security control.Security, set *JoinSettings) (*control.Conn, *remote.Error) {
 	host := cl.peers.Hosts[e.Node]
 	pipe, err := control.NewPipe(e.Ready.In, e.Ready.Out, cl.peers.Hosts[0], host)
 	var c *control.Conn
 	if err == nil {
-		c, err = control.ServePipe(context.Background(), pipe, security, e.Node, o.Nodes, Heartbeat(o), func() error {
+		c, err = control.ServePipe(context.Background(), pipe, security, e.Node, set.Nodes, set.Heartbeat, func() error {
 			return fmt.Errorf("%w: %s", control.ErrPipe, (<-e.Ready.Ended).Reason) // one line: what it has printed is known
 		})
 	}

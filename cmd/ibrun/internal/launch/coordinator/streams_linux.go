@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/message"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
@@ -19,10 +18,10 @@ import (
 
 // startHead starts the agent of node 0. If the other nodes forward their output, the agent writes to pipes, and the output of all
 // nodes is merged.
-func startHead(w *watcher.Watcher, cl *Cluster, nodes []*node, t *protocol.Task, o *cli.Options, s console.Streams) (*localAgent,
+func startHead(w *watcher.Watcher, cl *Cluster, nodes []*node, t *protocol.Task, verbose bool, s console.Streams) (*localAgent,
 	*mergedOutput, error) {
 	if cl.Job.Forwarding == nil {
-		l, err := startLocalAgent(w, t, o.Verbose, s, s)
+		l, err := startLocalAgent(w, t, verbose, s, s)
 		return l, nil, err
 	}
 	// Writing to a closed standard output must return an error. Otherwise SIGPIPE would kill this ibrun, and the job with it.
@@ -44,7 +43,7 @@ func startHead(w *watcher.Watcher, cl *Cluster, nodes []*node, t *protocol.Task,
 		defer null.Close()
 		inherited.In = null
 	}
-	l, err := startLocalAgent(w, t, o.Verbose, s, inherited)
+	l, err := startLocalAgent(w, t, verbose, s, inherited)
 	if err != nil {
 		return nil, nil, err
 	}

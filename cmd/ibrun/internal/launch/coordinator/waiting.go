@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,13 +10,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/control"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 )
 
 // noticeAfter returns how long this ibrun waits for other nodes before it prints for which, and why.
-func noticeAfter(o *cli.Options) time.Duration { return min(5*time.Second, JoinTimeout(o)/2) }
+func noticeAfter(set *JoinSettings) time.Duration { return min(5*time.Second, set.Timeout/2) }
 
 // maxRefusalsShown bounds the lines about refused connections: strangers may cause them.
 const maxRefusalsShown = 16
@@ -39,23 +37,23 @@ func (r refusals) show(s console.Streams, refused control.Refusal) {
 
 // listen starts to listen for the other nodes. The name of the address may not be known yet, or still be that of an earlier
 // machine, for instance of a pod that has just started: then it tries again until the time for joining is over.
-func listen(ctx context.Context, security control.Security, o *cli.Options, s console.Streams) (*control.Listener, error) {
+func listen(ctx context.Context, security control.Security, set *JoinSettings, s console.Streams) (*control.Listener, error) {
 	var backoff control.Backoff
 	for shown := false; ; shown = true {
-		addr, err := listenAddress(ctx, o.Rendezvous)
+		addr, err := listenAddress(ctx, set.Rendezvous)
 		var l *control.Listener
 		if err == nil {
-			l, err = control.Listen(addr, security, Heartbeat(o))
+			l, err = control.Listen(addr, security, set.Heartbeat)
 		}
 		switch {
 		case err == nil:
 			return l, nil
-		case !mayResolveLater(o.Rendezvous, err):
+		case !mayResolveLater(set.Rendezvous, err):
 			return nil, fmt.Errorf("%w (--rendezvous names an address of node 0)", err)
 		case !shown && ctx.Err() == nil:
-			s.Warn("the address of node 0 cannot be used yet", console.Attrs{Address: o.Rendezvous, Error: err.Error(),
-				LimitSeconds: JoinTimeout(o).Seconds(), Text: fmt.Sprintf("%v; trying again for %v (--join-timeout; "+
-					"--rendezvous names an address of node 0)", err, JoinTimeout(o))})
+			s.Warn("the address of node 0 cannot be used yet", console.Attrs{Address: set.Rendezvous, Error: err.Error(),
+				LimitSeconds: set.Timeout.Seconds(), Text: fmt.Sprintf("%v; trying again for %v (--join-timeout; "+
+					"--rendezvous names an address of node 0)", err, set.Timeout)})
 		}
 		if !backoff.Wait(ctx) {
 			return nil, fmt.Errorf("%w, %w (--rendezvous names an address of node 0)", err, context.Cause(ctx))
@@ -103,28 +101,26 @@ func mayResolveLater(addr string, err error) bool {
 	return errors.As(err, &dns) || errors.Is(err, syscall.EADDRNOTAVAIL)
 }
 
-// JoinTimeout returns how long the nodes wait for each other according to the command line of this node.
-func JoinTimeout(o *cli.Options) time.Duration { return cmp.Or(o.JoinTimeout, joinTimeout) }
-
 // noticeMissing prints for which nodes node 0 still waits, and how to start them.
-func (cl *Cluster) noticeMissing(o *cli.Options, s console.Streams) {
+func (cl *Cluster) noticeMissing(set *JoinSettings, s console.Streams) {
 	nodes, text := cl.missing()
-	s.Warn("still waiting for other nodes", console.Attrs{PeerNodes: nodes, Address: o.Rendezvous,
-		LimitSeconds: JoinTimeout(o).Seconds(), Text: fmt.Sprintf("still waiting for %s: start ibrun there with --rendezvous %s "+
+	s.Warn("still waiting for other nodes", console.Attrs{PeerNodes: nodes, Address: set.Rendezvous,
+		LimitSeconds: set.Timeout.Seconds(), Text: fmt.Sprintf("still waiting for %s: start ibrun there with --rendezvous %s "+
 			"--node %d/%d, the same --secret-file and the same programs; the wait ends after %v (--join-timeout)", text,
-			o.Rendezvous, nodes[0], len(cl.workers), JoinTimeout(o))})
+			set.Rendezvous, nodes[0], len(cl.workers), set.Timeout)})
 }
 
 // noticeNode0 returns what is to be called after each failed attempt to connect to node 0: it prints the reason once.
-func noticeNode0(o *cli.Options, s console.Streams) func(error) {
+func noticeNode0(set *JoinSettings, s console.Streams) func(error) {
 	began, shown := time.Now(), false
 	return func(why error) {
-		if shown || time.Since(began) < noticeAfter(o) {
+		if shown || time.Since(began) < noticeAfter(set) {
 			return
 		}
 		shown = true
-		s.Warn("still waiting for node 0", console.Attrs{PeerNode: new(0), Address: o.Rendezvous, Error: why.Error(),
-			LimitSeconds: JoinTimeout(o).Seconds(), Text: fmt.Sprintf("still waiting for node 0 at %s (%v): start ibrun there with "+
-				"--rendezvous %[1]s --node 0/%[3]d; the wait ends after %[4]v (--join-timeout)", o.Rendezvous, why, o.Nodes, JoinTimeout(o))})
+		s.Warn("still waiting for node 0", console.Attrs{PeerNode: new(0), Address: set.Rendezvous, Error: why.Error(),
+			LimitSeconds: set.Timeout.Seconds(), Text: fmt.Sprintf("still waiting for node 0 at %s (%v): start ibrun there with "+
+				"--rendezvous %[1]s --node 0/%[3]d; the wait ends after %[4]v (--join-timeout)", set.Rendezvous, why, set.Nodes,
+				set.Timeout)})
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/control"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
+	"github.com/ibrun/ibrun/internal/tunables"
 	"github.com/ibrun/ibrun/internal/waittest"
 )
 
@@ -104,7 +104,7 @@ func TestListenAddressOfName(t *testing.T) {
 		{[][4]byte{{127, 0, 1, 1}, {192, 0, 2, 1}}, "192.0.2.1:7000"},
 	} {
 		found.Store(&c.found)
-		if got, err := listenAddress(t.Context(), "head.ibrun.test.:7000"); err != nil || got != c.want {
+		if got, err := listenAddress(t.Context(), "node0.ibrun.test.:7000"); err != nil || got != c.want {
 			t.Errorf("the name has the addresses %v: node 0 listens at %q, %v; want %q", c.found, got, err, c.want)
 		}
 	}
@@ -125,8 +125,9 @@ func TestNameLookedUpOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer shown.Close()
-	o := &cli.Options{Nodes: 2, Rendezvous: "head.ibrun.test.:0"}
-	l, err := listen(t.Context(), control.Security{}, o, console.Streams{Err: shown})
+	set := &JoinSettings{Nodes: 2, Rendezvous: "node0.ibrun.test.:0", Timeout: DefaultJoinTimeout,
+		Heartbeat: tunables.DefaultHeartbeat}
+	l, err := listen(t.Context(), control.Security{}, set, console.Streams{Err: shown})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,8 +163,9 @@ func TestNameKnownLater(t *testing.T) {
 	var joined sync.WaitGroup
 	for node := range 2 {
 		joined.Go(func() {
-			o := &cli.Options{Nodes: 2, Node: node, Rendezvous: fmt.Sprintf("head.ibrun.test.:%d", port), SecretFile: secret}
-			cl, err := JoinNodes("n", o, Peers{}, console.Streams{Err: shown})
+			set := &JoinSettings{Name: "n", Nodes: 2, Node: node, Rendezvous: fmt.Sprintf("node0.ibrun.test.:%d", port),
+				SecretFile: secret, Timeout: DefaultJoinTimeout, Heartbeat: tunables.DefaultHeartbeat}
+			cl, err := JoinNodes(set, Peers{}, console.Streams{Err: shown})
 			if err != nil {
 				t.Errorf("node %d: %v", node, err)
 				return

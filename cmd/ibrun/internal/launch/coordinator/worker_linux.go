@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/message"
@@ -24,7 +23,7 @@ import (
 type worker struct {
 	console.Streams
 	cluster   *Cluster
-	opts      *cli.Options
+	settings  *RunSettings
 	local     *localAgent
 	recorder  *monitor.NodeRecorder // nil: node 0 requests no report
 	requests  userRequests
@@ -46,7 +45,7 @@ func (w *worker) limitEnd(limit time.Duration) {
 }
 
 // runWorker starts this node's ranks, and forwards events to node 0 and orders from it until node 0 sends the outcome.
-func runWorker(watch *watcher.Watcher, cl *Cluster, where Layout, t *protocol.Task, o *cli.Options,
+func runWorker(watch *watcher.Watcher, cl *Cluster, where Layout, t *protocol.Task, set *RunSettings,
 	s console.Streams) (int, error) {
 	signals := make(chan os.Signal, 16)
 	console.Notify(signals, slices.Concat(console.EndSignals(), console.ForwardedSignals(), []os.Signal{console.HangViewSignal}))
@@ -56,19 +55,19 @@ func runWorker(watch *watcher.Watcher, cl *Cluster, where Layout, t *protocol.Ta
 	if err != nil {
 		return 0, err
 	}
-	l, err := startLocalAgent(watch, t, o.Verbose, s, s)
+	l, err := startLocalAgent(watch, t, set.Verbose, s, s)
 	forward.started(s)
 	if err != nil {
 		return 0, err
 	}
 	defer l.close()
 	cl.connectMonitor(l.monitor, where, t.Node)
-	defer l.startMonitor(o)()
+	defer l.startMonitor(&set.Monitor)()
 	l.start() // after the status server, so that a rank that is announced can be inspected
 	began := time.Now()
-	w := &worker{Streams: s, cluster: cl, opts: o, local: l, recorder: monitor.NewNodeRecorder(t, cl.Job.Report),
+	w := &worker{Streams: s, cluster: cl, settings: set, local: l, recorder: monitor.NewNodeRecorder(t, cl.Job.Report),
 		requests: newUserRequests(), forward: forward}
-	if o.Report && !cl.Job.Report {
+	if set.Report.Enabled && !cl.Job.Report {
 		w.Warn("--report has no effect on this node: node 0 writes the report and was started without --report", console.Attrs{})
 	}
 	w.handleEvents(signals)

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/exporter"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/proctree"
@@ -25,8 +24,8 @@ type Metrics struct {
 
 // ExportMetrics serves Prometheus metrics about the ranks of this node if the user asked for them. An error does not end the
 // job. It passes the files that it has created, and which remain if ibrun is killed, to created. The caller must call Close.
-func (m *Monitor) ExportMetrics(o *cli.Options, created func(files []string)) *Metrics {
-	if o.Metrics == "" {
+func (m *Monitor) ExportMetrics(options exporter.Options, created func(files []string)) *Metrics {
+	if options.Address == "" {
 		return nil
 	}
 	x := &Metrics{monitor: m}
@@ -37,8 +36,6 @@ func (m *Monitor) ExportMetrics(o *cli.Options, created func(files []string)) *M
 	}}
 	report := func(text string) { m.streams.Warn("metrics cannot be served to a client", console.Attrs{Text: text}) }
 	var err error
-	options := exporter.Options{Address: o.Metrics, Hosts: o.MetricsHosts, Linger: o.MetricsLinger,
-		DiscoveryFile: o.DiscoveryFile(m.task.Host)}
 	x.server, err = exporter.Start(options, n, report)
 	if err != nil {
 		m.streams.Warn("no metrics of this job", console.Attrs{Error: err.Error()})

@@ -1,7 +1,6 @@
 package monitor
 
 import (
-	"cmp"
 	"context"
 	"os"
 	"strings"
@@ -9,12 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/inspect"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/perfmem"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
-	"github.com/ibrun/ibrun/internal/tunables"
 	"github.com/ibrun/ibrun/perf"
 	"github.com/ibrun/ibrun/perf/jobs"
 )
@@ -70,22 +67,17 @@ func (m *Monitor) SetPIDs(pids []int) { m.pids.Store(&pids) }
 
 // Start serves the commands ps, top and hang, and samples the ranks regularly. An error does not end the job. The caller must
 // call end.
-func (m *Monitor) Start(o *cli.Options) (end func()) {
-	for i, p := range o.Programs {
-		if i > 0 {
-			m.job.Command = append(m.job.Command, ":")
-		}
-		m.job.Command = append(m.job.Command, p.Args...)
-	}
+func (m *Monitor) Start(set *Settings) (end func()) {
+	m.job.Command = set.Command
 	server, err := inspect.Serve(m)
 	if err != nil {
 		m.streams.Warn("ibrun ps, top and hang cannot find this job", console.Attrs{Error: err.Error()})
 	}
 	terminal := console.IsTerminal(m.streams.Err) && !m.streams.JSON() // standard error may be closed while the loop runs
 	m.goroutines.Go(func() { m.sampleLoop(terminal) })
-	if o.DeadlockReport > 0 && m.reportProgress == nil { // node 0 reports for all
-		w := &deadlockWatch{m: m, after: o.DeadlockReport, every: min(o.DeadlockReport/4, sampleInterval), ends: o.Check,
-			transit: cmp.Or(o.Heartbeat, tunables.DefaultHeartbeat)}
+	if set.DeadlockReport > 0 && m.reportProgress == nil { // node 0 reports for all
+		w := &deadlockWatch{m: m, after: set.DeadlockReport, every: min(set.DeadlockReport/4, sampleInterval),
+			ends: set.EndDeadlocks, transit: set.Heartbeat}
 		m.goroutines.Go(w.run)
 	}
 	return func() {

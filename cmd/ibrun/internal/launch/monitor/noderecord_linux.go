@@ -7,7 +7,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
 	"github.com/ibrun/ibrun/hw"
@@ -32,7 +31,7 @@ func NewNodeRecorder(t *protocol.Task, enabled bool) *NodeRecorder {
 func (rec *NodeRecorder) Record() *report.Node {
 	t := rec.task
 	n := &report.Node{Name: t.Host, Version: buildinfo.Version(), Kernel: kernel(), Processor: processor(),
-		Environment: report.Environment(cli.Lookup(slices.Concat(t.Env, commonEnv(t)))),
+		Environment: report.Environment(getenv(slices.Concat(t.Env, commonEnv(t)))),
 		Ports:       report.PortsSince(rec.ports, report.ReadPorts(os.DirFS("/"))), Ranks: []report.Place{}}
 	if allowed, err := hw.Affinity(); err == nil { // otherwise the number is unknown
 		n.PUs = len(allowed)
@@ -56,6 +55,17 @@ func commonEnv(t *protocol.Task) []string {
 		return t.Programs[0].Env
 	}
 	return nil
+}
+
+// getenv returns a function like os.Getenv for variables NAME=VALUE. Of a variable that is set
+// twice, the last value counts, as for the ranks.
+func getenv(env []string) func(name string) string {
+	values := map[string]string{}
+	for _, v := range env {
+		name, value, _ := strings.Cut(v, "=")
+		values[name] = value
+	}
+	return func(name string) string { return values[name] }
 }
 
 // kernel returns the name and version of the operating system, or an empty string.

@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/console"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
@@ -124,15 +123,15 @@ func compress(b []byte) []byte {
 // fileFormat writes a file from the records of all ranks. It returns lines for the user.
 type fileFormat func(to io.Writer, ranks []tracemerge.Rank) (notes []string, err error)
 
-// WriteRecordings writes the trace and the profile that the user asked for. Errors are printed and do not affect the outcome of
-// the job.
-func WriteRecordings(s console.Streams, o *cli.Options, ranks []tracemerge.Rank, suffix string) {
+// Write writes the files from the records of the ranks, with the suffix before the extensions of
+// their names. Errors are printed and do not affect the outcome of the job.
+func (files RecordingFiles) Write(s console.Streams, ranks []tracemerge.Rank, suffix string) {
 	for _, f := range []struct {
 		name, kind, hint string
 		write            fileFormat
 	}{
-		{o.Profile, "profile", "go tool pprof %s", tracemerge.Profiles},
-		{o.Trace, "trace", "https://ui.perfetto.dev opens %s", tracemerge.Timeline},
+		{files.Profile, "profile", "go tool pprof %s", tracemerge.Profiles},
+		{files.Trace, "trace", "https://ui.perfetto.dev opens %s", tracemerge.Timeline},
 	} {
 		if f.name == "" {
 			continue
@@ -165,9 +164,9 @@ func writeFile(name string, ranks []tracemerge.Rank, write fileFormat) (notes []
 	return notes, err
 }
 
-// CheckFiles reports, before the job starts, whether the files of the job can be written.
-func CheckFiles(o *cli.Options) error {
-	for _, name := range []string{o.Profile, o.Trace} {
+// Check reports, before the job starts, whether the files can be written.
+func (files RecordingFiles) Check() error {
+	for _, name := range []string{files.Profile, files.Trace} {
 		if name == "" {
 			continue
 		}

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/tracemerge"
@@ -101,7 +100,7 @@ func TestWriteFile(t *testing.T) {
 		t.Errorf("suffix: %s", got)
 	}
 	for file, want := range map[string]string{dir: "is a directory", dir + "/no/t": "no such file", name: ""} {
-		err := CheckFiles(&cli.Options{Trace: file})
+		err := RecordingFiles{Trace: file}.Check()
 		if (err == nil) != (want == "") || err != nil && (exitcode.Of(err) != exitcode.UsageError ||
 			!strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v", file, err)
