@@ -48,13 +48,14 @@ func relay() int {
 	return cmd.ProcessState.ExitCode()
 }
 
-// started is how the head names a node whose starter or ibrun was killed. The end of the connection may be noticed first.
+// started is how the coordinator names a node whose starter or ibrun was killed. The end of the
+// connection may be noticed first.
 const started = "the connection to (node 1 \\(%[1]s\\) at )?%[1]s[: ].*relay (was killed by signal 9|ended with exit code)"
 
 // startedFaults are the processes of a job with started nodes that TestKillStarted kills, with the regular
-// expression by which the head must name them. "%[1]s" is the host of the victim.
+// expression by which the coordinator must name them. "%[1]s" is the host of the victim.
 var startedFaults = []struct{ name, culprit string }{
-	{"head", ""},
+	{"coordinator", ""},
 	{"starter", started},
 	{"ibrun node", started},
 	{"agent", `the agent on %[1]s \(pid `},
@@ -62,10 +63,11 @@ var startedFaults = []struct{ name, culprit string }{
 	{"rank", `on %[1]s \(pid %[2]d\) was killed by signal 9 \(SIGKILL\)`},
 }
 
-// TestKillStarted kills a process of a job whose head has started the other nodes, at a random time. Afterwards nothing of the
-// job is left, and the head names what was killed. With IBRUN_SOAK it kills each kind a hundred times, on the host of the head
-// and on another, and bounds the time. All hosts are this machine, where the watcher of the head may kill that of another host
-// before it has removed files, so the test looks only at processes.
+// TestKillStarted kills a process of a job whose coordinator has started the other nodes, at a
+// random time. Afterwards nothing of the job is left, and the coordinator names what was killed.
+// With IBRUN_SOAK it kills each kind a hundred times, on the host of the coordinator and on
+// another, and bounds the time. All hosts are this machine, where the watcher of the coordinator
+// may kill that of another host before it has removed files, so the test looks only at processes.
 func TestKillStarted(t *testing.T) {
 	t.Parallel()
 	random := newRandom(t)
@@ -73,7 +75,7 @@ func TestKillStarted(t *testing.T) {
 	for kind, f := range startedFaults {
 		for host := range 2 {
 			switch {
-			case host == 0 && (f.name == "starter" || f.name == "ibrun node"), host == 1 && f.name == "head":
+			case host == 0 && (f.name == "starter" || f.name == "ibrun node"), host == 1 && f.name == "coordinator":
 			case soaktest.On():
 				t.Run(fmt.Sprint(f.name, " of host ", host), func(t *testing.T) {
 					t.Parallel()

@@ -199,7 +199,7 @@ func (p *process) partsOf(command string) (pids []int) {
 // Whatever is killed, everything ends, on all nodes, and nothing is left.
 func TestKillStartedNodes(t *testing.T) {
 	t.Parallel()
-	t.Run("head", func(t *testing.T) {
+	t.Run("coordinator", func(t *testing.T) {
 		p := startSleeping(t)
 		p.signal(p.cmd.Process.Pid, syscall.SIGKILL)
 		p.wait()

@@ -26,8 +26,8 @@ const deadlockReport = 10 * time.Second
 // MaxRanks is the largest number of ranks of a job.
 const MaxRanks = placement.MaxRanks
 
-// Options is a parsed command line: the job to start, and how to monitor it. Nothing writes it after Parse:
-// package launch converts it to the settings of its parts.
+// Options is a parsed command line: the job to start, and how to monitor it. Nothing writes it
+// after Parse: package launch converts it to the settings of its parts.
 type Options struct {
 	// Programs are the programs of the job in the order of their ranks. There is at least one.
 	Programs []Program

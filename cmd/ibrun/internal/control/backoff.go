@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// The time between two attempts to connect to node 0, or to listen, doubles between these.
+// The time between two attempts to connect to the coordinator, or to listen, doubles between these.
 const (
-	firstBackoff = 5 * time.Millisecond // node 0 usually listens by then
+	firstBackoff = 5 * time.Millisecond // the coordinator usually listens by then
 	lastBackoff  = 500 * time.Millisecond
 )
 

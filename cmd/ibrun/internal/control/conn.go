@@ -49,12 +49,12 @@ var errUnreached = errors.New("the network does not pass what is sent")
 // errStalled is why a link is replaced over which nothing arrives.
 var errStalled = errors.New("nothing that was sent has arrived")
 
-// Conn is the connection between node 0 and another node. If its TCP connection breaks, that node makes a new one, and no
-// message is lost or doubled. If its pipe breaks, the connection has ended. Any goroutine may call its methods at any time, but
-// only one at a time may call Recv.
+// Conn is the connection between the coordinator and another node. If its TCP connection breaks,
+// that node makes a new one, and no message is lost or doubled. If its pipe breaks, the connection
+// has ended. Any goroutine may call its methods at any time, but only one at a time may call Recv.
 type Conn struct {
 	node, nodes   int
-	isNode0       bool
+	isCoordinator bool
 	single        bool          // it has one link, a pipe, which cannot be made again
 	heartbeat     time.Duration // how long the other side may be silent
 	session       sessionID
@@ -63,7 +63,7 @@ type Conn struct {
 	// recover is called in a goroutine of its own when the link has broken, with the value of broken.
 	recover   func(broken uint64, why error)
 	onEnd     func()        // called once, when the connection has ended
-	reachable chan struct{} // closed when node 0 has reached that port
+	reachable chan struct{} // closed when the coordinator has reached that port
 	clock     peerClock
 	lost      chan struct{} // closed when err is set
 
@@ -93,8 +93,8 @@ type Conn struct {
 
 // newConn returns the connection that begins with this handshake, and its first link, which is not attached yet. The caller must
 // set recover and onEnd.
-func newConn(g *greeting, isNode0 bool) (*Conn, *link, error) {
-	c := &Conn{node: g.node, nodes: g.nodes, isNode0: isNode0, heartbeat: g.heartbeat, local: g.conn.LocalAddr(),
+func newConn(g *greeting, isCoordinator bool) (*Conn, *link, error) {
+	c := &Conn{node: g.node, nodes: g.nodes, isCoordinator: isCoordinator, heartbeat: g.heartbeat, local: g.conn.LocalAddr(),
 		remote: g.conn.RemoteAddr(), lost: make(chan struct{}), reachable: make(chan struct{})}
 	c.changed.L = &c.mu
 	id, err := g.transcript.Derive("session")
@@ -106,7 +106,7 @@ func newConn(g *greeting, isNode0 bool) (*Conn, *link, error) {
 		return nil, nil, err
 	}
 	c.session, c.banner = sessionID(id[:sessionLen]), alive[:bannerLen]
-	l, err := newLink(g, isNode0)
+	l, err := newLink(g, isCoordinator)
 	return c, l, err
 }
 
@@ -158,7 +158,7 @@ func (c *Conn) detach() {
 	}
 }
 
-// Node returns the number of the node that is not node 0.
+// Node returns the number of the node that is not the coordinator.
 func (c *Conn) Node() int { return c.node }
 
 // Nodes returns how many nodes the job has according to that node.
@@ -233,8 +233,9 @@ func (c *Conn) wakeWriter() {
 // Recv returns the next message, which belongs to the caller. An error is final. It is io.EOF if the other side has closed the
 // connection, [ErrClosed] after Close, and otherwise the reason why the other side was lost.
 //
-// The connection is read also while no goroutine calls Recv, for instance while node 0 builds a program: otherwise the other
-// side would wait, and count as lost. What has arrived is kept until then. The other side is trusted to send a bounded amount.
+// The connection is read also while no goroutine calls Recv, for instance while the coordinator
+// builds a program: otherwise the other side would wait, and count as lost. What has arrived is
+// kept until then. The other side is trusted to send a bounded amount.
 func (c *Conn) Recv() ([]byte, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -402,16 +403,17 @@ func (c *Conn) noteWritten(l *link, frames []frame) {
 	c.changed.Broadcast()
 }
 
-// readDeadline returns when a link counts as broken if nothing is read from it; zero: never. Node 0 waits for the whole time. The
-// other node tries a new link earlier, because a device between them may have forgotten this one without a message. That a link
-// was made is not a sign of life, but the first one gets some time of its own. The caller must hold mu.
+// readDeadline returns when a link counts as broken if nothing is read from it; zero: never. The
+// coordinator waits for the whole time. The other node tries a new link earlier, because a device
+// between them may have forgotten this one without a message. That a link was made is not a sign of
+// life, but the first one gets some time of its own. The caller must hold mu.
 func (c *Conn) readDeadline(l *link) (at time.Time) {
 	switch {
 	case !l.draining.IsZero():
 		return l.draining.Add(drainTimeout)
 	case c.suspended || c.peerSuspended:
 		return time.Time{} // TCP keepalive still detects that the other machine has failed
-	case c.isNode0, c.single:
+	case c.isCoordinator, c.single:
 		at = c.heard.Add(c.heartbeat)
 	default:
 		at = c.heard.Add(c.heartbeat / 2)
@@ -464,7 +466,7 @@ func (c *Conn) linkFailed(l *link, why error) {
 		c.end(io.EOF)
 	case errors.Is(why, errProtocol):
 		c.end(why)
-	case (c.isNode0 || c.single) && errors.Is(why, errTimeout):
+	case (c.isCoordinator || c.single) && errors.Is(why, errTimeout):
 		c.end(c.silence(c.heartbeat))
 	default:
 		c.broken++
@@ -507,9 +509,9 @@ func (c *Conn) silence(d time.Duration) error {
 	return fmt.Errorf("%w for %v, although another connection was made: %w", ErrSilent, d, ErrInVain)
 }
 
-// checkFlow finds out whether what is written to a link arrives. If not for half of the time of a heartbeat, the node that is not
-// node 0 makes another link; if nothing arrives over that one either, the connection ends. The time in which a side is suspended
-// does not count.
+// checkFlow finds out whether what is written to a link arrives. If not for half of the time of a
+// heartbeat, the node that is not the coordinator makes another link; if nothing arrives over that
+// one either, the connection ends. The time in which a side is suspended does not count.
 func (c *Conn) checkFlow(l *link, now time.Time) {
 	c.mu.Lock()
 	stalled := time.Duration(0)
@@ -534,7 +536,7 @@ func (c *Conn) judge(stalled time.Duration, now time.Time) error {
 	case stalled >= c.heartbeat && c.flow.again():
 		c.lostSince = now.Add(-stalled)
 		c.end(fmt.Errorf("%w: nothing has arrived there for %v: %w", errUnreached, c.heartbeat, c.flow.cause()))
-	case stalled >= c.heartbeat/2 && !c.flow.again() && !c.isNode0:
+	case stalled >= c.heartbeat/2 && !c.flow.again() && !c.isCoordinator:
 		return errStalled
 	}
 	return nil

@@ -345,7 +345,7 @@ func TestUnauthenticatedConnections(t *testing.T) {
 // The proof of a node is not valid as the proof of node 0.
 func TestRolesDiffer(t *testing.T) {
 	s := testSecret(1)
-	if bytes.Equal(s.Transcript([]byte("x")).MAC(roleNode0), s.Transcript([]byte("x")).MAC(roleNode)) {
+	if bytes.Equal(s.Transcript([]byte("x")).MAC(roleCoordinator), s.Transcript([]byte("x")).MAC(roleNode)) {
 		t.Error("both roles give the same proof")
 	}
 }

@@ -13,15 +13,16 @@ func Dial(ctx context.Context, addr string, s Security, node, nodes int) (*Conn,
 	return DialNotify(ctx, addr, s, node, nodes, func(error) {})
 }
 
-// DialNotify connects a node to node 0 at addr, host:port. Node 0 may not listen yet, and its name may not be known yet, so it
-// tries again until it succeeds or ctx ends. After each attempt that may succeed later it calls failed with the reason. It fails
-// immediately if another program listens there, or an ibrun with another secret, version or choice of encryption.
+// DialNotify connects a node to the coordinator at addr, host:port. The coordinator may not listen
+// yet, and its name may not be known yet, so it tries again until it succeeds or ctx ends. After
+// each attempt that may succeed later it calls failed with the reason. It fails immediately if
+// another program listens there, or an ibrun with another secret, version or choice of encryption.
 func DialNotify(ctx context.Context, addr string, s Security, node, nodes int, failed func(error)) (*Conn, error) {
 	var last error
 	var backoff Backoff
 	for {
 		c, err := dialOnce(ctx, addr, s, node, nodes, s.encrypts())
-		if errors.Is(err, errNode0Plain) {
+		if errors.Is(err, errCoordinatorPlain) {
 			c, err = dialOnce(ctx, addr, s, node, nodes, false)
 		}
 		if err == nil {
@@ -76,7 +77,7 @@ func dialOnce(ctx context.Context, addr string, s Security, node, nodes int, enc
 
 // join performs the handshake for a new connection. The caller must set recover and onEnd.
 func join(raw net.Conn, s Security, r request, encrypted bool) (*Conn, *link, error) {
-	g, err := greetNode0(raw, s, r, encrypted)
+	g, err := greetCoordinator(raw, s, r, encrypted)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -84,6 +85,6 @@ func join(raw net.Conn, s Security, r request, encrypted bool) (*Conn, *link, er
 	if err != nil {
 		return nil, nil, err
 	}
-	_, err = l.readFirstAck() // now node 0 knows the session
+	_, err = l.readFirstAck() // now the coordinator knows the session
 	return c, l, err
 }

@@ -41,8 +41,8 @@ var (
 	ErrEncrypt = errors.New("give --encrypt to all nodes, or to none")
 	// errChanged means that both nodes demand encryption, and that the handshake was all the same in the clear.
 	errChanged = errors.New("both nodes have --encrypt, and another host between them prevents encryption")
-	// errNode0Plain means that node 0 has answered TLS without TLS.
-	errNode0Plain = errors.New("it does not encrypt")
+	// errCoordinatorPlain means that the coordinator has answered TLS without TLS.
+	errCoordinatorPlain = errors.New("it does not encrypt")
 )
 
 // checkModes returns an error unless both sides want what they have. It is called after the MACs were verified, which cover what
@@ -67,8 +67,8 @@ func otherSecret(encrypted bool) error {
 	return ErrSecret
 }
 
-// openServer begins a handshake on node 0. It returns the connection to read the request from, encrypted if the client has begun
-// with TLS, and the binding then.
+// openServer begins a handshake at the coordinator. It returns the connection to read the request
+// from, encrypted if the client has begun with TLS, and the binding then.
 func (s Security) openServer(raw net.Conn) (conn net.Conn, binding []byte, err error) {
 	first := make([]byte, 1)
 	if _, err := io.ReadFull(raw, first); err != nil {
@@ -97,13 +97,14 @@ func refuseTLS(raw net.Conn) error {
 	return errors.Join(errors.New("it begins with TLS, and this node was started without --encrypt"), err)
 }
 
-// openClient begins a handshake on another node, with TLS. It returns errNode0Plain if node 0 has answered in the clear.
+// openClient begins a handshake on another node, with TLS. It returns errCoordinatorPlain if the
+// coordinator has answered in the clear.
 func (s Security) openClient(raw net.Conn) (conn net.Conn, binding []byte, err error) {
 	t, binding, err := s.encryptor.Client(raw)
 	var answer tls.RecordHeaderError
 	if errors.As(err, &answer) {
 		if string(answer.RecordHeader[:]) == magicPlain[:len(answer.RecordHeader)] {
-			return nil, nil, errNode0Plain
+			return nil, nil, errCoordinatorPlain
 		}
 		return nil, nil, ErrNotIbrun
 	}

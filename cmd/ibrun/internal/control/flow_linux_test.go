@@ -19,9 +19,9 @@ func TestRelinkedInSilence(t *testing.T) {
 	const heartbeat = time.Hour
 	start := time.Unix(1000, 0)
 	for _, c := range []struct {
-		isNode0  bool
-		relinked time.Duration // after the other side was heard; 0: never
-		want     time.Duration
+		isCoordinator bool
+		relinked      time.Duration // after the other side was heard; 0: never
+		want          time.Duration
 	}{
 		{true, 0, heartbeat},
 		{false, 0, heartbeat / 2},
@@ -30,7 +30,7 @@ func TestRelinkedInSilence(t *testing.T) {
 		{false, heartbeat / 2, heartbeat},
 		{false, heartbeat * 3 / 4, heartbeat * 5 / 4},
 	} {
-		conn := &Conn{isNode0: c.isNode0, heartbeat: heartbeat, heard: start}
+		conn := &Conn{isCoordinator: c.isCoordinator, heartbeat: heartbeat, heard: start}
 		if c.relinked > 0 {
 			conn.relinked = start.Add(c.relinked)
 		}
@@ -50,8 +50,8 @@ func TestUnreached(t *testing.T) {
 	start := time.Unix(1000, 0)
 	lost := &tcpflow.Sample{Queued: 5000, TCPInfo: unix.TCPInfo{State: 1, Unacked: 1, Retransmits: 3, Snd_wnd: 60_000, Snd_mss: 8948,
 		Pmtu: 9000, Busy_time: 1e12}}
-	for _, isNode0 := range []bool{true, false} {
-		c := &Conn{isNode0: isNode0, heartbeat: heartbeat, lost: make(chan struct{}), onEnd: func() {}}
+	for _, isCoordinator := range []bool{true, false} {
+		c := &Conn{isCoordinator: isCoordinator, heartbeat: heartbeat, lost: make(chan struct{}), onEnd: func() {}}
 		c.changed.L = &c.mu
 		judge := func(after time.Duration) error {
 			c.mu.Lock()
@@ -61,18 +61,18 @@ func TestUnreached(t *testing.T) {
 		}
 		c.flow.tcp.Begin(&tcpflow.Sample{}, start)
 		if err := judge(heartbeat/2 - 1); err != nil {
-			t.Errorf("node 0: %v: too early: %v", isNode0, err)
+			t.Errorf("node 0: %v: too early: %v", isCoordinator, err)
 		}
-		if err := judge(heartbeat / 2); (err == errStalled) == isNode0 {
-			t.Errorf("node 0: %v: after half of the heartbeat: %v", isNode0, err)
+		if err := judge(heartbeat / 2); (err == errStalled) == isCoordinator {
+			t.Errorf("node 0: %v: after half of the heartbeat: %v", isCoordinator, err)
 		}
 		c.flow.tcp.Begin(&tcpflow.Sample{}, start.Add(heartbeat/2))
 		if err := judge(heartbeat - 1); err != nil || c.err != nil {
-			t.Errorf("node 0: %v: the new link: %v, %v", isNode0, err, c.err)
+			t.Errorf("node 0: %v: the new link: %v, %v", isCoordinator, err, c.err)
 		}
 		err := judge(heartbeat)
 		if err != nil || !errors.Is(c.err, errUnreached) || !strings.Contains(c.err.Error(), "MTU") || c.LostSince() != start {
-			t.Errorf("node 0: %v: %v, %v, since %v", isNode0, err, c.err, c.LostSince())
+			t.Errorf("node 0: %v: %v, %v, since %v", isCoordinator, err, c.err, c.LostSince())
 		}
 	}
 }
@@ -178,7 +178,7 @@ func TestUnmeasured(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := &Conn{isNode0: i == 0, heartbeat: time.Hour, lost: make(chan struct{}), onEnd: func() {}}
+		c := &Conn{isCoordinator: i == 0, heartbeat: time.Hour, lost: make(chan struct{}), onEnd: func() {}}
 		c.recover = func(_ uint64, why error) { t.Errorf("side %d: the link has broken: %v", i, why) }
 		c.changed.L = &c.mu
 		if err := c.attach(l, 0); err != nil {

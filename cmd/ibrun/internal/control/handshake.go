@@ -30,8 +30,8 @@ const (
 
 // The labels of the proofs. They differ, so that the proof of one side is not valid for the other.
 const (
-	roleNode0 = "node 0"
-	roleNode  = "node"
+	roleCoordinator = "node 0"
+	roleNode        = "node"
 )
 
 // handshakeTimeout bounds a handshake, which takes two and a half round trips.
@@ -51,7 +51,7 @@ const sessionLen = 16
 // sessionID identifies a [Conn] over all its links. It follows from the first handshake. Zero: no connection exists yet.
 type sessionID [sessionLen]byte
 
-// request is the first message, from a node to node 0.
+// request is the first message, from a node to the coordinator.
 type request struct {
 	encrypt     bool // the node demands encryption
 	node, nodes int
@@ -89,7 +89,8 @@ func decodeRequest(b []byte) (r request, err error) {
 	return r, nil
 }
 
-// encodeChallenge returns the answer of node 0 without its proof. The duration is rounded to milliseconds.
+// encodeChallenge returns the answer of the coordinator without its proof. The duration is rounded
+// to milliseconds.
 func encodeChallenge(encrypt bool, heartbeat time.Duration) []byte {
 	b := appendMagic(nil, encrypt)
 	b = binary.BigEndian.AppendUint32(b, uint32(heartbeat.Milliseconds()))
@@ -98,7 +99,8 @@ func encodeChallenge(encrypt bool, heartbeat time.Duration) []byte {
 	return append(b, nonce...)
 }
 
-// decodeChallenge decodes the answer of node 0: whether it demands encryption, how long a side may be silent, and the proof.
+// decodeChallenge decodes the answer of the coordinator: whether it demands encryption, how long a
+// side may be silent, and the proof.
 func decodeChallenge(b []byte) (encrypt bool, heartbeat time.Duration, proof []byte, err error) {
 	rest, encrypt, err := cutMagic(b)
 	if err != nil {
@@ -146,7 +148,7 @@ type greeting struct {
 // limitHandshake bounds how long a handshake over TCP takes: the other side may be a stranger, or unreachable.
 func limitHandshake(raw net.Conn) error { return raw.SetDeadline(time.Now().Add(handshakeTimeout)) }
 
-// greetNode performs the handshake on node 0. The caller limits its time.
+// greetNode performs the handshake at the coordinator. The caller limits its time.
 func greetNode(raw net.Conn, s Security, heartbeat time.Duration) (*greeting, error) {
 	conn, binding, err := s.openServer(raw)
 	if err != nil {
@@ -162,7 +164,7 @@ func greetNode(raw net.Conn, s Security, heartbeat time.Duration) (*greeting, er
 	}
 	challenge := encodeChallenge(s.encrypts(), heartbeat)
 	transcript := s.Transcript(req, challenge, binding)
-	if _, errWrite := conn.Write(append(challenge, transcript.MAC(roleNode0)...)); err != nil || errWrite != nil {
+	if _, errWrite := conn.Write(append(challenge, transcript.MAC(roleCoordinator)...)); err != nil || errWrite != nil {
 		return nil, errors.Join(err, errWrite)
 	}
 	proof := make([]byte, proofLen)
@@ -178,9 +180,10 @@ func greetNode(raw net.Conn, s Security, heartbeat time.Duration) (*greeting, er
 	return &greeting{r, conn, heartbeat, transcript}, nil
 }
 
-// greetNode0 performs the handshake on another node. If encrypted is false it happens in the clear, also if s demands encryption.
-// It fails in that case with the reason. The caller limits its time.
-func greetNode0(raw net.Conn, s Security, r request, encrypted bool) (g *greeting, err error) {
+// greetCoordinator performs the handshake on another node. If encrypted is false it happens in the
+// clear, also if s demands encryption. It fails in that case with the reason. The caller limits its
+// time.
+func greetCoordinator(raw net.Conn, s Security, r request, encrypted bool) (g *greeting, err error) {
 	conn, binding := raw, []byte(nil)
 	if encrypted {
 		if conn, binding, err = s.openClient(raw); err != nil {
@@ -208,8 +211,8 @@ func greetNode0(raw net.Conn, s Security, r request, encrypted bool) (g *greetin
 		return nil, err
 	}
 	transcript := s.Transcript(req, answer[:challengeLen-proofLen], binding)
-	sameSecret := transcript.Verify(proof, roleNode0)
-	// The proof is sent in any case, so that node 0 can report why this node did not join.
+	sameSecret := transcript.Verify(proof, roleCoordinator)
+	// The proof is sent in any case, so that the coordinator can report why this node did not join.
 	if _, err := conn.Write(transcript.MAC(roleNode)); err != nil && sameSecret {
 		return nil, err
 	}

@@ -25,19 +25,19 @@ type link struct {
 }
 
 // newLink returns a link after its handshake. Each direction has its own key.
-func newLink(g *greeting, isNode0 bool) (*link, error) {
+func newLink(g *greeting, isCoordinator bool) (*link, error) {
 	toNode, err := g.transcript.Derive("node 0 to node")
 	if err != nil {
 		return nil, err
 	}
-	toNode0, err := g.transcript.Derive("node to node 0")
+	toCoordinator, err := g.transcript.Derive("node to node 0")
 	if err != nil {
 		return nil, err
 	}
-	if isNode0 {
-		toNode0, toNode = toNode, toNode0
+	if isCoordinator {
+		toCoordinator, toNode = toNode, toCoordinator
 	}
-	return &link{raw: g.conn, reader: frameReader{key: toNode}, writer: frameWriter{key: toNode0}, fresh: true,
+	return &link{raw: g.conn, reader: frameReader{key: toNode}, writer: frameWriter{key: toCoordinator}, fresh: true,
 		wake: make(chan struct{}, 1), gone: make(chan struct{})}, nil
 }
 

@@ -12,22 +12,24 @@ import (
 	"github.com/ibrun/ibrun/internal/auth"
 )
 
-// If a link breaks, node 0 must know whether the ibrun on the other side has died or will make a new link. That ibrun listens on
-// a port for nothing else: the kernel refuses connections to the port of a process that has died. A process that connects
-// receives a few bytes that only this ibrun knows, and nothing is read. From when a node joins, node 0 tests until it succeeds
+// If a link breaks, the coordinator must know whether the ibrun on the other side has died or will
+// make a new link. That ibrun listens on a port for nothing else: the kernel refuses connections to
+// the port of a process that has died. A process that connects receives a few bytes that only this
+// ibrun knows, and nothing is read. From when a node joins, the coordinator tests until it succeeds
 // whether it reaches the port, which a firewall may prevent.
 
 const (
 	// probeTimeout bounds one attempt to connect.
 	probeTimeout = 2 * time.Second
-	// unreachableWait is how long node 0 waits for a new link from a node whose port it cannot reach.
+	// unreachableWait is how long the coordinator waits for a new link from a node whose port it
+	// cannot reach.
 	unreachableWait = 2 * time.Second
 	// bannerLen is the number of bytes that show that this port is the right one.
 	bannerLen = 16
 )
 
-// listenAlive opens the port at the address of this side of a link. It returns nil, and the port 0, if that is not possible: node
-// 0 then treats this node as one that it cannot reach.
+// listenAlive opens the port at the address of this side of a link. It returns nil, and the port 0,
+// if that is not possible: the coordinator then treats this node as one that it cannot reach.
 func listenAlive(raw net.Conn) (l net.Listener, port int) {
 	local, ok := raw.LocalAddr().(*net.TCPAddr)
 	if !ok {

@@ -116,8 +116,9 @@ var ErrPipe = errors.New("its pipe was closed: its ibrun has ended, or what conn
 // explainTimeout bounds how long ServePipe waits for the reason why a pipe was closed.
 const explainTimeout = 5 * time.Second
 
-// ServePipe makes a connection on node 0 over a pipe to the given node, which calls [JoinPipe] on the other end. It takes
-// ownership of raw, also if it returns an error. It returns when the handshake is complete, or has failed, or ctx has ended.
+// ServePipe makes a connection at the coordinator over a pipe to the given node, which calls
+// [JoinPipe] on the other end. It takes ownership of raw, also if it returns an error. It returns
+// when the handshake is complete, or has failed, or ctx has ended.
 //
 // The connection is lost when the pipe breaks, because no other can take its place. If the other side has closed the pipe without
 // notice, explain is called, unless it is nil: it may return a more precise reason than [ErrPipe], or nil. It has
@@ -137,8 +138,9 @@ func ServePipe(ctx context.Context, raw net.Conn, s Security, node, nodes int, h
 	})
 }
 
-// JoinPipe connects a node to node 0 over a pipe, at whose other end node 0 calls [ServePipe]. It takes ownership of raw, also if
-// it returns an error. The connection is lost when the pipe breaks.
+// JoinPipe connects a node to the coordinator over a pipe, at whose other end the coordinator calls
+// [ServePipe]. It takes ownership of raw, also if it returns an error. The connection is lost when
+// the pipe breaks.
 func JoinPipe(ctx context.Context, raw net.Conn, s Security, node, nodes int) (*Conn, error) {
 	return overPipe(ctx, raw, nil, func() (*Conn, *link, error) {
 		return join(raw, s, request{node: node, nodes: nodes}, s.encrypts())

@@ -39,7 +39,7 @@ func newPipe(t *testing.T, in, out *os.File, local, remote string) *Pipe {
 }
 
 // pipeEnds returns both ends of a pipe for each direction.
-func pipeEnds(t *testing.T) (head, node *Pipe) {
+func pipeEnds(t *testing.T) (coordinator, node *Pipe) {
 	t.Helper()
 	fromHead, toNode := files(t)
 	fromNode, toHead := files(t)
@@ -48,9 +48,9 @@ func pipeEnds(t *testing.T) (head, node *Pipe) {
 
 // pipeRelay copies between two ends, and changes what edit changes: it gets the offset of b in the direction, and returns what to
 // copy and whether to go on. When it does not go on, the relay closes everything.
-func pipeRelay(t *testing.T, edit func(toNode bool, offset int, b []byte) (out []byte, more bool)) (head, node *Pipe) {
+func pipeRelay(t *testing.T, edit func(toNode bool, offset int, b []byte) (out []byte, more bool)) (coordinator, node *Pipe) {
 	t.Helper()
-	head, nearHead := pipeEnds(t)
+	coordinator, nearCoordinator := pipeEnds(t)
 	nearNode, node := pipeEnds(t)
 	pass := func(from, to *Pipe, toNode bool) {
 		buf := make([]byte, 4096)
@@ -64,15 +64,15 @@ func pipeRelay(t *testing.T, edit func(toNode bool, offset int, b []byte) (out [
 				return
 			}
 			if errWrite != nil || !more {
-				nearHead.Close()
+				nearCoordinator.Close()
 				nearNode.Close()
 				return
 			}
 		}
 	}
-	go pass(nearHead, nearNode, true)
-	go pass(nearNode, nearHead, false)
-	return head, node
+	go pass(nearCoordinator, nearNode, true)
+	go pass(nearNode, nearCoordinator, false)
+	return coordinator, node
 }
 
 // connected is the result of a handshake.
@@ -82,22 +82,22 @@ type connected struct {
 }
 
 // connect makes a connection between node 0 and node 1 of 2 over these ends, whose sides may be silent for that time.
-func connect(t *testing.T, head, node net.Conn, s Security, heartbeat time.Duration) (zero, one connected) {
+func connect(t *testing.T, coordinator, node net.Conn, s Security, heartbeat time.Duration) (zero, one connected) {
 	t.Helper()
 	done := make(chan connected)
 	go func() {
 		c, err := JoinPipe(t.Context(), node, s, 1, 2)
 		done <- connected{c, err}
 	}()
-	c, err := ServePipe(t.Context(), head, s, 1, 2, heartbeat, nil)
+	c, err := ServePipe(t.Context(), coordinator, s, 1, 2, heartbeat, nil)
 	return connected{c, err}, <-done
 }
 
 // pipePair returns both ends of a connection over pipes.
 func pipePair(t *testing.T, s Security) (zero, one *Conn) {
 	t.Helper()
-	head, node := pipeEnds(t)
-	a, b := connect(t, head, node, s, longHeartbeat)
+	coordinator, node := pipeEnds(t)
+	a, b := connect(t, coordinator, node, s, longHeartbeat)
 	if a.err != nil || b.err != nil {
 		t.Fatal(a.err, b.err)
 	}
@@ -219,9 +219,9 @@ func TestPipeRefuses(t *testing.T) {
 			return errors.New("expected")
 		}, "its pipe was closed"},
 	} {
-		head, node := pipeEnds(t)
+		coordinator, node := pipeEnds(t)
 		served := make(chan error, 1)
-		go func() { served <- serve(head) }()
+		go func() { served <- serve(coordinator) }()
 		joined := test.join(node)
 		if err := <-served; err == nil || joined == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v and %v, want %q", name, err, joined, test.want)
@@ -232,11 +232,11 @@ func TestPipeRefuses(t *testing.T) {
 // The handshake ends when its context does.
 func TestPipeContext(t *testing.T) {
 	t.Parallel()
-	head, node := pipeEnds(t)
+	coordinator, node := pipeEnds(t)
 	why := errors.New("the user has had enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(why)
-	if _, err := ServePipe(ctx, head, testSecret(1), 1, 2, longHeartbeat, nil); !errors.Is(err, why) {
+	if _, err := ServePipe(ctx, coordinator, testSecret(1), 1, 2, longHeartbeat, nil); !errors.Is(err, why) {
 		t.Errorf("node 0: %v", err)
 	}
 	if _, err := JoinPipe(ctx, node, testSecret(1), 1, 2); !errors.Is(err, why) {
@@ -269,8 +269,8 @@ func wantPrefix(t *testing.T, what string, c connected) error {
 func disturb(t *testing.T, what string, heartbeat time.Duration,
 	edit func(toNode bool, offset int, b []byte) ([]byte, bool)) (zero, one error) {
 	t.Helper()
-	head, node := pipeRelay(t, edit)
-	a, b := connect(t, head, node, testSecret(1), heartbeat)
+	coordinator, node := pipeRelay(t, edit)
+	a, b := connect(t, coordinator, node, testSecret(1), heartbeat)
 	var both sync.WaitGroup
 	for _, c := range []connected{a, b} {
 		if c.err == nil {
@@ -338,10 +338,10 @@ func TestPipeFlips(t *testing.T) {
 // The reason that the starter of a node knows takes the place of the end of its pipe.
 func TestPipeExplained(t *testing.T) {
 	t.Parallel()
-	head, node := pipeEnds(t)
+	coordinator, node := pipeEnds(t)
 	why := errors.New("ssh said: connection reset by peer")
 	go JoinPipe(t.Context(), node, testSecret(1), 1, 2)
-	c, err := ServePipe(t.Context(), head, testSecret(1), 1, 2, longHeartbeat, func() error { return why })
+	c, err := ServePipe(t.Context(), coordinator, testSecret(1), 1, 2, longHeartbeat, func() error { return why })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -355,17 +355,17 @@ func TestPipeExplained(t *testing.T) {
 // may be silent for that time.
 func silentNode(t *testing.T, heartbeat time.Duration) (zero *Conn, one *link, node net.Conn) {
 	t.Helper()
-	return silentNodeOver(t, heartbeat, func(t *testing.T) (head, node net.Conn) { return pipeEnds(t) })
+	return silentNodeOver(t, heartbeat, func(t *testing.T) (coordinator, node net.Conn) { return pipeEnds(t) })
 }
 
 // silentNodeOver is silentNode over the pipes that ends returns.
-func silentNodeOver(t *testing.T, heartbeat time.Duration, ends func(*testing.T) (head, node net.Conn)) (zero *Conn, one *link,
-	node net.Conn) {
+func silentNodeOver(t *testing.T, heartbeat time.Duration, ends func(*testing.T) (coordinator, node net.Conn)) (zero *Conn,
+	one *link, node net.Conn) {
 	t.Helper()
-	head, node := ends(t)
+	coordinator, node := ends(t)
 	joined := make(chan *link)
 	go func() {
-		g, err := greetNode0(node, testSecret(1), request{node: 1, nodes: 2}, false)
+		g, err := greetCoordinator(node, testSecret(1), request{node: 1, nodes: 2}, false)
 		if err != nil {
 			t.Error(err)
 		}
@@ -375,7 +375,7 @@ func silentNodeOver(t *testing.T, heartbeat time.Duration, ends func(*testing.T)
 		}
 		joined <- l
 	}()
-	zero, err := ServePipe(t.Context(), head, testSecret(1), 1, 2, heartbeat, nil)
+	zero, err := ServePipe(t.Context(), coordinator, testSecret(1), 1, 2, heartbeat, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -397,18 +397,19 @@ func fill(t *testing.T, c *Conn) {
 func TestPipeStopsReading(t *testing.T) {
 	t.Parallel()
 	t.Run("memory", func(t *testing.T) {
-		testStopsReading(t, func(t *testing.T) (head, node net.Conn) { return net.Pipe() }, synctest.Test)
+		testStopsReading(t, func(t *testing.T) (coordinator, node net.Conn) { return net.Pipe() }, synctest.Test)
 	})
 	if soaktest.On() {
 		t.Run("kernel", func(t *testing.T) {
-			testStopsReading(t, func(t *testing.T) (head, node net.Conn) { return pipeEnds(t) },
+			testStopsReading(t, func(t *testing.T) (coordinator, node net.Conn) { return pipeEnds(t) },
 				func(t *testing.T, test func(*testing.T)) { test(t) })
 		})
 	}
 }
 
 // testStopsReading is TestPipeStopsReading with the pipes that ends returns. inTime runs a test, in a bubble or in real time.
-func testStopsReading(t *testing.T, ends func(*testing.T) (head, node net.Conn), inTime func(*testing.T, func(*testing.T))) {
+func testStopsReading(t *testing.T, ends func(*testing.T) (coordinator, node net.Conn),
+	inTime func(*testing.T, func(*testing.T))) {
 	t.Parallel()
 	const heartbeat = 10 * time.Second // node 1 is not late by so much
 	run := func(name string, test func(*testing.T)) {

@@ -12,14 +12,15 @@ import (
 const (
 	firstRetry = 20 * time.Millisecond
 	lastRetry  = time.Second
-	// lastReachRetry takes the place of lastRetry if node 0 has never reached the other side: mostly a firewall prevents that.
+	// lastReachRetry takes the place of lastRetry if the coordinator has never reached the other
+	// side: mostly a firewall prevents that.
 	lastReachRetry = time.Minute
 )
 
 // ErrDied means that the ibrun on the other side does not exist any more.
 var ErrDied = errors.New("its ibrun was killed or has crashed")
 
-// errGivenUp means that node 0 does not know the session of this node any more.
+// errGivenUp means that the coordinator does not know the session of this node any more.
 var errGivenUp = errors.New("it has given up this node")
 
 // remaining returns how long a broken connection may stay broken, 0 if its time is over. A side that has announced that it is
@@ -58,13 +59,14 @@ func (c *Conn) untilLost() (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-// redialer makes new links of a node to node 0.
+// redialer makes new links of a node to the coordinator.
 type redialer struct {
 	conn     *Conn
 	security Security
 }
 
-// recover tries to make a new link until that succeeds, or node 0 has died, or the time is over.
+// recover tries to make a new link until that succeeds, or the coordinator has died, or the time is
+// over.
 func (r *redialer) recover(broken uint64, why error) {
 	c := r.conn
 	ctx, cancel := c.untilLost()
@@ -91,8 +93,8 @@ func (r *redialer) recover(broken uint64, why error) {
 	}
 }
 
-// attempt makes a new link and attaches it. It takes no longer than the connection may stay broken. It reports whether the host
-// of node 0 has answered.
+// attempt makes a new link and attaches it. It takes no longer than the connection may stay broken.
+// It reports whether the host of the coordinator has answered.
 func (r *redialer) attempt(ctx context.Context) (answered bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.conn.remaining(false))
 	defer cancel()
@@ -115,13 +117,14 @@ func (r *redialer) attempt(ctx context.Context) (answered bool, err error) {
 	return true, err
 }
 
-// resume performs the handshake for a further link. received is how many messages node 0 has received.
+// resume performs the handshake for a further link. received is how many messages the coordinator
+// has received.
 func (r *redialer) resume(raw net.Conn) (l *link, received uint64, err error) {
 	c := r.conn
 	if err := limitHandshake(raw); err != nil {
 		return nil, 0, err
 	}
-	g, err := greetNode0(raw, r.security, request{node: c.node, nodes: c.nodes, session: c.session}, r.security.encrypts())
+	g, err := greetCoordinator(raw, r.security, request{node: c.node, nodes: c.nodes, session: c.session}, r.security.encrypts())
 	if err != nil {
 		return nil, 0, err
 	}
@@ -140,7 +143,7 @@ func (r *redialer) resume(raw net.Conn) (l *link, received uint64, err error) {
 	return l, received, err
 }
 
-// awaiter is on node 0 and waits for new links of another node.
+// awaiter is at the coordinator and waits for new links of another node.
 type awaiter struct {
 	conn  *Conn
 	probe aliveProbe
@@ -148,15 +151,16 @@ type awaiter struct {
 	wait time.Duration
 }
 
-// newAwaiter returns the awaiter for a connection, and begins to find out whether node 0 reaches the port of the other node.
+// newAwaiter returns the awaiter for a connection, and begins to find out whether the coordinator
+// reaches the port of the other node.
 func newAwaiter(c *Conn, alivePort int) *awaiter {
 	a := &awaiter{c, newAliveProbe(c.remote, alivePort, c.banner), unreachableWait}
 	go a.test()
 	return a
 }
 
-// test finds out whether node 0 reaches the port of the other node. It tries again, less and less often: a busy node may answer
-// late, and a firewall may open.
+// test finds out whether the coordinator reaches the port of the other node. It tries again, less
+// and less often: a busy node may answer late, and a firewall may open.
 func (a *awaiter) test() {
 	if a.probe.addr == "" {
 		return
@@ -200,7 +204,7 @@ func (a *awaiter) recover(broken uint64, why error) {
 	}
 }
 
-// waitUnreachable is recover for a node whose port node 0 does not reach.
+// waitUnreachable is recover for a node whose port the coordinator does not reach.
 func (a *awaiter) waitUnreachable(broken uint64, why error) {
 	c := a.conn
 	for c.stillBroken(broken) {

@@ -70,13 +70,13 @@ func TestClocks(t *testing.T) {
 func TestStoppedAfterLink(t *testing.T) {
 	const heartbeat, stopped = time.Minute, time.Hour
 	start := time.Unix(1000, 0)
-	for _, isNode0 := range []bool{true, false} {
-		c := &Conn{isNode0: isNode0, heartbeat: heartbeat, heard: start, relinked: start.Add(heartbeat * 3 / 4),
+	for _, isCoordinator := range []bool{true, false} {
+		c := &Conn{isCoordinator: isCoordinator, heartbeat: heartbeat, heard: start, relinked: start.Add(heartbeat * 3 / 4),
 			ran: start.Add(heartbeat)}
 		before := c.readDeadline(&link{})
 		c.noteRunning(c.ran.Add(stopped))
 		if got := c.readDeadline(&link{}).Sub(before); got != stopped {
-			t.Errorf("node 0: %v: the deadline was moved by %v", isNode0, got)
+			t.Errorf("node 0: %v: the deadline was moved by %v", isCoordinator, got)
 		}
 	}
 }
@@ -84,13 +84,13 @@ func TestStoppedAfterLink(t *testing.T) {
 // TestLinkAfterSuspension: a side that was suspended for long, and makes another link, has all its time again. That it was silent
 // before is not a sign that the link is in vain.
 func TestLinkAfterSuspension(t *testing.T) {
-	for _, isNode0 := range []bool{true, false} {
+	for _, isCoordinator := range []bool{true, false} {
 		left, _ := net.Pipe()
 		long := time.Now().Add(-3 * time.Hour)
-		c := &Conn{isNode0: isNode0, heartbeat: time.Hour, lost: make(chan struct{}), onEnd: func() {}, peerSuspended: true,
+		c := &Conn{isCoordinator: isCoordinator, heartbeat: time.Hour, lost: make(chan struct{}), onEnd: func() {}, peerSuspended: true,
 			ran: time.Now(), heard: long, acked: long, relinked: long}
 		c.changed.L = &c.mu
-		l, err := newLink(&greeting{conn: left, transcript: testSecret(1).Transcript([]byte("link"))}, isNode0)
+		l, err := newLink(&greeting{conn: left, transcript: testSecret(1).Transcript([]byte("link"))}, isCoordinator)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,18 +100,18 @@ func TestLinkAfterSuspension(t *testing.T) {
 		}
 		c.mu.Lock()
 		want := c.heartbeat
-		if !isNode0 {
+		if !isCoordinator {
 			want /= 2
 		}
 		if got := c.readDeadline(l).Sub(begin); got < want {
-			t.Errorf("node 0: %v: the other side must be heard within %v, not %v", isNode0, got, want)
+			t.Errorf("node 0: %v: the other side must be heard within %v, not %v", isCoordinator, got, want)
 		}
 		if c.acked.Before(begin) || c.heard.Before(begin) || c.relinked.Before(begin) || !c.inVain() {
-			t.Errorf("node 0: %v: acknowledged %v, heard %v, made %v", isNode0, c.acked, c.heard, c.relinked)
+			t.Errorf("node 0: %v: acknowledged %v, heard %v, made %v", isCoordinator, c.acked, c.heard, c.relinked)
 		}
 		c.restartClocks(time.Now()) // this side was suspended
 		if c.inVain() {
-			t.Errorf("node 0: %v: a link counts as in vain because of a suspension", isNode0)
+			t.Errorf("node 0: %v: a link counts as in vain because of a suspension", isCoordinator)
 		}
 		c.end(ErrClosed)
 		c.mu.Unlock()
@@ -210,7 +210,7 @@ func TestSuspendAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var conns []*Conn
 		for range 5 {
-			zero, _, _ := silentNodeOver(t, time.Hour, func(*testing.T) (head, node net.Conn) { return net.Pipe() })
+			zero, _, _ := silentNodeOver(t, time.Hour, func(*testing.T) (coordinator, node net.Conn) { return net.Pipe() })
 			conns = append(conns, zero)
 		}
 		begin := time.Now()

@@ -17,13 +17,14 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 )
 
-// copiedPrograms are the files of programs on a node that the head has started.
+// copiedPrograms are the files of programs on a node that the coordinator has started.
 type copiedPrograms struct {
 	watcher startedWatcher
 	dir     string // of copies; empty: there are none
 }
 
-// obtain returns the programs of a job on this node: files of the same name as on the head, or copies.
+// obtain returns the programs of a job on this node: files of the same name as at the coordinator,
+// or copies.
 func (c *copiedPrograms) obtain(m *coordinator.Cluster, j *job) ([]program, error) {
 	files := m.Job.Started.Programs
 	if len(files) != len(j.programs) {
@@ -76,7 +77,7 @@ func isSameFile(f protocol.ProgramFile) bool {
 	return err == nil && bytes.Equal(sum, f.SHA256)
 }
 
-// copy receives the file of a program from node 0, and returns the path of the copy.
+// copy receives the file of a program from the coordinator, and returns the path of the copy.
 func (c *copiedPrograms) copy(m *coordinator.Cluster, i int, f protocol.ProgramFile) (path string, err error) {
 	if c.dir == "" {
 		if c.dir, err = makeCopyDir(f.Size); err != nil {

@@ -20,15 +20,17 @@
 //	console      ibrun's standard streams, and signals of the user
 //	exitcode     ibrun's exit codes
 //
-// The command line is converted once to a job. A package below this one declares the settings that it
-// needs, and gets them from the job; none of them knows the flags. Nobody writes settings after they were
-// passed: who finds more about the job, for instance its hosts, returns another one.
+// The command line is converted once to a job. A package below this one declares the settings that
+// it needs, and gets them from the job; none of them knows the flags. Nobody writes settings after
+// they were passed: who finds more about the job, for instance its hosts, returns another one.
 //
-// On several nodes, ibrun is started on each of them by any tool that can start a program there. The other nodes connect to
-// node 0 (package control), which then coordinates the job: see package coordinator. Each agent serves PMI to its own ranks.
-// What concerns other nodes travels with the events and orders, once for each node and barrier. Each node prints its own ranks'
-// output. Any node answers ibrun ps, top and hang for all ranks, since the monitors query each other. Every node derives the
-// job's secret from the secret file and a random number of node 0, so the secret is not sent.
+// On several nodes, ibrun is started on each of them by any tool that can start a program there.
+// The ibruns of the other nodes, the workers, connect to that of node 0, the coordinator (package
+// control), which then controls the job: see package coordinator. Each agent serves PMI to its own
+// ranks. What concerns other nodes travels with the events and orders, once for each node and
+// barrier. Each node prints its own ranks' output. Any node answers ibrun ps, top and hang for all
+// ranks, since the monitors query each other. Every node derives the job's secret from the secret
+// file and a random number of the coordinator, so the secret is not sent.
 //
 // The watcher and the agent are subreapers: a process whose parent has died becomes their child. So nothing that a rank starts
 // can leave the tree below them, whatever setsid and double forks it uses. ibrun and the agent watch each other by their socket.

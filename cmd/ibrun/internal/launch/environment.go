@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// nodeEnvironment returns the environment of a node: that of the head, this host's own for what belongs to a host, and what only
-// this host has. scheduled means that a scheduler has set the variables of its job on this host. A variable whose name is empty
-// cannot be set, and is left out.
-func nodeEnvironment(head, here []string, scheduled bool) (env []string) {
+// nodeEnvironment returns the environment of a node: that of the coordinator, this host's own for
+// what belongs to a host, and what only this host has. scheduled means that a scheduler has set the
+// variables of its job on this host. A variable whose name is empty cannot be set, and is left out.
+func nodeEnvironment(coordinator, here []string, scheduled bool) (env []string) {
 	given := map[string]bool{"": true}
-	for _, v := range head {
+	for _, v := range coordinator {
 		if name, _, _ := strings.Cut(v, "="); name != "" && !belongsToHost(name, scheduled) && !describesTask(name) {
 			env = append(env, v)
 			given[name] = true
@@ -24,8 +24,8 @@ func nodeEnvironment(head, here []string, scheduled bool) (env []string) {
 	return env
 }
 
-// belongsToHost reports whether a variable describes a host, a login there or a process there, so that its value on the head
-// means nothing on another host. docs/clusters.md lists them.
+// belongsToHost reports whether a variable describes a host, a login there or a process there, so
+// that its value at the coordinator means nothing on another host. docs/clusters.md lists them.
 func belongsToHost(name string, scheduled bool) bool {
 	for _, prefix := range []string{"SSH_", "XDG_SESSION_", "DBUS_", "GPG_", "TMUX", "SYSTEMD_", "LISTEN_", "SLURM_CPU_BIND",
 		"SLURM_MEM_BIND"} {

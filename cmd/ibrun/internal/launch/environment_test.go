@@ -6,10 +6,11 @@ import (
 	"testing"
 )
 
-// A node has the environment of the head, but its own values of what describes a host, a login or a process there.
+// A node has the environment of the coordinator, but its own values of what describes a host, a
+// login or a process there.
 func TestNodeEnvironment(t *testing.T) {
-	head := strings.Fields("PATH=/head =x LANG=C HOSTNAME=head SSH_CONNECTION=head HOME=/h XDG_RUNTIME_DIR=/run/0 DISPLAY=:0 " +
-		"DBUS_SESSION_BUS_ADDRESS=x KRB5CCNAME=/a " +
+	coordinator := strings.Fields("PATH=/head =x LANG=C HOSTNAME=head SSH_CONNECTION=head HOME=/h XDG_RUNTIME_DIR=/run/0 " +
+		"DISPLAY=:0 DBUS_SESSION_BUS_ADDRESS=x KRB5CCNAME=/a " +
 		"SLURM_JOB_ID=7 SLURM_NTASKS=4 SLURM_PROCID=0 SLURM_STEP_ID=1 CUDA_VISIBLE_DEVICES=0 TMPDIR=/a")
 	here := strings.Fields("PATH=/here HOSTNAME=here HOME=/home/me SLURM_PROCID=1 SLURM_NTASKS=2 SLURMD_NODENAME=n2 " +
 		"CUDA_VISIBLE_DEVICES=3 LICENSE=there KRB5CCNAME=/b")
@@ -22,7 +23,7 @@ func TestNodeEnvironment(t *testing.T) {
 		{true, "CUDA_VISIBLE_DEVICES=3 HOME=/home/me HOSTNAME=here KRB5CCNAME=/b LANG=C LICENSE=there PATH=/head " +
 			"SLURMD_NODENAME=n2 SLURM_JOB_ID=7 SLURM_NTASKS=4"},
 	} {
-		got := nodeEnvironment(head, here, c.scheduled)
+		got := nodeEnvironment(coordinator, here, c.scheduled)
 		slices.Sort(got)
 		if text := strings.Join(got, " "); text != c.want {
 			t.Errorf("scheduled %v:\n got %s\nwant %s", c.scheduled, text, c.want)

@@ -7,9 +7,9 @@ import (
 	"github.com/ibrun/ibrun/internal/pmi"
 )
 
-// findHosts finds the hosts of a job, and assigns ranks to them: it returns the job as the first of them
-// runs it. The allocation is nil if the job runs on this host only, and for a node that the user has
-// started himself; then the job is j. The rank file of the policy has been read.
+// findHosts finds the hosts of a job, and assigns ranks to them: it returns the job as the first of
+// them runs it. The allocation is nil if the job runs on this host only, and for a node that the
+// user has started himself; then the job is j. The rank file of the policy has been read.
 func findHosts(j *job, env []string) (*job, *allocation.Allocation, error) {
 	host, err := nodeName(j.place.name)
 	if err != nil {

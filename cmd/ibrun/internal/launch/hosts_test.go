@@ -75,8 +75,8 @@ func TestNode0WithoutRanks(t *testing.T) {
 	}
 }
 
-// TestAssigned checks that an assignment for another command line is refused, and that another one leaves
-// the job unchanged.
+// TestAssigned checks that an assignment for another command line is refused, and that another one
+// leaves the job unchanged.
 func TestAssigned(t *testing.T) {
 	s := &allocation.Assignment{Hosts: []allocation.Host{{Name: "a"}}, Here: true, Ranks: []int{1},
 		Blocks: []allocation.Block{{Ranks: 1}}}

@@ -16,8 +16,9 @@ import (
 	"github.com/ibrun/ibrun/internal/tunables"
 )
 
-// job is the job of a command line, as this node runs it, in groups of what one part of ibrun needs.
-// newJob makes it. A step that finds more about the job, for instance the hosts, returns another one.
+// job is the job of a command line, as this node runs it, in groups of what one part of ibrun
+// needs. newJob makes it. A step that finds more about the job, for instance the hosts, returns
+// another one.
 type job struct {
 	programs []cli.Program // Ranks is 0 if the machine decides how many ranks there are
 	notes    []string      // about flags that have no effect, for the user
@@ -41,11 +42,11 @@ type job struct {
 type placeSettings struct {
 	// name is the name of this node. Empty: the host's.
 	name string
-	// node is the number of this node, from 0, and nodes is how many nodes the job has. nodes 0 or 1:
-	// the job runs on this node only.
+	// node is the number of this node, from 0, and nodes is how many nodes the job has. nodes 0 or
+	// 1: the job runs on this node only.
 	node, nodes int
-	// assignment maps the ranks to nodes, if the job runs on hosts that ibrun has found. Nil: policy
-	// decides.
+	// assignment maps the ranks to nodes, if the job runs on hosts that ibrun has found. Nil:
+	// policy decides.
 	assignment *allocation.Assignment
 	policy     placement.Policy
 	psets      []cli.Pset

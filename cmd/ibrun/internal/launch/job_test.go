@@ -20,8 +20,8 @@ func parsed(t *testing.T, line string) *job {
 	return newJob(o)
 }
 
-// TestCommandOfJob: what nodes must have in common are the programs, their ranks, the process sets and the
-// mapping to nodes. Directories, variables and what concerns one node only may differ.
+// TestCommandOfJob: what nodes must have in common are the programs, their ranks, the process sets
+// and the mapping to nodes. Directories, variables and what concerns one node only may differ.
 func TestCommandOfJob(t *testing.T) {
 	of := func(line string) coordinator.Command { return parsed(t, line).joinSettings("n").Command }
 	want := coordinator.Command{Mapping: "--ppn 2", Programs: []coordinator.Program{{Ranks: 3, Args: []string{"a", "b"}},
@@ -41,8 +41,8 @@ func TestCommandOfJob(t *testing.T) {
 	}
 }
 
-// TestDefaultsOfJob: the defaults that depend on nothing are those of the documentation, and a flag of the
-// user replaces each of them.
+// TestDefaultsOfJob: the defaults that depend on nothing are those of the documentation, and a flag
+// of the user replaces each of them.
 func TestDefaultsOfJob(t *testing.T) {
 	const flags = "--join-timeout 7 --heartbeat 11 --grace 3"
 	for line, want := range map[string]string{"a": "1m0s 15s 10s", flags + " a": "7s 11s 3s"} {
@@ -55,8 +55,8 @@ func TestDefaultsOfJob(t *testing.T) {
 	}
 }
 
-// TestCommandOfMonitor: ibrun ps shows the words of all programs, and the discovery file has the name of
-// the host.
+// TestCommandOfMonitor: ibrun ps shows the words of all programs, and the discovery file has the
+// name of the host.
 func TestCommandOfMonitor(t *testing.T) {
 	set := parsed(t, "--metrics :0 --metrics-sd d-%h%%.json -n 1 a b : -n 2 c").runSettings("n1")
 	if got := set.Monitor.Command; !slices.Equal(got, []string{"a", "b", ":", "c"}) {

@@ -126,8 +126,9 @@ func warnUnset(programs []cli.Program, s console.Streams) {
 	}
 }
 
-// findGrace starts to ask the scheduler of the hosts how long ranks may take to end, unless the user has
-// said it. grace waits for the answer, and returns that time, or that of the job if there is no answer.
+// findGrace starts to ask the scheduler of the hosts how long ranks may take to end, unless the
+// user has said it. grace waits for the answer, and returns that time, or that of the job if there
+// is no answer.
 func findGrace(a *allocation.Allocation, j *job) (grace func() time.Duration) {
 	own := j.run.Grace
 	if a == nil || a.Starter != allocation.Slurm || j.graceGiven {
@@ -161,7 +162,7 @@ func runHere(w startedWatcher, programs []program, j *job, p coordinator.Peers, 
 	if err != nil {
 		m.Abort(err)
 		if m.Job.Started != nil && j.place.node > 0 {
-			return exitcode.Of(err), nil // node 0 prints it
+			return exitcode.Of(err), nil // the coordinator prints it
 		}
 	}
 	return code, err

@@ -42,7 +42,8 @@ func (w startedWatcher) removeAtDeath(dir string) {
 	}
 }
 
-// startRemote starts the other nodes of a job. The caller must call end, with the time that they have to end by themselves.
+// startRemote starts the other nodes of a job. The caller must call end, with the time that they
+// have to end by themselves.
 func startRemote(o remote.Options) (events <-chan remote.Event, end func(limit time.Duration), err error) {
 	w, err := watcher.Start()
 	if err != nil {

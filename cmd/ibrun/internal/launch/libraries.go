@@ -9,10 +9,10 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/exitcode"
 )
 
-// checkLibraries returns an error if a program is linked with Open MPI and the job has several ranks. Open
-// MPI connects ranks by PMIx, which ibrun does not offer, so each rank would be a world of one. A program
-// that loads the library later is not recognised: see [agent.RankEnv]. The error shows a program as the
-// user wrote it, which is in words.
+// checkLibraries returns an error if a program is linked with Open MPI and the job has several
+// ranks. Open MPI connects ranks by PMIx, which ibrun does not offer, so each rank would be a world
+// of one. A program that loads the library later is not recognised: see [agent.RankEnv]. The error
+// shows a program as the user wrote it, which is in words.
 func checkLibraries(programs []program, words []cli.Program, ranks int) error {
 	for i, p := range programs {
 		if library := openMPI(p); library != "" && ranks > 1 {

@@ -19,8 +19,9 @@ import (
 	"github.com/ibrun/ibrun/internal/auth"
 )
 
-// Node runs a node that the head of a job has started, and returns its exit code. It writes its greeting to standard output and
-// reads the start message from standard input, whose end ends the job on this node. out ends on standard output.
+// Node runs a node that the coordinator of a job has started, and returns its exit code. It writes
+// its greeting to standard output and reads the start message from standard input, whose end ends
+// the job on this node. out ends on standard output.
 func Node(s console.Streams, out io.Writer) int {
 	err := supported()
 	code := 0
@@ -44,7 +45,8 @@ func nodeHost() (string, error) {
 	return os.Hostname()
 }
 
-// runNode runs the node. It sets s.Host when the head has answered: the command that started this process passes its lines on.
+// runNode runs the node. It sets s.Host when the coordinator has answered: the command that started
+// this process passes its lines on.
 func runNode(s *console.Streams, stdout io.Writer) (int, error) {
 	host, err := nodeHost()
 	if err != nil {
@@ -80,7 +82,7 @@ func runNode(s *console.Streams, stdout io.Writer) (int, error) {
 	secret := auth.NewSecret(start.Secret)
 	p := coordinator.Peers{Secret: &secret}
 	if start.Rendezvous == "" {
-		if p.Pipe, err = control.NewPipe(in, out, name, start.Head); err != nil {
+		if p.Pipe, err = control.NewPipe(in, out, name, start.Coordinator); err != nil {
 			return 0, err
 		}
 	} else {

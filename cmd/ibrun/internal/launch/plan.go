@@ -87,7 +87,8 @@ func defaultRanks(m placement.Machine, policy *placement.Policy) (n int, note st
 // localRanks returns the ranks of this node, ascending.
 func (p *plan) localRanks() []int { return p.RanksOn[p.node] }
 
-// printNotes prints what the user should know about the placement, or all of it (--report-bindings).
+// printNotes prints what the user should know about the placement, or all of it
+// (--report-bindings).
 func (p *plan) printNotes(all bool, s console.Streams) {
 	lines := p.placement.Notes
 	if all { // it ends with the notes, and is empty on a node without ranks

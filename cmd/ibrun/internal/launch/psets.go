@@ -9,7 +9,8 @@ import (
 	"github.com/ibrun/ibrun/internal/ranklink"
 )
 
-// processSets converts the process sets that the user has defined. size is the number of ranks of the job.
+// processSets converts the process sets that the user has defined. size is the number of ranks of
+// the job.
 func processSets(defined []cli.Pset, size int) ([]ranklink.Pset, error) {
 	var sets []ranklink.Pset
 	for _, p := range defined {

@@ -24,8 +24,8 @@ import (
 type taskSettings struct {
 	// label puts the rank before each line of output.
 	label bool
-	// output is the file name pattern of a rank's output, relative to the working directory of ibrun.
-	// Empty: the output goes to ibrun's own.
+	// output is the file name pattern of a rank's output, relative to the working directory of
+	// ibrun. Empty: the output goes to ibrun's own.
 	output string
 	// trace and profile make ranks record traces and profiles.
 	trace, profile bool
@@ -68,8 +68,8 @@ func checkDir(dir string) error {
 	return nil
 }
 
-// buildAll builds each program of a job that is Go source, and sets its path to the result. A signal
-// that interrupts ibrun interrupts the build.
+// buildAll builds each program of a job that is Go source, and sets its path to the result. A
+// signal that interrupts ibrun interrupts the build.
 func buildAll(w startedWatcher, programs []program, j *job, s console.Streams) error {
 	ctx, stop := console.Interruptible("the build")
 	defer stop()
@@ -113,7 +113,8 @@ func makeTask(m *coordinator.Cluster, p *plan, j *job, programs []program, env [
 	if set.verbose { // ranks print which transports they use
 		t.Env = append(t.Env, "IBRUN_VERBOSE=1")
 	}
-	t.Env = append(t.Env, tunables.Heartbeat+"="+m.Job.Heartbeat.String()) // of node 0, also if this node has another
+	// It is that of the coordinator, also if this node has another.
+	t.Env = append(t.Env, tunables.Heartbeat+"="+m.Job.Heartbeat.String())
 	if j.place.transports != "" {
 		t.Env = append(t.Env, tunables.Transports+"="+j.place.transports)
 	}
@@ -130,7 +131,7 @@ func makeTask(m *coordinator.Cluster, p *plan, j *job, programs []program, env [
 	}
 	if m.Job.Check {
 		t.Env = append(t.Env, "IBRUN_CHECK=1")
-	} else if cli.Lookup(env)("IBRUN_CHECK") != "" { // node 0 decides for all nodes
+	} else if cli.Lookup(env)("IBRUN_CHECK") != "" { // the coordinator decides for all nodes
 		t.Env = append(t.Env, "IBRUN_CHECK=0")
 	}
 	for _, want := range j.programs {
@@ -150,8 +151,8 @@ func makeTask(m *coordinator.Cluster, p *plan, j *job, programs []program, env [
 	return t, nil
 }
 
-// rankTask returns the part of a rank's task that follows from its placement by objects of that level.
-// i is an index into the ranks of this node.
+// rankTask returns the part of a rank's task that follows from its placement by objects of that
+// level. i is an index into the ranks of this node.
 func (p *plan) rankTask(i int, by placement.Level) protocol.RankTask {
 	place, m := p.placement.Ranks[i], p.placement.Machines[0]
 	r := protocol.RankTask{Rank: place.Rank, Program: p.programs[place.Rank], Crowded: p.oversubscribed[i]}

@@ -21,8 +21,8 @@ import (
 	"github.com/ibrun/ibrun/internal/buildinfo"
 )
 
-// endTimeout is how long nodes that node 0 has started may take to end after the job, and failedEndTimeout after one that has
-// failed.
+// endTimeout is how long nodes that the coordinator has started may take to end after the job, and
+// failedEndTimeout after one that has failed.
 const (
 	endTimeout       = 3 * time.Second
 	failedEndTimeout = time.Second
@@ -36,13 +36,13 @@ type startSettings struct {
 	// agent is the command that starts ibrun on another host, to which the host and a command are
 	// appended. Nil: srun or ssh.
 	agent []string
-	// copy sends the files of the programs to the hosts that lack them. Those that ibrun has built are
-	// always sent.
+	// copy sends the files of the programs to the hosts that lack them. Those that ibrun has built
+	// are always sent.
 	copy bool
 }
 
-// startedWorkers are the workers that the coordinator has started, and the programs that it builds for
-// them. A worker is the ibrun of another node.
+// startedWorkers are the workers that the coordinator has started, and the programs that it builds
+// for them. A worker is the ibrun of another node.
 type startedWorkers struct {
 	job      *job
 	alloc    *allocation.Allocation
@@ -124,7 +124,7 @@ func (sw *startedWorkers) makeStart(here string, args, env []string) error {
 		return err
 	}
 	sw.start = protocol.NodeStart{Protocol: protocol.NodeProtocol, Version: buildinfo.Version(), Secret: secret,
-		Assignment: sw.job.place.assignment, Head: here, Args: args, Env: env, Dir: protocol.Text(dir),
+		Assignment: sw.job.place.assignment, Coordinator: here, Args: args, Env: env, Dir: protocol.Text(dir),
 		JoinTimeout: sw.job.join.Timeout, Scheduled: sw.alloc.Starter == allocation.Slurm}
 	if file := sw.job.place.policy.FilePath; file != "" {
 		text, err := os.ReadFile(file) // it was read before, so it is not too large
@@ -143,7 +143,8 @@ func (sw *startedWorkers) message(node int) ([]byte, error) {
 	return start.Encode()
 }
 
-// listen opens the port to which the nodes connect, at the address from which this host reaches the first of them.
+// listen opens the port to which the nodes connect, at the address from which this host reaches the
+// first of them.
 func (sw *startedWorkers) listen(secret auth.Secret, hosts []remote.Host) error {
 	security, err := control.NewSecurity(secret, sw.job.join.Encrypt)
 	if err != nil {

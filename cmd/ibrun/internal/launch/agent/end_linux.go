@@ -72,7 +72,7 @@ func (a *agent) finish(e *protocol.EndOrder, orders <-chan protocol.Order) {
 	}
 	if done.Rank = e.LastOutputOf; a.task.LocalIndex(e.LastOutputOf) < 0 {
 		a.mu.Lock()
-		done.Rank = a.firstFailed // node 0 may have received another failure before this one
+		done.Rank = a.firstFailed // the coordinator may have another failure
 		a.mu.Unlock()
 	}
 	for _, r := range a.ranks {

@@ -9,8 +9,8 @@ import (
 // maxLeftRanks is the number of ranks in one [ranklink.Left], which then fits a packet.
 const maxLeftRanks = 4096
 
-// leftRanks are the ranks of the job that have left it, in the order in which node 0 has announced them. Every rank of this node
-// that reads its link receives all of them.
+// leftRanks are the ranks of the job that have left it, in the order in which the coordinator has
+// announced them. Every rank of this node that reads its link receives all of them.
 type leftRanks struct {
 	mu    sync.Mutex
 	added sync.Cond // with mu: ranks has grown

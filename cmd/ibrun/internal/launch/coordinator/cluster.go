@@ -21,25 +21,28 @@ import (
 type Cluster struct {
 	Job        protocol.JobInfo
 	Secret     auth.Key
-	MasterAddr string // the address of node 0
+	MasterAddr string // the address of the coordinator
 
-	peers       Peers
-	startFailed chan *remote.Error         // on node 0: nodes that were started, but cannot be connected
-	handshakes  map[string]<-chan struct{} // on node 0, by host: closed when servePipe has connected a node, or failed
+	peers Peers
+	// startFailed receives, at the coordinator, nodes that were started, but cannot be connected.
+	startFailed chan *remote.Error
+	// handshakes has, at the coordinator, by host, what is closed when servePipe has connected a
+	// node, or failed.
+	handshakes map[string]<-chan struct{}
 
-	workers  []*joinedNode      // on node 0, by node number; the first is nil
-	received chan receivedEvent // on node 0: the events of other nodes
+	workers  []*joinedNode      // at the coordinator, by node number; the first is nil
+	received chan receivedEvent // at the coordinator: the events of other nodes
 	closers  sync.WaitGroup
-	listener *control.Listener // on node 0: open until the end of the job, because connections may break
-	hurry    bool              // on node 0: the user does not want to wait for other nodes
+	listener *control.Listener // at the coordinator: open until the end, since connections may break
+	hurry    bool              // at the coordinator: the user does not want to wait for other nodes
 
-	node0  *control.Conn        // on other nodes: the connection to node 0
-	orders chan *protocol.Order // on other nodes: the orders of node 0; closed when the connection ends
-	early  earlyOrders          // on other nodes: orders that were received before the ranks were started
-	lost   *loss                // why orders was closed; set before it is closed
+	coordinator *control.Conn        // on other nodes: the connection to the coordinator
+	orders      chan *protocol.Order // on other nodes: its orders; closed when the connection ends
+	early       earlyOrders          // on other nodes: orders that were received before the ranks were started
+	lost        *loss                // why orders was closed; set before it is closed
 }
 
-// joinedNode is another node that has joined, on node 0.
+// joinedNode is another node that has joined, at the coordinator.
 type joinedNode struct {
 	*protocol.Join
 	conn *control.Conn
@@ -80,16 +83,16 @@ func (cl *Cluster) refuse(c *control.Conn, why error) {
 	cl.closers.Go(c.Close)
 }
 
-// receiveOrders sends the orders of node 0 to cl.orders until the connection ends.
+// receiveOrders sends the orders of the coordinator to cl.orders until the connection ends.
 func (cl *Cluster) receiveOrders() {
 	for {
-		text, err := cl.node0.Recv()
+		text, err := cl.coordinator.Recv()
 		var o *protocol.Order
 		if err == nil {
 			o, err = decodeOrder(text)
 		}
 		if err != nil {
-			cl.lost = newLoss(cl.node0, err, time.Now())
+			cl.lost = newLoss(cl.coordinator, err, time.Now())
 			close(cl.orders)
 			return
 		}
@@ -97,16 +100,17 @@ func (cl *Cluster) receiveOrders() {
 	}
 }
 
-// sendEvent sends an event to node 0. It converts the time of the event to node 0's clock.
+// sendEvent sends an event to the coordinator. It converts the time of the event to the
+// coordinator's clock.
 func (cl *Cluster) sendEvent(e *protocol.Event) {
 	if e.Time == 0 {
 		e.Time = time.Now().UnixNano()
 	}
-	if ahead, ok := cl.node0.ClockOffset(); ok {
+	if ahead, ok := cl.coordinator.ClockOffset(); ok {
 		e.Time += int64(ahead)
 	}
 	if text, err := json.Marshal(e); err == nil { // encoding an event cannot fail
-		_ = cl.node0.Send(text) // exchange messages and texts are far below the limit
+		_ = cl.coordinator.Send(text) // exchange messages and texts are far below the limit
 	}
 }
 
@@ -140,13 +144,13 @@ func sendOwn(c *control.Conn, o *protocol.Order) {
 
 // Abort ends a job that fails on this node before RunJob was called.
 func (cl *Cluster) Abort(why error) {
-	if cl.node0 != nil {
+	if cl.coordinator != nil {
 		text := why.Error()
-		if cl.Job.Started != nil { // the user sees only what node 0 prints
-			text = cl.Job.Names[cl.node0.Node()] + ": " + text
+		if cl.Job.Started != nil { // the user sees only what the coordinator prints
+			text = cl.Job.Names[cl.coordinator.Node()] + ": " + text
 		}
 		cl.sendEvent(&protocol.Event{Kind: protocol.EventFailure, Code: exitcode.Of(why), Text: text})
-		cl.node0.Close()
+		cl.coordinator.Close()
 		return
 	}
 	cl.sendOutcome(failedStart(why))
@@ -194,7 +198,7 @@ func decodeEvent(text []byte) (*protocol.Event, error) {
 	return e, nil
 }
 
-// decodeOrder parses an order from node 0.
+// decodeOrder parses an order from the coordinator.
 func decodeOrder(text []byte) (*protocol.Order, error) {
 	o := new(protocol.Order)
 	if err := json.Unmarshal(text, o); err != nil {

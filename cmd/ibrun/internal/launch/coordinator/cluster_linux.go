@@ -19,7 +19,7 @@ func (cl *Cluster) connectMonitor(mon *monitor.Monitor, where Layout, self int) 
 			others = append(others, rank)
 		}
 	}
-	if cl.node0 != nil {
+	if cl.coordinator != nil {
 		send := func(q *protocol.Question, a *protocol.Answer) {
 			cl.sendEvent(&protocol.Event{Kind: protocol.EventInspect, Question: q, Answer: a})
 		}

@@ -48,7 +48,8 @@ func beginning(text string, n int) string {
 	return strings.ToValidUTF8(text[:n], "?")
 }
 
-// checkCommand returns an error if the command line of another node differs from that of node 0, which has that many nodes.
+// checkCommand returns an error if the command line of another node differs from that of the
+// coordinator, which has that many nodes.
 func checkCommand(j *protocol.Join, nodes, node, ofNodes int, other *protocol.Join) error {
 	who := fmt.Sprintf("node %d (%s)", node, other.Name)
 	switch {

@@ -27,13 +27,13 @@ import (
 // exit code of ibrun.
 func RunJob(w *watcher.Watcher, cl *Cluster, where Layout, t *protocol.Task, set *RunSettings, s console.Streams) (int,
 	error) {
-	if cl.node0 != nil {
+	if cl.coordinator != nil {
 		return runWorker(w, cl, where, t, set, s)
 	}
 	return runCoordinator(w, cl, where, t, set, s)
 }
 
-// coordinator controls a job on node 0.
+// coordinator controls a job. It is the ibrun of node 0.
 type coordinator struct {
 	console.Streams
 	cluster  *Cluster
@@ -89,7 +89,7 @@ func runCoordinator(w *watcher.Watcher, cl *Cluster, where Layout, t *protocol.T
 		}
 		nodes = append(nodes, n)
 	}
-	l, merged, err := startHead(w, cl, nodes, t, set.Verbose, s)
+	l, merged, err := startOwnAgent(w, cl, nodes, t, set.Verbose, s)
 	if err != nil {
 		return 0, err
 	}
@@ -395,8 +395,9 @@ func (c *coordinator) fail(n *node, code int, msg, why string) {
 	c.endJob(c.settings.FailureGrace)
 }
 
-// failFrom ends the job because an agent, a watcher or an ibrun has died, or a node is lost, at that time by node 0's clock. If
-// the job was ended only just before, this may be the reason for the failure that has ended it.
+// failFrom ends the job because an agent, a watcher or an ibrun has died, or a node is lost, at
+// that time by the coordinator's clock. If the job was ended only just before, this may be the
+// reason for the failure that has ended it.
 func (c *coordinator) failFrom(n *node, code int, why string, when int64) {
 	c.recordFailure(&failure{rank: -1, code: code, reason: why, kind: death, node: n.number, time: when, msg: launcherFailed,
 		attrs: n.attrs()})

@@ -7,9 +7,10 @@ import (
 	"github.com/ibrun/ibrun/hw"
 )
 
-// lossReason returns the reason why node 0 has lost this node, which was not the only one that it could have lost. A fault of
-// the network of node 0, or the loss of all nodes at the same time, means that node 0 itself is cut off. If there is only one
-// other node, either of them may be.
+// lossReason returns the reason why the coordinator has lost this node, which was not the only one
+// that it could have lost. A fault of the network of the coordinator, or the loss of all nodes at
+// the same time, means that the coordinator itself is cut off. If there is only one other node,
+// either of them may be.
 func (c *coordinator) lossReason(n *node) string {
 	zero := c.nodes[0]
 	silent, others := c.silentWith(n)
@@ -33,7 +34,8 @@ func (c *coordinator) lossReason(n *node) string {
 // different times, and a busy machine reads them late.
 const sameTime = 2 * time.Second
 
-// silentWith returns the nodes that became silent at the same time as this one, and whether node 0 could reach others.
+// silentWith returns the nodes that became silent at the same time as this one, and whether the
+// coordinator could reach others.
 func (c *coordinator) silentWith(n *node) (silent []int, others bool) {
 	for _, o := range c.nodes[1:] {
 		switch {

@@ -9,12 +9,16 @@
 //	          ▼  │
 //	node k   ibrun ──orders──▶ agent ───▶ ranks
 //
-// Node 0 is the coordinator. It receives the events of all agents, its own and those of the other nodes, sends orders to all of
-// them, determines which rank failed first and with which exit code ibrun exits, and writes the report. The other nodes are
-// workers: each forwards events and orders between its agent and node 0, and ends its agent if node 0 is lost.
+// The ibrun of node 0 is the coordinator. It receives the events of all agents, its own and those
+// of the other nodes, sends orders to all of them, determines which rank failed first and with
+// which exit code ibrun exits, and writes the report. The other nodes are workers: each forwards
+// events and orders between its agent and the coordinator, and ends its agent if the coordinator is
+// lost.
 //
-// If node 0 has started the other nodes, they forward the output of their agents to it, and it merges the output of all nodes
-// ([protocol.Forwarding]). Standard input goes from node 0 to the node of rank 0. Both are bounded, and delay no order or event.
+// If the coordinator has started the other nodes, they forward the output of their agents to it,
+// and it merges the output of all nodes ([protocol.Forwarding]). Standard input goes from the
+// coordinator to the node of rank 0. Both are bounded, and delay no order or event.
 //
-// Event times are by node 0's clock, so the first failure is found even if node 0 received the event of a later one earlier.
+// Event times are by the coordinator's clock, so the first failure is found even if the coordinator
+// received the event of a later one earlier.
 package coordinator

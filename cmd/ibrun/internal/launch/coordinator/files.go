@@ -31,7 +31,8 @@ type earlyOrders struct {
 	count int             // of the orders that maxEarly is about
 }
 
-// add keeps an order. An error means that node 0 does not follow the protocol: it has sent more than a job can cause.
+// add keeps an order. An error means that the coordinator does not follow the protocol: it has sent
+// more than a job can cause.
 func (e *earlyOrders) add(o *protocol.Order) error {
 	why := ""
 	switch {
@@ -92,7 +93,8 @@ func checkFields(o *protocol.Order) error {
 	return nil
 }
 
-// checkEarly returns an error for an order that node 0 does not send before the ranks of this node run.
+// checkEarly returns an error for an order that the coordinator does not send before the ranks of
+// this node run.
 func checkEarly(o *protocol.Order) error {
 	if err := checkFields(o); err != nil {
 		return err
@@ -106,31 +108,32 @@ func checkEarly(o *protocol.Order) error {
 // isCode reports whether a process can exit with this code.
 func isCode(code int) bool { return code >= 0 && code <= 255 }
 
-// ReceiveFile requests the file of a program from node 0, and passes its parts to write. size is its length in bytes. It must be
-// called before RunJob. An empty file has one part, so that node 0 can say why it cannot read it.
+// ReceiveFile requests the file of a program from the coordinator, and passes its parts to write.
+// size is its length in bytes. It must be called before RunJob. An empty file has one part, so that
+// the coordinator can say why it cannot read it.
 func (cl *Cluster) ReceiveFile(program int, size int64, write func([]byte) error) error {
 	cl.sendEvent(&protocol.Event{Kind: protocol.EventNeedFile, Code: program})
 	var failed error
 	for left, received := size, false; left > 0 || !received; {
 		o, alive := <-cl.orders
 		if !alive {
-			return cl.node0Lost(cl.lost)
+			return cl.coordinatorLost(cl.lost)
 		}
 		if err := checkEarly(o); err != nil {
-			return cl.refuseNode0(err)
+			return cl.refuseCoordinator(err)
 		}
 		switch {
 		case o.Outcome != nil:
 			return exitcode.Errorf(o.Outcome.Code, "the job has ended: %s", strings.Join(o.Outcome.Lines(), "; "))
 		case o.File == nil:
 			if err := cl.early.add(o); err != nil {
-				return cl.refuseNode0(err)
+				return cl.refuseCoordinator(err)
 			}
 			continue
 		case o.File.Err != "":
 			return errors.New(o.File.Err)
 		case o.File.Program != program || (len(o.File.Data) == 0) != (size == 0) || int64(len(o.File.Data)) > left:
-			return cl.refuseNode0(protocolError("it has sent another file than was requested"))
+			return cl.refuseCoordinator(protocolError("it has sent another file than was requested"))
 		}
 		received = true
 		left -= int64(len(o.File.Data))

@@ -22,7 +22,7 @@ import (
 func receiveFile(t *testing.T, orders ...*protocol.Order) (*Cluster, error) {
 	t.Helper()
 	_, conn := connect(t)
-	cl := &Cluster{node0: conn, orders: make(chan *protocol.Order, len(orders)+1)}
+	cl := &Cluster{coordinator: conn, orders: make(chan *protocol.Order, len(orders)+1)}
 	for _, o := range append(orders, &protocol.Order{File: &protocol.FileChunk{Data: []byte("x")}}) {
 		cl.orders <- o
 	}
@@ -125,7 +125,7 @@ func TestFiles(t *testing.T) {
 		{"short", 2, "unexpected EOF"},
 	} {
 		zero, one := connectUnread(t, sockets(t))
-		cl := &Cluster{node0: one, orders: make(chan *protocol.Order)}
+		cl := &Cluster{coordinator: one, orders: make(chan *protocol.Order)}
 		go cl.receiveOrders()
 		path := filepath.Join(dir, c.name)
 		go sendFile(zero, 0, protocol.ProgramFile{Path: protocol.Text(path), Size: c.size})
@@ -157,7 +157,7 @@ func TestWrongParts(t *testing.T) {
 		data []byte
 	}{{0, []byte("x")}, {1, nil}, {1, []byte("xx")}} {
 		_, conn := connect(t)
-		cl := &Cluster{node0: conn, orders: make(chan *protocol.Order, 1)}
+		cl := &Cluster{coordinator: conn, orders: make(chan *protocol.Order, 1)}
 		cl.orders <- &protocol.Order{File: &protocol.FileChunk{Data: c.data}}
 		err := cl.ReceiveFile(0, c.size, func([]byte) error { return nil })
 		if err == nil || !strings.Contains(err.Error(), "it has sent another file than was requested") {
@@ -179,7 +179,7 @@ func TestNode0LostEarly(t *testing.T) {
 			"request to join." + report},
 		{protocol.Order{Outcome: failedStart(errors.New("node 2 did not join"))}, "node 2 did not join"},
 	} {
-		cl := &Cluster{node0: conn}
+		cl := &Cluster{coordinator: conn}
 		if err := cl.acceptJob(&c.answer, 2); err == nil || err.Error() != c.want || exitcode.Of(err) != exitcode.Failed {
 			t.Errorf("got %v, want %s", err, c.want)
 		}
@@ -189,7 +189,7 @@ func TestNode0LostEarly(t *testing.T) {
 		protocolError("why"): "the ibrun of node 0 (host) at n0 does not follow the protocol: why." + report,
 		control.ErrPipe:      "the connection to node 0 (host) at n0 is lost: " + control.ErrPipe.Error(),
 	} {
-		cl := &Cluster{node0: conn, orders: make(chan *protocol.Order), lost: newLoss(conn, err, time.Now())}
+		cl := &Cluster{coordinator: conn, orders: make(chan *protocol.Order), lost: newLoss(conn, err, time.Now())}
 		cl.Job.Names = []string{"host", "other"}
 		close(cl.orders)
 		if got := cl.ReceiveFile(0, 1, nil); got == nil || got.Error() != want {

@@ -13,8 +13,9 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 )
 
-// outputForwarder sends what is written on this node to node 0. The agent and ibrun itself write to pipes, as if node 0's
-// standard output and error were theirs. While node 0 does not take the output, they wait in their writes.
+// outputForwarder sends what is written on this node to the coordinator. The agent and ibrun itself
+// write to pipes, as if the coordinator's standard output and error were theirs. While the
+// coordinator does not take the output, they wait in their writes.
 type outputForwarder struct {
 	streams [2]*forwardedStream // standard output and standard error
 	own     console.Streams     // those of this ibrun, for lines after the end
@@ -32,13 +33,14 @@ type forwardedStream struct {
 
 	mu      sync.Mutex
 	changed sync.Cond // signalled when one of the following changes
-	unacked int       // bytes that node 0 has not acknowledged
+	unacked int       // bytes that the coordinator has not acknowledged
 	dropped bool      // what is read is dropped
-	closed  bool      // because nothing reads that stream of node 0, which reports it
-	lost    bool      // something was dropped that node 0 does not know of
+	closed  bool      // because nothing reads that stream of the coordinator, which reports it
+	lost    bool      // something was dropped that the coordinator does not know of
 }
 
-// forwardOutput starts to send output to node 0. The caller uses the streams that it returns, and calls end.
+// forwardOutput starts to send output to the coordinator. The caller uses the streams that it
+// returns, and calls end.
 func forwardOutput(send func(*protocol.Event), own console.Streams, host string) (*outputForwarder, console.Streams, error) {
 	f := &outputForwarder{own: own}
 	for i := range f.streams {
@@ -70,7 +72,7 @@ func (f *outputForwarder) writeLine(text []byte) error {
 	return console.WriteAll(f.streams[1].w, text)
 }
 
-// sent reports whether what node 0 acknowledges was sent and not acknowledged yet.
+// sent reports whether what the coordinator acknowledges was sent and not acknowledged yet.
 func (f *forwardedStreams) sent(a *protocol.OutputAck) bool {
 	if f == nil || a.Stream < 1 || a.Stream > len(f.output.streams) {
 		return false
@@ -81,7 +83,7 @@ func (f *forwardedStreams) sent(a *protocol.OutputAck) bool {
 	return a.Bytes >= 0 && a.Bytes <= s.unacked
 }
 
-// handle processes an acknowledgement or the end of a stream from node 0.
+// handle processes an acknowledgement or the end of a stream from the coordinator.
 func (f *outputForwarder) handle(a *protocol.OutputAck) {
 	s := f.streams[a.Stream-1]
 	s.mu.Lock()
@@ -89,7 +91,8 @@ func (f *outputForwarder) handle(a *protocol.OutputAck) {
 	s.unacked -= a.Bytes
 	if a.Closed {
 		s.dropped, s.closed = true, true
-		s.r.Close() // those who write to it get an error, as if they wrote to that stream of node 0
+		// Those who write to it get an error, as if they wrote to that stream of the coordinator.
+		s.r.Close()
 	}
 	s.changed.Broadcast()
 }
@@ -182,7 +185,7 @@ func (s *forwardedStream) forward(data []byte) {
 	}
 }
 
-// forwardedStreams are the standard streams of a node whose output is written by node 0.
+// forwardedStreams are the standard streams of a node whose output is written by the coordinator.
 type forwardedStreams struct {
 	output *outputForwarder
 	input  *inputReceiver // nil: rank 0 runs elsewhere

@@ -38,13 +38,13 @@ func sockets(t testing.TB) [2]int {
 }
 
 // connect returns both ends of the connection between node 0 and node 1. What is sent is received and dropped.
-func connect(t testing.TB) (ofNode0, ofNode1 *control.Conn) { return connectOver(t, sockets(t)) }
+func connect(t testing.TB) (ofCoordinator, ofNode1 *control.Conn) { return connectOver(t, sockets(t)) }
 
 // connectOver is connect over these sockets.
-func connectOver(t testing.TB, fds [2]int) (ofNode0, ofNode1 *control.Conn) {
+func connectOver(t testing.TB, fds [2]int) (ofCoordinator, ofNode1 *control.Conn) {
 	t.Helper()
-	ofNode0, ofNode1 = connectUnread(t, fds)
-	for _, c := range []*control.Conn{ofNode0, ofNode1} {
+	ofCoordinator, ofNode1 = connectUnread(t, fds)
+	for _, c := range []*control.Conn{ofCoordinator, ofNode1} {
 		go func() {
 			for {
 				if _, err := c.Recv(); err != nil {
@@ -53,11 +53,11 @@ func connectOver(t testing.TB, fds [2]int) (ofNode0, ofNode1 *control.Conn) {
 			}
 		}()
 	}
-	return ofNode0, ofNode1
+	return ofCoordinator, ofNode1
 }
 
 // connectUnread is connectOver for a test that reads what the nodes send.
-func connectUnread(t testing.TB, fds [2]int) (ofNode0, ofNode1 *control.Conn) {
+func connectUnread(t testing.TB, fds [2]int) (ofCoordinator, ofNode1 *control.Conn) {
 	t.Helper()
 	pipe := func(fd int, local, remote string) *control.Pipe {
 		again, err := unix.Dup(fd)
@@ -82,15 +82,15 @@ func connectUnread(t testing.TB, fds [2]int) (ofNode0, ofNode1 *control.Conn) {
 		joined <- err
 	}()
 	explain := func() error { return control.ErrPipe }
-	if ofNode0, err = control.ServePipe(context.Background(), zero, security, 1, 2, time.Minute, explain); err != nil {
+	if ofCoordinator, err = control.ServePipe(context.Background(), zero, security, 1, 2, time.Minute, explain); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-joined; err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(ofNode0.Close)
+	t.Cleanup(ofCoordinator.Close)
 	t.Cleanup(ofNode1.Close)
-	return ofNode0, ofNode1
+	return ofCoordinator, ofNode1
 }
 
 // hostileTask is the task of a node of two with four ranks, two on each.
@@ -387,7 +387,7 @@ func FuzzEvents(f *testing.F) {
 // hostileWorker returns the ibrun of node 1 in a state, with node 0 at conn.
 func hostileWorker(conn *control.Conn, state uint) (*worker, <-chan uint64) {
 	asked := make(chan uint64, 1)
-	w := &worker{settings: &RunSettings{}, cluster: &Cluster{Job: protocol.JobInfo{Names: []string{"n0", "n1"}}, node0: conn},
+	w := &worker{settings: &RunSettings{}, cluster: &Cluster{Job: protocol.JobInfo{Names: []string{"n0", "n1"}}, coordinator: conn},
 		local: hostileAgent(hostileTask(1), &monitor.RemoteNode{Number: 0, Ranks: []int{0, 1}}, asked)}
 	has := func(bit uint) bool { return state&bit != 0 }
 	if has(forwardsOutput) || has(forwardsInput) {
@@ -419,7 +419,7 @@ func (w *worker) handleAll(lines []byte) {
 	for line := range bytes.Lines(lines) {
 		o, err := decodeOrder(line)
 		if err != nil {
-			w.onNode0Lost(newLoss(w.cluster.node0, err, time.Now()))
+			w.onCoordinatorLost(newLoss(w.cluster.coordinator, err, time.Now()))
 			return
 		}
 		w.handleRemote(o)

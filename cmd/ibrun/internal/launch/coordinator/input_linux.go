@@ -13,7 +13,8 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 )
 
-// inputReceiver is on the node of rank 0, and writes the standard input of node 0 to a pipe, which the rank reads.
+// inputReceiver is on the node of rank 0, and writes the standard input of the coordinator to a
+// pipe, which the rank reads.
 type inputReceiver struct {
 	r, w    *os.File
 	pending *outbox.Writer
@@ -43,8 +44,8 @@ func newInputReceiver(send func(*protocol.Event)) (*inputReceiver, error) {
 	return i, nil
 }
 
-// accepts reports whether this part of the input may follow: an inputSender of node 0 sends no more than the rank has room for,
-// and nothing after the end.
+// accepts reports whether this part of the input may follow: an inputSender of the coordinator
+// sends no more than the rank has room for, and nothing after the end.
 func (i *inputReceiver) accepts(in *protocol.Input) bool {
 	if i == nil || i.ended || in.End != (len(in.Data) == 0) || len(in.Data) > protocol.MaxInputChunk {
 		return false
@@ -100,7 +101,7 @@ func (i *inputReceiver) awaitRead() error {
 // close ends the input.
 func (i *inputReceiver) close() { i.w.Close() }
 
-// inputSender is on node 0, and sends standard input to the node of rank 0.
+// inputSender is at the coordinator, and sends standard input to the node of rank 0.
 type inputSender struct {
 	send    func(*protocol.Order)
 	window  int           // how many bytes may be unread

@@ -20,23 +20,27 @@ import (
 	"github.com/ibrun/ibrun/internal/tunables"
 )
 
-// Peers describes how the nodes that node 0 has started connect to it. It is the zero value in other jobs.
+// Peers describes how the nodes that the coordinator has started connect to it. It is the zero
+// value in other jobs.
 type Peers struct {
 	// Secret is what the nodes authenticate each other with. Nil: it is read from the secret file.
 	Secret *auth.Secret
-	// Pipe is, on a node, the connection to node 0. Nil: the node connects to --rendezvous.
+	// Pipe is, on a node, the connection to the coordinator. Nil: the node connects to
+	// --rendezvous.
 	Pipe net.Conn
 	// Gone is closed, on a node, when the command that has started it has ended.
 	Gone <-chan struct{}
-	// Starts is, on node 0, the news about the nodes that are started, and Listener where they connect if not over pipes.
+	// Starts is, at the coordinator, the news about the nodes that are started, and Listener where
+	// they connect if not over pipes.
 	Starts   <-chan remote.Event
 	Listener *control.Listener
-	// Hosts are, on node 0, the names of the hosts by which others reach them, by node.
+	// Hosts are, at the coordinator, the names of the hosts by which others reach them, by node.
 	Hosts []string
-	// Programs is called on node 0 when all nodes have joined. It returns the files of the programs of the command line.
+	// Programs is called at the coordinator when all nodes have joined. It returns the files of the
+	// programs of the command line.
 	Programs func() ([]protocol.ProgramFile, error)
-	// Linger is, on node 0, set to how long the metrics of the nodes that it has started may outlast the job. Nil: it has started
-	// none.
+	// Linger is, at the coordinator, set to how long the metrics of the nodes that it has started
+	// may outlast the job. Nil: it has started none.
 	Linger *time.Duration
 }
 
@@ -77,7 +81,7 @@ func JoinNodes(set *JoinSettings, p Peers, s console.Streams) (*Cluster, error) 
 	if set.Node == 0 {
 		err = cl.acceptNodes(ctx, ours, security, set, s)
 	} else {
-		err = cl.joinNode0(ctx, ours, security, set, s)
+		err = cl.joinCoordinator(ctx, ours, security, set, s)
 	}
 	if errors.Is(err, control.ErrEncrypt) {
 		err = exitcode.Errorf(exitcode.UsageError, "%w", err)
@@ -88,8 +92,9 @@ func JoinNodes(set *JoinSettings, p Peers, s console.Streams) (*Cluster, error) 
 	return cl, err
 }
 
-// joinMargin returns how much longer than --join-timeout nodes may take that node 0 has started: the end of the commands that
-// start them is a more precise reason than that they have not joined.
+// joinMargin returns how much longer than --join-timeout nodes may take that the coordinator has
+// started: the end of the commands that start them is a more precise reason than that they have not
+// joined.
 func (p *Peers) joinMargin() time.Duration {
 	if p.Secret != nil {
 		return 2 * time.Second
@@ -105,8 +110,8 @@ func (p *Peers) secret(set *JoinSettings) (auth.Secret, error) {
 	return auth.ReadSecret(set.SecretFile)
 }
 
-// MasterOf returns the address of the host of a node, and a port that was free there. If a user has started every node, it is
-// that of node 0.
+// MasterOf returns the address of the host of a node, and a port that was free there. If a user has
+// started every node, it is that of the coordinator.
 func (cl *Cluster) MasterOf(node int) (address string, port int) {
 	if s := cl.Job.Started; s != nil && node < len(s.Masters) && node < len(s.Ports) {
 		return s.Masters[node], s.Ports[node]
@@ -122,8 +127,8 @@ func withJoinTimeout(ctx context.Context, set *JoinSettings, extra time.Duration
 	return context.WithTimeoutCause(ctx, limit+extra, exitcode.Errorf(exitcode.Failed, "within %v (--join-timeout)", limit))
 }
 
-// acceptNodes waits on node 0 until all other nodes have joined, and sends them the job information. Connections without the
-// secret have no effect.
+// acceptNodes waits at the coordinator until all other nodes have joined, and sends them the job
+// information. Connections without the secret have no effect.
 func (cl *Cluster) acceptNodes(ctx context.Context, ours *protocol.Join, security control.Security, set *JoinSettings,
 	s console.Streams) error {
 	ctx, cancel := withJoinTimeout(ctx, set, cl.peers.joinMargin())
@@ -316,13 +321,13 @@ func (cl *Cluster) missingNodes(why error, refused string) error {
 	return exitcode.Errorf(exitcode.Failed, "%s did not join %w%s", nodes, why, refused)
 }
 
-// dial connects this node to node 0.
+// dial connects this node to the coordinator.
 func (cl *Cluster) dial(ctx context.Context, security control.Security, set *JoinSettings, s console.Streams) (*control.Conn,
 	error) {
 	if cl.peers.Pipe != nil {
 		return control.JoinPipe(ctx, cl.peers.Pipe, security, set.Node, set.Nodes)
 	}
-	c, err := control.DialNotify(ctx, set.Rendezvous, security, set.Node, set.Nodes, noticeNode0(set, s))
+	c, err := control.DialNotify(ctx, set.Rendezvous, security, set.Node, set.Nodes, noticeCoordinator(set, s))
 	if err != nil && exitcode.Of(err) == exitcode.Failed && ctx.Err() != nil {
 		err = fmt.Errorf("node 0 at %s did not answer %w", set.Rendezvous, err)
 	}
@@ -341,13 +346,14 @@ func isJob(j *protocol.JobInfo, nodes int) bool {
 		!slices.ContainsFunc(s.Programs, func(f protocol.ProgramFile) bool { return f.Size < 0 })
 }
 
-// isJobID reports whether node 0 may have chosen this name for a job. It becomes a part of names of files.
+// isJobID reports whether the coordinator may have chosen this name for a job. It becomes a part of
+// names of files.
 func isJobID(id string) bool {
 	return id != "" && len(id) <= 64 && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
 }
 
-// joinNode0 connects to node 0, and blocks until all other nodes have joined too.
-func (cl *Cluster) joinNode0(ctx context.Context, ours *protocol.Join, security control.Security, set *JoinSettings,
+// joinCoordinator connects to the coordinator, and blocks until all other nodes have joined too.
+func (cl *Cluster) joinCoordinator(ctx context.Context, ours *protocol.Join, security control.Security, set *JoinSettings,
 	s console.Streams) error {
 	patient, cancel := withJoinTimeout(ctx, set, cl.peers.joinMargin())
 	defer cancel()
@@ -359,13 +365,13 @@ func (cl *Cluster) joinNode0(ctx context.Context, ours *protocol.Join, security 
 		s.Info("connected to node 0", console.Attrs{PeerNode: new(0), Address: c.Remote().String(),
 			Text: fmt.Sprintf("this is node %d of %d, and node 0 is at %v", set.Node, set.Nodes, c.Remote())})
 	}
-	cl.node0, cl.orders, cl.MasterAddr = c, make(chan *protocol.Order), hostOf(c.Remote())
+	cl.coordinator, cl.orders, cl.MasterAddr = c, make(chan *protocol.Order), hostOf(c.Remote())
 	go cl.receiveOrders()
 	cl.sendEvent(&protocol.Event{Kind: protocol.EventJoin, Join: ours})
 	select {
 	case first, ok := <-cl.orders:
 		if !ok {
-			return cl.node0Lost(cl.lost)
+			return cl.coordinatorLost(cl.lost)
 		}
 		if err = cl.acceptJob(first, set.Nodes); err != nil {
 			c.Close()
@@ -377,16 +383,17 @@ func (cl *Cluster) joinNode0(ctx context.Context, ours *protocol.Join, security 
 	return err
 }
 
-// acceptJob takes the description of the job from the answer of node 0 to the request to join.
+// acceptJob takes the description of the job from the answer of the coordinator to the request to
+// join.
 func (cl *Cluster) acceptJob(answer *protocol.Order, nodes int) error {
 	err := checkEarly(answer)
 	switch {
 	case err != nil:
-		return cl.refuseNode0(err)
+		return cl.refuseCoordinator(err)
 	case answer.Outcome != nil:
 		return exitcode.Errorf(answer.Outcome.Code, "%s", strings.Join(answer.Outcome.Lines(), "; "))
 	case !isJob(answer.JobInfo, nodes):
-		return cl.refuseNode0(protocolError("it has sent an invalid answer to the request to join"))
+		return cl.refuseCoordinator(protocolError("it has sent an invalid answer to the request to join"))
 	}
 	cl.Job = *answer.JobInfo
 	return nil

@@ -56,18 +56,19 @@ func (l *loss) reason(node int, name string, at net.Addr) string {
 	return fmt.Sprintf("the connection to %s is lost: %v", which, l.err)
 }
 
-// node0Lost returns the error that node 0 is lost, before the ranks of this node run.
-func (cl *Cluster) node0Lost(l *loss) error {
+// coordinatorLost returns the error that the coordinator is lost, before the ranks of this node
+// run.
+func (cl *Cluster) coordinatorLost(l *loss) error {
 	name := ""
 	if len(cl.Job.Names) > 0 {
 		name = cl.Job.Names[0]
 	}
-	return errors.New(l.reason(0, name, cl.node0.Remote()))
+	return errors.New(l.reason(0, name, cl.coordinator.Remote()))
 }
 
-// refuseNode0 is node0Lost for a node 0 that does not follow the protocol.
-func (cl *Cluster) refuseNode0(why error) error {
-	return cl.node0Lost(newLoss(cl.node0, why, time.Now()))
+// refuseCoordinator is coordinatorLost for a coordinator that does not follow the protocol.
+func (cl *Cluster) refuseCoordinator(why error) error {
+	return cl.coordinatorLost(newLoss(cl.coordinator, why, time.Now()))
 }
 
 // ownNetworkFailed returns the message that the network of this node has failed, and which connections it has lost.

@@ -17,12 +17,13 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 )
 
-// mergedOutput is on node 0, and writes the output of all nodes to the standard output and error of this ibrun. Each stream of a
-// node has a goroutine of its own, which waits while the stream is not accepted. It delays nothing else.
+// mergedOutput is at the coordinator, and writes the output of all nodes to the standard output and
+// error of this ibrun. Each stream of a node has a goroutine of its own, which waits while the
+// stream is not accepted. It delays nothing else.
 type mergedOutput struct {
 	merger   *output.Merger
 	local    [2]*os.File      // what the agent of this node writes to, until started is called
-	queues   [][2]*chunkQueue // by node; nil for node 0
+	queues   [][2]*chunkQueue // by node; nil for that of the coordinator
 	origins  []*output.Origin // by node
 	lost     chan lostOutput
 	finished chan struct{} // closed when everything was written, or is lost

@@ -16,12 +16,12 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/report"
 )
 
-// node is one node of the job, as node 0 knows it.
+// node is one node of the job, as the coordinator knows it.
 type node struct {
 	number   int
 	name     string
 	ranks    []int                  // the ranks on this node, ascending
-	conn     *control.Conn          // nil for node 0 itself
+	conn     *control.Conn          // nil for the node of the coordinator
 	done     bool                   // no process of the job is left there, or its connection is lost
 	doneAt   time.Time              // when it was done in order
 	loss     *loss                  // nil: its connection is not lost
@@ -31,7 +31,7 @@ type node struct {
 	ending   bool                   // it was ordered to end its ranks
 	input    *inputSender           // sends it the standard input of rank 0; nil: nothing does
 
-	// If node 0 writes the output of this node:
+	// If the coordinator writes the output of this node:
 	output     *mergedOutput
 	incomplete bool   // it has reported that its output is incomplete
 	outputCode int    // the exit code because its output cannot be written; 0: it can

@@ -14,8 +14,8 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 )
 
-// checkOrder returns an error for orders that node 0 does not send to this node, or not in this state of the job. The functions
-// that process an order rely on it.
+// checkOrder returns an error for orders that the coordinator does not send to this node, or not in
+// this state of the job. The functions that process an order rely on it.
 func (w *worker) checkOrder(o *protocol.Order) error {
 	if err := checkFields(o); err != nil {
 		return err
@@ -56,7 +56,8 @@ func (w *worker) isElsewhere(rank int) bool {
 	return w.hasRank(rank) && w.local.task.LocalIndex(rank) < 0
 }
 
-// handleRemote executes an order of node 0. If it is invalid, node 0 counts as lost, and is told why.
+// handleRemote executes an order of the coordinator. If it is invalid, the coordinator counts as
+// lost, and is told why.
 func (w *worker) handleRemote(o *protocol.Order) {
 	if w.refused {
 		return
@@ -65,7 +66,7 @@ func (w *worker) handleRemote(o *protocol.Order) {
 		w.refused = true
 		w.cluster.sendEvent(&protocol.Event{Kind: protocol.EventFailure, Code: exitcode.Failed,
 			Text: fmt.Sprintf("ibrun on %s has refused an order of node 0: %v", w.local.task.Host, err)})
-		w.onNode0Lost(newLoss(w.cluster.node0, err, time.Now()))
+		w.onCoordinatorLost(newLoss(w.cluster.coordinator, err, time.Now()))
 		return
 	}
 	w.handleOrder(o)

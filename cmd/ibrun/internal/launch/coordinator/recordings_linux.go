@@ -10,8 +10,8 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/tracemerge"
 )
 
-// sendRecordings sends the traces and profiles of this node's ranks to node 0. If they are too large, it writes files on this
-// node.
+// sendRecordings sends the traces and profiles of this node's ranks to the coordinator. If they are
+// too large, it writes files on this node.
 func (w *worker) sendRecordings() {
 	ranks, err := w.local.monitor.Recordings()
 	if err != nil {

@@ -125,7 +125,8 @@ func (c *coordinator) writeReportFiles(write func(name string) error) {
 	}
 }
 
-// sendNodeRecord sends node 0 the record of this node and of its ranks, if node 0 wants a report.
+// sendNodeRecord sends the coordinator the record of this node and of its ranks, if the coordinator
+// wants a report.
 func (w *worker) sendNodeRecord() {
 	if w.recorder == nil {
 		return

@@ -13,8 +13,8 @@ const DefaultJoinTimeout = time.Minute
 type JoinSettings struct {
 	// Name is the name of this node.
 	Name string
-	// Node is the number of this node, from 0, and Nodes is how many nodes the job has. With Nodes 0
-	// or 1 there is no other node, and only Heartbeat and Check matter.
+	// Node is the number of this node, from 0, and Nodes is how many nodes the job has. With Nodes
+	// 0 or 1 there is no other node, and only Heartbeat and Check matter.
 	Node, Nodes int
 	// Rendezvous is the address, host:port, where the coordinator listens. It is not used if the
 	// coordinator has started the other nodes: see [Peers].
@@ -34,7 +34,8 @@ type JoinSettings struct {
 	// Report makes the nodes send the coordinator what a report needs, and Check makes the ranks
 	// compare their calls. The values of the coordinator apply to the job.
 	Report, Check bool
-	// Grace and FailureGrace are those of [RunSettings]. The values of the coordinator apply to the job.
+	// Grace and FailureGrace are those of [RunSettings]. The values of the coordinator apply to the
+	// job.
 	Grace, FailureGrace time.Duration
 	// Verbose prints which nodes have joined.
 	Verbose bool
@@ -62,8 +63,9 @@ type Pset struct{ Name, Ranks string }
 type RunSettings struct {
 	// Timeout limits the time that the job may run. 0: no limit.
 	Timeout time.Duration
-	// Grace is how long ranks may run on after a signal of the user or Timeout has asked them to end,
-	// FailureGrace after the job has failed. Then they are killed. 0: they are killed immediately.
+	// Grace is how long ranks may run on after a signal of the user or Timeout has asked them to
+	// end, FailureGrace after the job has failed. Then they are killed. 0: they are killed
+	// immediately.
 	Grace, FailureGrace time.Duration
 	// Report says whether a report is made.
 	Report ReportSettings
@@ -80,8 +82,8 @@ type ReportSettings struct {
 	Enabled bool
 	// Commands are the words of each program.
 	Commands [][]string
-	// Files are names that end in .html or .json. Empty: two files named after the job in the working
-	// directory, or none if Bare is set.
+	// Files are names that end in .html or .json. Empty: two files named after the job in the
+	// working directory, or none if Bare is set.
 	Files []string
 	Bare  bool
 }

@@ -93,7 +93,7 @@ func (c *coordinator) handleSignal(sig syscall.Signal) {
 		return
 	case unix.SIGTSTP:
 		c.orderAll(&protocol.Order{Signal: int(unix.SIGSTOP)})
-		control.SuspendAll(c.connections()) // node 0 stops, but has not died
+		control.SuspendAll(c.connections()) // the coordinator stops, but has not died
 		c.local.stopSelf()
 		return
 	case unix.SIGCONT:

@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// alsoFailed is how long node 0 waits for further hosts that fail, when one has. So a user sees all of them.
+	// alsoFailed is how long the coordinator waits for further hosts that fail, when one has. So a
+	// user sees all of them.
 	alsoFailed = 200 * time.Millisecond
 	// explainWithin is how long the command that has started a node may take to end after its pipe has broken. Its end tells the
 	// reason, which the pipe does not.

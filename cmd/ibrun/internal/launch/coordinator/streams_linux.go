@@ -16,10 +16,10 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/watcher"
 )
 
-// startHead starts the agent of node 0. If the other nodes forward their output, the agent writes to pipes, and the output of all
-// nodes is merged.
-func startHead(w *watcher.Watcher, cl *Cluster, nodes []*node, t *protocol.Task, verbose bool, s console.Streams) (*localAgent,
-	*mergedOutput, error) {
+// startOwnAgent starts the agent of the node of the coordinator. If the other nodes forward their
+// output, the agent writes to pipes, and the output of all nodes is merged.
+func startOwnAgent(w *watcher.Watcher, cl *Cluster, nodes []*node, t *protocol.Task, verbose bool,
+	s console.Streams) (*localAgent, *mergedOutput, error) {
 	if cl.Job.Forwarding == nil {
 		l, err := startLocalAgent(w, t, verbose, s, s)
 		return l, nil, err
@@ -171,6 +171,6 @@ func (c *coordinator) addLastOutput(v *protocol.Outcome, f *failure) {
 	case c.output == nil:
 		v.Repeated = &protocol.Repeated{Message: at, Node: f.node}
 	case c.output.merger.Stderr.Shown(c.output.origins[f.node], last.shown) > 0:
-		v.Repeated = &protocol.Repeated{Message: at} // node 0 shows the output of all nodes
+		v.Repeated = &protocol.Repeated{Message: at} // this node shows the output of all nodes
 	}
 }

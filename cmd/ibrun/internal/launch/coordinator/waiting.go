@@ -20,11 +20,12 @@ func noticeAfter(set *JoinSettings) time.Duration { return min(5*time.Second, se
 // maxRefusalsShown bounds the lines about refused connections: strangers may cause them.
 const maxRefusalsShown = 16
 
-// refusals are the refused connections that node 0 has shown: one line for each host and reason.
+// refusals are the refused connections that the coordinator has shown: one line for each host and
+// reason.
 type refusals map[string]bool
 
-// show prints a refused connection immediately, because its user must change something. node 0 goes on waiting: a stranger
-// must not end the job.
+// show prints a refused connection immediately, because its user must change something. The
+// coordinator goes on waiting: a stranger must not end the job.
 func (r refusals) show(s console.Streams, refused control.Refusal) {
 	key := hostOf(refused.Addr) + " " + refused.Err.Error()
 	if r[key] || len(r) >= maxRefusalsShown {
@@ -61,12 +62,12 @@ func listen(ctx context.Context, security control.Security, set *JoinSettings, s
 	}
 }
 
-// listenAddress returns the address at which node 0 listens. A name is looked up here only: when it is looked up again, it may
-// mean something else.
+// listenAddress returns the address at which the coordinator listens. A name is looked up here
+// only: when it is looked up again, it may mean something else.
 //
-// Debian gives the name of a host a loopback address in its own /etc/hosts, at which no other host reaches it. If the rendezvous
-// has a name with only such addresses, node 0 listens at all addresses: the secret decides who may join. An address of the user,
-// or localhost, is meant.
+// Debian gives the name of a host a loopback address in its own /etc/hosts, at which no other host
+// reaches it. If the rendezvous has a name with only such addresses, the coordinator listens at all
+// addresses: the secret decides who may join. An address of the user, or localhost, is meant.
 func listenAddress(ctx context.Context, rendezvous string) (string, error) {
 	host, port, err := net.SplitHostPort(rendezvous)
 	if _, errParse := netip.ParseAddr(host); err != nil || errParse == nil || host == "" ||
@@ -101,7 +102,7 @@ func mayResolveLater(addr string, err error) bool {
 	return errors.As(err, &dns) || errors.Is(err, syscall.EADDRNOTAVAIL)
 }
 
-// noticeMissing prints for which nodes node 0 still waits, and how to start them.
+// noticeMissing prints for which nodes the coordinator still waits, and how to start them.
 func (cl *Cluster) noticeMissing(set *JoinSettings, s console.Streams) {
 	nodes, text := cl.missing()
 	s.Warn("still waiting for other nodes", console.Attrs{PeerNodes: nodes, Address: set.Rendezvous,
@@ -110,8 +111,9 @@ func (cl *Cluster) noticeMissing(set *JoinSettings, s console.Streams) {
 			set.Rendezvous, nodes[0], len(cl.workers), set.Timeout)})
 }
 
-// noticeNode0 returns what is to be called after each failed attempt to connect to node 0: it prints the reason once.
-func noticeNode0(set *JoinSettings, s console.Streams) func(error) {
+// noticeCoordinator returns what is to be called after each failed attempt to connect to the
+// coordinator: it prints the reason once.
+func noticeCoordinator(set *JoinSettings, s console.Streams) func(error) {
 	began, shown := time.Now(), false
 	return func(why error) {
 		if shown || time.Since(began) < noticeAfter(set) {

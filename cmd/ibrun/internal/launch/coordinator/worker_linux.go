@@ -19,32 +19,35 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/watcher"
 )
 
-// worker is ibrun on a node other than 0: it controls the agent of its node and executes the orders of node 0.
+// worker is ibrun on a node other than 0: it controls the agent of its node and executes the orders
+// of the coordinator.
 type worker struct {
 	console.Streams
-	cluster   *Cluster
-	settings  *RunSettings
-	local     *localAgent
-	recorder  *monitor.NodeRecorder // nil: node 0 requests no report
-	requests  userRequests
-	endSignal syscall.Signal    // by which the ranks of this node were asked to end; 0: they were not
-	outcome   *protocol.Outcome // received from node 0, or set when node 0 is lost
-	node0Lost bool              // outcome was not received
-	refused   bool              // node 0 has sent an invalid order, and no further ones are executed
-	giveUpAt  time.Time         // when the job ends here although node 0 or the agent does not answer; zero: never
-	giveUp    <-chan time.Time
-	reporting sync.WaitGroup    // see reportDone
-	forward   *forwardedStreams // nil: this ibrun writes the output of this node itself
+	cluster         *Cluster
+	settings        *RunSettings
+	local           *localAgent
+	recorder        *monitor.NodeRecorder // nil: the coordinator requests no report
+	requests        userRequests
+	endSignal       syscall.Signal    // by which the ranks of this node were asked to end; 0: they were not
+	outcome         *protocol.Outcome // of the coordinator, or set when that is lost
+	coordinatorLost bool              // outcome was not received
+	refused         bool              // its order was invalid, so no further ones are executed
+	giveUpAt        time.Time         // when the job ends here without an answer of others; zero: never
+	giveUp          <-chan time.Time
+	reporting       sync.WaitGroup    // see reportDone
+	forward         *forwardedStreams // nil: this ibrun writes the output of this node itself
 }
 
-// limitEnd limits how long this ibrun waits for node 0 and for its agent. A later call cannot extend it.
+// limitEnd limits how long this ibrun waits for the coordinator and for its agent. A later call
+// cannot extend it.
 func (w *worker) limitEnd(limit time.Duration) {
 	if at := time.Now().Add(limit); w.giveUpAt.IsZero() || at.Before(w.giveUpAt) {
 		w.giveUpAt, w.giveUp = at, time.After(limit)
 	}
 }
 
-// runWorker starts this node's ranks, and forwards events to node 0 and orders from it until node 0 sends the outcome.
+// runWorker starts this node's ranks, and forwards events to the coordinator and orders from it
+// until the coordinator sends the outcome.
 func runWorker(watch *watcher.Watcher, cl *Cluster, where Layout, t *protocol.Task, set *RunSettings,
 	s console.Streams) (int, error) {
 	signals := make(chan os.Signal, 16)
@@ -75,25 +78,25 @@ func runWorker(watch *watcher.Watcher, cl *Cluster, where Layout, t *protocol.Ta
 	l.cleanUp()
 	l.metrics.JobEnded(w.outcome.Code)
 	forward.close()
-	cl.node0.Close()
+	cl.coordinator.Close()
 	own.LimitFlush(w.outputTimeout())
 	if forward != nil { // lines that follow the forwarded output are printed on this node, by s
 		s.LimitFlush(w.outputTimeout())
 		s.Flush()
 	}
-	if forward == nil || w.node0Lost { // otherwise node 0 prints them
+	if forward == nil || w.coordinatorLost { // otherwise the coordinator prints them
 		printEnd(own, w.outcome, t.Node, time.Since(began), false)
 	}
-	signal.Stop(signals) // a signal now ends ibrun, as on node 0
-	w.reporting.Wait()   // only if node 0 did not wait for the report
+	signal.Stop(signals) // a signal now ends ibrun, as at the coordinator
+	w.reporting.Wait()   // only if the coordinator did not wait for the report
 	if w.endSignal == 0 {
 		l.metrics.Linger(own)
 	}
 	return w.outcome.Code, nil
 }
 
-// handleEvents processes events and orders until node 0 has sent the outcome and no process is left on this node, or until the
-// user does not want to wait for that.
+// handleEvents processes events and orders until the coordinator has sent the outcome and no
+// process is left on this node, or until the user does not want to wait for that.
 func (w *worker) handleEvents(signals <-chan os.Signal) {
 	events, orders, lost, gone := w.local.events, w.cluster.orders, w.local.watcher.Lost, w.cluster.peers.Gone
 	for _, o := range w.cluster.early.list {
@@ -114,7 +117,7 @@ func (w *worker) handleEvents(signals <-chan os.Signal) {
 		case o, alive := <-orders:
 			if !alive {
 				orders = nil
-				w.onNode0Lost(w.cluster.lost)
+				w.onCoordinatorLost(w.cluster.lost)
 				continue
 			}
 			w.handleRemote(o)
@@ -133,7 +136,7 @@ func (w *worker) handleEvents(signals <-chan os.Signal) {
 			w.requests.announce(w.Streams)
 		case <-w.giveUp:
 			if w.outcome == nil {
-				w.node0Lost = true
+				w.coordinatorLost = true
 				w.outcome = protocol.NewOutcome(exitcode.Failed,
 					message.Message{Msg: "node 0 did not end the job; this node has ended its ranks"})
 				if w.endSignal != 0 {
@@ -145,7 +148,7 @@ func (w *worker) handleEvents(signals <-chan os.Signal) {
 	}
 }
 
-// handleEvent forwards an event of the agent to node 0.
+// handleEvent forwards an event of the agent to the coordinator.
 func (w *worker) handleEvent(e *protocol.Event) {
 	if w.local.handleEvent(e) {
 		return
@@ -165,9 +168,10 @@ func (w *worker) agentDied() {
 	w.reportDone(&protocol.Event{Kind: protocol.EventDone, Rank: -1})
 }
 
-// reportDone sends what the ranks of this node have recorded to node 0, and then EventDone. All ranks have exited. A goroutine
-// does it: to compress and to send the records may take seconds, and the user and node 0 must be obeyed meanwhile. So may output
-// that node 0 does not take.
+// reportDone sends what the ranks of this node have recorded to the coordinator, and then
+// EventDone. All ranks have exited. A goroutine does it: to compress and to send the records may
+// take seconds, and the user and the coordinator must be obeyed meanwhile. So may output that the
+// coordinator does not take.
 func (w *worker) reportDone(done *protocol.Event) {
 	w.forward.beginEnd(len(done.Output) > 0)
 	w.reporting.Go(func() {
@@ -175,7 +179,7 @@ func (w *worker) reportDone(done *protocol.Event) {
 		w.sendRecordings()
 		w.sendNodeRecord()
 		if w.forward != nil {
-			w.Flush() // lines that node 0 shows come before the end of the forwarded output
+			w.Flush() // its lines come before the end of the forwarded output
 		}
 		if !w.forward.end() && len(done.Output) == 0 {
 			done.Output = []string{fmt.Sprintf("the output of %s is incomplete: ibrun's standard output did not accept it",
@@ -206,7 +210,8 @@ func (w *worker) handleOrder(o *protocol.Order) {
 		w.local.order(&protocol.Order{End: o.End})
 		w.forward.limit(o.End.OutputTimeout)
 		if o.End.OutputTimeout > 0 {
-			w.limitEnd(o.End.Grace + o.End.OutputTimeout + endMargin + agentTimeout) // node 0 ends the job earlier, unless it hangs
+			// The coordinator ends the job earlier, unless it hangs.
+			w.limitEnd(o.End.Grace + o.End.OutputTimeout + endMargin + agentTimeout)
 		}
 	case o.Signal != 0, o.Exchange != nil, o.Left != nil:
 		w.local.order(&protocol.Order{Signal: o.Signal, Exchange: o.Exchange, Left: o.Left})
@@ -222,7 +227,7 @@ func (w *worker) signalRanks(sig syscall.Signal) {
 	}
 }
 
-// endRanks ends the ranks of this node without node 0.
+// endRanks ends the ranks of this node without the coordinator.
 func (w *worker) endRanks(grace time.Duration) {
 	limit := w.outputTimeout()
 	if limit == 0 {
@@ -243,24 +248,26 @@ func (w *worker) outputTimeout() time.Duration {
 	return 0
 }
 
-// onNode0Lost ends the ranks of this node if the connection to node 0 is lost before the outcome was received.
-func (w *worker) onNode0Lost(lost *loss) {
+// onCoordinatorLost ends the ranks of this node if the connection to the coordinator is lost before
+// the outcome was received.
+func (w *worker) onCoordinatorLost(lost *loss) {
 	if w.outcome != nil {
 		return
 	}
-	w.node0Lost = true
+	w.coordinatorLost = true
 	w.forward.drop()
 	job := &w.cluster.Job
-	why := lost.reason(0, job.Names[0], w.cluster.node0.Remote())
+	why := lost.reason(0, job.Names[0], w.cluster.coordinator.Remote())
 	if lost.here != "" {
 		why = ownNetworkFailed(w.local.task.Node, w.local.task.Host, lost.here, "node 0")
 	}
 	w.outcome = protocol.NewOutcome(exitcode.Failed, message.Message{Msg: nodeLost, Attrs: console.Attrs{PeerNode: new(0),
-		PeerHost: job.Names[0], Address: w.cluster.node0.Remote().String(), Error: lost.err.Error(), Text: why}})
+		PeerHost: job.Names[0], Address: w.cluster.coordinator.Remote().String(), Error: lost.err.Error(), Text: why}})
 	w.endRanks(w.cluster.Job.FailureGrace)
 }
 
-// onStarterGone ends this node because the command that has started it has ended. Node 0 learns it, unless that has died.
+// onStarterGone ends this node because the command that has started it has ended. The coordinator
+// learns it, unless that has died.
 func (w *worker) onStarterGone() {
 	if w.outcome == nil {
 		w.cluster.sendEvent(&protocol.Event{Kind: protocol.EventFailure, Code: exitcode.Failed,
@@ -269,7 +276,8 @@ func (w *worker) onStarterGone() {
 	}
 }
 
-// handleSignal handles a signal of the user like node 0 does, and sends it to node 0.
+// handleSignal handles a signal of the user like the coordinator does, and sends it to the
+// coordinator.
 func (w *worker) handleSignal(sig syscall.Signal) {
 	if sig == console.HangViewSignal { // only the user of this node sees the hang view
 		w.local.monitor.ShowHangView()
@@ -282,17 +290,18 @@ func (w *worker) handleSignal(sig syscall.Signal) {
 	w.cluster.sendEvent(&protocol.Event{Kind: protocol.EventSignal, Signal: int(sig)})
 	switch sig {
 	case unix.SIGTSTP:
-		w.local.order(&protocol.Order{Signal: int(unix.SIGSTOP)}) // node 0's order would arrive after this process has stopped
-		w.cluster.node0.Suspend()
+		// The order of the coordinator would arrive after this process has stopped.
+		w.local.order(&protocol.Order{Signal: int(unix.SIGSTOP)})
+		w.cluster.coordinator.Suspend()
 		w.local.stopSelf()
 	case unix.SIGCONT:
-		w.cluster.node0.Resume()
+		w.cluster.coordinator.Resume()
 		w.local.watchTerminal()
 	}
 }
 
-// requestEnd handles the request of this node's user to end the job. The ranks of this node are asked immediately, since node 0
-// may hang.
+// requestEnd handles the request of this node's user to end the job. The ranks of this node are
+// asked immediately, since the coordinator may hang.
 func (w *worker) requestEnd(sig syscall.Signal) {
 	grace := w.cluster.Job.Grace
 	first, second := w.requests.add(sig, time.Now())
@@ -302,7 +311,8 @@ func (w *worker) requestEnd(sig syscall.Signal) {
 	w.cluster.sendEvent(&protocol.Event{Kind: protocol.EventSignal, Signal: int(sig), Again: second})
 	w.signalRanks(sig)
 	if second {
-		w.limitEnd(requestedOutputTimeout + 2*agentTimeout) // node 0 kills the job earlier, unless it hangs
+		// The coordinator kills the job earlier, unless it hangs.
+		w.limitEnd(requestedOutputTimeout + 2*agentTimeout)
 		return
 	}
 	w.limitEnd(grace + requestedOutputTimeout + 2*agentTimeout)

@@ -4,6 +4,6 @@
 // of the hang view on SIGUSR1, of the progress bar, and of the Prometheus metrics of its node. It samples the ranks of its own
 // node from shared memory (package perfmem) and /proc, and queries the monitors of other nodes for theirs.
 //
-// A [NodeRecorder] describes the node for the report. A [RecordingSet] collects traces and profiles of
-// the ranks from all nodes, and [RecordingFiles] are the files that the user asked for.
+// A [NodeRecorder] describes the node for the report. A [RecordingSet] collects traces and profiles
+// of the ranks from all nodes, and [RecordingFiles] are the files that the user asked for.
 package monitor

@@ -38,8 +38,10 @@ type Monitor struct {
 	goroutines sync.WaitGroup
 	viewing    atomic.Bool // a hang view is being made
 
-	reportProgress func(protocol.Progress) // sends the progress of this node's ranks to node 0; nil on node 0
-	reporting      sync.Mutex              // held from a sample until it is sent: no older one follows the final one
+	// reportProgress sends the progress of this node's ranks to the coordinator. Nil: this is the
+	// monitor of the coordinator.
+	reportProgress func(protocol.Progress)
+	reporting      sync.Mutex // held from a sample until it is sent: no older one follows the final one
 
 	mu             sync.Mutex
 	remoteProgress map[int]protocol.Progress // by node number
@@ -75,7 +77,7 @@ func (m *Monitor) Start(set *Settings) (end func()) {
 	}
 	terminal := console.IsTerminal(m.streams.Err) && !m.streams.JSON() // standard error may be closed while the loop runs
 	m.goroutines.Go(func() { m.sampleLoop(terminal) })
-	if set.DeadlockReport > 0 && m.reportProgress == nil { // node 0 reports for all
+	if set.DeadlockReport > 0 && m.reportProgress == nil { // the coordinator reports for all
 		w := &deadlockWatch{m: m, after: set.DeadlockReport, every: min(set.DeadlockReport/4, sampleInterval),
 			ends: set.EndDeadlocks, transit: set.Heartbeat}
 		m.goroutines.Go(w.run)

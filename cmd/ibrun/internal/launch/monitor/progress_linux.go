@@ -8,9 +8,9 @@ import (
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch/protocol"
 )
 
-// sampleLoop samples the ranks regularly until the job ends. It records since when they have made no progress, and shows their
-// reported progress or sends it to node 0. terminal means that standard error is a terminal that
-// shows a progress bar.
+// sampleLoop samples the ranks regularly until the job ends. It records since when they have made
+// no progress, and shows their reported progress or sends it to the coordinator. terminal means
+// that standard error is a terminal that shows a progress bar.
 func (m *Monitor) sampleLoop(terminal bool) {
 	every := sampleInterval
 	if terminal {
@@ -37,8 +37,8 @@ func (m *Monitor) sampleLoop(terminal bool) {
 	}
 }
 
-// showProgress samples the ranks, and shows their progress or sends it to node 0 if the filter wants it. It returns the reason
-// why some ranks cannot be read.
+// showProgress samples the ranks, and shows their progress or sends it to the coordinator if the
+// filter wants it. It returns the reason why some ranks cannot be read.
 func (m *Monitor) showProgress(show *progressFilter, now time.Time, terminal bool) error {
 	m.reporting.Lock()
 	defer m.reporting.Unlock()
@@ -83,7 +83,7 @@ func (m *Monitor) SetRemoteProgress(node int, p protocol.Progress) {
 	m.remoteProgress[node] = p
 }
 
-// ReportFinalProgress sends the last progress of this node's ranks to node 0.
+// ReportFinalProgress sends the last progress of this node's ranks to the coordinator.
 func (m *Monitor) ReportFinalProgress() {
 	m.reporting.Lock()
 	defer m.reporting.Unlock()
@@ -92,6 +92,6 @@ func (m *Monitor) ReportFinalProgress() {
 	}
 }
 
-// ForwardProgress makes the monitor send the progress of this node's ranks to node 0 instead of showing it. It must be called
-// before Start.
+// ForwardProgress makes the monitor send the progress of this node's ranks to the coordinator
+// instead of showing it. It must be called before Start.
 func (m *Monitor) ForwardProgress(send func(protocol.Progress)) { m.reportProgress = send }

@@ -22,15 +22,15 @@ import (
 	"github.com/ibrun/ibrun/perf/profile"
 )
 
-// Limits of the traces and profiles that a node sends to node 0, in bytes: for one chunk, and for all ranks of the node. A node
-// that exceeds the second limit writes files of its own.
+// Limits of the traces and profiles that a node sends to the coordinator, in bytes: for one chunk,
+// and for all ranks of the node. A node that exceeds the second limit writes files of its own.
 const (
 	chunkBytes   = 512 << 10
 	maxNodeBytes = 16 << 20
 )
 
-// RecordingSet contains the traces and profiles that other nodes have sent to node 0, until files are written at the end of the
-// job.
+// RecordingSet contains the traces and profiles that other nodes have sent to the coordinator,
+// until files are written at the end of the job.
 type RecordingSet struct {
 	streams map[recordingKey]*bytes.Buffer
 	bytes   map[int]int // received bytes, by node

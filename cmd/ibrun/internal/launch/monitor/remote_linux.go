@@ -18,13 +18,13 @@ const remoteTimeout = time.Second
 // ranksPerMessage is the number of ranks in one message, which keeps it far below the size limit.
 const ranksPerMessage = 128
 
-// maxQuestions is how many questions of a node are answered at the same time, wherever they arrive: node 0 also passes on those
-// of all others. Further ones get no answer, as if it came too late. A node has one for each connection to its status server, and
-// one for its hang view.
+// maxQuestions is how many questions of a node are answered at the same time, wherever they arrive:
+// the coordinator also passes on those of all others. Further ones get no answer, as if it came too
+// late. A node has one for each connection to its status server, and one for its hang view.
 const maxQuestions = 64
 
-// RemoteNode is another node that this one can query. Node 0 queries each node about its own ranks. Another node queries node 0
-// about all ranks that are not its own.
+// RemoteNode is another node that this one can query. The coordinator queries each node about its
+// own ranks. Another node queries the coordinator about all ranks that are not its own.
 type RemoteNode struct {
 	Number int
 	Ranks  []int // the ranks that it is queried about, ascending

@@ -8,7 +8,8 @@ import (
 
 // Settings say what the monitor of a node serves, and what it watches for.
 type Settings struct {
-	// Command is the words of all programs of the job, with ":" between programs. ibrun ps shows it.
+	// Command is the words of all programs of the job, with ":" between programs. ibrun ps shows
+	// it.
 	Command []string
 	// DeadlockReport is how long all ranks must have waited for each other before that is reported.
 	// 0: never. Only the monitor of the coordinator reports it.

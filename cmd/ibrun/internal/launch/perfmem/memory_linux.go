@@ -149,8 +149,8 @@ func (m *Memory) Records() []Record {
 	return ranks
 }
 
-// Pack returns the compressed page of a rank of this node, to be sent to node 0. It returns nil if no rank has written the
-// page, or if there is no memory.
+// Pack returns the compressed page of a rank of this node, to be sent to the coordinator. It
+// returns nil if no rank has written the page, or if there is no memory.
 func (m *Memory) Pack(local int) ([]byte, error) {
 	if m == nil {
 		return nil, nil

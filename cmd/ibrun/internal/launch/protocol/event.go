@@ -23,7 +23,7 @@ const (
 	// Rank, Code, Signal, AfterEnd, LostPeer, Text (more about the reason); events of this kind are sent in the order in which
 	// the ranks exited
 	EventExit   Kind = "exit"
-	EventStacks Kind = "stacks" // Rank, Text: the stacks of its goroutines; not forwarded to node 0
+	EventStacks Kind = "stacks" // Rank, Text: the stacks of its goroutines; not forwarded
 	// Rank, Code (the exit code unless the job fails otherwise), Text: output of the rank was lost. Without Text the
 	// user has closed the reading end.
 	EventOutputLost Kind = "output lost"
@@ -32,7 +32,8 @@ const (
 	EventDone Kind = "done"
 )
 
-// The kinds of events that only the ibrun of another node sends to node 0, in addition to those of its agent.
+// The kinds of events that only the ibrun of another node sends to the coordinator, in addition to
+// those of its agent.
 const (
 	EventJoin       Kind = "join"   // Join: the first event
 	EventSignal     Kind = "signal" // Signal, Again: sent by its user
@@ -47,10 +48,11 @@ const (
 	// If the output of this node is forwarded:
 	EventOutput     Kind = "output" // Stream (1: standard output, 2: standard error), Data
 	EventInputTaken Kind = "taken"  // InputTaken: rank 0 has read that much of what Order.Input has brought
-	EventNeedFile   Kind = "file"   // Code: the index of a program whose file this node needs from node 0
+	EventNeedFile   Kind = "file"   // Code: the index of a program whose file this node needs
 )
 
-// Event is sent by an agent to ibrun, and forwarded to node 0. If the stream ends before EventDone, the sender has died.
+// Event is sent by an agent to ibrun, and forwarded to the coordinator. If the stream ends before
+// EventDone, the sender has died.
 type Event struct {
 	Kind     Kind
 	Time     int64                `json:",omitempty"` // nanoseconds since 1970

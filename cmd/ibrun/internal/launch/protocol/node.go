@@ -21,21 +21,22 @@ const NodeProtocol = 2
 // maxNodeStart is the length of the longest start message in bytes, with its newline.
 const maxNodeStart = 16 << 20
 
-// NodeStart is the start message: what a node that node 0 has started needs to join the job. It is one line of JSON on the
-// standard input of "ibrun node".
+// NodeStart is the start message: what a node that the coordinator has started needs to join the
+// job. It is one line of JSON on the standard input of "ibrun node".
 type NodeStart struct {
 	Protocol int    // NodeProtocol of the sender
 	Version  string // of the sender, for messages
 	// Secret is what the nodes of this job authenticate each other with.
 	Secret []byte
-	// Rendezvous is the address where node 0 listens. Empty: standard input and output are the control connection.
+	// Rendezvous is the address where the coordinator listens. Empty: standard input and output are
+	// the control connection.
 	Rendezvous string `json:",omitempty"`
 	// Node is the number of this node. 0: all nodes read the same message, and a node finds its number by its name.
 	Node int `json:",omitempty"`
 	// Assignment has the nodes of the job and their ranks.
 	Assignment *allocation.Assignment
-	// Head is the name of node 0, for messages.
-	Head string
+	// Coordinator is the name of the node of the coordinator, for messages.
+	Coordinator string `json:"Head"`
 	// Args is the command line of ibrun, and Env its environment.
 	Args, Env Words
 	// Scheduled says that a scheduler has set the variables of this node that concern devices and temporary files.
@@ -61,7 +62,8 @@ func (s *NodeStart) Encode() ([]byte, error) {
 // errNodeStart means that a start message is invalid.
 var errNodeStart = errors.New("invalid start message")
 
-// ReadNodeStart reads a start message. Node 0 sends nothing after it before the node has answered.
+// ReadNodeStart reads a start message. The coordinator sends nothing after it before the node has
+// answered.
 func ReadNodeStart(from io.Reader) (*NodeStart, error) {
 	in := bufio.NewReaderSize(io.LimitReader(from, maxNodeStart), 64<<10)
 	var line []byte

@@ -17,7 +17,7 @@ func startMessage() *NodeStart {
 	return &NodeStart{Protocol: NodeProtocol, Version: "v1", Secret: bytes.Repeat([]byte{7}, 32), Node: 1,
 		Assignment: &allocation.Assignment{Hosts: []allocation.Host{{Name: "a"}, {Name: "b", User: "me", Slots: 2}}, Here: true,
 			Ranks: []int{3}, Blocks: []allocation.Block{{Node: 0, Ranks: 1}, {Node: 1, Ranks: 2}}},
-		Head: "a", Args: []string{"-n", "3", "./p", "x\ny"}, Env: []string{"A=b\nc"}, Dir: "/tmp", JoinTimeout: time.Minute}
+		Coordinator: "a", Args: []string{"-n", "3", "./p", "x\ny"}, Env: []string{"A=b\nc"}, Dir: "/tmp", JoinTimeout: time.Minute}
 }
 
 func encode(t testing.TB, s *NodeStart) []byte {

@@ -10,8 +10,8 @@ import (
 	"github.com/ibrun/ibrun/perf/jobs"
 )
 
-// Order is sent by ibrun to its agent, and by node 0 to the other nodes. Exactly one field is set. If the stream ends, the
-// sender has died.
+// Order is sent by ibrun to its agent, and by the coordinator to the other nodes. Exactly one field
+// is set. If the stream ends, the sender has died.
 type Order struct {
 	Start    *Task                `json:",omitempty"` // to an agent: its first order
 	Signal   int                  `json:",omitempty"` // to be sent to all ranks
@@ -31,8 +31,8 @@ type Order struct {
 	Outcome *Outcome   `json:"Verdict,omitempty"` // to a node: its last order
 }
 
-// Question is a query of node 0 to another node, or of another node to node 0: the state of all ranks that the receiver knows,
-// or the goroutine stacks of some of them.
+// Question is a query of the coordinator to another node, or of another node to the coordinator:
+// the state of all ranks that the receiver knows, or the goroutine stacks of some of them.
 type Question struct {
 	ID      uint64        // chosen by the sender
 	Stacks  []int         `json:",omitempty"`
@@ -65,7 +65,7 @@ type EndOrder struct {
 	OutputTimeout time.Duration `json:"Output,omitempty"`
 }
 
-// JobInfo is what node 0 sends to the other nodes when all have joined.
+// JobInfo is what the coordinator sends to the other nodes when all have joined.
 type JobInfo struct {
 	JobID string
 	// Names are the names of all nodes.
@@ -75,19 +75,20 @@ type JobInfo struct {
 	Salt       []byte
 	MasterPort int
 	Check      bool `json:",omitempty"` // the ranks check their calls
-	Report     bool `json:",omitempty"` // the nodes send node 0 what a report needs
+	Report     bool `json:",omitempty"` // the nodes send the coordinator what a report needs
 	// Heartbeat is how long a node or rank may be silent before it is lost.
 	Heartbeat time.Duration
-	// Grace and FailureGrace are those of node 0's command line.
+	// Grace and FailureGrace are those of the coordinator's command line.
 	Grace, FailureGrace time.Duration
-	// Forwarding says how the nodes forward their output to node 0. Nil: each ibrun writes the output of its node itself.
+	// Forwarding says how the nodes forward their output to the coordinator. Nil: each ibrun writes
+	// the output of its node itself.
 	Forwarding *Forwarding `json:",omitempty"`
-	// Started says how the nodes run their ranks that node 0 has started. Nil: a user has started every node, with the same
-	// command line.
+	// Started says how the nodes run their ranks that the coordinator has started. Nil: a user has
+	// started every node, with the same command line.
 	Started *StartedJob `json:",omitempty"`
 }
 
-// StartedJob is what node 0 has decided for the nodes that it has started.
+// StartedJob is what the coordinator has decided for the nodes that it has started.
 type StartedJob struct {
 	// Programs are the files of the programs of the command line.
 	Programs []ProgramFile
@@ -99,7 +100,7 @@ type StartedJob struct {
 
 // ProgramFile is the file of a program.
 type ProgramFile struct {
-	Path Text // absolute, on node 0
+	Path Text // absolute, at the coordinator
 	// Built says that ibrun has built it from Go source.
 	Built bool `json:",omitempty"`
 	// SHA256 is the hash of the file, if a node that has not the same one gets a copy. Empty: the node must have a file of that
@@ -112,10 +113,10 @@ type ProgramFile struct {
 type FileChunk struct {
 	Program int    // index of the program in the command line
 	Data    []byte `json:",omitempty"`
-	Err     string `json:",omitempty"` // why node 0 cannot send the file
+	Err     string `json:",omitempty"` // why the coordinator cannot send the file
 }
 
-// Outcome is the exit code of the job and the reason for it, as node 0 determined them.
+// Outcome is the exit code of the job and the reason for it, as the coordinator determined them.
 type Outcome struct {
 	Code     int
 	Messages []message.Message `json:",omitempty"`

@@ -28,7 +28,7 @@ type Options struct {
 	Lookup func(string) string
 	// Timeout limits how long the nodes may take (--join-timeout).
 	Timeout time.Duration
-	// FailureGrace is how long ranks may run on if the head dies.
+	// FailureGrace is how long ranks may run on if the coordinator dies.
 	FailureGrace time.Duration
 	// Message returns the start message of a node; with Slurm of all nodes, and the number is 0.
 	Message func(node int) ([]byte, error)

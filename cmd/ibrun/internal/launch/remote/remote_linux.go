@@ -25,7 +25,8 @@ const (
 	noticeAfter = 5 * time.Second
 	// exitTimeout is how long a command may take to exit after SIGTERM.
 	exitTimeout = 3 * time.Second
-	// lingerMargin is how long a command may take to exit in addition to the grace of its ranks, if the head has died.
+	// lingerMargin is how long a command may take to exit in addition to the grace of its ranks, if
+	// the coordinator has died.
 	lingerMargin = 700 * time.Millisecond
 )
 

@@ -40,7 +40,8 @@ func (o *Options) sshArguments() (words []string) {
 
 // srunCommand returns the command that starts ibrun once on each host of a component of the Slurm job.
 func (o *Options) srunCommand(hosts []Host, group int) []string {
-	words := []string{"srun", "--overlap"} // the ranks of node 0, and of other jobs in the allocation, use the same processors
+	// The ranks of node 0, and of other jobs in the allocation, use the same processors.
+	words := []string{"srun", "--overlap"}
 	if o.Groups > 0 {
 		words = append(words, "--het-group="+strconv.Itoa(group))
 	}
@@ -134,8 +135,9 @@ func hostNames(hosts []Host) string {
 	return strings.Join(names, ",")
 }
 
-// withHost returns a line that a command has written, for a line of the head: after the name of the host, and without that of
-// ibrun, which is printed before it. Most lines of ibrun name the host themselves. host is empty if it is not known.
+// withHost returns a line that a command has written, for a line of the coordinator: after the name
+// of the host, and without that of ibrun, which is printed before it. Most lines of ibrun name the
+// host themselves. host is empty if it is not known.
 func withHost(line, host string) string {
 	if own, ok := strings.CutPrefix(line, "ibrun on "); ok {
 		return own
