@@ -71,7 +71,7 @@ type Conn struct {
 	changed       sync.Cond // any field below
 	link          *link     // nil while the connection is broken, and after its end
 	broken        uint64    // how often the link has broken
-	out           outbox
+	out           unackedQueue
 	acked         time.Time // when the other side has received a message of out, or since when one waits: see notReceiving
 	inbox         [][]byte  // read, but not returned by Recv; its length is not limited: see Recv
 	received      uint64    // how many messages of the other side have arrived

@@ -149,7 +149,7 @@ func FuzzAck(f *testing.F) {
 	f.Add(encodeAck(2), 3, false)
 	f.Add(encodeAck(1<<63), 1, true)
 	f.Fuzz(func(t *testing.T, b []byte, written int, restart bool) {
-		var o outbox
+		var o unackedQueue
 		for i := range 5 {
 			o.add(make([]byte, i))
 		}

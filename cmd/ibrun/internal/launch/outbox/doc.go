@@ -6,4 +6,8 @@
 //
 // ibrun and its agent control a job in one goroutine each. That goroutine must never wait for a terminal, a pipe or a socket:
 // otherwise a reader that has stopped would make ibrun deaf to the signals of its user.
+//
+// What was written is dropped: the stream is a file of this machine, whose end is the end of its
+// reader. Messages between machines are kept until they are acknowledged, which package control
+// does itself.
 package outbox

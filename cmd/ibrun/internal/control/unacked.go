@@ -2,23 +2,27 @@ package control
 
 import "fmt"
 
-// outbox holds the messages of one direction that the other side has not acknowledged. Messages are numbered from 0 over the
-// whole life of a Conn.
-type outbox struct {
+// unackedQueue holds the messages of one direction that the other side has not acknowledged, so
+// that they can be written again over a new link. Messages are numbered from 0 over the whole life
+// of a Conn, whose mu its caller must hold.
+//
+// It is not an outbox (package outbox). That writes by a goroutine of its own to a stream that
+// cannot be replaced, so what was written is dropped, and nothing in it has a number.
+type unackedQueue struct {
 	messages [][]byte
 	first    uint64 // the number of messages[0]: the other side has received all before it
 	written  int    // how many of messages were written on the current link
 	bytes    int    // the length of messages together
 }
 
-func (o *outbox) add(message []byte) {
+func (o *unackedQueue) add(message []byte) {
 	o.messages = append(o.messages, message)
 	o.bytes += len(message)
 }
 
 // acknowledge removes the messages that the other side has received: count since the beginning. Only messages that were written
 // can be acknowledged.
-func (o *outbox) acknowledge(count uint64) error {
+func (o *unackedQueue) acknowledge(count uint64) error {
 	if count < o.first || count > o.first+uint64(o.written) {
 		return fmt.Errorf("%w: it acknowledged %d messages; %d to %d were possible", errProtocol, count, o.first,
 			o.first+uint64(o.written))
@@ -28,7 +32,7 @@ func (o *outbox) acknowledge(count uint64) error {
 }
 
 // restart begins a new link, after the other side has received count messages over earlier ones. The others are written again.
-func (o *outbox) restart(count uint64) error {
+func (o *unackedQueue) restart(count uint64) error {
 	if count < o.first || count > o.first+uint64(len(o.messages)) {
 		return fmt.Errorf("%w: it has received %d messages; %d to %d were possible", errProtocol, count, o.first,
 			o.first+uint64(len(o.messages)))
@@ -38,7 +42,7 @@ func (o *outbox) restart(count uint64) error {
 	return nil
 }
 
-func (o *outbox) drop(n int) {
+func (o *unackedQueue) drop(n int) {
 	for i, m := range o.messages[:n] {
 		o.bytes -= len(m)
 		o.messages[i] = nil
@@ -49,7 +53,7 @@ func (o *outbox) drop(n int) {
 }
 
 // take returns messages to write now, of about limit bytes, and counts them as written.
-func (o *outbox) take(limit int) (batch [][]byte) {
+func (o *unackedQueue) take(limit int) (batch [][]byte) {
 	for n := 0; n < limit && o.written < len(o.messages); o.written++ {
 		batch = append(batch, o.messages[o.written])
 		n += headerLen + len(o.messages[o.written]) + tagLen
