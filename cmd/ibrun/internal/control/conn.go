@@ -67,28 +67,36 @@ type Conn struct {
 	clock     peerClock
 	lost      chan struct{} // closed when err is set
 
-	mu            sync.Mutex
-	changed       sync.Cond // any field below
-	link          *link     // nil while the connection is broken, and after its end
-	broken        uint64    // how often the link has broken
-	out           unackedQueue
-	acked         time.Time // when the other side has received a message of out, or since when one waits: see notReceiving
-	inbox         [][]byte  // read, but not returned by Recv; its length is not limited: see Recv
-	received      uint64    // how many messages of the other side have arrived
-	unacked       int       // bytes of them that were not acknowledged yet
-	heard         time.Time
-	relinked      time.Time // when the first link after heard was attached, or, if there is none, the last one before; zero: none
-	awaited       time.Time // since when another link is awaited, the last time that the link broke; zero: it never did
-	flow          flow      // whether what is written arrives
-	ran           time.Time // when this process ran last, as far as is known: see noteRunning
-	heartbeatDue  bool      // send one now
-	suspended     bool      // between Suspend and Resume
-	peerSuspended bool      // the other side has announced that it stops reading and writing
-	notified      bool      // this side has notified the other that it is suspended
-	peerClosed    bool      // the other side has called Close
-	closing       bool
-	err           error     // why the connection ended; the first error
-	lostSince     time.Time // see LostSince
+	mu           sync.Mutex
+	changed      sync.Cond // any field below
+	link         *link     // nil while the connection is broken, and after its end
+	broken       uint64    // how often the link has broken
+	out          unackedQueue
+	inbox        [][]byte // read, but not returned by Recv; its length is not limited: see Recv
+	received     uint64   // how many messages of the other side have arrived
+	unacked      int      // bytes of them that were not acknowledged yet
+	times        times
+	flow         flow // whether what is written arrives
+	heartbeatDue bool // send one now
+	suspension   suspension
+	peerClosed   bool // the other side has called Close
+	closing      bool
+	err          error // why the connection ended; the first error
+}
+
+// times are when something has happened, and since when something is waited for.
+type times struct {
+	acked     time.Time // when the other side has received a message of out, or since when one waits: see notReceiving
+	heard     time.Time // when something of the other side has arrived
+	relinked  time.Time // when the first link after heard was attached, or, if there is none, the last one before; zero: none
+	awaited   time.Time // since when another link is awaited, the last time that the link broke; zero: it never did
+	ran       time.Time // when this process ran last, as far as is known: see noteRunning
+	lostSince time.Time // see LostSince
+}
+
+// waits returns the times since which a side waits for something.
+func (t *times) waits() []*time.Time {
+	return []*time.Time{&t.heard, &t.relinked, &t.acked, &t.awaited}
 }
 
 // newConn returns the connection that begins with this handshake, and its first link, which is not attached yet. The caller must
@@ -125,7 +133,7 @@ func (c *Conn) attach(l *link, received uint64) error {
 		return c.err
 	}
 	now := time.Now()
-	first := c.ran.IsZero()
+	first := c.times.ran.IsZero()
 	if !first {
 		c.noteRunning(now)
 	}
@@ -137,10 +145,10 @@ func (c *Conn) attach(l *link, received uint64) error {
 	c.flow.begin(l.raw, now)
 	switch {
 	case first:
-		c.ran, c.heard = now, now
+		c.times.ran, c.times.heard = now, now
 		go c.watchRunning()
-	case !c.relinked.After(c.heard):
-		c.relinked = now
+	case !c.times.relinked.After(c.times.heard):
+		c.times.relinked = now
 	}
 	c.link = l
 	c.changed.Broadcast()
@@ -197,7 +205,7 @@ func (c *Conn) send(message []byte, wait bool) error {
 	}
 	if c.err == nil && !c.closing {
 		if len(c.out.messages) == 0 {
-			c.acked = now
+			c.times.acked = now
 		}
 		c.out.add(message)
 		c.wakeWriter()
@@ -209,7 +217,7 @@ func (c *Conn) send(message []byte, wait bool) error {
 // The time in which a side is suspended does not count. The caller must hold mu.
 func (c *Conn) notReceiving(now time.Time) bool {
 	c.noteRunning(now)
-	return !c.suspended && !c.peerSuspended && now.Sub(c.acked) > c.heartbeat
+	return !c.suspension.any() && now.Sub(c.times.acked) > c.heartbeat
 }
 
 // noteReceived removes the messages that the other side has received, with a method of out, and records its progress. The caller
@@ -218,7 +226,7 @@ func (c *Conn) noteReceived(count uint64, now time.Time, remove func(uint64) err
 	first := c.out.first
 	err := remove(count)
 	if c.out.first != first {
-		c.acked = now
+		c.times.acked = now
 	}
 	return err
 }
@@ -256,7 +264,7 @@ func (c *Conn) Recv() ([]byte, error) {
 func (c *Conn) LostSince() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.lostSince
+	return c.times.lostSince
 }
 
 // Silence returns since when nothing has been received. ok is false if that is no longer than between two heartbeats that may
@@ -265,45 +273,7 @@ func (c *Conn) Silence() (since time.Time, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.noteRunning(time.Now())
-	return c.heard, !c.suspended && !c.peerSuspended && time.Since(c.heard) > minHeartbeats*c.interval()
-}
-
-// Suspend notifies the other side that this process is about to be stopped, so that missing heartbeats do not count as a failure.
-// It returns when the notification has been sent, or cannot be sent within a second. Resume ends the suspension.
-func (c *Conn) Suspend() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.suspended, c.notified = true, false
-	c.setReadDeadline(c.link)
-	c.wakeWriter()
-	c.waitUntil(closeTimeout, func() bool { return c.notified })
-}
-
-// Resume starts to send heartbeats again.
-func (c *Conn) Resume() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.suspended, c.heartbeatDue = false, true
-	c.restartClocks(time.Now())
-	c.setReadDeadline(c.link)
-	c.wakeWriter()
-}
-
-// SuspendAll calls Suspend of several connections at the same time.
-func SuspendAll(conns []*Conn) {
-	var all sync.WaitGroup
-	for _, c := range conns {
-		all.Go(c.Suspend)
-	}
-	all.Wait()
-}
-
-// setPeerSuspended records whether the other side is suspended. The caller must hold mu.
-func (c *Conn) setPeerSuspended(suspended bool, now time.Time) {
-	if c.peerSuspended {
-		c.restartClocks(now)
-	}
-	c.peerSuspended = suspended
+	return c.times.heard, !c.suspension.any() && time.Since(c.times.heard) > minHeartbeats*c.interval()
 }
 
 // waitUntil blocks until done returns true, the connection has ended, or the time is over. The caller must hold mu, and done is
@@ -373,7 +343,7 @@ func (c *Conn) nextFrames(l *link, tick bool) (frames []frame, more bool) {
 	for _, m := range c.out.take(writeBatch) {
 		frames = append(frames, frame{kind: kindMessage, body: m})
 	}
-	if (tick || c.heartbeatDue) && !c.suspended && !c.peerSuspended {
+	if (tick || c.heartbeatDue) && !c.suspension.any() {
 		frames = append(frames, frame{kind: kindHeartbeat})
 	}
 	c.heartbeatDue = false
@@ -382,7 +352,7 @@ func (c *Conn) nextFrames(l *link, tick bool) (frames []frame, more bool) {
 		frames = append(frames, frame{kind: kindClose})
 	}
 	// The notification comes last, because every other frame ends the suspension on the other side.
-	if c.suspended && (!c.notified || len(frames) > 0) {
+	if c.suspension.here && (!c.suspension.notified || len(frames) > 0) {
 		frames = append(frames, frame{kind: kindSuspend})
 	}
 	return frames, more
@@ -395,7 +365,7 @@ func (c *Conn) noteWritten(l *link, frames []frame) {
 	for _, f := range frames {
 		switch f.kind {
 		case kindSuspend:
-			c.notified = true
+			c.suspension.notified = true
 		case kindClose:
 			l.closeWritten = true
 		}
@@ -411,14 +381,14 @@ func (c *Conn) readDeadline(l *link) (at time.Time) {
 	switch {
 	case !l.draining.IsZero():
 		return l.draining.Add(drainTimeout)
-	case c.suspended || c.peerSuspended:
+	case c.suspension.any():
 		return time.Time{} // TCP keepalive still detects that the other machine has failed
 	case c.isCoordinator, c.single:
-		at = c.heard.Add(c.heartbeat)
+		at = c.times.heard.Add(c.heartbeat)
 	default:
-		at = c.heard.Add(c.heartbeat / 2)
+		at = c.times.heard.Add(c.heartbeat / 2)
 	}
-	if fresh := c.relinked.Add(c.heartbeat / 2); c.relinked.After(c.heard) && fresh.After(at) {
+	if fresh := c.times.relinked.Add(c.heartbeat / 2); c.times.relinked.After(c.times.heard) && fresh.After(at) {
 		return fresh
 	}
 	return at
@@ -442,7 +412,7 @@ func (c *Conn) prepareRead(l *link) {
 func (c *Conn) noteHeard() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.heard = time.Now()
+	c.times.heard = time.Now()
 }
 
 // linkFailed stops using a link that is broken. Unless that ends the connection, recover finds out whether there will be
@@ -455,11 +425,11 @@ func (c *Conn) linkFailed(l *link, why error) {
 	}
 	c.detach()
 	c.changed.Broadcast()
-	if c.lostSince = time.Now(); errors.Is(why, errTimeout) || errors.Is(why, syscall.ETIMEDOUT) {
-		c.lostSince = c.heard
+	if c.times.lostSince = time.Now(); errors.Is(why, errTimeout) || errors.Is(why, syscall.ETIMEDOUT) {
+		c.times.lostSince = c.times.heard
 	}
 	if l.writeError != nil && !errors.Is(why, errProtocol) {
-		why, c.lostSince = l.writeError, l.draining
+		why, c.times.lostSince = l.writeError, l.draining
 	}
 	switch {
 	case c.peerClosed:
@@ -470,9 +440,9 @@ func (c *Conn) linkFailed(l *link, why error) {
 		c.end(c.silence(c.heartbeat))
 	default:
 		c.broken++
-		c.awaited = time.Now()
-		if c.suspended || c.peerSuspended {
-			c.restartClocks(c.awaited) // nothing was expected until now
+		c.times.awaited = time.Now()
+		if c.suspension.any() {
+			c.restartClocks(c.times.awaited) // nothing was expected until now
 		}
 		go c.recover(c.broken, why)
 	}
@@ -499,7 +469,9 @@ func (c *Conn) writeFailed(l *link, why error) {
 
 // inVain reports whether a link has replaced another one, and nothing was heard over it except, perhaps, the short frames with
 // which a link begins. The caller must hold mu.
-func (c *Conn) inVain() bool { return !c.relinked.IsZero() && c.heard.Sub(c.relinked) < c.interval() }
+func (c *Conn) inVain() bool {
+	return !c.times.relinked.IsZero() && c.times.heard.Sub(c.times.relinked) < c.interval()
+}
 
 // silence returns the error for a side that was silent for that time, which is too long. The caller must hold mu.
 func (c *Conn) silence(d time.Duration) error {
@@ -517,7 +489,7 @@ func (c *Conn) checkFlow(l *link, now time.Time) {
 	stalled := time.Duration(0)
 	switch {
 	case c.link != l:
-	case c.suspended || c.peerSuspended:
+	case c.suspension.any():
 		c.flow.pause(now)
 	default:
 		stalled = c.flow.stalled(l.raw, now, c.heartbeat/4)
@@ -534,7 +506,7 @@ func (c *Conn) checkFlow(l *link, now time.Time) {
 func (c *Conn) judge(stalled time.Duration, now time.Time) error {
 	switch {
 	case stalled >= c.heartbeat && c.flow.again():
-		c.lostSince = now.Add(-stalled)
+		c.times.lostSince = now.Add(-stalled)
 		c.end(fmt.Errorf("%w: nothing has arrived there for %v: %w", errUnreached, c.heartbeat, c.flow.cause()))
 	case stalled >= c.heartbeat/2 && !c.flow.again() && !c.isCoordinator:
 		return errStalled
@@ -547,8 +519,8 @@ func (c *Conn) end(why error) {
 	if c.err != nil {
 		return
 	}
-	if c.lostSince.IsZero() {
-		c.lostSince = time.Now()
+	if c.times.lostSince.IsZero() {
+		c.times.lostSince = time.Now()
 	}
 	if c.err = why; c.closing {
 		c.err = ErrClosed

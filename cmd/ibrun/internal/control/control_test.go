@@ -173,11 +173,11 @@ func TestPeerTimeout(t *testing.T) {
 		waittest.Until(t, "node 0 knows that the other side is suspended again", func() bool {
 			zero.mu.Lock()
 			defer zero.mu.Unlock()
-			if zero.peerSuspended {
-				zero.heard = zero.heard.Add(-2 * longHeartbeat) // as if that time had passed
+			if zero.suspension.there {
+				zero.times.heard = zero.times.heard.Add(-2 * longHeartbeat) // as if that time had passed
 				zero.setReadDeadline(zero.link)
 			}
-			return zero.peerSuspended
+			return zero.suspension.there
 		})
 		waittest.Nothing(t, 3*heartbeatInterval/2, "while the other side is suspended", got)
 		one.Resume()

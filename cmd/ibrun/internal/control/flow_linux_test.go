@@ -30,9 +30,9 @@ func TestRelinkedInSilence(t *testing.T) {
 		{false, heartbeat / 2, heartbeat},
 		{false, heartbeat * 3 / 4, heartbeat * 5 / 4},
 	} {
-		conn := &Conn{isCoordinator: c.isCoordinator, heartbeat: heartbeat, heard: start}
+		conn := &Conn{isCoordinator: c.isCoordinator, heartbeat: heartbeat, times: times{heard: start}}
 		if c.relinked > 0 {
-			conn.relinked = start.Add(c.relinked)
+			conn.times.relinked = start.Add(c.relinked)
 		}
 		if got := conn.readDeadline(&link{}).Sub(start); got != c.want {
 			t.Errorf("%+v: the deadline is %v after the other side was heard", c, got)
@@ -102,9 +102,9 @@ func TestGone(t *testing.T) {
 		{false, 2, heartbeat / 2, heartbeat/2 + 2*heartbeatInterval, heartbeat, ErrDied},
 		{false, 2, heartbeat / 2, heartbeat, heartbeat, ErrDied},
 	} {
-		conn := &Conn{heartbeat: heartbeat, heard: start.Add(c.heard)}
+		conn := &Conn{heartbeat: heartbeat, times: times{heard: start.Add(c.heard)}}
 		if c.relinked > 0 {
-			conn.relinked = start.Add(c.relinked)
+			conn.times.relinked = start.Add(c.relinked)
 		}
 		for range c.links {
 			conn.flow.tcp.Begin(&tcpflow.Sample{}, start)
@@ -116,8 +116,8 @@ func TestGone(t *testing.T) {
 		if !errors.Is(err, c.want) || strings.Contains(err.Error(), "MTU") != (c.want != ErrDied) {
 			t.Errorf("%+v: %v", c, err)
 		}
-		if c.want == ErrSilent && conn.lostSince != conn.heard {
-			t.Errorf("%+v: lost since %v, heard at %v", c, conn.lostSince, conn.heard)
+		if c.want == ErrSilent && conn.times.lostSince != conn.times.heard {
+			t.Errorf("%+v: lost since %v, heard at %v", c, conn.times.lostSince, conn.times.heard)
 		}
 	}
 }
@@ -125,12 +125,13 @@ func TestGone(t *testing.T) {
 // TestSuspendedFlow: the time in which a side is suspended does not count as one in which nothing arrives.
 func TestSuspendedFlow(t *testing.T) {
 	now := time.Unix(1000, 0)
-	for _, c := range []*Conn{{suspended: true, heartbeat: time.Minute}, {peerSuspended: true, heartbeat: time.Minute}} {
+	for _, s := range []suspension{{here: true}, {there: true}} {
+		c := &Conn{suspension: s, heartbeat: time.Minute}
 		c.link = &link{}
 		c.flow.tcp.Begin(&tcpflow.Sample{}, now)
 		later := now.Add(time.Hour)
 		if c.checkFlow(c.link, later); c.flow.tcp.Since() != later {
-			t.Errorf("%v, %v: something is expected since %v", c.suspended, c.peerSuspended, c.flow.tcp.Since())
+			t.Errorf("%v, %v: something is expected since %v", c.suspension.here, c.suspension.there, c.flow.tcp.Since())
 		}
 	}
 }

@@ -449,7 +449,7 @@ func testStopsReading(t *testing.T, ends func(*testing.T) (coordinator, node net
 			t.Fatal(err)
 		}
 		zero.mu.Lock()
-		zero.waitUntil(time.Minute, func() bool { return zero.peerSuspended })
+		zero.waitUntil(time.Minute, func() bool { return zero.suspension.there })
 		zero.mu.Unlock()
 		fill(t, zero)
 		waittest.Elapse(t, heartbeat+heartbeat/5, "node 0 does not give up")

@@ -30,10 +30,10 @@ func (c *Conn) remaining(answered bool) time.Duration {
 	defer c.mu.Unlock()
 	now := time.Now()
 	c.noteRunning(now)
-	if answered && (c.suspended || c.peerSuspended) {
+	if answered && c.suspension.any() {
 		c.restartClocks(now)
 	}
-	return max(0, time.Until(c.heard.Add(c.heartbeat)))
+	return max(0, time.Until(c.times.heard.Add(c.heartbeat)))
 }
 
 // pause waits until the next attempt. It reports false if the connection has ended.
@@ -224,7 +224,7 @@ func (c *Conn) remainingWait(limit time.Duration) time.Duration {
 	defer c.mu.Unlock()
 	now := time.Now()
 	c.noteRunning(now)
-	return max(0, limit-now.Sub(c.awaited))
+	return max(0, limit-now.Sub(c.times.awaited))
 }
 
 // stillBroken reports whether no link was made since the connection broke for that time.
@@ -258,12 +258,12 @@ func (c *Conn) endGone(broken uint64, why error) {
 // reason if nothing that this side has sent arrived, or if another link was in vain and the other side was silent. In the second
 // case gone also sets lostSince. The caller must hold mu.
 func (c *Conn) gone(found error, now time.Time) error {
-	silent := now.Sub(c.heard)
+	silent := now.Sub(c.times.heard)
 	switch cause := c.flow.cause(); {
 	case cause != nil && c.flow.again():
 		return fmt.Errorf("%w: %w", errUnreached, cause)
 	case c.inVain() && silent > c.heartbeat/4:
-		c.lostSince = c.heard
+		c.times.lostSince = c.times.heard
 		return c.silence(silent.Round(time.Second / 10))
 	}
 	return found

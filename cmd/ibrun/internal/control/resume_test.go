@@ -202,7 +202,7 @@ func TestPost(t *testing.T) {
 		if one.out.bytes <= maxPosted || one.err != nil {
 			t.Errorf("%d bytes wait, %v", one.out.bytes, one.err)
 		}
-		one.acked = one.acked.Add(-since)
+		one.times.acked = one.times.acked.Add(-since)
 		one.mu.Unlock()
 		post()
 	}
@@ -230,14 +230,14 @@ func TestNotReceiving(t *testing.T) {
 		}, false},
 		"received over another": {func(c *Conn) { c.noteReceived(1, time.Now(), c.out.restart) }, false},
 		"over another, nothing": {func(c *Conn) { c.noteReceived(0, time.Now(), c.out.restart) }, true},
-		"suspended":             {func(c *Conn) { c.suspended = true }, false},
-		"resumed":               {func(c *Conn) { c.suspended = true; c.Resume() }, false},
+		"suspended":             {func(c *Conn) { c.suspension.here = true }, false},
+		"resumed":               {func(c *Conn) { c.suspension.here = true; c.Resume() }, false},
 		"the peer is suspended": {func(c *Conn) { c.handleFrame(c.link, frame{kind: kindSuspend}) }, false},
-		"the peer has resumed":  {func(c *Conn) { c.peerSuspended = true; c.handleFrame(c.link, frame{kind: kindClose}) }, false},
-		"this process stopped":  {func(c *Conn) { c.ran = c.ran.Add(long) }, false},
+		"the peer has resumed":  {func(c *Conn) { c.suspension.there = true; c.handleFrame(c.link, frame{kind: kindClose}) }, false},
+		"this process stopped":  {func(c *Conn) { c.times.ran = c.times.ran.Add(long) }, false},
 	} {
 		raw, _ := net.Pipe()
-		conn := &Conn{heartbeat: time.Hour, ran: time.Now(), link: &link{raw: raw, wake: make(chan struct{}, 1)}}
+		conn := &Conn{heartbeat: time.Hour, times: times{ran: time.Now()}, link: &link{raw: raw, wake: make(chan struct{}, 1)}}
 		conn.changed.L = &conn.mu
 		conn.Post(nil)
 		conn.Post(nil)
@@ -251,7 +251,7 @@ func TestNotReceiving(t *testing.T) {
 }
 
 // age makes what was received last older.
-func (c *Conn) age(by time.Duration) { c.acked = c.acked.Add(by) }
+func (c *Conn) age(by time.Duration) { c.times.acked = c.times.acked.Add(by) }
 
 // A side that does not call Recv reads nevertheless: the other one can send more than is kept for a broken connection.
 func TestNobodyReceives(t *testing.T) {

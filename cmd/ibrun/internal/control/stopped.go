@@ -35,11 +35,11 @@ func (c *Conn) watchRunning() {
 // noteRunning notes that this process runs at the time now. If it did not run before, the other side has that much more time. The
 // caller must hold mu.
 func (c *Conn) noteRunning(now time.Time) {
-	gap := now.Sub(c.ran)
+	gap := now.Sub(c.times.ran)
 	if gap <= 0 {
 		return // another goroutine was faster
 	}
-	c.ran = now
+	c.times.ran = now
 	if gap <= 2*c.interval() {
 		return
 	}
@@ -56,7 +56,7 @@ func (c *Conn) noteRunning(now time.Time) {
 func (c *Conn) restartClocks(now time.Time) {
 	c.flow.pause(now)
 	c.moveClocks(func(time.Time) time.Time { return now })
-	c.relinked = time.Time{} // what was not heard over that link before does not count
+	c.times.relinked = time.Time{} // what was not heard over that link before does not count
 }
 
 // moveClocks sets all times that are not zero to what the function returns for them. The caller must hold mu.
@@ -70,7 +70,7 @@ func (c *Conn) moveClocks(to func(since time.Time) time.Time) {
 
 // clocks returns all times since which a side waits for something. The caller must hold mu.
 func (c *Conn) clocks() []*time.Time {
-	all := []*time.Time{&c.heard, &c.relinked, &c.acked, &c.awaited}
+	all := c.times.waits()
 	if c.link != nil {
 		all = append(all, &c.link.writing, &c.link.draining)
 	}

@@ -18,9 +18,9 @@ func TestNoteRunning(t *testing.T) {
 		{-time.Second, heartbeatInterval, -time.Second},
 		{0, -time.Second, 0}, // another goroutine has noted a later time
 	} {
-		conn := &Conn{heartbeat: time.Minute, ran: begin, heard: begin.Add(c.heard)}
+		conn := &Conn{heartbeat: time.Minute, times: times{ran: begin, heard: begin.Add(c.heard)}}
 		conn.noteRunning(begin.Add(c.gap))
-		if got := conn.heard.Sub(begin); got != c.want || conn.ran.Before(begin) {
+		if got := conn.times.heard.Sub(begin); got != c.want || conn.times.ran.Before(begin) {
 			t.Errorf("after %v: the other side was heard at %v, want %v", c.gap, got, c.want)
 		}
 	}
@@ -30,9 +30,9 @@ func TestNoteRunning(t *testing.T) {
 // future. A time that was not set remains unset.
 func TestClocks(t *testing.T) {
 	begin := time.Now()
-	c := &Conn{heartbeat: time.Minute, ran: begin, link: &link{}}
+	c := &Conn{heartbeat: time.Minute, times: times{ran: begin}, link: &link{}}
 	var names []string
-	for _, of := range []reflect.Value{reflect.ValueOf(c).Elem(), reflect.ValueOf(c.link).Elem()} {
+	for _, of := range []reflect.Value{reflect.ValueOf(c).Elem(), reflect.ValueOf(&c.times).Elem(), reflect.ValueOf(c.link).Elem()} {
 		for i := range of.NumField() {
 			name := of.Type().Field(i).Name
 			if of.Field(i).Type() != reflect.TypeFor[time.Time]() || name == "ran" || name == "lostSince" {
@@ -71,10 +71,10 @@ func TestStoppedAfterLink(t *testing.T) {
 	const heartbeat, stopped = time.Minute, time.Hour
 	start := time.Unix(1000, 0)
 	for _, isCoordinator := range []bool{true, false} {
-		c := &Conn{isCoordinator: isCoordinator, heartbeat: heartbeat, heard: start, relinked: start.Add(heartbeat * 3 / 4),
-			ran: start.Add(heartbeat)}
+		c := &Conn{isCoordinator: isCoordinator, heartbeat: heartbeat,
+			times: times{heard: start, relinked: start.Add(heartbeat * 3 / 4), ran: start.Add(heartbeat)}}
 		before := c.readDeadline(&link{})
-		c.noteRunning(c.ran.Add(stopped))
+		c.noteRunning(c.times.ran.Add(stopped))
 		if got := c.readDeadline(&link{}).Sub(before); got != stopped {
 			t.Errorf("node 0: %v: the deadline was moved by %v", isCoordinator, got)
 		}
@@ -87,8 +87,8 @@ func TestLinkAfterSuspension(t *testing.T) {
 	for _, isCoordinator := range []bool{true, false} {
 		left, _ := net.Pipe()
 		long := time.Now().Add(-3 * time.Hour)
-		c := &Conn{isCoordinator: isCoordinator, heartbeat: time.Hour, lost: make(chan struct{}), onEnd: func() {}, peerSuspended: true,
-			ran: time.Now(), heard: long, acked: long, relinked: long}
+		c := &Conn{isCoordinator: isCoordinator, heartbeat: time.Hour, lost: make(chan struct{}), onEnd: func() {},
+			suspension: suspension{there: true}, times: times{ran: time.Now(), heard: long, acked: long, relinked: long}}
 		c.changed.L = &c.mu
 		l, err := newLink(&greeting{conn: left, transcript: testSecret(1).Transcript([]byte("link"))}, isCoordinator)
 		if err != nil {
@@ -106,8 +106,8 @@ func TestLinkAfterSuspension(t *testing.T) {
 		if got := c.readDeadline(l).Sub(begin); got < want {
 			t.Errorf("node 0: %v: the other side must be heard within %v, not %v", isCoordinator, got, want)
 		}
-		if c.acked.Before(begin) || c.heard.Before(begin) || c.relinked.Before(begin) || !c.inVain() {
-			t.Errorf("node 0: %v: acknowledged %v, heard %v, made %v", isCoordinator, c.acked, c.heard, c.relinked)
+		if c.times.acked.Before(begin) || c.times.heard.Before(begin) || c.times.relinked.Before(begin) || !c.inVain() {
+			t.Errorf("node 0: %v: acknowledged %v, heard %v, made %v", isCoordinator, c.times.acked, c.times.heard, c.times.relinked)
 		}
 		c.restartClocks(time.Now()) // this side was suspended
 		if c.inVain() {
@@ -133,9 +133,9 @@ func TestSuspendedBreaks(t *testing.T) {
 			var links []*link
 			for _, c := range []*Conn{zero, one} {
 				c.mu.Lock()
-				c.waitUntil(longHeartbeat, func() bool { return c.suspended || c.peerSuspended })
+				c.waitUntil(longHeartbeat, func() bool { return c.suspension.any() })
 				links = append(links, c.link)
-				c.heard = c.heard.Add(-2 * c.heartbeat)
+				c.times.heard = c.times.heard.Add(-2 * c.heartbeat)
 				c.mu.Unlock()
 			}
 			one.reset()
@@ -155,7 +155,7 @@ func TestStoppedWaiting(t *testing.T) {
 	const wait, stopped = time.Hour, 3 * time.Hour
 	now := time.Now()
 	for _, c := range []struct{ ran, left time.Duration }{{0, 0}, {-stopped, wait}} {
-		conn := &Conn{heartbeat: 24 * time.Hour, ran: now.Add(c.ran), awaited: now.Add(-stopped)}
+		conn := &Conn{heartbeat: 24 * time.Hour, times: times{ran: now.Add(c.ran), awaited: now.Add(-stopped)}}
 		if got := conn.remainingWait(wait); got > c.left || got < c.left-time.Minute {
 			t.Errorf("last seen running %v ago: %v are left, want %v", -c.ran, got, c.left)
 		}
@@ -180,8 +180,8 @@ func TestStoppedWriting(t *testing.T) {
 	} {
 		raw := &deadlined{}
 		now := time.Now()
-		c := &Conn{heartbeat: heartbeat, ran: now.Add(-test.ran), suspended: test.suspended, peerSuspended: test.peer,
-			link: &link{raw: raw}}
+		c := &Conn{heartbeat: heartbeat, times: times{ran: now.Add(-test.ran)},
+			suspension: suspension{here: test.suspended, there: test.peer}, link: &link{raw: raw}}
 		if test.wrote > 0 {
 			c.link.writing = now.Add(-test.wrote)
 		}
@@ -219,7 +219,7 @@ func TestSuspendAll(t *testing.T) {
 			t.Errorf("it took %v, want %v", d, closeTimeout)
 		}
 		for i, c := range conns {
-			if !c.suspended {
+			if !c.suspension.here {
 				t.Errorf("connection %d is not suspended", i)
 			}
 		}
@@ -235,7 +235,7 @@ func TestStoppedProcesses(t *testing.T) {
 			zero.mu.Lock() // all goroutines of a Conn need its mutex
 			one.mu.Lock()
 			for _, c := range []*Conn{zero, one} { // as if that time had passed
-				c.ran = c.ran.Add(-longHeartbeat * 3 / 2)
+				c.times.ran = c.times.ran.Add(-longHeartbeat * 3 / 2)
 				c.moveClocks(func(since time.Time) time.Time { return since.Add(-longHeartbeat * 3 / 2) })
 				c.setReadDeadline(c.link)
 			}

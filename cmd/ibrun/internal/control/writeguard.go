@@ -44,7 +44,7 @@ func (g *writeGuard) check() {
 	}
 	now := time.Now()
 	c.noteRunning(now)
-	if c.suspended || c.peerSuspended { // the other side cannot read
+	if c.suspension.any() { // the other side cannot read
 		g.l.writing = now
 	}
 	if left := c.heartbeat - now.Sub(g.l.writing); left > 0 { // another write has begun meanwhile, or this process was stopped
