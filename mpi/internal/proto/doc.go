@@ -1,10 +1,11 @@
-// Package proto carries messages between processes: it chooses the protocol of each message (protocol_selection.go), matches
-// messages with receives, and waits for completion.
+// Package proto carries messages between processes: it chooses the protocol of each message
+// (protocol_selection.go), matches messages with receives, and waits for completion.
 //
-// An [Engine] uses one fabric domain. Short messages are eager: the sender copies them into the transport immediately, the
-// receiver matches them when they arrive and copies them out. Somewhat longer ones are sent in several fragments, of which the
-// receiver copies one while the sender writes the next. For long messages the sender sends an RTS. When the receiver has matched
-// it, the receiver reads the payload from the sender's memory and acknowledges with FIN:
+// An [Engine] uses one fabric domain. Short messages are eager: the sender copies them into the
+// transport immediately, the receiver matches them when they arrive and copies them out. Somewhat
+// longer ones are sent in several fragments, of which the receiver copies one while the sender
+// writes the next. For long messages the sender sends an RTS. When the receiver has matched it, the
+// receiver reads the payload from the sender's memory and acknowledges with FIN:
 //
 //	eager       EAGER(envelope, payload) ->
 //	fragments   FIRST_FRAG(envelope, size, payload) FRAG(payload) ... ->
@@ -16,21 +17,71 @@
 //	put         <- RTR(id, key)  PUT(id, id) -> [writes] ATP(id) ->     the receiver has sent its buffer's address
 //	withdrawn   RTS(envelope, ...)  WITHDRAW(id) ->     <- WITHDRAWN(id) if it has not been matched; also for EAGER_SYNC
 //
-// Over shared memory the sender chooses the protocol of longer messages by the times that earlier ones took (measure.go). The
-// receiver measures some of them and reports the time:
+// Over shared memory the sender chooses the protocol of longer messages by the times that earlier
+// ones took (measure.go). The receiver measures some of them and reports the time:
 //
 //	measured    FIRST_FRAG or RTS with marks -> ... <- ELAPSED(size, protocol, time)
 //
-// The shared protocol is for transports whose reads occupy the reading processor: sender and receiver claim pieces of the
-// message in a word of shared memory, and both copy, which halves the time. It is not slower if the sender is busy elsewhere. The
-// copy protocol is used where reads are not possible.
+// The shared protocol is for transports whose reads occupy the reading processor: sender and
+// receiver claim pieces of the message in a word of shared memory, and both copy, which halves the
+// time. It is not slower if the sender is busy elsewhere. The copy protocol is used where reads are
+// not possible.
 //
-// A receiver stores unexpected messages up to a bound. Near the bound it pauses its senders (PAUSE): they send only RTS, whatever
-// the size of the message, until there is room again (RESUME). An RTS is always accepted, so no sender ever waits until another
-// sender's message is received.
+// A receiver stores unexpected messages up to a bound. Near the bound it pauses its senders
+// (PAUSE): they send only RTS, whatever the size of the message, until there is room again
+// (RESUME). An RTS is always accepted, so no sender ever waits until another sender's message is
+// received.
 //
-// Concurrency: any number of goroutines may call an engine. One mutex protects it; it is not held across a system call that
-// moves a block, yields or sleeps. One of the waiting goroutines polls, and makes progress for all. When nothing happens for a
-// while, it sleeps on the transport's descriptor. Each of the others sleeps on a channel of its own, until its own goal may
-// have been reached.
+// # Waiting
+//
+// Any number of goroutines may call an engine. One of those that wait polls, and makes progress for
+// all. When nothing happens for a while, it sleeps on the transport's descriptor. Each of the
+// others sleeps on a channel of its own, until its own goal may have been reached. docs/waiting.md
+// shows the states of these goroutines.
+//
+// # The lock
+//
+// One mutex, Engine.mu, guards everything that an engine refers to: requests, peers, tables of
+// messages, queues, what waits, and the counters of all these. Comments call it the lock of the
+// engine. A function of this package is called with it, unless it is exported or its comment says
+// otherwise. Exported methods take it, except those for code that the engine calls with the lock.
+//
+// Not guarded are:
+//
+//   - what New sets and nothing changes: self, domain, router, paths, copier, sharedMemory, owner,
+//     addr, now, clock, exactBit, waiters.spin, and the recorder and the trace of the configuration
+//   - which recorder is active: BeginOp reads it without the lock. SetRecording changes it, so no
+//     operation may begin meanwhile
+//   - how long yields take, which all engines of the process learn together; that has a mutex of
+//     its own
+//   - words in memory that is shared with other processes: these are read and written atomically
+//   - the memory of a transfer, and a copy of what describes it, which belong to the goroutine that
+//     moves the block
+//
+// With the lock held, the engine calls:
+//
+//   - the domain and its endpoints: Poll, Arm, Connect, Register, Send and its variants, Flush, and
+//     Words, Segment and Wake of shared memory. They do not wait for a peer, and do not call the
+//     engine: a waker only writes a descriptor or a channel
+//   - Read, if it only starts the device (fabric.Pusher), and for pieces of a message that the
+//     sender could not write
+//   - the caches of registrations. Their locks are taken within this one, and never the reverse
+//   - the functions of Config and Partitions, the ClockHandler, the recorder, and the report
+//     functions of WaitAll and WaitSome
+//   - a Program, except for a StepLong
+//
+// All these must return soon, and must not call the engine, except by methods whose comments permit
+// it.
+//
+// The lock is released while a goroutine:
+//
+//   - yields (yieldToOthers, yieldToGoroutines, yield, takeOverPolling)
+//   - sleeps (park, sleep, stopChannels, stopBackground)
+//   - moves a block by Read or Write of an endpoint (runTransfer)
+//   - does a StepLong of a schedule (doLong), or packs a partition (partitioned.pack)
+//   - calls functions of a generalized request (unlocked)
+//
+// Afterwards anything may have changed: requests have completed and are in use again, the engine
+// has failed, contexts have ended. A caller of such a function reads again what it needs. A request
+// that is used afterwards is checked by its generation.
 package proto
