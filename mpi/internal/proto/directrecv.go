@@ -27,7 +27,7 @@ func (e *Engine) tryDirect(from Route, buf []byte) bool {
 	}
 	d.first, d.second = envelope{kind: kindEager, context: from.Context, Match: from.Match}.encode()
 	d.route, d.buf = from, buf
-	for i := 0; d.first != 0 && i < e.waiters.spin && e.transfers.head == nil && e.failure.err == nil && !e.mu.contended() &&
+	for i := 0; d.first != 0 && i < e.waiters.spin && e.transfers.head == nil && e.failure.err == nil && !e.mu.Contended() &&
 		(i != pollsBeforeCount || !e.waiters.hasNewcomers()); i++ {
 		e.progress()
 	}

@@ -261,7 +261,7 @@ func TestDirectFailed(t *testing.T) {
 	}{
 		"abort": {func(s *scripted) {
 			go s.es[0].Abort(reason)
-			for !s.es[0].mu.contended() {
+			for !s.es[0].mu.Contended() {
 				runtime.Gosched()
 			}
 		}, reason},
@@ -299,7 +299,7 @@ func TestDirectReleasesLock(t *testing.T) {
 				}
 			}
 		}()
-		for !e.mu.contended() {
+		for !e.mu.Contended() {
 			runtime.Gosched()
 		}
 	}))

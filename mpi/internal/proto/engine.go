@@ -10,6 +10,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/lock"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -75,7 +76,7 @@ type Config struct {
 
 // Engine carries the messages of one process. See the package comment.
 type Engine struct {
-	mu mutex
+	mu lock.Mutex
 
 	self         int
 	domain       fabric.Domain
@@ -135,7 +136,7 @@ type Engine struct {
 // New returns an engine for a domain, which belongs to the engine from now on.
 func New(c Config) (*Engine, error) {
 	e := &Engine{
-		mu:      newMutex(),
+		mu:      lock.New(),
 		self:    c.Self,
 		domain:  c.Domain,
 		owner:   c.Owner,

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -188,14 +187,10 @@ func (x *execution) open(n int) {
 			x.t.Fatal(err)
 		}
 		e.waiters.maxYields, e.waiters.takeOver, e.waiters.oneProcessor = 1, 1, false
-		e.mu.await = x.await
-		e.mu.state.Store(controlled)
+		e.mu.Control(x.await)
 		x.es = append(x.es, e)
 	}
 }
-
-// controlled is the state of a free mutex with await. It is negative: nobody else waits for the mutex.
-const controlled = math.MinInt32
 
 // run starts a goroutine of the scenario, which must return nil.
 func (x *execution) run(name string, f func() error) {
@@ -225,7 +220,7 @@ func (x *execution) add(n uint64, name string) *worker {
 }
 
 // await blocks until step has given the mutex to the calling goroutine.
-func (x *execution) await(*mutex) {
+func (x *execution) await() {
 	n := goroutineID()
 	x.mu.Lock()
 	if n == x.builder { // the scenario itself

@@ -227,7 +227,7 @@ func (e *Engine) waitRequest(r *Request, op perf.Op) error {
 		if e.failure.err != nil {
 			return r.operationError(e.failure.err)
 		}
-		if !e.waiters.busy() && !e.progress() && e.transfers.head == nil && i < e.waiters.spin && !e.mu.contended() &&
+		if !e.waiters.busy() && !e.progress() && e.transfers.head == nil && i < e.waiters.spin && !e.mu.Contended() &&
 			(i != pollsBeforeCount || !e.waiters.hasNewcomers()) {
 			continue
 		}
@@ -299,7 +299,7 @@ func (e *Engine) pollFor(g *goal) {
 				return
 			}
 			idle, yields = 0, 0
-		case idle < w.spin && !e.mu.contended():
+		case idle < w.spin && !e.mu.Contended():
 			if idle++; idle == pollsBeforeCount {
 				w.hasNewcomers()
 			}
@@ -353,7 +353,7 @@ func (c *recording) waitedSince(then *uint64) {
 func (e *Engine) yieldToOthers() {
 	w := &e.waiters
 	w.yields++
-	goroutines := !w.inProcess && (e.mu.contended() || w.oneProcessor || w.yields%processYields == 0 && runtime.NumGoroutine() > 1)
+	goroutines := !w.inProcess && (e.mu.Contended() || w.oneProcessor || w.yields%processYields == 0 && runtime.NumGoroutine() > 1)
 	e.unlock()
 	if goroutines {
 		runtime.Gosched()

@@ -20,7 +20,7 @@ func awaitSleepers(e *Engine, n int) { awaitSleepersBefore(new(atomic.Bool), e, 
 // awaitSleepersBefore is awaitSleepers until ended is set. It reports whether they sleep.
 func awaitSleepersBefore(ended *atomic.Bool, e *Engine, n int) bool {
 	for !ended.Load() {
-		if !e.mu.state.CompareAndSwap(0, locked) { // a goroutine that waits for the lock would keep them from sleeping
+		if !e.mu.TryLock() { // a goroutine that waits for the lock would keep them from sleeping
 			runtime.Gosched()
 			continue
 		}

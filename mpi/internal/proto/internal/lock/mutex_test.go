@@ -1,4 +1,4 @@
-package proto
+package lock
 
 import (
 	"runtime"
@@ -13,7 +13,7 @@ import (
 // another goroutine runs. The others get it nevertheless.
 func TestMutexHandoff(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	m := newMutex()
+	m := New()
 	m.Lock()
 	const waiting = 3
 	var got atomic.Int32
@@ -43,7 +43,7 @@ func TestMutexHandoff(t *testing.T) {
 }
 
 func TestMutexExcludes(t *testing.T) {
-	m := newMutex()
+	m := New()
 	n, each := 0, 5000
 	var all sync.WaitGroup
 	for i := range 8 {
@@ -59,7 +59,7 @@ func TestMutexExcludes(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n != 8*each || m.contended() || m.state.Load() != 0 {
+	if n != 8*each || m.Contended() || m.state.Load() != 0 {
 		t.Errorf("%d instead of %d, state %d", n, 8*each, m.state.Load())
 	}
 }
@@ -67,16 +67,16 @@ func TestMutexExcludes(t *testing.T) {
 // TestMutexContended: the holder can ask whether others wait for the lock, until the last of them has it.
 func TestMutexContended(t *testing.T) {
 	const others = 3
-	m := newMutex()
+	m := New()
 	m.Lock()
-	if m.contended() {
+	if m.Contended() {
 		t.Error("contended without other goroutines")
 	}
 	waiting := make(chan bool)
 	for range others {
 		go func() {
 			m.Lock()
-			contended := m.contended()
+			contended := m.Contended()
 			m.Unlock()
 			waiting <- contended
 		}()
@@ -84,7 +84,7 @@ func TestMutexContended(t *testing.T) {
 	for m.state.Load()&^reserved != locked+others*waiter {
 		runtime.Gosched()
 	}
-	if !m.contended() {
+	if !m.Contended() {
 		t.Error("others wait, but it is not contended")
 	}
 	m.Unlock()
@@ -104,7 +104,7 @@ func TestMutexContended(t *testing.T) {
 
 // TestMutexStaleSignal: an old signal wakes a waiting goroutine, but does not give it the lock.
 func TestMutexStaleSignal(t *testing.T) {
-	m := newMutex()
+	m := New()
 	for range 2 {
 		m.signal(waiter)
 		if len(m.freed) != 1 { // it stays for the next goroutine that waits
@@ -138,7 +138,7 @@ func TestMutexStaleSignal(t *testing.T) {
 
 // TestMutexCond uses the mutex as the lock of a condition, like an engine.
 func TestMutexCond(t *testing.T) {
-	m := newMutex()
+	m := New()
 	c := sync.Cond{L: &m}
 	turn := 0
 	var all sync.WaitGroup
@@ -164,7 +164,7 @@ func TestMutexCond(t *testing.T) {
 // TestMutexAllocs: Lock and Unlock allocate nothing.
 func TestMutexAllocs(t *testing.T) {
 	const runs = 100
-	m := newMutex()
+	m := New()
 	times := 0
 	if n := alloctest.Count(runs, func() { m.Lock(); times++; m.Unlock() }); n != 0 || times != alloctest.Calls(runs) {
 		t.Errorf("%v allocations, %d times", n, times)
