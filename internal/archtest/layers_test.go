@@ -92,6 +92,8 @@ internal/shm < mpi/internal/coll;
 fabric, perf, internal/pollyield, internal/ticks, mpi/internal/match, mpi/internal/regcache,
 	mpi/internal/datatype < mpi/internal/proto;
 NONE < mpi/internal/proto/internal/lock;
+internal/ticks < mpi/internal/proto/internal/processor;
+fabric < mpi/internal/proto/internal/parker;
 mpi/internal/proto/internal/* < mpi/internal/proto;
 attrs, hw, perf, perf/profile, fabric, internal/shm, internal/tunables, mpi/internal/bootstrap, mpi/internal/clocksync,
 	mpi/internal/coll, mpi/internal/datatype, mpi/internal/proto, mpi/internal/reduction, mpi/internal/topology < mpi/internal/core;

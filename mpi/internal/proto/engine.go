@@ -241,7 +241,7 @@ func (e *Engine) Close() error {
 			}
 		}
 	}
-	return errors.Join(append(errs, e.domain.Close(), e.waiters.parker.close())...)
+	return errors.Join(append(errs, e.domain.Close(), e.waiters.parker.Close())...)
 }
 
 // oneLine returns the text of an error of several lines as one, without repetitions.

@@ -138,7 +138,7 @@ func (w *waiters) rouse(x *sleeper) {
 func (w *waiters) rouseSleeper() {
 	if w.sleeping && !w.roused {
 		w.roused = true
-		w.parker.wake()
+		w.parker.Wake()
 	}
 }
 
@@ -262,7 +262,7 @@ func (e *Engine) sleep(g *goal) bool {
 	x.onTransport = true
 	w.polling, w.sleeping, w.roused = false, true, false
 	e.unlock()
-	err = w.parker.park(fd, limit)
+	err = w.parker.Park(fd, limit)
 	e.lock()
 	w.sleeping, w.roused = false, false
 	e.uncountSleeper()

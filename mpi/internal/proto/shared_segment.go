@@ -4,6 +4,7 @@ import (
 	"runtime"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/processor"
 )
 
 // CanShareMemory reports whether processes may share memory.
@@ -30,7 +31,7 @@ func (e *Engine) MapSegment(watched Route, id uint64, peers []int, bytes int) (f
 		}
 		e.unlock()
 		runtime.Gosched()
-		yieldProcessor()
+		processor.Yield()
 		e.lock()
 	}
 	if g.err != nil {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/internal/pollyield"
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/parker"
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/processor"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -47,7 +49,7 @@ type waiters struct {
 	yields     int  // number of yields so far
 	tests      uint // number of polls of calls that do not wait
 	yieldTimer pollyield.Timer
-	processors *yielding // not protected by the lock
+	processors *processor.Yielder // not protected by the lock
 
 	oneProcessor bool // no other goroutine runs while one polls
 	inProcess    bool // the peers are goroutines of this process
@@ -59,9 +61,9 @@ type waiters struct {
 	inBackground bool
 	woken        int // number of goroutines that have been woken after they were parked, and have not run yet
 
-	parker   parker
+	parker   parker.Parker
 	sleeping bool       // a goroutine sleeps on the transport
-	roused   bool       // and parker.wake was called
+	roused   bool       // and parker.Wake was called
 	inVain   bool       // the goroutine that polls was woken on the transport, but nothing had happened
 	parked   parkedList // the other goroutines that sleep
 	watchers []*sleeper // those of all these whose goal is not the end of one request
@@ -77,7 +79,7 @@ func (w *waiters) init(oversubscribed bool, poll *time.Duration) {
 		w.spin = spinOversubscribed
 	}
 	w.oneProcessor = runtime.GOMAXPROCS(0) == 1
-	w.processors = &processors
+	w.processors = processor.Shared()
 }
 
 // pollsBeforeCount is the number of polls in vain after which a goroutine looks for others that were started.
@@ -143,7 +145,7 @@ func (w *waiters) open(d fabric.Domain, waker Waker) error {
 		w.parker, w.inProcess = waker.channel, true
 		return nil
 	}
-	w.parker, err = newPollParker()
+	w.parker, err = parker.New()
 	return err
 }
 
@@ -369,11 +371,11 @@ func (w *waiters) yieldToPeers() {
 		runtime.Gosched()
 		return
 	}
-	w.processors.yield()
+	w.processors.Yield()
 }
 
 // paused reports whether a goroutine should sleep in place of yielding to other processes.
-func (w *waiters) paused() bool { return !w.inProcess && w.processors.paused() }
+func (w *waiters) paused() bool { return !w.inProcess && w.processors.Paused() }
 
 // yieldToGoroutines yields to other goroutines of this process.
 func (e *Engine) yieldToGoroutines() {

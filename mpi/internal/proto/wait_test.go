@@ -294,7 +294,7 @@ func TestDisarmedAfterWord(t *testing.T) {
 				go func() {
 					awaitSleepers(e, 1)
 					change()
-					e.waiters.parker.wake()
+					e.waiters.parker.Wake()
 				}()
 			}
 		}
@@ -348,7 +348,7 @@ func TestWokenInVain(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			e.waiters.parker.wake()
+			e.waiters.parker.Wake()
 		})
 	}
 	_, err := e.Recv(from(0, 1), nil)
@@ -414,7 +414,7 @@ func TestInProcess(t *testing.T) {
 		if w.inProcess != want {
 			t.Errorf("descriptor %d: the peers are goroutines: %v", fd, w.inProcess)
 		}
-		if err := w.parker.close(); err != nil {
+		if err := w.parker.Close(); err != nil {
 			t.Error(err)
 		}
 	}

@@ -1,7 +1,7 @@
 // Package lock has the mutual exclusion lock of an engine.
 //
-// It differs from sync.Mutex in three ways. Its holder can ask whether others wait for it, so that a
-// goroutine that polls while holding it releases it only then. A goroutine that has slept gets it
+// It differs from sync.Mutex in three ways. Its holder can ask whether others wait for it, so that
+// a goroutine that polls while holding it releases it only then. A goroutine that has slept gets it
 // next, although its holder unlocks it and locks it again at once. Tests can decide which goroutine
 // gets it.
 //

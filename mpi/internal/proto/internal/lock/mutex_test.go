@@ -9,8 +9,8 @@ import (
 	"github.com/ibrun/ibrun/internal/alloctest"
 )
 
-// TestMutexHandoff: with one processor, a goroutine that unlocks the mutex and locks it again immediately holds it whenever
-// another goroutine runs. The others get it nevertheless.
+// TestMutexHandoff: with one processor, a goroutine that unlocks the mutex and locks it again
+// immediately holds it whenever another goroutine runs. The others get it nevertheless.
 func TestMutexHandoff(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	m := New()
@@ -64,7 +64,8 @@ func TestMutexExcludes(t *testing.T) {
 	}
 }
 
-// TestMutexContended: the holder can ask whether others wait for the lock, until the last of them has it.
+// TestMutexContended: the holder can ask whether others wait for the lock, until the last of them
+// has it.
 func TestMutexContended(t *testing.T) {
 	const others = 3
 	m := New()

@@ -1,4 +1,4 @@
-package proto
+package parker
 
 import (
 	"encoding/binary"
@@ -10,21 +10,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// yieldProcessor lets another process run.
-func yieldProcessor() { unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
+// poll sleeps on the transport's descriptor and on an eventfd, which other goroutines of this
+// process write to wake it.
+type poll struct{ eventfd int }
 
-// pollParker sleeps on the transport's descriptor and on an eventfd, which other goroutines of this process write to wake it.
-type pollParker struct{ eventfd int }
-
-func newPollParker() (parker, error) {
+// New returns a Parker for a transport with a descriptor.
+func New() (Parker, error) {
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
 		return nil, os.NewSyscallError("eventfd", err)
 	}
-	return &pollParker{fd}, nil
+	return &poll{fd}, nil
 }
 
-func (p *pollParker) park(fd int, limit time.Duration) error {
+func (p *poll) Park(fd int, limit time.Duration) error {
 	var timeout *unix.Timespec
 	if limit != 0 {
 		t := unix.NsecToTimespec(int64(limit))
@@ -49,11 +48,12 @@ func (p *pollParker) park(fd int, limit time.Duration) error {
 	return nil
 }
 
-func (p *pollParker) wake() {
+func (p *poll) Wake() {
 	var one [8]byte
 	binary.NativeEndian.PutUint64(one[:], 1)
-	// The only possible failure is a counter that is full. Then the sleeping goroutine wakes as well.
+	// The only possible failure is a counter that is full. Then the sleeping goroutine wakes as
+	// well.
 	_, _ = unix.Write(p.eventfd, one[:])
 }
 
-func (p *pollParker) close() error { return os.NewSyscallError("close", unix.Close(p.eventfd)) }
+func (p *poll) Close() error { return os.NewSyscallError("close", unix.Close(p.eventfd)) }

@@ -1,33 +1,33 @@
-package proto
+package processor
 
 import (
 	"testing"
 	"time"
 )
 
-// TestYieldPause: slow yields that take most of the time begin a pause, whose length is a multiple of the last one. Fewer of them
-// do not, and the time before a pause does not matter for long.
+// TestYieldPause: slow yields that take most of the time begin a pause, whose length is a multiple
+// of the last one. Fewer of them do not, and the time before a pause does not matter for long.
 func TestYieldPause(t *testing.T) {
 	const took = 3 * time.Millisecond
-	var y yielding
+	var y Yielder
 	now := time.Hour // this process has not run so long
-	if y.paused() {
+	if y.Paused() {
 		t.Error("paused before the first yield")
 	}
 	yieldAfter := func(between time.Duration) bool {
 		t.Helper()
-		if y.paused() {
+		if y.Paused() {
 			t.Fatal("it yields in a pause")
 		}
 		begin := now + between
 		now = begin + took
-		y.measured(begin, now)
-		return y.paused()
+		y.Measured(begin, now)
+		return y.Paused()
 	}
 	for range 100 {
-		y.measured(now, now+slowYield-1)
+		y.Measured(now, now+slowYield-1)
 	}
-	if y.slow != 0 || y.paused() {
+	if y.slow != 0 || y.Paused() {
 		t.Errorf("quick yields count as slow ones that took %v", y.slow)
 	}
 	for n := range 100 {
@@ -64,7 +64,7 @@ func TestYieldPause(t *testing.T) {
 			t.Fatalf("paused after %d yields that take next to no time", n+1)
 		}
 	}
-	y.measured(now-2*took, now-took) // it ended before the last one
+	y.Measured(now-2*took, now-took) // it ended before the last one
 	if y.between < 0 {
 		t.Errorf("the time between slow yields is %v", y.between)
 	}

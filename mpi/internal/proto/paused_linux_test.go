@@ -2,17 +2,19 @@ package proto
 
 import (
 	"errors"
-	"math"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/processor"
 )
 
 // TestPausedSleeps: while yields are paused, a goroutine that waits for a message or a word sleeps without yielding.
 func TestPausedSleeps(t *testing.T) {
 	es := shmPair(t)
 	e, w := es[0], &es[0].waiters
-	w.processors = new(yielding)
-	w.processors.resume.Store(math.MaxInt64)
+	w.processors = new(processor.Yielder)
+	w.processors.Measured(0, 1000*time.Hour)
 	var word, sleepers uint64
 	waits := []func() error{
 		func() error { _, err := e.Recv(from(1, 1), nil); return err },
@@ -20,7 +22,7 @@ func TestPausedSleeps(t *testing.T) {
 	}
 	wakes := []func() error{
 		func() error { return es[1].Send(to(1, 0, 1), nil, Standard) },
-		func() error { atomic.StoreUint64(&word, 1); w.parker.wake(); return nil },
+		func() error { atomic.StoreUint64(&word, 1); w.parker.Wake(); return nil },
 	}
 	for i, wait := range waits {
 		ended := make(chan error, 1)

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package proto
+package parker
 
 import (
 	"fmt"
@@ -8,8 +8,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-func newPollParker() (parker, error) {
+// New returns an error.
+func New() (Parker, error) {
 	return nil, fmt.Errorf("%w: only on Linux can a goroutine sleep on a transport's descriptor", fabric.ErrNotSupported)
 }
-
-func yieldProcessor() {}
