@@ -91,6 +91,7 @@ fabric < mpi/internal/regcache;
 internal/shm < mpi/internal/coll;
 fabric, perf, internal/pollyield, internal/ticks, mpi/internal/match, mpi/internal/regcache,
 	mpi/internal/datatype < mpi/internal/proto;
+fabric < mpi/internal/wire < mpi/internal/proto;
 NONE < mpi/internal/proto/internal/lock;
 internal/ticks < mpi/internal/proto/internal/processor;
 fabric < mpi/internal/proto/internal/parker;

@@ -1,5 +1,7 @@
 package proto
 
+import "github.com/ibrun/ibrun/mpi/internal/wire"
+
 // ClockHandler handles clock messages. Its methods are called while the engine makes progress: they must not wait, nor call the
 // engine.
 type ClockHandler interface {
@@ -25,7 +27,7 @@ func (e *Engine) SendClockPing(peer int, bound, roundTrip uint64) (sent int64, e
 		return 0, err
 	}
 	sent = e.clock.Stamp()
-	e.sendControl(int32(peer), envelope{kind: kindClockPing}, uint64(sent), bound, roundTrip)
+	e.sendControl(int32(peer), wire.Envelope{Kind: wire.ClockPing}, uint64(sent), bound, roundTrip)
 	return sent, e.failure.err
 }
 
@@ -33,7 +35,7 @@ func (e *Engine) SendClockPing(peer int, bound, roundTrip uint64) (sent int64, e
 func (e *Engine) SendClockAdjust(peer int, w [5]uint64) error {
 	e.lock()
 	defer e.unlock()
-	e.sendControl(int32(peer), envelope{kind: kindClockAdjust}, w[:]...)
+	e.sendControl(int32(peer), wire.Envelope{Kind: wire.ClockAdjust}, w[:]...)
 	return e.failure.err
 }
 
@@ -44,21 +46,21 @@ func (e *Engine) SendClockState(peer int, w uint64) error {
 	if err := e.connect(int32(peer)); err != nil {
 		return err
 	}
-	e.sendControl(int32(peer), envelope{kind: kindClockState}, w)
+	e.sendControl(int32(peer), wire.Envelope{Kind: wire.ClockState}, w)
 	return e.failure.err
 }
 
 // handleClock handles the four kinds of clock messages.
-func (e *Engine) handleClock(peer int32, k kind, w [5]uint64) bool {
+func (e *Engine) handleClock(peer int32, k wire.Kind, w [5]uint64) bool {
 	switch {
 	case e.clock == nil:
 		return false
-	case k == kindClockPing:
+	case k == wire.ClockPing:
 		there := e.clock.Stamp()
-		e.sendControl(peer, envelope{kind: kindClockPong}, w[0], uint64(there), e.clock.Ping(int(peer), w[1], w[2]))
-	case k == kindClockPong:
+		e.sendControl(peer, wire.Envelope{Kind: wire.ClockPong}, w[0], uint64(there), e.clock.Ping(int(peer), w[1], w[2]))
+	case k == wire.ClockPong:
 		e.clock.Pong(int(peer), int64(w[0]), int64(w[1]), e.clock.Stamp(), w[2])
-	case k == kindClockState:
+	case k == wire.ClockState:
 		return e.clock.State(int(peer), w[0])
 	default:
 		return e.clock.Adjust(int(peer), w)

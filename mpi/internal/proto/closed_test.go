@@ -6,6 +6,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/mem"
+	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
 
 // closing is the state of two domains. As soon as one has closed no endpoint takes a message any more, although the messages of
@@ -69,9 +70,9 @@ func newLeaver(t *testing.T) (*leaver, *Engine) {
 	return p, e
 }
 
-func (p *leaver) send(v envelope, payload []byte, w ...uint64) {
+func (p *leaver) send(v wire.Envelope, payload []byte, w ...uint64) {
 	p.t.Helper()
-	head, n := header(v, w...)
+	head, n := wire.Header(v, w...)
 	if err := p.ep.Send(head[:n], payload); err != nil {
 		p.t.Error(err) // not Fatal: the goroutine that polls the engine calls leave, too
 	}
@@ -80,7 +81,7 @@ func (p *leaver) send(v envelope, payload []byte, w ...uint64) {
 // leave sends the last message, with tag 7, and closes.
 func (p *leaver) leave() {
 	p.t.Helper()
-	p.send(envelope{kind: kindEager, context: testContext, Match: Match{1, 7}}, []byte{42})
+	p.send(wire.Envelope{Kind: wire.Eager, Context: testContext, Match: Match{Rank: 1, Tag: 7}}, []byte{42})
 	if err := p.d.Close(); err != nil {
 		p.t.Error(err)
 	}
@@ -93,13 +94,13 @@ func TestClosedAfterMessages(t *testing.T) {
 	for name, meet := range map[string]func(*leaver, *Engine) (failed []Handle){
 		"answer to WATCH": func(p *leaver, e *Engine) []Handle {
 			e.LeaveContext(left)
-			p.send(envelope{kind: kindWatch, context: left}, nil)
+			p.send(wire.Envelope{Kind: wire.Watch, Context: left}, nil)
 			p.leave()
 			return nil
 		},
 		"answer to a synchronous message": func(p *leaver, e *Engine) []Handle {
 			e.Irecv(from(1, 8), nil)
-			p.send(envelope{kind: kindEagerSync, context: testContext, Match: Match{1, 8}}, nil, 1)
+			p.send(wire.Envelope{Kind: wire.EagerSync, Context: testContext, Match: Match{Rank: 1, Tag: 8}}, nil, 1)
 			p.leave()
 			return nil
 		},
@@ -125,7 +126,7 @@ func TestClosedAfterMessages(t *testing.T) {
 					e.AllowFinalize()
 				}
 				x := []byte{0}
-				last := e.Irecv(Route{Context: testContext, Peer: 1, Match: Match{1, 7}}, x)
+				last := e.Irecv(Route{Context: testContext, Peer: 1, Match: Match{Rank: 1, Tag: 7}}, x)
 				failed := meet(p, e)
 				if err := failsInTime(t, func() error { _, err := e.Wait(last); return err }); err != nil || x[0] != 42 {
 					t.Errorf("the last message: received %d, %v; want 42", x[0], err)

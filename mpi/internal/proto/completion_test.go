@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/mpi/internal/wire"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -308,7 +309,7 @@ func TestProbeMovesBlocks(t *testing.T) {
 
 // TestRouteInRegisters: the compiler keeps structs of four fields in registers, and no larger ones.
 func TestRouteInRegisters(t *testing.T) {
-	route, envelope, match := reflect.TypeFor[Route](), reflect.TypeFor[envelope](), reflect.TypeFor[Match]()
+	route, envelope, match := reflect.TypeFor[Route](), reflect.TypeFor[wire.Envelope](), reflect.TypeFor[Match]()
 	for _, s := range []reflect.Type{route, envelope, match, reflect.TypeFor[Status](), reflect.TypeFor[Handle]()} {
 		if s.NumField() > 4 || s.Size() > 32 {
 			t.Errorf("%v has %d fields in %d bytes", s, s.NumField(), s.Size())

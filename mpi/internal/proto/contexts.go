@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/ibrun/ibrun/mpi/internal/match"
+	"github.com/ibrun/ibrun/mpi/internal/wire"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -260,12 +261,12 @@ func (e *Engine) refuseUnexpected(m *unexpectedMessage, freed bool) {
 
 // refuse answers the sender of a message that is dropped, if it waits for the receiver. freed says that the communicator was
 // freed by all of its processes.
-func (e *Engine) refuse(peer int32, v envelope, w [5]uint64, freed bool) {
-	answer := envelope{kind: kindRefuse}
-	switch v.kind {
-	case kindEagerSync:
+func (e *Engine) refuse(peer int32, v wire.Envelope, w [5]uint64, freed bool) {
+	answer := wire.Envelope{Kind: wire.Refuse}
+	switch v.Kind {
+	case wire.EagerSync:
 		e.sendControl(peer, answer, w[0], freedWord(freed))
-	case kindRTS:
+	case wire.RTS:
 		e.sendControl(peer, answer, w[3], freedWord(freed))
 	}
 }

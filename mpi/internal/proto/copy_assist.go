@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
 
 // Where a read occupies the receiver's processor, sender and receiver move a message together: the receiver reads pieces from
@@ -69,17 +70,17 @@ func claimBack(w *uint64, pieces int) int {
 func (t *transfer) requestAssist(word uint64) {
 	e := t.req.e
 	words := e.sharedWords(t.peer, e.peer(t.peer))
-	if i := word * wordStride; word < noWord/wordStride && i < uint64(len(words)) && t.bytes >= MinShared {
+	if i := word * wordStride; word < wire.NoWord/wordStride && i < uint64(len(words)) && t.bytes >= MinShared {
 		t.claims = &words[i]
 		to := t.local.Remote
-		e.sendControl(t.peer, envelope{kind: kindAssist}, t.peerID, t.req.id(), to.Addr, to.Key, uint64(t.bytes))
+		e.sendControl(t.peer, wire.Envelope{Kind: wire.Assist}, t.peerID, t.req.id(), to.Addr, to.Key, uint64(t.bytes))
 	}
 }
 
 // handleAssist handles ASSIST: the receiver asks this side to write from the back.
 func (e *Engine) handleAssist(peer int32, w [5]uint64) bool {
 	r := e.requests.byID(w[0])
-	if r == nil || !r.awaitsPeer(peer) || kind(r.out.header[0]) != kindRTS || r.word < 0 || w[4] == 0 || w[4] > uint64(len(r.buf)) {
+	if r == nil || !r.awaitsPeer(peer) || r.out.kind() != wire.RTS || r.word < 0 || w[4] == 0 || w[4] > uint64(len(r.buf)) {
 		return false
 	}
 	t := &r.transfer
@@ -120,12 +121,12 @@ func (t *transfer) runAssist() {
 		e.peer(t.peer).sentPart(t.req.size(), x.marks, RendezvousShared, x.spent, 0, moved)
 	}
 	if claimed > 0 {
-		e.sendControl(t.peer, envelope{kind: kindATP}, t.peerID, uint64(t.assisted))
+		e.sendControl(t.peer, wire.Envelope{Kind: wire.ATP}, t.peerID, uint64(t.assisted))
 	}
 	switch {
-	case t.deferred == kindFIN:
+	case t.deferred == wire.FIN:
 		t.req.completeSend()
-	case t.deferred == kindDataRequest:
+	case t.deferred == wire.DataRequest:
 		t.req.startData(t.deferredWords)
 	}
 	t.deferred = 0

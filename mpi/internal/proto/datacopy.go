@@ -1,5 +1,7 @@
 package proto
 
+import "github.com/ibrun/ibrun/mpi/internal/wire"
+
 // Where the receiver cannot read the sender's memory it requests the payload of an RTS, and the sender sends it through the
 // transport in pieces.
 
@@ -7,7 +9,7 @@ package proto
 func (t *transfer) requestData() {
 	e := t.req.e
 	t.offset, t.state = 0, transferCopying
-	e.sendControl(t.peer, envelope{kind: kindDataRequest}, t.peerID, t.req.id(), uint64(t.bytes))
+	e.sendControl(t.peer, wire.Envelope{Kind: wire.DataRequest}, t.peerID, t.req.id(), uint64(t.bytes))
 }
 
 // handleDataRequest handles DATA_REQUEST.
@@ -17,7 +19,7 @@ func (e *Engine) handleDataRequest(peer int32, w [5]uint64) bool {
 		return false
 	}
 	if r.transfer.running {
-		r.transfer.deferred, r.transfer.deferredWords = kindDataRequest, w
+		r.transfer.deferred, r.transfer.deferredWords = wire.DataRequest, w
 		return true
 	}
 	r.startData(w)
@@ -54,7 +56,7 @@ func (r *Request) prepareData(p *peer) {
 	t := &r.transfer
 	from := t.offset
 	t.offset = min(from+p.path.thresholds.MaxData, t.bytes)
-	r.out.header, r.out.length = header(envelope{kind: kindData}, t.peerID, uint64(from))
+	r.out.header, r.out.length = wire.Header(wire.Envelope{Kind: wire.Data}, t.peerID, uint64(from))
 	if r.data != nil {
 		r.out.packed = packed{r.data, from, t.offset - from, 0}
 		return

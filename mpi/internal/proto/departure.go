@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
 
 // A process leaves a context when it takes part in no operation of it any more: it frees the communicator or finalizes, or a
@@ -25,8 +26,8 @@ const watchDelay = 100 * time.Millisecond
 // IsWatch reports whether a message that begins with a header is WATCH, or LEFT, which answers it: a process sends WATCH because
 // time has passed, and not because the program does something.
 func IsWatch(header []byte) bool {
-	k := kind(header[0])
-	return k == kindWatch || k == kindLeft
+	k := wire.Kind(header[0])
+	return k == wire.Watch || k == wire.Left
 }
 
 // confirmTimeout bounds the wait for the transport's report that a process has closed, when the launcher has reported it. The
@@ -132,7 +133,7 @@ func (e *Engine) reportLeft(context uint32) {
 
 func (e *Engine) sendLeft(n int32, context uint32) {
 	if e.peer(n).finalized == nil {
-		e.sendControl(n, envelope{kind: kindLeft, context: context}, freedWord(e.contexts.isFreed(context)))
+		e.sendControl(n, wire.Envelope{Kind: wire.Left, Context: context}, freedWord(e.contexts.isFreed(context)))
 	}
 }
 
@@ -385,7 +386,7 @@ func (e *Engine) watch(m member) {
 	}
 	d.watched[m] = true
 	if e.connect(m.peer) == nil { // otherwise an operation that needs the process reports the error, or the engine has failed
-		e.sendControl(m.peer, envelope{kind: kindWatch, context: m.context})
+		e.sendControl(m.peer, wire.Envelope{Kind: wire.Watch, Context: m.context})
 	}
 }
 
@@ -436,7 +437,7 @@ func (e *Engine) dropMessagesTo(n int32) {
 	for p.head != nil {
 		o := p.head
 		p.head, o.queued = o.next, false
-		e.rec.dropped(kind(o.header[0]))
+		e.rec.dropped(o.kind())
 		e.dropMessage(o, p.gone(n))
 	}
 	p.updateMaxEager()
@@ -446,7 +447,7 @@ func (e *Engine) dropMessagesTo(n int32) {
 // as reported.
 func (e *Engine) confirmLeft(n int32) {
 	if e.connect(n) == nil {
-		e.sendControl(n, envelope{kind: kindWatch})
+		e.sendControl(n, wire.Envelope{Kind: wire.Watch})
 	}
 	time.AfterFunc(confirmTimeout, func() {
 		e.lock()

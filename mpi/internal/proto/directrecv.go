@@ -1,5 +1,7 @@
 package proto
 
+import "github.com/ibrun/ibrun/mpi/internal/wire"
+
 // directRecv is the receive of a goroutine that keeps the lock while it polls, where no other receive or message waits in the
 // context. It needs no request and no look-up in a table: its message is recognized by the envelope. If another message comes
 // first it becomes an ordinary receive.
@@ -25,7 +27,7 @@ func (e *Engine) tryDirect(from Route, buf []byte) bool {
 	if t := e.contexts.table(from.Context); e.contexts.isEnded(t) || !t.Empty() {
 		return false
 	}
-	d.first, d.second = envelope{kind: kindEager, context: from.Context, Match: from.Match}.encode()
+	d.first, d.second = wire.Envelope{Kind: wire.Eager, Context: from.Context, Match: from.Match}.Encode()
 	d.route, d.buf = from, buf
 	for i := 0; d.first != 0 && i < e.waiters.spin && e.transfers.head == nil && e.failure.err == nil && !e.mu.Contended() &&
 		(i != pollsBeforeCount || !e.waiters.hasNewcomers()); i++ {

@@ -8,6 +8,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/mem"
 	"github.com/ibrun/ibrun/internal/alloctest"
+	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
 
 // scripted is a set of engines of which the first receives. The actions of the others are run by its polls, so that it is known
@@ -174,7 +175,7 @@ func (m directCase) send(t *testing.T, s *scripted) (hs []Handle) {
 // TestNotDirect: a receive with a wildcard, or behind other posted receives or unexpected messages, needs a request.
 func TestNotDirect(t *testing.T) {
 	send := func(e *Engine, b byte) error { return e.Send(to(1, 0, 7), []byte{b}, Standard) }
-	other := Route{Context: testContext + 1, Match: Match{1, 7}}
+	other := Route{Context: testContext + 1, Match: Match{Rank: 1, Tag: 7}}
 	for name, c := range map[string]struct {
 		from  Route
 		begin func(e, other *Engine) error
@@ -341,14 +342,14 @@ func TestDirectNoEnvelope(t *testing.T) {
 	tr := mem.NewHub(2).Transport()
 	e := openOne(t, tr, 0, 2, func(c *Config) { c.Oversubscribed = false })
 	_, ep := bareProcess(t, tr)
-	head, n := header(envelope{kind: kindEager})
+	head, n := wire.Header(wire.Envelope{Kind: wire.Eager})
 	if err := ep.Send(head[:n], nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := e.Recv(Route{}, nil); err != nil || len(e.requests.slabs) != 0 {
 		t.Fatalf("%v; %d requests", err, len(e.requests.slabs))
 	}
-	if err := ep.Send(make([]byte, envelopeBytes), nil); err != nil {
+	if err := ep.Send(make([]byte, wire.EnvelopeBytes), nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := e.lockedPollOnce(); !errors.Is(err, fabric.ErrCorrupt) {

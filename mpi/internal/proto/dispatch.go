@@ -1,18 +1,22 @@
 package proto
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/ibrun/ibrun/mpi/internal/wire"
+)
 
 // handleMessage handles one message from the transport. It returns false for a message that no correct engine sends. Eager
 // messages with a posted receive, the most frequent, are handled here; dispatch handles the others.
 func (e *Engine) handleMessage(peer int32, b []byte) bool {
-	if len(b) < envelopeBytes {
+	if len(b) < wire.EnvelopeBytes {
 		return false
 	}
-	n := len(b) - envelopeBytes
+	n := len(b) - wire.EnvelopeBytes
 	first, second := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
 	if d := &e.direct; first == d.first && second == d.second && n <= len(d.buf) && first != 0 {
 		d.first, d.length = 0, n
-		copyPayload(d.buf, b[envelopeBytes:])
+		copyPayload(d.buf, b[wire.EnvelopeBytes:])
 	} else {
 		if d.first != 0 {
 			e.postDirect()
@@ -25,7 +29,7 @@ func (e *Engine) handleMessage(peer int32, b []byte) bool {
 		if r == nil {
 			return e.dispatch(peer, b)
 		}
-		e.deliver(r, source, tag, b[envelopeBytes:])
+		e.deliver(r, source, tag, b[wire.EnvelopeBytes:])
 	}
 	p := e.peers[peer]
 	if p == nil || p.link.Zero() {
@@ -38,84 +42,84 @@ func (e *Engine) handleMessage(peer int32, b []byte) bool {
 
 // dispatch handles any message.
 func (e *Engine) dispatch(peer int32, b []byte) bool {
-	v, w, payload, err := parse(b)
+	v, w, payload, err := wire.Parse(b)
 	if err != nil {
 		return false
 	}
 	ok := e.handle(peer, v, w, payload)
-	e.rec.handled(v.kind)
+	e.rec.handled(v.Kind)
 	return ok
 }
 
 // handle is dispatch for a message that has been parsed.
-func (e *Engine) handle(peer int32, v envelope, w [5]uint64, payload []byte) bool {
-	switch v.kind {
-	case kindEager, kindEagerSync, kindRTS:
+func (e *Engine) handle(peer int32, v wire.Envelope, w [5]uint64, payload []byte) bool {
+	switch v.Kind {
+	case wire.Eager, wire.EagerSync, wire.RTS:
 		return e.handleFirst(peer, v, w, payload)
-	case kindFirstFrag:
+	case wire.FirstFrag:
 		return e.handleFirstFrag(peer, v, w, payload)
-	case kindFrag:
+	case wire.Frag:
 		return e.handleFrag(peer, payload)
-	case kindFIN:
+	case wire.FIN:
 		return e.handleFIN(peer, w)
-	case kindAssist:
+	case wire.Assist:
 		return e.handleAssist(peer, w)
-	case kindATP:
+	case wire.ATP:
 		return e.handleATP(peer, w)
-	case kindDataRequest:
+	case wire.DataRequest:
 		return e.handleDataRequest(peer, w)
-	case kindData:
+	case wire.Data:
 		return e.handleData(peer, w, payload)
-	case kindPause, kindResume:
-		e.handlePause(peer, v.kind == kindPause)
-	case kindRTR:
+	case wire.Pause, wire.Resume:
+		e.handlePause(peer, v.Kind == wire.Pause)
+	case wire.RTR:
 		return e.handleRTR(peer, v, w)
-	case kindPut:
+	case wire.Put:
 		return e.handlePut(peer, v, w)
-	case kindRTRCancel:
+	case wire.RTRCancel:
 		e.handleRTRCancel(peer, w)
-	case kindRTRCancelAck:
+	case wire.RTRCancelAck:
 		e.handleRTRCancelAck(peer, w)
-	case kindClockPing, kindClockPong, kindClockAdjust, kindClockState:
-		return e.handleClock(peer, v.kind, w)
-	case kindWatch:
-		e.handleWatch(peer, v.context)
-	case kindLeft:
-		return e.handleLeft(peer, v.context, w)
-	case kindRefuse:
+	case wire.ClockPing, wire.ClockPong, wire.ClockAdjust, wire.ClockState:
+		return e.handleClock(peer, v.Kind, w)
+	case wire.Watch:
+		e.handleWatch(peer, v.Context)
+	case wire.Left:
+		return e.handleLeft(peer, v.Context, w)
+	case wire.Refuse:
 		return e.handleRefuse(peer, w)
-	case kindNote:
+	case wire.Note:
 		return e.handleNote(peer, w, payload)
-	case kindWithdraw:
+	case wire.Withdraw:
 		return e.handleWithdraw(peer, v, w)
-	case kindWithdrawn:
+	case wire.Withdrawn:
 		return e.handleWithdrawn(peer, w)
-	case kindFlush:
-		e.sendControl(peer, envelope{kind: kindFlushed}, w[0])
-	case kindFlushed:
+	case wire.Flush:
+		e.sendControl(peer, wire.Envelope{Kind: wire.Flushed}, w[0])
+	case wire.Flushed:
 		return e.handleFlushed(peer, w)
-	case kindElapsed:
+	case wire.Elapsed:
 		return e.handleElapsed(peer, w)
 	}
 	return true
 }
 
 // handleFirst matches an eager message or an RTS with a posted receive, or stores it.
-func (e *Engine) handleFirst(peer int32, v envelope, w [5]uint64, payload []byte) bool {
-	if v.Rank < 0 || v.Tag < 0 || v.kind == kindRTS && w[0]&^allMarks > maxBytes {
+func (e *Engine) handleFirst(peer int32, v wire.Envelope, w [5]uint64, payload []byte) bool {
+	if v.Rank < 0 || v.Tag < 0 || v.Kind == wire.RTS && w[0]&^allMarks > maxBytes {
 		return false
 	}
 	e.countEpoch(peer, v)
 	number, note := e.countReceived(peer), e.takeNote(peer)
-	if v.kind != kindRTS {
+	if v.Kind != wire.RTS {
 		e.linkTo(peer).In(len(payload))
 	}
-	t := e.contexts.table(v.context)
+	t := e.contexts.table(v.Context)
 	r := t.TakePosted(v.Rank, v.Tag)
 	if r == nil {
-		if e.contexts.isEnded(t) || e.departures.left[v.context] {
+		if e.contexts.isEnded(t) || e.departures.left[v.Context] {
 			e.noteDropped(v, note)
-			e.refuse(peer, v, w, e.contexts.isFreed(v.context))
+			e.refuse(peer, v, w, e.contexts.isFreed(v.Context))
 			return true
 		}
 		m := e.storeUnexpected(peer, v, w, payload, len(payload))
@@ -128,13 +132,13 @@ func (e *Engine) handleFirst(peer int32, v envelope, w [5]uint64, payload []byte
 		e.rec.traceMatch(peer, v, number, messageBytes(v, w, payload))
 	}
 	r.noteMatched(note, v.Rank)
-	switch v.kind {
-	case kindEager:
+	switch v.Kind {
+	case wire.Eager:
 		e.deliver(r, v.Rank, v.Tag, payload)
-	case kindEagerSync:
-		e.sendControl(peer, envelope{kind: kindFIN}, w[0])
+	case wire.EagerSync:
+		e.sendControl(peer, wire.Envelope{Kind: wire.FIN}, w[0])
 		e.deliver(r, v.Rank, v.Tag, payload)
-	case kindRTS:
+	case wire.RTS:
 		r.startRendezvous(peer, v, w, true)
 	}
 	return true

@@ -3,6 +3,7 @@ package proto
 import (
 	"time"
 
+	"github.com/ibrun/ibrun/mpi/internal/wire"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -17,7 +18,7 @@ const maxFragmented = 16 << 20
 // prepareEager makes the request's first message an eager one: a synchronous one, the first fragment, or the whole message.
 // marks are set if the fragments are to be measured.
 func (r *Request) prepareEager(p Protocol, fragmentSize int, marks uint64) {
-	v := envelope{context: r.route.Context, Match: r.route.Match, epoch: r.epoch}
+	v := wire.Envelope{Context: r.route.Context, Match: r.route.Match, Epoch: r.epoch}
 	o := &r.out
 	o.body, o.remaining, o.marks = r.buf, nil, 0
 	size := r.size()
@@ -26,11 +27,11 @@ func (r *Request) prepareEager(p Protocol, fragmentSize int, marks uint64) {
 	}
 	switch {
 	case r.mode == Synchronous:
-		v.kind = kindEagerSync
-		o.header, o.length = header(v, r.id())
+		v.Kind = wire.EagerSync
+		o.header, o.length = wire.Header(v, r.id())
 	case p == Fragmented:
-		v.kind = kindFirstFrag
-		o.header, o.length = header(v, uint64(size)|marks)
+		v.Kind = wire.FirstFrag
+		o.header, o.length = wire.Header(v, uint64(size)|marks)
 		if r.data != nil {
 			o.packed.n, o.packed.rest = fragmentSize, size-fragmentSize
 		} else {
@@ -38,8 +39,8 @@ func (r *Request) prepareEager(p Protocol, fragmentSize int, marks uint64) {
 			o.marks, o.spent = marks, 0
 		}
 	default:
-		v.kind = kindEager
-		o.header, o.length = header(v)
+		v.Kind = wire.Eager
+		o.header, o.length = wire.Header(v)
 	}
 }
 
@@ -54,7 +55,7 @@ type assembly struct {
 }
 
 // handleFirstFrag handles the first fragment of a message.
-func (e *Engine) handleFirstFrag(peer int32, v envelope, w [5]uint64, payload []byte) bool {
+func (e *Engine) handleFirstFrag(peer int32, v wire.Envelope, w [5]uint64, payload []byte) bool {
 	a := &e.peer(peer).frags
 	total := w[0] &^ allMarks
 	if v.Rank < 0 || v.Tag < 0 || a.total != 0 || total > maxFragmented || total <= uint64(len(payload)) {
@@ -65,7 +66,7 @@ func (e *Engine) handleFirstFrag(peer int32, v envelope, w [5]uint64, payload []
 	*a = assembly{received: len(payload), total: int(total), elapsed: elapsed{marks: w[0] & allMarks}}
 	began := a.elapsed.begin(e)
 	e.linkTo(peer).InBy(perf.Parts, a.total)
-	t := e.contexts.table(v.context)
+	t := e.contexts.table(v.Context)
 	r := t.TakePosted(v.Rank, v.Tag)
 	switch {
 	case r != nil:
@@ -73,7 +74,7 @@ func (e *Engine) handleFirstFrag(peer int32, v envelope, w [5]uint64, payload []
 		r.noteMatched(note, v.Rank)
 		a.elapsed.began = began
 		a.start(r, v, payload)
-	case e.contexts.isEnded(t) || e.departures.left[v.context]:
+	case e.contexts.isEnded(t) || e.departures.left[v.Context]:
 		a.elapsed.marks = 0
 		e.noteDropped(v, note)
 	default:
@@ -96,7 +97,7 @@ func (a *assembly) copied(e *Engine, began time.Duration, n int) {
 }
 
 // start copies the bytes that have arrived to a receive, which completes when all have arrived.
-func (a *assembly) start(r *Request, v envelope, payload []byte) {
+func (a *assembly) start(r *Request, v wire.Envelope, payload []byte) {
 	if a.req, a.m = r.handle(), nil; r.size() < a.total {
 		a.elapsed.marks = 0 // not all of it is copied
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/lock"
+	"github.com/ibrun/ibrun/mpi/internal/wire"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -91,7 +92,7 @@ type Engine struct {
 	contexts contexts
 	events   [32]fabric.Event // result of domain.Poll
 
-	scratch     [maxHeader]byte // header of an eager message that is sent immediately
+	scratch     [wire.MaxHeader]byte // header of an eager message that is sent immediately
 	direct      directRecv
 	requests    requestPool
 	freeControl *outgoing       // free list of control messages

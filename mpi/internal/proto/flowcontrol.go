@@ -1,5 +1,7 @@
 package proto
 
+import "github.com/ibrun/ibrun/mpi/internal/wire"
+
 // A receiver whose store of unexpected messages is nearly full pauses its senders with PAUSE: they send only RTS, whatever the
 // length of the message, until RESUME. An RTS is always accepted, so no sender waits until another sender's message has been
 // received.
@@ -9,7 +11,7 @@ func (e *Engine) pauseSender(n int32) {
 	if p := e.peer(n); !p.pausing {
 		p.pausing = true
 		e.unexpected.paused = append(e.unexpected.paused, n)
-		e.sendControl(n, envelope{kind: kindPause})
+		e.sendControl(n, wire.Envelope{Kind: wire.Pause})
 	}
 }
 
@@ -18,7 +20,7 @@ func (e *Engine) resumeSenders() {
 	s := &e.unexpected
 	for _, n := range s.paused {
 		e.peer(n).pausing = false
-		e.sendControl(n, envelope{kind: kindResume})
+		e.sendControl(n, wire.Envelope{Kind: wire.Resume})
 	}
 	s.paused = s.paused[:0]
 }
@@ -33,7 +35,7 @@ func (e *Engine) handlePause(n int32, pause bool) {
 		return
 	}
 	for o := p.head; o != nil; o = o.next {
-		if k := kind(o.header[0]); len(o.body)+o.packed.n == 0 || k > kindFirstFrag {
+		if k := o.kind(); len(o.body)+o.packed.n == 0 || k > wire.FirstFrag {
 			continue
 		}
 		if err := o.req.prepareRTS(p.path.thresholds.Rendezvous(o.req.size(), e.copier != nil), 0); err != nil {

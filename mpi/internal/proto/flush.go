@@ -4,6 +4,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/ibrun/ibrun/mpi/internal/wire"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -113,7 +114,7 @@ func (e *Engine) Flush(op perf.Op, messages, partitioned uint32) error {
 	for n, may := range e.senders(messages, partitioned) {
 		if may && e.connect(int32(n)) == nil { // otherwise nothing comes from there, or the engine has failed
 			f.from = append(f.from, int32(n))
-			e.sendControl(int32(n), envelope{kind: kindFlush}, f.id)
+			e.sendControl(int32(n), wire.Envelope{Kind: wire.Flush}, f.id)
 		}
 	}
 	defer e.rec.configured.Leave(e.rec.enter(op, messages, -1, -1, 0))

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/mpi/internal/wire"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -55,7 +56,7 @@ func TestPersistentFreed(t *testing.T) {
 		}
 	}
 	late := persistentOf(t, a) // while another goroutine frees the communicator
-	eager, synchronous := count.sent[kindEager].Load(), count.sent[kindEagerSync].Load()
+	eager, synchronous := count.sent[wire.Eager].Load(), count.sent[wire.EagerSync].Load()
 	for i, h := range slices.Concat(idle, active, late) {
 		for range 2 {
 			if err := a.Start(h); err != nil {
@@ -72,7 +73,7 @@ func TestPersistentFreed(t *testing.T) {
 	if _, err := a.Detach(); err != nil {
 		t.Error(err)
 	}
-	if n := count.sent[kindEager].Load() + count.sent[kindEagerSync].Load() - eager - synchronous; n != 0 {
+	if n := count.sent[wire.Eager].Load() + count.sent[wire.EagerSync].Load() - eager - synchronous; n != 0 {
 		t.Errorf("%d messages were sent", n)
 	}
 	checkEmpty(t, es)

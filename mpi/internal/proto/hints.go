@@ -7,6 +7,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/mpi/internal/match"
+	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
 
 // Violations of the assertions of a context.
@@ -211,7 +212,7 @@ func (h *Hints) choose(n int, x *Thresholds, paired bool) Protocol {
 // mayOvertake reports whether a message may be sent before others that wait for room: it is an RTS of a context that allows
 // overtaking. Traced messages are numbered and keep their order.
 func (e *Engine) mayOvertake(o *outgoing) bool {
-	if o.req == nil || kind(o.header[0]) != kindRTS || e.avoidsFastPaths() {
+	if o.req == nil || o.kind() != wire.RTS || e.avoidsFastPaths() {
 		return false
 	}
 	h := e.hints.byContext[o.req.route.Context]

@@ -9,6 +9,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/mem"
 	"github.com/ibrun/ibrun/internal/soaktest"
+	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
 
 // hostilePeer is an engine with operations of all kinds in progress, and a peer that sends it arbitrary messages.
@@ -32,7 +33,7 @@ func newHostilePeer(t testing.TB, w wrap) *hostilePeer {
 		h.words = p.Words(0, false)
 	}
 	h.e.SetHints(testContext, Hints{ExactLength: true, Epoch: 1, EagerLimit: -1, Peers: []int32{0, 1}})
-	h.e.countEpoch(1, envelope{context: testContext, epoch: 1}) // so that receives send RTRs
+	h.e.countEpoch(1, wire.Envelope{Context: testContext, Epoch: 1}) // so that receives send RTRs
 	for i, room := range []int{0, 10, 20000, 70000, 70000} {
 		b := guarded(room)
 		h.bufs, h.rooms = append(h.bufs, b), append(h.rooms, room)
@@ -57,35 +58,35 @@ func (h *hostilePeer) word(b byte) uint64 {
 		return h.hs[n/4].r.id() + []uint64{0, 0, 0, 1}[n%4]
 	}
 	absurd := []uint64{
-		0, 1, 2, 3, 8, 63, 64, 16384, 69999, 70000, 70001, 1 << 20, 1 << 31, 1 << 32, 1<<40 | 1, 1 << 47, 1 << 63, noWord,
+		0, 1, 2, 3, 8, 63, 64, 16384, 69999, 70000, 70001, 1 << 20, 1 << 31, 1 << 32, 1<<40 | 1, 1 << 47, 1 << 63, wire.NoWord,
 	}
 	return absurd[int(b)%len(absurd)]
 }
 
 // send sends the message that seven bytes describe.
 func (h *hostilePeer) send(b [7]byte) {
-	k := kind(b[0] % byte(kindCount+1))
-	v := envelope{kind: k, context: testContext, Match: Match{1, int32(b[1] % 8)}}
-	if b[1]/64 != 0 && k.hasEpoch() {
-		v.epoch = uint32(b[1] / 64)
+	k := wire.Kind(b[0] % byte(wire.KindCount+1))
+	v := wire.Envelope{Kind: k, Context: testContext, Match: Match{Rank: 1, Tag: int32(b[1] % 8)}}
+	if b[1]/64 != 0 && k.HasEpoch() {
+		v.Epoch = uint32(b[1] / 64)
 	}
 	switch b[1] / 8 % 8 {
 	case 0:
 		v.Rank = int32(b[2]) - 100
 	case 1:
-		v.context = uint32(b[2])
+		v.Context = uint32(b[2])
 	case 2:
 		v.Tag = int32(b[2]) << 24
 	}
 	var w []uint64
-	if k < kindCount {
-		for i := range wordCount[k] {
+	if k < wire.KindCount {
+		for i := range k.Words() {
 			w = append(w, h.word(b[2+i]))
 		}
 	}
-	head, n := header(v, w...)
+	head, n := wire.Header(v, w...)
 	payload := make([]byte, int(b[6])*int(b[5]%64))
-	if k > kindFirstFrag && k != kindFrag && k != kindData && b[6] < 250 {
+	if k > wire.FirstFrag && k != wire.Frag && k != wire.Data && b[6] < 250 {
 		payload = nil
 	}
 	if b[6] == 1 {

@@ -4,6 +4,8 @@ import (
 	"math/bits"
 	"slices"
 	"time"
+
+	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
 
 // Which protocol is the fastest for a message that is longer than an eager one depends on the processor, on its caches, on the
@@ -403,8 +405,8 @@ func (x *elapsed) report(e *Engine, peer int32, n int, protocol Protocol, id uin
 	default:
 		whole = id
 	}
-	h, end := header(envelope{kind: kindElapsed}, uint64(n)|x.marks, uint64(protocol), uint64(max(x.spent, 1)), uint64(x.moved),
-		whole)
+	h, end := wire.Header(wire.Envelope{Kind: wire.Elapsed}, uint64(n)|x.marks, uint64(protocol),
+		uint64(max(x.spent, 1)), uint64(x.moved), whole)
 	_ = p.ep.Send(h[:end], nil) // if the peer is lost an event follows
 }
 
@@ -419,7 +421,7 @@ func (e *Engine) handleElapsed(peer int32, w [5]uint64) bool {
 	if protocol != Fragmented {
 		whole = 0
 		r := e.requests.byID(w[4])
-		if r != nil && r.awaitsPeer(peer) && kind(r.out.header[0]) == kindRTS && r.transfer.elapsed.marks == w[0]&allMarks {
+		if r != nil && r.awaitsPeer(peer) && r.out.kind() == wire.RTS && r.transfer.elapsed.marks == w[0]&allMarks {
 			whole = e.now() - r.transfer.elapsed.began
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/mpi/internal/wire"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -249,7 +250,7 @@ func TestMeasuredMessages(t *testing.T) {
 		clock := func() time.Duration {
 			mu.Lock()
 			defer mu.Unlock()
-			if n := [2]int32{count.sent[kindFirstFrag].Load(), count.sent[kindRTS].Load()}; n != seen {
+			if n := [2]int32{count.sent[wire.FirstFrag].Load(), count.sent[wire.RTS].Load()}; n != seen {
 				seen, fragments = n, n[0] != seen[0]
 			}
 			if now++; slow == fragments {
@@ -287,7 +288,7 @@ func TestMeasuredMessages(t *testing.T) {
 		if c := es[0].peer(1).measured.class(n, lone); c.chosen != want || c.reports == 0 {
 			t.Errorf("fragments are slow: %v; %d is chosen after %d reports: %+v", slow, c.chosen, c.reports, c.of)
 		}
-		if frags, reads := count.sent[kindFirstFrag].Load(), count.sent[kindRTS].Load(); (frags > reads) == slow {
+		if frags, reads := count.sent[wire.FirstFrag].Load(), count.sent[wire.RTS].Load(); (frags > reads) == slow {
 			t.Errorf("fragments are slow: %v; %d messages in fragments, %d by reads", slow, frags, reads)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
+	"github.com/ibrun/ibrun/mpi/internal/wire"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -77,7 +78,7 @@ func (r *Request) sendNote() {
 	e.notes.peer(r.route.Peer).sent++
 	o := e.newControl()
 	o.body = []byte(n.Type + " " + n.Where[max(0, len(n.Where)-maxWhere):])
-	o.header, o.length = header(envelope{kind: kindNote}, uint64(n.Op))
+	o.header, o.length = wire.Header(wire.Envelope{Kind: wire.Note}, uint64(n.Op))
 	if err := e.post(r.route.Peer, o); err != nil {
 		e.fail(r.route.Peer, err)
 	}
@@ -229,8 +230,8 @@ func (e *Engine) noteUnreceived(n *Note, source int32) {
 
 // noteDropped is noteUnreceived for a message that this process has refused. The sender of an RTS or of a synchronous message
 // gets an error.
-func (e *Engine) noteDropped(v envelope, n *Note) {
-	if v.kind == kindEager || v.kind == kindFirstFrag {
+func (e *Engine) noteDropped(v wire.Envelope, n *Note) {
+	if v.Kind == wire.Eager || v.Kind == wire.FirstFrag {
 		e.noteUnreceived(n, v.Rank)
 	}
 }

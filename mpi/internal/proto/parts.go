@@ -3,6 +3,7 @@ package proto
 import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
+	"github.com/ibrun/ibrun/mpi/internal/wire"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -138,8 +139,8 @@ func (e *Engine) sendDataNow(to Route, d *datatype.Buffer, mode Mode) bool {
 		return false
 	}
 	e.sending = *d
-	envelope{kind: kindEager, context: to.Context, Match: to.Match}.put(&e.scratch)
-	err := p.sendPacked(e, e.scratch[:envelopeBytes], &e.sending, 0, n)
+	wire.Envelope{Kind: wire.Eager, Context: to.Context, Match: to.Match}.Put(&e.scratch)
+	err := p.sendPacked(e, e.scratch[:wire.EnvelopeBytes], &e.sending, 0, n)
 	e.sending = datatype.Buffer{}
 	if err != nil {
 		return false // the general case finds out why

@@ -105,7 +105,7 @@ func (e *Engine) recvMatched(op perf.Op, f MatchedMessage, buf []byte, d *dataty
 	if n != nil {
 		r.setNote(n)
 	}
-	r.route = Route{Context: f.m.v.context, Peer: f.m.peer, Match: f.m.v.Match, Op: op}
+	r.route = Route{Context: f.m.v.Context, Peer: f.m.peer, Match: f.m.v.Match, Op: op}
 	e.acceptUnexpected(r, f.m)
 	e.rec.setPeer(&r.route, r.route.Tag)
 	e.rec.active.End(op, size, began)

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
 
 // Protocol is how the payload of a message is transferred. See the package comment.
@@ -67,10 +68,10 @@ type Thresholds struct {
 
 // ThresholdsOf derives the thresholds from the capabilities of a transport. It fails if the transport cannot carry a header.
 func ThresholdsOf(c fabric.Caps) (Thresholds, error) {
-	room := c.MaxSend - maxHeader
+	room := c.MaxSend - wire.MaxHeader
 	if room <= 0 {
 		return Thresholds{}, fmt.Errorf("the transport carries messages of at most %d bytes: too short for a header of %d bytes",
-			c.MaxSend, maxHeader)
+			c.MaxSend, wire.MaxHeader)
 	}
 	eager := min(c.Eager, room)
 	return Thresholds{MaxEager: eager, FragmentSize: min(eager, cmp.Or(c.Fragment, eager)), MaxData: room,
@@ -144,7 +145,7 @@ func (x *Thresholds) FragmentCount(p Protocol, n int) int {
 // Lengths in bytes that are the same for all transports.
 const (
 	// HeaderBytes is the length of the header of an eager standard-mode message.
-	HeaderBytes = envelopeBytes
+	HeaderBytes = wire.EnvelopeBytes
 	// MinShared is the length from which both sides copy a message, where they can.
 	MinShared = 4 << 10
 )

@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
 
 // kindCounter counts the messages of a transport, by kind.
 type kindCounter struct {
 	fabric.Transport
-	sent [kindCount]atomic.Int32
+	sent [wire.KindCount]atomic.Int32
 }
 
 func (c *kindCounter) Open(ctx context.Context, cfg *fabric.Config) (fabric.Domain, error) {
@@ -51,15 +52,15 @@ func (e countingEndpoint) Send(header, payload []byte) error {
 
 // protocol returns the protocol that the counted messages show, and the number of pieces; 0 if they do not show that.
 func (c *kindCounter) protocol() (p Protocol, pieces int) {
-	n := func(k kind) int { return int(c.sent[k].Load()) }
+	n := func(k wire.Kind) int { return int(c.sent[k].Load()) }
 	switch {
-	case n(kindEager) > 0:
-		return Eager, n(kindEager)
-	case n(kindFirstFrag) > 0:
-		return Fragmented, n(kindFirstFrag) + n(kindFrag)
-	case n(kindDataRequest) > 0:
-		return RendezvousCopy, n(kindData)
-	case n(kindAssist) > 0:
+	case n(wire.Eager) > 0:
+		return Eager, n(wire.Eager)
+	case n(wire.FirstFrag) > 0:
+		return Fragmented, n(wire.FirstFrag) + n(wire.Frag)
+	case n(wire.DataRequest) > 0:
+		return RendezvousCopy, n(wire.Data)
+	case n(wire.Assist) > 0:
 		return RendezvousShared, 0
 	}
 	return RendezvousRead, 0
@@ -187,7 +188,7 @@ func TestMaxFragmented(t *testing.T) {
 			t.Errorf("%d bytes: protocol %d, want %d", n, got, want)
 		}
 	}
-	if _, err := ThresholdsOf(fabric.Caps{MaxSend: maxHeader, Eager: maxHeader}); err == nil {
+	if _, err := ThresholdsOf(fabric.Caps{MaxSend: wire.MaxHeader, Eager: wire.MaxHeader}); err == nil {
 		t.Error("a transport without room for a payload was accepted")
 	}
 }

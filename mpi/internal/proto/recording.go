@@ -1,6 +1,9 @@
 package proto
 
-import "github.com/ibrun/ibrun/perf"
+import (
+	"github.com/ibrun/ibrun/mpi/internal/wire"
+	"github.com/ibrun/ibrun/perf"
+)
 
 // recording is where the engine records its calls and, if asked to, each message.
 type recording struct {
@@ -9,14 +12,16 @@ type recording struct {
 	trace      *perf.Trace      // nil: messages are not traced
 	comms      map[uint32]uint8 // numbers of the names of communicators by context, without bit; nil: none
 	bit        uint32           // Config.ExactBit
-	fastKind   uint64           // the kind of message that handleMessage handles itself; noKind if messages are traced or have notes
+	// fastKind is the kind of message that handleMessage handles itself; wire.NoKind if messages are
+	// traced or have notes.
+	fastKind uint64
 }
 
 func (c *recording) init(r *perf.Recorder, trace *perf.Trace, noted bool, bit uint32) {
 	c.active, c.configured, c.trace, c.bit = r, r, trace, bit
-	c.fastKind = uint64(kindEager)
+	c.fastKind = uint64(wire.Eager)
 	if trace != nil || noted {
-		c.fastKind = noKind
+		c.fastKind = wire.NoKind
 	}
 }
 
@@ -86,22 +91,22 @@ func (c *recording) set(on bool) bool {
 // samples. A message in fragments counts as one, which arrives with the last.
 
 // posted counts a message that is about to be sent, or to be queued.
-func (c *recording) posted(k kind) {
-	if !k.isEager() && !k.isClock() {
+func (c *recording) posted(k wire.Kind) {
+	if !k.IsEager() && !k.IsClock() {
 		c.configured.Begun()
 	}
 }
 
 // dropped counts a message that was posted and will never be sent.
-func (c *recording) dropped(k kind) {
-	if !k.isClock() {
+func (c *recording) dropped(k wire.Kind) {
+	if !k.IsClock() {
 		c.configured.Ended()
 	}
 }
 
 // handled counts a message that has arrived.
-func (c *recording) handled(k kind) {
-	if !k.isEager() && !k.isClock() && k != kindFirstFrag && k != kindFrag && k != kindElapsed {
+func (c *recording) handled(k wire.Kind) {
+	if !k.IsEager() && !k.IsClock() && k != wire.FirstFrag && k != wire.Frag && k != wire.Elapsed {
 		c.configured.Ended()
 	}
 }
@@ -226,8 +231,8 @@ func (e *Engine) countReceived(peer int32) uint32 {
 }
 
 // traceMatch records that a message of n bytes has been matched with a receive.
-func (c *recording) traceMatch(peer int32, v envelope, number uint32, n int) {
+func (c *recording) traceMatch(peer int32, v wire.Envelope, number uint32, n int) {
 	if c.trace != nil && c.active != nil {
-		c.trace.Matched(peer, v.Tag, v.context, number, n)
+		c.trace.Matched(peer, v.Tag, v.Context, number, n)
 	}
 }

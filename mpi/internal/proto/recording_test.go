@@ -12,6 +12,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
+	"github.com/ibrun/ibrun/mpi/internal/wire"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -295,7 +296,7 @@ func TestRecordRefused(t *testing.T) {
 	e.lock()
 	p, o := e.peer(1), e.newControl()
 	p.finalized = fabric.ErrPeerClosed
-	o.header, o.length = header(envelope{kind: kindEager, Match: Match{Tag: 3}})
+	o.header, o.length = wire.Header(wire.Envelope{Kind: wire.Eager, Match: Match{Tag: 3}})
 	p.link.Out(0)
 	err := e.post(1, o)
 	e.unlock()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/mpi/internal/regcache"
+	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
 
 // The sender of a long message sends an RTS. When the receiver has matched it, the receiver reads the payload from the sender's
@@ -20,7 +21,7 @@ const maxBytes = 1 << 47
 const wordStride = 8
 
 // unreadable is announced instead of memory that the peer cannot access.
-var unreadable = regcache.Memory{Remote: fabric.RemoteKey{Addr: noWord, Key: noWord}}
+var unreadable = regcache.Memory{Remote: fabric.RemoteKey{Addr: wire.NoWord, Key: wire.NoWord}}
 
 // prepareRTS makes the first message of a send an RTS. It names the protocol to the receiver: RendezvousCopy by the absence of
 // readable memory, and RendezvousShared by a shared word. marks are set if the message is to be measured.
@@ -28,19 +29,19 @@ func (r *Request) prepareRTS(p Protocol, marks uint64) error {
 	if err := r.expose(p); err != nil {
 		return err
 	}
-	word := noWord
+	word := wire.NoWord
 	if p == RendezvousShared && r.exposed != unreadable {
-		if word = r.reserveWord(); word == noWord {
+		if word = r.reserveWord(); word == wire.NoWord {
 			marks = 0 // it would be measured as a read
 		}
 	}
-	v := envelope{kindRTS, r.route.Context, r.route.Match, r.epoch}
+	v := wire.Envelope{Kind: wire.RTS, Context: r.route.Context, Match: r.route.Match, Epoch: r.epoch}
 	r.transfer.elapsed = elapsed{marks: marks}
 	r.transfer.elapsed.began = r.transfer.elapsed.begin(r.e)
 	o := &r.out
 	o.body, o.remaining, o.marks = nil, nil, 0
 	o.packed.clear()
-	o.header, o.length = header(v, uint64(r.size())|marks, r.exposed.Remote.Addr, r.exposed.Remote.Key, r.id(), word)
+	o.header, o.length = wire.Header(v, uint64(r.size())|marks, r.exposed.Remote.Addr, r.exposed.Remote.Key, r.id(), word)
 	return nil
 }
 
@@ -79,11 +80,11 @@ func (e *Engine) canCopyInstead(err error) bool {
 }
 
 // reserveWord reserves a shared word, so that the receiver of a large message can ask for an assist. It returns the index of
-// the word, or noWord if an assist is not worth it or no word is free.
+// the word, or wire.NoWord if an assist is not worth it or no word is free.
 func (r *Request) reserveWord() uint64 {
 	e := r.e
 	if e.copier == nil || len(r.buf) < MinShared {
-		return noWord
+		return wire.NoWord
 	}
 	p := e.peer(r.route.Peer)
 	if p.sendWords == nil {
@@ -91,7 +92,7 @@ func (r *Request) reserveWord() uint64 {
 	}
 	i := bits.TrailingZeros64(^p.usedWords)
 	if i*wordStride >= len(p.sendWords) {
-		return noWord
+		return wire.NoWord
 	}
 	p.usedWords |= 1 << i
 	r.word = i
@@ -101,7 +102,7 @@ func (r *Request) reserveWord() uint64 {
 
 // startRendezvous starts to fetch the payload of an RTS for the matched receive r. arrived says that the RTS has arrived just
 // now.
-func (r *Request) startRendezvous(peer int32, v envelope, w [5]uint64, arrived bool) {
+func (r *Request) startRendezvous(peer int32, v wire.Envelope, w [5]uint64, arrived bool) {
 	e := r.e
 	if r.flags&rtrSent != 0 {
 		r.releaseRTR()
@@ -141,7 +142,7 @@ func (r *Request) startRendezvous(peer int32, v envelope, w [5]uint64, arrived b
 		r.finishRead(err)
 		return
 	}
-	if w[4] != noWord {
+	if w[4] != wire.NoWord {
 		t.requestAssist(w[4])
 	}
 	if p.pusher == nil || t.claims != nil {

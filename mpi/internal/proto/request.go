@@ -3,6 +3,7 @@ package proto
 import (
 	"github.com/ibrun/ibrun/mpi/internal/match"
 	"github.com/ibrun/ibrun/mpi/internal/regcache"
+	"github.com/ibrun/ibrun/mpi/internal/wire"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -47,11 +48,9 @@ func (r *Route) Moves(n int) int {
 	return n
 }
 
-// Match is what sender and receiver agree on besides the context.
-type Match struct {
-	Rank int32 // of the sender, in the context's communicator; a receive may have AnySource
-	Tag  int32 // a receive may have AnyTag
-}
+// Match is what sender and receiver agree on besides the context: the rank, for which a receive may
+// have AnySource, and the tag, for which it may have AnyTag.
+type Match = wire.Match
 
 // The wildcards of a receive, and the null process: messages to it are complete immediately, receives from it get an empty
 // message.

@@ -2,6 +2,8 @@ package proto
 
 import (
 	"encoding/binary"
+
+	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
 
 // A peer may be reached by another domain from one event on (fabric.Rerouted): because the devices do not reach each other, or
@@ -42,7 +44,7 @@ func (e *Engine) reroute(n int32) {
 		next := o.next
 		if err := o.prepareAgain(p); err != nil {
 			o.queued = false
-			e.rec.dropped(kind(o.header[0]))
+			e.rec.dropped(o.kind())
 			e.dropMessage(o, err)
 		} else if o.next = nil; p.head == nil {
 			p.head, p.tail = o, o
@@ -82,12 +84,12 @@ func (t *transfer) copyInstead() {
 
 // prepareAgain prepares a message that waits for room again, for another endpoint. What a send has registered was released.
 func (o *outgoing) prepareAgain(p *peer) error {
-	switch k := kind(o.header[0]); {
-	case k == kindRTR:
-		binary.LittleEndian.PutUint64(o.header[envelopeBytes+8:], noWord)
-		binary.LittleEndian.PutUint64(o.header[envelopeBytes+16:], noWord)
-	case o.req == nil || k == kindPut: // PUT is followed by pieces, see releaseSend
-	case k == kindFrag:
+	switch k := o.kind(); {
+	case k == wire.RTR:
+		binary.LittleEndian.PutUint64(o.header[wire.EnvelopeBytes+8:], wire.NoWord)
+		binary.LittleEndian.PutUint64(o.header[wire.EnvelopeBytes+16:], wire.NoWord)
+	case o.req == nil || k == wire.Put: // PUT is followed by pieces, see releaseSend
+	case k == wire.Frag:
 		if q := &o.packed; q.data != nil {
 			q.rest += q.n
 			q.n = min(q.rest, p.path.packedPiece)
@@ -97,7 +99,7 @@ func (o *outgoing) prepareAgain(p *peer) error {
 		rest := o.body[:len(o.body)+len(o.remaining)] // they follow each other in the user's buffer
 		n := min(len(rest), p.path.thresholds.FragmentSize)
 		o.body, o.remaining = rest[:n], rest[n:]
-	case k == kindData:
+	case k == wire.Data:
 		o.req.transfer.offset -= len(o.body) + o.packed.n
 		o.req.prepareData(p)
 	default:

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/mpi/internal/regcache"
+	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
 
 // In a context whose hints assert that messages have the lengths of their buffers, a receive of a large message sends an RTR
@@ -127,13 +128,13 @@ func (x *rtrFlow) takeTarget(tag int32, bytes int) (t rtrTarget, ok bool) {
 }
 
 // countEpoch counts a message that has arrived, if it has an epoch.
-func (e *Engine) countEpoch(peer int32, v envelope) {
-	if v.epoch == 0 || e.contexts.isStale(v.context) {
+func (e *Engine) countEpoch(peer int32, v wire.Envelope) {
+	if v.Epoch == 0 || e.contexts.isStale(v.Context) {
 		return
 	}
-	x := e.rtr.flow(v.context, peer)
-	if x.epoch != v.epoch {
-		x.epoch, x.received = v.epoch, 0
+	x := e.rtr.flow(v.Context, peer)
+	if x.epoch != v.Epoch {
+		x.epoch, x.received = v.Epoch, 0
 	}
 	x.received++
 }
@@ -170,21 +171,21 @@ func (r *Request) sendRTR() {
 	}
 	t.peer, t.state, t.total, t.bytes, t.elapsed = n, transferNone, len(r.buf), len(r.buf), elapsed{}
 	r.flags |= rtrSent
-	v := envelope{kind: kindRTR, context: r.route.Context, Match: r.route.Match, epoch: h.Epoch}
+	v := wire.Envelope{Kind: wire.RTR, Context: r.route.Context, Match: r.route.Match, Epoch: h.Epoch}
 	e.sendControl(n, v, r.id(), at.Addr, at.Key, uint64(len(r.buf)), uint64(x.received)<<32|uint64(same-1))
 }
 
 // handleRTR handles RTR.
-func (e *Engine) handleRTR(peer int32, v envelope, w [5]uint64) bool {
+func (e *Engine) handleRTR(peer int32, v wire.Envelope, w [5]uint64) bool {
 	if v.Tag < 0 || w[3] == 0 || w[3] > maxBytes {
 		return false
 	}
-	h := e.hints.byContext[v.context]
-	if h == nil || v.epoch == 0 || h.Epoch != v.epoch {
+	h := e.hints.byContext[v.Context]
+	if h == nil || v.Epoch == 0 || h.Epoch != v.Epoch {
 		return true
 	}
 	t := rtrTarget{v.Tag, int(w[3]), w[0], fabric.RemoteKey{Addr: w[1], Key: w[2]}}
-	e.rtr.flow(v.context, peer).add(t, uint32(w[4]>>32), int(uint32(w[4])))
+	e.rtr.flow(v.Context, peer).add(t, uint32(w[4]>>32), int(uint32(w[4])))
 	return true
 }
 
@@ -195,13 +196,13 @@ func (r *Request) sendPut(x rtrTarget) error {
 	t.peer, t.peerID, t.key = r.route.Peer, x.id, x.key
 	t.bytes, t.offset, t.assisted, t.claims, t.state, t.deferred = r.size(), 0, 0, nil, transferNone, 0
 	t.elapsed, r.out.marks = elapsed{}, 0
-	word := noWord
+	word := wire.NoWord
 	if r.data == nil && p.path.caps.Write && !p.noRemoteAccess && x.key != unreadable.Remote {
 		memory, err := p.path.acquire(r.buf)
 		switch {
 		case err == nil:
 			r.exposed, t.state = memory, transferPutting
-			if word = r.reserveWord(); word != noWord {
+			if word = r.reserveWord(); word != wire.NoWord {
 				t.claims = &p.sendWords[word*wordStride]
 			}
 		case !e.canCopyInstead(err):
@@ -212,8 +213,8 @@ func (r *Request) sendPut(x rtrTarget) error {
 	o, at := &r.out, r.exposed.Remote
 	o.body, o.remaining = nil, nil
 	o.packed.clear()
-	v := envelope{kindPut, r.route.Context, r.route.Match, r.epoch}
-	o.header, o.length = header(v, x.id, at.Addr, at.Key, r.id(), word)
+	v := wire.Envelope{Kind: wire.Put, Context: r.route.Context, Match: r.route.Match, Epoch: r.epoch}
+	o.header, o.length = wire.Header(v, x.id, at.Addr, at.Key, r.id(), word)
 	p.link.OutBy(r.recordedProtocol(p), r.size())
 	e.rec.traceSend(p, r)
 	return e.post(r.route.Peer, o)
@@ -256,21 +257,21 @@ func (r *Request) finishPut(err error) {
 		r.sendNextData()
 		return
 	}
-	e.sendControl(t.peer, envelope{kind: kindATP}, t.peerID, 1)
+	e.sendControl(t.peer, wire.Envelope{Kind: wire.ATP}, t.peerID, 1)
 	r.completeSend()
 }
 
 // handlePut handles PUT: the sender writes to the buffer of an RTR, or sends the message in pieces for it.
-func (e *Engine) handlePut(peer int32, v envelope, w [5]uint64) bool {
+func (e *Engine) handlePut(peer int32, v wire.Envelope, w [5]uint64) bool {
 	r := e.requests.byID(w[0])
 	if r == nil || r.send || r.flags&rtrSent == 0 || r.transfer.peer != peer || r.transfer.state != transferNone ||
-		r.route.Context != v.context || r.route.Tag != v.Tag || r.route.Rank != v.Rank || !r.rtrPending() {
+		r.route.Context != v.Context || r.route.Tag != v.Tag || r.route.Rank != v.Rank || !r.rtrPending() {
 		return false
 	}
 	t := &r.transfer
-	if w[4] != noWord {
+	if w[4] != wire.NoWord {
 		words := e.sharedWords(peer, e.peer(peer))
-		if w[4] >= noWord/wordStride || w[4]*wordStride >= uint64(len(words)) {
+		if w[4] >= wire.NoWord/wordStride || w[4]*wordStride >= uint64(len(words)) {
 			return false
 		}
 		t.claims = &words[w[4]*wordStride]
@@ -281,7 +282,7 @@ func (e *Engine) handlePut(peer int32, v envelope, w [5]uint64) bool {
 	e.rec.traceMatch(peer, v, e.countReceived(peer), t.bytes)
 	r.noteMatched(e.takeNote(peer), v.Rank)
 	if r.posted.Posted() {
-		e.contexts.table(v.context).RemovePosted(&r.posted)
+		e.contexts.table(v.Context).RemovePosted(&r.posted)
 	}
 	t.peerID, t.key, t.offset, t.assisted, t.state = w[3], fabric.RemoteKey{Addr: w[1], Key: w[2]}, 0, -1, transferAwaitPut
 	r.route.Peer = peer
@@ -301,7 +302,7 @@ func (r *Request) rtrPending() bool { return r.posted.Posted() || r.revokeErr !=
 func (r *Request) revokeRTR(err error) {
 	e := r.e
 	if r.flags&rtrRevoked == 0 {
-		e.sendControl(r.transfer.peer, envelope{kind: kindRTRCancel}, r.id())
+		e.sendControl(r.transfer.peer, wire.Envelope{Kind: wire.RTRCancel}, r.id())
 	}
 	r.flags |= rtrRevoked
 	r.revokeErr = err
@@ -327,7 +328,7 @@ func (e *Engine) completeRevokedOf(n int32) {
 // handleRTRCancel handles RTR_CANCEL.
 func (e *Engine) handleRTRCancel(peer int32, w [5]uint64) {
 	e.rtr.cancel(peer, w[0])
-	e.sendControl(peer, envelope{kind: kindRTRCancelAck}, w[0])
+	e.sendControl(peer, wire.Envelope{Kind: wire.RTRCancelAck}, w[0])
 }
 
 // handleRTRCancelAck handles RTR_CANCEL_ACK. If the sender has used the RTR its PUT has come before.

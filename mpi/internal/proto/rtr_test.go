@@ -13,6 +13,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/internal/soaktest"
+	"github.com/ibrun/ibrun/mpi/internal/wire"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -31,7 +32,7 @@ func setExactLength(es []*Engine, epoch uint32) {
 type sentCounter struct {
 	fabric.Transport
 	mu    sync.Mutex
-	count [kindCount]int
+	count [wire.KindCount]int
 }
 
 func (s *sentCounter) wrap(tr fabric.Transport) fabric.Transport {
@@ -39,7 +40,7 @@ func (s *sentCounter) wrap(tr fabric.Transport) fabric.Transport {
 	return hooked{tr, func(d fabric.Domain) fabric.Domain { return sentDomain{d, s} }}
 }
 
-func (s *sentCounter) sent(k kind) int {
+func (s *sentCounter) sent(k wire.Kind) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.count[k]
@@ -196,7 +197,7 @@ func TestRTRTraffic(t *testing.T) {
 						return exchangeExact(e, self, plans[self], plans[1-self], c)
 					})
 				}
-				rtrs += s.sent(kindRTR)
+				rtrs += s.sent(wire.RTR)
 			})
 		}
 	}
@@ -253,8 +254,8 @@ func TestRTRUsed(t *testing.T) {
 				}
 				return nil
 			})
-			if s.sent(kindRTR) != 3 || s.sent(kindPut) != 3 || s.sent(kindRTS) != 0 {
-				t.Errorf("%d RTR, %d PUT, %d RTS; want 3, 3, 0", s.sent(kindRTR), s.sent(kindPut), s.sent(kindRTS))
+			if s.sent(wire.RTR) != 3 || s.sent(wire.Put) != 3 || s.sent(wire.RTS) != 0 {
+				t.Errorf("%d RTR, %d PUT, %d RTS; want 3, 3, 0", s.sent(wire.RTR), s.sent(wire.Put), s.sent(wire.RTS))
 			}
 		})
 	}
@@ -415,7 +416,7 @@ func TestOvertaking(t *testing.T) {
 			hs = append(hs, h)
 		}
 		p := e.peer(1)
-		if first := kind(p.head.header[0]) == kindRTS; first != on {
+		if first := p.head.kind() == wire.RTS; first != on {
 			t.Errorf("overtaking %v: the RTS is first: %v", on, first)
 		}
 		if on && (p.head != &hs[before].r.out || p.head.next != &hs[before+1].r.out) {
@@ -447,10 +448,10 @@ func TestEagerHint(t *testing.T) {
 	es := open(t, 2, func(tr fabric.Transport) fabric.Transport { return s.under(variant{fragments: true}, tr) }, nil)
 	for _, c := range []struct {
 		eager, size int
-		kind        kind
+		kind        wire.Kind
 	}{
-		{-1, 1500, kindEager}, {-1, 1501, kindFirstFrag}, {4000, 4000, kindEager}, {100, 100, kindEager}, {100, 101, kindRTS},
-		{0, 1, kindRTS}, {1 << 40, 1 << 20, kindRTS},
+		{-1, 1500, wire.Eager}, {-1, 1501, wire.FirstFrag}, {4000, 4000, wire.Eager}, {100, 100, wire.Eager}, {100, 101, wire.RTS},
+		{0, 1, wire.RTS}, {1 << 40, 1 << 20, wire.RTS},
 	} {
 		before := s.sent(c.kind)
 		es[0].SetHints(testContext, Hints{EagerLimit: c.eager})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/ibrun/ibrun/mpi/internal/wire"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -112,7 +113,7 @@ func (e *Engine) ScheduleInit(on Route, n int, p Program, s *Schedule) Handle {
 func (e *Engine) newSchedule(on Route, n int, p Program, s *Schedule) *Request {
 	r := e.requests.take(e)
 	r.send, r.mode, r.route, r.status = true, Standard, on, emptyStatus
-	r.route.Peer, r.route.Match = ProcNull, Match{AnySource, AnyTag} // no peer answers this request
+	r.route.Peer, r.route.Match = ProcNull, Match{Rank: AnySource, Tag: AnyTag} // no peer answers this request
 	r.flags |= noCancel
 	r.schedule = s
 	*s = Schedule{program: p, req: r, tag: on.Tag, long: n >= longSchedule, from: ProcNull}
@@ -250,7 +251,7 @@ func (e *Engine) sendStep(s *Schedule, step Step) error {
 	to := s.route(step)
 	p := e.peer(to.Peer)
 	if len(step.Buf) <= p.maxEager && (e.hints.plainSends || e.plainSendsIn(to.Context)) {
-		envelope{kind: kindEager, context: to.Context, Match: to.Match}.put(&e.scratch)
+		wire.Envelope{Kind: wire.Eager, Context: to.Context, Match: to.Match}.Put(&e.scratch)
 		if e.sendEager(p, step.Buf) == nil {
 			p.link.Out(len(step.Buf))
 			return nil
@@ -287,7 +288,8 @@ func (r *Request) shownAs(op perf.Op) (shown perf.Op, peer, tag int32) {
 // route returns the route of a message.
 func (s *Schedule) route(step Step) Route {
 	on := &s.req.route
-	return Route{Context: on.Context, Peer: step.Peer, Match: Match{step.Rank, cmp.Or(step.Tag, s.tag)}, Op: on.Op.Within()}
+	m := Match{Rank: step.Rank, Tag: cmp.Or(step.Tag, s.tag)}
+	return Route{Context: on.Context, Peer: step.Peer, Match: m, Op: on.Op.Within()}
 }
 
 // messageOf returns a request of a schedule, which is to be started.

@@ -1,6 +1,9 @@
 package proto
 
-import "github.com/ibrun/ibrun/perf"
+import (
+	"github.com/ibrun/ibrun/mpi/internal/wire"
+	"github.com/ibrun/ibrun/perf"
+)
 
 // Send sends buf and returns when buf may be used again; in mode Synchronous, when the message has been matched.
 func (e *Engine) Send(to Route, buf []byte, mode Mode) error {
@@ -15,7 +18,7 @@ func (e *Engine) Send(to Route, buf []byte, mode Mode) error {
 	}
 	p := e.peer(to.Peer)
 	if len(buf) <= p.maxEager && mode == Standard && (e.hints.plainSends || e.plainSendsIn(to.Context)) {
-		envelope{kind: kindEager, context: to.Context, Match: to.Match}.put(&e.scratch)
+		wire.Envelope{Kind: wire.Eager, Context: to.Context, Match: to.Match}.Put(&e.scratch)
 		if e.sendEager(p, buf) == nil {
 			p.link.Out(len(buf))
 			e.rec.active.End(to.Op, len(buf), began)
@@ -57,7 +60,7 @@ func (e *Engine) Isend(to Route, buf []byte, mode Mode) (Handle, error) {
 	}
 	p := e.peer(to.Peer)
 	if len(buf) <= p.maxEager && mode == Standard && (e.hints.plainSends || e.plainSendsIn(to.Context)) {
-		envelope{kind: kindEager, context: to.Context, Match: to.Match}.put(&e.scratch)
+		wire.Envelope{Kind: wire.Eager, Context: to.Context, Match: to.Match}.Put(&e.scratch)
 		if e.sendEager(p, buf) == nil {
 			r.buf, r.status, r.err = nil, emptyStatus, nil
 			r.state = done
@@ -84,9 +87,9 @@ func (e *Engine) Isend(to Route, buf []byte, mode Mode) (Handle, error) {
 // sendEager sends the envelope in scratch and a payload.
 func (e *Engine) sendEager(p *peer, payload []byte) error {
 	if e.combines(p) {
-		return e.sendCombined(p, e.scratch[:envelopeBytes], payload)
+		return e.sendCombined(p, e.scratch[:wire.EnvelopeBytes], payload)
 	}
-	return p.ep.Send(e.scratch[:envelopeBytes], payload)
+	return p.ep.Send(e.scratch[:wire.EnvelopeBytes], payload)
 }
 
 // startSend starts the send that r describes. On an error r is free again.
@@ -186,14 +189,14 @@ func (r *Request) chooseProtocol(p *peer, h *Hints) (_ Protocol, marks uint64) {
 // recordedProtocol returns the protocol under which a send is recorded. The receiver of an RTS decides how the payload is
 // transferred; it does what is possible, which is known here.
 func (r *Request) recordedProtocol(p *peer) perf.Protocol {
-	switch k := kind(r.out.header[0]); {
-	case k == kindFirstFrag:
+	switch k := r.out.kind(); {
+	case k == wire.FirstFrag:
 		return perf.Parts
-	case k != kindRTS && k != kindPut:
+	case k != wire.RTS && k != wire.Put:
 		return perf.Eager
 	case r.word >= 0:
 		return perf.Shared
-	case k == kindPut && r.transfer.state == transferPutting, k == kindRTS && p.path.caps.Read && r.exposed != unreadable:
+	case k == wire.Put && r.transfer.state == transferPutting, k == wire.RTS && p.path.caps.Read && r.exposed != unreadable:
 		return perf.Read
 	}
 	return perf.Copied
@@ -215,12 +218,12 @@ func (r *Request) releaseSend() {
 
 // messageSent must be called when the transport has taken the request's message.
 func (r *Request) messageSent() {
-	switch kind(r.out.header[0]) {
-	case kindEager, kindFrag:
+	switch r.out.kind() {
+	case wire.Eager, wire.Frag:
 		r.e.complete(r, nil)
-	case kindData:
+	case wire.Data:
 		r.sendNextData()
-	case kindPut:
+	case wire.Put:
 		r.startPut()
 	}
 }
@@ -228,8 +231,9 @@ func (r *Request) messageSent() {
 // awaitsPeer reports whether a message of a peer about this request is possible: the request is a send to this peer, its RTS,
 // synchronous message or shared PUT has been sent, and its data have not been requested yet.
 func (r *Request) awaitsPeer(peer int32) bool {
-	k := kind(r.out.header[0])
-	return r.send && r.route.Peer == peer && !r.out.queued && (k == kindRTS || k == kindEagerSync || k == kindPut && r.word >= 0)
+	k := r.out.kind()
+	return r.send && r.route.Peer == peer && !r.out.queued &&
+		(k == wire.RTS || k == wire.EagerSync || k == wire.Put && r.word >= 0)
 }
 
 // handleFIN handles FIN: the receiver has matched the message and has all of it.
@@ -239,7 +243,7 @@ func (e *Engine) handleFIN(peer int32, w [5]uint64) bool {
 		return false
 	}
 	if r.transfer.running {
-		r.transfer.deferred = kindFIN
+		r.transfer.deferred = wire.FIN
 		return true
 	}
 	r.completeSend()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/internal/ticks"
+	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
 
 // outgoing is a message for the transport, which may have to wait for room. Each request has one; those of control messages
@@ -16,7 +17,7 @@ type outgoing struct {
 	queued    bool     // in its peer's queue
 	req       *Request // notified when the message has been sent; nil for a control message
 	length    int      // of the header
-	header    [maxHeader]byte
+	header    [wire.MaxHeader]byte
 	body      []byte
 	remaining []byte        // the payload after body, which further fragments carry
 	marks     uint64        // of a message in fragments; 0: it is not measured
@@ -25,13 +26,16 @@ type outgoing struct {
 	packed    packed        // in place of body and remaining, the payload of a request whose data is in parts
 }
 
+// kind returns the kind of the message.
+func (o *outgoing) kind() wire.Kind { return wire.Kind(o.header[0]) }
+
 // nextFragment replaces the message by its next fragment of at most size bytes. It reports false if there is none.
 func (o *outgoing) nextFragment(size int) bool {
 	if len(o.remaining)+o.packed.rest == 0 {
 		return false
 	}
-	if kind(o.header[0]) == kindFirstFrag {
-		o.header, o.length = header(envelope{kind: kindFrag})
+	if o.kind() == wire.FirstFrag {
+		o.header, o.length = wire.Header(wire.Envelope{Kind: wire.Frag})
 	}
 	if q := &o.packed; q.data != nil {
 		q.from += q.n
@@ -49,7 +53,7 @@ func (p *peer) trySend(o *outgoing) error {
 	if o.packed.data != nil {
 		return p.trySendPacked(o)
 	}
-	if p.pusher != nil && !p.paused && kind(o.header[0]) == kindRTS && o.req.data == nil {
+	if p.pusher != nil && !p.paused && o.kind() == wire.RTS && o.req.data == nil {
 		return p.pusher.Push(o.header[:o.length], o.req.exposed.Remote, len(o.req.buf))
 	}
 	if o.marks != 0 {
@@ -103,9 +107,9 @@ func (p *peer) trySendPacked(o *outgoing) error {
 // post sends a message, or queues it if there is no room or others wait. o must not be changed until it has been sent.
 func (e *Engine) post(n int32, o *outgoing) error {
 	p := e.peer(n)
-	e.rec.posted(kind(o.header[0]))
+	e.rec.posted(o.kind())
 	if err := e.connect(n); err != nil {
-		e.rec.dropped(kind(o.header[0]))
+		e.rec.dropped(o.kind())
 		return err
 	}
 	if p.head == nil {
@@ -119,7 +123,7 @@ func (e *Engine) post(n int32, o *outgoing) error {
 			return nil
 		}
 		if err != fabric.ErrAgain {
-			e.rec.dropped(kind(o.header[0]))
+			e.rec.dropped(o.kind())
 			if errors.Is(err, fabric.ErrPeerClosed) {
 				return e.refused(n, err)
 			}
@@ -185,9 +189,9 @@ func (e *Engine) newControl() *outgoing {
 }
 
 // sendControl sends a message that belongs to no send request.
-func (e *Engine) sendControl(n int32, v envelope, w ...uint64) {
+func (e *Engine) sendControl(n int32, v wire.Envelope, w ...uint64) {
 	o := e.newControl()
-	o.header, o.length = header(v, w...)
+	o.header, o.length = wire.Header(v, w...)
 	if err := e.post(n, o); err != nil && !errors.Is(err, fabric.ErrPeerClosed) {
 		e.fail(n, err)
 	}
@@ -231,7 +235,7 @@ func (e *Engine) flushBlocked() bool {
 			p.head, o.queued = o.next, false
 			sent = true
 			if err != nil {
-				e.rec.dropped(kind(o.header[0]))
+				e.rec.dropped(o.kind())
 				e.sendFailed(n, o, err)
 				continue
 			}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/mpi/internal/regcache"
+	"github.com/ibrun/ibrun/mpi/internal/wire"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -28,7 +29,7 @@ type transfer struct {
 
 	state         transferState
 	running       bool      // send: a goroutine writes, without holding the lock
-	deferred      kind      // the message that arrived meanwhile: kindFIN, kindDataRequest, or zero
+	deferred      wire.Kind // the message that arrived meanwhile: wire.FIN, wire.DataRequest, or zero
 	deferredWords [5]uint64 // its words
 }
 
@@ -185,7 +186,7 @@ func (r *Request) finishRead(err error) {
 	} else {
 		r.transfer.report()
 	}
-	e.sendControl(r.transfer.peer, envelope{kind: kindFIN}, r.transfer.peerID)
+	e.sendControl(r.transfer.peer, wire.Envelope{Kind: wire.FIN}, r.transfer.peerID)
 	r.finishTransfer(err)
 }
 

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/ibrun/ibrun/mpi/internal/match"
+	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
 
 // unexpectedMessage is a message that arrived before its receive was posted.
@@ -13,7 +14,7 @@ type unexpectedMessage struct {
 	peer   int32
 	number uint32 // see countReceived
 	moves  uint32 // peer.moves when it arrived
-	v      envelope
+	v      wire.Envelope
 	w      [5]uint64
 	data   []byte
 	note   *Note // nil: the message has none
@@ -22,8 +23,8 @@ type unexpectedMessage struct {
 // bytes returns the length of the message.
 func (m *unexpectedMessage) bytes() int { return messageBytes(m.v, m.w, m.data) }
 
-func messageBytes(v envelope, w [5]uint64, payload []byte) int {
-	if v.kind == kindRTS {
+func messageBytes(v wire.Envelope, w [5]uint64, payload []byte) int {
+	if v.Kind == wire.RTS {
 		return int(w[0] &^ allMarks)
 	}
 	return len(payload)
@@ -91,7 +92,7 @@ func (s *unexpectedStore) freeBlock(b []byte) {
 }
 
 // add stores a message with a payload of total bytes, of which payload has arrived.
-func (s *unexpectedStore) add(peer int32, v envelope, w [5]uint64, payload []byte, total int) *unexpectedMessage {
+func (s *unexpectedStore) add(peer int32, v wire.Envelope, w [5]uint64, payload []byte, total int) *unexpectedMessage {
 	m := s.free
 	if m == nil {
 		m = new(unexpectedMessage)
@@ -134,7 +135,7 @@ func (s *unexpectedStore) remove(m *unexpectedMessage) {
 }
 
 // storeUnexpected stores an unexpected message. It pauses a sender that fills the store.
-func (e *Engine) storeUnexpected(peer int32, v envelope, w [5]uint64, payload []byte, total int) *unexpectedMessage {
+func (e *Engine) storeUnexpected(peer int32, v wire.Envelope, w [5]uint64, payload []byte, total int) *unexpectedMessage {
 	s := &e.unexpected
 	m := s.add(peer, v, w, payload, total)
 	m.moves = e.peer(peer).moves
@@ -162,18 +163,18 @@ func (e *Engine) dropUnexpected(m *unexpectedMessage) {
 func (e *Engine) acceptUnexpected(r *Request, m *unexpectedMessage) {
 	e.rec.traceMatch(m.peer, m.v, m.number, m.bytes())
 	r.noteMatched(m.note, m.v.Rank)
-	switch m.v.kind {
-	case kindRTS:
+	switch m.v.Kind {
+	case wire.RTS:
 		if m.moves != e.peer(m.peer).moves {
 			// Another domain has taken over since the message arrived. The memory is registered with the old one, and cannot be read.
-			m.w[1], m.w[2] = noWord, noWord
+			m.w[1], m.w[2] = wire.NoWord, wire.NoWord
 		}
 		r.startRendezvous(m.peer, m.v, m.w, false)
-	case kindFirstFrag:
+	case wire.FirstFrag:
 		e.acceptFragments(r, m)
 	default:
-		if m.v.kind == kindEagerSync {
-			e.sendControl(m.peer, envelope{kind: kindFIN}, m.w[0])
+		if m.v.Kind == wire.EagerSync {
+			e.sendControl(m.peer, wire.Envelope{Kind: wire.FIN}, m.w[0])
 		}
 		e.deliver(r, m.v.Rank, m.v.Tag, m.data)
 	}

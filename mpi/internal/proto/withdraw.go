@@ -1,5 +1,7 @@
 package proto
 
+import "github.com/ibrun/ibrun/mpi/internal/wire"
+
 // A send that waits for its receiver, since its message is an RTS or synchronous, can be withdrawn: the sender sends WITHDRAW. It
 // follows the message on the same connection. If the receiver still stores the message as unexpected, it drops the message and
 // answers with WITHDRAWN: the send ends as cancelled. Otherwise the message has been matched, and the send ends as usual.
@@ -14,27 +16,27 @@ func (r *Request) withdraw() {
 
 // sendWithdraw sends WITHDRAW if the send waits for its receiver. A message of another kind ends when the transport takes it.
 func (r *Request) sendWithdraw() {
-	if k := kind(r.out.header[0]); k == kindRTS || k == kindEagerSync {
-		r.e.sendControl(r.route.Peer, envelope{kind: kindWithdraw, context: r.route.Context, Match: r.route.Match}, r.id())
+	if k := r.out.kind(); k == wire.RTS || k == wire.EagerSync {
+		r.e.sendControl(r.route.Peer, wire.Envelope{Kind: wire.Withdraw, Context: r.route.Context, Match: r.route.Match}, r.id())
 	}
 }
 
 // waitsFor reports whether m is the message of a peer's send, named by its id, that waits for the receiver.
 func (m *unexpectedMessage) waitsFor(peer int32, id uint64) bool {
-	return m.peer == peer && (m.v.kind == kindRTS && m.w[3] == id || m.v.kind == kindEagerSync && m.w[0] == id)
+	return m.peer == peer && (m.v.Kind == wire.RTS && m.w[3] == id || m.v.Kind == wire.EagerSync && m.w[0] == id)
 }
 
 // handleWithdraw handles WITHDRAW.
-func (e *Engine) handleWithdraw(peer int32, v envelope, w [5]uint64) bool {
+func (e *Engine) handleWithdraw(peer int32, v wire.Envelope, w [5]uint64) bool {
 	if v.Rank < 0 || v.Tag < 0 {
 		return false
 	}
-	t := e.contexts.table(v.context)
+	t := e.contexts.table(v.Context)
 	for m := range t.Unexpected(v.Rank, v.Tag) {
 		if m.waitsFor(peer, w[0]) {
 			t.RemoveUnexpected(&m.node)
 			e.dropUnexpected(m)
-			e.sendControl(peer, envelope{kind: kindWithdrawn}, w[0])
+			e.sendControl(peer, wire.Envelope{Kind: wire.Withdrawn}, w[0])
 			break
 		}
 	}
