@@ -92,6 +92,8 @@ internal/shm < mpi/internal/coll;
 fabric, perf, internal/pollyield, internal/ticks, mpi/internal/match, mpi/internal/regcache,
 	mpi/internal/datatype < mpi/internal/proto;
 fabric < mpi/internal/wire < mpi/internal/proto;
+fabric, mpi/internal/wire < mpi/internal/protocols < mpi/internal/proto, mpi/internal/core;
+mpi/internal/protocols < mpi/internal/proto/internal/cost;
 NONE < mpi/internal/proto/internal/lock;
 internal/ticks < mpi/internal/proto/internal/processor;
 fabric < mpi/internal/proto/internal/parker;
@@ -104,7 +106,8 @@ attrs, perf, mpi/internal/bootstrap, mpi/internal/core, mpi/internal/datatype, m
 fabric, fabric/mem, mpi/simulate < mpi/internal/virtual;
 hw, perf, fabric, fabric/mem, fabric/auto, mpi/internal/bootstrap, mpi/internal/clocksync, mpi/internal/proto,
 	mpi/internal/virtual, mpi/simulate, mpi < mpi/mpitest;
-fabric/auto, internal/transports, internal/tunables, mpi/internal/proto, mpi/internal/coll, perf < mpi/explain;
+fabric/auto, internal/transports, internal/tunables, mpi/internal/protocols, mpi/internal/wire, mpi/internal/coll, perf
+	< mpi/explain;
 mpi/internal/coll, mpi/internal/datatype, mpi/internal/reduction < mpi/simulate;
 
 # Layer 6: programs.

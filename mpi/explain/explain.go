@@ -12,7 +12,8 @@ import (
 	"github.com/ibrun/ibrun/fabric/auto"
 	"github.com/ibrun/ibrun/internal/transports"
 	"github.com/ibrun/ibrun/internal/tunables"
-	"github.com/ibrun/ibrun/mpi/internal/proto"
+	"github.com/ibrun/ibrun/mpi/internal/protocols"
+	"github.com/ibrun/ibrun/mpi/internal/wire"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -113,14 +114,14 @@ func Protocols(transport string, getenv func(string) string) (func(bytes int) []
 	if f.Err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Transport, f.Err)
 	}
-	t, err := proto.ThresholdsOf(f.Caps)
+	t, err := protocols.ThresholdsOf(f.Caps)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Transport, err)
 	}
 	return func(bytes int) (names []string) {
 		for p := range perf.Protocols {
-			want := proto.Protocol(p)
-			registered := want == proto.RendezvousRead || want == proto.RendezvousShared
+			want := protocols.Protocol(p)
+			registered := want == protocols.RendezvousRead || want == protocols.RendezvousShared
 			if t.Nearest(want, bytes, true, f.Cooperative) == want && !(registered && f.Region > 0 && bytes > f.Region) {
 				names = append(names, p.String())
 			}
@@ -198,7 +199,7 @@ func explain(f auto.Path, sizes []int, forced *tunables.ForcedProtocol) (Path, e
 	for _, a := range f.Attributes {
 		p.Attributes = append(p.Attributes, Attribute(a))
 	}
-	thresholds, err := proto.ThresholdsOf(f.Caps)
+	thresholds, err := protocols.ThresholdsOf(f.Caps)
 	if err != nil {
 		return p, err
 	}
@@ -215,7 +216,7 @@ func explain(f auto.Path, sizes []int, forced *tunables.ForcedProtocol) (Path, e
 			p.Messages = append(p.Messages, Message{Bytes: n, Protocol: "random", Why: fmt.Sprintf("more than %d bytes take a "+
 				"protocol that is drawn for each message, as %s says", thresholds.MaxEager, tunables.Protocol)})
 		default:
-			nearest := thresholds.Nearest(proto.Protocol(forced.Protocol), n, true, f.Cooperative)
+			nearest := thresholds.Nearest(protocols.Protocol(forced.Protocol), n, true, f.Cooperative)
 			m := message(f, thresholds, n, nearest)
 			m.Why = fmt.Sprintf("%s=%v, or the nearest that can carry it", tunables.Protocol, forced.Protocol)
 			p.Messages = append(p.Messages, m)
@@ -225,34 +226,34 @@ func explain(f auto.Path, sizes []int, forced *tunables.ForcedProtocol) (Path, e
 }
 
 // message explains one size, which is sent by this protocol.
-func message(p auto.Path, t proto.Thresholds, n int, protocol proto.Protocol) Message {
+func message(p auto.Path, t protocols.Thresholds, n int, protocol protocols.Protocol) Message {
 	m := Message{Bytes: n, Pieces: t.FragmentCount(protocol, n)}
 	eager := t.EagerLimit()
 	rendezvous := fmt.Sprintf("more than %d bytes use the rendezvous protocol: ", eager)
 	switch protocol {
-	case proto.Eager:
+	case protocols.Eager:
 		m.Protocol = "eager"
 		m.Why = fmt.Sprintf("up to %d bytes are sent eagerly, copied into one message", t.MaxEager)
-		if inline := p.Inline - proto.HeaderBytes; n <= inline {
+		if inline := p.Inline - wire.EnvelopeBytes; n <= inline {
 			m.Protocol = "eager inline"
 			m.Why = fmt.Sprintf("up to %d bytes are sent eagerly, inside the request to the device", inline)
 		}
-	case proto.Fragmented:
+	case protocols.Fragmented:
 		m.Protocol = "parts"
 		m.Why = fmt.Sprintf("up to %d bytes are sent eagerly, in fragments of %d; "+
 			"the receiver copies one while the sender writes the next", eager, t.FragmentSize)
-	case proto.RendezvousShared:
+	case protocols.RendezvousShared:
 		m.Protocol = "shared"
 		m.Why = rendezvous + "the receiver reads from the front, the sender writes from the back"
 		if m.Pieces == 1 {
 			m.Why = rendezvous + "the receiver reads or the sender writes, whichever starts first"
 		}
-	case proto.RendezvousCopy:
+	case protocols.RendezvousCopy:
 		m.Protocol = "copies"
 		m.Why = rendezvous + fmt.Sprintf("the sender sends them in messages of %d", t.MaxData)
-	case proto.RendezvousRead:
+	case protocols.RendezvousRead:
 		if p.Region > 0 && n > p.Region {
-			m.Protocol, m.Pieces = "copies", t.FragmentCount(proto.RendezvousCopy, n)
+			m.Protocol, m.Pieces = "copies", t.FragmentCount(protocols.RendezvousCopy, n)
 			m.Why = fmt.Sprintf("the device registers at most %d bytes (max_mr_size), so the sender sends longer messages in parts of %d",
 				p.Region, t.MaxData)
 			break

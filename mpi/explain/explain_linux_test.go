@@ -16,6 +16,7 @@ import (
 	"github.com/ibrun/ibrun/fabric/auto"
 	"github.com/ibrun/ibrun/fabric/rdma"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
+	"github.com/ibrun/ibrun/mpi/internal/protocols"
 )
 
 // counts are the successful calls of endpoints that moved payload.
@@ -310,15 +311,15 @@ func TestLongerThanRegion(t *testing.T) {
 	}
 	const region = 1 << 20
 	p := auto.Path{Transport: "rdma", Caps: set.Caps(), Region: region, Piece: 1 << 16}
-	thresholds, err := proto.ThresholdsOf(p.Caps)
+	thresholds, err := protocols.ThresholdsOf(p.Caps)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m := message(p, thresholds, region, proto.RendezvousRead); m.Protocol != "rdma read" || m.Pieces != region/p.Piece {
+	if m := message(p, thresholds, region, protocols.RendezvousRead); m.Protocol != "rdma read" || m.Pieces != region/p.Piece {
 		t.Errorf("%+v", m)
 	}
-	want := thresholds.FragmentCount(proto.RendezvousCopy, region+1)
-	if m := message(p, thresholds, region+1, proto.RendezvousRead); m.Protocol != "copies" || m.Pieces != want || want < 2 ||
+	want := thresholds.FragmentCount(protocols.RendezvousCopy, region+1)
+	if m := message(p, thresholds, region+1, protocols.RendezvousRead); m.Protocol != "copies" || m.Pieces != want || want < 2 ||
 		!strings.Contains(m.Why, "registers at most 1048576 bytes") {
 		t.Errorf("%+v, want %d pieces", m, want)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/mpi"
-	"github.com/ibrun/ibrun/mpi/internal/proto"
+	"github.com/ibrun/ibrun/mpi/internal/wire"
 	"github.com/ibrun/ibrun/mpi/simulate"
 )
 
@@ -19,7 +19,7 @@ var exact = simulate.Model{Node: simulate.Link{Latency: 10, Overhead: 1, Bandwid
 
 // header, rts and fin are the lengths of what the engine adds to a message, and of its messages of a rendezvous.
 const (
-	header = proto.HeaderBytes
+	header = wire.EnvelopeBytes
 	rts    = header + 5*8
 	fin    = header + 8
 )

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ibrun/ibrun/internal/tunables"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
+	"github.com/ibrun/ibrun/mpi/internal/protocols"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -191,14 +192,14 @@ func (a *agreement) agreeHints(h hints) (hints, error) {
 }
 
 // forcedProtocol returns a protocol as the engine of a rank takes it. Ranks draw different protocols.
-func forcedProtocol(f *tunables.ForcedProtocol, rank int) *proto.Forced {
+func forcedProtocol(f *tunables.ForcedProtocol, rank int) *protocols.Forced {
 	switch {
 	case f == nil:
 		return nil
 	case f.Random:
-		return &proto.Forced{Random: rand.New(rand.NewPCG(f.Seed, uint64(rank)))}
+		return &protocols.Forced{Random: rand.New(rand.NewPCG(f.Seed, uint64(rank)))}
 	}
-	return &proto.Forced{Protocol: proto.Protocol(f.Protocol)}
+	return &protocols.Forced{Protocol: protocols.Protocol(f.Protocol)}
 }
 
 // applyHints makes hints take effect.

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/mpi/internal/protocols"
 	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
 
@@ -12,65 +13,11 @@ import (
 // the front while the sender writes pieces from the back. Both claim pieces in a shared word, so each piece is moved once, and
 // the transfer does not depend on the sender: one that is busy elsewhere claims nothing.
 
-// maxPieceBytes is the length of the longest piece. A copy of so many bytes takes much longer than the system call around it. At
-// the end one side waits for one piece at most.
-const maxPieceBytes = 512 << 10
-
-// minPairBytes is the length of the shortest message that has two pieces.
-const minPairBytes = 16 << 10
-
-// pieceBytes returns the unit in which the two sides claim pieces of a message of n bytes. A short message is one piece, so that
-// of several messages each side moves some. A longer one has an even number, so that both sides can move the same: two, because
-// each system call costs several microseconds beside the copy, or more if these would exceed maxPieceBytes.
-func pieceBytes(n int) int {
-	if n < minPairBytes {
-		return n
-	}
-	pairs := (n + 2*maxPieceBytes - 1) / (2 * maxPieceBytes)
-	return ((n+2*pairs-1)/(2*pairs) + 4095) &^ 4095
-}
-
-// pieceBounds returns the bounds of piece i of a message of n bytes.
-func pieceBounds(i, n int) (from, to int) {
-	size := pieceBytes(n)
-	return i * size, min((i+1)*size, n)
-}
-
-func pieceCount(n int) int { return (n + pieceBytes(n) - 1) / pieceBytes(n) }
-
-// claimFront and claimBack claim the next piece from their end. They return its number, or -1 if all pieces are claimed. The
-// compare-and-swap is paired with that of the other process.
-func claimFront(w *uint64, pieces int) int {
-	for {
-		v := atomic.LoadUint64(w)
-		front, back := int(uint32(v)), int(v>>32)
-		if front+back >= pieces {
-			return -1
-		}
-		if atomic.CompareAndSwapUint64(w, v, v+1) {
-			return front
-		}
-	}
-}
-
-func claimBack(w *uint64, pieces int) int {
-	for {
-		v := atomic.LoadUint64(w)
-		front, back := int(uint32(v)), int(v>>32)
-		if front+back >= pieces {
-			return -1
-		}
-		if atomic.CompareAndSwapUint64(w, v, v+1<<32) {
-			return pieces - 1 - back
-		}
-	}
-}
-
 // requestAssist asks the sender to write from the back while this side reads from the front.
 func (t *transfer) requestAssist(word uint64) {
 	e := t.req.e
 	words := e.sharedWords(t.peer, e.peer(t.peer))
-	if i := word * wordStride; word < wire.NoWord/wordStride && i < uint64(len(words)) && t.bytes >= MinShared {
+	if i := word * wordStride; word < wire.NoWord/wordStride && i < uint64(len(words)) && t.bytes >= protocols.MinShared {
 		t.claims = &words[i]
 		to := t.local.Remote
 		e.sendControl(t.peer, wire.Envelope{Kind: wire.Assist}, t.peerID, t.req.id(), to.Addr, to.Key, uint64(t.bytes))
@@ -103,11 +50,11 @@ func (t *transfer) runAssist() {
 	x, moved := t.elapsed, 0
 	t.running = true
 	e.unlock()
-	began := x.begin(e)
-	n := pieceCount(t.bytes)
-	for i := claimBack(t.claims, n); i >= 0 && err == nil; i = claimBack(t.claims, n) {
+	began := x.Begin(e.now)
+	n := protocols.PieceCount(t.bytes)
+	for i := protocols.ClaimBack(t.claims, n); i >= 0 && err == nil; i = protocols.ClaimBack(t.claims, n) {
 		claimed++
-		from, to := pieceBounds(i, t.bytes)
+		from, to := protocols.PieceBounds(i, t.bytes)
 		key := t.key
 		key.Addr += uint64(from)
 		if _, err = ep.Write(buf[from:to], t.local.Local, key, 0); err == nil {
@@ -115,10 +62,10 @@ func (t *transfer) runAssist() {
 			moved += to - from
 		}
 	}
-	x.end(e, began, moved)
+	x.End(e.now, began, moved)
 	e.lock()
-	if t.running = false; x.marks != 0 {
-		e.peer(t.peer).sentPart(t.req.size(), x.marks, RendezvousShared, x.spent, 0, moved)
+	if t.running = false; x.Marks != 0 {
+		e.peer(t.peer).sentPart(t.req.size(), x.Marks, protocols.RendezvousShared, x.Spent, 0, moved)
 	}
 	if claimed > 0 {
 		e.sendControl(t.peer, wire.Envelope{Kind: wire.ATP}, t.peerID, uint64(t.assisted))
@@ -134,19 +81,19 @@ func (t *transfer) runAssist() {
 
 // readFront reads pieces from the front until all are claimed. It returns how many bytes these are.
 func readFront(ep fabric.Endpoint, t *transfer, buf []byte) (moved int, _ error) {
-	n := pieceCount(t.bytes)
-	for i := claimFront(t.claims, n); i >= 0; i = claimFront(t.claims, n) {
+	n := protocols.PieceCount(t.bytes)
+	for i := protocols.ClaimFront(t.claims, n); i >= 0; i = protocols.ClaimFront(t.claims, n) {
 		if err := readPiece(ep, t, buf, i); err != nil {
 			return moved, err
 		}
-		from, to := pieceBounds(i, t.bytes)
+		from, to := protocols.PieceBounds(i, t.bytes)
 		moved += to - from
 	}
 	return moved, nil
 }
 
 func readPiece(ep fabric.Endpoint, t *transfer, buf []byte, i int) error {
-	from, to := pieceBounds(i, t.bytes)
+	from, to := protocols.PieceBounds(i, t.bytes)
 	key := t.key
 	key.Addr += uint64(from)
 	_, err := ep.Read(buf[from:to], t.local.Local, key, 0)
@@ -181,7 +128,7 @@ func (e *Engine) handleATP(peer int32, w [5]uint64) bool {
 	if t.state != transferReading {
 		return false
 	}
-	if t.claims == nil || t.assisted >= 0 || w[1] > uint64(pieceCount(t.bytes)) {
+	if t.claims == nil || t.assisted >= 0 || w[1] > uint64(protocols.PieceCount(t.bytes)) {
 		return false
 	}
 	t.assisted = int(w[1])
@@ -195,7 +142,7 @@ func (e *Engine) handleATP(peer int32, w [5]uint64) bool {
 func (t *transfer) finishShared() {
 	e := t.req.e
 	p := e.peer(t.peer)
-	n := pieceCount(t.bytes)
+	n := protocols.PieceCount(t.bytes)
 	claimed := min(int(atomic.LoadUint64(t.claims)>>32), n)
 	var err error
 	for i := n - claimed; i < n-t.assisted && err == nil && !p.noRemoteAccess; i++ {
@@ -212,7 +159,7 @@ func (t *transfer) finishShared() {
 // no more. The sender sends again what it may have written already.
 func (t *transfer) fallBackToCopy() {
 	if t.claims != nil {
-		for n := pieceCount(t.bytes); claimFront(t.claims, n) >= 0; {
+		for n := protocols.PieceCount(t.bytes); protocols.ClaimFront(t.claims, n) >= 0; {
 		}
 		if atomic.LoadUint64(t.claims)>>32 != 0 {
 			t.offset = t.bytes

@@ -3,6 +3,7 @@ package proto
 import (
 	"encoding/binary"
 
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/cost"
 	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
 
@@ -106,7 +107,7 @@ func (e *Engine) handle(peer int32, v wire.Envelope, w [5]uint64, payload []byte
 
 // handleFirst matches an eager message or an RTS with a posted receive, or stores it.
 func (e *Engine) handleFirst(peer int32, v wire.Envelope, w [5]uint64, payload []byte) bool {
-	if v.Rank < 0 || v.Tag < 0 || v.Kind == wire.RTS && w[0]&^allMarks > maxBytes {
+	if v.Rank < 0 || v.Tag < 0 || v.Kind == wire.RTS && w[0]&^cost.AllMarks > maxBytes {
 		return false
 	}
 	e.countEpoch(peer, v)

@@ -1,5 +1,5 @@
 // Package proto carries messages between processes: it chooses the protocol of each message
-// (protocol_selection.go), matches messages with receives, and waits for completion.
+// (package protocols), matches messages with receives, and waits for completion.
 //
 // An [Engine] uses one fabric domain. Short messages are eager: the sender copies them into the
 // transport immediately, the receiver matches them when they arrive and copies them out. Somewhat
@@ -18,7 +18,7 @@
 //	withdrawn   RTS(envelope, ...)  WITHDRAW(id) ->     <- WITHDRAWN(id) if it has not been matched; also for EAGER_SYNC
 //
 // Over shared memory the sender chooses the protocol of longer messages by the times that earlier
-// ones took (measure.go). The receiver measures some of them and reports the time:
+// ones took (internal/cost). The receiver measures some of them and reports the time:
 //
 //	measured    FIRST_FRAG or RTS with marks -> ... <- ELAPSED(size, protocol, time)
 //

@@ -3,6 +3,8 @@ package proto
 import (
 	"time"
 
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/cost"
+	"github.com/ibrun/ibrun/mpi/internal/protocols"
 	"github.com/ibrun/ibrun/mpi/internal/wire"
 	"github.com/ibrun/ibrun/perf"
 )
@@ -11,13 +13,9 @@ import (
 // short that copying it twice, by sender and receiver at the same time, is faster than a rendezvous. It is sent in fragments, one
 // directly after the other.
 
-// maxFragmented bounds the length that a peer may claim for a fragmented message: it is stored completely even if it is never
-// received.
-const maxFragmented = 16 << 20
-
 // prepareEager makes the request's first message an eager one: a synchronous one, the first fragment, or the whole message.
 // marks are set if the fragments are to be measured.
-func (r *Request) prepareEager(p Protocol, fragmentSize int, marks uint64) {
+func (r *Request) prepareEager(p protocols.Protocol, fragmentSize int, marks uint64) {
 	v := wire.Envelope{Context: r.route.Context, Match: r.route.Match, Epoch: r.epoch}
 	o := &r.out
 	o.body, o.remaining, o.marks = r.buf, nil, 0
@@ -29,7 +27,7 @@ func (r *Request) prepareEager(p Protocol, fragmentSize int, marks uint64) {
 	case r.mode == Synchronous:
 		v.Kind = wire.EagerSync
 		o.header, o.length = wire.Header(v, r.id())
-	case p == Fragmented:
+	case p == protocols.Fragmented:
 		v.Kind = wire.FirstFrag
 		o.header, o.length = wire.Header(v, uint64(size)|marks)
 		if r.data != nil {
@@ -51,20 +49,20 @@ type assembly struct {
 	total    int                // length of the message; 0: no message is arriving
 	req      Handle             // the request that receives it
 	m        *unexpectedMessage // or the unexpected message that stores it
-	elapsed  elapsed
+	elapsed  cost.Elapsed
 }
 
 // handleFirstFrag handles the first fragment of a message.
 func (e *Engine) handleFirstFrag(peer int32, v wire.Envelope, w [5]uint64, payload []byte) bool {
 	a := &e.peer(peer).frags
-	total := w[0] &^ allMarks
-	if v.Rank < 0 || v.Tag < 0 || a.total != 0 || total > maxFragmented || total <= uint64(len(payload)) {
+	total := w[0] &^ cost.AllMarks
+	if v.Rank < 0 || v.Tag < 0 || a.total != 0 || total > protocols.MaxFragmented || total <= uint64(len(payload)) {
 		return false
 	}
 	e.countEpoch(peer, v)
 	number, note := e.countReceived(peer), e.takeNote(peer)
-	*a = assembly{received: len(payload), total: int(total), elapsed: elapsed{marks: w[0] & allMarks}}
-	began := a.elapsed.begin(e)
+	*a = assembly{received: len(payload), total: int(total), elapsed: cost.Elapsed{Marks: w[0] & cost.AllMarks}}
+	began := a.elapsed.Begin(e.now)
 	e.linkTo(peer).InBy(perf.Parts, a.total)
 	t := e.contexts.table(v.Context)
 	r := t.TakePosted(v.Rank, v.Tag)
@@ -72,10 +70,10 @@ func (e *Engine) handleFirstFrag(peer int32, v wire.Envelope, w [5]uint64, paylo
 	case r != nil:
 		e.rec.traceMatch(peer, v, number, a.total)
 		r.noteMatched(note, v.Rank)
-		a.elapsed.began = began
+		a.elapsed.Began = began
 		a.start(r, v, payload)
 	case e.contexts.isEnded(t) || e.departures.left[v.Context]:
-		a.elapsed.marks = 0
+		a.elapsed.Marks = 0
 		e.noteDropped(v, note)
 	default:
 		a.m = e.storeUnexpected(peer, v, w, payload, a.total)
@@ -87,19 +85,19 @@ func (e *Engine) handleFirstFrag(peer int32, v wire.Envelope, w [5]uint64, paylo
 	return true
 }
 
-// copied must be called after a fragment of n bytes was copied. began is the result of elapsed.begin. An unexpected message is
+// copied must be called after a fragment of n bytes was copied. began is the result of Elapsed.Begin. An unexpected message is
 // copied once more, when its receive is posted.
 func (a *assembly) copied(e *Engine, began time.Duration, n int) {
-	a.elapsed.end(e, began, n)
+	a.elapsed.End(e.now, began, n)
 	if a.m != nil {
-		a.elapsed.end(e, began, 0)
+		a.elapsed.End(e.now, began, 0)
 	}
 }
 
 // start copies the bytes that have arrived to a receive, which completes when all have arrived.
 func (a *assembly) start(r *Request, v wire.Envelope, payload []byte) {
 	if a.req, a.m = r.handle(), nil; r.size() < a.total {
-		a.elapsed.marks = 0 // not all of it is copied
+		a.elapsed.Marks = 0 // not all of it is copied
 	}
 	r.store(0, payload)
 	r.status = Status{Source: v.Rank, Tag: v.Tag, Bytes: min(a.total, r.size())}
@@ -117,7 +115,7 @@ func (e *Engine) acceptFragments(r *Request, m *unexpectedMessage) {
 // abandonFragments drops the fragments of a message that have not arrived yet.
 func (e *Engine) abandonFragments(m *unexpectedMessage) {
 	if a := &e.peer(m.peer).frags; a.m == m {
-		a.m, a.elapsed.marks = nil, 0
+		a.m, a.elapsed.Marks = nil, 0
 	}
 }
 
@@ -129,7 +127,7 @@ func (e *Engine) handleFrag(peer int32, payload []byte) bool {
 	}
 	at := a.received
 	a.received += len(payload)
-	began := a.elapsed.begin(e)
+	began := a.elapsed.Begin(e.now)
 	if a.m != nil {
 		copy(a.m.data[at:], payload)
 	} else if r := a.req.r; r != nil && r.gen == a.req.gen && r.state == active { // the receive may have failed meanwhile
@@ -142,11 +140,11 @@ func (e *Engine) handleFrag(peer int32, payload []byte) bool {
 			e.complete(r, err)
 		}
 	} else {
-		a.elapsed.marks = 0
+		a.elapsed.Marks = 0
 	}
 	a.copied(e, began, len(payload))
 	if a.received == a.total {
-		a.elapsed.report(e, peer, a.total, Fragmented, 0)
+		e.reportElapsed(&a.elapsed, peer, a.total, protocols.Fragmented, 0)
 		*a = assembly{}
 		e.rec.configured.Ended()
 	}

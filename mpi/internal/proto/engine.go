@@ -11,6 +11,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/lock"
+	"github.com/ibrun/ibrun/mpi/internal/protocols"
 	"github.com/ibrun/ibrun/mpi/internal/wire"
 	"github.com/ibrun/ibrun/perf"
 )
@@ -58,7 +59,7 @@ type Config struct {
 	// ExactBit is set in contexts in which every message has the length of its receive: those of collectives. 0: there are none.
 	ExactBit uint32
 	// Forced is the protocol of messages to be sent; nil: the engine chooses it for each. It may differ between processes.
-	Forced *Forced
+	Forced *protocols.Forced
 	// Checks makes messages carry notes, which are compared with those of their receives. It is the same at all processes.
 	Checks bool
 	// Recorder records what the engine does; nil if nothing is recorded.

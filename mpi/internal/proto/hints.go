@@ -7,6 +7,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/mpi/internal/match"
+	"github.com/ibrun/ibrun/mpi/internal/protocols"
 	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
 
@@ -36,7 +37,7 @@ type Hints struct {
 	// -1: the transport's own limit.
 	EagerLimit int
 	// Forced is the protocol of messages to be sent; nil: that of [Config], or the one that the engine chooses.
-	Forced *Forced
+	Forced *protocols.Forced
 	// Rail is the index in [Engine.Rails] of the device for reads and writes of large messages; -1: any.
 	Rail int
 	// Peers are the numbers of the processes, by rank.
@@ -55,11 +56,11 @@ type hintSet struct {
 	minRTR     int  // length from which receives may send an RTR; MaxInt: none does
 	rails      bool // some context has a rail
 
-	forced *Forced // Config.Forced
+	forced *protocols.Forced // Config.Forced
 }
 
 // plainSends reports whether short messages of a context with these hints are sent like those of a context without hints.
-func (h *Hints) plainSends() bool { return h.Epoch == 0 && h.EagerLimit < 0 && h.Forced.plainSends() }
+func (h *Hints) plainSends() bool { return h.Epoch == 0 && h.EagerLimit < 0 && h.Forced.PlainSends() }
 
 // SetHints replaces the hints of a context. NoAnySource and NoAnyTag do not take effect while receives are posted that violate
 // them. The result has their actual values.
@@ -84,7 +85,7 @@ func (e *Engine) SetHints(context uint32, h Hints) Hints {
 
 // update sets the summaries. failed reports whether the engine has failed, general whether no message may take a fast path.
 func (s *hintSet) update(failed, general bool) {
-	s.plainSends, s.minRTR, s.rails = !failed && !general && s.forced.plainSends(), math.MaxInt, false
+	s.plainSends, s.minRTR, s.rails = !failed && !general && s.forced.PlainSends(), math.MaxInt, false
 	for _, h := range s.byContext {
 		s.rails = s.rails || h.Rail >= 0
 		s.plainSends = s.plainSends && h.plainSends()
@@ -121,7 +122,7 @@ func (t *transfer) endpoint() fabric.Endpoint {
 
 // plainSendsIn is hintSet.plainSends for one context.
 func (e *Engine) plainSendsIn(context uint32) bool {
-	if e.failure.err != nil || e.avoidsFastPaths() || !e.hints.forced.plainSends() {
+	if e.failure.err != nil || e.avoidsFastPaths() || !e.hints.forced.PlainSends() {
 		return false
 	}
 	h := e.hints.byContext[context]
@@ -202,9 +203,9 @@ func (e *Engine) lengthError(r *Request, bytes int) error {
 }
 
 // choose returns the protocol that follows from the context's eager limit.
-func (h *Hints) choose(n int, x *Thresholds, paired bool) Protocol {
+func (h *Hints) choose(n int, x *protocols.Thresholds, paired bool) protocols.Protocol {
 	if n <= min(h.EagerLimit, x.MaxData) {
-		return Eager
+		return protocols.Eager
 	}
 	return x.Rendezvous(n, paired)
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/cost"
+	"github.com/ibrun/ibrun/mpi/internal/protocols"
 	"github.com/ibrun/ibrun/mpi/internal/regcache"
 	"github.com/ibrun/ibrun/perf"
 )
@@ -18,7 +20,7 @@ type peer struct {
 	deferrer     fabric.Deferrer // ep, if it implements that
 	combining    bool            // in Engine.combining.peers; then deferrer is set
 	path         *path           // set together with ep
-	measured     *measurements   // of messages to the peer; nil: there are none
+	measured     *cost.Peer      // of messages to the peer; nil: there are none
 	link         perf.Link       // counts messages to and from the peer; the zero Link while recording is off
 	inactiveLink perf.Link       // swapped with link when recording is switched on or off
 	// maxEager is the largest payload that may be sent immediately. It is -1 while the peer is not connected, while messages
@@ -63,7 +65,7 @@ func (e *Engine) newPeer(n int32) *peer {
 type path struct {
 	domain      fabric.Domain
 	caps        fabric.Caps
-	thresholds  Thresholds
+	thresholds  protocols.Thresholds
 	cooperative bool // domain is a fabric.CooperativeCopier
 	packedPiece int  // payload of each message of data in parts, if it is sent immediately in several
 	transport   perf.Transport
@@ -93,7 +95,7 @@ func newPath(d fabric.Domain, pinned int) (*path, error) {
 	x.reconnects, _ = d.(fabric.ReconnectCounter)
 	x.multiRail, _ = d.(fabric.MultiRail)
 	var err error
-	if x.thresholds, err = ThresholdsOf(x.caps); err != nil {
+	if x.thresholds, err = protocols.ThresholdsOf(x.caps); err != nil {
 		return nil, err
 	}
 	x.packedPiece = x.thresholds.FragmentSize

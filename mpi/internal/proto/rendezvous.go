@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/cost"
+	"github.com/ibrun/ibrun/mpi/internal/protocols"
 	"github.com/ibrun/ibrun/mpi/internal/regcache"
 	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
@@ -25,19 +27,19 @@ var unreadable = regcache.Memory{Remote: fabric.RemoteKey{Addr: wire.NoWord, Key
 
 // prepareRTS makes the first message of a send an RTS. It names the protocol to the receiver: RendezvousCopy by the absence of
 // readable memory, and RendezvousShared by a shared word. marks are set if the message is to be measured.
-func (r *Request) prepareRTS(p Protocol, marks uint64) error {
+func (r *Request) prepareRTS(p protocols.Protocol, marks uint64) error {
 	if err := r.expose(p); err != nil {
 		return err
 	}
 	word := wire.NoWord
-	if p == RendezvousShared && r.exposed != unreadable {
+	if p == protocols.RendezvousShared && r.exposed != unreadable {
 		if word = r.reserveWord(); word == wire.NoWord {
 			marks = 0 // it would be measured as a read
 		}
 	}
 	v := wire.Envelope{Kind: wire.RTS, Context: r.route.Context, Match: r.route.Match, Epoch: r.epoch}
-	r.transfer.elapsed = elapsed{marks: marks}
-	r.transfer.elapsed.began = r.transfer.elapsed.begin(r.e)
+	r.transfer.elapsed = cost.Elapsed{Marks: marks}
+	r.transfer.elapsed.Began = r.transfer.elapsed.Begin(r.e.now)
 	o := &r.out
 	o.body, o.remaining, o.marks = nil, nil, 0
 	o.packed.clear()
@@ -47,10 +49,10 @@ func (r *Request) prepareRTS(p Protocol, marks uint64) error {
 
 // expose makes the send buffer readable for the peer, unless the payload is to be copied. If it cannot be registered the RTS says
 // so, and the receiver requests the payload in pieces.
-func (r *Request) expose(p Protocol) (err error) {
+func (r *Request) expose(p protocols.Protocol) (err error) {
 	e := r.e
 	x := e.peer(r.route.Peer).path
-	if r.data != nil || p == RendezvousCopy {
+	if r.data != nil || p == protocols.RendezvousCopy {
 		r.exposed = unreadable
 		return nil
 	}
@@ -83,7 +85,7 @@ func (e *Engine) canCopyInstead(err error) bool {
 // the word, or wire.NoWord if an assist is not worth it or no word is free.
 func (r *Request) reserveWord() uint64 {
 	e := r.e
-	if e.copier == nil || len(r.buf) < MinShared {
+	if e.copier == nil || len(r.buf) < protocols.MinShared {
 		return wire.NoWord
 	}
 	p := e.peer(r.route.Peer)
@@ -109,10 +111,10 @@ func (r *Request) startRendezvous(peer int32, v wire.Envelope, w [5]uint64, arri
 	}
 	t := &r.transfer
 	t.peer, t.peerID, t.key = peer, w[3], fabric.RemoteKey{Addr: w[1], Key: w[2]}
-	t.total = int(w[0] &^ allMarks)
-	t.elapsed = elapsed{marks: w[0] & allMarks}
+	t.total = int(w[0] &^ cost.AllMarks)
+	t.elapsed = cost.Elapsed{Marks: w[0] & cost.AllMarks}
 	if arrived {
-		t.elapsed.began = t.elapsed.begin(e)
+		t.elapsed.Began = t.elapsed.Begin(e.now)
 	}
 	t.bytes = min(t.total, r.size())
 	t.claims, t.assisted, t.offset, t.local = nil, -1, 0, regcache.Memory{}

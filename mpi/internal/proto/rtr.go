@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/cost"
+	"github.com/ibrun/ibrun/mpi/internal/protocols"
 	"github.com/ibrun/ibrun/mpi/internal/regcache"
 	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
@@ -153,7 +155,7 @@ func (r *Request) sendRTR() {
 		return
 	}
 	p := e.peer(n)
-	if p.path.thresholds.Choose(len(r.buf), false) <= Fragmented {
+	if p.path.thresholds.Choose(len(r.buf), false) <= protocols.Fragmented {
 		return
 	}
 	if p.path.caps.Read && !p.path.caps.Write && !p.noRemoteAccess {
@@ -169,7 +171,7 @@ func (r *Request) sendRTR() {
 			return
 		}
 	}
-	t.peer, t.state, t.total, t.bytes, t.elapsed = n, transferNone, len(r.buf), len(r.buf), elapsed{}
+	t.peer, t.state, t.total, t.bytes, t.elapsed = n, transferNone, len(r.buf), len(r.buf), cost.Elapsed{}
 	r.flags |= rtrSent
 	v := wire.Envelope{Kind: wire.RTR, Context: r.route.Context, Match: r.route.Match, Epoch: h.Epoch}
 	e.sendControl(n, v, r.id(), at.Addr, at.Key, uint64(len(r.buf)), uint64(x.received)<<32|uint64(same-1))
@@ -195,7 +197,7 @@ func (r *Request) sendPut(x rtrTarget) error {
 	p, t := e.peer(r.route.Peer), &r.transfer
 	t.peer, t.peerID, t.key = r.route.Peer, x.id, x.key
 	t.bytes, t.offset, t.assisted, t.claims, t.state, t.deferred = r.size(), 0, 0, nil, transferNone, 0
-	t.elapsed, r.out.marks = elapsed{}, 0
+	t.elapsed, r.out.marks = cost.Elapsed{}, 0
 	word := wire.NoWord
 	if r.data == nil && p.path.caps.Write && !p.noRemoteAccess && x.key != unreadable.Remote {
 		memory, err := p.path.acquire(r.buf)

@@ -1,6 +1,7 @@
 package proto
 
 import (
+	"github.com/ibrun/ibrun/mpi/internal/protocols"
 	"github.com/ibrun/ibrun/mpi/internal/wire"
 	"github.com/ibrun/ibrun/perf"
 )
@@ -145,16 +146,16 @@ func (e *Engine) sendFirst(r *Request) error {
 func (r *Request) prepareFirst(p *peer, h *Hints) error {
 	protocol, marks := r.chooseProtocol(p, h)
 	size := r.size()
-	if p.paused && protocol <= Fragmented {
+	if p.paused && protocol <= protocols.Fragmented {
 		protocol = p.path.thresholds.Rendezvous(size, r.e.copier != nil)
 	}
-	if protocol > Fragmented {
+	if protocol > protocols.Fragmented {
 		return r.prepareRTS(protocol, marks)
 	}
 	piece := p.path.thresholds.FragmentSize
 	if r.data != nil {
 		if piece = p.path.packedPiece; size > piece && piece != 0 {
-			protocol = Fragmented
+			protocol = protocols.Fragmented
 		}
 	}
 	r.prepareEager(protocol, piece, marks)
@@ -163,7 +164,7 @@ func (r *Request) prepareFirst(p *peer, h *Hints) error {
 
 // chooseProtocol returns the protocol of a send, and its marks if it is to be measured. h are the hints of its context; nil:
 // there are none. If the peer has paused this process the caller replaces an eager protocol.
-func (r *Request) chooseProtocol(p *peer, h *Hints) (_ Protocol, marks uint64) {
+func (r *Request) chooseProtocol(p *peer, h *Hints) (_ protocols.Protocol, marks uint64) {
 	e, x, n := r.e, &p.path.thresholds, r.size()
 	fragments, paired := r.mode != Synchronous && !p.paused, e.copier != nil
 	forced := e.hints.forced
@@ -171,13 +172,13 @@ func (r *Request) chooseProtocol(p *peer, h *Hints) (_ Protocol, marks uint64) {
 		forced = h.Forced
 	}
 	if forced != nil {
-		return x.Nearest(forced.next(n <= x.MaxEager), n, fragments, paired), 0
+		return x.Nearest(forced.Next(n <= x.MaxEager), n, fragments, paired), 0
 	}
 	if h != nil && h.EagerLimit >= 0 {
 		return h.choose(n, x, paired), 0
 	}
 	protocol := x.Choose(n, paired)
-	if protocol == Fragmented && !fragments {
+	if protocol == protocols.Fragmented && !fragments {
 		protocol = x.Rendezvous(n, paired)
 	}
 	if n > x.MaxEager && x.MaxStream != 0 && r.data == nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/internal/ticks"
+	"github.com/ibrun/ibrun/mpi/internal/protocols"
 	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
 
@@ -84,7 +85,7 @@ func (p *peer) trySendTimed(o *outgoing) error {
 		o.spent += spent
 		if !o.nextFragment(p.path.thresholds.FragmentSize) {
 			n := o.req.size()
-			p.sentPart(n, o.marks, Fragmented, o.spent, o.first, n)
+			p.sentPart(n, o.marks, protocols.Fragmented, o.spent, o.first, n)
 			o.marks = 0
 			return nil
 		}

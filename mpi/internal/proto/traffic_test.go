@@ -13,6 +13,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/hook"
 	"github.com/ibrun/ibrun/internal/soaktest"
+	"github.com/ibrun/ibrun/mpi/internal/protocols"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -203,7 +204,7 @@ func TestTraffic(t *testing.T) {
 				es := open(t, n, w, func(cfg *Config) {
 					cfg.UnexpectedLimit = c.unexpected
 					if c.random {
-						cfg.Forced = &Forced{Random: rand.New(rand.NewPCG(seed, uint64(cfg.Self)))}
+						cfg.Forced = &protocols.Forced{Random: rand.New(rand.NewPCG(seed, uint64(cfg.Self)))}
 					}
 				})
 				for i, e := range es {

@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/cost"
+	"github.com/ibrun/ibrun/mpi/internal/protocols"
 	"github.com/ibrun/ibrun/mpi/internal/regcache"
 	"github.com/ibrun/ibrun/mpi/internal/wire"
 	"github.com/ibrun/ibrun/perf"
@@ -18,9 +20,9 @@ type transfer struct {
 	peer    int32
 	peerID  uint64 // id of the peer's request
 	key     fabric.RemoteKey
-	bytes   int     // to be moved: the message, or as much as the receiver wants
-	total   int     // length of the message
-	elapsed elapsed // what this side measures
+	bytes   int          // to be moved: the message, or as much as the receiver wants
+	total   int          // length of the message
+	elapsed cost.Elapsed // what this side measures
 	local   regcache.Memory
 
 	claims   *uint64 // shared word: pieces claimed from the front, and in the upper half from the back; nil: no assist
@@ -105,13 +107,13 @@ func (e *Engine) runTransfer() {
 	x, moved := t.elapsed, t.bytes
 	e.rec.configured.Begun()
 	e.unlock()
-	began := x.begin(e)
+	began := x.Begin(e.now)
 	if t.claims == nil {
 		finished, err = ep.Read(buf, t.local.Local, t.key, token)
 	} else {
 		moved, err = readFront(ep, t, buf)
 	}
-	x.end(e, began, moved)
+	x.End(e.now, began, moved)
 	e.lock()
 	if finished { // otherwise the completion may have been handled before, and the request be in use again
 		t.elapsed = x
@@ -171,11 +173,11 @@ func (t *transfer) report() {
 	if t.bytes != t.total {
 		return
 	}
-	protocol := RendezvousRead
+	protocol := protocols.RendezvousRead
 	if t.claims != nil {
-		protocol = RendezvousShared
+		protocol = protocols.RendezvousShared
 	}
-	t.elapsed.report(t.req.e, t.peer, t.total, protocol, t.peerID)
+	t.req.e.reportElapsed(&t.elapsed, t.peer, t.total, protocol, t.peerID)
 }
 
 // finishRead ends a receive that reads. It sends FIN, so that the sender completes.

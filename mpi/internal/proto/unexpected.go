@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/ibrun/ibrun/mpi/internal/match"
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/cost"
 	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
 
@@ -25,7 +26,7 @@ func (m *unexpectedMessage) bytes() int { return messageBytes(m.v, m.w, m.data) 
 
 func messageBytes(v wire.Envelope, w [5]uint64, payload []byte) int {
 	if v.Kind == wire.RTS {
-		return int(w[0] &^ allMarks)
+		return int(w[0] &^ cost.AllMarks)
 	}
 	return len(payload)
 }

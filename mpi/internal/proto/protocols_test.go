@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/mpi/internal/protocols"
 	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
 
@@ -51,19 +52,19 @@ func (e countingEndpoint) Send(header, payload []byte) error {
 }
 
 // protocol returns the protocol that the counted messages show, and the number of pieces; 0 if they do not show that.
-func (c *kindCounter) protocol() (p Protocol, pieces int) {
+func (c *kindCounter) protocol() (p protocols.Protocol, pieces int) {
 	n := func(k wire.Kind) int { return int(c.sent[k].Load()) }
 	switch {
 	case n(wire.Eager) > 0:
-		return Eager, n(wire.Eager)
+		return protocols.Eager, n(wire.Eager)
 	case n(wire.FirstFrag) > 0:
-		return Fragmented, n(wire.FirstFrag) + n(wire.Frag)
+		return protocols.Fragmented, n(wire.FirstFrag) + n(wire.Frag)
 	case n(wire.DataRequest) > 0:
-		return RendezvousCopy, n(wire.Data)
+		return protocols.RendezvousCopy, n(wire.Data)
 	case n(wire.Assist) > 0:
-		return RendezvousShared, 0
+		return protocols.RendezvousShared, 0
 	}
-	return RendezvousRead, 0
+	return protocols.RendezvousRead, 0
 }
 
 // TestProtocols: around each length at which the thresholds change the protocol, an engine uses the protocol that they give.
@@ -80,8 +81,8 @@ func TestProtocols(t *testing.T) {
 			}, nil)
 			r := es[0].paths[0].thresholds
 			for _, edge := range []int{
-				1, r.MaxEager, r.MaxEager + r.FragmentSize, r.Stream, MinShared, r.Stream + MinShared, 16 << 10, r.MaxData,
-				2 * r.MaxData, 1 << 20,
+				1, r.MaxEager, r.MaxEager + r.FragmentSize, r.Stream, protocols.MinShared,
+				r.Stream + protocols.MinShared, 16 << 10, r.MaxData, 2 * r.MaxData, 1 << 20,
 			} {
 				for n := max(edge-1, 0); n <= edge+1; n++ {
 					want := r.Choose(n, tw.pairing)
@@ -100,15 +101,15 @@ func TestForcedProtocols(t *testing.T) {
 	for name, tw := range map[string]variant{
 		"read": {}, "shared": {pairing: true}, "copied": {noRead: true}, "fragments": {fragments: true, pairing: true},
 	} {
-		for forced := range protocolCount {
+		for forced := range protocols.Count {
 			t.Run(fmt.Sprintf("%s/%d", name, forced), func(t *testing.T) {
 				count := &kindCounter{}
 				es := open(t, 2, func(tr fabric.Transport) fabric.Transport {
 					count.Transport = tw.wrap(tr)
 					return count
-				}, func(c *Config) { c.Forced = &Forced{Protocol: forced} })
-				hinted := (forced + 1) % protocolCount
-				for _, p := range []Protocol{forced, hinted} {
+				}, func(c *Config) { c.Forced = &protocols.Forced{Protocol: forced} })
+				hinted := (forced + 1) % protocols.Count
+				for _, p := range []protocols.Protocol{forced, hinted} {
 					x := es[0].paths[0].thresholds
 					for _, n := range []int{1, 4095, x.FragmentSize, x.FragmentSize + 1, x.MaxData, x.MaxData + 1, 1 << 20} {
 						want := x.Nearest(p, n, true, tw.pairing)
@@ -116,50 +117,14 @@ func TestForcedProtocols(t *testing.T) {
 							t.Errorf("%d bytes by protocol %d: %v", n, p, err)
 						}
 					}
-					es[0].SetHints(testContext, Hints{EagerLimit: -1, Rail: -1, Forced: &Forced{Protocol: hinted}})
+					es[0].SetHints(testContext, Hints{EagerLimit: -1, Rail: -1, Forced: &protocols.Forced{Protocol: hinted}})
 				}
 			})
 		}
 	}
 }
 
-// TestNearest: a protocol is replaced only where it is impossible.
-func TestNearest(t *testing.T) {
-	x := Thresholds{MaxEager: 100, FragmentSize: 80, MaxData: 120, CanRead: true}
-	copied := x
-	copied.CanRead = false
-	for _, c := range []struct {
-		x                 Thresholds
-		p                 Protocol
-		n                 int
-		fragments, paired bool
-		want              Protocol
-	}{
-		{x, Eager, 120, true, true, Eager},
-		{x, Eager, 121, true, true, Fragmented},
-		{x, Eager, 121, false, true, RendezvousRead},
-		{x, Fragmented, 80, true, true, Eager},
-		{x, Fragmented, 81, true, true, Fragmented},
-		{x, Fragmented, 81, false, true, RendezvousRead},
-		{x, Fragmented, maxFragmented, true, true, Fragmented},
-		{x, Fragmented, maxFragmented + 1, true, true, RendezvousRead},
-		{x, RendezvousRead, 1, true, true, RendezvousRead},
-		{x, RendezvousShared, MinShared, true, true, RendezvousShared},
-		{x, RendezvousShared, MinShared - 1, true, true, RendezvousRead},
-		{x, RendezvousShared, MinShared, true, false, RendezvousRead},
-		{x, RendezvousCopy, 1, true, true, RendezvousCopy},
-		{copied, RendezvousRead, 1, true, true, RendezvousCopy},
-		{copied, RendezvousShared, MinShared, true, true, RendezvousCopy},
-		{copied, Fragmented, 81, true, false, Fragmented},
-		{Thresholds{MaxData: 120, CanRead: true}, Fragmented, 121, true, false, RendezvousRead},
-	} {
-		if got := c.x.Nearest(c.p, c.n, c.fragments, c.paired); got != c.want {
-			t.Errorf("%+v: %d", c, got)
-		}
-	}
-}
-
-func checkProtocol(t *testing.T, es []*Engine, count *kindCounter, n int, want Protocol, wantPieces int) error {
+func checkProtocol(t *testing.T, es []*Engine, count *kindCounter, n int, want protocols.Protocol, wantPieces int) error {
 	for k := range count.sent {
 		count.sent[k].Store(0)
 	}
@@ -175,20 +140,4 @@ func checkProtocol(t *testing.T, es []*Engine, count *kindCounter, n int, want P
 		return fmt.Errorf("protocol %d with %d pieces, want %d with %d", got, pieces, want, wantPieces)
 	}
 	return nil
-}
-
-// TestMaxFragmented: an engine fragments no longer messages, whatever the transport prefers.
-func TestMaxFragmented(t *testing.T) {
-	r, err := ThresholdsOf(fabric.Caps{MaxSend: 4096, Eager: 4096, Stream: 1 << 30, Read: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for n, want := range map[int]Protocol{maxFragmented: Fragmented, maxFragmented + 1: RendezvousRead} {
-		if got := r.Choose(n, false); got != want {
-			t.Errorf("%d bytes: protocol %d, want %d", n, got, want)
-		}
-	}
-	if _, err := ThresholdsOf(fabric.Caps{MaxSend: wire.MaxHeader, Eager: wire.MaxHeader}); err == nil {
-		t.Error("a transport without room for a payload was accepted")
-	}
 }
