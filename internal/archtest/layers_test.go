@@ -96,7 +96,7 @@ fabric, mpi/internal/wire < mpi/internal/protocols < mpi/internal/proto, mpi/int
 mpi/internal/protocols < mpi/internal/proto/internal/cost;
 NONE < mpi/internal/proto/internal/lock;
 internal/ticks < mpi/internal/proto/internal/processor;
-fabric < mpi/internal/proto/internal/parker;
+fabric < mpi/internal/proto/internal/parker, mpi/internal/proto/internal/rtr;
 mpi/internal/proto/internal/* < mpi/internal/proto;
 attrs, hw, perf, perf/profile, fabric, internal/shm, internal/tunables, mpi/internal/bootstrap, mpi/internal/clocksync,
 	mpi/internal/coll, mpi/internal/datatype, mpi/internal/proto, mpi/internal/reduction, mpi/internal/topology < mpi/internal/core;

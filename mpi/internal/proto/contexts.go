@@ -200,7 +200,7 @@ func (e *Engine) dropContext(end ending, err error) {
 		return
 	}
 	delete(e.hints.byContext, context)
-	e.rtr.remove(context)
+	e.rtr.Remove(context)
 	e.hints.update(e.failure.err != nil, e.avoidsFastPaths())
 	t.Drain(
 		func(r *Request) {

@@ -11,6 +11,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/lock"
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/rtr"
 	"github.com/ibrun/ibrun/mpi/internal/protocols"
 	"github.com/ibrun/ibrun/mpi/internal/wire"
 	"github.com/ibrun/ibrun/perf"
@@ -116,7 +117,7 @@ type Engine struct {
 	// exactBit is Config.ExactBit.
 	exactBit uint32
 	hints    hintSet
-	rtr      rtrFlows
+	rtr      rtr.Flows
 	failure  failures
 
 	attached attachedBuffer

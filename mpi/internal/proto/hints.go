@@ -75,7 +75,7 @@ func (e *Engine) SetHints(context uint32, h Hints) Hints {
 		e.hints.byContext = map[uint32]*Hints{}
 	}
 	if old := e.hints.byContext[context]; old == nil || old.Epoch != h.Epoch {
-		e.rtr.restart(context)
+		e.rtr.Restart(context)
 	}
 	e.hints.byContext[context] = &h
 	e.hints.update(e.failure.err != nil, e.avoidsFastPaths())

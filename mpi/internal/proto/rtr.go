@@ -5,6 +5,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/cost"
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/rtr"
 	"github.com/ibrun/ibrun/mpi/internal/protocols"
 	"github.com/ibrun/ibrun/mpi/internal/regcache"
 	"github.com/ibrun/ibrun/mpi/internal/wire"
@@ -14,131 +15,15 @@ import (
 // (ready to receive) when it is posted: the address of its buffer. The sender writes the message there immediately. It sends PUT
 // first, so that no later message is matched with this receive.
 //
-// The sender must be sure that its next message with that tag is matched with that receive. It is sure under two conditions: it
-// has received the RTRs of all receives with the same tag that were posted before, which the receiver counts in the RTR; and no
-// message was in transit that the receiver had not received when it sent the RTR, so both sides count the messages of such a
-// context. Otherwise the sender ignores the RTR, and the receive gets a message like any other.
-//
-// Messages carry the epoch in which they are counted. The receiver sends no RTR before the first message of an epoch has
-// arrived: by then every message sent before the count began has arrived as well.
-
-// maxTargets bounds the RTRs that a sender stores for one receiver.
-const maxTargets = 256
-
-// rtrFlows counts the messages of contexts with RTRs, by context and peer.
-type rtrFlows struct {
-	flows map[uint32]map[int32]*rtrFlow
-}
-
-// rtrFlow is the traffic between two processes in one context.
-type rtrFlow struct {
-	epoch    uint32      // in which the peer's messages are counted
-	received uint32      // messages from the peer
-	sent     uint32      // messages to the peer
-	targets  []rtrTarget // the peer's RTRs, in order
-}
-
-// rtrTarget is a receive buffer that an RTR has announced.
-type rtrTarget struct {
-	tag   int32
-	bytes int
-	id    uint64 // of the peer's request
-	key   fabric.RemoteKey
-}
-
-// flow returns the flow for a context and a peer.
-func (f *rtrFlows) flow(context uint32, peer int32) *rtrFlow {
-	byPeer := f.flows[context]
-	if byPeer == nil {
-		if f.flows == nil {
-			f.flows = map[uint32]map[int32]*rtrFlow{}
-		}
-		byPeer = map[int32]*rtrFlow{}
-		f.flows[context] = byPeer
-	}
-	x := byPeer[peer]
-	if x == nil {
-		x = new(rtrFlow)
-		byPeer[peer] = x
-	}
-	return x
-}
-
-// remove removes the flows of a context.
-func (f *rtrFlows) remove(context uint32) { delete(f.flows, context) }
-
-// restart starts to count the messages to the peers of a context from 0, and drops their RTRs.
-func (f *rtrFlows) restart(context uint32) {
-	for _, x := range f.flows[context] {
-		x.sent, x.targets = 0, nil
-	}
-}
-
-// cancel drops the RTRs of one request of a peer.
-func (f *rtrFlows) cancel(peer int32, id uint64) {
-	for _, byPeer := range f.flows {
-		x := byPeer[peer]
-		if x == nil {
-			continue
-		}
-		for i := range x.targets {
-			if x.targets[i].id == id {
-				x.targets = append(x.targets[:i], x.targets[i+1:]...)
-				break
-			}
-		}
-	}
-}
-
-// hideMemory makes the RTRs of a peer name no memory.
-func (f *rtrFlows) hideMemory(peer int32) {
-	for _, byPeer := range f.flows {
-		if x := byPeer[peer]; x != nil {
-			for i := range x.targets {
-				x.targets[i].key = unreadable.Remote
-			}
-		}
-	}
-}
-
-// add stores an RTR if this process is sure which of its messages is matched with it; see the comment above. received and ahead
-// are the counts in the RTR.
-func (x *rtrFlow) add(t rtrTarget, received uint32, ahead int) {
-	same := 0
-	for i := range x.targets {
-		if x.targets[i].tag == t.tag {
-			same++
-		}
-	}
-	if x.sent == received && same == ahead && len(x.targets) < maxTargets {
-		x.targets = append(x.targets, t)
-	}
-}
-
-// takeTarget counts a message that is about to be sent, and removes the RTR that it is matched with. ok reports whether the
-// message may be written there.
-func (x *rtrFlow) takeTarget(tag int32, bytes int) (t rtrTarget, ok bool) {
-	x.sent++
-	for i := range x.targets {
-		if t = x.targets[i]; t.tag == tag {
-			copy(x.targets[i:], x.targets[i+1:])
-			x.targets = x.targets[:len(x.targets)-1]
-			return t, t.bytes == bytes
-		}
-	}
-	return t, false
-}
+// Package internal/rtr counts the messages, so that the sender is sure which of them is matched with the receive. If it is not
+// sure it ignores the RTR, and the receive gets a message like any other.
 
 // countEpoch counts a message that has arrived, if it has an epoch.
 func (e *Engine) countEpoch(peer int32, v wire.Envelope) {
 	if v.Epoch == 0 || e.contexts.isStale(v.Context) {
 		return
 	}
-	x := e.rtr.flow(v.Context, peer)
-	if x.epoch != v.Epoch {
-		x.epoch, x.received = v.Epoch, 0
-	}
-	x.received++
+	e.rtr.Flow(v.Context, peer).Count(v.Epoch)
 }
 
 // sendRTR sends the RTR of a receive that has just been posted, if the sender can use it.
@@ -149,9 +34,9 @@ func (r *Request) sendRTR() {
 		return
 	}
 	n := h.Peers[r.route.Rank]
-	x := e.rtr.flows[r.route.Context][n]
+	x := e.rtr.Known(r.route.Context, n)
 	same, wildcards := e.contexts.table(r.route.Context).CountAhead(r.route.Rank, r.route.Tag)
-	if wildcards || x == nil || x.epoch != h.Epoch || same > maxTargets || e.connect(n) != nil {
+	if wildcards || !x.MayAnnounce(h.Epoch, same-1) || e.connect(n) != nil {
 		return
 	}
 	p := e.peer(n)
@@ -174,7 +59,7 @@ func (r *Request) sendRTR() {
 	t.peer, t.state, t.total, t.bytes, t.elapsed = n, transferNone, len(r.buf), len(r.buf), cost.Elapsed{}
 	r.flags |= rtrSent
 	v := wire.Envelope{Kind: wire.RTR, Context: r.route.Context, Match: r.route.Match, Epoch: h.Epoch}
-	e.sendControl(n, v, r.id(), at.Addr, at.Key, uint64(len(r.buf)), uint64(x.received)<<32|uint64(same-1))
+	e.sendControl(n, v, r.id(), at.Addr, at.Key, uint64(len(r.buf)), uint64(x.Received())<<32|uint64(same-1))
 }
 
 // handleRTR handles RTR.
@@ -186,20 +71,20 @@ func (e *Engine) handleRTR(peer int32, v wire.Envelope, w [5]uint64) bool {
 	if h == nil || v.Epoch == 0 || h.Epoch != v.Epoch {
 		return true
 	}
-	t := rtrTarget{v.Tag, int(w[3]), w[0], fabric.RemoteKey{Addr: w[1], Key: w[2]}}
-	e.rtr.flow(v.Context, peer).add(t, uint32(w[4]>>32), int(uint32(w[4])))
+	t := rtr.Target{Tag: v.Tag, Bytes: int(w[3]), ID: w[0], Key: fabric.RemoteKey{Addr: w[1], Key: w[2]}}
+	e.rtr.Flow(v.Context, peer).Add(t, uint32(w[4]>>32), int(uint32(w[4])))
 	return true
 }
 
 // sendPut sends a message to the buffer of an RTR. It sends PUT first.
-func (r *Request) sendPut(x rtrTarget) error {
+func (r *Request) sendPut(x rtr.Target) error {
 	e := r.e
 	p, t := e.peer(r.route.Peer), &r.transfer
-	t.peer, t.peerID, t.key = r.route.Peer, x.id, x.key
+	t.peer, t.peerID, t.key = r.route.Peer, x.ID, x.Key
 	t.bytes, t.offset, t.assisted, t.claims, t.state, t.deferred = r.size(), 0, 0, nil, transferNone, 0
 	t.elapsed, r.out.marks = cost.Elapsed{}, 0
 	word := wire.NoWord
-	if r.data == nil && p.path.caps.Write && !p.noRemoteAccess && x.key != unreadable.Remote {
+	if r.data == nil && p.path.caps.Write && !p.noRemoteAccess && x.Key != unreadable.Remote {
 		memory, err := p.path.acquire(r.buf)
 		switch {
 		case err == nil:
@@ -216,7 +101,7 @@ func (r *Request) sendPut(x rtrTarget) error {
 	o.body, o.remaining = nil, nil
 	o.packed.clear()
 	v := wire.Envelope{Kind: wire.Put, Context: r.route.Context, Match: r.route.Match, Epoch: r.epoch}
-	o.header, o.length = wire.Header(v, x.id, at.Addr, at.Key, r.id(), word)
+	o.header, o.length = wire.Header(v, x.ID, at.Addr, at.Key, r.id(), word)
 	p.link.OutBy(r.recordedProtocol(p), r.size())
 	e.rec.traceSend(p, r)
 	return e.post(r.route.Peer, o)
@@ -329,7 +214,7 @@ func (e *Engine) completeRevokedOf(n int32) {
 
 // handleRTRCancel handles RTR_CANCEL.
 func (e *Engine) handleRTRCancel(peer int32, w [5]uint64) {
-	e.rtr.cancel(peer, w[0])
+	e.rtr.Cancel(peer, w[0])
 	e.sendControl(peer, wire.Envelope{Kind: wire.RTRCancelAck}, w[0])
 }
 

@@ -130,7 +130,7 @@ func (e *Engine) sendFirst(r *Request) error {
 	h := e.hints.byContext[r.route.Context]
 	if h != nil && h.Epoch != 0 {
 		r.epoch = h.Epoch
-		if x, ok := e.rtr.flow(r.route.Context, r.route.Peer).takeTarget(r.route.Tag, r.size()); ok {
+		if x, ok := e.rtr.Flow(r.route.Context, r.route.Peer).Take(r.route.Tag, r.size()); ok {
 			return r.sendPut(x)
 		}
 	}

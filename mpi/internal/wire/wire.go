@@ -10,7 +10,7 @@ import (
 // Kind is the type of a message of the wire protocol. Every message begins with an envelope:
 //
 //	0   kind       1 byte
-//	1   epoch      3 bytes: the epoch in which the message is counted, see rtrFlow of package proto; 0: not counted
+//	1   epoch      3 bytes: the epoch in which the message is counted, see countEpoch of package proto; 0: not counted
 //	4   context    4 bytes
 //	8   source     4 bytes: rank of the sender in the context's communicator
 //	12  tag        4 bytes
