@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/internal/waittest"
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/ended"
 )
 
 // TestBackground: schedules complete although the program calls nothing, over variants of the transport. The goroutine ends with
@@ -311,7 +312,7 @@ func TestPolledAfterEnd(t *testing.T) {
 		func() error { polls++; return nil }}}}
 	h := s.start(es[0], 1)
 	es[0].EndContext(testContext, ErrContextEnded)
-	es[0].ExpectContext(contextNumber(testContext))
+	es[0].ExpectContext(ended.Number(testContext))
 	if len(s.ended) != 0 {
 		t.Fatal("the send ends with the context")
 	}

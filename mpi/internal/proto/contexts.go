@@ -4,17 +4,13 @@ import (
 	"errors"
 
 	"github.com/ibrun/ibrun/mpi/internal/match"
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/ended"
 	"github.com/ibrun/ibrun/mpi/internal/wire"
 	"github.com/ibrun/ibrun/perf"
 )
 
-// ContextBits is the number of bits of a context that hold its number. Numbers are used again; the rest of a context is a
-// generation, which counts how often the number was used before:
-//
-//	generation | number, [ContextBits] of it
-//
-// A message of an earlier generation is not matched any more.
-const ContextBits = 13
+// ContextBits is the number of bits of a context that hold its number; see internal/ended.
+const ContextBits = ended.NumberBits
 
 // noContext is the context of requests that are not messages. No communicator has it: it would be the last generation of the
 // last number.
@@ -26,17 +22,10 @@ type table = match.Table[Request, unexpectedMessage]
 // contexts maps context ids to their matching tables, and knows which contexts have ended.
 type contexts struct {
 	tables     map[uint32]*table
-	endedTable table             // the table of every context that has ended; always empty
-	ended      map[uint32]ending // by number, the last context with that number that ended
-	unsettled  map[uint32]ending // the entries of ended that expect has taken out
-	last       cachedTable       // the entry of recent used last
+	ended      ended.Contexts
+	endedTable table       // the table of every context that has ended; always empty
+	last       cachedTable // the entry of recent used last
 	recent     [recentTables]cachedTable
-}
-
-// ending is a context that has ended.
-type ending struct {
-	context uint32
-	freed   bool // its communicator was freed by all of its processes
 }
 
 // recentTables is the size of the direct-mapped cache in front of the map of contexts.
@@ -49,8 +38,6 @@ type cachedTable struct {
 
 func (c *contexts) init() {
 	c.tables = map[uint32]*table{}
-	c.ended = map[uint32]ending{}
-	c.unsettled = map[uint32]ending{}
 	c.last = cachedTable{noContext, &c.endedTable}
 }
 
@@ -70,7 +57,7 @@ func (c *contexts) lookup(context uint32) *table {
 	}
 	t := c.tables[context]
 	if t == nil {
-		if c.isStale(context) {
+		if c.ended.IsStale(context) {
 			return &c.endedTable
 		}
 		t = new(table)
@@ -83,56 +70,6 @@ func (c *contexts) lookup(context uint32) *table {
 
 // isEnded reports whether t is the table of a context that has ended.
 func (c *contexts) isEnded(t *table) bool { return t == &c.endedTable }
-
-// isStale reports whether a context has ended. The comparison of generations allows for wrap-around.
-func (c *contexts) isStale(context uint32) bool {
-	ended, ok := c.ended[contextNumber(context)]
-	return ok && int32(context-ended.context) <= 0
-}
-
-// isFreed reports whether a context has ended because all processes freed its communicator. Of the contexts with one number it
-// knows that of the last that has ended here. It takes earlier ones as freed, which usually they were.
-func (c *contexts) isFreed(context uint32) bool {
-	number := contextNumber(context)
-	if last, ok := c.unsettled[number]; ok && last.context == context {
-		return last.freed
-	}
-	ended := c.ended[number]
-	return c.isStale(context) && (ended.freed || ended.context != context)
-}
-
-// hasEnded is isStale for a context that this process has used, also while it does not know which is the next one of its number.
-func (c *contexts) hasEnded(context uint32) bool {
-	last, ok := c.unsettled[contextNumber(context)]
-	return ok && last.context == context || c.isStale(context)
-}
-
-func contextNumber(context uint32) uint32 { return context & (1<<ContextBits - 1) }
-
-// expect makes no context of a number count as ended until agreed is called.
-func (c *contexts) expect(number uint32) {
-	if last, ok := c.ended[number]; ok {
-		c.unsettled[number] = last
-		delete(c.ended, number)
-	}
-}
-
-// agreed records which context of its number is used next. It returns the context that had ended last before expect, if that
-// is another one.
-func (c *contexts) agreed(context uint32, joins bool) (last ending, ok bool) {
-	number := contextNumber(context)
-	last, ok = c.unsettled[number]
-	delete(c.unsettled, number)
-	switch before := (ending{context - 1<<ContextBits, true}); {
-	case !joins:
-		c.ended[number] = ending{context, true}
-	case ok && last.context == before.context:
-		c.ended[number] = last
-	default:
-		c.ended[number] = before
-	}
-	return last, ok && last.context != context
-}
 
 // remove takes the table of a context out of the map and the caches. It returns nil if there is none.
 func (c *contexts) remove(context uint32) *table {
@@ -153,7 +90,7 @@ func (c *contexts) remove(context uint32) *table {
 func (e *Engine) ExpectContext(number uint32) {
 	e.lock()
 	defer e.unlock()
-	e.contexts.expect(number)
+	e.contexts.ended.Expect(number)
 }
 
 // ContextAgreed records the context that processes have agreed on. The contexts before it have ended. If this process does not
@@ -161,7 +98,7 @@ func (e *Engine) ExpectContext(number uint32) {
 func (e *Engine) ContextAgreed(context uint32, joins bool) {
 	e.lock()
 	defer e.unlock()
-	if last, ok := e.contexts.agreed(context, joins); ok {
+	if last, ok := e.contexts.ended.Agreed(context, joins); ok {
 		e.dropContext(last, ErrContextEnded) // its late messages
 	}
 	e.reportLeft(context)
@@ -171,19 +108,21 @@ func (e *Engine) ContextAgreed(context uint32, joins bool) {
 // err, which is an ErrFreed. So do the persistent requests that are started later. Unexpected messages, and those that arrive
 // later, are refused. Operations whose message has been matched go on. Other processes may still need this one: they learn that
 // it has left.
-func (e *Engine) EndContext(context uint32, err error) { e.endContext(ending{context: context}, err) }
+func (e *Engine) EndContext(context uint32, err error) {
+	e.endContext(ended.Ending{Context: context}, err)
+}
 
 // FreeContext is EndContext for a context that all of its processes have agreed to free. They learn that its communicator was
 // freed.
 func (e *Engine) FreeContext(context uint32, err error) {
-	e.endContext(ending{context: context, freed: true}, err)
+	e.endContext(ended.Ending{Context: context, Freed: true}, err)
 }
 
-func (e *Engine) endContext(end ending, err error) {
+func (e *Engine) endContext(end ended.Ending, err error) {
 	e.lock()
 	defer e.unlock()
-	context := end.context
-	e.contexts.ended[contextNumber(context)] = end
+	context := end.Context
+	e.contexts.ended.End(end)
 	e.dropPolled(context, err)
 	e.dropContext(end, err)
 	e.endRequests(end, err)
@@ -192,8 +131,8 @@ func (e *Engine) endContext(end ending, err error) {
 }
 
 // dropContext completes the posted receives of a context that has ended with err, and drops what else was recorded for it.
-func (e *Engine) dropContext(end ending, err error) {
-	context := end.context
+func (e *Engine) dropContext(end ended.Ending, err error) {
+	context := end.Context
 	e.departures.forget(context)
 	t := e.contexts.remove(context)
 	if t == nil {
@@ -212,7 +151,7 @@ func (e *Engine) dropContext(end ending, err error) {
 		},
 		func(m *unexpectedMessage) {
 			e.noteUnreceived(m.note, m.v.Rank)
-			e.refuseUnexpected(m, end.freed)
+			e.refuseUnexpected(m, end.Freed)
 		})
 	e.waiters.rouseAll()
 }
@@ -220,27 +159,27 @@ func (e *Engine) dropContext(end ending, err error) {
 // endRequests marks the persistent requests of a context that has ended, and ends its schedules with err, except partitioned
 // requests all of whose messages have been sent or matched. If its communicator was freed, operations that have failed because a
 // process had left before, or had freed it, get err as well, if the program does not know yet.
-func (e *Engine) endRequests(end ending, err error) {
+func (e *Engine) endRequests(end ended.Ending, err error) {
 	if e.background.schedules == 0 && e.requests.persistent == 0 && !e.departures.failed {
 		return
 	}
 	for _, slab := range e.requests.slabs {
 		for i := range slab {
 			r := &slab[i]
-			if r.state == free || r.route.Context != end.context {
+			if r.state == free || r.route.Context != end.Context {
 				continue
 			}
 			if r.flags&persistent != 0 {
 				r.flags |= contextEnded
 			}
 			switch s := r.schedule; {
-			case r.state == done && r.err != nil && end.freed && e.failure.err == nil && isDeparture(r.err):
+			case r.state == done && r.err != nil && end.Freed && e.failure.err == nil && isDeparture(r.err):
 				r.err = r.operationError(err)
 			case r.state != active || s == nil || s.req != r || s.err == nil && r.activePartitioned().mayComplete():
 			case s.busy: // another goroutine does a step, and will find that the context has ended
 				s.program.Abandoned(err)
 			default:
-				if end.freed && s.err != nil && isDeparture(s.err) {
+				if end.Freed && s.err != nil && isDeparture(s.err) {
 					s.err = err
 				}
 				e.abandon(s, err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/ended"
 	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
 
@@ -101,7 +102,7 @@ func (e *Engine) LeaveContext(context uint32) {
 }
 
 func (e *Engine) leaveContext(context uint32) {
-	if e.departures.left[context] || e.contexts.isStale(context) || e.failure.err != nil {
+	if e.departures.left[context] || e.contexts.ended.IsStale(context) || e.failure.err != nil {
 		return
 	}
 	e.departures.left[context] = true
@@ -114,14 +115,14 @@ func (e *Engine) leaveContext(context uint32) {
 
 // hasLeft reports whether this process has left a context.
 func (e *Engine) hasLeft(context uint32) bool {
-	return e.departures.left[context] || e.contexts.isStale(context)
+	return e.departures.left[context] || e.contexts.ended.IsStale(context)
 }
 
 // reportLeft sends LEFT to the processes that watch a context which this process has left, or an earlier one with the same
 // number.
 func (e *Engine) reportLeft(context uint32) {
 	for x, watchers := range e.departures.watchers {
-		if contextNumber(x) != contextNumber(context) || !e.hasLeft(x) {
+		if ended.Number(x) != ended.Number(context) || !e.hasLeft(x) {
 			continue
 		}
 		delete(e.departures.watchers, x)
@@ -133,7 +134,7 @@ func (e *Engine) reportLeft(context uint32) {
 
 func (e *Engine) sendLeft(n int32, context uint32) {
 	if e.peer(n).finalized == nil {
-		e.sendControl(n, wire.Envelope{Kind: wire.Left, Context: context}, freedWord(e.contexts.isFreed(context)))
+		e.sendControl(n, wire.Envelope{Kind: wire.Left, Context: context}, freedWord(e.contexts.ended.IsFreed(context)))
 	}
 }
 
@@ -174,7 +175,7 @@ func (e *Engine) handleRefuse(peer int32, w [5]uint64) bool {
 		r.status = cancelledStatus // as it was to be: its message was not matched
 		e.complete(r, nil)
 	} else {
-		e.complete(r, e.departureErr(peer, w[1] == 1 || e.contexts.isFreed(r.route.Context)))
+		e.complete(r, e.departureErr(peer, w[1] == 1 || e.contexts.ended.IsFreed(r.route.Context)))
 	}
 	return true
 }
@@ -258,7 +259,7 @@ func (e *Engine) endOperationsWith(n int32, err error) {
 			case r.state != active || r.transfer.running:
 			case r.send && r.awaitsPeer(n):
 				r.releaseSend()
-				if e.contexts.isFreed(r.route.Context) {
+				if e.contexts.ended.IsFreed(r.route.Context) {
 					e.complete(r, ErrFreed) // the process has not received the message before it freed the communicator
 				} else {
 					e.rec.configured.LostPeer()

@@ -120,7 +120,7 @@ func (e *Engine) handleFirst(peer int32, v wire.Envelope, w [5]uint64, payload [
 	if r == nil {
 		if e.contexts.isEnded(t) || e.departures.left[v.Context] {
 			e.noteDropped(v, note)
-			e.refuse(peer, v, w, e.contexts.isFreed(v.Context))
+			e.refuse(peer, v, w, e.contexts.ended.IsFreed(v.Context))
 			return true
 		}
 		m := e.storeUnexpected(peer, v, w, payload, len(payload))

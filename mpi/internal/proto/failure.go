@@ -76,7 +76,7 @@ func (e *Engine) setFailed(err error) {
 	for _, slab := range e.requests.slabs {
 		for i := range slab {
 			r := &slab[i]
-			if s := r.schedule; s != nil && s.req == r && r.state == active && !e.contexts.hasEnded(r.route.Context) {
+			if s := r.schedule; s != nil && s.req == r && r.state == active && !e.contexts.ended.HasEnded(r.route.Context) {
 				s.program.Abandoned(err)
 			}
 		}

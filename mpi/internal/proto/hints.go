@@ -67,7 +67,7 @@ func (h *Hints) plainSends() bool { return h.Epoch == 0 && h.EagerLimit < 0 && h
 func (e *Engine) SetHints(context uint32, h Hints) Hints {
 	e.lock()
 	defer e.unlock()
-	if e.contexts.isStale(context) {
+	if e.contexts.ended.IsStale(context) {
 		return h
 	}
 	h.NoAnySource, h.NoAnyTag = e.contexts.table(context).Restrict(h.NoAnySource, h.NoAnyTag, nodeOf)

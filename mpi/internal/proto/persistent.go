@@ -26,7 +26,7 @@ func (r *Request) makePersistent() {
 	r.state = inactive
 	r.flags |= persistent
 	r.e.requests.persistent++
-	if r.e.contexts.hasEnded(r.route.Context) { // another goroutine has freed the communicator
+	if r.e.contexts.ended.HasEnded(r.route.Context) { // another goroutine has freed the communicator
 		r.flags |= contextEnded
 	}
 }

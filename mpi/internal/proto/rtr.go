@@ -20,7 +20,7 @@ import (
 
 // countEpoch counts a message that has arrived, if it has an epoch.
 func (e *Engine) countEpoch(peer int32, v wire.Envelope) {
-	if v.Epoch == 0 || e.contexts.isStale(v.Context) {
+	if v.Epoch == 0 || e.contexts.ended.IsStale(v.Context) {
 		return
 	}
 	e.rtr.Flow(v.Context, peer).Count(v.Epoch)

@@ -173,7 +173,7 @@ func (e *Engine) advance(s *Schedule, long bool) {
 			e.traceSpan(s, perf.Step, began, len(step.Buf))
 		case StepPoll:
 			// The context may have ended while this schedule waited for a message; none begins in one that has.
-			if long && e.contexts.hasEnded(s.req.route.Context) {
+			if long && e.contexts.ended.HasEnded(s.req.route.Context) {
 				s.fail(ErrContextEnded)
 				break
 			}
@@ -211,7 +211,7 @@ func (e *Engine) doLong(s *Schedule, n int) (done bool) {
 	err := s.program.Do(s.next)
 	e.lock()
 	e.traceSpan(s, perf.Step, began, n)
-	if e.contexts.hasEnded(s.req.route.Context) {
+	if e.contexts.ended.HasEnded(s.req.route.Context) {
 		s.err, err = ErrContextEnded, nil
 	}
 	if err == ErrPartDone {
