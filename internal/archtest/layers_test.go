@@ -94,6 +94,7 @@ fabric, perf, internal/pollyield, internal/ticks, mpi/internal/match, mpi/intern
 fabric < mpi/internal/wire < mpi/internal/proto;
 fabric, mpi/internal/wire < mpi/internal/protocols < mpi/internal/proto, mpi/internal/core;
 mpi/internal/protocols < mpi/internal/proto/internal/cost;
+mpi/internal/wire, mpi/internal/proto/internal/lock, perf < mpi/internal/proto/internal/record;
 NONE < mpi/internal/proto/internal/lock, mpi/internal/proto/internal/ended;
 internal/ticks < mpi/internal/proto/internal/processor;
 fabric < mpi/internal/proto/internal/parker, mpi/internal/proto/internal/rtr;

@@ -47,7 +47,7 @@ func (c *Comm) BarrierContext(ctx context.Context) error {
 	if err := c.coll.begin(call); err != nil {
 		return err
 	}
-	began := c.engine.BeginOp(call, 0)
+	began := c.engine.Recording().BeginOp(call, 0)
 	g := &collState{tag: enterTag, call: call.Within()}
 	g.init(c, c.coll.peers, c.coll.rank)
 	var err error
@@ -56,7 +56,7 @@ func (c *Comm) BarrierContext(ctx context.Context) error {
 	} else {
 		err = g.enter(ctx, &c.entering)
 	}
-	c.engine.EndOpOn(c.contextID, call, 0, began)
+	c.engine.Recording().EndOpOn(c.contextID, call, 0, began)
 	c.coll.end()
 	return c.wrapStopped(op, err)
 }

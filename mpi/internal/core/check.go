@@ -81,20 +81,20 @@ func (c *Comm) IsChecked() bool { return c != nil && c.checks }
 
 // newNote returns the note of a call, and records the call.
 func (p *Process) newNote(call perf.Op, k datatype.Kind) *proto.Note {
-	p.engine.Called(call)
+	p.engine.Recording().Called(call)
 	return &proto.Note{Type: k.String(), Op: call, Where: callPosition()}
 }
 
 // SendChecked is Send with a note, for communicators whose calls are checked. The note names the element kind, the call and its
 // source position; it travels with the message.
 func (c *Comm) SendChecked(call perf.Op, b []byte, k datatype.Kind, dst, tag int, m proto.Mode) error {
-	began := c.engine.BeginOp(call, len(b))
+	began := c.engine.Recording().BeginOp(call, len(b))
 	r, err := c.IsendChecked(call.Within(), b, k, dst, tag, m)
 	if err == nil {
 		_, err = c.engine.WaitAs(call.Within(), r.h)
 		err = c.wrapError(call.String(), err)
 	}
-	c.engine.EndOp(call, len(b), began)
+	c.engine.Recording().EndOp(call, len(b), began)
 	return err
 }
 
@@ -129,13 +129,13 @@ func (c *Comm) SendInitChecked(op string, b []byte, k datatype.Kind, dst, tag in
 // RecvChecked is Recv with a note.
 func (c *Comm) RecvChecked(b []byte, k datatype.Kind, src, tag int) (Status, error) {
 	const call = perf.Recv
-	began := c.engine.BeginOp(call, len(b))
+	began := c.engine.Recording().BeginOp(call, len(b))
 	r, err := c.IrecvChecked(call.Within(), b, k, src, tag)
 	if err != nil {
 		return emptyStatus, err
 	}
 	st, err := c.engine.WaitAs(call.Within(), r.h)
-	c.engine.EndOp(call, st.Bytes, began)
+	c.engine.Recording().EndOp(call, st.Bytes, began)
 	return statusOf(st), c.wrapError(call.String(), err)
 }
 
@@ -168,7 +168,7 @@ func (c *Comm) SendrecvChecked(s []byte, sk datatype.Kind, dst, stag int, r []by
 	if overlap(s, r) {
 		return emptyStatus, c.newError(call.String(), ErrBuffer, errOverlap)
 	}
-	began := c.engine.BeginOp(call, len(s)+len(r))
+	began := c.engine.Recording().BeginOp(call, len(s)+len(r))
 	in, err := c.IrecvChecked(call.Within(), r, rk, src, rtag)
 	if err != nil {
 		return emptyStatus, err
@@ -183,6 +183,6 @@ func (c *Comm) SendrecvChecked(s []byte, sk datatype.Kind, dst, stag int, r []by
 		return emptyStatus, err
 	}
 	st, err := c.engine.WaitAs(call.Within(), in.h)
-	c.engine.EndOp(call, len(s)+st.Bytes, began)
+	c.engine.Recording().EndOp(call, len(s)+st.Bytes, began)
 	return statusOf(st), c.wrapError(call.String(), err)
 }

@@ -95,7 +95,7 @@ func (c *Comm) compareCall(mine *collCall, failed error) error {
 func (g *collState) compareCall(mine *collCall, failed error) error {
 	c, op := g.comm, mine.Call.String()
 	if mine.Where == "" {
-		c.engine.Called(mine.Call)
+		c.engine.Recording().Called(mine.Call)
 		mine.Where = callPosition()
 	}
 	if failed != nil {

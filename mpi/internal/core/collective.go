@@ -67,7 +67,7 @@ func (c *Comm) beginCollective(call perf.Op, bytes int) error {
 		return err
 	}
 	g.scratch.used = 0
-	g.call, g.bytes, g.began = call, bytes, c.engine.BeginCounted(call, bytes)
+	g.call, g.bytes, g.began = call, bytes, c.engine.Recording().BeginCounted(call, bytes)
 	if !g.shm.tried && !call.IsWithin() {
 		if err := g.shareMemory(); err != nil {
 			c.endCollective()
@@ -82,7 +82,7 @@ func (c *Comm) beginCollective(call perf.Op, bytes int) error {
 func (c *Comm) endCollective() {
 	g := &c.coll
 	if g.began != 0 {
-		c.engine.EndOpOn(c.contextID, g.call, g.bytes, g.began)
+		c.engine.Recording().EndOpOn(c.contextID, g.call, g.bytes, g.began)
 	}
 	g.call = perf.NoOp
 	g.end()

@@ -213,7 +213,7 @@ func (c *Comm) release(op string, state uint32, end func(context uint32, err err
 	}
 	end(c.contextID, endings[state])
 	end(c.contextID|collectiveBit, c.collectiveEnding(state))
-	c.engine.NameContext(c.contextID, "")
+	c.engine.Recording().NameContext(c.contextID, "")
 	c.proc.comms.Delete(c)
 	err := c.closeSharedMemory()
 	c.proc.contextIDs.free(c.contextID)

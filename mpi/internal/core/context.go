@@ -33,7 +33,7 @@ func (c *Comm) SendContext(ctx context.Context, op perf.Op, b []byte, k datatype
 	if err := c.startStoppable(ctx, op); err != nil {
 		return err
 	}
-	began := c.engine.BeginOp(op, len(b))
+	began := c.engine.Recording().BeginOp(op, len(b))
 	var r Request
 	var err error
 	if c.checks {
@@ -52,7 +52,7 @@ func (c *Comm) SendContextData(ctx context.Context, op perf.Op, d *datatype.Buff
 	if err := c.startStoppable(ctx, op); err != nil {
 		return err
 	}
-	began := c.engine.BeginOp(op, int(d.Size()))
+	began := c.engine.Recording().BeginOp(op, int(d.Size()))
 	r, err := c.IsendData(op.Within(), d, dst, tag, m)
 	return c.finishSend(ctx, op, int(d.Size()), began, r, err)
 }
@@ -71,7 +71,7 @@ func (c *Comm) finishSend(ctx context.Context, op perf.Op, n int, began uint64, 
 		_, err = c.engine.WaitOrCancel(ctx, op.Within(), r.h)
 		err = c.wrapStopped(op.String(), err)
 	}
-	c.engine.EndOp(op, n, began)
+	c.engine.Recording().EndOp(op, n, began)
 	return err
 }
 
@@ -105,13 +105,13 @@ func (c *Comm) recvContextChecked(ctx context.Context, b []byte, k datatype.Kind
 	if err := proto.Stopped(ctx); err != nil {
 		return cancelledStatus, c.wrapStopped(call.String(), err)
 	}
-	began := c.engine.BeginOp(call, len(b))
+	began := c.engine.Recording().BeginOp(call, len(b))
 	r, err := c.IrecvChecked(call.Within(), b, k, src, tag)
 	if err != nil {
 		return emptyStatus, err
 	}
 	st, err := c.engine.WaitOrCancel(ctx, call.Within(), r.h)
-	c.engine.EndOp(call, st.Bytes, began)
+	c.engine.Recording().EndOp(call, st.Bytes, began)
 	return statusOf(st), c.wrapStopped(call.String(), err)
 }
 
@@ -130,14 +130,14 @@ func (c *Comm) RecvContextData(ctx context.Context, d *datatype.Buffer, src, tag
 	if err := proto.Stopped(ctx); err != nil {
 		return cancelledStatus, c.wrapStopped(call.String(), err)
 	}
-	began := c.engine.BeginOp(call, int(d.Size()))
+	began := c.engine.Recording().BeginOp(call, int(d.Size()))
 	h, err := c.irecvData(call.Within(), d, src, tag)
 	if err != nil {
-		c.engine.EndOp(call, 0, began)
+		c.engine.Recording().EndOp(call, 0, began)
 		return emptyStatus, err
 	}
 	st, err := c.engine.WaitOrCancel(ctx, call.Within(), h)
-	c.engine.EndOp(call, st.Bytes, began)
+	c.engine.Recording().EndOp(call, st.Bytes, began)
 	return statusOf(st), c.wrapStopped(call.String(), err)
 }
 

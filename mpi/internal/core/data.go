@@ -40,7 +40,7 @@ func (c *Comm) dataNote(call perf.Op, d *datatype.Buffer) *proto.Note {
 	if !c.checks {
 		return nil
 	}
-	c.proc.engine.Called(call)
+	c.proc.engine.Recording().Called(call)
 	n := &proto.Note{Type: d.Kind().String(), Op: call, Where: callPosition()}
 	if d.Kind() == 0 && d.Size() != 0 {
 		n.SetMixed(d)
@@ -168,7 +168,7 @@ func (c *Comm) SendrecvData(s *datatype.Buffer, dst, stag int, r *datatype.Buffe
 	if err != nil {
 		return emptyStatus, err
 	}
-	began := c.engine.BeginOp(call, int(s.Size()+r.Size()))
+	began := c.engine.Recording().BeginOp(call, int(s.Size()+r.Size()))
 	h, err := c.irecvData(call.Within(), r, src, rtag)
 	if err != nil {
 		return emptyStatus, err
@@ -179,7 +179,7 @@ func (c *Comm) SendrecvData(s *datatype.Buffer, dst, stag int, r *datatype.Buffe
 		return emptyStatus, c.wrapError(call.String(), err)
 	}
 	st, err := c.engine.WaitAs(call.Within(), h)
-	c.engine.EndOp(call, to.Moves(int(s.Size()))+st.Bytes, began)
+	c.engine.Recording().EndOp(call, to.Moves(int(s.Size()))+st.Bytes, began)
 	return statusOf(st), c.wrapError(call.String(), err)
 }
 
@@ -193,7 +193,7 @@ func (c *Comm) SendrecvReplaceData(d *datatype.Buffer, dst, stag, src, rtag int)
 	m := c.proc.memory.take(int(d.Size()))
 	defer m.release()
 	d.Pack(m.b, 0)
-	began := c.engine.BeginOp(call, 2*int(d.Size()))
+	began := c.engine.Recording().BeginOp(call, 2*int(d.Size()))
 	note := c.dataNote(call.Within(), d)
 	h, err := c.irecvData(call.Within(), d, src, rtag)
 	if err != nil {
@@ -214,7 +214,7 @@ func (c *Comm) SendrecvReplaceData(d *datatype.Buffer, dst, stag, src, rtag int)
 		return emptyStatus, c.wrapError("SendrecvReplace", err)
 	}
 	st, err := c.engine.WaitAs(call.Within(), h)
-	c.engine.EndOp(call, to.Moves(int(d.Size()))+st.Bytes, began)
+	c.engine.Recording().EndOp(call, to.Moves(int(d.Size()))+st.Bytes, began)
 	return statusOf(st), c.wrapError("SendrecvReplace", err)
 }
 
@@ -222,14 +222,14 @@ func (c *Comm) SendrecvReplaceData(d *datatype.Buffer, dst, stag, src, rtag int)
 func (m *Message) MrecvData(d *datatype.Buffer) (Status, error) {
 	began := uint64(0)
 	if !m.isNone() {
-		began = m.comm.engine.BeginOp(perf.Mrecv, int(d.Size()))
+		began = m.comm.engine.Recording().BeginOp(perf.Mrecv, int(d.Size()))
 	}
 	r, err := m.recvData(perf.Mrecv.Within(), d)
 	if err != nil {
 		return emptyStatus, err
 	}
 	st, err := m.comm.engine.WaitAs(perf.Mrecv.Within(), r.h)
-	m.comm.engine.EndOp(perf.Mrecv, st.Bytes, began)
+	m.comm.engine.Recording().EndOp(perf.Mrecv, st.Bytes, began)
 	return statusOf(st), m.comm.wrapError("Mrecv", err)
 }
 

@@ -54,7 +54,7 @@ func (c *Comm) idup(call perf.Op, h *hints) (*Comm, Request, error) {
 	r := Request{c.engine.StartGrequest()}
 	where := ""
 	if c.checks {
-		c.engine.Called(call)
+		c.engine.Recording().Called(call)
 		where = callPosition()
 	}
 	c.idups.Go(func() {

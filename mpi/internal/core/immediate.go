@@ -215,11 +215,11 @@ func (c *Comm) startChecked(m collMode, x *immediate, n int, mine *collCall, fai
 	g := &collState{tag: c.immediates.nextTag(), call: call.Within()}
 	g.init(c, c.coll.peers, c.coll.rank)
 	c.started.add(g.tag, call)
-	c.engine.Called(call)
+	c.engine.Recording().Called(call)
 	mine.Where = callPosition()
-	began := c.engine.BeginOp(call, n)
+	began := c.engine.Recording().BeginOp(call, n)
 	r := Request{c.engine.StartGrequest()}
-	c.engine.EndOp(call, n, began)
+	c.engine.Recording().EndOp(call, n, began)
 	c.idups.Go(func() {
 		defer c.immediates.put(x)
 		err := g.compareCall(mine, failed)

@@ -15,7 +15,7 @@ func (c *Comm) SetName(name string) error {
 	c.nameMu.Lock()
 	defer c.nameMu.Unlock()
 	c.name = name
-	c.engine.NameContext(c.contextID, name)
+	c.engine.Recording().NameContext(c.contextID, name)
 	return nil
 }
 

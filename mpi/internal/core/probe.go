@@ -90,14 +90,14 @@ func (m *Message) Status() Status {
 func (m *Message) Mrecv(b []byte, k datatype.Kind) (Status, error) {
 	began := uint64(0)
 	if !m.isNone() {
-		began = m.comm.engine.BeginOp(perf.Mrecv, len(b))
+		began = m.comm.engine.Recording().BeginOp(perf.Mrecv, len(b))
 	}
 	r, err := m.recv(perf.Mrecv.Within(), b, k)
 	if err != nil {
 		return emptyStatus, err
 	}
 	st, err := m.comm.engine.WaitAs(perf.Mrecv.Within(), r.h)
-	m.comm.engine.EndOp(perf.Mrecv, st.Bytes, began)
+	m.comm.engine.Recording().EndOp(perf.Mrecv, st.Bytes, began)
 	return statusOf(st), m.comm.wrapError("Mrecv", err)
 }
 

@@ -46,15 +46,15 @@ func (p *Process) startRecording() error {
 func (p *Process) recordJoined() {
 	p.record.Joined()
 	if p.trace != nil {
-		p.engine.StartTrace(p.clockSync.clock.Now)
+		p.engine.Recording().StartTrace(p.clockSync.clock.Now)
 	}
 }
 
 // recordCall records a call that consists of other calls, from now until the result is called. The other calls are
 // recorded as [perf.Op.Within] this one and are not counted.
 func (p *Process) recordCall(call perf.Op) (ended func()) {
-	began := p.engine.BeginOp(call, 0)
-	return func() { p.engine.EndOp(call, 0, began) }
+	began := p.engine.Recording().BeginOp(call, 0)
+	return func() { p.engine.Recording().EndOp(call, 0, began) }
 }
 
 // stopProfile stores the part of the profile that has not been stored yet.
@@ -79,7 +79,7 @@ func (p *Process) Progress(done, total int) error {
 	if done < 0 || done > total {
 		return p.newError("Progress", ErrArg, errors.New("done must be from 0 to total"))
 	}
-	p.engine.RecordProgress(uint64(done), uint64(total))
+	p.engine.Recording().Progress(uint64(done), uint64(total))
 	return nil
 }
 

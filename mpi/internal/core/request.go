@@ -140,7 +140,7 @@ func Testall(reqs []Request, sts []Status) (bool, error) {
 		if done, err := r.h.Engine().PollCompleted(r.h); err != nil {
 			return true, requestError(r.h.Engine(), "Testall", err)
 		} else if !done {
-			r.h.Engine().EndOp(perf.Testall, 0, 0)
+			r.h.Engine().Recording().EndOp(perf.Testall, 0, 0)
 			return false, nil
 		}
 	}

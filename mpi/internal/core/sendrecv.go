@@ -27,14 +27,14 @@ func (c *Comm) Sendrecv(s []byte, dst, stag int, r []byte, src, rtag int) (Statu
 		return emptyStatus, err
 	}
 	to.Op, from.Op = perf.Sendrecv.Within(), perf.Sendrecv.Within()
-	began := c.engine.BeginOp(perf.Sendrecv, len(s)+len(r))
+	began := c.engine.Recording().BeginOp(perf.Sendrecv, len(s)+len(r))
 	h := c.engine.Irecv(from, r)
 	if err := c.engine.Send(to, s, proto.Standard); err != nil {
 		c.cancelRecv(h)
 		return emptyStatus, c.wrapError(op, err)
 	}
 	st, err := c.engine.Wait(h)
-	c.engine.EndOp(perf.Sendrecv, to.Moves(len(s))+st.Bytes, began)
+	c.engine.Recording().EndOp(perf.Sendrecv, to.Moves(len(s))+st.Bytes, began)
 	if err != nil {
 		return statusOf(st), c.wrapError(op, err)
 	}

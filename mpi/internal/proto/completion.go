@@ -10,9 +10,9 @@ func (e *Engine) Wait(h Handle) (Status, error) {
 	if h.r.route.Op.IsWithin() {
 		op = h.r.route.Op
 	}
-	began := e.rec.active.Begin(op, 0)
+	began := e.rec.Active.Begin(op, 0)
 	st, err := e.waitHandle(h, op)
-	e.rec.active.End(op, 0, began)
+	e.rec.Active.End(op, 0, began)
 	e.unlock()
 	return st, err
 }
@@ -45,7 +45,7 @@ func (e *Engine) waitHandle(h Handle, op perf.Op) (Status, error) {
 // report with each result, unless report is nil. It returns the first error and its index. The call is recorded as op.
 func (e *Engine) WaitAll(op perf.Op, hs []Handle, report func(i int, st Status)) (failed int, first error) {
 	e.lock()
-	began := e.rec.active.Begin(op, 0)
+	began := e.rec.Active.Begin(op, 0)
 	for i := 0; i < len(hs); i++ {
 		if report == nil {
 			i += e.requests.collectCompleted(hs[i:])
@@ -69,7 +69,7 @@ func (e *Engine) WaitAll(op perf.Op, hs []Handle, report func(i int, st Status))
 			hs[i] = Handle{}
 		}
 	}
-	e.rec.active.End(op, 0, began)
+	e.rec.Active.End(op, 0, began)
 	e.unlock()
 	return failed, first
 }
@@ -95,9 +95,9 @@ func (p *requestPool) collectCompleted(hs []Handle) int {
 // Test is Wait if the operation has completed; otherwise it makes progress once and returns false.
 func (e *Engine) Test(h Handle) (Status, bool, error) {
 	e.lock()
-	began := e.rec.active.Begin(perf.Test, 0)
+	began := e.rec.Active.Begin(perf.Test, 0)
 	st, ok, err := e.test(h)
-	e.rec.active.End(perf.Test, 0, began)
+	e.rec.Active.End(perf.Test, 0, began)
 	e.unlock()
 	return st, ok, err
 }

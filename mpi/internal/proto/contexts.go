@@ -140,7 +140,7 @@ func (e *Engine) dropContext(end ended.Ending, err error) {
 	}
 	delete(e.hints.byContext, context)
 	e.rtr.Remove(context)
-	e.hints.update(e.failure.err != nil, e.avoidsFastPaths())
+	e.hints.update(e.failure.err != nil, e.rec.General)
 	t.Drain(
 		func(r *Request) {
 			if r.flags&rtrSent != 0 {
@@ -239,7 +239,7 @@ func (e *Engine) WaitPartitionedIdle(op perf.Op, context uint32) error {
 func (e *Engine) waitIdle(op perf.Op, context uint32, what goalKind) error {
 	e.lock()
 	defer e.unlock()
-	defer e.rec.configured.Leave(e.rec.enter(op, context, -1, -1, 0))
+	defer e.rec.Configured.Leave(e.rec.Enter(op, context, -1, -1, 0))
 	g := goal{what: what, from: Route{Context: context}}
 	e.await(&g)
 	if !g.reached(e) {

@@ -86,7 +86,7 @@ func (e *Engine) departureErr(n int32, freed bool) error {
 	if freed {
 		return ErrFreed
 	}
-	e.rec.configured.LostPeer()
+	e.rec.Configured.LostPeer()
 	return &failureError{n, errLeftContext}
 }
 
@@ -262,7 +262,7 @@ func (e *Engine) endOperationsWith(n int32, err error) {
 				if e.contexts.ended.IsFreed(r.route.Context) {
 					e.complete(r, ErrFreed) // the process has not received the message before it freed the communicator
 				} else {
-					e.rec.configured.LostPeer()
+					e.rec.Configured.LostPeer()
 					e.complete(r, err)
 				}
 			case !r.send && r.transfer.peer == n && r.transfer.state == transferCopying:
@@ -438,7 +438,7 @@ func (e *Engine) dropMessagesTo(n int32) {
 	for p.head != nil {
 		o := p.head
 		p.head, o.queued = o.next, false
-		e.rec.dropped(o.kind())
+		e.rec.Dropped(o.kind())
 		e.dropMessage(o, p.gone(n))
 	}
 	p.updateMaxEager()

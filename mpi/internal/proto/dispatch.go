@@ -23,7 +23,7 @@ func (e *Engine) handleMessage(peer int32, b []byte) bool {
 			e.postDirect()
 		}
 		source, tag := int32(second), int32(second>>32)
-		if uint64(uint32(first)) != e.rec.fastKind || source < 0 || tag < 0 {
+		if uint64(uint32(first)) != e.rec.FastKind || source < 0 || tag < 0 {
 			return e.dispatch(peer, b)
 		}
 		r := e.contexts.table(uint32(first>>32)).TakePosted(source, tag)
@@ -48,7 +48,7 @@ func (e *Engine) dispatch(peer int32, b []byte) bool {
 		return false
 	}
 	ok := e.handle(peer, v, w, payload)
-	e.rec.handled(v.Kind)
+	e.rec.Handled(v.Kind)
 	return ok
 }
 
@@ -129,8 +129,8 @@ func (e *Engine) handleFirst(peer int32, v wire.Envelope, w [5]uint64, payload [
 		t.AddUnexpected(&m.node, v.Rank, v.Tag)
 		return true
 	}
-	if e.rec.trace != nil {
-		e.rec.traceMatch(peer, v, number, messageBytes(v, w, payload))
+	if e.rec.Trace != nil {
+		e.rec.Matched(peer, v, number, messageBytes(v, w, payload))
 	}
 	r.noteMatched(note, v.Rank)
 	switch v.Kind {

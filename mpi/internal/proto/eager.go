@@ -68,7 +68,7 @@ func (e *Engine) handleFirstFrag(peer int32, v wire.Envelope, w [5]uint64, paylo
 	r := t.TakePosted(v.Rank, v.Tag)
 	switch {
 	case r != nil:
-		e.rec.traceMatch(peer, v, number, a.total)
+		e.rec.Matched(peer, v, number, a.total)
 		r.noteMatched(note, v.Rank)
 		a.elapsed.Began = began
 		a.start(r, v, payload)
@@ -146,7 +146,7 @@ func (e *Engine) handleFrag(peer int32, payload []byte) bool {
 	if a.received == a.total {
 		e.reportElapsed(&a.elapsed, peer, a.total, protocols.Fragmented, 0)
 		*a = assembly{}
-		e.rec.configured.Ended()
+		e.rec.Configured.Ended()
 	}
 	return true
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/lock"
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/record"
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/rtr"
 	"github.com/ibrun/ibrun/mpi/internal/protocols"
 	"github.com/ibrun/ibrun/mpi/internal/wire"
@@ -107,7 +108,7 @@ type Engine struct {
 	polled      polledSchedules
 	unexpected  unexpectedStore
 
-	rec    recording
+	rec    record.Recording
 	now    func() time.Duration // the time for measurements; called with and without the lock
 	clock  ClockHandler
 	warn   func(string)
@@ -157,10 +158,10 @@ func New(c Config) (*Engine, error) {
 	if c.Checks {
 		e.notes.init()
 	}
-	e.rec.init(c.Recorder, c.Trace, c.Checks, c.ExactBit)
+	e.rec = record.New(&e.mu, c.Recorder, c.Trace, c.Checks, c.ExactBit)
 	e.waiters.init(c.Oversubscribed, c.Poll)
 	e.combining.limit, e.combining.longest = rowTicks, longestWoken
-	e.hints.update(false, e.avoidsFastPaths())
+	e.hints.update(false, e.rec.General)
 	if c.Address != nil {
 		e.addr = func(n int32) []byte { return c.Address(int(n)) }
 	}
@@ -192,7 +193,7 @@ func (e *Engine) unlock() { e.mu.Unlock() }
 func (e *Engine) FlushSends() error {
 	e.lock()
 	defer e.unlock()
-	defer e.rec.configured.Leave(e.rec.active.Enter(perf.Finalize, -1, -1, 0))
+	defer e.rec.Configured.Leave(e.rec.Active.Enter(perf.Finalize, -1, -1, 0))
 	e.combining.flush()
 	g := goal{what: sendsFlushed}
 	e.await(&g)
@@ -235,7 +236,7 @@ func (e *Engine) Close() error {
 	e.stopChannels()
 	e.stopBackground()
 	e.departures.closed = true
-	e.rec.transportCounters(e.paths)
+	recordTransports(e.rec.Active, e.paths)
 	var errs []error
 	for _, x := range e.paths {
 		if x.regs != nil {

@@ -65,7 +65,7 @@ func (e *Engine) fail(n int32, err error) {
 		e.endOperationsWith(n, err)
 	} else {
 		e.setFailed(err)
-		e.rec.configured.LostPeer()
+		e.rec.Configured.LostPeer()
 	}
 	e.waiters.rouseAll()
 }
@@ -156,7 +156,7 @@ func (e *Engine) Err() error {
 func (e *Engine) WaitMessageOrExit(op perf.Op, context uint32, sender int32, seen int) (int, error) {
 	e.lock()
 	defer e.unlock()
-	defer e.rec.configured.Leave(e.rec.active.Enter(op, -1, -1, 0))
+	defer e.rec.Configured.Leave(e.rec.Active.Enter(op, -1, -1, 0))
 	from := Route{Context: context, Peer: sender, Match: Match{Rank: sender, Tag: AnyTag}}
 	g := goal{what: messageOrExit, from: from, value: uint64(seen)}
 	e.await(&g)
@@ -182,7 +182,7 @@ func (e *Engine) FinalizedPeer(context uint32, peers []int32) error {
 func (e *Engine) firstGone(context uint32, peers []int32) error {
 	for _, n := range peers {
 		if p := e.peers[n]; e.hasFinalized(n) || p != nil && p.announced {
-			e.rec.configured.LostPeer()
+			e.rec.Configured.LostPeer()
 			return e.peer(n).gone(n)
 		}
 		if freed, gone := e.departures.gone[member{context, n}]; gone {

@@ -117,7 +117,7 @@ func (e *Engine) Flush(op perf.Op, messages, partitioned uint32) error {
 			e.sendControl(int32(n), wire.Envelope{Kind: wire.Flush}, f.id)
 		}
 	}
-	defer e.rec.configured.Leave(e.rec.enter(op, messages, -1, -1, 0))
+	defer e.rec.Configured.Leave(e.rec.Enter(op, messages, -1, -1, 0))
 	g := goal{what: flushed, value: f.id}
 	e.await(&g)
 	e.flushes.list = slices.DeleteFunc(e.flushes.list, func(x *flush) bool { return x == f })

@@ -126,7 +126,7 @@ func onItsWay(t testing.TB, es []*Engine) bool {
 	t.Helper()
 	sent, arrived := uint64(0), uint64(0)
 	for _, e := range es {
-		if e.rec.configured == nil || e.Poll() != nil {
+		if e.rec.Configured == nil || e.Poll() != nil {
 			return false
 		}
 		s, err := recorded(e)

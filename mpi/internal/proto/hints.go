@@ -78,7 +78,7 @@ func (e *Engine) SetHints(context uint32, h Hints) Hints {
 		e.rtr.Restart(context)
 	}
 	e.hints.byContext[context] = &h
-	e.hints.update(e.failure.err != nil, e.avoidsFastPaths())
+	e.hints.update(e.failure.err != nil, e.rec.General)
 	e.waiters.rouseAll() // a waiting probe may violate the hints now
 	return h
 }
@@ -120,9 +120,12 @@ func (t *transfer) endpoint() fabric.Endpoint {
 	return p.path.multiRail.WithRail(p.ep, h.Rail)
 }
 
-// plainSendsIn is hintSet.plainSends for one context.
+// plainSendsIn is hintSet.plainSends for one context. It is not inlined, so that the fast paths, which
+// rarely call it, stay short.
+//
+//go:noinline
 func (e *Engine) plainSendsIn(context uint32) bool {
-	if e.failure.err != nil || e.avoidsFastPaths() || !e.hints.forced.PlainSends() {
+	if e.failure.err != nil || e.rec.General || !e.hints.forced.PlainSends() {
 		return false
 	}
 	h := e.hints.byContext[context]
@@ -213,7 +216,7 @@ func (h *Hints) choose(n int, x *protocols.Thresholds, paired bool) protocols.Pr
 // mayOvertake reports whether a message may be sent before others that wait for room: it is an RTS of a context that allows
 // overtaking. Traced messages are numbered and keep their order.
 func (e *Engine) mayOvertake(o *outgoing) bool {
-	if o.req == nil || o.kind() != wire.RTS || e.avoidsFastPaths() {
+	if o.req == nil || o.kind() != wire.RTS || e.rec.General {
 		return false
 	}
 	h := e.hints.byContext[o.req.route.Context]

@@ -175,14 +175,14 @@ func (r *Request) setNote(n *Note) {
 func (e *Engine) IsendNoted(to Route, buf []byte, mode Mode, n *Note) (Handle, error) {
 	e.lock()
 	defer e.unlock()
-	began := e.rec.active.Begin(to.Op, len(buf))
+	began := e.rec.Active.Begin(to.Op, len(buf))
 	r := e.requests.take(e)
 	r.send, r.mode, r.route, r.buf = true, mode, to, buf
 	r.setNote(n)
 	h := r.handle()
 	err := e.startSend(r)
-	e.rec.setPeer(&to, to.Tag)
-	e.rec.active.End(to.Op, to.Moves(len(buf)), began)
+	e.rec.SetPeer(to.Context, to.Peer, to.Tag)
+	e.rec.Active.End(to.Op, to.Moves(len(buf)), began)
 	return h, err
 }
 
@@ -190,13 +190,13 @@ func (e *Engine) IsendNoted(to Route, buf []byte, mode Mode, n *Note) (Handle, e
 func (e *Engine) IrecvNoted(from Route, buf []byte, n *Note) Handle {
 	e.lock()
 	defer e.unlock()
-	began := e.rec.active.Begin(from.Op, len(buf))
+	began := e.rec.Active.Begin(from.Op, len(buf))
 	r := e.requests.take(e)
 	r.send, r.route, r.buf = false, from, buf
 	r.setNote(n)
 	e.startRecv(r)
-	e.rec.setPeer(&from, from.Tag)
-	e.rec.active.End(from.Op, from.Moves(len(buf)), began)
+	e.rec.SetPeer(from.Context, from.Peer, from.Tag)
+	e.rec.Active.End(from.Op, from.Moves(len(buf)), began)
 	return r.handle()
 }
 
@@ -212,13 +212,6 @@ func (e *Engine) RecvMatchedNoted(op perf.Op, f MatchedMessage, buf []byte, n *N
 	e.lock()
 	defer e.unlock()
 	return e.recvMatched(op, f, buf, nil, n)
-}
-
-// Called records that the program calls an operation.
-func (e *Engine) Called(op perf.Op) {
-	e.lock()
-	e.rec.configured.Called(op)
-	e.unlock()
 }
 
 // noteUnreceived records that a message with this note is dropped because it cannot be received any more.

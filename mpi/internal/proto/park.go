@@ -257,7 +257,7 @@ func (e *Engine) sleep(g *goal) bool {
 		return true
 	}
 	e.rouseReached() // a word that changes from now on wakes this goroutine; one that changed before is noticed here
-	e.rec.transportCounters(e.paths)
+	recordTransports(e.rec.Active, e.paths)
 	x := w.newSleeper(g)
 	x.onTransport = true
 	w.polling, w.sleeping, w.roused = false, true, false

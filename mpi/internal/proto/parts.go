@@ -110,14 +110,14 @@ func (p *peer) sendPacked(e *Engine, header []byte, src fabric.Source, from, n i
 // SendData is Send of the elements of d, with a note unless n is nil. d is copied.
 func (e *Engine) SendData(to Route, d *datatype.Buffer, mode Mode, n *Note) error {
 	if to.Peer == ProcNull {
-		e.EndOp(to.Op, 0, 0)
+		e.rec.EndOp(to.Op, 0, 0)
 		return nil
 	}
 	size := int(d.Size())
 	e.lock()
-	began := e.rec.active.Begin(to.Op, size)
+	began := e.rec.Active.Begin(to.Op, size)
 	if n == nil && e.sendDataNow(to, d, mode) {
-		e.rec.active.End(to.Op, size, began)
+		e.rec.Active.End(to.Op, size, began)
 		e.unlock()
 		return nil
 	}
@@ -126,8 +126,8 @@ func (e *Engine) SendData(to Route, d *datatype.Buffer, mode Mode, n *Note) erro
 	if err == nil {
 		err = e.waitRequest(r, to.Op)
 	}
-	e.rec.setPeer(&to, to.Tag)
-	e.rec.active.End(to.Op, size, began)
+	e.rec.SetPeer(to.Context, to.Peer, to.Tag)
+	e.rec.Active.End(to.Op, size, began)
 	e.unlock()
 	return err
 }
@@ -165,7 +165,7 @@ func (e *Engine) IsendData(to Route, d *datatype.Buffer, mode Mode, n *Note) (Ha
 	e.lock()
 	defer e.unlock()
 	size := int(d.Size())
-	began := e.rec.active.Begin(to.Op, size)
+	began := e.rec.Active.Begin(to.Op, size)
 	r := e.newDataRequest(true, to, d, mode, n)
 	h := r.handle()
 	var err error
@@ -175,8 +175,8 @@ func (e *Engine) IsendData(to Route, d *datatype.Buffer, mode Mode, n *Note) (Ha
 	} else {
 		err = e.startSend(r)
 	}
-	e.rec.setPeer(&to, to.Tag)
-	e.rec.active.End(to.Op, to.Moves(size), began)
+	e.rec.SetPeer(to.Context, to.Peer, to.Tag)
+	e.rec.Active.End(to.Op, to.Moves(size), began)
 	return h, err
 }
 
@@ -188,8 +188,8 @@ func (e *Engine) RecvData(from Route, d *datatype.Buffer, n *Note) (Status, erro
 	e.startRecv(r)
 	err := e.waitRequest(r, from.Op)
 	st := r.status
-	e.rec.setPeer(&from, st.Tag)
-	e.rec.active.End(from.Op, st.Bytes, began)
+	e.rec.SetPeer(from.Context, from.Peer, st.Tag)
+	e.rec.Active.End(from.Op, st.Bytes, began)
 	e.unlock()
 	return st, err
 }
@@ -202,15 +202,15 @@ func (e *Engine) IrecvData(from Route, d *datatype.Buffer, n *Note) Handle {
 	r := e.newDataRequest(false, from, d, Standard, n)
 	h := r.handle()
 	e.startRecv(r)
-	e.rec.setPeer(&from, from.Tag)
-	e.rec.active.End(from.Op, from.Moves(int(d.Size())), began)
+	e.rec.SetPeer(from.Context, from.Peer, from.Tag)
+	e.rec.Active.End(from.Op, from.Moves(int(d.Size())), began)
 	return h
 }
 
 // beginRecvData records the beginning of a receive.
 func (e *Engine) beginRecvData(from Route, d *datatype.Buffer) (began uint64) {
-	if began = e.rec.active.Begin(from.Op, int(d.Size())); began != 0 {
-		e.rec.queueLengths(e.contexts.table(from.Context))
+	if began = e.rec.Active.Begin(from.Op, int(d.Size())); began != 0 {
+		e.rec.Active.Matched(e.contexts.table(from.Context).Lengths())
 	}
 	return began
 }

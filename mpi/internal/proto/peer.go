@@ -135,7 +135,7 @@ func (e *Engine) connect(n int32) error {
 	p.gatherer, _ = ep.(fabric.Gatherer)
 	p.deferrer, _ = ep.(fabric.Deferrer)
 	if t := p.path.transport; p.link.Zero() || p.link.Transport() != t {
-		p.link = e.rec.active.Link(int(n), t)
+		p.link = e.rec.Active.Link(int(n), t)
 	}
 	p.updateMaxEager()
 	return nil

@@ -42,11 +42,11 @@ func (e *Engine) Start(h Handle) error {
 	if r.state != inactive {
 		return ErrState
 	}
-	began := e.rec.active.Begin(perf.Start, r.size())
+	began := e.rec.Active.Begin(perf.Start, r.size())
 	r.state = active
 	var err error
 	if began != 0 {
-		e.rec.setPeer(&r.route, r.route.Tag)
+		e.rec.SetPeer(r.route.Context, r.route.Peer, r.route.Tag)
 	}
 	n := r.route.Moves(r.size())
 	switch {
@@ -60,6 +60,6 @@ func (e *Engine) Start(h Handle) error {
 	default:
 		e.startRecv(r)
 	}
-	e.rec.active.End(perf.Start, n, began)
+	e.rec.Active.End(perf.Start, n, began)
 	return r.operationError(err)
 }

@@ -28,9 +28,9 @@ func (e *Engine) probe(ctx context.Context, from Route, block bool) (*unexpected
 	g := goal{what: messageMatches, from: from}
 	var stopped error
 	if block {
-		lane := e.rec.enter(from.Op, from.Context, from.Peer, from.Tag, 0)
+		lane := e.rec.Enter(from.Op, from.Context, from.Peer, from.Tag, 0)
 		stopped = e.awaitContext(ctx, &g)
-		e.rec.configured.Leave(lane)
+		e.rec.Configured.Leave(lane)
 	} else {
 		e.departures.probed = from
 		if err := e.pollInTest(); err != nil {
@@ -79,10 +79,10 @@ func (e *Engine) MatchedProbe(from Route, block bool) (f MatchedMessage, st Stat
 
 // recordedProbe is probe, recorded as from.Op.
 func (e *Engine) recordedProbe(ctx context.Context, from Route, block bool) (*unexpectedMessage, error) {
-	began := e.rec.active.Begin(from.Op, 0)
+	began := e.rec.Active.Begin(from.Op, 0)
 	m, err := e.probe(ctx, from, block)
-	e.rec.setPeer(&from, from.Tag)
-	e.rec.active.End(from.Op, 0, began)
+	e.rec.SetPeer(from.Context, from.Peer, from.Tag)
+	e.rec.Active.End(from.Op, 0, began)
 	return m, err
 }
 
@@ -101,13 +101,13 @@ func (e *Engine) recvMatched(op perf.Op, f MatchedMessage, buf []byte, d *dataty
 		r.setData(d)
 	}
 	size := r.size()
-	began := e.rec.active.Begin(op, size)
+	began := e.rec.Active.Begin(op, size)
 	if n != nil {
 		r.setNote(n)
 	}
 	r.route = Route{Context: f.m.v.Context, Peer: f.m.peer, Match: f.m.v.Match, Op: op}
 	e.acceptUnexpected(r, f.m)
-	e.rec.setPeer(&r.route, r.route.Tag)
-	e.rec.active.End(op, size, began)
+	e.rec.SetPeer(r.route.Context, r.route.Peer, r.route.Tag)
+	e.rec.Active.End(op, size, began)
 	return r.handle()
 }

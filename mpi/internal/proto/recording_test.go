@@ -16,7 +16,7 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-func recorded(e *Engine) (*perf.Snapshot, error) { return e.rec.configured.Page().Snapshot() }
+func recorded(e *Engine) (*perf.Snapshot, error) { return e.rec.Configured.Page().Snapshot() }
 
 // TestRecordTraffic: both sides record the same traffic, for every protocol.
 func TestRecordTraffic(t *testing.T) {

@@ -6,24 +6,24 @@ import "encoding/binary"
 func (e *Engine) Recv(from Route, buf []byte) (Status, error) {
 	e.lock()
 	began := uint64(0)
-	if e.rec.active.Due(from.Op, len(buf)) {
-		began = e.rec.active.Begin(from.Op, len(buf))
-		e.rec.queueLengths(e.contexts.table(from.Context))
+	if e.rec.Active.Due(from.Op, len(buf)) {
+		began = e.rec.Active.Begin(from.Op, len(buf))
+		e.rec.Active.Matched(e.contexts.table(from.Context).Lengths())
 	}
 	if e.tryDirect(from, buf) { // a path of its own: fewer values live across calls, and the reply to this message waits for it
 		n := e.direct.length
 		if began != 0 {
-			e.rec.setPeer(&from, from.Tag)
+			e.rec.SetPeer(from.Context, from.Peer, from.Tag)
 		}
-		e.rec.active.End(from.Op, n, began)
+		e.rec.Active.End(from.Op, n, began)
 		e.unlock()
 		return Status{Source: from.Rank, Tag: from.Tag, Bytes: n}, nil
 	}
 	st, err := e.recv(from, buf)
 	if began != 0 {
-		e.rec.setPeer(&from, st.Tag)
+		e.rec.SetPeer(from.Context, from.Peer, st.Tag)
 	}
-	e.rec.active.End(from.Op, st.Bytes, began)
+	e.rec.Active.End(from.Op, st.Bytes, began)
 	e.unlock()
 	return st, err
 }
@@ -44,18 +44,18 @@ func (e *Engine) recv(from Route, buf []byte) (Status, error) {
 func (e *Engine) Irecv(from Route, buf []byte) Handle {
 	e.lock()
 	began := uint64(0)
-	if e.rec.active.Due(from.Op, len(buf)) {
-		began = e.rec.active.Begin(from.Op, len(buf))
-		e.rec.queueLengths(e.contexts.table(from.Context))
+	if e.rec.Active.Due(from.Op, len(buf)) {
+		began = e.rec.Active.Begin(from.Op, len(buf))
+		e.rec.Active.Matched(e.contexts.table(from.Context).Lengths())
 	}
 	r := e.requests.take(e)
 	r.send, r.route, r.buf = false, from, buf
 	e.startRecv(r)
 	h := r.handle()
 	if began != 0 {
-		e.rec.setPeer(&from, from.Tag)
+		e.rec.SetPeer(from.Context, from.Peer, from.Tag)
 	}
-	e.rec.active.End(from.Op, from.Moves(len(buf)), began)
+	e.rec.Active.End(from.Op, from.Moves(len(buf)), began)
 	e.unlock()
 	return h
 }

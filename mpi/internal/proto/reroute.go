@@ -44,7 +44,7 @@ func (e *Engine) reroute(n int32) {
 		next := o.next
 		if err := o.prepareAgain(p); err != nil {
 			o.queued = false
-			e.rec.dropped(o.kind())
+			e.rec.Dropped(o.kind())
 			e.dropMessage(o, err)
 		} else if o.next = nil; p.head == nil {
 			p.head, p.tail = o, o

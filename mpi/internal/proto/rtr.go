@@ -103,7 +103,7 @@ func (r *Request) sendPut(x rtr.Target) error {
 	v := wire.Envelope{Kind: wire.Put, Context: r.route.Context, Match: r.route.Match, Epoch: r.epoch}
 	o.header, o.length = wire.Header(v, x.ID, at.Addr, at.Key, r.id(), word)
 	p.link.OutBy(r.recordedProtocol(p), r.size())
-	e.rec.traceSend(p, r)
+	p.traceSend(&e.rec, r)
 	return e.post(r.route.Peer, o)
 }
 
@@ -122,7 +122,7 @@ func (t *transfer) runPut() {
 	e := t.req.e
 	r, ep := t.req, t.endpoint()
 	buf, local, to, token := r.buf, t.local.Local, t.key, r.id()
-	e.rec.configured.Begun()
+	e.rec.Configured.Begun()
 	e.unlock()
 	finished, err := ep.Write(buf, local, to, token)
 	e.lock()
@@ -166,7 +166,7 @@ func (e *Engine) handlePut(peer int32, v wire.Envelope, w [5]uint64) bool {
 		t.claims = nil
 	}
 	e.countEpoch(peer, v)
-	e.rec.traceMatch(peer, v, e.countReceived(peer), t.bytes)
+	e.rec.Matched(peer, v, e.countReceived(peer), t.bytes)
 	r.noteMatched(e.takeNote(peer), v.Rank)
 	if r.posted.Posted() {
 		e.contexts.table(v.Context).RemovePosted(&r.posted)

@@ -92,10 +92,10 @@ type Schedule struct {
 // on.Op is recorded with n bytes. If the schedule fails, this process leaves the context, except if all processes free it.
 func (e *Engine) StartSchedule(on Route, n int, p Program, s *Schedule) Handle {
 	e.lock()
-	began := e.rec.active.Begin(on.Op, n)
+	began := e.rec.Active.Begin(on.Op, n)
 	h := e.newSchedule(on, n, p, s).handle()
 	e.begin(s)
-	e.rec.active.End(on.Op, n, began)
+	e.rec.Active.End(on.Op, n, began)
 	e.unlock()
 	return h
 }
@@ -142,7 +142,7 @@ func (e *Engine) begin(s *Schedule) {
 	}
 	e.polled.started++
 	s.number = e.polled.started
-	s.began = e.rec.active.TraceTime()
+	s.began = e.rec.Active.TraceTime()
 	s.program.Started()
 	s.fail(e.failure.err) // no step begins: a call that waits would not wait for its end
 	e.advance(s, false)
@@ -168,7 +168,7 @@ func (e *Engine) advance(s *Schedule, long bool) {
 		case StepRecv:
 			e.recvStep(s, step)
 		case StepShort:
-			began := e.rec.active.TraceTime()
+			began := e.rec.Active.TraceTime()
 			s.fail(s.program.Do(s.next))
 			e.traceSpan(s, perf.Step, began, len(step.Buf))
 		case StepPoll:
@@ -206,7 +206,7 @@ func (e *Engine) advance(s *Schedule, long bool) {
 
 // doLong does a part of a long step of n bytes, and reports whether the step has been done.
 func (e *Engine) doLong(s *Schedule, n int) (done bool) {
-	began := e.rec.active.TraceTime()
+	began := e.rec.Active.TraceTime()
 	e.unlock()
 	err := s.program.Do(s.next)
 	e.lock()
@@ -231,12 +231,8 @@ func (e *Engine) queueSchedule(s *Schedule) {
 
 // traceSpan records what a schedule has done since began, with n bytes, if there is a trace.
 func (e *Engine) traceSpan(s *Schedule, kind perf.EventKind, began uint64, n int) {
-	if began == 0 {
-		return
-	}
 	on := &s.req.route
-	e.rec.active.SetName(e.rec.comms[on.Context&^e.rec.bit])
-	e.rec.active.Span(kind, on.Op, began, on.Tag, n)
+	e.rec.Span(kind, on.Context, on.Op, began, on.Tag, n)
 }
 
 // fail records the error of a step, unless it is nil. A message may have failed while the step was done.

@@ -9,20 +9,20 @@ import (
 // Send sends buf and returns when buf may be used again; in mode Synchronous, when the message has been matched.
 func (e *Engine) Send(to Route, buf []byte, mode Mode) error {
 	if to.Peer == ProcNull {
-		e.EndOp(to.Op, 0, 0)
+		e.rec.EndOp(to.Op, 0, 0)
 		return nil
 	}
 	e.lock()
 	began := uint64(0)
-	if e.rec.active.Due(to.Op, len(buf)) {
-		began = e.rec.active.Begin(to.Op, len(buf))
+	if e.rec.Active.Due(to.Op, len(buf)) {
+		began = e.rec.Active.Begin(to.Op, len(buf))
 	}
 	p := e.peer(to.Peer)
 	if len(buf) <= p.maxEager && mode == Standard && (e.hints.plainSends || e.plainSendsIn(to.Context)) {
 		wire.Envelope{Kind: wire.Eager, Context: to.Context, Match: to.Match}.Put(&e.scratch)
 		if e.sendEager(p, buf) == nil {
 			p.link.Out(len(buf))
-			e.rec.active.End(to.Op, len(buf), began)
+			e.rec.Active.End(to.Op, len(buf), began)
 			e.unlock()
 			return nil
 		}
@@ -35,9 +35,9 @@ func (e *Engine) Send(to Route, buf []byte, mode Mode) error {
 		err = e.waitRequest(r, to.Op)
 	}
 	if began != 0 {
-		e.rec.setPeer(&to, to.Tag)
+		e.rec.SetPeer(to.Context, to.Peer, to.Tag)
 	}
-	e.rec.active.End(to.Op, len(buf), began)
+	e.rec.Active.End(to.Op, len(buf), began)
 	e.unlock()
 	return err
 }
@@ -46,8 +46,8 @@ func (e *Engine) Send(to Route, buf []byte, mode Mode) error {
 func (e *Engine) Isend(to Route, buf []byte, mode Mode) (Handle, error) {
 	e.lock()
 	began := uint64(0)
-	if e.rec.active.Due(to.Op, len(buf)) {
-		began = e.rec.active.Begin(to.Op, len(buf))
+	if e.rec.Active.Due(to.Op, len(buf)) {
+		began = e.rec.Active.Begin(to.Op, len(buf))
 	}
 	r := e.requests.take(e)
 	r.send, r.mode, r.route, r.buf = true, mode, to, buf
@@ -55,7 +55,7 @@ func (e *Engine) Isend(to Route, buf []byte, mode Mode) (Handle, error) {
 		r.status = emptyStatus
 		e.complete(r, nil)
 		h := r.handle()
-		e.rec.active.End(to.Op, 0, began)
+		e.rec.Active.End(to.Op, 0, began)
 		e.unlock()
 		return h, nil
 	}
@@ -70,7 +70,7 @@ func (e *Engine) Isend(to Route, buf []byte, mode Mode) (Handle, error) {
 			}
 			h := r.handle()
 			p.link.Out(len(buf))
-			e.rec.active.End(to.Op, len(buf), began)
+			e.rec.Active.End(to.Op, len(buf), began)
 			e.unlock()
 			return h, nil
 		}
@@ -78,9 +78,9 @@ func (e *Engine) Isend(to Route, buf []byte, mode Mode) (Handle, error) {
 	h := r.handle()
 	err := e.startSend(r)
 	if began != 0 {
-		e.rec.setPeer(&to, to.Tag)
+		e.rec.SetPeer(to.Context, to.Peer, to.Tag)
 	}
-	e.rec.active.End(to.Op, len(buf), began)
+	e.rec.Active.End(to.Op, len(buf), began)
 	e.unlock()
 	return h, err
 }
@@ -138,7 +138,7 @@ func (e *Engine) sendFirst(r *Request) error {
 		return err
 	}
 	p.link.OutBy(r.recordedProtocol(p), r.size())
-	e.rec.traceSend(p, r)
+	p.traceSend(&e.rec, r)
 	return e.post(r.route.Peer, &r.out)
 }
 

@@ -108,9 +108,9 @@ func (p *peer) trySendPacked(o *outgoing) error {
 // post sends a message, or queues it if there is no room or others wait. o must not be changed until it has been sent.
 func (e *Engine) post(n int32, o *outgoing) error {
 	p := e.peer(n)
-	e.rec.posted(o.kind())
+	e.rec.Posted(o.kind())
 	if err := e.connect(n); err != nil {
-		e.rec.dropped(o.kind())
+		e.rec.Dropped(o.kind())
 		return err
 	}
 	if p.head == nil {
@@ -124,7 +124,7 @@ func (e *Engine) post(n int32, o *outgoing) error {
 			return nil
 		}
 		if err != fabric.ErrAgain {
-			e.rec.dropped(o.kind())
+			e.rec.Dropped(o.kind())
 			if errors.Is(err, fabric.ErrPeerClosed) {
 				return e.refused(n, err)
 			}
@@ -151,7 +151,7 @@ func (e *Engine) post(n int32, o *outgoing) error {
 // for the peer: its event does, which follows all that it has sent, and may come much later. But the program may get this error
 // from the send, so PeerError agrees with it from now on.
 func (e *Engine) refused(n int32, err error) error {
-	e.rec.configured.LostPeer()
+	e.rec.Configured.LostPeer()
 	e.peer(n).refuses = true
 	return &failureError{n, err}
 }
@@ -236,7 +236,7 @@ func (e *Engine) flushBlocked() bool {
 			p.head, o.queued = o.next, false
 			sent = true
 			if err != nil {
-				e.rec.dropped(o.kind())
+				e.rec.Dropped(o.kind())
 				e.sendFailed(n, o, err)
 				continue
 			}

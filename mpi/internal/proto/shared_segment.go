@@ -15,7 +15,7 @@ func (e *Engine) CanShareMemory() bool { return e.sharedMemory != nil }
 func (e *Engine) MapSegment(watched Route, id uint64, peers []int, bytes int) (fabric.Segment, error) {
 	e.lock()
 	defer e.unlock()
-	defer e.rec.configured.Leave(e.rec.enter(watched.Op, watched.Context, -1, -1, bytes))
+	defer e.rec.Configured.Leave(e.rec.Enter(watched.Op, watched.Context, -1, -1, bytes))
 	m := &mapping{sharedMemory: e.sharedMemory, id: id, peers: peers, bytes: bytes}
 	g := goal{what: segmentMapped, mapping: m, from: watched}
 	if len(peers) != 0 && peers[0] != e.self { // nothing wakes the first process, which at most waits for room

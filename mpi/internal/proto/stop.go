@@ -93,10 +93,10 @@ func (e *Engine) awaitRequest(ctx context.Context, r *Request, op perf.Op) error
 	if r.state != active || r.gen != gen {
 		return nil
 	}
-	lane := e.rec.enter(op, r.route.Context, r.route.Peer, r.route.Tag, len(r.buf))
+	lane := e.rec.Enter(op, r.route.Context, r.route.Peer, r.route.Tag, len(r.buf))
 	g := goal{what: requestCompleted, req: r, gen: gen}
 	err := e.awaitContext(ctx, &g)
-	e.rec.configured.Leave(lane)
+	e.rec.Configured.Leave(lane)
 	return err
 }
 
@@ -109,7 +109,7 @@ func (e *Engine) RecvContext(ctx context.Context, from Route, buf []byte) (Statu
 	}
 	e.lock()
 	defer e.unlock()
-	began := e.rec.active.Begin(from.Op, len(buf))
+	began := e.rec.Active.Begin(from.Op, len(buf))
 	var st Status
 	var err error
 	if e.tryDirect(from, buf) {
@@ -124,9 +124,9 @@ func (e *Engine) RecvContext(ctx context.Context, from Route, buf []byte) (Statu
 		st, err = e.waitOrCancel(ctx, r, from.Op)
 	}
 	if began != 0 {
-		e.rec.setPeer(&from, st.Tag)
+		e.rec.SetPeer(from.Context, from.Peer, st.Tag)
 	}
-	e.rec.active.End(from.Op, st.Bytes, began)
+	e.rec.Active.End(from.Op, st.Bytes, began)
 	return st, err
 }
 
@@ -162,8 +162,8 @@ func (e *Engine) WaitContext(ctx context.Context, h Handle) (Status, error) {
 	if h.r.route.Op.IsWithin() {
 		op = h.r.route.Op
 	}
-	began := e.rec.active.Begin(op, 0)
-	defer func() { e.rec.active.End(op, 0, began) }()
+	began := e.rec.Active.Begin(op, 0)
+	defer func() { e.rec.Active.End(op, 0, began) }()
 	if !h.finished() {
 		if err := e.awaitRequest(ctx, h.r, op); err != nil {
 			return Status{}, err

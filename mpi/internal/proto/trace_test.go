@@ -30,7 +30,7 @@ func traced(t *testing.T, n, unexpected int, w wrap) ([]*Engine, [][]byte) {
 	})
 	began := time.Now()
 	for _, e := range es {
-		e.StartTrace(func() int64 { return int64(time.Since(began)) })
+		e.Recording().StartTrace(func() int64 { return int64(time.Since(began)) })
 	}
 	return es, memory
 }

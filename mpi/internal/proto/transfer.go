@@ -105,7 +105,7 @@ func (e *Engine) runTransfer() {
 	var finished = true
 	var err error
 	x, moved := t.elapsed, t.bytes
-	e.rec.configured.Begun()
+	e.rec.Configured.Begun()
 	e.unlock()
 	began := x.Begin(e.now)
 	if t.claims == nil {
@@ -129,7 +129,7 @@ func (e *Engine) runTransfer() {
 // transferReturned counts the end of a read or write whose call has returned, unless a completion is to follow.
 func (e *Engine) transferReturned(finished bool, err error) {
 	if finished || err != nil {
-		e.rec.configured.Ended()
+		e.rec.Configured.Ended()
 	}
 }
 
@@ -149,7 +149,7 @@ func (t *transfer) readReturned(finished bool, err error) {
 
 // handleCompletion handles a completion event: the end of a read or write that did not finish immediately.
 func (e *Engine) handleCompletion(token uint64, err error) {
-	defer e.rec.configured.Ended()
+	defer e.rec.Configured.Ended()
 	r := e.requests.byID(token)
 	if r != nil && r.send && r.transfer.state == transferPutting {
 		r.finishPut(err)

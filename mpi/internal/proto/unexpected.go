@@ -140,7 +140,7 @@ func (e *Engine) storeUnexpected(peer int32, v wire.Envelope, w [5]uint64, paylo
 	s := &e.unexpected
 	m := s.add(peer, v, w, payload, total)
 	m.moves = e.peer(peer).moves
-	e.rec.active.Unexpected(s.count, s.held)
+	e.rec.Active.Unexpected(s.count, s.held)
 	if s.held > s.high {
 		e.pauseSender(peer)
 	}
@@ -154,7 +154,7 @@ func (e *Engine) dropUnexpected(m *unexpectedMessage) {
 		s.removeNote(m)
 	}
 	s.remove(m)
-	e.rec.active.Unexpected(s.count, s.held)
+	e.rec.Active.Unexpected(s.count, s.held)
 	if s.held < s.low && len(s.paused) != 0 {
 		e.resumeSenders()
 	}
@@ -162,7 +162,7 @@ func (e *Engine) dropUnexpected(m *unexpectedMessage) {
 
 // acceptUnexpected matches an unexpected message, already removed from its table, with a receive.
 func (e *Engine) acceptUnexpected(r *Request, m *unexpectedMessage) {
-	e.rec.traceMatch(m.peer, m.v, m.number, m.bytes())
+	e.rec.Matched(m.peer, m.v, m.number, m.bytes())
 	r.noteMatched(m.note, m.v.Rank)
 	switch m.v.Kind {
 	case wire.RTS:

@@ -236,10 +236,10 @@ func (e *Engine) waitRequest(r *Request, op perf.Op) error {
 		if r.state == active {
 			// An operation that has completed by now need not be shown as the current one.
 			shown, peer, tag := r.shownAs(op)
-			lane := e.rec.enter(shown, r.route.Context, peer, tag, r.size())
+			lane := e.rec.Enter(shown, r.route.Context, peer, tag, r.size())
 			g := goal{what: requestCompleted, req: r, gen: gen}
 			e.await(&g)
-			e.rec.configured.Leave(lane)
+			e.rec.Configured.Leave(lane)
 		}
 		i = 0
 	}
@@ -294,9 +294,9 @@ func (e *Engine) pollFor(g *goal) {
 			e.yield()
 		case e.progress():
 			idle, yields, yieldsToWoken = 0, 0, 0
-			e.rec.waitedSince(&since)
+			e.rec.WaitedSince(&since)
 		case e.transfers.head != nil:
-			e.rec.waitedSince(&since)
+			e.rec.WaitedSince(&since)
 			if !e.transferWhilePolling(g) {
 				return
 			}
@@ -307,20 +307,20 @@ func (e *Engine) pollFor(g *goal) {
 			}
 		case w.mayYield(yields, &polling) || g.any.looking():
 			if yields == 0 && since == 0 && g.what != channelsClosed && g.what != backgroundNotNeeded { // else the program may compute
-				since = e.rec.active.Now()
+				since = e.rec.Active.Now()
 			}
 			idle, yieldsToWoken = 0, 0
 			yields++
 			e.yieldToOthers()
 		default:
 			if !e.sleep(g) {
-				e.rec.waitedSince(&since)
+				e.rec.WaitedSince(&since)
 				return
 			}
 			idle, yields, yieldsToWoken = 0, w.yieldsAfterSleep(g), 0
 		}
 	}
-	e.rec.waitedSince(&since)
+	e.rec.WaitedSince(&since)
 	w.polling = false
 }
 
@@ -340,14 +340,6 @@ func (e *Engine) transferWhilePolling(g *goal) bool {
 // startPolling must be called when the goroutine with the goal g begins to poll.
 func (w *waiters) startPolling(g *goal) {
 	w.polling, w.inBackground = true, g.what == backgroundNotNeeded
-}
-
-// waitedSince records the time since then as waiting time, and sets then to 0. It does nothing if then is 0.
-func (c *recording) waitedSince(then *uint64) {
-	if *then != 0 {
-		c.active.Waited(*then)
-		*then = 0
-	}
 }
 
 // yieldToOthers yields the processor to the peers. If these are other processes, it yields to other goroutines now and then, and
@@ -415,7 +407,7 @@ func (e *Engine) WaitAtLeast(watched Route, n int, w *uint64, v uint64, sleepers
 	if e.waiters.yieldTimer.Due() && !e.waiters.busy() {
 		e.yield()
 	}
-	defer e.rec.configured.Leave(e.rec.enter(watched.Op, watched.Context, -1, -1, n))
+	defer e.rec.Configured.Leave(e.rec.Enter(watched.Op, watched.Context, -1, -1, n))
 	g := goal{what: wordReached, word: w, value: v, sleepers: sleepers, from: watched}
 	e.await(&g)
 	if g.reached(e) {

@@ -220,9 +220,9 @@ func (w *anyWait) take(e *Engine, op perf.Op, i int) (Status, error) {
 func (e *Engine) awaitAny(ctx context.Context, op perf.Op, w *anyWait) (int, error) {
 	g := goal{what: anyCompleted, any: *w}
 	if !g.reached(e) {
-		lane := e.rec.active.Enter(op, -1, -1, 0)
+		lane := e.rec.Active.Enter(op, -1, -1, 0)
 		err := e.awaitContext(ctx, &g)
-		e.rec.configured.Leave(lane)
+		e.rec.Configured.Leave(lane)
 		if err != nil {
 			return -1, err
 		}
@@ -259,8 +259,8 @@ func (w *anyWait) findNow() int {
 func (e *Engine) WaitAny(ctx context.Context, op perf.Op, hs []Handle) (int, Status, error) {
 	e.lock()
 	defer e.unlock()
-	began := e.rec.active.Begin(op, 0)
-	defer func() { e.rec.active.End(op, 0, began) }()
+	began := e.rec.Active.Begin(op, 0)
+	defer func() { e.rec.Active.End(op, 0, began) }()
 	w := e.newAnyWait(hs)
 	i, err := e.awaitAny(ctx, op, &w)
 	if i < 0 {
@@ -274,8 +274,8 @@ func (e *Engine) WaitAny(ctx context.Context, op perf.Op, hs []Handle) (int, Sta
 func (e *Engine) TestAny(op perf.Op, hs []Handle) (i int, st Status, ok bool, err error) {
 	e.lock()
 	defer e.unlock()
-	began := e.rec.active.Begin(op, 0)
-	defer func() { e.rec.active.End(op, 0, began) }()
+	began := e.rec.Active.Begin(op, 0)
+	defer func() { e.rec.Active.End(op, 0, began) }()
 	w := e.newAnyWait(hs)
 	i, ok, err = e.checkAny(&w)
 	if !ok || i < 0 {
@@ -290,8 +290,8 @@ func (e *Engine) TestAny(op perf.Op, hs []Handle) (i int, st Status, ok bool, er
 func (e *Engine) WaitSome(ctx context.Context, op perf.Op, hs []Handle, report func(i int, st Status, err error)) (int, error) {
 	e.lock()
 	defer e.unlock()
-	began := e.rec.active.Begin(op, 0)
-	defer func() { e.rec.active.End(op, 0, began) }()
+	began := e.rec.Active.Begin(op, 0)
+	defer func() { e.rec.Active.End(op, 0, began) }()
 	w := e.newAnyWait(hs)
 	i, err := e.awaitAny(ctx, op, &w)
 	if i < 0 {
@@ -304,8 +304,8 @@ func (e *Engine) WaitSome(ctx context.Context, op perf.Op, hs []Handle, report f
 func (e *Engine) TestSome(op perf.Op, hs []Handle, report func(i int, st Status, err error)) (int, error) {
 	e.lock()
 	defer e.unlock()
-	began := e.rec.active.Begin(op, 0)
-	defer func() { e.rec.active.End(op, 0, began) }()
+	began := e.rec.Active.Begin(op, 0)
+	defer func() { e.rec.Active.End(op, 0, began) }()
 	w := e.newAnyWait(hs)
 	i, ok, err := e.checkAny(&w)
 	switch {
