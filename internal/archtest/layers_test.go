@@ -92,6 +92,7 @@ internal/shm < mpi/internal/coll;
 fabric, perf, internal/pollyield, internal/ticks, mpi/internal/match, mpi/internal/regcache,
 	mpi/internal/datatype < mpi/internal/proto;
 fabric < mpi/internal/wire < mpi/internal/proto;
+perf, mpi/internal/datatype < mpi/internal/notes < mpi/internal/proto, mpi/internal/core;
 fabric, mpi/internal/wire < mpi/internal/protocols < mpi/internal/proto, mpi/internal/core;
 mpi/internal/protocols < mpi/internal/proto/internal/cost;
 mpi/internal/wire, mpi/internal/proto/internal/lock, perf < mpi/internal/proto/internal/record;

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
+	"github.com/ibrun/ibrun/mpi/internal/notes"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 	"github.com/ibrun/ibrun/perf"
 )
@@ -80,9 +81,9 @@ func (c *Comm) checkUnfinished() error {
 func (c *Comm) IsChecked() bool { return c != nil && c.checks }
 
 // newNote returns the note of a call, and records the call.
-func (p *Process) newNote(call perf.Op, k datatype.Kind) *proto.Note {
+func (p *Process) newNote(call perf.Op, k datatype.Kind) *notes.Note {
 	p.engine.Recording().Called(call)
-	return &proto.Note{Type: k.String(), Op: call, Where: callPosition()}
+	return &notes.Note{Type: k.String(), Op: call, Where: callPosition()}
 }
 
 // SendChecked is Send with a note, for communicators whose calls are checked. The note names the element kind, the call and its

@@ -2,6 +2,7 @@ package core
 
 import (
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
+	"github.com/ibrun/ibrun/mpi/internal/notes"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 	"github.com/ibrun/ibrun/perf"
 )
@@ -36,12 +37,12 @@ func (c *Comm) checkSink(op string, d *datatype.Buffer) error {
 }
 
 // dataNote returns the note of a call with derived data, and records the call; nil if calls are not checked.
-func (c *Comm) dataNote(call perf.Op, d *datatype.Buffer) *proto.Note {
+func (c *Comm) dataNote(call perf.Op, d *datatype.Buffer) *notes.Note {
 	if !c.checks {
 		return nil
 	}
 	c.proc.engine.Recording().Called(call)
-	n := &proto.Note{Type: d.Kind().String(), Op: call, Where: callPosition()}
+	n := &notes.Note{Type: d.Kind().String(), Op: call, Where: callPosition()}
 	if d.Kind() == 0 && d.Size() != 0 {
 		n.SetMixed(d)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/ibrun/ibrun/attrs"
+	"github.com/ibrun/ibrun/mpi/internal/notes"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 )
 
@@ -170,7 +171,7 @@ func (p *Process) classify(err error) Class {
 		return ErrRank
 	case errors.Is(err, proto.ErrAnyTag):
 		return ErrTag
-	case errors.Is(err, proto.ErrType):
+	case errors.Is(err, notes.ErrType):
 		return ErrType
 	case errors.Is(err, proto.ErrTruncate):
 		return ErrTruncate

@@ -54,7 +54,8 @@ func (r *Request) startBuffered() error {
 	c.send, c.mode, c.route, c.buf = true, Standard, r.route, b
 	c.flags, c.block = detached|attachedMem, id
 	if r.flags&noted != 0 {
-		c.setNote(e.notes.requests[r].own)
+		own, _ := e.notes.Of(r.index)
+		c.setNote(own)
 	}
 	if err := e.startSend(c); err != nil {
 		return err

@@ -150,7 +150,7 @@ func (e *Engine) dropContext(end ended.Ending, err error) {
 			}
 		},
 		func(m *unexpectedMessage) {
-			e.noteUnreceived(m.note, m.v.Rank)
+			e.notes.Lose(m.note, m.v.Rank)
 			e.refuseUnexpected(m, end.Freed)
 		})
 	e.waiters.rouseAll()

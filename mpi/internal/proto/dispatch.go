@@ -90,7 +90,7 @@ func (e *Engine) handle(peer int32, v wire.Envelope, w [5]uint64, payload []byte
 	case wire.Refuse:
 		return e.handleRefuse(peer, w)
 	case wire.Note:
-		return e.handleNote(peer, w, payload)
+		return e.notes.Receive(peer, w[0], payload)
 	case wire.Withdraw:
 		return e.handleWithdraw(peer, v, w)
 	case wire.Withdrawn:
@@ -111,7 +111,7 @@ func (e *Engine) handleFirst(peer int32, v wire.Envelope, w [5]uint64, payload [
 		return false
 	}
 	e.countEpoch(peer, v)
-	number, note := e.countReceived(peer), e.takeNote(peer)
+	number, note := e.countReceived(peer), e.notes.Take(peer)
 	if v.Kind != wire.RTS {
 		e.linkTo(peer).In(len(payload))
 	}

@@ -60,7 +60,7 @@ func (e *Engine) handleFirstFrag(peer int32, v wire.Envelope, w [5]uint64, paylo
 		return false
 	}
 	e.countEpoch(peer, v)
-	number, note := e.countReceived(peer), e.takeNote(peer)
+	number, note := e.countReceived(peer), e.notes.Take(peer)
 	*a = assembly{received: len(payload), total: int(total), elapsed: cost.Elapsed{Marks: w[0] & cost.AllMarks}}
 	began := a.elapsed.Begin(e.now)
 	e.linkTo(peer).InBy(perf.Parts, a.total)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
+	"github.com/ibrun/ibrun/mpi/internal/notes"
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/lock"
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/record"
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/rtr"
@@ -114,7 +115,6 @@ type Engine struct {
 	warn   func(string)
 	warned bool // that memory cannot be registered
 
-	checks bool // messages of the program have notes
 	// exactBit is Config.ExactBit.
 	exactBit uint32
 	hints    hintSet
@@ -129,7 +129,7 @@ type Engine struct {
 
 	departures departures
 	flushes    flushes
-	notes      notes
+	notes      notes.Table
 
 	channels   channels
 	background background
@@ -154,9 +154,9 @@ func New(c Config) (*Engine, error) {
 	e.now = func() time.Duration { return time.Since(start) }
 	e.contexts.init()
 	e.departures.init(c.Members)
-	e.checks, e.exactBit, e.hints.forced = c.Checks, c.ExactBit, c.Forced
+	e.exactBit, e.hints.forced = c.ExactBit, c.Forced
 	if c.Checks {
-		e.notes.init()
+		e.notes = notes.NewTable()
 	}
 	e.rec = record.New(&e.mu, c.Recorder, c.Trace, c.Checks, c.ExactBit)
 	e.waiters.init(c.Oversubscribed, c.Poll)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/mpi/internal/match"
+	"github.com/ibrun/ibrun/mpi/internal/notes"
 	"github.com/ibrun/ibrun/mpi/internal/protocols"
 	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
@@ -165,7 +166,7 @@ func (x *ExactLengthError) Unwrap() error { return ErrTruncate }
 type truncateError struct {
 	source, tag    int32
 	bytes, room    int
-	sent, receives *Note // nil without Checks
+	sent, receives *notes.Note // nil without Checks
 }
 
 func (t *truncateError) Error() string {
@@ -194,8 +195,7 @@ func (e *Engine) lengthError(r *Request, bytes int) error {
 	case bytes > r.size():
 		x := &truncateError{source: r.status.Source, tag: r.status.Tag, bytes: bytes, room: r.size()}
 		if r.flags&noted != 0 {
-			n := e.notes.requests[r]
-			x.sent, x.receives = n.sender, n.own
+			x.receives, x.sent = e.notes.Of(r.index)
 		}
 		return x
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
+	"github.com/ibrun/ibrun/mpi/internal/notes"
 )
 
 // Partitioned communication: a message in partitions, each of which is sent when the program says that it is ready. Each
@@ -164,7 +165,7 @@ func (p *partitioned) Do(int) error {
 	case length != uint64(len(p.buf)):
 		return fmt.Errorf("%w: the sender has %d bytes, and the receiver %d", ErrTruncate, length, len(p.buf))
 	case kind != p.kind && kind != 0 && p.kind != 0:
-		return fmt.Errorf("%w: the sender has other elements than the receiver", ErrType)
+		return fmt.Errorf("%w: the sender has other elements than the receiver", notes.ErrType)
 	}
 	p.messages, p.pair = int(parts), pair
 	p.marked = make([]bool, parts)

@@ -3,6 +3,7 @@ package proto
 import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
+	"github.com/ibrun/ibrun/mpi/internal/notes"
 	"github.com/ibrun/ibrun/mpi/internal/wire"
 	"github.com/ibrun/ibrun/perf"
 )
@@ -108,7 +109,7 @@ func (p *peer) sendPacked(e *Engine, header []byte, src fabric.Source, from, n i
 }
 
 // SendData is Send of the elements of d, with a note unless n is nil. d is copied.
-func (e *Engine) SendData(to Route, d *datatype.Buffer, mode Mode, n *Note) error {
+func (e *Engine) SendData(to Route, d *datatype.Buffer, mode Mode, n *notes.Note) error {
 	if to.Peer == ProcNull {
 		e.rec.EndOp(to.Op, 0, 0)
 		return nil
@@ -150,7 +151,7 @@ func (e *Engine) sendDataNow(to Route, d *datatype.Buffer, mode Mode) bool {
 }
 
 // newDataRequest returns a request for the elements of d.
-func (e *Engine) newDataRequest(send bool, rt Route, d *datatype.Buffer, mode Mode, n *Note) *Request {
+func (e *Engine) newDataRequest(send bool, rt Route, d *datatype.Buffer, mode Mode, n *notes.Note) *Request {
 	r := e.requests.take(e)
 	r.send, r.mode, r.route = send, mode, rt
 	r.setData(d)
@@ -161,7 +162,7 @@ func (e *Engine) newDataRequest(send bool, rt Route, d *datatype.Buffer, mode Mo
 }
 
 // IsendData is Isend of the elements of d, with a note unless n is nil. d is copied.
-func (e *Engine) IsendData(to Route, d *datatype.Buffer, mode Mode, n *Note) (Handle, error) {
+func (e *Engine) IsendData(to Route, d *datatype.Buffer, mode Mode, n *notes.Note) (Handle, error) {
 	e.lock()
 	defer e.unlock()
 	size := int(d.Size())
@@ -181,7 +182,7 @@ func (e *Engine) IsendData(to Route, d *datatype.Buffer, mode Mode, n *Note) (Ha
 }
 
 // RecvData is Recv into the elements of d, with a note unless n is nil. d is copied.
-func (e *Engine) RecvData(from Route, d *datatype.Buffer, n *Note) (Status, error) {
+func (e *Engine) RecvData(from Route, d *datatype.Buffer, n *notes.Note) (Status, error) {
 	e.lock()
 	began := e.beginRecvData(from, d)
 	r := e.newDataRequest(false, from, d, Standard, n)
@@ -195,7 +196,7 @@ func (e *Engine) RecvData(from Route, d *datatype.Buffer, n *Note) (Status, erro
 }
 
 // IrecvData is Irecv into the elements of d, with a note unless n is nil. d is copied.
-func (e *Engine) IrecvData(from Route, d *datatype.Buffer, n *Note) Handle {
+func (e *Engine) IrecvData(from Route, d *datatype.Buffer, n *notes.Note) Handle {
 	e.lock()
 	defer e.unlock()
 	began := e.beginRecvData(from, d)
@@ -234,7 +235,7 @@ func (e *Engine) newPersistentData(send bool, rt Route, d *datatype.Buffer, mode
 }
 
 // RecvMatchedData is RecvMatched into the elements of d, with a note unless n is nil. d is copied.
-func (e *Engine) RecvMatchedData(op perf.Op, f MatchedMessage, d *datatype.Buffer, n *Note) Handle {
+func (e *Engine) RecvMatchedData(op perf.Op, f MatchedMessage, d *datatype.Buffer, n *notes.Note) Handle {
 	e.lock()
 	defer e.unlock()
 	return e.recvMatched(op, f, nil, d, n)

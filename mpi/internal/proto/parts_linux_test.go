@@ -19,6 +19,7 @@ import (
 	"github.com/ibrun/ibrun/internal/alloctest"
 	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
+	"github.com/ibrun/ibrun/mpi/internal/notes"
 	"github.com/ibrun/ibrun/perf"
 	"github.com/ibrun/ibrun/soft-roce/live"
 	"github.com/ibrun/ibrun/verbs/verbstest"
@@ -377,8 +378,8 @@ func TestPartsNotes(t *testing.T) {
 		return &b
 	}
 	i32, f64 := datatype.OfKind(datatype.Int32), datatype.OfKind(datatype.Float64)
-	note := func(d *datatype.Buffer) *Note {
-		n := &Note{Type: d.Kind().String(), Op: perf.Send, Where: "a.go:1"}
+	note := func(d *datatype.Buffer) *notes.Note {
+		n := &notes.Note{Type: d.Kind().String(), Op: perf.Send, Where: "a.go:1"}
 		if d.Kind() == 0 {
 			n.SetMixed(d)
 		}
@@ -401,9 +402,9 @@ func TestPartsNotes(t *testing.T) {
 		{elem(i32, f64), elem(i32, f64), nil},
 		{short, elem(i32, f64), nil},
 		{elem(i32, f64), short, ErrTruncate},
-		{elem(f64, i32), elem(i32, f64), ErrType},
-		{elem(i32, i32), elem(i32, f64), ErrType},
-		{elem(i32, f64), elem(f64), ErrType},
+		{elem(f64, i32), elem(i32, f64), notes.ErrType},
+		{elem(i32, i32), elem(i32, f64), notes.ErrType},
+		{elem(i32, f64), elem(f64), notes.ErrType},
 		{column(t, 4), column(t, 5), nil},
 	}
 	es := open(t, 2, nil, func(c *Config) { c.Checks = true })

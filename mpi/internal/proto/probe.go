@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
+	"github.com/ibrun/ibrun/mpi/internal/notes"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -94,7 +95,7 @@ func (e *Engine) RecvMatched(op perf.Op, f MatchedMessage, buf []byte) Handle {
 }
 
 // recvMatched is RecvMatched into buf, or the elements of d unless it is nil, with a note unless n is nil.
-func (e *Engine) recvMatched(op perf.Op, f MatchedMessage, buf []byte, d *datatype.Buffer, n *Note) Handle {
+func (e *Engine) recvMatched(op perf.Op, f MatchedMessage, buf []byte, d *datatype.Buffer, n *notes.Note) Handle {
 	r := e.requests.take(e)
 	r.send, r.buf, r.err, r.status = false, buf, nil, Status{}
 	if d != nil {

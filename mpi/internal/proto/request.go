@@ -82,7 +82,7 @@ const (
 	rtrRevoked                            // and RTR_CANCEL
 	persistent                            // the request stays allocated, with its arguments
 	attachedMem                           // buf is a block of the attached buffer, to be freed
-	noted                                 // the request has an entry in notes.requests
+	noted                                 // the request has a note
 	inParts                               // data is set
 	inSet                                 // member is valid
 	hasChannel                            // the request has an entry in channels.open

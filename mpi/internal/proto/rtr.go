@@ -167,7 +167,7 @@ func (e *Engine) handlePut(peer int32, v wire.Envelope, w [5]uint64) bool {
 	}
 	e.countEpoch(peer, v)
 	e.rec.Matched(peer, v, e.countReceived(peer), t.bytes)
-	r.noteMatched(e.takeNote(peer), v.Rank)
+	r.noteMatched(e.notes.Take(peer), v.Rank)
 	if r.posted.Posted() {
 		e.contexts.table(v.Context).RemovePosted(&r.posted)
 	}

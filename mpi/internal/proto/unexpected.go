@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/ibrun/ibrun/mpi/internal/match"
+	"github.com/ibrun/ibrun/mpi/internal/notes"
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/cost"
 	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
@@ -18,7 +19,7 @@ type unexpectedMessage struct {
 	v      wire.Envelope
 	w      [5]uint64
 	data   []byte
-	note   *Note // nil: the message has none
+	note   *notes.Note // nil: the message has none
 }
 
 // bytes returns the length of the message.
@@ -110,7 +111,7 @@ func (s *unexpectedStore) add(peer int32, v wire.Envelope, w [5]uint64, payload 
 }
 
 // setNote sets the note of a message.
-func (s *unexpectedStore) setNote(m *unexpectedMessage, n *Note) {
+func (s *unexpectedStore) setNote(m *unexpectedMessage, n *notes.Note) {
 	if n == nil {
 		return
 	}
