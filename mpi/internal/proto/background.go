@@ -110,7 +110,7 @@ func (e *Engine) pollInBackground() {
 		e.pollFor(&g)
 	}
 	e.combining.flush() // the calls of the program may not poll for long
-	e.passOn()
+	e.waiters.passOn()
 	b.running = false
 	if b.stop {
 		close(b.ended)

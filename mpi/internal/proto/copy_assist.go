@@ -16,7 +16,7 @@ import (
 // requestAssist asks the sender to write from the back while this side reads from the front.
 func (t *transfer) requestAssist(word uint64) {
 	e := t.req.e
-	words := e.sharedWords(t.peer, e.peer(t.peer))
+	words := e.peer(t.peer).sharedWords(t.peer, e.copier)
 	if i := word * wordStride; word < wire.NoWord/wordStride && i < uint64(len(words)) && t.bytes >= protocols.MinShared {
 		t.claims = &words[i]
 		to := t.local.Remote

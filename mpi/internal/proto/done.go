@@ -71,15 +71,15 @@ func (cs *channels) close(r *Request) {
 func (e *Engine) closeChannel(r *Request) {
 	e.channels.close(r)
 	if len(e.channels.open) == 0 {
-		e.rouseServer()
+		e.waiters.rouseServer()
 	}
 }
 
 // rouseServer wakes the goroutine of serveChannels if it sleeps.
-func (e *Engine) rouseServer() {
-	for _, x := range e.waiters.watchers {
+func (w *waiters) rouseServer() {
+	for _, x := range w.watchers {
 		if x.watch.what == channelsClosed {
-			e.waiters.rouse(x)
+			w.rouse(x)
 			return
 		}
 	}
@@ -94,7 +94,7 @@ func (e *Engine) stopChannels() {
 		return
 	}
 	ended := cs.ended
-	e.rouseServer()
+	e.waiters.rouseServer()
 	e.unlock()
 	<-ended
 	e.lock()

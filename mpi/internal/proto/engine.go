@@ -96,18 +96,18 @@ type Engine struct {
 	contexts contexts
 	events   [32]fabric.Event // result of domain.Poll
 
-	scratch     [wire.MaxHeader]byte // header of an eager message that is sent immediately
-	direct      directRecv
-	requests    requestPool
-	freeControl *outgoing       // free list of control messages
-	freeParts   *parts          // free list
-	sending     datatype.Buffer // data in parts of an eager message that is sent immediately
-	staging     []byte          // where data in parts is packed for an endpoint that is not a fabric.Gatherer
-	blocked     []int32         // peers with messages that wait for room in the transport
-	combining   combining
-	transfers   transferQueue
-	polled      polledSchedules
-	unexpected  unexpectedStore
+	scratch    [wire.MaxHeader]byte // header of an eager message that is sent immediately
+	direct     directRecv
+	requests   requestPool
+	control    controlPool
+	freeParts  *parts          // free list
+	sending    datatype.Buffer // data in parts of an eager message that is sent immediately
+	staging    []byte          // where data in parts is packed for an endpoint that is not a fabric.Gatherer
+	blocked    []int32         // peers with messages that wait for room in the transport
+	combining  combining
+	transfers  transferQueue
+	polled     polledSchedules
+	unexpected unexpectedStore
 
 	rec    record.Recording
 	now    func() time.Duration // the time for measurements; called with and without the lock
@@ -123,9 +123,7 @@ type Engine struct {
 
 	attached attachedBuffer
 	waiters  waiters
-
-	sets    [rememberedSets]waitSet // slices that Waitany was called with
-	nextSet uint                    // which of them is replaced next, modulo their number
+	waitSets waitSets // of calls such as Waitany
 
 	departures departures
 	flushes    flushes

@@ -15,7 +15,7 @@ import (
 // sendNote sends the note of a send. The first message of the send must follow immediately.
 func (r *Request) sendNote() {
 	e := r.e
-	o := e.newControl()
+	o := e.control.take()
 	op, payload := e.notes.Send(r.route.Peer, r.index)
 	o.body = payload
 	o.header, o.length = wire.Header(wire.Envelope{Kind: wire.Note}, op)

@@ -182,8 +182,8 @@ func (e *Engine) rouseReached() {
 
 // passOn wakes a goroutine that polls in place of the caller, which does not wait any more. None is needed if one sleeps on the
 // transport, which wakes it, or if one has been woken: that one polls if it continues to wait, and otherwise calls passOn.
-func (e *Engine) passOn() {
-	if w := &e.waiters; w.parked.head != nil && !w.polling && !w.sleeping && w.woken == 0 {
+func (w *waiters) passOn() {
+	if w.parked.head != nil && !w.polling && !w.sleeping && w.woken == 0 {
 		w.rouse(w.parked.head)
 	}
 }
@@ -243,10 +243,10 @@ func (e *Engine) sleep(g *goal) bool {
 	}
 	g.countSleeper(1)
 	defer g.countSleeper(-1)
-	e.countSleeper()
+	e.polled.countSleeper()
 	fd, ready, err := e.domain.Arm()
 	if err != nil {
-		e.uncountSleeper()
+		e.polled.uncountSleeper()
 		e.fail(-1, err)
 		return true
 	}
@@ -265,7 +265,7 @@ func (e *Engine) sleep(g *goal) bool {
 	err = w.parker.Park(fd, limit)
 	e.lock()
 	w.sleeping, w.roused = false, false
-	e.uncountSleeper()
+	e.polled.uncountSleeper()
 	x.onTransport = false
 	w.forget(x)
 	w.release(x)

@@ -149,10 +149,10 @@ func (p *peer) updateMaxEager() {
 	}
 }
 
-// sharedWords returns the words shared with the peer for receives from it; nil if there are none.
-func (e *Engine) sharedWords(n int32, p *peer) []uint64 {
-	if p.recvWords == nil && e.copier != nil {
-		p.recvWords = e.copier.Words(int(n), true)
+// sharedWords returns the words shared with the peer n for receives from it; nil if there are none. copier is that of the engine.
+func (p *peer) sharedWords(n int32, copier fabric.CooperativeCopier) []uint64 {
+	if p.recvWords == nil && copier != nil {
+		p.recvWords = copier.Words(int(n), true)
 	}
 	return p.recvWords
 }

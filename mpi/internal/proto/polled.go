@@ -86,13 +86,13 @@ func (e *Engine) endOrQueue(s *Schedule) {
 		e.endSchedule(s)
 		return
 	}
-	e.queueSchedule(s)
+	e.transfers.pushSchedule(s)
 }
 
 // dropPolled ends the polled schedules of a context with an error. Afterwards the memory may be unmapped.
 func (e *Engine) dropPolled(context uint32, err error) {
 	q := &e.polled
-	e.uncountSleeper()
+	q.uncountSleeper()
 	q.list = slices.DeleteFunc(q.list, func(s *Schedule) bool {
 		if s.req.route.Context != context {
 			return false
@@ -119,8 +119,7 @@ func (e *Engine) watchPolled() {
 
 // countSleeper counts this process as a sleeper of all polled schedules. The caller then arms the transport, and tries their
 // steps once more: a process that stores a word either finds the count or has stored the word before.
-func (e *Engine) countSleeper() {
-	q := &e.polled
+func (q *polledSchedules) countSleeper() {
 	for _, s := range q.list {
 		step, _ := s.program.Step(s.next)
 		if !slices.Contains(q.counted, step.Sleepers) {
@@ -132,8 +131,7 @@ func (e *Engine) countSleeper() {
 
 // uncountSleeper ends what countSleeper has begun. It must be called before a schedule can end: afterwards the memory may be
 // unmapped.
-func (e *Engine) uncountSleeper() {
-	q := &e.polled
+func (q *polledSchedules) uncountSleeper() {
 	for _, w := range q.counted {
 		atomic.AddUint64(w, ^uint64(0))
 	}

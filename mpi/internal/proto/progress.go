@@ -5,7 +5,7 @@ import "github.com/ibrun/ibrun/fabric"
 // progress polls the transport once, handles its events, and sends queued messages. It reports whether anything happened.
 func (e *Engine) progress() bool {
 	if len(e.polled.counted) != 0 {
-		e.uncountSleeper()
+		e.polled.uncountSleeper()
 	}
 	if e.waiters.sleeping {
 		e.waiters.rouseSleeper() // polling disarms the transport, so nothing would wake the goroutine that sleeps on it

@@ -294,7 +294,7 @@ func TestRecordRefused(t *testing.T) {
 	}
 	waittest.Poll(t, "the message arrives", func() bool { return !onItsWay(t, es) })
 	e.lock()
-	p, o := e.peer(1), e.newControl()
+	p, o := e.peer(1), e.control.take()
 	p.finalized = fabric.ErrPeerClosed
 	o.header, o.length = wire.Header(wire.Envelope{Kind: wire.Eager, Match: Match{Tag: 3}})
 	p.link.Out(0)

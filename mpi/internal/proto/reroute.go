@@ -27,7 +27,7 @@ func (e *Engine) reroute(n int32) {
 	if p.ep == nil || p.finalized != nil || p.announced {
 		return // nothing was sent to it, or nothing will be
 	}
-	unstarted := e.takeTransfers(n)
+	unstarted := e.transfers.takeUnstarted(n)
 	waiting := p.head
 	for o := waiting; o != nil; o = o.next {
 		if o.req != nil {
@@ -59,15 +59,15 @@ func (e *Engine) reroute(n int32) {
 	}
 }
 
-// takeTransfers removes the transfers with a peer that no goroutine has begun.
-func (e *Engine) takeTransfers(n int32) (list []*transfer) {
-	for t := e.transfers.head; t != nil; t = t.next {
+// takeUnstarted removes the transfers with a peer that no goroutine has begun.
+func (q *transferQueue) takeUnstarted(n int32) (list []*transfer) {
+	for t := q.head; t != nil; t = t.next {
 		if t.peer == n && t.claims == nil && t.state != transferSchedule {
 			list = append(list, t)
 		}
 	}
 	for _, t := range list {
-		e.transfers.remove(t)
+		q.remove(t)
 	}
 	return list
 }

@@ -157,7 +157,7 @@ func (e *Engine) handlePut(peer int32, v wire.Envelope, w [5]uint64) bool {
 	}
 	t := &r.transfer
 	if w[4] != wire.NoWord {
-		words := e.sharedWords(peer, e.peer(peer))
+		words := e.peer(peer).sharedWords(peer, e.copier)
 		if w[4] >= wire.NoWord/wordStride || w[4]*wordStride >= uint64(len(words)) {
 			return false
 		}

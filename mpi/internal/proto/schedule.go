@@ -189,7 +189,7 @@ func (e *Engine) advance(s *Schedule, long bool) {
 		case StepLong:
 			if !long || !e.doLong(s, len(step.Buf)) {
 				s.busy = false
-				e.queueSchedule(s)
+				e.transfers.pushSchedule(s)
 				return
 			}
 		}
@@ -221,11 +221,11 @@ func (e *Engine) doLong(s *Schedule, n int) (done bool) {
 	return true
 }
 
-// queueSchedule queues a schedule whose next step can be done, unless it is queued.
-func (e *Engine) queueSchedule(s *Schedule) {
+// pushSchedule queues a schedule whose next step can be done, unless it is queued.
+func (q *transferQueue) pushSchedule(s *Schedule) {
 	if t := &s.req.transfer; !t.queued {
 		t.state = transferSchedule
-		e.transfers.push(t)
+		q.push(t)
 	}
 }
 
@@ -315,7 +315,7 @@ func (r *Request) messageEnded() {
 		return // a partitioned request has been paired, and was not started or was freed
 	}
 	if !s.busy && !s.polled && (s.pending == 0 || s.err != nil) { // pollSchedules continues one that is polled
-		r.e.queueSchedule(s)
+		r.e.transfers.pushSchedule(s)
 	}
 }
 

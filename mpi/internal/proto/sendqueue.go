@@ -173,25 +173,32 @@ func (e *Engine) sendDone(o *outgoing) {
 	o.body, o.remaining = nil, nil
 	o.packed.clear()
 	if o.req == nil {
-		o.next, e.freeControl = e.freeControl, o
+		e.control.put(o)
 		return
 	}
 	o.req.messageSent()
 }
 
-// newControl returns a message that belongs to no send request. sendDone and dropMessage put it into the free list.
-func (e *Engine) newControl() *outgoing {
-	o := e.freeControl
+// controlPool is a free list of messages that belong to no send request. sendDone and dropMessage put
+// them there.
+type controlPool struct{ free *outgoing }
+
+// take returns a message.
+func (c *controlPool) take() *outgoing {
+	o := c.free
 	if o == nil {
 		return new(outgoing)
 	}
-	e.freeControl = o.next
+	c.free = o.next
 	return o
 }
 
+// put puts a message into the free list.
+func (c *controlPool) put(o *outgoing) { o.next, c.free = c.free, o }
+
 // sendControl sends a message that belongs to no send request.
 func (e *Engine) sendControl(n int32, v wire.Envelope, w ...uint64) {
-	o := e.newControl()
+	o := e.control.take()
 	o.header, o.length = wire.Header(v, w...)
 	if err := e.post(n, o); err != nil && !errors.Is(err, fabric.ErrPeerClosed) {
 		e.fail(n, err)
@@ -214,7 +221,7 @@ func (e *Engine) dropMessage(o *outgoing, err error) {
 	o.body, o.remaining = nil, nil
 	o.packed.clear()
 	if o.req == nil {
-		o.next, e.freeControl = e.freeControl, o
+		e.control.put(o)
 	} else {
 		o.req.releaseSend()
 		e.complete(o.req, err)

@@ -264,7 +264,7 @@ func (e *Engine) await(g *goal) {
 			e.park(g)
 		}
 	}
-	e.passOn()
+	e.waiters.passOn()
 	if e.background.schedules != 0 {
 		e.startBackground()
 	}
@@ -328,7 +328,7 @@ func (e *Engine) pollFor(g *goal) {
 func (e *Engine) transferWhilePolling(g *goal) bool {
 	w := &e.waiters
 	w.polling = false
-	e.passOn()
+	e.waiters.passOn()
 	e.runTransfer()
 	if w.polling {
 		return false

@@ -39,15 +39,21 @@ type membership struct {
 	next, prev *Request
 }
 
-// setFor returns the set of a slice, and whether the engine knew it. It forgets another one if it did not.
-func (e *Engine) setFor(hs []Handle) (s *waitSet, known bool) {
-	for i := range e.sets {
-		if s := &e.sets[i]; s.first == &hs[0] {
+// waitSets are the slices that the engine remembers.
+type waitSets struct {
+	sets [rememberedSets]waitSet
+	next uint // which of them is replaced next, modulo their number
+}
+
+// of returns the set of a slice, and whether it is remembered. It forgets another one if it is not.
+func (m *waitSets) of(hs []Handle) (s *waitSet, known bool) {
+	for i := range m.sets {
+		if s := &m.sets[i]; s.first == &hs[0] {
 			return s, true
 		}
 	}
-	s = &e.sets[e.nextSet%rememberedSets]
-	e.nextSet++
+	s = &m.sets[m.next%rememberedSets]
+	m.next++
 	s.first, s.cursor, s.active = &hs[0], 0, 0
 	return s, false
 }
@@ -113,14 +119,14 @@ type anyWait struct {
 	changes int      // set.changes when left was set
 }
 
-// newAnyWait returns a wait for any of hs. It looks at all of them if the engine does not know the slice.
-func (e *Engine) newAnyWait(hs []Handle) anyWait {
+// waitFor returns a wait for any of hs. It looks at all of them if the slice is not remembered.
+func (m *waitSets) waitFor(hs []Handle) anyWait {
 	w := anyWait{hs: hs, left: len(hs)}
 	if len(hs) <= smallSet {
 		return w
 	}
 	known := false
-	w.set, known = e.setFor(hs)
+	w.set, known = m.of(hs)
 	w.changes = w.set.changes
 	if h := hs[min(w.set.active, len(hs)-1)]; h.r != nil && h.valid() && h.r.state == active {
 		w.active = true
@@ -261,7 +267,7 @@ func (e *Engine) WaitAny(ctx context.Context, op perf.Op, hs []Handle) (int, Sta
 	defer e.unlock()
 	began := e.rec.Active.Begin(op, 0)
 	defer func() { e.rec.Active.End(op, 0, began) }()
-	w := e.newAnyWait(hs)
+	w := e.waitSets.waitFor(hs)
 	i, err := e.awaitAny(ctx, op, &w)
 	if i < 0 {
 		return -1, emptyStatus, err
@@ -276,7 +282,7 @@ func (e *Engine) TestAny(op perf.Op, hs []Handle) (i int, st Status, ok bool, er
 	defer e.unlock()
 	began := e.rec.Active.Begin(op, 0)
 	defer func() { e.rec.Active.End(op, 0, began) }()
-	w := e.newAnyWait(hs)
+	w := e.waitSets.waitFor(hs)
 	i, ok, err = e.checkAny(&w)
 	if !ok || i < 0 {
 		return -1, emptyStatus, ok, err
@@ -292,7 +298,7 @@ func (e *Engine) WaitSome(ctx context.Context, op perf.Op, hs []Handle, report f
 	defer e.unlock()
 	began := e.rec.Active.Begin(op, 0)
 	defer func() { e.rec.Active.End(op, 0, began) }()
-	w := e.newAnyWait(hs)
+	w := e.waitSets.waitFor(hs)
 	i, err := e.awaitAny(ctx, op, &w)
 	if i < 0 {
 		return -1, err
@@ -306,7 +312,7 @@ func (e *Engine) TestSome(op perf.Op, hs []Handle, report func(i int, st Status,
 	defer e.unlock()
 	began := e.rec.Active.Begin(op, 0)
 	defer func() { e.rec.Active.End(op, 0, began) }()
-	w := e.newAnyWait(hs)
+	w := e.waitSets.waitFor(hs)
 	i, ok, err := e.checkAny(&w)
 	switch {
 	case !ok:

@@ -211,10 +211,10 @@ func TestWaitSetReplaced(t *testing.T) {
 	}
 	for done := range 100 {
 		hs := slice(100)
-		first := e.newAnyWait(hs)
+		first := e.waitSets.waitFor(hs)
 		var last anyWait
 		for i := range rememberedSets {
-			last = e.newAnyWait(slice(smallSet + 1 + 3*i))
+			last = e.waitSets.waitFor(slice(smallSet + 1 + 3*i))
 		}
 		e.CompleteGrequest(hs[done], nil)
 		found := allActive
