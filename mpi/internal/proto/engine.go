@@ -11,6 +11,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/mpi/internal/notes"
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/attached"
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/lock"
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/record"
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/rtr"
@@ -121,7 +122,7 @@ type Engine struct {
 	rtr      rtr.Flows
 	failure  failures
 
-	attached attachedBuffer
+	attached attached.Buffer
 	waiters  waiters
 	waitSets waitSets // of calls such as Waitany
 

@@ -318,7 +318,7 @@ func (r *Request) releaseOther() {
 		r.e.requests.persistent--
 	}
 	if r.flags&attachedMem != 0 {
-		r.e.attached.freeBlock(r.block)
+		r.e.attached.Free(r.block)
 	}
 	if r.flags&inParts != 0 {
 		r.releaseData()

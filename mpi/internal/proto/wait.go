@@ -203,7 +203,7 @@ func (g *goal) reached(e *Engine) bool {
 		return uint64(e.failure.finalized) > g.value ||
 			e.contexts.table(g.from.Context).FindUnexpected(AnySource, AnyTag) != nil
 	case bufferUnused:
-		return len(e.attached.blocks) == 0
+		return e.attached.Unused()
 	case contextIdle, partitionedIdle:
 		return !e.requests.activeIn(g.from.Context, g.what == partitionedIdle)
 	case flushed:
