@@ -23,7 +23,7 @@ type registration struct {
 // Preregister registers Go's memory with the devices that transfer large messages, until it is collected. Its errors are those
 // of Alloc.
 func (p *Process) Preregister(b []byte) error {
-	if err := p.engine.Preregister(b); err != nil {
+	if err := p.engine.Memory().Preregister(b); err != nil {
 		return p.newError("Alloc", ErrNoMem, err)
 	}
 	return nil
@@ -34,7 +34,7 @@ func (p *Process) Register(b []byte) error {
 	if err := p.checkUsable("Register"); err != nil {
 		return err
 	}
-	pins, err := p.engine.Register(b)
+	pins, err := p.engine.Memory().Register(b)
 	if err != nil {
 		return p.newError("Register", ErrNoMem, err)
 	}
@@ -61,7 +61,7 @@ func (p *Process) Unregister(b []byte) error {
 	pins := k.all[i].pins
 	k.all = slices.Delete(k.all, i, i+1)
 	k.mu.Unlock()
-	if err := p.engine.Deregister(pins); err != nil {
+	if err := p.engine.Memory().Deregister(pins); err != nil {
 		return p.newError("Unregister", ErrOther, err)
 	}
 	return nil

@@ -65,7 +65,7 @@ func TestCloseRefused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := e.Preregister(make([]byte, 100_000)); err != nil {
+			if err := e.Memory().Preregister(make([]byte, 100_000)); err != nil {
 				t.Error(err)
 			}
 			err = x.end(e)
