@@ -96,7 +96,8 @@ perf, mpi/internal/datatype < mpi/internal/notes < mpi/internal/proto, mpi/inter
 fabric, mpi/internal/wire < mpi/internal/protocols < mpi/internal/proto, mpi/internal/core;
 mpi/internal/protocols < mpi/internal/proto/internal/cost;
 mpi/internal/wire, mpi/internal/proto/internal/lock, perf < mpi/internal/proto/internal/record;
-NONE < mpi/internal/proto/internal/lock, mpi/internal/proto/internal/ended, mpi/internal/proto/internal/attached;
+NONE < mpi/internal/proto/internal/lock, mpi/internal/proto/internal/ended, mpi/internal/proto/internal/attached,
+	mpi/internal/proto/internal/blocks;
 internal/ticks < mpi/internal/proto/internal/processor;
 fabric < mpi/internal/proto/internal/parker, mpi/internal/proto/internal/rtr;
 mpi/internal/proto/internal/* < mpi/internal/proto;

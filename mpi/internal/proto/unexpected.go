@@ -1,10 +1,9 @@
 package proto
 
 import (
-	"math/bits"
-
 	"github.com/ibrun/ibrun/mpi/internal/match"
 	"github.com/ibrun/ibrun/mpi/internal/notes"
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/blocks"
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/cost"
 	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
@@ -32,14 +31,12 @@ func messageBytes(v wire.Envelope, w [5]uint64, payload []byte) int {
 	return len(payload)
 }
 
-// unexpectedStore allocates unexpected messages, and counts the bytes in use. The payloads are in blocks of a few sizes that are
-// reused, so that a steady flow of messages allocates nothing.
+// unexpectedStore allocates unexpected messages, and counts the bytes in use.
 type unexpectedStore struct {
 	free   *unexpectedMessage
-	blocks [16][][]byte                // free blocks by power of two, from 64 bytes
+	blocks blocks.Pool                 // for payloads
 	count  int                         // messages
 	held   int                         // bytes in use
-	idle   int                         // bytes of free blocks
 	high   int                         // with more bytes in use, senders are paused
 	low    int                         // with fewer bytes in use, they are resumed
 	paused []int32                     // the paused senders
@@ -56,41 +53,7 @@ func (s *unexpectedStore) setLimit(bytes int) {
 		bytes = 64 << 20
 	}
 	s.high, s.low = bytes/4, bytes/8
-}
-
-func blockClass(n int) int { return max(0, bits.Len(uint(n-1))-6) }
-
-// block returns a block of n bytes.
-func (s *unexpectedStore) block(n int) []byte {
-	if n == 0 {
-		return nil
-	}
-	c := blockClass(n)
-	if c >= len(s.blocks) {
-		return make([]byte, n)
-	}
-	if k := len(s.blocks[c]); k > 0 {
-		b := s.blocks[c][k-1]
-		s.blocks[c] = s.blocks[c][:k-1]
-		s.idle -= cap(b)
-		return b[:n]
-	}
-	if s.idle > s.high { // all free blocks have other sizes
-		s.blocks, s.idle = [16][][]byte{}, 0
-	}
-	return make([]byte, n, 64<<c)
-}
-
-// freeBlock puts a block into the free list. The list keeps the blocks of a store that was full once: it may fill up again, and
-// leaving the blocks to the garbage collector each time would let the heap grow far beyond the bound.
-func (s *unexpectedStore) freeBlock(b []byte) {
-	if b == nil {
-		return
-	}
-	if c := blockClass(cap(b)); c < len(s.blocks) && cap(b) == 64<<c {
-		s.blocks[c] = append(s.blocks[c], b)
-		s.idle += cap(b)
-	}
+	s.blocks.SetLimit(s.high)
 }
 
 // add stores a message with a payload of total bytes, of which payload has arrived.
@@ -103,7 +66,7 @@ func (s *unexpectedStore) add(peer int32, v wire.Envelope, w [5]uint64, payload 
 		s.free = m.next
 	}
 	m.peer, m.v, m.w = peer, v, w
-	m.data = s.block(total)
+	m.data = s.blocks.Get(total)
 	copy(m.data, payload)
 	s.held += nodeBytes + cap(m.data)
 	s.count++
@@ -131,7 +94,7 @@ func (s *unexpectedStore) removeNote(m *unexpectedMessage) {
 func (s *unexpectedStore) remove(m *unexpectedMessage) {
 	s.held -= nodeBytes + cap(m.data)
 	s.count--
-	s.freeBlock(m.data)
+	s.blocks.Put(m.data)
 	m.data = nil
 	m.next, s.free = s.free, m
 }
