@@ -39,6 +39,30 @@
 // others sleeps on a channel of its own, until its own goal may have been reached. docs/waiting.md
 // shows the states of these goroutines.
 //
+// # Files
+//
+//   - engine.go has the type, its configuration, and the end. request.go has requests and handles,
+//     parts.go data in many blocks, tables.go the tables of messages by context, and peer.go what
+//     is known of each process
+//   - send.go, recv.go, data.go, persistent.go, probe.go, buffered.go, grequest.go, noted.go and
+//     cancel.go have the calls that start operations; completion.go, waitset.go, stop.go and
+//     done.go those that end them
+//   - outgoing.go and sendqueue.go have messages for the transport; eager.go, rendezvous.go,
+//     transfer.go, copy_assist.go, datacopy.go, rtr.go, withdraw.go and reroute.go the protocols;
+//     measure.go and hints.go what chooses between them
+//   - progress.go and dispatch.go poll, and handle what has arrived; directrecv.go, unexpected.go,
+//     unexpected_store.go and flowcontrol.go match it
+//   - wait.go, park.go, waker.go, background.go and combine.go decide who polls, who sleeps, and
+//     when messages leave together
+//   - program.go, schedule.go, polled.go and partitioned.go have operations of several steps
+//   - lost.go, failure.go, departure.go, watch.go, contexts.go and flush.go end operations whose
+//     processes or contexts have ended
+//   - recording.go, note.go, clock_message.go, registration.go and shared_segment.go are used
+//     beside messages
+//
+// The packages in internal know no engine. Each has one part of what the lock guards, or a lock of
+// its own.
+//
 // # The lock
 //
 // One mutex, Engine.mu, guards everything that an engine refers to: requests, peers, tables of

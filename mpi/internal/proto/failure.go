@@ -14,36 +14,6 @@ import (
 // operations with it fail. The same holds for a peer that is lost without having been used: it may have finalized before this
 // process connected to it.
 
-// failures records which processes have failed or finalized.
-type failures struct {
-	err        error // nil until the engine has failed
-	finalizing bool  // any process may finalize now
-	departed   bool  // some process has finalized, or left a context: operations that wait must look which; see departures
-	// finalized is the number of reports that a peer has finalized or left a context: its own, and those of the launcher.
-	finalized int
-	// closed has a bit for each process that has finalized without a peer in Engine.peers: most of the processes of a large job, of
-	// which none needs a peer for that. newPeer sets finalized there. nil: there are none.
-	closed []uint64
-	// needed is Config.Needed; nil: always true.
-	needed func(n int32, closed bool) bool
-}
-
-// failureError is the failure of a process. It wraps ErrFailed and the cause.
-type failureError struct {
-	peer  int32 // -1: this process, because its transport has failed
-	cause error
-}
-
-func (f *failureError) Error() string {
-	if f.peer < 0 {
-		return fmt.Sprintf("the transport of this process has failed: %v", f.cause)
-	}
-	return fmt.Sprintf("process %d was lost: %v", f.peer, f.cause)
-}
-
-// Unwrap returns both errors that this one wraps.
-func (f *failureError) Unwrap() []error { return []error{ErrFailed, f.cause} }
-
 // fail records that a peer has failed or finalized; see the comment above. n is -1 if the transport of this process has failed.
 func (e *Engine) fail(n int32, err error) {
 	if e.failure.err != nil || n >= 0 && e.hasFinalized(n) {
@@ -83,36 +53,12 @@ func (e *Engine) setFailed(err error) {
 	}
 }
 
-// setClosed sets the bit of a process; n is the number of processes.
-func (f *failures) setClosed(process int32, n int) {
-	if f.closed == nil {
-		f.closed = make([]uint64, (n+63)/64)
-	}
-	f.closed[process/64] |= 1 << (process % 64)
-}
-
-// hasClosed reports whether the bit of a process is set.
-func (f *failures) hasClosed(process int32) bool {
-	return f.closed != nil && f.closed[process/64]>>(process%64)&1 != 0
-}
-
 // hasFinalized reports whether a process has finalized.
 func (e *Engine) hasFinalized(n int32) bool {
 	if p := e.peers[n]; p != nil {
 		return p.finalized != nil
 	}
 	return e.failure.hasClosed(n)
-}
-
-// mayLeave reports whether the loss of a process is not a failure.
-func (f *failures) mayLeave(n int32, err error) bool {
-	switch {
-	case errors.Is(err, fabric.ErrPeerClosed):
-		return f.finalizing || f.needed != nil && !f.needed(n, true)
-	case errors.Is(err, fabric.ErrPeerDown) && !errors.Is(err, fabric.ErrCorrupt):
-		return f.needed != nil && !f.needed(n, false)
-	}
-	return false
 }
 
 // Abort makes the engine fail with err: every call that waits, and every later call, returns it.

@@ -1,0 +1,126 @@
+package proto
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ibrun/ibrun/fabric"
+)
+
+// What an engine knows of processes that are lost, have finalized, or have left a context.
+// failure.go and departure.go say what follows from that.
+
+// failures records which processes have failed or finalized.
+type failures struct {
+	err        error // nil until the engine has failed
+	finalizing bool  // any process may finalize now
+	departed   bool  // some process has finalized, or left a context: operations that wait must look which; see departures
+	// finalized is the number of reports that a peer has finalized or left a context: its own, and
+	// those of the launcher.
+	finalized int
+	// closed has a bit for each process that has finalized without a peer in Engine.peers: most of
+	// the processes of a large job, of which none needs a peer for that. newPeer sets finalized
+	// there. nil: there are none.
+	closed []uint64
+	// needed is Config.Needed; nil: always true.
+	needed func(n int32, closed bool) bool
+}
+
+// failureError is the failure of a process. It wraps ErrFailed and the cause.
+type failureError struct {
+	peer  int32 // -1: this process, because its transport has failed
+	cause error
+}
+
+func (f *failureError) Error() string {
+	if f.peer < 0 {
+		return fmt.Sprintf("the transport of this process has failed: %v", f.cause)
+	}
+	return fmt.Sprintf("process %d was lost: %v", f.peer, f.cause)
+}
+
+// Unwrap returns both errors that this one wraps.
+func (f *failureError) Unwrap() []error { return []error{ErrFailed, f.cause} }
+
+// setClosed sets the bit of a process; n is the number of processes.
+func (f *failures) setClosed(process int32, n int) {
+	if f.closed == nil {
+		f.closed = make([]uint64, (n+63)/64)
+	}
+	f.closed[process/64] |= 1 << (process % 64)
+}
+
+// hasClosed reports whether the bit of a process is set.
+func (f *failures) hasClosed(process int32) bool {
+	return f.closed != nil && f.closed[process/64]>>(process%64)&1 != 0
+}
+
+// mayLeave reports whether the loss of a process is not a failure.
+func (f *failures) mayLeave(n int32, err error) bool {
+	switch {
+	case errors.Is(err, fabric.ErrPeerClosed):
+		return f.finalizing || f.needed != nil && !f.needed(n, true)
+	case errors.Is(err, fabric.ErrPeerDown) && !errors.Is(err, fabric.ErrCorrupt):
+		return f.needed != nil && !f.needed(n, false)
+	}
+	return false
+}
+
+// departures records which contexts this process and others have left.
+type departures struct {
+	left     map[uint32]bool    // contexts that this process has left, and that have not ended
+	watchers map[uint32][]int32 // by context: the processes to which LEFT must be sent
+	watched  map[member]bool    // the processes to which WATCH was sent
+	gone     map[member]bool    // the processes that have answered with LEFT: whether all free the communicator
+	members  func(context uint32) []int32
+	closed   bool // the engine is closed
+	failed   bool // an operation may have failed because a process had left
+
+	timerRuns bool      // startWatchTimer has started a timer
+	probed    Route     // of the last probe that did not block
+	idlePolls uint      // number of calls of idlePoll
+	nextIdle  time.Time // when idlePoll sends WATCH; zero: after it has set this
+}
+
+// member is a process in a context.
+type member struct {
+	context uint32
+	peer    int32
+}
+
+func (d *departures) init(members func(uint32) []int32) {
+	*d = departures{left: map[uint32]bool{}, watchers: map[uint32][]int32{}, watched: map[member]bool{},
+		gone: map[member]bool{}, members: members, probed: Route{Peer: ProcNull}}
+	if members == nil {
+		d.members = func(uint32) []int32 { return nil }
+	}
+}
+
+// forget removes what is known about others in a context that has ended here.
+func (d *departures) forget(context uint32) {
+	for m := range d.watched {
+		if m.context == context {
+			delete(d.watched, m)
+			delete(d.gone, m)
+		}
+	}
+	delete(d.left, context)
+	if d.probed.Context == context {
+		d.probed = Route{Peer: ProcNull}
+	}
+}
+
+var errLeftContext = errors.New("it takes part in no operation of this communicator any more: " +
+	"it finalizes, has closed the session, or a collective has failed there")
+
+// gone returns the error of operations with process n if it has finalized, as far as this process
+// or the launcher knows, or nil.
+func (p *peer) gone(n int32) error {
+	if p.finalized == nil && p.announced {
+		return &failureError{n, errAnnounced}
+	}
+	return p.finalized
+}
+
+var errAnnounced = fmt.Errorf("%w, as the launcher reports", fabric.ErrPeerClosed)

@@ -1,0 +1,147 @@
+package proto
+
+import (
+	"time"
+
+	"github.com/ibrun/ibrun/mpi/internal/wire"
+)
+
+// An operation that has waited for some time sends WATCH to the process that it waits for;
+// departure.go says why. What follows decides when that is.
+
+// watchDelay is how long an operation waits before it sends WATCH. A wait that is that long costs
+// far more than a message.
+const watchDelay = 100 * time.Millisecond
+
+// IsWatch reports whether a message that begins with a header is WATCH, or LEFT, which answers it:
+// a process sends WATCH because time has passed, and not because the program does something.
+func IsWatch(header []byte) bool {
+	k := wire.Kind(header[0])
+	return k == wire.Watch || k == wire.Left
+}
+
+// watchIfDue sends WATCH for all operations that wait, if the calling goroutine has waited for g
+// for long enough. It returns how long it still has to wait for that; 0 if WATCH was sent. The
+// caller must check the goal again afterwards.
+func (e *Engine) watchIfDue(g *goal) time.Duration {
+	if e.failure.departed {
+		e.endHopeless() // receives that were posted after LEFT
+	}
+	if g.watched {
+		if g.from.Rank == AnySource {
+			e.watchRoute(g.from, g.what) // the next process, if the one before has left
+		}
+		return 0
+	}
+	now := time.Now()
+	if g.since.IsZero() {
+		g.since = now
+	}
+	if left := watchDelay - now.Sub(g.since); left > 0 {
+		return left
+	}
+	g.watched = true
+	e.watchAll()
+	e.watchRoute(g.from, g.what)
+	return 0
+}
+
+// startWatchTimer sends WATCH later for a goroutine that is about to be parked. The one that sleeps
+// on the transport may have begun to sleep before it, without a time limit.
+func (e *Engine) startWatchTimer(left time.Duration) {
+	d := &e.departures
+	if left == 0 || d.timerRuns {
+		return
+	}
+	d.timerRuns = true
+	time.AfterFunc(left, func() {
+		e.lock()
+		defer e.unlock()
+		d.timerRuns = false
+		if d.closed {
+			return
+		}
+		e.watchAll()
+		if len(e.blocked) != 0 {
+			e.waiters.rouseSleeper()
+		}
+	})
+}
+
+// idlePoll must be called when a goroutine that does not block has polled in vain. It does from
+// time to time what watchIfDue does for one that blocks.
+func (e *Engine) idlePoll() {
+	d := &e.departures
+	if d.idlePolls++; d.idlePolls%idlePollsPerCheck != 0 {
+		return
+	}
+	now := time.Now()
+	if e.failure.departed {
+		e.endHopeless()
+	}
+	if d.nextIdle.IsZero() {
+		d.nextIdle = now.Add(watchDelay)
+	} else if now.After(d.nextIdle) {
+		d.nextIdle = time.Time{}
+		e.watchAll()
+		e.watchRoute(d.probed, messageMatches)
+	}
+}
+
+// idlePollsPerCheck is the number of polls in vain for which the clock is read once.
+const idlePollsPerCheck = 64
+
+// watchAll sends WATCH for all receives that are posted, and for the goroutines that sleep.
+func (e *Engine) watchAll() {
+	e.watchPolled()
+	for _, slab := range e.requests.slabs {
+		for i := range slab {
+			if r := &slab[i]; r.state == active && !r.send && r.posted.Posted() {
+				e.watchRoute(r.route, messageMatches)
+			}
+		}
+	}
+	for _, x := range e.waiters.watchers {
+		e.watchRoute(x.watch.from, x.watch.what)
+	}
+}
+
+// watchRoute sends WATCH to the process of a route. With AnySource it sends WATCH to one process at
+// a time, because one that has not left is sufficient.
+func (e *Engine) watchRoute(from Route, what goalKind) {
+	switch what {
+	case wordReached, messageMatches, messageOrExit, segmentMapped:
+	default:
+		return
+	}
+	if from.Rank != AnySource {
+		e.watch(member{from.Context, from.Peer})
+		return
+	}
+	for _, n := range e.departures.members(from.Context) {
+		if int(n) != e.self && !e.isGone(from.Context, n) {
+			e.watch(member{from.Context, n})
+			return
+		}
+	}
+}
+
+// watch sends WATCH to a process, once for each context.
+func (e *Engine) watch(m member) {
+	d := &e.departures
+	if m.peer < 0 || int(m.peer) >= len(e.peers) || int(m.peer) == e.self || e.failure.err != nil || d.watched[m] ||
+		e.isGone(m.context, m.peer) {
+		return
+	}
+	d.watched[m] = true
+	if e.connect(m.peer) == nil { // otherwise an operation that needs the process reports the error, or the engine has failed
+		e.sendControl(m.peer, wire.Envelope{Kind: wire.Watch, Context: m.context})
+	}
+}
+
+// Watch sends WATCH to a process for a context.
+func (e *Engine) Watch(context uint32, n int32) {
+	e.lock()
+	defer e.unlock()
+	e.watch(member{context, n})
+}
