@@ -31,7 +31,8 @@ func runCommand(t *testing.T, self string, env []string, args ...string) callRes
 	var out callResult
 	var stdout, stderr bytes.Buffer
 	c := command{
-		args: args, env: append(os.Environ(), env...), stdout: &stdout, stderr: &stderr, width: 99, self: self,
+		args: args, env: append(append(os.Environ(), "IBRUN_BENCH_SOURCES="+sources), env...),
+		stdout: &stdout, stderr: &stderr, width: 99, self: self,
 		ibrun: func(words []string) int {
 			out.launched = words
 			return 7
@@ -59,9 +60,13 @@ IFS=,
 for s in $9; do echo "{\"op\":\"$op\",\"ranks\":$ranks,\"size\":$s,\"value\":4}"; done
 `
 
-// fakeCC creates an empty program, and fakeRun prints a constant figure for each size.
+// sources is the folder with the sources of ibrun, for tests without a go command in the PATH.
+const sources = "../../../.."
+
+// fakeCC creates an empty program if there is a source, and fakeRun prints a constant figure for
+// each size.
 const (
-	fakeCC  = `while [ "$1" != -o ]; do shift; done; echo > "$2"`
+	fakeCC  = `while [ "$1" != -o ]; do shift; done; [ -s "$3" ] && echo > "$2"`
 	fakeRun = `
 [ "$1" = --version ] && { echo "mpirun (Fake MPI) 4.5.6"; exit 0; }
 while case "$1" in *peer-*) false;; esac; do shift; done

@@ -28,10 +28,12 @@
 //	{"op":"latency","ranks":2,"size":8,"unit":"us","ours":0.091,"peer":0.136,"peer_name":"openmpi","ratio":1.49,
 //	 "peer_version":"4.1.4","transport":"shm"}
 //
-// A ratio above 1 means that ibrun is better, whether the unit is a time or a rate. The operation init is the time of a whole
-// command that starts, initialises and finalizes 32 ranks. Peers are built from the C program of package bench with -O3 and run
-// with a core per rank. If there are more ranks than cores, they get the flags for oversubscription. The commands are printed.
-// With --peers DIR, the commands of the peers are those in DIR/bin.
+// A ratio above 1 means that ibrun is better, whether the unit is a time or a rate. The operation
+// init is the time of a whole command that starts, initialises and finalizes 32 ranks. Peers are
+// built from the C program of package bench with -O3 and run with a core per rank. That program is
+// in the sources of ibrun only: those of the Go module in the working directory, or in the folder
+// of --sources. If there are more ranks than cores, peers get the flags for oversubscription. The
+// commands are printed. With --peers DIR, the commands of the peers are those in DIR/bin.
 //
 // Operations such as ibcast are immediate collectives, which are waited for at once. Of overlap the figure is the time of the
 // Wait, after all ranks have slept for as long as the blocking call takes. Of overlap_compute it is the time of an immediate

@@ -104,6 +104,10 @@ func TestJobDraws(t *testing.T) {
 
 // TestPeerProgram builds the C program with every MPI that is installed and runs a loop of each kind of figure.
 func TestPeerProgram(t *testing.T) {
+	source, err := findPeerProgram(t.Context(), sources)
+	if err != nil {
+		t.Fatal(err)
+	}
 	found := 0
 	for _, m := range mpiImplementations() {
 		commands, ok := m.find(t.Context(), "")
@@ -111,7 +115,7 @@ func TestPeerProgram(t *testing.T) {
 			continue
 		}
 		found++
-		p, err := commands.build(context.Background(), t.TempDir(), os.Environ(), "shm")
+		p, err := commands.build(context.Background(), source, t.TempDir(), os.Environ(), "shm")
 		if err != nil {
 			t.Fatal(err)
 		}

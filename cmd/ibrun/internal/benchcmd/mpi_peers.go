@@ -3,7 +3,6 @@ package benchcmd
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -12,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ibrun/ibrun/bench"
 	"github.com/ibrun/ibrun/internal/transports"
 )
 
@@ -135,12 +133,9 @@ func (c *command) findPeers(ctx context.Context, dir string, named []string) ([]
 	return found, nil
 }
 
-// build compiles the C program into dir and returns the subject. Its launcher gets environ, and its ranks use the transport.
-func (m mpiCommands) build(ctx context.Context, dir string, environ []string, transport string) (*subject, error) {
-	source := filepath.Join(dir, "peer.c")
-	if err := os.WriteFile(source, []byte(bench.PeerSource()), 0o600); err != nil {
-		return nil, fmt.Errorf("writing the C program: %w", err)
-	}
+// build compiles the C program at source into dir and returns the subject. Its launcher gets
+// environ, and its ranks use the transport.
+func (m mpiCommands) build(ctx context.Context, source, dir string, environ []string, transport string) (*subject, error) {
 	program := filepath.Join(dir, "peer-"+m.name)
 	words := []string{m.cc, "-O3", "-o", program, source}
 	out, err := exec.CommandContext(ctx, words[0], words[1:]...).CombinedOutput()

@@ -36,12 +36,13 @@ var performanceParts = []performancePart{
 
 // performance measures this machine, and prints its section of docs/performance.md.
 func (c *command) performance(ctx context.Context, args []string) error {
-	var from string
+	var from, sources string
 	rounds, each := minRounds, defaultTime
 	f := newFlags("bench "+performanceOp, "compare with other MPI implementations, and print a section of docs/performance.md",
 		"It runs some comparisons of `ibrun bench versus`, which take about twenty minutes, and prints a section in Markdown: the "+
 			"machine, the versions, and a table. If you send us the section of your machine, we add it to docs/performance.md.")
 	peersFlag(f, &from)
+	sourcesFlag(f, &sources)
 	f.IntVar(&rounds, "rounds", rounds, "take the median of `N` rounds (at least 7)")
 	f.DurationVar(&each, "time", each, "measure each size for about this `DURATION` in each round")
 	if err := f.parse(c, args); err != nil || f.helped {
@@ -53,12 +54,12 @@ func (c *command) performance(ctx context.Context, args []string) error {
 	if rounds < minRounds || each <= 0 {
 		return usagef("--rounds must be at least %d, and --time more than 0", minRounds)
 	}
-	return c.printPerformance(ctx, performanceParts, from, rounds, each)
+	return c.printPerformance(ctx, performanceParts, from, sources, rounds, each)
 }
 
-// printPerformance measures some parts, and prints the section. The peers are in the folder from or, if that is empty, in the
-// PATH.
-func (c *command) printPerformance(ctx context.Context, parts []performancePart, from string, rounds int,
+// printPerformance measures some parts, and prints the section. The peers are in the folder from
+// or, if that is empty, in the PATH. sources is as for findPeerProgram.
+func (c *command) printPerformance(ctx context.Context, parts []performancePart, from, sources string, rounds int,
 	each time.Duration,
 ) error {
 	var all []*comparison
@@ -79,10 +80,14 @@ func (c *command) printPerformance(ctx context.Context, parts []performancePart,
 	if err != nil {
 		return err
 	}
+	source, err := findPeerProgram(ctx, sources)
+	if err != nil {
+		return err
+	}
 	var lines []line
 	var failed error
 	for _, v := range all {
-		failed = errors.Join(failed, c.buildAndCompare(ctx, v, found))
+		failed = errors.Join(failed, c.buildAndCompare(ctx, v, found, source))
 		if ctx.Err() != nil {
 			return exitError{exitInterrupted}
 		}

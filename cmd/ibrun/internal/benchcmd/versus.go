@@ -31,6 +31,7 @@ type comparison struct {
 	sizes     cli.Ranges
 	peers     []string
 	from      string // the folder of the peers; empty: the PATH
+	sources   string // the folder of the sources of ibrun; empty: see findPeerProgram
 	transport string
 	rounds    int
 	time      time.Duration
@@ -56,17 +57,24 @@ func (c *command) versus(ctx context.Context, args []string) error {
 // findAndCompare finds the peers, and measures.
 func (c *command) findAndCompare(ctx context.Context, v *comparison) error {
 	if v.transport == transports.RDMA.String() { // other MPI implementations do not start on every device
-		return c.buildAndCompare(ctx, v, nil)
+		return c.buildAndCompare(ctx, v, nil, "")
 	}
 	found, err := c.findPeers(ctx, v.from, v.peers)
 	if err != nil {
 		return err
 	}
-	return c.buildAndCompare(ctx, v, found)
+	source := ""
+	if len(found) > 0 { // otherwise only reference implementations were named
+		if source, err = findPeerProgram(ctx, v.sources); err != nil {
+			return err
+		}
+	}
+	return c.buildAndCompare(ctx, v, found, source)
 }
 
-// buildAndCompare builds the C program for each peer in a temporary directory, and measures.
-func (c *command) buildAndCompare(ctx context.Context, v *comparison, found []mpiCommands) (err error) {
+// buildAndCompare builds the C program at source for each peer in a temporary directory, and
+// measures.
+func (c *command) buildAndCompare(ctx context.Context, v *comparison, found []mpiCommands, source string) (err error) {
 	dir, err := os.MkdirTemp("", "ibrun-bench-")
 	if err != nil {
 		return fmt.Errorf("creating a directory for the C programs: %w", err)
@@ -74,7 +82,7 @@ func (c *command) buildAndCompare(ctx context.Context, v *comparison, found []mp
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	v.subjects = []*subject{c.ibrunSubject(v.transport)}
 	for _, m := range found {
-		p, err := m.build(ctx, dir, c.cleanEnv(), v.transport)
+		p, err := m.build(ctx, source, dir, c.cleanEnv(), v.transport)
 		if err != nil {
 			return err
 		}
@@ -110,6 +118,7 @@ func (c *command) parseVersus(args []string) (*comparison, error) {
 	f.Var(cli.WordList(&peers), "peer", "with these, a comma-separated `LIST` of openmpi and mpich; over tcp also sockets\n"+
 		"(two polled sockets) and iperf3; over rdma perftest (default those installed)")
 	peersFlag(f, &v.from)
+	sourcesFlag(f, &v.sources)
 	f.IntVar(&v.rounds, "rounds", versusRounds, "take the median of `N` rounds (at least 7)")
 	f.DurationVar(&v.time, "time", defaultTime, "measure each size for about this `DURATION` in each round")
 	f.BoolVar(&v.report.json, "json", false, "print one JSON object per line")
