@@ -188,7 +188,7 @@ func TestTaskOfPlan(t *testing.T) {
 	j := programs(2)
 	policy := &j.place.policy
 	r := planOf(t, sockets(), j).rankTask(1, policy.Map)
-	if fmt.Sprint(r.PUs, r.Memory, r.Devices, r.Env) != "[4 5 6 7] [1] [mlx5_1:1] []" || r.Crowded {
+	if fmt.Sprint(r.PUs, r.Memory, r.Devices, r.Env) != "[4 5 6 7] [1] [mlx5_1:1] []" || r.Oversubscribed {
 		t.Errorf("%+v", r)
 	}
 	policy.Bind = placement.Node
@@ -210,7 +210,7 @@ func TestTaskOfPlan(t *testing.T) {
 	}
 	policy.Device = "mlx5_0"
 	j.programs[0].Ranks = 6
-	if p := planOf(t, sockets(), j); !p.oversubscribed[0] || !p.rankTask(0, policy.Map).Crowded {
+	if p := planOf(t, sockets(), j); !p.oversubscribed[0] || !p.rankTask(0, policy.Map).Oversubscribed {
 		t.Errorf("six ranks on four cores do not share processors: %+v", p)
 	}
 }

@@ -155,12 +155,12 @@ func makeTask(m *coordinator.Cluster, p *plan, j *job, programs []program, env [
 // level. i is an index into the ranks of this node.
 func (p *plan) rankTask(i int, by placement.Level) protocol.RankTask {
 	place, m := p.placement.Ranks[i], p.placement.Machines[0]
-	r := protocol.RankTask{Rank: place.Rank, Program: p.programs[place.Rank], Crowded: p.oversubscribed[i]}
+	r := protocol.RankTask{Rank: place.Rank, Program: p.programs[place.Rank], Oversubscribed: p.oversubscribed[i]}
 	pus := m.Allowed
 	if place.Bound {
 		pus = place.PUs
 	}
-	r.Home.NUMA, r.Home.Rails = m.Top.LocalityOf(pus)
+	r.Locality.NUMA, r.Locality.Rails = m.Top.LocalityOf(pus)
 	if place.Bound {
 		r.PUs, r.Memory = place.PUs, lessThanAll(place.Memory, m.Top)
 	}

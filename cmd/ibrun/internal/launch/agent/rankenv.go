@@ -53,7 +53,7 @@ func RankEnv(t *protocol.Task, local int, maxFiles uint64) []string {
 		// contact that is not there. Version 5 prints a warning because it finds the variables of PMI.
 		env = append(env, openMPIServer+"=file:/ibrun-does-not-connect-ranks-of-Open-MPI-use-mpirun")
 	}
-	if t.Ranks[local].Crowded && !seen["GOMAXPROCS"] {
+	if t.Ranks[local].Oversubscribed && !seen["GOMAXPROCS"] {
 		// The rank's share is less than one processor. A Go program that sees several processors would start threads that
 		// compete with the other ranks.
 		env = append(env, "GOMAXPROCS=1")

@@ -76,8 +76,8 @@ func TestSlurmRankEnv(t *testing.T) {
 	}
 }
 
-func TestCrowdedRankEnv(t *testing.T) {
-	job := &protocol.Task{Size: 5, Ranks: []protocol.RankTask{{Crowded: true}}, Programs: []protocol.ProgramTask{{}}}
+func TestOversubscribedRankEnv(t *testing.T) {
+	job := &protocol.Task{Size: 5, Ranks: []protocol.RankTask{{Oversubscribed: true}}, Programs: []protocol.ProgramTask{{}}}
 	if env := RankEnv(job, 0, 1024); !slices.Contains(env, "GOMAXPROCS=1") {
 		t.Error("GOMAXPROCS is missing for a rank that shares a processor")
 	}

@@ -156,7 +156,7 @@ func (a *agent) rankInfo(i int) *ranklink.RankInfo {
 	h := &ranklink.RankInfo{
 		JobID: t.JobID, Secret: t.Secret, Rank: t.Ranks[i].Rank, Size: t.Size, Node: t.Node, Nodes: t.Nodes, NodeName: t.Host,
 		NodeRanks: make([]int, len(t.Ranks)), LocalRank: i, AgentPID: os.Getpid(), Cores: t.Ranks[i].PUs,
-		Oversubscribed: t.Ranks[i].Crowded, Devices: t.Ranks[i].Devices,
+		Oversubscribed: t.Ranks[i].Oversubscribed, Devices: t.Ranks[i].Devices,
 		Page: a.perfMem.PageOf(i), Sockets: true, Psets: t.Psets,
 	}
 	if t.Trace {
@@ -167,7 +167,7 @@ func (a *agent) rankInfo(i int) *ranklink.RankInfo {
 	}
 	for local := range t.Ranks {
 		h.NodeRanks[local] = t.Ranks[local].Rank
-		h.Localities = append(h.Localities, t.Ranks[local].Home)
+		h.Localities = append(h.Localities, t.Ranks[local].Locality)
 	}
 	return h
 }

@@ -37,7 +37,7 @@ func (rec *NodeRecorder) Record() *report.Node {
 		n.PUs = len(allowed)
 	}
 	for _, r := range t.Ranks {
-		place := report.Place{Rank: r.Rank, Program: r.Program, Shares: r.Crowded, Device: strings.Join(r.Devices, ",")}
+		place := report.Place{Rank: r.Rank, Program: r.Program, Shares: r.Oversubscribed, Device: strings.Join(r.Devices, ",")}
 		if len(r.PUs) > 0 {
 			place.Bound = hw.FormatList(r.PUs)
 		}

@@ -38,16 +38,16 @@ func (t *Task) LocalIndex(rank int) int {
 
 // RankTask describes one rank to start.
 type RankTask struct {
-	Rank    int
-	Program int      // index into Programs
-	PUs     []int    // processors to bind it to; nil: all that the agent may use
-	Memory  []int    // preferred NUMA nodes; nil: the kernel's default policy
-	Devices []string `json:",omitempty"` // preferred RDMA devices
-	Env     Words    `json:",omitempty"` // variables that the user's own take precedence over
-	Home    ranklink.Locality
-	Crowded bool  // its processors have more ranks than processors
-	Args    Words // the command: that of the program, or of a debugger followed by that of the program
-	Path    Text
+	Rank           int
+	Program        int      // index into Programs
+	PUs            []int    // processors to bind it to; nil: all that the agent may use
+	Memory         []int    // preferred NUMA nodes; nil: the kernel's default policy
+	Devices        []string `json:",omitempty"` // preferred RDMA devices
+	Env            Words    `json:",omitempty"` // variables that the user's own take precedence over
+	Locality       ranklink.Locality
+	Oversubscribed bool  // its processors have more ranks than processors
+	Args           Words // the command: that of the program, or of a debugger followed by that of the program
+	Path           Text
 }
 
 // ProgramTask is what the ranks of one program have in common.
