@@ -314,10 +314,10 @@ func TestSimulatedUnresolved(t *testing.T) {
 		if got := pollTimes(t, a, 1); len(got) > 0 {
 			t.Fatalf("%+v, %+v", got, e.retry)
 		}
-		return e.retry.silence.intervals == 5
+		return e.retry.silence.Intervals == 5
 	})
 	if *tries == 0 || *tries > 3 { // after 1, 2 and 4 intervals
-		t.Errorf("within %d intervals the address was resolved %d times", e.retry.silence.intervals, *tries)
+		t.Errorf("within %d intervals the address was resolved %d times", e.retry.silence.Intervals, *tries)
 	}
 	if err := a.sendCM(e, cmProbe, qpInfo{}); err != nil {
 		t.Errorf("a datagram over the old handle: %v", err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 )
 
 // A peer that does not answer connection requests may be slow: its program computes, or it is stopped. Or the devices do not
@@ -48,16 +49,16 @@ func (d *domain) Connecting() bool { return len(d.cm.connecting) > 0 }
 //
 // Callers call it often, and many peers may be computing and not answer. So it reads the clock once, and allocates nothing.
 func (d *domain) Attempts(f func(peer int, a Attempt)) {
-	overdue, now := min(maxOverdue, d.settings.Heartbeat/8), d.clock.elapsed()
+	overdue, now := min(maxOverdue, d.settings.Heartbeat/8), d.clock.Elapsed()
 	for _, e := range d.cm.connecting {
 		a := &e.attempt
 		elapsed := now - a.since
 		if a.requests == 0 || a.done || e.ended.Load() != nil || elapsed < overdue {
 			continue
 		}
-		failure := e.retry.failure()
+		failure := e.retry.Failure()
 		f(e.peer, Attempt{a.requests, elapsed, a.heard && failure == nil && d.lost == nil, cmp.Or(failure, e.retry.err),
-			failure != nil && e.retry.rejected})
+			failure != nil && e.retry.Rejected})
 	}
 }
 
@@ -65,8 +66,8 @@ func (d *domain) Attempts(f func(peer int, a Attempt)) {
 // is not. The reasons that the peer gives are not among them.
 func (d *domain) Refusal(peer int) error {
 	e := d.endpointOf(peer)
-	failure := e.retry.failure()
-	if e.retry.rejected {
+	failure := e.retry.Failure()
+	if e.retry.Rejected {
 		failure = nil
 	}
 	return cmp.Or(d.lost, failure, e.retry.err, d.cm.refusal)
@@ -100,7 +101,7 @@ func (d *domain) Retry(peer int) {
 		e.attempt.requests++ // it would fail like the others
 		return
 	}
-	e.retry.reqAt, e.retry.reqInterval = d.clock.elapsed(), minREQInterval
+	e.retry.reqAt, e.retry.reqInterval = d.clock.Elapsed(), liveness.MinREQInterval
 	if e.retry.position > 0 {
 		d.scheduleConnecting(e)
 	}

@@ -65,7 +65,7 @@ func (d *domain) handleSend(r *rail, wc *verbs.WC) {
 	}
 	if wc.Status == verbs.StatusSuccess {
 		d.completeOldest(e, q)
-		e.keepalive.alive = true
+		e.keepalive.Alive = true
 		if e.ops.unposted != nil {
 			d.postPieces(e)
 			if d.doorbells.atOnce == 0 {
@@ -127,7 +127,7 @@ func (d *domain) completeOldest(e *endpoint, q *queuePair) {
 		}
 	case requestKeepalive:
 		if q.inFlight() == 0 && e.ops.first == nil {
-			e.keepaliveAcknowledged()
+			e.retry.KeepaliveAcknowledged()
 		}
 	}
 }

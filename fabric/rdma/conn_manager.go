@@ -86,14 +86,14 @@ func (m *connManager) postRecv(r *rail, i uint32) error {
 func (d *domain) handleDatagram(wc *verbs.WC) {
 	d.fastPolls = 0
 	if d.cm.handleReceive(d, wc); d.cm.failed {
-		d.clock.next = 0
+		d.clock.Next = 0
 	}
 }
 
 // handleDatagramSent handles the completion of a datagram that was sent.
 func (d *domain) handleDatagramSent(wc *verbs.WC) {
 	if d.cm.handleSend(wc); d.cm.failed {
-		d.clock.next = 0
+		d.clock.Next = 0
 	}
 }
 
@@ -215,7 +215,7 @@ func (d *domain) newCM(e *endpoint, kind cmKind, reqQP qpInfo) cmMessage {
 	case cmDREQ:
 		msg.grant = e.out.sent
 	case cmProbe:
-		msg.nextSeq, msg.grant = e.retry.silence.probe, 0
+		msg.nextSeq, msg.grant = e.retry.silence.Probe, 0
 	}
 	return msg
 }

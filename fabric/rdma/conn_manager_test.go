@@ -5,6 +5,7 @@ package rdma
 import (
 	"testing"
 
+	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -27,7 +28,7 @@ func TestSimulatedCMRecovers(t *testing.T) {
 			armsReady(t, a)
 			pollTimes(t, a, 1)
 		}
-		pollTimes(t, a, 2*maxStride)
+		pollTimes(t, a, 2*liveness.MaxStride)
 	}
 	if a.cm.failed || len(a.cm.freeSends) != cmSends {
 		t.Errorf("failed %v, and %d datagrams can be sent", a.cm.failed, len(a.cm.freeSends))

@@ -6,28 +6,19 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
-)
-
-const (
-	minREQInterval = 10 * time.Millisecond  // before a REQ is sent again for the first time
-	maxREQInterval = 500 * time.Millisecond // the interval doubles up to this
+	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 )
 
 // connRetry counts and schedules attempts to connect to a peer.
 type connRetry struct {
-	err         error         // why the last datagram could not be sent to the peer; nil if it was sent
-	why         error         // why the last attempt has failed; valid while failed is not 0
-	since       time.Duration // when the first one of the series has failed, by clock.running; valid while failed is not 0
-	lost        uint32        // bytes of the shortest packet that was lost in the series; 0: none is known
-	unfinished  unfinished
-	failed      int16         // attempts in a row that have failed; see series.go
-	rejected    bool          // the last one was refused by the peer
-	pending     bool          // a timer begins the next one at reqAt
-	reqAt       time.Duration // when to send the next REQ
-	reqInterval time.Duration // between that REQ and the one after it
-	at          time.Duration // when the next of the timers expires
-	position    int           // in connectTimers, plus 1; 0: the peer has no timers
-	silence     silence
+	err             error         // why the last datagram could not be sent; nil if it was sent
+	liveness.Series               // of attempts that have failed
+	reqAt           time.Duration // when to send the next REQ
+	reqInterval     time.Duration // between that REQ and the one after it
+	at              time.Duration // when the next of the timers expires
+	position        int32         // in connectTimers, plus 1; 0: the peer has no timers
+	pending         bool          // a timer begins the next attempt at reqAt
+	silence         liveness.Silence
 }
 
 // requestConnect makes the next Poll connect to the peer.
@@ -74,7 +65,7 @@ func (d *domain) connectRequested() {
 
 // startConnect creates queue pairs and sends the first REQ.
 func (d *domain) startConnect(e *endpoint) {
-	now := d.clock.elapsed()
+	now := d.clock.Elapsed()
 	e.retry.pending = false
 	if err := d.createQueuePairs(e, e.conn.epoch+1, nil); err != nil {
 		d.refused(e, err)
@@ -82,7 +73,7 @@ func (d *domain) startConnect(e *endpoint) {
 	}
 	e.conn.request(e.qps[0].info)
 	e.in.granted = e.in.grant() // the same in every repetition of the REQ
-	e.retry.reqInterval = minREQInterval
+	e.retry.reqInterval = liveness.MinREQInterval
 	d.sendREQ(e, now)
 	d.addConnecting(e, now)
 }
@@ -113,7 +104,7 @@ func (d *domain) countREQ(e *endpoint, now time.Duration, err error) {
 	}
 	e.countRequest(now)
 	e.retry.reqAt = now + e.retry.reqInterval
-	e.retry.reqInterval = min(2*e.retry.reqInterval, maxREQInterval)
+	e.retry.reqInterval = min(2*e.retry.reqInterval, liveness.MaxREQInterval)
 	d.noteSent(e, err)
 }
 
@@ -163,7 +154,7 @@ func (d *domain) handleCM(m *cmMessage) error {
 	}
 	switch m.kind {
 	case cmAlive:
-		e.retry.silence.answer(m.nextSeq)
+		e.retry.silence.Answer(m.nextSeq)
 		return nil
 	case cmDREQ, cmGiveUp:
 		d.peerEnds(e, m)
@@ -233,7 +224,7 @@ func (d *domain) accept(e *endpoint, m *cmMessage) error {
 	e.retry.pending = false
 	e.in.granted = e.in.grant() // the same in every repetition of the REP
 	// The peer may compute for any time before it confirms the connection, but it must exist.
-	d.addConnecting(e, d.clock.elapsed())
+	d.addConnecting(e, d.clock.Elapsed())
 	d.trySendCM(e, cmREP, m.qps[0])
 	return nil
 }
@@ -315,13 +306,16 @@ func (d *domain) createQueuePairs(e *endpoint, epoch uint32, offered []qpInfo) e
 // established is called when both sides have connected their queue pairs. It sends again what the peer has not received, and
 // posts the transfers that wait for a connection.
 func (d *domain) established(e *endpoint) {
-	e.keepalive = keepaliveState{alive: true}
+	e.keepalive = liveness.State{Alive: true}
 	e.retry.err, e.retry.pending, e.returned = nil, false, 0
-	e.retry.silence.end()
+	e.retry.silence.End()
 	e.attempt.done, e.attempt.confirmed = true, false
 	d.removeConnecting(e)
 	d.reportLeftOut(e)
-	d.keepalives.add(e, &d.liveness, &d.clock)
+	if !e.inRing {
+		e.inRing = true
+		d.keepalives.Add(e, &d.liveness, &d.clock)
+	}
 	unacked := e.unacked
 	e.unacked = nil
 	d.mu.Lock()

@@ -19,14 +19,14 @@ func (t connectTimers) Less(i, j int) bool { return t[i].retry.at < t[j].retry.a
 
 func (t connectTimers) Swap(i, j int) {
 	t[i], t[j] = t[j], t[i]
-	t[i].retry.position, t[j].retry.position = i+1, j+1
+	t[i].retry.position, t[j].retry.position = int32(i+1), int32(j+1)
 }
 
 // Push is called by package heap.
 func (t *connectTimers) Push(x any) {
 	e := x.(*endpoint)
 	*t = append(*t, e)
-	e.retry.position = len(*t)
+	e.retry.position = int32(len(*t))
 }
 
 // Pop is called by package heap.
@@ -44,7 +44,7 @@ func (t *connectTimers) Pop() any {
 func (d *domain) addConnecting(e *endpoint, now time.Duration) {
 	r := &e.retry
 	if r.position == 0 {
-		r.silence.at = now + d.liveness.interval
+		r.silence.At = now + d.liveness.Interval
 		heap.Push(&d.cm.connecting, e)
 	}
 	d.scheduleConnecting(e)
@@ -53,19 +53,19 @@ func (d *domain) addConnecting(e *endpoint, now time.Duration) {
 // removeConnecting undoes addConnecting. It does nothing if the peer has no timers.
 func (d *domain) removeConnecting(e *endpoint) {
 	if e.retry.position > 0 {
-		heap.Remove(&d.cm.connecting, e.retry.position-1)
+		heap.Remove(&d.cm.connecting, int(e.retry.position)-1)
 	}
 }
 
 // scheduleConnecting sets the timer of a peer to when its next REQ or its next probe is due.
 func (d *domain) scheduleConnecting(e *endpoint) {
 	r := &e.retry
-	r.at = r.silence.at
+	r.at = r.silence.At
 	if e.requests() {
 		r.at = min(r.at, r.reqAt)
 	}
-	heap.Fix(&d.cm.connecting, r.position-1)
-	d.clock.schedule(r.at)
+	heap.Fix(&d.cm.connecting, int(r.position)-1)
+	d.clock.Schedule(r.at)
 }
 
 // runConnectTimers runs the timers that have expired, as long as there are slots for datagrams.
@@ -86,6 +86,6 @@ func (d *domain) runConnectTimers(now time.Duration) {
 		}
 	}
 	if len(*t) > 0 {
-		d.clock.schedule((*t)[0].retry.at)
+		d.clock.Schedule((*t)[0].retry.at)
 	}
 }

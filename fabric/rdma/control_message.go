@@ -62,7 +62,7 @@ func (d *domain) sendControlDue() {
 	for _, e := range due {
 		if e.rtuDue {
 			d.sendControl(e, kindRTU)
-		} else if e.in.creditDue() || e.retry.failed > 0 {
+		} else if e.in.creditDue() || e.retry.Failed > 0 {
 			d.sendControl(e, kindCredit)
 		}
 	}

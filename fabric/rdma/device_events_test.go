@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
@@ -254,13 +255,13 @@ func TestSimulatedGIDEventSameAddress(t *testing.T) {
 	}
 	old := handle()
 	pollBoth(t, ds, "all requests end", func() bool { return e.qps[0].inFlight() == 0 })
-	d.keepalives.at = never // so that the visit is not in the same Poll as the event
+	d.keepalives.At = liveness.Never // so that the visit is not in the same Poll as the event
 	net.RaiseEvent("a", verbs.EventGIDChange)
-	pollBoth(t, ds, "the event comes", func() bool { return e.keepalive.probe })
-	e.keepalive.alive = true
+	pollBoth(t, ds, "the event comes", func() bool { return e.keepalive.Probe })
+	e.keepalive.Alive = true
 	before := e.qps[0].tail
-	d.keepalives.at, d.clock.next = 0, 0
-	pollBoth(t, ds, "the peer is visited", func() bool { return !e.keepalive.probe })
+	d.keepalives.At, d.clock.Next = 0, 0
+	pollBoth(t, ds, "the peer is visited", func() bool { return !e.keepalive.Probe })
 	if posted := e.qps[0].tail - before; posted != 1 {
 		t.Errorf("the visit has posted %d requests, want a probe", posted)
 	}

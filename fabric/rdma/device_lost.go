@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -158,7 +159,7 @@ func (d *domain) pollLost(evs []fabric.Event, err error) (int, error) {
 func (d *domain) armLost(err error) (int, bool, error) {
 	d.loseDevice(err)
 	d.progressLost()
-	now, at := d.clock.elapsed(), never
+	now, at := d.clock.Elapsed(), liveness.Never
 	if len(d.cm.connecting) > 0 {
 		at = now + lostInterval
 	}
@@ -173,7 +174,7 @@ func (d *domain) Await() { d.awaited = true }
 
 // awaitOther lists a peer that cannot be connected to because the device is lost.
 func (d *domain) awaitOther(e *endpoint) {
-	now := d.clock.elapsed()
+	now := d.clock.Elapsed()
 	e.countRequest(now)
 	e.retry.err, e.retry.pending = d.lost, true
 	d.addConnecting(e, now)
@@ -194,7 +195,7 @@ func (d *domain) progressLost() {
 	if len(d.cm.connecting) == 0 {
 		return
 	}
-	now := d.clock.elapsed()
+	now := d.clock.Elapsed()
 	for _, e := range slices.Clone(d.cm.connecting) {
 		switch {
 		case !e.isConnecting():

@@ -117,7 +117,7 @@ func TestSimulatedResponderGoesOn(t *testing.T) {
 		connectPeers(t, ds[0], ds[1])
 		s := &ds[0].eps[1].retry.silence
 		probe := func() {
-			s.probe++
+			s.Probe++
 			_ = ds[0].sendCM(ds[0].eps[1], cmProbe, qpInfo{}) // the link may be down
 		}
 		refused := make(chan struct{}, 1)
@@ -142,11 +142,11 @@ func TestSimulatedResponderGoesOn(t *testing.T) {
 		} else {
 			net.RefuseOn(nil)
 		}
-		last := s.probe
+		last := s.Probe
 		waittest.Poll(t, "a probe is answered", func() bool {
 			probe()
 			pollTimes(t, ds[0], 2*maxFastPolls)
-			return int32(s.answered-last) > 0
+			return int32(s.Answered-last) > 0
 		})
 		net.RefuseOn(nil)
 	}

@@ -85,14 +85,15 @@
 //	                datagrams go), renew.go (when the network changes addresses), connect.go, connect_timers.go, reconnect.go
 //	                (broken connections and retransmission), series.go (attempts that fail), refusal.go (refused calls),
 //	                path_mtu.go (lost large packets), teardown.go (the last completions), disconnect.go, close.go
-//	lost peers:     keepalive.go (connected), silence.go (being connected), responder.go
+//	lost peers:     internal/liveness (how long a peer may be silent, and attempts may fail; timers), keepalive.go (connected),
+//	                silence.go (being connected), responder.go
 //	messages:       header.go, send.go, receive.go, control_message.go, events.go, slots.go (bounce buffers), doorbells.go,
 //	                loopback.go
 //	flow control:   credits.go (accounts, without input or output), rnr.go (receiver not ready), receive_queue.go (without
 //	                an SRQ)
 //	transfers:      transfer.go, lanes.go (rails and paths), striping.go, pacer.go (bytes in flight, without input or output),
 //	                regions.go (registered memory), keytable.go (keys for several rails)
-//	polling:        poll.go, completion.go, clock.go (timers), sleep.go and waker_linux.go (sleeping)
+//	polling:        poll.go, completion.go, sleep.go and waker_linux.go (sleeping)
 //	other paths:    attempt.go (peers that do not answer, for package auto), handover.go (peers that were connected)
 //	devices:        devices.go, subnet.go, reach.go (which domains of two processes reach each other), rail.go, qp.go, grant.go
 //	                (what a device grants), device_error.go, device_events.go, device_lost.go

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -46,7 +47,7 @@ type domain struct {
 	polled     []*rail // rails whose devices are not lost
 	sleep      sleepState
 	fastPolls  int // next Polls that may skip progress
-	clock      clock
+	clock      liveness.Clock
 	events     events
 	controlDue []*endpoint // are owed a credit update or the RTU, which could not be sent yet
 	cm         connManager
@@ -57,9 +58,9 @@ type domain struct {
 	resolver    resolver
 	report      func(text string) // Transport.Report
 	mtuReported bool              // see reduceMTU
-	keepalives  keepaliveRing
-	liveness    liveness  // constant
-	responder   responder // belongs to its goroutine from the end of open to its close, apart from stop and stopped
+	keepalives  liveness.Ring[*endpoint]
+	liveness    liveness.Limits // constant
+	responder   responder       // belongs to its goroutine from the end of open to its close, apart from stop and stopped
 
 	deviceEvents deviceEvents
 	lost         error       // the device is lost; every endpoint that was connected has ended

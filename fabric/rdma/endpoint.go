@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -31,7 +32,7 @@ type endpoint struct {
 	keys        keyTable // of the peer
 	retry       connRetry
 	attempt     attempt // to connect for the first time
-	keepalive   keepaliveState
+	keepalive   liveness.State
 	avoidUntil  time.Duration // until when avoided holds, by the clock
 	peerClosing bool          // the peer has sent a DREQ datagram
 	mtu         verbs.MTU     // the largest packets that reach the peer, 0 if those of the ports do

@@ -48,7 +48,7 @@ func (q *queuePair) isMessages() bool { return q.info.lane == lane{} }
 // lanesTo returns the lanes of the next connection to a peer, those of the first rail first. If the peer has sent a REQ, offered
 // has its lanes; the result has no others.
 func (d *domain) lanesTo(e *endpoint, offered []qpInfo) (list []lane) {
-	if d.clock.elapsed() >= e.avoidUntil {
+	if d.clock.Elapsed() >= e.avoidUntil {
 		e.avoided = 0
 	}
 	rails := min(len(d.rails), len(e.addr.rails))
@@ -120,7 +120,7 @@ func (e *endpoint) avoid(q *queuePair, err error) error {
 	}
 	q.rail.leaveOut(e, err)
 	e.avoided |= lanes
-	e.avoidUntil = e.d.clock.elapsed() + avoidTime
+	e.avoidUntil = e.d.clock.Elapsed() + avoidTime
 	return fmt.Errorf("%w, device %s, path %d: %v", errLane, q.rail.dev.Name(), q.info.lane.path, err)
 }
 
@@ -170,7 +170,7 @@ func (d *domain) returnRail(r *rail) {
 // returnLanes makes a connection again that has left out lanes for avoidTime, unless transfers are in progress. It reports
 // whether it does.
 func (d *domain) returnLanes(e *endpoint) bool {
-	if e.avoided == 0 || d.clock.now < e.avoidUntil {
+	if e.avoided == 0 || d.clock.Now < e.avoidUntil {
 		return false
 	}
 	d.mu.Lock()

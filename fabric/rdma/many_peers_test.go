@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
@@ -77,20 +78,20 @@ func (c *crowd) connect() {
 	for _, e := range c.d.eps[1:] {
 		e.requestConnect()
 	}
-	maxMissed := c.d.liveness.maxMissed
-	c.d.liveness.maxMissed = math.MaxInt // none is lost, however long it takes to connect all
-	for all := c.d.size - 1; len(c.d.keepalives.peers) < all; {
-		connected := len(c.d.keepalives.peers)
+	maxMissed := c.d.liveness.MaxMissed
+	c.d.liveness.MaxMissed = math.MaxInt // none is lost, however long it takes to connect all
+	for all := c.d.size - 1; len(c.d.keepalives.Peers) < all; {
+		connected := len(c.d.keepalives.Peers)
 		waittest.Poll(c.t, fmt.Sprintf("%d of %d peers are connected, and another one", connected, all), func() bool {
 			if n, err := c.d.Poll(evs[:]); n != 0 || err != nil {
 				c.t.Fatalf("%d of %d peers are connected; %v, %v", connected, all, evs[:n], err)
 			}
 			c.answer()
-			return len(c.d.keepalives.peers) > connected
+			return len(c.d.keepalives.Peers) > connected
 		})
 	}
 	c.drain()
-	c.d.liveness.maxMissed = maxMissed
+	c.d.liveness.MaxMissed = maxMissed
 }
 
 // drain lets both sides handle everything that needs no timer.
@@ -181,13 +182,13 @@ func (c *crowd) kill(peer int) {
 func (c *crowd) interval(each func(visits int)) {
 	c.t.Helper()
 	d := c.d
-	for end := d.keepalives.at + d.liveness.interval; d.keepalives.at < end; {
-		before, n := d.keepalives.next, len(d.keepalives.peers)
-		d.clock.next = 0
-		if err := d.tick(d.keepalives.at); err != nil {
+	for end := d.keepalives.At + d.liveness.Interval; d.keepalives.At < end; {
+		before, n := d.keepalives.Next, len(d.keepalives.Peers)
+		d.clock.Next = 0
+		if err := d.tick(d.keepalives.At); err != nil {
 			c.t.Fatal(err)
 		}
-		visits := d.keepalives.next - before
+		visits := d.keepalives.Next - before
 		if visits < 0 {
 			visits += n
 		}
@@ -202,14 +203,14 @@ func (c *crowd) forget() {
 	if err := c.d.pollAllSends(); err != nil {
 		c.t.Fatal(err)
 	}
-	for _, e := range c.d.keepalives.peers {
-		e.keepalive = keepaliveState{alive: true}
+	for _, e := range c.d.keepalives.Peers {
+		e.keepalive = liveness.State{Alive: true}
 	}
 }
 
 // probes returns how many keepalive WRITEs are in flight, and the largest number to one peer.
 func (c *crowd) probes() (total, most int) {
-	for _, e := range c.d.keepalives.peers {
+	for _, e := range c.d.keepalives.Peers {
 		q := e.qps[0]
 		probes := 0
 		for i := q.head; i != q.tail; i++ {
@@ -238,16 +239,16 @@ func TestSimulatedManyPeers(t *testing.T) {
 	d := c.d
 	visited, ticks := 0, 0
 	c.interval(func(visits int) {
-		if visits > maxVisits {
-			t.Errorf("a tick visits %d peers, want at most %d", visits, maxVisits)
+		if visits > liveness.MaxVisits {
+			t.Errorf("a tick visits %d peers, want at most %d", visits, liveness.MaxVisits)
 		}
 		visited, ticks = visited+visits, ticks+1
 	})
-	if least := n / maxVisits; visited < n || visited > n+2*maxVisits || ticks < least {
+	if least := n / liveness.MaxVisits; visited < n || visited > n+2*liveness.MaxVisits || ticks < least {
 		t.Errorf("in an interval %d of %d peers are visited by %d ticks, want each once by at least %d", visited, n, ticks, least)
 	}
-	for _, e := range d.keepalives.peers {
-		if e.keepalive.alive {
+	for _, e := range d.keepalives.Peers {
+		if e.keepalive.Alive {
 			t.Fatalf("peer %d was not visited", e.peer)
 		}
 	}
@@ -268,7 +269,7 @@ func (c *crowd) checkProbesSpread(n int) {
 	room := min(n, c.d.rails[0].maxInFlight)
 	last, most, intervals := 0, 0, 0
 	for total := 0; total < room; intervals++ {
-		if intervals > l.maxMissed/2+2 {
+		if intervals > l.MaxMissed/2+2 {
 			c.t.Fatalf("after %d intervals %d of %d peers were probed", intervals, total, n)
 		}
 		c.interval(func(int) {})
@@ -276,7 +277,7 @@ func (c *crowd) checkProbesSpread(n int) {
 		most = max(most, total-last)
 		last = total
 	}
-	if share := n/(l.minIdle+1) + maxVisits; intervals <= l.minIdle || most > share {
+	if share := n/(l.MinIdle+1) + liveness.MaxVisits; intervals <= l.MinIdle || most > share {
 		c.t.Errorf("%d peers are probed within %d intervals, up to %d in one interval, want at most %d", n, intervals, most, share)
 	}
 	c.interval(func(int) {})
@@ -292,13 +293,13 @@ func (c *crowd) checkLost(n int) {
 	for intervals := 1; ; intervals++ {
 		c.interval(func(int) {})
 		evs := c.drain()
-		if len(evs) == 0 && intervals < 2*c.d.liveness.maxMissed {
+		if len(evs) == 0 && intervals < 2*c.d.liveness.MaxMissed {
 			continue
 		}
 		if len(evs) != 1 || evs[0].Kind != fabric.PeerDown || int(evs[0].Peer) != n/2 || !errors.Is(evs[0].Err, fabric.ErrPeerDown) {
 			c.t.Errorf("after %d intervals: %+v", intervals, evs)
 		}
-		c.t.Logf("found after %d intervals, a heartbeat is %d", intervals, c.d.liveness.maxMissed)
+		c.t.Logf("found after %d intervals, a heartbeat is %d", intervals, c.d.liveness.MaxMissed)
 		return
 	}
 }
@@ -407,8 +408,8 @@ func benchmarkTick(b *testing.B, c *crowd) {
 	b.Helper()
 	d := c.d
 	for b.Loop() {
-		d.clock.next = 0
-		if err := d.tick(d.keepalives.at); err != nil {
+		d.clock.Next = 0
+		if err := d.tick(d.keepalives.At); err != nil {
 			b.Fatal(err)
 		}
 	}

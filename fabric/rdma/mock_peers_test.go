@@ -39,7 +39,7 @@ func TestMockHeartbeatTick(t *testing.T) {
 	n := manyPeers(200)
 	c := openMockCrowd(t, n)
 	c.connect()
-	c.d.clock.readAt = math.MaxUint // only the ticks below visit peers
+	c.d.clock.ReadAt = math.MaxUint // only the ticks below visit peers
 	visited, ticks := 0, 0
 	var total time.Duration
 	for range 4 {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -19,10 +20,11 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 		report: t.Report, key: t.Key, self: cfg.Self, size: cfg.Size, link: t.chosen.link(), settings: set,
 		incarnation: binary.LittleEndian.Uint64(nonce[:]) | 1,
 		params:      set.connParams(), eps: make([]*endpoint, cfg.Size), byQPN: qpIndex{all: map[qpKey]*queuePair{}},
-		clock: clock{next: never, start: time.Now()}, liveness: newLiveness(set.Heartbeat), closeTimeout: closeTimeout,
+		clock:    liveness.Clock{Next: liveness.Never, Start: time.Now()},
+		liveness: liveness.NewLimits(set.Heartbeat), closeTimeout: closeTimeout,
 		resolver: resolver{done: make(chan *resolution, maxResolutions), patience: resolvePatience},
 	}
-	d.doorbells.timer = time.AfterFunc(never, d.ringTimerFired)
+	d.doorbells.timer = time.AfterFunc(liveness.Never, d.ringTimerFired)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.release())

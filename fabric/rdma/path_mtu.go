@@ -18,12 +18,8 @@ import (
 
 const (
 	smallMTU      = verbs.MTU1024 // fits Ethernet frames of 1,500 bytes
-	maxLargeLost  = 3             // attempts in a row that fail before packets become smaller, if the last lost a large one
 	smallestLarge = 1024          // bytes of a packet from which packets may be smaller than that
 	smallestMTU   = 256           // bytes of the smallest MTU
-	// mtuShare is the share of the heartbeat after which packets become smaller at once: devices that retransmit for long let
-	// a connection break only then.
-	mtuShare = 3
 )
 
 // countLost records that a connection breaks because a request was not acknowledged. What is lost on another lane than that of
@@ -33,10 +29,7 @@ func (e *endpoint) countLost(q *queuePair, r *request, err error) {
 	if !q.isMessages() || !errors.Is(err, verbs.StatusRetryExceeded) {
 		return
 	}
-	packet := min(r.bytes, uint32(e.pathMTU().Bytes()))
-	if packet != 0 && (e.retry.lost == 0 || packet < e.retry.lost) {
-		e.retry.lost = packet
-	}
+	e.retry.CountPacket(min(r.bytes, uint32(e.pathMTU().Bytes())))
 }
 
 // pathMTU returns the MTU of connections to the peer.
@@ -59,8 +52,7 @@ func (e *endpoint) takeMTU(mtu verbs.MTU) {
 // long. It reports whether it did.
 func (d *domain) reduceMTU(e *endpoint, lasts time.Duration) bool {
 	path := e.pathMTU()
-	soon := e.retry.failed < maxLargeLost && lasts < d.settings.Heartbeat/mtuShare
-	if !e.retry.isLossy() || e.retry.lost <= smallestLarge || e.mtu != 0 || path <= smallMTU || soon {
+	if e.mtu != 0 || path <= smallMTU || !e.retry.LosesLarge(smallestLarge, lasts, d.settings.Heartbeat) {
 		return false
 	}
 	e.mtu = smallMTU
@@ -75,10 +67,10 @@ func (d *domain) reduceMTU(e *endpoint, lasts time.Duration) bool {
 
 // explainLost adds to the error of a lost peer that only large packets were lost.
 func (e *endpoint) explainLost(err error) error {
-	if !e.retry.isLossy() || e.retry.lost <= smallestMTU {
+	if !e.retry.IsLossy() || e.retry.Lost <= smallestMTU {
 		return err
 	}
-	return &packetsLost{err, e.retry.lost}
+	return &packetsLost{err, e.retry.Lost}
 }
 
 // packetsLost is the error of a lost peer if only large packets were lost.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/verbstest"
@@ -89,8 +90,8 @@ func TestAllLargePacketsLost(t *testing.T) {
 	waittest.Poll(t, "the peer is lost", func() bool {
 		_ = b.eps[0].Send([]byte("small"), nil)
 		endPause(b.eps[0])
-		if r := &b.eps[0].retry; r.failed == maxFailures-1 {
-			r.since -= b.settings.Heartbeat // the attempts last that long
+		if r := &b.eps[0].retry; r.Failed == liveness.MaxFailures-1 {
+			r.Since -= b.settings.Heartbeat // the attempts last that long
 		}
 		pollTimes(t, a, 1)
 		for _, ev := range pollTimes(t, b, 1) {
@@ -159,8 +160,8 @@ func TestShorterPacketsLost(t *testing.T) {
 	a, b := lossyPair(t, Settings{}, 500, false)
 	sendOne(t, a, b, 700)
 	awaitDown(t, a, b, func() {
-		if r := &a.eps[1].retry; r.failed == maxLargeLost {
-			r.since -= a.settings.Heartbeat // the attempts last that long
+		if r := &a.eps[1].retry; r.Failed == liveness.MaxLargeLost {
+			r.Since -= a.settings.Heartbeat // the attempts last that long
 		}
 	})
 }
@@ -173,10 +174,10 @@ func TestLargeLostForTheHeartbeat(t *testing.T) {
 	sendOne(t, a, b, 4000)
 	e, breaks, most := a.eps[1], int16(0), int16(0)
 	awaitDown(t, a, b, func() {
-		if e.retry.failed > breaks { // as if the device had needed a third of the heartbeat
-			a.clock.ran += heartbeat / 3
+		if e.retry.Failed > breaks { // as if the device had needed a third of the heartbeat
+			a.clock.Ran += heartbeat / 3
 		}
-		breaks = e.retry.failed
+		breaks = e.retry.Failed
 		most = max(most, breaks)
 	})
 	if most < 4 || most > 5 {
@@ -195,18 +196,18 @@ func TestStoppedBetweenFailures(t *testing.T) {
 		waittest.Poll(t, "connections break", func() bool {
 			pollTimes(t, b, 1)
 			for _, ev := range pollTimes(t, a, 1) {
-				t.Fatalf("MTU %d, after %d failures: %+v", mtu, e.retry.failed, ev)
+				t.Fatalf("MTU %d, after %d failures: %+v", mtu, e.retry.Failed, ev)
 			}
-			if e.retry.failed > breaks {
-				a.clock.start = a.clock.start.Add(-10 * heartbeat)
+			if e.retry.Failed > breaks {
+				a.clock.Start = a.clock.Start.Add(-10 * heartbeat)
 			}
-			breaks = e.retry.failed
-			if e.mtu != 0 && (mtu == 1024 || breaks < maxLargeLost) {
+			breaks = e.retry.Failed
+			if e.mtu != 0 && (mtu == 1024 || breaks < liveness.MaxLargeLost) {
 				t.Fatalf("MTU %d, after %d failures: packets are limited to %v", mtu, breaks, e.mtu)
 			}
-			return breaks > maxLargeLost
+			return breaks > liveness.MaxLargeLost
 		})
-		if lasts := a.clock.ran - e.retry.since; lasts >= heartbeat/mtuShare {
+		if lasts := a.clock.Ran - e.retry.Since; lasts >= heartbeat/liveness.MTUShare {
 			t.Errorf("MTU %d: the series lasts %v", mtu, lasts)
 		}
 	}
@@ -214,11 +215,11 @@ func TestStoppedBetweenFailures(t *testing.T) {
 
 // TestRunning: time in which a process polls counts, and time in which it does not counts as an interval.
 func TestRunning(t *testing.T) {
-	var c clock
+	var c liveness.Clock
 	for _, at := range []struct{ now, ran time.Duration }{
 		{10, 10}, {30, 30}, {130, 130}, {300, 230}, {100_000, 330}, {100_001, 331},
 	} {
-		if got := c.running(at.now, 100); got != at.ran {
+		if got := c.Running(at.now, 100); got != at.ran {
 			t.Errorf("at %d it has run for %d, want %d", at.now, got, at.ran)
 		}
 	}
@@ -230,7 +231,7 @@ func TestLargeRetransmittedForever(t *testing.T) {
 	for _, largest := range []int{1500, 500} {
 		a, b := lossyPair(t, Settings{Heartbeat: time.Hour}, largest, true)
 		sendOne(t, a, b, 4000)
-		intervals, most := 0, a.liveness.maxMissed
+		intervals, most := 0, a.liveness.MaxMissed
 		pass := func() {
 			intervals++
 			letPass(a)
@@ -247,9 +248,9 @@ func TestLargeRetransmittedForever(t *testing.T) {
 				return len(evs) == 1 && len(evs[0].Data) == 4000
 			})
 		}
-		if intervals < a.liveness.maxQueued || intervals > most {
+		if intervals < a.liveness.MaxQueued || intervals > most {
 			t.Errorf("packets of more than %d bytes are lost: it took %d intervals; a heartbeat has %d", largest, intervals,
-				a.liveness.maxMissed)
+				a.liveness.MaxMissed)
 		}
 	}
 }
@@ -274,7 +275,7 @@ func TestLongBehindShort(t *testing.T) {
 		if q := e.qps[0]; q.inFlight() != 3 || q.at(q.head+1).signaled {
 			t.Fatal("the second message has a completion")
 		}
-		e.keepalive.age = age
+		e.keepalive.Age = age
 		intervals := 0
 		waittest.Poll(t, "the messages arrive", func() bool {
 			letPass(a)
@@ -286,7 +287,7 @@ func TestLongBehindShort(t *testing.T) {
 			got += len(pollTimes(t, b, 1))
 			return got == 3
 		})
-		if most := a.liveness.maxQueued + a.liveness.maxMissed/10; intervals > most || e.mtu != smallMTU {
+		if most := a.liveness.MaxQueued + a.liveness.MaxMissed/10; intervals > most || e.mtu != smallMTU {
 			t.Errorf("it took %d intervals, want at most %d; packets are limited to %v", intervals, most, e.mtu)
 		}
 	}
@@ -310,7 +311,7 @@ func TestBreaksFarApart(t *testing.T) {
 			}
 			return ds[0].eps[1].conn.state == stateEstablished && ds[1].eps[0].conn.state == stateEstablished
 		})
-		for range 2 * ds[0].liveness.maxMissed {
+		for range 2 * ds[0].liveness.MaxMissed {
 			for _, d := range ds {
 				letPass(d)
 				pollTimes(t, d, 1)
@@ -326,10 +327,10 @@ func TestLostFarApart(t *testing.T) {
 	connectPeers(t, ds[0], ds[1])
 	d, e := ds[0], ds[0].eps[1]
 	for range 3 {
-		for range 2 * d.liveness.maxMissed {
+		for range 2 * d.liveness.MaxMissed {
 			letPass(d)
 			pollTimes(t, d, 1)
-			e.retry.failed, e.retry.lost = max(e.retry.failed, 1), 4096 // keepalives are acknowledged as well
+			e.retry.Failed, e.retry.Lost = max(e.retry.Failed, 1), 4096 // keepalives are acknowledged as well
 		}
 		d.declareBroken(e, verbs.StatusRetryExceeded)
 		waittest.Poll(t, "the connection is made again", func() bool {
@@ -340,8 +341,8 @@ func TestLostFarApart(t *testing.T) {
 			}
 			return e.conn.state == stateEstablished
 		})
-		if e.retry.failed > 1 {
-			t.Errorf("%d failures in a row", e.retry.failed)
+		if e.retry.Failed > 1 {
+			t.Errorf("%d failures in a row", e.retry.Failed)
 		}
 	}
 }
@@ -354,10 +355,10 @@ func TestRefusedAfterLoss(t *testing.T) {
 	lost := &request{bytes: 5000}
 	e.countLost(e.qps[0], lost, verbs.StatusRetryExceeded)
 	e.countLost(e.qps[0], &request{}, verbs.StatusRetryExceeded) // a control message, which tells nothing about packets
-	if e.retry.lost != 4096 {
-		t.Errorf("packets of %d bytes were lost, want 4096", e.retry.lost)
+	if e.retry.Lost != 4096 {
+		t.Errorf("packets of %d bytes were lost, want 4096", e.retry.Lost)
 	}
-	e.retry.failed, e.retry.since = maxLargeLost, d.clock.ran-2*d.settings.Heartbeat
+	e.retry.Failed, e.retry.Since = liveness.MaxLargeLost, d.clock.Ran-2*d.settings.Heartbeat
 	if !d.attemptFailed(e, syscall.ENOMEM) || e.mtu != 0 || len(d.cm.failures) > 0 {
 		t.Errorf("a refusal: the MTU is limited to %v, %d failures", e.mtu, len(d.cm.failures))
 	}
@@ -377,8 +378,8 @@ func TestLostOnAnotherLane(t *testing.T) {
 	if len(e.qps) != 2 {
 		t.Fatalf("%d lanes, want 2", len(e.qps))
 	}
-	if e.countLost(e.qps[1], &request{bytes: 4096}, verbs.StatusRetryExceeded); e.retry.lost != 0 {
-		t.Errorf("packets of %d bytes were lost", e.retry.lost)
+	if e.countLost(e.qps[1], &request{bytes: 4096}, verbs.StatusRetryExceeded); e.retry.Lost != 0 {
+		t.Errorf("packets of %d bytes were lost", e.retry.Lost)
 	}
 }
 
@@ -410,7 +411,7 @@ func TestStuckLane(t *testing.T) {
 		intervals++
 		return !r.running
 	})
-	if least := ds[0].liveness.maxMissed; intervals < least || intervals > 3*least/2 {
+	if least := ds[0].liveness.MaxMissed; intervals < least || intervals > 3*least/2 {
 		t.Errorf("it took %d intervals; a heartbeat has %d", intervals, least)
 	}
 }
@@ -424,10 +425,10 @@ func TestStuckLaneAmongBusy(t *testing.T) {
 	d, e := ds[0], ds[0].eps[1]
 	visit := func() {
 		d.keepalive(e)
-		e.keepalive.alive = true // messages are exchanged all the time
+		e.keepalive.Alive = true // messages are exchanged all the time
 	}
 	visit()
-	for range d.liveness.maxMissed {
+	for range d.liveness.MaxMissed {
 		if len(d.cm.failures) > 0 {
 			t.Fatal("the connection breaks too early")
 		}

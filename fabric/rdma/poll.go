@@ -2,8 +2,10 @@ package rdma
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 )
 
 const (
@@ -40,7 +42,7 @@ func (d *domain) Poll(evs []fabric.Event) (int, error) {
 	d.events.out, d.events.filled = evs, 0
 	err = d.handleReceives(n, err)
 	ready := d.events.filled > 0 || d.events.len() > 0 // the caller waits for these
-	if err == nil && full && (woken || !ready || d.clock.polls%progressEvery == 0) {
+	if err == nil && full && (woken || !ready || d.clock.Polls%progressEvery == 0) {
 		err = d.progress()
 	}
 	if err == nil && (d.events.len() > 0 || d.loopback.pending()) {
@@ -65,7 +67,7 @@ func (d *domain) workPending() bool {
 
 // pollReceives takes the completions of received messages from the device, unless many messages wait for the caller already.
 func (d *domain) pollReceives() (int, error) {
-	d.clock.polls++
+	d.clock.Polls++
 	if d.events.len() >= 2*len(d.wcs) {
 		return 0, nil
 	}
@@ -106,11 +108,11 @@ func (d *domain) progress() error {
 	if err := d.cm.handleReceived(d); err != nil {
 		return err
 	}
-	if d.clock.due() {
-		if err := d.tick(d.clock.read()); err != nil {
+	if d.clock.Due() {
+		if err := d.tick(d.clock.Read()); err != nil {
 			return err
 		}
-		if d.clock.rare() { // the next Poll is to read the clock as well
+		if d.clock.Rare() { // the next Poll is to read the clock as well
 			d.fastPolls = 0
 		}
 	}
@@ -149,4 +151,23 @@ func (d *domain) drainCQs() error {
 		}
 	}
 	return nil
+}
+
+// tick runs the timers that have expired. It returns the error of a lost device.
+func (d *domain) tick(now time.Duration) error {
+	d.clock.Running(now, d.liveness.Interval)
+	if now < d.clock.Next {
+		return nil
+	}
+	d.clock.Next = liveness.Never
+	if d.cm.failed {
+		if d.cm.refusal = d.cm.recover(d.rails[0]); d.cm.refusal != nil {
+			d.clock.Schedule(now + liveness.MaxREQInterval) // the link is still down
+		}
+	}
+	if len(d.cm.closing.all) > 0 {
+		d.clock.Schedule(d.cm.closing.stepAt)
+	}
+	d.runConnectTimers(now)
+	return d.keepaliveTick(now)
 }

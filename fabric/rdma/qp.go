@@ -54,7 +54,7 @@ type queuePair struct {
 	pacer    pacer
 	pieces   int  // in flight
 	unrung   int  // requests since the last doorbell
-	lastPoll uint // clock.polls when the last message was posted
+	lastPoll uint // clock.Polls when the last message was posted
 }
 
 // fewRequests is how many requests a queue pair has room for at first. Most queue pairs never have more in flight, and there may

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
@@ -151,7 +152,7 @@ func TestSimulatedRailPortDown(t *testing.T) {
 		if !event {
 			ds[0].eps[1].avoidUntil = 0 // as after a minute
 			pollTimes(t, ds[0], 1)
-			ds[0].clock.next, ds[0].keepalives.at = 0, 0
+			ds[0].clock.Next, ds[0].keepalives.At = 0, 0
 		}
 		checkLanes(t, ds, lane{}, lane{1, 0})
 		r.run(ds)
@@ -224,7 +225,7 @@ func breakRails(t *testing.T, rnd *rand.Rand, net *verbstest.SimulatedNetwork, b
 	const rails = 3
 	ds := openRails(t, net, Settings{Paths: 2, Window: 8}, rails)
 	for _, d := range ds {
-		d.cm.closing.stepAt = never // so that only the last completions end a teardown
+		d.cm.closing.stepAt = liveness.Never // so that only the last completions end a teardown
 	}
 	connectPeers(t, ds[0], ds[1])
 	r := newReader(t, ds[0], ds[1], 1<<20)

@@ -40,7 +40,7 @@ func (d *domain) handleReceive(wc *verbs.WC) {
 		}
 		return
 	}
-	e.keepalive.alive = true
+	e.keepalive.Alive = true
 	h, err := parseHeader(d.recvs.mem(slot)[:wc.Len])
 	if err == nil {
 		err = e.in.receive(&h)
@@ -56,13 +56,13 @@ func (d *domain) handleReceive(wc *verbs.WC) {
 	if e.conn.state == stateREPSent { // any message confirms the connection, as the RTU does
 		e.conn.established(e.conn.peerQP)
 		d.established(e)
-		if e.in.creditDue() || e.retry.failed > 0 {
+		if e.in.creditDue() || e.retry.Failed > 0 {
 			d.sendControl(e, kindCredit) // for slots that were freed since the REP, or to end a series of failures
 		}
 	}
 	// If a message was lost, it was sent again before this one: messages arrive in order. A control message has the number of the
 	// next data message, so it shows that none is missing.
-	e.retry.arrived()
+	e.retry.Arrived()
 	final := e.peerClosing && e.in.received == e.finalSeq
 	if h.kind == kindData {
 		d.receiveData(e, slot, wc.Len-headerBytes, h.needsCredits)
@@ -81,7 +81,7 @@ func (d *domain) handleReceive(wc *verbs.WC) {
 func (d *domain) receiveFailed(e *endpoint, wc *verbs.WC) {
 	if wc.Status != verbs.StatusFlushed { // otherwise something else has failed
 		e.countWorked()
-		e.retry.unfinished.receive = true
+		e.retry.Unfinished.Receive = true
 	}
 	d.declareBroken(e, wc.Err())
 }

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
@@ -47,8 +48,8 @@ func receivesRefused(t *testing.T, net *verbstest.SimulatedNetwork, a, b *domain
 		t.Fatalf("nothing wakes the process to ask the device again: %v", err)
 	}
 	pollBoth(t, []*domain{b}, "the device is asked again", func() bool { return b.recvs.refusals > 0 })
-	for tries := int16(1); tries < minFailures; tries++ {
-		b.recvs.retryAt = never // the pause takes long
+	for tries := int16(1); tries < liveness.MinFailures; tries++ {
+		b.recvs.retryAt = liveness.Never // the pause takes long
 		before := refused.Load()
 		if evs := pollTimes(t, b, 20*maxFastPolls); len(evs) > 0 || refused.Load() != before || b.recvs.refusals != tries {
 			t.Fatalf("after %d tries and a pause: %+v, %d calls, %d tries", tries, evs, refused.Load()-before, b.recvs.refusals)
@@ -61,7 +62,7 @@ func receivesRefused(t *testing.T, net *verbstest.SimulatedNetwork, a, b *domain
 		t.Fatal(b.lost)
 	}
 	if lasting {
-		b.recvs.retryAt, b.recvs.since = 0, b.recvs.since-maxSeries
+		b.recvs.retryAt, b.recvs.since = 0, b.recvs.since-liveness.MaxSeries
 		pollBoth(t, []*domain{b}, "the device is given up", func() bool { return b.lost != nil })
 		if !errors.Is(b.lost, syscall.EAGAIN) {
 			t.Error(b.lost)

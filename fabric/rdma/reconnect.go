@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -85,7 +86,7 @@ func (d *domain) reconnect(e *endpoint, err error) {
 			fabric.ErrPeerClosed, err))
 		return
 	}
-	e.retry.rejected = false
+	e.retry.Rejected = false
 	if !d.attemptFailed(e, fmt.Errorf("the connection broke: %w", err)) {
 		return
 	}
@@ -95,9 +96,9 @@ func (d *domain) reconnect(e *endpoint, err error) {
 		d.mu.Unlock()
 	}
 	// The peer may have been silent before the connection broke. That time counts.
-	e.retry.silence.intervals, e.keepalive.missed = max(e.retry.silence.intervals, int32(e.keepalive.missed)), 0
-	if n := e.retry.failed; n > quickBreaks {
-		d.retryLater(e, retryPause(n))
+	e.retry.silence.Intervals, e.keepalive.Missed = max(e.retry.silence.Intervals, int32(e.keepalive.Missed)), 0
+	if n := e.retry.Failed; n > quickBreaks {
+		d.retryLater(e, liveness.RetryPause(n))
 		return
 	}
 	e.requestConnect()

@@ -12,7 +12,7 @@ func TestSimulatedGrantAfterAnswer(t *testing.T) {
 		_, ds := openSimulated(t, Settings{Devices: []string{"a"}, Window: 1}, 2)
 		a, b := ds[0], ds[1]
 		connectPeers(t, a, b)
-		for b.clock.polls%progressEvery != progressEvery-1 { // the next Poll calls progress
+		for b.clock.Polls%progressEvery != progressEvery-1 { // the next Poll calls progress
 			pollTimes(t, b, 1)
 		}
 		sent := 0

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/internal/printable"
 )
 
@@ -34,15 +35,15 @@ func isRefusal(err error) bool {
 // refused records that the device of this process refuses a connection, and schedules the next attempt. The endpoint must have no
 // queue pairs.
 func (d *domain) refused(e *endpoint, err error) {
-	e.countRequest(d.clock.elapsed())
+	e.countRequest(d.clock.Elapsed())
 	if d.attemptRefused(e, err) {
-		d.retryLater(e, retryPause(e.retry.failed))
+		d.retryLater(e, liveness.RetryPause(e.retry.Failed))
 	}
 }
 
 // attemptRefused is attemptFailed for an attempt that the device of this process refuses.
 func (d *domain) attemptRefused(e *endpoint, err error) bool {
-	e.retry.rejected = false
+	e.retry.Rejected = false
 	return d.attemptFailed(e, fmt.Errorf("%w: device %s %s: %w", fabric.ErrNotSupported, d.rails[0].dev.Name(), refusalText(err),
 		err))
 }
@@ -57,7 +58,7 @@ func refusalText(err error) string {
 
 // retryLater makes a timer connect to the peer after a pause. The endpoint must have no queue pairs.
 func (d *domain) retryLater(e *endpoint, pause time.Duration) {
-	now := d.clock.elapsed()
+	now := d.clock.Elapsed()
 	e.retry.pending, e.retry.reqAt = true, now+pause
 	d.addConnecting(e, now)
 }
@@ -104,7 +105,7 @@ func (d *domain) rejected(e *endpoint, m *cmMessage) {
 	if e.conn.state != stateREQSent || m.epoch != e.conn.epoch || m.reqQP != e.conn.selfQP {
 		return
 	}
-	e.retry.rejected = true
+	e.retry.Rejected = true
 	why := m.reason()
 	d.attemptFailed(e, fmt.Errorf("%w: the device of the peer %s: %w", fabric.ErrNotSupported, refusalText(why), why))
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/internal/tunables"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
@@ -51,7 +52,7 @@ func TestSimulatedRefusedForAWhile(t *testing.T) {
 			t.Errorf("%v was refused %d times, want %d", c.call, *refused, c.times)
 		}
 		for i, d := range ds {
-			pollBoth(t, ds, "the peer acknowledges", func() bool { return d.eps[1-i].retry.failure() == nil })
+			pollBoth(t, ds, "the peer acknowledges", func() bool { return d.eps[1-i].retry.Failure() == nil })
 			if e := d.eps[1-i]; d.recvs.reserved != int(e.in.window)+1 {
 				t.Errorf("%v: peer %d: %+v, %d slots are reserved", c.call, i, e.retry, d.recvs.reserved)
 			}
@@ -71,7 +72,7 @@ func TestSimulatedRejected(t *testing.T) {
 	refuseTimes(net, verbstest.CallCreateQP, 1, syscall.ENOMEM)
 	pollTimes(t, ds[1], progressEvery)
 	pollTimes(t, ds[0], progressEvery)
-	if err := ds[0].eps[1].retry.failure(); !errors.Is(err, syscall.ENOMEM) || !errors.Is(err, fabric.ErrNotSupported) {
+	if err := ds[0].eps[1].retry.Failure(); !errors.Is(err, syscall.ENOMEM) || !errors.Is(err, fabric.ErrNotSupported) {
 		t.Errorf("%v", err)
 	}
 	if err := ds[0].Refusal(1); err != nil { // that is the peer's
@@ -82,7 +83,7 @@ func TestSimulatedRejected(t *testing.T) {
 		t.Errorf("a reason of this process beside that of the peer: %v", err)
 	}
 	connectPeers(t, ds[0], ds[1])
-	pollBoth(t, ds, "the peer acknowledges", func() bool { return ds[0].eps[1].retry.failure() == nil })
+	pollBoth(t, ds, "the peer acknowledges", func() bool { return ds[0].eps[1].retry.Failure() == nil })
 }
 
 // TestSimulatedNoRoute: the call that connects a queue pair fails for want of a route, at either process. Both errors say so, and
@@ -100,8 +101,8 @@ func TestSimulatedNoRoute(t *testing.T) {
 			t.Fatal(err)
 		}
 		poor, rich := &ds[0].eps[1].retry, &ds[1].eps[0].retry
-		pollBoth(t, ds, "both know", func() bool { return poor.failed > 0 && rich.failed > 0 && rich.rejected })
-		for prefix, err := range map[string]error{"device poor0 ": poor.failure(), "the device of the peer ": rich.failure()} {
+		pollBoth(t, ds, "both know", func() bool { return poor.Failed > 0 && rich.Failed > 0 && rich.Rejected })
+		for prefix, err := range map[string]error{"device poor0 ": poor.Failure(), "the device of the peer ": rich.Failure()} {
 			if !strings.HasPrefix(err.Error(), "fabric: not supported: "+prefix+want) || !errors.Is(err, errno) {
 				t.Errorf("%v: %v", errno, err)
 			}
@@ -127,8 +128,8 @@ func TestSimulatedRefusedForGood(t *testing.T) {
 			t.Fatal(err)
 		}
 		retry := &ds[0].eps[1].retry
-		pollBoth(t, ds, "the connection is refused", func() bool { return retry.failed > 1 })
-		retry.since -= ds[0].settings.Heartbeat
+		pollBoth(t, ds, "the connection is refused", func() bool { return retry.Failed > 1 })
+		retry.Since -= ds[0].settings.Heartbeat
 		var got []fabric.Event
 		waittest.Poll(t, "the connection is given up", func() bool {
 			for _, d := range ds {
@@ -163,13 +164,13 @@ type lastCallRefused struct {
 // the peer is lost then.
 func TestSimulatedLastCallRefused(t *testing.T) {
 	for name, l := range map[string]lastCallRefused{
-		"often":                         {other: true, most: maxFailures},
-		"for long":                      {other: true, passed: maxSeries, most: minFailures},
-		"longer than the heartbeat":     {other: true, passed: tunables.DefaultHeartbeat, most: minFailures},
-		"without a link":                {other: true, down: true, passed: tunables.DefaultHeartbeat, most: minFailures},
-		"without a link, a while only":  {other: true, down: true, most: maxFailures},
-		"without another transport":     {passed: tunables.DefaultHeartbeat, most: maxFailures},
-		"without another, a while only": {most: maxFailures},
+		"often":                         {other: true, most: liveness.MaxFailures},
+		"for long":                      {other: true, passed: liveness.MaxSeries, most: liveness.MinFailures},
+		"longer than the heartbeat":     {other: true, passed: tunables.DefaultHeartbeat, most: liveness.MinFailures},
+		"without a link":                {other: true, down: true, passed: tunables.DefaultHeartbeat, most: liveness.MinFailures},
+		"without a link, a while only":  {other: true, down: true, most: liveness.MaxFailures},
+		"without another transport":     {passed: tunables.DefaultHeartbeat, most: liveness.MaxFailures},
+		"without another, a while only": {most: liveness.MaxFailures},
 	} {
 		for _, call := range []verbstest.SimulatedCall{verbstest.CallToRTR, verbstest.CallToRTS} {
 			for poor := range 2 {
@@ -182,7 +183,7 @@ func TestSimulatedLastCallRefused(t *testing.T) {
 	}
 }
 
-// goesOn reports whether attempts go on after maxFailures.
+// goesOn reports whether attempts go on after liveness.MaxFailures.
 func (l *lastCallRefused) goesOn() bool { return l.passed == 0 && (l.down || !l.other) }
 
 func (l *lastCallRefused) run(t *testing.T, call verbstest.SimulatedCall, poor int) {
@@ -211,14 +212,14 @@ func (l *lastCallRefused) run(t *testing.T, call verbstest.SimulatedCall, poor i
 		for i := range ds {
 			l.poll(t, ds[i], i == poor)
 		}
-		if !passed && e.retry.failed > 0 {
+		if !passed && e.retry.Failed > 0 {
 			passed = true
-			e.retry.since -= l.passed
+			e.retry.Since -= l.passed
 		}
-		return over(0) || over(1) || l.goesOn() && e.retry.failed >= maxFailures
+		return over(0) || over(1) || l.goesOn() && e.retry.Failed >= liveness.MaxFailures
 	})
-	if e.retry.failed < minFailures || e.retry.failed > l.most && !l.goesOn() {
-		t.Errorf("%d attempts have failed, want at most %d", e.retry.failed, l.most)
+	if e.retry.Failed < liveness.MinFailures || e.retry.Failed > l.most && !l.goesOn() {
+		t.Errorf("%d attempts have failed, want at most %d", e.retry.Failed, l.most)
 	}
 	lost := ds[0].eps[1].ended.Load() != nil || ds[1].eps[0].ended.Load() != nil
 	if want := !l.other && !l.goesOn(); lost != want {
@@ -234,25 +235,26 @@ func (l *lastCallRefused) run(t *testing.T, call verbstest.SimulatedCall, poor i
 // poll polls a domain, and checks that it lets time pass after a failed attempt. Then it makes that time end.
 func (l *lastCallRefused) poll(t *testing.T, d *domain, poor bool) {
 	e := d.eps[1-d.self]
-	failed, now := e.retry.failed, d.clock.elapsed()
+	failed, now := e.retry.Failed, d.clock.Elapsed()
 	for _, ev := range pollTimes(t, d, 1) {
-		if l.other || ev.Kind != fabric.PeerDown || !errors.Is(ev.Err, syscall.ETIMEDOUT) { // the one that gives up tells the other
+		// the one that gives up tells the other
+		if l.other || ev.Kind != fabric.PeerDown || !errors.Is(ev.Err, syscall.ETIMEDOUT) {
 			t.Fatalf("%+v", ev)
 		}
 	}
-	pause, givenUp := retryPause(e.retry.failed), e.leaving != nil || e.ended.Load() != nil || len(d.cm.failures) > 0
-	if poor && e.retry.failed > failed && errors.Is(e.retry.why, syscall.ETIMEDOUT) && !givenUp && e.retry.reqAt < now+pause {
-		t.Errorf("after %d failures the next attempt is made after %v, want %v", e.retry.failed, e.retry.reqAt-now, pause)
+	pause, givenUp := liveness.RetryPause(e.retry.Failed), e.leaving != nil || e.ended.Load() != nil || len(d.cm.failures) > 0
+	if poor && e.retry.Failed > failed && errors.Is(e.retry.Why, syscall.ETIMEDOUT) && !givenUp && e.retry.reqAt < now+pause {
+		t.Errorf("after %d failures the next attempt is made after %v, want %v", e.retry.Failed, e.retry.reqAt-now, pause)
 	}
 	endPause(e)
 }
 
 // endPause ends the pause before the next attempt to connect to a peer, after one has failed.
 func endPause(e *endpoint) {
-	if e.retry.position > 0 && e.retry.failed > 0 {
+	if e.retry.position > 0 && e.retry.Failed > 0 {
 		e.retry.reqAt = 0
 		e.d.scheduleConnecting(e)
-		e.d.clock.readAt = 0
+		e.d.clock.ReadAt = 0
 	}
 }
 
@@ -265,7 +267,7 @@ func TestSimulatedRetryOutlivesAnswer(t *testing.T) {
 	if err := e.Send([]byte("message"), nil); err != fabric.ErrAgain {
 		t.Fatal(err)
 	}
-	pollBoth(t, ds[:1], "the connection is refused", func() bool { return e.retry.failed > 0 })
+	pollBoth(t, ds[:1], "the connection is refused", func() bool { return e.retry.Failed > 0 })
 	ds[0].answered(e, errResolving)
 	if !e.retryPending() {
 		t.Errorf("no attempt is scheduled: %+v", e.retry)
@@ -284,13 +286,13 @@ func TestSimulatedAcceptedAfterRejected(t *testing.T) {
 	}
 	pollBoth(t, ds[1:], "a REQ is sent", func() bool { return e.conn.state == stateREQSent })
 	refuseTimes(net, verbstest.CallCreateQP, 1, syscall.ENOMEM)
-	pollBoth(t, ds, "the peer refuses", func() bool { return e.retry.failed > 0 })
-	e.retry.reqAt = never // the peer asks first
+	pollBoth(t, ds, "the peer refuses", func() bool { return e.retry.Failed > 0 })
+	e.retry.reqAt = liveness.Never // the peer asks first
 	if err := a.eps[1].Send([]byte("message"), nil); err != fabric.ErrAgain {
 		t.Fatal(err)
 	}
 	pollBoth(t, ds, "the REQ of the peer is answered", func() bool { return e.conn.state == stateREPSent })
-	e.retry.since -= 2 * b.settings.Heartbeat
+	e.retry.Since -= 2 * b.settings.Heartbeat
 	for range 2 {
 		letPass(b) // its timers run
 		if evs := pollTimes(t, b, progressEvery); len(evs) > 0 {
@@ -341,7 +343,7 @@ func TestSimulatedDatagramsRefused(t *testing.T) {
 	}
 	pollBoth(t, ds, "a REQ is sent", func() bool { return rich.eps[0].conn.state == stateREQSent })
 	letPass(rich)
-	pollBoth(t, ds, "a probe is answered", func() bool { return rich.eps[0].retry.silence.answered > 0 })
+	pollBoth(t, ds, "a probe is answered", func() bool { return rich.eps[0].retry.silence.Answered > 0 })
 	rich.Attempts(func(_ int, a Attempt) {
 		if a.Heard {
 			t.Errorf("%+v", a)
@@ -350,7 +352,7 @@ func TestSimulatedDatagramsRefused(t *testing.T) {
 	if err := poor.eps[1].Send([]byte("message"), nil); err != fabric.ErrAgain {
 		t.Fatal(err)
 	}
-	pollBoth(t, ds[:1], "the connection is refused", func() bool { return poor.eps[1].retry.failed > 0 })
+	pollBoth(t, ds[:1], "the connection is refused", func() bool { return poor.eps[1].retry.Failed > 0 })
 	if err := poor.Refusal(1); !errors.Is(err, syscall.EIO) || !strings.Contains(err.Error(), "ibv_modify_qp to RESET") {
 		t.Error(err)
 	}

@@ -102,8 +102,8 @@ func (d *domain) renewAfterSilence(e *endpoint, intervals int) {
 
 // refreshAfterSilence queries the own ports when a peer was silent for 1, 2, 4 and so on intervals in a row.
 func (d *domain) refreshAfterSilence(intervals int) {
-	now := d.clock.now
-	if intervals&(intervals-1) == 0 && (now-d.refreshedAt >= d.liveness.interval || d.refreshedAt == 0) { // many may be silent
+	now := d.clock.Now
+	if intervals&(intervals-1) == 0 && (now-d.refreshedAt >= d.liveness.Interval || d.refreshedAt == 0) { // many may be silent
 		d.refreshedAt = now
 		d.refreshAddress()
 	}
@@ -124,7 +124,7 @@ func (d *domain) checkHandles() {
 		if e.resolution != nil {
 			e.resolution.outdated = true
 		}
-		e.keepalive.probe = true
+		e.keepalive.Probe = true
 	}
 }
 
@@ -155,7 +155,7 @@ func (d *domain) refreshAddress() {
 	d.present = d.encodeAddress()
 	d.responder.readdress(d.present, states[0].indices, restart)
 	if restart {
-		d.cm.failed, d.clock.next = true, 0
+		d.cm.failed, d.clock.Next = true, 0
 	}
 	if moved {
 		d.breakConnections(errAddressChanged)

@@ -189,7 +189,7 @@ func (d *domain) handleResolved() {
 		case e.conn.state == stateREPSent:
 			d.answered(e, err)
 		case e.conn.state == stateREQSent && !e.attempt.held:
-			now := d.clock.elapsed()
+			now := d.clock.Elapsed()
 			if err == nil {
 				err = d.sendCM(e, cmREQ, qpInfo{})
 			}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
@@ -92,7 +93,7 @@ func TestAcceptWhileResolving(t *testing.T) {
 		pollTimes(t, b, 1)
 		return b.eps[0].resolution == nil
 	})
-	a.eps[1].retry.reqAt = never // only one REQ was sent
+	a.eps[1].retry.reqAt = liveness.Never // only one REQ was sent
 	a.scheduleConnecting(a.eps[1])
 	if pollTimes(t, a, enoughPolls); a.eps[1].conn.state != stateEstablished {
 		t.Errorf("after one REQ and one REP: state %d", a.eps[1].conn.state)
@@ -115,8 +116,8 @@ func TestRefusedWhileResolving(t *testing.T) {
 		h := newSlowHandles(t, net, 1, syscall.EINVAL)
 		pollBoth(t, ds[slow:slow+1], "the call begins", func() bool { return h.calls.Load() > 0 })
 		h.end()
-		pollBoth(t, ds[slow:slow+1], "the attempt fails", func() bool { return e.retry.failed > 0 })
-		if err := e.retry.failure(); !errors.Is(err, syscall.EINVAL) {
+		pollBoth(t, ds[slow:slow+1], "the attempt fails", func() bool { return e.retry.Failed > 0 })
+		if err := e.retry.Failure(); !errors.Is(err, syscall.EINVAL) {
 			t.Errorf("side %d: %v", slow, err)
 		}
 		connectPeers(t, ds[0], ds[1])
@@ -166,7 +167,7 @@ func TestRefreshWhileAnswering(t *testing.T) {
 	meet(t, a, b)
 	h := newSlowHandles(t, net, 1, nil)
 	probe := func() {
-		a.eps[1].retry.silence.probe++
+		a.eps[1].retry.silence.Probe++
 		if err := a.sendCM(a.eps[1], cmProbe, qpInfo{}); err != nil {
 			t.Fatal(err)
 		}
@@ -194,6 +195,6 @@ func TestRefreshWhileAnswering(t *testing.T) {
 	waittest.Poll(t, "the answer arrives", func() bool {
 		pollTimes(t, a, 1)
 		pollTimes(t, b, 1)
-		return a.eps[1].retry.silence.answered == a.eps[1].retry.silence.probe
+		return a.eps[1].retry.silence.Answered == a.eps[1].retry.silence.Probe
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/internal/auth"
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -21,15 +22,17 @@ type responder struct {
 	addr        []byte // of the domain
 	params      verbs.Params
 
-	rail       *rail                 // of its fields that change, the goroutine uses none
-	indices    [maxPartitions]uint16 // of the keys of its partitions
-	slots      int                   // in use for each queue pair, at most responderSlots
-	qps        []*verbs.QP           // one in each partition of the rail
-	cq         *verbs.CQ
-	channel    *verbs.Channel
-	mem        []byte // responderSlots slots of cmSlotBytes for each queue pair, which hold a probe and then its answer
-	mr         *verbs.MR
-	generation uint32                   // how often the queue pairs were recovered; completions of earlier generations are ignored
+	rail    *rail                 // of its fields that change, the goroutine uses none
+	indices [maxPartitions]uint16 // of the keys of its partitions
+	slots   int                   // in use for each queue pair, at most responderSlots
+	qps     []*verbs.QP           // one in each partition of the rail
+	cq      *verbs.CQ
+	channel *verbs.Channel
+	mem     []byte // responderSlots slots of cmSlotBytes for each queue pair, which hold a probe and then its answer
+	mr      *verbs.MR
+	// generation: how often the queue pairs were recovered; completions of earlier generations are
+	// ignored
+	generation uint32
 	failed     bool                     // a queue pair has failed: an answer was sent while the link was down
 	dests      map[uint32]*answerTarget // by peer
 	wcs        [16]verbs.WC
@@ -126,7 +129,7 @@ func (p *responder) run(ctx context.Context) {
 		case errors.Is(err, verbs.ErrClosed):
 			return
 		case errors.Is(err, verbs.ErrDeviceLost), recovered != nil:
-			pause(ctx, maxREQInterval)
+			pause(ctx, liveness.MaxREQInterval)
 		case err != nil:
 			pause(ctx, responderPause)
 		}

@@ -67,8 +67,8 @@ func TestRestartTransfers(t *testing.T) {
 	if e.ops.first != third || e.ops.unposted != third || e.ops.last != third || third.posted != 2 || third.done != 2 {
 		t.Errorf("first %+v, to be posted %+v", e.ops.first, e.ops.unposted)
 	}
-	if !third.oldest || third.most != 6 || !e.retry.unfinished.transfer {
-		t.Errorf("the transfer that is left is %+v, what is unfinished %+v", third, e.retry.unfinished)
+	if !third.oldest || third.most != 6 || !e.retry.Unfinished.Transfer {
+		t.Errorf("the transfer that is left is %+v, what is unfinished %+v", third, e.retry.Unfinished)
 	}
 	if it := d.events.take(); d.events.len() != 0 || it.token != 1 || it.err != bad || d.transfers.active.Load() != 1 {
 		t.Errorf("got event %+v and %d more; %d transfers are active", it, d.events.len(), d.transfers.active.Load())

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -94,7 +95,7 @@ func (s *recvSlots) incomplete() bool { return len(s.unposted) > 0 || len(s.shor
 // postAgain posts the slots that the device has not taken, unless it has refused them a moment ago. If it goes on to refuse them,
 // postAgain returns an error: messages of peers would wait for them for ever.
 func (d *domain) postAgain() error {
-	s, now := &d.recvs, d.clock.elapsed()
+	s, now := &d.recvs, d.clock.Elapsed()
 	if s.refusals > 0 && now < s.retryAt {
 		return nil
 	}
@@ -105,10 +106,10 @@ func (d *domain) postAgain() error {
 	if s.refusals == 0 {
 		s.since = now
 	}
-	if s.refusals++; lastsTooLong(s.refusals, now-s.since) {
+	if s.refusals++; liveness.LastsTooLong(s.refusals, now-s.since) {
 		return fmt.Errorf("fabric/rdma: %w", s.refusal)
 	}
-	s.retryAt = now + retryPause(s.refusals) // a caller that sleeps is woken then: see Arm
+	s.retryAt = now + liveness.RetryPause(s.refusals) // a caller that sleeps is woken then: see Arm
 	return nil
 }
 

@@ -116,8 +116,8 @@ func (e *endpoint) post(r request, b []byte, part share, signal bool) (ringNow *
 		d.mu.Unlock()
 		return nil, true
 	}
-	first := q.lastPoll != d.clock.polls || q.inFlight() == 0
-	q.lastPoll = d.clock.polls
+	first := q.lastPoll != d.clock.Polls || q.inFlight() == 0
+	q.lastPoll = d.clock.Polls
 	q.push(r, f)
 	d.inFlight[0]++
 	if first || q.unrung >= maxUnrung {

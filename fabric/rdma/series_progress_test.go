@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/verbstest"
@@ -34,14 +35,14 @@ func TestReceiveOfControlFails(t *testing.T) {
 		_ = ds[0].eps[1].Send([]byte("short"), nil) // there may be no credit, or no connection
 		pollTimes(t, ds[0], 1)
 		n := len(pollTimes(t, ds[1], 1))
-		if r.failed > 0 {
+		if r.Failed > 0 {
 			arrived += n
 		}
-		most = max(most, int(r.failed))
-		return most > 0 && (r.failed == 0 || arrived > 1000)
+		most = max(most, int(r.Failed))
+		return most > 0 && (r.Failed == 0 || arrived > 1000)
 	})
-	if most != 1 || r.failed != 0 {
-		t.Errorf("after %d messages %d attempts have failed, at most %d: %+v", arrived, r.failed, most, r.unfinished)
+	if most != 1 || r.Failed != 0 {
+		t.Errorf("after %d messages %d attempts have failed, at most %d: %+v", arrived, r.Failed, most, r.Unfinished)
 	}
 }
 
@@ -52,14 +53,14 @@ func TestPeerNoticesFirst(t *testing.T) {
 	connectPeers(t, ds[0], ds[1])
 	connectPeers(t, ds[1], ds[0])
 	e := ds[0].eps[1]
-	e.keepalive.age, e.retry.failed, e.retry.lost = int16(ds[0].liveness.maxMissed)+1, 2, 4096 // nothing as long is sent
+	e.keepalive.Age, e.retry.Failed, e.retry.Lost = int16(ds[0].liveness.MaxMissed)+1, 2, 4096 // nothing as long is sent
 	epoch := e.conn.epoch
 	ds[1].declareBroken(ds[1].eps[0], verbs.ErrState)
 	pollBoth(t, ds, "the connection is made again", func() bool {
 		return e.conn.epoch > epoch && e.conn.state == stateEstablished
 	})
-	if e.retry.failed != 0 || e.retry.lost != 0 {
-		t.Errorf("%d failures in a row, and packets of %d bytes were lost", e.retry.failed, e.retry.lost)
+	if e.retry.Failed != 0 || e.retry.Lost != 0 {
+		t.Errorf("%d failures in a row, and packets of %d bytes were lost", e.retry.Failed, e.retry.Lost)
 	}
 }
 
@@ -81,15 +82,15 @@ func TestUnfinishedAfterLongConnection(t *testing.T) {
 	if _, err := e.Write(near.mem, near.region, far.region.Remote, 1); err != nil {
 		t.Fatal(err)
 	}
-	e.keepalive.age, e.retry.failed = int16(d.liveness.maxMissed)+1, 2
+	e.keepalive.Age, e.retry.Failed = int16(d.liveness.MaxMissed)+1, 2
 	d.declareBroken(e, verbs.ErrState)
 	pollBoth(t, ds[:1], "the connection is closed", func() bool { return e.qps == nil || e.conn.state == stateREQSent })
-	want := unfinished{seq: seq, message: true, transfer: true}
-	if e.retry.failed != 1 || e.retry.unfinished != want {
-		t.Errorf("%d failures in a row, unfinished: %+v, want %+v", e.retry.failed, e.retry.unfinished, want)
+	want := liveness.Unfinished{Seq: seq, Message: true, Transfer: true}
+	if e.retry.Failed != 1 || e.retry.Unfinished != want {
+		t.Errorf("%d failures in a row, unfinished: %+v, want %+v", e.retry.Failed, e.retry.Unfinished, want)
 	}
 	net.SetPaused(false)
-	pollBoth(t, ds, "the series ends", func() bool { return e.retry.failed == 0 && d.transfers.active.Load() == 0 })
+	pollBoth(t, ds, "the series ends", func() bool { return e.retry.Failed == 0 && d.transfers.active.Load() == 0 })
 }
 
 // TestProgressOverOneLane: over a connection with two lanes most of a transfer was carried out, which was not kept. Then a part
@@ -110,7 +111,7 @@ func TestProgressOverOneLane(t *testing.T) {
 	o := e.ops.first
 	o.done = o.bytes - 1
 	d.declareBroken(e, e.avoid(e.qps[1], verbs.ErrState))
-	pollBoth(t, ds[:1], "the connection is closed", func() bool { return e.retry.failed > 0 })
+	pollBoth(t, ds[:1], "the connection is closed", func() bool { return e.retry.Failed > 0 })
 	pieces := 0
 	net.Fail(func(bytes int) verbs.Status {
 		if bytes != piece {
@@ -122,9 +123,9 @@ func TestProgressOverOneLane(t *testing.T) {
 		return verbs.StatusSuccess
 	})
 	net.SetPaused(false)
-	pollBoth(t, ds, "the next connection breaks", func() bool { return errors.Is(e.retry.why, verbs.StatusGeneral) })
-	if e.retry.failed != 1 || o.done == 0 || o.done == o.bytes {
-		t.Errorf("%d failures in a row; %d bytes of %d were carried out", e.retry.failed, o.done, o.bytes)
+	pollBoth(t, ds, "the next connection breaks", func() bool { return errors.Is(e.retry.Why, verbs.StatusGeneral) })
+	if e.retry.Failed != 1 || o.done == 0 || o.done == o.bytes {
+		t.Errorf("%d failures in a row; %d bytes of %d were carried out", e.retry.Failed, o.done, o.bytes)
 	}
 	pollBoth(t, ds, "the transfer ends", func() bool { return d.transfers.active.Load() == 0 })
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/verbstest"
@@ -138,11 +139,11 @@ func (f failedAgain) await(t *testing.T, ds []*domain, counts *domain, each func
 		if e.leaving != nil {
 			err = e.leaving.err
 		}
-		if e.retry.failed == maxFailures-1 && most < e.retry.failed {
-			counts.clock.ran += counts.settings.Heartbeat // the attempts last that long
+		if e.retry.Failed == liveness.MaxFailures-1 && most < e.retry.Failed {
+			counts.clock.Ran += counts.settings.Heartbeat // the attempts last that long
 		}
-		most = max(most, e.retry.failed)
-		if e.conn.epoch > 20*maxFailures {
+		most = max(most, e.retry.Failed)
+		if e.conn.epoch > 20*liveness.MaxFailures {
 			t.Fatalf("after %d connections, at most %d failures were counted in a row", e.conn.epoch, most)
 		}
 		return err != nil
@@ -161,9 +162,9 @@ func TestLossFlushesReceives(t *testing.T) {
 	net.LoseLarge(500)
 	sendOne(t, ds[0], ds[1], 700)
 	r := &ds[0].eps[1].retry
-	pollBoth(t, ds, "the connection breaks", func() bool { return r.failed > 0 })
-	if !r.isLossy() || r.lost != 700+headerBytes {
-		t.Errorf("packets of %d bytes were lost: %v", r.lost, r.why)
+	pollBoth(t, ds, "the connection breaks", func() bool { return r.Failed > 0 })
+	if !r.IsLossy() || r.Lost != 700+headerBytes {
+		t.Errorf("packets of %d bytes were lost: %v", r.Lost, r.Why)
 	}
 	net.LoseLarge(0)
 	closeAtOnce(ds)
@@ -175,12 +176,12 @@ func TestLossAfterLongConnection(t *testing.T) {
 	_, ds := openSimulated(t, Settings{Devices: []string{"a"}}, 2)
 	connectPeers(t, ds[0], ds[1])
 	d, e := ds[0], ds[0].eps[1]
-	e.keepalive.age, e.retry.failed, e.retry.lost = int16(d.liveness.maxMissed)+1, 2, 300
+	e.keepalive.Age, e.retry.Failed, e.retry.Lost = int16(d.liveness.MaxMissed)+1, 2, 300
 	e.countLost(e.qps[0], &request{bytes: 1024}, verbs.StatusRetryExceeded)
 	d.declareBroken(e, verbs.StatusRetryExceeded)
-	pollBoth(t, ds, "the connection is closed", func() bool { return e.retry.failed != 0 && e.qps == nil || e.conn.epoch > 1 })
-	if e.retry.failed != 1 || e.retry.lost != 1024 {
-		t.Errorf("%d failures in a row, and packets of %d bytes were lost", e.retry.failed, e.retry.lost)
+	pollBoth(t, ds, "the connection is closed", func() bool { return e.retry.Failed != 0 && e.qps == nil || e.conn.epoch > 1 })
+	if e.retry.Failed != 1 || e.retry.Lost != 1024 {
+		t.Errorf("%d failures in a row, and packets of %d bytes were lost", e.retry.Failed, e.retry.Lost)
 	}
 	closeAtOnce(ds)
 }
@@ -195,7 +196,7 @@ func TestGivenUp(t *testing.T) {
 		connectPeers(t, ds[1], ds[0])
 		d, e, other := ds[0], ds[0].eps[1], ds[1].eps[0]
 		net.DropDatagrams(func() bool { return lost })
-		e.retry.failed, e.retry.since = maxFailures-1, d.clock.ran-d.settings.Heartbeat
+		e.retry.Failed, e.retry.Since = liveness.MaxFailures-1, d.clock.Ran-d.settings.Heartbeat
 		if d.attemptFailed(e, fmt.Errorf("the connection broke: %w", verbs.StatusRemoteOperation)) {
 			t.Fatal("the peer is not given up")
 		}
@@ -234,7 +235,7 @@ func TestGivenUpForLostPackets(t *testing.T) {
 	connectPeers(t, ds[0], ds[1])
 	d, e := ds[0], ds[0].eps[1]
 	r := &e.retry
-	r.failed, r.since, r.lost, e.mtu = math.MaxInt16, d.clock.ran-100*time.Hour-10*time.Millisecond, 4096, smallMTU
+	r.Failed, r.Since, r.Lost, e.mtu = math.MaxInt16, d.clock.Ran-100*time.Hour-10*time.Millisecond, 4096, smallMTU
 	broke := &verbs.CompletionError{Status: verbs.StatusRetryExceeded, QPN: 1<<24 - 1, ID: 1<<64 - 1, VendorErr: 1<<32 - 1}
 	if d.attemptFailed(e, fmt.Errorf("the connection broke: %w", broke)) {
 		t.Fatal("the peer is not given up")

@@ -182,14 +182,14 @@ func TestSimulatedConnectToBusy(t *testing.T) {
 			})
 			e.attempt.since -= 2 * a.settings.Heartbeat
 			s := &e.retry.silence
-			for range 2 * a.liveness.maxMissed {
-				probe := s.probe
-				s.at = 0 // the interval expires
+			for range 2 * a.liveness.MaxMissed {
+				probe := s.Probe
+				s.At = 0 // the interval expires
 				a.scheduleConnecting(e)
-				a.clock.readAt = 0
+				a.clock.ReadAt = 0
 				waittest.Poll(t, "a probe is answered", func() bool {
 					poll()
-					return s.probe != probe && s.answered == s.probe
+					return s.Probe != probe && s.Answered == s.Probe
 				})
 			}
 			connectPeers(t, a, b)
@@ -209,33 +209,6 @@ func TestSimulatedResponderRecovers(t *testing.T) {
 			t.Fatal(err)
 		}
 		pollTimes(t, a, 1)
-		return a.eps[1].retry.silence.answered != 0
+		return a.eps[1].retry.silence.Answered != 0
 	})
-}
-
-// TestSilenceAnswers: only the answer to a probe that is later than the last answered one is a sign of life.
-func TestSilenceAnswers(t *testing.T) {
-	for _, c := range []struct {
-		probe, answered, got uint32
-		alive                bool
-	}{
-		{5, 3, 5, true}, {5, 3, 4, true}, {5, 3, 3, false}, {5, 3, 6, false}, {5, 5, 5, false}, {2, 0xffffffff, 1, true},
-	} {
-		s := silence{intervals: 7, probe: c.probe, answered: c.answered, waiting: true}
-		if s.answer(c.got); (s.intervals == 0) != c.alive || s.waiting == c.alive {
-			t.Errorf("%+v: %+v", c, s)
-		}
-	}
-}
-
-// TestLiveness: with every heartbeat, a peer is lost after that time.
-func TestLiveness(t *testing.T) {
-	for _, c := range []struct{ heartbeat, interval time.Duration }{
-		{15 * time.Second, 500 * time.Millisecond}, {time.Second, 100 * time.Millisecond}, {time.Hour, 500 * time.Millisecond},
-	} {
-		l := newLiveness(c.heartbeat)
-		if l.interval != c.interval || l.duration(l.maxMissed) != c.heartbeat || l.maxQueued >= l.maxMissed {
-			t.Errorf("%v: %+v", c.heartbeat, l)
-		}
-	}
 }

@@ -117,8 +117,8 @@ func closeAtOnce(ds []*domain) {
 // letPass makes the clock of a domain later by an interval of the keepalive, which counts them and needs a Poll for each. Timers
 // that have expired run in the next Poll.
 func letPass(d *domain) {
-	d.clock.start = d.clock.start.Add(-d.liveness.interval)
-	d.clock.readAt = 0
+	d.clock.Start = d.clock.Start.Add(-d.liveness.Interval)
+	d.clock.ReadAt = 0
 	d.FullPoll()
 }
 

@@ -21,7 +21,8 @@ type sleepState struct {
 }
 
 const (
-	// blindInterval is how long a caller sleeps if a device refuses to report completions. A device that always does is not opened.
+	// blindInterval is how long a caller sleeps if a device refuses to report completions. A device
+	// that always does is not opened.
 	blindInterval = time.Millisecond
 	maxRefused    = 8 // refusals in a row to report the completions of one queue before the user is told
 )
@@ -55,7 +56,7 @@ func (d *domain) Arm() (int, bool, error) {
 		len(d.cm.failures) > 0 {
 		return d.waker.epfd, true, nil
 	}
-	now, at := d.clock.elapsed(), d.clock.next
+	now, at := d.clock.Elapsed(), d.clock.Next
 	if d.sleep.blind {
 		at = min(at, now+blindInterval)
 	}
@@ -69,7 +70,7 @@ func (d *domain) Arm() (int, bool, error) {
 // caused the wakeup.
 func (d *domain) disarm() error {
 	d.sleep.armed.Store(false)
-	d.fastPolls, d.clock.readAt = 0, d.clock.polls
+	d.fastPolls, d.clock.ReadAt = 0, d.clock.Polls
 	return d.waker.drain(d)
 }
 

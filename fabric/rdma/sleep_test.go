@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/internal/waittest"
 )
 
@@ -67,7 +68,7 @@ func pollUntilIdle(t *testing.T, ds ...*domain) {
 		}
 	}
 	for _, d := range ds {
-		d.keepalives.at, d.clock.next = never, never
+		d.keepalives.At, d.clock.Next = liveness.Never, liveness.Never
 	}
 }
 
@@ -85,7 +86,7 @@ func TestSimulatedArmAfterEvents(t *testing.T) {
 	}
 	for poll := range uint(2 * progressEvery) {
 		pollUntilIdle(t, a, b)
-		for a.clock.polls%progressEvery != poll%progressEvery {
+		for a.clock.Polls%progressEvery != poll%progressEvery {
 			pollTimes(t, a, 1)
 		}
 		if err := b.eps[0].Send([]byte("message"), nil); err != nil {
@@ -213,7 +214,7 @@ func TestWakeLasts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.close()
-	for _, at := range []time.Duration{time.Hour, never} {
+	for _, at := range []time.Duration{time.Hour, liveness.Never} {
 		if err := errors.Join(s.wake(), s.setTimer(0, at)); err != nil {
 			t.Fatal(err)
 		}

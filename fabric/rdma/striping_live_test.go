@@ -68,7 +68,7 @@ func TestLiveRails(t *testing.T) {
 		if n := w.d[0].eps[1].qps[1].tail; n < 10 {
 			t.Errorf("round %d: %d requests went over the second rail", round, n)
 		}
-		w.d[0].eps[1].retry.failed = 0
+		w.d[0].eps[1].retry.Failed = 0
 	}
 	w.readOverEach(mem, dst, near, far)
 }

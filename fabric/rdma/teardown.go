@@ -129,13 +129,13 @@ func (d *domain) finishTeardowns() error {
 		return nil
 	}
 	d.fastPolls = 0
-	if now := d.clock.elapsed(); now >= l.stepAt {
+	if now := d.clock.Elapsed(); now >= l.stepAt {
 		l.stepAt = now + teardownStep
 		if err := d.stepTeardowns(); err != nil {
 			return err
 		}
 	}
-	d.clock.schedule(l.stepAt)
+	d.clock.Schedule(l.stepAt)
 	return nil
 }
 
@@ -261,9 +261,9 @@ func (d *domain) keepUnacked(e *endpoint) {
 		}
 	}
 	e.unacked = append(unacked, e.unacked...) // those of earlier connections have not been sent again yet
-	u := &e.retry.unfinished
-	if u.message = len(e.unacked) > 0; u.message {
-		u.seq = e.unacked[0].seq
+	u := &e.retry.Unfinished
+	if u.Message = len(e.unacked) > 0; u.Message {
+		u.Seq = e.unacked[0].seq
 	}
 	d.restartTransfers(e)
 	e.setLanes(nil)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
@@ -45,7 +46,7 @@ func breakAtRandom(t *testing.T, r *rand.Rand, set Settings, breaks int) {
 	net.SetDevice("no SRQ", func(d *verbstest.SimulatedDevice) { d.Attr.MaxSRQ = 0 })
 	ds := openOn(t, net, set, 2)
 	for _, d := range ds {
-		d.cm.closing.stepAt = never // so that only the last completions end a teardown
+		d.cm.closing.stepAt = liveness.Never // so that only the last completions end a teardown
 	}
 	var sent, got [2]uint32
 	// The last message of each peer follows the last break. When both have arrived, there is a connection, so that Close need not

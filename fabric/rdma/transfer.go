@@ -212,7 +212,7 @@ func (d *domain) postPiece(q *queuePair, o *op) bool {
 func (d *domain) endOp(e *endpoint, o *op, err error) {
 	o.ended = true
 	if o.oldest {
-		e.retry.unfinished.transfer = false
+		e.retry.Unfinished.Transfer = false
 	}
 	d.transfers.active.Add(-1)
 	d.events.put(queuedEvent{kind: fabric.Done, ep: e, token: o.token, err: err})
@@ -263,5 +263,5 @@ func (d *domain) restartTransfers(e *endpoint) {
 		}
 	}
 	e.ops.unposted = e.ops.first
-	e.retry.unfinished.transfer = e.ops.first != nil
+	e.retry.Unfinished.Transfer = e.ops.first != nil
 }

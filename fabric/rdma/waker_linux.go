@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 )
 
 // waker wakes the caller of Poll: its epoll file descriptor becomes readable when a rail has events, when a timer expires, or
@@ -22,7 +24,7 @@ type waker struct {
 }
 
 func newWaker(rails []*rail) (w *waker, err error) {
-	w = &waker{epfd: -1, timerfd: -1, timerAt: never}
+	w = &waker{epfd: -1, timerfd: -1, timerAt: liveness.Never}
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("fabric/rdma: create the file descriptor for sleeping: %w", err), w.close())
@@ -64,7 +66,7 @@ func (w *waker) setTimer(now, at time.Duration) error {
 	}
 	w.timerAt = at
 	var t unix.ItimerSpec
-	if at != never {
+	if at != liveness.Never {
 		t.Value = unix.NsecToTimespec(int64(max(at-now, 1)))
 	}
 	if err := unix.TimerfdSettime(w.timerfd, 0, &t, nil); err != nil {

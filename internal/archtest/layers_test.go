@@ -76,6 +76,7 @@ internal/transports < fabric/mem, fabric/shm, fabric/tcp, fabric/rdma, fabric/au
 internal/tunables < fabric/tcp, fabric/rdma, fabric/auto;
 fabric, internal/shm, internal/fdpass, internal/wakesock < fabric/shm;
 fabric, verbs, hw < fabric/rdma;
+verbs < fabric/rdma/internal/liveness < fabric/rdma;
 fabric, fabric/mem, fabric/shm, fabric/tcp, fabric/rdma, verbs < fabric/auto;
 
 # Layer 4: bootstrap, tag matching, datatypes, reductions, collective algorithms, message protocols; communicators on bytes.
