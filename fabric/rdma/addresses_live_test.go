@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -121,17 +122,17 @@ func TestLiveAddressChange(t *testing.T) {
 	w.addDevices()
 	p := openPeersOn(t, w.settings())
 	w.check("at first", p, [2]string{"10.98.0.1", "10.98.0.2"})
-	before := p.d[0].eps[1].conn.epoch
+	before := p.d[0].eps[1].conn.Epoch
 	p.during(func() error { return tryIP("addr add 10.98.0.3/24 dev " + w.netdevs[0]) })
 	w.gidIndex(0, "10.98.0.3")
 	w.check("with another one", p, [2]string{"10.98.0.1", "10.98.0.2"})
-	if now := p.d[0].eps[1].conn.epoch; now != before {
+	if now := p.d[0].eps[1].conn.Epoch; now != before {
 		t.Errorf("the connection was made again: epoch %d, was %d", now, before)
 	}
 	p.during(func() error { return tryIP("addr delete 10.98.0.1/24 dev " + w.netdevs[0]) })
 	third := netip.MustParseAddr("::ffff:10.98.0.3")
 	p.until("the renewed address", func() bool {
-		return p.d[0].rails[0].address.GID == third && p.d[1].eps[0].addr.rails[0].GID == third
+		return p.d[0].rails[0].address.GID == third && p.d[1].eps[0].addr.Rails[0].GID == third
 	})
 	p.exchange(10)
 	w.check("when the one in use was removed", p, [2]string{"10.98.0.3", "10.98.0.2"})
@@ -155,9 +156,9 @@ func TestLiveAddressGone(t *testing.T) {
 			p := openPeersOn(t, sets)
 			p.exchange(10)
 			e := p.d[0].eps[1]
-			before := e.conn.epoch
+			before := e.conn.Epoch
 			p.sendDuring(func() error { return tryIP("addr delete 10.98.0.1/24 dev " + w.netdevs[0]) })
-			p.until("the end of the connection", func() bool { return e.conn.epoch != before || e.conn.state != stateEstablished })
+			p.until("the end of the connection", func() bool { return e.conn.Epoch != before || e.conn.State != cm.StateEstablished })
 			p.sendDuring(func() error { return tryIP("addr add 10.98.0.1/24 dev " + w.netdevs[0]) })
 			p.exchange(50)
 		})

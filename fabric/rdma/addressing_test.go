@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
@@ -319,7 +320,7 @@ func TestSimulatedUnresolved(t *testing.T) {
 	if *tries == 0 || *tries > 3 { // after 1, 2 and 4 intervals
 		t.Errorf("within %d intervals the address was resolved %d times", e.retry.silence.Intervals, *tries)
 	}
-	if err := a.sendCM(e, cmProbe, qpInfo{}); err != nil {
+	if err := a.sendCM(e, cm.Probe, cm.QP{}); err != nil {
 		t.Errorf("a datagram over the old handle: %v", err)
 	}
 }

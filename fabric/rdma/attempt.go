@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 )
 
@@ -75,7 +76,7 @@ func (d *domain) Refusal(peer int) error {
 
 // PathTo describes the device and the addresses by which a peer is connected to.
 func (d *domain) PathTo(peer int) string {
-	ours, theirs := d.rails[0].address, d.endpointOf(peer).addr.rails[0]
+	ours, theirs := d.rails[0].address, d.endpointOf(peer).addr.Rails[0]
 	return fmt.Sprintf("device %s, from %v to %v", d.settings.Devices[0], &ours, &theirs)
 }
 
@@ -130,7 +131,7 @@ func (d *domain) Abandon(peer int) {
 	if e.leaving != nil && e.leaving.left { // before that, the device may access their memory
 		d.endTransfers(e, errAbandoned.err) // those that began since then
 	}
-	if e.conn.state == stateIdle && len(e.qps) == 0 {
+	if e.conn.State == cm.StateIdle && len(e.qps) == 0 {
 		d.releasePeer(e)
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/internal/tunables"
 )
 
@@ -83,7 +84,7 @@ func (l *Limits) takeAttributes(r *rail) {
 			}
 		case tunables.RDMAPKey.Name:
 			if r.infiniBand {
-				value = keyNames(r.keys())
+				value = cm.KeyNames(r.keys())
 			} else if a.Value != "" {
 				value = a.Value + ", not used: RoCE has no partitions"
 			}

@@ -49,7 +49,7 @@ func TestLiveBond(t *testing.T) {
 		p.during(func() error { return tryIP("link set " + failing + "1 up") })
 	}
 	for _, ends := range [][]string{{"a1", "b1"}, {"bond0"}} {
-		before := p.d[0].eps[1].conn.epoch
+		before := p.d[0].eps[1].conn.Epoch
 		p.sendDuring(func() error {
 			for _, e := range ends {
 				if err := tryIP("link set " + e + " down"); err != nil {
@@ -58,7 +58,7 @@ func TestLiveBond(t *testing.T) {
 			}
 			return nil
 		})
-		p.until("the end of the connection", func() bool { return p.d[0].eps[1].conn.epoch != before })
+		p.until("the end of the connection", func() bool { return p.d[0].eps[1].conn.Epoch != before })
 		p.sendDuring(func() error {
 			for _, e := range ends {
 				if err := tryIP("link set " + e + " up"); err != nil {

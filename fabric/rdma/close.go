@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -28,9 +29,9 @@ func (d *domain) Close() error {
 			if e.peerClosing { // it waits for nothing
 				continue
 			}
-			if e.conn.state == stateEstablished || e.conn.state == stateREPSent {
+			if e.conn.State == cm.StateEstablished || e.conn.State == cm.StateREPSent {
 				d.sendControl(e, kindDREQ)
-			} else if e.addr.rails != nil && e.peer != d.self {
+			} else if e.addr.Rails != nil && e.peer != d.self {
 				d.cm.notices = append(d.cm.notices, e)
 			}
 		}
@@ -71,7 +72,7 @@ func (d *domain) awaitDisconnects() {
 	}
 	for _, e := range d.eps {
 		if e != nil && (e.disconnect == disconnectDue || e.disconnect == disconnectSent) {
-			d.trySendCM(e, cmDREQ, qpInfo{})
+			d.trySendCM(e, cm.DREQ, cm.QP{})
 		}
 	}
 }
@@ -82,7 +83,7 @@ func (d *domain) awaitDisconnects() {
 func (d *domain) sendNotices() bool {
 	m := &d.cm
 	m.notices = slices.DeleteFunc(m.notices, func(e *endpoint) bool {
-		err := d.sendCM(e, cmDREQ, qpInfo{})
+		err := d.sendCM(e, cm.DREQ, cm.QP{})
 		return err != errResolving && err != errNoSendSlot
 	})
 	return len(m.notices) > 0 || len(m.freeSends) < int(m.sends) && !m.failed

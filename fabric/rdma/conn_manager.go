@@ -5,10 +5,11 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// connManager sends and receives the datagrams that connect and disconnect peers (see cmMessage), over the UD queue pairs of the
+// connManager sends and receives the datagrams that connect and disconnect peers (see cm.Message), over the UD queue pairs of the
 // first rail, of which there is one in each partition. It also lists the endpoints that have something to do with connections.
 type connManager struct {
 	connecting   connectTimers // of peers that were sent a REQ or a REP, or are to be sent a REQ after a pause
@@ -22,19 +23,19 @@ type connManager struct {
 
 	mem        []byte // cmRecvs slots to receive for each queue pair, and then cmSends slots to send
 	mr         *verbs.MR
-	recvs      uint32      // receives that are posted to each queue pair, at most cmRecvs
-	sends      uint32      // datagrams that can be in flight, at most cmSends
-	firstSend  uint32      // number of the first slot to send
-	freeSends  []uint32    // slots from which no datagram is being sent
-	generation uint32      // how often the queue pairs were recovered; completions of earlier generations are ignored
-	received   []cmMessage // not handled yet
+	recvs      uint32       // receives that are posted to each queue pair, at most cmRecvs
+	sends      uint32       // datagrams that can be in flight, at most cmSends
+	firstSend  uint32       // number of the first slot to send
+	freeSends  []uint32     // slots from which no datagram is being sent
+	generation uint32       // how often the queue pairs were recovered; completions of earlier generations are ignored
+	received   []cm.Message // not handled yet
 }
 
 const (
 	cmRecvs     = 64 // datagrams that can arrive between two Polls in each partition, if the device grants that
 	cmSends     = 16 // datagrams that can be in flight, if the device grants that
 	grhBytes    = 40 // the device puts a global route header before every datagram
-	cmSlotBytes = (grhBytes + maxCMMessage + 63) &^ 63
+	cmSlotBytes = (grhBytes + cm.MaxMessage + 63) &^ 63
 )
 
 func (m *connManager) open(r *rail) (err error) {
@@ -109,8 +110,8 @@ func (m *connManager) handleReceive(d *domain, wc *verbs.WC) {
 	}
 	if wc.Len > grhBytes && wc.Len <= cmSlotBytes {
 		// Datagrams without a valid MAC of this job are ignored: any host can send them.
-		if msg, err := parseCMMessage(m.slot(i)[grhBytes:wc.Len], &d.key); err == nil {
-			msg.address = append([]byte(nil), msg.address...)
+		if msg, err := cm.ParseMessage(m.slot(i)[grhBytes:wc.Len], &d.key); err == nil {
+			msg.Address = append([]byte(nil), msg.Address...)
 			m.received = append(m.received, msg)
 		}
 	}
@@ -137,7 +138,7 @@ var errNoSendSlot = errors.New("all slots for datagrams are in use")
 
 // send sends a datagram. It returns an error if there is no route to the peer, or errNoSendSlot. If the device refuses to send
 // it, or to restart the queue pairs, the error is a setUpError.
-func (m *connManager) send(d *domain, e *endpoint, msg *cmMessage) error {
+func (m *connManager) send(d *domain, e *endpoint, msg *cm.Message) error {
 	to, err := d.destination(e)
 	if err != nil {
 		return err
@@ -146,11 +147,11 @@ func (m *connManager) send(d *domain, e *endpoint, msg *cmMessage) error {
 		return errNoSendSlot
 	}
 	dest := to.Dest
-	if msg.kind == cmProbe {
+	if msg.Kind == cm.Probe {
 		dest.QPN = to.responder
 	}
 	i := m.freeSends[len(m.freeSends)-1]
-	n := len(msg.append(m.slot(i)[:0], &d.key))
+	n := len(msg.Append(m.slot(i)[:0], &d.key))
 	if err := to.ud.SendTo(m.wrID(i), verbs.Signaled, dest, m.mr.SGE(int(i)*cmSlotBytes, n)); err != nil {
 		if m.failed && m.refusal == nil && errors.Is(err, verbs.ErrState) {
 			return errNoSendSlot
@@ -195,40 +196,40 @@ func (m *connManager) recover(r *rail) error {
 }
 
 // sendCM sends a datagram to a peer. It may be lost, so its sender must be prepared to send it again.
-func (d *domain) sendCM(e *endpoint, kind cmKind, reqQP qpInfo) error {
+func (d *domain) sendCM(e *endpoint, kind cm.Kind, reqQP cm.QP) error {
 	msg := d.newCM(e, kind, reqQP)
 	return d.cm.send(d, e, &msg)
 }
 
 // newCM returns a datagram to a peer.
-func (d *domain) newCM(e *endpoint, kind cmKind, reqQP qpInfo) cmMessage {
-	msg := cmMessage{
-		kind: kind, from: uint32(d.self), to: uint32(e.peer), size: uint32(d.size), epoch: e.conn.epoch,
-		fromIncarnation: d.incarnation, toIncarnation: e.addr.incarnation, nextSeq: e.in.received, grant: e.in.granted,
-		lanes: uint8(len(e.qps)), reqQP: reqQP, address: d.present, keys: d.keys,
-		returned: e.returned, mtu: e.mtu,
+func (d *domain) newCM(e *endpoint, kind cm.Kind, reqQP cm.QP) cm.Message {
+	msg := cm.Message{
+		Kind: kind, From: uint32(d.self), To: uint32(e.peer), Size: uint32(d.size), Epoch: e.conn.Epoch,
+		FromIncarnation: d.incarnation, ToIncarnation: e.addr.Incarnation, NextSeq: e.in.received, Grant: e.in.granted,
+		Lanes: uint8(len(e.qps)), ReqQP: reqQP, Address: d.present, Keys: d.keys,
+		Returned: e.returned, MTU: e.mtu,
 	}
 	for i, q := range e.qps {
-		msg.qps[i] = q.info
+		msg.Pairs[i] = q.info
 	}
 	switch kind {
-	case cmDREQ:
-		msg.grant = e.out.sent
-	case cmProbe:
-		msg.nextSeq, msg.grant = e.retry.silence.Probe, 0
+	case cm.DREQ:
+		msg.Grant = e.out.sent
+	case cm.Probe:
+		msg.NextSeq, msg.Grant = e.retry.silence.Probe, 0
 	}
 	return msg
 }
 
 // trySendCM is sendCM for datagrams that answer a REQ, or that the peer can do without. An error is like a datagram that is
 // lost: the peer sends its REQ again, or finds by probes that this process has gone. It may ask why over another transport.
-func (d *domain) trySendCM(e *endpoint, kind cmKind, reqQP qpInfo) {
+func (d *domain) trySendCM(e *endpoint, kind cm.Kind, reqQP cm.QP) {
 	d.answered(e, d.sendCM(e, kind, reqQP))
 }
 
 // answered records whether an answer to the peer could be sent.
 func (d *domain) answered(e *endpoint, err error) {
-	if err != errNoSendSlot && e.conn.state != stateEstablished {
+	if err != errNoSendSlot && e.conn.State != cm.StateEstablished {
 		d.noteSent(e, err)
 	}
 }

@@ -5,6 +5,7 @@ package rdma
 import (
 	"testing"
 
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -19,7 +20,7 @@ func TestSimulatedCMRecovers(t *testing.T) {
 	for range 3 {
 		net.SetLinkDown(true)
 		for range 2 {
-			if err := a.sendCM(a.eps[1], cmREQ, qpInfo{}); err != nil {
+			if err := a.sendCM(a.eps[1], cm.REQ, cm.QP{}); err != nil {
 				t.Fatal(err)
 			}
 		}

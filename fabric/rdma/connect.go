@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 )
 
@@ -57,7 +58,7 @@ func (d *domain) connectRequested() {
 			if e.leaving.left { // before that, the device may access their memory; hasLeft ends them
 				d.endTransfers(e, errAbandoned.err)
 			}
-		} else if e.conn.state == stateIdle && e.teardown == nil && e.ended.Load() == nil && !e.retryPending() && !e.attempt.held {
+		} else if e.conn.State == cm.StateIdle && e.teardown == nil && e.ended.Load() == nil && !e.retryPending() && !e.attempt.held {
 			d.startConnect(e)
 		}
 	}
@@ -67,11 +68,11 @@ func (d *domain) connectRequested() {
 func (d *domain) startConnect(e *endpoint) {
 	now := d.clock.Elapsed()
 	e.retry.pending = false
-	if err := d.createQueuePairs(e, e.conn.epoch+1, nil); err != nil {
+	if err := d.createQueuePairs(e, e.conn.Epoch+1, nil); err != nil {
 		d.refused(e, err)
 		return
 	}
-	e.conn.request(e.qps[0].info)
+	e.conn.Request(e.qps[0].info)
 	e.in.granted = e.in.grant() // the same in every repetition of the REQ
 	e.retry.reqInterval = liveness.MinREQInterval
 	d.sendREQ(e, now)
@@ -81,10 +82,10 @@ func (d *domain) startConnect(e *endpoint) {
 // isConnecting reports whether a connection to the peer is being made, or is to be made after a pause, or once the one before is
 // closed.
 func (e *endpoint) isConnecting() bool {
-	switch e.conn.state {
-	case stateREQSent, stateREPSent:
+	switch e.conn.State {
+	case cm.StateREQSent, cm.StateREPSent:
 		return true
-	case stateIdle:
+	case cm.StateIdle:
 		return (e.retry.pending || e.teardown != nil) && e.ended.Load() == nil
 	}
 	return false
@@ -92,7 +93,7 @@ func (e *endpoint) isConnecting() bool {
 
 // sendREQ sends a REQ, and sets when the next is due.
 func (d *domain) sendREQ(e *endpoint, now time.Duration) {
-	d.countREQ(e, now, d.sendCM(e, cmREQ, qpInfo{}))
+	d.countREQ(e, now, d.sendCM(e, cm.REQ, cm.QP{}))
 }
 
 // countREQ records the result of sending a REQ, and sets when the next is due. While the address of the peer is being resolved,
@@ -111,7 +112,7 @@ func (d *domain) countREQ(e *endpoint, now time.Duration, err error) {
 // requests reports whether this side is to send a REQ to a peer that isConnecting, unless the timer for that has not expired. The
 // side that has sent the REQ sends it again.
 func (e *endpoint) requests() bool {
-	return e.conn.state != stateREPSent && e.teardown == nil && !e.attempt.held
+	return e.conn.State != cm.StateREPSent && e.teardown == nil && !e.attempt.held
 }
 
 // checkConnecting runs the timers of a peer that isConnecting.
@@ -121,7 +122,7 @@ func (d *domain) checkConnecting(e *endpoint, now time.Duration) {
 	}
 	switch {
 	case now < e.retry.reqAt:
-	case e.conn.state == stateIdle:
+	case e.conn.State == cm.StateIdle:
 		d.startConnect(e)
 	default:
 		d.sendREQ(e, now)
@@ -129,45 +130,45 @@ func (d *domain) checkConnecting(e *endpoint, now time.Duration) {
 }
 
 // handleCM acts on a datagram of the connection manager.
-func (d *domain) handleCM(m *cmMessage) error {
-	if m.from >= uint32(d.size) || m.from == uint32(d.self) || m.size != uint32(d.size) || m.toIncarnation != d.incarnation {
+func (d *domain) handleCM(m *cm.Message) error {
+	if m.From >= uint32(d.size) || m.From == uint32(d.self) || m.Size != uint32(d.size) || m.ToIncarnation != d.incarnation {
 		return nil
 	}
-	e := d.endpointOf(int(m.from))
-	if e.addr.rails == nil {
-		a, err := parseAddress(m.address)
-		if err != nil || a.incarnation != m.fromIncarnation || d.checkReachable(a) != nil {
+	e := d.endpointOf(int(m.From))
+	if e.addr.Rails == nil {
+		a, err := cm.ParseAddress(m.Address)
+		if err != nil || a.Incarnation != m.FromIncarnation || d.checkReachable(a) != nil {
 			return nil
 		}
-		e.addr, e.conn.peerIncarnation = a, a.incarnation
+		e.addr, e.conn.PeerIncarnation = a, a.Incarnation
 	}
-	if m.fromIncarnation != e.addr.incarnation {
+	if m.FromIncarnation != e.addr.Incarnation {
 		return nil
 	}
-	e.attempt.heard = e.attempt.heard || m.kind != cmAlive // that is sent over another queue pair, see responder
-	e.takeReturned(m.returned)
-	if e.attempt.held && m.kind <= cmREP {
+	e.attempt.heard = e.attempt.heard || m.Kind != cm.Alive // that is sent over another queue pair, see responder
+	e.takeReturned(m.Returned)
+	if e.attempt.held && m.Kind <= cm.REP {
 		return nil
 	}
-	if !m.kind.hasReason() {
-		d.renewAddress(e, m.address)
+	if !m.Kind.HasReason() {
+		d.renewAddress(e, m.Address)
 	}
-	switch m.kind {
-	case cmAlive:
-		e.retry.silence.Answer(m.nextSeq)
+	switch m.Kind {
+	case cm.Alive:
+		e.retry.silence.Answer(m.NextSeq)
 		return nil
-	case cmDREQ, cmGiveUp:
+	case cm.DREQ, cm.GiveUp:
 		d.peerEnds(e, m)
 		return nil
 	}
 	if why := e.ended.Load(); why != nil {
-		if m.kind == cmREQ {
+		if m.Kind == cm.REQ {
 			d.answerEnded(e, why.err)
 		}
 		return nil
 	}
 	if e.teardown != nil {
-		if m.kind == cmREQ {
+		if m.Kind == cm.REQ {
 			e.teardown.req = m // finishTeardown handles it: until then more messages may arrive, which the REP acknowledges
 		}
 		return nil
@@ -175,21 +176,21 @@ func (d *domain) handleCM(m *cmMessage) error {
 	if e.leaving != nil {
 		return nil
 	}
-	if m.kind == cmREJ {
+	if m.Kind == cm.REJ {
 		d.rejected(e, m)
 		return nil
 	}
-	switch e.conn.receive(m) {
-	case actionAccept:
+	switch e.conn.Receive(m) {
+	case cm.ActionAccept:
 		return d.accept(e, m)
-	case actionRepeatREP:
-		d.trySendCM(e, cmREP, m.qps[0])
-	case actionEstablish:
+	case cm.ActionRepeatREP:
+		d.trySendCM(e, cm.REP, m.Pairs[0])
+	case cm.ActionEstablish:
 		if err := d.connectQueuePairs(e, m); err != nil {
 			d.tearDownBroken(e, err)
 			return nil
 		}
-		e.conn.established(m.qps[0])
+		e.conn.Established(m.Pairs[0])
 		d.established(e)
 		d.sendControl(e, kindRTU)
 	}
@@ -197,14 +198,14 @@ func (d *domain) handleCM(m *cmMessage) error {
 }
 
 // accept accepts a REQ: it connects queue pairs and sends a REP.
-func (d *domain) accept(e *endpoint, m *cmMessage) error {
-	if e.conn.state != stateREQSent {
+func (d *domain) accept(e *endpoint, m *cm.Message) error {
+	if e.conn.State != cm.StateREQSent {
 		if e.qps != nil {
 			d.tearDown(e).req = m
 			return nil
 		}
-		e.conn.reset()
-		if err := d.createQueuePairs(e, m.epoch, m.qps[:m.lanes]); err != nil {
+		e.conn.Reset()
+		if err := d.createQueuePairs(e, m.Epoch, m.Pairs[:m.Lanes]); err != nil {
 			d.reject(e, m, err)
 			d.attemptRefused(e, err)
 			return nil
@@ -218,41 +219,41 @@ func (d *domain) accept(e *endpoint, m *cmMessage) error {
 		return nil
 	}
 	for _, q := range e.qps {
-		q.epoch = m.epoch
+		q.epoch = m.Epoch
 	}
-	e.conn.accepted(m, e.qps[0].info)
+	e.conn.Accepted(m, e.qps[0].info)
 	e.retry.pending = false
 	e.in.granted = e.in.grant() // the same in every repetition of the REP
 	// The peer may compute for any time before it confirms the connection, but it must exist.
 	d.addConnecting(e, d.clock.Elapsed())
-	d.trySendCM(e, cmREP, m.qps[0])
+	d.trySendCM(e, cm.REP, m.Pairs[0])
 	return nil
 }
 
 // connectQueuePairs connects the endpoint's queue pairs to those in a REQ or REP. It stores which message the peer expects next.
-func (d *domain) connectQueuePairs(e *endpoint, m *cmMessage) error {
-	if e.out.sent-m.nextSeq > uint32(len(e.unacked)) {
+func (d *domain) connectQueuePairs(e *endpoint, m *cm.Message) error {
+	if e.out.sent-m.NextSeq > uint32(len(e.unacked)) {
 		return fmt.Errorf("%w: the peer expects message %d, but messages %d to %d are unacknowledged", fabric.ErrCorrupt,
-			m.nextSeq, e.out.sent-uint32(len(e.unacked)), e.out.sent)
+			m.NextSeq, e.out.sent-uint32(len(e.unacked)), e.out.sent)
 	}
-	if err := e.out.receiveGrant(m.grant); err != nil {
+	if err := e.out.receiveGrant(m.Grant); err != nil {
 		return err
 	}
-	e.peerExpects, e.keys = m.nextSeq, m.keys
-	e.takeMTU(m.mtu)
+	e.peerExpects, e.keys = m.NextSeq, m.Keys
+	e.takeMTU(m.MTU)
 	var failed error
 	d.dropLanes(e, func(q *queuePair) bool {
-		i := slices.IndexFunc(m.qps[:m.lanes], func(p qpInfo) bool { return p.lane == q.info.lane })
+		i := slices.IndexFunc(m.Pairs[:m.Lanes], func(p cm.QP) bool { return p.Lane == q.info.Lane })
 		if i < 0 {
 			return false // the peer does without this lane
 		}
 		q.connected = true
-		peer, path := &e.addr.rails[q.rail.index], q.info.lane.path
-		params := q.rail.pathParams(d.params, peer, path, flowOf(e.conn.self, e.conn.peer))
+		peer, path := &e.addr.Rails[q.rail.index], q.info.Lane.Path
+		params := q.rail.pathParams(d.params, peer, path, flowOf(e.conn.Self, e.conn.Peer))
 		if e.mtu != 0 {
 			params.MTU = min(params.MTU, e.mtu)
 		}
-		err := q.qp.ConnectWith(qpAddress(peer.Address, m.qps[i]), params)
+		err := q.qp.ConnectWith(qpAddress(peer.Address, m.Pairs[i]), params)
 		q.connected = err == nil || q.mayReceive()
 		if err != nil && q.isMessages() {
 			failed = &setUpError{err}
@@ -269,7 +270,7 @@ func (d *domain) connectQueuePairs(e *endpoint, m *cmMessage) error {
 // createQueuePairs creates queue pairs for the next connection to a peer: for the lanes that the peer has offered, or for all if
 // it has offered none. If the device has no room for those that do not carry messages, the connection does without them. For the
 // first connection it also reserves receive slots.
-func (d *domain) createQueuePairs(e *endpoint, epoch uint32, offered []qpInfo) error {
+func (d *domain) createQueuePairs(e *endpoint, epoch uint32, offered []cm.QP) error {
 	if e.in.window == 0 {
 		if err := d.recvs.reserve(initialWindow + 1); err != nil {
 			return err
@@ -278,12 +279,12 @@ func (d *domain) createQueuePairs(e *endpoint, epoch uint32, offered []qpInfo) e
 	}
 	var qps []*queuePair
 	for i, l := range d.lanesTo(e, offered) {
-		q, err := d.rails[l.rail].newQueuePair(epoch, l.path, &e.addr.rails[l.rail])
+		q, err := d.rails[l.Rail].newQueuePair(epoch, l.Path, &e.addr.Rails[l.Rail])
 		if err != nil && i == 0 {
 			return err
 		}
 		if err != nil {
-			d.rails[l.rail].leaveOut(e, err)
+			d.rails[l.Rail].leaveOut(e, err)
 			continue
 		}
 		q.ep = e
@@ -334,9 +335,9 @@ func (d *domain) established(e *endpoint) {
 }
 
 // checkReachable returns an error if a peer's rails cannot be reached from those of this domain.
-func (d *domain) checkReachable(a address) error {
-	for i := range min(len(d.rails), len(a.rails)) {
-		if err := d.rails[i].checkPath(&a.rails[i]); err != nil {
+func (d *domain) checkReachable(a cm.Address) error {
+	for i := range min(len(d.rails), len(a.Rails)) {
+		if err := d.rails[i].checkPath(&a.Rails[i]); err != nil {
 			return err
 		}
 	}

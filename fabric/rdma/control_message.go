@@ -1,5 +1,7 @@
 package rdma
 
+import "github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+
 // Control messages are messages without data: credit updates, the RTU that completes a connection, and the DREQ that ends it. A
 // peer reserves one receive slot for them. So at most one may be in flight whose receipt the peer has not confirmed
 // (inbound.controlUnacked). A DREQ may also take the slot of a data message if there is a credit.
@@ -13,8 +15,8 @@ func (d *domain) sendControl(e *endpoint, k kind) {
 	case d.trySendControl(e, k), d.mayControl(e, k) && d.completeSends() && d.trySendControl(e, k):
 	case k == kindDREQ:
 		e.disconnect = disconnectDue
-		d.trySendCM(e, cmDREQ, qpInfo{}) // also as a datagram, since nothing may poll this domain any more
-	case !e.in.controlUnacked && e.conn.state == stateEstablished:
+		d.trySendCM(e, cm.DREQ, cm.QP{}) // also as a datagram, since nothing may poll this domain any more
+	case !e.in.controlUnacked && e.conn.State == cm.StateEstablished:
 		e.rtuDue = e.rtuDue || k == kindRTU
 		d.controlDue = append(d.controlDue, e)
 	}
@@ -52,7 +54,7 @@ func (d *domain) trySendControl(e *endpoint, k kind) bool {
 
 // mayControl reports whether the peer has a slot for a control message.
 func (d *domain) mayControl(e *endpoint, k kind) bool {
-	return e.conn.state == stateEstablished && (!e.in.controlUnacked || k == kindDREQ && e.out.hasCredit())
+	return e.conn.State == cm.StateEstablished && (!e.in.controlUnacked || k == kindDREQ && e.out.hasCredit())
 }
 
 // sendControlDue sends the control messages for which there was no slot or no room in a queue before.

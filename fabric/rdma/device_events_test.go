@@ -119,8 +119,8 @@ func TestSimulatedLinkFlap(t *testing.T) {
 		exchangeNumbered(t, ds, &sent, &got, 240)
 		return flap == 6 && got[0] == sent[1] && got[1] == sent[0]
 	})
-	if e := ds[0].eps[1]; e.conn.epoch < 3 {
-		t.Errorf("only %d connections were made", e.conn.epoch)
+	if e := ds[0].eps[1]; e.conn.Epoch < 3 {
+		t.Errorf("only %d connections were made", e.conn.Epoch)
 	}
 }
 
@@ -166,7 +166,7 @@ func TestSimulatedGIDEvent(t *testing.T) {
 		return fmt.Sprintf("the address is %v, and the peer knows %+v", ds[0].rails[0].address, ds[1].eps[0].addr)
 	})
 	pollBoth(t, ds, "the peer knows the new address", func() bool {
-		return ds[0].rails[0].address.GID == later.Addr && ds[1].eps[0].addr.revision != 0
+		return ds[0].rails[0].address.GID == later.Addr && ds[1].eps[0].addr.Revision != 0
 	})
 	connectPeers(t, ds[1], ds[0])
 	connectPeers(t, ds[0], ds[1])
@@ -268,8 +268,8 @@ func TestSimulatedGIDEventSameAddress(t *testing.T) {
 	if !e.dest.stale || handle() == old {
 		t.Error("the handle was not renewed")
 	}
-	if e.conn.epoch != 1 {
-		t.Errorf("a connection that works was made again: epoch %d", e.conn.epoch)
+	if e.conn.Epoch != 1 {
+		t.Errorf("a connection that works was made again: epoch %d", e.conn.Epoch)
 	}
 	e.dest.stale = true
 	if err := d.resolve(e, false); err != nil {

@@ -70,12 +70,12 @@ func (d *domain) loseDevice(err error) {
 	}
 	d.cm.failures, d.cm.closing, d.cm.received, d.controlDue = nil, teardowns{}, nil, nil
 	for _, e := range d.eps {
-		if e == nil || e.peer == d.self || e.addr.rails == nil { // without an address the peer is reached by another domain
+		if e == nil || e.peer == d.self || e.addr.Rails == nil { // without an address the peer is reached by another domain
 			continue
 		}
 		waiting := e.retry.position > 0
 		d.removeConnecting(e)
-		e.conn.reset()
+		e.conn.Reset()
 		e.teardown, e.disconnect = nil, disconnectDone
 		if down[e] == nil && e.ended.Load() == nil && (e.leaving != nil || d.mayLeave(e)) {
 			d.leaveLost(e, fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, d.lost))

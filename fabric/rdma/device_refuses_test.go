@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
@@ -118,7 +119,7 @@ func TestSimulatedResponderGoesOn(t *testing.T) {
 		s := &ds[0].eps[1].retry.silence
 		probe := func() {
 			s.Probe++
-			_ = ds[0].sendCM(ds[0].eps[1], cmProbe, qpInfo{}) // the link may be down
+			_ = ds[0].sendCM(ds[0].eps[1], cm.Probe, cm.QP{}) // the link may be down
 		}
 		refused := make(chan struct{}, 1)
 		net.RefuseOn(func(_ string, c verbstest.SimulatedCall) error {

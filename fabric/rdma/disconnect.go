@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 )
 
 // disconnectState is the progress of an orderly disconnect that this side has begun.
@@ -24,7 +25,7 @@ func (d *domain) disconnectByDatagram(e *endpoint) {
 		d.cm.notices = append(d.cm.notices, e) // Close waits until they are sent
 		return
 	}
-	d.trySendCM(e, cmDREQ, qpInfo{})
+	d.trySendCM(e, cm.DREQ, cm.QP{})
 }
 
 // disconnected is called when the peer's device has acknowledged the DREQ.
@@ -36,14 +37,14 @@ func (d *domain) disconnected(e *endpoint) {
 }
 
 // peerEnds handles a datagram by which a peer ends the connection for good.
-func (d *domain) peerEnds(e *endpoint, m *cmMessage) {
-	if m.kind == cmGiveUp {
+func (d *domain) peerEnds(e *endpoint, m *cm.Message) {
+	if m.Kind == cm.GiveUp {
 		d.declareDown(e, fmt.Errorf("fabric/rdma: peer %d: %w: its process has given up the connection: %w", e.peer,
-			fabric.ErrPeerDown, m.reason()))
+			fabric.ErrPeerDown, m.Reason()))
 		return
 	}
-	e.peerClosing, e.finalSeq = true, m.grant
-	if e.in.received == e.finalSeq || e.conn.state < stateREPSent || e.ended.Load() != nil {
+	e.peerClosing, e.finalSeq = true, m.Grant
+	if e.in.received == e.finalSeq || e.conn.State < cm.StateREPSent || e.ended.Load() != nil {
 		d.declareDown(e, fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, fabric.ErrPeerClosed))
 	}
 }
@@ -55,11 +56,11 @@ func (d *domain) answerEnded(e *endpoint, err error) {
 		d.answered(e, d.sendGiveUp(e, g))
 		return
 	}
-	d.trySendCM(e, cmDREQ, qpInfo{})
+	d.trySendCM(e, cm.DREQ, cm.QP{})
 }
 
 // sendGiveUp tells a peer why this process has given it up.
 func (d *domain) sendGiveUp(e *endpoint, g *givenUp) error {
-	msg := d.newReason(e, cmGiveUp, g.attempts, g.why, 0)
+	msg := d.newReason(e, cm.GiveUp, g.attempts, g.why, 0)
 	return d.cm.send(d, e, &msg)
 }

@@ -80,9 +80,9 @@
 //
 // # Files
 //
-//	connections:    address.go (what peers know about each other from the start), cm_message.go (datagrams), conn_manager.go,
-//	                handshake.go (the state machine, without input or output), partitions.go (of InfiniBand), resolve.go (where
-//	                datagrams go), renew.go (when the network changes addresses), connect.go, connect_timers.go, reconnect.go
+//	connections:    internal/cm (addresses, datagrams and the state machine, without input or output), conn_manager.go,
+//	                partitions.go (of InfiniBand), resolve.go (where datagrams go), renew.go (when the network changes
+//	                addresses), connect.go, connect_timers.go, reconnect.go
 //	                (broken connections and retransmission), series.go (attempts that fail), refusal.go (refused calls),
 //	                path_mtu.go (lost large packets), teardown.go (the last completions), disconnect.go, close.go
 //	lost peers:     internal/liveness (how long a peer may be silent, and attempts may fail; timers), keepalive.go (connected),

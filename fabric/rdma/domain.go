@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -23,7 +24,7 @@ type domain struct {
 	settings    Settings
 	params      verbs.Params // of RC connections
 	addr        []byte       // as published
-	link        linkInfo     // of addr
+	link        cm.Link      // of addr
 	caps        fabric.Caps
 	rails       []*rail
 	// closeTimeout is the constant of that name. Tests whose peers do not answer within it set another one.
@@ -35,7 +36,7 @@ type domain struct {
 	sends       slots       // bounce buffers from which messages are sent
 	loopback    loopback
 	regions     regions
-	keys        keyTable // location of the table with the keys of regions
+	keys        cm.KeyTable // location of the table with the keys of regions
 	waker       *waker
 	retransmits uint64 // messages sent again over a new connection; devices do not report their own retransmissions
 	wcs         [16]verbs.WC
@@ -124,10 +125,10 @@ func (d *domain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
 	if peer < 0 || peer >= d.size {
 		return nil, fmt.Errorf("fabric/rdma: connect: peer %d is out of range: there are peers 0 to %d", peer, d.size-1)
 	}
-	if e := d.eps[peer]; e != nil && e.addr.rails != nil {
+	if e := d.eps[peer]; e != nil && e.addr.Rails != nil {
 		return e, nil
 	}
-	a, err := parseAddress(addr)
+	a, err := cm.ParseAddress(addr)
 	if err != nil {
 		return nil, fmt.Errorf("fabric/rdma: connect to peer %d: %w", peer, err)
 	}
@@ -138,7 +139,7 @@ func (d *domain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
 		return nil, fmt.Errorf("fabric/rdma: connect to peer %d: %w: %w", peer, fabric.ErrPeerDown, d.lost)
 	}
 	e := d.endpointOf(peer)
-	e.addr, e.conn.peerIncarnation = a, a.incarnation
+	e.addr, e.conn.PeerIncarnation = a, a.Incarnation
 	return e, nil
 }
 
@@ -147,7 +148,7 @@ func (d *domain) endpointOf(peer int) *endpoint {
 	e := d.eps[peer]
 	if e == nil {
 		e = &endpoint{d: d, peer: peer}
-		e.conn = handshake{self: uint32(d.self), peer: uint32(peer), selfIncarnation: d.incarnation}
+		e.conn = cm.Handshake{Self: uint32(d.self), Peer: uint32(peer), SelfIncarnation: d.incarnation}
 		d.eps[peer] = e
 	}
 	return e

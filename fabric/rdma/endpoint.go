@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -18,18 +19,18 @@ type endpoint struct {
 	peer  int
 	ended atomic.Pointer[endReason] // the error of every call from now on; atomic, because Read and Write run in any goroutine
 
-	addr        address      // of the peer
+	addr        cm.Address   // of the peer
 	dest        *destination // nil until a datagram is sent, and after an address has changed
 	resolution  *resolution  // of dest, while it is being made
-	conn        handshake
+	conn        cm.Handshake
 	teardown    *teardown // of the last connection, while its last completions are waited for
 	held        int32     // received messages that are queued or borrowed
 	peerExpects uint32    // number of the message that the peer expected next when the connection was made
 	finalSeq    uint32    // how many messages the peer had sent in total when it announced its close
 	in          inbound
 	out         outbound
-	avoided     laneSet  // the lanes that are left out of new connections
-	keys        keyTable // of the peer
+	avoided     cm.LaneSet  // the lanes that are left out of new connections
+	keys        cm.KeyTable // of the peer
 	retry       connRetry
 	attempt     attempt // to connect for the first time
 	keepalive   liveness.State
@@ -78,12 +79,12 @@ func (e *endpoint) Close() error {
 	transferring := e.ops.first != nil
 	d.mu.Unlock()
 	switch {
-	case e.conn.state == stateEstablished && !transferring:
+	case e.conn.State == cm.StateEstablished && !transferring:
 		d.sendControl(e, kindDREQ)
-	case e.conn.state == stateIdle && e.teardown == nil && !transferring:
+	case e.conn.State == cm.StateIdle && e.teardown == nil && !transferring:
 		d.releasePeer(e)
 	default: // transfers end first, so that no device accesses memory after its owner has it back
-		d.trySendCM(e, cmDREQ, qpInfo{})
+		d.trySendCM(e, cm.DREQ, cm.QP{})
 		d.declareBroken(e, errEndpointClosed.err)
 	}
 	return nil

@@ -6,4 +6,4 @@ import "github.com/ibrun/ibrun/fabric"
 func SetRetries(d fabric.Domain, n uint8) { d.(*domain).params.RetryCount = n }
 
 // Connections returns how many connections to a peer have been made or begun.
-func Connections(e fabric.Endpoint) int { return int(e.(*endpoint).conn.epoch) }
+func Connections(e fabric.Endpoint) int { return int(e.(*endpoint).conn.Epoch) }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 )
 
 // TestSimulatedFirstMessageLate: the first message over a connection is found only when the connection is closed, because the
@@ -23,12 +24,12 @@ func TestSimulatedFirstMessageLate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for a.eps[1].conn.state != stateEstablished {
+	for a.eps[1].conn.State != cm.StateEstablished {
 		if err := a.eps[1].Send([]byte("message"), nil); err == nil {
 			t.Fatal("sent without a connection")
 		}
 		pollTimes(t, a, 1)
-		if b.eps[0].conn.state != stateREPSent {
+		if b.eps[0].conn.State != cm.StateREPSent {
 			pollTimes(t, b, 1)
 		}
 	}
@@ -37,7 +38,7 @@ func TestSimulatedFirstMessageLate(t *testing.T) {
 	if err := b.finishTeardowns(); err != nil {
 		t.Fatal(err)
 	}
-	if e.canPost || e.qps != nil || e.conn.state != stateIdle {
+	if e.canPost || e.qps != nil || e.conn.State != cm.StateIdle {
 		t.Fatalf("after the connection was closed: %+v", e)
 	}
 	if _, err := e.Read(mem, reg, far.Remote, 7); err != nil { // there is no queue pair to post it to
@@ -76,8 +77,8 @@ func TestSimulatedNoSlotForRTU(t *testing.T) {
 		got = append(got, pollTimes(t, a, 1)...)
 		pollTimes(t, b, 1)
 	}
-	if len(got) != 1 || got[0].Token != 1 || b.eps[0].conn.state != stateREPSent {
-		t.Fatalf("%+v, state %d", got, b.eps[0].conn.state)
+	if len(got) != 1 || got[0].Token != 1 || b.eps[0].conn.State != cm.StateREPSent {
+		t.Fatalf("%+v, state %d", got, b.eps[0].conn.State)
 	}
 	for _, slot := range all {
 		a.sends.give(slot)
@@ -87,6 +88,6 @@ func TestSimulatedNoSlotForRTU(t *testing.T) {
 		pollTimes(t, b, 1)
 	}
 	if err := b.eps[0].Send([]byte("message"), nil); err != nil {
-		t.Errorf("state %d: %v", b.eps[0].conn.state, err)
+		t.Errorf("state %d: %v", b.eps[0].conn.State, err)
 	}
 }

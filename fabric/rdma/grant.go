@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -72,7 +73,7 @@ func (r *rail) checkAttributes(caps *verbs.DeviceAttr, port *verbs.PortAttr, nee
 		{"max_sge", int(caps.MaxSGE), 1, "entries of a scatter/gather list"},
 		{"max_ah", sizeLimit(uint64(caps.MaxAH)), 2, "an address handle for connection messages, and one for answers to probes"},
 		{"max_cqe", int(caps.MaxCQE), cmSends + minDepth, "completions that have not been polled"},
-		{"active_mtu", port.ActiveMTU.Bytes(), cmMessageBytes(need.settings.numLanes(need.rails), need.rails),
+		{"active_mtu", port.ActiveMTU.Bytes(), cm.MessageBytes(need.settings.numLanes(need.rails), need.rails),
 			"bytes of a connection message; raise the MTU of the port or of its network interface"},
 		{"max_msg_sz", sizeLimit(uint64(port.MaxMsgSize)), need.slot, "bytes of a message, see IBRUN_RDMA_SLOT"},
 		{"max_mr_size", sizeLimit(caps.MaxMRSize), max(blockSlots*need.slot, (r.datagramRecvs()+cmSends)*cmSlotBytes),

@@ -73,7 +73,7 @@ func (d *domain) leave(e *endpoint, err error) {
 
 // hasLeft is called when the queue pairs of an endpoint that is handed over are closed.
 func (d *domain) hasLeft(e *endpoint) {
-	e.conn.reset()
+	e.conn.Reset()
 	e.leaving.left, e.disconnect = true, disconnectDone
 	d.endTransfers(e, errAbandoned.err)
 	d.fastPolls = 0
@@ -114,7 +114,7 @@ func (d *domain) Leaving(f func(peer int, err error)) {
 // Leave hands over a peer at the request of the peer. It returns false if the endpoint of the peer has ended.
 func (d *domain) Leave(peer int) bool {
 	e := d.endpointOf(peer)
-	if e.ended.Load() != nil || e.addr.rails == nil {
+	if e.ended.Load() != nil || e.addr.Rails == nil {
 		return false
 	}
 	d.leave(e, fmt.Errorf("fabric/rdma: peer %d: %w: the peer cannot continue", peer, fabric.ErrPeerDown))

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -23,7 +24,7 @@ func (d *domain) keepaliveTick(now time.Duration) error {
 	}
 	for ; n > 0 && len(r.Peers) > 0; n-- {
 		e := r.Turn()
-		if e.conn.state != stateEstablished {
+		if e.conn.State != cm.StateEstablished {
 			e.inRing = false
 			r.RemoveNext()
 			continue
@@ -91,7 +92,7 @@ func (d *domain) keepalive(e *endpoint) {
 	k.Missed++
 	d.refreshAfterSilence(k.Missed)
 	if queued && k.Missed >= d.liveness.MaxQueued {
-		err := fmt.Errorf("queue pair %d: %w", q.info.qpn, verbs.StatusRetryExceeded)
+		err := fmt.Errorf("queue pair %d: %w", q.info.QPN, verbs.StatusRetryExceeded)
 		e.countLost(q, &suspect, err)
 		d.declareBroken(e, err)
 	} else if !queued && k.Missed >= d.liveness.MaxMissed {
@@ -111,7 +112,7 @@ func (d *domain) breakStuck(e *endpoint) bool {
 	defer d.mu.Unlock()
 	for _, q := range e.qps {
 		if int(q.stuck) >= d.liveness.MaxMissed && (e.keepalive.Alive || !q.isMessages()) {
-			err := fmt.Errorf("queue pair %d: a request was not carried out for %v: %w", q.info.qpn,
+			err := fmt.Errorf("queue pair %d: a request was not carried out for %v: %w", q.info.QPN,
 				d.liveness.Duration(int(q.stuck)), verbs.StatusRetryExceeded)
 			suspect := q.suspect()
 			e.countLost(q, &suspect, err)
@@ -158,7 +159,7 @@ func (d *domain) checkStalled(e *endpoint) bool {
 	}
 	for _, q := range qps {
 		if s, err := q.qp.State(); err != nil || s == verbs.StateErr {
-			d.declareBroken(e, e.avoid(q, fmt.Errorf("queue pair %d: %w", q.info.qpn, verbs.ErrState)))
+			d.declareBroken(e, e.avoid(q, fmt.Errorf("queue pair %d: %w", q.info.QPN, verbs.ErrState)))
 			return true
 		}
 	}

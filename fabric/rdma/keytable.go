@@ -3,6 +3,7 @@ package rdma
 import (
 	"encoding/binary"
 
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -10,14 +11,8 @@ import (
 // number of a row in a table of this process, which holds all keys of the region. Peers read the row by RDMA when they use
 // other rails.
 
-// keyTable is the location of a peer's key table.
-type keyTable struct {
-	addr uint64
-	rkey uint32
-}
-
 const (
-	rowBytes    = 4 * maxRails // of the table: a key for each rail, 4 bytes each, little-endian
+	rowBytes    = 4 * cm.MaxRails // of the table: a key for each rail, 4 bytes each, little-endian
 	maxRows     = 1 << 12
 	noRow       = 1<<16 - 1 // the row number of a region without a row
 	maxKeyReads = 256       // rows of peers' tables that can be read at the same time
@@ -43,7 +38,7 @@ func (d *domain) openKeyTable(pd *verbs.PD) (err error) {
 		return err
 	}
 	at := mr.Remote(0)
-	d.keys = keyTable{at.Addr, at.RKey}
+	d.keys = cm.KeyTable{Addr: at.Addr, RKey: at.RKey}
 	if d.keyReads.mem, err = mapMemory(maxKeyReads * rowBytes); err != nil {
 		return err
 	}
@@ -75,7 +70,7 @@ func (d *domain) readKeys(e *endpoint, o *op) {
 		return
 	}
 	slot := d.keyReads.free[n-1]
-	at := verbs.Remote{Addr: e.keys.addr + rowBytes*uint64(o.row), RKey: e.keys.rkey}
+	at := verbs.Remote{Addr: e.keys.Addr + rowBytes*uint64(o.row), RKey: e.keys.RKey}
 	f := verbs.Signaled | d.doorbells.atOnce
 	if q.qp.Read(q.wrID(q.tail), f, at, d.keyReads.mr.SGE(rowBytes*int(slot), rowBytes)) != nil {
 		return // the queue pair has failed, and its completions report that

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -20,54 +21,33 @@ import (
 // broken (see avoid). The connection is made again without them, and what was in flight on them is sent over the others. Only the
 // first lane cannot be left out.
 
-// lane says which rail and which path a queue pair of a connection uses.
-type lane struct{ rail, path uint8 }
-
-// maxLanes is how many lanes a connection has at most.
-const maxLanes = 8
-
 // avoidTime is how long a lane that has broken is left out of new connections.
 const avoidTime = time.Minute
 
-// laneSet is a set of lanes, as bits.
-type laneSet uint32
-
-func (s laneSet) has(l lane) bool { return s&l.bit() != 0 }
-
-func (l lane) bit() laneSet { return 1 << (maxLanes*l.rail + l.path) }
-
-// ofRail returns all lanes of a rail.
-func ofRail(rail uint8) laneSet { return (1<<maxLanes - 1) << (maxLanes * rail) }
-
 // numLanes returns how many lanes a connection over so many rails has.
-func (s *Settings) numLanes(rails int) int { return rails * min(s.Paths, maxLanes/rails) }
+func (s *Settings) numLanes(rails int) int { return rails * min(s.Paths, cm.MaxLanes/rails) }
 
 // isMessages reports whether the queue pair carries messages.
-func (q *queuePair) isMessages() bool { return q.info.lane == lane{} }
+func (q *queuePair) isMessages() bool { return q.info.Lane == cm.Lane{} }
 
 // lanesTo returns the lanes of the next connection to a peer, those of the first rail first. If the peer has sent a REQ, offered
 // has its lanes; the result has no others.
-func (d *domain) lanesTo(e *endpoint, offered []qpInfo) (list []lane) {
+func (d *domain) lanesTo(e *endpoint, offered []cm.QP) (list []cm.Lane) {
 	if d.clock.Elapsed() >= e.avoidUntil {
 		e.avoided = 0
 	}
-	rails := min(len(d.rails), len(e.addr.rails))
+	rails := min(len(d.rails), len(e.addr.Rails))
 	for i, r := range d.rails[:rails] {
 		for path := range d.settings.numLanes(rails) / rails {
-			l := lane{uint8(i), uint8(path)}
-			first := l == lane{}
-			if !first && (r.isDown() || e.avoided.has(l)) || offered != nil && !offers(offered, l) {
+			l := cm.Lane{Rail: uint8(i), Path: uint8(path)}
+			first := l == cm.Lane{}
+			if !first && (r.isDown() || e.avoided.Has(l)) || offered != nil && !cm.Offers(offered, l) {
 				continue
 			}
 			list = append(list, l)
 		}
 	}
 	return list
-}
-
-// offers reports whether a lane is among those of a REQ or a REP.
-func offers(qps []qpInfo, l lane) bool {
-	return slices.ContainsFunc(qps, func(p qpInfo) bool { return p.lane == l })
 }
 
 // isDown reports whether new connections leave out the rail.
@@ -90,7 +70,7 @@ func (d *domain) dropLanes(e *endpoint, keep func(*queuePair) bool) {
 	d.mu.Lock()
 	e.setLanes(kept)
 	for _, q := range dropped {
-		d.byQPN.remove(q.rail, q.info.qpn)
+		d.byQPN.remove(q.rail, q.info.QPN)
 	}
 	d.mu.Unlock()
 	for _, q := range dropped {
@@ -114,14 +94,14 @@ func (e *endpoint) avoid(q *queuePair, err error) error {
 	if q.isMessages() {
 		return err
 	}
-	lanes := q.info.lane.bit()
+	lanes := q.info.Lane.Bit()
 	if q.rail.index > 0 {
-		lanes = ofRail(uint8(q.rail.index))
+		lanes = cm.OfRail(uint8(q.rail.index))
 	}
 	q.rail.leaveOut(e, err)
 	e.avoided |= lanes
 	e.avoidUntil = e.d.clock.Elapsed() + avoidTime
-	return fmt.Errorf("%w, device %s, path %d: %v", errLane, q.rail.dev.Name(), q.info.lane.path, err)
+	return fmt.Errorf("%w, device %s, path %d: %v", errLane, q.rail.dev.Name(), q.info.Lane.Path, err)
 }
 
 // errLane is why a connection is made again if a lane other than the first has broken. It does not wrap the error of the lane,
@@ -145,9 +125,9 @@ func (d *domain) leaveRail(r *rail, err error) {
 
 // takeReturned no longer leaves out rails, which are given as bits, whose link is up again here or at the peer.
 func (e *endpoint) takeReturned(rails uint8) {
-	for i := range uint8(maxRails) {
+	for i := range uint8(cm.MaxRails) {
 		if rails&(1<<i) != 0 {
-			e.avoided &^= ofRail(i)
+			e.avoided &^= cm.OfRail(i)
 		}
 	}
 }
@@ -156,7 +136,7 @@ func (e *endpoint) takeReturned(rails uint8) {
 func (d *domain) returnRail(r *rail) {
 	r.leaveOut(nil, nil)
 	for _, e := range d.eps {
-		if e == nil || e.ended.Load() != nil || r.index >= len(e.addr.rails) {
+		if e == nil || e.ended.Load() != nil || r.index >= len(e.addr.Rails) {
 			continue
 		}
 		e.takeReturned(1 << r.index)

@@ -16,7 +16,7 @@ func (r *rail) leaveOut(e *endpoint, err error) { r.leftOut.err, r.leftOut.ep = 
 // reportLeftOut tells the user, once for each rail, which devices or paths a new connection does without, and why. If only the
 // peer knows why, the peer does.
 func (d *domain) reportLeftOut(e *endpoint) {
-	rails := min(len(d.rails), len(e.addr.rails))
+	rails := min(len(d.rails), len(e.addr.Rails))
 	paths := d.settings.numLanes(rails) / rails
 	for _, r := range d.rails[:rails] {
 		if l := &r.leftOut; l.err == nil || l.reported || l.ep != nil && l.ep != e {

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
@@ -95,13 +96,13 @@ func TestSimulatedRailLeftOut(t *testing.T) {
 			begin(c.connecting)
 			connectPeers(t, ds[0], ds[1])
 			if c.connected != nil {
-				checkLanes(t, ds, lane{}, lane{1, 0})
+				checkLanes(t, ds, cm.Lane{}, cm.Lane{Rail: 1, Path: 0})
 				begin(c.connected)
 			}
-			checkLanes(t, ds, lane{})
+			checkLanes(t, ds, cm.Lane{})
 			for range 2 { // and again
 				breakConn(t, ds[0], ds[1])
-				checkLanes(t, ds, lane{})
+				checkLanes(t, ds, cm.Lane{})
 			}
 			newReader(t, ds[0], ds[1], 1<<20).run(ds)
 			newReader(t, ds[1], ds[0], 1<<20).run(ds)
@@ -122,7 +123,7 @@ func TestSimulatedPathLeftOut(t *testing.T) {
 		return nil
 	})
 	connectPeers(t, ds[0], ds[1])
-	checkLanes(t, ds, lane{}, lane{0, 1}, lane{1, 0})
+	checkLanes(t, ds, cm.Lane{}, cm.Lane{Rail: 0, Path: 1}, cm.Lane{Rail: 1, Path: 0})
 	newReader(t, ds[0], ds[1], 1<<20).run(ds)
 	lines.check(t, "one path", "RDMA device b0 uses 1 of 2 paths", "ibv_create_qp: cannot allocate memory")
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
@@ -128,11 +129,11 @@ func (c *crowd) answer() {
 				a.recvs.post(nil, uint32(wc.ID))
 				continue
 			}
-			m, err := parseCMMessage(a.cm.slot(uint32(wc.ID))[grhBytes:wc.Len], &a.key)
+			m, err := cm.ParseMessage(a.cm.slot(uint32(wc.ID))[grhBytes:wc.Len], &a.key)
 			if err != nil {
 				c.t.Fatal(err)
 			}
-			if m.kind == cmREQ {
+			if m.Kind == cm.REQ {
 				c.accept(&m)
 			}
 			if err := a.cm.postRecv(a.rails[0], uint32(wc.ID)); err != nil {
@@ -143,24 +144,24 @@ func (c *crowd) answer() {
 }
 
 // accept connects a queue pair to that in a REQ, and sends the REP.
-func (c *crowd) accept(req *cmMessage) {
+func (c *crowd) accept(req *cm.Message) {
 	c.t.Helper()
 	r := c.all.rails[0]
-	q, err := r.newQueuePair(req.epoch, 0, nil)
+	q, err := r.newQueuePair(req.Epoch, 0, nil)
 	if err == nil {
-		err = q.qp.ConnectWith(qpAddress(c.d.rails[0].address, req.qps[0]), c.all.params)
+		err = q.qp.ConnectWith(qpAddress(c.d.rails[0].address, req.Pairs[0]), c.all.params)
 	}
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.qps[req.to] = q
-	rep := cmMessage{
-		kind: cmREP, from: req.to, to: 0, size: req.size, epoch: req.epoch, fromIncarnation: c.all.incarnation,
-		toIncarnation: req.fromIncarnation, grant: initialWindow, lanes: 1, reqQP: req.qps[0], address: c.all.addr,
+	c.qps[req.To] = q
+	rep := cm.Message{
+		Kind: cm.REP, From: req.To, To: 0, Size: req.Size, Epoch: req.Epoch, FromIncarnation: c.all.incarnation,
+		ToIncarnation: req.FromIncarnation, Grant: initialWindow, Lanes: 1, ReqQP: req.Pairs[0], Address: c.all.addr,
 	}
-	rep.qps[0] = q.info
-	e := &endpoint{addr: c.d.eps[req.to].addr}
-	e.addr.rails = []railAddress{c.d.rails[0].railAddress(c.d.responder.qps)}
+	rep.Pairs[0] = q.info
+	e := &endpoint{addr: c.d.eps[req.To].addr}
+	e.addr.Rails = []cm.RailAddress{c.d.rails[0].railAddress(c.d.responder.qps)}
 	c.all.cm.freeAllSends() // the simulated device has sent the last one
 	if err := c.all.cm.send(c.all, e, &rep); err != nil {
 		c.t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/internal/ibvmock"
 	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
@@ -44,7 +45,7 @@ func breakOverMock(t *testing.T, lib *ibvmock.Library, r *rand.Rand, profile str
 	waittest.Poll(t, "all connections break, and all messages arrive", func() bool {
 		for i, d := range ds {
 			e := d.eps[1-i]
-			if left > 0 && e.conn.state == stateEstablished && r.IntN(100) == 0 {
+			if left > 0 && e.conn.State == cm.StateEstablished && r.IntN(100) == 0 {
 				lib.Set("late", r.Int64N(3))
 				lib.Set("flush_late", r.Int64N(8))
 				lib.BreakQP(e.qps[r.IntN(len(e.qps))].qp.Num())

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/internal/alloctest"
 	"github.com/ibrun/ibrun/internal/ibvmock"
 	"github.com/ibrun/ibrun/internal/waittest"
@@ -166,7 +167,7 @@ func TestMockRefusedPost(t *testing.T) {
 			before := len(a.cm.failures)
 			if a.eps[1].Send([]byte{sent, 0, 0, 0}, nil) == nil {
 				sent++
-			} else if errno == syscall.EINVAL && a.eps[1].conn.state == stateEstablished && len(a.cm.failures) == before {
+			} else if errno == syscall.EINVAL && a.eps[1].conn.State == cm.StateEstablished && len(a.cm.failures) == before {
 				t.Fatalf("%v: the connection stays in use", errno)
 			}
 			pollTimes(t, a, 1)
@@ -187,7 +188,7 @@ func TestMockRefusedDatagram(t *testing.T) {
 	a := ds[0]
 	free := len(a.cm.freeSends)
 	lib.Refuse("ibv_post_send", 0, 1, syscall.EINVAL)
-	if err := a.cm.send(a, a.eps[1], &cmMessage{kind: cmREJ}); err == nil {
+	if err := a.cm.send(a, a.eps[1], &cm.Message{Kind: cm.REJ}); err == nil {
 		t.Fatal("a refused datagram was sent")
 	}
 	if got := len(a.cm.freeSends); got != free {

@@ -5,6 +5,7 @@ package rdma
 import (
 	"testing"
 
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/internal/ibvmock"
 )
@@ -28,7 +29,7 @@ func testMockRails(t *testing.T, lib *ibvmock.Library, network []hw.RDMADevice) 
 	set := Settings{Devices: []string{first, second}, Paths: 2}
 	ds := openTransports(t, []*Transport{
 		{Settings: set, Network: mockNetwork(network)}, {Settings: set, Network: mockNetwork(network)}})
-	all, left := []lane{{}, {0, 1}, {1, 0}, {1, 1}}, []lane{{}, {0, 1}}
+	all, left := []cm.Lane{{}, {Rail: 0, Path: 1}, {Rail: 1, Path: 0}, {Rail: 1, Path: 1}}, []cm.Lane{{}, {Rail: 0, Path: 1}}
 	connectPeers(t, ds[0], ds[1])
 	checkLanes(t, ds, all...)
 	r := newReader(t, ds[0], ds[1], 3<<20)

@@ -83,7 +83,7 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 func (d *domain) tryDestination() error {
 	r := d.rails[0]
 	own := r.railAddress(d.responder.qps)
-	t, err := newDestination(r.partitions[0].ud, own.datagrams(0), d.params)
+	t, err := newDestination(r.partitions[0].ud, own.Datagrams(0), d.params)
 	if isNoRoute(err) {
 		return nil
 	}

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/internal/tunables"
 	"github.com/ibrun/ibrun/verbs"
@@ -17,14 +17,8 @@ import (
 // only, also one for datagrams. So there is one for datagrams in each partition that a peer may have in common with this process.
 // Most ports have one partition, and those of RoCE have no other.
 
-const (
-	// maxPartitions is how many partitions of a port are used.
-	maxPartitions = 4
-	// fullMember is the bit of a partition key that says that the port is a full member.
-	fullMember = 1 << 15
-	// defaultPartition is the key of the partition of all RoCE ports.
-	defaultPartition = 0xffff
-)
+// defaultPartition is the key of the partition of all RoCE ports.
+const defaultPartition = 0xffff
 
 // partition is a partition of the port of a rail.
 type partition struct {
@@ -36,19 +30,19 @@ type partition struct {
 // partitionTable is the table of partition keys of a port, in which 0 is an empty entry.
 type partitionTable []uint16
 
-// choose returns the partitions to use, at most maxPartitions: full memberships first, each in the order of the table. If only
+// choose returns the partitions to use, at most cm.MaxPartitions: full memberships first, each in the order of the table. If only
 // is not 0, it returns that partition alone.
 func (t partitionTable) choose(only uint16) (list []partition) {
-	for _, full := range [...]uint16{fullMember, 0} {
+	for _, full := range [...]uint16{cm.FullMember, 0} {
 		for i, key := range t {
-			listed := slices.ContainsFunc(list, func(p partition) bool { return p.key|fullMember == key|fullMember })
-			if key&^fullMember == 0 || key&fullMember != full || listed || only != 0 && key|fullMember != only|fullMember {
+			listed := slices.ContainsFunc(list, func(p partition) bool { return p.key|cm.FullMember == key|cm.FullMember })
+			if key&^cm.FullMember == 0 || key&cm.FullMember != full || listed || only != 0 && key|cm.FullMember != only|cm.FullMember {
 				continue
 			}
 			list = append(list, partition{key: key, index: uint16(i)})
 		}
 	}
-	return list[:min(len(list), maxPartitions)]
+	return list[:min(len(list), cm.MaxPartitions)]
 }
 
 // findPartitions finds the partitions of the port.
@@ -58,7 +52,7 @@ func (r *rail) findPartitions(port *verbs.PortAttr) error {
 		return err
 	}
 	if r.partitions = table.choose(r.onlyPartition()); len(r.partitions) == 0 {
-		return fmt.Errorf("port %d is in the InfiniBand partitions %s%s", r.port, keyNames(table), r.missingPartition())
+		return fmt.Errorf("port %d is in the InfiniBand partitions %s%s", r.port, cm.KeyNames(table), r.missingPartition())
 	}
 	return nil
 }
@@ -167,7 +161,7 @@ func (r *rail) isDatagram(qpn uint32) bool {
 // portState is what a rail knows of its port and what the network may change.
 type portState struct {
 	address verbs.Address
-	indices [maxPartitions]uint16 // of the keys of the partitions
+	indices [cm.MaxPartitions]uint16 // of the keys of the partitions
 }
 
 // sameConnections reports whether connections that were made in one state work in the other.
@@ -232,65 +226,9 @@ func (r *rail) queryPartitions(port *verbs.PortAttr) (t partitionTable, err erro
 	return t, nil
 }
 
-// sharedPartition returns the indices of the partition that two ports use with each other: the first in which both are full
-// members, or else the first in which one of them is. First means that the sum of its positions in both lists is the smallest;
-// among equals the smaller key counts. So both ends choose the same. ok is false if there is none.
-func sharedPartition(ours, theirs []uint16) (i, j int, ok bool) {
-	best := -1
-	for a, x := range ours {
-		for b, y := range theirs {
-			if x&^fullMember != y&^fullMember || (x|y)&fullMember == 0 {
-				continue
-			}
-			rank := (a+b)<<16 | int(x&^fullMember)
-			if x&y&fullMember == 0 {
-				rank |= 1 << 30
-			}
-			if best < 0 || rank < best {
-				best, i, j, ok = rank, a, b, true
-			}
-		}
-	}
-	return i, j, ok
-}
-
-// PartitionError says that two InfiniBand ports are in no common partition in which one of them at least is a full member. It
-// wraps [fabric.ErrNotSupported].
-type PartitionError struct {
-	Here, There []uint16 // the partition keys that this process and the peer may use
-}
-
-// Error names the partitions of both ports.
-func (e *PartitionError) Error() string {
-	return fmt.Sprintf("%v: no InfiniBand partition in common of which one process is a full member: this process is in %s; "+
-		"the peer in %s (IBRUN_RDMA_PKEY chooses one)", fabric.ErrNotSupported, keyNames(e.Here), keyNames(e.There))
-}
-
-// Unwrap returns fabric.ErrNotSupported.
-func (e *PartitionError) Unwrap() error { return fabric.ErrNotSupported }
-
-// keyNames returns partition keys as 0x8001, 0x7fff (limited).
-func keyNames(keys []uint16) string {
-	var names []string
-	for _, k := range keys {
-		if k == 0 {
-			continue // an empty entry of a table
-		}
-		name := fmt.Sprintf("0x%04x", k)
-		if k&fullMember == 0 {
-			name += " (limited)"
-		}
-		names = append(names, name)
-	}
-	if len(names) == 0 {
-		return "none"
-	}
-	return strings.Join(names, ", ")
-}
-
 // keys returns the keys of the partitions of the rail.
 func (r *rail) keys() []uint16 {
-	var keys [maxPartitions]uint16
+	var keys [cm.MaxPartitions]uint16
 	for i := range r.partitions {
 		keys[i] = r.partitions[i].key // not the index, which changes: the responder calls this too
 	}
@@ -298,9 +236,9 @@ func (r *rail) keys() []uint16 {
 }
 
 // sharedPartition returns the partition to a peer: its indices in our list and in that of the peer.
-func (r *rail) sharedPartition(peer *railAddress) (i, j int, err error) {
-	theirs := peer.keys()
-	i, j, ok := sharedPartition(r.keys(), theirs)
+func (r *rail) sharedPartition(peer *cm.RailAddress) (i, j int, err error) {
+	theirs := peer.Keys()
+	i, j, ok := cm.SharedPartition(r.keys(), theirs)
 	if !ok {
 		return 0, 0, &PartitionError{Here: r.keys(), There: theirs}
 	}
@@ -308,19 +246,19 @@ func (r *rail) sharedPartition(peer *railAddress) (i, j int, err error) {
 }
 
 // railAddress returns what peers know of the rail. The numbers of the responder's queue pairs are those of the partitions.
-func (r *rail) railAddress(responders []*verbs.QP) railAddress {
-	a := railAddress{Address: r.address, n: uint8(len(r.partitions))}
+func (r *rail) railAddress(responders []*verbs.QP) cm.RailAddress {
+	a := cm.RailAddress{Address: r.address, N: uint8(len(r.partitions))}
 	for i, p := range r.partitions {
-		a.partitions[i].key = p.key
+		a.Partitions[i].Key = p.key
 		if r.index == 0 {
-			a.partitions[i].ud, a.partitions[i].responder = p.ud.Num(), responders[i].Num()
+			a.Partitions[i].UD, a.Partitions[i].Responder = p.ud.Num(), responders[i].Num()
 		}
 	}
 	return a
 }
 
 // checkPath returns an error if the port of a peer cannot be reached from that of this rail. The result is the same at both ends.
-func (r *rail) checkPath(peer *railAddress) error {
+func (r *rail) checkPath(peer *cm.RailAddress) error {
 	if err := r.address.CheckPath(peer.Address); err != nil {
 		return fmt.Errorf("%w: %w", fabric.ErrNotSupported, err)
 	}
@@ -340,3 +278,18 @@ func subnetPrefix(a *verbs.Address) (prefix [8]byte) {
 	}
 	return prefix
 }
+
+// PartitionError says that two InfiniBand ports are in no common partition in which one of them at
+// least is a full member. It wraps [fabric.ErrNotSupported].
+type PartitionError struct {
+	Here, There []uint16 // the partition keys that this process and the peer may use
+}
+
+// Error names the partitions of both ports.
+func (e *PartitionError) Error() string {
+	return fmt.Sprintf("%v: no InfiniBand partition in common of which one process is a full member: this process is in %s; "+
+		"the peer in %s (IBRUN_RDMA_PKEY chooses one)", fabric.ErrNotSupported, cm.KeyNames(e.Here), cm.KeyNames(e.There))
+}
+
+// Unwrap returns fabric.ErrNotSupported.
+func (e *PartitionError) Unwrap() error { return fabric.ErrNotSupported }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
@@ -309,7 +310,7 @@ func TestBreaksFarApart(t *testing.T) {
 					t.Fatalf("peer %d, break %d: %+v", i, k, evs)
 				}
 			}
-			return ds[0].eps[1].conn.state == stateEstablished && ds[1].eps[0].conn.state == stateEstablished
+			return ds[0].eps[1].conn.State == cm.StateEstablished && ds[1].eps[0].conn.State == cm.StateEstablished
 		})
 		for range 2 * ds[0].liveness.MaxMissed {
 			for _, d := range ds {
@@ -339,7 +340,7 @@ func TestLostFarApart(t *testing.T) {
 					t.Fatalf("peer %d: %+v", i, evs)
 				}
 			}
-			return e.conn.state == stateEstablished
+			return e.conn.State == cm.StateEstablished
 		})
 		if e.retry.Failed > 1 {
 			t.Errorf("%d failures in a row", e.retry.Failed)
@@ -390,7 +391,7 @@ func TestStuckLane(t *testing.T) {
 	ds := openRails(t, net, Settings{Heartbeat: time.Hour}, 2)
 	connectPeers(t, ds[0], ds[1])
 	connectPeers(t, ds[1], ds[0])
-	checkLanes(t, ds, lane{0, 0}, lane{1, 0})
+	checkLanes(t, ds, cm.Lane{Rail: 0, Path: 0}, cm.Lane{Rail: 1, Path: 0})
 	net.RetransmitForever(true)
 	net.Separate(func(from, _ string) bool { return from[0] == 'b' })
 	r := newReader(t, ds[0], ds[1], 4<<20)
@@ -421,7 +422,7 @@ func TestStuckLaneAmongBusy(t *testing.T) {
 	ds := openRails(t, verbstest.NewSimulatedNetwork(), Settings{Heartbeat: time.Hour}, 2)
 	connectPeers(t, ds[0], ds[1])
 	connectPeers(t, ds[1], ds[0])
-	checkLanes(t, ds, lane{0, 0}, lane{1, 0})
+	checkLanes(t, ds, cm.Lane{Rail: 0, Path: 0}, cm.Lane{Rail: 1, Path: 0})
 	d, e := ds[0], ds[0].eps[1]
 	visit := func() {
 		d.keepalive(e)
@@ -449,7 +450,7 @@ func TestStuckLaneAmongBusy(t *testing.T) {
 		e.ring()
 		visit()
 	}
-	if visit(); len(d.cm.failures) == 0 || e.avoided != ofRail(1) {
+	if visit(); len(d.cm.failures) == 0 || e.avoided != cm.OfRail(1) {
 		t.Errorf("%d failures, the lanes %b are left out", len(d.cm.failures), e.avoided)
 	}
 }

@@ -1,6 +1,9 @@
 package rdma
 
-import "github.com/ibrun/ibrun/verbs"
+import (
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+	"github.com/ibrun/ibrun/verbs"
+)
 
 const (
 	maxUnrung     = 8 // messages that may wait for one doorbell
@@ -36,7 +39,7 @@ type queuePair struct {
 	rail          *rail
 	qp            *verbs.QP
 	recvs         *recvQueue // nil with an SRQ, and on lanes that carry no messages
-	info          qpInfo
+	info          cm.QP
 	epoch         uint32
 	inline        int       // largest message that is sent inline
 	requests      []request // ring of a power of two, at most qpDepth; see at
@@ -183,8 +186,8 @@ func (x *qpIndex) find(r *rail, qpn uint32) *queuePair {
 }
 
 func (x *qpIndex) set(q *queuePair) {
-	x.all[qpKey{q.rail, q.info.qpn}] = q
-	x.cache[q.info.qpn%uint32(len(x.cache))].q = nil
+	x.all[qpKey{q.rail, q.info.QPN}] = q
+	x.cache[q.info.QPN%uint32(len(x.cache))].q = nil
 }
 
 func (x *qpIndex) remove(r *rail, qpn uint32) {

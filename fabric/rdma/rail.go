@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -178,7 +179,7 @@ const piecePackets = 64
 
 // pathParams returns the parameters of a connection to a rail of a peer over a path. Both ends choose the same MTU and path.
 // The flow label of path 0 is 0: the kernel or the device chooses the UDP source port.
-func (r *rail) pathParams(p verbs.Params, peer *railAddress, path uint8, flow uint32) verbs.Params {
+func (r *rail) pathParams(p verbs.Params, peer *cm.RailAddress, path uint8, flow uint32) verbs.Params {
 	p.MTU, p.Path = min(r.address.MTU, peer.MTU), path
 	if path > 0 {
 		p.FlowLabel = flow<<3&maxFlowLabel | uint32(path)
@@ -201,7 +202,7 @@ func (r *rail) createCQ(n int, ch *verbs.Channel) (*verbs.CQ, error) {
 
 // newQueuePair creates the queue pair for a path of a connection, in the partition of the peer, or in the first one if there is
 // no peer.
-func (r *rail) newQueuePair(epoch uint32, path uint8, peer *railAddress) (*queuePair, error) {
+func (r *rail) newQueuePair(epoch uint32, path uint8, peer *cm.RailAddress) (*queuePair, error) {
 	p := &r.partitions[0]
 	if peer != nil {
 		i, _, err := r.sharedPartition(peer)
@@ -210,8 +211,8 @@ func (r *rail) newQueuePair(epoch uint32, path uint8, peer *railAddress) (*queue
 		}
 		p = &r.partitions[i]
 	}
-	l := lane{uint8(r.index), path}
-	qp, err := r.createQueuePair(p, l == lane{})
+	l := cm.Lane{Rail: uint8(r.index), Path: path}
+	qp, err := r.createQueuePair(p, l == cm.Lane{})
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +220,7 @@ func (r *rail) newQueuePair(epoch uint32, path uint8, peer *railAddress) (*queue
 	if err != nil {
 		return nil, errors.Join(err, qp.Close())
 	}
-	q := &queuePair{rail: r, qp: qp, inline: qp.Cap().MaxInline, info: qpInfo{a.QPN, a.PSN, l}, epoch: epoch,
+	q := &queuePair{rail: r, qp: qp, inline: qp.Cap().MaxInline, info: cm.QP{QPN: a.QPN, PSN: a.PSN, Lane: l}, epoch: epoch,
 		requests: make([]request, fewRequests)}
 	if q.isMessages() && r.srq == nil {
 		r.lastRecvID++
@@ -246,7 +247,7 @@ func (r *rail) createQueuePair(p *partition, messages bool) (*verbs.QP, error) {
 }
 
 // qpAddress returns the address of a peer's queue pair, given the address of its rail.
-func qpAddress(rail verbs.Address, p qpInfo) verbs.Address {
-	rail.Type, rail.QPN, rail.PSN, rail.QKey = verbs.RC, p.qpn, p.psn, 0
+func qpAddress(rail verbs.Address, p cm.QP) verbs.Address {
+	rail.Type, rail.QPN, rail.PSN, rail.QKey = verbs.RC, p.QPN, p.PSN, 0
 	return rail
 }

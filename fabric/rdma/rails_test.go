@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
@@ -101,15 +102,15 @@ func (r *reader) run(ds []*domain) {
 }
 
 // lanesOf returns the lanes of the connection of a to b.
-func lanesOf(a, b *domain) (list []lane) {
+func lanesOf(a, b *domain) (list []cm.Lane) {
 	for _, q := range a.eps[b.self].qps {
-		list = append(list, q.info.lane)
+		list = append(list, q.info.Lane)
 	}
 	return list
 }
 
 // checkLanes waits until both peers are connected by these lanes.
-func checkLanes(t *testing.T, ds []*domain, want ...lane) {
+func checkLanes(t *testing.T, ds []*domain, want ...cm.Lane) {
 	t.Helper()
 	waittest.Poll(t, fmt.Sprintf("the peers are connected by the lanes %v", want), func() bool {
 		for _, d := range ds {
@@ -118,7 +119,7 @@ func checkLanes(t *testing.T, ds []*domain, want ...lane) {
 			}
 		}
 		return slices.Equal(lanesOf(ds[0], ds[1]), want) && slices.Equal(lanesOf(ds[1], ds[0]), want) &&
-			ds[0].eps[1].conn.state == stateEstablished && ds[1].eps[0].conn.state == stateEstablished
+			ds[0].eps[1].conn.State == cm.StateEstablished && ds[1].eps[0].conn.State == cm.StateEstablished
 	})
 }
 
@@ -129,7 +130,7 @@ func TestSimulatedRailPortDown(t *testing.T) {
 		net := verbstest.NewSimulatedNetwork()
 		ds := openRails(t, net, Settings{}, 2)
 		connectPeers(t, ds[0], ds[1])
-		checkLanes(t, ds, lane{}, lane{1, 0})
+		checkLanes(t, ds, cm.Lane{}, cm.Lane{Rail: 1, Path: 0})
 		r := newReader(t, ds[0], ds[1], 3<<20)
 		r.run(ds)
 		r.start()
@@ -146,7 +147,7 @@ func TestSimulatedRailPortDown(t *testing.T) {
 			}
 			return !r.running
 		})
-		checkLanes(t, ds, lane{})
+		checkLanes(t, ds, cm.Lane{})
 		r.run(ds)
 		setPort(net, "b1", verbs.PortActive)
 		if !event {
@@ -154,7 +155,7 @@ func TestSimulatedRailPortDown(t *testing.T) {
 			pollTimes(t, ds[0], 1)
 			ds[0].clock.Next, ds[0].keepalives.At = 0, 0
 		}
-		checkLanes(t, ds, lane{}, lane{1, 0})
+		checkLanes(t, ds, cm.Lane{}, cm.Lane{Rail: 1, Path: 0})
 		r.run(ds)
 	}
 }
@@ -192,7 +193,7 @@ func TestSimulatedRailLost(t *testing.T) {
 			pollTimes(t, ds[0], 1)
 			return ds[0].rails[1].lost
 		})
-		checkLanes(t, ds, lane{})
+		checkLanes(t, ds, cm.Lane{})
 		newReader(t, ds[0], ds[1], 1<<20).run(ds) // memory that is registered from now on
 		newReader(t, ds[1], ds[0], 1<<20).run(ds)
 		pollTimes(t, ds[0], enoughPolls)
@@ -236,7 +237,7 @@ func breakRails(t *testing.T, rnd *rand.Rand, net *verbstest.SimulatedNetwork, b
 		for i, d := range ds {
 			if e := d.eps[1-i]; left > 0 && rnd.IntN(100) == 0 {
 				left--
-				if name := railName(1+rnd.IntN(rails-1), i); e.conn.state == stateEstablished && rnd.IntN(3) == 0 {
+				if name := railName(1+rnd.IntN(rails-1), i); e.conn.State == cm.StateEstablished && rnd.IntN(3) == 0 {
 					failQuietly(t, e.qps[rnd.IntN(len(e.qps))])
 				} else {
 					down[name] = !down[name]
@@ -314,7 +315,7 @@ func TestSimulatedPaths(t *testing.T) {
 				{Settings: Settings{Devices: []string{"a1"}, Paths: paths + 1}, Network: net.Node()},
 			})
 			connectPeers(t, ds[0], ds[1])
-			checkLanes(t, ds, lane{}, lane{0, 1}, lane{0, 2})
+			checkLanes(t, ds, cm.Lane{}, cm.Lane{Rail: 0, Path: 1}, cm.Lane{Rail: 0, Path: 2})
 			checkPaths(t, ds, port.LMC > 0)
 			before := tails(ds[0].eps[1])
 			newReader(t, ds[0], ds[1], 4<<20).run(ds)
@@ -372,7 +373,7 @@ func TestSimulatedPathsRefused(t *testing.T) {
 		return nil
 	})
 	connectPeers(t, ds[0], ds[1])
-	checkLanes(t, ds, lane{})
+	checkLanes(t, ds, cm.Lane{})
 }
 
 // TestRailsOf: the rails are the chosen device and others of its subnet; other ports of these devices come last.

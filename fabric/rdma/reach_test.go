@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
@@ -25,7 +26,7 @@ func TestReach(t *testing.T) {
 	net.SetPort("other", ip("10.0.9.1"))
 	net.SetPort("ib", verbstest.SimulatedPort{LinkLayer: hw.LinkInfiniBand, LID: 1})
 	net.SetPort("part", verbstest.SimulatedPort{LinkLayer: hw.LinkInfiniBand, LID: 2, PKeys: []uint16{0x8007}})
-	open := func(device string, l linkInfo) *domain {
+	open := func(device string, l cm.Link) *domain {
 		fd, err := (&Transport{Settings: Settings{Devices: []string{device}}, Network: net.Node()}).Open(t.Context(),
 			&fabric.Config{Size: 2})
 		if err != nil {
@@ -33,25 +34,25 @@ func TestReach(t *testing.T) {
 		}
 		t.Cleanup(func() { fd.Close() })
 		d := fd.(*domain)
-		a, err := parseAddress(d.addr)
+		a, err := cm.ParseAddress(d.addr)
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.link, a.link = l, l
-		d.addr = a.append(nil)
+		d.link, a.Link = l, l
+		d.addr = a.Append(nil)
 		return d
 	}
-	worst := open("other", linkInfo{prefixBits: 120})
-	eth := open("eth", linkInfo{prefixBits: 120})
-	slow := open("same", linkInfo{rate: 10, prefixBits: 120})
-	near := open("same", linkInfo{rate: 10, prefixBits: 120, near: true})
-	fast := open("same", linkInfo{rate: 11, prefixBits: 120})
-	assigned := open("same", linkInfo{rate: 10, prefixBits: 120, preferred: true})
-	routed := open("other", linkInfo{rate: 400, prefixBits: 120, preferred: true, near: true})
-	eth.link.rate = 400
-	a, _ := parseAddress(eth.addr)
-	a.link = eth.link
-	eth.addr = a.append(nil)
+	worst := open("other", cm.Link{PrefixBits: 120})
+	eth := open("eth", cm.Link{PrefixBits: 120})
+	slow := open("same", cm.Link{Rate: 10, PrefixBits: 120})
+	near := open("same", cm.Link{Rate: 10, PrefixBits: 120, Near: true})
+	fast := open("same", cm.Link{Rate: 11, PrefixBits: 120})
+	assigned := open("same", cm.Link{Rate: 10, PrefixBits: 120, Preferred: true})
+	routed := open("other", cm.Link{Rate: 400, PrefixBits: 120, Preferred: true, Near: true})
+	eth.link.Rate = 400
+	a, _ := cm.ParseAddress(eth.addr)
+	a.Link = eth.link
+	eth.addr = a.Append(nil)
 	var last uint64
 	for i, d := range []*domain{worst, routed, slow, near, fast, assigned} {
 		got, err := eth.Reach(d.addr)
@@ -61,7 +62,7 @@ func TestReach(t *testing.T) {
 		}
 		last = got
 	}
-	ib, part := open("ib", linkInfo{}), open("part", linkInfo{})
+	ib, part := open("ib", cm.Link{}), open("part", cm.Link{})
 	for _, pair := range [][2]*domain{{eth, ib}, {ib, eth}, {ib, part}, {part, ib}} {
 		if _, err := pair[0].Reach(pair[1].addr); !errors.Is(err, fabric.ErrNotSupported) {
 			t.Errorf("from %v to %v: %v", &pair[0].rails[0].address, &pair[1].rails[0].address, err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -53,8 +54,8 @@ func (d *domain) handleReceive(wc *verbs.WC) {
 		d.declareDown(e, fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, err))
 		return
 	}
-	if e.conn.state == stateREPSent { // any message confirms the connection, as the RTU does
-		e.conn.established(e.conn.peerQP)
+	if e.conn.State == cm.StateREPSent { // any message confirms the connection, as the RTU does
+		e.conn.Established(e.conn.PeerQP)
 		d.established(e)
 		if e.in.creditDue() || e.retry.Failed > 0 {
 			d.sendControl(e, kindCredit) // for slots that were freed since the REP, or to end a series of failures

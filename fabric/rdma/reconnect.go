@@ -70,13 +70,13 @@ func (d *domain) releasePeer(e *endpoint) {
 		d.recvs.reserved -= int(e.in.window) + 1 - int(e.held)
 		e.in.window = 0
 	}
-	e.conn.reset()
+	e.conn.Reset()
 	e.disconnect = disconnectDone
 }
 
 // reconnect asks for a new connection in place of one that broke.
 func (d *domain) reconnect(e *endpoint, err error) {
-	e.conn.reset()
+	e.conn.Reset()
 	if isRefusal(err) {
 		d.refused(e, err)
 		return

@@ -2,7 +2,11 @@
 
 package rdma
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+)
 
 // TestSimulatedGrantAfterAnswer: a connection breaks when the receiver holds all messages that its peer may send. It frees
 // their slots after it has sent a REP and before the new connection is established. The peer is granted these credits,
@@ -29,8 +33,8 @@ func TestSimulatedGrantAfterAnswer(t *testing.T) {
 				t.Fatalf("%+v", got)
 			}
 		}
-		if b.eps[0].conn.state != stateREPSent {
-			t.Fatalf("state %d", b.eps[0].conn.state)
+		if b.eps[0].conn.State != cm.StateREPSent {
+			t.Fatalf("state %d", b.eps[0].conn.State)
 		}
 		if again {
 			a.sendREQ(a.eps[1], 0)

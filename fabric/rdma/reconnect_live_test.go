@@ -161,7 +161,7 @@ func TestLiveReconnect(t *testing.T) {
 		clear(dst)
 	}
 	w.until("all messages", func() bool { return w.got[0] == sent[1] && w.got[1] == sent[0] })
-	if e := w.d[0].eps[1].conn.epoch; e < 6 {
+	if e := w.d[0].eps[1].conn.Epoch; e < 6 {
 		t.Errorf("epoch %d after six breaks", e)
 	}
 }

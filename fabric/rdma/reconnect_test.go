@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -29,7 +30,7 @@ func breaksAnywhere(t *testing.T, window, first int) {
 	for step := 0; got != [2]byte{most, most}; step++ {
 		for i, d := range ds {
 			e := d.eps[1-i]
-			if e.conn.epoch < breaks && (step+first)%(7+first+5*i) == 0 {
+			if e.conn.Epoch < breaks && (step+first)%(7+first+5*i) == 0 {
 				failQP(t, d, e)
 			}
 			for range max(2, window/2) {
@@ -67,13 +68,13 @@ func breaksAnywhere(t *testing.T, window, first int) {
 // then only the keepalive of the other side would find the failure, which takes seconds.
 func failQP(t *testing.T, d *domain, e *endpoint) {
 	t.Helper()
-	if e.qps == nil || e.conn.state == stateREPSent {
+	if e.qps == nil || e.conn.State == cm.StateREPSent {
 		return
 	}
 	if err := e.qps[0].qp.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
 		t.Fatal(err)
 	}
-	if e.conn.state == stateEstablished {
+	if e.conn.State == cm.StateEstablished {
 		d.declareBroken(e, verbs.ErrState)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
-	"github.com/ibrun/ibrun/internal/printable"
 )
 
 // A device may refuse a connection while the job runs: it has no room for another queue pair, no more memory can be locked, or
@@ -68,64 +68,30 @@ func (e *endpoint) retryPending() bool {
 	return e.retry.pending && e.retry.position > 0 && e.isConnecting()
 }
 
-// maxReason is how many bytes of a reason a datagram has room for, also in the shortest packets.
-const maxReason = 256 - cmHeaderBytes - macBytes
-
-// reason returns the text of an error for a datagram, after head, which must be short. Of a long one it returns the end, which
-// names the call, or the status of a request.
-func reason(head string, err error) []byte {
-	const cut = "... "
-	text := err.Error()
-	if room := maxReason - len(head); len(text) > room {
-		text = cut + text[len(text)-room+len(cut):]
-	}
-	return []byte(head + text)
-}
-
 // newReason returns a datagram with a reason. number is the error number if the error has none.
-func (d *domain) newReason(e *endpoint, kind cmKind, head string, err error, number syscall.Errno) cmMessage {
+func (d *domain) newReason(e *endpoint, kind cm.Kind, head string, err error, number syscall.Errno) cm.Message {
 	errors.As(err, &number)
 	if p := (*packetsLost)(nil); errors.As(err, &p) {
 		err = p.brief()
 	}
-	msg := d.newCM(e, kind, qpInfo{})
-	msg.grant, msg.lanes, msg.address = uint32(number), 0, reason(head, err)
+	msg := d.newCM(e, kind, cm.QP{})
+	msg.Grant, msg.Lanes, msg.Address = uint32(number), 0, cm.Reason(head, err)
 	return msg
 }
 
 // reject answers a REQ that cannot be accepted.
-func (d *domain) reject(e *endpoint, m *cmMessage, err error) {
-	msg := d.newReason(e, cmREJ, "", err, syscall.ENOBUFS)
-	msg.epoch, msg.reqQP = m.epoch, m.qps[0]
+func (d *domain) reject(e *endpoint, m *cm.Message, err error) {
+	msg := d.newReason(e, cm.REJ, "", err, syscall.ENOBUFS)
+	msg.Epoch, msg.ReqQP = m.Epoch, m.Pairs[0]
 	_ = d.cm.send(d, e, &msg) // like a datagram that is lost: the peer sends its REQ again, and asks over another transport
 }
 
 // rejected records a REJ for the REQ that was sent last. The REQ is sent again.
-func (d *domain) rejected(e *endpoint, m *cmMessage) {
-	if e.conn.state != stateREQSent || m.epoch != e.conn.epoch || m.reqQP != e.conn.selfQP {
+func (d *domain) rejected(e *endpoint, m *cm.Message) {
+	if e.conn.State != cm.StateREQSent || m.Epoch != e.conn.Epoch || m.ReqQP != e.conn.SelfQP {
 		return
 	}
 	e.retry.Rejected = true
-	why := m.reason()
+	why := m.Reason()
 	d.attemptFailed(e, fmt.Errorf("%w: the device of the peer %s: %w", fabric.ErrNotSupported, refusalText(why), why))
-}
-
-// peerReason is the reason in a datagram of a peer.
-type peerReason struct {
-	text   string
-	number syscall.Errno // 0 if there is none
-}
-
-// reason returns the reason in a datagram, which another process has written.
-func (m *cmMessage) reason() error {
-	return &peerReason{printable.Line(string(m.address)), syscall.Errno(m.grant)}
-}
-
-func (e *peerReason) Error() string { return e.text }
-
-func (e *peerReason) Unwrap() error {
-	if e.number == 0 {
-		return nil
-	}
-	return e.number
 }

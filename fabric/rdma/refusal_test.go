@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/internal/tunables"
 	"github.com/ibrun/ibrun/internal/waittest"
@@ -66,8 +67,8 @@ func TestSimulatedRejected(t *testing.T) {
 	for ds[0].eps[1].Send([]byte("message"), nil) != fabric.ErrAgain {
 	}
 	pollTimes(t, ds[0], progressEvery) // the REQ
-	if ds[0].eps[1].conn.state != stateREQSent {
-		t.Fatalf("state %d", ds[0].eps[1].conn.state)
+	if ds[0].eps[1].conn.State != cm.StateREQSent {
+		t.Fatalf("state %d", ds[0].eps[1].conn.State)
 	}
 	refuseTimes(net, verbstest.CallCreateQP, 1, syscall.ENOMEM)
 	pollTimes(t, ds[1], progressEvery)
@@ -284,14 +285,14 @@ func TestSimulatedAcceptedAfterRejected(t *testing.T) {
 	if err := e.Send([]byte("message"), nil); err != fabric.ErrAgain {
 		t.Fatal(err)
 	}
-	pollBoth(t, ds[1:], "a REQ is sent", func() bool { return e.conn.state == stateREQSent })
+	pollBoth(t, ds[1:], "a REQ is sent", func() bool { return e.conn.State == cm.StateREQSent })
 	refuseTimes(net, verbstest.CallCreateQP, 1, syscall.ENOMEM)
 	pollBoth(t, ds, "the peer refuses", func() bool { return e.retry.Failed > 0 })
 	e.retry.reqAt = liveness.Never // the peer asks first
 	if err := a.eps[1].Send([]byte("message"), nil); err != fabric.ErrAgain {
 		t.Fatal(err)
 	}
-	pollBoth(t, ds, "the REQ of the peer is answered", func() bool { return e.conn.state == stateREPSent })
+	pollBoth(t, ds, "the REQ of the peer is answered", func() bool { return e.conn.State == cm.StateREPSent })
 	e.retry.Since -= 2 * b.settings.Heartbeat
 	for range 2 {
 		letPass(b) // its timers run
@@ -341,7 +342,7 @@ func TestSimulatedDatagramsRefused(t *testing.T) {
 	if err := rich.eps[0].Send([]byte("message"), nil); err != fabric.ErrAgain {
 		t.Fatal(err)
 	}
-	pollBoth(t, ds, "a REQ is sent", func() bool { return rich.eps[0].conn.state == stateREQSent })
+	pollBoth(t, ds, "a REQ is sent", func() bool { return rich.eps[0].conn.State == cm.StateREQSent })
 	letPass(rich)
 	pollBoth(t, ds, "a probe is answered", func() bool { return rich.eps[0].retry.silence.Answered > 0 })
 	rich.Attempts(func(_ int, a Attempt) {

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/internal/memaddr"
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -38,8 +39,8 @@ type region struct {
 
 // registration is a registration of memory with the devices.
 type registration struct {
-	mrs  [maxRails]*verbs.MR // by rail
-	keys [maxRails]memoryKeys
+	mrs  [cm.MaxRails]*verbs.MR // by rail
+	keys [cm.MaxRails]memoryKeys
 }
 
 type memoryKeys struct{ local, remote uint32 }
@@ -144,7 +145,7 @@ func (t *regions) remove(local uint64) error {
 }
 
 // cover returns the keys of the region of a handle. It returns an error if the region does not cover b.
-func (t *regions) cover(local uint64, b []byte) (keys [maxRails]memoryKeys, err error) {
+func (t *regions) cover(local uint64, b []byte) (keys [cm.MaxRails]memoryKeys, err error) {
 	addr, n := memaddr.Of(b), uint64(len(b))
 	t.mu.Lock()
 	defer t.mu.Unlock()

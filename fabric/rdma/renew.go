@@ -3,6 +3,7 @@ package rdma
 import (
 	"errors"
 
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -27,28 +28,14 @@ type destination struct {
 	stale     bool      // is to be renewed if possible
 }
 
-// datagrams returns the address of the queue pairs for datagrams of a peer in one of its partitions.
-func (r *railAddress) datagrams(partition int) (a peerDatagrams) {
-	p := &r.partitions[partition]
-	a.at, a.responder = r.Address, p.responder
-	a.at.QPN = p.ud
-	return a
-}
-
-// peerDatagrams is the address of a peer's queue pairs for datagrams.
-type peerDatagrams struct {
-	at        verbs.Address
-	responder uint32 // number of the queue pair that answers probes
-}
-
 // newDestination returns the destination of datagrams to a peer from the queue pair ud, which must be in the same partition. It
 // blocks until the address is resolved.
-func newDestination(ud *verbs.QP, peer peerDatagrams, params verbs.Params) (*destination, error) {
-	dest, err := ud.DestWith(peer.at, params)
+func newDestination(ud *verbs.QP, peer cm.Datagrams, params verbs.Params) (*destination, error) {
+	dest, err := ud.DestWith(peer.At, params)
 	if err != nil {
 		return nil, err
 	}
-	return &destination{Dest: dest, ud: ud, responder: peer.responder}, nil
+	return &destination{Dest: dest, ud: ud, responder: peer.Responder}, nil
 }
 
 // close closes the address handle. An error means that the device is lost, which polling it reports.
@@ -68,7 +55,7 @@ func (e *endpoint) forgetDestination() {
 // address handles.
 func (d *domain) forgetConnected() {
 	for _, e := range d.eps {
-		if e != nil && e.conn.state == stateEstablished {
+		if e != nil && e.conn.State == cm.StateEstablished {
 			e.forgetDestination()
 		}
 	}
@@ -76,12 +63,12 @@ func (d *domain) forgetConnected() {
 
 // renewAddress takes the address in a datagram of a peer if it is later than the one that is known.
 func (d *domain) renewAddress(e *endpoint, encoded []byte) {
-	revision, ok := addressRevision(encoded)
-	if !ok || int16(revision-e.addr.revision) <= 0 {
+	revision, ok := cm.Revision(encoded)
+	if !ok || int16(revision-e.addr.Revision) <= 0 {
 		return
 	}
-	a, err := parseAddress(encoded)
-	if err != nil || a.incarnation != e.addr.incarnation || d.checkReachable(a) != nil {
+	a, err := cm.ParseAddress(encoded)
+	if err != nil || a.Incarnation != e.addr.Incarnation || d.checkReachable(a) != nil {
 		return
 	}
 	e.addr = a
@@ -165,7 +152,7 @@ func (d *domain) refreshAddress() {
 // breakConnections makes all connections again.
 func (d *domain) breakConnections(err error) {
 	for _, e := range d.eps {
-		if e != nil && e.conn.state >= stateREPSent && e.ended.Load() == nil {
+		if e != nil && e.conn.State >= cm.StateREPSent && e.ended.Load() == nil {
 			d.declareBroken(e, err)
 		}
 	}
@@ -173,9 +160,9 @@ func (d *domain) breakConnections(err error) {
 
 // encodeAddress returns the present address of the domain.
 func (d *domain) encodeAddress() []byte {
-	a := address{incarnation: d.incarnation, revision: d.revision, link: d.link}
+	a := cm.Address{Incarnation: d.incarnation, Revision: d.revision, Link: d.link}
 	for _, r := range d.rails {
-		a.rails = append(a.rails, r.railAddress(d.responder.qps))
+		a.Rails = append(a.Rails, r.railAddress(d.responder.qps))
 	}
-	return a.append(nil)
+	return a.Append(nil)
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -74,12 +75,12 @@ func (d *domain) destination(e *endpoint) (*destination, error) {
 // resolve begins to make the destination of datagrams to a peer, or lists it to be begun later.
 func (d *domain) resolve(e *endpoint, again bool) error {
 	rail := d.rails[0]
-	i, j, err := rail.sharedPartition(&e.addr.rails[0])
+	i, j, err := rail.sharedPartition(&e.addr.Rails[0])
 	if err != nil {
 		return destinationError(err)
 	}
-	ud, peer, own, params := rail.partitions[i].ud, e.addr.rails[0].datagrams(j), d.revision, d.params
-	r := &resolution{ep: e, revision: e.addr.revision, again: again}
+	ud, peer, own, params := rail.partitions[i].ud, e.addr.Rails[0].Datagrams(j), d.revision, d.params
+	r := &resolution{ep: e, revision: e.addr.Revision, again: again}
 	r.make = func() (*destination, error) {
 		t, err := newDestination(ud, peer, params)
 		if err == nil {
@@ -151,7 +152,7 @@ func (d *domain) resolved(r *resolution) error {
 	}
 	usable := e.dest != nil && e.dest.revision == d.revision
 	switch {
-	case r.err == nil && r.revision == e.addr.revision && r.dest.revision == d.revision:
+	case r.err == nil && r.revision == e.addr.Revision && r.dest.revision == d.revision:
 		e.forgetDestination()
 		e.dest = r.dest
 		e.dest.stale = r.outdated
@@ -184,14 +185,14 @@ func (d *domain) handleResolved() {
 		err, e := d.resolved(r), r.ep
 		switch {
 		case e.resolution != nil || e.ended.Load() != nil:
-		case e.conn.state == stateREPSent && err == nil:
-			d.trySendCM(e, cmREP, e.conn.peerQP)
-		case e.conn.state == stateREPSent:
+		case e.conn.State == cm.StateREPSent && err == nil:
+			d.trySendCM(e, cm.REP, e.conn.PeerQP)
+		case e.conn.State == cm.StateREPSent:
 			d.answered(e, err)
-		case e.conn.state == stateREQSent && !e.attempt.held:
+		case e.conn.State == cm.StateREQSent && !e.attempt.held:
 			now := d.clock.Elapsed()
 			if err == nil {
-				err = d.sendCM(e, cmREQ, qpInfo{})
+				err = d.sendCM(e, cm.REQ, cm.QP{})
 			}
 			d.countREQ(e, now, err)
 			if e.retry.position > 0 {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs/verbstest"
@@ -86,7 +87,7 @@ func TestAcceptWhileResolving(t *testing.T) {
 	h := newSlowHandles(t, net, 1, nil)
 	waittest.Poll(t, "the REQ arrives", func() bool {
 		pollTimes(t, b, 1)
-		return b.eps[0].conn.state == stateREPSent
+		return b.eps[0].conn.State == cm.StateREPSent
 	})
 	h.end()
 	waittest.Poll(t, "the address is known", func() bool {
@@ -95,8 +96,8 @@ func TestAcceptWhileResolving(t *testing.T) {
 	})
 	a.eps[1].retry.reqAt = liveness.Never // only one REQ was sent
 	a.scheduleConnecting(a.eps[1])
-	if pollTimes(t, a, enoughPolls); a.eps[1].conn.state != stateEstablished {
-		t.Errorf("after one REQ and one REP: state %d", a.eps[1].conn.state)
+	if pollTimes(t, a, enoughPolls); a.eps[1].conn.State != cm.StateEstablished {
+		t.Errorf("after one REQ and one REP: state %d", a.eps[1].conn.State)
 	}
 }
 
@@ -168,7 +169,7 @@ func TestRefreshWhileAnswering(t *testing.T) {
 	h := newSlowHandles(t, net, 1, nil)
 	probe := func() {
 		a.eps[1].retry.silence.Probe++
-		if err := a.sendCM(a.eps[1], cmProbe, qpInfo{}); err != nil {
+		if err := a.sendCM(a.eps[1], cm.Probe, cm.QP{}); err != nil {
 			t.Fatal(err)
 		}
 	}

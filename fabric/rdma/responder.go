@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/internal/auth"
 	"github.com/ibrun/ibrun/verbs"
@@ -22,10 +23,10 @@ type responder struct {
 	addr        []byte // of the domain
 	params      verbs.Params
 
-	rail    *rail                 // of its fields that change, the goroutine uses none
-	indices [maxPartitions]uint16 // of the keys of its partitions
-	slots   int                   // in use for each queue pair, at most responderSlots
-	qps     []*verbs.QP           // one in each partition of the rail
+	rail    *rail                    // of its fields that change, the goroutine uses none
+	indices [cm.MaxPartitions]uint16 // of the keys of its partitions
+	slots   int                      // in use for each queue pair, at most responderSlots
+	qps     []*verbs.QP              // one in each partition of the rail
 	cq      *verbs.CQ
 	channel *verbs.Channel
 	mem     []byte // responderSlots slots of cmSlotBytes for each queue pair, which hold a probe and then its answer
@@ -189,23 +190,23 @@ func (p *responder) answer(slot uint32, n int) error {
 	}
 	b := p.mem[slot*cmSlotBytes:][:cmSlotBytes:cmSlotBytes]
 	key := [32]byte(p.key)
-	m, err := parseCMMessage(b[grhBytes:n], &key)
+	m, err := cm.ParseMessage(b[grhBytes:n], &key)
 	if err != nil {
 		return err
 	}
-	if m.kind != cmProbe || m.from >= p.size || m.from == p.self || m.to != p.self || m.size != p.size ||
-		m.toIncarnation != p.incarnation {
+	if m.Kind != cm.Probe || m.From >= p.size || m.From == p.self || m.To != p.self || m.Size != p.size ||
+		m.ToIncarnation != p.incarnation {
 		return errNoProbe
 	}
 	to, err := p.target(&m)
 	if err != nil {
 		return err
 	}
-	answer := cmMessage{
-		kind: cmAlive, from: p.self, to: m.from, size: p.size, epoch: m.epoch, fromIncarnation: p.incarnation,
-		toIncarnation: m.fromIncarnation, nextSeq: m.nextSeq, address: p.addr,
+	answer := cm.Message{
+		Kind: cm.Alive, From: p.self, To: m.From, Size: p.size, Epoch: m.Epoch, FromIncarnation: p.incarnation,
+		ToIncarnation: m.FromIncarnation, NextSeq: m.NextSeq, Address: p.addr,
 	}
-	bytes := len(answer.append(b[:0], &key))
+	bytes := len(answer.Append(b[:0], &key))
 	err = to.ud.SendTo(p.wrID(slot|answerID), verbs.Signaled, to.Dest, p.mr.SGE(int(slot)*cmSlotBytes, bytes))
 	if err != nil {
 		return err
@@ -214,26 +215,26 @@ func (p *responder) answer(slot uint32, n int) error {
 }
 
 // target returns where the answer to a probe goes.
-func (p *responder) target(m *cmMessage) (*destination, error) {
-	old, revision := p.dests[m.from], uint16(0)
+func (p *responder) target(m *cm.Message) (*destination, error) {
+	old, revision := p.dests[m.From], uint16(0)
 	if old != nil {
-		revision, _ = addressRevision(m.address)
+		revision, _ = cm.Revision(m.Address)
 		if revision == old.revision && time.Since(old.made) < maxTargetAge {
 			return old.destination, nil
 		}
 	}
-	a, err := parseAddress(m.address)
-	if err != nil || a.incarnation != m.fromIncarnation {
+	a, err := cm.ParseAddress(m.Address)
+	if err != nil || a.Incarnation != m.FromIncarnation {
 		return nil, errNoProbe
 	}
-	i, j, err := p.rail.sharedPartition(&a.rails[0])
+	i, j, err := p.rail.sharedPartition(&a.Rails[0])
 	if err != nil {
 		return nil, err
 	}
-	ud, peer := p.qps[i], a.rails[0].datagrams(j)
+	ud, peer := p.qps[i], a.Rails[0].Datagrams(j)
 	d, err := newDestination(ud, peer, p.params)
 	switch {
-	case err != nil && old != nil && a.revision == old.revision:
+	case err != nil && old != nil && a.Revision == old.revision:
 		old.made = time.Now() // the old handle stays, and answers are not delayed by every probe
 		return old.destination, nil
 	case errors.Is(err, verbs.ErrLimit): // of address handles
@@ -247,7 +248,7 @@ func (p *responder) target(m *cmMessage) (*destination, error) {
 	if old != nil {
 		old.close()
 	}
-	p.dests[m.from] = &answerTarget{d, a.revision, time.Now()}
+	p.dests[m.From] = &answerTarget{d, a.Revision, time.Now()}
 	return d, nil
 }
 
@@ -262,7 +263,7 @@ func (p *responder) forgetTargets() {
 // readdress makes the responder use another own address, and renew what depends on it. restart means that the queue pairs must be
 // restarted. readdress does not wait: the goroutine may be resolving the address of a dead host, which takes a second or more. A
 // new goroutine goes on when the old one has ended.
-func (p *responder) readdress(addr []byte, indices [maxPartitions]uint16, restart bool) {
+func (p *responder) readdress(addr []byte, indices [cm.MaxPartitions]uint16, restart bool) {
 	p.stop()
 	before := p.stopped
 	p.startAfter(func() {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/internal/memaddr"
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -70,7 +71,7 @@ func (e *endpoint) readTo(dst fabric.Sink, from int64, n int, local fabric.Regio
 }
 
 // coverParts returns the keys of the region of a handle. It returns an error if the region does not cover n bytes of the sink.
-func (d *domain) coverParts(local fabric.Region, dst fabric.Sink, from int64, n int) (keys [maxRails]memoryKeys, err error) {
+func (d *domain) coverParts(local fabric.Region, dst fabric.Sink, from int64, n int) (keys [cm.MaxRails]memoryKeys, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for at, to := from, from+int64(n); at < to; {

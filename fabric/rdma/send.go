@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -21,8 +22,8 @@ func (e *endpoint) Send(header, payload []byte) error {
 	if e.peer == d.self {
 		return d.loopback.send(header, payload)
 	}
-	if e.conn.state != stateEstablished || !e.out.hasCredit() {
-		if e.conn.state == stateIdle {
+	if e.conn.State != cm.StateEstablished || !e.out.hasCredit() {
+		if e.conn.State == cm.StateIdle {
 			e.requestConnect()
 		}
 		return fabric.ErrAgain

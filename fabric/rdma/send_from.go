@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 )
 
 var _ fabric.Gatherer = (*endpoint)(nil)
@@ -22,8 +23,8 @@ func (e *endpoint) SendFrom(header []byte, src fabric.Source, from int64, n int)
 	if e.peer == d.self {
 		return d.loopback.sendFrom(d.self, header, src, from, n)
 	}
-	if e.conn.state != stateEstablished || !e.out.hasCredit() {
-		if e.conn.state == stateIdle {
+	if e.conn.State != cm.StateEstablished || !e.out.hasCredit() {
+		if e.conn.State == cm.StateIdle {
 			e.requestConnect()
 		}
 		return fabric.ErrAgain

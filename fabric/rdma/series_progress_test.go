@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
@@ -54,10 +55,10 @@ func TestPeerNoticesFirst(t *testing.T) {
 	connectPeers(t, ds[1], ds[0])
 	e := ds[0].eps[1]
 	e.keepalive.Age, e.retry.Failed, e.retry.Lost = int16(ds[0].liveness.MaxMissed)+1, 2, 4096 // nothing as long is sent
-	epoch := e.conn.epoch
+	epoch := e.conn.Epoch
 	ds[1].declareBroken(ds[1].eps[0], verbs.ErrState)
 	pollBoth(t, ds, "the connection is made again", func() bool {
-		return e.conn.epoch > epoch && e.conn.state == stateEstablished
+		return e.conn.Epoch > epoch && e.conn.State == cm.StateEstablished
 	})
 	if e.retry.Failed != 0 || e.retry.Lost != 0 {
 		t.Errorf("%d failures in a row, and packets of %d bytes were lost", e.retry.Failed, e.retry.Lost)
@@ -84,7 +85,7 @@ func TestUnfinishedAfterLongConnection(t *testing.T) {
 	}
 	e.keepalive.Age, e.retry.Failed = int16(d.liveness.MaxMissed)+1, 2
 	d.declareBroken(e, verbs.ErrState)
-	pollBoth(t, ds[:1], "the connection is closed", func() bool { return e.qps == nil || e.conn.state == stateREQSent })
+	pollBoth(t, ds[:1], "the connection is closed", func() bool { return e.qps == nil || e.conn.State == cm.StateREQSent })
 	want := liveness.Unfinished{Seq: seq, Message: true, Transfer: true}
 	if e.retry.Failed != 1 || e.retry.Unfinished != want {
 		t.Errorf("%d failures in a row, unfinished: %+v, want %+v", e.retry.Failed, e.retry.Unfinished, want)
@@ -101,7 +102,7 @@ func TestProgressOverOneLane(t *testing.T) {
 	ds := openRails(t, net, Settings{Piece: piece}, 2)
 	connectPeers(t, ds[0], ds[1])
 	connectPeers(t, ds[1], ds[0])
-	checkLanes(t, ds, lane{0, 0}, lane{1, 0})
+	checkLanes(t, ds, cm.Lane{Rail: 0, Path: 0}, cm.Lane{Rail: 1, Path: 0})
 	near, far := registerBoth(t, ds[0], ds[1])
 	d, e := ds[0], ds[0].eps[1]
 	net.SetPaused(true)

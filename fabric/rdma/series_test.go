@@ -143,8 +143,8 @@ func (f failedAgain) await(t *testing.T, ds []*domain, counts *domain, each func
 			counts.clock.Ran += counts.settings.Heartbeat // the attempts last that long
 		}
 		most = max(most, e.retry.Failed)
-		if e.conn.epoch > 20*liveness.MaxFailures {
-			t.Fatalf("after %d connections, at most %d failures were counted in a row", e.conn.epoch, most)
+		if e.conn.Epoch > 20*liveness.MaxFailures {
+			t.Fatalf("after %d connections, at most %d failures were counted in a row", e.conn.Epoch, most)
 		}
 		return err != nil
 	})
@@ -179,7 +179,7 @@ func TestLossAfterLongConnection(t *testing.T) {
 	e.keepalive.Age, e.retry.Failed, e.retry.Lost = int16(d.liveness.MaxMissed)+1, 2, 300
 	e.countLost(e.qps[0], &request{bytes: 1024}, verbs.StatusRetryExceeded)
 	d.declareBroken(e, verbs.StatusRetryExceeded)
-	pollBoth(t, ds, "the connection is closed", func() bool { return e.retry.Failed != 0 && e.qps == nil || e.conn.epoch > 1 })
+	pollBoth(t, ds, "the connection is closed", func() bool { return e.retry.Failed != 0 && e.qps == nil || e.conn.Epoch > 1 })
 	if e.retry.Failed != 1 || e.retry.Lost != 1024 {
 		t.Errorf("%d failures in a row, and packets of %d bytes were lost", e.retry.Failed, e.retry.Lost)
 	}

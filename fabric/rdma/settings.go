@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/internal/transports"
 	"github.com/ibrun/ibrun/internal/tunables"
 	"github.com/ibrun/ibrun/verbs"
@@ -26,8 +27,9 @@ type Settings struct {
 	// Slot is the size of a bounce buffer in bytes. It holds a message with its headers. Default: 6912. Each connection begins
 	// with two receive slots. IBRUN_RDMA_SLOT.
 	Slot int
-	// Stream is the largest payload, in bytes, that is sent in eager fragments rather than by an RDMA read. Default: 16384, which is
-	// little more than one message: below that, fragments take less time than the answer to an RTS. IBRUN_RDMA_STREAM.
+	// Stream is the largest payload, in bytes, that is sent in eager fragments rather than by an
+	// RDMA read. Default: 16384, which is little more than one message: below that, fragments take
+	// less time than the answer to an RTS. IBRUN_RDMA_STREAM.
 	Stream int
 	// Inline is the largest message, header included, that is sent inline: copied to the device with its request. Default: 128,
 	// or what the device grants.
@@ -191,8 +193,8 @@ func (s Settings) complete(env environment) (Settings, error) {
 			return s, err
 		}
 	}
-	if len(s.Devices) > maxRails {
-		return s, fmt.Errorf("fabric/rdma: %d devices are named, but at most %d are supported", len(s.Devices), maxRails)
+	if len(s.Devices) > cm.MaxRails {
+		return s, fmt.Errorf("fabric/rdma: %d devices are named, but at most %d are supported", len(s.Devices), cm.MaxRails)
 	}
 	return s, nil
 }

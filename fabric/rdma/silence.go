@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 )
 
 // checkSilence probes a peer once in each keepalive interval. It declares the peer down, and returns true, if it has answered no
@@ -25,7 +26,7 @@ func (d *domain) checkSilence(e *endpoint, now time.Duration) bool {
 		return true
 	}
 	s.Probe++
-	err := d.sendCM(e, cmProbe, qpInfo{})
+	err := d.sendCM(e, cm.Probe, cm.QP{})
 	if s.Waiting = err != errNoSendSlot; !s.Waiting {
 		s.Probe--
 		s.At = now // tries again in the next tick

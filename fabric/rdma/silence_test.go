@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/verbstest"
@@ -78,7 +79,7 @@ func TestSimulatedConnectToKilled(t *testing.T) {
 		}
 		pollTimes(t, ds[1], 4)
 		pollTimes(t, ds[0], 4)
-		if s := ds[0].eps[1].conn.state; s != stateREPSent {
+		if s := ds[0].eps[1].conn.State; s != cm.StateREPSent {
 			t.Fatalf("state %d", s)
 		}
 		kill(t, ds[1])

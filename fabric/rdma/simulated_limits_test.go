@@ -15,6 +15,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/fabrictest"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/internal/leakcheck"
 	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/verbs"
@@ -128,12 +129,12 @@ func TestSimulatedFewAddressHandles(t *testing.T) {
 	for i, a := range ds {
 		for _, b := range ds[i+1:] {
 			connectPeers(t, a, b)
-			a.sendCM(a.eps[b.self], cmProbe, qpInfo{}) // the responder of the peer needs a handle, too
+			a.sendCM(a.eps[b.self], cm.Probe, cm.QP{}) // the responder of the peer needs a handle, too
 		}
 	}
 	for i, a := range ds {
 		for j := range ds {
-			if i != j && a.eps[j].conn.state != stateEstablished {
+			if i != j && a.eps[j].conn.State != cm.StateEstablished {
 				t.Errorf("peers %d and %d are not connected", i, j)
 			}
 		}
@@ -294,7 +295,7 @@ func TestSimulatedOwnQueuesForAll(t *testing.T) {
 			t.Fatal(err)
 		}
 		pollAll(t, a, ds[i])
-		if e := a.eps[i]; e.conn.state != stateEstablished {
+		if e := a.eps[i]; e.conn.State != cm.StateEstablished {
 			t.Fatalf("peer %d is not connected: %v", i, e.retry.err)
 		}
 		for range 8 {

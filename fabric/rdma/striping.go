@@ -78,11 +78,11 @@ func (d *domain) Rails() []string { return slices.Clone(d.settings.Devices) }
 // WithRail returns ep itself if not both peers have that rail.
 func (d *domain) WithRail(ep fabric.Endpoint, rail int) fabric.Endpoint {
 	e, ok := ep.(*endpoint)
-	if !ok || rail < 0 || rail >= min(len(d.rails), len(e.addr.rails)) {
+	if !ok || rail < 0 || rail >= min(len(d.rails), len(e.addr.Rails)) {
 		return ep
 	}
 	if e.perRail == nil {
-		e.perRail = make([]railEndpoint, min(len(d.rails), len(e.addr.rails)))
+		e.perRail = make([]railEndpoint, min(len(d.rails), len(e.addr.Rails)))
 		for i := range e.perRail {
 			e.perRail[i] = railEndpoint{e, int8(i)}
 		}

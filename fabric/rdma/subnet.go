@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/internal/tunables"
 	"github.com/ibrun/ibrun/verbs"
@@ -104,7 +105,7 @@ func (s *Settings) namedGID(p *hw.RDMAPort) *hw.GID {
 
 // allowsPartition reports whether the partition of a key may be used. 0 is an empty entry of a table.
 func (s *Settings) allowsPartition(key uint16) bool {
-	return key&^fullMember != 0 && (s.PKey == 0 || key|fullMember == uint16(s.PKey)|fullMember)
+	return key&^cm.FullMember != 0 && (s.PKey == 0 || key|cm.FullMember == uint16(s.PKey)|cm.FullMember)
 }
 
 // localGID returns the address that is used of a port.
@@ -125,7 +126,7 @@ func (s *Settings) subnetOf(p *hw.RDMAPort, n Network) subnet {
 	switch {
 	case err != nil:
 	case p.LinkLayer == hw.LinkInfiniBand:
-		net.prefix = netip.PrefixFrom(g.Addr, infiniBandPrefix).Masked()
+		net.prefix = netip.PrefixFrom(g.Addr, cm.InfiniBandPrefix).Masked()
 		net.partitions = s.partitionsOf(p)
 	case g.Family() == hw.FamilyLinkLocal:
 		net.prefix = netip.PrefixFrom(g.Addr, linkLocalPrefix).Masked()
@@ -143,7 +144,7 @@ func (s *Settings) partitionsOf(p *hw.RDMAPort) string {
 	var keys []uint16
 	for _, k := range p.PKeys {
 		if s.allowsPartition(k) {
-			keys = append(keys, k&^fullMember)
+			keys = append(keys, k&^cm.FullMember)
 		}
 	}
 	slices.Sort(keys)
@@ -154,10 +155,8 @@ func (s *Settings) partitionsOf(p *hw.RDMAPort) string {
 	return string(b)
 }
 
-const (
-	infiniBandPrefix = 64 // length in bits of the prefix of an InfiniBand subnet
-	linkLocalPrefix  = 64
-)
+// linkLocalPrefix is the length in bits of the prefix of link-local addresses.
+const linkLocalPrefix = 64
 
 // compare orders subnets. InfiniBand comes after all others.
 func (s subnet) compare(o subnet) int {

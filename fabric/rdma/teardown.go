@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -26,14 +27,14 @@ const (
 	teardownSteps = 50
 )
 
-// teardown is the state of a connection between tearDown and closeConn. endpoint.conn is in stateIdle then.
+// teardown is the state of a connection between tearDown and closeConn. endpoint.conn is in cm.StateIdle then.
 type teardown struct {
 	ep       *endpoint
-	position int        // in teardowns.all
-	steps    int        // that have begun
-	broken   error      // why the connection is to be made again, nil if it is not for that reason
-	peerDown error      // why the peer is lost, nil if it is not
-	req      *cmMessage // the last REQ that has arrived meanwhile, or nil
+	position int         // in teardowns.all
+	steps    int         // that have begun
+	broken   error       // why the connection is to be made again, nil if it is not for that reason
+	peerDown error       // why the peer is lost, nil if it is not
+	req      *cm.Message // the last REQ that has arrived meanwhile, or nil
 }
 
 // teardowns holds the connections that are being closed. There may be thousands at the same time, so a Poll looks only at those
@@ -75,7 +76,7 @@ func (d *domain) tearDown(e *endpoint) *teardown {
 	e.canPost = false
 	qps := e.qps
 	d.mu.Unlock()
-	e.conn.reset()
+	e.conn.Reset()
 	for _, q := range qps {
 		_ = q.qp.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState) // if it fails, Close ends the requests as well
 		if q.rail.waitsForFlush() {
@@ -208,7 +209,7 @@ func (d *domain) finishTeardown(e *endpoint) error {
 	if err := d.handleCM(t.req); err != nil {
 		return err
 	}
-	if e.conn.state == stateIdle && e.teardown == nil && e.ended.Load() == nil {
+	if e.conn.State == cm.StateIdle && e.teardown == nil && e.ended.Load() == nil {
 		e.requestConnect() // what was asked for meanwhile
 	}
 	return nil
@@ -247,7 +248,7 @@ func (d *domain) keepUnacked(e *endpoint) {
 	var unacked []request
 	d.mu.Lock()
 	for _, q := range qps {
-		d.byQPN.remove(q.rail, q.info.qpn)
+		d.byQPN.remove(q.rail, q.info.QPN)
 		d.inFlight[q.rail.index] -= q.inFlight()
 		for q.inFlight() > 0 {
 			switch r := q.pop(); r.kind {

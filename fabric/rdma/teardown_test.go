@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
@@ -57,7 +58,7 @@ func breakAtRandom(t *testing.T, r *rand.Rand, set Settings, breaks int) {
 	waittest.Poll(t, "all connections break, and all messages arrive", func() bool {
 		for i, d := range ds {
 			e := d.eps[1-i]
-			if left > 0 && e.conn.state == stateEstablished && r.IntN(100) == 0 {
+			if left > 0 && e.conn.State == cm.StateEstablished && r.IntN(100) == 0 {
 				failQuietly(t, e.qps[r.IntN(len(e.qps))])
 				left--
 			}
@@ -202,7 +203,7 @@ func TestTeardownUnconnected(t *testing.T) {
 	}
 	waittest.Poll(t, "the REQ is sent", func() bool {
 		pollTimes(t, a, 1)
-		return a.eps[1].conn.state == stateREQSent
+		return a.eps[1].conn.State == cm.StateREQSent
 	})
 	refused := 0
 	net.Refuse(func(c verbstest.SimulatedCall) error {

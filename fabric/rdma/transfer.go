@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/internal/memaddr"
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -42,11 +43,11 @@ type op struct {
 	local    uint64      // address of the local memory, unless it is in parts
 	sink     fabric.Sink // the local memory of a Read if it is in parts, from byte from on; otherwise nil
 	from     int64
-	keys     [maxRails]memoryKeys
-	remote   uint64           // address of the peer's memory
-	rkeys    [maxRails]uint32 // by rail; those beyond the first are valid in keysReady
-	row      uint16           // of the peer's key table
-	rail     int8             // the only rail to use, or anyRail
+	keys     [cm.MaxRails]memoryKeys
+	remote   uint64              // address of the peer's memory
+	rkeys    [cm.MaxRails]uint32 // by rail; those beyond the first are valid in keysReady
+	row      uint16              // of the peer's key table
+	rail     int8                // the only rail to use, or anyRail
 	bytes    int
 	posted   int // bytes of the pieces that were posted
 	done     int // bytes of the pieces that have completed
@@ -117,7 +118,7 @@ func (e *endpoint) transfer(write bool, b []byte, local fabric.Region, at fabric
 
 // checkKey returns an error unless a key is one of the peer.
 func (e *endpoint) checkKey(at fabric.RemoteKey) error {
-	if at.Key != remoteKey(e.addr.incarnation, uint16(at.Key>>32), uint32(at.Key)) {
+	if at.Key != remoteKey(e.addr.Incarnation, uint16(at.Key>>32), uint32(at.Key)) {
 		return fmt.Errorf("fabric/rdma: transfer with peer %d: %#x is not one of its keys", e.peer, at.Key)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 )
 
@@ -15,7 +16,7 @@ import (
 // when another goroutine calls wake.
 type waker struct {
 	epfd int // epoll file descriptor that watches the completion channels of the rails and timerfd
-	evs  [maxRails + 1]unix.EpollEvent
+	evs  [cm.MaxRails + 1]unix.EpollEvent
 
 	mu       sync.Mutex    // guards the following fields
 	timerfd  int           // -1 once it is closed

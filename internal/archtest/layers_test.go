@@ -69,7 +69,7 @@ soft-roce/link, soft-roce/vm/internal/* < soft-roce/vm;
 internal/auth < fabric/tcp, fabric/shm, fabric/rdma, fabric/auto;
 internal/encrypt, internal/crc32c < fabric/tcp;
 internal/admission, internal/tcpflow < fabric/tcp;
-internal/printable < fabric/rdma, fabric/auto;   # for the reasons that peers give
+internal/printable < fabric/auto;   # for the reasons that peers give
 internal/memaddr < fabric/shm, fabric/rdma;
 NONE < fabric < fabric/mem, fabric/tcp, fabric/hook, fabric/fabrictest;
 internal/transports < fabric/mem, fabric/shm, fabric/tcp, fabric/rdma, fabric/auto;
@@ -77,6 +77,7 @@ internal/tunables < fabric/tcp, fabric/rdma, fabric/auto;
 fabric, internal/shm, internal/fdpass, internal/wakesock < fabric/shm;
 fabric, verbs, hw < fabric/rdma;
 verbs < fabric/rdma/internal/liveness < fabric/rdma;
+fabric, verbs, hw, internal/auth, internal/printable < fabric/rdma/internal/cm < fabric/rdma;
 fabric, fabric/mem, fabric/shm, fabric/tcp, fabric/rdma, verbs < fabric/auto;
 
 # Layer 4: bootstrap, tag matching, datatypes, reductions, collective algorithms, message protocols; communicators on bytes.
