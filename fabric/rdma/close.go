@@ -9,6 +9,8 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -30,7 +32,7 @@ func (d *domain) Close() error {
 				continue
 			}
 			if e.conn.State == cm.StateEstablished || e.conn.State == cm.StateREPSent {
-				d.sendControl(e, kindDREQ)
+				d.sendControl(e, messages.DREQ)
 			} else if e.addr.Rails != nil && e.peer != d.self {
 				d.cm.notices = append(d.cm.notices, e)
 			}
@@ -43,7 +45,7 @@ func (d *domain) Close() error {
 // awaitDisconnects blocks until the peers have acknowledged everything that was sent, the DREQs included, or for d.closeTimeout.
 // It returns at once if the device is lost: the peers find by probes that this process has gone.
 func (d *domain) awaitDisconnects() {
-	d.loopback.clear()
+	d.loopback.Clear()
 	if d.lost != nil {
 		return
 	}
@@ -51,7 +53,7 @@ func (d *domain) awaitDisconnects() {
 		waits := d.sendNotices()
 		for _, e := range d.eps {
 			if e != nil && e.disconnect == disconnectDue {
-				d.trySendControl(e, kindDREQ)
+				d.trySendControl(e, messages.DREQ)
 			}
 			waits = waits || e != nil && (e.disconnect == disconnectDue || e.disconnect == disconnectSent)
 		}
@@ -113,11 +115,11 @@ func (d *domain) release() error {
 			errs = append(errs, fmt.Errorf("fabric/rdma: %w: %w", fabric.ErrNotReleased, err))
 		}
 	}
-	d.recvs.unmap()
-	d.sends.unmap()
+	d.recvs.Unmap()
+	d.sends.Unmap()
 	for _, mem := range []*[]byte{&d.cm.mem, &d.responder.mem, &d.regions.rows, &d.keyReads.mem} {
 		if *mem != nil {
-			unmapMemory(*mem)
+			devices.UnmapMemory(*mem)
 			*mem = nil
 		}
 	}

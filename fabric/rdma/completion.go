@@ -110,7 +110,7 @@ func (d *domain) completeOldest(e *endpoint, q *queuePair) {
 	d.inFlight[q.rail.index]--
 	switch r.kind {
 	case requestMessage, requestControl, requestDisconnect:
-		d.sends.give(r.slot)
+		d.sends.Give(r.slot)
 		d.sleep.sendsFreed = true
 		e.acknowledged(&r)
 		if r.kind == requestDisconnect {

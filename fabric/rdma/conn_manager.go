@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -42,7 +43,7 @@ func (m *connManager) open(r *rail) (err error) {
 	c := r.partitions[0].ud.Cap()
 	m.recvs, m.sends = uint32(min(cmRecvs, c.MaxRecv)), uint32(min(cmSends, c.MaxSend))
 	m.firstSend = uint32(r.datagramRecvs())
-	if m.mem, err = mapMemory((r.datagramRecvs() + cmSends) * cmSlotBytes); err != nil {
+	if m.mem, err = devices.MapMemory((r.datagramRecvs() + cmSends) * cmSlotBytes); err != nil {
 		return err
 	}
 	if m.mr, err = r.pd.Register(m.mem, verbs.LocalWrite); err != nil {
@@ -205,7 +206,7 @@ func (d *domain) sendCM(e *endpoint, kind cm.Kind, reqQP cm.QP) error {
 func (d *domain) newCM(e *endpoint, kind cm.Kind, reqQP cm.QP) cm.Message {
 	msg := cm.Message{
 		Kind: kind, From: uint32(d.self), To: uint32(e.peer), Size: uint32(d.size), Epoch: e.conn.Epoch,
-		FromIncarnation: d.incarnation, ToIncarnation: e.addr.Incarnation, NextSeq: e.in.received, Grant: e.in.granted,
+		FromIncarnation: d.incarnation, ToIncarnation: e.addr.Incarnation, NextSeq: e.in.Received, Grant: e.in.Granted,
 		Lanes: uint8(len(e.qps)), ReqQP: reqQP, Address: d.present, Keys: d.keys,
 		Returned: e.returned, MTU: e.mtu,
 	}
@@ -214,7 +215,7 @@ func (d *domain) newCM(e *endpoint, kind cm.Kind, reqQP cm.QP) cm.Message {
 	}
 	switch kind {
 	case cm.DREQ:
-		msg.Grant = e.out.sent
+		msg.Grant = e.out.Sent
 	case cm.Probe:
 		msg.NextSeq, msg.Grant = e.retry.silence.Probe, 0
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 )
 
 // connRetry counts and schedules attempts to connect to a peer.
@@ -73,7 +74,7 @@ func (d *domain) startConnect(e *endpoint) {
 		return
 	}
 	e.conn.Request(e.qps[0].info)
-	e.in.granted = e.in.grant() // the same in every repetition of the REQ
+	e.in.Granted = e.in.Grant() // the same in every repetition of the REQ
 	e.retry.reqInterval = liveness.MinREQInterval
 	d.sendREQ(e, now)
 	d.addConnecting(e, now)
@@ -192,7 +193,7 @@ func (d *domain) handleCM(m *cm.Message) error {
 		}
 		e.conn.Established(m.Pairs[0])
 		d.established(e)
-		d.sendControl(e, kindRTU)
+		d.sendControl(e, messages.RTU)
 	}
 	return nil
 }
@@ -223,7 +224,7 @@ func (d *domain) accept(e *endpoint, m *cm.Message) error {
 	}
 	e.conn.Accepted(m, e.qps[0].info)
 	e.retry.pending = false
-	e.in.granted = e.in.grant() // the same in every repetition of the REP
+	e.in.Granted = e.in.Grant() // the same in every repetition of the REP
 	// The peer may compute for any time before it confirms the connection, but it must exist.
 	d.addConnecting(e, d.clock.Elapsed())
 	d.trySendCM(e, cm.REP, m.Pairs[0])
@@ -232,11 +233,11 @@ func (d *domain) accept(e *endpoint, m *cm.Message) error {
 
 // connectQueuePairs connects the endpoint's queue pairs to those in a REQ or REP. It stores which message the peer expects next.
 func (d *domain) connectQueuePairs(e *endpoint, m *cm.Message) error {
-	if e.out.sent-m.NextSeq > uint32(len(e.unacked)) {
+	if e.out.Sent-m.NextSeq > uint32(len(e.unacked)) {
 		return fmt.Errorf("%w: the peer expects message %d, but messages %d to %d are unacknowledged", fabric.ErrCorrupt,
-			m.NextSeq, e.out.sent-uint32(len(e.unacked)), e.out.sent)
+			m.NextSeq, e.out.Sent-uint32(len(e.unacked)), e.out.Sent)
 	}
-	if err := e.out.receiveGrant(m.Grant); err != nil {
+	if err := e.out.ReceiveGrant(m.Grant); err != nil {
 		return err
 	}
 	e.peerExpects, e.keys = m.NextSeq, m.Keys
@@ -271,11 +272,11 @@ func (d *domain) connectQueuePairs(e *endpoint, m *cm.Message) error {
 // it has offered none. If the device has no room for those that do not carry messages, the connection does without them. For the
 // first connection it also reserves receive slots.
 func (d *domain) createQueuePairs(e *endpoint, epoch uint32, offered []cm.QP) error {
-	if e.in.window == 0 {
-		if err := d.recvs.reserve(initialWindow + 1); err != nil {
+	if e.in.Window == 0 {
+		if err := d.recvs.reserve(messages.InitialWindow + 1); err != nil {
 			return err
 		}
-		e.in.window = initialWindow
+		e.in.Window = messages.InitialWindow
 	}
 	var qps []*queuePair
 	for i, l := range d.lanesTo(e, offered) {

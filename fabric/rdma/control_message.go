@@ -1,50 +1,53 @@
 package rdma
 
-import "github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+import (
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
+)
 
 // Control messages are messages without data: credit updates, the RTU that completes a connection, and the DREQ that ends it. A
 // peer reserves one receive slot for them. So at most one may be in flight whose receipt the peer has not confirmed
-// (inbound.controlUnacked). A DREQ may also take the slot of a data message if there is a credit.
+// (inbound.ControlUnacked). A DREQ may also take the slot of a data message if there is a credit.
 
 // sendControl sends a control message, or has it sent as soon as the peer has a slot for it.
 //
 // If there is no room, it looks for requests that have completed, and tries once more: the caller may not poll again before the
 // peer has sent something, and the peer may have to wait for this message before.
-func (d *domain) sendControl(e *endpoint, k kind) {
+func (d *domain) sendControl(e *endpoint, k messages.Kind) {
 	switch {
 	case d.trySendControl(e, k), d.mayControl(e, k) && d.completeSends() && d.trySendControl(e, k):
-	case k == kindDREQ:
+	case k == messages.DREQ:
 		e.disconnect = disconnectDue
 		d.trySendCM(e, cm.DREQ, cm.QP{}) // also as a datagram, since nothing may poll this domain any more
-	case !e.in.controlUnacked && e.conn.State == cm.StateEstablished:
-		e.rtuDue = e.rtuDue || k == kindRTU
+	case !e.in.ControlUnacked && e.conn.State == cm.StateEstablished:
+		e.rtuDue = e.rtuDue || k == messages.RTU
 		d.controlDue = append(d.controlDue, e)
 	}
 }
 
 // trySendControl sends a control message if the peer has a slot for it, and reports whether it did. A credit update that was
 // not sent is tried again when there are more credits to grant.
-func (d *domain) trySendControl(e *endpoint, k kind) bool {
+func (d *domain) trySendControl(e *endpoint, k messages.Kind) bool {
 	if !d.mayControl(e, k) {
 		return false
 	}
-	slot, ok := d.sends.take()
+	slot, ok := d.sends.Take()
 	if !ok {
 		return false
 	}
-	b := d.sends.mem(slot)[:headerBytes]
+	b := d.sends.Mem(slot)[:messages.HeaderBytes]
 	h := e.header(k)
-	h.put(b)
+	h.Put(b)
 	r := request{kind: requestControl, slot: slot}
-	if k == kindDREQ {
+	if k == messages.DREQ {
 		r.kind = requestDisconnect
 	}
-	if _, ok := e.post(r, b, shareAll, k == kindDREQ); !ok {
-		d.sends.give(slot)
+	if _, ok := e.post(r, b, shareAll, k == messages.DREQ); !ok {
+		d.sends.Give(slot)
 		return false
 	}
-	e.in.granted, e.in.controlGrant, e.in.controlUnacked = h.grant, h.grant, true
-	if k == kindDREQ {
+	e.in.Granted, e.in.ControlGrant, e.in.ControlUnacked = h.Grant, h.Grant, true
+	if k == messages.DREQ {
 		e.disconnect = disconnectSent
 	}
 	e.rtuDue = false
@@ -53,8 +56,8 @@ func (d *domain) trySendControl(e *endpoint, k kind) bool {
 }
 
 // mayControl reports whether the peer has a slot for a control message.
-func (d *domain) mayControl(e *endpoint, k kind) bool {
-	return e.conn.State == cm.StateEstablished && (!e.in.controlUnacked || k == kindDREQ && e.out.hasCredit())
+func (d *domain) mayControl(e *endpoint, k messages.Kind) bool {
+	return e.conn.State == cm.StateEstablished && (!e.in.ControlUnacked || k == messages.DREQ && e.out.HasCredit())
 }
 
 // sendControlDue sends the control messages for which there was no slot or no room in a queue before.
@@ -63,9 +66,9 @@ func (d *domain) sendControlDue() {
 	d.controlDue = nil
 	for _, e := range due {
 		if e.rtuDue {
-			d.sendControl(e, kindRTU)
-		} else if e.in.creditDue() || e.retry.Failed > 0 {
-			d.sendControl(e, kindCredit)
+			d.sendControl(e, messages.RTU)
+		} else if e.in.CreditDue() || e.retry.Failed > 0 {
+			d.sendControl(e, messages.Credit)
 		}
 	}
 }

@@ -163,7 +163,7 @@ func (d *domain) armLost(err error) (int, bool, error) {
 	if len(d.cm.connecting) > 0 {
 		at = now + lostInterval
 	}
-	return d.waker.epfd, d.events.len() > 0 || d.loopback.pending(), d.waker.setTimer(now, at)
+	return d.waker.epfd, d.events.len() > 0 || d.loopback.Pending(), d.waker.setTimer(now, at)
 }
 
 // lostInterval is how often a caller that sleeps is woken while peers wait for another transport.

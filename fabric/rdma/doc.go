@@ -87,10 +87,9 @@
 //	                path_mtu.go (lost large packets), teardown.go (the last completions), disconnect.go, close.go
 //	lost peers:     internal/liveness (how long a peer may be silent, and attempts may fail; timers), keepalive.go (connected),
 //	                silence.go (being connected), responder.go
-//	messages:       header.go, send.go, receive.go, control_message.go, events.go, slots.go (bounce buffers), doorbells.go,
-//	                loopback.go
-//	flow control:   credits.go (accounts, without input or output), rnr.go (receiver not ready), receive_queue.go (without
-//	                an SRQ)
+//	messages:       internal/messages (headers, credits, bounce buffers, messages to this process itself), send.go,
+//	                receive.go, control_message.go, events.go, doorbells.go
+//	flow control:   rnr.go (receiver not ready), receive_queue.go (without an SRQ)
 //	transfers:      transfer.go, lanes.go (rails and paths), striping.go, pacer.go (bytes in flight, without input or output),
 //	                regions.go (registered memory), keytable.go (keys for several rails)
 //	polling:        poll.go, completion.go, sleep.go and waker_linux.go (sleeping)

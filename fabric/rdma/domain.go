@@ -9,6 +9,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -30,11 +31,11 @@ type domain struct {
 	// closeTimeout is the constant of that name. Tests whose peers do not answer within it set another one.
 	closeTimeout time.Duration
 
-	eps         []*endpoint // by peer; nil while nothing is known about the peer
-	byQPN       qpIndex     // queue pairs of connections
-	recvs       recvSlots   // bounce buffers in which messages arrive
-	sends       slots       // bounce buffers from which messages are sent
-	loopback    loopback
+	eps         []*endpoint    // by peer; nil while nothing is known about the peer
+	byQPN       qpIndex        // queue pairs of connections
+	recvs       recvSlots      // bounce buffers in which messages arrive
+	sends       messages.Slots // bounce buffers from which messages are sent
+	loopback    messages.Loopback
 	regions     regions
 	keys        cm.KeyTable // location of the table with the keys of regions
 	waker       *waker

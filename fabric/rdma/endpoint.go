@@ -7,6 +7,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -27,8 +28,8 @@ type endpoint struct {
 	held        int32     // received messages that are queued or borrowed
 	peerExpects uint32    // number of the message that the peer expected next when the connection was made
 	finalSeq    uint32    // how many messages the peer had sent in total when it announced its close
-	in          inbound
-	out         outbound
+	in          messages.Inbound
+	out         messages.Outbound
 	avoided     cm.LaneSet  // the lanes that are left out of new connections
 	keys        cm.KeyTable // of the peer
 	retry       connRetry
@@ -72,7 +73,7 @@ func (e *endpoint) Close() error {
 	d := e.d
 	e.discarding = true
 	if e.peer == d.self {
-		d.loopback.clear()
+		d.loopback.Clear()
 		return nil
 	}
 	d.mu.Lock()
@@ -80,7 +81,7 @@ func (e *endpoint) Close() error {
 	d.mu.Unlock()
 	switch {
 	case e.conn.State == cm.StateEstablished && !transferring:
-		d.sendControl(e, kindDREQ)
+		d.sendControl(e, messages.DREQ)
 	case e.conn.State == cm.StateIdle && e.teardown == nil && !transferring:
 		d.releasePeer(e)
 	default: // transfers end first, so that no device accesses memory after its owner has it back

@@ -5,6 +5,8 @@ package rdma
 import (
 	"reflect"
 	"testing"
+
+	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 )
 
 // TestLiveMemory: a connected peer uses at most 16 KiB in addition to its queue pair, and any other peer less than 100 bytes.
@@ -21,7 +23,7 @@ func TestLiveMemory(t *testing.T) {
 	bytes := size(e) + size(e.qps[0]) + len(e.addr.Rails)*size(&e.addr.Rails[0]) + size(e.dest)
 	bytes += len(e.qps[0].requests)*size(&request{}) + 4*size(&e) + 2*size(&qpKey{}) // the latter are in tables of the domain
 	bytes += d.recvs.reserved * d.settings.Slot
-	if d.recvs.reserved != initialWindow+1 || bytes > 16<<10 {
+	if d.recvs.reserved != messages.InitialWindow+1 || bytes > 16<<10 {
 		t.Errorf("a connected peer has %d slots and uses %d bytes", d.recvs.reserved, bytes)
 	}
 	t.Logf("%d bytes, of which %d are slots", bytes, d.recvs.reserved*d.settings.Slot)

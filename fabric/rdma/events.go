@@ -55,8 +55,8 @@ func (q *eventQueue) take() queuedEvent {
 
 // deliverQueued delivers queued events and messages to this process itself while the caller's slice has room.
 func (d *domain) deliverQueued() {
-	if d.loopback.pending() {
-		d.events.filled += d.loopback.deliver(d.events.out[d.events.filled:], int32(d.self))
+	if d.loopback.Pending() {
+		d.events.filled += d.loopback.Deliver(d.events.out[d.events.filled:], int32(d.self))
 	}
 	for d.events.filled < len(d.events.out) && d.events.len() > 0 {
 		d.deliver(d.events.take())

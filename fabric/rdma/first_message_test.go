@@ -66,7 +66,7 @@ func TestSimulatedNoSlotForRTU(t *testing.T) {
 		t.Fatal(err)
 	}
 	var all []uint32
-	for slot, ok := a.sends.take(); ok; slot, ok = a.sends.take() {
+	for slot, ok := a.sends.Take(); ok; slot, ok = a.sends.Take() {
 		all = append(all, slot)
 	}
 	if _, err := a.eps[1].Read(dst, near, far.Remote, 1); err != nil {
@@ -81,7 +81,7 @@ func TestSimulatedNoSlotForRTU(t *testing.T) {
 		t.Fatalf("%+v, state %d", got, b.eps[0].conn.State)
 	}
 	for _, slot := range all {
-		a.sends.give(slot)
+		a.sends.Give(slot)
 	}
 	for range enoughPolls {
 		pollTimes(t, a, 1)

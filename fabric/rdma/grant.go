@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -76,7 +77,7 @@ func (r *rail) checkAttributes(caps *verbs.DeviceAttr, port *verbs.PortAttr, nee
 		{"active_mtu", port.ActiveMTU.Bytes(), cm.MessageBytes(need.settings.numLanes(need.rails), need.rails),
 			"bytes of a connection message; raise the MTU of the port or of its network interface"},
 		{"max_msg_sz", sizeLimit(uint64(port.MaxMsgSize)), need.slot, "bytes of a message, see IBRUN_RDMA_SLOT"},
-		{"max_mr_size", sizeLimit(caps.MaxMRSize), max(blockSlots*need.slot, (r.datagramRecvs()+cmSends)*cmSlotBytes),
+		{"max_mr_size", sizeLimit(caps.MaxMRSize), max(messages.BlockSlots*need.slot, (r.datagramRecvs()+cmSends)*cmSlotBytes),
 			"bytes of registered memory, see IBRUN_RDMA_SLOT"},
 	} {
 		if c.has < c.need {
@@ -115,20 +116,20 @@ func isTooMuch(err error) bool {
 // createReceiveQueues creates the SRQ and the completion queue of the rail that carries messages. Without an SRQ every
 // connection has a receive queue of its own, see recvQueue.
 func (r *rail) createReceiveQueues(caps *verbs.DeviceAttr, need *demand) error {
-	least := (2*need.peers + blockSlots) &^ (blockSlots - 1)
+	least := (2*need.peers + messages.BlockSlots) &^ (messages.BlockSlots - 1)
 	datagrams := r.datagramRecvs()
 	most := int(caps.MaxCQE) - datagrams
 	g := &r.granted
 	leastShared := min(least, maxSharedSlots)
 	if most < least { // so there is no room for queues of their own, and peers share the slots
-		leastShared = blockSlots
+		leastShared = messages.BlockSlots
 	}
 	if err := r.createSRQ(min(need.slots, maxSharedSlots, int(caps.MaxSRQWR), most), leastShared); err != nil {
 		return err
 	}
 	g.window = need.window
 	if r.srq == nil {
-		g.slots, g.window = min(need.slots, most)&^(blockSlots-1), min(need.window, int(caps.MaxQPWR)-1)
+		g.slots, g.window = min(need.slots, most)&^(messages.BlockSlots-1), min(need.window, int(caps.MaxQPWR)-1)
 		if g.slots < least {
 			return &DeviceError{Device: r.dev.Name(), Capability: "max_cqe", Reason: fmt.Sprintf("the device has %d, but %d are "+
 				"needed: for two messages of each of %d peers, and %d datagrams", caps.MaxCQE, least+datagrams, need.peers, datagrams)}
@@ -141,7 +142,7 @@ func (r *rail) createReceiveQueues(caps *verbs.DeviceAttr, need *demand) error {
 	if err != nil {
 		return r.lacks("completion queue", err)
 	}
-	g.slots = min(g.slots, r.recvCQ.Len()-datagrams) &^ (blockSlots - 1)
+	g.slots = min(g.slots, r.recvCQ.Len()-datagrams) &^ (messages.BlockSlots - 1)
 	return nil
 }
 
@@ -156,7 +157,7 @@ func (r *rail) createSRQ(n, least int) error {
 	switch {
 	case err == nil:
 		granted, _ := srq.Cap()
-		r.srq, r.granted.slots = srq, min(n, granted)&^(blockSlots-1)
+		r.srq, r.granted.slots = srq, min(n, granted)&^(messages.BlockSlots-1)
 	case !isTooMuch(err) && !errors.Is(err, verbs.ErrNotSupported):
 		return r.lacks("shared receive queue", err)
 	}

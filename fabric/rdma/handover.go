@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 )
 
 // A domain may be unable to continue with a peer that was connected although the peer's process exists: because the device of the
@@ -127,7 +128,7 @@ func (d *domain) Left(peer int) (h Handover, ok bool) {
 	if e.leaving == nil || !e.leaving.left || e.held > 0 || e.ended.Load() != nil {
 		return h, false
 	}
-	return Handover{e.in.received, e.out.sent - uint32(len(e.unacked)), e.out.sent}, true
+	return Handover{e.in.Received, e.out.Sent - uint32(len(e.unacked)), e.out.Sent}, true
 }
 
 // Unreceived returns copies of the messages that the peer has not received, oldest first. received is their number at the peer.
@@ -136,9 +137,9 @@ func (d *domain) Unreceived(peer int, received uint32) [][]byte {
 	var list [][]byte
 	for _, r := range e.unacked {
 		if int32(r.seq-received) >= 0 {
-			list = append(list, slices.Clone(d.sends.mem(r.slot)[headerBytes:r.bytes]))
+			list = append(list, slices.Clone(d.sends.Mem(r.slot)[messages.HeaderBytes:r.bytes]))
 		}
-		d.sends.give(r.slot)
+		d.sends.Give(r.slot)
 	}
 	e.unacked = nil
 	return list

@@ -7,6 +7,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -32,7 +33,7 @@ func (d *domain) keepaliveTick(now time.Duration) error {
 		r.Visited()
 		d.keepalive(e)
 		if e.disconnect == disconnectDue {
-			d.trySendControl(e, kindDREQ)
+			d.trySendControl(e, messages.DREQ)
 		}
 	}
 	if len(r.Peers) > 0 {

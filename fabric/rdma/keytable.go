@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -30,7 +31,7 @@ func (k *keyReads) give(slot uint32) { k.free = append(k.free, slot) }
 
 // openKeyTable allocates the key table, and the memory into which those of peers are read.
 func (d *domain) openKeyTable(pd *verbs.PD) (err error) {
-	if d.regions.rows, err = mapMemory(maxRows * rowBytes); err != nil {
+	if d.regions.rows, err = devices.MapMemory(maxRows * rowBytes); err != nil {
 		return err
 	}
 	mr, err := pd.Register(d.regions.rows, verbs.RemoteRead)
@@ -39,7 +40,7 @@ func (d *domain) openKeyTable(pd *verbs.PD) (err error) {
 	}
 	at := mr.Remote(0)
 	d.keys = cm.KeyTable{Addr: at.Addr, RKey: at.RKey}
-	if d.keyReads.mem, err = mapMemory(maxKeyReads * rowBytes); err != nil {
+	if d.keyReads.mem, err = devices.MapMemory(maxKeyReads * rowBytes); err != nil {
 		return err
 	}
 	for i := range uint32(maxKeyReads) {

@@ -8,10 +8,11 @@ import (
 	"slices"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 )
 
 // HeaderBytes is the size of the header that the transport puts before each message.
-const HeaderBytes = headerBytes
+const HeaderBytes = messages.HeaderBytes
 
 // Limits are the settings in force in domains that a transport opens on this machine.
 type Limits struct {
@@ -35,7 +36,7 @@ func (t *Transport) Limits() (Limits, error) {
 	}
 	l := Limits{Settings: set, Sources: t.Settings.sources(os.Getenv),
 		Attributes: t.Settings.inForce(&set, os.Getenv)}
-	if set.Eager == set.Slot-headerBytes {
+	if set.Eager == set.Slot-messages.HeaderBytes {
 		l.Sources["Eager"] = "what fits a slot"
 	}
 	if set.Piece == 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
@@ -53,7 +54,7 @@ func openCrowdOn(t testing.TB, tr *Transport, devices [2]string, n int) *crowd {
 		*d = fd.(*domain)
 		(*d).resolver.direct = true // in a goroutine one would not see whose memory it is
 	}
-	if err := c.all.recvs.reserve(8 * blockSlots); err != nil {
+	if err := c.all.recvs.reserve(8 * messages.BlockSlots); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { // nobody would answer if these were closed in order
@@ -157,7 +158,7 @@ func (c *crowd) accept(req *cm.Message) {
 	c.qps[req.To] = q
 	rep := cm.Message{
 		Kind: cm.REP, From: req.To, To: 0, Size: req.Size, Epoch: req.Epoch, FromIncarnation: c.all.incarnation,
-		ToIncarnation: req.FromIncarnation, Grant: initialWindow, Lanes: 1, ReqQP: req.Pairs[0], Address: c.all.addr,
+		ToIncarnation: req.FromIncarnation, Grant: messages.InitialWindow, Lanes: 1, ReqQP: req.Pairs[0], Address: c.all.addr,
 	}
 	rep.Pairs[0] = q.info
 	e := &endpoint{addr: c.d.eps[req.To].addr}
@@ -310,16 +311,16 @@ func (c *crowd) checkLost(n int) {
 func TestSimulatedFewReceives(t *testing.T) {
 	const n = 200
 	c := openCrowd(t, Settings{}, n)
-	c.d.recvs.limit = 3 * blockSlots
+	c.d.recvs.Limit = 3 * messages.BlockSlots
 	c.connect()
-	if total := c.d.recvs.total(); total > 3*blockSlots {
+	if total := c.d.recvs.Total(); total > 3*messages.BlockSlots {
 		t.Fatalf("%d receive slots", total)
 	}
-	slot, _ := c.all.sends.take()
-	h := header{kind: kindData}
-	h.put(c.all.sends.mem(slot))
+	slot, _ := c.all.sends.Take()
+	h := messages.Header{Kind: messages.Data}
+	h.Put(c.all.sends.Mem(slot))
 	for _, q := range c.qps {
-		if err := errors.Join(q.qp.Send(0, verbs.Signaled, c.all.sends.sge(slot, headerBytes)), q.qp.Ring()); err != nil {
+		if err := errors.Join(q.qp.Send(0, verbs.Signaled, c.all.sends.SGE(slot, messages.HeaderBytes)), q.qp.Ring()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -426,7 +427,7 @@ func TestSimulatedUnsignaled(t *testing.T) {
 	r.maxInFlight, r.signalAll = n/2, n/4
 	for _, e := range c.d.eps[1:] {
 		c.net.SetPaused(true)
-		e.out.grant++
+		e.out.Grant++
 		for i := range 2 { // the second needs no completion, because the first has one
 			if err := e.Send(nil, nil); err != nil {
 				t.Fatalf("message %d to peer %d: %v; %d requests are in flight", i, e.peer, err, c.d.inFlight[0])

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -50,10 +51,10 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 		return nil, err
 	}
 	pd := d.rails[0].pd
-	d.recvs = recvSlots{slots: slots{pd: pd, bytes: set.Slot, limit: d.rails[0].granted.slots}, srq: d.rails[0].srq}
-	d.sends = slots{pd: pd, bytes: set.Slot, limit: max(set.poolSlots(), 2*blockSlots)}
-	d.rails[0].signalAll = min(d.rails[0].maxInFlight, d.sends.limit) / 2
-	if err := d.sends.grow(); err != nil {
+	d.recvs = recvSlots{Slots: messages.Slots{PD: pd, Bytes: set.Slot, Limit: d.rails[0].granted.slots}, srq: d.rails[0].srq}
+	d.sends = messages.Slots{PD: pd, Bytes: set.Slot, Limit: max(set.poolSlots(), 2*messages.BlockSlots)}
+	d.rails[0].signalAll = min(d.rails[0].maxInFlight, d.sends.Limit) / 2
+	if err := d.sends.Grow(); err != nil {
 		return nil, d.rails[0].lacks("registered memory", err)
 	}
 	if err := errors.Join(d.cm.open(d.rails[0]), d.responder.open(d.rails[0])); err != nil {
@@ -69,7 +70,7 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 		}
 	}
 	d.caps = set.Caps()
-	d.loopback.bytes = d.caps.MaxSend
+	d.loopback.Bytes = d.caps.MaxSend
 	d.addr = d.encodeAddress()
 	d.present = d.addr
 	d.responder.key, d.responder.self, d.responder.size = d.key, uint32(d.self), uint32(d.size)

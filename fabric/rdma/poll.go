@@ -45,7 +45,7 @@ func (d *domain) Poll(evs []fabric.Event) (int, error) {
 	if err == nil && full && (woken || !ready || d.clock.Polls%progressEvery == 0) {
 		err = d.progress()
 	}
-	if err == nil && (d.events.len() > 0 || d.loopback.pending()) {
+	if err == nil && (d.events.len() > 0 || d.loopback.Pending()) {
 		d.deliverQueued()
 	}
 	d.events.out = nil
@@ -62,7 +62,7 @@ func (d *domain) Poll(evs []fabric.Event) (int, error) {
 // to or being connected to, control messages that are due, messages to this process itself. Any other work sets fastPolls to 0.
 func (d *domain) workPending() bool {
 	return d.transfers.active.Load() != 0 || d.doorbells.pending.Load() || d.cm.anyRequested.Load() ||
-		len(d.cm.connecting) != 0 || len(d.controlDue) != 0 || d.loopback.pending()
+		len(d.cm.connecting) != 0 || len(d.controlDue) != 0 || d.loopback.Pending()
 }
 
 // pollReceives takes the completions of received messages from the device, unless many messages wait for the caller already.

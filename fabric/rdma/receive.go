@@ -5,6 +5,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -42,12 +43,12 @@ func (d *domain) handleReceive(wc *verbs.WC) {
 		return
 	}
 	e.keepalive.Alive = true
-	h, err := parseHeader(d.recvs.mem(slot)[:wc.Len])
+	h, err := messages.ParseHeader(d.recvs.Mem(slot)[:wc.Len])
 	if err == nil {
-		err = e.in.receive(&h)
+		err = e.in.Receive(&h)
 	}
 	if err == nil {
-		err = e.out.receiveGrant(h.grant)
+		err = e.out.ReceiveGrant(h.Grant)
 	}
 	if err != nil {
 		d.recvs.post(e, slot)
@@ -57,23 +58,23 @@ func (d *domain) handleReceive(wc *verbs.WC) {
 	if e.conn.State == cm.StateREPSent { // any message confirms the connection, as the RTU does
 		e.conn.Established(e.conn.PeerQP)
 		d.established(e)
-		if e.in.creditDue() || e.retry.Failed > 0 {
-			d.sendControl(e, kindCredit) // for slots that were freed since the REP, or to end a series of failures
+		if e.in.CreditDue() || e.retry.Failed > 0 {
+			d.sendControl(e, messages.Credit) // for slots that were freed since the REP, or to end a series of failures
 		}
 	}
 	// If a message was lost, it was sent again before this one: messages arrive in order. A control message has the number of the
 	// next data message, so it shows that none is missing.
 	e.retry.Arrived()
-	final := e.peerClosing && e.in.received == e.finalSeq
-	if h.kind == kindData {
-		d.receiveData(e, slot, wc.Len-headerBytes, h.needsCredits)
+	final := e.peerClosing && e.in.Received == e.finalSeq
+	if h.Kind == messages.Data {
+		d.receiveData(e, slot, wc.Len-messages.HeaderBytes, h.NeedsCredits)
 	} else {
 		d.recvs.post(e, slot)
-		if e.in.creditDue() { // it was not sent while our last control message was unconfirmed; this one may confirm that
-			d.sendControl(e, kindCredit)
+		if e.in.CreditDue() { // it was not sent while our last control message was unconfirmed; this one may confirm that
+			d.sendControl(e, messages.Credit)
 		}
 	}
-	if h.kind == kindDREQ || final {
+	if h.Kind == messages.DREQ || final {
 		d.declareDown(e, fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, fabric.ErrPeerClosed))
 	}
 }
@@ -109,7 +110,7 @@ func (d *domain) releaseBorrowed() {
 		}
 		d.events.borrowed = d.events.borrowed[:0]
 	}
-	d.loopback.release()
+	d.loopback.Release()
 }
 
 // freeRecvSlot posts the slot of a data message again that was dropped.
@@ -121,12 +122,12 @@ func (d *domain) freeRecvSlot(e *endpoint, slot uint32) {
 // recvSlotFreed is called when the slot of a data message was posted again.
 func (d *domain) recvSlotFreed(e *endpoint) {
 	e.held--
-	if e.in.window == 0 {
+	if e.in.Window == 0 {
 		d.recvs.reserved-- // the peer was released: this was one of the last slots reserved for it
 		return
 	}
-	e.in.freed++
-	if e.in.creditDue() {
-		d.sendControl(e, kindCredit)
+	e.in.Freed++
+	if e.in.CreditDue() {
+		d.sendControl(e, messages.Credit)
 	}
 }

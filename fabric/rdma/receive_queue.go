@@ -54,7 +54,7 @@ func (q *recvQueue) post(slot uint32, sge verbs.SGE) error {
 func (q *recvQueue) postList(s *recvSlots, slots []borrowedSlot) (int, error) {
 	n := min(len(slots), len(q.ring)-q.posted(), len(s.list))
 	for i, b := range slots[:n] {
-		s.list[i] = verbs.Receive{ID: uint64(q.id)<<32 | uint64(b.slot), SGE: s.sge(b.slot, s.bytes)}
+		s.list[i] = verbs.Receive{ID: uint64(q.id)<<32 | uint64(b.slot), SGE: s.SGE(b.slot, s.Bytes)}
 	}
 	n, err := q.qp.RecvList(s.list[:n])
 	for _, b := range slots[:n] {
@@ -89,13 +89,13 @@ func (s *recvSlots) fill(e *endpoint) {
 	if q == nil || e.teardown != nil {
 		return
 	}
-	for n := int(e.in.window) + 1 - int(e.held) - q.posted(); n > 0 && len(s.free) > 0; n-- {
-		slot := s.free[len(s.free)-1]
-		if err := q.post(slot, s.sge(slot, s.bytes)); err != nil {
+	for n := int(e.in.Window) + 1 - int(e.held) - q.posted(); n > 0 && len(s.Free) > 0; n-- {
+		slot := s.Free[len(s.Free)-1]
+		if err := q.post(slot, s.SGE(slot, s.Bytes)); err != nil {
 			s.notTaken(e, err)
 			return
 		}
-		s.free = s.free[:len(s.free)-1]
+		s.Free = s.Free[:len(s.Free)-1]
 	}
 }
 
@@ -103,13 +103,13 @@ func (s *recvSlots) fill(e *endpoint) {
 // free, as it is while the connection is being closed.
 func (s *recvSlots) postOwn(e *endpoint, slot uint32) {
 	if q := e.recvQueue(); q != nil && e.teardown == nil {
-		err := q.post(slot, s.sge(slot, s.bytes))
+		err := q.post(slot, s.SGE(slot, s.Bytes))
 		if err == nil {
 			return
 		}
 		s.notTaken(e, err)
 	}
-	s.give(slot)
+	s.Give(slot)
 }
 
 // notTaken records that the receive queue of a connection has not taken a slot, unless that is because the queue pair has failed,
@@ -136,7 +136,7 @@ func (s *recvSlots) postOwnLists(list []borrowedSlot) {
 			}
 		}
 		for _, b := range list[posted:n] {
-			s.give(b.slot)
+			s.Give(b.slot)
 		}
 		list = list[n:]
 	}
@@ -148,7 +148,7 @@ func (s *recvSlots) reclaim(q *recvQueue) {
 		return
 	}
 	for ; q.head != q.tail; q.head++ {
-		s.give(q.ring[q.head%uint32(len(q.ring))])
+		s.Give(q.ring[q.head%uint32(len(q.ring))])
 	}
 }
 
@@ -168,7 +168,7 @@ func (d *domain) receivedOwn(e *endpoint, wc *verbs.WC) bool {
 	if wc.Status == verbs.StatusSuccess {
 		return true
 	}
-	d.recvs.give(uint32(wc.ID))
+	d.recvs.Give(uint32(wc.ID))
 	if !q.failed && e.teardown == nil { // the others are flushed after it
 		q.failed = true
 		d.receiveFailed(e, wc)

@@ -63,12 +63,12 @@ func (d *domain) peerDown(e *endpoint, err error) {
 // releasePeer frees the slots of a peer that no more messages are exchanged with. Its queue pairs must be closed.
 func (d *domain) releasePeer(e *endpoint) {
 	for _, r := range e.unacked {
-		d.sends.give(r.slot)
+		d.sends.Give(r.slot)
 	}
 	e.unacked = nil
-	if e.in.window > 0 {
-		d.recvs.reserved -= int(e.in.window) + 1 - int(e.held)
-		e.in.window = 0
+	if e.in.Window > 0 {
+		d.recvs.reserved -= int(e.in.Window) + 1 - int(e.held)
+		e.in.Window = 0
 	}
 	e.conn.Reset()
 	e.disconnect = disconnectDone
@@ -109,11 +109,11 @@ func (d *domain) reconnect(e *endpoint, err error) {
 func (d *domain) retransmit(e *endpoint, unacked []request) bool {
 	for i, r := range unacked {
 		if int32(r.seq-e.peerExpects) < 0 {
-			d.sends.give(r.slot)
+			d.sends.Give(r.slot)
 			e.acknowledged(&r)
 			continue
 		}
-		if _, ok := e.post(r, d.sends.mem(r.slot)[:r.bytes], shareAll, false); !ok {
+		if _, ok := e.post(r, d.sends.Mem(r.slot)[:r.bytes], shareAll, false); !ok {
 			e.unacked = append(e.unacked, unacked[i:]...)
 			d.mu.Lock()
 			e.canPost = false // a message that is posted now would overtake these

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 )
 
 // TestSimulatedGrantAfterAnswer: a connection breaks when the receiver holds all messages that its peer may send. It frees
@@ -58,7 +59,7 @@ func TestCreditAfterConfirmation(t *testing.T) {
 	connectPeers(t, ds[1], ds[0])
 	a, b := ds[0].eps[1], ds[1].eps[0]
 	pollTimes(t, ds[0], enoughPolls)
-	b.in.controlUnacked, b.in.controlGrant = true, b.in.granted+1 // a does not know of it when it sends the message
+	b.in.ControlUnacked, b.in.ControlGrant = true, b.in.Granted+1 // a does not know of it when it sends the message
 	if err := a.Send([]byte("message"), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -66,13 +67,13 @@ func TestCreditAfterConfirmation(t *testing.T) {
 		t.Fatalf("%+v", evs)
 	}
 	pollTimes(t, ds[1], enoughPolls) // frees the slot
-	if pollTimes(t, ds[0], enoughPolls); !b.in.controlUnacked || a.out.hasCredit() {
+	if pollTimes(t, ds[0], enoughPolls); !b.in.ControlUnacked || a.out.HasCredit() {
 		t.Fatalf("a credit was sent: %+v", b.in)
 	}
-	b.in.controlGrant, a.in.controlUnacked = b.in.granted, false
-	ds[0].sendControl(a, kindCredit)
+	b.in.ControlGrant, a.in.ControlUnacked = b.in.Granted, false
+	ds[0].sendControl(a, messages.Credit)
 	pollTimes(t, ds[1], enoughPolls)
-	if pollTimes(t, ds[0], enoughPolls); !a.out.hasCredit() {
+	if pollTimes(t, ds[0], enoughPolls); !a.out.HasCredit() {
 		t.Errorf("the credit was not sent: %+v", b.in)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -31,7 +32,7 @@ func (s *Settings) connParams() verbs.Params {
 // recvSlots are the bounce buffers in which messages arrive. Each is posted to the SRQ, or holds a message that the caller has
 // not released yet. Without an SRQ it may also be posted to the queue of a connection, or free.
 type recvSlots struct {
-	slots
+	messages.Slots
 	srq      *verbs.SRQ // of the first rail; all connections share it. nil: see recvQueue
 	reserved int        // slots that are reserved for peers
 
@@ -52,7 +53,7 @@ const recvBatch = 16
 
 // maxRecvSlots returns how many receive slots there may be: two for every peer, and those for the windows of busy peers.
 func maxRecvSlots(set *Settings, size int) int {
-	return max(2*size+set.poolSlots(), 2*blockSlots) + blockSlots
+	return max(2*size+set.poolSlots(), 2*messages.BlockSlots) + messages.BlockSlots
 }
 
 // maxSharedSlots is how many receive slots are posted to an SRQ at most. More peers share them.
@@ -64,14 +65,14 @@ func (s *recvSlots) post(e *endpoint, slot uint32) {
 		s.postOwn(e, slot)
 		return
 	}
-	if err := s.srq.Recv(uint64(slot), s.sge(slot, s.bytes)); err != nil { // it has room for every slot
+	if err := s.srq.Recv(uint64(slot), s.SGE(slot, s.Bytes)); err != nil { // it has room for every slot
 		s.unposted, s.refusal = append(s.unposted, slot), err
 	}
 }
 
 // postLater adds a slot to those that postCollected posts to the SRQ.
 func (s *recvSlots) postLater(slot uint32) {
-	s.list[s.used] = verbs.Receive{ID: uint64(slot), SGE: s.sge(slot, s.bytes)}
+	s.list[s.used] = verbs.Receive{ID: uint64(slot), SGE: s.SGE(slot, s.Bytes)}
 	if s.used++; s.used == len(s.list) {
 		s.postCollected()
 	}
@@ -142,24 +143,24 @@ func (s *recvSlots) postBorrowed(slots []borrowedSlot) {
 }
 
 // payload returns the n bytes behind the header of the message in a slot.
-func (s *recvSlots) payload(slot, n uint32) []byte { return s.mem(slot)[headerBytes:][:n:n] }
+func (s *recvSlots) payload(slot, n uint32) []byte { return s.Mem(slot)[messages.HeaderBytes:][:n:n] }
 
 // reserve reserves n slots for a peer. It adds slots if there are too few, and posts them to the SRQ. When there are as many as
 // the SRQ takes, thousands of peers share them: more are reserved than there are, and a message for which none is posted waits
 // in the device of its sender, see rnrRetryForever. Without an SRQ nothing can be shared, and reserve returns an error.
 func (s *recvSlots) reserve(n int) error {
-	for s.reserved+n > s.total() && (s.srq == nil || !s.full()) {
-		if err := s.grow(); err != nil {
+	for s.reserved+n > s.Total() && (s.srq == nil || !s.Full()) {
+		if err := s.Grow(); err != nil {
 			return err
 		}
 		if s.srq == nil {
 			continue
 		}
-		for _, slot := range s.free {
+		for _, slot := range s.Free {
 			s.postLater(slot)
 		}
 		s.postCollected()
-		s.free = s.free[:0]
+		s.Free = s.Free[:0]
 	}
 	s.reserved += n
 	return nil
@@ -168,24 +169,24 @@ func (s *recvSlots) reserve(n int) error {
 // growWindow gives a peer that needs credits a wider window, if enough slots can be reserved. Otherwise the window stays as it
 // is.
 func (d *domain) growWindow(e *endpoint) {
-	w := e.in.nextWindow(uint32(d.settings.Window))
-	n := int(w - e.in.window)
+	w := e.in.NextWindow(uint32(d.settings.Window))
+	n := int(w - e.in.Window)
 	if n == 0 || d.recvs.reserved+n > d.growthLimit() || d.recvs.reserve(n) != nil {
 		return
 	}
-	e.in.window = w
+	e.in.Window = w
 	d.recvs.fill(e)
-	if e.in.creditDue() {
-		d.sendControl(e, kindCredit)
+	if e.in.CreditDue() {
+		d.sendControl(e, messages.Credit)
 	}
 }
 
 // growthLimit returns how many slots may be reserved after a window has grown. Without an SRQ, the first two slots of every peer
 // are left: a peer that connects when all are reserved would be refused.
 func (d *domain) growthLimit() int {
-	most := d.recvs.limit
+	most := d.recvs.Limit
 	if d.recvs.srq == nil {
-		most -= (d.size - 1) * (initialWindow + 1)
+		most -= (d.size - 1) * (messages.InitialWindow + 1)
 	}
 	return min(d.settings.poolSlots(), most)
 }

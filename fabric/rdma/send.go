@@ -7,6 +7,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -20,24 +21,24 @@ func (e *endpoint) Send(header, payload []byte) error {
 			d.caps.MaxSend)
 	}
 	if e.peer == d.self {
-		return d.loopback.send(header, payload)
+		return d.loopback.Send(header, payload)
 	}
-	if e.conn.State != cm.StateEstablished || !e.out.hasCredit() {
+	if e.conn.State != cm.StateEstablished || !e.out.HasCredit() {
 		if e.conn.State == cm.StateIdle {
 			e.requestConnect()
 		}
 		return fabric.ErrAgain
 	}
-	slot, ok := d.sends.take()
+	slot, ok := d.sends.Take()
 	if !ok {
 		return d.blockSend()
 	}
-	b := d.sends.mem(slot)
-	n := headerBytes + len(header)
+	b := d.sends.Mem(slot)
+	n := messages.HeaderBytes + len(header)
 	if len(header) == 16 { // most headers are, and a copy of known length needs no call
-		*(*[16]byte)(b[headerBytes:]) = [16]byte(header)
+		*(*[16]byte)(b[messages.HeaderBytes:]) = [16]byte(header)
 	} else {
-		copy(b[headerBytes:], header)
+		copy(b[messages.HeaderBytes:], header)
 	}
 	if to := b[n:]; len(payload) == 8 && len(to) >= 8 { // no call here either
 		binary.NativeEndian.PutUint64(to, binary.NativeEndian.Uint64(payload))
@@ -50,16 +51,16 @@ func (e *endpoint) Send(header, payload []byte) error {
 
 // sendSlot sends the message in a slot: b, but for its header, which is written here.
 func (e *endpoint) sendSlot(slot uint32, b []byte) error {
-	h := e.header(kindData)
-	h.needsCredits = e.out.sent+1 == e.out.grant
-	h.put(b)
-	qp, ok := e.post(request{kind: requestMessage, slot: slot, seq: h.seq, bytes: uint32(len(b))}, b, shareMessages, false)
+	h := e.header(messages.Data)
+	h.NeedsCredits = e.out.Sent+1 == e.out.Grant
+	h.Put(b)
+	qp, ok := e.post(request{kind: requestMessage, slot: slot, seq: h.Seq, bytes: uint32(len(b))}, b, shareMessages, false)
 	if !ok {
-		e.d.sends.give(slot)
+		e.d.sends.Give(slot)
 		return e.d.blockSend()
 	}
-	e.out.sent++
-	e.in.granted = h.grant
+	e.out.Sent++
+	e.in.Granted = h.Grant
 	if qp != nil {
 		_ = qp.Ring() // an error shows in completions or by the keepalive
 	}
@@ -79,8 +80,8 @@ func (d *domain) blockSend() error {
 }
 
 // header returns the header of the next message.
-func (e *endpoint) header(k kind) header {
-	return header{seq: e.out.sent, grant: e.in.grant(), grantSeen: e.out.grant, kind: k}
+func (e *endpoint) header(k messages.Kind) messages.Header {
+	return messages.Header{Seq: e.out.Sent, Grant: e.in.Grant(), GrantSeen: e.out.Grant, Kind: k}
 }
 
 // post posts a message on the first queue pair, if its share of the queue has room. If the doorbell is a store, post rings it. If
@@ -100,7 +101,7 @@ func (e *endpoint) post(r request, b []byte, part share, signal bool) (ringNow *
 	if len(b) <= q.inline {
 		err = q.qp.SendInline(q.wrID(q.tail), f, b)
 	} else {
-		err = q.qp.Send(q.wrID(q.tail), f, d.sends.sge(r.slot, len(b)))
+		err = q.qp.Send(q.wrID(q.tail), f, d.sends.SGE(r.slot, len(b)))
 	}
 	if err != nil {
 		idle := q.inFlight() == 0

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 )
 
 var _ fabric.Gatherer = (*endpoint)(nil)
@@ -21,28 +22,23 @@ func (e *endpoint) SendFrom(header []byte, src fabric.Source, from int64, n int)
 			len(header), n, d.caps.MaxSend)
 	}
 	if e.peer == d.self {
-		return d.loopback.sendFrom(d.self, header, src, from, n)
+		return d.loopback.SendFrom(d.self, header, src, from, n)
 	}
-	if e.conn.State != cm.StateEstablished || !e.out.hasCredit() {
+	if e.conn.State != cm.StateEstablished || !e.out.HasCredit() {
 		if e.conn.State == cm.StateIdle {
 			e.requestConnect()
 		}
 		return fabric.ErrAgain
 	}
-	slot, ok := d.sends.take()
+	slot, ok := d.sends.Take()
 	if !ok {
 		return d.blockSend()
 	}
-	b := d.sends.mem(slot)
-	at := headerBytes + copy(b[headerBytes:], header)
+	b := d.sends.Mem(slot)
+	at := messages.HeaderBytes + copy(b[messages.HeaderBytes:], header)
 	if src.Pack(b[at:at+n], from) != n {
-		d.sends.give(slot)
-		return errShortSource(e.peer, from, n)
+		d.sends.Give(slot)
+		return messages.ErrShortSource(e.peer, from, n)
 	}
 	return e.sendSlot(slot, b[:at+n])
-}
-
-// errShortSource returns the error for a source that has fewer than n bytes from a byte on.
-func errShortSource(peer int, from int64, n int) error {
-	return fmt.Errorf("fabric/rdma: send to peer %d: the source has fewer than %d bytes from byte %d on", peer, n, from)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/verbstest"
@@ -25,7 +26,7 @@ func TestReceiveOfControlFails(t *testing.T) {
 	connectPeers(t, ds[1], ds[0])
 	failed := false
 	net.FailReceives(func(bytes int) verbs.Status {
-		if bytes != headerBytes || failed {
+		if bytes != messages.HeaderBytes || failed {
 			return verbs.StatusSuccess
 		}
 		failed = true
@@ -74,9 +75,9 @@ func TestUnfinishedAfterLongConnection(t *testing.T) {
 	connectPeers(t, ds[1], ds[0])
 	near, far := registerBoth(t, ds[0], ds[1])
 	d, e := ds[0], ds[0].eps[1]
-	pollBoth(t, ds, "there is a credit", func() bool { return e.out.hasCredit() && e.qps[0].inFlight() == 0 })
+	pollBoth(t, ds, "there is a credit", func() bool { return e.out.HasCredit() && e.qps[0].inFlight() == 0 })
 	net.SetPaused(true)
-	seq := e.out.sent
+	seq := e.out.Sent
 	if err := e.Send([]byte("message"), nil); err != nil {
 		t.Fatal(err)
 	}

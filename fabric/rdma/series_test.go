@@ -13,6 +13,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/verbstest"
@@ -58,7 +59,7 @@ func (f failedAgain) run(t *testing.T) {
 	connectPeers(t, ds[1], ds[0])
 	near, far := registerBoth(t, ds[0], ds[1])
 	status := func(bytes int) verbs.Status {
-		if bytes == failingBytes || bytes == failingBytes+headerBytes {
+		if bytes == failingBytes || bytes == failingBytes+messages.HeaderBytes {
 			return f.status
 		}
 		return verbs.StatusSuccess
@@ -163,7 +164,7 @@ func TestLossFlushesReceives(t *testing.T) {
 	sendOne(t, ds[0], ds[1], 700)
 	r := &ds[0].eps[1].retry
 	pollBoth(t, ds, "the connection breaks", func() bool { return r.Failed > 0 })
-	if !r.IsLossy() || r.Lost != 700+headerBytes {
+	if !r.IsLossy() || r.Lost != 700+messages.HeaderBytes {
 		t.Errorf("packets of %d bytes were lost: %v", r.Lost, r.Why)
 	}
 	net.LoseLarge(0)

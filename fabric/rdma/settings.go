@@ -9,6 +9,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 	"github.com/ibrun/ibrun/internal/transports"
 	"github.com/ibrun/ibrun/internal/tunables"
 	"github.com/ibrun/ibrun/verbs"
@@ -182,7 +183,7 @@ func (s Settings) complete(env environment) (Settings, error) {
 			tunables.Heartbeat)
 	}
 	s.Slot = (s.Slot + 63) &^ 63
-	if most := s.Slot - headerBytes; s.Eager == 0 || s.Eager > most {
+	if most := s.Slot - messages.HeaderBytes; s.Eager == 0 || s.Eager > most {
 		s.Eager = most
 	}
 	if text := env(tunables.RDMADevices); len(s.Devices) == 0 && text != "" {
@@ -206,7 +207,7 @@ const fragmentBytes = 4 << 10
 // Caps returns the limits and thresholds of a domain with these settings, which must be complete.
 func (s *Settings) Caps() fabric.Caps {
 	return fabric.Caps{
-		Transport: transports.RDMA.String(), MaxSend: s.Slot - headerBytes, Eager: s.Eager, Fragment: fragmentBytes,
+		Transport: transports.RDMA.String(), MaxSend: s.Slot - messages.HeaderBytes, Eager: s.Eager, Fragment: fragmentBytes,
 		Stream: s.Stream, Read: true, Write: true,
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 	"github.com/ibrun/ibrun/internal/tunables"
 )
 
@@ -22,7 +23,7 @@ func TestSettings(t *testing.T) {
 		}
 	}
 	s, err := Settings{}.complete(env())
-	if err != nil || s.Slot != 6912 || s.Eager != 6912-headerBytes || s.Window != 64 || s.Devices != nil {
+	if err != nil || s.Slot != 6912 || s.Eager != 6912-messages.HeaderBytes || s.Window != 64 || s.Devices != nil {
 		t.Errorf("by default %+v, %v", s, err)
 	}
 	s, err = Settings{Window: 7}.complete(env("IBRUN_RDMA_WINDOW", "9", "IBRUN_RDMA_EAGER", "100", "IBRUN_RDMA_DEVICES", "a,b"))
@@ -139,7 +140,7 @@ func TestLimits(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "fabric/rdma") {
 		t.Errorf("a device that does not exist: %v", err)
 	}
-	if s := l.Settings; s.Stream != 5000 || s.Inline != 64 || s.Caps().MaxSend != 6912-headerBytes || s.Caps().Eager != s.Eager {
+	if s := l.Settings; s.Stream != 5000 || s.Inline != 64 || s.Caps().MaxSend != 6912-HeaderBytes || s.Caps().Eager != s.Eager {
 		t.Errorf("%+v", s)
 	}
 	for field, want := range map[string]string{

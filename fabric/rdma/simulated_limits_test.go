@@ -16,6 +16,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/fabrictest"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 	"github.com/ibrun/ibrun/internal/leakcheck"
 	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/verbs"
@@ -38,7 +39,7 @@ var unusual = []struct {
 func tiny(d *verbstest.SimulatedDevice) {
 	a := &d.Attr
 	a.MaxQPWR, a.MaxSGE, a.MaxSGERd, a.MaxQPRdAtom, a.MaxQPInitRdAtom, a.AtomicCap = minDepth, 1, 1, 1, 1, 0
-	a.MaxCQE, a.MaxSRQWR, a.MaxSRQSGE, a.MaxMRSize = 2*blockSlots+cmRecvs, 2*blockSlots, 1, 1<<21
+	a.MaxCQE, a.MaxSRQWR, a.MaxSRQSGE, a.MaxMRSize = 2*messages.BlockSlots+cmRecvs, 2*messages.BlockSlots, 1, 1<<21
 	d.MaxInline, d.Port.MaxMsgSize, d.Port.MaxMTU, d.Port.ActiveMTU = 0, 8<<10, verbs.MTU256, verbs.MTU256
 }
 
@@ -263,21 +264,21 @@ func TestSimulatedOwnQueues(t *testing.T) {
 		for i, d := range ds {
 			posted := 0
 			for j, e := range d.eps {
-				if e == nil || e.in.window == 0 {
+				if e == nil || e.in.Window == 0 {
 					continue
 				}
 				q := e.recvQueue()
-				if q == nil || q.posted() != int(e.in.window)+1 || e.held != 0 {
-					t.Fatalf("%s: peer %d has posted %+v for peer %d, whose window is %d", name, i, q, j, e.in.window)
+				if q == nil || q.posted() != int(e.in.Window)+1 || e.held != 0 {
+					t.Fatalf("%s: peer %d has posted %+v for peer %d, whose window is %d", name, i, q, j, e.in.Window)
 				}
 				posted += q.posted()
 			}
-			if posted != d.recvs.reserved || posted+len(d.recvs.free) != d.recvs.total() {
-				t.Errorf("%s: peer %d: %d slots are posted and %d free; %d are reserved of %d", name, i, posted, len(d.recvs.free),
-					d.recvs.reserved, d.recvs.total())
+			if posted != d.recvs.reserved || posted+len(d.recvs.Free) != d.recvs.Total() {
+				t.Errorf("%s: peer %d: %d slots are posted and %d free; %d are reserved of %d", name, i, posted, len(d.recvs.Free),
+					d.recvs.reserved, d.recvs.Total())
 			}
 		}
-		if w := ds[1].eps[0].in.window; int(w) != ds[1].settings.Window && name == "tiny0" || w < 4 && name != "tiny0" {
+		if w := ds[1].eps[0].in.Window; int(w) != ds[1].settings.Window && name == "tiny0" || w < 4 && name != "tiny0" {
 			t.Errorf("%s: the window of a busy peer is %d", name, w)
 		}
 	}
@@ -287,7 +288,7 @@ func TestSimulatedOwnQueues(t *testing.T) {
 func TestSimulatedOwnQueuesForAll(t *testing.T) {
 	const peers = 14
 	net := verbstest.NewSimulatedNetwork()
-	net.SetDevice("a", func(d *verbstest.SimulatedDevice) { d.Attr.MaxSRQ, d.Attr.MaxCQE = 0, 2*blockSlots+cmRecvs })
+	net.SetDevice("a", func(d *verbstest.SimulatedDevice) { d.Attr.MaxSRQ, d.Attr.MaxCQE = 0, 2*messages.BlockSlots+cmRecvs })
 	ds := openOn(t, net, Settings{Devices: []string{"a"}}, peers)
 	a := ds[0]
 	for i := 1; i < peers; i++ {
@@ -302,7 +303,7 @@ func TestSimulatedOwnQueuesForAll(t *testing.T) {
 			a.growWindow(a.eps[i])
 		}
 	}
-	if w := a.eps[1].in.window; w < minGrownWindow {
+	if w := a.eps[1].in.Window; w < messages.MinGrownWindow {
 		t.Errorf("the first peer has a window of %d", w)
 	}
 }
@@ -389,7 +390,8 @@ func TestSimulatedReceiveQueues(t *testing.T) {
 	} {
 		net := verbstest.NewSimulatedNetwork()
 		net.SetDevice("a", func(d *verbstest.SimulatedDevice) { d.Attr.MaxSRQWR, d.Attr.MaxCQE = c.srqs, c.cqes })
-		need := &demand{settings: new(Settings), peers: c.peers, rails: 1, slots: max(4000, 2*c.peers+2000) + blockSlots, slot: 64,
+		need := &demand{settings: new(Settings), peers: c.peers, rails: 1,
+			slots: max(4000, 2*c.peers+2000) + messages.BlockSlots, slot: 64,
 			window: 64}
 		r, err := (&Transport{Network: net.Node()}).openRail(0, "a", need)
 		if err != nil {
@@ -436,7 +438,7 @@ func TestSimulatedPoolCannotGrow(t *testing.T) {
 		return syscall.ENOMEM
 	})
 	var held []uint32
-	for slot, ok := a.sends.take(); ok; slot, ok = a.sends.take() {
+	for slot, ok := a.sends.Take(); ok; slot, ok = a.sends.Take() {
 		held = append(held, slot)
 	}
 	for range 3 {
@@ -448,7 +450,7 @@ func TestSimulatedPoolCannotGrow(t *testing.T) {
 		t.Errorf("the device was asked %d times", asked)
 	}
 	for _, slot := range held {
-		a.sends.give(slot)
+		a.sends.Give(slot)
 	}
 	for range 200 {
 		send(t, a, b)

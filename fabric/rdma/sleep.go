@@ -52,7 +52,7 @@ func (d *domain) Arm() (int, bool, error) {
 	missing := d.sendEventsMissing()
 	blocked := d.sleep.sendBlocked
 	d.sleep.sendBlocked = false
-	if d.events.len() > 0 || d.loopback.pending() || blocked && d.sleep.sendsFreed || d.sleep.moreReady || missing ||
+	if d.events.len() > 0 || d.loopback.Pending() || blocked && d.sleep.sendsFreed || d.sleep.moreReady || missing ||
 		len(d.cm.failures) > 0 {
 		return d.waker.epfd, true, nil
 	}

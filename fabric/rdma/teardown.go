@@ -255,7 +255,7 @@ func (d *domain) keepUnacked(e *endpoint) {
 			case requestMessage:
 				unacked = append(unacked, r)
 			case requestControl, requestDisconnect:
-				d.sends.give(r.slot)
+				d.sends.Give(r.slot)
 			case requestKeyRead:
 				d.keyReads.give(r.slot)
 			}
@@ -270,6 +270,6 @@ func (d *domain) keepUnacked(e *endpoint) {
 	e.setLanes(nil)
 	e.pacerWindow = qps[0].pacer.window
 	d.mu.Unlock()
-	e.rtuDue, e.in.controlUnacked = false, false
+	e.rtuDue, e.in.ControlUnacked = false, false
 	d.recvs.reclaim(qps[0].recvs)
 }

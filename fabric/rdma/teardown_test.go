@@ -128,7 +128,7 @@ func awaitSlots(t *testing.T, net *verbstest.SimulatedNetwork, ds []*domain) {
 func missingSlots(net *verbstest.SimulatedNetwork, ds []*domain) string {
 	shared := net.SharedReceives()
 	for i, d := range ds {
-		posted, inFlight := len(d.recvs.free), 0
+		posted, inFlight := len(d.recvs.Free), 0
 		if d.recvs.srq != nil {
 			posted += shared[i]
 		}
@@ -141,10 +141,10 @@ func missingSlots(net *verbstest.SimulatedNetwork, ds []*domain) string {
 				posted += q.posted()
 			}
 		}
-		if posted != d.recvs.total() {
-			return fmt.Sprintf("peer %d: %d of %d receive slots are posted or free", i, posted, d.recvs.total())
+		if posted != d.recvs.Total() {
+			return fmt.Sprintf("peer %d: %d of %d receive slots are posted or free", i, posted, d.recvs.Total())
 		}
-		if busy := d.sends.total() - len(d.sends.free); busy > inFlight {
+		if busy := d.sends.Total() - len(d.sends.Free); busy > inFlight {
 			return fmt.Sprintf("peer %d: %d send slots are in use, but %d requests in flight", i, busy, inFlight)
 		}
 	}

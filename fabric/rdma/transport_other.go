@@ -23,6 +23,3 @@ func (*waker) wake() error                       { return errSystem() }
 func (*waker) drain(*domain) error               { return errSystem() }
 func (*waker) close() error                      { return nil }
 func (*waker) ignoreRail(*rail)                  {}
-
-func mapMemory(int) ([]byte, error) { return nil, errSystem() }
-func unmapMemory([]byte)            {}

@@ -1,4 +1,4 @@
-package rdma
+package messages
 
 import (
 	"errors"
@@ -10,12 +10,12 @@ import (
 )
 
 // messageQueue carries messages in one direction, in order, with any delay.
-type messageQueue struct{ messages []header }
+type messageQueue struct{ messages []Header }
 
 // account is one side: its accounts for both directions, and what a real endpoint has in addition.
 type account struct {
-	in       inbound
-	out      outbound
+	in       Inbound
+	out      Outbound
 	slots    int      // reserved for this peer
 	held     []uint32 // data messages that were received and not freed
 	controls int      // control messages that were sent
@@ -23,22 +23,22 @@ type account struct {
 
 // send sends a data message if there is a credit.
 func (a *account) send(w *messageQueue) bool {
-	if !a.out.hasCredit() {
+	if !a.out.HasCredit() {
 		return false
 	}
-	w.messages = append(w.messages, header{a.out.sent, a.in.grant(), a.out.grant, kindData, a.out.sent+1 == a.out.grant})
-	a.out.sent++
-	a.in.granted = a.in.grant()
+	w.messages = append(w.messages, Header{a.out.Sent, a.in.Grant(), a.out.Grant, Data, a.out.Sent+1 == a.out.Grant})
+	a.out.Sent++
+	a.in.Granted = a.in.Grant()
 	return true
 }
 
 // sendCredit sends a credit update if one is due.
 func (a *account) sendCredit(w *messageQueue) {
-	if !a.in.creditDue() {
+	if !a.in.CreditDue() {
 		return
 	}
-	w.messages = append(w.messages, header{a.out.sent, a.in.grant(), a.out.grant, kindCredit, false})
-	a.in.granted, a.in.controlGrant, a.in.controlUnacked = a.in.grant(), a.in.grant(), true
+	w.messages = append(w.messages, Header{a.out.Sent, a.in.Grant(), a.out.Grant, Credit, false})
+	a.in.Granted, a.in.ControlGrant, a.in.ControlUnacked = a.in.Grant(), a.in.Grant(), true
 	a.controls++
 }
 
@@ -49,21 +49,22 @@ func (a *account) receive(t *testing.T, w *messageQueue, limit uint32) {
 	}
 	h := w.messages[0]
 	w.messages = w.messages[1:]
-	if err := errors.Join(a.in.receive(&h), a.out.receiveGrant(h.grant)); err != nil {
+	if err := errors.Join(a.in.Receive(&h), a.out.ReceiveGrant(h.Grant)); err != nil {
 		t.Fatal(err)
 	}
-	if h.kind != kindData {
+	if h.Kind != Data {
 		return // its slot is posted again immediately
 	}
-	a.held = append(a.held, h.seq)
-	if h.needsCredits {
-		w := a.in.nextWindow(limit)
-		a.slots += int(w - a.in.window)
-		a.in.window = w
+	a.held = append(a.held, h.Seq)
+	if h.NeedsCredits {
+		w := a.in.NextWindow(limit)
+		a.slots += int(w - a.in.Window)
+		a.in.Window = w
 	}
 }
 
-// TestCreditNeverOverruns: in any order of events, a message finds a free slot, and a waiting sender is granted more credits.
+// TestCreditNeverOverruns: in any order of events, a message finds a free slot, and a waiting
+// sender is granted more credits.
 func TestCreditNeverOverruns(t *testing.T) {
 	seed := soaktest.Seed(t)
 	for _, limit := range []uint32{1, 2, 3, 4, 7, 64} {
@@ -79,9 +80,9 @@ func runCredits(t *testing.T, r *rand.Rand, limit, start uint32) {
 	var sides [2]account
 	var queues [2]messageQueue // from side i
 	for i := range sides {
-		in := inbound{received: start, freed: start, window: initialWindow}
-		in.granted = in.grant()
-		sides[i] = account{in: in, out: outbound{sent: start, grant: start + initialWindow}, slots: initialWindow + 1}
+		in := Inbound{Received: start, Freed: start, Window: InitialWindow}
+		in.Granted = in.Grant()
+		sides[i] = account{in: in, out: Outbound{Sent: start, Grant: start + InitialWindow}, slots: InitialWindow + 1}
 	}
 	const each = 3000
 	under := func() int { return len(queues[0].messages) + len(queues[1].messages) }
@@ -103,7 +104,7 @@ func runCredits(t *testing.T, r *rand.Rand, limit, start uint32) {
 		default:
 			for range len(a.held) {
 				a.held = a.held[1:]
-				a.in.freed++
+				a.in.Freed++
 				a.sendCredit(w)
 			}
 			a.sendCredit(w)
@@ -120,27 +121,27 @@ func runCredits(t *testing.T, r *rand.Rand, limit, start uint32) {
 }
 
 func TestCreditViolations(t *testing.T) {
-	in := inbound{received: 5, freed: 5, window: 2, granted: 6}
-	for name, h := range map[string]header{
-		"again":  {seq: 4, kind: kindData},
-		"gap":    {seq: 6, kind: kindData},
-		"notice": {seq: 6, kind: kindCredit},
+	in := Inbound{Received: 5, Freed: 5, Window: 2, Granted: 6}
+	for name, h := range map[string]Header{
+		"again":  {Seq: 4, Kind: Data},
+		"gap":    {Seq: 6, Kind: Data},
+		"notice": {Seq: 6, Kind: Credit},
 	} {
-		if err := in.receive(&h); !errors.Is(err, fabric.ErrCorrupt) {
+		if err := in.Receive(&h); !errors.Is(err, fabric.ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := in.receive(&header{seq: 5, kind: kindData}); err != nil {
+	if err := in.Receive(&Header{Seq: 5, Kind: Data}); err != nil {
 		t.Error(err)
 	}
-	if err := in.receive(&header{seq: 6, kind: kindData}); !errors.Is(err, fabric.ErrCorrupt) {
+	if err := in.Receive(&Header{Seq: 6, Kind: Data}); !errors.Is(err, fabric.ErrCorrupt) {
 		t.Errorf("a message without a credit: %v", err)
 	}
-	out := outbound{sent: 10, grant: 12}
-	if err := out.receiveGrant(10 + maxGrantAhead + 1); !errors.Is(err, fabric.ErrCorrupt) || out.grant != 12 {
+	out := Outbound{Sent: 10, Grant: 12}
+	if err := out.ReceiveGrant(10 + maxGrantAhead + 1); !errors.Is(err, fabric.ErrCorrupt) || out.Grant != 12 {
 		t.Errorf("a grant of a million: %v", err)
 	}
-	if err := out.receiveGrant(11); err != nil || out.grant != 12 {
-		t.Errorf("an old grant: %v, %d", err, out.grant)
+	if err := out.ReceiveGrant(11); err != nil || out.Grant != 12 {
+		t.Errorf("an old grant: %v, %d", err, out.Grant)
 	}
 }
