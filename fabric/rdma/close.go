@@ -117,7 +117,9 @@ func (d *domain) release() error {
 	}
 	d.recvs.Unmap()
 	d.sends.Unmap()
-	for _, mem := range []*[]byte{&d.cm.mem, &d.responder.mem, &d.regions.rows, &d.keyReads.mem} {
+	d.regions.Unmap()
+	d.keyReads.Unmap()
+	for _, mem := range []*[]byte{&d.cm.mem, &d.responder.mem} {
 		if *mem != nil {
 			devices.UnmapMemory(*mem)
 			*mem = nil

@@ -66,7 +66,7 @@ func (d *domain) handleSend(r *rail, wc *verbs.WC) {
 	if wc.Status == verbs.StatusSuccess {
 		d.completeOldest(e, q)
 		e.keepalive.Alive = true
-		if e.ops.unposted != nil {
+		if e.ops.Unposted != nil {
 			d.postPieces(e)
 			if d.doorbells.atOnce == 0 {
 				d.doorbells.deferRing(e)
@@ -75,12 +75,12 @@ func (d *domain) handleSend(r *rail, wc *verbs.WC) {
 		return
 	}
 	q.failed = true // requests that were posted later fail as well, and none of them was carried out
-	if o := q.at(n).op; o != nil && o.err == nil && isRequestError(wc.Status) {
+	if o := q.at(n).op; o != nil && o.Err == nil && isRequestError(wc.Status) {
 		verb := "read from"
-		if o.write {
+		if o.Write {
 			verb = "write to"
 		}
-		o.err = fmt.Errorf("fabric/rdma: %s peer %d: %w", verb, e.peer, wc.Err())
+		o.Err = fmt.Errorf("fabric/rdma: %s peer %d: %w", verb, e.peer, wc.Err())
 	}
 	if e.canPost {
 		e.canPost = false
@@ -119,14 +119,14 @@ func (d *domain) completeOldest(e *endpoint, q *queuePair) {
 	case requestKeyRead:
 		d.keysRead(r.op, r.slot)
 	case requestPiece:
-		r.op.done += int(r.bytes)
+		r.op.Done += int(r.bytes)
 		e.acknowledged(&r)
-		q.pacer.done(int(r.bytes))
-		if r.op.done == r.op.bytes && r.op.err == nil {
+		q.pacer.Done(int(r.bytes))
+		if r.op.Done == r.op.Bytes && r.op.Err == nil {
 			d.endOp(e, r.op, nil)
 		}
 	case requestKeepalive:
-		if q.inFlight() == 0 && e.ops.first == nil {
+		if q.inFlight() == 0 && e.ops.First == nil {
 			e.retry.KeepaliveAcknowledged()
 		}
 	}

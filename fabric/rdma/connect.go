@@ -9,6 +9,7 @@ import (
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/transfer"
 )
 
 // connRetry counts and schedules attempts to connect to a peer.
@@ -294,9 +295,9 @@ func (d *domain) createQueuePairs(e *endpoint, epoch uint32, offered []cm.QP) er
 	d.mu.Lock()
 	for _, q := range qps {
 		d.byQPN.set(q)
-		q.pacer = newPacer(q.rail.piece)
+		q.pacer = transfer.NewPacer(q.rail.piece)
 		if e.pacerWindow > 0 {
-			q.pacer.setWindow(e.pacerWindow)
+			q.pacer.SetWindow(e.pacerWindow)
 		}
 	}
 	e.setLanes(qps)
@@ -322,8 +323,8 @@ func (d *domain) established(e *endpoint) {
 	e.unacked = nil
 	d.mu.Lock()
 	e.canPost = !d.stopped // the device may be lost
-	if o := e.ops.first; o != nil && len(e.qps) == 1 {
-		o.most = o.done // pieces carried out over one lane are kept, see op.kept, so each one is progress
+	if o := e.ops.First; o != nil && len(e.qps) == 1 {
+		o.Most = o.Done // pieces carried out over one lane are kept, see transfer.Op.Kept, so each one is progress
 	}
 	d.mu.Unlock()
 	if !d.retransmit(e, unacked) {

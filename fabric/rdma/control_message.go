@@ -7,7 +7,7 @@ import (
 
 // Control messages are messages without data: credit updates, the RTU that completes a connection, and the DREQ that ends it. A
 // peer reserves one receive slot for them. So at most one may be in flight whose receipt the peer has not confirmed
-// (inbound.ControlUnacked). A DREQ may also take the slot of a data message if there is a credit.
+// (messages.Inbound.ControlUnacked). A DREQ may also take the slot of a data message if there is a credit.
 
 // sendControl sends a control message, or has it sent as soon as the peer has a slot for it.
 //

@@ -90,8 +90,8 @@
 //	messages:       internal/messages (headers, credits, bounce buffers, messages to this process itself), send.go,
 //	                receive.go, control_message.go, events.go, doorbells.go
 //	flow control:   rnr.go (receiver not ready), receive_queue.go (without an SRQ)
-//	transfers:      transfer.go, lanes.go (rails and paths), striping.go, pacer.go (bytes in flight, without input or output),
-//	                regions.go (registered memory), keytable.go (keys for several rails)
+//	transfers:      internal/transfer (registered memory, keys, lists of transfers, bytes in flight), transfer.go, lanes.go
+//	                (rails and paths), striping.go, scatter.go, keytable.go (reads the keys for several rails)
 //	polling:        poll.go, completion.go, sleep.go and waker_linux.go (sleeping)
 //	other paths:    attempt.go (peers that do not answer, for package auto), handover.go (peers that were connected)
 //	devices:        devices.go, subnet.go, reach.go (which domains of two processes reach each other), rail.go, qp.go, grant.go

@@ -10,6 +10,7 @@ import (
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/transfer"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -36,7 +37,7 @@ type domain struct {
 	recvs       recvSlots      // bounce buffers in which messages arrive
 	sends       messages.Slots // bounce buffers from which messages are sent
 	loopback    messages.Loopback
-	regions     regions
+	regions     transfer.Regions
 	keys        cm.KeyTable // location of the table with the keys of regions
 	waker       *waker
 	retransmits uint64 // messages sent again over a new connection; devices do not report their own retransmissions
@@ -72,9 +73,9 @@ type domain struct {
 	// mu guards all queue pairs, all transfers, and the following fields. Read and Write use them in any goroutine.
 	mu        sync.Mutex
 	inFlight  []int // posted requests that have not completed, by rail
-	transfers transfers
+	transfers transfer.Pool
 	scatter   scatter
-	keyReads  keyReads
+	keyReads  transfer.KeyReads
 	doorbells doorbells
 }
 
@@ -105,7 +106,7 @@ func (d *domain) Register(b []byte) (fabric.Region, error) {
 	if d.closed {
 		return fabric.Region{}, errDomainClosed.err
 	}
-	r, err := d.regions.add(b)
+	r, err := d.regions.Add(b)
 	if err != nil && (d.lost != nil || errors.Is(err, verbs.ErrDeviceLost)) { // another domain takes over, see handover.go
 		err = fmt.Errorf("%w: %w", fabric.ErrNotSupported, err)
 	}
@@ -116,7 +117,7 @@ func (d *domain) Deregister(r fabric.Region) error {
 	if d.closed {
 		return errDomainClosed.err
 	}
-	return d.regions.remove(r.Local)
+	return d.regions.Remove(r.Local)
 }
 
 func (d *domain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {

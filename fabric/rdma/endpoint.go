@@ -8,6 +8,7 @@ import (
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/transfer"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -47,14 +48,14 @@ type endpoint struct {
 
 	// The following fields are guarded by domain.mu.
 	requested    bool
-	ringDeferred bool         // is in doorbells.deferred
-	canPost      bool         // requests may be posted
-	firstLanes   uint8        // how many of qps are on the first rail
-	qps          []*queuePair // lanes of the connection: those of the first rail first, and the one for messages before all
-	pacerWindow  int          // initial window of the pacers of the next connection, 0: the default
-	unacked      []request    // messages to send again over the next connection
-	leaving      *leaving     // the peer is handed over to another transport; changed only by the goroutine that calls Poll
-	ops          opList       // transfers
+	ringDeferred bool          // is in doorbells.deferred
+	canPost      bool          // requests may be posted
+	firstLanes   uint8         // how many of qps are on the first rail
+	qps          []*queuePair  // lanes of the connection: those of the first rail first, and the one for messages before all
+	pacerWindow  int           // initial window of the pacers of the next connection, 0: the default
+	unacked      []request     // messages to send again over the next connection
+	leaving      *leaving      // the peer is handed over to another transport; changed only by the goroutine that calls Poll
+	ops          transfer.List // transfers
 }
 
 // messageQP returns the queue pair that carries messages, nil without a connection. Queue pairs are created and closed only by
@@ -77,7 +78,7 @@ func (e *endpoint) Close() error {
 		return nil
 	}
 	d.mu.Lock()
-	transferring := e.ops.first != nil
+	transferring := e.ops.First != nil
 	d.mu.Unlock()
 	switch {
 	case e.conn.State == cm.StateEstablished && !transferring:

@@ -142,7 +142,7 @@ func (d *domain) postProbe(q *queuePair) bool {
 // lets the pacers adjust their windows.
 func (d *domain) checkStalled(e *endpoint) bool {
 	d.mu.Lock()
-	qps, transferring, stalled := e.qps, e.ops.first != nil, false
+	qps, transferring, stalled := e.qps, e.ops.First != nil, false
 	e.keepalive.Age, e.keepalive.Stuck = liveness.CountUp(e.keepalive.Age), 0
 	for _, q := range qps {
 		same := q.keepaliveHead == q.head
@@ -152,7 +152,7 @@ func (d *domain) checkStalled(e *endpoint) bool {
 		}
 		e.keepalive.Stuck = max(e.keepalive.Stuck, q.stuck)
 		q.keepaliveHead = q.head
-		q.pacer.adjust()
+		q.pacer.Adjust()
 	}
 	d.mu.Unlock()
 	if !stalled {

@@ -154,7 +154,7 @@ func (d *domain) returnLanes(e *endpoint) bool {
 		return false
 	}
 	d.mu.Lock()
-	transferring := e.ops.first != nil
+	transferring := e.ops.First != nil
 	d.mu.Unlock()
 	if transferring {
 		return false

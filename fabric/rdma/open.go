@@ -11,6 +11,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/transfer"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -63,7 +64,7 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	if err := d.tryDestination(); err != nil {
 		return nil, d.rails[0].lacks("datagrams (UD)", err)
 	}
-	d.regions = regions{incarnation: d.incarnation, register: d.registerOnRails, bySpan: map[span]uint32{}}
+	d.regions.Init(d.incarnation, d.registerOnRails)
 	if len(d.rails) > 1 {
 		if err := d.openKeyTable(pd); err != nil {
 			return nil, d.rails[0].lacks("registered memory", err)
@@ -117,20 +118,20 @@ func (d *domain) maxRegion() int {
 }
 
 // registerOnRails registers memory with the device of every rail.
-func (d *domain) registerOnRails(b []byte) (reg registration, err error) {
+func (d *domain) registerOnRails(b []byte) (reg transfer.Registration, err error) {
 	for i, r := range d.rails {
 		if len(b) > r.maxRegion { // a message of this length is sent in fragments
-			return registration{}, errors.Join(fmt.Errorf("device %s registers at most %d bytes (max_mr_size): %w",
-				r.dev.Name(), r.maxRegion, syscall.EOPNOTSUPP), reg.close())
+			return transfer.Registration{}, errors.Join(fmt.Errorf("device %s registers at most %d bytes (max_mr_size): %w",
+				r.dev.Name(), r.maxRegion, syscall.EOPNOTSUPP), reg.Close())
 		}
 		mr, err := r.pd.Register(b, regionAccess)
 		if i > 0 && errors.Is(err, verbs.ErrDeviceLost) {
 			continue // connections do without the rail
 		}
 		if err != nil {
-			return registration{}, errors.Join(err, reg.close())
+			return transfer.Registration{}, errors.Join(err, reg.Close())
 		}
-		reg.mrs[i], reg.keys[i] = mr, memoryKeys{mr.LKey(), mr.RKey()}
+		reg.MRs[i], reg.Keys[i] = mr, transfer.MemoryKeys{Local: mr.LKey(), Remote: mr.RKey()}
 	}
 	return reg, nil
 }

@@ -2,6 +2,7 @@ package rdma
 
 import (
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/transfer"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -18,14 +19,14 @@ const (
 	requestControl                       // a control message in slot
 	requestDisconnect                    // a DREQ in slot
 	requestPiece                         // a piece of op
-	requestKeyRead                       // reads the keys of op into slot of keyReads
+	requestKeyRead                       // reads the keys of op into slot of domain.keyReads
 	requestKeepalive                     // checks whether the peer's device answers
 	requestMarker                        // the last one, posted when the connection is being closed
 )
 
 // request is a posted request that has not completed.
 type request struct {
-	op       *op
+	op       *transfer.Op
 	slot     uint32
 	seq      uint32 // of a data message
 	bytes    uint32 // of a message or a piece
@@ -54,7 +55,7 @@ type queuePair struct {
 	keepaliveHead uint32 // head at the last keepalive interval
 	stuck         int32  // keepalive intervals in a row at whose ends the oldest request in flight was the same
 
-	pacer    pacer
+	pacer    transfer.Pacer
 	pieces   int  // in flight
 	unrung   int  // requests since the last doorbell
 	lastPoll uint // clock.Polls when the last message was posted
@@ -119,7 +120,7 @@ func (q *queuePair) push(r request, f verbs.Flags) {
 	q.tail++
 	if r.kind == requestPiece {
 		q.pieces++
-		q.pacer.posted(int(r.bytes))
+		q.pacer.Posted(int(r.bytes))
 	}
 	q.unrung++
 	q.unsignaled++

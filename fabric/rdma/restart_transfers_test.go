@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/transfer"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -49,8 +50,8 @@ func TestSimulatedTransferEndsOnce(t *testing.T) {
 	if dst[12] != 0 {
 		t.Errorf("the read that had ended was repeated: %q", dst[12:])
 	}
-	if a.transfers.active.Load() != 0 {
-		t.Errorf("%d transfers have not ended", a.transfers.active.Load())
+	if a.transfers.Active.Load() != 0 {
+		t.Errorf("%d transfers have not ended", a.transfers.Active.Load())
 	}
 }
 
@@ -58,20 +59,20 @@ func TestSimulatedTransferEndsOnce(t *testing.T) {
 // kept of the third is posted again. It is unfinished, although the oldest one has ended.
 func TestRestartTransfers(t *testing.T) {
 	d, bad := &domain{}, errors.New("bad")
-	d.transfers.active.Store(2)
-	third := &op{token: 3, bytes: 8, posted: 8, done: 6, kept: 2}
-	second := &op{token: 2, bytes: 8, posted: 8, done: 8, ended: true, next: third}
-	e := &endpoint{d: d, qps: make([]*queuePair, 2), ops: opList{last: third}}
-	e.ops.first = &op{token: 1, bytes: 8, posted: 8, oldest: true, err: bad, next: second}
+	d.transfers.Active.Store(2)
+	third := &transfer.Op{Token: 3, Bytes: 8, Posted: 8, Done: 6, Kept: 2}
+	second := &transfer.Op{Token: 2, Bytes: 8, Posted: 8, Done: 8, Ended: true, Next: third}
+	e := &endpoint{d: d, qps: make([]*queuePair, 2), ops: transfer.List{Last: third}}
+	e.ops.First = &transfer.Op{Token: 1, Bytes: 8, Posted: 8, Oldest: true, Err: bad, Next: second}
 	d.restartTransfers(e)
-	if e.ops.first != third || e.ops.unposted != third || e.ops.last != third || third.posted != 2 || third.done != 2 {
-		t.Errorf("first %+v, to be posted %+v", e.ops.first, e.ops.unposted)
+	if e.ops.First != third || e.ops.Unposted != third || e.ops.Last != third || third.Posted != 2 || third.Done != 2 {
+		t.Errorf("first %+v, to be posted %+v", e.ops.First, e.ops.Unposted)
 	}
-	if !third.oldest || third.most != 6 || !e.retry.Unfinished.Transfer {
+	if !third.Oldest || third.Most != 6 || !e.retry.Unfinished.Transfer {
 		t.Errorf("the transfer that is left is %+v, what is unfinished %+v", third, e.retry.Unfinished)
 	}
-	if it := d.events.take(); d.events.len() != 0 || it.token != 1 || it.err != bad || d.transfers.active.Load() != 1 {
-		t.Errorf("got event %+v and %d more; %d transfers are active", it, d.events.len(), d.transfers.active.Load())
+	if it := d.events.take(); d.events.len() != 0 || it.token != 1 || it.err != bad || d.transfers.Active.Load() != 1 {
+		t.Errorf("got event %+v and %d more; %d transfers are active", it, d.events.len(), d.transfers.Active.Load())
 	}
 }
 
@@ -79,14 +80,14 @@ func TestRestartTransfers(t *testing.T) {
 // not transferred again, also when the next connection with two lanes has broken. So a transfer ends after so many connections as
 // it has pieces, and each connection with one lane that ends a series of failures has brought it forward.
 func TestRestartTransfersKeeps(t *testing.T) {
-	d, o := &domain{}, &op{bytes: 8}
-	e := &endpoint{d: d, ops: opList{first: o, last: o}}
+	d, o := &domain{}, &transfer.Op{Bytes: 8}
+	e := &endpoint{d: d, ops: transfer.List{First: o, Last: o}}
 	for i := range 4 {
 		for lanes := 1; lanes <= 2; lanes++ {
 			e.qps = make([]*queuePair, lanes)
-			o.posted, o.done = 8, o.done+lanes
+			o.Posted, o.Done = 8, o.Done+lanes
 			d.restartTransfers(e)
-			if want := i + 1; o.posted != want || o.done != want || o.keyState != keysNone {
+			if want := i + 1; o.Posted != want || o.Done != want || o.KeyState != transfer.KeysNone {
 				t.Fatalf("after %d connections of each kind, the last one with %d lanes: %+v", i+1, lanes, o)
 			}
 		}

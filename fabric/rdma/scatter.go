@@ -5,6 +5,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/transfer"
 	"github.com/ibrun/ibrun/internal/memaddr"
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -36,7 +37,7 @@ type scatter struct {
 // ReadTo lets the device store the bytes where they belong, if the blocks are long.
 func (e *endpoint) ReadTo(dst fabric.Sink, from int64, n int, local fabric.Region, src fabric.RemoteKey,
 	token uint64) (bool, error) {
-	return e.readTo(dst, from, n, local, src, token, anyRail)
+	return e.readTo(dst, from, n, local, src, token, transfer.AnyRail)
 }
 
 // ReadTo is that of the endpoint, restricted to the rail.
@@ -67,11 +68,12 @@ func (e *endpoint) readTo(dst fabric.Sink, from int64, n int, local fabric.Regio
 	if n == 0 {
 		return true, nil
 	}
-	return false, e.start(&op{token: token, sink: dst, from: from, keys: keys, bytes: n, rail: rail}, src)
+	return false, e.start(&transfer.Op{Token: token, Sink: dst, From: from, Keys: keys, Bytes: n, Rail: rail}, src)
 }
 
 // coverParts returns the keys of the region of a handle. It returns an error if the region does not cover n bytes of the sink.
-func (d *domain) coverParts(local fabric.Region, dst fabric.Sink, from int64, n int) (keys [cm.MaxRails]memoryKeys, err error) {
+func (d *domain) coverParts(local fabric.Region, dst fabric.Sink, from int64,
+	n int) (keys [cm.MaxRails]transfer.MemoryKeys, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for at, to := from, from+int64(n); at < to; {
@@ -80,7 +82,7 @@ func (d *domain) coverParts(local fabric.Region, dst fabric.Sink, from int64, n 
 			return keys, fmt.Errorf("the local memory has fewer than %d bytes from byte %d on", n, from)
 		}
 		for _, b := range d.scatter.blocks[:k] {
-			if keys, err = d.regions.cover(local.Local, dst.Slice(b)); err != nil {
+			if keys, err = d.regions.Cover(local.Local, dst.Slice(b)); err != nil {
 				return keys, err
 			}
 		}
@@ -96,7 +98,7 @@ func (d *domain) copyParts(dst fabric.Sink, from int64, n int, src fabric.Remote
 	for at, to := from, from+int64(n); at < to; {
 		k, next := dst.Blocks(d.scatter.blocks[:], at, to)
 		for _, b := range d.scatter.blocks[:k] {
-			if err := d.regions.copy(false, dst.Slice(b), src); err != nil {
+			if err := d.regions.Copy(false, dst.Slice(b), src); err != nil {
 				return err
 			}
 			src.Addr += uint64(b.Len)
@@ -107,11 +109,11 @@ func (d *domain) copyParts(dst fabric.Sink, from int64, n int, src fabric.Remote
 }
 
 // list returns the entries for the next piece of a Read, and its length, which is at most n.
-func (s *scatter) list(q *queuePair, o *op, n int) (sges []verbs.SGE, bytes int) {
-	at := o.from + int64(o.posted)
-	k, next := o.sink.Blocks(s.blocks[:min(maxScattered, q.rail.granted.sge)], at, at+int64(n))
+func (s *scatter) list(q *queuePair, o *transfer.Op, n int) (sges []verbs.SGE, bytes int) {
+	at := o.From + int64(o.Posted)
+	k, next := o.Sink.Blocks(s.blocks[:min(maxScattered, q.rail.granted.sge)], at, at+int64(n))
 	for i, b := range s.blocks[:k] {
-		s.sges[i] = verbs.SGE{Addr: memaddr.Of(o.sink.Slice(b)), Len: uint32(b.Len), LKey: o.keys[q.rail.index].local}
+		s.sges[i] = verbs.SGE{Addr: memaddr.Of(o.Sink.Slice(b)), Len: uint32(b.Len), LKey: o.Keys[q.rail.index].Local}
 	}
 	return s.sges[:k], int(next - at)
 }

@@ -73,7 +73,7 @@ func (e *endpoint) countAcknowledged(r *request) {
 	switch s := &e.retry.Series; {
 	case r.kind == requestMessage:
 		s.MessageAcknowledged(r.seq)
-	case r.kind == requestPiece && r.op.oldest && r.op.done > r.op.most:
+	case r.kind == requestPiece && r.op.Oldest && r.op.Done > r.op.Most:
 		s.TransferProgressed()
 	}
 	e.retry.RequestAcknowledged(r.bytes)

@@ -92,7 +92,7 @@ func TestUnfinishedAfterLongConnection(t *testing.T) {
 		t.Errorf("%d failures in a row, unfinished: %+v, want %+v", e.retry.Failed, e.retry.Unfinished, want)
 	}
 	net.SetPaused(false)
-	pollBoth(t, ds, "the series ends", func() bool { return e.retry.Failed == 0 && d.transfers.active.Load() == 0 })
+	pollBoth(t, ds, "the series ends", func() bool { return e.retry.Failed == 0 && d.transfers.Active.Load() == 0 })
 }
 
 // TestProgressOverOneLane: over a connection with two lanes most of a transfer was carried out, which was not kept. Then a part
@@ -110,8 +110,8 @@ func TestProgressOverOneLane(t *testing.T) {
 	if _, err := e.Write(near.mem, near.region, far.region.Remote, 1); err != nil {
 		t.Fatal(err)
 	}
-	o := e.ops.first
-	o.done = o.bytes - 1
+	o := e.ops.First
+	o.Done = o.Bytes - 1
 	d.declareBroken(e, e.avoid(e.qps[1], verbs.ErrState))
 	pollBoth(t, ds[:1], "the connection is closed", func() bool { return e.retry.Failed > 0 })
 	pieces := 0
@@ -126,10 +126,10 @@ func TestProgressOverOneLane(t *testing.T) {
 	})
 	net.SetPaused(false)
 	pollBoth(t, ds, "the next connection breaks", func() bool { return errors.Is(e.retry.Why, verbs.StatusGeneral) })
-	if e.retry.Failed != 1 || o.done == 0 || o.done == o.bytes {
-		t.Errorf("%d failures in a row; %d bytes of %d were carried out", e.retry.Failed, o.done, o.bytes)
+	if e.retry.Failed != 1 || o.Done == 0 || o.Done == o.Bytes {
+		t.Errorf("%d failures in a row; %d bytes of %d were carried out", e.retry.Failed, o.Done, o.Bytes)
 	}
-	pollBoth(t, ds, "the transfer ends", func() bool { return d.transfers.active.Load() == 0 })
+	pollBoth(t, ds, "the transfer ends", func() bool { return d.transfers.Active.Load() == 0 })
 }
 
 // TestTransferWhileLeaving: a peer is handed over to another transport, and its last completions have not arrived. A transfer
@@ -155,7 +155,7 @@ func testTransferWhileLeaving(t *testing.T, abandoned bool) {
 		}
 	}
 	write(1)
-	if e.ops.first.posted == 0 {
+	if e.ops.First.Posted == 0 {
 		t.Fatal("the transfer is not in flight")
 	}
 	d.leave(e, verbs.ErrState)
@@ -165,7 +165,7 @@ func testTransferWhileLeaving(t *testing.T, abandoned bool) {
 	if abandoned {
 		d.Abandon(1)
 	}
-	if n := d.transfers.active.Load(); n != 2 {
+	if n := d.transfers.Active.Load(); n != 2 {
 		t.Errorf("%d transfers are active before the queue pairs are closed, want 2", n)
 	}
 	var ended []uint64

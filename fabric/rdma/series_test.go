@@ -86,7 +86,7 @@ func (f failedAgain) run(t *testing.T) {
 		counts = ds[1]
 	}
 	err := f.await(t, ds, counts, func() {
-		if f.beside && ds[0].transfers.active.Load() == 0 {
+		if f.beside && ds[0].transfers.Active.Load() == 0 {
 			if _, err := e.Write(near.mem, near.region, far.region.Remote, 2); err != nil && !errors.Is(err, fabric.ErrPeerDown) {
 				t.Fatal(err)
 			}

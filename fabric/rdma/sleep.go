@@ -115,7 +115,7 @@ func (d *domain) arm(r *rail, cq *verbs.CQ, armed *bool, refused *int) error {
 
 // needSendEvents reports whether something waits for completions of sends.
 func (d *domain) needSendEvents() bool {
-	return d.transfers.active.Load() > 0 || d.sleep.sendBlocked || len(d.controlDue) > 0 || len(d.cm.closing.all) > 0
+	return d.transfers.Active.Load() > 0 || d.sleep.sendBlocked || len(d.controlDue) > 0 || len(d.cm.closing.all) > 0
 }
 
 // sendEventsMissing reports whether something waits for completions of sends and a rail does not report them, because the wait

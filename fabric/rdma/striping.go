@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/transfer"
 )
 
 // Long transfers are striped over the lanes of a connection: each piece goes to the queue pair with the fewest requests in
@@ -11,33 +12,30 @@ import (
 
 var _ fabric.MultiRail = (*domain)(nil)
 
-// anyRail lets the transport choose the rails of a transfer.
-const anyRail = -1
-
 // needsKeys reports whether a transfer is to use rails beyond the first: the rail that it is restricted to, or all rails if it
 // is long enough for two pieces.
-func (e *endpoint) needsKeys(o *op) bool {
-	if len(e.qps) == int(e.firstLanes) || o.rail == 0 {
+func (e *endpoint) needsKeys(o *transfer.Op) bool {
+	if len(e.qps) == int(e.firstLanes) || o.Rail == 0 {
 		return false
 	}
-	return o.rail > 0 || o.bytes >= 2*e.qps[0].rail.piece
+	return o.Rail > 0 || o.Bytes >= 2*e.qps[0].rail.piece
 }
 
 // chooseQP returns the queue pair for the next piece of a transfer, nil if none has room. While the keys for other rails are
 // being read, the first rail gets no more than its share, which is nothing if the transfer is restricted to another rail.
-func (d *domain) chooseQP(e *endpoint, o *op) *queuePair {
+func (d *domain) chooseQP(e *endpoint, o *transfer.Op) *queuePair {
 	qps := e.qps
 	switch {
-	case o.keyState == keysReading && (o.rail > 0 || o.posted >= o.bytes*int(e.firstLanes)/len(qps)):
+	case o.KeyState == transfer.KeysReading && (o.Rail > 0 || o.Posted >= o.Bytes*int(e.firstLanes)/len(qps)):
 		return nil
-	case o.keyState != keysReady:
+	case o.KeyState != transfer.KeysReady:
 		qps = qps[:e.firstLanes]
-	case o.rail > 0:
-		qps = e.lanesOf(int(o.rail))
+	case o.Rail > 0:
+		qps = e.lanesOf(int(o.Rail))
 	}
 	var best *queuePair
 	for _, q := range qps {
-		room := q.pacer.room() && d.hasRoom(q, shareTransfers)
+		room := q.pacer.Room() && d.hasRoom(q, shareTransfers)
 		if room && (best == nil || q.inFlight() < best.inFlight()) {
 			best = q
 		}

@@ -257,7 +257,7 @@ func (d *domain) keepUnacked(e *endpoint) {
 			case requestControl, requestDisconnect:
 				d.sends.Give(r.slot)
 			case requestKeyRead:
-				d.keyReads.give(r.slot)
+				d.keyReads.Give(r.slot)
 			}
 		}
 	}
@@ -268,7 +268,7 @@ func (d *domain) keepUnacked(e *endpoint) {
 	}
 	d.restartTransfers(e)
 	e.setLanes(nil)
-	e.pacerWindow = qps[0].pacer.window
+	e.pacerWindow = qps[0].pacer.Window
 	d.mu.Unlock()
 	e.rtuDue, e.in.ControlUnacked = false, false
 	d.recvs.reclaim(qps[0].recvs)

@@ -80,6 +80,8 @@ verbs < fabric/rdma/internal/liveness < fabric/rdma;
 fabric, verbs, hw, internal/auth, internal/printable < fabric/rdma/internal/cm < fabric/rdma;
 fabric < fabric/rdma/internal/devices < fabric/rdma;
 fabric, verbs, fabric/rdma/internal/devices < fabric/rdma/internal/messages < fabric/rdma;
+fabric, verbs, internal/memaddr, fabric/rdma/internal/cm, fabric/rdma/internal/devices
+	< fabric/rdma/internal/transfer < fabric/rdma;
 fabric, fabric/mem, fabric/shm, fabric/tcp, fabric/rdma, verbs < fabric/auto;
 
 # Layer 4: bootstrap, tag matching, datatypes, reductions, collective algorithms, message protocols; communicators on bytes.
