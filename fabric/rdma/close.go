@@ -9,7 +9,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
-	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/memory"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -121,7 +121,7 @@ func (d *domain) release() error {
 	d.keyReads.Unmap()
 	for _, mem := range []*[]byte{&d.cm.mem, &d.responder.mem} {
 		if *mem != nil {
-			devices.UnmapMemory(*mem)
+			memory.Unmap(*mem)
 			*mem = nil
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
-	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/memory"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -43,7 +43,7 @@ func (m *connManager) open(r *rail) (err error) {
 	c := r.partitions[0].ud.Cap()
 	m.recvs, m.sends = uint32(min(cmRecvs, c.MaxRecv)), uint32(min(cmSends, c.MaxSend))
 	m.firstSend = uint32(r.datagramRecvs())
-	if m.mem, err = devices.MapMemory((r.datagramRecvs() + cmSends) * cmSlotBytes); err != nil {
+	if m.mem, err = memory.Map((r.datagramRecvs() + cmSends) * cmSlotBytes); err != nil {
 		return err
 	}
 	if m.mr, err = r.pd.Register(m.mem, verbs.LocalWrite); err != nil {

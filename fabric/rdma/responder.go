@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
-	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/memory"
 	"github.com/ibrun/ibrun/internal/auth"
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -77,7 +77,7 @@ func (p *responder) open(r *rail) (err error) {
 		}
 		p.qps = append(p.qps, qp)
 	}
-	if p.mem, err = devices.MapMemory(responderSlots * len(r.partitions) * cmSlotBytes); err != nil {
+	if p.mem, err = memory.Map(responderSlots * len(r.partitions) * cmSlotBytes); err != nil {
 		return err
 	}
 	if p.mr, err = r.pd.Register(p.mem, verbs.LocalWrite); err != nil {

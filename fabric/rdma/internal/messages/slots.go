@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/memory"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -42,13 +42,13 @@ func (s *Slots) Grow() error {
 	if s.Full() {
 		return fmt.Errorf("%w: %d of %d bytes", errNoSlots, s.Total(), s.Bytes)
 	}
-	mem, err := devices.MapMemory(BlockSlots * s.Bytes)
+	mem, err := memory.Map(BlockSlots * s.Bytes)
 	if err != nil {
 		return err
 	}
 	mr, err := s.PD.Register(mem, verbs.LocalWrite)
 	if err != nil {
-		devices.UnmapMemory(mem)
+		memory.Unmap(mem)
 		return err
 	}
 	first := uint32(s.Total())
@@ -101,7 +101,7 @@ func (s *Slots) SGE(i uint32, n int) verbs.SGE {
 // Unmap frees the memory. The device must be closed before.
 func (s *Slots) Unmap() {
 	for _, b := range s.blocks {
-		devices.UnmapMemory(b.mem)
+		memory.Unmap(b.mem)
 	}
 	s.blocks, s.Free = nil, nil
 }

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
-	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/memory"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -31,7 +31,7 @@ type KeyReads struct {
 
 // Open allocates the memory, and registers it.
 func (k *KeyReads) Open(pd *verbs.PD) (err error) {
-	if k.mem, err = devices.MapMemory(maxKeyReads * rowBytes); err != nil {
+	if k.mem, err = memory.Map(maxKeyReads * rowBytes); err != nil {
 		return err
 	}
 	for i := range uint32(maxKeyReads) {
@@ -64,7 +64,7 @@ func (k *KeyReads) Row(slot uint32) []byte { return k.mem[rowBytes*int(slot):][:
 // Unmap frees the memory. The device must be closed before.
 func (k *KeyReads) Unmap() {
 	if k.mem != nil {
-		devices.UnmapMemory(k.mem)
+		memory.Unmap(k.mem)
 		k.mem = nil
 	}
 }

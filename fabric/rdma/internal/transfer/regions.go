@@ -7,7 +7,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
-	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/memory"
 	"github.com/ibrun/ibrun/internal/memaddr"
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -71,7 +71,7 @@ func (t *Regions) Init(incarnation uint64, register func(b []byte) (Registration
 // OpenTable allocates the key table, which is needed with several rails, and returns where peers
 // find it.
 func (t *Regions) OpenTable(pd *verbs.PD) (at cm.KeyTable, err error) {
-	if t.rows, err = devices.MapMemory(maxRows * rowBytes); err != nil {
+	if t.rows, err = memory.Map(maxRows * rowBytes); err != nil {
 		return at, err
 	}
 	mr, err := pd.Register(t.rows, verbs.RemoteRead)
@@ -85,7 +85,7 @@ func (t *Regions) OpenTable(pd *verbs.PD) (at cm.KeyTable, err error) {
 // Unmap frees the key table. The device must be closed before.
 func (t *Regions) Unmap() {
 	if t.rows != nil {
-		devices.UnmapMemory(t.rows)
+		memory.Unmap(t.rows)
 		t.rows = nil
 	}
 }
