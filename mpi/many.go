@@ -15,13 +15,13 @@ func AllreduceMany[T any](c *Comm, dsts, srcs [][]T, op Op) error {
 // IallreduceMany starts an [AllreduceMany]. The program may change dsts and srcs when it has returned, but not their elements.
 // Not in MPI-5.0.
 func IallreduceMany[T any](c *Comm, dsts, srcs [][]T, op Op) (Request, error) {
-	return request(c.core().IallreduceMany(core.Immediate, pairs(dsts, srcs), core.ValuesOf[T](), coreOp(op)))
+	return request(c.core().StartAllreduceMany(core.Immediate, pairs(dsts, srcs), core.ValuesOf[T](), coreOp(op)))
 }
 
 // AllreduceManyInit creates a persistent [AllreduceMany]. The program may change dsts and srcs when it has returned; their
 // elements are used from each [Request.Start] until the request completes. Not in MPI-5.0.
 func AllreduceManyInit[T any](c *Comm, dsts, srcs [][]T, op Op) (Request, error) {
-	return request(c.core().IallreduceMany(core.Persistent, pairs(dsts, srcs), core.ValuesOf[T](), coreOp(op)))
+	return request(c.core().StartAllreduceMany(core.Persistent, pairs(dsts, srcs), core.ValuesOf[T](), coreOp(op)))
 }
 
 // pairs returns the bytes of slices.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ibrun/ibrun/mpi/internal/core"
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
+	"github.com/ibrun/ibrun/perf"
 )
 
 // On an intercommunicator the collectives of values move them between its groups, as those of slices do: a root gives Root, and
@@ -39,6 +40,12 @@ func rootOf(c *Comm, root int) (isRoot, takesPart bool) {
 		return root == Root, root >= 0
 	}
 	return root == c.Rank(), true
+}
+
+// callBytes makes a blocking collective of encoded values, which have a kind.
+func callBytes(c *Comm, x *core.Collective, k datatype.Kind, dst, src []byte) error {
+	x.Dst, x.Src, x.Elements = dst, src, core.OfKind(k)
+	return public(c.core().CallCollective(x))
 }
 
 // notFrom returns the error of a value that a rank could not encode.
@@ -76,7 +83,7 @@ func BcastValue[T any](c *Comm, v T, root int) (T, error) {
 		}
 		kind = kindOfValue(reflect.TypeFor[T]())
 	}
-	if err := public(c.core().Bcast(b, core.OfKind(kind), root)); err != nil {
+	if err := callBytes(c, &core.Collective{Kind: perf.Bcast, Root: root}, kind, b, nil); err != nil {
 		return v, err
 	}
 	if failed != nil || isRoot || !takesPart {
@@ -106,7 +113,8 @@ func GatherValue[T any](c *Comm, v T, root int) ([]T, error) {
 		if isRoot {
 			all = make([]byte, size*len(b))
 		}
-		if err := public(c.core().Gather(all, b, core.OfKind(kind), root)); err != nil || !isRoot {
+		err := callBytes(c, &core.Collective{Kind: perf.Gather, Root: root}, kind, all, b)
+		if err != nil || !isRoot {
 			return nil, err
 		}
 		return valuesIn[T](c, op, all, sameLengths(size, len(b)), failed)
@@ -120,7 +128,8 @@ func GatherValue[T any](c *Comm, v T, root int) ([]T, error) {
 	}
 	counts, total := countsOf(lengths)
 	all := make([]byte, total)
-	if err := public(c.core().Gatherv(all, counts, nil, b, core.OfKind(datatype.Byte), root)); err != nil {
+	x := &core.Collective{Kind: perf.Gatherv, To: core.Blocks(counts, nil), Root: root}
+	if err := callBytes(c, x, datatype.Byte, all, b); err != nil {
 		return nil, err
 	}
 	if !isRoot {
@@ -139,7 +148,7 @@ func AllgatherValue[T any](c *Comm, v T) ([]T, error) {
 	b, kind, failed := encodeValue(op, v)
 	if fixedLength(reflect.TypeFor[T]()) {
 		all := make([]byte, size*len(b))
-		if err := public(c.core().Allgather(all, b, core.OfKind(kind))); err != nil {
+		if err := callBytes(c, &core.Collective{Kind: perf.Allgather}, kind, all, b); err != nil {
 			return nil, err
 		}
 		return valuesIn[T](c, op, all, sameLengths(size, len(b)), failed)
@@ -150,7 +159,8 @@ func AllgatherValue[T any](c *Comm, v T) ([]T, error) {
 	}
 	counts, total := countsOf(lengths)
 	all := make([]byte, total)
-	if err := public(c.core().Allgatherv(all, counts, nil, b, core.OfKind(datatype.Byte))); err != nil {
+	x := &core.Collective{Kind: perf.Allgatherv, To: core.Blocks(counts, nil)}
+	if err := callBytes(c, x, datatype.Byte, all, b); err != nil {
 		return nil, err
 	}
 	return valuesIn[T](c, op, all, lengths, failed)
@@ -174,7 +184,8 @@ func ScatterValue[T any](c *Comm, vs []T, root int) (v T, err error) {
 	rt := reflect.TypeFor[T]()
 	if form, elem := formOf(rt); form == formPlain {
 		b := make([]byte, elem.Size())
-		if err := public(c.core().Scatter(b, all, core.OfKind(kindOfValue(rt)), root)); err != nil || !takesPart {
+		err := callBytes(c, &core.Collective{Kind: perf.Scatter, Root: root}, kindOfValue(rt), b, all)
+		if err != nil || !takesPart {
 			return v, err
 		}
 		return receivedValue[T](c, op, b)
@@ -185,7 +196,8 @@ func ScatterValue[T any](c *Comm, vs []T, root int) (v T, err error) {
 	}
 	counts, _ := countsOf(lengths)
 	b := make([]byte, max(0, n[0]))
-	if err := public(c.core().Scatterv(b, all, counts, nil, core.OfKind(datatype.Byte), root)); err != nil {
+	x := &core.Collective{Kind: perf.Scatterv, From: core.Blocks(counts, nil), Root: root}
+	if err := callBytes(c, x, datatype.Byte, b, all); err != nil {
 		return v, err
 	}
 	switch {
@@ -214,7 +226,7 @@ func AlltoallValue[T any](c *Comm, vs []T) ([]T, error) {
 	out, lengths, failed := encodeValues(op, vs)
 	if fixedLength(rt) {
 		in := make([]byte, len(out))
-		if err := public(c.core().Alltoall(in, out, core.OfKind(kindOfValue(rt)))); err != nil {
+		if err := callBytes(c, &core.Collective{Kind: perf.Alltoall}, kindOfValue(rt), in, out); err != nil {
 			return nil, err
 		}
 		return valuesIn[T](c, op, in, lengths, failed)
@@ -226,7 +238,7 @@ func AlltoallValue[T any](c *Comm, vs []T) ([]T, error) {
 	scounts, _ := countsOf(lengths)
 	rcounts, total := countsOf(inLengths)
 	in := make([]byte, total)
-	if err := public(c.core().Alltoallv(in, rcounts, nil, out, scounts, nil, core.OfKind(datatype.Byte))); err != nil {
+	if err := callBytes(c, bothBlocks(perf.Alltoallv, rcounts, nil, scounts, nil), datatype.Byte, in, out); err != nil {
 		return nil, err
 	}
 	return valuesIn[T](c, op, in, inLengths, failed)

@@ -33,7 +33,8 @@ func (a *agreement) allreduce(dst, src []byte, k datatype.Kind, o Predefined) er
 	case a.creation != nil:
 		return a.comm.wrapError(a.op, a.creation.allreduce(dst, src, f))
 	case a.idup == nil:
-		return a.comm.allreduce(a.recordAs, dst, src, Elements{kind: k}, o)
+		return a.comm.CallCollective(&Collective{Kind: perf.Allreduce, as: a.recordAs, Dst: dst, Src: src,
+			Elements: Elements{kind: k}, Op: o})
 	}
 	if failed := a.comm.coll.failed.Load(); failed != nil {
 		return a.comm.wrapError(a.op, *failed)

@@ -71,7 +71,9 @@ func (p *Process) reportUnfreed(comms []*Comm) {
 func (c *Comm) checkUnfinished() error {
 	sent := c.engine.NotesSent()
 	arrive := make([]uint64, len(sent))
-	if err := c.alltoall(perf.Finalize.Within(), Bytes(arrive), Bytes(sent), NumbersOf[uint64]()); err != nil {
+	x := &Collective{Kind: perf.Alltoall, as: perf.Finalize.Within(), Dst: Bytes(arrive), Src: Bytes(sent),
+		Elements: NumbersOf[uint64]()}
+	if err := c.CallCollective(x); err != nil {
 		return err
 	}
 	return c.engine.Unfinished(arrive)

@@ -390,21 +390,3 @@ func (c *Comm) newCollCall(call perf.Op, k Elements, bytes int) *collCall {
 	}
 	return x
 }
-
-// rooted sets the root of a call.
-func (x *collCall) rooted(root int) *collCall {
-	x.Root, x.Rooted = root, true
-	return x
-}
-
-// blocks sets the numbers of elements of the blocks of a call.
-func (x *collCall) blocks(counts, from []int) *collCall {
-	x.Counts, x.From = counts, from
-	return x
-}
-
-// reducing sets the operation of a call.
-func (x *collCall) reducing(o Op) *collCall {
-	x.Op = describeOp(o)
-	return x
-}

@@ -44,13 +44,13 @@ func (c *Comm) gatherBlocks(op string, whole, block []byte, k Elements, root int
 
 // partsAtRoot is gatherBlocks for blocks of different lengths. The layout is empty at ranks other than the root, and after an
 // error.
-func (c *Comm) partsAtRoot(op string, whole []byte, counts, displs []int, block []byte, k Elements, root int) (
+func (c *Comm) partsAtRoot(op string, whole []byte, parts coll.Layout, block []byte, k Elements, root int) (
 	at coll.Layout, own []byte, err error,
 ) {
 	if err = c.checkRoot(op, root); err != nil || root != c.Rank() {
 		return at, block, err
 	}
-	if at, own, err = c.ownPartAtRoot(op, whole, counts, displs, block, k.Size()); err != nil {
+	if at, own, err = c.ownPartAtRoot(op, whole, parts, block, k.Size()); err != nil {
 		return coll.Layout{}, block, err
 	}
 	return at, own, nil
@@ -105,8 +105,8 @@ func (c *Comm) ownPart(op string, whole []byte, at coll.Layout, block []byte) ([
 }
 
 // ownPartAtRoot checks the positions of the blocks in the root's buffer, and returns them with the root's own block.
-func (c *Comm) ownPartAtRoot(op string, whole []byte, counts, displs []int, block []byte, elem int) (coll.Layout, []byte, error) {
-	at, err := c.newLayout(op, whole, counts, displs, elem)
+func (c *Comm) ownPartAtRoot(op string, whole []byte, parts coll.Layout, block []byte, elem int) (coll.Layout, []byte, error) {
+	at, err := c.newLayout(op, whole, parts, elem)
 	if err == nil {
 		block, err = c.ownPart(op, whole, at, block)
 	}
@@ -122,17 +122,35 @@ func (c *Comm) checkDivisible(op string, b []byte, elem int) error {
 	return nil
 }
 
+// alltoallLayouts checks the positions of the blocks that an Alltoallv receives and sends, and returns them.
+func (c *Comm) alltoallLayouts(op string, dst []byte, rparts coll.Layout, src []byte, sparts coll.Layout, elem int) (
+	to, from coll.Layout, err error,
+) {
+	if err = c.checkOverlap(op, dst, src); err != nil {
+		return to, from, err
+	}
+	if to, err = c.newLayout(op, dst, rparts, elem); err != nil {
+		return to, from, err
+	}
+	if nothing := len(dst) == 0 && len(src) == 0 && sparts.Counts == nil; nothing || sameStart(dst, src) {
+		return to, to, nil
+	}
+	from, err = c.newLayout(op, src, sparts, elem)
+	return to, from, err
+}
+
 // newLayout checks the positions of all ranks' blocks in a buffer and returns them. Without displacements the blocks
 // follow each other.
-func (c *Comm) newLayout(op string, b []byte, counts, displs []int, elem int) (coll.Layout, error) {
-	if _, err := c.sumCounts(op, counts); err != nil {
+func (c *Comm) newLayout(op string, b []byte, parts coll.Layout, elem int) (coll.Layout, error) {
+	if _, err := c.sumCounts(op, parts.Counts); err != nil {
 		return coll.Layout{}, err
 	}
-	return c.placed(op, b, counts, displs, elem)
+	return c.placed(op, b, parts, elem)
 }
 
 // placed is newLayout for counts that have been checked.
-func (c *Comm) placed(op string, b []byte, counts, displs []int, elem int) (coll.Layout, error) {
+func (c *Comm) placed(op string, b []byte, parts coll.Layout, elem int) (coll.Layout, error) {
+	counts, displs := parts.Counts, parts.Displs
 	if displs == nil {
 		displs = make([]int, len(counts))
 		for i := 1; i < len(counts); i++ {

@@ -245,6 +245,9 @@ func (c *Comm) closeSharedMemory() error {
 	return seg.Close()
 }
 
+// sharesMemory reports whether shmFor has anything to do: without shared memory it returns nil.
+func (g *collState) sharesMemory() bool { return g.shm.flat != nil || g.levels.Shm != nil }
+
 // shmFor returns the shared-memory implementation if it is the fastest for this collective and number of bytes, or
 // nil. The implementation compares the shapes of the ranks' calls.
 func (g *collState) shmFor(what coll.Collective, bytes int, s callShape) *coll.Shm {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ibrun/ibrun/mpi/internal/coll"
 	"github.com/ibrun/ibrun/mpi/internal/topology"
 	"github.com/ibrun/ibrun/perf"
 )
@@ -283,7 +284,8 @@ func (c *Comm) exchangeInts(call perf.Op, parts [][]int) ([][]int, error) {
 	for r, part := range parts {
 		sent[r] = len(part)
 	}
-	if err := c.alltoall(call, Bytes(come), Bytes(sent), NumbersOf[int]()); err != nil {
+	x := &Collective{Kind: perf.Alltoall, as: call, Dst: Bytes(come), Src: Bytes(sent), Elements: NumbersOf[int]()}
+	if err := c.CallCollective(x); err != nil {
 		return nil, err
 	}
 	total := 0
@@ -291,7 +293,9 @@ func (c *Comm) exchangeInts(call perf.Op, parts [][]int) ([][]int, error) {
 		total += n
 	}
 	in := make([]int, total)
-	if err := c.alltoallv(call, Bytes(in), come, nil, Bytes(slices.Concat(parts...)), sent, nil, NumbersOf[int]()); err != nil {
+	x = &Collective{Kind: perf.Alltoallv, as: call, Dst: Bytes(in), To: coll.Layout{Counts: come},
+		Src: Bytes(slices.Concat(parts...)), From: coll.Layout{Counts: sent}, Elements: NumbersOf[int]()}
+	if err := c.CallCollective(x); err != nil {
 		return nil, err
 	}
 	all := make([][]int, len(parts))

@@ -36,11 +36,17 @@ type partSignatures struct {
 // NumbersOf returns the elements of type T, which must be a number or bool.
 func NumbersOf[T any]() Elements { return Elements{kind: KindOf[T]()} }
 
+// Numbers is NumbersOf for any type. ok reports whether T is a number or bool.
+func Numbers[T any]() (k Elements, ok bool) {
+	kind := KindOf[T]()
+	return Elements{kind: kind}, kind != 0
+}
+
 // ValuesOf returns the elements of type T as reductions take them: whole values in memory, padding included. If T has pointers or
 // no data, every reduction of them is an error.
 func ValuesOf[T any]() Elements {
-	if IsNumber[T]() {
-		return NumbersOf[T]()
+	if k, ok := Numbers[T](); ok {
+		return k
 	}
 	return goElements(reflect.TypeFor[T]())
 }

@@ -72,7 +72,7 @@ func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
 		Domain: domain, Self: boot.Rank, Size: boot.Size, Waker: waker, Oversubscribed: boot.Oversubscribed,
 		Poll:            cmp.Or(poll, boot.Poll),
 		UnexpectedLimit: c.UnexpectedBytes, PinnedLimit: c.PinnedBytes, Owner: p, Address: boot.Address, Warn: boot.Report,
-		Needed: p.needsPeer, Members: p.membersOf, Recorder: p.record, Clock: &p.clockSync, Trace: p.trace,
+		Needed: p.needsPeer, Members: p.membersOf, Recorder: p.recorders.record, Clock: &p.clockSync, Trace: p.recorders.trace,
 		Checks: p.check, ExactBit: collectiveBit, Forced: forcedProtocol(forced, boot.Rank),
 	})
 	if err != nil {
@@ -186,7 +186,7 @@ func (p *Process) removeUser(err error) error {
 	} else {
 		err = join(err, p.engine.Close())
 	}
-	p.record.Finish()
+	p.recorders.record.Finish()
 	p.stopProfile()
 	if err == nil {
 		err = p.boot.Finalized()
@@ -255,7 +255,7 @@ func (p *Process) finalizeBarrier() error {
 	c.activate(finalizeContext)
 	p.engine.SleepAtOnce(true)
 	defer p.engine.SleepAtOnce(false) // sessions may remain
-	err := c.barrier(perf.Finalize)
+	err := c.CallCollective(&Collective{Kind: perf.Barrier, as: perf.Finalize})
 	if err == nil && p.check {
 		err = c.checkUnfinished()
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/ibrun/ibrun/mpi/internal/coll"
+	"github.com/ibrun/ibrun/perf"
 )
 
 // Root is the root that the root of a collective on an intercommunicator gives; the others of its group give ProcNull, and the
@@ -15,7 +16,6 @@ const Root = -4
 // to the other group, the leaders exchange them.
 type interCall struct {
 	g             coll.Peer // all ranks: first those of the group that is first
-	operation     *coll.Operation
 	own           groupPeer // the local group
 	local, remote side
 }
@@ -47,102 +47,63 @@ func (p *groupPeer) Irecv(src int, b []byte) (coll.Handle, error) {
 // isInter reports whether the communicator is an intercommunicator, also if it is nil.
 func (c *Comm) isInter() bool { return c != nil && c.localGroup != nil }
 
-// inter runs a collective on an intercommunicator, or starts it: check checks the arguments and sets the operation, and then run
-// exchanges messages. If that fails, no later collective succeeds, because the ranks may have stopped at different messages, and
-// no rank waits for another for ever.
-func (c *Comm) inter(how collMode, bytes int, check func(*coll.Operation) error, run func(x *interCall) error) error {
-	call := how.call
-	if how.start != Blocking {
-		return c.startCollective(how, bytes, check, func() *collCall { return &collCall{Call: call} },
-			func(p coll.Peer, o *coll.Operation) error { return run(c.newInterCall(p, o)) })
-	}
-	if err := c.beginCollective(call, bytes); err != nil {
-		return err
-	}
-	defer c.endCollective()
-	err := check(&c.coll.operation)
-	if c.checks {
-		err = c.compareCall(&collCall{Call: call, Idups: c.idupSeq.Load()}, err)
-	}
-	if err != nil {
-		return err
-	}
-	if err := run(c.newInterCall(&c.coll, &c.coll.operation)); err != nil {
-		c.coll.fail(err)
-		return c.wrapError(call.String(), err)
-	}
-	return nil
-}
-
-// newInterCall returns a call whose messages p sends, with the operation o.
-func (c *Comm) newInterCall(p coll.Peer, o *coll.Operation) *interCall {
-	x := &interCall{g: p, operation: o}
-	x.local, x.remote = c.sides()
-	x.own = groupPeer{p, x.local}
-	return x
+// newInterCall returns a call whose messages p sends.
+func (c *Comm) newInterCall(p coll.Peer) *interCall {
+	y := &interCall{g: p}
+	y.local, y.remote = c.sides()
+	y.own = groupPeer{p, y.local}
+	return y
 }
 
 // isLeader reports whether this rank is the leader of its group.
-func (x *interCall) isLeader() bool { return x.own.Rank() == 0 }
+func (y *interCall) isLeader() bool { return y.own.Rank() == 0 }
 
 // leaderScratch returns n bytes at the leader, and nothing at other ranks.
-func (x *interCall) leaderScratch(n int) []byte {
-	if !x.isLeader() {
+func (y *interCall) leaderScratch(n int) []byte {
+	if !y.isLeader() {
 		return nil
 	}
-	return x.g.Scratch(n)
+	return y.g.Scratch(n)
 }
 
 // swap exchanges s of the leader for r of the other leader, and copies r to all ranks of the group.
-func (x *interCall) swap(s, r []byte) error {
-	if x.isLeader() {
-		if err := x.g.Sendrecv(x.remote.first, s, x.remote.first, r); err != nil {
+func (y *interCall) swap(s, r []byte) error {
+	if y.isLeader() {
+		if err := y.g.Sendrecv(y.remote.first, s, y.remote.first, r); err != nil {
 			return err
 		}
 	}
-	return coll.Bcast(&x.own, r, 0)
+	return coll.Bcast(&y.own, r, 0)
 }
 
 // pairwise sends a block to each rank of the other group and receives one from each; nil functions mean that nothing is sent or
 // received.
-func (x *interCall) pairwise(send, recv func(rank int) []byte) (err error) {
+func (y *interCall) pairwise(send, recv func(rank int) []byte) (err error) {
 	var hs []coll.Handle
 	add := func(h coll.Handle, failed error) {
 		if hs = append(hs, h); failed != nil && err == nil {
 			err = failed
 		}
 	}
-	for r := range x.remote.n {
+	for r := range y.remote.n {
 		if recv != nil {
-			add(x.g.Irecv(x.remote.first+r, recv(r)))
+			add(y.g.Irecv(y.remote.first+r, recv(r)))
 		}
 	}
-	for r := range x.remote.n {
+	for r := range y.remote.n {
 		if send != nil && err == nil {
-			add(x.g.Isend(x.remote.first+r, send(r)))
+			add(y.g.Isend(y.remote.first+r, send(r)))
 		}
 	}
 	if err != nil {
 		return err
 	}
-	return x.g.Waitall(hs)
+	return y.g.Waitall(hs)
 }
 
 // block returns the block of a rank in a buffer.
 func block(b []byte, at coll.Layout, rank int) []byte {
 	return b[at.Displs[rank]*at.Elem:][:at.Counts[rank]*at.Elem]
-}
-
-// rooted runs f at the root, and others at the ranks of the other group with the root's position; the rest of the root's group
-// does nothing.
-func (x *interCall) rooted(root int, f func() error, others func(root int) error) error {
-	switch root {
-	case Root:
-		return f()
-	case ProcNull:
-		return nil
-	}
-	return others(x.remote.first + root)
 }
 
 // checkInterRoot returns an error unless root is Root, ProcNull or a rank of the other group.
@@ -161,239 +122,189 @@ func (c *Comm) checkApart(op string, dst, src []byte) error {
 	return nil
 }
 
-func (c *Comm) interBcast(how collMode, b []byte, root int) error {
-	check := func(*coll.Operation) error { return c.checkInterRoot(how.name(), root) }
-	return c.inter(how, len(b), check, func(x *interCall) error {
-		return x.rooted(root, func() error { return x.g.Send(x.remote.first, b) }, func(root int) error {
-			if x.isLeader() {
-				if err := x.g.Recv(root, b); err != nil {
-					return err
-				}
-			}
-			return coll.Bcast(&x.own, b, 0)
-		})
-	})
-}
-
-func (c *Comm) interGather(how collMode, dst, src []byte, k Elements, root int) error {
-	op := how.name()
-	check := func(*coll.Operation) error {
-		err := c.checkInterRoot(op, root)
-		if err == nil && root == Root {
-			err = c.checkDivisible(op, dst, k.Size())
+// prepareInter checks the arguments of a collective on an intercommunicator, and sets the blocks and the operation.
+func (c *Comm) prepareInter(x *Collective, op string, o *coll.Operation) error {
+	var err error
+	switch x.Kind {
+	case perf.Bcast, perf.Gather, perf.Gatherv, perf.Scatter, perf.Scatterv, perf.Reduce:
+		if err = c.checkInterRoot(op, x.Root); err != nil || x.Root != Root {
+			break
 		}
-		return err
+		err = c.interRootBuffers(x, op)
+	case perf.ReduceScatter, perf.ReduceScatterBlock:
+		if err = c.interResults(x, op); err == nil {
+			err = c.checkApart(op, x.Dst, x.Src)
+		}
+	default:
+		if err = c.checkApart(op, x.Dst, x.Src); err == nil {
+			err = c.interBuffers(x, op)
+		}
 	}
-	return c.inter(how, len(src), check, func(x *interCall) error {
-		return x.rooted(root, func() error { return x.g.Recv(x.remote.first, dst) }, func(root int) error {
-			all := x.leaderScratch(len(src) * x.local.n)
-			if err := coll.Gather(&x.own, all, src, 0); err != nil || !x.isLeader() {
-				return err
-			}
-			return x.g.Send(root, all)
-		})
-	})
-}
-
-func (c *Comm) interScatter(how collMode, dst, src []byte, k Elements, root int) error {
-	op := how.name()
-	check := func(*coll.Operation) error {
-		err := c.checkInterRoot(op, root)
-		if err == nil && root == Root {
-			err = c.checkDivisible(op, src, k.Size())
-		}
-		return err
+	if err == nil && x.isReduction() {
+		err = c.operationOf(o, op, x.Elements, x.Op)
 	}
-	return c.inter(how, len(dst), check, func(x *interCall) error {
-		return x.rooted(root, func() error { return x.g.Send(x.remote.first, src) }, func(root int) error {
-			all := x.leaderScratch(len(dst) * x.local.n)
-			if x.isLeader() {
-				if err := x.g.Recv(root, all); err != nil {
-					return err
-				}
-			}
-			return coll.Scatter(&x.own, dst, all, 0)
-		})
-	})
+	return err
 }
 
-// interLayout checks the blocks of the root, if this rank is the root.
-func (c *Comm) interLayout(op string, at *coll.Layout, b []byte, counts, displs []int, k Elements, root int) func(
-	*coll.Operation) error {
-	return func(*coll.Operation) error {
-		err := c.checkInterRoot(op, root)
-		if err == nil && root == Root {
-			*at, err = c.newLayout(op, b, counts, displs, k.Size())
-		}
-		return err
+// interRootBuffers checks the buffer that the root has for the ranks of the other group.
+func (c *Comm) interRootBuffers(x *Collective, op string) (err error) {
+	elem := x.Elements.Size()
+	switch x.Kind {
+	case perf.Gather:
+		err = c.checkDivisible(op, x.Dst, elem)
+	case perf.Scatter:
+		err = c.checkDivisible(op, x.Src, elem)
+	case perf.Gatherv:
+		x.To, err = c.newLayout(op, x.Dst, x.To, elem)
+	case perf.Scatterv:
+		x.From, err = c.newLayout(op, x.Src, x.From, elem)
 	}
+	return err
 }
 
-func (c *Comm) interGatherv(how collMode, dst []byte, counts, displs []int, src []byte, k Elements, root int) error {
-	var at coll.Layout
-	check := c.interLayout(how.name(), &at, dst, counts, displs, k, root)
-	return c.inter(how, len(src), check, func(x *interCall) error {
-		return x.rooted(root, func() error {
-			return x.pairwise(nil, func(r int) []byte { return block(dst, at, r) })
-		}, func(root int) error { return x.g.Send(root, src) })
-	})
-}
-
-func (c *Comm) interScatterv(how collMode, dst, src []byte, counts, displs []int, k Elements, root int) error {
-	var at coll.Layout
-	check := c.interLayout(how.name(), &at, src, counts, displs, k, root)
-	return c.inter(how, len(dst), check, func(x *interCall) error {
-		return x.rooted(root, func() error {
-			return x.pairwise(func(r int) []byte { return block(src, at, r) }, nil)
-		}, func(root int) error { return x.g.Recv(root, dst) })
-	})
-}
-
-func (c *Comm) interReduce(how collMode, dst, src []byte, k Elements, o Op, root int) error {
-	op := how.name()
-	check := func(operation *coll.Operation) error {
-		err := c.checkInterRoot(op, root)
-		if err == nil {
-			err = c.operationOf(operation, op, k, o)
+// interBuffers checks the buffers of a collective without a root, which are apart.
+func (c *Comm) interBuffers(x *Collective, op string) (err error) {
+	elem := x.Elements.Size()
+	switch x.Kind {
+	case perf.Allreduce:
+		err = c.checkSameSize(op, x.Dst, x.Src)
+	case perf.Allgather:
+		err = c.checkDivisible(op, x.Dst, elem)
+	case perf.Allgatherv:
+		x.To, err = c.newLayout(op, x.Dst, x.To, elem)
+	case perf.Alltoall:
+		if err = c.checkDivisible(op, x.Src, elem); err == nil {
+			err = c.checkDivisible(op, x.Dst, elem)
 		}
-		return err
+	case perf.Alltoallv, perf.Alltoallw:
+		if x.To, err = c.newLayout(op, x.Dst, x.To, elem); err == nil {
+			x.From, err = c.newLayout(op, x.Src, x.From, elem)
+		}
 	}
-	return c.inter(how, len(src), check, func(x *interCall) error {
-		return x.rooted(root, func() error { return x.g.Recv(x.remote.first, dst) }, func(root int) error {
-			result := x.leaderScratch(len(src))
-			if err := coll.Reduce(&x.own, result, src, x.operation, 0); err != nil || !x.isLeader() {
-				return err
-			}
-			return x.g.Send(root, result)
-		})
-	})
+	return err
 }
 
-func (c *Comm) interAllreduce(how collMode, dst, src []byte, k Elements, o Op) error {
-	op := how.name()
-	check := func(operation *coll.Operation) error {
-		err := c.checkApart(op, dst, src)
-		if err == nil {
-			err = c.checkSameSize(op, dst, src)
-		}
-		if err == nil {
-			err = c.operationOf(operation, op, k, o)
-		}
-		return err
+// interResults checks the counts of a ReduceScatter, which are those of the local group, and sets the positions of the results.
+func (c *Comm) interResults(x *Collective, op string) error {
+	counts, elem := x.To.Counts, x.Elements.Size()
+	if len(counts) != c.Size() {
+		return c.newError(op, ErrCount, fmt.Errorf("got %d counts; want one for each of the %d ranks of this group",
+			len(counts), c.Size()))
 	}
-	return c.inter(how, len(src), check, func(x *interCall) error {
-		result := x.leaderScratch(len(src))
-		if err := coll.Reduce(&x.own, result, src, x.operation, 0); err != nil {
+	left := len(x.Src) / elem
+	x.To = coll.Layout{Counts: counts, Elem: elem}
+	for i, n := range counts {
+		if n < 0 || n > left {
+			return c.newError(op, ErrCount, fmt.Errorf("count %d of rank %d is negative, or the sum is above that of src", n, i))
+		}
+		x.To.Displs = append(x.To.Displs, len(x.Src)/elem-left)
+		left -= n
+	}
+	if mine := counts[c.rank]; left != 0 || len(x.Dst)/elem < mine {
+		return c.newError(op, ErrCount, fmt.Errorf("src has %d elements more than the sum of counts, and dst has %d of %d",
+			left, len(x.Dst)/elem, mine))
+	}
+	return nil
+}
+
+// runInter exchanges the data of a collective between the groups of an intercommunicator, with the messages of p.
+func (c *Comm) runInter(x *Collective, p coll.Peer, o *coll.Operation) error {
+	y := c.newInterCall(p)
+	switch x.Kind {
+	case perf.Bcast, perf.Gather, perf.Gatherv, perf.Scatter, perf.Scatterv, perf.Reduce:
+		switch x.Root {
+		case Root:
+			return y.runRoot(x)
+		case ProcNull: // the rest of the root's group does nothing
+			return nil
+		}
+		return y.runOthers(x, o, y.remote.first+x.Root)
+	case perf.Allreduce:
+		result := y.leaderScratch(len(x.Src))
+		if err := coll.Reduce(&y.own, result, x.Src, o, 0); err != nil {
 			return err
 		}
-		return x.swap(result, dst)
-	})
+		return y.swap(result, x.Dst)
+	case perf.ReduceScatter, perf.ReduceScatterBlock:
+		return y.reduceScatter(x, o, x.To.Counts[c.rank]*x.Elements.Size())
+	case perf.Allgather:
+		all := y.leaderScratch(len(x.Src) * y.local.n)
+		if err := coll.Gather(&y.own, all, x.Src, 0); err != nil {
+			return err
+		}
+		return y.swap(all, x.Dst)
+	case perf.Allgatherv:
+		return y.pairwise(func(int) []byte { return x.Src }, func(r int) []byte { return block(x.Dst, x.To, r) })
+	case perf.Alltoall:
+		n, m := len(x.Src)/y.remote.n, len(x.Dst)/y.remote.n
+		return y.pairwise(func(r int) []byte { return x.Src[r*n:][:n] }, func(r int) []byte { return x.Dst[r*m:][:m] })
+	}
+	return y.pairwise(func(r int) []byte { return block(x.Src, x.From, r) }, func(r int) []byte { return block(x.Dst, x.To, r) })
 }
 
-func (c *Comm) interReduceScatter(how collMode, dst, src []byte, counts []int, k Elements, o Op) error {
-	op := how.name()
-	at := coll.Layout{Counts: counts, Elem: k.Size()}
-	check := func(operation *coll.Operation) error {
-		if len(counts) != c.Size() {
-			return c.newError(op, ErrCount, fmt.Errorf("got %d counts; want one for each of the %d ranks of this group",
-				len(counts), c.Size()))
-		}
-		left := len(src) / k.Size()
-		for i, n := range counts {
-			if n < 0 || n > left {
-				return c.newError(op, ErrCount, fmt.Errorf("count %d of rank %d is negative, or the sum is above that of src", n, i))
-			}
-			at.Displs = append(at.Displs, len(src)/k.Size()-left)
-			left -= n
-		}
-		if mine := counts[c.rank]; left != 0 || len(dst)/k.Size() < mine {
-			return c.newError(op, ErrCount, fmt.Errorf("src has %d elements more than the sum of counts, and dst has %d of %d",
-				left, len(dst)/k.Size(), mine))
-		}
-		if err := c.checkApart(op, dst, src); err != nil {
-			return err
-		}
-		return c.operationOf(operation, op, k, o)
+// runRoot does the part of the root.
+func (y *interCall) runRoot(x *Collective) error {
+	switch x.Kind {
+	case perf.Bcast:
+		return y.g.Send(y.remote.first, x.Dst)
+	case perf.Gatherv:
+		return y.pairwise(nil, func(r int) []byte { return block(x.Dst, x.To, r) })
+	case perf.Scatter:
+		return y.g.Send(y.remote.first, x.Src)
+	case perf.Scatterv:
+		return y.pairwise(func(r int) []byte { return block(x.Src, x.From, r) }, nil)
 	}
-	return c.inter(how, len(src), check, func(x *interCall) error {
-		mine, theirs := x.leaderScratch(len(src)), x.leaderScratch(len(src))
-		if err := coll.Reduce(&x.own, mine, src, x.operation, 0); err != nil {
-			return err
-		}
-		if x.isLeader() {
-			if err := x.g.Sendrecv(x.remote.first, mine, x.remote.first, theirs); err != nil {
+	return y.g.Recv(y.remote.first, x.Dst) // Gather and Reduce
+}
+
+// runOthers does the part of a rank of the group that has no root. root is the position of the root.
+func (y *interCall) runOthers(x *Collective, o *coll.Operation, root int) error {
+	switch x.Kind {
+	case perf.Bcast:
+		if y.isLeader() {
+			if err := y.g.Recv(root, x.Dst); err != nil {
 				return err
 			}
 		}
-		return coll.Scatterv(&x.own, dst[:counts[c.rank]*k.Size()], theirs, at, 0)
-	})
-}
-
-func (c *Comm) interAllgather(how collMode, dst, src []byte, k Elements) error {
-	op := how.name()
-	check := func(*coll.Operation) error {
-		if err := c.checkApart(op, dst, src); err != nil {
-			return err
+		return coll.Bcast(&y.own, x.Dst, 0)
+	case perf.Gatherv:
+		return y.g.Send(root, x.Src)
+	case perf.Scatterv:
+		return y.g.Recv(root, x.Dst)
+	case perf.Scatter:
+		all := y.leaderScratch(len(x.Dst) * y.local.n)
+		if y.isLeader() {
+			if err := y.g.Recv(root, all); err != nil {
+				return err
+			}
 		}
-		return c.checkDivisible(op, dst, k.Size())
+		return coll.Scatter(&y.own, x.Dst, all, 0)
 	}
-	return c.inter(how, len(src), check, func(x *interCall) error {
-		all := x.leaderScratch(len(src) * x.local.n)
-		if err := coll.Gather(&x.own, all, src, 0); err != nil {
-			return err
-		}
-		return x.swap(all, dst)
-	})
-}
-
-func (c *Comm) interAllgatherv(how collMode, dst []byte, counts, displs []int, src []byte, k Elements) error {
-	op := how.name()
-	var at coll.Layout
-	check := func(*coll.Operation) (err error) {
-		if err = c.checkApart(op, dst, src); err == nil {
-			at, err = c.newLayout(op, dst, counts, displs, k.Size())
-		}
+	var all []byte
+	var err error
+	if x.Kind == perf.Gather {
+		all = y.leaderScratch(len(x.Src) * y.local.n)
+		err = coll.Gather(&y.own, all, x.Src, 0)
+	} else {
+		all = y.leaderScratch(len(x.Src))
+		err = coll.Reduce(&y.own, all, x.Src, o, 0)
+	}
+	if err != nil || !y.isLeader() {
 		return err
 	}
-	return c.inter(how, len(src), check, func(x *interCall) error {
-		return x.pairwise(func(int) []byte { return src }, func(r int) []byte { return block(dst, at, r) })
-	})
+	return y.g.Send(root, all)
 }
 
-func (c *Comm) interAlltoall(how collMode, dst, src []byte, k Elements) error {
-	op := how.name()
-	check := func(*coll.Operation) error {
-		err := c.checkApart(op, dst, src)
-		if err == nil {
-			err = c.checkDivisible(op, src, k.Size())
-		}
-		if err == nil {
-			err = c.checkDivisible(op, dst, k.Size())
-		}
+// reduceScatter combines the data of each group for the other one. This rank gets mine bytes.
+func (y *interCall) reduceScatter(x *Collective, o *coll.Operation, mine int) error {
+	ours, theirs := y.leaderScratch(len(x.Src)), y.leaderScratch(len(x.Src))
+	if err := coll.Reduce(&y.own, ours, x.Src, o, 0); err != nil {
 		return err
 	}
-	return c.inter(how, len(src), check, func(x *interCall) error {
-		n, m := len(src)/x.remote.n, len(dst)/x.remote.n
-		return x.pairwise(func(r int) []byte { return src[r*n:][:n] }, func(r int) []byte { return dst[r*m:][:m] })
-	})
-}
-
-func (c *Comm) interAlltoallv(how collMode, dst []byte, rcounts, rdispls []int, src []byte, scounts, sdispls []int,
-	k Elements,
-) error {
-	op := how.name()
-	var to, from coll.Layout
-	check := func(*coll.Operation) (err error) {
-		if err = c.checkApart(op, dst, src); err != nil {
+	if y.isLeader() {
+		if err := y.g.Sendrecv(y.remote.first, ours, y.remote.first, theirs); err != nil {
 			return err
 		}
-		if to, err = c.newLayout(op, dst, rcounts, rdispls, k.Size()); err != nil {
-			return err
-		}
-		from, err = c.newLayout(op, src, scounts, sdispls, k.Size())
-		return err
 	}
-	return c.inter(how, len(src), check, func(x *interCall) error {
-		return x.pairwise(func(r int) []byte { return block(src, from, r) }, func(r int) []byte { return block(dst, to, r) })
-	})
+	return coll.Scatterv(&y.own, x.Dst[:mine], theirs, x.To, 0)
 }

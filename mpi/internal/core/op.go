@@ -72,8 +72,23 @@ var kinds = [...]datatype.Kind{
 	reflect.Float64: datatype.Float64, reflect.Complex64: datatype.Complex64, reflect.Complex128: datatype.Complex128,
 }
 
-// KindOf returns the element kind of T, which must be a number or bool.
-func KindOf[T any]() datatype.Kind { return kindOf(reflect.TypeFor[T]()) }
+// KindOf returns the element kind of T; 0 if it is neither a number nor bool. For the most frequent
+// types it calls no other function.
+func KindOf[T any]() datatype.Kind {
+	switch any((*T)(nil)).(type) {
+	case *float64:
+		return datatype.Float64
+	case *float32:
+		return datatype.Float32
+	case *int32:
+		return datatype.Int32
+	case *int64:
+		return datatype.Int64
+	case *byte:
+		return datatype.Uint8
+	}
+	return kindOf(reflect.TypeFor[T]())
+}
 
 // kindOf returns the element kind of a type, 0 if it is neither a number nor bool.
 func kindOf(t reflect.Type) datatype.Kind {

@@ -10,10 +10,6 @@ type pooledMemory struct {
 	b   []byte // as many bytes as were asked for
 	all []byte
 	of  *memoryPool
-
-	// What a collective needs beside the data: the elements, or the bytes of each part and where it begins.
-	elements       elementData
-	counts, displs []int
 }
 
 // take returns n bytes with any contents, until release.

@@ -25,9 +25,7 @@ type Process struct {
 	// classOf is Config.ClassOf.
 	classOf func(error) (Class, bool)
 
-	record  *perf.Recorder
-	trace   *perf.Trace // nil unless the user has asked for one
-	profile *profile.Collector
+	recorders recorders
 
 	world *Comm // nil before the World Model is opened, like self
 	self  *Comm
@@ -40,6 +38,7 @@ type Process struct {
 	lastCommSeq atomic.Uint64
 	keys        attrs.Space[*Comm]
 	numbers     sync.Pool // of *Number
+	packings    packingPool
 	typeKeys    attrs.Space[*Datatype]
 
 	registered registrations
@@ -54,6 +53,13 @@ type Process struct {
 	psetList  *psetList   // nil until it is needed
 	table     *coll.Table // of algorithms of collectives; nil: those of the library only
 	nodes     []int32     // number of the node by process, the same at all processes; nil if they do not know the same
+}
+
+// recorders are what records the calls of a process.
+type recorders struct {
+	record  *perf.Recorder
+	trace   *perf.Trace // nil unless the user has asked for one
+	profile *profile.Collector
 }
 
 var errNoProcess = errors.New("the process is nil or the zero Process: Init or Join has returned an error")

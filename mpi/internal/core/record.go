@@ -19,7 +19,7 @@ func (p *Process) startRecording() error {
 	identity := perf.Identity{Rank: boot.Rank, Size: boot.Size, PID: os.Getpid()}
 	if boot.Trace != nil {
 		mode = perf.All // the user asked for a trace
-		if p.trace, err = perf.NewTrace(boot.Trace, identity); err != nil {
+		if p.recorders.trace, err = perf.NewTrace(boot.Trace, identity); err != nil {
 			return err
 		}
 	}
@@ -27,15 +27,15 @@ func (p *Process) startRecording() error {
 	if len(page) < perf.PageBytes && mode != perf.Off {
 		page = make([]byte, perf.PageBytes)
 	}
-	p.record, err = perf.NewRecorder(page, identity, mode)
+	p.recorders.record, err = perf.NewRecorder(page, identity, mode)
 	if p.check {
-		p.record.Places(callPosition)
-		p.record.Called(perf.NoOp)
+		p.recorders.record.Places(callPosition)
+		p.recorders.record.Called(perf.NoOp)
 	}
 	if err != nil || boot.Profile == nil {
 		return err
 	}
-	if p.profile, err = profile.Start(boot.Profile); err != nil && boot.Report != nil {
+	if p.recorders.profile, err = profile.Start(boot.Profile); err != nil && boot.Report != nil {
 		boot.Report(err.Error()) // the job can run without a profile
 	}
 	return nil
@@ -44,8 +44,8 @@ func (p *Process) startRecording() error {
 // recordJoined is called when all processes have joined and share a common time. Records of different processes can
 // be ordered from now on.
 func (p *Process) recordJoined() {
-	p.record.Joined()
-	if p.trace != nil {
+	p.recorders.record.Joined()
+	if p.recorders.trace != nil {
 		p.engine.Recording().StartTrace(p.clockSync.clock.Now)
 	}
 }
@@ -59,7 +59,7 @@ func (p *Process) recordCall(call perf.Op) (ended func()) {
 
 // stopProfile stores the part of the profile that has not been stored yet.
 func (p *Process) stopProfile() {
-	if err := p.profile.Stop(); err != nil && p.boot.Report != nil {
+	if err := p.recorders.profile.Stop(); err != nil && p.boot.Report != nil {
 		p.boot.Report(err.Error())
 	}
 }
@@ -88,7 +88,7 @@ func (p *Process) Recorded() (*perf.Snapshot, error) {
 	if err := p.checkUsable("Recorded"); err != nil {
 		return nil, err
 	}
-	page := p.record.Page()
+	page := p.recorders.record.Page()
 	if page == nil {
 		return nil, nil
 	}

@@ -72,7 +72,8 @@ func (c *Comm) exchangeColors(call perf.Op, color splitColor, key int) ([]splitC
 // gatherAll collects src of all ranks into dst of every rank, in the order of the peers of collectives. It is part of a call.
 func (c *Comm) gatherAll(call perf.Op, dst, src []uint64) error {
 	if c.localGroup == nil {
-		return c.allgather(call.Within(), Bytes(dst), Bytes(src), NumbersOf[uint64]())
+		return c.CallCollective(&Collective{Kind: perf.Allgather, as: call.Within(), Dst: Bytes(dst), Src: Bytes(src),
+			Elements: NumbersOf[uint64]()})
 	}
 	if err := c.beginCollective(call.Within(), len(Bytes(src))); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/mpi/internal/topology"
+	"github.com/ibrun/ibrun/perf"
 )
 
 // Kinds of virtual topologies, with the values of the MPI-5.0 ABI. Undefined is not a topology.
@@ -142,7 +143,8 @@ func (a *agreement) reordered(n int, grid *topology.Cart, links func() *topology
 		return nil, err
 	}
 	places := make([]topology.Place, len(c.peers))
-	if err := c.allgather(a.recordAs, Bytes(places), Bytes(mine[:]), NumbersOf[int32]()); err != nil {
+	x := &Collective{Kind: perf.Allgather, as: a.recordAs, Dst: Bytes(places), Src: Bytes(mine[:]), Elements: NumbersOf[int32]()}
+	if err := c.CallCollective(x); err != nil {
 		return nil, err
 	}
 	order := make([]int, n)

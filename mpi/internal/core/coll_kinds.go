@@ -1,0 +1,217 @@
+package core
+
+import (
+	"github.com/ibrun/ibrun/mpi/internal/coll"
+	"github.com/ibrun/ibrun/perf"
+)
+
+// What the collectives do with their arguments. Each function has a switch over all of them, with
+// direct calls: calls of functions in a table would let the arguments escape, so that each call
+// allocates them.
+
+// isNeighbor reports whether x is a neighborhood collective.
+func (x *Collective) isNeighbor() bool {
+	return x.Kind >= perf.NeighborAllgather && x.Kind <= perf.NeighborAlltoallv || x.Kind == perf.NeighborAlltoallw
+}
+
+// isReduction reports whether x has an operation.
+func (x *Collective) isReduction() bool {
+	return x.Kind >= perf.Reduce && x.Kind <= perf.Exscan || x.Kind == perf.ReduceScatterBlock
+}
+
+// usesRoot reports whether x has a root.
+func (x *Collective) usesRoot() bool {
+	return x.Kind == perf.Bcast || x.Kind == perf.Reduce || x.Kind >= perf.Gather && x.Kind <= perf.Scatterv
+}
+
+// lists reports for each side whether its views are one for each rank or neighbor.
+func (x *Collective) lists() (dst, src bool) {
+	switch x.Kind {
+	case perf.Gatherv, perf.Allgatherv, perf.NeighborAllgatherv:
+		return true, false
+	case perf.Scatterv:
+		return false, true
+	case perf.Alltoallv, perf.Alltoallw, perf.NeighborAlltoallv, perf.NeighborAlltoallw:
+		return true, true
+	}
+	return false, false
+}
+
+// bytes returns the number of bytes that this rank sends or receives, as it is recorded.
+func (x *Collective) bytes() int {
+	if x.Kind == perf.Bcast || x.Kind == perf.Scatter || x.Kind == perf.Scatterv {
+		return len(x.Dst)
+	}
+	return len(x.Src)
+}
+
+// prepare checks the arguments, and changes them as package coll expects them. It sets the
+// operation of a reduction, and which root the next Barrier expects, which is a hint.
+func (c *Comm) prepare(x *Collective, op string, o *coll.Operation) (err error) {
+	k := x.Elements
+	switch x.Kind {
+	case perf.Bcast:
+		if err = c.checkRoot(op, x.Root); err == nil {
+			c.coll.shm.expectRoot(x.Root)
+		}
+	case perf.Gather:
+		x.Dst, x.Src, err = c.gatherBlocks(op, x.Dst, x.Src, k, x.Root)
+	case perf.Scatter:
+		if x.Src, x.Dst, err = c.gatherBlocks(op, x.Src, x.Dst, k, x.Root); err == nil {
+			c.coll.shm.expectRoot(x.Root)
+		}
+	case perf.Gatherv:
+		x.To, x.Src, err = c.partsAtRoot(op, x.Dst, x.To, x.Src, k, x.Root)
+	case perf.Scatterv:
+		x.From, x.Dst, err = c.partsAtRoot(op, x.Src, x.From, x.Dst, k, x.Root)
+	case perf.Allgather:
+		x.Src, err = c.ownBlock(op, x.Dst, x.Src, k.Size())
+	case perf.Allgatherv:
+		at, own, failed := c.ownPartAtRoot(op, x.Dst, x.To, x.Src, k.Size())
+		if err = failed; err == nil { // otherwise the other ranks learn of the counts
+			x.To, x.Src = at, own
+		}
+	case perf.Alltoall:
+		err = c.alltoallBuffers(op, x.Dst, x.Src, k)
+	case perf.Alltoallv, perf.Alltoallw:
+		x.To, x.From, err = c.alltoallLayouts(op, x.Dst, x.To, x.Src, x.From, k.Size())
+	case perf.Reduce:
+		x.Dst, err = c.reduceBuffers(o, op, x.Dst, x.Src, k, x.Op, x.Root)
+	case perf.Allreduce, perf.Scan, perf.Exscan:
+		err = c.sameBuffers(o, op, x.Dst, x.Src, k, x.Op)
+	case perf.ReduceScatter, perf.ReduceScatterBlock:
+		if x.Dst, err = c.ownResult(op, x.Dst, x.Src, x.To.Counts, k); err == nil {
+			err = c.operationOf(o, op, k, x.Op)
+		}
+	case perf.NeighborAllgather, perf.NeighborAllgatherv:
+		err = c.neighborAllgather(x, op)
+	case perf.NeighborAlltoall, perf.NeighborAlltoallv, perf.NeighborAlltoallw:
+		err = c.neighborAlltoall(x, op)
+	}
+	return err
+}
+
+// describeCall returns a call that has been prepared as calls are compared.
+func (c *Comm) describeCall(x *Collective, inter bool) *collCall {
+	call := x.recorded()
+	if x.Kind == perf.Barrier || inter {
+		y := &collCall{Call: call}
+		if x.start == Blocking {
+			y.Idups = c.idupSeq.Load()
+		}
+		return y
+	}
+	n := x.bytes() // that must be the same at all ranks, or of the block of this rank
+	switch x.Kind {
+	case perf.Alltoall:
+		n /= len(c.peers)
+	case perf.Allgatherv, perf.Alltoallv, perf.Alltoallw, perf.ReduceScatter, perf.ReduceScatterBlock:
+		n = 0
+	}
+	if x.isNeighbor() {
+		n = 0
+	}
+	y := c.newCollCall(call, x.Elements, n)
+	if x.isReduction() {
+		y.Op = describeOp(x.Op)
+	}
+	if x.usesRoot() {
+		y.Root, y.Rooted = x.Root, true
+	}
+	switch x.Kind {
+	case perf.Gatherv, perf.Allgatherv, perf.ReduceScatter, perf.ReduceScatterBlock:
+		y.Counts = x.To.Counts
+	case perf.Scatterv:
+		y.Counts = x.From.Counts
+	case perf.Alltoallv, perf.Alltoallw:
+		y.Counts, y.From = x.From.Counts, x.To.Counts
+	}
+	return y
+}
+
+// runShared makes a blocking collective over shared memory, if that is the fastest. done reports
+// whether it has.
+func (g *collState) runShared(x *Collective) (done bool, err error) {
+	k, o, size := x.Elements, &g.operation, len(g.peers)
+	var f *coll.Shm
+	switch x.Kind {
+	case perf.Barrier:
+		if f = g.shmFor(coll.OfBarrier, 0, callShape{}); f != nil {
+			err = f.BarrierBefore(g.shm.takeRoot())
+		}
+	case perf.Bcast:
+		if f = g.shmFor(coll.OfBcast, len(x.Dst), k.shape(opCodeNone, x.Root)); f != nil {
+			err = f.Bcast(x.Dst, x.Root)
+		}
+	case perf.Gather:
+		if f = g.shmFor(coll.OfGather, len(x.Src), k.shape(opCodeNone, x.Root)); f != nil {
+			err = f.Gather(x.Dst, x.Src, x.Root)
+		}
+	case perf.Scatter:
+		if f = g.shmFor(coll.OfScatter, len(x.Dst), k.shape(opCodeNone, x.Root)); f != nil {
+			err = f.Scatter(x.Dst, x.Src, x.Root)
+		}
+	case perf.Allgather:
+		if f = g.shmFor(coll.OfAllgather, len(x.Src), k.shape(opCodeNone, 0)); f != nil {
+			err = f.Allgather(x.Dst, x.Src)
+		}
+	case perf.Alltoall:
+		if f = g.shmFor(coll.OfAlltoall, len(x.Src)/size, k.shape(opCodeNone, 0)); f != nil {
+			err = f.Alltoall(x.Dst, x.Src)
+		}
+	case perf.Reduce:
+		if f = g.shmReduction(coll.OfReduce, len(x.Src), k, x.Op, x.Root); f != nil {
+			err = f.Reduce(x.Dst, x.Src, o, x.Root)
+		}
+	case perf.Allreduce:
+		if f = g.shmReduction(coll.OfAllreduce, len(x.Src), k, x.Op, 0); f != nil {
+			err = f.Allreduce(x.Dst, x.Src, o)
+		}
+	case perf.ReduceScatter, perf.ReduceScatterBlock:
+		counts := x.To.Counts
+		if f = g.shmReduction(coll.OfReduceScatter, len(x.Src), k, x.Op, hashOf(counts)); f != nil {
+			err = f.ReduceScatter(x.Dst, x.Src, counts, o)
+		}
+	}
+	return f != nil, err
+}
+
+// run makes a collective with the messages of p, or records its steps if p is a plan.
+func run(x *Collective, p coll.Peer, o *coll.Operation) error {
+	switch x.Kind {
+	case perf.Barrier:
+		if x.as == perf.Finalize { // over the connections of Init: others would be made for this barrier only
+			return coll.BarrierTree(p)
+		}
+		return coll.Barrier(p)
+	case perf.Bcast:
+		return coll.Bcast(p, x.Dst, x.Root)
+	case perf.Gather:
+		return coll.Gather(p, x.Dst, x.Src, x.Root)
+	case perf.Gatherv:
+		return coll.Gatherv(p, x.Dst, x.To, x.Src, x.Root)
+	case perf.Scatter:
+		return coll.Scatter(p, x.Dst, x.Src, x.Root)
+	case perf.Scatterv:
+		return coll.Scatterv(p, x.Dst, x.Src, x.From, x.Root)
+	case perf.Allgather:
+		return coll.Allgather(p, x.Dst, x.Src)
+	case perf.Allgatherv:
+		return coll.Allgatherv(p, x.Dst, x.To, x.Src)
+	case perf.Alltoall:
+		return coll.Alltoall(p, x.Dst, x.Src)
+	case perf.Alltoallv, perf.Alltoallw:
+		return coll.Alltoallv(p, x.Dst, x.To, x.Src, x.From)
+	case perf.Reduce:
+		return coll.Reduce(p, x.Dst, x.Src, o, x.Root)
+	case perf.Allreduce:
+		return coll.Allreduce(p, x.Dst, x.Src, o)
+	case perf.ReduceScatter, perf.ReduceScatterBlock:
+		return coll.ReduceScatter(p, x.Dst, x.Src, x.To.Counts, o)
+	case perf.Scan:
+		return coll.Scan(p, x.Dst, x.Src, o)
+	case perf.Exscan:
+		return coll.Exscan(p, x.Dst, x.Src, o)
+	}
+	return coll.Neighbor(p, x.edges, x.Dst, x.To, x.Src, x.From)
+}
