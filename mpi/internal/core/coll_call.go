@@ -58,17 +58,6 @@ func (s Start) Name(kind perf.Op) string {
 	return kind.String()
 }
 
-// immediateForm is the inverse of perf.Op.Blocking.
-func immediateForm(kind perf.Op) perf.Op {
-	switch {
-	case kind <= perf.Alltoallv:
-		return kind - perf.Barrier + perf.Ibarrier
-	case kind <= perf.ReduceScatterBlock:
-		return kind - perf.NeighborAllgather + perf.IneighborAllgather
-	}
-	return kind - perf.Alltoallw + perf.Ialltoallw
-}
-
 // recorded returns the operation that the call is recorded as.
 func (x *Collective) recorded() perf.Op {
 	switch {

@@ -2,12 +2,25 @@ package core
 
 import (
 	"github.com/ibrun/ibrun/mpi/internal/coll"
+	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/perf"
 )
 
 // What the collectives do with their arguments. Each function has a switch over all of them, with
 // direct calls: calls of functions in a table would let the arguments escape, so that each call
 // allocates them.
+
+// immediateForm is the inverse of perf.Op.Blocking. Operations have the order of perf/op.go, there
+// and in the ranges below.
+func immediateForm(kind perf.Op) perf.Op {
+	switch {
+	case kind <= perf.Alltoallv:
+		return kind - perf.Barrier + perf.Ibarrier
+	case kind <= perf.ReduceScatterBlock:
+		return kind - perf.NeighborAllgather + perf.IneighborAllgather
+	}
+	return kind - perf.Alltoallw + perf.Ialltoallw
+}
 
 // isNeighbor reports whether x is a neighborhood collective.
 func (x *Collective) isNeighbor() bool {
@@ -33,6 +46,17 @@ func (x *Collective) lists() (dst, src bool) {
 		return false, true
 	case perf.Alltoallv, perf.Alltoallw, perf.NeighborAlltoallv, perf.NeighborAlltoallw:
 		return true, true
+	}
+	return false, false
+}
+
+// sidesOfRoot reports for each side whether it is used at the root only.
+func (x *Collective) sidesOfRoot() (dst, src bool) {
+	switch x.Kind {
+	case perf.Gather, perf.Gatherv, perf.Reduce:
+		return true, false
+	case perf.Scatter, perf.Scatterv:
+		return false, true
 	}
 	return false, false
 }
@@ -214,4 +238,59 @@ func run(x *Collective, p coll.Peer, o *coll.Operation) error {
 		return coll.Exscan(p, x.Dst, x.Src, o)
 	}
 	return coll.Neighbor(p, x.edges, x.Dst, x.To, x.Src, x.From)
+}
+
+// sinkUse returns the use of the data that a collective receives. Data that may not be received
+// although the call succeeds is sent and received: at ranks of an intercommunicator that do not
+// take part, of a neighbor that is ProcNull, or behind a result.
+func (c *Comm) sinkUse(x *Collective) int {
+	switch x.Kind {
+	case perf.Bcast:
+		if c.isRoot(x.Root) {
+			return isSource
+		}
+		return isSource | isSink
+	case perf.Scatter, perf.Scatterv:
+		if c.isInter() {
+			return isSource | isSink
+		}
+	case perf.ReduceScatter, perf.ReduceScatterBlock, perf.Exscan:
+		return isSource | isSink
+	}
+	if x.isNeighbor() {
+		return isSource | isSink
+	}
+	return isSink
+}
+
+// elementsOfViews returns the elements of a collective. Of data of several kinds they are bytes,
+// with a signature in p.
+func (c *Comm) elementsOfViews(x *Collective, v *Views, p *packing) Elements {
+	switch n := len(c.peers); x.Kind {
+	case perf.Gather, perf.Allgather:
+		if v.Dst.Size() != 0 {
+			return p.elementsOf(v.Dst, n)
+		}
+		return p.elementsOf(v.Src, 1)
+	case perf.Scatter:
+		if v.Src.Size() != 0 {
+			return p.elementsOf(v.Src, n)
+		}
+		return p.elementsOf(v.Dst, 1)
+	case perf.Bcast:
+		return p.elementsOf(v.Dst, 1)
+	case perf.NeighborAllgather:
+		return p.elementsOf(v.Src, 1)
+	case perf.Alltoall:
+		return p.elementsOf(v.Dst, n)
+	case perf.Gatherv, perf.Allgatherv:
+		return c.elementsOfParts(v.Src, v.Dsts, nil)
+	case perf.Scatterv:
+		return c.elementsOfParts(v.Dst, v.Srcs, nil)
+	case perf.Alltoallv, perf.Alltoallw:
+		return c.elementsOfParts(nil, v.Srcs, v.Dsts)
+	case perf.NeighborAllgatherv, perf.NeighborAlltoall, perf.NeighborAlltoallv, perf.NeighborAlltoallw:
+		return Elements{kind: datatype.Byte}
+	}
+	return p.reduced(v.Dst, v.Src, x.Op)
 }

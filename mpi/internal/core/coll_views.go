@@ -26,16 +26,12 @@ type Views struct {
 // CollectiveOfViews makes or starts a collective of views, which it makes the buffers of x.
 func (c *Comm) CollectiveOfViews(start Start, x *Collective, v Views) (Request, error) {
 	var unused datatype.Buffer
-	if c != nil && !c.isRoot(x.Root) { // of two sides, one is used at the root only
-		switch x.Kind {
-		case perf.Gather, perf.Reduce:
-			v.Dst = &unused
-		case perf.Scatter:
-			v.Src = &unused
-		case perf.Gatherv:
-			v.Dsts = &Buffers{}
-		case perf.Scatterv:
-			v.Srcs = &Buffers{}
+	if c != nil && !c.isRoot(x.Root) {
+		switch dst, src := x.sidesOfRoot(); {
+		case dst:
+			v.Dst, v.Dsts = &unused, &Buffers{}
+		case src:
+			v.Src, v.Srcs = &unused, &Buffers{}
 		}
 	}
 	if err := c.checkSinks(start.Name(x.Kind), x, &v); err != nil {
@@ -105,61 +101,6 @@ func (c *Comm) setBuffers(x *Collective, v *Views, p *packing) {
 		x.Src = p.bytes(v.Src, isSource)
 	}
 	x.Elements = c.elementsOfViews(x, v, p)
-}
-
-// sinkUse returns the use of the data that a collective receives. Data that may not be received
-// although the call succeeds is sent and received: at ranks of an intercommunicator that do not
-// take part, of a neighbor that is ProcNull, or behind a result.
-func (c *Comm) sinkUse(x *Collective) int {
-	switch x.Kind {
-	case perf.Bcast:
-		if c.isRoot(x.Root) {
-			return isSource
-		}
-		return isSource | isSink
-	case perf.Scatter, perf.Scatterv:
-		if c.isInter() {
-			return isSource | isSink
-		}
-	case perf.ReduceScatter, perf.ReduceScatterBlock, perf.Exscan:
-		return isSource | isSink
-	}
-	if x.isNeighbor() {
-		return isSource | isSink
-	}
-	return isSink
-}
-
-// elementsOfViews returns the elements of a collective. Of data of several kinds they are bytes,
-// with a signature in p.
-func (c *Comm) elementsOfViews(x *Collective, v *Views, p *packing) Elements {
-	switch n := len(c.peers); x.Kind {
-	case perf.Gather, perf.Allgather:
-		if v.Dst.Size() != 0 {
-			return p.elementsOf(v.Dst, n)
-		}
-		return p.elementsOf(v.Src, 1)
-	case perf.Scatter:
-		if v.Src.Size() != 0 {
-			return p.elementsOf(v.Src, n)
-		}
-		return p.elementsOf(v.Dst, 1)
-	case perf.Bcast:
-		return p.elementsOf(v.Dst, 1)
-	case perf.NeighborAllgather:
-		return p.elementsOf(v.Src, 1)
-	case perf.Alltoall:
-		return p.elementsOf(v.Dst, n)
-	case perf.Gatherv, perf.Allgatherv:
-		return c.elementsOfParts(v.Src, v.Dsts, nil)
-	case perf.Scatterv:
-		return c.elementsOfParts(v.Dst, v.Srcs, nil)
-	case perf.Alltoallv, perf.Alltoallw:
-		return c.elementsOfParts(nil, v.Srcs, v.Dsts)
-	case perf.NeighborAllgatherv, perf.NeighborAlltoall, perf.NeighborAlltoallv, perf.NeighborAlltoallw:
-		return Elements{kind: datatype.Byte}
-	}
-	return p.reduced(v.Dst, v.Src, x.Op)
 }
 
 // sameData reports whether two buffers have the same memory: the call is in place.
