@@ -3,6 +3,8 @@ package archtest
 import (
 	"cmp"
 	"embed"
+	"fmt"
+	"go/importer"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -30,6 +32,9 @@ func TestRulesOnFixtures(t *testing.T) {
 		"9-waits":      checkWaits,
 		"10-seeds":     func(t *tree, _ string) []violation { return checkSeeds(t) },
 		"11-printing":  func(t *tree, _ string) []violation { return checkPrinting(t) },
+		"12-sizes":     checkSizes,
+		"13-arrows":    func(t *tree, _ string) []violation { return checkArrows(t, t.pkgs, importer.Default()) },
+		"14-owners":    func(t *tree, _ string) []violation { return checkOwners(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			text, err := testdata.ReadFile("testdata/" + name + ".txt")
@@ -87,6 +92,63 @@ func TestLengthRule(t *testing.T) {
 	}
 	wide := map[string]string{"a/a.s": "\n//" + strings.Repeat("é", 129) + "\n"}
 	checkFixture(t, checkStyle, wide, "a/a.s:2: 131 columns")
+}
+
+// TestSizesRule checks the limits of rule 12, and a table that allows more. Its trees are generated because they are long.
+func TestSizesRule(t *testing.T) {
+	fields := func(n int) string {
+		return "package a\n\ntype T[E any] struct {" + strings.Repeat("_, _ E;", n/2) + strings.Repeat(" E", n%2) + "}\n"
+	}
+	methods := func(n int) string {
+		src := "package a\n\ntype T struct{}\n"
+		for i := range n {
+			src += fmt.Sprintf("\nfunc (t *T) f%d() {}\n", i)
+		}
+		return src
+	}
+	for name, test := range map[string]struct{ src, table, want string }{
+		"fields at the limit":            {src: fields(30)},
+		"one field more":                 {src: fields(31), want: "a/a.go:3: T has 31 fields; a type has at most 30"},
+		"methods at the limit":           {src: methods(60)},
+		"one method more":                {src: methods(61), want: "a/a.go:3: T has 61 methods; a type has at most 60"},
+		"as many as the table allows":    {src: methods(61), table: "a.T methods 61 they are one subject"},
+		"one more than the table allows": {src: methods(62), table: "a.T methods 61 they are one subject", want: "at most 61"},
+		"fewer than the table allows":    {src: methods(61), table: "a.T methods 62 they are one subject", want: "there are only 61"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			check := func(t *tree) []violation { return checkSizes(t, test.table) }
+			checkFixture(t, check, map[string]string{"a/a.go": test.src}, test.want)
+		})
+	}
+	twice := map[string]string{"a/a_linux.go": methods(31), "a/a_other.go": strings.Replace(methods(60), "type T struct{}\n", "", 1)}
+	checkFixture(t, func(t *tree) []violation { return checkSizes(t, "") }, twice, "")
+}
+
+// TestOrder checks the order of files, and the arrows that run back up.
+func TestOrder(t *testing.T) {
+	for _, test := range []struct{ arrows, order, back string }{
+		{"ab bc", "a b c", ""},
+		{"cb ba", "c b a", ""},
+		{"ab bc ca ad", "a b c d", "c to a"},                  // a circle, and what only it uses
+		{"ab ba cd dc bc", "a b c d", "b to a, d to c"},       // two circles
+		{"ab ac ad bc cd da db", "a b c d", "d to a, d to b"}, // the one with the most arrows comes first
+		{"za ab bz zc", "a b z c", "z to a"},                  // the name decides only between equals
+	} {
+		a := arrows{}
+		for f := range strings.SplitSeq(test.arrows, " ") {
+			for _, name := range []string{f[:1], f[1:]} {
+				if a[name] == nil {
+					a[name] = map[string]bool{}
+				}
+			}
+			a[f[:1]][f[1:]] = true
+		}
+		files, total, back := a.count()
+		if order, text := strings.Join(files, " "), strings.Join(back, ", "); total != len(strings.Fields(test.arrows)) ||
+			order != test.order || text != test.back {
+			t.Errorf("%s: %d arrows, order %s, back: %s; want order %s, back: %s", test.arrows, total, order, text, test.order, test.back)
+		}
+	}
 }
 
 // checkFixture runs one rule on one tree. It wants exactly one violation that contains the text want, or none if want is empty.

@@ -46,6 +46,9 @@ var rules = []rule{
 	{9, "tests wait for conditions", func(t *tree) []violation { return checkWaits(t, waitsText) }},
 	{10, "tests draw the same numbers in each run", checkSeeds},
 	{11, "ibrun prints no control characters", checkPrinting},
+	{12, "sizes of types", func(t *tree) []violation { return checkSizes(t, sizesText) }},
+	{13, "arrows between files", checkLarge},
+	{14, "small packages", checkOwners},
 }
 
 // TestArchitecture checks all rules on the whole repository.
@@ -53,6 +56,9 @@ func TestArchitecture(t *testing.T) {
 	src, err := load(os.DirFS("../.."))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if testing.Verbose() {
+		src.logf = t.Logf
 	}
 	exceptions, err := parseExceptions(exceptionsText)
 	if err != nil {

@@ -19,7 +19,8 @@ const module = "github.com/ibrun/ibrun"
 // files that this machine does not build.
 type tree struct {
 	fset *token.FileSet
-	pkgs []*pkg // sorted by dir
+	pkgs []*pkg                           // sorted by dir
+	logf func(format string, args ...any) // prints what a rule has measured
 }
 
 // pkg is one folder with Go files.
@@ -40,7 +41,7 @@ type file struct {
 
 // load reads all packages of the module whose root is fsys.
 func load(fsys fs.FS) (*tree, error) {
-	t := &tree{fset: token.NewFileSet()}
+	t := &tree{fset: token.NewFileSet(), logf: func(string, ...any) {}}
 	byDir := map[string]*pkg{}
 	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {

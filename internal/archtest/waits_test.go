@@ -22,7 +22,7 @@ const shortest = 10 // seconds
 
 // checkWaits reports the places of tests that depend on how fast the machine is. table says which files may have how many.
 func checkWaits(t *tree, table string) []violation {
-	allowed, vs := parseWaits(table)
+	allowed, vs := parseNumbers(waitsFile, table)
 	found := map[string][]ast.Node{}
 	for f := range t.testFiles("internal/waittest") {
 		for kind, n := range f.waits {
@@ -32,40 +32,14 @@ func checkWaits(t *tree, table string) []violation {
 	}
 	for _, key := range slices.Sorted(maps.Keys(found)) {
 		path, kind, _ := strings.Cut(key, " ")
-		if have, may := len(found[key]), allowed[key]; have > may {
+		if have, may := len(found[key]), allowed.may[key]; have > may {
 			vs = append(vs, violation{pos: t.pos(found[key][have-1]),
 				problem: fmt.Sprintf("%s: %d places of kind %s, %d are allowed; such a test depends on how fast the machine is",
 					path, have, kind, may),
 				fix: "wait for a condition by internal/waittest; set durations of at least 10 s, or a clock"})
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(allowed)) {
-		if have, may := len(found[key]), allowed[key]; have < may {
-			vs = append(vs, violation{pos: waitsFile,
-				problem: fmt.Sprintf("%s %d: there are only %d", key, may, have), fix: "lower the number, or delete the line"})
-		}
-	}
-	return vs
-}
-
-// parseWaits reads lines of the form "file kind number reason".
-func parseWaits(table string) (map[string]int, []violation) {
-	allowed := map[string]int{}
-	var vs []violation
-	for line := range lines(table) {
-		w := strings.Fields(line)
-		if len(w) < 6 { // a reason has three words at least
-			vs = append(vs, violation{pos: waitsFile, problem: line + ": has no reason", fix: "write it after the number"})
-			continue
-		}
-		n, err := strconv.Atoi(w[2])
-		if err != nil {
-			vs = append(vs, violation{pos: waitsFile, problem: line + ": has no number", fix: "write it after the kind"})
-			continue
-		}
-		allowed[w[0]+" "+w[1]] = n
-	}
-	return allowed, vs
+	return append(vs, allowed.unused(func(key string) int { return len(found[key]) })...)
 }
 
 // forTests reports whether a file that is not a test belongs to one: it imports testing.
