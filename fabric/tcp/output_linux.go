@@ -34,13 +34,18 @@ func (o *output) addControl(b []byte) {
 	o.control = append(o.control, b...)
 }
 
+// limit returns the position of kept up to which messages come before control.
+func (o *output) limit() uint64 {
+	if len(o.control) > 0 {
+		return o.controlAt
+	}
+	return o.kept.end
+}
+
 // next returns what is to be sent next.
 func (o *output) next() (parts [maxParts][]byte) {
-	parts[0], parts[1] = o.head, o.body
-	limit := o.kept.end
-	if len(o.control) > 0 {
-		limit, parts[4] = o.controlAt, o.control
-	}
+	parts[0], parts[1], parts[4] = o.head, o.body, o.control
+	limit := o.limit()
 	parts[2] = o.kept.part(o.kept.sent, limit)
 	parts[3] = o.kept.part(o.kept.sent+uint64(len(parts[2])), limit)
 	return parts
@@ -54,11 +59,7 @@ func (o *output) advance(n int) {
 	k = min(n, len(o.body))
 	o.body = o.body[k:]
 	n -= k
-	limit := o.kept.end
-	if len(o.control) > 0 {
-		limit = o.controlAt
-	}
-	k = min(n, int(limit-o.kept.sent))
+	k = min(n, int(o.limit()-o.kept.sent))
 	o.kept.sent += uint64(k)
 	if n -= k; n > 0 {
 		o.control = o.control[n:]
