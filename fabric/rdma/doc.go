@@ -84,11 +84,12 @@
 //	                partitions.go (of InfiniBand), resolve.go (where datagrams go), renew.go (when the network changes
 //	                addresses), connect.go, connect_timers.go, reconnect.go
 //	                (broken connections and retransmission), series.go (attempts that fail), refusal.go (refused calls),
-//	                path_mtu.go (lost large packets), teardown.go (the last completions), disconnect.go, close.go
+//	                path_mtu.go (lost large packets), left_out.go (rails and paths that connections do without),
+//	                teardown.go (the last completions), disconnect.go, close.go
 //	lost peers:     internal/liveness (how long a peer may be silent, and attempts may fail; timers), keepalive.go (connected),
 //	                silence.go (being connected), responder.go
 //	messages:       internal/messages (headers, credits, bounce buffers, messages to this process itself), send.go,
-//	                receive.go, control_message.go, events.go, doorbells.go
+//	                send_from.go (data in parts), receive.go, control_message.go, events.go, doorbells.go
 //	flow control:   rnr.go (receiver not ready), receive_queue.go (without an SRQ)
 //	transfers:      internal/transfer (registered memory, keys, lists of transfers, bytes in flight), transfer.go, lanes.go
 //	                (rails and paths), striping.go, scatter.go, keytable.go (reads the keys for several rails)
@@ -96,5 +97,5 @@
 //	other paths:    attempt.go (peers that do not answer, for package auto), handover.go (peers that were connected)
 //	devices:        devices.go, subnet.go, reach.go (which domains of two processes reach each other), rail.go, qp.go, grant.go
 //	                (what a device grants), device_error.go, device_events.go, device_lost.go
-//	configuration:  transport.go, settings.go, limits.go, open.go
+//	configuration:  transport.go, settings.go, limits.go, attributes.go (what explain shows), open.go
 package rdma

@@ -14,13 +14,16 @@
 //	frame        the wire format: messages, requests to read memory, memory, and the orderly shutdown
 //	domain       the state that all connections share
 //	endpoint     the state of one connection
+//	conn_state   what is known of a peer while a connection to it is made, and whether what is sent arrives
+//	input        received bytes, and when they become invalid; buffers
+//	output       what the kernel has not taken yet
+//	framing      the headers of the frames that are sent
 //	send         sending: directly if the kernel takes it, otherwise from a bounded buffer
 //	send_source  sending data in parts: from the buffer into which they are packed
 //	receive      receiving and parsing frames
 //	retained     messages that the peer has not received yet
 //	resume       making a broken connection again
-//	buffers      buffers, and when received bytes become invalid
-//	memory       memory that is being received
+//	reading      what is received into memory: Reads, and pushed memory
 //	read         Read: memory is received to its destination without another copy
 //	read_server  the other side of Read: the peer streams its memory
 //	push         memory that is sent along with the message that announces it

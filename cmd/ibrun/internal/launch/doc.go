@@ -11,13 +11,16 @@
 //
 //	coordinator  what ibrun does while the job runs: nodes, orders and events, the first failure, the exit code
 //	watcher      the process between ibrun and its agent: starts builds and the agent, and ends what they leave
+//	remote       starts ibrun on the other hosts
 //	agent        the agent: starts, binds, signals and kills ranks, serves PMI, forwards output
 //	monitor      samples the ranks: status server, hang view, progress, metrics, traces and profiles
 //	protocol     the messages between ibrun, its agent and other nodes
 //	perfmem      the shared memory in which ranks record what they do
 //	proctree     the processes below a process: signals, kills and reaps them
 //	outbox       writes to streams whose reader may be slow, without making the sender wait
+//	output       merges the output of several processes line by line
 //	console      ibrun's standard streams, and signals of the user
+//	message      the messages of ibrun itself, as text and as JSON
 //	exitcode     ibrun's exit codes
 //
 // The command line is converted once to a job. A package below this one declares the settings that
