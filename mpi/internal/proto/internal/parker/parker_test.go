@@ -1,9 +1,12 @@
 package parker
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
-// checkWake checks that Wake prevents the next Park from blocking, once, and wakes a goroutine that
-// is in Park.
+// checkWake checks that Wake prevents the next Park from blocking, once, that a time limit ends a
+// Park, and that Wake wakes a goroutine that is in Park or about to be.
 func checkWake(t *testing.T, p Parker) {
 	t.Helper()
 	p.Wake()
@@ -11,17 +14,16 @@ func checkWake(t *testing.T, p Parker) {
 	if err := p.Park(-1, 0); err != nil {
 		t.Fatal(err)
 	}
-	begun, ended := make(chan bool), make(chan error)
-	go func() {
-		close(begun)
-		ended <- p.Park(-1, 0)
-	}()
-	<-begun
-	select {
-	case err := <-ended:
-		t.Fatalf("it did not block after a Park that followed both calls of Wake: %v", err)
-	default:
+	const limit = 10 * time.Millisecond
+	begin := time.Now()
+	if err := p.Park(-1, limit); err != nil {
+		t.Fatal(err)
 	}
+	if took := time.Since(begin); took < limit {
+		t.Errorf("a Park that followed both calls of Wake took %v, want at least %v", took, limit)
+	}
+	ended := make(chan error)
+	go func() { ended <- p.Park(-1, 0) }()
 	p.Wake()
 	if err := <-ended; err != nil {
 		t.Error(err)

@@ -51,6 +51,16 @@ func TestOnTheWay(t *testing.T) {
 			if arrived != counted && !later || arrived != 0 && later {
 				t.Errorf("on %v, kind %d: %d of %d have arrived", on, k, arrived, counted)
 			}
+			if k.IsEager() { // counted by perf.Link
+				continue
+			}
+			d := newRecording(t)
+			d.Switch(on)
+			d.Posted(k)
+			d.Dropped(k)
+			if s := d.snapshot(t); s.Arrived != s.Sent {
+				t.Errorf("on %v, kind %d: %d of %d are left after it was dropped", on, k, s.Sent-s.Arrived, s.Sent)
+			}
 		}
 	}
 }
