@@ -1,6 +1,10 @@
 package rtr
 
-import "github.com/ibrun/ibrun/fabric"
+import (
+	"slices"
+
+	"github.com/ibrun/ibrun/fabric"
+)
 
 // maxTargets bounds the RTRs that a sender stores for one receiver.
 const maxTargets = 256
@@ -64,11 +68,8 @@ func (f *Flows) Cancel(peer int32, id uint64) {
 		if x == nil {
 			continue
 		}
-		for i := range x.targets {
-			if x.targets[i].ID == id {
-				x.targets = append(x.targets[:i], x.targets[i+1:]...)
-				break
-			}
+		if i := slices.IndexFunc(x.targets, func(t Target) bool { return t.ID == id }); i >= 0 {
+			x.targets = slices.Delete(x.targets, i, i+1)
 		}
 	}
 }
@@ -104,8 +105,7 @@ func (x *Flow) Take(tag int32, bytes int) (t Target, ok bool) {
 	x.sent++
 	for i := range x.targets {
 		if t = x.targets[i]; t.Tag == tag {
-			copy(x.targets[i:], x.targets[i+1:])
-			x.targets = x.targets[:len(x.targets)-1]
+			x.targets = slices.Delete(x.targets, i, i+1)
 			return t, t.Bytes == bytes
 		}
 	}
