@@ -85,10 +85,7 @@ func (c *Comm) CallCollective(x *Collective) error {
 			return err
 		}
 	}
-	call := x.Kind
-	if x.as != perf.NoOp {
-		call = x.as
-	}
+	call := x.recorded()
 	if err := c.beginCollective(call, x.bytes()); err != nil {
 		return err
 	}

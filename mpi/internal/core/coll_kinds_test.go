@@ -1,6 +1,7 @@
 package core
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/ibrun/ibrun/perf"
@@ -21,7 +22,7 @@ func TestImmediateForms(t *testing.T) {
 			t.Errorf("%v: the immediate form is %v, want %v", x.Kind, got, op)
 		}
 		name := x.Kind.String()
-		if want := len(name) > 8 && name[:8] == "Neighbor"; x.isNeighbor() != want {
+		if want := strings.HasPrefix(name, "Neighbor"); x.isNeighbor() != want {
 			t.Errorf("%s: a neighborhood collective: %v", name, !want)
 		}
 		reductions := map[string]bool{"Reduce": true, "Allreduce": true, "ReduceScatter": true, "ReduceScatterBlock": true,

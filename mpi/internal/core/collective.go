@@ -46,7 +46,7 @@ func (g *collState) init(c *Comm, peers []int32, rank int32) {
 
 // beginIntracomm is beginCollective for collectives that are not defined on intercommunicators.
 func (c *Comm) beginIntracomm(call perf.Op, bytes int) error {
-	if c != nil && c.localGroup != nil {
+	if c.isInter() {
 		return c.newError(call.String(), ErrComm, errInter)
 	}
 	return c.beginCollective(call, bytes)
