@@ -30,12 +30,12 @@ func (c *Comm) NeighborAllgather(dst, src View) error {
 	return c.callViews(&core.Collective{Kind: perf.NeighborAllgather}, &dst, &src)
 }
 
-// IneighborAllgather starts a NeighborAllgather. MPI-5.0 §8.7.1.
+// IneighborAllgather starts a [Comm.NeighborAllgather]. MPI-5.0 §8.7.1.
 func (c *Comm) IneighborAllgather(dst, src View) (Request, error) {
 	return c.startViews(core.Immediate, &core.Collective{Kind: perf.NeighborAllgather}, &dst, &src)
 }
 
-// NeighborAllgatherInit creates a persistent NeighborAllgather. MPI-5.0 §8.8.1.
+// NeighborAllgatherInit creates a persistent [Comm.NeighborAllgather]. MPI-5.0 §8.8.1.
 func (c *Comm) NeighborAllgatherInit(dst, src View) (Request, error) {
 	return c.startViews(core.Persistent, &core.Collective{Kind: perf.NeighborAllgather}, &dst, &src)
 }
@@ -63,12 +63,12 @@ func (c *Comm) NeighborAllgatherv(dst []View, src View) error {
 	return c.callLists(&core.Collective{Kind: perf.NeighborAllgatherv}, dst, nil, &src)
 }
 
-// IneighborAllgatherv starts a NeighborAllgatherv. MPI-5.0 §8.7.1.
+// IneighborAllgatherv starts a [Comm.NeighborAllgatherv]. MPI-5.0 §8.7.1.
 func (c *Comm) IneighborAllgatherv(dst []View, src View) (Request, error) {
 	return c.startLists(core.Immediate, &core.Collective{Kind: perf.NeighborAllgatherv}, dst, nil, &src)
 }
 
-// NeighborAllgathervInit creates a persistent NeighborAllgatherv. MPI-5.0 §8.8.1.
+// NeighborAllgathervInit creates a persistent [Comm.NeighborAllgatherv]. MPI-5.0 §8.8.1.
 func (c *Comm) NeighborAllgathervInit(dst []View, src View) (Request, error) {
 	return c.startLists(core.Persistent, &core.Collective{Kind: perf.NeighborAllgatherv}, dst, nil, &src)
 }
@@ -93,12 +93,12 @@ func (c *Comm) NeighborAlltoall(dst, src View) error {
 	return c.callViews(&core.Collective{Kind: perf.NeighborAlltoall}, &dst, &src)
 }
 
-// IneighborAlltoall starts a NeighborAlltoall. MPI-5.0 §8.7.2.
+// IneighborAlltoall starts a [Comm.NeighborAlltoall]. MPI-5.0 §8.7.2.
 func (c *Comm) IneighborAlltoall(dst, src View) (Request, error) {
 	return c.startViews(core.Immediate, &core.Collective{Kind: perf.NeighborAlltoall}, &dst, &src)
 }
 
-// NeighborAlltoallInit creates a persistent NeighborAlltoall. MPI-5.0 §8.8.2.
+// NeighborAlltoallInit creates a persistent [Comm.NeighborAlltoall]. MPI-5.0 §8.8.2.
 func (c *Comm) NeighborAlltoallInit(dst, src View) (Request, error) {
 	return c.startViews(core.Persistent, &core.Collective{Kind: perf.NeighborAlltoall}, &dst, &src)
 }

@@ -10,9 +10,10 @@ import (
 )
 
 // A device answers a message with an RNR NAK (receiver not ready) if no receive is posted for it. The sender's device then
-// waits and sends the message again, which costs a lot of time. This transport avoids RNR NAKs by credits, see credits.go: the
-// receiver reserves a receive slot for every message that a peer may send, and posts it to the shared receive queue (SRQ), or
-// without one to the queue of the connection, before it grants the credit. So a receive is always posted when a message arrives.
+// waits and sends the message again, which costs a lot of time. This transport avoids RNR NAKs by credits, see
+// internal/messages/credits.go: the receiver reserves a receive slot for every message that a peer may send, and posts it to the
+// shared receive queue (SRQ), or without one to the queue of the connection, before it grants the credit. So a receive is always
+// posted when a message arrives.
 //
 // Should the peer's device send an RNR NAK all the same, the device repeats the message, by default without limit. So a
 // completion with [verbs.StatusRNRRetryExceeded] (IBV_WC_RNR_RETRY_EXC_ERR) is not expected. It is handled like any other

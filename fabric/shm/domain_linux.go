@@ -60,11 +60,11 @@ type inboundRings struct {
 // inbound is a ring that this peer reads.
 type inbound struct {
 	r            *ring.Reader
-	mem          []byte // of the ring
-	populated    int    // populateSpace was called for so many bytes of its space; smallSpace: not yet
-	from         int    // local number of the writer
-	peer         int32  // number of the writer
-	borrowed     bool
+	mem          []byte   // of the ring
+	populated    int      // populateSpace was called for so many bytes of its space; smallSpace: not yet
+	from         int      // local number of the writer
+	peer         int32    // number of the writer
+	borrowed     bool     // in Domain.inbounds.borrowed
 	nextBorrowed *inbound // next element of that list
 	flags        *uint32  // of the writer, which may sleep until there is room
 	fence        bool     // execute a fence between releasing room and loading the flags

@@ -31,7 +31,7 @@
 //     that declares something that it uses: a type, a function, a method, a field, or a variable or constant of the package.
 //     The files are in an order in which few arrows run back: strongly connected components first, then by numbers of arrows.
 //     The test prints the arrows with -v.
-//  14. A package below internal/ with under 125 lines is not imported by one other package only: its code belongs there. Tests
+//  14. A package below internal/ with under 125 lines must not have exactly one importer: its code belongs there. Tests
 //     count as a part of the package in their folder.
 //
 // Do not change a rule to make a build pass. If one place has a good reason to violate rule 3, 11, 13 or 14, or to have an init

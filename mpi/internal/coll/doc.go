@@ -1,5 +1,5 @@
-// Package coll implements the algorithms of collective operations on bytes and ranks. Package mpi checks arguments, maps Go's
-// types and provides the communicator.
+// Package coll implements the algorithms of collective operations on bytes and ranks. Package core checks the arguments and
+// provides the communicator.
 //
 // There are two families. The functions of this package ([Barrier], [Bcast], [Allreduce], ...) send messages through a
 // [Peer] and work anywhere. The methods of [Shm] do the same over memory that all ranks of a communicator have mapped

@@ -14,10 +14,9 @@ import (
 // A collective is a sequence of steps, which all ranks count. Every rank has a few slots and uses them cyclically, one per step.
 // A slot is a word, a description of the call and room for a little data beside it, and room for more elsewhere. In a step a
 // rank copies data into its slot and publishes the number of the step in the slot's word; others wait for that number, compare
-// the descriptions of their calls, and read the data. No rank
-// waits at the end of a step until the others have read its data. Instead, before a rank reuses a slot, it makes sure that all
-// have ended the step for which it used the slot last. Usually it knows that already: a step in which all ranks waited for all
-// proves that all had ended the step before (see beginStep).
+// the descriptions of their calls, and read the data. No rank waits at the end of a step until the others have read its data.
+// Instead, before a rank reuses a slot, it makes sure that all have ended the step for which it used the slot last. Usually it
+// knows that already: a step in which all ranks waited for all proves that all had ended the step before (see beginStep).
 //
 // # Two kinds of barrier
 //

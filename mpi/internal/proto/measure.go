@@ -9,9 +9,8 @@ import (
 )
 
 // The sender of long messages measures them, where the transport asks for it
-// (fabric.Caps.MaxStream), and chooses their protocols by package cost. The marks of a message that
-// is to be measured are in the length of FIRST_FRAG and RTS. When the receiver has the payload it
-// reports its times in ELAPSED. So the two sides need no common clock.
+// (fabric.Caps.MaxStream), and chooses their protocols by package cost, which says how the two
+// sides measure.
 
 // measuredProtocol returns the protocol of a message of n bytes that may be measured, and its
 // marks: none if it is not to be. first is what the lengths suggest. fragments says that these are

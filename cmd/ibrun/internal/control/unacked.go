@@ -4,10 +4,10 @@ import "fmt"
 
 // unackedQueue holds the messages of one direction that the other side has not acknowledged, so
 // that they can be written again over a new link. Messages are numbered from 0 over the whole life
-// of a Conn, whose mu its caller must hold.
+// of a Conn. The caller must hold mu of the Conn.
 //
-// It is not an outbox (package outbox). That writes by a goroutine of its own to a stream that
-// cannot be replaced, so what was written is dropped, and nothing in it has a number.
+// Package outbox does something else: it drops what was written, since its stream has no
+// replacement.
 type unackedQueue struct {
 	messages [][]byte
 	first    uint64 // the number of messages[0]: the other side has received all before it

@@ -65,14 +65,14 @@ type Message struct {
 	// NextSeq: number of the message that the sender expects next; in a probe and its answer:
 	// number of the probe
 	NextSeq uint32
-	// grant: the receiver may send messages with lower numbers; in a DREQ: messages sent; with a
+	// Grant: the receiver may send messages with lower numbers; in a DREQ: messages sent; with a
 	// reason: error number, or 0.
 	Grant uint32
 	Lanes uint8        // number of elements of Pairs in use; not 0 in a REQ or a REP, 0 with a reason
 	Pairs [MaxLanes]QP // of the sender; the first one is for messages
 	ReqQP QP           // in a REP or REJ: the first queue pair of the REQ
 	Keys  KeyTable     // of the sender
-	// returned has a bit for each rail of the sender whose link has come up since the last
+	// Returned has a bit for each rail of the sender whose link has come up since the last
 	// connection. The receiver no longer leaves it out.
 	Returned uint8
 	MTU      verbs.MTU // the largest packets that reach the peer of the sender, 0 if not known

@@ -156,7 +156,7 @@ func (t *Regions) find(local uint64) *region {
 	return &t.slots[i]
 }
 
-// Remove reverts one add.
+// Remove reverts one Add.
 func (t *Regions) Remove(local uint64) error {
 	t.mu.Lock()
 	r := t.find(local)

@@ -30,7 +30,7 @@ type failure struct {
 	silent  bool // the user has closed the reading end of the output: nothing is printed
 	kind    failureKind
 	node    int   // the node of the failure
-	time    int64 // of its first notice, by the coordinator's clock, in nanoseconds since 1970
+	time    int64 // when it happened or was noticed first, by the coordinator's clock, in nanoseconds since 1970
 }
 
 // failureKind orders failures by what they can be a consequence of. A higher kind explains the lower ones.

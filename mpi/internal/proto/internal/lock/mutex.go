@@ -5,9 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// Mutex is a mutual exclusion lock whose holder can ask whether others wait for it, so that a
-// goroutine that spins while holding it can release it; sync.Mutex does not report that. Without
-// contention, Lock and Unlock take one atomic instruction each, and the check of its result.
+// Mutex is a mutual exclusion lock, see the comment of the package. New returns one.
 type Mutex struct {
 	state   atomic.Int32  // locked, reserved, and waiter for each goroutine that waits
 	freed   chan struct{} // capacity 1: signals that the mutex may be free

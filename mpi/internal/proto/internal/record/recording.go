@@ -6,7 +6,8 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// Recording records the calls of one engine. Its fields are constant, except Active.
+// Recording records the calls of one engine. Its exported fields are constant, except
+// Active.
 type Recording struct {
 	// Active is nil while nothing is recorded.
 	Active *perf.Recorder
