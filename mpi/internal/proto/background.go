@@ -109,7 +109,7 @@ func (e *Engine) pollInBackground() {
 	for g := (goal{what: backgroundNotNeeded}); !e.isOver(&g) && !w.polling; {
 		e.pollFor(&g)
 	}
-	e.combining.flush() // the calls of the program may not poll for long
+	e.links.combining.flush() // the calls of the program may not poll for long
 	e.waiters.passOn()
 	b.running = false
 	if b.stop {

@@ -23,11 +23,11 @@ type ClockHandler interface {
 func (e *Engine) SendClockPing(peer int, bound, roundTrip uint64) (sent int64, err error) {
 	e.lock()
 	defer e.unlock()
-	if err := e.connect(int32(peer)); err != nil {
+	if err := e.links.connect(int32(peer)); err != nil {
 		return 0, err
 	}
 	sent = e.clock.Stamp()
-	e.sendControl(int32(peer), wire.Envelope{Kind: wire.ClockPing}, uint64(sent), bound, roundTrip)
+	e.links.sendControl(int32(peer), wire.Envelope{Kind: wire.ClockPing}, uint64(sent), bound, roundTrip)
 	return sent, e.failure.err
 }
 
@@ -35,7 +35,7 @@ func (e *Engine) SendClockPing(peer int, bound, roundTrip uint64) (sent int64, e
 func (e *Engine) SendClockAdjust(peer int, w [5]uint64) error {
 	e.lock()
 	defer e.unlock()
-	e.sendControl(int32(peer), wire.Envelope{Kind: wire.ClockAdjust}, w[:]...)
+	e.links.sendControl(int32(peer), wire.Envelope{Kind: wire.ClockAdjust}, w[:]...)
 	return e.failure.err
 }
 
@@ -43,10 +43,10 @@ func (e *Engine) SendClockAdjust(peer int, w [5]uint64) error {
 func (e *Engine) SendClockState(peer int, w uint64) error {
 	e.lock()
 	defer e.unlock()
-	if err := e.connect(int32(peer)); err != nil {
+	if err := e.links.connect(int32(peer)); err != nil {
 		return err
 	}
-	e.sendControl(int32(peer), wire.Envelope{Kind: wire.ClockState}, w)
+	e.links.sendControl(int32(peer), wire.Envelope{Kind: wire.ClockState}, w)
 	return e.failure.err
 }
 
@@ -57,7 +57,7 @@ func (e *Engine) handleClock(peer int32, k wire.Kind, w [5]uint64) bool {
 		return false
 	case k == wire.ClockPing:
 		there := e.clock.Stamp()
-		e.sendControl(peer, wire.Envelope{Kind: wire.ClockPong}, w[0], uint64(there), e.clock.Ping(int(peer), w[1], w[2]))
+		e.links.sendControl(peer, wire.Envelope{Kind: wire.ClockPong}, w[0], uint64(there), e.clock.Ping(int(peer), w[1], w[2]))
 	case k == wire.ClockPong:
 		e.clock.Pong(int(peer), int64(w[0]), int64(w[1]), e.clock.Stamp(), w[2])
 	case k == wire.ClockState:

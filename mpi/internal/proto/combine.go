@@ -59,35 +59,40 @@ type combining struct {
 	to    *peer // of the last message
 	row   int   // number of messages sent to it in a row
 	kept  int   // number of messages of the row that are kept
-	polls uint  // value of waiters.yieldTimer.Polls with the last message
+	polls uint  // waiting.polls with the last message
 	// Ticks: when the last message was given to the transport, and when the first of those that are kept was. The counters of two
 	// processors differ by a little, so a difference may be huge. It ends the row, and is not a delay.
 	last, first uint64
 }
 
 // combines reports whether a message to p may have to wait for others, or others wait for it.
-func (e *Engine) combines(p *peer) bool { return p.deferrer != nil || len(e.combining.peers) != 0 }
+func (c *combining) combines(p *peer) bool { return p.deferrer != nil || len(c.peers) != 0 }
 
-// sendCombined is Send of the endpoint of a peer. It keeps the message if more are likely to follow soon, and otherwise sends it
+// waiting is what combining has to know of the goroutines that wait.
+type waiting struct {
+	woken    bool // some have been woken together, and have not run yet
+	sleeping bool // one sleeps on the transport
+	polls    uint // number of polls so far
+}
+
+// sendTo is Send of the endpoint of a peer. It keeps the message if more are likely to follow soon, and otherwise sends it
 // together with those that are kept.
-func (e *Engine) sendCombined(p *peer, header, payload []byte) (err error) {
-	c := &e.combining
+func (c *combining) sendTo(p *peer, w waiting, header, payload []byte) (err error) {
 	if c.pause != 0 && p.deferrer != nil {
 		c.pause--
 		return p.ep.Send(header, payload)
 	}
-	w, now := &e.waiters, ticks.Now()
-	more := w.woken != 0
+	now, more := ticks.Now(), w.woken
 	if more {
 		c.row, c.kept = 0, 0
 		more = len(payload) <= c.longest
 	} else {
-		more = !w.sleeping && c.inRow(p, w.yieldTimer.Polls(), now)
+		more = !w.sleeping && c.inRow(p, w.polls, now)
 	}
 	delayed := !more && c.delayed(now) // before the system call
 	if more && p.deferrer != nil {
 		if more, err = p.deferrer.SendLater(header, payload); more {
-			c.add(p, w.woken != 0)
+			c.add(p, w.woken)
 		}
 	} else {
 		err = p.ep.Send(header, payload)

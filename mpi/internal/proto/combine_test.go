@@ -144,7 +144,7 @@ func mostSentTogether(t *testing.T) int {
 		}
 	}
 	checkIdle(t, es)
-	return e.domain.(*deferringDomain).eps[0].most
+	return e.links.domain.(*deferringDomain).eps[0].most
 }
 
 // partlyDeferring is a deferringDomain of several parts: Poll does not poll that of peer 1, and that of peer 2 defers nothing.
@@ -178,13 +178,13 @@ func TestKeptMessagesLeave(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		ep := e.domain.(partlyDeferring).eps[0]
+		ep := e.links.domain.(partlyDeferring).eps[0]
 		if len(ep.kept) != 1 {
 			t.Fatalf("%d messages are kept, want 1", len(ep.kept))
 		}
 		e.waiters.woken = 0
-		if err := next(e); err != nil || len(ep.kept) != 0 || len(e.combining.peers) != 0 {
-			t.Errorf("after a %s %d messages are kept, to %d peers: %v", name, len(ep.kept), len(e.combining.peers), err)
+		if err := next(e); err != nil || len(ep.kept) != 0 || len(e.links.combining.peers) != 0 {
+			t.Errorf("after a %s %d messages are kept, to %d peers: %v", name, len(ep.kept), len(e.links.combining.peers), err)
 		}
 	}
 }
@@ -194,10 +194,10 @@ func TestLongWokenLeaves(t *testing.T) {
 	es, ep := rowEngines(t)
 	ep.delay = time.Hour
 	e := es[0]
-	e.combining.longest = 100
+	e.links.combining.longest = 100
 	e.waiters.woken = 1
 	for i, n := range []int{100, 100, 101, 0} {
-		e.combining.pause = 0 // this process may have been stopped in between
+		e.links.combining.pause = 0 // this process may have been stopped in between
 		if err := e.Send(to(0, 1, 0), make([]byte, n), Standard); err != nil {
 			t.Fatal(err)
 		}
@@ -235,7 +235,7 @@ func TestCombiningPauses(t *testing.T) {
 // backward is not a delay.
 func TestDelayedRow(t *testing.T) {
 	es, _ := rowEngines(t)
-	e, c := es[0], &es[0].combining
+	e, c := es[0], &es[0].links.combining
 	for _, delayed := range []bool{false, true} {
 		sendRow(t, e, 10)
 		if len(c.peers) != 1 {
@@ -317,8 +317,8 @@ func rowEngines(t *testing.T) (es []*Engine, ep *deferringEndpoint) {
 	t.Helper()
 	es = open(t, 2, deferring, nil)
 	sendRow(t, es[0], 1)
-	es[0].combining.limit = math.MaxUint64
-	return es, es[0].domain.(*deferringDomain).eps[0]
+	es[0].links.combining.limit = math.MaxUint64
+	return es, es[0].links.domain.(*deferringDomain).eps[0]
 }
 
 // TestRowLeavesTogether: messages in a row are sent together, and arrive in their order. None is kept after a poll.
@@ -333,10 +333,10 @@ func TestRowLeavesTogether(t *testing.T) {
 		if i == attempts {
 			t.Fatalf("%d messages were kept together, want %d", ep.most, maxTogether-1)
 		}
-		es[0].combining.pause = 0 // this process may have been stopped in between
+		es[0].links.combining.pause = 0 // this process may have been stopped in between
 		sendRow(t, es[0], count)
-		if err := es[0].Poll(); err != nil || len(es[0].combining.peers) != 0 {
-			t.Fatalf("after a poll messages are kept to %d peers: %v", len(es[0].combining.peers), err)
+		if err := es[0].Poll(); err != nil || len(es[0].links.combining.peers) != 0 {
+			t.Fatalf("after a poll messages are kept to %d peers: %v", len(es[0].links.combining.peers), err)
 		}
 		for k := range byte(count) {
 			if _, err := es[1].Recv(from(0, 0), b); err != nil || b[0] != k {
@@ -361,12 +361,12 @@ func TestRowIsNotKept(t *testing.T) {
 		e := es[0]
 		e.waiters.sleeping = name == "a sleeper"
 		sendRow(t, e, 10)
-		if kept := len(e.combining.peers) != 0; kept == e.waiters.sleeping {
+		if kept := len(e.links.combining.peers) != 0; kept == e.waiters.sleeping {
 			t.Errorf("%s: before it, messages are kept: %v", name, kept)
 		}
 		e.waiters.sleeping = false
-		if err := end(e); err != nil || len(e.combining.peers) != 0 {
-			t.Errorf("%s: messages are kept to %d peers: %v", name, len(e.combining.peers), err)
+		if err := end(e); err != nil || len(e.links.combining.peers) != 0 {
+			t.Errorf("%s: messages are kept to %d peers: %v", name, len(e.links.combining.peers), err)
 		}
 	}
 }

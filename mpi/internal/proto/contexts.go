@@ -129,9 +129,9 @@ func (e *Engine) refuse(peer int32, v wire.Envelope, w [5]uint64, freed bool) {
 	answer := wire.Envelope{Kind: wire.Refuse}
 	switch v.Kind {
 	case wire.EagerSync:
-		e.sendControl(peer, answer, w[0], freedWord(freed))
+		e.links.sendControl(peer, answer, w[0], freedWord(freed))
 	case wire.RTS:
-		e.sendControl(peer, answer, w[3], freedWord(freed))
+		e.links.sendControl(peer, answer, w[3], freedWord(freed))
 	}
 }
 

@@ -16,11 +16,11 @@ import (
 // requestAssist asks the sender to write from the back while this side reads from the front.
 func (t *transfer) requestAssist(word uint64) {
 	e := t.req.e
-	words := e.peer(t.peer).sharedWords(t.peer, e.copier)
+	words := e.links.peer(t.peer).sharedWords(t.peer, e.links.copier)
 	if i := word * wordStride; word < wire.NoWord/wordStride && i < uint64(len(words)) && t.bytes >= protocols.MinShared {
 		t.claims = &words[i]
 		to := t.local.Remote
-		e.sendControl(t.peer, wire.Envelope{Kind: wire.Assist}, t.peerID, t.req.id(), to.Addr, to.Key, uint64(t.bytes))
+		e.links.sendControl(t.peer, wire.Envelope{Kind: wire.Assist}, t.peerID, t.req.id(), to.Addr, to.Key, uint64(t.bytes))
 	}
 }
 
@@ -36,7 +36,7 @@ func (e *Engine) handleAssist(peer int32, w [5]uint64) bool {
 	}
 	t.peer, t.peerID, t.key = peer, w[1], fabric.RemoteKey{Addr: w[2], Key: w[3]}
 	t.bytes, t.assisted, t.local = int(w[4]), 0, r.exposed
-	t.claims = &e.peer(peer).sendWords[r.word*wordStride]
+	t.claims = &e.links.peer(peer).sendWords[r.word*wordStride]
 	e.transfers.push(t)
 	return true
 }
@@ -44,13 +44,13 @@ func (e *Engine) handleAssist(peer int32, w [5]uint64) bool {
 // runAssist writes pieces from the back until all are claimed, and sends ATP with their number.
 func (t *transfer) runAssist() {
 	e := t.req.e
-	ep, buf := e.peer(t.peer).ep, t.req.buf
+	ep, buf := e.links.peer(t.peer).ep, t.req.buf
 	var err error
 	claimed := 0
 	x, moved := t.elapsed, 0
 	t.running = true
 	e.unlock()
-	began := x.Begin(e.now)
+	began := x.Begin(e.links.now)
 	n := protocols.PieceCount(t.bytes)
 	for i := protocols.ClaimBack(t.claims, n); i >= 0 && err == nil; i = protocols.ClaimBack(t.claims, n) {
 		claimed++
@@ -62,13 +62,13 @@ func (t *transfer) runAssist() {
 			moved += to - from
 		}
 	}
-	x.End(e.now, began, moved)
+	x.End(e.links.now, began, moved)
 	e.lock()
 	if t.running = false; x.Marks != 0 {
-		e.peer(t.peer).sentPart(t.req.size(), x.Marks, protocols.RendezvousShared, x.Spent, 0, moved)
+		e.links.peer(t.peer).sentPart(t.req.size(), x.Marks, protocols.RendezvousShared, x.Spent, 0, moved)
 	}
 	if claimed > 0 {
-		e.sendControl(t.peer, wire.Envelope{Kind: wire.ATP}, t.peerID, uint64(t.assisted))
+		e.links.sendControl(t.peer, wire.Envelope{Kind: wire.ATP}, t.peerID, uint64(t.assisted))
 	}
 	switch {
 	case t.deferred == wire.FIN:
@@ -141,7 +141,7 @@ func (e *Engine) handleATP(peer int32, w [5]uint64) bool {
 // finishShared ends a transfer by both sides. It reads the pieces that the sender has claimed but could not write.
 func (t *transfer) finishShared() {
 	e := t.req.e
-	p := e.peer(t.peer)
+	p := e.links.peer(t.peer)
 	n := protocols.PieceCount(t.bytes)
 	claimed := min(int(atomic.LoadUint64(t.claims)>>32), n)
 	var err error

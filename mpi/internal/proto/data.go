@@ -47,13 +47,13 @@ func (e *Engine) SendData(to Route, d *datatype.Buffer, mode Mode, n *notes.Note
 
 // sendDataNow sends d as one eager message if that is possible immediately.
 func (e *Engine) sendDataNow(to Route, d *datatype.Buffer, mode Mode) bool {
-	p, n := e.peer(to.Peer), int(d.Size())
+	p, n := e.links.peer(to.Peer), int(d.Size())
 	if n > p.maxEager || n > p.path.packedPiece || mode != Standard || !(e.hints.plainSends || e.plainSendsIn(to.Context)) {
 		return false
 	}
 	e.sending = *d
 	wire.Envelope{Kind: wire.Eager, Context: to.Context, Match: to.Match}.Put(&e.scratch)
-	err := p.sendPacked(e, e.scratch[:wire.EnvelopeBytes], &e.sending, 0, n)
+	err := e.links.sendPacked(p, e.scratch[:wire.EnvelopeBytes], &e.sending, 0, n)
 	e.sending = datatype.Buffer{}
 	if err != nil {
 		return false // the general case finds out why

@@ -9,7 +9,7 @@ import "github.com/ibrun/ibrun/mpi/internal/wire"
 func (t *transfer) requestData() {
 	e := t.req.e
 	t.offset, t.state = 0, transferCopying
-	e.sendControl(t.peer, wire.Envelope{Kind: wire.DataRequest}, t.peerID, t.req.id(), uint64(t.bytes))
+	e.links.sendControl(t.peer, wire.Envelope{Kind: wire.DataRequest}, t.peerID, t.req.id(), uint64(t.bytes))
 }
 
 // handleDataRequest handles DATA_REQUEST.
@@ -45,9 +45,9 @@ func (r *Request) sendNextData() {
 		r.completeSend()
 		return
 	}
-	r.prepareData(e.peer(r.route.Peer))
-	if err := e.post(r.route.Peer, &r.out); err != nil {
-		e.sendFailed(r.route.Peer, &r.out, err)
+	r.prepareData(e.links.peer(r.route.Peer))
+	if err := r.post(); err != nil {
+		e.links.sendFailed(r.route.Peer, &r.out, err)
 	}
 }
 

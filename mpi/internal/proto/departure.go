@@ -73,8 +73,8 @@ func (e *Engine) reportLeft(context uint32) {
 }
 
 func (e *Engine) sendLeft(n int32, context uint32) {
-	if e.peer(n).finalized == nil {
-		e.sendControl(n, wire.Envelope{Kind: wire.Left, Context: context}, freedWord(e.contexts.ended.IsFreed(context)))
+	if e.links.peer(n).finalized == nil {
+		e.links.sendControl(n, wire.Envelope{Kind: wire.Left, Context: context}, freedWord(e.contexts.ended.IsFreed(context)))
 	}
 }
 
@@ -123,7 +123,7 @@ func (e *Engine) handleRefuse(peer int32, w [5]uint64) bool {
 // isGone reports whether a process takes part in no operation of a context any more.
 func (e *Engine) isGone(context uint32, n int32) bool {
 	_, gone := e.departures.gone[member{context, n}]
-	return gone || e.hasFinalized(n)
+	return gone || e.links.hasFinalized(n)
 }
 
 // departureError returns the error of an operation that waits for a message, if the processes that could send it have left; nil
@@ -219,11 +219,11 @@ func (e *Engine) ProcessesLeft(ranks []int) {
 	e.lock()
 	defer e.unlock()
 	for _, rank := range ranks {
-		if rank < 0 || rank >= len(e.peers) || rank == e.self || e.departures.closed {
+		if rank < 0 || rank >= len(e.links.peers) || rank == e.self || e.departures.closed {
 			continue
 		}
 		n := int32(rank)
-		p := e.peer(n)
+		p := e.links.peer(n)
 		if p.finalized != nil || p.announced {
 			continue
 		}
@@ -232,34 +232,22 @@ func (e *Engine) ProcessesLeft(ranks []int) {
 			e.confirmLeft(n)
 		}
 		p.announced = true
-		e.dropMessagesTo(n)
+		e.links.dropMessagesTo(n)
 	}
 	e.waiters.rouseAll()
-}
-
-// dropMessagesTo drops the messages to a process that the launcher has reported. Its own messages may still arrive.
-func (e *Engine) dropMessagesTo(n int32) {
-	p := e.peer(n)
-	for p.head != nil {
-		o := p.head
-		p.head, o.queued = o.next, false
-		e.rec.Dropped(o.kind())
-		e.dropMessage(o, p.gone(n))
-	}
-	p.updateMaxEager()
 }
 
 // confirmLeft connects to a process that has left, so that its transport reports it, in order. If that takes long it is treated
 // as reported.
 func (e *Engine) confirmLeft(n int32) {
-	if e.connect(n) == nil {
-		e.sendControl(n, wire.Envelope{Kind: wire.Watch})
+	if e.links.connect(n) == nil {
+		e.links.sendControl(n, wire.Envelope{Kind: wire.Watch})
 	}
 	time.AfterFunc(confirmTimeout, func() {
 		e.lock()
 		defer e.unlock()
 		if !e.departures.closed {
-			e.fail(n, errAnnounced)
+			e.links.fail(n, errAnnounced)
 		}
 	})
 }

@@ -32,9 +32,9 @@ func (e *Engine) handleMessage(peer int32, b []byte) bool {
 		}
 		e.deliver(r, source, tag, b[wire.EnvelopeBytes:])
 	}
-	p := e.peers[peer]
+	p := e.links.peers[peer]
 	if p == nil || p.link.Zero() {
-		e.linkTo(peer).In(n)
+		e.links.linkTo(peer).In(n)
 	} else {
 		p.link.In(n)
 	}
@@ -96,7 +96,7 @@ func (e *Engine) handle(peer int32, v wire.Envelope, w [5]uint64, payload []byte
 	case wire.Withdrawn:
 		return e.handleWithdrawn(peer, w)
 	case wire.Flush:
-		e.sendControl(peer, wire.Envelope{Kind: wire.Flushed}, w[0])
+		e.links.sendControl(peer, wire.Envelope{Kind: wire.Flushed}, w[0])
 	case wire.Flushed:
 		return e.handleFlushed(peer, w)
 	case wire.Elapsed:
@@ -111,9 +111,9 @@ func (e *Engine) handleFirst(peer int32, v wire.Envelope, w [5]uint64, payload [
 		return false
 	}
 	e.countEpoch(peer, v)
-	number, note := e.countReceived(peer), e.notes.Take(peer)
+	number, note := e.links.countReceived(peer), e.notes.Take(peer)
 	if v.Kind != wire.RTS {
-		e.linkTo(peer).In(len(payload))
+		e.links.linkTo(peer).In(len(payload))
 	}
 	t := e.contexts.table(v.Context)
 	r := t.TakePosted(v.Rank, v.Tag)
@@ -137,7 +137,7 @@ func (e *Engine) handleFirst(peer int32, v wire.Envelope, w [5]uint64, payload [
 	case wire.Eager:
 		e.deliver(r, v.Rank, v.Tag, payload)
 	case wire.EagerSync:
-		e.sendControl(peer, wire.Envelope{Kind: wire.FIN}, w[0])
+		e.links.sendControl(peer, wire.Envelope{Kind: wire.FIN}, w[0])
 		e.deliver(r, v.Rank, v.Tag, payload)
 	case wire.RTS:
 		r.startRendezvous(peer, v, w, true)

@@ -42,18 +42,18 @@
 // # Files
 //
 //   - engine.go has the type, its configuration, and the end. request.go has requests and handles,
-//     parts.go data in many blocks, tables.go the tables of messages by context, and peer.go what
-//     is known of each process
+//     parts.go data in many blocks, tables.go the tables of messages by context
+//   - links.go has the connections, peer.go what is known of each process, and path.go of each
+//     domain. outgoing.go and sendqueue.go have messages for the transport, combine.go those that
+//     leave together
 //   - send.go, recv.go, data.go, persistent.go, probe.go, buffered.go, grequest.go, noted.go and
 //     cancel.go have the calls that start operations; completion.go, waitset.go, stop.go and
 //     done.go those that end them
-//   - outgoing.go and sendqueue.go have messages for the transport; eager.go, rendezvous.go,
-//     transfer.go, copy_assist.go, datacopy.go, rtr.go, withdraw.go and reroute.go the protocols;
-//     measure.go and hints.go what chooses between them
+//   - eager.go, rendezvous.go, transfer.go, copy_assist.go, datacopy.go, rtr.go, withdraw.go and
+//     reroute.go have the protocols; measure.go and hints.go what chooses between them
 //   - progress.go and dispatch.go poll, and handle what has arrived; directrecv.go, unexpected.go,
 //     unexpected_store.go and flowcontrol.go match it
-//   - wait.go, park.go, waker.go, background.go and combine.go decide who polls, who sleeps, and
-//     when messages leave together
+//   - wait.go, park.go, waker.go and background.go decide who polls, and who sleeps
 //   - program.go, schedule.go, polled.go and partitioned.go have operations of several steps
 //   - lost.go, failure.go, departure.go, watch.go, contexts.go and flush.go end operations whose
 //     processes or contexts have ended
@@ -72,8 +72,9 @@
 //
 // Not guarded are:
 //
-//   - what New sets and nothing changes: self, domain, router, paths, copier, sharedMemory, owner,
-//     addr, now, clock, exactBit, waiters.spin, and the recorder and the trace of the configuration
+//   - what New sets and nothing changes: self, sharedMemory, owner, clock, exactBit, waiters.spin, the
+//     domain, router, paths, copier, addr and now of links, and the recorder and the trace of the
+//     configuration
 //   - which recorder is active: BeginOp reads it without the lock. SetRecording changes it, so no
 //     operation may begin meanwhile
 //   - how long yields take, which all engines of the process learn together; that has a mutex of

@@ -54,16 +54,16 @@ type assembly struct {
 
 // handleFirstFrag handles the first fragment of a message.
 func (e *Engine) handleFirstFrag(peer int32, v wire.Envelope, w [5]uint64, payload []byte) bool {
-	a := &e.peer(peer).frags
+	a := &e.links.peer(peer).frags
 	total := w[0] &^ cost.AllMarks
 	if v.Rank < 0 || v.Tag < 0 || a.total != 0 || total > protocols.MaxFragmented || total <= uint64(len(payload)) {
 		return false
 	}
 	e.countEpoch(peer, v)
-	number, note := e.countReceived(peer), e.notes.Take(peer)
+	number, note := e.links.countReceived(peer), e.notes.Take(peer)
 	*a = assembly{received: len(payload), total: int(total), elapsed: cost.Elapsed{Marks: w[0] & cost.AllMarks}}
-	began := a.elapsed.Begin(e.now)
-	e.linkTo(peer).InBy(perf.Parts, a.total)
+	began := a.elapsed.Begin(e.links.now)
+	e.links.linkTo(peer).InBy(perf.Parts, a.total)
 	t := e.contexts.table(v.Context)
 	r := t.TakePosted(v.Rank, v.Tag)
 	switch {
@@ -88,9 +88,9 @@ func (e *Engine) handleFirstFrag(peer int32, v wire.Envelope, w [5]uint64, paylo
 // copied must be called after a fragment of n bytes was copied. began is the result of Elapsed.Begin. An unexpected message is
 // copied once more, when its receive is posted.
 func (a *assembly) copied(e *Engine, began time.Duration, n int) {
-	a.elapsed.End(e.now, began, n)
+	a.elapsed.End(e.links.now, began, n)
 	if a.m != nil {
-		a.elapsed.End(e.now, began, 0)
+		a.elapsed.End(e.links.now, began, 0)
 	}
 }
 
@@ -105,7 +105,7 @@ func (a *assembly) start(r *Request, v wire.Envelope, payload []byte) {
 
 // acceptFragments matches an unexpected fragmented message, perhaps before all of it has arrived.
 func (e *Engine) acceptFragments(r *Request, m *unexpectedMessage) {
-	if a := &e.peer(m.peer).frags; a.m == m {
+	if a := &e.links.peer(m.peer).frags; a.m == m {
 		a.start(r, m.v, m.data[:a.received])
 		return
 	}
@@ -114,20 +114,20 @@ func (e *Engine) acceptFragments(r *Request, m *unexpectedMessage) {
 
 // abandonFragments drops the fragments of a message that have not arrived yet.
 func (e *Engine) abandonFragments(m *unexpectedMessage) {
-	if a := &e.peer(m.peer).frags; a.m == m {
+	if a := &e.links.peer(m.peer).frags; a.m == m {
 		a.m, a.elapsed.Marks = nil, 0
 	}
 }
 
 // handleFrag handles the next fragment of the message that is arriving.
 func (e *Engine) handleFrag(peer int32, payload []byte) bool {
-	a := &e.peer(peer).frags
+	a := &e.links.peer(peer).frags
 	if len(payload) == 0 || len(payload) > a.total-a.received {
 		return false
 	}
 	at := a.received
 	a.received += len(payload)
-	began := a.elapsed.Begin(e.now)
+	began := a.elapsed.Begin(e.links.now)
 	if a.m != nil {
 		copy(a.m.data[at:], payload)
 	} else if r := a.req.r; r != nil && r.gen == a.req.gen && r.state == active { // the receive may have failed meanwhile
@@ -144,7 +144,7 @@ func (e *Engine) handleFrag(peer int32, payload []byte) bool {
 	}
 	a.copied(e, began, len(payload))
 	if a.received == a.total {
-		e.reportElapsed(&a.elapsed, peer, a.total, protocols.Fragmented, 0)
+		e.links.reportElapsed(&a.elapsed, peer, a.total, protocols.Fragmented, 0)
 		*a = assembly{}
 		e.rec.Configured.Ended()
 	}

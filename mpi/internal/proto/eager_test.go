@@ -41,7 +41,7 @@ func TestBetweenFragments(t *testing.T) {
 			if err := b.lockedPollOnce(); err != nil {
 				t.Fatal(err)
 			}
-			if p := b.peers[0].frags; p.m == nil || p.received == 0 || p.received >= p.total {
+			if p := b.links.peers[0].frags; p.m == nil || p.received == 0 || p.received >= p.total {
 				t.Fatalf("not in the middle of a message: %d of %d bytes", p.received, p.total)
 			}
 			buf := make([]byte, len(whole))
@@ -49,7 +49,7 @@ func TestBetweenFragments(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for !a.Completed(s) || b.peers[0].frags.total != 0 {
+			for !a.Completed(s) || b.links.peers[0].frags.total != 0 {
 				if err := errors.Join(a.lockedPollOnce(), b.lockedPollOnce()); err != nil {
 					t.Fatal(err)
 				}

@@ -1,7 +1,6 @@
 package proto
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -85,33 +84,23 @@ type Engine struct {
 	mu lock.Mutex
 
 	self         int
-	domain       fabric.Domain
-	router       fabric.Router // nil if one domain reaches all processes
-	paths        []*path
-	copier       fabric.CooperativeCopier // nil if the domain has no shared words
-	sharedMemory fabric.SharedMemory      // nil if the domain cannot share memory
+	sharedMemory fabric.SharedMemory // nil if the domain cannot share memory
 	owner        any
-	addr         func(int32) []byte
-	peers        []*peer // an entry is nil until the first message to or from the peer
 
+	links    links
 	contexts contexts
 	events   [32]fabric.Event // result of domain.Poll
 
 	scratch    [wire.MaxHeader]byte // header of an eager message that is sent immediately
 	direct     directRecv
 	requests   requestPool
-	control    controlPool
 	freeParts  *parts          // free list
 	sending    datatype.Buffer // data in parts of an eager message that is sent immediately
-	staging    []byte          // where data in parts is packed for an endpoint that is not a fabric.Gatherer
-	blocked    []int32         // peers with messages that wait for room in the transport
-	combining  combining
 	transfers  transferQueue
 	polled     polledSchedules
 	unexpected unexpectedStore
 
 	rec    record.Recording
-	now    func() time.Duration // the time for measurements; called with and without the lock
 	clock  ClockHandler
 	warn   func(string)
 	warned bool // that memory cannot be registered
@@ -141,16 +130,11 @@ func New(c Config) (*Engine, error) {
 	e := &Engine{
 		mu:      lock.New(),
 		self:    c.Self,
-		domain:  c.Domain,
 		owner:   c.Owner,
-		peers:   make([]*peer, c.Size),
-		addr:    func(int32) []byte { return nil },
 		warn:    c.Warn,
 		failure: failures{needed: c.Needed},
 		clock:   c.Clock,
 	}
-	start := time.Now()
-	e.now = func() time.Duration { return time.Since(start) }
 	e.contexts.init()
 	e.departures.init(c.Members)
 	e.exactBit, e.hints.forced = c.ExactBit, c.Forced
@@ -159,24 +143,13 @@ func New(c Config) (*Engine, error) {
 	}
 	e.rec = record.New(&e.mu, c.Recorder, c.Trace, c.Checks, c.ExactBit)
 	e.waiters.init(c.Oversubscribed, c.Poll)
-	e.combining.limit, e.combining.longest = rowTicks, longestWoken
 	e.hints.update(false, e.rec.General)
-	if c.Address != nil {
-		e.addr = func(n int32) []byte { return c.Address(int(n)) }
-	}
-	e.router, _ = c.Domain.(fabric.Router)
-	e.copier, _ = c.Domain.(fabric.CooperativeCopier)
 	e.sharedMemory, _ = c.Domain.(fabric.SharedMemory)
-	routes := []fabric.Domain{c.Domain}
-	if e.router != nil {
-		routes = e.router.Routes()
-	}
-	for _, d := range routes {
-		x, err := newPath(d, cmp.Or(c.PinnedLimit, 1<<30))
-		if err != nil {
-			return nil, err
-		}
-		e.paths = append(e.paths, x)
+	l := &e.links
+	l.rec, l.hints, l.failure = &e.rec, &e.hints, &e.failure
+	l.notified = notified{left: (*Request).messageLeft, closed: e.peerClosed, failed: e.failed}
+	if err := l.open(&c); err != nil {
+		return nil, err
 	}
 	e.unexpected.setLimit(c.UnexpectedLimit)
 	return e, e.waiters.open(c.Domain, c.Waker)
@@ -193,7 +166,7 @@ func (e *Engine) FlushSends() error {
 	e.lock()
 	defer e.unlock()
 	defer e.rec.Configured.Leave(e.rec.Active.Enter(perf.Finalize, -1, -1, 0))
-	e.combining.flush()
+	e.links.combining.flush()
 	g := goal{what: sendsFlushed}
 	e.await(&g)
 	if !g.reached(e) {
@@ -235,16 +208,16 @@ func (e *Engine) Close() error {
 	e.stopChannels()
 	e.stopBackground()
 	e.departures.closed = true
-	recordTransports(e.rec.Active, e.paths)
+	recordTransports(e.rec.Active, e.links.paths)
 	var errs []error
-	for _, x := range e.paths {
+	for _, x := range e.links.paths {
 		if x.regs != nil {
 			if err := x.regs.Close(); err != nil {
 				errs = append(errs, fmt.Errorf("%w: %w", fabric.ErrNotReleased, err))
 			}
 		}
 	}
-	return errors.Join(append(errs, e.domain.Close(), e.waiters.parker.Close())...)
+	return errors.Join(append(errs, e.links.domain.Close(), e.waiters.parker.Close())...)
 }
 
 // oneLine returns the text of an error of several lines as one, without repetitions.

@@ -2,10 +2,8 @@ package proto
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 
-	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -14,35 +12,17 @@ import (
 // operations with it fail. The same holds for a peer that is lost without having been used: it may have finalized before this
 // process connected to it.
 
-// fail records that a peer has failed or finalized; see the comment above. n is -1 if the transport of this process has failed.
-func (e *Engine) fail(n int32, err error) {
-	if e.failure.err != nil || n >= 0 && e.hasFinalized(n) {
-		return
-	}
-	silent := n >= 0 && e.peers[n] == nil && errors.Is(err, fabric.ErrPeerClosed)
-	err = &failureError{n, err}
-	f := &e.failure
-	if n >= 0 && f.mayLeave(n, err) {
-		if silent {
-			f.setClosed(n, len(e.peers))
-		} else {
-			p := e.peer(n)
-			p.finalized = err
-			p.updateMaxEager()
-		}
-		f.finalized++
-		e.completeRevokedOf(n)
-		e.endOperationsWith(n, err)
-	} else {
-		e.setFailed(err)
-		e.rec.Configured.LostPeer()
-	}
+// peerClosed ends what needs a process that has closed. links call it.
+func (e *Engine) peerClosed(n int32, err error) {
+	e.completeRevokedOf(n)
+	e.endOperationsWith(n, err)
 	e.waiters.rouseAll()
 }
 
-// setFailed makes the engine fail. The programs of the schedules in progress learn of it before a call returns the error.
-func (e *Engine) setFailed(err error) {
-	e.failure.err, e.hints.plainSends = err, false
+// failed must be called when failure.err has been set, which links do if a process was lost. The
+// programs of the schedules in progress learn of it before a call returns the error.
+func (e *Engine) failed(err error) {
+	e.hints.plainSends = false
 	for _, slab := range e.requests.slabs {
 		for i := range slab {
 			r := &slab[i]
@@ -51,24 +31,24 @@ func (e *Engine) setFailed(err error) {
 			}
 		}
 	}
-}
-
-// hasFinalized reports whether a process has finalized.
-func (e *Engine) hasFinalized(n int32) bool {
-	if p := e.peers[n]; p != nil {
-		return p.finalized != nil
-	}
-	return e.failure.hasClosed(n)
+	e.waiters.rouseAll()
 }
 
 // Abort makes the engine fail with err: every call that waits, and every later call, returns it.
 func (e *Engine) Abort(err error) {
 	e.lock()
 	if e.failure.err == nil {
-		e.setFailed(fmt.Errorf("%w: %w", ErrFailed, err))
+		e.failure.err = fmt.Errorf("%w: %w", ErrFailed, err)
+		e.failed(e.failure.err)
 	}
-	e.waiters.rouseAll()
 	e.unlock()
+}
+
+// LostPeer returns the error to report for an error that says that a process is down, found outside the engine.
+func (e *Engine) LostPeer(n int32, err error) error {
+	e.lock()
+	defer e.unlock()
+	return e.links.transportError(n, err)
 }
 
 // AllowFinalize makes it no failure from now on if any process finalizes.
@@ -85,7 +65,7 @@ func (e *Engine) PeerError(context uint32, peers []int32) error {
 	e.lock()
 	defer e.unlock()
 	e.progress()
-	return cmp.Or(e.firstGone(context, peers), e.firstRefusing(peers), e.failure.err)
+	return cmp.Or(e.firstGone(context, peers), e.links.firstRefusing(peers), e.failure.err)
 }
 
 // Err makes progress once. It returns the error with which the engine has failed, or nil.
@@ -127,23 +107,12 @@ func (e *Engine) FinalizedPeer(context uint32, peers []int32) error {
 // the launcher knows, or nil.
 func (e *Engine) firstGone(context uint32, peers []int32) error {
 	for _, n := range peers {
-		if p := e.peers[n]; e.hasFinalized(n) || p != nil && p.announced {
+		if p := e.links.peers[n]; e.links.hasFinalized(n) || p != nil && p.announced {
 			e.rec.Configured.LostPeer()
-			return e.peer(n).gone(n)
+			return e.links.peer(n).gone(n)
 		}
 		if freed, gone := e.departures.gone[member{context, n}]; gone {
 			return e.departureErr(n, freed)
-		}
-	}
-	return nil
-}
-
-// firstRefusing returns the error of the first of these processes to which a message could not be sent because it has closed, or
-// nil.
-func (e *Engine) firstRefusing(peers []int32) error {
-	for _, n := range peers {
-		if p := e.peers[n]; p != nil && p.refuses {
-			return &failureError{n, fabric.ErrPeerClosed}
 		}
 	}
 	return nil

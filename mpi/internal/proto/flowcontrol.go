@@ -8,10 +8,10 @@ import "github.com/ibrun/ibrun/mpi/internal/wire"
 
 // pauseSender pauses a sender, unless it is paused.
 func (e *Engine) pauseSender(n int32) {
-	if p := e.peer(n); !p.pausing {
+	if p := e.links.peer(n); !p.pausing {
 		p.pausing = true
 		e.unexpected.paused = append(e.unexpected.paused, n)
-		e.sendControl(n, wire.Envelope{Kind: wire.Pause})
+		e.links.sendControl(n, wire.Envelope{Kind: wire.Pause})
 	}
 }
 
@@ -19,8 +19,8 @@ func (e *Engine) pauseSender(n int32) {
 func (e *Engine) resumeSenders() {
 	s := &e.unexpected
 	for _, n := range s.paused {
-		e.peer(n).pausing = false
-		e.sendControl(n, wire.Envelope{Kind: wire.Resume})
+		e.links.peer(n).pausing = false
+		e.links.sendControl(n, wire.Envelope{Kind: wire.Resume})
 	}
 	s.paused = s.paused[:0]
 }
@@ -28,7 +28,7 @@ func (e *Engine) resumeSenders() {
 // handlePause handles PAUSE and RESUME. Messages that wait for room on their way to a peer that pauses this sender become RTS
 // as well: they may need far more room than the peer has.
 func (e *Engine) handlePause(n int32, pause bool) {
-	p := e.peer(n)
+	p := e.links.peer(n)
 	p.paused = pause
 	p.updateMaxEager()
 	if !pause {
@@ -38,8 +38,8 @@ func (e *Engine) handlePause(n int32, pause bool) {
 		if k := o.kind(); len(o.body)+o.packed.n == 0 || k > wire.FirstFrag {
 			continue
 		}
-		if err := o.req.prepareRTS(p.path.thresholds.Rendezvous(o.req.size(), e.copier != nil), 0); err != nil {
-			e.fail(n, err)
+		if err := o.req.prepareRTS(p.path.thresholds.Rendezvous(o.req.size(), e.links.copier != nil), 0); err != nil {
+			e.links.fail(n, err)
 			return
 		}
 		if o.req.flags&withdrawing != 0 {

@@ -43,7 +43,7 @@ func TestFlood(t *testing.T) {
 			t.Fatalf("%d bytes are stored for %d messages", payload, waiting)
 		}
 	}
-	if !a.peers[1].paused {
+	if !a.links.peers[1].paused {
 		t.Error("the sender was not paused")
 	}
 	each(t, es, func(self int, e *Engine) error {
@@ -66,7 +66,7 @@ func TestFlood(t *testing.T) {
 		}
 		return e.FlushSends()
 	})
-	for a.peers[1].paused {
+	for a.links.peers[1].paused {
 		if err := errors.Join(a.lockedPollOnce(), b.lockedPollOnce()); err != nil {
 			t.Fatal(err)
 		}

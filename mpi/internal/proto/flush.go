@@ -78,7 +78,7 @@ func (e *Engine) receives(messages, partitioned uint32) iter.Seq[Route] {
 
 // senders returns for each process whether messages for the receives of PrepareFlush may come from it.
 func (e *Engine) senders(messages, partitioned uint32) []bool {
-	from, anySource := make([]bool, len(e.peers)), false
+	from, anySource := make([]bool, len(e.links.peers)), false
 	for on := range e.receives(messages, partitioned) {
 		if on.Rank == AnySource {
 			anySource = true
@@ -112,9 +112,9 @@ func (e *Engine) Flush(op perf.Op, messages, partitioned uint32) error {
 	f := &flush{id: e.flushes.last}
 	e.flushes.list = append(e.flushes.list, f)
 	for n, may := range e.senders(messages, partitioned) {
-		if may && e.connect(int32(n)) == nil { // otherwise nothing comes from there, or the engine has failed
+		if may && e.links.connect(int32(n)) == nil { // otherwise nothing comes from there, or the engine has failed
 			f.from = append(f.from, int32(n))
-			e.sendControl(int32(n), wire.Envelope{Kind: wire.Flush}, f.id)
+			e.links.sendControl(int32(n), wire.Envelope{Kind: wire.Flush}, f.id)
 		}
 	}
 	defer e.rec.Configured.Leave(e.rec.Enter(op, messages, -1, -1, 0))
@@ -145,7 +145,7 @@ func (e *Engine) advancePartitioned(context uint32) {
 // flushIsOver reports whether all processes have answered, except those that have finalized.
 func (e *Engine) flushIsOver(id uint64) bool {
 	f := e.flushes.find(id)
-	return f == nil || !slices.ContainsFunc(f.from, func(n int32) bool { return !e.hasFinalized(n) })
+	return f == nil || !slices.ContainsFunc(f.from, func(n int32) bool { return !e.links.hasFinalized(n) })
 }
 
 // handleFlushed handles FLUSHED. It returns false for an answer that was not expected.

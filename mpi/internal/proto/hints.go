@@ -9,7 +9,6 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/match"
 	"github.com/ibrun/ibrun/mpi/internal/notes"
 	"github.com/ibrun/ibrun/mpi/internal/protocols"
-	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
 
 // Violations of the assertions of a context.
@@ -99,7 +98,7 @@ func (s *hintSet) update(failed, general bool) {
 
 // Rails returns the names of the devices that large messages may take; nil if no transport has several. The result is constant.
 func (e *Engine) Rails() []string {
-	for _, x := range e.paths {
+	for _, x := range e.links.paths {
 		if x.multiRail != nil {
 			return x.multiRail.Rails()
 		}
@@ -110,7 +109,7 @@ func (e *Engine) Rails() []string {
 // endpoint returns the endpoint for a transfer: that of the context's rail, if there is one.
 func (t *transfer) endpoint() fabric.Endpoint {
 	e := t.req.e
-	p := e.peer(t.peer)
+	p := e.links.peer(t.peer)
 	if !e.hints.rails || p.path.multiRail == nil {
 		return p.ep
 	}
@@ -211,14 +210,4 @@ func (h *Hints) choose(n int, x *protocols.Thresholds, paired bool) protocols.Pr
 		return protocols.Eager
 	}
 	return x.Rendezvous(n, paired)
-}
-
-// mayOvertake reports whether a message may be sent before others that wait for room: it is an RTS of a context that allows
-// overtaking. Traced messages are numbered and keep their order.
-func (e *Engine) mayOvertake(o *outgoing) bool {
-	if o.req == nil || o.kind() != wire.RTS || e.rec.General {
-		return false
-	}
-	h := e.hints.byContext[o.req.route.Context]
-	return h != nil && h.AllowOvertaking && h.Epoch == 0
 }

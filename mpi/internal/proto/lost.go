@@ -19,7 +19,7 @@ type failures struct {
 	// finalized is the number of reports that a peer has finalized or left a context: its own, and
 	// those of the launcher.
 	finalized int
-	// closed has a bit for each process that has finalized without a peer in Engine.peers: most of
+	// closed has a bit for each process that has finalized without a peer in links.peers: most of
 	// the processes of a large job, of which none needs a peer for that. newPeer sets finalized
 	// there. nil: there are none.
 	closed []uint64

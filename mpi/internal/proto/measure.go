@@ -39,8 +39,8 @@ func (p *peer) sentPart(n int, marks uint64, protocol protocols.Protocol, spent,
 // reportElapsed reports the times of a message of n bytes that is complete. id is that of the
 // sender's request if it waits for this process. The report is dropped unless it can be sent at
 // once: it is no more than advice, and the peer may have left.
-func (e *Engine) reportElapsed(x *cost.Elapsed, peer int32, n int, protocol protocols.Protocol, id uint64) {
-	p := e.peer(peer)
+func (l *links) reportElapsed(x *cost.Elapsed, peer int32, n int, protocol protocols.Protocol, id uint64) {
+	p := l.peer(peer)
 	if x.Marks == 0 || x.Moved == 0 || p.ep == nil || p.head != nil || p.finalized != nil || p.announced || p.refuses {
 		return
 	}
@@ -48,7 +48,7 @@ func (e *Engine) reportElapsed(x *cost.Elapsed, peer int32, n int, protocol prot
 	switch {
 	case x.Began == 0:
 	case protocol == protocols.Fragmented:
-		whole = uint64(e.now() - x.Began)
+		whole = uint64(l.now() - x.Began)
 	default:
 		whole = id
 	}
@@ -69,10 +69,10 @@ func (e *Engine) handleElapsed(peer int32, w [5]uint64) bool {
 		whole = 0
 		r := e.requests.byID(w[4])
 		if r != nil && r.awaitsPeer(peer) && r.out.kind() == wire.RTS && r.transfer.elapsed.Marks == w[0]&cost.AllMarks {
-			whole = e.now() - r.transfer.elapsed.Began
+			whole = e.links.now() - r.transfer.elapsed.Began
 		}
 	}
-	if m := e.peer(peer).measured; m != nil { // nil: another domain has taken over meanwhile
+	if m := e.links.peer(peer).measured; m != nil { // nil: another domain has taken over meanwhile
 		m.Received(int(n), w[0], protocol, spent, whole, int(moved))
 	}
 	return true

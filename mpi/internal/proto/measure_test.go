@@ -34,7 +34,7 @@ func TestMeasuredMessages(t *testing.T) {
 			}
 			return now
 		}
-		es[0].now, es[1].now = clock, clock
+		es[0].links.now, es[1].links.now = clock, clock
 		const n, messages = 50_000, 1000
 		each(t, es, func(self int, e *Engine) error {
 			for range messages {
@@ -61,7 +61,7 @@ func TestMeasuredMessages(t *testing.T) {
 		if slow {
 			want = protocols.RendezvousRead
 		}
-		if chosen, reports, at := es[0].peer(1).measured.State(n, cost.Lone, want); chosen != want || reports == 0 {
+		if chosen, reports, at := es[0].links.peer(1).measured.State(n, cost.Lone, want); chosen != want || reports == 0 {
 			t.Errorf("fragments are slow: %v; %d is chosen after %d reports, %d costs %v", slow, chosen, reports, want, at)
 		}
 		if frags, reads := count.sent[wire.FirstFrag].Load(), count.sent[wire.RTS].Load(); (frags > reads) == slow {
@@ -100,7 +100,7 @@ func TestElapsedChecks(t *testing.T) {
 			t.Errorf("%s: accepted %v", name, got)
 		}
 	}
-	p := e.peer(1)
+	p := e.links.peer(1)
 	p.measured = new(cost.Peer)
 	e.handleElapsed(1, [5]uint64{n | cost.Timed, uint64(protocols.Fragmented), 2 * n, n, 9})
 	e.handleElapsed(1, [5]uint64{n | cost.Timed | cost.Lone, uint64(protocols.Fragmented), 2 * n, n, 1 << 63})

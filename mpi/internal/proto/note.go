@@ -12,12 +12,12 @@ import (
 // sendNote sends the note of a send. The first message of the send must follow immediately.
 func (r *Request) sendNote() {
 	e := r.e
-	o := e.control.take()
+	o := e.links.control.take()
 	op, payload := e.notes.Send(r.route.Peer, r.index)
 	o.body = payload
 	o.header, o.length = wire.Header(wire.Envelope{Kind: wire.Note}, op)
-	if err := e.post(r.route.Peer, o); err != nil {
-		e.fail(r.route.Peer, err)
+	if _, err := e.links.post(r.route.Peer, o); err != nil {
+		e.links.fail(r.route.Peer, err)
 	}
 }
 

@@ -56,7 +56,7 @@ func (e *Engine) RecvMatchedNoted(op perf.Op, f MatchedMessage, buf []byte, n *n
 func (e *Engine) NotesSent() []uint64 {
 	e.lock()
 	defer e.unlock()
-	return e.notes.Sent(len(e.peers))
+	return e.notes.Sent(len(e.links.peers))
 }
 
 // Unfinished blocks until so many messages with notes have arrived from the processes. It returns

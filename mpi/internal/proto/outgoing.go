@@ -45,8 +45,8 @@ func (o *outgoing) nextFragment(size int) bool {
 	return true
 }
 
-// controlPool is a free list of messages that belong to no send request. sendDone and dropMessage
-// put them there.
+// controlPool is a free list of messages that belong to no send request. links.clear puts
+// them there.
 type controlPool struct{ free *outgoing }
 
 // take returns a message.

@@ -244,20 +244,21 @@ func (e *Engine) sleep(g *goal) bool {
 	g.countSleeper(1)
 	defer g.countSleeper(-1)
 	e.polled.countSleeper()
-	fd, ready, err := e.domain.Arm()
+	fd, ready, err := e.links.domain.Arm()
 	if err != nil {
 		e.polled.uncountSleeper()
-		e.fail(-1, err)
+		e.links.fail(-1, err)
 		return true
 	}
 	// Check again after the transport has been armed: everything that happens from now on wakes this goroutine.
 	if ready || len(e.polled.list) != 0 && e.pollSchedules() || g.reached(e) || g.any.looking() ||
-		len(e.blocked) != 0 && e.flushBlocked() {
+		len(e.links.blocked) != 0 && e.links.flushBlocked() {
+		e.rouseReached()
 		e.progress() // disarms: an armed transport leaves its background work to the goroutine that sleeps on it
 		return true
 	}
 	e.rouseReached() // a word that changes from now on wakes this goroutine; one that changed before is noticed here
-	recordTransports(e.rec.Active, e.paths)
+	recordTransports(e.rec.Active, e.links.paths)
 	x := w.newSleeper(g)
 	x.onTransport = true
 	w.polling, w.sleeping, w.roused = false, true, false
@@ -270,7 +271,7 @@ func (e *Engine) sleep(g *goal) bool {
 	w.forget(x)
 	w.release(x)
 	if err != nil {
-		e.fail(-1, err)
+		e.links.fail(-1, err)
 	}
 	if w.polling {
 		return false

@@ -65,16 +65,16 @@ func (r *Request) store(at int, payload []byte) int {
 }
 
 // sendPacked sends a message whose payload is in parts.
-func (p *peer) sendPacked(e *Engine, header []byte, src fabric.Source, from, n int) error {
+func (l *links) sendPacked(p *peer, header []byte, src fabric.Source, from, n int) error {
 	if n == 0 {
 		return p.ep.Send(header, nil)
 	}
 	if p.gatherer != nil {
 		return p.gatherer.SendFrom(header, src, int64(from), n)
 	}
-	if len(e.staging) < n {
-		e.staging = make([]byte, max(n, p.path.caps.MaxSend))
+	if len(l.staging) < n {
+		l.staging = make([]byte, max(n, p.path.caps.MaxSend))
 	}
-	src.Pack(e.staging[:n], int64(from))
-	return p.ep.Send(header, e.staging[:n])
+	src.Pack(l.staging[:n], int64(from))
+	return p.ep.Send(header, l.staging[:n])
 }

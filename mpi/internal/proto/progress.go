@@ -12,12 +12,12 @@ func (e *Engine) progress() bool {
 		e.background.leave = true
 	}
 	e.waiters.yieldTimer.Poll()
-	if len(e.combining.peers) != 0 {
-		e.combining.flush() // Poll does not poll each part of a domain
+	if len(e.links.combining.peers) != 0 {
+		e.links.combining.flush() // Poll does not poll each part of a domain
 	}
-	n, err := e.domain.Poll(e.events[:])
+	n, err := e.links.domain.Poll(e.events[:])
 	if err != nil {
-		e.fail(-1, err)
+		e.links.fail(-1, err)
 		return true
 	}
 	for i := range n {
@@ -25,12 +25,12 @@ func (e *Engine) progress() bool {
 		switch ev.Kind {
 		case fabric.Message:
 			if !e.handleMessage(ev.Peer, ev.Data) {
-				e.fail(ev.Peer, fabric.ErrCorrupt)
+				e.links.fail(ev.Peer, fabric.ErrCorrupt)
 			}
 		case fabric.Done:
 			e.handleCompletion(ev.Token, ev.Err)
 		case fabric.PeerDown:
-			e.fail(ev.Peer, ev.Err)
+			e.links.fail(ev.Peer, ev.Err)
 		case fabric.Rerouted:
 			e.reroute(ev.Peer)
 		}
@@ -41,7 +41,8 @@ func (e *Engine) progress() bool {
 	if (n != 0 || e.waiters.words != 0) && len(e.waiters.watchers) != 0 {
 		e.rouseReached()
 	}
-	if len(e.blocked) != 0 && e.flushBlocked() {
+	if len(e.links.blocked) != 0 && e.links.flushBlocked() {
+		e.rouseReached()
 		return true
 	}
 	return n != 0

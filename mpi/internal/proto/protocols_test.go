@@ -79,7 +79,7 @@ func TestProtocols(t *testing.T) {
 				count.Transport = tw.wrap(tr)
 				return count
 			}, nil)
-			r := es[0].paths[0].thresholds
+			r := es[0].links.paths[0].thresholds
 			for _, edge := range []int{
 				1, r.MaxEager, r.MaxEager + r.FragmentSize, r.Stream, protocols.MinShared,
 				r.Stream + protocols.MinShared, 16 << 10, r.MaxData, 2 * r.MaxData, 1 << 20,
@@ -110,7 +110,7 @@ func TestForcedProtocols(t *testing.T) {
 				}, func(c *Config) { c.Forced = &protocols.Forced{Protocol: forced} })
 				hinted := (forced + 1) % protocols.Count
 				for _, p := range []protocols.Protocol{forced, hinted} {
-					x := es[0].paths[0].thresholds
+					x := es[0].links.paths[0].thresholds
 					for _, n := range []int{1, 4095, x.FragmentSize, x.FragmentSize + 1, x.MaxData, x.MaxData + 1, 1 << 20} {
 						want := x.Nearest(p, n, true, tw.pairing)
 						if err := checkProtocol(t, es, count, n, want, x.FragmentCount(want, n)); err != nil {

@@ -15,20 +15,11 @@ func (e *Engine) SetRecording(on bool) {
 	if !e.rec.Switch(on) {
 		return
 	}
-	for _, p := range e.peers {
+	for _, p := range e.links.peers {
 		if p != nil {
 			p.link, p.inactiveLink = p.inactiveLink, p.link
 		}
 	}
-}
-
-// linkTo returns the counters of a peer's messages. The peer may send before this side has connected.
-func (e *Engine) linkTo(n int32) *perf.Link {
-	p := e.peer(n)
-	if p.link.Zero() && e.rec.Active != nil {
-		p.link = e.rec.Active.Link(int(n), e.pathTo(n).transport)
-	}
-	return &p.link
 }
 
 // recordTransports records the counters of the transports and registration caches.
@@ -64,14 +55,4 @@ func (p *peer) traceSend(c *record.Recording, r *Request) {
 		p.sent++
 		c.Sent(r.route.Peer, r.route.Tag, r.route.Context, p.sent, r.size())
 	}
-}
-
-// countReceived returns the trace number of a message that has arrived; 0 if messages are not traced.
-func (e *Engine) countReceived(peer int32) uint32 {
-	if e.rec.Trace == nil {
-		return 0
-	}
-	p := e.peer(peer)
-	p.received++
-	return p.received
 }

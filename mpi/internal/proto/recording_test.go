@@ -294,11 +294,11 @@ func TestRecordRefused(t *testing.T) {
 	}
 	waittest.Poll(t, "the message arrives", func() bool { return !onItsWay(t, es) })
 	e.lock()
-	p, o := e.peer(1), e.control.take()
+	p, o := e.links.peer(1), e.links.control.take()
 	p.finalized = fabric.ErrPeerClosed
 	o.header, o.length = wire.Header(wire.Envelope{Kind: wire.Eager, Match: Match{Tag: 3}})
 	p.link.Out(0)
-	err := e.post(1, o)
+	_, err := e.links.post(1, o)
 	e.unlock()
 	if !errors.Is(err, fabric.ErrPeerClosed) || onItsWay(t, es) {
 		t.Errorf("%v, or a message is on its way", err)
@@ -318,7 +318,7 @@ func TestRecordRefusedData(t *testing.T) {
 	}
 	waittest.Poll(t, "the messages arrive", func() bool { return !onItsWay(t, es) })
 	e.lock()
-	e.peer(1).finalized = fabric.ErrPeerClosed
+	e.links.peer(1).finalized = fabric.ErrPeerClosed
 	h.r.transfer.bytes = len(h.r.buf)
 	h.r.sendNextData()
 	e.unlock()

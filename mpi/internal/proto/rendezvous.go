@@ -39,7 +39,7 @@ func (r *Request) prepareRTS(p protocols.Protocol, marks uint64) error {
 	}
 	v := wire.Envelope{Kind: wire.RTS, Context: r.route.Context, Match: r.route.Match, Epoch: r.epoch}
 	r.transfer.elapsed = cost.Elapsed{Marks: marks}
-	r.transfer.elapsed.Began = r.transfer.elapsed.Begin(r.e.now)
+	r.transfer.elapsed.Began = r.transfer.elapsed.Begin(r.e.links.now)
 	o := &r.out
 	o.body, o.remaining, o.marks = nil, nil, 0
 	o.packed.clear()
@@ -51,7 +51,7 @@ func (r *Request) prepareRTS(p protocols.Protocol, marks uint64) error {
 // so, and the receiver requests the payload in pieces.
 func (r *Request) expose(p protocols.Protocol) (err error) {
 	e := r.e
-	x := e.peer(r.route.Peer).path
+	x := e.links.peer(r.route.Peer).path
 	if r.data != nil || p == protocols.RendezvousCopy {
 		r.exposed = unreadable
 		return nil
@@ -85,12 +85,12 @@ func (e *Engine) canCopyInstead(err error) bool {
 // the word, or wire.NoWord if an assist is not worth it or no word is free.
 func (r *Request) reserveWord() uint64 {
 	e := r.e
-	if e.copier == nil || len(r.buf) < protocols.MinShared {
+	if e.links.copier == nil || len(r.buf) < protocols.MinShared {
 		return wire.NoWord
 	}
-	p := e.peer(r.route.Peer)
+	p := e.links.peer(r.route.Peer)
 	if p.sendWords == nil {
-		p.sendWords = e.copier.Words(int(r.route.Peer), false)
+		p.sendWords = e.links.copier.Words(int(r.route.Peer), false)
 	}
 	i := bits.TrailingZeros64(^p.usedWords)
 	if i*wordStride >= len(p.sendWords) {
@@ -114,7 +114,7 @@ func (r *Request) startRendezvous(peer int32, v wire.Envelope, w [5]uint64, arri
 	t.total = int(w[0] &^ cost.AllMarks)
 	t.elapsed = cost.Elapsed{Marks: w[0] & cost.AllMarks}
 	if arrived {
-		t.elapsed.Began = t.elapsed.Begin(e.now)
+		t.elapsed.Began = t.elapsed.Begin(e.links.now)
 	}
 	t.bytes = min(t.total, r.size())
 	t.claims, t.assisted, t.offset, t.local = nil, -1, 0, regcache.Memory{}
@@ -125,11 +125,11 @@ func (r *Request) startRendezvous(peer int32, v wire.Envelope, w [5]uint64, arri
 		r.finishRead(nil)
 		return
 	}
-	if err := e.connect(peer); err != nil {
+	if err := e.links.connect(peer); err != nil {
 		r.finishTransfer(err)
 		return
 	}
-	p := e.peer(peer)
+	p := e.links.peer(peer)
 	if r.data != nil || !p.path.caps.Read || p.noRemoteAccess || t.key == unreadable.Remote {
 		t.requestData()
 		return

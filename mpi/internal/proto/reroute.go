@@ -20,7 +20,7 @@ import (
 
 // reroute connects to a peer that another domain reaches from now on.
 func (e *Engine) reroute(n int32) {
-	p := e.peer(n)
+	p := e.links.peer(n)
 	p.moves++
 	p.noRemoteAccess = false
 	e.rtr.SetKeys(n, unreadable.Remote)
@@ -35,8 +35,8 @@ func (e *Engine) reroute(n int32) {
 		}
 	}
 	p.ep, p.pusher, p.gatherer, p.deferrer, p.path, p.measured = nil, nil, nil, nil, nil, nil
-	if err := e.connect(n); err != nil {
-		e.fail(n, err)
+	if err := e.links.connect(n); err != nil {
+		e.links.fail(n, err)
 		return
 	}
 	p.head, p.tail = nil, nil
@@ -45,7 +45,7 @@ func (e *Engine) reroute(n int32) {
 		if err := o.prepareAgain(p); err != nil {
 			o.queued = false
 			e.rec.Dropped(o.kind())
-			e.dropMessage(o, err)
+			e.links.leave(o, err)
 		} else if o.next = nil; p.head == nil {
 			p.head, p.tail = o, o
 		} else {

@@ -138,7 +138,7 @@ func TestReroute(t *testing.T) {
 		}
 		return nil
 	})
-	if err := es[0].paths[0].regs.Close(); err != nil || x.d.first.registered != 0 {
+	if err := es[0].links.paths[0].regs.Close(); err != nil || x.d.first.registered != 0 {
 		t.Errorf("%d registrations with the first domain are left: %v", x.d.first.registered, err)
 	}
 }

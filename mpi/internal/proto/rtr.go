@@ -36,10 +36,10 @@ func (r *Request) sendRTR() {
 	n := h.Peers[r.route.Rank]
 	x := e.rtr.Known(r.route.Context, n)
 	same, wildcards := e.contexts.table(r.route.Context).CountAhead(r.route.Rank, r.route.Tag)
-	if wildcards || !x.MayAnnounce(h.Epoch, same-1) || e.connect(n) != nil {
+	if wildcards || !x.MayAnnounce(h.Epoch, same-1) || e.links.connect(n) != nil {
 		return
 	}
-	p := e.peer(n)
+	p := e.links.peer(n)
 	if p.path.thresholds.Choose(len(r.buf), false) <= protocols.Fragmented {
 		return
 	}
@@ -59,7 +59,7 @@ func (r *Request) sendRTR() {
 	t.peer, t.state, t.total, t.bytes, t.elapsed = n, transferNone, len(r.buf), len(r.buf), cost.Elapsed{}
 	r.flags |= rtrSent
 	v := wire.Envelope{Kind: wire.RTR, Context: r.route.Context, Match: r.route.Match, Epoch: h.Epoch}
-	e.sendControl(n, v, r.id(), at.Addr, at.Key, uint64(len(r.buf)), uint64(x.Received())<<32|uint64(same-1))
+	e.links.sendControl(n, v, r.id(), at.Addr, at.Key, uint64(len(r.buf)), uint64(x.Received())<<32|uint64(same-1))
 }
 
 // handleRTR handles RTR.
@@ -79,7 +79,7 @@ func (e *Engine) handleRTR(peer int32, v wire.Envelope, w [5]uint64) bool {
 // sendPut sends a message to the buffer of an RTR. It sends PUT first.
 func (r *Request) sendPut(x rtr.Target) error {
 	e := r.e
-	p, t := e.peer(r.route.Peer), &r.transfer
+	p, t := e.links.peer(r.route.Peer), &r.transfer
 	t.peer, t.peerID, t.key = r.route.Peer, x.ID, x.Key
 	t.bytes, t.offset, t.assisted, t.claims, t.state, t.deferred = r.size(), 0, 0, nil, transferNone, 0
 	t.elapsed, r.out.marks = cost.Elapsed{}, 0
@@ -104,7 +104,7 @@ func (r *Request) sendPut(x rtr.Target) error {
 	o.header, o.length = wire.Header(v, x.ID, at.Addr, at.Key, r.id(), word)
 	p.link.OutBy(r.recordedProtocol(p), r.size())
 	p.traceSend(&e.rec, r)
-	return e.post(r.route.Peer, o)
+	return r.post()
 }
 
 // startPut must be called when PUT has been sent. The payload follows.
@@ -139,12 +139,12 @@ func (r *Request) finishPut(err error) {
 	t.state = transferNone
 	if err != nil {
 		if errors.Is(err, fabric.ErrNotSupported) {
-			e.peer(t.peer).noRemoteAccess = true
+			e.links.peer(t.peer).noRemoteAccess = true
 		}
 		r.sendNextData()
 		return
 	}
-	e.sendControl(t.peer, wire.Envelope{Kind: wire.ATP}, t.peerID, 1)
+	e.links.sendControl(t.peer, wire.Envelope{Kind: wire.ATP}, t.peerID, 1)
 	r.completeSend()
 }
 
@@ -157,7 +157,7 @@ func (e *Engine) handlePut(peer int32, v wire.Envelope, w [5]uint64) bool {
 	}
 	t := &r.transfer
 	if w[4] != wire.NoWord {
-		words := e.peer(peer).sharedWords(peer, e.copier)
+		words := e.links.peer(peer).sharedWords(peer, e.links.copier)
 		if w[4] >= wire.NoWord/wordStride || w[4]*wordStride >= uint64(len(words)) {
 			return false
 		}
@@ -166,7 +166,7 @@ func (e *Engine) handlePut(peer int32, v wire.Envelope, w [5]uint64) bool {
 		t.claims = nil
 	}
 	e.countEpoch(peer, v)
-	e.rec.Matched(peer, v, e.countReceived(peer), t.bytes)
+	e.rec.Matched(peer, v, e.links.countReceived(peer), t.bytes)
 	r.noteMatched(e.notes.Take(peer), v.Rank)
 	if r.posted.Posted() {
 		e.contexts.table(v.Context).RemovePosted(&r.posted)
@@ -189,11 +189,11 @@ func (r *Request) rtrPending() bool { return r.posted.Posted() || r.revokeErr !=
 func (r *Request) revokeRTR(err error) {
 	e := r.e
 	if r.flags&rtrRevoked == 0 {
-		e.sendControl(r.transfer.peer, wire.Envelope{Kind: wire.RTRCancel}, r.id())
+		e.links.sendControl(r.transfer.peer, wire.Envelope{Kind: wire.RTRCancel}, r.id())
 	}
 	r.flags |= rtrRevoked
 	r.revokeErr = err
-	if e.peer(r.transfer.peer).finalized != nil {
+	if e.links.peer(r.transfer.peer).finalized != nil {
 		r.completeRevoked()
 	}
 }
@@ -215,7 +215,7 @@ func (e *Engine) completeRevokedOf(n int32) {
 // handleRTRCancel handles RTR_CANCEL.
 func (e *Engine) handleRTRCancel(peer int32, w [5]uint64) {
 	e.rtr.Cancel(peer, w[0])
-	e.sendControl(peer, wire.Envelope{Kind: wire.RTRCancelAck}, w[0])
+	e.links.sendControl(peer, wire.Envelope{Kind: wire.RTRCancelAck}, w[0])
 }
 
 // handleRTRCancelAck handles RTR_CANCEL_ACK. If the sender has used the RTR its PUT has come before.

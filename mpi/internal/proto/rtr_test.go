@@ -400,7 +400,7 @@ func TestOvertaking(t *testing.T) {
 		e.SetHints(testContext, Hints{AllowOvertaking: on, EagerLimit: -1})
 		var hs []Handle
 		small, large := make([]byte, 1000), make([]byte, 100000)
-		for len(e.blocked) == 0 || len(hs) < 3 {
+		for len(e.links.blocked) == 0 || len(hs) < 3 {
 			h, err := e.Isend(to(0, 1, 1), small, Standard)
 			if err != nil {
 				t.Fatal(err)
@@ -415,7 +415,7 @@ func TestOvertaking(t *testing.T) {
 			}
 			hs = append(hs, h)
 		}
-		p := e.peer(1)
+		p := e.links.peer(1)
 		if first := p.head.kind() == wire.RTS; first != on {
 			t.Errorf("overtaking %v: the RTS is first: %v", on, first)
 		}

@@ -165,7 +165,7 @@ func (e *Engine) traceSpan(s *Schedule, kind perf.EventKind, began uint64, n int
 // sendStep starts a send.
 func (e *Engine) sendStep(s *Schedule, step Step) error {
 	to := s.route(step)
-	p := e.peer(to.Peer)
+	p := e.links.peer(to.Peer)
 	if len(step.Buf) <= p.maxEager && (e.hints.plainSends || e.plainSendsIn(to.Context)) {
 		wire.Envelope{Kind: wire.Eager, Context: to.Context, Match: to.Match}.Put(&e.scratch)
 		if e.sendEager(p, step.Buf) == nil {

@@ -17,7 +17,7 @@ func (e *Engine) Send(to Route, buf []byte, mode Mode) error {
 	if e.rec.Active.Due(to.Op, len(buf)) {
 		began = e.rec.Active.Begin(to.Op, len(buf))
 	}
-	p := e.peer(to.Peer)
+	p := e.links.peer(to.Peer)
 	if len(buf) <= p.maxEager && mode == Standard && (e.hints.plainSends || e.plainSendsIn(to.Context)) {
 		wire.Envelope{Kind: wire.Eager, Context: to.Context, Match: to.Match}.Put(&e.scratch)
 		if e.sendEager(p, buf) == nil {
@@ -59,7 +59,7 @@ func (e *Engine) Isend(to Route, buf []byte, mode Mode) (Handle, error) {
 		e.unlock()
 		return h, nil
 	}
-	p := e.peer(to.Peer)
+	p := e.links.peer(to.Peer)
 	if len(buf) <= p.maxEager && mode == Standard && (e.hints.plainSends || e.plainSendsIn(to.Context)) {
 		wire.Envelope{Kind: wire.Eager, Context: to.Context, Match: to.Match}.Put(&e.scratch)
 		if e.sendEager(p, buf) == nil {
@@ -87,8 +87,8 @@ func (e *Engine) Isend(to Route, buf []byte, mode Mode) (Handle, error) {
 
 // sendEager sends the envelope in scratch and a payload.
 func (e *Engine) sendEager(p *peer, payload []byte) error {
-	if e.combines(p) {
-		return e.sendCombined(p, e.scratch[:wire.EnvelopeBytes], payload)
+	if c, w := &e.links.combining, &e.waiters; c.combines(p) {
+		return c.sendTo(p, waiting{w.woken != 0, w.sleeping, w.yieldTimer.Polls()}, e.scratch[:wire.EnvelopeBytes], payload)
 	}
 	return p.ep.Send(e.scratch[:wire.EnvelopeBytes], payload)
 }
@@ -119,13 +119,13 @@ func (e *Engine) startSend(r *Request) error {
 
 // sendFirst chooses the protocol of a send and posts its first message.
 func (e *Engine) sendFirst(r *Request) error {
-	if err := e.connect(r.route.Peer); err != nil {
+	if err := e.links.connect(r.route.Peer); err != nil {
 		return err
 	}
 	if r.flags&noted != 0 {
 		r.sendNote()
 	}
-	p := e.peer(r.route.Peer)
+	p := e.links.peer(r.route.Peer)
 	r.epoch = 0
 	h := e.hints.byContext[r.route.Context]
 	if h != nil && h.Epoch != 0 {
@@ -139,7 +139,7 @@ func (e *Engine) sendFirst(r *Request) error {
 	}
 	p.link.OutBy(r.recordedProtocol(p), r.size())
 	p.traceSend(&e.rec, r)
-	return e.post(r.route.Peer, &r.out)
+	return r.post()
 }
 
 // prepareFirst chooses the protocol for a send to a connected peer, and prepares the first message.
@@ -147,7 +147,7 @@ func (r *Request) prepareFirst(p *peer, h *Hints) error {
 	protocol, marks := r.chooseProtocol(p, h)
 	size := r.size()
 	if p.paused && protocol <= protocols.Fragmented {
-		protocol = p.path.thresholds.Rendezvous(size, r.e.copier != nil)
+		protocol = p.path.thresholds.Rendezvous(size, r.e.links.copier != nil)
 	}
 	if protocol > protocols.Fragmented {
 		return r.prepareRTS(protocol, marks)
@@ -166,7 +166,7 @@ func (r *Request) prepareFirst(p *peer, h *Hints) error {
 // there are none. If the peer has paused this process the caller replaces an eager protocol.
 func (r *Request) chooseProtocol(p *peer, h *Hints) (_ protocols.Protocol, marks uint64) {
 	e, x, n := r.e, &p.path.thresholds, r.size()
-	fragments, paired := r.mode != Synchronous && !p.paused, e.copier != nil
+	fragments, paired := r.mode != Synchronous && !p.paused, e.links.copier != nil
 	forced := e.hints.forced
 	if h != nil && h.Forced != nil {
 		forced = h.Forced
@@ -207,7 +207,7 @@ func (r *Request) recordedProtocol(p *peer) perf.Protocol {
 func (r *Request) releaseSend() {
 	e := r.e
 	if r.word >= 0 {
-		e.peer(r.route.Peer).usedWords &^= 1 << r.word
+		e.links.peer(r.route.Peer).usedWords &^= 1 << r.word
 		r.word = -1
 	}
 	if r.transfer.queued {
@@ -215,6 +215,25 @@ func (r *Request) releaseSend() {
 	}
 	r.transfer.state = transferNone
 	releaseMemory(&r.exposed)
+}
+
+// post posts the request's message.
+func (r *Request) post() error {
+	sent, err := r.e.links.post(r.route.Peer, &r.out)
+	if sent {
+		r.messageSent()
+	}
+	return err
+}
+
+// messageLeft is notified.left of links.
+func (r *Request) messageLeft(err error) {
+	if err != nil {
+		r.releaseSend()
+		r.e.complete(r, err)
+		return
+	}
+	r.messageSent()
 }
 
 // messageSent must be called when the transport has taken the request's message.

@@ -11,15 +11,15 @@ import (
 )
 
 // trySend sends as much of a message as the transport has room for.
-func (p *peer) trySend(o *outgoing) error {
+func (l *links) trySend(p *peer, o *outgoing) error {
 	if o.packed.data != nil {
-		return p.trySendPacked(o)
+		return l.trySendPacked(p, o)
 	}
 	if p.pusher != nil && !p.paused && o.kind() == wire.RTS && o.req.data == nil {
 		return p.pusher.Push(o.header[:o.length], o.req.exposed.Remote, len(o.req.buf))
 	}
 	if o.marks != 0 {
-		return p.trySendTimed(o)
+		return l.trySendTimed(p, o)
 	}
 	for {
 		if err := p.ep.Send(o.header[:o.length], o.body); err != nil {
@@ -32,14 +32,13 @@ func (p *peer) trySend(o *outgoing) error {
 }
 
 // trySendTimed is trySend for a message in fragments that is measured.
-func (p *peer) trySendTimed(o *outgoing) error {
-	e := o.req.e
+func (l *links) trySendTimed(p *peer, o *outgoing) error {
 	for {
-		began := e.now()
+		began := l.now()
 		if err := p.ep.Send(o.header[:o.length], o.body); err != nil {
 			return err
 		}
-		spent := e.now() - began
+		spent := l.now() - began
 		if o.spent == 0 {
 			o.first = spent
 		}
@@ -54,10 +53,10 @@ func (p *peer) trySendTimed(o *outgoing) error {
 }
 
 // trySendPacked is trySend for a message whose payload is in parts.
-func (p *peer) trySendPacked(o *outgoing) error {
+func (l *links) trySendPacked(p *peer, o *outgoing) error {
 	for {
 		q := &o.packed
-		if err := p.sendPacked(o.req.e, o.header[:o.length], &q.data.Buffer, q.from, q.n); err != nil {
+		if err := l.sendPacked(p, o.header[:o.length], &q.data.Buffer, q.from, q.n); err != nil {
 			return err
 		}
 		if !o.nextFragment(p.path.packedPiece) {
@@ -66,36 +65,37 @@ func (p *peer) trySendPacked(o *outgoing) error {
 	}
 }
 
-// post sends a message, or queues it if there is no room or others wait. o must not be changed until it has been sent.
-func (e *Engine) post(n int32, o *outgoing) error {
-	p := e.peer(n)
-	e.rec.Posted(o.kind())
-	if err := e.connect(n); err != nil {
-		e.rec.Dropped(o.kind())
-		return err
+// post sends a message, or queues it if there is no room or others wait: then it returns false, and
+// o must not be changed until its request gets notified.left.
+func (l *links) post(n int32, o *outgoing) (sent bool, _ error) {
+	p := l.peer(n)
+	l.rec.Posted(o.kind())
+	if err := l.connect(n); err != nil {
+		l.rec.Dropped(o.kind())
+		return false, err
 	}
 	if p.head == nil {
-		delayed := p.combining && e.combining.delayed(ticks.Now()) // before the system call
-		err := p.trySend(o)
+		delayed := p.combining && l.combining.delayed(ticks.Now()) // before the system call
+		err := l.trySend(p, o)
 		if p.combining {
-			e.combining.send(delayed)
+			l.combining.send(delayed)
 		}
 		if err == nil {
-			e.sendDone(o)
-			return nil
+			l.clear(o)
+			return true, nil
 		}
 		if err != fabric.ErrAgain {
-			e.rec.Dropped(o.kind())
+			l.rec.Dropped(o.kind())
 			if errors.Is(err, fabric.ErrPeerClosed) {
-				return e.refused(n, err)
+				return false, l.refused(n, err)
 			}
-			return e.transportError(n, err)
+			return false, l.transportError(n, err)
 		}
 		p.head = o
-	} else if e.mayOvertake(o) {
-		p.queueFirst(e, o)
+	} else if l.mayOvertake(o) {
+		l.queueFirst(p, o)
 		o.queued = true
-		return nil
+		return false, nil
 	} else {
 		p.tail.next = o
 	}
@@ -103,24 +103,24 @@ func (e *Engine) post(n int32, o *outgoing) error {
 	p.updateMaxEager()
 	if !p.listed {
 		p.listed = true
-		e.blocked = append(e.blocked, n)
+		l.blocked = append(l.blocked, n)
 	}
-	return nil
+	return false, nil
 }
 
 // refused records that a message cannot be sent because the peer has closed, and returns the error. It does not end what waits
 // for the peer: its event does, which follows all that it has sent, and may come much later. But the program may get this error
 // from the send, so PeerError agrees with it from now on.
-func (e *Engine) refused(n int32, err error) error {
-	e.rec.Configured.LostPeer()
-	e.peer(n).refuses = true
+func (l *links) refused(n int32, err error) error {
+	l.rec.Configured.LostPeer()
+	l.peer(n).refuses = true
 	return &failureError{n, err}
 }
 
 // queueFirst queues an RTS before all messages except other RTS that were queued in this way.
-func (p *peer) queueFirst(e *Engine, o *outgoing) {
+func (l *links) queueFirst(p *peer, o *outgoing) {
 	at := &p.head
-	for *at != nil && e.mayOvertake(*at) {
+	for *at != nil && l.mayOvertake(*at) {
 		at = &(*at).next
 	}
 	if o.next = *at; o.next == nil {
@@ -129,80 +129,94 @@ func (p *peer) queueFirst(e *Engine, o *outgoing) {
 	*at = o
 }
 
-// sendDone must be called when the transport has taken the whole message.
-func (e *Engine) sendDone(o *outgoing) {
+// mayOvertake reports whether a message may be sent before others that wait for room: it is an RTS of a context that allows
+// overtaking. Traced messages are numbered and keep their order.
+func (l *links) mayOvertake(o *outgoing) bool {
+	if o.req == nil || o.kind() != wire.RTS || l.rec.General {
+		return false
+	}
+	h := l.hints.byContext[o.req.route.Context]
+	return h != nil && h.AllowOvertaking && h.Epoch == 0
+}
+
+// clear must be called when the transport has taken a whole message, or the message is dropped. A
+// control message is free then.
+func (l *links) clear(o *outgoing) {
 	o.body, o.remaining = nil, nil
 	o.packed.clear()
 	if o.req == nil {
-		e.control.put(o)
-		return
+		l.control.put(o)
 	}
-	o.req.messageSent()
 }
 
 // sendControl sends a message that belongs to no send request.
-func (e *Engine) sendControl(n int32, v wire.Envelope, w ...uint64) {
-	o := e.control.take()
+func (l *links) sendControl(n int32, v wire.Envelope, w ...uint64) {
+	o := l.control.take()
 	o.header, o.length = wire.Header(v, w...)
-	if err := e.post(n, o); err != nil && !errors.Is(err, fabric.ErrPeerClosed) {
-		e.fail(n, err)
+	if _, err := l.post(n, o); err != nil && !errors.Is(err, fabric.ErrPeerClosed) {
+		l.fail(n, err)
 	}
 }
 
-// sendFailed must be called instead of sendDone when a message cannot be sent any more.
-func (e *Engine) sendFailed(n int32, o *outgoing, err error) {
+// sendFailed must be called when a message cannot be sent any more.
+func (l *links) sendFailed(n int32, o *outgoing, err error) {
 	if errors.Is(err, fabric.ErrPeerClosed) {
-		err = e.refused(n, err)
+		err = l.refused(n, err)
 	} else {
-		e.fail(n, err)
+		l.fail(n, err)
 	}
-	e.dropMessage(o, cmp.Or(e.failure.err, e.peer(n).finalized, err))
+	l.leave(o, cmp.Or(l.failure.err, l.peer(n).finalized, err))
 }
 
-// dropMessage drops a message that cannot be sent any more, and that has been counted as dropped. A request that it belongs to
-// completes with err.
-func (e *Engine) dropMessage(o *outgoing, err error) {
-	o.body, o.remaining = nil, nil
-	o.packed.clear()
-	if o.req == nil {
-		e.control.put(o)
-	} else {
-		o.req.releaseSend()
-		e.complete(o.req, err)
+// leave must be called when a message that was queued has been sent, or is dropped because of err.
+// A dropped one must have been counted as such.
+func (l *links) leave(o *outgoing, err error) {
+	r := o.req
+	if l.clear(o); r != nil {
+		l.notified.left(r, err)
 	}
 }
 
 // flushBlocked sends queued messages as far as there is room. It reports whether it sent any.
-func (e *Engine) flushBlocked() bool {
+func (l *links) flushBlocked() bool {
 	sent := false
-	still := e.blocked[:0]
-	for _, n := range e.blocked {
-		p := e.peer(n)
+	still := l.blocked[:0]
+	for _, n := range l.blocked {
+		p := l.peer(n)
 		for p.head != nil {
 			o := p.head
-			err := p.trySend(o)
+			err := l.trySend(p, o)
 			if err == fabric.ErrAgain {
 				break
 			}
 			p.head, o.queued = o.next, false
 			sent = true
 			if err != nil {
-				e.rec.Dropped(o.kind())
-				e.sendFailed(n, o, err)
+				l.rec.Dropped(o.kind())
+				l.sendFailed(n, o, err)
 				continue
 			}
-			e.sendDone(o)
+			l.leave(o, nil)
 		}
-		if p.head != nil && e.failure.err == nil {
+		if p.head != nil && l.failure.err == nil {
 			still = append(still, n)
 			continue
 		}
 		p.listed = false
 		p.updateMaxEager()
 	}
-	e.blocked = still
-	if sent {
-		e.rouseReached()
-	}
+	l.blocked = still
 	return sent
+}
+
+// dropMessagesTo drops the messages to a process that the launcher has reported. Its own messages may still arrive.
+func (l *links) dropMessagesTo(n int32) {
+	p := l.peer(n)
+	for p.head != nil {
+		o := p.head
+		p.head, o.queued = o.next, false
+		l.rec.Dropped(o.kind())
+		l.leave(o, p.gone(n))
+	}
+	p.updateMaxEager()
 }

@@ -208,7 +208,7 @@ func TestTraffic(t *testing.T) {
 					}
 				})
 				for i, e := range es {
-					e.now = drawnClock(rand.New(rand.NewPCG(seed, uint64(i))))
+					e.links.now = drawnClock(rand.New(rand.NewPCG(seed, uint64(i))))
 				}
 				ps := draw(rand.New(rand.NewPCG(seed, 0)), n, soaktest.Choose(20, 12))
 				each(t, es, func(self int, e *Engine) error {

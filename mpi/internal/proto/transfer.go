@@ -101,24 +101,24 @@ func (e *Engine) runTransfer() {
 		t.runAssist()
 		return
 	}
-	ep, buf, token, moves := t.endpoint(), t.req.buf[:t.bytes], t.req.id(), e.peer(t.peer).moves
+	ep, buf, token, moves := t.endpoint(), t.req.buf[:t.bytes], t.req.id(), e.links.peer(t.peer).moves
 	var finished = true
 	var err error
 	x, moved := t.elapsed, t.bytes
 	e.rec.Configured.Begun()
 	e.unlock()
-	began := x.Begin(e.now)
+	began := x.Begin(e.links.now)
 	if t.claims == nil {
 		finished, err = ep.Read(buf, t.local.Local, t.key, token)
 	} else {
 		moved, err = readFront(ep, t, buf)
 	}
-	x.End(e.now, began, moved)
+	x.End(e.links.now, began, moved)
 	e.lock()
 	if finished { // otherwise the completion may have been handled before, and the request be in use again
 		t.elapsed = x
 	}
-	if errors.Is(err, fabric.ErrNotSupported) && moves != e.peer(t.peer).moves {
+	if errors.Is(err, fabric.ErrNotSupported) && moves != e.links.peer(t.peer).moves {
 		t.fallBackToCopy() // another domain has taken over meanwhile
 	} else {
 		t.readReturned(finished, err)
@@ -138,7 +138,7 @@ func (t *transfer) readReturned(finished bool, err error) {
 	e := t.req.e
 	switch {
 	case errors.Is(err, fabric.ErrNotSupported):
-		e.peer(t.peer).noRemoteAccess = true
+		e.links.peer(t.peer).noRemoteAccess = true
 		t.fallBackToCopy()
 	case err != nil:
 		t.req.finishRead(err)
@@ -177,18 +177,18 @@ func (t *transfer) report() {
 	if t.claims != nil {
 		protocol = protocols.RendezvousShared
 	}
-	t.req.e.reportElapsed(&t.elapsed, t.peer, t.total, protocol, t.peerID)
+	t.req.e.links.reportElapsed(&t.elapsed, t.peer, t.total, protocol, t.peerID)
 }
 
 // finishRead ends a receive that reads. It sends FIN, so that the sender completes.
 func (r *Request) finishRead(err error) {
 	e := r.e
 	if err != nil {
-		err = e.transportError(r.transfer.peer, err)
+		err = e.links.transportError(r.transfer.peer, err)
 	} else {
 		r.transfer.report()
 	}
-	e.sendControl(r.transfer.peer, wire.Envelope{Kind: wire.FIN}, r.transfer.peerID)
+	e.links.sendControl(r.transfer.peer, wire.Envelope{Kind: wire.FIN}, r.transfer.peerID)
 	r.finishTransfer(err)
 }
 
@@ -208,7 +208,7 @@ func (r *Request) finishTransfer(err error) {
 	e := r.e
 	t := &r.transfer
 	if err == nil {
-		e.linkTo(t.peer).InBy(t.recordedProtocol(), t.bytes)
+		e.links.linkTo(t.peer).InBy(t.recordedProtocol(), t.bytes)
 	}
 	t.state = transferNone
 	if err == nil {

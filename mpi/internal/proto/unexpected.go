@@ -6,7 +6,7 @@ import "github.com/ibrun/ibrun/mpi/internal/wire"
 func (e *Engine) storeUnexpected(peer int32, v wire.Envelope, w [5]uint64, payload []byte, total int) *unexpectedMessage {
 	s := &e.unexpected
 	m := s.add(peer, v, w, payload, total)
-	m.moves = e.peer(peer).moves
+	m.moves = e.links.peer(peer).moves
 	e.rec.Active.Unexpected(s.count, s.held)
 	if s.held > s.high {
 		e.pauseSender(peer)
@@ -33,7 +33,7 @@ func (e *Engine) acceptUnexpected(r *Request, m *unexpectedMessage) {
 	r.noteMatched(m.note, m.v.Rank)
 	switch m.v.Kind {
 	case wire.RTS:
-		if m.moves != e.peer(m.peer).moves {
+		if m.moves != e.links.peer(m.peer).moves {
 			// Another domain has taken over since the message arrived. The memory is registered with the old one, and cannot be read.
 			m.w[1], m.w[2] = wire.NoWord, wire.NoWord
 		}
@@ -42,7 +42,7 @@ func (e *Engine) acceptUnexpected(r *Request, m *unexpectedMessage) {
 		e.acceptFragments(r, m)
 	default:
 		if m.v.Kind == wire.EagerSync {
-			e.sendControl(m.peer, wire.Envelope{Kind: wire.FIN}, m.w[0])
+			e.links.sendControl(m.peer, wire.Envelope{Kind: wire.FIN}, m.w[0])
 		}
 		e.deliver(r, m.v.Rank, m.v.Tag, m.data)
 	}

@@ -215,7 +215,7 @@ func (g *goal) reached(e *Engine) bool {
 	case backgroundNotNeeded:
 		return e.background.schedules == 0 || e.background.leave || e.background.stop
 	}
-	return len(e.blocked) == 0 && e.transfers.head == nil
+	return len(e.links.blocked) == 0 && e.transfers.head == nil
 }
 
 // waitRequest blocks until a request has completed, and collects its error. The request may be reused afterwards; its status

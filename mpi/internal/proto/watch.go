@@ -62,7 +62,7 @@ func (e *Engine) startWatchTimer(left time.Duration) {
 			return
 		}
 		e.watchAll()
-		if len(e.blocked) != 0 {
+		if len(e.links.blocked) != 0 {
 			e.waiters.rouseSleeper()
 		}
 	})
@@ -129,13 +129,13 @@ func (e *Engine) watchRoute(from Route, what goalKind) {
 // watch sends WATCH to a process, once for each context.
 func (e *Engine) watch(m member) {
 	d := &e.departures
-	if m.peer < 0 || int(m.peer) >= len(e.peers) || int(m.peer) == e.self || e.failure.err != nil || d.watched[m] ||
+	if m.peer < 0 || int(m.peer) >= len(e.links.peers) || int(m.peer) == e.self || e.failure.err != nil || d.watched[m] ||
 		e.isGone(m.context, m.peer) {
 		return
 	}
 	d.watched[m] = true
-	if e.connect(m.peer) == nil { // otherwise an operation that needs the process reports the error, or the engine has failed
-		e.sendControl(m.peer, wire.Envelope{Kind: wire.Watch, Context: m.context})
+	if e.links.connect(m.peer) == nil { // otherwise an operation that needs the process reports the error, or the engine has failed
+		e.links.sendControl(m.peer, wire.Envelope{Kind: wire.Watch, Context: m.context})
 	}
 }
 

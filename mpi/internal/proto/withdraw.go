@@ -17,7 +17,7 @@ func (r *Request) withdraw() {
 // sendWithdraw sends WITHDRAW if the send waits for its receiver. A message of another kind ends when the transport takes it.
 func (r *Request) sendWithdraw() {
 	if k := r.out.kind(); k == wire.RTS || k == wire.EagerSync {
-		r.e.sendControl(r.route.Peer, wire.Envelope{Kind: wire.Withdraw, Context: r.route.Context, Match: r.route.Match}, r.id())
+		r.e.links.sendControl(r.route.Peer, wire.Envelope{Kind: wire.Withdraw, Context: r.route.Context, Match: r.route.Match}, r.id())
 	}
 }
 
@@ -36,7 +36,7 @@ func (e *Engine) handleWithdraw(peer int32, v wire.Envelope, w [5]uint64) bool {
 		if m.waitsFor(peer, w[0]) {
 			t.RemoveUnexpected(&m.node)
 			e.dropUnexpected(m)
-			e.sendControl(peer, wire.Envelope{Kind: wire.Withdrawn}, w[0])
+			e.links.sendControl(peer, wire.Envelope{Kind: wire.Withdrawn}, w[0])
 			break
 		}
 	}
