@@ -1,10 +1,6 @@
 package rdma
 
-import (
-	"fmt"
-
-	"github.com/ibrun/ibrun/fabric"
-)
+import "github.com/ibrun/ibrun/fabric/rdma/internal/devices"
 
 // DeviceError says why a device cannot be used. It wraps [fabric.ErrNotSupported], so another transport is taken.
 type DeviceError struct {
@@ -16,22 +12,12 @@ type DeviceError struct {
 
 // Error returns the device, the capability, the reason and the remedy.
 func (e *DeviceError) Error() string {
-	s := fmt.Sprintf("fabric/rdma: device %s cannot be used: %s", e.Device, e.Capability)
-	if e.Reason != "" {
-		s += ": " + e.Reason
-	}
-	if e.Err != nil {
-		s += ": " + e.Err.Error()
-	}
-	return s + "; choose another device (IBRUN_RDMA_DEVICES) or another transport"
+	return (*devices.Error)(e).Error()
 }
 
 // Unwrap returns fabric.ErrNotSupported and the error of the device.
 func (e *DeviceError) Unwrap() []error {
-	if e.Err == nil {
-		return []error{fabric.ErrNotSupported}
-	}
-	return []error{fabric.ErrNotSupported, e.Err}
+	return (*devices.Error)(e).Unwrap()
 }
 
 // lacks returns a DeviceError for err, nil for nil. capability is what could not be created.
@@ -40,4 +26,13 @@ func (r *rail) lacks(capability string, err error) error {
 		return nil
 	}
 	return &DeviceError{Device: r.dev.Name(), Capability: capability, Err: err}
+}
+
+// exported returns an error of package devices as the type of this package that has its fields. It must be the error itself, not
+// one that wraps it.
+func exported(err error) error {
+	if e, ok := err.(*devices.Error); ok {
+		return (*DeviceError)(e)
+	}
+	return err
 }

@@ -95,7 +95,7 @@
 //	                (rails and paths), striping.go, scatter.go, keytable.go (reads the keys for several rails)
 //	polling:        poll.go, completion.go, sleep.go and waker_linux.go (sleeping)
 //	other paths:    attempt.go (peers that do not answer, for package auto), handover.go (peers that were connected)
-//	devices:        devices.go, subnet.go, reach.go (which domains of two processes reach each other), rail.go, qp.go, grant.go
-//	                (what a device grants), device_error.go, device_events.go, device_lost.go
+//	devices:        internal/devices (which of them are used), reach.go (which domains of two processes reach each other),
+//	                rail.go, qp.go, grant.go (what a device grants), device_error.go, device_events.go, device_lost.go
 //	configuration:  transport.go, settings.go, limits.go, attributes.go (what explain shows), open.go
 package rdma

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 )
 
@@ -101,25 +102,26 @@ func (t *Transport) Uses() ([]Use, error) {
 	if err != nil && len(set.Devices) == 0 {
 		return nil, err
 	}
+	choice := set.choice()
 	var uses []Use
 	for i := range all {
 		c := &all[i]
-		if len(set.Devices) > 0 && !slices.ContainsFunc(set.Devices, c.is) {
+		if len(set.Devices) > 0 && !slices.ContainsFunc(set.Devices, c.Is) {
 			continue
 		}
 		one := *t
-		one.Settings.Devices, one.chosen, one.others = []string{fmt.Sprintf("%s:%d", c.name(), c.port.Number)}, *c, nil
-		err := set.check(c)
+		one.Settings.Devices, one.selected = []string{fmt.Sprintf("%s:%d", c.Name(), c.Port.Number)}, devices.Selection{Chosen: *c}
+		err := exported(choice.Check(c))
 		if err == nil {
 			err = one.tryOpen()
 		}
-		uses = append(uses, Use{c.name(), c.port.Number, err})
+		uses = append(uses, Use{c.Name(), c.Port.Number, err})
 	}
 	for _, named := range set.Devices {
-		if slices.ContainsFunc(all, func(c candidate) bool { return c.is(named) }) {
+		if slices.ContainsFunc(all, func(c devices.Candidate) bool { return c.Is(named) }) {
 			continue
 		}
-		device, port, err := splitPort(named)
+		device, port, err := devices.SplitPort(named)
 		if err == nil {
 			one := *t
 			one.Settings.Devices = []string{named}

@@ -19,7 +19,7 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	var nonce [8]byte
 	rand.Read(nonce[:]) // never returns an error
 	d := &domain{
-		report: t.Report, key: t.Key, self: cfg.Self, size: cfg.Size, link: t.chosen.link(), settings: set,
+		report: t.Report, key: t.Key, self: cfg.Self, size: cfg.Size, link: t.selected.Chosen.Link(), settings: set,
 		incarnation: binary.LittleEndian.Uint64(nonce[:]) | 1,
 		params:      set.connParams(), eps: make([]*endpoint, cfg.Size), byQPN: qpIndex{all: map[qpKey]*queuePair{}},
 		clock:    liveness.Clock{Next: liveness.Never, Start: time.Now()},

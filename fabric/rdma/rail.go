@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -59,7 +60,7 @@ const sendCQEntries = 8192
 
 // openRail opens a device, and creates what the connections of the rail share.
 func (t *Transport) openRail(index int, device string, need *demand) (*rail, error) {
-	name, port, err := splitPort(device)
+	name, port, err := devices.SplitPort(device)
 	if err != nil {
 		return nil, err
 	}

@@ -375,17 +375,3 @@ func TestSimulatedPathsRefused(t *testing.T) {
 	connectPeers(t, ds[0], ds[1])
 	checkLanes(t, ds, cm.Lane{})
 }
-
-// TestRailsOf: the rails are the chosen device and others of its subnet; other ports of these devices come last.
-func TestRailsOf(t *testing.T) {
-	ib, eth := subnet{layer: "InfiniBand"}, subnet{layer: "Ethernet"}
-	all := []candidate{{device: "m0", subnet: ib}, {device: "m0:2", subnet: ib}, {device: "e0", subnet: eth},
-		{device: "m1", subnet: ib}}
-	for n, want := range [][]string{1: {"m0"}, 2: {"m0", "m1"}, 3: {"m0", "m1", "m0:2"}, 4: {"m0", "m1", "m0:2"}} {
-		if n > 0 {
-			if got := railsOf(all[0], all, n); !slices.Equal(got, want) {
-				t.Errorf("%d rails: %v, want %v", n, got, want)
-			}
-		}
-	}
-}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 	"github.com/ibrun/ibrun/internal/transports"
 	"github.com/ibrun/ibrun/internal/tunables"
@@ -190,7 +191,7 @@ func (s Settings) complete(env environment) (Settings, error) {
 		s.Devices = strings.Split(text, ",")
 	}
 	for _, d := range s.Devices {
-		if _, _, err := splitPort(d); err != nil {
+		if _, _, err := devices.SplitPort(d); err != nil {
 			return s, err
 		}
 	}
@@ -198,6 +199,11 @@ func (s Settings) complete(env environment) (Settings, error) {
 		return s, fmt.Errorf("fabric/rdma: %d devices are named, but at most %d are supported", len(s.Devices), cm.MaxRails)
 	}
 	return s, nil
+}
+
+// choice returns what is demanded of ports.
+func (s *Settings) choice() devices.Choice {
+	return devices.Choice{GIDIndex: s.GIDIndex, PKey: s.PKey, MTU: s.MTU}
 }
 
 // fragmentBytes is the payload of an eager fragment: short enough that the peer copies the first fragment while the next one is

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 	"github.com/ibrun/ibrun/internal/tunables"
 )
@@ -122,7 +123,7 @@ func TestSplitPort(t *testing.T) {
 	for device, port := range map[string]int{
 		"mlx5_0": 0, "mlx5_0:2": 2, "": -1, ":1": -1, "a:": -1, "a:0": -1, "a:256": -1, "a:1:1": -1,
 	} {
-		name, got, err := splitPort(device)
+		name, got, err := devices.SplitPort(device)
 		if (err != nil) != (port < 0) || err == nil && (got != port || name != "mlx5_0") {
 			t.Errorf("%q: %q, port %d, %v", device, name, got, err)
 		}

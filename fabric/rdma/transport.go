@@ -5,15 +5,18 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/internal/auth"
 	"github.com/ibrun/ibrun/internal/transports"
+	"github.com/ibrun/ibrun/verbs"
 )
 
 // Transport is RDMA between the peers of a job. See the package comment.
@@ -36,18 +39,27 @@ type Transport struct {
 	// be nil.
 	Report func(text string)
 
-	chosen candidate   // of the transports that PerSubnet returns
-	others []candidate // ports of the same subnet, which are used if chosen cannot be
-	unfit  []error     // why ports are not used that the settings exclude; of the first transport that PerSubnet returns
-	place  int         // index in Local
+	selected devices.Selection // of the transports that PerSubnet returns
+	unfit    []error           // why ports are not used that the settings exclude; of the first transport that PerSubnet returns
+	place    int               // index in Local
+}
+
+// Network provides devices: those of this machine, or of a simulated network.
+type Network interface {
+	// Devices lists the devices of the node, also those that cannot be opened.
+	Devices() ([]verbs.Device, error)
+	// Open opens a device.
+	Open(name string) (*verbs.Context, error)
+	// Prefix returns the network of an address of an interface. It is not valid if it is unknown.
+	Prefix(netdev string, addr netip.Addr) netip.Prefix
 }
 
 // network returns Network, or that of this machine.
-func (t *Transport) network() Network {
+func (t *Transport) network() devices.Network {
 	if t.Network != nil {
 		return t.Network
 	}
-	return machine{t.Provider}
+	return devices.Machine{Provider: t.Provider}
 }
 
 // PerSubnet returns a transport for each subnet that this process can use a device of, at most three. Processes that open
@@ -68,24 +80,16 @@ func (t *Transport) PerSubnet() ([]*Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, unfit := set.fitting(all)
-	if len(all) > 1 { // otherwise there is nothing to compare, and no need to ask for the network of the address
-		for i := range all {
-			all[i].subnet = set.subnetOf(all[i].port, n)
-		}
-	}
+	selections, unfit := devices.PerSubnet(all, set.choice(), n)
 	var ts []*Transport
-	for _, c := range onePerSubnet(all) {
+	for _, s := range selections {
 		one := *t
-		one.Settings.Devices, one.chosen = railsOf(c, all, set.Rails), c
-		for _, o := range all {
-			if o.subnet == c.subnet && o.device != c.device {
-				one.others = append(one.others, o)
-			}
-		}
+		one.Settings.Devices, one.selected = s.Rails(set.Rails), s
 		ts = append(ts, &one)
 	}
-	ts[0].unfit = unfit
+	for _, err := range unfit {
+		ts[0].unfit = append(ts[0].unfit, exported(err))
+	}
 	return ts, nil
 }
 
@@ -93,33 +97,32 @@ func (t *Transport) PerSubnet() ([]*Transport, error) {
 // has chosen the devices, and with the rails before that device, if they were named: the rails of two processes are connected in
 // pairs. It returns nil if there is none.
 func (t *Transport) without(err error) *Transport {
-	failed, at := t.chosen.device, 0
+	failed, at := t.selected.Chosen.Device, 0
 	if e := new(DeviceError); errors.As(err, &e) {
 		for i, device := range t.Settings.Devices {
-			if name, _, _ := splitPort(device); name == e.Device {
+			if name, _, _ := devices.SplitPort(device); name == e.Device {
 				failed, at = device, i
 			}
 		}
 	}
-	if t.chosen.port == nil && at > 0 {
+	if t.selected.Chosen.Port == nil && at > 0 {
 		one := *t
 		one.Settings.Devices = t.Settings.Devices[:at]
 		return &one
 	}
-	left := slices.DeleteFunc(append([]candidate{t.chosen}, t.others...), func(c candidate) bool { return c.device == failed })
-	if len(left) == 0 || len(t.others) == 0 {
+	next, ok := t.selected.Without(failed)
+	if !ok {
 		return nil
 	}
 	one := *t
-	one.chosen, one.others = left[0], left[1:]
-	one.Settings.Devices = railsOf(left[0], left, len(t.Settings.Devices))
+	one.selected, one.Settings.Devices = next, next.Rails(len(t.Settings.Devices))
 	return &one
 }
 
 // alsoUnused adds to the error of a named device which others are not used because of it: those after it. next is the transport
 // without it.
 func (t *Transport) alsoUnused(next *Transport, err error) error {
-	if next == nil || t.chosen.port != nil || len(next.Settings.Devices)+1 >= len(t.Settings.Devices) {
+	if next == nil || t.selected.Chosen.Port != nil || len(next.Settings.Devices)+1 >= len(t.Settings.Devices) {
 		return err
 	}
 	after := t.Settings.Devices[len(next.Settings.Devices)+1:]
@@ -127,8 +130,8 @@ func (t *Transport) alsoUnused(next *Transport, err error) error {
 }
 
 // candidates returns the ports of the network that this process may use, the best first.
-func (t *Transport) candidates(n Network) ([]candidate, error) {
-	devices, err := n.Devices()
+func (t *Transport) candidates(n devices.Network) ([]devices.Candidate, error) {
+	all, err := n.Devices()
 	if err != nil {
 		return nil, fmt.Errorf("fabric/rdma: %w: %w", fabric.ErrNotSupported, err)
 	}
@@ -136,7 +139,7 @@ func (t *Transport) candidates(n Network) ([]candidate, error) {
 	if err != nil {
 		allowed = nil // all devices count as equally near
 	}
-	return candidates(devices, allowed, t.Near)
+	return devices.Candidates(all, allowed, t.Near)
 }
 
 // Name returns "rdma".

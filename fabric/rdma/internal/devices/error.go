@@ -1,0 +1,36 @@
+package devices
+
+import (
+	"fmt"
+
+	"github.com/ibrun/ibrun/fabric"
+)
+
+// Error says why a device cannot be used. It wraps [fabric.ErrNotSupported], so another transport is
+// taken.
+type Error struct {
+	Device     string // its name
+	Capability string // what it lacks: an attribute such as max_qp_rd_atom, or a kind of object
+	Reason     string // empty if Err says it
+	Err        error  // the error of the device, or nil
+}
+
+// Error returns the device, the capability, the reason and the remedy.
+func (e *Error) Error() string {
+	s := fmt.Sprintf("fabric/rdma: device %s cannot be used: %s", e.Device, e.Capability)
+	if e.Reason != "" {
+		s += ": " + e.Reason
+	}
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s + "; choose another device (IBRUN_RDMA_DEVICES) or another transport"
+}
+
+// Unwrap returns fabric.ErrNotSupported and the error of the device.
+func (e *Error) Unwrap() []error {
+	if e.Err == nil {
+		return []error{fabric.ErrNotSupported}
+	}
+	return []error{fabric.ErrNotSupported, e.Err}
+}
