@@ -92,11 +92,11 @@ func (c *Comm) CallCollective(x *Collective) error {
 	defer c.endCollective()
 	g := &c.coll // c is not nil: it can be used
 	var err error
-	switch {
-	case inter:
-		err = c.prepareInter(x, call.String(), &g.operation)
-	case x.Kind != perf.Barrier: // which has no arguments
-		err = c.prepare(x, call.String(), &g.operation)
+	if x.Kind != perf.Barrier { // which has no arguments
+		err = c.prepare(x, inter, &g.operation)
+	}
+	if err != nil {
+		err = c.wrapError(call.String(), err)
 	}
 	if c.checks {
 		err = c.compareCall(c.describeCall(x, inter), err)
@@ -123,14 +123,30 @@ func (c *Comm) CallCollective(x *Collective) error {
 	return nil
 }
 
+// prepare checks the arguments of a call, and changes them as package coll expects them. It sets the
+// operation of a reduction, and the root that the next Barrier expects.
+func (c *Comm) prepare(x *Collective, inter bool, o *coll.Operation) error {
+	if inter {
+		return c.args.prepareInter(x, o)
+	}
+	err := c.args.prepare(x, o)
+	if err == nil && (x.Kind == perf.Bcast || x.Kind == perf.Scatter) {
+		c.coll.shm.expectRoot(x.Root)
+	}
+	return err
+}
+
 // admit returns the errors of a call that are found before it begins, of which the other ranks do
 // not learn: a collective that is not defined on intercommunicators, and a buffer that cannot be
 // divided into equal counts, which it sets. inter reports whether the call exchanges data between
 // the groups of an intercommunicator.
 func (c *Comm) admit(x *Collective, name string) (inter bool, err error) {
 	if x.Kind == perf.ReduceScatterBlock {
-		if x.To.Counts, err = c.equalCounts(name, x.Src, x.Elements); err != nil {
+		if err := c.checkUsable(name); err != nil {
 			return false, err
+		}
+		if x.To.Counts, err = c.args.equalCounts(x.Src, x.Elements); err != nil {
+			return false, c.wrapError(name, err)
 		}
 	}
 	if !c.isInter() || x.as != perf.NoOp || x.Kind == perf.Barrier {

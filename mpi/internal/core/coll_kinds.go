@@ -70,47 +70,43 @@ func (x *Collective) bytes() int {
 }
 
 // prepare checks the arguments, and changes them as package coll expects them. It sets the
-// operation of a reduction, and which root the next Barrier expects, which is a hint.
-func (c *Comm) prepare(x *Collective, op string, o *coll.Operation) (err error) {
+// operation of a reduction.
+func (a *arguments) prepare(x *Collective, o *coll.Operation) (err error) {
 	k := x.Elements
 	switch x.Kind {
 	case perf.Bcast:
-		if err = c.checkRoot(op, x.Root); err == nil {
-			c.coll.shm.expectRoot(x.Root)
-		}
+		err = a.checkRoot(x.Root)
 	case perf.Gather:
-		x.Dst, x.Src, err = c.gatherBlocks(op, x.Dst, x.Src, k, x.Root)
+		x.Dst, x.Src, err = a.gatherBlocks(x.Dst, x.Src, k, x.Root)
 	case perf.Scatter:
-		if x.Src, x.Dst, err = c.gatherBlocks(op, x.Src, x.Dst, k, x.Root); err == nil {
-			c.coll.shm.expectRoot(x.Root)
-		}
+		x.Src, x.Dst, err = a.gatherBlocks(x.Src, x.Dst, k, x.Root)
 	case perf.Gatherv:
-		x.To, x.Src, err = c.partsAtRoot(op, x.Dst, x.To, x.Src, k, x.Root)
+		x.To, x.Src, err = a.partsAtRoot(x.Dst, x.To, x.Src, k, x.Root)
 	case perf.Scatterv:
-		x.From, x.Dst, err = c.partsAtRoot(op, x.Src, x.From, x.Dst, k, x.Root)
+		x.From, x.Dst, err = a.partsAtRoot(x.Src, x.From, x.Dst, k, x.Root)
 	case perf.Allgather:
-		x.Src, err = c.ownBlock(op, x.Dst, x.Src, k.Size())
+		x.Src, err = a.ownBlock(x.Dst, x.Src, k.Size())
 	case perf.Allgatherv:
-		at, own, failed := c.ownPartAtRoot(op, x.Dst, x.To, x.Src, k.Size())
+		at, own, failed := a.ownPartAtRoot(x.Dst, x.To, x.Src, k.Size())
 		if err = failed; err == nil { // otherwise the other ranks learn of the counts
 			x.To, x.Src = at, own
 		}
 	case perf.Alltoall:
-		err = c.alltoallBuffers(op, x.Dst, x.Src, k)
+		err = a.alltoallBuffers(x.Dst, x.Src, k)
 	case perf.Alltoallv, perf.Alltoallw:
-		x.To, x.From, err = c.alltoallLayouts(op, x.Dst, x.To, x.Src, x.From, k.Size())
+		x.To, x.From, err = a.alltoallLayouts(x.Dst, x.To, x.Src, x.From, k.Size())
 	case perf.Reduce:
-		x.Dst, err = c.reduceBuffers(o, op, x.Dst, x.Src, k, x.Op, x.Root)
+		x.Dst, err = a.reduceBuffers(o, x.Dst, x.Src, k, x.Op, x.Root)
 	case perf.Allreduce, perf.Scan, perf.Exscan:
-		err = c.sameBuffers(o, op, x.Dst, x.Src, k, x.Op)
+		err = a.sameBuffers(o, x.Dst, x.Src, k, x.Op)
 	case perf.ReduceScatter, perf.ReduceScatterBlock:
-		if x.Dst, err = c.ownResult(op, x.Dst, x.Src, x.To.Counts, k); err == nil {
-			err = c.operationOf(o, op, k, x.Op)
+		if x.Dst, err = a.ownResult(x.Dst, x.Src, x.To.Counts, k); err == nil {
+			err = setOperation(o, k, x.Op)
 		}
 	case perf.NeighborAllgather, perf.NeighborAllgatherv:
-		err = c.neighborAllgather(x, op)
+		err = a.neighborAllgather(x)
 	case perf.NeighborAlltoall, perf.NeighborAlltoallv, perf.NeighborAlltoallw:
-		err = c.neighborAlltoall(x, op)
+		err = a.neighborAlltoall(x)
 	}
 	return err
 }

@@ -37,6 +37,7 @@ type Comm struct {
 	state      atomic.Uint32 // commReady or another of these constants
 	checks     bool          // calls are checked; see Config.Check
 	where      string        // source position of the call that created it, if calls are checked
+	args       arguments     // set by activate
 	coll       collState
 	entering   enterState // guarded by coll.busy
 	// topology is nil, a *topology.Cart, a topology.Graph or the *Neighbors of a distributed graph. It is never changed, and
@@ -101,6 +102,7 @@ func (p *Process) newComm(peers []int32, rank int) *Comm {
 // activate sets the context id and makes the communicator usable.
 func (c *Comm) activate(ctx uint32) {
 	c.contextID = ctx
+	c.args = arguments{rank: c.Rank(), size: len(c.peers), local: c.Size(), topology: c.topology}
 	c.coll.findLevels()
 	c.proc.comms.Store(c, nil)
 	c.state.Store(commReady)

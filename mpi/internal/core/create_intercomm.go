@@ -27,7 +27,7 @@ func (c *Comm) CreateIntercomm(localLeader int, peer *Comm, remoteLeader, tag in
 	}
 	var failed error
 	var link *leaderLink
-	if err := c.checkRoot(op, localLeader); err != nil {
+	if uint(localLeader) >= uint(len(c.peers)) {
 		failed = c.newError(op, ErrRank, rankError(localLeader, len(c.peers)))
 	} else if localLeader == c.Rank() {
 		link, failed = c.newLeaderLink(op, peer, remoteLeader, tag)

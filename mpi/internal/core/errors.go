@@ -133,10 +133,26 @@ func join(errs ...error) error {
 	return ErrorList(errs)
 }
 
+// fault is an error whose class is known where the call is not. The error of the call, which
+// wrapError makes, has the class and the cause.
+type fault struct {
+	class Class
+	error
+}
+
+func newFault(class Class, err error) error { return fault{class, err} }
+
+func faultf(class Class, format string, args ...any) error {
+	return fault{class, fmt.Errorf(format, args...)}
+}
+
 // findClass returns the class of the first error in a tree of errors that has one: an error of this package or of the front end.
 func (p *Process) findClass(err error) (Class, bool) {
-	if e, ok := err.(*Error); ok {
+	switch e := err.(type) {
+	case *Error:
 		return e.Class, true
+	case fault:
+		return e.class, true
 	}
 	if p.classOf != nil {
 		if class, ok := p.classOf(err); ok {
@@ -197,8 +213,11 @@ func (p *Process) raise(e *Error) error {
 	if p.check {
 		e.setWhere()
 	}
-	if operation, ok := e.Err.(*proto.OperationError); ok { // requestError has used its context
-		e.Err = operation.Err
+	switch x := e.Err.(type) {
+	case *proto.OperationError: // requestError has used its context
+		e.Err = x.Err
+	case fault: // its class is that of e
+		e.Err = x.error
 	}
 	e.at.proc = p
 	return e

@@ -132,14 +132,12 @@ func (c *Comm) startCollective(x *Collective, many *Pairs) (Request, error) {
 		return Request{}, c.wrapError(name, *failed)
 	}
 	s := c.immediates.take(c)
-	switch {
-	case many != nil:
-		n, err = many.bytes(), c.samePairs(&s.operation, name, many, x.Elements, x.Op)
-	case inter:
-		err = c.prepareInter(x, name, &s.operation)
-	default:
-		err = c.prepare(x, name, &s.operation)
+	if many != nil {
+		n, err = many.bytes(), samePairs(&s.operation, many, x.Elements, x.Op)
+	} else {
+		err = c.prepare(x, inter, &s.operation)
 	}
+	err = c.wrapError(name, err)
 	if s.call, s.waitsFor = x.recorded(), -1; x.start == Immediate && !c.checks && !c.coll.deterministic.Load() {
 		if f := c.coll.shm.immediates.Load(); f != nil {
 			s.plan.SetShared(f, c.coll.levels.Memory)

@@ -1,9 +1,6 @@
 package core
 
 import (
-	"errors"
-	"fmt"
-
 	"github.com/ibrun/ibrun/mpi/internal/coll"
 	"github.com/ibrun/ibrun/perf"
 )
@@ -104,107 +101,6 @@ func (y *interCall) pairwise(send, recv func(rank int) []byte) (err error) {
 // block returns the block of a rank in a buffer.
 func block(b []byte, at coll.Layout, rank int) []byte {
 	return b[at.Displs[rank]*at.Elem:][:at.Counts[rank]*at.Elem]
-}
-
-// checkInterRoot returns an error unless root is Root, ProcNull or a rank of the other group.
-func (c *Comm) checkInterRoot(op string, root int) error {
-	if root == Root || root == ProcNull {
-		return nil
-	}
-	return c.checkRoot(op, root)
-}
-
-// checkApart returns an error for buffers that share memory: on an intercommunicator no collective is in place.
-func (c *Comm) checkApart(op string, dst, src []byte) error {
-	if overlap(dst, src) {
-		return c.newError(op, ErrBuffer, errors.New("dst and src overlap, but there is no collective in place on an intercommunicator"))
-	}
-	return nil
-}
-
-// prepareInter checks the arguments of a collective on an intercommunicator, and sets the blocks and the operation.
-func (c *Comm) prepareInter(x *Collective, op string, o *coll.Operation) error {
-	var err error
-	switch x.Kind {
-	case perf.Bcast, perf.Gather, perf.Gatherv, perf.Scatter, perf.Scatterv, perf.Reduce:
-		if err = c.checkInterRoot(op, x.Root); err != nil || x.Root != Root {
-			break
-		}
-		err = c.interRootBuffers(x, op)
-	case perf.ReduceScatter, perf.ReduceScatterBlock:
-		if err = c.interResults(x, op); err == nil {
-			err = c.checkApart(op, x.Dst, x.Src)
-		}
-	default:
-		if err = c.checkApart(op, x.Dst, x.Src); err == nil {
-			err = c.interBuffers(x, op)
-		}
-	}
-	if err == nil && x.isReduction() {
-		err = c.operationOf(o, op, x.Elements, x.Op)
-	}
-	return err
-}
-
-// interRootBuffers checks the buffer that the root has for the ranks of the other group.
-func (c *Comm) interRootBuffers(x *Collective, op string) (err error) {
-	elem := x.Elements.Size()
-	switch x.Kind {
-	case perf.Gather:
-		err = c.checkDivisible(op, x.Dst, elem)
-	case perf.Scatter:
-		err = c.checkDivisible(op, x.Src, elem)
-	case perf.Gatherv:
-		x.To, err = c.newLayout(op, x.Dst, x.To, elem)
-	case perf.Scatterv:
-		x.From, err = c.newLayout(op, x.Src, x.From, elem)
-	}
-	return err
-}
-
-// interBuffers checks the buffers of a collective without a root, which are apart.
-func (c *Comm) interBuffers(x *Collective, op string) (err error) {
-	elem := x.Elements.Size()
-	switch x.Kind {
-	case perf.Allreduce:
-		err = c.checkSameSize(op, x.Dst, x.Src)
-	case perf.Allgather:
-		err = c.checkDivisible(op, x.Dst, elem)
-	case perf.Allgatherv:
-		x.To, err = c.newLayout(op, x.Dst, x.To, elem)
-	case perf.Alltoall:
-		if err = c.checkDivisible(op, x.Src, elem); err == nil {
-			err = c.checkDivisible(op, x.Dst, elem)
-		}
-	case perf.Alltoallv, perf.Alltoallw:
-		if x.To, err = c.newLayout(op, x.Dst, x.To, elem); err == nil {
-			x.From, err = c.newLayout(op, x.Src, x.From, elem)
-		}
-	}
-	return err
-}
-
-// interResults checks the counts of a ReduceScatter, which are those of the local group, and sets the positions of the results.
-func (c *Comm) interResults(x *Collective, op string) error {
-	counts, elem := x.To.Counts, x.Elements.Size()
-	if len(counts) != c.Size() {
-		return c.newError(op, ErrCount, fmt.Errorf("got %d counts; want one for each of the %d ranks of this group",
-			len(counts), c.Size()))
-	}
-	left := len(x.Src) / elem
-	x.To = coll.Layout{Counts: counts, Elem: elem}
-	for i, n := range counts {
-		if n < 0 || n > left {
-			return c.newError(op, ErrCount, fmt.Errorf("count %d of rank %d is negative, or the sum is above that of src", n, i))
-		}
-		x.To.Displs = append(x.To.Displs, len(x.Src)/elem-left)
-		left -= n
-	}
-	if mine := counts[c.rank]; left != 0 || len(x.Dst)/elem < mine {
-		return c.newError(op, ErrCount, fmt.Errorf("src has %d elements more than the sum of counts, and dst has %d of %d",
-			left, len(x.Dst)/elem, mine))
-	}
-	return nil
 }
 
 // runInter exchanges the data of a collective between the groups of an intercommunicator, with the messages of p.

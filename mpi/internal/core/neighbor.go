@@ -2,7 +2,6 @@ package core
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/ibrun/ibrun/mpi/internal/coll"
@@ -13,80 +12,76 @@ import (
 var errNeighborInPlace = errors.New("dst and src overlap, but no neighborhood collective is in place")
 
 // findEdges sets the edges of a neighborhood collective.
-func (c *Comm) findEdges(x *Collective, op string) error {
-	if err := c.checkUsable(op); err != nil {
-		return err
-	}
-	if c.topology == nil {
-		return c.newError(op, ErrTopology, errNoTopology)
+func (a *arguments) findEdges(x *Collective) error {
+	n, ok := neighborsIn(a.topology, a.rank)
+	if !ok {
+		return newFault(ErrTopology, errNoTopology)
 	}
 	if overlap(x.Dst, x.Src) {
-		return c.newError(op, ErrBuffer, errNeighborInPlace)
+		return newFault(ErrBuffer, errNeighborInPlace)
 	}
-	n, err := c.Neighbors()
-	_, grid := c.topology.(*topology.Cart)
+	_, grid := a.topology.(*topology.Cart)
 	x.edges = &coll.Edges{Sources: n.Sources, Destinations: n.Destinations, Opposite: grid}
-	return err
+	return nil
 }
 
 // equalBlocks returns the positions of n blocks of the same length in b.
-func (c *Comm) equalBlocks(op string, b []byte, n, elem int, what string) (coll.Layout, error) {
+func equalBlocks(b []byte, n, elem int, what string) (coll.Layout, error) {
 	if n == 0 && len(b) != 0 || n != 0 && len(b)%(n*elem) != 0 {
-		return coll.Layout{}, c.newError(op, ErrCount,
-			fmt.Errorf("%d elements cannot be divided evenly among %d %s", len(b)/elem, n, what))
+		return coll.Layout{}, faultf(ErrCount, "%d elements cannot be divided evenly among %d %s", len(b)/elem, n, what)
 	}
 	if n == 0 {
 		return coll.Layout{Elem: elem}, nil
 	}
-	return c.placed(op, b, coll.Layout{Counts: slices.Repeat([]int{len(b) / elem / n}, n)}, elem)
+	return placed(b, coll.Layout{Counts: slices.Repeat([]int{len(b) / elem / n}, n)}, elem)
 }
 
 // What the blocks of neighborhood collectives are for, in errors.
 const ofSources, ofDestinations = "sources", "destinations"
 
 // listedBlocks returns the positions of n blocks in b, whose counts the call lists.
-func (c *Comm) listedBlocks(op string, b []byte, parts coll.Layout, n, elem int, what string) (coll.Layout, error) {
-	if _, err := c.sumOf(op, parts.Counts, n, what); err != nil {
+func listedBlocks(b []byte, parts coll.Layout, n, elem int, what string) (coll.Layout, error) {
+	if _, err := sumOf(parts.Counts, n, what); err != nil {
 		return coll.Layout{}, err
 	}
-	return c.placed(op, b, parts, elem)
+	return placed(b, parts, elem)
 }
 
 // neighborAllgather checks the arguments of a NeighborAllgather or NeighborAllgatherv, and sets the blocks.
-func (c *Comm) neighborAllgather(x *Collective, op string) error {
-	err := c.findEdges(x, op)
+func (a *arguments) neighborAllgather(x *Collective) error {
+	err := a.findEdges(x)
 	if err != nil {
 		return err
 	}
 	elem, in, out := x.Elements.Size(), len(x.edges.Sources), len(x.edges.Destinations)
 	if x.Kind == perf.NeighborAllgather && len(x.Dst) != in*len(x.Src) {
-		return c.newError(op, ErrCount, fmt.Errorf("dst has %d elements; want %d from each of %d sources", len(x.Dst)/elem,
-			len(x.Src)/elem, in))
+		return faultf(ErrCount, "dst has %d elements; want %d from each of %d sources", len(x.Dst)/elem,
+			len(x.Src)/elem, in)
 	}
 	x.From = coll.Layout{Counts: slices.Repeat([]int{len(x.Src) / elem}, out), Displs: make([]int, out), Elem: elem}
 	if x.Kind == perf.NeighborAllgather {
-		x.To, err = c.equalBlocks(op, x.Dst, in, elem, ofSources)
+		x.To, err = equalBlocks(x.Dst, in, elem, ofSources)
 	} else {
-		x.To, err = c.listedBlocks(op, x.Dst, x.To, in, elem, ofSources)
+		x.To, err = listedBlocks(x.Dst, x.To, in, elem, ofSources)
 	}
 	return err
 }
 
 // neighborAlltoall checks the arguments of a NeighborAlltoall, NeighborAlltoallv or NeighborAlltoallw, and sets the blocks.
-func (c *Comm) neighborAlltoall(x *Collective, op string) error {
-	err := c.findEdges(x, op)
+func (a *arguments) neighborAlltoall(x *Collective) error {
+	err := a.findEdges(x)
 	if err != nil {
 		return err
 	}
 	elem, in, out := x.Elements.Size(), len(x.edges.Sources), len(x.edges.Destinations)
 	if x.Kind == perf.NeighborAlltoall {
-		if x.To, err = c.equalBlocks(op, x.Dst, in, elem, ofSources); err == nil {
-			x.From, err = c.equalBlocks(op, x.Src, out, elem, ofDestinations)
+		if x.To, err = equalBlocks(x.Dst, in, elem, ofSources); err == nil {
+			x.From, err = equalBlocks(x.Src, out, elem, ofDestinations)
 		}
 		return err
 	}
-	if x.To, err = c.listedBlocks(op, x.Dst, x.To, in, elem, ofSources); err == nil {
-		x.From, err = c.listedBlocks(op, x.Src, x.From, out, elem, ofDestinations)
+	if x.To, err = listedBlocks(x.Dst, x.To, in, elem, ofSources); err == nil {
+		x.From, err = listedBlocks(x.Src, x.From, out, elem, ofDestinations)
 	}
 	return err
 }

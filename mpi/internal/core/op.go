@@ -2,7 +2,6 @@ package core
 
 import (
 	"errors"
-	"fmt"
 	"reflect"
 
 	"github.com/ibrun/ibrun/mpi/internal/coll"
@@ -114,28 +113,19 @@ func IsNumber[T any]() bool {
 	return reflect.TypeFor[T]().Kind()-reflect.Bool <= reflect.Complex128-reflect.Bool
 }
 
-// operationOf sets x to the operation o on elements k, for the call op.
-func (c *Comm) operationOf(x *coll.Operation, op string, k Elements, o Op) error {
-	found, class, err := operationOf(k, o)
-	if err != nil {
-		return c.newError(op, class, err)
-	}
-	*x = found
-	return nil
-}
-
-// operationOf returns the operation o on elements k, or the class of an error.
-func operationOf(k Elements, o Op) (x coll.Operation, class Class, err error) {
+// setOperation sets x to the operation o on elements k.
+func setOperation(x *coll.Operation, k Elements, o Op) error {
 	if o == nil {
-		return x, ErrOp, errors.New("the operation is nil")
+		return newFault(ErrOp, errors.New("the operation is nil"))
 	}
 	if k.data != nil && k.data.err != nil {
-		return x, ErrType, k.data.err
+		return newFault(ErrType, k.data.err)
 	}
 	f, commutative, ok := o.kernel(k)
 	if !ok {
-		return x, ErrOp, fmt.Errorf("%s is not defined on %v", describeOp(o), k)
+		return faultf(ErrOp, "%s is not defined on %v", describeOp(o), k)
 	}
 	_, predefined := o.(Predefined)
-	return coll.Operation{Kernel: f, ElemSize: k.Size(), Commutative: commutative, Foreign: !predefined}, 0, nil
+	*x = coll.Operation{Kernel: f, ElemSize: k.Size(), Commutative: commutative, Foreign: !predefined}
+	return nil
 }

@@ -23,7 +23,7 @@ func (c *Comm) AllreduceMany(b Pairs, k Elements, o Op) error {
 	}
 	defer c.endCollective()
 	g := &c.coll
-	err := c.samePairs(&g.operation, call.String(), &b, k, o)
+	err := c.wrapError(call.String(), samePairs(&g.operation, &b, k, o))
 	if c.checks {
 		err = c.compareCall(c.describePairs(call, &b, k, o), err)
 	}
@@ -81,59 +81,57 @@ func (c *Comm) describePairs(call perf.Op, b *Pairs, k Elements, o Op) *collCall
 }
 
 // samePairs checks the buffers of reductions with results at all ranks, and sets their operation.
-func (c *Comm) samePairs(x *coll.Operation, op string, b *Pairs, k Elements, o Op) error {
+func samePairs(x *coll.Operation, b *Pairs, k Elements, o Op) error {
 	if b.Dsts != b.Srcs {
-		return c.newError(op, ErrCount, fmt.Errorf("%d slices for the results of %d", b.Dsts, b.Srcs))
+		return faultf(ErrCount, "%d slices for the results of %d", b.Dsts, b.Srcs)
 	}
 	for i := range b.Srcs {
 		dst, src := b.At(i)
-		if err := c.checkSameSize(op, dst, src); err != nil {
+		if err := checkSameSize(dst, src); err != nil {
 			return err
 		}
 	}
-	return c.operationOf(x, op, k, o)
+	return setOperation(x, k, o)
 }
 
 // equalCounts returns the counts of blocks of the same length for all ranks of the local group, which are src together.
-func (c *Comm) equalCounts(op string, src []byte, k Elements) ([]int, error) {
-	if err := c.checkUsable(op); err != nil {
-		return nil, err
-	}
+func (a *arguments) equalCounts(src []byte, k Elements) ([]int, error) {
 	n := len(src) / k.Size()
-	if n%c.Size() != 0 {
-		return nil, c.newError(op, ErrCount, fmt.Errorf("%d elements cannot be divided evenly among %d ranks", n, c.Size()))
+	if n%a.local != 0 {
+		return nil, faultf(ErrCount, "%d elements cannot be divided evenly among %d ranks", n, a.local)
 	}
-	return slices.Repeat([]int{n / c.Size()}, c.Size()), nil
+	return slices.Repeat([]int{n / a.local}, a.local), nil
 }
 
 // ownResult checks the buffers and counts of a ReduceScatter, and returns the part of dst that it fills.
-func (c *Comm) ownResult(op string, dst, src []byte, counts []int, k Elements) ([]byte, error) {
-	total, err := c.sumCounts(op, counts)
+func (a *arguments) ownResult(dst, src []byte, counts []int, k Elements) ([]byte, error) {
+	total, err := a.sumCounts(counts)
 	if err != nil {
 		return nil, err
 	}
 	if total != len(src)/k.Size() {
-		return nil, c.newError(op, ErrCount, fmt.Errorf("the sum of counts is %d, but src has %d elements", total, len(src)/k.Size()))
+		return nil, faultf(ErrCount, "the sum of counts is %d, but src has %d elements", total, len(src)/k.Size())
 	}
-	mine := counts[c.rank] * k.Size()
+	mine := counts[a.rank] * k.Size()
 	if len(dst) < mine {
-		return nil, c.newError(op, ErrCount,
-			fmt.Errorf("dst has %d elements, but this rank's count is %d", len(dst)/k.Size(), counts[c.rank]))
+		return nil, faultf(ErrCount, "dst has %d elements, but this rank's count is %d", len(dst)/k.Size(), counts[a.rank])
 	}
 	dst = dst[:mine]
 	if sameStart(dst, src) {
 		return dst, nil
 	}
-	return dst, c.checkOverlap(op, dst, src)
+	return dst, checkOverlap(dst, src)
 }
 
 // ReduceLocal combines src and dst into dst. The operands of src are those of the lower ranks.
 func ReduceLocal(dst, src []byte, k Elements, o Op) error {
 	const op = "ReduceLocal"
-	x, class, err := operationOf(k, o)
+	var x coll.Operation
+	err := setOperation(&x, k, o)
+	f, isFault := err.(fault)
 	switch {
-	case err != nil:
-		return newError(op, class, err)
+	case isFault:
+		return newError(op, f.class, f.error)
 	case len(dst) != len(src):
 		return newError(op, ErrCount, fmt.Errorf("dst has %d bytes, but src has %d", len(dst), len(src)))
 	case overlap(dst, src) && !sameStart(dst, src):

@@ -45,16 +45,25 @@ func (c *Comm) Neighbors() (Neighbors, error) {
 	if err := c.checkUsable(op); err != nil {
 		return Neighbors{}, err
 	}
-	both := func(ranks []int) Neighbors { return Neighbors{Sources: ranks, Destinations: slices.Clone(ranks)} }
-	switch t := c.topology.(type) {
-	case *topology.Cart:
-		return both(t.Neighbors(c.Rank())), nil
-	case topology.Graph:
-		return both(slices.Clone(t[c.rank])), nil
-	case *Neighbors:
-		return *t.clone(), nil
+	n, ok := neighborsIn(c.topology, c.Rank())
+	if !ok {
+		return n, c.newError(op, ErrTopology, errNoTopology)
 	}
-	return Neighbors{}, c.newError(op, ErrTopology, errNoTopology)
+	return n, nil
+}
+
+// neighborsIn returns the neighbors of a rank in a topology, and false if there is none.
+func neighborsIn(of any, rank int) (n Neighbors, ok bool) {
+	both := func(ranks []int) Neighbors { return Neighbors{Sources: ranks, Destinations: slices.Clone(ranks)} }
+	switch t := of.(type) {
+	case *topology.Cart:
+		return both(t.Neighbors(rank)), true
+	case topology.Graph:
+		return both(slices.Clone(t[rank])), true
+	case *Neighbors:
+		return *t.clone(), true
+	}
+	return n, false
 }
 
 // agreeSame agrees that no rank has failed, and that all ranks give the same arguments.
