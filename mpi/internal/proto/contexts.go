@@ -26,7 +26,7 @@ func (e *Engine) ContextAgreed(context uint32, joins bool) {
 	if last, ok := e.contexts.ended.Agreed(context, joins); ok {
 		e.dropContext(last, ErrContextEnded) // its late messages
 	}
-	e.reportLeft(context)
+	e.departures.reportLeft(context)
 }
 
 // EndContext ends a context that this process has left: its receives that are posted, its probes and its schedules complete with
@@ -51,7 +51,7 @@ func (e *Engine) endContext(end ended.Ending, err error) {
 	e.dropPolled(context, err)
 	e.dropContext(end, err)
 	e.endRequests(end, err)
-	e.reportLeft(context)
+	e.departures.reportLeft(context)
 	e.startBackground() // for schedules whose messages have been matched
 }
 

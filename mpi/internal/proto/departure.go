@@ -1,10 +1,12 @@
 package proto
 
 import (
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/ended"
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/record"
 	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
 
@@ -18,120 +20,156 @@ import (
 //
 // A send needs no WATCH. A message whose sender waits for its receiver, an RTS or a synchronous one, is refused.
 
-// confirmTimeout bounds the wait for the transport's report that a process has closed, when the launcher has reported it. The
-// transport's report is preferred because it follows all messages.
-const confirmTimeout = 2 * time.Second
+// departures records which contexts this process and others have left. It sends WATCH and LEFT. The
+// engine knows what waits, and ends what cannot complete any more (hopeless.go).
+type departures struct {
+	links *links
+	ended *ended.Contexts
+	rec   *record.Recording
 
-// departureErr returns the error of an operation that needs a process which has left, and records that there is one. If all
-// processes free the communicator, this one is about to do so as well.
-func (e *Engine) departureErr(n int32, freed bool) error {
-	e.departures.failed = true
-	if freed {
-		return ErrFreed
-	}
-	e.rec.Configured.LostPeer()
-	return &failureError{n, errLeftContext}
+	left     map[uint32]bool    // contexts that this process has left, and that have not ended
+	watchers map[uint32][]int32 // by context: the processes to which LEFT must be sent
+	watched  map[member]bool    // the processes to which WATCH was sent
+	gone     map[member]bool    // the processes that have answered with LEFT: whether all free the communicator
+	members  func(context uint32) []int32
+	closed   bool // the engine is closed
+	failed   bool // an operation may have failed because a process had left
+
+	timerRuns bool      // startWatchTimer has started a timer
+	probed    Route     // of the last probe that did not block
+	idlePolls uint      // number of calls of idlePoll
+	nextIdle  time.Time // when idlePoll sends WATCH; zero: after it has set this
 }
 
-// LeaveContext must be called when this process will take part in no operation of a context any more, before EndContext. Messages
-// in the context that wait for this process are refused, now and from now on.
-func (e *Engine) LeaveContext(context uint32) {
-	e.lock()
-	defer e.unlock()
-	e.leaveContext(context)
+// member is a process in a context.
+type member struct {
+	context uint32
+	peer    int32
 }
 
-func (e *Engine) leaveContext(context uint32) {
-	if e.departures.left[context] || e.contexts.ended.IsStale(context) || e.failure.err != nil {
-		return
+// newDepartures returns departures of which there are none. members is Config.Members.
+func newDepartures(l *links, ended *ended.Contexts, members func(uint32) []int32) departures {
+	if members == nil {
+		members = func(uint32) []int32 { return nil }
 	}
-	e.departures.left[context] = true
-	e.contexts.table(context).DrainMessages(func(m *unexpectedMessage) {
-		e.noteDropped(m.v, m.note)
-		e.refuseUnexpected(m, false)
-	})
-	e.reportLeft(context)
+	return departures{links: l, ended: ended, rec: l.rec, left: map[uint32]bool{}, watchers: map[uint32][]int32{},
+		watched: map[member]bool{}, gone: map[member]bool{}, members: members, probed: Route{Peer: ProcNull}}
+}
+
+// forget removes what is known about others in a context that has ended here.
+func (d *departures) forget(context uint32) {
+	for m := range d.watched {
+		if m.context == context {
+			delete(d.watched, m)
+			delete(d.gone, m)
+		}
+	}
+	delete(d.left, context)
+	if d.probed.Context == context {
+		d.probed = Route{Peer: ProcNull}
+	}
+}
+
+var errLeftContext = errors.New("it takes part in no operation of this communicator any more: " +
+	"it finalizes, has closed the session, or a collective has failed there")
+
+// leave records that this process leaves a context. It reports false if it has left before, or the
+// engine has failed. reportLeft must follow.
+func (d *departures) leave(context uint32) bool {
+	if d.hasLeft(context) || d.links.failure.err != nil {
+		return false
+	}
+	d.left[context] = true
+	return true
 }
 
 // hasLeft reports whether this process has left a context.
-func (e *Engine) hasLeft(context uint32) bool {
-	return e.departures.left[context] || e.contexts.ended.IsStale(context)
+func (d *departures) hasLeft(context uint32) bool {
+	return d.left[context] || d.ended.IsStale(context)
 }
 
 // reportLeft sends LEFT to the processes that watch a context which this process has left, or an earlier one with the same
 // number.
-func (e *Engine) reportLeft(context uint32) {
-	for x, watchers := range e.departures.watchers {
-		if ended.Number(x) != ended.Number(context) || !e.hasLeft(x) {
+func (d *departures) reportLeft(context uint32) {
+	for x, watchers := range d.watchers {
+		if ended.Number(x) != ended.Number(context) || !d.hasLeft(x) {
 			continue
 		}
-		delete(e.departures.watchers, x)
+		delete(d.watchers, x)
 		for _, n := range watchers {
-			e.sendLeft(n, x)
+			d.sendLeft(n, x)
 		}
 	}
 }
 
-func (e *Engine) sendLeft(n int32, context uint32) {
-	if e.links.peer(n).finalized == nil {
-		e.links.sendControl(n, wire.Envelope{Kind: wire.Left, Context: context}, freedWord(e.contexts.ended.IsFreed(context)))
+func (d *departures) sendLeft(n int32, context uint32) {
+	if d.links.peer(n).finalized == nil {
+		d.links.sendControl(n, wire.Envelope{Kind: wire.Left, Context: context}, freedWord(d.ended.IsFreed(context)))
 	}
 }
 
 // handleWatch handles WATCH.
-func (e *Engine) handleWatch(peer int32, context uint32) {
-	d := &e.departures
+func (d *departures) handleWatch(peer int32, context uint32) {
 	switch {
-	case e.hasLeft(context):
-		e.sendLeft(peer, context)
+	case d.hasLeft(context):
+		d.sendLeft(peer, context)
 	case !slices.Contains(d.watchers[context], peer):
 		d.watchers[context] = append(d.watchers[context], peer)
 	}
 }
 
-// handleLeft handles LEFT. It ignores an answer that is not expected any more.
-func (e *Engine) handleLeft(peer int32, context uint32, w [5]uint64) bool {
+// handleLeft handles LEFT of a process: whether all processes free the communicator. It reports false
+// for an answer that is not expected any more.
+func (d *departures) handleLeft(peer int32, context uint32, freed bool) bool {
 	m := member{context, peer}
-	if w[0] > 1 {
+	if !d.watched[m] {
 		return false
 	}
-	if e.departures.watched[m] {
-		e.departures.gone[m], e.failure.departed = w[0] == 1, true
-		e.failure.finalized++
-		e.endHopeless()
-		e.waiters.rouseAll()
-	}
+	d.gone[m], d.links.failure.departed = freed, true
+	d.links.failure.finalized++
 	return true
 }
 
-// handleRefuse handles REFUSE.
-func (e *Engine) handleRefuse(peer int32, w [5]uint64) bool {
-	r := e.requests.byID(w[0])
-	if r == nil || !r.awaitsPeer(peer) || r.transfer.running || w[1] > 1 {
-		return false
+// watchRoute sends WATCH to the process of a route. With AnySource it sends WATCH to one process at
+// a time, because one that has not left is sufficient.
+func (d *departures) watchRoute(from Route) {
+	if from.Rank != AnySource {
+		d.watch(member{from.Context, from.Peer})
+		return
 	}
-	r.releaseSend()
-	if r.flags&withdrawing != 0 {
-		r.status = cancelledStatus // as it was to be: its message was not matched
-		e.complete(r, nil)
-	} else {
-		e.complete(r, e.departureErr(peer, w[1] == 1 || e.contexts.ended.IsFreed(r.route.Context)))
+	for _, n := range d.members(from.Context) {
+		if int(n) != d.links.self && !d.isGone(from.Context, n) {
+			d.watch(member{from.Context, n})
+			return
+		}
 	}
-	return true
+}
+
+// watch sends WATCH to a process, once for each context.
+func (d *departures) watch(m member) {
+	l := d.links
+	if m.peer < 0 || int(m.peer) >= len(l.peers) || int(m.peer) == l.self || l.failure.err != nil || d.watched[m] ||
+		d.isGone(m.context, m.peer) {
+		return
+	}
+	d.watched[m] = true
+	if l.connect(m.peer) == nil { // otherwise an operation that needs the process reports the error, or the engine has failed
+		l.sendControl(m.peer, wire.Envelope{Kind: wire.Watch, Context: m.context})
+	}
 }
 
 // isGone reports whether a process takes part in no operation of a context any more.
-func (e *Engine) isGone(context uint32, n int32) bool {
-	_, gone := e.departures.gone[member{context, n}]
-	return gone || e.links.hasFinalized(n)
+func (d *departures) isGone(context uint32, n int32) bool {
+	_, gone := d.gone[member{context, n}]
+	return gone || d.links.hasFinalized(n)
 }
 
-// departureError returns the error of an operation that waits for a message, if the processes that could send it have left; nil
+// errorOf returns the error of an operation that waits for a message, if the processes that could send it have left; nil
 // if it may still come.
-func (e *Engine) departureError(from Route) error {
+func (d *departures) errorOf(from Route) error {
 	if from.Peer >= 0 && from.Rank != AnySource {
-		if int(from.Peer) != e.self && e.isGone(from.Context, from.Peer) {
-			return e.departureErr(from.Peer, e.departures.gone[member{from.Context, from.Peer}])
+		if int(from.Peer) != d.links.self && d.isGone(from.Context, from.Peer) {
+			return d.err(from.Peer, d.gone[member{from.Context, from.Peer}])
 		}
 		return nil
 	}
@@ -139,8 +177,8 @@ func (e *Engine) departureError(from Route) error {
 		return nil
 	}
 	last := int32(-1)
-	for _, n := range e.departures.members(from.Context) {
-		if int(n) == e.self || !e.isGone(from.Context, n) { // another goroutine of this process may send as well
+	for _, n := range d.members(from.Context) {
+		if int(n) == d.links.self || !d.isGone(from.Context, n) { // another goroutine of this process may send as well
 			return nil
 		}
 		last = n
@@ -148,106 +186,31 @@ func (e *Engine) departureError(from Route) error {
 	if last < 0 {
 		return nil
 	}
-	return e.departureErr(last, e.departures.gone[member{from.Context, last}])
+	return d.err(last, d.gone[member{from.Context, last}])
 }
 
-// isHopeless reports whether a goal cannot be reached because of processes that have left, and sets g.err then. Requests are
-// completed by endHopeless instead.
-func (e *Engine) isHopeless(g *goal) bool {
-	switch g.what {
-	case wordReached, messageMatches, segmentMapped:
-		if g.err == nil {
-			g.err = e.departureError(g.from)
+// firstGone returns the error of the first of these processes that has finalized or left the context, as far as this process or
+// the launcher knows, or nil.
+func (d *departures) firstGone(context uint32, peers []int32) error {
+	for _, n := range peers {
+		if p := d.links.peers[n]; d.links.hasFinalized(n) || p != nil && p.announced {
+			d.rec.Configured.LostPeer()
+			return d.links.peer(n).gone(n)
+		}
+		if freed, gone := d.gone[member{context, n}]; gone {
+			return d.err(n, freed)
 		}
 	}
-	return g.err != nil && !g.reached(e)
+	return nil
 }
 
-// endHopeless completes the receives whose messages cannot come any more.
-func (e *Engine) endHopeless() {
-	for _, slab := range e.requests.slabs {
-		for i := range slab {
-			r := &slab[i]
-			if r.state != active || r.send || !r.posted.Posted() || r.flags&rtrRevoked != 0 {
-				continue
-			}
-			if err := e.departureError(r.route); err != nil {
-				r.endReceive(err)
-			} else if r.route.Rank == AnySource {
-				e.watchRoute(r.route, messageMatches) // the next process, if the one before has left
-			}
-		}
+// err returns the error of an operation that needs a process which has left, and records that there is one. If all
+// processes free the communicator, this one is about to do so as well.
+func (d *departures) err(n int32, freed bool) error {
+	d.failed = true
+	if freed {
+		return ErrFreed
 	}
-}
-
-// endReceive completes a posted receive with an error.
-func (r *Request) endReceive(err error) {
-	if r.flags&rtrSent != 0 {
-		r.revokeRTR(err)
-		return
-	}
-	r.e.contexts.table(r.route.Context).RemovePosted(&r.posted)
-	r.e.complete(r, err)
-}
-
-// endOperationsWith completes the operations that need a process which has finalized. All that it has sent has arrived.
-func (e *Engine) endOperationsWith(n int32, err error) {
-	e.failure.departed, e.departures.failed = true, true
-	for _, slab := range e.requests.slabs {
-		for i := range slab {
-			switch r := &slab[i]; {
-			case r.state != active || r.transfer.running:
-			case r.send && r.awaitsPeer(n):
-				r.releaseSend()
-				if e.contexts.ended.IsFreed(r.route.Context) {
-					e.complete(r, ErrFreed) // the process has not received the message before it freed the communicator
-				} else {
-					e.rec.Configured.LostPeer()
-					e.complete(r, err)
-				}
-			case !r.send && r.transfer.peer == n && r.transfer.state == transferCopying:
-				r.finishTransfer(err)
-			}
-		}
-	}
-	e.endHopeless()
-}
-
-// ProcessesLeft must be called when the launcher reports that processes have left the job. A process that this one needs is
-// treated as if its transport had closed, after all that it has sent has arrived.
-func (e *Engine) ProcessesLeft(ranks []int) {
-	e.lock()
-	defer e.unlock()
-	for _, rank := range ranks {
-		if rank < 0 || rank >= len(e.links.peers) || rank == e.self || e.departures.closed {
-			continue
-		}
-		n := int32(rank)
-		p := e.links.peer(n)
-		if p.finalized != nil || p.announced {
-			continue
-		}
-		e.failure.finalized++
-		if e.failure.needed == nil || e.failure.needed(n, true) {
-			e.confirmLeft(n)
-		}
-		p.announced = true
-		e.links.dropMessagesTo(n)
-	}
-	e.waiters.rouseAll()
-}
-
-// confirmLeft connects to a process that has left, so that its transport reports it, in order. If that takes long it is treated
-// as reported.
-func (e *Engine) confirmLeft(n int32) {
-	if e.links.connect(n) == nil {
-		e.links.sendControl(n, wire.Envelope{Kind: wire.Watch})
-	}
-	time.AfterFunc(confirmTimeout, func() {
-		e.lock()
-		defer e.unlock()
-		if !e.departures.closed {
-			e.links.fail(n, errAnnounced)
-		}
-	})
+	d.rec.Configured.LostPeer()
+	return &failureError{n, errLeftContext}
 }

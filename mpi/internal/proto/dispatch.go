@@ -84,7 +84,7 @@ func (e *Engine) handle(peer int32, v wire.Envelope, w [5]uint64, payload []byte
 	case wire.ClockPing, wire.ClockPong, wire.ClockAdjust, wire.ClockState:
 		return e.handleClock(peer, v.Kind, w)
 	case wire.Watch:
-		e.handleWatch(peer, v.Context)
+		e.departures.handleWatch(peer, v.Context)
 	case wire.Left:
 		return e.handleLeft(peer, v.Context, w)
 	case wire.Refuse:

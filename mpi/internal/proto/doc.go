@@ -55,8 +55,9 @@
 //     unexpected_store.go and flowcontrol.go match it
 //   - wait.go, park.go, waker.go and background.go decide who polls, and who sleeps
 //   - program.go, schedule.go, polled.go and partitioned.go have operations of several steps
-//   - lost.go, failure.go, departure.go, watch.go, contexts.go and flush.go end operations whose
-//     processes or contexts have ended
+//   - lost.go records which processes have failed, departure.go which have left a context;
+//     failure.go, hopeless.go, watch.go, contexts.go and flush.go end operations whose processes or
+//     contexts have ended
 //   - recording.go, note.go, clock_message.go, registration.go and shared_segment.go are used
 //     beside messages
 //
@@ -72,7 +73,7 @@
 //
 // Not guarded are:
 //
-//   - what New sets and nothing changes: self, sharedMemory, owner, clock, exactBit, waiters.spin, the
+//   - what New sets and nothing changes: sharedMemory, owner, clock, exactBit, waiters.spin, the self,
 //     domain, router, paths, copier, addr and now of links, and the recorder and the trace of the
 //     configuration
 //   - which recorder is active: BeginOp reads it without the lock. SetRecording changes it, so no

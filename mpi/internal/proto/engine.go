@@ -83,7 +83,6 @@ type Config struct {
 type Engine struct {
 	mu lock.Mutex
 
-	self         int
 	sharedMemory fabric.SharedMemory // nil if the domain cannot share memory
 	owner        any
 
@@ -129,14 +128,12 @@ type Engine struct {
 func New(c Config) (*Engine, error) {
 	e := &Engine{
 		mu:      lock.New(),
-		self:    c.Self,
 		owner:   c.Owner,
 		warn:    c.Warn,
 		failure: failures{needed: c.Needed},
 		clock:   c.Clock,
 	}
 	e.contexts.init()
-	e.departures.init(c.Members)
 	e.exactBit, e.hints.forced = c.ExactBit, c.Forced
 	if c.Checks {
 		e.notes = notes.NewTable()
@@ -151,6 +148,7 @@ func New(c Config) (*Engine, error) {
 	if err := l.open(&c); err != nil {
 		return nil, err
 	}
+	e.departures = newDepartures(l, &e.contexts.ended, c.Members)
 	e.unexpected.setLimit(c.UnexpectedLimit)
 	return e, e.waiters.open(c.Domain, c.Waker)
 }

@@ -65,7 +65,7 @@ func (e *Engine) PeerError(context uint32, peers []int32) error {
 	e.lock()
 	defer e.unlock()
 	e.progress()
-	return cmp.Or(e.firstGone(context, peers), e.links.firstRefusing(peers), e.failure.err)
+	return cmp.Or(e.departures.firstGone(context, peers), e.links.firstRefusing(peers), e.failure.err)
 }
 
 // Err makes progress once. It returns the error with which the engine has failed, or nil.
@@ -100,20 +100,5 @@ func (e *Engine) FinalizedPeer(context uint32, peers []int32) error {
 	if e.failure.finalized == 0 || e.contexts.table(context).FindUnexpected(AnySource, AnyTag) != nil {
 		return nil
 	}
-	return e.firstGone(context, peers)
-}
-
-// firstGone returns the error of the first of these processes that has finalized or left the context, as far as this process or
-// the launcher knows, or nil.
-func (e *Engine) firstGone(context uint32, peers []int32) error {
-	for _, n := range peers {
-		if p := e.links.peers[n]; e.links.hasFinalized(n) || p != nil && p.announced {
-			e.rec.Configured.LostPeer()
-			return e.links.peer(n).gone(n)
-		}
-		if freed, gone := e.departures.gone[member{context, n}]; gone {
-			return e.departureErr(n, freed)
-		}
-	}
-	return nil
+	return e.departures.firstGone(context, peers)
 }

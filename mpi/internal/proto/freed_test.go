@@ -277,11 +277,11 @@ func pairOf(t *testing.T, from, to *Engine, rank int32, n int) (send, recv Handl
 	on := func(peer int) Route {
 		return Route{Context: partitionedContext, Peer: int32(peer), Match: Match{Rank: rank, Tag: 3}}
 	}
-	send, err := from.PsendInit(on(to.self), parts())
+	send, err := from.PsendInit(on(to.links.self), parts())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return send, to.PrecvInit(on(from.self), parts())
+	return send, to.PrecvInit(on(from.links.self), parts())
 }
 
 // TestPrepareFlush: partitions that are ready are sent and received, also while the schedule of their request waits for its turn.
@@ -299,7 +299,7 @@ func TestPrepareFlush(t *testing.T) {
 		for !h.r.transfer.queued {
 			e.progress()
 			e.unlock()
-			other := es[1-e.self]
+			other := es[1-e.links.self]
 			if err := other.Poll(); err != nil {
 				t.Fatal(err)
 			}

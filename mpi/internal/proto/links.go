@@ -17,6 +17,7 @@ import (
 // a message that has been sent, or from the loss of a process, is the result of a call, or one of
 // the functions below.
 type links struct {
+	self     int // number of this process
 	domain   fabric.Domain
 	router   fabric.Router // nil if one domain reaches all processes
 	paths    []*path
@@ -49,7 +50,7 @@ type notified struct {
 
 // open sets what does not change. Nothing may be sent before.
 func (l *links) open(c *Config) error {
-	l.domain, l.peers = c.Domain, make([]*peer, c.Size)
+	l.self, l.domain, l.peers = c.Self, c.Domain, make([]*peer, c.Size)
 	l.addr = func(int32) []byte { return nil }
 	if c.Address != nil {
 		l.addr = func(n int32) []byte { return c.Address(int(n)) }

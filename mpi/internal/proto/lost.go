@@ -3,13 +3,9 @@ package proto
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/ibrun/ibrun/fabric"
 )
-
-// What an engine knows of processes that are lost, have finalized, or have left a context.
-// failure.go and departure.go say what follows from that.
 
 // failures records which processes have failed or finalized.
 type failures struct {
@@ -66,53 +62,6 @@ func (f *failures) mayLeave(n int32, err error) bool {
 	}
 	return false
 }
-
-// departures records which contexts this process and others have left.
-type departures struct {
-	left     map[uint32]bool    // contexts that this process has left, and that have not ended
-	watchers map[uint32][]int32 // by context: the processes to which LEFT must be sent
-	watched  map[member]bool    // the processes to which WATCH was sent
-	gone     map[member]bool    // the processes that have answered with LEFT: whether all free the communicator
-	members  func(context uint32) []int32
-	closed   bool // the engine is closed
-	failed   bool // an operation may have failed because a process had left
-
-	timerRuns bool      // startWatchTimer has started a timer
-	probed    Route     // of the last probe that did not block
-	idlePolls uint      // number of calls of idlePoll
-	nextIdle  time.Time // when idlePoll sends WATCH; zero: after it has set this
-}
-
-// member is a process in a context.
-type member struct {
-	context uint32
-	peer    int32
-}
-
-func (d *departures) init(members func(uint32) []int32) {
-	*d = departures{left: map[uint32]bool{}, watchers: map[uint32][]int32{}, watched: map[member]bool{},
-		gone: map[member]bool{}, members: members, probed: Route{Peer: ProcNull}}
-	if members == nil {
-		d.members = func(uint32) []int32 { return nil }
-	}
-}
-
-// forget removes what is known about others in a context that has ended here.
-func (d *departures) forget(context uint32) {
-	for m := range d.watched {
-		if m.context == context {
-			delete(d.watched, m)
-			delete(d.gone, m)
-		}
-	}
-	delete(d.left, context)
-	if d.probed.Context == context {
-		d.probed = Route{Peer: ProcNull}
-	}
-}
-
-var errLeftContext = errors.New("it takes part in no operation of this communicator any more: " +
-	"it finalizes, has closed the session, or a collective has failed there")
 
 // gone returns the error of operations with process n if it has finalized, as far as this process
 // or the launcher knows, or nil.

@@ -60,7 +60,7 @@ func (e *Engine) pollSchedules() (done bool) {
 			step, _ := s.program.Step(s.next)
 			s.from, s.fromRank = step.Peer, step.Rank
 			if e.failure.departed {
-				err = cmp.Or(e.departureError(s.waitsFor()), err)
+				err = cmp.Or(e.departures.errorOf(s.waitsFor()), err)
 			}
 		}
 		done = done || err != ErrNotYet
@@ -113,7 +113,7 @@ func (s *Schedule) waitsFor() Route {
 // watchPolled sends WATCH to the processes for which polled schedules wait.
 func (e *Engine) watchPolled() {
 	for _, s := range e.polled.list {
-		e.watchRoute(s.waitsFor(), messageMatches)
+		e.departures.watchRoute(s.waitsFor())
 	}
 }
 

@@ -38,7 +38,7 @@ func (e *Engine) probe(ctx context.Context, from Route, block bool) (*unexpected
 			return nil, err
 		}
 		if e.failure.departed {
-			g.err = e.departureError(from)
+			g.err = e.departures.errorOf(from)
 		}
 	}
 	t = e.contexts.table(from.Context) // the context may have ended meanwhile

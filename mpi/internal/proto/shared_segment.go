@@ -18,7 +18,7 @@ func (e *Engine) MapSegment(watched Route, id uint64, peers []int, bytes int) (f
 	defer e.rec.Configured.Leave(e.rec.Enter(watched.Op, watched.Context, -1, -1, bytes))
 	m := &mapping{sharedMemory: e.sharedMemory, id: id, peers: peers, bytes: bytes}
 	g := goal{what: segmentMapped, mapping: m, from: watched}
-	if len(peers) != 0 && peers[0] != e.self { // nothing wakes the first process, which at most waits for room
+	if len(peers) != 0 && peers[0] != e.links.self { // nothing wakes the first process, which at most waits for room
 		e.await(&g)
 	}
 	for g.err == nil && !m.try() {

@@ -28,8 +28,8 @@ func (e *Engine) watchIfDue(g *goal) time.Duration {
 		e.endHopeless() // receives that were posted after LEFT
 	}
 	if g.watched {
-		if g.from.Rank == AnySource {
-			e.watchRoute(g.from, g.what) // the next process, if the one before has left
+		if g.from.Rank == AnySource && g.what.needsProcess() {
+			e.departures.watchRoute(g.from) // the next process, if the one before has left
 		}
 		return 0
 	}
@@ -42,8 +42,20 @@ func (e *Engine) watchIfDue(g *goal) time.Duration {
 	}
 	g.watched = true
 	e.watchAll()
-	e.watchRoute(g.from, g.what)
+	if g.what.needsProcess() {
+		e.departures.watchRoute(g.from)
+	}
 	return 0
+}
+
+// needsProcess reports whether goals of this kind are reached only if the process of their route
+// does something.
+func (k goalKind) needsProcess() bool {
+	switch k {
+	case wordReached, messageMatches, messageOrExit, segmentMapped:
+		return true
+	}
+	return false
 }
 
 // startWatchTimer sends WATCH later for a goroutine that is about to be parked. The one that sleeps
@@ -84,7 +96,7 @@ func (e *Engine) idlePoll() {
 	} else if now.After(d.nextIdle) {
 		d.nextIdle = time.Time{}
 		e.watchAll()
-		e.watchRoute(d.probed, messageMatches)
+		e.departures.watchRoute(d.probed)
 	}
 }
 
@@ -97,45 +109,14 @@ func (e *Engine) watchAll() {
 	for _, slab := range e.requests.slabs {
 		for i := range slab {
 			if r := &slab[i]; r.state == active && !r.send && r.posted.Posted() {
-				e.watchRoute(r.route, messageMatches)
+				e.departures.watchRoute(r.route)
 			}
 		}
 	}
 	for _, x := range e.waiters.watchers {
-		e.watchRoute(x.watch.from, x.watch.what)
-	}
-}
-
-// watchRoute sends WATCH to the process of a route. With AnySource it sends WATCH to one process at
-// a time, because one that has not left is sufficient.
-func (e *Engine) watchRoute(from Route, what goalKind) {
-	switch what {
-	case wordReached, messageMatches, messageOrExit, segmentMapped:
-	default:
-		return
-	}
-	if from.Rank != AnySource {
-		e.watch(member{from.Context, from.Peer})
-		return
-	}
-	for _, n := range e.departures.members(from.Context) {
-		if int(n) != e.self && !e.isGone(from.Context, n) {
-			e.watch(member{from.Context, n})
-			return
+		if x.watch.what.needsProcess() {
+			e.departures.watchRoute(x.watch.from)
 		}
-	}
-}
-
-// watch sends WATCH to a process, once for each context.
-func (e *Engine) watch(m member) {
-	d := &e.departures
-	if m.peer < 0 || int(m.peer) >= len(e.links.peers) || int(m.peer) == e.self || e.failure.err != nil || d.watched[m] ||
-		e.isGone(m.context, m.peer) {
-		return
-	}
-	d.watched[m] = true
-	if e.links.connect(m.peer) == nil { // otherwise an operation that needs the process reports the error, or the engine has failed
-		e.links.sendControl(m.peer, wire.Envelope{Kind: wire.Watch, Context: m.context})
 	}
 }
 
@@ -143,5 +124,5 @@ func (e *Engine) watch(m member) {
 func (e *Engine) Watch(context uint32, n int32) {
 	e.lock()
 	defer e.unlock()
-	e.watch(member{context, n})
+	e.departures.watch(member{context, n})
 }

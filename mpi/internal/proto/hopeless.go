@@ -1,0 +1,162 @@
+package proto
+
+import (
+	"time"
+
+	"github.com/ibrun/ibrun/mpi/internal/wire"
+)
+
+// What the engine does when this process leaves a context, and which of its operations end when
+// others have left or have finalized.
+
+// confirmTimeout bounds the wait for the transport's report that a process has closed, when the launcher has reported it. The
+// transport's report is preferred because it follows all messages.
+const confirmTimeout = 2 * time.Second
+
+// LeaveContext must be called when this process will take part in no operation of a context any more, before EndContext. Messages
+// in the context that wait for this process are refused, now and from now on.
+func (e *Engine) LeaveContext(context uint32) {
+	e.lock()
+	defer e.unlock()
+	e.leaveContext(context)
+}
+
+func (e *Engine) leaveContext(context uint32) {
+	if !e.departures.leave(context) {
+		return
+	}
+	e.contexts.table(context).DrainMessages(func(m *unexpectedMessage) {
+		e.noteDropped(m.v, m.note)
+		e.refuseUnexpected(m, false)
+	})
+	e.departures.reportLeft(context)
+}
+
+// handleLeft handles LEFT.
+func (e *Engine) handleLeft(peer int32, context uint32, w [5]uint64) bool {
+	if w[0] > 1 {
+		return false
+	}
+	if e.departures.handleLeft(peer, context, w[0] == 1) {
+		e.endHopeless()
+		e.waiters.rouseAll()
+	}
+	return true
+}
+
+// handleRefuse handles REFUSE.
+func (e *Engine) handleRefuse(peer int32, w [5]uint64) bool {
+	r := e.requests.byID(w[0])
+	if r == nil || !r.awaitsPeer(peer) || r.transfer.running || w[1] > 1 {
+		return false
+	}
+	r.releaseSend()
+	if r.flags&withdrawing != 0 {
+		r.status = cancelledStatus // as it was to be: its message was not matched
+		e.complete(r, nil)
+	} else {
+		e.complete(r, e.departures.err(peer, w[1] == 1 || e.contexts.ended.IsFreed(r.route.Context)))
+	}
+	return true
+}
+
+// isHopeless reports whether a goal cannot be reached because of processes that have left, and sets g.err then. Requests are
+// completed by endHopeless instead.
+func (e *Engine) isHopeless(g *goal) bool {
+	switch g.what {
+	case wordReached, messageMatches, segmentMapped:
+		if g.err == nil {
+			g.err = e.departures.errorOf(g.from)
+		}
+	}
+	return g.err != nil && !g.reached(e)
+}
+
+// endHopeless completes the receives whose messages cannot come any more.
+func (e *Engine) endHopeless() {
+	for _, slab := range e.requests.slabs {
+		for i := range slab {
+			r := &slab[i]
+			if r.state != active || r.send || !r.posted.Posted() || r.flags&rtrRevoked != 0 {
+				continue
+			}
+			if err := e.departures.errorOf(r.route); err != nil {
+				r.endReceive(err)
+			} else if r.route.Rank == AnySource {
+				e.departures.watchRoute(r.route) // the next process, if the one before has left
+			}
+		}
+	}
+}
+
+// endReceive completes a posted receive with an error.
+func (r *Request) endReceive(err error) {
+	if r.flags&rtrSent != 0 {
+		r.revokeRTR(err)
+		return
+	}
+	r.e.contexts.table(r.route.Context).RemovePosted(&r.posted)
+	r.e.complete(r, err)
+}
+
+// endOperationsWith completes the operations that need a process which has finalized. All that it has sent has arrived.
+func (e *Engine) endOperationsWith(n int32, err error) {
+	e.failure.departed, e.departures.failed = true, true
+	for _, slab := range e.requests.slabs {
+		for i := range slab {
+			switch r := &slab[i]; {
+			case r.state != active || r.transfer.running:
+			case r.send && r.awaitsPeer(n):
+				r.releaseSend()
+				if e.contexts.ended.IsFreed(r.route.Context) {
+					e.complete(r, ErrFreed) // the process has not received the message before it freed the communicator
+				} else {
+					e.rec.Configured.LostPeer()
+					e.complete(r, err)
+				}
+			case !r.send && r.transfer.peer == n && r.transfer.state == transferCopying:
+				r.finishTransfer(err)
+			}
+		}
+	}
+	e.endHopeless()
+}
+
+// ProcessesLeft must be called when the launcher reports that processes have left the job. A process that this one needs is
+// treated as if its transport had closed, after all that it has sent has arrived.
+func (e *Engine) ProcessesLeft(ranks []int) {
+	e.lock()
+	defer e.unlock()
+	for _, rank := range ranks {
+		if rank < 0 || rank >= len(e.links.peers) || rank == e.links.self || e.departures.closed {
+			continue
+		}
+		n := int32(rank)
+		p := e.links.peer(n)
+		if p.finalized != nil || p.announced {
+			continue
+		}
+		e.failure.finalized++
+		if e.failure.needed == nil || e.failure.needed(n, true) {
+			e.confirmLeft(n)
+		}
+		p.announced = true
+		e.links.dropMessagesTo(n)
+	}
+	e.waiters.rouseAll()
+}
+
+// confirmLeft connects to a process that has left, so that its transport reports it, in order. If that takes long it is treated
+// as reported.
+func (e *Engine) confirmLeft(n int32) {
+	if e.links.connect(n) == nil {
+		e.links.sendControl(n, wire.Envelope{Kind: wire.Watch})
+	}
+	time.AfterFunc(confirmTimeout, func() {
+		e.lock()
+		defer e.unlock()
+		if !e.departures.closed {
+			e.links.fail(n, errAnnounced)
+		}
+	})
+}
