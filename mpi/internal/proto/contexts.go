@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/ended"
-	"github.com/ibrun/ibrun/mpi/internal/wire"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -76,7 +75,7 @@ func (e *Engine) dropContext(end ended.Ending, err error) {
 		},
 		func(m *unexpectedMessage) {
 			e.notes.Lose(m.note, m.v.Rank)
-			e.refuseUnexpected(m, end.Freed)
+			e.unexpected.refuseStored(m, end.Freed)
 		})
 	e.waiters.rouseAll()
 }
@@ -115,33 +114,6 @@ func (e *Engine) endRequests(end ended.Ending, err error) {
 
 // isDeparture reports whether an operation has failed because a process had left, or had freed the communicator.
 func isDeparture(err error) bool { return errors.Is(err, ErrFailed) || errors.Is(err, ErrFreed) }
-
-// refuseUnexpected frees an unexpected message that this process will not receive. freed is as in refuse.
-func (e *Engine) refuseUnexpected(m *unexpectedMessage, freed bool) {
-	e.refuse(m.peer, m.v, m.w, freed)
-	e.abandonFragments(m)
-	e.dropUnexpected(m)
-}
-
-// refuse answers the sender of a message that is dropped, if it waits for the receiver. freed says that the communicator was
-// freed by all of its processes.
-func (e *Engine) refuse(peer int32, v wire.Envelope, w [5]uint64, freed bool) {
-	answer := wire.Envelope{Kind: wire.Refuse}
-	switch v.Kind {
-	case wire.EagerSync:
-		e.links.sendControl(peer, answer, w[0], freedWord(freed))
-	case wire.RTS:
-		e.links.sendControl(peer, answer, w[3], freedWord(freed))
-	}
-}
-
-// freedWord is the word of LEFT and REFUSE that says whether the communicator was freed.
-func freedWord(freed bool) uint64 {
-	if freed {
-		return 1
-	}
-	return 0
-}
 
 // QueueLengths returns the numbers of posted receives and unexpected messages of a context.
 func (e *Engine) QueueLengths(context uint32) (receives, messages int) {

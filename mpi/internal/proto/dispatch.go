@@ -119,11 +119,11 @@ func (e *Engine) handleFirst(peer int32, v wire.Envelope, w [5]uint64, payload [
 	r := t.TakePosted(v.Rank, v.Tag)
 	if r == nil {
 		if e.contexts.isEnded(t) || e.departures.left[v.Context] {
-			e.noteDropped(v, note)
-			e.refuse(peer, v, w, e.contexts.ended.IsFreed(v.Context))
+			e.unexpected.noteDropped(v, note)
+			e.unexpected.refuse(peer, v, w, e.contexts.ended.IsFreed(v.Context))
 			return true
 		}
-		m := e.storeUnexpected(peer, v, w, payload, len(payload))
+		m := e.unexpected.store(peer, v, w, payload, len(payload))
 		m.number = number
 		e.unexpected.setNote(m, note)
 		t.AddUnexpected(&m.node, v.Rank, v.Tag)

@@ -51,8 +51,8 @@
 //     done.go those that end them
 //   - eager.go, rendezvous.go, transfer.go, copy_assist.go, datacopy.go, rtr.go, withdraw.go and
 //     reroute.go have the protocols; measure.go and hints.go what chooses between them
-//   - progress.go and dispatch.go poll, and handle what has arrived; directrecv.go, unexpected.go,
-//     unexpected_store.go and flowcontrol.go match it
+//   - progress.go and dispatch.go poll, and handle what has arrived; directrecv.go, unexpected.go
+//     and flowcontrol.go match or store it
 //   - wait.go, park.go, waker.go and background.go decide who polls, and who sleeps
 //   - program.go, schedule.go, polled.go and partitioned.go have operations of several steps
 //   - lost.go records which processes have failed, departure.go which have left a context;

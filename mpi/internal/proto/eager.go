@@ -74,9 +74,9 @@ func (e *Engine) handleFirstFrag(peer int32, v wire.Envelope, w [5]uint64, paylo
 		a.start(r, v, payload)
 	case e.contexts.isEnded(t) || e.departures.left[v.Context]:
 		a.elapsed.Marks = 0
-		e.noteDropped(v, note)
+		e.unexpected.noteDropped(v, note)
 	default:
-		a.m = e.storeUnexpected(peer, v, w, payload, a.total)
+		a.m = e.unexpected.store(peer, v, w, payload, a.total)
 		a.m.number = number
 		e.unexpected.setNote(a.m, note)
 		t.AddUnexpected(&a.m.node, v.Rank, v.Tag)
@@ -110,13 +110,6 @@ func (e *Engine) acceptFragments(r *Request, m *unexpectedMessage) {
 		return
 	}
 	e.deliver(r, m.v.Rank, m.v.Tag, m.data)
-}
-
-// abandonFragments drops the fragments of a message that have not arrived yet.
-func (e *Engine) abandonFragments(m *unexpectedMessage) {
-	if a := &e.links.peer(m.peer).frags; a.m == m {
-		a.m, a.elapsed.Marks = nil, 0
-	}
 }
 
 // handleFrag handles the next fragment of the message that is arriving.

@@ -99,10 +99,8 @@ type Engine struct {
 	polled     polledSchedules
 	unexpected unexpectedStore
 
-	rec    record.Recording
-	clock  ClockHandler
-	warn   func(string)
-	warned bool // that memory cannot be registered
+	rec   record.Recording
+	clock ClockHandler
 
 	// exactBit is Config.ExactBit.
 	exactBit uint32
@@ -129,7 +127,6 @@ func New(c Config) (*Engine, error) {
 	e := &Engine{
 		mu:      lock.New(),
 		owner:   c.Owner,
-		warn:    c.Warn,
 		failure: failures{needed: c.Needed},
 		clock:   c.Clock,
 	}
@@ -149,7 +146,9 @@ func New(c Config) (*Engine, error) {
 		return nil, err
 	}
 	e.departures = newDepartures(l, &e.contexts.ended, c.Members)
-	e.unexpected.setLimit(c.UnexpectedLimit)
+	u := &e.unexpected
+	u.links, u.rec, u.notes = l, l.rec, &e.notes
+	u.setLimit(c.UnexpectedLimit)
 	return e, e.waiters.open(c.Domain, c.Waker)
 }
 
@@ -178,10 +177,10 @@ func (e *Engine) FlushSends() error {
 // any other error Finish returns all of them: messages may not have arrived, because the domain waits for that when it is closed.
 func (e *Engine) Finish() error {
 	err := e.Close()
-	if err == nil || e.warn == nil || !onlyUnreleased(err) {
+	if err == nil || e.links.warn == nil || !onlyUnreleased(err) {
 		return err
 	}
-	e.warn("not everything was released at the end, which does not affect the job: " + oneLine(err))
+	e.links.warn("not everything was released at the end, which does not affect the job: " + oneLine(err))
 	return nil
 }
 

@@ -7,20 +7,19 @@ import "github.com/ibrun/ibrun/mpi/internal/wire"
 // received.
 
 // pauseSender pauses a sender, unless it is paused.
-func (e *Engine) pauseSender(n int32) {
-	if p := e.links.peer(n); !p.pausing {
+func (s *unexpectedStore) pauseSender(n int32) {
+	if p := s.links.peer(n); !p.pausing {
 		p.pausing = true
-		e.unexpected.paused = append(e.unexpected.paused, n)
-		e.links.sendControl(n, wire.Envelope{Kind: wire.Pause})
+		s.paused = append(s.paused, n)
+		s.links.sendControl(n, wire.Envelope{Kind: wire.Pause})
 	}
 }
 
 // resumeSenders resumes all paused senders.
-func (e *Engine) resumeSenders() {
-	s := &e.unexpected
+func (s *unexpectedStore) resumeSenders() {
 	for _, n := range s.paused {
-		e.links.peer(n).pausing = false
-		e.links.sendControl(n, wire.Envelope{Kind: wire.Resume})
+		s.links.peer(n).pausing = false
+		s.links.sendControl(n, wire.Envelope{Kind: wire.Resume})
 	}
 	s.paused = s.paused[:0]
 }

@@ -26,8 +26,8 @@ func (e *Engine) leaveContext(context uint32) {
 		return
 	}
 	e.contexts.table(context).DrainMessages(func(m *unexpectedMessage) {
-		e.noteDropped(m.v, m.note)
-		e.refuseUnexpected(m, false)
+		e.unexpected.noteDropped(m.v, m.note)
+		e.unexpected.refuseStored(m, false)
 	})
 	e.departures.reportLeft(context)
 }

@@ -28,6 +28,8 @@ type links struct {
 	hints    *hintSet
 	failure  *failures
 	notified notified
+	warn     func(string) // Config.Warn
+	warned   bool         // that memory cannot be registered
 
 	peers     []*peer // an entry is nil until the first message to or from the peer
 	control   controlPool
@@ -50,7 +52,7 @@ type notified struct {
 
 // open sets what does not change. Nothing may be sent before.
 func (l *links) open(c *Config) error {
-	l.self, l.domain, l.peers = c.Self, c.Domain, make([]*peer, c.Size)
+	l.self, l.domain, l.warn, l.peers = c.Self, c.Domain, c.Warn, make([]*peer, c.Size)
 	l.addr = func(int32) []byte { return nil }
 	if c.Address != nil {
 		l.addr = func(n int32) []byte { return c.Address(int(n)) }

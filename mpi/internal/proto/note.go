@@ -37,11 +37,3 @@ func (r *Request) setNote(n *notes.Note) {
 	r.e.notes.Set(r.index, n)
 	r.flags |= noted
 }
-
-// noteDropped records that a message that this process has refused will never be received. The
-// sender of an RTS or of a synchronous message gets an error instead.
-func (e *Engine) noteDropped(v wire.Envelope, n *notes.Note) {
-	if v.Kind == wire.Eager || v.Kind == wire.FirstFrag {
-		e.notes.Lose(n, v.Rank)
-	}
-}

@@ -1,6 +1,9 @@
 package proto
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/mpi/internal/protocols"
 	"github.com/ibrun/ibrun/mpi/internal/regcache"
@@ -52,4 +55,19 @@ func (x *path) acquire(b []byte) (regcache.Memory, error) {
 	}
 	r, err := x.domain.Register(b)
 	return regcache.Memory{Remote: r.Remote, Local: r}, err
+}
+
+// canCopyInstead reports whether an error of registration means that the bytes must be copied. It warns the user once.
+func (l *links) canCopyInstead(err error) bool {
+	if errors.Is(err, fabric.ErrNotSupported) { // its device is lost, and another domain takes over
+		return true
+	}
+	if !errors.Is(err, regcache.ErrNoRoom) && !errors.Is(err, regcache.ErrNotRegistrable) {
+		return false
+	}
+	if !l.warned && l.warn != nil {
+		l.warn(fmt.Sprintf("large messages are copied instead of being moved by the device, which is slower: %v", err))
+	}
+	l.warned = true
+	return true
 }

@@ -1,6 +1,10 @@
 package proto
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/ibrun/ibrun/mpi/internal/wire"
+)
 
 // Recv receives a message into buf and returns when it is complete.
 func (e *Engine) Recv(from Route, buf []byte) (Status, error) {
@@ -85,6 +89,28 @@ func (e *Engine) startRecv(r *Request) {
 	}
 	t.RemoveUnexpected(&m.node)
 	e.acceptUnexpected(r, m)
+}
+
+// acceptUnexpected matches an unexpected message, already removed from its table, with a receive.
+func (e *Engine) acceptUnexpected(r *Request, m *unexpectedMessage) {
+	e.rec.Matched(m.peer, m.v, m.number, m.bytes())
+	r.noteMatched(m.note, m.v.Rank)
+	switch m.v.Kind {
+	case wire.RTS:
+		if m.moves != e.links.peer(m.peer).moves {
+			// Another domain has taken over since the message arrived. The memory is registered with the old one, and cannot be read.
+			m.w[1], m.w[2] = wire.NoWord, wire.NoWord
+		}
+		r.startRendezvous(m.peer, m.v, m.w, false)
+	case wire.FirstFrag:
+		e.acceptFragments(r, m)
+	default:
+		if m.v.Kind == wire.EagerSync {
+			e.links.sendControl(m.peer, wire.Envelope{Kind: wire.FIN}, m.w[0])
+		}
+		e.deliver(r, m.v.Rank, m.v.Tag, m.data)
+	}
+	e.unexpected.drop(m)
 }
 
 // deliver copies an eager payload to its receive and completes that.

@@ -1,8 +1,6 @@
 package proto
 
 import (
-	"errors"
-	"fmt"
 	"math/bits"
 	"sync/atomic"
 
@@ -60,25 +58,10 @@ func (r *Request) expose(p protocols.Protocol) (err error) {
 		return nil
 	}
 	r.exposed, err = x.acquire(r.buf)
-	if e.canCopyInstead(err) {
+	if e.links.canCopyInstead(err) {
 		r.exposed, err = unreadable, nil
 	}
 	return err
-}
-
-// canCopyInstead reports whether an error of registration means that the bytes must be copied. It warns the user once.
-func (e *Engine) canCopyInstead(err error) bool {
-	if errors.Is(err, fabric.ErrNotSupported) { // its device is lost, and another domain takes over
-		return true
-	}
-	if !errors.Is(err, regcache.ErrNoRoom) && !errors.Is(err, regcache.ErrNotRegistrable) {
-		return false
-	}
-	if !e.warned && e.warn != nil {
-		e.warn(fmt.Sprintf("large messages are copied instead of being moved by the device, which is slower: %v", err))
-	}
-	e.warned = true
-	return true
 }
 
 // reserveWord reserves a shared word, so that the receiver of a large message can ask for an assist. It returns the index of
@@ -137,7 +120,7 @@ func (r *Request) startRendezvous(peer int32, v wire.Envelope, w [5]uint64, arri
 	var err error
 	t.local, err = p.path.acquire(r.buf[:t.bytes])
 	switch {
-	case e.canCopyInstead(err):
+	case e.links.canCopyInstead(err):
 		t.requestData()
 		return
 	case err != nil:

@@ -52,7 +52,7 @@ func (r *Request) sendRTR() {
 	if p.path.caps.Write && !p.noRemoteAccess {
 		if m, err := p.path.acquire(r.buf); err == nil {
 			t.local, at = m, m.Remote
-		} else if !e.canCopyInstead(err) {
+		} else if !e.links.canCopyInstead(err) {
 			return
 		}
 	}
@@ -92,7 +92,7 @@ func (r *Request) sendPut(x rtr.Target) error {
 			if word = r.reserveWord(); word != wire.NoWord {
 				t.claims = &p.sendWords[word*wordStride]
 			}
-		case !e.canCopyInstead(err):
+		case !e.links.canCopyInstead(err):
 			return err
 		}
 	}

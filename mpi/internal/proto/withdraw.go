@@ -35,7 +35,7 @@ func (e *Engine) handleWithdraw(peer int32, v wire.Envelope, w [5]uint64) bool {
 	for m := range t.Unexpected(v.Rank, v.Tag) {
 		if m.waitsFor(peer, w[0]) {
 			t.RemoveUnexpected(&m.node)
-			e.dropUnexpected(m)
+			e.unexpected.drop(m)
 			e.links.sendControl(peer, wire.Envelope{Kind: wire.Withdrawn}, w[0])
 			break
 		}
