@@ -63,7 +63,7 @@ func (e *Engine) dropContext(end ended.Ending, err error) {
 		return
 	}
 	delete(e.hints.byContext, context)
-	e.rtr.Remove(context)
+	e.transfers.rtr.Remove(context)
 	e.hints.update(e.failure.err != nil, e.rec.General)
 	t.Drain(
 		func(r *Request) {

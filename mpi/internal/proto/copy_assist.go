@@ -25,8 +25,8 @@ func (t *transfer) requestAssist(word uint64) {
 }
 
 // handleAssist handles ASSIST: the receiver asks this side to write from the back.
-func (e *Engine) handleAssist(peer int32, w [5]uint64) bool {
-	r := e.requests.byID(w[0])
+func (x *transfers) handleAssist(peer int32, w [5]uint64) bool {
+	r := x.requests.byID(w[0])
 	if r == nil || !r.awaitsPeer(peer) || r.out.kind() != wire.RTS || r.word < 0 || w[4] == 0 || w[4] > uint64(len(r.buf)) {
 		return false
 	}
@@ -36,21 +36,20 @@ func (e *Engine) handleAssist(peer int32, w [5]uint64) bool {
 	}
 	t.peer, t.peerID, t.key = peer, w[1], fabric.RemoteKey{Addr: w[2], Key: w[3]}
 	t.bytes, t.assisted, t.local = int(w[4]), 0, r.exposed
-	t.claims = &e.links.peer(peer).sendWords[r.word*wordStride]
-	e.transfers.push(t)
+	t.claims = &x.links.peer(peer).sendWords[r.word*wordStride]
+	x.push(t)
 	return true
 }
 
 // runAssist writes pieces from the back until all are claimed, and sends ATP with their number.
-func (t *transfer) runAssist() {
-	e := t.req.e
-	ep, buf := e.links.peer(t.peer).ep, t.req.buf
+func (x *transfers) runAssist(t *transfer) {
+	ep, buf := x.links.peer(t.peer).ep, t.req.buf
 	var err error
 	claimed := 0
-	x, moved := t.elapsed, 0
+	elapsed, moved := t.elapsed, 0
 	t.running = true
-	e.unlock()
-	began := x.Begin(e.links.now)
+	x.mu.Unlock()
+	began := elapsed.Begin(x.links.now)
 	n := protocols.PieceCount(t.bytes)
 	for i := protocols.ClaimBack(t.claims, n); i >= 0 && err == nil; i = protocols.ClaimBack(t.claims, n) {
 		claimed++
@@ -62,13 +61,13 @@ func (t *transfer) runAssist() {
 			moved += to - from
 		}
 	}
-	x.End(e.links.now, began, moved)
-	e.lock()
-	if t.running = false; x.Marks != 0 {
-		e.links.peer(t.peer).sentPart(t.req.size(), x.Marks, protocols.RendezvousShared, x.Spent, 0, moved)
+	elapsed.End(x.links.now, began, moved)
+	x.mu.Lock()
+	if t.running = false; elapsed.Marks != 0 {
+		x.links.peer(t.peer).sentPart(t.req.size(), elapsed.Marks, protocols.RendezvousShared, elapsed.Spent, 0, moved)
 	}
 	if claimed > 0 {
-		e.links.sendControl(t.peer, wire.Envelope{Kind: wire.ATP}, t.peerID, uint64(t.assisted))
+		x.links.sendControl(t.peer, wire.Envelope{Kind: wire.ATP}, t.peerID, uint64(t.assisted))
 	}
 	switch {
 	case t.deferred == wire.FIN:
@@ -115,8 +114,8 @@ func (t *transfer) finishReadShare() {
 
 // handleATP handles ATP: the sender has written as many of its claimed pieces as the message says, or the whole message into
 // the buffer of an RTR.
-func (e *Engine) handleATP(peer int32, w [5]uint64) bool {
-	r := e.requests.byID(w[0])
+func (x *transfers) handleATP(peer int32, w [5]uint64) bool {
+	r := x.requests.byID(w[0])
 	if r == nil || r.send || r.transfer.peer != peer {
 		return false
 	}

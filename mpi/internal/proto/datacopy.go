@@ -13,8 +13,8 @@ func (t *transfer) requestData() {
 }
 
 // handleDataRequest handles DATA_REQUEST.
-func (e *Engine) handleDataRequest(peer int32, w [5]uint64) bool {
-	r := e.requests.byID(w[0])
+func (x *transfers) handleDataRequest(peer int32, w [5]uint64) bool {
+	r := x.requests.byID(w[0])
 	if r == nil || !r.awaitsPeer(peer) || w[2] > uint64(r.size()) {
 		return false
 	}
@@ -65,8 +65,8 @@ func (r *Request) prepareData(p *peer) {
 }
 
 // handleData handles DATA: the next piece of a payload.
-func (e *Engine) handleData(peer int32, w [5]uint64, payload []byte) bool {
-	r := e.requests.byID(w[0])
+func (x *transfers) handleData(peer int32, w [5]uint64, payload []byte) bool {
+	r := x.requests.byID(w[0])
 	if r == nil || r.send || r.transfer.peer != peer {
 		return false
 	}

@@ -62,25 +62,25 @@ func (e *Engine) handle(peer int32, v wire.Envelope, w [5]uint64, payload []byte
 	case wire.Frag:
 		return e.handleFrag(peer, payload)
 	case wire.FIN:
-		return e.handleFIN(peer, w)
+		return e.transfers.handleFIN(peer, w)
 	case wire.Assist:
-		return e.handleAssist(peer, w)
+		return e.transfers.handleAssist(peer, w)
 	case wire.ATP:
-		return e.handleATP(peer, w)
+		return e.transfers.handleATP(peer, w)
 	case wire.DataRequest:
-		return e.handleDataRequest(peer, w)
+		return e.transfers.handleDataRequest(peer, w)
 	case wire.Data:
-		return e.handleData(peer, w, payload)
+		return e.transfers.handleData(peer, w, payload)
 	case wire.Pause, wire.Resume:
 		e.handlePause(peer, v.Kind == wire.Pause)
 	case wire.RTR:
-		return e.handleRTR(peer, v, w)
+		return e.transfers.handleRTR(peer, v, w)
 	case wire.Put:
-		return e.handlePut(peer, v, w)
+		return e.transfers.handlePut(peer, v, w)
 	case wire.RTRCancel:
-		e.handleRTRCancel(peer, w)
+		e.transfers.handleRTRCancel(peer, w)
 	case wire.RTRCancelAck:
-		e.handleRTRCancelAck(peer, w)
+		e.transfers.handleRTRCancelAck(peer, w)
 	case wire.ClockPing, wire.ClockPong, wire.ClockAdjust, wire.ClockState:
 		return e.handleClock(peer, v.Kind, w)
 	case wire.Watch:
@@ -94,13 +94,13 @@ func (e *Engine) handle(peer int32, v wire.Envelope, w [5]uint64, payload []byte
 	case wire.Withdraw:
 		return e.handleWithdraw(peer, v, w)
 	case wire.Withdrawn:
-		return e.handleWithdrawn(peer, w)
+		return e.transfers.handleWithdrawn(peer, w)
 	case wire.Flush:
 		e.links.sendControl(peer, wire.Envelope{Kind: wire.Flushed}, w[0])
 	case wire.Flushed:
 		return e.handleFlushed(peer, w)
 	case wire.Elapsed:
-		return e.handleElapsed(peer, w)
+		return e.transfers.handleElapsed(peer, w)
 	}
 	return true
 }
@@ -110,7 +110,7 @@ func (e *Engine) handleFirst(peer int32, v wire.Envelope, w [5]uint64, payload [
 	if v.Rank < 0 || v.Tag < 0 || v.Kind == wire.RTS && w[0]&^cost.AllMarks > maxBytes {
 		return false
 	}
-	e.countEpoch(peer, v)
+	e.transfers.countEpoch(peer, v)
 	number, note := e.links.countReceived(peer), e.notes.Take(peer)
 	if v.Kind != wire.RTS {
 		e.links.linkTo(peer).In(len(payload))

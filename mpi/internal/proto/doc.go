@@ -103,7 +103,7 @@
 //
 //   - yields (yieldToOthers, yieldToGoroutines, yield, takeOverPolling)
 //   - sleeps (park, sleep, stopChannels, stopBackground)
-//   - moves a block by Read or Write of an endpoint (runTransfer)
+//   - moves a block by Read or Write of an endpoint (runRead, runPut, runAssist)
 //   - does a StepLong of a schedule (doLong), or packs a partition (partitioned.pack)
 //   - calls functions of a generalized request (unlocked)
 //

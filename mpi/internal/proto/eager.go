@@ -59,7 +59,7 @@ func (e *Engine) handleFirstFrag(peer int32, v wire.Envelope, w [5]uint64, paylo
 	if v.Rank < 0 || v.Tag < 0 || a.total != 0 || total > protocols.MaxFragmented || total <= uint64(len(payload)) {
 		return false
 	}
-	e.countEpoch(peer, v)
+	e.transfers.countEpoch(peer, v)
 	number, note := e.links.countReceived(peer), e.notes.Take(peer)
 	*a = assembly{received: len(payload), total: int(total), elapsed: cost.Elapsed{Marks: w[0] & cost.AllMarks}}
 	began := a.elapsed.Begin(e.links.now)

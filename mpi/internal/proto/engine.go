@@ -13,7 +13,6 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/attached"
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/lock"
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/record"
-	"github.com/ibrun/ibrun/mpi/internal/proto/internal/rtr"
 	"github.com/ibrun/ibrun/mpi/internal/protocols"
 	"github.com/ibrun/ibrun/mpi/internal/wire"
 	"github.com/ibrun/ibrun/perf"
@@ -95,7 +94,7 @@ type Engine struct {
 	requests   requestPool
 	freeParts  *parts          // free list
 	sending    datatype.Buffer // data in parts of an eager message that is sent immediately
-	transfers  transferQueue
+	transfers  transfers
 	polled     polledSchedules
 	unexpected unexpectedStore
 
@@ -105,7 +104,6 @@ type Engine struct {
 	// exactBit is Config.ExactBit.
 	exactBit uint32
 	hints    hintSet
-	rtr      rtr.Flows
 	failure  failures
 
 	attached attached.Buffer
@@ -146,6 +144,8 @@ func New(c Config) (*Engine, error) {
 		return nil, err
 	}
 	e.departures = newDepartures(l, &e.contexts.ended, c.Members)
+	x := &e.transfers
+	x.mu, x.links, x.requests, x.contexts, x.hints, x.notes, x.rec = &e.mu, l, &e.requests, &e.contexts, l.hints, &e.notes, l.rec
 	u := &e.unexpected
 	u.links, u.rec, u.notes = l, l.rec, &e.notes
 	u.setLimit(c.UnexpectedLimit)

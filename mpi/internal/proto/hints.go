@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/mpi/internal/match"
 	"github.com/ibrun/ibrun/mpi/internal/notes"
 	"github.com/ibrun/ibrun/mpi/internal/protocols"
@@ -75,7 +74,7 @@ func (e *Engine) SetHints(context uint32, h Hints) Hints {
 		e.hints.byContext = map[uint32]*Hints{}
 	}
 	if old := e.hints.byContext[context]; old == nil || old.Epoch != h.Epoch {
-		e.rtr.Restart(context)
+		e.transfers.rtr.Restart(context)
 	}
 	e.hints.byContext[context] = &h
 	e.hints.update(e.failure.err != nil, e.rec.General)
@@ -104,20 +103,6 @@ func (e *Engine) Rails() []string {
 		}
 	}
 	return nil
-}
-
-// endpoint returns the endpoint for a transfer: that of the context's rail, if there is one.
-func (t *transfer) endpoint() fabric.Endpoint {
-	e := t.req.e
-	p := e.links.peer(t.peer)
-	if !e.hints.rails || p.path.multiRail == nil {
-		return p.ep
-	}
-	h := e.hints.byContext[t.req.route.Context]
-	if h == nil || h.Rail < 0 {
-		return p.ep
-	}
-	return p.path.multiRail.WithRail(p.ep, h.Rail)
 }
 
 // plainSendsIn is hintSet.plainSends for one context. It is not inlined, so that the fast paths, which

@@ -58,7 +58,7 @@ func (l *links) reportElapsed(x *cost.Elapsed, peer int32, n int, protocol proto
 }
 
 // handleElapsed handles ELAPSED: what the receiver of a message from this process has measured.
-func (e *Engine) handleElapsed(peer int32, w [5]uint64) bool {
+func (x *transfers) handleElapsed(peer int32, w [5]uint64) bool {
 	n, protocol, spent, moved := w[0]&^cost.AllMarks, protocols.Protocol(w[1]), time.Duration(w[2]), w[3]
 	if w[0]&cost.Timed == 0 || n > maxBytes || w[1] >= uint64(protocols.Count) || !cost.Measurable.Has(protocol) || spent <= 0 ||
 		moved == 0 || moved > n {
@@ -67,12 +67,12 @@ func (e *Engine) handleElapsed(peer int32, w [5]uint64) bool {
 	whole := time.Duration(w[4])
 	if protocol != protocols.Fragmented {
 		whole = 0
-		r := e.requests.byID(w[4])
+		r := x.requests.byID(w[4])
 		if r != nil && r.awaitsPeer(peer) && r.out.kind() == wire.RTS && r.transfer.elapsed.Marks == w[0]&cost.AllMarks {
-			whole = e.links.now() - r.transfer.elapsed.Began
+			whole = x.links.now() - r.transfer.elapsed.Began
 		}
 	}
-	if m := e.links.peer(peer).measured; m != nil { // nil: another domain has taken over meanwhile
+	if m := x.links.peer(peer).measured; m != nil { // nil: another domain has taken over meanwhile
 		m.Received(int(n), w[0], protocol, spent, whole, int(moved))
 	}
 	return true

@@ -28,7 +28,7 @@ func (e *Engine) progress() bool {
 				e.links.fail(ev.Peer, fabric.ErrCorrupt)
 			}
 		case fabric.Done:
-			e.handleCompletion(ev.Token, ev.Err)
+			e.transfers.handleCompletion(ev.Token, ev.Err)
 		case fabric.PeerDown:
 			e.links.fail(ev.Peer, ev.Err)
 		case fabric.Rerouted:
@@ -57,6 +57,18 @@ func (e *Engine) pollOnce() error {
 		e.runTransfer()
 	}
 	return e.failure.err
+}
+
+// runTransfer moves the block of the first transfer in the queue, or does the next steps of a schedule. It does not hold the lock
+// meanwhile.
+func (e *Engine) runTransfer() {
+	t := e.transfers.pop()
+	if t.state == transferSchedule {
+		t.state = transferNone
+		e.advance(t.req.schedule, true)
+		return
+	}
+	e.transfers.run(t)
 }
 
 // testsBeforeYield is how often pollInTest polls between two yields. A poll takes some 20 ns, a yield up to ten times as long.

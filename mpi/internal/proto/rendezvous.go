@@ -137,7 +137,7 @@ func (r *Request) startRendezvous(peer int32, v wire.Envelope, w [5]uint64, arri
 	// With a pusher the read starts immediately and under the lock: it does not occupy this processor, and the payload may have
 	// been pushed together with the RTS, in which case the next Poll would drop it.
 	e.rec.Configured.Begun()
-	finished, err := t.endpoint().Read(r.buf[:t.bytes], t.local.Local, t.key, r.id())
+	finished, err := e.transfers.endpoint(t).Read(r.buf[:t.bytes], t.local.Local, t.key, r.id())
 	t.readReturned(finished, err)
-	e.transferReturned(finished, err)
+	e.transfers.returned(finished, err)
 }

@@ -23,7 +23,7 @@ func (e *Engine) reroute(n int32) {
 	p := e.links.peer(n)
 	p.moves++
 	p.noRemoteAccess = false
-	e.rtr.SetKeys(n, unreadable.Remote)
+	e.transfers.rtr.SetKeys(n, unreadable.Remote)
 	if p.ep == nil || p.finalized != nil || p.announced {
 		return // nothing was sent to it, or nothing will be
 	}

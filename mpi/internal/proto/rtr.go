@@ -19,11 +19,11 @@ import (
 // sure it ignores the RTR, and the receive gets a message like any other.
 
 // countEpoch counts a message that has arrived, if it has an epoch.
-func (e *Engine) countEpoch(peer int32, v wire.Envelope) {
-	if v.Epoch == 0 || e.contexts.ended.IsStale(v.Context) {
+func (x *transfers) countEpoch(peer int32, v wire.Envelope) {
+	if v.Epoch == 0 || x.contexts.ended.IsStale(v.Context) {
 		return
 	}
-	e.rtr.Flow(v.Context, peer).Count(v.Epoch)
+	x.rtr.Flow(v.Context, peer).Count(v.Epoch)
 }
 
 // sendRTR sends the RTR of a receive that has just been posted, if the sender can use it.
@@ -34,7 +34,7 @@ func (r *Request) sendRTR() {
 		return
 	}
 	n := h.Peers[r.route.Rank]
-	x := e.rtr.Known(r.route.Context, n)
+	x := e.transfers.rtr.Known(r.route.Context, n)
 	same, wildcards := e.contexts.table(r.route.Context).CountAhead(r.route.Rank, r.route.Tag)
 	if wildcards || !x.MayAnnounce(h.Epoch, same-1) || e.links.connect(n) != nil {
 		return
@@ -63,16 +63,16 @@ func (r *Request) sendRTR() {
 }
 
 // handleRTR handles RTR.
-func (e *Engine) handleRTR(peer int32, v wire.Envelope, w [5]uint64) bool {
+func (x *transfers) handleRTR(peer int32, v wire.Envelope, w [5]uint64) bool {
 	if v.Tag < 0 || w[3] == 0 || w[3] > maxBytes {
 		return false
 	}
-	h := e.hints.byContext[v.Context]
+	h := x.hints.byContext[v.Context]
 	if h == nil || v.Epoch == 0 || h.Epoch != v.Epoch {
 		return true
 	}
 	t := rtr.Target{Tag: v.Tag, Bytes: int(w[3]), ID: w[0], Key: fabric.RemoteKey{Addr: w[1], Key: w[2]}}
-	e.rtr.Flow(v.Context, peer).Add(t, uint32(w[4]>>32), int(uint32(w[4])))
+	x.rtr.Flow(v.Context, peer).Add(t, uint32(w[4]>>32), int(uint32(w[4])))
 	return true
 }
 
@@ -118,18 +118,17 @@ func (r *Request) startPut() {
 }
 
 // runPut writes a message to the buffer of an RTR. It does not hold the lock meanwhile.
-func (t *transfer) runPut() {
-	e := t.req.e
-	r, ep := t.req, t.endpoint()
+func (x *transfers) runPut(t *transfer) {
+	r, ep := t.req, x.endpoint(t)
 	buf, local, to, token := r.buf, t.local.Local, t.key, r.id()
-	e.rec.Configured.Begun()
-	e.unlock()
+	x.rec.Configured.Begun()
+	x.mu.Unlock()
 	finished, err := ep.Write(buf, local, to, token)
-	e.lock()
+	x.mu.Lock()
 	if finished || err != nil { // otherwise the completion may have been handled before, and r be in use again
 		r.finishPut(err)
 	}
-	e.transferReturned(finished, err)
+	x.returned(finished, err)
 }
 
 // finishPut ends a write. If the write failed it sends the message in pieces.
@@ -149,15 +148,15 @@ func (r *Request) finishPut(err error) {
 }
 
 // handlePut handles PUT: the sender writes to the buffer of an RTR, or sends the message in pieces for it.
-func (e *Engine) handlePut(peer int32, v wire.Envelope, w [5]uint64) bool {
-	r := e.requests.byID(w[0])
+func (x *transfers) handlePut(peer int32, v wire.Envelope, w [5]uint64) bool {
+	r := x.requests.byID(w[0])
 	if r == nil || r.send || r.flags&rtrSent == 0 || r.transfer.peer != peer || r.transfer.state != transferNone ||
 		r.route.Context != v.Context || r.route.Tag != v.Tag || r.route.Rank != v.Rank || !r.rtrPending() {
 		return false
 	}
 	t := &r.transfer
 	if w[4] != wire.NoWord {
-		words := e.links.peer(peer).sharedWords(peer, e.links.copier)
+		words := x.links.peer(peer).sharedWords(peer, x.links.copier)
 		if w[4] >= wire.NoWord/wordStride || w[4]*wordStride >= uint64(len(words)) {
 			return false
 		}
@@ -165,18 +164,18 @@ func (e *Engine) handlePut(peer int32, v wire.Envelope, w [5]uint64) bool {
 	} else {
 		t.claims = nil
 	}
-	e.countEpoch(peer, v)
-	e.rec.Matched(peer, v, e.links.countReceived(peer), t.bytes)
-	r.noteMatched(e.notes.Take(peer), v.Rank)
+	x.countEpoch(peer, v)
+	x.rec.Matched(peer, v, x.links.countReceived(peer), t.bytes)
+	r.noteMatched(x.notes.Take(peer), v.Rank)
 	if r.posted.Posted() {
-		e.contexts.table(v.Context).RemovePosted(&r.posted)
+		x.contexts.table(v.Context).RemovePosted(&r.posted)
 	}
 	t.peerID, t.key, t.offset, t.assisted, t.state = w[3], fabric.RemoteKey{Addr: w[1], Key: w[2]}, 0, -1, transferAwaitPut
 	r.route.Peer = peer
 	r.status = Status{Source: v.Rank, Tag: v.Tag, Bytes: t.bytes}
 	if t.claims != nil {
 		t.state = transferReading
-		e.transfers.push(t)
+		x.push(t)
 	}
 	return true
 }
@@ -200,8 +199,8 @@ func (r *Request) revokeRTR(err error) {
 
 // completeRevokedOf completes the receives that wait for a process that has finalized: for its acknowledgement, or for the
 // payload that it was to write. Reads end without it.
-func (e *Engine) completeRevokedOf(n int32) {
-	for _, slab := range e.requests.slabs {
+func (x *transfers) completeRevokedOf(n int32) {
+	for _, slab := range x.requests.slabs {
 		for i := range slab {
 			r := &slab[i]
 			reads := r.transfer.state == transferReading && r.transfer.offset < r.transfer.bytes
@@ -213,14 +212,14 @@ func (e *Engine) completeRevokedOf(n int32) {
 }
 
 // handleRTRCancel handles RTR_CANCEL.
-func (e *Engine) handleRTRCancel(peer int32, w [5]uint64) {
-	e.rtr.Cancel(peer, w[0])
-	e.links.sendControl(peer, wire.Envelope{Kind: wire.RTRCancelAck}, w[0])
+func (x *transfers) handleRTRCancel(peer int32, w [5]uint64) {
+	x.rtr.Cancel(peer, w[0])
+	x.links.sendControl(peer, wire.Envelope{Kind: wire.RTRCancelAck}, w[0])
 }
 
 // handleRTRCancelAck handles RTR_CANCEL_ACK. If the sender has used the RTR its PUT has come before.
-func (e *Engine) handleRTRCancelAck(peer int32, w [5]uint64) {
-	r := e.requests.byID(w[0])
+func (x *transfers) handleRTRCancelAck(peer int32, w [5]uint64) {
+	r := x.requests.byID(w[0])
 	if r == nil || r.send || r.flags&rtrRevoked == 0 || r.transfer.peer != peer || r.transfer.state != transferNone ||
 		!r.rtrPending() {
 		return

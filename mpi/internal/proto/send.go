@@ -130,7 +130,7 @@ func (e *Engine) sendFirst(r *Request) error {
 	h := e.hints.byContext[r.route.Context]
 	if h != nil && h.Epoch != 0 {
 		r.epoch = h.Epoch
-		if x, ok := e.rtr.Flow(r.route.Context, r.route.Peer).Take(r.route.Tag, r.size()); ok {
+		if x, ok := e.transfers.rtr.Flow(r.route.Context, r.route.Peer).Take(r.route.Tag, r.size()); ok {
 			return r.sendPut(x)
 		}
 	}
@@ -257,8 +257,8 @@ func (r *Request) awaitsPeer(peer int32) bool {
 }
 
 // handleFIN handles FIN: the receiver has matched the message and has all of it.
-func (e *Engine) handleFIN(peer int32, w [5]uint64) bool {
-	r := e.requests.byID(w[0])
+func (x *transfers) handleFIN(peer int32, w [5]uint64) bool {
+	r := x.requests.byID(w[0])
 	if r == nil || !r.awaitsPeer(peer) {
 		return false
 	}

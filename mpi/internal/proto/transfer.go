@@ -4,7 +4,11 @@ import (
 	"errors"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/mpi/internal/notes"
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/cost"
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/lock"
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/record"
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/rtr"
 	"github.com/ibrun/ibrun/mpi/internal/protocols"
 	"github.com/ibrun/ibrun/mpi/internal/regcache"
 	"github.com/ibrun/ibrun/mpi/internal/wire"
@@ -47,6 +51,22 @@ const (
 	transferSchedule                      // the next steps of a schedule can be done
 )
 
+// transfers are the messages whose payload is not sent together with their envelope, and sends that
+// wait for their receiver. They handle what the other process answers, and move the blocks. What
+// follows when a request has ended is the engine's, see complete.
+type transfers struct {
+	transferQueue
+	rtr rtr.Flows
+
+	mu       *lock.Mutex // of the engine; released while a block is moved
+	links    *links
+	requests *requestPool
+	contexts *contexts
+	hints    *hintSet
+	notes    *notes.Table
+	rec      *record.Recording
+}
+
 // transferQueue holds the transfers that wait for a goroutine to move their blocks, and those of schedules, first in, first out.
 type transferQueue struct{ head, tail *transfer }
 
@@ -85,51 +105,63 @@ func (q *transferQueue) pop() *transfer {
 	return t
 }
 
-// runTransfer moves the block of the first transfer in the queue, or does the next steps of a schedule. It does not hold the lock
-// meanwhile; the transfer belongs to this goroutine.
-func (e *Engine) runTransfer() {
-	t := e.transfers.pop()
+// run moves the block of a transfer that was in the queue. It does not hold the lock meanwhile; the transfer belongs to this
+// goroutine.
+func (x *transfers) run(t *transfer) {
 	switch {
-	case t.state == transferSchedule:
-		t.state = transferNone
-		e.advance(t.req.schedule, true)
-		return
 	case t.req.send && t.claims == nil:
-		t.runPut()
-		return
+		x.runPut(t)
 	case t.req.send:
-		t.runAssist()
-		return
+		x.runAssist(t)
+	default:
+		x.runRead(t)
 	}
-	ep, buf, token, moves := t.endpoint(), t.req.buf[:t.bytes], t.req.id(), e.links.peer(t.peer).moves
+}
+
+// runRead reads a message, or a part of it if the sender assists. It does not hold the lock meanwhile.
+func (x *transfers) runRead(t *transfer) {
+	ep, buf, token, moves := x.endpoint(t), t.req.buf[:t.bytes], t.req.id(), x.links.peer(t.peer).moves
 	var finished = true
 	var err error
-	x, moved := t.elapsed, t.bytes
-	e.rec.Configured.Begun()
-	e.unlock()
-	began := x.Begin(e.links.now)
+	elapsed, moved := t.elapsed, t.bytes
+	x.rec.Configured.Begun()
+	x.mu.Unlock()
+	began := elapsed.Begin(x.links.now)
 	if t.claims == nil {
 		finished, err = ep.Read(buf, t.local.Local, t.key, token)
 	} else {
 		moved, err = readFront(ep, t, buf)
 	}
-	x.End(e.links.now, began, moved)
-	e.lock()
+	elapsed.End(x.links.now, began, moved)
+	x.mu.Lock()
 	if finished { // otherwise the completion may have been handled before, and the request be in use again
-		t.elapsed = x
+		t.elapsed = elapsed
 	}
-	if errors.Is(err, fabric.ErrNotSupported) && moves != e.links.peer(t.peer).moves {
+	if errors.Is(err, fabric.ErrNotSupported) && moves != x.links.peer(t.peer).moves {
 		t.fallBackToCopy() // another domain has taken over meanwhile
 	} else {
 		t.readReturned(finished, err)
 	}
-	e.transferReturned(finished, err)
+	x.returned(finished, err)
 }
 
-// transferReturned counts the end of a read or write whose call has returned, unless a completion is to follow.
-func (e *Engine) transferReturned(finished bool, err error) {
+// endpoint returns the endpoint for a transfer: that of the context's rail, if there is one.
+func (x *transfers) endpoint(t *transfer) fabric.Endpoint {
+	p := x.links.peer(t.peer)
+	if !x.hints.rails || p.path.multiRail == nil {
+		return p.ep
+	}
+	h := x.hints.byContext[t.req.route.Context]
+	if h == nil || h.Rail < 0 {
+		return p.ep
+	}
+	return p.path.multiRail.WithRail(p.ep, h.Rail)
+}
+
+// returned counts the end of a read or write whose call has returned, unless a completion is to follow.
+func (x *transfers) returned(finished bool, err error) {
 	if finished || err != nil {
-		e.rec.Configured.Ended()
+		x.rec.Configured.Ended()
 	}
 }
 
@@ -148,9 +180,9 @@ func (t *transfer) readReturned(finished bool, err error) {
 }
 
 // handleCompletion handles a completion event: the end of a read or write that did not finish immediately.
-func (e *Engine) handleCompletion(token uint64, err error) {
-	defer e.rec.Configured.Ended()
-	r := e.requests.byID(token)
+func (x *transfers) handleCompletion(token uint64, err error) {
+	defer x.rec.Configured.Ended()
+	r := x.requests.byID(token)
 	if r != nil && r.send && r.transfer.state == transferPutting {
 		r.finishPut(err)
 		return

@@ -44,13 +44,13 @@ func (e *Engine) handleWithdraw(peer int32, v wire.Envelope, w [5]uint64) bool {
 }
 
 // handleWithdrawn handles WITHDRAWN.
-func (e *Engine) handleWithdrawn(peer int32, w [5]uint64) bool {
-	r := e.requests.byID(w[0])
+func (x *transfers) handleWithdrawn(peer int32, w [5]uint64) bool {
+	r := x.requests.byID(w[0])
 	if r == nil || !r.awaitsPeer(peer) || r.flags&withdrawing == 0 || r.transfer.running {
 		return false
 	}
 	r.releaseSend()
 	r.status = cancelledStatus
-	e.complete(r, nil)
+	r.e.complete(r, nil)
 	return true
 }
