@@ -132,7 +132,7 @@ func TestLiveAddressChange(t *testing.T) {
 	p.during(func() error { return tryIP("addr delete 10.98.0.1/24 dev " + w.netdevs[0]) })
 	third := netip.MustParseAddr("::ffff:10.98.0.3")
 	p.until("the renewed address", func() bool {
-		return p.d[0].rails[0].address.GID == third && p.d[1].eps[0].addr.Rails[0].GID == third
+		return p.d[0].rails[0].Address.GID == third && p.d[1].eps[0].addr.Rails[0].GID == third
 	})
 	p.exchange(10)
 	w.check("when the one in use was removed", p, [2]string{"10.98.0.3", "10.98.0.2"})

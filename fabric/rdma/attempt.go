@@ -76,7 +76,7 @@ func (d *domain) Refusal(peer int) error {
 
 // PathTo describes the device and the addresses by which a peer is connected to.
 func (d *domain) PathTo(peer int) string {
-	ours, theirs := d.rails[0].address, d.endpointOf(peer).addr.Rails[0]
+	ours, theirs := d.rails[0].Address, d.endpointOf(peer).addr.Rails[0]
 	return fmt.Sprintf("device %s, from %v to %v", d.settings.Devices[0], &ours, &theirs)
 }
 

@@ -69,13 +69,13 @@ func timeoutDuration(timeout int) time.Duration {
 
 // takeAttributes fills in the attributes that the port of the first rail decides.
 func (l *Limits) takeAttributes(r *rail) {
-	device := "device " + r.dev.Name()
+	device := "device " + r.Dev.Name()
 	for i := range l.Attributes {
 		a := &l.Attributes[i]
 		value := ""
 		switch a.Name {
 		case tunables.RDMAGIDIndex.Name:
-			if g, err := r.dev.ChooseGID(r.port, r.address.GID); err == nil && r.set.GIDIndex == nil {
+			if g, err := r.Dev.ChooseGID(r.Port, r.Address.GID); err == nil && l.Settings.GIDIndex == nil {
 				value = strconv.Itoa(g.Index)
 			}
 		case devicesName:
@@ -83,13 +83,13 @@ func (l *Limits) takeAttributes(r *rail) {
 				a.Value, a.Source = value, "nearest that work"
 			}
 		case tunables.RDMAPKey.Name:
-			if r.infiniBand {
-				value = cm.KeyNames(r.keys())
+			if r.InfiniBand {
+				value = cm.KeyNames(r.Keys())
 			} else if a.Value != "" {
 				value = a.Value + ", not used: RoCE has no partitions"
 			}
 		case tunables.RDMAMTU.Name:
-			value = r.address.MTU.String()
+			value = r.Address.MTU.String()
 		}
 		if value != "" && value != a.Value {
 			if a.Value = value; a.Source == "default" || a.Name == tunables.RDMAMTU.Name {
@@ -97,11 +97,11 @@ func (l *Limits) takeAttributes(r *rail) {
 			}
 		}
 	}
-	if !r.infiniBand {
+	if !r.InfiniBand {
 		l.Attributes = slices.DeleteFunc(l.Attributes, func(a Attribute) bool {
 			return a.Name == tunables.RDMAPKey.Name && a.Value == ""
 		})
 	}
-	port := Attribute{Name: "port", Value: fmt.Sprintf("%s:%d, %v", r.dev.Name(), r.port, &r.address), Source: device}
+	port := Attribute{Name: "port", Value: fmt.Sprintf("%s:%d, %v", r.Dev.Name(), r.Port, &r.Address), Source: device}
 	l.Attributes = slices.Insert(l.Attributes, 0, port)
 }

@@ -111,7 +111,7 @@ func (d *domain) release() error {
 		}
 	}
 	for _, r := range d.rails {
-		if err := r.dev.Close(); err != nil && !errors.Is(err, verbs.ErrDeviceLost) {
+		if err := r.Close(); err != nil && !errors.Is(err, verbs.ErrDeviceLost) {
 			errs = append(errs, fmt.Errorf("fabric/rdma: %w: %w", fabric.ErrNotReleased, err))
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 // pollSends handles completions of requests that were posted on a rail, and returns how many there were.
 func (d *domain) pollSends(r *rail) (int, error) {
-	n, err := r.sendCQ.Poll(d.wcs[:])
+	n, err := r.SendCQ.Poll(d.wcs[:])
 	d.sleep.moreReady = d.sleep.moreReady || n == len(d.wcs)
 	if n > 0 {
 		d.mu.Lock()
@@ -27,7 +27,7 @@ func (d *domain) pollSends(r *rail) (int, error) {
 // completions of receives are being handled.
 func (d *domain) completeSends() bool {
 	r := d.rails[0]
-	n, _ := r.sendCQ.Poll(d.sendWCs[:]) // the next pollSends finds the same error
+	n, _ := r.SendCQ.Poll(d.sendWCs[:]) // the next pollSends finds the same error
 	if n > 0 {
 		d.mu.Lock()
 		for i := range d.sendWCs[:n] {
@@ -43,7 +43,7 @@ func (d *domain) completeSends() bool {
 func (d *domain) handleSend(r *rail, wc *verbs.WC) {
 	q := d.byQPN.find(r, wc.QPN)
 	if q == nil {
-		if r.isDatagram(wc.QPN) {
+		if r.IsDatagram(wc.QPN) {
 			d.handleDatagramSent(wc)
 		}
 		return
@@ -107,7 +107,7 @@ func isRequestError(s verbs.Status) bool {
 // completeOldest removes the oldest request of a queue pair, which was carried out. The caller must hold d.mu.
 func (d *domain) completeOldest(e *endpoint, q *queuePair) {
 	r := q.pop()
-	d.inFlight[q.rail.index]--
+	d.inFlight[q.rail.Index]--
 	switch r.kind {
 	case requestMessage, requestControl, requestDisconnect:
 		d.sends.Give(r.slot)

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/memory"
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -22,41 +23,36 @@ type connManager struct {
 	notices      []*endpoint // peers without a connection that must be notified of Close
 	requested    []*endpoint // are to be connected to; guarded by domain.mu
 
-	mem        []byte // cmRecvs slots to receive for each queue pair, and then cmSends slots to send
+	uds        []*verbs.QP // see devices.Rail.UDs
+	mem        []byte      // DatagramRecvs slots to receive for each queue pair, and then DatagramSends slots to send
 	mr         *verbs.MR
-	recvs      uint32       // receives that are posted to each queue pair, at most cmRecvs
-	sends      uint32       // datagrams that can be in flight, at most cmSends
+	recvs      uint32       // receives that are posted to each queue pair, at most devices.DatagramRecvs
+	sends      uint32       // datagrams that can be in flight, at most devices.DatagramSends
 	firstSend  uint32       // number of the first slot to send
 	freeSends  []uint32     // slots from which no datagram is being sent
 	generation uint32       // how often the queue pairs were recovered; completions of earlier generations are ignored
 	received   []cm.Message // not handled yet
 }
 
-const (
-	cmRecvs     = 64 // datagrams that can arrive between two Polls in each partition, if the device grants that
-	cmSends     = 16 // datagrams that can be in flight, if the device grants that
-	grhBytes    = 40 // the device puts a global route header before every datagram
-	cmSlotBytes = (grhBytes + cm.MaxMessage + 63) &^ 63
-)
-
 func (m *connManager) open(r *rail) (err error) {
-	c := r.partitions[0].ud.Cap()
-	m.recvs, m.sends = uint32(min(cmRecvs, c.MaxRecv)), uint32(min(cmSends, c.MaxSend))
-	m.firstSend = uint32(r.datagramRecvs())
-	if m.mem, err = memory.Map((r.datagramRecvs() + cmSends) * cmSlotBytes); err != nil {
+	m.uds = r.UDs()
+	c := m.uds[0].Cap()
+	m.recvs, m.sends = uint32(min(devices.DatagramRecvs, c.MaxRecv)), uint32(min(devices.DatagramSends, c.MaxSend))
+	m.firstSend = uint32(len(m.uds) * devices.DatagramRecvs)
+	if m.mem, err = memory.Map((int(m.firstSend) + devices.DatagramSends) * devices.DatagramSlot); err != nil {
 		return err
 	}
-	if m.mr, err = r.pd.Register(m.mem, verbs.LocalWrite); err != nil {
+	if m.mr, err = r.PD.Register(m.mem, verbs.LocalWrite); err != nil {
 		return err
 	}
-	return m.postAll(r)
+	return m.postAll()
 }
 
 // postAll posts all receive slots, and marks all send slots as free.
-func (m *connManager) postAll(r *rail) error {
-	for first := uint32(0); first < m.firstSend; first += cmRecvs {
+func (m *connManager) postAll() error {
+	for first := uint32(0); first < m.firstSend; first += devices.DatagramRecvs {
 		for i := range m.recvs {
-			if err := m.postRecv(r, first+i); err != nil {
+			if err := m.postRecv(first + i); err != nil {
 				return err
 			}
 		}
@@ -77,11 +73,13 @@ func (m *connManager) freeAllSends() {
 func (m *connManager) wrID(i uint32) uint64 { return uint64(m.generation)<<32 | uint64(i) }
 
 // slot returns the memory of a slot.
-func (m *connManager) slot(i uint32) []byte { return m.mem[i*cmSlotBytes:][:cmSlotBytes:cmSlotBytes] }
+func (m *connManager) slot(i uint32) []byte {
+	return m.mem[i*devices.DatagramSlot:][:devices.DatagramSlot:devices.DatagramSlot]
+}
 
 // postRecv posts a slot for the next datagram.
-func (m *connManager) postRecv(r *rail, i uint32) error {
-	return r.partitions[i/cmRecvs].ud.Recv(m.wrID(i), m.mr.SGE(int(i)*cmSlotBytes, cmSlotBytes))
+func (m *connManager) postRecv(i uint32) error {
+	return m.uds[i/devices.DatagramRecvs].Recv(m.wrID(i), m.mr.SGE(int(i)*devices.DatagramSlot, devices.DatagramSlot))
 }
 
 // handleDatagram handles the completion of a datagram that has arrived.
@@ -109,14 +107,14 @@ func (m *connManager) handleReceive(d *domain, wc *verbs.WC) {
 		m.failed = true // recover posts it again, with all others
 		return
 	}
-	if wc.Len > grhBytes && wc.Len <= cmSlotBytes {
+	if wc.Len > devices.RouteHeaderBytes && wc.Len <= devices.DatagramSlot {
 		// Datagrams without a valid MAC of this job are ignored: any host can send them.
-		if msg, err := cm.ParseMessage(m.slot(i)[grhBytes:wc.Len], &d.key); err == nil {
+		if msg, err := cm.ParseMessage(m.slot(i)[devices.RouteHeaderBytes:wc.Len], &d.key); err == nil {
 			msg.Address = append([]byte(nil), msg.Address...)
 			m.received = append(m.received, msg)
 		}
 	}
-	m.failed = m.postRecv(d.rails[0], i) != nil || m.failed // a lost device is reported by polling its completion queue
+	m.failed = m.postRecv(i) != nil || m.failed // a lost device is reported by polling its completion queue
 }
 
 // handleReceived handles the datagrams that have arrived.
@@ -153,7 +151,7 @@ func (m *connManager) send(d *domain, e *endpoint, msg *cm.Message) error {
 	}
 	i := m.freeSends[len(m.freeSends)-1]
 	n := len(msg.Append(m.slot(i)[:0], &d.key))
-	if err := to.ud.SendTo(m.wrID(i), verbs.Signaled, dest, m.mr.SGE(int(i)*cmSlotBytes, n)); err != nil {
+	if err := to.ud.SendTo(m.wrID(i), verbs.Signaled, dest, m.mr.SGE(int(i)*devices.DatagramSlot, n)); err != nil {
 		if m.failed && m.refusal == nil && errors.Is(err, verbs.ErrState) {
 			return errNoSendSlot
 		}
@@ -183,13 +181,14 @@ func (m *connManager) handleSend(wc *verbs.WC) {
 // drops all posted requests. Some of them have completed, the others never will, so all receives are posted again under the
 // next generation.
 func (m *connManager) recover(r *rail) error {
-	for i := range r.partitions {
-		if err := r.restartUD(r.partitions[i].ud, r.partitions[i].index); err != nil {
+	indices := r.Indices()
+	for i, ud := range m.uds {
+		if err := r.RestartUD(ud, indices[i]); err != nil {
 			return err
 		}
 	}
 	m.generation++
-	if err := m.postAll(r); err != nil {
+	if err := m.postAll(); err != nil {
 		return err
 	}
 	m.failed = false

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -31,15 +32,15 @@ func TestSimulatedCMRecovers(t *testing.T) {
 		}
 		pollTimes(t, a, 2*liveness.MaxStride)
 	}
-	if a.cm.failed || len(a.cm.freeSends) != cmSends {
+	if a.cm.failed || len(a.cm.freeSends) != devices.DatagramSends {
 		t.Errorf("failed %v, and %d datagrams can be sent", a.cm.failed, len(a.cm.freeSends))
 	}
 	r := a.rails[0]
-	if err := r.partitions[0].ud.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
+	if err := r.UDs()[0].Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
 		t.Fatal(err)
 	}
-	var wcs [2 * cmRecvs]verbs.WC
-	if n, err := r.recvCQ.Poll(wcs[:]); n != cmRecvs || err != nil {
-		t.Errorf("%d receives were posted in place of %d: %v", n, cmRecvs, err)
+	var wcs [2 * devices.DatagramRecvs]verbs.WC
+	if n, err := r.RecvCQ.Poll(wcs[:]); n != devices.DatagramRecvs || err != nil {
+		t.Errorf("%d receives were posted in place of %d: %v", n, devices.DatagramRecvs, err)
 	}
 }

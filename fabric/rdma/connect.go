@@ -7,6 +7,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/transfer"
@@ -250,12 +251,12 @@ func (d *domain) connectQueuePairs(e *endpoint, m *cm.Message) error {
 			return false // the peer does without this lane
 		}
 		q.connected = true
-		peer, path := &e.addr.Rails[q.rail.index], q.info.Lane.Path
-		params := q.rail.pathParams(d.params, peer, path, flowOf(e.conn.Self, e.conn.Peer))
+		peer, path := &e.addr.Rails[q.rail.Index], q.info.Lane.Path
+		params := q.rail.PathParams(d.params, peer, path, devices.FlowOf(e.conn.Self, e.conn.Peer))
 		if e.mtu != 0 {
 			params.MTU = min(params.MTU, e.mtu)
 		}
-		err := q.qp.ConnectWith(qpAddress(peer.Address, m.Pairs[i]), params)
+		err := q.qp.ConnectWith(m.Pairs[i].At(peer.Address), params)
 		q.connected = err == nil || q.mayReceive()
 		if err != nil && q.isMessages() {
 			failed = &setUpError{err}
@@ -339,8 +340,8 @@ func (d *domain) established(e *endpoint) {
 // checkReachable returns an error if a peer's rails cannot be reached from those of this domain.
 func (d *domain) checkReachable(a cm.Address) error {
 	for i := range min(len(d.rails), len(a.Rails)) {
-		if err := d.rails[i].checkPath(&a.Rails[i]); err != nil {
-			return err
+		if err := d.rails[i].CheckPath(&a.Rails[i]); err != nil {
+			return exported(err)
 		}
 	}
 	return nil

@@ -1,6 +1,9 @@
 package rdma
 
-import "github.com/ibrun/ibrun/fabric/rdma/internal/devices"
+import (
+	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
+)
 
 // DeviceError says why a device cannot be used. It wraps [fabric.ErrNotSupported], so another transport is taken.
 type DeviceError struct {
@@ -20,19 +23,26 @@ func (e *DeviceError) Unwrap() []error {
 	return (*devices.Error)(e).Unwrap()
 }
 
-// lacks returns a DeviceError for err, nil for nil. capability is what could not be created.
-func (r *rail) lacks(capability string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &DeviceError{Device: r.dev.Name(), Capability: capability, Err: err}
+// PartitionError says that two InfiniBand ports are in no common partition in which one of them at
+// least is a full member. It wraps [fabric.ErrNotSupported].
+type PartitionError struct {
+	Here, There []uint16 // the partition keys that this process and the peer may use
 }
+
+// Error names the partitions of both ports.
+func (e *PartitionError) Error() string { return (*devices.PartitionError)(e).Error() }
+
+// Unwrap returns fabric.ErrNotSupported.
+func (e *PartitionError) Unwrap() error { return fabric.ErrNotSupported }
 
 // exported returns an error of package devices as the type of this package that has its fields. It must be the error itself, not
 // one that wraps it.
 func exported(err error) error {
-	if e, ok := err.(*devices.Error); ok {
+	switch e := err.(type) {
+	case *devices.Error:
 		return (*DeviceError)(e)
+	case *devices.PartitionError:
+		return (*PartitionError)(e)
 	}
 	return err
 }

@@ -32,7 +32,7 @@ func (d *domain) readDeviceEvents() {
 	for _, r := range d.rails {
 		d.deviceEvents.readers.Go(func() {
 			for {
-				ev, err := r.dev.NextEvent(ctx)
+				ev, err := r.Dev.NextEvent(ctx)
 				if err != nil {
 					return // the domain is being closed
 				}
@@ -63,7 +63,7 @@ func (d *domain) handleDeviceEvents() {
 		switch {
 		case ev.QP != nil:
 			d.handleQPEvent(ev)
-		case ev.Port == ev.rail.port:
+		case ev.Port == ev.rail.Port:
 			d.handlePortEvent(ev.rail, ev.Type)
 		}
 		addresses = addresses || ev.mayChangeAddress() || ev.Missed > 0
@@ -81,13 +81,13 @@ func (d *domain) handlePortEvent(r *rail, t verbs.EventType) {
 	switch t {
 	case verbs.EventPortError:
 		r.portDown = true
-		if r.index > 0 {
-			r.leaveOut(nil, fmt.Errorf("the link of port %d is down", r.port))
-			d.leaveRail(r, fmt.Errorf("%w: the link of device %s is down", errLane, r.dev.Name()))
+		if r.Index > 0 {
+			r.leaveOut(nil, fmt.Errorf("the link of port %d is down", r.Port))
+			d.leaveRail(r, fmt.Errorf("%w: the link of device %s is down", errLane, r.Dev.Name()))
 		}
 	case verbs.EventPortActive:
 		r.portDown = false
-		if r.index > 0 {
+		if r.Index > 0 {
 			d.returnRail(r)
 		}
 	}
@@ -96,7 +96,7 @@ func (d *domain) handlePortEvent(r *rail, t verbs.EventType) {
 // explainSilence adds to the error of a peer that answers nothing that the port of this process is down.
 func (d *domain) explainSilence(err error) error {
 	if r := d.rails[0]; r.portDown {
-		return fmt.Errorf("%w: port %d of device %s is down here", err, r.port, r.dev.Name())
+		return fmt.Errorf("%w: port %d of device %s is down here", err, r.Port, r.Dev.Name())
 	}
 	return err
 }
@@ -106,7 +106,7 @@ func (ev *railEvent) mayChangeAddress() bool {
 	switch ev.Type {
 	case verbs.EventLIDChange, verbs.EventGIDChange, verbs.EventPKeyChange, verbs.EventSMChange, verbs.EventReregister,
 		verbs.EventPortActive:
-		return ev.Port == ev.rail.port
+		return ev.Port == ev.rail.Port
 	}
 	return false
 }

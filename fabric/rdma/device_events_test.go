@@ -163,10 +163,10 @@ func TestSimulatedGIDEvent(t *testing.T) {
 	net.SetPort("a", verbstest.SimulatedPort{GIDs: []hw.GID{later}})
 	net.RaiseEvent("a", verbs.EventGIDChange)
 	defer waittest.LogIfFailed(t, func() string {
-		return fmt.Sprintf("the address is %v, and the peer knows %+v", ds[0].rails[0].address, ds[1].eps[0].addr)
+		return fmt.Sprintf("the address is %v, and the peer knows %+v", ds[0].rails[0].Address, ds[1].eps[0].addr)
 	})
 	pollBoth(t, ds, "the peer knows the new address", func() bool {
-		return ds[0].rails[0].address.GID == later.Addr && ds[1].eps[0].addr.Revision != 0
+		return ds[0].rails[0].Address.GID == later.Addr && ds[1].eps[0].addr.Revision != 0
 	})
 	connectPeers(t, ds[1], ds[0])
 	connectPeers(t, ds[0], ds[1])

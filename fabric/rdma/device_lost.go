@@ -26,7 +26,7 @@ import (
 
 // railLost handles the error of a rail. If it is not the first, connections are made again without it, and the result is nil.
 func (d *domain) railLost(r *rail, err error) error {
-	if r.index == 0 {
+	if r.Index == 0 {
 		return fmt.Errorf("fabric/rdma: %w", err)
 	}
 	if !r.lost {
@@ -47,7 +47,7 @@ func (d *domain) loseDevice(err error) {
 	}
 	d.lost, d.stopped = fmt.Errorf("the device is lost: %w", err), true
 	if !errors.Is(err, verbs.ErrDeviceLost) {
-		d.lost = fmt.Errorf("device %s cannot be used any more: %w", d.rails[0].dev.Name(), err)
+		d.lost = fmt.Errorf("device %s cannot be used any more: %w", d.rails[0].Dev.Name(), err)
 	}
 	for _, r := range d.rails {
 		d.waker.ignoreRail(r)
@@ -55,7 +55,7 @@ func (d *domain) loseDevice(err error) {
 	unstopped := d.stopReceiving()
 	d.drainLost()
 	for _, r := range unstopped {
-		_ = r.dev.Close() // the kernel frees what the device did not
+		_ = r.Close() // the kernel frees what the device did not
 	}
 	down := map[*endpoint]error{} // peers that have closed
 	for _, e := range d.eps {

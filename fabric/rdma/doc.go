@@ -81,11 +81,10 @@
 // # Files
 //
 //	connections:    internal/cm (addresses, datagrams and the state machine, without input or output), conn_manager.go,
-//	                partitions.go (of InfiniBand), resolve.go (where datagrams go), renew.go (when the network changes
-//	                addresses), connect.go, connect_timers.go, reconnect.go
-//	                (broken connections and retransmission), series.go (attempts that fail), refusal.go (refused calls),
-//	                path_mtu.go (lost large packets), left_out.go (rails and paths that connections do without),
-//	                teardown.go (the last completions), disconnect.go, close.go
+//	                resolve.go (where datagrams go), renew.go (when the network changes addresses), connect.go,
+//	                connect_timers.go, reconnect.go (broken connections and retransmission), series.go (attempts that fail),
+//	                refusal.go (refused calls), path_mtu.go (lost large packets), left_out.go (rails and paths that
+//	                connections do without), teardown.go (the last completions), disconnect.go, close.go
 //	lost peers:     internal/liveness (how long a peer may be silent, and attempts may fail; timers), keepalive.go (connected),
 //	                silence.go (being connected), responder.go
 //	messages:       internal/messages (headers, credits, bounce buffers, messages to this process itself), send.go,
@@ -95,7 +94,7 @@
 //	                (rails and paths), striping.go, scatter.go, keytable.go (reads the keys for several rails)
 //	polling:        poll.go, completion.go, sleep.go and waker_linux.go (sleeping)
 //	other paths:    attempt.go (peers that do not answer, for package auto), handover.go (peers that were connected)
-//	devices:        internal/devices (which of them are used), reach.go (which domains of two processes reach each other),
-//	                rail.go, qp.go, grant.go (what a device grants), device_error.go, device_events.go, device_lost.go
+//	devices:        internal/devices (which of them are used, what they grant), reach.go (which domains of two processes
+//	                reach each other), rail.go, qp.go, device_error.go, device_events.go, device_lost.go
 //	configuration:  transport.go, settings.go, limits.go, attributes.go (what explain shows), open.go
 package rdma

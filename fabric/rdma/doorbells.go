@@ -13,7 +13,7 @@ import (
 // wait would only make it late. Its fields are guarded by domain.mu.
 type doorbells struct {
 	// atOnce is [verbs.RingDoorbell] if the doorbells of all rails are stores, otherwise 0. It is constant. With it all requests are
-	// posted, so that no other doorbell is rung: see rail.serialized.
+	// posted, so that no other doorbell is rung: see rail.Serialized.
 	atOnce verbs.Flags
 
 	pending  atomic.Bool // deferred is not empty; atomic, so that Poll reads it without the lock
@@ -27,12 +27,12 @@ const maxRingDelay = 50 * time.Microsecond
 
 // chooseDoorbells decides when doorbells are rung. It must be called before a connection is made.
 func (d *domain) chooseDoorbells() {
-	if slices.ContainsFunc(d.rails, func(r *rail) bool { return r.dev.DoorbellIsCall() }) {
+	if slices.ContainsFunc(d.rails, func(r *rail) bool { return r.Dev.DoorbellIsCall() }) {
 		return
 	}
 	d.doorbells.atOnce = verbs.RingDoorbell
 	for _, r := range d.rails {
-		r.serialized = true
+		r.Serialized = true
 	}
 }
 

@@ -95,7 +95,7 @@ func (d *domain) leaveLost(e *endpoint, err error) {
 // drainLost receives what has arrived before the device of the first rail was lost. Its completions are still there.
 func (d *domain) drainLost() {
 	for n, err := 1, error(nil); n > 0 && err == nil; {
-		n, err = d.rails[0].recvCQ.Poll(d.wcs[:])
+		n, err = d.rails[0].RecvCQ.Poll(d.wcs[:])
 		for i := range d.wcs[:n] {
 			d.handleReceive(&d.wcs[i])
 		}

@@ -46,7 +46,7 @@ func (d *domain) keepaliveTick(now time.Duration) error {
 // process did not poll, the signs of life of many peers may be waiting in the completion queues.
 func (d *domain) pollAllSends() error {
 	for _, r := range d.polled {
-		for n, left := len(d.wcs), r.maxInFlight; n == len(d.wcs) && left > 0; left -= n {
+		for n, left := len(d.wcs), r.MaxInFlight; n == len(d.wcs) && left > 0; left -= n {
 			var err error
 			if n, err = d.pollSends(r); err != nil {
 				return err

@@ -82,7 +82,7 @@ func (d *domain) dropLanes(e *endpoint, keep func(*queuePair) bool) {
 func (e *endpoint) setLanes(qps []*queuePair) {
 	e.qps, e.firstLanes = qps, 0
 	for _, q := range qps {
-		if q.rail.index == 0 {
+		if q.rail.Index == 0 {
 			e.firstLanes++
 		}
 	}
@@ -95,13 +95,13 @@ func (e *endpoint) avoid(q *queuePair, err error) error {
 		return err
 	}
 	lanes := q.info.Lane.Bit()
-	if q.rail.index > 0 {
-		lanes = cm.OfRail(uint8(q.rail.index))
+	if q.rail.Index > 0 {
+		lanes = cm.OfRail(uint8(q.rail.Index))
 	}
 	q.rail.leaveOut(e, err)
 	e.avoided |= lanes
 	e.avoidUntil = e.d.clock.Elapsed() + avoidTime
-	return fmt.Errorf("%w, device %s, path %d: %v", errLane, q.rail.dev.Name(), q.info.Lane.Path, err)
+	return fmt.Errorf("%w, device %s, path %d: %v", errLane, q.rail.Dev.Name(), q.info.Lane.Path, err)
 }
 
 // errLane is why a connection is made again if a lane other than the first has broken. It does not wrap the error of the lane,
@@ -136,13 +136,13 @@ func (e *endpoint) takeReturned(rails uint8) {
 func (d *domain) returnRail(r *rail) {
 	r.leaveOut(nil, nil)
 	for _, e := range d.eps {
-		if e == nil || e.ended.Load() != nil || r.index >= len(e.addr.Rails) {
+		if e == nil || e.ended.Load() != nil || r.Index >= len(e.addr.Rails) {
 			continue
 		}
-		e.takeReturned(1 << r.index)
-		e.returned |= 1 << r.index
+		e.takeReturned(1 << r.Index)
+		e.returned |= 1 << r.Index
 		if e.qps != nil && !slices.ContainsFunc(e.qps, func(q *queuePair) bool { return q.rail == r }) {
-			d.declareBroken(e, fmt.Errorf("%w: the link of device %s is up again", errLane, r.dev.Name()))
+			d.declareBroken(e, fmt.Errorf("%w: the link of device %s is up again", errLane, r.Dev.Name()))
 		}
 	}
 }

@@ -42,8 +42,8 @@ func (d *domain) reportRail(r *rail, used, paths int) {
 	}
 	l.reported = true
 	if used > 0 {
-		d.report(fmt.Sprintf("RDMA device %s uses %d of %d paths: %v", r.dev.Name(), used, paths, l.err))
+		d.report(fmt.Sprintf("RDMA device %s uses %d of %d paths: %v", r.Dev.Name(), used, paths, l.err))
 		return
 	}
-	d.report(fmt.Sprintf("RDMA device %s is not used, but others are: %v", r.dev.Name(), l.err))
+	d.report(fmt.Sprintf("RDMA device %s is not used, but others are: %v", r.Dev.Name(), l.err))
 }

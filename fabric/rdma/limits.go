@@ -144,7 +144,7 @@ func (t *Transport) tryOpen() error {
 // take fills in what the device of the first rail decides: it carries the messages.
 func (l *Limits) take(r *rail) {
 	l.takeAttributes(r)
-	device := "device " + r.dev.Name()
+	device := "device " + r.Dev.Name()
 	if l.Settings.Piece == 0 {
 		l.Settings.Piece, l.Sources["Piece"] = r.piece, "packets of "+device
 	}
@@ -152,9 +152,9 @@ func (l *Limits) take(r *rail) {
 		value *int
 		grant int
 	}{
-		"Piece":  {&l.Settings.Piece, min(l.Settings.Piece, r.maxPiece)},
-		"Inline": {&l.Settings.Inline, r.granted.inline},
-		"Window": {&l.Settings.Window, r.granted.window},
+		"Piece":  {&l.Settings.Piece, min(l.Settings.Piece, r.MaxPiece)},
+		"Inline": {&l.Settings.Inline, r.Granted.Inline},
+		"Window": {&l.Settings.Window, r.Granted.Window},
 	} {
 		if *grants.value != grants.grant {
 			*grants.value, l.Sources[field] = grants.grant, device

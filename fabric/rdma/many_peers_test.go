@@ -13,6 +13,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 	"github.com/ibrun/ibrun/internal/soaktest"
@@ -122,22 +123,22 @@ func (c *crowd) answer() {
 	a := c.all
 	for n := len(c.wcs); n == len(c.wcs); {
 		var err error
-		if n, err = a.rails[0].recvCQ.Poll(c.wcs[:]); err != nil {
+		if n, err = a.rails[0].RecvCQ.Poll(c.wcs[:]); err != nil {
 			c.t.Fatal(err)
 		}
 		for _, wc := range c.wcs[:n] {
-			if !a.rails[0].isDatagram(wc.QPN) {
+			if !a.rails[0].IsDatagram(wc.QPN) {
 				a.recvs.post(nil, uint32(wc.ID))
 				continue
 			}
-			m, err := cm.ParseMessage(a.cm.slot(uint32(wc.ID))[grhBytes:wc.Len], &a.key)
+			m, err := cm.ParseMessage(a.cm.slot(uint32(wc.ID))[devices.RouteHeaderBytes:wc.Len], &a.key)
 			if err != nil {
 				c.t.Fatal(err)
 			}
 			if m.Kind == cm.REQ {
 				c.accept(&m)
 			}
-			if err := a.cm.postRecv(a.rails[0], uint32(wc.ID)); err != nil {
+			if err := a.cm.postRecv(uint32(wc.ID)); err != nil {
 				c.t.Fatal(err)
 			}
 		}
@@ -148,9 +149,10 @@ func (c *crowd) answer() {
 func (c *crowd) accept(req *cm.Message) {
 	c.t.Helper()
 	r := c.all.rails[0]
-	q, err := r.newQueuePair(req.Epoch, 0, nil)
+	peer := c.d.rails[0].RailAddress(c.d.responder.qps)
+	q, err := r.newQueuePair(req.Epoch, 0, &peer)
 	if err == nil {
-		err = q.qp.ConnectWith(qpAddress(c.d.rails[0].address, req.Pairs[0]), c.all.params)
+		err = q.qp.ConnectWith(req.Pairs[0].At(peer.Address), c.all.params)
 	}
 	if err != nil {
 		c.t.Fatal(err)
@@ -162,7 +164,7 @@ func (c *crowd) accept(req *cm.Message) {
 	}
 	rep.Pairs[0] = q.info
 	e := &endpoint{addr: c.d.eps[req.To].addr}
-	e.addr.Rails = []cm.RailAddress{c.d.rails[0].railAddress(c.d.responder.qps)}
+	e.addr.Rails = []cm.RailAddress{peer}
 	c.all.cm.freeAllSends() // the simulated device has sent the last one
 	if err := c.all.cm.send(c.all, e, &rep); err != nil {
 		c.t.Fatal(err)
@@ -268,7 +270,7 @@ func TestSimulatedManyPeers(t *testing.T) {
 func (c *crowd) checkProbesSpread(n int) {
 	c.t.Helper()
 	l := &c.d.liveness
-	room := min(n, c.d.rails[0].maxInFlight)
+	room := min(n, c.d.rails[0].MaxInFlight)
 	last, most, intervals := 0, 0, 0
 	for total := 0; total < room; intervals++ {
 		if intervals > l.MaxMissed/2+2 {
@@ -424,7 +426,7 @@ func TestSimulatedUnsignaled(t *testing.T) {
 	c := openCrowd(t, Settings{}, n)
 	c.connect()
 	r := c.d.rails[0]
-	r.maxInFlight, r.signalAll = n/2, n/4
+	r.MaxInFlight, r.signalAll = n/2, n/4
 	for _, e := range c.d.eps[1:] {
 		c.net.SetPaused(true)
 		e.out.Grant++

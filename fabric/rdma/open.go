@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/transfer"
@@ -32,9 +33,11 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 			err = errors.Join(err, d.release())
 		}
 	}()
-	need := newDemand(&set, cfg.Size)
+	config := devices.Config{Place: t.place, QKey: t.qkey(), Params: d.params, Choice: set.choice(),
+		Demand: newDemand(&set, cfg.Size)}
 	for i, name := range set.Devices {
-		r, err := t.openRail(i, name, need)
+		config.Index = i
+		r, err := t.openRail(name, &config)
 		if err != nil {
 			return nil, openError(err)
 		}
@@ -43,31 +46,31 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 		}
 		d.rails = append(d.rails, r)
 	}
-	d.resolver.direct = d.rails[0].infiniBand
+	d.resolver.direct = d.rails[0].InfiniBand
 	d.polled = d.rails
-	d.settings.Inline, d.settings.Window = d.rails[0].granted.inline, d.rails[0].granted.window
+	d.settings.Inline, d.settings.Window = d.rails[0].Granted.Inline, d.rails[0].Granted.Window
 	d.inFlight = make([]int, len(d.rails))
 	d.chooseDoorbells()
 	if d.waker, err = newWaker(d.rails); err != nil {
 		return nil, err
 	}
-	pd := d.rails[0].pd
-	d.recvs = recvSlots{Slots: messages.Slots{PD: pd, Bytes: set.Slot, Limit: d.rails[0].granted.slots}, srq: d.rails[0].srq}
+	pd := d.rails[0].PD
+	d.recvs = recvSlots{Slots: messages.Slots{PD: pd, Bytes: set.Slot, Limit: d.rails[0].Granted.Slots}, srq: d.rails[0].SRQ}
 	d.sends = messages.Slots{PD: pd, Bytes: set.Slot, Limit: max(set.poolSlots(), 2*messages.BlockSlots)}
-	d.rails[0].signalAll = min(d.rails[0].maxInFlight, d.sends.Limit) / 2
+	d.rails[0].signalAll = min(d.rails[0].MaxInFlight, d.sends.Limit) / 2
 	if err := d.sends.Grow(); err != nil {
-		return nil, d.rails[0].lacks("registered memory", err)
+		return nil, exported(d.rails[0].Lacks("registered memory", err))
 	}
 	if err := errors.Join(d.cm.open(d.rails[0]), d.responder.open(d.rails[0])); err != nil {
-		return nil, d.rails[0].lacks("datagrams (UD)", err)
+		return nil, exported(d.rails[0].Lacks("datagrams (UD)", err))
 	}
 	if err := d.tryDestination(); err != nil {
-		return nil, d.rails[0].lacks("datagrams (UD)", err)
+		return nil, exported(d.rails[0].Lacks("datagrams (UD)", err))
 	}
 	d.regions.Init(d.incarnation, d.registerOnRails)
 	if len(d.rails) > 1 {
 		if err := d.openKeyTable(pd); err != nil {
-			return nil, d.rails[0].lacks("registered memory", err)
+			return nil, exported(d.rails[0].Lacks("registered memory", err))
 		}
 	}
 	d.caps = set.Caps()
@@ -84,9 +87,9 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 // tryDestination makes the destination of datagrams to this process, and closes it: a device may refuse address handles.
 func (d *domain) tryDestination() error {
 	r := d.rails[0]
-	own := r.railAddress(d.responder.qps)
-	t, err := newDestination(r.partitions[0].ud, own.Datagrams(0), d.params)
-	if isNoRoute(err) {
+	own := r.RailAddress(d.responder.qps)
+	t, err := newDestination(r.UDs()[0], own.Datagrams(0), d.params)
+	if devices.IsNoRoute(err) {
 		return nil
 	}
 	if err != nil {
@@ -110,9 +113,9 @@ const regionAccess = verbs.LocalWrite | verbs.RemoteRead | verbs.RemoteWrite | v
 
 // maxRegion returns the longest memory that the devices of all rails register.
 func (d *domain) maxRegion() int {
-	least := d.rails[0].maxRegion
+	least := d.rails[0].MaxRegion
 	for _, r := range d.rails[1:] {
-		least = min(least, r.maxRegion)
+		least = min(least, r.MaxRegion)
 	}
 	return least
 }
@@ -120,11 +123,11 @@ func (d *domain) maxRegion() int {
 // registerOnRails registers memory with the device of every rail.
 func (d *domain) registerOnRails(b []byte) (reg transfer.Registration, err error) {
 	for i, r := range d.rails {
-		if len(b) > r.maxRegion { // a message of this length is sent in fragments
+		if len(b) > r.MaxRegion { // a message of this length is sent in fragments
 			return transfer.Registration{}, errors.Join(fmt.Errorf("device %s registers at most %d bytes (max_mr_size): %w",
-				r.dev.Name(), r.maxRegion, syscall.EOPNOTSUPP), reg.Close())
+				r.Dev.Name(), r.MaxRegion, syscall.EOPNOTSUPP), reg.Close())
 		}
-		mr, err := r.pd.Register(b, regionAccess)
+		mr, err := r.PD.Register(b, regionAccess)
 		if i > 0 && errors.Is(err, verbs.ErrDeviceLost) {
 			continue // connections do without the rail
 		}

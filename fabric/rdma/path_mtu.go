@@ -34,7 +34,7 @@ func (e *endpoint) countLost(q *queuePair, r *request, err error) {
 
 // pathMTU returns the MTU of connections to the peer.
 func (e *endpoint) pathMTU() verbs.MTU {
-	mtu := min(e.d.rails[0].address.MTU, e.addr.Rails[0].MTU)
+	mtu := min(e.d.rails[0].Address.MTU, e.addr.Rails[0].MTU)
 	if e.mtu != 0 {
 		return min(mtu, e.mtu)
 	}

@@ -443,7 +443,7 @@ func TestStuckLaneAmongBusy(t *testing.T) {
 					t.Fatal(err)
 				}
 				q.push(request{kind: requestKeepalive}, verbs.Signaled)
-				d.inFlight[q.rail.index]++
+				d.inFlight[q.rail.Index]++
 			}
 		}
 		d.mu.Unlock()

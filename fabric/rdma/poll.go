@@ -71,7 +71,7 @@ func (d *domain) pollReceives() (int, error) {
 	if d.events.len() >= 2*len(d.wcs) {
 		return 0, nil
 	}
-	n, err := d.rails[0].recvCQ.Poll(d.wcs[:])
+	n, err := d.rails[0].RecvCQ.Poll(d.wcs[:])
 	d.sleep.moreReady = d.sleep.moreReady || n == len(d.wcs)
 	return n, err
 }
@@ -131,7 +131,7 @@ func (d *domain) progress() error {
 // drainCQs handles the completions of everything that has arrived and of everything that was sent.
 func (d *domain) drainCQs() error {
 	for {
-		n, err := d.rails[0].recvCQ.Poll(d.wcs[:])
+		n, err := d.rails[0].RecvCQ.Poll(d.wcs[:])
 		for i := range d.wcs[:n] {
 			d.handleReceive(&d.wcs[i])
 		}

@@ -43,7 +43,7 @@ type queuePair struct {
 	info          cm.QP
 	epoch         uint32
 	inline        int       // largest message that is sent inline
-	requests      []request // ring of a power of two, at most qpDepth; see at
+	requests      []request // ring of a power of two, at most devices.QPDepth; see at
 	head          uint32    // number of the oldest request in flight
 	tail          uint32    // number of the next request
 	unsignaled    int       // requests since the last signaled one
@@ -69,7 +69,7 @@ func (q *queuePair) inFlight() int { return int(q.tail - q.head) }
 
 // hasRoom reports whether a request may be posted: in its share of the queue, and in the completion queue of the rail.
 func (d *domain) hasRoom(q *queuePair, part share) bool {
-	return q.inFlight() < q.rail.limit[part] && d.inFlight[q.rail.index] < q.rail.maxInFlight
+	return q.inFlight() < q.rail.limit[part] && d.inFlight[q.rail.Index] < q.rail.MaxInFlight
 }
 
 // mayReceive reports whether a queue pair that could not be connected may have taken receives from the SRQ all the same. Then the

@@ -65,7 +65,7 @@ func TestReach(t *testing.T) {
 	ib, part := open("ib", cm.Link{}), open("part", cm.Link{})
 	for _, pair := range [][2]*domain{{eth, ib}, {ib, eth}, {ib, part}, {part, ib}} {
 		if _, err := pair[0].Reach(pair[1].addr); !errors.Is(err, fabric.ErrNotSupported) {
-			t.Errorf("from %v to %v: %v", &pair[0].rails[0].address, &pair[1].rails[0].address, err)
+			t.Errorf("from %v to %v: %v", &pair[0].rails[0].Address, &pair[1].rails[0].Address, err)
 		}
 	}
 	if _, err := eth.Reach([]byte{1}); !errors.Is(err, fabric.ErrCorrupt) {

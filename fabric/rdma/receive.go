@@ -28,7 +28,7 @@ func (d *domain) handleReceive(wc *verbs.WC) {
 	var e *endpoint
 	if q := d.byQPN.find(r, wc.QPN); q != nil {
 		e = q.ep
-	} else if r.isDatagram(wc.QPN) {
+	} else if r.IsDatagram(wc.QPN) {
 		d.handleDatagram(wc)
 		return
 	}

@@ -44,7 +44,7 @@ func (d *domain) refused(e *endpoint, err error) {
 // attemptRefused is attemptFailed for an attempt that the device of this process refuses.
 func (d *domain) attemptRefused(e *endpoint, err error) bool {
 	e.retry.Rejected = false
-	return d.attemptFailed(e, fmt.Errorf("%w: device %s %s: %w", fabric.ErrNotSupported, d.rails[0].dev.Name(), refusalText(err),
+	return d.attemptFailed(e, fmt.Errorf("%w: device %s %s: %w", fabric.ErrNotSupported, d.rails[0].Dev.Name(), refusalText(err),
 		err))
 }
 

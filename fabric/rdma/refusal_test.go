@@ -122,7 +122,8 @@ func TestSimulatedRefusedForGood(t *testing.T) {
 		devices[poor] = "poor0"
 		ds := openEach(t, net, devices...)
 		r := ds[poor].rails[0]
-		if _, err := r.createQueuePair(&r.partitions[0], true); err != nil { // the last one
+		own := r.RailAddress(ds[poor].responder.qps)
+		if _, err := r.CreateQP(&own, true); err != nil { // the last one
 			t.Fatal(err)
 		}
 		if err := ds[0].eps[1].Send([]byte("message"), nil); err != fabric.ErrAgain {
@@ -335,7 +336,7 @@ func TestSimulatedDatagramsRefused(t *testing.T) {
 	ds := openEach(t, net, "poor0", "rich0")
 	poor, rich := ds[0], ds[1]
 	refuseOn(net, "poor0", verbstest.CallToReset, syscall.EIO)
-	if err := poor.rails[0].partitions[0].ud.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
+	if err := poor.rails[0].UDs()[0].Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
 		t.Fatal(err)
 	}
 	poor.cm.failed = true

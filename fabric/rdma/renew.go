@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -122,29 +123,22 @@ var errAddressChanged = errors.New("fabric/rdma: the address of the local port h
 // depends on them: the queue pairs for datagrams, the handles, and the address that peers are sent. It is called when a device
 // reports such a change, and when a peer does not answer.
 func (d *domain) refreshAddress() {
-	states, changed := make([]portState, len(d.rails)), false
+	var changed devices.Change
 	for i, r := range d.rails {
-		var err error
-		if states[i], err = r.queryState(); err != nil {
-			states[i] = r.state() // the port or the device is gone for now
-		}
-		changed = changed || states[i] != r.state()
+		c := r.Refresh()
+		changed.Any, changed.Moved = changed.Any || c.Any, changed.Moved || c.Moved
+		changed.Indices = changed.Indices || c.Indices && i == 0 // other rails have no queue pairs for datagrams to restart
 	}
-	if !changed {
+	if !changed.Any {
 		return
-	}
-	restart, moved := states[0].indices != d.rails[0].state().indices, false
-	for i, r := range d.rails {
-		moved = moved || !r.state().sameConnections(&states[i])
-		r.setState(states[i])
 	}
 	d.revision++
 	d.present = d.encodeAddress()
-	d.responder.readdress(d.present, states[0].indices, restart)
-	if restart {
+	d.responder.readdress(d.present, d.rails[0].Indices(), changed.Indices)
+	if changed.Indices {
 		d.cm.failed, d.clock.Next = true, 0
 	}
-	if moved {
+	if changed.Moved {
 		d.breakConnections(errAddressChanged)
 	}
 }
@@ -162,7 +156,7 @@ func (d *domain) breakConnections(err error) {
 func (d *domain) encodeAddress() []byte {
 	a := cm.Address{Incarnation: d.incarnation, Revision: d.revision, Link: d.link}
 	for _, r := range d.rails {
-		a.Rails = append(a.Rails, r.railAddress(d.responder.qps))
+		a.Rails = append(a.Rails, r.RailAddress(d.responder.qps))
 	}
 	return a.Append(nil)
 }

@@ -75,11 +75,11 @@ func (d *domain) destination(e *endpoint) (*destination, error) {
 // resolve begins to make the destination of datagrams to a peer, or lists it to be begun later.
 func (d *domain) resolve(e *endpoint, again bool) error {
 	rail := d.rails[0]
-	i, j, err := rail.sharedPartition(&e.addr.Rails[0])
+	i, j, err := rail.SharedPartition(&e.addr.Rails[0])
 	if err != nil {
-		return destinationError(err)
+		return destinationError(exported(err))
 	}
-	ud, peer, own, params := rail.partitions[i].ud, e.addr.Rails[0].Datagrams(j), d.revision, d.params
+	ud, peer, own, params := rail.UDs()[i], e.addr.Rails[0].Datagrams(j), d.revision, d.params
 	r := &resolution{ep: e, revision: e.addr.Revision, again: again}
 	r.make = func() (*destination, error) {
 		t, err := newDestination(ud, peer, params)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/memory"
 	"github.com/ibrun/ibrun/internal/auth"
@@ -30,7 +31,7 @@ type responder struct {
 	qps     []*verbs.QP              // one in each partition of the rail
 	cq      *verbs.CQ
 	channel *verbs.Channel
-	mem     []byte // responderSlots slots of cmSlotBytes for each queue pair, which hold a probe and then its answer
+	mem     []byte // responderSlots slots of devices.DatagramSlot for each queue pair, which hold a probe and then its answer
 	mr      *verbs.MR
 	// generation: how often the queue pairs were recovered; completions of earlier generations are
 	// ignored
@@ -62,25 +63,26 @@ type answerTarget struct {
 
 // open creates the queue pairs on the first rail.
 func (p *responder) open(r *rail) (err error) {
-	p.rail, p.indices, p.dests = r, r.state().indices, map[uint32]*answerTarget{}
-	if p.channel, err = r.dev.CreateChannel(); err != nil {
+	p.rail, p.indices, p.dests = r, r.Indices(), map[uint32]*answerTarget{}
+	if p.channel, err = r.Dev.CreateChannel(); err != nil {
 		return err
 	}
-	p.slots = min(responderSlots, r.granted.ud)
-	if p.cq, err = r.createCQ(2*p.slots*len(r.partitions), p.channel); err != nil {
+	partitions := len(r.UDs())
+	p.slots = min(responderSlots, r.Granted.UD)
+	if p.cq, err = r.CreateCQ(2*p.slots*partitions, p.channel); err != nil {
 		return err
 	}
-	for i := range r.partitions {
-		qp, err := r.createDatagramQP(p.cq, p.cq, p.slots, p.slots, &r.partitions[i])
+	for i := range partitions {
+		qp, err := r.CreateUD(p.cq, p.cq, p.slots, p.slots, i)
 		if err != nil {
 			return err
 		}
 		p.qps = append(p.qps, qp)
 	}
-	if p.mem, err = memory.Map(responderSlots * len(r.partitions) * cmSlotBytes); err != nil {
+	if p.mem, err = memory.Map(responderSlots * partitions * devices.DatagramSlot); err != nil {
 		return err
 	}
-	if p.mr, err = r.pd.Register(p.mem, verbs.LocalWrite); err != nil {
+	if p.mr, err = r.PD.Register(p.mem, verbs.LocalWrite); err != nil {
 		return err
 	}
 	if err := p.cq.Notify(false); err != nil { // as run does later
@@ -186,12 +188,12 @@ var errNoProbe = errors.New("not a probe of a peer to this process")
 
 // answer answers the probe of n bytes in a slot.
 func (p *responder) answer(slot uint32, n int) error {
-	if n <= grhBytes || n > cmSlotBytes {
+	if n <= devices.RouteHeaderBytes || n > devices.DatagramSlot {
 		return errNoProbe
 	}
-	b := p.mem[slot*cmSlotBytes:][:cmSlotBytes:cmSlotBytes]
+	b := p.mem[slot*devices.DatagramSlot:][:devices.DatagramSlot:devices.DatagramSlot]
 	key := [32]byte(p.key)
-	m, err := cm.ParseMessage(b[grhBytes:n], &key)
+	m, err := cm.ParseMessage(b[devices.RouteHeaderBytes:n], &key)
 	if err != nil {
 		return err
 	}
@@ -208,7 +210,7 @@ func (p *responder) answer(slot uint32, n int) error {
 		ToIncarnation: m.FromIncarnation, NextSeq: m.NextSeq, Address: p.addr,
 	}
 	bytes := len(answer.Append(b[:0], &key))
-	err = to.ud.SendTo(p.wrID(slot|answerID), verbs.Signaled, to.Dest, p.mr.SGE(int(slot)*cmSlotBytes, bytes))
+	err = to.ud.SendTo(p.wrID(slot|answerID), verbs.Signaled, to.Dest, p.mr.SGE(int(slot)*devices.DatagramSlot, bytes))
 	if err != nil {
 		return err
 	}
@@ -228,7 +230,7 @@ func (p *responder) target(m *cm.Message) (*destination, error) {
 	if err != nil || a.Incarnation != m.FromIncarnation {
 		return nil, errNoProbe
 	}
-	i, j, err := p.rail.sharedPartition(&a.Rails[0])
+	i, j, err := p.rail.SharedPartition(&a.Rails[0])
 	if err != nil {
 		return nil, err
 	}
@@ -278,7 +280,7 @@ func (p *responder) wrID(i uint32) uint64 { return uint64(p.generation)<<32 | ui
 
 // post posts a slot for the next probe.
 func (p *responder) post(slot uint32) error {
-	return p.qps[slot/responderSlots].Recv(p.wrID(slot), p.mr.SGE(int(slot)*cmSlotBytes, cmSlotBytes))
+	return p.qps[slot/responderSlots].Recv(p.wrID(slot), p.mr.SGE(int(slot)*devices.DatagramSlot, devices.DatagramSlot))
 }
 
 func (p *responder) postAll() error {
@@ -296,7 +298,7 @@ func (p *responder) postAll() error {
 // recover makes the queue pairs usable after one has failed. See connManager.recover.
 func (p *responder) recover() error {
 	for i, qp := range p.qps {
-		if err := p.rail.restartUD(qp, p.indices[i]); err != nil {
+		if err := p.rail.RestartUD(qp, p.indices[i]); err != nil {
 			return fmt.Errorf("recover the queue pair for probes: %w", err)
 		}
 	}

@@ -52,7 +52,7 @@ func (e *endpoint) readTo(dst fabric.Sink, from int64, n int, local fabric.Regio
 		return false, why.err
 	}
 	d := e.d
-	if dst.BlockLen() < minScattered || d.rails[0].granted.sge < 2 {
+	if dst.BlockLen() < minScattered || d.rails[0].Granted.SGE < 2 {
 		return false, errShortBlocks
 	}
 	if err := e.checkKey(src); err != nil {
@@ -111,9 +111,9 @@ func (d *domain) copyParts(dst fabric.Sink, from int64, n int, src fabric.Remote
 // list returns the entries for the next piece of a Read, and its length, which is at most n.
 func (s *scatter) list(q *queuePair, o *transfer.Op, n int) (sges []verbs.SGE, bytes int) {
 	at := o.From + int64(o.Posted)
-	k, next := o.Sink.Blocks(s.blocks[:min(maxScattered, q.rail.granted.sge)], at, at+int64(n))
+	k, next := o.Sink.Blocks(s.blocks[:min(maxScattered, q.rail.Granted.SGE)], at, at+int64(n))
 	for i, b := range s.blocks[:k] {
-		s.sges[i] = verbs.SGE{Addr: memaddr.Of(o.Sink.Slice(b)), Len: uint32(b.Len), LKey: o.Keys[q.rail.index].Local}
+		s.sges[i] = verbs.SGE{Addr: memaddr.Of(o.Sink.Slice(b)), Len: uint32(b.Len), LKey: o.Keys[q.rail.Index].Local}
 	}
 	return s.sges[:k], int(next - at)
 }

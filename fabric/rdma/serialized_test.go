@@ -21,8 +21,8 @@ func TestSimulatedSerialized(t *testing.T) {
 		ds := openOn(t, net, Settings{Devices: []string{"a", "b"}}, 2)
 		a, b := ds[0], ds[1]
 		for _, r := range a.rails {
-			if r.serialized != (net == adapters) || r.dev.DoorbellIsCall() == r.serialized {
-				t.Errorf("serialized: %v; the doorbell is a call: %v", r.serialized, r.dev.DoorbellIsCall())
+			if r.Serialized != (net == adapters) || r.Dev.DoorbellIsCall() == r.Serialized {
+				t.Errorf("serialized: %v; the doorbell is a call: %v", r.Serialized, r.Dev.DoorbellIsCall())
 			}
 		}
 		connectPeers(t, a, b)

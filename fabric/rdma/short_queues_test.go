@@ -10,12 +10,13 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/fabrictest"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
 	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
 
 // shortQueues are numbers of requests that a device may allow in flight on a queue pair.
-var shortQueues = []uint32{minDepth, 5, 7, 31, 32, 63}
+var shortQueues = []uint32{devices.MinDepth, 5, 7, 31, 32, 63}
 
 // TestSimulatedCreditsOfShortQueues: a process that polls only until it has received the next message grants credits for those
 // before, however few requests its device allows in flight. Otherwise the sender, which alone polls then, would wait for ever.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/verbstest"
@@ -134,7 +135,7 @@ func TestSimulatedConnectToClosed(t *testing.T) {
 
 // TestSimulatedCloseNotifiesMany: more peers are notified than datagrams can be in flight.
 func TestSimulatedCloseNotifiesMany(t *testing.T) {
-	_, ds := openPatient(t, 3*cmSends)
+	_, ds := openPatient(t, 3*devices.DatagramSends)
 	ds[0].closeTimeout = waittest.Limit
 	if err := ds[0].Close(); err != nil {
 		t.Fatal(err)

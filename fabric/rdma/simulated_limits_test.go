@@ -16,6 +16,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/fabrictest"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 	"github.com/ibrun/ibrun/internal/leakcheck"
 	"github.com/ibrun/ibrun/internal/soaktest"
@@ -38,8 +39,8 @@ var unusual = []struct {
 
 func tiny(d *verbstest.SimulatedDevice) {
 	a := &d.Attr
-	a.MaxQPWR, a.MaxSGE, a.MaxSGERd, a.MaxQPRdAtom, a.MaxQPInitRdAtom, a.AtomicCap = minDepth, 1, 1, 1, 1, 0
-	a.MaxCQE, a.MaxSRQWR, a.MaxSRQSGE, a.MaxMRSize = 2*messages.BlockSlots+cmRecvs, 2*messages.BlockSlots, 1, 1<<21
+	a.MaxQPWR, a.MaxSGE, a.MaxSGERd, a.MaxQPRdAtom, a.MaxQPInitRdAtom, a.AtomicCap = devices.MinDepth, 1, 1, 1, 1, 0
+	a.MaxCQE, a.MaxSRQWR, a.MaxSRQSGE, a.MaxMRSize = 2*messages.BlockSlots+devices.DatagramRecvs, 2*messages.BlockSlots, 1, 1<<21
 	d.MaxInline, d.Port.MaxMsgSize, d.Port.MaxMTU, d.Port.ActiveMTU = 0, 8<<10, verbs.MTU256, verbs.MTU256
 }
 
@@ -78,10 +79,10 @@ func TestSimulatedGrants(t *testing.T) {
 	} {
 		d := openOne(t, net, Settings{Devices: []string{name}})
 		r := d.rails[0]
-		if g := r.granted; g.inline != want.inline || g.depth != want.depth || g.window != want.window {
+		if g := r.Granted; g.Inline != want.inline || g.Depth != want.depth || g.Window != want.window {
 			t.Errorf("%s: %+v, want %+v", name, g, want)
 		}
-		if s := d.Settings(); s.Inline != want.inline || s.Window != want.window || s.Piece > r.maxPiece {
+		if s := d.Settings(); s.Inline != want.inline || s.Window != want.window || s.Piece > r.MaxPiece {
 			t.Errorf("%s: settings %+v", name, s)
 		}
 		l, err := (&Transport{Settings: Settings{Devices: []string{name}}, Network: net.Node()}).Limits()
@@ -113,7 +114,7 @@ func TestSimulatedGrantsAfterRefusal(t *testing.T) {
 		if err != nil {
 			continue // a queue pair for datagrams was refused
 		}
-		if g := d.(*domain).rails[0].granted; g.inline != 128 {
+		if g := d.(*domain).rails[0].Granted; g.Inline != 128 {
 			t.Errorf("queue pair %d was refused: %+v", refused, g)
 		}
 		if err := d.Close(); err != nil {
@@ -288,7 +289,9 @@ func TestSimulatedOwnQueues(t *testing.T) {
 func TestSimulatedOwnQueuesForAll(t *testing.T) {
 	const peers = 14
 	net := verbstest.NewSimulatedNetwork()
-	net.SetDevice("a", func(d *verbstest.SimulatedDevice) { d.Attr.MaxSRQ, d.Attr.MaxCQE = 0, 2*messages.BlockSlots+cmRecvs })
+	net.SetDevice("a", func(d *verbstest.SimulatedDevice) {
+		d.Attr.MaxSRQ, d.Attr.MaxCQE = 0, 2*messages.BlockSlots+devices.DatagramRecvs
+	})
 	ds := openOn(t, net, Settings{Devices: []string{"a"}}, peers)
 	a := ds[0]
 	for i := 1; i < peers; i++ {
@@ -320,7 +323,7 @@ func pollAll(t *testing.T, ds ...*domain) {
 
 // TestSimulatedShallowQueues: on queues of any depth, messages and credits in both directions need no timer to go on.
 func TestSimulatedShallowQueues(t *testing.T) {
-	for depth := uint32(minDepth); depth <= qpDepth; depth++ {
+	for depth := uint32(devices.MinDepth); depth <= devices.QPDepth; depth++ {
 		net := verbstest.NewSimulatedNetwork()
 		net.SetDevice("a", func(d *verbstest.SimulatedDevice) { d.Attr.MaxQPWR = depth })
 		ds := openOn(t, net, Settings{Devices: []string{"a"}}, 2)
@@ -367,44 +370,6 @@ func TestSimulatedReadDepth(t *testing.T) {
 			if len(got) != 1 || got[0].Err != nil || !bytes.Equal(src, dst) {
 				t.Errorf("peer %d reads from %d: %+v", i, j, got)
 			}
-		}
-	}
-}
-
-// TestSimulatedReceiveQueues: an SRQ is used if it has room for two messages of each peer, or for as many as peers share at most.
-func TestSimulatedReceiveQueues(t *testing.T) {
-	for _, c := range []struct {
-		srqs, cqes uint32
-		peers      int
-		shared     bool
-		slots      int // 0: the device is refused
-	}{
-		{1 << 15, 1 << 16, 3, true, 4032},
-		{100, 1 << 16, 3, true, 96},
-		{100, 1 << 16, 100, false, 4032},
-		{100, 200 + cmRecvs, 80, false, 192},
-		{100, 200 + cmRecvs, 100, true, 96}, // there is no room for queues of their own
-		{0, 200 + cmRecvs, 100, false, 0},
-		{1 << 20, 1 << 20, 20_000, true, maxSharedSlots},
-		{1 << 12, 1 << 20, 20_000, false, 42_016},
-	} {
-		net := verbstest.NewSimulatedNetwork()
-		net.SetDevice("a", func(d *verbstest.SimulatedDevice) { d.Attr.MaxSRQWR, d.Attr.MaxCQE = c.srqs, c.cqes })
-		need := &demand{settings: new(Settings), peers: c.peers, rails: 1,
-			slots: max(4000, 2*c.peers+2000) + messages.BlockSlots, slot: 64,
-			window: 64}
-		r, err := (&Transport{Network: net.Node()}).openRail(0, "a", need)
-		if err != nil {
-			if c.slots != 0 || !errors.Is(err, fabric.ErrNotSupported) {
-				t.Errorf("%+v: %v", c, err)
-			}
-			continue
-		}
-		if got := r.granted.slots; (r.srq != nil) != c.shared || got != c.slots {
-			t.Errorf("%+v: shared %v, %d slots", c, r.srq != nil, got)
-		}
-		if err := r.dev.Close(); err != nil {
-			t.Error(err)
 		}
 	}
 }

@@ -80,13 +80,13 @@ func (d *domain) armCQs() error {
 	sends := d.needSendEvents()
 	d.sleep.blind = false
 	for _, r := range d.polled {
-		if r.recvCQ != nil && !r.recvArmed {
-			if err := d.arm(r, r.recvCQ, &r.recvArmed, &r.recvRefused); err != nil {
+		if r.RecvCQ != nil && !r.recvArmed {
+			if err := d.arm(r, r.RecvCQ, &r.recvArmed, &r.recvRefused); err != nil {
 				return err
 			}
 		}
 		if sends && !r.sendArmed {
-			if err := d.arm(r, r.sendCQ, &r.sendArmed, &r.sendRefused); err != nil {
+			if err := d.arm(r, r.SendCQ, &r.sendArmed, &r.sendRefused); err != nil {
 				return err
 			}
 		}
@@ -108,7 +108,7 @@ func (d *domain) arm(r *rail, cq *verbs.CQ, armed *bool, refused *int) error {
 	if *refused++; *refused >= maxRefused && !d.sleep.reported && d.report != nil {
 		d.sleep.reported = true
 		d.report(fmt.Sprintf("device %s does not report completions any more, so a process that waits looks for them every %v: %v",
-			r.dev.Name(), blindInterval, err))
+			r.Dev.Name(), blindInterval, err))
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func (d *domain) chooseQP(e *endpoint, o *transfer.Op) *queuePair {
 
 // lanesOf returns the lanes of a rail, all lanes if the connection does without that rail. The caller must hold domain.mu.
 func (e *endpoint) lanesOf(rail int) []*queuePair {
-	on := func(q *queuePair) bool { return q.rail.index == rail }
+	on := func(q *queuePair) bool { return q.rail.Index == rail }
 	first := slices.IndexFunc(e.qps, on)
 	if first < 0 {
 		return e.qps

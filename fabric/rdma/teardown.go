@@ -95,7 +95,7 @@ func (d *domain) tearDownBroken(e *endpoint, err error) {
 }
 
 // waitsForFlush reports whether the last completions of a queue pair must be waited for before it is closed.
-func (r *rail) waitsForFlush() bool { return !r.dev.KeepsCompletions() }
+func (r *rail) waitsForFlush() bool { return !r.Dev.KeepsCompletions() }
 
 // postMarker posts the last request of a queue pair. The device flushes it after all others.
 func (d *domain) postMarker(q *queuePair) {
@@ -104,7 +104,7 @@ func (d *domain) postMarker(q *queuePair) {
 	posted := d.hasRoom(q, shareAll) && q.qp.Write(q.wrID(q.tail), f, verbs.Remote{}) == nil
 	if posted {
 		q.push(request{kind: requestMarker}, f)
-		d.inFlight[q.rail.index]++
+		d.inFlight[q.rail.Index]++
 	}
 	q.flushed = !posted // there is no room, the queue pair was never connected, or the device is lost
 	d.mu.Unlock()
@@ -168,7 +168,7 @@ func (d *domain) isFlushed(e *endpoint) bool {
 
 // isFlushed reports whether the last completions of a queue pair have arrived.
 func (q *queuePair) isFlushed() bool {
-	if q.recvs != nil && q.recvs.posted() > 0 || q.isMessages() && q.rail.srq != nil && q.connected && !q.lastWQE {
+	if q.recvs != nil && q.recvs.posted() > 0 || q.isMessages() && q.rail.SRQ != nil && q.connected && !q.lastWQE {
 		return false
 	}
 	return q.flushed
@@ -249,7 +249,7 @@ func (d *domain) keepUnacked(e *endpoint) {
 	d.mu.Lock()
 	for _, q := range qps {
 		d.byQPN.remove(q.rail, q.info.QPN)
-		d.inFlight[q.rail.index] -= q.inFlight()
+		d.inFlight[q.rail.Index] -= q.inFlight()
 		for q.inFlight() > 0 {
 			switch r := q.pop(); r.kind {
 			case requestMessage:

@@ -106,7 +106,7 @@ func (d *domain) postPieces(e *endpoint) {
 // postPiece posts the next piece of a transfer. It returns false if the queue pair has failed.
 func (d *domain) postPiece(q *queuePair, o *transfer.Op) bool {
 	n := min(o.Bytes-o.Posted, q.pacer.Size())
-	i := q.rail.index
+	i := q.rail.Index
 	var parts []verbs.SGE
 	if o.Sink != nil {
 		parts, n = d.scatter.list(q, o, n)

@@ -41,7 +41,7 @@ func newWaker(rails []*rail) (w *waker, err error) {
 		return nil, err
 	}
 	for _, r := range rails {
-		if err := w.add(r.channel.FD(), int32(r.index)); err != nil {
+		if err := w.add(r.Channel.FD(), int32(r.Index)); err != nil {
 			return nil, err
 		}
 	}
@@ -55,7 +55,7 @@ func (w *waker) add(fd int, id int32) error {
 
 // ignoreRail makes the waker watch a rail no more: the descriptors of a lost device are always readable.
 func (w *waker) ignoreRail(r *rail) {
-	_ = unix.EpollCtl(w.epfd, unix.EPOLL_CTL_DEL, r.channel.FD(), nil) // fails if it was removed already
+	_ = unix.EpollCtl(w.epfd, unix.EPOLL_CTL_DEL, r.Channel.FD(), nil) // fails if it was removed already
 }
 
 // setTimer sets when the timer expires. It does nothing if wake was called since the last drain.
@@ -106,7 +106,7 @@ func (w *waker) drain(d *domain) error {
 		}
 		r := d.rails[ev.Fd]
 		for {
-			cq, err := r.channel.Next()
+			cq, err := r.Channel.Next()
 			if err != nil {
 				if err := d.railLost(r, err); err != nil {
 					return err
@@ -116,7 +116,7 @@ func (w *waker) drain(d *domain) error {
 			if cq == nil {
 				break
 			}
-			if cq == r.recvCQ {
+			if cq == r.RecvCQ {
 				r.recvArmed = false
 			} else {
 				r.sendArmed = false

@@ -1,6 +1,11 @@
 package cm
 
-import "slices"
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/ibrun/ibrun/verbs"
+)
 
 // Lane says which rail and which path a queue pair of a connection uses. The zero lane carries the
 // messages.
@@ -20,6 +25,33 @@ func (l Lane) Bit() LaneSet { return 1 << (MaxLanes*l.Rail + l.Path) }
 
 // OfRail returns all lanes of a rail.
 func OfRail(rail uint8) LaneSet { return (1<<MaxLanes - 1) << (MaxLanes * rail) }
+
+// QP is what a peer has to know about a queue pair in addition to the address of its rail.
+type QP struct {
+	QPN, PSN uint32 // 24 bits each
+	Lane     Lane
+}
+
+// At returns the address of a peer's queue pair, given that of its rail.
+func (p *QP) At(rail verbs.Address) verbs.Address {
+	rail.Type, rail.QPN, rail.PSN, rail.QKey = verbs.RC, p.QPN, p.PSN, 0
+	return rail
+}
+
+// append appends the encoded queue pair.
+func (p *QP) append(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint32(b, p.QPN&maxQPN|uint32(p.Lane.Rail)<<24|uint32(p.Lane.Path)<<28)
+	return binary.LittleEndian.AppendUint32(b, p.PSN)
+}
+
+// maxQPN is the highest number that a queue pair can have.
+const maxQPN = 1<<24 - 1
+
+// parseQP parses what append returns. Rail and path may be out of range.
+func parseQP(b []byte) QP {
+	w := binary.LittleEndian.Uint32(b)
+	return QP{w & maxQPN, binary.LittleEndian.Uint32(b[4:]), Lane{uint8(w >> 24 & 15), uint8(w >> 28)}}
+}
 
 // Offers reports whether a lane is among those of a REQ or a REP.
 func Offers(qps []QP, l Lane) bool {

@@ -28,12 +28,6 @@ const (
 // HasReason reports whether a datagram of this kind has a reason, as text, in place of the address.
 func (k Kind) HasReason() bool { return k == REJ || k == GiveUp }
 
-// QP is what a peer has to know about a queue pair in addition to the address of its rail.
-type QP struct {
-	QPN, PSN uint32 // 24 bits each
-	Lane     Lane
-}
-
 // KeyTable is the location of a peer's key table.
 type KeyTable struct {
 	Addr uint64
@@ -160,17 +154,3 @@ func ParseMessage(b []byte, key *[32]byte) (m Message, err error) {
 }
 
 var errMalformed = fmt.Errorf("%w: malformed datagram of the connection manager", fabric.ErrCorrupt)
-
-func (p *QP) append(b []byte) []byte {
-	b = binary.LittleEndian.AppendUint32(b, p.QPN&maxQPN|uint32(p.Lane.Rail)<<24|uint32(p.Lane.Path)<<28)
-	return binary.LittleEndian.AppendUint32(b, p.PSN)
-}
-
-// maxQPN is the highest number that a queue pair can have.
-const maxQPN = 1<<24 - 1
-
-// parseQP parses what append returns. Rail and path may be out of range.
-func parseQP(b []byte) QP {
-	w := binary.LittleEndian.Uint32(b)
-	return QP{w & maxQPN, binary.LittleEndian.Uint32(b[4:]), Lane{uint8(w >> 24 & 15), uint8(w >> 28)}}
-}

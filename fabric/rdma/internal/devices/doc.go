@@ -1,4 +1,7 @@
-// Package devices chooses the RDMA devices that a domain uses.
+// Package devices chooses the RDMA devices that a domain uses, opens them, and creates the objects that all
+// connections over a device share. Devices differ in their limits by factors of a thousand, and some limits
+// show only when an object is created. So a device is asked once, when it is opened, see [Demand] and
+// [Grant]. It knows nothing of connections, messages and transfers.
 //
 // # Files
 //
@@ -6,9 +9,15 @@
 //	candidate.go  the ports that may be used, the best first
 //	subnet.go     what the user demands of a port, and which network it is connected to
 //	selection.go  which ports are used together, and which of them take the place of others
+//	rail.go       an open device, its completion queues, and its queue pairs for connections
+//	grant.go      what a device grants of what it is asked for
+//	partition.go  InfiniBand partitions of a port
+//	datagram.go   the queue pairs for datagrams
+//	address.go    the address of a port, which the network may change, and which peers it reaches
 //	error.go      why a device cannot be used
 //
 // # Locks
 //
-// There are none. All values are made while a domain is opened, by one goroutine.
+// There are none. A [Rail] belongs to the goroutine that calls Poll of its domain. Another goroutine may
+// call RestartUD, Keys and SharedPartition, which read only what is constant.
 package devices

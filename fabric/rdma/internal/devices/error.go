@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 )
 
 // Error says why a device cannot be used. It wraps [fabric.ErrNotSupported], so another transport is
@@ -34,3 +35,18 @@ func (e *Error) Unwrap() []error {
 	}
 	return []error{fabric.ErrNotSupported, e.Err}
 }
+
+// PartitionError says that two InfiniBand ports are in no common partition in which one of them at
+// least is a full member. It wraps [fabric.ErrNotSupported].
+type PartitionError struct {
+	Here, There []uint16 // the partition keys that this process and the peer may use
+}
+
+// Error names the partitions of both ports.
+func (e *PartitionError) Error() string {
+	return fmt.Sprintf("%v: no InfiniBand partition in common of which one process is a full member: this process is in %s; "+
+		"the peer in %s (IBRUN_RDMA_PKEY chooses one)", fabric.ErrNotSupported, cm.KeyNames(e.Here), cm.KeyNames(e.There))
+}
+
+// Unwrap returns fabric.ErrNotSupported.
+func (e *PartitionError) Unwrap() error { return fabric.ErrNotSupported }
