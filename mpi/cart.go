@@ -42,7 +42,7 @@ func DimsCreate(n int, dims ...int) ([]int, error) {
 // length or the ranks give different arguments. An error at one rank is an error at all ranks. The error handler is that of c;
 // attributes and hints are not copied. It is collective. MPI-5.0 §8.5.1.
 func (c *Comm) CartCreate(dims []int, periodic []bool, order RankOrder) (*Comm, error) {
-	return comm(c.core().CartCreate(dims, periodic, bool(order)))
+	return comm(core.CartCreate(c.core(), dims, periodic, bool(order)))
 }
 
 // CartSub divides a grid into grids of fewer dimensions, those for which keep is true, and returns the one to which this rank
@@ -50,7 +50,7 @@ func (c *Comm) CartCreate(dims []int, periodic []bool, order RankOrder) (*Comm, 
 // Without a dimension to keep, each rank gets a grid of its own that has no dimensions. It fails with ErrTopology if the
 // communicator is not a grid, and with ErrArg if keep has another length than the grid has dimensions, or is not the same at all
 // ranks. It is collective. MPI-5.0 §8.5.7.
-func (c *Comm) CartSub(keep []bool) (*Comm, error) { return comm(c.core().CartSub(keep)) }
+func (c *Comm) CartSub(keep []bool) (*Comm, error) { return comm(core.CartSub(c.core(), keep)) }
 
 // CartdimGet returns the number of dimensions of the grid. It fails with ErrTopology if the communicator is not a grid. It is
 // local. MPI-5.0 §8.5.5.
@@ -94,6 +94,6 @@ func (c *Comm) CartShift(dim, step int) (source, dest int, err error) {
 // it knows only on which node each process is; CartCreate with [Reorder] asks the processes to which part of their node they
 // are bound. Errors are those of CartCreate. MPI-5.0 §8.5.8.
 func (c *Comm) CartMap(dims []int, periodic []bool) (int, error) {
-	r, err := c.core().CartMap(dims, periodic)
+	r, err := core.CartMap(c.core(), dims, periodic)
 	return r, public(err)
 }

@@ -27,7 +27,7 @@ type Neighbors struct {
 //
 // An error at one rank is an error at all ranks. It is collective. MPI-5.0 §8.5.4.
 func (c *Comm) DistGraphCreateAdjacent(n Neighbors, info *Info, order RankOrder) (*Comm, error) {
-	return comm(c.core().DistGraphCreateAdjacent(core.Neighbors(n), info.core(), bool(order)))
+	return comm(core.DistGraphCreateAdjacent(c.core(), core.Neighbors(n), info.core(), bool(order)))
 }
 
 // coreEdges returns a copy of the edges, as core takes them.
@@ -43,7 +43,7 @@ func coreEdges(edges []Edge) []core.Edge {
 // weighted selects whether weights are used; it must be the same at all ranks. A rank's edges are ordered by the rank
 // that gave them, and then as given. MPI-5.0 §8.5.4.
 func (c *Comm) DistGraphCreate(edges []Edge, weighted bool, info *Info, order RankOrder) (*Comm, error) {
-	return comm(c.core().DistGraphCreate(coreEdges(edges), weighted, info.core(), bool(order)))
+	return comm(core.DistGraphCreate(c.core(), coreEdges(edges), weighted, info.core(), bool(order)))
 }
 
 // DistGraphNeighbors returns the edges at this rank, in slices that belong to the caller. It fails with ErrTopology

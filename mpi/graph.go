@@ -1,5 +1,7 @@
 package mpi
 
+import "github.com/ibrun/ibrun/mpi/internal/core"
+
 // GraphCreate creates a communicator whose ranks are a graph: neighbors[r] lists the neighbors of rank r. A rank may be
 // listed several times, and by itself. All ranks give the same graph; if it is large, [Comm.DistGraphCreate] needs less
 // memory. If there are more processes than the graph has ranks, the last ones get nil; a graph without ranks gives nil
@@ -12,7 +14,7 @@ package mpi
 // arguments. An error at one rank is an error at all ranks. The slices may be changed afterwards. It is collective.
 // MPI-5.0 §8.5.3.
 func (c *Comm) GraphCreate(neighbors [][]int, order RankOrder) (*Comm, error) {
-	return comm(c.core().GraphCreate(neighbors, bool(order)))
+	return comm(core.GraphCreate(c.core(), neighbors, bool(order)))
 }
 
 // GraphdimsGet returns the number of ranks of the graph, and how many neighbors they have together. It fails with ErrTopology
@@ -46,6 +48,6 @@ func (c *Comm) GraphNeighbors(rank int) ([]int, error) {
 // GraphMap returns the rank that this process should have in a graph; Undefined if it should be in none. As CartMap, it knows
 // only on which node each process is. Errors are those of GraphCreate. It is local. MPI-5.0 §8.5.8.
 func (c *Comm) GraphMap(neighbors [][]int) (int, error) {
-	r, err := c.core().GraphMap(neighbors)
+	r, err := core.GraphMap(c.core(), neighbors)
 	return r, public(err)
 }

@@ -25,7 +25,7 @@ func IntercommFromGroups(local, remote *Group, tag string, info *Info) (*Comm, e
 // The exception is a leader that gives a wrong peer, remoteLeader or tag: its group fails, and the other group waits until that
 // leader leaves the job. MPI-5.0 §7.6.2.
 func (c *Comm) CreateIntercomm(localLeader int, peer *Comm, remoteLeader, tag int) (*Comm, error) {
-	return comm(c.core().CreateIntercomm(localLeader, peer.core(), remoteLeader, tag))
+	return comm(core.CreateIntercomm(c.core(), localLeader, peer.core(), remoteLeader, tag))
 }
 
 // Remote reports whether the communicator is an intercommunicator. MPI-5.0 §7.6.1, as MPI_Comm_test_inter.
@@ -43,4 +43,4 @@ func (c *Comm) RemoteGroup() *Group { return (*Group)(c.core().RemoteGroup()) }
 // gives high as false, then the others. If both groups give the same value, the order is arbitrary. All processes of
 // a group must give the same value, otherwise all ranks fail with ErrArg. It is collective. Attributes are not
 // copied. MPI-5.0 §7.6.2.
-func (c *Comm) Merge(high bool) (*Comm, error) { return comm(c.core().Merge(high)) }
+func (c *Comm) Merge(high bool) (*Comm, error) { return comm(core.Merge(c.core(), high)) }

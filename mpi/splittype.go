@@ -34,5 +34,5 @@ const (
 // TypeHWUnguided selects the largest type of hwloc by which every communicator has fewer ranks than c, and stores it
 // in info as mpi_hw_resource_type. All ranks get nil if there is no such type. MPI-5.0 §7.4.2.
 func (c *Comm) SplitType(by SplitType, key int, info *Info) (*Comm, error) {
-	return comm(c.core().SplitType(core.SplitType(by), key, info.core()))
+	return comm(core.SplitByType(c.core(), core.SplitType(by), key, info.core()))
 }

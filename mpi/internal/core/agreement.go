@@ -11,8 +11,9 @@ import (
 type agreement struct {
 	comm *Comm
 	op   string
-	// recordAs is recorded for its messages.
-	recordAs perf.Op
+	// call is the call whose ranks agree, and recordAs what is recorded for its messages.
+	call, recordAs perf.Op
+	began          uint64 // when the recording of the call has begun; see begin
 	// idup carries the messages of an Idup, whose agreement runs beside the collectives of the communicator; nil for the
 	// others. idupSeq numbers the Idups from 1, and is the same at all ranks.
 	idup    *collState
@@ -23,8 +24,26 @@ type agreement struct {
 
 // newAgreement returns an agreement among the ranks of c, as part of a call.
 func (c *Comm) newAgreement(call perf.Op) *agreement {
-	return &agreement{comm: c, op: call.String(), recordAs: call.Within()}
+	return &agreement{comm: c, op: call.String(), call: call, recordAs: call.Within()}
 }
+
+// begin begins a call in which the ranks of c agree: it is recorded until end, and compared if calls
+// are checked. If unusable is not nil, c cannot be used for the call, and begin returns that error.
+func (c *Comm) begin(call perf.Op, unusable error) (*agreement, error) {
+	if unusable != nil {
+		return nil, unusable
+	}
+	a := c.newAgreement(call)
+	a.began = c.engine.Recording().BeginOp(call, 0)
+	if err := c.checkCall(call); err != nil {
+		a.end()
+		return nil, err
+	}
+	return a, nil
+}
+
+// end ends the recording of the call.
+func (a *agreement) end() { a.comm.engine.Recording().EndOp(a.call, 0, a.began) }
 
 // allreduce combines src of all ranks into dst. The operation must be idempotent: a rank's value may enter twice.
 func (a *agreement) allreduce(dst, src []byte, k datatype.Kind, o Predefined) error {

@@ -9,42 +9,38 @@ import (
 )
 
 // CartCreate creates a communicator whose ranks are a grid.
-func (c *Comm) CartCreate(dims []int, periodic []bool, reorder bool) (*Comm, error) {
+func CartCreate(c *Comm, dims []int, periodic []bool, reorder bool) (*Comm, error) {
 	const call = perf.CartCreate
-	op := call.String()
-	if err := c.checkIntracomm(op); err != nil {
+	a, err := c.begin(call, c.checkIntracomm(call.String()))
+	if err != nil {
 		return nil, err
 	}
-	defer c.proc.recordCall(call)()
-	if err := c.checkCall(call); err != nil {
-		return nil, err
-	}
-	g, failed := c.newCart(op, dims, periodic)
+	defer a.end()
+	g, failed := newCart(len(c.peers), dims, periodic)
+	failed = c.wrapError(a.op, failed)
 	if failed == nil {
 		periodic = g.Periodic() // nil is the same as false everywhere
 	}
-	m := c.newAgreement(call)
-	if err := m.agreeSame(failed, dims, periodic, reorder); err != nil {
+	if err := a.agreeSame(failed, dims, periodic, reorder); err != nil {
 		return nil, err
 	}
 	order := presentOrder(g.Size())
 	if reorder {
-		var err error
-		if order, err = m.reordered(g.Size(), g, g.Links); err != nil {
+		if order, err = a.reordered(g.Size(), g, g.Links); err != nil {
 			return nil, err
 		}
 	}
-	return m.newTopologyComm(g, order)
+	return a.newTopologyComm(g, order)
 }
 
-// newCart returns a grid for processes of c.
-func (c *Comm) newCart(op string, dims []int, periodic []bool) (*topology.Cart, error) {
+// newCart returns a grid for a number of processes, which may be more than it has ranks.
+func newCart(processes int, dims []int, periodic []bool) (*topology.Cart, error) {
 	if periodic != nil && len(periodic) != len(dims) {
-		return nil, c.newError(op, ErrArg, fmt.Errorf("got %d values of periodic for %d dimensions", len(periodic), len(dims)))
+		return nil, faultf(ErrArg, "got %d values of periodic for %d dimensions", len(periodic), len(dims))
 	}
-	g, err := topology.NewCart(dims, periodic, len(c.peers))
+	g, err := topology.NewCart(dims, periodic, processes)
 	if err != nil {
-		return nil, c.newError(op, ErrDims, err)
+		return nil, newFault(ErrDims, err)
 	}
 	return g, nil
 }
@@ -62,25 +58,21 @@ func (c *Comm) cart(op string) (*topology.Cart, error) {
 }
 
 // CartSub divides the grid into grids of the dimensions that are kept.
-func (c *Comm) CartSub(keep []bool) (*Comm, error) {
+func CartSub(c *Comm, keep []bool) (*Comm, error) {
 	const call = perf.CartSub
-	op := call.String()
-	g, err := c.cart(op)
+	g, err := c.cart(call.String())
+	a, err := c.begin(call, err)
 	if err != nil {
 		return nil, err
 	}
-	defer c.proc.recordCall(call)()
-	if err := c.checkCall(call); err != nil {
-		return nil, err
-	}
+	defer a.end()
 	var failed error
 	if g.NumDims() == 0 {
 		keep = nil // of a grid without dimensions there is one part
 	} else if len(keep) != g.NumDims() {
-		failed = c.newError(op, ErrArg, fmt.Errorf("got %d values of keep for %d dimensions", len(keep), g.NumDims()))
+		failed = c.newError(a.op, ErrArg, fmt.Errorf("got %d values of keep for %d dimensions", len(keep), g.NumDims()))
 	}
-	m := c.newAgreement(call)
-	if err := m.agreeSame(failed, keep); err != nil {
+	if err := a.agreeSame(failed, keep); err != nil {
 		return nil, err
 	}
 	sub, part, _ := g.Sub(c.Rank(), keep)
@@ -90,7 +82,7 @@ func (c *Comm) CartSub(keep []bool) (*Comm, error) {
 			order = append(order, r)
 		}
 	}
-	return m.newTopologyComm(sub, order)
+	return a.newTopologyComm(sub, order)
 }
 
 // CartdimGet returns the number of dimensions.
@@ -154,16 +146,17 @@ func (c *Comm) CartShift(dim, step int) (source, dest int, err error) {
 }
 
 // CartMap returns the rank that this process should have in a grid; Undefined if it should be in none.
-func (c *Comm) CartMap(dims []int, periodic []bool) (int, error) {
+func CartMap(c *Comm, dims []int, periodic []bool) (int, error) {
 	const op = "CartMap"
 	if err := c.checkIntracomm(op); err != nil {
 		return Undefined, err
 	}
-	g, err := c.newCart(op, dims, periodic)
+	g, err := newCart(len(c.peers), dims, periodic)
 	if err != nil {
-		return Undefined, err
+		return Undefined, c.wrapError(op, err)
 	}
-	return c.mapRank(op, g.Size(), g, g.Links())
+	rank, err := c.mapRank(g.Size(), g, g.Links())
+	return rank, c.wrapError(op, err)
 }
 
 // DimsCreate returns dims with its zeros replaced, so that their product is n.

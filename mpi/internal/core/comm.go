@@ -141,34 +141,29 @@ func (c *Comm) Size() int {
 
 // Free releases the communicator.
 func (c *Comm) Free() error {
-	if err := c.checkFreeable(perf.Free.String()); err != nil {
+	a, err := c.begin(perf.Free, c.checkFreeable(perf.Free.String()))
+	if err != nil {
 		return err
 	}
-	defer c.proc.recordCall(perf.Free)()
-	if err := c.checkCall(perf.Free); err != nil {
-		return err
-	}
-	return c.free(perf.Free)
+	defer a.end()
+	return a.free()
 }
 
 // Disconnect is Free that first waits for all messages: those that this rank has started to send and to receive.
 func (c *Comm) Disconnect() error {
-	op := perf.Disconnect.String()
-	if err := c.checkFreeable(op); err != nil {
+	a, err := c.begin(perf.Disconnect, c.checkFreeable(perf.Disconnect.String()))
+	if err != nil {
 		return err
 	}
-	defer c.proc.recordCall(perf.Disconnect)()
-	if err := c.checkCall(perf.Disconnect); err != nil {
-		return err
-	}
-	err := c.engine.WaitContextIdle(perf.Disconnect, c.contextID)
+	defer a.end()
+	err = c.engine.WaitContextIdle(perf.Disconnect, c.contextID)
 	if err == nil {
 		err = c.engine.WaitPartitionedIdle(perf.Disconnect, c.contextID|collectiveBit)
 	}
 	if err != nil {
-		return c.wrapError(op, err)
+		return c.wrapError(a.op, err)
 	}
-	return c.free(perf.Disconnect)
+	return a.free()
 }
 
 // checkFreeable returns an error for a communicator that cannot be freed.
@@ -183,22 +178,6 @@ func (c *Comm) checkFreeable(op string) error {
 		return c.newError(op, ErrComm, fmt.Errorf("the communicator is being duplicated"))
 	}
 	return nil
-}
-
-// free deletes the attributes, agrees with the other ranks that every callback succeeded, waits for collectives, and releases
-// the communicator.
-func (c *Comm) free(call perf.Op) error {
-	op := call.String()
-	if !c.freeing.CompareAndSwap(false, true) {
-		return c.newError(op, ErrComm, fmt.Errorf("the communicator is being freed"))
-	}
-	defer c.freeing.Store(false)
-	if err := c.agreeToFree(call, c.wrapError(op, c.attrs.Clear())); err != nil {
-		return err
-	}
-	err := c.release(op, commFreed, c.engine.FreeContext)
-	c.idups.Wait()
-	return c.wrapError(op, err)
 }
 
 // leave ends this rank's part in the communicator. What other ranks still expect of it fails.

@@ -20,10 +20,7 @@ func CommFromGroup(g *Group, tag string, info *Info) (*Comm, error) {
 	}
 	c := g.proc.newComm(g.peers, g.Rank())
 	c.setSession(g.session)
-	if err := c.createFromGroup(call, newCreationID(tag, g.peers), info); err != nil {
-		return nil, err
-	}
-	return c, nil
+	return c.newAgreement(call).createFromGroup(newCreationID(tag, g.peers), info)
 }
 
 // setSession makes a communicator that is being created belong to a session, whose error handler it gets.

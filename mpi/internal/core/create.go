@@ -9,7 +9,7 @@ import (
 
 // Compare returns Ident for the same communicator, Congruent if only the contexts differ, Similar if the order of the ranks
 // differs as well, and otherwise Unequal.
-func (c *Comm) Compare(d *Comm) (Comparison, error) {
+func Compare(c, d *Comm) (Comparison, error) {
 	const op = "Compare"
 	if err := c.checkUsable(op); err != nil {
 		return Unequal, err
@@ -29,30 +29,27 @@ func (c *Comm) Compare(d *Comm) (Comparison, error) {
 }
 
 // Create creates a communicator of the processes of a group.
-func (c *Comm) Create(g *Group) (*Comm, error) {
+func Create(c *Comm, g *Group) (*Comm, error) {
 	const call = perf.Create
-	op := call.String()
-	if err := c.checkUsable(op); err != nil {
+	a, err := c.begin(call, c.checkUsable(call.String()))
+	if err != nil {
 		return nil, err
 	}
-	defer c.proc.recordCall(call)()
-	if err := c.checkCall(call); err != nil {
-		return nil, err
-	}
+	defer a.end()
 	// A rank that fails takes part as if it gave the empty group, so that the other ranks do not block.
-	failed := c.checkSubgroup(op, g)
+	failed := c.wrapError(a.op, c.checkSubgroup(g))
 	var color splitColor
 	position := 0 // of this process in the group, from 1
 	if failed == nil && len(g.peers) > 0 {
 		color = newSplitColor(g.peers)
 		position = rankIn(g.peers, int32(c.proc.boot.Rank)) + 1
 	}
-	colors, positions, err := c.exchangeColors(call, color, max(position, 0))
+	colors, positions, err := a.exchangeColors(color, max(position, 0))
 	if err == nil && failed == nil {
-		failed = c.checkSameGroup(op, g, color, colors, positions)
+		failed = a.checkSameGroup(g, color, colors, positions)
 	}
 	if err == nil {
-		err = c.newAgreement(call).agreeSuccess(failed)
+		err = a.agreeSuccess(failed)
 	}
 	if err != nil {
 		return nil, err
@@ -65,23 +62,23 @@ func (c *Comm) Create(g *Group) (*Comm, error) {
 			colors[r] = splitColor{1}
 		}
 	}
-	return c.splitByColor(call, colors, positions)
+	return a.splitByColor(colors, positions)
 }
 
 // checkSubgroup returns an error for a group from whose processes no communicator can be created over c.
-func (c *Comm) checkSubgroup(op string, g *Group) error {
+func (c *Comm) checkSubgroup(g *Group) error {
 	switch {
 	case g == nil:
-		return c.newError(op, ErrGroup, errNoGroup)
+		return newFault(ErrGroup, errNoGroup)
 	case g.proc == nil: // the zero Group
 		return nil
 	case g.proc != c.proc || g.session != c.session:
-		return c.newError(op, ErrGroup, errors.New("the group belongs to another session than the communicator"))
+		return newFault(ErrGroup, errors.New("the group belongs to another session than the communicator"))
 	}
 	members := rankSet(c.Group().peers)
 	for r, n := range g.peers {
 		if !members[n] {
-			return c.newError(op, ErrGroup, fmt.Errorf("rank %d of the group is process %d, which is not in the communicator", r, n))
+			return faultf(ErrGroup, "rank %d of the group is process %d, which is not in the communicator", r, n)
 		}
 	}
 	return nil
@@ -89,7 +86,8 @@ func (c *Comm) checkSubgroup(op string, g *Group) error {
 
 // checkSameGroup returns an error if a process that must give the same group in Create has given another: those of the group, and
 // on an intercommunicator all of the local group.
-func (c *Comm) checkSameGroup(op string, g *Group, color splitColor, colors []splitColor, positions []int) error {
+func (a *agreement) checkSameGroup(g *Group, color splitColor, colors []splitColor, positions []int) error {
+	c := a.comm
 	local, _ := c.sides()
 	at := make(map[int32]int, len(g.peers)) // position by process, from 1
 	for i, n := range g.peers {
@@ -98,21 +96,21 @@ func (c *Comm) checkSameGroup(op string, g *Group, color splitColor, colors []sp
 	for r := local.first; r < local.first+local.n; r++ {
 		n := at[c.coll.peers[r]]
 		if (n > 0 || c.Remote()) && (colors[r] != color || positions[r] != n) {
-			return c.newError(op, ErrGroup, fmt.Errorf("rank %d gave another group", r-local.first))
+			return c.newError(a.op, ErrGroup, fmt.Errorf("rank %d gave another group", r-local.first))
 		}
 	}
 	return nil
 }
 
 // CreateGroup is Create for the processes of the group only.
-func (c *Comm) CreateGroup(g *Group, tag int) (*Comm, error) {
+func CreateGroup(c *Comm, g *Group, tag int) (*Comm, error) {
 	const call = perf.CreateGroup
 	op := call.String()
 	if err := c.checkIntracomm(op); err != nil {
 		return nil, err
 	}
-	if err := c.checkSubgroup(op, g); err != nil {
-		return nil, err
+	if err := c.checkSubgroup(g); err != nil {
+		return nil, c.wrapError(op, err)
 	}
 	if uint(tag) > maxTag {
 		return nil, c.newError(op, ErrTag, fmt.Errorf("tag %d is out of range (0 to %d)", tag, maxTag))
@@ -123,8 +121,5 @@ func (c *Comm) CreateGroup(g *Group, tag int) (*Comm, error) {
 	}
 	d := c.newChild(g.peers, rank)
 	// A tag of CommFromGroup has no NUL.
-	if err := d.createFromGroup(call, newCreationID(fmt.Sprintf("\x00group %d %d", c.contextID, tag), g.peers), nil); err != nil {
-		return nil, err
-	}
-	return d, nil
+	return d.newAgreement(call).createFromGroup(newCreationID(fmt.Sprintf("\x00group %d %d", c.contextID, tag), g.peers), nil)
 }

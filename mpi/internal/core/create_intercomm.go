@@ -16,7 +16,7 @@ import (
 
 // CreateIntercomm creates an intercommunicator of the processes of c and those of another one.
 // The arguments peer, remoteLeader and tag are used at the local leader only.
-func (c *Comm) CreateIntercomm(localLeader int, peer *Comm, remoteLeader, tag int) (*Comm, error) {
+func CreateIntercomm(c *Comm, localLeader int, peer *Comm, remoteLeader, tag int) (*Comm, error) {
 	const call = perf.CreateIntercomm
 	op := call.String()
 	if err := c.checkIntracomm(op); err != nil {
@@ -25,14 +25,15 @@ func (c *Comm) CreateIntercomm(localLeader int, peer *Comm, remoteLeader, tag in
 	if err := c.checkCall(call); err != nil {
 		return nil, err
 	}
+	a := c.newAgreement(call)
 	var failed error
 	var link *leaderLink
 	if uint(localLeader) >= uint(len(c.peers)) {
 		failed = c.newError(op, ErrRank, rankError(localLeader, len(c.peers)))
 	} else if localLeader == c.Rank() {
-		link, failed = c.newLeaderLink(op, peer, remoteLeader, tag)
+		link, failed = a.newLeaderLink(peer, remoteLeader, tag)
 	}
-	err := c.newAgreement(call).agreeLeader(localLeader, failed)
+	err := a.agreeLeader(localLeader, failed)
 	if link != nil {
 		defer link.queue.end(link.id)
 		if err != nil {
@@ -42,7 +43,7 @@ func (c *Comm) CreateIntercomm(localLeader int, peer *Comm, remoteLeader, tag in
 	if err != nil {
 		return nil, err
 	}
-	remote, tag, err := c.shareRemoteGroup(call, localLeader, link, tag)
+	remote, tag, err := a.shareRemoteGroup(localLeader, link, tag)
 	if err != nil {
 		return nil, err
 	}
@@ -53,10 +54,7 @@ func (c *Comm) CreateIntercomm(localLeader int, peer *Comm, remoteLeader, tag in
 	d := c.newInterChild(c.peers, remote)
 	first, second := d.orderedGroups()
 	// A tag of IntercommFromGroups has no NUL.
-	if err := d.createFromGroup(call, newCreationID(fmt.Sprintf("\x00inter %d", tag), first, second), nil); err != nil {
-		return nil, err
-	}
-	return d, nil
+	return d.newAgreement(call).createFromGroup(newCreationID(fmt.Sprintf("\x00inter %d", tag), first, second), nil)
 }
 
 // agreeLeader returns an error at all ranks unless all have given the same leader and none has failed.
@@ -87,26 +85,26 @@ type leaderLink struct {
 }
 
 // newLeaderLink checks the arguments of the leader, and begins the exchange with the other leader.
-func (c *Comm) newLeaderLink(op string, peer *Comm, remoteLeader, tag int) (*leaderLink, error) {
-	if err := peer.checkUsable(op); err != nil {
+func (a *agreement) newLeaderLink(peer *Comm, remoteLeader, tag int) (*leaderLink, error) {
+	if err := peer.checkUsable(a.op); err != nil {
 		return nil, err
 	}
-	p := c.proc
+	c, p := a.comm, a.comm.proc
 	self := int32(p.boot.Rank)
 	switch {
 	case peer.proc != p || peer.session != c.session:
-		return nil, c.newError(op, ErrComm, errors.New("the peer communicator belongs to another session"))
+		return nil, c.newError(a.op, ErrComm, errors.New("the peer communicator belongs to another session"))
 	case uint(remoteLeader) >= uint(len(peer.peers)):
-		return nil, c.newError(op, ErrRank, rankError(remoteLeader, len(peer.peers)))
+		return nil, c.newError(a.op, ErrRank, rankError(remoteLeader, len(peer.peers)))
 	case peer.peers[remoteLeader] == self:
-		return nil, c.newError(op, ErrRank, errors.New("the remote leader is the local leader"))
+		return nil, c.newError(a.op, ErrRank, errors.New("the remote leader is the local leader"))
 	case uint(tag) > maxTag:
-		return nil, c.newError(op, ErrTag, fmt.Errorf("tag %d is out of range (0 to %d)", tag, maxTag))
+		return nil, c.newError(a.op, ErrTag, fmt.Errorf("tag %d is out of range (0 to %d)", tag, maxTag))
 	}
 	leaders := []int32{self, peer.peers[remoteLeader]}
 	slices.Sort(leaders)
 	f := &groupCreation{queue: &p.ctrl, peers: leaders, rank: slices.Index(leaders, self), self: self,
-		id: newCreationID(fmt.Sprintf("\x00leaders %d %d", peer.contextID, tag), leaders), recordAs: perf.CreateIntercomm.Within()}
+		id: newCreationID(fmt.Sprintf("\x00leaders %d %d", peer.contextID, tag), leaders), recordAs: a.recordAs}
 	p.ctrl.begin(f.id)
 	return &leaderLink{f, 1 - f.rank, p.boot.Size}, nil
 }
@@ -184,42 +182,40 @@ func (l *leaderLink) sendAll(mine []int32) error {
 }
 
 // shareRemoteGroup returns the processes of the other group and the tag, which the leader learns through link and passes on.
-func (c *Comm) shareRemoteGroup(call perf.Op, leader int, link *leaderLink, tag int) ([]int32, int, error) {
+func (a *agreement) shareRemoteGroup(leader int, link *leaderLink, tag int) ([]int32, int, error) {
+	c := a.comm
 	var remote []int32
 	var failed error
 	head := [3]int64{} // class of the error or 0, number of processes, tag
 	if link != nil {
 		if remote, failed = link.exchange(c.peers); failed != nil {
-			failed = c.wrapError(call.String(), failed)
+			failed = c.wrapError(a.op, failed)
 			head[0] = int64(c.proc.classify(failed))
 		}
 		head[1], head[2] = int64(len(remote)), int64(tag)
 	}
-	if err := c.bcastWithin(call, Bytes(head[:]), leader); err != nil || failed != nil {
-		return nil, 0, c.joinFailed(call.String(), failed, err)
+	err := a.bcast(Bytes(head[:]), leader)
+	switch {
+	case failed != nil:
+		return nil, 0, c.joinError(a.op, failed, err)
+	case err != nil:
+		return nil, 0, err
 	}
 	if head[0] != 0 {
-		return nil, 0, c.newError(call.String(), Class(head[0]), errors.New("the leader did not get the remote group"))
+		return nil, 0, c.newError(a.op, Class(head[0]), errors.New("the leader did not get the remote group"))
 	}
 	if link == nil {
 		remote = make([]int32, head[1])
 	}
-	return remote, int(head[2]), c.bcastWithin(call, Bytes(remote), leader)
+	return remote, int(head[2]), a.bcast(Bytes(remote), leader)
 }
 
-// joinFailed is joinError for an error that may be nil.
-func (c *Comm) joinFailed(op string, failed, then error) error {
-	if failed == nil {
-		return then
-	}
-	return c.joinError(op, failed, then)
-}
-
-// bcastWithin copies b of the root to all ranks, as part of a call.
-func (c *Comm) bcastWithin(call perf.Op, b []byte, root int) error {
-	if err := c.beginCollective(call.Within(), len(b)); err != nil {
+// bcast copies b of the root to all ranks.
+func (a *agreement) bcast(b []byte, root int) error {
+	c := a.comm
+	if err := c.beginCollective(a.recordAs, len(b)); err != nil {
 		return err
 	}
 	defer c.endCollective()
-	return c.wrapError(call.String(), coll.Bcast(&c.coll, b, root))
+	return c.wrapError(a.op, coll.Bcast(&c.coll, b, root))
 }

@@ -188,34 +188,33 @@ func (f *groupCreation) allreduce(dst, src []byte, kernel reduction.Func) error 
 	return nil
 }
 
-// createFromGroup agrees on a context for a communicator that is being created, and activates it. From then on all
-// its processes need each other: the loss of one is an error of the others.
-func (c *Comm) createFromGroup(call perf.Op, a creationID, info *Info) error {
-	p, op := c.proc, call.String()
-	defer p.recordCall(call)()
-	f := &groupCreation{queue: &p.ctrl, id: a, peers: c.coll.peers, rank: int(c.coll.rank), self: int32(p.boot.Rank),
-		recordAs: call.Within()}
-	p.ctrl.begin(a)
-	defer p.ctrl.end(a)
-	m := c.newAgreement(call)
-	m.creation = f
-	err := c.wrapError(op, p.engine.PeerError(groupCreateContext, c.coll.peers))
+// createFromGroup agrees on a context for the communicator, which is being created, activates it,
+// and returns it. From then on all its processes need each other: the loss of one is an error of
+// the others.
+func (a *agreement) createFromGroup(id creationID, info *Info) (*Comm, error) {
+	c, p := a.comm, a.comm.proc
+	defer p.recordCall(a.call)()
+	a.creation = &groupCreation{queue: &p.ctrl, id: id, peers: c.coll.peers, rank: int(c.coll.rank), self: int32(p.boot.Rank),
+		recordAs: a.recordAs}
+	p.ctrl.begin(id)
+	defer p.ctrl.end(id)
+	err := c.wrapError(a.op, p.engine.PeerError(groupCreateContext, c.coll.peers))
 	h := newHints().withInfo(info, c.rails())
 	if err == nil { // this agreement also shows that all processes are about to call allocContextID
-		h, err = m.agreeHints(h)
+		h, err = a.agreeHints(h)
 	}
 	var ctx uint32
 	if err == nil {
-		ctx, err = m.allocContextID(true)
+		ctx, err = a.allocContextID(true)
 	}
 	if err != nil {
 		if errors.Is(err, proto.ErrFailed) {
-			f.abandon()
+			a.creation.abandon()
 		}
-		return err
+		return nil, err
 	}
 	c.activateWithHints(ctx, &h)
-	return nil
+	return c, nil
 }
 
 // errAbandoned wraps proto.ErrFailed, so that the processes that wait for this one learn of it as well.

@@ -2,7 +2,6 @@ package core
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/ibrun/ibrun/mpi/internal/coll"
@@ -34,41 +33,35 @@ func (n *Neighbors) clone() *Neighbors {
 }
 
 // DistGraphCreateAdjacent creates a communicator of the same ranks with a graph.
-func (c *Comm) DistGraphCreateAdjacent(n Neighbors, info *Info, reorder bool) (*Comm, error) {
-	op := perf.DistGraphCreateAdjacent.String()
-	if err := c.checkIntracomm(op); err != nil {
-		return nil, err
-	}
-	defer c.proc.recordCall(perf.DistGraphCreateAdjacent)()
-	if err := c.checkCall(perf.DistGraphCreateAdjacent); err != nil {
-		return nil, err
-	}
-	m := c.newAgreement(perf.DistGraphCreateAdjacent)
-	if err := m.agreeEdges(c.checkNeighbors(op, &n), n.weighted(), reorder); err != nil {
-		return nil, err
-	}
-	return m.newGraphComm(n.clone(), info, reorder)
-}
-
-// DistGraphCreate is DistGraphCreateAdjacent for edges between any ranks.
-func (c *Comm) DistGraphCreate(edges []Edge, weighted bool, info *Info, reorder bool) (*Comm, error) {
-	op := perf.DistGraphCreate.String()
-	if err := c.checkIntracomm(op); err != nil {
-		return nil, err
-	}
-	defer c.proc.recordCall(perf.DistGraphCreate)()
-	if err := c.checkCall(perf.DistGraphCreate); err != nil {
-		return nil, err
-	}
-	m := c.newAgreement(perf.DistGraphCreate)
-	if err := m.agreeEdges(c.checkEdges(op, edges), weighted, reorder); err != nil {
-		return nil, err
-	}
-	n, err := c.exchangeEdges(m.recordAs, edges, weighted)
+func DistGraphCreateAdjacent(c *Comm, n Neighbors, info *Info, reorder bool) (*Comm, error) {
+	const call = perf.DistGraphCreateAdjacent
+	a, err := c.begin(call, c.checkIntracomm(call.String()))
 	if err != nil {
 		return nil, err
 	}
-	return m.newGraphComm(n, info, reorder)
+	defer a.end()
+	if err := a.agreeEdges(n.check(len(c.peers)), n.weighted(), reorder); err != nil {
+		return nil, err
+	}
+	return a.newGraphComm(n.clone(), info, reorder)
+}
+
+// DistGraphCreate is DistGraphCreateAdjacent for edges between any ranks.
+func DistGraphCreate(c *Comm, edges []Edge, weighted bool, info *Info, reorder bool) (*Comm, error) {
+	const call = perf.DistGraphCreate
+	a, err := c.begin(call, c.checkIntracomm(call.String()))
+	if err != nil {
+		return nil, err
+	}
+	defer a.end()
+	if err := a.agreeEdges(checkEdges(edges, len(c.peers)), weighted, reorder); err != nil {
+		return nil, err
+	}
+	n, err := a.exchangeEdges(edges, weighted)
+	if err != nil {
+		return nil, err
+	}
+	return a.newGraphComm(n, info, reorder)
 }
 
 // DistGraphNeighbors returns the edges at this rank, in slices that belong to the caller.
@@ -108,32 +101,32 @@ func (c *Comm) checkIntracomm(op string) error {
 	return nil
 }
 
-// checkNeighbors returns an error if the edges at this rank are invalid.
-func (c *Comm) checkNeighbors(op string, n *Neighbors) error {
+// check returns an error if edges at a rank are invalid in a communicator of this size.
+func (n *Neighbors) check(size int) error {
 	for _, side := range []struct{ ranks, weights []int }{{n.Sources, n.SourceWeights}, {n.Destinations, n.DestinationWeights}} {
 		if n.weighted() && len(side.ranks) != len(side.weights) {
-			return c.newError(op, ErrArg, fmt.Errorf("got %d weights for %d neighbors", len(side.weights), len(side.ranks)))
+			return faultf(ErrArg, "got %d weights for %d neighbors", len(side.weights), len(side.ranks))
 		}
 		for i, r := range side.ranks {
-			if uint(r) >= uint(len(c.peers)) {
-				return c.newError(op, ErrRank, rankError(r, len(c.peers)))
+			if uint(r) >= uint(size) {
+				return newFault(ErrRank, rankError(r, size))
 			}
 			if n.weighted() && side.weights[i] < 0 {
-				return c.newError(op, ErrArg, fmt.Errorf("weight %d is negative", side.weights[i]))
+				return faultf(ErrArg, "weight %d is negative", side.weights[i])
 			}
 		}
 	}
 	return nil
 }
 
-// checkEdges returns an error if edges that this rank gives are invalid.
-func (c *Comm) checkEdges(op string, edges []Edge) error {
+// checkEdges returns an error if edges are invalid in a communicator of this size.
+func checkEdges(edges []Edge, size int) error {
 	for _, e := range edges {
-		if n := uint(len(c.peers)); uint(e.From) >= n || uint(e.To) >= n {
-			return c.newError(op, ErrRank, fmt.Errorf("edge from %d to %d: the communicator has ranks 0 to %d", e.From, e.To, n-1))
+		if uint(e.From) >= uint(size) || uint(e.To) >= uint(size) {
+			return faultf(ErrRank, "edge from %d to %d: the communicator has ranks 0 to %d", e.From, e.To, size-1)
 		}
 		if e.Weight < 0 {
-			return c.newError(op, ErrArg, fmt.Errorf("weight %d is negative", e.Weight))
+			return faultf(ErrArg, "weight %d is negative", e.Weight)
 		}
 	}
 	return nil
@@ -160,7 +153,7 @@ func (a *agreement) agreeEdges(failed error, weighted, reorder bool) error {
 	all, err := a.andBits(bits)
 	switch {
 	case failed != nil:
-		return a.comm.joinError(a.op, failed, err)
+		return a.comm.joinError(a.op, a.comm.wrapError(a.op, failed), err)
 	case err != nil:
 		return err
 	case all&fine == 0:
@@ -185,7 +178,7 @@ func (a *agreement) newGraphComm(n *Neighbors, info *Info, reorder bool) (*Comm,
 		if err != nil {
 			return nil, err
 		}
-		peers, rank = a.comm.peersIn(order), slices.Index(order, rank)
+		peers, rank = peersIn(peers, order), slices.Index(order, rank)
 	}
 	d := a.comm.newChild(peers, rank)
 	d.topology = n
@@ -206,7 +199,7 @@ func (a *agreement) reorderedGraph(n *Neighbors) ([]int, error) {
 		}
 		parts[0] = append(parts[0], int(c.rank), to, weight)
 	}
-	in, err := c.exchangeInts(a.recordAs, parts)
+	in, err := a.exchangeInts(parts)
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +219,7 @@ func (a *agreement) moveNeighbors(n *Neighbors, order []int) (*Neighbors, error)
 	parts := make([][]int, len(c.peers))
 	parts[order[c.rank]] = slices.Concat([]int{len(n.Sources), len(n.Destinations)},
 		n.Sources, n.Destinations, n.SourceWeights, n.DestinationWeights)
-	in, err := c.exchangeInts(a.recordAs, parts)
+	in, err := a.exchangeInts(parts)
 	if err != nil {
 		return nil, err
 	}
@@ -250,14 +243,13 @@ func (a *agreement) moveNeighbors(n *Neighbors, order []int) (*Neighbors, error)
 const edgeInts = 3
 
 // exchangeEdges sends every edge to the ranks at its ends, and returns the edges at this rank.
-func (c *Comm) exchangeEdges(call perf.Op, edges []Edge, weighted bool) (*Neighbors, error) {
-	size := len(c.peers)
-	parts := make([][]int, size)
+func (a *agreement) exchangeEdges(edges []Edge, weighted bool) (*Neighbors, error) {
+	parts := make([][]int, len(a.comm.peers))
 	for _, e := range edges {
 		parts[e.From] = append(parts[e.From], 1, e.To, e.Weight)
 		parts[e.To] = append(parts[e.To], 0, e.From, e.Weight)
 	}
-	in, err := c.exchangeInts(call, parts)
+	in, err := a.exchangeInts(parts)
 	if err != nil {
 		return nil, err
 	}
@@ -279,13 +271,13 @@ func (c *Comm) exchangeEdges(call perf.Op, edges []Edge, weighted bool) (*Neighb
 }
 
 // exchangeInts sends parts[r] to rank r, and returns what each rank has sent to this one.
-func (c *Comm) exchangeInts(call perf.Op, parts [][]int) ([][]int, error) {
+func (a *agreement) exchangeInts(parts [][]int) ([][]int, error) {
 	sent, come := make([]int, len(parts)), make([]int, len(parts))
 	for r, part := range parts {
 		sent[r] = len(part)
 	}
-	x := &Collective{Kind: perf.Alltoall, as: call, Dst: Bytes(come), Src: Bytes(sent), Elements: NumbersOf[int]()}
-	if err := c.CallCollective(x); err != nil {
+	x := &Collective{Kind: perf.Alltoall, as: a.recordAs, Dst: Bytes(come), Src: Bytes(sent), Elements: NumbersOf[int]()}
+	if err := a.comm.CallCollective(x); err != nil {
 		return nil, err
 	}
 	total := 0
@@ -293,9 +285,9 @@ func (c *Comm) exchangeInts(call perf.Op, parts [][]int) ([][]int, error) {
 		total += n
 	}
 	in := make([]int, total)
-	x = &Collective{Kind: perf.Alltoallv, as: call, Dst: Bytes(in), To: coll.Layout{Counts: come},
+	x = &Collective{Kind: perf.Alltoallv, as: a.recordAs, Dst: Bytes(in), To: coll.Layout{Counts: come},
 		Src: Bytes(slices.Concat(parts...)), From: coll.Layout{Counts: sent}, Elements: NumbersOf[int]()}
-	if err := c.CallCollective(x); err != nil {
+	if err := a.comm.CallCollective(x); err != nil {
 		return nil, err
 	}
 	all := make([][]int, len(parts))

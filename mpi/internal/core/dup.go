@@ -7,34 +7,31 @@ import (
 )
 
 // Dup creates a communicator of the same processes in the same order, with its own message context.
-func (c *Comm) Dup() (*Comm, error) { return c.dup(perf.Dup, nil) }
+func Dup(c *Comm) (*Comm, error) { return c.dup(perf.Dup, nil) }
 
 // DupWithInfo is Dup with hints for the new communicator, as in SetInfo.
-func (c *Comm) DupWithInfo(info *Info) (*Comm, error) {
+func DupWithInfo(c *Comm, info *Info) (*Comm, error) {
 	h := newHints().withInfo(info, c.rails())
 	return c.dup(perf.DupWithInfo, &h)
 }
 
 // Idup starts a Dup.
-func (c *Comm) Idup() (*Comm, Request, error) { return c.idup(perf.Idup, nil) }
+func Idup(c *Comm) (*Comm, Request, error) { return c.idup(perf.Idup, nil) }
 
 // IdupWithInfo starts a DupWithInfo, as Idup starts a Dup.
-func (c *Comm) IdupWithInfo(info *Info) (*Comm, Request, error) {
+func IdupWithInfo(c *Comm, info *Info) (*Comm, Request, error) {
 	h := newHints().withInfo(info, c.rails())
 	return c.idup(perf.IdupWithInfo, &h)
 }
 
 func (c *Comm) dup(call perf.Op, h *hints) (*Comm, error) {
-	op := call.String()
-	if err := c.checkUsable(op); err != nil {
+	a, err := c.begin(call, c.checkUsable(call.String()))
+	if err != nil {
 		return nil, err
 	}
-	defer c.proc.recordCall(call)()
-	if err := c.checkCall(call); err != nil {
-		return nil, err
-	}
-	d, failed := c.newDuplicate(op)
-	if err := c.newAgreement(call).activateDup(d, h, failed); err != nil {
+	defer a.end()
+	d, failed := c.newDuplicate(a.op)
+	if err := a.activateDup(d, h, failed); err != nil {
 		return nil, err
 	}
 	return d, nil

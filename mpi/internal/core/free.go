@@ -2,6 +2,7 @@ package core
 
 import (
 	"errors"
+	"fmt"
 	"sync/atomic"
 
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
@@ -31,11 +32,28 @@ const (
 // errDiffer says why collectives do not complete when their communicator is freed.
 var errDiffer = errors.New("not all ranks have started the same immediate collectives, persistent collectives and Idups")
 
+// free deletes the attributes, agrees with the other ranks that every callback succeeded, waits for collectives, and releases
+// the communicator.
+func (a *agreement) free() error {
+	c, op := a.comm, a.op
+	if !c.freeing.CompareAndSwap(false, true) {
+		return c.newError(op, ErrComm, fmt.Errorf("the communicator is being freed"))
+	}
+	defer c.freeing.Store(false)
+	if err := a.agreeToFree(c.wrapError(op, c.attrs.Clear())); err != nil {
+		return err
+	}
+	err := c.release(op, commFreed, c.engine.FreeContext)
+	c.idups.Wait()
+	return c.wrapError(op, err)
+}
+
 // agreeToFree blocks until all ranks free the communicator, until the messages that were sent before have been received by the
 // receives that wait for them, and until the collectives in progress have completed. If the ranks have not started the same ones,
 // some would never complete. Then agreeToFree waits for none, and they fail when the communicator ends; if calls are checked,
 // agreeToFree fails. failed is the error of this rank; if any rank has one, agreeToFree fails at all ranks.
-func (c *Comm) agreeToFree(call perf.Op, failed error) error {
+func (a *agreement) agreeToFree(failed error) error {
+	c := a.comm
 	partitioned := c.contextID | collectiveBit
 	mine := uint64(freeReady)
 	switch {
@@ -44,17 +62,16 @@ func (c *Comm) agreeToFree(call perf.Op, failed error) error {
 	case c.engine.PrepareFlush(c.contextID, partitioned):
 		mine = freeReceives
 	}
-	a := c.newAgreement(call)
 	all, same, err := a.compareStarted(mine, c.started.sum.Load())
 	switch err = a.success(failed, all != freeFailed, err); {
 	case err != nil:
 		return err
 	case !same && c.checks:
-		return c.newError(call.String(), ErrOther, errDiffer)
+		return c.newError(a.op, ErrOther, errDiffer)
 	}
 	if all == freeReceives {
 		// Each rank answers the others until all have what was sent to them.
-		err := c.wrapError(call.String(), c.engine.Flush(call, c.contextID, partitioned))
+		err := c.wrapError(a.op, c.engine.Flush(a.call, c.contextID, partitioned))
 		if err = a.agreeSuccess(err); err != nil {
 			return err
 		}
@@ -63,7 +80,7 @@ func (c *Comm) agreeToFree(call perf.Op, failed error) error {
 		return nil
 	}
 	c.idups.Wait()
-	return c.wrapError(call.String(), c.engine.WaitContextIdle(call, partitioned))
+	return c.wrapError(a.op, c.engine.WaitContextIdle(a.call, partitioned))
 }
 
 // compareStarted blocks until all ranks have called it. It returns the maximum of their states, and reports whether they have

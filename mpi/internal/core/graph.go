@@ -2,7 +2,6 @@ package core
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/ibrun/ibrun/mpi/internal/topology"
@@ -10,40 +9,34 @@ import (
 )
 
 // GraphCreate creates a communicator whose ranks are a graph.
-func (c *Comm) GraphCreate(neighbors [][]int, reorder bool) (*Comm, error) {
+func GraphCreate(c *Comm, neighbors [][]int, reorder bool) (*Comm, error) {
 	const call = perf.GraphCreate
-	op := call.String()
-	if err := c.checkIntracomm(op); err != nil {
+	a, err := c.begin(call, c.checkIntracomm(call.String()))
+	if err != nil {
 		return nil, err
 	}
-	defer c.proc.recordCall(call)()
-	if err := c.checkCall(call); err != nil {
-		return nil, err
-	}
-	g, failed := c.newGraph(op, neighbors)
-	m := c.newAgreement(call)
-	if err := m.agreeSame(failed, g, reorder); err != nil {
+	defer a.end()
+	g, failed := newGraph(len(c.peers), neighbors)
+	if err := a.agreeSame(c.wrapError(a.op, failed), g, reorder); err != nil {
 		return nil, err
 	}
 	order := presentOrder(len(g))
 	if reorder && len(g) > 0 {
-		var err error
-		if order, err = m.reordered(len(g), nil, g.Links); err != nil {
+		if order, err = a.reordered(len(g), nil, g.Links); err != nil {
 			return nil, err
 		}
 	}
-	return m.newTopologyComm(g, order)
+	return a.newTopologyComm(g, order)
 }
 
-// newGraph returns a graph for processes of c.
-func (c *Comm) newGraph(op string, neighbors [][]int) (topology.Graph, error) {
-	if len(neighbors) > len(c.peers) {
-		err := fmt.Errorf("the graph has %d ranks, but the communicator has %d", len(neighbors), len(c.peers))
-		return nil, c.newError(op, ErrArg, err)
+// newGraph returns a graph for a number of processes, which may be more than it has ranks.
+func newGraph(processes int, neighbors [][]int) (topology.Graph, error) {
+	if len(neighbors) > processes {
+		return nil, faultf(ErrArg, "the graph has %d ranks, but the communicator has %d", len(neighbors), processes)
 	}
 	g, err := topology.NewGraph(neighbors)
 	if err != nil {
-		return nil, c.newError(op, ErrRank, err)
+		return nil, newFault(ErrRank, err)
 	}
 	return g, nil
 }
@@ -103,14 +96,15 @@ func (c *Comm) GraphNeighbors(rank int) ([]int, error) {
 }
 
 // GraphMap returns the rank that this process should have in a graph; Undefined if it should be in none.
-func (c *Comm) GraphMap(neighbors [][]int) (int, error) {
+func GraphMap(c *Comm, neighbors [][]int) (int, error) {
 	const op = "GraphMap"
 	if err := c.checkIntracomm(op); err != nil {
 		return Undefined, err
 	}
-	g, err := c.newGraph(op, neighbors)
+	g, err := newGraph(len(c.peers), neighbors)
 	if err != nil {
-		return Undefined, err
+		return Undefined, c.wrapError(op, err)
 	}
-	return c.mapRank(op, len(g), nil, g.Links())
+	rank, err := c.mapRank(len(g), nil, g.Links())
+	return rank, c.wrapError(op, err)
 }

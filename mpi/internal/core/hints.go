@@ -224,18 +224,17 @@ func (c *Comm) currentHints() hints {
 
 // SetInfo changes hints.
 func (c *Comm) SetInfo(info *Info) error {
-	if err := c.checkUsable(perf.SetInfo.String()); err != nil {
+	a, err := c.begin(perf.SetInfo, c.checkUsable(perf.SetInfo.String()))
+	if err != nil {
 		return err
 	}
-	defer c.proc.recordCall(perf.SetInfo)()
-	if err := c.checkCall(perf.SetInfo); err != nil {
-		return err
-	}
-	return c.setInfo(perf.SetInfo, info)
+	defer a.end()
+	return a.setInfo(info)
 }
 
-func (c *Comm) setInfo(call perf.Op, info *Info) error {
-	h, err := c.newAgreement(call).agreeHints(c.currentHints().withInfo(info, c.rails()))
+func (a *agreement) setInfo(info *Info) error {
+	c := a.comm
+	h, err := a.agreeHints(c.currentHints().withInfo(info, c.rails()))
 	if err != nil {
 		return err
 	}

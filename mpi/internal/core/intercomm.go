@@ -25,10 +25,7 @@ func IntercommFromGroups(local, remote *Group, tag string, info *Info) (*Comm, e
 	}
 	c := local.proc.newIntercomm(local.session, local.peers, remote.peers)
 	first, second := c.orderedGroups()
-	if err := c.createFromGroup(call, newCreationID(tag, first, second), info); err != nil {
-		return nil, err
-	}
-	return c, nil
+	return c.newAgreement(call).createFromGroup(newCreationID(tag, first, second), info)
 }
 
 // newIntercomm returns an intercommunicator that cannot be used before activate is called. This process is in the group local.
@@ -98,18 +95,20 @@ var errInter = errors.New("not supported on intercommunicators: create an intrac
 
 // Merge creates an intracommunicator of both groups of an intercommunicator: first the processes of the group that
 // gives high as false, then the others.
-func (c *Comm) Merge(high bool) (*Comm, error) {
-	op := perf.Merge.String()
+func Merge(c *Comm, high bool) (*Comm, error) {
+	const call = perf.Merge
+	op := call.String()
 	if err := c.checkUsable(op); err != nil {
 		return nil, err
 	}
 	if c.localGroup == nil {
 		return nil, c.newError(op, ErrComm, errors.New("the communicator is not an intercommunicator"))
 	}
-	defer c.proc.recordCall(perf.Merge)()
-	if err := c.checkCall(perf.Merge); err != nil {
+	a, err := c.begin(call, nil)
+	if err != nil {
 		return nil, err
 	}
+	defer a.end()
 	first, second := c.orderedGroups()
 	mine := [1]uint8{0b1111} // bits: first gives low, first gives high, second low, second high
 	refused := uint8(0b01)
@@ -120,8 +119,7 @@ func (c *Comm) Merge(high bool) (*Comm, error) {
 		refused <<= 2
 	}
 	mine[0] &^= refused
-	m := c.newAgreement(perf.Merge)
-	all, err := m.andBits(mine[0])
+	all, err := a.andBits(mine[0])
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +131,7 @@ func (c *Comm) Merge(high bool) (*Comm, error) {
 	}
 	both := slices.Concat(first, second)
 	d := c.newChild(both, rankIn(both, int32(c.proc.boot.Rank)))
-	ctx, err := m.allocContextID(true)
+	ctx, err := a.allocContextID(true)
 	if err != nil {
 		return nil, err
 	}

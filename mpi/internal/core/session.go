@@ -111,7 +111,7 @@ func (c *Comm) releaseWithPeers(call perf.Op, where string) error {
 		err = c.compareCall(&collCall{Call: perf.Free, Idups: c.idupSeq.Load(), Where: where}, nil)
 	}
 	if err == nil {
-		err = c.agreeToFree(call, nil)
+		err = c.newAgreement(call).agreeToFree(nil)
 	}
 	err = c.releaseAfter(err, op, commSessionClosed)
 	c.idups.Wait()

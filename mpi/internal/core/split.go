@@ -12,7 +12,7 @@ import (
 )
 
 // Split creates a communicator for each color, of the ranks that give it, ordered by key and then by rank in c.
-func (c *Comm) Split(color, key int) (*Comm, error) {
+func Split(c *Comm, color, key int) (*Comm, error) {
 	const call = perf.Split
 	op := call.String()
 	if err := c.checkUsable(op); err != nil {
@@ -20,25 +20,26 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 	}
 	if color < 0 && color != Undefined {
 		// This rank takes part as if it gave Undefined, so that the other ranks do not block.
-		_, err := c.Split(Undefined, key)
+		_, err := Split(c, Undefined, key)
 		if err == nil {
 			err = c.newError(op, ErrArg, errNegativeColor)
 		}
 		return nil, err
 	}
-	defer c.proc.recordCall(call)()
-	if err := c.checkCall(call); err != nil {
+	a, err := c.begin(call, nil)
+	if err != nil {
 		return nil, err
 	}
+	defer a.end()
 	var mine splitColor
 	if color != Undefined {
 		mine = splitColor{1, uint64(color)}
 	}
-	colors, keys, err := c.exchangeColors(call, mine, key)
+	colors, keys, err := a.exchangeColors(mine, key)
 	if err != nil {
 		return nil, err
 	}
-	return c.splitByColor(call, colors, keys)
+	return a.splitByColor(colors, keys)
 }
 
 // splitColor identifies a part of a split. It is comparable and has the same value at all ranks of the part. The zero
@@ -55,10 +56,10 @@ func newSplitColor(words ...any) (s splitColor) {
 }
 
 // exchangeColors returns the colors and keys of all ranks, in the order of the peers of collectives.
-func (c *Comm) exchangeColors(call perf.Op, color splitColor, key int) ([]splitColor, []int, error) {
+func (a *agreement) exchangeColors(color splitColor, key int) ([]splitColor, []int, error) {
 	const words = len(splitColor{}) + 1
-	all := make([]uint64, words*len(c.coll.peers))
-	if err := c.gatherAll(call, all, append(color[:], uint64(key))); err != nil {
+	all := make([]uint64, words*len(a.comm.coll.peers))
+	if err := a.gatherAll(all, append(color[:], uint64(key))); err != nil {
 		return nil, nil, err
 	}
 	var colors []splitColor
@@ -69,22 +70,24 @@ func (c *Comm) exchangeColors(call perf.Op, color splitColor, key int) ([]splitC
 	return colors, keys, nil
 }
 
-// gatherAll collects src of all ranks into dst of every rank, in the order of the peers of collectives. It is part of a call.
-func (c *Comm) gatherAll(call perf.Op, dst, src []uint64) error {
+// gatherAll collects src of all ranks into dst of every rank, in the order of the peers of collectives.
+func (a *agreement) gatherAll(dst, src []uint64) error {
+	c := a.comm
 	if c.localGroup == nil {
-		return c.CallCollective(&Collective{Kind: perf.Allgather, as: call.Within(), Dst: Bytes(dst), Src: Bytes(src),
+		return c.CallCollective(&Collective{Kind: perf.Allgather, as: a.recordAs, Dst: Bytes(dst), Src: Bytes(src),
 			Elements: NumbersOf[uint64]()})
 	}
-	if err := c.beginCollective(call.Within(), len(Bytes(src))); err != nil {
+	if err := c.beginCollective(a.recordAs, len(Bytes(src))); err != nil {
 		return err
 	}
 	defer c.endCollective()
-	return c.wrapError(call.String(), coll.Allgather(&c.coll, Bytes(dst), Bytes(src)))
+	return c.wrapError(a.op, coll.Allgather(&c.coll, Bytes(dst), Bytes(src)))
 }
 
 // splitByColor creates a communicator of the ranks with this rank's color, ordered by key. Colors and keys are those of the peers
 // of collectives. The result is nil for the zero color; on an intercommunicator also if no rank of the other group has the color.
-func (c *Comm) splitByColor(call perf.Op, colors []splitColor, keys []int) (*Comm, error) {
+func (a *agreement) splitByColor(colors []splitColor, keys []int) (*Comm, error) {
+	c := a.comm
 	mine := colors[c.coll.rank]
 	local, remote := c.sides()
 	members := func(s side) (peers []int32) {
@@ -102,7 +105,7 @@ func (c *Comm) splitByColor(call perf.Op, colors []splitColor, keys []int) (*Com
 	}
 	ours, others := members(local), members(remote)
 	keep := mine != splitColor{} && (c.localGroup == nil || len(others) > 0)
-	ctx, err := c.newAgreement(call).allocContextID(keep)
+	ctx, err := a.allocContextID(keep)
 	if err != nil || !keep {
 		return nil, err
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// SplitType is the criterion by which [Comm.SplitType] divides a communicator. Undefined is also allowed.
+// SplitType is the criterion by which [SplitByType] divides a communicator. Undefined is also allowed.
 type SplitType int32
 
 // The split types.
@@ -30,41 +30,39 @@ const (
 	valueShared = "mpi_shared_memory"
 )
 
-// SplitType creates communicators of ranks that share a resource, each ordered by key and then by rank in c.
-func (c *Comm) SplitType(by SplitType, key int, info *Info) (*Comm, error) {
+// SplitByType creates communicators of ranks that share a resource, each ordered by key and then by rank in c.
+func SplitByType(c *Comm, by SplitType, key int, info *Info) (*Comm, error) {
 	const call = perf.SplitType
-	op := call.String()
-	if err := c.checkUsable(op); err != nil {
+	a, err := c.begin(call, c.checkUsable(call.String()))
+	if err != nil {
 		return nil, err
 	}
-	defer c.proc.recordCall(call)()
-	if err := c.checkCall(call); err != nil {
-		return nil, err
-	}
+	defer a.end()
 	// A rank that fails takes part as if it gave Undefined, so that the other ranks do not block.
-	mine, failed := c.newSplitRequest(op, by, info)
-	colors, keys, unguided, err := c.exchangeSplitRequests(call, &mine, key)
+	mine, failed := c.newSplitRequest(by, info)
+	failed = c.wrapError(a.op, failed)
+	colors, keys, unguided, err := a.exchangeSplitRequests(&mine, key)
 	kind := ""
 	if err == nil && unguided {
-		kind, err = c.chooseResourceType(call, colors, &mine)
+		kind, err = a.chooseResourceType(colors, &mine)
 	}
 	var d *Comm
 	if err == nil {
-		d, err = c.splitByColor(call, colors, keys)
+		d, err = a.splitByColor(colors, keys)
 	}
 	if failed != nil {
-		return nil, c.joinError(op, failed, err)
+		return nil, c.joinError(a.op, failed, err)
 	}
 	if d == nil {
 		return nil, err
 	}
-	if err := d.setInfo(call, info); err != nil {
-		return nil, c.joinError(op, err, d.free(call))
+	if err := d.newAgreement(call).setInfo(info); err != nil {
+		return nil, c.joinError(a.op, err, d.newAgreement(call).free())
 	}
 	if mine.byType != nil && info != nil {
 		err = info.Set(keyResource, kind)
 	}
-	return d, c.wrapError(op, err)
+	return d, c.wrapError(a.op, err)
 }
 
 // splitRequest is what a rank asks of a split: a color, or for TypeHWUnguided one color for each type of resource.
@@ -74,13 +72,13 @@ type splitRequest struct {
 }
 
 // newSplitRequest returns the request of this rank.
-func (c *Comm) newSplitRequest(op string, by SplitType, info *Info) (splitRequest, error) {
+func (c *Comm) newSplitRequest(by SplitType, info *Info) (splitRequest, error) {
 	resource, named := info.Get(keyResource)
 	pset, grouped := info.Get(keyPset)
 	switch by {
 	case TypeHWUnguided:
 		byType, err := c.proc.typeColors()
-		return splitRequest{byType: byType}, c.wrapError(op, err)
+		return splitRequest{byType: byType}, err
 	case TypeShared:
 		resource, named, grouped = valueShared, true, false
 	case TypeHWGuided:
@@ -89,7 +87,7 @@ func (c *Comm) newSplitRequest(op string, by SplitType, info *Info) (splitReques
 	case Undefined:
 		named, grouped = false, false
 	default:
-		return splitRequest{}, c.newError(op, ErrArg, fmt.Errorf("unknown split type %d", by))
+		return splitRequest{}, faultf(ErrArg, "unknown split type %d", by)
 	}
 	if !named && !grouped {
 		return splitRequest{}, nil
@@ -103,7 +101,7 @@ func (c *Comm) newSplitRequest(op string, by SplitType, info *Info) (splitReques
 		colors[1], err[1] = c.proc.psetColor(pset)
 	}
 	if named && colors[0] == (splitColor{}) || grouped && colors[1] == (splitColor{}) {
-		return splitRequest{}, c.wrapError(op, join(err[:]...))
+		return splitRequest{}, join(err[:]...)
 	}
 	return splitRequest{color: newSplitColor(colors)}, nil
 }
@@ -187,7 +185,7 @@ func (p *Process) psetColor(name string) (splitColor, error) {
 }
 
 // exchangeSplitRequests returns the colors and keys of all ranks, and whether any rank gave TypeHWUnguided.
-func (c *Comm) exchangeSplitRequests(call perf.Op, mine *splitRequest, key int) (
+func (a *agreement) exchangeSplitRequests(mine *splitRequest, key int) (
 	colors []splitColor, keys []int, unguided bool, err error,
 ) {
 	const words = len(splitColor{}) + 2
@@ -195,8 +193,8 @@ func (c *Comm) exchangeSplitRequests(call perf.Op, mine *splitRequest, key int) 
 	if mine.byType != nil {
 		record[words-1] = 1
 	}
-	all := make([]uint64, words*len(c.coll.peers))
-	if err := c.gatherAll(call, all, record); err != nil {
+	all := make([]uint64, words*len(a.comm.coll.peers))
+	if err := a.gatherAll(all, record); err != nil {
 		return nil, nil, false, err
 	}
 	for r := range slices.Chunk(all, words) {
@@ -209,14 +207,14 @@ func (c *Comm) exchangeSplitRequests(call perf.Op, mine *splitRequest, key int) 
 
 // chooseResourceType finds the largest type that divides the communicator, and sets the colors of the ranks that gave
 // TypeHWUnguided.
-func (c *Comm) chooseResourceType(call perf.Op, colors []splitColor, mine *splitRequest) (kind string, err error) {
+func (a *agreement) chooseResourceType(colors []splitColor, mine *splitRequest) (kind string, err error) {
 	types := hw.ResourceTypes()
 	record := make([]uint64, len(types)*len(splitColor{}))
 	for i, s := range mine.byType {
 		copy(record[i*len(s):], s[:])
 	}
 	all := make([]uint64, len(record)*len(colors))
-	if err := c.gatherAll(call, all, record); err != nil {
+	if err := a.gatherAll(all, record); err != nil {
 		return "", err
 	}
 	for i, kind := range types {

@@ -103,19 +103,19 @@ func (a *agreement) newTopologyComm(t any, order []int) (*Comm, error) {
 	if err != nil || rank < 0 {
 		return nil, err
 	}
-	d := c.newChild(c.peersIn(order), rank)
+	d := c.newChild(peersIn(c.peers, order), rank)
 	d.topology = t
 	d.activate(ctx)
 	return d, nil
 }
 
-// peersIn returns the processes in an order of their ranks.
-func (c *Comm) peersIn(order []int) []int32 {
-	peers := make([]int32, len(order))
+// peersIn returns the processes with the ranks order[0], order[1] and so on.
+func peersIn(peers []int32, order []int) []int32 {
+	ordered := make([]int32, len(order))
 	for r, old := range order {
-		peers[r] = c.peers[old]
+		ordered[r] = peers[old]
 	}
-	return peers
+	return ordered
 }
 
 // presentOrder returns the order in which n ranks keep their numbers.
@@ -160,15 +160,15 @@ func (a *agreement) reordered(n int, grid *topology.Cart, links func() *topology
 	if c.rank == 0 {
 		copy(order, topology.Map(links(), grid, places[:n]))
 	}
-	return order, c.bcastWithin(a.recordAs, Bytes(order), 0)
+	return order, a.bcast(Bytes(order), 0)
 }
 
 // mapRank returns the rank of this process in the order that reordering by nodes finds. It is local, so it knows of each
 // process only its node.
-func (c *Comm) mapRank(op string, n int, grid *topology.Cart, links *topology.Links) (int, error) {
+func (c *Comm) mapRank(n int, grid *topology.Cart, links *topology.Links) (int, error) {
 	nodes, err := c.proc.boot.Nodes()
 	if err != nil {
-		return Undefined, c.wrapError(op, fmt.Errorf("get the nodes of the processes from the launcher: %w", err))
+		return Undefined, fmt.Errorf("get the nodes of the processes from the launcher: %w", err)
 	}
 	places := make([]topology.Place, n)
 	for r := range places {
