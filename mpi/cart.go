@@ -55,30 +55,30 @@ func (c *Comm) CartSub(keep []bool) (*Comm, error) { return comm(core.CartSub(c.
 // CartdimGet returns the number of dimensions of the grid. It fails with ErrTopology if the communicator is not a grid. It is
 // local. MPI-5.0 §8.5.5.
 func (c *Comm) CartdimGet() (int, error) {
-	n, err := c.core().CartdimGet()
-	return n, public(err)
+	n, err := c.core().Topology().CartdimGet()
+	return n, result(c, "CartdimGet", err)
 }
 
 // CartGet returns the grid, in slices that belong to the caller. It fails with ErrTopology if the communicator is not a grid. It
 // is local. MPI-5.0 §8.5.5.
 func (c *Comm) CartGet() (Grid, error) {
-	dims, periodic, coords, err := c.core().CartGet()
-	return Grid{dims, periodic, coords}, public(err)
+	dims, periodic, coords, err := c.core().Topology().CartGet()
+	return Grid{dims, periodic, coords}, result(c, "CartGet", err)
 }
 
 // CartRank returns the rank at the coordinates. A coordinate of a periodic dimension may be any number; in another one it
 // must be in the grid, and CartRank fails with ErrArg. It also fails with ErrArg if the number of coordinates is wrong, and
 // with ErrTopology if the communicator is not a grid. It is local. MPI-5.0 §8.5.5.
 func (c *Comm) CartRank(coords []int) (int, error) {
-	r, err := c.core().CartRank(coords)
-	return r, public(err)
+	r, err := c.core().Topology().CartRank(coords)
+	return r, result(c, "CartRank", err)
 }
 
 // CartCoords returns the coordinates of a rank, in a slice that belongs to the caller. It fails with ErrRank if there is no
 // such rank, and with ErrTopology if the communicator is not a grid. It is local. MPI-5.0 §8.5.5.
 func (c *Comm) CartCoords(rank int) ([]int, error) {
-	coords, err := c.core().CartCoords(rank)
-	return coords, public(err)
+	coords, err := c.core().Topology().CartCoords(rank)
+	return coords, result(c, "CartCoords", err)
 }
 
 // CartShift returns the ranks with which this rank communicates if all ranks send by step along a dimension: it receives from
@@ -86,8 +86,8 @@ func (c *Comm) CartCoords(rank int) ([]int, error) {
 // It fails with ErrDims if there is no such dimension, and with ErrTopology if the communicator is not a grid. It is local.
 // MPI-5.0 §8.5.6.
 func (c *Comm) CartShift(dim, step int) (source, dest int, err error) {
-	source, dest, err = c.core().CartShift(dim, step)
-	return source, dest, public(err)
+	source, dest, err = c.core().Topology().CartShift(dim, step)
+	return source, dest, result(c, "CartShift", err)
 }
 
 // CartMap returns the rank that this process should have in a grid; Undefined if it should be in none. Because it is local,

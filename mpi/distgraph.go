@@ -49,13 +49,13 @@ func (c *Comm) DistGraphCreate(edges []Edge, weighted bool, info *Info, order Ra
 // DistGraphNeighbors returns the edges at this rank, in slices that belong to the caller. It fails with ErrTopology
 // if the communicator has no distributed graph. A duplicate has the graph of the original. It is local. MPI-5.0 §8.5.5.
 func (c *Comm) DistGraphNeighbors() (Neighbors, error) {
-	x, err := c.core().DistGraphNeighbors()
-	return Neighbors(x), public(err)
+	x, err := c.core().Topology().DistGraphNeighbors()
+	return Neighbors(x), result(c, "DistGraphNeighbors", err)
 }
 
 // DistGraphNeighborsCount returns the numbers of incoming and outgoing edges at this rank, and whether they have weights. It
 // fails with ErrTopology if the communicator has no distributed graph. It is local. MPI-5.0 §8.5.5.
 func (c *Comm) DistGraphNeighborsCount() (sources, destinations int, weighted bool, err error) {
-	sources, destinations, weighted, err = c.core().DistGraphNeighborsCount()
-	return sources, destinations, weighted, public(err)
+	sources, destinations, weighted, err = c.core().Topology().DistGraphNeighborsCount()
+	return sources, destinations, weighted, result(c, "DistGraphNeighborsCount", err)
 }

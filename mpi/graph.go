@@ -20,29 +20,29 @@ func (c *Comm) GraphCreate(neighbors [][]int, order RankOrder) (*Comm, error) {
 // GraphdimsGet returns the number of ranks of the graph, and how many neighbors they have together. It fails with ErrTopology
 // if the communicator has no such graph. It is local. MPI-5.0 §8.5.5.
 func (c *Comm) GraphdimsGet() (ranks, edges int, err error) {
-	ranks, edges, err = c.core().GraphdimsGet()
-	return ranks, edges, public(err)
+	ranks, edges, err = c.core().Topology().GraphdimsGet()
+	return ranks, edges, result(c, "GraphdimsGet", err)
 }
 
 // GraphGet returns the neighbors of each rank, in slices that belong to the caller. It fails with ErrTopology if the
 // communicator has no such graph. It is local. MPI-5.0 §8.5.5.
 func (c *Comm) GraphGet() ([][]int, error) {
-	all, err := c.core().GraphGet()
-	return all, public(err)
+	all, err := c.core().Topology().GraphGet()
+	return all, result(c, "GraphGet", err)
 }
 
 // GraphNeighborsCount returns the number of neighbors of a rank. Errors are those of GraphNeighbors. It is local. MPI-5.0 §8.5.5.
 func (c *Comm) GraphNeighborsCount(rank int) (int, error) {
-	n, err := c.core().GraphNeighborsCount(rank)
-	return n, public(err)
+	list, err := c.core().Topology().GraphNeighbors(rank)
+	return len(list), result(c, "GraphNeighborsCount", err)
 }
 
 // GraphNeighbors returns the neighbors of a rank in the order of GraphCreate, in a slice that belongs to the caller. It fails
 // with ErrRank if there is no such rank, and with ErrTopology if the communicator has no such graph. It is local.
 // MPI-5.0 §8.5.5.
 func (c *Comm) GraphNeighbors(rank int) ([]int, error) {
-	list, err := c.core().GraphNeighbors(rank)
-	return list, public(err)
+	list, err := c.core().Topology().GraphNeighbors(rank)
+	return list, result(c, "GraphNeighbors", err)
 }
 
 // GraphMap returns the rank that this process should have in a graph; Undefined if it should be in none. As CartMap, it knows

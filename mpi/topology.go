@@ -38,8 +38,7 @@ const (
 
 // TopoTest returns the kind of topology of the communicator; Undefined if it has none. It is local. MPI-5.0 §8.5.5.
 func (c *Comm) TopoTest() (Topology, error) {
-	t, err := c.core().TopoTest()
-	return Topology(t), public(err)
+	return Topology(c.core().Topology().TopoTest()), result(c, "TopoTest", nil)
 }
 
 // Neighbors returns the neighbors of this rank, with any topology, in slices that belong to the caller. They are in the order
@@ -48,6 +47,6 @@ func (c *Comm) TopoTest() (Topology, error) {
 // a distributed graph those of DistGraphNeighbors. It fails with ErrTopology if the communicator has no topology. It is
 // local. MPI-5.0 §8.6.
 func (c *Comm) Neighbors() (Neighbors, error) {
-	n, err := c.core().Neighbors()
-	return Neighbors(n), public(err)
+	n, err := c.core().Topology().Neighbors()
+	return Neighbors(n), result(c, "Neighbors", err)
 }

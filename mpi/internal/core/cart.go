@@ -1,7 +1,6 @@
 package core
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/ibrun/ibrun/mpi/internal/topology"
@@ -45,23 +44,16 @@ func newCart(processes int, dims []int, periodic []bool) (*topology.Cart, error)
 	return g, nil
 }
 
-// cart returns the grid of c.
-func (c *Comm) cart(op string) (*topology.Cart, error) {
-	if err := c.checkUsable(op); err != nil {
-		return nil, err
-	}
-	g, ok := c.topology.(*topology.Cart)
-	if !ok {
-		return nil, c.newError(op, ErrTopology, errors.New("the communicator has no Cartesian topology"))
-	}
-	return g, nil
+// cart returns the grid.
+func (t *Topology) cart() (*topology.Cart, error) {
+	return topologyAs[*topology.Cart](t, "Cartesian topology")
 }
 
 // CartSub divides the grid into grids of the dimensions that are kept.
 func CartSub(c *Comm, keep []bool) (*Comm, error) {
 	const call = perf.CartSub
-	g, err := c.cart(call.String())
-	a, err := c.begin(call, err)
+	g, err := c.Topology().cart()
+	a, err := c.begin(call, c.CallResult(call.String(), err))
 	if err != nil {
 		return nil, err
 	}
@@ -86,8 +78,8 @@ func CartSub(c *Comm, keep []bool) (*Comm, error) {
 }
 
 // CartdimGet returns the number of dimensions.
-func (c *Comm) CartdimGet() (int, error) {
-	g, err := c.cart("CartdimGet")
+func (t *Topology) CartdimGet() (int, error) {
+	g, err := t.cart()
 	if err != nil {
 		return 0, err
 	}
@@ -95,53 +87,50 @@ func (c *Comm) CartdimGet() (int, error) {
 }
 
 // CartGet returns the grid and the coordinates of this rank, in slices that belong to the caller.
-func (c *Comm) CartGet() (dims []int, periodic []bool, coords []int, err error) {
-	g, err := c.cart("CartGet")
+func (t *Topology) CartGet() (dims []int, periodic []bool, coords []int, err error) {
+	g, err := t.cart()
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	return g.Dims(), g.Periodic(), g.Coords(c.Rank()), nil
+	return g.Dims(), g.Periodic(), g.Coords(t.rank), nil
 }
 
 // CartRank returns the rank at the coordinates.
-func (c *Comm) CartRank(coords []int) (int, error) {
-	const op = "CartRank"
-	g, err := c.cart(op)
+func (t *Topology) CartRank(coords []int) (int, error) {
+	g, err := t.cart()
 	if err != nil {
 		return Undefined, err
 	}
 	r, err := g.Rank(coords)
 	if err != nil {
-		return Undefined, c.newError(op, ErrArg, err)
+		return Undefined, newFault(ErrArg, err)
 	}
 	return r, nil
 }
 
 // CartCoords returns the coordinates of a rank, in a slice that belongs to the caller.
-func (c *Comm) CartCoords(rank int) ([]int, error) {
-	const op = "CartCoords"
-	g, err := c.cart(op)
+func (t *Topology) CartCoords(rank int) ([]int, error) {
+	g, err := t.cart()
 	if err != nil {
 		return nil, err
 	}
 	if uint(rank) >= uint(g.Size()) {
-		return nil, c.newError(op, ErrRank, rankError(rank, g.Size()))
+		return nil, newFault(ErrRank, rankError(rank, g.Size()))
 	}
 	return g.Coords(rank), nil
 }
 
-// CartShift returns the ranks from which this rank receives and to which it sends, if all ranks send by step along a dimension.
-func (c *Comm) CartShift(dim, step int) (source, dest int, err error) {
-	const op = "CartShift"
-	g, err := c.cart(op)
+// CartShift returns the ranks from which this rank receives and to which it sends, if all ranks send
+// by step along a dimension.
+func (t *Topology) CartShift(dim, step int) (source, dest int, err error) {
+	g, err := t.cart()
 	if err != nil {
 		return ProcNull, ProcNull, err
 	}
 	if uint(dim) >= uint(g.NumDims()) {
-		err := fmt.Errorf("the grid has no dimension %d: it has %d dimensions", dim, g.NumDims())
-		return ProcNull, ProcNull, c.newError(op, ErrDims, err)
+		return ProcNull, ProcNull, faultf(ErrDims, "the grid has no dimension %d: it has %d dimensions", dim, g.NumDims())
 	}
-	source, dest = g.Shift(c.Rank(), dim, step)
+	source, dest = g.Shift(t.rank, dim, step)
 	return source, dest, nil
 }
 

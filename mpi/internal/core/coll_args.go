@@ -13,7 +13,7 @@ import (
 type arguments struct {
 	rank, size int // size is that of the remote group of an intercommunicator
 	local      int // number of ranks of the local group
-	topology   any // that of the communicator
+	topology   *Topology
 }
 
 // ownBlock checks the length of a rank's own block against the whole buffer, and returns the block. For an in-place

@@ -14,7 +14,7 @@ func TestArgumentFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := arguments{rank: 1, size: 3, local: 2, topology: line}
+	a := arguments{rank: 1, size: 3, local: 2, topology: &Topology{1, line}}
 	none := arguments{rank: 1, size: 3, local: 3}
 	three, four := make([]int32, 3), make([]int32, 4)
 	for _, x := range []struct {

@@ -40,9 +40,7 @@ type Comm struct {
 	args       arguments     // set by activate
 	coll       collState
 	entering   enterState // guarded by coll.busy
-	// topology is nil, a *topology.Cart, a topology.Graph or the *Neighbors of a distributed graph. It is never changed, and
-	// shared with duplicates.
-	topology any
+	topology   *Topology  // set before activate
 
 	attrs attrs.Cache[*Comm]
 	seq   uint64 // order in which communicators of the process were created
@@ -246,6 +244,15 @@ func (c *Comm) joinError(op string, err, then error) error {
 		return err
 	}
 	return c.wrapError(op, join(err, then))
+}
+
+// CallResult returns the error of the call op: that the communicator cannot be used, or else err as
+// an error of this call, nil for nil.
+func (c *Comm) CallResult(op string, err error) error {
+	if unusable := c.checkUsable(op); unusable != nil {
+		return unusable
+	}
+	return c.wrapError(op, err)
 }
 
 // checkUsable returns an error if the communicator is nil, the zero Comm, not yet created, or no longer valid.

@@ -64,28 +64,26 @@ func DistGraphCreate(c *Comm, edges []Edge, weighted bool, info *Info, reorder b
 	return a.newGraphComm(n, info, reorder)
 }
 
+// distGraph returns the edges at this rank in a distributed graph.
+func (t *Topology) distGraph() (*Neighbors, error) {
+	return topologyAs[*Neighbors](t, "distributed graph")
+}
+
 // DistGraphNeighbors returns the edges at this rank, in slices that belong to the caller.
-func (c *Comm) DistGraphNeighbors() (Neighbors, error) {
-	const op = "DistGraphNeighbors"
-	if err := c.checkUsable(op); err != nil {
+func (t *Topology) DistGraphNeighbors() (Neighbors, error) {
+	n, err := t.distGraph()
+	if err != nil {
 		return Neighbors{}, err
-	}
-	n, ok := c.topology.(*Neighbors)
-	if !ok {
-		return Neighbors{}, c.newError(op, ErrTopology, errors.New("the communicator has no distributed graph"))
 	}
 	return *n.clone(), nil
 }
 
-// DistGraphNeighborsCount returns the numbers of incoming and outgoing edges at this rank, and whether they have weights.
-func (c *Comm) DistGraphNeighborsCount() (sources, destinations int, weighted bool, err error) {
-	const op = "DistGraphNeighborsCount"
-	if err := c.checkUsable(op); err != nil {
+// DistGraphNeighborsCount returns the numbers of incoming and outgoing edges at this rank, and whether
+// they have weights.
+func (t *Topology) DistGraphNeighborsCount() (sources, destinations int, weighted bool, err error) {
+	n, err := t.distGraph()
+	if err != nil {
 		return 0, 0, false, err
-	}
-	n, ok := c.topology.(*Neighbors)
-	if !ok {
-		return 0, 0, false, c.newError(op, ErrTopology, errors.New("the communicator has no distributed graph"))
 	}
 	return len(n.Sources), len(n.Destinations), n.weighted(), nil
 }
@@ -181,7 +179,7 @@ func (a *agreement) newGraphComm(n *Neighbors, info *Info, reorder bool) (*Comm,
 		peers, rank = peersIn(peers, order), slices.Index(order, rank)
 	}
 	d := a.comm.newChild(peers, rank)
-	d.topology = n
+	d.topology = &Topology{rank, n}
 	if err := a.activateDup(d, &h, nil); err != nil {
 		return nil, err
 	}

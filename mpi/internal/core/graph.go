@@ -1,7 +1,6 @@
 package core
 
 import (
-	"errors"
 	"slices"
 
 	"github.com/ibrun/ibrun/mpi/internal/topology"
@@ -41,21 +40,14 @@ func newGraph(processes int, neighbors [][]int) (topology.Graph, error) {
 	return g, nil
 }
 
-// graph returns the graph of c.
-func (c *Comm) graph(op string) (topology.Graph, error) {
-	if err := c.checkUsable(op); err != nil {
-		return nil, err
-	}
-	g, ok := c.topology.(topology.Graph)
-	if !ok {
-		return nil, c.newError(op, ErrTopology, errors.New("the communicator has no graph topology"))
-	}
-	return g, nil
+// graph returns the graph.
+func (t *Topology) graph() (topology.Graph, error) {
+	return topologyAs[topology.Graph](t, "graph topology")
 }
 
 // GraphdimsGet returns the number of ranks of the graph and the sum of the numbers of their neighbors.
-func (c *Comm) GraphdimsGet() (ranks, edges int, err error) {
-	g, err := c.graph("GraphdimsGet")
+func (t *Topology) GraphdimsGet() (ranks, edges int, err error) {
+	g, err := t.graph()
 	if err != nil {
 		return 0, 0, err
 	}
@@ -63,36 +55,24 @@ func (c *Comm) GraphdimsGet() (ranks, edges int, err error) {
 }
 
 // GraphGet returns the neighbors of each rank, in slices that belong to the caller.
-func (c *Comm) GraphGet() ([][]int, error) {
-	g, err := c.graph("GraphGet")
+func (t *Topology) GraphGet() ([][]int, error) {
+	g, err := t.graph()
 	if err != nil {
 		return nil, err
 	}
 	return g.Clone(), nil
 }
 
-// neighborsOf returns the neighbors of a rank in the graph of c.
-func (c *Comm) neighborsOf(op string, rank int) ([]int, error) {
-	g, err := c.graph(op)
+// GraphNeighbors returns the neighbors of a rank, in a slice that belongs to the caller.
+func (t *Topology) GraphNeighbors(rank int) ([]int, error) {
+	g, err := t.graph()
 	if err != nil {
 		return nil, err
 	}
 	if uint(rank) >= uint(len(g)) {
-		return nil, c.newError(op, ErrRank, rankError(rank, len(g)))
+		return nil, newFault(ErrRank, rankError(rank, len(g)))
 	}
-	return g[rank], nil
-}
-
-// GraphNeighborsCount returns the number of neighbors of a rank.
-func (c *Comm) GraphNeighborsCount(rank int) (int, error) {
-	list, err := c.neighborsOf("GraphNeighborsCount", rank)
-	return len(list), err
-}
-
-// GraphNeighbors returns the neighbors of a rank, in a slice that belongs to the caller.
-func (c *Comm) GraphNeighbors(rank int) ([]int, error) {
-	list, err := c.neighborsOf("GraphNeighbors", rank)
-	return slices.Clone(list), err
+	return slices.Clone(g[rank]), nil
 }
 
 // GraphMap returns the rank that this process should have in a graph; Undefined if it should be in none.

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/ibrun/ibrun/mpi/internal/coll"
-	"github.com/ibrun/ibrun/mpi/internal/topology"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -13,15 +12,14 @@ var errNeighborInPlace = errors.New("dst and src overlap, but no neighborhood co
 
 // findEdges sets the edges of a neighborhood collective.
 func (a *arguments) findEdges(x *Collective) error {
-	n, ok := neighborsIn(a.topology, a.rank)
-	if !ok {
-		return newFault(ErrTopology, errNoTopology)
+	n, err := a.topology.Neighbors()
+	if err != nil {
+		return err
 	}
 	if overlap(x.Dst, x.Src) {
 		return newFault(ErrBuffer, errNeighborInPlace)
 	}
-	_, grid := a.topology.(*topology.Cart)
-	x.edges = &coll.Edges{Sources: n.Sources, Destinations: n.Destinations, Opposite: grid}
+	x.edges = &coll.Edges{Sources: n.Sources, Destinations: n.Destinations, Opposite: a.topology.TopoTest() == Cart}
 	return nil
 }
 

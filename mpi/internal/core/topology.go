@@ -23,47 +23,62 @@ const (
 
 var errNoTopology = errors.New("the communicator has no topology")
 
+// Topology is a virtual topology as one rank sees it. nil is none. It never changes, and the
+// duplicates of a communicator share it. Its calls know no communicator: Comm.CallResult makes the
+// errors of calls from theirs.
+type Topology struct {
+	rank int // of this process
+	of   any // a *topology.Cart, a topology.Graph, or the *Neighbors of this rank in a distributed graph
+}
+
+// Topology returns the topology of the communicator; nil if it has none, or cannot be used.
+func (c *Comm) Topology() *Topology {
+	if c == nil || c.state.Load() != commReady {
+		return nil
+	}
+	return c.topology
+}
+
+// topologyAs returns a topology of one kind, or the error that the communicator has none.
+func topologyAs[T any](t *Topology, kind string) (of T, err error) {
+	if t != nil {
+		if of, ok := t.of.(T); ok {
+			return of, nil
+		}
+	}
+	return of, faultf(ErrTopology, "the communicator has no %s", kind)
+}
+
 // TopoTest returns the kind of topology: Cart, Graph, DistGraph or Undefined.
-func (c *Comm) TopoTest() (int, error) {
-	if err := c.checkUsable("TopoTest"); err != nil {
-		return Undefined, err
+func (t *Topology) TopoTest() int {
+	if t == nil {
+		return Undefined
 	}
-	switch c.topology.(type) {
+	switch t.of.(type) {
 	case *topology.Cart:
-		return Cart, nil
+		return Cart
 	case topology.Graph:
-		return Graph, nil
-	case *Neighbors:
-		return DistGraph, nil
+		return Graph
 	}
-	return Undefined, nil
+	return DistGraph
 }
 
-// Neighbors returns the neighbors of this rank in the order of neighborhood collectives, in slices that belong to the caller.
-func (c *Comm) Neighbors() (Neighbors, error) {
-	const op = "Neighbors"
-	if err := c.checkUsable(op); err != nil {
-		return Neighbors{}, err
+// Neighbors returns the neighbors of this rank in the order of neighborhood collectives, in slices
+// that belong to the caller.
+func (t *Topology) Neighbors() (Neighbors, error) {
+	if t == nil {
+		return Neighbors{}, newFault(ErrTopology, errNoTopology)
 	}
-	n, ok := neighborsIn(c.topology, c.Rank())
-	if !ok {
-		return n, c.newError(op, ErrTopology, errNoTopology)
+	both := func(ranks []int) (Neighbors, error) {
+		return Neighbors{Sources: ranks, Destinations: slices.Clone(ranks)}, nil
 	}
-	return n, nil
-}
-
-// neighborsIn returns the neighbors of a rank in a topology, and false if there is none.
-func neighborsIn(of any, rank int) (n Neighbors, ok bool) {
-	both := func(ranks []int) Neighbors { return Neighbors{Sources: ranks, Destinations: slices.Clone(ranks)} }
-	switch t := of.(type) {
+	switch of := t.of.(type) {
 	case *topology.Cart:
-		return both(t.Neighbors(rank)), true
+		return both(of.Neighbors(t.rank))
 	case topology.Graph:
-		return both(slices.Clone(t[rank])), true
-	case *Neighbors:
-		return *t.clone(), true
+		return both(slices.Clone(of[t.rank]))
 	}
-	return n, false
+	return t.DistGraphNeighbors()
 }
 
 // agreeSame agrees that no rank has failed, and that all ranks give the same arguments.
@@ -104,7 +119,7 @@ func (a *agreement) newTopologyComm(t any, order []int) (*Comm, error) {
 		return nil, err
 	}
 	d := c.newChild(peersIn(c.peers, order), rank)
-	d.topology = t
+	d.topology = &Topology{rank, t}
 	d.activate(ctx)
 	return d, nil
 }
