@@ -45,7 +45,7 @@ func callSlices[T any](c *Comm, x *core.Collective, dst, src []T) error {
 		return err
 	}
 	x.Dst, x.Src, x.Elements = core.Bytes(dst), core.Bytes(src), k
-	return public(c.core().CallCollective(x))
+	return public(c.core().Collectives().Call(x))
 }
 
 // startSlices starts a collective of slices.
@@ -55,19 +55,19 @@ func startSlices[T any](c *Comm, start core.Start, x *core.Collective, dst, src 
 		return startElements(c, start, x, dst, src)
 	}
 	x.Dst, x.Src, x.Elements = core.Bytes(dst), core.Bytes(src), k
-	return request(c.core().StartCollective(start, x))
+	return request(c.core().Collectives().Start(start, x))
 }
 
 // callValues makes a blocking reduction of slices.
 func callValues[T any](c *Comm, x *core.Collective, dst, src []T) error {
 	x.Dst, x.Src, x.Elements = core.Bytes(dst), core.Bytes(src), core.ValuesOf[T]()
-	return public(c.core().CallCollective(x))
+	return public(c.core().Collectives().Call(x))
 }
 
 // startValues starts a reduction of slices.
 func startValues[T any](c *Comm, start core.Start, x *core.Collective, dst, src []T) (Request, error) {
 	x.Dst, x.Src, x.Elements = core.Bytes(dst), core.Bytes(src), core.ValuesOf[T]()
-	return request(c.core().StartCollective(start, x))
+	return request(c.core().Collectives().Start(start, x))
 }
 
 // startElements makes or starts a collective of slices of structs or arrays, which are views.
@@ -122,7 +122,7 @@ func (c *Comm) startViews(start core.Start, x *core.Collective, dst, src *View) 
 	if err := firstError(dst, src); err != nil {
 		return Request{}, c.callError(start.Name(x.Kind), err)
 	}
-	return request(c.core().CollectiveOfViews(start, x, core.Views{Dst: &dst.data, Src: &src.data}))
+	return request(c.core().Collectives().OfViews(start, x, core.Views{Dst: &dst.data, Src: &src.data}))
 }
 
 // callLists makes a blocking collective with a view for each rank.
@@ -147,7 +147,7 @@ func (c *Comm) startLists(start core.Start, x *core.Collective, dsts, srcs []Vie
 	if own.err != nil {
 		return Request{}, c.callError(start.Name(x.Kind), own.err)
 	}
-	return request(c.core().CollectiveOfViews(start, x, core.Views{Dst: &own.data, Src: &own.data, Dsts: in, Srcs: out}))
+	return request(c.core().Collectives().OfViews(start, x, core.Views{Dst: &own.data, Src: &own.data, Dsts: in, Srcs: out}))
 }
 
 // buffersOf returns the data of views, until Release, or the error of one.

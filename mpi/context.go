@@ -119,4 +119,6 @@ func WaitsomeContext(ctx context.Context, reqs []Request, idx []int, sts []Statu
 //
 // A collective cannot be left once its messages are on their way. Call BarrierContext before it: all ranks then begin
 // the collective, and none has to wait for a late one. It costs five messages for each rank. MPI-5.0 §6.3.
-func (c *Comm) BarrierContext(ctx context.Context) error { return public(c.core().BarrierContext(ctx)) }
+func (c *Comm) BarrierContext(ctx context.Context) error {
+	return public(c.core().Collectives().BarrierContext(ctx))
+}

@@ -29,7 +29,7 @@ func fixedLength(rt reflect.Type) bool {
 // valueCall checks the communicator of a collective that returns its result. It returns the number of ranks with which this one
 // exchanges values.
 func valueCall(c *Comm, op string) (ranks int, err error) {
-	ranks, err = c.core().CollectiveSize(op)
+	ranks, err = c.core().Collectives().Partners(op)
 	return ranks, public(err)
 }
 
@@ -45,7 +45,7 @@ func rootOf(c *Comm, root int) (isRoot, takesPart bool) {
 // callBytes makes a blocking collective of encoded values, which have a kind.
 func callBytes(c *Comm, x *core.Collective, k datatype.Kind, dst, src []byte) error {
 	x.Dst, x.Src, x.Elements = dst, src, core.OfKind(k)
-	return public(c.core().CallCollective(x))
+	return public(c.core().Collectives().Call(x))
 }
 
 // notFrom returns the error of a value that a rank could not encode.

@@ -35,7 +35,7 @@ func (c *Comm) begin(call perf.Op, unusable error) (*agreement, error) {
 	}
 	a := c.newAgreement(call)
 	a.began = c.engine.Recording().BeginOp(call, 0)
-	if err := c.checkCall(call); err != nil {
+	if err := c.coll.checkCall(call); err != nil {
 		a.end()
 		return nil, err
 	}
@@ -52,10 +52,10 @@ func (a *agreement) allreduce(dst, src []byte, k datatype.Kind, o Predefined) er
 	case a.creation != nil:
 		return a.comm.wrapError(a.op, a.creation.allreduce(dst, src, f))
 	case a.idup == nil:
-		return a.comm.CallCollective(&Collective{Kind: perf.Allreduce, as: a.recordAs, Dst: dst, Src: src,
+		return a.comm.coll.Call(&Collective{Kind: perf.Allreduce, as: a.recordAs, Dst: dst, Src: src,
 			Elements: Elements{kind: k}, Op: o})
 	}
-	if failed := a.comm.coll.failed.Load(); failed != nil {
+	if failed := a.comm.coll.main.failed.Load(); failed != nil {
 		return a.comm.wrapError(a.op, *failed)
 	}
 	a.idup.scratch.used = 0

@@ -35,38 +35,45 @@ type enterState struct {
 }
 
 // BarrierContext is Barrier that ends when ctx ends, unless all ranks have called it.
-func (c *Comm) BarrierContext(ctx context.Context) error {
+func (cs *Collectives) BarrierContext(ctx context.Context) error {
 	const call = perf.Barrier
 	op := call.String()
-	if err := c.checkUsable(op); err != nil {
+	if err := cs.checkUsable(op); err != nil {
 		return err
 	}
+	c := cs.comm
 	if err := proto.Stopped(ctx); err != nil {
 		return c.wrapStopped(op, err)
 	}
-	if err := c.coll.begin(call); err != nil {
+	if err := cs.main.begin(call); err != nil {
 		return err
 	}
 	began := c.engine.Recording().BeginOp(call, 0)
-	g := &collState{tag: enterTag, call: call.Within()}
-	g.init(c, c.coll.peers, c.coll.rank)
+	x := entrance{cs.main.beside(enterTag, call.Within()), &cs.entering}
 	var err error
-	if g.rank == 0 {
-		err = g.admit(ctx, &c.entering)
+	if x.g.rank == 0 {
+		err = x.admit(ctx)
 	} else {
-		err = g.enter(ctx, &c.entering)
+		err = x.enter(ctx)
 	}
 	c.engine.Recording().EndOpOn(c.contextID, call, 0, began)
-	c.coll.end()
+	cs.main.end()
 	return c.wrapStopped(op, err)
 }
 
-func (g *collState) sendEnter(s *enterState, rank int, kind, call uint64) error {
-	s.message = [2]uint64{kind, call}
-	return g.Send(rank, Bytes(s.message[:]))
+// entrance is a call of BarrierContext.
+type entrance struct {
+	g *collState // of its messages
+	s *enterState
 }
 
-func (g *collState) recvEnter(ctx context.Context, s *enterState, rank int) (kind, call uint64, err error) {
+func (x entrance) send(rank int, kind, call uint64) error {
+	x.s.message = [2]uint64{kind, call}
+	return x.g.Send(rank, Bytes(x.s.message[:]))
+}
+
+func (x entrance) recv(ctx context.Context, rank int) (kind, call uint64, err error) {
+	g, s := x.g, x.s
 	if ctx.Done() == nil {
 		err = g.Recv(rank, Bytes(s.message[:]))
 	} else if _, err = g.comm.engine.RecvContext(ctx, g.recvRoute(rank), Bytes(s.message[:])); err != nil {
@@ -76,15 +83,16 @@ func (g *collState) recvEnter(ctx context.Context, s *enterState, rank int) (kin
 }
 
 // enter is BarrierContext at the ranks other than 0.
-func (g *collState) enter(ctx context.Context, s *enterState) error {
+func (x entrance) enter(ctx context.Context) error {
+	s := x.s
 	s.call++
-	if err := g.sendEnter(s, 0, enterArrive, s.call); err != nil {
+	if err := x.send(0, enterArrive, s.call); err != nil {
 		return err
 	}
 	for {
-		kind, call, err := g.recvEnter(ctx, s, 0)
+		kind, call, err := x.recv(ctx, 0)
 		if stopped, ok := err.(*proto.StoppedError); ok {
-			if err := g.sendEnter(s, 0, enterLeave, s.call); err != nil {
+			if err := x.send(0, enterLeave, s.call); err != nil {
 				return err
 			}
 			return stopped
@@ -95,24 +103,25 @@ func (g *collState) enter(ctx context.Context, s *enterState) error {
 		if kind != enterPrepare || call != s.call {
 			continue // of a call that this rank has left
 		}
-		if err := g.sendEnter(s, 0, enterYes, s.call); err != nil {
+		if err := x.send(0, enterYes, s.call); err != nil {
 			return err
 		}
-		if kind, _, err = g.recvEnter(context.Background(), s, 0); err != nil || kind == enterGo {
+		if kind, _, err = x.recv(context.Background(), 0); err != nil || kind == enterGo {
 			return err
 		}
 	}
 }
 
 // admit is BarrierContext at rank 0.
-func (g *collState) admit(ctx context.Context, s *enterState) error {
+func (x entrance) admit(ctx context.Context) error {
+	g, s := x.g, x.s
 	if s.arrived == nil {
 		s.arrived = make([]uint64, len(g.peers))
 	}
 	for {
 		for rank := 1; rank < len(g.peers); rank++ {
 			for s.arrived[rank] == 0 {
-				kind, call, err := g.recvEnter(ctx, s, rank)
+				kind, call, err := x.recv(ctx, rank)
 				if err != nil {
 					return err
 				}
@@ -121,22 +130,23 @@ func (g *collState) admit(ctx context.Context, s *enterState) error {
 				}
 			}
 		}
-		if all, err := g.prepare(s); all || err != nil {
+		if all, err := x.prepare(); all || err != nil {
 			return err
 		}
 	}
 }
 
 // prepare asks all ranks whether they are still in the call, tells them the result, and reports it.
-func (g *collState) prepare(s *enterState) (all bool, err error) {
+func (x entrance) prepare() (all bool, err error) {
+	g, s := x.g, x.s
 	for rank := 1; rank < len(g.peers); rank++ {
-		if err := g.sendEnter(s, rank, enterPrepare, s.arrived[rank]); err != nil {
+		if err := x.send(rank, enterPrepare, s.arrived[rank]); err != nil {
 			return false, err
 		}
 	}
 	all = true
 	for rank := 1; rank < len(g.peers); rank++ {
-		kind, call, err := g.recvEnter(context.Background(), s, rank)
+		kind, call, err := x.recv(context.Background(), rank)
 		if err != nil {
 			return false, err
 		}
@@ -155,7 +165,7 @@ func (g *collState) prepare(s *enterState) (all bool, err error) {
 		if s.arrived[rank] == 0 {
 			continue
 		}
-		if err := g.sendEnter(s, rank, result, s.arrived[rank]); err != nil {
+		if err := x.send(rank, result, s.arrived[rank]); err != nil {
 			return false, err
 		}
 		if all {

@@ -73,7 +73,7 @@ func (c *Comm) checkUnfinished() error {
 	arrive := make([]uint64, len(sent))
 	x := &Collective{Kind: perf.Alltoall, as: perf.Finalize.Within(), Dst: Bytes(arrive), Src: Bytes(sent),
 		Elements: NumbersOf[uint64]()}
-	if err := c.CallCollective(x); err != nil {
+	if err := c.coll.Call(x); err != nil {
 		return err
 	}
 	return c.engine.Unfinished(arrive)

@@ -80,15 +80,13 @@ type verdict struct {
 
 func (v *verdict) Error() string { return v.Text }
 
-// compareCall compares a call with those of the other ranks. failed is the error that this rank has found by itself; compareCall
+// compare compares a call with those of the other ranks. failed is the error that this rank has found by itself; compare
 // returns it, or an error if another rank has failed or the calls differ.
-func (c *Comm) compareCall(mine *collCall, failed error) error {
+func (cs *Collectives) compare(mine *collCall, failed error) error {
 	if mine.Call.IsWithin() {
 		return failed // the call that it is a part of has been compared
 	}
-	g := &collState{tag: checkTag, call: mine.Call.Within()}
-	g.init(c, c.coll.peers, c.coll.rank)
-	return g.compareCall(mine, failed)
+	return cs.main.beside(checkTag, mine.Call.Within()).compareCall(mine, failed)
 }
 
 // compareCall is the exchange with the messages of g: those of an Idup have a tag of their own.
@@ -117,11 +115,11 @@ func (g *collState) compareCall(mine *collCall, failed error) error {
 }
 
 // checkCall compares a call without arguments if calls are checked.
-func (c *Comm) checkCall(call perf.Op) error {
-	if !c.checks || atomic.LoadUint64(&c.coll.busy) != 0 || c.coll.failed.Load() != nil {
+func (cs *Collectives) checkCall(call perf.Op) error {
+	if !cs.comm.checks || atomic.LoadUint64(&cs.main.busy) != 0 || cs.main.failed.Load() != nil {
 		return nil
 	}
-	return c.compareCall(&collCall{Call: call, Idups: c.idupSeq.Load()}, nil)
+	return cs.compare(&collCall{Call: call, Idups: cs.idupSeq.Load()}, nil)
 }
 
 // exchangeCalls sends this rank's call to rank 0 and returns the verdict; nil if all calls agree.
@@ -144,7 +142,7 @@ func (g *collState) exchangeCalls(mine *collCall) (*verdict, error) {
 		}
 		calls = append(calls, other)
 	}
-	v := g.judge(calls)
+	v := (&comparison{calls, g.peers}).judge()
 	var b []byte
 	if v != nil {
 		var err error
@@ -181,22 +179,29 @@ func receiveJSON[T any](g *collState, rank int) (*T, error) {
 	return v, nil
 }
 
+// comparison compares the calls that the ranks have made.
+type comparison struct {
+	calls []*collCall // by rank
+	peers []int32     // process by rank
+}
+
 // judge compares the calls of all ranks. It returns the first difference, or nil.
-func (g *collState) judge(calls []*collCall) *verdict {
+func (p *comparison) judge() *verdict {
+	calls := p.calls
 	for rank, x := range calls {
 		if x == nil {
 			return &verdict{ErrOther, fmt.Sprintf("rank %d sent no description of its call", rank)}
 		}
 		if f := x.Failure; f != nil {
-			return &verdict{f.Class, fmt.Sprintf("%s failed: %s", g.describe(calls, rank), f.Text)}
+			return &verdict{f.Class, fmt.Sprintf("%s failed: %s", p.describe(rank), f.Text)}
 		}
 	}
 	for rank := 1; rank < len(calls); rank++ {
 		if class := calls[rank].compare(calls[0]); class != 0 {
-			return &verdict{class, g.describe(calls, rank) + " against " + g.describe(calls, 0)}
+			return &verdict{class, p.describe(rank) + " against " + p.describe(0)}
 		}
 	}
-	return g.judgeBlocks(calls)
+	return p.judgeBlocks()
 }
 
 // compare returns the class of the first difference between two calls; 0 if there is none.
@@ -284,7 +289,8 @@ func signatureAt(sigs []datatype.Signature, rank int) datatype.Signature {
 }
 
 // judgeBlocks compares the blocks that only two ranks know.
-func (g *collState) judgeBlocks(calls []*collCall) *verdict {
+func (p *comparison) judgeBlocks() *verdict {
+	calls := p.calls
 	n, first := len(calls), calls[0]
 	for a, x := range calls {
 		for b, y := range calls {
@@ -292,11 +298,11 @@ func (g *collState) judgeBlocks(calls []*collCall) *verdict {
 			switch {
 			case first.is(perf.Alltoallv):
 				if len(x.Counts) == n && len(y.From) == n {
-					v = g.judgeBlock(calls, a, x.part(b), b, y.from(a))
+					v = p.judgeBlock(a, x.part(b), b, y.from(a))
 				}
 			case a == b, len(y.Counts) != n, first.is(perf.Allgatherv) && len(x.Counts) != n:
 			case (first.is(perf.Gatherv) || first.is(perf.Scatterv)) && b == first.Root, first.is(perf.Allgatherv):
-				v = g.judgeBlock(calls, a, x.own(a), b, y.part(a))
+				v = p.judgeBlock(a, x.own(a), b, y.part(a))
 			}
 			if v != nil {
 				return v
@@ -307,25 +313,25 @@ func (g *collState) judgeBlocks(calls []*collCall) *verdict {
 }
 
 // judgeBlock compares what ranks a and b know of a block.
-func (g *collState) judgeBlock(calls []*collCall, a int, x callBlock, b int, y callBlock) *verdict {
+func (p *comparison) judgeBlock(a int, x callBlock, b int, y callBlock) *verdict {
 	views := x.call.Parts != nil || y.call.Parts != nil
 	switch {
 	case !views && x.count != y.count:
 		return &verdict{ErrCount, fmt.Sprintf("%s against %s: %d elements, but the other rank has a count of %d for them",
-			g.describe(calls, a), g.describe(calls, b), x.count, y.count)}
+			p.describe(a), p.describe(b), x.count, y.count)}
 	case views && x.bytes() != y.bytes():
 		return &verdict{ErrCount, fmt.Sprintf("%s against %s: %d bytes, but the other rank has %d bytes for them",
-			g.describe(calls, a), g.describe(calls, b), x.bytes(), y.bytes())}
+			p.describe(a), p.describe(b), x.bytes(), y.bytes())}
 	case views && x.signature() != y.signature():
 		return &verdict{ErrType, fmt.Sprintf("%s against %s: the %d bytes are of other types at the other rank",
-			g.describe(calls, a), g.describe(calls, b), x.bytes())}
+			p.describe(a), p.describe(b), x.bytes())}
 	}
 	return nil
 }
 
 // describe returns a call in words: "Allreduce of 11 float64 (sum) at solver/main.go:31 (rank 1)".
-func (g *collState) describe(calls []*collCall, rank int) string {
-	x := calls[rank]
+func (p *comparison) describe(rank int) string {
+	x := p.calls[rank]
 	text := x.Call.String()
 	if x.Parts != nil {
 		text += " of views"
@@ -345,11 +351,11 @@ func (g *collState) describe(calls []*collCall, rank int) string {
 	if x.Rooted {
 		text += fmt.Sprintf(" with root %d", x.Root)
 	}
-	if slices.ContainsFunc(calls, func(y *collCall) bool { return y != nil && y.Idups != x.Idups }) {
+	if slices.ContainsFunc(p.calls, func(y *collCall) bool { return y != nil && y.Idups != x.Idups }) {
 		text += fmt.Sprintf(" after %d Idup", x.Idups)
 	}
 	text += fmt.Sprintf(" at %s (rank %d", x.Where, rank)
-	if n := g.peers[rank]; int(n) != rank {
+	if n := p.peers[rank]; int(n) != rank {
 		text += fmt.Sprintf(", process %d", n)
 	}
 	return text + ")"
@@ -380,8 +386,8 @@ func (x *collCall) elements() string {
 }
 
 // newCollCall returns the description of a collective on elements.
-func (c *Comm) newCollCall(call perf.Op, k Elements, bytes int) *collCall {
-	x := &collCall{Call: call, Type: k.kind, Count: bytes / k.Size(), Idups: c.idupSeq.Load()}
+func (cs *Collectives) newCollCall(call perf.Op, k Elements, bytes int) *collCall {
+	x := &collCall{Call: call, Type: k.kind, Count: bytes / k.Size(), Idups: cs.idupSeq.Load()}
 	switch {
 	case k.data != nil && k.data.parts != nil:
 		x.Parts = k.data.parts

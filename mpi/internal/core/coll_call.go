@@ -69,37 +69,37 @@ func (x *Collective) recorded() perf.Op {
 	return immediateForm(x.Kind)
 }
 
-// StartCollective starts an immediate collective, or creates the request of a persistent one.
-func (c *Comm) StartCollective(start Start, x *Collective) (Request, error) {
+// Start starts an immediate collective, or creates the request of a persistent one.
+func (cs *Collectives) Start(start Start, x *Collective) (Request, error) {
 	x.start = start
-	return c.startCollective(x, nil)
+	return cs.start(x, nil)
 }
 
-// CallCollective makes a blocking collective.
-func (c *Comm) CallCollective(x *Collective) error {
+// Call makes a blocking collective.
+func (cs *Collectives) Call(x *Collective) error {
 	x.start = Blocking
 	inter := false
-	if x.Kind == perf.ReduceScatterBlock || c.isInter() {
+	if x.Kind == perf.ReduceScatterBlock || cs.isInter() {
 		var err error
-		if inter, err = c.admit(x, x.Kind.String()); err != nil {
+		if inter, err = cs.admit(x, x.Kind.String()); err != nil {
 			return err
 		}
 	}
 	call := x.recorded()
-	if err := c.beginCollective(call, x.bytes()); err != nil {
+	if err := cs.beginCall(call, x.bytes()); err != nil {
 		return err
 	}
-	defer c.endCollective()
-	g := &c.coll // c is not nil: it can be used
+	defer cs.endCall()
+	c, g := cs.comm, &cs.main
 	var err error
 	if x.Kind != perf.Barrier { // which has no arguments
-		err = c.prepare(x, inter, &g.operation)
+		err = cs.prepare(x, inter, &g.operation)
 	}
 	if err != nil {
 		err = c.wrapError(call.String(), err)
 	}
 	if c.checks {
-		err = c.compareCall(c.describeCall(x, inter), err)
+		err = cs.compare(cs.describeCall(x, inter), err)
 	}
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func (c *Comm) CallCollective(x *Collective) error {
 	done := false
 	switch {
 	case inter:
-		if err = c.runInter(x, g, &g.operation); err != nil {
+		if err = cs.runInter(x, g, &g.operation); err != nil {
 			g.fail(err) // the ranks may have stopped at different messages, and no rank may wait for another for ever
 		}
 		done = true
@@ -125,13 +125,13 @@ func (c *Comm) CallCollective(x *Collective) error {
 
 // prepare checks the arguments of a call, and changes them as package coll expects them. It sets the
 // operation of a reduction, and the root that the next Barrier expects.
-func (c *Comm) prepare(x *Collective, inter bool, o *coll.Operation) error {
+func (cs *Collectives) prepare(x *Collective, inter bool, o *coll.Operation) error {
 	if inter {
-		return c.args.prepareInter(x, o)
+		return cs.args.prepareInter(x, o)
 	}
-	err := c.args.prepare(x, o)
+	err := cs.args.prepare(x, o)
 	if err == nil && (x.Kind == perf.Bcast || x.Kind == perf.Scatter) {
-		c.coll.shm.expectRoot(x.Root)
+		cs.main.shm.expectRoot(x.Root)
 	}
 	return err
 }
@@ -140,23 +140,23 @@ func (c *Comm) prepare(x *Collective, inter bool, o *coll.Operation) error {
 // not learn: a collective that is not defined on intercommunicators, and a buffer that cannot be
 // divided into equal counts, which it sets. inter reports whether the call exchanges data between
 // the groups of an intercommunicator.
-func (c *Comm) admit(x *Collective, name string) (inter bool, err error) {
+func (cs *Collectives) admit(x *Collective, name string) (inter bool, err error) {
 	if x.Kind == perf.ReduceScatterBlock {
-		if err := c.checkUsable(name); err != nil {
+		if err := cs.checkUsable(name); err != nil {
 			return false, err
 		}
-		if x.To.Counts, err = c.args.equalCounts(x.Src, x.Elements); err != nil {
-			return false, c.wrapError(name, err)
+		if x.To.Counts, err = cs.args.equalCounts(x.Src, x.Elements); err != nil {
+			return false, cs.comm.wrapError(name, err)
 		}
 	}
-	if !c.isInter() || x.as != perf.NoOp || x.Kind == perf.Barrier {
+	if !cs.isInter() || x.as != perf.NoOp || x.Kind == perf.Barrier {
 		return false, nil
 	}
 	switch {
 	case x.isNeighbor() && x.start != Blocking: // fails because there is no topology
 		return false, nil
 	case x.isNeighbor(), x.Kind == perf.Scan, x.Kind == perf.Exscan:
-		return false, c.newError(name, ErrComm, errInter)
+		return false, cs.comm.newError(name, ErrComm, errInter)
 	}
 	return true, nil
 }

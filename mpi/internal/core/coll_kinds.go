@@ -112,26 +112,26 @@ func (a *arguments) prepare(x *Collective, o *coll.Operation) (err error) {
 }
 
 // describeCall returns a call that has been prepared as calls are compared.
-func (c *Comm) describeCall(x *Collective, inter bool) *collCall {
+func (cs *Collectives) describeCall(x *Collective, inter bool) *collCall {
 	call := x.recorded()
 	if x.Kind == perf.Barrier || inter {
 		y := &collCall{Call: call}
 		if x.start == Blocking {
-			y.Idups = c.idupSeq.Load()
+			y.Idups = cs.idupSeq.Load()
 		}
 		return y
 	}
 	n := x.bytes() // that must be the same at all ranks, or of the block of this rank
 	switch x.Kind {
 	case perf.Alltoall:
-		n /= len(c.peers)
+		n /= len(cs.comm.peers)
 	case perf.Allgatherv, perf.Alltoallv, perf.Alltoallw, perf.ReduceScatter, perf.ReduceScatterBlock:
 		n = 0
 	}
 	if x.isNeighbor() {
 		n = 0
 	}
-	y := c.newCollCall(call, x.Elements, n)
+	y := cs.newCollCall(call, x.Elements, n)
 	if x.isReduction() {
 		y.Op = describeOp(x.Op)
 	}
@@ -239,15 +239,15 @@ func run(x *Collective, p coll.Peer, o *coll.Operation) error {
 // sinkUse returns the use of the data that a collective receives. Data that may not be received
 // although the call succeeds is sent and received: at ranks of an intercommunicator that do not
 // take part, of a neighbor that is ProcNull, or behind a result.
-func (c *Comm) sinkUse(x *Collective) int {
+func (cs *Collectives) sinkUse(x *Collective) int {
 	switch x.Kind {
 	case perf.Bcast:
-		if c.isRoot(x.Root) {
+		if cs.isRoot(x.Root) {
 			return isSource
 		}
 		return isSource | isSink
 	case perf.Scatter, perf.Scatterv:
-		if c.isInter() {
+		if cs.args.inter {
 			return isSource | isSink
 		}
 	case perf.ReduceScatter, perf.ReduceScatterBlock, perf.Exscan:
@@ -261,8 +261,8 @@ func (c *Comm) sinkUse(x *Collective) int {
 
 // elementsOfViews returns the elements of a collective. Of data of several kinds they are bytes,
 // with a signature in p.
-func (c *Comm) elementsOfViews(x *Collective, v *Views, p *packing) Elements {
-	switch n := len(c.peers); x.Kind {
+func (cs *Collectives) elementsOfViews(x *Collective, v *Views, p *packing) Elements {
+	switch n := len(cs.comm.peers); x.Kind {
 	case perf.Gather, perf.Allgather:
 		if v.Dst.Size() != 0 {
 			return p.elementsOf(v.Dst, n)
@@ -280,11 +280,11 @@ func (c *Comm) elementsOfViews(x *Collective, v *Views, p *packing) Elements {
 	case perf.Alltoall:
 		return p.elementsOf(v.Dst, n)
 	case perf.Gatherv, perf.Allgatherv:
-		return c.elementsOfParts(v.Src, v.Dsts, nil)
+		return cs.elementsOfParts(v.Src, v.Dsts, nil)
 	case perf.Scatterv:
-		return c.elementsOfParts(v.Dst, v.Srcs, nil)
+		return cs.elementsOfParts(v.Dst, v.Srcs, nil)
 	case perf.Alltoallv, perf.Alltoallw:
-		return c.elementsOfParts(nil, v.Srcs, v.Dsts)
+		return cs.elementsOfParts(nil, v.Srcs, v.Dsts)
 	case perf.NeighborAllgatherv, perf.NeighborAlltoall, perf.NeighborAlltoallv, perf.NeighborAlltoallw:
 		return Elements{kind: datatype.Byte}
 	}

@@ -80,11 +80,9 @@ func (g *collState) shareMemory() error {
 		mine[0] |= flagDedicatedCores
 	}
 	band, _, _ := Band.kernel(Elements{kind: datatype.Uint8})
-	x := &collState{tag: shareTag, call: g.call}
-	x.init(g.comm, g.peers, g.rank)
-	err = coll.Allreduce(x, all[:], mine[:], &coll.Operation{Kernel: band, ElemSize: 1, Commutative: true})
+	err = coll.Allreduce(g.beside(shareTag, g.call), all[:], mine[:], &coll.Operation{Kernel: band, ElemSize: 1, Commutative: true})
 	if err == nil && all[0]&flagMapped == 0 {
-		return g.comm.closeSharedMemory()
+		return g.closeSharedMemory()
 	}
 	if err != nil {
 		return err
@@ -234,14 +232,14 @@ const (
 const sharedWordsBytes = 128
 
 // closeSharedMemory unmaps the shared memory.
-func (c *Comm) closeSharedMemory() error {
-	if c.coll.shm.segment == nil {
+func (g *collState) closeSharedMemory() error {
+	if g.shm.segment == nil {
 		return nil
 	}
-	c.coll.shm.flat, c.coll.levels.Shm, c.coll.shm.mismatch = nil, nil, nil
-	c.coll.shm.immediates.Store(nil)
-	seg := c.coll.shm.segment
-	c.coll.shm.segment = nil
+	g.shm.flat, g.levels.Shm, g.shm.mismatch = nil, nil, nil
+	g.shm.immediates.Store(nil)
+	seg := g.shm.segment
+	g.shm.segment = nil
 	return seg.Close()
 }
 

@@ -23,10 +23,10 @@ type Views struct {
 	Dsts, Srcs *Buffers
 }
 
-// CollectiveOfViews makes or starts a collective of views, which it makes the buffers of x.
-func (c *Comm) CollectiveOfViews(start Start, x *Collective, v Views) (Request, error) {
+// OfViews makes or starts a collective of views, which it makes the buffers of x.
+func (cs *Collectives) OfViews(start Start, x *Collective, v Views) (Request, error) {
 	var unused datatype.Buffer
-	if c != nil && !c.isRoot(x.Root) {
+	if cs != nil && cs.comm != nil && !cs.isRoot(x.Root) {
 		switch dst, src := x.sidesOfRoot(); {
 		case dst:
 			v.Dst, v.Dsts = &unused, &Buffers{}
@@ -34,19 +34,20 @@ func (c *Comm) CollectiveOfViews(start Start, x *Collective, v Views) (Request, 
 			v.Src, v.Srcs = &unused, &Buffers{}
 		}
 	}
-	if err := c.checkSinks(start.Name(x.Kind), x, &v); err != nil {
+	if err := cs.checkSinks(start.Name(x.Kind), x, &v); err != nil {
 		return Request{}, err
 	}
 	if start != Blocking {
 		x.views = newPacking()
-		c.setBuffers(x, &v, x.views)
-		return c.StartCollective(start, x)
+		cs.setBuffers(x, &v, x.views)
+		return cs.Start(start, x)
 	}
-	p := c.proc.packings.take()
-	defer c.proc.packings.put(p)
-	c.setBuffers(x, &v, p)
+	pool := &cs.comm.proc.packings
+	p := pool.take()
+	defer pool.put(p)
+	cs.setBuffers(x, &v, p)
 	p.packSources()
-	err := c.CallCollective(x)
+	err := cs.Call(x)
 	if err == nil {
 		p.unpackSinks()
 	}
@@ -54,24 +55,24 @@ func (c *Comm) CollectiveOfViews(start Start, x *Collective, v Views) (Request, 
 }
 
 // isRoot reports whether this rank is the root of a call.
-func (c *Comm) isRoot(root int) bool {
-	if c.isInter() {
+func (cs *Collectives) isRoot(root int) bool {
+	if cs.args.inter {
 		return root == Root
 	}
-	return root == c.Rank()
+	return root == cs.comm.Rank()
 }
 
 // checkSinks returns an error if the communicator cannot be used, or if entries of a view that
 // receives overlap.
-func (c *Comm) checkSinks(op string, x *Collective, v *Views) error {
-	if err := c.checkUsable(op); err != nil {
+func (cs *Collectives) checkSinks(op string, x *Collective, v *Views) error {
+	if err := cs.checkUsable(op); err != nil {
 		return err
 	}
 	if list, _ := x.lists(); !list {
-		return c.checkSink(op, v.Dst)
+		return cs.comm.checkSink(op, v.Dst)
 	}
 	for i := range v.Dsts.list {
-		if err := c.checkSink(op, &v.Dsts.list[i]); err != nil {
+		if err := cs.comm.checkSink(op, &v.Dsts.list[i]); err != nil {
 			return err
 		}
 	}
@@ -80,10 +81,10 @@ func (c *Comm) checkSinks(op string, x *Collective, v *Views) error {
 
 // setBuffers makes views the buffers of a collective, packed in memory of p unless they are one
 // block. It sets the elements.
-func (c *Comm) setBuffers(x *Collective, v *Views, p *packing) {
+func (cs *Collectives) setBuffers(x *Collective, v *Views, p *packing) {
 	inPlace := false
 	to, from := x.lists()
-	switch use := c.sinkUse(x); {
+	switch use := cs.sinkUse(x); {
 	case to:
 		x.Dst, x.To = p.parts(v.Dsts, use, &p.to)
 	case x.Kind != perf.Bcast && !from && !x.isNeighbor() && sameData(v.Dst, v.Src):
@@ -100,7 +101,7 @@ func (c *Comm) setBuffers(x *Collective, v *Views, p *packing) {
 	case x.Kind != perf.Bcast:
 		x.Src = p.bytes(v.Src, isSource)
 	}
-	x.Elements = c.elementsOfViews(x, v, p)
+	x.Elements = cs.elementsOfViews(x, v, p)
 }
 
 // sameData reports whether two buffers have the same memory: the call is in place.
@@ -281,8 +282,8 @@ func (p *packing) reduced(dst, src *datatype.Buffer, o Op) Elements {
 // elementsOfParts returns the elements of a collective of buffers that differ: bytes, with
 // signatures if calls are checked. own is this rank's block, parts those that it sends or all ranks
 // know, and from those that it expects.
-func (c *Comm) elementsOfParts(own *datatype.Buffer, parts, from *Buffers) Elements {
-	if !c.checks {
+func (cs *Collectives) elementsOfParts(own *datatype.Buffer, parts, from *Buffers) Elements {
+	if !cs.comm.checks {
 		return Elements{kind: datatype.Byte}
 	}
 	return Elements{data: &elementData{size: 1, parts: &partSignatures{signatureOf(own), parts.signatures(), from.signatures()}}}

@@ -2,6 +2,7 @@ package core
 
 import (
 	"errors"
+	"sync"
 	"sync/atomic"
 
 	"github.com/ibrun/ibrun/internal/shm"
@@ -9,6 +10,43 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 	"github.com/ibrun/ibrun/perf"
 )
+
+// Collectives are the collectives of a communicator. One blocking collective is in progress at a
+// time: it uses main from beginCall to endCall. Any number of immediate ones run beside it. Any
+// goroutine may call the methods, also those of nil, which belong to a nil communicator.
+type Collectives struct {
+	comm       *Comm      // nil in those of the zero Comm
+	main       collState  // of the blocking collectives
+	args       arguments  // set by activate
+	entering   enterState // guarded by main.busy
+	immediates immediates
+	started    startedCollectives
+
+	idupSeq atomic.Uint32  // number of Idups so far
+	idups   sync.WaitGroup // Idups in progress, and immediate collectives whose calls are checked
+}
+
+// Collectives returns the collectives of the communicator. Their calls fail if it cannot be used.
+func (c *Comm) Collectives() *Collectives {
+	if c == nil {
+		return nil
+	}
+	return &c.coll
+}
+
+// checkUsable returns an error if the communicator cannot be used.
+func (cs *Collectives) checkUsable(op string) error {
+	var c *Comm // that of nil Collectives
+	if cs != nil {
+		if c = cs.comm; c == nil {
+			c = new(Comm)
+		}
+	}
+	return c.checkUsable(op)
+}
+
+// isInter reports whether the communicator is an intercommunicator that can be used.
+func (cs *Collectives) isInter() bool { return cs != nil && cs.args.inter }
 
 // collState is the state of a communicator's collectives: their message context, and the memory that all ranks share, if
 // there is any. It implements coll.Peer and coll.WordSync.
@@ -44,47 +82,45 @@ func (g *collState) init(c *Comm, peers []int32, rank int32) {
 	g.comm, g.peers, g.rank = c, peers, rank
 }
 
-// beginIntracomm is beginCollective for collectives that are not defined on intercommunicators.
-func (c *Comm) beginIntracomm(call perf.Op, bytes int) error {
-	if c.isInter() {
-		return c.newError(call.String(), ErrComm, errInter)
-	}
-	return c.beginCollective(call, bytes)
+// beside returns the state of messages that have a tag of their own, so that they never match those
+// of g.
+func (g *collState) beside(tag int32, call perf.Op) *collState {
+	return &collState{comm: g.comm, peers: g.peers, rank: g.rank, tag: tag, call: call}
 }
 
 var errBusy = errors.New(
 	"another collective is in progress on this communicator; give each goroutine its own (Comm.Dup)")
 
-// beginCollective starts a collective. It returns an error if another one is in progress. The collective is recorded
-// until endCollective, with the bytes that this rank sends or receives. A call.Within() is shown as part of another
+// beginCall starts a collective. It returns an error if another one is in progress. The collective is recorded
+// until endCall, with the bytes that this rank sends or receives. A call.Within() is shown as part of another
 // call and is not counted. The first one that is not sets up shared memory: to make and free a communicator needs none.
-func (c *Comm) beginCollective(call perf.Op, bytes int) error {
-	if c.isNone() || c.state.Load() != commReady { // otherwise the name of the call is not needed
-		if err := c.checkUsable(call.String()); err != nil {
+func (cs *Collectives) beginCall(call perf.Op, bytes int) error {
+	if cs == nil || cs.comm == nil || cs.comm.state.Load() != commReady { // otherwise the name of the call is not needed
+		if err := cs.checkUsable(call.String()); err != nil {
 			return err
 		}
 	}
-	g := &c.coll
+	g := &cs.main
 	if err := g.begin(call); err != nil {
 		return err
 	}
 	g.scratch.used = 0
-	g.call, g.bytes, g.began = call, bytes, c.engine.Recording().BeginCounted(call, bytes)
+	g.call, g.bytes, g.began = call, bytes, cs.comm.engine.Recording().BeginCounted(call, bytes)
 	if !g.shm.tried && !call.IsWithin() {
 		if err := g.shareMemory(); err != nil {
-			c.endCollective()
-			return c.wrapError(call.String(), err)
+			cs.endCall()
+			return cs.comm.wrapError(call.String(), err)
 		}
 	}
 	return nil
 }
 
-// endCollective ends the recording of a collective and allows the next one. It executes no fence, if the collective is not timed:
+// endCall ends the recording of a collective and allows the next one. It executes no fence, if the collective is not timed:
 // a fence waits until what this rank has published has arrived.
-func (c *Comm) endCollective() {
-	g := &c.coll
+func (cs *Collectives) endCall() {
+	g := &cs.main
 	if g.began != 0 {
-		c.engine.Recording().EndOpOn(c.contextID, g.call, g.bytes, g.began)
+		cs.comm.engine.Recording().EndOpOn(cs.comm.contextID, g.call, g.bytes, g.began)
 	}
 	g.call = perf.NoOp
 	g.end()
@@ -237,7 +273,7 @@ func (g *collState) check(err error) error {
 // fail records why no collective can succeed any more, and leaves the context of collectives, except if all ranks free the
 // communicator: they then leave it together.
 func (g *collState) fail(err error) {
-	if g.comm.coll.markFailed(err) && !errors.Is(err, proto.ErrFreed) {
+	if g.comm.coll.main.markFailed(err) && !errors.Is(err, proto.ErrFreed) {
 		g.comm.engine.LeaveContext(g.comm.contextID | collectiveBit)
 	}
 }
@@ -257,14 +293,14 @@ func (g *collState) Scratch(n int) []byte {
 	return b
 }
 
-// CollectiveSize returns the number of ranks with which a rank exchanges data in a collective: those of the communicator, or of
+// Partners returns the number of ranks with which a rank exchanges data in a collective: those of the communicator, or of
 // the other group of an intercommunicator.
-func (c *Comm) CollectiveSize(op string) (int, error) {
-	if err := c.checkUsable(op); err != nil {
+func (cs *Collectives) Partners(op string) (int, error) {
+	if err := cs.checkUsable(op); err != nil {
 		return 0, err
 	}
-	if c.isInter() {
-		return c.RemoteSize(), nil
+	if cs.args.inter {
+		return cs.comm.RemoteSize(), nil
 	}
-	return c.Size(), nil
+	return cs.comm.Size(), nil
 }

@@ -37,10 +37,8 @@ type Comm struct {
 	state      atomic.Uint32 // commReady or another of these constants
 	checks     bool          // calls are checked; see Config.Check
 	where      string        // source position of the call that created it, if calls are checked
-	args       arguments     // set by activate
-	coll       collState
-	entering   enterState // guarded by coll.busy
-	topology   *Topology  // set before activate
+	coll       Collectives
+	topology   *Topology // set before activate
 
 	attrs attrs.Cache[*Comm]
 	seq   uint64 // order in which communicators of the process were created
@@ -49,12 +47,6 @@ type Comm struct {
 	differ  bool
 	freeing atomic.Bool  // Free is in progress, or the communicator need not be waited for
 	copying atomic.Int32 // number of duplicates for which copy callbacks run
-
-	idupSeq atomic.Uint32  // number of Idups so far
-	idups   sync.WaitGroup // Idups in progress, and immediate collectives whose calls are checked
-
-	immediates immediates
-	started    startedCollectives
 
 	handler handlerOf
 
@@ -92,7 +84,8 @@ func (p *Process) newComm(peers []int32, rank int) *Comm {
 	}
 	c.state.Store(commCreating)
 	c.handler.set(p.handler.get())
-	c.coll.init(c, peers, c.rank)
+	c.coll.comm = c
+	c.coll.main.init(c, peers, c.rank)
 	c.attrs.Init(&p.keys, c)
 	return c
 }
@@ -100,8 +93,8 @@ func (p *Process) newComm(peers []int32, rank int) *Comm {
 // activate sets the context id and makes the communicator usable.
 func (c *Comm) activate(ctx uint32) {
 	c.contextID = ctx
-	c.args = arguments{rank: c.Rank(), size: len(c.peers), local: c.Size(), topology: c.topology}
-	c.coll.findLevels()
+	c.coll.args = arguments{rank: c.Rank(), size: len(c.peers), local: c.Size(), topology: c.topology, inter: c.isInter()}
+	c.coll.main.findLevels()
 	c.proc.comms.Store(c, nil)
 	c.state.Store(commReady)
 }
@@ -194,7 +187,7 @@ func (c *Comm) release(op string, state uint32, end func(context uint32, err err
 	end(c.contextID|collectiveBit, c.collectiveEnding(state))
 	c.engine.Recording().NameContext(c.contextID, "")
 	c.proc.comms.Delete(c)
-	err := c.closeSharedMemory()
+	err := c.coll.main.closeSharedMemory()
 	c.proc.contextIDs.free(c.contextID)
 	return err
 }

@@ -94,7 +94,7 @@ func (a *agreement) checkSameGroup(g *Group, color splitColor, colors []splitCol
 		at[n] = i + 1
 	}
 	for r := local.first; r < local.first+local.n; r++ {
-		n := at[c.coll.peers[r]]
+		n := at[c.coll.main.peers[r]]
 		if (n > 0 || c.Remote()) && (colors[r] != color || positions[r] != n) {
 			return c.newError(a.op, ErrGroup, fmt.Errorf("rank %d gave another group", r-local.first))
 		}

@@ -22,7 +22,7 @@ func CreateIntercomm(c *Comm, localLeader int, peer *Comm, remoteLeader, tag int
 	if err := c.checkIntracomm(op); err != nil {
 		return nil, err
 	}
-	if err := c.checkCall(call); err != nil {
+	if err := c.coll.checkCall(call); err != nil {
 		return nil, err
 	}
 	a := c.newAgreement(call)
@@ -213,9 +213,9 @@ func (a *agreement) shareRemoteGroup(leader int, link *leaderLink, tag int) ([]i
 // bcast copies b of the root to all ranks.
 func (a *agreement) bcast(b []byte, root int) error {
 	c := a.comm
-	if err := c.beginCollective(a.recordAs, len(b)); err != nil {
+	if err := c.coll.beginCall(a.recordAs, len(b)); err != nil {
 		return err
 	}
-	defer c.endCollective()
-	return c.wrapError(a.op, coll.Bcast(&c.coll, b, root))
+	defer c.coll.endCall()
+	return c.wrapError(a.op, coll.Bcast(&c.coll.main, b, root))
 }

@@ -194,11 +194,12 @@ func (f *groupCreation) allreduce(dst, src []byte, kernel reduction.Func) error 
 func (a *agreement) createFromGroup(id creationID, info *Info) (*Comm, error) {
 	c, p := a.comm, a.comm.proc
 	defer p.recordCall(a.call)()
-	a.creation = &groupCreation{queue: &p.ctrl, id: id, peers: c.coll.peers, rank: int(c.coll.rank), self: int32(p.boot.Rank),
+	all := &c.coll.main
+	a.creation = &groupCreation{queue: &p.ctrl, id: id, peers: all.peers, rank: int(all.rank), self: int32(p.boot.Rank),
 		recordAs: a.recordAs}
 	p.ctrl.begin(id)
 	defer p.ctrl.end(id)
-	err := c.wrapError(a.op, p.engine.PeerError(groupCreateContext, c.coll.peers))
+	err := c.wrapError(a.op, p.engine.PeerError(groupCreateContext, all.peers))
 	h := newHints().withInfo(info, c.rails())
 	if err == nil { // this agreement also shows that all processes are about to call allocContextID
 		h, err = a.agreeHints(h)

@@ -275,7 +275,7 @@ func (a *agreement) exchangeInts(parts [][]int) ([][]int, error) {
 		sent[r] = len(part)
 	}
 	x := &Collective{Kind: perf.Alltoall, as: a.recordAs, Dst: Bytes(come), Src: Bytes(sent), Elements: NumbersOf[int]()}
-	if err := a.comm.CallCollective(x); err != nil {
+	if err := a.comm.coll.Call(x); err != nil {
 		return nil, err
 	}
 	total := 0
@@ -285,7 +285,7 @@ func (a *agreement) exchangeInts(parts [][]int) ([][]int, error) {
 	in := make([]int, total)
 	x = &Collective{Kind: perf.Alltoallv, as: a.recordAs, Dst: Bytes(in), To: coll.Layout{Counts: come},
 		Src: Bytes(slices.Concat(parts...)), From: coll.Layout{Counts: sent}, Elements: NumbersOf[int]()}
-	if err := a.comm.CallCollective(x); err != nil {
+	if err := a.comm.coll.Call(x); err != nil {
 		return nil, err
 	}
 	all := make([][]int, len(parts))

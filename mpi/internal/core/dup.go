@@ -43,18 +43,18 @@ func (c *Comm) idup(call perf.Op, h *hints) (*Comm, Request, error) {
 		return nil, Request{}, err
 	}
 	defer c.proc.recordCall(call)()
-	turn := c.idupSeq.Add(1)
+	turn := c.coll.idupSeq.Add(1)
 	d, failed := c.newDuplicate(op)
 	m := c.newAgreement(call)
-	m.idupSeq, m.idup = turn, c.newIdupState(turn, m.recordAs)
-	c.started.add(m.idup.tag, perf.Idup)
+	m.idupSeq, m.idup = turn, c.coll.main.beside(int32(turn&math.MaxInt32|1<<30), m.recordAs)
+	c.coll.started.add(m.idup.tag, perf.Idup)
 	r := Request{c.engine.StartGrequest()}
 	where := ""
 	if c.checks {
 		c.engine.Recording().Called(call)
 		where = callPosition()
 	}
-	c.idups.Go(func() {
+	c.coll.idups.Go(func() {
 		if c.checks {
 			if err := m.idup.compareCall(&collCall{Call: call, Where: where}, failed); err != nil {
 				c.engine.CompleteGrequest(r.h, c.joinError(op, err, d.attrs.Drop(c)))
@@ -70,19 +70,11 @@ func (c *Comm) idup(call perf.Op, h *hints) (*Comm, Request, error) {
 	return d, r, nil
 }
 
-// newIdupState returns the state for the messages of one Idup: it uses the context of the collectives with a tag of
-// its own, so it can run beside them.
-func (c *Comm) newIdupState(turn uint32, call perf.Op) *collState {
-	g := &collState{tag: int32(turn&math.MaxInt32 | 1<<30), call: call}
-	g.init(c, c.coll.peers, c.coll.rank)
-	return g
-}
-
 // newDuplicate creates a duplicate that cannot be used yet, and runs the copy callbacks for it. If one fails, the
 // duplicate has no attributes.
 func (c *Comm) newDuplicate(op string) (*Comm, error) {
 	d := c.newChild(c.peers, int(c.rank))
-	d.localGroup, d.coll.peers, d.coll.rank = c.localGroup, c.coll.peers, c.coll.rank
+	d.localGroup, d.coll.main.peers, d.coll.main.rank = c.localGroup, c.coll.main.peers, c.coll.main.rank
 	d.topology = c.topology
 	c.copying.Add(1)
 	defer c.copying.Add(-1)

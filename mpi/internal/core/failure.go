@@ -36,7 +36,7 @@ func (p *Process) membersOf(context uint32) (members []int32) {
 func (p *Process) needsPeer(n int32, closed bool) (missed bool) {
 	p.comms.Range(func(c, _ any) bool {
 		c2 := c.(*Comm)
-		missed = !(closed && c2.freeing.Load()) && slices.Contains(c2.coll.peers, n)
+		missed = !(closed && c2.freeing.Load()) && slices.Contains(c2.coll.main.peers, n)
 		return !missed
 	})
 	return missed

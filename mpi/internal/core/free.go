@@ -44,7 +44,7 @@ func (a *agreement) free() error {
 		return err
 	}
 	err := c.release(op, commFreed, c.engine.FreeContext)
-	c.idups.Wait()
+	c.coll.idups.Wait()
 	return c.wrapError(op, err)
 }
 
@@ -62,7 +62,7 @@ func (a *agreement) agreeToFree(failed error) error {
 	case c.engine.PrepareFlush(c.contextID, partitioned):
 		mine = freeReceives
 	}
-	all, same, err := a.compareStarted(mine, c.started.sum.Load())
+	all, same, err := a.compareStarted(mine, c.coll.started.sum.Load())
 	switch err = a.success(failed, all != freeFailed, err); {
 	case err != nil:
 		return err
@@ -79,7 +79,7 @@ func (a *agreement) agreeToFree(failed error) error {
 	if c.differ = !same; c.differ {
 		return nil
 	}
-	c.idups.Wait()
+	c.coll.idups.Wait()
 	return c.wrapError(a.op, c.engine.WaitContextIdle(a.call, partitioned))
 }
 

@@ -212,7 +212,7 @@ func (c *Comm) applyHints(h hints) {
 		EagerLimit: h.eager, Forced: forcedProtocol(forced, c.proc.boot.Rank), Rail: h.rail, Peers: c.peers,
 	})
 	h.noAnySource, h.noAnyTag = taken.NoAnySource, taken.NoAnyTag
-	c.coll.deterministic.Store(h.deterministic)
+	c.coll.main.deterministic.Store(h.deterministic)
 	c.hints = h
 }
 

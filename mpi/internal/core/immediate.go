@@ -36,7 +36,7 @@ const maxKept = 16 << 20
 
 // immediate is an immediate or persistent collective. An immediate one is used again when it has ended.
 type immediate struct {
-	comm       *Comm
+	of         *Collectives
 	plan       coll.Plan
 	operation  coll.Operation
 	schedule   proto.Schedule
@@ -48,7 +48,7 @@ type immediate struct {
 }
 
 // take returns an immediate without steps.
-func (l *immediates) take(c *Comm) *immediate {
+func (l *immediates) take(of *Collectives) *immediate {
 	l.mu.Lock()
 	x := l.free
 	if x != nil {
@@ -57,10 +57,10 @@ func (l *immediates) take(c *Comm) *immediate {
 	}
 	l.mu.Unlock()
 	if x == nil {
-		x = &immediate{comm: c}
+		x = &immediate{of: of}
 	}
-	x.plan.Reset(int(c.coll.rank), len(c.coll.peers), c.proc.table)
-	x.plan.SetNodes(c.coll.nodes())
+	x.plan.Reset(int(of.main.rank), len(of.main.peers), of.comm.proc.table)
+	x.plan.SetNodes(of.main.nodes())
 	return x
 }
 
@@ -119,44 +119,45 @@ func (l *immediates) begin(x *immediate) int32 {
 
 // startCollective starts a collective that does not block. many has the buffers of an AllreduceMany,
 // and is nil for all others.
-func (c *Comm) startCollective(x *Collective, many *Pairs) (Request, error) {
+func (cs *Collectives) start(x *Collective, many *Pairs) (Request, error) {
 	name, n := x.start.Name(x.Kind), x.bytes()
-	inter, err := c.admit(x, name)
+	inter, err := cs.admit(x, name)
 	if err != nil {
 		return Request{}, err
 	}
-	if err := c.checkUsable(name); err != nil {
+	if err := cs.checkUsable(name); err != nil {
 		return Request{}, err
 	}
-	if failed := c.coll.failed.Load(); failed != nil {
+	c := cs.comm
+	if failed := cs.main.failed.Load(); failed != nil {
 		return Request{}, c.wrapError(name, *failed)
 	}
-	s := c.immediates.take(c)
+	s := cs.immediates.take(cs)
 	if many != nil {
 		n, err = many.bytes(), samePairs(&s.operation, many, x.Elements, x.Op)
 	} else {
-		err = c.prepare(x, inter, &s.operation)
+		err = cs.prepare(x, inter, &s.operation)
 	}
 	err = c.wrapError(name, err)
-	if s.call, s.waitsFor = x.recorded(), -1; x.start == Immediate && !c.checks && !c.coll.deterministic.Load() {
-		if f := c.coll.shm.immediates.Load(); f != nil {
-			s.plan.SetShared(f, c.coll.levels.Memory)
+	if s.call, s.waitsFor = x.recorded(), -1; x.start == Immediate && !c.checks && !cs.main.deterministic.Load() {
+		if f := cs.main.shm.immediates.Load(); f != nil {
+			s.plan.SetShared(f, cs.main.levels.Memory)
 		}
 	}
 	if c.checks && x.start == Persistent {
-		err = c.compareCall(c.describeStart(x, many, inter), err)
+		err = cs.compare(cs.describeStart(x, many, inter), err)
 	}
 	if err == nil {
 		err = c.wrapError(name, s.record(x, many, inter))
 	}
 	if c.checks && x.start == Immediate {
-		return c.startChecked(s, n, c.describeStart(x, many, inter), err)
+		return cs.startChecked(s, n, cs.describeStart(x, many, inter), err)
 	}
 	if err != nil {
-		c.immediates.put(s)
+		cs.immediates.put(s)
 		return Request{}, err
 	}
-	s.tag = c.immediates.begin(s)
+	s.tag = cs.immediates.begin(s)
 	on := proto.Route{Context: c.contextID | collectiveBit, Match: proto.Match{Tag: s.tag}, Op: s.call}
 	s.allocateShared()
 	if s.persistent = x.start == Persistent; s.persistent {
@@ -166,11 +167,11 @@ func (c *Comm) startCollective(x *Collective, many *Pairs) (Request, error) {
 }
 
 // describeStart returns a call that has been prepared as calls are compared.
-func (c *Comm) describeStart(x *Collective, many *Pairs, inter bool) *collCall {
+func (cs *Collectives) describeStart(x *Collective, many *Pairs, inter bool) *collCall {
 	if many != nil {
-		return c.describePairs(x.recorded(), many, x.Elements, x.Op)
+		return cs.describePairs(x.recorded(), many, x.Elements, x.Op)
 	}
-	return c.describeCall(x, inter)
+	return cs.describeCall(x, inter)
 }
 
 // record records the steps of a collective, with those that pack and unpack its views.
@@ -183,7 +184,7 @@ func (x *immediate) record(y *Collective, many *Pairs, inter bool) (err error) {
 	case many != nil:
 		err = coll.AllreduceMany(p, many.Srcs, many.At, func(dst, src []byte) error { return coll.Allreduce(p, dst, src, o) })
 	case inter:
-		err = x.comm.runInter(y, p, o)
+		err = x.of.runInter(y, p, o)
 	default:
 		err = run(y, p, o)
 	}
@@ -195,18 +196,18 @@ func (x *immediate) record(y *Collective, many *Pairs, inter bool) (err error) {
 
 // startChecked starts an immediate collective whose call is compared with those of the other ranks. failed is the error that this
 // rank has found; the others learn of it.
-func (c *Comm) startChecked(x *immediate, n int, mine *collCall, failed error) (Request, error) {
+func (cs *Collectives) startChecked(x *immediate, n int, mine *collCall, failed error) (Request, error) {
+	c := cs.comm
 	call := x.call
-	g := &collState{tag: c.immediates.nextTag(), call: call.Within()}
-	g.init(c, c.coll.peers, c.coll.rank)
-	c.started.add(g.tag, call)
+	g := cs.main.beside(cs.immediates.nextTag(), call.Within())
+	cs.started.add(g.tag, call)
 	c.engine.Recording().Called(call)
 	mine.Where = callPosition()
 	began := c.engine.Recording().BeginOp(call, n)
 	r := Request{c.engine.StartGrequest()}
 	c.engine.Recording().EndOp(call, n, began)
-	c.idups.Go(func() {
-		defer c.immediates.put(x)
+	cs.idups.Go(func() {
+		defer cs.immediates.put(x)
 		err := g.compareCall(mine, failed)
 		if err == nil {
 			err = c.wrapError(call.String(), x.callChecked(g))

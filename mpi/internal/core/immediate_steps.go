@@ -22,7 +22,7 @@ func (x *immediate) Step(i int) (s proto.Step, ok bool) {
 	if i == len(x.plan.Steps) {
 		return s, false
 	}
-	g := &x.comm.coll
+	g := &x.of.main
 	switch p := &x.plan.Steps[i]; {
 	case p.Kind == coll.StepSend:
 		return proto.Step{Kind: proto.StepSend, Peer: g.peers[p.Peer], Rank: g.rank, Buf: p.A}, true
@@ -64,7 +64,7 @@ func (x *immediate) Do(i int) (err error) {
 
 // doShared does as much as is possible of a step of call i over shared memory. It is called with the engine's lock held.
 func (x *immediate) doShared(i int) error {
-	g := &x.comm.coll
+	g := &x.of.main
 	if failed := g.failed.Load(); failed != nil {
 		return *failed
 	}
@@ -114,7 +114,7 @@ func (s stepWords) Differ(rank int, mine, other uint64) error {
 }
 
 // Started counts the start.
-func (x *immediate) Started() { x.comm.started.add(x.tag, x.call) }
+func (x *immediate) Started() { x.of.started.add(x.tag, x.call) }
 
 // recoverPanic makes a panic of a function of the program an error.
 func recoverPanic(err *error) {
@@ -129,7 +129,7 @@ var errImmediate = errors.New("an immediate collective of this communicator has 
 // Abandoned makes collectives of the communicator fail, so that this one is not advanced any more. Ranks that still read its
 // buffers learn of it.
 func (x *immediate) Abandoned(err error) {
-	x.comm.coll.markFailed(err)
+	x.of.main.markFailed(err)
 	x.failShared()
 }
 
@@ -153,9 +153,9 @@ func (x *immediate) Ended(err error) {
 		if !errors.Is(err, proto.ErrFailed) {
 			err = join(errImmediate, err)
 		}
-		x.comm.coll.markFailed(err)
+		x.of.main.markFailed(err)
 	}
 	if !x.persistent {
-		x.comm.immediates.put(x)
+		x.of.immediates.put(x)
 	}
 }

@@ -34,7 +34,7 @@ func TestImmediateAbandoned(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.ReadDirectly(sharedInProcess{}, make([]uint64, len(all)))
-		x := &immediate{comm: &Comm{}}
+		x := &immediate{of: &Collectives{}}
 		x.plan.Reset(r, len(all), nil)
 		x.plan.SetShared(&coll.ShmImmediates{f}, 0)
 		if err := coll.Bcast(&x.plan, buf, 0); err != nil {
@@ -73,8 +73,8 @@ func TestImmediateAbandoned(t *testing.T) {
 // TestImmediatesKept: the free list keeps scratch memory for later calls, but no more than maxKept, however many calls were in
 // progress at once, and however long they were.
 func TestImmediatesKept(t *testing.T) {
-	c := &Comm{proc: &Process{}}
-	l := &c.immediates
+	cs := &Collectives{comm: &Comm{proc: &Process{}}}
+	l := &cs.immediates
 	heap := func() int {
 		var s runtime.MemStats
 		runtime.GC()
@@ -85,7 +85,7 @@ func TestImmediatesKept(t *testing.T) {
 	for _, n := range []int{1, maxKept / 8, maxKept, maxKept + 1} {
 		var all []*immediate
 		for range 12 {
-			x := l.take(c)
+			x := l.take(cs)
 			x.plan.Scratch(n)
 			all = append(all, x)
 		}

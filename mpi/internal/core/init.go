@@ -251,11 +251,11 @@ func (p *Process) leaveWorld(comms []*Comm) {
 func (p *Process) finalizeBarrier() error {
 	c := p.newComm(p.world.peers, p.boot.Rank)
 	c.freeing.Store(true) // a process that has finished the barrier may leave the job
-	c.coll.shm.tried = true
+	c.coll.main.shm.tried = true
 	c.activate(finalizeContext)
 	p.engine.SleepAtOnce(true)
 	defer p.engine.SleepAtOnce(false) // sessions may remain
-	err := c.CallCollective(&Collective{Kind: perf.Barrier, as: perf.Finalize})
+	err := c.coll.Call(&Collective{Kind: perf.Barrier, as: perf.Finalize})
 	if err == nil && p.check {
 		err = c.checkUnfinished()
 	}

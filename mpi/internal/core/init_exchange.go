@@ -119,7 +119,7 @@ func (p *Process) reduceProcessInfo(c *Comm, mine [infoHashes]uint64, able bool)
 	if n > 1 {
 		least, commutative, _ := Min.kernel(Elements{kind: datatype.Uint64})
 		op := coll.Operation{Kernel: least, ElemSize: 8, Commutative: commutative}
-		if err := coll.AllreduceTree(&c.coll, Bytes(words), slices.Clone(Bytes(words)), &op); err != nil {
+		if err := coll.AllreduceTree(&c.coll.main, Bytes(words), slices.Clone(Bytes(words)), &op); err != nil {
 			return false, err
 		}
 	}
@@ -170,7 +170,7 @@ func (p *Process) gatherProcessInfo(c *Comm, mine [infoHashes]uint64) ([][infoWo
 		me[infoHostName+i] = binary.LittleEndian.Uint64(name[8*i:])
 	}
 	flat := make([]uint64, p.boot.Size*infoWords)
-	if err := coll.Allgather(&c.coll, Bytes(flat), Bytes(me[:])); err != nil {
+	if err := coll.Allgather(&c.coll.main, Bytes(flat), Bytes(me[:])); err != nil {
 		return nil, err
 	}
 	var all [][infoWords]uint64
@@ -227,7 +227,7 @@ func (p *Process) startClocks(c *Comm, clocks []uint64) error {
 	}
 	mine[clockEpoch] = uint64(k.clock.Now()) // rank 0's is used
 	all := make([]uint64, len(clocks)*clockWords)
-	if err := coll.Allgather(&c.coll, Bytes(all), Bytes(mine[:])); err != nil {
+	if err := coll.Allgather(&c.coll.main, Bytes(all), Bytes(mine[:])); err != nil {
 		return err
 	}
 	if k.role == roleLeader || k.role == roleFollower {
@@ -247,7 +247,7 @@ func (p *Process) startClocks(c *Comm, clocks []uint64) error {
 	}
 	k.startAgreement(self, leaders)
 	// No leader may correct the clocks of others before all processes have started theirs.
-	return coll.Barrier(&c.coll)
+	return coll.Barrier(&c.coll.main)
 }
 
 // othersWith returns the other ranks that have the same clock.

@@ -45,9 +45,9 @@ func (p *groupPeer) Irecv(src int, b []byte) (coll.Handle, error) {
 func (c *Comm) isInter() bool { return c != nil && c.localGroup != nil }
 
 // newInterCall returns a call whose messages p sends.
-func (c *Comm) newInterCall(p coll.Peer) *interCall {
+func (cs *Collectives) newInterCall(p coll.Peer) *interCall {
 	y := &interCall{g: p}
-	y.local, y.remote = c.sides()
+	y.local, y.remote = cs.comm.sides()
 	y.own = groupPeer{p, y.local}
 	return y
 }
@@ -104,8 +104,8 @@ func block(b []byte, at coll.Layout, rank int) []byte {
 }
 
 // runInter exchanges the data of a collective between the groups of an intercommunicator, with the messages of p.
-func (c *Comm) runInter(x *Collective, p coll.Peer, o *coll.Operation) error {
-	y := c.newInterCall(p)
+func (cs *Collectives) runInter(x *Collective, p coll.Peer, o *coll.Operation) error {
+	y := cs.newInterCall(p)
 	switch x.Kind {
 	case perf.Bcast, perf.Gather, perf.Gatherv, perf.Scatter, perf.Scatterv, perf.Reduce:
 		switch x.Root {
@@ -122,7 +122,7 @@ func (c *Comm) runInter(x *Collective, p coll.Peer, o *coll.Operation) error {
 		}
 		return y.swap(result, x.Dst)
 	case perf.ReduceScatter, perf.ReduceScatterBlock:
-		return y.reduceScatter(x, o, x.To.Counts[c.rank]*x.Elements.Size())
+		return y.reduceScatter(x, o, x.To.Counts[cs.comm.rank]*x.Elements.Size())
 	case perf.Allgather:
 		all := y.leaderScratch(len(x.Src) * y.local.n)
 		if err := coll.Gather(&y.own, all, x.Src, 0); err != nil {

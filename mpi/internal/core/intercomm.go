@@ -36,7 +36,7 @@ func (p *Process) newIntercomm(s *Session, local, remote []int32) *Comm {
 	c.setSession(s)
 	first, second := c.orderedGroups()
 	both := slices.Concat(first, second)
-	c.coll.peers, c.coll.rank = both, int32(rankIn(both, self))
+	c.coll.main.peers, c.coll.main.rank = both, int32(rankIn(both, self))
 	return c
 }
 
@@ -53,7 +53,7 @@ type side struct{ first, n int }
 // sides returns the local and the remote group. On an intracommunicator all processes are local.
 func (c *Comm) sides() (local, remote side) {
 	local, remote = side{n: c.Size()}, side{n: c.RemoteSize()}
-	if int(c.coll.rank) == int(c.rank) { // the local group comes first
+	if int(c.coll.main.rank) == int(c.rank) { // the local group comes first
 		remote.first = local.n
 	} else {
 		local.first = remote.n

@@ -119,7 +119,7 @@ func (c *Comm) checkPartitions(op string, x *proto.Partitions, d *datatype.Buffe
 		return c.newError(op, ErrCount,
 			fmt.Errorf("a view of %d bytes cannot be divided evenly, between its elements, into %d partitions", d.Size(), count))
 	}
-	x.Failed = func(err error) { c.coll.markFailed(err) }
+	x.Failed = func(err error) { c.coll.main.markFailed(err) }
 	return nil
 }
 

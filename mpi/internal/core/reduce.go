@@ -16,16 +16,19 @@ type Pairs struct {
 
 // AllreduceMany is an Allreduce of each of several pairs of buffers, short ones together. The pairs
 // are no field of Collective, because their function would then be allocated for each call.
-func (c *Comm) AllreduceMany(b Pairs, k Elements, o Op) error {
+func (cs *Collectives) AllreduceMany(b Pairs, k Elements, o Op) error {
 	const call = perf.Allreduce
-	if err := c.beginIntracomm(call, b.bytes()); err != nil {
+	if cs.isInter() {
+		return cs.comm.newError(call.String(), ErrComm, errInter)
+	}
+	if err := cs.beginCall(call, b.bytes()); err != nil {
 		return err
 	}
-	defer c.endCollective()
-	g := &c.coll
+	defer cs.endCall()
+	c, g := cs.comm, &cs.main
 	err := c.wrapError(call.String(), samePairs(&g.operation, &b, k, o))
 	if c.checks {
-		err = c.compareCall(c.describePairs(call, &b, k, o), err)
+		err = cs.compare(cs.describePairs(call, &b, k, o), err)
 	}
 	if err != nil {
 		return err
@@ -65,17 +68,17 @@ func (b *Pairs) counts(k Elements) (counts []int) {
 }
 
 // StartAllreduceMany starts an AllreduceMany.
-func (c *Comm) StartAllreduceMany(start Start, b Pairs, k Elements, o Op) (Request, error) {
+func (cs *Collectives) StartAllreduceMany(start Start, b Pairs, k Elements, o Op) (Request, error) {
 	x := &Collective{Kind: perf.Allreduce, Elements: k, Op: o, start: start}
-	if c.isInter() {
-		return Request{}, c.newError(start.Name(x.Kind), ErrComm, errInter)
+	if cs.isInter() {
+		return Request{}, cs.comm.newError(start.Name(x.Kind), ErrComm, errInter)
 	}
-	return c.startCollective(x, &b)
+	return cs.start(x, &b)
 }
 
 // describePairs returns an AllreduceMany as calls are compared.
-func (c *Comm) describePairs(call perf.Op, b *Pairs, k Elements, o Op) *collCall {
-	y := c.newCollCall(call, k, b.bytes())
+func (cs *Collectives) describePairs(call perf.Op, b *Pairs, k Elements, o Op) *collCall {
+	y := cs.newCollCall(call, k, b.bytes())
 	y.Op, y.Counts = describeOp(o), b.counts(k)
 	return y
 }

@@ -108,13 +108,13 @@ func (c *Comm) releaseWithPeers(call perf.Op, where string) error {
 	}
 	var err error
 	if c.checks { // another rank may call Free instead
-		err = c.compareCall(&collCall{Call: perf.Free, Idups: c.idupSeq.Load(), Where: where}, nil)
+		err = c.coll.compare(&collCall{Call: perf.Free, Idups: c.coll.idupSeq.Load(), Where: where}, nil)
 	}
 	if err == nil {
 		err = c.newAgreement(call).agreeToFree(nil)
 	}
 	err = c.releaseAfter(err, op, commSessionClosed)
-	c.idups.Wait()
+	c.coll.idups.Wait()
 	return err
 }
 

@@ -58,7 +58,7 @@ func newSplitColor(words ...any) (s splitColor) {
 // exchangeColors returns the colors and keys of all ranks, in the order of the peers of collectives.
 func (a *agreement) exchangeColors(color splitColor, key int) ([]splitColor, []int, error) {
 	const words = len(splitColor{}) + 1
-	all := make([]uint64, words*len(a.comm.coll.peers))
+	all := make([]uint64, words*len(a.comm.coll.main.peers))
 	if err := a.gatherAll(all, append(color[:], uint64(key))); err != nil {
 		return nil, nil, err
 	}
@@ -74,21 +74,21 @@ func (a *agreement) exchangeColors(color splitColor, key int) ([]splitColor, []i
 func (a *agreement) gatherAll(dst, src []uint64) error {
 	c := a.comm
 	if c.localGroup == nil {
-		return c.CallCollective(&Collective{Kind: perf.Allgather, as: a.recordAs, Dst: Bytes(dst), Src: Bytes(src),
+		return c.coll.Call(&Collective{Kind: perf.Allgather, as: a.recordAs, Dst: Bytes(dst), Src: Bytes(src),
 			Elements: NumbersOf[uint64]()})
 	}
-	if err := c.beginCollective(a.recordAs, len(Bytes(src))); err != nil {
+	if err := c.coll.beginCall(a.recordAs, len(Bytes(src))); err != nil {
 		return err
 	}
-	defer c.endCollective()
-	return c.wrapError(a.op, coll.Allgather(&c.coll, Bytes(dst), Bytes(src)))
+	defer c.coll.endCall()
+	return c.wrapError(a.op, coll.Allgather(&c.coll.main, Bytes(dst), Bytes(src)))
 }
 
 // splitByColor creates a communicator of the ranks with this rank's color, ordered by key. Colors and keys are those of the peers
 // of collectives. The result is nil for the zero color; on an intercommunicator also if no rank of the other group has the color.
 func (a *agreement) splitByColor(colors []splitColor, keys []int) (*Comm, error) {
 	c := a.comm
-	mine := colors[c.coll.rank]
+	mine := colors[c.coll.main.rank]
 	local, remote := c.sides()
 	members := func(s side) (peers []int32) {
 		var ranks []int
@@ -99,7 +99,7 @@ func (a *agreement) splitByColor(colors []splitColor, keys []int) (*Comm, error)
 		}
 		slices.SortStableFunc(ranks, func(a, b int) int { return cmp.Compare(keys[a], keys[b]) })
 		for _, r := range ranks {
-			peers = append(peers, c.coll.peers[r])
+			peers = append(peers, c.coll.main.peers[r])
 		}
 		return peers
 	}

@@ -193,7 +193,7 @@ func (a *agreement) exchangeSplitRequests(mine *splitRequest, key int) (
 	if mine.byType != nil {
 		record[words-1] = 1
 	}
-	all := make([]uint64, words*len(a.comm.coll.peers))
+	all := make([]uint64, words*len(a.comm.coll.main.peers))
 	if err := a.gatherAll(all, record); err != nil {
 		return nil, nil, false, err
 	}

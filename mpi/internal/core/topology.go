@@ -168,7 +168,7 @@ func (a *agreement) reordered(n int, grid *topology.Cart, links func() *topology
 	}
 	places := make([]topology.Place, len(c.peers))
 	x := &Collective{Kind: perf.Allgather, as: a.recordAs, Dst: Bytes(places), Src: Bytes(mine[:]), Elements: NumbersOf[int32]()}
-	if err := c.CallCollective(x); err != nil {
+	if err := c.coll.Call(x); err != nil {
 		return nil, err
 	}
 	order := make([]int, n)
