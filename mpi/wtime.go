@@ -1,6 +1,10 @@
 package mpi
 
-import "time"
+import (
+	"time"
+
+	"github.com/ibrun/ibrun/mpi/internal/core"
+)
 
 // Wtime returns the time in seconds since some moment in the past, which is the same for all processes of the job. It
 // never decreases.
@@ -13,7 +17,7 @@ import "time"
 func (p *Process) Wtime() float64 { return p.core().Wtime() }
 
 // Wtick returns the resolution of Wtime in seconds. MPI-5.0 §9.6.
-func (p *Process) Wtick() float64 { return p.core().Wtick() }
+func (p *Process) Wtick() float64 { return core.Wtick }
 
 // WtimeError bounds how far this process's Wtime differs from rank 0's now: what recent comparisons found, and what they leave
 // open if that is more. It grows while the processes cannot compare. It contains drift and errors of measurement, but not the

@@ -193,7 +193,7 @@ func (f *groupCreation) allreduce(dst, src []byte, kernel reduction.Func) error 
 // the others.
 func (a *agreement) createFromGroup(id creationID, info *Info) (*Comm, error) {
 	c, p := a.comm, a.comm.proc
-	defer p.recordCall(a.call)()
+	defer p.recording.call(a.call)()
 	all := &c.coll.main
 	a.creation = &groupCreation{queue: &p.ctrl, id: id, peers: all.peers, rank: int(all.rank), self: int32(p.boot.Rank),
 		recordAs: a.recordAs}

@@ -42,7 +42,7 @@ func (c *Comm) idup(call perf.Op, h *hints) (*Comm, Request, error) {
 	if err := c.checkUsable(op); err != nil {
 		return nil, Request{}, err
 	}
-	defer c.proc.recordCall(call)()
+	defer c.proc.recording.call(call)()
 	turn := c.coll.idupSeq.Add(1)
 	d, failed := c.newDuplicate(op)
 	m := c.newAgreement(call)

@@ -12,8 +12,9 @@ const ErrLastCode = 16383
 // MaxErrorString is the maximum length of an error text in bytes. C's constant also counts the final NUL.
 const MaxErrorString = 511
 
-// errorCodes holds the error classes and codes that the user has added.
-type errorCodes struct {
+// ErrorCodes are the error classes and codes of a process: the predefined ones, and those that the
+// user has added. Any goroutine may call the methods. Their errors are faults.
+type ErrorCodes struct {
 	mu    sync.Mutex
 	added []errorCode // numbered from ErrLastCode+1
 }
@@ -23,13 +24,25 @@ type errorCode struct {
 	text  string
 }
 
-func (c *errorCodes) last() int {
+// ErrorCodes returns the error classes and codes of the process. If there is no process they are
+// empty, and nothing can be added.
+func (p *Process) ErrorCodes() *ErrorCodes {
+	if p.IsNone() {
+		return nil
+	}
+	return &p.codes
+}
+
+func (c *ErrorCodes) last() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return int(ErrLastCode) + len(c.added)
 }
 
-func (c *errorCodes) add(class Class) Class {
+func (c *ErrorCodes) add(class Class) Class {
+	if c == nil {
+		return 0
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := ErrLastCode + Class(len(c.added)) + 1
@@ -40,94 +53,73 @@ func (c *errorCodes) add(class Class) Class {
 	return n
 }
 
-// find returns an added code, or nil if n is not one. The caller must hold mu.
-func (c *errorCodes) find(n Class) *errorCode {
-	if n <= ErrLastCode || int(n-ErrLastCode) > len(c.added) {
-		return nil
+// find returns a class or code, and false if it is neither predefined nor added.
+func (c *ErrorCodes) find(n Class) (x errorCode, ok bool) {
+	if text, ok := classText[n]; ok {
+		return errorCode{n, text}, true
 	}
-	return &c.added[n-ErrLastCode-1]
+	if c == nil || n <= ErrLastCode {
+		return x, false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if int(n-ErrLastCode) > len(c.added) {
+		return x, false
+	}
+	return c.added[n-ErrLastCode-1], true
 }
 
 var errUnknownCode = errors.New("unknown error class or code")
 
-// AddErrorClass creates an error class of this process; its number is also an error code.
-func (p *Process) AddErrorClass() Class {
-	if p.IsNone() {
-		return 0
-	}
-	return p.codes.add(0)
-}
+// AddClass creates an error class; its number is also an error code. It returns 0 if there is no
+// process.
+func (c *ErrorCodes) AddClass() Class { return c.add(0) }
 
 // AddErrorCode creates an error code in a class.
 func (p *Process) AddErrorCode(class Class) (Class, error) {
-	if err := p.checkUsable("AddErrorCode"); err != nil {
+	const op = "AddErrorCode"
+	if err := p.checkUsable(op); err != nil {
 		return 0, err
 	}
-	if of, err := p.ErrorClass(class); err != nil || of != class {
-		return 0, p.newError("AddErrorCode", ErrArg, join(err, fmt.Errorf("%d is not a class", class)))
+	of, err := p.codes.ClassOf(class)
+	if err != nil || of != class {
+		err = p.wrapError("ErrorClass", err)
+		return 0, p.newError(op, ErrArg, join(err, fmt.Errorf("%d is not a class", class)))
 	}
 	return p.codes.add(class), nil
 }
 
-// AddErrorString sets the text of an added class or code, at most MaxErrorString bytes.
-func (p *Process) AddErrorString(n Class, text string) error {
-	const op = "AddErrorString"
-	if err := p.checkUsable(op); err != nil {
-		return err
-	}
+// SetText sets the text of an added class or code, at most MaxErrorString bytes.
+func (c *ErrorCodes) SetText(n Class, text string) error {
 	if len(text) > MaxErrorString {
-		return p.newError(op, ErrArg, fmt.Errorf("the text has %d bytes; the maximum is %d", len(text), MaxErrorString))
+		return faultf(ErrArg, "the text has %d bytes; the maximum is %d", len(text), MaxErrorString)
 	}
-	p.codes.mu.Lock()
-	c := p.codes.find(n)
-	if c != nil {
-		c.text = text
-	}
-	p.codes.mu.Unlock()
 	if c == nil {
-		return p.newError(op, ErrArg, fmt.Errorf("%w: %d was not added by AddErrorClass or AddErrorCode", errUnknownCode, n))
+		return nil
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n <= ErrLastCode || int(n-ErrLastCode) > len(c.added) {
+		return faultf(ErrArg, "%w: %d was not added by AddErrorClass or AddErrorCode", errUnknownCode, n)
+	}
+	c.added[n-ErrLastCode-1].text = text
 	return nil
 }
 
-// ErrorClass returns the class of an error code; for a class, the class itself.
-func (p *Process) ErrorClass(n Class) (Class, error) {
-	if err := p.checkUsable("ErrorClass"); err != nil {
-		return 0, err
+// ClassOf returns the class of an error code; for a class, the class itself.
+func (c *ErrorCodes) ClassOf(n Class) (Class, error) {
+	x, ok := c.find(n)
+	if !ok {
+		return 0, faultf(ErrArg, "%d: %w", n, errUnknownCode)
 	}
-	if _, ok := classText[n]; ok {
-		return n, nil
-	}
-	p.codes.mu.Lock()
-	c := p.codes.find(n)
-	class := Class(0)
-	if c != nil {
-		class = c.class
-	}
-	p.codes.mu.Unlock()
-	if c == nil {
-		return 0, p.newError("ErrorClass", ErrArg, fmt.Errorf("%d: %w", n, errUnknownCode))
-	}
-	return class, nil
+	return x.class, nil
 }
 
-// ErrorString returns the text of an error class or code.
-func (p *Process) ErrorString(n Class) (string, error) {
-	if err := p.checkUsable("ErrorString"); err != nil {
-		return "", err
+// Text returns the text of an error class or code.
+func (c *ErrorCodes) Text(n Class) (string, error) {
+	x, ok := c.find(n)
+	if !ok {
+		return "", faultf(ErrArg, "%d: %w", n, errUnknownCode)
 	}
-	if text, ok := classText[n]; ok {
-		return text, nil
-	}
-	p.codes.mu.Lock()
-	c := p.codes.find(n)
-	text := ""
-	if c != nil {
-		text = c.text
-	}
-	p.codes.mu.Unlock()
-	if c == nil {
-		return "", p.newError("ErrorString", ErrArg, fmt.Errorf("%d: %w", n, errUnknownCode))
-	}
-	return text, nil
+	return x.text, nil
 }

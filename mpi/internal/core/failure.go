@@ -10,7 +10,7 @@ func (p *Process) Abort(code int) error {
 	if err := p.checkUsable("Abort"); err != nil {
 		return err
 	}
-	p.stopProfile()
+	p.recording.stopProfile()
 	why := fmt.Sprintf("rank %d called Abort(%d)", p.boot.Rank, code)
 	if p.check {
 		why += " at " + callPosition()

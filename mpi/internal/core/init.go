@@ -59,7 +59,7 @@ func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
 	if c.Fatal {
 		p.handler.set(ErrorsAreFatal())
 	}
-	if err := p.startRecording(); err != nil {
+	if err := p.recording.start(boot, p.check); err != nil {
 		return nil, newError(op, ErrOther, err)
 	}
 	waker := proto.NewWaker()
@@ -72,12 +72,13 @@ func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
 		Domain: domain, Self: boot.Rank, Size: boot.Size, Waker: waker, Oversubscribed: boot.Oversubscribed,
 		Poll:            cmp.Or(poll, boot.Poll),
 		UnexpectedLimit: c.UnexpectedBytes, PinnedLimit: c.PinnedBytes, Owner: p, Address: boot.Address, Warn: boot.Report,
-		Needed: p.needsPeer, Members: p.membersOf, Recorder: p.recorders.record, Clock: &p.clockSync, Trace: p.recorders.trace,
+		Needed: p.needsPeer, Members: p.membersOf, Recorder: p.recording.record, Clock: &p.clockSync, Trace: p.recording.trace,
 		Checks: p.check, ExactBit: collectiveBit, Forced: forcedProtocol(forced, boot.Rank),
 	})
 	if err != nil {
 		return nil, newError(op, ErrOther, join(err, domain.Close()))
 	}
+	p.recording.engine, p.registered.engine = p.engine, p.engine
 	p.engine.SleepAtOnce(true)
 	p.contextIDs.init()
 	p.ctrl.init(p.engine)
@@ -89,7 +90,7 @@ func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
 		return nil, newError(op, ErrOther, join(err, p.engine.Close()))
 	}
 	p.engine.SleepAtOnce(false)
-	p.recordJoined()
+	p.recording.joined(p.clockSync.clock.Now)
 	p.clockSync.start()
 	return p, nil
 }
@@ -186,8 +187,8 @@ func (p *Process) removeUser(err error) error {
 	} else {
 		err = join(err, p.engine.Close())
 	}
-	p.recorders.record.Finish()
-	p.stopProfile()
+	p.recording.record.Finish()
+	p.recording.stopProfile()
 	if err == nil {
 		err = p.boot.Finalized()
 	}

@@ -2,17 +2,27 @@ package core
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 )
 
-// registrations are the registrations made by Register.
-type registrations struct {
+// Registrations are the registrations of memory with the devices of a process. Any goroutine may
+// call the methods. Their errors are faults. Those of nil do nothing: there is no process.
+type Registrations struct {
+	engine *proto.Engine
+
 	mu  sync.Mutex
-	all []registration
+	all []registration // made by Register
+}
+
+// Registrations returns the registrations of the process; nil if there is none.
+func (p *Process) Registrations() *Registrations {
+	if p.IsNone() {
+		return nil
+	}
+	return &p.registered
 }
 
 type registration struct {
@@ -20,60 +30,56 @@ type registration struct {
 	pins *proto.Registration
 }
 
-// Preregister registers Go's memory with the devices that transfer large messages, until it is collected. Its errors are those
-// of Alloc.
-func (p *Process) Preregister(b []byte) error {
-	if err := p.engine.Memory().Preregister(b); err != nil {
-		return p.newError("Alloc", ErrNoMem, err)
+// Preregister registers Go's memory with the devices that transfer large messages, until it is
+// collected.
+func (m *Registrations) Preregister(b []byte) error {
+	if err := m.engine.Memory().Preregister(b); err != nil {
+		return newFault(ErrNoMem, err)
 	}
 	return nil
 }
 
 // Register registers memory with the devices until Unregister or Finalize.
-func (p *Process) Register(b []byte) error {
-	if err := p.checkUsable("Register"); err != nil {
-		return err
+func (m *Registrations) Register(b []byte) error {
+	if m == nil {
+		return nil
 	}
-	pins, err := p.engine.Memory().Register(b)
+	pins, err := m.engine.Memory().Register(b)
 	if err != nil {
-		return p.newError("Register", ErrNoMem, err)
+		return newFault(ErrNoMem, err)
 	}
-	p.registered.mu.Lock()
-	defer p.registered.mu.Unlock()
-	p.registered.all = append(p.registered.all, registration{b, pins})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.all = append(m.all, registration{b, pins})
 	return nil
 }
 
 // Unregister undoes one Register of the same memory.
-func (p *Process) Unregister(b []byte) error {
-	if err := p.checkUsable("Unregister"); err != nil {
-		return err
+func (m *Registrations) Unregister(b []byte) error {
+	if m == nil {
+		return nil
 	}
-	k := &p.registered
-	k.mu.Lock()
-	i := slices.IndexFunc(k.all, func(r registration) bool {
+	m.mu.Lock()
+	i := slices.IndexFunc(m.all, func(r registration) bool {
 		return len(r.buf) == len(b) && (len(b) == 0 || sameStart(r.buf, b))
 	})
 	if i < 0 {
-		k.mu.Unlock()
-		return p.newError("Unregister", ErrBuffer, errors.New("the slice is not registered"))
+		m.mu.Unlock()
+		return newFault(ErrBuffer, errors.New("the slice is not registered"))
 	}
-	pins := k.all[i].pins
-	k.all = slices.Delete(k.all, i, i+1)
-	k.mu.Unlock()
-	if err := p.engine.Memory().Deregister(pins); err != nil {
-		return p.newError("Unregister", ErrOther, err)
+	pins := m.all[i].pins
+	m.all = slices.Delete(m.all, i, i+1)
+	m.mu.Unlock()
+	if err := m.engine.Memory().Deregister(pins); err != nil {
+		return newFault(ErrOther, err)
 	}
 	return nil
 }
 
-// CheckLength returns the error of Alloc for a negative number of elements, or if there is no process.
-func (p *Process) CheckLength(n int) error {
-	if err := p.checkUsable("Alloc"); err != nil {
-		return err
-	}
+// CheckLength returns the error of Alloc for a negative number of elements.
+func CheckLength(n int) error {
 	if n < 0 {
-		return p.newError("Alloc", ErrCount, fmt.Errorf("the number of elements, %d, is negative", n))
+		return faultf(ErrCount, "the number of elements, %d, is negative", n)
 	}
 	return nil
 }

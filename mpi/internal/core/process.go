@@ -11,8 +11,6 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/bootstrap"
 	"github.com/ibrun/ibrun/mpi/internal/coll"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
-	"github.com/ibrun/ibrun/perf"
-	"github.com/ibrun/ibrun/perf/profile"
 )
 
 // Process is one process of a job. Any goroutine may call its methods.
@@ -25,7 +23,7 @@ type Process struct {
 	// classOf is Config.ClassOf.
 	classOf func(error) (Class, bool)
 
-	recorders recorders
+	recording Recording
 
 	world *Comm // nil before the World Model is opened, like self
 	self  *Comm
@@ -41,10 +39,10 @@ type Process struct {
 	packings    packingPool
 	typeKeys    attrs.Space[*Datatype]
 
-	registered registrations
+	registered Registrations
 	clockSync  clockSync
 	env        environment
-	codes      errorCodes
+	codes      ErrorCodes
 
 	mu        sync.Mutex
 	users     int         // number of users of the engine: Join, the World Model and sessions; the last one closes it
@@ -53,13 +51,6 @@ type Process struct {
 	psetList  *psetList   // nil until it is needed
 	table     *coll.Table // of algorithms of collectives; nil: those of the library only
 	nodes     []int32     // number of the node by process, the same at all processes; nil if they do not know the same
-}
-
-// recorders are what records the calls of a process.
-type recorders struct {
-	record  *perf.Recorder
-	trace   *perf.Trace // nil unless the user has asked for one
-	profile *profile.Collector
 }
 
 var errNoProcess = errors.New("the process is nil or the zero Process: Init or Join has returned an error")
@@ -73,6 +64,15 @@ func (p *Process) checkUsable(op string) error {
 		return newError(op, ErrOther, errNoProcess)
 	}
 	return nil
+}
+
+// CallResult returns the error of the call op: that there is no process, or else err as an error of
+// this call, nil for nil.
+func (p *Process) CallResult(op string, err error) error {
+	if unusable := p.checkUsable(op); unusable != nil {
+		return unusable
+	}
+	return p.wrapError(op, err)
 }
 
 // World returns the communicator of all processes of the job; nil if the World Model has not been opened.

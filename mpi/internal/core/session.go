@@ -80,7 +80,7 @@ func (s *Session) Close() error {
 	if s.closing.Swap(true) {
 		return s.newError(op, ErrSession, errClosed)
 	}
-	ended := s.proc.recordCall(perf.SessionClose)
+	ended := s.proc.recording.call(perf.SessionClose)
 	failed := s.proc.deleteAttributes(s)
 	s.closed.Store(true)
 	comms := s.proc.openComms(s) // after the callbacks, which may free and create communicators

@@ -31,7 +31,7 @@ func (p *Process) checkUnwinding(op string) error {
 		return nil
 	}
 	if u.main && u.reason == reasonGoexit {
-		p.stopProfile()
+		p.recording.stopProfile()
 		why := fmt.Sprintf("the function main of rank %d has called runtime.Goexit", p.boot.Rank)
 		_ = p.boot.Abort(goexitCode, why) // it returns only in a test
 	}

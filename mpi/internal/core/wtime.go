@@ -10,8 +10,8 @@ func (p *Process) Wtime() float64 {
 	return float64(p.clockSync.clock.Now()) / 1e9
 }
 
-// Wtick returns the resolution of Wtime in seconds.
-func (p *Process) Wtick() float64 { return 1e-9 }
+// Wtick is the resolution of Wtime in seconds.
+const Wtick = 1e-9
 
 // WtimeError bounds how far this process's Wtime differs from rank 0's now: what recent comparisons found, and what
 // they leave open if that is more.
