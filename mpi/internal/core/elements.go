@@ -67,7 +67,7 @@ func goElements(rt reflect.Type) Elements {
 		}
 	}
 	if rt.Kind() == reflect.Struct && rt.NumField() == 2 && made.err == nil {
-		made.value, made.location = kindOf(rt.Field(0).Type), kindOf(rt.Field(1).Type)
+		made.value, made.location = datatype.KindOf(rt.Field(0).Type), datatype.KindOf(rt.Field(1).Type)
 	}
 	d, _ := shared.values.LoadOrStore(rt, made)
 	return Elements{data: d.(*elementData)}

@@ -63,14 +63,6 @@ func (o *userOp) kernel(k Elements) (reduction.Func, bool, bool) {
 // NewOp creates an operation on elements. f sets dst[i] = a[i] op b[i]; see [reduction.User].
 func NewOp(k Elements, commutative bool, f reduction.Func) Op { return &userOp{k, commutative, f} }
 
-// kinds maps Go's kinds to element kinds of messages. KindOf handles the kinds whose size depends on the machine.
-var kinds = [...]datatype.Kind{
-	reflect.Bool: datatype.Bool, reflect.Int8: datatype.Int8, reflect.Int16: datatype.Int16, reflect.Int32: datatype.Int32,
-	reflect.Int64: datatype.Int64, reflect.Uint8: datatype.Uint8, reflect.Uint16: datatype.Uint16,
-	reflect.Uint32: datatype.Uint32, reflect.Uint64: datatype.Uint64, reflect.Float32: datatype.Float32,
-	reflect.Float64: datatype.Float64, reflect.Complex64: datatype.Complex64, reflect.Complex128: datatype.Complex128,
-}
-
 // KindOf returns the element kind of T; 0 if it is neither a number nor bool. For the most frequent
 // types it calls no other function.
 func KindOf[T any]() datatype.Kind {
@@ -86,26 +78,7 @@ func KindOf[T any]() datatype.Kind {
 	case *byte:
 		return datatype.Uint8
 	}
-	return kindOf(reflect.TypeFor[T]())
-}
-
-// kindOf returns the element kind of a type, 0 if it is neither a number nor bool.
-func kindOf(t reflect.Type) datatype.Kind {
-	switch {
-	case int(t.Kind()) >= len(kinds):
-		return 0
-	case t.Kind() == reflect.Uint16:
-		return datatype.HalfKind(t)
-	case t.Kind() != reflect.Int && t.Kind() != reflect.Uint && t.Kind() != reflect.Uintptr:
-		return kinds[t.Kind()]
-	case t.Kind() == reflect.Int && t.Size() == 8:
-		return datatype.Int64
-	case t.Kind() == reflect.Int:
-		return datatype.Int32
-	case t.Size() == 8:
-		return datatype.Uint64
-	}
-	return datatype.Uint32
+	return datatype.KindOf(reflect.TypeFor[T]())
 }
 
 // IsNumber reports whether T is a number or bool, which are elements of messages with a Kind.

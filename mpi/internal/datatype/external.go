@@ -82,10 +82,8 @@ func (x *external) elements(k Kind, off, stride, n int64) {
 		x.values(k, off, stride, n)
 		return
 	}
-	parts := int64(1)
-	if k == Complex64 || k == Complex128 {
-		parts, size = 2, size/2
-	}
+	parts := size / int64(kindTable[k].align) // 2 if the elements are complex
+	size /= parts
 	if parts*size == stride { // numbers without gaps
 		n, stride, parts = n*parts, size, 1
 	}

@@ -2,6 +2,7 @@ package datatype
 
 import (
 	"fmt"
+	"math/bits"
 	"reflect"
 	"sync"
 )
@@ -48,7 +49,7 @@ func ofGoType(rt reflect.Type, path string) (*Type, error) {
 		}
 		return Contiguous(int64(rt.Len()), elem)
 	}
-	if k := kindOf(rt); k != 0 {
+	if k := KindOf(rt); k != 0 {
 		return OfKind(k), nil
 	}
 	return nil, fmt.Errorf("%s is of Go type %v, which has no copy of its data in place: %w", path, rt, ErrNoElement)
@@ -77,42 +78,47 @@ func ofStruct(rt reflect.Type, path string) (*Type, error) {
 	return Resized(0, int64(rt.Size()), t)
 }
 
-// goKinds maps Go's kinds to kinds of elements, but for those whose size depends on the machine.
-var goKinds = [...]Kind{
-	reflect.Bool: Bool, reflect.Int8: Int8, reflect.Int16: Int16, reflect.Int32: Int32, reflect.Int64: Int64,
-	reflect.Uint8: Uint8, reflect.Uint16: Uint16, reflect.Uint32: Uint32, reflect.Uint64: Uint64,
-	reflect.Float32: Float32, reflect.Float64: Float64, reflect.Complex64: Complex64, reflect.Complex128: Complex128,
+// mpiPackage is the package of the Go types that kindTable names.
+const mpiPackage = "github.com/ibrun/ibrun/mpi"
+
+// goKind has the kinds of the Go types with one reflect.Kind: those of the types of package mpi
+// that have a kind of their own, and that of all others.
+type goKind struct {
+	named  []Kind
+	others Kind
 }
 
-// kindOf returns the kind of a basic Go type, and 0 for other types.
-func kindOf(rt reflect.Type) Kind {
-	switch k := rt.Kind(); {
-	case k == reflect.Int && rt.Size() == 8:
-		return Int64
-	case k == reflect.Int:
-		return Int32
-	case (k == reflect.Uint || k == reflect.Uintptr) && rt.Size() == 8:
-		return Uint64
-	case k == reflect.Uint || k == reflect.Uintptr:
-		return Uint32
-	case k == reflect.Uint16:
-		return HalfKind(rt)
-	case int(k) < len(goKinds):
-		return goKinds[k]
+// goKinds is indexed by reflect.Kind. It ends with the last basic one.
+var goKinds = newGoKinds()
+
+func newGoKinds() (ks [reflect.Complex128 + 1]goKind) {
+	for k := Kind(1); k < Kinds; k++ {
+		switch row := &kindTable[k]; {
+		case row.goKind == 0:
+		case row.goType != "":
+			ks[row.goKind].named = append(ks[row.goKind].named, k)
+		default:
+			ks[row.goKind].others = k
+		}
 	}
-	return 0
+	signed, unsigned := Int32, Uint32
+	if bits.UintSize == 64 {
+		signed, unsigned = Int64, Uint64
+	}
+	ks[reflect.Int].others, ks[reflect.Uint].others, ks[reflect.Uintptr].others = signed, unsigned, unsigned
+	return ks
 }
 
-// halfPackage is the package of the Go types that are numbers of 16 bits with a fraction, and halfKinds has the kinds of
-// these types.
-const halfPackage = "github.com/ibrun/ibrun/mpi"
-
-var halfKinds = map[string]Kind{"Float16": Float16, "BFloat16": BFloat16}
-
-// HalfKind returns the kind of a Go type that is a uint16: Float16, BFloat16 or Uint16.
-func HalfKind(rt reflect.Type) Kind {
-	if k, ok := halfKinds[rt.Name()]; ok && rt.PkgPath() == halfPackage {
-		return k
+// KindOf returns the kind of a basic Go type, and 0 for other types. It does not allocate.
+func KindOf(rt reflect.Type) Kind {
+	if int(rt.Kind()) >= len(goKinds) {
+		return 0
 	}
-	return Uint16
+	g := &goKinds[rt.Kind()]
+	for _, k := range g.named {
+		if rt.Name() == kindTable[k].goType && rt.PkgPath() == mpiPackage {
+			return k
+		}
+	}
+	return g.others
 }

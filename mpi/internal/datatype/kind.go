@@ -1,10 +1,12 @@
 package datatype
 
+import "reflect"
+
 // Kind is the kind of a basic element: how a value is represented in memory and in external data. The zero Kind is invalid.
 type Kind uint8
 
-// The kinds. Go's int, uint and uintptr are mapped to the sized kind of their width on the machine; the caller maps Go types
-// to kinds.
+// The kinds. Go's int, uint and uintptr have the sized kind of their width on the machine; see
+// KindOf.
 const (
 	Bool Kind = iota + 1
 	Int8
@@ -40,21 +42,52 @@ const (
 	Kinds = iota + 1
 )
 
-// kindTable describes the kinds. MPI-5.0 §14.5.2 has the external lengths.
+// kindTable describes the kinds. Everything else that a datatype has to know about a kind follows
+// from its row, except for how values are converted whose external form is not only in another
+// order (external.go).
+//
+//   - name is that of the Go type, or of the C type if Go has none.
+//   - goKind is that of the Go types with this kind. It is 0 for types that only C has.
+//   - goType is the name of one type of package mpi. If it is empty, all types of the goKind have
+//     this kind, except those that another row names.
+//   - size and align are in bytes, on 64-bit Linux and macOS. An element whose alignment is less
+//     than its size is several numbers.
+//   - external is the size in external32 data (MPI-5.0 §14.5.2).
+//   - mpi has the names of predefined types: those of C and of a fixed width (MPI-5.0 §3.2.2), and
+//     those of C++ and Fortran that are the same. MPI_LONG_DOUBLE, MPI_C_LONG_DOUBLE_COMPLEX and
+//     MPI_LOGICAL have no Kind.
 var kindTable = [Kinds]struct {
-	name     string
-	size     uint8
-	align    uint8
-	external uint8
+	name                  string
+	goKind                reflect.Kind
+	goType                string
+	size, align, external uint8
+	mpi                   string
 }{
-	{"none", 0, 0, 0},
-	{"bool", 1, 1, 1},
-	{"int8", 1, 1, 1}, {"int16", 2, 2, 2}, {"int32", 4, 4, 4}, {"int64", 8, 8, 8},
-	{"uint8", 1, 1, 1}, {"uint16", 2, 2, 2}, {"uint32", 4, 4, 4}, {"uint64", 8, 8, 8},
-	{"float32", 4, 4, 4}, {"float64", 8, 8, 8}, {"complex64", 8, 4, 8}, {"complex128", 16, 8, 16},
-	{"byte", 1, 1, 1}, {"packed", 1, 1, 1}, {"char", 1, 1, 1}, {"wchar", 4, 4, 2},
-	{"long", 8, 8, 4}, {"unsigned long", 8, 8, 4},
-	{"float16", 2, 2, 2}, {"bfloat16", 2, 2, 2},
+	0:     {"none", 0, "", 0, 0, 0, ""},
+	Bool:  {"bool", reflect.Bool, "", 1, 1, 1, "MPI_C_BOOL MPI_CXX_BOOL"},
+	Int8:  {"int8", reflect.Int8, "", 1, 1, 1, "MPI_SIGNED_CHAR MPI_INT8_T MPI_INTEGER1"},
+	Int16: {"int16", reflect.Int16, "", 2, 2, 2, "MPI_SHORT MPI_INT16_T MPI_INTEGER2"},
+	Int32: {"int32", reflect.Int32, "", 4, 4, 4, "MPI_INT MPI_INT32_T MPI_INTEGER MPI_INTEGER4"},
+	Int64: {"int64", reflect.Int64, "", 8, 8, 8,
+		"MPI_LONG_LONG_INT MPI_LONG_LONG MPI_INT64_T MPI_AINT MPI_OFFSET MPI_COUNT MPI_INTEGER8"},
+	Uint8:   {"uint8", reflect.Uint8, "", 1, 1, 1, "MPI_UNSIGNED_CHAR MPI_UINT8_T"},
+	Uint16:  {"uint16", reflect.Uint16, "", 2, 2, 2, "MPI_UNSIGNED_SHORT MPI_UINT16_T"},
+	Uint32:  {"uint32", reflect.Uint32, "", 4, 4, 4, "MPI_UNSIGNED MPI_UINT32_T"},
+	Uint64:  {"uint64", reflect.Uint64, "", 8, 8, 8, "MPI_UNSIGNED_LONG_LONG MPI_UINT64_T"},
+	Float32: {"float32", reflect.Float32, "", 4, 4, 4, "MPI_FLOAT MPI_REAL MPI_REAL4"},
+	Float64: {"float64", reflect.Float64, "", 8, 8, 8, "MPI_DOUBLE MPI_DOUBLE_PRECISION MPI_REAL8"},
+	Complex64: {"complex64", reflect.Complex64, "", 8, 4, 8,
+		"MPI_C_COMPLEX MPI_C_FLOAT_COMPLEX MPI_CXX_FLOAT_COMPLEX MPI_COMPLEX MPI_COMPLEX8"},
+	Complex128: {"complex128", reflect.Complex128, "", 16, 8, 16,
+		"MPI_C_DOUBLE_COMPLEX MPI_CXX_DOUBLE_COMPLEX MPI_DOUBLE_COMPLEX MPI_COMPLEX16"},
+	Byte:     {"byte", 0, "", 1, 1, 1, "MPI_BYTE"},
+	Packed:   {"packed", 0, "", 1, 1, 1, "MPI_PACKED"},
+	Char:     {"char", 0, "", 1, 1, 1, "MPI_CHAR MPI_CHARACTER"},
+	WChar:    {"wchar", 0, "", 4, 4, 2, "MPI_WCHAR"},
+	Long:     {"long", 0, "", 8, 8, 4, "MPI_LONG"},
+	ULong:    {"unsigned long", 0, "", 8, 8, 4, "MPI_UNSIGNED_LONG"},
+	Float16:  {"float16", reflect.Uint16, "Float16", 2, 2, 2, ""},
+	BFloat16: {"bfloat16", reflect.Uint16, "BFloat16", 2, 2, 2, ""},
 }
 
 // String returns the name of the Go type, or of the C type if there is none in Go.

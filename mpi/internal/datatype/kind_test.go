@@ -16,4 +16,9 @@ func TestKinds(t *testing.T) {
 	if Long.ExternalSize() != 4 || WChar.ExternalSize() != 2 || Complex128.ExternalSize() != 16 || Kind(200).ExternalSize() != 0 {
 		t.Error("external sizes are not those of the standard")
 	}
+	for k := Kind(1); k < Kinds; k++ {
+		if k.String() == "" || k.Size() == 0 || k.ExternalSize() == 0 || k.Size()%int(kindTable[k].align) != 0 {
+			t.Errorf("kind %d has no complete row: %+v", k, kindTable[k])
+		}
+	}
 }

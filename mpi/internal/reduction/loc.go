@@ -19,31 +19,28 @@ type pair[T ordered, L location] struct {
 	at    L
 }
 
-// LookupLoc returns the reduction of pairs for MinLoc or MaxLoc, and whether there is one: value must not be complex, and at is
-// Int32 or Int64.
+// LookupLoc returns the reduction of pairs for MinLoc or MaxLoc, and whether there is one: value
+// must be an integer or a floating-point number of 32 or 64 bits, and at is Int32 or Int64.
 func LookupLoc(op Op, value, at datatype.Kind) (Func, bool) {
 	if op != MinLoc && op != MaxLoc || value >= datatype.Kinds {
 		return nil, false
 	}
-	f := located[value][op-MinLoc]
+	f := table[value].pairs.at32[op-MinLoc]
 	if at == datatype.Int64 {
-		f = located[value][2+op-MinLoc]
+		f = table[value].pairs.at64[op-MinLoc]
 	}
 	return f, f != nil && (at == datatype.Int32 || at == datatype.Int64)
 }
 
-// located has MinLoc and MaxLoc, with locations of Int32 and of Int64.
-var located = [datatype.Kinds][4]Func{
-	datatype.Int8:    {minLoc[int8, int32], maxLoc[int8, int32], minLoc[int8, int64], maxLoc[int8, int64]},
-	datatype.Int16:   {minLoc[int16, int32], maxLoc[int16, int32], minLoc[int16, int64], maxLoc[int16, int64]},
-	datatype.Int32:   {minLoc[int32, int32], maxLoc[int32, int32], minLoc[int32, int64], maxLoc[int32, int64]},
-	datatype.Int64:   {minLoc[int64, int32], maxLoc[int64, int32], minLoc[int64, int64], maxLoc[int64, int64]},
-	datatype.Uint8:   {minLoc[uint8, int32], maxLoc[uint8, int32], minLoc[uint8, int64], maxLoc[uint8, int64]},
-	datatype.Uint16:  {minLoc[uint16, int32], maxLoc[uint16, int32], minLoc[uint16, int64], maxLoc[uint16, int64]},
-	datatype.Uint32:  {minLoc[uint32, int32], maxLoc[uint32, int32], minLoc[uint32, int64], maxLoc[uint32, int64]},
-	datatype.Uint64:  {minLoc[uint64, int32], maxLoc[uint64, int32], minLoc[uint64, int64], maxLoc[uint64, int64]},
-	datatype.Float32: {minLoc[float32, int32], maxLoc[float32, int32], minLoc[float32, int64], maxLoc[float32, int64]},
-	datatype.Float64: {minLoc[float64, int32], maxLoc[float64, int32], minLoc[float64, int64], maxLoc[float64, int64]},
+// pairFunctions are MinLoc and MaxLoc, with locations of Int32 and of Int64. nil stands for values
+// on which they are not defined.
+type pairFunctions struct{ at32, at64 [2]Func }
+
+func pairsOf[T ordered]() pairFunctions {
+	return pairFunctions{
+		at32: [2]Func{minLoc[T, int32], maxLoc[T, int32]},
+		at64: [2]Func{minLoc[T, int64], maxLoc[T, int64]},
+	}
 }
 
 func minLoc[T ordered, L location](dst, a, b []byte) {

@@ -67,23 +67,12 @@ func Lookup(op Op, kind datatype.Kind) (Func, bool) {
 	if op < firstOp || op > lastOp || kind >= datatype.Kinds {
 		return nil, false
 	}
-	kind = arithmetic(kind)
-	if f := vector[op-firstOp][kind]; f != nil && hasVector {
+	r := &table[kind]
+	if f := r.vector[op-firstOp]; f != nil && hasVector {
 		return f, true
 	}
-	f := portable[op-firstOp][kind]
+	f := r.portable[op-firstOp]
 	return f, f != nil
-}
-
-// arithmetic returns the kind of the same values. Long and ULong are kinds of their own only because of their external form.
-func arithmetic(kind datatype.Kind) datatype.Kind {
-	switch kind {
-	case datatype.Long:
-		return datatype.Int64
-	case datatype.ULong:
-		return datatype.Uint64
-	}
-	return kind
 }
 
 // User returns a Func that calls f, which must compute dst[i] = dst[i] op src[i]; dst is the left operand.

@@ -132,7 +132,7 @@ func TestLookupIsPlain(t *testing.T) {
 			}
 			got, want := make([]byte, 160), make([]byte, 160)
 			f(got, a, b)
-			portable[op-firstOp][arithmetic(k)](want, a, b)
+			table[k].portable[op-firstOp](want, a, b)
 			if !bytes.Equal(got, want) {
 				t.Errorf("%v of %v: % x, want % x", op, k, got, want)
 			}

@@ -1,12 +1,19 @@
+//go:build amd64 || arm64
+
 package reduction
 
-import "golang.org/x/sys/cpu"
+import (
+	"runtime"
 
-// hasVector reports whether the machine has what the functions below need: AVX2, and conversions of Float16 (F16C). Every
-// processor with AVX2 has these.
-var hasVector = cpu.X86.HasAVX2
+	"golang.org/x/sys/cpu"
+)
 
-// The portable functions of the table, with AVX2.
+// hasVector reports whether the machine has the instructions of the functions below. On amd64 these
+// are AVX2 and conversions of Float16 (F16C), which every processor with AVX2 has; on arm64 those
+// of ARMv8-A, which every processor has for which Go compiles.
+var hasVector = cpu.X86.HasAVX2 || runtime.GOARCH == "arm64"
+
+// The portable functions of the table, with vector instructions.
 
 //go:noescape
 func sumInt8(dst, a, b []byte)
