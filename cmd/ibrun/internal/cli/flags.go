@@ -85,16 +85,16 @@ func (o *Options) placementFlags() (all []flag) {
 func (o *Options) transportFlags() []flag {
 	return []flag{
 		{[]string{"transport"}, "LIST", "use only the listed transports, of " + strings.Join(transports.SelectableNames(), ", "),
-			listFlag(&o.Transport, checkTransports)},
+			listFlag(&o.Network.Transports, checkTransports)},
 		{[]string{"tcp-interfaces"}, "LIST", "use only these network interfaces for TCP, such as eth0,10.1.0.0/16,^docker0",
-			listFlag(&o.Interfaces, func(string) error { return nil })},
+			listFlag(&o.Network.Interfaces, func(string) error { return nil })},
 		{[]string{"encrypt"}, "", "encrypt what the nodes and the ranks on them send each other (TLS 1.3); give it to all nodes,\n" +
-			"or to none; RDMA is not used then", boolFlag(&o.Encrypt)},
+			"or to none; RDMA is not used then", boolFlag(&o.Network.Encrypt)},
 		{[]string{"checksum"}, "on|off", "whether messages over TCP between machines have checksums (default: on);\n" +
 			"the same at all nodes",
 			func(s string) error {
 				_, err := tunables.ParseChecksum(s)
-				o.Checksum = s
+				o.Network.Checksum = s
 				return err
 			}},
 	}
@@ -102,22 +102,22 @@ func (o *Options) transportFlags() []flag {
 
 func (o *Options) outputFlags() []flag {
 	return []flag{
-		{[]string{"l", "label"}, "", "prefix each line of output with the rank, as in [3]", boolFlag(&o.Label)},
+		{[]string{"l", "label"}, "", "prefix each line of output with the rank, as in [3]", boolFlag(&o.Output.Label)},
 		{[]string{"output"}, "PATTERN", "write the output of each rank to a file; %r is the rank, %h the host", func(s string) error {
-			o.Output = s
+			o.Output.Pattern = s
 			return checkPattern(s, "rh%", "want %r for the rank, %h for the host or %% for a percent sign after each %")
 		}},
 		{[]string{"timeout"}, "TIME", "end the job after TIME, such as 90 (seconds), 5m or 1h30m", func(s string) (err error) {
-			o.Timeout, err = parseDuration(s)
+			o.Limits.Timeout, err = parseDuration(s)
 			return err
 		}},
 		{[]string{"grace"}, "TIME", "kill ranks that still run TIME after a signal to ibrun or --timeout (default 10s; in a Slurm\n" +
 			"job 2s less than KillWait)", func(s string) error {
-			o.GraceGiven = true
-			return durationFlag(&o.Grace)(s)
+			o.Limits.GraceGiven = true
+			return durationFlag(&o.Limits.Grace)(s)
 		}},
 		{[]string{"failure-grace"}, "TIME", "kill ranks that still run TIME after another rank has failed (default 500ms)",
-			durationFlag(&o.FailureGrace)},
+			durationFlag(&o.Limits.FailureGrace)},
 		{[]string{"check"}, "", "compare the calls of all ranks, which costs time: errors name both ranks and both source lines;\n" +
 			"end a job that is deadlocked (docs/check.md)", boolFlag(&o.Check)},
 		{[]string{"deadlock-report"}, "TIME", "report when all ranks wait for each other for TIME (default 10s; 0: never)",
@@ -126,10 +126,10 @@ func (o *Options) outputFlags() []flag {
 		{[]string{"v", "verbose"}, "", "print to stderr what ibrun does", boolFlag(&o.Verbose)},
 		logFormatFlag(&o.LogJSON),
 		{[]string{"metrics"}, "ADDR", "serve Prometheus metrics at HOST:PORT, :PORT (loopback only; 0 picks a free port)\n" +
-			"or a Unix socket path (docs/metrics.md)", stringFlag(&o.Metrics)},
+			"or a Unix socket path (docs/metrics.md)", stringFlag(&o.Metrics.Address)},
 		{[]string{"metrics-sd"}, "FILE", "write the metrics endpoint to FILE in Prometheus file_sd format; %h is the host, which a\n" +
 			"job on several nodes needs", func(s string) error {
-			o.MetricsSD = s
+			o.Metrics.DiscoveryFile = s
 			return checkPattern(s, "h%", "want %h for the host or %% for a percent sign after each %")
 		}},
 		{[]string{"metrics-hosts"}, "NAMES", "answer requests for metrics for these names of this host, too, separated by commas;\n" +
@@ -137,16 +137,18 @@ func (o *Options) outputFlags() []flag {
 			o.setMetricsHosts},
 		{[]string{"metrics-linger"}, "TIME", "keep the metrics of a job that has ended at most TIME, until its exit code is scraped\n" +
 			"(default: two intervals of the earlier scrapes; 0: never)", func(s string) error {
-			o.MetricsLinger = new(time.Duration)
-			return durationFlag(o.MetricsLinger)(s)
+			o.Metrics.Linger = new(time.Duration)
+			return durationFlag(o.Metrics.Linger)(s)
 		}},
 		{[]string{"report"}, "", "report where the time went when the job ends, and write ibrun-report-JOB.html and .json;\n" +
 			"--report=FILE.html,FILE.json writes these files instead, --report=- writes no file (docs/report.md)", o.setReport},
-		{[]string{"pprof"}, "FILE", "write CPU and goroutine profiles of all ranks, for go tool pprof", fileFlag(&o.Profile)},
-		{[]string{"trace"}, "FILE.json", "write calls and messages of all ranks, for ui.perfetto.dev", fileFlag(&o.Trace)},
-		{[]string{"dlv"}, "RANKS", "start these ranks (0,2-3) under dlv and print the socket of each", o.Delve.Set},
+		{[]string{"pprof"}, "FILE", "write CPU and goroutine profiles of all ranks, for go tool pprof",
+			fileFlag(&o.Recordings.Profile)},
+		{[]string{"trace"}, "FILE.json", "write calls and messages of all ranks, for ui.perfetto.dev",
+			fileFlag(&o.Recordings.Trace)},
+		{[]string{"dlv"}, "RANKS", "start these ranks (0,2-3) under dlv and print the socket of each", o.Debug.Delve.Set},
 		{[]string{"gdb"}, "RANKS", "start these ranks under gdb: in a terminal window, in gdbserver, or in batch mode to show a crash",
-			o.GDB.Set},
+			o.Debug.GDB.Set},
 	}
 }
 
@@ -164,23 +166,23 @@ func logFormatFlag(asJSON *bool) flag {
 // setReport sets --report (a boolean flag), --report=FILE,FILE... and --report=- (no files).
 func (o *Options) setReport(s string) error {
 	if on, err := strconv.ParseBool(s); err == nil {
-		if o.Report = on; !on {
-			o.ReportBare, o.ReportTo = false, nil
+		if o.Report.Enabled = on; !on {
+			o.Report.Bare, o.Report.Files = false, nil
 		}
 		return nil
 	}
 	if s == "-" {
-		o.Report, o.ReportBare, o.ReportTo = true, true, nil
+		o.Report.Enabled, o.Report.Bare, o.Report.Files = true, true, nil
 		return nil
 	}
-	o.ReportBare = false
+	o.Report.Bare = false
 	for name := range strings.SplitSeq(s, ",") {
 		if err := report.CheckName(name); err != nil {
 			return err
 		}
-		o.ReportTo = append(o.ReportTo, name)
+		o.Report.Files = append(o.Report.Files, name)
 	}
-	o.Report = true
+	o.Report.Enabled = true
 	return nil
 }
 
@@ -206,13 +208,13 @@ func checkTransports(list string) error {
 
 // checkEncrypt checks that the ranks may use a transport between nodes that encrypts.
 func (o *Options) checkEncrypt() error {
-	list, err := transports.ParseList(o.Transport)
+	list, err := transports.ParseList(o.Network.Transports)
 	rdma, tcp := transports.RDMA.String(), transports.TCP.String()
-	if err != nil || !o.Encrypt || !slices.Contains(list, rdma) || slices.Contains(list, tcp) {
+	if err != nil || !o.Network.Encrypt || !slices.Contains(list, rdma) || slices.Contains(list, tcp) {
 		return err
 	}
 	return fmt.Errorf("--encrypt: RDMA does not encrypt: add tcp to --transport %s, or leave out --encrypt in a network "+
-		"that no one else can reach (SECURITY.md)", o.Transport)
+		"that no one else can reach (SECURITY.md)", o.Network.Transports)
 }
 
 // findFlag returns the flag with this name, or nil.
@@ -260,7 +262,7 @@ func (o *Options) setMetricsHosts(s string) error {
 		if name == "" || strings.ContainsAny(name, ":/[]* \t") {
 			return fmt.Errorf("%q: want names of hosts without ports, or domains that begin with a dot, separated by commas", s)
 		}
-		o.MetricsHosts = append(o.MetricsHosts, name)
+		o.Metrics.Hosts = append(o.Metrics.Hosts, name)
 	}
 	return nil
 }

@@ -31,77 +31,36 @@ const MaxRanks = placement.MaxRanks
 type Options struct {
 	// Programs are the programs of the job in the order of their ranks. There is at least one.
 	Programs []Program
-	// Policy selects where ranks run and what they are bound to. Its rank file has not been read yet.
+	// Policy selects where ranks run and what they are bound to. Its rank file has not been read
+	// yet.
 	Policy placement.Policy
-	// Label puts the rank before each line of output.
-	Label bool
-	// Output is the file name pattern of a rank's output, with %r for the rank and %h for the host. Empty: the output goes to
-	// ibrun's own.
-	Output string
-	// Transport lists the transports that the ranks may use, and Interfaces the network interfaces for TCP, in the syntax of
-	// IBRUN_TRANSPORT and IBRUN_TCP_INTERFACES. Empty: the ranks choose.
-	Transport, Interfaces string
-	// Encrypt makes the nodes, and the ranks on different nodes, encrypt what they send each other.
-	Encrypt bool
-	// Checksum says whether messages over TCP between machines have checksums: on or off. Empty: the environment decides.
-	Checksum string
-	// Metrics is the address of the metrics of this node's ranks: host:port, a port, or a path. Empty: no metrics are served.
-	// MetricsSD is the Prometheus discovery file for that address, or empty. %h in it is the host, and %% a percent sign.
-	Metrics, MetricsSD string
-	// MetricsHosts are further names of this host, for which requests for metrics are answered, and domains that begin with a dot.
-	MetricsHosts []string
-	// MetricsLinger is how long the metrics wait for a scrape after the end of the job. Nil: as earlier scrapes suggest.
-	MetricsLinger *time.Duration
-	// Report prints a report when the job ends, and writes it to the files ReportTo (each FILE.html or FILE.json). If ReportTo
-	// is empty, it writes two files named after the job in the working directory, or none if ReportBare is set.
-	Report, ReportBare bool
-	ReportTo           []string
-	// Profile and Trace are the files to write profiles and a trace of all ranks to. Empty: none.
-	Profile, Trace string
-	// Psets are the process sets that the user defines, in the order of the command line. Their names are unique.
-	Psets []Pset
-	// Timeout limits the time that the job may run. 0: no limit.
-	Timeout time.Duration
-	// Grace is how long ranks may run on after a signal of the user or Timeout has asked them to end, FailureGrace after the
-	// job has failed. Then they are killed. 0: they are killed immediately.
-	Grace, FailureGrace time.Duration
-	// GraceGiven means that the user has set Grace.
-	GraceGiven bool
+	// Psets are the process sets that the user defines, in the order of the command line. Their
+	// names are unique.
+	Psets   []Pset
+	Network Network
+	Hosts   Hosts
+	Start   Start
+	Node    Node
+	Limits  Limits
 	// Check makes the ranks compare their calls, and ends a job that is deadlocked.
 	Check bool
-	// DeadlockReport is how long all ranks must have waited for each other before that is reported. 0: never.
+	// DeadlockReport is how long all ranks must have waited for each other before that is reported.
+	// 0: never.
 	DeadlockReport time.Duration
+	Output         Output
+	Metrics        Metrics
+	Report         Report
+	Recordings     Recordings
+	Debug          Debug
 	// DryRun prints where the ranks would run, but starts nothing.
 	DryRun bool
 	// Verbose prints to stderr what ibrun does.
 	Verbose bool
 	// LogJSON prints the messages of ibrun itself as JSON.
 	LogJSON bool
-	// Notes name the flags of other launchers that have no effect, and the reasons. They are for the user who has asked by Verbose.
+	// Notes name the flags of other launchers that have no effect, and the reasons. They are for
+	// the user who has asked by Verbose.
 	Notes []string
-	// Delve and GDB are the ranks that start under a debugger.
-	Delve, GDB Ranges
-	// Hosts is a list of hosts to run on, and HostFiles are files with such lists. Empty: not given.
-	Hosts     string
-	HostFiles []string
-	// LaunchAgent is the command that starts ibrun on another host, to which the host and a command are appended. Nil: srun or
-	// ssh.
-	LaunchAgent []string
-	// Copy sends the files of the programs to the hosts that lack them.
-	Copy bool
-	// Node is the number of this node, from 0, and Nodes is how many nodes the job has. Nodes 0 or 1: the job runs on this
-	// node only.
-	Node, Nodes int
-	// Rendezvous is the address where node 0 listens, host:port.
-	Rendezvous string
-	// NodeName is the name of this node. Empty: the host's.
-	NodeName string
-	// SecretFile is the file with the secret by which nodes authenticate each other.
-	SecretFile string
-	// JoinTimeout is how long the nodes wait for each other. 0: the default.
-	JoinTimeout time.Duration
-	// Heartbeat is how long a node may be silent before it is lost. 0: the default. The value of node 0 applies to the job.
-	Heartbeat time.Duration
 }
 
 // Program is one program of a job.
@@ -146,7 +105,7 @@ func isHelp(name string) bool { return name == "h" || name == "help" }
 // forms of flags and the variables that -x names. Any error but [ErrHelp] and [ErrVersion] is a usage error. With an error, only
 // LogJSON of the Options is set.
 func Parse(args []string, lookup LookupFunc) (*Options, error) {
-	o := &Options{Grace: defaultGrace, FailureGrace: defaultFailureGrace, DeadlockReport: deadlockReport}
+	o := &Options{Limits: Limits{Grace: defaultGrace, FailureGrace: defaultFailureGrace}, DeadlockReport: deadlockReport}
 	o.findLogFormat(args, lookup)
 	if err := o.parse(args, lookup); err != nil {
 		return &Options{LogJSON: o.LogJSON}, err
@@ -205,14 +164,14 @@ func (o *Options) parse(args []string, lookup LookupFunc) error {
 	if err := o.checkEncrypt(); err != nil {
 		return err
 	}
-	if o.MetricsSD != "" && o.Metrics == "" {
+	if o.Metrics.DiscoveryFile != "" && o.Metrics.Address == "" {
 		return errors.New("--metrics-sd requires --metrics")
 	}
 	hostsOfAll, _ := lookup("IBRUN_METRICS_HOSTS") // which a cluster may set for all jobs
-	if o.MetricsHosts != nil && o.Metrics == "" && hostsOfAll == "" {
+	if o.Metrics.Hosts != nil && o.Metrics.Address == "" && hostsOfAll == "" {
 		return errors.New("--metrics-hosts requires --metrics")
 	}
-	if o.MetricsLinger != nil && o.Metrics == "" {
+	if o.Metrics.Linger != nil && o.Metrics.Address == "" {
 		return errors.New("--metrics-linger requires --metrics")
 	}
 	return nil

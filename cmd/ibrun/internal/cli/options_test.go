@@ -35,51 +35,54 @@ func TestParse(t *testing.T) {
 			{Ranks: 2, Args: []string{"b"}, Dir: "/d", Env: []string{"A=1", "B=2", "D=", "E="}, Unset: []string{"C"}},
 		}}},
 		{"-l --output o.%r.%h.%% --bind-to core --timeout 90 --dry-run -v --dlv 0,2-3 --gdb 1 p", nil, Options{
-			Programs: []Program{{Args: []string{"p"}}}, Label: true, Output: "o.%r.%h.%%", Policy: placement.Policy{Bind: placement.Core},
-			Timeout: 90 * time.Second, DryRun: true, Verbose: true, Delve: Ranges{{0, 0}, {2, 3}}, GDB: Ranges{{1, 1}}}},
+			Programs: []Program{{Args: []string{"p"}}}, Output: Output{true, "o.%r.%h.%%"},
+			Policy: placement.Policy{Bind: placement.Core}, Limits: Limits{Timeout: 90 * time.Second}, DryRun: true, Verbose: true,
+			Debug: Debug{Delve: Ranges{{0, 0}, {2, 3}}, GDB: Ranges{{1, 1}}}}},
 		{"-timeout 1h30m --label=false p", map[string]string{"IBRUN_LABEL": "1"}, Options{
-			Programs: []Program{{Args: []string{"p"}}}, Timeout: 90 * time.Minute}},
+			Programs: []Program{{Args: []string{"p"}}}, Limits: Limits{Timeout: 90 * time.Minute}}},
 		{"p", map[string]string{"IBRUN_NP": "3", "IBRUN_DRY_RUN": "true", "IBRUN_BIND_TO": "none", "IBRUN_TIMEOUT": "12.5"}, Options{
 			Programs: []Program{{Ranks: 3, Args: []string{"p"}}}, Policy: placement.Policy{Bind: placement.None}, DryRun: true,
-			Timeout: 12500 * time.Millisecond}},
+			Limits: Limits{Timeout: 12500 * time.Millisecond}}},
 		{"-n 2 p", map[string]string{"IBRUN_N": "3"}, one(Program{Ranks: 2, Args: []string{"p"}})},
 		{"p", map[string]string{"IBRUN_METRICS_HOSTS": ".example.org"}, Options{Programs: []Program{{Args: []string{"p"}}},
-			MetricsHosts: []string{".example.org"}}}, // a cluster sets it for jobs with metrics
-		{"--metrics 1 --metrics-hosts a,.b --metrics-hosts c p", map[string]string{"IBRUN_METRICS_HOSTS": "d"}, Options{Metrics: "1",
-			Programs: []Program{{Args: []string{"p"}}}, MetricsHosts: []string{"a", ".b", "c"}}},
+			Metrics: Metrics{Hosts: []string{".example.org"}}}}, // a cluster sets it for jobs with metrics
+		{"--metrics 1 --metrics-hosts a,.b --metrics-hosts c p", map[string]string{"IBRUN_METRICS_HOSTS": "d"}, Options{
+			Programs: []Program{{Args: []string{"p"}}}, Metrics: Metrics{Address: "1", Hosts: []string{"a", ".b", "c"}}}},
 		{"--rendezvous h:7777 --node 1/3 --node-name b --secret-file f --join-timeout 50 -n 3 p", nil, Options{
 			Programs: []Program{{Ranks: 3,
-				Args: []string{"p"}}}, Rendezvous: "h:7777", Node: 1, Nodes: 3, NodeName: "b", SecretFile: "f",
-			JoinTimeout: 50 * time.Second}},
+				Args: []string{"p"}}}, Node: Node{Rendezvous: "h:7777", Number: 1, Count: 3, Name: "b", SecretFile: "f",
+				JoinTimeout: 50 * time.Second}}},
 		{"-n 1 a : -n 1 " +
 			"b", map[string]string{"IBRUN_NODE": "0/2", "IBRUN_RENDEZVOUS": "[::1]:1", "IBRUN_SECRET_FILE": "f"}, Options{
 			Programs: []Program{{Ranks: 1, Args: []string{"a"}}, {Ranks: 1,
-				Args: []string{"b"}}}, Rendezvous: "[::1]:1", Nodes: 2,
-			SecretFile: "f"}},
+				Args: []string{"b"}}}, Node: Node{Rendezvous: "[::1]:1", Count: 2, SecretFile: "f"}}},
 		{"-map-by ppr:2:socket:PE=4 -report-bindings --rank-file f p", nil, Options{Programs: []Program{{Args: []string{"p"}}},
 			Policy: placement.Policy{Map: placement.Package, PerObject: 2, CPUs: 4, Report: true, FilePath: "f"}}},
 		{"-n 2 p", map[string]string{"IBRUN_TASKS_PER_NODE": "4", "IBRUN_OFFSET": "1"}, Options{Programs: []Program{{Ranks: 2,
 			Args: []string{"p"}}}, Policy: placement.Policy{PerNode: 4, Offset: 1, Packed: true}}},
 		{"--node 0/3 --ppn 2 p", map[string]string{"IBRUN_RENDEZVOUS": "h:1", "IBRUN_SECRET_FILE": "f"}, Options{
-			Programs: []Program{{Ranks: 6, Args: []string{"p"}}}, Rendezvous: "h:1", Nodes: 3, SecretFile: "f",
+			Programs: []Program{{Ranks: 6, Args: []string{"p"}}}, Node: Node{Rendezvous: "h:1", Count: 3, SecretFile: "f"},
 			Policy: placement.Policy{PerNode: 2}}},
-		{"--node 0/1 p", nil, Options{Programs: []Program{{Args: []string{"p"}}}, Nodes: 1}},
-		{"-l -n 2 a : -n 1 b", map[string]string{"IBRUN_LABEL": "false"}, Options{Label: true, Programs: []Program{
+		{"--node 0/1 p", nil, Options{Programs: []Program{{Args: []string{"p"}}}, Node: Node{Count: 1}}},
+		{"-l -n 2 a : -n 1 b", map[string]string{"IBRUN_LABEL": "false"}, Options{Output: Output{Label: true}, Programs: []Program{
 			{Ranks: 2, Args: []string{"a"}}, {Ranks: 1, Args: []string{"b"}}}}},
 		{"--hosts a:1,b --hosts c:2 --transport shm --transport=tcp,rdma " +
-			"--tcp-interfaces eth0 --tcp-interfaces 10.0.0.0/8 --dlv 0 --dlv 2-3 p", nil, Options{Hosts: "a:1,b,c:2",
-			Transport: "shm,tcp,rdma", Interfaces: "eth0,10.0.0.0/8", Delve: Ranges{{0, 0}, {2, 3}},
+			"--tcp-interfaces eth0 --tcp-interfaces 10.0.0.0/8 --dlv 0 --dlv 2-3 p", nil, Options{Hosts: Hosts{List: "a:1,b,c:2"},
+			Network: Network{Transports: "shm,tcp,rdma", Interfaces: "eth0,10.0.0.0/8"}, Debug: Debug{Delve: Ranges{{0, 0}, {2, 3}}},
 			Programs: []Program{{Args: []string{"p"}}}}},
-		{"--transport tcp --transport auto p", nil, Options{Transport: "auto", Programs: []Program{{Args: []string{"p"}}}}},
-		{"--transport auto --transport tcp p", nil, Options{Transport: "tcp", Programs: []Program{{Args: []string{"p"}}}}},
-		{"-host a --host b,a p", nil, Options{Hosts: "a:1,b:1,a:1", Programs: []Program{{Args: []string{"p"}}}}},
-		{"--hostfile f --machinefile g p", map[string]string{"IBRUN_HOSTFILE": "h"}, Options{HostFiles: []string{"f", "g"},
+		{"--transport tcp --transport auto p", nil, Options{Network: Network{Transports: "auto"},
 			Programs: []Program{{Args: []string{"p"}}}}},
-		{"--grace 30 p", map[string]string{"IBRUN_FAILURE_GRACE": "20000ms"}, Options{Grace: 30 * time.Second, GraceGiven: true,
-			FailureGrace: 20 * time.Second, Programs: []Program{{Args: []string{"p"}}}}},
+		{"--transport auto --transport tcp p", nil, Options{Network: Network{Transports: "tcp"},
+			Programs: []Program{{Args: []string{"p"}}}}},
+		{"-host a --host b,a p", nil, Options{Hosts: Hosts{List: "a:1,b:1,a:1"}, Programs: []Program{{Args: []string{"p"}}}}},
+		{"--hostfile f --machinefile g p", map[string]string{"IBRUN_HOSTFILE": "h"}, Options{
+			Hosts: Hosts{Files: []string{"f", "g"}}, Programs: []Program{{Args: []string{"p"}}}}},
+		{"--grace 30 p", map[string]string{"IBRUN_FAILURE_GRACE": "20000ms"}, Options{
+			Limits:   Limits{Grace: 30 * time.Second, GraceGiven: true, FailureGrace: 20 * time.Second},
+			Programs: []Program{{Args: []string{"p"}}}}},
 	} {
-		c.want.Grace = cmp.Or(c.want.Grace, defaultGrace)
-		c.want.FailureGrace = cmp.Or(c.want.FailureGrace, defaultFailureGrace)
+		c.want.Limits.Grace = cmp.Or(c.want.Limits.Grace, defaultGrace)
+		c.want.Limits.FailureGrace = cmp.Or(c.want.Limits.FailureGrace, defaultFailureGrace)
 		got, err := parse(c.line, c.env)
 		c.want.DeadlockReport = deadlockReport
 		if err != nil || !reflect.DeepEqual(*got, c.want) {
@@ -259,10 +262,10 @@ func TestReport(t *testing.T) {
 		{"--report=- --report=a.json x", true, []string{"a.json"}},
 	} {
 		o, err := Parse(strings.Fields(c.words), none)
-		if err == nil && o.ReportBare != strings.HasSuffix(c.words, "- x") {
-			t.Errorf("%s: ReportBare is %v", c.words, o.ReportBare)
+		if err == nil && o.Report.Bare != strings.HasSuffix(c.words, "- x") {
+			t.Errorf("%s: Report.Bare is %v", c.words, o.Report.Bare)
 		}
-		if err != nil || o.Report != c.want || !slices.Equal(o.ReportTo, c.files) {
+		if err != nil || o.Report.Enabled != c.want || !slices.Equal(o.Report.Files, c.files) {
 			t.Errorf("%s: %+v, %v", c.words, o, err)
 		}
 	}

@@ -18,12 +18,6 @@ import (
 // A debugger that waits for a connection listens on a Unix socket in a folder that only this user may enter. On a TCP port
 // any user of the machine could connect and give commands as this user; gdbserver would even listen on all interfaces.
 
-// debugSettings are the ranks that start under a debugger.
-type debugSettings struct{ delve, gdb cli.Ranges }
-
-// any reports whether there are such ranks.
-func (set *debugSettings) any() bool { return len(set.delve)+len(set.gdb) > 0 }
-
 // debuggers starts ranks under a debugger.
 type debuggers struct {
 	dir     string // the folder of their sockets; empty: not needed
@@ -36,14 +30,14 @@ const restoreScript = "#!/bin/sh\nexec \"$@\" <&5 >&6 5<&- 6>&-\n"
 
 // checkDebuggers returns an error if --dlv and --gdb name a rank that the job does not have, or both the same one. size is the
 // number of ranks of the job.
-func checkDebuggers(size int, set *debugSettings) error {
-	for _, r := range append(slices.Clone(set.delve), set.gdb...) {
+func checkDebuggers(size int, set *cli.Debug) error {
+	for _, r := range append(slices.Clone(set.Delve), set.GDB...) {
 		if r.High >= size {
 			return exitcode.Errorf(exitcode.UsageError, "there is no rank %d to debug; the last is %d", r.High, size-1)
 		}
 	}
 	for rank := range size {
-		if set.delve.Contains(rank) && set.gdb.Contains(rank) {
+		if set.Delve.Contains(rank) && set.GDB.Contains(rank) {
 			return exitcode.Errorf(exitcode.UsageError, "rank %d cannot run under dlv and gdb", rank)
 		}
 	}
@@ -51,7 +45,7 @@ func checkDebuggers(size int, set *debugSettings) error {
 }
 
 // tryDebuggers returns an error if a debugger for these ranks is missing. It makes their commands as a job does, and drops them.
-func tryDebuggers(ranks []int, set *debugSettings, getenv func(string) string) error {
+func tryDebuggers(ranks []int, set *cli.Debug, getenv func(string) string) error {
 	tasks := make([]protocol.RankTask, len(ranks))
 	for i, rank := range ranks {
 		tasks[i] = protocol.RankTask{Rank: rank, Args: []string{""}} // the name of the program, which a debugger replaces
@@ -61,9 +55,9 @@ func tryDebuggers(ranks []int, set *debugSettings, getenv func(string) string) e
 }
 
 // newDebuggers returns what starts the ranks that --dlv and --gdb name. The caller must call close at the end of the job.
-func newDebuggers(set *debugSettings, getenv func(string) string) (*debuggers, error) {
+func newDebuggers(set *cli.Debug, getenv func(string) string) (*debuggers, error) {
 	d := &debuggers{display: getenv("DISPLAY") != ""}
-	if !set.any() {
+	if !set.Any() {
 		return d, nil
 	}
 	parent := ""
@@ -91,14 +85,14 @@ func (d *debuggers) close() error {
 
 // add prepends a debugger to the commands of those ranks that --dlv and --gdb name. It returns a line for each such rank that
 // describes how to reach the debugger.
-func (d *debuggers) add(ranks []protocol.RankTask, set *debugSettings) (hints []string, err error) {
+func (d *debuggers) add(ranks []protocol.RankTask, set *cli.Debug) (hints []string, err error) {
 	for i := range ranks {
 		r := &ranks[i]
 		var hint string
 		switch {
-		case set.delve.Contains(r.Rank):
+		case set.Delve.Contains(r.Rank):
 			hint, err = d.underDelve(r)
-		case set.gdb.Contains(r.Rank):
+		case set.GDB.Contains(r.Rank):
 			hint, err = d.underGDB(r)
 		default:
 			continue

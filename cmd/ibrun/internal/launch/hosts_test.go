@@ -105,7 +105,8 @@ func TestDiscoveryFiles(t *testing.T) {
 		{"", several, true}, {"a-%h.json", several, true}, {"100%%-%h.json", several, true}, {"a.json", one, true},
 		{"a.json", several, false}, {"a-%%h.json", several, false},
 	} {
-		o := &cli.Options{Programs: []cli.Program{{Args: []string{"a"}}}, Metrics: ":0", MetricsSD: c.file}
+		o := &cli.Options{Programs: []cli.Program{{Args: []string{"a"}}},
+			Metrics: cli.Metrics{Address: ":0", DiscoveryFile: c.file}}
 		tasks := map[string]string{several: "1(x2)", one: "2"}[c.nodes]
 		_, _, err := findHosts(newJob(o), []string{"SLURM_JOB_ID=1", c.nodes, "SLURM_TASKS_PER_NODE=" + tasks, "SLURMD_NODENAME=n1"})
 		if (err == nil) != c.works || err != nil && exitcode.Of(err) != exitcode.UsageError {

@@ -27,8 +27,8 @@ type job struct {
 	hosts    allocation.Options // Terminal is not set
 	place    placeSettings
 	task     taskSettings
-	debug    debugSettings
-	start    startSettings
+	debug    cli.Debug
+	start    cli.Start
 	// join has the settings that are not among those of the other groups: see joinSettings.
 	join coordinator.JoinSettings
 	// run lacks the discovery file, whose name depends on the host: see runSettings.
@@ -57,23 +57,22 @@ type placeSettings struct {
 // newJob converts a command line, and resolves the defaults that depend on nothing.
 func newJob(o *cli.Options) *job {
 	j := &job{programs: slices.Clone(o.Programs), notes: o.Notes, dryRun: o.DryRun, logJSON: o.LogJSON,
-		hosts: allocation.Options{Hosts: o.Hosts, Files: o.HostFiles, PerNode: o.Policy.PerNode, Offset: o.Policy.Offset,
-			Packed: o.Policy.Packed, Manual: o.Nodes > 0, Command: o.Programs[0].Args},
-		place: placeSettings{name: o.NodeName, node: o.Node, nodes: o.Nodes, policy: o.Policy, psets: o.Psets,
-			transports: o.Transport},
-		task: taskSettings{label: o.Label, output: o.Output, trace: o.Trace != "", profile: o.Profile != "",
-			interfaces: o.Interfaces, encrypt: o.Encrypt, checksum: o.Checksum, verbose: o.Verbose},
-		debug: debugSettings{delve: o.Delve, gdb: o.GDB},
-		start: startSettings{agent: o.LaunchAgent, copy: o.Copy},
-		join: coordinator.JoinSettings{Rendezvous: o.Rendezvous, SecretFile: o.SecretFile, Encrypt: o.Encrypt,
-			Timeout:   cmp.Or(o.JoinTimeout, coordinator.DefaultJoinTimeout),
-			Heartbeat: cmp.Or(o.Heartbeat, tunables.DefaultHeartbeat), Check: o.Check},
-		run: coordinator.RunSettings{Timeout: o.Timeout, Grace: o.Grace, FailureGrace: o.FailureGrace, Verbose: o.Verbose,
-			Report:     coordinator.ReportSettings{Enabled: o.Report, Files: o.ReportTo, Bare: o.ReportBare},
-			Recordings: monitor.RecordingFiles{Profile: o.Profile, Trace: o.Trace}},
-		discovery: o.MetricsSD, graceGiven: o.GraceGiven}
+		hosts: allocation.Options{Hosts: o.Hosts.List, Files: o.Hosts.Files, PerNode: o.Policy.PerNode, Offset: o.Policy.Offset,
+			Packed: o.Policy.Packed, Manual: o.Node.Count > 0, Command: o.Programs[0].Args},
+		place: placeSettings{name: o.Node.Name, node: o.Node.Number, nodes: o.Node.Count, policy: o.Policy, psets: o.Psets,
+			transports: o.Network.Transports},
+		task: taskSettings{network: o.Network, output: o.Output, trace: o.Recordings.Trace != "",
+			profile: o.Recordings.Profile != "", verbose: o.Verbose},
+		debug: o.Debug, start: o.Start,
+		join: coordinator.JoinSettings{Rendezvous: o.Node.Rendezvous, SecretFile: o.Node.SecretFile, Encrypt: o.Network.Encrypt,
+			Timeout:   cmp.Or(o.Node.JoinTimeout, coordinator.DefaultJoinTimeout),
+			Heartbeat: cmp.Or(o.Node.Heartbeat, tunables.DefaultHeartbeat), Check: o.Check},
+		run: coordinator.RunSettings{Timeout: o.Limits.Timeout, Grace: o.Limits.Grace, FailureGrace: o.Limits.FailureGrace,
+			Report:     coordinator.ReportSettings{Enabled: o.Report.Enabled, Files: o.Report.Files, Bare: o.Report.Bare},
+			Recordings: monitor.RecordingFiles(o.Recordings), Verbose: o.Verbose},
+		discovery: o.Metrics.DiscoveryFile, graceGiven: o.Limits.GraceGiven}
 	j.run.Monitor = monitor.Settings{DeadlockReport: o.DeadlockReport, EndDeadlocks: o.Check, Heartbeat: j.join.Heartbeat,
-		Metrics: exporter.Options{Address: o.Metrics, Hosts: o.MetricsHosts, Linger: o.MetricsLinger}}
+		Metrics: exporter.Options{Address: o.Metrics.Address, Hosts: o.Metrics.Hosts, Linger: o.Metrics.Linger}}
 	for i, p := range o.Programs {
 		if i > 0 {
 			j.run.Monitor.Command = append(j.run.Monitor.Command, ":")

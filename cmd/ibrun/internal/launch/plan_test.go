@@ -18,7 +18,7 @@ import (
 
 // Each node plans its own part of the job. A node without ranks is an error.
 func TestPlanOfNode(t *testing.T) {
-	j := newJob(&cli.Options{Node: 1, Nodes: 2, Programs: []cli.Program{{Ranks: 3, Args: []string{"a"}}, {Ranks: 2,
+	j := newJob(&cli.Options{Node: cli.Node{Number: 1, Count: 2}, Programs: []cli.Program{{Ranks: 3, Args: []string{"a"}}, {Ranks: 2,
 		Args: []string{"b"}}}})
 	p := planOf(t, flat(4), j)
 	if len(p.NodeOf) != 5 || fmt.Sprint(p.localRanks(), p.placement.Ranks[0].PUs,

@@ -22,18 +22,10 @@ import (
 
 // taskSettings say how the agent of each node runs its ranks.
 type taskSettings struct {
-	// label puts the rank before each line of output.
-	label bool
-	// output is the file name pattern of a rank's output, relative to the working directory of
-	// ibrun. Empty: the output goes to ibrun's own.
-	output string
+	network cli.Network
+	output  cli.Output
 	// trace and profile make ranks record traces and profiles.
 	trace, profile bool
-	// interfaces lists the network interfaces for TCP, and checksum says whether messages over TCP
-	// between machines have checksums: on or off. Empty: the environment decides.
-	interfaces, checksum string
-	// encrypt makes ranks on different nodes encrypt what they send each other.
-	encrypt bool
 	// verbose makes ranks print which transports they use.
 	verbose bool
 }
@@ -77,7 +69,7 @@ func buildAll(w startedWatcher, programs []program, j *job, s console.Streams) e
 		if !p.isGo {
 			continue
 		}
-		path, err := build(ctx, w, p.path, j.debug.any(), s.Err)
+		path, err := build(ctx, w, p.path, j.debug.Any(), s.Err)
 		if err != nil {
 			return err
 		}
@@ -93,17 +85,17 @@ func buildAll(w startedWatcher, programs []program, j *job, s console.Streams) e
 func makeTask(m *coordinator.Cluster, p *plan, j *job, programs []program, env []string) (*protocol.Task, error) {
 	set := &j.task
 	t := &protocol.Task{JobID: m.Job.JobID, Secret: m.Secret, Host: p.names[p.node], Node: p.node, Nodes: len(p.names),
-		Mapping: p.Mapping(), Size: len(p.programs), Psets: p.psets, Env: env, Label: set.label}
+		Mapping: p.Mapping(), Size: len(p.programs), Psets: p.psets, Env: env, Label: set.output.Label}
 	if j.place.assignment != nil {
 		t.FirstNode = j.place.assignment.FirstNode()
 	}
 	t.Trace, t.Profile = set.trace, set.profile
-	if t.Output = set.output; set.output != "" && !filepath.IsAbs(set.output) {
+	if t.Output = set.output.Pattern; t.Output != "" && !filepath.IsAbs(t.Output) {
 		here, err := absolute(".")
 		if err != nil {
 			return nil, err
 		}
-		t.Output = filepath.Join(strings.ReplaceAll(here, "%", "%%"), set.output)
+		t.Output = filepath.Join(strings.ReplaceAll(here, "%", "%%"), t.Output)
 	}
 	t.Env = slices.Clip(t.Env)
 	if cli.Lookup(env)("MASTER_PORT") == "" { // where the ranks of torchrun programs connect
@@ -115,19 +107,19 @@ func makeTask(m *coordinator.Cluster, p *plan, j *job, programs []program, env [
 	}
 	// It is that of the coordinator, also if this node has another.
 	t.Env = append(t.Env, tunables.Heartbeat+"="+m.Job.Heartbeat.String())
-	if j.place.transports != "" {
-		t.Env = append(t.Env, tunables.Transports+"="+j.place.transports)
+	if set.network.Transports != "" {
+		t.Env = append(t.Env, tunables.Transports+"="+set.network.Transports)
 	}
-	if set.encrypt {
+	if set.network.Encrypt {
 		t.Env = append(t.Env, tunables.Encrypt+"=1")
 	} else if cli.Lookup(env)(tunables.Encrypt) != "" { // the command line says otherwise
 		t.Env = append(t.Env, tunables.Encrypt+"=0")
 	}
-	if set.checksum != "" {
-		t.Env = append(t.Env, tunables.Checksum+"="+set.checksum)
+	if set.network.Checksum != "" {
+		t.Env = append(t.Env, tunables.Checksum+"="+set.network.Checksum)
 	}
-	if set.interfaces != "" {
-		t.Env = append(t.Env, tunables.TCPInterfaces+"="+set.interfaces)
+	if set.network.Interfaces != "" {
+		t.Env = append(t.Env, tunables.TCPInterfaces+"="+set.network.Interfaces)
 	}
 	if m.Job.Check {
 		t.Env = append(t.Env, "IBRUN_CHECK=1")

@@ -31,16 +31,6 @@ const (
 // secretBytes is the length of the secret that the coordinator makes for a job.
 const secretBytes = 32
 
-// startSettings say how the coordinator starts the workers.
-type startSettings struct {
-	// agent is the command that starts ibrun on another host, to which the host and a command are
-	// appended. Nil: srun or ssh.
-	agent []string
-	// copy sends the files of the programs to the hosts that lack them. Those that ibrun has built
-	// are always sent.
-	copy bool
-}
-
 // startedWorkers are the workers that the coordinator has started, and the programs that it builds
 // for them. A worker is the ibrun of another node.
 type startedWorkers struct {
@@ -77,7 +67,7 @@ func startWorkers(w startedWatcher, a *allocation.Allocation, here string, j *jo
 	if options.Program, err = os.Executable(); err != nil {
 		return nil, fmt.Errorf("find the path of ibrun: %w", err)
 	}
-	if options.Agent = j.start.agent; options.Agent != nil {
+	if options.Agent = j.start.Agent; options.Agent != nil {
 		options.Slurm = false
 	}
 	for node := 1; node < j.place.nodes; node++ {
@@ -179,7 +169,7 @@ func (sw *startedWorkers) programFiles() ([]protocol.ProgramFile, error) {
 	var files []protocol.ProgramFile
 	for _, p := range sw.programs {
 		f := protocol.ProgramFile{Path: protocol.Text(p.path), Built: p.isGo}
-		if p.isGo || sw.job.start.copy {
+		if p.isGo || sw.job.start.Copy {
 			var err error
 			if f.SHA256, f.Size, err = hashFile(p.path); err != nil {
 				return nil, fmt.Errorf("copy %s to the other hosts: %w", p.path, err)
