@@ -42,15 +42,15 @@ const longSchedule = 64 << 10
 
 // startBackground starts the goroutine, or sets the timer, if there are schedules in progress. It must be called when a call that
 // waits ends.
-func (e *Engine) startBackground() {
-	b := &e.background
+func (w *waiters) startBackground() {
+	b := &w.background
 	switch {
 	case b.schedules == 0 || b.running || b.stop || b.prompted:
 	case b.long == 0:
-		e.startBackgroundLater()
+		w.startBackgroundLater()
 	default:
 		if b.prompt == nil {
-			b.prompt = e.runPrompt
+			b.prompt = w.runPrompt
 		}
 		b.prompted = true
 		go b.prompt()
@@ -58,88 +58,88 @@ func (e *Engine) startBackground() {
 }
 
 // startBackgroundLater sets the timer.
-func (e *Engine) startBackgroundLater() {
-	b := &e.background
+func (w *waiters) startBackgroundLater() {
+	b := &w.background
 	if b.armed {
 		return
 	}
 	b.armed = true
 	if b.timer == nil {
 		b.delay = minBackgroundDelay
-		b.timer = time.AfterFunc(time.Hour, e.runBackground)
+		b.timer = time.AfterFunc(time.Hour, w.runBackground)
 	}
 	b.timer.Reset(b.delay) // after the field is set, which the function reads without the lock
 }
 
 // runPrompt is runBackground without the timer.
-func (e *Engine) runPrompt() {
-	b, w := &e.background, &e.waiters
-	e.lock()
-	defer e.unlock()
+func (w *waiters) runPrompt() {
+	b := &w.background
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	b.prompted = false
-	if !b.stop && e.failure.err == nil && b.schedules != 0 && !b.running && !w.polling && !w.sleeping && w.woken == 0 {
-		e.pollInBackground()
+	if !b.stop && w.failure.err == nil && b.schedules != 0 && !b.running && !w.polling && !w.sleeping && w.woken == 0 {
+		w.pollInBackground()
 	}
 }
 
 // runBackground makes progress while there are schedules and no call waits. The timer calls it.
-func (e *Engine) runBackground() {
-	b, w := &e.background, &e.waiters
-	if !e.mu.TryLock() { // its holder makes progress
+func (w *waiters) runBackground() {
+	b := &w.background
+	if !w.mu.TryLock() { // its holder makes progress
 		b.timer.Reset(maxBackgroundDelay)
 		return
 	}
-	defer e.unlock()
+	defer w.mu.Unlock()
 	b.armed = false
 	switch {
-	case b.stop || b.running || e.failure.err != nil:
+	case b.stop || b.running || w.failure.err != nil:
 		return
 	case b.schedules == 0 || w.polling || w.sleeping || w.woken != 0: // await sets the timer again
 		b.delay = min(2*b.delay, maxBackgroundDelay)
 		return
 	}
 	b.delay = minBackgroundDelay
-	e.pollInBackground()
+	w.pollInBackground()
 }
 
 // pollInBackground polls until no schedule is in progress, or a call waits.
-func (e *Engine) pollInBackground() {
-	b, w := &e.background, &e.waiters
+func (w *waiters) pollInBackground() {
+	b := &w.background
 	b.running, b.leave = true, false
-	for g := (goal{what: backgroundNotNeeded}); !e.isOver(&g) && !w.polling; {
-		e.pollFor(&g)
+	for g := (goal{watch: watch{what: backgroundNotNeeded}}); !w.isOver(&g) && !w.polling; {
+		w.pollFor(&g)
 	}
-	e.links.combining.flush() // the calls of the program may not poll for long
-	e.waiters.passOn()
+	w.do.flush() // the calls of the program may not poll for long
+	w.passOn()
 	b.running = false
 	if b.stop {
 		close(b.ended)
 	}
-	if e.failure.err == nil && b.schedules != 0 && !b.stop { // the call that has taken over may not wait for long
-		e.startBackgroundLater()
+	if w.failure.err == nil && b.schedules != 0 && !b.stop { // the call that has taken over may not wait for long
+		w.startBackgroundLater()
 	}
 }
 
 // takeOverPolling asks the goroutine in the background to end, if it polls. It reports whether no goroutine polls any more. The
 // lock is released meanwhile.
-func (e *Engine) takeOverPolling() bool {
-	b, w := &e.background, &e.waiters
+func (w *waiters) takeOverPolling() bool {
+	b := &w.background
 	for yields := 0; w.polling && w.inBackground; yields++ {
 		b.leave = true // each time: the timer may have started it again
 		if yields >= w.takeOver {
 			break
 		}
-		e.unlock()
+		w.mu.Unlock()
 		runtime.Gosched()
-		e.lock()
+		w.mu.Lock()
 	}
 	return !w.polling
 }
 
 // stopBackground returns when the goroutine in the background has ended. It does not start again. The caller must hold the lock,
 // which is released meanwhile.
-func (e *Engine) stopBackground() {
-	b := &e.background
+func (w *waiters) stopBackground() {
+	b := &w.background
 	b.stop = true
 	if b.timer != nil {
 		b.timer.Stop()
@@ -148,8 +148,8 @@ func (e *Engine) stopBackground() {
 		return
 	}
 	b.ended = make(chan struct{})
-	e.waiters.rouseAll()
-	e.unlock()
+	w.rouseAll()
+	w.mu.Unlock()
 	<-b.ended
-	e.lock()
+	w.mu.Lock()
 }

@@ -41,7 +41,7 @@ func awaitState(t *testing.T, e *Engine, what string, f func(b *background) bool
 	waittest.Until(t, what, func() bool {
 		e.lock()
 		defer e.unlock()
-		return f(&e.background)
+		return f(&e.waiters.background)
 	})
 }
 
@@ -100,7 +100,7 @@ func TestTakeOverReached(t *testing.T) {
 	e, w := es[0], &es[0].waiters
 	for range 20 {
 		e.lock()
-		w.polling, w.inBackground, e.background.leave = true, true, false // as if the background polled
+		w.polling, w.inBackground, e.waiters.background.leave = true, true, false // as if the background polled
 		e.unlock()
 		waited := make(chan error)
 		go func() {
@@ -164,8 +164,8 @@ func TestLongSchedule(t *testing.T) {
 			t.Errorf("%d parts, want %d; %v", parts, want, err)
 		}
 		awaitBackgroundEnd(t, e)
-		if e.background.timer != nil || e.background.long != 0 {
-			t.Errorf("timer %v, %d long schedules", e.background.timer, e.background.long)
+		if e.waiters.background.timer != nil || e.waiters.background.long != 0 {
+			t.Errorf("timer %v, %d long schedules", e.waiters.background.timer, e.waiters.background.long)
 		}
 		release = make(chan struct{})
 	}

@@ -51,10 +51,10 @@ func (e *Engine) Detach() ([]byte, error) {
 	if !e.attached.Attached() {
 		return nil, ErrState
 	}
-	g := goal{what: bufferUnused}
-	e.await(&g)
+	g := goal{watch: watch{what: bufferUnused}}
+	e.waiters.await(&g)
 	switch {
-	case !g.reached(e):
+	case !e.waiters.reached(&g):
 		return nil, e.failure.err
 	case !e.attached.Attached():
 		return nil, ErrState // another goroutine has detached it

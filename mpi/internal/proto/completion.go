@@ -41,6 +41,38 @@ func (e *Engine) waitHandle(h Handle, op perf.Op) (Status, error) {
 	return r.status, err
 }
 
+// waitRequest blocks until a request has completed, and collects its error. The request may be reused afterwards; its status
+// remains until then. If several goroutines wait for the same request, one of them gets it.
+func (e *Engine) waitRequest(r *Request, op perf.Op) error {
+	gen := r.gen
+	if e.waiters.yieldTimer.Due() && !e.waiters.busy() {
+		e.waiters.yield()
+	}
+	for i := 0; r.state == active && r.gen == gen; i++ {
+		if e.failure.err != nil {
+			return r.operationError(e.failure.err)
+		}
+		if !e.waiters.busy() && !e.progress() && e.transfers.head == nil && i < e.waiters.spin && !e.mu.Contended() &&
+			(i != pollsBeforeCount || !e.waiters.hasNewcomers()) {
+			continue
+		}
+		if r.state == active {
+			// An operation that has completed by now need not be shown as the current one.
+			shown, peer, tag := r.shownAs(op)
+			lane := e.rec.Enter(shown, r.route.Context, peer, tag, r.size())
+			g := goal{watch: watch{what: requestCompleted}, req: r, gen: gen}
+			e.waiters.await(&g)
+			e.rec.Configured.Leave(lane)
+		}
+		i = 0
+	}
+	if r.state != done || r.gen != gen {
+		return ErrStale
+	}
+	_, err := e.collect(r)
+	return err
+}
+
 // WaitAll is Wait for all of hs except the zero handles. It sets handles to zero, except those of persistent requests. It calls
 // report with each result, unless report is nil. It returns the first error and its index. The call is recorded as op.
 func (e *Engine) WaitAll(op perf.Op, hs []Handle, report func(i int, st Status)) (failed int, first error) {

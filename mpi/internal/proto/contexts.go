@@ -51,7 +51,7 @@ func (e *Engine) endContext(end ended.Ending, err error) {
 	e.dropContext(end, err)
 	e.endRequests(end, err)
 	e.departures.reportLeft(context)
-	e.startBackground() // for schedules whose messages have been matched
+	e.waiters.startBackground() // for schedules whose messages have been matched
 }
 
 // dropContext completes the posted receives of a context that has ended with err, and drops what else was recorded for it.
@@ -84,7 +84,7 @@ func (e *Engine) dropContext(end ended.Ending, err error) {
 // requests all of whose messages have been sent or matched. If its communicator was freed, operations that have failed because a
 // process had left before, or had freed it, get err as well, if the program does not know yet.
 func (e *Engine) endRequests(end ended.Ending, err error) {
-	if e.background.schedules == 0 && e.requests.persistent == 0 && !e.departures.failed {
+	if e.waiters.background.schedules == 0 && e.requests.persistent == 0 && !e.departures.failed {
 		return
 	}
 	for _, slab := range e.requests.slabs {
@@ -137,9 +137,9 @@ func (e *Engine) waitIdle(op perf.Op, context uint32, what goalKind) error {
 	e.lock()
 	defer e.unlock()
 	defer e.rec.Configured.Leave(e.rec.Enter(op, context, -1, -1, 0))
-	g := goal{what: what, from: Route{Context: context}}
-	e.await(&g)
-	if !g.reached(e) {
+	g := goal{watch: watch{what: what, from: Route{Context: context}}}
+	e.waiters.await(&g)
+	if !e.waiters.reached(&g) {
 		return e.failure.err
 	}
 	return nil

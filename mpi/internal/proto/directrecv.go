@@ -17,7 +17,7 @@ type directRecv struct {
 // e.direct.req.
 func (e *Engine) tryDirect(from Route, buf []byte) bool {
 	if e.waiters.yieldTimer.Due() && !e.waiters.busy() {
-		e.yield() // before the direct receive begins, since there is one for all goroutines
+		e.waiters.yield() // before the direct receive begins, since there is one for all goroutines
 	}
 	d := &e.direct
 	d.req = nil

@@ -47,13 +47,14 @@
 //     domain. outgoing.go and sendqueue.go have messages for the transport, combine.go those that
 //     leave together
 //   - send.go, recv.go, data.go, persistent.go, probe.go, buffered.go, grequest.go, noted.go and
-//     cancel.go have the calls that start operations; completion.go, waitset.go, stop.go and
-//     done.go those that end them
+//     cancel.go have the calls that start operations; completion.go, waitset.go,
+//     stoppable.go and done.go those that end them
 //   - eager.go, rendezvous.go, transfer.go, copy_assist.go, datacopy.go, rtr.go, withdraw.go and
 //     reroute.go have the protocols; measure.go and hints.go what chooses between them
 //   - progress.go and dispatch.go poll, and handle what has arrived; directrecv.go, unexpected.go
 //     and flowcontrol.go match or store it
-//   - wait.go, park.go, waker.go and background.go decide who polls, and who sleeps
+//   - goal.go, wait.go, park.go, stop.go, waker.go and background.go have the goroutines that wait:
+//     who polls, and who sleeps
 //   - program.go, schedule.go, polled.go and partitioned.go have operations of several steps
 //   - lost.go records which processes have failed, departure.go which have left a context;
 //     failure.go, hopeless.go, watch.go, contexts.go and flush.go end operations whose processes or

@@ -51,8 +51,8 @@ func (e *Engine) Done(h Handle) <-chan struct{} {
 func (e *Engine) serveChannels() {
 	e.lock()
 	defer e.unlock()
-	g := goal{what: channelsClosed}
-	e.await(&g)
+	g := goal{watch: watch{what: channelsClosed}}
+	e.waiters.await(&g)
 	for r := range e.channels.open {
 		e.channels.close(r)
 	}

@@ -114,10 +114,9 @@ type Engine struct {
 	flushes    flushes
 	notes      notes.Table
 
-	channels   channels
-	background background
-	pairs      pairs
-	callbacks  map[*Request]Callbacks // of requests with the flag hasCallbacks
+	channels  channels
+	pairs     pairs
+	callbacks map[*Request]Callbacks // of requests with the flag hasCallbacks
 }
 
 // New returns an engine for a domain, which belongs to the engine from now on.
@@ -135,6 +134,7 @@ func New(c Config) (*Engine, error) {
 	}
 	e.rec = record.New(&e.mu, c.Recorder, c.Trace, c.Checks, c.ExactBit)
 	e.waiters.init(c.Oversubscribed, c.Poll)
+	e.connectWaiters()
 	e.hints.update(false, e.rec.General)
 	e.sharedMemory, _ = c.Domain.(fabric.SharedMemory)
 	l := &e.links
@@ -152,6 +152,19 @@ func New(c Config) (*Engine, error) {
 	return e, e.waiters.open(c.Domain, c.Waker)
 }
 
+// connectWaiters gives the goroutines that wait what they need of the engine.
+func (e *Engine) connectWaiters() {
+	w := &e.waiters
+	w.mu, w.failure, w.rec, w.transfers = &e.mu, &e.failure, &e.rec, &e.transfers.transferQueue
+	w.do = actions{
+		progress: e.progress, transfer: e.runTransfer, flush: e.links.combining.flush,
+		arm: e.arm, disarmed: e.polled.uncountSleeper,
+		beforeSleep: func() { recordTransports(e.rec.Active, e.links.paths) },
+		fail:        e.links.fail, reached: e.reached, hopeless: e.departures.errorOf,
+		watchIfDue: e.watchIfDue, startWatchTimer: e.startWatchTimer,
+	}
+}
+
 // Owner returns the Owner of the configuration.
 func (e *Engine) Owner() any { return e.owner }
 
@@ -164,9 +177,9 @@ func (e *Engine) FlushSends() error {
 	defer e.unlock()
 	defer e.rec.Configured.Leave(e.rec.Active.Enter(perf.Finalize, -1, -1, 0))
 	e.links.combining.flush()
-	g := goal{what: sendsFlushed}
-	e.await(&g)
-	if !g.reached(e) {
+	g := goal{watch: watch{what: sendsFlushed}}
+	e.waiters.await(&g)
+	if !e.waiters.reached(&g) {
 		return e.failure.err
 	}
 	return nil
@@ -203,7 +216,7 @@ func (e *Engine) Close() error {
 	e.lock()
 	defer e.unlock()
 	e.stopChannels()
-	e.stopBackground()
+	e.waiters.stopBackground()
 	e.departures.closed = true
 	recordTransports(e.rec.Active, e.links.paths)
 	var errs []error

@@ -290,7 +290,7 @@ func (x *execution) pass() {
 // step gives a lock to one of the goroutines that want one, or lets time pass if a timer is armed.
 func (x *execution) step(ready []*worker) {
 	s := step{options: len(ready)}
-	if slices.ContainsFunc(x.es, func(e *Engine) bool { return e.background.armed }) {
+	if slices.ContainsFunc(x.es, func(e *Engine) bool { return e.waiters.background.armed }) {
 		s.options++
 	}
 	if i := len(x.steps); i < len(x.plan) {
@@ -340,7 +340,7 @@ func (x *execution) fail(why string) {
 func (x *execution) checkIdle() {
 	for i, e := range x.es {
 		w := &e.waiters
-		background, server := e.background.running, e.channels.ended != nil
+		background, server := e.waiters.background.running, e.channels.ended != nil
 		if w.polling || w.sleeping || w.woken+w.parked.len+len(w.watchers) != 0 || background || server {
 			x.failed = cmp.Or(x.failed, fmt.Sprintf("the end of engine %d: polling %v, sleeping %v, woken %d, parked %d, watchers %d, "+
 				"background %v, channels %v", i, w.polling, w.sleeping, w.woken, w.parked.len, len(w.watchers), background, server))

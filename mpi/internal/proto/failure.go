@@ -84,9 +84,9 @@ func (e *Engine) WaitMessageOrExit(op perf.Op, context uint32, sender int32, see
 	defer e.unlock()
 	defer e.rec.Configured.Leave(e.rec.Active.Enter(op, -1, -1, 0))
 	from := Route{Context: context, Peer: sender, Match: Match{Rank: sender, Tag: AnyTag}}
-	g := goal{what: messageOrExit, from: from, value: uint64(seen)}
-	e.await(&g)
-	if !g.reached(e) {
+	g := goal{watch: watch{what: messageOrExit, from: from, value: uint64(seen)}}
+	e.waiters.await(&g)
+	if !e.waiters.reached(&g) {
 		return e.failure.finalized, e.failure.err
 	}
 	return e.failure.finalized, nil

@@ -43,7 +43,7 @@ func (e *Engine) PrepareFlush(messages, partitioned uint32) bool {
 	e.lock()
 	defer e.unlock()
 	posted, _ := e.contexts.table(messages).Lengths()
-	if posted == 0 && e.background.schedules == 0 {
+	if posted == 0 && e.waiters.background.schedules == 0 {
 		return false
 	}
 	e.advancePartitioned(partitioned)
@@ -118,8 +118,8 @@ func (e *Engine) Flush(op perf.Op, messages, partitioned uint32) error {
 		}
 	}
 	defer e.rec.Configured.Leave(e.rec.Enter(op, messages, -1, -1, 0))
-	g := goal{what: flushed, value: f.id}
-	e.await(&g)
+	g := goal{watch: watch{what: flushed, value: f.id}}
+	e.waiters.await(&g)
 	e.flushes.list = slices.DeleteFunc(e.flushes.list, func(x *flush) bool { return x == f })
 	if len(f.from) != 0 && e.failure.err != nil {
 		return e.failure.err

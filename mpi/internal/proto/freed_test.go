@@ -91,7 +91,7 @@ func checkEmpty(t *testing.T, es []*Engine) {
 				}
 			}
 		}
-		if n := e.background.schedules; used+n+len(e.polled.list)+e.unexpected.count != 0 || e.transfers.head != nil {
+		if n := e.waiters.background.schedules; used+n+len(e.polled.list)+e.unexpected.count != 0 || e.transfers.head != nil {
 			t.Errorf("engine %d: %d requests, %d schedules, of which %d are polled, %d messages, transfers %v", i, used, n,
 				len(e.polled.list), e.unexpected.count, e.transfers.head)
 		}
@@ -265,7 +265,7 @@ const partitionedContext = testContext + 1
 func stopBackgrounds(es []*Engine) {
 	for _, e := range es {
 		e.lock()
-		e.stopBackground()
+		e.waiters.stopBackground()
 		e.unlock()
 	}
 }
@@ -402,8 +402,8 @@ func TestPartitionedIdle(t *testing.T) {
 	reached := func(context, partitioned bool) {
 		t.Helper()
 		for what, want := range map[goalKind]bool{contextIdle: context, partitionedIdle: partitioned} {
-			g := goal{what: what, from: Route{Context: testContext}}
-			if got := g.reached(e); got != want {
+			g := goal{watch: watch{what: what, from: Route{Context: testContext}}}
+			if got := e.waiters.reached(&g); got != want {
 				t.Errorf("goal %d reached: %v, want %v", what, got, want)
 			}
 		}

@@ -148,7 +148,7 @@ func flushSends(es []*Engine, self int, ended []atomic.Bool) error {
 	for {
 		e := es[self]
 		e.lock()
-		flushed, failed := (&goal{what: sendsFlushed}).reached(e), e.failure.err != nil
+		flushed, failed := e.reached(watch{what: sendsFlushed}), e.failure.err != nil
 		e.unlock()
 		if flushed || failed {
 			return nil

@@ -60,18 +60,6 @@ func (e *Engine) handleRefuse(peer int32, w [5]uint64) bool {
 	return true
 }
 
-// isHopeless reports whether a goal cannot be reached because of processes that have left, and sets g.err then. Requests are
-// completed by endHopeless instead.
-func (e *Engine) isHopeless(g *goal) bool {
-	switch g.what {
-	case wordReached, messageMatches, segmentMapped:
-		if g.err == nil {
-			g.err = e.departures.errorOf(g.from)
-		}
-	}
-	return g.err != nil && !g.reached(e)
-}
-
 // endHopeless completes the receives whose messages cannot come any more.
 func (e *Engine) endHopeless() {
 	for _, slab := range e.requests.slabs {

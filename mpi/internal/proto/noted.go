@@ -70,7 +70,7 @@ func (e *Engine) Unfinished(arrive []uint64) error {
 			if err := e.pollOnce(); err != nil {
 				return err
 			}
-			e.yield()
+			e.waiters.yield()
 		}
 	}
 	for m := range e.unexpected.noted {

@@ -17,24 +17,6 @@ type sleeper struct {
 	prev, next *sleeper // in parked; next also in the free list
 }
 
-// watch is the goal of a sleeper. It has the fields of the goal; the goal itself is not stored, so that it need not be allocated.
-type watch struct {
-	what    goalKind
-	word    *uint64
-	value   uint64
-	from    Route
-	mapping *mapping
-}
-
-func (x *watch) goal() goal {
-	return goal{what: x.what, word: x.word, value: x.value, from: x.from, mapping: x.mapping}
-}
-
-// isGeneral reports whether the end of any request may reach the goal.
-func (k goalKind) isGeneral() bool {
-	return k == anyCompleted || k == sendsFlushed || k == bufferUnused || k == contextIdle || k == partitionedIdle
-}
-
 // parkedList is a list of sleepers, the oldest first.
 type parkedList struct {
 	head, tail *sleeper
@@ -81,7 +63,7 @@ func (w *waiters) newSleeper(g *goal) *sleeper {
 		x.req, x.other, g.req.sleeper = g.req, g.req.sleeper, x
 		return x
 	}
-	x.watch = watch{g.what, g.word, g.value, g.from, g.mapping}
+	x.watch = g.watch
 	w.watchers = append(w.watchers, x)
 	w.count(x, 1)
 	return x
@@ -166,15 +148,14 @@ func (w *waiters) requestEnded(r *Request) {
 }
 
 // rouseReached wakes the goroutines with goals other than the end of one request that have reached them.
-func (e *Engine) rouseReached() {
-	w := &e.waiters
+func (w *waiters) rouseReached() {
 	for i := len(w.watchers) - 1; i >= 0; i-- {
 		x := w.watchers[i]
 		if x.watch.what == anyCompleted { // see requestEnded
 			continue
 		}
-		g := x.watch.goal()
-		if g.reached(e) || e.failure.departed && e.isHopeless(&g) {
+		g := goal{watch: x.watch}
+		if w.reached(&g) || w.failure.departed && w.isHopeless(&g) {
 			w.rouse(x)
 		}
 	}
@@ -191,27 +172,26 @@ func (w *waiters) passOn() {
 // park sleeps while another goroutine polls, until the goal may have been reached. It checks itself whether the wait has ended,
 // and then returns at once. It holds the lock from that check until the sleeper is in the list: what reaches the goal afterwards
 // finds it there, and wakes it.
-func (e *Engine) park(g *goal) {
-	if e.failure.departed {
-		e.watchIfDue(g)
+func (w *waiters) park(g *goal) {
+	if w.failure.departed {
+		w.watchIfDue(g)
 	}
-	if e.isOver(g) || g.any.looking() {
+	if w.isOver(g) || g.any.looking() {
 		return
 	}
 	if !g.watched {
-		e.startWatchTimer(watchDelay)
+		w.do.startWatchTimer(watchDelay)
 	}
-	w := &e.waiters
 	g.countSleeper(1)
-	if g.what == wordReached && g.reached(e) {
+	if g.what == wordReached && w.reached(g) {
 		g.countSleeper(-1)
 		return
 	}
 	x := w.newSleeper(g)
 	w.parked.push(x)
-	e.unlock()
+	w.mu.Unlock()
 	<-x.wake
-	e.lock()
+	w.mu.Lock()
 	w.woken--
 	w.release(x)
 	g.countSleeper(-1)
@@ -228,56 +208,52 @@ func (g *goal) countSleeper(n int64) {
 }
 
 // sleep sleeps on the transport until something happens. It returns false if another goroutine polls afterwards.
-func (e *Engine) sleep(g *goal) bool {
-	w := &e.waiters
+func (w *waiters) sleep(g *goal) bool {
 	w.inVain = false
-	limit := e.watchIfDue(g)
-	if e.isOver(g) || g.any.looking() {
+	limit := w.watchIfDue(g)
+	if w.isOver(g) || g.any.looking() {
 		return true // nothing would wake this goroutine, as it did not sleep yet
 	}
 	if w.sleeping { // and it has been woken, since this goroutine has polled: it polls next
 		w.rouseSleeper()
 		w.polling = false
-		e.park(g)
+		w.park(g)
 		return false
 	}
 	g.countSleeper(1)
 	defer g.countSleeper(-1)
-	e.polled.countSleeper()
-	fd, ready, err := e.links.domain.Arm()
+	fd, ready, err := w.do.arm()
 	if err != nil {
-		e.polled.uncountSleeper()
-		e.links.fail(-1, err)
+		w.do.fail(-1, err)
 		return true
 	}
 	// Check again after the transport has been armed: everything that happens from now on wakes this goroutine.
-	if ready || len(e.polled.list) != 0 && e.pollSchedules() || g.reached(e) || g.any.looking() ||
-		len(e.links.blocked) != 0 && e.links.flushBlocked() {
-		e.rouseReached()
-		e.progress() // disarms: an armed transport leaves its background work to the goroutine that sleeps on it
+	if ready || w.reached(g) || g.any.looking() {
+		w.rouseReached()
+		w.do.progress() // disarms: an armed transport leaves its background work to the goroutine that sleeps on it
 		return true
 	}
-	e.rouseReached() // a word that changes from now on wakes this goroutine; one that changed before is noticed here
-	recordTransports(e.rec.Active, e.links.paths)
+	w.rouseReached() // a word that changes from now on wakes this goroutine; one that changed before is noticed here
+	w.do.beforeSleep()
 	x := w.newSleeper(g)
 	x.onTransport = true
 	w.polling, w.sleeping, w.roused = false, true, false
-	e.unlock()
+	w.mu.Unlock()
 	err = w.parker.Park(fd, limit)
-	e.lock()
+	w.mu.Lock()
 	w.sleeping, w.roused = false, false
-	e.polled.uncountSleeper()
+	w.do.disarmed()
 	x.onTransport = false
 	w.forget(x)
 	w.release(x)
 	if err != nil {
-		e.links.fail(-1, err)
+		w.do.fail(-1, err)
 	}
 	if w.polling {
 		return false
 	}
 	w.startPolling(g)
-	w.inVain = !e.progress() // disarms, as above
-	e.rouseReached()
+	w.inVain = !w.do.progress() // disarms, as above
+	w.rouseReached()
 	return true
 }

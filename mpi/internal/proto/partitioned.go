@@ -280,7 +280,7 @@ func (e *Engine) Pready(h Handle, low, high int) error {
 	if s := &p.schedule; h.r.state == active && !s.busy && !h.r.transfer.queued {
 		e.advance(s, true)
 	}
-	e.startBackground()
+	e.waiters.startBackground()
 	return nil
 }
 

@@ -26,11 +26,11 @@ func (e *Engine) probe(ctx context.Context, from Route, block bool) (*unexpected
 	if err := assertionError(t, from); err != nil {
 		return nil, err
 	}
-	g := goal{what: messageMatches, from: from}
+	g := goal{watch: watch{what: messageMatches, from: from}}
 	var stopped error
 	if block {
 		lane := e.rec.Enter(from.Op, from.Context, from.Peer, from.Tag, 0)
-		stopped = e.awaitContext(ctx, &g)
+		stopped = e.waiters.awaitContext(ctx, &g)
 		e.rec.Configured.Leave(lane)
 	} else {
 		e.departures.probed = from

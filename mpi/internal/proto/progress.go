@@ -9,7 +9,7 @@ func (e *Engine) progress() bool {
 	}
 	if e.waiters.sleeping {
 		e.waiters.rouseSleeper() // polling disarms the transport, so nothing would wake the goroutine that sleeps on it
-		e.background.leave = true
+		e.waiters.background.leave = true
 	}
 	e.waiters.yieldTimer.Poll()
 	if len(e.links.combining.peers) != 0 {
@@ -39,10 +39,10 @@ func (e *Engine) progress() bool {
 		n++
 	}
 	if (n != 0 || e.waiters.words != 0) && len(e.waiters.watchers) != 0 {
-		e.rouseReached()
+		e.waiters.rouseReached()
 	}
 	if len(e.links.blocked) != 0 && e.links.flushBlocked() {
-		e.rouseReached()
+		e.waiters.rouseReached()
 		return true
 	}
 	return n != 0
@@ -84,9 +84,9 @@ func (e *Engine) pollInTest() error {
 	switch w.tests++; {
 	case w.tests%testsBeforeYield != 0:
 	case w.spin == spinOversubscribed && !w.paused():
-		e.yieldToOthers()
+		e.waiters.yieldToOthers()
 	case w.oneProcessor:
-		e.yieldToGoroutines()
+		e.waiters.yieldToGoroutines()
 	}
 	return err
 }
@@ -96,4 +96,51 @@ func (e *Engine) Poll() error {
 	e.lock()
 	defer e.unlock()
 	return e.pollOnce()
+}
+
+// SleepAtOnce sets whether goroutines that wait sleep immediately, if there are fewer processors than processes. So they should
+// while processes initialise and finalize: those that are waited for have much to do, for which they need the processors.
+func (e *Engine) SleepAtOnce(on bool) {
+	e.lock()
+	defer e.unlock()
+	e.waiters.maxYields = yieldsBeforeSleep
+	if on && e.waiters.spin == spinOversubscribed {
+		e.waiters.maxYields = 0
+	}
+}
+
+// reached reports whether a goal has been reached that does not concern the waiting goroutines themselves; see
+// waiters.reached.
+func (e *Engine) reached(x watch) bool {
+	switch x.what {
+	case messageMatches:
+		t := e.contexts.table(x.from.Context)
+		return e.contexts.isEnded(t) || !t.Allows(x.from.Rank, x.from.Tag) || t.FindUnexpected(x.from.Rank, x.from.Tag) != nil
+	case messageOrExit:
+		return uint64(e.failure.finalized) > x.value ||
+			e.contexts.table(x.from.Context).FindUnexpected(AnySource, AnyTag) != nil
+	case bufferUnused:
+		return e.attached.Unused()
+	case contextIdle, partitionedIdle:
+		return !e.requests.activeIn(x.from.Context, x.what == partitionedIdle)
+	case flushed:
+		return e.flushIsOver(x.value)
+	case segmentMapped:
+		return x.mapping.try()
+	case channelsClosed:
+		return len(e.channels.open) == 0 || e.channels.stop
+	}
+	return len(e.links.blocked) == 0 && e.transfers.head == nil
+}
+
+// arm arms the transport, for a goroutine that is about to sleep on it. ready says that it must not sleep, because something was
+// done after that. The processes that share words count this one as a sleeper until polled.uncountSleeper is called.
+func (e *Engine) arm() (fd int, ready bool, err error) {
+	e.polled.countSleeper()
+	fd, ready, err = e.links.domain.Arm()
+	if err != nil {
+		e.polled.uncountSleeper()
+		return fd, false, err
+	}
+	return fd, ready || len(e.polled.list) != 0 && e.pollSchedules() || len(e.links.blocked) != 0 && e.links.flushBlocked(), nil
 }

@@ -62,7 +62,7 @@ func (e *Engine) restart(s *Schedule) {
 // begin does the first steps of a schedule. It does no long one, and of a StepPoll one part at most, so that the call which
 // starts the schedule returns soon.
 func (e *Engine) begin(s *Schedule) {
-	b := &e.background
+	b := &e.waiters.background
 	b.schedules++
 	if s.long {
 		b.long++
@@ -73,7 +73,7 @@ func (e *Engine) begin(s *Schedule) {
 	s.program.Started()
 	s.fail(e.failure.err) // no step begins: a call that waits would not wait for its end
 	e.advance(s, false)
-	e.startBackground()
+	e.waiters.startBackground()
 }
 
 // advance does the steps of a schedule until one has to wait for messages or for other processes, or the schedule has ended. If
@@ -262,9 +262,9 @@ func (e *Engine) endSchedule(s *Schedule) {
 	r, p, err := s.req, s.program, s.err
 	e.traceSpan(s, perf.InProgress, s.began, 0)
 	r.transfer.state = transferNone
-	e.background.schedules--
+	e.waiters.background.schedules--
 	if s.long {
-		e.background.long--
+		e.waiters.background.long--
 	}
 	if err != nil && !errors.Is(err, ErrFreed) {
 		e.leaveContext(r.route.Context)

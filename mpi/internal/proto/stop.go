@@ -1,10 +1,6 @@
 package proto
 
-import (
-	"context"
-
-	"github.com/ibrun/ibrun/perf"
-)
+import "context"
 
 // A call that is given a context.Context ends when that ends. context.AfterFunc then sets a flag with the engine's lock held and
 // wakes the goroutine of the call if it sleeps. The goroutine finds the flag, and undoes what it has started. It registers the
@@ -12,22 +8,22 @@ import (
 
 // stopper is the flag. It is protected by the engine's lock.
 type stopper struct {
-	e       *Engine
+	w       *waiters
 	set     bool
 	sleeper *sleeper // the goroutine that is to stop; nil: it does not sleep
 }
 
 func (s *stopper) stop() {
-	s.e.lock()
+	s.w.mu.Lock()
 	s.end()
-	s.e.unlock()
+	s.w.mu.Unlock()
 }
 
 // end is stop with the engine's lock held.
 func (s *stopper) end() {
 	s.set = true
 	if s.sleeper != nil {
-		s.e.waiters.rouse(s.sleeper)
+		s.w.rouse(s.sleeper)
 	}
 }
 
@@ -57,156 +53,27 @@ func (s *StoppedError) Unwrap() []error { return []error{s.err, s.cause} }
 
 // awaitContext is await that also ends when ctx ends. It returns an error in that case only, unless the goal has been reached
 // nevertheless.
-func (e *Engine) awaitContext(ctx context.Context, g *goal) error {
+func (w *waiters) awaitContext(ctx context.Context, g *goal) error {
 	if ctx.Done() == nil {
-		e.await(g)
+		w.await(g)
 		return nil
 	}
-	return e.awaitStoppable(ctx, g)
+	return w.awaitStoppable(ctx, g)
 }
 
 // awaitStoppable is awaitContext for a ctx that may end. The command ibrun finds its name in the stacks of a rank: such a rank
 // may continue by itself, so it is not deadlocked.
 //
 //go:noinline
-func (e *Engine) awaitStoppable(ctx context.Context, g *goal) error {
-	g.stop = &stopper{e: e, set: ctx.Err() != nil}
+func (w *waiters) awaitStoppable(ctx context.Context, g *goal) error {
+	g.stop = &stopper{w: w, set: ctx.Err() != nil}
 	if !g.stop.set {
 		unregister := context.AfterFunc(ctx, g.stop.stop)
 		defer unregister()
 	}
-	e.await(g)
-	if g.stop.set && !g.reached(e) {
+	w.await(g)
+	if g.stop.set && !w.reached(g) {
 		return stoppedBy(ctx)
 	}
 	return nil
-}
-
-// awaitRequest blocks until a request has completed or ctx has ended. Only in the second case it returns an error. If the engine
-// has failed it returns as well; waitRequest then returns the failure.
-func (e *Engine) awaitRequest(ctx context.Context, r *Request, op perf.Op) error {
-	gen := r.gen
-	for i := 0; i < e.waiters.spin && r.state == active && r.gen == gen && e.failure.err == nil &&
-		e.transfers.head == nil && !e.waiters.busy() && !e.mu.Contended(); i++ {
-		e.progress()
-	}
-	if r.state != active || r.gen != gen {
-		return nil
-	}
-	lane := e.rec.Enter(op, r.route.Context, r.route.Peer, r.route.Tag, len(r.buf))
-	g := goal{what: requestCompleted, req: r, gen: gen}
-	err := e.awaitContext(ctx, &g)
-	e.rec.Configured.Leave(lane)
-	return err
-}
-
-// RecvContext is Recv that ends when ctx ends. If the receive has no message then, it is cancelled: it returns a StoppedError and
-// a status that says so. Otherwise it returns when the message is complete, without an error. If ctx has ended before the call,
-// it takes no message.
-func (e *Engine) RecvContext(ctx context.Context, from Route, buf []byte) (Status, error) {
-	if err := Stopped(ctx); err != nil {
-		return cancelledStatus, err
-	}
-	e.lock()
-	defer e.unlock()
-	began := e.rec.Active.Begin(from.Op, len(buf))
-	var st Status
-	var err error
-	if e.tryDirect(from, buf) {
-		st = Status{Source: from.Rank, Tag: from.Tag, Bytes: e.direct.length}
-	} else {
-		r := e.direct.req
-		if r == nil {
-			r = e.requests.take(e)
-			r.send, r.route, r.buf = false, from, buf
-			e.startRecv(r)
-		}
-		st, err = e.waitOrCancel(ctx, r, from.Op)
-	}
-	if began != 0 {
-		e.rec.SetPeer(from.Context, from.Peer, st.Tag)
-	}
-	e.rec.Active.End(from.Op, st.Bytes, began)
-	return st, err
-}
-
-// WaitOrCancel waits for a receive or a send as RecvContext does, as a part of the operation op. If ctx ends it cancels the
-// operation; see Cancel.
-func (e *Engine) WaitOrCancel(ctx context.Context, op perf.Op, h Handle) (Status, error) {
-	e.lock()
-	defer e.unlock()
-	if !h.valid() {
-		return Status{}, ErrStale
-	}
-	return e.waitOrCancel(ctx, h.r, op)
-}
-
-func (e *Engine) waitOrCancel(ctx context.Context, r *Request, op perf.Op) (Status, error) {
-	stopped := e.awaitRequest(ctx, r, op)
-	if stopped != nil {
-		e.cancel(r)
-	}
-	err := e.waitRequest(r, op) // until the message is complete, or its sender has acknowledged that none comes
-	if err == nil && r.status.Cancelled {
-		err = stopped
-	}
-	return r.status, err
-}
-
-// WaitContext is Wait that ends when ctx ends. It then returns a StoppedError, and the operation continues: h is still valid. A
-// request that has completed is collected, even if ctx has ended.
-func (e *Engine) WaitContext(ctx context.Context, h Handle) (Status, error) {
-	e.lock()
-	defer e.unlock()
-	op := perf.Wait
-	if h.r.route.Op.IsWithin() {
-		op = h.r.route.Op
-	}
-	began := e.rec.Active.Begin(op, 0)
-	defer func() { e.rec.Active.End(op, 0, began) }()
-	if !h.finished() {
-		if err := e.awaitRequest(ctx, h.r, op); err != nil {
-			return Status{}, err
-		}
-	}
-	return e.waitHandle(h, op)
-}
-
-// AwaitAll blocks until all of hs except the zero handles have completed, or ctx has ended. It collects none of them. Only if ctx
-// has ended it returns an error. The call is shown as op.
-func (e *Engine) AwaitAll(ctx context.Context, op perf.Op, hs []Handle) error {
-	e.lock()
-	defer e.unlock()
-	for _, h := range hs {
-		if h.r == nil || h.finished() {
-			continue
-		}
-		if err := e.awaitRequest(ctx, h.r, op); err != nil || e.failure.err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// ProbeContext is Probe with block set that ends with a StoppedError when ctx ends.
-func (e *Engine) ProbeContext(ctx context.Context, from Route) (Status, error) {
-	e.lock()
-	defer e.unlock()
-	m, err := e.recordedProbe(ctx, from, true)
-	if m == nil {
-		return Status{}, err
-	}
-	return m.status(), nil
-}
-
-// MatchedProbeContext is MatchedProbe with block set that ends with a StoppedError when ctx ends. It has then removed no message.
-func (e *Engine) MatchedProbeContext(ctx context.Context, from Route) (f MatchedMessage, st Status, err error) {
-	e.lock()
-	defer e.unlock()
-	m, err := e.recordedProbe(ctx, from, true)
-	if m == nil {
-		return MatchedMessage{}, Status{}, err
-	}
-	e.contexts.table(from.Context).RemoveUnexpected(&m.node)
-	return MatchedMessage{m}, m.status(), nil
 }

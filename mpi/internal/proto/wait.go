@@ -1,17 +1,16 @@
 package proto
 
 import (
-	"cmp"
 	"fmt"
 	"runtime"
-	"sync/atomic"
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/internal/pollyield"
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/lock"
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/parker"
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/processor"
-	"github.com/ibrun/ibrun/perf"
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/record"
 )
 
 // Of all goroutines that wait, one polls, and makes progress for all. It spins for a while, then yields the processor between
@@ -39,8 +38,14 @@ const processYields = 32
 // processor is in use.
 const maxYieldsToWoken = 4
 
-// waiters is the state of the goroutines that wait. It is protected by the engine's lock.
+// waiters is the state of the goroutines that wait. It knows requests and what these goroutines wait for, but no messages: for
+// the rest it calls actions. It is protected by the engine's lock, which is mu.
 type waiters struct {
+	mu        *lock.Mutex
+	failure   *failures         // of the engine; it is only read here
+	rec       *record.Recording // of the engine
+	transfers *transferQueue    // of the engine; here it is only asked whether it is empty
+	do        actions
 	spin      int // polls between two yields; constant, so it is read without the lock as well
 	maxYields int // number of yields in a row before a sleep
 	// poll is how long a goroutine polls before it sleeps. If it is not set, maxYields alone decides, without reading a clock.
@@ -70,6 +75,32 @@ type waiters struct {
 	general  int        // the number of watchers whose goal the end of any request may reach
 	words    int        // the number of watchers that wait for a word, which changes without an event
 	free     *sleeper   // free list
+
+	background background
+}
+
+// actions are what goroutines that wait do for the rest of the engine, while its lock is held. Goals are passed by value: one
+// that is passed by its address to a function value would be allocated for each wait.
+type actions struct {
+	progress func() bool // polls the transport once and reports whether anything happened
+	transfer func()      // moves a block of the transfer queue, which is not empty, and releases the lock meanwhile
+	// flush hands over to the transport what was kept for other messages to join.
+	flush func()
+	// arm arms the transport before a sleep. ready says that there is something to do instead. Otherwise disarmed must be called
+	// after the sleep.
+	arm      func() (fd int, ready bool, err error)
+	disarmed func()
+	// beforeSleep records what is only recorded now and then.
+	beforeSleep func()
+	fail        func(n int32, err error) // is links.fail
+	reached     func(watch) bool         // reports whether a goal has been reached that waiters.reached does not know
+	// hopeless returns the error of a wait for a message of a process that has left; nil: the message may come.
+	hopeless func(from Route) error
+	// watchIfDue asks the processes that are waited for whether they have left, if the wait has been long enough. It returns how
+	// long it still has to be; 0: they have been asked.
+	watchIfDue func(watch, longWait) (longWait, time.Duration)
+	// startWatchTimer does the same for all that wait, later.
+	startWatchTimer func(left time.Duration)
 }
 
 func (w *waiters) init(oversubscribed bool, poll *time.Duration) {
@@ -100,17 +131,6 @@ func (w *waiters) hasNewcomers() bool {
 // busy reports whether a goroutine that begins to wait must not poll at once: another one polls, or others have been woken or
 // started, and run first.
 func (w *waiters) busy() bool { return w.polling || w.newcomers || w.woken != 0 }
-
-// SleepAtOnce sets whether goroutines that wait sleep immediately, if there are fewer processors than processes. So they should
-// while processes initialise and finalize: those that are waited for have much to do, for which they need the processors.
-func (e *Engine) SleepAtOnce(on bool) {
-	e.lock()
-	defer e.unlock()
-	e.waiters.maxYields = yieldsBeforeSleep
-	if on && e.waiters.spin == spinOversubscribed {
-		e.waiters.maxYields = 0
-	}
-}
 
 // mayYield reports whether a goroutine that has yielded so many times in a row may yield once more before it sleeps. since is
 // when it began; it is set by the first call.
@@ -149,187 +169,79 @@ func (w *waiters) open(d fabric.Domain, waker Waker) error {
 	return err
 }
 
-// goal is what a goroutine waits for.
-type goal struct {
-	what  goalKind
-	req   *Request
-	gen   uint64 // of req
-	any   anyWait
-	found int // index in any.hs
-	word  *uint64
-	value uint64
-	// sleepers, in shared memory like word, counts the processes that sleep until some word changes.
-	sleepers *uint64
-	from     Route
-	mapping  *mapping
-	since    time.Time // when the goroutine began to wait; zero: not long ago
-	watched  bool      // WATCH was sent, see departures
-	err      error     // why the goal cannot be reached any more; nil: it may be reached
-	stop     *stopper  // ends the wait early; nil: nothing does
-}
-
-type goalKind uint8
-
-const (
-	requestCompleted    goalKind = iota // req has completed
-	anyCompleted                        // one handle of any has completed, or none is active
-	wordReached                         // *word has reached value
-	messageMatches                      // there is an unexpected message that matches from
-	messageOrExit                       // the same, or more than value processes have finalized
-	sendsFlushed                        // no message waits to be sent, and no block to be moved
-	bufferUnused                        // the attached buffer holds no message
-	contextIdle                         // no operation is in progress in the context of from, except partitioned ones
-	partitionedIdle                     // no partitioned operation is in progress there
-	flushed                             // the processes of the flush with the number value have answered
-	segmentMapped                       // mapping is done
-	channelsClosed                      // no request has an open channel, or none may have one any more
-	backgroundNotNeeded                 // no schedule is in progress, or a call waits
-)
-
-// reached reports whether the goal has been reached.
-func (g *goal) reached(e *Engine) bool {
-	switch g.what {
-	case requestCompleted:
-		return g.req.state != active || g.req.gen != g.gen
-	case anyCompleted:
-		g.found = g.any.find()
-		return g.found != allActive
-	case wordReached:
-		return int64(atomic.LoadUint64(g.word)-g.value) >= 0
-	case messageMatches:
-		t := e.contexts.table(g.from.Context)
-		return e.contexts.isEnded(t) || !t.Allows(g.from.Rank, g.from.Tag) || t.FindUnexpected(g.from.Rank, g.from.Tag) != nil
-	case messageOrExit:
-		return uint64(e.failure.finalized) > g.value ||
-			e.contexts.table(g.from.Context).FindUnexpected(AnySource, AnyTag) != nil
-	case bufferUnused:
-		return e.attached.Unused()
-	case contextIdle, partitionedIdle:
-		return !e.requests.activeIn(g.from.Context, g.what == partitionedIdle)
-	case flushed:
-		return e.flushIsOver(g.value)
-	case segmentMapped:
-		return g.mapping.try()
-	case channelsClosed:
-		return len(e.channels.open) == 0 || e.channels.stop
-	case backgroundNotNeeded:
-		return e.background.schedules == 0 || e.background.leave || e.background.stop
-	}
-	return len(e.links.blocked) == 0 && e.transfers.head == nil
-}
-
-// waitRequest blocks until a request has completed, and collects its error. The request may be reused afterwards; its status
-// remains until then. If several goroutines wait for the same request, one of them gets it.
-func (e *Engine) waitRequest(r *Request, op perf.Op) error {
-	gen := r.gen
-	if e.waiters.yieldTimer.Due() && !e.waiters.busy() {
-		e.yield()
-	}
-	for i := 0; r.state == active && r.gen == gen; i++ {
-		if e.failure.err != nil {
-			return r.operationError(e.failure.err)
-		}
-		if !e.waiters.busy() && !e.progress() && e.transfers.head == nil && i < e.waiters.spin && !e.mu.Contended() &&
-			(i != pollsBeforeCount || !e.waiters.hasNewcomers()) {
-			continue
-		}
-		if r.state == active {
-			// An operation that has completed by now need not be shown as the current one.
-			shown, peer, tag := r.shownAs(op)
-			lane := e.rec.Enter(shown, r.route.Context, peer, tag, r.size())
-			g := goal{what: requestCompleted, req: r, gen: gen}
-			e.await(&g)
-			e.rec.Configured.Leave(lane)
-		}
-		i = 0
-	}
-	if r.state != done || r.gen != gen {
-		return ErrStale
-	}
-	_, err := e.collect(r)
-	return err
-}
-
 // await blocks until the goal is reached, or g.err says why it cannot be, or g.stop is set, or the engine has failed. It makes
 // progress unless another goroutine does.
-func (e *Engine) await(g *goal) {
-	for !e.isOver(g) {
-		if g.any.looking() && e.waiters.polling {
+func (w *waiters) await(g *goal) {
+	for !w.isOver(g) {
+		if g.any.looking() && w.polling {
 			continue
 		}
 		switch {
-		case !e.waiters.polling:
-			e.pollFor(g)
-		case !e.takeOverPolling():
-			e.park(g)
+		case !w.polling:
+			w.pollFor(g)
+		case !w.takeOverPolling():
+			w.park(g)
 		}
 	}
-	e.waiters.passOn()
-	if e.background.schedules != 0 {
-		e.startBackground()
+	w.passOn()
+	if w.background.schedules != 0 {
+		w.startBackground()
 	}
-}
-
-// isOver reports whether the wait for a goal has ended.
-func (e *Engine) isOver(g *goal) bool {
-	return g.reached(e) || e.failure.err != nil || g.stop.isSet() || e.failure.departed && e.isHopeless(g)
 }
 
 // pollFor polls until the wait for the goal has ended, or another goroutine polls.
-func (e *Engine) pollFor(g *goal) {
-	w := &e.waiters
+func (w *waiters) pollFor(g *goal) {
 	idle, yields, yieldsToWoken := 0, 0, 0
 	since := uint64(0)    // when the first of these yields was made
 	var polling time.Time // the same; see mayYield
-	for w.startPolling(g); !e.isOver(g); {
+	for w.startPolling(g); !w.isOver(g); {
 		switch {
 		case w.newcomers:
 			w.newcomers = false
-			e.yieldToGoroutines()
+			w.yieldToGoroutines()
 		case w.woken != 0 && yieldsToWoken < maxYieldsToWoken:
 			yieldsToWoken++
-			e.yieldToGoroutines()
+			w.yieldToGoroutines()
 		case w.yieldTimer.Due():
-			e.watchIfDue(g)
-			e.yield()
-		case e.progress():
+			w.watchIfDue(g)
+			w.yield()
+		case w.do.progress():
 			idle, yields, yieldsToWoken = 0, 0, 0
-			e.rec.WaitedSince(&since)
-		case e.transfers.head != nil:
-			e.rec.WaitedSince(&since)
-			if !e.transferWhilePolling(g) {
+			w.rec.WaitedSince(&since)
+		case w.transfers.head != nil:
+			w.rec.WaitedSince(&since)
+			if !w.transferWhilePolling(g) {
 				return
 			}
 			idle, yields = 0, 0
-		case idle < w.spin && !e.mu.Contended():
+		case idle < w.spin && !w.mu.Contended():
 			if idle++; idle == pollsBeforeCount {
 				w.hasNewcomers()
 			}
 		case w.mayYield(yields, &polling) || g.any.looking():
 			if yields == 0 && since == 0 && g.what != channelsClosed && g.what != backgroundNotNeeded { // else the program may compute
-				since = e.rec.Active.Now()
+				since = w.rec.Active.Now()
 			}
 			idle, yieldsToWoken = 0, 0
 			yields++
-			e.yieldToOthers()
+			w.yieldToOthers()
 		default:
-			if !e.sleep(g) {
-				e.rec.WaitedSince(&since)
+			if !w.sleep(g) {
+				w.rec.WaitedSince(&since)
 				return
 			}
 			idle, yields, yieldsToWoken = 0, w.yieldsAfterSleep(g), 0
 		}
 	}
-	e.rec.WaitedSince(&since)
+	w.rec.WaitedSince(&since)
 	w.polling = false
 }
 
 // transferWhilePolling moves a block in the goroutine that polls. Meanwhile another one may poll: then it returns false.
-func (e *Engine) transferWhilePolling(g *goal) bool {
-	w := &e.waiters
+func (w *waiters) transferWhilePolling(g *goal) bool {
 	w.polling = false
-	e.waiters.passOn()
-	e.runTransfer()
+	w.passOn()
+	w.do.transfer()
 	if w.polling {
 		return false
 	}
@@ -344,16 +256,15 @@ func (w *waiters) startPolling(g *goal) {
 
 // yieldToOthers yields the processor to the peers. If these are other processes, it yields to other goroutines now and then, and
 // whenever one waits for the lock.
-func (e *Engine) yieldToOthers() {
-	w := &e.waiters
+func (w *waiters) yieldToOthers() {
 	w.yields++
-	goroutines := !w.inProcess && (e.mu.Contended() || w.oneProcessor || w.yields%processYields == 0 && runtime.NumGoroutine() > 1)
-	e.unlock()
+	goroutines := !w.inProcess && (w.mu.Contended() || w.oneProcessor || w.yields%processYields == 0 && runtime.NumGoroutine() > 1)
+	w.mu.Unlock()
 	if goroutines {
 		runtime.Gosched()
 	}
 	w.yieldToPeers()
-	e.lock()
+	w.mu.Lock()
 }
 
 // yieldToPeers yields the processor to the peers. A goroutine that yields to other processes keeps peers that are goroutines from
@@ -370,48 +281,17 @@ func (w *waiters) yieldToPeers() {
 func (w *waiters) paused() bool { return !w.inProcess && w.processors.Paused() }
 
 // yieldToGoroutines yields to other goroutines of this process.
-func (e *Engine) yieldToGoroutines() {
-	e.unlock()
+func (w *waiters) yieldToGoroutines() {
+	w.mu.Unlock()
 	runtime.Gosched()
-	e.lock()
+	w.mu.Lock()
 }
 
 // yield yields to other goroutines, without the lock, and restarts the yield timer. The caller must check afterwards whatever
 // others may have changed.
-func (e *Engine) yield() {
-	e.waiters.yieldTimer.Reset()
-	e.unlock()
+func (w *waiters) yield() {
+	w.yieldTimer.Reset()
+	w.mu.Unlock()
 	runtime.Gosched()
-	e.lock()
-}
-
-// WaitAtLeast blocks until *w, in memory shared with other processes, has reached v; the comparison allows for wrap-around. It
-// makes progress for messages meanwhile. While this process sleeps it is counted in *sleepers: a process that stores w must then
-// load *sleepers, with a fence between the two if NeedsFence of the segment says so, and call WakePeer if that is not 0.
-// Meanwhile the recorder shows watched.Op, of n bytes, as the current operation.
-//
-// WaitAtLeast fails when the process of watched has left its context before *w has reached v. So every process that leaves the
-// context must store what others may wait for before it leaves.
-func (e *Engine) WaitAtLeast(watched Route, n int, w *uint64, v uint64, sleepers *uint64) error {
-	// The word has usually been reached when the other processes have run.
-	if e.waiters.spin == spinOversubscribed && !e.waiters.paused() {
-		for range quickYields {
-			if int64(atomic.LoadUint64(w)-v) >= 0 {
-				return nil
-			}
-			e.waiters.yieldToPeers()
-		}
-	}
-	e.lock()
-	defer e.unlock()
-	if e.waiters.yieldTimer.Due() && !e.waiters.busy() {
-		e.yield()
-	}
-	defer e.rec.Configured.Leave(e.rec.Enter(watched.Op, watched.Context, -1, -1, n))
-	g := goal{what: wordReached, word: w, value: v, sleepers: sleepers, from: watched}
-	e.await(&g)
-	if g.reached(e) {
-		return nil
-	}
-	return cmp.Or(e.failure.err, g.err)
+	w.mu.Lock()
 }

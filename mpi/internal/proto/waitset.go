@@ -224,10 +224,10 @@ func (w *anyWait) take(e *Engine, op perf.Op, i int) (Status, error) {
 // awaitAny blocks until a handle has completed, and returns its index; -1 if none is active. It fails with a StoppedError if ctx
 // ends, and if the engine fails.
 func (e *Engine) awaitAny(ctx context.Context, op perf.Op, w *anyWait) (int, error) {
-	g := goal{what: anyCompleted, any: *w}
-	if !g.reached(e) {
+	g := goal{watch: watch{what: anyCompleted}, any: *w}
+	if !e.waiters.reached(&g) {
 		lane := e.rec.Active.Enter(op, -1, -1, 0)
-		err := e.awaitContext(ctx, &g)
+		err := e.waiters.awaitContext(ctx, &g)
 		e.rec.Configured.Leave(lane)
 		if err != nil {
 			return -1, err

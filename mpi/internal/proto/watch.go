@@ -20,32 +20,32 @@ func IsWatch(header []byte) bool {
 	return k == wire.Watch || k == wire.Left
 }
 
-// watchIfDue sends WATCH for all operations that wait, if the calling goroutine has waited for g
+// watchIfDue sends WATCH for all operations that wait, if the calling goroutine has waited for x
 // for long enough. It returns how long it still has to wait for that; 0 if WATCH was sent. The
 // caller must check the goal again afterwards.
-func (e *Engine) watchIfDue(g *goal) time.Duration {
+func (e *Engine) watchIfDue(x watch, t longWait) (longWait, time.Duration) {
 	if e.failure.departed {
 		e.endHopeless() // receives that were posted after LEFT
 	}
-	if g.watched {
-		if g.from.Rank == AnySource && g.what.needsProcess() {
-			e.departures.watchRoute(g.from) // the next process, if the one before has left
+	if t.watched {
+		if x.from.Rank == AnySource && x.what.needsProcess() {
+			e.departures.watchRoute(x.from) // the next process, if the one before has left
 		}
-		return 0
+		return t, 0
 	}
 	now := time.Now()
-	if g.since.IsZero() {
-		g.since = now
+	if t.since.IsZero() {
+		t.since = now
 	}
-	if left := watchDelay - now.Sub(g.since); left > 0 {
-		return left
+	if left := watchDelay - now.Sub(t.since); left > 0 {
+		return t, left
 	}
-	g.watched = true
+	t.watched = true
 	e.watchAll()
-	if g.what.needsProcess() {
-		e.departures.watchRoute(g.from)
+	if x.what.needsProcess() {
+		e.departures.watchRoute(x.from)
 	}
-	return 0
+	return t, 0
 }
 
 // needsProcess reports whether goals of this kind are reached only if the process of their route

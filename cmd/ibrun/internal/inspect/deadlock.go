@@ -95,8 +95,8 @@ var libraryPrefixes = [...]string{
 // The functions in which goroutines wait in package mpi. The second calls the first, for a wait that a context.Context may end: a
 // timer or a signal may then wake the goroutine.
 const (
-	waitFunction    = "github.com/ibrun/ibrun/mpi/internal/proto.(*Engine).await"
-	contextFunction = "github.com/ibrun/ibrun/mpi/internal/proto.(*Engine).awaitStoppable"
+	waitFunction    = "github.com/ibrun/ibrun/mpi/internal/proto.(*waiters).await"
+	contextFunction = "github.com/ibrun/ibrun/mpi/internal/proto.(*waiters).awaitStoppable"
 )
 
 // MayRun returns the first goroutine that may run although the rank waits in package mpi, or "" if there is none. stacks is what

@@ -78,7 +78,7 @@ func TestMessages(t *testing.T) {
 // woken from outside can.
 func TestMayRun(t *testing.T) {
 	const inMPI = "goroutine 1 [syscall, 2 minutes]:\n" +
-		"github.com/ibrun/ibrun/mpi/internal/proto.(*Engine).await(0x1)\n\t/x/wait.go:1 +0x1\nmain.main()\n\t/x/main.go:5 +0x2"
+		"github.com/ibrun/ibrun/mpi/internal/proto.(*waiters).await(0x1)\n\t/x/wait.go:1 +0x1\nmain.main()\n\t/x/main.go:5 +0x2"
 	const library = "\n\ngoroutine 7 [IO wait]:\ninternal/poll.runtime_pollWait()\n\t/x/y.go:1 +0x1\n" +
 		"created by github.com/ibrun/ibrun/mpi/internal/bootstrap.(*Process).setCallbacks.func1 in goroutine 1\n\t/x/z.go:3 +0x4\n"
 	if g := MayRun(inMPI + library); g != "" {
