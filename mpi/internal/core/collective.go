@@ -239,7 +239,7 @@ func collHandle(h proto.Handle) coll.Handle {
 // Waitall waits for all handles and returns the first error.
 func (g *collState) Waitall(hs []coll.Handle) (first error) {
 	for _, h := range hs {
-		if _, err := g.comm.engine.Wait(g.comm.engine.DecodeHandle(h.A, h.B)); err != nil && first == nil {
+		if _, err := g.comm.engine.Wait(g.comm.engine.Requests().Decode(h.A, h.B)); err != nil && first == nil {
 			first = err
 		}
 	}
@@ -250,10 +250,10 @@ func (g *collState) Waitall(hs []coll.Handle) (first error) {
 func (g *collState) Cancel(hs []coll.Handle) {
 	e := g.comm.engine
 	for _, h := range hs {
-		_ = e.Cancel(e.DecodeHandle(h.A, h.B)) // it may have completed; the caller returns the earlier error
+		_ = e.Requests().Cancel(e.Requests().Decode(h.A, h.B)) // it may have completed; the caller returns the earlier error
 	}
 	for _, h := range hs {
-		_, _ = e.Wait(e.DecodeHandle(h.A, h.B))
+		_, _ = e.Wait(e.Requests().Decode(h.A, h.B))
 	}
 }
 

@@ -159,7 +159,7 @@ func (l *leaderLink) sendAll(mine []int32) error {
 	post := func(b []byte) error {
 		h, err := l.send(l.remote, b)
 		if err == nil {
-			err = l.queue.engine.Free(h)
+			err = l.queue.engine.Requests().Free(h)
 		}
 		return err
 	}

@@ -228,7 +228,7 @@ func (f *groupCreation) abandon() {
 	n := len(f.peers)
 	for step := 1; step < n; step *= 2 {
 		if h, err := f.send((f.rank+step)%n, nil); err == nil {
-			_ = f.queue.engine.Free(h)
+			_ = f.queue.engine.Requests().Free(h)
 		}
 	}
 }

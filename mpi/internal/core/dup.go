@@ -48,7 +48,7 @@ func (c *Comm) idup(call perf.Op, h *hints) (*Comm, Request, error) {
 	m := c.newAgreement(call)
 	m.idupSeq, m.idup = turn, c.coll.main.beside(int32(turn&math.MaxInt32|1<<30), m.recordAs)
 	c.coll.started.add(m.idup.tag, perf.Idup)
-	r := Request{c.engine.StartGrequest()}
+	r := Request{c.engine.Requests().StartGrequest()}
 	where := ""
 	if c.checks {
 		c.engine.Recording().Called(call)
@@ -57,15 +57,15 @@ func (c *Comm) idup(call perf.Op, h *hints) (*Comm, Request, error) {
 	c.coll.idups.Go(func() {
 		if c.checks {
 			if err := m.idup.compareCall(&collCall{Call: call, Where: where}, failed); err != nil {
-				c.engine.CompleteGrequest(r.h, c.joinError(op, err, d.attrs.Drop(c)))
+				c.engine.Requests().CompleteGrequest(r.h, c.joinError(op, err, d.attrs.Drop(c)))
 				return
 			}
 		}
-		c.engine.CompleteGrequest(r.h, m.activateDup(d, h, failed))
+		c.engine.Requests().CompleteGrequest(r.h, m.activateDup(d, h, failed))
 	})
 	if failed != nil {
 		// The goroutine still reports the failure to the other ranks.
-		return nil, Request{}, c.joinError(op, failed, c.engine.Abandon(r.h))
+		return nil, Request{}, c.joinError(op, failed, c.engine.Requests().Abandon(r.h))
 	}
 	return d, r, nil
 }

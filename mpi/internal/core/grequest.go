@@ -31,7 +31,7 @@ func (p *Process) NewGrequest(f GrequestFuncs) (Request, error) {
 	if none {
 		return Request{}, p.newError("NewGrequest", ErrOther, errNotJoined)
 	}
-	return Request{p.engine.StartGrequestWith(proto.Callbacks{Query: f.query, Free: f.free, Cancel: f.cancel})}, nil
+	return Request{p.engine.Requests().StartGrequestWith(proto.Callbacks{Query: f.query, Free: f.free, Cancel: f.cancel})}, nil
 }
 
 // CompleteGrequest completes a generalized request.
@@ -40,7 +40,7 @@ func (r Request) CompleteGrequest() error {
 	if r.h.Zero() {
 		return newError(op, ErrRequest, errors.New("the zero Grequest"))
 	}
-	return requestError(r.h.Engine(), op, r.h.Engine().CompleteGrequest(r.h, nil))
+	return requestError(r.h.Engine(), op, r.h.Engine().Requests().CompleteGrequest(r.h, nil))
 }
 
 func (f GrequestFuncs) query(st *proto.Status) error {

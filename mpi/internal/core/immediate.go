@@ -204,7 +204,7 @@ func (cs *Collectives) startChecked(x *immediate, n int, mine *collCall, failed 
 	c.engine.Recording().Called(call)
 	mine.Where = callPosition()
 	began := c.engine.Recording().BeginOp(call, n)
-	r := Request{c.engine.StartGrequest()}
+	r := Request{c.engine.Requests().StartGrequest()}
 	c.engine.Recording().EndOp(call, n, began)
 	cs.idups.Go(func() {
 		defer cs.immediates.put(x)
@@ -213,10 +213,10 @@ func (cs *Collectives) startChecked(x *immediate, n int, mine *collCall, failed 
 			err = c.wrapError(call.String(), x.callChecked(g))
 		}
 		// The request is active: a program can neither cancel nor free it.
-		_ = c.engine.CompleteGrequest(r.h, err)
+		_ = c.engine.Requests().CompleteGrequest(r.h, err)
 	})
 	if failed != nil { // the goroutine still reports it to the other ranks
-		return Request{}, c.joinError(call.String(), failed, c.engine.Abandon(r.h))
+		return Request{}, c.joinError(call.String(), failed, c.engine.Requests().Abandon(r.h))
 	}
 	return r, nil
 }

@@ -39,7 +39,7 @@ func (r Request) Done() <-chan struct{} {
 	if r.h.Zero() {
 		return proto.Closed()
 	}
-	return r.h.Engine().Done(r.h)
+	return r.h.Engine().Requests().Done(r.h)
 }
 
 // Start starts a persistent operation.
@@ -55,7 +55,7 @@ func (r Request) Free() error {
 	if r.h.Zero() {
 		return newError("Free", ErrRequest, errors.New("the zero Request"))
 	}
-	return requestError(r.h.Engine(), "Free", r.h.Engine().Free(r.h))
+	return requestError(r.h.Engine(), "Free", r.h.Engine().Requests().Free(r.h))
 }
 
 // Cancel cancels a receive that has not been matched.
@@ -63,7 +63,7 @@ func (r Request) Cancel() error {
 	if r.h.Zero() {
 		return newError("Cancel", ErrRequest, errors.New("the zero Request"))
 	}
-	return requestError(r.h.Engine(), "Cancel", r.h.Engine().Cancel(r.h))
+	return requestError(r.h.Engine(), "Cancel", r.h.Engine().Requests().Cancel(r.h))
 }
 
 // requestError wraps an error of a call on requests of this engine; nil stays nil. The error of an operation is one of its

@@ -43,6 +43,6 @@ func (c *Comm) Sendrecv(s []byte, dst, stag int, r []byte, src, rtag int) (Statu
 
 // cancelRecv ends a receive, so that nothing writes to its buffer any more.
 func (c *Comm) cancelRecv(h proto.Handle) {
-	_ = c.engine.Cancel(h) // it may have completed; the caller returns the earlier error
+	_ = c.engine.Requests().Cancel(h) // it may have completed; the caller returns the earlier error
 	_, _ = c.engine.Wait(h)
 }

@@ -20,7 +20,7 @@ func (r *Request) startBuffered() error {
 	} else {
 		copy(b, r.buf)
 	}
-	c := e.requests.take(e)
+	c := e.requests.take()
 	c.send, c.mode, c.route, c.buf = true, Standard, r.route, b
 	c.flags, c.block = detached|attachedMem, id
 	if r.flags&noted != 0 {
@@ -30,7 +30,7 @@ func (r *Request) startBuffered() error {
 	if err := e.startSend(c); err != nil {
 		return err
 	}
-	e.complete(r, nil)
+	e.requests.complete(r, nil)
 	return nil
 }
 

@@ -6,9 +6,9 @@ package proto
 // usual, as does a send whose message is sent without waiting for the receiver. A send, and a
 // receive that has sent an RTR, end when the peer has answered. Requests of collectives cannot be
 // cancelled: those of schedules and of StartGrequest.
-func (e *Engine) Cancel(h Handle) error {
-	e.lock()
-	defer e.unlock()
+func (q *Requests) Cancel(h Handle) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	r := h.r
 	if !h.valid() {
 		return ErrStale
@@ -17,47 +17,39 @@ func (e *Engine) Cancel(h Handle) error {
 		return ErrState
 	}
 	if r.flags&hasCallbacks != 0 {
-		c, complete := e.callbacks[r], r.state == done
-		return e.unlocked(func() error { return c.Cancel(complete) })
+		c, complete := q.callbacks[r], r.state == done
+		return q.unlocked(func() error { return c.Cancel(complete) })
 	}
-	e.cancel(r)
+	q.cancel(r)
 	return nil
 }
 
-// cancel is Cancel for a request that is not inactive.
-func (e *Engine) cancel(r *Request) {
-	switch {
-	case r.send:
-		r.withdraw()
-	case !r.posted.Posted():
-	case r.flags&rtrSent != 0:
-		r.revokeRTR(nil)
-	default:
-		e.contexts.table(r.route.Context).RemovePosted(&r.posted)
-		r.status = cancelledStatus
-		e.complete(r, nil)
-	}
+// Decode returns the handle with these numbers, which must be those of a handle of this engine.
+func (q *Requests) Decode(a, b uint64) Handle {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return Handle{&q.slabs[a/slabSize][a%slabSize], b}
 }
 
 // Free releases a request. If it is active it is released when it completes. An active request of a
 // collective cannot be freed.
-func (e *Engine) Free(h Handle) error {
-	e.lock()
-	defer e.unlock()
+func (q *Requests) Free(h Handle) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	if h.valid() && h.r.flags&noCancel != 0 && h.r.state != inactive {
 		return ErrState
 	}
-	return e.free(h)
+	return q.discard(h)
 }
 
 // Abandon is Free for a request of StartGrequest that the program has not seen.
-func (e *Engine) Abandon(h Handle) error {
-	e.lock()
-	defer e.unlock()
-	return e.free(h)
+func (q *Requests) Abandon(h Handle) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.discard(h)
 }
 
-func (e *Engine) free(h Handle) error {
+func (q *Requests) discard(h Handle) error {
 	if !h.valid() {
 		return ErrStale
 	}
@@ -66,12 +58,12 @@ func (e *Engine) free(h Handle) error {
 		return nil
 	}
 	if h.r.flags&hasCallbacks != 0 {
-		return e.freeGrequest(h.r)
+		return q.freeGrequest(h.r)
 	}
 	if h.r.schedule != nil { // of a persistent request
 		h.r.schedule.freed()
 		h.r.schedule = nil
 	}
-	e.release(h.r)
+	q.release(h.r)
 	return nil
 }

@@ -30,7 +30,7 @@ func (e *Engine) waitHandle(h Handle, op perf.Op) (Status, error) {
 	switch {
 	case r.state == done && r.gen == h.gen && r.flags == 0:
 		err := r.err
-		e.release(r)
+		e.requests.release(r)
 		return r.status, err
 	case !h.valid():
 		return Status{}, ErrStale
@@ -69,7 +69,7 @@ func (e *Engine) waitRequest(r *Request, op perf.Op) error {
 	if r.state != done || r.gen != gen {
 		return ErrStale
 	}
-	_, err := e.collect(r)
+	_, err := e.requests.collect(r)
 	return err
 }
 
@@ -108,7 +108,7 @@ func (e *Engine) WaitAll(op perf.Op, hs []Handle, report func(i int, st Status))
 
 // collectCompleted does the work of WaitAll for the first handles that have completed without flags and errors, and returns how
 // many these are. Most have, so it calls nothing.
-func (p *requestPool) collectCompleted(hs []Handle) int {
+func (q *Requests) collectCompleted(hs []Handle) int {
 	for i := range hs {
 		r := hs[i].r
 		if r == nil {
@@ -118,7 +118,7 @@ func (p *requestPool) collectCompleted(hs []Handle) int {
 			return i
 		}
 		r.endUse()
-		p.put(r)
+		q.put(r)
 		hs[i] = Handle{}
 	}
 	return len(hs)
@@ -148,7 +148,7 @@ func (e *Engine) test(h Handle) (Status, bool, error) {
 	case r.state == active:
 		return Status{}, failure != nil, r.operationError(failure)
 	}
-	_, err := e.collect(r)
+	_, err := e.requests.collect(r)
 	return r.status, true, err
 }
 

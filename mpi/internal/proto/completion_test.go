@@ -234,10 +234,10 @@ func TestFreeActive(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, h := range []Handle{h, p} {
-			if err := a.Free(h); err != nil {
+			if err := a.Requests().Free(h); err != nil {
 				t.Fatal(err)
 			}
-			if err := a.Free(h); !errors.Is(err, ErrStale) {
+			if err := a.Requests().Free(h); !errors.Is(err, ErrStale) {
 				t.Fatalf("freed twice: %v", err)
 			}
 			if _, err := a.Wait(h); !errors.Is(err, ErrStale) {

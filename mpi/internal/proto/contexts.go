@@ -70,7 +70,7 @@ func (e *Engine) dropContext(end ended.Ending, err error) {
 			if r.flags&rtrSent != 0 {
 				r.revokeRTR(err)
 			} else {
-				e.complete(r, err)
+				e.requests.complete(r, err)
 			}
 		},
 		func(m *unexpectedMessage) {

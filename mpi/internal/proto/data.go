@@ -17,7 +17,7 @@ func (e *Engine) deliverParts(r *Request, source, tag int32, payload []byte) {
 	if len(payload) != r.size() {
 		err = e.lengthError(r, len(payload))
 	}
-	e.complete(r, err)
+	e.requests.complete(r, err)
 }
 
 // SendData is Send of the elements of d, with a note unless n is nil. d is copied.
@@ -64,7 +64,7 @@ func (e *Engine) sendDataNow(to Route, d *datatype.Buffer, mode Mode) bool {
 
 // newDataRequest returns a request for the elements of d.
 func (e *Engine) newDataRequest(send bool, rt Route, d *datatype.Buffer, mode Mode, n *notes.Note) *Request {
-	r := e.requests.take(e)
+	r := e.requests.take()
 	r.send, r.mode, r.route = send, mode, rt
 	r.setData(d)
 	if n != nil {
@@ -84,7 +84,7 @@ func (e *Engine) IsendData(to Route, d *datatype.Buffer, mode Mode, n *notes.Not
 	var err error
 	if to.Peer != ProcNull && n == nil && e.sendDataNow(to, d, mode) {
 		r.status, r.err = emptyStatus, nil
-		e.complete(r, nil)
+		e.requests.complete(r, nil)
 	} else {
 		err = e.startSend(r)
 	}

@@ -45,7 +45,7 @@ func (e *Engine) tryDirect(from Route, buf []byte) bool {
 func (e *Engine) postDirect() {
 	d := &e.direct
 	d.first = 0
-	d.req = e.requests.take(e)
+	d.req = e.requests.take()
 	d.req.send, d.req.route, d.req.buf = false, d.route, d.buf
 	e.startRecv(d.req)
 }

@@ -41,8 +41,8 @@
 //
 // # Files
 //
-//   - engine.go has the type, its configuration, and the end. request.go has requests and handles,
-//     parts.go data in many blocks, tables.go the tables of messages by context
+//   - engine.go has the type, its configuration, and the end. request.go and requests.go have
+//     requests and handles, parts.go data in many blocks, tables.go the tables of messages by context
 //   - links.go has the connections, peer.go what is known of each process, and path.go of each
 //     domain. outgoing.go and sendqueue.go have messages for the transport, combine.go those that
 //     leave together
@@ -75,8 +75,8 @@
 // Not guarded are:
 //
 //   - what New sets and nothing changes: sharedMemory, owner, clock, exactBit, waiters.spin, the self,
-//     domain, router, paths, copier, addr and now of links, and the recorder and the trace of the
-//     configuration
+//     domain, router, paths, copier, addr and now of links, the functions that a part calls, and the
+//     recorder and the trace of the configuration
 //   - which recorder is active: BeginOp reads it without the lock. SetRecording changes it, so no
 //     operation may begin meanwhile
 //   - how long yields take, which all engines of the process learn together; that has a mutex of

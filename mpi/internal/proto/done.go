@@ -25,11 +25,11 @@ func Closed() <-chan struct{} { return closed }
 
 // Done returns a channel that is closed when Wait would return immediately, and when the engine is closed. While the operation
 // is in progress, all calls return the same channel.
-func (e *Engine) Done(h Handle) <-chan struct{} {
-	e.lock()
-	defer e.unlock()
-	cs := &e.channels
-	if h.finished() || e.failure.err != nil || cs.stop {
+func (q *Requests) Done(h Handle) <-chan struct{} {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	cs := &q.channels
+	if h.finished() || q.waiters.failure.err != nil || cs.stop {
 		return closed
 	}
 	if h.r.flags&hasChannel == 0 {
@@ -41,23 +41,23 @@ func (e *Engine) Done(h Handle) <-chan struct{} {
 	}
 	if cs.ended == nil {
 		cs.ended = make(chan struct{})
-		go e.serveChannels()
+		go q.serveChannels()
 	}
 	return cs.open[h.r]
 }
 
 // serveChannels makes progress until all channels are closed. If the engine fails, or is about to be closed, it closes those that
 // are left.
-func (e *Engine) serveChannels() {
-	e.lock()
-	defer e.unlock()
+func (q *Requests) serveChannels() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	g := goal{watch: watch{what: channelsClosed}}
-	e.waiters.await(&g)
-	for r := range e.channels.open {
-		e.channels.close(r)
+	q.waiters.await(&g)
+	for r := range q.channels.open {
+		q.channels.close(r)
 	}
-	close(e.channels.ended)
-	e.channels.ended = nil
+	close(q.channels.ended)
+	q.channels.ended = nil
 }
 
 // close closes the channel of a request.
@@ -68,10 +68,10 @@ func (cs *channels) close(r *Request) {
 }
 
 // closeChannel closes the channel of a request that has completed. After the last one it wakes the goroutine of serveChannels.
-func (e *Engine) closeChannel(r *Request) {
-	e.channels.close(r)
-	if len(e.channels.open) == 0 {
-		e.waiters.rouseServer()
+func (q *Requests) closeChannel(r *Request) {
+	q.channels.close(r)
+	if len(q.channels.open) == 0 {
+		q.waiters.rouseServer()
 	}
 }
 
@@ -87,15 +87,15 @@ func (w *waiters) rouseServer() {
 
 // stopChannels closes all channels, also those that Done returns from now on. It returns when the goroutine of serveChannels has
 // ended. The caller must hold the lock, which is released meanwhile.
-func (e *Engine) stopChannels() {
-	cs := &e.channels
+func (q *Requests) stopChannels() {
+	cs := &q.channels
 	cs.stop = true
 	if cs.ended == nil {
 		return
 	}
 	ended := cs.ended
-	e.waiters.rouseServer()
-	e.unlock()
+	q.waiters.rouseServer()
+	q.mu.Unlock()
 	<-ended
-	e.lock()
+	q.mu.Lock()
 }

@@ -19,7 +19,7 @@ func isClosed(c <-chan struct{}) bool {
 // serverEnded returns when the goroutine of serveChannels has ended, if there is one.
 func serverEnded(e *Engine) {
 	e.lock()
-	ended := e.channels.ended
+	ended := e.requests.channels.ended
 	e.unlock()
 	if ended != nil {
 		<-ended
@@ -35,30 +35,30 @@ func TestDone(t *testing.T) {
 	hs, cs := make([]Handle, n), make([]<-chan struct{}, n)
 	for i := range hs {
 		hs[i] = e.Irecv(from(1, int32(i)), make([]byte, 100))
-		cs[i] = e.Done(hs[i])
-		if e.Done(hs[i]) != cs[i] || isClosed(cs[i]) {
+		cs[i] = e.Requests().Done(hs[i])
+		if e.Requests().Done(hs[i]) != cs[i] || isClosed(cs[i]) {
 			t.Fatal("a second call returns another channel, or the channel is closed")
 		}
 	}
-	server := e.channels.ended
+	server := e.requests.channels.ended
 	for i := range hs {
 		awaitSleepers(e, 1)
 		if err := es[1].Send(to(1, 0, int32(i)), make([]byte, 100), Standard); err != nil {
 			t.Fatal(err)
 		}
 		<-cs[i]
-		if !isClosed(e.Done(hs[i])) {
+		if !isClosed(e.Requests().Done(hs[i])) {
 			t.Error("the channel of a completed request is open")
 		}
 		if _, err := e.Wait(hs[i]); err != nil {
 			t.Error(err)
 		}
-		if !isClosed(e.Done(hs[i])) {
+		if !isClosed(e.Requests().Done(hs[i])) {
 			t.Error("the channel of a stale handle is open")
 		}
 	}
 	<-server
-	if len(e.channels.open) != 0 || e.channels.ended != nil {
+	if len(e.requests.channels.open) != 0 || e.requests.channels.ended != nil {
 		t.Error("channels are left")
 	}
 }
@@ -67,18 +67,18 @@ func TestDone(t *testing.T) {
 func TestDoneLocal(t *testing.T) {
 	e := open(t, 1, nil, nil)[0]
 	for range 3 {
-		h := e.StartGrequest()
-		c := e.Done(h)
+		h := e.Requests().StartGrequest()
+		c := e.Requests().Done(h)
 		awaitSleepers(e, 1)
-		if err := e.CompleteGrequest(h, nil); err != nil {
+		if err := e.Requests().CompleteGrequest(h, nil); err != nil {
 			t.Fatal(err)
 		}
 		<-c
 		serverEnded(e)
 	}
 	h := e.Irecv(from(0, 1), make([]byte, 1))
-	c := e.Done(h)
-	if err := errors.Join(e.Cancel(h), e.Free(h)); err != nil {
+	c := e.Requests().Done(h)
+	if err := errors.Join(e.Requests().Cancel(h), e.Requests().Free(h)); err != nil {
 		t.Fatal(err)
 	}
 	<-c
@@ -94,10 +94,10 @@ func TestDoneEnds(t *testing.T) {
 	} {
 		for _, asleep := range []bool{false, true} {
 			e := open(t, 1, nil, nil)[0]
-			h, free := e.StartGrequest(), e.StartGrequest()
-			c := e.Done(h)
-			freed := e.Done(free)
-			if err := e.Abandon(free); err != nil {
+			h, free := e.Requests().StartGrequest(), e.Requests().StartGrequest()
+			c := e.Requests().Done(h)
+			freed := e.Requests().Done(free)
+			if err := e.Requests().Abandon(free); err != nil {
 				t.Fatal(err)
 			}
 			if asleep {
@@ -109,7 +109,7 @@ func TestDoneEnds(t *testing.T) {
 			<-c
 			<-freed
 			serverEnded(e)
-			if !isClosed(e.Done(h)) || len(e.channels.open) != 0 {
+			if !isClosed(e.Requests().Done(h)) || len(e.requests.channels.open) != 0 {
 				t.Errorf("%s: channels are open", name)
 			}
 		}
@@ -120,14 +120,14 @@ func TestDoneEnds(t *testing.T) {
 func TestDonePersistent(t *testing.T) {
 	e := open(t, 1, nil, nil)[0]
 	h := e.RecvInit(from(0, 1), make([]byte, 1))
-	if !isClosed(e.Done(h)) {
+	if !isClosed(e.Requests().Done(h)) {
 		t.Error("the channel of an inactive request is open")
 	}
 	for range 3 {
 		if err := e.Start(h); err != nil {
 			t.Fatal(err)
 		}
-		c := e.Done(h)
+		c := e.Requests().Done(h)
 		if isClosed(c) {
 			t.Fatal("the channel is closed before the operation completes")
 		}
@@ -148,9 +148,9 @@ func TestDoneGoroutines(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			for range 200 {
-				h := e.StartGrequest()
-				c := e.Done(h)
-				all.Go(func() { e.CompleteGrequest(h, nil) })
+				h := e.Requests().StartGrequest()
+				c := e.Requests().Done(h)
+				all.Go(func() { e.Requests().CompleteGrequest(h, nil) })
 				<-c
 				if _, err := e.Wait(h); err != nil {
 					t.Error(err)

@@ -130,7 +130,7 @@ func (e *Engine) handleFrag(peer int32, payload []byte) bool {
 			if a.total != r.size() {
 				err = e.lengthError(r, a.total)
 			}
-			e.complete(r, err)
+			e.requests.complete(r, err)
 		}
 	} else {
 		a.elapsed.Marks = 0

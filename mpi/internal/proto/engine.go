@@ -91,7 +91,7 @@ type Engine struct {
 
 	scratch    [wire.MaxHeader]byte // header of an eager message that is sent immediately
 	direct     directRecv
-	requests   requestPool
+	requests   Requests
 	freeParts  *parts          // free list
 	sending    datatype.Buffer // data in parts of an eager message that is sent immediately
 	transfers  transfers
@@ -108,15 +108,12 @@ type Engine struct {
 
 	attached attached.Buffer
 	waiters  waiters
-	waitSets waitSets // of calls such as Waitany
 
 	departures departures
 	flushes    flushes
 	notes      notes.Table
 
-	channels  channels
-	pairs     pairs
-	callbacks map[*Request]Callbacks // of requests with the flag hasCallbacks
+	pairs pairs
 }
 
 // New returns an engine for a domain, which belongs to the engine from now on.
@@ -135,6 +132,7 @@ func New(c Config) (*Engine, error) {
 	e.rec = record.New(&e.mu, c.Recorder, c.Trace, c.Checks, c.ExactBit)
 	e.waiters.init(c.Oversubscribed, c.Poll)
 	e.connectWaiters()
+	e.requests = Requests{mu: &e.mu, waiters: &e.waiters, attached: &e.attached, engine: e, ended: requestEnded, cancel: e.cancel}
 	e.hints.update(false, e.rec.General)
 	e.sharedMemory, _ = c.Domain.(fabric.SharedMemory)
 	l := &e.links
@@ -162,6 +160,16 @@ func (e *Engine) connectWaiters() {
 		beforeSleep: func() { recordTransports(e.rec.Active, e.links.paths) },
 		fail:        e.links.fail, reached: e.reached, hopeless: e.departures.errorOf,
 		watchIfDue: e.watchIfDue, startWatchTimer: e.startWatchTimer,
+	}
+}
+
+// requestEnded is Requests.ended.
+func requestEnded(r *Request) {
+	if r.flags&inSchedule != 0 {
+		r.messageEnded()
+	}
+	if r.flags&rtrSent != 0 {
+		r.releaseRTR()
 	}
 }
 
@@ -215,7 +223,7 @@ func onlyUnreleased(err error) bool {
 func (e *Engine) Close() error {
 	e.lock()
 	defer e.unlock()
-	e.stopChannels()
+	e.requests.stopChannels()
 	e.waiters.stopBackground()
 	e.departures.closed = true
 	recordTransports(e.rec.Active, e.links.paths)

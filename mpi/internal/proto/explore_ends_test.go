@@ -45,7 +45,7 @@ func (x *execution) waiting(want, wantProbe error, after func() error) {
 	x.ends("probe", wantProbe, func() error { _, _, err := e.Probe(watched(2), true); return err }, after)
 	x.ends("channel", want, func() error {
 		r := e.Irecv(watched(3), nil)
-		<-e.Done(r)
+		<-e.Requests().Done(r)
 		_, err := e.Wait(r)
 		return err
 	}, after)
@@ -93,7 +93,7 @@ var endScenarios = []exploredScenario{
 		s := &script{steps: []scriptStep{recvStep(1, make([]byte, 1))}}
 		s.start(e, 3)
 		for i := range int32(2) {
-			c := e.Done(e.Irecv(from(1, i), nil))
+			c := e.Requests().Done(e.Irecv(from(1, i), nil))
 			x.run(fmt.Sprint("channel ", i), func() error { <-c; return nil })
 		}
 		x.later("close", e.Close)
@@ -206,7 +206,7 @@ var goalScenarios = []exploredScenario{
 			}
 			for _, h := range hs {
 				if h.r != nil {
-					failed = cmp.Or(failed, e.Cancel(h), e.Free(h))
+					failed = cmp.Or(failed, e.Requests().Cancel(h), e.Requests().Free(h))
 				}
 			}
 			return failed

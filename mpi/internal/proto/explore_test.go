@@ -340,7 +340,7 @@ func (x *execution) fail(why string) {
 func (x *execution) checkIdle() {
 	for i, e := range x.es {
 		w := &e.waiters
-		background, server := e.waiters.background.running, e.channels.ended != nil
+		background, server := e.waiters.background.running, e.requests.channels.ended != nil
 		if w.polling || w.sleeping || w.woken+w.parked.len+len(w.watchers) != 0 || background || server {
 			x.failed = cmp.Or(x.failed, fmt.Sprintf("the end of engine %d: polling %v, sleeping %v, woken %d, parked %d, watchers %d, "+
 				"background %v, channels %v", i, w.polling, w.sleeping, w.woken, w.parked.len, len(w.watchers), background, server))

@@ -152,7 +152,7 @@ var waitScenarios = []exploredScenario{
 		h := s.start(e, 3)
 		x.run("channel", func() error {
 			r := e.Irecv(from(1, 1), b)
-			<-e.Done(r)
+			<-e.Requests().Done(r)
 			_, err := e.Wait(r)
 			if err := acknowledge(e, 1, b, err); err != nil {
 				return err
@@ -167,7 +167,7 @@ var waitScenarios = []exploredScenario{
 		e, peer, b := x.es[0], x.es[1], make([]byte, 2)
 		x.run("channel", func() error {
 			r := e.Irecv(from(1, 1), b[:1])
-			<-e.Done(r)
+			<-e.Requests().Done(r)
 			_, err := e.Wait(r)
 			return acknowledge(e, 1, b, err)
 		})
@@ -269,12 +269,12 @@ var waitScenarios = []exploredScenario{
 	}},
 	{name: "request that the program completes", run: func(x *execution) {
 		e := x.es[0]
-		h := e.StartGrequest()
+		h := e.Requests().StartGrequest()
 		x.run("wait", func() error {
 			_, err := e.Wait(h)
 			return cmp.Or(err, receive(e, 2)())
 		})
-		x.run("receive", func() error { return cmp.Or(receive(e, 1)(), e.CompleteGrequest(h, nil)) })
+		x.run("receive", func() error { return cmp.Or(receive(e, 1)(), e.Requests().CompleteGrequest(h, nil)) })
 		x.send(1, 2)
 	}},
 	{name: "probe", run: func(x *execution) {

@@ -66,7 +66,7 @@ func TestPersistentFreed(t *testing.T) {
 				t.Errorf("request %d: %v, want %v", i, err, ErrContextEnded)
 			}
 		}
-		if err := a.Free(h); err != nil {
+		if err := a.Requests().Free(h); err != nil {
 			t.Errorf("request %d: %v", i, err)
 		}
 	}
@@ -409,7 +409,7 @@ func TestPartitionedIdle(t *testing.T) {
 		}
 	}
 	reached(false, true)
-	if err := errors.Join(e.Start(active), e.Cancel(recv)); err != nil {
+	if err := errors.Join(e.Start(active), e.Requests().Cancel(recv)); err != nil {
 		t.Fatal(err)
 	}
 	reached(true, false)
@@ -420,7 +420,7 @@ func TestPartitionedIdle(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := errors.Join(e.Free(idle), e.Free(active)); err != nil {
+	if err := errors.Join(e.Requests().Free(idle), e.Requests().Free(active)); err != nil {
 		t.Error(err)
 	}
 	checkEmpty(t, []*Engine{e})

@@ -15,29 +15,29 @@ type Callbacks struct {
 
 // StartGrequest returns a generalized request for a collective: it completes when CompleteGrequest is called, and not by a
 // message.
-func (e *Engine) StartGrequest() Handle {
-	e.lock()
-	defer e.unlock()
-	r := e.newGrequest()
+func (q *Requests) StartGrequest() Handle {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	r := q.newGrequest()
 	r.flags |= noCancel
 	return r.handle()
 }
 
 // StartGrequestWith returns a generalized request with callbacks. It can be cancelled and freed, like any other request.
-func (e *Engine) StartGrequestWith(c Callbacks) Handle {
-	e.lock()
-	defer e.unlock()
-	r := e.newGrequest()
-	if e.callbacks == nil {
-		e.callbacks = map[*Request]Callbacks{}
+func (q *Requests) StartGrequestWith(c Callbacks) Handle {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	r := q.newGrequest()
+	if q.callbacks == nil {
+		q.callbacks = map[*Request]Callbacks{}
 	}
 	r.flags |= hasCallbacks
-	e.callbacks[r] = c
+	q.callbacks[r] = c
 	return r.handle()
 }
 
-func (e *Engine) newGrequest() *Request {
-	r := e.requests.take(e)
+func (q *Requests) newGrequest() *Request {
+	r := q.take()
 	r.status = emptyStatus
 	r.route = Route{Peer: ProcNull, Context: noContext}
 	r.send = true
@@ -46,54 +46,54 @@ func (e *Engine) newGrequest() *Request {
 
 // CompleteGrequest completes a generalized request with err. If the request was freed before, it returns the error of the
 // callback Free. It fails with ErrStale if the request has completed before.
-func (e *Engine) CompleteGrequest(h Handle, err error) error {
-	e.lock()
-	defer e.unlock()
+func (q *Requests) CompleteGrequest(h Handle, err error) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	r := h.r
 	if r.state != active || r.gen != h.gen {
 		return ErrStale
 	}
 	if r.flags&detached == 0 || r.flags&hasCallbacks == 0 {
-		e.complete(r, err)
+		q.complete(r, err)
 		return nil
 	}
-	c := e.claim(r)
-	failed := e.unlocked(c.Free)
-	e.complete(r, err) // releases it
+	c := q.claim(r)
+	failed := q.unlocked(c.Free)
+	q.complete(r, err) // releases it
 	return failed
 }
 
 // claim makes the handles of a request with callbacks stale: its callbacks are called by the caller, who must then release the
 // request or complete it. Until then it cannot be used again.
-func (e *Engine) claim(r *Request) Callbacks {
-	c := e.callbacks[r]
-	delete(e.callbacks, r)
+func (q *Requests) claim(r *Request) Callbacks {
+	c := q.callbacks[r]
+	delete(q.callbacks, r)
 	r.flags &^= hasCallbacks
 	r.gen++
 	return c
 }
 
 // unlocked calls f without the lock.
-func (e *Engine) unlocked(f func() error) error {
-	e.unlock()
-	defer e.lock()
+func (q *Requests) unlocked(f func() error) error {
+	q.mu.Unlock()
+	defer q.mu.Lock()
 	return f()
 }
 
 // collectGrequest is collect for a request with callbacks. The status of the request remains until the lock is released.
-func (e *Engine) collectGrequest(r *Request) error {
-	c := e.claim(r)
+func (q *Requests) collectGrequest(r *Request) error {
+	c := q.claim(r)
 	st, err := r.status, r.err
-	err = errors.Join(err, e.unlocked(func() error { return errors.Join(c.Query(&st), c.Free()) }))
+	err = errors.Join(err, q.unlocked(func() error { return errors.Join(c.Query(&st), c.Free()) }))
 	r.status = st
-	e.release(r)
+	q.release(r)
 	return err
 }
 
 // freeGrequest is release for a request with callbacks that has completed.
-func (e *Engine) freeGrequest(r *Request) error {
-	c := e.claim(r)
-	err := e.unlocked(c.Free)
-	e.release(r)
+func (q *Requests) freeGrequest(r *Request) error {
+	c := q.claim(r)
+	err := q.unlocked(c.Free)
+	q.release(r)
 	return err
 }

@@ -12,11 +12,11 @@ func TestGrequest(t *testing.T) {
 	e := open(t, 1, nil, nil)[0]
 	failed := errors.New("failed")
 	for _, want := range []error{nil, failed} {
-		h := e.StartGrequest()
+		h := e.Requests().StartGrequest()
 		if _, done, err := e.Test(h); done || err != nil {
 			t.Fatalf("done: %v, %v", done, err)
 		}
-		if err := errors.Join(e.Cancel(h), e.Free(h)); !errors.Is(err, ErrState) {
+		if err := errors.Join(e.Requests().Cancel(h), e.Requests().Free(h)); !errors.Is(err, ErrState) {
 			t.Fatal(err)
 		}
 		waited := make(chan error)
@@ -28,24 +28,24 @@ func TestGrequest(t *testing.T) {
 			waited <- err
 		}()
 		awaitSleepers(e, 1)
-		e.CompleteGrequest(h, want)
+		e.Requests().CompleteGrequest(h, want)
 		if err := <-waited; err != want {
 			t.Errorf("got %v, want %v", err, want)
 		}
-		e.CompleteGrequest(h, failed) // does nothing
+		e.Requests().CompleteGrequest(h, failed) // does nothing
 		if _, err := e.Wait(h); err != ErrStale {
 			t.Errorf("waited for twice: %v", err)
 		}
 	}
-	h := e.StartGrequest()
-	if err := e.Abandon(h); err != nil {
+	h := e.Requests().StartGrequest()
+	if err := e.Requests().Abandon(h); err != nil {
 		t.Fatal(err)
 	}
-	e.CompleteGrequest(h, failed)
-	if next := e.StartGrequest(); next.r != h.r || next.gen == h.gen {
+	e.Requests().CompleteGrequest(h, failed)
+	if next := e.Requests().StartGrequest(); next.r != h.r || next.gen == h.gen {
 		t.Error("a freed generalized request has not ended")
 	} else {
-		e.CompleteGrequest(next, nil)
+		e.Requests().CompleteGrequest(next, nil)
 	}
 }
 
@@ -75,6 +75,6 @@ func TestWaitContextIdle(t *testing.T) {
 		}
 		_, err1 := e.Wait(recv)
 		_, err2 := e.Wait(send)
-		return errors.Join(err1, err2, e.Cancel(apart))
+		return errors.Join(err1, err2, e.Requests().Cancel(apart))
 	})
 }

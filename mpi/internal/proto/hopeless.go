@@ -53,9 +53,9 @@ func (e *Engine) handleRefuse(peer int32, w [5]uint64) bool {
 	r.releaseSend()
 	if r.flags&withdrawing != 0 {
 		r.status = cancelledStatus // as it was to be: its message was not matched
-		e.complete(r, nil)
+		e.requests.complete(r, nil)
 	} else {
-		e.complete(r, e.departures.err(peer, w[1] == 1 || e.contexts.ended.IsFreed(r.route.Context)))
+		e.requests.complete(r, e.departures.err(peer, w[1] == 1 || e.contexts.ended.IsFreed(r.route.Context)))
 	}
 	return true
 }
@@ -84,7 +84,7 @@ func (r *Request) endReceive(err error) {
 		return
 	}
 	r.e.contexts.table(r.route.Context).RemovePosted(&r.posted)
-	r.e.complete(r, err)
+	r.e.requests.complete(r, err)
 }
 
 // endOperationsWith completes the operations that need a process which has finalized. All that it has sent has arrived.
@@ -97,10 +97,10 @@ func (e *Engine) endOperationsWith(n int32, err error) {
 			case r.send && r.awaitsPeer(n):
 				r.releaseSend()
 				if e.contexts.ended.IsFreed(r.route.Context) {
-					e.complete(r, ErrFreed) // the process has not received the message before it freed the communicator
+					e.requests.complete(r, ErrFreed) // the process has not received the message before it freed the communicator
 				} else {
 					e.rec.Configured.LostPeer()
-					e.complete(r, err)
+					e.requests.complete(r, err)
 				}
 			case !r.send && r.transfer.peer == n && r.transfer.state == transferCopying:
 				r.finishTransfer(err)

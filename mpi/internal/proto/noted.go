@@ -14,7 +14,7 @@ func (e *Engine) IsendNoted(to Route, buf []byte, mode Mode, n *notes.Note) (Han
 	e.lock()
 	defer e.unlock()
 	began := e.rec.Active.Begin(to.Op, len(buf))
-	r := e.requests.take(e)
+	r := e.requests.take()
 	r.send, r.mode, r.route, r.buf = true, mode, to, buf
 	r.setNote(n)
 	h := r.handle()
@@ -29,7 +29,7 @@ func (e *Engine) IrecvNoted(from Route, buf []byte, n *notes.Note) Handle {
 	e.lock()
 	defer e.unlock()
 	began := e.rec.Active.Begin(from.Op, len(buf))
-	r := e.requests.take(e)
+	r := e.requests.take()
 	r.send, r.route, r.buf = false, from, buf
 	r.setNote(n)
 	e.startRecv(r)

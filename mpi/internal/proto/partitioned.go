@@ -89,7 +89,7 @@ func (e *Engine) PsendInit(to Route, x Partitions) (Handle, error) {
 	}
 	if err != nil {
 		p.schedule.req.schedule = nil
-		e.release(p.schedule.req)
+		e.requests.release(p.schedule.req)
 		return Handle{}, err
 	}
 	e.pairs.next++

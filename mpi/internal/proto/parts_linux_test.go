@@ -166,7 +166,7 @@ func (c *partsCase) send(e *Engine, tag int32) error {
 	}
 	h := e.SendInitData(rt, &c.src.buf, c.mode)
 	_, err := e.waitStarted(h)
-	return errors.Join(err, e.Free(h))
+	return errors.Join(err, e.Requests().Free(h))
 }
 
 // waitStarted starts a persistent request and waits for it.
@@ -198,7 +198,7 @@ func (c *partsCase) receive(e *Engine, tag int32) (st Status, err error) {
 	}
 	h := e.RecvInitData(rt, &c.dst.buf)
 	st, err = e.waitStarted(h)
-	return st, errors.Join(err, e.Free(h))
+	return st, errors.Join(err, e.Requests().Free(h))
 }
 
 // check compares what was received with the model.

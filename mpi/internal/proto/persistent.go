@@ -15,7 +15,7 @@ func (e *Engine) RecvInit(from Route, buf []byte) Handle {
 func (e *Engine) newPersistent(send bool, rt Route, buf []byte, mode Mode) Handle {
 	e.lock()
 	defer e.unlock()
-	r := e.requests.take(e)
+	r := e.requests.take()
 	r.send, r.mode, r.route, r.buf = send, mode, rt, buf
 	r.makePersistent()
 	return r.handle()
@@ -52,7 +52,7 @@ func (e *Engine) Start(h Handle) error {
 	switch {
 	case r.flags&contextEnded != 0:
 		r.status, r.err, n = emptyStatus, nil, 0
-		e.complete(r, ErrContextEnded)
+		e.requests.complete(r, ErrContextEnded)
 	case r.schedule != nil:
 		e.restart(r.schedule)
 	case r.send:

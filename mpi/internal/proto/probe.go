@@ -96,7 +96,7 @@ func (e *Engine) RecvMatched(op perf.Op, f MatchedMessage, buf []byte) Handle {
 
 // recvMatched is RecvMatched into buf, or the elements of d unless it is nil, with a note unless n is nil.
 func (e *Engine) recvMatched(op perf.Op, f MatchedMessage, buf []byte, d *datatype.Buffer, n *notes.Note) Handle {
-	r := e.requests.take(e)
+	r := e.requests.take()
 	r.send, r.buf, r.err, r.status = false, buf, nil, Status{}
 	if d != nil {
 		r.setData(d)

@@ -128,7 +128,7 @@ func (e *Engine) reached(x watch) bool {
 	case segmentMapped:
 		return x.mapping.try()
 	case channelsClosed:
-		return len(e.channels.open) == 0 || e.channels.stop
+		return len(e.requests.channels.open) == 0 || e.requests.channels.stop
 	}
 	return len(e.links.blocked) == 0 && e.transfers.head == nil
 }

@@ -36,7 +36,7 @@ func (e *Engine) Recv(from Route, buf []byte) (Status, error) {
 func (e *Engine) recv(from Route, buf []byte) (Status, error) {
 	r := e.direct.req
 	if r == nil {
-		r = e.requests.take(e)
+		r = e.requests.take()
 		r.send, r.route, r.buf = false, from, buf
 		e.startRecv(r)
 	}
@@ -52,7 +52,7 @@ func (e *Engine) Irecv(from Route, buf []byte) Handle {
 		began = e.rec.Active.Begin(from.Op, len(buf))
 		e.rec.Active.Matched(e.contexts.table(from.Context).Lengths())
 	}
-	r := e.requests.take(e)
+	r := e.requests.take()
 	r.send, r.route, r.buf = false, from, buf
 	e.startRecv(r)
 	h := r.handle()
@@ -70,18 +70,18 @@ func (e *Engine) startRecv(r *Request) {
 	r.status = Status{}
 	if r.route.Rank == ProcNull {
 		r.status = Status{Source: ProcNull, Tag: AnyTag}
-		e.complete(r, nil)
+		e.requests.complete(r, nil)
 		return
 	}
 	t := e.contexts.table(r.route.Context)
 	m := t.FindUnexpected(r.route.Rank, r.route.Tag)
 	if m == nil {
 		if e.contexts.isEnded(t) {
-			e.complete(r, ErrContextEnded)
+			e.requests.complete(r, ErrContextEnded)
 			return
 		}
 		if !t.Post(&r.posted, r.route.Rank, r.route.Tag) {
-			e.complete(r, assertionError(t, r.route))
+			e.requests.complete(r, assertionError(t, r.route))
 		} else if len(r.buf) >= e.hints.minRTR {
 			r.sendRTR()
 		}
@@ -129,7 +129,7 @@ func (e *Engine) deliver(r *Request, source, tag int32, payload []byte) {
 	if len(payload) != len(r.buf) {
 		err = e.lengthError(r, len(payload))
 	}
-	e.complete(r, err)
+	e.requests.complete(r, err)
 }
 
 // copyPayload is copy, without a call for the most frequent short lengths.

@@ -132,103 +132,14 @@ type Handle struct {
 	gen uint64
 }
 
-// requestPool allocates requests in slabs, and finds them by id.
-type requestPool struct {
-	free       *Request
-	slabs      []*[slabSize]Request
-	persistent int // number of persistent requests
-}
-
-const slabSize = 64
-
-// take returns an active request of the engine e. The caller must hold the lock, as for everything in this file.
-func (p *requestPool) take(e *Engine) *Request {
-	r := p.free
-	if r == nil {
-		r = p.grow(e)
-	}
-	p.free = r.next
-	r.state = active
-	return r
-}
-
-// grow adds a slab of requests to the free list and returns the first of the list.
-func (p *requestPool) grow(e *Engine) *Request {
-	slab := new([slabSize]Request)
-	base := len(p.slabs) * slabSize
-	p.slabs = append(p.slabs, slab)
-	for i := slabSize - 1; i >= 0; i-- {
-		r := &slab[i]
-		r.e, r.index, r.gen, r.seq, r.word = e, uint32(base+i), 1, 1, -1
-		r.posted.Init(r)
-		r.out.req = r
-		r.transfer.req = r
-		r.next, p.free = p.free, r
-	}
-	return p.free
-}
-
-// put returns a request to the free list.
-func (p *requestPool) put(r *Request) { r.next, p.free = p.free, r }
-
-// byID returns the active request that a peer names by its id. It returns nil if there is none, which no correct peer causes.
-func (p *requestPool) byID(id uint64) *Request {
-	i := int(id >> 32)
-	if i/slabSize >= len(p.slabs) {
-		return nil
-	}
-	r := &p.slabs[i/slabSize][i%slabSize]
-	if r.state != active || r.seq != uint32(id) {
-		return nil
-	}
-	return r
-}
-
-// activeIn reports whether a request of a context is active that is partitioned, or one that is not. A partitioned request that
-// was not started is not active, although its setup may be.
-func (p *requestPool) activeIn(context uint32, partitioned bool) bool {
-	for _, slab := range p.slabs {
-		for i := range slab {
-			r := &slab[i]
-			if r.state == active && r.route.Context == context && r.isPartitioned() == partitioned && !r.isIdleSetup() {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // id returns the number by which a peer names this operation: the request and the operation of that request. A message about an
 // operation that has ended may arrive late.
 func (r *Request) id() uint64 { return uint64(r.index)<<32 | uint64(r.seq) }
 
 func (r *Request) handle() Handle { return Handle{r, r.gen} }
 
-// Encode returns two numbers from which DecodeHandle makes the same handle.
+// Encode returns two numbers from which Requests.Decode makes the same handle.
 func (h Handle) Encode() (a, b uint64) { return uint64(h.r.index), h.gen }
-
-// DecodeHandle returns the handle with these numbers, which must be those of a handle of this engine.
-func (e *Engine) DecodeHandle(a, b uint64) Handle {
-	e.lock()
-	defer e.unlock()
-	return Handle{&e.requests.slabs[a/slabSize][a%slabSize], b}
-}
-
-// complete completes a request.
-func (e *Engine) complete(r *Request, err error) {
-	r.state = done
-	if err != nil {
-		r.err = r.operationError(err) // nil since the operation began
-	}
-	if r.sleeper != nil || e.waiters.general != 0 {
-		e.waiters.requestEnded(r)
-	}
-	if r.flags != 0 {
-		e.completeFlags(r)
-	} else {
-		r.buf = nil
-	}
-}
 
 // OperationError is the error of the operation of a request: not of a wrong use of the request.
 type OperationError struct {
@@ -249,80 +160,6 @@ func (r *Request) operationError(err error) error {
 		return err
 	}
 	return &OperationError{r.route.Context, err}
-}
-
-// completeFlags does what the flags of a completed request say.
-func (e *Engine) completeFlags(r *Request) {
-	r.flags &^= withdrawing
-	if r.flags&inSchedule != 0 {
-		r.messageEnded()
-	}
-	if r.flags&rtrSent != 0 {
-		r.releaseRTR()
-	}
-	if r.flags&hasChannel != 0 {
-		e.closeChannel(r)
-	}
-	if r.flags&persistent == 0 {
-		r.buf = nil
-		if r.flags&inParts != 0 {
-			r.releaseData()
-		}
-	}
-	switch {
-	case r.flags&detached != 0:
-		e.release(r)
-	case r.flags&inSet != 0:
-		r.member.set.list(r)
-	}
-}
-
-// collect returns the result of a completed request and ends this use of it.
-func (e *Engine) collect(r *Request) (Status, error) {
-	st, err := r.status, r.err
-	if r.flags&hasCallbacks != 0 {
-		err = e.collectGrequest(r)
-		return r.status, err
-	}
-	if r.flags&persistent != 0 {
-		if r.flags&inSet != 0 {
-			r.member.set.unlist(r)
-		}
-		r.state = inactive
-		r.seq++
-	} else {
-		e.release(r)
-	}
-	return st, err
-}
-
-// release frees a request. Handles of this use are stale from now on.
-func (e *Engine) release(r *Request) {
-	if r.flags&(attachedMem|inParts|persistent) != 0 {
-		r.releaseOther()
-	}
-	if r.flags&inSet != 0 {
-		r.member.set.remove(r)
-	}
-	r.endUse()
-	if r.buf != nil || r.err != nil { // usually neither is set, and storing pointers has a cost
-		r.buf, r.err = nil, nil
-	}
-	r.flags = 0
-	e.requests.put(r)
-}
-
-// releaseOther releases the block of the attached buffer and the description of data in parts, and counts a persistent request.
-func (r *Request) releaseOther() {
-	if r.flags&persistent != 0 {
-		r.e.requests.persistent--
-	}
-	if r.flags&attachedMem != 0 {
-		r.e.attached.Free(r.block)
-	}
-	if r.flags&inParts != 0 {
-		r.releaseData()
-	}
 }
 
 // endUse ends a use of the request: handles of this use are stale from now on.

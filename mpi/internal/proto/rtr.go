@@ -237,7 +237,7 @@ func (r *Request) completeRevoked() {
 		r.status = cancelledStatus
 	}
 	r.transfer.state = transferNone
-	e.complete(r, r.revokeErr)
+	e.requests.complete(r, r.revokeErr)
 }
 
 // releaseRTR releases what a receive holds that has sent an RTR.

@@ -286,7 +286,7 @@ func TestRTRRevoked(t *testing.T) {
 		}
 		first, second, third := guarded(n), guarded(n), guarded(n)
 		h1, h2 := e.Irecv(from(0, 5), first[:n]), e.Irecv(from(0, 5), second[:n])
-		if err := e.Cancel(h1); err != nil {
+		if err := e.Requests().Cancel(h1); err != nil {
 			return err
 		}
 		if st, err := e.Wait(h1); err != nil || !st.Cancelled {
@@ -341,19 +341,19 @@ func TestRTRRestarted(t *testing.T) {
 	}
 	must(b.Start(h))
 	send(1) // before the RTR is received: sends RTS
-	must(b.Cancel(h))
+	must(b.Requests().Cancel(h))
 	finish(1)
 	must(a.lockedPollOnce()) // acknowledges
 	must(b.Start(h))
 	must(a.lockedPollOnce()) // receives the RTR
 	send(2)                  // and uses it
 	must(a.lockedPollOnce())
-	must(b.Cancel(h))
+	must(b.Requests().Cancel(h))
 	finish(2)
 	must(a.lockedPollOnce())
 	must(b.lockedPollOnce())
 	must(b.Start(h))
-	must(b.Cancel(h))
+	must(b.Requests().Cancel(h))
 	must(a.lockedPollOnce())
 	if st, err := b.Wait(h); err != nil || !st.Cancelled {
 		t.Errorf("cancelled: %+v, %v", st, err)
@@ -381,7 +381,7 @@ func TestRTRFinalized(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.AllowFinalize()
-	if err := errors.Join(b.Cancel(h), a.Close()); err != nil {
+	if err := errors.Join(b.Requests().Cancel(h), a.Close()); err != nil {
 		t.Fatal(err)
 	}
 	if st, err := b.Wait(h); err == nil && !st.Cancelled {

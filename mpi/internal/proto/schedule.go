@@ -38,7 +38,7 @@ func (e *Engine) ScheduleInit(on Route, n int, p Program, s *Schedule) Handle {
 
 // newSchedule returns the active request of a schedule of n bytes.
 func (e *Engine) newSchedule(on Route, n int, p Program, s *Schedule) *Request {
-	r := e.requests.take(e)
+	r := e.requests.take()
 	r.send, r.mode, r.route, r.status = true, Standard, on, emptyStatus
 	r.route.Peer, r.route.Match = ProcNull, Match{Rank: AnySource, Tag: AnyTag} // no peer answers this request
 	r.flags |= noCancel
@@ -203,7 +203,7 @@ func (r *Request) shownAs(op perf.Op) (shown perf.Op, peer, tag int32) {
 
 // messageOf returns a request of a schedule, which is to be started.
 func (e *Engine) messageOf(s *Schedule, send bool, rt Route, b []byte) *Request {
-	r := e.requests.take(e)
+	r := e.requests.take()
 	r.send, r.mode, r.route, r.buf = send, Standard, rt, b
 	r.flags |= inSchedule | detached
 	r.schedule = s
@@ -276,7 +276,7 @@ func (e *Engine) endSchedule(s *Schedule) {
 		*s = Schedule{}
 	}
 	p.Ended(err)
-	e.complete(r, err)
+	e.requests.complete(r, err)
 	if len(e.polled.list) != 0 {
 		e.waiters.rouseSleeper() // the next schedule of the context may have waited for this one
 	}

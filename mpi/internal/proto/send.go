@@ -28,7 +28,7 @@ func (e *Engine) Send(to Route, buf []byte, mode Mode) error {
 		}
 		// There is no room, or the endpoint has failed: the general case below finds out which.
 	}
-	r := e.requests.take(e)
+	r := e.requests.take()
 	r.send, r.mode, r.route, r.buf = true, mode, to, buf
 	err := e.startSend(r)
 	if err == nil {
@@ -49,11 +49,11 @@ func (e *Engine) Isend(to Route, buf []byte, mode Mode) (Handle, error) {
 	if e.rec.Active.Due(to.Op, len(buf)) {
 		began = e.rec.Active.Begin(to.Op, len(buf))
 	}
-	r := e.requests.take(e)
+	r := e.requests.take()
 	r.send, r.mode, r.route, r.buf = true, mode, to, buf
 	if to.Peer == ProcNull {
 		r.status = emptyStatus
-		e.complete(r, nil)
+		e.requests.complete(r, nil)
 		h := r.handle()
 		e.rec.Active.End(to.Op, 0, began)
 		e.unlock()
@@ -100,7 +100,7 @@ func (e *Engine) startSend(r *Request) error {
 	switch {
 	case err != nil:
 	case r.route.Peer == ProcNull:
-		e.complete(r, nil)
+		e.requests.complete(r, nil)
 	case r.mode == Buffered:
 		err = r.startBuffered()
 	default:
@@ -111,7 +111,7 @@ func (e *Engine) startSend(r *Request) error {
 		if r.flags&persistent != 0 {
 			r.state = inactive
 		} else {
-			e.release(r)
+			e.requests.release(r)
 		}
 	}
 	return err
@@ -230,7 +230,7 @@ func (r *Request) post() error {
 func (r *Request) messageLeft(err error) {
 	if err != nil {
 		r.releaseSend()
-		r.e.complete(r, err)
+		r.e.requests.complete(r, err)
 		return
 	}
 	r.messageSent()
@@ -240,7 +240,7 @@ func (r *Request) messageLeft(err error) {
 func (r *Request) messageSent() {
 	switch r.out.kind() {
 	case wire.Eager, wire.Frag:
-		r.e.complete(r, nil)
+		r.e.requests.complete(r, nil)
 	case wire.Data:
 		r.sendNextData()
 	case wire.Put:
@@ -274,5 +274,5 @@ func (x *transfers) handleFIN(peer int32, w [5]uint64) bool {
 func (r *Request) completeSend() {
 	e := r.e
 	r.releaseSend()
-	e.complete(r, nil)
+	e.requests.complete(r, nil)
 }

@@ -43,7 +43,7 @@ func (e *Engine) RecvContext(ctx context.Context, from Route, buf []byte) (Statu
 	} else {
 		r := e.direct.req
 		if r == nil {
-			r = e.requests.take(e)
+			r = e.requests.take()
 			r.send, r.route, r.buf = false, from, buf
 			e.startRecv(r)
 		}

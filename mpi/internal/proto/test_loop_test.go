@@ -39,9 +39,9 @@ func TestTestLoop(t *testing.T) {
 			return e.Completed(h), err
 		},
 	} {
-		h := e.StartGrequest()
+		h := e.Requests().StartGrequest()
 		completed := make(chan error, 1)
-		go func() { completed <- e.CompleteGrequest(h, nil) }()
+		go func() { completed <- e.Requests().CompleteGrequest(h, nil) }()
 		if calls := callsUntil(t, func() (bool, error) { return look(h) }); calls > testLoopLimit {
 			t.Errorf("%d calls of %s until the request was completed", calls, name)
 		}

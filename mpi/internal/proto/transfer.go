@@ -60,7 +60,7 @@ type transfers struct {
 
 	mu       *lock.Mutex // of the engine; released while a block is moved
 	links    *links
-	requests *requestPool
+	requests *Requests
 	contexts *contexts
 	hints    *hintSet
 	notes    *notes.Table
@@ -250,7 +250,7 @@ func (r *Request) finishTransfer(err error) {
 	if err == nil && t.total != r.size() {
 		err = e.lengthError(r, t.total)
 	}
-	e.complete(r, err)
+	e.requests.complete(r, err)
 }
 
 // releaseMemory releases registered memory and clears m.

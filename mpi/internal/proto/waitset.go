@@ -267,7 +267,7 @@ func (e *Engine) WaitAny(ctx context.Context, op perf.Op, hs []Handle) (int, Sta
 	defer e.unlock()
 	began := e.rec.Active.Begin(op, 0)
 	defer func() { e.rec.Active.End(op, 0, began) }()
-	w := e.waitSets.waitFor(hs)
+	w := e.requests.sets.waitFor(hs)
 	i, err := e.awaitAny(ctx, op, &w)
 	if i < 0 {
 		return -1, emptyStatus, err
@@ -282,7 +282,7 @@ func (e *Engine) TestAny(op perf.Op, hs []Handle) (i int, st Status, ok bool, er
 	defer e.unlock()
 	began := e.rec.Active.Begin(op, 0)
 	defer func() { e.rec.Active.End(op, 0, began) }()
-	w := e.waitSets.waitFor(hs)
+	w := e.requests.sets.waitFor(hs)
 	i, ok, err = e.checkAny(&w)
 	if !ok || i < 0 {
 		return -1, emptyStatus, ok, err
@@ -298,7 +298,7 @@ func (e *Engine) WaitSome(ctx context.Context, op perf.Op, hs []Handle, report f
 	defer e.unlock()
 	began := e.rec.Active.Begin(op, 0)
 	defer func() { e.rec.Active.End(op, 0, began) }()
-	w := e.waitSets.waitFor(hs)
+	w := e.requests.sets.waitFor(hs)
 	i, err := e.awaitAny(ctx, op, &w)
 	if i < 0 {
 		return -1, err
@@ -312,7 +312,7 @@ func (e *Engine) TestSome(op perf.Op, hs []Handle, report func(i int, st Status,
 	defer e.unlock()
 	began := e.rec.Active.Begin(op, 0)
 	defer func() { e.rec.Active.End(op, 0, began) }()
-	w := e.waitSets.waitFor(hs)
+	w := e.requests.sets.waitFor(hs)
 	i, ok, err := e.checkAny(&w)
 	switch {
 	case !ok:

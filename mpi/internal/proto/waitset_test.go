@@ -19,7 +19,7 @@ type setModel struct {
 }
 
 func (m *setModel) start() Handle {
-	h := m.e.StartGrequest()
+	h := m.e.Requests().StartGrequest()
 	m.done[h] = false
 	return h
 }
@@ -53,7 +53,7 @@ func (m *setModel) change() {
 
 func (m *setModel) complete(h Handle) {
 	if h.r != nil {
-		m.e.CompleteGrequest(h, nil)
+		m.e.Requests().CompleteGrequest(h, nil)
 		m.done[h] = true
 	}
 }
@@ -161,7 +161,7 @@ func TestWaitSetSleeps(t *testing.T) {
 	e := open(t, 1, nil, nil)[0]
 	hs := make([]Handle, 1000)
 	for i := range hs {
-		hs[i] = e.StartGrequest()
+		hs[i] = e.Requests().StartGrequest()
 	}
 	type result struct {
 		i   int
@@ -175,25 +175,25 @@ func TestWaitSetSleeps(t *testing.T) {
 	for _, i := range []int{999, 0, 500} {
 		go wait()
 		awaitSleepers(e, 1)
-		e.CompleteGrequest(hs[i], nil)
+		e.Requests().CompleteGrequest(hs[i], nil)
 		if r := <-results; r != (result{i, nil}) {
 			t.Fatalf("%+v, want %d", r, i)
 		}
-		hs[i] = e.StartGrequest()
+		hs[i] = e.Requests().StartGrequest()
 	}
 	go wait()
 	awaitSleepers(e, 1)
 	stolen := hs[7]
 	e.lock()
-	e.complete(stolen.r, nil)
-	_, err := e.collect(stolen.r)
+	e.requests.complete(stolen.r, nil)
+	_, err := e.requests.collect(stolen.r)
 	e.unlock()
 	if r := <-results; r != (result{7, ErrStale}) || err != nil {
 		t.Errorf("collected by another: %+v, %v", r, err)
 	}
 	for _, h := range hs {
 		if h.r != nil {
-			e.CompleteGrequest(h, nil)
+			e.Requests().CompleteGrequest(h, nil)
 		}
 	}
 }
@@ -205,18 +205,18 @@ func TestWaitSetReplaced(t *testing.T) {
 	slice := func(n int) []Handle {
 		hs := make([]Handle, n)
 		for i := range hs {
-			hs[i] = e.StartGrequest()
+			hs[i] = e.Requests().StartGrequest()
 		}
 		return hs
 	}
 	for done := range 100 {
 		hs := slice(100)
-		first := e.waitSets.waitFor(hs)
+		first := e.requests.sets.waitFor(hs)
 		var last anyWait
 		for i := range rememberedSets {
-			last = e.waitSets.waitFor(slice(smallSet + 1 + 3*i))
+			last = e.requests.sets.waitFor(slice(smallSet + 1 + 3*i))
 		}
-		e.CompleteGrequest(hs[done], nil)
+		e.Requests().CompleteGrequest(hs[done], nil)
 		found := allActive
 		for range len(hs) {
 			if i := last.find(); i != allActive {

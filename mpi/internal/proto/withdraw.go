@@ -51,6 +51,21 @@ func (x *transfers) handleWithdrawn(peer int32, w [5]uint64) bool {
 	}
 	r.releaseSend()
 	r.status = cancelledStatus
-	r.e.complete(r, nil)
+	r.e.requests.complete(r, nil)
 	return true
+}
+
+// cancel is Cancel for a request that is not inactive.
+func (e *Engine) cancel(r *Request) {
+	switch {
+	case r.send:
+		r.withdraw()
+	case !r.posted.Posted():
+	case r.flags&rtrSent != 0:
+		r.revokeRTR(nil)
+	default:
+		e.contexts.table(r.route.Context).RemovePosted(&r.posted)
+		r.status = cancelledStatus
+		e.requests.complete(r, nil)
+	}
 }

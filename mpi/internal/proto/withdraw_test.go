@@ -66,7 +66,7 @@ func TestWithdraw(t *testing.T) {
 						}
 					}
 					next, err := a.Isend(to(0, 1, 3), []byte{9}, Standard)
-					if err := errors.Join(err, a.Cancel(h), a.Cancel(h)); err != nil {
+					if err := errors.Join(err, a.Requests().Cancel(h), a.Requests().Cancel(h)); err != nil {
 						t.Fatal(err)
 					}
 					if receive != nil {
@@ -116,7 +116,7 @@ func TestWithdrawQueued(t *testing.T) {
 		if i%3 == 0 {
 			continue
 		}
-		if err := a.Cancel(h); err != nil {
+		if err := a.Requests().Cancel(h); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -163,7 +163,7 @@ func TestWithdrawPersistent(t *testing.T) {
 	a, b := es[0], es[1]
 	h := a.SendInit(to(0, 1, 1), []byte{5}, Synchronous)
 	for range 2 {
-		if err := errors.Join(a.Start(h), a.Cancel(h)); err != nil {
+		if err := errors.Join(a.Start(h), a.Requests().Cancel(h)); err != nil {
 			t.Fatal(err)
 		}
 		if st, err := pollUntilDone(t, es, a, h); err != nil || !st.Cancelled {
@@ -181,7 +181,7 @@ func TestWithdrawPersistent(t *testing.T) {
 	if _, err := pollUntilDone(t, es, b, r); err != nil || got[0] != 5 {
 		t.Errorf("%d, %v", got, err)
 	}
-	if err := a.Free(h); err != nil {
+	if err := a.Requests().Free(h); err != nil {
 		t.Error(err)
 	}
 }
@@ -203,18 +203,18 @@ func TestWithdrawNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	g := a.StartGrequestWith(Callbacks{Query: func(*Status) error { return nil }, Free: func() error { return nil },
+	g := a.Requests().StartGrequestWith(Callbacks{Query: func(*Status) error { return nil }, Free: func() error { return nil },
 		Cancel: func(bool) error { return nil }})
 	if g.r != h.r {
 		t.Fatal("another request is used")
 	}
-	if err := errors.Join(a.Cancel(g), a.FlushSends(), b.Poll()); err != nil {
+	if err := errors.Join(a.Requests().Cancel(g), a.FlushSends(), b.Poll()); err != nil {
 		t.Error(err)
 	}
 	if a.Completed(g) || g.r.flags&withdrawing != 0 {
 		t.Error("it is being withdrawn")
 	}
-	if err := a.CompleteGrequest(g, nil); err != nil {
+	if err := a.Requests().CompleteGrequest(g, nil); err != nil {
 		t.Error(err)
 	}
 	if st, err := a.Wait(g); err != nil || st.Cancelled {
@@ -230,7 +230,7 @@ func TestWithdrawFromGone(t *testing.T) {
 			es := open(t, 2, nil, nil)
 			a, b := es[0], es[1]
 			h, err := a.Isend(to(0, 1, 1), make([]byte, s.size), s.mode)
-			if err := errors.Join(err, a.Cancel(h)); err != nil {
+			if err := errors.Join(err, a.Requests().Cancel(h)); err != nil {
 				t.Fatal(err)
 			}
 			if closes {
