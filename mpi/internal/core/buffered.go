@@ -14,7 +14,7 @@ func (p *Process) BufferAttach(buf []byte) error {
 	if err := p.checkUsable("BufferAttach"); err != nil {
 		return err
 	}
-	if err := p.engine.Attach(buf); err != nil {
+	if err := p.engine.AttachedBuffer().Attach(buf); err != nil {
 		return p.newError("BufferAttach", ErrBuffer, errors.New("a buffer is already attached"))
 	}
 	return nil
@@ -25,7 +25,7 @@ func (p *Process) BufferDetach() ([]byte, error) {
 	if err := p.checkUsable("BufferDetach"); err != nil {
 		return nil, err
 	}
-	buf, err := p.engine.Detach()
+	buf, err := p.engine.AttachedBuffer().Detach()
 	if errors.Is(err, proto.ErrState) {
 		return nil, p.newError("BufferDetach", ErrBuffer, errors.New("no buffer is attached"))
 	}

@@ -69,14 +69,14 @@ func (p *Process) reportUnfreed(comms []*Comm) {
 // checkUnfinished returns an error if a message to this process was never received, or a request never completed. It is called by
 // all processes when no further message will be sent. c has all of them.
 func (c *Comm) checkUnfinished() error {
-	sent := c.engine.NotesSent()
+	sent := c.engine.Checks().Sent()
 	arrive := make([]uint64, len(sent))
 	x := &Collective{Kind: perf.Alltoall, as: perf.Finalize.Within(), Dst: Bytes(arrive), Src: Bytes(sent),
 		Elements: NumbersOf[uint64]()}
 	if err := c.coll.Call(x); err != nil {
 		return err
 	}
-	return c.engine.Unfinished(arrive)
+	return c.engine.Checks().Unfinished(arrive)
 }
 
 // IsChecked reports whether calls on this communicator are checked.
@@ -124,7 +124,7 @@ func (c *Comm) SendInitChecked(op string, b []byte, k datatype.Kind, dst, tag in
 	note := c.proc.newNote(perf.Start, k)
 	r, err := c.SendInit(op, b, dst, tag, m)
 	if err == nil {
-		c.engine.SetNote(r.h, note)
+		c.engine.Checks().SetNote(r.h, note)
 	}
 	return r, err
 }
@@ -158,7 +158,7 @@ func (c *Comm) RecvInitChecked(b []byte, k datatype.Kind, src, tag int) (Request
 	note := c.proc.newNote(perf.Start, k)
 	r, err := c.RecvInit(b, src, tag)
 	if err == nil {
-		c.engine.SetNote(r.h, note)
+		c.engine.Checks().SetNote(r.h, note)
 	}
 	return r, err
 }

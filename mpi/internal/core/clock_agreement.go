@@ -107,7 +107,7 @@ func (k *clockSync) report() error {
 		w = encodeAllowed(1)
 	}
 	for _, peer := range k.followers {
-		if err := k.engine.SendClockState(peer, w); err != nil {
+		if err := k.engine.Clock().SendState(peer, w); err != nil {
 			return err
 		}
 	}

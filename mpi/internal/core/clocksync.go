@@ -122,7 +122,7 @@ func (k *clockSync) sampleBurst(timeout time.Duration) ([]clocksync.Sample, erro
 	var got []clocksync.Sample
 	for range samplesPerBurst {
 		bound, roundTrip := k.state()
-		sent, err := k.engine.SendClockPing(0, bound, roundTrip)
+		sent, err := k.engine.Clock().SendPing(0, bound, roundTrip)
 		if err != nil {
 			return nil, err
 		}
@@ -254,8 +254,8 @@ func (k *clockSync) adjust(length int64) error {
 	b := k.fit.Correction(now + length/4)
 	state := encodeAllowed(k.agreement.allowed.Load())
 	for _, peer := range k.followers {
-		err := k.engine.SendClockAdjust(peer, b.Encode())
-		if err = errors.Join(err, k.engine.SendClockState(peer, state)); err != nil {
+		err := k.engine.Clock().SendAdjust(peer, b.Encode())
+		if err = errors.Join(err, k.engine.Clock().SendState(peer, state)); err != nil {
 			return err
 		}
 	}

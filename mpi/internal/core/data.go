@@ -93,7 +93,7 @@ func (c *Comm) SendInitData(op string, d *datatype.Buffer, dst, tag int, m proto
 	}
 	h := c.engine.SendInitData(to, d, m)
 	if n := c.dataNote(perf.Start, d); n != nil {
-		c.engine.SetNote(h, n)
+		c.engine.Checks().SetNote(h, n)
 	}
 	return Request{h}, nil
 }
@@ -151,7 +151,7 @@ func (c *Comm) RecvInitData(d *datatype.Buffer, src, tag int) (Request, error) {
 	}
 	h := c.engine.RecvInitData(from, d)
 	if n := c.dataNote(perf.Start, d); n != nil {
-		c.engine.SetNote(h, n)
+		c.engine.Checks().SetNote(h, n)
 	}
 	return Request{h}, nil
 }

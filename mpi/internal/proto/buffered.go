@@ -1,6 +1,11 @@
 package proto
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/attached"
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/lock"
+)
 
 // ErrNoBuffer reports that the attached buffer has no room for a buffered send, or that no buffer is attached.
 var ErrNoBuffer = errors.New("no room in the attached buffer")
@@ -11,7 +16,7 @@ const BufferedOverhead = 512
 // startBuffered sends a copy of r's buffer and completes r.
 func (r *Request) startBuffered() error {
 	e := r.e
-	b, id, ok := e.attached.Alloc(r.size())
+	b, id, ok := e.buffered.buffer.Alloc(r.size())
 	if !ok {
 		return ErrNoBuffer
 	}
@@ -24,7 +29,7 @@ func (r *Request) startBuffered() error {
 	c.send, c.mode, c.route, c.buf = true, Standard, r.route, b
 	c.flags, c.block = detached|attachedMem, id
 	if r.flags&noted != 0 {
-		own, _ := e.notes.Of(r.index)
+		own, _ := e.checks.table.Of(r.index)
 		c.setNote(own)
 	}
 	if err := e.startSend(c); err != nil {
@@ -34,30 +39,40 @@ func (r *Request) startBuffered() error {
 	return nil
 }
 
+// AttachedBuffer has the buffer from which buffered sends are sent.
+type AttachedBuffer struct {
+	mu      *lock.Mutex // of the engine
+	waiters *waiters
+	buffer  attached.Buffer
+}
+
+// AttachedBuffer returns what buffered sends use.
+func (e *Engine) AttachedBuffer() *AttachedBuffer { return &e.buffered }
+
 // Attach makes the engine use buf for buffered sends, until Detach.
-func (e *Engine) Attach(buf []byte) error {
-	e.lock()
-	defer e.unlock()
-	if !e.attached.Attach(buf) {
+func (b *AttachedBuffer) Attach(buf []byte) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.buffer.Attach(buf) {
 		return ErrState
 	}
 	return nil
 }
 
 // Detach blocks until the attached buffer holds no message any more, and returns the buffer.
-func (e *Engine) Detach() ([]byte, error) {
-	e.lock()
-	defer e.unlock()
-	if !e.attached.Attached() {
+func (b *AttachedBuffer) Detach() ([]byte, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.buffer.Attached() {
 		return nil, ErrState
 	}
 	g := goal{watch: watch{what: bufferUnused}}
-	e.waiters.await(&g)
+	b.waiters.await(&g)
 	switch {
-	case !e.waiters.reached(&g):
-		return nil, e.failure.err
-	case !e.attached.Attached():
+	case !b.waiters.reached(&g):
+		return nil, b.waiters.failure.err
+	case !b.buffer.Attached():
 		return nil, ErrState // another goroutine has detached it
 	}
-	return e.attached.Detach(), nil
+	return b.buffer.Detach(), nil
 }

@@ -74,7 +74,7 @@ func (e *Engine) dropContext(end ended.Ending, err error) {
 			}
 		},
 		func(m *unexpectedMessage) {
-			e.notes.Lose(m.note, m.v.Rank)
+			e.checks.table.Lose(m.note, m.v.Rank)
 			e.unexpected.refuseStored(m, end.Freed)
 		})
 	e.waiters.rouseAll()

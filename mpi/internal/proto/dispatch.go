@@ -82,7 +82,7 @@ func (e *Engine) handle(peer int32, v wire.Envelope, w [5]uint64, payload []byte
 	case wire.RTRCancelAck:
 		e.transfers.handleRTRCancelAck(peer, w)
 	case wire.ClockPing, wire.ClockPong, wire.ClockAdjust, wire.ClockState:
-		return e.handleClock(peer, v.Kind, w)
+		return e.clock.handle(peer, v.Kind, w)
 	case wire.Watch:
 		e.departures.handleWatch(peer, v.Context)
 	case wire.Left:
@@ -90,7 +90,7 @@ func (e *Engine) handle(peer int32, v wire.Envelope, w [5]uint64, payload []byte
 	case wire.Refuse:
 		return e.handleRefuse(peer, w)
 	case wire.Note:
-		return e.notes.Receive(peer, w[0], payload)
+		return e.checks.table.Receive(peer, w[0], payload)
 	case wire.Withdraw:
 		return e.handleWithdraw(peer, v, w)
 	case wire.Withdrawn:
@@ -111,7 +111,7 @@ func (e *Engine) handleFirst(peer int32, v wire.Envelope, w [5]uint64, payload [
 		return false
 	}
 	e.transfers.countEpoch(peer, v)
-	number, note := e.links.countReceived(peer), e.notes.Take(peer)
+	number, note := e.links.countReceived(peer), e.checks.table.Take(peer)
 	if v.Kind != wire.RTS {
 		e.links.linkTo(peer).In(len(payload))
 	}

@@ -62,6 +62,10 @@
 //   - recording.go, note.go, clock_message.go, registration.go and shared_segment.go are used
 //     beside messages
 //
+// Calls that are not made for each message are methods of parts, which Engine has methods for:
+// Requests, AttachedBuffer, Checks, Clock, Memory and Recording. A part has pointers to what it
+// needs, and functions of others that New has set. It knows no engine.
+//
 // The packages in internal know no engine. Each has one part of what the lock guards, or a lock of
 // its own.
 //
@@ -74,9 +78,9 @@
 //
 // Not guarded are:
 //
-//   - what New sets and nothing changes: sharedMemory, owner, clock, exactBit, waiters.spin, the self,
-//     domain, router, paths, copier, addr and now of links, the functions that a part calls, and the
-//     recorder and the trace of the configuration
+//   - what New sets and nothing changes: sharedMemory, owner, clock.handler, exactBit, waiters.spin,
+//     the self, domain, router, paths, copier, addr and now of links, the functions that a part
+//     calls, and the recorder and the trace of the configuration
 //   - which recorder is active: BeginOp reads it without the lock. SetRecording changes it, so no
 //     operation may begin meanwhile
 //   - how long yields take, which all engines of the process learn together; that has a mutex of

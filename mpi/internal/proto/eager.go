@@ -60,7 +60,7 @@ func (e *Engine) handleFirstFrag(peer int32, v wire.Envelope, w [5]uint64, paylo
 		return false
 	}
 	e.transfers.countEpoch(peer, v)
-	number, note := e.links.countReceived(peer), e.notes.Take(peer)
+	number, note := e.links.countReceived(peer), e.checks.table.Take(peer)
 	*a = assembly{received: len(payload), total: int(total), elapsed: cost.Elapsed{Marks: w[0] & cost.AllMarks}}
 	began := a.elapsed.Begin(e.links.now)
 	e.links.linkTo(peer).InBy(perf.Parts, a.total)

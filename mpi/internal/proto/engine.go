@@ -10,7 +10,6 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/mpi/internal/notes"
-	"github.com/ibrun/ibrun/mpi/internal/proto/internal/attached"
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/lock"
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/record"
 	"github.com/ibrun/ibrun/mpi/internal/protocols"
@@ -98,20 +97,20 @@ type Engine struct {
 	polled     polledSchedules
 	unexpected unexpectedStore
 
-	rec   record.Recording
-	clock ClockHandler
+	rec record.Recording
 
 	// exactBit is Config.ExactBit.
 	exactBit uint32
 	hints    hintSet
 	failure  failures
 
-	attached attached.Buffer
 	waiters  waiters
+	buffered AttachedBuffer
+	checks   Checks
+	clock    Clock
 
 	departures departures
 	flushes    flushes
-	notes      notes.Table
 
 	pairs pairs
 }
@@ -122,17 +121,16 @@ func New(c Config) (*Engine, error) {
 		mu:      lock.New(),
 		owner:   c.Owner,
 		failure: failures{needed: c.Needed},
-		clock:   c.Clock,
 	}
 	e.contexts.init()
 	e.exactBit, e.hints.forced = c.ExactBit, c.Forced
 	if c.Checks {
-		e.notes = notes.NewTable()
+		e.checks.table = notes.NewTable()
 	}
 	e.rec = record.New(&e.mu, c.Recorder, c.Trace, c.Checks, c.ExactBit)
 	e.waiters.init(c.Oversubscribed, c.Poll)
-	e.connectWaiters()
-	e.requests = Requests{mu: &e.mu, waiters: &e.waiters, attached: &e.attached, engine: e, ended: requestEnded, cancel: e.cancel}
+	e.joinParts()
+	e.clock.handler = c.Clock
 	e.hints.update(false, e.rec.General)
 	e.sharedMemory, _ = c.Domain.(fabric.SharedMemory)
 	l := &e.links
@@ -143,15 +141,16 @@ func New(c Config) (*Engine, error) {
 	}
 	e.departures = newDepartures(l, &e.contexts.ended, c.Members)
 	x := &e.transfers
-	x.mu, x.links, x.requests, x.contexts, x.hints, x.notes, x.rec = &e.mu, l, &e.requests, &e.contexts, l.hints, &e.notes, l.rec
+	x.mu, x.links, x.requests, x.contexts = &e.mu, l, &e.requests, &e.contexts
+	x.hints, x.notes, x.rec = l.hints, &e.checks.table, l.rec
 	u := &e.unexpected
-	u.links, u.rec, u.notes = l, l.rec, &e.notes
+	u.links, u.rec, u.notes = l, l.rec, &e.checks.table
 	u.setLimit(c.UnexpectedLimit)
 	return e, e.waiters.open(c.Domain, c.Waker)
 }
 
-// connectWaiters gives the goroutines that wait what they need of the engine.
-func (e *Engine) connectWaiters() {
+// joinParts gives each part what it needs of the others.
+func (e *Engine) joinParts() {
 	w := &e.waiters
 	w.mu, w.failure, w.rec, w.transfers = &e.mu, &e.failure, &e.rec, &e.transfers.transferQueue
 	w.do = actions{
@@ -161,6 +160,15 @@ func (e *Engine) connectWaiters() {
 		fail:        e.links.fail, reached: e.reached, hopeless: e.departures.errorOf,
 		watchIfDue: e.watchIfDue, startWatchTimer: e.startWatchTimer,
 	}
+	e.requests = Requests{
+		mu: &e.mu, waiters: w, attached: &e.buffered.buffer, engine: e,
+		ended: requestEnded, cancel: e.cancel,
+	}
+	e.buffered.mu, e.buffered.waiters = &e.mu, w
+	e.clock.mu, e.clock.links = &e.mu, &e.links
+	c := &e.checks
+	c.mu, c.links, c.requests, c.unexpected, c.waiters = &e.mu, &e.links, &e.requests, &e.unexpected, w
+	c.poll = e.pollOnce
 }
 
 // requestEnded is Requests.ended.

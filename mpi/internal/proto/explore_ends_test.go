@@ -275,14 +275,14 @@ var goalScenarios = []exploredScenario{
 	{name: "attached buffer", run: func(x *execution) {
 		e, peer := x.es[0], x.es[1]
 		out, in := make([]byte, 100<<10), make([]byte, 100<<10)
-		if err := e.Attach(make([]byte, 128<<10)); err != nil {
+		if err := e.AttachedBuffer().Attach(make([]byte, 128<<10)); err != nil {
 			x.t.Fatal(err)
 		}
 		x.run("detach", func() error {
 			if err := e.Send(to(0, 1, 1), out, Buffered); err != nil {
 				return err
 			}
-			_, err := e.Detach()
+			_, err := e.AttachedBuffer().Detach()
 			return cmp.Or(err, e.Send(to(0, 1, 3), nil, Standard))
 		})
 		x.run("receive", receive(e, 2))

@@ -39,7 +39,7 @@ func TestPersistentFreed(t *testing.T) {
 	}, nil)
 	a := es[0]
 	idle, active := persistentOf(t, a), persistentOf(t, a)
-	if err := a.Attach(make([]byte, 10_000)); err != nil {
+	if err := a.AttachedBuffer().Attach(make([]byte, 10_000)); err != nil {
 		t.Fatal(err)
 	}
 	for i, h := range active {
@@ -70,7 +70,7 @@ func TestPersistentFreed(t *testing.T) {
 			t.Errorf("request %d: %v", i, err)
 		}
 	}
-	if _, err := a.Detach(); err != nil {
+	if _, err := a.AttachedBuffer().Detach(); err != nil {
 		t.Error(err)
 	}
 	if n := count.sent[wire.Eager].Load() + count.sent[wire.EagerSync].Load() - eager - synchronous; n != 0 {

@@ -179,7 +179,7 @@ func (e *Engine) lengthError(r *Request, bytes int) error {
 	case bytes > r.size():
 		x := &truncateError{source: r.status.Source, tag: r.status.Tag, bytes: bytes, room: r.size()}
 		if r.flags&noted != 0 {
-			x.receives, x.sent = e.notes.Of(r.index)
+			x.receives, x.sent = e.checks.table.Of(r.index)
 		}
 		return x
 	}

@@ -13,7 +13,7 @@ import (
 func (r *Request) sendNote() {
 	e := r.e
 	o := e.links.control.take()
-	op, payload := e.notes.Send(r.route.Peer, r.index)
+	op, payload := e.checks.table.Send(r.route.Peer, r.index)
 	o.body = payload
 	o.header, o.length = wire.Header(wire.Envelope{Kind: wire.Note}, op)
 	if _, err := e.links.post(r.route.Peer, o); err != nil {
@@ -27,13 +27,13 @@ func (r *Request) noteMatched(n *notes.Note, source int32) {
 	if r.flags&noted == 0 {
 		return
 	}
-	if err := r.e.notes.Match(r.index, n, source); err != nil {
+	if err := r.e.checks.table.Match(r.index, n, source); err != nil {
 		r.err = r.operationError(err)
 	}
 }
 
 // setNote sets the note of a request that has no operation in progress yet.
 func (r *Request) setNote(n *notes.Note) {
-	r.e.notes.Set(r.index, n)
+	r.e.checks.table.Set(r.index, n)
 	r.flags |= noted
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ibrun/ibrun/mpi/internal/notes"
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/lock"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -38,13 +39,6 @@ func (e *Engine) IrecvNoted(from Route, buf []byte, n *notes.Note) Handle {
 	return r.handle()
 }
 
-// SetNote sets the note of a persistent request that has not been started.
-func (e *Engine) SetNote(h Handle, n *notes.Note) {
-	e.lock()
-	defer e.unlock()
-	h.r.setNote(n)
-}
-
 // RecvMatchedNoted is RecvMatched with a note.
 func (e *Engine) RecvMatchedNoted(op perf.Op, f MatchedMessage, buf []byte, n *notes.Note) Handle {
 	e.lock()
@@ -52,38 +46,59 @@ func (e *Engine) RecvMatchedNoted(op perf.Op, f MatchedMessage, buf []byte, n *n
 	return e.recvMatched(op, f, buf, nil, n)
 }
 
-// NotesSent returns the numbers of messages with notes that were sent to the processes.
-func (e *Engine) NotesSent() []uint64 {
-	e.lock()
-	defer e.unlock()
-	return e.notes.Sent(len(e.links.peers))
+// Checks has the notes of messages. The engine uses the table with the lock held.
+type Checks struct {
+	mu         *lock.Mutex // of the engine
+	table      notes.Table
+	links      *links
+	requests   *Requests
+	unexpected *unexpectedStore
+	waiters    *waiters
+	poll       func() error // is Engine.pollOnce
+}
+
+// Checks returns what compares messages with their receives; see Config.Checks.
+func (e *Engine) Checks() *Checks { return &e.checks }
+
+// SetNote sets the note of a persistent request that has not been started.
+func (c *Checks) SetNote(h Handle, n *notes.Note) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h.r.setNote(n)
+}
+
+// Sent returns the numbers of messages with notes that were sent to the processes.
+func (c *Checks) Sent() []uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.table.Sent(len(c.links.peers))
 }
 
 // Unfinished blocks until so many messages with notes have arrived from the processes. It returns
 // an error if one of them was never received, or if an operation was never completed by a wait, or
 // nil.
-func (e *Engine) Unfinished(arrive []uint64) error {
-	e.lock()
-	defer e.unlock()
+func (c *Checks) Unfinished(arrive []uint64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for i, n := range arrive {
-		for n != 0 && e.notes.Arrived(int32(i)) < n {
-			if err := e.pollOnce(); err != nil {
+		for n != 0 && c.table.Arrived(int32(i)) < n {
+			if err := c.poll(); err != nil {
 				return err
 			}
-			e.waiters.yield()
+			c.waiters.yield()
 		}
 	}
-	for m := range e.unexpected.noted {
-		e.notes.Lose(m.note, m.v.Rank)
+	for m := range c.unexpected.noted {
+		c.table.Lose(m.note, m.v.Rank)
 	}
-	if err := e.notes.Lost(); err != nil {
+	if err := c.table.Lost(); err != nil {
 		return err
 	}
-	for _, slab := range e.requests.slabs {
+	for _, slab := range c.requests.slabs {
 		for i := range slab {
 			r := &slab[i]
 			if r.flags&(noted|detached) == noted && (r.state == active || r.state == done) {
-				own, _ := e.notes.Of(r.index)
+				own, _ := c.table.Of(r.index)
 				return fmt.Errorf("a request was never completed by a wait or freed: that of %v", own)
 			}
 		}

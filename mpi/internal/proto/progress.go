@@ -120,7 +120,7 @@ func (e *Engine) reached(x watch) bool {
 		return uint64(e.failure.finalized) > x.value ||
 			e.contexts.table(x.from.Context).FindUnexpected(AnySource, AnyTag) != nil
 	case bufferUnused:
-		return e.attached.Unused()
+		return e.buffered.buffer.Unused()
 	case contextIdle, partitionedIdle:
 		return !e.requests.activeIn(x.from.Context, x.what == partitionedIdle)
 	case flushed:

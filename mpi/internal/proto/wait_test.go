@@ -108,14 +108,14 @@ func TestEachGoalWakes(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		must(e.Attach(make([]byte, 1<<16)))
+		must(e.AttachedBuffer().Attach(make([]byte, 1<<16)))
 		must(e.Send(to(0, 1, 9), make([]byte, 20000), Buffered))
 		waits := []func() error{
 			func() error { _, err := e.Recv(from(1, 1), nil); return err },
 			func() error { _, err := e.Recv(from(1, 2), make([]byte, 20000)); return err },
 			func() error { _, _, err := e.Probe(from(1, 3), true); return err },
 			func() error { return e.WaitAtLeast(Route{Op: perf.Barrier}, 0, &word, 1, &asleep) },
-			func() error { _, err := e.Detach(); return err },
+			func() error { _, err := e.AttachedBuffer().Detach(); return err },
 		}
 		reach := []func(){
 			func() { must(other.Send(to(1, 0, 1), nil, Standard)) },
