@@ -161,9 +161,9 @@ func (cs *Collectives) start(x *Collective, many *Pairs) (Request, error) {
 	on := proto.Route{Context: c.contextID | collectiveBit, Match: proto.Match{Tag: s.tag}, Op: s.call}
 	s.allocateShared()
 	if s.persistent = x.start == Persistent; s.persistent {
-		return Request{c.engine.ScheduleInit(on, n, s, &s.schedule)}, nil
+		return Request{c.engine.Schedules().Init(on, n, s, &s.schedule)}, nil
 	}
-	return Request{c.engine.StartSchedule(on, n, s, &s.schedule)}, nil
+	return Request{c.engine.Schedules().Start(on, n, s, &s.schedule)}, nil
 }
 
 // describeStart returns a call that has been prepared as calls are compared.

@@ -32,7 +32,7 @@ func (c *Comm) psendInit(x proto.Partitions, d *datatype.Buffer, n, dst, tag int
 		return r, err
 	}
 	to.Context, to.Op = c.contextID|collectiveBit, perf.Start
-	h, err := c.engine.PsendInit(to, x)
+	h, err := c.engine.Schedules().PsendInit(to, x)
 	return Request{h}, c.wrapError(op, err)
 }
 
@@ -75,7 +75,7 @@ func (c *Comm) precvInit(x proto.Partitions, d *datatype.Buffer, n, src, tag int
 		return r, err
 	}
 	from.Context, from.Op = c.contextID|collectiveBit, perf.Start
-	return Request{c.engine.PrecvInit(from, x)}, nil
+	return Request{c.engine.Schedules().PrecvInit(from, x)}, nil
 }
 
 // partitionsOfData returns one side of a partitioned message of the elements of d, which are copied if they are not one block.
@@ -144,7 +144,7 @@ func (r Request) Pready(op string, low, high int) error {
 	if r.h.Zero() {
 		return newError(op, ErrRequest, errZeroRequest)
 	}
-	return partitionError(r.h.Engine(), op, r.h.Engine().Pready(r.h, low, high))
+	return partitionError(r.h.Engine(), op, r.h.Engine().Schedules().Pready(r.h, low, high))
 }
 
 // Parrived reports whether a partition of a partitioned receive has arrived.
@@ -153,7 +153,7 @@ func (r Request) Parrived(partition int) (bool, error) {
 	if r.h.Zero() {
 		return false, newError(op, ErrRequest, errZeroRequest)
 	}
-	ok, err := r.h.Engine().Parrived(r.h, partition)
+	ok, err := r.h.Engine().Schedules().Parrived(r.h, partition)
 	return ok, partitionError(r.h.Engine(), op, err)
 }
 

@@ -169,9 +169,9 @@ func TestLongSchedule(t *testing.T) {
 		}
 		release = make(chan struct{})
 	}
-	e.StartSchedule(on, longSchedule, s, new(Schedule))
+	e.Schedules().Start(on, longSchedule, s, new(Schedule))
 	check(3)
-	h := e.ScheduleInit(on, longSchedule, s, new(Schedule))
+	h := e.Schedules().Init(on, longSchedule, s, new(Schedule))
 	for i := range 2 {
 		if err := e.Start(h); err != nil {
 			t.Fatal(err)
@@ -197,12 +197,12 @@ func TestPolledParts(t *testing.T) {
 	e.lock()
 	for i, s := range []*script{first, second} {
 		on := Route{Context: testContext, Match: Match{Tag: int32(i + 1)}}
-		e.begin(e.newSchedule(on, 0, s, new(Schedule)).schedule)
+		e.schedules.begin(e.schedules.new(on, 0, s, new(Schedule)).schedule)
 	}
 	if parts != 1 {
 		t.Errorf("the start has done %d parts", parts)
 	}
-	if done := e.pollSchedules(); !done || parts != 2 || tries != 1 {
+	if done := e.schedules.poll(); !done || parts != 2 || tries != 1 {
 		t.Errorf("a poll: done %v, %d parts; the second schedule was tried %d times", done, parts, tries)
 	}
 	e.unlock()
@@ -215,7 +215,7 @@ func TestPolledParts(t *testing.T) {
 	e.lock()
 	defer e.unlock()
 	before := parts
-	if e.pollSchedules() || parts != before {
+	if e.schedules.poll() || parts != before {
 		t.Error("a part was done after the context had ended")
 	}
 }
@@ -237,11 +237,11 @@ func TestPolledQueues(t *testing.T) {
 			},
 		}}}
 		on := Route{Context: testContext, Match: Match{Tag: int32(i + 1)}}
-		e.begin(e.newSchedule(on, 0, s, new(Schedule)).schedule)
+		e.schedules.begin(e.schedules.new(on, 0, s, new(Schedule)).schedule)
 		all = append(all, s)
 	}
 	for range 3 {
-		e.pollSchedules()
+		e.schedules.poll()
 	}
 	if tries[0] != 4 || tries[1] != 3 {
 		t.Errorf("the schedules were tried %v times", tries)
@@ -296,7 +296,7 @@ func TestPolledMessages(t *testing.T) {
 			}
 			es[0].lock()
 			defer es[0].unlock()
-			if n := len(es[0].polled.list); n != 0 {
+			if n := len(es[0].schedules.polled.list); n != 0 {
 				t.Errorf("%d schedules are polled", n)
 			}
 		})

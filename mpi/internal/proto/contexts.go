@@ -47,7 +47,7 @@ func (e *Engine) endContext(end ended.Ending, err error) {
 	defer e.unlock()
 	context := end.Context
 	e.contexts.ended.End(end)
-	e.dropPolled(context, err)
+	e.schedules.dropPolled(context, err)
 	e.dropContext(end, err)
 	e.endRequests(end, err)
 	e.departures.reportLeft(context)
@@ -106,7 +106,7 @@ func (e *Engine) endRequests(end ended.Ending, err error) {
 				if end.Freed && s.err != nil && isDeparture(s.err) {
 					s.err = err
 				}
-				e.abandon(s, err)
+				e.schedules.abandon(s, err)
 			}
 		}
 	}

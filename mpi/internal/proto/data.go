@@ -142,7 +142,7 @@ func (e *Engine) newPersistentData(send bool, rt Route, d *datatype.Buffer, mode
 	e.lock()
 	defer e.unlock()
 	r := e.newDataRequest(send, rt, d, mode, nil)
-	r.makePersistent()
+	e.requests.makePersistent(r)
 	return r.handle()
 }
 

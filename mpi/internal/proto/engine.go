@@ -94,7 +94,7 @@ type Engine struct {
 	freeParts  *parts          // free list
 	sending    datatype.Buffer // data in parts of an eager message that is sent immediately
 	transfers  transfers
-	polled     polledSchedules
+	schedules  Schedules
 	unexpected unexpectedStore
 
 	rec record.Recording
@@ -111,8 +111,6 @@ type Engine struct {
 
 	departures departures
 	flushes    flushes
-
-	pairs pairs
 }
 
 // New returns an engine for a domain, which belongs to the engine from now on.
@@ -155,14 +153,21 @@ func (e *Engine) joinParts() {
 	w.mu, w.failure, w.rec, w.transfers = &e.mu, &e.failure, &e.rec, &e.transfers.transferQueue
 	w.do = actions{
 		progress: e.progress, transfer: e.runTransfer, flush: e.links.combining.flush,
-		arm: e.arm, disarmed: e.polled.uncountSleeper,
+		arm: e.arm, disarmed: e.schedules.polled.uncountSleeper,
 		beforeSleep: func() { recordTransports(e.rec.Active, e.links.paths) },
 		fail:        e.links.fail, reached: e.reached, hopeless: e.departures.errorOf,
 		watchIfDue: e.watchIfDue, startWatchTimer: e.startWatchTimer,
 	}
 	e.requests = Requests{
 		mu: &e.mu, waiters: w, attached: &e.buffered.buffer, engine: e,
-		ended: requestEnded, cancel: e.cancel,
+		contexts: &e.contexts.ended, atEnd: e.requestEnded, cancel: e.cancel,
+	}
+	s := &e.schedules
+	s.mu, s.rec, s.requests, s.waiters, s.transfers = &e.mu, &e.rec, &e.requests, w, &e.transfers.transferQueue
+	s.contexts, s.departures = &e.contexts.ended, &e.departures
+	s.messaging = messaging{
+		sendNow: e.sendPlain, send: e.startSend, recv: e.startRecv,
+		leave: e.leaveContext, poll: e.pollInTest,
 	}
 	e.buffered.mu, e.buffered.waiters = &e.mu, w
 	e.clock.mu, e.clock.links = &e.mu, &e.links
@@ -171,10 +176,10 @@ func (e *Engine) joinParts() {
 	c.poll = e.pollOnce
 }
 
-// requestEnded is Requests.ended.
-func requestEnded(r *Request) {
+// requestEnded is Requests.atEnd.
+func (e *Engine) requestEnded(r *Request) {
 	if r.flags&inSchedule != 0 {
-		r.messageEnded()
+		e.schedules.messageEnded(r)
 	}
 	if r.flags&rtrSent != 0 {
 		r.releaseRTR()

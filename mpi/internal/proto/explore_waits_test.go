@@ -119,7 +119,7 @@ var waitScenarios = []exploredScenario{
 		s := &script{ended: make(chan error, 1), steps: []scriptStep{doStep(StepLong, e.Poll), doStep(StepLong, e.Poll),
 			recvStep(1, b)}}
 		x.run("schedule", func() error {
-			h := e.StartSchedule(Route{Context: testContext, Match: Match{Tag: 3}}, longSchedule, s, new(Schedule))
+			h := e.Schedules().Start(Route{Context: testContext, Match: Match{Tag: 3}}, longSchedule, s, new(Schedule))
 			if err := <-s.ended; err != nil {
 				return err
 			}
@@ -133,7 +133,7 @@ var waitScenarios = []exploredScenario{
 		e, b, started := x.es[0], make([]byte, 1), make(chan struct{})
 		x.run("schedule", func() error {
 			s := &script{ended: make(chan error, 1), steps: []scriptStep{recvStep(1, b)}}
-			h := e.StartSchedule(Route{Context: testContext, Match: Match{Tag: 3}}, longSchedule, s, new(Schedule))
+			h := e.Schedules().Start(Route{Context: testContext, Match: Match{Tag: 3}}, longSchedule, s, new(Schedule))
 			close(started)
 			if err := <-s.ended; err != nil {
 				return err

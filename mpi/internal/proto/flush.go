@@ -136,7 +136,7 @@ func (e *Engine) advancePartitioned(context uint32) {
 			if p := r.activePartitioned(); p != nil && r.route.Context == context && r.transfer.queued {
 				e.transfers.remove(&r.transfer)
 				r.transfer.state = transferNone
-				e.advance(&p.schedule, false)
+				e.schedules.advance(&p.schedule, false)
 			}
 		}
 	}

@@ -20,13 +20,13 @@ func persistentOf(t *testing.T, e *Engine) (hs []Handle) {
 		hs = append(hs, e.SendInit(to(0, 1, 1), x, m), e.SendInit(null, x, m))
 	}
 	parts := Partitions{Buf: x, Count: 2, Failed: func(error) {}}
-	send, err := e.PsendInit(to(0, 1, 2), parts)
+	send, err := e.Schedules().PsendInit(to(0, 1, 2), parts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	steps := &script{ended: make(chan error, 10), steps: []scriptStep{{Step: Step{Kind: StepSend, Peer: 1, Tag: 6, Buf: x}}}}
-	return append(hs, send, e.PrecvInit(to(1, 1, 3), parts), e.RecvInit(to(1, 1, 4), x), e.RecvInit(null, x),
-		e.ScheduleInit(to(0, 1, 5), 0, steps, new(Schedule)))
+	return append(hs, send, e.Schedules().PrecvInit(to(1, 1, 3), parts), e.RecvInit(to(1, 1, 4), x), e.RecvInit(null, x),
+		e.Schedules().Init(to(0, 1, 5), 0, steps, new(Schedule)))
 }
 
 // TestPersistentFreed: a persistent request of a context that has ended fails when it is started, in whatever state it was, and
@@ -91,9 +91,9 @@ func checkEmpty(t *testing.T, es []*Engine) {
 				}
 			}
 		}
-		if n := e.waiters.background.schedules; used+n+len(e.polled.list)+e.unexpected.count != 0 || e.transfers.head != nil {
+		if n := e.waiters.background.schedules; used+n+len(e.schedules.polled.list)+e.unexpected.count != 0 || e.transfers.head != nil {
 			t.Errorf("engine %d: %d requests, %d schedules, of which %d are polled, %d messages, transfers %v", i, used, n,
-				len(e.polled.list), e.unexpected.count, e.transfers.head)
+				len(e.schedules.polled.list), e.unexpected.count, e.transfers.head)
 		}
 	}
 }
@@ -220,7 +220,7 @@ func testFlush(t *testing.T) {
 	alone := a.Irecv(to(1, 1, 9), x())
 	handles := map[string]Handle{"receive": a.Irecv(to(1, 1, 1), x()), "long receive": a.Irecv(to(1, 1, 2), make([]byte, 1<<20)),
 		"receive from itself": a.Irecv(to(0, 0, 1), x()), "partitioned receive": precv}
-	err := errors.Join(a.Start(precv), es[2].Start(psend), es[2].Pready(psend, 0, 1))
+	err := errors.Join(a.Start(precv), es[2].Start(psend), es[2].Schedules().Pready(psend, 0, 1))
 	for _, s := range []struct{ from, tag, length int }{{1, 1, 8}, {1, 2, 1 << 20}, {0, 1, 8}} {
 		_, err1 := es[s.from].Isend(to(s.from, 0, int32(s.tag)), make([]byte, s.length), Standard)
 		err = errors.Join(err, err1)
@@ -277,11 +277,11 @@ func pairOf(t *testing.T, from, to *Engine, rank int32, n int) (send, recv Handl
 	on := func(peer int) Route {
 		return Route{Context: partitionedContext, Peer: int32(peer), Match: Match{Rank: rank, Tag: 3}}
 	}
-	send, err := from.PsendInit(on(to.links.self), parts())
+	send, err := from.Schedules().PsendInit(on(to.links.self), parts())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return send, to.PrecvInit(on(from.links.self), parts())
+	return send, to.Schedules().PrecvInit(on(from.links.self), parts())
 }
 
 // TestPrepareFlush: partitions that are ready are sent and received, also while the schedule of their request waits for its turn.
@@ -290,7 +290,7 @@ func TestPrepareFlush(t *testing.T) {
 	stopBackgrounds(es)
 	a, b := es[0], es[1]
 	psend, precv := pairOf(t, a, b, 0, 2<<20)
-	if err := errors.Join(a.Start(psend), b.Start(precv), a.Pready(psend, 0, 0)); err != nil {
+	if err := errors.Join(a.Start(psend), b.Start(precv), a.Schedules().Pready(psend, 0, 0)); err != nil {
 		t.Fatal(err)
 	}
 	queued := func(e *Engine, h Handle) {
@@ -313,7 +313,7 @@ func TestPrepareFlush(t *testing.T) {
 		t.Error("the receive has not continued")
 	}
 	queued(a, psend) // partition 0 has been sent
-	if err := a.Pready(psend, 1, 1); err != nil {
+	if err := a.Schedules().Pready(psend, 1, 1); err != nil {
 		t.Fatal(err)
 	}
 	a.PrepareFlush(testContext, partitionedContext)
@@ -397,7 +397,7 @@ func TestFreedByClosed(t *testing.T) {
 func TestPartitionedIdle(t *testing.T) {
 	e := open(t, 1, nil, nil)[0]
 	x := Partitions{Buf: make([]byte, 8), Count: 2, Failed: func(error) {}}
-	idle, active := e.PrecvInit(to(0, 0, 1), x), e.PrecvInit(to(0, 0, 2), x)
+	idle, active := e.Schedules().PrecvInit(to(0, 0, 1), x), e.Schedules().PrecvInit(to(0, 0, 2), x)
 	recv := e.Irecv(to(0, 0, 3), nil)
 	reached := func(context, partitioned bool) {
 		t.Helper()

@@ -35,7 +35,7 @@ var (
 
 // partitioned is the program of a partitioned send or receive. Its fields are protected by the engine's lock.
 type partitioned struct {
-	e        *Engine
+	all      *Schedules
 	on       Route // with the rank of the sender and the tag of the program
 	send     bool
 	buf      []byte
@@ -66,59 +66,59 @@ type Partitions struct {
 
 // PsendInit returns a persistent request of a partitioned send. Failed is called with the engine's lock held when the send has
 // failed: this process then has left the context, except if all processes free it.
-func (e *Engine) PsendInit(to Route, x Partitions) (Handle, error) {
-	e.lock()
-	defer e.unlock()
-	p := e.newPartitioned(to, x, true)
+func (ss *Schedules) PsendInit(to Route, x Partitions) (Handle, error) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	p := ss.newPartitioned(to, x, true)
 	if to.Peer == ProcNull {
 		return p.schedule.req.handle(), nil
 	}
-	for e.pairs.used[e.pairs.next%maxPairs] && len(e.pairs.used) < maxPairs {
-		e.pairs.next++
+	for ss.pairs.used[ss.pairs.next%maxPairs] && len(ss.pairs.used) < maxPairs {
+		ss.pairs.next++
 	}
-	p.pair = e.pairs.next % maxPairs
+	p.pair = ss.pairs.next % maxPairs
 	var err error
-	if e.pairs.used[p.pair] {
+	if ss.pairs.used[p.pair] {
 		err = ErrPairs
 	} else {
 		words := binary.LittleEndian.AppendUint32(p.setup[:0], uint32(p.parts))
 		words = binary.LittleEndian.AppendUint32(words, p.pair)
 		words = binary.LittleEndian.AppendUint32(words, p.kind)
 		binary.LittleEndian.AppendUint64(words, uint64(len(p.buf)))
-		err = e.sendStep(&p.schedule, p.setupStep(StepSend))
+		err = ss.sendStep(&p.schedule, p.setupStep(StepSend))
 	}
 	if err != nil {
 		p.schedule.req.schedule = nil
-		e.requests.release(p.schedule.req)
+		ss.requests.release(p.schedule.req)
 		return Handle{}, err
 	}
-	e.pairs.next++
-	e.pairs.used[p.pair] = true
+	ss.pairs.next++
+	ss.pairs.used[p.pair] = true
 	return p.schedule.req.handle(), nil
 }
 
 // PrecvInit returns a persistent request of a partitioned receive. See PsendInit.
-func (e *Engine) PrecvInit(from Route, x Partitions) Handle {
-	e.lock()
-	defer e.unlock()
-	p := e.newPartitioned(from, x, false)
+func (ss *Schedules) PrecvInit(from Route, x Partitions) Handle {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	p := ss.newPartitioned(from, x, false)
 	if from.Peer != ProcNull {
-		e.recvStep(&p.schedule, p.setupStep(StepRecv))
+		ss.recvStep(&p.schedule, p.setupStep(StepRecv))
 	}
 	return p.schedule.req.handle()
 }
 
-func (e *Engine) newPartitioned(on Route, x Partitions, send bool) *partitioned {
-	if e.pairs.used == nil {
-		e.pairs.used = map[uint32]bool{}
+func (ss *Schedules) newPartitioned(on Route, x Partitions, send bool) *partitioned {
+	if ss.pairs.used == nil {
+		ss.pairs.used = map[uint32]bool{}
 	}
-	p := &partitioned{e: e, on: on, send: send, buf: x.Buf, data: x.Data, parts: x.Count, kind: x.Kind, failed: x.Failed}
+	p := &partitioned{all: ss, on: on, send: send, buf: x.Buf, data: x.Data, parts: x.Count, kind: x.Kind, failed: x.Failed}
 	if send {
 		p.marked = make([]bool, p.parts)
 	}
-	r := e.newSchedule(on, 0, p, &p.schedule) // not long: the program calls Pready meanwhile, which makes progress
-	p.schedule.tag = 0                        // each step has its own
-	r.makePersistent()
+	r := ss.new(on, 0, p, &p.schedule) // not long: the program calls Pready meanwhile, which makes progress
+	p.schedule.tag = 0                 // each step has its own
+	ss.requests.makePersistent(r)
 	return p
 }
 
@@ -189,9 +189,9 @@ func (p *partitioned) arrived(rank, tag int32) {
 func (p *partitioned) pack(i int) bool {
 	s, n := &p.schedule, len(p.buf)/p.parts
 	number := s.number
-	p.e.unlock()
+	p.all.mu.Unlock()
 	p.data.Pack(p.buf[i*n:][:n], int64(i*n))
-	p.e.lock()
+	p.all.mu.Lock()
 	return s.number == number && s.req.schedule == s && s.req.state == active
 }
 
@@ -252,9 +252,9 @@ func (p *partitioned) check(i int) error {
 }
 
 // Pready says that the partitions low to high of an active send, both included, are ready.
-func (e *Engine) Pready(h Handle, low, high int) error {
-	e.lock()
-	defer e.unlock()
+func (ss *Schedules) Pready(h Handle, low, high int) error {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
 	p, err := partitionedOf(h, true)
 	switch {
 	case err != nil:
@@ -278,17 +278,17 @@ func (e *Engine) Pready(h Handle, low, high int) error {
 		p.ready = append(p.ready, int32(i))
 	}
 	if s := &p.schedule; h.r.state == active && !s.busy && !h.r.transfer.queued {
-		e.advance(s, true)
+		ss.advance(s, true)
 	}
-	e.waiters.startBackground()
+	ss.waiters.startBackground()
 	return nil
 }
 
 // Parrived reports whether a partition of a receive has arrived. If not it makes progress once before. A receive that has
 // completed has all, or its error is returned, as by the Wait after it.
-func (e *Engine) Parrived(h Handle, i int) (bool, error) {
-	e.lock()
-	defer e.unlock()
+func (ss *Schedules) Parrived(h Handle, i int) (bool, error) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
 	p, err := partitionedOf(h, false)
 	if err == nil {
 		err = p.check(i)
@@ -297,7 +297,7 @@ func (e *Engine) Parrived(h Handle, i int) (bool, error) {
 		return false, err
 	}
 	if h.r.state == active && !p.has(i) {
-		if err = e.pollInTest(); !h.valid() {
+		if err = ss.messaging.poll(); !h.valid() {
 			return false, ErrStale
 		}
 	}
@@ -331,9 +331,9 @@ func (s *Schedule) freed() {
 	switch {
 	case !ok || p.on.Peer == ProcNull:
 	case p.send:
-		delete(p.e.pairs.used, p.pair)
+		delete(p.all.pairs.used, p.pair)
 	case s.pending != 0: // no send has been made for it
-		p.e.cancelMessages(s)
+		p.all.cancelMessages(s)
 	}
 }
 

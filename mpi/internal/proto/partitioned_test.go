@@ -9,15 +9,15 @@ import (
 func TestParrivedFailed(t *testing.T) {
 	es := open(t, 2, nil, nil)
 	ignore := func(error) {}
-	h := es[0].PrecvInit(from(1, 1), Partitions{Buf: make([]byte, 64), Count: 4, Failed: ignore})
+	h := es[0].Schedules().PrecvInit(from(1, 1), Partitions{Buf: make([]byte, 64), Count: 4, Failed: ignore})
 	if err := es[0].Start(h); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := es[1].PsendInit(to(1, 0, 1), Partitions{Buf: make([]byte, 32), Count: 4, Failed: ignore}); err != nil {
+	if _, err := es[1].Schedules().PsendInit(to(1, 0, 1), Partitions{Buf: make([]byte, 32), Count: 4, Failed: ignore}); err != nil {
 		t.Fatal(err)
 	}
 	for i := 0; i < 4; {
-		ok, err := es[0].Parrived(h, i)
+		ok, err := es[0].Schedules().Parrived(h, i)
 		if ok || err != nil && !errors.Is(err, ErrTruncate) {
 			t.Fatalf("partition %d: %v, %v", i, ok, err)
 		}
@@ -28,7 +28,7 @@ func TestParrivedFailed(t *testing.T) {
 	if _, err := es[0].Wait(h); !errors.Is(err, ErrTruncate) {
 		t.Error(err)
 	}
-	if ok, err := es[0].Parrived(h, 0); !ok || err != nil {
+	if ok, err := es[0].Schedules().Parrived(h, 0); !ok || err != nil {
 		t.Errorf("of a receive that is not active: %v, %v", ok, err)
 	}
 }

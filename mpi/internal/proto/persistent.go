@@ -17,18 +17,8 @@ func (e *Engine) newPersistent(send bool, rt Route, buf []byte, mode Mode) Handl
 	defer e.unlock()
 	r := e.requests.take()
 	r.send, r.mode, r.route, r.buf = send, mode, rt, buf
-	r.makePersistent()
+	e.requests.makePersistent(r)
 	return r.handle()
-}
-
-// makePersistent makes a new request a persistent one, which is not active.
-func (r *Request) makePersistent() {
-	r.state = inactive
-	r.flags |= persistent
-	r.e.requests.persistent++
-	if r.e.contexts.ended.HasEnded(r.route.Context) { // another goroutine has freed the communicator
-		r.flags |= contextEnded
-	}
 }
 
 // Start starts the operation of a persistent request.
@@ -54,7 +44,7 @@ func (e *Engine) Start(h Handle) error {
 		r.status, r.err, n = emptyStatus, nil, 0
 		e.requests.complete(r, ErrContextEnded)
 	case r.schedule != nil:
-		e.restart(r.schedule)
+		e.schedules.restart(r.schedule)
 	case r.send:
 		err = e.startSend(r)
 	default:

@@ -25,7 +25,7 @@ func (s *Schedule) sharesQueue(x *Schedule) bool {
 }
 
 // add adds a schedule, unless it is there.
-func (q *polledSchedules) add(e *Engine, s *Schedule) {
+func (q *polledSchedules) add(w *waiters, s *Schedule) {
 	if s.polled {
 		return
 	}
@@ -38,13 +38,13 @@ func (q *polledSchedules) add(e *Engine, s *Schedule) {
 		}
 	}
 	q.list = slices.Insert(q.list, i, s)
-	e.waiters.rouseSleeper() // it is not counted as a sleeper of this schedule
+	w.rouseSleeper() // it is not counted as a sleeper of this schedule
 }
 
-// pollSchedules tries the next step of the polled schedules, and reports whether any, or a part of one, could be done. If that of
+// poll tries the next step of the polled schedules, and reports whether any, or a part of one, could be done. If that of
 // a schedule has not been done, it does not try those that follow it in the list with the same context and queue.
-func (e *Engine) pollSchedules() (done bool) {
-	q := &e.polled
+func (ss *Schedules) poll() (done bool) {
+	q := &ss.polled
 	list, n := q.list, 0
 	for _, s := range list {
 		if s.err == nil && n != 0 && list[n-1].sharesQueue(s) {
@@ -59,8 +59,8 @@ func (e *Engine) pollSchedules() (done bool) {
 		if err == ErrNotYet {
 			step, _ := s.program.Step(s.next)
 			s.from, s.fromRank = step.Peer, step.Rank
-			if e.failure.departed {
-				err = cmp.Or(e.departures.errorOf(s.waitsFor()), err)
+			if ss.waiters.failure.departed {
+				err = cmp.Or(ss.departures.errorOf(s.waitsFor()), err)
 			}
 		}
 		done = done || err != ErrNotYet
@@ -72,7 +72,7 @@ func (e *Engine) pollSchedules() (done bool) {
 		s.polled = false
 		s.fail(err)
 		s.next++
-		e.endOrQueue(s)
+		ss.endOrQueue(s)
 	}
 	clear(list[n:])
 	q.list = list[:n]
@@ -80,18 +80,18 @@ func (e *Engine) pollSchedules() (done bool) {
 }
 
 // endOrQueue ends a schedule that has failed or has no more steps. It queues any other: the next steps may change the list.
-func (e *Engine) endOrQueue(s *Schedule) {
+func (ss *Schedules) endOrQueue(s *Schedule) {
 	_, more := s.program.Step(s.next)
 	if s.pending == 0 && (s.err != nil || !more) {
-		e.endSchedule(s)
+		ss.end(s)
 		return
 	}
-	e.transfers.pushSchedule(s)
+	ss.transfers.pushSchedule(s)
 }
 
 // dropPolled ends the polled schedules of a context with an error. Afterwards the memory may be unmapped.
-func (e *Engine) dropPolled(context uint32, err error) {
-	q := &e.polled
+func (ss *Schedules) dropPolled(context uint32, err error) {
+	q := &ss.polled
 	q.uncountSleeper()
 	q.list = slices.DeleteFunc(q.list, func(s *Schedule) bool {
 		if s.req.route.Context != context {
@@ -99,22 +99,15 @@ func (e *Engine) dropPolled(context uint32, err error) {
 		}
 		s.polled = false
 		s.fail(err)
-		e.endOrQueue(s)
+		ss.endOrQueue(s)
 		return true
 	})
-	e.waiters.rouseSleeper() // it is not counted any more
+	ss.waiters.rouseSleeper() // it is not counted any more
 }
 
 // waitsFor returns the route from the process for which a polled schedule waits.
 func (s *Schedule) waitsFor() Route {
 	return Route{Context: s.req.route.Context, Peer: s.from, Match: Match{Rank: s.fromRank}}
-}
-
-// watchPolled sends WATCH to the processes for which polled schedules wait.
-func (e *Engine) watchPolled() {
-	for _, s := range e.polled.list {
-		e.departures.watchRoute(s.waitsFor())
-	}
 }
 
 // countSleeper counts this process as a sleeper of all polled schedules. The caller then arms the transport, and tries their

@@ -4,8 +4,8 @@ import "github.com/ibrun/ibrun/fabric"
 
 // progress polls the transport once, handles its events, and sends queued messages. It reports whether anything happened.
 func (e *Engine) progress() bool {
-	if len(e.polled.counted) != 0 {
-		e.polled.uncountSleeper()
+	if len(e.schedules.polled.counted) != 0 {
+		e.schedules.polled.uncountSleeper()
 	}
 	if e.waiters.sleeping {
 		e.waiters.rouseSleeper() // polling disarms the transport, so nothing would wake the goroutine that sleeps on it
@@ -35,7 +35,7 @@ func (e *Engine) progress() bool {
 			e.reroute(ev.Peer)
 		}
 	}
-	if len(e.polled.list) != 0 && e.pollSchedules() {
+	if len(e.schedules.polled.list) != 0 && e.schedules.poll() {
 		n++
 	}
 	if (n != 0 || e.waiters.words != 0) && len(e.waiters.watchers) != 0 {
@@ -65,7 +65,7 @@ func (e *Engine) runTransfer() {
 	t := e.transfers.pop()
 	if t.state == transferSchedule {
 		t.state = transferNone
-		e.advance(t.req.schedule, true)
+		e.schedules.advance(t.req.schedule, true)
 		return
 	}
 	e.transfers.run(t)
@@ -136,11 +136,13 @@ func (e *Engine) reached(x watch) bool {
 // arm arms the transport, for a goroutine that is about to sleep on it. ready says that it must not sleep, because something was
 // done after that. The processes that share words count this one as a sleeper until polled.uncountSleeper is called.
 func (e *Engine) arm() (fd int, ready bool, err error) {
-	e.polled.countSleeper()
+	e.schedules.polled.countSleeper()
 	fd, ready, err = e.links.domain.Arm()
 	if err != nil {
-		e.polled.uncountSleeper()
+		e.schedules.polled.uncountSleeper()
 		return fd, false, err
 	}
-	return fd, ready || len(e.polled.list) != 0 && e.pollSchedules() || len(e.links.blocked) != 0 && e.links.flushBlocked(), nil
+	ready = ready || len(e.schedules.polled.list) != 0 && e.schedules.poll() ||
+		len(e.links.blocked) != 0 && e.links.flushBlocked()
+	return fd, ready, nil
 }

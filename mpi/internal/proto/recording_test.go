@@ -194,7 +194,7 @@ func TestRecordSchedule(t *testing.T) {
 		if self == 0 {
 			s := script{steps: []scriptStep{recvStep(1, make([]byte, 8))}, ended: make(chan error, 1)}
 			on := Route{Context: testContext, Match: Match{Tag: 7}, Op: perf.Iallreduce}
-			_, err := e.Wait(e.StartSchedule(on, 0, &s, new(Schedule)))
+			_, err := e.Wait(e.Schedules().Start(on, 0, &s, new(Schedule)))
 			return err
 		}
 		if err := shows(es[0], want); err != nil {

@@ -2,6 +2,7 @@ package proto
 
 import (
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/attached"
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/ended"
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/lock"
 )
 
@@ -12,9 +13,10 @@ type Requests struct {
 	mu       *lock.Mutex // of the engine
 	waiters  *waiters
 	attached *attached.Buffer
+	contexts *ended.Contexts
 	engine   *Engine // what Handle.Engine returns, and what messages find through their requests
-	// ended does what has to be done at the end of a request with the flags inSchedule or rtrSent.
-	ended func(*Request)
+	// atEnd does what has to be done at the end of a request with the flags inSchedule or rtrSent.
+	atEnd func(*Request)
 	// cancel cancels an operation in progress, if that is possible; see Cancel.
 	cancel func(*Request)
 
@@ -88,6 +90,16 @@ func (q *Requests) activeIn(context uint32, partitioned bool) bool {
 	return false
 }
 
+// makePersistent makes a new request a persistent one, which is not active.
+func (q *Requests) makePersistent(r *Request) {
+	r.state = inactive
+	r.flags |= persistent
+	q.persistent++
+	if q.contexts.HasEnded(r.route.Context) { // another goroutine has freed the communicator
+		r.flags |= contextEnded
+	}
+}
+
 // complete completes a request.
 func (q *Requests) complete(r *Request, err error) {
 	r.state = done
@@ -108,7 +120,7 @@ func (q *Requests) complete(r *Request, err error) {
 func (q *Requests) completeFlags(r *Request) {
 	r.flags &^= withdrawing
 	if r.flags&(inSchedule|rtrSent) != 0 {
-		q.ended(r)
+		q.atEnd(r)
 	}
 	if r.flags&hasChannel != 0 {
 		q.closeChannel(r)

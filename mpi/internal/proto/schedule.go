@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/ibrun/ibrun/mpi/internal/wire"
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/ended"
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/lock"
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/record"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -15,30 +17,61 @@ import (
 // Each message is a request without a handle, with the flag inSchedule. The request of the schedule itself completes after the
 // last step.
 
-// StartSchedule starts a schedule, and returns its request. The messages have the context, the tag and the operation of on, and
+// Schedules are the schedules of an engine. They know no transport: the steps that are messages
+// begin by functions of the engine.
+type Schedules struct {
+	mu         *lock.Mutex // of the engine
+	rec        *record.Recording
+	requests   *Requests
+	waiters    *waiters
+	transfers  *transferQueue
+	contexts   *ended.Contexts
+	departures *departures
+	messaging  messaging
+
+	polled polledSchedules
+	pairs  pairs
+}
+
+// messaging are what schedules need of the engine for their messages. It is called with the lock.
+type messaging struct {
+	// sendNow sends a message if it is short and need not wait, and reports whether it has.
+	sendNow func(to Route, b []byte) bool
+	send    func(*Request) error // starts a send; see Engine.startSend
+	recv    func(*Request)       // starts a receive; see Engine.startRecv
+	// leave tells other processes that none of this one's messages will come in a context.
+	leave func(context uint32)
+	// poll makes progress once for a call that does not wait; it may release the lock.
+	poll func() error
+}
+
+// Schedules returns the schedules of the engine.
+func (e *Engine) Schedules() *Schedules { return &e.schedules }
+
+// Start starts a schedule, and returns its request. The messages have the context, the tag and the operation of on, and
 // on.Op is recorded with n bytes. If the schedule fails, this process leaves the context, except if all processes free it.
-func (e *Engine) StartSchedule(on Route, n int, p Program, s *Schedule) Handle {
-	e.lock()
-	began := e.rec.Active.Begin(on.Op, n)
-	h := e.newSchedule(on, n, p, s).handle()
-	e.begin(s)
-	e.rec.Active.End(on.Op, n, began)
-	e.unlock()
+func (ss *Schedules) Start(on Route, n int, p Program, s *Schedule) Handle {
+	ss.mu.Lock()
+	began := ss.rec.Active.Begin(on.Op, n)
+	h := ss.new(on, n, p, s).handle()
+	ss.begin(s)
+	ss.rec.Active.End(on.Op, n, began)
+	ss.mu.Unlock()
 	return h
 }
 
-// ScheduleInit returns a persistent request of a schedule, which is as in StartSchedule. Each Start starts it.
-func (e *Engine) ScheduleInit(on Route, n int, p Program, s *Schedule) Handle {
-	e.lock()
-	defer e.unlock()
-	r := e.newSchedule(on, n, p, s)
-	r.makePersistent()
+// Init returns a persistent request of a schedule, which is as in Start. Each Engine.Start starts it.
+func (ss *Schedules) Init(on Route, n int, p Program, s *Schedule) Handle {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	r := ss.new(on, n, p, s)
+	ss.requests.makePersistent(r)
 	return r.handle()
 }
 
-// newSchedule returns the active request of a schedule of n bytes.
-func (e *Engine) newSchedule(on Route, n int, p Program, s *Schedule) *Request {
-	r := e.requests.take()
+// new returns the active request of a schedule of n bytes.
+func (ss *Schedules) new(on Route, n int, p Program, s *Schedule) *Request {
+	r := ss.requests.take()
 	r.send, r.mode, r.route, r.status = true, Standard, on, emptyStatus
 	r.route.Peer, r.route.Match = ProcNull, Match{Rank: AnySource, Tag: AnyTag} // no peer answers this request
 	r.flags |= noCancel
@@ -50,35 +83,35 @@ func (e *Engine) newSchedule(on Route, n int, p Program, s *Schedule) *Request {
 var errFailedBefore = fmt.Errorf("%w, or another cause made an earlier collective of this communicator fail", ErrFailed)
 
 // restart starts the schedule of a persistent request, which is active.
-func (e *Engine) restart(s *Schedule) {
+func (ss *Schedules) restart(s *Schedule) {
 	r := s.req
 	r.err = nil
-	if e.departures.left[r.route.Context] {
+	if ss.departures.left[r.route.Context] {
 		s.err = errFailedBefore
 	}
-	e.begin(s)
+	ss.begin(s)
 }
 
 // begin does the first steps of a schedule. It does no long one, and of a StepPoll one part at most, so that the call which
 // starts the schedule returns soon.
-func (e *Engine) begin(s *Schedule) {
-	b := &e.waiters.background
+func (ss *Schedules) begin(s *Schedule) {
+	b := &ss.waiters.background
 	b.schedules++
 	if s.long {
 		b.long++
 	}
-	e.polled.started++
-	s.number = e.polled.started
-	s.began = e.rec.Active.TraceTime()
+	ss.polled.started++
+	s.number = ss.polled.started
+	s.began = ss.rec.Active.TraceTime()
 	s.program.Started()
-	s.fail(e.failure.err) // no step begins: a call that waits would not wait for its end
-	e.advance(s, false)
-	e.waiters.startBackground()
+	s.fail(ss.waiters.failure.err) // no step begins: a call that waits would not wait for its end
+	ss.advance(s, false)
+	ss.waiters.startBackground()
 }
 
 // advance does the steps of a schedule until one has to wait for messages or for other processes, or the schedule has ended. If
 // it is not to do long steps, the schedule waits in the queue of transfers before the first one.
-func (e *Engine) advance(s *Schedule, long bool) {
+func (ss *Schedules) advance(s *Schedule, long bool) {
 	s.busy = true
 	for s.err == nil {
 		step, ok := s.program.Step(s.next)
@@ -91,16 +124,16 @@ func (e *Engine) advance(s *Schedule, long bool) {
 		}
 		switch step.Kind {
 		case StepSend:
-			s.fail(e.sendStep(s, step))
+			s.fail(ss.sendStep(s, step))
 		case StepRecv:
-			e.recvStep(s, step)
+			ss.recvStep(s, step)
 		case StepShort:
-			began := e.rec.Active.TraceTime()
+			began := ss.rec.Active.TraceTime()
 			s.fail(s.program.Do(s.next))
-			e.traceSpan(s, perf.Step, began, len(step.Buf))
+			ss.traceSpan(s, perf.Step, began, len(step.Buf))
 		case StepPoll:
 			// The context may have ended while this schedule waited for a message; none begins in one that has.
-			if long && e.contexts.ended.HasEnded(s.req.route.Context) {
+			if long && ss.contexts.HasEnded(s.req.route.Context) {
 				s.fail(ErrContextEnded)
 				break
 			}
@@ -108,15 +141,15 @@ func (e *Engine) advance(s *Schedule, long bool) {
 			case ErrNotYet, ErrPartDone:
 				s.busy = false
 				s.queue = step.Queue
-				e.polled.add(e, s)
+				ss.polled.add(ss.waiters, s)
 				return
 			default:
 				s.fail(err)
 			}
 		case StepLong:
-			if !long || !e.doLong(s, len(step.Buf)) {
+			if !long || !ss.doLong(s, len(step.Buf)) {
 				s.busy = false
-				e.transfers.pushSchedule(s)
+				ss.transfers.pushSchedule(s)
 				return
 			}
 		}
@@ -124,21 +157,21 @@ func (e *Engine) advance(s *Schedule, long bool) {
 	}
 	s.busy = false
 	if s.err != nil && s.pending != 0 {
-		e.cancelMessages(s)
+		ss.cancelMessages(s)
 	}
 	if s.pending == 0 {
-		e.endSchedule(s)
+		ss.end(s)
 	}
 }
 
 // doLong does a part of a long step of n bytes, and reports whether the step has been done.
-func (e *Engine) doLong(s *Schedule, n int) (done bool) {
-	began := e.rec.Active.TraceTime()
-	e.unlock()
+func (ss *Schedules) doLong(s *Schedule, n int) (done bool) {
+	began := ss.rec.Active.TraceTime()
+	ss.mu.Unlock()
 	err := s.program.Do(s.next)
-	e.lock()
-	e.traceSpan(s, perf.Step, began, n)
-	if e.contexts.ended.HasEnded(s.req.route.Context) {
+	ss.mu.Lock()
+	ss.traceSpan(s, perf.Step, began, n)
+	if ss.contexts.HasEnded(s.req.route.Context) {
 		s.err, err = ErrContextEnded, nil
 	}
 	if err == ErrPartDone {
@@ -157,24 +190,19 @@ func (q *transferQueue) pushSchedule(s *Schedule) {
 }
 
 // traceSpan records what a schedule has done since began, with n bytes, if there is a trace.
-func (e *Engine) traceSpan(s *Schedule, kind perf.EventKind, began uint64, n int) {
+func (ss *Schedules) traceSpan(s *Schedule, kind perf.EventKind, began uint64, n int) {
 	on := &s.req.route
-	e.rec.Span(kind, on.Context, on.Op, began, on.Tag, n)
+	ss.rec.Span(kind, on.Context, on.Op, began, on.Tag, n)
 }
 
 // sendStep starts a send.
-func (e *Engine) sendStep(s *Schedule, step Step) error {
+func (ss *Schedules) sendStep(s *Schedule, step Step) error {
 	to := s.route(step)
-	p := e.links.peer(to.Peer)
-	if len(step.Buf) <= p.maxEager && (e.hints.plainSends || e.plainSendsIn(to.Context)) {
-		wire.Envelope{Kind: wire.Eager, Context: to.Context, Match: to.Match}.Put(&e.scratch)
-		if e.sendEager(p, step.Buf) == nil {
-			p.link.Out(len(step.Buf))
-			return nil
-		}
+	if ss.messaging.sendNow(to, step.Buf) {
+		return nil
 	}
-	r := e.messageOf(s, true, to, step.Buf)
-	err := e.startSend(r)
+	r := ss.messageOf(s, true, to, step.Buf)
+	err := ss.messaging.send(r)
 	if err != nil { // r is free again
 		r.schedule = nil
 		s.pending--
@@ -183,9 +211,9 @@ func (e *Engine) sendStep(s *Schedule, step Step) error {
 }
 
 // recvStep starts a receive.
-func (e *Engine) recvStep(s *Schedule, step Step) {
+func (ss *Schedules) recvStep(s *Schedule, step Step) {
 	s.from = step.Peer
-	e.startRecv(e.messageOf(s, false, s.route(step), step.Buf))
+	ss.messaging.recv(ss.messageOf(s, false, s.route(step), step.Buf))
 }
 
 // shownAs returns what the recorder shows while the program waits for a request in op: the operation, the process that it waits
@@ -202,8 +230,8 @@ func (r *Request) shownAs(op perf.Op) (shown perf.Op, peer, tag int32) {
 }
 
 // messageOf returns a request of a schedule, which is to be started.
-func (e *Engine) messageOf(s *Schedule, send bool, rt Route, b []byte) *Request {
-	r := e.requests.take()
+func (ss *Schedules) messageOf(s *Schedule, send bool, rt Route, b []byte) *Request {
+	r := ss.requests.take()
 	r.send, r.mode, r.route, r.buf = send, Standard, rt, b
 	r.flags |= inSchedule | detached
 	r.schedule = s
@@ -212,7 +240,7 @@ func (e *Engine) messageOf(s *Schedule, send bool, rt Route, b []byte) *Request 
 }
 
 // messageEnded must be called when a message of a schedule has completed.
-func (r *Request) messageEnded() {
+func (ss *Schedules) messageEnded(r *Request) {
 	s := r.schedule
 	r.schedule = nil
 	s.pending--
@@ -227,18 +255,18 @@ func (r *Request) messageEnded() {
 	if s.req.schedule != s || s.req.state != active {
 		return // a partitioned request has been paired, and was not started or was freed
 	}
-	if !s.busy && !s.polled && (s.pending == 0 || s.err != nil) { // pollSchedules continues one that is polled
-		r.e.transfers.pushSchedule(s)
+	if !s.busy && !s.polled && (s.pending == 0 || s.err != nil) { // poll continues one that is polled
+		ss.transfers.pushSchedule(s)
 	}
 }
 
 // cancelMessages cancels the messages of a schedule that has failed. Those that have been matched complete.
-func (e *Engine) cancelMessages(s *Schedule) {
+func (ss *Schedules) cancelMessages(s *Schedule) {
 	s.busy = true // the last one that completes does not queue the schedule
-	for _, slab := range e.requests.slabs {
+	for _, slab := range ss.requests.slabs {
 		for i := range slab {
 			if r := &slab[i]; r.schedule == s && r != s.req && r.state == active {
-				e.cancel(r)
+				ss.requests.cancel(r)
 			}
 		}
 	}
@@ -247,27 +275,27 @@ func (e *Engine) cancelMessages(s *Schedule) {
 
 // abandon ends a schedule with err, without a step, when those of its messages that have been matched have completed. No
 // goroutine may be doing a step of it.
-func (e *Engine) abandon(s *Schedule, err error) {
+func (ss *Schedules) abandon(s *Schedule, err error) {
 	if t := &s.req.transfer; t.queued {
-		e.transfers.remove(t)
+		ss.transfers.remove(t)
 		t.state = transferNone
 	}
 	s.fail(err)
-	e.advance(s, false)
+	ss.advance(s, false)
 }
 
-// endSchedule completes the request of a schedule. Other processes may wait for messages of one that has failed: they learn that
+// end completes the request of a schedule. Other processes may wait for messages of one that has failed: they learn that
 // none will come.
-func (e *Engine) endSchedule(s *Schedule) {
+func (ss *Schedules) end(s *Schedule) {
 	r, p, err := s.req, s.program, s.err
-	e.traceSpan(s, perf.InProgress, s.began, 0)
+	ss.traceSpan(s, perf.InProgress, s.began, 0)
 	r.transfer.state = transferNone
-	e.waiters.background.schedules--
+	ss.waiters.background.schedules--
 	if s.long {
-		e.waiters.background.long--
+		ss.waiters.background.long--
 	}
 	if err != nil && !errors.Is(err, ErrFreed) {
-		e.leaveContext(r.route.Context)
+		ss.messaging.leave(r.route.Context)
 	}
 	if r.flags&persistent != 0 {
 		s.next, s.err = 0, nil
@@ -276,8 +304,8 @@ func (e *Engine) endSchedule(s *Schedule) {
 		*s = Schedule{}
 	}
 	p.Ended(err)
-	e.requests.complete(r, err)
-	if len(e.polled.list) != 0 {
-		e.waiters.rouseSleeper() // the next schedule of the context may have waited for this one
+	ss.requests.complete(r, err)
+	if len(ss.polled.list) != 0 {
+		ss.waiters.rouseSleeper() // the next schedule of the context may have waited for this one
 	}
 }

@@ -40,7 +40,7 @@ func (s *script) Abandoned(err error) { s.abandoned = err }
 func (s *script) start(e *Engine, tag int32) Handle {
 	s.ended = make(chan error, 1)
 	on := Route{Context: testContext, Match: Match{Tag: tag}}
-	return e.StartSchedule(on, 0, s, new(Schedule))
+	return e.Schedules().Start(on, 0, s, new(Schedule))
 }
 
 func sendStep(self, peer int, b []byte) scriptStep {
@@ -125,7 +125,7 @@ func TestScheduleAbandoned(t *testing.T) {
 		s.start(e, int32(i))
 	}
 	idle := &script{}
-	e.ScheduleInit(Route{Context: testContext, Match: Match{Tag: 9}}, 0, idle, new(Schedule))
+	e.Schedules().Init(Route{Context: testContext, Match: Match{Tag: 9}}, 0, idle, new(Schedule))
 	failed := errors.New("failed")
 	e.Abort(failed)
 	late := &script{steps: []scriptStep{doStep(StepShort, func() error { return errors.New("a step after the failure") })}}

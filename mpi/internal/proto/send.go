@@ -276,3 +276,17 @@ func (r *Request) completeSend() {
 	r.releaseSend()
 	e.requests.complete(r, nil)
 }
+
+// sendPlain sends a message of a schedule if it is short and need not wait, and reports whether it has.
+func (e *Engine) sendPlain(to Route, b []byte) bool {
+	p := e.links.peer(to.Peer)
+	if len(b) > p.maxEager || !e.hints.plainSends && !e.plainSendsIn(to.Context) {
+		return false
+	}
+	wire.Envelope{Kind: wire.Eager, Context: to.Context, Match: to.Match}.Put(&e.scratch)
+	if e.sendEager(p, b) != nil {
+		return false
+	}
+	p.link.Out(len(b))
+	return true
+}

@@ -15,7 +15,7 @@ const testLoopLimit = 1000
 func TestTestLoop(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	e := open(t, 2, nil, func(c *Config) { c.Oversubscribed = false })[0]
-	receive := e.PrecvInit(from(1, 2), Partitions{Buf: make([]byte, 8), Count: 1, Failed: func(error) {}})
+	receive := e.Schedules().PrecvInit(from(1, 2), Partitions{Buf: make([]byte, 8), Count: 1, Failed: func(error) {}})
 	if err := e.Start(receive); err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestTestLoop(t *testing.T) {
 			return e.Completed(h), err
 		},
 		"Parrived": func(h Handle) (bool, error) {
-			_, err := e.Parrived(receive, 0)
+			_, err := e.Schedules().Parrived(receive, 0)
 			return e.Completed(h), err
 		},
 	} {

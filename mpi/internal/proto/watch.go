@@ -105,7 +105,9 @@ const idlePollsPerCheck = 64
 
 // watchAll sends WATCH for all receives that are posted, and for the goroutines that sleep.
 func (e *Engine) watchAll() {
-	e.watchPolled()
+	for _, s := range e.schedules.polled.list {
+		e.departures.watchRoute(s.waitsFor())
+	}
 	for _, slab := range e.requests.slabs {
 		for i := range slab {
 			if r := &slab[i]; r.state == active && !r.send && r.posted.Posted() {
