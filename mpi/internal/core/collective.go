@@ -274,7 +274,7 @@ func (g *collState) check(err error) error {
 // communicator: they then leave it together.
 func (g *collState) fail(err error) {
 	if g.comm.coll.main.markFailed(err) && !errors.Is(err, proto.ErrFreed) {
-		g.comm.engine.LeaveContext(g.comm.contextID | collectiveBit)
+		g.comm.engine.Contexts().Leave(g.comm.contextID | collectiveBit)
 	}
 }
 

@@ -147,9 +147,9 @@ func (c *Comm) Disconnect() error {
 		return err
 	}
 	defer a.end()
-	err = c.engine.WaitContextIdle(perf.Disconnect, c.contextID)
+	err = c.engine.Contexts().WaitIdle(perf.Disconnect, c.contextID)
 	if err == nil {
-		err = c.engine.WaitPartitionedIdle(perf.Disconnect, c.contextID|collectiveBit)
+		err = c.engine.Contexts().WaitPartitionedIdle(perf.Disconnect, c.contextID|collectiveBit)
 	}
 	if err != nil {
 		return c.wrapError(a.op, err)
@@ -173,12 +173,12 @@ func (c *Comm) checkFreeable(op string) error {
 
 // leave ends this rank's part in the communicator. What other ranks still expect of it fails.
 func (c *Comm) leave() {
-	c.engine.LeaveContext(c.contextID)
-	c.engine.LeaveContext(c.contextID | collectiveBit)
+	c.engine.Contexts().Leave(c.contextID)
+	c.engine.Contexts().Leave(c.contextID | collectiveBit)
 }
 
 // release ends the communicator at this rank and gives it its final state. What is in progress fails, unless its message has been
-// matched. end ends the contexts: it is FreeContext if all ranks have agreed, or EndContext after leave.
+// matched. end ends the contexts: it is Contexts.Free if all ranks have agreed, or End after leave.
 func (c *Comm) release(op string, state uint32, end func(context uint32, err error)) error {
 	if !c.state.CompareAndSwap(commReady, state) {
 		return c.newError(op, ErrComm, errors.New("the communicator has already been freed"))
@@ -195,10 +195,10 @@ func (c *Comm) release(op string, state uint32, end func(context uint32, err err
 // releaseAfter is release after an exchange in which all ranks agree to it. If the exchange has failed at this rank, others may
 // still need it: then it leaves.
 func (c *Comm) releaseAfter(exchange error, op string, state uint32) error {
-	end := c.engine.FreeContext
+	end := c.engine.Contexts().Free
 	if exchange != nil {
 		c.leave()
-		end = c.engine.EndContext
+		end = c.engine.Contexts().End
 	}
 	return join(exchange, c.release(op, state, end))
 }

@@ -182,15 +182,15 @@ func (a *agreement) commitContextID(common []uint64, keep bool) (uint32, error) 
 	s.changed.Broadcast()
 	s.mu.Unlock()
 	number := uint32(id) << 1
-	a.comm.engine.ExpectContext(number)
-	a.comm.engine.ExpectContext(number | collectiveBit)
+	a.comm.engine.Contexts().Expect(number)
+	a.comm.engine.Contexts().Expect(number | collectiveBit)
 	var newest [1]uint32
 	if err := a.allreduce(Bytes(newest[:]), Bytes(generation[:]), datatype.Uint32, Max); err != nil {
 		return 0, err
 	}
 	ctx := newest[0]<<proto.ContextBits | number
-	a.comm.engine.ContextAgreed(ctx, keep)
-	a.comm.engine.ContextAgreed(ctx|collectiveBit, keep)
+	a.comm.engine.Contexts().Agreed(ctx, keep)
+	a.comm.engine.Contexts().Agreed(ctx|collectiveBit, keep)
 	s.mu.Lock()
 	s.generations[id] = newest[0]
 	s.mu.Unlock()

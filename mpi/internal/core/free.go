@@ -43,7 +43,7 @@ func (a *agreement) free() error {
 	if err := a.agreeToFree(c.wrapError(op, c.attrs.Clear())); err != nil {
 		return err
 	}
-	err := c.release(op, commFreed, c.engine.FreeContext)
+	err := c.release(op, commFreed, c.engine.Contexts().Free)
 	c.coll.idups.Wait()
 	return c.wrapError(op, err)
 }
@@ -80,7 +80,7 @@ func (a *agreement) agreeToFree(failed error) error {
 		return nil
 	}
 	c.coll.idups.Wait()
-	return c.wrapError(a.op, c.engine.WaitContextIdle(a.call, partitioned))
+	return c.wrapError(a.op, c.engine.Contexts().WaitIdle(a.call, partitioned))
 }
 
 // compareStarted blocks until all ranks have called it. It returns the maximum of their states, and reports whether they have

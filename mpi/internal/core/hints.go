@@ -207,7 +207,7 @@ func (c *Comm) applyHints(h hints) {
 	forced, _ := tunables.ParseProtocol(h.protocol) // withInfo has checked it
 	c.hintsMu.Lock()
 	defer c.hintsMu.Unlock()
-	taken := c.engine.SetHints(c.contextID, proto.Hints{
+	taken := c.engine.Contexts().SetHints(c.contextID, proto.Hints{
 		NoAnySource: h.noAnySource, NoAnyTag: h.noAnyTag, ExactLength: h.exact, Epoch: h.epoch, AllowOvertaking: h.overtaking,
 		EagerLimit: h.eager, Forced: forcedProtocol(forced, c.proc.boot.Rank), Rail: h.rail, Peers: c.peers,
 	})

@@ -227,7 +227,7 @@ func (p *Process) Finalize() error {
 	p.leaveWorld(ours)
 	err := p.finalizeBarrier()
 	for _, c := range ours {
-		err = join(err, c.release(op, commFinalized, p.engine.EndContext))
+		err = join(err, c.release(op, commFinalized, p.engine.Contexts().End))
 	}
 	return p.wrapError(op, join(failed, p.removeUser(err)))
 }
@@ -243,7 +243,7 @@ func (p *Process) leaveWorld(comms []*Comm) {
 	p.leaving = p.users == 1
 	p.mu.Unlock()
 	if p.leaving { // set only here
-		p.engine.LeaveContext(groupCreateContext)
+		p.engine.Contexts().Leave(groupCreateContext)
 	}
 }
 

@@ -206,7 +206,7 @@ func TestPolledParts(t *testing.T) {
 		t.Errorf("a poll: done %v, %d parts; the second schedule was tried %d times", done, parts, tries)
 	}
 	e.unlock()
-	e.EndContext(testContext, ErrContextEnded)
+	e.Contexts().End(testContext, ErrContextEnded)
 	for _, s := range []*script{first, second} {
 		if err := <-s.ended; err != ErrContextEnded {
 			t.Errorf("ended with %v", err)
@@ -247,7 +247,7 @@ func TestPolledQueues(t *testing.T) {
 		t.Errorf("the schedules were tried %v times", tries)
 	}
 	e.unlock()
-	e.EndContext(testContext, ErrContextEnded)
+	e.Contexts().End(testContext, ErrContextEnded)
 	for i, want := range []error{ErrContextEnded, nil, ErrContextEnded, nil} {
 		if err := <-all[i].ended; err != want {
 			t.Errorf("schedule %d ended with %v, want %v", i, err, want)
@@ -311,8 +311,8 @@ func TestPolledAfterEnd(t *testing.T) {
 	s := &script{steps: []scriptStep{sendStep(0, 1, long), waitStep(), {Step{Kind: StepPoll, Peer: ProcNull, Sleepers: new(uint64)},
 		func() error { polls++; return nil }}}}
 	h := s.start(es[0], 1)
-	es[0].EndContext(testContext, ErrContextEnded)
-	es[0].ExpectContext(ended.Number(testContext))
+	es[0].Contexts().End(testContext, ErrContextEnded)
+	es[0].Contexts().Expect(ended.Number(testContext))
 	if len(s.ended) != 0 {
 		t.Fatal("the send ends with the context")
 	}

@@ -93,7 +93,7 @@ func TestClosedAfterMessages(t *testing.T) {
 	const left = testContext + 1
 	for name, meet := range map[string]func(*leaver, *Engine) (failed []Handle){
 		"answer to WATCH": func(p *leaver, e *Engine) []Handle {
-			e.LeaveContext(left)
+			e.Contexts().Leave(left)
 			p.send(wire.Envelope{Kind: wire.Watch, Context: left}, nil)
 			p.leave()
 			return nil

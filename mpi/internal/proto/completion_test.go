@@ -38,11 +38,11 @@ func TestEndContext(t *testing.T) {
 	send(old(to(0, 1, 2)), 10, Synchronous)
 	send(old(to(0, 1, 2)), 50000, Standard)
 	for {
-		if _, n := b.QueueLengths(7); n == len(sends) {
+		if _, n := b.Contexts().QueueLengths(7); n == len(sends) {
 			break
 		}
 	}
-	b.FreeContext(7, ended)
+	b.Contexts().Free(7, ended)
 	if _, err := b.Wait(posted); !errors.Is(err, ended) {
 		t.Errorf("posted receive: %v", err)
 	}
@@ -78,15 +78,15 @@ func TestEndContext(t *testing.T) {
 	}
 }
 
-// TestExpectContext: between ExpectContext and ContextAgreed messages of all generations of a number are accepted. After that the
+// TestExpectContext: between Contexts.Expect and Agreed messages of all generations of a number are accepted. After that the
 // messages of the last generation are dropped.
 func TestExpectContext(t *testing.T) {
 	es := open(t, 2, nil, nil)
 	a, b := es[0], es[1]
 	in := func(context uint32, r Route) Route { r.Context = context; return r }
 	const number, last, next = 7, 7 | 9<<ContextBits, 7 | 3<<ContextBits
-	b.FreeContext(last, ErrContextEnded)
-	b.ExpectContext(number)
+	b.Contexts().Free(last, ErrContextEnded)
+	b.Contexts().Expect(number)
 	late, err := a.Isend(in(last, to(0, 1, 1)), make([]byte, 10), Synchronous)
 	if err != nil {
 		t.Fatal(err)
@@ -97,18 +97,18 @@ func TestExpectContext(t *testing.T) {
 	if err := b.lockedPollOnce(); err != nil {
 		t.Fatal(err)
 	}
-	b.ContextAgreed(next, true)
+	b.Contexts().Agreed(next, true)
 	if st, err := b.Recv(in(next, from(0, AnyTag)), make([]byte, 5)); err != nil || st.Bytes != 5 {
 		t.Errorf("%+v, %v", st, err)
 	}
 	if _, err := a.Wait(late); !errors.Is(err, ErrFreed) {
 		t.Errorf("a late send: %v, want %v", err, ErrFreed)
 	}
-	if r, m := b.QueueLengths(last); r+m != 0 {
+	if r, m := b.Contexts().QueueLengths(last); r+m != 0 {
 		t.Errorf("%d receives and %d messages of the last generation are left", r, m)
 	}
-	b.ExpectContext(number)
-	b.ContextAgreed(next+1<<ContextBits, false)
+	b.Contexts().Expect(number)
+	b.Contexts().Agreed(next+1<<ContextBits, false)
 	for _, context := range []uint32{next - 1<<ContextBits, next + 1<<ContextBits} {
 		if _, err := b.Recv(in(context, from(0, AnyTag)), nil); !errors.Is(err, ErrContextEnded) {
 			t.Errorf("context %#x: %v", context, err)

@@ -87,7 +87,7 @@ func TestDepartedAnySource(t *testing.T) {
 func TestDroppedAfterLeave(t *testing.T) {
 	es := open(t, 2, variant{fragments: true}.wrap, nil)
 	const left = testContext + 1
-	es[1].LeaveContext(left)
+	es[1].Contexts().Leave(left)
 	for _, n := range []int{1, 20000} {
 		route := to(0, 1, 7)
 		route.Context = left
@@ -101,7 +101,7 @@ func TestDroppedAfterLeave(t *testing.T) {
 			_, err := e.Recv(from(0, 7), nil)
 			return err
 		})
-		if _, stored := es[1].QueueLengths(left); stored != 0 {
+		if _, stored := es[1].Contexts().QueueLengths(left); stored != 0 {
 			t.Errorf("%d bytes: %d messages are stored", n, stored)
 		}
 	}

@@ -153,7 +153,7 @@ func TestDirectMatching(t *testing.T) {
 		}
 		p.finish()
 	}
-	if rs, ms := es[1].QueueLengths(testContext); rs+ms != 0 {
+	if rs, ms := es[1].Contexts().QueueLengths(testContext); rs+ms != 0 {
 		t.Errorf("%d receives and %d messages are left", rs, ms)
 	}
 }

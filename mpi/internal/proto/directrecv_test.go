@@ -214,7 +214,7 @@ func TestNotDirect(t *testing.T) {
 			return err
 		}, 0},
 		"with RTR": {from(1, 7), func(e, _ *Engine) error {
-			e.SetHints(testContext+1, Hints{ExactLength: true, Epoch: 1, EagerLimit: -1, Peers: []int32{0, 1}})
+			e.Contexts().SetHints(testContext+1, Hints{ExactLength: true, Epoch: 1, EagerLimit: -1, Peers: []int32{0, 1}})
 			return nil
 		}, 0},
 	} {
@@ -244,7 +244,7 @@ func TestNotDirect(t *testing.T) {
 // TestDirectEnded: nothing is received in a context that has ended, even if a message arrives.
 func TestDirectEnded(t *testing.T) {
 	s := openScripted(t, 2, nil)
-	s.es[0].EndContext(testContext, nil)
+	s.es[0].Contexts().End(testContext, nil)
 	if err := s.es[1].Send(to(1, 0, 7), []byte{1}, Standard); err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +324,7 @@ func TestDirectOrder(t *testing.T) {
 			ended <- err
 		}()
 		for n := -1; n != i+1; runtime.Gosched() {
-			n, _ = es[0].QueueLengths(testContext)
+			n, _ = es[0].Contexts().QueueLengths(testContext)
 		}
 	}
 	for i := range b {

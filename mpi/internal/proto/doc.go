@@ -63,8 +63,8 @@
 //     beside messages
 //
 // Calls that are not made for each message are methods of parts, which Engine has methods for:
-// Requests, Schedules, AttachedBuffer, Checks, Clock, Memory and Recording. A part has pointers to
-// what it needs, and functions of others that New has set. It knows no engine.
+// Requests, Schedules, Contexts, AttachedBuffer, Checks, Clock, Memory and Recording. A part has
+// pointers to what it needs, and functions of others that New has set. It knows no engine.
 //
 // The packages in internal know no engine. Each has one part of what the lock guards, or a lock of
 // its own.

@@ -27,7 +27,7 @@ func TestBetweenFragments(t *testing.T) {
 		},
 		"end": func(b *Engine, buf []byte) (Handle, error) {
 			h := b.Irecv(from(0, 2), buf) // without a message
-			b.EndContext(testContext, end)
+			b.Contexts().End(testContext, end)
 			return h, nil
 		},
 	} {

@@ -28,7 +28,7 @@ var (
 	// ErrFreed reports that the communicator of an operation was freed, here or at the process that the operation needs.
 	ErrFreed = errors.New("the communicator has been freed")
 	// ErrContextEnded is an ErrFreed: the context had ended before the operation, or its next step, began. For a schedule it means
-	// that shared memory of its steps may be unmapped. Operations in progress when a context ends get the error of EndContext.
+	// that shared memory of its steps may be unmapped. Operations in progress when a context ends get the error of Contexts.End.
 	ErrContextEnded = fmt.Errorf("%w", ErrFreed)
 	// ErrFailed reports that the engine has failed because a process was lost: no pending operation is sure to complete.
 	ErrFailed = errors.New("a process was lost")
@@ -85,7 +85,7 @@ type Engine struct {
 	owner        any
 
 	links    links
-	contexts contexts
+	contexts Contexts
 	events   [32]fabric.Event // result of domain.Poll
 
 	scratch    [wire.MaxHeader]byte // header of an eager message that is sent immediately
@@ -167,13 +167,17 @@ func (e *Engine) joinParts() {
 	s.contexts, s.departures = &e.contexts.ended, &e.departures
 	s.messaging = messaging{
 		sendNow: e.sendPlain, send: e.startSend, recv: e.startRecv,
-		leave: e.leaveContext, poll: e.pollInTest,
+		leave: e.contexts.leave, poll: e.pollInTest,
 	}
 	e.buffered.mu, e.buffered.waiters = &e.mu, w
 	e.clock.mu, e.clock.links = &e.mu, &e.links
 	c := &e.checks
 	c.mu, c.links, c.requests, c.unexpected, c.waiters = &e.mu, &e.links, &e.requests, &e.unexpected, w
 	c.poll = e.pollOnce
+	x := &e.contexts
+	x.mu, x.rec, x.waiters, x.requests, x.schedules = &e.mu, &e.rec, w, &e.requests, s
+	x.departures, x.unexpected, x.hints = &e.departures, &e.unexpected, &e.hints
+	x.rtr, x.notes = &e.transfers.rtr, &e.checks.table
 }
 
 // requestEnded is Requests.atEnd.

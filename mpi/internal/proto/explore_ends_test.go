@@ -137,7 +137,7 @@ var endScenarios = []exploredScenario{
 		ack := func() error { return e.Send(inOther(to(0, 1, 1)), nil, Standard) }
 		x.waiting(ErrFailed, ErrFailed, ack)
 		x.run("peer", func() error {
-			peer.LeaveContext(testContext)
+			peer.Contexts().Leave(testContext)
 			for range 3 {
 				if _, err := peer.Recv(inOther(from(0, 1)), nil); err != nil {
 					return err
@@ -154,7 +154,7 @@ var endScenarios = []exploredScenario{
 		x.ends("word", ErrFailed, func() error { return e.WaitAtLeast(to(0, 1, 0), 8, &word, 1, &sleepers) }, ack)
 		x.run("receive", func() error { _, err := e.Recv(inOther(from(1, 2)), nil); return err })
 		x.run("peer", func() error {
-			peer.LeaveContext(testContext)
+			peer.Contexts().Leave(testContext)
 			if _, err := peer.Recv(inOther(from(0, 1)), nil); err != nil {
 				return err
 			}
@@ -164,7 +164,7 @@ var endScenarios = []exploredScenario{
 	{name: "communicator is freed", run: func(x *execution) {
 		e, peer := x.es[0], x.es[1]
 		x.waiting(ErrFreed, ErrContextEnded, func() error { return e.Send(inOther(to(0, 1, 1)), nil, Standard) })
-		x.later("free", func() error { e.FreeContext(testContext, ErrFreed); return nil })
+		x.later("free", func() error { e.Contexts().Free(testContext, ErrFreed); return nil })
 		x.run("peer", func() error {
 			for range 3 {
 				if _, err := peer.Recv(inOther(from(0, 1)), nil); err != nil {
@@ -179,7 +179,7 @@ var endScenarios = []exploredScenario{
 		x.ends("probe", ErrAnySource, func() error { _, _, err := e.Probe(any, true); return err }, receive(e, 1))
 		x.run("receive", receive(e, 2))
 		x.later("hints", func() error {
-			e.SetHints(testContext, Hints{NoAnySource: true, EagerLimit: -1, Rail: -1})
+			e.Contexts().SetHints(testContext, Hints{NoAnySource: true, EagerLimit: -1, Rail: -1})
 			return x.sends(1, 2)
 		})
 	}},
@@ -239,7 +239,7 @@ var goalScenarios = []exploredScenario{
 			if err := e.Flush(0, otherContext, otherContext+1); err != nil {
 				return err
 			}
-			e.FreeContext(otherContext, ErrFreed)
+			e.Contexts().Free(otherContext, ErrFreed)
 			_, err := e.Wait(h)
 			return err
 		}, func() error { return e.Send(to(0, 1, 3), nil, Standard) })
@@ -259,7 +259,7 @@ var goalScenarios = []exploredScenario{
 		e, peer := x.es[0], x.es[1]
 		h := e.Irecv(inOther(from(1, 1)), nil)
 		x.run("idle", func() error {
-			err := e.WaitContextIdle(0, otherContext)
+			err := e.Contexts().WaitIdle(0, otherContext)
 			return cmp.Or(err, receive(e, 2)())
 		})
 		x.run("wait", func() error { _, err := e.Wait(h); return err })

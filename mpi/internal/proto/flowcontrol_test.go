@@ -38,7 +38,7 @@ func TestFlood(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		_, waiting = b.QueueLengths(testContext)
+		_, waiting = b.Contexts().QueueLengths(testContext)
 		if payload := b.unexpected.held - waiting*nodeBytes; payload > bound/2+2*ring {
 			t.Fatalf("%d bytes are stored for %d messages", payload, waiting)
 		}

@@ -48,7 +48,7 @@ func TestPersistentFreed(t *testing.T) {
 		}
 	}
 	for _, e := range es {
-		e.FreeContext(testContext, ErrFreed)
+		e.Contexts().Free(testContext, ErrFreed)
 	}
 	for i, h := range active {
 		if _, err := pollUntilDone(t, es, a, h); err != nil && !errors.Is(err, ErrFreed) {
@@ -118,16 +118,16 @@ func TestFreedOrLeft(t *testing.T) {
 			ends["receive"] = a.Irecv(recv, make([]byte, 8))
 			a.Watch(testContext, 1)
 			send("send before")
-			for _, n := b.QueueLengths(testContext); n == 0; _, n = b.QueueLengths(testContext) {
+			for _, n := b.Contexts().QueueLengths(testContext); n == 0; _, n = b.Contexts().QueueLengths(testContext) {
 				if err := b.Poll(); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if leaves {
-				b.LeaveContext(testContext)
-				b.EndContext(testContext, ErrFreed)
+				b.Contexts().Leave(testContext)
+				b.Contexts().End(testContext, ErrFreed)
 			} else {
-				b.FreeContext(testContext, ErrFreed)
+				b.Contexts().Free(testContext, ErrFreed)
 			}
 			send("send after")
 			for name, h := range ends {
@@ -155,14 +155,14 @@ func TestFailedLeaves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, n := b.QueueLengths(testContext); n == 0; _, n = b.QueueLengths(testContext) {
+	for _, n := b.Contexts().QueueLengths(testContext); n == 0; _, n = b.Contexts().QueueLengths(testContext) {
 		if err := b.Poll(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	b.Abort(errors.New("failed"))
-	b.LeaveContext(testContext)
-	b.EndContext(testContext, ErrFreed)
+	b.Contexts().Leave(testContext)
+	b.Contexts().End(testContext, ErrFreed)
 	for name, h := range map[string]Handle{"receive": recv, "send": send} {
 		if _, err := pollUntilDone(t, es[:1], a, h); !errors.Is(err, ErrFailed) || errors.Is(err, ErrFreed) {
 			t.Errorf("%s: %v, want %v", name, err, ErrFailed)
@@ -187,7 +187,7 @@ func TestFreedInStep(t *testing.T) {
 		result <- err
 	}()
 	<-begun
-	e.FreeContext(testContext, ErrFreed)
+	e.Contexts().Free(testContext, ErrFreed)
 	e.lock()
 	abandoned := s.abandoned
 	e.unlock()
@@ -245,8 +245,8 @@ func testFlush(t *testing.T) {
 		}
 	}
 	for _, e := range es {
-		e.FreeContext(testContext, ErrFreed)
-		e.FreeContext(partitionedContext, ErrFreed)
+		e.Contexts().Free(testContext, ErrFreed)
+		e.Contexts().Free(partitionedContext, ErrFreed)
 	}
 	for name, h := range handles {
 		if _, err := pollUntilDone(t, es, a, h); err != nil {
@@ -368,7 +368,7 @@ func TestFreedByClosed(t *testing.T) {
 			t.Fatal(err)
 		}
 		steps := []func() error{func() error {
-			a.FreeContext(testContext, ErrFreed)
+			a.Contexts().Free(testContext, ErrFreed)
 			return nil
 		}, b.Close}
 		if closedFirst {
@@ -392,7 +392,7 @@ func TestFreedByClosed(t *testing.T) {
 	}
 }
 
-// TestPartitionedIdle: WaitContextIdle does not wait for partitioned messages, and WaitPartitionedIdle waits for no others. An
+// TestPartitionedIdle: Contexts.WaitIdle does not wait for partitioned messages, and WaitPartitionedIdle waits for no others. An
 // inactive request is in progress for neither.
 func TestPartitionedIdle(t *testing.T) {
 	e := open(t, 1, nil, nil)[0]
@@ -413,7 +413,7 @@ func TestPartitionedIdle(t *testing.T) {
 		t.Fatal(err)
 	}
 	reached(true, false)
-	e.FreeContext(testContext, ErrFreed)
+	e.Contexts().Free(testContext, ErrFreed)
 	reached(true, true)
 	for _, h := range []Handle{recv, active} {
 		if _, err := e.Wait(h); err != nil && !errors.Is(err, ErrFreed) {

@@ -125,7 +125,7 @@ func TestLossWakesMany(t *testing.T) {
 			}
 		} else {
 			want = context.Canceled
-			e.EndContext(from(1, 0).Context, want)
+			e.Contexts().End(from(1, 0).Context, want)
 		}
 		for range goroutines {
 			if err := <-errs; !errors.Is(err, want) {

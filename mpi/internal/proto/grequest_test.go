@@ -59,13 +59,13 @@ func TestWaitContextIdle(t *testing.T) {
 		buf := make([]byte, 100)
 		recv := e.Irecv(from(1-self, 1), buf)
 		if self == 0 {
-			awaitSleepers(es[1], 1) // so that this rank's WaitContextIdle blocks
+			awaitSleepers(es[1], 1) // so that this rank's WaitIdle blocks
 		}
 		send, err := e.Isend(to(self, 1-self, 1), make([]byte, len(buf)), Synchronous)
 		if err != nil {
 			return err
 		}
-		if err := e.WaitContextIdle(perf.Disconnect, testContext); err != nil {
+		if err := e.Contexts().WaitIdle(perf.Disconnect, testContext); err != nil {
 			return err
 		}
 		for _, h := range []Handle{recv, send} {

@@ -63,22 +63,22 @@ func (h *Hints) plainSends() bool { return h.Epoch == 0 && h.EagerLimit < 0 && h
 
 // SetHints replaces the hints of a context. NoAnySource and NoAnyTag do not take effect while receives are posted that violate
 // them. The result has their actual values.
-func (e *Engine) SetHints(context uint32, h Hints) Hints {
-	e.lock()
-	defer e.unlock()
-	if e.contexts.ended.IsStale(context) {
+func (c *Contexts) SetHints(context uint32, h Hints) Hints {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended.IsStale(context) {
 		return h
 	}
-	h.NoAnySource, h.NoAnyTag = e.contexts.table(context).Restrict(h.NoAnySource, h.NoAnyTag, nodeOf)
-	if e.hints.byContext == nil {
-		e.hints.byContext = map[uint32]*Hints{}
+	h.NoAnySource, h.NoAnyTag = c.table(context).Restrict(h.NoAnySource, h.NoAnyTag, nodeOf)
+	if c.hints.byContext == nil {
+		c.hints.byContext = map[uint32]*Hints{}
 	}
-	if old := e.hints.byContext[context]; old == nil || old.Epoch != h.Epoch {
-		e.transfers.rtr.Restart(context)
+	if old := c.hints.byContext[context]; old == nil || old.Epoch != h.Epoch {
+		c.rtr.Restart(context)
 	}
-	e.hints.byContext[context] = &h
-	e.hints.update(e.failure.err != nil, e.rec.General)
-	e.waiters.rouseAll() // a waiting probe may violate the hints now
+	c.hints.byContext[context] = &h
+	c.hints.update(c.waiters.failure.err != nil, c.rec.General)
+	c.waiters.rouseAll() // a waiting probe may violate the hints now
 	return h
 }
 

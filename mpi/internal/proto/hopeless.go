@@ -13,25 +13,6 @@ import (
 // transport's report is preferred because it follows all messages.
 const confirmTimeout = 2 * time.Second
 
-// LeaveContext must be called when this process will take part in no operation of a context any more, before EndContext. Messages
-// in the context that wait for this process are refused, now and from now on.
-func (e *Engine) LeaveContext(context uint32) {
-	e.lock()
-	defer e.unlock()
-	e.leaveContext(context)
-}
-
-func (e *Engine) leaveContext(context uint32) {
-	if !e.departures.leave(context) {
-		return
-	}
-	e.contexts.table(context).DrainMessages(func(m *unexpectedMessage) {
-		e.unexpected.noteDropped(m.v, m.note)
-		e.unexpected.refuseStored(m, false)
-	})
-	e.departures.reportLeft(context)
-}
-
 // handleLeft handles LEFT.
 func (e *Engine) handleLeft(peer int32, context uint32, w [5]uint64) bool {
 	if w[0] > 1 {

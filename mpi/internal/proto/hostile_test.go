@@ -32,7 +32,7 @@ func newHostilePeer(t testing.TB, w wrap) *hostilePeer {
 	if p, ok := h.d.(fabric.CooperativeCopier); ok {
 		h.words = p.Words(0, false)
 	}
-	h.e.SetHints(testContext, Hints{ExactLength: true, Epoch: 1, EagerLimit: -1, Peers: []int32{0, 1}})
+	h.e.Contexts().SetHints(testContext, Hints{ExactLength: true, Epoch: 1, EagerLimit: -1, Peers: []int32{0, 1}})
 	h.e.transfers.countEpoch(1, wire.Envelope{Context: testContext, Epoch: 1}) // so that receives send RTRs
 	for i, room := range []int{0, 10, 20000, 70000, 70000} {
 		b := guarded(room)

@@ -117,7 +117,7 @@ func TestForcedProtocols(t *testing.T) {
 							t.Errorf("%d bytes by protocol %d: %v", n, p, err)
 						}
 					}
-					es[0].SetHints(testContext, Hints{EagerLimit: -1, Rail: -1, Forced: &protocols.Forced{Protocol: hinted}})
+					es[0].Contexts().SetHints(testContext, Hints{EagerLimit: -1, Rail: -1, Forced: &protocols.Forced{Protocol: hinted}})
 				}
 			})
 		}

@@ -24,7 +24,7 @@ func setExactLength(es []*Engine, epoch uint32) {
 		for i := range es {
 			h.Peers = append(h.Peers, int32(i))
 		}
-		e.SetHints(testContext, h)
+		e.Contexts().SetHints(testContext, h)
 	}
 }
 
@@ -303,7 +303,7 @@ func TestRTRRevoked(t *testing.T) {
 			return errors.New("the buffer of the cancelled receive was written")
 		}
 		h3 := e.Irecv(from(0, 6), third[:n])
-		e.EndContext(testContext, ended)
+		e.Contexts().End(testContext, ended)
 		if _, err := e.Wait(h3); !errors.Is(err, ended) {
 			return fmt.Errorf("a receive of a context that has ended: %w", err)
 		}
@@ -397,7 +397,7 @@ func TestOvertaking(t *testing.T) {
 	for _, on := range []bool{false, true} {
 		es := open(t, 2, nil, nil)
 		e := es[0]
-		e.SetHints(testContext, Hints{AllowOvertaking: on, EagerLimit: -1})
+		e.Contexts().SetHints(testContext, Hints{AllowOvertaking: on, EagerLimit: -1})
 		var hs []Handle
 		small, large := make([]byte, 1000), make([]byte, 100000)
 		for len(e.links.blocked) == 0 || len(hs) < 3 {
@@ -454,7 +454,7 @@ func TestEagerHint(t *testing.T) {
 		{0, 1, wire.RTS}, {1 << 40, 1 << 20, wire.RTS},
 	} {
 		before := s.sent(c.kind)
-		es[0].SetHints(testContext, Hints{EagerLimit: c.eager})
+		es[0].Contexts().SetHints(testContext, Hints{EagerLimit: c.eager})
 		each(t, es, func(self int, e *Engine) error {
 			if self == 0 {
 				return e.Send(to(0, 1, 1), make([]byte, c.size), Standard)

@@ -212,7 +212,7 @@ func TestScheduleFailsInLongStep(t *testing.T) {
 		}
 		s := script{steps: []scriptStep{recvStep(1, make([]byte, 4)), doStep(StepLong, func() error {
 			for {
-				if receives, _ := e.QueueLengths(testContext); receives == 0 {
+				if receives, _ := e.Contexts().QueueLengths(testContext); receives == 0 {
 					return nil
 				}
 				if err := e.Err(); err != nil {

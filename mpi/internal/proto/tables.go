@@ -2,7 +2,11 @@ package proto
 
 import (
 	"github.com/ibrun/ibrun/mpi/internal/match"
+	"github.com/ibrun/ibrun/mpi/internal/notes"
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/ended"
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/lock"
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/record"
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/rtr"
 )
 
 // ContextBits is the number of bits of a context that hold its number; see internal/ended.
@@ -15,13 +19,26 @@ const noContext = ^uint32(0)
 // table matches the messages and receives of one context.
 type table = match.Table[Request, unexpectedMessage]
 
-// contexts maps context ids to their matching tables, and knows which contexts have ended.
-type contexts struct {
+// Contexts map context ids to their matching tables, and know which contexts have ended. The
+// exported methods are called when processes agree on contexts and leave them.
+type Contexts struct {
 	tables     map[uint32]*table
 	ended      ended.Contexts
 	endedTable table       // the table of every context that has ended; always empty
 	last       cachedTable // the entry of recent used last
 	recent     [recentTables]cachedTable
+
+	// What has to do with contexts in other parts of the engine.
+	mu         *lock.Mutex // of the engine
+	rec        *record.Recording
+	waiters    *waiters
+	requests   *Requests
+	schedules  *Schedules
+	departures *departures
+	unexpected *unexpectedStore
+	hints      *hintSet
+	rtr        *rtr.Flows
+	notes      *notes.Table
 }
 
 // recentTables is the size of the direct-mapped cache in front of the map of contexts.
@@ -32,7 +49,7 @@ type cachedTable struct {
 	t       *table
 }
 
-func (c *contexts) init() {
+func (c *Contexts) init() {
 	c.tables = map[uint32]*table{}
 	c.last = cachedTable{noContext, &c.endedTable}
 }
@@ -40,14 +57,14 @@ func (c *contexts) init() {
 // table returns the table of a context. It creates one for an unknown context, since another
 // process may use a context before this one knows it. For a context that has ended it returns
 // endedTable.
-func (c *contexts) table(context uint32) *table {
+func (c *Contexts) table(context uint32) *table {
 	if c.last.context == context {
 		return c.last.t
 	}
 	return c.lookup(context)
 }
 
-func (c *contexts) lookup(context uint32) *table {
+func (c *Contexts) lookup(context uint32) *table {
 	if x := c.recent[context%recentTables]; x.context == context && x.t != nil {
 		c.last = x
 		return x.t
@@ -66,11 +83,11 @@ func (c *contexts) lookup(context uint32) *table {
 }
 
 // isEnded reports whether t is the table of a context that has ended.
-func (c *contexts) isEnded(t *table) bool { return t == &c.endedTable }
+func (c *Contexts) isEnded(t *table) bool { return t == &c.endedTable }
 
 // remove takes the table of a context out of the map and the caches. It returns nil if there is
 // none.
-func (c *contexts) remove(context uint32) *table {
+func (c *Contexts) remove(context uint32) *table {
 	t := c.tables[context]
 	if t == nil {
 		return nil

@@ -61,7 +61,7 @@ type transfers struct {
 	mu       *lock.Mutex // of the engine; released while a block is moved
 	links    *links
 	requests *Requests
-	contexts *contexts
+	contexts *Contexts
 	hints    *hintSet
 	notes    *notes.Table
 	rec      *record.Recording

@@ -86,7 +86,7 @@ func TestWithdraw(t *testing.T) {
 					if _, err := a.Wait(next); err != nil {
 						t.Error(err)
 					}
-					if n, m := b.QueueLengths(testContext); n+m != 0 || b.unexpected.held != 0 {
+					if n, m := b.Contexts().QueueLengths(testContext); n+m != 0 || b.unexpected.held != 0 {
 						t.Errorf("%d receives and %d messages of %d bytes are left", n, m, b.unexpected.held)
 					}
 				})
@@ -152,7 +152,7 @@ func TestWithdrawQueued(t *testing.T) {
 			t.Fatalf("send %d: %+v, %v", i, st, err)
 		}
 	}
-	if n, m := b.QueueLengths(testContext); n+m != 0 || b.unexpected.held != 0 {
+	if n, m := b.Contexts().QueueLengths(testContext); n+m != 0 || b.unexpected.held != 0 {
 		t.Errorf("%d receives and %d messages of %d bytes are left", n, m, b.unexpected.held)
 	}
 }
@@ -242,7 +242,7 @@ func TestWithdrawFromGone(t *testing.T) {
 				}
 				continue
 			}
-			b.FreeContext(testContext, ErrFreed)
+			b.Contexts().Free(testContext, ErrFreed)
 			if st, err := pollUntilDone(t, es, a, h); err != nil || !st.Cancelled {
 				t.Errorf("%+v, context ended: %+v, %v", s, st, err)
 			}
