@@ -9,7 +9,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
-	"github.com/ibrun/ibrun/fabric/rdma/internal/memory"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/datagrams"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -86,9 +86,9 @@ func (d *domain) sendNotices() bool {
 	m := &d.cm
 	m.notices = slices.DeleteFunc(m.notices, func(e *endpoint) bool {
 		err := d.sendCM(e, cm.DREQ, cm.QP{})
-		return err != errResolving && err != errNoSendSlot
+		return err != datagrams.ErrResolving && err != datagrams.ErrNoSlot
 	})
-	return len(m.notices) > 0 || len(m.freeSends) < int(m.sends) && !m.failed
+	return len(m.notices) > 0 || m.socket.IsSending()
 }
 
 // release closes the devices and frees the memory. All its errors are fabric.ErrNotReleased.
@@ -102,9 +102,9 @@ func (d *domain) release() error {
 	}
 	d.mu.Unlock()
 	d.doorbells.timer.Stop()
-	d.responder.close()
+	d.cm.responder.Close()
 	d.stopDeviceEvents()
-	d.resolver.goroutines.Wait()
+	d.cm.resolver.Close()
 	if d.waker != nil {
 		if err := d.waker.close(); err != nil {
 			errs = append(errs, fmt.Errorf("fabric/rdma: %w: %w", fabric.ErrNotReleased, err))
@@ -119,11 +119,7 @@ func (d *domain) release() error {
 	d.sends.Unmap()
 	d.regions.Unmap()
 	d.keyReads.Unmap()
-	for _, mem := range []*[]byte{&d.cm.mem, &d.responder.mem} {
-		if *mem != nil {
-			memory.Unmap(*mem)
-			*mem = nil
-		}
-	}
+	d.cm.socket.Unmap()
+	d.cm.responder.Unmap()
 	return errors.Join(errs...)
 }

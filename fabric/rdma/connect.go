@@ -7,6 +7,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/datagrams"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
@@ -102,7 +103,7 @@ func (d *domain) sendREQ(e *endpoint, now time.Duration) {
 // countREQ records the result of sending a REQ, and sets when the next is due. While the address of the peer is being resolved,
 // the REQs that would have been sent count as unanswered.
 func (d *domain) countREQ(e *endpoint, now time.Duration, err error) {
-	if err == errNoSendSlot {
+	if err == datagrams.ErrNoSlot {
 		e.retry.reqAt = now // tries again in the next tick
 		return
 	}
@@ -143,7 +144,7 @@ func (d *domain) handleCM(m *cm.Message) error {
 		if err != nil || a.Incarnation != m.FromIncarnation || d.checkReachable(a) != nil {
 			return nil
 		}
-		e.addr, e.conn.PeerIncarnation = a, a.Incarnation
+		e.addr.Address, e.conn.PeerIncarnation = a, a.Incarnation
 	}
 	if m.FromIncarnation != e.addr.Incarnation {
 		return nil
@@ -154,7 +155,7 @@ func (d *domain) handleCM(m *cm.Message) error {
 		return nil
 	}
 	if !m.Kind.HasReason() {
-		d.renewAddress(e, m.Address)
+		e.addr.Take(m.Address, d.checkReachable)
 	}
 	switch m.Kind {
 	case cm.Alive:
@@ -215,7 +216,7 @@ func (d *domain) accept(e *endpoint, m *cm.Message) error {
 		}
 	}
 	if err := d.connectQueuePairs(e, m); err != nil {
-		if isRefusal(err) {
+		if devices.IsRefusal(err) {
 			d.reject(e, m, err)
 		}
 		d.tearDownBroken(e, err)
@@ -259,12 +260,12 @@ func (d *domain) connectQueuePairs(e *endpoint, m *cm.Message) error {
 		err := q.qp.ConnectWith(m.Pairs[i].At(peer.Address), params)
 		q.connected = err == nil || q.mayReceive()
 		if err != nil && q.isMessages() {
-			failed = &setUpError{err}
+			failed = &devices.SetUpError{Err: err}
 		}
 		if err == nil || q.isMessages() {
 			return true
 		}
-		_ = e.avoid(q, &setUpError{err}) // the connection does without the lane
+		_ = e.avoid(q, &devices.SetUpError{Err: err}) // the connection does without the lane
 		return false
 	})
 	return failed

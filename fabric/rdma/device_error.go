@@ -35,14 +35,16 @@ func (e *PartitionError) Error() string { return (*devices.PartitionError)(e).Er
 // Unwrap returns fabric.ErrNotSupported.
 func (e *PartitionError) Unwrap() error { return fabric.ErrNotSupported }
 
-// exported returns an error of package devices as the type of this package that has its fields. It must be the error itself, not
-// one that wraps it.
+// exported returns an error of package devices as the type of this package that has its fields. It must be the error itself, or
+// wrapped in a devices.SetUpError, and not in another.
 func exported(err error) error {
 	switch e := err.(type) {
 	case *devices.Error:
 		return (*DeviceError)(e)
 	case *devices.PartitionError:
 		return (*PartitionError)(e)
+	case *devices.SetUpError:
+		return &devices.SetUpError{Err: exported(e.Err)}
 	}
 	return err
 }

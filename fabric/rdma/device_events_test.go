@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/datagrams"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/internal/waittest"
@@ -241,15 +242,15 @@ func TestSimulatedGIDEventSameAddress(t *testing.T) {
 	ds := openEach(t, net, "a", "b")
 	connectPeers(t, ds[0], ds[1])
 	d, e := ds[0], ds[0].eps[1]
-	handle := func() *destination {
+	handle := func() *datagrams.Destination {
 		t.Helper()
-		var dest *destination
+		var dest *datagrams.Destination
 		pollBoth(t, ds, "the handle is made", func() bool {
 			var err error
-			if dest, err = d.destination(e); err != nil && !errors.Is(err, errResolving) {
+			if dest, err = d.cm.resolver.Destination(e.peer, &e.addr); err != nil && !errors.Is(err, datagrams.ErrResolving) {
 				t.Fatal(err)
 			}
-			return err == nil && e.resolution == nil && !dest.stale
+			return err == nil && !e.addr.IsResolving() && !e.addr.IsStale()
 		})
 		return dest
 	}
@@ -265,19 +266,19 @@ func TestSimulatedGIDEventSameAddress(t *testing.T) {
 	if posted := e.qps[0].tail - before; posted != 1 {
 		t.Errorf("the visit has posted %d requests, want a probe", posted)
 	}
-	if !e.dest.stale || handle() == old {
+	if !e.addr.IsStale() || handle() == old {
 		t.Error("the handle was not renewed")
 	}
 	if e.conn.Epoch != 1 {
 		t.Errorf("a connection that works was made again: epoch %d", e.conn.Epoch)
 	}
-	e.dest.stale = true
-	if err := d.resolve(e, false); err != nil {
-		t.Fatal(err)
+	e.addr.Renew()
+	if _, err := d.cm.resolver.Destination(e.peer, &e.addr); err != nil || !e.addr.IsResolving() {
+		t.Fatalf("no other handle is being made: %v", err)
 	}
 	d.checkHandles()
-	pollBoth(t, ds, "the result comes", func() bool { return e.resolution == nil })
-	if !e.dest.stale {
+	pollBoth(t, ds, "the result comes", func() bool { return !e.addr.IsResolving() })
+	if !e.addr.IsStale() {
 		t.Error("a handle that was being made when the event came is not renewed")
 	}
 }

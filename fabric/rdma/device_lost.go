@@ -68,7 +68,8 @@ func (d *domain) loseDevice(err error) {
 			down[f.ep] = f.err
 		}
 	}
-	d.cm.failures, d.cm.closing, d.cm.received, d.controlDue = nil, teardowns{}, nil, nil
+	d.cm.failures, d.cm.closing, d.controlDue = nil, teardowns{}, nil
+	d.cm.socket.DropReceived()
 	for _, e := range d.eps {
 		if e == nil || e.peer == d.self || e.addr.Rails == nil { // without an address the peer is reached by another domain
 			continue

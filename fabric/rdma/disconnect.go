@@ -62,5 +62,5 @@ func (d *domain) answerEnded(e *endpoint, err error) {
 // sendGiveUp tells a peer why this process has given it up.
 func (d *domain) sendGiveUp(e *endpoint, g *givenUp) error {
 	msg := d.newReason(e, cm.GiveUp, g.attempts, g.why, 0)
-	return d.cm.send(d, e, &msg)
+	return d.sendDatagram(e, &msg)
 }

@@ -80,13 +80,13 @@
 //
 // # Files
 //
-//	connections:    internal/cm (addresses, datagrams and the state machine, without input or output), conn_manager.go,
-//	                resolve.go (where datagrams go), renew.go (when the network changes addresses), connect.go,
+//	connections:    internal/cm (addresses, datagrams and the state machine, without input or output), internal/datagrams
+//	                (their input and output), conn_manager.go, renew.go (when the network changes addresses), connect.go,
 //	                connect_timers.go, reconnect.go (broken connections and retransmission), series.go (attempts that fail),
 //	                refusal.go (refused calls), path_mtu.go (lost large packets), left_out.go (rails and paths that
 //	                connections do without), teardown.go (the last completions), disconnect.go, close.go
 //	lost peers:     internal/liveness (how long a peer may be silent, and attempts may fail; timers), keepalive.go (connected),
-//	                silence.go (being connected), responder.go
+//	                silence.go (being connected)
 //	messages:       internal/messages (headers, credits, bounce buffers, messages to this process itself), send.go,
 //	                send_from.go (data in parts), receive.go, control_message.go, events.go, doorbells.go
 //	flow control:   rnr.go (receiver not ready), receive_queue.go (without an SRQ)

@@ -54,16 +54,13 @@ type domain struct {
 	events     events
 	controlDue []*endpoint // are owed a credit update or the RTU, which could not be sent yet
 	cm         connManager
-	revision   uint16 // of present
 	present    []byte // the address, which the network may change
 	// refreshedAt is when the ports were queried last for want of an answer, by the clock.
 	refreshedAt time.Duration
-	resolver    resolver
 	report      func(text string) // Transport.Report
 	mtuReported bool              // see reduceMTU
 	keepalives  liveness.Ring[*endpoint]
 	liveness    liveness.Limits // constant
-	responder   responder       // belongs to its goroutine from the end of open to its close, apart from stop and stopped
 
 	deviceEvents deviceEvents
 	lost         error       // the device is lost; every endpoint that was connected has ended
@@ -141,7 +138,7 @@ func (d *domain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
 		return nil, fmt.Errorf("fabric/rdma: connect to peer %d: %w: %w", peer, fabric.ErrPeerDown, d.lost)
 	}
 	e := d.endpointOf(peer)
-	e.addr, e.conn.PeerIncarnation = a, a.Incarnation
+	e.addr.Address, e.conn.PeerIncarnation = a, a.Incarnation
 	return e, nil
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/datagrams"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/transfer"
@@ -21,9 +22,7 @@ type endpoint struct {
 	peer  int
 	ended atomic.Pointer[endReason] // the error of every call from now on; atomic, because Read and Write run in any goroutine
 
-	addr        cm.Address   // of the peer
-	dest        *destination // nil until a datagram is sent, and after an address has changed
-	resolution  *resolution  // of dest, while it is being made
+	addr        datagrams.Remote // the address of the peer, and where datagrams to it go
 	conn        cm.Handshake
 	teardown    *teardown // of the last connection, while its last completions are waited for
 	held        int32     // received messages that are queued or borrowed

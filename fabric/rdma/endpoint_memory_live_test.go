@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/ibrun/ibrun/fabric/rdma/internal/datagrams"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 )
 
@@ -20,7 +21,7 @@ func TestLiveMemory(t *testing.T) {
 	w.send(0, 0)
 	w.until("the message", func() bool { return w.got[1] == 1 })
 	e := w.d[0].eps[1]
-	bytes := size(e) + size(e.qps[0]) + len(e.addr.Rails)*size(&e.addr.Rails[0]) + size(e.dest)
+	bytes := size(e) + size(e.qps[0]) + len(e.addr.Rails)*size(&e.addr.Rails[0]) + size((*datagrams.Destination)(nil))
 	bytes += len(e.qps[0].requests)*size(&request{}) + 4*size(&e) + 2*size(&qpKey{}) // the latter are in tables of the domain
 	bytes += d.recvs.reserved * d.settings.Slot
 	if d.recvs.reserved != messages.InitialWindow+1 || bytes > 16<<10 {

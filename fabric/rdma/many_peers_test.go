@@ -13,7 +13,6 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
-	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 	"github.com/ibrun/ibrun/internal/soaktest"
@@ -53,7 +52,7 @@ func openCrowdOn(t testing.TB, tr *Transport, devices [2]string, n int) *crowd {
 			t.Fatal(err)
 		}
 		*d = fd.(*domain)
-		(*d).resolver.direct = true // in a goroutine one would not see whose memory it is
+		(*d).cm.resolver.Direct = true // in a goroutine one would not see whose memory it is
 	}
 	if err := c.all.recvs.reserve(8 * messages.BlockSlots); err != nil {
 		t.Fatal(err)
@@ -131,15 +130,13 @@ func (c *crowd) answer() {
 				a.recvs.post(nil, uint32(wc.ID))
 				continue
 			}
-			m, err := cm.ParseMessage(a.cm.slot(uint32(wc.ID))[devices.RouteHeaderBytes:wc.Len], &a.key)
-			if err != nil {
-				c.t.Fatal(err)
+			a.cm.socket.Received(&wc)
+			m := a.cm.socket.Next()
+			if m == nil || a.cm.socket.Failed {
+				c.t.Fatalf("not a datagram of the job, or its slot was not posted again: %+v", wc)
 			}
 			if m.Kind == cm.REQ {
-				c.accept(&m)
-			}
-			if err := a.cm.postRecv(uint32(wc.ID)); err != nil {
-				c.t.Fatal(err)
+				c.accept(m)
 			}
 		}
 	}
@@ -149,7 +146,7 @@ func (c *crowd) answer() {
 func (c *crowd) accept(req *cm.Message) {
 	c.t.Helper()
 	r := c.all.rails[0]
-	peer := c.d.rails[0].RailAddress(c.d.responder.qps)
+	peer := c.d.rails[0].RailAddress(c.d.cm.responder.QPs())
 	q, err := r.newQueuePair(req.Epoch, 0, &peer)
 	if err == nil {
 		err = q.qp.ConnectWith(req.Pairs[0].At(peer.Address), c.all.params)
@@ -163,10 +160,10 @@ func (c *crowd) accept(req *cm.Message) {
 		ToIncarnation: req.FromIncarnation, Grant: messages.InitialWindow, Lanes: 1, ReqQP: req.Pairs[0], Address: c.all.addr,
 	}
 	rep.Pairs[0] = q.info
-	e := &endpoint{addr: c.d.eps[req.To].addr}
+	e := new(endpoint)
+	e.addr.Address = c.d.eps[req.To].addr.Address
 	e.addr.Rails = []cm.RailAddress{peer}
-	c.all.cm.freeAllSends() // the simulated device has sent the last one
-	if err := c.all.cm.send(c.all, e, &rep); err != nil {
+	if err := c.all.sendDatagram(e, &rep); err != nil {
 		c.t.Fatal(err)
 	}
 	if _, err := c.all.pollSends(r); err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/datagrams"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
@@ -25,7 +26,6 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 		params:      set.connParams(), eps: make([]*endpoint, cfg.Size), byQPN: qpIndex{all: map[qpKey]*queuePair{}},
 		clock:    liveness.Clock{Next: liveness.Never, Start: time.Now()},
 		liveness: liveness.NewLimits(set.Heartbeat), closeTimeout: closeTimeout,
-		resolver: resolver{done: make(chan *resolution, maxResolutions), patience: resolvePatience},
 	}
 	d.doorbells.timer = time.AfterFunc(liveness.Never, d.ringTimerFired)
 	defer func() {
@@ -46,7 +46,6 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 		}
 		d.rails = append(d.rails, r)
 	}
-	d.resolver.direct = d.rails[0].InfiniBand
 	d.polled = d.rails
 	d.settings.Inline, d.settings.Window = d.rails[0].Granted.Inline, d.rails[0].Granted.Window
 	d.inFlight = make([]int, len(d.rails))
@@ -61,10 +60,7 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	if err := d.sends.Grow(); err != nil {
 		return nil, exported(d.rails[0].Lacks("registered memory", err))
 	}
-	if err := errors.Join(d.cm.open(d.rails[0]), d.responder.open(d.rails[0])); err != nil {
-		return nil, exported(d.rails[0].Lacks("datagrams (UD)", err))
-	}
-	if err := d.tryDestination(); err != nil {
+	if err := d.openDatagrams(); err != nil {
 		return nil, exported(d.rails[0].Lacks("datagrams (UD)", err))
 	}
 	d.regions.Init(d.incarnation, d.registerOnRails)
@@ -77,25 +73,27 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	d.loopback.Bytes = d.caps.MaxSend
 	d.addr = d.encodeAddress()
 	d.present = d.addr
-	d.responder.key, d.responder.self, d.responder.size = d.key, uint32(d.self), uint32(d.size)
-	d.responder.incarnation, d.responder.addr, d.responder.params = d.incarnation, d.present, d.params
-	d.responder.start()
+	d.cm.responder.Start(d.present)
 	d.readDeviceEvents()
 	return d, nil
 }
 
-// tryDestination makes the destination of datagrams to this process, and closes it: a device may refuse address handles.
-func (d *domain) tryDestination() error {
-	r := d.rails[0]
-	own := r.RailAddress(d.responder.qps)
-	t, err := newDestination(r.UDs()[0], own.Datagrams(0), d.params)
-	if devices.IsNoRoute(err) {
-		return nil
-	}
-	if err != nil {
+// openDatagrams opens what sends and receives datagrams.
+func (d *domain) openDatagrams() error {
+	first := &d.rails[0].Rail
+	d.cm.resolver.Open(first, d.params, d.wakeArmed, d.forgetConnected)
+	id := datagrams.Identity{Key: d.key, Self: uint32(d.self), Size: uint32(d.size), Incarnation: d.incarnation}
+	if err := errors.Join(d.cm.socket.Open(first, d.key), d.cm.responder.Open(first, id, d.params)); err != nil {
 		return err
 	}
-	return t.AH.Close()
+	return datagrams.TryDestination(first, d.cm.responder.QPs(), d.params)
+}
+
+// wakeArmed wakes a caller that may sleep. Any goroutine may call it, after what Arm is to find: Arm sets armed before it looks.
+func (d *domain) wakeArmed() {
+	if d.sleep.armed.Load() {
+		_ = d.waker.wake() // if it fails, the next Poll finds what there is
+	}
 }
 
 // openError returns the error of Open for a device that could not be opened.

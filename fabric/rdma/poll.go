@@ -92,7 +92,7 @@ func (d *domain) progress() error {
 	if len(d.deviceEvents.pending) > 0 {
 		d.handleDeviceEvents()
 	}
-	if len(d.resolver.done) > 0 {
+	if d.cm.resolver.Results() > 0 {
 		d.handleResolved()
 	}
 	for _, r := range d.polled {
@@ -105,7 +105,7 @@ func (d *domain) progress() error {
 			return err
 		}
 	}
-	if err := d.cm.handleReceived(d); err != nil {
+	if err := d.handleDatagrams(); err != nil {
 		return err
 	}
 	if d.clock.Due() {
@@ -160,8 +160,8 @@ func (d *domain) tick(now time.Duration) error {
 		return nil
 	}
 	d.clock.Next = liveness.Never
-	if d.cm.failed {
-		if d.cm.refusal = d.cm.recover(d.rails[0]); d.cm.refusal != nil {
+	if d.cm.socket.Failed {
+		if d.cm.socket.Recover() != nil {
 			d.clock.Schedule(now + liveness.MaxREQInterval) // the link is still down
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -77,7 +78,7 @@ func (d *domain) releasePeer(e *endpoint) {
 // reconnect asks for a new connection in place of one that broke.
 func (d *domain) reconnect(e *endpoint, err error) {
 	e.conn.Reset()
-	if isRefusal(err) {
+	if devices.IsRefusal(err) {
 		d.refused(e, err)
 		return
 	}

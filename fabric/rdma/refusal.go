@@ -20,18 +20,6 @@ import (
 // series.go. A process that cannot accept a REQ answers with a REJ and the reason, since one that does not answer may just
 // compute.
 
-// setUpError is the error of a call that sets up a connection.
-type setUpError struct{ err error }
-
-func (e *setUpError) Error() string { return e.err.Error() }
-func (e *setUpError) Unwrap() error { return e.err }
-
-// isRefusal reports whether a connection has ended because a device has refused it.
-func isRefusal(err error) bool {
-	var s *setUpError
-	return errors.As(err, &s)
-}
-
 // refused records that the device of this process refuses a connection, and schedules the next attempt. The endpoint must have no
 // queue pairs.
 func (d *domain) refused(e *endpoint, err error) {
@@ -83,7 +71,7 @@ func (d *domain) newReason(e *endpoint, kind cm.Kind, head string, err error, nu
 func (d *domain) reject(e *endpoint, m *cm.Message, err error) {
 	msg := d.newReason(e, cm.REJ, "", err, syscall.ENOBUFS)
 	msg.Epoch, msg.ReqQP = m.Epoch, m.Pairs[0]
-	_ = d.cm.send(d, e, &msg) // like a datagram that is lost: the peer sends its REQ again, and asks over another transport
+	_ = d.sendDatagram(e, &msg) // like a datagram that is lost: the peer sends its REQ again, and asks over another transport
 }
 
 // rejected records a REJ for the REQ that was sent last. The REQ is sent again.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/datagrams"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/internal/tunables"
 	"github.com/ibrun/ibrun/internal/waittest"
@@ -79,8 +80,8 @@ func TestSimulatedRejected(t *testing.T) {
 	if err := ds[0].Refusal(1); err != nil { // that is the peer's
 		t.Error(err)
 	}
-	ds[0].eps[1].retry.err = errResolving
-	if err := ds[0].Refusal(1); err != errResolving {
+	ds[0].eps[1].retry.err = datagrams.ErrResolving
+	if err := ds[0].Refusal(1); err != datagrams.ErrResolving {
 		t.Errorf("a reason of this process beside that of the peer: %v", err)
 	}
 	connectPeers(t, ds[0], ds[1])
@@ -122,7 +123,7 @@ func TestSimulatedRefusedForGood(t *testing.T) {
 		devices[poor] = "poor0"
 		ds := openEach(t, net, devices...)
 		r := ds[poor].rails[0]
-		own := r.RailAddress(ds[poor].responder.qps)
+		own := r.RailAddress(ds[poor].cm.responder.QPs())
 		if _, err := r.CreateQP(&own, true); err != nil { // the last one
 			t.Fatal(err)
 		}
@@ -270,7 +271,7 @@ func TestSimulatedRetryOutlivesAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	pollBoth(t, ds[:1], "the connection is refused", func() bool { return e.retry.Failed > 0 })
-	ds[0].answered(e, errResolving)
+	ds[0].answered(e, datagrams.ErrResolving)
 	if !e.retryPending() {
 		t.Errorf("no attempt is scheduled: %+v", e.retry)
 	}
@@ -339,7 +340,7 @@ func TestSimulatedDatagramsRefused(t *testing.T) {
 	if err := poor.rails[0].UDs()[0].Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
 		t.Fatal(err)
 	}
-	poor.cm.failed = true
+	poor.cm.socket.Failed = true
 	if err := rich.eps[0].Send([]byte("message"), nil); err != fabric.ErrAgain {
 		t.Fatal(err)
 	}

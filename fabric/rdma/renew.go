@@ -5,12 +5,10 @@ import (
 
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
-	"github.com/ibrun/ibrun/verbs"
 )
 
-// The address of a port is not constant. A subnet manager may give it another LID or subnet prefix, or move the keys of its
-// partitions; a RoCE port may get another GID, and the host another MAC address. A connection over an old address breaks, and is
-// made again by datagrams. So these must find the new one:
+// The network may change the address of a port, see package datagrams. A connection over an old address breaks, and is made again
+// by datagrams. So these must find the new one:
 //
 //   - A process whose own port has changed makes all connections again, and sends its new address with these datagrams. The
 //     revision in it tells peers which of two addresses is the later one. They then make new address handles.
@@ -20,60 +18,14 @@ import (
 //
 // If both ports change at the same time, so that neither knows the address of the other, the peers lose each other.
 
-// destination is where datagrams to a peer go.
-type destination struct {
-	verbs.Dest
-	ud        *verbs.QP // our queue pair, which is in the partition of the peer's
-	responder uint32    // number of the peer's queue pair that answers probes
-	revision  uint16    // of our own address
-	stale     bool      // is to be renewed if possible
-}
-
-// newDestination returns the destination of datagrams to a peer from the queue pair ud, which must be in the same partition. It
-// blocks until the address is resolved.
-func newDestination(ud *verbs.QP, peer cm.Datagrams, params verbs.Params) (*destination, error) {
-	dest, err := ud.DestWith(peer.At, params)
-	if err != nil {
-		return nil, err
-	}
-	return &destination{Dest: dest, ud: ud, responder: peer.Responder}, nil
-}
-
-// close closes the address handle. An error means that the device is lost, which polling it reports.
-func (t *destination) close() {
-	if t != nil {
-		_ = t.AH.Close()
-	}
-}
-
-// forgetDestination makes the next datagram to a peer resolve its address again.
-func (e *endpoint) forgetDestination() {
-	e.dest.close()
-	e.dest = nil
-}
-
 // forgetConnected forgets the destinations of all connected peers, which are sent no datagrams. Devices have a limited number of
 // address handles.
 func (d *domain) forgetConnected() {
 	for _, e := range d.eps {
 		if e != nil && e.conn.State == cm.StateEstablished {
-			e.forgetDestination()
+			e.addr.Forget()
 		}
 	}
-}
-
-// renewAddress takes the address in a datagram of a peer if it is later than the one that is known.
-func (d *domain) renewAddress(e *endpoint, encoded []byte) {
-	revision, ok := cm.Revision(encoded)
-	if !ok || int16(revision-e.addr.Revision) <= 0 {
-		return
-	}
-	a, err := cm.ParseAddress(encoded)
-	if err != nil || a.Incarnation != e.addr.Incarnation || d.checkReachable(a) != nil {
-		return
-	}
-	e.addr = a
-	e.forgetDestination()
 }
 
 // renewAfterSilence is called when a peer has answered no probe for some intervals in a row. After 1, 2, 4 and so on it renews
@@ -82,9 +34,7 @@ func (d *domain) renewAfterSilence(e *endpoint, intervals int) {
 	if intervals&(intervals-1) != 0 {
 		return
 	}
-	if e.dest != nil {
-		e.dest.stale = true
-	}
+	e.addr.Renew()
 	d.refreshAfterSilence(intervals)
 }
 
@@ -106,12 +56,7 @@ func (d *domain) checkHandles() {
 		if e == nil {
 			continue
 		}
-		if e.dest != nil {
-			e.dest.stale = true
-		}
-		if e.resolution != nil {
-			e.resolution.outdated = true
-		}
+		e.addr.Outdate()
 		e.keepalive.Probe = true
 	}
 }
@@ -132,11 +77,11 @@ func (d *domain) refreshAddress() {
 	if !changed.Any {
 		return
 	}
-	d.revision++
+	d.cm.resolver.Revision++
 	d.present = d.encodeAddress()
-	d.responder.readdress(d.present, d.rails[0].Indices(), changed.Indices)
+	d.cm.responder.Readdress(d.present, d.rails[0].Indices(), changed.Indices)
 	if changed.Indices {
-		d.cm.failed, d.clock.Next = true, 0
+		d.cm.socket.Failed, d.clock.Next = true, 0
 	}
 	if changed.Moved {
 		d.breakConnections(errAddressChanged)
@@ -154,9 +99,9 @@ func (d *domain) breakConnections(err error) {
 
 // encodeAddress returns the present address of the domain.
 func (d *domain) encodeAddress() []byte {
-	a := cm.Address{Incarnation: d.incarnation, Revision: d.revision, Link: d.link}
+	a := cm.Address{Incarnation: d.incarnation, Revision: d.cm.resolver.Revision, Link: d.link}
 	for _, r := range d.rails {
-		a.Rails = append(a.Rails, r.RailAddress(d.responder.qps))
+		a.Rails = append(a.Rails, r.RailAddress(d.cm.responder.QPs()))
 	}
 	return a.Append(nil)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/datagrams"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs/verbstest"
@@ -57,7 +58,7 @@ func TestPollWhileResolving(t *testing.T) {
 	for _, err := range []error{nil, syscall.ETIMEDOUT} {
 		net, ds := openSimulated(t, Settings{Devices: []string{"a"}}, 3)
 		a := ds[0]
-		a.resolver.patience = 0
+		a.cm.resolver.Patience = 0
 		h := newSlowHandles(t, net, 1, err)
 		if err := a.eps[1].Send(nil, nil); err == nil {
 			t.Fatal("sent without a connection")
@@ -67,7 +68,7 @@ func TestPollWhileResolving(t *testing.T) {
 			return h.calls.Load() > 0
 		})
 		connectPeers(t, a, ds[2])
-		if a.eps[1].dest != nil || a.eps[1].attempt.requests == 0 {
+		if !a.eps[1].addr.IsResolving() || a.eps[1].attempt.requests == 0 {
 			t.Errorf("while the address is being resolved: %+v", a.eps[1])
 		}
 		h.end()
@@ -83,7 +84,7 @@ func TestAcceptWhileResolving(t *testing.T) {
 		t.Fatal("sent without a connection")
 	}
 	pollTimes(t, a, 4)
-	b.resolver.patience = 0
+	b.cm.resolver.Patience = 0
 	h := newSlowHandles(t, net, 1, nil)
 	waittest.Poll(t, "the REQ arrives", func() bool {
 		pollTimes(t, b, 1)
@@ -92,7 +93,7 @@ func TestAcceptWhileResolving(t *testing.T) {
 	h.end()
 	waittest.Poll(t, "the address is known", func() bool {
 		pollTimes(t, b, 1)
-		return b.eps[0].resolution == nil
+		return !b.eps[0].addr.IsResolving()
 	})
 	a.eps[1].retry.reqAt = liveness.Never // only one REQ was sent
 	a.scheduleConnecting(a.eps[1])
@@ -113,7 +114,7 @@ func TestRefusedWhileResolving(t *testing.T) {
 		if slow == 1 {
 			pollTimes(t, ds[0], 4) // sends the REQ
 		}
-		ds[slow].resolver.patience = 0
+		ds[slow].cm.resolver.Patience = 0
 		h := newSlowHandles(t, net, 1, syscall.EINVAL)
 		pollBoth(t, ds[slow:slow+1], "the call begins", func() bool { return h.calls.Load() > 0 })
 		h.end()
@@ -128,21 +129,32 @@ func TestRefusedWhileResolving(t *testing.T) {
 // TestManyUnresolved: the addresses of many peers are being resolved, and the first of them cannot be. Few calls are made at the
 // same time, the others when these have ended. In the end all peers are connected.
 func TestManyUnresolved(t *testing.T) {
-	const peers = 3 * maxResolutions
+	const peers = 3 * datagrams.MaxResolutions
 	net, ds := openSimulated(t, Settings{Devices: []string{"a"}}, peers+1)
 	a := ds[0]
-	a.resolver.patience = 0
-	h := newSlowHandles(t, net, maxResolutions, syscall.ETIMEDOUT)
+	a.cm.resolver.Patience = 0
+	h := newSlowHandles(t, net, datagrams.MaxResolutions, syscall.ETIMEDOUT)
 	for peer := 1; peer <= peers; peer++ {
 		if err := a.eps[peer].Send(nil, nil); err == nil {
 			t.Fatal("sent without a connection")
 		}
 	}
+	resolving := func() (begun, waiting int) {
+		for _, e := range a.eps[1:] {
+			if e.addr.IsWaiting() {
+				waiting++
+			} else if e.addr.IsResolving() {
+				begun++
+			}
+		}
+		return begun, waiting
+	}
 	waittest.Poll(t, "all calls begin", func() bool {
 		pollTimes(t, a, 1)
-		return a.resolver.running == maxResolutions && h.calls.Load() == maxResolutions
+		begun, _ := resolving()
+		return begun == datagrams.MaxResolutions && h.calls.Load() == datagrams.MaxResolutions
 	})
-	if n := len(a.resolver.waiting); n != peers-maxResolutions {
+	if _, n := resolving(); n != peers-datagrams.MaxResolutions {
 		t.Errorf("%d addresses wait", n)
 	}
 	h.end()
@@ -150,13 +162,13 @@ func TestManyUnresolved(t *testing.T) {
 		connectPeers(t, a, b)
 	}
 	for _, d := range ds[1:] {
-		d.resolver.patience = 0
+		d.cm.resolver.Patience = 0
 		if err := d.Close(); err != nil {
 			t.Error(err)
 		}
 	}
-	if n := len(a.resolver.waiting) + a.resolver.running; n != 0 {
-		t.Errorf("in the end %d addresses are to be resolved", n)
+	if begun, waiting := resolving(); begun+waiting != 0 {
+		t.Errorf("in the end %d addresses are being resolved, and %d wait", begun, waiting)
 	}
 }
 
@@ -182,15 +194,15 @@ func TestRefreshWhileAnswering(t *testing.T) {
 		net.SetPort("node1", infiniBand(6+lid))
 		b.refreshAddress()
 	}
-	if b.revision != 2 || h.calls.Load() != 1 {
-		t.Fatalf("revision %d, %d calls", b.revision, h.calls.Load())
+	if b.cm.resolver.Revision != 2 || h.calls.Load() != 1 {
+		t.Fatalf("revision %d, %d calls", b.cm.resolver.Revision, h.calls.Load())
 	}
 	h.end()
-	b.responder.close()
-	if !bytes.Equal(b.responder.addr, b.present) {
+	b.cm.responder.Close()
+	if !bytes.Equal(b.cm.responder.Addr(), b.present) {
 		t.Error("the responder has another address")
 	}
-	b.responder.start()
+	b.cm.responder.Start(b.present)
 	exchange(t, a, b)
 	probe()
 	waittest.Poll(t, "the answer arrives", func() bool {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/datagrams"
 )
 
 // checkSilence probes a peer once in each keepalive interval. It declares the peer down, and returns true, if it has answered no
@@ -27,12 +28,12 @@ func (d *domain) checkSilence(e *endpoint, now time.Duration) bool {
 	}
 	s.Probe++
 	err := d.sendCM(e, cm.Probe, cm.QP{})
-	if s.Waiting = err != errNoSendSlot; !s.Waiting {
+	if s.Waiting = err != datagrams.ErrNoSlot; !s.Waiting {
 		s.Probe--
 		s.At = now // tries again in the next tick
 		return false
 	}
-	if e.resolution != nil && !e.resolution.begun { // nothing was tried
+	if e.addr.IsWaiting() { // nothing was tried
 		s.Waiting = false
 	}
 	s.At = now + d.liveness.Interval
@@ -43,7 +44,7 @@ func (d *domain) checkSilence(e *endpoint, now time.Duration) bool {
 func (d *domain) silentError(e *endpoint) error {
 	err := fmt.Errorf("fabric/rdma: connect to peer %d: %w: its process has answered nothing for %v", e.peer, fabric.ErrPeerDown,
 		d.settings.Heartbeat)
-	if why := cmp.Or(e.retry.Failure(), e.retry.err, d.cm.refusal); why != nil {
+	if why := cmp.Or(e.retry.Failure(), e.retry.err, d.cm.socket.Refusal); why != nil {
 		err = fmt.Errorf("%w: %w", err, why)
 	}
 	return d.explainSilence(err)

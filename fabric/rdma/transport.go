@@ -13,6 +13,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/internal/auth"
 	"github.com/ibrun/ibrun/internal/transports"
@@ -195,7 +196,7 @@ func (t *Transport) openDevices(ctx context.Context, cfg *fabric.Config) (fabric
 	}
 	for wait := openPause; ; wait *= 2 {
 		d, err := open(&one, cfg, set)
-		if err == nil || !isTransient(err) || wait > maxOpenPause || !pause(ctx, wait) {
+		if err == nil || !isTransient(err) || wait > maxOpenPause || !liveness.Sleep(ctx, wait) {
 			return d, err
 		}
 	}

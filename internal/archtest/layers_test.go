@@ -79,6 +79,8 @@ fabric, verbs, hw < fabric/rdma;
 verbs < fabric/rdma/internal/liveness < fabric/rdma;
 fabric, verbs, hw, internal/auth, internal/printable < fabric/rdma/internal/cm < fabric/rdma;
 fabric, verbs, hw, internal/tunables, fabric/rdma/internal/cm < fabric/rdma/internal/devices < fabric/rdma;
+fabric, verbs, fabric/rdma/internal/cm, fabric/rdma/internal/devices, fabric/rdma/internal/liveness, fabric/rdma/internal/memory
+	< fabric/rdma/internal/datagrams < fabric/rdma;
 fabric < fabric/rdma/internal/memory < fabric/rdma;
 fabric, verbs, fabric/rdma/internal/memory < fabric/rdma/internal/messages < fabric/rdma;
 fabric, verbs, internal/memaddr, fabric/rdma/internal/cm, fabric/rdma/internal/memory

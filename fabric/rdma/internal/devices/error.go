@@ -1,6 +1,7 @@
 package devices
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/ibrun/ibrun/fabric"
@@ -50,3 +51,20 @@ func (e *PartitionError) Error() string {
 
 // Unwrap returns fabric.ErrNotSupported.
 func (e *PartitionError) Unwrap() error { return fabric.ErrNotSupported }
+
+// SetUpError is the error of a call that sets up a connection. Whatever its reason is, the device refuses
+// the connection.
+type SetUpError struct{ Err error }
+
+// Error returns the text of Err.
+func (e *SetUpError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *SetUpError) Unwrap() error { return e.Err }
+
+// IsRefusal reports whether a connection has ended because a device has refused it: whether the error is
+// or wraps a [*SetUpError].
+func IsRefusal(err error) bool {
+	var s *SetUpError
+	return errors.As(err, &s)
+}

@@ -1,6 +1,7 @@
 package liveness
 
 import (
+	"context"
 	"math"
 	"time"
 )
@@ -79,3 +80,15 @@ func nextStride(stride uint, since time.Duration) uint {
 
 // Schedule makes the next timer expire at this time at the latest.
 func (c *Clock) Schedule(at time.Duration) { c.Next = min(c.Next, at) }
+
+// Sleep waits for d. It returns false if the context ends before.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

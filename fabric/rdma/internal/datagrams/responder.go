@@ -1,4 +1,4 @@
-package rdma
+package datagrams
 
 import (
 	"cmp"
@@ -11,21 +11,26 @@ import (
 	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/memory"
-	"github.com/ibrun/ibrun/internal/auth"
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// responder answers probes, by which peers ask whether this process still exists. Connection requests are answered by Poll, and
-// a program may compute for any time between two Polls, so their silence says nothing. That is why probes have a queue pair of
-// their own, and a goroutine that answers them. The goroutine is parked while none arrive.
-type responder struct {
-	key         auth.Key
-	self, size  uint32
-	incarnation uint64
-	addr        []byte // of the domain
-	params      verbs.Params
+// Identity is what datagrams say of this process.
+type Identity struct {
+	Key         [32]byte // of the job
+	Self, Size  uint32   // number of this process among those of the job, and how many there are
+	Incarnation uint64
+}
 
-	rail    *rail                    // of its fields that change, the goroutine uses none
+// Responder answers probes, by which peers ask whether this process still exists. Connection requests are
+// answered by Poll, and a program may compute for any time between two Polls, so their silence says nothing.
+// That is why probes have a queue pair of their own, and a goroutine that answers them. The goroutine is
+// parked while none arrive.
+type Responder struct {
+	Identity
+	addr   []byte // our own
+	params verbs.Params
+
+	rail    *devices.Rail            // of its fields that change, the goroutine uses none
 	indices [cm.MaxPartitions]uint16 // of the keys of its partitions
 	slots   int                      // in use for each queue pair, at most responderSlots
 	qps     []*verbs.QP              // one in each partition of the rail
@@ -56,14 +61,14 @@ const (
 
 // answerTarget is where answers to a peer go.
 type answerTarget struct {
-	*destination
+	*Destination
 	revision uint16 // of the peer's address
 	made     time.Time
 }
 
-// open creates the queue pairs on the first rail.
-func (p *responder) open(r *rail) (err error) {
-	p.rail, p.indices, p.dests = r, r.Indices(), map[uint32]*answerTarget{}
+// Open creates the queue pairs on the first rail.
+func (p *Responder) Open(r *devices.Rail, id Identity, params verbs.Params) (err error) {
+	p.Identity, p.rail, p.params, p.indices, p.dests = id, r, params, r.Indices(), map[uint32]*answerTarget{}
 	if p.channel, err = r.Dev.CreateChannel(); err != nil {
 		return err
 	}
@@ -91,11 +96,28 @@ func (p *responder) open(r *rail) (err error) {
 	return p.postAll()
 }
 
-// start starts the goroutine. The queue pair must be open, and the identity of the domain set.
-func (p *responder) start() { p.startAfter(func() {}) }
+// QPs returns the queue pairs, one for each partition of the rail.
+func (p *Responder) QPs() []*verbs.QP { return p.qps }
+
+// Unmap frees the memory. The device must be closed.
+func (p *Responder) Unmap() {
+	if p.mem != nil {
+		memory.Unmap(p.mem)
+		p.mem = nil
+	}
+}
+
+// Start starts the goroutine. addr is our own address, which answers have.
+func (p *Responder) Start(addr []byte) {
+	p.addr = addr
+	p.startAfter(func() {})
+}
+
+// Addr returns our own address. It must not be called while the goroutine runs.
+func (p *Responder) Addr() []byte { return p.addr }
 
 // startAfter starts the goroutine, which calls first before anything else.
-func (p *responder) startAfter(first func()) {
+func (p *Responder) startAfter(first func()) {
 	ctx, stop := context.WithCancel(context.Background())
 	stopped := make(chan struct{})
 	p.stop, p.stopped = stop, stopped
@@ -106,8 +128,8 @@ func (p *responder) startAfter(first func()) {
 	}()
 }
 
-// close ends the goroutine and waits for it. The memory must not be freed before the device is closed: see domain.release.
-func (p *responder) close() {
+// Close ends the goroutine and waits for it. It does nothing if there is none.
+func (p *Responder) Close() {
 	if p.stop != nil {
 		p.stop()
 		<-p.stopped
@@ -118,7 +140,7 @@ func (p *responder) close() {
 // run answers probes until the context ends. If the device refuses a call, run looks for probes after a pause: peers would take a
 // process that does not answer for lost. It does so too if the error says that the device is lost: other errors have the same
 // number, and Poll finds out whether it is.
-func (p *responder) run(ctx context.Context) {
+func (p *Responder) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		notify, err := p.cq.Notify(false), p.answerAll()
 		recovered := error(nil)
@@ -133,9 +155,9 @@ func (p *responder) run(ctx context.Context) {
 		case errors.Is(err, verbs.ErrClosed):
 			return
 		case errors.Is(err, verbs.ErrDeviceLost), recovered != nil:
-			pause(ctx, liveness.MaxREQInterval)
+			liveness.Sleep(ctx, liveness.MaxREQInterval)
 		case err != nil:
-			pause(ctx, responderPause)
+			liveness.Sleep(ctx, responderPause)
 		}
 	}
 }
@@ -143,20 +165,8 @@ func (p *responder) run(ctx context.Context) {
 // responderPause is how long the goroutine waits after a call that the device has refused.
 const responderPause = 20 * time.Millisecond
 
-// pause waits for d. It returns false if the context ends before.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
-}
-
 // answerAll handles completions until there are none.
-func (p *responder) answerAll() error {
+func (p *Responder) answerAll() error {
 	for {
 		n, err := p.cq.Poll(p.wcs[:])
 		for i := range p.wcs[:n] {
@@ -169,7 +179,7 @@ func (p *responder) answerAll() error {
 }
 
 // handle answers a probe, or makes the slot of an answer that was sent ready for the next probe.
-func (p *responder) handle(wc *verbs.WC) {
+func (p *Responder) handle(wc *verbs.WC) {
 	slot := uint32(wc.ID) &^ answerID
 	if uint32(wc.ID>>32) != p.generation {
 		return
@@ -187,18 +197,17 @@ func (p *responder) handle(wc *verbs.WC) {
 var errNoProbe = errors.New("not a probe of a peer to this process")
 
 // answer answers the probe of n bytes in a slot.
-func (p *responder) answer(slot uint32, n int) error {
+func (p *Responder) answer(slot uint32, n int) error {
 	if n <= devices.RouteHeaderBytes || n > devices.DatagramSlot {
 		return errNoProbe
 	}
 	b := p.mem[slot*devices.DatagramSlot:][:devices.DatagramSlot:devices.DatagramSlot]
-	key := [32]byte(p.key)
-	m, err := cm.ParseMessage(b[devices.RouteHeaderBytes:n], &key)
+	m, err := cm.ParseMessage(b[devices.RouteHeaderBytes:n], &p.Key)
 	if err != nil {
 		return err
 	}
-	if m.Kind != cm.Probe || m.From >= p.size || m.From == p.self || m.To != p.self || m.Size != p.size ||
-		m.ToIncarnation != p.incarnation {
+	if m.Kind != cm.Probe || m.From >= p.Size || m.From == p.Self || m.To != p.Self || m.Size != p.Size ||
+		m.ToIncarnation != p.Incarnation {
 		return errNoProbe
 	}
 	to, err := p.target(&m)
@@ -206,10 +215,10 @@ func (p *responder) answer(slot uint32, n int) error {
 		return err
 	}
 	answer := cm.Message{
-		Kind: cm.Alive, From: p.self, To: m.From, Size: p.size, Epoch: m.Epoch, FromIncarnation: p.incarnation,
+		Kind: cm.Alive, From: p.Self, To: m.From, Size: p.Size, Epoch: m.Epoch, FromIncarnation: p.Incarnation,
 		ToIncarnation: m.FromIncarnation, NextSeq: m.NextSeq, Address: p.addr,
 	}
-	bytes := len(answer.Append(b[:0], &key))
+	bytes := len(answer.Append(b[:0], &p.Key))
 	err = to.ud.SendTo(p.wrID(slot|answerID), verbs.Signaled, to.Dest, p.mr.SGE(int(slot)*devices.DatagramSlot, bytes))
 	if err != nil {
 		return err
@@ -218,12 +227,12 @@ func (p *responder) answer(slot uint32, n int) error {
 }
 
 // target returns where the answer to a probe goes.
-func (p *responder) target(m *cm.Message) (*destination, error) {
+func (p *Responder) target(m *cm.Message) (*Destination, error) {
 	old, revision := p.dests[m.From], uint16(0)
 	if old != nil {
 		revision, _ = cm.Revision(m.Address)
 		if revision == old.revision && time.Since(old.made) < maxTargetAge {
-			return old.destination, nil
+			return old.Destination, nil
 		}
 	}
 	a, err := cm.ParseAddress(m.Address)
@@ -239,7 +248,7 @@ func (p *responder) target(m *cm.Message) (*destination, error) {
 	switch {
 	case err != nil && old != nil && a.Revision == old.revision:
 		old.made = time.Now() // the old handle stays, and answers are not delayed by every probe
-		return old.destination, nil
+		return old.Destination, nil
 	case errors.Is(err, verbs.ErrLimit): // of address handles
 		p.forgetTargets()
 		old = nil
@@ -256,17 +265,17 @@ func (p *responder) target(m *cm.Message) (*destination, error) {
 }
 
 // forgetTargets makes the next answer to each peer resolve its address again.
-func (p *responder) forgetTargets() {
+func (p *Responder) forgetTargets() {
 	for _, t := range p.dests {
 		t.close()
 	}
 	clear(p.dests)
 }
 
-// readdress makes the responder use another own address, and renew what depends on it. restart means that the queue pairs must be
-// restarted. readdress does not wait: the goroutine may be resolving the address of a dead host, which takes a second or more. A
-// new goroutine goes on when the old one has ended.
-func (p *responder) readdress(addr []byte, indices [cm.MaxPartitions]uint16, restart bool) {
+// Readdress makes the responder use another own address, and renew what depends on it. restart means that
+// the queue pairs must be restarted. Readdress does not wait: the goroutine may be resolving the address of a
+// dead host, which takes a second or more. A new goroutine goes on when the old one has ended.
+func (p *Responder) Readdress(addr []byte, indices [cm.MaxPartitions]uint16, restart bool) {
 	p.stop()
 	before := p.stopped
 	p.startAfter(func() {
@@ -276,14 +285,14 @@ func (p *responder) readdress(addr []byte, indices [cm.MaxPartitions]uint16, res
 	})
 }
 
-func (p *responder) wrID(i uint32) uint64 { return uint64(p.generation)<<32 | uint64(i) }
+func (p *Responder) wrID(i uint32) uint64 { return uint64(p.generation)<<32 | uint64(i) }
 
 // post posts a slot for the next probe.
-func (p *responder) post(slot uint32) error {
+func (p *Responder) post(slot uint32) error {
 	return p.qps[slot/responderSlots].Recv(p.wrID(slot), p.mr.SGE(int(slot)*devices.DatagramSlot, devices.DatagramSlot))
 }
 
-func (p *responder) postAll() error {
+func (p *Responder) postAll() error {
 	for i := range uint32(responderSlots * len(p.qps)) {
 		if int(i%responderSlots) >= p.slots {
 			continue
@@ -295,8 +304,8 @@ func (p *responder) postAll() error {
 	return nil
 }
 
-// recover makes the queue pairs usable after one has failed. See connManager.recover.
-func (p *responder) recover() error {
+// recover makes the queue pairs usable after one has failed. See [Socket.Recover].
+func (p *Responder) recover() error {
 	for i, qp := range p.qps {
 		if err := p.rail.RestartUD(qp, p.indices[i]); err != nil {
 			return fmt.Errorf("recover the queue pair for probes: %w", err)

@@ -1,0 +1,50 @@
+package datagrams
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/verbs"
+)
+
+// address returns an address with a revision.
+func address(incarnation uint64, revision uint16) cm.Address {
+	rail := cm.RailAddress{N: 1, Address: verbs.Address{Type: verbs.UD, QPN: 1, MTU: verbs.MTU1024, GIDType: hw.GIDRoCEv2,
+		GID: netip.MustParseAddr("::ffff:10.0.0.1")}}
+	rail.Partitions[0] = cm.Partition{Key: 0xffff, UD: 1, Responder: 2}
+	return cm.Address{Incarnation: incarnation, Revision: revision, Rails: []cm.RailAddress{rail}}
+}
+
+// TestTake: only a later address of the same process that is reached replaces the one that is known. Revisions wrap around.
+func TestTake(t *testing.T) {
+	reached := func(cm.Address) error { return nil }
+	for _, c := range []struct {
+		known, taken uint16
+		incarnation  uint64
+		check        func(cm.Address) error
+		want         uint16
+	}{
+		{0, 1, 7, reached, 1},
+		{1, 1, 7, reached, 1},
+		{2, 1, 7, reached, 2},
+		{1<<16 - 1, 0, 7, reached, 0},
+		{0, 1<<16 - 1, 7, reached, 0},
+		{0, 1, 8, reached, 0},
+		{0, 1, 7, func(cm.Address) error { return errors.New("not reached") }, 0},
+	} {
+		r, later := Remote{Address: address(7, c.known)}, address(c.incarnation, c.taken)
+		if r.Take(later.Append(nil), c.check); r.Revision != c.want {
+			t.Errorf("%+v: revision %d", c, r.Revision)
+		}
+	}
+	r, later := Remote{Address: address(7, 0)}, address(7, 1)
+	encoded := later.Append(nil)
+	for n := range encoded {
+		if r.Take(encoded[:n], reached); r.Revision != 0 {
+			t.Fatalf("takes %d bytes of %d", n, len(encoded))
+		}
+	}
+}
