@@ -60,7 +60,7 @@ func openPorts(t *testing.T, set Settings, ports ...verbstest.SimulatedPort) (*v
 			}
 		})
 		d := fd.(*domain)
-		d.cm.resolver.Patience = time.Minute // so that the order of events does not depend on time
+		d.cm.Resolver.Patience = time.Minute // so that the order of events does not depend on time
 		ds = append(ds, d)
 	}
 	return net, ds
@@ -247,7 +247,7 @@ func TestAddressChanges(t *testing.T) {
 					net.RaiseEvent("node1", c.event)
 				}
 				exchange(t, a, b)
-				if name != "MAC" && b.cm.resolver.Revision == 0 {
+				if name != "MAC" && b.cm.Resolver.Revision == 0 {
 					t.Error("the peer does not send its new address")
 				}
 			})
@@ -303,9 +303,9 @@ func TestSimulatedUnresolved(t *testing.T) {
 	closeAtOnce(ds)
 	a, b := ds[0], ds[1]
 	connectPeers(t, a, b)
-	a.cm.resolver.Direct = true // only this goroutine makes address handles
-	a.cm.responder.Close()
-	b.cm.responder.Close()
+	a.cm.Resolver.Direct = true // only this goroutine makes address handles
+	a.cm.Responder.Close()
+	b.cm.Responder.Close()
 	tries := refuseTimes(net, verbstest.CallCreateAH, math.MaxInt, syscall.ETIMEDOUT)
 	net.DropDatagrams(func() bool { return true })
 	breakConn(t, a, b)
@@ -346,8 +346,8 @@ func TestHandleRefused(t *testing.T) {
 				}
 			}
 			exchange(t, ds[0], ds[1])
-			if refused.Load() <= 3 || ds[0].cm.resolver.Revision != 0 {
-				t.Errorf("%d calls, revision %d", refused.Load(), ds[0].cm.resolver.Revision)
+			if refused.Load() <= 3 || ds[0].cm.Resolver.Revision != 0 {
+				t.Errorf("%d calls, revision %d", refused.Load(), ds[0].cm.Resolver.Revision)
 			}
 		})
 	}

@@ -71,7 +71,7 @@ func (d *domain) Refusal(peer int) error {
 	if e.retry.Rejected {
 		failure = nil
 	}
-	return cmp.Or(d.lost, failure, e.retry.err, d.cm.socket.Refusal)
+	return cmp.Or(d.lost, failure, e.retry.err, d.cm.Socket.Refusal)
 }
 
 // PathTo describes the device and the addresses by which a peer is connected to.

@@ -88,7 +88,7 @@ func (d *domain) sendNotices() bool {
 		err := d.sendCM(e, cm.DREQ, cm.QP{})
 		return err != datagrams.ErrResolving && err != datagrams.ErrNoSlot
 	})
-	return len(m.notices) > 0 || m.socket.IsSending()
+	return len(m.notices) > 0 || m.Socket.IsSending()
 }
 
 // release closes the devices and frees the memory. All its errors are fabric.ErrNotReleased.
@@ -102,9 +102,8 @@ func (d *domain) release() error {
 	}
 	d.mu.Unlock()
 	d.doorbells.timer.Stop()
-	d.cm.responder.Close()
+	d.cm.Close()
 	d.stopDeviceEvents()
-	d.cm.resolver.Close()
 	if d.waker != nil {
 		if err := d.waker.close(); err != nil {
 			errs = append(errs, fmt.Errorf("fabric/rdma: %w: %w", fabric.ErrNotReleased, err))
@@ -119,7 +118,6 @@ func (d *domain) release() error {
 	d.sends.Unmap()
 	d.regions.Unmap()
 	d.keyReads.Unmap()
-	d.cm.socket.Unmap()
-	d.cm.responder.Unmap()
+	d.cm.Unmap()
 	return errors.Join(errs...)
 }

@@ -12,9 +12,7 @@ import (
 // connManager has the datagrams that connect and disconnect peers (see cm.Message), and lists the endpoints that have something
 // to do with connections.
 type connManager struct {
-	socket    datagrams.Socket
-	resolver  datagrams.Resolver
-	responder datagrams.Responder
+	datagrams.Manager
 
 	connecting   connectTimers // of peers that were sent a REQ or a REP, or are to be sent a REQ after a pause
 	anyRequested atomic.Bool   // requested is not empty; atomic, so that Poll reads it without the lock
@@ -27,21 +25,21 @@ type connManager struct {
 // handleDatagram handles the completion of a datagram that has arrived.
 func (d *domain) handleDatagram(wc *verbs.WC) {
 	d.fastPolls = 0
-	if d.cm.socket.Received(wc); d.cm.socket.Failed {
+	if d.cm.Socket.Received(wc); d.cm.Socket.Failed {
 		d.clock.Next = 0
 	}
 }
 
 // handleDatagramSent handles the completion of a datagram that was sent.
 func (d *domain) handleDatagramSent(wc *verbs.WC) {
-	if d.cm.socket.Sent(wc); d.cm.socket.Failed {
+	if d.cm.Socket.Sent(wc); d.cm.Socket.Failed {
 		d.clock.Next = 0
 	}
 }
 
 // handleDatagrams handles the datagrams that have arrived.
 func (d *domain) handleDatagrams() error {
-	for msg := d.cm.socket.Next(); msg != nil; msg = d.cm.socket.Next() {
+	for msg := d.cm.Next(); msg != nil; msg = d.cm.Next() {
 		if err := d.handleCM(msg); err != nil {
 			return err
 		}
@@ -51,8 +49,8 @@ func (d *domain) handleDatagrams() error {
 
 // handleResolved takes over the destinations that have been made, and sends what waits for them.
 func (d *domain) handleResolved() {
-	for range d.cm.resolver.Results() {
-		peer, err := d.cm.resolver.Next()
+	for range d.cm.Resolver.Results() {
+		peer, err := d.cm.Resolver.Next()
 		e := d.eps[peer]
 		err = exported(err)
 		switch {
@@ -77,11 +75,7 @@ func (d *domain) handleResolved() {
 // sendDatagram sends a datagram to a peer. It may be lost, so its sender must be prepared to send it again. The error is
 // datagrams.ErrResolving, datagrams.ErrNoSlot, that there is no route to the peer, or a devices.SetUpError if the device refuses.
 func (d *domain) sendDatagram(e *endpoint, msg *cm.Message) error {
-	to, err := d.cm.resolver.Destination(e.peer, &e.addr)
-	if err != nil {
-		return exported(err)
-	}
-	return d.cm.socket.Send(to, msg)
+	return exported(d.cm.Send(e.peer, &e.addr, msg))
 }
 
 // sendCM is sendDatagram for what newCM returns.
@@ -94,8 +88,8 @@ func (d *domain) sendCM(e *endpoint, kind cm.Kind, reqQP cm.QP) error {
 func (d *domain) newCM(e *endpoint, kind cm.Kind, reqQP cm.QP) cm.Message {
 	msg := cm.Message{
 		Kind: kind, From: uint32(d.self), To: uint32(e.peer), Size: uint32(d.size), Epoch: e.conn.Epoch,
-		FromIncarnation: d.incarnation, ToIncarnation: e.addr.Incarnation, NextSeq: e.in.Received, Grant: e.in.Granted,
-		Lanes: uint8(len(e.qps)), ReqQP: reqQP, Address: d.present, Keys: d.keys,
+		FromIncarnation: d.cm.Incarnation, ToIncarnation: e.addr.Incarnation, NextSeq: e.in.Received, Grant: e.in.Granted,
+		Lanes: uint8(len(e.qps)), ReqQP: reqQP, Address: d.cm.Address(), Keys: d.keys,
 		Returned: e.returned, MTU: e.mtu,
 	}
 	for i, q := range e.qps {

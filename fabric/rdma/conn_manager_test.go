@@ -32,8 +32,8 @@ func TestSimulatedCMRecovers(t *testing.T) {
 		}
 		pollTimes(t, a, 2*liveness.MaxStride)
 	}
-	if a.cm.socket.Failed || a.cm.socket.Free() != devices.DatagramSends {
-		t.Errorf("failed %v, and %d datagrams can be sent", a.cm.socket.Failed, a.cm.socket.Free())
+	if a.cm.Socket.Failed || a.cm.Socket.Free() != devices.DatagramSends {
+		t.Errorf("failed %v, and %d datagrams can be sent", a.cm.Socket.Failed, a.cm.Socket.Free())
 	}
 	r := a.rails[0]
 	if err := r.UDs()[0].Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {

@@ -135,9 +135,6 @@ func (d *domain) checkConnecting(e *endpoint, now time.Duration) {
 
 // handleCM acts on a datagram of the connection manager.
 func (d *domain) handleCM(m *cm.Message) error {
-	if m.From >= uint32(d.size) || m.From == uint32(d.self) || m.Size != uint32(d.size) || m.ToIncarnation != d.incarnation {
-		return nil
-	}
 	e := d.endpointOf(int(m.From))
 	if e.addr.Rails == nil {
 		a, err := cm.ParseAddress(m.Address)

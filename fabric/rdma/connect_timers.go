@@ -72,7 +72,7 @@ func (d *domain) scheduleConnecting(e *endpoint) {
 func (d *domain) runConnectTimers(now time.Duration) {
 	t := &d.cm.connecting
 	for visits := 0; len(*t) > 0 && (*t)[0].retry.at <= now; visits++ {
-		if visits == maxConnectVisits || d.cm.socket.Free() == 0 {
+		if visits == maxConnectVisits || d.cm.Socket.Free() == 0 {
 			break
 		}
 		e := (*t)[0]

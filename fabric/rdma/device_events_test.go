@@ -247,7 +247,7 @@ func TestSimulatedGIDEventSameAddress(t *testing.T) {
 		var dest *datagrams.Destination
 		pollBoth(t, ds, "the handle is made", func() bool {
 			var err error
-			if dest, err = d.cm.resolver.Destination(e.peer, &e.addr); err != nil && !errors.Is(err, datagrams.ErrResolving) {
+			if dest, err = d.cm.Resolver.Destination(e.peer, &e.addr); err != nil && !errors.Is(err, datagrams.ErrResolving) {
 				t.Fatal(err)
 			}
 			return err == nil && !e.addr.IsResolving() && !e.addr.IsStale()
@@ -273,7 +273,7 @@ func TestSimulatedGIDEventSameAddress(t *testing.T) {
 		t.Errorf("a connection that works was made again: epoch %d", e.conn.Epoch)
 	}
 	e.addr.Renew()
-	if _, err := d.cm.resolver.Destination(e.peer, &e.addr); err != nil || !e.addr.IsResolving() {
+	if _, err := d.cm.Resolver.Destination(e.peer, &e.addr); err != nil || !e.addr.IsResolving() {
 		t.Fatalf("no other handle is being made: %v", err)
 	}
 	d.checkHandles()

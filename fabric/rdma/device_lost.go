@@ -69,7 +69,7 @@ func (d *domain) loseDevice(err error) {
 		}
 	}
 	d.cm.failures, d.cm.closing, d.controlDue = nil, teardowns{}, nil
-	d.cm.socket.DropReceived()
+	d.cm.Socket.DropReceived()
 	for _, e := range d.eps {
 		if e == nil || e.peer == d.self || e.addr.Rails == nil { // without an address the peer is reached by another domain
 			continue

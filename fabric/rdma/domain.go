@@ -20,15 +20,12 @@ var _ fabric.Domain = (*domain)(nil)
 // comment says that it is atomic or guarded by mu.
 type domain struct {
 	// These are constant once the domain is open.
-	key         [32]byte
-	self, size  int
-	incarnation uint64
-	settings    Settings
-	params      verbs.Params // of RC connections
-	addr        []byte       // as published
-	link        cm.Link      // of addr
-	caps        fabric.Caps
-	rails       []*rail
+	self, size int
+	settings   Settings
+	params     verbs.Params // of RC connections
+	addr       []byte       // as published
+	caps       fabric.Caps
+	rails      []*rail
 	// closeTimeout is the constant of that name. Tests whose peers do not answer within it set another one.
 	closeTimeout time.Duration
 
@@ -54,7 +51,6 @@ type domain struct {
 	events     events
 	controlDue []*endpoint // are owed a credit update or the RTU, which could not be sent yet
 	cm         connManager
-	present    []byte // the address, which the network may change
 	// refreshedAt is when the ports were queried last for want of an answer, by the clock.
 	refreshedAt time.Duration
 	report      func(text string) // Transport.Report
@@ -147,7 +143,7 @@ func (d *domain) endpointOf(peer int) *endpoint {
 	e := d.eps[peer]
 	if e == nil {
 		e = &endpoint{d: d, peer: peer}
-		e.conn = cm.Handshake{Self: uint32(d.self), Peer: uint32(peer), SelfIncarnation: d.incarnation}
+		e.conn = cm.Handshake{Self: uint32(d.self), Peer: uint32(peer), SelfIncarnation: d.cm.Incarnation}
 		d.eps[peer] = e
 	}
 	return e

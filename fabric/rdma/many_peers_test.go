@@ -52,7 +52,7 @@ func openCrowdOn(t testing.TB, tr *Transport, devices [2]string, n int) *crowd {
 			t.Fatal(err)
 		}
 		*d = fd.(*domain)
-		(*d).cm.resolver.Direct = true // in a goroutine one would not see whose memory it is
+		(*d).cm.Resolver.Direct = true // in a goroutine one would not see whose memory it is
 	}
 	if err := c.all.recvs.reserve(8 * messages.BlockSlots); err != nil {
 		t.Fatal(err)
@@ -130,9 +130,9 @@ func (c *crowd) answer() {
 				a.recvs.post(nil, uint32(wc.ID))
 				continue
 			}
-			a.cm.socket.Received(&wc)
-			m := a.cm.socket.Next()
-			if m == nil || a.cm.socket.Failed {
+			a.cm.Socket.Received(&wc)
+			m := a.cm.Socket.Next()
+			if m == nil || a.cm.Socket.Failed {
 				c.t.Fatalf("not a datagram of the job, or its slot was not posted again: %+v", wc)
 			}
 			if m.Kind == cm.REQ {
@@ -146,7 +146,7 @@ func (c *crowd) answer() {
 func (c *crowd) accept(req *cm.Message) {
 	c.t.Helper()
 	r := c.all.rails[0]
-	peer := c.d.rails[0].RailAddress(c.d.cm.responder.QPs())
+	peer := c.d.rails[0].RailAddress(c.d.cm.Responder.QPs())
 	q, err := r.newQueuePair(req.Epoch, 0, &peer)
 	if err == nil {
 		err = q.qp.ConnectWith(req.Pairs[0].At(peer.Address), c.all.params)
@@ -156,7 +156,7 @@ func (c *crowd) accept(req *cm.Message) {
 	}
 	c.qps[req.To] = q
 	rep := cm.Message{
-		Kind: cm.REP, From: req.To, To: 0, Size: req.Size, Epoch: req.Epoch, FromIncarnation: c.all.incarnation,
+		Kind: cm.REP, From: req.To, To: 0, Size: req.Size, Epoch: req.Epoch, FromIncarnation: c.all.cm.Incarnation,
 		ToIncarnation: req.FromIncarnation, Grant: messages.InitialWindow, Lanes: 1, ReqQP: req.Pairs[0], Address: c.all.addr,
 	}
 	rep.Pairs[0] = q.info

@@ -86,7 +86,7 @@ func TestMockCallsPerMessage(t *testing.T) {
 		ds := openOverMock(t, lib, profile, 2)
 		a, b := ds[0], ds[1]
 		for _, d := range ds {
-			d.cm.responder.Close() // its goroutine polls, first when it starts, which may be at any time
+			d.cm.Responder.Close() // its goroutine polls, first when it starts, which may be at any time
 		}
 		widenWindow(t, a, b, n)
 		data := []string{"ibv_post_send", "ibv_poll_cq", "ibv_post_recv", "ibv_post_srq_recv"}
@@ -186,12 +186,12 @@ func TestMockRefusedDatagram(t *testing.T) {
 	lib := ibvmock.Load(t)
 	ds := openOverMock(t, lib, "mlx5_roce", 2)
 	a := ds[0]
-	free := a.cm.socket.Free()
+	free := a.cm.Socket.Free()
 	lib.Refuse("ibv_post_send", 0, 1, syscall.EINVAL)
 	if err := a.sendDatagram(a.eps[1], &cm.Message{Kind: cm.REJ}); err == nil {
 		t.Fatal("a refused datagram was sent")
 	}
-	if got := a.cm.socket.Free(); got != free {
+	if got := a.cm.Socket.Free(); got != free {
 		t.Errorf("%d of %d slots are free after a refused datagram", got, free)
 	}
 }

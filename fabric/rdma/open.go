@@ -21,12 +21,14 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	var nonce [8]byte
 	rand.Read(nonce[:]) // never returns an error
 	d := &domain{
-		report: t.Report, key: t.Key, self: cfg.Self, size: cfg.Size, link: t.selected.Chosen.Link(), settings: set,
-		incarnation: binary.LittleEndian.Uint64(nonce[:]) | 1,
-		params:      set.connParams(), eps: make([]*endpoint, cfg.Size), byQPN: qpIndex{all: map[qpKey]*queuePair{}},
+		report: t.Report, self: cfg.Self, size: cfg.Size, settings: set,
+		params: set.connParams(), eps: make([]*endpoint, cfg.Size), byQPN: qpIndex{all: map[qpKey]*queuePair{}},
 		clock:    liveness.Clock{Next: liveness.Never, Start: time.Now()},
 		liveness: liveness.NewLimits(set.Heartbeat), closeTimeout: closeTimeout,
 	}
+	d.cm.Link = t.selected.Chosen.Link()
+	d.cm.Identity = datagrams.Identity{Key: t.Key, Self: uint32(d.self), Size: uint32(d.size),
+		Incarnation: binary.LittleEndian.Uint64(nonce[:]) | 1}
 	d.doorbells.timer = time.AfterFunc(liveness.Never, d.ringTimerFired)
 	defer func() {
 		if err != nil {
@@ -60,10 +62,10 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	if err := d.sends.Grow(); err != nil {
 		return nil, exported(d.rails[0].Lacks("registered memory", err))
 	}
-	if err := d.openDatagrams(); err != nil {
+	if err := d.cm.Open(devicesOf(d.rails), d.params, d.wakeArmed, d.forgetConnected); err != nil {
 		return nil, exported(d.rails[0].Lacks("datagrams (UD)", err))
 	}
-	d.regions.Init(d.incarnation, d.registerOnRails)
+	d.regions.Init(d.cm.Incarnation, d.registerOnRails)
 	if len(d.rails) > 1 {
 		if err := d.openKeyTable(pd); err != nil {
 			return nil, exported(d.rails[0].Lacks("registered memory", err))
@@ -71,22 +73,10 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	}
 	d.caps = set.Caps()
 	d.loopback.Bytes = d.caps.MaxSend
-	d.addr = d.encodeAddress()
-	d.present = d.addr
-	d.cm.responder.Start(d.present)
+	d.cm.Start()
+	d.addr = d.cm.Address()
 	d.readDeviceEvents()
 	return d, nil
-}
-
-// openDatagrams opens what sends and receives datagrams.
-func (d *domain) openDatagrams() error {
-	first := &d.rails[0].Rail
-	d.cm.resolver.Open(first, d.params, d.wakeArmed, d.forgetConnected)
-	id := datagrams.Identity{Key: d.key, Self: uint32(d.self), Size: uint32(d.size), Incarnation: d.incarnation}
-	if err := errors.Join(d.cm.socket.Open(first, d.key), d.cm.responder.Open(first, id, d.params)); err != nil {
-		return err
-	}
-	return datagrams.TryDestination(first, d.cm.responder.QPs(), d.params)
 }
 
 // wakeArmed wakes a caller that may sleep. Any goroutine may call it, after what Arm is to find: Arm sets armed before it looks.

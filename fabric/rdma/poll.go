@@ -92,7 +92,7 @@ func (d *domain) progress() error {
 	if len(d.deviceEvents.pending) > 0 {
 		d.handleDeviceEvents()
 	}
-	if d.cm.resolver.Results() > 0 {
+	if d.cm.Resolver.Results() > 0 {
 		d.handleResolved()
 	}
 	for _, r := range d.polled {
@@ -160,8 +160,8 @@ func (d *domain) tick(now time.Duration) error {
 		return nil
 	}
 	d.clock.Next = liveness.Never
-	if d.cm.socket.Failed {
-		if d.cm.socket.Recover() != nil {
+	if d.cm.Socket.Failed {
+		if d.cm.Socket.Recover() != nil {
 			d.clock.Schedule(now + liveness.MaxREQInterval) // the link is still down
 		}
 	}

@@ -95,3 +95,12 @@ func (r *rail) newQueuePair(epoch uint32, path uint8, peer *cm.RailAddress) (*qu
 	}
 	return q, nil
 }
+
+// devicesOf returns the devices of rails.
+func devicesOf(rails []*rail) []*devices.Rail {
+	list := make([]*devices.Rail, len(rails))
+	for i, r := range rails {
+		list[i] = &r.Rail
+	}
+	return list
+}

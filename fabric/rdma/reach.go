@@ -16,5 +16,5 @@ func (d *domain) Reach(addr []byte) (uint64, error) {
 	if err := d.checkReachable(a); err != nil {
 		return 0, err
 	}
-	return cm.Preference(d.link, d.rails[0].Address, &a), nil
+	return cm.Preference(d.cm.Link, d.rails[0].Address, &a), nil
 }

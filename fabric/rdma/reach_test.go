@@ -38,7 +38,7 @@ func TestReach(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.link, a.Link = l, l
+		d.cm.Link, a.Link = l, l
 		d.addr = a.Append(nil)
 		return d
 	}
@@ -49,9 +49,9 @@ func TestReach(t *testing.T) {
 	fast := open("same", cm.Link{Rate: 11, PrefixBits: 120})
 	assigned := open("same", cm.Link{Rate: 10, PrefixBits: 120, Preferred: true})
 	routed := open("other", cm.Link{Rate: 400, PrefixBits: 120, Preferred: true, Near: true})
-	eth.link.Rate = 400
+	eth.cm.Link.Rate = 400
 	a, _ := cm.ParseAddress(eth.addr)
-	a.Link = eth.link
+	a.Link = eth.cm.Link
 	eth.addr = a.Append(nil)
 	var last uint64
 	for i, d := range []*domain{worst, routed, slow, near, fast, assigned} {

@@ -123,7 +123,7 @@ func TestSimulatedRefusedForGood(t *testing.T) {
 		devices[poor] = "poor0"
 		ds := openEach(t, net, devices...)
 		r := ds[poor].rails[0]
-		own := r.RailAddress(ds[poor].cm.responder.QPs())
+		own := r.RailAddress(ds[poor].cm.Responder.QPs())
 		if _, err := r.CreateQP(&own, true); err != nil { // the last one
 			t.Fatal(err)
 		}
@@ -340,7 +340,7 @@ func TestSimulatedDatagramsRefused(t *testing.T) {
 	if err := poor.rails[0].UDs()[0].Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
 		t.Fatal(err)
 	}
-	poor.cm.socket.Failed = true
+	poor.cm.Socket.Failed = true
 	if err := rich.eps[0].Send([]byte("message"), nil); err != fabric.ErrAgain {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
-	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
 )
 
 // The network may change the address of a port, see package datagrams. A connection over an old address breaks, and is made again
@@ -64,24 +63,12 @@ func (d *domain) checkHandles() {
 // errAddressChanged is why connections are made again.
 var errAddressChanged = errors.New("fabric/rdma: the address of the local port has changed")
 
-// refreshAddress queries the ports. If LID, GID, MTU or the indices of partition keys have changed, it renews everything that
-// depends on them: the queue pairs for datagrams, the handles, and the address that peers are sent. It is called when a device
-// reports such a change, and when a peer does not answer.
+// refreshAddress queries the ports, and makes all connections again if they do not work any more. It is called when a device
+// reports a change, and when a peer does not answer.
 func (d *domain) refreshAddress() {
-	var changed devices.Change
-	for i, r := range d.rails {
-		c := r.Refresh()
-		changed.Any, changed.Moved = changed.Any || c.Any, changed.Moved || c.Moved
-		changed.Indices = changed.Indices || c.Indices && i == 0 // other rails have no queue pairs for datagrams to restart
-	}
-	if !changed.Any {
-		return
-	}
-	d.cm.resolver.Revision++
-	d.present = d.encodeAddress()
-	d.cm.responder.Readdress(d.present, d.rails[0].Indices(), changed.Indices)
+	changed := d.cm.Refresh()
 	if changed.Indices {
-		d.cm.socket.Failed, d.clock.Next = true, 0
+		d.clock.Next = 0 // restarts the queue pairs for datagrams
 	}
 	if changed.Moved {
 		d.breakConnections(errAddressChanged)
@@ -95,13 +82,4 @@ func (d *domain) breakConnections(err error) {
 			d.declareBroken(e, err)
 		}
 	}
-}
-
-// encodeAddress returns the present address of the domain.
-func (d *domain) encodeAddress() []byte {
-	a := cm.Address{Incarnation: d.incarnation, Revision: d.cm.resolver.Revision, Link: d.link}
-	for _, r := range d.rails {
-		a.Rails = append(a.Rails, r.RailAddress(d.cm.responder.QPs()))
-	}
-	return a.Append(nil)
 }

@@ -58,7 +58,7 @@ func TestPollWhileResolving(t *testing.T) {
 	for _, err := range []error{nil, syscall.ETIMEDOUT} {
 		net, ds := openSimulated(t, Settings{Devices: []string{"a"}}, 3)
 		a := ds[0]
-		a.cm.resolver.Patience = 0
+		a.cm.Resolver.Patience = 0
 		h := newSlowHandles(t, net, 1, err)
 		if err := a.eps[1].Send(nil, nil); err == nil {
 			t.Fatal("sent without a connection")
@@ -84,7 +84,7 @@ func TestAcceptWhileResolving(t *testing.T) {
 		t.Fatal("sent without a connection")
 	}
 	pollTimes(t, a, 4)
-	b.cm.resolver.Patience = 0
+	b.cm.Resolver.Patience = 0
 	h := newSlowHandles(t, net, 1, nil)
 	waittest.Poll(t, "the REQ arrives", func() bool {
 		pollTimes(t, b, 1)
@@ -114,7 +114,7 @@ func TestRefusedWhileResolving(t *testing.T) {
 		if slow == 1 {
 			pollTimes(t, ds[0], 4) // sends the REQ
 		}
-		ds[slow].cm.resolver.Patience = 0
+		ds[slow].cm.Resolver.Patience = 0
 		h := newSlowHandles(t, net, 1, syscall.EINVAL)
 		pollBoth(t, ds[slow:slow+1], "the call begins", func() bool { return h.calls.Load() > 0 })
 		h.end()
@@ -132,7 +132,7 @@ func TestManyUnresolved(t *testing.T) {
 	const peers = 3 * datagrams.MaxResolutions
 	net, ds := openSimulated(t, Settings{Devices: []string{"a"}}, peers+1)
 	a := ds[0]
-	a.cm.resolver.Patience = 0
+	a.cm.Resolver.Patience = 0
 	h := newSlowHandles(t, net, datagrams.MaxResolutions, syscall.ETIMEDOUT)
 	for peer := 1; peer <= peers; peer++ {
 		if err := a.eps[peer].Send(nil, nil); err == nil {
@@ -162,7 +162,7 @@ func TestManyUnresolved(t *testing.T) {
 		connectPeers(t, a, b)
 	}
 	for _, d := range ds[1:] {
-		d.cm.resolver.Patience = 0
+		d.cm.Resolver.Patience = 0
 		if err := d.Close(); err != nil {
 			t.Error(err)
 		}
@@ -194,15 +194,15 @@ func TestRefreshWhileAnswering(t *testing.T) {
 		net.SetPort("node1", infiniBand(6+lid))
 		b.refreshAddress()
 	}
-	if b.cm.resolver.Revision != 2 || h.calls.Load() != 1 {
-		t.Fatalf("revision %d, %d calls", b.cm.resolver.Revision, h.calls.Load())
+	if b.cm.Resolver.Revision != 2 || h.calls.Load() != 1 {
+		t.Fatalf("revision %d, %d calls", b.cm.Resolver.Revision, h.calls.Load())
 	}
 	h.end()
-	b.cm.responder.Close()
-	if !bytes.Equal(b.cm.responder.Addr(), b.present) {
+	b.cm.Responder.Close()
+	if !bytes.Equal(b.cm.Responder.Addr(), b.cm.Address()) {
 		t.Error("the responder has another address")
 	}
-	b.cm.responder.Start(b.present)
+	b.cm.Responder.Start(b.cm.Address())
 	exchange(t, a, b)
 	probe()
 	waittest.Poll(t, "the answer arrives", func() bool {

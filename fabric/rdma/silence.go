@@ -44,7 +44,7 @@ func (d *domain) checkSilence(e *endpoint, now time.Duration) bool {
 func (d *domain) silentError(e *endpoint) error {
 	err := fmt.Errorf("fabric/rdma: connect to peer %d: %w: its process has answered nothing for %v", e.peer, fabric.ErrPeerDown,
 		d.settings.Heartbeat)
-	if why := cmp.Or(e.retry.Failure(), e.retry.err, d.cm.socket.Refusal); why != nil {
+	if why := cmp.Or(e.retry.Failure(), e.retry.err, d.cm.Socket.Refusal); why != nil {
 		err = fmt.Errorf("%w: %w", err, why)
 	}
 	return d.explainSilence(err)

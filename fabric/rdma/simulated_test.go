@@ -53,7 +53,7 @@ func openTransports(t *testing.T, trs []*Transport) []*domain {
 			t.Fatal(err)
 		}
 		d := fd.(*domain)
-		d.cm.resolver.Patience = time.Minute // so that the order of events does not depend on time
+		d.cm.Resolver.Patience = time.Minute // so that the order of events does not depend on time
 		ds[i] = d
 		t.Cleanup(func() {
 			if !d.mu.TryLock() {

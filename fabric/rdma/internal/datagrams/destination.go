@@ -34,9 +34,9 @@ func (t *Destination) close() {
 	}
 }
 
-// TryDestination makes the destination of datagrams to this process, and closes it: a device may refuse
+// tryDestination makes the destination of datagrams to this process, and closes it: a device may refuse
 // address handles. responders are those of [Responder.QPs].
-func TryDestination(r *devices.Rail, responders []*verbs.QP, params verbs.Params) error {
+func tryDestination(r *devices.Rail, responders []*verbs.QP, params verbs.Params) error {
 	own := r.RailAddress(responders)
 	t, err := newDestination(r.UDs()[0], own.Datagrams(0), params)
 	if devices.IsNoRoute(err) {

@@ -14,13 +14,6 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// Identity is what datagrams say of this process.
-type Identity struct {
-	Key         [32]byte // of the job
-	Self, Size  uint32   // number of this process among those of the job, and how many there are
-	Incarnation uint64
-}
-
 // Responder answers probes, by which peers ask whether this process still exists. Connection requests are
 // answered by Poll, and a program may compute for any time between two Polls, so their silence says nothing.
 // That is why probes have a queue pair of their own, and a goroutine that answers them. The goroutine is
@@ -206,8 +199,7 @@ func (p *Responder) answer(slot uint32, n int) error {
 	if err != nil {
 		return err
 	}
-	if m.Kind != cm.Probe || m.From >= p.Size || m.From == p.Self || m.To != p.Self || m.Size != p.Size ||
-		m.ToIncarnation != p.Incarnation {
+	if m.Kind != cm.Probe || m.To != p.Self || !p.accepts(&m) {
 		return errNoProbe
 	}
 	to, err := p.target(&m)

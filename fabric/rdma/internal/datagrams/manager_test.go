@@ -17,12 +17,10 @@ import (
 
 // process has what one process sends and receives datagrams with.
 type process struct {
-	rail      devices.Rail
-	socket    Socket
-	responder Responder
-	resolver  Resolver
-	woken     atomic.Int32
-	released  int // calls of release
+	Manager
+	rail     devices.Rail
+	woken    atomic.Int32
+	released int // calls of release
 }
 
 // open opens n processes on a device of their own each. The key of process i is keys[i].
@@ -30,50 +28,44 @@ func open(t *testing.T, net *verbstest.SimulatedNetwork, keys ...byte) (ps []*pr
 	t.Helper()
 	for i, key := range keys {
 		p, params := new(process), verbs.DefaultParams()
+		p.Identity = Identity{Key: [32]byte{key}, Self: uint32(i), Size: uint32(len(keys)), Incarnation: uint64(i + 1)}
 		cfg := devices.Config{Params: params, Demand: devices.Demand{Peers: len(keys) - 1, Slots: 64, SharedSlots: 64, BlockSlots: 32,
 			SlotBytes: 64, Window: 8, SGE: 1, MessageBytes: cm.MessageBytes(1, 1)}}
-		id := Identity{Key: [32]byte{key}, Self: uint32(i), Size: uint32(len(keys)), Incarnation: uint64(i + 1)}
 		err := p.rail.Open(net.Node(), string(rune('a'+i)), &cfg)
 		t.Cleanup(func() {
-			p.responder.Close()
-			p.resolver.Close()
+			p.Close()
 			if err := p.rail.Close(); err != nil {
 				t.Error(err)
 			}
-			p.socket.Unmap()
-			p.responder.Unmap()
+			p.Unmap()
 		})
 		if err == nil {
-			err = errors.Join(p.socket.Open(&p.rail, id.Key), p.responder.Open(&p.rail, id, params),
-				TryDestination(&p.rail, p.responder.QPs(), params))
+			err = p.Open([]*devices.Rail{&p.rail}, params, func() { p.woken.Add(1) }, func() { p.released++ })
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.resolver.Open(&p.rail, params, func() { p.woken.Add(1) }, func() { p.released++ })
-		p.resolver.Patience = waittest.Limit
-		p.responder.Start(p.address().Append(nil))
+		p.Resolver.Patience = waittest.Limit
+		p.Start()
 		ps = append(ps, p)
 	}
 	return ps
 }
 
-// address returns the address of the process.
-func (p *process) address() *cm.Address {
-	return &cm.Address{Incarnation: p.responder.Incarnation, Revision: p.resolver.Revision,
-		Rails: []cm.RailAddress{p.rail.RailAddress(p.responder.QPs())}}
+// parsed returns the address of the process, as others have it.
+func (p *process) parsed() cm.Address {
+	a, _ := cm.ParseAddress(p.Address())
+	return a
 }
 
 // send sends a datagram of a kind and with a number to another process.
 func (p *process) send(to *process, r *Remote, kind cm.Kind, number uint32) error {
-	r.Address = *to.address()
-	dest, err := p.resolver.Destination(int(to.responder.Self), r)
-	if err != nil {
-		return err
+	if r.Rails == nil {
+		r.Address = to.parsed()
 	}
-	return p.socket.Send(dest, &cm.Message{Kind: kind, From: p.responder.Self, To: to.responder.Self, Size: p.responder.Size,
-		Lanes: 1, FromIncarnation: p.responder.Incarnation, ToIncarnation: to.responder.Incarnation, NextSeq: number,
-		Address: p.address().Append(nil)})
+	return p.Send(int(to.Self), r, &cm.Message{Kind: kind, From: p.Self, To: to.Self, Size: p.Size,
+		Lanes: 1, FromIncarnation: p.Incarnation, ToIncarnation: to.Incarnation, NextSeq: number,
+		Address: p.Address()})
 }
 
 // poll handles completions, and returns the next datagram, nil if there is none.
@@ -83,17 +75,17 @@ func (p *process) poll(t *testing.T) *cm.Message {
 	n, err1 := p.rail.SendCQ.Poll(wcs[:])
 	for i := range wcs[:n] {
 		if p.rail.IsDatagram(wcs[i].QPN) { // and not of the queue pair that Open has tried
-			p.socket.Sent(&wcs[i])
+			p.Socket.Sent(&wcs[i])
 		}
 	}
 	n, err2 := p.rail.RecvCQ.Poll(wcs[:])
 	for i := range wcs[:n] {
-		p.socket.Received(&wcs[i])
+		p.Socket.Received(&wcs[i])
 	}
 	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
 	}
-	return p.socket.Next()
+	return p.Next()
 }
 
 // next waits for the next datagram.
@@ -116,13 +108,13 @@ func TestSocket(t *testing.T) {
 			t.Fatal(err)
 		}
 		other.poll(t)
-		if m := b.next(t); m.NextSeq != i || m.From != 0 || b.socket.Next() != nil {
+		if m := b.next(t); m.NextSeq != i || m.From != 0 || b.Socket.Next() != nil {
 			t.Fatalf("datagram %d: %+v", i, m)
 		}
 		a.poll(t)
 	}
-	if a.socket.IsSending() || a.socket.Free() != devices.DatagramSends {
-		t.Errorf("in the end %d datagrams can be sent", a.socket.Free())
+	if a.Socket.IsSending() || a.Socket.Free() != devices.DatagramSends {
+		t.Errorf("in the end %d datagrams can be sent", a.Socket.Free())
 	}
 }
 
@@ -142,7 +134,7 @@ func TestSocketSlots(t *testing.T) {
 	}
 	waittest.Poll(t, "all were sent", func() bool {
 		a.poll(t)
-		return a.socket.Free() == devices.DatagramSends && !a.socket.IsSending()
+		return a.Socket.Free() == devices.DatagramSends && !a.Socket.IsSending()
 	})
 }
 
@@ -160,7 +152,7 @@ func TestSocketRecovers(t *testing.T) {
 	if err := a.rail.UDs()[0].Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
 		t.Fatal(err)
 	}
-	if a.poll(t); !a.socket.Failed {
+	if a.poll(t); !a.Socket.Failed {
 		t.Fatal("the failure is not noticed")
 	}
 	net.RefuseOn(func(device string, c verbstest.SimulatedCall) error {
@@ -169,15 +161,15 @@ func TestSocketRecovers(t *testing.T) {
 		}
 		return nil
 	})
-	if err := a.socket.Recover(); !errors.Is(err, syscall.EIO) || a.socket.Refusal != err || !a.socket.Failed {
+	if err := a.Socket.Recover(); !errors.Is(err, syscall.EIO) || a.Socket.Refusal != err || !a.Socket.Failed {
 		t.Errorf("a refused restart: %v", err)
 	}
 	if err := a.send(b, &ab, cm.REQ, 2); !errors.Is(err, syscall.EIO) || !devices.IsRefusal(err) {
 		t.Errorf("after a refused restart: %v", err)
 	}
 	net.RefuseOn(nil)
-	if err := a.socket.Recover(); err != nil || a.socket.Failed || a.socket.Free() != devices.DatagramSends {
-		t.Fatalf("the restart: %v, %+v", err, &a.socket)
+	if err := a.Socket.Recover(); err != nil || a.Socket.Failed || a.Socket.Free() != devices.DatagramSends {
+		t.Fatalf("the restart: %v, %+v", err, &a.Socket)
 	}
 	for i := range uint32(devices.DatagramRecvs) {
 		if err := errors.Join(a.send(b, &ab, cm.REQ, i), b.send(a, &ba, cm.REP, i)); err != nil {
@@ -189,10 +181,11 @@ func TestSocketRecovers(t *testing.T) {
 	}
 }
 
-// TestResponder: a probe is answered with its number although the process does not poll, also after its queue pair has failed.
-// Another datagram is not.
+// TestResponder: a probe is answered with its number although the process does not poll, also after its queue pair has failed,
+// and from its present address. Another datagram is not.
 func TestResponder(t *testing.T) {
-	ps := open(t, verbstest.NewSimulatedNetwork(), 1, 1, 2)
+	net := verbstest.NewSimulatedNetwork()
+	ps := open(t, net, 1, 1, 2)
 	a, b, other := ps[0], ps[1], ps[2]
 	var ab, ob Remote
 	probe := func(number uint32) {
@@ -209,12 +202,14 @@ func TestResponder(t *testing.T) {
 		})
 	}
 	probe(3)
-	if err := b.responder.QPs()[0].Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
+	if err := b.Responder.QPs()[0].Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
 		t.Fatal(err)
 	}
 	probe(4)
-	b.resolver.Revision++
-	b.responder.Readdress(b.address().Append(nil), b.rail.Indices(), true)
+	net.SetPort("b", verbstest.SimulatedPort{MTU: verbs.MTU2048})
+	if c := b.Refresh(); !c.Any || c.Moved || c.Indices {
+		t.Fatalf("another MTU is a change %+v", c)
+	}
 	waittest.Poll(t, "an answer has the new address", func() bool {
 		if err := a.send(b, &ab, cm.Probe, 5); err != nil && err != ErrNoSlot {
 			t.Fatal(err)
@@ -241,7 +236,7 @@ func TestResolver(t *testing.T) {
 	net := verbstest.NewSimulatedNetwork()
 	ps := open(t, net, 1, 1)
 	a, b := ps[0], ps[1]
-	r := Remote{Address: *b.address()}
+	r := Remote{Address: b.parsed()}
 	refuse := func(times int, err error) {
 		net.RefuseOn(func(device string, c verbstest.SimulatedCall) error {
 			if device != "a" || c != verbstest.CallCreateAH || times == 0 {
@@ -253,7 +248,7 @@ func TestResolver(t *testing.T) {
 	}
 	destination := func() *Destination {
 		t.Helper()
-		dest, err := a.resolver.Destination(1, &r)
+		dest, err := a.Resolver.Destination(1, &r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -265,8 +260,8 @@ func TestResolver(t *testing.T) {
 		t.Errorf("released %d times", a.released)
 	}
 	refuse(2, syscall.ENOMEM)
-	a.resolver.Revision++
-	if _, err := a.resolver.Destination(1, &r); !devices.IsRefusal(err) || !errors.Is(err, syscall.ENOMEM) || r.IsResolving() {
+	a.Resolver.Revision++
+	if _, err := a.Resolver.Destination(1, &r); !devices.IsRefusal(err) || !errors.Is(err, syscall.ENOMEM) || r.IsResolving() {
 		t.Errorf("no handles: %v", err)
 	}
 	second := destination()
@@ -278,8 +273,8 @@ func TestResolver(t *testing.T) {
 		t.Error("the destination that is to be renewed is not used meanwhile")
 	}
 	r.Outdate() // the result that comes may already be outdated
-	waittest.Poll(t, "the result comes", func() bool { return a.resolver.Results() > 0 && a.woken.Load() > 0 })
-	if peer, err := a.resolver.Next(); peer != 1 || err != nil || r.IsResolving() || !r.IsStale() {
+	waittest.Poll(t, "the result comes", func() bool { return a.Resolver.Results() > 0 && a.woken.Load() > 0 })
+	if peer, err := a.Resolver.Next(); peer != 1 || err != nil || r.IsResolving() || !r.IsStale() {
 		t.Errorf("the result is for peer %d, %v; to be renewed: %v", peer, err, r.IsStale())
 	}
 }
