@@ -54,7 +54,7 @@ func TestSimulatedCallsPerConnection(t *testing.T) {
 	if again[verbstest.CallCreateAH] != 0 || again[verbstest.CallQueryPort] != 0 || again[verbstest.CallQueryGIDs] != 0 {
 		t.Errorf("a connection that was made again took %v", again)
 	}
-	events := func(d *domain) int { return len(d.deviceEvents.pending) }
+	events := func(d *domain) int { return d.deviceEvents.Len() }
 	net.RaiseEvent("a", verbs.EventGIDChange)
 	waittest.Until(t, "the event comes", func() bool { return events(ds[0]) > 0 && events(ds[3]) > 0 })
 	got := countCalls(net, func() { connectPeers(t, ds[0], ds[3]) })

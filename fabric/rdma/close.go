@@ -103,7 +103,7 @@ func (d *domain) release() error {
 	d.mu.Unlock()
 	d.doorbells.timer.Stop()
 	d.cm.Close()
-	d.stopDeviceEvents()
+	d.deviceEvents.Stop()
 	if d.waker != nil {
 		if err := d.waker.close(); err != nil {
 			errs = append(errs, fmt.Errorf("fabric/rdma: %w: %w", fabric.ErrNotReleased, err))

@@ -136,24 +136,16 @@ func (d *domain) checkConnecting(e *endpoint, now time.Duration) {
 // handleCM acts on a datagram of the connection manager.
 func (d *domain) handleCM(m *cm.Message) error {
 	e := d.endpointOf(int(m.From))
-	if e.addr.Rails == nil {
-		a, err := cm.ParseAddress(m.Address)
-		if err != nil || a.Incarnation != m.FromIncarnation || d.checkReachable(a) != nil {
-			return nil
-		}
-		e.addr.Address, e.conn.PeerIncarnation = a, a.Incarnation
-	}
-	if m.FromIncarnation != e.addr.Incarnation {
+	if !d.cm.Identify(&e.addr, m) {
 		return nil
 	}
+	e.conn.PeerIncarnation = e.addr.Incarnation
 	e.attempt.heard = e.attempt.heard || m.Kind != cm.Alive // that is sent over another queue pair, see responder
 	e.takeReturned(m.Returned)
 	if e.attempt.held && m.Kind <= cm.REP {
 		return nil
 	}
-	if !m.Kind.HasReason() {
-		e.addr.Take(m.Address, d.checkReachable)
-	}
+	d.cm.Renew(&e.addr, m)
 	switch m.Kind {
 	case cm.Alive:
 		e.retry.silence.Answer(m.NextSeq)
@@ -333,14 +325,4 @@ func (d *domain) established(e *endpoint) {
 	d.postPieces(e)
 	d.mu.Unlock()
 	e.ring()
-}
-
-// checkReachable returns an error if a peer's rails cannot be reached from those of this domain.
-func (d *domain) checkReachable(a cm.Address) error {
-	for i := range min(len(d.rails), len(a.Rails)) {
-		if err := d.rails[i].CheckPath(&a.Rails[i]); err != nil {
-			return exported(err)
-		}
-	}
-	return nil
 }

@@ -1,72 +1,24 @@
 package rdma
 
 import (
-	"context"
 	"fmt"
-	"sync"
 
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// deviceEvents are the asynchronous events of the devices that Poll has not handled yet. A goroutine for each rail reads them,
-// because the kernel reports them by a descriptor of their own. They are rare.
-type deviceEvents struct {
-	pending chan railEvent // while it is full, package verbs keeps further events, a bounded number
-	stop    context.CancelFunc
-	readers sync.WaitGroup
-}
-
-// maxDeviceEvents is how many events wait for Poll.
-const maxDeviceEvents = 64
-
-// railEvent is an event of the device of a rail.
-type railEvent struct {
-	rail *rail
-	verbs.Event
-}
-
-// readDeviceEvents starts the goroutines. Until stopDeviceEvents, an event wakes the caller of Poll.
-func (d *domain) readDeviceEvents() {
-	ctx, stop := context.WithCancel(context.Background())
-	d.deviceEvents.stop, d.deviceEvents.pending = stop, make(chan railEvent, maxDeviceEvents)
-	for _, r := range d.rails {
-		d.deviceEvents.readers.Go(func() {
-			for {
-				ev, err := r.Dev.NextEvent(ctx)
-				if err != nil {
-					return // the domain is being closed
-				}
-				select {
-				case d.deviceEvents.pending <- railEvent{r, ev}:
-				case <-ctx.Done():
-					return
-				}
-				_ = d.waker.wake() // if it fails, the next Poll finds the event
-			}
-		})
-	}
-}
-
-// stopDeviceEvents ends the goroutines and waits for them.
-func (d *domain) stopDeviceEvents() {
-	if d.deviceEvents.stop != nil {
-		d.deviceEvents.stop()
-		d.deviceEvents.readers.Wait()
-	}
-}
-
 // handleDeviceEvents handles the events that have arrived.
 func (d *domain) handleDeviceEvents() {
 	addresses := false
-	for range len(d.deviceEvents.pending) {
-		ev := <-d.deviceEvents.pending // only this goroutine receives
+	for range d.deviceEvents.Len() {
+		ev := d.deviceEvents.Next()
+		r := d.rails[ev.Rail.Index]
 		switch {
 		case ev.QP != nil:
-			d.handleQPEvent(ev)
-		case ev.Port == ev.rail.Port:
-			d.handlePortEvent(ev.rail, ev.Type)
+			d.handleQPEvent(r, ev.Event)
+		case ev.IsOfPort():
+			d.handlePortEvent(r, ev.Type)
 		}
-		addresses = addresses || ev.mayChangeAddress() || ev.Missed > 0
+		addresses = addresses || ev.MayChangeAddress()
 	}
 	if addresses {
 		d.refreshAddress()
@@ -101,20 +53,10 @@ func (d *domain) explainSilence(err error) error {
 	return err
 }
 
-// mayChangeAddress reports whether the port of the rail may have another address or other partitions.
-func (ev *railEvent) mayChangeAddress() bool {
-	switch ev.Type {
-	case verbs.EventLIDChange, verbs.EventGIDChange, verbs.EventPKeyChange, verbs.EventSMChange, verbs.EventReregister,
-		verbs.EventPortActive:
-		return ev.Port == ev.rail.Port
-	}
-	return false
-}
-
 // handleQPEvent handles an event of a queue pair. Except for EventLastWQE during a teardown, all that this package may get mean
 // that the queue pair has failed.
-func (d *domain) handleQPEvent(ev railEvent) {
-	q := d.byQPN.find(ev.rail, ev.QP.Num())
+func (d *domain) handleQPEvent(r *rail, ev verbs.Event) {
+	q := d.byQPN.find(r, ev.QP.Num())
 	if q == nil || q.qp != ev.QP {
 		return // it was closed meanwhile
 	}

@@ -143,7 +143,7 @@ func TestSimulatedPortDown(t *testing.T) {
 	closeAtOnce(ds)
 	connectPeers(t, ds[0], ds[1])
 	setPort(net, "a", verbs.PortDown)
-	waittest.Until(t, "the event comes", func() bool { return len(ds[0].deviceEvents.pending) > 0 }) // before the peer is lost
+	waittest.Until(t, "the event comes", func() bool { return ds[0].deviceEvents.Len() > 0 }) // before the peer is lost
 	ev := sendUntilDown(t, ds[0], 1)
 	if want := "port 1 of device a is down"; !strings.Contains(ev.Err.Error(), want) {
 		t.Errorf("%v does not contain %q", ev.Err, want)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/transfer"
@@ -58,7 +59,7 @@ type domain struct {
 	keepalives  liveness.Ring[*endpoint]
 	liveness    liveness.Limits // constant
 
-	deviceEvents deviceEvents
+	deviceEvents devices.Events
 	lost         error       // the device is lost; every endpoint that was connected has ended
 	awaited      bool        // see Await
 	leavers      []*endpoint // are handed over to another transport
@@ -127,7 +128,7 @@ func (d *domain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
 	if err != nil {
 		return nil, fmt.Errorf("fabric/rdma: connect to peer %d: %w", peer, err)
 	}
-	if err := d.checkReachable(a); err != nil {
+	if err := exported(d.cm.CheckPaths(&a)); err != nil {
 		return nil, fmt.Errorf("fabric/rdma: connect to peer %d: %w", peer, err)
 	}
 	if d.lost != nil && !d.awaited {

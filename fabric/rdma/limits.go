@@ -69,7 +69,7 @@ func (l *Limits) open(t *Transport) error {
 	}
 	l.Settings.Devices = t.Settings.Devices
 	l.take(d.rails[0])
-	l.Region = d.maxRegion()
+	l.Region = devicesOf(d.rails).MaxRegion()
 	return d.Close()
 }
 

@@ -55,17 +55,17 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	if d.waker, err = newWaker(d.rails); err != nil {
 		return nil, err
 	}
-	pd := d.rails[0].PD
+	pd, all := d.rails[0].PD, devicesOf(d.rails)
 	d.recvs = recvSlots{Slots: messages.Slots{PD: pd, Bytes: set.Slot, Limit: d.rails[0].Granted.Slots}, srq: d.rails[0].SRQ}
 	d.sends = messages.Slots{PD: pd, Bytes: set.Slot, Limit: max(set.poolSlots(), 2*messages.BlockSlots)}
 	d.rails[0].signalAll = min(d.rails[0].MaxInFlight, d.sends.Limit) / 2
 	if err := d.sends.Grow(); err != nil {
 		return nil, exported(d.rails[0].Lacks("registered memory", err))
 	}
-	if err := d.cm.Open(devicesOf(d.rails), d.params, d.wakeArmed, d.forgetConnected); err != nil {
+	if err := d.cm.Open(all, d.params, d.wakeArmed, d.forgetConnected); err != nil {
 		return nil, exported(d.rails[0].Lacks("datagrams (UD)", err))
 	}
-	d.regions.Init(d.cm.Incarnation, d.registerOnRails)
+	d.regions.Init(d.cm.Incarnation, func(b []byte) (transfer.Registration, error) { return register(all, b) })
 	if len(d.rails) > 1 {
 		if err := d.openKeyTable(pd); err != nil {
 			return nil, exported(d.rails[0].Lacks("registered memory", err))
@@ -75,7 +75,7 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	d.loopback.Bytes = d.caps.MaxSend
 	d.cm.Start()
 	d.addr = d.cm.Address()
-	d.readDeviceEvents()
+	d.deviceEvents.Start(all, func() { _ = d.waker.wake() }) // if that fails, the next Poll finds the event
 	return d, nil
 }
 
@@ -99,18 +99,9 @@ func openError(err error) error {
 // the data. The package's own memory is registered without that: there is nothing to gain.
 const regionAccess = verbs.LocalWrite | verbs.RemoteRead | verbs.RemoteWrite | verbs.RelaxedOrdering
 
-// maxRegion returns the longest memory that the devices of all rails register.
-func (d *domain) maxRegion() int {
-	least := d.rails[0].MaxRegion
-	for _, r := range d.rails[1:] {
-		least = min(least, r.MaxRegion)
-	}
-	return least
-}
-
-// registerOnRails registers memory with the device of every rail.
-func (d *domain) registerOnRails(b []byte) (reg transfer.Registration, err error) {
-	for i, r := range d.rails {
+// register registers memory with the device of every rail.
+func register(rails devices.Rails, b []byte) (reg transfer.Registration, err error) {
+	for i, r := range rails {
 		if len(b) > r.MaxRegion { // a message of this length is sent in fragments
 			return transfer.Registration{}, errors.Join(fmt.Errorf("device %s registers at most %d bytes (max_mr_size): %w",
 				r.Dev.Name(), r.MaxRegion, syscall.EOPNOTSUPP), reg.Close())

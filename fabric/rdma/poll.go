@@ -89,7 +89,7 @@ func (d *domain) progressAll() error {
 // control messages that are due, and new connections.
 func (d *domain) progress() error {
 	d.fastPolls = maxFastPolls
-	if len(d.deviceEvents.pending) > 0 {
+	if d.deviceEvents.Len() > 0 {
 		d.handleDeviceEvents()
 	}
 	if d.cm.Resolver.Results() > 0 {

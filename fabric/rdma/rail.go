@@ -97,8 +97,8 @@ func (r *rail) newQueuePair(epoch uint32, path uint8, peer *cm.RailAddress) (*qu
 }
 
 // devicesOf returns the devices of rails.
-func devicesOf(rails []*rail) []*devices.Rail {
-	list := make([]*devices.Rail, len(rails))
+func devicesOf(rails []*rail) devices.Rails {
+	list := make(devices.Rails, len(rails))
 	for i, r := range rails {
 		list[i] = &r.Rail
 	}

@@ -13,7 +13,7 @@ func (d *domain) Reach(addr []byte) (uint64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("fabric/rdma: %w", err)
 	}
-	if err := d.checkReachable(a); err != nil {
+	if err := exported(d.cm.CheckPaths(&a)); err != nil {
 		return 0, err
 	}
 	return cm.Preference(d.cm.Link, d.rails[0].Address, &a), nil

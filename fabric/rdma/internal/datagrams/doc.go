@@ -14,7 +14,7 @@
 // The address of a port is not constant. A subnet manager may give it another LID or subnet prefix, or move
 // the keys of its partitions; a RoCE port may get another GID, and the host another MAC address. The revision
 // in an address tells which of two is the later one. A destination depends on the address of the peer, which
-// [Remote.Take] replaces, and on our own, which [Manager.Refresh] renews. It is made again when one of
+// [Manager.Renew] replaces, and on our own, which [Manager.Refresh] renews. It is made again when one of
 // them has changed, and when it may have: see [Remote.Renew].
 //
 // # Files

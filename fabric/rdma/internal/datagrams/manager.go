@@ -28,12 +28,12 @@ type Manager struct {
 	Resolver  Resolver
 	Responder Responder
 
-	rails []*devices.Rail
+	rails devices.Rails
 	addr  []byte
 }
 
 // Open opens the parts. Identity and Link must be set. wake and release are those of [Resolver.Open].
-func (m *Manager) Open(rails []*devices.Rail, params verbs.Params, wake, release func()) error {
+func (m *Manager) Open(rails devices.Rails, params verbs.Params, wake, release func()) error {
 	m.rails = rails
 	m.Resolver.Open(rails[0], params, wake, release)
 	if err := errors.Join(m.Socket.Open(rails[0], m.Key), m.Responder.Open(rails[0], m.Identity, params)); err != nil {
@@ -80,6 +80,30 @@ func (m *Manager) Next() *cm.Message {
 	}
 }
 
+// Identify reports whether a datagram is of the process whose address r has. If none is known, it takes the
+// one in the datagram, unless that cannot be reached.
+func (m *Manager) Identify(r *Remote, msg *cm.Message) bool {
+	if r.Rails == nil {
+		a, err := cm.ParseAddress(msg.Address)
+		if err != nil || a.Incarnation != msg.FromIncarnation || m.rails.CheckPaths(&a) != nil {
+			return false
+		}
+		r.Address = a
+	}
+	return msg.FromIncarnation == r.Incarnation
+}
+
+// Renew takes the address in a datagram of a peer if it is later than the one that is known, and can be
+// reached.
+func (m *Manager) Renew(r *Remote, msg *cm.Message) {
+	if !msg.Kind.HasReason() {
+		r.take(msg.Address, m.rails)
+	}
+}
+
+// CheckPaths returns an error if a peer cannot be reached. It may be a [*devices.PartitionError].
+func (m *Manager) CheckPaths(peer *cm.Address) error { return m.rails.CheckPaths(peer) }
+
 // Address returns our own encoded address, which the network may change. The caller must not modify it.
 func (m *Manager) Address() []byte { return m.addr }
 
@@ -96,12 +120,7 @@ func (m *Manager) encode() []byte {
 // depends on them: the address, the destinations, and the queue pairs for datagrams, of which Socket.Failed
 // is set. The caller must make connections again if Moved is set.
 func (m *Manager) Refresh() (changed devices.Change) {
-	for i, r := range m.rails {
-		c := r.Refresh()
-		changed.Any, changed.Moved = changed.Any || c.Any, changed.Moved || c.Moved
-		changed.Indices = changed.Indices || c.Indices && i == 0 // other rails have no queue pairs for datagrams to restart
-	}
-	if !changed.Any {
+	if changed = m.rails.Refresh(); !changed.Any {
 		return changed
 	}
 	m.Resolver.Revision++

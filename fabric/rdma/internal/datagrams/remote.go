@@ -1,6 +1,9 @@
 package datagrams
 
-import "github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+import (
+	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
+)
 
 // Remote is a peer as datagrams reach it. Mind its size: there is one for each peer. It must not be copied
 // while it has a destination.
@@ -16,15 +19,15 @@ func (r *Remote) Forget() {
 	r.dest = nil
 }
 
-// Take takes the encoded address of a peer if it is later than the one that is known, and if check returns
-// no error for it.
-func (r *Remote) Take(encoded []byte, check func(cm.Address) error) {
+// take takes the encoded address of a peer if it is later than the one that is known, and can be reached
+// from our rails.
+func (r *Remote) take(encoded []byte, rails devices.Rails) {
 	revision, ok := cm.Revision(encoded)
 	if !ok || int16(revision-r.Revision) <= 0 {
 		return
 	}
 	a, err := cm.ParseAddress(encoded)
-	if err != nil || a.Incarnation != r.Incarnation || check(a) != nil {
+	if err != nil || a.Incarnation != r.Incarnation || rails.CheckPaths(&a) != nil {
 		return
 	}
 	r.Address = a

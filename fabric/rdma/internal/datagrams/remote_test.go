@@ -1,11 +1,11 @@
 package datagrams
 
 import (
-	"errors"
 	"net/netip"
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
 	"github.com/ibrun/ibrun/hw"
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -20,11 +20,12 @@ func address(incarnation uint64, revision uint16) cm.Address {
 
 // TestTake: only a later address of the same process that is reached replaces the one that is known. Revisions wrap around.
 func TestTake(t *testing.T) {
-	reached := func(cm.Address) error { return nil }
+	reached, other := devices.Rails{}, devices.Rail{Address: address(1, 0).Rails[0].Address}
+	other.Address.GIDType = hw.GIDInfiniBand
 	for _, c := range []struct {
 		known, taken uint16
 		incarnation  uint64
-		check        func(cm.Address) error
+		rails        devices.Rails
 		want         uint16
 	}{
 		{0, 1, 7, reached, 1},
@@ -33,17 +34,17 @@ func TestTake(t *testing.T) {
 		{1<<16 - 1, 0, 7, reached, 0},
 		{0, 1<<16 - 1, 7, reached, 0},
 		{0, 1, 8, reached, 0},
-		{0, 1, 7, func(cm.Address) error { return errors.New("not reached") }, 0},
+		{0, 1, 7, devices.Rails{&other}, 0},
 	} {
 		r, later := Remote{Address: address(7, c.known)}, address(c.incarnation, c.taken)
-		if r.Take(later.Append(nil), c.check); r.Revision != c.want {
+		if r.take(later.Append(nil), c.rails); r.Revision != c.want {
 			t.Errorf("%+v: revision %d", c, r.Revision)
 		}
 	}
 	r, later := Remote{Address: address(7, 0)}, address(7, 1)
 	encoded := later.Append(nil)
 	for n := range encoded {
-		if r.Take(encoded[:n], reached); r.Revision != 0 {
+		if r.take(encoded[:n], reached); r.Revision != 0 {
 			t.Fatalf("takes %d bytes of %d", n, len(encoded))
 		}
 	}

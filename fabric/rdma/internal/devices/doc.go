@@ -10,6 +10,8 @@
 //	subnet.go     what the user demands of a port, and which network it is connected to
 //	selection.go  which ports are used together, and which of them take the place of others
 //	rail.go       an open device, its completion queues, and its queue pairs for connections
+//	rails.go      the devices of a domain
+//	events.go     what devices report without being asked
 //	grant.go      what a device grants of what it is asked for
 //	partition.go  InfiniBand partitions of a port
 //	datagram.go   the queue pairs for datagrams
@@ -18,6 +20,7 @@
 //
 // # Locks
 //
-// There are none. A [Rail] belongs to the goroutine that calls Poll of its domain. Another goroutine may
-// call RestartUD, Keys and SharedPartition, which read only what is constant.
+// There are none. A [Rail] and [Events] belong to the goroutine that calls Poll of their domain. Another
+// goroutine may call RestartUD, Keys and SharedPartition, which read only what is constant. Those of Events
+// only read from the device, and send to a channel.
 package devices
