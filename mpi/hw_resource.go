@@ -18,4 +18,7 @@ package mpi
 // meaning in URIs are escaped.
 //
 // Every key can be the value of mpi_hw_resource_type in [Comm.SplitType]. MPI-5.0 §9.1.3.
-func (p *Process) GetHWResourceInfo() (*Info, error) { return info(p.core().GetHWResourceInfo()) }
+func (p *Process) GetHWResourceInfo() (*Info, error) {
+	i, err := p.core().Machine().HWResources()
+	return (*Info)(i), processResult(p, "GetHWResourceInfo", err)
+}

@@ -16,7 +16,7 @@ const maxAttributePasses = 1000
 func (p *Process) deleteAttributes(s *Session) error {
 	var errs []error
 	for range maxAttributePasses {
-		comms := p.openComms(s)
+		comms := p.comms.open(s)
 		if slices.Contains(comms, p.self) {
 			comms = append(comms, p.self) // first, because the list is processed backwards
 		}

@@ -114,7 +114,7 @@ func (k *clockSync) report() error {
 	return nil
 }
 
-// startAgreement sets the first state from what all processes have sent: see startClocks.
+// startAgreement sets the first state from what all processes have sent: see begin.
 func (k *clockSync) startAgreement(self int, clocks []clockState) {
 	a := &k.agreement
 	a.several = true

@@ -94,7 +94,7 @@ func (k *clockSync) takeAnswers(samples []clocksync.Sample, sent int64) ([]clock
 }
 
 // Adjust makes the clock follow a correction from the leader. role, leader and clock are set when it is called: a leader sends
-// its first correction after the barrier at the end of startClocks, which every process enters only when they are.
+// its first correction after the barrier at the end of begin, which every process enters only when they are.
 func (k *clockSync) Adjust(peer int, w [5]uint64) bool {
 	b, ok := clocksync.DecodeCorrection(w)
 	if !ok || k.role != roleFollower || peer != k.leader {

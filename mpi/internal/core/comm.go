@@ -77,7 +77,7 @@ func (c *Comm) newChild(peers []int32, rank int) *Comm {
 
 // newComm returns a communicator that cannot be used before activate is called.
 func (p *Process) newComm(peers []int32, rank int) *Comm {
-	c := &Comm{proc: p, engine: p.engine, rank: int32(rank), peers: peers, seq: p.lastCommSeq.Add(1), hints: newHints(),
+	c := &Comm{proc: p, engine: p.engine, rank: int32(rank), peers: peers, seq: p.comms.lastSeq.Add(1), hints: newHints(),
 		checks: p.check}
 	if p.check {
 		c.where = callPosition()
@@ -95,7 +95,7 @@ func (c *Comm) activate(ctx uint32) {
 	c.contextID = ctx
 	c.coll.args = arguments{rank: c.Rank(), size: len(c.peers), local: c.Size(), topology: c.topology, inter: c.isInter()}
 	c.coll.main.findLevels()
-	c.proc.comms.Store(c, nil)
+	c.proc.comms.add(c)
 	c.state.Store(commReady)
 }
 
@@ -186,7 +186,7 @@ func (c *Comm) release(op string, state uint32, end func(context uint32, err err
 	end(c.contextID, endings[state])
 	end(c.contextID|collectiveBit, c.collectiveEnding(state))
 	c.engine.Recording().NameContext(c.contextID, "")
-	c.proc.comms.Delete(c)
+	c.proc.comms.remove(c)
 	err := c.coll.main.closeSharedMemory()
 	c.proc.contextIDs.free(c.contextID)
 	return err

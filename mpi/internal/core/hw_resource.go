@@ -15,20 +15,27 @@ const (
 	ibrunPrefix = "ibrun://"
 )
 
-// GetHWResourceInfo returns the hardware to which this process is restricted now.
-func (p *Process) GetHWResourceInfo() (*Info, error) {
-	const op = "GetHWResourceInfo"
-	if err := p.checkUsable(op); err != nil {
-		return nil, err
+// Machine returns what is known of the machine of this process; nil if there is no process.
+func (p *Process) Machine() *Machine {
+	if p.IsNone() {
+		return nil
 	}
-	held, err := p.hwResources()
+	return &p.machine
+}
+
+// HWResources returns the hardware to which this process is restricted now; nil for nil.
+func (m *Machine) HWResources() (*Info, error) {
+	if m == nil {
+		return nil, nil
+	}
+	held, err := m.resources()
 	if err != nil {
-		return nil, p.wrapError(op, err)
+		return nil, err
 	}
 	i := &Info{}
 	for _, h := range held {
 		if err := i.Set(h.key, fmt.Sprint(h.restricted)); err != nil {
-			return nil, p.wrapError(op, err)
+			return nil, err
 		}
 	}
 	return i, nil
@@ -44,18 +51,18 @@ type hwResource struct {
 	acrossNodes bool
 }
 
-// hwResources lists the resources of this process: types of hwloc first, and large ones before small ones.
-func (p *Process) hwResources() ([]hwResource, error) {
-	top, allowed, err := p.boot.Hardware()
+// resources lists the resources of this process: types of hwloc first, and large ones before small ones.
+func (m *Machine) resources() ([]hwResource, error) {
+	top, allowed, err := m.boot.Hardware()
 	if err != nil {
 		return nil, err
 	}
-	types, ours := machineResources(top, allowed, p.nodeURI())
-	return slices.Concat(types, ours, deviceResources(top, allowed, p.nodeURI())), nil
+	types, ours := machineResources(top, allowed, m.nodeURI())
+	return slices.Concat(types, ours, deviceResources(top, allowed, m.nodeURI())), nil
 }
 
 // nodeURI returns the prefix of the keys of single instances on this node.
-func (p *Process) nodeURI() string { return ibrunPrefix + url.PathEscape(p.boot.NodeName) + "/" }
+func (m *Machine) nodeURI() string { return ibrunPrefix + url.PathEscape(m.boot.NodeName) + "/" }
 
 // machineResources lists the parts of the machine that contain the allowed PUs: types of hwloc, and single instances.
 func machineResources(top *hw.Topology, allowed []int, node string) (types, ours []hwResource) {

@@ -59,6 +59,7 @@ func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
 	if c.Fatal {
 		p.handler.set(ErrorsAreFatal())
 	}
+	p.machine.boot = boot
 	if err := p.recording.start(boot, p.check); err != nil {
 		return nil, newError(op, ErrOther, err)
 	}
@@ -72,7 +73,7 @@ func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
 		Domain: domain, Self: boot.Rank, Size: boot.Size, Waker: waker, Oversubscribed: boot.Oversubscribed,
 		Poll:            cmp.Or(poll, boot.Poll),
 		UnexpectedLimit: c.UnexpectedBytes, PinnedLimit: c.PinnedBytes, Owner: p, Address: boot.Address, Warn: boot.Report,
-		Needed: p.needsPeer, Members: p.membersOf, Recorder: p.recording.record, Clock: &p.clockSync, Trace: p.recording.trace,
+		Needed: p.comms.need, Members: p.comms.members, Recorder: p.recording.record, Clock: &p.clockSync, Trace: p.recording.trace,
 		Checks: p.check, ExactBit: collectiveBit, Forced: forcedProtocol(forced, boot.Rank),
 	})
 	if err != nil {
@@ -220,7 +221,7 @@ func (p *Process) Finalize() error {
 	}
 	failed := p.deleteAttributes(nil)
 	p.finalized.Store(true)
-	ours := p.openComms(nil) // after the callbacks, which may free and create communicators
+	ours := p.comms.open(nil) // after the callbacks, which may free and create communicators
 	if p.check {
 		p.reportUnfreed(ours)
 	}

@@ -5,14 +5,13 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"hash/fnv"
 	"io/fs"
 	"os"
 	"slices"
 
-	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/mpi/internal/bootstrap"
 	"github.com/ibrun/ibrun/mpi/internal/clocksync"
 	"github.com/ibrun/ibrun/mpi/internal/coll"
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
@@ -72,7 +71,7 @@ func (p *Process) compareProcesses(c *Comm) (err error) {
 	if alike, err := p.reduceProcessInfo(c, mine, probeIO() == nil); err != nil || alike {
 		return err
 	}
-	all, err := p.gatherProcessInfo(c, mine)
+	all, err := gatherProcessInfo(&c.coll.main, v.host, mine)
 	if err != nil {
 		return err
 	}
@@ -83,7 +82,7 @@ func (p *Process) compareProcesses(c *Comm) (err error) {
 	for i, x := range all {
 		clocks[i] = x[infoClock]
 	}
-	return p.startClocks(c, clocks)
+	return p.clockSync.begin(&c.coll.main, clocks)
 }
 
 var errCheckDiffers = errors.New("some processes check their calls, and others do not: " +
@@ -114,7 +113,8 @@ func (p *Process) reduceProcessInfo(c *Comm, mine [infoHashes]uint64, able bool)
 		table = p.table.Hash
 	}
 	words = append(words, table, ^table)
-	nodes := p.findNodes()
+	var nodes uint64
+	p.nodes, nodes = nodesOf(p.boot)
 	words = append(words, nodes, ^nodes)
 	if n > 1 {
 		least, commutative, _ := Min.kernel(Elements{kind: datatype.Uint64})
@@ -140,37 +140,38 @@ func (p *Process) reduceProcessInfo(c *Comm, mine [infoHashes]uint64, able bool)
 	return alike, nil
 }
 
-// findNodes sets the node of each process as this one knows it, and returns a hash of that. A launcher need not know the nodes,
-// and what it says may differ between processes: then algorithms on two levels are not used.
-func (p *Process) findNodes() uint64 {
-	nodes, err := p.boot.Nodes()
-	if err != nil || len(nodes) != p.boot.Size {
-		return 0
+// nodesOf returns the number of the node of each process as this one knows it, nil if the nodes are of
+// no use to collectives, and a hash of what it knows. A launcher need not know the nodes, and what it
+// says may differ between processes: then algorithms on two levels are not used.
+func nodesOf(boot *bootstrap.Process) (of []int32, hash uint64) {
+	nodes, err := boot.Nodes()
+	if err != nil || len(nodes) != boot.Size {
+		return nil, 0
 	}
 	h := fnv.New64a()
 	var b [4]byte
 	for _, n := range nodes {
-		p.nodes = append(p.nodes, int32(n))
+		of = append(of, int32(n))
 		binary.LittleEndian.PutUint32(b[:], uint32(n))
 		h.Write(b[:])
 	}
-	if coll.NewNodes(p.nodes) == nil {
-		p.nodes = nil
+	if coll.NewNodes(of) == nil {
+		of = nil
 	}
-	return h.Sum64()
+	return of, h.Sum64()
 }
 
-// gatherProcessInfo returns the info of every process.
-func (p *Process) gatherProcessInfo(c *Comm, mine [infoHashes]uint64) ([][infoWords]uint64, error) {
+// gatherProcessInfo returns the info of every process. host is the host name of this one.
+func gatherProcessInfo(g coll.Peer, host string, mine [infoHashes]uint64) ([][infoWords]uint64, error) {
 	var me [infoWords]uint64
 	copy(me[:], mine[:])
 	var name [maxHostName]byte
-	copy(name[:], p.env.host)
+	copy(name[:], host)
 	for i := range maxHostName / 8 {
 		me[infoHostName+i] = binary.LittleEndian.Uint64(name[8*i:])
 	}
-	flat := make([]uint64, p.boot.Size*infoWords)
-	if err := coll.Allgather(&c.coll.main, Bytes(flat), Bytes(me[:])); err != nil {
+	flat := make([]uint64, g.Size()*infoWords)
+	if err := coll.Allgather(g, Bytes(flat), Bytes(me[:])); err != nil {
 		return nil, err
 	}
 	var all [][infoWords]uint64
@@ -187,75 +188,4 @@ func hostNameOf(x [infoWords]uint64) string {
 		binary.LittleEndian.PutUint64(name[8*i:], x[infoHostName+i])
 	}
 	return string(bytes.TrimRight(name[:], "\x00"))
-}
-
-// Words of the clock information that every process sends: first the words of a leader's correction, then these. The epoch
-// of rank 0 is used.
-const (
-	clockBound     = 4 // word of the correction
-	clockRoundTrip = 5
-	clockEpoch     = 6
-	clockWords     = 7
-)
-
-// startClocks assigns the roles in clock synchronization and starts the clocks. clocks has the source id of each
-// process.
-func (p *Process) startClocks(c *Comm, clocks []uint64) error {
-	k, self := &p.clockSync, p.boot.Rank
-	k.leader = slices.Index(clocks, clocks[self])
-	switch {
-	case slices.Max(clocks) == slices.Min(clocks):
-		return nil
-	case self == 0:
-		k.role = roleReference
-		k.followers = othersWith(clocks, self)
-	case k.leader == 0: // it has rank 0's source: roleNone
-	case k.leader != self:
-		k.role = roleFollower
-	default:
-		k.role = roleLeader
-		k.followers = othersWith(clocks, self)
-		if err := k.measureOffset(); err != nil {
-			return err
-		}
-	}
-	var mine [clockWords]uint64
-	if k.role == roleLeader {
-		b := k.fit.Correction(k.clock.Source().Now()).Encode()
-		copy(mine[:], b[:])
-		mine[clockRoundTrip] = uint64(k.fit.RoundTrip())
-	}
-	mine[clockEpoch] = uint64(k.clock.Now()) // rank 0's is used
-	all := make([]uint64, len(clocks)*clockWords)
-	if err := coll.Allgather(&c.coll.main, Bytes(all), Bytes(mine[:])); err != nil {
-		return err
-	}
-	if k.role == roleLeader || k.role == roleFollower {
-		b, ok := clocksync.DecodeCorrection([5]uint64(all[k.leader*clockWords:]))
-		if !ok {
-			return fmt.Errorf("%w: rank %d sent an invalid clock correction", fabric.ErrCorrupt, k.leader)
-		}
-		k.clock.Start(b)
-		k.fit.Clock = &k.clock
-	}
-	k.epoch = int64(all[clockEpoch])
-	var leaders []clockState
-	for rank := range clocks {
-		if x := all[rank*clockWords:][:clockWords]; x[clockRoundTrip] != 0 {
-			leaders = append(leaders, clockState{rank, clocksync.DecodeBound(0, x[clockBound]), int64(x[clockRoundTrip])})
-		}
-	}
-	k.startAgreement(self, leaders)
-	// No leader may correct the clocks of others before all processes have started theirs.
-	return coll.Barrier(&c.coll.main)
-}
-
-// othersWith returns the other ranks that have the same clock.
-func othersWith(clocks []uint64, self int) (others []int) {
-	for rank, id := range clocks {
-		if id == clocks[self] && rank != self {
-			others = append(others, rank)
-		}
-	}
-	return others
 }

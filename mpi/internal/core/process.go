@@ -1,9 +1,7 @@
 package core
 
 import (
-	"cmp"
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -30,15 +28,15 @@ type Process struct {
 	// finalizing is set when Finalize is called, finalized when it has run the callbacks of attributes.
 	finalizing, finalized atomic.Bool
 
-	contextIDs  contextIDs
-	comms       sync.Map  // *Comm: communicators that have been activated and not released
-	ctrl        ctrlQueue // messages for communicators that are being created from groups
-	lastCommSeq atomic.Uint64
-	keys        attrs.Space[*Comm]
-	numbers     sync.Pool // of *Number
-	packings    packingPool
-	typeKeys    attrs.Space[*Datatype]
+	contextIDs contextIDs
+	comms      commTable
+	ctrl       ctrlQueue // messages for communicators that are being created from groups
+	keys       attrs.Space[*Comm]
+	numbers    sync.Pool // of *Number
+	packings   packingPool
+	typeKeys   attrs.Space[*Datatype]
 
+	machine    Machine
 	registered Registrations
 	clockSync  clockSync
 	env        environment
@@ -48,7 +46,6 @@ type Process struct {
 	users     int         // number of users of the engine: Join, the World Model and sessions; the last one closes it
 	hasJoined bool        // Join is one of the users
 	leaving   bool        // Finalize is in progress, and the World Model is the only user: there will be no other
-	psetList  *psetList   // nil until it is needed
 	table     *coll.Table // of algorithms of collectives; nil: those of the library only
 	nodes     []int32     // number of the node by process, the same at all processes; nil if they do not know the same
 }
@@ -89,28 +86,4 @@ func (p *Process) Self() *Comm {
 		return nil
 	}
 	return p.self
-}
-
-// commOf returns the communicator with a context; nil if it has been released.
-func (p *Process) commOf(context uint32) *Comm {
-	for c := range p.comms.Range {
-		if c := c.(*Comm); c.contextID == context&^collectiveBit {
-			return c
-		}
-	}
-	return nil
-}
-
-// openComms returns the communicators of a session, or of the World Model if s is nil, in the order of their
-// creation.
-func (p *Process) openComms(s *Session) []*Comm {
-	var comms []*Comm
-	p.comms.Range(func(c, _ any) bool {
-		if c := c.(*Comm); c.session == s && c.state.Load() == commReady {
-			comms = append(comms, c)
-		}
-		return true
-	})
-	slices.SortFunc(comms, func(a, b *Comm) int { return cmp.Compare(a.seq, b.seq) })
-	return comms
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/ibrun/ibrun/mpi/internal/bootstrap"
 )
@@ -14,7 +15,7 @@ func (s *Session) NumPsets() (int, error) {
 	if err := s.checkUsable("Session.NumPsets"); err != nil {
 		return 0, err
 	}
-	return len(s.proc.psetList.mine), nil
+	return len(s.psets.mine), nil
 }
 
 // NthPset returns the name of process set n, from 0, of those to which this process belongs.
@@ -23,7 +24,7 @@ func (s *Session) NthPset(n int) (string, error) {
 	if err := s.checkUsable(op); err != nil {
 		return "", err
 	}
-	mine := s.proc.psetList.mine
+	mine := s.psets.mine
 	if n < 0 || n >= len(mine) {
 		return "", s.newError(op, ErrArg,
 			fmt.Errorf("process set %d is out of range: this process is in %d sets, numbered from 0", n, len(mine)))
@@ -56,7 +57,7 @@ func (s *Session) pset(op, name string) (*pset, error) {
 	if err := s.checkUsable(op); err != nil {
 		return nil, err
 	}
-	set, err := s.proc.psetList.find(name)
+	set, err := s.psets.find(name)
 	if err != nil {
 		return nil, s.newError(op, ErrArg, fmt.Errorf("process set %q: %w", name, err))
 	}
@@ -75,20 +76,20 @@ type pset struct {
 	peers []int32
 }
 
-// loadPsets creates the list of process sets, once. The caller must hold mu.
-func (p *Process) loadPsets() (err error) {
-	if p.psetList == nil {
-		p.psetList, err = newPsetList(p.boot)
-	}
-	return err
+// psets is the list of process sets, which is made when it is needed first.
+type psets struct {
+	mu   sync.Mutex
+	list *psetList
 }
 
-// psets returns the list of process sets.
-func (p *Process) psets() (*psetList, error) {
+// get returns the list. boot has the sets of the job.
+func (p *psets) get(boot *bootstrap.Process) (_ *psetList, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	err := p.loadPsets()
-	return p.psetList, err
+	if p.list == nil {
+		p.list, err = newPsetList(boot)
+	}
+	return p.list, err
 }
 
 func newPsetList(boot *bootstrap.Process) (*psetList, error) {

@@ -78,7 +78,7 @@ func requestError(e *proto.Engine, op string, err error) error {
 	if inner := findOrigin(err); inner != nil { // of an Idup
 		failed.at = inner.at
 	} else if errors.As(err, &operation) {
-		failed.at.comm = p.commOf(operation.Context)
+		failed.at.comm = p.comms.of(operation.Context)
 	}
 	return p.raise(failed)
 }

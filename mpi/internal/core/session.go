@@ -24,6 +24,7 @@ const (
 // groups. Any goroutine may call its methods.
 type Session struct {
 	proc    *Process
+	psets   *psetList
 	hints   *Info
 	handler handlerOf
 	// closing is set when Close is called, closed when it has run the callbacks of attributes.
@@ -41,11 +42,12 @@ func (p *Process) OpenSession(info *Info) (*Session, error) {
 	if err := p.addUser(op); err != nil {
 		return nil, err
 	}
-	if err := p.loadPsets(); err != nil {
+	sets, err := p.machine.psets.get(p.boot)
+	if err != nil {
 		p.users-- // not the last user: addUser found one
 		return nil, p.wrapError(op, err)
 	}
-	s := &Session{proc: p, hints: sessionHints(info)}
+	s := &Session{proc: p, psets: sets, hints: sessionHints(info)}
 	s.handler.set(p.handler.get())
 	return s, nil
 }
@@ -83,7 +85,7 @@ func (s *Session) Close() error {
 	ended := s.proc.recording.call(perf.SessionClose)
 	failed := s.proc.deleteAttributes(s)
 	s.closed.Store(true)
-	comms := s.proc.openComms(s) // after the callbacks, which may free and create communicators
+	comms := s.proc.comms.open(s) // after the callbacks, which may free and create communicators
 	errs := make([]error, len(comms))
 	var all sync.WaitGroup
 	where := ""

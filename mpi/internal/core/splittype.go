@@ -1,7 +1,6 @@
 package core
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/ibrun/ibrun/hw"
@@ -77,7 +76,7 @@ func (c *Comm) newSplitRequest(by SplitType, info *Info) (splitRequest, error) {
 	pset, grouped := info.Get(keyPset)
 	switch by {
 	case TypeHWUnguided:
-		byType, err := c.proc.typeColors()
+		byType, err := c.proc.machine.typeColors()
 		return splitRequest{byType: byType}, err
 	case TypeShared:
 		resource, named, grouped = valueShared, true, false
@@ -95,93 +94,15 @@ func (c *Comm) newSplitRequest(by SplitType, info *Info) (splitRequest, error) {
 	var colors [2]splitColor
 	var err [2]error
 	if named {
-		colors[0], err[0] = c.proc.resourceColor(resource)
+		colors[0], err[0] = c.proc.machine.resourceColor(resource)
 	}
 	if grouped {
-		colors[1], err[1] = c.proc.psetColor(pset)
+		colors[1], err[1] = c.proc.machine.psetColor(pset)
 	}
 	if named && colors[0] == (splitColor{}) || grouped && colors[1] == (splitColor{}) {
 		return splitRequest{}, join(err[:]...)
 	}
 	return splitRequest{color: newSplitColor(colors)}, nil
-}
-
-// nodeNumber returns the number of this process's node.
-func (p *Process) nodeNumber() (int, error) {
-	nodes, err := p.boot.Nodes()
-	if err != nil {
-		return 0, fmt.Errorf("get the nodes of the processes from the launcher: %w", err)
-	}
-	return nodes[p.boot.Rank], nil
-}
-
-// color returns the color of a process on this node in a split by the resource.
-func (h *hwResource) color(node int) splitColor {
-	switch {
-	case !h.restricted:
-		return splitColor{}
-	case h.acrossNodes:
-		return newSplitColor(h.key, h.instance)
-	}
-	return newSplitColor(h.key, h.instance, node)
-}
-
-// resourceColor returns the color of this process in a split by a type of hardware resource.
-func (p *Process) resourceColor(kind string) (splitColor, error) {
-	node, err := p.nodeNumber()
-	if err != nil {
-		return splitColor{}, err
-	}
-	if kind == valueShared {
-		return newSplitColor(kind, node), nil
-	}
-	held, err := p.hwResources()
-	if err != nil {
-		return splitColor{}, err
-	}
-	for _, h := range held {
-		if h.key == kind {
-			return h.color(node), nil
-		}
-	}
-	return splitColor{}, nil
-}
-
-// typeColors returns the colors of this process in splits by each type of resource.
-func (p *Process) typeColors() ([]splitColor, error) {
-	types := hw.ResourceTypes()
-	colors := make([]splitColor, len(types)) // returned with an error too: the rank takes part in the split
-	node, err := p.nodeNumber()
-	if err != nil {
-		return colors, err
-	}
-	held, err := p.hwResources()
-	if err != nil {
-		return colors, err
-	}
-	for _, h := range held {
-		for i, kind := range types {
-			if h.key == hwlocPrefix+kind {
-				colors[i] = h.color(node)
-			}
-		}
-	}
-	return colors, nil
-}
-
-// psetColor returns the color of this process in a split by a process set: the zero color if it is in no set with
-// this name.
-func (p *Process) psetColor(name string) (splitColor, error) {
-	sets, err := p.psets()
-	if err != nil {
-		return splitColor{}, err
-	}
-	for _, s := range sets.mine {
-		if s.name == name {
-			return newSplitColor(name, slices.Min(s.peers)), nil // sets with the same name have no rank in common
-		}
-	}
-	return splitColor{}, nil
 }
 
 // exchangeSplitRequests returns the colors and keys of all ranks, and whether any rank gave TypeHWUnguided.

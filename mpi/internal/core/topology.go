@@ -142,27 +142,11 @@ func presentOrder(n int) []int {
 	return order
 }
 
-// place returns where this process runs. If the machine cannot be read, the user is told, and only the node is known.
-func (p *Process) place() (topology.Place, error) {
-	node, err := p.nodeNumber()
-	if err != nil {
-		return topology.Place{}, err
-	}
-	top, allowed, err := p.boot.Hardware()
-	if err != nil {
-		if p.boot.Report != nil {
-			p.boot.Report(fmt.Sprintf("ranks are reordered by node only: cannot read the machine: %v", err))
-		}
-		return topology.UnknownPlace(node), nil
-	}
-	return topology.PlaceOf(top, allowed, node), nil
-}
-
 // reordered finds the order of n ranks in which those with links between them are close to each other. links returns the
 // links; it is called at rank 0 only, which finds the order for all. grid is nil unless they are those of a grid.
 func (a *agreement) reordered(n int, grid *topology.Cart, links func() *topology.Links) ([]int, error) {
 	c := a.comm
-	mine, failed := c.proc.place()
+	mine, failed := c.proc.machine.place()
 	if err := a.agreeSuccess(c.wrapError(a.op, failed)); err != nil {
 		return nil, err
 	}
