@@ -188,7 +188,7 @@ func (c *Comm) release(op string, state uint32, end func(context uint32, err err
 	c.engine.Recording().NameContext(c.contextID, "")
 	c.proc.comms.remove(c)
 	err := c.coll.main.closeSharedMemory()
-	c.proc.contextIDs.free(c.contextID)
+	c.proc.contextIDs.Free(idOf(c.contextID))
 	return err
 }
 

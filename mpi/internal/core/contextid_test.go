@@ -3,9 +3,7 @@ package core_test
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
-	"testing/synctest"
 
 	"github.com/ibrun/ibrun/mpi"
 	"github.com/ibrun/ibrun/mpi/internal/core"
@@ -49,54 +47,4 @@ func TestContextGenerationWraps(t *testing.T) {
 			return nil
 		})
 	}
-}
-
-// TestTurns: agreements on context ids take place in the order of their priorities. Those that wait for their turn sleep.
-func TestTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, order := core.NewContextIDs(), []uint64(nil)
-		for _, p := range []uint64{3, 1, 2} {
-			s.Begin(p)
-		}
-		for _, p := range []uint64{2, 3} {
-			go func() {
-				s.Await(p)
-				order = append(order, p)
-				s.End(p)
-			}()
-		}
-		synctest.Wait() // both are blocked
-		if len(order) != 0 {
-			t.Errorf("%v go before 1", order)
-		}
-		s.Await(1)
-		s.End(1)
-		synctest.Wait()
-		if !slices.Equal(order, []uint64{2, 3}) {
-			t.Errorf("the order is %v", order)
-		}
-	})
-}
-
-// TestTurnAfterOffer: an agreement waits until another one, which goes after it, does not offer the ids any more.
-func TestTurnAfterOffer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, went := core.NewContextIDs(), false
-		s.Begin(2)
-		if !s.Offer(2) {
-			t.Fatal("the only agreement may not offer the ids")
-		}
-		s.Begin(1)
-		go func() {
-			s.Await(1)
-			went = true
-		}()
-		if synctest.Wait(); went || s.Offer(1) {
-			t.Error("two agreements offer the same ids")
-		}
-		s.Withdraw()
-		if synctest.Wait(); !went {
-			t.Error("the agreement that waited was not woken")
-		}
-	})
 }

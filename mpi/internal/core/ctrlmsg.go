@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/ibrun/ibrun/mpi/internal/core/internal/contextids"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 	"github.com/ibrun/ibrun/mpi/internal/reduction"
 	"github.com/ibrun/ibrun/perf"
@@ -40,7 +41,7 @@ const groupCreateContext = groupCreateID << 1
 
 // maxCtrlBytes is the maximum length of a control message with its creationID. The longest payload is the set of all
 // context ids.
-const maxCtrlBytes = len(creationID{}) + maxContextIDs/8 + 64
+const maxCtrlBytes = len(creationID{}) + 8*contextids.Words + 64
 
 // ctrlQueue receives control messages and queues them until they are read. Any goroutine may use it.
 type ctrlQueue struct {

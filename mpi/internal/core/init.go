@@ -81,7 +81,7 @@ func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
 	}
 	p.recording.engine, p.registered.engine = p.engine, p.engine
 	p.engine.SleepAtOnce(true)
-	p.contextIDs.init()
+	p.contextIDs.Init(reservedIDs)
 	p.ctrl.init(p.engine)
 	if err := p.exchangeAtInit(ctx, op); err != nil {
 		return nil, newError(op, ErrOther, join(err, p.engine.Close()))

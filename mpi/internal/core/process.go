@@ -8,6 +8,7 @@ import (
 	"github.com/ibrun/ibrun/attrs"
 	"github.com/ibrun/ibrun/mpi/internal/bootstrap"
 	"github.com/ibrun/ibrun/mpi/internal/coll"
+	"github.com/ibrun/ibrun/mpi/internal/core/internal/contextids"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 )
 
@@ -28,7 +29,7 @@ type Process struct {
 	// finalizing is set when Finalize is called, finalized when it has run the callbacks of attributes.
 	finalizing, finalized atomic.Bool
 
-	contextIDs contextIDs
+	contextIDs contextids.IDs
 	comms      commTable
 	ctrl       ctrlQueue // messages for communicators that are being created from groups
 	keys       attrs.Space[*Comm]
