@@ -56,14 +56,14 @@ func (c *Comm) CartSub(keep []bool) (*Comm, error) { return comm(core.CartSub(c.
 // local. MPI-5.0 §8.5.5.
 func (c *Comm) CartdimGet() (int, error) {
 	n, err := c.core().Topology().CartdimGet()
-	return n, result(c, "CartdimGet", err)
+	return n, result(c.core(), "CartdimGet", err)
 }
 
 // CartGet returns the grid, in slices that belong to the caller. It fails with ErrTopology if the communicator is not a grid. It
 // is local. MPI-5.0 §8.5.5.
 func (c *Comm) CartGet() (Grid, error) {
 	dims, periodic, coords, err := c.core().Topology().CartGet()
-	return Grid{dims, periodic, coords}, result(c, "CartGet", err)
+	return Grid{dims, periodic, coords}, result(c.core(), "CartGet", err)
 }
 
 // CartRank returns the rank at the coordinates. A coordinate of a periodic dimension may be any number; in another one it
@@ -71,14 +71,14 @@ func (c *Comm) CartGet() (Grid, error) {
 // with ErrTopology if the communicator is not a grid. It is local. MPI-5.0 §8.5.5.
 func (c *Comm) CartRank(coords []int) (int, error) {
 	r, err := c.core().Topology().CartRank(coords)
-	return r, result(c, "CartRank", err)
+	return r, result(c.core(), "CartRank", err)
 }
 
 // CartCoords returns the coordinates of a rank, in a slice that belongs to the caller. It fails with ErrRank if there is no
 // such rank, and with ErrTopology if the communicator is not a grid. It is local. MPI-5.0 §8.5.5.
 func (c *Comm) CartCoords(rank int) ([]int, error) {
 	coords, err := c.core().Topology().CartCoords(rank)
-	return coords, result(c, "CartCoords", err)
+	return coords, result(c.core(), "CartCoords", err)
 }
 
 // CartShift returns the ranks with which this rank communicates if all ranks send by step along a dimension: it receives from
@@ -87,7 +87,7 @@ func (c *Comm) CartCoords(rank int) ([]int, error) {
 // MPI-5.0 §8.5.6.
 func (c *Comm) CartShift(dim, step int) (source, dest int, err error) {
 	source, dest, err = c.core().Topology().CartShift(dim, step)
-	return source, dest, result(c, "CartShift", err)
+	return source, dest, result(c.core(), "CartShift", err)
 }
 
 // CartMap returns the rank that this process should have in a grid; Undefined if it should be in none. Because it is local,

@@ -28,9 +28,6 @@ func (c *Comm) core() *core.Comm { return (*core.Comm)(c) }
 // comm returns the results of a call of core.
 func comm(c *core.Comm, err error) (*Comm, error) { return (*Comm)(c), public(err) }
 
-// result returns the error of the call op on c, in which err was found.
-func result(c *Comm, op string, err error) error { return public(c.core().CallResult(op, err)) }
-
 // Rank returns the rank of this process in the communicator, from 0; Undefined if c is nil. MPI-5.0 §7.4.1.
 func (c *Comm) Rank() int { return c.core().Rank() }
 

@@ -50,12 +50,12 @@ func (c *Comm) DistGraphCreate(edges []Edge, weighted bool, info *Info, order Ra
 // if the communicator has no distributed graph. A duplicate has the graph of the original. It is local. MPI-5.0 §8.5.5.
 func (c *Comm) DistGraphNeighbors() (Neighbors, error) {
 	x, err := c.core().Topology().DistGraphNeighbors()
-	return Neighbors(x), result(c, "DistGraphNeighbors", err)
+	return Neighbors(x), result(c.core(), "DistGraphNeighbors", err)
 }
 
 // DistGraphNeighborsCount returns the numbers of incoming and outgoing edges at this rank, and whether they have weights. It
 // fails with ErrTopology if the communicator has no distributed graph. It is local. MPI-5.0 §8.5.5.
 func (c *Comm) DistGraphNeighborsCount() (sources, destinations int, weighted bool, err error) {
 	sources, destinations, weighted, err = c.core().Topology().DistGraphNeighborsCount()
-	return sources, destinations, weighted, result(c, "DistGraphNeighborsCount", err)
+	return sources, destinations, weighted, result(c.core(), "DistGraphNeighborsCount", err)
 }

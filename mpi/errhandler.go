@@ -35,12 +35,14 @@ func NewErrorHandler(f func(c *Comm, err *Error) error) ErrorHandler {
 // SetErrorHandler sets the handler of the communicator at this process. It is called also when a call on requests, such as Wait,
 // returns the error of an operation on the communicator; if several fail, for the first. A wrong use of a request has no
 // communicator. It is local. MPI-5.0 §9.3.1.
-func (c *Comm) SetErrorHandler(h ErrorHandler) error { return public(c.core().SetErrorHandler(h.h)) }
+func (c *Comm) SetErrorHandler(h ErrorHandler) error {
+	c.core().Handler().Set(h.h)
+	return result(c.core(), "SetErrorHandler", nil)
+}
 
 // ErrorHandler returns the handler of the communicator. It is local. MPI-5.0 §9.3.1.
 func (c *Comm) ErrorHandler() (ErrorHandler, error) {
-	h, err := c.core().ErrorHandler()
-	return ErrorHandler{h}, public(err)
+	return ErrorHandler{c.core().Handler().Get()}, result(c.core(), "ErrorHandler", nil)
 }
 
 // CallErrorHandler calls the handler of the communicator for an error of the program, which has the class of err, or ErrOther. It
@@ -49,7 +51,7 @@ func (c *Comm) CallErrorHandler(err error) error {
 	if err == nil {
 		return nil
 	}
-	return public(c.core().CallErrorHandler(classOrOther(err), err))
+	return result(c.core(), "CallErrorHandler", core.WithClass(classOrOther(err), err))
 }
 
 // classOrOther returns the class of an error of the program.
@@ -61,12 +63,14 @@ func classOrOther(err error) core.Class {
 }
 
 // SetErrorHandler sets the handler of the session, which communicators made from its groups get. It is local. MPI-5.0 §9.3.2.
-func (s *Session) SetErrorHandler(h ErrorHandler) error { return public(s.core().SetErrorHandler(h.h)) }
+func (s *Session) SetErrorHandler(h ErrorHandler) error {
+	s.core().Handler().Set(h.h)
+	return result(s.core(), "Session.SetErrorHandler", nil)
+}
 
 // ErrorHandler returns the handler of the session. It is local. MPI-5.0 §9.3.2.
 func (s *Session) ErrorHandler() (ErrorHandler, error) {
-	h, err := s.core().ErrorHandler()
-	return ErrorHandler{h}, public(err)
+	return ErrorHandler{s.core().Handler().Get()}, result(s.core(), "Session.ErrorHandler", nil)
 }
 
 // CallErrorHandler is Comm.CallErrorHandler for the handler of the session. MPI-5.0 §9.3.4.
@@ -74,7 +78,7 @@ func (s *Session) CallErrorHandler(err error) error {
 	if err == nil {
 		return nil
 	}
-	return public(s.core().CallErrorHandler(classOrOther(err), err))
+	return result(s.core(), "Session.CallErrorHandler", core.WithClass(classOrOther(err), err))
 }
 
 // SetErrorHandler sets the handler for errors that belong to no communicator and no session. While the World Model is open that

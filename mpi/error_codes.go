@@ -21,17 +21,17 @@ func (p *Process) AddErrorCode(class Class) (Class, error) {
 
 // AddErrorString sets the text of an added class or code, at most MaxErrorString bytes. MPI-5.0 §9.5.
 func (p *Process) AddErrorString(n Class, text string) error {
-	return processResult(p, "AddErrorString", p.core().ErrorCodes().SetText(core.Class(n), text))
+	return result(p.core(), "AddErrorString", p.core().ErrorCodes().SetText(core.Class(n), text))
 }
 
 // ErrorClass returns the class of an error code; for a class, the class itself. MPI-5.0 §9.4.
 func (p *Process) ErrorClass(n Class) (Class, error) {
 	x, err := p.core().ErrorCodes().ClassOf(core.Class(n))
-	return Class(x), processResult(p, "ErrorClass", err)
+	return Class(x), result(p.core(), "ErrorClass", err)
 }
 
 // ErrorString returns the text of an error class or code. It is empty for an added one without a text. MPI-5.0 §9.4.
 func (p *Process) ErrorString(n Class) (string, error) {
 	s, err := p.core().ErrorCodes().Text(core.Class(n))
-	return s, processResult(p, "ErrorString", err)
+	return s, result(p.core(), "ErrorString", err)
 }

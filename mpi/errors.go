@@ -76,6 +76,14 @@ func public(err error) error {
 	return convert(core.Handle(err))
 }
 
+// result returns the error of the call op of a communicator, a session or a process, in which err was
+// found: that it cannot be used, or err.
+func result(of interface {
+	CallResult(op string, err error) error
+}, op string, err error) error {
+	return public(of.CallResult(op, err))
+}
+
 // convert replaces the errors of core in a tree of errors. Those that core wraps are not changed: they contain none of core.
 func convert(err error) error {
 	switch e := err.(type) {

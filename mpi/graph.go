@@ -21,20 +21,20 @@ func (c *Comm) GraphCreate(neighbors [][]int, order RankOrder) (*Comm, error) {
 // if the communicator has no such graph. It is local. MPI-5.0 §8.5.5.
 func (c *Comm) GraphdimsGet() (ranks, edges int, err error) {
 	ranks, edges, err = c.core().Topology().GraphdimsGet()
-	return ranks, edges, result(c, "GraphdimsGet", err)
+	return ranks, edges, result(c.core(), "GraphdimsGet", err)
 }
 
 // GraphGet returns the neighbors of each rank, in slices that belong to the caller. It fails with ErrTopology if the
 // communicator has no such graph. It is local. MPI-5.0 §8.5.5.
 func (c *Comm) GraphGet() ([][]int, error) {
 	all, err := c.core().Topology().GraphGet()
-	return all, result(c, "GraphGet", err)
+	return all, result(c.core(), "GraphGet", err)
 }
 
 // GraphNeighborsCount returns the number of neighbors of a rank. Errors are those of GraphNeighbors. It is local. MPI-5.0 §8.5.5.
 func (c *Comm) GraphNeighborsCount(rank int) (int, error) {
 	list, err := c.core().Topology().GraphNeighbors(rank)
-	return len(list), result(c, "GraphNeighborsCount", err)
+	return len(list), result(c.core(), "GraphNeighborsCount", err)
 }
 
 // GraphNeighbors returns the neighbors of a rank in the order of GraphCreate, in a slice that belongs to the caller. It fails
@@ -42,7 +42,7 @@ func (c *Comm) GraphNeighborsCount(rank int) (int, error) {
 // MPI-5.0 §8.5.5.
 func (c *Comm) GraphNeighbors(rank int) ([]int, error) {
 	list, err := c.core().Topology().GraphNeighbors(rank)
-	return list, result(c, "GraphNeighbors", err)
+	return list, result(c.core(), "GraphNeighbors", err)
 }
 
 // GraphMap returns the rank that this process should have in a graph; Undefined if it should be in none. As CartMap, it knows

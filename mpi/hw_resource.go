@@ -20,5 +20,5 @@ package mpi
 // Every key can be the value of mpi_hw_resource_type in [Comm.SplitType]. MPI-5.0 §9.1.3.
 func (p *Process) GetHWResourceInfo() (*Info, error) {
 	i, err := p.core().Machine().HWResources()
-	return (*Info)(i), processResult(p, "GetHWResourceInfo", err)
+	return (*Info)(i), result(p.core(), "GetHWResourceInfo", err)
 }

@@ -12,12 +12,12 @@ import (
 // pinned; the wrapped error contains the limit and how to raise it. Any goroutine may call it. MPI-5.0 §9.2
 // (MPI_Alloc_mem).
 func Alloc[T Elem](p *Process, n int) ([]T, error) {
-	if err := processResult(p, "Alloc", core.CheckLength(n)); err != nil {
+	if err := result(p.core(), "Alloc", core.CheckLength(n)); err != nil {
 		return nil, err
 	}
 	x := make([]T, n)
 	if err := p.core().Registrations().Preregister(core.Bytes(x)); err != nil {
-		return nil, processResult(p, "Alloc", err)
+		return nil, result(p.core(), "Alloc", err)
 	}
 	return x, nil
 }
@@ -27,11 +27,11 @@ func Alloc[T Elem](p *Process, n int) ([]T, error) {
 // caller must not unmap or free it meanwhile. The same slice may be registered several times. It fails with ErrNoMem
 // like [Alloc]. Any goroutine may call it. The standard has no such call; the nearest is MPI-5.0 §9.2.
 func Register[T Elem](p *Process, x []T) error {
-	return processResult(p, "Register", p.core().Registrations().Register(core.Bytes(slices.Clip(x))))
+	return result(p.core(), "Register", p.core().Registrations().Register(core.Bytes(slices.Clip(x))))
 }
 
 // Unregister undoes one Register of the same slice. It fails with ErrBuffer if the slice is not registered. Any
 // goroutine may call it. The standard has no such call; the nearest is MPI-5.0 §9.2.
 func Unregister[T Elem](p *Process, x []T) error {
-	return processResult(p, "Unregister", p.core().Registrations().Unregister(core.Bytes(slices.Clip(x))))
+	return result(p.core(), "Unregister", p.core().Registrations().Unregister(core.Bytes(slices.Clip(x))))
 }

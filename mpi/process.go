@@ -10,11 +10,6 @@ func (p *Process) core() *core.Process { return (*core.Process)(p) }
 // process returns the results of a call of core.
 func process(p *core.Process, err error) (*Process, error) { return (*Process)(p), public(err) }
 
-// processResult returns the error of the call op of p, in which err was found.
-func processResult(p *Process, op string, err error) error {
-	return public(p.core().CallResult(op, err))
-}
-
 // World returns the communicator of all processes of the job; nil if the World Model has not been opened, or p is nil.
 // MPI-5.0 §7.2.4.
 func (p *Process) World() *Comm { return (*Comm)(p.core().World()) }

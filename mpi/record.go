@@ -12,7 +12,7 @@ func (p *Process) Pcontrol(level int) {
 // Progress reports how far the program is: done of total, in steps that the program chooses. Monitors of the job show
 // it. A call takes some nanoseconds. Not in MPI-5.0.
 func (p *Process) Progress(done, total int) error {
-	return processResult(p, "Progress", p.core().Recording().Progress(done, total))
+	return result(p.core(), "Progress", p.core().Recording().Progress(done, total))
 }
 
 // Recorded returns what this process has recorded since Init: calls, messages and times. It is nil with
@@ -20,5 +20,5 @@ func (p *Process) Progress(done, total int) error {
 // gives such values by name (§15.3).
 func (p *Process) Recorded() (*perf.Snapshot, error) {
 	x, err := p.core().Recording().Recorded()
-	return x, processResult(p, "Recorded", err)
+	return x, result(p.core(), "Recorded", err)
 }

@@ -38,7 +38,7 @@ const (
 
 // TopoTest returns the kind of topology of the communicator; Undefined if it has none. It is local. MPI-5.0 §8.5.5.
 func (c *Comm) TopoTest() (Topology, error) {
-	return Topology(c.core().Topology().TopoTest()), result(c, "TopoTest", nil)
+	return Topology(c.core().Topology().TopoTest()), result(c.core(), "TopoTest", nil)
 }
 
 // Neighbors returns the neighbors of this rank, with any topology, in slices that belong to the caller. They are in the order
@@ -48,5 +48,5 @@ func (c *Comm) TopoTest() (Topology, error) {
 // local. MPI-5.0 §8.6.
 func (c *Comm) Neighbors() (Neighbors, error) {
 	n, err := c.core().Topology().Neighbors()
-	return Neighbors(n), result(c, "Neighbors", err)
+	return Neighbors(n), result(c.core(), "Neighbors", err)
 }

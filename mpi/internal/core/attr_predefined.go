@@ -29,7 +29,7 @@ func (c *Comm) PredefinedAttr(s PredefinedKey) (value int, ok bool) {
 	case s == KeyTagUB:
 		return maxTag, true
 	case s == KeyWtimeIsGlobal:
-		return 1, p.clockSync.agrees()
+		return 1, p.clocks.Agrees()
 	case c != p.world:
 		return 0, false
 	case s == KeyIO:

@@ -39,7 +39,7 @@ func newCart(processes int, dims []int, periodic []bool) (*topology.Cart, error)
 	}
 	g, err := topology.NewCart(dims, periodic, processes)
 	if err != nil {
-		return nil, newFault(ErrDims, err)
+		return nil, WithClass(ErrDims, err)
 	}
 	return g, nil
 }
@@ -103,7 +103,7 @@ func (t *Topology) CartRank(coords []int) (int, error) {
 	}
 	r, err := g.Rank(coords)
 	if err != nil {
-		return Undefined, newFault(ErrArg, err)
+		return Undefined, WithClass(ErrArg, err)
 	}
 	return r, nil
 }
@@ -115,7 +115,7 @@ func (t *Topology) CartCoords(rank int) ([]int, error) {
 		return nil, err
 	}
 	if uint(rank) >= uint(g.Size()) {
-		return nil, newFault(ErrRank, rankError(rank, g.Size()))
+		return nil, WithClass(ErrRank, rankError(rank, g.Size()))
 	}
 	return g.Coords(rank), nil
 }

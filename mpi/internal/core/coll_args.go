@@ -209,7 +209,7 @@ func checkSameSize(dst, src []byte) error {
 // checkRoot returns an error if root is not a rank.
 func (a *arguments) checkRoot(root int) error {
 	if uint(root) >= uint(a.size) {
-		return newFault(ErrRoot, rankError(root, a.size))
+		return WithClass(ErrRoot, rankError(root, a.size))
 	}
 	return nil
 }
@@ -219,7 +219,7 @@ var errPartialOverlap = errors.New("dst and src overlap partially")
 // checkOverlap returns an error for buffers that share memory, unless they have the same start and the same length.
 func checkOverlap(dst, src []byte) error {
 	if overlap(dst, src) && !(sameStart(dst, src) && len(dst) == len(src)) {
-		return newFault(ErrBuffer, errPartialOverlap)
+		return WithClass(ErrBuffer, errPartialOverlap)
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ type Comm struct {
 	freeing atomic.Bool  // Free is in progress, or the communicator need not be waited for
 	copying atomic.Int32 // number of duplicates for which copy callbacks run
 
-	handler handlerOf
+	handler HandlerOf
 
 	nameMu sync.Mutex
 	name   string // guarded by nameMu
@@ -71,7 +71,7 @@ const (
 func (c *Comm) newChild(peers []int32, rank int) *Comm {
 	d := c.proc.newComm(peers, rank)
 	d.session = c.session
-	d.handler.set(c.handler.get())
+	d.handler.Set(c.handler.Get())
 	return d
 }
 
@@ -83,7 +83,7 @@ func (p *Process) newComm(peers []int32, rank int) *Comm {
 		c.where = callPosition()
 	}
 	c.state.Store(commCreating)
-	c.handler.set(p.handler.get())
+	c.handler.Set(p.handler.Get())
 	c.coll.comm = c
 	c.coll.main.init(c, peers, c.rank)
 	c.attrs.Init(&p.keys, c)

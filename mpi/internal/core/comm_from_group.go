@@ -26,7 +26,7 @@ func CommFromGroup(g *Group, tag string, info *Info) (*Comm, error) {
 // setSession makes a communicator that is being created belong to a session, whose error handler it gets.
 func (c *Comm) setSession(s *Session) {
 	if c.session = s; s != nil {
-		c.handler.set(s.handler.get())
+		c.handler.Set(s.handler.Get())
 	}
 }
 

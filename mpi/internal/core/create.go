@@ -69,11 +69,11 @@ func Create(c *Comm, g *Group) (*Comm, error) {
 func (c *Comm) checkSubgroup(g *Group) error {
 	switch {
 	case g == nil:
-		return newFault(ErrGroup, errNoGroup)
+		return WithClass(ErrGroup, errNoGroup)
 	case g.proc == nil: // the zero Group
 		return nil
 	case g.proc != c.proc || g.session != c.session:
-		return newFault(ErrGroup, errors.New("the group belongs to another session than the communicator"))
+		return WithClass(ErrGroup, errors.New("the group belongs to another session than the communicator"))
 	}
 	members := rankSet(c.Group().peers)
 	for r, n := range g.peers {

@@ -107,7 +107,7 @@ func (n *Neighbors) check(size int) error {
 		}
 		for i, r := range side.ranks {
 			if uint(r) >= uint(size) {
-				return newFault(ErrRank, rankError(r, size))
+				return WithClass(ErrRank, rankError(r, size))
 			}
 			if n.weighted() && side.weights[i] < 0 {
 				return faultf(ErrArg, "weight %d is negative", side.weights[i])

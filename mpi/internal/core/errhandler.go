@@ -36,68 +36,40 @@ func ErrorsAbort() ErrorHandler { return ErrorHandler{kind: handlerAbort} }
 // NewErrorHandler returns a handler that calls f. It is equal only to itself.
 func NewErrorHandler(f HandlerFunc) ErrorHandler { return ErrorHandler{handlerFunc, &f} }
 
-// handlerOf holds the handler of a communicator, a session or a process.
-type handlerOf struct{ v atomic.Pointer[ErrorHandler] }
+// HandlerOf is the handler of a communicator, a session or a process. The methods of nil do nothing.
+type HandlerOf struct{ v atomic.Pointer[ErrorHandler] }
 
-func (o *handlerOf) set(h ErrorHandler) { o.v.Store(&h) }
-
-func (o *handlerOf) get() ErrorHandler {
-	if h := o.v.Load(); h != nil {
-		return *h
+// Set sets the handler.
+func (o *HandlerOf) Set(h ErrorHandler) {
+	if o != nil {
+		o.v.Store(&h)
 	}
-	return ErrorHandler{}
 }
 
-// SetErrorHandler sets the handler of the communicator.
-func (c *Comm) SetErrorHandler(h ErrorHandler) error {
-	if err := c.checkUsable("SetErrorHandler"); err != nil {
-		return err
+// Get returns the handler: ErrorsReturn unless another has been set.
+func (o *HandlerOf) Get() (h ErrorHandler) {
+	if o != nil {
+		if set := o.v.Load(); set != nil {
+			h = *set
+		}
 	}
-	c.handler.set(h)
-	return nil
+	return h
 }
 
-// ErrorHandler returns the handler of the communicator.
-func (c *Comm) ErrorHandler() (ErrorHandler, error) {
-	if err := c.checkUsable("ErrorHandler"); err != nil {
-		return ErrorHandler{}, err
+// Handler returns the handler of the communicator; nil if it cannot be used.
+func (c *Comm) Handler() *HandlerOf {
+	if c == nil || c.state.Load() != commReady {
+		return nil
 	}
-	return c.handler.get(), nil
+	return &c.handler
 }
 
-// CallErrorHandler returns the error for which the front end calls the handler of the communicator.
-func (c *Comm) CallErrorHandler(class Class, err error) error {
-	const op = "CallErrorHandler"
-	if unusable := c.checkUsable(op); unusable != nil {
-		return unusable
+// Handler returns the handler of the session; nil if it cannot be used.
+func (s *Session) Handler() *HandlerOf {
+	if s == nil || s.closed.Load() {
+		return nil
 	}
-	return c.newError(op, class, err)
-}
-
-// SetErrorHandler sets the handler of the session.
-func (s *Session) SetErrorHandler(h ErrorHandler) error {
-	if err := s.checkUsable("Session.SetErrorHandler"); err != nil {
-		return err
-	}
-	s.handler.set(h)
-	return nil
-}
-
-// ErrorHandler returns the handler of the session.
-func (s *Session) ErrorHandler() (ErrorHandler, error) {
-	if err := s.checkUsable("Session.ErrorHandler"); err != nil {
-		return ErrorHandler{}, err
-	}
-	return s.handler.get(), nil
-}
-
-// CallErrorHandler returns the error for which the front end calls the handler of the session.
-func (s *Session) CallErrorHandler(class Class, err error) error {
-	const op = "Session.CallErrorHandler"
-	if unusable := s.checkUsable(op); unusable != nil {
-		return unusable
-	}
-	return s.newError(op, class, err)
+	return &s.handler
 }
 
 // SetErrorHandler sets the handler of the process and, in the World Model, that of Self.
@@ -107,9 +79,9 @@ func (p *Process) SetErrorHandler(h ErrorHandler) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.handler.set(h)
+	p.handler.Set(h)
 	if p.self != nil {
-		p.self.handler.set(h)
+		p.self.handler.Set(h)
 	}
 }
 
@@ -120,10 +92,10 @@ func (p *Process) ErrorHandler() ErrorHandler {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.self != nil && p.self.state.Load() == commReady {
-		return p.self.handler.get()
+	if h := p.self.Handler(); h != nil {
+		return h.Get()
 	}
-	return p.handler.get()
+	return p.handler.Get()
 }
 
 // origin is where an error occurred: its handler is called. The zero origin is a call that has no process.
@@ -135,11 +107,11 @@ type origin struct {
 
 // handler returns the handler of the origin.
 func (o *origin) handler() ErrorHandler {
-	switch {
-	case o.comm != nil && o.comm.state.Load() == commReady:
-		return o.comm.handler.get()
-	case o.session != nil && !o.session.closed.Load():
-		return o.session.handler.get()
+	if h := o.comm.Handler(); h != nil {
+		return h.Get()
+	}
+	if h := o.session.Handler(); h != nil {
+		return h.Get()
 	}
 	return o.proc.ErrorHandler()
 }

@@ -140,7 +140,8 @@ type fault struct {
 	error
 }
 
-func newFault(class Class, err error) error { return fault{class, err} }
+// WithClass returns err with a class, for the CallResult of the object of the call.
+func WithClass(class Class, err error) error { return fault{class, err} }
 
 func faultf(class Class, format string, args ...any) error {
 	return fault{class, fmt.Errorf(format, args...)}

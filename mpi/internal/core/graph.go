@@ -35,7 +35,7 @@ func newGraph(processes int, neighbors [][]int) (topology.Graph, error) {
 	}
 	g, err := topology.NewGraph(neighbors)
 	if err != nil {
-		return nil, newFault(ErrRank, err)
+		return nil, WithClass(ErrRank, err)
 	}
 	return g, nil
 }
@@ -70,7 +70,7 @@ func (t *Topology) GraphNeighbors(rank int) ([]int, error) {
 		return nil, err
 	}
 	if uint(rank) >= uint(len(g)) {
-		return nil, newFault(ErrRank, rankError(rank, len(g)))
+		return nil, WithClass(ErrRank, rankError(rank, len(g)))
 	}
 	return slices.Clone(g[rank]), nil
 }

@@ -57,7 +57,7 @@ func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
 	p := &Process{boot: boot, check: c.Check || check && bootstrap.FromContext(ctx) == nil,
 		classOf: c.ClassOf, users: 1, hasJoined: true, table: table}
 	if c.Fatal {
-		p.handler.set(ErrorsAreFatal())
+		p.handler.Set(ErrorsAreFatal())
 	}
 	p.machine.boot = boot
 	if err := p.recording.start(boot, p.check); err != nil {
@@ -73,7 +73,7 @@ func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
 		Domain: domain, Self: boot.Rank, Size: boot.Size, Waker: waker, Oversubscribed: boot.Oversubscribed,
 		Poll:            cmp.Or(poll, boot.Poll),
 		UnexpectedLimit: c.UnexpectedBytes, PinnedLimit: c.PinnedBytes, Owner: p, Address: boot.Address, Warn: boot.Report,
-		Needed: p.comms.need, Members: p.comms.members, Recorder: p.recording.record, Clock: &p.clockSync, Trace: p.recording.trace,
+		Needed: p.comms.need, Members: p.comms.members, Recorder: p.recording.record, Clock: &p.clocks, Trace: p.recording.trace,
 		Checks: p.check, ExactBit: collectiveBit, Forced: forcedProtocol(forced, boot.Rank),
 	})
 	if err != nil {
@@ -91,8 +91,8 @@ func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
 		return nil, newError(op, ErrOther, join(err, p.engine.Close()))
 	}
 	p.engine.SleepAtOnce(false)
-	p.recording.joined(p.clockSync.clock.Now)
-	p.clockSync.start()
+	p.recording.joined(p.clocks.Clock.Now)
+	p.clocks.Start()
 	return p, nil
 }
 
@@ -178,7 +178,7 @@ func (p *Process) removeUser(err error) error {
 	if p.users--; p.users != 0 {
 		return err
 	}
-	p.clockSync.stop()
+	p.clocks.Stop()
 	p.engine.AllowFinalize()
 	if err == nil {
 		err = p.engine.FlushSends()

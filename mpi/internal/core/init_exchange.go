@@ -57,7 +57,7 @@ func (p *Process) exchangeAtInit(ctx context.Context, op string) error {
 // details.
 func (p *Process) compareProcesses(c *Comm) (err error) {
 	v := &p.env
-	if err := p.clockSync.init(p.boot.Clock, p.engine); err != nil {
+	if err := p.clocks.Init(p.boot.Clock, p.engine); err != nil {
 		return err
 	}
 	if v.host, err = os.Hostname(); err != nil {
@@ -67,7 +67,7 @@ func (p *Process) compareProcesses(c *Comm) (err error) {
 	if v.bootID, err = hw.BootID(); err != nil && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	mine := [infoHashes]uint64{p.clockSync.clock.Source().ID, clocksync.Hash(v.bootID), clocksync.Hash(v.host)}
+	mine := [infoHashes]uint64{p.clocks.Clock.Source().ID, clocksync.Hash(v.bootID), clocksync.Hash(v.host)}
 	if alike, err := p.reduceProcessInfo(c, mine, probeIO() == nil); err != nil || alike {
 		return err
 	}
@@ -77,12 +77,12 @@ func (p *Process) compareProcesses(c *Comm) (err error) {
 	}
 	kernel := slices.IndexFunc(all, func(x [infoWords]uint64) bool { return x[infoKernel] == mine[infoKernel] })
 	v.nodeHost = hostNameOf(all[kernel])
-	p.clockSync.fit.SameKernel = kernel == 0 && v.bootID != "" && p.boot.Clock.Now == nil
-	clocks := make([]uint64, len(all))
+	sources := make([]uint64, len(all))
 	for i, x := range all {
-		clocks[i] = x[infoClock]
+		sources[i] = x[infoClock]
 	}
-	return p.clockSync.begin(&c.coll.main, clocks)
+	sameKernel := kernel == 0 && v.bootID != "" && p.boot.Clock.Now == nil
+	return p.clocks.Begin(&c.coll.main, sources, sameKernel)
 }
 
 var errCheckDiffers = errors.New("some processes check their calls, and others do not: " +

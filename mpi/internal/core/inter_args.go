@@ -18,7 +18,7 @@ func (a *arguments) checkInterRoot(root int) error {
 // checkApart returns an error for buffers that share memory: on an intercommunicator no collective is in place.
 func checkApart(dst, src []byte) error {
 	if overlap(dst, src) {
-		return newFault(ErrBuffer, errors.New("dst and src overlap, but there is no collective in place on an intercommunicator"))
+		return WithClass(ErrBuffer, errors.New("dst and src overlap, but there is no collective in place on an intercommunicator"))
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func (p *Process) newIntercomm(s *Session, local, remote []int32) *Comm {
 // newInterChild is newIntercomm for a communicator that is derived from c and belongs to the same session.
 func (c *Comm) newInterChild(local, remote []int32) *Comm {
 	d := c.proc.newIntercomm(c.session, local, remote)
-	d.handler.set(c.handler.get())
+	d.handler.Set(c.handler.Get())
 	return d
 }
 

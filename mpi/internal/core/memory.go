@@ -34,7 +34,7 @@ type registration struct {
 // collected.
 func (m *Registrations) Preregister(b []byte) error {
 	if err := m.engine.Memory().Preregister(b); err != nil {
-		return newFault(ErrNoMem, err)
+		return WithClass(ErrNoMem, err)
 	}
 	return nil
 }
@@ -46,7 +46,7 @@ func (m *Registrations) Register(b []byte) error {
 	}
 	pins, err := m.engine.Memory().Register(b)
 	if err != nil {
-		return newFault(ErrNoMem, err)
+		return WithClass(ErrNoMem, err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -65,13 +65,13 @@ func (m *Registrations) Unregister(b []byte) error {
 	})
 	if i < 0 {
 		m.mu.Unlock()
-		return newFault(ErrBuffer, errors.New("the slice is not registered"))
+		return WithClass(ErrBuffer, errors.New("the slice is not registered"))
 	}
 	pins := m.all[i].pins
 	m.all = slices.Delete(m.all, i, i+1)
 	m.mu.Unlock()
 	if err := m.engine.Memory().Deregister(pins); err != nil {
-		return newFault(ErrOther, err)
+		return WithClass(ErrOther, err)
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ func (a *arguments) findEdges(x *Collective) error {
 		return err
 	}
 	if overlap(x.Dst, x.Src) {
-		return newFault(ErrBuffer, errNeighborInPlace)
+		return WithClass(ErrBuffer, errNeighborInPlace)
 	}
 	x.edges = &coll.Edges{Sources: n.Sources, Destinations: n.Destinations, Opposite: a.topology.TopoTest() == Cart}
 	return nil

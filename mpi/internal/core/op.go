@@ -89,10 +89,10 @@ func IsNumber[T any]() bool {
 // setOperation sets x to the operation o on elements k.
 func setOperation(x *coll.Operation, k Elements, o Op) error {
 	if o == nil {
-		return newFault(ErrOp, errors.New("the operation is nil"))
+		return WithClass(ErrOp, errors.New("the operation is nil"))
 	}
 	if k.data != nil && k.data.err != nil {
-		return newFault(ErrType, k.data.err)
+		return WithClass(ErrType, k.data.err)
 	}
 	f, commutative, ok := o.kernel(k)
 	if !ok {

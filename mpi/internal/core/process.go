@@ -8,6 +8,7 @@ import (
 	"github.com/ibrun/ibrun/attrs"
 	"github.com/ibrun/ibrun/mpi/internal/bootstrap"
 	"github.com/ibrun/ibrun/mpi/internal/coll"
+	"github.com/ibrun/ibrun/mpi/internal/core/internal/clocks"
 	"github.com/ibrun/ibrun/mpi/internal/core/internal/contextids"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 )
@@ -17,7 +18,7 @@ type Process struct {
 	engine  *proto.Engine
 	boot    *bootstrap.Process
 	memory  memoryPool // for packed data
-	handler handlerOf  // of errors that belong to no communicator and no session, unless Self exists
+	handler HandlerOf  // of errors that belong to no communicator and no session, unless Self exists
 	check   bool       // calls are checked
 	// classOf is Config.ClassOf.
 	classOf func(error) (Class, bool)
@@ -39,7 +40,7 @@ type Process struct {
 
 	machine    Machine
 	registered Registrations
-	clockSync  clockSync
+	clocks     clocks.Sync
 	env        environment
 	codes      ErrorCodes
 

@@ -10,41 +10,33 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/bootstrap"
 )
 
-// NumPsets returns the number of process sets to which this process belongs.
-func (s *Session) NumPsets() (int, error) {
-	if err := s.checkUsable("Session.NumPsets"); err != nil {
-		return 0, err
+// Psets returns the process sets of the job; nil if the session cannot be used.
+func (s *Session) Psets() *Psets {
+	if s == nil || s.proc == nil || s.closed.Load() {
+		return nil
 	}
-	return len(s.psets.mine), nil
+	return s.psets
 }
 
-// NthPset returns the name of process set n, from 0, of those to which this process belongs.
-func (s *Session) NthPset(n int) (string, error) {
-	const op = "Session.NthPset"
-	if err := s.checkUsable(op); err != nil {
-		return "", err
+// Len returns the number of process sets to which this process belongs.
+func (k *Psets) Len() int {
+	if k == nil {
+		return 0
 	}
-	mine := s.psets.mine
-	if n < 0 || n >= len(mine) {
-		return "", s.newError(op, ErrArg,
-			fmt.Errorf("process set %d is out of range: this process is in %d sets, numbered from 0", n, len(mine)))
-	}
-	return mine[n].name, nil
+	return len(k.mine)
 }
 
-// CopyNthPset copies the name that NthPset returns to a buffer, as much as fits.
-func (s *Session) CopyNthPset(n int, buf []byte) (length int, err error) {
-	name, err := s.NthPset(n)
-	if err != nil {
-		return 0, err
+// Nth returns the name of process set n, from 0, of those to which this process belongs.
+func (k *Psets) Nth(n int) (string, error) {
+	if n < 0 || n >= k.Len() {
+		return "", faultf(ErrArg, "process set %d is out of range: this process is in %d sets, numbered from 0", n, k.Len())
 	}
-	copy(buf, name)
-	return len(name), nil
+	return k.mine[n].name, nil
 }
 
-// PsetInfo describes a process set in a new Info: mpi_size is the number of its processes.
-func (s *Session) PsetInfo(name string) (*Info, error) {
-	set, err := s.pset("Session.PsetInfo", name)
+// Info describes a process set in a new Info: mpi_size is the number of its processes.
+func (k *Psets) Info(name string) (*Info, error) {
+	set, err := k.find(name)
 	if err != nil {
 		return nil, err
 	}
@@ -52,20 +44,8 @@ func (s *Session) PsetInfo(name string) (*Info, error) {
 	return i, i.Set("mpi_size", strconv.Itoa(len(set.peers)))
 }
 
-// pset returns the set with this name.
-func (s *Session) pset(op, name string) (*pset, error) {
-	if err := s.checkUsable(op); err != nil {
-		return nil, err
-	}
-	set, err := s.psets.find(name)
-	if err != nil {
-		return nil, s.newError(op, ErrArg, fmt.Errorf("process set %q: %w", name, err))
-	}
-	return set, nil
-}
-
-// psetList holds the process sets of a job. It never changes.
-type psetList struct {
+// Psets are the process sets of a job. They never change. The errors of the methods are faults.
+type Psets struct {
 	mine   []*pset // sets to which this process belongs, in the order of their numbers
 	others []*pset
 }
@@ -79,20 +59,20 @@ type pset struct {
 // psets is the list of process sets, which is made when it is needed first.
 type psets struct {
 	mu   sync.Mutex
-	list *psetList
+	list *Psets
 }
 
 // get returns the list. boot has the sets of the job.
-func (p *psets) get(boot *bootstrap.Process) (_ *psetList, err error) {
+func (p *psets) get(boot *bootstrap.Process) (_ *Psets, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.list == nil {
-		p.list, err = newPsetList(boot)
+		p.list, err = newPsets(boot)
 	}
 	return p.list, err
 }
 
-func newPsetList(boot *bootstrap.Process) (*psetList, error) {
+func newPsets(boot *bootstrap.Process) (*Psets, error) {
 	world := make([]int, boot.Size)
 	for i := range world {
 		world[i] = i
@@ -105,7 +85,7 @@ func newPsetList(boot *bootstrap.Process) (*psetList, error) {
 		}
 		sets = append(sets, more...)
 	}
-	k := &psetList{}
+	k := &Psets{}
 	for _, s := range sets {
 		set := &pset{name: s.Name}
 		for _, r := range s.Ranks {
@@ -121,22 +101,22 @@ func newPsetList(boot *bootstrap.Process) (*psetList, error) {
 }
 
 // find returns the set with this name to which this process belongs, or else the only set with this name.
-func (k *psetList) find(name string) (found *pset, err error) {
-	for _, s := range k.mine {
-		if s.name == name {
-			return s, nil
-		}
+func (k *Psets) find(name string) (*pset, error) {
+	if k == nil {
+		return nil, errNoPset
 	}
-	for _, s := range k.others {
-		if s.name == name && found != nil {
-			return nil, errors.New("several sets have this name, and this process is in none of them")
-		}
-		if s.name == name {
-			found = s
-		}
+	named := func(s *pset) bool { return s.name == name }
+	if i := slices.IndexFunc(k.mine, named); i >= 0 {
+		return k.mine[i], nil
 	}
-	if found == nil {
-		return nil, errors.New("no such set")
+	i := slices.IndexFunc(k.others, named)
+	switch {
+	case i < 0:
+		return nil, faultf(ErrArg, "process set %q: %w", name, errNoPset)
+	case slices.ContainsFunc(k.others[i+1:], named):
+		return nil, faultf(ErrArg, "process set %q: several sets have this name, and this process is in none of them", name)
 	}
-	return found, nil
+	return k.others[i], nil
 }
+
+var errNoPset = errors.New("no such set")

@@ -94,7 +94,7 @@ func (r *Recording) Pcontrol(level int) {
 // Progress reports how far the program is: done of total, in steps that the program chooses.
 func (r *Recording) Progress(done, total int) error {
 	if done < 0 || done > total {
-		return newFault(ErrArg, errors.New("done must be from 0 to total"))
+		return WithClass(ErrArg, errors.New("done must be from 0 to total"))
 	}
 	if r != nil {
 		r.engine.Recording().Progress(uint64(done), uint64(total))

@@ -24,9 +24,9 @@ const (
 // groups. Any goroutine may call its methods.
 type Session struct {
 	proc    *Process
-	psets   *psetList
+	psets   *Psets
 	hints   *Info
-	handler handlerOf
+	handler HandlerOf
 	// closing is set when Close is called, closed when it has run the callbacks of attributes.
 	closing, closed atomic.Bool
 }
@@ -48,7 +48,7 @@ func (p *Process) OpenSession(info *Info) (*Session, error) {
 		return nil, p.wrapError(op, err)
 	}
 	s := &Session{proc: p, psets: sets, hints: sessionHints(info)}
-	s.handler.set(p.handler.get())
+	s.handler.Set(p.handler.Get())
 	return s, nil
 }
 
@@ -140,6 +140,15 @@ func (s *Session) checkUsable(op string) error {
 	return nil
 }
 
+// CallResult returns the error of the call op: that the session cannot be used, or else err as an
+// error of this call, nil for nil.
+func (s *Session) CallResult(op string, err error) error {
+	if unusable := s.checkUsable(op); unusable != nil || err == nil {
+		return unusable
+	}
+	return s.newError(op, s.proc.classify(err), err)
+}
+
 // Info returns the session's hints in a new Info. thread_level is always MPI_THREAD_MULTIPLE. mpi_memory_alloc_kinds
 // contains mpi and system, and mpi:alloc_mem if it was requested.
 func (s *Session) Info() (*Info, error) {
@@ -151,13 +160,12 @@ func (s *Session) Info() (*Info, error) {
 
 // Group returns the group of a process set, to which this process need not belong.
 func (s *Session) Group(name string) (*Group, error) {
-	const op = "Session.Group"
-	set, err := s.pset(op, name)
-	if err != nil {
+	set, err := s.Psets().find(name)
+	if err := s.CallResult("Session.Group", err); err != nil {
 		return nil, err
 	}
 	if err := s.proc.engine.Err(); err != nil {
-		return nil, s.newError(op, s.proc.classify(err), fmt.Errorf("process set %s: %w", name, err))
+		return nil, s.CallResult("Session.Group", fmt.Errorf("process set %s: %w", name, err))
 	}
 	return &Group{s.proc, s, set.peers}, nil
 }

@@ -67,7 +67,7 @@ func (t *Topology) TopoTest() int {
 // that belong to the caller.
 func (t *Topology) Neighbors() (Neighbors, error) {
 	if t == nil {
-		return Neighbors{}, newFault(ErrTopology, errNoTopology)
+		return Neighbors{}, WithClass(ErrTopology, errNoTopology)
 	}
 	both := func(ranks []int) (Neighbors, error) {
 		return Neighbors{Sources: ranks, Destinations: slices.Clone(ranks)}, nil

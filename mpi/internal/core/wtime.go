@@ -7,7 +7,7 @@ func (p *Process) Wtime() float64 {
 	if p.IsNone() {
 		return 0
 	}
-	return float64(p.clockSync.clock.Now()) / 1e9
+	return float64(p.clocks.Clock.Now()) / 1e9
 }
 
 // Wtick is the resolution of Wtime in seconds.
@@ -19,5 +19,5 @@ func (p *Process) WtimeError() time.Duration {
 	if p.IsNone() {
 		return 0
 	}
-	return time.Duration(p.clockSync.clock.Bound().Error)
+	return time.Duration(p.clocks.Clock.Bound().Error)
 }

@@ -1,4 +1,4 @@
-package core
+package clocks
 
 import (
 	"errors"
@@ -12,22 +12,22 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 )
 
-// clockSync is the clock synchronizer of a process. It maintains common time, which is the time of rank 0's clock
+// Sync is the clock synchronizer of a process. It maintains common time, which is the time of rank 0's clock
 // source. Processes that read the same source have nothing to do. Of the processes with another source, the lowest
 // rank is the leader. It measures the difference to rank 0 and sends corrections to the others in advance. This
 // happens in cycles that begin at the same time in all processes, so rank 0 is ready to answer even if its program
 // makes no MPI calls.
-type clockSync struct {
-	clock     clocksync.Clock
+type Sync struct {
+	Clock     clocksync.Clock // the common time; it is set by Init
 	engine    *proto.Engine
-	role      clockRole
+	role      role
 	leader    int           // rank that sends corrections for this clock; 0 if it is rank 0's
 	followers []int         // ranks to which a leader sends corrections, and rank 0 the state
 	epoch     int64         // common time of the start of the first cycle
 	quit      chan struct{} // nil if there are no cycles
 	done      sync.WaitGroup
 	pingCount atomic.Int64 // calls of Stamp: in rank 0, the number of pings received
-	agreement clockAgreement
+	agreement agreement
 	fit       clocksync.Fit // of a leader
 
 	mu      sync.Mutex
@@ -36,41 +36,41 @@ type clockSync struct {
 
 var errQuit = errors.New("the process finalizes")
 
-type clockRole uint8
+type role uint8
 
 const (
-	roleNone      clockRole = iota // reads rank 0's source, or all processes read the same one
-	roleReference                  // is rank 0, and other sources exist
+	roleNone      role = iota // reads rank 0's source, or all processes read the same one
+	roleReference             // is rank 0, and other sources exist
 	roleLeader
 	roleFollower
 )
 
-// clockSync implements proto.ClockHandler.
-var _ proto.ClockHandler = (*clockSync)(nil)
+// Sync implements proto.ClockHandler.
+var _ proto.ClockHandler = (*Sync)(nil)
 
-// init sets the source; the zero Source means the machine's clock.
-func (k *clockSync) init(s clocksync.Source, e *proto.Engine) (err error) {
+// Init sets the source; the zero Source means the machine's clock.
+func (k *Sync) Init(s clocksync.Source, e *proto.Engine) (err error) {
 	if s.Now == nil {
 		if s, err = clocksync.Local(); err != nil {
 			return err
 		}
 	}
 	k.engine = e
-	k.clock.Init(s)
+	k.Clock.Init(s)
 	return nil
 }
 
 // Stamp returns the time of this process's source.
-func (k *clockSync) Stamp() int64 {
+func (k *Sync) Stamp() int64 {
 	k.pingCount.Add(1)
-	return k.clock.Source().Now()
+	return k.Clock.Source().Now()
 }
 
 // maxAnswers is the number of answers that a leader keeps. Only answers that arrive after their timeout accumulate.
 const maxAnswers = 64
 
 // Pong stores rank 0's answer to a ping, for sampleBurst.
-func (k *clockSync) Pong(peer int, sent, there, back int64, answer uint64) {
+func (k *Sync) Pong(peer int, sent, there, back int64, answer uint64) {
 	if peer != 0 || k.role != roleLeader {
 		return
 	}
@@ -84,7 +84,7 @@ func (k *clockSync) Pong(peer int, sent, there, back int64, answer uint64) {
 
 // takeAnswers appends the answers that have arrived to samples. It reports whether the one to the ping sent at sent is among
 // them.
-func (k *clockSync) takeAnswers(samples []clocksync.Sample, sent int64) ([]clocksync.Sample, bool) {
+func (k *Sync) takeAnswers(samples []clocksync.Sample, sent int64) ([]clocksync.Sample, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	answered := slices.ContainsFunc(k.answers, func(s clocksync.Sample) bool { return s.Sent == sent })
@@ -94,13 +94,13 @@ func (k *clockSync) takeAnswers(samples []clocksync.Sample, sent int64) ([]clock
 }
 
 // Adjust makes the clock follow a correction from the leader. role, leader and clock are set when it is called: a leader sends
-// its first correction after the barrier at the end of begin, which every process enters only when they are.
-func (k *clockSync) Adjust(peer int, w [5]uint64) bool {
+// its first correction after the barrier at the end of Begin, which every process enters only when they are.
+func (k *Sync) Adjust(peer int, w [5]uint64) bool {
 	b, ok := clocksync.DecodeCorrection(w)
 	if !ok || k.role != roleFollower || peer != k.leader {
 		return false
 	}
-	k.clock.Steer(b)
+	k.Clock.Steer(b)
 	return true
 }
 
@@ -118,7 +118,7 @@ const (
 
 // sampleBurst takes a few samples of rank 0's clock in a row. Each waits for at most timeout; 0 means no limit except
 // that of the engine. An answer that arrives later is part of the next burst: under load there may be no others.
-func (k *clockSync) sampleBurst(timeout time.Duration) ([]clocksync.Sample, error) {
+func (k *Sync) sampleBurst(timeout time.Duration) ([]clocksync.Sample, error) {
 	var got []clocksync.Sample
 	for range samplesPerBurst {
 		bound, roundTrip := k.state()
@@ -130,7 +130,7 @@ func (k *clockSync) sampleBurst(timeout time.Duration) ([]clocksync.Sample, erro
 			if got, answered = k.takeAnswers(got, sent); answered {
 				break
 			}
-			if timeout > 0 && k.clock.Source().Now()-sent > int64(timeout) {
+			if timeout > 0 && k.Clock.Source().Now()-sent > int64(timeout) {
 				return got, nil
 			}
 			if err := k.engine.Poll(); err != nil {
@@ -143,16 +143,16 @@ func (k *clockSync) sampleBurst(timeout time.Duration) ([]clocksync.Sample, erro
 }
 
 // state returns what a leader sends to rank 0 about its clock: see Ping. It is zero before the clock has started.
-func (k *clockSync) state() (bound, roundTrip uint64) {
+func (k *Sync) state() (bound, roundTrip uint64) {
 	if k.fit.Clock == nil {
 		return 0, 0
 	}
-	b := k.clock.Bound()
+	b := k.Clock.Bound()
 	return b.Encode(b.At), uint64(k.fit.RoundTrip())
 }
 
 // measureOffset takes the first samples of a leader, from which it fits its first line.
-func (k *clockSync) measureOffset() error {
+func (k *Sync) measureOffset() error {
 	for range initialBursts {
 		got, err := k.sampleBurst(0)
 		if err != nil {
@@ -164,8 +164,8 @@ func (k *clockSync) measureOffset() error {
 	return nil
 }
 
-// start starts the cycles.
-func (k *clockSync) start() {
+// Start starts the cycles.
+func (k *Sync) Start() {
 	if k.role == roleNone {
 		return
 	}
@@ -178,8 +178,8 @@ func (k *clockSync) start() {
 	})
 }
 
-// stop ends the cycles.
-func (k *clockSync) stop() {
+// Stop ends the cycles.
+func (k *Sync) Stop() {
 	if k.quit != nil {
 		close(k.quit)
 		k.done.Wait()
@@ -187,19 +187,19 @@ func (k *clockSync) stop() {
 	}
 }
 
-// sleepUntil blocks until a common time. It returns errQuit when stop is called.
-func (k *clockSync) sleepUntil(until int64) error {
+// sleepUntil blocks until a common time. It returns errQuit when Stop is called.
+func (k *Sync) sleepUntil(until int64) error {
 	select {
 	case <-k.quit:
 		return errQuit
-	case <-time.After(time.Duration(until - k.clock.Now())):
+	case <-time.After(time.Duration(until - k.Clock.Now())):
 		return nil
 	}
 }
 
 // cycle runs one cycle in this process's role.
-func (k *clockSync) cycle() error {
-	begins, length := clocksync.NextCycle(k.clock.Now() - k.epoch)
+func (k *Sync) cycle() error {
+	begins, length := clocksync.NextCycle(k.Clock.Now() - k.epoch)
 	begins += k.epoch
 	if k.role != roleFollower {
 		if err := k.sleepUntil(begins); err != nil {
@@ -227,9 +227,9 @@ func (k *clockSync) cycle() error {
 }
 
 // serve makes progress, which answers pings, until none has arrived for serveIdleLimit or latest is reached.
-func (k *clockSync) serve(latest int64) error {
-	seen, since := k.pingCount.Load(), k.clock.Now()
-	for now := since; now < latest && now-since < int64(serveIdleLimit); now = k.clock.Now() {
+func (k *Sync) serve(latest int64) error {
+	seen, since := k.pingCount.Load(), k.Clock.Now()
+	for now := since; now < latest && now-since < int64(serveIdleLimit); now = k.Clock.Now() {
 		if err := k.engine.Poll(); err != nil {
 			return err
 		}
@@ -242,8 +242,8 @@ func (k *clockSync) serve(latest int64) error {
 }
 
 // adjust is a leader's work in a cycle: it measures, and sends the correction to its followers.
-func (k *clockSync) adjust(length int64) error {
-	now := k.clock.Source().Now()
+func (k *Sync) adjust(length int64) error {
+	now := k.Clock.Source().Now()
 	got, err := k.sampleBurst(sampleTimeout)
 	if err != nil {
 		return err
@@ -259,6 +259,6 @@ func (k *clockSync) adjust(length int64) error {
 			return err
 		}
 	}
-	k.clock.Steer(b)
+	k.Clock.Steer(b)
 	return nil
 }
