@@ -49,9 +49,8 @@ func TestParse(t *testing.T) {
 		{"--metrics 1 --metrics-hosts a,.b --metrics-hosts c p", map[string]string{"IBRUN_METRICS_HOSTS": "d"}, Options{
 			Programs: []Program{{Args: []string{"p"}}}, Metrics: Metrics{Address: "1", Hosts: []string{"a", ".b", "c"}}}},
 		{"--rendezvous h:7777 --node 1/3 --node-name b --secret-file f --join-timeout 50 -n 3 p", nil, Options{
-			Programs: []Program{{Ranks: 3,
-				Args: []string{"p"}}}, Node: Node{Rendezvous: "h:7777", Number: 1, Count: 3, Name: "b", SecretFile: "f",
-				JoinTimeout: 50 * time.Second}}},
+			Programs: []Program{{Ranks: 3, Args: []string{"p"}}}, Node: Node{Rendezvous: "h:7777", Number: 1, Count: 3,
+				Name: "b", SecretFile: "f", JoinTimeout: 50 * time.Second}}},
 		{"-n 1 a : -n 1 " +
 			"b", map[string]string{"IBRUN_NODE": "0/2", "IBRUN_RENDEZVOUS": "[::1]:1", "IBRUN_SECRET_FILE": "f"}, Options{
 			Programs: []Program{{Ranks: 1, Args: []string{"a"}}, {Ranks: 1,
