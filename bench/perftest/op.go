@@ -14,7 +14,6 @@ type Op struct {
 	verb     verb
 	rate     bool // the figure is in MB/s; otherwise in microseconds
 	messages int  // messages in a round trip, by which its time is divided: 2 for a ping-pong; 0 for a rate
-	loop     func(*side) error
 	passive  bool // the server only waits until the client is done
 }
 
@@ -36,19 +35,14 @@ var (
 )
 
 var ops = [...]Op{
-	{Name: "send_lat", About: "half the round trip of a SEND", Sizes: small, verb: send, messages: 2,
-		loop: (*side).sendPingPong},
-	{Name: "write_lat", About: "half the round trip of a WRITE", Sizes: small, verb: write, messages: 2,
-		loop: (*side).writePingPong},
-	{Name: "read_lat", About: "a READ", Sizes: small, verb: read, messages: 1, loop: (*side).sequential, passive: true},
-	{Name: "atomic_lat", About: "a FETCH AND ADD", Sizes: small, verb: fetchAdd, messages: 1,
-		loop: (*side).sequential, passive: true},
-	{Name: "send_bw", About: "bandwidth of SENDs", Sizes: large, verb: send, rate: true, loop: (*side).stream},
-	{Name: "write_bw", About: "bandwidth of WRITEs", Sizes: large, verb: write, rate: true,
-		loop: (*side).stream, passive: true},
-	{Name: "read_bw", About: "bandwidth of READs", Sizes: large, verb: read, rate: true, loop: (*side).stream, passive: true},
-	{Name: "atomic_bw", About: "bandwidth of FETCH AND ADD", Sizes: small, verb: fetchAdd, rate: true,
-		loop: (*side).stream, passive: true},
+	{Name: "send_lat", About: "half the round trip of a SEND", Sizes: small, verb: send, messages: 2},
+	{Name: "write_lat", About: "half the round trip of a WRITE", Sizes: small, verb: write, messages: 2},
+	{Name: "read_lat", About: "a READ", Sizes: small, verb: read, messages: 1, passive: true},
+	{Name: "atomic_lat", About: "a FETCH AND ADD", Sizes: small, verb: fetchAdd, messages: 1, passive: true},
+	{Name: "send_bw", About: "bandwidth of SENDs", Sizes: large, verb: send, rate: true},
+	{Name: "write_bw", About: "bandwidth of WRITEs", Sizes: large, verb: write, rate: true, passive: true},
+	{Name: "read_bw", About: "bandwidth of READs", Sizes: large, verb: read, rate: true, passive: true},
+	{Name: "atomic_bw", About: "bandwidth of FETCH AND ADD", Sizes: small, verb: fetchAdd, rate: true, passive: true},
 }
 
 // Ops returns all measurements.

@@ -133,6 +133,7 @@ NONE < docs, docs/dashboards, internal/clustertest;          # tests only
 hw, verbs < examples/pingpong;
 internal/ticks, internal/pollyield, verbs < bench/perftest;
 NONE < bench/sockets;
+internal/printable, bench/perftest, bench/sockets < internal/benchreference < bench/reference, cmd/ibrun/internal/benchcmd;
 mpi < bench/startup;
 internal/admission, internal/auth, internal/encrypt, internal/tcpflow, internal/tunables < cmd/ibrun/internal/control;
 hw < cmd/ibrun/internal/placement;

@@ -32,8 +32,10 @@
 // init is the time of a whole command that starts, initialises and finalizes 32 ranks. Peers are
 // built from the C program of package bench with -O3 and run with a core per rank. That program is
 // in the sources of ibrun only: those of the Go module in the working directory, or in the folder
-// of --sources. If there are more ranks than cores, peers get the flags for oversubscription. The
-// commands are printed. With --peers DIR, the commands of the peers are those in DIR/bin.
+// of --sources. So is the reference program, bench/reference, which is built by go build, or is the
+// file of --reference. If there are more ranks than cores, peers get the flags for
+// oversubscription. The commands are printed. With --peers DIR, the commands of the peers are those
+// in DIR/bin.
 //
 // Operations such as ibcast are immediate collectives, which are waited for at once. Of overlap the figure is the time of the
 // Wait, after all ranks have slept for as long as the blocking call takes. Of overlap_compute it is the time of an immediate
@@ -41,17 +43,20 @@
 //
 // Of the operations vector, struct and subarray, every run first checks the data that arrives, on both sides.
 //
-// With --transport tcp, two reference implementations run as well: a pair of polled sockets in Go (package bench/sockets) and
-// iperf3 with one stream. With --transport rdma, the programs of perftest replace the MPI implementations: ib_send_lat for
-// latency and ib_write_bw for bw. A reference implementation has figures for two ranks and its own operations only; iperf3 from
-// 16 KiB on. All but iperf3 have a core for each side.
+// With --transport tcp, two reference implementations run as well: a pair of polled sockets in Go
+// (the reference program, by package bench/sockets) and iperf3 with one stream. With --transport
+// rdma, the programs of perftest replace the MPI implementations: ib_send_lat for latency and
+// ib_write_bw for bw. A reference implementation has figures for two ranks and its own operations
+// only; iperf3 from 16 KiB on. All but iperf3 have a core for each side.
 //
 // # verbs
 //
-// The programs of perftest and package bench/perftest run alternately on one RDMA device, each as a server and a client on this
-// machine, with a core for each if there are two. Package bench/perftest runs once with each provider of package verbs. A first
-// run of perftest finds the number of iterations for the time of a run. The output of each perftest run has its queue depth,
-// moderation, inline size and path MTU; ours uses the same. The lines are those of versus with an additional field:
+// The programs of perftest and the reference program, by package bench/perftest, run alternately on
+// one RDMA device, each as a server and a client on this machine, with a core for each if there are
+// two. Ours runs once with each provider of package verbs. A first run of perftest finds the number
+// of iterations for the time of a run. The output of each perftest run has its queue depth,
+// moderation, inline size and path MTU; ours uses the same. The lines are those of versus with an
+// additional field:
 //
 //	{"op":"send_lat","ranks":2,"size":8,"unit":"us","ours":12.1,"peer":11.9,"peer_name":"perftest","ratio":0.98,"provider":"rxe"}
 //

@@ -18,6 +18,7 @@ import (
 	"github.com/ibrun/ibrun/bench"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/cli"
 	"github.com/ibrun/ibrun/cmd/ibrun/internal/launch"
+	"github.com/ibrun/ibrun/internal/benchreference"
 	"github.com/ibrun/ibrun/internal/needtest"
 )
 
@@ -25,8 +26,11 @@ import (
 const asIbrun = "BENCHCMD_TEST_AS_IBRUN"
 
 func TestMain(m *testing.M) {
-	if name := filepath.Base(os.Args[0]); strings.HasPrefix(name, "ib_") || name == fakeSide {
+	switch name := filepath.Base(os.Args[0]); {
+	case strings.HasPrefix(name, "ib_") || name == fakeSide:
 		os.Exit(runFakeProgram(name, os.Args[1:]))
+	case name == filepath.Base(referenceProgram):
+		os.Exit(benchreference.Main(os.Args[1:], os.Stdout, os.Stderr))
 	}
 	if os.Getenv(asIbrun) != "" {
 		os.Exit(ibrun(os.Args[1:]))
@@ -102,9 +106,43 @@ func TestJobDraws(t *testing.T) {
 	}
 }
 
+// linkReference returns a link to this test binary, which acts as the reference program under its
+// name.
+func linkReference(t *testing.T) string {
+	t.Helper()
+	exe, err := os.Executable()
+	link := filepath.Join(t.TempDir(), filepath.Base(referenceProgram))
+	if err == nil {
+		err = os.Symlink(exe, link)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return link
+}
+
+// TestSockets compares real ranks with two processes of the reference program.
+func TestSockets(t *testing.T) {
+	out, err := start(t, "versus --transport tcp --peer sockets --op latency,bw --size 8,4K --rounds 7 --time 100us --json "+
+		"--reference "+linkReference(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := parseLines(t, out)
+	if len(lines) != 4 {
+		t.Fatalf("%d lines, want 4:\n%s", len(lines), out)
+	}
+	for i, l := range lines {
+		if l.Op != []string{"latency", "bw"}[i/2] || l.Size != []int{8, 4096}[i%2] || l.PeerName != "sockets" || l.Peer <= 0 ||
+			l.Ours <= 0 {
+			t.Errorf("%+v", l)
+		}
+	}
+}
+
 // TestPeerProgram builds the C program with every MPI that is installed and runs a loop of each kind of figure.
 func TestPeerProgram(t *testing.T) {
-	source, err := findPeerProgram(t.Context(), sources)
+	source, err := find(t.Context(), sources)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,13 +36,15 @@ var performanceParts = []performancePart{
 
 // performance measures this machine, and prints its section of docs/performance.md.
 func (c *command) performance(ctx context.Context, args []string) error {
-	var from, sources string
+	var from string
+	var sources programSources
 	rounds, each := minRounds, defaultTime
 	f := newFlags("bench "+performanceOp, "compare with other MPI implementations, and print a section of docs/performance.md",
 		"It runs some comparisons of `ibrun bench versus`, which take about twenty minutes, and prints a section in Markdown: the "+
 			"machine, the versions, and a table. If you send us the section of your machine, we add it to docs/performance.md.")
 	peersFlag(f, &from)
 	sourcesFlag(f, &sources)
+	referenceFlag(f, &sources)
 	f.IntVar(&rounds, "rounds", rounds, "take the median of `N` rounds (at least 7)")
 	f.DurationVar(&each, "time", each, "measure each size for about this `DURATION` in each round")
 	if err := f.parse(c, args); err != nil || f.helped {
@@ -58,13 +60,14 @@ func (c *command) performance(ctx context.Context, args []string) error {
 }
 
 // printPerformance measures some parts, and prints the section. The peers are in the folder from
-// or, if that is empty, in the PATH. sources is as for findPeerProgram.
-func (c *command) printPerformance(ctx context.Context, parts []performancePart, from, sources string, rounds int,
-	each time.Duration,
+// or, if that is empty, in the PATH. sources says where the programs are that are built.
+func (c *command) printPerformance(ctx context.Context, parts []performancePart, from string, sources programSources,
+	rounds int, each time.Duration,
 ) error {
 	var all []*comparison
 	for _, p := range parts {
-		v := &comparison{transport: p.transport.String(), rounds: rounds, time: each, report: &report{w: io.Discard}}
+		v := &comparison{transport: p.transport.String(), rounds: rounds, time: each, sources: sources,
+			report: &report{w: io.Discard}}
 		var err error
 		if v.ops, err = opList(p.ops); err != nil {
 			return err
@@ -80,7 +83,7 @@ func (c *command) printPerformance(ctx context.Context, parts []performancePart,
 	if err != nil {
 		return err
 	}
-	source, err := findPeerProgram(ctx, sources)
+	source, err := sources.findPeerProgram(ctx)
 	if err != nil {
 		return err
 	}
@@ -92,7 +95,7 @@ func (c *command) printPerformance(ctx context.Context, parts []performancePart,
 			return exitError{exitInterrupted}
 		}
 		for _, l := range v.report.lines {
-			if l.PeerVersion == ibrunVersion() { // a reference that is a part of this program
+			if l.PeerVersion == ibrunVersion() { // the reference program, which has no version of its own
 				l.PeerVersion = ""
 			}
 			lines = append(lines, l)

@@ -50,7 +50,7 @@ func TestPerformance(t *testing.T) {
 	var out strings.Builder
 	c := command{env: os.Environ(), stdout: &out, stderr: io.Discard, self: self}
 	parts := []performancePart{{transports.Shm, "latency,bw", "8,1K"}, {transports.Shm, "barrier,bcast", "8"}}
-	err := c.printPerformance(t.Context(), parts, "", sources, minRounds, time.Millisecond)
+	err := c.printPerformance(t.Context(), parts, "", programSources{dir: sources}, minRounds, time.Millisecond)
 	if err == nil || !strings.Contains(err.Error(), "mpirun.mpich") {
 		t.Errorf("one peer fails: %v", err)
 	}
@@ -66,7 +66,7 @@ func TestPerformance(t *testing.T) {
 		t.Errorf("%d rows\n%s", rows, out.String())
 	}
 	t.Setenv("PATH", t.TempDir())
-	err = c.printPerformance(t.Context(), parts, "", sources, minRounds, time.Millisecond)
+	err = c.printPerformance(t.Context(), parts, "", programSources{dir: sources}, minRounds, time.Millisecond)
 	if err == nil || strings.Count(err.Error(), "apt-get install") != 1 {
 		t.Errorf("without a peer: %v", err)
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"runtime"
@@ -18,8 +17,8 @@ import (
 
 	"github.com/ibrun/ibrun/bench/perftest"
 	"github.com/ibrun/ibrun/hw"
+	"github.com/ibrun/ibrun/internal/benchreference"
 	"github.com/ibrun/ibrun/internal/freeport"
-	"github.com/ibrun/ibrun/internal/printable"
 )
 
 // processPair is a server process and a client process that measure together.
@@ -27,15 +26,9 @@ type processPair struct {
 	server, client []string // command lines
 	environ        []string
 	bound          bool                            // each is bound to a core of its own, if there are two
-	piped          bool                            // pipes connect them: each reads from descriptor 3 and writes to descriptor 4
+	piped          bool                            // pipes connect them, as benchreference.ReadFD and WriteFD
 	ready          func(ctx context.Context) error // blocks until the client can be started
 }
-
-// File descriptors of the pipes of the processes of a pair.
-const (
-	readFD  = 3
-	writeFD = 4
-)
 
 // run runs both processes and returns the output of the client. If one fails, the other is terminated.
 func (d processPair) run(ctx context.Context) (string, error) {
@@ -156,18 +149,10 @@ func connectPipes(a, b *exec.Cmd) ([]*os.File, error) {
 	return []*os.File{r1, w1, r2, w2}, nil
 }
 
-// sideArg is the argument with which this program starts itself as one process of a pair.
-const sideArg = "side"
-
-// measureVerbs runs a test with package verbs and returns its figure.
-func (c *command) measureVerbs(ctx context.Context, t perftest.Test, log bool) (figure float64, err error) {
-	text, err := json.Marshal(t)
-	if err != nil {
-		return 0, err
-	}
-	words := func(r perftest.Role) []string {
-		return []string{c.self, "bench", "verbs", sideArg, string(r), string(text)}
-	}
+// measureVerbs runs a test with package verbs in two processes of the reference program, and returns
+// its figure.
+func (c *command) measureVerbs(ctx context.Context, program string, t perftest.Test, log bool) (figure float64, err error) {
+	words := func(r perftest.Role) []string { return append([]string{program}, benchreference.VerbsWords(r, t)...) }
 	d := processPair{server: words(perftest.Server), client: words(perftest.Client), environ: c.cleanEnv(), bound: true, piped: true,
 		ready: func(context.Context) error { return nil }}
 	if log {
@@ -178,28 +163,6 @@ func (c *command) measureVerbs(ctx context.Context, t perftest.Test, log bool) (
 		err = json.Unmarshal([]byte(out), &figure)
 	}
 	return figure, err
-}
-
-// runSide is one process of a pair. Its arguments are a role and a test. The client prints its figure.
-func (c *command) runSide(words []string) error {
-	if len(words) != 2 {
-		return usagef("%s is for internal use: this command starts itself with it", sideArg)
-	}
-	var t perftest.Test
-	if err := json.Unmarshal([]byte(words[1]), &t); err != nil {
-		return usagef("%s: %w", words[1], err)
-	}
-	conn := struct {
-		io.Reader
-		io.Writer
-	}{os.NewFile(readFD, "from the peer"), os.NewFile(writeFD, "to the peer")}
-	// Perftest has one thread, so this process has one as well.
-	runtime.GOMAXPROCS(1)
-	figure, err := perftest.Run(t, perftest.Role(words[0]), conn)
-	if err != nil {
-		return err
-	}
-	return json.NewEncoder(printable.NewJSONWriter(c.stdout)).Encode(figure)
 }
 
 // perftestRunner runs one program of perftest with one message size.

@@ -13,8 +13,8 @@ import (
 	"github.com/ibrun/ibrun/bench"
 	"github.com/ibrun/ibrun/bench/perftest"
 	"github.com/ibrun/ibrun/bench/sockets"
+	"github.com/ibrun/ibrun/internal/benchreference"
 	"github.com/ibrun/ibrun/internal/freeport"
-	"github.com/ibrun/ibrun/internal/printable"
 	"github.com/ibrun/ibrun/internal/transports"
 )
 
@@ -23,10 +23,10 @@ import (
 type reference struct {
 	name       string
 	transport  string
-	packages   string // of Debian and Ubuntu; empty if it is part of this program
+	packages   string // of Debian and Ubuntu; empty if it is the reference program of ibrun
 	programs   []string
 	ops        []string
-	newSubject func(c *command, ctx context.Context) (*subject, error)
+	newSubject func(c *command, ctx context.Context, b *programBuild) (*subject, error)
 }
 
 // references returns all known reference implementations.
@@ -50,8 +50,15 @@ func (r reference) missingPackages() string {
 	return ""
 }
 
-// findReferences returns the installed reference implementations for a transport: all, or only the named ones.
-func (c *command) findReferences(ctx context.Context, named []string, transport string) ([]*subject, error) {
+// programBuild says of which sources, and into which folder, the reference program is built.
+type programBuild struct {
+	sources programSources
+	dir     string
+}
+
+// findReferences returns the reference implementations for a transport that are installed or can be
+// built: all, or only the named ones.
+func (c *command) findReferences(ctx context.Context, named []string, transport string, b *programBuild) ([]*subject, error) {
 	var found []*subject
 	for _, r := range references() {
 		if r.transport != transport || len(named) > 0 && !slices.Contains(named, r.name) {
@@ -64,7 +71,11 @@ func (c *command) findReferences(ctx context.Context, named []string, transport 
 			c.logf("%s is left out: it is not installed (apt-get install %s)", r.name, packages)
 			continue
 		}
-		p, err := r.newSubject(c, ctx)
+		p, err := r.newSubject(c, ctx, b)
+		if errors.Is(err, errNoReference) && len(named) == 0 {
+			c.logf("%s is left out: %v", r.name, err)
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -74,29 +85,27 @@ func (c *command) findReferences(ctx context.Context, named []string, transport 
 	return found, nil
 }
 
-// socketsArg is the argument with which this program starts itself as one of two processes with bare sockets.
-const socketsArg = "sockets"
-
-// socketsSubject returns the subject that is two processes of this program polling two sockets.
-func (c *command) socketsSubject(context.Context) (*subject, error) {
-	words := func(role string, t sockets.Test) []string {
-		text, err := json.Marshal(t)
-		if err != nil {
-			panic(err) // numbers and strings can always be encoded
-		}
-		return []string{c.self, "bench", "versus", socketsArg, role, string(text)}
+// socketsSubject returns the subject that is two processes of the reference program polling two
+// sockets.
+func (c *command) socketsSubject(ctx context.Context, b *programBuild) (*subject, error) {
+	program, err := b.sources.buildReference(ctx, b.dir, c.cleanEnv())
+	if err != nil {
+		return nil, err
+	}
+	words := func(role perftest.Role, t sockets.Test) []string {
+		return append([]string{program}, benchreference.SocketsWords(role, t)...)
 	}
 	test := func(j job) sockets.Test {
 		return sockets.Test{Op: j.op.Name, Sizes: j.sizes, Time: j.time}
 	}
 	p := &subject{version: ibrunVersion(), built: "go build", minSize: 1,
-		commandLine: func(j job) []string { return words(string(perftest.Client), test(j)) }}
+		commandLine: func(j job) []string { return words(perftest.Client, test(j)) }}
 	p.measure = func(ctx context.Context, j job) (figures map[int]float64, err error) {
 		t := test(j)
 		if t.Port, err = freeport.TCP(); err != nil {
 			return nil, err
 		}
-		d := processPair{server: words(string(perftest.Server), t), client: words(string(perftest.Client), t), environ: c.cleanEnv(),
+		d := processPair{server: words(perftest.Server, t), client: words(perftest.Client, t), environ: c.cleanEnv(),
 			bound: true, ready: func(ctx context.Context) error { return untilListening(ctx, t.Port) }}
 		out, err := d.run(ctx)
 		if err == nil {
@@ -107,27 +116,8 @@ func (c *command) socketsSubject(context.Context) (*subject, error) {
 	return p, nil
 }
 
-// runSocketsProcess is one of the two processes with sockets. The client prints its figures.
-func (c *command) runSocketsProcess(words []string) error {
-	var t sockets.Test
-	if len(words) != 2 {
-		return usagef("%s is for internal use: this command starts itself with it", socketsArg)
-	}
-	if err := json.Unmarshal([]byte(words[1]), &t); err != nil {
-		return usagef("%s: %w", words[1], err)
-	}
-	if perftest.Role(words[0]) == perftest.Server {
-		return sockets.Serve(t)
-	}
-	figures, err := sockets.Call(t)
-	if err != nil {
-		return err
-	}
-	return json.NewEncoder(printable.NewJSONWriter(c.stdout)).Encode(figures)
-}
-
 // iperfSubject returns iperf3 with a single stream as a subject.
-func (c *command) iperfSubject(ctx context.Context) (*subject, error) {
+func (c *command) iperfSubject(ctx context.Context, _ *programBuild) (*subject, error) {
 	const longest = 1 << 20 // the longest buffer of iperf3
 	words := func(size, port int, long time.Duration) []string {
 		seconds := max(1, int(long.Round(time.Second)/time.Second))
@@ -181,7 +171,7 @@ func iperfFigure(text []byte) (float64, error) {
 
 // perftestSubject returns the subject with the programs of perftest that are closest to a message: SEND for latency and WRITE for
 // bandwidth.
-func (c *command) perftestSubject(context.Context) (*subject, error) {
+func (c *command) perftestSubject(context.Context, *programBuild) (*subject, error) {
 	device, err := c.open("", "")
 	if err != nil {
 		return nil, err

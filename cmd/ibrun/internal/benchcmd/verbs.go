@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"time"
@@ -30,6 +31,8 @@ type verbsComparison struct {
 	rounds     int
 	time       time.Duration // for the loop of each process
 	iterations int           // 0: as many as take that time
+	sources    programSources
+	program    string // the reference program
 	report     *report
 }
 
@@ -44,9 +47,6 @@ func openDevice(device, provider string) (string, error) {
 
 // verbs compares package verbs with perftest.
 func (c *command) verbs(ctx context.Context, args []string) error {
-	if len(args) > 0 && args[0] == sideArg {
-		return c.runSide(args[1:])
-	}
 	v, err := c.parseVerbs(args)
 	if err != nil || v == nil {
 		return err
@@ -59,7 +59,7 @@ func (c *command) verbs(ctx context.Context, args []string) error {
 	if err := v.openAll(c); err != nil {
 		return err
 	}
-	return untilInterrupted(ctx, func(ctx context.Context) error { return c.compareVerbs(ctx, v) })
+	return untilInterrupted(ctx, func(ctx context.Context) error { return c.buildAndCompareVerbs(ctx, v) })
 }
 
 // parseVerbs reads the flags. Both results are nil after --help.
@@ -86,6 +86,8 @@ func (c *command) parseVerbs(args []string) (*verbsComparison, error) {
 	f.IntVar(&v.rounds, "rounds", verbsRounds, "take the median of `N` rounds")
 	f.DurationVar(&v.time, "time", defaultVerbsTime, "measure for about this `DURATION` in each round")
 	f.IntVar(&v.iterations, "iterations", 0, "measure `N` iterations instead of a fixed time")
+	sourcesFlag(f, &v.sources)
+	referenceFlag(f, &v.sources)
 	f.BoolVar(&v.report.json, "json", false, "print one JSON object per line")
 	if err := f.parse(c, args); err != nil || f.helped {
 		return nil, err
@@ -147,6 +149,19 @@ func (v *verbsComparison) openAll(c *command) error {
 	return nil
 }
 
+// buildAndCompareVerbs builds the reference program in a temporary directory, and measures.
+func (c *command) buildAndCompareVerbs(ctx context.Context, v *verbsComparison) (err error) {
+	dir, err := os.MkdirTemp("", "ibrun-bench-")
+	if err != nil {
+		return fmt.Errorf("creating a directory for the reference program: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if v.program, err = v.sources.buildReference(ctx, dir, c.cleanEnv()); err != nil {
+		return err
+	}
+	return c.compareVerbs(ctx, v)
+}
+
 // compareVerbs measures all operations and sizes. After a failure it continues with the next, and returns all errors.
 func (c *command) compareVerbs(ctx context.Context, v *verbsComparison) error {
 	c.logf("machine: %s; device %s", machine(), v.device)
@@ -185,7 +200,7 @@ func (c *command) compareVerbsSize(ctx context.Context, v *verbsComparison, op p
 			} else {
 				test := perftest.Test{Op: op.Name, Device: v.device, Provider: provider, Size: size, Iterations: peer.iterations,
 					Settings: peer.settings}
-				figure, err = c.measureVerbs(ctx, test, round == 0)
+				figure, err = c.measureVerbs(ctx, v.program, test, round == 0)
 			}
 			if err != nil {
 				return err

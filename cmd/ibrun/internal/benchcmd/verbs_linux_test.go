@@ -17,12 +17,13 @@ import (
 
 	"github.com/ibrun/ibrun/bench"
 	"github.com/ibrun/ibrun/bench/perftest"
+	"github.com/ibrun/ibrun/internal/benchreference"
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// fakeSide is the name under which this test binary acts as an ibrun with only `bench verbs side`. Under the name of a program of
-// perftest it acts as that program.
-const fakeSide = "ibrun-side"
+// fakeSide is the name under which this test binary acts as a reference program. Under the name of a
+// program of perftest it acts as that program.
+const fakeSide = "fake-reference"
 
 // failVariable selects the program that fails.
 const failVariable = "BENCHCMD_TEST_FAIL"
@@ -80,10 +81,10 @@ func fakePerftest(name string, args []string) error {
 	return nil
 }
 
-// fakeOurs takes bench verbs side ROLE TEST.
+// fakeOurs takes verbs ROLE TEST.
 func fakeOurs(_ string, args []string) error {
 	var t perftest.Test
-	if err := json.Unmarshal([]byte(args[4]), &t); err != nil {
+	if err := json.Unmarshal([]byte(args[2]), &t); err != nil {
 		return err
 	}
 	if t.Depth != 7 || t.MTU != 1024 || t.Inline != 16 || t.Iterations < minIterations || t.Device != "fake0" {
@@ -92,12 +93,12 @@ func fakeOurs(_ string, args []string) error {
 	if os.Getenv(failVariable) == "ours" {
 		return errors.New("ours is out of order")
 	}
-	if _, err := fmt.Fprintln(os.NewFile(writeFD, "to the peer"), args[3]); err != nil {
+	if _, err := fmt.Fprintln(os.NewFile(benchreference.WriteFD, "to the peer"), args[1]); err != nil {
 		return err
 	}
 	var peer string
-	_, err := fmt.Fscanln(os.NewFile(readFD, "from the peer"), &peer)
-	if err != nil || peer == args[3] || args[3] == "server" {
+	_, err := fmt.Fscanln(os.NewFile(benchreference.ReadFD, "from the peer"), &peer)
+	if err != nil || peer == args[1] || args[1] == "server" {
 		return err
 	}
 	fmt.Println(map[string]int{"rxe": 4, "libibverbs": 20}[t.Provider])
@@ -119,8 +120,8 @@ func callVerbs(t *testing.T, open func(device, provider string) (string, error),
 	}
 	t.Setenv("PATH", dir)
 	var stdout, stderr bytes.Buffer
-	c := command{args: append([]string{"verbs"}, args...), env: os.Environ(), stdout: &stdout, stderr: &stderr,
-		self: filepath.Join(dir, fakeSide), open: open}
+	c := command{args: append([]string{"verbs"}, args...), stdout: &stdout, stderr: &stderr, open: open,
+		env: append(os.Environ(), "IBRUN_BENCH_REFERENCE="+filepath.Join(dir, fakeSide))}
 	code := c.run(context.Background())
 	return callResult{code: code, stdout: stdout.String(), stderr: stderr.String()}
 }
@@ -204,19 +205,18 @@ func TestVerbsFails(t *testing.T) {
 		code     int
 		says     string
 	}{
-		"no perftest":   {opens, nil, "", "", exitFailed, "ib_send_lat is not installed; install it: apt-get install perftest"},
-		"no device":     {none, lat, "", "--op send_lat", exitFailed, "no-such-device"},
-		"operation":     {opens, lat, "", "--op send", exitUsage, "send_lat"},
-		"provider":      {opens, lat, "", "--provider mlx5", exitUsage, "rxe, libibverbs"},
-		"size":          {opens, lat, "", "--op atomic_lat --size 64", exitUsage, "atomic_lat has no point"},
-		"rounds":        {opens, lat, "", "--rounds 0", exitUsage, "--rounds"},
-		"iterations":    {opens, lat, "", "--iterations 4", exitUsage, "--iterations"},
-		"a word":        {opens, lat, "", "fast", exitUsage, "unexpected word"},
-		"side":          {opens, lat, "", "side", exitUsage, "side"},
-		"server fails":  {opens, lat, "server", "--op send_lat", exitFailed, "the server is out of order"},
-		"client fails":  {opens, lat, "client", "--op send_lat", exitFailed, "the client is out of order"},
-		"ours fails":    {opens, lat, "ours", "--op send_lat", exitFailed, "ours is out of order"},
-		"bad side test": {opens, lat, "", "side client {", exitUsage, "{"},
+		"no perftest":  {opens, nil, "", "", exitFailed, "ib_send_lat is not installed; install it: apt-get install perftest"},
+		"no device":    {none, lat, "", "--op send_lat", exitFailed, "no-such-device"},
+		"operation":    {opens, lat, "", "--op send", exitUsage, "send_lat"},
+		"provider":     {opens, lat, "", "--provider mlx5", exitUsage, "rxe, libibverbs"},
+		"size":         {opens, lat, "", "--op atomic_lat --size 64", exitUsage, "atomic_lat has no point"},
+		"rounds":       {opens, lat, "", "--rounds 0", exitUsage, "--rounds"},
+		"iterations":   {opens, lat, "", "--iterations 4", exitUsage, "--iterations"},
+		"a word":       {opens, lat, "", "fast", exitUsage, "unexpected word"},
+		"reference":    {opens, lat, "", "--op send_lat --reference nowhere", exitUsage, "--reference nowhere"},
+		"server fails": {opens, lat, "server", "--op send_lat", exitFailed, "the server is out of order"},
+		"client fails": {opens, lat, "client", "--op send_lat", exitFailed, "the client is out of order"},
+		"ours fails":   {opens, lat, "ours", "--op send_lat", exitFailed, "ours is out of order"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(failVariable, c.failing)

@@ -13,7 +13,8 @@ import (
 // TestLiveVerbs: a short run against perftest itself, on a device.
 func TestLiveVerbs(t *testing.T) {
 	device := live.Device(t)
-	out, err := start(t, "verbs --json --op send_lat,read_bw --size 8,4K --rounds 1 --iterations 100 --device "+device)
+	out, err := start(t, "verbs --json --op send_lat,read_bw --size 8,4K --rounds 1 --iterations 100 --device "+device+
+		" --reference "+linkReference(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ type comparison struct {
 	sizes     cli.Ranges
 	peers     []string
 	from      string // the folder of the peers; empty: the PATH
-	sources   string // the folder of the sources of ibrun; empty: see findPeerProgram
+	sources   programSources
 	transport string
 	rounds    int
 	time      time.Duration
@@ -41,9 +41,6 @@ type comparison struct {
 
 // versus compares ibrun with every peer.
 func (c *command) versus(ctx context.Context, args []string) error {
-	if len(args) > 0 && args[0] == socketsArg {
-		return c.runSocketsProcess(args[1:])
-	}
 	v, err := c.parseVersus(args)
 	if err != nil || v == nil {
 		return err
@@ -65,19 +62,19 @@ func (c *command) findAndCompare(ctx context.Context, v *comparison) error {
 	}
 	source := ""
 	if len(found) > 0 { // otherwise only reference implementations were named
-		if source, err = findPeerProgram(ctx, v.sources); err != nil {
+		if source, err = v.sources.findPeerProgram(ctx); err != nil {
 			return err
 		}
 	}
 	return c.buildAndCompare(ctx, v, found, source)
 }
 
-// buildAndCompare builds the C program at source for each peer in a temporary directory, and
-// measures.
+// buildAndCompare builds the C program at source for each peer, and the reference program, in a
+// temporary directory, and measures.
 func (c *command) buildAndCompare(ctx context.Context, v *comparison, found []mpiCommands, source string) (err error) {
 	dir, err := os.MkdirTemp("", "ibrun-bench-")
 	if err != nil {
-		return fmt.Errorf("creating a directory for the C programs: %w", err)
+		return fmt.Errorf("creating a directory for the programs: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	v.subjects = []*subject{c.ibrunSubject(v.transport)}
@@ -88,7 +85,7 @@ func (c *command) buildAndCompare(ctx context.Context, v *comparison, found []mp
 		}
 		v.subjects = append(v.subjects, p)
 	}
-	references, err := c.findReferences(ctx, v.peers, v.transport)
+	references, err := c.findReferences(ctx, v.peers, v.transport, &programBuild{v.sources, dir})
 	if err != nil {
 		return err
 	}
@@ -119,6 +116,7 @@ func (c *command) parseVersus(args []string) (*comparison, error) {
 		"(two polled sockets) and iperf3; over rdma perftest (default those installed)")
 	peersFlag(f, &v.from)
 	sourcesFlag(f, &v.sources)
+	referenceFlag(f, &v.sources)
 	f.IntVar(&v.rounds, "rounds", versusRounds, "take the median of `N` rounds (at least 7)")
 	f.DurationVar(&v.time, "time", defaultTime, "measure each size for about this `DURATION` in each round")
 	f.BoolVar(&v.report.json, "json", false, "print one JSON object per line")
