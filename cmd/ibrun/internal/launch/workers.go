@@ -35,7 +35,6 @@ const secretBytes = 32
 // for them. A worker is the ibrun of another node.
 type startedWorkers struct {
 	job      *job
-	alloc    *allocation.Allocation
 	start    protocol.NodeStart // the start message, but for the number of the node
 	listener *control.Listener  // with Slurm: the workers connect to it
 	peers    coordinator.Peers
@@ -57,8 +56,8 @@ func startWorkers(w startedWatcher, a *allocation.Allocation, here string, j *jo
 	if err := checkLibraries(programs, j.programs, assignment.Size()); err != nil {
 		return nil, err
 	}
-	sw := &startedWorkers{job: j, alloc: a, programs: programs, built: make(chan error, 1)}
-	if err := sw.makeStart(here, args, env); err != nil {
+	sw := &startedWorkers{job: j, programs: programs, built: make(chan error, 1)}
+	if err := sw.makeStart(a, here, args, env); err != nil {
 		return nil, err
 	}
 	secret := auth.NewSecret(sw.start.Secret)
@@ -105,8 +104,8 @@ func (sw *startedWorkers) end(code int, err error) {
 	}
 }
 
-// makeStart makes the start message.
-func (sw *startedWorkers) makeStart(here string, args, env []string) error {
+// makeStart makes the start message for the workers of an allocation.
+func (sw *startedWorkers) makeStart(a *allocation.Allocation, here string, args, env []string) error {
 	secret := make([]byte, secretBytes)
 	rand.Read(secret)
 	dir, err := absolute(".")
@@ -115,7 +114,7 @@ func (sw *startedWorkers) makeStart(here string, args, env []string) error {
 	}
 	sw.start = protocol.NodeStart{Protocol: protocol.NodeProtocol, Version: buildinfo.Version(), Secret: secret,
 		Assignment: sw.job.place.assignment, Coordinator: here, Args: args, Env: env, Dir: protocol.Text(dir),
-		JoinTimeout: sw.job.join.Timeout, Scheduled: sw.alloc.Starter == allocation.Slurm}
+		JoinTimeout: sw.job.join.Timeout, Scheduled: a.Starter == allocation.Slurm}
 	if file := sw.job.place.policy.FilePath; file != "" {
 		text, err := os.ReadFile(file) // it was read before, so it is not too large
 		if err != nil {
