@@ -89,7 +89,8 @@ func (c *Recording) Posted(k wire.Kind) {
 	}
 }
 
-// Dropped counts a message that was posted and will never be sent.
+// Dropped counts a message that was posted and will never be sent. It includes eager messages,
+// which Posted leaves out: perf.Link.OutBy has counted them before they were posted.
 func (c *Recording) Dropped(k wire.Kind) {
 	if !k.IsClock() {
 		c.Configured.Ended()
