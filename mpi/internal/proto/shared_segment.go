@@ -33,7 +33,7 @@ func (e *Engine) MapSegment(watched Route, id uint64, peers []int, bytes int) (f
 		}
 		e.unlock()
 		runtime.Gosched()
-		processor.Yield()
+		processor.SchedYield()
 		e.lock()
 	}
 	if g.err != nil {

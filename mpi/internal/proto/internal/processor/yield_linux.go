@@ -2,5 +2,5 @@ package processor
 
 import "golang.org/x/sys/unix"
 
-// Yield lets another process run.
-func Yield() { unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
+// SchedYield lets another process run, as sched_yield(2) says.
+func SchedYield() { unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }

@@ -2,5 +2,5 @@
 
 package processor
 
-// Yield does nothing: only on Linux can an engine be woken by another process.
-func Yield() {}
+// SchedYield does nothing: only on Linux can an engine be woken by another process.
+func SchedYield() {}
