@@ -223,7 +223,7 @@ func TestRunRefuses(t *testing.T) {
 		}
 	}
 	if _, err := Lookup("latencies"); err == nil {
-		t.Error("Lookup found an operation that is none")
+		t.Error("Lookup found an operation that does not exist")
 	}
 	if err := Run(nil, Op{Name: "init"}, Config{}, nil); err == nil {
 		t.Error("Run took an operation that is not of this package")

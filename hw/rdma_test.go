@@ -157,6 +157,6 @@ func TestNoRDMA(t *testing.T) {
 	}
 	fsys := fstest.MapFS{"sys/class/infiniband": &fstest.MapFile{}}
 	if _, err := hw.ReadRDMA(fsys); err == nil {
-		t.Error("a class that is no directory is no error")
+		t.Error("ReadRDMA accepts a class that is not a directory")
 	}
 }

@@ -11,8 +11,9 @@ const (
 	// ProcNull is the rank of no process: a send to it does nothing, a receive from it returns an empty message.
 	// MPI-5.0 §3.10.
 	ProcNull = core.ProcNull
-	// Root is the argument root of a collective on an intercommunicator at the process that is the root. The other processes of
-	// its group pass ProcNull, and those of the other group pass the rank of the root. MPI-5.0 §6.2.3.
+	// Root is an argument root of collectives on an intercommunicator. MPI-5.0 §6.2.3. They take
+	//   - in the group of the root: Root at the root, and ProcNull elsewhere;
+	//   - in the other group: the rank of the root.
 	Root = core.Root
 	// Undefined is the color of ranks that get no communicator from Split, and the index of no request. MPI-5.0
 	// §7.4.2.

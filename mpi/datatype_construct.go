@@ -64,7 +64,7 @@ const (
 	OrderFortran = Order(datatype.OrderFortran) // the first dimension
 )
 
-// core returns the order; one that is invalid for a value that is none.
+// core returns the order. It is invalid if o is neither OrderC nor OrderFortran.
 func (o Order) core() datatype.Order {
 	if o != OrderC && o != OrderFortran {
 		return 0

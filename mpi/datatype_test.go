@@ -292,7 +292,8 @@ func TestTypeAttributes(t *testing.T) {
 	})
 }
 
-// wrongTypeKeys checks keys that are none, belong to another process, or have callbacks that panic.
+// wrongTypeKeys checks keys that do not exist, belong to another process, or have callbacks that
+// panic.
 func wrongTypeKeys(p *mpi.Process, key mpi.TypeKeyval[string], x *mpi.Datatype) error {
 	var none mpi.TypeKeyval[string]
 	panics := mpi.NewTypeKeyval(p, nil, func(_ *mpi.Datatype, n int) error { panic(n) })

@@ -132,7 +132,7 @@ func TestWrongElements(t *testing.T) {
 			ofClass(mpi.Scatterv(c, y, y, []int{1}, []int{-1}, 0), mpi.ErrCount),
 			ofClass(mpi.Allgatherv(c, y, []int{1}, []int{0, 1}, y), mpi.ErrCount),
 			ofClass(mpi.Alltoallv(c, y, []int{1, 1}, nil, y, nil, nil), mpi.ErrCount),
-			check(mpi.Count[named](mpi.Status{}) == mpi.Undefined, "a count of what is no element"))
+			check(mpi.Count[named](mpi.Status{}) == mpi.Undefined, "a count of values that are not elements"))
 	})
 }
 

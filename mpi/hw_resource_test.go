@@ -140,7 +140,7 @@ func TestHWResourceInfo(t *testing.T) {
 		},
 		"S0-60": eachKey(func(key, _ string) error {
 			u, err := url.Parse(key)
-			return errors.Join(err, check(err == nil && u.IsAbs() && u.Host != "", "%q is no URI", key))
+			return errors.Join(err, check(err == nil && u.IsAbs() && u.Host != "", "%q is not a URI", key))
 		}),
 		"S0-61": eachKey(func(key, _ string) error {
 			provider, rest, found := strings.Cut(key, "://")

@@ -439,7 +439,7 @@ func FuzzSnapshot(f *testing.F) {
 		s, err := p.Snapshot()
 		if err != nil {
 			if !errors.Is(err, ErrCorrupt) {
-				t.Fatalf("%v is no %v", err, ErrCorrupt)
+				t.Fatalf("%v is not %v", err, ErrCorrupt)
 			}
 			return
 		}

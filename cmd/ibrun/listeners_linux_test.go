@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// kindOf returns which line of the table of SECURITY.md a listener is, or why it is none.
+// kindOf returns which line of the table of SECURITY.md a listener is, or why it is in no line.
 func kindOf(listener, rendezvous string) string {
 	if path, ok := strings.CutPrefix(listener, "unix "); ok {
 		switch {

@@ -30,7 +30,7 @@ func (p *process) messages(code int, written ...string) (all []*message.Message)
 		case ok:
 			all = append(all, m)
 		case !slices.Contains(written, line):
-			p.t.Errorf("%q is no message", line)
+			p.t.Errorf("%q is not a message", line)
 		}
 	}
 	ends := slices.DeleteFunc(slices.Clone(all), func(m *message.Message) bool { return m.ExitCode == nil })

@@ -220,7 +220,7 @@ func checkRegions(t *testing.T, peers Peers) {
 			return err
 		}
 		if err := b.Deregister(first.Region); err == nil && !b.caps.Direct {
-			return errors.New("deregistering twice is no error")
+			return errors.New("the second Deregister of a region succeeds: want an error")
 		}
 		return nil
 	})

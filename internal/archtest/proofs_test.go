@@ -51,7 +51,7 @@ func (p proof) noSuchPackage() violation {
 
 // noSuchTest is the violation of a line whose test does not exist.
 func (p proof) noSuchTest(name string) violation {
-	return p.violation("names "+name+", which is no test of the package", "write the test, or correct its name")
+	return p.violation("names "+name+", which is not a test of the package", "write the test, or correct its name")
 }
 
 // decoderName matches the names of functions that decode bytes from outside the process.

@@ -62,7 +62,7 @@ func TestFromEnvTellsTheFix(t *testing.T) {
 			"PMI_SIZE=2", "ibrun -n 2 " + prog, "PMI_FD=999999 is not an open stream socket"},
 		"descriptor is something else": {env("PMI_FD=2", "PMI_RANK=0", "PMI_SIZE=2"),
 			"PMI_SIZE=2", "ibrun -n 2 " + prog, "PMI_FD=2 is"},
-		"size is no number": {env("SLURM_STEP_ID=0", "SLURM_PROCID=0", "SLURM_NTASKS=many"), "SLURM_NTASKS=many",
+		"size is not a number": {env("SLURM_STEP_ID=0", "SLURM_PROCID=0", "SLURM_NTASKS=many"), "SLURM_NTASKS=many",
 			"srun --mpi=pmi2", ""},
 	} {
 		c, err := FromEnv(test.getenv)

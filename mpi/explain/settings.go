@@ -7,7 +7,7 @@ import (
 	"github.com/ibrun/ibrun/internal/tunables"
 )
 
-// addSettings adds the settings that are no lengths, but for those of RDMA connections.
+// addSettings adds the settings that are not lengths, except those of RDMA connections.
 func (p *Path) addSettings(getenv func(string) string) error {
 	add := func(name, variable, value string) {
 		source := variable

@@ -136,7 +136,7 @@ func (p *node) Irecv(src int, b []byte) (Handle, error) {
 func (p *node) Waitall(hs []Handle) error {
 	for _, h := range hs {
 		if h.B != 77 {
-			return fmt.Errorf("rank %d waits for %v, which is no handle", p.rank, h)
+			return fmt.Errorf("rank %d waits for %v, which is not a handle", p.rank, h)
 		}
 		if b := p.begun[h.A]; b.sent == nil {
 			if err := p.Recv(b.from, b.room); err != nil {

@@ -40,7 +40,7 @@ func (x tuned) name() string {
 func (x tuned) chosen(cores int) (string, error) {
 	c, immediate, ok := ParseCall(x.Op)
 	if !ok {
-		return "", fmt.Errorf("%q is no collective", x.Op)
+		return "", fmt.Errorf("unknown collective %q", x.Op)
 	}
 	f := Direct
 	if x.Ranks > cores {

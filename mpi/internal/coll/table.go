@@ -86,7 +86,8 @@ func ParseTable(b []byte) (*Table, error) {
 	return t, nil
 }
 
-// rule returns the rule, and whether it is one of immediate calls, or an error if the algorithm is none of the collective.
+// rule returns the rule, and whether it is one of immediate calls, or an error if the collective
+// does not have the algorithm.
 func (x fileRule) rule() (r Rule, immediate bool, err error) {
 	c, immediate, ok := ParseCall(x.Collective)
 	if !ok {

@@ -34,7 +34,7 @@ var combinerNames = map[Combiner]string{
 	CombinerResized: "resized",
 }
 
-// String returns the name of the constructor, such as "indexed_block", and "" for a value that is none.
+// String returns the name of the constructor, such as "indexed_block", and "" for an unknown value.
 func (c Combiner) String() string { return combinerNames[c] }
 
 // Contents are the arguments from which a type was made. Lengths of arrays come before them, as in the standard.

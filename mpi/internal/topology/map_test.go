@@ -62,7 +62,7 @@ func checkOrder(t *testing.T, l *topology.Links, places []topology.Place, order 
 		present = append(present, r)
 	}
 	if sorted := slices.Sorted(slices.Values(order)); !slices.Equal(sorted, present) {
-		t.Fatalf("%v is no order of the ranks", order)
+		t.Fatalf("%v is not an order of the ranks", order)
 	}
 	before, after = l.Cost(places, present), l.Cost(places, order)
 	for level := range before {

@@ -108,7 +108,7 @@ func FuzzHosts(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		hosts, err := ParseHosts(text)
 		if _, ok := errors.AsType[*inputfile.SyntaxError](err); err != nil && !ok {
-			t.Fatalf("%q: %v is no syntax error", text, err)
+			t.Fatalf("%q: %v is not a syntax error", text, err)
 		}
 		for _, h := range hosts {
 			if err := safe(h); err != nil {
@@ -188,7 +188,7 @@ func FuzzHostFile(f *testing.F) {
 		hosts, _, err := ParseHostFile("f", text)
 		if e, ok := errors.AsType[*inputfile.SyntaxError](err); err != nil && (!ok || e.Line < 1 || e.Line > 1+strings.Count(text,
 			"\n") || e.Column < 1) {
-			t.Fatalf("%q: %v is no syntax error in the file", text, err)
+			t.Fatalf("%q: %v is not a syntax error in the file", text, err)
 		}
 		for _, h := range hosts {
 			if err := safe(h); err != nil {
@@ -246,7 +246,7 @@ func FuzzHostsAndCounts(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		hosts, err := parseHostsAndCounts(text)
 		if _, ok := errors.AsType[*inputfile.SyntaxError](err); err != nil && !ok {
-			t.Fatalf("%q: %v is no syntax error", text, err)
+			t.Fatalf("%q: %v is not a syntax error", text, err)
 		}
 		for _, h := range hosts {
 			if err := safe(h); err != nil {

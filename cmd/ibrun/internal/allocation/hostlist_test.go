@@ -85,7 +85,7 @@ func FuzzHostList(f *testing.F) {
 		names, err := ExpandHostList(text)
 		if err != nil {
 			if _, ok := errors.AsType[*inputfile.SyntaxError](err); !ok {
-				t.Fatalf("%q: %v is no syntax error", text, err)
+				t.Fatalf("%q: %v is not a syntax error", text, err)
 			}
 			return
 		}
@@ -147,7 +147,7 @@ func FuzzCounts(f *testing.F) {
 		counts, err := ExpandCounts(text)
 		if err != nil {
 			if _, ok := errors.AsType[*inputfile.SyntaxError](err); !ok {
-				t.Fatalf("%q: %v is no syntax error", text, err)
+				t.Fatalf("%q: %v is not a syntax error", text, err)
 			}
 			return
 		}

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// What comparisons need of the sources of ibrun. It is no part of the program ibrun, because only
-// comparisons need it.
+// What comparisons need of the sources of ibrun. It is not a part of the program ibrun,
+// because only comparisons need it.
 const (
 	// peerProgram is the C program that makes the measurements of package bench over another MPI.
 	peerProgram = "bench/testdata/peer.c"

@@ -58,8 +58,9 @@ func explainStall(raw net.Conn, began time.Time, err error) error {
 	return err
 }
 
-// sampleOf returns a sample of the TCP connection of a link; nil if it is none, or if the kernel does not tell. Some kernels have
-// no SIOCOUTQ, and a link is as good without a sample. That the connection is closed is found by the next read of it.
+// sampleOf returns a sample of the TCP connection of a link. It returns nil if the link is not a
+// TCP connection, or if the kernel cannot tell: some kernels have no SIOCOUTQ, and a link works
+// without samples. That the connection is closed is found by the next read of it.
 func sampleOf(raw net.Conn) (s *tcpflow.Sample) {
 	tcp, ok := innermost(raw).(*net.TCPConn)
 	if !ok {

@@ -59,7 +59,7 @@ func TestJSON(t *testing.T) {
 		for in := bufio.NewScanner(r); in.Scan(); {
 			m, ok := message.Decode(in.Text())
 			if !ok || m.Rank != nil && len(m.Text) != 20**m.Rank {
-				t.Fatalf("%s: %q is no message", name, in.Text())
+				t.Fatalf("%s: %q is not a message", name, in.Text())
 			}
 			count[m.Origin]++
 		}

@@ -82,7 +82,7 @@ func setFields(o *protocol.Order) (names []string) {
 	return names
 }
 
-// checkFields returns an error for an order that is none, or several.
+// checkFields returns an error unless an order has exactly one content.
 func checkFields(o *protocol.Order) error {
 	if names := setFields(o); len(names) != 1 {
 		return protocolError(fmt.Sprintf("it has sent an order with %d contents (%s)", len(names), strings.Join(names, ", ")))

@@ -58,7 +58,8 @@ func TestLossReason(t *testing.T) {
 	}
 }
 
-// An address that no interface has any more is a fault of this machine's network; one that it has, with a route, is none.
+// TestNetworkFault: an address that no interface has any more is a fault of the network of this
+// machine. An address that an interface has, with a route, is not.
 func TestNetworkFault(t *testing.T) {
 	tcp := func(ip string) net.Addr { return &net.TCPAddr{IP: net.ParseIP(ip), Port: 1} }
 	const gone = "no interface of it has the address 192.0.2.1"

@@ -129,7 +129,7 @@ func (a Attrs) list() (all []slog.Attr) {
 
 // Decode parses a line that JSON has returned, without its newline. ok is false for any other line.
 func Decode(text string) (m *Message, ok bool) {
-	if !strings.HasPrefix(text, "{") { // most lines are none
+	if !strings.HasPrefix(text, "{") { // most lines are not messages
 		return nil, false
 	}
 	d := json.NewDecoder(strings.NewReader(text))

@@ -123,7 +123,7 @@ func (s *NodeStart) FindNode(host string) (node int, err error) {
 			return node, nil
 		}
 	}
-	return 0, fmt.Errorf("%w: %s is none of the hosts of the job", errNodeStart, host)
+	return 0, fmt.Errorf("%w: host %s is not one of the hosts of the job", errNodeStart, host)
 }
 
 // greetingWord begins the first line that "ibrun node" writes.
