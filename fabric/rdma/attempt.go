@@ -126,7 +126,7 @@ func (d *domain) Abandon(peer int) {
 	if !e.ended.CompareAndSwap(nil, &errAbandoned) {
 		return
 	}
-	e.discarding, e.attempt.held = true, true
+	e.msgs.In.Discarding, e.attempt.held = true, true
 	d.endLeaving(e)
 	if e.leaving != nil && e.leaving.left { // before that, the device may access their memory
 		d.endTransfers(e, errAbandoned.err) // those that began since then

@@ -27,7 +27,7 @@ func (d *domain) Close() error {
 			continue
 		}
 		if e.ended.CompareAndSwap(nil, &errDomainClosed) {
-			e.discarding = true
+			e.msgs.In.Discarding = true
 			if e.peerClosing { // it waits for nothing
 				continue
 			}
@@ -45,7 +45,7 @@ func (d *domain) Close() error {
 // awaitDisconnects blocks until the peers have acknowledged everything that was sent, the DREQs included, or for d.closeTimeout.
 // It returns at once if the device is lost: the peers find by probes that this process has gone.
 func (d *domain) awaitDisconnects() {
-	d.loopback.Clear()
+	d.events.Loopback.Clear()
 	if d.lost != nil {
 		return
 	}
@@ -64,9 +64,9 @@ func (d *domain) awaitDisconnects() {
 		if d.progressAll() != nil { // lost, or refuses what it cannot be used without
 			return
 		}
-		for d.events.len() > 0 {
-			if ev := d.events.take(); ev.kind == fabric.Message {
-				d.freeRecvSlot(ev.ep, ev.slot)
+		for d.events.Queued() > 0 {
+			if ev := d.events.Take(); ev.Kind == fabric.Message {
+				d.freeRecvSlot(ev.Peer, ev.Slot)
 			}
 		}
 		d.ringDeferred()

@@ -88,7 +88,7 @@ func (d *domain) sendCM(e *endpoint, kind cm.Kind, reqQP cm.QP) error {
 func (d *domain) newCM(e *endpoint, kind cm.Kind, reqQP cm.QP) cm.Message {
 	msg := cm.Message{
 		Kind: kind, From: uint32(d.self), To: uint32(e.peer), Size: uint32(d.size), Epoch: e.conn.Epoch,
-		FromIncarnation: d.cm.Incarnation, ToIncarnation: e.addr.Incarnation, NextSeq: e.in.Received, Grant: e.in.Granted,
+		FromIncarnation: d.cm.Incarnation, ToIncarnation: e.addr.Incarnation, NextSeq: e.msgs.In.Received, Grant: e.msgs.In.Granted,
 		Lanes: uint8(len(e.qps)), ReqQP: reqQP, Address: d.cm.Address(), Keys: d.keys,
 		Returned: e.returned, MTU: e.mtu,
 	}
@@ -97,7 +97,7 @@ func (d *domain) newCM(e *endpoint, kind cm.Kind, reqQP cm.QP) cm.Message {
 	}
 	switch kind {
 	case cm.DREQ:
-		msg.Grant = e.out.Sent
+		msg.Grant = e.msgs.Out.Sent
 	case cm.Probe:
 		msg.NextSeq, msg.Grant = e.retry.silence.Probe, 0
 	}

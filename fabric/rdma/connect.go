@@ -77,7 +77,7 @@ func (d *domain) startConnect(e *endpoint) {
 		return
 	}
 	e.conn.Request(e.qps[0].info)
-	e.in.Granted = e.in.Grant() // the same in every repetition of the REQ
+	e.msgs.In.Granted = e.msgs.In.Grant() // the same in every repetition of the REQ
 	e.retry.reqInterval = liveness.MinREQInterval
 	d.sendREQ(e, now)
 	d.addConnecting(e, now)
@@ -216,7 +216,7 @@ func (d *domain) accept(e *endpoint, m *cm.Message) error {
 	}
 	e.conn.Accepted(m, e.qps[0].info)
 	e.retry.pending = false
-	e.in.Granted = e.in.Grant() // the same in every repetition of the REP
+	e.msgs.In.Granted = e.msgs.In.Grant() // the same in every repetition of the REP
 	// The peer may compute for any time before it confirms the connection, but it must exist.
 	d.addConnecting(e, d.clock.Elapsed())
 	d.trySendCM(e, cm.REP, m.Pairs[0])
@@ -225,11 +225,11 @@ func (d *domain) accept(e *endpoint, m *cm.Message) error {
 
 // connectQueuePairs connects the endpoint's queue pairs to those in a REQ or REP. It stores which message the peer expects next.
 func (d *domain) connectQueuePairs(e *endpoint, m *cm.Message) error {
-	if e.out.Sent-m.NextSeq > uint32(len(e.unacked)) {
+	if e.msgs.Out.Sent-m.NextSeq > uint32(len(e.unacked)) {
 		return fmt.Errorf("%w: the peer expects message %d, but messages %d to %d are unacknowledged", fabric.ErrCorrupt,
-			m.NextSeq, e.out.Sent-uint32(len(e.unacked)), e.out.Sent)
+			m.NextSeq, e.msgs.Out.Sent-uint32(len(e.unacked)), e.msgs.Out.Sent)
 	}
-	if err := e.out.ReceiveGrant(m.Grant); err != nil {
+	if err := e.msgs.Out.ReceiveGrant(m.Grant); err != nil {
 		return err
 	}
 	e.peerExpects, e.keys = m.NextSeq, m.Keys
@@ -264,11 +264,8 @@ func (d *domain) connectQueuePairs(e *endpoint, m *cm.Message) error {
 // it has offered none. If the device has no room for those that do not carry messages, the connection does without them. For the
 // first connection it also reserves receive slots.
 func (d *domain) createQueuePairs(e *endpoint, epoch uint32, offered []cm.QP) error {
-	if e.in.Window == 0 {
-		if err := d.recvs.reserve(messages.InitialWindow + 1); err != nil {
-			return err
-		}
-		e.in.Window = messages.InitialWindow
+	if err := d.recvs.Admit(&e.msgs); err != nil {
+		return err
 	}
 	var qps []*queuePair
 	for i, l := range d.lanesTo(e, offered) {
@@ -293,7 +290,7 @@ func (d *domain) createQueuePairs(e *endpoint, epoch uint32, offered []cm.QP) er
 	}
 	e.setLanes(qps)
 	d.mu.Unlock()
-	d.recvs.fill(e)
+	d.recvs.Attach(&e.msgs, qps[0].recvs)
 	return nil
 }
 

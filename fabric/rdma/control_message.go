@@ -19,7 +19,7 @@ func (d *domain) sendControl(e *endpoint, k messages.Kind) {
 	case k == messages.DREQ:
 		e.disconnect = disconnectDue
 		d.trySendCM(e, cm.DREQ, cm.QP{}) // also as a datagram, since nothing may poll this domain any more
-	case !e.in.ControlUnacked && e.conn.State == cm.StateEstablished:
+	case !e.msgs.In.ControlUnacked && e.conn.State == cm.StateEstablished:
 		e.rtuDue = e.rtuDue || k == messages.RTU
 		d.controlDue = append(d.controlDue, e)
 	}
@@ -46,7 +46,7 @@ func (d *domain) trySendControl(e *endpoint, k messages.Kind) bool {
 		d.sends.Give(slot)
 		return false
 	}
-	e.in.Granted, e.in.ControlGrant, e.in.ControlUnacked = h.Grant, h.Grant, true
+	e.msgs.In.Granted, e.msgs.In.ControlGrant, e.msgs.In.ControlUnacked = h.Grant, h.Grant, true
 	if k == messages.DREQ {
 		e.disconnect = disconnectSent
 	}
@@ -57,7 +57,7 @@ func (d *domain) trySendControl(e *endpoint, k messages.Kind) bool {
 
 // mayControl reports whether the peer has a slot for a control message.
 func (d *domain) mayControl(e *endpoint, k messages.Kind) bool {
-	return e.conn.State == cm.StateEstablished && (!e.in.ControlUnacked || k == messages.DREQ && e.out.HasCredit())
+	return e.conn.State == cm.StateEstablished && (!e.msgs.In.ControlUnacked || k == messages.DREQ && e.msgs.Out.HasCredit())
 }
 
 // sendControlDue sends the control messages for which there was no slot or no room in a queue before.
@@ -67,7 +67,7 @@ func (d *domain) sendControlDue() {
 	for _, e := range due {
 		if e.rtuDue {
 			d.sendControl(e, messages.RTU)
-		} else if e.in.CreditDue() || e.retry.Failed > 0 {
+		} else if e.msgs.In.CreditDue() || e.retry.Failed > 0 {
 			d.sendControl(e, messages.Credit)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -84,6 +85,7 @@ func (d *domain) loseDevice(err error) {
 		}
 		if d.awaited && !e.attempt.done && e.ended.Load() == nil {
 			d.dropLanes(e, func(*queuePair) bool { return false })
+			d.recvs.Detach(&e.msgs)
 			if waiting {
 				d.awaitOther(e)
 			}
@@ -91,7 +93,7 @@ func (d *domain) loseDevice(err error) {
 		}
 		why := cmp.Or(down[e], fmt.Errorf("fabric/rdma: peer %d: %w: %w", e.peer, fabric.ErrPeerDown, d.lost))
 		if e.ended.CompareAndSwap(nil, &endReason{why}) {
-			d.events.put(queuedEvent{kind: fabric.PeerDown, ep: e, err: why})
+			d.events.Put(messages.Event{Kind: fabric.PeerDown, Peer: &e.msgs, Err: why})
 		}
 		d.endTransfers(e, why)
 	}
@@ -131,7 +133,7 @@ func (d *domain) pollStopped(evs []fabric.Event) (int, error) {
 		_ = d.disarm() // consumes what woke the caller; an error leaves a descriptor that is readable
 	}
 	d.releaseBorrowed()
-	d.events.filled = 0
+	d.events.Begin(nil)
 	return d.pollLost(evs, d.lost)
 }
 
@@ -141,7 +143,7 @@ func (d *domain) armStopped() (int, bool, error) {
 		return -1, false, errDomainClosed.err
 	}
 	d.releaseBorrowed()
-	d.events.filled = 0
+	d.events.Begin(nil)
 	d.sleep.armed.Store(true)
 	return d.armLost(d.lost)
 }
@@ -150,10 +152,9 @@ func (d *domain) armStopped() (int, bool, error) {
 func (d *domain) pollLost(evs []fabric.Event, err error) (int, error) {
 	d.loseDevice(err)
 	d.progressLost()
-	d.events.out = evs
+	d.events.Resume(evs)
 	d.deliverQueued()
-	d.events.out = nil
-	return d.events.filled, nil
+	return d.events.End(), nil
 }
 
 // armLost ends an Arm that has failed: the device is lost. Nothing but a call of this process wakes the caller from now on.
@@ -164,7 +165,7 @@ func (d *domain) armLost(err error) (int, bool, error) {
 	if len(d.cm.connecting) > 0 {
 		at = now + lostInterval
 	}
-	return d.waker.epfd, d.events.len() > 0 || d.loopback.Pending(), d.waker.setTimer(now, at)
+	return d.waker.epfd, d.events.Pending(), d.waker.setTimer(now, at)
 }
 
 // lostInterval is how often a caller that sleeps is woken while peers wait for another transport.

@@ -44,7 +44,7 @@ func (d *domain) peerEnds(e *endpoint, m *cm.Message) {
 		return
 	}
 	e.peerClosing, e.finalSeq = true, m.Grant
-	if e.in.Received == e.finalSeq || e.conn.State < cm.StateREPSent || e.ended.Load() != nil {
+	if e.msgs.In.Received == e.finalSeq || e.conn.State < cm.StateREPSent || e.ended.Load() != nil {
 		d.declareDown(e, fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, fabric.ErrPeerClosed))
 	}
 }

@@ -87,9 +87,9 @@
 //	                connections do without), teardown.go (the last completions), disconnect.go, close.go
 //	lost peers:     internal/liveness (how long a peer may be silent, and attempts may fail; timers), keepalive.go (connected),
 //	                silence.go (being connected)
-//	messages:       internal/messages (headers, credits, bounce buffers, messages to this process itself), send.go,
-//	                send_from.go (data in parts), receive.go, control_message.go, events.go, doorbells.go
-//	flow control:   rnr.go (receiver not ready), receive_queue.go (without an SRQ)
+//	messages:       internal/messages (headers, credits, bounce buffers, posted receives, queued events, messages to this
+//	                process itself), send.go, send_from.go (data in parts), receive.go, control_message.go, doorbells.go
+//	flow control:   rnr.go (receiver not ready)
 //	transfers:      internal/transfer (registered memory, keys, lists of transfers, bytes in flight), transfer.go, lanes.go
 //	                (rails and paths), striping.go, scatter.go, keytable.go (reads the keys for several rails)
 //	polling:        poll.go, completion.go, sleep.go and waker_linux.go (sleeping)

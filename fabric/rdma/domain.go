@@ -30,11 +30,10 @@ type domain struct {
 	// closeTimeout is the constant of that name. Tests whose peers do not answer within it set another one.
 	closeTimeout time.Duration
 
-	eps         []*endpoint    // by peer; nil while nothing is known about the peer
-	byQPN       qpIndex        // queue pairs of connections
-	recvs       recvSlots      // bounce buffers in which messages arrive
+	eps         []*endpoint // by peer; nil while nothing is known about the peer
+	byQPN       qpIndex     // queue pairs of connections
+	recvs       messages.Receives
 	sends       messages.Slots // bounce buffers from which messages are sent
-	loopback    messages.Loopback
 	regions     transfer.Regions
 	keys        cm.KeyTable // location of the table with the keys of regions
 	waker       *waker
@@ -49,7 +48,7 @@ type domain struct {
 	sleep      sleepState
 	fastPolls  int // next Polls that may skip progress
 	clock      liveness.Clock
-	events     events
+	events     messages.Events
 	controlDue []*endpoint // are owed a credit update or the RTU, which could not be sent yet
 	cm         connManager
 	// refreshedAt is when the ports were queried last for want of an answer, by the clock.
@@ -143,7 +142,7 @@ func (d *domain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
 func (d *domain) endpointOf(peer int) *endpoint {
 	e := d.eps[peer]
 	if e == nil {
-		e = &endpoint{d: d, peer: peer}
+		e = &endpoint{d: d, peer: peer, msgs: messages.Peer{Number: int32(peer)}}
 		e.conn = cm.Handshake{Self: uint32(d.self), Peer: uint32(peer), SelfIncarnation: d.cm.Incarnation}
 		d.eps[peer] = e
 	}

@@ -20,7 +20,7 @@ func sendsInRow(t *testing.T, net *verbstest.SimulatedNetwork) (sent, found int)
 	a.doorbells.timer = time.NewTimer(time.Hour) // it calls nothing, so only this goroutine rings
 	a.mu.Unlock()
 	connectPeers(t, a, b)
-	for a.eps[1].out.Grant-a.eps[1].out.Sent < 3 { // the window grows while messages are sent
+	for a.eps[1].msgs.Out.Grant-a.eps[1].msgs.Out.Sent < 3 { // the window grows while messages are sent
 		send(t, a, b)
 		pollTimes(t, b, 4)
 		pollTimes(t, a, 4)

@@ -25,25 +25,22 @@ type endpoint struct {
 	addr        datagrams.Remote // the address of the peer, and where datagrams to it go
 	conn        cm.Handshake
 	teardown    *teardown // of the last connection, while its last completions are waited for
-	held        int32     // received messages that are queued or borrowed
 	peerExpects uint32    // number of the message that the peer expected next when the connection was made
 	finalSeq    uint32    // how many messages the peer had sent in total when it announced its close
-	in          messages.Inbound
-	out         messages.Outbound
-	avoided     cm.LaneSet  // the lanes that are left out of new connections
+	msgs        messages.Peer
 	keys        cm.KeyTable // of the peer
 	retry       connRetry
 	attempt     attempt // to connect for the first time
 	keepalive   liveness.State
-	avoidUntil  time.Duration // until when avoided holds, by the clock
-	peerClosing bool          // the peer has sent a DREQ datagram
-	mtu         verbs.MTU     // the largest packets that reach the peer, 0 if those of the ports do
-	discarding  bool          // closed here: no more messages are delivered
-	inRing      bool          // is in domain.keepalives
-	rtuDue      bool          // the RTU is still to be sent
-	returned    uint8         // rails whose link has come up since the last connection, as bits
-	disconnect  disconnectState
 	perRail     []railEndpoint // what WithRail returns, by rail
+	avoidUntil  time.Duration  // until when avoided holds, by the clock
+	avoided     cm.LaneSet     // the lanes that are left out of new connections
+	peerClosing bool           // the peer has sent a DREQ datagram
+	mtu         verbs.MTU      // the largest packets that reach the peer, 0 if those of the ports do
+	inRing      bool           // is in domain.keepalives
+	rtuDue      bool           // the RTU is still to be sent
+	returned    uint8          // rails whose link has come up since the last connection, as bits
+	disconnect  disconnectState
 
 	// The following fields are guarded by domain.mu.
 	requested    bool
@@ -71,9 +68,9 @@ func (e *endpoint) Close() error {
 		return nil
 	}
 	d := e.d
-	e.discarding = true
+	e.msgs.In.Discarding = true
 	if e.peer == d.self {
-		d.loopback.Clear()
+		d.events.Loopback.Clear()
 		return nil
 	}
 	d.mu.Lock()

@@ -23,9 +23,9 @@ func TestLiveMemory(t *testing.T) {
 	e := w.d[0].eps[1]
 	bytes := size(e) + size(e.qps[0]) + len(e.addr.Rails)*size(&e.addr.Rails[0]) + size((*datagrams.Destination)(nil))
 	bytes += len(e.qps[0].requests)*size(&request{}) + 4*size(&e) + 2*size(&qpKey{}) // the latter are in tables of the domain
-	bytes += d.recvs.reserved * d.settings.Slot
-	if d.recvs.reserved != messages.InitialWindow+1 || bytes > 16<<10 {
-		t.Errorf("a connected peer has %d slots and uses %d bytes", d.recvs.reserved, bytes)
+	bytes += d.recvs.Reserved * d.settings.Slot
+	if d.recvs.Reserved != messages.InitialWindow+1 || bytes > 16<<10 {
+		t.Errorf("a connected peer has %d slots and uses %d bytes", d.recvs.Reserved, bytes)
 	}
-	t.Logf("%d bytes, of which %d are slots", bytes, d.recvs.reserved*d.settings.Slot)
+	t.Logf("%d bytes, of which %d are slots", bytes, d.recvs.Reserved*d.settings.Slot)
 }

@@ -125,10 +125,10 @@ func (d *domain) Leave(peer int) bool {
 // Left returns the final state of the messages with a peer that is handed over. ok is false until it is final.
 func (d *domain) Left(peer int) (h Handover, ok bool) {
 	e := d.endpointOf(peer)
-	if e.leaving == nil || !e.leaving.left || e.held > 0 || e.ended.Load() != nil {
+	if e.leaving == nil || !e.leaving.left || e.msgs.Held > 0 || e.ended.Load() != nil {
 		return h, false
 	}
-	return Handover{e.in.Received, e.out.Sent - uint32(len(e.unacked)), e.out.Sent}, true
+	return Handover{e.msgs.In.Received, e.msgs.Out.Sent - uint32(len(e.unacked)), e.msgs.Out.Sent}, true
 }
 
 // Unreceived returns copies of the messages that the peer has not received, oldest first. received is their number at the peer.

@@ -78,7 +78,7 @@ func (d *domain) keepalive(e *endpoint) {
 	probed, suspect := false, q.suspect()
 	queued := q.pieces > 0 || q.inFlight() > maxQueueAhead || suspect.bytes > smallestMTU
 	if !supervised {
-		if k.Idle++; k.Probe || q.inFlight() > 0 || k.Idle >= d.liveness.MaxIdle(e.peer) {
+		if k.Idle++; k.Probe || q.inFlight() > 0 || int(k.Idle) >= d.liveness.MaxIdle(e.peer) {
 			probed = d.postProbe(q)
 		}
 	}
@@ -91,14 +91,14 @@ func (d *domain) keepalive(e *endpoint) {
 		return
 	}
 	k.Missed++
-	d.refreshAfterSilence(k.Missed)
-	if queued && k.Missed >= d.liveness.MaxQueued {
+	d.refreshAfterSilence(int(k.Missed))
+	if queued && int(k.Missed) >= d.liveness.MaxQueued {
 		err := fmt.Errorf("queue pair %d: %w", q.info.QPN, verbs.StatusRetryExceeded)
 		e.countLost(q, &suspect, err)
 		d.declareBroken(e, err)
-	} else if !queued && k.Missed >= d.liveness.MaxMissed {
+	} else if !queued && int(k.Missed) >= d.liveness.MaxMissed {
 		d.giveUp(e, d.explainSilence(fmt.Errorf("fabric/rdma: peer %d: %w: its device has not answered for %v", e.peer,
-			fabric.ErrPeerDown, d.liveness.Duration(k.Missed))))
+			fabric.ErrPeerDown, d.liveness.Duration(int(k.Missed)))))
 	}
 }
 

@@ -54,7 +54,7 @@ func openCrowdOn(t testing.TB, tr *Transport, devices [2]string, n int) *crowd {
 		*d = fd.(*domain)
 		(*d).cm.Resolver.Direct = true // in a goroutine one would not see whose memory it is
 	}
-	if err := c.all.recvs.reserve(8 * messages.BlockSlots); err != nil {
+	if err := c.all.recvs.Reserve(8 * messages.BlockSlots); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { // nobody would answer if these were closed in order
@@ -127,7 +127,7 @@ func (c *crowd) answer() {
 		}
 		for _, wc := range c.wcs[:n] {
 			if !a.rails[0].IsDatagram(wc.QPN) {
-				a.recvs.post(nil, uint32(wc.ID))
+				a.recvs.Post(nil, uint32(wc.ID))
 				continue
 			}
 			a.cm.Socket.Received(&wc)
@@ -350,7 +350,7 @@ func peerMemory(t *testing.T, n int, open func(n int) *crowd) (heap, slots int) 
 		c := open(n)
 		c.connect()
 		runtime.MemProfileRate = rate
-		return heapOfDomain() - before, c.d.recvs.reserved * c.d.settings.Slot
+		return heapOfDomain() - before, c.d.recvs.Reserved * c.d.settings.Slot
 	}
 	connected(1) // allocates what the process needs once, such as the tables of checksums
 	oneHeap, oneSlots := connected(1)
@@ -426,7 +426,7 @@ func TestSimulatedUnsignaled(t *testing.T) {
 	r.MaxInFlight, r.signalAll = n/2, n/4
 	for _, e := range c.d.eps[1:] {
 		c.net.SetPaused(true)
-		e.out.Grant++
+		e.msgs.Out.Grant++
 		for i := range 2 { // the second needs no completion, because the first has one
 			if err := e.Send(nil, nil); err != nil {
 				t.Fatalf("message %d to peer %d: %v; %d requests are in flight", i, e.peer, err, c.d.inFlight[0])

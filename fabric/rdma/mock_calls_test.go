@@ -69,7 +69,7 @@ func TestMockCallsPerConnection(t *testing.T) {
 func widenWindow(t *testing.T, a, b *domain, window int) {
 	t.Helper()
 	connectPeers(t, a, b)
-	for int(a.eps[b.self].out.Grant-a.eps[b.self].out.Sent) < window {
+	for int(a.eps[b.self].msgs.Out.Grant-a.eps[b.self].msgs.Out.Sent) < window {
 		for a.eps[b.self].Send([]byte("message"), nil) == nil {
 		}
 		pollTimes(t, b, 8)

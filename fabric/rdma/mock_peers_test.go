@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 	"github.com/ibrun/ibrun/internal/ibvmock"
 )
 
@@ -27,7 +28,7 @@ func TestMockPeerMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if slots := maxSharedSlots * set.Slot / 10_000; heap+slots > 16<<10 {
+	if slots := messages.MaxShared * set.Slot / 10_000; heap+slots > 16<<10 {
 		t.Errorf("a connected peer uses %d bytes of the heap, and one of 10,000 peers %d of slots, want at most %d together",
 			heap, slots, 16<<10)
 	}

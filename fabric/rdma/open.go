@@ -56,7 +56,8 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 		return nil, err
 	}
 	pd, all := d.rails[0].PD, devicesOf(d.rails)
-	d.recvs = recvSlots{Slots: messages.Slots{PD: pd, Bytes: set.Slot, Limit: d.rails[0].Granted.Slots}, srq: d.rails[0].SRQ}
+	d.recvs = messages.Receives{Slots: messages.Slots{PD: pd, Bytes: set.Slot, Limit: d.rails[0].Granted.Slots}, SRQ: d.rails[0].SRQ,
+		Pool: set.poolSlots(), Peers: cfg.Size - 1}
 	d.sends = messages.Slots{PD: pd, Bytes: set.Slot, Limit: max(set.poolSlots(), 2*messages.BlockSlots)}
 	d.rails[0].signalAll = min(d.rails[0].MaxInFlight, d.sends.Limit) / 2
 	if err := d.sends.Grow(); err != nil {
@@ -72,7 +73,7 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 		}
 	}
 	d.caps = set.Caps()
-	d.loopback.Bytes = d.caps.MaxSend
+	d.events.Loopback.Bytes = d.caps.MaxSend
 	d.cm.Start()
 	d.addr = d.cm.Address()
 	d.deviceEvents.Start(all, func() { _ = d.waker.wake() }) // if that fails, the next Poll finds the event

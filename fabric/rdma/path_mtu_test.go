@@ -263,7 +263,7 @@ func TestLongBehindShort(t *testing.T) {
 	for _, age := range []int16{0, math.MaxInt16 - 10_000} {
 		a, b := lossyPair(t, Settings{Heartbeat: time.Hour}, 1500, true)
 		e, got := a.eps[1], 0
-		for e.out.Grant-e.out.Sent < 3 {
+		for e.msgs.Out.Grant-e.msgs.Out.Sent < 3 {
 			sendOne(t, a, b, 10)
 		}
 		pollBoth(t, []*domain{a}, "all are acknowledged", func() bool { return e.qps[0].inFlight() == 0 })

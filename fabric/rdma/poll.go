@@ -26,7 +26,7 @@ func (d *domain) Poll(evs []fabric.Event) (int, error) {
 	if woken {
 		if err := d.disarm(); err != nil {
 			d.releaseBorrowed()
-			d.events.filled = 0
+			d.events.Begin(nil)
 			return d.pollLost(evs, err)
 		}
 	}
@@ -34,41 +34,41 @@ func (d *domain) Poll(evs []fabric.Event) (int, error) {
 	full := d.fastPolls == 0 || d.workPending()
 	if !full {
 		d.fastPolls--
-		if n == 0 && err == nil && len(d.events.borrowed) == 0 && d.events.len() == 0 {
+		if n == 0 && err == nil && d.events.Idle() {
 			return 0, nil
 		}
 	}
 	d.releaseBorrowed()
-	d.events.out, d.events.filled = evs, 0
+	d.events.Begin(evs)
 	err = d.handleReceives(n, err)
-	ready := d.events.filled > 0 || d.events.len() > 0 // the caller waits for these
+	ready := d.events.Ready() // the caller waits for these
 	if err == nil && full && (woken || !ready || d.clock.Polls%progressEvery == 0) {
 		err = d.progress()
 	}
-	if err == nil && (d.events.len() > 0 || d.loopback.Pending()) {
+	if err == nil && d.events.Pending() {
 		d.deliverQueued()
 	}
-	d.events.out = nil
+	filled := d.events.End()
 	if d.doorbells.pending.Load() {
 		d.ringDeferred()
 	}
 	if err != nil {
 		return d.pollLost(evs, err)
 	}
-	return d.events.filled, nil
+	return filled, nil
 }
 
 // workPending reports whether there is work besides receiving: transfers, messages that wait for a doorbell, peers to connect
 // to or being connected to, control messages that are due, messages to this process itself. Any other work sets fastPolls to 0.
 func (d *domain) workPending() bool {
 	return d.transfers.Active.Load() != 0 || d.doorbells.pending.Load() || d.cm.anyRequested.Load() ||
-		len(d.cm.connecting) != 0 || len(d.controlDue) != 0 || d.loopback.Pending()
+		len(d.cm.connecting) != 0 || len(d.controlDue) != 0 || d.events.Loopback.Pending()
 }
 
 // pollReceives takes the completions of received messages from the device, unless many messages wait for the caller already.
 func (d *domain) pollReceives() (int, error) {
 	d.clock.Polls++
-	if d.events.len() >= 2*len(d.wcs) {
+	if d.events.Queued() >= 2*len(d.wcs) {
 		return 0, nil
 	}
 	n, err := d.rails[0].RecvCQ.Poll(d.wcs[:])
@@ -100,8 +100,8 @@ func (d *domain) progress() error {
 			return err
 		}
 	}
-	if d.recvs.incomplete() {
-		if err := d.postAgain(); err != nil {
+	if d.recvs.Incomplete() {
+		if err := d.recvs.PostAgain(d.clock.Elapsed()); err != nil {
 			return err
 		}
 	}

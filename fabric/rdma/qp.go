@@ -2,6 +2,7 @@ package rdma
 
 import (
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/transfer"
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -39,7 +40,7 @@ type queuePair struct {
 	ep            *endpoint
 	rail          *rail
 	qp            *verbs.QP
-	recvs         *recvQueue // nil with an SRQ, and on lanes that carry no messages
+	recvs         *messages.Queue // nil with an SRQ, and on lanes that carry no messages
 	info          cm.QP
 	epoch         uint32
 	inline        int       // largest message that is sent inline

@@ -25,7 +25,7 @@ type rail struct {
 	// keeps its place and its slot until a later request of the same queue pair completes, and there may be thousands of queue
 	// pairs. So the other half of the room is always left for requests that complete.
 	signalAll  int
-	lastRecvID uint32 // recvQueue.id of the last one
+	lastRecvID uint32 // id of the last messages.Queue
 	leftOut    leftOut
 	portDown   bool // the device has reported that the link is down
 	lost       bool // the device is lost; never set on the first rail
@@ -51,7 +51,7 @@ func sharesOf(depth int) [numShares]int { return [...]int{depth * 5 / 8, depth *
 // newDemand returns the demand of a process of a job of size processes.
 func newDemand(set *Settings, size int) devices.Demand {
 	rails := len(set.Devices)
-	return devices.Demand{Peers: size - 1, Slots: maxRecvSlots(set, size), SharedSlots: maxSharedSlots,
+	return devices.Demand{Peers: size - 1, Slots: messages.MaxReceives(set.poolSlots(), size), SharedSlots: messages.MaxShared,
 		BlockSlots: messages.BlockSlots, SlotBytes: set.Slot, Window: set.Window, Inline: set.Inline, SGE: maxScattered,
 		MessageBytes: cm.MessageBytes(set.numLanes(rails), rails)}
 }
@@ -91,7 +91,7 @@ func (r *rail) newQueuePair(epoch uint32, path uint8, peer *cm.RailAddress) (*qu
 		requests: make([]request, fewRequests)}
 	if q.isMessages() && r.SRQ == nil {
 		r.lastRecvID++
-		q.recvs = newRecvQueue(qp, r.lastRecvID, r.Granted.Window+1)
+		q.recvs = messages.NewQueue(qp, r.lastRecvID, r.Granted.Window+1)
 	}
 	return q, nil
 }

@@ -32,12 +32,16 @@ func (d *domain) handleReceive(wc *verbs.WC) {
 		d.handleDatagram(wc)
 		return
 	}
-	if d.recvs.srq == nil && !d.receivedOwn(e, wc) {
+	if d.recvs.SRQ == nil && !d.receivedOwn(e, wc) {
 		return
 	}
-	if e == nil || wc.Status != verbs.StatusSuccess {
-		d.recvs.post(e, slot)
-		if e != nil && e.teardown == nil {
+	if e == nil {
+		d.recvs.Post(nil, slot)
+		return
+	}
+	if wc.Status != verbs.StatusSuccess {
+		d.recvs.Post(&e.msgs, slot)
+		if e.teardown == nil {
 			d.receiveFailed(e, wc)
 		}
 		return
@@ -45,32 +49,35 @@ func (d *domain) handleReceive(wc *verbs.WC) {
 	e.keepalive.Alive = true
 	h, err := messages.ParseHeader(d.recvs.Mem(slot)[:wc.Len])
 	if err == nil {
-		err = e.in.Receive(&h)
+		err = e.msgs.In.Receive(&h)
 	}
 	if err == nil {
-		err = e.out.ReceiveGrant(h.Grant)
+		err = e.msgs.Out.ReceiveGrant(h.Grant)
 	}
 	if err != nil {
-		d.recvs.post(e, slot)
+		d.recvs.Post(&e.msgs, slot)
 		d.declareDown(e, fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, err))
 		return
 	}
 	if e.conn.State == cm.StateREPSent { // any message confirms the connection, as the RTU does
 		e.conn.Established(e.conn.PeerQP)
 		d.established(e)
-		if e.in.CreditDue() || e.retry.Failed > 0 {
+		if e.msgs.In.CreditDue() || e.retry.Failed > 0 {
 			d.sendControl(e, messages.Credit) // for slots that were freed since the REP, or to end a series of failures
 		}
 	}
 	// If a message was lost, it was sent again before this one: messages arrive in order. A control message has the number of the
 	// next data message, so it shows that none is missing.
 	e.retry.Arrived()
-	final := e.peerClosing && e.in.Received == e.finalSeq
+	final := e.peerClosing && e.msgs.In.Received == e.finalSeq
 	if h.Kind == messages.Data {
-		d.receiveData(e, slot, wc.Len-messages.HeaderBytes, h.NeedsCredits)
+		d.events.Receive(&d.recvs, &e.msgs, slot, wc.Len-messages.HeaderBytes)
+		if h.NeedsCredits && d.recvs.GrowWindow(&e.msgs, uint32(d.settings.Window)) {
+			d.sendControl(e, messages.Credit)
+		}
 	} else {
-		d.recvs.post(e, slot)
-		if e.in.CreditDue() { // it was not sent while our last control message was unconfirmed; this one may confirm that
+		d.recvs.Post(&e.msgs, slot)
+		if e.msgs.In.CreditDue() { // it was not sent while our last control message was unconfirmed; this one may confirm that
 			d.sendControl(e, messages.Credit)
 		}
 	}
@@ -88,46 +95,50 @@ func (d *domain) receiveFailed(e *endpoint, wc *verbs.WC) {
 	d.declareBroken(e, wc.Err())
 }
 
-// receiveData delivers or queues a data message.
-func (d *domain) receiveData(e *endpoint, slot, bytes uint32, needsCredits bool) {
-	e.held++
-	if d.events.len() == 0 && d.events.filled < len(d.events.out) && !e.discarding {
-		d.events.addMessage(e, slot, d.recvs.payload(slot, bytes))
-	} else {
-		d.events.put(queuedEvent{kind: fabric.Message, ep: e, slot: slot, bytes: bytes})
+// receivedOwn takes the slot of a completion out of the receive queue of its connection. It returns false if there is no message
+// in it: because the completion is of a queue pair that was closed, or because the receive has failed.
+func (d *domain) receivedOwn(e *endpoint, wc *verbs.WC) bool {
+	if e == nil {
+		return false
 	}
-	if needsCredits {
-		d.growWindow(e)
+	outcome := d.recvs.Completed(&e.msgs, wc)
+	if outcome != messages.Stale && e.teardown != nil && e.msgs.Posted() == 0 {
+		d.cm.closing.lastCompletion(e)
 	}
+	if outcome == messages.Failed && e.teardown == nil {
+		d.receiveFailed(e, wc)
+	}
+	return outcome == messages.Arrived
 }
 
 // releaseBorrowed frees the slots of the messages that the last Poll delivered. Their bytes are not valid any more.
 func (d *domain) releaseBorrowed() {
-	if len(d.events.borrowed) > 0 {
-		d.recvs.postBorrowed(d.events.borrowed) // before the credits for them
-		for _, b := range d.events.borrowed {
-			d.recvSlotFreed(b.ep)
+	if list := d.events.Borrowed(); len(list) > 0 {
+		d.recvs.PostBorrowed(list) // before the credits for them
+		for _, b := range list {
+			d.recvSlotFreed(b.Peer)
 		}
-		d.events.borrowed = d.events.borrowed[:0]
 	}
-	d.loopback.Release()
+	d.events.Release()
 }
 
 // freeRecvSlot posts the slot of a data message again that was dropped.
-func (d *domain) freeRecvSlot(e *endpoint, slot uint32) {
-	d.recvs.post(e, slot)
-	d.recvSlotFreed(e)
+func (d *domain) freeRecvSlot(p *messages.Peer, slot uint32) {
+	d.recvs.Post(p, slot)
+	d.recvSlotFreed(p)
 }
 
 // recvSlotFreed is called when the slot of a data message was posted again.
-func (d *domain) recvSlotFreed(e *endpoint) {
-	e.held--
-	if e.in.Window == 0 {
-		d.recvs.reserved-- // the peer was released: this was one of the last slots reserved for it
-		return
+func (d *domain) recvSlotFreed(p *messages.Peer) {
+	if d.recvs.Freed(p) {
+		d.sendControl(d.eps[p.Number], messages.Credit)
 	}
-	e.in.Freed++
-	if e.in.CreditDue() {
-		d.sendControl(e, messages.Credit)
+}
+
+// deliverQueued delivers messages to this process itself and queued events while the caller's slice has room.
+func (d *domain) deliverQueued() {
+	d.events.DeliverOwn(int32(d.self))
+	for b := d.events.Deliver(&d.recvs); b.Peer != nil; b = d.events.Deliver(&d.recvs) {
+		d.freeRecvSlot(b.Peer, b.Slot)
 	}
 }

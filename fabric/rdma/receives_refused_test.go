@@ -42,27 +42,27 @@ func receivesRefused(t *testing.T, net *verbstest.SimulatedNetwork, a, b *domain
 		return nil
 	})
 	send(t, a, b)
-	pollBoth(t, []*domain{b}, "a receive is refused", b.recvs.incomplete)
-	b.recvs.refusals, b.recvs.retryAt = 0, 0 // as if the process had not asked again yet
+	pollBoth(t, []*domain{b}, "a receive is refused", b.recvs.Incomplete)
+	b.recvs.Retry.Refusals, b.recvs.Retry.At = 0, 0 // as if the process had not asked again yet
 	if fd, ready, err := b.Arm(); err != nil || !ready && !readableWithin(t, fd, waittest.Limit) {
 		t.Fatalf("nothing wakes the process to ask the device again: %v", err)
 	}
-	pollBoth(t, []*domain{b}, "the device is asked again", func() bool { return b.recvs.refusals > 0 })
+	pollBoth(t, []*domain{b}, "the device is asked again", func() bool { return b.recvs.Retry.Refusals > 0 })
 	for tries := int16(1); tries < liveness.MinFailures; tries++ {
-		b.recvs.retryAt = liveness.Never // the pause takes long
+		b.recvs.Retry.At = liveness.Never // the pause takes long
 		before := refused.Load()
-		if evs := pollTimes(t, b, 20*maxFastPolls); len(evs) > 0 || refused.Load() != before || b.recvs.refusals != tries {
-			t.Fatalf("after %d tries and a pause: %+v, %d calls, %d tries", tries, evs, refused.Load()-before, b.recvs.refusals)
+		if evs := pollTimes(t, b, 20*maxFastPolls); len(evs) > 0 || refused.Load() != before || b.recvs.Retry.Refusals != tries {
+			t.Fatalf("after %d tries and a pause: %+v, %d calls, %d tries", tries, evs, refused.Load()-before, b.recvs.Retry.Refusals)
 		}
 		mayArm(t, b)
-		b.recvs.retryAt = 0
-		pollBoth(t, []*domain{b}, "the device is asked again", func() bool { return b.recvs.refusals > tries || b.lost != nil })
+		b.recvs.Retry.At = 0
+		pollBoth(t, []*domain{b}, "the device is asked again", func() bool { return b.recvs.Retry.Refusals > tries || b.lost != nil })
 	}
 	if b.lost != nil {
 		t.Fatal(b.lost)
 	}
 	if lasting {
-		b.recvs.retryAt, b.recvs.since = 0, b.recvs.since-liveness.MaxSeries
+		b.recvs.Retry.At, b.recvs.Retry.Since = 0, b.recvs.Retry.Since-liveness.MaxSeries
 		pollBoth(t, []*domain{b}, "the device is given up", func() bool { return b.lost != nil })
 		if !errors.Is(b.lost, syscall.EAGAIN) {
 			t.Error(b.lost)
@@ -70,11 +70,13 @@ func receivesRefused(t *testing.T, net *verbstest.SimulatedNetwork, a, b *domain
 		closeAtOnce([]*domain{a, b})
 	}
 	net.RefuseOn(nil)
-	b.recvs.retryAt = 0
+	b.recvs.Retry.At = 0
 	if !lasting {
 		for range 3 {
 			send(t, a, b)
-			pollBoth(t, []*domain{b}, "all receives are posted", func() bool { return !b.recvs.incomplete() && b.recvs.refusals == 0 })
+			pollBoth(t, []*domain{b}, "all receives are posted", func() bool {
+				return !b.recvs.Incomplete() && b.recvs.Retry.Refusals == 0
+			})
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -55,7 +56,7 @@ func (d *domain) peerDown(e *endpoint, err error) {
 	lost := e.ended.CompareAndSwap(nil, &endReason{err}) // or it was closed here, and its transfers end all the same
 	d.endTransfers(e, err)
 	if lost {
-		d.events.put(queuedEvent{kind: fabric.PeerDown, ep: e, err: err})
+		d.events.Put(messages.Event{Kind: fabric.PeerDown, Peer: &e.msgs, Err: err})
 	}
 	d.endLeaving(e)
 	d.releasePeer(e)
@@ -67,10 +68,7 @@ func (d *domain) releasePeer(e *endpoint) {
 		d.sends.Give(r.slot)
 	}
 	e.unacked = nil
-	if e.in.Window > 0 {
-		d.recvs.reserved -= int(e.in.Window) + 1 - int(e.held)
-		e.in.Window = 0
-	}
+	d.recvs.Dismiss(&e.msgs)
 	e.conn.Reset()
 	e.disconnect = disconnectDone
 }
@@ -97,7 +95,7 @@ func (d *domain) reconnect(e *endpoint, err error) {
 		d.mu.Unlock()
 	}
 	// The peer may have been silent before the connection broke. That time counts.
-	e.retry.silence.Intervals, e.keepalive.Missed = max(e.retry.silence.Intervals, int32(e.keepalive.Missed)), 0
+	e.retry.silence.Intervals, e.keepalive.Missed = max(e.retry.silence.Intervals, e.keepalive.Missed), 0
 	if n := e.retry.Failed; n > quickBreaks {
 		d.retryLater(e, liveness.RetryPause(n))
 		return

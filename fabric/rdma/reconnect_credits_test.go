@@ -59,7 +59,7 @@ func TestCreditAfterConfirmation(t *testing.T) {
 	connectPeers(t, ds[1], ds[0])
 	a, b := ds[0].eps[1], ds[1].eps[0]
 	pollTimes(t, ds[0], enoughPolls)
-	b.in.ControlUnacked, b.in.ControlGrant = true, b.in.Granted+1 // a does not know of it when it sends the message
+	b.msgs.In.ControlUnacked, b.msgs.In.ControlGrant = true, b.msgs.In.Granted+1 // a does not know of it when it sends the message
 	if err := a.Send([]byte("message"), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -67,13 +67,13 @@ func TestCreditAfterConfirmation(t *testing.T) {
 		t.Fatalf("%+v", evs)
 	}
 	pollTimes(t, ds[1], enoughPolls) // frees the slot
-	if pollTimes(t, ds[0], enoughPolls); !b.in.ControlUnacked || a.out.HasCredit() {
-		t.Fatalf("a credit was sent: %+v", b.in)
+	if pollTimes(t, ds[0], enoughPolls); !b.msgs.In.ControlUnacked || a.msgs.Out.HasCredit() {
+		t.Fatalf("a credit was sent: %+v", b.msgs.In)
 	}
-	b.in.ControlGrant, a.in.ControlUnacked = b.in.Granted, false
+	b.msgs.In.ControlGrant, a.msgs.In.ControlUnacked = b.msgs.In.Granted, false
 	ds[0].sendControl(a, messages.Credit)
 	pollTimes(t, ds[1], enoughPolls)
-	if pollTimes(t, ds[0], enoughPolls); !a.out.HasCredit() {
-		t.Errorf("the credit was not sent: %+v", b.in)
+	if pollTimes(t, ds[0], enoughPolls); !a.msgs.Out.HasCredit() {
+		t.Errorf("the credit was not sent: %+v", b.msgs.In)
 	}
 }

@@ -55,8 +55,8 @@ func breaksAnywhere(t *testing.T, window, first int) {
 	pollUntilIdle(t, ds...)
 	for i, d := range ds {
 		e := d.eps[1-i]
-		if e.held != 0 || d.recvs.reserved != int(e.in.Window)+1 {
-			t.Errorf("window %d, first %d: peer %d: %d slots held, %d reserved", window, first, i, e.held, d.recvs.reserved)
+		if e.msgs.Held != 0 || d.recvs.Reserved != int(e.msgs.In.Window)+1 {
+			t.Errorf("window %d, first %d: peer %d: %d slots held, %d reserved", window, first, i, e.msgs.Held, d.recvs.Reserved)
 		}
 		if busy := d.sends.Total() - len(d.sends.Free); busy > e.qps[0].inFlight()+len(e.unacked) {
 			t.Errorf("window %d, first %d: peer %d: %d send slots are lost", window, first, i, busy)

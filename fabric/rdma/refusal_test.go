@@ -55,8 +55,8 @@ func TestSimulatedRefusedForAWhile(t *testing.T) {
 		}
 		for i, d := range ds {
 			pollBoth(t, ds, "the peer acknowledges", func() bool { return d.eps[1-i].retry.Failure() == nil })
-			if e := d.eps[1-i]; d.recvs.reserved != int(e.in.Window)+1 {
-				t.Errorf("%v: peer %d: %+v, %d slots are reserved", c.call, i, e.retry, d.recvs.reserved)
+			if e := d.eps[1-i]; d.recvs.Reserved != int(e.msgs.In.Window)+1 {
+				t.Errorf("%v: peer %d: %+v, %d slots are reserved", c.call, i, e.retry, d.recvs.Reserved)
 			}
 		}
 	}

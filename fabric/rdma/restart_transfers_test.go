@@ -71,8 +71,8 @@ func TestRestartTransfers(t *testing.T) {
 	if !third.Oldest || third.Most != 6 || !e.retry.Unfinished.Transfer {
 		t.Errorf("the transfer that is left is %+v, what is unfinished %+v", third, e.retry.Unfinished)
 	}
-	if it := d.events.take(); d.events.len() != 0 || it.token != 1 || it.err != bad || d.transfers.Active.Load() != 1 {
-		t.Errorf("got event %+v and %d more; %d transfers are active", it, d.events.len(), d.transfers.Active.Load())
+	if it := d.events.Take(); d.events.Queued() != 0 || it.Token != 1 || it.Err != bad || d.transfers.Active.Load() != 1 {
+		t.Errorf("got event %+v and %d more; %d transfers are active", it, d.events.Queued(), d.transfers.Active.Load())
 	}
 }
 

@@ -21,9 +21,9 @@ func (e *endpoint) Send(header, payload []byte) error {
 			d.caps.MaxSend)
 	}
 	if e.peer == d.self {
-		return d.loopback.Send(header, payload)
+		return d.events.Loopback.Send(header, payload)
 	}
-	if e.conn.State != cm.StateEstablished || !e.out.HasCredit() {
+	if e.conn.State != cm.StateEstablished || !e.msgs.Out.HasCredit() {
 		if e.conn.State == cm.StateIdle {
 			e.requestConnect()
 		}
@@ -52,15 +52,15 @@ func (e *endpoint) Send(header, payload []byte) error {
 // sendSlot sends the message in a slot: b, but for its header, which is written here.
 func (e *endpoint) sendSlot(slot uint32, b []byte) error {
 	h := e.header(messages.Data)
-	h.NeedsCredits = e.out.Sent+1 == e.out.Grant
+	h.NeedsCredits = e.msgs.Out.Sent+1 == e.msgs.Out.Grant
 	h.Put(b)
 	qp, ok := e.post(request{kind: requestMessage, slot: slot, seq: h.Seq, bytes: uint32(len(b))}, b, shareMessages, false)
 	if !ok {
 		e.d.sends.Give(slot)
 		return e.d.blockSend()
 	}
-	e.out.Sent++
-	e.in.Granted = h.Grant
+	e.msgs.Out.Sent++
+	e.msgs.In.Granted = h.Grant
 	if qp != nil {
 		_ = qp.Ring() // an error shows in completions or by the keepalive
 	}
@@ -81,7 +81,7 @@ func (d *domain) blockSend() error {
 
 // header returns the header of the next message.
 func (e *endpoint) header(k messages.Kind) messages.Header {
-	return messages.Header{Seq: e.out.Sent, Grant: e.in.Grant(), GrantSeen: e.out.Grant, Kind: k}
+	return messages.Header{Seq: e.msgs.Out.Sent, Grant: e.msgs.In.Grant(), GrantSeen: e.msgs.Out.Grant, Kind: k}
 }
 
 // post posts a message on the first queue pair, if its share of the queue has room. If the doorbell is a store, post rings it. If

@@ -22,9 +22,9 @@ func (e *endpoint) SendFrom(header []byte, src fabric.Source, from int64, n int)
 			len(header), n, d.caps.MaxSend)
 	}
 	if e.peer == d.self {
-		return d.loopback.SendFrom(d.self, header, src, from, n)
+		return d.events.Loopback.SendFrom(d.self, header, src, from, n)
 	}
-	if e.conn.State != cm.StateEstablished || !e.out.HasCredit() {
+	if e.conn.State != cm.StateEstablished || !e.msgs.Out.HasCredit() {
 		if e.conn.State == cm.StateIdle {
 			e.requestConnect()
 		}

@@ -75,9 +75,9 @@ func TestUnfinishedAfterLongConnection(t *testing.T) {
 	connectPeers(t, ds[1], ds[0])
 	near, far := registerBoth(t, ds[0], ds[1])
 	d, e := ds[0], ds[0].eps[1]
-	pollBoth(t, ds, "there is a credit", func() bool { return e.out.HasCredit() && e.qps[0].inFlight() == 0 })
+	pollBoth(t, ds, "there is a credit", func() bool { return e.msgs.Out.HasCredit() && e.qps[0].inFlight() == 0 })
 	net.SetPaused(true)
-	seq := e.out.Sent
+	seq := e.msgs.Out.Sent
 	if err := e.Send([]byte("message"), nil); err != nil {
 		t.Fatal(err)
 	}

@@ -55,7 +55,7 @@ func sendAlone(t *testing.T, a *domain, n int) {
 		}
 		pollTimes(t, a, 1)
 	}
-	t.Fatalf("message %d cannot be sent: the peer has granted %d", n, a.eps[1].out.Grant)
+	t.Fatalf("message %d cannot be sent: the peer has granted %d", n, a.eps[1].msgs.Out.Grant)
 }
 
 // receiveOne polls until a message has arrived.

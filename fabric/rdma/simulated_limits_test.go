@@ -265,21 +265,21 @@ func TestSimulatedOwnQueues(t *testing.T) {
 		for i, d := range ds {
 			posted := 0
 			for j, e := range d.eps {
-				if e == nil || e.in.Window == 0 {
+				if e == nil || e.msgs.In.Window == 0 {
 					continue
 				}
-				q := e.recvQueue()
-				if q == nil || q.posted() != int(e.in.Window)+1 || e.held != 0 {
-					t.Fatalf("%s: peer %d has posted %+v for peer %d, whose window is %d", name, i, q, j, e.in.Window)
+				n := e.msgs.Posted()
+				if n != int(e.msgs.In.Window)+1 || e.msgs.Held != 0 {
+					t.Fatalf("%s: peer %d has posted %d for peer %d, whose window is %d", name, i, n, j, e.msgs.In.Window)
 				}
-				posted += q.posted()
+				posted += n
 			}
-			if posted != d.recvs.reserved || posted+len(d.recvs.Free) != d.recvs.Total() {
+			if posted != d.recvs.Reserved || posted+len(d.recvs.Free) != d.recvs.Total() {
 				t.Errorf("%s: peer %d: %d slots are posted and %d free; %d are reserved of %d", name, i, posted, len(d.recvs.Free),
-					d.recvs.reserved, d.recvs.Total())
+					d.recvs.Reserved, d.recvs.Total())
 			}
 		}
-		if w := ds[1].eps[0].in.Window; int(w) != ds[1].settings.Window && name == "tiny0" || w < 4 && name != "tiny0" {
+		if w := ds[1].eps[0].msgs.In.Window; int(w) != ds[1].settings.Window && name == "tiny0" || w < 4 && name != "tiny0" {
 			t.Errorf("%s: the window of a busy peer is %d", name, w)
 		}
 	}
@@ -303,10 +303,12 @@ func TestSimulatedOwnQueuesForAll(t *testing.T) {
 			t.Fatalf("peer %d is not connected: %v", i, e.retry.err)
 		}
 		for range 8 {
-			a.growWindow(a.eps[i])
+			if a.recvs.GrowWindow(&a.eps[i].msgs, uint32(a.settings.Window)) {
+				a.sendControl(a.eps[i], messages.Credit)
+			}
 		}
 	}
-	if w := a.eps[1].in.Window; w < messages.MinGrownWindow {
+	if w := a.eps[1].msgs.In.Window; w < messages.MinGrownWindow {
 		t.Errorf("the first peer has a window of %d", w)
 	}
 }

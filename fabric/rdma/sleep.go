@@ -40,7 +40,8 @@ func (d *domain) Arm() (int, bool, error) {
 	}
 	d.releaseBorrowed()
 	d.ringDeferred()
-	d.sleep.sendsFreed, d.sleep.moreReady, d.events.filled = false, false, 0
+	d.sleep.sendsFreed, d.sleep.moreReady = false, false
+	d.events.Begin(nil)
 	d.sleep.armed.Store(true)
 	if err := d.armCQs(); err != nil {
 		return d.armLost(err)
@@ -52,7 +53,7 @@ func (d *domain) Arm() (int, bool, error) {
 	missing := d.sendEventsMissing()
 	blocked := d.sleep.sendBlocked
 	d.sleep.sendBlocked = false
-	if d.events.len() > 0 || d.loopback.Pending() || blocked && d.sleep.sendsFreed || d.sleep.moreReady || missing ||
+	if d.events.Pending() || blocked && d.sleep.sendsFreed || d.sleep.moreReady || missing ||
 		len(d.cm.failures) > 0 {
 		return d.waker.epfd, true, nil
 	}
@@ -60,8 +61,8 @@ func (d *domain) Arm() (int, bool, error) {
 	if d.sleep.blind {
 		at = min(at, now+blindInterval)
 	}
-	if d.recvs.incomplete() {
-		at = min(at, d.recvs.retryAt)
+	if d.recvs.Incomplete() {
+		at = min(at, d.recvs.Retry.At)
 	}
 	return d.waker.epfd, false, d.waker.setTimer(now, at)
 }

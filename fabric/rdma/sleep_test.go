@@ -175,7 +175,7 @@ func TestSimulatedSendBlockedWhenArmed(t *testing.T) {
 	a, b := ds[0], ds[1]
 	connectPeers(t, a, b)
 	most := a.rails[0].limit[shareMessages]
-	for int(a.eps[1].out.Grant-a.eps[1].out.Sent) <= most { // until the queue is the limit, not the credits
+	for int(a.eps[1].msgs.Out.Grant-a.eps[1].msgs.Out.Sent) <= most { // until the queue is the limit, not the credits
 		for a.eps[1].Send([]byte("message"), nil) == nil {
 		}
 		for range enoughPolls {

@@ -69,6 +69,7 @@ func (d *domain) tearDown(e *endpoint) *teardown {
 	}
 	e.countWorked() // before closeConn records what is unfinished; the peer may be the one that has noticed the failure
 	e.teardown = &teardown{ep: e}
+	e.msgs.EndReceives()
 	d.cm.closing.add(e.teardown)
 	d.cm.closing.lastCompletion(e) // if the device keeps completions, or the queue pairs were not connected, there are none
 	d.fastPolls = 0
@@ -168,7 +169,7 @@ func (d *domain) isFlushed(e *endpoint) bool {
 
 // isFlushed reports whether the last completions of a queue pair have arrived.
 func (q *queuePair) isFlushed() bool {
-	if q.recvs != nil && q.recvs.posted() > 0 || q.isMessages() && q.rail.SRQ != nil && q.connected && !q.lastWQE {
+	if q.recvs != nil && q.recvs.Posted() > 0 || q.isMessages() && q.rail.SRQ != nil && q.connected && !q.lastWQE {
 		return false
 	}
 	return q.flushed
@@ -270,6 +271,6 @@ func (d *domain) keepUnacked(e *endpoint) {
 	e.setLanes(nil)
 	e.pacerWindow = qps[0].pacer.Window
 	d.mu.Unlock()
-	e.rtuDue, e.in.ControlUnacked = false, false
-	d.recvs.reclaim(qps[0].recvs)
+	e.rtuDue, e.msgs.In.ControlUnacked = false, false
+	d.recvs.Detach(&e.msgs)
 }

@@ -129,7 +129,7 @@ func missingSlots(net *verbstest.SimulatedNetwork, ds []*domain) string {
 	shared := net.SharedReceives()
 	for i, d := range ds {
 		posted, inFlight := len(d.recvs.Free), 0
-		if d.recvs.srq != nil {
+		if d.recvs.SRQ != nil {
 			posted += shared[i]
 		}
 		for _, e := range d.eps {
@@ -137,9 +137,7 @@ func missingSlots(net *verbstest.SimulatedNetwork, ds []*domain) string {
 				continue
 			}
 			inFlight += e.qps[0].inFlight()
-			if q := e.recvQueue(); q != nil {
-				posted += q.posted()
-			}
+			posted += e.msgs.Posted()
 		}
 		if posted != d.recvs.Total() {
 			return fmt.Sprintf("peer %d: %d of %d receive slots are posted or free", i, posted, d.recvs.Total())

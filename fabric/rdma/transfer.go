@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/transfer"
 	"github.com/ibrun/ibrun/internal/memaddr"
 	"github.com/ibrun/ibrun/verbs"
@@ -138,7 +139,7 @@ func (d *domain) endOp(e *endpoint, o *transfer.Op, err error) {
 	if o.Oldest {
 		e.retry.Unfinished.Transfer = false
 	}
-	d.events.put(queuedEvent{kind: fabric.Done, ep: e, token: o.Token, err: err})
+	d.events.Put(messages.Event{Kind: fabric.Done, Peer: &e.msgs, Token: o.Token, Err: err})
 	e.ops.End(o, &d.transfers)
 }
 

@@ -82,7 +82,7 @@ fabric, verbs, hw, internal/tunables, fabric/rdma/internal/cm < fabric/rdma/inte
 fabric, verbs, fabric/rdma/internal/cm, fabric/rdma/internal/devices, fabric/rdma/internal/liveness, fabric/rdma/internal/memory
 	< fabric/rdma/internal/datagrams < fabric/rdma;
 fabric < fabric/rdma/internal/memory < fabric/rdma;
-fabric, verbs, fabric/rdma/internal/memory < fabric/rdma/internal/messages < fabric/rdma;
+fabric, verbs, fabric/rdma/internal/liveness, fabric/rdma/internal/memory < fabric/rdma/internal/messages < fabric/rdma;
 fabric, verbs, internal/memaddr, fabric/rdma/internal/cm, fabric/rdma/internal/memory
 	< fabric/rdma/internal/transfer < fabric/rdma;
 fabric, fabric/mem, fabric/shm, fabric/tcp, fabric/rdma, verbs < fabric/auto;

@@ -16,6 +16,7 @@
 //	ring.go     spreads the visits to connected peers over an interval
 //	silence.go  counts the probes that a peer leaves unanswered while it is being connected to
 //	series.go   counts attempts that fail, and knows what ends the series
+//	retry.go    calls that the device refuses, and that are made again
 //
 // # Locks
 //

@@ -48,7 +48,7 @@ type State struct {
 	// same. It is the largest number of all queue pairs.
 	Stuck int32
 	// Idle: visits in a row without a sign of life, and without a request that would give one.
-	Idle int
+	Idle int32
 	// Missed: visits in a row without a sign of life while a request with a completion was in flight.
-	Missed int
+	Missed int32
 }

@@ -26,6 +26,7 @@ type Inbound struct {
 	// another might find no slot posted.
 	ControlUnacked bool
 	needsCredits   bool // the peer has used all credits that it knew of
+	Discarding     bool // the peer was closed here: no more messages are delivered
 }
 
 // Grant returns the current grant: the peer may send data messages with lower numbers.
