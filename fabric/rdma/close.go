@@ -104,10 +104,8 @@ func (d *domain) release() error {
 	d.doorbells.timer.Stop()
 	d.cm.Close()
 	d.deviceEvents.Stop()
-	if d.waker != nil {
-		if err := d.waker.close(); err != nil {
-			errs = append(errs, fmt.Errorf("fabric/rdma: %w: %w", fabric.ErrNotReleased, err))
-		}
+	if err := d.sleeper.Close(); err != nil {
+		errs = append(errs, fmt.Errorf("fabric/rdma: %w: %w", fabric.ErrNotReleased, err))
 	}
 	for _, r := range d.rails {
 		if err := r.Close(); err != nil && !errors.Is(err, verbs.ErrDeviceLost) {

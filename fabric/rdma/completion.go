@@ -9,7 +9,7 @@ import (
 // pollSends handles completions of requests that were posted on a rail, and returns how many there were.
 func (d *domain) pollSends(r *rail) (int, error) {
 	n, err := r.SendCQ.Poll(d.wcs[:])
-	d.sleep.moreReady = d.sleep.moreReady || n == len(d.wcs)
+	d.sleeper.MoreReady = d.sleeper.MoreReady || n == len(d.wcs)
 	if n > 0 {
 		d.mu.Lock()
 		for i := range d.wcs[:n] {
@@ -111,7 +111,7 @@ func (d *domain) completeOldest(e *endpoint, q *queuePair) {
 	switch r.kind {
 	case requestMessage, requestControl, requestDisconnect:
 		d.sends.Give(r.slot)
-		d.sleep.sendsFreed = true
+		d.sleeper.SendsFreed = true
 		e.acknowledged(&r)
 		if r.kind == requestDisconnect {
 			d.disconnected(e)

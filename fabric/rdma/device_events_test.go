@@ -39,7 +39,7 @@ func TestSimulatedDeviceLost(t *testing.T) {
 		}
 		net.RemoveDevice("gone")
 		if asleep {
-			waittest.Until(t, "the sleep ends", func() bool { return readable(t, ds[0].waker.epfd) })
+			waittest.Until(t, "the sleep ends", func() bool { return readable(t, ds[0].sleeper.FD()) })
 		}
 		checkDeviceLost(t, ds[0], "gone", 2)
 		if err := self.Send([]byte("to itself"), nil); err != nil {

@@ -33,7 +33,7 @@ func (d *domain) railLost(r *rail, err error) error {
 	if !r.lost {
 		r.lost = true
 		d.polled = slices.DeleteFunc(slices.Clone(d.polled), func(o *rail) bool { return o == r })
-		d.waker.ignoreRail(r)
+		d.sleeper.Ignore(r.Index)
 		r.leaveOut(nil, err)
 		d.reportRail(r, 0, 0)
 		d.leaveRail(r, fmt.Errorf("%w: the device is lost: %v", errLane, err))
@@ -51,7 +51,7 @@ func (d *domain) loseDevice(err error) {
 		d.lost = fmt.Errorf("device %s cannot be used any more: %w", d.rails[0].Dev.Name(), err)
 	}
 	for _, r := range d.rails {
-		d.waker.ignoreRail(r)
+		d.sleeper.Ignore(r.Index)
 	}
 	unstopped := d.stopReceiving()
 	d.drainLost()
@@ -129,7 +129,7 @@ func (d *domain) pollStopped(evs []fabric.Event) (int, error) {
 	if d.closed {
 		return 0, errDomainClosed.err
 	}
-	if d.sleep.armed.Load() {
+	if d.sleeper.Armed() {
 		_ = d.disarm() // consumes what woke the caller; an error leaves a descriptor that is readable
 	}
 	d.releaseBorrowed()
@@ -144,7 +144,7 @@ func (d *domain) armStopped() (int, bool, error) {
 	}
 	d.releaseBorrowed()
 	d.events.Begin(nil)
-	d.sleep.armed.Store(true)
+	d.sleeper.Begin()
 	return d.armLost(d.lost)
 }
 
@@ -165,7 +165,7 @@ func (d *domain) armLost(err error) (int, bool, error) {
 	if len(d.cm.connecting) > 0 {
 		at = now + lostInterval
 	}
-	return d.waker.epfd, d.events.Pending(), d.waker.setTimer(now, at)
+	return d.sleeper.FD(), d.events.Pending(), d.sleeper.Until(now, at)
 }
 
 // lostInterval is how often a caller that sleeps is woken while peers wait for another transport.

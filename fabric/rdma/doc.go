@@ -92,7 +92,7 @@
 //	flow control:   rnr.go (receiver not ready)
 //	transfers:      internal/transfer (registered memory, keys, lists of transfers, bytes in flight), transfer.go, lanes.go
 //	                (rails and paths), striping.go, scatter.go, keytable.go (reads the keys for several rails)
-//	polling:        poll.go, completion.go, sleep.go and waker_linux.go (sleeping)
+//	polling:        poll.go, completion.go, internal/sleep (which queues report completions, what wakes), sleep.go
 //	other paths:    attempt.go (peers that do not answer, for package auto), handover.go (peers that were connected)
 //	devices:        internal/devices (which of them are used, what they grant), reach.go (which domains of two processes
 //	                reach each other), rail.go, qp.go, device_error.go, device_events.go, device_lost.go

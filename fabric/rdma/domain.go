@@ -11,6 +11,7 @@ import (
 	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/sleep"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/transfer"
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -36,7 +37,7 @@ type domain struct {
 	sends       messages.Slots // bounce buffers from which messages are sent
 	regions     transfer.Regions
 	keys        cm.KeyTable // location of the table with the keys of regions
-	waker       *waker
+	sleeper     sleep.Sleeper
 	retransmits uint64 // messages sent again over a new connection; devices do not report their own retransmissions
 	wcs         [16]verbs.WC
 	sendWCs     [16]verbs.WC // of completeSends
@@ -45,8 +46,7 @@ type domain struct {
 	stopped    bool // closed, or the device is lost
 	closed     bool
 	polled     []*rail // rails whose devices are not lost
-	sleep      sleepState
-	fastPolls  int // next Polls that may skip progress
+	fastPolls  int     // next Polls that may skip progress
 	clock      liveness.Clock
 	events     messages.Events
 	controlDue []*endpoint // are owed a credit update or the RTU, which could not be sent yet

@@ -52,7 +52,7 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	d.settings.Inline, d.settings.Window = d.rails[0].Granted.Inline, d.rails[0].Granted.Window
 	d.inFlight = make([]int, len(d.rails))
 	d.chooseDoorbells()
-	if d.waker, err = newWaker(d.rails); err != nil {
+	if err := d.openSleeper(); err != nil {
 		return nil, err
 	}
 	pd, all := d.rails[0].PD, devicesOf(d.rails)
@@ -76,14 +76,14 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	d.events.Loopback.Bytes = d.caps.MaxSend
 	d.cm.Start()
 	d.addr = d.cm.Address()
-	d.deviceEvents.Start(all, func() { _ = d.waker.wake() }) // if that fails, the next Poll finds the event
+	d.deviceEvents.Start(all, func() { _ = d.sleeper.Wake() }) // if that fails, the next Poll finds the event
 	return d, nil
 }
 
 // wakeArmed wakes a caller that may sleep. Any goroutine may call it, after what Arm is to find: Arm sets armed before it looks.
 func (d *domain) wakeArmed() {
-	if d.sleep.armed.Load() {
-		_ = d.waker.wake() // if it fails, the next Poll finds what there is
+	if d.sleeper.Armed() {
+		_ = d.sleeper.Wake() // if it fails, the next Poll finds what there is
 	}
 }
 

@@ -22,7 +22,7 @@ func (d *domain) Poll(evs []fabric.Event) (int, error) {
 	if d.stopped {
 		return d.pollStopped(evs)
 	}
-	woken := d.sleep.armed.Load()
+	woken := d.sleeper.Armed()
 	if woken {
 		if err := d.disarm(); err != nil {
 			d.releaseBorrowed()
@@ -72,7 +72,7 @@ func (d *domain) pollReceives() (int, error) {
 		return 0, nil
 	}
 	n, err := d.rails[0].RecvCQ.Poll(d.wcs[:])
-	d.sleep.moreReady = d.sleep.moreReady || n == len(d.wcs)
+	d.sleeper.MoreReady = d.sleeper.MoreReady || n == len(d.wcs)
 	return n, err
 }
 

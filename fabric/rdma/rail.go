@@ -29,10 +29,6 @@ type rail struct {
 	leftOut    leftOut
 	portDown   bool // the device has reported that the link is down
 	lost       bool // the device is lost; never set on the first rail
-	sendArmed  bool // SendCQ reports its next completion
-	recvArmed  bool // RecvCQ reports its next completion
-	// sendRefused and recvRefused are how often in a row the device has refused to report the next completion.
-	sendRefused, recvRefused int
 }
 
 // share is a purpose of requests. Each purpose may use a share of the send queue, so that something is left for the next ones.
@@ -62,7 +58,6 @@ func (t *Transport) openRail(device string, cfg *devices.Config) (*rail, error) 
 	if err := r.Open(t.network(), device, cfg); err != nil {
 		return nil, errors.Join(exported(err), r.Close())
 	}
-	r.sendArmed, r.recvArmed = true, r.RecvCQ != nil // Open makes both report the first one
 	r.limit = sharesOf(r.Granted.Depth)
 	r.maxUnsignaled = min(maxUnsignaled, r.limit[shareMessages])
 	r.setPiece(piecePackets * r.Address.MTU.Bytes())

@@ -177,7 +177,7 @@ func TestSimulatedRailLost(t *testing.T) {
 		}
 		net.RemoveDevice("b0")
 		if asleep {
-			waittest.Until(t, "the sleep ends", func() bool { return readable(t, ds[0].waker.epfd) })
+			waittest.Until(t, "the sleep ends", func() bool { return readable(t, ds[0].sleeper.FD()) })
 			pollTimes(t, ds[0], 1)
 			r.start()
 		}

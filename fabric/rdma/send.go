@@ -70,9 +70,9 @@ func (e *endpoint) sendSlot(slot uint32, b []byte) error {
 // blockSend records that a message waits for a slot or for room in a queue, and returns ErrAgain. If the domain is armed
 // already, no event may report that there is room. Then it wakes the caller, so that it arms again.
 func (d *domain) blockSend() error {
-	d.sleep.sendBlocked, d.fastPolls = true, 0
-	if d.sleep.armed.Load() && d.sendEventsMissing() {
-		if err := d.waker.wake(); err != nil {
+	d.sleeper.SendBlocked, d.fastPolls = true, 0
+	if d.sleeper.Armed() && d.sleeper.SendsMissing() {
+		if err := d.sleeper.Wake(); err != nil {
 			return err
 		}
 	}

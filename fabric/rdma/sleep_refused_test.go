@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/sleep"
+	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
 
@@ -43,15 +45,26 @@ func TestSimulatedBlindDevice(t *testing.T) {
 // TestSimulatedBlindLater: a device refuses to report completions after it was opened. A process that waits looks for messages
 // itself, receives them, and says so in one line if it goes on. Once the device reports completions again, the process sleeps.
 func TestSimulatedBlindLater(t *testing.T) {
-	net, ds := openSimulated(t, Settings{Devices: []string{"a"}}, 2)
+	net := verbstest.NewSimulatedNetwork()
+	set := Settings{Devices: []string{"a"}}
+	var lines []string
+	ds := openTransports(t, []*Transport{{Settings: set, Network: net.Node()},
+		{Settings: set, Network: net.Node(), Report: func(text string) { lines = append(lines, text) }}})
 	a, b := ds[0], ds[1]
 	connectPeers(t, a, b)
 	connectPeers(t, b, a)
-	var lines []string
-	b.report = func(text string) { lines = append(lines, text) }
+	fd, _, err := b.Arm() // after a message the queue of receives is to be armed again
+	if err != nil {
+		t.Fatal(err)
+	}
+	send(t, a, b)
+	waittest.Until(t, "the message ends the sleep", func() bool { return readable(t, fd) })
+	if got := pollTimes(t, b, 1); len(got) != 1 {
+		t.Fatalf("got %+v", got)
+	}
+	pollTimes(t, a, 1) // so that the doorbell of the next message is rung at once
 	refuseNotify(net, 0, syscall.EBUSY)
-	for i := range 2 * maxRefused {
-		b.rails[0].recvArmed = false // as after an event
+	for i := range 2 * sleep.MaxRefused {
 		fd, _, err := b.Arm()
 		if err != nil {
 			t.Fatal(err)
@@ -62,7 +75,7 @@ func TestSimulatedBlindLater(t *testing.T) {
 		if n := len(pollTimes(t, b, 1)); n > 0 {
 			t.Errorf("%d events", n)
 		}
-		if want := i+1 >= maxRefused; want != (len(lines) == 1) {
+		if want := i+1 >= sleep.MaxRefused; want != (len(lines) == 1) {
 			t.Errorf("after %d refusals: %q", i+1, lines)
 		}
 	}

@@ -156,14 +156,14 @@ func TestSimulatedReadWhileAsleep(t *testing.T) {
 	if _, err := a.eps[1].Read(dst, near, far.Remote, 1); err != nil {
 		t.Fatal(err)
 	}
-	for readable(t, a.waker.epfd) { // the caller is woken, polls, and sleeps again
+	for readable(t, a.sleeper.FD()) { // the caller is woken, polls, and sleeps again
 		if got := pollTimes(t, a, 1); len(got) != 0 {
 			t.Fatalf("%+v", got)
 		}
 		armsReady(t, a)
 	}
 	net.SetPaused(false)
-	if !readableWithin(t, a.waker.epfd, waittest.Limit) {
+	if !readableWithin(t, a.sleeper.FD(), waittest.Limit) {
 		t.Error("the caller is not woken by the end of a read that began while it slept")
 	}
 }
@@ -194,7 +194,7 @@ func TestSimulatedSendBlockedWhenArmed(t *testing.T) {
 	if err := a.eps[1].Send([]byte("message"), nil); err != fabric.ErrAgain {
 		t.Fatal(err)
 	}
-	for readable(t, a.waker.epfd) { // the caller is woken, polls, tries again, and sleeps again
+	for readable(t, a.sleeper.FD()) { // the caller is woken, polls, tries again, and sleeps again
 		pollTimes(t, a, 1)
 		if err := a.eps[1].Send([]byte("message"), nil); err != fabric.ErrAgain {
 			t.Fatal(err)
@@ -202,33 +202,7 @@ func TestSimulatedSendBlockedWhenArmed(t *testing.T) {
 		armsReady(t, a)
 	}
 	net.SetPaused(false)
-	if !readableWithin(t, a.waker.epfd, waittest.Limit) {
+	if !readableWithin(t, a.sleeper.FD(), waittest.Limit) {
 		t.Error("the caller is not woken when there is room")
-	}
-}
-
-// TestWakeLasts: another goroutine calls wake while this one arms. The timer that this one then sets does not undo the wakeup.
-func TestWakeLasts(t *testing.T) {
-	s, err := newWaker(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.close()
-	for _, at := range []time.Duration{time.Hour, liveness.Never} {
-		if err := errors.Join(s.wake(), s.setTimer(0, at)); err != nil {
-			t.Fatal(err)
-		}
-		if !readableWithin(t, s.epfd, waittest.Limit) {
-			t.Fatalf("the timer was set to %v, and the wakeup is lost", at)
-		}
-		if err := s.drain(&domain{}); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.setTimer(0, at); err != nil {
-			t.Fatal(err)
-		}
-		if readable(t, s.epfd) {
-			t.Fatal("it is readable without a reason")
-		}
 	}
 }

@@ -65,7 +65,7 @@ func (e *endpoint) start(describe *transfer.Op, at fabric.RemoteKey) error {
 	if !e.canPost {
 		e.requestConnectLocked()
 		d.mu.Unlock()
-		return d.waker.wake()
+		return d.sleeper.Wake()
 	}
 	qps := e.qps
 	d.postPieces(e)
@@ -75,8 +75,8 @@ func (e *endpoint) start(describe *transfer.Op, at fabric.RemoteKey) error {
 			_ = q.qp.Ring() // an error shows in completions
 		}
 	}
-	if d.sleep.armed.Load() {
-		return d.waker.wake() // Arm may not have asked for completions of sends
+	if d.sleeper.Armed() {
+		return d.sleeper.Wake() // Arm may not have asked for completions of sends
 	}
 	return nil
 }

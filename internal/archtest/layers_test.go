@@ -77,6 +77,7 @@ internal/tunables < fabric/tcp, fabric/rdma, fabric/auto;
 fabric, internal/shm, internal/fdpass, internal/wakesock < fabric/shm;
 fabric, verbs, hw < fabric/rdma;
 verbs < fabric/rdma/internal/liveness < fabric/rdma;
+fabric, verbs, fabric/rdma/internal/liveness < fabric/rdma/internal/sleep < fabric/rdma;
 fabric, verbs, hw, internal/auth, internal/printable < fabric/rdma/internal/cm < fabric/rdma;
 fabric, verbs, hw, internal/tunables, fabric/rdma/internal/cm < fabric/rdma/internal/devices < fabric/rdma;
 fabric, verbs, fabric/rdma/internal/cm, fabric/rdma/internal/devices, fabric/rdma/internal/liveness, fabric/rdma/internal/memory

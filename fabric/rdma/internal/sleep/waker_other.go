@@ -1,25 +1,26 @@
 //go:build !linux
 
-package rdma
+package sleep
 
 import (
 	"fmt"
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/verbs"
 )
 
 // waker takes the place of the one for Linux.
-type waker struct{ epfd int }
+type waker struct{}
 
 func errSystem() error {
 	return fmt.Errorf("fabric/rdma: %w: RDMA between processes needs Linux", fabric.ErrNotSupported)
 }
 
-func newWaker([]*rail) (*waker, error) { return nil, errSystem() }
-
+func (*waker) open([]Rail) error                 { return errSystem() }
+func (*waker) fd() int                           { return -1 }
 func (*waker) setTimer(_, _ time.Duration) error { return errSystem() }
 func (*waker) wake() error                       { return errSystem() }
-func (*waker) drain(*domain) error               { return errSystem() }
+func (*waker) drain() (uint32, error)            { return 0, errSystem() }
 func (*waker) close() error                      { return nil }
-func (*waker) ignoreRail(*rail)                  {}
+func (*waker) ignore(*verbs.Channel)             {}

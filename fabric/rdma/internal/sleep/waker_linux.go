@@ -1,4 +1,4 @@
-package rdma
+package sleep
 
 import (
 	"errors"
@@ -8,54 +8,59 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
+	"github.com/ibrun/ibrun/verbs"
 )
 
-// waker wakes the caller of Poll: its epoll file descriptor becomes readable when a rail has events, when a timer expires, or
-// when another goroutine calls wake.
+// waker is an epoll file descriptor that becomes readable when a rail has events, when a timer
+// expires, or when another goroutine calls wake.
 type waker struct {
 	epfd int // epoll file descriptor that watches the completion channels of the rails and timerfd
-	evs  [cm.MaxRails + 1]unix.EpollEvent
+	evs  []unix.EpollEvent
 
-	mu       sync.Mutex    // guards the following fields
-	timerfd  int           // -1 once it is closed
+	mu       sync.Mutex // guards the following fields
+	timerfd  int
+	opened   bool          // the descriptors are open, or being opened
 	timerAt  time.Duration // when the timer expires; -1 if setTimer must set it in any case
 	wakeSent bool          // wake has set the timer, and drain has not consumed the expiration yet
 }
 
-func newWaker(rails []*rail) (w *waker, err error) {
-	w = &waker{epfd: -1, timerfd: -1, timerAt: liveness.Never}
+// open opens the descriptors. If it fails, it leaves none open.
+func (w *waker) open(rails []Rail) (err error) {
+	w.opened, w.epfd, w.timerfd, w.timerAt = true, -1, -1, liveness.Never
+	w.evs = make([]unix.EpollEvent, len(rails)+1)
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("fabric/rdma: create the file descriptor for sleeping: %w", err), w.close())
 		}
 	}()
 	if w.epfd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
-		return nil, err
+		return err
 	}
 	if w.timerfd, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK); err != nil {
-		return nil, err
+		return err
 	}
 	if err := w.add(w.timerfd, -1); err != nil {
-		return nil, err
+		return err
 	}
-	for _, r := range rails {
-		if err := w.add(r.Channel.FD(), int32(r.Index)); err != nil {
-			return nil, err
+	for i, r := range rails {
+		if err := w.add(r.Channel.FD(), int32(i)); err != nil {
+			return err
 		}
 	}
-	return w, nil
+	return nil
 }
 
-// add makes the waker watch fd. id is the index of a rail, or -1 for the timer.
+func (w *waker) fd() int { return w.epfd }
+
+// add makes the waker watch fd. id is the number of a rail, or -1 for the timer.
 func (w *waker) add(fd int, id int32) error {
 	return unix.EpollCtl(w.epfd, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: id})
 }
 
-// ignoreRail makes the waker watch a rail no more: the descriptors of a lost device are always readable.
-func (w *waker) ignoreRail(r *rail) {
-	_ = unix.EpollCtl(w.epfd, unix.EPOLL_CTL_DEL, r.Channel.FD(), nil) // fails if it was removed already
+// ignore makes the waker watch a channel no more.
+func (w *waker) ignore(ch *verbs.Channel) {
+	_ = unix.EpollCtl(w.epfd, unix.EPOLL_CTL_DEL, ch.FD(), nil) // fails if the device has closed it
 }
 
 // setTimer sets when the timer expires. It does nothing if wake was called since the last drain.
@@ -80,7 +85,7 @@ func (w *waker) setTimer(now, at time.Duration) error {
 func (w *waker) wake() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.timerfd < 0 || w.wakeSent {
+	if !w.opened || w.wakeSent {
 		return nil
 	}
 	w.timerAt, w.wakeSent = -1, true
@@ -91,39 +96,21 @@ func (w *waker) wake() error {
 	return nil
 }
 
-// drain consumes the events that made the file descriptor readable.
-func (w *waker) drain(d *domain) error {
-	n, err := unix.EpollWait(w.epfd, w.evs[:], 0)
+// drain consumes the expiration of the timer, and returns the rails whose channels have events, as
+// bits.
+func (w *waker) drain() (rails uint32, err error) {
+	n, err := unix.EpollWait(w.epfd, w.evs, 0)
 	if err != nil && !errors.Is(err, unix.EINTR) {
-		return fmt.Errorf("fabric/rdma: %w", err)
+		return 0, fmt.Errorf("fabric/rdma: %w", err)
 	}
 	for _, ev := range w.evs[:max(n, 0)] {
-		if ev.Fd < 0 {
-			if err := w.readTimer(); err != nil {
-				return err
-			}
-			continue
-		}
-		r := d.rails[ev.Fd]
-		for {
-			cq, err := r.Channel.Next()
-			if err != nil {
-				if err := d.railLost(r, err); err != nil {
-					return err
-				}
-				break
-			}
-			if cq == nil {
-				break
-			}
-			if cq == r.RecvCQ {
-				r.recvArmed = false
-			} else {
-				r.sendArmed = false
-			}
+		if ev.Fd >= 0 {
+			rails |= 1 << ev.Fd
+		} else if err := w.readTimer(); err != nil {
+			return 0, err
 		}
 	}
-	return nil
+	return rails, nil
 }
 
 // readTimer consumes an expiration of the timer.
@@ -144,12 +131,15 @@ func (w *waker) readTimer() error {
 func (w *waker) close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if !w.opened {
+		return nil
+	}
 	var errs [2]error
 	for i, fd := range []int{w.epfd, w.timerfd} {
 		if fd >= 0 {
 			errs[i] = unix.Close(fd)
 		}
 	}
-	w.epfd, w.timerfd = -1, -1
+	w.opened, w.epfd, w.timerfd = false, -1, -1
 	return errors.Join(errs[:]...)
 }
