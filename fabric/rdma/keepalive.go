@@ -56,31 +56,21 @@ func (d *domain) pollAllSends() error {
 	return nil
 }
 
-// keepalive checks for a sign of life of a connected peer. The device supervises requests that are in flight: it completes them,
-// or reports that the peer's device does not answer. So only a peer without such a request is probed, once it was idle for long,
-// by a WRITE of no bytes. The peer's device acknowledges it even if the process computes or is stopped. Requests without a
-// completion are followed by a probe after one interval, since their slots are freed only then.
+// keepalive visits a connected peer: it checks for a sign of life, or probes the peer by a WRITE of no bytes. See liveness.State.
 func (d *domain) keepalive(e *endpoint) {
 	if d.checkStalled(e) || d.returnLanes(e) || d.breakStuck(e) {
 		return
 	}
 	k := &e.keepalive
-	if k.Alive {
-		k.Alive, k.Idle, k.Missed = false, 0, 0
-		if !k.Probe {
-			return
-		}
+	if k.Answered() {
+		return
 	}
 	d.mu.Lock()
 	q := e.qps[0]
-	// With no signaled request in flight, the others have been carried out; they only have no completion of their own.
-	supervised := q.signaled > 0
-	probed, suspect := false, q.suspect()
+	supervised, probed, suspect := q.signaled > 0, false, q.suspect()
 	queued := q.pieces > 0 || q.inFlight() > maxQueueAhead || suspect.bytes > smallestMTU
-	if !supervised {
-		if k.Idle++; k.Probe || q.inFlight() > 0 || int(k.Idle) >= d.liveness.MaxIdle(e.peer) {
-			probed = d.postProbe(q)
-		}
+	if !supervised && k.ProbeDue(q.inFlight() > 0, d.liveness.MaxIdle(e.peer)) {
+		probed = d.postProbe(q)
 	}
 	k.Probe = false // the completion of a request in flight tells as much
 	d.mu.Unlock()
@@ -90,21 +80,21 @@ func (d *domain) keepalive(e *endpoint) {
 	if !supervised {
 		return
 	}
-	k.Missed++
+	verdict := k.Miss(&d.liveness, queued)
 	d.refreshAfterSilence(int(k.Missed))
-	if queued && int(k.Missed) >= d.liveness.MaxQueued {
+	switch verdict {
+	case liveness.Break:
 		err := fmt.Errorf("queue pair %d: %w", q.info.QPN, verbs.StatusRetryExceeded)
 		e.countLost(q, &suspect, err)
 		d.declareBroken(e, err)
-	} else if !queued && int(k.Missed) >= d.liveness.MaxMissed {
+	case liveness.Down:
 		d.giveUp(e, d.explainSilence(fmt.Errorf("fabric/rdma: peer %d: %w: its device has not answered for %v", e.peer,
 			fabric.ErrPeerDown, d.liveness.Duration(int(k.Missed)))))
 	}
 }
 
 // breakStuck declares the connection broken if a request has not been carried out for the time of a heartbeat, and reports
-// whether it did: Soft-RoCE retransmits without limit what does not arrive. On the first lane that is only about a peer that
-// gives signs of life; keepalive finds others.
+// whether it did: Soft-RoCE retransmits without limit what does not arrive.
 func (d *domain) breakStuck(e *endpoint) bool {
 	if int(e.keepalive.Stuck) < d.liveness.MaxMissed {
 		return false
@@ -112,9 +102,9 @@ func (d *domain) breakStuck(e *endpoint) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, q := range e.qps {
-		if int(q.stuck) >= d.liveness.MaxMissed && (e.keepalive.Alive || !q.isMessages()) {
+		if e.keepalive.IsStuck(&q.progress, &d.liveness, q.isMessages()) {
 			err := fmt.Errorf("queue pair %d: a request was not carried out for %v: %w", q.info.QPN,
-				d.liveness.Duration(int(q.stuck)), verbs.StatusRetryExceeded)
+				d.liveness.Duration(int(q.progress.Stuck)), verbs.StatusRetryExceeded)
 			suspect := q.suspect()
 			e.countLost(q, &suspect, err)
 			d.declareBroken(e, e.avoid(q, err))
@@ -143,15 +133,10 @@ func (d *domain) postProbe(q *queuePair) bool {
 func (d *domain) checkStalled(e *endpoint) bool {
 	d.mu.Lock()
 	qps, transferring, stalled := e.qps, e.ops.First != nil, false
-	e.keepalive.Age, e.keepalive.Stuck = liveness.CountUp(e.keepalive.Age), 0
+	e.keepalive.Visit()
 	for _, q := range qps {
-		same := q.keepaliveHead == q.head
+		same := e.keepalive.Look(&q.progress, q.head, q.signaled > 0)
 		stalled = stalled || (transferring || q.inFlight() > 0) && same
-		if q.stuck++; q.signaled == 0 || !same {
-			q.stuck = 0
-		}
-		e.keepalive.Stuck = max(e.keepalive.Stuck, q.stuck)
-		q.keepaliveHead = q.head
 		q.pacer.Adjust()
 	}
 	d.mu.Unlock()

@@ -2,6 +2,7 @@ package rdma
 
 import (
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/transfer"
 	"github.com/ibrun/ibrun/verbs"
@@ -37,24 +38,23 @@ type request struct {
 
 // queuePair is a queue pair of one connection with its requests in flight, oldest first. It is guarded by domain.mu.
 type queuePair struct {
-	ep            *endpoint
-	rail          *rail
-	qp            *verbs.QP
-	recvs         *messages.Queue // nil with an SRQ, and on lanes that carry no messages
-	info          cm.QP
-	epoch         uint32
-	inline        int       // largest message that is sent inline
-	requests      []request // ring of a power of two, at most devices.QPDepth; see at
-	head          uint32    // number of the oldest request in flight
-	tail          uint32    // number of the next request
-	unsignaled    int       // requests since the last signaled one
-	signaled      int       // signaled requests in flight
-	failed        bool
-	connected     bool   // its state may have been RTR, so it may have taken receives from the SRQ
-	flushed       bool   // during a teardown: the last completion of a send has arrived
-	lastWQE       bool   // the device has raised EventLastWQE: the completions of all receives are in their queue
-	keepaliveHead uint32 // head at the last keepalive interval
-	stuck         int32  // keepalive intervals in a row at whose ends the oldest request in flight was the same
+	ep         *endpoint
+	rail       *rail
+	qp         *verbs.QP
+	recvs      *messages.Queue // nil with an SRQ, and on lanes that carry no messages
+	info       cm.QP
+	epoch      uint32
+	inline     int       // largest message that is sent inline
+	requests   []request // ring of a power of two, at most devices.QPDepth; see at
+	head       uint32    // number of the oldest request in flight
+	tail       uint32    // number of the next request
+	unsignaled int       // requests since the last signaled one
+	signaled   int       // signaled requests in flight
+	failed     bool
+	connected  bool // its state may have been RTR, so it may have taken receives from the SRQ
+	flushed    bool // during a teardown: the last completion of a send has arrived
+	lastWQE    bool // the device has raised EventLastWQE: the completions of all receives are in their queue
+	progress   liveness.Progress
 
 	pacer    transfer.Pacer
 	pieces   int  // in flight

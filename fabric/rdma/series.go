@@ -82,11 +82,9 @@ func (e *endpoint) countAcknowledged(r *request) {
 // countWorked ends a series of failures if the connection that breaks now has worked for a heartbeat: a new connection first
 // carries what was lost. It must be called before anything else is recorded about the failure.
 func (e *endpoint) countWorked() {
-	k := &e.keepalive
-	if int(k.Age)-int(k.Stuck) > e.d.liveness.MaxMissed {
+	if e.keepalive.End(&e.d.liveness) {
 		e.retry.End()
 	}
-	k.Age = 0
 }
 
 // attemptFailed records that an attempt has failed. It reports whether there is to be another one,

@@ -14,29 +14,23 @@ import (
 // probe for too long.
 func (d *domain) checkSilence(e *endpoint, now time.Duration) bool {
 	s := &e.retry.silence
-	if now < s.At {
+	if !s.Due(now) {
 		return false
 	}
-	if s.Waiting && !e.attempt.confirmed {
-		s.Intervals++
+	if s.Miss(e.attempt.confirmed) {
 		d.renewAfterSilence(e, int(s.Intervals))
 	}
-	if int(s.Intervals) >= d.liveness.MaxMissed-1 { // the first interval had no probe
-		s.At = now + d.liveness.Interval
+	if s.TooLong(&d.liveness) {
+		s.Next(now, &d.liveness)
 		d.giveUp(e, d.silentError(e))
 		return true
 	}
-	s.Probe++
-	err := d.sendCM(e, cm.Probe, cm.QP{})
-	if s.Waiting = err != datagrams.ErrNoSlot; !s.Waiting {
-		s.Probe--
-		s.At = now // tries again in the next tick
+	s.Probing()
+	if d.sendCM(e, cm.Probe, cm.QP{}) == datagrams.ErrNoSlot {
+		s.Postponed(now)
 		return false
 	}
-	if e.addr.IsWaiting() { // nothing was tried
-		s.Waiting = false
-	}
-	s.At = now + d.liveness.Interval
+	s.Probed(now, &d.liveness, !e.addr.IsWaiting())
 	return false
 }
 

@@ -12,7 +12,8 @@
 // # Files
 //
 //	clock.go    reads the system clock rarely, and knows when the next timer expires
-//	limits.go   the numbers of intervals that follow from the heartbeat; the state of a connected peer
+//	limits.go   the numbers of intervals that follow from the heartbeat
+//	state.go    a connected peer: when it is probed, when its connection is made again, when it is down
 //	ring.go     spreads the visits to connected peers over an interval
 //	silence.go  counts the probes that a peer leaves unanswered while it is being connected to
 //	series.go   counts attempts that fail, and knows what ends the series

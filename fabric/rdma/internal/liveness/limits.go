@@ -38,17 +38,3 @@ func (l Limits) Duration(intervals int) time.Duration { return time.Duration(int
 // probed at the same time. A lost peer is noticed within that time and the heartbeat, which
 // together are less than two times the heartbeat.
 func (l Limits) MaxIdle(peer int) int { return l.MinIdle + peer%(l.MinIdle+1) }
-
-// State is what the keepalive knows about a connected peer.
-type State struct {
-	Alive bool  // a message or an acknowledgement has arrived since the last visit
-	Probe bool  // the next visit probes the peer: a device has reported a change of its port
-	Age   int16 // visits since the connection was established, at most math.MaxInt16
-	// Stuck: visits in a row between which the oldest request in flight of a queue pair was the
-	// same. It is the largest number of all queue pairs.
-	Stuck int32
-	// Idle: visits in a row without a sign of life, and without a request that would give one.
-	Idle int32
-	// Missed: visits in a row without a sign of life while a request with a completion was in flight.
-	Missed int32
-}

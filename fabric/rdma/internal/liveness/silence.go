@@ -23,5 +23,40 @@ func (s *Silence) Answer(probe uint32) {
 	}
 }
 
+// Due reports whether a keepalive interval has ended.
+func (s *Silence) Due(now time.Duration) bool { return now >= s.At }
+
+// Miss records that the last probe was not answered in the interval that has ended, and reports
+// whether it was not. If another transport confirms that the process exists, that does not count.
+func (s *Silence) Miss(confirmed bool) bool {
+	if !s.Waiting || confirmed {
+		return false
+	}
+	s.Intervals++
+	return true
+}
+
+// TooLong reports whether the peer has answered nothing for too long. The first interval had no probe.
+func (s *Silence) TooLong(l *Limits) bool { return int(s.Intervals) >= l.MaxMissed-1 }
+
+// Next begins the next interval.
+func (s *Silence) Next(now time.Duration, l *Limits) { s.At = now + l.Interval }
+
+// Probing numbers the next probe, which is sent then.
+func (s *Silence) Probing() { s.Probe++ }
+
+// Postponed records that the probe could not be sent for want of room. The next tick tries again.
+func (s *Silence) Postponed(now time.Duration) {
+	s.Probe--
+	s.Waiting, s.At = false, now
+}
+
+// Probed records that the probe was sent, or that there was no route, or that the device has refused
+// it. tried is not set if the address of the peer is still to be resolved: then nothing was tried.
+func (s *Silence) Probed(now time.Duration, l *Limits, tried bool) {
+	s.Waiting = tried
+	s.Next(now, l)
+}
+
 // End is called when the connection is established.
 func (s *Silence) End() { s.Intervals, s.Waiting = 0, false }

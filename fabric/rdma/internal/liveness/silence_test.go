@@ -31,3 +31,43 @@ func TestLiveness(t *testing.T) {
 		}
 	}
 }
+
+// TestSilenceIntervals: the intervals after the first count in which a probe was tried, unless the
+// process is known to exist.
+func TestSilenceIntervals(t *testing.T) {
+	l := NewLimits(15 * time.Second)
+	var s Silence
+	now, intervals := time.Duration(0), 0
+	for ; !s.TooLong(&l); intervals++ {
+		if !s.Due(now) || s.Due(now-1) {
+			t.Fatalf("%v: %+v", now, s)
+		}
+		if s.Miss(false) != (intervals > 0) {
+			t.Fatalf("interval %d: %+v", intervals, s)
+		}
+		before := s.Probe
+		if s.Probing(); intervals%2 == 0 { // there is no room at first
+			if s.Postponed(now); s.Probe != before || !s.Due(now) || s.Miss(false) {
+				t.Fatalf("a probe that was postponed counts: %+v", s)
+			}
+			s.Probing()
+		}
+		s.Probed(now, &l, true)
+		if s.Probe != before+1 {
+			t.Fatalf("probe %d follows probe %d", s.Probe, before)
+		}
+		now += l.Interval
+	}
+	if intervals != l.MaxMissed {
+		t.Errorf("the peer is down after %d intervals, want %d", intervals, l.MaxMissed)
+	}
+	s = Silence{}
+	s.Probed(0, &l, false)
+	if s.Miss(false) {
+		t.Error("an interval counts in which nothing was tried")
+	}
+	s.Probed(0, &l, true)
+	if s.Miss(true) || !s.Miss(false) {
+		t.Error("an interval counts although the process is known to exist")
+	}
+}
