@@ -81,7 +81,7 @@ func meet(t *testing.T, a, b *domain) {
 // attr returns the attributes of the connection of a peer to another.
 func attr(t *testing.T, d *domain, peer int) verbs.Attr {
 	t.Helper()
-	a, err := d.eps[peer].qps[0].qp.Query(verbs.AttrAH | verbs.AttrPKeyIndex | verbs.AttrMTU)
+	a, err := d.eps[peer].lanes.Queues[0].QP.Query(verbs.AttrAH | verbs.AttrPKeyIndex | verbs.AttrMTU)
 	if err != nil {
 		t.Fatal(err)
 	}

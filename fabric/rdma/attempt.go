@@ -17,8 +17,8 @@ import (
 
 // attempt is what an endpoint records until it is connected for the first time.
 type attempt struct {
-	requests  int           // REQs that were sent, or could not be sent: there is no route, or the device refuses the connection
-	since     time.Duration // when the first one was
+	since     time.Duration // when the first REQ was sent, or could not be sent
+	requests  int32         // how many there were; they cannot be sent if there is no route, or if the device refuses the connection
 	heard     bool          // a datagram of the peer has arrived, other than the answer to a probe
 	confirmed bool          // see domain.ConfirmAlive
 	held      bool          // see domain.Hold
@@ -58,7 +58,7 @@ func (d *domain) Attempts(f func(peer int, a Attempt)) {
 			continue
 		}
 		failure := e.retry.Failure()
-		f(e.peer, Attempt{a.requests, elapsed, a.heard && failure == nil && d.lost == nil, cmp.Or(failure, e.retry.err),
+		f(e.peer, Attempt{int(a.requests), elapsed, a.heard && failure == nil && d.lost == nil, cmp.Or(failure, e.retry.err),
 			failure != nil && e.retry.Rejected})
 	}
 }
@@ -131,7 +131,7 @@ func (d *domain) Abandon(peer int) {
 	if e.leaving != nil && e.leaving.left { // before that, the device may access their memory
 		d.endTransfers(e, errAbandoned.err) // those that began since then
 	}
-	if e.conn.State == cm.StateIdle && len(e.qps) == 0 {
+	if e.conn.State == cm.StateIdle && len(e.lanes.Queues) == 0 {
 		d.releasePeer(e)
 		return
 	}

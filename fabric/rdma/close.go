@@ -69,7 +69,7 @@ func (d *domain) awaitDisconnects() {
 				d.freeRecvSlot(ev.Peer, ev.Slot)
 			}
 		}
-		d.ringDeferred()
+		d.poster.RingDeferred()
 		runtime.Gosched()
 	}
 	for _, e := range d.eps {
@@ -94,14 +94,14 @@ func (d *domain) sendNotices() bool {
 // release closes the devices and frees the memory. All its errors are fabric.ErrNotReleased.
 func (d *domain) release() error {
 	var errs []error
-	d.mu.Lock() // waits for a Read or Write of another goroutine; those that follow find that the endpoint has ended
+	d.poster.Mu.Lock() // waits for a Read or Write of another goroutine; those that follow find that the endpoint has ended
 	for _, e := range d.eps {
 		if e != nil {
-			e.canPost = false
+			e.lanes.CanPost = false
 		}
 	}
-	d.mu.Unlock()
-	d.doorbells.timer.Stop()
+	d.poster.Mu.Unlock()
+	d.poster.Stop()
 	d.cm.Close()
 	d.deviceEvents.Stop()
 	if err := d.sleeper.Close(); err != nil {
@@ -113,9 +113,9 @@ func (d *domain) release() error {
 		}
 	}
 	d.recvs.Unmap()
-	d.sends.Unmap()
+	d.poster.Sends.Unmap()
 	d.regions.Unmap()
-	d.keyReads.Unmap()
+	d.poster.KeyReads.Unmap()
 	d.cm.Unmap()
 	return errors.Join(errs...)
 }

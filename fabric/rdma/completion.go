@@ -3,6 +3,7 @@ package rdma
 import (
 	"fmt"
 
+	"github.com/ibrun/ibrun/fabric/rdma/internal/posting"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -11,11 +12,11 @@ func (d *domain) pollSends(r *rail) (int, error) {
 	n, err := r.SendCQ.Poll(d.wcs[:])
 	d.sleeper.MoreReady = d.sleeper.MoreReady || n == len(d.wcs)
 	if n > 0 {
-		d.mu.Lock()
+		d.poster.Mu.Lock()
 		for i := range d.wcs[:n] {
 			d.handleSend(r, &d.wcs[i])
 		}
-		d.mu.Unlock()
+		d.poster.Mu.Unlock()
 	}
 	if err != nil {
 		return n, d.railLost(r, err)
@@ -29,63 +30,61 @@ func (d *domain) completeSends() bool {
 	r := d.rails[0]
 	n, _ := r.SendCQ.Poll(d.sendWCs[:]) // the next pollSends finds the same error
 	if n > 0 {
-		d.mu.Lock()
+		d.poster.Mu.Lock()
 		for i := range d.sendWCs[:n] {
 			d.handleSend(r, &d.sendWCs[i])
 		}
-		d.mu.Unlock()
+		d.poster.Mu.Unlock()
 	}
 	return n > 0
 }
 
 // handleSend handles one completion. It also completes all requests that were posted before, because those without
-// [verbs.Signaled] have no completion of their own. The caller must hold d.mu.
+// [verbs.Signaled] have no completion of their own. The caller must hold the lock of the poster.
 func (d *domain) handleSend(r *rail, wc *verbs.WC) {
-	q := d.byQPN.find(r, wc.QPN)
+	q := d.poster.Find(&r.room, wc.QPN)
 	if q == nil {
 		if r.IsDatagram(wc.QPN) {
 			d.handleDatagramSent(wc)
 		}
 		return
 	}
-	e := q.ep
-	n, ok := q.lookup(wc.ID)
+	e := d.eps[q.Peer]
+	n, ok := q.Lookup(wc.ID)
 	if !ok {
 		return
 	}
-	if e.teardown != nil && n+1 == q.tail {
-		q.flushed = true // this is the marker
+	if e.teardown != nil && n+1 == q.Next() {
+		q.Flushed = true // this is the marker
 		d.cm.closing.lastCompletion(e)
 	}
-	if q.failed {
+	if q.Failed {
 		return
 	}
-	for q.head != n {
+	for q.Oldest() != n {
 		d.completeOldest(e, q)
 	}
 	if wc.Status == verbs.StatusSuccess {
 		d.completeOldest(e, q)
 		e.keepalive.Alive = true
-		if e.ops.Unposted != nil {
-			d.postPieces(e)
-			if d.doorbells.atOnce == 0 {
-				d.doorbells.deferRing(e)
-			}
+		if e.lanes.Ops.Unposted != nil {
+			d.poster.Pieces(&e.lanes)
+			d.poster.RingLater(&e.lanes)
 		}
 		return
 	}
-	q.failed = true // requests that were posted later fail as well, and none of them was carried out
-	if o := q.at(n).op; o != nil && o.Err == nil && isRequestError(wc.Status) {
+	q.Failed = true // requests that were posted later fail as well, and none of them was carried out
+	if o := q.At(n).Op; o != nil && o.Err == nil && isRequestError(wc.Status) {
 		verb := "read from"
 		if o.Write {
 			verb = "write to"
 		}
 		o.Err = fmt.Errorf("fabric/rdma: %s peer %d: %w", verb, e.peer, wc.Err())
 	}
-	if e.canPost {
-		e.canPost = false
+	if e.lanes.CanPost {
+		e.lanes.CanPost = false
 		err := wc.Err()
-		e.countLost(q, q.at(n), err)
+		e.countLost(q, q.At(n), err)
 		if isLaneError(wc.Status) {
 			err = e.avoid(q, err)
 		}
@@ -104,29 +103,24 @@ func isRequestError(s verbs.Status) bool {
 	return false
 }
 
-// completeOldest removes the oldest request of a queue pair, which was carried out. The caller must hold d.mu.
-func (d *domain) completeOldest(e *endpoint, q *queuePair) {
-	r := q.pop()
-	d.inFlight[q.rail.Index]--
-	switch r.kind {
-	case requestMessage, requestControl, requestDisconnect:
-		d.sends.Give(r.slot)
+// completeOldest removes the oldest request of a queue pair, which was carried out. The caller must hold the lock of
+// the poster.
+func (d *domain) completeOldest(e *endpoint, q *posting.QueuePair) {
+	r, ended := d.poster.Complete(q)
+	switch r.Kind {
+	case posting.Message, posting.Control, posting.Disconnect:
 		d.sleeper.SendsFreed = true
 		e.acknowledged(&r)
-		if r.kind == requestDisconnect {
+		if r.Kind == posting.Disconnect {
 			d.disconnected(e)
 		}
-	case requestKeyRead:
-		d.keysRead(r.op, r.slot)
-	case requestPiece:
-		r.op.Done += int(r.bytes)
+	case posting.Piece:
 		e.acknowledged(&r)
-		q.pacer.Done(int(r.bytes))
-		if r.op.Done == r.op.Bytes && r.op.Err == nil {
-			d.endOp(e, r.op, nil)
+		if ended {
+			d.endOp(e, r.Op, nil)
 		}
-	case requestKeepalive:
-		if q.inFlight() == 0 && e.ops.First == nil {
+	case posting.Keepalive:
+		if q.InFlight() == 0 && e.lanes.Idle() {
 			e.retry.KeepaliveAcknowledged()
 		}
 	}

@@ -19,7 +19,7 @@ type connManager struct {
 	failures     []connFailure
 	closing      teardowns
 	notices      []*endpoint // peers without a connection that must be notified of Close
-	requested    []*endpoint // are to be connected to; guarded by domain.mu
+	requested    []*endpoint // are to be connected to; guarded by the lock of the poster
 }
 
 // handleDatagram handles the completion of a datagram that has arrived.
@@ -89,11 +89,11 @@ func (d *domain) newCM(e *endpoint, kind cm.Kind, reqQP cm.QP) cm.Message {
 	msg := cm.Message{
 		Kind: kind, From: uint32(d.self), To: uint32(e.peer), Size: uint32(d.size), Epoch: e.conn.Epoch,
 		FromIncarnation: d.cm.Incarnation, ToIncarnation: e.addr.Incarnation, NextSeq: e.msgs.In.Received, Grant: e.msgs.In.Granted,
-		Lanes: uint8(len(e.qps)), ReqQP: reqQP, Address: d.cm.Address(), Keys: d.keys,
+		Lanes: uint8(len(e.lanes.Queues)), ReqQP: reqQP, Address: d.cm.Address(), Keys: d.keys,
 		Returned: e.returned, MTU: e.mtu,
 	}
-	for i, q := range e.qps {
-		msg.Pairs[i] = q.info
+	for i, q := range e.lanes.Queues {
+		msg.Pairs[i] = q.Info
 	}
 	switch kind {
 	case cm.DREQ:

@@ -11,7 +11,7 @@ import (
 	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
-	"github.com/ibrun/ibrun/fabric/rdma/internal/transfer"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/posting"
 )
 
 // connRetry counts and schedules attempts to connect to a peer.
@@ -28,12 +28,12 @@ type connRetry struct {
 
 // requestConnect makes the next Poll connect to the peer.
 func (e *endpoint) requestConnect() {
-	e.d.mu.Lock()
+	e.d.poster.Mu.Lock()
 	e.requestConnectLocked()
-	e.d.mu.Unlock()
+	e.d.poster.Mu.Unlock()
 }
 
-// requestConnectLocked is requestConnect for a caller that holds domain.mu.
+// requestConnectLocked is requestConnect for a caller that holds the lock of the poster.
 func (e *endpoint) requestConnectLocked() {
 	if !e.requested {
 		e.requested = true
@@ -44,8 +44,8 @@ func (e *endpoint) requestConnectLocked() {
 
 // takeRequested returns the endpoints that requestConnect was called for, and forgets them.
 func (d *domain) takeRequested() []*endpoint {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.poster.Mu.Lock()
+	defer d.poster.Mu.Unlock()
 	d.cm.anyRequested.Store(false)
 	requested := d.cm.requested
 	d.cm.requested = nil
@@ -76,7 +76,7 @@ func (d *domain) startConnect(e *endpoint) {
 		d.refused(e, err)
 		return
 	}
-	e.conn.Request(e.qps[0].info)
+	e.conn.Request(e.lanes.Queues[0].Info)
 	e.msgs.In.Granted = e.msgs.In.Grant() // the same in every repetition of the REQ
 	e.retry.reqInterval = liveness.MinREQInterval
 	d.sendREQ(e, now)
@@ -193,7 +193,7 @@ func (d *domain) handleCM(m *cm.Message) error {
 // accept accepts a REQ: it connects queue pairs and sends a REP.
 func (d *domain) accept(e *endpoint, m *cm.Message) error {
 	if e.conn.State != cm.StateREQSent {
-		if e.qps != nil {
+		if e.lanes.Queues != nil {
 			d.tearDown(e).req = m
 			return nil
 		}
@@ -211,10 +211,10 @@ func (d *domain) accept(e *endpoint, m *cm.Message) error {
 		d.tearDownBroken(e, err)
 		return nil
 	}
-	for _, q := range e.qps {
-		q.epoch = m.Epoch
+	for _, q := range e.lanes.Queues {
+		q.Epoch = m.Epoch
 	}
-	e.conn.Accepted(m, e.qps[0].info)
+	e.conn.Accepted(m, e.lanes.Queues[0].Info)
 	e.retry.pending = false
 	e.msgs.In.Granted = e.msgs.In.Grant() // the same in every repetition of the REP
 	// The peer may compute for any time before it confirms the connection, but it must exist.
@@ -232,26 +232,26 @@ func (d *domain) connectQueuePairs(e *endpoint, m *cm.Message) error {
 	if err := e.msgs.Out.ReceiveGrant(m.Grant); err != nil {
 		return err
 	}
-	e.peerExpects, e.keys = m.NextSeq, m.Keys
+	e.peerExpects, e.lanes.Keys = m.NextSeq, m.Keys
 	e.takeMTU(m.MTU)
 	var failed error
-	d.dropLanes(e, func(q *queuePair) bool {
-		i := slices.IndexFunc(m.Pairs[:m.Lanes], func(p cm.QP) bool { return p.Lane == q.info.Lane })
+	d.dropLanes(e, func(q *posting.QueuePair) bool {
+		i := slices.IndexFunc(m.Pairs[:m.Lanes], func(p cm.QP) bool { return p.Lane == q.Info.Lane })
 		if i < 0 {
 			return false // the peer does without this lane
 		}
-		q.connected = true
-		peer, path := &e.addr.Rails[q.rail.Index], q.info.Lane.Path
-		params := q.rail.PathParams(d.params, peer, path, devices.FlowOf(e.conn.Self, e.conn.Peer))
+		q.Connected = true
+		peer, path := &e.addr.Rails[q.Rail.Index], q.Info.Lane.Path
+		params := d.rails[q.Rail.Index].PathParams(d.params, peer, path, devices.FlowOf(e.conn.Self, e.conn.Peer))
 		if e.mtu != 0 {
 			params.MTU = min(params.MTU, e.mtu)
 		}
-		err := q.qp.ConnectWith(m.Pairs[i].At(peer.Address), params)
-		q.connected = err == nil || q.mayReceive()
-		if err != nil && q.isMessages() {
+		err := q.QP.ConnectWith(m.Pairs[i].At(peer.Address), params)
+		q.Connected = err == nil || q.MayReceive()
+		if err != nil && q.IsMessages() {
 			failed = &devices.SetUpError{Err: err}
 		}
-		if err == nil || q.isMessages() {
+		if err == nil || q.IsMessages() {
 			return true
 		}
 		_ = e.avoid(q, &devices.SetUpError{Err: err}) // the connection does without the lane
@@ -267,9 +267,9 @@ func (d *domain) createQueuePairs(e *endpoint, epoch uint32, offered []cm.QP) er
 	if err := d.recvs.Admit(&e.msgs); err != nil {
 		return err
 	}
-	var qps []*queuePair
+	var qps []*posting.QueuePair
 	for i, l := range d.lanesTo(e, offered) {
-		q, err := d.rails[l.Rail].newQueuePair(epoch, l.Path, &e.addr.Rails[l.Rail])
+		q, err := d.rails[l.Rail].newQueuePair(e.peer, epoch, l.Path, &e.addr.Rails[l.Rail])
 		if err != nil && i == 0 {
 			return err
 		}
@@ -277,20 +277,12 @@ func (d *domain) createQueuePairs(e *endpoint, epoch uint32, offered []cm.QP) er
 			d.rails[l.Rail].leaveOut(e, err)
 			continue
 		}
-		q.ep = e
 		qps = append(qps, q)
 	}
-	d.mu.Lock()
-	for _, q := range qps {
-		d.byQPN.set(q)
-		q.pacer = transfer.NewPacer(q.rail.piece)
-		if e.pacerWindow > 0 {
-			q.pacer.SetWindow(e.pacerWindow)
-		}
-	}
-	e.setLanes(qps)
-	d.mu.Unlock()
-	d.recvs.Attach(&e.msgs, qps[0].recvs)
+	d.poster.Mu.Lock()
+	d.poster.Attach(&e.lanes, qps)
+	d.poster.Mu.Unlock()
+	d.recvs.Attach(&e.msgs, qps[0].Recvs)
 	return nil
 }
 
@@ -309,17 +301,17 @@ func (d *domain) established(e *endpoint) {
 	}
 	unacked := e.unacked
 	e.unacked = nil
-	d.mu.Lock()
-	e.canPost = !d.stopped // the device may be lost
-	if o := e.ops.First; o != nil && len(e.qps) == 1 {
+	d.poster.Mu.Lock()
+	e.lanes.CanPost = !d.stopped // the device may be lost
+	if o := e.lanes.Ops.First; o != nil && len(e.lanes.Queues) == 1 {
 		o.Most = o.Done // pieces carried out over one lane are kept, see transfer.Op.Kept, so each one is progress
 	}
-	d.mu.Unlock()
+	d.poster.Mu.Unlock()
 	if !d.retransmit(e, unacked) {
 		return
 	}
-	d.mu.Lock()
-	d.postPieces(e)
-	d.mu.Unlock()
-	e.ring()
+	d.poster.Mu.Lock()
+	d.poster.Pieces(&e.lanes)
+	d.poster.Mu.Unlock()
+	d.poster.Ring(&e.lanes)
 }

@@ -3,6 +3,7 @@ package rdma
 import (
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/posting"
 )
 
 // Control messages are messages without data: credit updates, the RTU that completes a connection, and the DREQ that ends it. A
@@ -31,19 +32,19 @@ func (d *domain) trySendControl(e *endpoint, k messages.Kind) bool {
 	if !d.mayControl(e, k) {
 		return false
 	}
-	slot, ok := d.sends.Take()
+	slot, ok := d.poster.Sends.Take()
 	if !ok {
 		return false
 	}
-	b := d.sends.Mem(slot)[:messages.HeaderBytes]
+	b := d.poster.Sends.Mem(slot)[:messages.HeaderBytes]
 	h := e.header(k)
 	h.Put(b)
-	r := request{kind: requestControl, slot: slot}
+	r := posting.Request{Kind: posting.Control, Slot: slot}
 	if k == messages.DREQ {
-		r.kind = requestDisconnect
+		r.Kind = posting.Disconnect
 	}
-	if _, ok := e.post(r, b, shareAll, k == messages.DREQ); !ok {
-		d.sends.Give(slot)
+	if _, err := d.poster.Message(&e.lanes, r, b, posting.ShareAll, k == messages.DREQ, d.clock.Polls); !d.posted(e, err) {
+		d.poster.Sends.Give(slot)
 		return false
 	}
 	e.msgs.In.Granted, e.msgs.In.ControlGrant, e.msgs.In.ControlUnacked = h.Grant, h.Grant, true
@@ -51,7 +52,7 @@ func (d *domain) trySendControl(e *endpoint, k messages.Kind) bool {
 		e.disconnect = disconnectSent
 	}
 	e.rtuDue = false
-	e.ring()
+	d.poster.Ring(&e.lanes)
 	return true
 }
 

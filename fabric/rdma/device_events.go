@@ -56,14 +56,14 @@ func (d *domain) explainSilence(err error) error {
 // handleQPEvent handles an event of a queue pair. Except for EventLastWQE during a teardown, all that this package may get mean
 // that the queue pair has failed.
 func (d *domain) handleQPEvent(r *rail, ev verbs.Event) {
-	q := d.byQPN.find(r, ev.QP.Num())
-	if q == nil || q.qp != ev.QP {
+	q := d.poster.Find(&r.room, ev.QP.Num())
+	if q == nil || q.QP != ev.QP {
 		return // it was closed meanwhile
 	}
-	e := q.ep
+	e := d.eps[q.Peer]
 	switch ev.Type {
 	case verbs.EventLastWQE:
-		if q.lastWQE = true; e.teardown != nil {
+		if q.LastWQE = true; e.teardown != nil {
 			d.cm.closing.lastCompletion(e)
 		}
 	case verbs.EventQPFatal, verbs.EventQPRequestError, verbs.EventQPAccessError:

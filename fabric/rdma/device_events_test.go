@@ -255,15 +255,15 @@ func TestSimulatedGIDEventSameAddress(t *testing.T) {
 		return dest
 	}
 	old := handle()
-	pollBoth(t, ds, "all requests end", func() bool { return e.qps[0].inFlight() == 0 })
+	pollBoth(t, ds, "all requests end", func() bool { return e.lanes.Queues[0].InFlight() == 0 })
 	d.keepalives.At = liveness.Never // so that the visit is not in the same Poll as the event
 	net.RaiseEvent("a", verbs.EventGIDChange)
 	pollBoth(t, ds, "the event comes", func() bool { return e.keepalive.Probe })
 	e.keepalive.Alive = true
-	before := e.qps[0].tail
+	before := e.lanes.Queues[0].Next()
 	d.keepalives.At, d.clock.Next = 0, 0
 	pollBoth(t, ds, "the peer is visited", func() bool { return !e.keepalive.Probe })
-	if posted := e.qps[0].tail - before; posted != 1 {
+	if posted := e.lanes.Queues[0].Next() - before; posted != 1 {
 		t.Errorf("the visit has posted %d requests, want a probe", posted)
 	}
 	if !e.addr.IsStale() || handle() == old {

@@ -10,6 +10,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/posting"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -84,7 +85,7 @@ func (d *domain) loseDevice(err error) {
 			continue
 		}
 		if d.awaited && !e.attempt.done && e.ended.Load() == nil {
-			d.dropLanes(e, func(*queuePair) bool { return false })
+			d.dropLanes(e, func(*posting.QueuePair) bool { return false })
 			d.recvs.Detach(&e.msgs)
 			if waiting {
 				d.awaitOther(e)
@@ -103,21 +104,21 @@ func (d *domain) loseDevice(err error) {
 // which end. It returns the rails whose device has not changed the state of a queue pair. Nothing else shows whether such a queue
 // pair goes on: an error may mean that the device is lost, or that it works and refuses the call.
 func (d *domain) stopReceiving() (unstopped []*rail) {
-	d.mu.Lock() // other goroutines post no more requests
+	d.poster.Mu.Lock() // other goroutines post no more requests
 	for _, e := range d.eps {
 		if e != nil {
-			e.canPost = false
+			e.lanes.CanPost = false
 		}
 	}
-	d.mu.Unlock()
+	d.poster.Mu.Unlock()
 	for _, e := range d.eps {
 		if e == nil {
 			continue
 		}
-		for _, q := range e.qps {
-			err := q.qp.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState)
-			if err != nil && !slices.Contains(unstopped, q.rail) {
-				unstopped = append(unstopped, q.rail)
+		for _, q := range e.lanes.Queues {
+			err := q.QP.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState)
+			if r := d.rails[q.Rail.Index]; err != nil && !slices.Contains(unstopped, r) {
+				unstopped = append(unstopped, r)
 			}
 		}
 	}

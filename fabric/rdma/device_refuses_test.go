@@ -85,7 +85,7 @@ func TestSimulatedSerializedLoss(t *testing.T) {
 	for range 2 {
 		writers.Go(func() {
 			for token := uint64(0); ds[0].eps[1].ended.Load() == nil; token++ {
-				if ds[0].transfers.Active.Load() < 16 {
+				if ds[0].poster.Transfers.Active.Load() < 16 {
 					_, _ = ds[0].eps[1].Write(src, near, far.Remote, token) // fails once the peer is lost
 				}
 			}

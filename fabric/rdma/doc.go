@@ -88,13 +88,14 @@
 //	lost peers:     internal/liveness (how long a peer may be silent, and attempts may fail; timers), keepalive.go (connected),
 //	                silence.go (being connected)
 //	messages:       internal/messages (headers, credits, bounce buffers, posted receives, queued events, messages to this
-//	                process itself), send.go, send_from.go (data in parts), receive.go, control_message.go, doorbells.go
+//	                process itself), send.go, send_from.go (data in parts), receive.go, control_message.go
 //	flow control:   rnr.go (receiver not ready)
 //	transfers:      internal/transfer (registered memory, keys, lists of transfers, bytes in flight), transfer.go, lanes.go
-//	                (rails and paths), striping.go, scatter.go, keytable.go (reads the keys for several rails)
+//	                (rails and paths), striping.go, scatter.go
+//	posting:        internal/posting (queue pairs with their requests in flight, which of them gets a piece, doorbells)
 //	polling:        poll.go, completion.go, internal/sleep (which queues report completions, what wakes), sleep.go
 //	other paths:    attempt.go (peers that do not answer, for package auto), handover.go (peers that were connected)
 //	devices:        internal/devices (which of them are used, what they grant), reach.go (which domains of two processes
-//	                reach each other), rail.go, qp.go, device_error.go, device_events.go, device_lost.go
+//	                reach each other), rail.go, device_error.go, device_events.go, device_lost.go
 //	configuration:  transport.go, settings.go, limits.go, attributes.go (what explain shows), open.go
 package rdma

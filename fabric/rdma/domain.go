@@ -3,7 +3,6 @@ package rdma
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
@@ -11,6 +10,7 @@ import (
 	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/posting"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/sleep"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/transfer"
 	"github.com/ibrun/ibrun/verbs"
@@ -19,7 +19,7 @@ import (
 var _ fabric.Domain = (*domain)(nil)
 
 // domain is one process's membership. A field belongs to the goroutine that calls the methods of [fabric.Domain], unless its
-// comment says that it is atomic or guarded by mu.
+// comment says that it is atomic or guarded by poster.Mu.
 type domain struct {
 	// These are constant once the domain is open.
 	self, size int
@@ -32,9 +32,7 @@ type domain struct {
 	closeTimeout time.Duration
 
 	eps         []*endpoint // by peer; nil while nothing is known about the peer
-	byQPN       qpIndex     // queue pairs of connections
 	recvs       messages.Receives
-	sends       messages.Slots // bounce buffers from which messages are sent
 	regions     transfer.Regions
 	keys        cm.KeyTable // location of the table with the keys of regions
 	sleeper     sleep.Sleeper
@@ -63,13 +61,9 @@ type domain struct {
 	awaited      bool        // see Await
 	leavers      []*endpoint // are handed over to another transport
 
-	// mu guards all queue pairs, all transfers, and the following fields. Read and Write use them in any goroutine.
-	mu        sync.Mutex
-	inFlight  []int // posted requests that have not completed, by rail
-	transfers transfer.Pool
-	scatter   scatter
-	keyReads  transfer.KeyReads
-	doorbells doorbells
+	// poster posts requests. Read and Write do so in any goroutine. Its lock also guards connManager.requested, and the fields of
+	// endpoints of which that is said.
+	poster posting.Poster
 }
 
 // endReason is the error that every call on an endpoint returns once it has ended.
@@ -91,7 +85,7 @@ func (d *domain) Retransmits() uint64 { return d.retransmits }
 // Settings returns the settings in force, with the devices that were chosen. Callers find this method by type assertion.
 func (d *domain) Settings() Settings {
 	s := d.settings
-	s.Piece = d.rails[0].piece
+	s.Piece = d.rails[0].room.Piece
 	return s
 }
 

@@ -15,10 +15,10 @@ func sendsInRow(t *testing.T, net *verbstest.SimulatedNetwork) (sent, found int)
 	t.Helper()
 	ds := openOn(t, net, Settings{Devices: []string{"a"}}, 2)
 	a, b := ds[0], ds[1]
-	a.mu.Lock()
-	a.doorbells.timer.Stop()                     // it was not started yet
-	a.doorbells.timer = time.NewTimer(time.Hour) // it calls nothing, so only this goroutine rings
-	a.mu.Unlock()
+	a.poster.Mu.Lock()
+	a.poster.RingTimer.Stop()                     // it was not started yet
+	a.poster.RingTimer = time.NewTimer(time.Hour) // it calls nothing, so only this goroutine rings
+	a.poster.Mu.Unlock()
 	connectPeers(t, a, b)
 	for a.eps[1].msgs.Out.Grant-a.eps[1].msgs.Out.Sent < 3 { // the window grows while messages are sent
 		send(t, a, b)

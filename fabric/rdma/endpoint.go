@@ -9,7 +9,7 @@ import (
 	"github.com/ibrun/ibrun/fabric/rdma/internal/datagrams"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
-	"github.com/ibrun/ibrun/fabric/rdma/internal/transfer"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/posting"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -28,7 +28,6 @@ type endpoint struct {
 	peerExpects uint32    // number of the message that the peer expected next when the connection was made
 	finalSeq    uint32    // how many messages the peer had sent in total when it announced its close
 	msgs        messages.Peer
-	keys        cm.KeyTable // of the peer
 	retry       connRetry
 	attempt     attempt // to connect for the first time
 	keepalive   liveness.State
@@ -42,25 +41,11 @@ type endpoint struct {
 	returned    uint8          // rails whose link has come up since the last connection, as bits
 	disconnect  disconnectState
 
-	// The following fields are guarded by domain.mu.
-	requested    bool
-	ringDeferred bool          // is in doorbells.deferred
-	canPost      bool          // requests may be posted
-	firstLanes   uint8         // how many of qps are on the first rail
-	qps          []*queuePair  // lanes of the connection: those of the first rail first, and the one for messages before all
-	pacerWindow  int           // initial window of the pacers of the next connection, 0: the default
-	unacked      []request     // messages to send again over the next connection
-	leaving      *leaving      // the peer is handed over to another transport; changed only by the goroutine that calls Poll
-	ops          transfer.List // transfers
-}
-
-// messageQP returns the queue pair that carries messages, nil without a connection. Queue pairs are created and closed only by
-// the goroutine that calls Poll, so this needs no lock.
-func (e *endpoint) messageQP() *queuePair {
-	if len(e.qps) == 0 {
-		return nil
-	}
-	return e.qps[0]
+	// The following fields are guarded by domain.poster.Mu.
+	requested bool
+	lanes     posting.Lanes     // the queue pairs of the connection, and the transfers
+	unacked   []posting.Request // messages to send again over the next connection
+	leaving   *leaving          // the peer is handed over to another transport; changed only by the goroutine that calls Poll
 }
 
 func (e *endpoint) Close() error {
@@ -73,9 +58,9 @@ func (e *endpoint) Close() error {
 		d.events.Loopback.Clear()
 		return nil
 	}
-	d.mu.Lock()
-	transferring := e.ops.First != nil
-	d.mu.Unlock()
+	d.poster.Mu.Lock()
+	transferring := !e.lanes.Idle()
+	d.poster.Mu.Unlock()
 	switch {
 	case e.conn.State == cm.StateEstablished && !transferring:
 		d.sendControl(e, messages.DREQ)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric/rdma/internal/datagrams"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/posting"
 )
 
 // TestLiveMemory: a connected peer uses at most 16 KiB in addition to its queue pair, and any other peer less than 100 bytes.
@@ -21,8 +22,10 @@ func TestLiveMemory(t *testing.T) {
 	w.send(0, 0)
 	w.until("the message", func() bool { return w.got[1] == 1 })
 	e := w.d[0].eps[1]
-	bytes := size(e) + size(e.qps[0]) + len(e.addr.Rails)*size(&e.addr.Rails[0]) + size((*datagrams.Destination)(nil))
-	bytes += len(e.qps[0].requests)*size(&request{}) + 4*size(&e) + 2*size(&qpKey{}) // the latter are in tables of the domain
+	bytes := size(e) + size(e.lanes.Queues[0]) + len(e.addr.Rails)*size(&e.addr.Rails[0]) + size((*datagrams.Destination)(nil))
+	requests := reflect.ValueOf(e.lanes.Queues[0]).Elem().FieldByName("requests").Len()
+	const key = 16                                                  // bytes of the key of a queue pair
+	bytes += requests*size(&posting.Request{}) + 4*size(&e) + 2*key // the latter are in tables of the domain
 	bytes += d.recvs.Reserved * d.settings.Slot
 	if d.recvs.Reserved != messages.InitialWindow+1 || bytes > 16<<10 {
 		t.Errorf("a connected peer has %d slots and uses %d bytes", d.recvs.Reserved, bytes)

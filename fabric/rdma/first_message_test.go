@@ -38,7 +38,7 @@ func TestSimulatedFirstMessageLate(t *testing.T) {
 	if err := b.finishTeardowns(); err != nil {
 		t.Fatal(err)
 	}
-	if e.canPost || e.qps != nil || e.conn.State != cm.StateIdle {
+	if e.lanes.CanPost || e.lanes.Queues != nil || e.conn.State != cm.StateIdle {
 		t.Fatalf("after the connection was closed: %+v", e)
 	}
 	if _, err := e.Read(mem, reg, far.Remote, 7); err != nil { // there is no queue pair to post it to
@@ -66,7 +66,7 @@ func TestSimulatedNoSlotForRTU(t *testing.T) {
 		t.Fatal(err)
 	}
 	var all []uint32
-	for slot, ok := a.sends.Take(); ok; slot, ok = a.sends.Take() {
+	for slot, ok := a.poster.Sends.Take(); ok; slot, ok = a.poster.Sends.Take() {
 		all = append(all, slot)
 	}
 	if _, err := a.eps[1].Read(dst, near, far.Remote, 1); err != nil {
@@ -81,7 +81,7 @@ func TestSimulatedNoSlotForRTU(t *testing.T) {
 		t.Fatalf("%+v, state %d", got, b.eps[0].conn.State)
 	}
 	for _, slot := range all {
-		a.sends.Give(slot)
+		a.poster.Sends.Give(slot)
 	}
 	for range enoughPolls {
 		pollTimes(t, a, 1)

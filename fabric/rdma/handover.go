@@ -57,15 +57,15 @@ func (d *domain) leave(e *endpoint, err error) {
 	if e.leaving != nil {
 		return
 	}
-	d.mu.Lock()
+	d.poster.Mu.Lock()
 	e.leaving = &leaving{err: err}
-	d.mu.Unlock()
+	d.poster.Mu.Unlock()
 	e.attempt.held = true
 	d.leavers = append(d.leavers, e)
 	d.removeConnecting(e)
 	switch {
 	case e.teardown != nil: // finishTeardown goes on
-	case e.qps == nil:
+	case e.lanes.Queues == nil:
 		d.hasLeft(e)
 	default:
 		d.declareBroken(e, err)
@@ -84,8 +84,8 @@ func (d *domain) hasLeft(e *endpoint) {
 func (d *domain) leaveLost(e *endpoint, err error) {
 	d.leave(e, err)
 	if !e.leaving.left {
-		for _, q := range e.qps {
-			_ = q.qp.Close() // it accesses no memory any more: see stopReceiving
+		for _, q := range e.lanes.Queues {
+			_ = q.QP.Close() // it accesses no memory any more: see stopReceiving
 		}
 		d.keepUnacked(e)
 		d.hasLeft(e)
@@ -136,10 +136,10 @@ func (d *domain) Unreceived(peer int, received uint32) [][]byte {
 	e := d.endpointOf(peer)
 	var list [][]byte
 	for _, r := range e.unacked {
-		if int32(r.seq-received) >= 0 {
-			list = append(list, slices.Clone(d.sends.Mem(r.slot)[messages.HeaderBytes:r.bytes]))
+		if int32(r.Seq-received) >= 0 {
+			list = append(list, slices.Clone(d.poster.Sends.Mem(r.Slot)[messages.HeaderBytes:r.Bytes]))
 		}
-		d.sends.Give(r.slot)
+		d.poster.Sends.Give(r.Slot)
 	}
 	e.unacked = nil
 	return list

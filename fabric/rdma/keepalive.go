@@ -46,7 +46,7 @@ func (d *domain) keepaliveTick(now time.Duration) error {
 // process did not poll, the signs of life of many peers may be waiting in the completion queues.
 func (d *domain) pollAllSends() error {
 	for _, r := range d.polled {
-		for n, left := len(d.wcs), r.MaxInFlight; n == len(d.wcs) && left > 0; left -= n {
+		for n, left := len(d.wcs), r.room.MaxInFlight; n == len(d.wcs) && left > 0; left -= n {
 			var err error
 			if n, err = d.pollSends(r); err != nil {
 				return err
@@ -65,17 +65,17 @@ func (d *domain) keepalive(e *endpoint) {
 	if k.Answered() {
 		return
 	}
-	d.mu.Lock()
-	q := e.qps[0]
-	supervised, probed, suspect := q.signaled > 0, false, q.suspect()
-	queued := q.pieces > 0 || q.inFlight() > maxQueueAhead || suspect.bytes > smallestMTU
-	if !supervised && k.ProbeDue(q.inFlight() > 0, d.liveness.MaxIdle(e.peer)) {
-		probed = d.postProbe(q)
+	d.poster.Mu.Lock()
+	q := e.lanes.Queues[0]
+	supervised, probed, suspect := q.Supervised(), false, q.Suspect()
+	queued := q.Pieces() > 0 || q.InFlight() > maxQueueAhead || suspect.Bytes > smallestMTU
+	if !supervised && k.ProbeDue(q.InFlight() > 0, d.liveness.MaxIdle(e.peer)) {
+		probed = d.poster.Probe(q)
 	}
 	k.Probe = false // the completion of a request in flight tells as much
-	d.mu.Unlock()
+	d.poster.Mu.Unlock()
 	if probed {
-		e.ring()
+		d.poster.Ring(&e.lanes)
 	}
 	if !supervised {
 		return
@@ -84,7 +84,7 @@ func (d *domain) keepalive(e *endpoint) {
 	d.refreshAfterSilence(int(k.Missed))
 	switch verdict {
 	case liveness.Break:
-		err := fmt.Errorf("queue pair %d: %w", q.info.QPN, verbs.StatusRetryExceeded)
+		err := fmt.Errorf("queue pair %d: %w", q.Info.QPN, verbs.StatusRetryExceeded)
 		e.countLost(q, &suspect, err)
 		d.declareBroken(e, err)
 	case liveness.Down:
@@ -99,13 +99,13 @@ func (d *domain) breakStuck(e *endpoint) bool {
 	if int(e.keepalive.Stuck) < d.liveness.MaxMissed {
 		return false
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, q := range e.qps {
-		if e.keepalive.IsStuck(&q.progress, &d.liveness, q.isMessages()) {
-			err := fmt.Errorf("queue pair %d: a request was not carried out for %v: %w", q.info.QPN,
-				d.liveness.Duration(int(q.progress.Stuck)), verbs.StatusRetryExceeded)
-			suspect := q.suspect()
+	d.poster.Mu.Lock()
+	defer d.poster.Mu.Unlock()
+	for _, q := range e.lanes.Queues {
+		if e.keepalive.IsStuck(&q.Progress, &d.liveness, q.IsMessages()) {
+			err := fmt.Errorf("queue pair %d: a request was not carried out for %v: %w", q.Info.QPN,
+				d.liveness.Duration(int(q.Progress.Stuck)), verbs.StatusRetryExceeded)
+			suspect := q.Suspect()
 			e.countLost(q, &suspect, err)
 			d.declareBroken(e, e.avoid(q, err))
 			return true
@@ -114,38 +114,25 @@ func (d *domain) breakStuck(e *endpoint) bool {
 	return false
 }
 
-// postProbe posts a WRITE of no bytes, and reports whether it did. It does not if there is no room, where other
-// requests show whether the device works, or if the queue pair has failed, which its completions report. The caller must hold
-// d.mu.
-func (d *domain) postProbe(q *queuePair) bool {
-	f := verbs.Signaled | d.doorbells.atOnce
-	if !d.hasRoom(q, shareAll) || q.qp.Write(q.wrID(q.tail), f, verbs.Remote{}) != nil {
-		return false
-	}
-	q.push(request{kind: requestKeepalive}, f)
-	d.inFlight[0]++
-	return true
-}
-
 // checkStalled reports whether a queue pair of the endpoint has failed without a completion that says so: Soft-RoCE does not
 // always complete the requests that were posted to a failed queue pair. checkStalled then declares the connection broken. It also
 // lets the pacers adjust their windows.
 func (d *domain) checkStalled(e *endpoint) bool {
-	d.mu.Lock()
-	qps, transferring, stalled := e.qps, e.ops.First != nil, false
+	d.poster.Mu.Lock()
+	qps, transferring, stalled := e.lanes.Queues, !e.lanes.Idle(), false
 	e.keepalive.Visit()
 	for _, q := range qps {
-		same := e.keepalive.Look(&q.progress, q.head, q.signaled > 0)
-		stalled = stalled || (transferring || q.inFlight() > 0) && same
-		q.pacer.Adjust()
+		same := e.keepalive.Look(&q.Progress, q.Oldest(), q.Supervised())
+		stalled = stalled || (transferring || q.InFlight() > 0) && same
+		q.Pacer.Adjust()
 	}
-	d.mu.Unlock()
+	d.poster.Mu.Unlock()
 	if !stalled {
 		return false
 	}
 	for _, q := range qps {
-		if s, err := q.qp.State(); err != nil || s == verbs.StateErr {
-			d.declareBroken(e, e.avoid(q, fmt.Errorf("queue pair %d: %w", q.info.QPN, verbs.ErrState)))
+		if s, err := q.QP.State(); err != nil || s == verbs.StateErr {
+			d.declareBroken(e, e.avoid(q, fmt.Errorf("queue pair %d: %w", q.Info.QPN, verbs.ErrState)))
 			return true
 		}
 	}

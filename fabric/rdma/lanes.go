@@ -2,10 +2,10 @@ package rdma
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/posting"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -26,9 +26,6 @@ const avoidTime = time.Minute
 
 // numLanes returns how many lanes a connection over so many rails has.
 func (s *Settings) numLanes(rails int) int { return rails * min(s.Paths, cm.MaxLanes/rails) }
-
-// isMessages reports whether the queue pair carries messages.
-func (q *queuePair) isMessages() bool { return q.info.Lane == cm.Lane{} }
 
 // lanesTo returns the lanes of the next connection to a peer, those of the first rail first. If the peer has sent a REQ, offered
 // has its lanes; the result has no others.
@@ -55,9 +52,9 @@ func (r *rail) isDown() bool { return r.lost || r.portDown }
 
 // dropLanes closes the queue pairs of a connection that is being made, apart from those that keep returns true for. Nothing was
 // posted to them.
-func (d *domain) dropLanes(e *endpoint, keep func(*queuePair) bool) {
-	var kept, dropped []*queuePair
-	for _, q := range e.qps {
+func (d *domain) dropLanes(e *endpoint, keep func(*posting.QueuePair) bool) {
+	var kept, dropped []*posting.QueuePair
+	for _, q := range e.lanes.Queues {
 		if keep(q) {
 			kept = append(kept, q)
 		} else {
@@ -67,41 +64,29 @@ func (d *domain) dropLanes(e *endpoint, keep func(*queuePair) bool) {
 	if len(dropped) == 0 {
 		return
 	}
-	d.mu.Lock()
-	e.setLanes(kept)
+	d.poster.Mu.Lock()
+	d.poster.Keep(&e.lanes, kept, dropped)
+	d.poster.Mu.Unlock()
 	for _, q := range dropped {
-		d.byQPN.remove(q.rail, q.info.QPN)
-	}
-	d.mu.Unlock()
-	for _, q := range dropped {
-		_ = q.qp.Close() // an error leaves a queue pair that is not connected until the device is closed
-	}
-}
-
-// setLanes sets the queue pairs of the connection. The caller must hold domain.mu.
-func (e *endpoint) setLanes(qps []*queuePair) {
-	e.qps, e.firstLanes = qps, 0
-	for _, q := range qps {
-		if q.rail.Index == 0 {
-			e.firstLanes++
-		}
+		_ = q.QP.Close() // an error leaves a queue pair that is not connected until the device is closed
 	}
 }
 
 // avoid leaves a lane out of the next connections, because this one has broken over it. On rails beyond the first, that means all
 // lanes of the rail. It returns the error of the connection.
-func (e *endpoint) avoid(q *queuePair, err error) error {
-	if q.isMessages() {
+func (e *endpoint) avoid(q *posting.QueuePair, err error) error {
+	if q.IsMessages() {
 		return err
 	}
-	lanes := q.info.Lane.Bit()
-	if q.rail.Index > 0 {
-		lanes = cm.OfRail(uint8(q.rail.Index))
+	lanes := q.Info.Lane.Bit()
+	if q.Rail.Index > 0 {
+		lanes = cm.OfRail(uint8(q.Rail.Index))
 	}
-	q.rail.leaveOut(e, err)
+	r := e.d.rails[q.Rail.Index]
+	r.leaveOut(e, err)
 	e.avoided |= lanes
 	e.avoidUntil = e.d.clock.Elapsed() + avoidTime
-	return fmt.Errorf("%w, device %s, path %d: %v", errLane, q.rail.Dev.Name(), q.info.Lane.Path, err)
+	return fmt.Errorf("%w, device %s, path %d: %v", errLane, r.Dev.Name(), q.Info.Lane.Path, err)
 }
 
 // errLane is why a connection is made again if a lane other than the first has broken. It does not wrap the error of the lane,
@@ -117,7 +102,7 @@ func isLaneError(s verbs.Status) bool {
 // leaveRail makes all connections over a rail beyond the first again. They leave it out while it is down.
 func (d *domain) leaveRail(r *rail, err error) {
 	for _, e := range d.eps {
-		if e != nil && e.ended.Load() == nil && slices.ContainsFunc(e.qps, func(q *queuePair) bool { return q.rail == r }) {
+		if e != nil && e.ended.Load() == nil && e.lanes.Uses(&r.room) {
 			d.declareBroken(e, err)
 		}
 	}
@@ -141,7 +126,7 @@ func (d *domain) returnRail(r *rail) {
 		}
 		e.takeReturned(1 << r.Index)
 		e.returned |= 1 << r.Index
-		if e.qps != nil && !slices.ContainsFunc(e.qps, func(q *queuePair) bool { return q.rail == r }) {
+		if e.lanes.Queues != nil && !e.lanes.Uses(&r.room) {
 			d.declareBroken(e, fmt.Errorf("%w: the link of device %s is up again", errLane, r.Dev.Name()))
 		}
 	}
@@ -153,9 +138,9 @@ func (d *domain) returnLanes(e *endpoint) bool {
 	if e.avoided == 0 || d.clock.Now < e.avoidUntil {
 		return false
 	}
-	d.mu.Lock()
-	transferring := e.ops.First != nil
-	d.mu.Unlock()
+	d.poster.Mu.Lock()
+	transferring := !e.lanes.Idle()
+	d.poster.Mu.Unlock()
 	if transferring {
 		return false
 	}

@@ -23,8 +23,8 @@ func (d *domain) reportLeftOut(e *endpoint) {
 			continue
 		}
 		used := 0
-		for _, q := range e.qps {
-			if q.rail == r {
+		for _, q := range e.lanes.Queues {
+			if q.Rail == &r.room {
 				used++
 			}
 		}

@@ -146,7 +146,7 @@ func (l *Limits) take(r *rail) {
 	l.takeAttributes(r)
 	device := "device " + r.Dev.Name()
 	if l.Settings.Piece == 0 {
-		l.Settings.Piece, l.Sources["Piece"] = r.piece, "packets of "+device
+		l.Settings.Piece, l.Sources["Piece"] = r.room.Piece, "packets of "+device
 	}
 	for field, grants := range map[string]struct {
 		value *int

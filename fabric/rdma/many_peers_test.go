@@ -15,6 +15,7 @@ import (
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/posting"
 	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
@@ -27,7 +28,7 @@ type crowd struct {
 	net *verbstest.SimulatedNetwork // nil over the mock of libibverbs
 	d   *domain                     // peer 0
 	all *domain                     // has the resources of the others; nothing calls its Poll
-	qps map[uint32]*queuePair
+	qps map[uint32]*posting.QueuePair
 	wcs [16]verbs.WC
 }
 
@@ -43,7 +44,7 @@ func openCrowd(t testing.TB, set Settings, n int) *crowd {
 // openCrowdOn is openCrowd with a transport. The domain has the first device, its peers share the second.
 func openCrowdOn(t testing.TB, tr *Transport, devices [2]string, n int) *crowd {
 	t.Helper()
-	c := &crowd{t: t, qps: map[uint32]*queuePair{}}
+	c := &crowd{t: t, qps: map[uint32]*posting.QueuePair{}}
 	rand.Read(tr.Key[:])
 	for i, d := range []**domain{&c.d, &c.all} {
 		tr.Settings.Devices = []string{devices[i]}
@@ -147,9 +148,9 @@ func (c *crowd) accept(req *cm.Message) {
 	c.t.Helper()
 	r := c.all.rails[0]
 	peer := c.d.rails[0].RailAddress(c.d.cm.Responder.QPs())
-	q, err := r.newQueuePair(req.Epoch, 0, &peer)
+	q, err := r.newQueuePair(0, req.Epoch, 0, &peer)
 	if err == nil {
-		err = q.qp.ConnectWith(req.Pairs[0].At(peer.Address), c.all.params)
+		err = q.QP.ConnectWith(req.Pairs[0].At(peer.Address), c.all.params)
 	}
 	if err != nil {
 		c.t.Fatal(err)
@@ -159,7 +160,7 @@ func (c *crowd) accept(req *cm.Message) {
 		Kind: cm.REP, From: req.To, To: 0, Size: req.Size, Epoch: req.Epoch, FromIncarnation: c.all.cm.Incarnation,
 		ToIncarnation: req.FromIncarnation, Grant: messages.InitialWindow, Lanes: 1, ReqQP: req.Pairs[0], Address: c.all.addr,
 	}
-	rep.Pairs[0] = q.info
+	rep.Pairs[0] = q.Info
 	e := new(endpoint)
 	e.addr.Address = c.d.eps[req.To].addr.Address
 	e.addr.Rails = []cm.RailAddress{peer}
@@ -174,7 +175,7 @@ func (c *crowd) accept(req *cm.Message) {
 // kill removes the queue pair of a peer.
 func (c *crowd) kill(peer int) {
 	c.t.Helper()
-	if err := c.qps[uint32(peer)].qp.Close(); err != nil {
+	if err := c.qps[uint32(peer)].QP.Close(); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -212,10 +213,10 @@ func (c *crowd) forget() {
 // probes returns how many keepalive WRITEs are in flight, and the largest number to one peer.
 func (c *crowd) probes() (total, most int) {
 	for _, e := range c.d.keepalives.Peers {
-		q := e.qps[0]
+		q := e.lanes.Queues[0]
 		probes := 0
-		for i := q.head; i != q.tail; i++ {
-			if q.at(i).kind == requestKeepalive {
+		for i := q.Oldest(); i != q.Next(); i++ {
+			if q.At(i).Kind == posting.Keepalive {
 				probes++
 			}
 		}
@@ -257,8 +258,8 @@ func TestSimulatedManyPeers(t *testing.T) {
 	c.checkProbesSpread(n)
 	c.net.SetPaused(false)
 	c.drain()
-	if total, _ := c.probes(); total != 0 || d.inFlight[0] != 0 {
-		t.Errorf("%d probes and %d requests are in flight", total, d.inFlight[0])
+	if total, _ := c.probes(); total != 0 || d.rails[0].room.InFlight() != 0 {
+		t.Errorf("%d probes and %d requests are in flight", total, d.rails[0].room.InFlight())
 	}
 	c.checkLost(n)
 }
@@ -267,7 +268,7 @@ func TestSimulatedManyPeers(t *testing.T) {
 func (c *crowd) checkProbesSpread(n int) {
 	c.t.Helper()
 	l := &c.d.liveness
-	room := min(n, c.d.rails[0].MaxInFlight)
+	room := min(n, c.d.rails[0].room.MaxInFlight)
 	last, most, intervals := 0, 0, 0
 	for total := 0; total < room; intervals++ {
 		if intervals > l.MaxMissed/2+2 {
@@ -315,11 +316,12 @@ func TestSimulatedFewReceives(t *testing.T) {
 	if total := c.d.recvs.Total(); total > 3*messages.BlockSlots {
 		t.Fatalf("%d receive slots", total)
 	}
-	slot, _ := c.all.sends.Take()
+	slot, _ := c.all.poster.Sends.Take()
 	h := messages.Header{Kind: messages.Data}
-	h.Put(c.all.sends.Mem(slot))
+	h.Put(c.all.poster.Sends.Mem(slot))
 	for _, q := range c.qps {
-		if err := errors.Join(q.qp.Send(0, verbs.Signaled, c.all.sends.SGE(slot, messages.HeaderBytes)), q.qp.Ring()); err != nil {
+		sge := c.all.poster.Sends.SGE(slot, messages.HeaderBytes)
+		if err := errors.Join(q.QP.Send(0, verbs.Signaled, sge), q.QP.Ring()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -423,19 +425,19 @@ func TestSimulatedUnsignaled(t *testing.T) {
 	c := openCrowd(t, Settings{}, n)
 	c.connect()
 	r := c.d.rails[0]
-	r.MaxInFlight, r.signalAll = n/2, n/4
+	r.room.MaxInFlight, r.room.SignalAll = n/2, n/4
 	for _, e := range c.d.eps[1:] {
 		c.net.SetPaused(true)
 		e.msgs.Out.Grant++
 		for i := range 2 { // the second needs no completion, because the first has one
 			if err := e.Send(nil, nil); err != nil {
-				t.Fatalf("message %d to peer %d: %v; %d requests are in flight", i, e.peer, err, c.d.inFlight[0])
+				t.Fatalf("message %d to peer %d: %v; %d requests are in flight", i, e.peer, err, c.d.rails[0].room.InFlight())
 			}
 		}
 		c.net.SetPaused(false)
 		c.drain()
 	}
-	if c.d.inFlight[0] == 0 {
+	if c.d.rails[0].room.InFlight() == 0 {
 		t.Error("each request had a completion")
 	}
 }

@@ -48,7 +48,7 @@ func breakOverMock(t *testing.T, lib *ibvmock.Library, r *rand.Rand, profile str
 			if left > 0 && e.conn.State == cm.StateEstablished && r.IntN(100) == 0 {
 				lib.Set("late", r.Int64N(3))
 				lib.Set("flush_late", r.Int64N(8))
-				lib.BreakQP(e.qps[r.IntN(len(e.qps))].qp.Num())
+				lib.BreakQP(e.lanes.Queues[r.IntN(len(e.lanes.Queues))].QP.Num())
 				left--
 			}
 			for range r.IntN(8) {

@@ -35,7 +35,7 @@ func testMockRails(t *testing.T, lib *ibvmock.Library, network []hw.RDMADevice) 
 	r := newReader(t, ds[0], ds[1], 3<<20)
 	r.run(ds)
 	for i := range all {
-		lib.BreakQP(ds[0].eps[1].qps[i].qp.Num())
+		lib.BreakQP(ds[0].eps[1].lanes.Queues[i].QP.Num())
 		r.run(ds)
 		checkLanes(t, ds, all...) // the queue pair failed, but not its path
 	}

@@ -130,7 +130,7 @@ func (x *refusedPeers) run() {
 		x.begin()
 	}
 	if x.failed == nil && x.refusal.phase == whileReconnecting {
-		x.lib.BreakQP(x.ds[0].eps[1].qps[0].qp.Num())
+		x.lib.BreakQP(x.ds[0].eps[1].lanes.Queues[0].QP.Num())
 	}
 	x.exchange("second message")
 	for _, d := range x.ds {

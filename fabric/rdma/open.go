@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"syscall"
 	"time"
 
@@ -22,14 +23,13 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	rand.Read(nonce[:]) // never returns an error
 	d := &domain{
 		report: t.Report, self: cfg.Self, size: cfg.Size, settings: set,
-		params: set.connParams(), eps: make([]*endpoint, cfg.Size), byQPN: qpIndex{all: map[qpKey]*queuePair{}},
+		params: set.connParams(), eps: make([]*endpoint, cfg.Size),
 		clock:    liveness.Clock{Next: liveness.Never, Start: time.Now()},
 		liveness: liveness.NewLimits(set.Heartbeat), closeTimeout: closeTimeout,
 	}
 	d.cm.Link = t.selected.Chosen.Link()
 	d.cm.Identity = datagrams.Identity{Key: t.Key, Self: uint32(d.self), Size: uint32(d.size),
 		Incarnation: binary.LittleEndian.Uint64(nonce[:]) | 1}
-	d.doorbells.timer = time.AfterFunc(liveness.Never, d.ringTimerFired)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.release())
@@ -50,17 +50,17 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	}
 	d.polled = d.rails
 	d.settings.Inline, d.settings.Window = d.rails[0].Granted.Inline, d.rails[0].Granted.Window
-	d.inFlight = make([]int, len(d.rails))
-	d.chooseDoorbells()
+	d.initPoster()
 	if err := d.openSleeper(); err != nil {
 		return nil, err
 	}
 	pd, all := d.rails[0].PD, devicesOf(d.rails)
 	d.recvs = messages.Receives{Slots: messages.Slots{PD: pd, Bytes: set.Slot, Limit: d.rails[0].Granted.Slots}, SRQ: d.rails[0].SRQ,
 		Pool: set.poolSlots(), Peers: cfg.Size - 1}
-	d.sends = messages.Slots{PD: pd, Bytes: set.Slot, Limit: max(set.poolSlots(), 2*messages.BlockSlots)}
-	d.rails[0].signalAll = min(d.rails[0].MaxInFlight, d.sends.Limit) / 2
-	if err := d.sends.Grow(); err != nil {
+	d.poster.Sends = messages.Slots{PD: pd, Bytes: set.Slot, Limit: max(set.poolSlots(), 2*messages.BlockSlots)}
+	first := &d.rails[0].room
+	first.SignalAll = min(first.MaxInFlight, d.poster.Sends.Limit) / 2
+	if err := d.poster.Sends.Grow(); err != nil {
 		return nil, exported(d.rails[0].Lacks("registered memory", err))
 	}
 	if err := d.cm.Open(all, d.params, d.wakeArmed, d.forgetConnected); err != nil {
@@ -68,7 +68,10 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	}
 	d.regions.Init(d.cm.Incarnation, func(b []byte) (transfer.Registration, error) { return register(all, b) })
 	if len(d.rails) > 1 {
-		if err := d.openKeyTable(pd); err != nil {
+		if d.keys, err = d.regions.OpenTable(pd); err == nil {
+			err = d.poster.KeyReads.Open(pd)
+		}
+		if err != nil {
 			return nil, exported(d.rails[0].Lacks("registered memory", err))
 		}
 	}
@@ -85,6 +88,16 @@ func (d *domain) wakeArmed() {
 	if d.sleeper.Armed() {
 		_ = d.sleeper.Wake() // if it fails, the next Poll finds what there is
 	}
+}
+
+// initPoster decides when doorbells are rung: with each request if that is a store on all rails. Then the queue pairs are
+// serialized by the lock of the poster. It must be called before a connection is made.
+func (d *domain) initPoster() {
+	call := slices.ContainsFunc(d.rails, func(r *rail) bool { return r.Dev.DoorbellIsCall() })
+	for _, r := range d.rails {
+		r.Serialized = !call
+	}
+	d.poster.Init(call)
 }
 
 // openError returns the error of Open for a device that could not be opened.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ibrun/ibrun/fabric/rdma/internal/posting"
 	"github.com/ibrun/ibrun/internal/tunables"
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -24,12 +25,12 @@ const (
 
 // countLost records that a connection breaks because a request was not acknowledged. What is lost on another lane than that of
 // messages tells nothing about packets: its cable may be pulled. It is sent again on this one.
-func (e *endpoint) countLost(q *queuePair, r *request, err error) {
+func (e *endpoint) countLost(q *posting.QueuePair, r *posting.Request, err error) {
 	e.countWorked() // must be first: it may set e.retry.lost to 0
-	if !q.isMessages() || !errors.Is(err, verbs.StatusRetryExceeded) {
+	if !q.IsMessages() || !errors.Is(err, verbs.StatusRetryExceeded) {
 		return
 	}
-	e.retry.CountPacket(min(r.bytes, uint32(e.pathMTU().Bytes())))
+	e.retry.CountPacket(min(r.Bytes, uint32(e.pathMTU().Bytes())))
 }
 
 // pathMTU returns the MTU of connections to the peer.

@@ -15,6 +15,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/posting"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/verbstest"
@@ -266,14 +267,14 @@ func TestLongBehindShort(t *testing.T) {
 		for e.msgs.Out.Grant-e.msgs.Out.Sent < 3 {
 			sendOne(t, a, b, 10)
 		}
-		pollBoth(t, []*domain{a}, "all are acknowledged", func() bool { return e.qps[0].inFlight() == 0 })
+		pollBoth(t, []*domain{a}, "all are acknowledged", func() bool { return e.lanes.Queues[0].InFlight() == 0 })
 		pollTimes(t, b, enoughPolls)
 		for _, n := range []int{10, 10, 4000} {
 			if err := e.Send(make([]byte, n), nil); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if q := e.qps[0]; q.inFlight() != 3 || q.at(q.head+1).signaled {
+		if q := e.lanes.Queues[0]; q.InFlight() != 3 || q.At(q.Oldest()+1).Signaled {
 			t.Fatal("the second message has a completion")
 		}
 		e.keepalive.Age = age
@@ -353,9 +354,10 @@ func TestRefusedAfterLoss(t *testing.T) {
 	_, ds := openPorts(t, Settings{}, roce("10.0.0.1", verbs.MTU4096), roce("10.0.0.2", verbs.MTU4096))
 	meet(t, ds[0], ds[1])
 	d, e := ds[0], ds[0].eps[1]
-	lost := &request{bytes: 5000}
-	e.countLost(e.qps[0], lost, verbs.StatusRetryExceeded)
-	e.countLost(e.qps[0], &request{}, verbs.StatusRetryExceeded) // a control message, which tells nothing about packets
+	lost := &posting.Request{Bytes: 5000}
+	e.countLost(e.lanes.Queues[0], lost, verbs.StatusRetryExceeded)
+	// A control message tells nothing about packets.
+	e.countLost(e.lanes.Queues[0], &posting.Request{}, verbs.StatusRetryExceeded)
 	if e.retry.Lost != 4096 {
 		t.Errorf("packets of %d bytes were lost, want 4096", e.retry.Lost)
 	}
@@ -376,10 +378,10 @@ func TestLostOnAnotherLane(t *testing.T) {
 	ds := openRails(t, verbstest.NewSimulatedNetwork(), Settings{}, 2)
 	connectPeers(t, ds[0], ds[1])
 	e := ds[0].eps[1]
-	if len(e.qps) != 2 {
-		t.Fatalf("%d lanes, want 2", len(e.qps))
+	if len(e.lanes.Queues) != 2 {
+		t.Fatalf("%d lanes, want 2", len(e.lanes.Queues))
 	}
-	if e.countLost(e.qps[1], &request{bytes: 4096}, verbs.StatusRetryExceeded); e.retry.Lost != 0 {
+	if e.countLost(e.lanes.Queues[1], &posting.Request{Bytes: 4096}, verbs.StatusRetryExceeded); e.retry.Lost != 0 {
 		t.Errorf("packets of %d bytes were lost", e.retry.Lost)
 	}
 }
@@ -436,18 +438,16 @@ func TestStuckLaneAmongBusy(t *testing.T) {
 		if _, err := d.pollSends(d.rails[0]); err != nil { // and not of the other rail
 			t.Fatal(err)
 		}
-		d.mu.Lock()
-		for _, q := range e.qps {
-			if q.inFlight() == 0 || q.isMessages() {
-				if err := q.qp.Write(q.wrID(q.tail), verbs.Signaled|d.doorbells.atOnce, verbs.Remote{}); err != nil {
-					t.Fatal(err)
+		d.poster.Mu.Lock()
+		for _, q := range e.lanes.Queues {
+			if q.InFlight() == 0 || q.IsMessages() {
+				if !d.poster.Probe(q) {
+					t.Fatal("no request can be posted")
 				}
-				q.push(request{kind: requestKeepalive}, verbs.Signaled)
-				d.inFlight[q.rail.Index]++
 			}
 		}
-		d.mu.Unlock()
-		e.ring()
+		d.poster.Mu.Unlock()
+		d.poster.Ring(&e.lanes)
 		visit()
 	}
 	if visit(); len(d.cm.failures) == 0 || e.avoided != cm.OfRail(1) {

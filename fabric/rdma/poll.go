@@ -49,8 +49,8 @@ func (d *domain) Poll(evs []fabric.Event) (int, error) {
 		d.deliverQueued()
 	}
 	filled := d.events.End()
-	if d.doorbells.pending.Load() {
-		d.ringDeferred()
+	if d.poster.Pending() {
+		d.poster.RingDeferred()
 	}
 	if err != nil {
 		return d.pollLost(evs, err)
@@ -61,7 +61,7 @@ func (d *domain) Poll(evs []fabric.Event) (int, error) {
 // workPending reports whether there is work besides receiving: transfers, messages that wait for a doorbell, peers to connect
 // to or being connected to, control messages that are due, messages to this process itself. Any other work sets fastPolls to 0.
 func (d *domain) workPending() bool {
-	return d.transfers.Active.Load() != 0 || d.doorbells.pending.Load() || d.cm.anyRequested.Load() ||
+	return d.poster.Transfers.Active.Load() != 0 || d.poster.Pending() || d.cm.anyRequested.Load() ||
 		len(d.cm.connecting) != 0 || len(d.controlDue) != 0 || d.events.Loopback.Pending()
 }
 

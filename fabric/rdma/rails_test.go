@@ -103,8 +103,8 @@ func (r *reader) run(ds []*domain) {
 
 // lanesOf returns the lanes of the connection of a to b.
 func lanesOf(a, b *domain) (list []cm.Lane) {
-	for _, q := range a.eps[b.self].qps {
-		list = append(list, q.info.Lane)
+	for _, q := range a.eps[b.self].lanes.Queues {
+		list = append(list, q.Info.Lane)
 	}
 	return list
 }
@@ -238,7 +238,7 @@ func breakRails(t *testing.T, rnd *rand.Rand, net *verbstest.SimulatedNetwork, b
 			if e := d.eps[1-i]; left > 0 && rnd.IntN(100) == 0 {
 				left--
 				if name := railName(1+rnd.IntN(rails-1), i); e.conn.State == cm.StateEstablished && rnd.IntN(3) == 0 {
-					failQuietly(t, e.qps[rnd.IntN(len(e.qps))])
+					failQuietly(t, e.lanes.Queues[rnd.IntN(len(e.lanes.Queues))])
 				} else {
 					down[name] = !down[name]
 					flipPort(net, name, down[name], rnd.IntN(2) == 0)
@@ -257,8 +257,9 @@ func breakRails(t *testing.T, rnd *rand.Rand, net *verbstest.SimulatedNetwork, b
 	connectPeers(t, ds[0], ds[1])
 	awaitSlots(t, net, ds)
 	for i, d := range ds {
-		for rail, n := range d.inFlight {
-			if n < 0 || n > d.eps[1-i].qps[0].inFlight() {
+		for rail, r := range d.rails {
+			n := r.room.InFlight()
+			if n < 0 || n > d.eps[1-i].lanes.Queues[0].InFlight() {
 				t.Errorf("peer %d counts %d requests in flight over rail %d", i, n, rail)
 			}
 		}
@@ -332,11 +333,11 @@ func TestSimulatedPaths(t *testing.T) {
 func checkPaths(t *testing.T, ds []*domain, infiniBand bool) {
 	t.Helper()
 	labels := map[uint32]bool{}
-	for i := range ds[0].eps[1].qps {
+	for i := range ds[0].eps[1].lanes.Queues {
 		var at [2]verbs.Attr
 		for k, d := range ds {
 			var err error
-			if at[k], err = d.eps[1-k].qps[i].qp.Query(verbs.AttrAH); err != nil {
+			if at[k], err = d.eps[1-k].lanes.Queues[i].QP.Query(verbs.AttrAH); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -353,8 +354,8 @@ func checkPaths(t *testing.T, ds []*domain, infiniBand bool) {
 
 // tails returns how many requests were posted to each queue pair of a connection.
 func tails(e *endpoint) (list []uint32) {
-	for _, q := range e.qps {
-		list = append(list, q.tail)
+	for _, q := range e.lanes.Queues {
+		list = append(list, q.Next())
 	}
 	return list
 }

@@ -26,8 +26,8 @@ func (d *domain) handleReceive(wc *verbs.WC) {
 	r := d.rails[0]
 	slot := uint32(wc.ID)
 	var e *endpoint
-	if q := d.byQPN.find(r, wc.QPN); q != nil {
-		e = q.ep
+	if q := d.poster.Find(&r.room, wc.QPN); q != nil {
+		e = d.eps[q.Peer]
 	} else if r.IsDatagram(wc.QPN) {
 		d.handleDatagram(wc)
 		return

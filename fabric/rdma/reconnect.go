@@ -8,6 +8,7 @@ import (
 	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/posting"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -18,26 +19,26 @@ import (
 // connFailure is a connection that is to be closed, once everything that has arrived over it was received.
 type connFailure struct {
 	ep       *endpoint
-	qp       *queuePair // the first of the connection
+	qp       *posting.QueuePair // the first of the connection
 	err      error
 	peerDown bool // the peer is lost; otherwise the connection is made again
 }
 
 // declareDown makes progress end the endpoint with this error.
 func (d *domain) declareDown(e *endpoint, err error) {
-	d.cm.failures, d.fastPolls = append(d.cm.failures, connFailure{e, e.messageQP(), err, true}), 0
+	d.cm.failures, d.fastPolls = append(d.cm.failures, connFailure{e, e.lanes.Messages(), err, true}), 0
 }
 
 // declareBroken makes progress close the connection, and connect again unless the endpoint was closed.
 func (d *domain) declareBroken(e *endpoint, err error) {
-	d.cm.failures, d.fastPolls = append(d.cm.failures, connFailure{e, e.messageQP(), err, false}), 0
+	d.cm.failures, d.fastPolls = append(d.cm.failures, connFailure{e, e.lanes.Messages(), err, false}), 0
 }
 
 // handleFailures handles what declareDown and declareBroken have recorded.
 func (d *domain) handleFailures() error {
 	for i := 0; i < len(d.cm.failures); i++ { // closing a connection may find others that have failed
 		f := d.cm.failures[i]
-		if !f.peerDown && f.ep.ended.Load() == nil && (f.qp == nil || f.qp != f.ep.messageQP()) {
+		if !f.peerDown && f.ep.ended.Load() == nil && (f.qp == nil || f.qp != f.ep.lanes.Messages()) {
 			continue // that connection was closed already: several failures of it were recorded
 		}
 		switch t := d.tearDown(f.ep); {
@@ -65,7 +66,7 @@ func (d *domain) peerDown(e *endpoint, err error) {
 // releasePeer frees the slots of a peer that no more messages are exchanged with. Its queue pairs must be closed.
 func (d *domain) releasePeer(e *endpoint) {
 	for _, r := range e.unacked {
-		d.sends.Give(r.slot)
+		d.poster.Sends.Give(r.Slot)
 	}
 	e.unacked = nil
 	d.recvs.Dismiss(&e.msgs)
@@ -90,9 +91,9 @@ func (d *domain) reconnect(e *endpoint, err error) {
 		return
 	}
 	if errors.Is(err, verbs.StatusRetryExceeded) {
-		d.mu.Lock()
-		e.pacerWindow /= 4
-		d.mu.Unlock()
+		d.poster.Mu.Lock()
+		e.lanes.Window /= 4
+		d.poster.Mu.Unlock()
 	}
 	// The peer may have been silent before the connection broke. That time counts.
 	e.retry.silence.Intervals, e.keepalive.Missed = max(e.retry.silence.Intervals, e.keepalive.Missed), 0
@@ -105,18 +106,19 @@ func (d *domain) reconnect(e *endpoint, err error) {
 
 // retransmit sends messages again over a new connection, apart from those that the peer has received. If the new connection
 // fails, it keeps the rest for the next one and returns false.
-func (d *domain) retransmit(e *endpoint, unacked []request) bool {
+func (d *domain) retransmit(e *endpoint, unacked []posting.Request) bool {
 	for i, r := range unacked {
-		if int32(r.seq-e.peerExpects) < 0 {
-			d.sends.Give(r.slot)
+		if int32(r.Seq-e.peerExpects) < 0 {
+			d.poster.Sends.Give(r.Slot)
 			e.acknowledged(&r)
 			continue
 		}
-		if _, ok := e.post(r, d.sends.Mem(r.slot)[:r.bytes], shareAll, false); !ok {
+		b := d.poster.Sends.Mem(r.Slot)[:r.Bytes]
+		if _, err := d.poster.Message(&e.lanes, r, b, posting.ShareAll, false, d.clock.Polls); !d.posted(e, err) {
 			e.unacked = append(e.unacked, unacked[i:]...)
-			d.mu.Lock()
-			e.canPost = false // a message that is posted now would overtake these
-			d.mu.Unlock()
+			d.poster.Mu.Lock()
+			e.lanes.CanPost = false // a message that is posted now would overtake these
+			d.poster.Mu.Unlock()
 			d.declareBroken(e, verbs.ErrState)
 			return false
 		}

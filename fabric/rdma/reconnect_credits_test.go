@@ -24,7 +24,7 @@ func TestSimulatedGrantAfterAnswer(t *testing.T) {
 		for a.eps[1].Send([]byte("message"), nil) == nil {
 			sent++
 		}
-		a.ringDeferred()
+		a.poster.RingDeferred()
 		breakConn(t, a, b)
 		if got := pollTimes(t, b, 1); len(got) != sent {
 			t.Fatalf("%d messages arrived, but %d were sent: %+v", len(got), sent, got)

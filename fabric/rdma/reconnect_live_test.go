@@ -147,7 +147,7 @@ func TestLiveReconnect(t *testing.T) {
 			}
 		}
 		if round%2 == 1 { // the peer's queue pair fails, too
-			if err := w.d[1].eps[0].qps[0].qp.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
+			if err := w.d[1].eps[0].lanes.Queues[0].QP.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
 				t.Fatal(err)
 			}
 		}

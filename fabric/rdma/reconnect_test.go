@@ -58,7 +58,7 @@ func breaksAnywhere(t *testing.T, window, first int) {
 		if e.msgs.Held != 0 || d.recvs.Reserved != int(e.msgs.In.Window)+1 {
 			t.Errorf("window %d, first %d: peer %d: %d slots held, %d reserved", window, first, i, e.msgs.Held, d.recvs.Reserved)
 		}
-		if busy := d.sends.Total() - len(d.sends.Free); busy > e.qps[0].inFlight()+len(e.unacked) {
+		if busy := d.poster.Sends.Total() - len(d.poster.Sends.Free); busy > e.lanes.Queues[0].InFlight()+len(e.unacked) {
 			t.Errorf("window %d, first %d: peer %d: %d send slots are lost", window, first, i, busy)
 		}
 	}
@@ -68,10 +68,10 @@ func breaksAnywhere(t *testing.T, window, first int) {
 // then only the keepalive of the other side would find the failure, which takes seconds.
 func failQP(t *testing.T, d *domain, e *endpoint) {
 	t.Helper()
-	if e.qps == nil || e.conn.State == cm.StateREPSent {
+	if e.lanes.Queues == nil || e.conn.State == cm.StateREPSent {
 		return
 	}
-	if err := e.qps[0].qp.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
+	if err := e.lanes.Queues[0].QP.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
 		t.Fatal(err)
 	}
 	if e.conn.State == cm.StateEstablished {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/posting"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/transfer"
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -23,7 +24,7 @@ func TestSimulatedTransferEndsOnce(t *testing.T) {
 	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
 	}
-	stuck := b.eps[0].qps[1].qp
+	stuck := b.eps[0].lanes.Queues[1].QP
 	if err := stuck.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
 		t.Fatal(err)
 	}
@@ -50,8 +51,8 @@ func TestSimulatedTransferEndsOnce(t *testing.T) {
 	if dst[12] != 0 {
 		t.Errorf("the read that had ended was repeated: %q", dst[12:])
 	}
-	if a.transfers.Active.Load() != 0 {
-		t.Errorf("%d transfers have not ended", a.transfers.Active.Load())
+	if a.poster.Transfers.Active.Load() != 0 {
+		t.Errorf("%d transfers have not ended", a.poster.Transfers.Active.Load())
 	}
 }
 
@@ -59,20 +60,20 @@ func TestSimulatedTransferEndsOnce(t *testing.T) {
 // kept of the third is posted again. It is unfinished, although the oldest one has ended.
 func TestRestartTransfers(t *testing.T) {
 	d, bad := &domain{}, errors.New("bad")
-	d.transfers.Active.Store(2)
+	d.poster.Transfers.Active.Store(2)
 	third := &transfer.Op{Token: 3, Bytes: 8, Posted: 8, Done: 6, Kept: 2}
 	second := &transfer.Op{Token: 2, Bytes: 8, Posted: 8, Done: 8, Ended: true, Next: third}
-	e := &endpoint{d: d, qps: make([]*queuePair, 2), ops: transfer.List{Last: third}}
-	e.ops.First = &transfer.Op{Token: 1, Bytes: 8, Posted: 8, Oldest: true, Err: bad, Next: second}
+	e := &endpoint{d: d, lanes: posting.Lanes{Queues: make([]*posting.QueuePair, 2), Ops: transfer.List{Last: third}}}
+	e.lanes.Ops.First = &transfer.Op{Token: 1, Bytes: 8, Posted: 8, Oldest: true, Err: bad, Next: second}
 	d.restartTransfers(e)
-	if e.ops.First != third || e.ops.Unposted != third || e.ops.Last != third || third.Posted != 2 || third.Done != 2 {
-		t.Errorf("first %+v, to be posted %+v", e.ops.First, e.ops.Unposted)
+	if l := &e.lanes.Ops; l.First != third || l.Unposted != third || l.Last != third || third.Posted != 2 || third.Done != 2 {
+		t.Errorf("first %+v, to be posted %+v", l.First, l.Unposted)
 	}
 	if !third.Oldest || third.Most != 6 || !e.retry.Unfinished.Transfer {
 		t.Errorf("the transfer that is left is %+v, what is unfinished %+v", third, e.retry.Unfinished)
 	}
-	if it := d.events.Take(); d.events.Queued() != 0 || it.Token != 1 || it.Err != bad || d.transfers.Active.Load() != 1 {
-		t.Errorf("got event %+v and %d more; %d transfers are active", it, d.events.Queued(), d.transfers.Active.Load())
+	if it := d.events.Take(); d.events.Queued() != 0 || it.Token != 1 || it.Err != bad || d.poster.Transfers.Active.Load() != 1 {
+		t.Errorf("got event %+v and %d more; %d transfers are active", it, d.events.Queued(), d.poster.Transfers.Active.Load())
 	}
 }
 
@@ -81,10 +82,10 @@ func TestRestartTransfers(t *testing.T) {
 // it has pieces, and each connection with one lane that ends a series of failures has brought it forward.
 func TestRestartTransfersKeeps(t *testing.T) {
 	d, o := &domain{}, &transfer.Op{Bytes: 8}
-	e := &endpoint{d: d, ops: transfer.List{First: o, Last: o}}
+	e := &endpoint{d: d, lanes: posting.Lanes{Ops: transfer.List{First: o, Last: o}}}
 	for i := range 4 {
 		for lanes := 1; lanes <= 2; lanes++ {
-			e.qps = make([]*queuePair, lanes)
+			e.lanes.Queues = make([]*posting.QueuePair, lanes)
 			o.Posted, o.Done = 8, o.Done+lanes
 			d.restartTransfers(e)
 			if want := i + 1; o.Posted != want || o.Done != want || o.KeyState != transfer.KeysNone {

@@ -70,7 +70,7 @@ func TestSimulatedScatterBreaks(t *testing.T) {
 			}
 			got := pollTimes(t, a, polls)
 			if len(got) == 0 {
-				if err := a.eps[1].qps[0].qp.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
+				if err := a.eps[1].lanes.Queues[0].QP.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
 					t.Fatal(err)
 				}
 				a.declareBroken(a.eps[1], verbs.ErrState)

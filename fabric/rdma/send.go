@@ -2,13 +2,12 @@ package rdma
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
-	"github.com/ibrun/ibrun/verbs"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/posting"
 )
 
 func (e *endpoint) Send(header, payload []byte) error {
@@ -29,11 +28,11 @@ func (e *endpoint) Send(header, payload []byte) error {
 		}
 		return fabric.ErrAgain
 	}
-	slot, ok := d.sends.Take()
+	slot, ok := d.poster.Sends.Take()
 	if !ok {
 		return d.blockSend()
 	}
-	b := d.sends.Mem(slot)
+	b := d.poster.Sends.Mem(slot)
 	n := messages.HeaderBytes + len(header)
 	if len(header) == 16 { // most headers are, and a copy of known length needs no call
 		*(*[16]byte)(b[messages.HeaderBytes:]) = [16]byte(header)
@@ -54,10 +53,11 @@ func (e *endpoint) sendSlot(slot uint32, b []byte) error {
 	h := e.header(messages.Data)
 	h.NeedsCredits = e.msgs.Out.Sent+1 == e.msgs.Out.Grant
 	h.Put(b)
-	qp, ok := e.post(request{kind: requestMessage, slot: slot, seq: h.Seq, bytes: uint32(len(b))}, b, shareMessages, false)
-	if !ok {
-		e.d.sends.Give(slot)
-		return e.d.blockSend()
+	d, r := e.d, posting.Request{Kind: posting.Message, Slot: slot, Seq: h.Seq, Bytes: uint32(len(b))}
+	qp, err := d.poster.Message(&e.lanes, r, b, posting.ShareMessages, false, d.clock.Polls)
+	if !d.posted(e, err) {
+		d.poster.Sends.Give(slot)
+		return d.blockSend()
 	}
 	e.msgs.Out.Sent++
 	e.msgs.In.Granted = h.Grant
@@ -84,50 +84,10 @@ func (e *endpoint) header(k messages.Kind) messages.Header {
 	return messages.Header{Seq: e.msgs.Out.Sent, Grant: e.msgs.In.Grant(), GrantSeen: e.msgs.Out.Grant, Kind: k}
 }
 
-// post posts a message on the first queue pair, if its share of the queue has room. If the doorbell is a store, post rings it. If
-// it is a system call, post returns the queue pair if its doorbell is to be rung immediately: because this is the first message
-// since the last Poll, which may be the only one, because nothing else is in flight, or because enough messages have gathered.
-// Otherwise the next Poll rings it.
-func (e *endpoint) post(r request, b []byte, part share, signal bool) (ringNow *verbs.QP, ok bool) {
-	d := e.d
-	d.mu.Lock()
-	if !e.canPost || !d.hasRoom(e.qps[0], part) {
-		d.mu.Unlock()
-		return nil, false
+// posted reports whether a message was posted. Otherwise there is no room, or posting has shown that the connection is broken.
+func (d *domain) posted(e *endpoint, err error) bool {
+	if err != nil && err != posting.ErrNoRoom {
+		d.declareBroken(e, err)
 	}
-	q := e.qps[0]
-	f := q.signalFlags(signal || d.inFlight[0] >= q.rail.signalAll) | d.doorbells.atOnce
-	var err error
-	if len(b) <= q.inline {
-		err = q.qp.SendInline(q.wrID(q.tail), f, b)
-	} else {
-		err = q.qp.Send(q.wrID(q.tail), f, d.sends.SGE(r.slot, len(b)))
-	}
-	if err != nil {
-		idle := q.inFlight() == 0
-		d.mu.Unlock()
-		if idle || !errors.Is(err, verbs.ErrFull) { // else there is room when others have completed
-			d.declareBroken(e, err)
-		}
-		return nil, false
-	}
-	if d.doorbells.atOnce != 0 {
-		q.push(r, f)
-		d.inFlight[0]++
-		q.unrung = 0
-		d.mu.Unlock()
-		return nil, true
-	}
-	first := q.lastPoll != d.clock.Polls || q.inFlight() == 0
-	q.lastPoll = d.clock.Polls
-	q.push(r, f)
-	d.inFlight[0]++
-	if first || q.unrung >= maxUnrung {
-		ringNow, q.unrung = q.qp, 0
-	} else {
-		d.doorbells.deferRing(e)
-		d.doorbells.startTimer()
-	}
-	d.mu.Unlock()
-	return ringNow, true
+	return err == nil
 }

@@ -30,14 +30,14 @@ func (e *endpoint) SendFrom(header []byte, src fabric.Source, from int64, n int)
 		}
 		return fabric.ErrAgain
 	}
-	slot, ok := d.sends.Take()
+	slot, ok := d.poster.Sends.Take()
 	if !ok {
 		return d.blockSend()
 	}
-	b := d.sends.Mem(slot)
+	b := d.poster.Sends.Mem(slot)
 	at := messages.HeaderBytes + copy(b[messages.HeaderBytes:], header)
 	if src.Pack(b[at:at+n], from) != n {
-		d.sends.Give(slot)
+		d.poster.Sends.Give(slot)
 		return messages.ErrShortSource(e.peer, from, n)
 	}
 	return e.sendSlot(slot, b[:at+n])

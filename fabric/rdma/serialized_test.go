@@ -54,7 +54,7 @@ func TestSimulatedSerialized(t *testing.T) {
 // writeUntilClosed writes until the endpoint has ended, with few transfers in progress.
 func writeUntilClosed(t *testing.T, e fabric.Endpoint, src []byte, near fabric.Region, to fabric.RemoteKey) {
 	for token := uint64(0); ; token++ {
-		if e.(*endpoint).d.transfers.Active.Load() > 16 {
+		if e.(*endpoint).d.poster.Transfers.Active.Load() > 16 {
 			if e.(*endpoint).ended.Load() != nil {
 				return
 			}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/posting"
 )
 
 // An attempt to connect to a peer begins when queue pairs are created for it: to send a REQ, or to
@@ -62,21 +63,21 @@ import (
 const quickBreaks = 4
 
 // acknowledged records that a request was carried out. That may end a series of failures. For a piece, Op.Done must be set.
-func (e *endpoint) acknowledged(r *request) {
+func (e *endpoint) acknowledged(r *posting.Request) {
 	if e.retry.Failed != 0 {
 		e.countAcknowledged(r)
 	}
 }
 
 // countAcknowledged does what acknowledged does during a series of failures.
-func (e *endpoint) countAcknowledged(r *request) {
+func (e *endpoint) countAcknowledged(r *posting.Request) {
 	switch s := &e.retry.Series; {
-	case r.kind == requestMessage:
-		s.MessageAcknowledged(r.seq)
-	case r.kind == requestPiece && r.op.Oldest && r.op.Done > r.op.Most:
+	case r.Kind == posting.Message:
+		s.MessageAcknowledged(r.Seq)
+	case r.Kind == posting.Piece && r.Op.Oldest && r.Op.Done > r.Op.Most:
 		s.TransferProgressed()
 	}
-	e.retry.RequestAcknowledged(r.bytes)
+	e.retry.RequestAcknowledged(r.Bytes)
 }
 
 // countWorked ends a series of failures if the connection that breaks now has worked for a heartbeat: a new connection first

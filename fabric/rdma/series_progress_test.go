@@ -75,7 +75,7 @@ func TestUnfinishedAfterLongConnection(t *testing.T) {
 	connectPeers(t, ds[1], ds[0])
 	near, far := registerBoth(t, ds[0], ds[1])
 	d, e := ds[0], ds[0].eps[1]
-	pollBoth(t, ds, "there is a credit", func() bool { return e.msgs.Out.HasCredit() && e.qps[0].inFlight() == 0 })
+	pollBoth(t, ds, "there is a credit", func() bool { return e.msgs.Out.HasCredit() && e.lanes.Queues[0].InFlight() == 0 })
 	net.SetPaused(true)
 	seq := e.msgs.Out.Sent
 	if err := e.Send([]byte("message"), nil); err != nil {
@@ -86,13 +86,13 @@ func TestUnfinishedAfterLongConnection(t *testing.T) {
 	}
 	e.keepalive.Age, e.retry.Failed = int16(d.liveness.MaxMissed)+1, 2
 	d.declareBroken(e, verbs.ErrState)
-	pollBoth(t, ds[:1], "the connection is closed", func() bool { return e.qps == nil || e.conn.State == cm.StateREQSent })
+	pollBoth(t, ds[:1], "the connection is closed", func() bool { return e.lanes.Queues == nil || e.conn.State == cm.StateREQSent })
 	want := liveness.Unfinished{Seq: seq, Message: true, Transfer: true}
 	if e.retry.Failed != 1 || e.retry.Unfinished != want {
 		t.Errorf("%d failures in a row, unfinished: %+v, want %+v", e.retry.Failed, e.retry.Unfinished, want)
 	}
 	net.SetPaused(false)
-	pollBoth(t, ds, "the series ends", func() bool { return e.retry.Failed == 0 && d.transfers.Active.Load() == 0 })
+	pollBoth(t, ds, "the series ends", func() bool { return e.retry.Failed == 0 && d.poster.Transfers.Active.Load() == 0 })
 }
 
 // TestProgressOverOneLane: over a connection with two lanes most of a transfer was carried out, which was not kept. Then a part
@@ -110,9 +110,9 @@ func TestProgressOverOneLane(t *testing.T) {
 	if _, err := e.Write(near.mem, near.region, far.region.Remote, 1); err != nil {
 		t.Fatal(err)
 	}
-	o := e.ops.First
+	o := e.lanes.Ops.First
 	o.Done = o.Bytes - 1
-	d.declareBroken(e, e.avoid(e.qps[1], verbs.ErrState))
+	d.declareBroken(e, e.avoid(e.lanes.Queues[1], verbs.ErrState))
 	pollBoth(t, ds[:1], "the connection is closed", func() bool { return e.retry.Failed > 0 })
 	pieces := 0
 	net.Fail(func(bytes int) verbs.Status {
@@ -129,7 +129,7 @@ func TestProgressOverOneLane(t *testing.T) {
 	if e.retry.Failed != 1 || o.Done == 0 || o.Done == o.Bytes {
 		t.Errorf("%d failures in a row; %d bytes of %d were carried out", e.retry.Failed, o.Done, o.Bytes)
 	}
-	pollBoth(t, ds, "the transfer ends", func() bool { return d.transfers.Active.Load() == 0 })
+	pollBoth(t, ds, "the transfer ends", func() bool { return d.poster.Transfers.Active.Load() == 0 })
 }
 
 // TestTransferWhileLeaving: a peer is handed over to another transport, and its last completions have not arrived. A transfer
@@ -155,7 +155,7 @@ func testTransferWhileLeaving(t *testing.T, abandoned bool) {
 		}
 	}
 	write(1)
-	if e.ops.First.Posted == 0 {
+	if e.lanes.Ops.First.Posted == 0 {
 		t.Fatal("the transfer is not in flight")
 	}
 	d.leave(e, verbs.ErrState)
@@ -165,13 +165,13 @@ func testTransferWhileLeaving(t *testing.T, abandoned bool) {
 	if abandoned {
 		d.Abandon(1)
 	}
-	if n := d.transfers.Active.Load(); n != 2 {
+	if n := d.poster.Transfers.Active.Load(); n != 2 {
 		t.Errorf("%d transfers are active before the queue pairs are closed, want 2", n)
 	}
 	var ended []uint64
 	waittest.Poll(t, "the transfers end", func() bool {
 		for _, ev := range pollTimes(t, d, 1) {
-			if ev.Kind != fabric.Done || !errors.Is(ev.Err, fabric.ErrNotSupported) || len(e.qps) != 0 {
+			if ev.Kind != fabric.Done || !errors.Is(ev.Err, fabric.ErrNotSupported) || len(e.lanes.Queues) != 0 {
 				t.Fatalf("%+v", ev)
 			}
 			ended = append(ended, ev.Token)

@@ -14,6 +14,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/posting"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/verbstest"
@@ -86,7 +87,7 @@ func (f failedAgain) run(t *testing.T) {
 		counts = ds[1]
 	}
 	err := f.await(t, ds, counts, func() {
-		if f.beside && ds[0].transfers.Active.Load() == 0 {
+		if f.beside && ds[0].poster.Transfers.Active.Load() == 0 {
 			if _, err := e.Write(near.mem, near.region, far.region.Remote, 2); err != nil && !errors.Is(err, fabric.ErrPeerDown) {
 				t.Fatal(err)
 			}
@@ -178,9 +179,11 @@ func TestLossAfterLongConnection(t *testing.T) {
 	connectPeers(t, ds[0], ds[1])
 	d, e := ds[0], ds[0].eps[1]
 	e.keepalive.Age, e.retry.Failed, e.retry.Lost = int16(d.liveness.MaxMissed)+1, 2, 300
-	e.countLost(e.qps[0], &request{bytes: 1024}, verbs.StatusRetryExceeded)
+	e.countLost(e.lanes.Queues[0], &posting.Request{Bytes: 1024}, verbs.StatusRetryExceeded)
 	d.declareBroken(e, verbs.StatusRetryExceeded)
-	pollBoth(t, ds, "the connection is closed", func() bool { return e.retry.Failed != 0 && e.qps == nil || e.conn.Epoch > 1 })
+	pollBoth(t, ds, "the connection is closed", func() bool {
+		return e.retry.Failed != 0 && e.lanes.Queues == nil || e.conn.Epoch > 1
+	})
 	if e.retry.Failed != 1 || e.retry.Lost != 1024 {
 		t.Errorf("%d failures in a row, and packets of %d bytes were lost", e.retry.Failed, e.retry.Lost)
 	}

@@ -360,7 +360,7 @@ func TestSimulatedReadDepth(t *testing.T) {
 				continue
 			}
 			connectPeers(t, a, b)
-			src := bytes.Repeat([]byte{byte(10*i + j)}, 20*a.rails[0].piece+1)
+			src := bytes.Repeat([]byte{byte(10*i + j)}, 20*a.rails[0].room.Piece+1)
 			dst := make([]byte, len(src))
 			from, err1 := b.Register(src)
 			to, err2 := a.Register(dst)
@@ -405,7 +405,7 @@ func TestSimulatedPoolCannotGrow(t *testing.T) {
 		return syscall.ENOMEM
 	})
 	var held []uint32
-	for slot, ok := a.sends.Take(); ok; slot, ok = a.sends.Take() {
+	for slot, ok := a.poster.Sends.Take(); ok; slot, ok = a.poster.Sends.Take() {
 		held = append(held, slot)
 	}
 	for range 3 {
@@ -417,7 +417,7 @@ func TestSimulatedPoolCannotGrow(t *testing.T) {
 		t.Errorf("the device was asked %d times", asked)
 	}
 	for _, slot := range held {
-		a.sends.Give(slot)
+		a.poster.Sends.Give(slot)
 	}
 	for range 200 {
 		send(t, a, b)

@@ -56,10 +56,10 @@ func openTransports(t *testing.T, trs []*Transport) []*domain {
 		d.cm.Resolver.Patience = time.Minute // so that the order of events does not depend on time
 		ds[i] = d
 		t.Cleanup(func() {
-			if !d.mu.TryLock() {
+			if !d.poster.Mu.TryLock() {
 				return // the test has panicked; waiting here would hide the message
 			}
-			d.mu.Unlock()
+			d.poster.Mu.Unlock()
 			if err := d.Close(); err != nil {
 				t.Error(err)
 			}
@@ -142,7 +142,7 @@ func send(t *testing.T, a, b *domain) {
 // breakConn breaks the connection of a to b, and makes a request another.
 func breakConn(t *testing.T, a, b *domain) {
 	t.Helper()
-	q := a.eps[b.self].qps[0].qp
+	q := a.eps[b.self].lanes.Queues[0].QP
 	if err := q.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func (d *domain) Arm() (int, bool, error) {
 		}
 	}
 	d.releaseBorrowed()
-	d.ringDeferred()
+	d.poster.RingDeferred()
 	d.events.Begin(nil)
 	d.sleeper.Begin()
 	if err := d.sleeper.Notify(d.needSendEvents()); err != nil {
@@ -35,7 +35,7 @@ func (d *domain) Arm() (int, bool, error) {
 	if err := d.progressAll(); err != nil {
 		return d.armLost(err)
 	}
-	d.ringDeferred()
+	d.poster.RingDeferred()
 	if d.sleeper.Ready(d.needSendEvents()) || d.events.Pending() || len(d.cm.failures) > 0 {
 		return d.sleeper.FD(), true, nil
 	}
@@ -54,5 +54,5 @@ func (d *domain) disarm() error {
 
 // needSendEvents reports whether something waits for completions of sends.
 func (d *domain) needSendEvents() bool {
-	return d.transfers.Active.Load() > 0 || d.sleeper.SendBlocked || len(d.controlDue) > 0 || len(d.cm.closing.all) > 0
+	return d.poster.Transfers.Active.Load() > 0 || d.sleeper.SendBlocked || len(d.controlDue) > 0 || len(d.cm.closing.all) > 0
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/posting"
 	"github.com/ibrun/ibrun/internal/waittest"
 )
 
@@ -174,7 +175,7 @@ func TestSimulatedSendBlockedWhenArmed(t *testing.T) {
 	net, ds := openSimulated(t, Settings{Devices: []string{"a"}}, 2)
 	a, b := ds[0], ds[1]
 	connectPeers(t, a, b)
-	most := a.rails[0].limit[shareMessages]
+	most := a.rails[0].room.Limit[posting.ShareMessages]
 	for int(a.eps[1].msgs.Out.Grant-a.eps[1].msgs.Out.Sent) <= most { // until the queue is the limit, not the credits
 		for a.eps[1].Send([]byte("message"), nil) == nil {
 		}
@@ -185,7 +186,7 @@ func TestSimulatedSendBlockedWhenArmed(t *testing.T) {
 	}
 	pollUntilIdle(t, a, b)
 	net.SetPaused(true)
-	for a.eps[1].qps[0].inFlight() < most {
+	for a.eps[1].lanes.Queues[0].InFlight() < most {
 		if err := a.eps[1].Send([]byte("message"), nil); err != nil {
 			t.Fatal(err)
 		}

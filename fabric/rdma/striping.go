@@ -4,58 +4,12 @@ import (
 	"slices"
 
 	"github.com/ibrun/ibrun/fabric"
-	"github.com/ibrun/ibrun/fabric/rdma/internal/transfer"
 )
 
-// Long transfers are striped over the lanes of a connection: each piece goes to the queue pair with the fewest requests in
-// flight. The caller may restrict a transfer to one rail, see WithRail.
+// Long transfers are striped over the lanes of a connection, see posting.Lanes: each piece goes to the queue pair with the fewest
+// requests in flight. The caller may restrict a transfer to one rail, see WithRail.
 
 var _ fabric.MultiRail = (*domain)(nil)
-
-// needsKeys reports whether a transfer is to use rails beyond the first: the rail that it is restricted to, or all rails if it
-// is long enough for two pieces.
-func (e *endpoint) needsKeys(o *transfer.Op) bool {
-	if len(e.qps) == int(e.firstLanes) || o.Rail == 0 {
-		return false
-	}
-	return o.Rail > 0 || o.Bytes >= 2*e.qps[0].rail.piece
-}
-
-// chooseQP returns the queue pair for the next piece of a transfer, nil if none has room. While the keys for other rails are
-// being read, the first rail gets no more than its share, which is nothing if the transfer is restricted to another rail.
-func (d *domain) chooseQP(e *endpoint, o *transfer.Op) *queuePair {
-	qps := e.qps
-	switch {
-	case o.KeyState == transfer.KeysReading && (o.Rail > 0 || o.Posted >= o.Bytes*int(e.firstLanes)/len(qps)):
-		return nil
-	case o.KeyState != transfer.KeysReady:
-		qps = qps[:e.firstLanes]
-	case o.Rail > 0:
-		qps = e.lanesOf(int(o.Rail))
-	}
-	var best *queuePair
-	for _, q := range qps {
-		room := q.pacer.Room() && d.hasRoom(q, shareTransfers)
-		if room && (best == nil || q.inFlight() < best.inFlight()) {
-			best = q
-		}
-	}
-	return best
-}
-
-// lanesOf returns the lanes of a rail, all lanes if the connection does without that rail. The caller must hold domain.mu.
-func (e *endpoint) lanesOf(rail int) []*queuePair {
-	on := func(q *queuePair) bool { return q.rail.Index == rail }
-	first := slices.IndexFunc(e.qps, on)
-	if first < 0 {
-		return e.qps
-	}
-	last := first + 1
-	for last < len(e.qps) && on(e.qps[last]) {
-		last++
-	}
-	return e.qps[first:last]
-}
 
 // railEndpoint is an endpoint whose transfers are restricted to one rail.
 type railEndpoint struct {

@@ -57,7 +57,7 @@ func TestLiveRails(t *testing.T) {
 			t.Fatal(err)
 		}
 		if round == 2 { // one rail fails with pieces in flight
-			if err := w.d[0].eps[1].qps[1].qp.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
+			if err := w.d[0].eps[1].lanes.Queues[1].QP.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -65,7 +65,7 @@ func TestLiveRails(t *testing.T) {
 		if err := w.done[round+1]; err != nil || string(dst) != string(mem) {
 			t.Fatalf("round %d: %v, or wrong bytes", round, err)
 		}
-		if n := w.d[0].eps[1].qps[1].tail; n < 10 {
+		if n := w.d[0].eps[1].lanes.Queues[1].Next(); n < 10 {
 			t.Errorf("round %d: %d requests went over the second rail", round, n)
 		}
 		w.d[0].eps[1].retry.Failed = 0
@@ -78,8 +78,8 @@ func (w *localPeers) readOverEach(mem, dst []byte, near, far fabric.Region) {
 	w.t.Helper()
 	for rail := range 2 {
 		rand.Read(mem)
-		queues := w.d[0].eps[1].qps
-		before := [2]uint32{queues[0].tail, queues[1].tail}
+		queues := w.d[0].eps[1].lanes.Queues
+		before := [2]uint32{queues[0].Next(), queues[1].Next()}
 		token := uint64(rail + 100)
 		if _, err := w.d[0].WithRail(w.ep[0], rail).Read(dst, near, far.Remote, token); err != nil {
 			w.t.Fatal(err)
@@ -88,8 +88,8 @@ func (w *localPeers) readOverEach(mem, dst []byte, near, far fabric.Region) {
 		if err := w.done[token]; err != nil || string(dst) != string(mem) {
 			w.t.Fatalf("rail %d: %v, or wrong bytes", rail, err)
 		}
-		pieces := uint32((len(mem)-1)/queues[rail].rail.piece + 1)
-		there, elsewhere := queues[rail].tail-before[rail], queues[1-rail].tail-before[1-rail]
+		pieces := uint32((len(mem)-1)/queues[rail].Rail.Piece + 1)
+		there, elsewhere := queues[rail].Next()-before[rail], queues[1-rail].Next()-before[1-rail]
 		if there < pieces || elsewhere >= pieces { // the first rail also carries key reads and keepalives
 			w.t.Errorf("over rail %d: %d requests for %d pieces, and %d over the other", rail, there, pieces, elsewhere)
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/posting"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -73,15 +74,15 @@ func (d *domain) tearDown(e *endpoint) *teardown {
 	d.cm.closing.add(e.teardown)
 	d.cm.closing.lastCompletion(e) // if the device keeps completions, or the queue pairs were not connected, there are none
 	d.fastPolls = 0
-	d.mu.Lock()
-	e.canPost = false
-	qps := e.qps
-	d.mu.Unlock()
+	d.poster.Mu.Lock()
+	e.lanes.CanPost = false
+	qps := e.lanes.Queues
+	d.poster.Mu.Unlock()
 	e.conn.Reset()
 	for _, q := range qps {
-		_ = q.qp.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState) // if it fails, Close ends the requests as well
-		if q.rail.waitsForFlush() {
-			d.postMarker(q)
+		_ = q.QP.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState) // if it fails, Close ends the requests as well
+		if d.rails[q.Rail.Index].waitsForFlush() {
+			d.poster.Marker(q)
 		}
 	}
 	return e.teardown
@@ -97,22 +98,6 @@ func (d *domain) tearDownBroken(e *endpoint, err error) {
 
 // waitsForFlush reports whether the last completions of a queue pair must be waited for before it is closed.
 func (r *rail) waitsForFlush() bool { return !r.Dev.KeepsCompletions() }
-
-// postMarker posts the last request of a queue pair. The device flushes it after all others.
-func (d *domain) postMarker(q *queuePair) {
-	f := verbs.Signaled | d.doorbells.atOnce
-	d.mu.Lock()
-	posted := d.hasRoom(q, shareAll) && q.qp.Write(q.wrID(q.tail), f, verbs.Remote{}) == nil
-	if posted {
-		q.push(request{kind: requestMarker}, f)
-		d.inFlight[q.rail.Index]++
-	}
-	q.flushed = !posted // there is no room, the queue pair was never connected, or the device is lost
-	d.mu.Unlock()
-	if posted && d.doorbells.atOnce == 0 {
-		_ = q.qp.Ring() // an error means that the device is lost
-	}
-}
 
 // finishTeardowns closes the connections whose last completions have arrived, or that have waited for too long.
 func (d *domain) finishTeardowns() error {
@@ -160,19 +145,20 @@ func (d *domain) stepTeardowns() error {
 
 // isFlushed reports whether the last completions of all queue pairs of an endpoint have arrived.
 func (d *domain) isFlushed(e *endpoint) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return !slices.ContainsFunc(e.qps, func(q *queuePair) bool {
-		return q.rail.waitsForFlush() && !q.rail.lost && !q.isFlushed()
+	d.poster.Mu.Lock()
+	defer d.poster.Mu.Unlock()
+	return !slices.ContainsFunc(e.lanes.Queues, func(q *posting.QueuePair) bool {
+		r := d.rails[q.Rail.Index]
+		return r.waitsForFlush() && !r.lost && !r.isFlushed(q)
 	})
 }
 
 // isFlushed reports whether the last completions of a queue pair have arrived.
-func (q *queuePair) isFlushed() bool {
-	if q.recvs != nil && q.recvs.Posted() > 0 || q.isMessages() && q.rail.SRQ != nil && q.connected && !q.lastWQE {
+func (r *rail) isFlushed(q *posting.QueuePair) bool {
+	if q.Recvs != nil && q.Recvs.Posted() > 0 || q.IsMessages() && r.SRQ != nil && q.Connected && !q.LastWQE {
 		return false
 	}
-	return q.flushed
+	return q.Flushed
 }
 
 // finishTeardown closes the connection of an endpoint, and does what the teardown was for.
@@ -219,7 +205,7 @@ func (d *domain) finishTeardown(e *endpoint) error {
 // closeConn receives everything that has arrived over a connection, and closes its queue pairs. It keeps messages that were not
 // acknowledged. tearDown must have been called: otherwise the first message, if it arrives now, would establish the connection.
 func (d *domain) closeConn(e *endpoint) error {
-	qps := e.qps // only this goroutine changes it
+	qps := e.lanes.Queues // only this goroutine changes it
 	if qps == nil {
 		return nil
 	}
@@ -227,8 +213,8 @@ func (d *domain) closeConn(e *endpoint) error {
 		return err
 	}
 	for _, q := range qps {
-		if err := q.qp.Close(); err != nil {
-			if err := d.railLost(q.rail, err); err != nil {
+		if err := q.QP.Close(); err != nil {
+			if err := d.railLost(d.rails[q.Rail.Index], err); err != nil {
 				return err
 			}
 		}
@@ -242,35 +228,19 @@ func (d *domain) closeConn(e *endpoint) error {
 
 // keepUnacked forgets the queue pairs of a connection, which are closed. It keeps messages that were not acknowledged.
 func (d *domain) keepUnacked(e *endpoint) {
-	qps := e.qps
-	if qps == nil {
+	if e.lanes.Queues == nil {
 		return
 	}
-	var unacked []request
-	d.mu.Lock()
-	for _, q := range qps {
-		d.byQPN.remove(q.rail, q.info.QPN)
-		d.inFlight[q.rail.Index] -= q.inFlight()
-		for q.inFlight() > 0 {
-			switch r := q.pop(); r.kind {
-			case requestMessage:
-				unacked = append(unacked, r)
-			case requestControl, requestDisconnect:
-				d.sends.Give(r.slot)
-			case requestKeyRead:
-				d.keyReads.Give(r.slot)
-			}
-		}
-	}
+	d.poster.Mu.Lock()
+	unacked := d.poster.Detach(&e.lanes)
 	e.unacked = append(unacked, e.unacked...) // those of earlier connections have not been sent again yet
 	u := &e.retry.Unfinished
 	if u.Message = len(e.unacked) > 0; u.Message {
-		u.Seq = e.unacked[0].seq
+		u.Seq = e.unacked[0].Seq
 	}
 	d.restartTransfers(e)
-	e.setLanes(nil)
-	e.pacerWindow = qps[0].pacer.Window
-	d.mu.Unlock()
+	e.lanes.Forget()
+	d.poster.Mu.Unlock()
 	e.rtuDue, e.msgs.In.ControlUnacked = false, false
 	d.recvs.Detach(&e.msgs)
 }

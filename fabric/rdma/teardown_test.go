@@ -13,6 +13,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/posting"
 	"github.com/ibrun/ibrun/internal/soaktest"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
@@ -59,7 +60,7 @@ func breakAtRandom(t *testing.T, r *rand.Rand, set Settings, breaks int) {
 		for i, d := range ds {
 			e := d.eps[1-i]
 			if left > 0 && e.conn.State == cm.StateEstablished && r.IntN(100) == 0 {
-				failQuietly(t, e.qps[r.IntN(len(e.qps))])
+				failQuietly(t, e.lanes.Queues[r.IntN(len(e.lanes.Queues))])
 				left--
 			}
 			for range r.IntN(8) {
@@ -99,9 +100,9 @@ func numberedMessages(t *testing.T, d *domain, next uint32) (n uint32) {
 }
 
 // failQuietly makes a queue pair fail as a device does: nothing but completions and events report it.
-func failQuietly(t *testing.T, q *queuePair) {
+func failQuietly(t *testing.T, q *posting.QueuePair) {
 	t.Helper()
-	if err := q.qp.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
+	if err := q.QP.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -133,16 +134,16 @@ func missingSlots(net *verbstest.SimulatedNetwork, ds []*domain) string {
 			posted += shared[i]
 		}
 		for _, e := range d.eps {
-			if e == nil || e.qps == nil {
+			if e == nil || e.lanes.Queues == nil {
 				continue
 			}
-			inFlight += e.qps[0].inFlight()
+			inFlight += e.lanes.Queues[0].InFlight()
 			posted += e.msgs.Posted()
 		}
 		if posted != d.recvs.Total() {
 			return fmt.Sprintf("peer %d: %d of %d receive slots are posted or free", i, posted, d.recvs.Total())
 		}
-		if busy := d.sends.Total() - len(d.sends.Free); busy > inFlight {
+		if busy := d.poster.Sends.Total() - len(d.poster.Sends.Free); busy > inFlight {
 			return fmt.Sprintf("peer %d: %d send slots are in use, but %d requests in flight", i, busy, inFlight)
 		}
 	}
@@ -166,7 +167,7 @@ func TestCloseAfterBreak(t *testing.T) {
 			for i, d := range ds {
 				d.closeTimeout = waittest.Limit
 				if mode&(1<<i) != 0 {
-					failQuietly(t, d.eps[1-i].qps[0])
+					failQuietly(t, d.eps[1-i].lanes.Queues[0])
 				}
 				if mode&4 != 0 {
 					_ = d.eps[1-i].Send([]byte("message"), nil)
@@ -205,7 +206,7 @@ func TestTeardownUnconnected(t *testing.T) {
 	})
 	refused := 0
 	net.Refuse(func(c verbstest.SimulatedCall) error {
-		if c != verbstest.CallModifyQP || b.eps[0].qps == nil || refused > 0 {
+		if c != verbstest.CallModifyQP || b.eps[0].lanes.Queues == nil || refused > 0 {
 			return nil
 		}
 		refused++ // of the change to RTR

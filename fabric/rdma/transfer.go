@@ -5,9 +5,9 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/posting"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/transfer"
 	"github.com/ibrun/ibrun/internal/memaddr"
-	"github.com/ibrun/ibrun/verbs"
 )
 
 func (e *endpoint) Read(dst []byte, local fabric.Region, src fabric.RemoteKey, token uint64) (bool, error) {
@@ -51,29 +51,22 @@ func (e *endpoint) checkKey(at fabric.RemoteKey) error {
 // start starts a transfer with the memory of the peer at at. It copies what describes it.
 func (e *endpoint) start(describe *transfer.Op, at fabric.RemoteKey) error {
 	d := e.d
-	d.mu.Lock()
+	d.poster.Mu.Lock()
 	if why := e.ended.Load(); why != nil { // again under the lock: peerDown sets it first and then ends the listed transfers
-		d.mu.Unlock()
+		d.poster.Mu.Unlock()
 		return why.err
 	}
-	o := d.transfers.Get()
-	*o = *describe
-	o.Remote = at.Addr
-	o.Row, o.RKeys[0] = transfer.RowOfKey(at.Key)
-	d.transfers.Active.Add(1)
-	e.ops.Add(o)
-	if !e.canPost {
+	d.poster.Begin(&e.lanes, describe, at)
+	if !e.lanes.CanPost {
 		e.requestConnectLocked()
-		d.mu.Unlock()
+		d.poster.Mu.Unlock()
 		return d.sleeper.Wake()
 	}
-	qps := e.qps
-	d.postPieces(e)
-	d.mu.Unlock()
-	if d.doorbells.atOnce == 0 {
-		for _, q := range qps {
-			_ = q.qp.Ring() // an error shows in completions
-		}
+	qps := e.lanes.Queues
+	d.poster.Pieces(&e.lanes)
+	d.poster.Mu.Unlock()
+	if !d.poster.RingsAtOnce() {
+		posting.RingAll(qps)
 	}
 	if d.sleeper.Armed() {
 		return d.sleeper.Wake() // Arm may not have asked for completions of sends
@@ -81,73 +74,20 @@ func (e *endpoint) start(describe *transfer.Op, at fabric.RemoteKey) error {
 	return nil
 }
 
-// postPieces posts pieces of transfers while there is room. Doorbells that are system calls are left to the caller, which must
-// hold d.mu.
-func (d *domain) postPieces(e *endpoint) {
-	if !e.canPost {
-		return
-	}
-	for ; e.ops.Unposted != nil; e.ops.Unposted = e.ops.Unposted.Next {
-		o := e.ops.Unposted
-		if o.Ended {
-			continue
-		}
-		if o.Posted == o.Kept && o.KeyState == transfer.KeysNone && o.Row != transfer.NoRow && e.needsKeys(o) {
-			d.readKeys(e, o)
-		}
-		for o.Posted < o.Bytes {
-			q := d.chooseQP(e, o)
-			if q == nil || !d.postPiece(q, o) {
-				return
-			}
-		}
-	}
-}
-
-// postPiece posts the next piece of a transfer. It returns false if the queue pair has failed.
-func (d *domain) postPiece(q *queuePair, o *transfer.Op) bool {
-	n := min(o.Bytes-o.Posted, q.pacer.Size())
-	i := q.rail.Index
-	var parts []verbs.SGE
-	if o.Sink != nil {
-		parts, n = d.scatter.list(q, o, n)
-	}
-	sge := verbs.SGE{Addr: o.Local + uint64(o.Posted), Len: uint32(n), LKey: o.Keys[i].Local}
-	at := verbs.Remote{Addr: o.Remote + uint64(o.Posted), RKey: o.RKeys[i]}
-	// Pieces are large: each costs much more than its completion and a doorbell that is a store.
-	f := verbs.Signaled | d.doorbells.atOnce
-	var err error
-	switch {
-	case o.Write:
-		err = q.qp.Write(q.wrID(q.tail), f, at, sge)
-	case o.Sink != nil:
-		err = q.qp.Read(q.wrID(q.tail), f, at, parts...)
-	default:
-		err = q.qp.Read(q.wrID(q.tail), f, at, sge)
-	}
-	if err != nil {
-		return false // the queue pair has failed, and its completions report that
-	}
-	q.push(request{kind: requestPiece, op: o, bytes: uint32(n)}, f)
-	d.inFlight[i]++
-	o.Posted += n
-	return true
-}
-
-// endOp ends a transfer. The caller must hold d.mu.
+// endOp ends a transfer. The caller must hold the lock of the poster.
 func (d *domain) endOp(e *endpoint, o *transfer.Op, err error) {
 	if o.Oldest {
 		e.retry.Unfinished.Transfer = false
 	}
 	d.events.Put(messages.Event{Kind: fabric.Done, Peer: &e.msgs, Token: o.Token, Err: err})
-	e.ops.End(o, &d.transfers)
+	d.poster.End(&e.lanes, o)
 }
 
 // endTransfers ends all transfers with a peer.
 func (d *domain) endTransfers(e *endpoint, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for o := e.ops.First; o != nil; o = e.ops.First {
+	d.poster.Mu.Lock()
+	defer d.poster.Mu.Unlock()
+	for o := e.lanes.Ops.First; o != nil; o = e.lanes.Ops.First {
 		for o.Ended {
 			o = o.Next
 		}
@@ -156,16 +96,16 @@ func (d *domain) endTransfers(e *endpoint, err error) {
 }
 
 // restartTransfers ends the transfers that have failed once the connection was closed, and prepares the others to be posted
-// again. The caller must hold d.mu.
+// again. The caller must hold the lock of the poster.
 func (d *domain) restartTransfers(e *endpoint) {
-	for o := e.ops.First; o != nil; {
+	for o := e.lanes.Ops.First; o != nil; {
 		if o.Err == nil || o.Ended {
 			o = o.Next
 			continue
 		}
 		d.endOp(e, o, o.Err)
-		o = e.ops.First // endOp may have removed others from the list, also those behind o
+		o = e.lanes.Ops.First // endOp may have removed others from the list, also those behind o
 	}
-	e.ops.Restart(len(e.qps))
-	e.retry.Unfinished.Transfer = e.ops.First != nil
+	e.lanes.Ops.Restart(len(e.lanes.Queues))
+	e.retry.Unfinished.Transfer = e.lanes.Ops.First != nil
 }

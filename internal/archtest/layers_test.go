@@ -86,6 +86,8 @@ fabric < fabric/rdma/internal/memory < fabric/rdma;
 fabric, verbs, fabric/rdma/internal/liveness, fabric/rdma/internal/memory < fabric/rdma/internal/messages < fabric/rdma;
 fabric, verbs, internal/memaddr, fabric/rdma/internal/cm, fabric/rdma/internal/memory
 	< fabric/rdma/internal/transfer < fabric/rdma;
+fabric, verbs, internal/memaddr, fabric/rdma/internal/cm, fabric/rdma/internal/liveness, fabric/rdma/internal/messages,
+	fabric/rdma/internal/transfer < fabric/rdma/internal/posting < fabric/rdma;
 fabric, fabric/mem, fabric/shm, fabric/tcp, fabric/rdma, verbs < fabric/auto;
 
 # Layer 4: bootstrap, tag matching, datatypes, reductions, collective algorithms, message protocols; communicators on bytes.

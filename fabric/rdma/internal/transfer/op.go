@@ -62,6 +62,39 @@ type Op struct {
 	Err      error // the transfer ends with it once the connection is closed
 }
 
+// Choice says which lanes of a connection may carry the next piece of a transfer.
+type Choice uint8
+
+// The choices.
+const (
+	AllLanes    Choice = iota
+	FirstLanes         // those of the first rail
+	LanesOfRail        // those of Op.Rail
+	NoLane             // none yet
+)
+
+// NextPiece chooses between the lanes of a connection, of which so many are on the first rail. While
+// the keys for other rails are being read, the first rail gets no more than its share, which is nothing
+// if the transfer is restricted to another rail.
+func (o *Op) NextPiece(first, lanes int) Choice {
+	switch {
+	case o.KeyState == KeysReading && (o.Rail > 0 || o.Posted >= o.Bytes*first/lanes):
+		return NoLane
+	case o.KeyState != KeysReady:
+		return FirstLanes
+	case o.Rail > 0:
+		return LanesOfRail
+	}
+	return AllLanes
+}
+
+// Complete records that a piece of n bytes was carried out, and reports whether the transfer is
+// complete. One that has failed ends once the connection is closed.
+func (o *Op) Complete(n int) bool {
+	o.Done += n
+	return o.Done == o.Bytes && o.Err == nil
+}
+
 // List lists the transfers of an endpoint, oldest first. It is guarded by the lock of
 // the domain.
 type List struct {

@@ -1,6 +1,9 @@
 package transfer
 
-import "testing"
+import (
+	"errors"
+	"testing"
+)
 
 // TestListEnds: transfers end in any order, and leave the list in theirs. Their memory is used again.
 func TestListEnds(t *testing.T) {
@@ -48,5 +51,35 @@ func TestListRestart(t *testing.T) {
 	}
 	if ended.Posted != 8 || ended.Done != 8 {
 		t.Errorf("one that has ended: %+v", ended)
+	}
+}
+
+// TestNextPiece: a transfer uses the first rail until the keys of the others are known, and no more
+// than its share of that while they are being read.
+func TestNextPiece(t *testing.T) {
+	for _, c := range []struct {
+		op   Op
+		want Choice
+	}{
+		{Op{Rail: AnyRail}, FirstLanes},
+		{Op{Rail: AnyRail, KeyState: KeysReading, Posted: 2}, FirstLanes},
+		{Op{Rail: AnyRail, KeyState: KeysReading, Posted: 3}, NoLane},
+		{Op{Rail: 1, KeyState: KeysReading}, NoLane},
+		{Op{Rail: 1}, FirstLanes}, // without room to read the keys
+		{Op{Rail: AnyRail, KeyState: KeysReady}, AllLanes},
+		{Op{Rail: 1, KeyState: KeysReady}, LanesOfRail},
+	} {
+		c.op.Bytes = 12
+		if got := c.op.NextPiece(1, 4); got != c.want {
+			t.Errorf("%+v: %v, want %v", c.op, got, c.want)
+		}
+	}
+}
+
+// TestOpComplete: a transfer is complete with its last piece, unless it has failed.
+func TestOpComplete(t *testing.T) {
+	o, failed := Op{Bytes: 5}, Op{Bytes: 5, Err: errors.New("failed")}
+	if o.Complete(3) || !o.Complete(2) || failed.Complete(5) || failed.Done != 5 {
+		t.Errorf("%+v, %+v", o, failed)
 	}
 }
