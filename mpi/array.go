@@ -3,7 +3,6 @@ package mpi
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"sync/atomic"
 
@@ -53,7 +52,7 @@ const maxPartTypes = 32
 // is not, the array has an error of class ErrCount, which all its views have. MPI-5.0 §5.1.3.
 func ArrayOf[T any](x []T, dims ...int) Array[T] {
 	const op = "ArrayOf"
-	elem, err := core.ElementsOf(reflect.TypeFor[T]())
+	elem, err := core.ElementsFor[T]()
 	if err != nil {
 		return Array[T]{shape: &arrayShape{err: public(core.TypeError(op, err))}}
 	}

@@ -2,60 +2,12 @@ package mpi
 
 import (
 	"fmt"
-	"reflect"
 
 	"github.com/ibrun/ibrun/mpi/internal/core"
-	"github.com/ibrun/ibrun/mpi/internal/proto"
-	"github.com/ibrun/ibrun/perf"
 )
 
-// The functions of this package take slices of any type. Numbers take the shortest path. The functions of this file serve calls
-// that are checked, and elements that are structs or arrays: these are views. A type with pointers is an error of the view.
-
-func sendElements[T any](c *Comm, op perf.Op, x []T, dst, tag int, m proto.Mode) error {
-	if core.IsNumber[T]() {
-		return public(c.core().SendChecked(op, core.Bytes(x), core.KindOf[T](), dst, tag, m))
-	}
-	v := elements(op.String(), x)
-	return c.sendView(op, &v, dst, tag, m)
-}
-
-func isendElements[T any](c *Comm, op perf.Op, x []T, dst, tag int, m proto.Mode) (Request, error) {
-	if core.IsNumber[T]() {
-		return request(c.core().IsendChecked(op, core.Bytes(x), core.KindOf[T](), dst, tag, m))
-	}
-	v := elements(op.String(), x)
-	return c.isendView(op, &v, dst, tag, m)
-}
-
-func sendInitElements[T any](c *Comm, op string, x []T, dst, tag int, m proto.Mode) (Request, error) {
-	if core.IsNumber[T]() {
-		return request(c.core().SendInitChecked(op, core.Bytes(x), core.KindOf[T](), dst, tag, m))
-	}
-	v := elements(op, x)
-	return c.sendInitView(op, &v, dst, tag, m)
-}
-
-func recvElements[T any](c *Comm, x []T, src, tag int) (Status, error) {
-	if core.IsNumber[T]() {
-		return status(c.core().RecvChecked(core.Bytes(x), core.KindOf[T](), src, tag))
-	}
-	return c.Recv(elements("Recv", x), src, tag)
-}
-
-func irecvElements[T any](c *Comm, x []T, src, tag int) (Request, error) {
-	if core.IsNumber[T]() {
-		return request(c.core().IrecvChecked(perf.Irecv, core.Bytes(x), core.KindOf[T](), src, tag))
-	}
-	return c.Irecv(elements("Irecv", x), src, tag)
-}
-
-func recvInitElements[T any](c *Comm, x []T, src, tag int) (Request, error) {
-	if core.IsNumber[T]() {
-		return request(c.core().RecvInitChecked(core.Bytes(x), core.KindOf[T](), src, tag))
-	}
-	return c.RecvInit(elements("RecvInit", x), src, tag)
-}
+// The functions of this package take slices of any type. Numbers take the shortest path. Elements that are structs or arrays are
+// views. The functions of this file make the views of blocks of a slice, for collectives.
 
 // partsOf returns the parts of a slice that belong to the ranks: counts[i] elements at displs[i], or one after the other. It is
 // nil without counts.
@@ -131,7 +83,7 @@ func messageSize[T any]() int {
 	if core.IsNumber[T]() {
 		return sizeOf[T]()
 	}
-	t, err := core.ElementsOf(reflect.TypeFor[T]())
+	t, err := core.ElementsFor[T]()
 	if err != nil {
 		return -1
 	}

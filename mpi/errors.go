@@ -84,6 +84,9 @@ func result(of interface {
 	return public(of.CallResult(op, err))
 }
 
+// public2 returns the results of a call of core.
+func public2[T any](x T, err error) (T, error) { return x, public(err) }
+
 // convert replaces the errors of core in a tree of errors. Those that core wraps are not changed: they contain none of core.
 func convert(err error) error {
 	switch e := err.(type) {

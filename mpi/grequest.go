@@ -2,7 +2,6 @@ package mpi
 
 import (
 	"math"
-	"reflect"
 
 	"github.com/ibrun/ibrun/mpi/internal/core"
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
@@ -57,7 +56,7 @@ func (g Grequest) Complete() error { return public(g.core().CompleteGrequest()) 
 // request. MPI-5.0 §13.3.
 func SetCount[T any](st *Status, n int) error {
 	const op = "SetCount"
-	typ, err := core.ElementsOf(reflect.TypeFor[T]())
+	typ, err := core.ElementsFor[T]()
 	if err != nil {
 		return public(core.TypeError(op, err))
 	}

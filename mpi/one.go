@@ -51,15 +51,20 @@ func SendOneContext[T any](ctx context.Context, c *Comm, x T, dst, tag int) erro
 // RecvOne receives a message of one element. If the message has none, it returns the zero value and a status whose Count is 0; if
 // it has more, ErrTruncate. MPI-5.0 §3.2.4.
 func RecvOne[T any](c *Comm, src, tag int) (T, Status, error) {
-	return RecvOneContext[T](context.Background(), c, src, tag)
+	return recvOne(c, func(x []T) (Status, error) { return Recv(c, x, src, tag) })
 }
 
 // RecvOneContext is RecvOne that ends when ctx ends, as RecvContext does. MPI-5.0 §3.2.4, §3.8.4.
 func RecvOneContext[T any](ctx context.Context, c *Comm, src, tag int) (T, Status, error) {
+	return recvOne(c, func(x []T) (Status, error) { return RecvContext(ctx, c, x, src, tag) })
+}
+
+// recvOne calls f with a slice of one element, which is the zero value, and returns the element afterwards.
+func recvOne[T any](c *Comm, f func(x []T) (Status, error)) (T, Status, error) {
 	n := c.core().TakeNumber()
 	_, dst := oneBuffer[T](c, n)
 	clear(dst)
-	st, err := RecvContext(ctx, c, dst, src, tag)
+	st, err := f(dst)
 	x := dst[0]
 	c.core().ReturnNumber(n, err)
 	return x, st, err

@@ -1,7 +1,5 @@
 package mpi
 
-import "github.com/ibrun/ibrun/mpi/internal/core"
-
 // Partitioned communication: a message of which several goroutines fill parts, and each part leaves when it is ready.
 //
 //	send, err := mpi.PsendInit(c, x, 8, dst, tag) // x in 8 partitions
@@ -23,19 +21,13 @@ import "github.com/ibrun/ibrun/mpi/internal/core"
 // completes when all partitions are ready and have left; x must not change where it is ready. Elements may be structs, as in
 // [Send]; those with padding are copied by [Request.Pready]. MPI-5.0 §4.2.1.
 func PsendInit[T any](c *Comm, x []T, partitions, dst, tag int) (Request, error) {
-	if !core.IsNumber[T]() {
-		return c.psendInit(elements("PsendInit", x), len(x), partitions, dst, tag)
-	}
-	return request(c.core().PsendInit(core.Bytes(x), core.NumbersOf[T](), partitions, dst, tag))
+	return c.psendInit(elements("PsendInit", x), len(x), partitions, dst, tag)
 }
 
 // PrecvInit creates a persistent request of a receive into x in partitions of equal length. src and tag must not be wildcards.
 // MPI-5.0 §4.2.1.
 func PrecvInit[T any](c *Comm, x []T, partitions, src, tag int) (Request, error) {
-	if !core.IsNumber[T]() {
-		return c.precvInit(elements("PrecvInit", x), len(x), partitions, src, tag)
-	}
-	return request(c.core().PrecvInit(core.Bytes(x), core.NumbersOf[T](), partitions, src, tag))
+	return c.precvInit(elements("PrecvInit", x), len(x), partitions, src, tag)
 }
 
 // PsendInit is [PsendInit] of a view: each partition has the same part of its packed bytes, and begins and ends between elements.
@@ -54,7 +46,7 @@ func (c *Comm) psendInit(v View, n, partitions, dst, tag int) (Request, error) {
 	if v.err != nil {
 		return Request{}, c.callError("PsendInit", v.err)
 	}
-	return request(c.core().PsendInitData(&v.data, n, partitions, dst, tag))
+	return request(c.core().PsendInit(&v.data, n, partitions, dst, tag))
 }
 
 // precvInit is psendInit for PrecvInit.
@@ -62,7 +54,7 @@ func (c *Comm) precvInit(v View, n, partitions, src, tag int) (Request, error) {
 	if v.err != nil {
 		return Request{}, c.callError("PrecvInit", v.err)
 	}
-	return request(c.core().PrecvInitData(&v.data, n, partitions, src, tag))
+	return request(c.core().PrecvInit(&v.data, n, partitions, src, tag))
 }
 
 // Pready says that a partition of a send that was started with [PsendInit] is ready: it leaves now. Each partition must be marked
@@ -91,6 +83,5 @@ func (r Request) PreadyList(partitions []int) error {
 // has failed, it returns the error, as a Wait after it does.
 // MPI-5.0 §4.2.2.
 func (r Request) Parrived(partition int) (bool, error) {
-	ok, err := r.core().Parrived(partition)
-	return ok, public(err)
+	return public2(r.core().Parrived(partition))
 }

@@ -1,6 +1,10 @@
 package mpi
 
-import "github.com/ibrun/ibrun/mpi/internal/core"
+import (
+	"context"
+
+	"github.com/ibrun/ibrun/mpi/internal/core"
+)
 
 // Request is a handle of an operation in progress, or of a persistent one. It is a small value; copies refer to the
 // same operation. The zero Request refers to none: waiting for it returns immediately. MPI-5.0 §3.7.
@@ -65,15 +69,13 @@ func Waitall(reqs []Request, sts []Status) error {
 // Testall is Waitall without blocking: if not all of reqs have completed, it reports false and changes nothing.
 // MPI-5.0 §3.7.5.
 func Testall(reqs []Request, sts []Status) (bool, error) {
-	ok, err := core.Testall(coreRequests(reqs), coreStatuses(sts))
-	return ok, public(err)
+	return public2(core.Testall(coreRequests(reqs), coreStatuses(sts)))
 }
 
 // Waitany blocks until one of reqs has completed, and returns its index and status. The index is Undefined if no
 // request is active. MPI-5.0 §3.7.5.
 func Waitany(reqs []Request) (int, Status, error) {
-	n, st, err := core.Waitany(coreRequests(reqs))
-	return n, statusOf(st), public(err)
+	return WaitanyContext(context.Background(), reqs)
 }
 
 // Testany is Waitany without blocking: it reports false if none has completed. MPI-5.0 §3.7.5.
@@ -86,12 +88,10 @@ func Testany(reqs []Request) (int, Status, bool, error) {
 // idx and their statuses in sts, which may be nil. Both must have the length of reqs. It returns their number;
 // Undefined if no request is active. MPI-5.0 §3.7.5.
 func Waitsome(reqs []Request, idx []int, sts []Status) (int, error) {
-	n, err := core.Waitsome(coreRequests(reqs), idx, coreStatuses(sts))
-	return n, public(err)
+	return WaitsomeContext(context.Background(), reqs, idx, sts)
 }
 
 // Testsome is Waitsome without blocking: it returns 0 if none has completed. MPI-5.0 §3.7.5.
 func Testsome(reqs []Request, idx []int, sts []Status) (int, error) {
-	n, err := core.Testsome(coreRequests(reqs), idx, coreStatuses(sts))
-	return n, public(err)
+	return public2(core.Testsome(coreRequests(reqs), idx, coreStatuses(sts)))
 }

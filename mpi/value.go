@@ -5,6 +5,7 @@ import (
 	"reflect"
 
 	"github.com/ibrun/ibrun/mpi/internal/core"
+	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 	"github.com/ibrun/ibrun/perf"
 )
@@ -34,34 +35,35 @@ func sendValue[T any](ctx context.Context, op string, c *Comm, v T, dst, tag int
 	if err != nil {
 		return c.callError(op, err)
 	}
-	return public(c.core().SendContext(ctx, perf.Send, b, kind, dst, tag, proto.Standard))
+	d := datatype.Numbers(b, kind)
+	return public(c.core().SendContext(ctx, perf.Send, &d, dst, tag, proto.Standard))
 }
 
 // RecvValue receives one value from rank src, or AnySource, with a tag, or AnyTag. It needs no length: it allocates as much
 // memory as the message has bytes. If the message cannot be decoded into a T, RecvValue discards it and returns an error of class
 // ErrType. So it does if a method of T panics. A message from ProcNull is the zero value. MPI-5.0 §3.2.4, §3.8.2.
 func RecvValue[T any](c *Comm, src, tag int) (v T, st Status, err error) {
-	m, cst, err := c.core().Mprobe(src, tag)
-	if err != nil {
-		return v, statusOf(cst), public(err)
-	}
-	return recvMatchedValue[T](c, "RecvValue", m, cst)
+	return recvValue[T](context.Background(), "RecvValue", c, src, tag)
 }
 
 // RecvValueContext is RecvValue that ends when ctx ends. If the error matches that of ctx, no message was received: it goes to
 // the next receive that matches it. A message that has been matched is received to its end. MPI-5.0 §3.2.4, §3.8.2.
 func RecvValueContext[T any](ctx context.Context, c *Comm, src, tag int) (v T, st Status, err error) {
-	m, cst, err := c.core().MprobeContext(ctx, src, tag)
+	return recvValue[T](ctx, "RecvValueContext", c, src, tag)
+}
+
+// recvValue receives a value for the call op.
+func recvValue[T any](ctx context.Context, op string, c *Comm, src, tag int) (v T, st Status, err error) {
+	m, cst, err := c.core().Mprobe(ctx, src, tag)
 	if err != nil {
 		return v, statusOf(cst), public(err)
 	}
-	return recvMatchedValue[T](c, "RecvValueContext", m, cst)
-}
-
-// recvMatchedValue receives a matched message as a value, for the call op.
-func recvMatchedValue[T any](c *Comm, op string, m *core.Message, cst core.Status) (v T, st Status, err error) {
-	b := make([]byte, cst.Bytes)
-	if cst, err = m.Mrecv(b, kindOfValue(reflect.TypeFor[T]())); err != nil || cst.Source == ProcNull {
+	b, kind := make([]byte, cst.Bytes), kindOfValue(reflect.TypeFor[T]())
+	if len(b)%kind.Size() != 0 {
+		kind = datatype.Byte // a message of another type, which cannot be decoded
+	}
+	d := datatype.Numbers(b, kind)
+	if cst, err = m.Mrecv(&d); err != nil || cst.Source == ProcNull {
 		return v, statusOf(cst), public(err)
 	}
 	v, err = receivedValue[T](c, op, b)

@@ -3,7 +3,6 @@ package mpi
 import (
 	"errors"
 	"fmt"
-	"reflect"
 
 	"github.com/ibrun/ibrun/mpi/internal/core"
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
@@ -22,12 +21,20 @@ type View struct {
 
 // ViewOf returns the elements of x, one after the other. MPI-5.0 §3.2.2.
 func ViewOf[T any](x []T) View {
-	return elements("ViewOf", x)
+	v := elements("ViewOf", x)
+	if v.Size() == 0 {
+		v.data = datatype.Buffer{}
+	}
+	return v
 }
 
-// elements returns the view of all elements of a slice, which a call takes.
+// elements returns the view of all elements of a slice, which a call takes. Numbers have their type
+// also if there are none: checked calls compare it.
 func elements[T any](op string, x []T) View {
-	elem, err := core.ElementsOf(reflect.TypeFor[T]())
+	if k := core.KindOf[T](); k != 0 {
+		return View{data: datatype.Numbers(core.Bytes(x), k)}
+	}
+	elem, err := core.ElementsFor[T]()
 	if errors.Is(err, datatype.ErrNoElement) {
 		err = fmt.Errorf("%w; SendValue and the other functions whose names end in Value take values of any type", err)
 	}
@@ -47,7 +54,7 @@ func ViewAs[T any](x []T, at int, t *Datatype, count int) View {
 	if err != nil {
 		return View{err: public(err)}
 	}
-	elem, err := core.ElementsOf(reflect.TypeFor[T]())
+	elem, err := core.ElementsFor[T]()
 	if err == nil {
 		err = checkKinds(elem, typ)
 	}
@@ -60,11 +67,15 @@ func ViewAs[T any](x []T, at int, t *Datatype, count int) View {
 	return newView(op, core.Bytes(x), typ, at*sizeOf[T](), count)
 }
 
-// newView returns count elements whose displacement 0 is at byte origin of mem.
+// newView returns count elements whose displacement 0 is at byte origin of mem. A view without data
+// has no type: any receive takes it, also if calls are checked.
 func newView(op string, mem []byte, t *datatype.Type, origin, count int) View {
 	data, err := t.Buffer(mem, int64(origin), int64(count))
 	if err != nil {
 		return View{err: public(core.TypeError(op, err))}
+	}
+	if data.Size() == 0 {
+		return View{}
 	}
 	return View{data: data}
 }
@@ -98,6 +109,26 @@ func (v View) Err() error { return v.err }
 
 // Size returns the bytes of the data, without gaps: the length of a message of it. MPI-5.0 §5.1.5.
 func (v View) Size() int { return int(v.data.Size()) }
+
+// callError returns the error of a view or of elements as that of a call on c, whose error handler is called; nil for nil.
+func (c *Comm) callError(op string, err error) error {
+	e, ok := err.(*Error)
+	if !ok {
+		return err
+	}
+	cause := e.Err
+	if e.Op != op { // the call that made the view
+		cause = e
+	}
+	return public(c.core().CallError(op, core.Class(e.Class), cause))
+}
+
+func firstError(a, b *View) error {
+	if a.err != nil {
+		return a.err
+	}
+	return b.err
+}
 
 // receivable returns the error of a call that stores data in the view: that of its making, or ErrType if entries overlap.
 func (v *View) receivable(op string) error {

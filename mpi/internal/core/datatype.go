@@ -187,6 +187,14 @@ func (s *sharedTypes) known(t *datatype.Type) (*Datatype, bool) {
 // ElementsOf returns the type of the values of a Go type as elements of messages.
 func ElementsOf(rt reflect.Type) (*datatype.Type, error) { return shared.elements.Of(rt) }
 
+// ElementsFor is ElementsOf for a type that is known at compile time.
+func ElementsFor[T any]() (*datatype.Type, error) {
+	if k := KindOf[T](); k != 0 {
+		return datatype.OfKind(k), nil
+	}
+	return ElementsOf(reflect.TypeFor[T]())
+}
+
 // TypeOf returns the handle of the type of a Go type.
 func TypeOf(op string, rt reflect.Type) (*Datatype, error) {
 	t, err := ElementsOf(rt)

@@ -12,7 +12,10 @@
 // [Error], [ErrorList] and [RequestError]. A front end converts them to its own errors, and names the classes of those in
 // [Config].
 //
-// Each call that sends or receives has a second form, whose name ends in Checked. It sends the element kind and the source
-// position of the call with the message, so that the receiver can compare. A front end calls it if [Comm.IsChecked] reports true.
-// The other form does not take the element kind, which costs some time to find out.
+// A message is sent from a [datatype.Buffer] and received into one, which describes numbers, structs
+// and derived data alike. Where calls are checked its elements travel with the message, with the source
+// position of the call, so that the receiver can compare. The calls that programs make most exist for
+// bytes as well: Send, Isend, Recv, Irecv and Sendrecv. They check nothing, and do not need the kind of
+// the elements, which costs some time to find out. A front end calls them for numbers unless
+// [Comm.IsChecked] reports true; see [IsPlain].
 package core

@@ -9,27 +9,17 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// PsendInit creates a persistent partitioned send of the elements of b.
-func (c *Comm) PsendInit(b []byte, k Elements, partitions, dst, tag int) (Request, error) {
-	return c.psendInit(proto.Partitions{Buf: b, Kind: uint32(k.kind), Count: partitions}, nil, len(b)/k.Size(), dst, tag)
-}
-
-// PsendInitData creates a persistent partitioned send of the elements of d. They belong to n values
-// of a slice, which are not divided; 0: it is a view, which is divided between any of its elements.
-func (c *Comm) PsendInitData(d *datatype.Buffer, n, partitions, dst, tag int) (Request, error) {
-	return c.psendInit(partitionsOfData(d, partitions), d, n, dst, tag)
-}
-
-func (c *Comm) psendInit(x proto.Partitions, d *datatype.Buffer, n, dst, tag int) (r Request, err error) {
+// PsendInit creates a persistent partitioned send of the elements of d. They belong to n values of a
+// slice, which are not divided; 0: it is a view, which is divided between any of its elements.
+func (c *Comm) PsendInit(d *datatype.Buffer, n, partitions, dst, tag int) (Request, error) {
 	const op = "PsendInit"
-	to, ok := c.fastSendRoute(dst, tag)
-	if !ok {
-		if to, err = c.slowSendRoute(op, dst, tag); err != nil {
-			return r, err
-		}
+	to, err := c.sendRoute(op, dst, tag)
+	if err != nil {
+		return Request{}, err
 	}
-	if err := c.checkPartitions(op, &x, d, n); err != nil {
-		return r, err
+	x, err := c.partitionsOf(op, d, n, partitions)
+	if err != nil {
+		return Request{}, err
 	}
 	to.Context, to.Op = c.contextID|collectiveBit, perf.Start
 	h, err := c.engine.Schedules().PsendInit(to, x)
@@ -38,14 +28,8 @@ func (c *Comm) psendInit(x proto.Partitions, d *datatype.Buffer, n, dst, tag int
 
 var errPartitionWildcard = errors.New("a partitioned receive needs one source and one tag")
 
-// PrecvInit creates a persistent partitioned receive into the elements of b.
-func (c *Comm) PrecvInit(b []byte, k Elements, partitions, src, tag int) (Request, error) {
-	return c.precvInit(proto.Partitions{Buf: b, Kind: uint32(k.kind), Count: partitions}, nil, len(b)/k.Size(), src, tag)
-}
-
-// PrecvInitData creates a persistent partitioned receive into the elements of d. They belong to n values
-// of a slice, which are not divided; 0: it is a view, which is divided between any of its elements.
-func (c *Comm) PrecvInitData(d *datatype.Buffer, n, partitions, src, tag int) (Request, error) {
+// PrecvInit creates a persistent partitioned receive into the elements of d, which are divided as in PsendInit.
+func (c *Comm) PrecvInit(d *datatype.Buffer, n, partitions, src, tag int) (Request, error) {
 	const op = "PrecvInit"
 	if err := c.checkUsable(op); err != nil {
 		return Request{}, err
@@ -53,40 +37,44 @@ func (c *Comm) PrecvInitData(d *datatype.Buffer, n, partitions, src, tag int) (R
 	if err := c.checkSink(op, d); err != nil {
 		return Request{}, err
 	}
-	return c.precvInit(partitionsOfData(d, partitions), d, n, src, tag)
-}
-
-func (c *Comm) precvInit(x proto.Partitions, d *datatype.Buffer, n, src, tag int) (r Request, err error) {
-	const op = "PrecvInit"
-	from, ok := c.fastRecvRoute(src, tag)
-	if !ok {
-		if from, err = c.slowRecvRoute(op, src, tag); err != nil {
-			return r, err
-		}
-		switch {
-		case src == AnySource:
-			return r, c.newError(op, ErrRank, errPartitionWildcard)
-		case tag == AnyTag:
-			return r, c.newError(op, ErrTag, errPartitionWildcard)
-		}
+	from, err := c.recvRoute(op, src, tag)
+	switch {
+	case err != nil:
+		return Request{}, err
+	case src == AnySource:
+		return Request{}, c.newError(op, ErrRank, errPartitionWildcard)
+	case tag == AnyTag:
+		return Request{}, c.newError(op, ErrTag, errPartitionWildcard)
+	case src == ProcNull:
 		from.Peer = proto.ProcNull
 	}
-	if err := c.checkPartitions(op, &x, d, n); err != nil {
-		return r, err
+	x, err := c.partitionsOf(op, d, n, partitions)
+	if err != nil {
+		return Request{}, err
 	}
 	from.Context, from.Op = c.contextID|collectiveBit, perf.Start
 	return Request{c.engine.Schedules().PrecvInit(from, x)}, nil
 }
 
-// partitionsOfData returns one side of a partitioned message of the elements of d, which are copied if they are not one block.
-func partitionsOfData(d *datatype.Buffer, count int) proto.Partitions {
-	x := proto.Partitions{Kind: partitionKind(d), Count: count}
+// partitionsOf checks the arguments of one side of a partitioned message of the elements of d, and
+// returns that side. Elements that are not one block are copied.
+func (c *Comm) partitionsOf(op string, d *datatype.Buffer, n, count int) (x proto.Partitions, err error) {
+	switch {
+	case count < 1 || count > proto.MaxPartitions:
+		return x, c.newError(op, ErrCount, fmt.Errorf("%d partitions; want 1 to %d", count, proto.MaxPartitions))
+	case n%count != 0:
+		return x, c.newError(op, ErrCount, fmt.Errorf("%d elements cannot be divided evenly into %d partitions", n, count))
+	case !divides(count, d):
+		return x, c.newError(op, ErrCount,
+			fmt.Errorf("a view of %d bytes cannot be divided evenly, between its elements, into %d partitions", d.Size(), count))
+	}
 	b, ok := d.Contiguous()
-	if x.Buf = b; !ok {
+	x = proto.Partitions{Buf: b, Kind: partitionKind(d), Count: count, Failed: func(err error) { c.coll.main.markFailed(err) }}
+	if !ok {
 		data := *d
 		x.Buf, x.Data = make([]byte, d.Size()), &data
 	}
-	return x
+	return x, nil
 }
 
 // mixedKind is set in the kind of elements that are of several kinds; the other bits are of their signature.
@@ -94,8 +82,8 @@ const mixedKind = 1 << 31
 
 // partitionKind returns what is compared of the elements of the two sides; 0: nothing.
 func partitionKind(d *datatype.Buffer) uint32 {
-	switch k := d.Kind(); {
-	case d.Size() == 0, k == datatype.Packed:
+	switch k := d.ElementKind(); {
+	case k == datatype.Packed, k == 0 && d.Size() == 0:
 		return 0
 	case k == datatype.Long:
 		return uint32(datatype.Int64)
@@ -106,21 +94,6 @@ func partitionKind(d *datatype.Buffer) uint32 {
 	}
 	s, _ := d.SignatureOf(d.Size())
 	return mixedKind | uint32(s.Hash^s.Hash>>31)
-}
-
-// checkPartitions checks the arguments of one side of a partitioned message of n values, or of the elements of d.
-func (c *Comm) checkPartitions(op string, x *proto.Partitions, d *datatype.Buffer, n int) error {
-	switch count := x.Count; {
-	case count < 1 || count > proto.MaxPartitions:
-		return c.newError(op, ErrCount, fmt.Errorf("%d partitions; want 1 to %d", count, proto.MaxPartitions))
-	case n%count != 0:
-		return c.newError(op, ErrCount, fmt.Errorf("%d elements cannot be divided evenly into %d partitions", n, count))
-	case d != nil && !divides(count, d):
-		return c.newError(op, ErrCount,
-			fmt.Errorf("a view of %d bytes cannot be divided evenly, between its elements, into %d partitions", d.Size(), count))
-	}
-	x.Failed = func(err error) { c.coll.main.markFailed(err) }
-	return nil
 }
 
 // divides reports whether partitions of equal length begin and end between elements of d.

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"errors"
 	"sync/atomic"
 
@@ -24,58 +25,68 @@ func (m *Message) isNone() bool { return m == nil || m.comm == nil }
 // procNullStatus is the status of a message from ProcNull.
 var procNullStatus = Status{Source: ProcNull, Tag: AnyTag}
 
-// Probe blocks until there is a message that a receive with these arguments would match, and returns its status.
-func (c *Comm) Probe(src, tag int) (Status, error) {
-	st, _, err := c.probe(perf.Probe, src, tag, true)
+// Probe blocks until there is a message that a receive with these arguments would match, and returns its status. It ends when ctx
+// ends.
+func (c *Comm) Probe(ctx context.Context, src, tag int) (Status, error) {
+	st, _, err := c.probe(ctx, perf.Probe, src, tag, true)
 	return st, err
 }
 
 // Iprobe is Probe without blocking: it reports false if there is no such message.
 func (c *Comm) Iprobe(src, tag int) (Status, bool, error) {
-	return c.probe(perf.Iprobe, src, tag, false)
+	return c.probe(context.Background(), perf.Iprobe, src, tag, false)
 }
 
-func (c *Comm) probe(op perf.Op, src, tag int, block bool) (Status, bool, error) {
-	from, err := c.recvRoute(op.String(), src, tag)
-	if err != nil {
+func (c *Comm) probe(ctx context.Context, op perf.Op, src, tag int, block bool) (Status, bool, error) {
+	from, err := c.probeRoute(ctx, op, src, tag)
+	switch {
+	case err != nil:
 		return emptyStatus, false, err
-	}
-	if src == ProcNull {
+	case src == ProcNull:
 		return procNullStatus, true, nil
 	}
-	from.Op = op
-	st, ok, err := c.engine.Probe(from, block)
+	st, ok, err := c.engine.ProbeContext(ctx, from, block)
 	if err != nil || !ok {
-		return emptyStatus, false, c.wrapError(op.String(), err)
+		return emptyStatus, false, c.wrapStopped(op.String(), err)
 	}
 	return statusOf(st), true, nil
 }
 
+// probeRoute checks the arguments of a probe and returns its route. It returns an error if ctx has ended.
+func (c *Comm) probeRoute(ctx context.Context, op perf.Op, src, tag int) (proto.Route, error) {
+	from, err := c.recvRoute(op.String(), src, tag)
+	if err == nil && ctx.Err() != nil {
+		err = c.wrapStopped(op.String(), proto.Stopped(ctx))
+	}
+	from.Op = op
+	return from, err
+}
+
 // Mprobe is Probe that also removes the message from the matching queue, so that no other receive gets it.
-func (c *Comm) Mprobe(src, tag int) (*Message, Status, error) {
-	m, st, _, err := c.mprobe(perf.Mprobe, src, tag, true)
-	return m, st, err
+func (c *Comm) Mprobe(ctx context.Context, src, tag int) (*Message, Status, error) {
+	m, _, err := c.mprobe(ctx, perf.Mprobe, src, tag, true)
+	return m, m.Status(), err
 }
 
 // Improbe is Mprobe without blocking: it reports false if there is no such message.
 func (c *Comm) Improbe(src, tag int) (*Message, Status, bool, error) {
-	return c.mprobe(perf.Improbe, src, tag, false)
+	m, ok, err := c.mprobe(context.Background(), perf.Improbe, src, tag, false)
+	return m, m.Status(), ok, err
 }
 
-func (c *Comm) mprobe(op perf.Op, src, tag int, block bool) (*Message, Status, bool, error) {
-	from, err := c.recvRoute(op.String(), src, tag)
-	if err != nil {
-		return nil, emptyStatus, false, err
+func (c *Comm) mprobe(ctx context.Context, op perf.Op, src, tag int, block bool) (*Message, bool, error) {
+	from, err := c.probeRoute(ctx, op, src, tag)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case src == ProcNull:
+		return &Message{comm: c, status: procNullStatus, fromProcNull: true}, true, nil
 	}
-	if src == ProcNull {
-		return &Message{comm: c, status: procNullStatus, fromProcNull: true}, procNullStatus, true, nil
-	}
-	from.Op = op
-	f, st, ok, err := c.engine.MatchedProbe(from, block)
+	f, st, ok, err := c.engine.MatchedProbe(ctx, from, block)
 	if err != nil || !ok {
-		return nil, emptyStatus, false, c.wrapError(op.String(), err)
+		return nil, false, c.wrapStopped(op.String(), err)
 	}
-	return &Message{comm: c, msg: f, status: statusOf(st)}, statusOf(st), true, nil
+	return &Message{comm: c, msg: f, status: statusOf(st)}, true, nil
 }
 
 // Status returns the status of the matched probe.
@@ -86,13 +97,13 @@ func (m *Message) Status() Status {
 	return m.status
 }
 
-// Mrecv receives the message.
-func (m *Message) Mrecv(b []byte, k datatype.Kind) (Status, error) {
+// Mrecv receives the message into the elements of d.
+func (m *Message) Mrecv(d *datatype.Buffer) (Status, error) {
 	began := uint64(0)
 	if !m.isNone() {
-		began = m.comm.engine.Recording().BeginOp(perf.Mrecv, len(b))
+		began = m.comm.engine.Recording().BeginOp(perf.Mrecv, int(d.Size()))
 	}
-	r, err := m.recv(perf.Mrecv.Within(), b, k)
+	r, err := m.recv(perf.Mrecv.Within(), d)
 	if err != nil {
 		return emptyStatus, err
 	}
@@ -101,19 +112,29 @@ func (m *Message) Mrecv(b []byte, k datatype.Kind) (Status, error) {
 	return statusOf(st), m.comm.wrapError("Mrecv", err)
 }
 
-// Imrecv starts to receive the message.
-func (m *Message) Imrecv(b []byte, k datatype.Kind) (Request, error) {
-	return m.recv(perf.Imrecv, b, k)
-}
+// Imrecv starts to receive the message into the elements of d.
+func (m *Message) Imrecv(d *datatype.Buffer) (Request, error) { return m.recv(perf.Imrecv, d) }
 
-func (m *Message) recv(op perf.Op, b []byte, k datatype.Kind) (Request, error) {
-	if done, r, err := m.take(op); done {
-		return r, err
+// recv starts to receive the message, once. A message from ProcNull is empty.
+func (m *Message) recv(op perf.Op, d *datatype.Buffer) (Request, error) {
+	if m.isNone() {
+		return Request{}, newError(op.String(), ErrRequest, errors.New("the message is nil or the zero Message"))
 	}
-	if m.comm.checks {
-		return Request{m.comm.engine.RecvMatchedNoted(op, m.msg, b, m.comm.proc.newNote(op, k))}, nil
+	b, ok := m.comm.asBytes(d)
+	if !ok {
+		if err := m.comm.checkSink(op.String(), d); err != nil {
+			return Request{}, err
+		}
 	}
-	return Request{m.comm.engine.RecvMatched(op, m.msg, b)}, nil
+	switch {
+	case m.received.Swap(true):
+		return Request{}, m.comm.newError(op.String(), ErrRequest, errors.New("the message has already been received"))
+	case m.fromProcNull:
+		return Request{m.comm.engine.Irecv(proto.Route{Match: proto.Match{Rank: proto.ProcNull}, Op: op}, nil)}, nil
+	case ok:
+		return Request{m.comm.engine.RecvMatched(op, m.msg, b)}, nil
+	}
+	return Request{m.comm.engine.RecvMatchedData(op, m.msg, d, m.comm.note(op, d))}, nil
 }
 
 // CallError returns the error of a call on c that the front end has found. c may be nil.
@@ -130,18 +151,4 @@ func (m *Message) Comm() *Comm {
 		return nil
 	}
 	return m.comm
-}
-
-// take marks the message as received. done reports whether the receive is complete with the other results: a message from
-// ProcNull is empty, and a message is received once.
-func (m *Message) take(op perf.Op) (done bool, r Request, err error) {
-	switch {
-	case m.isNone():
-		return true, Request{}, newError(op.String(), ErrRequest, errors.New("the message is nil or the zero Message"))
-	case m.received.Swap(true):
-		return true, Request{}, m.comm.newError(op.String(), ErrRequest, errors.New("the message has already been received"))
-	case m.fromProcNull:
-		return true, Request{m.comm.engine.Irecv(proto.Route{Match: proto.Match{Rank: proto.ProcNull}, Op: op}, nil)}, nil
-	}
-	return false, Request{}, nil
 }

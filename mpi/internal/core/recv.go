@@ -12,15 +12,6 @@ func (c *Comm) Irecv(b []byte, src, tag int) (Request, error) {
 	return Request{c.engine.Irecv(from, b)}, nil
 }
 
-// RecvInit creates a persistent receive.
-func (c *Comm) RecvInit(b []byte, src, tag int) (Request, error) {
-	from, err := c.recvRoute("RecvInit", src, tag)
-	if err != nil {
-		return Request{}, err
-	}
-	return Request{c.engine.RecvInit(from, b)}, nil
-}
-
 // Recv receives a message into b.
 func (c *Comm) Recv(b []byte, src, tag int) (Status, error) {
 	const op = "Recv"

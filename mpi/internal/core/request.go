@@ -102,6 +102,16 @@ func Waitall(reqs []Request, sts []Status) error {
 	return waitAll(perf.Waitall, reqs, sts)
 }
 
+// WaitallContext is Waitall that ends when ctx ends. It then has completed none of reqs.
+func WaitallContext(ctx context.Context, reqs []Request, sts []Status) error {
+	if e := engineOf(reqs); e != nil && ctx.Done() != nil && checkStatuses("Waitall", reqs, sts) == nil {
+		if err := e.AwaitAll(ctx, perf.Waitall, handlesOf(reqs)); err != nil {
+			return stoppedError("Waitall", -1, ErrPending, err)
+		}
+	}
+	return Waitall(reqs, sts)
+}
+
 // checkStatuses returns an error unless sts is nil or has the length of reqs.
 func checkStatuses(op string, reqs []Request, sts []Status) error {
 	if sts != nil && len(sts) != len(reqs) {
@@ -147,11 +157,9 @@ func Testall(reqs []Request, sts []Status) (bool, error) {
 	return true, waitAll(perf.Testall, reqs, sts)
 }
 
-// Waitany blocks until one of reqs has completed, and returns its index and status.
-func Waitany(reqs []Request) (int, Status, error) { return WaitanyContext(context.Background(), reqs) }
-
-// WaitanyContext is Waitany that ends when ctx ends. It then has completed none of reqs.
-func WaitanyContext(ctx context.Context, reqs []Request) (int, Status, error) {
+// Waitany blocks until one of reqs has completed, and returns its index and status. It ends when ctx ends, and then has completed
+// none of reqs.
+func Waitany(ctx context.Context, reqs []Request) (int, Status, error) {
 	e := engineOf(reqs)
 	if e == nil {
 		return Undefined, emptyStatus, nil
@@ -178,13 +186,9 @@ func indexOf(i int) int {
 	return i
 }
 
-// Waitsome blocks until at least one of reqs has completed, and completes all that are known to have.
-func Waitsome(reqs []Request, idx []int, sts []Status) (int, error) {
-	return WaitsomeContext(context.Background(), reqs, idx, sts)
-}
-
-// WaitsomeContext is Waitsome that ends when ctx ends. It then has completed none of reqs.
-func WaitsomeContext(ctx context.Context, reqs []Request, idx []int, sts []Status) (int, error) {
+// Waitsome blocks until at least one of reqs has completed, and completes all that are known to have. It ends when ctx ends, and
+// then has completed none of reqs.
+func Waitsome(ctx context.Context, reqs []Request, idx []int, sts []Status) (int, error) {
 	const op = perf.Waitsome
 	if err := checkLengths(op.String(), reqs, idx, sts); err != nil {
 		return 0, err

@@ -31,6 +31,15 @@ func (c *Comm) slowSendRoute(op string, dst, tag int) (proto.Route, error) {
 	return proto.Route{Context: c.contextID, Peer: proto.ProcNull}, nil
 }
 
+// sendRoute checks the arguments of a send and returns its route.
+func (c *Comm) sendRoute(op string, dst, tag int) (proto.Route, error) {
+	to, ok := c.fastSendRoute(dst, tag)
+	if !ok {
+		return c.slowSendRoute(op, dst, tag)
+	}
+	return to, nil
+}
+
 // fastRecvRoute returns the route of a receive without wildcards. It reports false if the arguments need
 // slowRecvRoute.
 func (c *Comm) fastRecvRoute(src, tag int) (proto.Route, bool) {

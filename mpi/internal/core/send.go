@@ -37,15 +37,3 @@ func (c *Comm) Isend(op perf.Op, b []byte, dst, tag int, m proto.Mode) (Request,
 	}
 	return Request{h}, nil
 }
-
-// SendInit creates a persistent send.
-func (c *Comm) SendInit(op string, b []byte, dst, tag int, m proto.Mode) (Request, error) {
-	to, ok := c.fastSendRoute(dst, tag)
-	if !ok {
-		var err error
-		if to, err = c.slowSendRoute(op, dst, tag); err != nil {
-			return Request{}, err
-		}
-	}
-	return Request{c.engine.SendInit(to, b, m)}, nil
-}

@@ -3,6 +3,7 @@ package core
 import (
 	"errors"
 
+	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 	"github.com/ibrun/ibrun/perf"
 )
@@ -45,4 +46,57 @@ func (c *Comm) Sendrecv(s []byte, dst, stag int, r []byte, src, rtag int) (Statu
 func (c *Comm) cancelRecv(h proto.Handle) {
 	_ = c.engine.Requests().Cancel(h) // it may have completed; the caller returns the earlier error
 	_, _ = c.engine.Wait(h)
+}
+
+// SendrecvData sends the elements of s and receives into those of r at the same time. They may be in the same memory, but no byte
+// may be in both.
+func (c *Comm) SendrecvData(s *datatype.Buffer, dst, stag int, r *datatype.Buffer, src, rtag int) (Status, error) {
+	const op = "Sendrecv"
+	sb, sOK := s.Contiguous()
+	rb, rOK := r.Contiguous()
+	bytes := sOK && rOK
+	if bytes && !c.IsChecked() {
+		return c.Sendrecv(sb, dst, stag, rb, src, rtag)
+	}
+	to, err := c.sendRoute(op, dst, stag)
+	if err == nil && bytes && overlap(sb, rb) {
+		err = c.newError(op, ErrBuffer, errOverlap)
+	}
+	if err != nil {
+		return emptyStatus, err
+	}
+	return c.exchange(op, to, s, s, r, src, rtag)
+}
+
+// SendrecvReplace sends the elements of d, and receives into them.
+func (c *Comm) SendrecvReplace(d *datatype.Buffer, dst, stag, src, rtag int) (Status, error) {
+	const op = "SendrecvReplace"
+	to, err := c.sendRoute(op, dst, stag)
+	if err != nil {
+		return emptyStatus, err
+	}
+	m := c.proc.memory.take(int(d.Size()))
+	defer m.release()
+	d.Pack(m.b, 0)
+	packed := datatype.Numbers(m.b, datatype.Byte)
+	return c.exchange(op, to, &packed, d, d, src, rtag)
+}
+
+// exchange sends the data of s, which a note describes as the elements of as, and receives into those
+// of r at the same time.
+func (c *Comm) exchange(op string, to proto.Route, s, as, r *datatype.Buffer, src, rtag int) (Status, error) {
+	const call = perf.Sendrecv
+	began := c.engine.Recording().BeginOp(call, int(s.Size()+r.Size()))
+	h, err := c.irecvData(call.Within(), r, src, rtag)
+	if err != nil {
+		return emptyStatus, err
+	}
+	to.Op = call.Within()
+	if err := c.engine.SendData(to, s, proto.Standard, c.note(to.Op, as)); err != nil {
+		c.cancelRecv(h)
+		return emptyStatus, c.wrapError(op, err)
+	}
+	st, err := c.engine.WaitAs(call.Within(), h)
+	c.engine.Recording().EndOp(call, to.Moves(int(s.Size()))+st.Bytes, began)
+	return statusOf(st), c.wrapError(op, err)
 }

@@ -52,12 +52,27 @@ func (t *Type) Buffer(mem []byte, origin, count int64) (Buffer, error) {
 	return b, nil
 }
 
+// Numbers returns b as numbers of a kind, whose size divides the length of b. It is Type.Buffer without
+// what need not be checked: numbers are one block.
+func Numbers(b []byte, k Kind) Buffer {
+	t, n := basic[k], int64(len(b))
+	return Buffer{prog: t.program.Load(), data: t.data, mem: b, count: n / t.ub, size: n}
+}
+
 // Size returns the number of packed bytes.
 func (b *Buffer) Size() int64 { return b.size }
 
 // Kind returns the kind of the elements if all are of one kind, and 0 otherwise.
 func (b *Buffer) Kind() Kind {
 	if b.size == 0 {
+		return 0
+	}
+	return b.data.kind
+}
+
+// ElementKind is Kind that is known also if there are no elements. It is 0 for the zero Buffer.
+func (b *Buffer) ElementKind() Kind {
+	if b.data == nil {
 		return 0
 	}
 	return b.data.kind

@@ -2,6 +2,7 @@ package proto
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"testing"
 
@@ -19,7 +20,7 @@ func TestBetweenFragments(t *testing.T) {
 			return b.Irecv(from(0, 1), buf[:2000]), nil
 		},
 		"matched probe": func(b *Engine, buf []byte) (Handle, error) {
-			m, st, _, err := b.MatchedProbe(from(0, 1), true)
+			m, st, _, err := b.MatchedProbe(context.Background(), from(0, 1), true)
 			if err == nil && st.Bytes != len(whole) {
 				t.Errorf("a probe reports %d bytes", st.Bytes)
 			}

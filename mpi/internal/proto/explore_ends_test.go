@@ -218,7 +218,7 @@ var goalScenarios = []exploredScenario{
 		e := x.es[0]
 		for i := range 2 {
 			x.run(fmt.Sprint("probe ", i), func() error {
-				m, st, _, err := e.MatchedProbe(from(1, AnyTag), true)
+				m, st, _, err := e.MatchedProbe(context.Background(), from(1, AnyTag), true)
 				if err != nil {
 					return err
 				}

@@ -5,46 +5,9 @@ import (
 
 	"github.com/ibrun/ibrun/mpi/internal/notes"
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/lock"
-	"github.com/ibrun/ibrun/perf"
 )
 
-// The calls of programs whose messages have notes; note.go has the notes of requests.
-
-// IsendNoted is Isend for a message with a note.
-func (e *Engine) IsendNoted(to Route, buf []byte, mode Mode, n *notes.Note) (Handle, error) {
-	e.lock()
-	defer e.unlock()
-	began := e.rec.Active.Begin(to.Op, len(buf))
-	r := e.requests.take()
-	r.send, r.mode, r.route, r.buf = true, mode, to, buf
-	r.setNote(n)
-	h := r.handle()
-	err := e.startSend(r)
-	e.rec.SetPeer(to.Context, to.Peer, to.Tag)
-	e.rec.Active.End(to.Op, to.Moves(len(buf)), began)
-	return h, err
-}
-
-// IrecvNoted is Irecv with a note.
-func (e *Engine) IrecvNoted(from Route, buf []byte, n *notes.Note) Handle {
-	e.lock()
-	defer e.unlock()
-	began := e.rec.Active.Begin(from.Op, len(buf))
-	r := e.requests.take()
-	r.send, r.route, r.buf = false, from, buf
-	r.setNote(n)
-	e.startRecv(r)
-	e.rec.SetPeer(from.Context, from.Peer, from.Tag)
-	e.rec.Active.End(from.Op, from.Moves(len(buf)), began)
-	return r.handle()
-}
-
-// RecvMatchedNoted is RecvMatched with a note.
-func (e *Engine) RecvMatchedNoted(op perf.Op, f MatchedMessage, buf []byte, n *notes.Note) Handle {
-	e.lock()
-	defer e.unlock()
-	return e.recvMatched(op, f, buf, nil, n)
-}
+// The calls that only programs make whose messages have notes; note.go has the notes of requests.
 
 // Checks has the notes of messages. The engine uses the table with the lock held.
 type Checks struct {

@@ -22,8 +22,12 @@ type parts struct {
 	next *parts // free list
 }
 
-// setData makes the elements of d the data of the request.
+// setData makes the elements of d the data of the request: bytes if they are one block of memory.
 func (r *Request) setData(d *datatype.Buffer) {
+	if b, ok := d.Contiguous(); ok {
+		r.buf = b
+		return
+	}
 	e := r.e
 	x := e.freeParts
 	if x == nil {

@@ -1,6 +1,7 @@
 package proto
 
 import (
+	"context"
 	crand "crypto/rand"
 	"errors"
 	"fmt"
@@ -190,7 +191,7 @@ func (c *partsCase) receive(e *Engine, tag int32) (st Status, err error) {
 	case c.way < 3:
 		return e.Wait(e.IrecvData(rt, &c.dst.buf, nil))
 	case c.way < 5:
-		m, _, _, err := e.MatchedProbe(rt, true)
+		m, _, _, err := e.MatchedProbe(context.Background(), rt, true)
 		if err != nil {
 			return Status{}, err
 		}

@@ -57,20 +57,26 @@ func (e *Engine) probe(ctx context.Context, from Route, block bool) (*unexpected
 // Probe returns the status of the first message that matches from. If block is set it blocks until there is one; otherwise ok
 // reports whether there is one.
 func (e *Engine) Probe(from Route, block bool) (st Status, ok bool, err error) {
+	return e.ProbeContext(context.Background(), from, block)
+}
+
+// ProbeContext is Probe that ends with a StoppedError when ctx ends.
+func (e *Engine) ProbeContext(ctx context.Context, from Route, block bool) (st Status, ok bool, err error) {
 	e.lock()
 	defer e.unlock()
-	m, err := e.recordedProbe(context.Background(), from, block)
+	m, err := e.recordedProbe(ctx, from, block)
 	if m == nil {
 		return Status{}, false, err
 	}
 	return m.status(), true, nil
 }
 
-// MatchedProbe is like Probe, and removes the message, so that no other receive gets it.
-func (e *Engine) MatchedProbe(from Route, block bool) (f MatchedMessage, st Status, ok bool, err error) {
+// MatchedProbe is like ProbeContext, and removes the message, so that no other receive gets it. If ctx has ended it has removed
+// none.
+func (e *Engine) MatchedProbe(ctx context.Context, from Route, block bool) (f MatchedMessage, st Status, ok bool, err error) {
 	e.lock()
 	defer e.unlock()
-	m, err := e.recordedProbe(context.Background(), from, block)
+	m, err := e.recordedProbe(ctx, from, block)
 	if m == nil {
 		return MatchedMessage{}, Status{}, false, err
 	}

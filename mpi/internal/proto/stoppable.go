@@ -113,26 +113,3 @@ func (e *Engine) AwaitAll(ctx context.Context, op perf.Op, hs []Handle) error {
 	}
 	return nil
 }
-
-// ProbeContext is Probe with block set that ends with a StoppedError when ctx ends.
-func (e *Engine) ProbeContext(ctx context.Context, from Route) (Status, error) {
-	e.lock()
-	defer e.unlock()
-	m, err := e.recordedProbe(ctx, from, true)
-	if m == nil {
-		return Status{}, err
-	}
-	return m.status(), nil
-}
-
-// MatchedProbeContext is MatchedProbe with block set that ends with a StoppedError when ctx ends. It has then removed no message.
-func (e *Engine) MatchedProbeContext(ctx context.Context, from Route) (f MatchedMessage, st Status, err error) {
-	e.lock()
-	defer e.unlock()
-	m, err := e.recordedProbe(ctx, from, true)
-	if m == nil {
-		return MatchedMessage{}, Status{}, err
-	}
-	e.contexts.table(from.Context).RemoveUnexpected(&m.node)
-	return MatchedMessage{m}, m.status(), nil
-}

@@ -1,6 +1,7 @@
 package proto
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -44,7 +45,7 @@ func TestWithdraw(t *testing.T) {
 					var m MatchedMessage
 					for ok := false; !ok; {
 						var err error
-						if m, _, ok, err = e.MatchedProbe(from(0, 3), false); err != nil {
+						if m, _, ok, err = e.MatchedProbe(context.Background(), from(0, 3), false); err != nil {
 							t.Fatal(err)
 						}
 					}
