@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/ibrun/ibrun/mpi/internal/core"
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
@@ -20,17 +21,18 @@ var errNotEncoded = errors.New("it could not be encoded there")
 // failedLength is sent in place of the length of a value that could not be encoded.
 const failedLength = -1
 
-// fixedLength reports whether all values of a type have the same length.
-func fixedLength(rt reflect.Type) bool {
-	form, _ := formOf(rt)
-	return form == formPlain
+// fixedSize returns the number of bytes of a value, if it is the same for all values of a type; -1 if not.
+func fixedSize(rt reflect.Type) int {
+	if form, elem := formOf(rt); form == formPlain {
+		return int(elem.Size())
+	}
+	return -1
 }
 
 // valueCall checks the communicator of a collective that returns its result. It returns the number of ranks with which this one
 // exchanges values.
 func valueCall(c *Comm, op string) (ranks int, err error) {
-	ranks, err = c.core().Collectives().Partners(op)
-	return ranks, public(err)
+	return public2(c.core().Collectives().Partners(op))
 }
 
 // rootOf reports whether this rank is the root of a call, and whether it exchanges a value with the root, which may be itself.
@@ -48,6 +50,30 @@ func callBytes(c *Comm, x *core.Collective, k datatype.Kind, dst, src []byte) er
 	return public(c.core().Collectives().Call(x))
 }
 
+// exchangeValues makes a collective of values of type T, which is kind, or, if their lengths differ,
+// blocks, after kind of the lengths. This rank sends src, which are values of some lengths, and
+// receives n values, which it returns with their lengths.
+func exchangeValues[T any](c *Comm, kind, blocks perf.Op, root int, src []byte, lengths []int64, n int) (
+	dst []byte, received []int64, err error,
+) {
+	rt := reflect.TypeFor[T]()
+	if size := fixedSize(rt); size >= 0 {
+		dst = make([]byte, n*size)
+		received = slices.Repeat([]int64{int64(size)}, n)
+		return dst, received, callBytes(c, &core.Collective{Kind: kind, Root: root}, kindOfValue(rt), dst, src)
+	}
+	received = make([]int64, n)
+	if err := callSlices(c, &core.Collective{Kind: kind, Root: root}, received, lengths); err != nil {
+		return nil, nil, err
+	}
+	scounts, _ := countsOf(lengths)
+	rcounts, total := countsOf(received)
+	dst = make([]byte, total)
+	x := bothBlocks(blocks, rcounts, nil, scounts, nil)
+	x.Root = root
+	return dst, received, callBytes(c, x, datatype.Byte, dst, src)
+}
+
 // notFrom returns the error of a value that a rank could not encode.
 func notFrom(op string, rank int) error {
 	return valueError(op, fmt.Errorf("the value of rank %d: %w", rank, errNotEncoded))
@@ -63,7 +89,7 @@ func BcastValue[T any](c *Comm, v T, root int) (T, error) {
 	var kind datatype.Kind
 	var failed error
 	isRoot, takesPart := rootOf(c, root)
-	fixed := fixedLength(reflect.TypeFor[T]())
+	fixed := fixedSize(reflect.TypeFor[T]()) >= 0
 	if isRoot || fixed {
 		b, kind, failed = encodeValue(op, v)
 	}
@@ -101,35 +127,16 @@ func GatherValue[T any](c *Comm, v T, root int) ([]T, error) {
 		return nil, err
 	}
 	isRoot, takesPart := rootOf(c, root)
-	fixed := fixedLength(reflect.TypeFor[T]())
 	var b []byte
-	var kind datatype.Kind
 	var failed error
-	if takesPart || fixed { // a root needs the length
-		b, kind, failed = encodeValue(op, v)
+	if takesPart || fixedSize(reflect.TypeFor[T]()) >= 0 { // a root needs the length
+		b, _, failed = encodeValue(op, v)
 	}
-	if fixed {
-		var all []byte
-		if isRoot {
-			all = make([]byte, size*len(b))
-		}
-		err := callBytes(c, &core.Collective{Kind: perf.Gather, Root: root}, kind, all, b)
-		if err != nil || !isRoot {
-			return nil, err
-		}
-		return valuesIn[T](c, op, all, sameLengths(size, len(b)), failed)
+	if !isRoot {
+		size = 0
 	}
-	var lengths []int64
-	if isRoot {
-		lengths = make([]int64, size)
-	}
-	if err := Gather(c, lengths, []int64{lengthOf(b, failed)}, root); err != nil {
-		return nil, err
-	}
-	counts, total := countsOf(lengths)
-	all := make([]byte, total)
-	x := &core.Collective{Kind: perf.Gatherv, To: core.Blocks(counts, nil), Root: root}
-	if err := callBytes(c, x, datatype.Byte, all, b); err != nil {
+	all, lengths, err := exchangeValues[T](c, perf.Gather, perf.Gatherv, root, b, []int64{lengthOf(b, failed)}, size)
+	if err != nil {
 		return nil, err
 	}
 	if !isRoot {
@@ -145,22 +152,9 @@ func AllgatherValue[T any](c *Comm, v T) ([]T, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, kind, failed := encodeValue(op, v)
-	if fixedLength(reflect.TypeFor[T]()) {
-		all := make([]byte, size*len(b))
-		if err := callBytes(c, &core.Collective{Kind: perf.Allgather}, kind, all, b); err != nil {
-			return nil, err
-		}
-		return valuesIn[T](c, op, all, sameLengths(size, len(b)), failed)
-	}
-	lengths := make([]int64, size)
-	if err := Allgather(c, lengths, []int64{lengthOf(b, failed)}); err != nil {
-		return nil, err
-	}
-	counts, total := countsOf(lengths)
-	all := make([]byte, total)
-	x := &core.Collective{Kind: perf.Allgatherv, To: core.Blocks(counts, nil)}
-	if err := callBytes(c, x, datatype.Byte, all, b); err != nil {
+	b, _, failed := encodeValue(op, v)
+	all, lengths, err := exchangeValues[T](c, perf.Allgather, perf.Allgatherv, 0, b, []int64{lengthOf(b, failed)}, size)
+	if err != nil {
 		return nil, err
 	}
 	return valuesIn[T](c, op, all, lengths, failed)
@@ -181,26 +175,10 @@ func ScatterValue[T any](c *Comm, vs []T, root int) (v T, err error) {
 		return v, c.callError(op, wrongCount(op, len(vs), size))
 	}
 	all, lengths, failed := encodeValues(op, vs)
-	rt := reflect.TypeFor[T]()
-	if form, elem := formOf(rt); form == formPlain {
-		b := make([]byte, elem.Size())
-		err := callBytes(c, &core.Collective{Kind: perf.Scatter, Root: root}, kindOfValue(rt), b, all)
-		if err != nil || !takesPart {
-			return v, err
-		}
-		return receivedValue[T](c, op, b)
-	}
-	n := make([]int64, 1)
-	if err := Scatter(c, n, lengths, root); err != nil {
-		return v, err
-	}
-	counts, _ := countsOf(lengths)
-	b := make([]byte, max(0, n[0]))
-	x := &core.Collective{Kind: perf.Scatterv, From: core.Blocks(counts, nil), Root: root}
-	if err := callBytes(c, x, datatype.Byte, b, all); err != nil {
-		return v, err
-	}
+	b, n, err := exchangeValues[T](c, perf.Scatter, perf.Scatterv, root, all, lengths, 1)
 	switch {
+	case err != nil:
+		return v, err
 	case failed != nil:
 		return v, c.callError(op, failed)
 	case !takesPart:
@@ -222,26 +200,12 @@ func AlltoallValue[T any](c *Comm, vs []T) ([]T, error) {
 	if len(vs) != size {
 		return nil, c.callError(op, wrongCount(op, len(vs), size))
 	}
-	rt := reflect.TypeFor[T]()
 	out, lengths, failed := encodeValues(op, vs)
-	if fixedLength(rt) {
-		in := make([]byte, len(out))
-		if err := callBytes(c, &core.Collective{Kind: perf.Alltoall}, kindOfValue(rt), in, out); err != nil {
-			return nil, err
-		}
-		return valuesIn[T](c, op, in, lengths, failed)
-	}
-	inLengths := make([]int64, size)
-	if err := Alltoall(c, inLengths, lengths); err != nil {
+	in, lengths, err := exchangeValues[T](c, perf.Alltoall, perf.Alltoallv, 0, out, lengths, size)
+	if err != nil {
 		return nil, err
 	}
-	scounts, _ := countsOf(lengths)
-	rcounts, total := countsOf(inLengths)
-	in := make([]byte, total)
-	if err := callBytes(c, bothBlocks(perf.Alltoallv, rcounts, nil, scounts, nil), datatype.Byte, in, out); err != nil {
-		return nil, err
-	}
-	return valuesIn[T](c, op, in, inLengths, failed)
+	return valuesIn[T](c, op, in, lengths, failed)
 }
 
 func wrongCount(op string, got, want int) error {
@@ -254,15 +218,6 @@ func lengthOf(b []byte, failed error) int64 {
 		return failedLength
 	}
 	return int64(len(b))
-}
-
-// sameLengths returns the lengths of n values that have the same.
-func sameLengths(n, length int) []int64 {
-	all := make([]int64, n)
-	for i := range all {
-		all[i] = int64(length)
-	}
-	return all
 }
 
 // countsOf returns how many bytes are moved for values, and the sum. It is nil for nil.
