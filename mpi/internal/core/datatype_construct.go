@@ -8,6 +8,16 @@ import (
 
 // The constructors return handles that are not committed. Their arguments are those of package datatype.
 
+// derive returns the type that a constructor makes of t.
+func (t *Datatype) derive(op string, construct func(of *datatype.Type) (*datatype.Type, error)) (*Datatype, error) {
+	of, err := t.Type(op)
+	if err != nil {
+		return nil, err
+	}
+	made, err := construct(of)
+	return newType(op, made, err)
+}
+
 // newType returns the result of a constructor.
 func newType(op string, t *datatype.Type, err error) (*Datatype, error) {
 	if err != nil {
@@ -16,90 +26,64 @@ func newType(op string, t *datatype.Type, err error) (*Datatype, error) {
 	return &Datatype{typ: t}, nil
 }
 
-// int64s returns a copy.
-func int64s(x []int) []int64 {
-	y := make([]int64, len(x))
+// convert returns a copy of numbers that are valid in both types.
+func convert[To, From int | int64](x []From) []To {
+	y := make([]To, len(x))
 	for i, n := range x {
-		y[i] = int64(n)
+		y[i] = To(n)
 	}
 	return y
 }
 
+func int64s(x []int) []int64 { return convert[int64](x) }
+
 // TypeContiguous returns count copies of old in a row.
 func TypeContiguous(count int, old *Datatype) (*Datatype, error) {
-	const op = "TypeContiguous"
-	of, err := old.Type(op)
-	if err != nil {
-		return nil, err
-	}
-	t, err := datatype.Contiguous(int64(count), of)
-	return newType(op, t, err)
+	return old.derive("TypeContiguous", func(of *datatype.Type) (*datatype.Type, error) {
+		return datatype.Contiguous(int64(count), of)
+	})
 }
 
 // TypeVector returns count blocks of blockLen copies of old, stride extents apart.
 func TypeVector(count, blockLen, stride int, old *Datatype) (*Datatype, error) {
-	const op = "TypeVector"
-	of, err := old.Type(op)
-	if err != nil {
-		return nil, err
-	}
-	t, err := datatype.Vector(int64(count), int64(blockLen), int64(stride), of)
-	return newType(op, t, err)
+	return old.derive("TypeVector", func(of *datatype.Type) (*datatype.Type, error) {
+		return datatype.Vector(int64(count), int64(blockLen), int64(stride), of)
+	})
 }
 
 // TypeHvector is TypeVector with a stride in bytes.
 func TypeHvector(count, blockLen, stride int, old *Datatype) (*Datatype, error) {
-	const op = "TypeHvector"
-	of, err := old.Type(op)
-	if err != nil {
-		return nil, err
-	}
-	t, err := datatype.HVector(int64(count), int64(blockLen), int64(stride), of)
-	return newType(op, t, err)
+	return old.derive("TypeHvector", func(of *datatype.Type) (*datatype.Type, error) {
+		return datatype.HVector(int64(count), int64(blockLen), int64(stride), of)
+	})
 }
 
 // TypeIndexed returns blocks of copies of old: blockLens[i] of them, displs[i] extents from the origin.
 func TypeIndexed(blockLens, displs []int, old *Datatype) (*Datatype, error) {
-	const op = "TypeIndexed"
-	of, err := old.Type(op)
-	if err != nil {
-		return nil, err
-	}
-	t, err := datatype.Indexed(int64s(blockLens), int64s(displs), of)
-	return newType(op, t, err)
+	return old.derive("TypeIndexed", func(of *datatype.Type) (*datatype.Type, error) {
+		return datatype.Indexed(int64s(blockLens), int64s(displs), of)
+	})
 }
 
 // TypeHindexed is TypeIndexed with displacements in bytes.
 func TypeHindexed(blockLens, displs []int, old *Datatype) (*Datatype, error) {
-	const op = "TypeHindexed"
-	of, err := old.Type(op)
-	if err != nil {
-		return nil, err
-	}
-	t, err := datatype.HIndexed(int64s(blockLens), int64s(displs), of)
-	return newType(op, t, err)
+	return old.derive("TypeHindexed", func(of *datatype.Type) (*datatype.Type, error) {
+		return datatype.HIndexed(int64s(blockLens), int64s(displs), of)
+	})
 }
 
 // TypeIndexedBlock is TypeIndexed with blocks of one length.
 func TypeIndexedBlock(blockLen int, displs []int, old *Datatype) (*Datatype, error) {
-	const op = "TypeIndexedBlock"
-	of, err := old.Type(op)
-	if err != nil {
-		return nil, err
-	}
-	t, err := datatype.IndexedBlock(int64(blockLen), int64s(displs), of)
-	return newType(op, t, err)
+	return old.derive("TypeIndexedBlock", func(of *datatype.Type) (*datatype.Type, error) {
+		return datatype.IndexedBlock(int64(blockLen), int64s(displs), of)
+	})
 }
 
 // TypeHindexedBlock is TypeIndexedBlock with displacements in bytes.
 func TypeHindexedBlock(blockLen int, displs []int, old *Datatype) (*Datatype, error) {
-	const op = "TypeHindexedBlock"
-	of, err := old.Type(op)
-	if err != nil {
-		return nil, err
-	}
-	t, err := datatype.HIndexedBlock(int64(blockLen), int64s(displs), of)
-	return newType(op, t, err)
+	return old.derive("TypeHindexedBlock", func(of *datatype.Type) (*datatype.Type, error) {
+		return datatype.HIndexedBlock(int64(blockLen), int64s(displs), of)
+	})
 }
 
 // TypeStruct returns blocks of copies of several types: blockLens[i] of types[i], displs[i] bytes from the origin.
@@ -118,36 +102,24 @@ func TypeStruct(blockLens, displs []int, types []*Datatype) (*Datatype, error) {
 
 // TypeSubarray returns subsizes[i] of sizes[i] elements in dimension i, from starts[i] on.
 func TypeSubarray(sizes, subsizes, starts []int, order datatype.Order, old *Datatype) (*Datatype, error) {
-	const op = "TypeSubarray"
-	of, err := old.Type(op)
-	if err != nil {
-		return nil, err
-	}
-	t, err := datatype.Subarray(int64s(sizes), int64s(subsizes), int64s(starts), order, of)
-	return newType(op, t, err)
+	return old.derive("TypeSubarray", func(of *datatype.Type) (*datatype.Type, error) {
+		return datatype.Subarray(int64s(sizes), int64s(subsizes), int64s(starts), order, of)
+	})
 }
 
 // TypeDarray returns the part of a distributed array that a rank has.
 func TypeDarray(size, rank int, gsizes []int, distribs []datatype.Distribution, dargs, psizes []int, order datatype.Order,
 	old *Datatype) (*Datatype, error) {
-	const op = "TypeDarray"
-	of, err := old.Type(op)
-	if err != nil {
-		return nil, err
-	}
-	t, err := datatype.Darray(int64(size), int64(rank), int64s(gsizes), distribs, int64s(dargs), int64s(psizes), order, of)
-	return newType(op, t, err)
+	return old.derive("TypeDarray", func(of *datatype.Type) (*datatype.Type, error) {
+		return datatype.Darray(int64(size), int64(rank), int64s(gsizes), distribs, int64s(dargs), int64s(psizes), order, of)
+	})
 }
 
 // Resized returns the type with another lower bound and extent, in bytes.
 func (t *Datatype) Resized(lb, extent int) (*Datatype, error) {
-	const op = "Datatype.Resized"
-	of, err := t.Type(op)
-	if err != nil {
-		return nil, err
-	}
-	r, err := datatype.Resized(int64(lb), int64(extent), of)
-	return newType(op, r, err)
+	return t.derive("Datatype.Resized", func(of *datatype.Type) (*datatype.Type, error) {
+		return datatype.Resized(int64(lb), int64(extent), of)
+	})
 }
 
 // TypeContents are the arguments from which a type was made, as [datatype.Contents].
@@ -177,7 +149,7 @@ func (t *Datatype) Contents() (TypeContents, error) {
 	if err != nil {
 		return TypeContents{}, TypeError(op, err)
 	}
-	out := TypeContents{Ints: ints(c.Ints), Addrs: ints(c.Addrs), Types: make([]*Datatype, len(c.Types))}
+	out := TypeContents{Ints: convert[int](c.Ints), Addrs: convert[int](c.Addrs), Types: make([]*Datatype, len(c.Types))}
 	for i, old := range c.Types {
 		h, ok := shared.known(old)
 		if !ok {
@@ -186,13 +158,4 @@ func (t *Datatype) Contents() (TypeContents, error) {
 		out.Types[i] = h
 	}
 	return out, nil
-}
-
-// ints returns a copy. The numbers came from ints.
-func ints(x []int64) []int {
-	y := make([]int, len(x))
-	for i, n := range x {
-		y[i] = int(n)
-	}
-	return y
 }

@@ -2,6 +2,7 @@ package core
 
 import (
 	"errors"
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -48,13 +49,18 @@ type hints struct {
 
 func newHints() hints { return hints{eager: -1, protocol: hintAuto, rail: -1} }
 
+// flags returns the hints that are true or false, by their keys in the order in which toInfo lists them.
+func (h *hints) flags() iter.Seq2[string, *bool] {
+	return func(yield func(string, *bool) bool) {
+		_ = yield(hintNoAnyTag, &h.noAnyTag) && yield(hintNoAnySource, &h.noAnySource) && yield(hintExact, &h.exact) &&
+			yield(hintOvertaking, &h.overtaking) && yield(hintStrict, &h.strict) && yield(hintDeterministic, &h.deterministic)
+	}
+}
+
 // withInfo returns h changed by the hints in an info. rails are the names of the rails. Unknown keys and invalid
 // values change nothing.
 func (h hints) withInfo(i *Info, rails []string) hints {
-	for key, flag := range map[string]*bool{
-		hintNoAnyTag: &h.noAnyTag, hintNoAnySource: &h.noAnySource, hintExact: &h.exact, hintOvertaking: &h.overtaking,
-		hintStrict: &h.strict, hintDeterministic: &h.deterministic,
-	} {
+	for key, flag := range h.flags() {
 		switch v, _ := i.Get(key); v {
 		case "true":
 			*flag = true
@@ -123,14 +129,8 @@ func supportedMemoryKinds(list string) bool {
 func (h *hints) toInfo(rails []string) *Info {
 	i := &Info{}
 	set := func(key, value string) { _ = i.Set(key, value) } // both are within the limits
-	for _, f := range []struct {
-		key string
-		on  bool
-	}{
-		{hintNoAnyTag, h.noAnyTag}, {hintNoAnySource, h.noAnySource}, {hintExact, h.exact}, {hintOvertaking, h.overtaking},
-		{hintStrict, h.strict}, {hintDeterministic, h.deterministic},
-	} {
-		set(f.key, strconv.FormatBool(f.on))
+	for key, flag := range h.flags() {
+		set(key, strconv.FormatBool(*flag))
 	}
 	if h.kinds != "" {
 		set(hintKinds, h.kinds)

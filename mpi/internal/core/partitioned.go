@@ -110,8 +110,6 @@ func divides(partitions int, d *datatype.Buffer) bool {
 	return true
 }
 
-var errZeroRequest = errors.New("the zero Request")
-
 // Pready says that the partitions low to high of a partitioned send, both included, are ready.
 func (r Request) Pready(op string, low, high int) error {
 	if r.h.Zero() {

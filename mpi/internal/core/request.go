@@ -45,25 +45,29 @@ func (r Request) Done() <-chan struct{} {
 // Start starts a persistent operation.
 func (r Request) Start() error {
 	if r.h.Zero() {
-		return newError("Start", ErrRequest, errors.New("the zero Request"))
+		return newError("Start", ErrRequest, errZeroRequest)
 	}
 	return requestError(r.h.Engine(), "Start", r.h.Engine().Start(r.h))
 }
 
+var errZeroRequest = errors.New("the zero Request")
+
+// do calls f for the operation of a request.
+func (r Request) do(op string, f func(*proto.Requests, proto.Handle) error) error {
+	if r.h.Zero() {
+		return newError(op, ErrRequest, errZeroRequest)
+	}
+	return requestError(r.h.Engine(), op, f(r.h.Engine().Requests(), r.h))
+}
+
 // Free releases a request.
 func (r Request) Free() error {
-	if r.h.Zero() {
-		return newError("Free", ErrRequest, errors.New("the zero Request"))
-	}
-	return requestError(r.h.Engine(), "Free", r.h.Engine().Requests().Free(r.h))
+	return r.do("Free", (*proto.Requests).Free)
 }
 
 // Cancel cancels a receive that has not been matched.
 func (r Request) Cancel() error {
-	if r.h.Zero() {
-		return newError("Cancel", ErrRequest, errors.New("the zero Request"))
-	}
-	return requestError(r.h.Engine(), "Cancel", r.h.Engine().Requests().Cancel(r.h))
+	return r.do("Cancel", (*proto.Requests).Cancel)
 }
 
 // requestError wraps an error of a call on requests of this engine; nil stays nil. The error of an operation is one of its
