@@ -11,7 +11,4 @@ const BsendOverhead = core.BsendOverhead
 func (p *Process) BufferAttach(buf []byte) error { return public(p.core().BufferAttach(buf)) }
 
 // BufferDetach blocks until all buffered messages have left, and returns the buffer. MPI-5.0 §3.6.
-func (p *Process) BufferDetach() ([]byte, error) {
-	x, err := p.core().BufferDetach()
-	return x, public(err)
-}
+func (p *Process) BufferDetach() ([]byte, error) { return public2(p.core().BufferDetach()) }

@@ -19,10 +19,7 @@ type Grid struct {
 //
 // It fails with ErrDims if a number is negative, or n is not a multiple of those that are given, and with ErrArg if n is not
 // positive or above 2³¹-1. It is local. MPI-5.0 §8.5.2.
-func DimsCreate(n int, dims ...int) ([]int, error) {
-	all, err := core.DimsCreate(n, dims)
-	return all, public(err)
-}
+func DimsCreate(n int, dims ...int) ([]int, error) { return public2(core.DimsCreate(n, dims)) }
 
 // CartCreate creates a communicator whose ranks are a grid, with dims[i] ranks in dimension i. Ranks are in row-major order:
 // the last coordinate changes fastest. periodic tells which dimensions are periodic; nil means none. All ranks give the same
@@ -94,6 +91,5 @@ func (c *Comm) CartShift(dim, step int) (source, dest int, err error) {
 // it knows only on which node each process is; CartCreate with [Reorder] asks the processes to which part of their node they
 // are bound. Errors are those of CartCreate. MPI-5.0 §8.5.8.
 func (c *Comm) CartMap(dims []int, periodic []bool) (int, error) {
-	r, err := core.CartMap(c.core(), dims, periodic)
-	return r, public(err)
+	return public2(core.CartMap(c.core(), dims, periodic))
 }

@@ -67,34 +67,22 @@ func (t *Datatype) Free() error { return public(t.core().Free()) }
 func (t *Datatype) Dup() (*Datatype, error) { return datatypeOf(t.core().Dup()) }
 
 // Size returns the bytes of the data of one element, without gaps. MPI-5.0 §5.1.5.
-func (t *Datatype) Size() (int, error) {
-	n, err := t.core().Size()
-	return n, public(err)
-}
+func (t *Datatype) Size() (int, error) { return public2(t.core().Size()) }
 
 // Extent returns the lower bound and the extent in bytes. The extent is the distance from one element to the next.
 // MPI-5.0 §5.1.7.
-func (t *Datatype) Extent() (lb, extent int, err error) {
-	lb, extent, err = t.core().Extent()
-	return lb, extent, public(err)
-}
+func (t *Datatype) Extent() (lb, extent int, err error) { return public3(t.core().Extent()) }
 
 // TrueExtent returns the lowest displacement of data, and the distance from there to the end of the highest, both in bytes. It
 // ignores the bounds that Resized sets. MPI-5.0 §5.1.8.
-func (t *Datatype) TrueExtent() (lb, extent int, err error) {
-	lb, extent, err = t.core().TrueExtent()
-	return lb, extent, public(err)
-}
+func (t *Datatype) TrueExtent() (lb, extent int, err error) { return public3(t.core().TrueExtent()) }
 
 // SetName names the datatype. Longer names are cut to MaxObjectName bytes. MPI-5.0 §7.8.
 func (t *Datatype) SetName(name string) error { return public(t.core().SetName(name)) }
 
 // Name returns the name. It is that of the standard for predefined datatypes, that of the Go type for those of TypeOf, and empty
 // for others that have not been named. MPI-5.0 §7.8.
-func (t *Datatype) Name() (string, error) {
-	s, err := t.core().Name()
-	return s, public(err)
-}
+func (t *Datatype) Name() (string, error) { return public2(t.core().Name()) }
 
 // String returns the name, or how the datatype was made of which others: "vector(3 1 128) of float64". MPI-5.0 §7.8.
 func (t *Datatype) String() string { return t.core().String() }

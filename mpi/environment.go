@@ -18,10 +18,7 @@ const (
 // one of them changes its own. The name is at most MaxProcessorName bytes long (73 on Linux). Other systems
 // return errors.ErrUnsupported. The name by which ibrun started the process on this host, such as one of --hosts, is in the
 // environment variable PMI_HOSTNAME. MPI-5.0 §9.1.2.
-func (p *Process) ProcessorName() (string, error) {
-	s, err := p.core().ProcessorName()
-	return s, public(err)
-}
+func (p *Process) ProcessorName() (string, error) { return public2(p.core().ProcessorName()) }
 
 // LibraryVersion returns the name of this package, and its version if the program was built from a released one.
 // MPI-5.0 §9.1.1.

@@ -87,6 +87,9 @@ func result(of interface {
 // public2 returns the results of a call of core.
 func public2[T any](x T, err error) (T, error) { return x, public(err) }
 
+// public3 is public2 for a call that returns two values.
+func public3[T, U any](x T, y U, err error) (T, U, error) { return x, y, public(err) }
+
 // convert replaces the errors of core in a tree of errors. Those that core wraps are not changed: they contain none of core.
 func convert(err error) error {
 	switch e := err.(type) {

@@ -48,6 +48,5 @@ func (c *Comm) GraphNeighbors(rank int) ([]int, error) {
 // GraphMap returns the rank that this process should have in a graph; Undefined if it should be in none. As CartMap, it knows
 // only on which node each process is. Errors are those of GraphCreate. It is local. MPI-5.0 §8.5.8.
 func (c *Comm) GraphMap(neighbors [][]int) (int, error) {
-	r, err := core.GraphMap(c.core(), neighbors)
-	return r, public(err)
+	return public2(core.GraphMap(c.core(), neighbors))
 }

@@ -65,8 +65,7 @@ func (g *Group) Difference(h *Group) (*Group, error) { return group(g.core().Dif
 // Ranks returns the ranks in another group of the processes that have these ranks in g; Undefined for those that are
 // not in it. MPI-5.0 §7.3.1, as MPI_Group_translate_ranks.
 func (g *Group) Ranks(ranks []int, in *Group) ([]int, error) {
-	x, err := g.core().Ranks(ranks, in.core())
-	return x, public(err)
+	return public2(g.core().Ranks(ranks, in.core()))
 }
 
 // Equal reports whether two groups have the same processes in the same order, even if they belong to different

@@ -37,10 +37,7 @@ func (i *Info) Delete(key string) error { return public(i.core().Delete(key)) }
 func (i *Info) Len() int { return i.core().Len() }
 
 // Nth returns key number n, from 0 to Len()-1. MPI-5.0 §10.
-func (i *Info) Nth(n int) (key string, err error) {
-	s, err := i.core().Nth(n)
-	return s, public(err)
-}
+func (i *Info) Nth(n int) (key string, err error) { return public2(i.core().Nth(n)) }
 
 // Dup returns a new Info with the same keys and values in the same order. For nil it returns an empty one.
 // MPI-5.0 §10.

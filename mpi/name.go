@@ -13,7 +13,4 @@ func (c *Comm) SetName(name string) error { return public(c.core().SetName(name)
 
 // Name returns the name. It is MPI_COMM_WORLD for World, MPI_COMM_SELF for Self, and empty for others that have not been named:
 // constructors do not copy names. It is local. MPI-5.0 §7.8.
-func (c *Comm) Name() (string, error) {
-	s, err := c.core().Name()
-	return s, public(err)
-}
+func (c *Comm) Name() (string, error) { return public2(c.core().Name()) }

@@ -82,6 +82,4 @@ func (r Request) PreadyList(partitions []int) error {
 // used. It makes progress if not. It reports true when the receive has completed, and for one that is not active. If the receive
 // has failed, it returns the error, as a Wait after it does.
 // MPI-5.0 §4.2.2.
-func (r Request) Parrived(partition int) (bool, error) {
-	return public2(r.core().Parrived(partition))
-}
+func (r Request) Parrived(partition int) (bool, error) { return public2(r.core().Parrived(partition)) }

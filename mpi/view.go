@@ -156,8 +156,7 @@ func packSize(op string, count int, t *Datatype, size func(*datatype.Type) int64
 	if err != nil {
 		return 0, public(err)
 	}
-	n, err := core.PackSize(op, count, size(typ))
-	return n, public(err)
+	return public2(core.PackSize(op, count, size(typ)))
 }
 
 // Pack appends the data of a view to b, without gaps, and returns the extended slice, as append does. A message of packed data
