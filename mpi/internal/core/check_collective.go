@@ -252,32 +252,28 @@ func (b callBlock) signature() datatype.Signature {
 
 // own returns the block of a rank itself, in its call x of a collective where each rank has one.
 func (x *collCall) own(rank int) callBlock {
-	b := callBlock{call: x, count: x.Count}
 	if x.is(perf.Allgatherv) {
-		b.count = x.Counts[rank]
+		return callBlock{x, x.Counts[rank], x.parts().Own}
 	}
-	if x.Parts != nil {
-		b.sig = x.Parts.Own
-	}
-	return b
+	return callBlock{x, x.Count, x.parts().Own}
 }
 
 // part returns the block of a rank.
 func (x *collCall) part(rank int) callBlock {
-	b := callBlock{call: x, count: x.Counts[rank]}
-	if x.Parts != nil {
-		b.sig = signatureAt(x.Parts.Counts, rank)
-	}
-	return b
+	return callBlock{x, x.Counts[rank], signatureAt(x.parts().Counts, rank)}
 }
 
 // from returns the block that an Alltoallv expects from a rank.
 func (x *collCall) from(rank int) callBlock {
-	b := callBlock{call: x, count: x.From[rank]}
+	return callBlock{x, x.From[rank], signatureAt(x.parts().From, rank)}
+}
+
+// parts returns the signatures of the blocks, which are zero unless the buffers are views.
+func (x *collCall) parts() (p partSignatures) {
 	if x.Parts != nil {
-		b.sig = signatureAt(x.Parts.From, rank)
+		p = *x.Parts
 	}
-	return b
+	return p
 }
 
 // signatureAt returns the signature of a rank's block. A call without buffers has blocks without data.

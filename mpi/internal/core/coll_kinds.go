@@ -103,10 +103,10 @@ func (a *arguments) prepare(x *Collective, o *coll.Operation) (err error) {
 		if x.Dst, err = a.ownResult(x.Dst, x.Src, x.To.Counts, k); err == nil {
 			err = setOperation(o, k, x.Op)
 		}
-	case perf.NeighborAllgather, perf.NeighborAllgatherv:
-		err = a.neighborAllgather(x)
-	case perf.NeighborAlltoall, perf.NeighborAlltoallv, perf.NeighborAlltoallw:
-		err = a.neighborAlltoall(x)
+	default:
+		if x.isNeighbor() {
+			err = a.neighborBlocks(x)
+		}
 	}
 	return err
 }

@@ -178,28 +178,20 @@ func (p *Process) classify(err error) Class {
 	if class, ok := p.findClass(err); ok {
 		return class
 	}
-	var mismatch *callMismatch
-	switch {
-	case errors.As(err, &mismatch):
+	if mismatch, ok := errors.AsType[*callMismatch](err); ok {
 		return mismatch.class()
-	case errors.Is(err, attrs.ErrKeyval):
-		return ErrKeyval
-	case errors.Is(err, proto.ErrAnySource):
-		return ErrRank
-	case errors.Is(err, proto.ErrAnyTag):
-		return ErrTag
-	case errors.Is(err, notes.ErrType):
-		return ErrType
-	case errors.Is(err, proto.ErrTruncate):
-		return ErrTruncate
-	case errors.Is(err, proto.ErrFreed):
-		return ErrComm
-	case errors.Is(err, proto.ErrStale), errors.Is(err, proto.ErrState):
-		return ErrRequest
-	case errors.Is(err, proto.ErrNoBuffer):
-		return ErrBuffer
-	case errors.Is(err, proto.ErrFailed):
-		return ErrProcFailed
+	}
+	for _, known := range [...]struct {
+		err   error
+		class Class
+	}{
+		{attrs.ErrKeyval, ErrKeyval}, {proto.ErrAnySource, ErrRank}, {proto.ErrAnyTag, ErrTag}, {notes.ErrType, ErrType},
+		{proto.ErrTruncate, ErrTruncate}, {proto.ErrFreed, ErrComm}, {proto.ErrStale, ErrRequest}, {proto.ErrState, ErrRequest},
+		{proto.ErrNoBuffer, ErrBuffer}, {proto.ErrFailed, ErrProcFailed},
+	} {
+		if errors.Is(err, known.err) {
+			return known.class
+		}
 	}
 	return ErrOther
 }

@@ -39,21 +39,12 @@ func rankIn(peers []int32, n int32) int {
 
 // Incl returns the group of the processes with these ranks, in this order.
 func (g *Group) Incl(ranks ...int) (*Group, error) {
-	peers, err := g.selectPeers("Group.Incl", ranks)
-	if err != nil {
-		return nil, err
-	}
-	return g.derive(peers), nil
+	return g.derive(g.selectPeers("Group.Incl", ranks))
 }
 
 // Excl returns the group of all processes except those with these ranks, in the order of g.
 func (g *Group) Excl(ranks ...int) (*Group, error) {
-	out, err := g.selectPeers("Group.Excl", ranks)
-	if err != nil {
-		return nil, err
-	}
-	gone := rankSet(out)
-	return g.derive(without(g.peers, func(n int32) bool { return gone[n] })), nil
+	return g.others(g.selectPeers("Group.Excl", ranks))
 }
 
 // Range is the list of ranks First, First+Stride, First+2*Stride and so on that do not pass Last. The stride may be negative.
@@ -61,21 +52,12 @@ type Range struct{ First, Last, Stride int }
 
 // RangeIncl is Incl for the ranks of the ranges, one range after the other.
 func (g *Group) RangeIncl(ranges ...Range) (*Group, error) {
-	peers, err := g.selectRanges("Group.RangeIncl", ranges)
-	if err != nil {
-		return nil, err
-	}
-	return g.derive(peers), nil
+	return g.derive(g.selectRanges("Group.RangeIncl", ranges))
 }
 
 // RangeExcl is Excl for the ranks of the ranges.
 func (g *Group) RangeExcl(ranges ...Range) (*Group, error) {
-	out, err := g.selectRanges("Group.RangeExcl", ranges)
-	if err != nil {
-		return nil, err
-	}
-	gone := rankSet(out)
-	return g.derive(without(g.peers, func(n int32) bool { return gone[n] })), nil
+	return g.others(g.selectRanges("Group.RangeExcl", ranges))
 }
 
 // selectRanges returns the processes with the ranks of the ranges, which must be different.
@@ -117,8 +99,22 @@ func (g *Group) selectPeers(op string, ranks []int) ([]int32, error) {
 	return peers, nil
 }
 
-// derive returns a group of the same session.
-func (g *Group) derive(peers []int32) *Group { return &Group{g.proc, g.session, peers} }
+// derive returns a group of the same session, unless its processes could not be found.
+func (g *Group) derive(peers []int32, err error) (*Group, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &Group{g.proc, g.session, peers}, nil
+}
+
+// others is derive for the processes of g that are not in a list.
+func (g *Group) others(list []int32, err error) (*Group, error) {
+	if err != nil {
+		return nil, err
+	}
+	listed := rankSet(list)
+	return g.derive(without(g.peers, func(n int32) bool { return listed[n] }), nil)
+}
 
 // Union returns the processes of g, followed by those of h that are not in g.
 func (g *Group) Union(h *Group) (*Group, error) {
@@ -150,7 +146,7 @@ func combine(op string, g, h *Group, f func(inG, inH map[int32]bool) []int32) (*
 	if g.proc == nil {
 		of = h
 	}
-	return of.derive(f(rankSet(g.peers), rankSet(h.peers))), nil
+	return of.derive(f(rankSet(g.peers), rankSet(h.peers)), nil)
 }
 
 func rankSet(peers []int32) map[int32]bool {

@@ -23,8 +23,8 @@ func (a *arguments) findEdges(x *Collective) error {
 	return nil
 }
 
-// equalBlocks returns the positions of n blocks of the same length in b.
-func equalBlocks(b []byte, n, elem int, what string) (coll.Layout, error) {
+// equalBlocks returns the positions of n blocks of the same length in b, one for each of what.
+func equalBlocks(b []byte, _ coll.Layout, n, elem int, what string) (coll.Layout, error) {
 	if n == 0 && len(b) != 0 || n != 0 && len(b)%(n*elem) != 0 {
 		return coll.Layout{}, faultf(ErrCount, "%d elements cannot be divided evenly among %d %s", len(b)/elem, n, what)
 	}
@@ -34,9 +34,6 @@ func equalBlocks(b []byte, n, elem int, what string) (coll.Layout, error) {
 	return placed(b, coll.Layout{Counts: slices.Repeat([]int{len(b) / elem / n}, n)}, elem)
 }
 
-// What the blocks of neighborhood collectives are for, in errors.
-const ofSources, ofDestinations = "sources", "destinations"
-
 // listedBlocks returns the positions of n blocks in b, whose counts the call lists.
 func listedBlocks(b []byte, parts coll.Layout, n, elem int, what string) (coll.Layout, error) {
 	if _, err := sumOf(parts.Counts, n, what); err != nil {
@@ -45,41 +42,30 @@ func listedBlocks(b []byte, parts coll.Layout, n, elem int, what string) (coll.L
 	return placed(b, parts, elem)
 }
 
-// neighborAllgather checks the arguments of a NeighborAllgather or NeighborAllgatherv, and sets the blocks.
-func (a *arguments) neighborAllgather(x *Collective) error {
+// neighborBlocks checks the arguments of a neighborhood collective, and sets the blocks.
+func (a *arguments) neighborBlocks(x *Collective) error {
 	err := a.findEdges(x)
 	if err != nil {
 		return err
 	}
 	elem, in, out := x.Elements.Size(), len(x.edges.Sources), len(x.edges.Destinations)
-	if x.Kind == perf.NeighborAllgather && len(x.Dst) != in*len(x.Src) {
-		return faultf(ErrCount, "dst has %d elements; want %d from each of %d sources", len(x.Dst)/elem,
-			len(x.Src)/elem, in)
-	}
-	x.From = coll.Layout{Counts: slices.Repeat([]int{len(x.Src) / elem}, out), Displs: make([]int, out), Elem: elem}
-	if x.Kind == perf.NeighborAllgather {
-		x.To, err = equalBlocks(x.Dst, in, elem, ofSources)
-	} else {
-		x.To, err = listedBlocks(x.Dst, x.To, in, elem, ofSources)
-	}
-	return err
-}
-
-// neighborAlltoall checks the arguments of a NeighborAlltoall, NeighborAlltoallv or NeighborAlltoallw, and sets the blocks.
-func (a *arguments) neighborAlltoall(x *Collective) error {
-	err := a.findEdges(x)
-	if err != nil {
-		return err
-	}
-	elem, in, out := x.Elements.Size(), len(x.edges.Sources), len(x.edges.Destinations)
-	if x.Kind == perf.NeighborAlltoall {
-		if x.To, err = equalBlocks(x.Dst, in, elem, ofSources); err == nil {
-			x.From, err = equalBlocks(x.Src, out, elem, ofDestinations)
+	place := listedBlocks
+	switch x.Kind {
+	case perf.NeighborAllgather:
+		if len(x.Dst) != in*len(x.Src) {
+			return faultf(ErrCount, "dst has %d elements; want %d from each of %d sources", len(x.Dst)/elem, len(x.Src)/elem, in)
 		}
+		place = equalBlocks
+	case perf.NeighborAlltoall:
+		place = equalBlocks
+	}
+	if x.To, err = place(x.Dst, x.To, in, elem, "sources"); err != nil {
 		return err
 	}
-	if x.To, err = listedBlocks(x.Dst, x.To, in, elem, ofSources); err == nil {
-		x.From, err = listedBlocks(x.Src, x.From, out, elem, ofDestinations)
+	if x.Kind == perf.NeighborAllgather || x.Kind == perf.NeighborAllgatherv { // all of Src to each destination
+		x.From = coll.Layout{Counts: slices.Repeat([]int{len(x.Src) / elem}, out), Displs: make([]int, out), Elem: elem}
+		return nil
 	}
+	x.From, err = place(x.Src, x.From, out, elem, "destinations")
 	return err
 }
