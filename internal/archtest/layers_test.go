@@ -115,6 +115,7 @@ fabric < mpi/internal/proto/internal/parker, mpi/internal/proto/internal/rtr;
 mpi/internal/proto/internal/* < mpi/internal/proto;
 mpi/internal/proto < mpi/internal/core/internal/contextids;
 fabric, mpi/internal/clocksync, mpi/internal/coll, mpi/internal/proto < mpi/internal/core/internal/clocks;
+perf, mpi/internal/core/internal/contextids, mpi/internal/proto, mpi/internal/reduction < mpi/internal/core/internal/creation;
 mpi/internal/core/internal/* < mpi/internal/core;
 attrs, hw, perf, perf/profile, fabric, internal/shm, internal/tunables, mpi/internal/bootstrap, mpi/internal/clocksync,
 	mpi/internal/coll, mpi/internal/datatype, mpi/internal/proto, mpi/internal/reduction, mpi/internal/topology < mpi/internal/core;

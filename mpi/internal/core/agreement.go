@@ -2,6 +2,7 @@ package core
 
 import (
 	"github.com/ibrun/ibrun/mpi/internal/coll"
+	"github.com/ibrun/ibrun/mpi/internal/core/internal/creation"
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/perf"
 )
@@ -19,7 +20,7 @@ type agreement struct {
 	idup    *collState
 	idupSeq uint32
 	// creation carries the messages if the communicator is being created from groups; nil otherwise.
-	creation *groupCreation
+	creation *creation.Exchange
 }
 
 // newAgreement returns an agreement among the ranks of c, as part of a call.
@@ -50,7 +51,7 @@ func (a *agreement) allreduce(dst, src []byte, k datatype.Kind, o Predefined) er
 	f, commutative, _ := o.kernel(Elements{kind: k})
 	switch {
 	case a.creation != nil:
-		return a.comm.wrapError(a.op, a.creation.allreduce(dst, src, f))
+		return a.comm.wrapError(a.op, a.creation.Allreduce(dst, src, f))
 	case a.idup == nil:
 		return a.comm.coll.Call(&Collective{Kind: perf.Allreduce, as: a.recordAs, Dst: dst, Src: src,
 			Elements: Elements{kind: k}, Op: o})

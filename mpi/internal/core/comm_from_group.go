@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/ibrun/ibrun/mpi/internal/core/internal/creation"
+	"github.com/ibrun/ibrun/mpi/internal/proto"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -20,7 +22,7 @@ func CommFromGroup(g *Group, tag string, info *Info) (*Comm, error) {
 	}
 	c := g.proc.newComm(g.peers, g.Rank())
 	c.setSession(g.session)
-	return c.newAgreement(call).createFromGroup(newCreationID(tag, g.peers), info)
+	return c.newAgreement(call).createFromGroup(creation.NewID(tag, g.peers), info)
 }
 
 // setSession makes a communicator that is being created belong to a session, whose error handler it gets.
@@ -48,4 +50,32 @@ func (g *Group) checkCreate(op, tag string) error {
 		return refuse(ErrArg, fmt.Errorf("the tag has %d bytes; want at most %d, and no NUL", len(tag), MaxStringTag))
 	}
 	return nil
+}
+
+// createFromGroup agrees on a context for the communicator, which is being created, activates it,
+// and returns it. From then on all its processes need each other: the loss of one is an error of
+// the others.
+func (a *agreement) createFromGroup(id creation.ID, info *Info) (*Comm, error) {
+	c, p := a.comm, a.comm.proc
+	defer p.recording.call(a.call)()
+	p.ctrl.Begin(id)
+	defer p.ctrl.End(id)
+	a.creation = creation.New(&p.ctrl, id, c.coll.main.peers, int32(p.boot.Rank), a.recordAs)
+	err := c.wrapError(a.op, a.creation.PeerError())
+	h := newHints().withInfo(info, c.rails())
+	if err == nil { // this agreement also shows that all processes are about to call allocContextID
+		h, err = a.agreeHints(h)
+	}
+	var ctx uint32
+	if err == nil {
+		ctx, err = a.allocContextID(true)
+	}
+	if err != nil {
+		if errors.Is(err, proto.ErrFailed) {
+			a.creation.Abandon()
+		}
+		return nil, err
+	}
+	c.activateWithHints(ctx, &h)
+	return c, nil
 }

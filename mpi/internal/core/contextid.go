@@ -35,6 +35,9 @@ var (
 // idOf returns the id in a context number.
 func idOf(ctx uint32) uint32 { return ctx & (1<<proto.ContextBits - 1) >> 1 }
 
+// groupCreateContext is the context of the messages of package creation.
+const groupCreateContext = groupCreateID << 1
+
 // allocContextID agrees with all ranks on a context that none of them uses. Only ranks with keep will use it. The
 // caller must know that all ranks are about to call it, which holds after a collective in which every rank waited for
 // every other. Otherwise a rank that calls it early would block other ranks that must create other communicators
@@ -42,7 +45,8 @@ func idOf(ctx uint32) uint32 { return ctx & (1<<proto.ContextBits - 1) >> 1 }
 func (a *agreement) allocContextID(keep bool) (uint32, error) {
 	s, priority := &a.comm.proc.contextIDs, uint64(a.comm.contextID)<<32|uint64(a.idupSeq)
 	if a.creation != nil {
-		priority = binary.NativeEndian.Uint64(a.creation.id[:])
+		id := a.creation.ID()
+		priority = binary.NativeEndian.Uint64(id[:])
 	}
 	s.Begin(priority)
 	defer s.End(priority)

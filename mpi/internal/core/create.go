@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/ibrun/ibrun/mpi/internal/core/internal/creation"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -121,5 +122,5 @@ func CreateGroup(c *Comm, g *Group, tag int) (*Comm, error) {
 	}
 	d := c.newChild(g.peers, rank)
 	// A tag of CommFromGroup has no NUL.
-	return d.newAgreement(call).createFromGroup(newCreationID(fmt.Sprintf("\x00group %d %d", c.contextID, tag), g.peers), nil)
+	return d.newAgreement(call).createFromGroup(creation.NewID(fmt.Sprintf("\x00group %d %d", c.contextID, tag), g.peers), nil)
 }

@@ -1,12 +1,12 @@
 package core
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/ibrun/ibrun/mpi/internal/coll"
+	"github.com/ibrun/ibrun/mpi/internal/core/internal/creation"
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/perf"
 )
@@ -27,7 +27,7 @@ func CreateIntercomm(c *Comm, localLeader int, peer *Comm, remoteLeader, tag int
 	}
 	a := c.newAgreement(call)
 	var failed error
-	var link *leaderLink
+	var link *creation.Exchange
 	if uint(localLeader) >= uint(len(c.peers)) {
 		failed = c.newError(op, ErrRank, rankError(localLeader, len(c.peers)))
 	} else if localLeader == c.Rank() {
@@ -35,9 +35,9 @@ func CreateIntercomm(c *Comm, localLeader int, peer *Comm, remoteLeader, tag int
 	}
 	err := a.agreeLeader(localLeader, failed)
 	if link != nil {
-		defer link.queue.end(link.id)
+		defer c.proc.ctrl.End(link.ID())
 		if err != nil {
-			_, _ = link.exchange(nil) // the other group waits for this leader; the first error is returned
+			_, _ = link.SwapGroups(nil, c.proc.boot.Size) // the other group waits for this leader; the first error is returned
 		}
 	}
 	if err != nil {
@@ -54,7 +54,7 @@ func CreateIntercomm(c *Comm, localLeader int, peer *Comm, remoteLeader, tag int
 	d := c.newInterChild(c.peers, remote)
 	first, second := d.orderedGroups()
 	// A tag of IntercommFromGroups has no NUL.
-	return d.newAgreement(call).createFromGroup(newCreationID(fmt.Sprintf("\x00inter %d", tag), first, second), nil)
+	return d.newAgreement(call).createFromGroup(creation.NewID(fmt.Sprintf("\x00inter %d", tag), first, second), nil)
 }
 
 // agreeLeader returns an error at all ranks unless all have given the same leader and none has failed.
@@ -77,15 +77,8 @@ func (a *agreement) agreeLeader(leader int, failed error) error {
 	return nil
 }
 
-// leaderLink exchanges messages with the leader of the other group.
-type leaderLink struct {
-	*groupCreation
-	remote int // index of the other leader in peers
-	size   int // number of processes of the job
-}
-
 // newLeaderLink checks the arguments of the leader, and begins the exchange with the other leader.
-func (a *agreement) newLeaderLink(peer *Comm, remoteLeader, tag int) (*leaderLink, error) {
+func (a *agreement) newLeaderLink(peer *Comm, remoteLeader, tag int) (*creation.Exchange, error) {
 	if err := peer.checkUsable(a.op); err != nil {
 		return nil, err
 	}
@@ -103,92 +96,19 @@ func (a *agreement) newLeaderLink(peer *Comm, remoteLeader, tag int) (*leaderLin
 	}
 	leaders := []int32{self, peer.peers[remoteLeader]}
 	slices.Sort(leaders)
-	f := &groupCreation{queue: &p.ctrl, peers: leaders, rank: slices.Index(leaders, self), self: self,
-		id: newCreationID(fmt.Sprintf("\x00leaders %d %d", peer.contextID, tag), leaders), recordAs: a.recordAs}
-	p.ctrl.begin(f.id)
-	return &leaderLink{f, 1 - f.rank, p.boot.Size}, nil
-}
-
-// leaderChunk is the number of processes in one message.
-const leaderChunk = 64
-
-// exchange sends the processes of this group to the other leader, and returns those of the other group. nil says that this group
-// has failed. All messages of the other leader are received in any case, so that none is left for a later exchange with this tag.
-func (l *leaderLink) exchange(mine []int32) ([]int32, error) {
-	if err := l.queue.engine.PeerError(groupCreateContext, l.peers); err != nil {
-		return nil, err
-	}
-	if err := l.sendAll(mine); err != nil {
-		return nil, err
-	}
-	var theirs []int32
-	n := -1 // not known yet
-	for n < 0 || len(theirs) < n {
-		b, err := l.queue.recv(l.recordAs, sender{l.id, l.peers[l.remote]}, l.peers)
-		if err != nil {
-			return nil, err
-		}
-		if len(b) == 0 {
-			return nil, errAbandoned
-		}
-		if n < 0 {
-			if len(b) != 4 {
-				return nil, errCtrlLength
-			}
-			if n = int(binary.LittleEndian.Uint32(b)); n == 0 || n > l.size {
-				return nil, errCtrlLength
-			}
-			continue
-		}
-		for len(b) >= 4 && len(theirs) < n {
-			x := binary.LittleEndian.Uint32(b)
-			if x >= uint32(l.size) {
-				return nil, errCtrlLength
-			}
-			theirs, b = append(theirs, int32(x)), b[4:]
-		}
-		if len(b) != 0 {
-			return nil, errCtrlLength
-		}
-	}
-	return theirs, nil
-}
-
-// sendAll sends the number of processes and then the processes. The messages leave while the engine makes progress.
-func (l *leaderLink) sendAll(mine []int32) error {
-	post := func(b []byte) error {
-		h, err := l.send(l.remote, b)
-		if err == nil {
-			err = l.queue.engine.Requests().Free(h)
-		}
-		return err
-	}
-	if mine == nil {
-		return post(nil)
-	}
-	if err := post(binary.LittleEndian.AppendUint32(nil, uint32(len(mine)))); err != nil {
-		return err
-	}
-	for chunk := range slices.Chunk(mine, leaderChunk) {
-		var b []byte
-		for _, n := range chunk {
-			b = binary.LittleEndian.AppendUint32(b, uint32(n))
-		}
-		if err := post(b); err != nil {
-			return err
-		}
-	}
-	return nil
+	id := creation.NewID(fmt.Sprintf("\x00leaders %d %d", peer.contextID, tag), leaders)
+	p.ctrl.Begin(id)
+	return creation.New(&p.ctrl, id, leaders, self, a.recordAs), nil
 }
 
 // shareRemoteGroup returns the processes of the other group and the tag, which the leader learns through link and passes on.
-func (a *agreement) shareRemoteGroup(leader int, link *leaderLink, tag int) ([]int32, int, error) {
+func (a *agreement) shareRemoteGroup(leader int, link *creation.Exchange, tag int) ([]int32, int, error) {
 	c := a.comm
 	var remote []int32
 	var failed error
 	head := [3]int64{} // class of the error or 0, number of processes, tag
 	if link != nil {
-		if remote, failed = link.exchange(c.peers); failed != nil {
+		if remote, failed = link.SwapGroups(c.peers, c.proc.boot.Size); failed != nil {
 			failed = c.wrapError(a.op, failed)
 			head[0] = int64(c.proc.classify(failed))
 		}

@@ -82,7 +82,7 @@ func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
 	p.recording.engine, p.registered.engine = p.engine, p.engine
 	p.engine.SleepAtOnce(true)
 	p.contextIDs.Init(reservedIDs)
-	p.ctrl.init(p.engine)
+	p.ctrl.Init(p.engine, groupCreateContext)
 	if err := p.exchangeAtInit(ctx, op); err != nil {
 		return nil, newError(op, ErrOther, join(err, p.engine.Close()))
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/ibrun/ibrun/mpi/internal/core/internal/creation"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -25,7 +26,7 @@ func IntercommFromGroups(local, remote *Group, tag string, info *Info) (*Comm, e
 	}
 	c := local.proc.newIntercomm(local.session, local.peers, remote.peers)
 	first, second := c.orderedGroups()
-	return c.newAgreement(call).createFromGroup(newCreationID(tag, first, second), info)
+	return c.newAgreement(call).createFromGroup(creation.NewID(tag, first, second), info)
 }
 
 // newIntercomm returns an intercommunicator that cannot be used before activate is called. This process is in the group local.

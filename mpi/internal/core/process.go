@@ -10,6 +10,7 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/coll"
 	"github.com/ibrun/ibrun/mpi/internal/core/internal/clocks"
 	"github.com/ibrun/ibrun/mpi/internal/core/internal/contextids"
+	"github.com/ibrun/ibrun/mpi/internal/core/internal/creation"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 )
 
@@ -32,7 +33,7 @@ type Process struct {
 
 	contextIDs contextids.IDs
 	comms      commTable
-	ctrl       ctrlQueue // messages for communicators that are being created from groups
+	ctrl       creation.Queue // messages for communicators that are being created from groups
 	keys       attrs.Space[*Comm]
 	numbers    sync.Pool // of *Number
 	packings   packingPool
