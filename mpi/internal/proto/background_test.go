@@ -115,7 +115,7 @@ func TestTakeOverReached(t *testing.T) {
 				t.Error(err)
 			}
 			w.inBackground = false
-			e.progress() // as if another call polled
+			e.poller.progress() // as if another call polled
 			return true
 		})
 		if err := <-waited; err != nil {
@@ -283,7 +283,7 @@ func TestPolledMessages(t *testing.T) {
 			}
 			es[0].lock()
 			for tries == 0 && length == 1 {
-				if err := es[0].pollOnce(); err != nil || after != 0 {
+				if err := es[0].poller.pollOnce(); err != nil || after != 0 {
 					es[0].unlock()
 					t.Fatalf("%d steps after the one that is polled, %v", after, err)
 				}

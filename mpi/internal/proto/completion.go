@@ -52,7 +52,7 @@ func (e *Engine) waitRequest(r *Request, op perf.Op) error {
 		if e.failure.err != nil {
 			return r.operationError(e.failure.err)
 		}
-		if !e.waiters.busy() && !e.progress() && e.transfers.head == nil && i < e.waiters.spin && !e.mu.Contended() &&
+		if !e.waiters.busy() && !e.poller.progress() && e.transfers.head == nil && i < e.waiters.spin && !e.mu.Contended() &&
 			(i != pollsBeforeCount || !e.waiters.hasNewcomers()) {
 			continue
 		}
@@ -138,7 +138,7 @@ func (e *Engine) test(h Handle) (Status, bool, error) {
 	r := h.r
 	var failure error
 	if !h.finished() {
-		failure = e.pollInTest() // another goroutine may have collected the request meanwhile
+		failure = e.poller.pollInTest() // another goroutine may have collected the request meanwhile
 	}
 	switch {
 	case !h.valid():
@@ -158,7 +158,7 @@ func (e *Engine) PollCompleted(h Handle) (bool, error) {
 	e.lock()
 	defer e.unlock()
 	if !h.finished() {
-		if failure := e.pollInTest(); !h.finished() {
+		if failure := e.poller.pollInTest(); !h.finished() {
 			return false, failure
 		}
 	}

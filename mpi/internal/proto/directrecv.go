@@ -31,7 +31,7 @@ func (e *Engine) tryDirect(from Route, buf []byte) bool {
 	d.route, d.buf = from, buf
 	for i := 0; d.first != 0 && i < e.waiters.spin && e.transfers.head == nil && e.failure.err == nil && !e.mu.Contended() &&
 		(i != pollsBeforeCount || !e.waiters.hasNewcomers()); i++ {
-		e.progress()
+		e.poller.progress()
 	}
 	d.buf = nil
 	if d.first == 0 {

@@ -206,7 +206,7 @@ func TestNotDirect(t *testing.T) {
 			there.Context = other.Context
 			_, err := o.Isend(there, make([]byte, 20000), Standard)
 			e.lock()
-			e.progress()
+			e.poller.progress()
 			e.unlock()
 			if e.transfers.head == nil {
 				err = errors.Join(err, errors.New("no block waits to be moved"))

@@ -51,7 +51,7 @@
 //     stoppable.go and done.go those that end them
 //   - eager.go, rendezvous.go, transfer.go, copy_assist.go, datacopy.go, rtr.go, withdraw.go and
 //     reroute.go have the protocols; measure.go and hints.go what chooses between them
-//   - progress.go and dispatch.go poll, and handle what has arrived; directrecv.go, unexpected.go
+//   - poller.go and dispatch.go poll, and handle what has arrived; directrecv.go, unexpected.go
 //     and flowcontrol.go match or store it
 //   - goal.go, wait.go, park.go, stop.go, waker.go and background.go have the goroutines that wait:
 //     who polls, and who sleeps

@@ -86,7 +86,7 @@ type Engine struct {
 
 	links    links
 	contexts Contexts
-	events   [32]fabric.Event // result of domain.Poll
+	poller   poller
 
 	scratch    [wire.MaxHeader]byte // header of an eager message that is sent immediately
 	direct     directRecv
@@ -128,7 +128,7 @@ func New(c Config) (*Engine, error) {
 	e.rec = record.New(&e.mu, c.Recorder, c.Trace, c.Checks, c.ExactBit)
 	e.waiters.init(c.Oversubscribed, c.Poll)
 	e.joinParts()
-	e.clock.handler = c.Clock
+	e.clock.handler, e.poller.domain = c.Clock, c.Domain
 	e.hints.update(false, e.rec.General)
 	e.sharedMemory, _ = c.Domain.(fabric.SharedMemory)
 	l := &e.links
@@ -152,11 +152,15 @@ func (e *Engine) joinParts() {
 	w := &e.waiters
 	w.mu, w.failure, w.rec, w.transfers = &e.mu, &e.failure, &e.rec, &e.transfers.transferQueue
 	w.do = actions{
-		progress: e.progress, transfer: e.runTransfer, flush: e.links.combining.flush,
-		arm: e.arm, disarmed: e.schedules.polled.uncountSleeper,
+		progress: e.poller.progress, transfer: e.poller.transfer, flush: e.links.combining.flush,
+		arm: e.poller.arm, disarmed: e.schedules.polled.uncountSleeper,
 		beforeSleep: func() { recordTransports(e.rec.Active, e.links.paths) },
 		fail:        e.links.fail, reached: e.reached, hopeless: e.departures.errorOf,
 		watchIfDue: e.watchIfDue, startWatchTimer: e.startWatchTimer,
+	}
+	e.poller = poller{
+		waiters: w, links: &e.links, transfers: &e.transfers, schedules: &e.schedules,
+		message: e.handleMessage, rerouted: e.reroute, idle: e.idlePoll,
 	}
 	e.requests = Requests{
 		mu: &e.mu, waiters: w, attached: &e.buffered.buffer, engine: e,
@@ -167,13 +171,13 @@ func (e *Engine) joinParts() {
 	s.contexts, s.departures = &e.contexts.ended, &e.departures
 	s.messaging = messaging{
 		sendNow: e.sendPlain, send: e.startSend, recv: e.startRecv,
-		leave: e.contexts.leave, poll: e.pollInTest,
+		leave: e.contexts.leave, poll: e.poller.pollInTest,
 	}
 	e.buffered.mu, e.buffered.waiters = &e.mu, w
 	e.clock.mu, e.clock.links = &e.mu, &e.links
 	c := &e.checks
 	c.mu, c.links, c.requests, c.unexpected, c.waiters = &e.mu, &e.links, &e.requests, &e.unexpected, w
-	c.poll = e.pollOnce
+	c.poll = e.poller.pollOnce
 	x := &e.contexts
 	x.mu, x.rec, x.waiters, x.requests, x.schedules = &e.mu, &e.rec, w, &e.requests, s
 	x.departures, x.unexpected, x.hints = &e.departures, &e.unexpected, &e.hints

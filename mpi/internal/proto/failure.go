@@ -64,7 +64,7 @@ func (e *Engine) AllowFinalize() {
 func (e *Engine) PeerError(context uint32, peers []int32) error {
 	e.lock()
 	defer e.unlock()
-	e.progress()
+	e.poller.progress()
 	return cmp.Or(e.departures.firstGone(context, peers), e.links.firstRefusing(peers), e.failure.err)
 }
 
@@ -72,7 +72,7 @@ func (e *Engine) PeerError(context uint32, peers []int32) error {
 func (e *Engine) Err() error {
 	e.lock()
 	defer e.unlock()
-	e.progress()
+	e.poller.progress()
 	return e.failure.err
 }
 

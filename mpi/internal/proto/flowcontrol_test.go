@@ -10,7 +10,7 @@ import (
 func (e *Engine) lockedPollOnce() error {
 	e.lock()
 	defer e.unlock()
-	return e.pollOnce()
+	return e.poller.pollOnce()
 }
 
 // TestFlood sends far more than the receiver may store, before it receives anything.

@@ -297,7 +297,7 @@ func TestPrepareFlush(t *testing.T) {
 		t.Helper()
 		e.lock()
 		for !h.r.transfer.queued {
-			e.progress()
+			e.poller.progress()
 			e.unlock()
 			other := es[1-e.links.self]
 			if err := other.Poll(); err != nil {

@@ -113,7 +113,7 @@ func (h *hostilePeer) poll() bool {
 	_, err := h.e.PollCompleted(h.hs[len(h.hs)-1])
 	for range 8 { // PollCompleted makes no progress if the request has completed
 		h.e.lock()
-		err = h.e.pollOnce()
+		err = h.e.poller.pollOnce()
 		h.e.unlock()
 	}
 	return err == nil

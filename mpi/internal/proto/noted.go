@@ -17,7 +17,7 @@ type Checks struct {
 	requests   *Requests
 	unexpected *unexpectedStore
 	waiters    *waiters
-	poll       func() error // is Engine.pollOnce
+	poll       func() error // is poller.pollOnce
 }
 
 // Checks returns what compares messages with their receives; see Config.Checks.

@@ -34,7 +34,7 @@ func (e *Engine) probe(ctx context.Context, from Route, block bool) (*unexpected
 		e.rec.Configured.Leave(lane)
 	} else {
 		e.departures.probed = from
-		if err := e.pollInTest(); err != nil {
+		if err := e.poller.pollInTest(); err != nil {
 			return nil, err
 		}
 		if e.failure.departed {

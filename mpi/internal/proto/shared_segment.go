@@ -24,7 +24,7 @@ func (e *Engine) MapSegment(watched Route, id uint64, peers []int, bytes int) (f
 		e.waiters.await(&g)
 	}
 	for g.err == nil && !m.try() {
-		if err := e.pollOnce(); err != nil {
+		if err := e.poller.pollOnce(); err != nil {
 			return nil, err
 		}
 		e.waiters.watchIfDue(&g)

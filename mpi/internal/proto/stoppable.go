@@ -14,7 +14,7 @@ func (e *Engine) awaitRequest(ctx context.Context, r *Request, op perf.Op) error
 	gen := r.gen
 	for i := 0; i < e.waiters.spin && r.state == active && r.gen == gen && e.failure.err == nil &&
 		e.transfers.head == nil && !e.waiters.busy() && !e.mu.Contended(); i++ {
-		e.progress()
+		e.poller.progress()
 	}
 	if r.state != active || r.gen != gen {
 		return nil

@@ -203,7 +203,7 @@ func TestSendReportsLoss(t *testing.T) {
 		for range 3 { // the ring accepts some before the loss is known
 			if err = es[0].Send(to(0, 1, 1), make([]byte, 100), Standard); err == nil {
 				es[0].lock()
-				err = es[0].pollOnce()
+				err = es[0].poller.pollOnce()
 				es[0].unlock()
 			}
 		}

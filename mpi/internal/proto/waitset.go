@@ -243,7 +243,7 @@ func (e *Engine) awaitAny(ctx context.Context, op perf.Op, w *anyWait) (int, err
 // false if none has after that as well.
 func (e *Engine) checkAny(w *anyWait) (i int, ok bool, err error) {
 	if i = w.findNow(); i == allActive {
-		failure := e.pollInTest()
+		failure := e.poller.pollInTest()
 		if i = w.findNow(); i == allActive {
 			return 0, false, failure
 		}
