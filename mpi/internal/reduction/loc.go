@@ -25,23 +25,16 @@ func LookupLoc(op Op, value, at datatype.Kind) (Func, bool) {
 	if op != MinLoc && op != MaxLoc || value >= datatype.Kinds {
 		return nil, false
 	}
-	f := table[value].pairs.at32[op-MinLoc]
+	f := table[value].pairs[op-MinLoc]
 	if at == datatype.Int64 {
-		f = table[value].pairs.at64[op-MinLoc]
+		f = table[value].pairs[2+op-MinLoc]
 	}
 	return f, f != nil && (at == datatype.Int32 || at == datatype.Int64)
 }
 
-// pairFunctions are MinLoc and MaxLoc, with locations of Int32 and of Int64. nil stands for values
-// on which they are not defined.
-type pairFunctions struct{ at32, at64 [2]Func }
-
-func pairsOf[T ordered]() pairFunctions {
-	return pairFunctions{
-		at32: [2]Func{minLoc[T, int32], maxLoc[T, int32]},
-		at64: [2]Func{minLoc[T, int64], maxLoc[T, int64]},
-	}
-}
+// pairFunctions are MinLoc and MaxLoc with locations of Int32, and then those with locations of Int64.
+// nil stands for values on which they are not defined.
+type pairFunctions [4]Func
 
 func minLoc[T ordered, L location](dst, a, b []byte) {
 	d, x, y := elements[pair[T, L]](dst, a, b)
