@@ -84,10 +84,10 @@ func result(of interface {
 	return public(of.CallResult(op, err))
 }
 
-// public2 returns the results of a call of core.
+// public2 is public for a call that returns another result before the error.
 func public2[T any](x T, err error) (T, error) { return x, public(err) }
 
-// public3 is public2 for a call that returns two values.
+// public3 is public for a call that returns two others.
 func public3[T, U any](x T, y U, err error) (T, U, error) { return x, y, public(err) }
 
 // convert replaces the errors of core in a tree of errors. Those that core wraps are not changed: they contain none of core.
