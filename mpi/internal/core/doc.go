@@ -18,4 +18,34 @@
 // bytes as well: Send, Isend, Recv, Irecv and Sendrecv. They check nothing, and do not need the kind of
 // the elements, which costs some time to find out. A front end calls them for numbers unless
 // [Comm.IsChecked] reports true; see [IsPlain].
+//
+// # Parts
+//
+// A [Process] and a [Comm] say who takes part and whether calls are allowed, and make the errors of
+// calls. What can be done with them is in types of their own, which a front end gets by a method, such
+// as [Comm.Collectives], [Comm.Topology] and [Process.Recording]. Many parts know neither the call nor
+// the communicator. They return errors that have a class only; [Comm.CallResult] makes of them what the
+// program gets. Calls that create communicators are functions: [Split], [Dup], [CartCreate]. The files:
+//
+//	processes      process init init_exchange environment machine hw_resource record memory
+//	               clocks: internal/clocks, wtime
+//	sessions       session pset group
+//	communicators  comm comm_table intercomm name hints attr attr_predefined free
+//	creation       agreement (the ranks agree, as a part of a call), contextid, create, dup, split,
+//	               splittype, create_intercomm, comm_from_group; internal/contextids, internal/creation
+//	topologies     topology cart graph distgraph
+//	collectives    coll_call (from the call to the algorithm), coll_kinds (what each collective does,
+//	               one switch for each step), collective (messages), coll_shm (shared memory)
+//	 arguments     coll_args neighbor inter_args coll_views
+//	 other forms   immediate immediate_steps inter_coll reduce barrier_context
+//	 comparison    check_collective (with --check), compare_shm (always, of some properties)
+//	messages       send recv data sendrecv probe context partitioned buffered request; route, number
+//	errors         errors error_codes errhandler check unwinding
+//
+// # Locks
+//
+// The mutex of a Process guards the number of its users. It is held while the World Model or a session
+// is opened, and while the last user closes the engine. A blocking collective holds no mutex: a word
+// admits one at a time. The engine calls Step, Do and Ended of an immediate collective, and asks for
+// communicators, with its own lock held. What they lock is never held while the engine is called.
 package core
