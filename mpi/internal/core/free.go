@@ -6,8 +6,50 @@ import (
 	"sync/atomic"
 
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
+	"github.com/ibrun/ibrun/mpi/internal/proto"
 	"github.com/ibrun/ibrun/perf"
 )
+
+// Free releases the communicator.
+func (c *Comm) Free() error {
+	a, err := c.begin(perf.Free, c.checkFreeable(perf.Free.String()))
+	if err != nil {
+		return err
+	}
+	defer a.end()
+	return a.free()
+}
+
+// Disconnect is Free that first waits for all messages: those that this rank has started to send and to receive.
+func (c *Comm) Disconnect() error {
+	a, err := c.begin(perf.Disconnect, c.checkFreeable(perf.Disconnect.String()))
+	if err != nil {
+		return err
+	}
+	defer a.end()
+	err = c.engine.Contexts().WaitIdle(perf.Disconnect, c.contextID)
+	if err == nil {
+		err = c.engine.Contexts().WaitPartitionedIdle(perf.Disconnect, c.contextID|collectiveBit)
+	}
+	if err != nil {
+		return c.wrapError(a.op, err)
+	}
+	return a.free()
+}
+
+// checkFreeable returns an error for a communicator that cannot be freed.
+func (c *Comm) checkFreeable(op string) error {
+	if err := c.checkUsable(op); err != nil {
+		return err
+	}
+	if c == c.proc.world || c == c.proc.self {
+		return c.newError(op, ErrComm, fmt.Errorf("World and Self cannot be freed"))
+	}
+	if c.copying.Load() != 0 {
+		return c.newError(op, ErrComm, fmt.Errorf("the communicator is being duplicated"))
+	}
+	return nil
+}
 
 // startedCollectives identifies the collectives of a communicator that this rank has started, and how often: the immediate and
 // persistent ones and the Idups. It is the same at all ranks if they have started the same calls in the same order. Their roots
@@ -90,4 +132,51 @@ func (a *agreement) compareStarted(state, started uint64) (all uint64, same bool
 	mine, most := [3]uint64{state, started, ^started}, [3]uint64{}
 	err = a.allreduce(Bytes(most[:]), Bytes(mine[:]), datatype.Uint64, Max)
 	return most[0], most[1] == ^most[2], err
+}
+
+// leave ends this rank's part in the communicator. What other ranks still expect of it fails.
+func (c *Comm) leave() {
+	c.engine.Contexts().Leave(c.contextID)
+	c.engine.Contexts().Leave(c.contextID | collectiveBit)
+}
+
+// release ends the communicator at this rank and gives it its final state. What is in progress fails, unless its message has been
+// matched. end ends the contexts: it is Contexts.Free if all ranks have agreed, or End after leave.
+func (c *Comm) release(op string, state uint32, end func(context uint32, err error)) error {
+	if !c.state.CompareAndSwap(commReady, state) {
+		return c.newError(op, ErrComm, errors.New("the communicator has already been freed"))
+	}
+	end(c.contextID, endings[state])
+	end(c.contextID|collectiveBit, c.collectiveEnding(state))
+	c.engine.Recording().NameContext(c.contextID, "")
+	c.proc.comms.remove(c)
+	err := c.coll.main.closeSharedMemory()
+	c.proc.contextIDs.Free(idOf(c.contextID))
+	return err
+}
+
+// releaseAfter is release after an exchange in which all ranks agree to it. If the exchange has failed at this rank, others may
+// still need it: then it leaves.
+func (c *Comm) releaseAfter(exchange error, op string, state uint32) error {
+	end := c.engine.Contexts().Free
+	if exchange != nil {
+		c.leave()
+		end = c.engine.Contexts().End
+	}
+	return join(exchange, c.release(op, state, end))
+}
+
+// collectiveEnding says why a collective of a communicator in its final state cannot complete.
+func (c *Comm) collectiveEnding(state uint32) error {
+	if c.differ {
+		return fmt.Errorf("%w, and %w", endings[state], errDiffer)
+	}
+	return endings[state]
+}
+
+// endings say why a communicator in its final state cannot be used.
+var endings = [...]error{
+	commFreed:         proto.ErrFreed,
+	commFinalized:     fmt.Errorf("%w: Finalize was called", proto.ErrFreed),
+	commSessionClosed: fmt.Errorf("%w: its session has been closed", proto.ErrFreed),
 }
