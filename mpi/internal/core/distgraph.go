@@ -149,13 +149,10 @@ func (a *agreement) agreeEdges(failed error, weighted, reorder bool) error {
 		bits &^= fine
 	}
 	all, err := a.andBits(bits)
+	err = a.success(a.comm.wrapError(a.op, failed), all&fine != 0, err)
 	switch {
-	case failed != nil:
-		return a.comm.joinError(a.op, a.comm.wrapError(a.op, failed), err)
 	case err != nil:
 		return err
-	case all&fine == 0:
-		return a.comm.newError(a.op, ErrOther, errOtherRank)
 	case all&(with|without) == 0:
 		return a.comm.newError(a.op, ErrArg, errors.New("some ranks give weights, but others do not"))
 	case all&(reordered|kept) == 0:

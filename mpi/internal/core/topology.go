@@ -93,13 +93,8 @@ func (a *agreement) agreeSame(failed error, args ...any) error {
 		mine[1+i], mine[1+len(sum)+i] = b, ^b
 	}
 	err := a.allreduce(all[:], mine[:], datatype.Uint8, Band)
-	switch {
-	case failed != nil:
-		return a.comm.joinError(a.op, failed, err)
-	case err != nil:
+	if err := a.success(failed, all[0] != 0, err); err != nil {
 		return err
-	case all[0] == 0:
-		return a.comm.newError(a.op, ErrOther, errOtherRank)
 	}
 	for i := range sum {
 		if all[1+i]|all[1+len(sum)+i] != 0xff {
