@@ -7,19 +7,21 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// agreement is the exchange by which the ranks of a communicator agree, for instance on a context id, while they
-// create or free a communicator.
+// agreement is the exchange by which the ranks of a communicator agree, for instance on a context
+// id, while they create or free a communicator.
 type agreement struct {
 	comm *Comm
 	op   string
 	// call is the call whose ranks agree, and recordAs what is recorded for its messages.
 	call, recordAs perf.Op
 	began          uint64 // when the recording of the call has begun; see begin
-	// idup carries the messages of an Idup, whose agreement runs beside the collectives of the communicator; nil for the
-	// others. idupSeq numbers the Idups from 1, and is the same at all ranks.
+	// idup carries the messages of an Idup, whose agreement runs beside the collectives of the
+	// communicator; nil for the others. idupSeq numbers the Idups from 1, and is the same at all
+	// ranks.
 	idup    *collState
 	idupSeq uint32
-	// creation carries the messages if the communicator is being created from groups; nil otherwise.
+	// creation carries the messages if the communicator is being created from groups; nil
+	// otherwise.
 	creation *creation.Exchange
 }
 
@@ -28,8 +30,9 @@ func (c *Comm) newAgreement(call perf.Op) *agreement {
 	return &agreement{comm: c, op: call.String(), call: call, recordAs: call.Within()}
 }
 
-// begin begins a call in which the ranks of c agree: it is recorded until end, and compared if calls
-// are checked. If unusable is not nil, c cannot be used for the call, and begin returns that error.
+// begin begins a call in which the ranks of c agree: it is recorded until end, and compared if
+// calls are checked. If unusable is not nil, c cannot be used for the call, and begin returns that
+// error.
 func (c *Comm) begin(call perf.Op, unusable error) (*agreement, error) {
 	if unusable != nil {
 		return nil, unusable
@@ -46,7 +49,8 @@ func (c *Comm) begin(call perf.Op, unusable error) (*agreement, error) {
 // end ends the recording of the call.
 func (a *agreement) end() { a.comm.engine.Recording().EndOp(a.call, 0, a.began) }
 
-// allreduce combines src of all ranks into dst. The operation must be idempotent: a rank's value may enter twice.
+// allreduce combines src of all ranks into dst. The operation must be idempotent: a rank's value
+// may enter twice.
 func (a *agreement) allreduce(dst, src []byte, k datatype.Kind, o Predefined) error {
 	f, commutative, _ := o.kernel(Elements{kind: k})
 	switch {
@@ -71,8 +75,8 @@ func (a *agreement) andBits(bits uint8) (uint8, error) {
 	return all[0], err
 }
 
-// agreeSuccess blocks until all ranks have called it. It returns this rank's error, or errOtherRank if only another
-// rank has one.
+// agreeSuccess blocks until all ranks have called it. It returns this rank's error, or errOtherRank
+// if only another rank has one.
 func (a *agreement) agreeSuccess(mine error) error {
 	fine := uint8(1)
 	if mine != nil {
@@ -82,7 +86,8 @@ func (a *agreement) agreeSuccess(mine error) error {
 	return a.success(mine, all != 0, err)
 }
 
-// success returns the result of an agreement: this rank's error, that of the exchange, or errOtherRank unless all ranks are fine.
+// success returns the result of an agreement: this rank's error, that of the exchange, or
+// errOtherRank unless all ranks are fine.
 func (a *agreement) success(mine error, fine bool, err error) error {
 	switch {
 	case mine != nil:

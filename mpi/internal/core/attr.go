@@ -6,13 +6,13 @@ import (
 	"github.com/ibrun/ibrun/attrs"
 )
 
-// maxAttributePasses limits how often callbacks may create communicators with attributes, or set attributes again, while all
-// attributes are deleted.
+// maxAttributePasses limits how often callbacks may create communicators with attributes, or set
+// attributes again, while all attributes are deleted.
 const maxAttributePasses = 1000
 
-// deleteAttributes deletes all attributes of the communicators of a session, or of the World Model if s is nil: those of
-// Self first, then those of the newest communicator. Callbacks may free communicators, create others, and set
-// attributes on any, which are deleted afterwards.
+// deleteAttributes deletes all attributes of the communicators of a session, or of the World Model
+// if s is nil: those of Self first, then those of the newest communicator. Callbacks may free
+// communicators, create others, and set attributes on any, which are deleted afterwards.
 func (p *Process) deleteAttributes(s *Session) error {
 	var errs []error
 	for range maxAttributePasses {
@@ -45,8 +45,8 @@ func (c *Comm) Attrs(op string) (*attrs.Cache[*Comm], error) {
 	return &c.attrs, nil
 }
 
-// MutableAttrs is Attrs for a call that sets or deletes an attribute. It returns an error if the attribute is predefined. key is
-// 0 if it is not.
+// MutableAttrs is Attrs for a call that sets or deletes an attribute. It returns an error if the
+// attribute is predefined. key is 0 if it is not.
 func (c *Comm) MutableAttrs(op string, key PredefinedKey) (*attrs.Cache[*Comm], error) {
 	a, err := c.Attrs(op)
 	if err == nil && key != 0 {
@@ -58,7 +58,8 @@ func (c *Comm) MutableAttrs(op string, key PredefinedKey) (*attrs.Cache[*Comm], 
 // AttrError wraps an error of package attrs; nil stays nil.
 func (c *Comm) AttrError(op string, err error) error { return c.wrapError(op, err) }
 
-// FreeKeyval calls free, which frees a key, for the call op. It returns an error if the key is predefined. key is 0 if it is not.
+// FreeKeyval calls free, which frees a key, for the call op. It returns an error if the key is
+// predefined. key is 0 if it is not.
 func FreeKeyval(op string, key PredefinedKey, free func() error) error {
 	if key != 0 {
 		return newError(op, ErrKeyval, errPredefined)

@@ -6,7 +6,8 @@ import (
 	"os"
 )
 
-// PredefinedKey is the number of the key of a predefined attribute in the MPI-5.0 ABI (§20.3). The value of each is an int.
+// PredefinedKey is the number of the key of a predefined attribute in the MPI-5.0 ABI (§20.3). The
+// value of each is an int.
 type PredefinedKey int16
 
 // The keys of the predefined attributes. Package mpi says what their values are.
@@ -47,8 +48,8 @@ func (c *Comm) PredefinedAttr(s PredefinedKey) (value int, ok bool) {
 // optionalInt returns a number that the launcher may not have provided; it is negative then.
 func optionalInt(n int) (int, bool) { return max(n, 0), n >= 0 }
 
-// ioAttribute returns the value of IO. able reports whether this process offers I/O, and all whether every process
-// does. first is the lowest rank that does; size if none does.
+// ioAttribute returns the value of IO. able reports whether this process offers I/O, and all
+// whether every process does. first is the lowest rank that does; size if none does.
 func ioAttribute(self, size, first int, able, all bool) int {
 	switch {
 	case all:

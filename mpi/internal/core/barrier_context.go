@@ -8,12 +8,15 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// A BarrierContext can be left until all ranks have called it. A rank that enters sends ARRIVE to rank 0. If its context ends it
-// sends LEAVE, and returns without an answer. When all ranks have arrived, rank 0 sends each PREPARE. A rank that gets it answers
-// with YES and can no longer leave; from one that has left meanwhile LEAVE is on its way. If all have said YES, rank 0 sends GO;
-// otherwise BACK, and those ranks can leave again. So no rank waits for one that is not in the call without being able to leave.
+// A BarrierContext can be left until all ranks have called it. A rank that enters sends ARRIVE to
+// rank 0. If its context ends it sends LEAVE, and returns without an answer. When all ranks have
+// arrived, rank 0 sends each PREPARE. A rank that gets it answers with YES and can no longer leave;
+// from one that has left meanwhile LEAVE is on its way. If all have said YES, rank 0 sends GO;
+// otherwise BACK, and those ranks can leave again. So no rank waits for one that is not in the call
+// without being able to leave.
 //
-// Each message has the number of the sender's or receiver's call, since PREPARE and LEAVE may cross.
+// Each message has the number of the sender's or receiver's call, since PREPARE and LEAVE may
+// cross.
 
 // enterTag is the tag of these messages; see checkTag.
 const enterTag = 1<<29 + 1

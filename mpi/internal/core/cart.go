@@ -120,8 +120,8 @@ func (t *Topology) CartCoords(rank int) ([]int, error) {
 	return g.Coords(rank), nil
 }
 
-// CartShift returns the ranks from which this rank receives and to which it sends, if all ranks send
-// by step along a dimension.
+// CartShift returns the ranks from which this rank receives and to which it sends, if all ranks
+// send by step along a dimension.
 func (t *Topology) CartShift(dim, step int) (source, dest int, err error) {
 	g, err := t.cart()
 	if err != nil {
@@ -134,7 +134,8 @@ func (t *Topology) CartShift(dim, step int) (source, dest int, err error) {
 	return source, dest, nil
 }
 
-// CartMap returns the rank that this process should have in a grid; Undefined if it should be in none.
+// CartMap returns the rank that this process should have in a grid; Undefined if it should be in
+// none.
 func CartMap(c *Comm, dims []int, periodic []bool) (int, error) {
 	const op = "CartMap"
 	if err := c.checkIntracomm(op); err != nil {

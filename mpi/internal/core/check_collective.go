@@ -10,35 +10,40 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// When calls are checked, every collective begins with an exchange: each rank sends a description of its call to rank 0, which
-// compares them and sends all ranks the result. The exchange is the same for all collectives, so different ones meet, and no rank
-// waits for messages that never come. A rank that rejects its own arguments takes part as well: its error is an error of all.
+// When calls are checked, every collective begins with an exchange: each rank sends a description
+// of its call to rank 0, which compares them and sends all ranks the result. The exchange is the
+// same for all collectives, so different ones meet, and no rank waits for messages that never come.
+// A rank that rejects its own arguments takes part as well: its error is an error of all.
 
-// checkTag is the tag of this exchange. The messages of collectives have the tag 0, those of an Idup have the bit 30 set, and
-// those of an immediate collective the bit 28.
+// checkTag is the tag of this exchange. The messages of collectives have the tag 0, those of an
+// Idup have the bit 30 set, and those of an immediate collective the bit 28.
 const checkTag = 1 << 29
 
 // collCall describes a call of a collective. The ranks send it as JSON.
 type collCall struct {
 	Call perf.Op
 	Type datatype.Kind `json:",omitempty"` // of the elements; 0: none
-	// Data is the signature of elements that are not numbers, and Name that of their Go type; see Elements.
+	// Data is the signature of elements that are not numbers, and Name that of their Go type; see
+	// Elements.
 	Data string `json:",omitempty"`
 	Name string `json:",omitempty"`
 	Op   string `json:",omitempty"` // the reduction operation
-	// Count is the number of elements that must be the same at all ranks; in Gatherv and Scatterv it is that of this rank's block.
+	// Count is the number of elements that must be the same at all ranks; in Gatherv and Scatterv
+	// it is that of this rank's block.
 	Count int `json:",omitempty"`
 	// Root is set with Rooted.
 	Root   int  `json:",omitempty"`
 	Rooted bool `json:",omitempty"`
-	// Counts are the numbers of elements of the ranks' blocks; in Alltoallv, of the blocks for the ranks. They are the same at all
-	// ranks, or used at the root only.
+	// Counts are the numbers of elements of the ranks' blocks; in Alltoallv, of the blocks for the
+	// ranks. They are the same at all ranks, or used at the root only.
 	Counts []int `json:",omitempty"`
 	// From are the numbers of elements that an Alltoallv expects from the ranks.
 	From []int `json:",omitempty"`
-	// Parts has the signatures of the blocks if the buffers are views: then all numbers of elements are numbers of bytes.
+	// Parts has the signatures of the blocks if the buffers are views: then all numbers of elements
+	// are numbers of bytes.
 	Parts *partSignatures `json:",omitempty"`
-	// Idups is how many Idups the rank has started on the communicator, since their order counts as well.
+	// Idups is how many Idups the rank has started on the communicator, since their order counts as
+	// well.
 	Idups   uint32 `json:",omitempty"`
 	Where   string
 	Failure *verdict `json:",omitempty"` // the error that the rank has found by itself
@@ -50,8 +55,8 @@ func (x *collCall) is(call perf.Op) bool { return x.compared().Blocking() == cal
 // compared returns the call as it is compared.
 func (x *collCall) compared() perf.Op { return comparedCall(x.Call) }
 
-// comparedCall returns a call as it is compared. An Alltoallw is an Alltoallv of views: some ranks may pass these, and others
-// slices.
+// comparedCall returns a call as it is compared. An Alltoallw is an Alltoallv of views: some ranks
+// may pass these, and others slices.
 func comparedCall(call perf.Op) perf.Op {
 	switch call {
 	case perf.Alltoallw:
@@ -80,8 +85,8 @@ type verdict struct {
 
 func (v *verdict) Error() string { return v.Text }
 
-// compare compares a call with those of the other ranks. failed is the error that this rank has found by itself; compare
-// returns it, or an error if another rank has failed or the calls differ.
+// compare compares a call with those of the other ranks. failed is the error that this rank has
+// found by itself; compare returns it, or an error if another rank has failed or the calls differ.
 func (cs *Collectives) compare(mine *collCall, failed error) error {
 	if mine.Call.IsWithin() {
 		return failed // the call that it is a part of has been compared
@@ -276,7 +281,8 @@ func (x *collCall) parts() (p partSignatures) {
 	return p
 }
 
-// signatureAt returns the signature of a rank's block. A call without buffers has blocks without data.
+// signatureAt returns the signature of a rank's block. A call without buffers has blocks without
+// data.
 func signatureAt(sigs []datatype.Signature, rank int) datatype.Signature {
 	if rank < len(sigs) {
 		return sigs[rank]

@@ -17,8 +17,8 @@ type arguments struct {
 	topology   *Topology
 }
 
-// ownBlock checks the length of a rank's own block against the whole buffer, and returns the block. For an in-place
-// call it returns the beginning of the whole, as package coll expects.
+// ownBlock checks the length of a rank's own block against the whole buffer, and returns the block.
+// For an in-place call it returns the beginning of the whole, as package coll expects.
 func (a *arguments) ownBlock(whole, block []byte, elem int) ([]byte, error) {
 	n := a.size
 	if sameStart(whole, block) && len(whole) == len(block) && n > 1 {
@@ -38,8 +38,8 @@ func (a *arguments) ownBlock(whole, block []byte, elem int) ([]byte, error) {
 	return block, checkOverlap(whole, block)
 }
 
-// gatherBlocks checks the buffers of a Gather or Scatter: whole has the blocks of all ranks at the root, and is not used at
-// others. It returns the whole and the rank's own block, as ownBlock does.
+// gatherBlocks checks the buffers of a Gather or Scatter: whole has the blocks of all ranks at the
+// root, and is not used at others. It returns the whole and the rank's own block, as ownBlock does.
 func (a *arguments) gatherBlocks(whole, block []byte, k Elements, root int) (all, own []byte, err error) {
 	err = a.checkRoot(root)
 	if root != a.rank {
@@ -51,8 +51,8 @@ func (a *arguments) gatherBlocks(whole, block []byte, k Elements, root int) (all
 	return whole, block, err
 }
 
-// partsAtRoot is gatherBlocks for blocks of different lengths. The layout is empty at ranks other than the root, and after an
-// error.
+// partsAtRoot is gatherBlocks for blocks of different lengths. The layout is empty at ranks other
+// than the root, and after an error.
 func (a *arguments) partsAtRoot(whole []byte, parts coll.Layout, block []byte, k Elements, root int) (
 	at coll.Layout, own []byte, err error,
 ) {
@@ -65,7 +65,8 @@ func (a *arguments) partsAtRoot(whole []byte, parts coll.Layout, block []byte, k
 	return at, own, nil
 }
 
-// reduceBuffers checks the buffers of a Reduce and sets its operation. It returns dst at the root, and nil at other ranks.
+// reduceBuffers checks the buffers of a Reduce and sets its operation. It returns dst at the root,
+// and nil at other ranks.
 func (a *arguments) reduceBuffers(x *coll.Operation, dst, src []byte, k Elements, o Op, root int) ([]byte, error) {
 	err := a.checkRoot(root)
 	if root != a.rank {
@@ -95,9 +96,9 @@ func (a *arguments) alltoallBuffers(dst, src []byte, k Elements) error {
 	return a.checkDivisible(src, k.Size())
 }
 
-// ownPart checks the length of a rank's own block against its part of the whole, and returns the block. In an
-// in-place call the block is the whole or this part of it; ownPart then returns the beginning of the whole, as
-// package coll expects.
+// ownPart checks the length of a rank's own block against its part of the whole, and returns the
+// block. In an in-place call the block is the whole or this part of it; ownPart then returns the
+// beginning of the whole, as package coll expects.
 func (a *arguments) ownPart(whole []byte, at coll.Layout, block []byte) ([]byte, error) {
 	count, from := at.Counts[a.rank]*at.Elem, at.Displs[a.rank]*at.Elem
 	if sameStart(whole, block) && len(whole) == len(block) {
@@ -113,7 +114,8 @@ func (a *arguments) ownPart(whole []byte, at coll.Layout, block []byte) ([]byte,
 	return block, checkOverlap(whole, block)
 }
 
-// ownPartAtRoot checks the positions of the blocks in the root's buffer, and returns them with the root's own block.
+// ownPartAtRoot checks the positions of the blocks in the root's buffer, and returns them with the
+// root's own block.
 func (a *arguments) ownPartAtRoot(whole []byte, parts coll.Layout, block []byte, elem int) (coll.Layout, []byte, error) {
 	at, err := a.newLayout(whole, parts, elem)
 	if err == nil {
@@ -122,7 +124,8 @@ func (a *arguments) ownPartAtRoot(whole []byte, parts coll.Layout, block []byte,
 	return at, block, err
 }
 
-// checkDivisible returns an error for a buffer that does not have the same number of elements for each rank.
+// checkDivisible returns an error for a buffer that does not have the same number of elements for
+// each rank.
 func (a *arguments) checkDivisible(b []byte, elem int) error {
 	if len(b)%(elem*a.size) != 0 {
 		return faultf(ErrCount, "%d elements cannot be divided evenly among %d ranks", len(b)/elem, a.size)
@@ -130,7 +133,8 @@ func (a *arguments) checkDivisible(b []byte, elem int) error {
 	return nil
 }
 
-// alltoallLayouts checks the positions of the blocks that an Alltoallv receives and sends, and returns them.
+// alltoallLayouts checks the positions of the blocks that an Alltoallv receives and sends, and
+// returns them.
 func (a *arguments) alltoallLayouts(dst []byte, rparts coll.Layout, src []byte, sparts coll.Layout, elem int) (
 	to, from coll.Layout, err error,
 ) {
@@ -147,8 +151,8 @@ func (a *arguments) alltoallLayouts(dst []byte, rparts coll.Layout, src []byte, 
 	return to, from, err
 }
 
-// newLayout checks the positions of all ranks' blocks in a buffer and returns them. Without displacements the blocks
-// follow each other.
+// newLayout checks the positions of all ranks' blocks in a buffer and returns them. Without
+// displacements the blocks follow each other.
 func (a *arguments) newLayout(b []byte, parts coll.Layout, elem int) (coll.Layout, error) {
 	if _, err := a.sumCounts(parts.Counts); err != nil {
 		return coll.Layout{}, err
@@ -197,8 +201,8 @@ func sumOf(counts []int, n int, what string) (total int, err error) {
 	return total, nil
 }
 
-// checkSameSize checks the buffers of a reduction: they must have the same length, and be the same memory or not
-// overlap.
+// checkSameSize checks the buffers of a reduction: they must have the same length, and be the same
+// memory or not overlap.
 func checkSameSize(dst, src []byte) error {
 	if len(dst) != len(src) {
 		return faultf(ErrCount, "dst has %d bytes, but src has %d", len(dst), len(src))
@@ -216,7 +220,8 @@ func (a *arguments) checkRoot(root int) error {
 
 var errPartialOverlap = errors.New("dst and src overlap partially")
 
-// checkOverlap returns an error for buffers that share memory, unless they have the same start and the same length.
+// checkOverlap returns an error for buffers that share memory, unless they have the same start and
+// the same length.
 func checkOverlap(dst, src []byte) error {
 	if overlap(dst, src) && !(sameStart(dst, src) && len(dst) == len(src)) {
 		return WithClass(ErrBuffer, errPartialOverlap)

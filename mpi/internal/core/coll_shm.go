@@ -13,19 +13,20 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 )
 
-// sharedMemory is memory that all ranks of a communicator share for their collectives; or, if they are on several nodes, those of
-// this rank's node.
+// sharedMemory is memory that all ranks of a communicator share for their collectives; or, if they
+// are on several nodes, those of this rank's node.
 type sharedMemory struct {
 	tried bool      // shareMemory has been called
 	flat  *coll.Shm // nil if the ranks are on several nodes
 	ranks []int32   // that share it, in ascending order
 	self  int       // index of this rank there
-	// immediates do immediate collectives, or their steps within a node. shareMemory sets it, which all ranks call before or after
-	// the same immediate ones. nil: they use messages.
+	// immediates do immediate collectives, or their steps within a node. shareMemory sets it, which
+	// all ranks call before or after the same immediate ones. nil: they use messages.
 	immediates atomic.Pointer[coll.ShmImmediates]
-	// root is 1 + the root of the last call of Bcast or Scatter since the last Barrier, in any form; 0: there was none. The next
-	// Barrier expects such a call of the same root after it. A wrong guess costs some context switches. Ranks may have different
-	// values, if goroutines make these calls at the same time.
+	// root is 1 + the root of the last call of Bcast or Scatter since the last Barrier, in any
+	// form; 0: there was none. The next Barrier expects such a call of the same root after it. A
+	// wrong guess costs some context switches. Ranks may have different values, if goroutines make
+	// these calls at the same time.
 	root     atomic.Int32
 	segment  fabric.Segment
 	sleepers *uint64         // in segment: number of ranks that sleep until a word changes
@@ -33,15 +34,16 @@ type sharedMemory struct {
 	mismatch *mismatchRecord // in segment: why no collective can succeed any more
 }
 
-// expectRoot sets the root that the next Barrier expects. It does not store a value that is there: a store takes longer than a
-// load.
+// expectRoot sets the root that the next Barrier expects. It does not store a value that is there:
+// a store takes longer than a load.
 func (m *sharedMemory) expectRoot(root int) {
 	if next := int32(root) + 1; m.root.Load() != next {
 		m.root.Store(next)
 	}
 }
 
-// takeRoot returns the root that this Barrier expects, or -1 for none, and sets none for the next one.
+// takeRoot returns the root that this Barrier expects, or -1 for none, and sets none for the next
+// one.
 func (m *sharedMemory) takeRoot() int {
 	if m.root.Load() == 0 {
 		return -1
@@ -49,13 +51,14 @@ func (m *sharedMemory) takeRoot() int {
 	return int(m.root.Swap(0)) - 1
 }
 
-// shareTag is the tag of the messages by which ranks agree to share memory. In Dup, Split and Free ranks agree by the same
-// messages, but with the tag 0. So a rank in its first collective never takes the messages of a rank in one of those. See also
-// checkTag.
+// shareTag is the tag of the messages by which ranks agree to share memory. In Dup, Split and Free
+// ranks agree by the same messages, but with the tag 0. So a rank in its first collective never
+// takes the messages of a rank in one of those. See also checkTag.
 const shareTag = 1<<29 + 2
 
-// shareMemory sets up the memory that all ranks share, or on several nodes those of each node, at the first collective that is
-// not part of another call. If any rank cannot map it, no rank uses it.
+// shareMemory sets up the memory that all ranks share, or on several nodes those of each node, at
+// the first collective that is not part of another call. If any rank cannot map it, no rank uses
+// it.
 func (g *collState) shareMemory() error {
 	g.shm.tried = true
 	if len(g.peers) == 1 || !g.comm.engine.CanShareMemory() {
@@ -90,9 +93,10 @@ func (g *collState) shareMemory() error {
 	return g.useSegment(l, all[0]&flagDedicatedCores == 0)
 }
 
-// segmentLayout is how the memory that ranks share is divided. The words that every collective uses come first, so that they take
-// few pages: sharedWordsBytes, the words of immediate collectives, and those of blocking ones. Then come the data of the blocking
-// ones, and those of the immediate ones, which are allocated when they are used.
+// segmentLayout is how the memory that ranks share is divided. The words that every collective uses
+// come first, so that they take few pages: sharedWordsBytes, the words of immediate collectives,
+// and those of blocking ones. Then come the data of the blocking ones, and those of the immediate
+// ones, which are allocated when they are used.
 type segmentLayout struct {
 	flat      int // where the memory of blocking collectives begins
 	words     int // where the words end
@@ -100,7 +104,8 @@ type segmentLayout struct {
 	bytes     int
 }
 
-// layOut returns the layout for some ranks, which are all ranks of a communicator, or those of one of several nodes.
+// layOut returns the layout for some ranks, which are all ranks of a communicator, or those of one
+// of several nodes.
 func layOut(ranks int, severalNodes bool) (l segmentLayout) {
 	words, data := coll.ShmImmediatesBytes(ranks, severalNodes)
 	flat, _ := coll.ShmBytes(ranks)
@@ -111,7 +116,8 @@ func layOut(ranks int, severalNodes bool) (l segmentLayout) {
 	return l
 }
 
-// mapSegment maps memory that g.shm.ranks share, and allocates its words. A rank that is alone on its node needs none.
+// mapSegment maps memory that g.shm.ranks share, and allocates its words. A rank that is alone on
+// its node needs none.
 func (g *collState) mapSegment(l segmentLayout) error {
 	n := len(g.shm.ranks)
 	if n == 1 {
@@ -184,7 +190,8 @@ func (g *collState) useSegment(l segmentLayout, oversubscribed bool) (err error)
 	return nil
 }
 
-// allocateShared allocates a part of the memory that ranks share. If that fails, no later collective succeeds.
+// allocateShared allocates a part of the memory that ranks share. If that fails, no later
+// collective succeeds.
 func (g *collState) allocateShared(part []byte) error {
 	err := g.shm.segment.Allocate(part)
 	if err != nil {
@@ -211,7 +218,8 @@ type stepMemory struct {
 	g *collState
 }
 
-// Read copies from the memory of a rank of those that share it. It may be the first to notice that a process has ended.
+// Read copies from the memory of a rank of those that share it. It may be the first to notice that
+// a process has ended.
 func (x stepMemory) Read(rank int, process uint64, dst []byte, addr uint64) error {
 	err := x.PeerMemory.Read(process, dst, addr)
 	if errors.Is(err, fabric.ErrPeerDown) {
@@ -220,15 +228,16 @@ func (x stepMemory) Read(rank int, process uint64, dst []byte, addr uint64) erro
 	return err
 }
 
-// Flags on which the ranks agree before they share memory: the memory is mapped, and every rank has its own processor. All
-// ranks must use the same algorithms, so a flag holds only if every rank sets it.
+// Flags on which the ranks agree before they share memory: the memory is mapped, and every rank has
+// its own processor. All ranks must use the same algorithms, so a flag holds only if every rank
+// sets it.
 const (
 	flagMapped = 1 << iota
 	flagDedicatedCores
 )
 
-// sharedWordsBytes is the size of the memory before that of the collectives. It begins with a mismatchRecord, and its last word
-// counts sleeping ranks.
+// sharedWordsBytes is the size of the memory before that of the collectives. It begins with a
+// mismatchRecord, and its last word counts sleeping ranks.
 const sharedWordsBytes = 128
 
 // closeSharedMemory unmaps the shared memory.
@@ -246,8 +255,8 @@ func (g *collState) closeSharedMemory() error {
 // sharesMemory reports whether shmFor has anything to do: without shared memory it returns nil.
 func (g *collState) sharesMemory() bool { return g.shm.flat != nil || g.levels.Shm != nil }
 
-// shmFor returns the shared-memory implementation if it is the fastest for this collective and number of bytes, or
-// nil. The implementation compares the shapes of the ranks' calls.
+// shmFor returns the shared-memory implementation if it is the fastest for this collective and
+// number of bytes, or nil. The implementation compares the shapes of the ranks' calls.
 func (g *collState) shmFor(what coll.Collective, bytes int, s callShape) *coll.Shm {
 	if g.levels.Shm != nil { // it compares the calls of the ranks of a node in the steps that an algorithm on two levels does there
 		g.levels.Shm.Begin(s.pack(g.call, bytes))
@@ -260,14 +269,15 @@ func (g *collState) shmFor(what coll.Collective, bytes int, s callShape) *coll.S
 	return g.shm.flat
 }
 
-// WaitAtLeast waits until a word of the shared memory, which belongs to one of the ranks that share it or to all, is at least v.
+// WaitAtLeast waits until a word of the shared memory, which belongs to one of the ranks that share
+// it or to all, is at least v.
 func (g *collState) WaitAtLeast(rank int, w *uint64, v uint64) error {
 	return g.check(g.comm.engine.WaitAtLeast(g.watched(rank), g.bytes, w, v, g.shm.sleepers))
 }
 
-// watched returns the route from the rank, of those that share memory, whose departure ends a wait. If all ranks are waited for,
-// rank is -1, and it is the next rank: when one has left, the rank before it fails, and leaves the context of collectives, and
-// so on.
+// watched returns the route from the rank, of those that share memory, whose departure ends a wait.
+// If all ranks are waited for, rank is -1, and it is the next rank: when one has left, the rank
+// before it fails, and leaves the context of collectives, and so on.
 func (g *collState) watched(rank int) proto.Route {
 	if rank < 0 {
 		rank = (g.shm.self + 1) % len(g.shm.ranks)
@@ -286,9 +296,10 @@ func (g *collState) Publish(w *uint64, v uint64) {
 	}
 }
 
-// store stores a word of the shared memory, before sleepers is read. The partner is WaitAtLeast: it counts itself a sleeper, then
-// makes this process pass a barrier, unless g.shm.fenced, and then reads the word again. The store of sync/atomic has a fence: it
-// takes as long as a cache line from another core, and that store does not.
+// store stores a word of the shared memory, before sleepers is read. The partner is WaitAtLeast: it
+// counts itself a sleeper, then makes this process pass a barrier, unless g.shm.fenced, and then
+// reads the word again. The store of sync/atomic has a fence: it takes as long as a cache line from
+// another core, and that store does not.
 func (g *collState) store(w *uint64, v uint64) {
 	if g.shm.fenced {
 		atomic.StoreUint64(w, v)

@@ -48,8 +48,8 @@ func (cs *Collectives) checkUsable(op string) error {
 // isInter reports whether the communicator is an intercommunicator that can be used.
 func (cs *Collectives) isInter() bool { return cs != nil && cs.args.inter }
 
-// collState is the state of a communicator's collectives: their message context, and the memory that all ranks share, if
-// there is any. It implements coll.Peer and coll.WordSync.
+// collState is the state of a communicator's collectives: their message context, and the memory
+// that all ranks share, if there is any. It implements coll.Peer and coll.WordSync.
 type collState struct {
 	coll.Local
 	comm  *Comm
@@ -59,8 +59,8 @@ type collState struct {
 	busy  uint64 // 1 while a collective is in progress; see begin
 	// deterministic says that reductions use the algorithms with messages, wherever the ranks are.
 	deterministic atomic.Bool
-	// failed is why no collective can succeed any more: a process was lost or has left, or calls differed. nil: one may succeed.
-	// The state of an Idup uses that of its communicator.
+	// failed is why no collective can succeed any more: a process was lost or has left, or calls
+	// differed. nil: one may succeed. The state of an Idup uses that of its communicator.
 	failed atomic.Pointer[error]
 
 	scratch struct {
@@ -91,9 +91,10 @@ func (g *collState) beside(tag int32, call perf.Op) *collState {
 var errBusy = errors.New(
 	"another collective is in progress on this communicator; give each goroutine its own (Comm.Dup)")
 
-// beginCall starts a collective. It returns an error if another one is in progress. The collective is recorded
-// until endCall, with the bytes that this rank sends or receives. A call.Within() is shown as part of another
-// call and is not counted. The first one that is not sets up shared memory: to make and free a communicator needs none.
+// beginCall starts a collective. It returns an error if another one is in progress. The collective
+// is recorded until endCall, with the bytes that this rank sends or receives. A call.Within() is
+// shown as part of another call and is not counted. The first one that is not sets up shared
+// memory: to make and free a communicator needs none.
 func (cs *Collectives) beginCall(call perf.Op, bytes int) error {
 	if cs == nil || cs.comm == nil || cs.comm.state.Load() != commReady { // otherwise the name of the call is not needed
 		if err := cs.checkUsable(call.String()); err != nil {
@@ -115,8 +116,8 @@ func (cs *Collectives) beginCall(call perf.Op, bytes int) error {
 	return nil
 }
 
-// endCall ends the recording of a collective and allows the next one. It executes no fence, if the collective is not timed:
-// a fence waits until what this rank has published has arrived.
+// endCall ends the recording of a collective and allows the next one. It executes no fence, if the
+// collective is not timed: a fence waits until what this rank has published has arrived.
 func (cs *Collectives) endCall() {
 	g := &cs.main
 	if g.began != 0 {
@@ -126,7 +127,8 @@ func (cs *Collectives) endCall() {
 	g.end()
 }
 
-// begin returns an error if a collective is in progress, or none can succeed any more. Else none begins until end.
+// begin returns an error if a collective is in progress, or none can succeed any more. Else none
+// begins until end.
 func (g *collState) begin(call perf.Op) error {
 	free := atomic.CompareAndSwapUint64(&g.busy, 0, 1)
 	if failed := g.failed.Load(); failed != nil {
@@ -162,8 +164,8 @@ func (g *collState) findLevels() {
 	g.levels.Init(g, coll.NewNodes(of))
 }
 
-// nodes returns how the ranks are distributed over nodes for a collective; nil if they use one level. The order of operands in
-// deterministic reductions depends on no node.
+// nodes returns how the ranks are distributed over nodes for a collective; nil if they use one
+// level. The order of operands in deterministic reductions depends on no node.
 func (g *collState) nodes() *coll.Nodes {
 	if g.deterministic.Load() {
 		return nil
@@ -246,7 +248,8 @@ func (g *collState) Waitall(hs []coll.Handle) (first error) {
 	return g.check(first)
 }
 
-// Cancel ends sends and receives in progress. Those of which another rank has begun its part complete, or fail with that rank.
+// Cancel ends sends and receives in progress. Those of which another rank has begun its part
+// complete, or fail with that rank.
 func (g *collState) Cancel(hs []coll.Handle) {
 	e := g.comm.engine
 	for _, h := range hs {
@@ -257,9 +260,10 @@ func (g *collState) Cancel(hs []coll.Handle) {
 	}
 }
 
-// check returns the error of an operation of a collective. If it failed because a process is lost or has left, this
-// rank leaves the context of collectives: ranks that wait for it fail as well, and every later collective of this rank
-// fails. Otherwise one of its messages might be taken for one of the collective that has failed.
+// check returns the error of an operation of a collective. If it failed because a process is lost
+// or has left, this rank leaves the context of collectives: ranks that wait for it fail as well,
+// and every later collective of this rank fails. Otherwise one of its messages might be taken for
+// one of the collective that has failed.
 func (g *collState) check(err error) error {
 	if err != nil && errors.Is(err, proto.ErrFailed) {
 		if m := g.recordedMismatch(); m != nil { // the rank that this one waited for has left because of it
@@ -270,8 +274,8 @@ func (g *collState) check(err error) error {
 	return err
 }
 
-// fail records why no collective can succeed any more, and leaves the context of collectives, except if all ranks free the
-// communicator: they then leave it together.
+// fail records why no collective can succeed any more, and leaves the context of collectives,
+// except if all ranks free the communicator: they then leave it together.
 func (g *collState) fail(err error) {
 	if g.comm.coll.main.markFailed(err) && !errors.Is(err, proto.ErrFreed) {
 		g.comm.engine.Contexts().Leave(g.comm.contextID | collectiveBit)
@@ -284,7 +288,8 @@ func (g *collState) markFailed(err error) bool { return g.failed.CompareAndSwap(
 // Scratch returns memory that is valid until the next collective.
 func (g *collState) Scratch(n int) []byte {
 	if len(g.scratch.buf)-g.scratch.used < n {
-		// Memory from earlier calls remains valid. The new buffer is large enough for the next collective.
+		// Memory from earlier calls remains valid. The new buffer is large enough for the next
+		// collective.
 		g.scratch.buf = make([]byte, max(n, 2*len(g.scratch.buf), 4096))
 		g.scratch.used = 0
 	}
@@ -293,8 +298,8 @@ func (g *collState) Scratch(n int) []byte {
 	return b
 }
 
-// Partners returns the number of ranks with which a rank exchanges data in a collective: those of the communicator, or of
-// the other group of an intercommunicator.
+// Partners returns the number of ranks with which a rank exchanges data in a collective: those of
+// the communicator, or of the other group of an intercommunicator.
 func (cs *Collectives) Partners(op string) (int, error) {
 	if err := cs.checkUsable(op); err != nil {
 		return 0, err

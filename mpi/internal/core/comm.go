@@ -16,14 +16,16 @@ const (
 	AnySource = -1
 	// AnyTag makes a receive match messages with any tag.
 	AnyTag = -2
-	// ProcNull is the rank of no process: a send to it does nothing, a receive from it returns an empty message.
+	// ProcNull is the rank of no process: a send to it does nothing, a receive from it returns an
+	// empty message.
 	ProcNull = -3
-	// Undefined is the color of ranks that get no communicator from Split, and the index of no request.
+	// Undefined is the color of ranks that get no communicator from Split, and the index of no
+	// request.
 	Undefined = -32766
 )
 
-// Comm is a communicator: an ordered group of processes with its own message context. Any goroutine may call its
-// methods.
+// Comm is a communicator: an ordered group of processes with its own message context. Any goroutine
+// may call its methods.
 type Comm struct {
 	proc      *Process
 	engine    *proto.Engine
@@ -42,7 +44,8 @@ type Comm struct {
 	attrs attrs.Cache[*Comm]
 	seq   uint64 // order in which communicators of the process were created
 
-	// differ says that not all ranks have started the same collectives. Only the goroutine that frees the communicator uses it.
+	// differ says that not all ranks have started the same collectives. Only the goroutine that
+	// frees the communicator uses it.
 	differ  bool
 	freeing atomic.Bool  // Free is in progress, or the communicator need not be waited for
 	copying atomic.Int32 // number of duplicates for which copy callbacks run
@@ -110,7 +113,8 @@ func (c *Comm) activateWithHints(ctx uint32, h *hints) {
 // isNone reports whether c is nil or the zero Comm, which stand for no communicator.
 func (c *Comm) isNone() bool { return c == nil || c.proc == nil }
 
-// Rank returns the rank of this process in the communicator, from 0; Undefined if there is no communicator.
+// Rank returns the rank of this process in the communicator, from 0; Undefined if there is no
+// communicator.
 func (c *Comm) Rank() int {
 	if c.isNone() {
 		return Undefined
@@ -118,7 +122,8 @@ func (c *Comm) Rank() int {
 	return int(c.rank)
 }
 
-// Size returns the number of processes; for an intercommunicator, that of the local group; 0 if there is no communicator.
+// Size returns the number of processes; for an intercommunicator, that of the local group; 0 if
+// there is no communicator.
 func (c *Comm) Size() int {
 	switch {
 	case c.isNone():
@@ -159,7 +164,8 @@ func (c *Comm) CallResult(op string, err error) error {
 	return c.wrapError(op, err)
 }
 
-// checkUsable returns an error if the communicator is nil, the zero Comm, not yet created, or no longer valid.
+// checkUsable returns an error if the communicator is nil, the zero Comm, not yet created, or no
+// longer valid.
 func (c *Comm) checkUsable(op string) error {
 	if c == nil {
 		return newError(op, ErrComm, fmt.Errorf("the communicator is nil"))

@@ -10,7 +10,8 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// CommFromGroup creates a communicator of the processes of a group, in their order, without an existing communicator.
+// CommFromGroup creates a communicator of the processes of a group, in their order, without an
+// existing communicator.
 func CommFromGroup(g *Group, tag string, info *Info) (*Comm, error) {
 	const call = perf.CommFromGroup
 	op := call.String()
@@ -25,7 +26,8 @@ func CommFromGroup(g *Group, tag string, info *Info) (*Comm, error) {
 	return c.newAgreement(call).createFromGroup(creation.NewID(tag, g.peers), info)
 }
 
-// setSession makes a communicator that is being created belong to a session, whose error handler it gets.
+// setSession makes a communicator that is being created belong to a session, whose error handler it
+// gets.
 func (c *Comm) setSession(s *Session) {
 	if c.session = s; s != nil {
 		c.handler.Set(s.handler.Get())

@@ -10,8 +10,9 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// Collectives over shared memory compare the calls of the ranks without Config.Check as well, because a rank reads a cache line
-// of the others anyway. A call is packed into coll.CallBits bits there, so an error names no source lines.
+// Collectives over shared memory compare the calls of the ranks without Config.Check as well,
+// because a rank reads a cache line of the others anyway. A call is packed into coll.CallBits bits
+// there, so an error names no source lines.
 
 // callShape is what the ranks of a collective must agree on, beside the call and the length.
 type callShape struct {
@@ -176,8 +177,9 @@ func (m *callMismatch) Error() string {
 	return text + "; no collective succeeds on this communicator any more. Run with ibrun --check for the source lines"
 }
 
-// mismatchRecord is a callMismatch in memory that the ranks share. Only atomic operations access it. A rank that finds a mismatch
-// while state is mismatchNone writes it, before it leaves the context of collectives. Ranks that see this rank leave read it.
+// mismatchRecord is a callMismatch in memory that the ranks share. Only atomic operations access
+// it. A rank that finds a mismatch while state is mismatchNone writes it, before it leaves the
+// context of collectives. Ranks that see this rank leave read it.
 type mismatchRecord struct {
 	state uint64
 	ranks [2]uint64
@@ -191,14 +193,16 @@ const (
 	mismatchWritten
 )
 
-// Differ ends the collectives of the communicator with the error that the calls of two ranks, which share memory, differ.
+// Differ ends the collectives of the communicator with the error that the calls of two ranks, which
+// share memory, differ.
 func (g *collState) Differ(rank int, mine, other uint64) error {
 	m := g.recordMismatch(int(g.shm.ranks[rank]), mine, other)
 	g.fail(m)
 	return m
 }
 
-// recordMismatch returns the error that the calls of two ranks differ, which the other ranks see as well.
+// recordMismatch returns the error that the calls of two ranks differ, which the other ranks see as
+// well.
 func (g *collState) recordMismatch(rank int, mine, other uint64) error {
 	m := &callMismatch{[2]int{int(g.rank), rank}, [2]packedCall{packedCall(mine), packedCall(other)}}
 	if r := g.shm.mismatch; atomic.CompareAndSwapUint64(&r.state, mismatchNone, mismatchWriting) {

@@ -9,8 +9,9 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 )
 
-// A context number consists of, from the lowest bit: collectiveBit, which separates collectives from point-to-point
-// messages; the communicator's id; and the generation of the id, which counts its uses. See proto.ContextBits.
+// A context number consists of, from the lowest bit: collectiveBit, which separates collectives
+// from point-to-point messages; the communicator's id; and the generation of the id, which counts
+// its uses. See proto.ContextBits.
 const collectiveBit = 1
 
 // Ids of communicators that are the same in all processes without an agreement.
@@ -22,8 +23,8 @@ const (
 	reservedIDs   // number of reserved ids
 )
 
-// finalizeContext is the context of another temporary communicator of all processes, for the barrier of Finalize. It is the next
-// generation of the one at initialisation.
+// finalizeContext is the context of another temporary communicator of all processes, for the
+// barrier of Finalize. It is the next generation of the one at initialisation.
 const finalizeContext = 1<<proto.ContextBits | initID<<1
 
 var (
@@ -38,10 +39,10 @@ func idOf(ctx uint32) uint32 { return ctx & (1<<proto.ContextBits - 1) >> 1 }
 // groupCreateContext is the context of the messages of package creation.
 const groupCreateContext = groupCreateID << 1
 
-// allocContextID agrees with all ranks on a context that none of them uses. Only ranks with keep will use it. The
-// caller must know that all ranks are about to call it, which holds after a collective in which every rank waited for
-// every other. Otherwise a rank that calls it early would block other ranks that must create other communicators
-// first.
+// allocContextID agrees with all ranks on a context that none of them uses. Only ranks with keep
+// will use it. The caller must know that all ranks are about to call it, which holds after a
+// collective in which every rank waited for every other. Otherwise a rank that calls it early would
+// block other ranks that must create other communicators first.
 func (a *agreement) allocContextID(keep bool) (uint32, error) {
 	s, priority := &a.comm.proc.contextIDs, uint64(a.comm.contextID)<<32|uint64(a.idupSeq)
 	if a.creation != nil {
@@ -74,8 +75,9 @@ func (a *agreement) allocContextID(keep bool) (uint32, error) {
 	}
 }
 
-// awaitTurns blocks until it is this agreement's turn at each rank, or was a moment ago. A rank that offered its ids while
-// another rank still waits could block the agreement for which that one waits.
+// awaitTurns blocks until it is this agreement's turn at each rank, or was a moment ago. A rank
+// that offered its ids while another rank still waits could block the agreement for which that one
+// waits.
 func (a *agreement) awaitTurns(priority uint64) error {
 	a.comm.proc.contextIDs.Await(priority)
 	_, err := a.andBits(1)

@@ -8,8 +8,8 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// Compare returns Ident for the same communicator, Congruent if only the contexts differ, Similar if the order of the ranks
-// differs as well, and otherwise Unequal.
+// Compare returns Ident for the same communicator, Congruent if only the contexts differ, Similar
+// if the order of the ranks differs as well, and otherwise Unequal.
 func Compare(c, d *Comm) (Comparison, error) {
 	const op = "Compare"
 	if err := c.checkUsable(op); err != nil {
@@ -37,7 +37,8 @@ func Create(c *Comm, g *Group) (*Comm, error) {
 		return nil, err
 	}
 	defer a.end()
-	// A rank that fails takes part as if it gave the empty group, so that the other ranks do not block.
+	// A rank that fails takes part as if it gave the empty group, so that the other ranks do not
+	// block.
 	failed := c.wrapError(a.op, c.checkSubgroup(g))
 	var color splitColor
 	position := 0 // of this process in the group, from 1
@@ -66,7 +67,8 @@ func Create(c *Comm, g *Group) (*Comm, error) {
 	return a.splitByColor(colors, positions)
 }
 
-// checkSubgroup returns an error for a group from whose processes no communicator can be created over c.
+// checkSubgroup returns an error for a group from whose processes no communicator can be created
+// over c.
 func (c *Comm) checkSubgroup(g *Group) error {
 	switch {
 	case g == nil:
@@ -85,8 +87,8 @@ func (c *Comm) checkSubgroup(g *Group) error {
 	return nil
 }
 
-// checkSameGroup returns an error if a process that must give the same group in Create has given another: those of the group, and
-// on an intercommunicator all of the local group.
+// checkSameGroup returns an error if a process that must give the same group in Create has given
+// another: those of the group, and on an intercommunicator all of the local group.
 func (a *agreement) checkSameGroup(g *Group, color splitColor, colors []splitColor, positions []int) error {
 	c := a.comm
 	local, _ := c.sides()

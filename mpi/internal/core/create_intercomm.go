@@ -11,8 +11,8 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// The leaders of the two groups exchange the processes of their groups by control messages, not by messages of the peer
-// communicator: receives of the program could match those.
+// The leaders of the two groups exchange the processes of their groups by control messages, not by
+// messages of the peer communicator: receives of the program could match those.
 
 // CreateIntercomm creates an intercommunicator of the processes of c and those of another one.
 // The arguments peer, remoteLeader and tag are used at the local leader only.
@@ -57,7 +57,8 @@ func CreateIntercomm(c *Comm, localLeader int, peer *Comm, remoteLeader, tag int
 	return d.newAgreement(call).createFromGroup(creation.NewID(fmt.Sprintf("\x00inter %d", tag), first, second), nil)
 }
 
-// agreeLeader returns an error at all ranks unless all have given the same leader and none has failed.
+// agreeLeader returns an error at all ranks unless all have given the same leader and none has
+// failed.
 func (a *agreement) agreeLeader(leader int, failed error) error {
 	mine, all := [3]int64{int64(leader), -int64(leader), 0}, [3]int64{}
 	if failed != nil {
@@ -101,7 +102,8 @@ func (a *agreement) newLeaderLink(peer *Comm, remoteLeader, tag int) (*creation.
 	return creation.New(&p.ctrl, id, leaders, self, a.recordAs), nil
 }
 
-// shareRemoteGroup returns the processes of the other group and the tag, which the leader learns through link and passes on.
+// shareRemoteGroup returns the processes of the other group and the tag, which the leader learns
+// through link and passes on.
 func (a *agreement) shareRemoteGroup(leader int, link *creation.Exchange, tag int) ([]int32, int, error) {
 	c := a.comm
 	var remote []int32

@@ -9,15 +9,16 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// Edge is a directed edge of a graph of ranks: rank From sends messages to rank To. Weight is an amount in units of
-// the program's choice; it must not be negative.
+// Edge is a directed edge of a graph of ranks: rank From sends messages to rank To. Weight is an
+// amount in units of the program's choice; it must not be negative.
 type Edge struct {
 	From, To int
 	Weight   int
 }
 
-// Neighbors are the edges at one rank: incoming edges from Sources, and outgoing edges to Destinations. Each list of
-// weights has the length of its list of ranks. Both lists of weights are nil for a graph without weights.
+// Neighbors are the edges at one rank: incoming edges from Sources, and outgoing edges to
+// Destinations. Each list of weights has the length of its list of ranks. Both lists of weights are
+// nil for a graph without weights.
 type Neighbors struct {
 	Sources, SourceWeights           []int
 	Destinations, DestinationWeights []int
@@ -78,8 +79,8 @@ func (t *Topology) DistGraphNeighbors() (Neighbors, error) {
 	return *n.clone(), nil
 }
 
-// DistGraphNeighborsCount returns the numbers of incoming and outgoing edges at this rank, and whether
-// they have weights.
+// DistGraphNeighborsCount returns the numbers of incoming and outgoing edges at this rank, and
+// whether they have weights.
 func (t *Topology) DistGraphNeighborsCount() (sources, destinations int, weighted bool, err error) {
 	n, err := t.distGraph()
 	if err != nil {
@@ -130,8 +131,8 @@ func checkEdges(edges []Edge, size int) error {
 	return nil
 }
 
-// agreeEdges agrees that no rank has failed, that either all ranks have weights or none has, and that all want to be reordered or
-// none does.
+// agreeEdges agrees that no rank has failed, that either all ranks have weights or none has, and
+// that all want to be reordered or none does.
 func (a *agreement) agreeEdges(failed error, weighted, reorder bool) error {
 	const fine, with, without, reordered, kept = 1, 2, 4, 8, 16
 	bits := uint8(fine)
@@ -183,7 +184,8 @@ func (a *agreement) newGraphComm(n *Neighbors, info *Info, reorder bool) (*Comm,
 	return d, nil
 }
 
-// reorderedGraph finds the order of the ranks of a distributed graph. Rank 0 collects the outgoing edges of all ranks.
+// reorderedGraph finds the order of the ranks of a distributed graph. Rank 0 collects the outgoing
+// edges of all ranks.
 func (a *agreement) reorderedGraph(n *Neighbors) ([]int, error) {
 	c := a.comm
 	parts := make([][]int, len(c.peers))
@@ -207,8 +209,8 @@ func (a *agreement) reorderedGraph(n *Neighbors) ([]int, error) {
 	})
 }
 
-// moveNeighbors sends the edges at this rank to the process that gets the rank, and returns those at the new rank of this
-// process.
+// moveNeighbors sends the edges at this rank to the process that gets the rank, and returns those
+// at the new rank of this process.
 func (a *agreement) moveNeighbors(n *Neighbors, order []int) (*Neighbors, error) {
 	c := a.comm
 	parts := make([][]int, len(c.peers))
@@ -233,8 +235,8 @@ func (a *agreement) moveNeighbors(n *Neighbors, order []int) (*Neighbors, error)
 	return moved, nil
 }
 
-// edgeInts is the number of ints that describe one edge to the rank at one end: whether this end is the source, the
-// rank at the other end, and the weight.
+// edgeInts is the number of ints that describe one edge to the rank at one end: whether this end is
+// the source, the rank at the other end, and the weight.
 const edgeInts = 3
 
 // exchangeEdges sends every edge to the ranks at its ends, and returns the edges at this rank.

@@ -70,8 +70,8 @@ func (c *Comm) idup(call perf.Op, h *hints) (*Comm, Request, error) {
 	return d, r, nil
 }
 
-// newDuplicate creates a duplicate that cannot be used yet, and runs the copy callbacks for it. If one fails, the
-// duplicate has no attributes.
+// newDuplicate creates a duplicate that cannot be used yet, and runs the copy callbacks for it. If
+// one fails, the duplicate has no attributes.
 func (c *Comm) newDuplicate(op string) (*Comm, error) {
 	d := c.newChild(c.peers, int(c.rank))
 	d.localGroup, d.coll.main.peers, d.coll.main.rank = c.localGroup, c.coll.main.peers, c.coll.main.rank

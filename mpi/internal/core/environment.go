@@ -8,8 +8,8 @@ import (
 	"github.com/ibrun/ibrun/hw"
 )
 
-// MaxProcessorName is the maximum length of the result of ProcessorName in bytes. C's constant also counts the final
-// NUL.
+// MaxProcessorName is the maximum length of the result of ProcessorName in bytes. C's constant also
+// counts the final NUL.
 const MaxProcessorName = 255
 
 // Version and Subversion are those of the standard that this package follows.
@@ -18,8 +18,8 @@ const (
 	Subversion = 0
 )
 
-// ProcessorName returns the name of the machine on which the process runs now: the host name and 8 hexadecimal digits
-// of the kernel's boot id.
+// ProcessorName returns the name of the machine on which the process runs now: the host name and 8
+// hexadecimal digits of the kernel's boot id.
 func (p *Process) ProcessorName() (string, error) {
 	if err := p.checkUsable("ProcessorName"); err != nil {
 		return "", err
@@ -43,7 +43,8 @@ func processorName(host, boot string) string {
 	return strings.ToValidUTF8(host[:min(len(host), MaxProcessorName-len(id))], "") + id
 }
 
-// LibraryVersion returns the name of this package, and its version if the program was built from a released one.
+// LibraryVersion returns the name of this package, and its version if the program was built from a
+// released one.
 func LibraryVersion() string {
 	const module = "github.com/ibrun/ibrun"
 	version := "(devel)"

@@ -5,14 +5,15 @@ import (
 	"sync/atomic"
 )
 
-// ErrorHandler is what happens when a call fails. The zero value is ErrorsReturn. Handlers can be compared.
+// ErrorHandler is what happens when a call fails. The zero value is ErrorsReturn. Handlers can be
+// compared.
 type ErrorHandler struct {
 	kind handlerKind
 	f    *HandlerFunc
 }
 
-// HandlerFunc is a handler of the program. It gets the error of a call before the call returns, and the call returns the result.
-// c is nil if the call has no communicator.
+// HandlerFunc is a handler of the program. It gets the error of a call before the call returns, and
+// the call returns the result. c is nil if the call has no communicator.
 type HandlerFunc func(c *Comm, err *Error) error
 
 type handlerKind uint8
@@ -36,7 +37,8 @@ func ErrorsAbort() ErrorHandler { return ErrorHandler{kind: handlerAbort} }
 // NewErrorHandler returns a handler that calls f. It is equal only to itself.
 func NewErrorHandler(f HandlerFunc) ErrorHandler { return ErrorHandler{handlerFunc, &f} }
 
-// HandlerOf is the handler of a communicator, a session or a process. The methods of nil do nothing.
+// HandlerOf is the handler of a communicator, a session or a process. The methods of nil do
+// nothing.
 type HandlerOf struct{ v atomic.Pointer[ErrorHandler] }
 
 // Set sets the handler.
@@ -98,7 +100,8 @@ func (p *Process) ErrorHandler() ErrorHandler {
 	return p.handler.Get()
 }
 
-// origin is where an error occurred: its handler is called. The zero origin is a call that has no process.
+// origin is where an error occurred: its handler is called. The zero origin is a call that has no
+// process.
 type origin struct {
 	proc    *Process
 	session *Session
@@ -116,8 +119,8 @@ func (o *origin) handler() ErrorHandler {
 	return o.proc.ErrorHandler()
 }
 
-// Handle calls the handler of the communicator, the session or the process in which an error occurred, and returns what the call
-// returns. A front end calls it once for every call that fails.
+// Handle calls the handler of the communicator, the session or the process in which an error
+// occurred, and returns what the call returns. A front end calls it once for every call that fails.
 func Handle(err error) error {
 	first := findOrigin(err)
 	if first == nil {

@@ -9,7 +9,8 @@ import (
 // ErrLastCode is the greatest number that the standard reserves for error classes and codes.
 const ErrLastCode = 16383
 
-// MaxErrorString is the maximum length of an error text in bytes. C's constant also counts the final NUL.
+// MaxErrorString is the maximum length of an error text in bytes. C's constant also counts the
+// final NUL.
 const MaxErrorString = 511
 
 // ErrorCodes are the error classes and codes of a process: the predefined ones, and those that the

@@ -13,8 +13,8 @@ import (
 // Class is an error class.
 type Class int32
 
-// The error classes in use, with the numbers of the MPI-5.0 ABI (§20.3). Package mpi says what each means. They have no type,
-// because a front end has its own.
+// The error classes in use, with the numbers of the MPI-5.0 ABI (§20.3). Package mpi says what each
+// means. They have no type, because a front end has its own.
 const (
 	ErrBuffer     = 1
 	ErrCount      = 2
@@ -112,7 +112,8 @@ func (e *RequestError) Error() string { return fmt.Sprintf("request %d: %v", e.I
 // Unwrap returns the error of the request.
 func (e *RequestError) Unwrap() error { return e.Err }
 
-// ErrorList is a list of errors, as from [errors.Join], whose elements a front end can convert. None of them is nil.
+// ErrorList is a list of errors, as from [errors.Join], whose elements a front end can convert.
+// None of them is nil.
 type ErrorList []error
 
 // Error returns the errors, one per line.
@@ -147,7 +148,8 @@ func faultf(class Class, format string, args ...any) error {
 	return fault{class, fmt.Errorf(format, args...)}
 }
 
-// findClass returns the class of the first error in a tree of errors that has one: an error of this package or of the front end.
+// findClass returns the class of the first error in a tree of errors that has one: an error of this
+// package or of the front end.
 func (p *Process) findClass(err error) (Class, bool) {
 	switch e := err.(type) {
 	case *Error:
@@ -196,7 +198,8 @@ func (p *Process) classify(err error) Class {
 	return ErrOther
 }
 
-// newError returns the error of a call that belongs to no process, so no error handler is called for it.
+// newError returns the error of a call that belongs to no process, so no error handler is called
+// for it.
 func newError(op string, class Class, err error) error {
 	return &Error{Class: class, Op: op, Rank: -1, Err: err, Where: callPosition()}
 }

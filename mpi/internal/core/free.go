@@ -20,7 +20,8 @@ func (c *Comm) Free() error {
 	return a.free()
 }
 
-// Disconnect is Free that first waits for all messages: those that this rank has started to send and to receive.
+// Disconnect is Free that first waits for all messages: those that this rank has started to send
+// and to receive.
 func (c *Comm) Disconnect() error {
 	a, err := c.begin(perf.Disconnect, c.checkFreeable(perf.Disconnect.String()))
 	if err != nil {
@@ -51,9 +52,10 @@ func (c *Comm) checkFreeable(op string) error {
 	return nil
 }
 
-// startedCollectives identifies the collectives of a communicator that this rank has started, and how often: the immediate and
-// persistent ones and the Idups. It is the same at all ranks if they have started the same calls in the same order. Their roots
-// and lengths do not count: if calls are checked, each call compares its own.
+// startedCollectives identifies the collectives of a communicator that this rank has started, and
+// how often: the immediate and persistent ones and the Idups. It is the same at all ranks if they
+// have started the same calls in the same order. Their roots and lengths do not count: if calls are
+// checked, each call compares its own.
 type startedCollectives struct{ sum atomic.Uint64 }
 
 // add adds the start of a collective with messages of this tag.
@@ -74,8 +76,8 @@ const (
 // errDiffer says why collectives do not complete when their communicator is freed.
 var errDiffer = errors.New("not all ranks have started the same immediate collectives, persistent collectives and Idups")
 
-// free deletes the attributes, agrees with the other ranks that every callback succeeded, waits for collectives, and releases
-// the communicator.
+// free deletes the attributes, agrees with the other ranks that every callback succeeded, waits for
+// collectives, and releases the communicator.
 func (a *agreement) free() error {
 	c, op := a.comm, a.op
 	if !c.freeing.CompareAndSwap(false, true) {
@@ -90,10 +92,12 @@ func (a *agreement) free() error {
 	return c.wrapError(op, err)
 }
 
-// agreeToFree blocks until all ranks free the communicator, until the messages that were sent before have been received by the
-// receives that wait for them, and until the collectives in progress have completed. If the ranks have not started the same ones,
-// some would never complete. Then agreeToFree waits for none, and they fail when the communicator ends; if calls are checked,
-// agreeToFree fails. failed is the error of this rank; if any rank has one, agreeToFree fails at all ranks.
+// agreeToFree blocks until all ranks free the communicator, until the messages that were sent
+// before have been received by the receives that wait for them, and until the collectives in
+// progress have completed. If the ranks have not started the same ones, some would never complete.
+// Then agreeToFree waits for none, and they fail when the communicator ends; if calls are checked,
+// agreeToFree fails. failed is the error of this rank; if any rank has one, agreeToFree fails at
+// all ranks.
 func (a *agreement) agreeToFree(failed error) error {
 	c := a.comm
 	partitioned := c.contextID | collectiveBit
@@ -125,8 +129,8 @@ func (a *agreement) agreeToFree(failed error) error {
 	return c.wrapError(a.op, c.engine.Contexts().WaitIdle(a.call, partitioned))
 }
 
-// compareStarted blocks until all ranks have called it. It returns the maximum of their states, and reports whether they have
-// started the same collectives.
+// compareStarted blocks until all ranks have called it. It returns the maximum of their states, and
+// reports whether they have started the same collectives.
 func (a *agreement) compareStarted(state, started uint64) (all uint64, same bool, err error) {
 	// The maximum of the complements is the complement of the minimum.
 	mine, most := [3]uint64{state, started, ^started}, [3]uint64{}
@@ -140,8 +144,9 @@ func (c *Comm) leave() {
 	c.engine.Contexts().Leave(c.contextID | collectiveBit)
 }
 
-// release ends the communicator at this rank and gives it its final state. What is in progress fails, unless its message has been
-// matched. end ends the contexts: it is Contexts.Free if all ranks have agreed, or End after leave.
+// release ends the communicator at this rank and gives it its final state. What is in progress
+// fails, unless its message has been matched. end ends the contexts: it is Contexts.Free if all
+// ranks have agreed, or End after leave.
 func (c *Comm) release(op string, state uint32, end func(context uint32, err error)) error {
 	if !c.state.CompareAndSwap(commReady, state) {
 		return c.newError(op, ErrComm, errors.New("the communicator has already been freed"))
@@ -155,8 +160,8 @@ func (c *Comm) release(op string, state uint32, end func(context uint32, err err
 	return err
 }
 
-// releaseAfter is release after an exchange in which all ranks agree to it. If the exchange has failed at this rank, others may
-// still need it: then it leaves.
+// releaseAfter is release after an exchange in which all ranks agree to it. If the exchange has
+// failed at this rank, others may still need it: then it leaves.
 func (c *Comm) releaseAfter(exchange error, op string, state uint32) error {
 	end := c.engine.Contexts().Free
 	if exchange != nil {

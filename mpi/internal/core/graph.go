@@ -45,7 +45,8 @@ func (t *Topology) graph() (topology.Graph, error) {
 	return topologyAs[topology.Graph](t, "graph topology")
 }
 
-// GraphdimsGet returns the number of ranks of the graph and the sum of the numbers of their neighbors.
+// GraphdimsGet returns the number of ranks of the graph and the sum of the numbers of their
+// neighbors.
 func (t *Topology) GraphdimsGet() (ranks, edges int, err error) {
 	g, err := t.graph()
 	if err != nil {
@@ -75,7 +76,8 @@ func (t *Topology) GraphNeighbors(rank int) ([]int, error) {
 	return slices.Clone(g[rank]), nil
 }
 
-// GraphMap returns the rank that this process should have in a graph; Undefined if it should be in none.
+// GraphMap returns the rank that this process should have in a graph; Undefined if it should be in
+// none.
 func GraphMap(c *Comm, neighbors [][]int) (int, error) {
 	const op = "GraphMap"
 	if err := c.checkIntracomm(op); err != nil {

@@ -51,7 +51,8 @@ type hwResource struct {
 	acrossNodes bool
 }
 
-// resources lists the resources of this process: types of hwloc first, and large ones before small ones.
+// resources lists the resources of this process: types of hwloc first, and large ones before small
+// ones.
 func (m *Machine) resources() ([]hwResource, error) {
 	top, allowed, err := m.boot.Hardware()
 	if err != nil {
@@ -64,7 +65,8 @@ func (m *Machine) resources() ([]hwResource, error) {
 // nodeURI returns the prefix of the keys of single instances on this node.
 func (m *Machine) nodeURI() string { return ibrunPrefix + url.PathEscape(m.boot.NodeName) + "/" }
 
-// machineResources lists the parts of the machine that contain the allowed PUs: types of hwloc, and single instances.
+// machineResources lists the parts of the machine that contain the allowed PUs: types of hwloc, and
+// single instances.
 func machineResources(top *hw.Topology, allowed []int, node string) (types, ours []hwResource) {
 	all := top.Resources()
 	for _, kind := range hw.ResourceTypes() {

@@ -8,16 +8,19 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// An immediate or persistent collective runs the algorithm of the blocking one on a coll.Plan, which records its steps. The
-// engine then does the steps as a proto.Schedule, whenever it makes progress. Each has messages with a tag of its own, so any
-// number of them, and a blocking collective, can be in progress on a communicator.
+// An immediate or persistent collective runs the algorithm of the blocking one on a coll.Plan,
+// which records its steps. The engine then does the steps as a proto.Schedule, whenever it makes
+// progress. Each has messages with a tag of its own, so any number of them, and a blocking
+// collective, can be in progress on a communicator.
 //
-// If all ranks share memory, a coll.ShmImmediate may do the collective instead: in one step, or, with direct copies from the
-// memory of the root, in several. If the ranks are on several nodes, it may do what a collective on two levels does within a
-// node. These collectives are numbered when they are started, as the tags are, since all ranks start them in the same order.
+// If all ranks share memory, a coll.ShmImmediate may do the collective instead: in one step, or,
+// with direct copies from the memory of the root, in several. If the ranks are on several nodes, it
+// may do what a collective on two levels does within a node. These collectives are numbered when
+// they are started, as the tags are, since all ranks start them in the same order.
 //
-// When calls are checked, a goroutine does the steps of an immediate collective instead, after it has compared the calls, as for
-// an Idup. A persistent one is compared by the call that creates its request, which may block.
+// When calls are checked, a goroutine does the steps of an immediate collective instead, after it
+// has compared the calls, as for an Idup. A persistent one is compared by the call that creates its
+// request, which may block.
 
 // immediateTag is set in the tags of immediate collectives. See checkTag for the others.
 const immediateTag = 1 << 28
@@ -30,11 +33,13 @@ type immediates struct {
 	kept    int        // bytes of scratch memory that the free list keeps
 }
 
-// maxKept is the most bytes of scratch memory that the free list of a communicator keeps for later calls. A collective that needs
-// more takes some milliseconds, of which the allocation is a small part.
+// maxKept is the most bytes of scratch memory that the free list of a communicator keeps for later
+// calls. A collective that needs more takes some milliseconds, of which the allocation is a small
+// part.
 const maxKept = 16 << 20
 
-// immediate is an immediate or persistent collective. An immediate one is used again when it has ended.
+// immediate is an immediate or persistent collective. An immediate one is used again when it has
+// ended.
 type immediate struct {
 	of         *Collectives
 	plan       coll.Plan
@@ -64,7 +69,8 @@ func (l *immediates) take(of *Collectives) *immediate {
 	return x
 }
 
-// put ends the use of an immediate. It keeps no buffers of the program, and scratch memory up to maxKept in all.
+// put ends the use of an immediate. It keeps no buffers of the program, and scratch memory up to
+// maxKept in all.
 func (l *immediates) put(x *immediate) {
 	x.plan.Reset(0, 0, nil)
 	x.operation = coll.Operation{}
@@ -117,8 +123,8 @@ func (l *immediates) begin(x *immediate) int32 {
 	return l.tag()
 }
 
-// startCollective starts a collective that does not block. many has the buffers of an AllreduceMany,
-// and is nil for all others.
+// startCollective starts a collective that does not block. many has the buffers of an
+// AllreduceMany, and is nil for all others.
 func (cs *Collectives) start(x *Collective, many *Pairs) (Request, error) {
 	name, n := x.start.Name(x.Kind), x.bytes()
 	inter, err := cs.admit(x, name)
@@ -194,8 +200,8 @@ func (x *immediate) record(y *Collective, many *Pairs, inter bool) (err error) {
 	return err
 }
 
-// startChecked starts an immediate collective whose call is compared with those of the other ranks. failed is the error that this
-// rank has found; the others learn of it.
+// startChecked starts an immediate collective whose call is compared with those of the other ranks.
+// failed is the error that this rank has found; the others learn of it.
 func (cs *Collectives) startChecked(x *immediate, n int, mine *collCall, failed error) (Request, error) {
 	c := cs.comm
 	call := x.call
@@ -221,7 +227,8 @@ func (cs *Collectives) startChecked(x *immediate, n int, mine *collCall, failed 
 	return r, nil
 }
 
-// callChecked does the steps of the plan with the messages of g. If it fails, no later collective succeeds.
+// callChecked does the steps of the plan with the messages of g. If it fails, no later collective
+// succeeds.
 func (x *immediate) callChecked(g *collState) (err error) {
 	var started []coll.Handle
 	defer func() {

@@ -12,9 +12,10 @@ import (
 
 // An immediate is the proto.Program of the schedule that does its steps.
 
-// shortStep is the number of bytes up to which a step copies or combines while it holds the engine's lock. A longer step releases
-// the lock, so that other goroutines need not wait for its end. The value was not measured. A step over shared memory holds the
-// lock as well: see coll.ShmImmediate.Advance.
+// shortStep is the number of bytes up to which a step copies or combines while it holds the
+// engine's lock. A longer step releases the lock, so that other goroutines need not wait for its
+// end. The value was not measured. A step over shared memory holds the lock as well: see
+// coll.ShmImmediate.Advance.
 const shortStep = 4 << 10
 
 // Step returns a step of the plan.
@@ -44,7 +45,8 @@ func (x *immediate) Step(i int) (s proto.Step, ok bool) {
 	}
 }
 
-// Do copies, combines or calls. If the program's function panics, that is the error of the collective.
+// Do copies, combines or calls. If the program's function panics, that is the error of the
+// collective.
 func (x *immediate) Do(i int) (err error) {
 	if x.operation.Foreign {
 		defer recoverPanic(&err)
@@ -62,7 +64,8 @@ func (x *immediate) Do(i int) (err error) {
 	return nil
 }
 
-// doShared does as much as is possible of a step of call i over shared memory. It is called with the engine's lock held.
+// doShared does as much as is possible of a step of call i over shared memory. It is called with
+// the engine's lock held.
 func (x *immediate) doShared(i int) error {
 	g := &x.of.main
 	if failed := g.failed.Load(); failed != nil {
@@ -83,8 +86,8 @@ func (x *immediate) doShared(i int) error {
 	return proto.ErrNotYet
 }
 
-// allocateShared allocates the memory into which the collective writes data for other ranks. It is called without a lock, since
-// the kernel may take long.
+// allocateShared allocates the memory into which the collective writes data for other ranks. It is
+// called without a lock, since the kernel may take long.
 func (x *immediate) allocateShared() {
 	for i := range x.plan.SharedCalls {
 		if call := &x.plan.SharedCalls[i]; call.Used() {
@@ -108,7 +111,8 @@ func (s stepWords) Publish(w *uint64, v uint64) {
 	}
 }
 
-// Differ returns the error that the calls of two ranks differ. The collective ends with it; see Ended.
+// Differ returns the error that the calls of two ranks differ. The collective ends with it; see
+// Ended.
 func (s stepWords) Differ(rank int, mine, other uint64) error {
 	return s.g.recordMismatch(int(s.g.shm.ranks[rank]), mine, other)
 }
@@ -126,8 +130,8 @@ func recoverPanic(err *error) {
 // errImmediate is the error of later collectives if there is no better one.
 var errImmediate = errors.New("an immediate collective of this communicator has failed")
 
-// Abandoned makes collectives of the communicator fail, so that this one is not advanced any more. Ranks that still read its
-// buffers learn of it.
+// Abandoned makes collectives of the communicator fail, so that this one is not advanced any more.
+// Ranks that still read its buffers learn of it.
 func (x *immediate) Abandoned(err error) {
 	x.of.main.markFailed(err)
 	x.failShared()
@@ -145,8 +149,9 @@ func (x *immediate) failShared() {
 // Ended records why no collective can succeed any more, if this one has failed.
 func (x *immediate) Ended(err error) {
 	if err != nil {
-		// ErrContextEnded means that the context had ended before: the memory may be unmapped. With any other error either the
-		// memory is still mapped, or a message was in progress, and so no call that copies directly.
+		// ErrContextEnded means that the context had ended before: the memory may be unmapped. With
+		// any other error either the memory is still mapped, or a message was in progress, and so
+		// no call that copies directly.
 		if !errors.Is(err, proto.ErrContextEnded) {
 			x.failShared()
 		}

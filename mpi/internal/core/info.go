@@ -12,9 +12,9 @@ import (
 	"github.com/ibrun/ibrun/attrs"
 )
 
-// Info is an ordered list of keys with values, in the order in which the keys were first set. Calls take one as
-// hints; nil means no hints. The zero value is empty and ready to use. Any goroutine may call its methods. It must
-// not be copied except by Dup, and needs not be freed.
+// Info is an ordered list of keys with values, in the order in which the keys were first set. Calls
+// take one as hints; nil means no hints. The zero value is empty and ready to use. Any goroutine
+// may call its methods. It must not be copied except by Dup, and needs not be freed.
 type Info attrs.Info
 
 func (i *Info) list() *attrs.Info { return (*attrs.Info)(i) }
@@ -94,8 +94,8 @@ func (i *Info) All() iter.Seq2[string, string] {
 	return i.list().All()
 }
 
-// InfoEnv describes how the process was started, like MPI_INFO_ENV: command, argv, maxprocs, host, arch, wdir,
-// thread_level.
+// InfoEnv describes how the process was started, like MPI_INFO_ENV: command, argv, maxprocs, host,
+// arch, wdir, thread_level.
 func (p *Process) InfoEnv() *Info {
 	i := &Info{}
 	set := func(key, value string) {

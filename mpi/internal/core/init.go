@@ -26,8 +26,8 @@ func Init(ctx context.Context, c *Config) (*Process, error) {
 	return p, p.Leave()
 }
 
-// Join is Init without the World Model: the process has no World and no Self, but can open sessions, and later the
-// World Model.
+// Join is Init without the World Model: the process has no World and no Self, but can open
+// sessions, and later the World Model.
 func Join(ctx context.Context, c *Config) (*Process, error) { return newProcess(ctx, "Join", c) }
 
 func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
@@ -161,7 +161,8 @@ func (p *Process) Leave() error {
 
 var errNotJoined = errors.New("the process has left the job: call Leave only after the last use")
 
-// addUser counts one more user of the engine: Join, the World Model or a session. The caller must hold mu.
+// addUser counts one more user of the engine: Join, the World Model or a session. The caller must
+// hold mu.
 func (p *Process) addUser(op string) error {
 	if p.users == 0 || p.leaving {
 		return p.newError(op, ErrOther, errNotJoined)
@@ -170,8 +171,9 @@ func (p *Process) addUser(op string) error {
 	return nil
 }
 
-// removeUser is called when Join, the World Model or a session no longer needs the engine. err is the error with
-// which it ended. The last user closes the engine. removeUser returns err joined with errors of that.
+// removeUser is called when Join, the World Model or a session no longer needs the engine. err is
+// the error with which it ended. The last user closes the engine. removeUser returns err joined
+// with errors of that.
 func (p *Process) removeUser(err error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -233,8 +235,8 @@ func (p *Process) Finalize() error {
 	return p.wrapError(op, join(failed, p.removeUser(err)))
 }
 
-// leaveWorld ends this process's part in the communicators of the World Model, and in the creation of others if it has no other
-// use of MPI. What other processes still expect of it there fails.
+// leaveWorld ends this process's part in the communicators of the World Model, and in the creation
+// of others if it has no other use of MPI. What other processes still expect of it there fails.
 func (p *Process) leaveWorld(comms []*Comm) {
 	for _, c := range comms {
 		c.freeing.Store(true) // peers may leave the job from now on
@@ -248,8 +250,8 @@ func (p *Process) leaveWorld(comms []*Comm) {
 	}
 }
 
-// finalizeBarrier blocks until all processes have called Finalize. It uses a context of its own, so that it cannot be taken for a
-// collective that another process calls instead.
+// finalizeBarrier blocks until all processes have called Finalize. It uses a context of its own, so
+// that it cannot be taken for a collective that another process calls instead.
 func (p *Process) finalizeBarrier() error {
 	c := p.newComm(p.world.peers, p.boot.Rank)
 	c.freeing.Store(true) // a process that has finished the barrier may leave the job

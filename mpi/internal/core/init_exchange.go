@@ -27,10 +27,12 @@ const (
 	infoWords    = infoHashes + maxHostName/8
 )
 
-// maxHostName is the maximum length of a host name in bytes, a multiple of 8. It is the limit of Linux.
+// maxHostName is the maximum length of a host name in bytes, a multiple of 8. It is the limit of
+// Linux.
 const maxHostName = 64
 
-// environment is what a process has learned about its machine and about the other processes at initialisation.
+// environment is what a process has learned about its machine and about the other processes at
+// initialisation.
 type environment struct {
 	bootID   string // id of the running kernel; "" if the system has none
 	host     string // host name of this process
@@ -38,8 +40,8 @@ type environment struct {
 	ioRank   int    // value of the attribute IO
 }
 
-// exchangeAtInit lets the processes compare their environments. It uses a temporary communicator, for which sharing
-// memory would not pay. ctx bounds the wait.
+// exchangeAtInit lets the processes compare their environments. It uses a temporary communicator,
+// for which sharing memory would not pay. ctx bounds the wait.
 func (p *Process) exchangeAtInit(ctx context.Context, op string) error {
 	stop := context.AfterFunc(ctx, func() { p.engine.Abort(context.Cause(ctx)) })
 	defer stop()
@@ -53,8 +55,8 @@ func (p *Process) exchangeAtInit(ctx context.Context, op string) error {
 	return c.releaseAfter(p.compareProcesses(c), op, commFreed)
 }
 
-// compareProcesses checks whether all processes have the same clock, kernel and host name. If not, they exchange the
-// details.
+// compareProcesses checks whether all processes have the same clock, kernel and host name. If not,
+// they exchange the details.
 func (p *Process) compareProcesses(c *Comm) (err error) {
 	v := &p.env
 	if err := p.clocks.Init(p.boot.Clock, p.engine); err != nil {
@@ -91,8 +93,8 @@ var errCheckDiffers = errors.New("some processes check their calls, and others d
 var errTableDiffers = errors.New("the tables of collectives of the processes differ: give every process the same " +
 	coll.TableVariable)
 
-// reduceProcessInfo determines the value of IO, and whether all processes have sent the same info. able reports
-// whether this process offers I/O.
+// reduceProcessInfo determines the value of IO, and whether all processes have sent the same info.
+// able reports whether this process offers I/O.
 func (p *Process) reduceProcessInfo(c *Comm, mine [infoHashes]uint64, able bool) (alike bool, err error) {
 	self, n := p.boot.Rank, p.boot.Size
 	first, every := n, uint8(0)
@@ -140,9 +142,9 @@ func (p *Process) reduceProcessInfo(c *Comm, mine [infoHashes]uint64, able bool)
 	return alike, nil
 }
 
-// nodesOf returns the number of the node of each process as this one knows it, nil if the nodes are of
-// no use to collectives, and a hash of what it knows. A launcher need not know the nodes, and what it
-// says may differ between processes: then algorithms on two levels are not used.
+// nodesOf returns the number of the node of each process as this one knows it, nil if the nodes are
+// of no use to collectives, and a hash of what it knows. A launcher need not know the nodes, and
+// what it says may differ between processes: then algorithms on two levels are not used.
 func nodesOf(boot *bootstrap.Process) (of []int32, hash uint64) {
 	nodes, err := boot.Nodes()
 	if err != nil || len(nodes) != boot.Size {

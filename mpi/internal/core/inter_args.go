@@ -15,7 +15,8 @@ func (a *arguments) checkInterRoot(root int) error {
 	return a.checkRoot(root)
 }
 
-// checkApart returns an error for buffers that share memory: on an intercommunicator no collective is in place.
+// checkApart returns an error for buffers that share memory: on an intercommunicator no collective
+// is in place.
 func checkApart(dst, src []byte) error {
 	if overlap(dst, src) {
 		return WithClass(ErrBuffer, errors.New("dst and src overlap, but there is no collective in place on an intercommunicator"))
@@ -23,7 +24,8 @@ func checkApart(dst, src []byte) error {
 	return nil
 }
 
-// prepareInter checks the arguments of a collective on an intercommunicator, and sets the blocks and the operation.
+// prepareInter checks the arguments of a collective on an intercommunicator, and sets the blocks
+// and the operation.
 func (a *arguments) prepareInter(x *Collective, o *coll.Operation) error {
 	var err error
 	switch x.Kind {
@@ -85,7 +87,8 @@ func (a *arguments) interBuffers(x *Collective) (err error) {
 	return err
 }
 
-// interResults checks the counts of a ReduceScatter, which are those of the local group, and sets the positions of the results.
+// interResults checks the counts of a ReduceScatter, which are those of the local group, and sets
+// the positions of the results.
 func (a *arguments) interResults(x *Collective) error {
 	counts, elem := x.To.Counts, x.Elements.Size()
 	if len(counts) != a.local {

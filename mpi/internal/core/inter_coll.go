@@ -5,12 +5,13 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// Root is the root that the root of a collective on an intercommunicator gives; the others of its group give ProcNull, and the
-// remote group gives the rank of the root. It has the value of the MPI-5.0 ABI.
+// Root is the root that the root of a collective on an intercommunicator gives; the others of its
+// group give ProcNull, and the remote group gives the rank of the root. It has the value of the
+// MPI-5.0 ABI.
 const Root = -4
 
-// interCall is a collective on an intercommunicator. The first rank of each group is its leader: where many blocks or a result go
-// to the other group, the leaders exchange them.
+// interCall is a collective on an intercommunicator. The first rank of each group is its leader:
+// where many blocks or a result go to the other group, the leaders exchange them.
 type interCall struct {
 	g             coll.Peer // all ranks: first those of the group that is first
 	own           groupPeer // the local group
@@ -73,8 +74,8 @@ func (y *interCall) swap(s, r []byte) error {
 	return coll.Bcast(&y.own, r, 0)
 }
 
-// pairwise sends a block to each rank of the other group and receives one from each; nil functions mean that nothing is sent or
-// received.
+// pairwise sends a block to each rank of the other group and receives one from each; nil functions
+// mean that nothing is sent or received.
 func (y *interCall) pairwise(send, recv func(rank int) []byte) (err error) {
 	var hs []coll.Handle
 	add := func(h coll.Handle, failed error) {
@@ -103,7 +104,8 @@ func block(b []byte, at coll.Layout, rank int) []byte {
 	return b[at.Displs[rank]*at.Elem:][:at.Counts[rank]*at.Elem]
 }
 
-// runInter exchanges the data of a collective between the groups of an intercommunicator, with the messages of p.
+// runInter exchanges the data of a collective between the groups of an intercommunicator, with the
+// messages of p.
 func (cs *Collectives) runInter(x *Collective, p coll.Peer, o *coll.Operation) error {
 	y := cs.newInterCall(p)
 	switch x.Kind {
@@ -153,7 +155,8 @@ func (y *interCall) runRoot(x *Collective) error {
 	return y.g.Recv(y.remote.first, x.Dst) // Gather and Reduce
 }
 
-// runOthers does the part of a rank of the group that has no root. root is the position of the root.
+// runOthers does the part of a rank of the group that has no root. root is the position of the
+// root.
 func (y *interCall) runOthers(x *Collective, o *coll.Operation, root int) error {
 	switch x.Kind {
 	case perf.Bcast:

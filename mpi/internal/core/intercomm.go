@@ -29,7 +29,8 @@ func IntercommFromGroups(local, remote *Group, tag string, info *Info) (*Comm, e
 	return c.newAgreement(call).createFromGroup(creation.NewID(tag, first, second), info)
 }
 
-// newIntercomm returns an intercommunicator that cannot be used before activate is called. This process is in the group local.
+// newIntercomm returns an intercommunicator that cannot be used before activate is called. This
+// process is in the group local.
 func (p *Process) newIntercomm(s *Session, local, remote []int32) *Comm {
 	self := int32(p.boot.Rank)
 	c := p.newComm(remote, rankIn(local, self))
@@ -41,14 +42,16 @@ func (p *Process) newIntercomm(s *Session, local, remote []int32) *Comm {
 	return c
 }
 
-// newInterChild is newIntercomm for a communicator that is derived from c and belongs to the same session.
+// newInterChild is newIntercomm for a communicator that is derived from c and belongs to the same
+// session.
 func (c *Comm) newInterChild(local, remote []int32) *Comm {
 	d := c.proc.newIntercomm(c.session, local, remote)
 	d.handler.Set(c.handler.Get())
 	return d
 }
 
-// side is a group of an intercommunicator within the peers of its collectives, which are the processes of both.
+// side is a group of an intercommunicator within the peers of its collectives, which are the
+// processes of both.
 type side struct{ first, n int }
 
 // sides returns the local and the remote group. On an intracommunicator all processes are local.
@@ -62,7 +65,8 @@ func (c *Comm) sides() (local, remote side) {
 	return local, remote
 }
 
-// orderedGroups returns the two groups of an intercommunicator in an order that is the same in both.
+// orderedGroups returns the two groups of an intercommunicator in an order that is the same in
+// both.
 func (c *Comm) orderedGroups() (first, second []int32) {
 	if slices.Min(c.localGroup) < slices.Min(c.peers) {
 		return c.localGroup, c.peers
@@ -73,7 +77,8 @@ func (c *Comm) orderedGroups() (first, second []int32) {
 // Remote reports whether the communicator is an intercommunicator.
 func (c *Comm) Remote() bool { return !c.isNone() && c.localGroup != nil }
 
-// RemoteSize returns the number of processes of an intercommunicator's remote group; 0 for an intracommunicator.
+// RemoteSize returns the number of processes of an intercommunicator's remote group; 0 for an
+// intracommunicator.
 func (c *Comm) RemoteSize() int {
 	if !c.Remote() {
 		return 0
@@ -81,7 +86,8 @@ func (c *Comm) RemoteSize() int {
 	return len(c.peers)
 }
 
-// RemoteGroup returns an intercommunicator's remote group; the empty group for an intracommunicator.
+// RemoteGroup returns an intercommunicator's remote group; the empty group for an
+// intracommunicator.
 func (c *Comm) RemoteGroup() *Group {
 	switch {
 	case c.isNone():
@@ -94,8 +100,8 @@ func (c *Comm) RemoteGroup() *Group {
 
 var errInter = errors.New("not supported on intercommunicators: create an intracommunicator of both groups with Merge")
 
-// Merge creates an intracommunicator of both groups of an intercommunicator: first the processes of the group that
-// gives high as false, then the others.
+// Merge creates an intracommunicator of both groups of an intercommunicator: first the processes of
+// the group that gives high as false, then the others.
 func Merge(c *Comm, high bool) (*Comm, error) {
 	const call = perf.Merge
 	op := call.String()

@@ -79,8 +79,8 @@ func (m *Machine) typeColors() ([]splitColor, error) {
 	return colors, nil
 }
 
-// psetColor returns the color of this process in a split by a process set: the zero color if it is in no set with
-// this name.
+// psetColor returns the color of this process in a split by a process set: the zero color if it is
+// in no set with this name.
 func (m *Machine) psetColor(name string) (splitColor, error) {
 	sets, err := m.psets.get(m.boot)
 	if err != nil {
@@ -94,7 +94,8 @@ func (m *Machine) psetColor(name string) (splitColor, error) {
 	return splitColor{}, nil
 }
 
-// place returns where this process runs. If the machine cannot be read, the user is told, and only the node is known.
+// place returns where this process runs. If the machine cannot be read, the user is told, and only
+// the node is known.
 func (m *Machine) place() (topology.Place, error) {
 	node, err := m.node()
 	if err != nil {

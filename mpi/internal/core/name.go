@@ -2,8 +2,8 @@ package core
 
 import "unicode/utf8"
 
-// MaxObjectName is the maximum length of the name of a communicator or a datatype in bytes. C's constant also counts the final
-// NUL.
+// MaxObjectName is the maximum length of the name of a communicator or a datatype in bytes. C's
+// constant also counts the final NUL.
 const MaxObjectName = 127
 
 // SetName gives the communicator a name, which is cut to MaxObjectName bytes.

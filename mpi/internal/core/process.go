@@ -28,7 +28,8 @@ type Process struct {
 
 	world *Comm // nil before the World Model is opened, like self
 	self  *Comm
-	// finalizing is set when Finalize is called, finalized when it has run the callbacks of attributes.
+	// finalizing is set when Finalize is called, finalized when it has run the callbacks of
+	// attributes.
 	finalizing, finalized atomic.Bool
 
 	contextIDs contextids.IDs
@@ -75,7 +76,8 @@ func (p *Process) CallResult(op string, err error) error {
 	return p.wrapError(op, err)
 }
 
-// World returns the communicator of all processes of the job; nil if the World Model has not been opened.
+// World returns the communicator of all processes of the job; nil if the World Model has not been
+// opened.
 func (p *Process) World() *Comm {
 	if p == nil {
 		return nil

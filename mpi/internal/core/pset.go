@@ -100,7 +100,8 @@ func newPsets(boot *bootstrap.Process) (*Psets, error) {
 	return k, nil
 }
 
-// find returns the set with this name to which this process belongs, or else the only set with this name.
+// find returns the set with this name to which this process belongs, or else the only set with this
+// name.
 func (k *Psets) find(name string) (*pset, error) {
 	if k == nil {
 		return nil, errNoPset

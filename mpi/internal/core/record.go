@@ -28,8 +28,9 @@ func (p *Process) Recording() *Recording {
 	return &p.recording
 }
 
-// start creates the recorder of the process's calls, its trace and its profile, as the environment and
-// the launcher ask. The launcher reads them from shared memory. check says that calls are checked.
+// start creates the recorder of the process's calls, its trace and its profile, as the environment
+// and the launcher ask. The launcher reads them from shared memory. check says that calls are
+// checked.
 func (r *Recording) start(boot *bootstrap.Process, check bool) error {
 	mode, err := perf.ModeFromEnv(os.Getenv)
 	if err != nil {
@@ -84,7 +85,8 @@ func (r *Recording) stopProfile() {
 	}
 }
 
-// Pcontrol switches the recording of this process's calls: level 0 switches it off, level 1 switches it on again.
+// Pcontrol switches the recording of this process's calls: level 0 switches it off, level 1
+// switches it on again.
 func (r *Recording) Pcontrol(level int) {
 	if r != nil && (level == 0 || level == 1) {
 		r.engine.SetRecording(level == 1)

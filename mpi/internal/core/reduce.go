@@ -97,7 +97,8 @@ func samePairs(x *coll.Operation, b *Pairs, k Elements, o Op) error {
 	return setOperation(x, k, o)
 }
 
-// equalCounts returns the counts of blocks of the same length for all ranks of the local group, which are src together.
+// equalCounts returns the counts of blocks of the same length for all ranks of the local group,
+// which are src together.
 func (a *arguments) equalCounts(src []byte, k Elements) ([]int, error) {
 	n := len(src) / k.Size()
 	if n%a.local != 0 {
@@ -106,7 +107,8 @@ func (a *arguments) equalCounts(src []byte, k Elements) ([]int, error) {
 	return slices.Repeat([]int{n / a.local}, a.local), nil
 }
 
-// ownResult checks the buffers and counts of a ReduceScatter, and returns the part of dst that it fills.
+// ownResult checks the buffers and counts of a ReduceScatter, and returns the part of dst that it
+// fills.
 func (a *arguments) ownResult(dst, src []byte, counts []int, k Elements) ([]byte, error) {
 	total, err := a.sumCounts(counts)
 	if err != nil {

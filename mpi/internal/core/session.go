@@ -19,9 +19,9 @@ const (
 	MaxStringTag = 1023
 )
 
-// Session is an independent use of MPI in a process: libraries of one program can open sessions without knowing of
-// each other. A session names process sets; groups are obtained from these, and communicators are created from
-// groups. Any goroutine may call its methods.
+// Session is an independent use of MPI in a process: libraries of one program can open sessions
+// without knowing of each other. A session names process sets; groups are obtained from these, and
+// communicators are created from groups. Any goroutine may call its methods.
 type Session struct {
 	proc    *Process
 	psets   *Psets
@@ -52,8 +52,8 @@ func (p *Process) OpenSession(info *Info) (*Session, error) {
 	return s, nil
 }
 
-// sessionHints returns the hints that a session reports: those that always hold, and the requested ones that it
-// supports.
+// sessionHints returns the hints that a session reports: those that always hold, and the requested
+// ones that it supports.
 func sessionHints(asked *Info) *Info {
 	kinds := []string{"mpi", "system"}
 	value, _ := asked.Get("mpi_memory_alloc_kinds")
@@ -101,8 +101,8 @@ func (s *Session) Close() error {
 	return s.proc.wrapError(op, join(failed, s.proc.removeUser(err)))
 }
 
-// releaseWithPeers waits until all ranks release the communicator, and releases it, even if callbacks of attributes
-// have failed.
+// releaseWithPeers waits until all ranks release the communicator, and releases it, even if
+// callbacks of attributes have failed.
 func (c *Comm) releaseWithPeers(call perf.Op, where string) error {
 	op := call.String()
 	if !c.freeing.CompareAndSwap(false, true) {
@@ -149,8 +149,8 @@ func (s *Session) CallResult(op string, err error) error {
 	return s.newError(op, s.proc.classify(err), err)
 }
 
-// Info returns the session's hints in a new Info. thread_level is always MPI_THREAD_MULTIPLE. mpi_memory_alloc_kinds
-// contains mpi and system, and mpi:alloc_mem if it was requested.
+// Info returns the session's hints in a new Info. thread_level is always MPI_THREAD_MULTIPLE.
+// mpi_memory_alloc_kinds contains mpi and system, and mpi:alloc_mem if it was requested.
 func (s *Session) Info() (*Info, error) {
 	if err := s.checkUsable("Session.Info"); err != nil {
 		return nil, err

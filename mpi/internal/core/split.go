@@ -11,7 +11,8 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// Split creates a communicator for each color, of the ranks that give it, ordered by key and then by rank in c.
+// Split creates a communicator for each color, of the ranks that give it, ordered by key and then
+// by rank in c.
 func Split(c *Comm, color, key int) (*Comm, error) {
 	const call = perf.Split
 	op := call.String()
@@ -42,11 +43,12 @@ func Split(c *Comm, color, key int) (*Comm, error) {
 	return a.splitByColor(colors, keys)
 }
 
-// splitColor identifies a part of a split. It is comparable and has the same value at all ranks of the part. The zero
-// splitColor means no part.
+// splitColor identifies a part of a split. It is comparable and has the same value at all ranks of
+// the part. The zero splitColor means no part.
 type splitColor [4]uint64
 
-// newSplitColor returns the color for words that are the same for all ranks of a part, and for no other part.
+// newSplitColor returns the color for words that are the same for all ranks of a part, and for no
+// other part.
 func newSplitColor(words ...any) (s splitColor) {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", words))
 	for i := range s {
@@ -55,7 +57,8 @@ func newSplitColor(words ...any) (s splitColor) {
 	return s
 }
 
-// exchangeColors returns the colors and keys of all ranks, in the order of the peers of collectives.
+// exchangeColors returns the colors and keys of all ranks, in the order of the peers of
+// collectives.
 func (a *agreement) exchangeColors(color splitColor, key int) ([]splitColor, []int, error) {
 	const words = len(splitColor{}) + 1
 	all := make([]uint64, words*len(a.comm.coll.main.peers))
@@ -70,7 +73,8 @@ func (a *agreement) exchangeColors(color splitColor, key int) ([]splitColor, []i
 	return colors, keys, nil
 }
 
-// gatherAll collects src of all ranks into dst of every rank, in the order of the peers of collectives.
+// gatherAll collects src of all ranks into dst of every rank, in the order of the peers of
+// collectives.
 func (a *agreement) gatherAll(dst, src []uint64) error {
 	c := a.comm
 	if c.localGroup == nil {
@@ -84,8 +88,9 @@ func (a *agreement) gatherAll(dst, src []uint64) error {
 	return c.wrapError(a.op, coll.Allgather(&c.coll.main, Bytes(dst), Bytes(src)))
 }
 
-// splitByColor creates a communicator of the ranks with this rank's color, ordered by key. Colors and keys are those of the peers
-// of collectives. The result is nil for the zero color; on an intercommunicator also if no rank of the other group has the color.
+// splitByColor creates a communicator of the ranks with this rank's color, ordered by key. Colors
+// and keys are those of the peers of collectives. The result is nil for the zero color; on an
+// intercommunicator also if no rank of the other group has the color.
 func (a *agreement) splitByColor(colors []splitColor, keys []int) (*Comm, error) {
 	c := a.comm
 	mine := colors[c.coll.main.rank]

@@ -7,7 +7,8 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// SplitType is the criterion by which [SplitByType] divides a communicator. Undefined is also allowed.
+// SplitType is the criterion by which [SplitByType] divides a communicator. Undefined is also
+// allowed.
 type SplitType int32
 
 // The split types.
@@ -29,7 +30,8 @@ const (
 	valueShared = "mpi_shared_memory"
 )
 
-// SplitByType creates communicators of ranks that share a resource, each ordered by key and then by rank in c.
+// SplitByType creates communicators of ranks that share a resource, each ordered by key and then by
+// rank in c.
 func SplitByType(c *Comm, by SplitType, key int, info *Info) (*Comm, error) {
 	const call = perf.SplitType
 	a, err := c.begin(call, c.checkUsable(call.String()))
@@ -64,7 +66,8 @@ func SplitByType(c *Comm, by SplitType, key int, info *Info) (*Comm, error) {
 	return d, c.wrapError(a.op, err)
 }
 
-// splitRequest is what a rank asks of a split: a color, or for TypeHWUnguided one color for each type of resource.
+// splitRequest is what a rank asks of a split: a color, or for TypeHWUnguided one color for each
+// type of resource.
 type splitRequest struct {
 	color  splitColor
 	byType []splitColor // in the order of hw.ResourceTypes; nil except for TypeHWUnguided
@@ -105,7 +108,8 @@ func (c *Comm) newSplitRequest(by SplitType, info *Info) (splitRequest, error) {
 	return splitRequest{color: newSplitColor(colors)}, nil
 }
 
-// exchangeSplitRequests returns the colors and keys of all ranks, and whether any rank gave TypeHWUnguided.
+// exchangeSplitRequests returns the colors and keys of all ranks, and whether any rank gave
+// TypeHWUnguided.
 func (a *agreement) exchangeSplitRequests(mine *splitRequest, key int) (
 	colors []splitColor, keys []int, unguided bool, err error,
 ) {
@@ -126,8 +130,8 @@ func (a *agreement) exchangeSplitRequests(mine *splitRequest, key int) (
 	return colors, keys, unguided, nil
 }
 
-// chooseResourceType finds the largest type that divides the communicator, and sets the colors of the ranks that gave
-// TypeHWUnguided.
+// chooseResourceType finds the largest type that divides the communicator, and sets the colors of
+// the ranks that gave TypeHWUnguided.
 func (a *agreement) chooseResourceType(colors []splitColor, mine *splitRequest) (kind string, err error) {
 	types := hw.ResourceTypes()
 	record := make([]uint64, len(types)*len(splitColor{}))

@@ -104,8 +104,8 @@ func (a *agreement) agreeSame(failed error, args ...any) error {
 	return nil
 }
 
-// newTopologyComm creates the communicator of the processes that have a rank in the topology: rank r is the process with rank
-// order[r] in a.comm. It returns nil for processes without a rank.
+// newTopologyComm creates the communicator of the processes that have a rank in the topology: rank
+// r is the process with rank order[r] in a.comm. It returns nil for processes without a rank.
 func (a *agreement) newTopologyComm(t any, order []int) (*Comm, error) {
 	c := a.comm
 	rank := slices.Index(order, int(c.rank))
@@ -137,8 +137,9 @@ func presentOrder(n int) []int {
 	return order
 }
 
-// reordered finds the order of n ranks in which those with links between them are close to each other. links returns the
-// links; it is called at rank 0 only, which finds the order for all. grid is nil unless they are those of a grid.
+// reordered finds the order of n ranks in which those with links between them are close to each
+// other. links returns the links; it is called at rank 0 only, which finds the order for all. grid
+// is nil unless they are those of a grid.
 func (a *agreement) reordered(n int, grid *topology.Cart, links func() *topology.Links) ([]int, error) {
 	c := a.comm
 	mine, failed := c.proc.machine.place()
@@ -157,8 +158,8 @@ func (a *agreement) reordered(n int, grid *topology.Cart, links func() *topology
 	return order, a.bcast(Bytes(order), 0)
 }
 
-// mapRank returns the rank of this process in the order that reordering by nodes finds. It is local, so it knows of each
-// process only its node.
+// mapRank returns the rank of this process in the order that reordering by nodes finds. It is
+// local, so it knows of each process only its node.
 func (c *Comm) mapRank(n int, grid *topology.Cart, links *topology.Links) (int, error) {
 	nodes, err := c.proc.boot.Nodes()
 	if err != nil {

@@ -2,7 +2,8 @@ package core
 
 import "time"
 
-// Wtime returns the time in seconds since some moment in the past, which is the same for all processes of the job.
+// Wtime returns the time in seconds since some moment in the past, which is the same for all
+// processes of the job.
 func (p *Process) Wtime() float64 {
 	if p.IsNone() {
 		return 0
@@ -13,8 +14,8 @@ func (p *Process) Wtime() float64 {
 // Wtick is the resolution of Wtime in seconds.
 const Wtick = 1e-9
 
-// WtimeError bounds how far this process's Wtime differs from rank 0's now: what recent comparisons found, and what
-// they leave open if that is more.
+// WtimeError bounds how far this process's Wtime differs from rank 0's now: what recent comparisons
+// found, and what they leave open if that is more.
 func (p *Process) WtimeError() time.Duration {
 	if p.IsNone() {
 		return 0

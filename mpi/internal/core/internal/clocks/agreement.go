@@ -9,14 +9,15 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/clocksync"
 )
 
-// agreement determines whether Wtime is one time for all processes now: whether no two clocks can differ by more than half
-// of the fastest round trip. Leaders send the bounds of their clocks to rank 0 with every ping. Rank 0 answers with the error
-// that the leader's clock may have. A process compares that with the present bound of its own clock, so it also notices that
-// corrections no longer arrive. The zero value is that of processes that all read one source.
+// agreement determines whether Wtime is one time for all processes now: whether no two clocks can
+// differ by more than half of the fastest round trip. Leaders send the bounds of their clocks to
+// rank 0 with every ping. Rank 0 answers with the error that the leader's clock may have. A process
+// compares that with the present bound of its own clock, so it also notices that corrections no
+// longer arrive. The zero value is that of processes that all read one source.
 type agreement struct {
 	several bool // there is more than one source
-	// allowed is the error that the clock of this process may have, in nanoseconds. It is negative if the others differ too much.
-	// Rank 0 does not use it.
+	// allowed is the error that the clock of this process may have, in nanoseconds. It is negative
+	// if the others differ too much. Rank 0 does not use it.
 	allowed atomic.Int64
 
 	mu     sync.Mutex
@@ -31,8 +32,9 @@ type leaderState struct {
 	roundTrip int64           // the fastest one to rank 0, in nanoseconds
 }
 
-// allowedError returns the error that the clock of a rank may have at a common time if no two clocks are to differ by more than
-// half of the fastest round trip. It is negative if two others may.
+// allowedError returns the error that the clock of a rank may have at a common time if no two
+// clocks are to differ by more than half of the fastest round trip. It is negative if two others
+// may.
 func allowedError(clocks []leaderState, rank int, at int64) int64 {
 	fastest, worst, second := int64(math.MaxInt64), int64(0), int64(0)
 	for _, c := range clocks {
@@ -63,7 +65,8 @@ func (k *Sync) Agrees() bool {
 	return allowedError(a.clocks, 0, k.Clock.Now()) > 0
 }
 
-// Ping stores the bound of a leader's clock, and returns the error that this clock may have until the next cycle has ended.
+// Ping stores the bound of a leader's clock, and returns the error that this clock may have until
+// the next cycle has ended.
 func (k *Sync) Ping(peer int, bound, roundTrip uint64) (answer uint64) {
 	a := &k.agreement
 	a.mu.Lock()
@@ -78,8 +81,8 @@ func (k *Sync) Ping(peer int, bound, roundTrip uint64) (answer uint64) {
 	return encodeAllowed(allowedError(a.clocks, peer, now+2*length))
 }
 
-// State stores the error that the clock of this process may have. Rank 0 sends it to the processes with its source, a leader to
-// its followers.
+// State stores the error that the clock of this process may have. Rank 0 sends it to the processes
+// with its source, a leader to its followers.
 func (k *Sync) State(peer int, w uint64) bool {
 	from := k.leader // 0 if this process has rank 0's source
 	if k.role != roleNone && k.role != roleFollower || !k.agreement.several || peer != from {
@@ -94,7 +97,8 @@ func encodeAllowed(x int64) uint64 { return uint64(max(x+1, 0)) }
 
 func decodeAllowed(w uint64) int64 { return int64(min(w, math.MaxInt64)) - 1 }
 
-// report sends the state to the processes that read rank 0's source if it has changed since the last call.
+// report sends the state to the processes that read rank 0's source if it has changed since the
+// last call.
 func (k *Sync) report() error {
 	a := &k.agreement
 	agrees := k.Agrees()

@@ -7,7 +7,8 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/clocksync"
 )
 
-// TestAllowedError: the clocks agree if the two worst errors add up to less than half of the fastest round trip.
+// TestAllowedError: the clocks agree if the two worst errors add up to less than half of the
+// fastest round trip.
 func TestAllowedError(t *testing.T) {
 	by := func(rank int, err, trip int64) leaderState {
 		return leaderState{rank, clocksync.Bound{Error: err, Growth: 1}, trip}
@@ -39,7 +40,8 @@ func TestAllowedError(t *testing.T) {
 	}
 }
 
-// TestClocksAgree: WtimeIsGlobal follows the bounds in all roles, also when no more corrections arrive.
+// TestClocksAgree: WtimeIsGlobal follows the bounds in all roles, also when no more corrections
+// arrive.
 func TestClocksAgree(t *testing.T) {
 	var now int64
 	source := clocksync.Source{Now: func() int64 { return now }}

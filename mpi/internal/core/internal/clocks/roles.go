@@ -10,8 +10,8 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/coll"
 )
 
-// Words of the clock information that every process sends: first the words of a leader's correction, then these. The epoch
-// of rank 0 is used.
+// Words of the clock information that every process sends: first the words of a leader's
+// correction, then these. The epoch of rank 0 is used.
 const (
 	clockBound     = 4 // word of the correction
 	clockRoundTrip = 5

@@ -12,11 +12,11 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 )
 
-// Sync is the clock synchronizer of a process. It maintains common time, which is the time of rank 0's clock
-// source. Processes that read the same source have nothing to do. Of the processes with another source, the lowest
-// rank is the leader. It measures the difference to rank 0 and sends corrections to the others in advance. This
-// happens in cycles that begin at the same time in all processes, so rank 0 is ready to answer even if its program
-// makes no MPI calls.
+// Sync is the clock synchronizer of a process. It maintains common time, which is the time of rank
+// 0's clock source. Processes that read the same source have nothing to do. Of the processes with
+// another source, the lowest rank is the leader. It measures the difference to rank 0 and sends
+// corrections to the others in advance. This happens in cycles that begin at the same time in all
+// processes, so rank 0 is ready to answer even if its program makes no MPI calls.
 type Sync struct {
 	Clock     clocksync.Clock // the common time; it is set by Init
 	engine    *proto.Engine
@@ -66,7 +66,8 @@ func (k *Sync) Stamp() int64 {
 	return k.Clock.Source().Now()
 }
 
-// maxAnswers is the number of answers that a leader keeps. Only answers that arrive after their timeout accumulate.
+// maxAnswers is the number of answers that a leader keeps. Only answers that arrive after their
+// timeout accumulate.
 const maxAnswers = 64
 
 // Pong stores rank 0's answer to a ping, for sampleBurst.
@@ -82,8 +83,8 @@ func (k *Sync) Pong(peer int, sent, there, back int64, answer uint64) {
 	}
 }
 
-// takeAnswers appends the answers that have arrived to samples. It reports whether the one to the ping sent at sent is among
-// them.
+// takeAnswers appends the answers that have arrived to samples. It reports whether the one to the
+// ping sent at sent is among them.
 func (k *Sync) takeAnswers(samples []clocksync.Sample, sent int64) ([]clocksync.Sample, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -93,8 +94,9 @@ func (k *Sync) takeAnswers(samples []clocksync.Sample, sent int64) ([]clocksync.
 	return samples, answered
 }
 
-// Adjust makes the clock follow a correction from the leader. role, leader and clock are set when it is called: a leader sends
-// its first correction after the barrier at the end of Begin, which every process enters only when they are.
+// Adjust makes the clock follow a correction from the leader. role, leader and clock are set when
+// it is called: a leader sends its first correction after the barrier at the end of Begin, which
+// every process enters only when they are.
 func (k *Sync) Adjust(peer int, w [5]uint64) bool {
 	b, ok := clocksync.DecodeCorrection(w)
 	if !ok || k.role != roleFollower || peer != k.leader {
@@ -116,8 +118,9 @@ const (
 	serveIdleLimit = time.Millisecond
 )
 
-// sampleBurst takes a few samples of rank 0's clock in a row. Each waits for at most timeout; 0 means no limit except
-// that of the engine. An answer that arrives later is part of the next burst: under load there may be no others.
+// sampleBurst takes a few samples of rank 0's clock in a row. Each waits for at most timeout; 0
+// means no limit except that of the engine. An answer that arrives later is part of the next burst:
+// under load there may be no others.
 func (k *Sync) sampleBurst(timeout time.Duration) ([]clocksync.Sample, error) {
 	var got []clocksync.Sample
 	for range samplesPerBurst {
@@ -142,7 +145,8 @@ func (k *Sync) sampleBurst(timeout time.Duration) ([]clocksync.Sample, error) {
 	return got, nil
 }
 
-// state returns what a leader sends to rank 0 about its clock: see Ping. It is zero before the clock has started.
+// state returns what a leader sends to rank 0 about its clock: see Ping. It is zero before the
+// clock has started.
 func (k *Sync) state() (bound, roundTrip uint64) {
 	if k.fit.Clock == nil {
 		return 0, 0
@@ -171,7 +175,8 @@ func (k *Sync) Start() {
 	}
 	k.quit = make(chan struct{})
 	k.done.Go(func() {
-		// The first error ends the loop: the engine has failed, which every later call reports as well.
+		// The first error ends the loop: the engine has failed, which every later call reports as
+		// well.
 		for k.cycle() == nil {
 			continue
 		}
@@ -213,8 +218,8 @@ func (k *Sync) cycle() error {
 		}
 		return k.adjust(length)
 	}
-	// The leader measures now. Its correction takes effect after a quarter of the cycle, so it arrives in time if this
-	// process makes progress until then.
+	// The leader measures now. Its correction takes effect after a quarter of the cycle, so it
+	// arrives in time if this process makes progress until then.
 	for i := range int64(4) {
 		if err := k.sleepUntil(begins + (i+1)*length/16); err != nil {
 			return err
@@ -226,7 +231,8 @@ func (k *Sync) cycle() error {
 	return nil
 }
 
-// serve makes progress, which answers pings, until none has arrived for serveIdleLimit or latest is reached.
+// serve makes progress, which answers pings, until none has arrived for serveIdleLimit or latest is
+// reached.
 func (k *Sync) serve(latest int64) error {
 	seen, since := k.pingCount.Load(), k.Clock.Now()
 	for now := since; now < latest && now-since < int64(serveIdleLimit); now = k.Clock.Now() {

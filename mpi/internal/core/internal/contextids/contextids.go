@@ -1,13 +1,13 @@
-// Package contextids numbers the communicators of a process. Its ranks agree on an id that all of them
-// have unused: each offers its own, and they take the lowest of all. The package has one rank's part,
-// without the messages.
+// Package contextids numbers the communicators of a process. Its ranks agree on an id that all of
+// them have unused: each offers its own, and they take the lowest of all. The package has one
+// rank's part, without the messages.
 //
-// An id is used again when its communicator has been freed. Its generation counts the uses, so that a
-// late message of an earlier communicator is not taken for one of the present.
+// An id is used again when its communicator has been freed. Its generation counts the uses, so that
+// a late message of an earlier communicator is not taken for one of the present.
 //
-// Several goroutines may create communicators at the same time, in different orders at different ranks.
-// Each agreement has a priority, which is the same at all its ranks. The one with the lowest number
-// goes first at every rank, so some agreement always succeeds.
+// Several goroutines may create communicators at the same time, in different orders at different
+// ranks. Each agreement has a priority, which is the same at all its ranks. The one with the lowest
+// number goes first at every rank, so some agreement always succeeds.
 package contextids
 
 import (
@@ -64,8 +64,8 @@ func (s *IDs) End(priority uint64) {
 	}
 }
 
-// isTurn reports whether the agreement with this priority goes next at this rank. The caller must hold
-// mu.
+// isTurn reports whether the agreement with this priority goes next at this rank. The caller must
+// hold mu.
 func (s *IDs) isTurn(priority uint64) bool {
 	for other := range s.waiting {
 		if other < priority {
@@ -85,8 +85,8 @@ func (s *IDs) Await(priority uint64) {
 	}
 }
 
-// Offer copies the unused ids to a set for the agreement with this priority, until Take or Withdraw.
-// It returns false if another agreement must go first.
+// Offer copies the unused ids to a set for the agreement with this priority, until Take or
+// Withdraw. It returns false if another agreement must go first.
 func (s *IDs) Offer(priority uint64, set []uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,9 +111,9 @@ func (s *IDs) withdraw() {
 	s.changed.Broadcast()
 }
 
-// Take ends an offer and takes the lowest id of those that all ranks have offered, in a generation that
-// is new to this rank. ok is false if there is none. The ranks then agree on the newest generation; see
-// Settle.
+// Take ends an offer and takes the lowest id of those that all ranks have offered, in a generation
+// that is new to this rank. ok is false if there is none. The ranks then agree on the newest
+// generation; see Settle.
 func (s *IDs) Take(common []uint64) (id, generation uint32, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

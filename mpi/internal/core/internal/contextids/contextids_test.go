@@ -13,8 +13,8 @@ func newIDs() *IDs {
 	return s
 }
 
-// TestTakeFree: an agreement takes the lowest id that all ranks have offered, in a new generation, and a freed id is offered
-// again.
+// TestTakeFree: an agreement takes the lowest id that all ranks have offered, in a new generation,
+// and a freed id is offered again.
 func TestTakeFree(t *testing.T) {
 	s := newIDs()
 	for n, want := range []struct{ id, generation uint32 }{{4, 1}, {5, 1}, {4, 8}} {
@@ -44,7 +44,8 @@ func TestTakeFree(t *testing.T) {
 	}
 }
 
-// TestTurns: agreements on context ids take place in the order of their priorities. Those that wait for their turn sleep.
+// TestTurns: agreements on context ids take place in the order of their priorities. Those that wait
+// for their turn sleep.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, order := newIDs(), []uint64(nil)
@@ -71,7 +72,8 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// TestTurnAfterOffer: an agreement waits until another one, which goes after it, does not offer the ids any more.
+// TestTurnAfterOffer: an agreement waits until another one, which goes after it, does not offer the
+// ids any more.
 func TestTurnAfterOffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, went := newIDs(), false

@@ -21,8 +21,8 @@ type Exchange struct {
 	recordAs perf.Op
 }
 
-// New returns the exchange of the processes peers, one of which is self, with messages of queue. The
-// caller calls Begin before, and End afterwards.
+// New returns the exchange of the processes peers, one of which is self, with messages of queue.
+// The caller calls Begin before, and End afterwards.
 func New(queue *Queue, id ID, peers []int32, self int32, recordAs perf.Op) *Exchange {
 	return &Exchange{queue: queue, id: id, peers: peers, rank: slices.Index(peers, self), self: self, recordAs: recordAs}
 }
@@ -40,8 +40,9 @@ func (x *Exchange) send(rank int, b []byte) (proto.Handle, error) {
 
 var errCtrlLength = errors.New("a control message has the wrong length: check that all processes run the same version")
 
-// Allreduce combines src of all processes into dst of each. In step k, each process sends what it has combined so far
-// to the process 2^k ranks above. A value may enter twice, so the operation must be idempotent.
+// Allreduce combines src of all processes into dst of each. In step k, each process sends what it
+// has combined so far to the process 2^k ranks above. A value may enter twice, so the operation
+// must be idempotent.
 func (x *Exchange) Allreduce(dst, src []byte, kernel reduction.Func) error {
 	copy(dst, src)
 	n := len(x.peers)
@@ -68,12 +69,14 @@ func (x *Exchange) Allreduce(dst, src []byte, kernel reduction.Func) error {
 	return nil
 }
 
-// errAbandoned wraps proto.ErrFailed, so that the processes that wait for this one learn of it as well.
+// errAbandoned wraps proto.ErrFailed, so that the processes that wait for this one learn of it as
+// well.
 var errAbandoned = fmt.Errorf("%w: another process could not create the communicator", proto.ErrFailed)
 
-// Abandon notifies the processes that receive from this one in Allreduce that it has given up, because a process is lost or has
-// left. They may not wait for that process themselves. The message has no payload. It stays valid for later attempts with the
-// same groups and tag, which cannot succeed either. Errors of sending are ignored: they concern processes that have left.
+// Abandon notifies the processes that receive from this one in Allreduce that it has given up,
+// because a process is lost or has left. They may not wait for that process themselves. The message
+// has no payload. It stays valid for later attempts with the same groups and tag, which cannot
+// succeed either. Errors of sending are ignored: they concern processes that have left.
 func (x *Exchange) Abandon() {
 	n := len(x.peers)
 	for step := 1; step < n; step *= 2 {

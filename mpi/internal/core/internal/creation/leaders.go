@@ -9,8 +9,9 @@ import (
 const leaderChunk = 64
 
 // SwapGroups sends the processes of this group to the other leader, and returns those of the other
-// group. The exchange is one of the two leaders, in a job of size processes. nil says that this group
-// has failed. All messages of the other leader are received in any case, so that none is left for a later exchange with this tag.
+// group. The exchange is one of the two leaders, in a job of size processes. nil says that this
+// group has failed. All messages of the other leader are received in any case, so that none is left
+// for a later exchange with this tag.
 func (x *Exchange) SwapGroups(mine []int32, size int) ([]int32, error) {
 	if err := x.PeerError(); err != nil {
 		return nil, err
@@ -51,7 +52,8 @@ func (x *Exchange) SwapGroups(mine []int32, size int) ([]int32, error) {
 	return theirs, nil
 }
 
-// sendAll sends the number of processes and then the processes. The messages leave while the engine makes progress.
+// sendAll sends the number of processes and then the processes. The messages leave while the engine
+// makes progress.
 func (x *Exchange) sendAll(mine []int32) error {
 	post := func(b []byte) error {
 		h, err := x.send(1-x.rank, b)

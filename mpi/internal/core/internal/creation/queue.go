@@ -14,8 +14,8 @@ import (
 // ID identifies the creation of a communicator: it is the hash of the groups and the tag.
 type ID [sha256.Size]byte
 
-// NewID hashes the tag and the groups, each preceded by its length, so that different lists cannot give the
-// same bytes.
+// NewID hashes the tag and the groups, each preceded by its length, so that different lists cannot
+// give the same bytes.
 func NewID(tag string, groups ...[]int32) ID {
 	b := binary.AppendUvarint(nil, uint64(len(tag)))
 	b = append(b, tag...)
@@ -28,11 +28,12 @@ func NewID(tag string, groups ...[]int32) ID {
 	return sha256.Sum256(b)
 }
 
-// maxBytes is the maximum length of a control message with its ID. The longest payload is the set of all
-// context ids.
+// maxBytes is the maximum length of a control message with its ID. The longest payload is the set
+// of all context ids.
 const maxBytes = len(ID{}) + 8*contextids.Words + 64
 
-// Queue receives the messages of creations and queues them until they are read. Any goroutine may use it.
+// Queue receives the messages of creations and queues them until they are read. Any goroutine may
+// use it.
 type Queue struct {
 	engine  *proto.Engine
 	context uint32 // of the messages
@@ -45,7 +46,8 @@ type Queue struct {
 	departures int         // last result of WaitMessageOrExit; used only by the goroutine in recvNext
 }
 
-// sender identifies a queue: the messages of one process for one creation, in the order in which they were sent.
+// sender identifies a queue: the messages of one process for one creation, in the order in which
+// they were sent.
 type sender struct {
 	creation ID
 	process  int32
@@ -77,8 +79,9 @@ func (q *Queue) End(a ID) {
 	q.mu.Unlock()
 }
 
-// recv blocks until the next message from a sender has arrived and returns it. It fails when any of the processes in
-// all has left the job, because another process that noticed may have given up. op is recorded while it waits.
+// recv blocks until the next message from a sender has arrived and returns it. It fails when any of
+// the processes in all has left the job, because another process that noticed may have given up. op
+// is recorded while it waits.
 func (q *Queue) recv(op perf.Op, s sender, all []int32) ([]byte, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -104,9 +107,9 @@ func (q *Queue) recv(op perf.Op, s sender, all []int32) ([]byte, error) {
 	}
 }
 
-// recvNext receives one control message of any creation, or returns when a process leaves. One from process is awaited.
-// The caller must hold mu, which is released during the wait. A received message is queued under mu, so it is never
-// in neither place.
+// recvNext receives one control message of any creation, or returns when a process leaves. One from
+// process is awaited. The caller must hold mu, which is released during the wait. A received
+// message is queued under mu, so it is never in neither place.
 func (q *Queue) recvNext(op perf.Op, process int32) error {
 	q.receiving = true
 	q.mu.Unlock()

@@ -2,7 +2,8 @@ package creation
 
 import "testing"
 
-// TestIDs: creations of different tags or groups have different ids, also where their bytes together are the same.
+// TestIDs: creations of different tags or groups have different ids, also where their bytes
+// together are the same.
 func TestIDs(t *testing.T) {
 	ids := map[ID]string{}
 	for name, id := range map[string]ID{
