@@ -145,7 +145,7 @@ func CartMap(c *Comm, dims []int, periodic []bool) (int, error) {
 	if err != nil {
 		return Undefined, c.wrapError(op, err)
 	}
-	rank, err := c.mapRank(g.Size(), g, g.Links())
+	rank, err := mapRank(c, g.Size(), g, g.Links())
 	return rank, c.wrapError(op, err)
 }
 

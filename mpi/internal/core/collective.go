@@ -22,6 +22,10 @@ type Collectives struct {
 	immediates immediates
 	started    startedCollectives
 
+	// differ says that not all ranks have started the same collectives. Only the goroutine that
+	// frees the communicator uses it.
+	differ bool
+
 	idupSeq atomic.Uint32  // number of Idups so far
 	idups   sync.WaitGroup // Idups in progress, and immediate collectives whose calls are checked
 }
@@ -154,7 +158,7 @@ func (g *collState) Table() *coll.Table { return g.comm.proc.table }
 // findLevels determines how the ranks are distributed over nodes.
 func (g *collState) findLevels() {
 	c := g.comm
-	if c.proc.nodes == nil || c.isInter() {
+	if c.proc.nodes == nil || c.Remote() {
 		return
 	}
 	of := make([]int32, len(g.peers))

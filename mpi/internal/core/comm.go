@@ -44,9 +44,6 @@ type Comm struct {
 	attrs attrs.Cache[*Comm]
 	seq   uint64 // order in which communicators of the process were created
 
-	// differ says that not all ranks have started the same collectives. Only the goroutine that
-	// frees the communicator uses it.
-	differ  bool
 	freeing atomic.Bool  // Free is in progress, or the communicator need not be waited for
 	copying atomic.Int32 // number of duplicates for which copy callbacks run
 
@@ -95,7 +92,7 @@ func (p *Process) newComm(peers []int32, rank int) *Comm {
 // activate sets the context id and makes the communicator usable.
 func (c *Comm) activate(ctx uint32) {
 	c.contextID = ctx
-	c.coll.args = arguments{rank: c.Rank(), size: len(c.peers), local: c.Size(), topology: c.topology, inter: c.isInter()}
+	c.coll.args = arguments{rank: c.Rank(), size: len(c.peers), local: c.Size(), topology: c.topology, inter: c.Remote()}
 	c.coll.main.findLevels()
 	c.proc.comms.add(c)
 	c.state.Store(commReady)

@@ -39,7 +39,7 @@ func Create(c *Comm, g *Group) (*Comm, error) {
 	defer a.end()
 	// A rank that fails takes part as if it gave the empty group, so that the other ranks do not
 	// block.
-	failed := c.wrapError(a.op, c.checkSubgroup(g))
+	failed := c.wrapError(a.op, g.checkPart(c))
 	var color splitColor
 	position := 0 // of this process in the group, from 1
 	if failed == nil && len(g.peers) > 0 {
@@ -67,9 +67,9 @@ func Create(c *Comm, g *Group) (*Comm, error) {
 	return a.splitByColor(colors, positions)
 }
 
-// checkSubgroup returns an error for a group from whose processes no communicator can be created
+// checkPart returns an error for a group from whose processes no communicator can be created
 // over c.
-func (c *Comm) checkSubgroup(g *Group) error {
+func (g *Group) checkPart(c *Comm) error {
 	switch {
 	case g == nil:
 		return WithClass(ErrGroup, errNoGroup)
@@ -91,7 +91,7 @@ func (c *Comm) checkSubgroup(g *Group) error {
 // another: those of the group, and on an intercommunicator all of the local group.
 func (a *agreement) checkSameGroup(g *Group, color splitColor, colors []splitColor, positions []int) error {
 	c := a.comm
-	local, _ := c.sides()
+	local, _ := c.coll.sides()
 	at := make(map[int32]int, len(g.peers)) // position by process, from 1
 	for i, n := range g.peers {
 		at[n] = i + 1
@@ -112,7 +112,7 @@ func CreateGroup(c *Comm, g *Group, tag int) (*Comm, error) {
 	if err := c.checkIntracomm(op); err != nil {
 		return nil, err
 	}
-	if err := c.checkSubgroup(g); err != nil {
+	if err := g.checkPart(c); err != nil {
 		return nil, c.wrapError(op, err)
 	}
 	if uint(tag) > maxTag {

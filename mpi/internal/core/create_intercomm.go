@@ -52,7 +52,7 @@ func CreateIntercomm(c *Comm, localLeader int, peer *Comm, remoteLeader, tag int
 		return nil, c.newError(op, ErrGroup, errors.New("the groups have processes in common"))
 	}
 	d := c.newInterChild(c.peers, remote)
-	first, second := d.orderedGroups()
+	first, second := orderedGroups(d.localGroup, d.peers)
 	// A tag of IntercommFromGroups has no NUL.
 	return d.newAgreement(call).createFromGroup(creation.NewID(fmt.Sprintf("\x00inter %d", tag), first, second), nil)
 }

@@ -7,45 +7,45 @@ import (
 )
 
 // Dup creates a communicator of the same processes in the same order, with its own message context.
-func Dup(c *Comm) (*Comm, error) { return c.dup(perf.Dup, nil) }
+func Dup(c *Comm) (*Comm, error) { return dup(c, perf.Dup, nil) }
 
 // DupWithInfo is Dup with hints for the new communicator, as in SetInfo.
 func DupWithInfo(c *Comm, info *Info) (*Comm, error) {
 	h := newHints().withInfo(info, c.rails())
-	return c.dup(perf.DupWithInfo, &h)
+	return dup(c, perf.DupWithInfo, &h)
 }
 
 // Idup starts a Dup.
-func Idup(c *Comm) (*Comm, Request, error) { return c.idup(perf.Idup, nil) }
+func Idup(c *Comm) (*Comm, Request, error) { return idup(c, perf.Idup, nil) }
 
 // IdupWithInfo starts a DupWithInfo, as Idup starts a Dup.
 func IdupWithInfo(c *Comm, info *Info) (*Comm, Request, error) {
 	h := newHints().withInfo(info, c.rails())
-	return c.idup(perf.IdupWithInfo, &h)
+	return idup(c, perf.IdupWithInfo, &h)
 }
 
-func (c *Comm) dup(call perf.Op, h *hints) (*Comm, error) {
+func dup(c *Comm, call perf.Op, h *hints) (*Comm, error) {
 	a, err := c.begin(call, c.checkUsable(call.String()))
 	if err != nil {
 		return nil, err
 	}
 	defer a.end()
-	d, failed := c.newDuplicate(a.op)
+	d, failed := a.newDuplicate()
 	if err := a.activateDup(d, h, failed); err != nil {
 		return nil, err
 	}
 	return d, nil
 }
 
-func (c *Comm) idup(call perf.Op, h *hints) (*Comm, Request, error) {
+func idup(c *Comm, call perf.Op, h *hints) (*Comm, Request, error) {
 	op := call.String()
 	if err := c.checkUsable(op); err != nil {
 		return nil, Request{}, err
 	}
 	defer c.proc.recording.call(call)()
 	turn := c.coll.idupSeq.Add(1)
-	d, failed := c.newDuplicate(op)
 	m := c.newAgreement(call)
+	d, failed := m.newDuplicate()
 	m.idupSeq, m.idup = turn, c.coll.main.beside(int32(turn&math.MaxInt32|1<<30), m.recordAs)
 	c.coll.started.add(m.idup.tag, perf.Idup)
 	r := Request{c.engine.Requests().StartGrequest()}
@@ -72,13 +72,14 @@ func (c *Comm) idup(call perf.Op, h *hints) (*Comm, Request, error) {
 
 // newDuplicate creates a duplicate that cannot be used yet, and runs the copy callbacks for it. If
 // one fails, the duplicate has no attributes.
-func (c *Comm) newDuplicate(op string) (*Comm, error) {
+func (a *agreement) newDuplicate() (*Comm, error) {
+	c := a.comm
 	d := c.newChild(c.peers, int(c.rank))
 	d.localGroup, d.coll.main.peers, d.coll.main.rank = c.localGroup, c.coll.main.peers, c.coll.main.rank
 	d.topology = c.topology
 	c.copying.Add(1)
 	defer c.copying.Add(-1)
-	return d, c.wrapError(op, c.attrs.Copy(&d.attrs))
+	return d, c.wrapError(a.op, c.attrs.Copy(&d.attrs))
 }
 
 // activateDup makes a duplicate usable, with hints unless h is nil, if no rank has failed.

@@ -122,7 +122,7 @@ func (a *agreement) agreeToFree(failed error) error {
 			return err
 		}
 	}
-	if c.differ = !same; c.differ {
+	if c.coll.differ = !same; c.coll.differ {
 		return nil
 	}
 	c.coll.idups.Wait()
@@ -152,7 +152,7 @@ func (c *Comm) release(op string, state uint32, end func(context uint32, err err
 		return c.newError(op, ErrComm, errors.New("the communicator has already been freed"))
 	}
 	end(c.contextID, endings[state])
-	end(c.contextID|collectiveBit, c.collectiveEnding(state))
+	end(c.contextID|collectiveBit, c.coll.ending(state))
 	c.engine.Recording().NameContext(c.contextID, "")
 	c.proc.comms.remove(c)
 	err := c.coll.main.closeSharedMemory()
@@ -171,9 +171,9 @@ func (c *Comm) releaseAfter(exchange error, op string, state uint32) error {
 	return join(exchange, c.release(op, state, end))
 }
 
-// collectiveEnding says why a collective of a communicator in its final state cannot complete.
-func (c *Comm) collectiveEnding(state uint32) error {
-	if c.differ {
+// ending says why a collective of a communicator in its final state cannot complete.
+func (cs *Collectives) ending(state uint32) error {
+	if cs.differ {
 		return fmt.Errorf("%w, and %w", endings[state], errDiffer)
 	}
 	return endings[state]

@@ -87,6 +87,6 @@ func GraphMap(c *Comm, neighbors [][]int) (int, error) {
 	if err != nil {
 		return Undefined, c.wrapError(op, err)
 	}
-	rank, err := c.mapRank(len(g), nil, g.Links())
+	rank, err := mapRank(c, len(g), nil, g.Links())
 	return rank, c.wrapError(op, err)
 }

@@ -42,13 +42,10 @@ func (p *groupPeer) Irecv(src int, b []byte) (coll.Handle, error) {
 	return p.Peer.Irecv(src+p.first, b)
 }
 
-// isInter reports whether the communicator is an intercommunicator, also if it is nil.
-func (c *Comm) isInter() bool { return c != nil && c.localGroup != nil }
-
 // newInterCall returns a call whose messages p sends.
 func (cs *Collectives) newInterCall(p coll.Peer) *interCall {
 	y := &interCall{g: p}
-	y.local, y.remote = cs.comm.sides()
+	y.local, y.remote = cs.sides()
 	y.own = groupPeer{p, y.local}
 	return y
 }

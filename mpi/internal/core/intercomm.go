@@ -25,7 +25,7 @@ func IntercommFromGroups(local, remote *Group, tag string, info *Info) (*Comm, e
 		return nil, local.proc.newError(op, ErrGroup, errors.New("the remote group is empty"))
 	}
 	c := local.proc.newIntercomm(local.session, local.peers, remote.peers)
-	first, second := c.orderedGroups()
+	first, second := orderedGroups(c.localGroup, c.peers)
 	return c.newAgreement(call).createFromGroup(creation.NewID(tag, first, second), info)
 }
 
@@ -36,7 +36,7 @@ func (p *Process) newIntercomm(s *Session, local, remote []int32) *Comm {
 	c := p.newComm(remote, rankIn(local, self))
 	c.localGroup = local
 	c.setSession(s)
-	first, second := c.orderedGroups()
+	first, second := orderedGroups(c.localGroup, c.peers)
 	both := slices.Concat(first, second)
 	c.coll.main.peers, c.coll.main.rank = both, int32(rankIn(both, self))
 	return c
@@ -55,9 +55,10 @@ func (c *Comm) newInterChild(local, remote []int32) *Comm {
 type side struct{ first, n int }
 
 // sides returns the local and the remote group. On an intracommunicator all processes are local.
-func (c *Comm) sides() (local, remote side) {
+func (cs *Collectives) sides() (local, remote side) {
+	c := cs.comm
 	local, remote = side{n: c.Size()}, side{n: c.RemoteSize()}
-	if int(c.coll.main.rank) == int(c.rank) { // the local group comes first
+	if cs.main.rank == c.rank { // the local group comes first
 		remote.first = local.n
 	} else {
 		local.first = remote.n
@@ -67,11 +68,11 @@ func (c *Comm) sides() (local, remote side) {
 
 // orderedGroups returns the two groups of an intercommunicator in an order that is the same in
 // both.
-func (c *Comm) orderedGroups() (first, second []int32) {
-	if slices.Min(c.localGroup) < slices.Min(c.peers) {
-		return c.localGroup, c.peers
+func orderedGroups(local, remote []int32) (first, second []int32) {
+	if slices.Min(local) < slices.Min(remote) {
+		return local, remote
 	}
-	return c.peers, c.localGroup
+	return remote, local
 }
 
 // Remote reports whether the communicator is an intercommunicator.
@@ -116,7 +117,7 @@ func Merge(c *Comm, high bool) (*Comm, error) {
 		return nil, err
 	}
 	defer a.end()
-	first, second := c.orderedGroups()
+	first, second := orderedGroups(c.localGroup, c.peers)
 	mine := [1]uint8{0b1111} // bits: first gives low, first gives high, second low, second high
 	refused := uint8(0b01)
 	if !high {

@@ -94,6 +94,41 @@ func (m *Machine) psetColor(name string) (splitColor, error) {
 	return splitColor{}, nil
 }
 
+// newSplitRequest returns the request of this rank.
+func (m *Machine) newSplitRequest(by SplitType, info *Info) (splitRequest, error) {
+	resource, named := info.Get(keyResource)
+	pset, grouped := info.Get(keyPset)
+	switch by {
+	case TypeHWUnguided:
+		byType, err := m.typeColors()
+		return splitRequest{byType: byType}, err
+	case TypeShared:
+		resource, named, grouped = valueShared, true, false
+	case TypeHWGuided:
+		grouped = false
+	case TypeResourceGuided:
+	case Undefined:
+		named, grouped = false, false
+	default:
+		return splitRequest{}, faultf(ErrArg, "unknown split type %d", by)
+	}
+	if !named && !grouped {
+		return splitRequest{}, nil
+	}
+	var colors [2]splitColor
+	var err [2]error
+	if named {
+		colors[0], err[0] = m.resourceColor(resource)
+	}
+	if grouped {
+		colors[1], err[1] = m.psetColor(pset)
+	}
+	if named && colors[0] == (splitColor{}) || grouped && colors[1] == (splitColor{}) {
+		return splitRequest{}, join(err[:]...)
+	}
+	return splitRequest{color: newSplitColor(colors)}, nil
+}
+
 // place returns where this process runs. If the machine cannot be read, the user is told, and only
 // the node is known.
 func (m *Machine) place() (topology.Place, error) {

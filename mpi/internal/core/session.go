@@ -93,7 +93,7 @@ func (s *Session) Close() error {
 		where = callPosition()
 	}
 	for i, c := range comms {
-		all.Go(func() { errs[i] = c.releaseWithPeers(perf.SessionClose, where) })
+		all.Go(func() { errs[i] = c.newAgreement(perf.SessionClose).releaseWithPeers(where) })
 	}
 	all.Wait()
 	ended()
@@ -103,8 +103,8 @@ func (s *Session) Close() error {
 
 // releaseWithPeers waits until all ranks release the communicator, and releases it, even if
 // callbacks of attributes have failed.
-func (c *Comm) releaseWithPeers(call perf.Op, where string) error {
-	op := call.String()
+func (a *agreement) releaseWithPeers(where string) error {
+	c, op := a.comm, a.op
 	if !c.freeing.CompareAndSwap(false, true) {
 		return c.newError(op, ErrComm, errors.New("the communicator is being freed"))
 	}
@@ -113,7 +113,7 @@ func (c *Comm) releaseWithPeers(call perf.Op, where string) error {
 		err = c.coll.compare(&collCall{Call: perf.Free, Idups: c.coll.idupSeq.Load(), Where: where}, nil)
 	}
 	if err == nil {
-		err = c.newAgreement(call).agreeToFree(nil)
+		err = a.agreeToFree(nil)
 	}
 	err = c.releaseAfter(err, op, commSessionClosed)
 	c.coll.idups.Wait()

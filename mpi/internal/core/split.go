@@ -94,7 +94,7 @@ func (a *agreement) gatherAll(dst, src []uint64) error {
 func (a *agreement) splitByColor(colors []splitColor, keys []int) (*Comm, error) {
 	c := a.comm
 	mine := colors[c.coll.main.rank]
-	local, remote := c.sides()
+	local, remote := c.coll.sides()
 	members := func(s side) (peers []int32) {
 		var ranks []int
 		for r := s.first; r < s.first+s.n; r++ {

@@ -40,7 +40,7 @@ func SplitByType(c *Comm, by SplitType, key int, info *Info) (*Comm, error) {
 	}
 	defer a.end()
 	// A rank that fails takes part as if it gave Undefined, so that the other ranks do not block.
-	mine, failed := c.newSplitRequest(by, info)
+	mine, failed := c.proc.machine.newSplitRequest(by, info)
 	failed = c.wrapError(a.op, failed)
 	colors, keys, unguided, err := a.exchangeSplitRequests(&mine, key)
 	kind := ""
@@ -71,41 +71,6 @@ func SplitByType(c *Comm, by SplitType, key int, info *Info) (*Comm, error) {
 type splitRequest struct {
 	color  splitColor
 	byType []splitColor // in the order of hw.ResourceTypes; nil except for TypeHWUnguided
-}
-
-// newSplitRequest returns the request of this rank.
-func (c *Comm) newSplitRequest(by SplitType, info *Info) (splitRequest, error) {
-	resource, named := info.Get(keyResource)
-	pset, grouped := info.Get(keyPset)
-	switch by {
-	case TypeHWUnguided:
-		byType, err := c.proc.machine.typeColors()
-		return splitRequest{byType: byType}, err
-	case TypeShared:
-		resource, named, grouped = valueShared, true, false
-	case TypeHWGuided:
-		grouped = false
-	case TypeResourceGuided:
-	case Undefined:
-		named, grouped = false, false
-	default:
-		return splitRequest{}, faultf(ErrArg, "unknown split type %d", by)
-	}
-	if !named && !grouped {
-		return splitRequest{}, nil
-	}
-	var colors [2]splitColor
-	var err [2]error
-	if named {
-		colors[0], err[0] = c.proc.machine.resourceColor(resource)
-	}
-	if grouped {
-		colors[1], err[1] = c.proc.machine.psetColor(pset)
-	}
-	if named && colors[0] == (splitColor{}) || grouped && colors[1] == (splitColor{}) {
-		return splitRequest{}, join(err[:]...)
-	}
-	return splitRequest{color: newSplitColor(colors)}, nil
 }
 
 // exchangeSplitRequests returns the colors and keys of all ranks, and whether any rank gave

@@ -160,7 +160,7 @@ func (a *agreement) reordered(n int, grid *topology.Cart, links func() *topology
 
 // mapRank returns the rank of this process in the order that reordering by nodes finds. It is
 // local, so it knows of each process only its node.
-func (c *Comm) mapRank(n int, grid *topology.Cart, links *topology.Links) (int, error) {
+func mapRank(c *Comm, n int, grid *topology.Cart, links *topology.Links) (int, error) {
 	nodes, err := c.proc.boot.Nodes()
 	if err != nil {
 		return Undefined, fmt.Errorf("get the nodes of the processes from the launcher: %w", err)
