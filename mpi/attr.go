@@ -76,7 +76,7 @@ func (k Keyval[T]) Get(c *Comm) (value T, ok bool, err error) {
 		return value, false, public(err)
 	}
 	if k.predefined != 0 {
-		n, ok := c.core().PredefinedAttr(k.predefined)
+		n, ok := core.PredefinedAttr(c.core(), k.predefined)
 		if x, isInt := any(&value).(*int); isInt { // all predefined attributes are
 			*x = n
 		}

@@ -26,18 +26,18 @@ type agreement struct {
 }
 
 // newAgreement returns an agreement among the ranks of c, as part of a call.
-func (c *Comm) newAgreement(call perf.Op) *agreement {
+func newAgreement(c *Comm, call perf.Op) *agreement {
 	return &agreement{comm: c, op: call.String(), call: call, recordAs: call.Within()}
 }
 
 // begin begins a call in which the ranks of c agree: it is recorded until end, and compared if
 // calls are checked. If unusable is not nil, c cannot be used for the call, and begin returns that
 // error.
-func (c *Comm) begin(call perf.Op, unusable error) (*agreement, error) {
+func begin(c *Comm, call perf.Op, unusable error) (*agreement, error) {
 	if unusable != nil {
 		return nil, unusable
 	}
-	a := c.newAgreement(call)
+	a := newAgreement(c, call)
 	a.began = c.engine.Recording().BeginOp(call, 0)
 	if err := c.coll.checkCall(call); err != nil {
 		a.end()

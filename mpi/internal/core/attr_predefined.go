@@ -24,7 +24,7 @@ const (
 var errPredefined = errors.New("the attribute is predefined")
 
 // PredefinedAttr returns a predefined attribute of c, and false if c does not have it.
-func (c *Comm) PredefinedAttr(s PredefinedKey) (value int, ok bool) {
+func PredefinedAttr(c *Comm, s PredefinedKey) (value int, ok bool) {
 	p := c.proc
 	switch {
 	case s == KeyTagUB:

@@ -10,7 +10,7 @@ import (
 // CartCreate creates a communicator whose ranks are a grid.
 func CartCreate(c *Comm, dims []int, periodic []bool, reorder bool) (*Comm, error) {
 	const call = perf.CartCreate
-	a, err := c.begin(call, c.checkIntracomm(call.String()))
+	a, err := begin(c, call, c.checkIntracomm(call.String()))
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (t *Topology) cart() (*topology.Cart, error) {
 func CartSub(c *Comm, keep []bool) (*Comm, error) {
 	const call = perf.CartSub
 	g, err := c.Topology().cart()
-	a, err := c.begin(call, c.CallResult(call.String(), err))
+	a, err := begin(c, call, c.CallResult(call.String(), err))
 	if err != nil {
 		return nil, err
 	}

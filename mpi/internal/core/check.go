@@ -65,7 +65,7 @@ func (p *Process) reportUnfreed(comms []*Comm) {
 
 // checkUnfinished returns an error if a message to this process was never received, or a request never completed. It is called by
 // all processes when no further message will be sent. c has all of them.
-func (c *Comm) checkUnfinished() error {
+func checkUnfinished(c *Comm) error {
 	sent := c.engine.Checks().Sent()
 	arrive := make([]uint64, len(sent))
 	x := &Collective{Kind: perf.Alltoall, as: perf.Finalize.Within(), Dst: Bytes(arrive), Src: Bytes(sent),

@@ -52,8 +52,7 @@ type Comm struct {
 	nameMu sync.Mutex
 	name   string // guarded by nameMu
 
-	hintsMu sync.Mutex
-	hints   hints // guarded by hintsMu
+	hints currentHints
 }
 
 // States of a communicator. Only commReady can be used. The zero Comm is commNone.
@@ -67,7 +66,7 @@ const (
 )
 
 // newChild is newComm for a communicator that is derived from c and belongs to the same session.
-func (c *Comm) newChild(peers []int32, rank int) *Comm {
+func newChild(c *Comm, peers []int32, rank int) *Comm {
 	d := c.proc.newComm(peers, rank)
 	d.session = c.session
 	d.handler.Set(c.handler.Get())
@@ -76,8 +75,8 @@ func (c *Comm) newChild(peers []int32, rank int) *Comm {
 
 // newComm returns a communicator that cannot be used before activate is called.
 func (p *Process) newComm(peers []int32, rank int) *Comm {
-	c := &Comm{proc: p, engine: p.engine, rank: int32(rank), peers: peers, seq: p.comms.lastSeq.Add(1), hints: newHints(),
-		checks: p.check}
+	c := &Comm{proc: p, engine: p.engine, rank: int32(rank), peers: peers, seq: p.comms.lastSeq.Add(1),
+		hints: currentHints{hints: newHints()}, checks: p.check}
 	if p.check {
 		c.where = callPosition()
 	}
@@ -102,7 +101,7 @@ func (c *Comm) activate(ctx uint32) {
 func (c *Comm) activateWithHints(ctx uint32, h *hints) {
 	c.contextID = ctx
 	if h != nil {
-		c.applyHints(*h)
+		c.hints.apply(c, *h)
 	}
 	c.activate(ctx)
 }

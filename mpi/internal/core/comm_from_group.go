@@ -23,7 +23,7 @@ func CommFromGroup(g *Group, tag string, info *Info) (*Comm, error) {
 	}
 	c := g.proc.newComm(g.peers, g.Rank())
 	c.setSession(g.session)
-	return c.newAgreement(call).createFromGroup(creation.NewID(tag, g.peers), info)
+	return newAgreement(c, call).createFromGroup(creation.NewID(tag, g.peers), info)
 }
 
 // setSession makes a communicator that is being created belong to a session, whose error handler it
@@ -64,7 +64,7 @@ func (a *agreement) createFromGroup(id creation.ID, info *Info) (*Comm, error) {
 	defer p.ctrl.End(id)
 	a.creation = creation.New(&p.ctrl, id, c.coll.main.peers, int32(p.boot.Rank), a.recordAs)
 	err := c.wrapError(a.op, a.creation.PeerError())
-	h := newHints().withInfo(info, c.rails())
+	h := newHints().withInfo(info, railsOf(c))
 	if err == nil { // this agreement also shows that all processes are about to call allocContextID
 		h, err = a.agreeHints(h)
 	}

@@ -32,7 +32,7 @@ func Compare(c, d *Comm) (Comparison, error) {
 // Create creates a communicator of the processes of a group.
 func Create(c *Comm, g *Group) (*Comm, error) {
 	const call = perf.Create
-	a, err := c.begin(call, c.checkUsable(call.String()))
+	a, err := begin(c, call, c.checkUsable(call.String()))
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func CreateGroup(c *Comm, g *Group, tag int) (*Comm, error) {
 	if rank == Undefined {
 		return nil, nil
 	}
-	d := c.newChild(g.peers, rank)
+	d := newChild(c, g.peers, rank)
 	// A tag of CommFromGroup has no NUL.
-	return d.newAgreement(call).createFromGroup(creation.NewID(fmt.Sprintf("\x00group %d %d", c.contextID, tag), g.peers), nil)
+	return newAgreement(d, call).createFromGroup(creation.NewID(fmt.Sprintf("\x00group %d %d", c.contextID, tag), g.peers), nil)
 }

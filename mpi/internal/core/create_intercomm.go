@@ -25,7 +25,7 @@ func CreateIntercomm(c *Comm, localLeader int, peer *Comm, remoteLeader, tag int
 	if err := c.coll.checkCall(call); err != nil {
 		return nil, err
 	}
-	a := c.newAgreement(call)
+	a := newAgreement(c, call)
 	var failed error
 	var link *creation.Exchange
 	if uint(localLeader) >= uint(len(c.peers)) {
@@ -51,10 +51,10 @@ func CreateIntercomm(c *Comm, localLeader int, peer *Comm, remoteLeader, tag int
 	if slices.ContainsFunc(remote, func(n int32) bool { return local[n] }) {
 		return nil, c.newError(op, ErrGroup, errors.New("the groups have processes in common"))
 	}
-	d := c.newInterChild(c.peers, remote)
+	d := newInterChild(c, c.peers, remote)
 	first, second := orderedGroups(d.localGroup, d.peers)
 	// A tag of IntercommFromGroups has no NUL.
-	return d.newAgreement(call).createFromGroup(creation.NewID(fmt.Sprintf("\x00inter %d", tag), first, second), nil)
+	return newAgreement(d, call).createFromGroup(creation.NewID(fmt.Sprintf("\x00inter %d", tag), first, second), nil)
 }
 
 // agreeLeader returns an error at all ranks unless all have given the same leader and none has

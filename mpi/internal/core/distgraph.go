@@ -36,7 +36,7 @@ func (n *Neighbors) clone() *Neighbors {
 // DistGraphCreateAdjacent creates a communicator of the same ranks with a graph.
 func DistGraphCreateAdjacent(c *Comm, n Neighbors, info *Info, reorder bool) (*Comm, error) {
 	const call = perf.DistGraphCreateAdjacent
-	a, err := c.begin(call, c.checkIntracomm(call.String()))
+	a, err := begin(c, call, c.checkIntracomm(call.String()))
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func DistGraphCreateAdjacent(c *Comm, n Neighbors, info *Info, reorder bool) (*C
 // DistGraphCreate is DistGraphCreateAdjacent for edges between any ranks.
 func DistGraphCreate(c *Comm, edges []Edge, weighted bool, info *Info, reorder bool) (*Comm, error) {
 	const call = perf.DistGraphCreate
-	a, err := c.begin(call, c.checkIntracomm(call.String()))
+	a, err := begin(c, call, c.checkIntracomm(call.String()))
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +164,7 @@ func (a *agreement) agreeEdges(failed error, weighted, reorder bool) error {
 
 // newGraphComm creates the communicator with the graph. n are the edges at the rank of a.comm.
 func (a *agreement) newGraphComm(n *Neighbors, info *Info, reorder bool) (*Comm, error) {
-	h := newHints().withInfo(info, a.comm.rails())
+	h := newHints().withInfo(info, railsOf(a.comm))
 	peers, rank := a.comm.peers, int(a.comm.rank)
 	if reorder {
 		order, err := a.reorderedGraph(n)
@@ -176,7 +176,7 @@ func (a *agreement) newGraphComm(n *Neighbors, info *Info, reorder bool) (*Comm,
 		}
 		peers, rank = peersIn(peers, order), slices.Index(order, rank)
 	}
-	d := a.comm.newChild(peers, rank)
+	d := newChild(a.comm, peers, rank)
 	d.topology = &Topology{rank, n}
 	if err := a.activateDup(d, &h, nil); err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ func Dup(c *Comm) (*Comm, error) { return dup(c, perf.Dup, nil) }
 
 // DupWithInfo is Dup with hints for the new communicator, as in SetInfo.
 func DupWithInfo(c *Comm, info *Info) (*Comm, error) {
-	h := newHints().withInfo(info, c.rails())
+	h := newHints().withInfo(info, railsOf(c))
 	return dup(c, perf.DupWithInfo, &h)
 }
 
@@ -20,12 +20,12 @@ func Idup(c *Comm) (*Comm, Request, error) { return idup(c, perf.Idup, nil) }
 
 // IdupWithInfo starts a DupWithInfo, as Idup starts a Dup.
 func IdupWithInfo(c *Comm, info *Info) (*Comm, Request, error) {
-	h := newHints().withInfo(info, c.rails())
+	h := newHints().withInfo(info, railsOf(c))
 	return idup(c, perf.IdupWithInfo, &h)
 }
 
 func dup(c *Comm, call perf.Op, h *hints) (*Comm, error) {
-	a, err := c.begin(call, c.checkUsable(call.String()))
+	a, err := begin(c, call, c.checkUsable(call.String()))
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func idup(c *Comm, call perf.Op, h *hints) (*Comm, Request, error) {
 	}
 	defer c.proc.recording.call(call)()
 	turn := c.coll.idupSeq.Add(1)
-	m := c.newAgreement(call)
+	m := newAgreement(c, call)
 	d, failed := m.newDuplicate()
 	m.idupSeq, m.idup = turn, c.coll.main.beside(int32(turn&math.MaxInt32|1<<30), m.recordAs)
 	c.coll.started.add(m.idup.tag, perf.Idup)
@@ -74,7 +74,7 @@ func idup(c *Comm, call perf.Op, h *hints) (*Comm, Request, error) {
 // one fails, the duplicate has no attributes.
 func (a *agreement) newDuplicate() (*Comm, error) {
 	c := a.comm
-	d := c.newChild(c.peers, int(c.rank))
+	d := newChild(c, c.peers, int(c.rank))
 	d.localGroup, d.coll.main.peers, d.coll.main.rank = c.localGroup, c.coll.main.peers, c.coll.main.rank
 	d.topology = c.topology
 	c.copying.Add(1)

@@ -12,7 +12,7 @@ import (
 
 // Free releases the communicator.
 func (c *Comm) Free() error {
-	a, err := c.begin(perf.Free, c.checkFreeable(perf.Free.String()))
+	a, err := begin(c, perf.Free, c.checkFreeable(perf.Free.String()))
 	if err != nil {
 		return err
 	}
@@ -23,7 +23,7 @@ func (c *Comm) Free() error {
 // Disconnect is Free that first waits for all messages: those that this rank has started to send
 // and to receive.
 func (c *Comm) Disconnect() error {
-	a, err := c.begin(perf.Disconnect, c.checkFreeable(perf.Disconnect.String()))
+	a, err := begin(c, perf.Disconnect, c.checkFreeable(perf.Disconnect.String()))
 	if err != nil {
 		return err
 	}

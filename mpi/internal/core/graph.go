@@ -10,7 +10,7 @@ import (
 // GraphCreate creates a communicator whose ranks are a graph.
 func GraphCreate(c *Comm, neighbors [][]int, reorder bool) (*Comm, error) {
 	const call = perf.GraphCreate
-	a, err := c.begin(call, c.checkIntracomm(call.String()))
+	a, err := begin(c, call, c.checkIntracomm(call.String()))
 	if err != nil {
 		return nil, err
 	}

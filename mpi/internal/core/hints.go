@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/ibrun/ibrun/internal/tunables"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
@@ -87,9 +88,9 @@ func (h hints) withInfo(i *Info, rails []string) hints {
 	return h
 }
 
-// rails returns the names of the engine's rails. It returns nil if there is no communicator, which the caller rejects
+// railsOf returns the names of the engine's rails. It returns nil if there is no communicator, which the caller rejects
 // later.
-func (c *Comm) rails() []string {
+func railsOf(c *Comm) []string {
 	if c.isNone() {
 		return nil
 	}
@@ -202,29 +203,36 @@ func forcedProtocol(f *tunables.ForcedProtocol, rank int) *protocols.Forced {
 	return &protocols.Forced{Protocol: protocols.Protocol(f.Protocol)}
 }
 
-// applyHints makes hints take effect.
-func (c *Comm) applyHints(h hints) {
+// currentHints are the hints of a communicator that are in force.
+type currentHints struct {
+	mu    sync.Mutex // held while the engine takes the hints
+	hints hints
+}
+
+// apply makes hints of c take effect.
+func (x *currentHints) apply(c *Comm, h hints) {
 	forced, _ := tunables.ParseProtocol(h.protocol) // withInfo has checked it
-	c.hintsMu.Lock()
-	defer c.hintsMu.Unlock()
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	taken := c.engine.Contexts().SetHints(c.contextID, proto.Hints{
 		NoAnySource: h.noAnySource, NoAnyTag: h.noAnyTag, ExactLength: h.exact, Epoch: h.epoch, AllowOvertaking: h.overtaking,
 		EagerLimit: h.eager, Forced: forcedProtocol(forced, c.proc.boot.Rank), Rail: h.rail, Peers: c.peers,
 	})
 	h.noAnySource, h.noAnyTag = taken.NoAnySource, taken.NoAnyTag
 	c.coll.main.deterministic.Store(h.deterministic)
-	c.hints = h
+	x.hints = h
 }
 
-func (c *Comm) currentHints() hints {
-	c.hintsMu.Lock()
-	defer c.hintsMu.Unlock()
-	return c.hints
+// get returns the hints in force.
+func (x *currentHints) get() hints {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.hints
 }
 
 // SetInfo changes hints.
-func (c *Comm) SetInfo(info *Info) error {
-	a, err := c.begin(perf.SetInfo, c.checkUsable(perf.SetInfo.String()))
+func SetInfo(c *Comm, info *Info) error {
+	a, err := begin(c, perf.SetInfo, c.checkUsable(perf.SetInfo.String()))
 	if err != nil {
 		return err
 	}
@@ -234,19 +242,19 @@ func (c *Comm) SetInfo(info *Info) error {
 
 func (a *agreement) setInfo(info *Info) error {
 	c := a.comm
-	h, err := a.agreeHints(c.currentHints().withInfo(info, c.rails()))
+	h, err := a.agreeHints(c.hints.get().withInfo(info, railsOf(c)))
 	if err != nil {
 		return err
 	}
-	c.applyHints(h)
+	c.hints.apply(c, h)
 	return nil
 }
 
 // GetInfo returns the hints in force: all known hints with their values, including defaults.
-func (c *Comm) GetInfo() (*Info, error) {
+func GetInfo(c *Comm) (*Info, error) {
 	if err := c.checkUsable("GetInfo"); err != nil {
 		return nil, err
 	}
-	h := c.currentHints()
-	return h.toInfo(c.rails()), nil
+	h := c.hints.get()
+	return h.toInfo(railsOf(c)), nil
 }

@@ -261,7 +261,7 @@ func (p *Process) finalizeBarrier() error {
 	defer p.engine.SleepAtOnce(false) // sessions may remain
 	err := c.coll.Call(&Collective{Kind: perf.Barrier, as: perf.Finalize})
 	if err == nil && p.check {
-		err = c.checkUnfinished()
+		err = checkUnfinished(c)
 	}
 	return c.releaseAfter(err, perf.Finalize.String(), commFreed)
 }

@@ -26,7 +26,7 @@ func IntercommFromGroups(local, remote *Group, tag string, info *Info) (*Comm, e
 	}
 	c := local.proc.newIntercomm(local.session, local.peers, remote.peers)
 	first, second := orderedGroups(c.localGroup, c.peers)
-	return c.newAgreement(call).createFromGroup(creation.NewID(tag, first, second), info)
+	return newAgreement(c, call).createFromGroup(creation.NewID(tag, first, second), info)
 }
 
 // newIntercomm returns an intercommunicator that cannot be used before activate is called. This
@@ -44,7 +44,7 @@ func (p *Process) newIntercomm(s *Session, local, remote []int32) *Comm {
 
 // newInterChild is newIntercomm for a communicator that is derived from c and belongs to the same
 // session.
-func (c *Comm) newInterChild(local, remote []int32) *Comm {
+func newInterChild(c *Comm, local, remote []int32) *Comm {
 	d := c.proc.newIntercomm(c.session, local, remote)
 	d.handler.Set(c.handler.Get())
 	return d
@@ -112,7 +112,7 @@ func Merge(c *Comm, high bool) (*Comm, error) {
 	if c.localGroup == nil {
 		return nil, c.newError(op, ErrComm, errors.New("the communicator is not an intercommunicator"))
 	}
-	a, err := c.begin(call, nil)
+	a, err := begin(c, call, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func Merge(c *Comm, high bool) (*Comm, error) {
 		first, second = second, first
 	}
 	both := slices.Concat(first, second)
-	d := c.newChild(both, rankIn(both, int32(c.proc.boot.Rank)))
+	d := newChild(c, both, rankIn(both, int32(c.proc.boot.Rank)))
 	ctx, err := a.allocContextID(true)
 	if err != nil {
 		return nil, err

@@ -93,7 +93,7 @@ func (s *Session) Close() error {
 		where = callPosition()
 	}
 	for i, c := range comms {
-		all.Go(func() { errs[i] = c.newAgreement(perf.SessionClose).releaseWithPeers(where) })
+		all.Go(func() { errs[i] = newAgreement(c, perf.SessionClose).releaseWithPeers(where) })
 	}
 	all.Wait()
 	ended()

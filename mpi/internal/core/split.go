@@ -27,7 +27,7 @@ func Split(c *Comm, color, key int) (*Comm, error) {
 		}
 		return nil, err
 	}
-	a, err := c.begin(call, nil)
+	a, err := begin(c, call, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -116,9 +116,9 @@ func (a *agreement) splitByColor(colors []splitColor, keys []int) (*Comm, error)
 	}
 	var d *Comm
 	if c.localGroup == nil {
-		d = c.newChild(ours, rankIn(ours, int32(c.proc.boot.Rank)))
+		d = newChild(c, ours, rankIn(ours, int32(c.proc.boot.Rank)))
 	} else {
-		d = c.newInterChild(ours, others)
+		d = newInterChild(c, ours, others)
 	}
 	d.activate(ctx)
 	return d, nil

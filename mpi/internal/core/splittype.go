@@ -34,7 +34,7 @@ const (
 // rank in c.
 func SplitByType(c *Comm, by SplitType, key int, info *Info) (*Comm, error) {
 	const call = perf.SplitType
-	a, err := c.begin(call, c.checkUsable(call.String()))
+	a, err := begin(c, call, c.checkUsable(call.String()))
 	if err != nil {
 		return nil, err
 	}
@@ -57,8 +57,8 @@ func SplitByType(c *Comm, by SplitType, key int, info *Info) (*Comm, error) {
 	if d == nil {
 		return nil, err
 	}
-	if err := d.newAgreement(call).setInfo(info); err != nil {
-		return nil, c.joinError(a.op, err, d.newAgreement(call).free())
+	if err := newAgreement(d, call).setInfo(info); err != nil {
+		return nil, c.joinError(a.op, err, newAgreement(d, call).free())
 	}
 	if mine.byType != nil && info != nil {
 		err = info.Set(keyResource, kind)

@@ -113,7 +113,7 @@ func (a *agreement) newTopologyComm(t any, order []int) (*Comm, error) {
 	if err != nil || rank < 0 {
 		return nil, err
 	}
-	d := c.newChild(peersIn(c.peers, order), rank)
+	d := newChild(c, peersIn(c.peers, order), rank)
 	d.topology = &Topology{rank, t}
 	d.activate(ctx)
 	return d, nil
