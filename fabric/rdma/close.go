@@ -60,15 +60,11 @@ func (d *domain) awaitDisconnects() {
 		if !waits || time.Now().After(end) {
 			break
 		}
-		d.releaseBorrowed()
+		d.events.Release(&d.recvs)
 		if d.progressAll() != nil { // lost, or refuses what it cannot be used without
 			return
 		}
-		for d.events.Queued() > 0 {
-			if ev := d.events.Take(); ev.Kind == fabric.Message {
-				d.freeRecvSlot(ev.Peer, ev.Slot)
-			}
-		}
+		d.events.Drop(&d.recvs)
 		d.poster.RingDeferred()
 		runtime.Gosched()
 	}

@@ -133,7 +133,7 @@ func (d *domain) pollStopped(evs []fabric.Event) (int, error) {
 	if d.sleeper.Armed() {
 		_ = d.disarm() // consumes what woke the caller; an error leaves a descriptor that is readable
 	}
-	d.releaseBorrowed()
+	d.events.Release(&d.recvs)
 	d.events.Begin(nil)
 	return d.pollLost(evs, d.lost)
 }
@@ -143,7 +143,7 @@ func (d *domain) armStopped() (int, bool, error) {
 	if d.closed {
 		return -1, false, errDomainClosed.err
 	}
-	d.releaseBorrowed()
+	d.events.Release(&d.recvs)
 	d.events.Begin(nil)
 	d.sleeper.Begin()
 	return d.armLost(d.lost)
@@ -154,7 +154,7 @@ func (d *domain) pollLost(evs []fabric.Event, err error) (int, error) {
 	d.loseDevice(err)
 	d.progressLost()
 	d.events.Resume(evs)
-	d.deliverQueued()
+	d.events.Deliver(&d.recvs, int32(d.self))
 	return d.events.End(), nil
 }
 

@@ -25,7 +25,7 @@ func (d *domain) Poll(evs []fabric.Event) (int, error) {
 	woken := d.sleeper.Armed()
 	if woken {
 		if err := d.disarm(); err != nil {
-			d.releaseBorrowed()
+			d.events.Release(&d.recvs)
 			d.events.Begin(nil)
 			return d.pollLost(evs, err)
 		}
@@ -38,7 +38,7 @@ func (d *domain) Poll(evs []fabric.Event) (int, error) {
 			return 0, nil
 		}
 	}
-	d.releaseBorrowed()
+	d.events.Release(&d.recvs)
 	d.events.Begin(evs)
 	err = d.handleReceives(n, err)
 	ready := d.events.Ready() // the caller waits for these
@@ -46,7 +46,7 @@ func (d *domain) Poll(evs []fabric.Event) (int, error) {
 		err = d.progress()
 	}
 	if err == nil && d.events.Pending() {
-		d.deliverQueued()
+		d.events.Deliver(&d.recvs, int32(d.self))
 	}
 	filled := d.events.End()
 	if d.poster.Pending() {

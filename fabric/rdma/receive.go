@@ -72,8 +72,8 @@ func (d *domain) handleReceive(wc *verbs.WC) {
 	final := e.peerClosing && e.msgs.In.Received == e.finalSeq
 	if h.Kind == messages.Data {
 		d.events.Receive(&d.recvs, &e.msgs, slot, wc.Len-messages.HeaderBytes)
-		if h.NeedsCredits && d.recvs.GrowWindow(&e.msgs, uint32(d.settings.Window)) {
-			d.sendControl(e, messages.Credit)
+		if h.NeedsCredits {
+			d.recvs.GrowWindow(&e.msgs)
 		}
 	} else {
 		d.recvs.Post(&e.msgs, slot)
@@ -109,36 +109,4 @@ func (d *domain) receivedOwn(e *endpoint, wc *verbs.WC) bool {
 		d.receiveFailed(e, wc)
 	}
 	return outcome == messages.Arrived
-}
-
-// releaseBorrowed frees the slots of the messages that the last Poll delivered. Their bytes are not valid any more.
-func (d *domain) releaseBorrowed() {
-	if list := d.events.Borrowed(); len(list) > 0 {
-		d.recvs.PostBorrowed(list) // before the credits for them
-		for _, b := range list {
-			d.recvSlotFreed(b.Peer)
-		}
-	}
-	d.events.Release()
-}
-
-// freeRecvSlot posts the slot of a data message again that was dropped.
-func (d *domain) freeRecvSlot(p *messages.Peer, slot uint32) {
-	d.recvs.Post(p, slot)
-	d.recvSlotFreed(p)
-}
-
-// recvSlotFreed is called when the slot of a data message was posted again.
-func (d *domain) recvSlotFreed(p *messages.Peer) {
-	if d.recvs.Freed(p) {
-		d.sendControl(d.eps[p.Number], messages.Credit)
-	}
-}
-
-// deliverQueued delivers messages to this process itself and queued events while the caller's slice has room.
-func (d *domain) deliverQueued() {
-	d.events.DeliverOwn(int32(d.self))
-	for b := d.events.Deliver(&d.recvs); b.Peer != nil; b = d.events.Deliver(&d.recvs) {
-		d.freeRecvSlot(b.Peer, b.Slot)
-	}
 }

@@ -72,8 +72,12 @@ func TestRestartTransfers(t *testing.T) {
 	if !third.Oldest || third.Most != 6 || !e.retry.Unfinished.Transfer {
 		t.Errorf("the transfer that is left is %+v, what is unfinished %+v", third, e.retry.Unfinished)
 	}
-	if it := d.events.Take(); d.events.Queued() != 0 || it.Token != 1 || it.Err != bad || d.poster.Transfers.Active.Load() != 1 {
-		t.Errorf("got event %+v and %d more; %d transfers are active", it, d.events.Queued(), d.poster.Transfers.Active.Load())
+	var evs [2]fabric.Event
+	d.events.Begin(evs[:])
+	d.events.Deliver(&d.recvs, 0)
+	n, active := d.events.End(), d.poster.Transfers.Active.Load()
+	if n != 1 || evs[0].Token != 1 || evs[0].Err != bad || active != 1 {
+		t.Errorf("got %d events, the first is %+v; %d transfers are active", n, evs[0], active)
 	}
 }
 

@@ -25,7 +25,7 @@ func (d *domain) Arm() (int, bool, error) {
 			return d.armLost(err)
 		}
 	}
-	d.releaseBorrowed()
+	d.events.Release(&d.recvs)
 	d.poster.RingDeferred()
 	d.events.Begin(nil)
 	d.sleeper.Begin()

@@ -73,8 +73,8 @@ func (v *Events) grow() {
 	v.ring, v.head, v.tail = ring, 0, uint32(n)
 }
 
-// Take removes and returns the oldest event of the queue, which must not be empty.
-func (v *Events) Take() Event {
+// take removes and returns the oldest event of the queue, which must not be empty.
+func (v *Events) take() Event {
 	p := &v.ring[v.head%uint32(len(v.ring))]
 	ev := *p
 	*p = Event{}
@@ -100,23 +100,18 @@ func (v *Events) message(p *Peer, slot uint32, data []byte) {
 	v.borrowed = append(v.borrowed, Borrowed{p, slot})
 }
 
-// DeliverOwn delivers messages of this process to itself while the caller's slice has room.
-func (v *Events) DeliverOwn(self int32) {
+// Deliver delivers messages of this process, whose number is self, to itself, and queued events, while
+// the caller's slice has room. It drops events of an endpoint that was closed here, except the ends of
+// transfers.
+func (v *Events) Deliver(s *Receives, self int32) {
 	if v.Loopback.Pending() {
 		v.filled += v.Loopback.Deliver(v.out[v.filled:], self)
 	}
-}
-
-// Deliver delivers queued events while the caller's slice has room. It drops events of an endpoint
-// that was closed here, except the ends of transfers. It returns early if it has dropped a message,
-// whose slot the caller must post again, and is to be called again then. Without such a message
-// dropped.Peer is nil.
-func (v *Events) Deliver(s *Receives) (dropped Borrowed) {
 	for v.filled < len(v.out) && v.Queued() > 0 {
-		q := v.Take()
+		q := v.take()
 		switch {
 		case q.Peer.In.Discarding && q.Kind == fabric.Message:
-			return Borrowed{q.Peer, q.Slot}
+			s.Drop(q.Peer, q.Slot)
 		case q.Peer.In.Discarding && q.Kind != fabric.Done:
 		case q.Kind == fabric.Message:
 			v.message(q.Peer, q.Slot, s.Payload(q.Slot, q.Bytes))
@@ -126,15 +121,26 @@ func (v *Events) Deliver(s *Receives) (dropped Borrowed) {
 			ev.Kind, ev.Peer, ev.Token, ev.Err = q.Kind, q.Peer.Number, q.Token, q.Err
 		}
 	}
-	return Borrowed{}
 }
 
-// Borrowed returns the slots of the messages that the last Poll delivered.
-func (v *Events) Borrowed() []Borrowed { return v.borrowed }
+// Drop drops all events that are queued.
+func (v *Events) Drop(s *Receives) {
+	for v.Queued() > 0 {
+		if q := v.take(); q.Kind == fabric.Message {
+			s.Drop(q.Peer, q.Slot)
+		}
+	}
+}
 
-// Release is called when the bytes of these messages are not valid any more, and their slots are
-// posted again.
-func (v *Events) Release() {
-	v.borrowed = v.borrowed[:0]
+// Release posts the slots of the messages again that the last Poll delivered. Their bytes are not
+// valid any more.
+func (v *Events) Release(s *Receives) {
+	if len(v.borrowed) > 0 {
+		s.postBorrowed(v.borrowed) // before the credits for them
+		for _, b := range v.borrowed {
+			s.freed(b.Peer)
+		}
+		v.borrowed = v.borrowed[:0]
+	}
 	v.Loopback.Release()
 }

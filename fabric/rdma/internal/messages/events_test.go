@@ -4,20 +4,18 @@ package messages
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// events delivers what v has queued to a slice of n events.
-func deliver(v *Events, n int) (evs []fabric.Event, dropped []Borrowed) {
-	evs = make([]fabric.Event, n)
+// deliver delivers what v has queued to a slice of n events.
+func deliver(v *Events, s *Receives, n int) []fabric.Event {
+	evs := make([]fabric.Event, n)
 	v.Begin(evs)
-	v.DeliverOwn(9)
-	for b := v.Deliver(nil); b.Peer != nil; b = v.Deliver(nil) {
-		dropped = append(dropped, b)
-	}
-	return evs[:v.End()], dropped
+	v.Deliver(s, 9)
+	return evs[:v.End()]
 }
 
 // TestEventsOrder: events that do not fit the slice of the caller come with later calls, in order.
@@ -30,7 +28,7 @@ func TestEventsOrder(t *testing.T) {
 			v.Put(Event{Kind: fabric.Done, Peer: p, Token: put})
 			put++
 		}
-		evs, _ := deliver(&v, round%5*4)
+		evs := deliver(&v, nil, round%5*4)
 		for _, ev := range evs {
 			if ev.Kind != fabric.Done || ev.Peer != 3 || ev.Token != got {
 				t.Fatalf("got %+v as event %d", ev, got)
@@ -47,16 +45,17 @@ func TestEventsOrder(t *testing.T) {
 // The slots of its messages are returned.
 func TestEventsDropped(t *testing.T) {
 	var v Events
+	var s Receives // without an SRQ and without a connection, slots are free
 	closed, open := &Peer{Number: 1, In: Inbound{Discarding: true}}, &Peer{Number: 2}
 	failed := errors.New("failed")
-	v.Receive(nil, closed, 5, 8)
+	v.Receive(&s, closed, 5, 8)
 	v.Put(Event{Kind: fabric.PeerDown, Peer: closed, Err: failed})
 	v.Put(Event{Kind: fabric.Done, Peer: closed, Token: 7, Err: failed})
-	v.Receive(nil, closed, 6, 8)
+	v.Receive(&s, closed, 6, 8)
 	v.Put(Event{Kind: fabric.PeerDown, Peer: open, Err: failed})
-	evs, dropped := deliver(&v, 8)
-	if len(dropped) != 2 || dropped[0] != (Borrowed{closed, 5}) || dropped[1] != (Borrowed{closed, 6}) || closed.Held != 2 {
-		t.Errorf("dropped %+v; %d are held", dropped, closed.Held)
+	evs := deliver(&v, &s, 8)
+	if !slices.Equal(s.Free, []uint32{5, 6}) || closed.Held != 0 {
+		t.Errorf("slots %v are free; %d are held", s.Free, closed.Held)
 	}
 	if len(evs) != 2 || evs[0].Kind != fabric.Done || evs[0].Token != 7 || evs[0].Err != failed ||
 		evs[1].Kind != fabric.PeerDown || evs[1].Peer != 2 {
@@ -87,12 +86,17 @@ func TestEventsReceive(t *testing.T) {
 	if ev := &evs[0]; n != 1 || ev.Kind != fabric.Message || ev.Peer != 4 || string(ev.Data) != "\x00" || v.Queued() != 2 {
 		t.Fatalf("got %d events, %+v, and %d are queued", n, evs, v.Queued())
 	}
-	if b := v.Borrowed(); len(b) != 1 || b[0] != (Borrowed{p, 0}) || v.Idle() || p.Held != 3 {
-		t.Errorf("borrowed %+v of %d", b, p.Held)
+	if len(v.borrowed) != 1 || v.borrowed[0] != (Borrowed{p, 0}) || v.Idle() || p.Held != 3 {
+		t.Errorf("borrowed %+v of %d", v.borrowed, p.Held)
 	}
-	v.Release()
-	v.Begin(evs)
-	if b := v.Deliver(s); b.Peer != nil || v.End() != 1 || string(evs[0].Data) != "\x01" || len(v.Borrowed()) != 1 {
-		t.Errorf("got %+v, dropped %+v", evs, b)
+	free := len(s.Free)
+	if v.Release(s); len(s.Free) != free+1 || p.Held != 2 || len(v.borrowed) != 0 {
+		t.Errorf("%d of %d slots are free; %d are held", len(s.Free), free, p.Held)
+	}
+	if evs := deliver(&v, s, 1); len(evs) != 1 || string(evs[0].Data) != "\x01" || len(v.borrowed) != 1 {
+		t.Errorf("got %+v", evs)
+	}
+	if v.Drop(s); v.Queued() != 0 || len(s.Free) != free+2 || p.Held != 1 {
+		t.Errorf("%d events are queued, %d of %d slots are free, %d are held", v.Queued(), len(s.Free), free, p.Held)
 	}
 }

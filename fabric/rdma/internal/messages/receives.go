@@ -18,7 +18,10 @@ type Receives struct {
 	SRQ      *verbs.SRQ // of the first rail; all connections share it. nil: see Queue
 	Pool     int        // slots for the windows of busy peers
 	Peers    int        // how many peers may connect
+	Window   uint32     // most slots for the data messages of one peer
 	Reserved int        // slots that are reserved for peers; changed only by methods
+	// CreditDue is called when a credit update is to be sent to a peer. It must be set.
+	CreditDue func(*Peer)
 	// Retry says when the device is asked again to take the slots that it has refused.
 	Retry liveness.Retry
 
@@ -54,8 +57,8 @@ func (s *Receives) Post(p *Peer, slot uint32) {
 	}
 }
 
-// PostBorrowed posts the slots of messages that were delivered. Their peers may be different ones.
-func (s *Receives) PostBorrowed(slots []Borrowed) {
+// postBorrowed posts the slots of messages that were delivered. Their peers may be different ones.
+func (s *Receives) postBorrowed(slots []Borrowed) {
 	if len(slots) == 1 { // the usual number, and a Recv takes less time than a list
 		s.Post(slots[0].Peer, slots[0].Slot)
 		return
@@ -168,7 +171,7 @@ func (s *Receives) Admit(p *Peer) error {
 	return nil
 }
 
-// Dismiss ends the reservation for a peer, apart from the slots that are held. See Freed.
+// Dismiss ends the reservation for a peer, apart from the slots that are held.
 func (s *Receives) Dismiss(p *Peer) {
 	if p.In.Window > 0 {
 		s.Reserved -= int(p.In.Window) + 1 - int(p.Held)
@@ -176,29 +179,38 @@ func (s *Receives) Dismiss(p *Peer) {
 	}
 }
 
-// Freed records that the slot of a data message was posted again. It reports whether a credit update
-// is due.
-func (s *Receives) Freed(p *Peer) (creditDue bool) {
+// Drop posts the slot of a data message again that is not delivered.
+func (s *Receives) Drop(p *Peer, slot uint32) {
+	s.Post(p, slot)
+	s.freed(p)
+}
+
+// freed is called when the slot of a data message was posted again.
+func (s *Receives) freed(p *Peer) {
 	p.Held--
 	if p.In.Window == 0 {
 		s.Reserved-- // the peer was dismissed: this was one of the last slots reserved for it
-		return false
+		return
 	}
 	p.In.Freed++
-	return p.In.CreditDue()
+	if p.In.CreditDue() {
+		s.CreditDue(p)
+	}
 }
 
-// GrowWindow gives a peer that needs credits a wider window, at most limit, if enough slots can be
-// reserved. Otherwise the window stays as it is. It reports whether a credit update is due.
-func (s *Receives) GrowWindow(p *Peer, limit uint32) (creditDue bool) {
-	w := p.In.NextWindow(limit)
+// GrowWindow gives a peer that needs credits a wider window, if enough slots can be reserved. Otherwise
+// the window stays as it is.
+func (s *Receives) GrowWindow(p *Peer) {
+	w := p.In.NextWindow(s.Window)
 	n := int(w - p.In.Window)
 	if n == 0 || s.Reserved+n > s.growthLimit() || s.Reserve(n) != nil {
-		return false
+		return
 	}
 	p.In.Window = w
 	s.fill(p)
-	return p.In.CreditDue()
+	if p.In.CreditDue() {
+		s.CreditDue(p)
+	}
 }
 
 // growthLimit returns how many slots may be reserved after a window has grown. Without an SRQ, the

@@ -14,7 +14,9 @@ import (
 func TestReceivesOwnReserve(t *testing.T) {
 	_, pd := openPD(t)
 	const peers = 4
-	s := &Receives{Slots: Slots{PD: pd, Bytes: 64, Limit: BlockSlots}, Pool: 1000, Peers: peers}
+	due := map[*Peer]bool{} // whose windows have grown
+	s := &Receives{Slots: Slots{PD: pd, Bytes: 64, Limit: BlockSlots}, Pool: 1000, Peers: peers, Window: 64,
+		CreditDue: func(p *Peer) { due[p] = true }}
 	defer s.Unmap()
 	all := make([]Peer, peers)
 	for i := range all {
@@ -22,13 +24,13 @@ func TestReceivesOwnReserve(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 8 {
-			s.GrowWindow(&all[i], 64)
+			s.GrowWindow(&all[i])
 		}
 	}
 	total := 0
 	for i := range all {
-		if all[i].In.Window < InitialWindow {
-			t.Errorf("peer %d has a window of %d", i, all[i].In.Window)
+		if w := all[i].In.Window; w < InitialWindow || due[&all[i]] != (w > InitialWindow) {
+			t.Errorf("peer %d has a window of %d; a credit is due: %v", i, w, due[&all[i]])
 		}
 		total += int(all[i].In.Window) + 1
 	}
@@ -37,7 +39,8 @@ func TestReceivesOwnReserve(t *testing.T) {
 	}
 	all[0].Held = 1
 	s.Dismiss(&all[0])
-	if held := s.Reserved; s.Freed(&all[0]) || s.Reserved != held-1 || all[0].Held != 0 {
+	held := s.Reserved
+	if s.Drop(&all[0], 0); s.Reserved != held-1 || all[0].Held != 0 {
 		t.Errorf("%d slots are reserved after %d; %+v", s.Reserved, held, all[0])
 	}
 	if s.Reserve(s.Total()) == nil {
@@ -57,7 +60,7 @@ func TestReceivesWithoutConnection(t *testing.T) {
 	slot, _ := s.Take()
 	free := len(s.Free)
 	s.Post(p, slot)
-	s.PostBorrowed([]Borrowed{{p, 1}, {p, 2}})
+	s.postBorrowed([]Borrowed{{p, 1}, {p, 2}})
 	if len(s.Free) != free+3 || s.Incomplete() || p.Posted() != 0 {
 		t.Errorf("%d slots are free, want %d", len(s.Free), free+3)
 	}
