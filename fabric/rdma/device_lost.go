@@ -31,8 +31,8 @@ func (d *domain) railLost(r *rail, err error) error {
 	if r.Index == 0 {
 		return fmt.Errorf("fabric/rdma: %w", err)
 	}
-	if !r.lost {
-		r.lost = true
+	if !r.room.Lost {
+		r.room.Lost = true
 		d.polled = slices.DeleteFunc(slices.Clone(d.polled), func(o *rail) bool { return o == r })
 		d.sleeper.Ignore(r.Index)
 		r.leaveOut(nil, err)

@@ -48,7 +48,7 @@ func (d *domain) lanesTo(e *endpoint, offered []cm.QP) (list []cm.Lane) {
 }
 
 // isDown reports whether new connections leave out the rail.
-func (r *rail) isDown() bool { return r.lost || r.portDown }
+func (r *rail) isDown() bool { return r.room.Lost || r.portDown }
 
 // dropLanes closes the queue pairs of a connection that is being made, apart from those that keep returns true for. Nothing was
 // posted to them.

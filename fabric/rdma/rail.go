@@ -17,11 +17,10 @@ import (
 // set if a doorbell is a system call: that is made without the lock.
 type rail struct {
 	devices.Rail
-	room       posting.Rail // for requests of connections
+	room       posting.Rail // for requests of connections. Lost is never set on the first rail
 	lastRecvID uint32       // id of the last messages.Queue
 	leftOut    leftOut
 	portDown   bool // the device has reported that the link is down
-	lost       bool // the device is lost; never set on the first rail
 }
 
 // newDemand returns the demand of a process of a job of size processes.
@@ -38,7 +37,8 @@ func (t *Transport) openRail(device string, cfg *devices.Config) (*rail, error) 
 	if err := r.Open(t.network(), device, cfg); err != nil {
 		return nil, errors.Join(exported(err), r.Close())
 	}
-	r.room = posting.Rail{Index: r.Index, Entries: r.Granted.SGE, MaxInFlight: r.MaxInFlight}
+	r.room = posting.Rail{Index: r.Index, Entries: r.Granted.SGE, MaxInFlight: r.MaxInFlight, Shared: r.SRQ != nil,
+		KeepsCompletions: r.Dev.KeepsCompletions()}
 	r.room.SetDepth(r.Granted.Depth)
 	r.setPiece(piecePackets * r.Address.MTU.Bytes())
 	return r, nil

@@ -191,7 +191,7 @@ func TestSimulatedRailLost(t *testing.T) {
 		})
 		waittest.Poll(t, "the device is lost", func() bool {
 			pollTimes(t, ds[0], 1)
-			return ds[0].rails[1].lost
+			return ds[0].rails[1].room.Lost
 		})
 		checkLanes(t, ds, cm.Lane{})
 		newReader(t, ds[0], ds[1], 1<<20).run(ds) // memory that is registered from now on

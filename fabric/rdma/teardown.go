@@ -1,20 +1,15 @@
 package rdma
 
 import (
-	"slices"
 	"time"
 
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
-	"github.com/ibrun/ibrun/fabric/rdma/internal/posting"
-	"github.com/ibrun/ibrun/verbs"
 )
 
 // A connection ends in three steps, so that every message that has arrived is received and every receive slot is posted again:
 //
 //  1. tearDown changes the state of its queue pairs to ERR. The device then flushes what it has not carried out.
-//  2. The last completions arrive. Those of sends have all arrived when that of a marker has, which is posted last. Those of
-//     receives have when the device raises EventLastWQE if the receive queue is shared; otherwise, when none is posted. Poll
-//     goes on meanwhile, and handles them like any others.
+//  2. The last completions arrive, see internal/posting/closing.go. Poll goes on meanwhile, and handles them like any others.
 //  3. closeConn polls the completion queues until they are empty, and closes the queue pairs.
 //
 // Devices remove the completions of a queue pair that is closed. Soft-RoCE does not and raises no EventLastWQE, so there the
@@ -74,17 +69,8 @@ func (d *domain) tearDown(e *endpoint) *teardown {
 	d.cm.closing.add(e.teardown)
 	d.cm.closing.lastCompletion(e) // if the device keeps completions, or the queue pairs were not connected, there are none
 	d.fastPolls = 0
-	d.poster.Mu.Lock()
-	e.lanes.CanPost = false
-	qps := e.lanes.Queues
-	d.poster.Mu.Unlock()
 	e.conn.Reset()
-	for _, q := range qps {
-		_ = q.QP.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState) // if it fails, Close ends the requests as well
-		if d.rails[q.Rail.Index].waitsForFlush() {
-			d.poster.Marker(q)
-		}
-	}
+	d.poster.Fail(&e.lanes)
 	return e.teardown
 }
 
@@ -96,9 +82,6 @@ func (d *domain) tearDownBroken(e *endpoint, err error) {
 	}
 }
 
-// waitsForFlush reports whether the last completions of a queue pair must be waited for before it is closed.
-func (r *rail) waitsForFlush() bool { return !r.Dev.KeepsCompletions() }
-
 // finishTeardowns closes the connections whose last completions have arrived, or that have waited for too long.
 func (d *domain) finishTeardowns() error {
 	l := &d.cm.closing
@@ -106,7 +89,7 @@ func (d *domain) finishTeardowns() error {
 		last := len(l.ready) - 1
 		e := l.ready[last]
 		l.ready = l.ready[:last]
-		if e.teardown != nil && d.isFlushed(e) {
+		if e.teardown != nil && d.poster.IsFlushed(&e.lanes) {
 			if err := d.finishTeardown(e); err != nil {
 				return err
 			}
@@ -134,31 +117,13 @@ func (d *domain) stepTeardowns() error {
 			continue
 		}
 		t := l.all[i]
-		if t.steps++; t.steps > teardownSteps || d.isFlushed(t.ep) {
+		if t.steps++; t.steps > teardownSteps || d.poster.IsFlushed(&t.ep.lanes) {
 			if err := d.finishTeardown(t.ep); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-// isFlushed reports whether the last completions of all queue pairs of an endpoint have arrived.
-func (d *domain) isFlushed(e *endpoint) bool {
-	d.poster.Mu.Lock()
-	defer d.poster.Mu.Unlock()
-	return !slices.ContainsFunc(e.lanes.Queues, func(q *posting.QueuePair) bool {
-		r := d.rails[q.Rail.Index]
-		return r.waitsForFlush() && !r.lost && !r.isFlushed(q)
-	})
-}
-
-// isFlushed reports whether the last completions of a queue pair have arrived.
-func (r *rail) isFlushed(q *posting.QueuePair) bool {
-	if q.Recvs != nil && q.Recvs.Posted() > 0 || q.IsMessages() && r.SRQ != nil && q.Connected && !q.LastWQE {
-		return false
-	}
-	return q.Flushed
 }
 
 // finishTeardown closes the connection of an endpoint, and does what the teardown was for.

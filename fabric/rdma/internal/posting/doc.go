@@ -13,6 +13,7 @@
 //	parts.go       memory in parts, for Reads with a scattered destination
 //	lanes.go       the queue pairs of one connection, and the choice between them
 //	queue_pair.go  a queue pair with its requests in flight
+//	closing.go     how a queue pair is flushed before it is closed
 //	index.go       finds queue pairs by number
 //	rail.go        how much may be in flight over a device
 //	doorbells.go   when the devices are notified of requests

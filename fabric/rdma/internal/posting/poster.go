@@ -138,18 +138,6 @@ func (p *Poster) Probe(q *QueuePair) bool {
 	return p.postEmpty(q, Keepalive)
 }
 
-// Marker posts the last request of a queue pair that is being closed. The device flushes it after all
-// others. It takes the lock.
-func (p *Poster) Marker(q *QueuePair) {
-	p.Mu.Lock()
-	posted := p.postEmpty(q, Marker)
-	q.Flushed = !posted // there is no room, the queue pair was never connected, or the device is lost
-	p.Mu.Unlock()
-	if posted && p.doorbells.atOnce == 0 {
-		_ = q.QP.Ring() // an error means that the device is lost
-	}
-}
-
 // postEmpty posts a WRITE of no bytes, if there is room.
 func (p *Poster) postEmpty(q *QueuePair, k Kind) bool {
 	f := verbs.Signaled | p.doorbells.atOnce

@@ -15,8 +15,13 @@ type Rail struct {
 	// completes, and there may be thousands of queue pairs. So the other half of the room is always
 	// left for requests that complete.
 	SignalAll int
+	Shared    bool // messages arrive over an SRQ
+	// KeepsCompletions: the device keeps the completions of queue pairs that are closed, so the last
+	// ones need not be waited for.
+	KeepsCompletions bool
 
-	inFlight int // posted requests that have not completed; guarded by Poster.Mu
+	Lost     bool // the device is lost, so no completion is waited for; of the goroutine that calls Poll
+	inFlight int  // posted requests that have not completed; guarded by Poster.Mu
 }
 
 // Share is a purpose of requests. Each purpose may use a share of the send queue, so that something is
