@@ -129,7 +129,7 @@ func (d *domain) Abandon(peer int) {
 	e.msgs.In.Discarding, e.attempt.held = true, true
 	d.endLeaving(e)
 	if e.leaving != nil && e.leaving.left { // before that, the device may access their memory
-		d.endTransfers(e, errAbandoned.err) // those that began since then
+		e.endTransfers(errAbandoned.err) // those that began since then
 	}
 	if e.conn.State == cm.StateIdle && len(e.lanes.Queues) == 0 {
 		d.releasePeer(e)

@@ -32,7 +32,7 @@ func (d *domain) Close() error {
 				continue
 			}
 			if e.conn.State == cm.StateEstablished || e.conn.State == cm.StateREPSent {
-				d.sendControl(e, messages.DREQ)
+				e.sendControl(messages.DREQ)
 			} else if e.addr.Rails != nil && e.peer != d.self {
 				d.cm.notices = append(d.cm.notices, e)
 			}
@@ -53,7 +53,7 @@ func (d *domain) awaitDisconnects() {
 		waits := d.sendNotices()
 		for _, e := range d.eps {
 			if e != nil && e.disconnect == disconnectDue {
-				d.trySendControl(e, messages.DREQ)
+				e.trySendControl(messages.DREQ)
 			}
 			waits = waits || e != nil && (e.disconnect == disconnectDue || e.disconnect == disconnectSent)
 		}

@@ -117,7 +117,7 @@ func (d *domain) completeOldest(e *endpoint, q *posting.QueuePair) {
 	case posting.Piece:
 		e.acknowledged(&r)
 		if ended {
-			d.endOp(e, r.Op, nil)
+			e.endOp(r.Op, nil)
 		}
 	case posting.Keepalive:
 		if q.InFlight() == 0 && e.lanes.Idle() {

@@ -60,7 +60,7 @@ func (d *domain) connectRequested() {
 	for _, e := range d.takeRequested() {
 		if e.leaving != nil {
 			if e.leaving.left { // before that, the device may access their memory; hasLeft ends them
-				d.endTransfers(e, errAbandoned.err)
+				e.endTransfers(errAbandoned.err)
 			}
 		} else if e.conn.State == cm.StateIdle && e.teardown == nil && e.ended.Load() == nil && !e.retryPending() && !e.attempt.held {
 			d.startConnect(e)
@@ -121,7 +121,7 @@ func (e *endpoint) requests() bool {
 
 // checkConnecting runs the timers of a peer that isConnecting.
 func (d *domain) checkConnecting(e *endpoint, now time.Duration) {
-	if d.checkSilence(e, now) || !e.requests() {
+	if e.checkSilence(now) || !e.requests() {
 		return
 	}
 	switch {
@@ -185,7 +185,7 @@ func (d *domain) handleCM(m *cm.Message) error {
 		}
 		e.conn.Established(m.Pairs[0])
 		d.established(e)
-		d.sendControl(e, messages.RTU)
+		e.sendControl(messages.RTU)
 	}
 	return nil
 }

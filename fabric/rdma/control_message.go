@@ -14,9 +14,10 @@ import (
 //
 // If there is no room, it looks for requests that have completed, and tries once more: the caller may not poll again before the
 // peer has sent something, and the peer may have to wait for this message before.
-func (d *domain) sendControl(e *endpoint, k messages.Kind) {
+func (e *endpoint) sendControl(k messages.Kind) {
+	d := e.d
 	switch {
-	case d.trySendControl(e, k), d.mayControl(e, k) && d.completeSends() && d.trySendControl(e, k):
+	case e.trySendControl(k), e.mayControl(k) && d.completeSends() && e.trySendControl(k):
 	case k == messages.DREQ:
 		e.disconnect = disconnectDue
 		d.trySendCM(e, cm.DREQ, cm.QP{}) // also as a datagram, since nothing may poll this domain any more
@@ -28,8 +29,9 @@ func (d *domain) sendControl(e *endpoint, k messages.Kind) {
 
 // trySendControl sends a control message if the peer has a slot for it, and reports whether it did. A credit update that was
 // not sent is tried again when there are more credits to grant.
-func (d *domain) trySendControl(e *endpoint, k messages.Kind) bool {
-	if !d.mayControl(e, k) {
+func (e *endpoint) trySendControl(k messages.Kind) bool {
+	d := e.d
+	if !e.mayControl(k) {
 		return false
 	}
 	slot, ok := d.poster.Sends.Take()
@@ -57,7 +59,7 @@ func (d *domain) trySendControl(e *endpoint, k messages.Kind) bool {
 }
 
 // mayControl reports whether the peer has a slot for a control message.
-func (d *domain) mayControl(e *endpoint, k messages.Kind) bool {
+func (e *endpoint) mayControl(k messages.Kind) bool {
 	return e.conn.State == cm.StateEstablished && (!e.msgs.In.ControlUnacked || k == messages.DREQ && e.msgs.Out.HasCredit())
 }
 
@@ -67,9 +69,9 @@ func (d *domain) sendControlDue() {
 	d.controlDue = nil
 	for _, e := range due {
 		if e.rtuDue {
-			d.sendControl(e, messages.RTU)
+			e.sendControl(messages.RTU)
 		} else if e.msgs.In.CreditDue() || e.retry.Failed > 0 {
-			d.sendControl(e, messages.Credit)
+			e.sendControl(messages.Credit)
 		}
 	}
 }

@@ -96,7 +96,7 @@ func (d *domain) loseDevice(err error) {
 		if e.ended.CompareAndSwap(nil, &endReason{why}) {
 			d.events.Put(messages.Event{Kind: fabric.PeerDown, Peer: &e.msgs, Err: why})
 		}
-		d.endTransfers(e, why)
+		e.endTransfers(why)
 	}
 }
 
@@ -189,7 +189,7 @@ func (d *domain) progressLost() {
 	if d.cm.anyRequested.Load() {
 		for _, e := range d.takeRequested() {
 			if e.leaving != nil {
-				d.endTransfers(e, errAbandoned.err)
+				e.endTransfers(errAbandoned.err)
 			} else if e.ended.Load() == nil && e.retry.position == 0 && !e.attempt.held {
 				d.awaitOther(e)
 			}

@@ -63,7 +63,7 @@ func (e *endpoint) Close() error {
 	d.poster.Mu.Unlock()
 	switch {
 	case e.conn.State == cm.StateEstablished && !transferring:
-		d.sendControl(e, messages.DREQ)
+		e.sendControl(messages.DREQ)
 	case e.conn.State == cm.StateIdle && e.teardown == nil && !transferring:
 		d.releasePeer(e)
 	default: // transfers end first, so that no device accesses memory after its owner has it back

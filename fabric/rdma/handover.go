@@ -76,7 +76,7 @@ func (d *domain) leave(e *endpoint, err error) {
 func (d *domain) hasLeft(e *endpoint) {
 	e.conn.Reset()
 	e.leaving.left, e.disconnect = true, disconnectDone
-	d.endTransfers(e, errAbandoned.err)
+	e.endTransfers(errAbandoned.err)
 	d.fastPolls = 0
 }
 

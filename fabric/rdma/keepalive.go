@@ -31,9 +31,9 @@ func (d *domain) keepaliveTick(now time.Duration) error {
 			continue
 		}
 		r.Visited()
-		d.keepalive(e)
+		e.visit()
 		if e.disconnect == disconnectDue {
-			d.trySendControl(e, messages.DREQ)
+			e.trySendControl(messages.DREQ)
 		}
 	}
 	if len(r.Peers) > 0 {
@@ -56,9 +56,10 @@ func (d *domain) pollAllSends() error {
 	return nil
 }
 
-// keepalive visits a connected peer: it checks for a sign of life, or probes the peer by a WRITE of no bytes. See liveness.State.
-func (d *domain) keepalive(e *endpoint) {
-	if d.checkStalled(e) || d.returnLanes(e) || d.breakStuck(e) {
+// visit visits a connected peer: it checks for a sign of life, or probes the peer by a WRITE of no bytes. See liveness.State.
+func (e *endpoint) visit() {
+	d := e.d
+	if e.checkStalled() || d.returnLanes(e) || e.breakStuck() {
 		return
 	}
 	k := &e.keepalive
@@ -95,7 +96,8 @@ func (d *domain) keepalive(e *endpoint) {
 
 // breakStuck declares the connection broken if a request has not been carried out for the time of a heartbeat, and reports
 // whether it did: Soft-RoCE retransmits without limit what does not arrive.
-func (d *domain) breakStuck(e *endpoint) bool {
+func (e *endpoint) breakStuck() bool {
+	d := e.d
 	if int(e.keepalive.Stuck) < d.liveness.MaxMissed {
 		return false
 	}
@@ -117,7 +119,8 @@ func (d *domain) breakStuck(e *endpoint) bool {
 // checkStalled reports whether a queue pair of the endpoint has failed without a completion that says so: Soft-RoCE does not
 // always complete the requests that were posted to a failed queue pair. checkStalled then declares the connection broken. It also
 // lets the pacers adjust their windows.
-func (d *domain) checkStalled(e *endpoint) bool {
+func (e *endpoint) checkStalled() bool {
+	d := e.d
 	d.poster.Mu.Lock()
 	qps, transferring, stalled := e.lanes.Queues, !e.lanes.Idle(), false
 	e.keepalive.Visit()

@@ -427,7 +427,7 @@ func TestStuckLaneAmongBusy(t *testing.T) {
 	checkLanes(t, ds, cm.Lane{Rail: 0, Path: 0}, cm.Lane{Rail: 1, Path: 0})
 	d, e := ds[0], ds[0].eps[1]
 	visit := func() {
-		d.keepalive(e)
+		e.visit()
 		e.keepalive.Alive = true // messages are exchanged all the time
 	}
 	visit()

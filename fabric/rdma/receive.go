@@ -63,7 +63,7 @@ func (d *domain) handleReceive(wc *verbs.WC) {
 		e.conn.Established(e.conn.PeerQP)
 		d.established(e)
 		if e.msgs.In.CreditDue() || e.retry.Failed > 0 {
-			d.sendControl(e, messages.Credit) // for slots that were freed since the REP, or to end a series of failures
+			e.sendControl(messages.Credit) // for slots that were freed since the REP, or to end a series of failures
 		}
 	}
 	// If a message was lost, it was sent again before this one: messages arrive in order. A control message has the number of the
@@ -78,7 +78,7 @@ func (d *domain) handleReceive(wc *verbs.WC) {
 	} else {
 		d.recvs.Post(&e.msgs, slot)
 		if e.msgs.In.CreditDue() { // it was not sent while our last control message was unconfirmed; this one may confirm that
-			d.sendControl(e, messages.Credit)
+			e.sendControl(messages.Credit)
 		}
 	}
 	if h.Kind == messages.DREQ || final {

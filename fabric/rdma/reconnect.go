@@ -55,7 +55,7 @@ func (d *domain) handleFailures() error {
 // peerDown ends an endpoint whose peer is down.
 func (d *domain) peerDown(e *endpoint, err error) {
 	lost := e.ended.CompareAndSwap(nil, &endReason{err}) // or it was closed here, and its transfers end all the same
-	d.endTransfers(e, err)
+	e.endTransfers(err)
 	if lost {
 		d.events.Put(messages.Event{Kind: fabric.PeerDown, Peer: &e.msgs, Err: err})
 	}

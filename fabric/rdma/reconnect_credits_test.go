@@ -71,7 +71,7 @@ func TestCreditAfterConfirmation(t *testing.T) {
 		t.Fatalf("a credit was sent: %+v", b.msgs.In)
 	}
 	b.msgs.In.ControlGrant, a.msgs.In.ControlUnacked = b.msgs.In.Granted, false
-	ds[0].sendControl(a, messages.Credit)
+	a.sendControl(messages.Credit)
 	pollTimes(t, ds[1], enoughPolls)
 	if pollTimes(t, ds[0], enoughPolls); !a.msgs.Out.HasCredit() {
 		t.Errorf("the credit was not sent: %+v", b.msgs.In)

@@ -65,7 +65,7 @@ func TestRestartTransfers(t *testing.T) {
 	second := &transfer.Op{Token: 2, Bytes: 8, Posted: 8, Done: 8, Ended: true, Next: third}
 	e := &endpoint{d: d, lanes: posting.Lanes{Queues: make([]*posting.QueuePair, 2), Ops: transfer.List{Last: third}}}
 	e.lanes.Ops.First = &transfer.Op{Token: 1, Bytes: 8, Posted: 8, Oldest: true, Err: bad, Next: second}
-	d.restartTransfers(e)
+	e.restartTransfers()
 	if l := &e.lanes.Ops; l.First != third || l.Unposted != third || l.Last != third || third.Posted != 2 || third.Done != 2 {
 		t.Errorf("first %+v, to be posted %+v", l.First, l.Unposted)
 	}
@@ -91,7 +91,7 @@ func TestRestartTransfersKeeps(t *testing.T) {
 		for lanes := 1; lanes <= 2; lanes++ {
 			e.lanes.Queues = make([]*posting.QueuePair, lanes)
 			o.Posted, o.Done = 8, o.Done+lanes
-			d.restartTransfers(e)
+			e.restartTransfers()
 			if want := i + 1; o.Posted != want || o.Done != want || o.KeyState != transfer.KeysNone {
 				t.Fatalf("after %d connections of each kind, the last one with %d lanes: %+v", i+1, lanes, o)
 			}

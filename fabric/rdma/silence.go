@@ -12,7 +12,8 @@ import (
 
 // checkSilence probes a peer once in each keepalive interval. It declares the peer down, and returns true, if it has answered no
 // probe for too long.
-func (d *domain) checkSilence(e *endpoint, now time.Duration) bool {
+func (e *endpoint) checkSilence(now time.Duration) bool {
+	d := e.d
 	s := &e.retry.silence
 	if !s.Due(now) {
 		return false
@@ -22,7 +23,7 @@ func (d *domain) checkSilence(e *endpoint, now time.Duration) bool {
 	}
 	if s.TooLong(&d.liveness) {
 		s.Next(now, &d.liveness)
-		d.giveUp(e, d.silentError(e))
+		d.giveUp(e, e.silentError())
 		return true
 	}
 	s.Probing()
@@ -35,7 +36,8 @@ func (d *domain) checkSilence(e *endpoint, now time.Duration) bool {
 }
 
 // silentError returns why a peer that has answered no probes is down.
-func (d *domain) silentError(e *endpoint) error {
+func (e *endpoint) silentError() error {
+	d := e.d
 	err := fmt.Errorf("fabric/rdma: connect to peer %d: %w: its process has answered nothing for %v", e.peer, fabric.ErrPeerDown,
 		d.settings.Heartbeat)
 	if why := cmp.Or(e.retry.Failure(), e.retry.err, d.cm.Socket.Refusal); why != nil {

@@ -143,7 +143,7 @@ func (d *domain) finishTeardown(e *endpoint) error {
 		if e.leaving != nil {
 			why = errAbandoned.err
 		}
-		d.endTransfers(e, why)
+		e.endTransfers(why)
 		lost := e.disconnect == disconnectDue || e.disconnect == disconnectSent
 		if d.releasePeer(e); lost {
 			d.disconnectByDatagram(e)
@@ -203,7 +203,7 @@ func (d *domain) keepUnacked(e *endpoint) {
 	if u.Message = len(e.unacked) > 0; u.Message {
 		u.Seq = e.unacked[0].Seq
 	}
-	d.restartTransfers(e)
+	e.restartTransfers()
 	e.lanes.Forget()
 	d.poster.Mu.Unlock()
 	e.rtuDue, e.msgs.In.ControlUnacked = false, false

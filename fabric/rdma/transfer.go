@@ -75,37 +75,29 @@ func (e *endpoint) start(describe *transfer.Op, at fabric.RemoteKey) error {
 }
 
 // endOp ends a transfer. The caller must hold the lock of the poster.
-func (d *domain) endOp(e *endpoint, o *transfer.Op, err error) {
+func (e *endpoint) endOp(o *transfer.Op, err error) {
 	if o.Oldest {
 		e.retry.Unfinished.Transfer = false
 	}
-	d.events.Put(messages.Event{Kind: fabric.Done, Peer: &e.msgs, Token: o.Token, Err: err})
-	d.poster.End(&e.lanes, o)
+	e.d.events.Put(messages.Event{Kind: fabric.Done, Peer: &e.msgs, Token: o.Token, Err: err})
+	e.d.poster.End(&e.lanes, o)
 }
 
-// endTransfers ends all transfers with a peer.
-func (d *domain) endTransfers(e *endpoint, err error) {
-	d.poster.Mu.Lock()
-	defer d.poster.Mu.Unlock()
-	for o := e.lanes.Ops.First; o != nil; o = e.lanes.Ops.First {
-		for o.Ended {
-			o = o.Next
-		}
-		d.endOp(e, o, err)
+// endTransfers ends all transfers with the peer.
+func (e *endpoint) endTransfers(err error) {
+	e.d.poster.Mu.Lock()
+	defer e.d.poster.Mu.Unlock()
+	for o := e.lanes.Ops.First; o != nil; o = e.lanes.Ops.First { // End removes those that have ended
+		e.endOp(o, err)
 	}
 }
 
 // restartTransfers ends the transfers that have failed once the connection was closed, and prepares the others to be posted
 // again. The caller must hold the lock of the poster.
-func (d *domain) restartTransfers(e *endpoint) {
-	for o := e.lanes.Ops.First; o != nil; {
-		if o.Err == nil || o.Ended {
-			o = o.Next
-			continue
-		}
-		d.endOp(e, o, o.Err)
-		o = e.lanes.Ops.First // endOp may have removed others from the list, also those behind o
+func (e *endpoint) restartTransfers() {
+	for o := e.lanes.Ops.Failed(); o != nil; o = e.lanes.Ops.Failed() {
+		e.endOp(o, o.Err)
 	}
 	e.lanes.Ops.Restart(len(e.lanes.Queues))
-	e.retry.Unfinished.Transfer = e.lanes.Ops.First != nil
+	e.retry.Unfinished.Transfer = !e.lanes.Idle()
 }

@@ -116,6 +116,16 @@ func (l *List) Add(o *Op) {
 	}
 }
 
+// Failed returns the oldest transfer that has failed and has not ended, nil if there is none.
+func (l *List) Failed() *Op {
+	for o := l.First; o != nil; o = o.Next {
+		if o.Err != nil && !o.Ended {
+			return o
+		}
+	}
+	return nil
+}
+
 // End records that a transfer has ended. It removes the transfers at the head of the list that
 // have, and gives back their memory: one that ends stays in the list until those before it have
 // ended.

@@ -83,3 +83,26 @@ func TestOpComplete(t *testing.T) {
 		t.Errorf("%+v, %+v", o, failed)
 	}
 }
+
+// TestListFailed: the oldest transfer that has failed is found, unless it has ended already.
+func TestListFailed(t *testing.T) {
+	bad := errors.New("bad")
+	var p Pool
+	var l List
+	ops := []*Op{{}, {Err: bad}, {}, {Err: bad}}
+	for _, o := range ops {
+		l.Add(o)
+	}
+	for _, want := range []*Op{ops[1], ops[3], nil} {
+		o := l.Failed()
+		if o != want {
+			t.Fatalf("%+v, want %+v", o, want)
+		}
+		if o != nil {
+			l.End(o, &p)
+		}
+	}
+	if l.First != ops[0] {
+		t.Errorf("the oldest transfer is %+v", l.First)
+	}
+}
