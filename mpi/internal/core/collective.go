@@ -219,7 +219,7 @@ func (g *collState) Sendrecv(dst int, s []byte, src int, r []byte) error {
 		g.comm.cancelRecv(h)
 		return g.check(err)
 	}
-	_, err := g.comm.engine.Wait(h)
+	_, err := g.comm.engine.Requests().Wait(h)
 	return g.check(err)
 }
 
@@ -245,7 +245,7 @@ func collHandle(h proto.Handle) coll.Handle {
 // Waitall waits for all handles and returns the first error.
 func (g *collState) Waitall(hs []coll.Handle) (first error) {
 	for _, h := range hs {
-		if _, err := g.comm.engine.Wait(g.comm.engine.Requests().Decode(h.A, h.B)); err != nil && first == nil {
+		if _, err := g.comm.engine.Requests().Wait(g.comm.engine.Requests().Decode(h.A, h.B)); err != nil && first == nil {
 			first = err
 		}
 	}
@@ -260,7 +260,7 @@ func (g *collState) Cancel(hs []coll.Handle) {
 		_ = e.Requests().Cancel(e.Requests().Decode(h.A, h.B)) // it may have completed; the caller returns the earlier error
 	}
 	for _, h := range hs {
-		_, _ = e.Wait(e.Requests().Decode(h.A, h.B))
+		_, _ = e.Requests().Wait(e.Requests().Decode(h.A, h.B))
 	}
 }
 

@@ -37,7 +37,7 @@ func (c *Comm) SendContext(ctx context.Context, op perf.Op, d *datatype.Buffer, 
 	began := c.engine.Recording().BeginOp(op, int(d.Size()))
 	r, err := c.IsendData(op.Within(), d, dst, tag, m)
 	if err == nil {
-		_, err = c.engine.WaitOrCancel(ctx, op.Within(), r.h)
+		_, err = c.engine.Requests().WaitOrCancel(ctx, op.Within(), r.h)
 		err = c.wrapStopped(op.String(), err)
 	}
 	c.engine.Recording().EndOp(op, int(d.Size()), began)
@@ -69,7 +69,7 @@ func (c *Comm) RecvContext(ctx context.Context, d *datatype.Buffer, src, tag int
 	from.Op = call.Within()
 	began := c.engine.Recording().BeginOp(call, int(d.Size()))
 	h := c.engine.IrecvData(from, d, c.note(from.Op, d))
-	st, err := c.engine.WaitOrCancel(ctx, from.Op, h)
+	st, err := c.engine.Requests().WaitOrCancel(ctx, from.Op, h)
 	c.engine.Recording().EndOp(call, st.Bytes, began)
 	return statusOf(st), c.wrapStopped(call.String(), err)
 }
@@ -80,6 +80,6 @@ func (r Request) WaitContext(ctx context.Context) (Status, error) {
 		return emptyStatus, nil
 	}
 	e := r.h.Engine()
-	st, err := e.WaitContext(ctx, r.h)
+	st, err := e.Requests().WaitContext(ctx, r.h)
 	return statusOf(st), pendingError(e, perf.Wait, err)
 }

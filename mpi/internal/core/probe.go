@@ -107,7 +107,7 @@ func (m *Message) Mrecv(d *datatype.Buffer) (Status, error) {
 	if err != nil {
 		return emptyStatus, err
 	}
-	st, err := m.comm.engine.WaitAs(perf.Mrecv.Within(), r.h)
+	st, err := m.comm.engine.Requests().WaitAs(perf.Mrecv.Within(), r.h)
 	m.comm.engine.Recording().EndOp(perf.Mrecv, st.Bytes, began)
 	return statusOf(st), m.comm.wrapError("Mrecv", err)
 }

@@ -21,7 +21,7 @@ func (r Request) Wait() (Status, error) {
 	if r.h.Zero() {
 		return emptyStatus, nil
 	}
-	st, err := r.h.Engine().Wait(r.h)
+	st, err := r.h.Engine().Requests().Wait(r.h)
 	return statusOf(st), requestError(r.h.Engine(), "Wait", err)
 }
 
@@ -30,7 +30,7 @@ func (r Request) Test() (Status, bool, error) {
 	if r.h.Zero() {
 		return emptyStatus, true, nil
 	}
-	st, ok, err := r.h.Engine().Test(r.h)
+	st, ok, err := r.h.Engine().Requests().Test(r.h)
 	return statusOf(st), ok, requestError(r.h.Engine(), "Test", err)
 }
 
@@ -109,7 +109,7 @@ func Waitall(reqs []Request, sts []Status) error {
 // WaitallContext is Waitall that ends when ctx ends. It then has completed none of reqs.
 func WaitallContext(ctx context.Context, reqs []Request, sts []Status) error {
 	if e := engineOf(reqs); e != nil && ctx.Done() != nil && checkStatuses("Waitall", reqs, sts) == nil {
-		if err := e.AwaitAll(ctx, perf.Waitall, handlesOf(reqs)); err != nil {
+		if err := e.Requests().AwaitAll(ctx, perf.Waitall, handlesOf(reqs)); err != nil {
 			return stoppedError("Waitall", -1, ErrPending, err)
 		}
 	}
@@ -136,7 +136,7 @@ func waitAll(op perf.Op, reqs []Request, sts []Status) error {
 	if e == nil {
 		return nil
 	}
-	if i, err := e.WaitAll(op, handlesOf(reqs), onStatus); err != nil {
+	if i, err := e.Requests().WaitAll(op, handlesOf(reqs), onStatus); err != nil {
 		return newError(op.String(), ErrInStatus, &RequestError{i, requestError(e, "Wait", err)})
 	}
 	return nil
@@ -151,7 +151,7 @@ func Testall(reqs []Request, sts []Status) (bool, error) {
 		if r.h.Zero() {
 			continue
 		}
-		if done, err := r.h.Engine().PollCompleted(r.h); err != nil {
+		if done, err := r.h.Engine().Requests().PollCompleted(r.h); err != nil {
 			return true, requestError(r.h.Engine(), "Testall", err)
 		} else if !done {
 			r.h.Engine().Recording().EndOp(perf.Testall, 0, 0)
@@ -168,7 +168,7 @@ func Waitany(ctx context.Context, reqs []Request) (int, Status, error) {
 	if e == nil {
 		return Undefined, emptyStatus, nil
 	}
-	i, st, err := e.WaitAny(ctx, perf.Waitany, handlesOf(reqs))
+	i, st, err := e.Requests().WaitAny(ctx, perf.Waitany, handlesOf(reqs))
 	return indexOf(i), statusOf(st), pendingError(e, perf.Waitany, err)
 }
 
@@ -178,7 +178,7 @@ func Testany(reqs []Request) (int, Status, bool, error) {
 	if e == nil {
 		return Undefined, emptyStatus, true, nil
 	}
-	i, st, ok, err := e.TestAny(perf.Testany, handlesOf(reqs))
+	i, st, ok, err := e.Requests().TestAny(perf.Testany, handlesOf(reqs))
 	return indexOf(i), statusOf(st), ok || err != nil, requestError(e, perf.Testany.String(), err)
 }
 
@@ -202,7 +202,7 @@ func Waitsome(ctx context.Context, reqs []Request, idx []int, sts []Status) (int
 		return Undefined, nil
 	}
 	some := someResults{e: e, op: op, idx: idx, sts: sts}
-	n, err := e.WaitSome(ctx, op, handlesOf(reqs), some.add)
+	n, err := e.Requests().WaitSome(ctx, op, handlesOf(reqs), some.add)
 	if err != nil {
 		return 0, pendingError(e, op, err)
 	}
@@ -220,7 +220,7 @@ func Testsome(reqs []Request, idx []int, sts []Status) (int, error) {
 		return Undefined, nil
 	}
 	some := someResults{e: e, op: op, idx: idx, sts: sts}
-	n, err := e.TestSome(op, handlesOf(reqs), some.add)
+	n, err := e.Requests().TestSome(op, handlesOf(reqs), some.add)
 	if err != nil {
 		return 0, requestError(e, op.String(), err)
 	}

@@ -34,7 +34,7 @@ func (c *Comm) Sendrecv(s []byte, dst, stag int, r []byte, src, rtag int) (Statu
 		c.cancelRecv(h)
 		return emptyStatus, c.wrapError(op, err)
 	}
-	st, err := c.engine.Wait(h)
+	st, err := c.engine.Requests().Wait(h)
 	c.engine.Recording().EndOp(perf.Sendrecv, to.Moves(len(s))+st.Bytes, began)
 	if err != nil {
 		return statusOf(st), c.wrapError(op, err)
@@ -45,7 +45,7 @@ func (c *Comm) Sendrecv(s []byte, dst, stag int, r []byte, src, rtag int) (Statu
 // cancelRecv ends a receive, so that nothing writes to its buffer any more.
 func (c *Comm) cancelRecv(h proto.Handle) {
 	_ = c.engine.Requests().Cancel(h) // it may have completed; the caller returns the earlier error
-	_, _ = c.engine.Wait(h)
+	_, _ = c.engine.Requests().Wait(h)
 }
 
 // SendrecvData sends the elements of s and receives into those of r at the same time. They may be in the same memory, but no byte
@@ -96,7 +96,7 @@ func (c *Comm) exchange(op string, to proto.Route, s, as, r *datatype.Buffer, sr
 		c.cancelRecv(h)
 		return emptyStatus, c.wrapError(op, err)
 	}
-	st, err := c.engine.WaitAs(call.Within(), h)
+	st, err := c.engine.Requests().WaitAs(call.Within(), h)
 	c.engine.Recording().EndOp(call, to.Moves(int(s.Size()))+st.Bytes, began)
 	return statusOf(st), c.wrapError(op, err)
 }

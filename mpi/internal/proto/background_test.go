@@ -177,7 +177,7 @@ func TestLongSchedule(t *testing.T) {
 			t.Fatal(err)
 		}
 		check(6 + 3*i)
-		if _, err := e.Wait(h); err != nil {
+		if _, err := e.Requests().Wait(h); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -289,7 +289,7 @@ func TestPolledMessages(t *testing.T) {
 				}
 			}
 			es[0].unlock()
-			_, err := es[0].Wait(h)
+			_, err := es[0].Requests().Wait(h)
 			ended := <-s.ended
 			if length == 1 && (err != nil || ended != nil || after != 1) || length == 2 && (err == nil || ended == nil) {
 				t.Errorf("%v, ended with %v, %d steps after the one that is polled", err, ended, after)
@@ -321,7 +321,7 @@ func TestPolledAfterEnd(t *testing.T) {
 		_, err := es[1].Recv(from(0, 1), make([]byte, len(long)))
 		received <- err
 	}()
-	_, err := es[0].Wait(h)
+	_, err := es[0].Requests().Wait(h)
 	if ended := <-s.ended; err == nil || ended != ErrContextEnded || polls != 0 {
 		t.Errorf("%v, ended with %v after %d polls", err, ended, polls)
 	}

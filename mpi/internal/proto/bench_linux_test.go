@@ -97,7 +97,7 @@ func BenchmarkWindow(b *testing.B) {
 					}
 				}
 				for i, hs := range [][]Handle{sends[:], receives[:]} {
-					if _, err := es[i].WaitAll(perf.Waitall, hs, nil); err != nil {
+					if _, err := es[i].Requests().WaitAll(perf.Waitall, hs, nil); err != nil {
 						b.Fatal(err)
 					}
 				}

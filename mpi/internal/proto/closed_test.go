@@ -128,7 +128,7 @@ func TestClosedAfterMessages(t *testing.T) {
 				x := []byte{0}
 				last := e.Irecv(Route{Context: testContext, Peer: 1, Match: Match{Rank: 1, Tag: 7}}, x)
 				failed := meet(p, e)
-				if err := failsInTime(t, func() error { _, err := e.Wait(last); return err }); err != nil || x[0] != 42 {
+				if err := failsInTime(t, func() error { _, err := e.Requests().Wait(last); return err }); err != nil || x[0] != 42 {
 					t.Errorf("the last message: received %d, %v; want 42", x[0], err)
 				}
 				checkEnd(t, e, finalizing, failed)
@@ -164,7 +164,7 @@ func checkEnd(t *testing.T, e *Engine, finalizing bool, failed []Handle) {
 	for i, h := range failed {
 		if !e.Completed(h) {
 			t.Errorf("queued send %d has not completed", i)
-		} else if _, err := e.Wait(h); !errors.Is(err, ErrFailed) || !errors.Is(err, fabric.ErrPeerClosed) {
+		} else if _, err := e.Requests().Wait(h); !errors.Is(err, ErrFailed) || !errors.Is(err, fabric.ErrPeerClosed) {
 			t.Errorf("queued send %d: %v, want %v and %v", i, err, ErrFailed, fabric.ErrPeerClosed)
 		}
 	}

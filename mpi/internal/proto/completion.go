@@ -4,83 +4,83 @@ import "github.com/ibrun/ibrun/perf"
 
 // Wait blocks until the operation that h names has completed, and ends this use of its request. For a persistent request that is
 // not active it returns immediately. The call is recorded as perf.Wait, unless the request is part of another operation.
-func (e *Engine) Wait(h Handle) (Status, error) {
-	e.lock()
+func (q *Requests) Wait(h Handle) (Status, error) {
+	q.mu.Lock()
 	op := perf.Wait
 	if h.r.route.Op.IsWithin() {
 		op = h.r.route.Op
 	}
-	began := e.rec.Active.Begin(op, 0)
-	st, err := e.waitHandle(h, op)
-	e.rec.Active.End(op, 0, began)
-	e.unlock()
+	began := q.rec.Active.Begin(op, 0)
+	st, err := q.waitHandle(h, op)
+	q.rec.Active.End(op, 0, began)
+	q.mu.Unlock()
 	return st, err
 }
 
 // WaitAs is Wait as a part of the operation op, which is recorded elsewhere.
-func (e *Engine) WaitAs(op perf.Op, h Handle) (Status, error) {
-	e.lock()
-	st, err := e.waitHandle(h, op)
-	e.unlock()
+func (q *Requests) WaitAs(op perf.Op, h Handle) (Status, error) {
+	q.mu.Lock()
+	st, err := q.waitHandle(h, op)
+	q.mu.Unlock()
 	return st, err
 }
 
-func (e *Engine) waitHandle(h Handle, op perf.Op) (Status, error) {
+func (q *Requests) waitHandle(h Handle, op perf.Op) (Status, error) {
 	r := h.r
 	switch {
 	case r.state == done && r.gen == h.gen && r.flags == 0:
 		err := r.err
-		e.requests.release(r)
+		q.release(r)
 		return r.status, err
 	case !h.valid():
 		return Status{}, ErrStale
 	case r.state == inactive:
 		return emptyStatus, nil
 	}
-	err := e.waitRequest(r, op)
+	err := q.waitRequest(r, op)
 	return r.status, err
 }
 
 // waitRequest blocks until a request has completed, and collects its error. The request may be reused afterwards; its status
 // remains until then. If several goroutines wait for the same request, one of them gets it.
-func (e *Engine) waitRequest(r *Request, op perf.Op) error {
+func (q *Requests) waitRequest(r *Request, op perf.Op) error {
 	gen := r.gen
-	if e.waiters.yieldTimer.Due() && !e.waiters.busy() {
-		e.waiters.yield()
+	if q.waiters.yieldTimer.Due() && !q.waiters.busy() {
+		q.waiters.yield()
 	}
 	for i := 0; r.state == active && r.gen == gen; i++ {
-		if e.failure.err != nil {
-			return r.operationError(e.failure.err)
+		if q.waiters.failure.err != nil {
+			return r.operationError(q.waiters.failure.err)
 		}
-		if !e.waiters.busy() && !e.poller.progress() && e.transfers.head == nil && i < e.waiters.spin && !e.mu.Contended() &&
-			(i != pollsBeforeCount || !e.waiters.hasNewcomers()) {
+		if !q.waiters.busy() && !q.poller.progress() && q.waiters.transfers.head == nil && i < q.waiters.spin && !q.mu.Contended() &&
+			(i != pollsBeforeCount || !q.waiters.hasNewcomers()) {
 			continue
 		}
 		if r.state == active {
 			// An operation that has completed by now need not be shown as the current one.
 			shown, peer, tag := r.shownAs(op)
-			lane := e.rec.Enter(shown, r.route.Context, peer, tag, r.size())
+			lane := q.rec.Enter(shown, r.route.Context, peer, tag, r.size())
 			g := goal{watch: watch{what: requestCompleted}, req: r, gen: gen}
-			e.waiters.await(&g)
-			e.rec.Configured.Leave(lane)
+			q.waiters.await(&g)
+			q.rec.Configured.Leave(lane)
 		}
 		i = 0
 	}
 	if r.state != done || r.gen != gen {
 		return ErrStale
 	}
-	_, err := e.requests.collect(r)
+	_, err := q.collect(r)
 	return err
 }
 
 // WaitAll is Wait for all of hs except the zero handles. It sets handles to zero, except those of persistent requests. It calls
 // report with each result, unless report is nil. It returns the first error and its index. The call is recorded as op.
-func (e *Engine) WaitAll(op perf.Op, hs []Handle, report func(i int, st Status)) (failed int, first error) {
-	e.lock()
-	began := e.rec.Active.Begin(op, 0)
+func (q *Requests) WaitAll(op perf.Op, hs []Handle, report func(i int, st Status)) (failed int, first error) {
+	q.mu.Lock()
+	began := q.rec.Active.Begin(op, 0)
 	for i := 0; i < len(hs); i++ {
 		if report == nil {
-			i += e.requests.collectCompleted(hs[i:])
+			i += q.collectCompleted(hs[i:])
 		}
 		if i == len(hs) {
 			break
@@ -90,7 +90,7 @@ func (e *Engine) WaitAll(op perf.Op, hs []Handle, report func(i int, st Status))
 			continue
 		}
 		keep := h.r.flags&persistent != 0
-		st, err := e.waitHandle(h, op)
+		st, err := q.waitHandle(h, op)
 		if report != nil {
 			report(i, st)
 		}
@@ -101,8 +101,8 @@ func (e *Engine) WaitAll(op perf.Op, hs []Handle, report func(i int, st Status))
 			hs[i] = Handle{}
 		}
 	}
-	e.rec.Active.End(op, 0, began)
-	e.unlock()
+	q.rec.Active.End(op, 0, began)
+	q.mu.Unlock()
 	return failed, first
 }
 
@@ -125,20 +125,20 @@ func (q *Requests) collectCompleted(hs []Handle) int {
 }
 
 // Test is Wait if the operation has completed; otherwise it makes progress once and returns false.
-func (e *Engine) Test(h Handle) (Status, bool, error) {
-	e.lock()
-	began := e.rec.Active.Begin(perf.Test, 0)
-	st, ok, err := e.test(h)
-	e.rec.Active.End(perf.Test, 0, began)
-	e.unlock()
+func (q *Requests) Test(h Handle) (Status, bool, error) {
+	q.mu.Lock()
+	began := q.rec.Active.Begin(perf.Test, 0)
+	st, ok, err := q.test(h)
+	q.rec.Active.End(perf.Test, 0, began)
+	q.mu.Unlock()
 	return st, ok, err
 }
 
-func (e *Engine) test(h Handle) (Status, bool, error) {
+func (q *Requests) test(h Handle) (Status, bool, error) {
 	r := h.r
 	var failure error
 	if !h.finished() {
-		failure = e.poller.pollInTest() // another goroutine may have collected the request meanwhile
+		failure = q.poller.pollInTest() // another goroutine may have collected the request meanwhile
 	}
 	switch {
 	case !h.valid():
@@ -148,17 +148,17 @@ func (e *Engine) test(h Handle) (Status, bool, error) {
 	case r.state == active:
 		return Status{}, failure != nil, r.operationError(failure)
 	}
-	_, err := e.requests.collect(r)
+	_, err := q.collect(r)
 	return r.status, true, err
 }
 
 // PollCompleted reports whether Wait would return immediately. If not, it makes progress once and checks again. A stale handle
 // counts as completed: Wait returns its error.
-func (e *Engine) PollCompleted(h Handle) (bool, error) {
-	e.lock()
-	defer e.unlock()
+func (q *Requests) PollCompleted(h Handle) (bool, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	if !h.finished() {
-		if failure := e.poller.pollInTest(); !h.finished() {
+		if failure := q.poller.pollInTest(); !h.finished() {
 			return false, failure
 		}
 	}

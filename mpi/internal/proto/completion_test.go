@@ -43,7 +43,7 @@ func TestEndContext(t *testing.T) {
 		}
 	}
 	b.Contexts().Free(7, ended)
-	if _, err := b.Wait(posted); !errors.Is(err, ended) {
+	if _, err := b.Requests().Wait(posted); !errors.Is(err, ended) {
 		t.Errorf("posted receive: %v", err)
 	}
 	if err := <-probe; !errors.Is(err, ErrContextEnded) {
@@ -63,7 +63,7 @@ func TestEndContext(t *testing.T) {
 	}
 	for i, h := range sends {
 		want := []error{nil, ErrFreed, ErrFreed, nil, ErrFreed, ErrFreed, nil}[i] // of those that wait for the receiver
-		if _, err := a.Wait(h); !errors.Is(err, want) {
+		if _, err := a.Requests().Wait(h); !errors.Is(err, want) {
 			t.Errorf("send %d: %v, want %v", i, err, want)
 		}
 	}
@@ -101,7 +101,7 @@ func TestExpectContext(t *testing.T) {
 	if st, err := b.Recv(in(next, from(0, AnyTag)), make([]byte, 5)); err != nil || st.Bytes != 5 {
 		t.Errorf("%+v, %v", st, err)
 	}
-	if _, err := a.Wait(late); !errors.Is(err, ErrFreed) {
+	if _, err := a.Requests().Wait(late); !errors.Is(err, ErrFreed) {
 		t.Errorf("a late send: %v, want %v", err, ErrFreed)
 	}
 	if r, m := b.Contexts().QueueLengths(last); r+m != 0 {
@@ -159,17 +159,17 @@ func TestReadReportsLoss(t *testing.T) {
 
 // TestTestAfterClose: a message that arrives together with the exit of its sender is received, whichever function tests for it.
 func TestTestAfterClose(t *testing.T) {
-	for name, test := range map[string]func(e *Engine, h Handle) (Status, bool, error){
-		"Test": (*Engine).Test,
-		"PollCompleted": func(e *Engine, h Handle) (Status, bool, error) {
-			if ok, err := e.PollCompleted(h); !ok || err != nil {
+	for name, test := range map[string]func(q *Requests, h Handle) (Status, bool, error){
+		"Test": (*Requests).Test,
+		"PollCompleted": func(q *Requests, h Handle) (Status, bool, error) {
+			if ok, err := q.PollCompleted(h); !ok || err != nil {
 				return Status{}, ok, err
 			}
-			st, err := e.Wait(h)
+			st, err := q.Wait(h)
 			return st, true, err
 		},
-		"TestAny": func(e *Engine, h Handle) (Status, bool, error) {
-			i, st, ok, err := e.TestAny(perf.Testany, []Handle{{}, h})
+		"TestAny": func(q *Requests, h Handle) (Status, bool, error) {
+			i, st, ok, err := q.TestAny(perf.Testany, []Handle{{}, h})
 			return st, ok && i == 1, err
 		},
 	} {
@@ -179,10 +179,10 @@ func TestTestAfterClose(t *testing.T) {
 			if err := errors.Join(es[0].Send(to(0, 1, 1), make([]byte, 8), Standard), es[0].Close()); err != nil {
 				t.Fatal(err)
 			}
-			if st, ok, err := test(es[1], first); st.Bytes != 8 || !ok || err != nil {
+			if st, ok, err := test(&es[1].requests, first); st.Bytes != 8 || !ok || err != nil {
 				t.Errorf("%+v, %v, %v", st, ok, err)
 			}
-			if _, _, err := test(es[1], second); !errors.Is(err, ErrFailed) {
+			if _, _, err := test(&es[1].requests, second); !errors.Is(err, ErrFailed) {
 				t.Errorf("the receive without a message: %v", err)
 			}
 		})
@@ -199,7 +199,7 @@ func TestTestStale(t *testing.T) {
 	var next Handle
 	during = func() error {
 		err := a.Send(to(0, 1, 1), make([]byte, 8), Standard)
-		_, failed := b.Wait(small)
+		_, failed := b.Requests().Wait(small)
 		next = b.Irecv(from(0, 3), make([]byte, 8))
 		return errors.Join(err, failed, a.Send(to(0, 1, 3), make([]byte, 8), Standard), b.lockedPollOnce())
 	}
@@ -207,15 +207,15 @@ func TestTestStale(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, ok, err := b.Test(small); !ok || !errors.Is(err, ErrStale) {
+	if _, ok, err := b.Requests().Test(small); !ok || !errors.Is(err, ErrStale) {
 		t.Errorf("%v, %v", ok, err)
 	}
 	for _, h := range []Handle{next, large} {
-		if _, err := b.Wait(h); err != nil {
+		if _, err := b.Requests().Wait(h); err != nil {
 			t.Error(err)
 		}
 	}
-	if _, err := a.Wait(sent); err != nil {
+	if _, err := a.Requests().Wait(sent); err != nil {
 		t.Error(err)
 	}
 }
@@ -240,7 +240,7 @@ func TestFreeActive(t *testing.T) {
 			if err := a.Requests().Free(h); !errors.Is(err, ErrStale) {
 				t.Fatalf("freed twice: %v", err)
 			}
-			if _, err := a.Wait(h); !errors.Is(err, ErrStale) {
+			if _, err := a.Requests().Wait(h); !errors.Is(err, ErrStale) {
 				t.Fatalf("waited for after it was freed: %v", err)
 			}
 		}
@@ -265,7 +265,7 @@ func TestWaitTogether(t *testing.T) {
 	errs := make(chan error, 3)
 	for range cap(errs) {
 		go func() {
-			_, err := es[0].Wait(h)
+			_, err := es[0].Requests().Wait(h)
 			errs <- err
 		}()
 	}
@@ -300,7 +300,7 @@ func TestProbeMovesBlocks(t *testing.T) {
 		h := e.Irecv(from(0, 1), make([]byte, 100000))
 		for {
 			if _, ok, err := e.Probe(from(0, 2), false); ok || err != nil {
-				_, werr := e.Wait(h)
+				_, werr := e.Requests().Wait(h)
 				return errors.Join(err, werr)
 			}
 		}

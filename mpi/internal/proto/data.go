@@ -37,7 +37,7 @@ func (e *Engine) SendData(to Route, d *datatype.Buffer, mode Mode, n *notes.Note
 	r := e.newDataRequest(true, to, d, mode, n)
 	err := e.startSend(r)
 	if err == nil {
-		err = e.waitRequest(r, to.Op)
+		err = e.requests.waitRequest(r, to.Op)
 	}
 	e.rec.SetPeer(to.Context, to.Peer, to.Tag)
 	e.rec.Active.End(to.Op, size, began)
@@ -99,7 +99,7 @@ func (e *Engine) RecvData(from Route, d *datatype.Buffer, n *notes.Note) (Status
 	began := e.beginRecvData(from, d)
 	r := e.newDataRequest(false, from, d, Standard, n)
 	e.startRecv(r)
-	err := e.waitRequest(r, from.Op)
+	err := e.requests.waitRequest(r, from.Op)
 	st := r.status
 	e.rec.SetPeer(from.Context, from.Peer, st.Tag)
 	e.rec.Active.End(from.Op, st.Bytes, began)

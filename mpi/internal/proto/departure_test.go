@@ -69,7 +69,7 @@ func TestDepartedAnySource(t *testing.T) {
 			t.Fatalf("receive from the other process: %v", err)
 		}
 		if len(members) == 1 {
-			if err := failsInTime(t, func() error { _, err := e.Wait(h); return err }); !errors.Is(err, ErrFailed) {
+			if err := failsInTime(t, func() error { _, err := e.Requests().Wait(h); return err }); !errors.Is(err, ErrFailed) {
 				t.Errorf("receive from the other group: %v", err)
 			}
 			continue
@@ -77,7 +77,7 @@ func TestDepartedAnySource(t *testing.T) {
 		if err := e.Send(to(0, 0, 7), []byte{42}, Standard); err != nil {
 			t.Error(err)
 		}
-		if _, err := e.Wait(h); err != nil || x[0] != 42 {
+		if _, err := e.Requests().Wait(h); err != nil || x[0] != 42 {
 			t.Errorf("received %d from itself, %v", x[0], err)
 		}
 	}

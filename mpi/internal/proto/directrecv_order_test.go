@@ -120,11 +120,11 @@ func (p *exchangePair) finish() {
 		}
 	}
 	for _, r := range p.model.posted {
-		st, err := p.es[1].Wait(r.h)
+		st, err := p.es[1].Requests().Wait(r.h)
 		p.model.check(p.t, r, st, err)
 	}
 	for i, hs := range p.sends {
-		if _, err := p.es[i].WaitAll(perf.Waitall, hs, nil); err != nil {
+		if _, err := p.es[i].Requests().WaitAll(perf.Waitall, hs, nil); err != nil {
 			p.t.Fatal(err)
 		}
 	}

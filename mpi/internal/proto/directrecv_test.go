@@ -124,7 +124,7 @@ func (m directCase) run(t *testing.T) {
 		}
 	}
 	for i, h := range hs {
-		if _, err := s.es[m.ps[i].from].Wait(h); err != nil {
+		if _, err := s.es[m.ps[i].from].Requests().Wait(h); err != nil {
 			t.Error(err)
 		}
 	}
@@ -304,7 +304,7 @@ func TestDirectReleasesLock(t *testing.T) {
 			runtime.Gosched()
 		}
 	}))
-	_, wait := e.Wait(<-second)
+	_, wait := e.Requests().Wait(<-second)
 	if err := errors.Join(err, wait); err != nil || b[0] != 1 || b[1] != 2 {
 		t.Errorf("received %v, %v", b, err)
 	}

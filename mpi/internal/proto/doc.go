@@ -62,7 +62,7 @@
 //   - recording.go, note.go, clock_message.go, registration.go and shared_segment.go are used
 //     beside messages
 //
-// Calls that are not made for each message are methods of parts, which Engine has methods for:
+// An engine starts operations. Other calls are methods of parts, which Engine has methods for:
 // Requests, Schedules, Contexts, AttachedBuffer, Checks, Clock, Memory and Recording. A part has
 // pointers to what it needs, and functions of others that New has set. It knows no engine.
 //

@@ -50,7 +50,7 @@ func TestDone(t *testing.T) {
 		if !isClosed(e.Requests().Done(hs[i])) {
 			t.Error("the channel of a completed request is open")
 		}
-		if _, err := e.Wait(hs[i]); err != nil {
+		if _, err := e.Requests().Wait(hs[i]); err != nil {
 			t.Error(err)
 		}
 		if !isClosed(e.Requests().Done(hs[i])) {
@@ -135,7 +135,7 @@ func TestDonePersistent(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-c
-		if _, err := e.Wait(h); err != nil {
+		if _, err := e.Requests().Wait(h); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -152,7 +152,7 @@ func TestDoneGoroutines(t *testing.T) {
 				c := e.Requests().Done(h)
 				all.Go(func() { e.Requests().CompleteGrequest(h, nil) })
 				<-c
-				if _, err := e.Wait(h); err != nil {
+				if _, err := e.Requests().Wait(h); err != nil {
 					t.Error(err)
 				}
 			}

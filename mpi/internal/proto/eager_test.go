@@ -55,7 +55,7 @@ func TestBetweenFragments(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			st, err := b.Wait(r)
+			st, err := b.Requests().Wait(r)
 			switch {
 			case name == "end":
 				if !errors.Is(err, end) {

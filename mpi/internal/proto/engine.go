@@ -147,7 +147,8 @@ func New(c Config) (*Engine, error) {
 	return e, e.waiters.open(c.Domain, c.Waker)
 }
 
-// joinParts gives each part what it needs of the others.
+// joinParts gives each part what it needs of the others: pointers and functions, which are called
+// only when all parts are complete.
 func (e *Engine) joinParts() {
 	w := &e.waiters
 	w.mu, w.failure, w.rec, w.transfers = &e.mu, &e.failure, &e.rec, &e.transfers.transferQueue
@@ -163,21 +164,18 @@ func (e *Engine) joinParts() {
 		message: e.handleMessage, rerouted: e.reroute, idle: e.idlePoll,
 	}
 	e.requests = Requests{
-		mu: &e.mu, waiters: w, attached: &e.buffered.buffer, engine: e,
+		mu: &e.mu, rec: &e.rec, waiters: w, poller: &e.poller, attached: &e.buffered.buffer, engine: e,
 		contexts: &e.contexts.ended, atEnd: e.requestEnded, cancel: e.cancel,
 	}
 	s := &e.schedules
 	s.mu, s.rec, s.requests, s.waiters, s.transfers = &e.mu, &e.rec, &e.requests, w, &e.transfers.transferQueue
-	s.contexts, s.departures = &e.contexts.ended, &e.departures
-	s.messaging = messaging{
-		sendNow: e.sendPlain, send: e.startSend, recv: e.startRecv,
-		leave: e.contexts.leave, poll: e.poller.pollInTest,
-	}
+	s.poller, s.contexts, s.departures = &e.poller, &e.contexts.ended, &e.departures
+	s.messaging = messaging{sendNow: e.sendPlain, send: e.startSend, recv: e.startRecv, leave: e.contexts.leave}
 	e.buffered.mu, e.buffered.waiters = &e.mu, w
 	e.clock.mu, e.clock.links = &e.mu, &e.links
 	c := &e.checks
 	c.mu, c.links, c.requests, c.unexpected, c.waiters = &e.mu, &e.links, &e.requests, &e.unexpected, w
-	c.poll = e.poller.pollOnce
+	c.poller = &e.poller
 	x := &e.contexts
 	x.mu, x.rec, x.waiters, x.requests, x.schedules = &e.mu, &e.rec, w, &e.requests, s
 	x.departures, x.unexpected, x.hints = &e.departures, &e.unexpected, &e.hints

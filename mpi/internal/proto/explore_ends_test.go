@@ -46,7 +46,7 @@ func (x *execution) waiting(want, wantProbe error, after func() error) {
 	x.ends("channel", want, func() error {
 		r := e.Irecv(watched(3), nil)
 		<-e.Requests().Done(r)
-		_, err := e.Wait(r)
+		_, err := e.Requests().Wait(r)
 		return err
 	}, after)
 }
@@ -84,7 +84,7 @@ var endScenarios = []exploredScenario{
 		e := x.es[0]
 		s := &script{steps: []scriptStep{recvStep(1, make([]byte, 1))}}
 		h := s.start(e, 3)
-		x.ends("schedule", errLost, func() error { _, err := e.Wait(h); return err }, nil)
+		x.ends("schedule", errLost, func() error { _, err := e.Requests().Wait(h); return err }, nil)
 		x.ends("receive", errLost, func() error { _, err := e.Recv(from(1, 1), nil); return err }, nil)
 		x.later("abort", func() error { e.Abort(errLost); return nil })
 	}},
@@ -196,7 +196,7 @@ var goalScenarios = []exploredScenario{
 			}
 			var failed error
 			for left := 2; left > 0; {
-				n, err := e.WaitSome(context.Background(), 0, hs[:], func(i int, _ Status, err error) {
+				n, err := e.Requests().WaitSome(context.Background(), 0, hs[:], func(i int, _ Status, err error) {
 					failed = cmp.Or(failed, acknowledge(e, int32(i), bs[i][:], err))
 				})
 				if err = cmp.Or(err, failed); n < 1 || err != nil {
@@ -223,7 +223,7 @@ var goalScenarios = []exploredScenario{
 					return err
 				}
 				b := make([]byte, 1)
-				_, err = e.Wait(e.RecvMatched(0, m, b))
+				_, err = e.Requests().Wait(e.RecvMatched(0, m, b))
 				return acknowledge(e, st.Tag, b, err)
 			})
 		}
@@ -240,7 +240,7 @@ var goalScenarios = []exploredScenario{
 				return err
 			}
 			e.Contexts().Free(otherContext, ErrFreed)
-			_, err := e.Wait(h)
+			_, err := e.Requests().Wait(h)
 			return err
 		}, func() error { return e.Send(to(0, 1, 3), nil, Standard) })
 		x.run("receive", receive(e, 2))
@@ -262,7 +262,7 @@ var goalScenarios = []exploredScenario{
 			err := e.Contexts().WaitIdle(0, otherContext)
 			return cmp.Or(err, receive(e, 2)())
 		})
-		x.run("wait", func() error { _, err := e.Wait(h); return err })
+		x.run("wait", func() error { _, err := e.Requests().Wait(h); return err })
 		x.run("peer", func() error {
 			err := peer.Send(inOther(to(1, 0, 1)), nil, Standard)
 			err = cmp.Or(err, peer.Send(to(1, 0, 2), []byte{2}, Standard))
@@ -303,7 +303,7 @@ var goalScenarios = []exploredScenario{
 		x.run("flush", func() error {
 			h, err := e.Isend(to(0, 1, 1), out, Standard)
 			if err = cmp.Or(err, e.FlushSends()); err == nil {
-				_, err = e.Wait(h)
+				_, err = e.Requests().Wait(h)
 			}
 			return err
 		})

@@ -54,7 +54,7 @@ func (x *execution) sends(tags ...int32) error {
 // testUntil calls Test until it reports that the operation has completed.
 func testUntil(e *Engine, h Handle) error {
 	for {
-		if _, ok, err := e.Test(h); ok || err != nil {
+		if _, ok, err := e.Requests().Test(h); ok || err != nil {
 			return err
 		}
 	}
@@ -92,7 +92,7 @@ var waitScenarios = []exploredScenario{
 		s := &script{steps: []scriptStep{recvStep(1, b)}}
 		h := s.start(e, 3)
 		x.run("schedule", func() error {
-			_, err := e.Wait(h)
+			_, err := e.Requests().Wait(h)
 			return acknowledge(e, 3, b, err)
 		})
 		x.run("receive 1", receive(e, 1))
@@ -107,7 +107,7 @@ var waitScenarios = []exploredScenario{
 			if err := <-s.ended; err != nil {
 				return err
 			}
-			_, err := e.Wait(h)
+			_, err := e.Requests().Wait(h)
 			return acknowledge(e, 3, b, err)
 		})
 		x.run("receive 1", receive(e, 1))
@@ -123,7 +123,7 @@ var waitScenarios = []exploredScenario{
 			if err := <-s.ended; err != nil {
 				return err
 			}
-			_, err := e.Wait(h)
+			_, err := e.Requests().Wait(h)
 			return acknowledge(e, 3, b, err)
 		})
 		x.run("receive", receive(e, 1))
@@ -138,7 +138,7 @@ var waitScenarios = []exploredScenario{
 			if err := <-s.ended; err != nil {
 				return err
 			}
-			_, err := e.Wait(h)
+			_, err := e.Requests().Wait(h)
 			return acknowledge(e, 3, b, err)
 		})
 		for tag := int32(1); tag <= 2; tag++ {
@@ -153,11 +153,11 @@ var waitScenarios = []exploredScenario{
 		x.run("channel", func() error {
 			r := e.Irecv(from(1, 1), b)
 			<-e.Requests().Done(r)
-			_, err := e.Wait(r)
+			_, err := e.Requests().Wait(r)
 			if err := acknowledge(e, 1, b, err); err != nil {
 				return err
 			}
-			_, err = e.Wait(h)
+			_, err = e.Requests().Wait(h)
 			return acknowledge(e, 3, []byte{3}, err)
 		})
 		x.run("receive 2", receive(e, 2))
@@ -168,7 +168,7 @@ var waitScenarios = []exploredScenario{
 		x.run("channel", func() error {
 			r := e.Irecv(from(1, 1), b[:1])
 			<-e.Requests().Done(r)
-			_, err := e.Wait(r)
+			_, err := e.Requests().Wait(r)
 			return acknowledge(e, 1, b, err)
 		})
 		x.run("test", func() error { return acknowledge(e, 2, b[1:], testUntil(e, e.Irecv(from(1, 2), b[1:]))) })
@@ -186,7 +186,7 @@ var waitScenarios = []exploredScenario{
 			bs := [2][1]byte{}
 			hs := []Handle{e.Irecv(from(1, 1), bs[0][:]), e.Irecv(from(1, 2), bs[1][:])}
 			for range hs {
-				i, _, err := e.WaitAny(context.Background(), 0, hs)
+				i, _, err := e.Requests().WaitAny(context.Background(), 0, hs)
 				if err == nil && i >= 0 {
 					err = acknowledge(e, int32(i+1), bs[i][:], nil)
 				}
@@ -257,7 +257,7 @@ var waitScenarios = []exploredScenario{
 		h, stale := e.Irecv(from(1, 1), b), 0
 		for i := range 2 {
 			x.run(fmt.Sprint("wait ", i), func() error {
-				_, err := e.Wait(h)
+				_, err := e.Requests().Wait(h)
 				if errors.Is(err, ErrStale) && stale == 0 {
 					stale++
 					return nil
@@ -271,7 +271,7 @@ var waitScenarios = []exploredScenario{
 		e := x.es[0]
 		h := e.Requests().StartGrequest()
 		x.run("wait", func() error {
-			_, err := e.Wait(h)
+			_, err := e.Requests().Wait(h)
 			return cmp.Or(err, receive(e, 2)())
 		})
 		x.run("receive", func() error { return cmp.Or(receive(e, 1)(), e.Requests().CompleteGrequest(h, nil)) })

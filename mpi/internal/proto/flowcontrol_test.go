@@ -49,7 +49,7 @@ func TestFlood(t *testing.T) {
 	each(t, es, func(self int, e *Engine) error {
 		if self == 0 {
 			for i, h := range hs {
-				if _, err := e.Wait(h); err != nil {
+				if _, err := e.Requests().Wait(h); err != nil {
 					return fmt.Errorf("send %d: %w", i, err)
 				}
 			}
@@ -102,7 +102,7 @@ func TestCyclicFlood(t *testing.T) {
 			}
 		}
 		for _, h := range hs {
-			if _, err := e.Wait(h); err != nil {
+			if _, err := e.Requests().Wait(h); err != nil {
 				return err
 			}
 		}

@@ -62,7 +62,7 @@ func TestPersistentFreed(t *testing.T) {
 			if err := a.Start(h); err != nil {
 				t.Errorf("request %d: %v", i, err)
 			}
-			if _, err := a.Wait(h); !errors.Is(err, ErrContextEnded) {
+			if _, err := a.Requests().Wait(h); !errors.Is(err, ErrContextEnded) {
 				t.Errorf("request %d: %v, want %v", i, err, ErrContextEnded)
 			}
 		}
@@ -183,7 +183,7 @@ func TestFreedInStep(t *testing.T) {
 	h := s.start(e, 1)
 	result := make(chan error, 1)
 	go func() {
-		_, err := e.Wait(h)
+		_, err := e.Requests().Wait(h)
 		result <- err
 	}()
 	<-begun
@@ -350,7 +350,7 @@ func TestFlushAnswers(t *testing.T) {
 	if err := a.Flush(perf.Free, testContext, testContext); err != nil {
 		t.Error(err)
 	}
-	if _, err := a.Wait(h); !errors.Is(err, ErrFailed) {
+	if _, err := a.Requests().Wait(h); !errors.Is(err, ErrFailed) {
 		t.Error(err)
 	}
 }
@@ -416,7 +416,7 @@ func TestPartitionedIdle(t *testing.T) {
 	e.Contexts().Free(testContext, ErrFreed)
 	reached(true, true)
 	for _, h := range []Handle{recv, active} {
-		if _, err := e.Wait(h); err != nil && !errors.Is(err, ErrFreed) {
+		if _, err := e.Requests().Wait(h); err != nil && !errors.Is(err, ErrFreed) {
 			t.Error(err)
 		}
 	}

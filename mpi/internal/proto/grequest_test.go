@@ -13,7 +13,7 @@ func TestGrequest(t *testing.T) {
 	failed := errors.New("failed")
 	for _, want := range []error{nil, failed} {
 		h := e.Requests().StartGrequest()
-		if _, done, err := e.Test(h); done || err != nil {
+		if _, done, err := e.Requests().Test(h); done || err != nil {
 			t.Fatalf("done: %v, %v", done, err)
 		}
 		if err := errors.Join(e.Requests().Cancel(h), e.Requests().Free(h)); !errors.Is(err, ErrState) {
@@ -21,7 +21,7 @@ func TestGrequest(t *testing.T) {
 		}
 		waited := make(chan error)
 		go func() {
-			st, err := e.Wait(h)
+			st, err := e.Requests().Wait(h)
 			if st != emptyStatus {
 				err = errors.Join(err, errors.New("the status is not empty"))
 			}
@@ -33,7 +33,7 @@ func TestGrequest(t *testing.T) {
 			t.Errorf("got %v, want %v", err, want)
 		}
 		e.Requests().CompleteGrequest(h, failed) // does nothing
-		if _, err := e.Wait(h); err != ErrStale {
+		if _, err := e.Requests().Wait(h); err != ErrStale {
 			t.Errorf("waited for twice: %v", err)
 		}
 	}
@@ -69,12 +69,12 @@ func TestWaitContextIdle(t *testing.T) {
 			return err
 		}
 		for _, h := range []Handle{recv, send} {
-			if done, err := e.PollCompleted(h); !done || err != nil {
+			if done, err := e.Requests().PollCompleted(h); !done || err != nil {
 				return errors.Join(err, errors.New("the operation is still in progress"))
 			}
 		}
-		_, err1 := e.Wait(recv)
-		_, err2 := e.Wait(send)
+		_, err1 := e.Requests().Wait(recv)
+		_, err2 := e.Requests().Wait(send)
 		return errors.Join(err1, err2, e.Requests().Cancel(apart))
 	})
 }

@@ -110,7 +110,7 @@ func (h *hostilePeer) poll() bool {
 	if _, err := h.d.Poll(evs[:]); err != nil {
 		h.t.Fatal(err)
 	}
-	_, err := h.e.PollCompleted(h.hs[len(h.hs)-1])
+	_, err := h.e.Requests().PollCompleted(h.hs[len(h.hs)-1])
 	for range 8 { // PollCompleted makes no progress if the request has completed
 		h.e.lock()
 		err = h.e.poller.pollOnce()
@@ -123,7 +123,7 @@ func (h *hostilePeer) poll() bool {
 func (h *hostilePeer) end() {
 	h.e.Abort(fabric.ErrCorrupt)
 	for _, x := range h.hs {
-		_, _ = h.e.Wait(x) // must return; the result does not matter
+		_, _ = h.e.Requests().Wait(x) // must return; the result does not matter
 	}
 	for i, b := range h.bufs {
 		if slices.ContainsFunc(b[h.rooms[i]:], func(x byte) bool { return x != guard }) {
@@ -199,7 +199,7 @@ func TestForeign(t *testing.T) {
 	if _, err := es[1].Recv(from(0, 1), make([]byte, 50000)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.Wait(h); err != nil {
+	if _, err := e.Requests().Wait(h); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -51,7 +51,7 @@ func TestMeasuredMessages(t *testing.T) {
 				if err := e.Send(to(1, 0, 2), nil, Standard); err != nil { // the receive is posted
 					return err
 				}
-				if _, err := e.WaitAll(perf.Waitall, hs, nil); err != nil {
+				if _, err := e.Requests().WaitAll(perf.Waitall, hs, nil); err != nil {
 					return err
 				}
 			}

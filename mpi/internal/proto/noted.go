@@ -17,7 +17,7 @@ type Checks struct {
 	requests   *Requests
 	unexpected *unexpectedStore
 	waiters    *waiters
-	poll       func() error // is poller.pollOnce
+	poller     *poller
 }
 
 // Checks returns what compares messages with their receives; see Config.Checks.
@@ -45,7 +45,7 @@ func (c *Checks) Unfinished(arrive []uint64) error {
 	defer c.mu.Unlock()
 	for i, n := range arrive {
 		for n != 0 && c.table.Arrived(int32(i)) < n {
-			if err := c.poll(); err != nil {
+			if err := c.poller.pollOnce(); err != nil {
 				return err
 			}
 			c.waiters.yield()

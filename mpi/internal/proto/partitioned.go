@@ -297,7 +297,7 @@ func (ss *Schedules) Parrived(h Handle, i int) (bool, error) {
 		return false, err
 	}
 	if h.r.state == active && !p.has(i) {
-		if err = ss.messaging.poll(); !h.valid() {
+		if err = ss.poller.pollInTest(); !h.valid() {
 			return false, ErrStale
 		}
 	}

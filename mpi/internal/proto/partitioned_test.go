@@ -25,7 +25,7 @@ func TestParrivedFailed(t *testing.T) {
 			i++
 		}
 	}
-	if _, err := es[0].Wait(h); !errors.Is(err, ErrTruncate) {
+	if _, err := es[0].Requests().Wait(h); !errors.Is(err, ErrTruncate) {
 		t.Error(err)
 	}
 	if ok, err := es[0].Schedules().Parrived(h, 0); !ok || err != nil {

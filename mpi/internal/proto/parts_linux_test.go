@@ -162,7 +162,7 @@ func (c *partsCase) send(e *Engine, tag int32) error {
 		if err != nil {
 			return err
 		}
-		_, err = e.Wait(h)
+		_, err = e.Requests().Wait(h)
 		return err
 	}
 	h := e.SendInitData(rt, &c.src.buf, c.mode)
@@ -175,7 +175,7 @@ func (e *Engine) waitStarted(h Handle) (Status, error) {
 	if err := e.Start(h); err != nil {
 		return Status{}, err
 	}
-	return e.Wait(h)
+	return e.Requests().Wait(h)
 }
 
 // receive receives the message in one of several ways.
@@ -189,13 +189,13 @@ func (c *partsCase) receive(e *Engine, tag int32) (st Status, err error) {
 	case c.way < 2:
 		return e.RecvData(rt, &c.dst.buf, nil)
 	case c.way < 3:
-		return e.Wait(e.IrecvData(rt, &c.dst.buf, nil))
+		return e.Requests().Wait(e.IrecvData(rt, &c.dst.buf, nil))
 	case c.way < 5:
 		m, _, _, err := e.MatchedProbe(context.Background(), rt, true)
 		if err != nil {
 			return Status{}, err
 		}
-		return e.Wait(e.RecvMatchedData(perf.Mrecv, m, &c.dst.buf, nil))
+		return e.Requests().Wait(e.RecvMatchedData(perf.Mrecv, m, &c.dst.buf, nil))
 	}
 	h := e.RecvInitData(rt, &c.dst.buf)
 	st, err = e.waitStarted(h)
@@ -346,11 +346,11 @@ func TestPartsAllocs(t *testing.T) {
 			var done bool
 			var err2, err3 error
 			for !done {
-				_, err2 = es[0].PollCompleted(out)
-				done, err3 = es[1].PollCompleted(in)
+				_, err2 = es[0].Requests().PollCompleted(out)
+				done, err3 = es[1].Requests().PollCompleted(in)
 			}
-			_, err4 := es[1].Wait(in)
-			_, err5 := es[0].Wait(out)
+			_, err4 := es[1].Requests().Wait(in)
+			_, err5 := es[0].Requests().Wait(out)
 			err = errors.Join(err, err1, err2, err3, err4, err5)
 		}
 		pass()
@@ -457,7 +457,7 @@ func TestPartsPeerDies(t *testing.T) {
 		if dying == 1 {
 			left, h = es[0], out
 		}
-		if _, err := left.Wait(h); !errors.Is(err, ErrFailed) {
+		if _, err := left.Requests().Wait(h); !errors.Is(err, ErrFailed) {
 			t.Errorf("process %d died: %v", dying, err)
 		}
 	}

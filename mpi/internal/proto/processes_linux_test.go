@@ -137,7 +137,7 @@ func exchangeSizes(e *Engine, self int) error {
 			hs = append(hs, h, e.Irecv(from(1-self, int32(i)), b[:p.room]))
 		}
 		for i, h := range slices.Backward(hs) {
-			st, err := e.Wait(h)
+			st, err := e.Requests().Wait(h)
 			if i%2 == 1 {
 				err = parcels[i/2].check(in[i/2], st, err)
 			}

@@ -84,7 +84,7 @@ func TestRecordProcNull(t *testing.T) {
 	start := func(h Handle, err error) {
 		t.Helper()
 		if err == nil {
-			_, err = e.Wait(h)
+			_, err = e.Requests().Wait(h)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -138,7 +138,7 @@ func TestRecordRTR(t *testing.T) {
 				if err := e.Send(to(1, 0, 0), []byte{1}, Standard); err != nil {
 					return err
 				}
-				_, err := e.WaitAll(perf.Waitall, hs, nil)
+				_, err := e.Requests().WaitAll(perf.Waitall, hs, nil)
 				return err
 			})
 			checkAgreement(t, es, append(lengths, 1)) // and the message that the receives are posted
@@ -194,7 +194,7 @@ func TestRecordSchedule(t *testing.T) {
 		if self == 0 {
 			s := script{steps: []scriptStep{recvStep(1, make([]byte, 8))}, ended: make(chan error, 1)}
 			on := Route{Context: testContext, Match: Match{Tag: 7}, Op: perf.Iallreduce}
-			_, err := e.Wait(e.Schedules().Start(on, 0, &s, new(Schedule)))
+			_, err := e.Requests().Wait(e.Schedules().Start(on, 0, &s, new(Schedule)))
 			return err
 		}
 		if err := shows(es[0], want); err != nil {
@@ -261,7 +261,7 @@ func TestRecordOnItsWay(t *testing.T) {
 			r := es[1].Irecv(from(0, 3), make([]byte, n))
 			for i, h := range []Handle{h, r} {
 				waittest.Poll(t, "the message is received", func() bool {
-					_, done, err := es[i].Test(h)
+					_, done, err := es[i].Requests().Test(h)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -322,7 +322,7 @@ func TestRecordRefusedData(t *testing.T) {
 	h.r.transfer.bytes = len(h.r.buf)
 	h.r.sendNextData()
 	e.unlock()
-	if _, err := e.Wait(h); !errors.Is(err, fabric.ErrPeerClosed) || onItsWay(t, es) {
+	if _, err := e.Requests().Wait(h); !errors.Is(err, fabric.ErrPeerClosed) || onItsWay(t, es) {
 		t.Errorf("%v, or the counts differ", err)
 	}
 }

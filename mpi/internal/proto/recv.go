@@ -40,7 +40,7 @@ func (e *Engine) recv(from Route, buf []byte) (Status, error) {
 		r.send, r.route, r.buf = false, from, buf
 		e.startRecv(r)
 	}
-	err := e.waitRequest(r, from.Op)
+	err := e.requests.waitRequest(r, from.Op)
 	return r.status, err
 }
 

@@ -4,14 +4,17 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/attached"
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/ended"
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/lock"
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/record"
 )
 
 // Requests are the requests of an engine. It allocates them in slabs, finds them by id, and
 // completes and releases them. Its methods know no transport. The exported ones are the calls for
-// requests of all kinds; those that make progress for messages are methods of the engine.
+// requests of all kinds; those that start operations are methods of the engine.
 type Requests struct {
 	mu       *lock.Mutex // of the engine
+	rec      *record.Recording
 	waiters  *waiters
+	poller   *poller
 	attached *attached.Buffer
 	contexts *ended.Contexts
 	engine   *Engine // what Handle.Engine returns, and what messages find through their requests

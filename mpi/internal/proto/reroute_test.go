@@ -125,7 +125,7 @@ func TestReroute(t *testing.T) {
 		if self == 0 {
 			var errs []error
 			for _, h := range hs {
-				_, err := e.Wait(h)
+				_, err := e.Requests().Wait(h)
 				errs = append(errs, err)
 			}
 			return errors.Join(errs...)

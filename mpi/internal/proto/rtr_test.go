@@ -157,7 +157,7 @@ func exchangeExact(e *Engine, self int, out, in []exactMessage, c *rand.Rand) er
 			if x.i >= s {
 				break
 			}
-			st, err := e.Wait(x.h)
+			st, err := e.Requests().Wait(x.h)
 			if err := in[x.i].check(x.i, st, err, x.buf); err != nil {
 				return err
 			}
@@ -166,12 +166,12 @@ func exchangeExact(e *Engine, self int, out, in []exactMessage, c *rand.Rand) er
 		runtime.Gosched()
 	}
 	for _, x := range recvs {
-		st, err := e.Wait(x.h)
+		st, err := e.Requests().Wait(x.h)
 		if err := in[x.i].check(x.i, st, err, x.buf); err != nil {
 			return err
 		}
 	}
-	_, err := e.WaitAll(perf.Waitall, sends, nil)
+	_, err := e.Requests().WaitAll(perf.Waitall, sends, nil)
 	return err
 }
 
@@ -247,7 +247,7 @@ func TestRTRUsed(t *testing.T) {
 					return err
 				}
 				for i, h := range hs {
-					st, err := e.Wait(h)
+					st, err := e.Requests().Wait(h)
 					if err := (exactMessage{5, n, n}).check(i, st, err, bufs[i]); err != nil {
 						return err
 					}
@@ -289,13 +289,13 @@ func TestRTRRevoked(t *testing.T) {
 		if err := e.Requests().Cancel(h1); err != nil {
 			return err
 		}
-		if st, err := e.Wait(h1); err != nil || !st.Cancelled {
+		if st, err := e.Requests().Wait(h1); err != nil || !st.Cancelled {
 			return fmt.Errorf("cancelled: %+v, %w", st, err)
 		}
 		if err := e.Send(to(1, 0, 7), []byte{1}, Standard); err != nil {
 			return err
 		}
-		st, err := e.Wait(h2)
+		st, err := e.Requests().Wait(h2)
 		if err := (exactMessage{5, n, n}).check(9, st, err, second); err != nil {
 			return err
 		}
@@ -304,7 +304,7 @@ func TestRTRRevoked(t *testing.T) {
 		}
 		h3 := e.Irecv(from(0, 6), third[:n])
 		e.Contexts().End(testContext, ended)
-		if _, err := e.Wait(h3); !errors.Is(err, ended) {
+		if _, err := e.Requests().Wait(h3); !errors.Is(err, ended) {
 			return fmt.Errorf("a receive of a context that has ended: %w", err)
 		}
 		return e.Send(Route{Context: testContext + 2, Peer: 0, Match: Match{Rank: 1, Tag: 1}}, []byte{1}, Standard)
@@ -336,7 +336,7 @@ func TestRTRRestarted(t *testing.T) {
 	h := b.RecvInit(from(0, 5), buf[:n])
 	finish := func(i int) {
 		t.Helper()
-		st, err := b.Wait(h)
+		st, err := b.Requests().Wait(h)
 		must((exactMessage{5, n, n}).check(i, st, err, buf))
 	}
 	must(b.Start(h))
@@ -355,7 +355,7 @@ func TestRTRRestarted(t *testing.T) {
 	must(b.Start(h))
 	must(b.Requests().Cancel(h))
 	must(a.lockedPollOnce())
-	if st, err := b.Wait(h); err != nil || !st.Cancelled {
+	if st, err := b.Requests().Wait(h); err != nil || !st.Cancelled {
 		t.Errorf("cancelled: %+v, %v", st, err)
 	}
 }
@@ -384,7 +384,7 @@ func TestRTRFinalized(t *testing.T) {
 	if err := errors.Join(b.Requests().Cancel(h), a.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if st, err := b.Wait(h); err == nil && !st.Cancelled {
+	if st, err := b.Requests().Wait(h); err == nil && !st.Cancelled {
 		t.Errorf("%+v", st)
 	}
 	if err := b.lockedPollOnce(); err != nil {
@@ -424,7 +424,7 @@ func TestOvertaking(t *testing.T) {
 		}
 		each(t, es, func(self int, e *Engine) error {
 			if self == 0 {
-				_, err := e.WaitAll(perf.Waitall, hs, nil)
+				_, err := e.Requests().WaitAll(perf.Waitall, hs, nil)
 				return err
 			}
 			for range 2 {

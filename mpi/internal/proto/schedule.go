@@ -24,6 +24,7 @@ type Schedules struct {
 	rec        *record.Recording
 	requests   *Requests
 	waiters    *waiters
+	poller     *poller
 	transfers  *transferQueue
 	contexts   *ended.Contexts
 	departures *departures
@@ -41,8 +42,6 @@ type messaging struct {
 	recv    func(*Request)       // starts a receive; see Engine.startRecv
 	// leave tells other processes that none of this one's messages will come in a context.
 	leave func(context uint32)
-	// poll makes progress once for a call that does not wait; it may release the lock.
-	poll func() error
 }
 
 // Schedules returns the schedules of the engine.

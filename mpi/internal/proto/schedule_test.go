@@ -90,7 +90,7 @@ func TestSchedule(t *testing.T) {
 				}
 				for i := range hs {
 					i = len(hs) - 1 - i
-					if st, err := e.Wait(hs[i]); err != nil || st != emptyStatus {
+					if st, err := e.Requests().Wait(hs[i]); err != nil || st != emptyStatus {
 						return fmt.Errorf("schedule %d: %+v, %w", i, st, err)
 					}
 					want := byte(self + 1)
@@ -165,7 +165,7 @@ func TestScheduleFails(t *testing.T) {
 				want = failed
 			}
 			h := s.start(e, 1)
-			_, err := e.Wait(h)
+			_, err := e.Requests().Wait(h)
 			if !errors.Is(err, want) || !errors.Is(<-s.ended, want) {
 				return fmt.Errorf("got %w, want %w", err, want)
 			}
@@ -192,7 +192,7 @@ func TestScheduleGoroutines(t *testing.T) {
 			all.Go(func() {
 				for range 50 {
 					s, _ := passing(self, 2, 100*i*i, e)
-					if _, err := e.Wait(s.start(e, int32(i))); err != nil {
+					if _, err := e.Requests().Wait(s.start(e, int32(i))); err != nil {
 						errs[i] = err
 					}
 				}
@@ -220,7 +220,7 @@ func TestScheduleFailsInLongStep(t *testing.T) {
 				}
 			}
 		}), waitStep()}}
-		if _, err := e.Wait(s.start(e, 3)); !errors.Is(err, ErrTruncate) {
+		if _, err := e.Requests().Wait(s.start(e, 3)); !errors.Is(err, ErrTruncate) {
 			return fmt.Errorf("got %w, want %w", err, ErrTruncate)
 		}
 		return nil

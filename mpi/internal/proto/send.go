@@ -32,7 +32,7 @@ func (e *Engine) Send(to Route, buf []byte, mode Mode) error {
 	r.send, r.mode, r.route, r.buf = true, mode, to, buf
 	err := e.startSend(r)
 	if err == nil {
-		err = e.waitRequest(r, to.Op)
+		err = e.requests.waitRequest(r, to.Op)
 	}
 	if began != 0 {
 		e.rec.SetPeer(to.Context, to.Peer, to.Tag)

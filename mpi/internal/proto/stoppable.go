@@ -10,19 +10,19 @@ import (
 
 // awaitRequest blocks until a request has completed or ctx has ended. Only in the second case it returns an error. If the engine
 // has failed it returns as well; waitRequest then returns the failure.
-func (e *Engine) awaitRequest(ctx context.Context, r *Request, op perf.Op) error {
+func (q *Requests) awaitRequest(ctx context.Context, r *Request, op perf.Op) error {
 	gen := r.gen
-	for i := 0; i < e.waiters.spin && r.state == active && r.gen == gen && e.failure.err == nil &&
-		e.transfers.head == nil && !e.waiters.busy() && !e.mu.Contended(); i++ {
-		e.poller.progress()
+	for i := 0; i < q.waiters.spin && r.state == active && r.gen == gen && q.waiters.failure.err == nil &&
+		q.waiters.transfers.head == nil && !q.waiters.busy() && !q.mu.Contended(); i++ {
+		q.poller.progress()
 	}
 	if r.state != active || r.gen != gen {
 		return nil
 	}
-	lane := e.rec.Enter(op, r.route.Context, r.route.Peer, r.route.Tag, len(r.buf))
+	lane := q.rec.Enter(op, r.route.Context, r.route.Peer, r.route.Tag, len(r.buf))
 	g := goal{watch: watch{what: requestCompleted}, req: r, gen: gen}
-	err := e.waiters.awaitContext(ctx, &g)
-	e.rec.Configured.Leave(lane)
+	err := q.waiters.awaitContext(ctx, &g)
+	q.rec.Configured.Leave(lane)
 	return err
 }
 
@@ -47,7 +47,7 @@ func (e *Engine) RecvContext(ctx context.Context, from Route, buf []byte) (Statu
 			r.send, r.route, r.buf = false, from, buf
 			e.startRecv(r)
 		}
-		st, err = e.waitOrCancel(ctx, r, from.Op)
+		st, err = e.requests.waitOrCancel(ctx, r, from.Op)
 	}
 	if began != 0 {
 		e.rec.SetPeer(from.Context, from.Peer, st.Tag)
@@ -58,21 +58,21 @@ func (e *Engine) RecvContext(ctx context.Context, from Route, buf []byte) (Statu
 
 // WaitOrCancel waits for a receive or a send as RecvContext does, as a part of the operation op. If ctx ends it cancels the
 // operation; see Cancel.
-func (e *Engine) WaitOrCancel(ctx context.Context, op perf.Op, h Handle) (Status, error) {
-	e.lock()
-	defer e.unlock()
+func (q *Requests) WaitOrCancel(ctx context.Context, op perf.Op, h Handle) (Status, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	if !h.valid() {
 		return Status{}, ErrStale
 	}
-	return e.waitOrCancel(ctx, h.r, op)
+	return q.waitOrCancel(ctx, h.r, op)
 }
 
-func (e *Engine) waitOrCancel(ctx context.Context, r *Request, op perf.Op) (Status, error) {
-	stopped := e.awaitRequest(ctx, r, op)
+func (q *Requests) waitOrCancel(ctx context.Context, r *Request, op perf.Op) (Status, error) {
+	stopped := q.awaitRequest(ctx, r, op)
 	if stopped != nil {
-		e.cancel(r)
+		q.cancel(r)
 	}
-	err := e.waitRequest(r, op) // until the message is complete, or its sender has acknowledged that none comes
+	err := q.waitRequest(r, op) // until the message is complete, or its sender has acknowledged that none comes
 	if err == nil && r.status.Cancelled {
 		err = stopped
 	}
@@ -81,33 +81,33 @@ func (e *Engine) waitOrCancel(ctx context.Context, r *Request, op perf.Op) (Stat
 
 // WaitContext is Wait that ends when ctx ends. It then returns a StoppedError, and the operation continues: h is still valid. A
 // request that has completed is collected, even if ctx has ended.
-func (e *Engine) WaitContext(ctx context.Context, h Handle) (Status, error) {
-	e.lock()
-	defer e.unlock()
+func (q *Requests) WaitContext(ctx context.Context, h Handle) (Status, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	op := perf.Wait
 	if h.r.route.Op.IsWithin() {
 		op = h.r.route.Op
 	}
-	began := e.rec.Active.Begin(op, 0)
-	defer func() { e.rec.Active.End(op, 0, began) }()
+	began := q.rec.Active.Begin(op, 0)
+	defer func() { q.rec.Active.End(op, 0, began) }()
 	if !h.finished() {
-		if err := e.awaitRequest(ctx, h.r, op); err != nil {
+		if err := q.awaitRequest(ctx, h.r, op); err != nil {
 			return Status{}, err
 		}
 	}
-	return e.waitHandle(h, op)
+	return q.waitHandle(h, op)
 }
 
 // AwaitAll blocks until all of hs except the zero handles have completed, or ctx has ended. It collects none of them. Only if ctx
 // has ended it returns an error. The call is shown as op.
-func (e *Engine) AwaitAll(ctx context.Context, op perf.Op, hs []Handle) error {
-	e.lock()
-	defer e.unlock()
+func (q *Requests) AwaitAll(ctx context.Context, op perf.Op, hs []Handle) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	for _, h := range hs {
 		if h.r == nil || h.finished() {
 			continue
 		}
-		if err := e.awaitRequest(ctx, h.r, op); err != nil || e.failure.err != nil {
+		if err := q.awaitRequest(ctx, h.r, op); err != nil || q.waiters.failure.err != nil {
 			return err
 		}
 	}

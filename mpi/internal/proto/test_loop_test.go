@@ -20,16 +20,16 @@ func TestTestLoop(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, look := range map[string]func(Handle) (bool, error){
-		"Test": func(h Handle) (bool, error) { _, done, err := e.Test(h); return done, err },
+		"Test": func(h Handle) (bool, error) { _, done, err := e.Requests().Test(h); return done, err },
 		"Testany": func(h Handle) (bool, error) {
-			_, _, done, err := e.TestAny(perf.Testany, []Handle{h})
+			_, _, done, err := e.Requests().TestAny(perf.Testany, []Handle{h})
 			return done, err
 		},
 		"Testsome": func(h Handle) (bool, error) {
-			n, err := e.TestSome(perf.Testsome, []Handle{h}, func(int, Status, error) {})
+			n, err := e.Requests().TestSome(perf.Testsome, []Handle{h}, func(int, Status, error) {})
 			return n != 0, err
 		},
-		"Testall": e.PollCompleted,
+		"Testall": e.Requests().PollCompleted,
 		"Iprobe": func(h Handle) (bool, error) {
 			_, _, err := e.Probe(from(1, 1), false)
 			return e.Completed(h), err
@@ -48,7 +48,7 @@ func TestTestLoop(t *testing.T) {
 		if err := <-completed; err != nil {
 			t.Error(err)
 		}
-		if _, err := e.Wait(h); err != nil && err != ErrStale { // some of the calls have collected it
+		if _, err := e.Requests().Wait(h); err != nil && err != ErrStale { // some of the calls have collected it
 			t.Error(err)
 		}
 	}
@@ -79,7 +79,7 @@ func TestTestLoopBesideWait(t *testing.T) {
 			break
 		}
 		calls := callsUntil(t, func() (bool, error) {
-			if _, done, err := es[0].Test(h); done || err != nil {
+			if _, done, err := es[0].Requests().Test(h); done || err != nil {
 				t.Fatalf("done: %v, %v", done, err)
 			}
 			_, arrived, err := es[1].Probe(from(0, tag), false)
@@ -92,7 +92,7 @@ func TestTestLoopBesideWait(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := es[0].Wait(h); err != nil {
+	if _, err := es[0].Requests().Wait(h); err != nil {
 		t.Error(err)
 	}
 }

@@ -174,7 +174,7 @@ func TestTraceSchedule(t *testing.T) {
 	s := script{steps: []scriptStep{recvStep(0, make([]byte, 8)), sendStep(0, 0, make([]byte, 8)), waitStep(), work,
 		doStep(StepLong, func() error { return nil })}, ended: make(chan error, 1)}
 	on := Route{Context: testContext, Match: Match{Tag: 7}, Op: perf.Iallreduce}
-	if _, err := e.Wait(e.Schedules().Start(on, 16, &s, new(Schedule))); err != nil {
+	if _, err := e.Requests().Wait(e.Schedules().Start(on, 16, &s, new(Schedule))); err != nil {
 		t.Fatal(err)
 	}
 	tr, err := perf.ReadTrace(memory[0])

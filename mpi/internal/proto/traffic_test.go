@@ -132,9 +132,9 @@ func exchange(e *Engine, self int, ps []testMessage, c *rand.Rand) error {
 		if len(hs) == 0 {
 			continue
 		}
-		i, st, ok, err := e.TestAny(perf.Testany, hs)
+		i, st, ok, err := e.Requests().TestAny(perf.Testany, hs)
 		if err == nil && !ok && len(sends)+len(keys) == 0 {
-			i, st, err = e.WaitAny(context.Background(), perf.Waitany, hs)
+			i, st, err = e.Requests().WaitAny(context.Background(), perf.Waitany, hs)
 			ok = true
 		}
 		if !ok && err == nil {
@@ -250,7 +250,7 @@ func TestScarce(t *testing.T) {
 			}
 			hs = append(hs, h)
 		}
-		_, err := e.WaitAll(perf.Waitall, hs, nil)
+		_, err := e.Requests().WaitAll(perf.Waitall, hs, nil)
 		return errors.Join(err, e.FlushSends())
 	})
 	if warnings[0] != 1 || warnings[1] > 1 {

@@ -165,7 +165,10 @@ func TestFailureWakesAll(t *testing.T) {
 		func() error { _, err := e.Recv(from(1, 1), nil); return err },
 		func() error { _, _, err := e.Probe(from(1, 3), true); return err },
 		func() error { return e.WaitAtLeast(Route{Op: perf.Barrier}, 0, &word, 1, &asleep) },
-		func() error { _, _, err := e.WaitAny(context.Background(), perf.Waitany, []Handle{{}, h}); return err },
+		func() error {
+			_, _, err := e.Requests().WaitAny(context.Background(), perf.Waitany, []Handle{{}, h})
+			return err
+		},
 	} {
 		ended[i] = make(chan error, 1)
 		go func() { ended[i] <- wait() }()
@@ -232,7 +235,7 @@ func TestFlushAfterClose(t *testing.T) {
 	if err := es[0].FlushSends(); err != nil {
 		t.Fatal(err)
 	}
-	_, err := es[0].Wait(hs[len(hs)-1])
+	_, err := es[0].Requests().Wait(hs[len(hs)-1])
 	if !errors.Is(err, fabric.ErrPeerClosed) {
 		t.Errorf("the last send: %v", err)
 	}
@@ -254,7 +257,7 @@ func TestDataToClosed(t *testing.T) {
 	if !a.Completed(h) {
 		t.Fatal("the send never completes")
 	}
-	if _, err := a.Wait(h); !errors.Is(err, fabric.ErrPeerClosed) {
+	if _, err := a.Requests().Wait(h); !errors.Is(err, fabric.ErrPeerClosed) {
 		t.Error(err)
 	}
 }

@@ -207,11 +207,11 @@ func (w *anyWait) looking() bool { return w.remembered() && w.left != 0 }
 func (w *anyWait) remembered() bool { return w.set != nil && w.set.first == &w.hs[0] }
 
 // take collects the request with an index, and sets its handle to zero unless it is persistent.
-func (w *anyWait) take(e *Engine, op perf.Op, i int) (Status, error) {
+func (w *anyWait) take(q *Requests, op perf.Op, i int) (Status, error) {
 	h := w.hs[i]
 	keep := h.valid() && h.r.flags&persistent != 0
 	member := h.valid() && h.r.flags&inSet != 0
-	st, err := e.waitHandle(h, op)
+	st, err := q.waitHandle(h, op)
 	if !keep {
 		w.hs[i] = Handle{}
 		if member && h.r.state == free { // its next use may be at the same place
@@ -223,27 +223,27 @@ func (w *anyWait) take(e *Engine, op perf.Op, i int) (Status, error) {
 
 // awaitAny blocks until a handle has completed, and returns its index; -1 if none is active. It fails with a StoppedError if ctx
 // ends, and if the engine fails.
-func (e *Engine) awaitAny(ctx context.Context, op perf.Op, w *anyWait) (int, error) {
+func (q *Requests) awaitAny(ctx context.Context, op perf.Op, w *anyWait) (int, error) {
 	g := goal{watch: watch{what: anyCompleted}, any: *w}
-	if !e.waiters.reached(&g) {
-		lane := e.rec.Active.Enter(op, -1, -1, 0)
-		err := e.waiters.awaitContext(ctx, &g)
-		e.rec.Configured.Leave(lane)
+	if !q.waiters.reached(&g) {
+		lane := q.rec.Active.Enter(op, -1, -1, 0)
+		err := q.waiters.awaitContext(ctx, &g)
+		q.rec.Configured.Leave(lane)
 		if err != nil {
 			return -1, err
 		}
 	}
 	if g.found == allActive {
-		return -1, e.failure.err
+		return -1, q.waiters.failure.err
 	}
 	return g.found, nil
 }
 
 // checkAny returns the index of a completed handle, or -1 if none is active. If none has completed it makes progress once; ok is
 // false if none has after that as well.
-func (e *Engine) checkAny(w *anyWait) (i int, ok bool, err error) {
+func (q *Requests) checkAny(w *anyWait) (i int, ok bool, err error) {
 	if i = w.findNow(); i == allActive {
-		failure := e.poller.pollInTest()
+		failure := q.poller.pollInTest()
 		if i = w.findNow(); i == allActive {
 			return 0, false, failure
 		}
@@ -262,71 +262,71 @@ func (w *anyWait) findNow() int {
 
 // WaitAny blocks until one of hs has completed or ctx has ended. It collects it and returns its index; -1 if none is active. The
 // call is recorded as op.
-func (e *Engine) WaitAny(ctx context.Context, op perf.Op, hs []Handle) (int, Status, error) {
-	e.lock()
-	defer e.unlock()
-	began := e.rec.Active.Begin(op, 0)
-	defer func() { e.rec.Active.End(op, 0, began) }()
-	w := e.requests.sets.waitFor(hs)
-	i, err := e.awaitAny(ctx, op, &w)
+func (q *Requests) WaitAny(ctx context.Context, op perf.Op, hs []Handle) (int, Status, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	began := q.rec.Active.Begin(op, 0)
+	defer func() { q.rec.Active.End(op, 0, began) }()
+	w := q.sets.waitFor(hs)
+	i, err := q.awaitAny(ctx, op, &w)
 	if i < 0 {
 		return -1, emptyStatus, err
 	}
-	st, err := w.take(e, op, i)
+	st, err := w.take(q, op, i)
 	return i, st, err
 }
 
 // TestAny is WaitAny without blocking: ok is false if none has completed.
-func (e *Engine) TestAny(op perf.Op, hs []Handle) (i int, st Status, ok bool, err error) {
-	e.lock()
-	defer e.unlock()
-	began := e.rec.Active.Begin(op, 0)
-	defer func() { e.rec.Active.End(op, 0, began) }()
-	w := e.requests.sets.waitFor(hs)
-	i, ok, err = e.checkAny(&w)
+func (q *Requests) TestAny(op perf.Op, hs []Handle) (i int, st Status, ok bool, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	began := q.rec.Active.Begin(op, 0)
+	defer func() { q.rec.Active.End(op, 0, began) }()
+	w := q.sets.waitFor(hs)
+	i, ok, err = q.checkAny(&w)
 	if !ok || i < 0 {
 		return -1, emptyStatus, ok, err
 	}
-	st, err = w.take(e, op, i)
+	st, err = w.take(q, op, i)
 	return i, st, true, err
 }
 
 // WaitSome blocks until at least one of hs has completed or ctx has ended. It collects all that are known to have completed, and
 // calls report for each. It returns their number; -1 if none is active. The call is recorded as op.
-func (e *Engine) WaitSome(ctx context.Context, op perf.Op, hs []Handle, report func(i int, st Status, err error)) (int, error) {
-	e.lock()
-	defer e.unlock()
-	began := e.rec.Active.Begin(op, 0)
-	defer func() { e.rec.Active.End(op, 0, began) }()
-	w := e.requests.sets.waitFor(hs)
-	i, err := e.awaitAny(ctx, op, &w)
+func (q *Requests) WaitSome(ctx context.Context, op perf.Op, hs []Handle, report func(i int, st Status, err error)) (int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	began := q.rec.Active.Begin(op, 0)
+	defer func() { q.rec.Active.End(op, 0, began) }()
+	w := q.sets.waitFor(hs)
+	i, err := q.awaitAny(ctx, op, &w)
 	if i < 0 {
 		return -1, err
 	}
-	return w.takeAll(e, op, i, report), nil
+	return w.takeAll(q, op, i, report), nil
 }
 
 // TestSome is WaitSome without blocking: it returns 0 if none has completed.
-func (e *Engine) TestSome(op perf.Op, hs []Handle, report func(i int, st Status, err error)) (int, error) {
-	e.lock()
-	defer e.unlock()
-	began := e.rec.Active.Begin(op, 0)
-	defer func() { e.rec.Active.End(op, 0, began) }()
-	w := e.requests.sets.waitFor(hs)
-	i, ok, err := e.checkAny(&w)
+func (q *Requests) TestSome(op perf.Op, hs []Handle, report func(i int, st Status, err error)) (int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	began := q.rec.Active.Begin(op, 0)
+	defer func() { q.rec.Active.End(op, 0, began) }()
+	w := q.sets.waitFor(hs)
+	i, ok, err := q.checkAny(&w)
 	switch {
 	case !ok:
 		return 0, err
 	case i < 0:
 		return -1, nil
 	}
-	return w.takeAll(e, op, i, report), nil
+	return w.takeAll(q, op, i, report), nil
 }
 
 // takeAll collects the request with index i, and all others that are known to have completed.
-func (w *anyWait) takeAll(e *Engine, op perf.Op, i int, report func(i int, st Status, err error)) (n int) {
+func (w *anyWait) takeAll(q *Requests, op perf.Op, i int, report func(i int, st Status, err error)) (n int) {
 	for ; i >= 0 && n < len(w.hs); n++ {
-		st, err := w.take(e, op, i)
+		st, err := w.take(q, op, i)
 		report(i, st, err)
 		if w.remembered() {
 			i = w.listed()

@@ -64,7 +64,7 @@ func (m *setModel) drop(h Handle) {
 		return
 	}
 	m.complete(h)
-	if _, err := m.e.Wait(h); err != nil {
+	if _, err := m.e.Requests().Wait(h); err != nil {
 		m.t.Fatal(err)
 	}
 	delete(m.done, h)
@@ -105,7 +105,7 @@ func (m *setModel) wait() {
 	}
 	switch any, some := m.rnd.IntN(2) == 0, m.rnd.IntN(2) == 0; {
 	case any:
-		i, _, ok, err := m.e.TestAny(perf.Testany, m.hs)
+		i, _, ok, err := m.e.Requests().TestAny(perf.Testany, m.hs)
 		if err != nil || ok && i < 0 != (active+completed == 0) {
 			m.t.Fatalf("TestAny: %d, %v, %v; %d are active and %d completed", i, ok, err, active, completed)
 		}
@@ -114,11 +114,11 @@ func (m *setModel) wait() {
 		}
 	case completed == 0 && active != 0:
 	case some:
-		if n, err := m.e.WaitSome(ctx, perf.Waitsome, m.hs, report); err != nil || n == 0 || n < 0 != (completed == 0) {
+		if n, err := m.e.Requests().WaitSome(ctx, perf.Waitsome, m.hs, report); err != nil || n == 0 || n < 0 != (completed == 0) {
 			m.t.Fatalf("WaitSome: %d, %v; %d are active and %d completed", n, err, active, completed)
 		}
 	default:
-		i, _, err := m.e.WaitAny(ctx, perf.Waitany, m.hs)
+		i, _, err := m.e.Requests().WaitAny(ctx, perf.Waitany, m.hs)
 		if err != nil || i < 0 != (completed == 0) {
 			m.t.Fatalf("WaitAny: %d, %v; %d are active and %d completed", i, err, active, completed)
 		}
@@ -149,7 +149,7 @@ func TestWaitSets(t *testing.T) {
 		for len(m.done) != 0 {
 			m.wait()
 		}
-		if i, _, err := e.WaitAny(context.Background(), perf.Waitany, m.hs); i != -1 || err != nil {
+		if i, _, err := e.Requests().WaitAny(context.Background(), perf.Waitany, m.hs); i != -1 || err != nil {
 			t.Fatalf("of no requests: %d, %v", i, err)
 		}
 	}
@@ -169,7 +169,7 @@ func TestWaitSetSleeps(t *testing.T) {
 	}
 	results := make(chan result)
 	wait := func() {
-		i, _, err := e.WaitAny(context.Background(), perf.Waitany, hs)
+		i, _, err := e.Requests().WaitAny(context.Background(), perf.Waitany, hs)
 		results <- result{i, err}
 	}
 	for _, i := range []int{999, 0, 500} {

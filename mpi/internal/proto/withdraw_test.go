@@ -21,7 +21,7 @@ func pollUntilDone(t *testing.T, es []*Engine, e *Engine, h Handle) (Status, err
 			}
 		}
 	}
-	return e.Wait(h)
+	return e.Requests().Wait(h)
 }
 
 // waitingSends are sends that wait for their receiver: their mode and length.
@@ -84,7 +84,7 @@ func TestWithdraw(t *testing.T) {
 						s.size != 0 && (err != nil || got[0] != 9) {
 						t.Errorf("the next message: %+v, %v", st, err)
 					}
-					if _, err := a.Wait(next); err != nil {
+					if _, err := a.Requests().Wait(next); err != nil {
 						t.Error(err)
 					}
 					if n, m := b.Contexts().QueueLengths(testContext); n+m != 0 || b.unexpected.held != 0 {
@@ -218,7 +218,7 @@ func TestWithdrawNothing(t *testing.T) {
 	if err := a.Requests().CompleteGrequest(g, nil); err != nil {
 		t.Error(err)
 	}
-	if st, err := a.Wait(g); err != nil || st.Cancelled {
+	if st, err := a.Requests().Wait(g); err != nil || st.Cancelled {
 		t.Errorf("%+v, %v", st, err)
 	}
 }
@@ -238,7 +238,7 @@ func TestWithdrawFromGone(t *testing.T) {
 				if err := b.Close(); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := a.Wait(h); !errors.Is(err, ErrFailed) {
+				if _, err := a.Requests().Wait(h); !errors.Is(err, ErrFailed) {
 					t.Errorf("%+v, receiver closed: %v", s, err)
 				}
 				continue

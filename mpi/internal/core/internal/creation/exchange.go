@@ -55,7 +55,7 @@ func (x *Exchange) Allreduce(dst, src []byte, kernel reduction.Func) error {
 		if err != nil {
 			return err
 		}
-		if _, err := x.queue.engine.Wait(h); err != nil {
+		if _, err := x.queue.engine.Requests().Wait(h); err != nil {
 			return err
 		}
 		if len(got) == 0 {
