@@ -98,7 +98,7 @@ func (e *Engine) handle(peer int32, v wire.Envelope, w [5]uint64, payload []byte
 	case wire.Flush:
 		e.links.sendControl(peer, wire.Envelope{Kind: wire.Flushed}, w[0])
 	case wire.Flushed:
-		return e.handleFlushed(peer, w)
+		return e.flushes.handleFlushed(peer, w)
 	case wire.Elapsed:
 		return e.transfers.handleElapsed(peer, w)
 	}

@@ -137,6 +137,7 @@ func New(c Config) (*Engine, error) {
 	if err := l.open(&c); err != nil {
 		return nil, err
 	}
+	e.flushes.links = l
 	e.departures = newDepartures(l, &e.contexts.ended, c.Members)
 	x := &e.transfers
 	x.mu, x.links, x.requests, x.contexts = &e.mu, l, &e.requests, &e.contexts

@@ -23,8 +23,28 @@ type flush struct {
 
 // flushes are those in progress. Several communicators may be freed at the same time.
 type flushes struct {
-	list []*flush
-	last uint64 // id of the last one
+	links *links
+	list  []*flush
+	last  uint64 // id of the last one
+}
+
+// begin sends FLUSH to the processes that it may be sent to.
+func (f *flushes) begin(to []bool) *flush {
+	f.last++
+	x := &flush{id: f.last}
+	f.list = append(f.list, x)
+	for n, may := range to {
+		if may && f.links.connect(int32(n)) == nil { // otherwise nothing comes from there, or the engine has failed
+			x.from = append(x.from, int32(n))
+			f.links.sendControl(int32(n), wire.Envelope{Kind: wire.Flush}, x.id)
+		}
+	}
+	return x
+}
+
+// end ends the wait for a flush.
+func (f *flushes) end(x *flush) {
+	f.list = slices.DeleteFunc(f.list, func(y *flush) bool { return y == x })
 }
 
 // find returns the flush with an id, or nil.
@@ -37,6 +57,26 @@ func (f *flushes) find(id uint64) *flush {
 	return nil
 }
 
+// isOver reports whether all processes have answered, except those that have finalized.
+func (f *flushes) isOver(id uint64) bool {
+	x := f.find(id)
+	return x == nil || !slices.ContainsFunc(x.from, func(n int32) bool { return !f.links.hasFinalized(n) })
+}
+
+// handleFlushed handles FLUSHED. It returns false for an answer that was not expected.
+func (f *flushes) handleFlushed(peer int32, w [5]uint64) bool {
+	x := f.find(w[0])
+	if x == nil {
+		return f.links.failure.err != nil // it may have ended the wait
+	}
+	i := slices.Index(x.from, peer)
+	if i < 0 {
+		return false
+	}
+	x.from = slices.Delete(x.from, i, i+1)
+	return true
+}
+
 // PrepareFlush must be called before the processes agree to free a communicator. It sends the partitions that are ready, and
 // reports whether receives are posted in the context messages, or partitioned receives are active in the context partitioned.
 func (e *Engine) PrepareFlush(messages, partitioned uint32) bool {
@@ -47,16 +87,16 @@ func (e *Engine) PrepareFlush(messages, partitioned uint32) bool {
 		return false
 	}
 	e.advancePartitioned(partitioned)
-	for range e.receives(messages, partitioned) {
+	for range e.requests.receives(messages, partitioned) {
 		return true
 	}
 	return false
 }
 
 // receives returns the routes of the receives of PrepareFlush.
-func (e *Engine) receives(messages, partitioned uint32) iter.Seq[Route] {
+func (q *Requests) receives(messages, partitioned uint32) iter.Seq[Route] {
 	return func(yield func(Route) bool) {
-		for _, slab := range e.requests.slabs {
+		for _, slab := range q.slabs {
 			for i := range slab {
 				r := &slab[i]
 				p := r.activePartitioned()
@@ -79,7 +119,7 @@ func (e *Engine) receives(messages, partitioned uint32) iter.Seq[Route] {
 // senders returns for each process whether messages for the receives of PrepareFlush may come from it.
 func (e *Engine) senders(messages, partitioned uint32) []bool {
 	from, anySource := make([]bool, len(e.links.peers)), false
-	for on := range e.receives(messages, partitioned) {
+	for on := range e.requests.receives(messages, partitioned) {
 		if on.Rank == AnySource {
 			anySource = true
 		} else {
@@ -108,19 +148,11 @@ func (r *Request) activePartitioned() *partitioned {
 func (e *Engine) Flush(op perf.Op, messages, partitioned uint32) error {
 	e.lock()
 	defer e.unlock()
-	e.flushes.last++
-	f := &flush{id: e.flushes.last}
-	e.flushes.list = append(e.flushes.list, f)
-	for n, may := range e.senders(messages, partitioned) {
-		if may && e.links.connect(int32(n)) == nil { // otherwise nothing comes from there, or the engine has failed
-			f.from = append(f.from, int32(n))
-			e.links.sendControl(int32(n), wire.Envelope{Kind: wire.Flush}, f.id)
-		}
-	}
+	f := e.flushes.begin(e.senders(messages, partitioned))
 	defer e.rec.Configured.Leave(e.rec.Enter(op, messages, -1, -1, 0))
 	g := goal{watch: watch{what: flushed, value: f.id}}
 	e.waiters.await(&g)
-	e.flushes.list = slices.DeleteFunc(e.flushes.list, func(x *flush) bool { return x == f })
+	e.flushes.end(f)
 	if len(f.from) != 0 && e.failure.err != nil {
 		return e.failure.err
 	}
@@ -140,24 +172,4 @@ func (e *Engine) advancePartitioned(context uint32) {
 			}
 		}
 	}
-}
-
-// flushIsOver reports whether all processes have answered, except those that have finalized.
-func (e *Engine) flushIsOver(id uint64) bool {
-	f := e.flushes.find(id)
-	return f == nil || !slices.ContainsFunc(f.from, func(n int32) bool { return !e.links.hasFinalized(n) })
-}
-
-// handleFlushed handles FLUSHED. It returns false for an answer that was not expected.
-func (e *Engine) handleFlushed(peer int32, w [5]uint64) bool {
-	f := e.flushes.find(w[0])
-	if f == nil {
-		return e.failure.err != nil // it may have ended the wait
-	}
-	i := slices.Index(f.from, peer)
-	if i < 0 {
-		return false
-	}
-	f.from = slices.Delete(f.from, i, i+1)
-	return true
 }

@@ -335,15 +335,16 @@ func TestFlushAnswers(t *testing.T) {
 	es := open(t, 2, nil, nil)
 	a, b := es[0], es[1]
 	a.AllowFinalize()
-	if a.handleFlushed(1, [5]uint64{1}) {
+	f := &a.flushes
+	if f.handleFlushed(1, [5]uint64{1}) {
 		t.Error("an answer without a question was accepted")
 	}
 	h := a.Irecv(to(1, 1, 1), nil)
-	a.flushes.list = []*flush{{id: 7, from: []int32{1}}}
-	if a.handleFlushed(0, [5]uint64{7}) || !a.handleFlushed(1, [5]uint64{7}) || a.handleFlushed(1, [5]uint64{7}) {
+	f.list = []*flush{{id: 7, from: []int32{1}}}
+	if f.handleFlushed(0, [5]uint64{7}) || !f.handleFlushed(1, [5]uint64{7}) || f.handleFlushed(1, [5]uint64{7}) {
 		t.Error("the answers of other processes, or of one twice, were accepted")
 	}
-	a.flushes.list = nil
+	f.list = nil
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}

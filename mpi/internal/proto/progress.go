@@ -33,7 +33,7 @@ func (e *Engine) reached(x watch) bool {
 	case contextIdle, partitionedIdle:
 		return !e.requests.activeIn(x.from.Context, x.what == partitionedIdle)
 	case flushed:
-		return e.flushIsOver(x.value)
+		return e.flushes.isOver(x.value)
 	case segmentMapped:
 		return x.mapping.try()
 	case channelsClosed:
