@@ -20,12 +20,14 @@ import (
 //
 // A send needs no WATCH. A message whose sender waits for its receiver, an RTS or a synchronous one, is refused.
 
-// departures records which contexts this process and others have left. It sends WATCH and LEFT. The
-// engine knows what waits, and ends what cannot complete any more (hopeless.go).
+// departures records which contexts this process and others have left. It sends WATCH and LEFT, and
+// completes the requests that need a process which has left (hopeless.go). The engine wakes the
+// goroutines that wait for something else.
 type departures struct {
-	links *links
-	ended *ended.Contexts
-	rec   *record.Recording
+	links    *links
+	requests *Requests
+	ended    *ended.Contexts
+	rec      *record.Recording
 
 	left     map[uint32]bool    // contexts that this process has left, and that have not ended
 	watchers map[uint32][]int32 // by context: the processes to which LEFT must be sent
@@ -48,12 +50,13 @@ type member struct {
 }
 
 // newDepartures returns departures of which there are none. members is Config.Members.
-func newDepartures(l *links, ended *ended.Contexts, members func(uint32) []int32) departures {
+func newDepartures(l *links, requests *Requests, ended *ended.Contexts, members func(uint32) []int32) departures {
 	if members == nil {
 		members = func(uint32) []int32 { return nil }
 	}
-	return departures{links: l, ended: ended, rec: l.rec, left: map[uint32]bool{}, watchers: map[uint32][]int32{},
-		watched: map[member]bool{}, gone: map[member]bool{}, members: members, probed: Route{Peer: ProcNull}}
+	return departures{links: l, requests: requests, ended: ended, rec: l.rec, left: map[uint32]bool{},
+		watchers: map[uint32][]int32{}, watched: map[member]bool{}, gone: map[member]bool{}, members: members,
+		probed: Route{Peer: ProcNull}}
 }
 
 // forget removes what is known about others in a context that has ended here.
@@ -118,8 +121,8 @@ func (d *departures) handleWatch(peer int32, context uint32) {
 	}
 }
 
-// handleLeft handles LEFT of a process: whether all processes free the communicator. It reports false
-// for an answer that is not expected any more.
+// handleLeft handles LEFT of a process: whether all processes free the communicator. It completes the
+// requests that have become hopeless. It reports false for an answer that is not expected any more.
 func (d *departures) handleLeft(peer int32, context uint32, freed bool) bool {
 	m := member{context, peer}
 	if !d.watched[m] {
@@ -127,6 +130,7 @@ func (d *departures) handleLeft(peer int32, context uint32, freed bool) bool {
 	}
 	d.gone[m], d.links.failure.departed = freed, true
 	d.links.failure.finalized++
+	d.endHopeless()
 	return true
 }
 

@@ -88,7 +88,7 @@ func (e *Engine) handle(peer int32, v wire.Envelope, w [5]uint64, payload []byte
 	case wire.Left:
 		return e.handleLeft(peer, v.Context, w)
 	case wire.Refuse:
-		return e.handleRefuse(peer, w)
+		return e.departures.handleRefuse(peer, w)
 	case wire.Note:
 		return e.checks.table.Receive(peer, w[0], payload)
 	case wire.Withdraw:

@@ -138,7 +138,7 @@ func New(c Config) (*Engine, error) {
 		return nil, err
 	}
 	e.flushes.links = l
-	e.departures = newDepartures(l, &e.contexts.ended, c.Members)
+	e.departures = newDepartures(l, &e.requests, &e.contexts.ended, c.Members)
 	x := &e.transfers
 	x.mu, x.links, x.requests, x.contexts = &e.mu, l, &e.requests, &e.contexts
 	x.hints, x.notes, x.rec = l.hints, &e.checks.table, l.rec

@@ -6,8 +6,8 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
 
-// What the engine does when this process leaves a context, and which of its operations end when
-// others have left or have finalized.
+// Which operations end when this process leaves a context, and when others have left or have
+// finalized.
 
 // confirmTimeout bounds the wait for the transport's report that a process has closed, when the launcher has reported it. The
 // transport's report is preferred because it follows all messages.
@@ -19,40 +19,39 @@ func (e *Engine) handleLeft(peer int32, context uint32, w [5]uint64) bool {
 		return false
 	}
 	if e.departures.handleLeft(peer, context, w[0] == 1) {
-		e.endHopeless()
 		e.waiters.rouseAll()
 	}
 	return true
 }
 
 // handleRefuse handles REFUSE.
-func (e *Engine) handleRefuse(peer int32, w [5]uint64) bool {
-	r := e.requests.byID(w[0])
+func (d *departures) handleRefuse(peer int32, w [5]uint64) bool {
+	r := d.requests.byID(w[0])
 	if r == nil || !r.awaitsPeer(peer) || r.transfer.running || w[1] > 1 {
 		return false
 	}
 	r.releaseSend()
 	if r.flags&withdrawing != 0 {
 		r.status = cancelledStatus // as it was to be: its message was not matched
-		e.requests.complete(r, nil)
+		d.requests.complete(r, nil)
 	} else {
-		e.requests.complete(r, e.departures.err(peer, w[1] == 1 || e.contexts.ended.IsFreed(r.route.Context)))
+		d.requests.complete(r, d.err(peer, w[1] == 1 || d.ended.IsFreed(r.route.Context)))
 	}
 	return true
 }
 
 // endHopeless completes the receives whose messages cannot come any more.
-func (e *Engine) endHopeless() {
-	for _, slab := range e.requests.slabs {
+func (d *departures) endHopeless() {
+	for _, slab := range d.requests.slabs {
 		for i := range slab {
 			r := &slab[i]
 			if r.state != active || r.send || !r.posted.Posted() || r.flags&rtrRevoked != 0 {
 				continue
 			}
-			if err := e.departures.errorOf(r.route); err != nil {
+			if err := d.errorOf(r.route); err != nil {
 				r.endReceive(err)
 			} else if r.route.Rank == AnySource {
-				e.departures.watchRoute(r.route) // the next process, if the one before has left
+				d.watchRoute(r.route) // the next process, if the one before has left
 			}
 		}
 	}
@@ -69,26 +68,26 @@ func (r *Request) endReceive(err error) {
 }
 
 // endOperationsWith completes the operations that need a process which has finalized. All that it has sent has arrived.
-func (e *Engine) endOperationsWith(n int32, err error) {
-	e.failure.departed, e.departures.failed = true, true
-	for _, slab := range e.requests.slabs {
+func (d *departures) endOperationsWith(n int32, err error) {
+	d.links.failure.departed, d.failed = true, true
+	for _, slab := range d.requests.slabs {
 		for i := range slab {
 			switch r := &slab[i]; {
 			case r.state != active || r.transfer.running:
 			case r.send && r.awaitsPeer(n):
 				r.releaseSend()
-				if e.contexts.ended.IsFreed(r.route.Context) {
-					e.requests.complete(r, ErrFreed) // the process has not received the message before it freed the communicator
+				if d.ended.IsFreed(r.route.Context) {
+					d.requests.complete(r, ErrFreed) // the process has not received the message before it freed the communicator
 				} else {
-					e.rec.Configured.LostPeer()
-					e.requests.complete(r, err)
+					d.rec.Configured.LostPeer()
+					d.requests.complete(r, err)
 				}
 			case !r.send && r.transfer.peer == n && r.transfer.state == transferCopying:
 				r.finishTransfer(err)
 			}
 		}
 	}
-	e.endHopeless()
+	d.endHopeless()
 }
 
 // ProcessesLeft must be called when the launcher reports that processes have left the job. A process that this one needs is

@@ -25,7 +25,7 @@ func IsWatch(header []byte) bool {
 // caller must check the goal again afterwards.
 func (e *Engine) watchIfDue(x watch, t longWait) (longWait, time.Duration) {
 	if e.failure.departed {
-		e.endHopeless() // receives that were posted after LEFT
+		e.departures.endHopeless() // receives that were posted after LEFT
 	}
 	if t.watched {
 		if x.from.Rank == AnySource && x.what.needsProcess() {
@@ -89,7 +89,7 @@ func (e *Engine) idlePoll() {
 	}
 	now := time.Now()
 	if e.failure.departed {
-		e.endHopeless()
+		e.departures.endHopeless()
 	}
 	if d.nextIdle.IsZero() {
 		d.nextIdle = now.Add(watchDelay)
