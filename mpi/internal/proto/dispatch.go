@@ -60,7 +60,7 @@ func (e *Engine) handle(peer int32, v wire.Envelope, w [5]uint64, payload []byte
 	case wire.FirstFrag:
 		return e.handleFirstFrag(peer, v, w, payload)
 	case wire.Frag:
-		return e.handleFrag(peer, payload)
+		return e.transfers.handleFrag(peer, payload)
 	case wire.FIN:
 		return e.transfers.handleFIN(peer, w)
 	case wire.Assist:
@@ -72,7 +72,7 @@ func (e *Engine) handle(peer int32, v wire.Envelope, w [5]uint64, payload []byte
 	case wire.Data:
 		return e.transfers.handleData(peer, w, payload)
 	case wire.Pause, wire.Resume:
-		e.handlePause(peer, v.Kind == wire.Pause)
+		e.transfers.handlePause(peer, v.Kind == wire.Pause)
 	case wire.RTR:
 		return e.transfers.handleRTR(peer, v, w)
 	case wire.Put:
@@ -92,7 +92,7 @@ func (e *Engine) handle(peer int32, v wire.Envelope, w [5]uint64, payload []byte
 	case wire.Note:
 		return e.checks.table.Receive(peer, w[0], payload)
 	case wire.Withdraw:
-		return e.handleWithdraw(peer, v, w)
+		return e.unexpected.handleWithdraw(e.contexts.table(v.Context), peer, v, w)
 	case wire.Withdrawn:
 		return e.transfers.handleWithdrawn(peer, w)
 	case wire.Flush:

@@ -81,16 +81,16 @@ func (e *Engine) handleFirstFrag(peer int32, v wire.Envelope, w [5]uint64, paylo
 		e.unexpected.setNote(a.m, note)
 		t.AddUnexpected(&a.m.node, v.Rank, v.Tag)
 	}
-	a.copied(e, began, len(payload))
+	a.copied(e.links.now, began, len(payload))
 	return true
 }
 
 // copied must be called after a fragment of n bytes was copied. began is the result of Elapsed.Begin. An unexpected message is
 // copied once more, when its receive is posted.
-func (a *assembly) copied(e *Engine, began time.Duration, n int) {
-	a.elapsed.End(e.links.now, began, n)
+func (a *assembly) copied(now func() time.Duration, began time.Duration, n int) {
+	a.elapsed.End(now, began, n)
 	if a.m != nil {
-		a.elapsed.End(e.links.now, began, 0)
+		a.elapsed.End(now, began, 0)
 	}
 }
 
@@ -103,24 +103,15 @@ func (a *assembly) start(r *Request, v wire.Envelope, payload []byte) {
 	r.status = Status{Source: v.Rank, Tag: v.Tag, Bytes: min(a.total, r.size())}
 }
 
-// acceptFragments matches an unexpected fragmented message, perhaps before all of it has arrived.
-func (e *Engine) acceptFragments(r *Request, m *unexpectedMessage) {
-	if a := &e.links.peer(m.peer).frags; a.m == m {
-		a.start(r, m.v, m.data[:a.received])
-		return
-	}
-	e.deliver(r, m.v.Rank, m.v.Tag, m.data)
-}
-
 // handleFrag handles the next fragment of the message that is arriving.
-func (e *Engine) handleFrag(peer int32, payload []byte) bool {
-	a := &e.links.peer(peer).frags
+func (x *transfers) handleFrag(peer int32, payload []byte) bool {
+	a := &x.links.peer(peer).frags
 	if len(payload) == 0 || len(payload) > a.total-a.received {
 		return false
 	}
 	at := a.received
 	a.received += len(payload)
-	began := a.elapsed.Begin(e.links.now)
+	began := a.elapsed.Begin(x.links.now)
 	if a.m != nil {
 		copy(a.m.data[at:], payload)
 	} else if r := a.req.r; r != nil && r.gen == a.req.gen && r.state == active { // the receive may have failed meanwhile
@@ -128,18 +119,18 @@ func (e *Engine) handleFrag(peer int32, payload []byte) bool {
 		if a.received == a.total {
 			var err error
 			if a.total != r.size() {
-				err = e.lengthError(r, a.total)
+				err = r.e.lengthError(r, a.total)
 			}
-			e.requests.complete(r, err)
+			x.requests.complete(r, err)
 		}
 	} else {
 		a.elapsed.Marks = 0
 	}
-	a.copied(e, began, len(payload))
+	a.copied(x.links.now, began, len(payload))
 	if a.received == a.total {
-		e.links.reportElapsed(&a.elapsed, peer, a.total, protocols.Fragmented, 0)
+		x.links.reportElapsed(&a.elapsed, peer, a.total, protocols.Fragmented, 0)
 		*a = assembly{}
-		e.rec.Configured.Ended()
+		x.rec.Configured.Ended()
 	}
 	return true
 }

@@ -162,7 +162,7 @@ func (e *Engine) joinParts() {
 	}
 	e.poller = poller{
 		waiters: w, links: &e.links, transfers: &e.transfers, schedules: &e.schedules,
-		message: e.handleMessage, rerouted: e.reroute, idle: e.idlePoll,
+		message: e.handleMessage, rerouted: e.transfers.reroute, idle: e.idlePoll,
 	}
 	e.requests = Requests{
 		mu: &e.mu, rec: &e.rec, waiters: w, poller: &e.poller, attached: &e.buffered.buffer, engine: e,

@@ -26,8 +26,8 @@ func (s *unexpectedStore) resumeSenders() {
 
 // handlePause handles PAUSE and RESUME. Messages that wait for room on their way to a peer that pauses this sender become RTS
 // as well: they may need far more room than the peer has.
-func (e *Engine) handlePause(n int32, pause bool) {
-	p := e.links.peer(n)
+func (x *transfers) handlePause(n int32, pause bool) {
+	p := x.links.peer(n)
 	p.paused = pause
 	p.updateMaxEager()
 	if !pause {
@@ -37,8 +37,8 @@ func (e *Engine) handlePause(n int32, pause bool) {
 		if k := o.kind(); len(o.body)+o.packed.n == 0 || k > wire.FirstFrag {
 			continue
 		}
-		if err := o.req.prepareRTS(p.path.thresholds.Rendezvous(o.req.size(), e.links.copier != nil), 0); err != nil {
-			e.links.fail(n, err)
+		if err := o.req.prepareRTS(p.path.thresholds.Rendezvous(o.req.size(), x.links.copier != nil), 0); err != nil {
+			x.links.fail(n, err)
 			return
 		}
 		if o.req.flags&withdrawing != 0 {

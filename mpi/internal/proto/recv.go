@@ -95,15 +95,16 @@ func (e *Engine) startRecv(r *Request) {
 func (e *Engine) acceptUnexpected(r *Request, m *unexpectedMessage) {
 	e.rec.Matched(m.peer, m.v, m.number, m.bytes())
 	r.noteMatched(m.note, m.v.Rank)
-	switch m.v.Kind {
-	case wire.RTS:
-		if m.moves != e.links.peer(m.peer).moves {
+	p := e.links.peer(m.peer)
+	switch a := &p.frags; {
+	case m.v.Kind == wire.RTS:
+		if m.moves != p.moves {
 			// Another domain has taken over since the message arrived. The memory is registered with the old one, and cannot be read.
 			m.w[1], m.w[2] = wire.NoWord, wire.NoWord
 		}
 		r.startRendezvous(m.peer, m.v, m.w, false)
-	case wire.FirstFrag:
-		e.acceptFragments(r, m)
+	case a.m == m: // the rest of its fragments is still to arrive
+		a.start(r, m.v, m.data[:a.received])
 	default:
 		if m.v.Kind == wire.EagerSync {
 			e.links.sendControl(m.peer, wire.Envelope{Kind: wire.FIN}, m.w[0])

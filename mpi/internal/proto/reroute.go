@@ -19,15 +19,15 @@ import (
 // Messages that wait for room are prepared again: the limits of the domain may differ, and memory must be registered with it.
 
 // reroute connects to a peer that another domain reaches from now on.
-func (e *Engine) reroute(n int32) {
-	p := e.links.peer(n)
+func (x *transfers) reroute(n int32) {
+	p := x.links.peer(n)
 	p.moves++
 	p.noRemoteAccess = false
-	e.transfers.rtr.SetKeys(n, unreadable.Remote)
+	x.rtr.SetKeys(n, unreadable.Remote)
 	if p.ep == nil || p.finalized != nil || p.announced {
 		return // nothing was sent to it, or nothing will be
 	}
-	unstarted := e.transfers.takeUnstarted(n)
+	unstarted := x.takeUnstarted(n)
 	waiting := p.head
 	for o := waiting; o != nil; o = o.next {
 		if o.req != nil {
@@ -35,8 +35,8 @@ func (e *Engine) reroute(n int32) {
 		}
 	}
 	p.ep, p.pusher, p.gatherer, p.deferrer, p.path, p.measured = nil, nil, nil, nil, nil, nil
-	if err := e.links.connect(n); err != nil {
-		e.links.fail(n, err)
+	if err := x.links.connect(n); err != nil {
+		x.links.fail(n, err)
 		return
 	}
 	p.head, p.tail = nil, nil
@@ -44,8 +44,8 @@ func (e *Engine) reroute(n int32) {
 		next := o.next
 		if err := o.prepareAgain(p); err != nil {
 			o.queued = false
-			e.rec.Dropped(o.kind())
-			e.links.leave(o, err)
+			x.rec.Dropped(o.kind())
+			x.links.leave(o, err)
 		} else if o.next = nil; p.head == nil {
 			p.head, p.tail = o, o
 		} else {

@@ -104,7 +104,7 @@ func (e *Engine) startSend(r *Request) error {
 	case r.mode == Buffered:
 		err = r.startBuffered()
 	default:
-		err = e.sendFirst(r)
+		err = e.transfers.sendFirst(r)
 	}
 	if err != nil {
 		r.releaseSend()
@@ -118,27 +118,27 @@ func (e *Engine) startSend(r *Request) error {
 }
 
 // sendFirst chooses the protocol of a send and posts its first message.
-func (e *Engine) sendFirst(r *Request) error {
-	if err := e.links.connect(r.route.Peer); err != nil {
+func (x *transfers) sendFirst(r *Request) error {
+	if err := x.links.connect(r.route.Peer); err != nil {
 		return err
 	}
 	if r.flags&noted != 0 {
 		r.sendNote()
 	}
-	p := e.links.peer(r.route.Peer)
+	p := x.links.peer(r.route.Peer)
 	r.epoch = 0
-	h := e.hints.byContext[r.route.Context]
+	h := x.hints.byContext[r.route.Context]
 	if h != nil && h.Epoch != 0 {
 		r.epoch = h.Epoch
-		if x, ok := e.transfers.rtr.Flow(r.route.Context, r.route.Peer).Take(r.route.Tag, r.size()); ok {
-			return r.sendPut(x)
+		if target, ok := x.rtr.Flow(r.route.Context, r.route.Peer).Take(r.route.Tag, r.size()); ok {
+			return r.sendPut(target)
 		}
 	}
 	if err := r.prepareFirst(p, h); err != nil {
 		return err
 	}
 	p.link.OutBy(r.recordedProtocol(p), r.size())
-	p.traceSend(&e.rec, r)
+	p.traceSend(x.rec, r)
 	return r.post()
 }
 

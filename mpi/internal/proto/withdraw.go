@@ -26,17 +26,16 @@ func (m *unexpectedMessage) waitsFor(peer int32, id uint64) bool {
 	return m.peer == peer && (m.v.Kind == wire.RTS && m.w[3] == id || m.v.Kind == wire.EagerSync && m.w[0] == id)
 }
 
-// handleWithdraw handles WITHDRAW.
-func (e *Engine) handleWithdraw(peer int32, v wire.Envelope, w [5]uint64) bool {
+// handleWithdraw handles WITHDRAW. t is the table of its context.
+func (s *unexpectedStore) handleWithdraw(t *table, peer int32, v wire.Envelope, w [5]uint64) bool {
 	if v.Rank < 0 || v.Tag < 0 {
 		return false
 	}
-	t := e.contexts.table(v.Context)
 	for m := range t.Unexpected(v.Rank, v.Tag) {
 		if m.waitsFor(peer, w[0]) {
 			t.RemoveUnexpected(&m.node)
-			e.unexpected.drop(m)
-			e.links.sendControl(peer, wire.Envelope{Kind: wire.Withdrawn}, w[0])
+			s.drop(m)
+			s.links.sendControl(peer, wire.Envelope{Kind: wire.Withdrawn}, w[0])
 			break
 		}
 	}
