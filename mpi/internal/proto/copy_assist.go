@@ -14,13 +14,12 @@ import (
 // the transfer does not depend on the sender: one that is busy elsewhere claims nothing.
 
 // requestAssist asks the sender to write from the back while this side reads from the front.
-func (t *transfer) requestAssist(word uint64) {
-	e := t.req.e
-	words := e.links.peer(t.peer).sharedWords(t.peer, e.links.copier)
+func (x *transfers) requestAssist(t *transfer, word uint64) {
+	words := x.links.peer(t.peer).sharedWords(t.peer, x.links.copier)
 	if i := word * wordStride; word < wire.NoWord/wordStride && i < uint64(len(words)) && t.bytes >= protocols.MinShared {
 		t.claims = &words[i]
 		to := t.local.Remote
-		e.links.sendControl(t.peer, wire.Envelope{Kind: wire.Assist}, t.peerID, t.req.id(), to.Addr, to.Key, uint64(t.bytes))
+		x.links.sendControl(t.peer, wire.Envelope{Kind: wire.Assist}, t.peerID, t.req.id(), to.Addr, to.Key, uint64(t.bytes))
 	}
 }
 
@@ -71,9 +70,9 @@ func (x *transfers) runAssist(t *transfer) {
 	}
 	switch {
 	case t.deferred == wire.FIN:
-		t.req.completeSend()
+		x.completeSend(t.req)
 	case t.deferred == wire.DataRequest:
-		t.req.startData(t.deferredWords)
+		x.startData(t.req, t.deferredWords)
 	}
 	t.deferred = 0
 }
@@ -101,14 +100,14 @@ func readPiece(ep fabric.Endpoint, t *transfer, buf []byte, i int) error {
 
 // finishReadShare must be called when this side has read its share. If the sender has claimed pieces, its ATP is still to come,
 // or has come before.
-func (t *transfer) finishReadShare() {
+func (x *transfers) finishReadShare(t *transfer) {
 	if t.claims == nil || atomic.LoadUint64(t.claims)>>32 == 0 {
-		t.req.finishRead(nil)
+		x.finishRead(t.req, nil)
 		return
 	}
 	t.offset = t.bytes // this side has finished
 	if t.assisted >= 0 {
-		t.finishShared()
+		x.finishShared(t)
 	}
 }
 
@@ -121,7 +120,7 @@ func (x *transfers) handleATP(peer int32, w [5]uint64) bool {
 	}
 	t := &r.transfer
 	if t.state == transferAwaitPut {
-		r.finishTransfer(nil)
+		x.finishTransfer(r, nil)
 		return true
 	}
 	if t.state != transferReading {
@@ -132,15 +131,14 @@ func (x *transfers) handleATP(peer int32, w [5]uint64) bool {
 	}
 	t.assisted = int(w[1])
 	if t.offset == t.bytes {
-		t.finishShared()
+		x.finishShared(t)
 	}
 	return true
 }
 
 // finishShared ends a transfer by both sides. It reads the pieces that the sender has claimed but could not write.
-func (t *transfer) finishShared() {
-	e := t.req.e
-	p := e.links.peer(t.peer)
+func (x *transfers) finishShared(t *transfer) {
+	p := x.links.peer(t.peer)
 	n := protocols.PieceCount(t.bytes)
 	claimed := min(int(atomic.LoadUint64(t.claims)>>32), n)
 	var err error
@@ -148,26 +146,26 @@ func (t *transfer) finishShared() {
 		err = readPiece(p.ep, t, t.req.buf, i)
 	}
 	if p.noRemoteAccess = p.noRemoteAccess || errors.Is(err, fabric.ErrNotSupported); p.noRemoteAccess {
-		t.requestData()
+		x.requestData(t)
 		return
 	}
-	t.req.finishRead(err)
+	x.finishRead(t.req, err)
 }
 
 // fallBackToCopy requests the payload in pieces after the first read was refused. It claims all pieces, so that the sender takes
 // no more. The sender sends again what it may have written already.
-func (t *transfer) fallBackToCopy() {
+func (x *transfers) fallBackToCopy(t *transfer) {
 	if t.claims != nil {
 		for n := protocols.PieceCount(t.bytes); protocols.ClaimFront(t.claims, n) >= 0; {
 		}
 		if atomic.LoadUint64(t.claims)>>32 != 0 {
 			t.offset = t.bytes
 			if t.assisted >= 0 {
-				t.finishShared()
+				x.finishShared(t)
 			}
 			return // the sender is writing; its ATP will come
 		}
 		t.claims = nil
 	}
-	t.requestData()
+	x.requestData(t)
 }

@@ -6,10 +6,9 @@ import "github.com/ibrun/ibrun/mpi/internal/wire"
 // transport in pieces.
 
 // requestData asks the sender to send the payload in pieces.
-func (t *transfer) requestData() {
-	e := t.req.e
+func (x *transfers) requestData(t *transfer) {
 	t.offset, t.state = 0, transferCopying
-	e.links.sendControl(t.peer, wire.Envelope{Kind: wire.DataRequest}, t.peerID, t.req.id(), uint64(t.bytes))
+	x.links.sendControl(t.peer, wire.Envelope{Kind: wire.DataRequest}, t.peerID, t.req.id(), uint64(t.bytes))
 }
 
 // handleDataRequest handles DATA_REQUEST.
@@ -22,32 +21,30 @@ func (x *transfers) handleDataRequest(peer int32, w [5]uint64) bool {
 		r.transfer.deferred, r.transfer.deferredWords = wire.DataRequest, w
 		return true
 	}
-	r.startData(w)
+	x.startData(r, w)
 	return true
 }
 
 // startData starts to send the payload in pieces.
-func (r *Request) startData(w [5]uint64) {
-	e := r.e
+func (x *transfers) startData(r *Request, w [5]uint64) {
 	t := &r.transfer
 	if t.queued {
-		e.transfers.remove(t)
+		x.remove(t)
 	}
 	t.peerID, t.bytes, t.offset = w[1], int(w[2]), 0
-	r.sendNextData()
+	x.sendNextData(r)
 }
 
 // sendNextData sends the next piece. After the last one it completes the send.
-func (r *Request) sendNextData() {
-	e := r.e
+func (x *transfers) sendNextData(r *Request) {
 	t := &r.transfer
 	if t.offset == t.bytes {
-		r.completeSend()
+		x.completeSend(r)
 		return
 	}
-	r.prepareData(e.links.peer(r.route.Peer))
-	if err := r.post(); err != nil {
-		e.links.sendFailed(r.route.Peer, &r.out, err)
+	r.prepareData(x.links.peer(r.route.Peer))
+	if err := x.post(r); err != nil {
+		x.links.sendFailed(r.route.Peer, &r.out, err)
 	}
 }
 
@@ -84,6 +81,6 @@ func (x *transfers) handleData(peer int32, w [5]uint64, payload []byte) bool {
 	if t.offset < t.bytes {
 		return true
 	}
-	r.finishTransfer(nil)
+	x.finishTransfer(r, nil)
 	return true
 }

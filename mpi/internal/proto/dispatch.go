@@ -140,7 +140,7 @@ func (e *Engine) handleFirst(peer int32, v wire.Envelope, w [5]uint64, payload [
 		e.links.sendControl(peer, wire.Envelope{Kind: wire.FIN}, w[0])
 		e.deliver(r, v.Rank, v.Tag, payload)
 	case wire.RTS:
-		r.startRendezvous(peer, v, w, true)
+		e.transfers.startRendezvous(r, peer, v, w, true)
 	}
 	return true
 }

@@ -133,12 +133,12 @@ func New(c Config) (*Engine, error) {
 	e.sharedMemory, _ = c.Domain.(fabric.SharedMemory)
 	l := &e.links
 	l.rec, l.hints, l.failure = &e.rec, &e.hints, &e.failure
-	l.notified = notified{left: (*Request).messageLeft, closed: e.peerClosed, failed: e.failed}
+	l.notified = notified{left: e.transfers.messageLeft, closed: e.peerClosed, failed: e.failed}
 	if err := l.open(&c); err != nil {
 		return nil, err
 	}
 	e.flushes.links = l
-	e.departures = newDepartures(l, &e.requests, &e.contexts.ended, c.Members)
+	e.departures = newDepartures(l, &e.transfers, &e.contexts.ended, c.Members)
 	x := &e.transfers
 	x.mu, x.links, x.requests, x.contexts = &e.mu, l, &e.requests, &e.contexts
 	x.hints, x.notes, x.rec = l.hints, &e.checks.table, l.rec

@@ -37,12 +37,12 @@ func (x *transfers) handlePause(n int32, pause bool) {
 		if k := o.kind(); len(o.body)+o.packed.n == 0 || k > wire.FirstFrag {
 			continue
 		}
-		if err := o.req.prepareRTS(p.path.thresholds.Rendezvous(o.req.size(), x.links.copier != nil), 0); err != nil {
+		if err := x.prepareRTS(o.req, p.path.thresholds.Rendezvous(o.req.size(), x.links.copier != nil), 0); err != nil {
 			x.links.fail(n, err)
 			return
 		}
 		if o.req.flags&withdrawing != 0 {
-			o.req.sendWithdraw()
+			x.sendWithdraw(o.req)
 		}
 	}
 }

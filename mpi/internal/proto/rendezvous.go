@@ -25,19 +25,19 @@ var unreadable = regcache.Memory{Remote: fabric.RemoteKey{Addr: wire.NoWord, Key
 
 // prepareRTS makes the first message of a send an RTS. It names the protocol to the receiver: RendezvousCopy by the absence of
 // readable memory, and RendezvousShared by a shared word. marks are set if the message is to be measured.
-func (r *Request) prepareRTS(p protocols.Protocol, marks uint64) error {
-	if err := r.expose(p); err != nil {
+func (x *transfers) prepareRTS(r *Request, p protocols.Protocol, marks uint64) error {
+	if err := x.expose(r, p); err != nil {
 		return err
 	}
 	word := wire.NoWord
 	if p == protocols.RendezvousShared && r.exposed != unreadable {
-		if word = r.reserveWord(); word == wire.NoWord {
+		if word = x.reserveWord(r); word == wire.NoWord {
 			marks = 0 // it would be measured as a read
 		}
 	}
 	v := wire.Envelope{Kind: wire.RTS, Context: r.route.Context, Match: r.route.Match, Epoch: r.epoch}
 	r.transfer.elapsed = cost.Elapsed{Marks: marks}
-	r.transfer.elapsed.Began = r.transfer.elapsed.Begin(r.e.links.now)
+	r.transfer.elapsed.Began = r.transfer.elapsed.Begin(x.links.now)
 	o := &r.out
 	o.body, o.remaining, o.marks = nil, nil, 0
 	o.packed.clear()
@@ -47,18 +47,17 @@ func (r *Request) prepareRTS(p protocols.Protocol, marks uint64) error {
 
 // expose makes the send buffer readable for the peer, unless the payload is to be copied. If it cannot be registered the RTS says
 // so, and the receiver requests the payload in pieces.
-func (r *Request) expose(p protocols.Protocol) (err error) {
-	e := r.e
-	x := e.links.peer(r.route.Peer).path
+func (x *transfers) expose(r *Request, p protocols.Protocol) (err error) {
+	way := x.links.peer(r.route.Peer).path
 	if r.data != nil || p == protocols.RendezvousCopy {
 		r.exposed = unreadable
 		return nil
 	}
-	if len(r.buf) == 0 || !x.caps.Read {
+	if len(r.buf) == 0 || !way.caps.Read {
 		return nil
 	}
-	r.exposed, err = x.acquire(r.buf)
-	if e.links.canCopyInstead(err) {
+	r.exposed, err = way.acquire(r.buf)
+	if x.links.canCopyInstead(err) {
 		r.exposed, err = unreadable, nil
 	}
 	return err
@@ -66,14 +65,13 @@ func (r *Request) expose(p protocols.Protocol) (err error) {
 
 // reserveWord reserves a shared word, so that the receiver of a large message can ask for an assist. It returns the index of
 // the word, or wire.NoWord if an assist is not worth it or no word is free.
-func (r *Request) reserveWord() uint64 {
-	e := r.e
-	if e.links.copier == nil || len(r.buf) < protocols.MinShared {
+func (x *transfers) reserveWord(r *Request) uint64 {
+	if x.links.copier == nil || len(r.buf) < protocols.MinShared {
 		return wire.NoWord
 	}
-	p := e.links.peer(r.route.Peer)
+	p := x.links.peer(r.route.Peer)
 	if p.sendWords == nil {
-		p.sendWords = e.links.copier.Words(int(r.route.Peer), false)
+		p.sendWords = x.links.copier.Words(int(r.route.Peer), false)
 	}
 	i := bits.TrailingZeros64(^p.usedWords)
 	if i*wordStride >= len(p.sendWords) {
@@ -87,8 +85,7 @@ func (r *Request) reserveWord() uint64 {
 
 // startRendezvous starts to fetch the payload of an RTS for the matched receive r. arrived says that the RTS has arrived just
 // now.
-func (r *Request) startRendezvous(peer int32, v wire.Envelope, w [5]uint64, arrived bool) {
-	e := r.e
+func (x *transfers) startRendezvous(r *Request, peer int32, v wire.Envelope, w [5]uint64, arrived bool) {
 	if r.flags&rtrSent != 0 {
 		r.releaseRTR()
 	}
@@ -97,7 +94,7 @@ func (r *Request) startRendezvous(peer int32, v wire.Envelope, w [5]uint64, arri
 	t.total = int(w[0] &^ cost.AllMarks)
 	t.elapsed = cost.Elapsed{Marks: w[0] & cost.AllMarks}
 	if arrived {
-		t.elapsed.Began = t.elapsed.Begin(e.links.now)
+		t.elapsed.Began = t.elapsed.Begin(x.links.now)
 	}
 	t.bytes = min(t.total, r.size())
 	t.claims, t.assisted, t.offset, t.local = nil, -1, 0, regcache.Memory{}
@@ -105,39 +102,39 @@ func (r *Request) startRendezvous(peer int32, v wire.Envelope, w [5]uint64, arri
 	r.route.Peer = peer
 	r.status = Status{Source: v.Rank, Tag: v.Tag, Bytes: t.bytes}
 	if t.bytes == 0 {
-		r.finishRead(nil)
+		x.finishRead(r, nil)
 		return
 	}
-	if err := e.links.connect(peer); err != nil {
-		r.finishTransfer(err)
+	if err := x.links.connect(peer); err != nil {
+		x.finishTransfer(r, err)
 		return
 	}
-	p := e.links.peer(peer)
+	p := x.links.peer(peer)
 	if r.data != nil || !p.path.caps.Read || p.noRemoteAccess || t.key == unreadable.Remote {
-		t.requestData()
+		x.requestData(t)
 		return
 	}
 	var err error
 	t.local, err = p.path.acquire(r.buf[:t.bytes])
 	switch {
-	case e.links.canCopyInstead(err):
-		t.requestData()
+	case x.links.canCopyInstead(err):
+		x.requestData(t)
 		return
 	case err != nil:
-		r.finishRead(err)
+		x.finishRead(r, err)
 		return
 	}
 	if w[4] != wire.NoWord {
-		t.requestAssist(w[4])
+		x.requestAssist(t, w[4])
 	}
 	if p.pusher == nil || t.claims != nil {
-		e.transfers.push(t)
+		x.push(t)
 		return
 	}
 	// With a pusher the read starts immediately and under the lock: it does not occupy this processor, and the payload may have
 	// been pushed together with the RTS, in which case the next Poll would drop it.
-	e.rec.Configured.Begun()
-	finished, err := e.transfers.endpoint(t).Read(r.buf[:t.bytes], t.local.Local, t.key, r.id())
-	t.readReturned(finished, err)
-	e.transfers.returned(finished, err)
+	x.rec.Configured.Begun()
+	finished, err := x.endpoint(t).Read(r.buf[:t.bytes], t.local.Local, t.key, r.id())
+	x.readReturned(t, finished, err)
+	x.returned(finished, err)
 }

@@ -31,7 +31,7 @@ func (x *transfers) reroute(n int32) {
 	waiting := p.head
 	for o := waiting; o != nil; o = o.next {
 		if o.req != nil {
-			o.req.releaseSend()
+			x.releaseSend(o.req)
 		}
 	}
 	p.ep, p.pusher, p.gatherer, p.deferrer, p.path, p.measured = nil, nil, nil, nil, nil, nil
@@ -42,7 +42,7 @@ func (x *transfers) reroute(n int32) {
 	p.head, p.tail = nil, nil
 	for o := waiting; o != nil; {
 		next := o.next
-		if err := o.prepareAgain(p); err != nil {
+		if err := x.prepareAgain(o, p); err != nil {
 			o.queued = false
 			x.rec.Dropped(o.kind())
 			x.links.leave(o, err)
@@ -55,7 +55,7 @@ func (x *transfers) reroute(n int32) {
 	}
 	p.updateMaxEager()
 	for _, t := range unstarted {
-		t.copyInstead()
+		x.copyInstead(t)
 	}
 }
 
@@ -73,17 +73,17 @@ func (q *transferQueue) takeUnstarted(n int32) (list []*transfer) {
 }
 
 // copyInstead moves the block of a transfer through the transport.
-func (t *transfer) copyInstead() {
+func (x *transfers) copyInstead(t *transfer) {
 	if t.req.send {
 		t.state = transferNone
-		t.req.sendNextData()
+		x.sendNextData(t.req)
 	} else {
-		t.requestData()
+		x.requestData(t)
 	}
 }
 
 // prepareAgain prepares a message that waits for room again, for another endpoint. What a send has registered was released.
-func (o *outgoing) prepareAgain(p *peer) error {
+func (x *transfers) prepareAgain(o *outgoing, p *peer) error {
 	switch k := o.kind(); {
 	case k == wire.RTR:
 		binary.LittleEndian.PutUint64(o.header[wire.EnvelopeBytes+8:], wire.NoWord)
@@ -103,7 +103,7 @@ func (o *outgoing) prepareAgain(p *peer) error {
 		o.req.transfer.offset -= len(o.body) + o.packed.n
 		o.req.prepareData(p)
 	default:
-		return o.req.prepareFirst(p, o.req.e.hints.byContext[o.req.route.Context])
+		return x.prepareFirst(o.req, p, x.hints.byContext[o.req.route.Context])
 	}
 	return nil
 }

@@ -27,19 +27,18 @@ func (x *transfers) countEpoch(peer int32, v wire.Envelope) {
 }
 
 // sendRTR sends the RTR of a receive that has just been posted, if the sender can use it.
-func (r *Request) sendRTR() {
-	e := r.e
-	h := e.hints.byContext[r.route.Context]
+func (x *transfers) sendRTR(r *Request) {
+	h := x.hints.byContext[r.route.Context]
 	if h == nil || !h.ExactLength || r.route.Rank < 0 || r.route.Tag < 0 || int(r.route.Rank) >= len(h.Peers) {
 		return
 	}
 	n := h.Peers[r.route.Rank]
-	x := e.transfers.rtr.Known(r.route.Context, n)
-	same, wildcards := e.contexts.table(r.route.Context).CountAhead(r.route.Rank, r.route.Tag)
-	if wildcards || !x.MayAnnounce(h.Epoch, same-1) || e.links.connect(n) != nil {
+	flow := x.rtr.Known(r.route.Context, n)
+	same, wildcards := x.contexts.table(r.route.Context).CountAhead(r.route.Rank, r.route.Tag)
+	if wildcards || !flow.MayAnnounce(h.Epoch, same-1) || x.links.connect(n) != nil {
 		return
 	}
-	p := e.links.peer(n)
+	p := x.links.peer(n)
 	if p.path.thresholds.Choose(len(r.buf), false) <= protocols.Fragmented {
 		return
 	}
@@ -52,14 +51,14 @@ func (r *Request) sendRTR() {
 	if p.path.caps.Write && !p.noRemoteAccess {
 		if m, err := p.path.acquire(r.buf); err == nil {
 			t.local, at = m, m.Remote
-		} else if !e.links.canCopyInstead(err) {
+		} else if !x.links.canCopyInstead(err) {
 			return
 		}
 	}
 	t.peer, t.state, t.total, t.bytes, t.elapsed = n, transferNone, len(r.buf), len(r.buf), cost.Elapsed{}
 	r.flags |= rtrSent
 	v := wire.Envelope{Kind: wire.RTR, Context: r.route.Context, Match: r.route.Match, Epoch: h.Epoch}
-	e.links.sendControl(n, v, r.id(), at.Addr, at.Key, uint64(len(r.buf)), uint64(x.Received())<<32|uint64(same-1))
+	x.links.sendControl(n, v, r.id(), at.Addr, at.Key, uint64(len(r.buf)), uint64(flow.Received())<<32|uint64(same-1))
 }
 
 // handleRTR handles RTR.
@@ -77,22 +76,21 @@ func (x *transfers) handleRTR(peer int32, v wire.Envelope, w [5]uint64) bool {
 }
 
 // sendPut sends a message to the buffer of an RTR. It sends PUT first.
-func (r *Request) sendPut(x rtr.Target) error {
-	e := r.e
-	p, t := e.links.peer(r.route.Peer), &r.transfer
-	t.peer, t.peerID, t.key = r.route.Peer, x.ID, x.Key
+func (x *transfers) sendPut(r *Request, to rtr.Target) error {
+	p, t := x.links.peer(r.route.Peer), &r.transfer
+	t.peer, t.peerID, t.key = r.route.Peer, to.ID, to.Key
 	t.bytes, t.offset, t.assisted, t.claims, t.state, t.deferred = r.size(), 0, 0, nil, transferNone, 0
 	t.elapsed, r.out.marks = cost.Elapsed{}, 0
 	word := wire.NoWord
-	if r.data == nil && p.path.caps.Write && !p.noRemoteAccess && x.Key != unreadable.Remote {
+	if r.data == nil && p.path.caps.Write && !p.noRemoteAccess && to.Key != unreadable.Remote {
 		memory, err := p.path.acquire(r.buf)
 		switch {
 		case err == nil:
 			r.exposed, t.state = memory, transferPutting
-			if word = r.reserveWord(); word != wire.NoWord {
+			if word = x.reserveWord(r); word != wire.NoWord {
 				t.claims = &p.sendWords[word*wordStride]
 			}
-		case !e.links.canCopyInstead(err):
+		case !x.links.canCopyInstead(err):
 			return err
 		}
 	}
@@ -101,19 +99,18 @@ func (r *Request) sendPut(x rtr.Target) error {
 	o.body, o.remaining = nil, nil
 	o.packed.clear()
 	v := wire.Envelope{Kind: wire.Put, Context: r.route.Context, Match: r.route.Match, Epoch: r.epoch}
-	o.header, o.length = wire.Header(v, x.ID, at.Addr, at.Key, r.id(), word)
+	o.header, o.length = wire.Header(v, to.ID, at.Addr, at.Key, r.id(), word)
 	p.link.OutBy(r.recordedProtocol(p), r.size())
-	p.traceSend(&e.rec, r)
-	return r.post()
+	p.traceSend(x.rec, r)
+	return x.post(r)
 }
 
 // startPut must be called when PUT has been sent. The payload follows.
-func (r *Request) startPut() {
-	e := r.e
+func (x *transfers) startPut(r *Request) {
 	if r.transfer.state == transferPutting {
-		e.transfers.push(&r.transfer)
+		x.push(&r.transfer)
 	} else {
-		r.sendNextData()
+		x.sendNextData(r)
 	}
 }
 
@@ -126,25 +123,24 @@ func (x *transfers) runPut(t *transfer) {
 	finished, err := ep.Write(buf, local, to, token)
 	x.mu.Lock()
 	if finished || err != nil { // otherwise the completion may have been handled before, and r be in use again
-		r.finishPut(err)
+		x.finishPut(r, err)
 	}
 	x.returned(finished, err)
 }
 
 // finishPut ends a write. If the write failed it sends the message in pieces.
-func (r *Request) finishPut(err error) {
-	e := r.e
+func (x *transfers) finishPut(r *Request, err error) {
 	t := &r.transfer
 	t.state = transferNone
 	if err != nil {
 		if errors.Is(err, fabric.ErrNotSupported) {
-			e.links.peer(t.peer).noRemoteAccess = true
+			x.links.peer(t.peer).noRemoteAccess = true
 		}
-		r.sendNextData()
+		x.sendNextData(r)
 		return
 	}
-	e.links.sendControl(t.peer, wire.Envelope{Kind: wire.ATP}, t.peerID, 1)
-	r.completeSend()
+	x.links.sendControl(t.peer, wire.Envelope{Kind: wire.ATP}, t.peerID, 1)
+	x.completeSend(r)
 }
 
 // handlePut handles PUT: the sender writes to the buffer of an RTR, or sends the message in pieces for it.
@@ -185,15 +181,14 @@ func (r *Request) rtrPending() bool { return r.posted.Posted() || r.revokeErr !=
 
 // revokeRTR revokes the RTR of a receive, which is to complete with err, or as cancelled if err is nil. It completes when the
 // sender has acknowledged; or with the message, if the sender has begun to write.
-func (r *Request) revokeRTR(err error) {
-	e := r.e
+func (x *transfers) revokeRTR(r *Request, err error) {
 	if r.flags&rtrRevoked == 0 {
-		e.links.sendControl(r.transfer.peer, wire.Envelope{Kind: wire.RTRCancel}, r.id())
+		x.links.sendControl(r.transfer.peer, wire.Envelope{Kind: wire.RTRCancel}, r.id())
 	}
 	r.flags |= rtrRevoked
 	r.revokeErr = err
-	if e.links.peer(r.transfer.peer).finalized != nil {
-		r.completeRevoked()
+	if x.links.peer(r.transfer.peer).finalized != nil {
+		x.completeRevoked(r)
 	}
 }
 
@@ -205,7 +200,7 @@ func (x *transfers) completeRevokedOf(n int32) {
 			r := &slab[i]
 			reads := r.transfer.state == transferReading && r.transfer.offset < r.transfer.bytes
 			if r.state == active && !r.send && r.flags&rtrRevoked != 0 && r.transfer.peer == n && !reads {
-				r.completeRevoked()
+				x.completeRevoked(r)
 			}
 		}
 	}
@@ -224,20 +219,19 @@ func (x *transfers) handleRTRCancelAck(peer int32, w [5]uint64) {
 		!r.rtrPending() {
 		return
 	}
-	r.completeRevoked()
+	x.completeRevoked(r)
 }
 
 // completeRevoked completes a receive whose RTR has been revoked.
-func (r *Request) completeRevoked() {
-	e := r.e
+func (x *transfers) completeRevoked(r *Request) {
 	if r.posted.Posted() {
-		e.contexts.table(r.route.Context).RemovePosted(&r.posted)
+		x.contexts.table(r.route.Context).RemovePosted(&r.posted)
 	}
 	if r.revokeErr == nil {
 		r.status = cancelledStatus
 	}
 	r.transfer.state = transferNone
-	e.requests.complete(r, r.revokeErr)
+	x.requests.complete(r, r.revokeErr)
 }
 
 // releaseRTR releases what a receive holds that has sent an RTR.

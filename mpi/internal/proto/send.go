@@ -107,7 +107,7 @@ func (e *Engine) startSend(r *Request) error {
 		err = e.transfers.sendFirst(r)
 	}
 	if err != nil {
-		r.releaseSend()
+		e.transfers.releaseSend(r)
 		if r.flags&persistent != 0 {
 			r.state = inactive
 		} else {
@@ -131,26 +131,26 @@ func (x *transfers) sendFirst(r *Request) error {
 	if h != nil && h.Epoch != 0 {
 		r.epoch = h.Epoch
 		if target, ok := x.rtr.Flow(r.route.Context, r.route.Peer).Take(r.route.Tag, r.size()); ok {
-			return r.sendPut(target)
+			return x.sendPut(r, target)
 		}
 	}
-	if err := r.prepareFirst(p, h); err != nil {
+	if err := x.prepareFirst(r, p, h); err != nil {
 		return err
 	}
 	p.link.OutBy(r.recordedProtocol(p), r.size())
 	p.traceSend(x.rec, r)
-	return r.post()
+	return x.post(r)
 }
 
 // prepareFirst chooses the protocol for a send to a connected peer, and prepares the first message.
-func (r *Request) prepareFirst(p *peer, h *Hints) error {
-	protocol, marks := r.chooseProtocol(p, h)
+func (x *transfers) prepareFirst(r *Request, p *peer, h *Hints) error {
+	protocol, marks := x.chooseProtocol(r, p, h)
 	size := r.size()
 	if p.paused && protocol <= protocols.Fragmented {
-		protocol = p.path.thresholds.Rendezvous(size, r.e.links.copier != nil)
+		protocol = p.path.thresholds.Rendezvous(size, x.links.copier != nil)
 	}
 	if protocol > protocols.Fragmented {
-		return r.prepareRTS(protocol, marks)
+		return x.prepareRTS(r, protocol, marks)
 	}
 	piece := p.path.thresholds.FragmentSize
 	if r.data != nil {
@@ -164,24 +164,24 @@ func (r *Request) prepareFirst(p *peer, h *Hints) error {
 
 // chooseProtocol returns the protocol of a send, and its marks if it is to be measured. h are the hints of its context; nil:
 // there are none. If the peer has paused this process the caller replaces an eager protocol.
-func (r *Request) chooseProtocol(p *peer, h *Hints) (_ protocols.Protocol, marks uint64) {
-	e, x, n := r.e, &p.path.thresholds, r.size()
-	fragments, paired := r.mode != Synchronous && !p.paused, e.links.copier != nil
-	forced := e.hints.forced
+func (x *transfers) chooseProtocol(r *Request, p *peer, h *Hints) (_ protocols.Protocol, marks uint64) {
+	limits, n := &p.path.thresholds, r.size()
+	fragments, paired := r.mode != Synchronous && !p.paused, x.links.copier != nil
+	forced := x.hints.forced
 	if h != nil && h.Forced != nil {
 		forced = h.Forced
 	}
 	if forced != nil {
-		return x.Nearest(forced.Next(n <= x.MaxEager), n, fragments, paired), 0
+		return limits.Nearest(forced.Next(n <= limits.MaxEager), n, fragments, paired), 0
 	}
 	if h != nil && h.EagerLimit >= 0 {
-		return h.choose(n, x, paired), 0
+		return h.choose(n, limits, paired), 0
 	}
-	protocol := x.Choose(n, paired)
+	protocol := limits.Choose(n, paired)
 	if protocol == protocols.Fragmented && !fragments {
-		protocol = x.Rendezvous(n, paired)
+		protocol = limits.Rendezvous(n, paired)
 	}
-	if n > x.MaxEager && x.MaxStream != 0 && r.data == nil {
+	if n > limits.MaxEager && limits.MaxStream != 0 && r.data == nil {
 		return p.measuredProtocol(n, protocol, fragments)
 	}
 	return protocol, 0
@@ -204,47 +204,46 @@ func (r *Request) recordedProtocol(p *peer) perf.Protocol {
 }
 
 // releaseSend releases what a send holds besides the request itself.
-func (r *Request) releaseSend() {
-	e := r.e
+func (x *transfers) releaseSend(r *Request) {
 	if r.word >= 0 {
-		e.links.peer(r.route.Peer).usedWords &^= 1 << r.word
+		x.links.peer(r.route.Peer).usedWords &^= 1 << r.word
 		r.word = -1
 	}
 	if r.transfer.queued {
-		e.transfers.remove(&r.transfer) // an assist that is no longer needed
+		x.remove(&r.transfer) // an assist that is no longer needed
 	}
 	r.transfer.state = transferNone
 	releaseMemory(&r.exposed)
 }
 
 // post posts the request's message.
-func (r *Request) post() error {
-	sent, err := r.e.links.post(r.route.Peer, &r.out)
+func (x *transfers) post(r *Request) error {
+	sent, err := x.links.post(r.route.Peer, &r.out)
 	if sent {
-		r.messageSent()
+		x.messageSent(r)
 	}
 	return err
 }
 
 // messageLeft is notified.left of links.
-func (r *Request) messageLeft(err error) {
+func (x *transfers) messageLeft(r *Request, err error) {
 	if err != nil {
-		r.releaseSend()
-		r.e.requests.complete(r, err)
+		x.releaseSend(r)
+		x.requests.complete(r, err)
 		return
 	}
-	r.messageSent()
+	x.messageSent(r)
 }
 
 // messageSent must be called when the transport has taken the request's message.
-func (r *Request) messageSent() {
+func (x *transfers) messageSent(r *Request) {
 	switch r.out.kind() {
 	case wire.Eager, wire.Frag:
-		r.e.requests.complete(r, nil)
+		x.requests.complete(r, nil)
 	case wire.Data:
-		r.sendNextData()
+		x.sendNextData(r)
 	case wire.Put:
-		r.startPut()
+		x.startPut(r)
 	}
 }
 
@@ -266,15 +265,14 @@ func (x *transfers) handleFIN(peer int32, w [5]uint64) bool {
 		r.transfer.deferred = wire.FIN
 		return true
 	}
-	r.completeSend()
+	x.completeSend(r)
 	return true
 }
 
 // completeSend completes a send successfully.
-func (r *Request) completeSend() {
-	e := r.e
-	r.releaseSend()
-	e.requests.complete(r, nil)
+func (x *transfers) completeSend(r *Request) {
+	x.releaseSend(r)
+	x.requests.complete(r, nil)
 }
 
 // sendPlain sends a message of a schedule if it is short and need not wait, and reports whether it has.

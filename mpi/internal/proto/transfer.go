@@ -52,8 +52,8 @@ const (
 )
 
 // transfers are the messages whose payload is not sent together with their envelope, and sends that
-// wait for their receiver. They handle what the other process answers, and move the blocks. What
-// follows when a request has ended is the engine's, see complete.
+// wait for their receiver. They handle what the other process answers, and move the blocks. Of the
+// engine they call only lengthError.
 type transfers struct {
 	transferQueue
 	rtr rtr.Flows
@@ -138,9 +138,9 @@ func (x *transfers) runRead(t *transfer) {
 		t.elapsed = elapsed
 	}
 	if errors.Is(err, fabric.ErrNotSupported) && moves != x.links.peer(t.peer).moves {
-		t.fallBackToCopy() // another domain has taken over meanwhile
+		x.fallBackToCopy(t) // another domain has taken over meanwhile
 	} else {
-		t.readReturned(finished, err)
+		x.readReturned(t, finished, err)
 	}
 	x.returned(finished, err)
 }
@@ -166,16 +166,15 @@ func (x *transfers) returned(finished bool, err error) {
 }
 
 // readReturned must be called when the call that starts a read has returned. finished reports whether the read is complete.
-func (t *transfer) readReturned(finished bool, err error) {
-	e := t.req.e
+func (x *transfers) readReturned(t *transfer, finished bool, err error) {
 	switch {
 	case errors.Is(err, fabric.ErrNotSupported):
-		e.links.peer(t.peer).noRemoteAccess = true
-		t.fallBackToCopy()
+		x.links.peer(t.peer).noRemoteAccess = true
+		x.fallBackToCopy(t)
 	case err != nil:
-		t.req.finishRead(err)
+		x.finishRead(t.req, err)
 	case finished:
-		t.finishReadShare()
+		x.finishReadShare(t)
 	}
 }
 
@@ -184,7 +183,7 @@ func (x *transfers) handleCompletion(token uint64, err error) {
 	defer x.rec.Configured.Ended()
 	r := x.requests.byID(token)
 	if r != nil && r.send && r.transfer.state == transferPutting {
-		r.finishPut(err)
+		x.finishPut(r, err)
 		return
 	}
 	if r == nil || r.send || r.transfer.state != transferReading {
@@ -192,16 +191,16 @@ func (x *transfers) handleCompletion(token uint64, err error) {
 	}
 	switch {
 	case errors.Is(err, fabric.ErrNotSupported): // another domain takes over
-		r.transfer.fallBackToCopy()
+		x.fallBackToCopy(&r.transfer)
 	case err != nil:
-		r.finishRead(err)
+		x.finishRead(r, err)
 	default:
-		r.transfer.finishReadShare()
+		x.finishReadShare(&r.transfer)
 	}
 }
 
 // report reports to the sender what the receiver of a message has measured, if it has all of it.
-func (t *transfer) report() {
+func (x *transfers) report(t *transfer) {
 	if t.bytes != t.total {
 		return
 	}
@@ -209,19 +208,18 @@ func (t *transfer) report() {
 	if t.claims != nil {
 		protocol = protocols.RendezvousShared
 	}
-	t.req.e.links.reportElapsed(&t.elapsed, t.peer, t.total, protocol, t.peerID)
+	x.links.reportElapsed(&t.elapsed, t.peer, t.total, protocol, t.peerID)
 }
 
 // finishRead ends a receive that reads. It sends FIN, so that the sender completes.
-func (r *Request) finishRead(err error) {
-	e := r.e
+func (x *transfers) finishRead(r *Request, err error) {
 	if err != nil {
-		err = e.links.transportError(r.transfer.peer, err)
+		err = x.links.transportError(r.transfer.peer, err)
 	} else {
-		r.transfer.report()
+		x.report(&r.transfer)
 	}
-	e.links.sendControl(r.transfer.peer, wire.Envelope{Kind: wire.FIN}, r.transfer.peerID)
-	r.finishTransfer(err)
+	x.links.sendControl(r.transfer.peer, wire.Envelope{Kind: wire.FIN}, r.transfer.peerID)
+	x.finishTransfer(r, err)
 }
 
 // recordedProtocol returns the protocol under which a receive is recorded.
@@ -236,11 +234,10 @@ func (t *transfer) recordedProtocol() perf.Protocol {
 }
 
 // finishTransfer completes a receive whose transfer has ended.
-func (r *Request) finishTransfer(err error) {
-	e := r.e
+func (x *transfers) finishTransfer(r *Request, err error) {
 	t := &r.transfer
 	if err == nil {
-		e.links.linkTo(t.peer).InBy(t.recordedProtocol(), t.bytes)
+		x.links.linkTo(t.peer).InBy(t.recordedProtocol(), t.bytes)
 	}
 	t.state = transferNone
 	if err == nil {
@@ -248,9 +245,9 @@ func (r *Request) finishTransfer(err error) {
 	}
 	releaseMemory(&t.local)
 	if err == nil && t.total != r.size() {
-		err = e.lengthError(r, t.total)
+		err = r.e.lengthError(r, t.total)
 	}
-	e.requests.complete(r, err)
+	x.requests.complete(r, err)
 }
 
 // releaseMemory releases registered memory and clears m.

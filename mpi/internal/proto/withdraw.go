@@ -10,14 +10,14 @@ import "github.com/ibrun/ibrun/mpi/internal/wire"
 func (r *Request) withdraw() {
 	if r.state == active && r.flags&withdrawing == 0 && r.route.Peer != ProcNull {
 		r.flags |= withdrawing
-		r.sendWithdraw()
+		r.e.transfers.sendWithdraw(r)
 	}
 }
 
 // sendWithdraw sends WITHDRAW if the send waits for its receiver. A message of another kind ends when the transport takes it.
-func (r *Request) sendWithdraw() {
+func (x *transfers) sendWithdraw(r *Request) {
 	if k := r.out.kind(); k == wire.RTS || k == wire.EagerSync {
-		r.e.links.sendControl(r.route.Peer, wire.Envelope{Kind: wire.Withdraw, Context: r.route.Context, Match: r.route.Match}, r.id())
+		x.links.sendControl(r.route.Peer, wire.Envelope{Kind: wire.Withdraw, Context: r.route.Context, Match: r.route.Match}, r.id())
 	}
 }
 
@@ -48,9 +48,9 @@ func (x *transfers) handleWithdrawn(peer int32, w [5]uint64) bool {
 	if r == nil || !r.awaitsPeer(peer) || r.flags&withdrawing == 0 || r.transfer.running {
 		return false
 	}
-	r.releaseSend()
+	x.releaseSend(r)
 	r.status = cancelledStatus
-	r.e.requests.complete(r, nil)
+	x.requests.complete(r, nil)
 	return true
 }
 
@@ -61,7 +61,7 @@ func (e *Engine) cancel(r *Request) {
 		r.withdraw()
 	case !r.posted.Posted():
 	case r.flags&rtrSent != 0:
-		r.revokeRTR(nil)
+		e.transfers.revokeRTR(r, nil)
 	default:
 		e.contexts.table(r.route.Context).RemovePosted(&r.posted)
 		r.status = cancelledStatus
