@@ -92,7 +92,7 @@ func (c *Contexts) drop(end ended.Ending, err error) {
 	t.Drain(
 		func(r *Request) {
 			if r.flags&rtrSent != 0 {
-				r.e.transfers.revokeRTR(r, err)
+				r.e.receives.revokeRTR(r, err)
 			} else {
 				c.requests.complete(r, err)
 			}

@@ -14,7 +14,7 @@ import (
 // the transfer does not depend on the sender: one that is busy elsewhere claims nothing.
 
 // requestAssist asks the sender to write from the back while this side reads from the front.
-func (x *transfers) requestAssist(t *transfer, word uint64) {
+func (x *receives) requestAssist(t *transfer, word uint64) {
 	words := x.links.peer(t.peer).sharedWords(t.peer, x.links.copier)
 	if i := word * wordStride; word < wire.NoWord/wordStride && i < uint64(len(words)) && t.bytes >= protocols.MinShared {
 		t.claims = &words[i]
@@ -24,7 +24,7 @@ func (x *transfers) requestAssist(t *transfer, word uint64) {
 }
 
 // handleAssist handles ASSIST: the receiver asks this side to write from the back.
-func (x *transfers) handleAssist(peer int32, w [5]uint64) bool {
+func (x *sends) handleAssist(peer int32, w [5]uint64) bool {
 	r := x.requests.byID(w[0])
 	if r == nil || !r.awaitsPeer(peer) || r.out.kind() != wire.RTS || r.word < 0 || w[4] == 0 || w[4] > uint64(len(r.buf)) {
 		return false
@@ -41,7 +41,7 @@ func (x *transfers) handleAssist(peer int32, w [5]uint64) bool {
 }
 
 // runAssist writes pieces from the back until all are claimed, and sends ATP with their number.
-func (x *transfers) runAssist(t *transfer) {
+func (x *sends) runAssist(t *transfer) {
 	ep, buf := x.links.peer(t.peer).ep, t.req.buf
 	var err error
 	claimed := 0
@@ -100,7 +100,7 @@ func readPiece(ep fabric.Endpoint, t *transfer, buf []byte, i int) error {
 
 // finishReadShare must be called when this side has read its share. If the sender has claimed pieces, its ATP is still to come,
 // or has come before.
-func (x *transfers) finishReadShare(t *transfer) {
+func (x *receives) finishReadShare(t *transfer) {
 	if t.claims == nil || atomic.LoadUint64(t.claims)>>32 == 0 {
 		x.finishRead(t.req, nil)
 		return
@@ -113,7 +113,7 @@ func (x *transfers) finishReadShare(t *transfer) {
 
 // handleATP handles ATP: the sender has written as many of its claimed pieces as the message says, or the whole message into
 // the buffer of an RTR.
-func (x *transfers) handleATP(peer int32, w [5]uint64) bool {
+func (x *receives) handleATP(peer int32, w [5]uint64) bool {
 	r := x.requests.byID(w[0])
 	if r == nil || r.send || r.transfer.peer != peer {
 		return false
@@ -137,7 +137,7 @@ func (x *transfers) handleATP(peer int32, w [5]uint64) bool {
 }
 
 // finishShared ends a transfer by both sides. It reads the pieces that the sender has claimed but could not write.
-func (x *transfers) finishShared(t *transfer) {
+func (x *receives) finishShared(t *transfer) {
 	p := x.links.peer(t.peer)
 	n := protocols.PieceCount(t.bytes)
 	claimed := min(int(atomic.LoadUint64(t.claims)>>32), n)
@@ -154,7 +154,7 @@ func (x *transfers) finishShared(t *transfer) {
 
 // fallBackToCopy requests the payload in pieces after the first read was refused. It claims all pieces, so that the sender takes
 // no more. The sender sends again what it may have written already.
-func (x *transfers) fallBackToCopy(t *transfer) {
+func (x *receives) fallBackToCopy(t *transfer) {
 	if t.claims != nil {
 		for n := protocols.PieceCount(t.bytes); protocols.ClaimFront(t.claims, n) >= 0; {
 		}

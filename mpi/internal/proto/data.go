@@ -66,7 +66,7 @@ func (e *Engine) sendDataNow(to Route, d *datatype.Buffer, mode Mode) bool {
 func (e *Engine) newDataRequest(send bool, rt Route, d *datatype.Buffer, mode Mode, n *notes.Note) *Request {
 	r := e.requests.take()
 	r.send, r.mode, r.route = send, mode, rt
-	r.setData(d)
+	e.requests.setData(r, d)
 	if n != nil {
 		r.setNote(n)
 	}

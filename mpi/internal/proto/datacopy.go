@@ -6,13 +6,13 @@ import "github.com/ibrun/ibrun/mpi/internal/wire"
 // transport in pieces.
 
 // requestData asks the sender to send the payload in pieces.
-func (x *transfers) requestData(t *transfer) {
+func (x *receives) requestData(t *transfer) {
 	t.offset, t.state = 0, transferCopying
 	x.links.sendControl(t.peer, wire.Envelope{Kind: wire.DataRequest}, t.peerID, t.req.id(), uint64(t.bytes))
 }
 
 // handleDataRequest handles DATA_REQUEST.
-func (x *transfers) handleDataRequest(peer int32, w [5]uint64) bool {
+func (x *sends) handleDataRequest(peer int32, w [5]uint64) bool {
 	r := x.requests.byID(w[0])
 	if r == nil || !r.awaitsPeer(peer) || w[2] > uint64(r.size()) {
 		return false
@@ -26,7 +26,7 @@ func (x *transfers) handleDataRequest(peer int32, w [5]uint64) bool {
 }
 
 // startData starts to send the payload in pieces.
-func (x *transfers) startData(r *Request, w [5]uint64) {
+func (x *sends) startData(r *Request, w [5]uint64) {
 	t := &r.transfer
 	if t.queued {
 		x.remove(t)
@@ -36,7 +36,7 @@ func (x *transfers) startData(r *Request, w [5]uint64) {
 }
 
 // sendNextData sends the next piece. After the last one it completes the send.
-func (x *transfers) sendNextData(r *Request) {
+func (x *sends) sendNextData(r *Request) {
 	t := &r.transfer
 	if t.offset == t.bytes {
 		x.completeSend(r)
@@ -62,7 +62,7 @@ func (r *Request) prepareData(p *peer) {
 }
 
 // handleData handles DATA: the next piece of a payload.
-func (x *transfers) handleData(peer int32, w [5]uint64, payload []byte) bool {
+func (x *receives) handleData(peer int32, w [5]uint64, payload []byte) bool {
 	r := x.requests.byID(w[0])
 	if r == nil || r.send || r.transfer.peer != peer {
 		return false

@@ -24,10 +24,11 @@ import (
 // completes the requests that need a process which has left (hopeless.go). The engine wakes the
 // goroutines that wait for something else.
 type departures struct {
-	links     *links
-	transfers *transfers
-	ended     *ended.Contexts
-	rec       *record.Recording
+	links    *links
+	sends    *sends
+	receives *receives
+	ended    *ended.Contexts
+	rec      *record.Recording
 
 	left     map[uint32]bool    // contexts that this process has left, and that have not ended
 	watchers map[uint32][]int32 // by context: the processes to which LEFT must be sent
@@ -50,11 +51,11 @@ type member struct {
 }
 
 // newDepartures returns departures of which there are none. members is Config.Members.
-func newDepartures(l *links, x *transfers, ended *ended.Contexts, members func(uint32) []int32) departures {
+func newDepartures(s *sends, x *receives, members func(uint32) []int32) departures {
 	if members == nil {
 		members = func(uint32) []int32 { return nil }
 	}
-	return departures{links: l, transfers: x, ended: ended, rec: l.rec, left: map[uint32]bool{},
+	return departures{links: s.links, sends: s, receives: x, ended: &x.contexts.ended, rec: s.rec, left: map[uint32]bool{},
 		watchers: map[uint32][]int32{}, watched: map[member]bool{}, gone: map[member]bool{}, members: members,
 		probed: Route{Peer: ProcNull}}
 }

@@ -60,27 +60,27 @@ func (e *Engine) handle(peer int32, v wire.Envelope, w [5]uint64, payload []byte
 	case wire.FirstFrag:
 		return e.handleFirstFrag(peer, v, w, payload)
 	case wire.Frag:
-		return e.transfers.handleFrag(peer, payload)
+		return e.receives.handleFrag(peer, payload)
 	case wire.FIN:
-		return e.transfers.handleFIN(peer, w)
+		return e.sends.handleFIN(peer, w)
 	case wire.Assist:
-		return e.transfers.handleAssist(peer, w)
+		return e.sends.handleAssist(peer, w)
 	case wire.ATP:
-		return e.transfers.handleATP(peer, w)
+		return e.receives.handleATP(peer, w)
 	case wire.DataRequest:
-		return e.transfers.handleDataRequest(peer, w)
+		return e.sends.handleDataRequest(peer, w)
 	case wire.Data:
-		return e.transfers.handleData(peer, w, payload)
+		return e.receives.handleData(peer, w, payload)
 	case wire.Pause, wire.Resume:
-		e.transfers.handlePause(peer, v.Kind == wire.Pause)
+		e.sends.handlePause(peer, v.Kind == wire.Pause)
 	case wire.RTR:
-		return e.transfers.handleRTR(peer, v, w)
+		return e.sends.handleRTR(peer, v, w)
 	case wire.Put:
-		return e.transfers.handlePut(peer, v, w)
+		return e.receives.handlePut(peer, v, w)
 	case wire.RTRCancel:
-		e.transfers.handleRTRCancel(peer, w)
+		e.sends.handleRTRCancel(peer, w)
 	case wire.RTRCancelAck:
-		e.transfers.handleRTRCancelAck(peer, w)
+		e.receives.handleRTRCancelAck(peer, w)
 	case wire.ClockPing, wire.ClockPong, wire.ClockAdjust, wire.ClockState:
 		return e.clock.handle(peer, v.Kind, w)
 	case wire.Watch:
@@ -94,13 +94,13 @@ func (e *Engine) handle(peer int32, v wire.Envelope, w [5]uint64, payload []byte
 	case wire.Withdraw:
 		return e.unexpected.handleWithdraw(e.contexts.table(v.Context), peer, v, w)
 	case wire.Withdrawn:
-		return e.transfers.handleWithdrawn(peer, w)
+		return e.sends.handleWithdrawn(peer, w)
 	case wire.Flush:
 		e.links.sendControl(peer, wire.Envelope{Kind: wire.Flushed}, w[0])
 	case wire.Flushed:
 		return e.flushes.handleFlushed(peer, w)
 	case wire.Elapsed:
-		return e.transfers.handleElapsed(peer, w)
+		return e.sends.handleElapsed(peer, w)
 	}
 	return true
 }
@@ -110,7 +110,7 @@ func (e *Engine) handleFirst(peer int32, v wire.Envelope, w [5]uint64, payload [
 	if v.Rank < 0 || v.Tag < 0 || v.Kind == wire.RTS && w[0]&^cost.AllMarks > maxBytes {
 		return false
 	}
-	e.transfers.countEpoch(peer, v)
+	e.receives.countEpoch(peer, v)
 	number, note := e.links.countReceived(peer), e.checks.table.Take(peer)
 	if v.Kind != wire.RTS {
 		e.links.linkTo(peer).In(len(payload))
@@ -140,7 +140,7 @@ func (e *Engine) handleFirst(peer int32, v wire.Envelope, w [5]uint64, payload [
 		e.links.sendControl(peer, wire.Envelope{Kind: wire.FIN}, w[0])
 		e.deliver(r, v.Rank, v.Tag, payload)
 	case wire.RTS:
-		e.transfers.startRendezvous(r, peer, v, w, true)
+		e.receives.startRendezvous(r, peer, v, w, true)
 	}
 	return true
 }

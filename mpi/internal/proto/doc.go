@@ -64,7 +64,15 @@
 //
 // An engine starts operations. Other calls are methods of parts, which Engine has methods for:
 // Requests, Schedules, Contexts, AttachedBuffer, Checks, Clock, Memory and Recording. A part has
-// pointers to what it needs, and functions of others that New has set. It knows no engine.
+// pointers to what it needs, and functions of others that New has set. It knows no engine. So it is
+// with the parts that carry messages:
+//
+//	links       the processes, and messages on their way to the transport
+//	transfers   the queue of blocks to be moved, and what sends and receives have in common
+//	sends       the sending side of messages, receives the receiving side
+//	unexpected  the store of messages without a receive, which pauses senders
+//	departures  which processes have left a context, and the requests that need them
+//	flushes     which processes have been asked whether all their messages have arrived
 //
 // The packages in internal know no engine. Each has one part of what the lock guards, or a lock of
 // its own.

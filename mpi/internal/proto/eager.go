@@ -59,7 +59,7 @@ func (e *Engine) handleFirstFrag(peer int32, v wire.Envelope, w [5]uint64, paylo
 	if v.Rank < 0 || v.Tag < 0 || a.total != 0 || total > protocols.MaxFragmented || total <= uint64(len(payload)) {
 		return false
 	}
-	e.transfers.countEpoch(peer, v)
+	e.receives.countEpoch(peer, v)
 	number, note := e.links.countReceived(peer), e.checks.table.Take(peer)
 	*a = assembly{received: len(payload), total: int(total), elapsed: cost.Elapsed{Marks: w[0] & cost.AllMarks}}
 	began := a.elapsed.Begin(e.links.now)
@@ -104,7 +104,7 @@ func (a *assembly) start(r *Request, v wire.Envelope, payload []byte) {
 }
 
 // handleFrag handles the next fragment of the message that is arriving.
-func (x *transfers) handleFrag(peer int32, payload []byte) bool {
+func (x *receives) handleFrag(peer int32, payload []byte) bool {
 	a := &x.links.peer(peer).frags
 	if len(payload) == 0 || len(payload) > a.total-a.received {
 		return false

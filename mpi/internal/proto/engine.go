@@ -91,9 +91,10 @@ type Engine struct {
 	scratch    [wire.MaxHeader]byte // header of an eager message that is sent immediately
 	direct     directRecv
 	requests   Requests
-	freeParts  *parts          // free list
 	sending    datatype.Buffer // data in parts of an eager message that is sent immediately
 	transfers  transfers
+	sends      sends
+	receives   receives
 	schedules  Schedules
 	unexpected unexpectedStore
 
@@ -133,15 +134,15 @@ func New(c Config) (*Engine, error) {
 	e.sharedMemory, _ = c.Domain.(fabric.SharedMemory)
 	l := &e.links
 	l.rec, l.hints, l.failure = &e.rec, &e.hints, &e.failure
-	l.notified = notified{left: e.transfers.messageLeft, closed: e.peerClosed, failed: e.failed}
+	l.notified = notified{left: e.sends.messageLeft, closed: e.peerClosed, failed: e.failed}
 	if err := l.open(&c); err != nil {
 		return nil, err
 	}
 	e.flushes.links = l
-	e.departures = newDepartures(l, &e.transfers, &e.contexts.ended, c.Members)
 	x := &e.transfers
-	x.mu, x.links, x.requests, x.contexts = &e.mu, l, &e.requests, &e.contexts
-	x.hints, x.notes, x.rec = l.hints, &e.checks.table, l.rec
+	x.mu, x.links, x.requests, x.hints, x.rec = &e.mu, l, &e.requests, l.hints, l.rec
+	e.sends, e.receives = sends{x}, receives{x, &e.contexts, &e.checks.table}
+	e.departures = newDepartures(&e.sends, &e.receives, c.Members)
 	u := &e.unexpected
 	u.links, u.rec, u.notes = l, l.rec, &e.checks.table
 	u.setLimit(c.UnexpectedLimit)
@@ -161,8 +162,9 @@ func (e *Engine) joinParts() {
 		watchIfDue: e.watchIfDue, startWatchTimer: e.startWatchTimer,
 	}
 	e.poller = poller{
-		waiters: w, links: &e.links, transfers: &e.transfers, schedules: &e.schedules,
-		message: e.handleMessage, rerouted: e.transfers.reroute, idle: e.idlePoll,
+		waiters: w, links: &e.links, transfers: &e.transfers, sends: &e.sends, receives: &e.receives,
+		schedules: &e.schedules,
+		message: e.handleMessage, rerouted: e.reroute, idle: e.idlePoll,
 	}
 	e.requests = Requests{
 		mu: &e.mu, rec: &e.rec, waiters: w, poller: &e.poller, attached: &e.buffered.buffer, engine: e,

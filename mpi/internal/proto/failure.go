@@ -14,7 +14,7 @@ import (
 
 // peerClosed ends what needs a process that has closed. links call it.
 func (e *Engine) peerClosed(n int32, err error) {
-	e.transfers.completeRevokedOf(n)
+	e.receives.completeRevokedOf(n)
 	e.departures.endOperationsWith(n, err)
 	e.waiters.rouseAll()
 }

@@ -26,7 +26,7 @@ func (s *unexpectedStore) resumeSenders() {
 
 // handlePause handles PAUSE and RESUME. Messages that wait for room on their way to a peer that pauses this sender become RTS
 // as well: they may need far more room than the peer has.
-func (x *transfers) handlePause(n int32, pause bool) {
+func (x *sends) handlePause(n int32, pause bool) {
 	p := x.links.peer(n)
 	p.paused = pause
 	p.updateMaxEager()

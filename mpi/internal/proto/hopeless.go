@@ -26,23 +26,23 @@ func (e *Engine) handleLeft(peer int32, context uint32, w [5]uint64) bool {
 
 // handleRefuse handles REFUSE.
 func (d *departures) handleRefuse(peer int32, w [5]uint64) bool {
-	r := d.transfers.requests.byID(w[0])
+	r := d.receives.requests.byID(w[0])
 	if r == nil || !r.awaitsPeer(peer) || r.transfer.running || w[1] > 1 {
 		return false
 	}
-	d.transfers.releaseSend(r)
+	d.sends.releaseSend(r)
 	if r.flags&withdrawing != 0 {
 		r.status = cancelledStatus // as it was to be: its message was not matched
-		d.transfers.requests.complete(r, nil)
+		d.receives.requests.complete(r, nil)
 	} else {
-		d.transfers.requests.complete(r, d.err(peer, w[1] == 1 || d.ended.IsFreed(r.route.Context)))
+		d.receives.requests.complete(r, d.err(peer, w[1] == 1 || d.ended.IsFreed(r.route.Context)))
 	}
 	return true
 }
 
 // endHopeless completes the receives whose messages cannot come any more.
 func (d *departures) endHopeless() {
-	for _, slab := range d.transfers.requests.slabs {
+	for _, slab := range d.receives.requests.slabs {
 		for i := range slab {
 			r := &slab[i]
 			if r.state != active || r.send || !r.posted.Posted() || r.flags&rtrRevoked != 0 {
@@ -60,30 +60,30 @@ func (d *departures) endHopeless() {
 // endReceive completes a posted receive with an error.
 func (d *departures) endReceive(r *Request, err error) {
 	if r.flags&rtrSent != 0 {
-		d.transfers.revokeRTR(r, err)
+		d.receives.revokeRTR(r, err)
 		return
 	}
-	d.transfers.contexts.table(r.route.Context).RemovePosted(&r.posted)
-	d.transfers.requests.complete(r, err)
+	d.receives.contexts.table(r.route.Context).RemovePosted(&r.posted)
+	d.receives.requests.complete(r, err)
 }
 
 // endOperationsWith completes the operations that need a process which has finalized. All that it has sent has arrived.
 func (d *departures) endOperationsWith(n int32, err error) {
 	d.links.failure.departed, d.failed = true, true
-	for _, slab := range d.transfers.requests.slabs {
+	for _, slab := range d.receives.requests.slabs {
 		for i := range slab {
 			switch r := &slab[i]; {
 			case r.state != active || r.transfer.running:
 			case r.send && r.awaitsPeer(n):
-				d.transfers.releaseSend(r)
+				d.sends.releaseSend(r)
 				if d.ended.IsFreed(r.route.Context) {
-					d.transfers.requests.complete(r, ErrFreed) // the process has not received the message before it freed the communicator
+					d.receives.requests.complete(r, ErrFreed) // the process has not received the message before it freed the communicator
 				} else {
 					d.rec.Configured.LostPeer()
-					d.transfers.requests.complete(r, err)
+					d.receives.requests.complete(r, err)
 				}
 			case !r.send && r.transfer.peer == n && r.transfer.state == transferCopying:
-				d.transfers.finishTransfer(r, err)
+				d.receives.finishTransfer(r, err)
 			}
 		}
 	}

@@ -33,7 +33,7 @@ func newHostilePeer(t testing.TB, w wrap) *hostilePeer {
 		h.words = p.Words(0, false)
 	}
 	h.e.Contexts().SetHints(testContext, Hints{ExactLength: true, Epoch: 1, EagerLimit: -1, Peers: []int32{0, 1}})
-	h.e.transfers.countEpoch(1, wire.Envelope{Context: testContext, Epoch: 1}) // so that receives send RTRs
+	h.e.receives.countEpoch(1, wire.Envelope{Context: testContext, Epoch: 1}) // so that receives send RTRs
 	for i, room := range []int{0, 10, 20000, 70000, 70000} {
 		b := guarded(room)
 		h.bufs, h.rooms = append(h.bufs, b), append(h.rooms, room)
@@ -187,9 +187,9 @@ func TestForeign(t *testing.T) {
 	e.lock()
 	id := h.r.id()
 	for name, accepted := range map[string]bool{
-		"FIN":          e.transfers.handleFIN(2, [5]uint64{id}),
-		"DATA_REQUEST": e.transfers.handleDataRequest(2, [5]uint64{id, 1, 100}),
-		"ASSIST":       e.transfers.handleAssist(2, [5]uint64{id, 1, 0, 0, 100}),
+		"FIN":          e.sends.handleFIN(2, [5]uint64{id}),
+		"DATA_REQUEST": e.sends.handleDataRequest(2, [5]uint64{id, 1, 100}),
+		"ASSIST":       e.sends.handleAssist(2, [5]uint64{id, 1, 0, 0, 100}),
 	} {
 		if accepted || h.r.state != active {
 			t.Errorf("%s of another peer was accepted", name)

@@ -96,15 +96,15 @@ func TestElapsedChecks(t *testing.T) {
 			[5]uint64{n | cost.Timed | cost.Lone, uint64(protocols.Fragmented), 7, n, 1 << 63}, true,
 		},
 	} {
-		if got := e.transfers.handleElapsed(1, c.w); got != c.want {
+		if got := e.sends.handleElapsed(1, c.w); got != c.want {
 			t.Errorf("%s: accepted %v", name, got)
 		}
 	}
 	p := e.links.peer(1)
 	p.measured = new(cost.Peer)
-	e.transfers.handleElapsed(1, [5]uint64{n | cost.Timed, uint64(protocols.Fragmented), 2 * n, n, 9})
-	e.transfers.handleElapsed(1, [5]uint64{n | cost.Timed | cost.Lone, uint64(protocols.Fragmented), 2 * n, n, 1 << 63})
-	e.transfers.handleElapsed(1, [5]uint64{n | cost.Timed | cost.Lone, uint64(protocols.RendezvousRead), 2 * n, n, 1 << 40})
+	e.sends.handleElapsed(1, [5]uint64{n | cost.Timed, uint64(protocols.Fragmented), 2 * n, n, 9})
+	e.sends.handleElapsed(1, [5]uint64{n | cost.Timed | cost.Lone, uint64(protocols.Fragmented), 2 * n, n, 1 << 63})
+	e.sends.handleElapsed(1, [5]uint64{n | cost.Timed | cost.Lone, uint64(protocols.RendezvousRead), 2 * n, n, 1 << 40})
 	_, overlapping, each := p.measured.State(n, cost.Timed, protocols.Fragmented)
 	_, alone, _ := p.measured.State(n, cost.Timed|cost.Lone, protocols.Fragmented)
 	if overlapping != 1 || alone != 0 || each != 2 {

@@ -23,17 +23,16 @@ type parts struct {
 }
 
 // setData makes the elements of d the data of the request: bytes if they are one block of memory.
-func (r *Request) setData(d *datatype.Buffer) {
+func (q *Requests) setData(r *Request, d *datatype.Buffer) {
 	if b, ok := d.Contiguous(); ok {
 		r.buf = b
 		return
 	}
-	e := r.e
-	x := e.freeParts
+	x := q.parts
 	if x == nil {
 		x = new(parts)
 	} else {
-		e.freeParts = x.next
+		q.parts = x.next
 	}
 	x.Buffer, x.next = *d, nil
 	r.buf, r.data = nil, x
@@ -41,12 +40,12 @@ func (r *Request) setData(d *datatype.Buffer) {
 }
 
 // releaseData frees the description of data in parts.
-func (r *Request) releaseData() {
+func (q *Requests) releaseData(r *Request) {
 	r.flags &^= inParts
 	x := r.data
 	r.data = nil
 	x.Buffer = datatype.Buffer{}
-	x.next, r.e.freeParts = r.e.freeParts, x
+	x.next, q.parts = q.parts, x
 }
 
 // size returns the length of the request's data in bytes.

@@ -10,6 +10,8 @@ type poller struct {
 	waiters   *waiters
 	links     *links
 	transfers *transfers
+	sends     *sends
+	receives  *receives
 	schedules *Schedules
 	message   func(peer int32, b []byte) bool // handles a message; false: no correct peer sends it
 	rerouted  func(peer int32)                // another domain has taken over
@@ -44,7 +46,7 @@ func (p *poller) progress() bool {
 				p.links.fail(ev.Peer, fabric.ErrCorrupt)
 			}
 		case fabric.Done:
-			p.transfers.handleCompletion(ev.Token, ev.Err)
+			p.complete(ev.Token, ev.Err)
 		case fabric.PeerDown:
 			p.links.fail(ev.Peer, ev.Err)
 		case fabric.Rerouted:
@@ -78,13 +80,29 @@ func (p *poller) pollOnce() error {
 // transfer moves the block of the first transfer in the queue, or does the next steps of a schedule. It does not hold the lock
 // meanwhile.
 func (p *poller) transfer() {
-	t := p.transfers.pop()
-	if t.state == transferSchedule {
+	switch t := p.transfers.pop(); {
+	case t.state == transferSchedule:
 		t.state = transferNone
 		p.schedules.advance(t.req.schedule, true)
-		return
+	case !t.req.send:
+		p.receives.runRead(t)
+	case t.claims == nil:
+		p.sends.runPut(t)
+	default:
+		p.sends.runAssist(t)
 	}
-	p.transfers.run(t)
+}
+
+// complete handles a completion event: the end of a read or write that did not finish immediately.
+func (p *poller) complete(token uint64, err error) {
+	defer p.transfers.rec.Configured.Ended()
+	switch r := p.transfers.requests.byID(token); {
+	case r == nil:
+	case !r.send:
+		p.receives.handleCompletion(r, err)
+	case r.transfer.state == transferPutting:
+		p.sends.finishPut(r, err)
+	}
 }
 
 // testsBeforeYield is how often pollInTest polls between two yields. A poll takes some 20 ns, a yield up to ten times as long.

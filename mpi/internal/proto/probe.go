@@ -105,7 +105,7 @@ func (e *Engine) recvMatched(op perf.Op, f MatchedMessage, buf []byte, d *dataty
 	r := e.requests.take()
 	r.send, r.buf, r.err, r.status = false, buf, nil, Status{}
 	if d != nil {
-		r.setData(d)
+		e.requests.setData(r, d)
 	}
 	size := r.size()
 	began := e.rec.Active.Begin(op, size)

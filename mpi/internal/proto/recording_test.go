@@ -320,7 +320,7 @@ func TestRecordRefusedData(t *testing.T) {
 	e.lock()
 	e.links.peer(1).finalized = fabric.ErrPeerClosed
 	h.r.transfer.bytes = len(h.r.buf)
-	h.r.e.transfers.sendNextData(h.r)
+	h.r.e.sends.sendNextData(h.r)
 	e.unlock()
 	if _, err := e.Requests().Wait(h); !errors.Is(err, fabric.ErrPeerClosed) || onItsWay(t, es) {
 		t.Errorf("%v, or the counts differ", err)

@@ -83,7 +83,7 @@ func (e *Engine) startRecv(r *Request) {
 		if !t.Post(&r.posted, r.route.Rank, r.route.Tag) {
 			e.requests.complete(r, assertionError(t, r.route))
 		} else if len(r.buf) >= e.hints.minRTR {
-			e.transfers.sendRTR(r)
+			e.receives.sendRTR(r)
 		}
 		return
 	}
@@ -102,7 +102,7 @@ func (e *Engine) acceptUnexpected(r *Request, m *unexpectedMessage) {
 			// Another domain has taken over since the message arrived. The memory is registered with the old one, and cannot be read.
 			m.w[1], m.w[2] = wire.NoWord, wire.NoWord
 		}
-		e.transfers.startRendezvous(r, m.peer, m.v, m.w, false)
+		e.receives.startRendezvous(r, m.peer, m.v, m.w, false)
 	case a.m == m: // the rest of its fragments is still to arrive
 		a.start(r, m.v, m.data[:a.received])
 	default:

@@ -25,7 +25,7 @@ var unreadable = regcache.Memory{Remote: fabric.RemoteKey{Addr: wire.NoWord, Key
 
 // prepareRTS makes the first message of a send an RTS. It names the protocol to the receiver: RendezvousCopy by the absence of
 // readable memory, and RendezvousShared by a shared word. marks are set if the message is to be measured.
-func (x *transfers) prepareRTS(r *Request, p protocols.Protocol, marks uint64) error {
+func (x *sends) prepareRTS(r *Request, p protocols.Protocol, marks uint64) error {
 	if err := x.expose(r, p); err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (x *transfers) prepareRTS(r *Request, p protocols.Protocol, marks uint64) e
 
 // expose makes the send buffer readable for the peer, unless the payload is to be copied. If it cannot be registered the RTS says
 // so, and the receiver requests the payload in pieces.
-func (x *transfers) expose(r *Request, p protocols.Protocol) (err error) {
+func (x *sends) expose(r *Request, p protocols.Protocol) (err error) {
 	way := x.links.peer(r.route.Peer).path
 	if r.data != nil || p == protocols.RendezvousCopy {
 		r.exposed = unreadable
@@ -65,7 +65,7 @@ func (x *transfers) expose(r *Request, p protocols.Protocol) (err error) {
 
 // reserveWord reserves a shared word, so that the receiver of a large message can ask for an assist. It returns the index of
 // the word, or wire.NoWord if an assist is not worth it or no word is free.
-func (x *transfers) reserveWord(r *Request) uint64 {
+func (x *sends) reserveWord(r *Request) uint64 {
 	if x.links.copier == nil || len(r.buf) < protocols.MinShared {
 		return wire.NoWord
 	}
@@ -85,7 +85,7 @@ func (x *transfers) reserveWord(r *Request) uint64 {
 
 // startRendezvous starts to fetch the payload of an RTS for the matched receive r. arrived says that the RTS has arrived just
 // now.
-func (x *transfers) startRendezvous(r *Request, peer int32, v wire.Envelope, w [5]uint64, arrived bool) {
+func (x *receives) startRendezvous(r *Request, peer int32, v wire.Envelope, w [5]uint64, arrived bool) {
 	if r.flags&rtrSent != 0 {
 		r.releaseRTR()
 	}

@@ -25,6 +25,7 @@ type Requests struct {
 
 	free       *Request // free list
 	slabs      []*[slabSize]Request
+	parts      *parts   // free list
 	persistent int      // number of persistent requests
 	sets       waitSets // of calls such as Waitany
 	channels   channels
@@ -131,7 +132,7 @@ func (q *Requests) completeFlags(r *Request) {
 	if r.flags&persistent == 0 {
 		r.buf = nil
 		if r.flags&inParts != 0 {
-			r.releaseData()
+			q.releaseData(r)
 		}
 	}
 	switch {
@@ -186,6 +187,6 @@ func (q *Requests) releaseOther(r *Request) {
 		q.attached.Free(r.block)
 	}
 	if r.flags&inParts != 0 {
-		r.releaseData()
+		q.releaseData(r)
 	}
 }

@@ -18,14 +18,28 @@ import (
 //
 // Messages that wait for room are prepared again: the limits of the domain may differ, and memory must be registered with it.
 
-// reroute connects to a peer that another domain reaches from now on.
-func (x *transfers) reroute(n int32) {
+// reroute connects to a peer that another domain reaches from now on, and moves through the transport
+// what no goroutine has begun to move.
+func (e *Engine) reroute(n int32) {
+	for _, t := range e.sends.reroute(n) {
+		if t.req.send {
+			t.state = transferNone
+			e.sends.sendNextData(t.req)
+		} else {
+			e.receives.requestData(t)
+		}
+	}
+}
+
+// reroute connects to a peer that another domain reaches from now on. It returns the transfers with
+// the peer that no goroutine has begun; they are not in the queue any more.
+func (x *sends) reroute(n int32) []*transfer {
 	p := x.links.peer(n)
 	p.moves++
 	p.noRemoteAccess = false
 	x.rtr.SetKeys(n, unreadable.Remote)
 	if p.ep == nil || p.finalized != nil || p.announced {
-		return // nothing was sent to it, or nothing will be
+		return nil // nothing was sent to it, or nothing will be
 	}
 	unstarted := x.takeUnstarted(n)
 	waiting := p.head
@@ -37,7 +51,7 @@ func (x *transfers) reroute(n int32) {
 	p.ep, p.pusher, p.gatherer, p.deferrer, p.path, p.measured = nil, nil, nil, nil, nil, nil
 	if err := x.links.connect(n); err != nil {
 		x.links.fail(n, err)
-		return
+		return nil
 	}
 	p.head, p.tail = nil, nil
 	for o := waiting; o != nil; {
@@ -54,9 +68,7 @@ func (x *transfers) reroute(n int32) {
 		o = next
 	}
 	p.updateMaxEager()
-	for _, t := range unstarted {
-		x.copyInstead(t)
-	}
+	return unstarted
 }
 
 // takeUnstarted removes the transfers with a peer that no goroutine has begun.
@@ -72,18 +84,8 @@ func (q *transferQueue) takeUnstarted(n int32) (list []*transfer) {
 	return list
 }
 
-// copyInstead moves the block of a transfer through the transport.
-func (x *transfers) copyInstead(t *transfer) {
-	if t.req.send {
-		t.state = transferNone
-		x.sendNextData(t.req)
-	} else {
-		x.requestData(t)
-	}
-}
-
 // prepareAgain prepares a message that waits for room again, for another endpoint. What a send has registered was released.
-func (x *transfers) prepareAgain(o *outgoing, p *peer) error {
+func (x *sends) prepareAgain(o *outgoing, p *peer) error {
 	switch k := o.kind(); {
 	case k == wire.RTR:
 		binary.LittleEndian.PutUint64(o.header[wire.EnvelopeBytes+8:], wire.NoWord)

@@ -19,7 +19,7 @@ import (
 // sure it ignores the RTR, and the receive gets a message like any other.
 
 // countEpoch counts a message that has arrived, if it has an epoch.
-func (x *transfers) countEpoch(peer int32, v wire.Envelope) {
+func (x *receives) countEpoch(peer int32, v wire.Envelope) {
 	if v.Epoch == 0 || x.contexts.ended.IsStale(v.Context) {
 		return
 	}
@@ -27,7 +27,7 @@ func (x *transfers) countEpoch(peer int32, v wire.Envelope) {
 }
 
 // sendRTR sends the RTR of a receive that has just been posted, if the sender can use it.
-func (x *transfers) sendRTR(r *Request) {
+func (x *receives) sendRTR(r *Request) {
 	h := x.hints.byContext[r.route.Context]
 	if h == nil || !h.ExactLength || r.route.Rank < 0 || r.route.Tag < 0 || int(r.route.Rank) >= len(h.Peers) {
 		return
@@ -62,7 +62,7 @@ func (x *transfers) sendRTR(r *Request) {
 }
 
 // handleRTR handles RTR.
-func (x *transfers) handleRTR(peer int32, v wire.Envelope, w [5]uint64) bool {
+func (x *sends) handleRTR(peer int32, v wire.Envelope, w [5]uint64) bool {
 	if v.Tag < 0 || w[3] == 0 || w[3] > maxBytes {
 		return false
 	}
@@ -76,7 +76,7 @@ func (x *transfers) handleRTR(peer int32, v wire.Envelope, w [5]uint64) bool {
 }
 
 // sendPut sends a message to the buffer of an RTR. It sends PUT first.
-func (x *transfers) sendPut(r *Request, to rtr.Target) error {
+func (x *sends) sendPut(r *Request, to rtr.Target) error {
 	p, t := x.links.peer(r.route.Peer), &r.transfer
 	t.peer, t.peerID, t.key = r.route.Peer, to.ID, to.Key
 	t.bytes, t.offset, t.assisted, t.claims, t.state, t.deferred = r.size(), 0, 0, nil, transferNone, 0
@@ -106,7 +106,7 @@ func (x *transfers) sendPut(r *Request, to rtr.Target) error {
 }
 
 // startPut must be called when PUT has been sent. The payload follows.
-func (x *transfers) startPut(r *Request) {
+func (x *sends) startPut(r *Request) {
 	if r.transfer.state == transferPutting {
 		x.push(&r.transfer)
 	} else {
@@ -115,7 +115,7 @@ func (x *transfers) startPut(r *Request) {
 }
 
 // runPut writes a message to the buffer of an RTR. It does not hold the lock meanwhile.
-func (x *transfers) runPut(t *transfer) {
+func (x *sends) runPut(t *transfer) {
 	r, ep := t.req, x.endpoint(t)
 	buf, local, to, token := r.buf, t.local.Local, t.key, r.id()
 	x.rec.Configured.Begun()
@@ -129,7 +129,7 @@ func (x *transfers) runPut(t *transfer) {
 }
 
 // finishPut ends a write. If the write failed it sends the message in pieces.
-func (x *transfers) finishPut(r *Request, err error) {
+func (x *sends) finishPut(r *Request, err error) {
 	t := &r.transfer
 	t.state = transferNone
 	if err != nil {
@@ -144,7 +144,7 @@ func (x *transfers) finishPut(r *Request, err error) {
 }
 
 // handlePut handles PUT: the sender writes to the buffer of an RTR, or sends the message in pieces for it.
-func (x *transfers) handlePut(peer int32, v wire.Envelope, w [5]uint64) bool {
+func (x *receives) handlePut(peer int32, v wire.Envelope, w [5]uint64) bool {
 	r := x.requests.byID(w[0])
 	if r == nil || r.send || r.flags&rtrSent == 0 || r.transfer.peer != peer || r.transfer.state != transferNone ||
 		r.route.Context != v.Context || r.route.Tag != v.Tag || r.route.Rank != v.Rank || !r.rtrPending() {
@@ -181,7 +181,7 @@ func (r *Request) rtrPending() bool { return r.posted.Posted() || r.revokeErr !=
 
 // revokeRTR revokes the RTR of a receive, which is to complete with err, or as cancelled if err is nil. It completes when the
 // sender has acknowledged; or with the message, if the sender has begun to write.
-func (x *transfers) revokeRTR(r *Request, err error) {
+func (x *receives) revokeRTR(r *Request, err error) {
 	if r.flags&rtrRevoked == 0 {
 		x.links.sendControl(r.transfer.peer, wire.Envelope{Kind: wire.RTRCancel}, r.id())
 	}
@@ -194,7 +194,7 @@ func (x *transfers) revokeRTR(r *Request, err error) {
 
 // completeRevokedOf completes the receives that wait for a process that has finalized: for its acknowledgement, or for the
 // payload that it was to write. Reads end without it.
-func (x *transfers) completeRevokedOf(n int32) {
+func (x *receives) completeRevokedOf(n int32) {
 	for _, slab := range x.requests.slabs {
 		for i := range slab {
 			r := &slab[i]
@@ -207,13 +207,13 @@ func (x *transfers) completeRevokedOf(n int32) {
 }
 
 // handleRTRCancel handles RTR_CANCEL.
-func (x *transfers) handleRTRCancel(peer int32, w [5]uint64) {
+func (x *sends) handleRTRCancel(peer int32, w [5]uint64) {
 	x.rtr.Cancel(peer, w[0])
 	x.links.sendControl(peer, wire.Envelope{Kind: wire.RTRCancelAck}, w[0])
 }
 
 // handleRTRCancelAck handles RTR_CANCEL_ACK. If the sender has used the RTR its PUT has come before.
-func (x *transfers) handleRTRCancelAck(peer int32, w [5]uint64) {
+func (x *receives) handleRTRCancelAck(peer int32, w [5]uint64) {
 	r := x.requests.byID(w[0])
 	if r == nil || r.send || r.flags&rtrRevoked == 0 || r.transfer.peer != peer || r.transfer.state != transferNone ||
 		!r.rtrPending() {
@@ -223,7 +223,7 @@ func (x *transfers) handleRTRCancelAck(peer int32, w [5]uint64) {
 }
 
 // completeRevoked completes a receive whose RTR has been revoked.
-func (x *transfers) completeRevoked(r *Request) {
+func (x *receives) completeRevoked(r *Request) {
 	if r.posted.Posted() {
 		x.contexts.table(r.route.Context).RemovePosted(&r.posted)
 	}

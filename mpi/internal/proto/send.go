@@ -104,10 +104,10 @@ func (e *Engine) startSend(r *Request) error {
 	case r.mode == Buffered:
 		err = r.startBuffered()
 	default:
-		err = e.transfers.sendFirst(r)
+		err = e.sends.sendFirst(r)
 	}
 	if err != nil {
-		e.transfers.releaseSend(r)
+		e.sends.releaseSend(r)
 		if r.flags&persistent != 0 {
 			r.state = inactive
 		} else {
@@ -118,7 +118,7 @@ func (e *Engine) startSend(r *Request) error {
 }
 
 // sendFirst chooses the protocol of a send and posts its first message.
-func (x *transfers) sendFirst(r *Request) error {
+func (x *sends) sendFirst(r *Request) error {
 	if err := x.links.connect(r.route.Peer); err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (x *transfers) sendFirst(r *Request) error {
 }
 
 // prepareFirst chooses the protocol for a send to a connected peer, and prepares the first message.
-func (x *transfers) prepareFirst(r *Request, p *peer, h *Hints) error {
+func (x *sends) prepareFirst(r *Request, p *peer, h *Hints) error {
 	protocol, marks := x.chooseProtocol(r, p, h)
 	size := r.size()
 	if p.paused && protocol <= protocols.Fragmented {
@@ -164,7 +164,7 @@ func (x *transfers) prepareFirst(r *Request, p *peer, h *Hints) error {
 
 // chooseProtocol returns the protocol of a send, and its marks if it is to be measured. h are the hints of its context; nil:
 // there are none. If the peer has paused this process the caller replaces an eager protocol.
-func (x *transfers) chooseProtocol(r *Request, p *peer, h *Hints) (_ protocols.Protocol, marks uint64) {
+func (x *sends) chooseProtocol(r *Request, p *peer, h *Hints) (_ protocols.Protocol, marks uint64) {
 	limits, n := &p.path.thresholds, r.size()
 	fragments, paired := r.mode != Synchronous && !p.paused, x.links.copier != nil
 	forced := x.hints.forced
@@ -204,7 +204,7 @@ func (r *Request) recordedProtocol(p *peer) perf.Protocol {
 }
 
 // releaseSend releases what a send holds besides the request itself.
-func (x *transfers) releaseSend(r *Request) {
+func (x *sends) releaseSend(r *Request) {
 	if r.word >= 0 {
 		x.links.peer(r.route.Peer).usedWords &^= 1 << r.word
 		r.word = -1
@@ -217,7 +217,7 @@ func (x *transfers) releaseSend(r *Request) {
 }
 
 // post posts the request's message.
-func (x *transfers) post(r *Request) error {
+func (x *sends) post(r *Request) error {
 	sent, err := x.links.post(r.route.Peer, &r.out)
 	if sent {
 		x.messageSent(r)
@@ -226,7 +226,7 @@ func (x *transfers) post(r *Request) error {
 }
 
 // messageLeft is notified.left of links.
-func (x *transfers) messageLeft(r *Request, err error) {
+func (x *sends) messageLeft(r *Request, err error) {
 	if err != nil {
 		x.releaseSend(r)
 		x.requests.complete(r, err)
@@ -236,7 +236,7 @@ func (x *transfers) messageLeft(r *Request, err error) {
 }
 
 // messageSent must be called when the transport has taken the request's message.
-func (x *transfers) messageSent(r *Request) {
+func (x *sends) messageSent(r *Request) {
 	switch r.out.kind() {
 	case wire.Eager, wire.Frag:
 		x.requests.complete(r, nil)
@@ -256,7 +256,7 @@ func (r *Request) awaitsPeer(peer int32) bool {
 }
 
 // handleFIN handles FIN: the receiver has matched the message and has all of it.
-func (x *transfers) handleFIN(peer int32, w [5]uint64) bool {
+func (x *sends) handleFIN(peer int32, w [5]uint64) bool {
 	r := x.requests.byID(w[0])
 	if r == nil || !r.awaitsPeer(peer) {
 		return false
@@ -270,7 +270,7 @@ func (x *transfers) handleFIN(peer int32, w [5]uint64) bool {
 }
 
 // completeSend completes a send successfully.
-func (x *transfers) completeSend(r *Request) {
+func (x *sends) completeSend(r *Request) {
 	x.releaseSend(r)
 	x.requests.complete(r, nil)
 }

@@ -51,9 +51,8 @@ const (
 	transferSchedule                      // the next steps of a schedule can be done
 )
 
-// transfers are the messages whose payload is not sent together with their envelope, and sends that
-// wait for their receiver. They handle what the other process answers, and move the blocks. Of the
-// engine they call only lengthError.
+// transfers are what both sides of messages use whose payload is not sent together with their
+// envelope: sends and receives.
 type transfers struct {
 	transferQueue
 	rtr rtr.Flows
@@ -61,10 +60,20 @@ type transfers struct {
 	mu       *lock.Mutex // of the engine; released while a block is moved
 	links    *links
 	requests *Requests
-	contexts *Contexts
 	hints    *hintSet
-	notes    *notes.Table
 	rec      *record.Recording
+}
+
+// sends starts sends that do not take a fast path. It handles what the receivers answer, and writes
+// blocks to their memory.
+type sends struct{ *transfers }
+
+// receives gets the payload of messages that have been matched, as far as it did not come with the
+// envelope. Of the engine it calls only lengthError.
+type receives struct {
+	*transfers
+	contexts *Contexts
+	notes    *notes.Table
 }
 
 // transferQueue holds the transfers that wait for a goroutine to move their blocks, and those of schedules, first in, first out.
@@ -105,21 +114,8 @@ func (q *transferQueue) pop() *transfer {
 	return t
 }
 
-// run moves the block of a transfer that was in the queue. It does not hold the lock meanwhile; the transfer belongs to this
-// goroutine.
-func (x *transfers) run(t *transfer) {
-	switch {
-	case t.req.send && t.claims == nil:
-		x.runPut(t)
-	case t.req.send:
-		x.runAssist(t)
-	default:
-		x.runRead(t)
-	}
-}
-
 // runRead reads a message, or a part of it if the sender assists. It does not hold the lock meanwhile.
-func (x *transfers) runRead(t *transfer) {
+func (x *receives) runRead(t *transfer) {
 	ep, buf, token, moves := x.endpoint(t), t.req.buf[:t.bytes], t.req.id(), x.links.peer(t.peer).moves
 	var finished = true
 	var err error
@@ -166,7 +162,7 @@ func (x *transfers) returned(finished bool, err error) {
 }
 
 // readReturned must be called when the call that starts a read has returned. finished reports whether the read is complete.
-func (x *transfers) readReturned(t *transfer, finished bool, err error) {
+func (x *receives) readReturned(t *transfer, finished bool, err error) {
 	switch {
 	case errors.Is(err, fabric.ErrNotSupported):
 		x.links.peer(t.peer).noRemoteAccess = true
@@ -178,18 +174,10 @@ func (x *transfers) readReturned(t *transfer, finished bool, err error) {
 	}
 }
 
-// handleCompletion handles a completion event: the end of a read or write that did not finish immediately.
-func (x *transfers) handleCompletion(token uint64, err error) {
-	defer x.rec.Configured.Ended()
-	r := x.requests.byID(token)
-	if r != nil && r.send && r.transfer.state == transferPutting {
-		x.finishPut(r, err)
-		return
-	}
-	if r == nil || r.send || r.transfer.state != transferReading {
-		return
-	}
+// handleCompletion handles the end of a read that did not finish immediately.
+func (x *receives) handleCompletion(r *Request, err error) {
 	switch {
+	case r.transfer.state != transferReading:
 	case errors.Is(err, fabric.ErrNotSupported): // another domain takes over
 		x.fallBackToCopy(&r.transfer)
 	case err != nil:
@@ -200,7 +188,7 @@ func (x *transfers) handleCompletion(token uint64, err error) {
 }
 
 // report reports to the sender what the receiver of a message has measured, if it has all of it.
-func (x *transfers) report(t *transfer) {
+func (x *receives) report(t *transfer) {
 	if t.bytes != t.total {
 		return
 	}
@@ -212,7 +200,7 @@ func (x *transfers) report(t *transfer) {
 }
 
 // finishRead ends a receive that reads. It sends FIN, so that the sender completes.
-func (x *transfers) finishRead(r *Request, err error) {
+func (x *receives) finishRead(r *Request, err error) {
 	if err != nil {
 		err = x.links.transportError(r.transfer.peer, err)
 	} else {
@@ -234,7 +222,7 @@ func (t *transfer) recordedProtocol() perf.Protocol {
 }
 
 // finishTransfer completes a receive whose transfer has ended.
-func (x *transfers) finishTransfer(r *Request, err error) {
+func (x *receives) finishTransfer(r *Request, err error) {
 	t := &r.transfer
 	if err == nil {
 		x.links.linkTo(t.peer).InBy(t.recordedProtocol(), t.bytes)

@@ -10,12 +10,12 @@ import "github.com/ibrun/ibrun/mpi/internal/wire"
 func (r *Request) withdraw() {
 	if r.state == active && r.flags&withdrawing == 0 && r.route.Peer != ProcNull {
 		r.flags |= withdrawing
-		r.e.transfers.sendWithdraw(r)
+		r.e.sends.sendWithdraw(r)
 	}
 }
 
 // sendWithdraw sends WITHDRAW if the send waits for its receiver. A message of another kind ends when the transport takes it.
-func (x *transfers) sendWithdraw(r *Request) {
+func (x *sends) sendWithdraw(r *Request) {
 	if k := r.out.kind(); k == wire.RTS || k == wire.EagerSync {
 		x.links.sendControl(r.route.Peer, wire.Envelope{Kind: wire.Withdraw, Context: r.route.Context, Match: r.route.Match}, r.id())
 	}
@@ -43,7 +43,7 @@ func (s *unexpectedStore) handleWithdraw(t *table, peer int32, v wire.Envelope, 
 }
 
 // handleWithdrawn handles WITHDRAWN.
-func (x *transfers) handleWithdrawn(peer int32, w [5]uint64) bool {
+func (x *sends) handleWithdrawn(peer int32, w [5]uint64) bool {
 	r := x.requests.byID(w[0])
 	if r == nil || !r.awaitsPeer(peer) || r.flags&withdrawing == 0 || r.transfer.running {
 		return false
@@ -61,7 +61,7 @@ func (e *Engine) cancel(r *Request) {
 		r.withdraw()
 	case !r.posted.Posted():
 	case r.flags&rtrSent != 0:
-		e.transfers.revokeRTR(r, nil)
+		e.receives.revokeRTR(r, nil)
 	default:
 		e.contexts.table(r.route.Context).RemovePosted(&r.posted)
 		r.status = cancelledStatus
