@@ -9,12 +9,12 @@ import (
 
 // pollSends handles completions of requests that were posted on a rail, and returns how many there were.
 func (d *domain) pollSends(r *rail) (int, error) {
-	n, err := r.SendCQ.Poll(d.wcs[:])
-	d.sleeper.MoreReady = d.sleeper.MoreReady || n == len(d.wcs)
+	n, err := r.SendCQ.Poll(d.polling.wcs[:])
+	d.sleeper.MoreReady = d.sleeper.MoreReady || n == len(d.polling.wcs)
 	if n > 0 {
 		d.poster.Mu.Lock()
-		for i := range d.wcs[:n] {
-			d.handleSend(r, &d.wcs[i])
+		for i := range d.polling.wcs[:n] {
+			d.handleSend(r, &d.polling.wcs[i])
 		}
 		d.poster.Mu.Unlock()
 	}
@@ -28,11 +28,11 @@ func (d *domain) pollSends(r *rail) (int, error) {
 // completions of receives are being handled.
 func (d *domain) completeSends() bool {
 	r := d.rails[0]
-	n, _ := r.SendCQ.Poll(d.sendWCs[:]) // the next pollSends finds the same error
+	n, _ := r.SendCQ.Poll(d.polling.sends[:]) // the next pollSends finds the same error
 	if n > 0 {
 		d.poster.Mu.Lock()
-		for i := range d.sendWCs[:n] {
-			d.handleSend(r, &d.sendWCs[i])
+		for i := range d.polling.sends[:n] {
+			d.handleSend(r, &d.polling.sends[i])
 		}
 		d.poster.Mu.Unlock()
 	}

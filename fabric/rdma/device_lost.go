@@ -33,7 +33,7 @@ func (d *domain) railLost(r *rail, err error) error {
 	}
 	if !r.room.Lost {
 		r.room.Lost = true
-		d.polled = slices.DeleteFunc(slices.Clone(d.polled), func(o *rail) bool { return o == r })
+		d.polling.rails = slices.DeleteFunc(slices.Clone(d.polling.rails), func(o *rail) bool { return o == r })
 		d.sleeper.Ignore(r.Index)
 		r.leaveOut(nil, err)
 		d.reportRail(r, 0, 0)

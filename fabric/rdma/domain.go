@@ -37,14 +37,12 @@ type domain struct {
 	keys        cm.KeyTable // location of the table with the keys of regions
 	sleeper     sleep.Sleeper
 	retransmits uint64 // messages sent again over a new connection; devices do not report their own retransmissions
-	wcs         [16]verbs.WC
-	sendWCs     [16]verbs.WC // of completeSends
 
 	// Every Poll reads some of these.
 	stopped    bool // closed, or the device is lost
 	closed     bool
-	polled     []*rail // rails whose devices are not lost
-	fastPolls  int     // next Polls that may skip progress
+	polling    polling
+	fastPolls  int // next Polls that may skip progress
 	clock      liveness.Clock
 	events     messages.Events
 	controlDue []*endpoint // are owed a credit update or the RTU, which could not be sent yet

@@ -95,9 +95,9 @@ func (d *domain) leaveLost(e *endpoint, err error) {
 // drainLost receives what has arrived before the device of the first rail was lost. Its completions are still there.
 func (d *domain) drainLost() {
 	for n, err := 1, error(nil); n > 0 && err == nil; {
-		n, err = d.rails[0].RecvCQ.Poll(d.wcs[:])
-		for i := range d.wcs[:n] {
-			d.handleReceive(&d.wcs[i])
+		n, err = d.rails[0].RecvCQ.Poll(d.polling.wcs[:])
+		for i := range d.polling.wcs[:n] {
+			d.handleReceive(&d.polling.wcs[i])
 		}
 	}
 	for n, err := 1, error(nil); n > 0 && err == nil; {

@@ -45,8 +45,8 @@ func (d *domain) keepaliveTick(now time.Duration) error {
 // pollAllSends handles the completions of all requests that have completed. The keepalive needs it: after a time in which this
 // process did not poll, the signs of life of many peers may be waiting in the completion queues.
 func (d *domain) pollAllSends() error {
-	for _, r := range d.polled {
-		for n, left := len(d.wcs), r.room.MaxInFlight; n == len(d.wcs) && left > 0; left -= n {
+	for _, r := range d.polling.rails {
+		for n, left := len(d.polling.wcs), r.room.MaxInFlight; n == len(d.polling.wcs) && left > 0; left -= n {
 			var err error
 			if n, err = d.pollSends(r); err != nil {
 				return err

@@ -48,7 +48,7 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 		}
 		d.rails = append(d.rails, r)
 	}
-	d.polled = d.rails
+	d.polling.rails = d.rails
 	d.settings.Inline, d.settings.Window = d.rails[0].Granted.Inline, d.rails[0].Granted.Window
 	d.initPoster()
 	if err := d.openSleeper(); err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
+	"github.com/ibrun/ibrun/verbs"
 )
 
 const (
@@ -16,6 +17,13 @@ const (
 	// messages. The first Poll after a sleep always does: an expired timer may have ended the sleep.
 	progressEvery = 4
 )
+
+// polling is what is polled for completions.
+type polling struct {
+	rails []*rail // whose devices are not lost
+	wcs   [16]verbs.WC
+	sends [16]verbs.WC // of completeSends, which may be called while those in wcs are being handled
+}
 
 // Poll receives messages. It does the other work of the domain only now and then, as long as nothing waits for that work.
 func (d *domain) Poll(evs []fabric.Event) (int, error) {
@@ -68,11 +76,11 @@ func (d *domain) workPending() bool {
 // pollReceives takes the completions of received messages from the device, unless many messages wait for the caller already.
 func (d *domain) pollReceives() (int, error) {
 	d.clock.Polls++
-	if d.events.Queued() >= 2*len(d.wcs) {
+	if d.events.Queued() >= 2*len(d.polling.wcs) {
 		return 0, nil
 	}
-	n, err := d.rails[0].RecvCQ.Poll(d.wcs[:])
-	d.sleeper.MoreReady = d.sleeper.MoreReady || n == len(d.wcs)
+	n, err := d.rails[0].RecvCQ.Poll(d.polling.wcs[:])
+	d.sleeper.MoreReady = d.sleeper.MoreReady || n == len(d.polling.wcs)
 	return n, err
 }
 
@@ -95,7 +103,7 @@ func (d *domain) progress() error {
 	if d.cm.Resolver.Results() > 0 {
 		d.handleResolved()
 	}
-	for _, r := range d.polled {
+	for _, r := range d.polling.rails {
 		if _, err := d.pollSends(r); err != nil {
 			return err
 		}
@@ -131,9 +139,9 @@ func (d *domain) progress() error {
 // drainCQs handles the completions of everything that has arrived and of everything that was sent.
 func (d *domain) drainCQs() error {
 	for {
-		n, err := d.rails[0].RecvCQ.Poll(d.wcs[:])
-		for i := range d.wcs[:n] {
-			d.handleReceive(&d.wcs[i])
+		n, err := d.rails[0].RecvCQ.Poll(d.polling.wcs[:])
+		for i := range d.polling.wcs[:n] {
+			d.handleReceive(&d.polling.wcs[i])
 		}
 		if err != nil {
 			return fmt.Errorf("fabric/rdma: %w", err)
@@ -142,7 +150,7 @@ func (d *domain) drainCQs() error {
 			break
 		}
 	}
-	for _, r := range d.polled {
+	for _, r := range d.polling.rails {
 		for n := 1; n > 0; {
 			var err error
 			if n, err = d.pollSends(r); err != nil {

@@ -12,8 +12,8 @@ import (
 // handleReceives handles the n completions that pollReceives has found, and returns err. Messages become events: in the slice
 // of the caller of Poll while it has room, in the queue afterwards.
 func (d *domain) handleReceives(n int, err error) error {
-	for i := range d.wcs[:n] {
-		d.handleReceive(&d.wcs[i])
+	for i := range d.polling.wcs[:n] {
+		d.handleReceive(&d.polling.wcs[i])
 	}
 	if err != nil {
 		return fmt.Errorf("fabric/rdma: %w", err)
