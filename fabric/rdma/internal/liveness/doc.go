@@ -1,19 +1,20 @@
-// Package liveness decides how long a peer may give no sign of life, how long attempts to connect to it
-// may fail, and when the timers of a domain expire. It does no input or output, and knows nothing but
-// time and the reasons of failures. What follows from its decisions is up to the domain.
+// Package liveness decides how long a peer may give no sign of life, how long attempts to connect
+// to it may fail, and when the timers of a domain expire. It does no input or output, and knows
+// nothing but time and the reasons of failures. What follows from its decisions is up to the
+// domain.
 //
 // # Time
 //
-// There are two measures of time. [Clock] is the time since a domain was opened, for timers. All limits
-// of peers are counted in keepalive intervals in which the domain has polled: a process that was stopped
-// has not seen the answers of its peers, and they are not to blame for that. [Clock.Running] and the
-// visits of [Ring] measure it.
+// There are two measures of time. [Clock] is the time since a domain was opened, for timers. All
+// limits of peers are counted in keepalive intervals in which the domain has polled: a process that
+// was stopped has not seen the answers of its peers, and they are not to blame for that.
+// [Clock.Running] and the visits of [Ring] measure it.
 //
 // # Files
 //
 //	clock.go    reads the system clock rarely, and knows when the next timer expires
 //	limits.go   the numbers of intervals that follow from the heartbeat
-//	state.go    a connected peer: when it is probed, when its connection is made again, when it is down
+//	state.go    a connected peer: when it is probed, when its connection ends, when it is down
 //	ring.go     spreads the visits to connected peers over an interval
 //	silence.go  counts the probes that a peer leaves unanswered while it is being connected to
 //	series.go   counts attempts that fail, and knows what ends the series

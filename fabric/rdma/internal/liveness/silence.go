@@ -36,7 +36,8 @@ func (s *Silence) Miss(confirmed bool) bool {
 	return true
 }
 
-// TooLong reports whether the peer has answered nothing for too long. The first interval had no probe.
+// TooLong reports whether the peer has answered nothing for too long. The first interval had no
+// probe.
 func (s *Silence) TooLong(l *Limits) bool { return int(s.Intervals) >= l.MaxMissed-1 }
 
 // Next begins the next interval.
@@ -51,8 +52,9 @@ func (s *Silence) Postponed(now time.Duration) {
 	s.Waiting, s.At = false, now
 }
 
-// Probed records that the probe was sent, or that there was no route, or that the device has refused
-// it. tried is not set if the address of the peer is still to be resolved: then nothing was tried.
+// Probed records that the probe was sent, or that there was no route, or that the device has
+// refused it. tried is not set if the address of the peer is still to be resolved: then nothing was
+// tried.
 func (s *Silence) Probed(now time.Duration, l *Limits, tried bool) {
 	s.Waiting = tried
 	s.Next(now, l)

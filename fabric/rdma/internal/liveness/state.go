@@ -2,10 +2,10 @@ package liveness
 
 // A connected peer is visited once in each keepalive interval, see Ring. The device supervises
 // requests that are in flight and have a completion: it completes them, or reports that the device
-// of the peer does not answer. So only a peer without such a request is probed, once it was idle for
-// long, by a request of no bytes. The device of the peer acknowledges it even if the process computes
-// or is stopped. Requests without a completion are followed by a probe after one interval, since
-// their slots are freed only then.
+// of the peer does not answer. So only a peer without such a request is probed, once it was idle
+// for long, by a request of no bytes. The device of the peer acknowledges it even if the process
+// computes or is stopped. Requests without a completion are followed by a probe after one interval,
+// since their slots are freed only then.
 
 // State is what the keepalive knows about a connected peer.
 type State struct {
@@ -17,7 +17,8 @@ type State struct {
 	Stuck int32
 	// Idle: visits in a row without a sign of life, and without a request that would give one.
 	Idle int32
-	// Missed: visits in a row without a sign of life while a request with a completion was in flight.
+	// Missed: visits in a row without a sign of life while a request with a completion was in
+	// flight.
 	Missed int32
 }
 
@@ -49,8 +50,8 @@ func (k *State) Look(p *Progress, oldest uint32, supervised bool) (same bool) {
 // Progress is what the visits of a peer remember of one of its queue pairs.
 type Progress struct {
 	oldest uint32 // number of the oldest request in flight
-	// Stuck: visits in a row at whose ends a request with a completion was in flight, and the oldest
-	// request was the same.
+	// Stuck: visits in a row at whose ends a request with a completion was in flight, and the
+	// oldest request was the same.
 	Stuck int32
 }
 
@@ -60,8 +61,8 @@ func (k *State) IsStuck(p *Progress, l *Limits, messages bool) bool {
 	return int(p.Stuck) >= l.MaxMissed && (k.Alive || !messages)
 }
 
-// Answered reports whether the visit ends here: the peer has given a sign of life since the last one,
-// and need not be probed.
+// Answered reports whether the visit ends here: the peer has given a sign of life since the last
+// one, and need not be probed.
 func (k *State) Answered() bool {
 	if !k.Alive {
 		return false
@@ -71,8 +72,8 @@ func (k *State) Answered() bool {
 }
 
 // ProbeDue reports whether a peer is to be probed for which no request with a completion is in
-// flight. inFlight says that there are others: they have been carried out, and only have no completion
-// of their own.
+// flight. inFlight says that there are others: they have been carried out, and only have no
+// completion of their own.
 func (k *State) ProbeDue(inFlight bool, maxIdle int) bool {
 	k.Idle++
 	return k.Probe || inFlight || int(k.Idle) >= maxIdle

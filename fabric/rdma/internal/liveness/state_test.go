@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestStateProbes: an idle peer is probed after its number of visits; one with requests that have no
-// completion, or whose port may have changed, at the next visit. A sign of life ends the count.
+// TestStateProbes: an idle peer is probed after its number of visits; one with requests that have
+// no completion, or whose port may have changed, at the next visit. A sign of life ends the count.
 func TestStateProbes(t *testing.T) {
 	var k State
 	for n := 1; n < 5; n++ {
@@ -30,8 +30,8 @@ func TestStateProbes(t *testing.T) {
 	}
 }
 
-// TestStateMissed: a peer that does not answer is down after a heartbeat. If the request that it does
-// not answer is behind others, the connection is made again earlier.
+// TestStateMissed: a peer that does not answer is down after a heartbeat. If the request that it
+// does not answer is behind others, the connection is made again earlier.
 func TestStateMissed(t *testing.T) {
 	l := NewLimits(15 * time.Second)
 	for queued, want := range map[bool]struct {

@@ -13,15 +13,15 @@
 //	credits.go   what a peer may send, and what may be sent to it
 //	peer.go      what is known of the messages with one peer
 //	slots.go     pools of bounce buffers
-//	receives.go  the bounce buffers in which messages arrive, and for which peers they are reserved
+//	receives.go  the bounce buffers for messages that arrive, and who they are reserved for
 //	queue.go     receive queues of connections, for devices without shared ones
 //	events.go    what the caller of Poll gets: directly, or through a queue
 //	loopback.go  messages from this process to itself
 //
 // # Locks
 //
-// There are none. A value belongs to the goroutine that calls Poll of its domain. [Slots.Give]
-// and [Events.Put] are also called by the handling of completions, with the lock of the domain held,
-// in the same goroutine. [Receives.CreditDue] sends a control message, which takes that lock; so what
+// There are none. A value belongs to the goroutine that calls Poll of its domain. [Slots.Give] and
+// [Events.Put] are also called by the handling of completions, with the lock of the domain held, in
+// the same goroutine. [Receives.CreditDue] sends a control message, which takes that lock; so what
 // calls it must not be called with the lock held.
 package messages

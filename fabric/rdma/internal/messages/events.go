@@ -100,9 +100,9 @@ func (v *Events) message(p *Peer, slot uint32, data []byte) {
 	v.borrowed = append(v.borrowed, Borrowed{p, slot})
 }
 
-// Deliver delivers messages of this process, whose number is self, to itself, and queued events, while
-// the caller's slice has room. It drops events of an endpoint that was closed here, except the ends of
-// transfers.
+// Deliver delivers messages of this process, whose number is self, to itself, and queued events,
+// while the caller's slice has room. It drops events of an endpoint that was closed here, except
+// the ends of transfers.
 func (v *Events) Deliver(s *Receives, self int32) {
 	if v.Loopback.Pending() {
 		v.filled += v.Loopback.Deliver(v.out[v.filled:], self)

@@ -11,8 +11,8 @@ import (
 )
 
 // Receives are the bounce buffers in which messages arrive. Each is posted to the SRQ, or holds a
-// message that the caller has not released yet. Without an SRQ it may also be posted to the queue of
-// a connection, or free.
+// message that the caller has not released yet. Without an SRQ it may also be posted to the queue
+// of a connection, or free.
 type Receives struct {
 	Slots
 	SRQ      *verbs.SRQ // of the first rail; all connections share it. nil: see Queue
@@ -35,7 +35,8 @@ type Receives struct {
 	refusal  error    // the last one
 }
 
-// recvBatch is how many slots are posted by one call at most: as many as one poll finds completions.
+// recvBatch is how many slots are posted by one call at most: as many as one poll finds
+// completions.
 const recvBatch = 16
 
 // MaxShared is how many receive slots are posted to an SRQ at most. More peers share them.
@@ -198,8 +199,8 @@ func (s *Receives) freed(p *Peer) {
 	}
 }
 
-// GrowWindow gives a peer that needs credits a wider window, if enough slots can be reserved. Otherwise
-// the window stays as it is.
+// GrowWindow gives a peer that needs credits a wider window, if enough slots can be reserved.
+// Otherwise the window stays as it is.
 func (s *Receives) GrowWindow(p *Peer) {
 	w := p.In.NextWindow(s.Window)
 	n := int(w - p.In.Window)

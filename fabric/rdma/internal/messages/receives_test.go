@@ -9,8 +9,8 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// TestReceivesOwnReserve: without an SRQ there is a slot for each that is reserved, windows leave two
-// slots for each peer, and a peer that is dismissed gives back what it does not hold.
+// TestReceivesOwnReserve: without an SRQ there is a slot for each that is reserved, windows leave
+// two slots for each peer, and a peer that is dismissed gives back what it does not hold.
 func TestReceivesOwnReserve(t *testing.T) {
 	_, pd := openPD(t)
 	const peers = 4

@@ -6,10 +6,10 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// Before a queue pair is closed, its state is changed to ERR. The device then flushes what it has not
-// carried out. The last completions of sends have all arrived when that of a marker has, which is
-// posted last. Those of receives have when the device raises EventLastWQE if the receive queue is
-// shared; otherwise, when none is posted.
+// Before a queue pair is closed, its state is changed to ERR. The device then flushes what it has
+// not carried out. The last completions of sends have all arrived when that of a marker has, which
+// is posted last. Those of receives have when the device raises EventLastWQE if the receive queue
+// is shared; otherwise, when none is posted.
 
 // Fail ends what the queue pairs of a connection do, and begins to flush them. It takes the lock.
 func (p *Poster) Fail(l *Lanes) {
@@ -36,8 +36,8 @@ func (p *Poster) marker(q *QueuePair) {
 	}
 }
 
-// IsFlushed reports whether the last completions of all queue pairs of a connection have arrived, or
-// need not be waited for. It takes the lock.
+// IsFlushed reports whether the last completions of all queue pairs of a connection have arrived,
+// or need not be waited for. It takes the lock.
 func (p *Poster) IsFlushed(l *Lanes) bool {
 	p.Mu.Lock()
 	defer p.Mu.Unlock()

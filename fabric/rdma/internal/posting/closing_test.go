@@ -3,8 +3,8 @@ package posting
 import "testing"
 
 // TestIsFlushed: a connection is flushed when the marker of each queue pair has completed, and the
-// device has said that no message arrives any more. Devices that keep completions, and those that are
-// lost, are not waited for.
+// device has said that no message arrives any more. Devices that keep completions, and those that
+// are lost, are not waited for.
 func TestIsFlushed(t *testing.T) {
 	var p Poster
 	l, first, second := twoRails()

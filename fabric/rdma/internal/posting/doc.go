@@ -1,10 +1,10 @@
 // Package posting posts the requests of a domain to the queue pairs of its connections: messages,
-// pieces of Reads and Writes, reads of keys, and keepalives. It decides whether there is room, which
-// queue pair gets the next piece of a transfer, which requests have a completion, and when the devices
-// are notified. It records what is in flight, and says what a completion means for it.
+// pieces of Reads and Writes, reads of keys, and keepalives. It decides whether there is room,
+// which queue pair gets the next piece of a transfer, which requests have a completion, and when
+// the devices are notified. It records what is in flight, and says what a completion means for it.
 //
-// It knows neither the handshake of connections nor endpoints. What follows from a completion or from
-// a failure is up to the domain, which also creates, connects and closes the queue pairs.
+// It knows neither the handshake of connections nor endpoints. What follows from a completion or
+// from a failure is up to the domain, which also creates, connects and closes the queue pairs.
 //
 // # Files
 //
@@ -20,11 +20,11 @@
 //
 // # Locks
 //
-// [Poster.Mu] is the lock of the domain: Reads and Writes post in any goroutine. It guards the fields
-// of [QueuePair], [Lanes] and [Rail] that change after a connection is made, the transfers with their
-// pool, the reads of keys, the doorbells that are to be rung, and what the domain names as guarded by
-// it. The caller must hold it, unless a comment says that the method takes it. Nothing is called below
-// it that takes another lock, except verbs and [transfer.Regions].
+// [Poster.Mu] is the lock of the domain: Reads and Writes post in any goroutine. It guards the
+// fields of [QueuePair], [Lanes] and [Rail] that change after a connection is made, the transfers
+// with their pool, the reads of keys, the doorbells that are to be rung, and what the domain names
+// as guarded by it. The caller must hold it, unless a comment says that the method takes it.
+// Nothing is called below it that takes another lock, except verbs and [transfer.Regions].
 //
 // Only the goroutine that calls Poll creates, connects and closes queue pairs, and changes their
 // states and [Lanes.Queues]. So it may read these without the lock. [Poster.Sends] and the index of

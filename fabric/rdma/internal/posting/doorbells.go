@@ -8,10 +8,10 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// doorbells lists the lanes with posted requests of which the device was not notified yet. If a doorbell
-// is a system call, one for several messages is cheaper than one for each. If it is a store to memory of
-// the device, each request has its own: to wait would only make it late. Its fields are guarded by
-// Poster.Mu.
+// doorbells lists the lanes with posted requests of which the device was not notified yet. If a
+// doorbell is a system call, one for several messages is cheaper than one for each. If it is a
+// store to memory of the device, each request has its own: to wait would only make it late. Its
+// fields are guarded by Poster.Mu.
 type doorbells struct {
 	// atOnce is [verbs.RingDoorbell] if the doorbells of all rails are stores, otherwise 0. It is
 	// constant. With it all requests are posted, so that no other doorbell is rung: queue pairs are
@@ -26,7 +26,8 @@ type doorbells struct {
 const (
 	maxUnrung = 8 // messages that may wait for one doorbell
 
-	// maxRingDelay is how long a message may wait for a doorbell that it shares with other messages.
+	// maxRingDelay is how long a message may wait for a doorbell that it shares with other
+	// messages.
 	maxRingDelay = 50 * time.Microsecond
 )
 
@@ -126,8 +127,8 @@ func (p *Poster) Ring(l *Lanes) {
 	RingAll(queues)
 }
 
-// RingAll rings the doorbells of queue pairs. The caller must not hold the lock: each may be a system
-// call.
+// RingAll rings the doorbells of queue pairs. The caller must not hold the lock: each may be a
+// system call.
 func RingAll(queues []*QueuePair) {
 	for _, q := range queues {
 		_ = q.QP.Ring() // an error shows in completions or by the keepalive

@@ -6,8 +6,8 @@ type key struct {
 	qpn  uint32
 }
 
-// index finds the queue pairs of connections. Consecutive completions are mostly of few queue pairs,
-// which a small direct-mapped cache holds.
+// index finds the queue pairs of connections. Consecutive completions are mostly of few queue
+// pairs, which a small direct-mapped cache holds.
 type index struct {
 	all   map[key]*QueuePair
 	cache [16]struct {

@@ -7,8 +7,8 @@ import (
 	"github.com/ibrun/ibrun/fabric/rdma/internal/transfer"
 )
 
-// Lanes are the queue pairs of the connection to one peer, with the transfers that are posted to them.
-// The zero Lanes has no connection.
+// Lanes are the queue pairs of the connection to one peer, with the transfers that are posted to
+// them. The zero Lanes has no connection.
 type Lanes struct {
 	// Queues are those of the first rail first, and the one for messages before all.
 	Queues  []*QueuePair
@@ -21,8 +21,8 @@ type Lanes struct {
 	first    uint8 // how many queues are on the first rail
 }
 
-// Messages returns the queue pair that carries messages, nil without a connection. The goroutine that
-// calls Poll needs no lock for it.
+// Messages returns the queue pair that carries messages, nil without a connection. The goroutine
+// that calls Poll needs no lock for it.
 func (l *Lanes) Messages() *QueuePair {
 	if len(l.Queues) == 0 {
 		return nil
@@ -48,8 +48,8 @@ func (l *Lanes) Uses(r *Rail) bool {
 	return slices.ContainsFunc(l.Queues, func(q *QueuePair) bool { return q.Rail == r })
 }
 
-// needsKeys reports whether a transfer is to use rails beyond the first: the rail that it is restricted
-// to, or all rails if it is long enough for two pieces.
+// needsKeys reports whether a transfer is to use rails beyond the first: the rail that it is
+// restricted to, or all rails if it is long enough for two pieces.
 func (l *Lanes) needsKeys(o *transfer.Op) bool {
 	if len(l.Queues) == int(l.first) || o.Rail == 0 {
 		return false
@@ -57,8 +57,8 @@ func (l *Lanes) needsKeys(o *transfer.Op) bool {
 	return o.Rail > 0 || o.Bytes >= 2*l.Queues[0].Rail.Piece
 }
 
-// choose returns the queue pair for the next piece of a transfer: of those that the transfer may use,
-// the one with the fewest requests in flight; nil if none has room.
+// choose returns the queue pair for the next piece of a transfer: of those that the transfer may
+// use, the one with the fewest requests in flight; nil if none has room.
 func (l *Lanes) choose(o *transfer.Op) *QueuePair {
 	queues := l.Queues
 	switch o.NextPiece(int(l.first), len(queues)) {

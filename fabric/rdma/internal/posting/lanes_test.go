@@ -15,8 +15,8 @@ func twoRails() (l *Lanes, first, second *Rail) {
 	return l, first, second
 }
 
-// TestLanesChoose: the next piece goes over the queue pair with the fewest requests of those that the
-// transfer may use and that have room.
+// TestLanesChoose: the next piece goes over the queue pair with the fewest requests of those that
+// the transfer may use and that have room.
 func TestLanesChoose(t *testing.T) {
 	l, _, _ := twoRails()
 	a, b, c, d := l.Queues[0], l.Queues[1], l.Queues[2], l.Queues[3]
@@ -72,9 +72,9 @@ func TestLanesNeedKeys(t *testing.T) {
 	}
 }
 
-// TestDetach: of the requests of a connection that has ended, the data messages are returned in order,
-// slots of control messages are free, and nothing counts as in flight. The next connection begins with
-// the window of this one.
+// TestDetach: of the requests of a connection that has ended, the data messages are returned in
+// order, slots of control messages are free, and nothing counts as in flight. The next connection
+// begins with the window of this one.
 func TestDetach(t *testing.T) {
 	var p Poster
 	p.Init(true)

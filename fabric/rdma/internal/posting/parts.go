@@ -10,13 +10,13 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// A Read whose destination is in parts is split into pieces as others are. A piece ends earlier if its
-// parts are more than the entries of a request. All that is known about its progress is the number of
-// packed bytes that were posted and have arrived. So it is striped, and posted again after a connection
-// has broken, like others.
+// A Read whose destination is in parts is split into pieces as others are. A piece ends earlier if
+// its parts are more than the entries of a request. All that is known about its progress is the
+// number of packed bytes that were posted and have arrived. So it is striped, and posted again
+// after a connection has broken, like others.
 
-// MaxEntries is the most entries of a request. Each queue pair has room for so many in memory and in its
-// queue.
+// MaxEntries is the most entries of a request. Each queue pair has room for so many in memory and
+// in its queue.
 const MaxEntries = 4
 
 // parts has room for the entries of a request. It is guarded by Poster.Mu.

@@ -6,7 +6,8 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// Begin adds a transfer with the memory of the peer at at. It copies what describes it. Pieces posts it.
+// Begin adds a transfer with the memory of the peer at at. It copies what describes it. Pieces
+// posts it.
 func (p *Poster) Begin(l *Lanes, describe *transfer.Op, at fabric.RemoteKey) {
 	o := p.Transfers.Get()
 	*o = *describe
@@ -16,8 +17,8 @@ func (p *Poster) Begin(l *Lanes, describe *transfer.Op, at fabric.RemoteKey) {
 	l.Ops.Add(o)
 }
 
-// Pieces posts pieces of transfers while there is room. Doorbells that are system calls are left to the
-// caller.
+// Pieces posts pieces of transfers while there is room. Doorbells that are system calls are left to
+// the caller.
 func (p *Poster) Pieces(l *Lanes) {
 	if !l.CanPost {
 		return
@@ -68,8 +69,8 @@ func (p *Poster) piece(q *QueuePair, o *transfer.Op) bool {
 	return true
 }
 
-// readKeys starts to read the keys for the rails beyond the first. Without room for that, the transfer
-// uses the first rail only.
+// readKeys starts to read the keys for the rails beyond the first. Without room for that, the
+// transfer uses the first rail only.
 func (p *Poster) readKeys(l *Lanes, o *transfer.Op) {
 	q := l.Queues[0]
 	slot, sge, ok := p.KeyReads.Next()

@@ -23,7 +23,8 @@ type Poster struct {
 	queues    index // of the goroutine that calls Poll
 }
 
-// Init prepares a Poster for its first queue pair. ringsByCall says that a doorbell is a system call.
+// Init prepares a Poster for its first queue pair. ringsByCall says that a doorbell is a system
+// call.
 func (p *Poster) Init(ringsByCall bool) {
 	p.queues.all = map[key]*QueuePair{}
 	p.initDoorbells(ringsByCall)
@@ -44,8 +45,8 @@ func (p *Poster) Attach(l *Lanes, queues []*QueuePair) {
 	l.Set(queues)
 }
 
-// Keep drops queue pairs of a connection that is being made: it keeps only these. Nothing was posted to
-// the others.
+// Keep drops queue pairs of a connection that is being made: it keeps only these. Nothing was
+// posted to the others.
 func (p *Poster) Keep(l *Lanes, kept, dropped []*QueuePair) {
 	l.Set(kept)
 	for _, q := range dropped {
@@ -53,8 +54,8 @@ func (p *Poster) Keep(l *Lanes, kept, dropped []*QueuePair) {
 	}
 }
 
-// Detach forgets the queue pairs of a connection, which are closed, with what is in flight. It returns
-// the messages that were not acknowledged. The transfers are to be ended or restarted.
+// Detach forgets the queue pairs of a connection, which are closed, with what is in flight. It
+// returns the messages that were not acknowledged. The transfers are to be ended or restarted.
 func (p *Poster) Detach(l *Lanes) (unacked []Request) {
 	for _, q := range l.Queues {
 		p.queues.remove(q)
@@ -78,17 +79,17 @@ func (l *Lanes) Forget() {
 	l.Set(nil)
 }
 
-// ErrNoRoom is the error for a message that may be posted once others have completed, or once there is
-// a connection.
+// ErrNoRoom is the error for a message that may be posted once others have completed, or once there
+// is a connection.
 var ErrNoRoom = errors.New("the queue has no room for a message")
 
 // Message posts a message, if its share of the queue has room. It takes the lock. b is the message,
 // which is in the slot of r. signal demands a completion. poll is the number of the Poll.
 //
-// If the doorbell is a store, Message rings it. If it is a system call, Message returns the queue pair
-// if its doorbell is to be rung immediately: because this is the first message since the last Poll,
-// which may be the only one, because nothing else is in flight, or because enough messages have
-// gathered. Otherwise the next Poll rings it.
+// If the doorbell is a store, Message rings it. If it is a system call, Message returns the queue
+// pair if its doorbell is to be rung immediately: because this is the first message since the last
+// Poll, which may be the only one, because nothing else is in flight, or because enough messages
+// have gathered. Otherwise the next Poll rings it.
 //
 // Any error but ErrNoRoom means that the connection is broken.
 func (p *Poster) Message(l *Lanes, r Request, b []byte, part Share, signal bool, poll uint) (ringNow *verbs.QP, err error) {
@@ -131,9 +132,9 @@ func (p *Poster) Message(l *Lanes, r Request, b []byte, part Share, signal bool,
 	return ringNow, nil
 }
 
-// Probe posts a WRITE of no bytes, and reports whether it did. It does not if there is no room, where
-// other requests show whether the device works, or if the queue pair has failed, which its completions
-// report.
+// Probe posts a WRITE of no bytes, and reports whether it did. It does not if there is no room,
+// where other requests show whether the device works, or if the queue pair has failed, which its
+// completions report.
 func (p *Poster) Probe(q *QueuePair) bool {
 	return p.postEmpty(q, Keepalive)
 }

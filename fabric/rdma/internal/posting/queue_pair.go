@@ -98,8 +98,8 @@ func (q *QueuePair) hasRoom(part Share) bool {
 	return q.InFlight() < q.Rail.Limit[part] && q.Rail.inFlight < q.Rail.MaxInFlight
 }
 
-// MayReceive reports whether a queue pair that could not be connected may have taken receives from the
-// SRQ all the same. Then the device raises EventLastWQE for it.
+// MayReceive reports whether a queue pair that could not be connected may have taken receives from
+// the SRQ all the same. Then the device raises EventLastWQE for it.
 func (q *QueuePair) MayReceive() bool {
 	s, err := q.QP.State()
 	return err != nil || s != verbs.StateReset && s != verbs.StateInit
@@ -117,12 +117,12 @@ func (q *QueuePair) grow() {
 	}
 }
 
-// nextID returns the work request ID of the next request. The epoch distinguishes it from those of an
-// earlier queue pair with the same number.
+// nextID returns the work request ID of the next request. The epoch distinguishes it from those of
+// an earlier queue pair with the same number.
 func (q *QueuePair) nextID() uint64 { return uint64(q.Epoch)<<32 | uint64(q.tail) }
 
-// Lookup returns the number of the request that a completion belongs to. ok is false if it is not in
-// flight.
+// Lookup returns the number of the request that a completion belongs to. ok is false if it is not
+// in flight.
 func (q *QueuePair) Lookup(id uint64) (n uint32, ok bool) {
 	n = uint32(id)
 	return n, uint32(id>>32) == q.Epoch && n-q.head < q.tail-q.head
@@ -175,11 +175,12 @@ func (q *QueuePair) pop() Request {
 	return old
 }
 
-// Suspect returns the request that probably was lost, so that no others are carried out; a request of
-// no bytes if none is in flight. It need not be the oldest one: a request without a completion of its
-// own stays in flight until the next one with a completion, so it may have arrived long ago. Each
-// request up to that next one may be the lost one. The longest of them is taken, since long packets
-// are lost most often. If packets of all lengths are lost, packets get smaller without need.
+// Suspect returns the request that probably was lost, so that no others are carried out; a request
+// of no bytes if none is in flight. It need not be the oldest one: a request without a completion
+// of its own stays in flight until the next one with a completion, so it may have arrived long ago.
+// Each request up to that next one may be the lost one. The longest of them is taken, since long
+// packets are lost most often. If packets of all lengths are lost, packets get smaller without
+// need.
 func (q *QueuePair) Suspect() (longest Request) {
 	for n := q.head; n != q.tail; n++ {
 		r := q.At(n)

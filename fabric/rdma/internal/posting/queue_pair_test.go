@@ -21,8 +21,8 @@ func newQueue(r *Rail, qpn uint32, path uint8) *QueuePair {
 		requests: make([]Request, fewRequests), Pacer: transfer.NewPacer(r.Piece)}
 }
 
-// TestQueuePairRing: requests leave a queue pair in the order in which they were posted, however many
-// there are. Work request IDs name those in flight, and none of an earlier connection.
+// TestQueuePairRing: requests leave a queue pair in the order in which they were posted, however
+// many there are. Work request IDs name those in flight, and none of an earlier connection.
 func TestQueuePairRing(t *testing.T) {
 	r := newRail(0)
 	q := newQueue(r, 1, 0)
@@ -54,7 +54,8 @@ func TestQueuePairRing(t *testing.T) {
 	}
 }
 
-// TestQueuePairSignals: some request in flight always has a completion, and each of so many in a row.
+// TestQueuePairSignals: some request in flight always has a completion, and each of so many in a
+// row.
 func TestQueuePairSignals(t *testing.T) {
 	r := newRail(0)
 	q := newQueue(r, 1, 0)
@@ -76,8 +77,8 @@ func TestQueuePairSignals(t *testing.T) {
 	}
 }
 
-// TestQueuePairShares: data messages leave room for pieces, and these for control messages. No share
-// exceeds the completion queue.
+// TestQueuePairShares: data messages leave room for pieces, and these for control messages. No
+// share exceeds the completion queue.
 func TestQueuePairShares(t *testing.T) {
 	r := newRail(0)
 	q := newQueue(r, 1, 0)

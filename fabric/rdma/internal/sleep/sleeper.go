@@ -18,8 +18,8 @@ type Rail struct {
 	Recv    *verbs.CQ // nil if no messages are received over the rail
 }
 
-// Sleeper makes completion queues report their next completion by a file descriptor. The zero Sleeper
-// is closed.
+// Sleeper makes completion queues report their next completion by a file descriptor. The zero
+// Sleeper is closed.
 type Sleeper struct {
 	// The owner sets these, and Begin and Ready clear them.
 	MoreReady   bool // a poll of a completion queue has returned as many as fit, so there may be more
@@ -52,14 +52,14 @@ const (
 	// blindInterval is how long a caller sleeps if a device refuses to report completions. A device
 	// that always does is not opened.
 	blindInterval = time.Millisecond
-	// MaxRefused is how many refusals in a row to report the completions of one queue there are before
-	// the user is told.
+	// MaxRefused is how many refusals in a row to report the completions of one queue there are
+	// before the user is told.
 	MaxRefused = 8
 )
 
 // Open opens the file descriptor, for rails whose queues report their next completion already. lost
-// is called when a rail is lost; it returns an error if the domain is lost with it, and otherwise has
-// called Ignore. report tells the user about a device; it may be nil.
+// is called when a rail is lost; it returns an error if the domain is lost with it, and otherwise
+// has called Ignore. report tells the user about a device; it may be nil.
 func (s *Sleeper) Open(rails []Rail, lost func(rail int, err error) error, report func(text string)) error {
 	if err := s.waker.open(rails); err != nil {
 		return err
@@ -141,7 +141,8 @@ func (s *Sleeper) Ready(sends bool) bool {
 	return blocked && s.SendsFreed || s.MoreReady || sends && s.SendsMissing()
 }
 
-// Until makes the file descriptor readable at a time, by the clock of the owner, by which it is now.
+// Until makes the file descriptor readable at a time, by the clock of the owner, by which it is
+// now.
 func (s *Sleeper) Until(now, at time.Duration) error {
 	if s.blind {
 		at = min(at, now+blindInterval)

@@ -34,8 +34,8 @@ func readable(t *testing.T, fd int, timeout time.Duration) bool {
 // soon is how long a test waits for what must not happen.
 const soon = 20 * time.Millisecond
 
-// TestWakeLasts: another goroutine calls Wake while this one arms. The timer that this one then sets
-// does not undo the wakeup.
+// TestWakeLasts: another goroutine calls Wake while this one arms. The timer that this one then
+// sets does not undo the wakeup.
 func TestWakeLasts(t *testing.T) {
 	var s Sleeper
 	if err := s.Open(nil, nil, nil); err != nil {
@@ -86,8 +86,8 @@ func openRail(t *testing.T, net *verbstest.SimulatedNetwork) Rail {
 	return r
 }
 
-// TestRefused: if a device refuses to report completions, the caller wakes soon, tries again, and the
-// user is told once, after some refusals.
+// TestRefused: if a device refuses to report completions, the caller wakes soon, tries again, and
+// the user is told once, after some refusals.
 func TestRefused(t *testing.T) {
 	net := verbstest.NewSimulatedNetwork()
 	var lines []string

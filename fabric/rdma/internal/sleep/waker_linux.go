@@ -81,7 +81,8 @@ func (w *waker) setTimer(now, at time.Duration) error {
 	return nil
 }
 
-// wake wakes the sleeping caller immediately, so that it checks for work. Any goroutine may call it.
+// wake wakes the sleeping caller immediately, so that it checks for work. Any goroutine may call
+// it.
 func (w *waker) wake() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -21,8 +21,8 @@ const (
 	maxKeyReads = 256 // rows of peers' tables that can be read at the same time
 )
 
-// KeyReads is the memory into which rows of peers' key tables are read. It is guarded by the lock of the domain.
-// The zero value has no memory.
+// KeyReads is the memory into which rows of peers' key tables are read. It is guarded by the lock
+// of the domain. The zero value has no memory.
 type KeyReads struct {
 	free []uint32 // slots of mem
 	mr   *verbs.MR

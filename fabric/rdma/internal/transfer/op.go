@@ -73,9 +73,9 @@ const (
 	NoLane             // none yet
 )
 
-// NextPiece chooses between the lanes of a connection, of which so many are on the first rail. While
-// the keys for other rails are being read, the first rail gets no more than its share, which is nothing
-// if the transfer is restricted to another rail.
+// NextPiece chooses between the lanes of a connection, of which so many are on the first rail.
+// While the keys for other rails are being read, the first rail gets no more than its share, which
+// is nothing if the transfer is restricted to another rail.
 func (o *Op) NextPiece(first, lanes int) Choice {
 	switch {
 	case o.KeyState == KeysReading && (o.Rail > 0 || o.Posted >= o.Bytes*first/lanes):
