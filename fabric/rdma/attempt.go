@@ -43,7 +43,7 @@ type Attempt struct {
 }
 
 // Connecting reports whether this process tries to connect to a peer.
-func (d *domain) Connecting() bool { return len(d.cm.connecting) > 0 }
+func (d *domain) Connecting() bool { return d.cm.connecting.Len() > 0 }
 
 // Attempts calls f for each peer that this process tries to connect to for the first time, if the peer has not answered for a
 // quarter of a second, or an eighth of the heartbeat.
@@ -51,7 +51,8 @@ func (d *domain) Connecting() bool { return len(d.cm.connecting) > 0 }
 // Callers call it often, and many peers may be computing and not answer. So it reads the clock once, and allocates nothing.
 func (d *domain) Attempts(f func(peer int, a Attempt)) {
 	overdue, now := min(maxOverdue, d.settings.Heartbeat/8), d.clock.Elapsed()
-	for _, e := range d.cm.connecting {
+	for i := range d.cm.connecting.Len() {
+		e := d.cm.connecting.Of(i)
 		a := &e.attempt
 		elapsed := now - a.since
 		if a.requests == 0 || a.done || e.ended.Load() != nil || elapsed < overdue {
@@ -103,7 +104,7 @@ func (d *domain) Retry(peer int) {
 		return
 	}
 	e.retry.reqAt, e.retry.reqInterval = d.clock.Elapsed(), liveness.MinREQInterval
-	if e.retry.position > 0 {
+	if e.retry.timer.IsSet() {
 		d.scheduleConnecting(e)
 	}
 }

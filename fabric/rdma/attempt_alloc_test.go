@@ -20,7 +20,8 @@ func TestAttemptsAllocations(t *testing.T) {
 		}
 	}
 	pollTimes(t, d, progressEvery)
-	for _, e := range d.cm.connecting {
+	for i := range d.cm.connecting.Len() {
+		e := d.cm.connecting.Of(i)
 		e.attempt.since -= maxOverdue
 	}
 	const runs = 10

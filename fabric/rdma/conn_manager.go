@@ -6,6 +6,7 @@ import (
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/datagrams"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/verbs"
 )
 
@@ -14,8 +15,10 @@ import (
 type connManager struct {
 	datagrams.Manager
 
-	connecting   connectTimers // of peers that were sent a REQ or a REP, or are to be sent a REQ after a pause
-	anyRequested atomic.Bool   // requested is not empty; atomic, so that Poll reads it without the lock
+	// connecting has the timers, for REQs and for probes, of peers that were sent a REQ or a REP, or are to be sent a REQ after a
+	// pause.
+	connecting   liveness.Timers[*endpoint]
+	anyRequested atomic.Bool // requested is not empty; atomic, so that Poll reads it without the lock
 	failures     []connFailure
 	closing      teardowns
 	notices      []*endpoint // peers without a connection that must be notified of Close
@@ -65,7 +68,7 @@ func (d *domain) handleResolved() {
 				err = d.sendCM(e, cm.REQ, cm.QP{})
 			}
 			d.countREQ(e, now, err)
-			if e.retry.position > 0 {
+			if e.retry.timer.IsSet() {
 				d.scheduleConnecting(e)
 			}
 		}

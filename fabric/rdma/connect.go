@@ -20,9 +20,8 @@ type connRetry struct {
 	liveness.Series               // of attempts that have failed
 	reqAt           time.Duration // when to send the next REQ
 	reqInterval     time.Duration // between that REQ and the one after it
-	at              time.Duration // when the next of the timers expires
-	position        int32         // in connectTimers, plus 1; 0: the peer has no timers
-	pending         bool          // a timer begins the next attempt at reqAt
+	timer           liveness.Timer
+	pending         bool // a timer begins the next attempt at reqAt
 	silence         liveness.Silence
 }
 
@@ -293,7 +292,7 @@ func (d *domain) established(e *endpoint) {
 	e.retry.err, e.retry.pending, e.returned = nil, false, 0
 	e.retry.silence.End()
 	e.attempt.done, e.attempt.confirmed = true, false
-	d.removeConnecting(e)
+	d.cm.connecting.Remove(&e.retry.timer)
 	d.reportLeftOut(e)
 	if !e.inRing {
 		e.inRing = true

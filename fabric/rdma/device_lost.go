@@ -76,8 +76,8 @@ func (d *domain) loseDevice(err error) {
 		if e == nil || e.peer == d.self || e.addr.Rails == nil { // without an address the peer is reached by another domain
 			continue
 		}
-		waiting := e.retry.position > 0
-		d.removeConnecting(e)
+		waiting := e.retry.timer.IsSet()
+		d.cm.connecting.Remove(&e.retry.timer)
 		e.conn.Reset()
 		e.teardown, e.disconnect = nil, disconnectDone
 		if down[e] == nil && e.ended.Load() == nil && (e.leaving != nil || d.mayLeave(e)) {
@@ -163,7 +163,7 @@ func (d *domain) armLost(err error) (int, bool, error) {
 	d.loseDevice(err)
 	d.progressLost()
 	now, at := d.clock.Elapsed(), liveness.Never
-	if len(d.cm.connecting) > 0 {
+	if d.cm.connecting.Len() > 0 {
 		at = now + lostInterval
 	}
 	return d.sleeper.FD(), d.events.Pending(), d.sleeper.Until(now, at)
@@ -190,21 +190,25 @@ func (d *domain) progressLost() {
 		for _, e := range d.takeRequested() {
 			if e.leaving != nil {
 				e.endTransfers(errAbandoned.err)
-			} else if e.ended.Load() == nil && e.retry.position == 0 && !e.attempt.held {
+			} else if e.ended.Load() == nil && !e.retry.timer.IsSet() && !e.attempt.held {
 				d.awaitOther(e)
 			}
 		}
 	}
-	if len(d.cm.connecting) == 0 {
+	if d.cm.connecting.Len() == 0 {
 		return
 	}
 	now := d.clock.Elapsed()
-	for _, e := range slices.Clone(d.cm.connecting) {
+	list := make([]*endpoint, d.cm.connecting.Len())
+	for i := range list {
+		list[i] = d.cm.connecting.Of(i)
+	}
+	for _, e := range list {
 		switch {
 		case !e.isConnecting():
-			d.removeConnecting(e)
+			d.cm.connecting.Remove(&e.retry.timer)
 		case now-e.attempt.since >= d.settings.Heartbeat && !e.attempt.confirmed && !e.attempt.held:
-			d.removeConnecting(e)
+			d.cm.connecting.Remove(&e.retry.timer)
 			d.peerDown(e, fmt.Errorf("fabric/rdma: peer %d: %w: %w", e.peer, fabric.ErrPeerDown, d.lost))
 		}
 	}

@@ -62,7 +62,7 @@ func (d *domain) leave(e *endpoint, err error) {
 	d.poster.Mu.Unlock()
 	e.attempt.held = true
 	d.leavers = append(d.leavers, e)
-	d.removeConnecting(e)
+	d.cm.connecting.Remove(&e.retry.timer)
 	switch {
 	case e.teardown != nil: // finishTeardown goes on
 	case e.lanes.Queues == nil:

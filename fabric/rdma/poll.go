@@ -70,7 +70,7 @@ func (d *domain) Poll(evs []fabric.Event) (int, error) {
 // to or being connected to, control messages that are due, messages to this process itself. Any other work sets fastPolls to 0.
 func (d *domain) workPending() bool {
 	return d.poster.Transfers.Active.Load() != 0 || d.poster.Pending() || d.cm.anyRequested.Load() ||
-		len(d.cm.connecting) != 0 || len(d.controlDue) != 0 || d.events.Loopback.Pending()
+		d.cm.connecting.Len() != 0 || len(d.controlDue) != 0 || d.events.Loopback.Pending()
 }
 
 // pollReceives takes the completions of received messages from the device, unless many messages wait for the caller already.

@@ -53,7 +53,7 @@ func (d *domain) retryLater(e *endpoint, pause time.Duration) {
 
 // retryPending reports whether a timer connects to the peer, so that nothing else may do so before.
 func (e *endpoint) retryPending() bool {
-	return e.retry.pending && e.retry.position > 0 && e.isConnecting()
+	return e.retry.pending && e.retry.timer.IsSet() && e.isConnecting()
 }
 
 // newReason returns a datagram with a reason. number is the error number if the error has none.

@@ -254,7 +254,7 @@ func (l *lastCallRefused) poll(t *testing.T, d *domain, poor bool) {
 
 // endPause ends the pause before the next attempt to connect to a peer, after one has failed.
 func endPause(e *endpoint) {
-	if e.retry.position > 0 && e.retry.Failed > 0 {
+	if e.retry.timer.IsSet() && e.retry.Failed > 0 {
 		e.retry.reqAt = 0
 		e.d.scheduleConnecting(e)
 		e.d.clock.ReadAt = 0

@@ -103,7 +103,7 @@ func (d *domain) attemptFailed(e *endpoint, err error) bool {
 		return false
 	}
 	r.reqAt = now + liveness.RetryPause(r.Failed)
-	if r.position > 0 {
+	if r.timer.IsSet() {
 		d.scheduleConnecting(e)
 	}
 	return true

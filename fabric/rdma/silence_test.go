@@ -180,7 +180,7 @@ func TestSimulatedConnectToBusy(t *testing.T) {
 			}
 			waittest.Poll(t, "an attempt to connect begins", func() bool {
 				poll()
-				return e.retry.position > 0
+				return e.retry.timer.IsSet()
 			})
 			e.attempt.since -= 2 * a.settings.Heartbeat
 			s := &e.retry.silence

@@ -16,6 +16,7 @@
 //	limits.go   the numbers of intervals that follow from the heartbeat
 //	state.go    a connected peer: when it is probed, when its connection ends, when it is down
 //	ring.go     spreads the visits to connected peers over an interval
+//	timers.go   the timers of peers that are being connected to
 //	silence.go  counts the probes that a peer leaves unanswered while it is being connected to
 //	series.go   counts attempts that fail, and knows what ends the series
 //	retry.go    calls that the device refuses, and that are made again
