@@ -140,7 +140,7 @@ func (d *domain) handleCM(m *cm.Message) error {
 	}
 	e.conn.PeerIncarnation = e.addr.Incarnation
 	e.attempt.heard = e.attempt.heard || m.Kind != cm.Alive // that is sent over another queue pair, see responder
-	e.takeReturned(m.Returned)
+	e.avoided = e.avoided.WithoutRails(m.Returned)          // their link is up again at the peer
 	if e.attempt.held && m.Kind <= cm.REP {
 		return nil
 	}

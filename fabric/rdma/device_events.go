@@ -46,8 +46,8 @@ func (d *domain) handlePortEvent(r *rail, t verbs.EventType) {
 }
 
 // explainSilence adds to the error of a peer that answers nothing that the port of this process is down.
-func (d *domain) explainSilence(err error) error {
-	if r := d.rails[0]; r.portDown {
+func (r *rail) explainSilence(err error) error {
+	if r.portDown {
 		return fmt.Errorf("%w: port %d of device %s is down here", err, r.Port, r.Dev.Name())
 	}
 	return err

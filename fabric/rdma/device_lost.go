@@ -36,7 +36,7 @@ func (d *domain) railLost(r *rail, err error) error {
 		d.polling.rails = slices.DeleteFunc(slices.Clone(d.polling.rails), func(o *rail) bool { return o == r })
 		d.sleeper.Ignore(r.Index)
 		r.leaveOut(nil, err)
-		d.reportRail(r, 0, 0)
+		r.reportLeftOut(d.report, 0, 0)
 		d.leaveRail(r, fmt.Errorf("%w: the device is lost: %v", errLane, err))
 	}
 	return nil

@@ -89,7 +89,7 @@ func (e *endpoint) visit() {
 		e.countLost(q, &suspect, err)
 		d.declareBroken(e, err)
 	case liveness.Down:
-		d.giveUp(e, d.explainSilence(fmt.Errorf("fabric/rdma: peer %d: %w: its device has not answered for %v", e.peer,
+		d.giveUp(e, d.rails[0].explainSilence(fmt.Errorf("fabric/rdma: peer %d: %w: its device has not answered for %v", e.peer,
 			fabric.ErrPeerDown, d.liveness.Duration(int(k.Missed)))))
 	}
 }

@@ -27,24 +27,15 @@ const avoidTime = time.Minute
 // numLanes returns how many lanes a connection over so many rails has.
 func (s *Settings) numLanes(rails int) int { return rails * min(s.Paths, cm.MaxLanes/rails) }
 
-// lanesTo returns the lanes of the next connection to a peer, those of the first rail first. If the peer has sent a REQ, offered
-// has its lanes; the result has no others.
-func (d *domain) lanesTo(e *endpoint, offered []cm.QP) (list []cm.Lane) {
+// lanesTo returns the lanes of the next connection to a peer, those of the first rail first. offered is that of cm.Lanes.
+func (d *domain) lanesTo(e *endpoint, offered []cm.QP) []cm.Lane {
 	if d.clock.Elapsed() >= e.avoidUntil {
 		e.avoided = 0
 	}
 	rails := min(len(d.rails), len(e.addr.Rails))
-	for i, r := range d.rails[:rails] {
-		for path := range d.settings.numLanes(rails) / rails {
-			l := cm.Lane{Rail: uint8(i), Path: uint8(path)}
-			first := l == cm.Lane{}
-			if !first && (r.isDown() || e.avoided.Has(l)) || offered != nil && !cm.Offers(offered, l) {
-				continue
-			}
-			list = append(list, l)
-		}
-	}
-	return list
+	return cm.Lanes(rails, d.settings.numLanes(rails)/rails, offered, func(l cm.Lane) bool {
+		return d.rails[l.Rail].isDown() || e.avoided.Has(l)
+	})
 }
 
 // isDown reports whether new connections leave out the rail.
@@ -108,15 +99,6 @@ func (d *domain) leaveRail(r *rail, err error) {
 	}
 }
 
-// takeReturned no longer leaves out rails, which are given as bits, whose link is up again here or at the peer.
-func (e *endpoint) takeReturned(rails uint8) {
-	for i := range uint8(cm.MaxRails) {
-		if rails&(1<<i) != 0 {
-			e.avoided &^= cm.OfRail(i)
-		}
-	}
-}
-
 // returnRail makes all connections again that have left out a rail whose link is up again.
 func (d *domain) returnRail(r *rail) {
 	r.leaveOut(nil, nil)
@@ -124,7 +106,7 @@ func (d *domain) returnRail(r *rail) {
 		if e == nil || e.ended.Load() != nil || r.Index >= len(e.addr.Rails) {
 			continue
 		}
-		e.takeReturned(1 << r.Index)
+		e.avoided = e.avoided.WithoutRails(1 << r.Index)
 		e.returned |= 1 << r.Index
 		if e.lanes.Queues != nil && !e.lanes.Uses(&r.room) {
 			d.declareBroken(e, fmt.Errorf("%w: the link of device %s is up again", errLane, r.Dev.Name()))

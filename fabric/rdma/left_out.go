@@ -29,21 +29,21 @@ func (d *domain) reportLeftOut(e *endpoint) {
 			}
 		}
 		if used < paths {
-			d.reportRail(r, used, paths)
+			r.reportLeftOut(d.report, used, paths)
 		}
 	}
 }
 
-// reportRail tells the user that so many paths of a rail are used, unless the user knows it.
-func (d *domain) reportRail(r *rail, used, paths int) {
+// reportLeftOut tells the user that so many paths of a rail are used, unless the user knows it. report may be nil.
+func (r *rail) reportLeftOut(report func(text string), used, paths int) {
 	l := &r.leftOut
-	if d.report == nil || l.reported {
+	if report == nil || l.reported {
 		return
 	}
 	l.reported = true
 	if used > 0 {
-		d.report(fmt.Sprintf("RDMA device %s uses %d of %d paths: %v", r.Dev.Name(), used, paths, l.err))
+		report(fmt.Sprintf("RDMA device %s uses %d of %d paths: %v", r.Dev.Name(), used, paths, l.err))
 		return
 	}
-	d.report(fmt.Sprintf("RDMA device %s is not used, but others are: %v", r.Dev.Name(), l.err))
+	report(fmt.Sprintf("RDMA device %s is not used, but others are: %v", r.Dev.Name(), l.err))
 }

@@ -43,5 +43,5 @@ func (e *endpoint) silentError() error {
 	if why := cmp.Or(e.retry.Failure(), e.retry.err, d.cm.Socket.Refusal); why != nil {
 		err = fmt.Errorf("%w: %w", err, why)
 	}
-	return d.explainSilence(err)
+	return d.rails[0].explainSilence(err)
 }

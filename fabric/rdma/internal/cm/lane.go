@@ -26,6 +26,16 @@ func (l Lane) Bit() LaneSet { return 1 << (MaxLanes*l.Rail + l.Path) }
 // OfRail returns all lanes of a rail.
 func OfRail(rail uint8) LaneSet { return (1<<MaxLanes - 1) << (MaxLanes * rail) }
 
+// WithoutRails returns the set without the lanes of rails, which are given as bits.
+func (s LaneSet) WithoutRails(rails uint8) LaneSet {
+	for i := range uint8(MaxRails) {
+		if rails&(1<<i) != 0 {
+			s &^= OfRail(i)
+		}
+	}
+	return s
+}
+
 // QP is what a peer has to know about a queue pair in addition to the address of its rail.
 type QP struct {
 	QPN, PSN uint32 // 24 bits each
@@ -56,4 +66,23 @@ func parseQP(b []byte) QP {
 // Offers reports whether a lane is among those of a REQ or a REP.
 func Offers(qps []QP, l Lane) bool {
 	return slices.ContainsFunc(qps, func(p QP) bool { return p.Lane == l })
+}
+
+// A REQ lists the lanes of its sender. The REP lists those of them that the other side has too, and only
+// these are connected. So each side leaves out what does not work. Only the first lane cannot be left out.
+
+// Lanes returns the lanes of the next connection over so many rails, each with so many paths: those of the
+// first rail first. If the peer has sent a REQ, offered has its lanes; the result has no others. leftOut
+// reports whether a lane other than the first is left out.
+func Lanes(rails, paths int, offered []QP, leftOut func(Lane) bool) (list []Lane) {
+	for rail := range rails {
+		for path := range paths {
+			l := Lane{Rail: uint8(rail), Path: uint8(path)}
+			if l != (Lane{}) && leftOut(l) || offered != nil && !Offers(offered, l) {
+				continue
+			}
+			list = append(list, l)
+		}
+	}
+	return list
 }
