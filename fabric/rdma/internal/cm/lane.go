@@ -68,12 +68,13 @@ func Offers(qps []QP, l Lane) bool {
 	return slices.ContainsFunc(qps, func(p QP) bool { return p.Lane == l })
 }
 
-// A REQ lists the lanes of its sender. The REP lists those of them that the other side has too, and only
-// these are connected. So each side leaves out what does not work. Only the first lane cannot be left out.
+// A REQ lists the lanes of its sender. The REP lists those of them that the other side has too, and
+// only these are connected. So each side leaves out what does not work. Only the first lane cannot
+// be left out.
 
-// Lanes returns the lanes of the next connection over so many rails, each with so many paths: those of the
-// first rail first. If the peer has sent a REQ, offered has its lanes; the result has no others. leftOut
-// reports whether a lane other than the first is left out.
+// Lanes returns the lanes of the next connection over so many rails, each with so many paths: those
+// of the first rail first. If the peer has sent a REQ, offered has its lanes; the result has no
+// others. leftOut reports whether a lane other than the first is left out.
 func Lanes(rails, paths int, offered []QP, leftOut func(Lane) bool) (list []Lane) {
 	for rail := range rails {
 		for path := range paths {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestLanes: the lanes are those of each rail in order. Lanes that are left out, and those that the peer has not offered, are
-// missing; only the first lane cannot be left out.
+// TestLanes: the lanes are those of each rail in order. Lanes that are left out, and those that the
+// peer has not offered, are missing; only the first lane cannot be left out.
 func TestLanes(t *testing.T) {
 	none := func(Lane) bool { return false }
 	second := func(l Lane) bool { return l.Rail == 1 }

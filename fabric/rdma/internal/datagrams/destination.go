@@ -17,8 +17,8 @@ type Destination struct {
 	stale     bool      // is to be renewed if possible
 }
 
-// newDestination returns the destination of datagrams to a peer from the queue pair ud, which must be
-// in the same partition. It blocks until the address is resolved.
+// newDestination returns the destination of datagrams to a peer from the queue pair ud, which must
+// be in the same partition. It blocks until the address is resolved.
 func newDestination(ud *verbs.QP, peer cm.Datagrams, params verbs.Params) (*Destination, error) {
 	dest, err := ud.DestWith(peer.At, params)
 	if err != nil {
@@ -27,15 +27,16 @@ func newDestination(ud *verbs.QP, peer cm.Datagrams, params verbs.Params) (*Dest
 	return &Destination{Dest: dest, ud: ud, responder: peer.Responder}, nil
 }
 
-// close closes the address handle. An error means that the device is lost, which polling it reports.
+// close closes the address handle. An error means that the device is lost, which polling it
+// reports.
 func (t *Destination) close() {
 	if t != nil {
 		_ = t.AH.Close()
 	}
 }
 
-// tryDestination makes the destination of datagrams to this process, and closes it: a device may refuse
-// address handles. responders are those of [Responder.QPs].
+// tryDestination makes the destination of datagrams to this process, and closes it: a device may
+// refuse address handles. responders are those of [Responder.QPs].
 func tryDestination(r *devices.Rail, responders []*verbs.QP, params verbs.Params) error {
 	own := r.RailAddress(responders)
 	t, err := newDestination(r.UDs()[0], own.Datagrams(0), params)
@@ -48,8 +49,8 @@ func tryDestination(r *devices.Rail, responders []*verbs.QP, params verbs.Params
 	return t.AH.Close()
 }
 
-// destinationError returns an error of making a destination: a [*devices.SetUpError], unless the address
-// cannot be reached now.
+// destinationError returns an error of making a destination: a [*devices.SetUpError], unless the
+// address cannot be reached now.
 func destinationError(err error) error {
 	if errors.Is(err, verbs.ErrUnreachable) {
 		return err

@@ -20,7 +20,8 @@ func (id *Identity) accepts(m *cm.Message) bool {
 	return m.From < id.Size && m.From != id.Self && m.Size == id.Size && m.ToIncarnation == id.Incarnation
 }
 
-// Manager has all that sends and receives datagrams, and the address at which this process receives them.
+// Manager has all that sends and receives datagrams, and the address at which this process receives
+// them.
 type Manager struct {
 	Identity
 	Link      cm.Link // a part of the address
@@ -32,7 +33,8 @@ type Manager struct {
 	addr  []byte
 }
 
-// Open opens the parts. Identity and Link must be set. wake and release are those of [Resolver.Open].
+// Open opens the parts. Identity and Link must be set. wake and release are those of
+// [Resolver.Open].
 func (m *Manager) Open(rails devices.Rails, params verbs.Params, wake, release func()) error {
 	m.rails = rails
 	m.Resolver.Open(rails[0], params, wake, release)
@@ -60,8 +62,8 @@ func (m *Manager) Unmap() {
 	m.Responder.Unmap()
 }
 
-// Send sends a datagram to a peer, which has a number. It may be lost, so its sender must be prepared to send
-// it again. The error is that of [Resolver.Destination] or of [Socket.Send].
+// Send sends a datagram to a peer, which has a number. It may be lost, so its sender must be
+// prepared to send it again. The error is that of [Resolver.Destination] or of [Socket.Send].
 func (m *Manager) Send(peer int, r *Remote, msg *cm.Message) error {
 	to, err := m.Resolver.Destination(peer, r)
 	if err != nil {
@@ -70,7 +72,8 @@ func (m *Manager) Send(peer int, r *Remote, msg *cm.Message) error {
 	return m.Socket.Send(to, msg)
 }
 
-// Next removes and returns the oldest datagram that has arrived for this process, nil if there is none.
+// Next removes and returns the oldest datagram that has arrived for this process, nil if there is
+// none.
 func (m *Manager) Next() *cm.Message {
 	for {
 		msg := m.Socket.Next()
@@ -80,8 +83,8 @@ func (m *Manager) Next() *cm.Message {
 	}
 }
 
-// Identify reports whether a datagram is of the process whose address r has. If none is known, it takes the
-// one in the datagram, unless that cannot be reached.
+// Identify reports whether a datagram is of the process whose address r has. If none is known, it
+// takes the one in the datagram, unless that cannot be reached.
 func (m *Manager) Identify(r *Remote, msg *cm.Message) bool {
 	if r.Rails == nil {
 		a, err := cm.ParseAddress(msg.Address)
@@ -93,8 +96,8 @@ func (m *Manager) Identify(r *Remote, msg *cm.Message) bool {
 	return msg.FromIncarnation == r.Incarnation
 }
 
-// Renew takes the address in a datagram of a peer if it is later than the one that is known, and can be
-// reached.
+// Renew takes the address in a datagram of a peer if it is later than the one that is known, and
+// can be reached.
 func (m *Manager) Renew(r *Remote, msg *cm.Message) {
 	if !msg.Kind.HasReason() {
 		r.take(msg.Address, m.rails)
@@ -104,7 +107,8 @@ func (m *Manager) Renew(r *Remote, msg *cm.Message) {
 // CheckPaths returns an error if a peer cannot be reached. It may be a [*devices.PartitionError].
 func (m *Manager) CheckPaths(peer *cm.Address) error { return m.rails.CheckPaths(peer) }
 
-// Address returns our own encoded address, which the network may change. The caller must not modify it.
+// Address returns our own encoded address, which the network may change. The caller must not modify
+// it.
 func (m *Manager) Address() []byte { return m.addr }
 
 // encode returns the present address.
@@ -116,9 +120,9 @@ func (m *Manager) encode() []byte {
 	return a.Append(nil)
 }
 
-// Refresh queries the ports. If LID, GID, MTU or the indices of partition keys have changed, it renews what
-// depends on them: the address, the destinations, and the queue pairs for datagrams, of which Socket.Failed
-// is set. The caller must make connections again if Moved is set.
+// Refresh queries the ports. If LID, GID, MTU or the indices of partition keys have changed, it
+// renews what depends on them: the address, the destinations, and the queue pairs for datagrams, of
+// which Socket.Failed is set. The caller must make connections again if Moved is set.
 func (m *Manager) Refresh() (changed devices.Change) {
 	if changed = m.rails.Refresh(); !changed.Any {
 		return changed

@@ -98,7 +98,8 @@ func (p *process) next(t *testing.T) (m *cm.Message) {
 	return m
 }
 
-// TestSocket: datagrams arrive in order, more than a process has slots for. Those with another key are dropped.
+// TestSocket: datagrams arrive in order, more than a process has slots for. Those with another key
+// are dropped.
 func TestSocket(t *testing.T) {
 	ps := open(t, verbstest.NewSimulatedNetwork(), 1, 1, 2)
 	a, b, other := ps[0], ps[1], ps[2]
@@ -118,7 +119,8 @@ func TestSocket(t *testing.T) {
 	}
 }
 
-// TestSocketSlots: as many datagrams can be in flight as there are slots, and as many again once they were sent.
+// TestSocketSlots: as many datagrams can be in flight as there are slots, and as many again once
+// they were sent.
 func TestSocketSlots(t *testing.T) {
 	net := verbstest.NewSimulatedNetwork()
 	ps := open(t, net, 1, 1)
@@ -138,8 +140,8 @@ func TestSocketSlots(t *testing.T) {
 	})
 }
 
-// TestSocketRecovers: after a queue pair has failed, Recover makes both directions work again; completions from before count
-// nothing. While the device refuses it, Send returns the reason.
+// TestSocketRecovers: after a queue pair has failed, Recover makes both directions work again;
+// completions from before count nothing. While the device refuses it, Send returns the reason.
 func TestSocketRecovers(t *testing.T) {
 	net := verbstest.NewSimulatedNetwork()
 	ps := open(t, net, 1, 1)
@@ -181,8 +183,8 @@ func TestSocketRecovers(t *testing.T) {
 	}
 }
 
-// TestResponder: a probe is answered with its number although the process does not poll, also after its queue pair has failed,
-// and from its present address. Another datagram is not.
+// TestResponder: a probe is answered with its number although the process does not poll, also after
+// its queue pair has failed, and from its present address. Another datagram is not.
 func TestResponder(t *testing.T) {
 	net := verbstest.NewSimulatedNetwork()
 	ps := open(t, net, 1, 1, 2)
@@ -230,8 +232,9 @@ func TestResponder(t *testing.T) {
 	}
 }
 
-// TestResolver: without address handles release is called, and the call is made once more. A destination of an earlier own
-// address is not used. One that is to be renewed is used until the new one is there.
+// TestResolver: without address handles release is called, and the call is made once more. A
+// destination of an earlier own address is not used. One that is to be renewed is used until the
+// new one is there.
 func TestResolver(t *testing.T) {
 	net := verbstest.NewSimulatedNetwork()
 	ps := open(t, net, 1, 1)

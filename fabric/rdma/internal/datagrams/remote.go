@@ -5,8 +5,8 @@ import (
 	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
 )
 
-// Remote is a peer as datagrams reach it. Mind its size: there is one for each peer. It must not be copied
-// while it has a destination.
+// Remote is a peer as datagrams reach it. Mind its size: there is one for each peer. It must not be
+// copied while it has a destination.
 type Remote struct {
 	cm.Address              // without rails until it is known
 	dest       *Destination // nil until a datagram is sent, and after an address has changed
@@ -19,8 +19,8 @@ func (r *Remote) Forget() {
 	r.dest = nil
 }
 
-// take takes the encoded address of a peer if it is later than the one that is known, and can be reached
-// from our rails.
+// take takes the encoded address of a peer if it is later than the one that is known, and can be
+// reached from our rails.
 func (r *Remote) take(encoded []byte, rails devices.Rails) {
 	revision, ok := cm.Revision(encoded)
 	if !ok || int16(revision-r.Revision) <= 0 {
@@ -34,16 +34,16 @@ func (r *Remote) take(encoded []byte, rails devices.Rails) {
 	r.Forget()
 }
 
-// Renew makes the next datagram to the peer renew the destination, if possible. It is called when the peer
-// is silent.
+// Renew makes the next datagram to the peer renew the destination, if possible. It is called when
+// the peer is silent.
 func (r *Remote) Renew() {
 	if r.dest != nil {
 		r.dest.stale = true
 	}
 }
 
-// Outdate is Renew for a change that a device has reported: a destination that is being made is to be
-// renewed as well.
+// Outdate is Renew for a change that a device has reported: a destination that is being made is to
+// be renewed as well.
 func (r *Remote) Outdate() {
 	r.Renew()
 	if r.resolution != nil {

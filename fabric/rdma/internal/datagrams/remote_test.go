@@ -18,7 +18,8 @@ func address(incarnation uint64, revision uint16) cm.Address {
 	return cm.Address{Incarnation: incarnation, Revision: revision, Rails: []cm.RailAddress{rail}}
 }
 
-// TestTake: only a later address of the same process that is reached replaces the one that is known. Revisions wrap around.
+// TestTake: only a later address of the same process that is reached replaces the one that is
+// known. Revisions wrap around.
 func TestTake(t *testing.T) {
 	reached, other := devices.Rails{}, devices.Rail{Address: address(1, 0).Rails[0].Address}
 	other.Address.GIDType = hw.GIDInfiniBand

@@ -9,11 +9,11 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// An address handle needs the MAC address of the peer's host on Ethernet. The call that creates the handle
-// asks the network for it. That takes microseconds if the kernel knows the host, and a second or more if the
-// host is gone. So goroutines make the calls. The caller waits for a result for a short time, which is mostly
-// enough, and only if no other call is already taking longer. On InfiniBand nothing is asked for, and the
-// caller makes the call itself.
+// An address handle needs the MAC address of the peer's host on Ethernet. The call that creates the
+// handle asks the network for it. That takes microseconds if the kernel knows the host, and a
+// second or more if the host is gone. So goroutines make the calls. The caller waits for a result
+// for a short time, which is mostly enough, and only if no other call is already taking longer. On
+// InfiniBand nothing is asked for, and the caller makes the call itself.
 
 // Resolver makes the destinations of datagrams.
 type Resolver struct {
@@ -22,19 +22,20 @@ type Resolver struct {
 	Revision uint16        // of our own address; destinations of an earlier one are not used
 
 	rail    *devices.Rail
+	uds     []*verbs.QP // of the rail, see devices.Rail.UDs
 	params  verbs.Params
 	wake    func() // see Open
 	release func()
 
-	done       chan *resolution // those that have ended; has room for all, so that no goroutine waits
+	done       chan *resolution // have ended; has room for all, so that no goroutine waits
 	running    int              // those that have begun, also those in done
 	waiting    []*resolution    // those that have not begun, oldest first
 	goroutines sync.WaitGroup
 }
 
 const (
-	// MaxResolutions is how many calls are made at the same time, each of which may block a thread of the operating
-	// system.
+	// MaxResolutions is how many calls are made at the same time, each of which may block a thread
+	// of the operating system.
 	MaxResolutions = 16
 
 	resolvePatience = time.Millisecond
@@ -47,35 +48,38 @@ type resolution struct {
 	revision uint16 // of the peer's address
 	again    bool   // the device had no more address handles, and release has freed some
 	begun    bool
-	outdated bool // the device has reported a change since; the result is to be renewed: see Remote.Outdate
+	outdated bool // the result is to be renewed, see Remote.Outdate
 	make     func() (*Destination, error)
 	dest     *Destination // the result; its revision is that of our own address
 	err      error
 }
 
-// ErrResolving means that the address of the peer is being resolved. What is to be sent must be sent again.
+// ErrResolving means that the address of the peer is being resolved. What is to be sent must be
+// sent again.
 var ErrResolving = errors.New("the address of the peer is being resolved")
 
-// Open sets what destinations depend on: the first rail, and the parameters of address handles. When a
-// result has come that nobody waits for, wake is called, by another goroutine. When the device has no more
-// address handles, release is called: it is to call [Remote.Forget] for peers that are sent no datagrams.
+// Open sets what destinations depend on: the first rail, and the parameters of address handles.
+// When a result has come that nobody waits for, wake is called, by another goroutine. When the
+// device has no more address handles, release is called: it is to call [Remote.Forget] for peers
+// that are sent no datagrams.
 func (v *Resolver) Open(r *devices.Rail, params verbs.Params, wake, release func()) {
-	*v = Resolver{Patience: resolvePatience, Direct: r.InfiniBand, rail: r, params: params, wake: wake, release: release,
-		done: make(chan *resolution, MaxResolutions)}
+	*v = Resolver{Patience: resolvePatience, Direct: r.InfiniBand, rail: r, uds: r.UDs(), params: params, wake: wake,
+		release: release, done: make(chan *resolution, MaxResolutions)}
 }
 
 // Close waits for the calls that are being made.
 func (v *Resolver) Close() { v.goroutines.Wait() }
 
-// Destination returns the destination of datagrams to a peer. It makes a new one if there is none, if it is
-// to be renewed, or if our own address has changed. The old one is returned until the new one is there, if
-// our own address has not changed. The error is ErrResolving if that takes longer, and otherwise that of
-// Next.
+// Destination returns the destination of datagrams to a peer. It makes a new one if there is none,
+// if it is to be renewed, or if our own address has changed. The old one is returned until the new
+// one is there, if our own address has not changed. The error is ErrResolving if that takes longer,
+// and otherwise that of Next.
 func (v *Resolver) Destination(peer int, r *Remote) (*Destination, error) {
 	usable := v.isUsable(r)
 	switch {
 	case usable && !r.dest.stale, usable && (r.resolution != nil || v.running == MaxResolutions):
-		return r.dest, nil // others need the goroutines more than one whose destination may be right
+		// Others need the goroutines more than one whose destination may be right.
+		return r.dest, nil
 	case r.resolution != nil:
 		return nil, ErrResolving
 	}
@@ -106,7 +110,7 @@ func (v *Resolver) resolve(peer int, remote *Remote, again bool) error {
 	if err != nil {
 		return destinationError(err)
 	}
-	ud, at, own, params := v.rail.UDs()[i], remote.Rails[0].Datagrams(j), v.Revision, v.params
+	ud, at, own, params := v.uds[i], remote.Rails[0].Datagrams(j), v.Revision, v.params
 	r := &resolution{peer: peer, remote: remote, revision: remote.Revision, again: again}
 	r.make = func() (*Destination, error) {
 		t, err := newDestination(ud, at, params)
@@ -140,8 +144,8 @@ func (v *Resolver) begin(r *resolution) {
 	})
 }
 
-// await waits for the only resolution that has begun. It returns nil if that takes longer than a moment, or
-// if there are others.
+// await waits for the only resolution that has begun. It returns nil if that takes longer than a
+// moment, or if there are others.
 func (v *Resolver) await() *resolution {
 	if v.running != 1 {
 		return nil
@@ -161,8 +165,8 @@ func (v *Resolver) await() *resolution {
 	}
 }
 
-// take takes over the result of a resolution. The error is why there is no destination. Without an error
-// the peer is still being resolved if it is tried once more.
+// take takes over the result of a resolution. The error is why there is no destination. Without an
+// error the peer is still being resolved if it is tried once more.
 func (v *Resolver) take(r *resolution) error {
 	v.running--
 	to := r.remote
@@ -197,9 +201,9 @@ func (v *Resolver) take(r *resolution) error {
 // Results returns how many results Next has.
 func (v *Resolver) Results() int { return len(v.done) }
 
-// Next takes over the next result. There must be one. The error is why there is no destination: the address
-// is not reached, or the device refuses, which is a [*devices.SetUpError]. Without an error the peer is
-// still being resolved if it is tried once more.
+// Next takes over the next result. There must be one. The error is why there is no destination: the
+// address is not reached, or the device refuses, which is a [*devices.SetUpError]. Without an error
+// the peer is still being resolved if it is tried once more.
 func (v *Resolver) Next() (peer int, err error) {
 	r := <-v.done // only this goroutine receives
 	return r.peer, v.take(r)

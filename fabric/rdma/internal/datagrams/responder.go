@@ -14,10 +14,10 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// Responder answers probes, by which peers ask whether this process still exists. Connection requests are
-// answered by Poll, and a program may compute for any time between two Polls, so their silence says nothing.
-// That is why probes have a queue pair of their own, and a goroutine that answers them. The goroutine is
-// parked while none arrive.
+// Responder answers probes, by which peers ask whether this process still exists. Connection
+// requests are answered by Poll, and a program may compute for any time between two Polls, so their
+// silence says nothing. That is why probes have a queue pair of their own, and a goroutine that
+// answers them. The goroutine is parked while none arrive.
 type Responder struct {
 	Identity
 	addr   []byte // our own
@@ -29,12 +29,12 @@ type Responder struct {
 	qps     []*verbs.QP              // one in each partition of the rail
 	cq      *verbs.CQ
 	channel *verbs.Channel
-	mem     []byte // responderSlots slots of devices.DatagramSlot for each queue pair, which hold a probe and then its answer
+	mem     []byte // responderSlots slots for each queue pair: for a probe, then for its answer
 	mr      *verbs.MR
 	// generation: how often the queue pairs were recovered; completions of earlier generations are
 	// ignored
 	generation uint32
-	failed     bool                     // a queue pair has failed: an answer was sent while the link was down
+	failed     bool                     // since an answer was sent while the link was down
 	dests      map[uint32]*answerTarget // by peer
 	wcs        [16]verbs.WC
 
@@ -43,12 +43,14 @@ type Responder struct {
 }
 
 const (
-	// responderSlots is how many probes can arrive before the goroutine answers, in each partition, if the device grants that.
+	// responderSlots is how many probes can arrive before the goroutine answers, in each partition,
+	// if the device grants that.
 	responderSlots = 64
 	answerID       = 1 << 31 // in the work request ID of an answer, beside the number of its slot
 
-	// A peer that does not get its answers sends another probe in each keepalive interval. So an address handle is renewed that
-	// is older than this: the host of the peer may have another MAC address.
+	// A peer that does not get its answers sends another probe in each keepalive interval. So an
+	// address handle is renewed that is older than this: the host of the peer may have another MAC
+	// address.
 	maxTargetAge = 2 * time.Second
 )
 
@@ -130,9 +132,10 @@ func (p *Responder) Close() {
 	}
 }
 
-// run answers probes until the context ends. If the device refuses a call, run looks for probes after a pause: peers would take a
-// process that does not answer for lost. It does so too if the error says that the device is lost: other errors have the same
-// number, and Poll finds out whether it is.
+// run answers probes until the context ends. If the device refuses a call, run looks for probes
+// after a pause: peers would take a process that does not answer for lost. It does so too if the
+// error says that the device is lost: other errors have the same number, and Poll finds out whether
+// it is.
 func (p *Responder) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		notify, err := p.cq.Notify(false), p.answerAll()
@@ -264,9 +267,10 @@ func (p *Responder) forgetTargets() {
 	clear(p.dests)
 }
 
-// Readdress makes the responder use another own address, and renew what depends on it. restart means that
-// the queue pairs must be restarted. Readdress does not wait: the goroutine may be resolving the address of a
-// dead host, which takes a second or more. A new goroutine goes on when the old one has ended.
+// Readdress makes the responder use another own address, and renew what depends on it. restart
+// means that the queue pairs must be restarted. Readdress does not wait: the goroutine may be
+// resolving the address of a dead host, which takes a second or more. A new goroutine goes on when
+// the old one has ended.
 func (p *Responder) Readdress(addr []byte, indices [cm.MaxPartitions]uint16, restart bool) {
 	p.stop()
 	before := p.stopped

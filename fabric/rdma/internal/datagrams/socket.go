@@ -10,24 +10,24 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// Socket sends and receives the datagrams of the connection manager, over the UD queue pairs of the first
-// rail, of which there is one in each partition.
+// Socket sends and receives the datagrams of the connection manager, over the UD queue pairs of the
+// first rail, of which there is one in each partition.
 type Socket struct {
-	// Failed says that the queue pairs are to be restarted by Recover: a datagram was sent while the link was
-	// down, or the key of a partition has another index.
+	// Failed says that the queue pairs are to be restarted by Recover: a datagram was sent while
+	// the link was down, or the key of a partition has another index.
 	Failed  bool
 	Refusal error // why the last Recover has failed; nil if it has not
 
 	rail       *devices.Rail
 	key        [32]byte    // of the job
 	uds        []*verbs.QP // see devices.Rail.UDs
-	mem        []byte      // DatagramRecvs slots to receive for each queue pair, and then DatagramSends slots to send
+	mem        []byte      // DatagramRecvs slots to receive for each queue pair, then DatagramSends to send
 	mr         *verbs.MR
 	recvs      uint32       // receives that are posted to each queue pair, at most DatagramRecvs
 	sends      uint32       // datagrams that can be in flight, at most DatagramSends
 	firstSend  uint32       // number of the first slot to send
 	freeSends  []uint32     // slots from which no datagram is being sent
-	generation uint32       // how often the queue pairs were recovered; completions of earlier generations are ignored
+	generation uint32       // how often they were recovered; completions of earlier ones are ignored
 	received   []cm.Message // were not returned by Next yet
 }
 
@@ -83,8 +83,8 @@ func (s *Socket) postRecv(i uint32) error {
 	return s.uds[i/devices.DatagramRecvs].Recv(s.wrID(i), s.mr.SGE(int(i)*devices.DatagramSlot, devices.DatagramSlot))
 }
 
-// Received handles the completion of a receive. Next returns the datagram later: to handle it may close
-// connections over which more has arrived.
+// Received handles the completion of a receive. Next returns the datagram later: to handle it may
+// close connections over which more has arrived.
 func (s *Socket) Received(wc *verbs.WC) {
 	i := uint32(wc.ID)
 	if wc.ID != s.wrID(i) {
@@ -101,7 +101,8 @@ func (s *Socket) Received(wc *verbs.WC) {
 			s.received = append(s.received, msg)
 		}
 	}
-	s.Failed = s.postRecv(i) != nil || s.Failed // a lost device is reported by polling its completion queue
+	// A lost device is reported by polling its completion queue.
+	s.Failed = s.postRecv(i) != nil || s.Failed
 }
 
 // Next removes and returns the oldest datagram that has arrived, nil if there is none.
@@ -119,12 +120,13 @@ func (s *Socket) Next() *cm.Message {
 // DropReceived drops the datagrams that Next would return.
 func (s *Socket) DropReceived() { s.received = nil }
 
-// ErrNoSlot means that no datagram can be sent now, because so many are in flight, or because the queue
-// pairs are to be restarted by Recover.
+// ErrNoSlot means that no datagram can be sent now, because so many are in flight, or because the
+// queue pairs are to be restarted by Recover.
 var ErrNoSlot = errors.New("all slots for datagrams are in use")
 
-// Send sends a datagram. It may be lost, so its sender must be prepared to send it again. The error is
-// ErrNoSlot, or a [*devices.SetUpError] if the device refuses to send it, or to restart the queue pairs.
+// Send sends a datagram. It may be lost, so its sender must be prepared to send it again. The error
+// is ErrNoSlot, or a [*devices.SetUpError] if the device refuses to send it, or to restart the
+// queue pairs.
 func (s *Socket) Send(to *Destination, msg *cm.Message) error {
 	if len(s.freeSends) == 0 {
 		return ErrNoSlot
@@ -139,7 +141,8 @@ func (s *Socket) Send(to *Destination, msg *cm.Message) error {
 		if s.Failed && s.Refusal == nil && errors.Is(err, verbs.ErrState) {
 			return ErrNoSlot
 		}
-		return &devices.SetUpError{Err: cmp.Or(s.Refusal, err)} // without a restart, the state is what forbids to send
+		// Without a restart, the state is what forbids to send.
+		return &devices.SetUpError{Err: cmp.Or(s.Refusal, err)}
 	}
 	err := to.ud.Ring()
 	if e := (*verbs.Error)(nil); !errors.As(err, &e) || e.Dropped == 0 { // else it never completes
@@ -167,9 +170,9 @@ func (s *Socket) Free() int { return len(s.freeSends) }
 // IsSending reports whether datagrams are in flight whose completion is to be expected.
 func (s *Socket) IsSending() bool { return len(s.freeSends) < int(s.sends) && !s.Failed }
 
-// Recover resets the queue pairs after one has failed. They keep their numbers, by which peers know them.
-// The reset drops all posted requests. Some of them have completed, the others never will, so all receives
-// are posted again under the next generation. The error is stored in Refusal.
+// Recover resets the queue pairs after one has failed. They keep their numbers, by which peers know
+// them. The reset drops all posted requests. Some of them have completed, the others never will, so
+// all receives are posted again under the next generation. The error is stored in Refusal.
 func (s *Socket) Recover() error {
 	s.Refusal = s.restart()
 	s.Failed = s.Refusal != nil

@@ -11,8 +11,9 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// indexedGID returns the address that the set index means, not valid without an index. When the address is removed and added
-// again, or a bond uses another of its links, it gets another index; then the address counts.
+// indexedGID returns the address that the set index means, not valid without an index. When the
+// address is removed and added again, or a bond uses another of its links, it gets another index;
+// then the address counts.
 func (r *Rail) indexedGID() (addr netip.Addr, err error) {
 	if r.choice.GIDIndex == nil {
 		return addr, nil
@@ -44,9 +45,9 @@ type Change struct {
 	Indices bool // the queue pairs for datagrams must be restarted
 }
 
-// Refresh queries what the network may change of the port: its address, and the indices of the keys of
-// its partitions. The rail uses the new ones from then on, for what is created next. If the port or the
-// device is gone for now, nothing changes.
+// Refresh queries what the network may change of the port: its address, and the indices of the keys
+// of its partitions. The rail uses the new ones from then on, for what is created next. If the port
+// or the device is gone for now, nothing changes.
 func (r *Rail) Refresh() (c Change) {
 	address, indices, err := r.query()
 	if err != nil {
@@ -96,7 +97,8 @@ func (r *Rail) Indices() (indices [cm.MaxPartitions]uint16) {
 	return indices
 }
 
-// RailAddress returns what peers know of the rail. The numbers of the responder's queue pairs are those of the partitions.
+// RailAddress returns what peers know of the rail. The numbers of the responder's queue pairs are
+// those of the partitions.
 func (r *Rail) RailAddress(responders []*verbs.QP) cm.RailAddress {
 	a := cm.RailAddress{Address: r.Address, N: uint8(len(r.partitions))}
 	for i, p := range r.partitions {
@@ -108,7 +110,8 @@ func (r *Rail) RailAddress(responders []*verbs.QP) cm.RailAddress {
 	return a
 }
 
-// CheckPath returns an error if the port of a peer cannot be reached from that of this rail. The result is the same at both ends.
+// CheckPath returns an error if the port of a peer cannot be reached from that of this rail. The
+// result is the same at both ends.
 func (r *Rail) CheckPath(peer *cm.RailAddress) error {
 	if err := r.Address.CheckPath(peer.Address); err != nil {
 		return fmt.Errorf("%w: %w", fabric.ErrNotSupported, err)

@@ -118,8 +118,8 @@ func (c *Candidate) Link() cm.Link {
 	return l
 }
 
-// SplitPort splits mlx5_0:2 into the name of the device and the number of the port. Without a number,
-// the port is 0, which means the first active one.
+// SplitPort splits mlx5_0:2 into the name of the device and the number of the port. Without a
+// number, the port is 0, which means the first active one.
 func SplitPort(device string) (name string, port int, err error) {
 	name, digits, found := strings.Cut(device, ":")
 	if found {

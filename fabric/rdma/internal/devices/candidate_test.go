@@ -10,8 +10,8 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// TestCandidates: a device near the rank's processors is preferred to a faster one, and a device that cannot work is never
-// chosen.
+// TestCandidates: a device near the rank's processors is preferred to a faster one, and a device
+// that cannot work is never chosen.
 func TestCandidates(t *testing.T) {
 	device := func(name, state string, rate uint64, err error, pus ...int) verbs.Device {
 		d := verbs.Device{Err: err}

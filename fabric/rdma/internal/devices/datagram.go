@@ -6,11 +6,13 @@ import (
 )
 
 const (
-	// DatagramRecvs is how many datagrams can arrive between two Polls in each partition, if the device grants that.
+	// DatagramRecvs is how many datagrams can arrive between two Polls in each partition, if the
+	// device grants that.
 	DatagramRecvs = 64
 	// DatagramSends is how many can be in flight, if the device grants that.
 	DatagramSends = 16
-	// RouteHeaderBytes is the length of the global route header, which the device puts before every datagram.
+	// RouteHeaderBytes is the length of the global route header, which the device puts before every
+	// datagram.
 	RouteHeaderBytes = 40
 	// DatagramSlot is the length in bytes of the memory for a datagram.
 	DatagramSlot = (RouteHeaderBytes + cm.MaxMessage + 63) &^ 63
@@ -19,8 +21,8 @@ const (
 // datagramRecvs returns how many datagrams can arrive between two Polls.
 func (r *Rail) datagramRecvs() int { return len(r.partitions) * DatagramRecvs }
 
-// createDatagramPairs creates the queue pairs for datagrams, and sets the address. On the first rail
-// there is a queue pair in each partition; on others there is one, which only has an address.
+// createDatagramPairs creates the queue pairs for datagrams, and sets the address. On the first
+// rail there is a queue pair in each partition; on others there is one, which only has an address.
 func (r *Rail) createDatagramPairs() (err error) {
 	if r.gid, err = r.indexedGID(); err != nil {
 		return err
@@ -38,8 +40,8 @@ func (r *Rail) createDatagramPairs() (err error) {
 	return err
 }
 
-// CreateUD creates a queue pair for datagrams in a partition, which is an index, and starts it. It has
-// room for fewer than so many datagrams if the device grants no more.
+// CreateUD creates a queue pair for datagrams in a partition, which is an index, and starts it. It
+// has room for fewer than so many datagrams if the device grants no more.
 func (r *Rail) CreateUD(sendCQ, recvCQ *verbs.CQ, sends, recvs, partition int) (*verbs.QP, error) {
 	qp, err := r.PD.CreateQP(verbs.QPConfig{
 		Type: verbs.UD, SendCQ: sendCQ, RecvCQ: recvCQ, MaxSend: min(sends, r.Granted.UD),
@@ -52,8 +54,9 @@ func (r *Rail) CreateUD(sendCQ, recvCQ *verbs.CQ, sends, recvs, partition int) (
 	return qp, qp.Start()
 }
 
-// RestartUD resets a queue pair for datagrams after it has failed, or after the key of its partition has
-// moved to another index, which is given. The queue pair keeps its number, by which peers know it.
+// RestartUD resets a queue pair for datagrams after it has failed, or after the key of its
+// partition has moved to another index, which is given. The queue pair keeps its number, by which
+// peers know it.
 func (r *Rail) RestartUD(qp *verbs.QP, index uint16) error {
 	if err := qp.Modify(verbs.Attr{State: verbs.StateReset}, verbs.AttrState); err != nil {
 		return err

@@ -1,7 +1,7 @@
-// Package devices chooses the RDMA devices that a domain uses, opens them, and creates the objects that all
-// connections over a device share. Devices differ in their limits by factors of a thousand, and some limits
-// show only when an object is created. So a device is asked once, when it is opened, see [Demand] and
-// [Grant]. It knows nothing of connections, messages and transfers.
+// Package devices chooses the RDMA devices that a domain uses, opens them, and creates the objects
+// that all connections over a device share. Devices differ in their limits by factors of a
+// thousand, and some limits show only when an object is created. So a device is asked once, when it
+// is opened, see [Demand] and [Grant]. It knows nothing of connections, messages and transfers.
 //
 // # Files
 //
@@ -20,7 +20,7 @@
 //
 // # Locks
 //
-// There are none. A [Rail] and [Events] belong to the goroutine that calls Poll of their domain. Another
-// goroutine may call RestartUD, Keys and SharedPartition, which read only what is constant. Those of Events
-// only read from the device, and send to a channel.
+// There are none. A [Rail] and [Events] belong to the goroutine that calls Poll of their domain.
+// Another goroutine may call RestartUD, Keys and SharedPartition, which read only what is constant.
+// Those of Events only read from the device, and send to a channel.
 package devices

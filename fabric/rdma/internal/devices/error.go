@@ -8,8 +8,8 @@ import (
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 )
 
-// Error says why a device cannot be used. It wraps [fabric.ErrNotSupported], so another transport is
-// taken.
+// Error says why a device cannot be used. It wraps [fabric.ErrNotSupported], so another transport
+// is taken.
 type Error struct {
 	Device     string // its name
 	Capability string // what it lacks: an attribute such as max_qp_rd_atom, or a kind of object
@@ -52,8 +52,8 @@ func (e *PartitionError) Error() string {
 // Unwrap returns fabric.ErrNotSupported.
 func (e *PartitionError) Unwrap() error { return fabric.ErrNotSupported }
 
-// SetUpError is the error of a call that sets up a connection. Whatever its reason is, the device refuses
-// the connection.
+// SetUpError is the error of a call that sets up a connection. Whatever its reason is, the device
+// refuses the connection.
 type SetUpError struct{ Err error }
 
 // Error returns the text of Err.
@@ -62,8 +62,8 @@ func (e *SetUpError) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *SetUpError) Unwrap() error { return e.Err }
 
-// IsRefusal reports whether a connection has ended because a device has refused it: whether the error is
-// or wraps a [*SetUpError].
+// IsRefusal reports whether a connection has ended because a device has refused it: whether the
+// error is or wraps a [*SetUpError].
 func IsRefusal(err error) bool {
 	var s *SetUpError
 	return errors.As(err, &s)

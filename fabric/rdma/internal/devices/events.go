@@ -7,8 +7,9 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// Events are the asynchronous events of the devices of rails that Next has not returned yet. A goroutine
-// for each rail reads them, because the kernel reports them by a descriptor of their own. They are rare.
+// Events are the asynchronous events of the devices of rails that Next has not returned yet. A
+// goroutine for each rail reads them, because the kernel reports them by a descriptor of their own.
+// They are rare.
 type Events struct {
 	pending chan Event // while it is full, package verbs keeps further events, a bounded number
 	stop    context.CancelFunc
@@ -24,8 +25,8 @@ type Event struct {
 	verbs.Event
 }
 
-// Start starts the goroutines. From now on, until Stop, wake is called by one of them when there is an
-// event.
+// Start starts the goroutines. From now on, until Stop, wake is called by one of them when there is
+// an event.
 func (q *Events) Start(rails Rails, wake func()) {
 	ctx, stop := context.WithCancel(context.Background())
 	q.stop, q.pending = stop, make(chan Event, maxEvents)
@@ -64,8 +65,8 @@ func (q *Events) Next() Event { return <-q.pending } // only one goroutine calls
 // IsOfPort reports whether the event is one of the port of the rail.
 func (ev *Event) IsOfPort() bool { return ev.QP == nil && ev.Port == ev.Rail.Port }
 
-// MayChangeAddress reports whether the port of the rail may have another address or other partitions, also
-// because events were missed.
+// MayChangeAddress reports whether the port of the rail may have another address or other
+// partitions, also because events were missed.
 func (ev *Event) MayChangeAddress() bool {
 	switch ev.Type {
 	case verbs.EventLIDChange, verbs.EventGIDChange, verbs.EventPKeyChange, verbs.EventSMChange, verbs.EventReregister,

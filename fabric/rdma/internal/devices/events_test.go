@@ -33,7 +33,8 @@ func openRails(t *testing.T, net *verbstest.SimulatedNetwork, names ...string) R
 	return rails
 }
 
-// TestEvents: the events of all devices arrive, each with its rail, and wake. Those after Stop do not.
+// TestEvents: the events of all devices arrive, each with its rail, and wake. Those after Stop do
+// not.
 func TestEvents(t *testing.T) {
 	net := verbstest.NewSimulatedNetwork()
 	rails := openRails(t, net, "a", "b")
@@ -68,7 +69,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestRefresh: a change of the network is found once, with what it means. A port that cannot be queried keeps its address.
+// TestRefresh: a change of the network is found once, with what it means. A port that cannot be
+// queried keeps its address.
 func TestRefresh(t *testing.T) {
 	net := verbstest.NewSimulatedNetwork()
 	ib := func(lid uint16, keys ...uint16) verbstest.SimulatedPort {

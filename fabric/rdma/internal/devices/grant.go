@@ -8,16 +8,17 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// Devices differ in their limits by factors of a thousand, and some limits show only when an object is created. So a domain asks
-// each device once, when it opens: it takes the smaller of its demand and what the device grants. A device that grants less than
-// the least that is needed is refused with a Error.
+// Devices differ in their limits by factors of a thousand, and some limits show only when an object
+// is created. So a domain asks each device once, when it opens: it takes the smaller of its demand
+// and what the device grants. A device that grants less than the least that is needed is refused
+// with a Error.
 
 // Demand is what a domain asks of the device of each rail.
 type Demand struct {
 	Peers        int // processes that may be connected
 	Slots        int // receive slots, of the rail that carries messages
 	SharedSlots  int // of them on an SRQ, at most
-	BlockSlots   int // how many slots are registered at once; the number of slots is a multiple of it
+	BlockSlots   int // slots that are registered at once; the number of all is a multiple of it
 	SlotBytes    int // bytes of a slot
 	Window       int // messages that a peer may send in advance
 	Inline       int // bytes of an inline message
@@ -39,8 +40,8 @@ type Grant struct {
 const (
 	// QPDepth is how many requests may be in flight on a queue pair, if the device grants that.
 	QPDepth = 64
-	// MinDepth is the least of them. With less, messages, transfers and control messages would have no
-	// room beside each other.
+	// MinDepth is the least of them. With less, messages, transfers and control messages would have
+	// no room beside each other.
 	MinDepth = 4
 )
 
@@ -81,7 +82,8 @@ func sizeLimit(n uint64) int {
 	return int(n)
 }
 
-// createLargest creates an object with n entries. As long as the device refuses the size, it tries half of it, at least least.
+// createLargest creates an object with n entries. As long as the device refuses the size, it tries
+// half of it, at least least.
 func createLargest[T any](n, least int, create func(n int) (T, error)) (T, error) {
 	for {
 		o, err := create(n)
@@ -97,8 +99,8 @@ func isTooMuch(err error) bool {
 	return errors.Is(err, verbs.ErrInvalid) || errors.Is(err, verbs.ErrLimit)
 }
 
-// createReceiveQueues creates the SRQ and the completion queue of the rail that carries messages. Without an SRQ every
-// connection has a receive queue of its own, see package rdma.
+// createReceiveQueues creates the SRQ and the completion queue of the rail that carries messages.
+// Without an SRQ every connection has a receive queue of its own, see package rdma.
 func (r *Rail) createReceiveQueues(caps *verbs.DeviceAttr, need *Demand) error {
 	least := (2*need.Peers + need.BlockSlots) &^ (need.BlockSlots - 1)
 	datagrams := r.datagramRecvs()
@@ -130,7 +132,8 @@ func (r *Rail) createReceiveQueues(caps *verbs.DeviceAttr, need *Demand) error {
 	return nil
 }
 
-// createSRQ creates the SRQ for n slots, or fewer. It does nothing if the device has none for least slots.
+// createSRQ creates the SRQ for n slots, or fewer. It does nothing if the device has none for least
+// slots.
 func (r *Rail) createSRQ(n, least, block int) error {
 	if n < least {
 		return nil
@@ -148,8 +151,9 @@ func (r *Rail) createSRQ(n, least, block int) error {
 	return nil
 }
 
-// probe finds what the device grants to the queue pair of a connection, by creating one: devices do not report the largest
-// inline size, and some refuse a queue pair that asks for more. Most devices grant everything at once.
+// probe finds what the device grants to the queue pair of a connection, by creating one: devices do
+// not report the largest inline size, and some refuse a queue pair that asks for more. Most devices
+// grant everything at once.
 func (r *Rail) probe(caps *verbs.DeviceAttr, need *Demand) error {
 	g := &r.Granted
 	entries := min(need.SGE, int(caps.MaxSGE))
@@ -170,7 +174,8 @@ func (r *Rail) probe(caps *verbs.DeviceAttr, need *Demand) error {
 	return nil
 }
 
-// areSizesRefused reports whether a device may have refused to create a queue pair because of its sizes.
+// areSizesRefused reports whether a device may have refused to create a queue pair because of its
+// sizes.
 func areSizesRefused(err error) bool {
 	return err != nil && (isTooMuch(err) || errors.Is(err, verbs.ErrNotSupported))
 }
@@ -190,7 +195,8 @@ func (r *Rail) probeLess(inline, entries int) error {
 	if err != nil {
 		return err
 	}
-	// Finds the largest size between the two. All of it is tried again, since the depth may have been what was refused.
+	// Finds the largest size between the two. All of it is tried again, since the depth may have
+	// been what was refused.
 	for refused := inline + 1; g.ask != inline && refused-g.ask > 1; {
 		granted := g.ask
 		g.ask = (granted + refused) / 2
@@ -206,8 +212,9 @@ func (r *Rail) probeLess(inline, entries int) error {
 	return err
 }
 
-// tryConnection creates a queue pair, connects it to itself, posts a WRITE of no bytes and closes it: a device may create queue
-// pairs and refuse all else. Nothing looks at the completion: no request of a connection has its ID.
+// tryConnection creates a queue pair, connects it to itself, posts a WRITE of no bytes and closes
+// it: a device may create queue pairs and refuse all else. Nothing looks at the completion: no
+// request of a connection has its ID.
 func (r *Rail) tryConnection() error {
 	qp, err := r.createQP(&r.partitions[0], r.Index == 0)
 	if err != nil {
@@ -217,12 +224,14 @@ func (r *Rail) tryConnection() error {
 	return cmp.Or(err, qp.Close())
 }
 
-// IsNoRoute reports whether a call has failed because this host cannot reach its own address. That says nothing about the device,
-// nor about peers: while an address of IPv6 is checked for duplicates, the kernel has no local route to it, asks the network for
-// it, and gets no answer (ETIMEDOUT). If it is the device that does not answer, attempts to connect to peers find that.
+// IsNoRoute reports whether a call has failed because this host cannot reach its own address. That
+// says nothing about the device, nor about peers: while an address of IPv6 is checked for
+// duplicates, the kernel has no local route to it, asks the network for it, and gets no answer
+// (ETIMEDOUT). If it is the device that does not answer, attempts to connect to peers find that.
 func IsNoRoute(err error) bool { return errors.Is(err, verbs.ErrUnreachable) }
 
-// connectToSelf connects a queue pair to itself, and posts a WRITE of no bytes. Without a route it does nothing.
+// connectToSelf connects a queue pair to itself, and posts a WRITE of no bytes. Without a route it
+// does nothing.
 func connectToSelf(qp *verbs.QP, params verbs.Params) error {
 	own, err := qp.Address()
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
 
-// TestSimulatedReceiveQueues: an SRQ is used if it has room for two messages of each peer, or for as many as peers share at most.
+// TestSimulatedReceiveQueues: an SRQ is used if it has room for two messages of each peer, or for
+// as many as peers share at most.
 func TestSimulatedReceiveQueues(t *testing.T) {
 	const blockSlots, sharedSlots = 32, 1 << 14
 	for _, c := range []struct {

@@ -9,9 +9,10 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// An InfiniBand port is a member of partitions, which the subnet manager writes into its table of partition keys. Two queue pairs
-// exchange packets if they are in the same partition, and one of them at least is a full member. A queue pair is in one partition
-// only, also one for datagrams. So there is one for datagrams in each partition that a peer may have in common with this process.
+// An InfiniBand port is a member of partitions, which the subnet manager writes into its table of
+// partition keys. Two queue pairs exchange packets if they are in the same partition, and one of
+// them at least is a full member. A queue pair is in one partition only, also one for datagrams. So
+// there is one for datagrams in each partition that a peer may have in common with this process.
 // Most ports have one partition, and those of RoCE have no other.
 
 // defaultPartition is the key of the partition of all RoCE ports.
@@ -21,14 +22,14 @@ const defaultPartition = 0xffff
 type partition struct {
 	key   uint16
 	index uint16    // of the key in the table of the port; the subnet manager may change it
-	ud    *verbs.QP // for datagrams of the connection manager; nil in all but the first partition of rails beyond the first
+	ud    *verbs.QP // for datagrams; rails beyond the first have one only in the first partition
 }
 
 // partitionTable is the table of partition keys of a port, in which 0 is an empty entry.
 type partitionTable []uint16
 
-// choose returns the partitions to use, at most cm.MaxPartitions: full memberships first, each in the order of the table. If only
-// is not 0, it returns that partition alone.
+// choose returns the partitions to use, at most cm.MaxPartitions: full memberships first, each in
+// the order of the table. If only is not 0, it returns that partition alone.
 func (t partitionTable) choose(only uint16) (list []partition) {
 	for _, full := range [...]uint16{cm.FullMember, 0} {
 		for i, key := range t {
@@ -54,7 +55,8 @@ func (r *Rail) findPartitions(port *verbs.PortAttr) error {
 	return nil
 }
 
-// onlyPartition returns the key of the only partition to use, 0 if all may be used. RoCE ports have only one.
+// onlyPartition returns the key of the only partition to use, 0 if all may be used. RoCE ports have
+// only one.
 func (r *Rail) onlyPartition() uint16 {
 	if !r.InfiniBand {
 		return 0
@@ -93,8 +95,8 @@ func (r *Rail) Keys() []uint16 {
 	return keys[:len(r.partitions)]
 }
 
-// SharedPartition returns the partition to a peer: its indices in our list and in that of the peer. The
-// error is a [*PartitionError].
+// SharedPartition returns the partition to a peer: its indices in our list and in that of the peer.
+// The error is a [*PartitionError].
 func (r *Rail) SharedPartition(peer *cm.RailAddress) (i, j int, err error) {
 	theirs := peer.Keys()
 	i, j, ok := cm.SharedPartition(r.Keys(), theirs)

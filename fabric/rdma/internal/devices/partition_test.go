@@ -17,8 +17,8 @@ func keysOf(list []partition) (text string) {
 	return strings.TrimSpace(text)
 }
 
-// TestChoosePartitions: full memberships come before limited ones, empty entries and repeated partitions are left out, and the
-// list is bounded.
+// TestChoosePartitions: full memberships come before limited ones, empty entries and repeated
+// partitions are left out, and the list is bounded.
 func TestChoosePartitions(t *testing.T) {
 	for _, c := range []struct {
 		table partitionTable

@@ -8,8 +8,8 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// Rail is an open device of this process with the resources that all connections over it share. Only
-// the first rail carries messages and datagrams.
+// Rail is an open device of this process with the resources that all connections over it share.
+// Only the first rail carries messages and datagrams.
 //
 // The fields are constant once the rail is open, apart from Address and Serialized.
 type Rail struct {
@@ -25,11 +25,13 @@ type Rail struct {
 	Granted     Grant
 	MaxPiece    int // the largest RDMA read or write that the device can carry out, in bytes
 	MaxRegion   int // largest registration, in bytes
-	MaxInFlight int // requests of connections that may be in flight: SendCQ must have room for their completions
+	MaxInFlight int // requests of connections in flight: SendCQ has room for their completions
 
-	// Address is that of the first queue pair for datagrams; it identifies the rail. Refresh changes it.
+	// Address is that of the first queue pair for datagrams; it identifies the rail. Refresh
+	// changes it.
 	Address verbs.Address
-	// Serialized is [verbs.QPConfig.Serialized] of the queue pairs for connections that are created from now on.
+	// Serialized is [verbs.QPConfig.Serialized] of the queue pairs for connections that are created
+	// from now on.
 	Serialized bool
 
 	place      int // see Config
@@ -53,9 +55,9 @@ type Config struct {
 // sendCQEntries is how many requests may be in flight over one rail.
 const sendCQEntries = 8192
 
-// Open opens a device, which is named as in [SplitPort], and creates what the connections of the rail
-// share. The caller must call Close also if it fails. If the device cannot serve, the error is an
-// [*Error], which no other error wraps.
+// Open opens a device, which is named as in [SplitPort], and creates what the connections of the
+// rail share. The caller must call Close also if it fails. If the device cannot serve, the error is
+// an [*Error], which no other error wraps.
 func (r *Rail) Open(n Network, device string, cfg *Config) error {
 	name, port, err := SplitPort(device)
 	if err != nil {
@@ -133,8 +135,8 @@ func (r *Rail) createResources(caps *verbs.DeviceAttr, need *Demand) (err error)
 	return r.Lacks("completion events", r.requestEvents())
 }
 
-// requestEvents makes the completion queues report their first completion. A device that refuses that
-// could wake nobody.
+// requestEvents makes the completion queues report their first completion. A device that refuses
+// that could wake nobody.
 func (r *Rail) requestEvents() error {
 	if err := r.SendCQ.Notify(false); err != nil || r.RecvCQ == nil {
 		return err
@@ -175,14 +177,15 @@ func (r *Rail) Lacks(capability string, err error) error {
 	return &Error{Device: r.Dev.Name(), Capability: capability, Err: err}
 }
 
-// CreateCQ creates a completion queue that wakes this process by an interrupt that it shares with few
-// others of its node.
+// CreateCQ creates a completion queue that wakes this process by an interrupt that it shares with
+// few others of its node.
 func (r *Rail) CreateCQ(n int, ch *verbs.Channel) (*verbs.CQ, error) {
 	return r.Dev.CreateCQVector(n, ch, r.place%r.Dev.CompVectors())
 }
 
-// CreateQP creates the queue pair for a lane of a connection to a peer, in the partition of the peer.
-// messages says that it may receive messages, up to [Grant].Window and one more if there is no SRQ.
+// CreateQP creates the queue pair for a lane of a connection to a peer, in the partition of the
+// peer. messages says that it may receive messages, up to [Grant].Window and one more if there is
+// no SRQ.
 func (r *Rail) CreateQP(peer *cm.RailAddress, messages bool) (*verbs.QP, error) {
 	i, _, err := r.SharedPartition(peer)
 	if err != nil {
@@ -208,9 +211,9 @@ func (r *Rail) createQP(p *partition, messages bool) (*verbs.QP, error) {
 	return r.PD.CreateQP(cfg)
 }
 
-// PathParams returns the parameters of a connection to a rail of a peer over a path. Both ends choose
-// the same MTU and path. The flow label of path 0 is 0: the kernel or the device chooses the UDP
-// source port. flow is that of [FlowOf].
+// PathParams returns the parameters of a connection to a rail of a peer over a path. Both ends
+// choose the same MTU and path. The flow label of path 0 is 0: the kernel or the device chooses the
+// UDP source port. flow is that of [FlowOf].
 func (r *Rail) PathParams(p verbs.Params, peer *cm.RailAddress, path uint8, flow uint32) verbs.Params {
 	p.MTU, p.Path = min(r.Address.MTU, peer.MTU), path
 	if path > 0 {
@@ -219,11 +222,12 @@ func (r *Rail) PathParams(p verbs.Params, peer *cm.RailAddress, path uint8, flow
 	return p
 }
 
-// maxFlowLabel is the largest flow label. Its lowest 14 bits, in which the paths differ, become part of
-// the UDP source port.
+// maxFlowLabel is the largest flow label. Its lowest 14 bits, in which the paths differ, become
+// part of the UDP source port.
 const maxFlowLabel = 1<<20 - 1
 
-// FlowOf returns a number that differs from pair to pair of processes, and is the same at both ends.
+// FlowOf returns a number that differs from pair to pair of processes, and is the same at both
+// ends.
 func FlowOf(a, b uint32) uint32 {
 	return (min(a, b)*0x9e3779b1 ^ max(a, b)*0x85ebca6b) >> 15
 }

@@ -11,14 +11,16 @@ type Selection struct {
 	Others []Candidate // are further rails, and take the place of Chosen if it cannot be used
 }
 
-// maxSubnets is for how many subnets a process opens a device. Each one costs memory and a poll now and then.
+// maxSubnets is for how many subnets a process opens a device. Each one costs memory and a poll now
+// and then.
 const maxSubnets = 3
 
-// PerSubnet returns the ports to use in each subnet, at most maxSubnets. The error of each port says
-// why it is left out: it lacks what is demanded.
+// PerSubnet returns the ports to use in each subnet, at most maxSubnets. The error of each port
+// says why it is left out: it lacks what is demanded.
 func PerSubnet(all []Candidate, choice Choice, n Network) (list []Selection, unfit []error) {
 	all, unfit = choice.fitting(all)
-	if len(all) > 1 { // otherwise there is nothing to compare, and no need to ask for the network of the address
+	// For one port there is nothing to compare, and no need to ask for the network of its address.
+	if len(all) > 1 {
 		for i := range all {
 			all[i].subnet = choice.subnetOf(all[i].Port, n)
 		}
@@ -51,8 +53,8 @@ func onePerSubnet(all []Candidate) []Candidate {
 	return first[:min(len(first), maxSubnets)]
 }
 
-// Rails returns the devices of a domain of n rails: the chosen port, and the next ones of its subnet,
-// each of another device if there is one. Fewer are returned if the subnet has no more.
+// Rails returns the devices of a domain of n rails: the chosen port, and the next ones of its
+// subnet, each of another device if there is one. Fewer are returned if the subnet has no more.
 func (s *Selection) Rails(n int) []string {
 	rails, devices := []string{s.Chosen.Device}, []string{s.Chosen.Name()}
 	for _, again := range [...]bool{false, true} {
@@ -68,7 +70,8 @@ func (s *Selection) Rails(n int) []string {
 	return rails
 }
 
-// Without returns the selection to try when a device cannot be used. ok is false if no port is left.
+// Without returns the selection to try when a device cannot be used. ok is false if no port is
+// left.
 func (s *Selection) Without(device string) (next Selection, ok bool) {
 	if len(s.Others) == 0 {
 		return next, false

@@ -7,7 +7,8 @@ import (
 	"github.com/ibrun/ibrun/hw"
 )
 
-// TestRails: the rails are the chosen device and others of its subnet; other ports of these devices come last.
+// TestRails: the rails are the chosen device and others of its subnet; other ports of these devices
+// come last.
 func TestRails(t *testing.T) {
 	ib, eth := &hw.RDMAPort{LinkLayer: hw.LinkInfiniBand}, &hw.RDMAPort{LinkLayer: hw.LinkEthernet}
 	list, unfit := PerSubnet([]Candidate{{Device: "m0", Port: ib}, {Device: "m0:2", Port: ib}, {Device: "e0", Port: eth},

@@ -11,27 +11,34 @@ import (
 	"github.com/ibrun/ibrun/internal/tunables"
 )
 
-// subnet identifies the network that a port is connected to, as far as its node knows. Ports of one subnet reach each other.
-// Ports of different InfiniBand subnets do not. Ports of different IP networks do if there are routes between them.
+// subnet identifies the network that a port is connected to, as far as its node knows. Ports of one
+// subnet reach each other. Ports of different InfiniBand subnets do not. Ports of different IP
+// networks do if there are routes between them.
 type subnet struct {
 	layer hw.LinkLayer
-	// prefix is that of the GIDs of the InfiniBand subnet, or the IP network. It is not valid if the port has no usable GID, or
-	// if the network has no room for two hosts: then the hosts are connected by routes alone.
+	// prefix is that of the GIDs of the InfiniBand subnet, or the IP network. It is not valid if
+	// the port has no usable GID, or if the network has no room for two hosts: then the hosts are
+	// connected by routes alone.
 	prefix netip.Prefix
-	// partitions lists the partitions of an InfiniBand port: keys without the bit for full membership, ascending, 2 bytes each.
+	// partitions lists the partitions of an InfiniBand port: keys without the bit for full
+	// membership, ascending, 2 bytes each.
 	partitions string
 }
 
 // Choice is what the user demands of a port. The zero Choice demands nothing.
 type Choice struct {
-	GIDIndex *int // index of the local address in the GID table; nil: it is chosen as verbs.Context.ChooseGID does
-	PKey     int  // key of the only InfiniBand partition to use, with or without the bit for full membership; 0: all
-	MTU      int  // the most payload of a packet in bytes; 0: that of the port
+	// GIDIndex is the index of the local address in the GID table. If nil, it is chosen as
+	// [verbs.Context.ChooseGID] does.
+	GIDIndex *int
+	// PKey is the key of the only InfiniBand partition to use, with or without the bit for full
+	// membership; 0 means all.
+	PKey int
+	MTU  int // the most payload of a packet in bytes; 0: that of the port
 }
 
 // fitting returns the ports that have what is demanded: the partition, and the local address. The
-// errors say what the others lack. If no port has it, all are returned, and the error of [Rail.Open]
-// says why.
+// errors say what the others lack. If no port has it, all are returned, and the error of
+// [Rail.Open] says why.
 func (c Choice) fitting(all []Candidate) (fit []Candidate, unfit []error) {
 	for i := range all {
 		if err := c.Check(&all[i]); err != nil {
@@ -46,7 +53,8 @@ func (c Choice) fitting(all []Candidate) (fit []Candidate, unfit []error) {
 	return fit, unfit
 }
 
-// Check returns what a port lacks that is demanded. What package hw does not know is left to [Rail.Open].
+// Check returns what a port lacks that is demanded. What package hw does not know is left to
+// [Rail.Open].
 func (c Choice) Check(at *Candidate) error {
 	p := at.Port
 	if c.GIDIndex != nil && len(p.GIDs) > 0 && c.namedGID(p) == nil {
@@ -68,7 +76,8 @@ func (c Choice) namedGID(p *hw.RDMAPort) *hw.GID {
 	return nil
 }
 
-// allowsPartition reports whether the partition of a key may be used. 0 is an empty entry of a table.
+// allowsPartition reports whether the partition of a key may be used. 0 is an empty entry of a
+// table.
 func (c Choice) allowsPartition(key uint16) bool {
 	return key&^cm.FullMember != 0 && (c.PKey == 0 || key|cm.FullMember == uint16(c.PKey)|cm.FullMember)
 }

@@ -2,8 +2,8 @@ package liveness
 
 import "time"
 
-// Timers are the timers of the peers that are being connected to, each of which has at most one. They are a
-// heap, so that a tick looks only at peers whose timer has expired.
+// Timers are the timers of the peers that are being connected to, each of which has at most one.
+// They are a heap, so that a tick looks only at peers whose timer has expired.
 type Timers[E any] struct {
 	list []timerOf[E] // list[i] does not expire after list[2*i+1] and list[2*i+2]
 }
@@ -26,15 +26,15 @@ func (t *Timer) IsSet() bool { return t.position > 0 }
 // Len returns how many timers there are.
 func (x *Timers[E]) Len() int { return len(x.list) }
 
-// Of returns whose timer number i is, from 0 to Len minus 1. Each call of another method may change the
-// numbers. Timer 0 is the one that expires first.
+// Of returns whose timer number i is, from 0 to Len minus 1. Each call of another method may change
+// the numbers. Timer 0 is the one that expires first.
 func (x *Timers[E]) Of(i int) E { return x.list[i].of }
 
 // Next returns when the timer expires that does so first. There must be one.
 func (x *Timers[E]) Next() time.Duration { return x.list[0].at }
 
-// Set makes the timer of a peer expire at a time, by the clock of the domain. It adds the timer if it is in
-// no Timers.
+// Set makes the timer of a peer expire at a time, by the clock of the domain. It adds the timer if
+// it is in no Timers.
 func (x *Timers[E]) Set(t *Timer, of E, at time.Duration) {
 	if t.position == 0 {
 		x.list = append(x.list, timerOf[E]{})

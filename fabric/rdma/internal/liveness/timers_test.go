@@ -9,7 +9,8 @@ import (
 	"github.com/ibrun/ibrun/internal/soaktest"
 )
 
-// TestTimers: whatever is set and removed, timer 0 is the one that expires first, and each timer is there once.
+// TestTimers: whatever is set and removed, timer 0 is the one that expires first, and each timer is
+// there once.
 func TestTimers(t *testing.T) {
 	const peers = 20
 	rnd := rand.New(rand.NewPCG(soaktest.Seed(t), 0))
