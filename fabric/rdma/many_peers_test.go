@@ -147,7 +147,7 @@ func (c *crowd) answer() {
 func (c *crowd) accept(req *cm.Message) {
 	c.t.Helper()
 	r := c.all.rails[0]
-	peer := c.d.rails[0].RailAddress(c.d.cm.Responder.QPs())
+	peer := c.d.rails[0].RailAddress(c.d.cm.Responder.QueuePairs())
 	q, err := r.newQueuePair(0, req.Epoch, 0, &peer)
 	if err == nil {
 		err = q.QP.ConnectWith(req.Pairs[0].At(peer.Address), c.all.params)

@@ -123,7 +123,7 @@ func TestSimulatedRefusedForGood(t *testing.T) {
 		devices[poor] = "poor0"
 		ds := openEach(t, net, devices...)
 		r := ds[poor].rails[0]
-		own := r.RailAddress(ds[poor].cm.Responder.QPs())
+		own := r.RailAddress(ds[poor].cm.Responder.QueuePairs())
 		if _, err := r.CreateQP(&own, true); err != nil { // the last one
 			t.Fatal(err)
 		}

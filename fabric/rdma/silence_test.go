@@ -203,7 +203,7 @@ func TestSimulatedConnectToBusy(t *testing.T) {
 func TestSimulatedResponderRecovers(t *testing.T) {
 	_, ds := openPatient(t, 2)
 	a, b := ds[0], ds[1]
-	if err := b.cm.Responder.QPs()[0].Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
+	if err := b.cm.Responder.QueuePairs()[0].Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
 		t.Fatal(err)
 	}
 	waittest.Poll(t, "a probe is answered", func() bool {

@@ -36,7 +36,7 @@ func (t *Destination) close() {
 }
 
 // tryDestination makes the destination of datagrams to this process, and closes it: a device may
-// refuse address handles. responders are those of [Responder.QPs].
+// refuse address handles. responders are those of [Responder.QueuePairs].
 func tryDestination(r *devices.Rail, responders []*verbs.QP, params verbs.Params) error {
 	own := r.RailAddress(responders)
 	t, err := newDestination(r.UDs()[0], own.Datagrams(0), params)

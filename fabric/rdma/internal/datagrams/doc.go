@@ -33,5 +33,5 @@
 // There are none. [Manager], [Socket], [Resolver] and [Remote] belong to the goroutine that calls
 // Poll of their domain. A goroutine of the Resolver has only its resolution and the channel by
 // which it returns that. The Responder belongs to its own goroutine from Start to Close, which with
-// Readdress and QPs may be called meanwhile.
+// Readdress and QueuePairs may be called meanwhile.
 package datagrams

@@ -204,7 +204,7 @@ func TestResponder(t *testing.T) {
 		})
 	}
 	probe(3)
-	if err := b.Responder.QPs()[0].Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
+	if err := b.Responder.QueuePairs()[0].Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
 		t.Fatal(err)
 	}
 	probe(4)

@@ -91,8 +91,8 @@ func (p *Responder) Open(r *devices.Rail, id Identity, params verbs.Params) (err
 	return p.postAll()
 }
 
-// QPs returns the queue pairs, one for each partition of the rail.
-func (p *Responder) QPs() []*verbs.QP { return p.qps }
+// QueuePairs returns the queue pairs, one for each partition of the rail.
+func (p *Responder) QueuePairs() []*verbs.QP { return p.qps }
 
 // Unmap frees the memory. The device must be closed.
 func (p *Responder) Unmap() {
