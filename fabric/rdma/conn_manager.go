@@ -23,6 +23,7 @@ type connManager struct {
 	closing      teardowns
 	notices      []*endpoint // peers without a connection that must be notified of Close
 	requested    []*endpoint // are to be connected to; guarded by the lock of the poster
+	mtuReported  bool        // see reduceMTU
 }
 
 // handleDatagram handles the completion of a datagram that has arrived.
@@ -92,7 +93,7 @@ func (d *domain) newCM(e *endpoint, kind cm.Kind, reqQP cm.QP) cm.Message {
 	msg := cm.Message{
 		Kind: kind, From: uint32(d.self), To: uint32(e.peer), Size: uint32(d.size), Epoch: e.conn.Epoch,
 		FromIncarnation: d.cm.Incarnation, ToIncarnation: e.addr.Incarnation, NextSeq: e.msgs.In.Received, Grant: e.msgs.In.Granted,
-		Lanes: uint8(len(e.lanes.Queues)), ReqQP: reqQP, Address: d.cm.Address(), Keys: d.keys,
+		Lanes: uint8(len(e.lanes.Queues)), ReqQP: reqQP, Address: d.cm.Address(), Keys: d.regions.Table,
 		Returned: e.returned, MTU: e.mtu,
 	}
 	for i, q := range e.lanes.Queues {

@@ -84,7 +84,7 @@ func (d *domain) loseDevice(err error) {
 			d.leaveLost(e, fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, d.lost))
 			continue
 		}
-		if d.awaited && !e.attempt.done && e.ended.Load() == nil {
+		if d.other.awaited && !e.attempt.done && e.ended.Load() == nil {
 			d.dropLanes(e, func(*posting.QueuePair) bool { return false })
 			d.recvs.Detach(&e.msgs)
 			if waiting {
@@ -173,7 +173,7 @@ func (d *domain) armLost(err error) (int, bool, error) {
 const lostInterval = 50 * time.Millisecond
 
 // Await makes peers that were never connected wait for another transport when the device is lost.
-func (d *domain) Await() { d.awaited = true }
+func (d *domain) Await() { d.other.awaited = true }
 
 // awaitOther lists a peer that cannot be connected to because the device is lost.
 func (d *domain) awaitOther(e *endpoint) {

@@ -34,7 +34,6 @@ type domain struct {
 	eps         []*endpoint // by peer; nil while nothing is known about the peer
 	recvs       messages.Receives
 	regions     transfer.Regions
-	keys        cm.KeyTable // location of the table with the keys of regions
 	sleeper     sleep.Sleeper
 	retransmits uint64 // messages sent again over a new connection; devices do not report their own retransmissions
 
@@ -47,17 +46,13 @@ type domain struct {
 	events     messages.Events
 	controlDue []*endpoint // are owed a credit update or the RTU, which could not be sent yet
 	cm         connManager
-	// refreshedAt is when the ports were queried last for want of an answer, by the clock.
-	refreshedAt time.Duration
-	report      func(text string) // Transport.Report
-	mtuReported bool              // see reduceMTU
-	keepalives  liveness.Ring[*endpoint]
-	liveness    liveness.Limits // constant
+	report     func(text string) // Transport.Report
+	keepalives liveness.Ring[*endpoint]
+	liveness   liveness.Limits // constant
 
 	deviceEvents devices.Events
-	lost         error       // the device is lost; every endpoint that was connected has ended
-	awaited      bool        // see Await
-	leavers      []*endpoint // are handed over to another transport
+	lost         error // the device is lost; every endpoint that was connected has ended
+	other        otherTransport
 
 	// poster posts requests. Read and Write do so in any goroutine. Its lock also guards connManager.requested, and the fields of
 	// endpoints of which that is said.
@@ -122,7 +117,7 @@ func (d *domain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
 	if err := exported(d.cm.CheckPaths(&a)); err != nil {
 		return nil, fmt.Errorf("fabric/rdma: connect to peer %d: %w", peer, err)
 	}
-	if d.lost != nil && !d.awaited {
+	if d.lost != nil && !d.other.awaited {
 		return nil, fmt.Errorf("fabric/rdma: connect to peer %d: %w: %w", peer, fabric.ErrPeerDown, d.lost)
 	}
 	e := d.endpointOf(peer)

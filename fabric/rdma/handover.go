@@ -24,6 +24,12 @@ import (
 // completion, and the completion cannot be polled any more, the message is nowhere. Handover tells: Kept is larger than Received
 // of the other side. Then the peers are lost for each other.
 
+// otherTransport is what the user of the domain has besides it.
+type otherTransport struct {
+	awaited bool        // there may be one, see domain.Await
+	leavers []*endpoint // are handed over to it, from leave to Abandon
+}
+
 // leaving is the state of an endpoint that is handed over to another transport.
 type leaving struct {
 	err  error // why
@@ -40,7 +46,7 @@ type Handover struct {
 
 // mayLeave reports whether another transport may take over a peer that was connected.
 func (d *domain) mayLeave(e *endpoint) bool {
-	return d.awaited && e.attempt.done && !e.peerClosing && e.ended.Load() == nil
+	return d.other.awaited && e.attempt.done && !e.peerClosing && e.ended.Load() == nil
 }
 
 // giveUp ends the attempts to reach a peer that was connected: another transport takes over, or the peer is lost.
@@ -61,7 +67,7 @@ func (d *domain) leave(e *endpoint, err error) {
 	e.leaving = &leaving{err: err}
 	d.poster.Mu.Unlock()
 	e.attempt.held = true
-	d.leavers = append(d.leavers, e)
+	d.other.leavers = append(d.other.leavers, e)
 	d.cm.connecting.Remove(&e.retry.timer)
 	switch {
 	case e.teardown != nil: // finishTeardown goes on
@@ -107,7 +113,7 @@ func (d *domain) drainLost() {
 
 // Leaving calls f for each peer that is to be handed over, from leave to Abandon.
 func (d *domain) Leaving(f func(peer int, err error)) {
-	for _, e := range d.leavers {
+	for _, e := range d.other.leavers {
 		f(e.peer, e.leaving.err)
 	}
 }
@@ -147,5 +153,5 @@ func (d *domain) Unreceived(peer int, received uint32) [][]byte {
 
 // endLeaving is called when an endpoint that is handed over has ended.
 func (d *domain) endLeaving(e *endpoint) {
-	d.leavers = slices.DeleteFunc(d.leavers, func(o *endpoint) bool { return o == e })
+	d.other.leavers = slices.DeleteFunc(d.other.leavers, func(o *endpoint) bool { return o == e })
 }

@@ -69,7 +69,7 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	}
 	d.regions.Init(d.cm.Incarnation, func(b []byte) (transfer.Registration, error) { return register(all, b) })
 	if len(d.rails) > 1 {
-		if d.keys, err = d.regions.OpenTable(pd); err == nil {
+		if err = d.regions.OpenTable(pd); err == nil {
 			err = d.poster.KeyReads.Open(pd)
 		}
 		if err != nil {

@@ -57,8 +57,8 @@ func (d *domain) reduceMTU(e *endpoint, lasts time.Duration) bool {
 		return false
 	}
 	e.mtu = smallMTU
-	if d.report != nil && !d.mtuReported {
-		d.mtuReported = true
+	if d.report != nil && !d.cm.mtuReported {
+		d.cm.mtuReported = true
 		d.report(fmt.Sprintf("RDMA packets of %v bytes to process %d are not acknowledged: packets have at most %v bytes from now "+
 			"on; if a switch between the two has a smaller MTU, raise it, or set %s=%v", path, e.peer, smallMTU,
 			tunables.RDMAMTU.Variable, smallMTU))

@@ -37,11 +37,9 @@ func (d *domain) renewAfterSilence(e *endpoint, intervals int) {
 	d.refreshAfterSilence(intervals)
 }
 
-// refreshAfterSilence queries the own ports when a peer was silent for 1, 2, 4 and so on intervals in a row.
+// refreshAfterSilence queries the own ports if that is due because a peer was silent for so many intervals in a row.
 func (d *domain) refreshAfterSilence(intervals int) {
-	now := d.clock.Now
-	if intervals&(intervals-1) == 0 && (now-d.refreshedAt >= d.liveness.Interval || d.refreshedAt == 0) { // many may be silent
-		d.refreshedAt = now
+	if d.cm.RefreshDue(d.clock.Now, d.liveness.Interval, intervals) {
 		d.refreshAddress()
 	}
 }

@@ -2,6 +2,7 @@ package datagrams
 
 import (
 	"errors"
+	"time"
 
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
@@ -29,8 +30,9 @@ type Manager struct {
 	Resolver  Resolver
 	Responder Responder
 
-	rails devices.Rails
-	addr  []byte
+	rails       devices.Rails
+	addr        []byte
+	refreshedAt time.Duration // see RefreshDue
 }
 
 // Open opens the parts. Identity and Link must be set. wake and release are those of
@@ -118,6 +120,16 @@ func (m *Manager) encode() []byte {
 		a.Rails = append(a.Rails, r.RailAddress(m.Responder.qps))
 	}
 	return a.Append(nil)
+}
+
+// RefreshDue reports whether Refresh is to be called because a peer was silent for so many intervals
+// in a row: after 1, 2, 4 and so on, and once in an interval if many peers are silent.
+func (m *Manager) RefreshDue(now, interval time.Duration, intervals int) bool {
+	if intervals&(intervals-1) != 0 || now-m.refreshedAt < interval && m.refreshedAt != 0 {
+		return false
+	}
+	m.refreshedAt = now
+	return true
 }
 
 // Refresh queries the ports. If LID, GID, MTU or the indices of partition keys have changed, it

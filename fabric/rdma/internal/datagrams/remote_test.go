@@ -3,6 +3,7 @@ package datagrams
 import (
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
@@ -48,5 +49,25 @@ func TestTake(t *testing.T) {
 		if r.take(encoded[:n], reached); r.Revision != 0 {
 			t.Fatalf("takes %d bytes of %d", n, len(encoded))
 		}
+	}
+}
+
+// TestRefreshDue: the ports are queried after 1, 2, 4 and so on intervals of silence, but however many
+// peers are silent, once in an interval.
+func TestRefreshDue(t *testing.T) {
+	const interval = time.Second
+	var m Manager
+	now := 5 * time.Second
+	for n, want := range []bool{1: true, 2: true, 3: false, 4: true, 5: false, 8: true} {
+		if n == 0 {
+			continue
+		}
+		if got := m.RefreshDue(now, interval, n); got != want {
+			t.Errorf("after %d intervals: %v", n, got)
+		}
+		if m.RefreshDue(now+interval/2, interval, 1) == want {
+			t.Errorf("another peer, half an interval after: %v", want)
+		}
+		now += 2 * interval
 	}
 }

@@ -17,6 +17,9 @@ import (
 // A local handle consists of the number of a slot and the slot's generation. The slot number is
 // also the number of the row in the key table, see keys.go.
 type Regions struct {
+	// Table is where peers find the key table. It is zero without one, and constant after OpenTable.
+	Table cm.KeyTable
+
 	incarnation uint64
 	register    func(b []byte) (Registration, error)
 	rows        []byte // the key table, nil if there is only one rail
@@ -68,18 +71,18 @@ func (t *Regions) Init(incarnation uint64, register func(b []byte) (Registration
 	t.incarnation, t.register, t.bySpan = incarnation, register, map[span]uint32{}
 }
 
-// OpenTable allocates the key table, which is needed with several rails, and returns where peers
-// find it.
-func (t *Regions) OpenTable(pd *verbs.PD) (at cm.KeyTable, err error) {
+// OpenTable allocates the key table, which is needed with several rails.
+func (t *Regions) OpenTable(pd *verbs.PD) (err error) {
 	if t.rows, err = memory.Map(maxRows * rowBytes); err != nil {
-		return at, err
+		return err
 	}
 	mr, err := pd.Register(t.rows, verbs.RemoteRead)
 	if err != nil {
-		return at, err
+		return err
 	}
 	r := mr.Remote(0)
-	return cm.KeyTable{Addr: r.Addr, RKey: r.RKey}, nil
+	t.Table = cm.KeyTable{Addr: r.Addr, RKey: r.RKey}
+	return nil
 }
 
 // Unmap frees the key table. The device must be closed before.
