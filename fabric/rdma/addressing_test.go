@@ -320,7 +320,7 @@ func TestSimulatedUnresolved(t *testing.T) {
 	if *tries == 0 || *tries > 3 { // after 1, 2 and 4 intervals
 		t.Errorf("within %d intervals the address was resolved %d times", e.retry.silence.Intervals, *tries)
 	}
-	if err := a.sendCM(e, cm.Probe, cm.QP{}); err != nil {
+	if err := e.sendCM(cm.Probe, cm.QP{}); err != nil {
 		t.Errorf("a datagram over the old handle: %v", err)
 	}
 }

@@ -105,7 +105,7 @@ func (d *domain) Retry(peer int) {
 	}
 	e.retry.reqAt, e.retry.reqInterval = d.clock.Elapsed(), liveness.MinREQInterval
 	if e.retry.timer.IsSet() {
-		d.scheduleConnecting(e)
+		e.scheduleConnecting()
 	}
 }
 

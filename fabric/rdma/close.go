@@ -70,7 +70,7 @@ func (d *domain) awaitDisconnects() {
 	}
 	for _, e := range d.eps {
 		if e != nil && (e.disconnect == disconnectDue || e.disconnect == disconnectSent) {
-			d.trySendCM(e, cm.DREQ, cm.QP{})
+			e.trySendCM(cm.DREQ, cm.QP{})
 		}
 	}
 }
@@ -81,7 +81,7 @@ func (d *domain) awaitDisconnects() {
 func (d *domain) sendNotices() bool {
 	m := &d.cm
 	m.notices = slices.DeleteFunc(m.notices, func(e *endpoint) bool {
-		err := d.sendCM(e, cm.DREQ, cm.QP{})
+		err := e.sendCM(cm.DREQ, cm.QP{})
 		return err != datagrams.ErrResolving && err != datagrams.ErrNoSlot
 	})
 	return len(m.notices) > 0 || m.Socket.IsSending()

@@ -60,17 +60,17 @@ func (d *domain) handleResolved() {
 		switch {
 		case e.addr.IsResolving() || e.ended.Load() != nil:
 		case e.conn.State == cm.StateREPSent && err == nil:
-			d.trySendCM(e, cm.REP, e.conn.PeerQP)
+			e.trySendCM(cm.REP, e.conn.PeerQP)
 		case e.conn.State == cm.StateREPSent:
-			d.answered(e, err)
+			e.answered(err)
 		case e.conn.State == cm.StateREQSent && !e.attempt.held:
 			now := d.clock.Elapsed()
 			if err == nil {
-				err = d.sendCM(e, cm.REQ, cm.QP{})
+				err = e.sendCM(cm.REQ, cm.QP{})
 			}
-			d.countREQ(e, now, err)
+			e.countREQ(now, err)
 			if e.retry.timer.IsSet() {
-				d.scheduleConnecting(e)
+				e.scheduleConnecting()
 			}
 		}
 	}
@@ -78,18 +78,19 @@ func (d *domain) handleResolved() {
 
 // sendDatagram sends a datagram to a peer. It may be lost, so its sender must be prepared to send it again. The error is
 // datagrams.ErrResolving, datagrams.ErrNoSlot, that there is no route to the peer, or a devices.SetUpError if the device refuses.
-func (d *domain) sendDatagram(e *endpoint, msg *cm.Message) error {
-	return exported(d.cm.Send(e.peer, &e.addr, msg))
+func (e *endpoint) sendDatagram(msg *cm.Message) error {
+	return exported(e.d.cm.Send(e.peer, &e.addr, msg))
 }
 
 // sendCM is sendDatagram for what newCM returns.
-func (d *domain) sendCM(e *endpoint, kind cm.Kind, reqQP cm.QP) error {
-	msg := d.newCM(e, kind, reqQP)
-	return d.sendDatagram(e, &msg)
+func (e *endpoint) sendCM(kind cm.Kind, reqQP cm.QP) error {
+	msg := e.newCM(kind, reqQP)
+	return e.sendDatagram(&msg)
 }
 
 // newCM returns a datagram to a peer.
-func (d *domain) newCM(e *endpoint, kind cm.Kind, reqQP cm.QP) cm.Message {
+func (e *endpoint) newCM(kind cm.Kind, reqQP cm.QP) cm.Message {
+	d := e.d
 	msg := cm.Message{
 		Kind: kind, From: uint32(d.self), To: uint32(e.peer), Size: uint32(d.size), Epoch: e.conn.Epoch,
 		FromIncarnation: d.cm.Incarnation, ToIncarnation: e.addr.Incarnation, NextSeq: e.msgs.In.Received, Grant: e.msgs.In.Granted,
@@ -110,24 +111,24 @@ func (d *domain) newCM(e *endpoint, kind cm.Kind, reqQP cm.QP) cm.Message {
 
 // trySendCM is sendCM for datagrams that answer a REQ, or that the peer can do without. An error is like a datagram that is
 // lost: the peer sends its REQ again, or finds by probes that this process has gone. It may ask why over another transport.
-func (d *domain) trySendCM(e *endpoint, kind cm.Kind, reqQP cm.QP) {
-	d.answered(e, d.sendCM(e, kind, reqQP))
+func (e *endpoint) trySendCM(kind cm.Kind, reqQP cm.QP) {
+	e.answered(e.sendCM(kind, reqQP))
 }
 
 // answered records whether an answer to the peer could be sent.
-func (d *domain) answered(e *endpoint, err error) {
+func (e *endpoint) answered(err error) {
 	if err != datagrams.ErrNoSlot && e.conn.State != cm.StateEstablished {
-		d.noteSent(e, err)
+		e.noteSent(err)
 	}
 }
 
 // noteSent records the result of sending a datagram that makes a connection.
-func (d *domain) noteSent(e *endpoint, err error) {
+func (e *endpoint) noteSent(err error) {
 	e.retry.err = err
 	if err == datagrams.ErrResolving {
 		e.retry.err = nil
 	}
 	if devices.IsRefusal(err) {
-		d.attemptRefused(e, err)
+		e.d.attemptRefused(e, err)
 	}
 }

@@ -21,7 +21,7 @@ func TestSimulatedCMRecovers(t *testing.T) {
 	for range 3 {
 		net.SetLinkDown(true)
 		for range 2 {
-			if err := a.sendCM(a.eps[1], cm.REQ, cm.QP{}); err != nil {
+			if err := a.eps[1].sendCM(cm.REQ, cm.QP{}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -78,8 +78,8 @@ func (d *domain) startConnect(e *endpoint) {
 	e.conn.Request(e.lanes.Queues[0].Info)
 	e.msgs.In.Granted = e.msgs.In.Grant() // the same in every repetition of the REQ
 	e.retry.reqInterval = liveness.MinREQInterval
-	d.sendREQ(e, now)
-	d.addConnecting(e, now)
+	e.sendREQ(now)
+	e.addConnecting(now)
 }
 
 // isConnecting reports whether a connection to the peer is being made, or is to be made after a pause, or once the one before is
@@ -95,13 +95,13 @@ func (e *endpoint) isConnecting() bool {
 }
 
 // sendREQ sends a REQ, and sets when the next is due.
-func (d *domain) sendREQ(e *endpoint, now time.Duration) {
-	d.countREQ(e, now, d.sendCM(e, cm.REQ, cm.QP{}))
+func (e *endpoint) sendREQ(now time.Duration) {
+	e.countREQ(now, e.sendCM(cm.REQ, cm.QP{}))
 }
 
 // countREQ records the result of sending a REQ, and sets when the next is due. While the address of the peer is being resolved,
 // the REQs that would have been sent count as unanswered.
-func (d *domain) countREQ(e *endpoint, now time.Duration, err error) {
+func (e *endpoint) countREQ(now time.Duration, err error) {
 	if err == datagrams.ErrNoSlot {
 		e.retry.reqAt = now // tries again in the next tick
 		return
@@ -109,7 +109,7 @@ func (d *domain) countREQ(e *endpoint, now time.Duration, err error) {
 	e.countRequest(now)
 	e.retry.reqAt = now + e.retry.reqInterval
 	e.retry.reqInterval = min(2*e.retry.reqInterval, liveness.MaxREQInterval)
-	d.noteSent(e, err)
+	e.noteSent(err)
 }
 
 // requests reports whether this side is to send a REQ to a peer that isConnecting, unless the timer for that has not expired. The
@@ -128,7 +128,7 @@ func (d *domain) checkConnecting(e *endpoint, now time.Duration) {
 	case e.conn.State == cm.StateIdle:
 		d.startConnect(e)
 	default:
-		d.sendREQ(e, now)
+		e.sendREQ(now)
 	}
 }
 
@@ -155,7 +155,7 @@ func (d *domain) handleCM(m *cm.Message) error {
 	}
 	if why := e.ended.Load(); why != nil {
 		if m.Kind == cm.REQ {
-			d.answerEnded(e, why.err)
+			e.answerEnded(why.err)
 		}
 		return nil
 	}
@@ -176,7 +176,7 @@ func (d *domain) handleCM(m *cm.Message) error {
 	case cm.ActionAccept:
 		return d.accept(e, m)
 	case cm.ActionRepeatREP:
-		d.trySendCM(e, cm.REP, m.Pairs[0])
+		e.trySendCM(cm.REP, m.Pairs[0])
 	case cm.ActionEstablish:
 		if err := d.connectQueuePairs(e, m); err != nil {
 			d.tearDownBroken(e, err)
@@ -198,14 +198,14 @@ func (d *domain) accept(e *endpoint, m *cm.Message) error {
 		}
 		e.conn.Reset()
 		if err := d.createQueuePairs(e, m.Epoch, m.Pairs[:m.Lanes]); err != nil {
-			d.reject(e, m, err)
+			e.reject(m, err)
 			d.attemptRefused(e, err)
 			return nil
 		}
 	}
 	if err := d.connectQueuePairs(e, m); err != nil {
 		if devices.IsRefusal(err) {
-			d.reject(e, m, err)
+			e.reject(m, err)
 		}
 		d.tearDownBroken(e, err)
 		return nil
@@ -217,8 +217,8 @@ func (d *domain) accept(e *endpoint, m *cm.Message) error {
 	e.retry.pending = false
 	e.msgs.In.Granted = e.msgs.In.Grant() // the same in every repetition of the REP
 	// The peer may compute for any time before it confirms the connection, but it must exist.
-	d.addConnecting(e, d.clock.Elapsed())
-	d.trySendCM(e, cm.REP, m.Pairs[0])
+	e.addConnecting(d.clock.Elapsed())
+	e.trySendCM(cm.REP, m.Pairs[0])
 	return nil
 }
 

@@ -7,21 +7,21 @@ const maxConnectVisits = 64
 
 // addConnecting makes tick run the connection timers of a peer from now on. Its first probe is due in one keepalive interval:
 // most connections are made before.
-func (d *domain) addConnecting(e *endpoint, now time.Duration) {
+func (e *endpoint) addConnecting(now time.Duration) {
 	if !e.retry.timer.IsSet() {
-		e.retry.silence.At = now + d.liveness.Interval
+		e.retry.silence.At = now + e.d.liveness.Interval
 	}
-	d.scheduleConnecting(e)
+	e.scheduleConnecting()
 }
 
 // scheduleConnecting sets the timer of a peer to when its next REQ or its next probe is due.
-func (d *domain) scheduleConnecting(e *endpoint) {
+func (e *endpoint) scheduleConnecting() {
 	at := e.retry.silence.At
 	if e.requests() {
 		at = min(at, e.retry.reqAt)
 	}
-	d.cm.connecting.Set(&e.retry.timer, e, at)
-	d.clock.Schedule(at)
+	e.d.cm.connecting.Set(&e.retry.timer, e, at)
+	e.d.clock.Schedule(at)
 }
 
 // runConnectTimers runs the timers that have expired, as long as there are slots for datagrams.
@@ -38,7 +38,7 @@ func (d *domain) runConnectTimers(now time.Duration) {
 		}
 		d.checkConnecting(e, now)
 		if e.retry.timer.IsSet() {
-			d.scheduleConnecting(e)
+			e.scheduleConnecting()
 		}
 	}
 	if t.Len() > 0 {

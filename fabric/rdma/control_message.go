@@ -20,7 +20,7 @@ func (e *endpoint) sendControl(k messages.Kind) {
 	case e.trySendControl(k), e.mayControl(k) && d.completeSends() && e.trySendControl(k):
 	case k == messages.DREQ:
 		e.disconnect = disconnectDue
-		d.trySendCM(e, cm.DREQ, cm.QP{}) // also as a datagram, since nothing may poll this domain any more
+		e.trySendCM(cm.DREQ, cm.QP{}) // also as a datagram, since nothing may poll this domain any more
 	case !e.msgs.In.ControlUnacked && e.conn.State == cm.StateEstablished:
 		e.rtuDue = e.rtuDue || k == messages.RTU
 		d.controlDue = append(d.controlDue, e)

@@ -180,7 +180,7 @@ func (d *domain) awaitOther(e *endpoint) {
 	now := d.clock.Elapsed()
 	e.countRequest(now)
 	e.retry.err, e.retry.pending = d.lost, true
-	d.addConnecting(e, now)
+	e.addConnecting(now)
 }
 
 // progressLost does what is left to do without a device: it lists the peers that wait for another transport, and ends those that

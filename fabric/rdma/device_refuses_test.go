@@ -119,7 +119,7 @@ func TestSimulatedResponderGoesOn(t *testing.T) {
 		s := &ds[0].eps[1].retry.silence
 		probe := func() {
 			s.Probe++
-			_ = ds[0].sendCM(ds[0].eps[1], cm.Probe, cm.QP{}) // the link may be down
+			_ = ds[0].eps[1].sendCM(cm.Probe, cm.QP{}) // the link may be down
 		}
 		refused := make(chan struct{}, 1)
 		net.RefuseOn(func(_ string, c verbstest.SimulatedCall) error {

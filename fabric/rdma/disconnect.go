@@ -25,7 +25,7 @@ func (d *domain) disconnectByDatagram(e *endpoint) {
 		d.cm.notices = append(d.cm.notices, e) // Close waits until they are sent
 		return
 	}
-	d.trySendCM(e, cm.DREQ, cm.QP{})
+	e.trySendCM(cm.DREQ, cm.QP{})
 }
 
 // disconnected is called when the peer's device has acknowledged the DREQ.
@@ -51,16 +51,16 @@ func (d *domain) peerEnds(e *endpoint, m *cm.Message) {
 
 // answerEnded answers a REQ of a peer whose endpoint has ended with this error. The peer does not know of the end: no datagram
 // about it was sent, or it was lost.
-func (d *domain) answerEnded(e *endpoint, err error) {
+func (e *endpoint) answerEnded(err error) {
 	if g := (*givenUp)(nil); errors.As(err, &g) {
-		d.answered(e, d.sendGiveUp(e, g))
+		e.answered(e.sendGiveUp(g))
 		return
 	}
-	d.trySendCM(e, cm.DREQ, cm.QP{})
+	e.trySendCM(cm.DREQ, cm.QP{})
 }
 
 // sendGiveUp tells a peer why this process has given it up.
-func (d *domain) sendGiveUp(e *endpoint, g *givenUp) error {
-	msg := d.newReason(e, cm.GiveUp, g.attempts, g.why, 0)
-	return d.sendDatagram(e, &msg)
+func (e *endpoint) sendGiveUp(g *givenUp) error {
+	msg := e.newReason(cm.GiveUp, g.attempts, g.why, 0)
+	return e.sendDatagram(&msg)
 }

@@ -67,7 +67,7 @@ func (e *endpoint) Close() error {
 	case e.conn.State == cm.StateIdle && e.teardown == nil && !transferring:
 		d.releasePeer(e)
 	default: // transfers end first, so that no device accesses memory after its owner has it back
-		d.trySendCM(e, cm.DREQ, cm.QP{})
+		e.trySendCM(cm.DREQ, cm.QP{})
 		d.declareBroken(e, errEndpointClosed.err)
 	}
 	return nil

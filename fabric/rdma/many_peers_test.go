@@ -161,10 +161,10 @@ func (c *crowd) accept(req *cm.Message) {
 		ToIncarnation: req.FromIncarnation, Grant: messages.InitialWindow, Lanes: 1, ReqQP: req.Pairs[0], Address: c.all.addr,
 	}
 	rep.Pairs[0] = q.Info
-	e := new(endpoint)
+	e := &endpoint{d: c.all}
 	e.addr.Address = c.d.eps[req.To].addr.Address
 	e.addr.Rails = []cm.RailAddress{peer}
-	if err := c.all.sendDatagram(e, &rep); err != nil {
+	if err := e.sendDatagram(&rep); err != nil {
 		c.t.Fatal(err)
 	}
 	if _, err := c.all.pollSends(r); err != nil {

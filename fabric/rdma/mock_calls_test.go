@@ -188,7 +188,7 @@ func TestMockRefusedDatagram(t *testing.T) {
 	a := ds[0]
 	free := a.cm.Socket.Free()
 	lib.Refuse("ibv_post_send", 0, 1, syscall.EINVAL)
-	if err := a.sendDatagram(a.eps[1], &cm.Message{Kind: cm.REJ}); err == nil {
+	if err := a.eps[1].sendDatagram(&cm.Message{Kind: cm.REJ}); err == nil {
 		t.Fatal("a refused datagram was sent")
 	}
 	if got := a.cm.Socket.Free(); got != free {

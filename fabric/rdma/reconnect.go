@@ -98,7 +98,7 @@ func (d *domain) reconnect(e *endpoint, err error) {
 	// The peer may have been silent before the connection broke. That time counts.
 	e.retry.silence.Intervals, e.keepalive.Missed = max(e.retry.silence.Intervals, e.keepalive.Missed), 0
 	if n := e.retry.Failed; n > quickBreaks {
-		d.retryLater(e, liveness.RetryPause(n))
+		e.retryLater(liveness.RetryPause(n))
 		return
 	}
 	e.requestConnect()

@@ -25,7 +25,7 @@ import (
 func (d *domain) refused(e *endpoint, err error) {
 	e.countRequest(d.clock.Elapsed())
 	if d.attemptRefused(e, err) {
-		d.retryLater(e, liveness.RetryPause(e.retry.Failed))
+		e.retryLater(liveness.RetryPause(e.retry.Failed))
 	}
 }
 
@@ -45,10 +45,10 @@ func refusalText(err error) string {
 }
 
 // retryLater makes a timer connect to the peer after a pause. The endpoint must have no queue pairs.
-func (d *domain) retryLater(e *endpoint, pause time.Duration) {
-	now := d.clock.Elapsed()
+func (e *endpoint) retryLater(pause time.Duration) {
+	now := e.d.clock.Elapsed()
 	e.retry.pending, e.retry.reqAt = true, now+pause
-	d.addConnecting(e, now)
+	e.addConnecting(now)
 }
 
 // retryPending reports whether a timer connects to the peer, so that nothing else may do so before.
@@ -57,21 +57,21 @@ func (e *endpoint) retryPending() bool {
 }
 
 // newReason returns a datagram with a reason. number is the error number if the error has none.
-func (d *domain) newReason(e *endpoint, kind cm.Kind, head string, err error, number syscall.Errno) cm.Message {
+func (e *endpoint) newReason(kind cm.Kind, head string, err error, number syscall.Errno) cm.Message {
 	errors.As(err, &number)
 	if p := (*packetsLost)(nil); errors.As(err, &p) {
 		err = p.brief()
 	}
-	msg := d.newCM(e, kind, cm.QP{})
+	msg := e.newCM(kind, cm.QP{})
 	msg.Grant, msg.Lanes, msg.Address = uint32(number), 0, cm.Reason(head, err)
 	return msg
 }
 
 // reject answers a REQ that cannot be accepted.
-func (d *domain) reject(e *endpoint, m *cm.Message, err error) {
-	msg := d.newReason(e, cm.REJ, "", err, syscall.ENOBUFS)
+func (e *endpoint) reject(m *cm.Message, err error) {
+	msg := e.newReason(cm.REJ, "", err, syscall.ENOBUFS)
 	msg.Epoch, msg.ReqQP = m.Epoch, m.Pairs[0]
-	_ = d.sendDatagram(e, &msg) // like a datagram that is lost: the peer sends its REQ again, and asks over another transport
+	_ = e.sendDatagram(&msg) // like a datagram that is lost: the peer sends its REQ again, and asks over another transport
 }
 
 // rejected records a REJ for the REQ that was sent last. The REQ is sent again.

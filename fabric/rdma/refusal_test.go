@@ -256,7 +256,7 @@ func (l *lastCallRefused) poll(t *testing.T, d *domain, poor bool) {
 func endPause(e *endpoint) {
 	if e.retry.timer.IsSet() && e.retry.Failed > 0 {
 		e.retry.reqAt = 0
-		e.d.scheduleConnecting(e)
+		e.scheduleConnecting()
 		e.d.clock.ReadAt = 0
 	}
 }
@@ -271,7 +271,7 @@ func TestSimulatedRetryOutlivesAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	pollBoth(t, ds[:1], "the connection is refused", func() bool { return e.retry.Failed > 0 })
-	ds[0].answered(e, datagrams.ErrResolving)
+	e.answered(datagrams.ErrResolving)
 	if !e.retryPending() {
 		t.Errorf("no attempt is scheduled: %+v", e.retry)
 	}

@@ -96,7 +96,7 @@ func TestAcceptWhileResolving(t *testing.T) {
 		return !b.eps[0].addr.IsResolving()
 	})
 	a.eps[1].retry.reqAt = liveness.Never // only one REQ was sent
-	a.scheduleConnecting(a.eps[1])
+	a.eps[1].scheduleConnecting()
 	if pollTimes(t, a, enoughPolls); a.eps[1].conn.State != cm.StateEstablished {
 		t.Errorf("after one REQ and one REP: state %d", a.eps[1].conn.State)
 	}
@@ -181,7 +181,7 @@ func TestRefreshWhileAnswering(t *testing.T) {
 	h := newSlowHandles(t, net, 1, nil)
 	probe := func() {
 		a.eps[1].retry.silence.Probe++
-		if err := a.sendCM(a.eps[1], cm.Probe, cm.QP{}); err != nil {
+		if err := a.eps[1].sendCM(cm.Probe, cm.QP{}); err != nil {
 			t.Fatal(err)
 		}
 	}

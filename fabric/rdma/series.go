@@ -104,7 +104,7 @@ func (d *domain) attemptFailed(e *endpoint, err error) bool {
 	}
 	r.reqAt = now + liveness.RetryPause(r.Failed)
 	if r.timer.IsSet() {
-		d.scheduleConnecting(e)
+		e.scheduleConnecting()
 	}
 	return true
 }
@@ -135,7 +135,7 @@ func (d *domain) endSeries(e *endpoint, lasts time.Duration) bool {
 	default:
 		// The peer's process may exist, and small packets may reach it. If this datagram is lost,
 		// its next REQ gets the same answer.
-		_ = d.sendGiveUp(e, err)
+		_ = e.sendGiveUp(err)
 		d.declareDown(e, fmt.Errorf("fabric/rdma: connect to peer %d: %w: %w", e.peer, fabric.ErrPeerDown, err))
 	}
 	return true

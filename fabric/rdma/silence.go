@@ -27,7 +27,7 @@ func (e *endpoint) checkSilence(now time.Duration) bool {
 		return true
 	}
 	s.Probing()
-	if d.sendCM(e, cm.Probe, cm.QP{}) == datagrams.ErrNoSlot {
+	if e.sendCM(cm.Probe, cm.QP{}) == datagrams.ErrNoSlot {
 		s.Postponed(now)
 		return false
 	}

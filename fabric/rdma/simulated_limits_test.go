@@ -131,7 +131,7 @@ func TestSimulatedFewAddressHandles(t *testing.T) {
 	for i, a := range ds {
 		for _, b := range ds[i+1:] {
 			connectPeers(t, a, b)
-			a.sendCM(a.eps[b.self], cm.Probe, cm.QP{}) // the responder of the peer needs a handle, too
+			a.eps[b.self].sendCM(cm.Probe, cm.QP{}) // the responder of the peer needs a handle, too
 		}
 	}
 	for i, a := range ds {
