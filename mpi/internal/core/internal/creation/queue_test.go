@@ -21,7 +21,7 @@ func TestIDs(t *testing.T) {
 		}
 		ids[id] = name
 	}
-	if NewID("tag", []int32{1, 2}) != NewID("tag", []int32{1, 2}) {
+	if ids[NewID("tag", []int32{1, 2})] != "one group" {
 		t.Error("the same groups have different ids")
 	}
 }
