@@ -45,7 +45,7 @@ func (c *Comm) probe(ctx context.Context, op perf.Op, src, tag int, block bool) 
 	case src == ProcNull:
 		return procNullStatus, true, nil
 	}
-	st, ok, err := c.engine.ProbeContext(ctx, from, block)
+	st, ok, err := c.engine.Probes().ProbeContext(ctx, from, block)
 	if err != nil || !ok {
 		return emptyStatus, false, c.wrapStopped(op.String(), err)
 	}
@@ -82,7 +82,7 @@ func (c *Comm) mprobe(ctx context.Context, op perf.Op, src, tag int, block bool)
 	case src == ProcNull:
 		return &Message{comm: c, status: procNullStatus, fromProcNull: true}, true, nil
 	}
-	f, st, ok, err := c.engine.MatchedProbe(ctx, from, block)
+	f, st, ok, err := c.engine.Probes().MatchedProbe(ctx, from, block)
 	if err != nil || !ok {
 		return nil, false, c.wrapStopped(op.String(), err)
 	}
@@ -132,9 +132,9 @@ func (m *Message) recv(op perf.Op, d *datatype.Buffer) (Request, error) {
 	case m.fromProcNull:
 		return Request{m.comm.engine.Irecv(proto.Route{Match: proto.Match{Rank: proto.ProcNull}, Op: op}, nil)}, nil
 	case ok:
-		return Request{m.comm.engine.RecvMatched(op, m.msg, b)}, nil
+		return Request{m.comm.engine.Probes().RecvMatched(op, m.msg, b)}, nil
 	}
-	return Request{m.comm.engine.RecvMatchedData(op, m.msg, d, m.comm.note(op, d))}, nil
+	return Request{m.comm.engine.Probes().RecvMatchedData(op, m.msg, d, m.comm.note(op, d))}, nil
 }
 
 // CallError returns the error of a call on c that the front end has found. c may be nil.

@@ -4,7 +4,6 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/mpi/internal/notes"
 	"github.com/ibrun/ibrun/mpi/internal/wire"
-	"github.com/ibrun/ibrun/perf"
 )
 
 // The calls for data that may be in many blocks of memory; parts.go describes such data.
@@ -144,11 +143,4 @@ func (e *Engine) newPersistentData(send bool, rt Route, d *datatype.Buffer, mode
 	r := e.newDataRequest(send, rt, d, mode, nil)
 	e.requests.makePersistent(r)
 	return r.handle()
-}
-
-// RecvMatchedData is RecvMatched into the elements of d, with a note unless n is nil. d is copied.
-func (e *Engine) RecvMatchedData(op perf.Op, f MatchedMessage, d *datatype.Buffer, n *notes.Note) Handle {
-	e.lock()
-	defer e.unlock()
-	return e.recvMatched(op, f, nil, d, n)
 }

@@ -63,9 +63,9 @@
 //     beside messages
 //
 // An engine starts operations. Other calls are methods of parts, which Engine has methods for:
-// Requests, Schedules, Contexts, AttachedBuffer, Checks, Clock, Memory and Recording. A part has
-// pointers to what it needs, and functions of others that New has set. It knows no engine. So it is
-// with the parts that carry messages:
+// Requests, Probes, Schedules, Contexts, AttachedBuffer, Checks, Clock, Memory and Recording. A part
+// has pointers to what it needs, and functions of others that New has set. It knows no engine. So it
+// is with the parts that carry messages:
 //
 //	links       the processes, and messages on their way to the transport
 //	transfers   the queue of blocks to be moved, and what sends and receives have in common

@@ -20,11 +20,11 @@ func TestBetweenFragments(t *testing.T) {
 			return b.Irecv(from(0, 1), buf[:2000]), nil
 		},
 		"matched probe": func(b *Engine, buf []byte) (Handle, error) {
-			m, st, _, err := b.MatchedProbe(context.Background(), from(0, 1), true)
+			m, st, _, err := b.Probes().MatchedProbe(context.Background(), from(0, 1), true)
 			if err == nil && st.Bytes != len(whole) {
 				t.Errorf("a probe reports %d bytes", st.Bytes)
 			}
-			return b.RecvMatched(perf.Imrecv, m, buf), err
+			return b.Probes().RecvMatched(perf.Imrecv, m, buf), err
 		},
 		"end": func(b *Engine, buf []byte) (Handle, error) {
 			h := b.Irecv(from(0, 2), buf) // without a message

@@ -91,6 +91,7 @@ type Engine struct {
 	scratch    [wire.MaxHeader]byte // header of an eager message that is sent immediately
 	direct     directRecv
 	requests   Requests
+	probes     Probes
 	sending    datatype.Buffer // data in parts of an eager message that is sent immediately
 	transfers  transfers
 	sends      sends
@@ -164,7 +165,7 @@ func (e *Engine) joinParts() {
 	e.poller = poller{
 		waiters: w, links: &e.links, transfers: &e.transfers, sends: &e.sends, receives: &e.receives,
 		schedules: &e.schedules,
-		message: e.handleMessage, rerouted: e.reroute, idle: e.idlePoll,
+		message:   e.handleMessage, rerouted: e.reroute, idle: e.idlePoll,
 	}
 	e.requests = Requests{
 		mu: &e.mu, rec: &e.rec, waiters: w, poller: &e.poller, attached: &e.buffered.buffer, engine: e,
@@ -174,6 +175,9 @@ func (e *Engine) joinParts() {
 	s.mu, s.rec, s.requests, s.waiters, s.transfers = &e.mu, &e.rec, &e.requests, w, &e.transfers.transferQueue
 	s.poller, s.contexts, s.departures = &e.poller, &e.contexts.ended, &e.departures
 	s.messaging = messaging{sendNow: e.sendPlain, send: e.startSend, recv: e.startRecv, leave: e.contexts.leave}
+	p := &e.probes
+	p.mu, p.rec, p.waiters, p.poller, p.requests = &e.mu, &e.rec, w, &e.poller, &e.requests
+	p.contexts, p.departures, p.accept = &e.contexts, &e.departures, e.acceptUnexpected
 	e.buffered.mu, e.buffered.waiters = &e.mu, w
 	e.clock.mu, e.clock.links = &e.mu, &e.links
 	c := &e.checks

@@ -191,11 +191,11 @@ func (c *partsCase) receive(e *Engine, tag int32) (st Status, err error) {
 	case c.way < 3:
 		return e.Requests().Wait(e.IrecvData(rt, &c.dst.buf, nil))
 	case c.way < 5:
-		m, _, _, err := e.MatchedProbe(context.Background(), rt, true)
+		m, _, _, err := e.Probes().MatchedProbe(context.Background(), rt, true)
 		if err != nil {
 			return Status{}, err
 		}
-		return e.Requests().Wait(e.RecvMatchedData(perf.Mrecv, m, &c.dst.buf, nil))
+		return e.Requests().Wait(e.Probes().RecvMatchedData(perf.Mrecv, m, &c.dst.buf, nil))
 	}
 	h := e.RecvInitData(rt, &c.dst.buf)
 	st, err = e.waitStarted(h)

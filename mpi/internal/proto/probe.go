@@ -6,8 +6,25 @@ import (
 
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/mpi/internal/notes"
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/lock"
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/record"
 	"github.com/ibrun/ibrun/perf"
 )
+
+// Probes look at unexpected messages, and receive those that they have found.
+type Probes struct {
+	mu         *lock.Mutex // of the engine
+	rec        *record.Recording
+	waiters    *waiters
+	poller     *poller
+	requests   *Requests
+	contexts   *Contexts
+	departures *departures
+	accept     func(*Request, *unexpectedMessage) // starts to receive a message; see Engine.acceptUnexpected
+}
+
+// Probes returns what looks at the engine's unexpected messages.
+func (e *Engine) Probes() *Probes { return &e.probes }
 
 // MatchedMessage is a message that a matched probe has removed from matching. It is received once, with RecvMatched.
 type MatchedMessage struct{ m *unexpectedMessage }
@@ -18,8 +35,8 @@ func (m *unexpectedMessage) status() Status {
 
 // probe returns an unexpected message that matches from. If there is none it polls once, or blocks until there is one or ctx has
 // ended.
-func (e *Engine) probe(ctx context.Context, from Route, block bool) (*unexpectedMessage, error) {
-	t := e.contexts.table(from.Context)
+func (p *Probes) probe(ctx context.Context, from Route, block bool) (*unexpectedMessage, error) {
+	t := p.contexts.table(from.Context)
 	if m := t.FindUnexpected(from.Rank, from.Tag); m != nil {
 		return m, nil
 	}
@@ -29,42 +46,42 @@ func (e *Engine) probe(ctx context.Context, from Route, block bool) (*unexpected
 	g := goal{watch: watch{what: messageMatches, from: from}}
 	var stopped error
 	if block {
-		lane := e.rec.Enter(from.Op, from.Context, from.Peer, from.Tag, 0)
-		stopped = e.waiters.awaitContext(ctx, &g)
-		e.rec.Configured.Leave(lane)
+		lane := p.rec.Enter(from.Op, from.Context, from.Peer, from.Tag, 0)
+		stopped = p.waiters.awaitContext(ctx, &g)
+		p.rec.Configured.Leave(lane)
 	} else {
-		e.departures.probed = from
-		if err := e.poller.pollInTest(); err != nil {
+		p.departures.probed = from
+		if err := p.poller.pollInTest(); err != nil {
 			return nil, err
 		}
-		if e.failure.departed {
-			g.err = e.departures.errorOf(from)
+		if p.waiters.failure.departed {
+			g.err = p.departures.errorOf(from)
 		}
 	}
-	t = e.contexts.table(from.Context) // the context may have ended meanwhile
+	t = p.contexts.table(from.Context) // the context may have ended meanwhile
 	if m := t.FindUnexpected(from.Rank, from.Tag); m != nil {
 		return m, nil
 	}
-	if e.contexts.isEnded(t) {
+	if p.contexts.isEnded(t) {
 		return nil, ErrContextEnded
 	}
 	if err := assertionError(t, from); err != nil {
 		return nil, err
 	}
-	return nil, cmp.Or(e.failure.err, g.err, stopped)
+	return nil, cmp.Or(p.waiters.failure.err, g.err, stopped)
 }
 
 // Probe returns the status of the first message that matches from. If block is set it blocks until there is one; otherwise ok
 // reports whether there is one.
-func (e *Engine) Probe(from Route, block bool) (st Status, ok bool, err error) {
-	return e.ProbeContext(context.Background(), from, block)
+func (p *Probes) Probe(from Route, block bool) (st Status, ok bool, err error) {
+	return p.ProbeContext(context.Background(), from, block)
 }
 
 // ProbeContext is Probe that ends with a StoppedError when ctx ends.
-func (e *Engine) ProbeContext(ctx context.Context, from Route, block bool) (st Status, ok bool, err error) {
-	e.lock()
-	defer e.unlock()
-	m, err := e.recordedProbe(ctx, from, block)
+func (p *Probes) ProbeContext(ctx context.Context, from Route, block bool) (st Status, ok bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m, err := p.recordedProbe(ctx, from, block)
 	if m == nil {
 		return Status{}, false, err
 	}
@@ -73,48 +90,55 @@ func (e *Engine) ProbeContext(ctx context.Context, from Route, block bool) (st S
 
 // MatchedProbe is like ProbeContext, and removes the message, so that no other receive gets it. If ctx has ended it has removed
 // none.
-func (e *Engine) MatchedProbe(ctx context.Context, from Route, block bool) (f MatchedMessage, st Status, ok bool, err error) {
-	e.lock()
-	defer e.unlock()
-	m, err := e.recordedProbe(ctx, from, block)
+func (p *Probes) MatchedProbe(ctx context.Context, from Route, block bool) (f MatchedMessage, st Status, ok bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m, err := p.recordedProbe(ctx, from, block)
 	if m == nil {
 		return MatchedMessage{}, Status{}, false, err
 	}
-	e.contexts.table(from.Context).RemoveUnexpected(&m.node)
+	p.contexts.table(from.Context).RemoveUnexpected(&m.node)
 	return MatchedMessage{m}, m.status(), true, nil
 }
 
 // recordedProbe is probe, recorded as from.Op.
-func (e *Engine) recordedProbe(ctx context.Context, from Route, block bool) (*unexpectedMessage, error) {
-	began := e.rec.Active.Begin(from.Op, 0)
-	m, err := e.probe(ctx, from, block)
-	e.rec.SetPeer(from.Context, from.Peer, from.Tag)
-	e.rec.Active.End(from.Op, 0, began)
+func (p *Probes) recordedProbe(ctx context.Context, from Route, block bool) (*unexpectedMessage, error) {
+	began := p.rec.Active.Begin(from.Op, 0)
+	m, err := p.probe(ctx, from, block)
+	p.rec.SetPeer(from.Context, from.Peer, from.Tag)
+	p.rec.Active.End(from.Op, 0, began)
 	return m, err
 }
 
 // RecvMatched starts to receive a message that MatchedProbe has returned. f must not be used again. The call is recorded as op.
-func (e *Engine) RecvMatched(op perf.Op, f MatchedMessage, buf []byte) Handle {
-	e.lock()
-	defer e.unlock()
-	return e.recvMatched(op, f, buf, nil, nil)
+func (p *Probes) RecvMatched(op perf.Op, f MatchedMessage, buf []byte) Handle {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.recvMatched(op, f, buf, nil, nil)
+}
+
+// RecvMatchedData is RecvMatched into the elements of d, with a note unless n is nil. d is copied.
+func (p *Probes) RecvMatchedData(op perf.Op, f MatchedMessage, d *datatype.Buffer, n *notes.Note) Handle {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.recvMatched(op, f, nil, d, n)
 }
 
 // recvMatched is RecvMatched into buf, or the elements of d unless it is nil, with a note unless n is nil.
-func (e *Engine) recvMatched(op perf.Op, f MatchedMessage, buf []byte, d *datatype.Buffer, n *notes.Note) Handle {
-	r := e.requests.take()
+func (p *Probes) recvMatched(op perf.Op, f MatchedMessage, buf []byte, d *datatype.Buffer, n *notes.Note) Handle {
+	r := p.requests.take()
 	r.send, r.buf, r.err, r.status = false, buf, nil, Status{}
 	if d != nil {
-		e.requests.setData(r, d)
+		p.requests.setData(r, d)
 	}
 	size := r.size()
-	began := e.rec.Active.Begin(op, size)
+	began := p.rec.Active.Begin(op, size)
 	if n != nil {
 		r.setNote(n)
 	}
 	r.route = Route{Context: f.m.v.Context, Peer: f.m.peer, Match: f.m.v.Match, Op: op}
-	e.acceptUnexpected(r, f.m)
-	e.rec.SetPeer(r.route.Context, r.route.Peer, r.route.Tag)
-	e.rec.Active.End(op, size, began)
+	p.accept(r, f.m)
+	p.rec.SetPeer(r.route.Context, r.route.Peer, r.route.Tag)
+	p.rec.Active.End(op, size, began)
 	return r.handle()
 }

@@ -45,11 +45,11 @@ func TestWithdraw(t *testing.T) {
 					var m MatchedMessage
 					for ok := false; !ok; {
 						var err error
-						if m, _, ok, err = e.MatchedProbe(context.Background(), from(0, 3), false); err != nil {
+						if m, _, ok, err = e.Probes().MatchedProbe(context.Background(), from(0, 3), false); err != nil {
 							t.Fatal(err)
 						}
 					}
-					return func() Handle { return e.RecvMatched(perf.Mrecv, m, buf) }
+					return func() Handle { return e.Probes().RecvMatched(perf.Mrecv, m, buf) }
 				},
 			} {
 				t.Run(fmt.Sprintf("%s/mode %d/%d bytes/%s", name, s.mode, s.size, matched), func(t *testing.T) {

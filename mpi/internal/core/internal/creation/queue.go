@@ -121,7 +121,7 @@ func (q *Queue) recvNext(op perf.Op, process int32) error {
 		return err
 	}
 	from := proto.Route{Context: q.context, Match: proto.Match{Rank: proto.AnySource, Tag: proto.AnyTag}}
-	st, ok, err := q.engine.Probe(from, false)
+	st, ok, err := q.engine.Probes().Probe(from, false)
 	if err != nil || !ok {
 		return err
 	}
