@@ -61,7 +61,7 @@ const shareTag = 1<<29 + 2
 // it.
 func (g *collState) shareMemory() error {
 	g.shm.tried = true
-	if len(g.peers) == 1 || !g.comm.engine.CanShareMemory() {
+	if len(g.peers) == 1 || !g.comm.engine.Segments().Available() {
 		return nil
 	}
 	if n := g.levels.Nodes; n != nil {
@@ -133,7 +133,7 @@ func (g *collState) mapSegment(l segmentLayout) error {
 	if peers[0] != int(g.peers[g.rank]) {
 		first = slices.IndexFunc(g.shm.ranks, func(r int32) bool { return int(g.peers[r]) == peers[0] })
 	}
-	seg, err := g.comm.engine.MapSegment(g.watched(first), id, peers, l.bytes)
+	seg, err := g.comm.engine.Segments().Map(g.watched(first), id, peers, l.bytes)
 	if err != nil {
 		return err
 	}
@@ -272,7 +272,7 @@ func (g *collState) shmFor(what coll.Collective, bytes int, s callShape) *coll.S
 // WaitAtLeast waits until a word of the shared memory, which belongs to one of the ranks that share
 // it or to all, is at least v.
 func (g *collState) WaitAtLeast(rank int, w *uint64, v uint64) error {
-	return g.check(g.comm.engine.WaitAtLeast(g.watched(rank), g.bytes, w, v, g.shm.sleepers))
+	return g.check(g.comm.engine.Segments().WaitAtLeast(g.watched(rank), g.bytes, w, v, g.shm.sleepers))
 }
 
 // watched returns the route from the rank, of those that share memory, whose departure ends a wait.
@@ -290,7 +290,7 @@ func (g *collState) Publish(w *uint64, v uint64) {
 	if g.store(w, v); atomic.LoadUint64(g.shm.sleepers) != 0 {
 		for _, r := range g.shm.ranks {
 			if r != g.rank {
-				g.comm.engine.WakePeer(int(g.peers[r]))
+				g.comm.engine.Segments().Wake(int(g.peers[r]))
 			}
 		}
 	}

@@ -63,9 +63,9 @@
 //     beside messages
 //
 // An engine starts operations. Other calls are methods of parts, which Engine has methods for:
-// Requests, Probes, Schedules, Contexts, AttachedBuffer, Checks, Clock, Memory and Recording. A part
-// has pointers to what it needs, and functions of others that New has set. It knows no engine. So it
-// is with the parts that carry messages:
+// Requests, Probes, Schedules, Contexts, Segments, AttachedBuffer, Checks, Clock, Memory and
+// Recording. A part has pointers to what it needs, and functions of others that New has set. It
+// knows no engine. So it is with the parts that carry messages:
 //
 //	links       the processes, and messages on their way to the transport
 //	transfers   the queue of blocks to be moved, and what sends and receives have in common
@@ -86,9 +86,9 @@
 //
 // Not guarded are:
 //
-//   - what New sets and nothing changes: sharedMemory, owner, clock.handler, exactBit, waiters.spin,
-//     the self, domain, router, paths, copier, addr and now of links, the functions that a part
-//     calls, and the recorder and the trace of the configuration
+//   - what New sets and nothing changes: owner, clock.handler, segments.domain, exactBit,
+//     waiters.spin, the self, domain, router, paths, copier, addr and now of links, the functions
+//     that a part calls, and the recorder and the trace of the configuration
 //   - which recorder is active: BeginOp reads it without the lock. SetRecording changes it, so no
 //     operation may begin meanwhile
 //   - how long yields take, which all engines of the process learn together; that has a mutex of

@@ -81,8 +81,7 @@ type Config struct {
 type Engine struct {
 	mu lock.Mutex
 
-	sharedMemory fabric.SharedMemory // nil if the domain cannot share memory
-	owner        any
+	owner any
 
 	links    links
 	contexts Contexts
@@ -110,6 +109,7 @@ type Engine struct {
 	buffered AttachedBuffer
 	checks   Checks
 	clock    Clock
+	segments Segments
 
 	departures departures
 	flushes    flushes
@@ -132,7 +132,7 @@ func New(c Config) (*Engine, error) {
 	e.joinParts()
 	e.clock.handler, e.poller.domain = c.Clock, c.Domain
 	e.hints.update(false, e.rec.General)
-	e.sharedMemory, _ = c.Domain.(fabric.SharedMemory)
+	e.segments.domain, _ = c.Domain.(fabric.SharedMemory)
 	l := &e.links
 	l.rec, l.hints, l.failure = &e.rec, &e.hints, &e.failure
 	l.notified = notified{left: e.sends.messageLeft, closed: e.peerClosed, failed: e.failed}
@@ -180,6 +180,8 @@ func (e *Engine) joinParts() {
 	p.contexts, p.departures, p.accept = &e.contexts, &e.departures, e.acceptUnexpected
 	e.buffered.mu, e.buffered.waiters = &e.mu, w
 	e.clock.mu, e.clock.links = &e.mu, &e.links
+	m := &e.segments
+	m.mu, m.rec, m.waiters, m.poller, m.links = &e.mu, &e.rec, w, &e.poller, &e.links
 	c := &e.checks
 	c.mu, c.links, c.requests, c.unexpected, c.waiters = &e.mu, &e.links, &e.requests, &e.unexpected, w
 	c.poller = &e.poller

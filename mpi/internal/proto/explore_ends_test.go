@@ -151,7 +151,7 @@ var endScenarios = []exploredScenario{
 		e.Watch(testContext, 1)
 		var word, sleepers uint64
 		ack := func() error { return e.Send(inOther(to(0, 1, 1)), nil, Standard) }
-		x.ends("word", ErrFailed, func() error { return e.WaitAtLeast(to(0, 1, 0), 8, &word, 1, &sleepers) }, ack)
+		x.ends("word", ErrFailed, func() error { return e.Segments().WaitAtLeast(to(0, 1, 0), 8, &word, 1, &sleepers) }, ack)
 		x.run("receive", func() error { _, err := e.Recv(inOther(from(1, 2)), nil); return err })
 		x.run("peer", func() error {
 			peer.Contexts().Leave(testContext)

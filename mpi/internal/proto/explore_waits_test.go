@@ -290,7 +290,7 @@ var waitScenarios = []exploredScenario{
 		e, peer := x.es[0], x.es[1]
 		var word, sleepers uint64
 		x.run("word", func() error {
-			return acknowledge(e, 1, []byte{1}, e.WaitAtLeast(to(0, 1, 0), 8, &word, 1, &sleepers))
+			return acknowledge(e, 1, []byte{1}, e.Segments().WaitAtLeast(to(0, 1, 0), 8, &word, 1, &sleepers))
 		})
 		x.run("receive", receive(e, 2))
 		x.run("peer", func() error {
@@ -298,7 +298,7 @@ var waitScenarios = []exploredScenario{
 			peer.unlock()
 			atomic.StoreUint64(&word, 1)
 			if atomic.LoadUint64(&sleepers) != 0 {
-				peer.WakePeer(0)
+				peer.Segments().Wake(0)
 			}
 			if _, err := peer.Recv(from(0, 1), nil); err != nil {
 				return err

@@ -18,7 +18,7 @@ func TestPausedSleeps(t *testing.T) {
 	var word, sleepers uint64
 	waits := []func() error{
 		func() error { _, err := e.Recv(from(1, 1), nil); return err },
-		func() error { return e.WaitAtLeast(Route{}, 0, &word, 1, &sleepers) },
+		func() error { return e.Segments().WaitAtLeast(Route{}, 0, &word, 1, &sleepers) },
 	}
 	wakes := []func() error{
 		func() error { return es[1].Send(to(1, 0, 1), nil, Standard) },

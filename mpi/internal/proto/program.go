@@ -53,13 +53,13 @@ type Program interface {
 	// Ended is called with the engine's lock held when the schedule has ended, with its error,
 	// before any call learns that it has. If the context has ended during a StepLong, or before a
 	// StepPoll, the error is ErrContextEnded itself. Ended must not call the engine, except
-	// WakePeerInStep.
+	// Segments.WakeInStep.
 	Ended(err error)
 	// Abandoned is called with the engine's lock held when the engine fails with err while the
 	// schedule is in progress and its context has not ended, before any call returns that error:
 	// the owner of the buffers may then use them for something else. Another goroutine may be in Do
 	// of a StepLong. If one is when the context ends, Abandoned is called as well. Ended may
-	// follow. Abandoned must not call the engine, except WakePeerInStep.
+	// follow. Abandoned must not call the engine, except Segments.WakeInStep.
 	Abandoned(err error)
 }
 

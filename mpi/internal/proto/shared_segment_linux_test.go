@@ -75,14 +75,14 @@ func TestSegmentSleeps(t *testing.T) {
 }
 
 func mapAndClose(e *Engine, id uint64) error {
-	s, err := e.MapSegment(Route{Op: perf.Barrier}, id, []int{0, 1}, 4096)
+	s, err := e.Segments().Map(Route{Op: perf.Barrier}, id, []int{0, 1}, 4096)
 	if err != nil {
 		return err
 	}
 	return s.Close()
 }
 
-// TestSegmentLost: MapSegment returns an error when a process is lost while it sleeps.
+// TestSegmentLost: Segments.Map returns an error when a process is lost while it sleeps.
 func TestSegmentLost(t *testing.T) {
 	es := shmPair(t)
 	ended := make(chan error, 1)

@@ -114,7 +114,7 @@ func TestEachGoalWakes(t *testing.T) {
 			func() error { _, err := e.Recv(from(1, 1), nil); return err },
 			func() error { _, err := e.Recv(from(1, 2), make([]byte, 20000)); return err },
 			func() error { _, _, err := e.Probes().Probe(from(1, 3), true); return err },
-			func() error { return e.WaitAtLeast(Route{Op: perf.Barrier}, 0, &word, 1, &asleep) },
+			func() error { return e.Segments().WaitAtLeast(Route{Op: perf.Barrier}, 0, &word, 1, &asleep) },
 			func() error { _, err := e.AttachedBuffer().Detach(); return err },
 		}
 		reach := []func(){
@@ -126,7 +126,7 @@ func TestEachGoalWakes(t *testing.T) {
 					runtime.Gosched()
 				}
 				atomic.StoreUint64(&word, 1)
-				other.WakePeer(0)
+				other.Segments().Wake(0)
 			},
 			func() { _, err := other.Recv(from(0, 9), make([]byte, 20000)); must(err) },
 		}
@@ -164,7 +164,7 @@ func TestFailureWakesAll(t *testing.T) {
 	for i, wait := range []func() error{
 		func() error { _, err := e.Recv(from(1, 1), nil); return err },
 		func() error { _, _, err := e.Probes().Probe(from(1, 3), true); return err },
-		func() error { return e.WaitAtLeast(Route{Op: perf.Barrier}, 0, &word, 1, &asleep) },
+		func() error { return e.Segments().WaitAtLeast(Route{Op: perf.Barrier}, 0, &word, 1, &asleep) },
 		func() error {
 			_, _, err := e.Requests().WaitAny(context.Background(), perf.Waitany, []Handle{{}, h})
 			return err
@@ -301,7 +301,7 @@ func TestDisarmedAfterWord(t *testing.T) {
 				}()
 			}
 		}
-		if err := e.WaitAtLeast(Route{}, 0, &word, 1, &sleeping); err != nil {
+		if err := e.Segments().WaitAtLeast(Route{}, 0, &word, 1, &sleeping); err != nil {
 			t.Fatal(err)
 		}
 		if armed {
