@@ -247,3 +247,17 @@ func TestViewsNotUsed(t *testing.T) {
 		return err
 	})
 }
+
+// TestCheckedEmpty checks that calls that are checked compare the type of an empty slice, and not that of an empty view, which has
+// none.
+func TestCheckedEmpty(t *testing.T) {
+	runChecked(t, 2, func(p *mpi.Process) error {
+		c := p.World()
+		if c.Rank() == 1 {
+			return errors.Join(mpi.Send(c, []float64{}, 0, 1), c.Send(mpi.ViewOf([]float64{}), 0, 2))
+		}
+		_, err := mpi.Recv(c, make([]int32, 1), 1, 1)
+		st, errView := mpi.Recv(c, make([]int32, 1), 1, 2)
+		return errors.Join(ofClass(err, mpi.ErrType), errView, check(st.Bytes() == 0, "%d bytes", st.Bytes()))
+	})
+}
