@@ -32,7 +32,7 @@ func (r *Request) startBuffered() error {
 		own, _ := e.checks.table.Of(r.index)
 		c.setNote(own)
 	}
-	if err := e.startSend(c); err != nil {
+	if err := e.sends.start(c); err != nil {
 		return err
 	}
 	e.requests.complete(r, nil)

@@ -9,14 +9,14 @@ import (
 // The calls for data that may be in many blocks of memory; parts.go describes such data.
 
 // deliverParts is the part of deliver for a receive whose memory is in parts.
-func (e *Engine) deliverParts(r *Request, source, tag int32, payload []byte) {
+func (x *receives) deliverParts(r *Request, source, tag int32, payload []byte) {
 	n := r.data.Unpack(payload, 0)
 	r.status = Status{Source: source, Tag: tag, Bytes: n}
 	var err error
 	if len(payload) != r.size() {
-		err = e.lengthError(r, len(payload))
+		err = r.e.lengthError(r, len(payload))
 	}
-	e.requests.complete(r, err)
+	x.requests.complete(r, err)
 }
 
 // SendData is Send of the elements of d, with a note unless n is nil. d is copied.
@@ -34,7 +34,7 @@ func (e *Engine) SendData(to Route, d *datatype.Buffer, mode Mode, n *notes.Note
 		return nil
 	}
 	r := e.newDataRequest(true, to, d, mode, n)
-	err := e.startSend(r)
+	err := e.sends.start(r)
 	if err == nil {
 		err = e.requests.waitRequest(r, to.Op)
 	}
@@ -85,7 +85,7 @@ func (e *Engine) IsendData(to Route, d *datatype.Buffer, mode Mode, n *notes.Not
 		r.status, r.err = emptyStatus, nil
 		e.requests.complete(r, nil)
 	} else {
-		err = e.startSend(r)
+		err = e.sends.start(r)
 	}
 	e.rec.SetPeer(to.Context, to.Peer, to.Tag)
 	e.rec.Active.End(to.Op, to.Moves(size), began)
@@ -97,7 +97,7 @@ func (e *Engine) RecvData(from Route, d *datatype.Buffer, n *notes.Note) (Status
 	e.lock()
 	began := e.beginRecvData(from, d)
 	r := e.newDataRequest(false, from, d, Standard, n)
-	e.startRecv(r)
+	e.receives.start(r)
 	err := e.requests.waitRequest(r, from.Op)
 	st := r.status
 	e.rec.SetPeer(from.Context, from.Peer, st.Tag)
@@ -113,7 +113,7 @@ func (e *Engine) IrecvData(from Route, d *datatype.Buffer, n *notes.Note) Handle
 	began := e.beginRecvData(from, d)
 	r := e.newDataRequest(false, from, d, Standard, n)
 	h := r.handle()
-	e.startRecv(r)
+	e.receives.start(r)
 	e.rec.SetPeer(from.Context, from.Peer, from.Tag)
 	e.rec.Active.End(from.Op, from.Moves(int(d.Size())), began)
 	return h

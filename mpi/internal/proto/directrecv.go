@@ -47,5 +47,5 @@ func (e *Engine) postDirect() {
 	d.first = 0
 	d.req = e.requests.take()
 	d.req.send, d.req.route, d.req.buf = false, d.route, d.buf
-	e.startRecv(d.req)
+	e.receives.start(d.req)
 }

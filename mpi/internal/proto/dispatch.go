@@ -30,7 +30,7 @@ func (e *Engine) handleMessage(peer int32, b []byte) bool {
 		if r == nil {
 			return e.dispatch(peer, b)
 		}
-		e.deliver(r, source, tag, b[wire.EnvelopeBytes:])
+		e.receives.deliver(r, source, tag, b[wire.EnvelopeBytes:])
 	}
 	p := e.links.peers[peer]
 	if p == nil || p.link.Zero() {
@@ -56,9 +56,9 @@ func (e *Engine) dispatch(peer int32, b []byte) bool {
 func (e *Engine) handle(peer int32, v wire.Envelope, w [5]uint64, payload []byte) bool {
 	switch v.Kind {
 	case wire.Eager, wire.EagerSync, wire.RTS:
-		return e.handleFirst(peer, v, w, payload)
+		return e.receives.handleFirst(peer, v, w, payload)
 	case wire.FirstFrag:
-		return e.handleFirstFrag(peer, v, w, payload)
+		return e.receives.handleFirstFrag(peer, v, w, payload)
 	case wire.Frag:
 		return e.receives.handleFrag(peer, payload)
 	case wire.FIN:
@@ -106,41 +106,41 @@ func (e *Engine) handle(peer int32, v wire.Envelope, w [5]uint64, payload []byte
 }
 
 // handleFirst matches an eager message or an RTS with a posted receive, or stores it.
-func (e *Engine) handleFirst(peer int32, v wire.Envelope, w [5]uint64, payload []byte) bool {
+func (x *receives) handleFirst(peer int32, v wire.Envelope, w [5]uint64, payload []byte) bool {
 	if v.Rank < 0 || v.Tag < 0 || v.Kind == wire.RTS && w[0]&^cost.AllMarks > maxBytes {
 		return false
 	}
-	e.receives.countEpoch(peer, v)
-	number, note := e.links.countReceived(peer), e.checks.table.Take(peer)
+	x.countEpoch(peer, v)
+	number, note := x.links.countReceived(peer), x.notes.Take(peer)
 	if v.Kind != wire.RTS {
-		e.links.linkTo(peer).In(len(payload))
+		x.links.linkTo(peer).In(len(payload))
 	}
-	t := e.contexts.table(v.Context)
+	t := x.contexts.table(v.Context)
 	r := t.TakePosted(v.Rank, v.Tag)
 	if r == nil {
-		if e.contexts.isEnded(t) || e.departures.left[v.Context] {
-			e.unexpected.noteDropped(v, note)
-			e.unexpected.refuse(peer, v, w, e.contexts.ended.IsFreed(v.Context))
+		if x.contexts.refuses(v.Context, t) {
+			x.unexpected.noteDropped(v, note)
+			x.unexpected.refuse(peer, v, w, x.contexts.ended.IsFreed(v.Context))
 			return true
 		}
-		m := e.unexpected.store(peer, v, w, payload, len(payload))
+		m := x.unexpected.store(peer, v, w, payload, len(payload))
 		m.number = number
-		e.unexpected.setNote(m, note)
+		x.unexpected.setNote(m, note)
 		t.AddUnexpected(&m.node, v.Rank, v.Tag)
 		return true
 	}
-	if e.rec.Trace != nil {
-		e.rec.Matched(peer, v, number, messageBytes(v, w, payload))
+	if x.rec.Trace != nil {
+		x.rec.Matched(peer, v, number, messageBytes(v, w, payload))
 	}
 	r.noteMatched(note, v.Rank)
 	switch v.Kind {
 	case wire.Eager:
-		e.deliver(r, v.Rank, v.Tag, payload)
+		x.deliver(r, v.Rank, v.Tag, payload)
 	case wire.EagerSync:
-		e.links.sendControl(peer, wire.Envelope{Kind: wire.FIN}, w[0])
-		e.deliver(r, v.Rank, v.Tag, payload)
+		x.links.sendControl(peer, wire.Envelope{Kind: wire.FIN}, w[0])
+		x.deliver(r, v.Rank, v.Tag, payload)
 	case wire.RTS:
-		e.receives.startRendezvous(r, peer, v, w, true)
+		x.startRendezvous(r, peer, v, w, true)
 	}
 	return true
 }

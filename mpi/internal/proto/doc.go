@@ -69,8 +69,9 @@
 //
 //	links       the processes, and messages on their way to the transport
 //	transfers   the queue of blocks to be moved, and what sends and receives have in common
-//	sends       the sending side of messages, receives the receiving side
 //	unexpected  the store of messages without a receive, which pauses senders
+//	sends       the sending side of messages, without the fast paths
+//	receives    the receiving side: it matches messages with receives
 //	departures  which processes have left a context, and the requests that need them
 //	flushes     which processes have been asked whether all their messages have arrived
 //

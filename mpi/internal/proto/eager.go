@@ -53,35 +53,35 @@ type assembly struct {
 }
 
 // handleFirstFrag handles the first fragment of a message.
-func (e *Engine) handleFirstFrag(peer int32, v wire.Envelope, w [5]uint64, payload []byte) bool {
-	a := &e.links.peer(peer).frags
+func (x *receives) handleFirstFrag(peer int32, v wire.Envelope, w [5]uint64, payload []byte) bool {
+	a := &x.links.peer(peer).frags
 	total := w[0] &^ cost.AllMarks
 	if v.Rank < 0 || v.Tag < 0 || a.total != 0 || total > protocols.MaxFragmented || total <= uint64(len(payload)) {
 		return false
 	}
-	e.receives.countEpoch(peer, v)
-	number, note := e.links.countReceived(peer), e.checks.table.Take(peer)
+	x.countEpoch(peer, v)
+	number, note := x.links.countReceived(peer), x.notes.Take(peer)
 	*a = assembly{received: len(payload), total: int(total), elapsed: cost.Elapsed{Marks: w[0] & cost.AllMarks}}
-	began := a.elapsed.Begin(e.links.now)
-	e.links.linkTo(peer).InBy(perf.Parts, a.total)
-	t := e.contexts.table(v.Context)
+	began := a.elapsed.Begin(x.links.now)
+	x.links.linkTo(peer).InBy(perf.Parts, a.total)
+	t := x.contexts.table(v.Context)
 	r := t.TakePosted(v.Rank, v.Tag)
 	switch {
 	case r != nil:
-		e.rec.Matched(peer, v, number, a.total)
+		x.rec.Matched(peer, v, number, a.total)
 		r.noteMatched(note, v.Rank)
 		a.elapsed.Began = began
 		a.start(r, v, payload)
-	case e.contexts.isEnded(t) || e.departures.left[v.Context]:
+	case x.contexts.refuses(v.Context, t):
 		a.elapsed.Marks = 0
-		e.unexpected.noteDropped(v, note)
+		x.unexpected.noteDropped(v, note)
 	default:
-		a.m = e.unexpected.store(peer, v, w, payload, a.total)
+		a.m = x.unexpected.store(peer, v, w, payload, a.total)
 		a.m.number = number
-		e.unexpected.setNote(a.m, note)
+		x.unexpected.setNote(a.m, note)
 		t.AddUnexpected(&a.m.node, v.Rank, v.Tag)
 	}
-	a.copied(e.links.now, began, len(payload))
+	a.copied(x.links.now, began, len(payload))
 	return true
 }
 

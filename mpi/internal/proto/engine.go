@@ -142,7 +142,7 @@ func New(c Config) (*Engine, error) {
 	e.flushes.links = l
 	x := &e.transfers
 	x.mu, x.links, x.requests, x.hints, x.rec = &e.mu, l, &e.requests, l.hints, l.rec
-	e.sends, e.receives = sends{x}, receives{x, &e.contexts, &e.checks.table}
+	e.sends, e.receives = sends{x}, receives{x, &e.contexts, &e.unexpected, &e.checks.table, &e.waiters.general}
 	e.departures = newDepartures(&e.sends, &e.receives, c.Members)
 	u := &e.unexpected
 	u.links, u.rec, u.notes = l, l.rec, &e.checks.table
@@ -174,10 +174,10 @@ func (e *Engine) joinParts() {
 	s := &e.schedules
 	s.mu, s.rec, s.requests, s.waiters, s.transfers = &e.mu, &e.rec, &e.requests, w, &e.transfers.transferQueue
 	s.poller, s.contexts, s.departures = &e.poller, &e.contexts.ended, &e.departures
-	s.messaging = messaging{sendNow: e.sendPlain, send: e.startSend, recv: e.startRecv, leave: e.contexts.leave}
+	s.messaging = messaging{sendNow: e.sendPlain, send: e.sends.start, recv: e.receives.start, leave: e.contexts.leave}
 	p := &e.probes
 	p.mu, p.rec, p.waiters, p.poller, p.requests = &e.mu, &e.rec, w, &e.poller, &e.requests
-	p.contexts, p.departures, p.accept = &e.contexts, &e.departures, e.acceptUnexpected
+	p.contexts, p.departures, p.accept = &e.contexts, &e.departures, e.receives.accept
 	e.buffered.mu, e.buffered.waiters = &e.mu, w
 	e.clock.mu, e.clock.links = &e.mu, &e.links
 	m := &e.segments

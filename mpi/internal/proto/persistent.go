@@ -46,9 +46,9 @@ func (e *Engine) Start(h Handle) error {
 	case r.schedule != nil:
 		e.schedules.restart(r.schedule)
 	case r.send:
-		err = e.startSend(r)
+		err = e.sends.start(r)
 	default:
-		e.startRecv(r)
+		e.receives.start(r)
 	}
 	e.rec.Active.End(perf.Start, n, began)
 	return r.operationError(err)

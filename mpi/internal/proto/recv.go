@@ -38,7 +38,7 @@ func (e *Engine) recv(from Route, buf []byte) (Status, error) {
 	if r == nil {
 		r = e.requests.take()
 		r.send, r.route, r.buf = false, from, buf
-		e.startRecv(r)
+		e.receives.start(r)
 	}
 	err := e.requests.waitRequest(r, from.Op)
 	return r.status, err
@@ -54,7 +54,7 @@ func (e *Engine) Irecv(from Route, buf []byte) Handle {
 	}
 	r := e.requests.take()
 	r.send, r.route, r.buf = false, from, buf
-	e.startRecv(r)
+	e.receives.start(r)
 	h := r.handle()
 	if began != 0 {
 		e.rec.SetPeer(from.Context, from.Peer, from.Tag)
@@ -64,73 +64,73 @@ func (e *Engine) Irecv(from Route, buf []byte) Handle {
 	return h
 }
 
-// startRecv starts the receive that r describes: it takes an unexpected message, or posts the receive.
-func (e *Engine) startRecv(r *Request) {
+// start starts the receive that r describes: it takes an unexpected message, or posts the receive.
+func (x *receives) start(r *Request) {
 	r.err = nil
 	r.status = Status{}
 	if r.route.Rank == ProcNull {
 		r.status = Status{Source: ProcNull, Tag: AnyTag}
-		e.requests.complete(r, nil)
+		x.requests.complete(r, nil)
 		return
 	}
-	t := e.contexts.table(r.route.Context)
+	t := x.contexts.table(r.route.Context)
 	m := t.FindUnexpected(r.route.Rank, r.route.Tag)
 	if m == nil {
-		if e.contexts.isEnded(t) {
-			e.requests.complete(r, ErrContextEnded)
+		if x.contexts.isEnded(t) {
+			x.requests.complete(r, ErrContextEnded)
 			return
 		}
 		if !t.Post(&r.posted, r.route.Rank, r.route.Tag) {
-			e.requests.complete(r, assertionError(t, r.route))
-		} else if len(r.buf) >= e.hints.minRTR {
-			e.receives.sendRTR(r)
+			x.requests.complete(r, assertionError(t, r.route))
+		} else if len(r.buf) >= x.hints.minRTR {
+			x.sendRTR(r)
 		}
 		return
 	}
 	t.RemoveUnexpected(&m.node)
-	e.acceptUnexpected(r, m)
+	x.accept(r, m)
 }
 
-// acceptUnexpected matches an unexpected message, already removed from its table, with a receive.
-func (e *Engine) acceptUnexpected(r *Request, m *unexpectedMessage) {
-	e.rec.Matched(m.peer, m.v, m.number, m.bytes())
+// accept matches an unexpected message, already removed from its table, with a receive.
+func (x *receives) accept(r *Request, m *unexpectedMessage) {
+	x.rec.Matched(m.peer, m.v, m.number, m.bytes())
 	r.noteMatched(m.note, m.v.Rank)
-	p := e.links.peer(m.peer)
+	p := x.links.peer(m.peer)
 	switch a := &p.frags; {
 	case m.v.Kind == wire.RTS:
 		if m.moves != p.moves {
 			// Another domain has taken over since the message arrived. The memory is registered with the old one, and cannot be read.
 			m.w[1], m.w[2] = wire.NoWord, wire.NoWord
 		}
-		e.receives.startRendezvous(r, m.peer, m.v, m.w, false)
+		x.startRendezvous(r, m.peer, m.v, m.w, false)
 	case a.m == m: // the rest of its fragments is still to arrive
 		a.start(r, m.v, m.data[:a.received])
 	default:
 		if m.v.Kind == wire.EagerSync {
-			e.links.sendControl(m.peer, wire.Envelope{Kind: wire.FIN}, m.w[0])
+			x.links.sendControl(m.peer, wire.Envelope{Kind: wire.FIN}, m.w[0])
 		}
-		e.deliver(r, m.v.Rank, m.v.Tag, m.data)
+		x.deliver(r, m.v.Rank, m.v.Tag, m.data)
 	}
-	e.unexpected.drop(m)
+	x.unexpected.drop(m)
 }
 
 // deliver copies an eager payload to its receive and completes that.
-func (e *Engine) deliver(r *Request, source, tag int32, payload []byte) {
+func (x *receives) deliver(r *Request, source, tag int32, payload []byte) {
 	n := copyPayload(r.buf, payload)
 	r.status = Status{Source: source, Tag: tag, Bytes: n}
-	if len(payload) == len(r.buf) && r.flags == 0 && r.sleeper == nil && e.waiters.general == 0 {
+	if len(payload) == len(r.buf) && r.flags == 0 && r.sleeper == nil && *x.general == 0 {
 		r.state, r.buf = done, nil // what complete would do, without the call
 		return
 	}
 	if r.flags&inParts != 0 { // nothing was copied, since buf is nil
-		e.deliverParts(r, source, tag, payload)
+		x.deliverParts(r, source, tag, payload)
 		return
 	}
 	var err error
 	if len(payload) != len(r.buf) {
-		err = e.lengthError(r, len(payload))
+		err = r.e.lengthError(r, len(payload))
 	}
-	e.requests.complete(r, err)
+	x.requests.complete(r, err)
 }
 
 // copyPayload is copy, without a call for the most frequent short lengths.

@@ -38,8 +38,8 @@ type Schedules struct {
 type messaging struct {
 	// sendNow sends a message if it is short and need not wait, and reports whether it has.
 	sendNow func(to Route, b []byte) bool
-	send    func(*Request) error // starts a send; see Engine.startSend
-	recv    func(*Request)       // starts a receive; see Engine.startRecv
+	send    func(*Request) error // starts a send; see sends.start
+	recv    func(*Request)       // starts a receive; see receives.start
 	// leave tells other processes that none of this one's messages will come in a context.
 	leave func(context uint32)
 }

@@ -30,7 +30,7 @@ func (e *Engine) Send(to Route, buf []byte, mode Mode) error {
 	}
 	r := e.requests.take()
 	r.send, r.mode, r.route, r.buf = true, mode, to, buf
-	err := e.startSend(r)
+	err := e.sends.start(r)
 	if err == nil {
 		err = e.requests.waitRequest(r, to.Op)
 	}
@@ -76,7 +76,7 @@ func (e *Engine) Isend(to Route, buf []byte, mode Mode) (Handle, error) {
 		}
 	}
 	h := r.handle()
-	err := e.startSend(r)
+	err := e.sends.start(r)
 	if began != 0 {
 		e.rec.SetPeer(to.Context, to.Peer, to.Tag)
 	}
@@ -93,25 +93,25 @@ func (e *Engine) sendEager(p *peer, payload []byte) error {
 	return p.ep.Send(e.scratch[:wire.EnvelopeBytes], payload)
 }
 
-// startSend starts the send that r describes. On an error r is free again.
-func (e *Engine) startSend(r *Request) error {
+// start starts the send that r describes. On an error r is free again.
+func (x *sends) start(r *Request) error {
 	r.status, r.err = emptyStatus, nil
-	err := e.failure.err
+	err := x.links.failure.err
 	switch {
 	case err != nil:
 	case r.route.Peer == ProcNull:
-		e.requests.complete(r, nil)
+		x.requests.complete(r, nil)
 	case r.mode == Buffered:
 		err = r.startBuffered()
 	default:
-		err = e.sends.sendFirst(r)
+		err = x.sendFirst(r)
 	}
 	if err != nil {
-		e.sends.releaseSend(r)
+		x.releaseSend(r)
 		if r.flags&persistent != 0 {
 			r.state = inactive
 		} else {
-			e.requests.release(r)
+			x.requests.release(r)
 		}
 	}
 	return err

@@ -45,7 +45,7 @@ func (e *Engine) RecvContext(ctx context.Context, from Route, buf []byte) (Statu
 		if r == nil {
 			r = e.requests.take()
 			r.send, r.route, r.buf = false, from, buf
-			e.startRecv(r)
+			e.receives.start(r)
 		}
 		st, err = e.requests.waitOrCancel(ctx, r, from.Op)
 	}

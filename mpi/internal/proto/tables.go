@@ -85,6 +85,12 @@ func (c *Contexts) lookup(context uint32) *table {
 // isEnded reports whether t is the table of a context that has ended.
 func (c *Contexts) isEnded(t *table) bool { return t == &c.endedTable }
 
+// refuses reports whether messages of a context, whose table is t, are refused unless they have been
+// matched: the context has ended, or this process has left it.
+func (c *Contexts) refuses(context uint32, t *table) bool {
+	return c.isEnded(t) || c.departures.left[context]
+}
+
 // remove takes the table of a context out of the map and the caches. It returns nil if there is
 // none.
 func (c *Contexts) remove(context uint32) *table {

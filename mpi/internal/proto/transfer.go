@@ -68,12 +68,14 @@ type transfers struct {
 // blocks to their memory.
 type sends struct{ *transfers }
 
-// receives gets the payload of messages that have been matched, as far as it did not come with the
-// envelope. Of the engine it calls only lengthError.
+// receives matches messages with receives, and gets the payload that did not come with the envelope.
+// Of the engine it calls only lengthError.
 type receives struct {
 	*transfers
-	contexts *Contexts
-	notes    *notes.Table
+	contexts   *Contexts
+	unexpected *unexpectedStore
+	notes      *notes.Table
+	general    *int // waiters.general
 }
 
 // transferQueue holds the transfers that wait for a goroutine to move their blocks, and those of schedules, first in, first out.
