@@ -14,9 +14,8 @@ var ErrNoBuffer = errors.New("no room in the attached buffer")
 const BufferedOverhead = 512
 
 // startBuffered sends a copy of r's buffer and completes r.
-func (r *Request) startBuffered() error {
-	e := r.e
-	b, id, ok := e.buffered.buffer.Alloc(r.size())
+func (x *sends) startBuffered(r *Request) error {
+	b, id, ok := x.buffer.Alloc(r.size())
 	if !ok {
 		return ErrNoBuffer
 	}
@@ -25,17 +24,17 @@ func (r *Request) startBuffered() error {
 	} else {
 		copy(b, r.buf)
 	}
-	c := e.requests.take()
+	c := x.requests.take()
 	c.send, c.mode, c.route, c.buf = true, Standard, r.route, b
 	c.flags, c.block = detached|attachedMem, id
 	if r.flags&noted != 0 {
-		own, _ := e.checks.table.Of(r.index)
-		c.setNote(own)
+		own, _ := x.notes.Of(r.index)
+		c.setNote(x.notes, own)
 	}
-	if err := e.sends.start(c); err != nil {
+	if err := x.start(c); err != nil {
 		return err
 	}
-	e.requests.complete(r, nil)
+	x.requests.complete(r, nil)
 	return nil
 }
 

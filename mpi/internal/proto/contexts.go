@@ -92,7 +92,7 @@ func (c *Contexts) drop(end ended.Ending, err error) {
 	t.Drain(
 		func(r *Request) {
 			if r.flags&rtrSent != 0 {
-				r.e.receives.revokeRTR(r, err)
+				c.receives.revokeRTR(r, err)
 			} else {
 				c.requests.complete(r, err)
 			}

@@ -14,7 +14,7 @@ func (x *receives) deliverParts(r *Request, source, tag int32, payload []byte) {
 	r.status = Status{Source: source, Tag: tag, Bytes: n}
 	var err error
 	if len(payload) != r.size() {
-		err = r.e.lengthError(r, len(payload))
+		err = x.lengthError(r, len(payload))
 	}
 	x.requests.complete(r, err)
 }
@@ -67,7 +67,7 @@ func (e *Engine) newDataRequest(send bool, rt Route, d *datatype.Buffer, mode Mo
 	r.send, r.mode, r.route = send, mode, rt
 	e.requests.setData(r, d)
 	if n != nil {
-		r.setNote(n)
+		r.setNote(&e.checks.table, n)
 	}
 	return r
 }

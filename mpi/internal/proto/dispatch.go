@@ -132,7 +132,7 @@ func (x *receives) handleFirst(peer int32, v wire.Envelope, w [5]uint64, payload
 	if x.rec.Trace != nil {
 		x.rec.Matched(peer, v, number, messageBytes(v, w, payload))
 	}
-	r.noteMatched(note, v.Rank)
+	x.noteMatched(r, note, v.Rank)
 	switch v.Kind {
 	case wire.Eager:
 		x.deliver(r, v.Rank, v.Tag, payload)

@@ -87,7 +87,7 @@
 //
 // Not guarded are:
 //
-//   - what New sets and nothing changes: owner, clock.handler, segments.domain, exactBit,
+//   - what New sets and nothing changes: owner, clock.handler, segments.domain, hints.exactBit,
 //     waiters.spin, the self, domain, router, paths, copier, addr and now of links, the functions
 //     that a part calls, and the recorder and the trace of the configuration
 //   - which recorder is active: BeginOp reads it without the lock. SetRecording changes it, so no

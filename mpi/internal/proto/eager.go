@@ -69,7 +69,7 @@ func (x *receives) handleFirstFrag(peer int32, v wire.Envelope, w [5]uint64, pay
 	switch {
 	case r != nil:
 		x.rec.Matched(peer, v, number, a.total)
-		r.noteMatched(note, v.Rank)
+		x.noteMatched(r, note, v.Rank)
 		a.elapsed.Began = began
 		a.start(r, v, payload)
 	case x.contexts.refuses(v.Context, t):
@@ -119,7 +119,7 @@ func (x *receives) handleFrag(peer int32, payload []byte) bool {
 		if a.received == a.total {
 			var err error
 			if a.total != r.size() {
-				err = r.e.lengthError(r, a.total)
+				err = x.lengthError(r, a.total)
 			}
 			x.requests.complete(r, err)
 		}

@@ -100,10 +100,8 @@ type Engine struct {
 
 	rec record.Recording
 
-	// exactBit is Config.ExactBit.
-	exactBit uint32
-	hints    hintSet
-	failure  failures
+	hints   hintSet
+	failure failures
 
 	waiters  waiters
 	buffered AttachedBuffer
@@ -123,7 +121,7 @@ func New(c Config) (*Engine, error) {
 		failure: failures{needed: c.Needed},
 	}
 	e.contexts.init()
-	e.exactBit, e.hints.forced = c.ExactBit, c.Forced
+	e.hints.exactBit, e.hints.forced = c.ExactBit, c.Forced
 	if c.Checks {
 		e.checks.table = notes.NewTable()
 	}
@@ -142,7 +140,8 @@ func New(c Config) (*Engine, error) {
 	e.flushes.links = l
 	x := &e.transfers
 	x.mu, x.links, x.requests, x.hints, x.rec = &e.mu, l, &e.requests, l.hints, l.rec
-	e.sends, e.receives = sends{x}, receives{x, &e.contexts, &e.unexpected, &e.checks.table, &e.waiters.general}
+	e.sends = sends{x, &e.checks.table, &e.buffered.buffer}
+	e.receives = receives{x, &e.contexts, &e.unexpected, &e.checks.table, &e.waiters.general}
 	e.departures = newDepartures(&e.sends, &e.receives, c.Members)
 	u := &e.unexpected
 	u.links, u.rec, u.notes = l, l.rec, &e.checks.table
@@ -177,7 +176,7 @@ func (e *Engine) joinParts() {
 	s.messaging = messaging{sendNow: e.sendPlain, send: e.sends.start, recv: e.receives.start, leave: e.contexts.leave}
 	p := &e.probes
 	p.mu, p.rec, p.waiters, p.poller, p.requests = &e.mu, &e.rec, w, &e.poller, &e.requests
-	p.contexts, p.departures, p.accept = &e.contexts, &e.departures, e.receives.accept
+	p.contexts, p.departures, p.receives = &e.contexts, &e.departures, &e.receives
 	e.buffered.mu, e.buffered.waiters = &e.mu, w
 	e.clock.mu, e.clock.links = &e.mu, &e.links
 	m := &e.segments
@@ -187,7 +186,7 @@ func (e *Engine) joinParts() {
 	c.poller = &e.poller
 	x := &e.contexts
 	x.mu, x.rec, x.waiters, x.requests, x.schedules = &e.mu, &e.rec, w, &e.requests, s
-	x.departures, x.unexpected, x.hints = &e.departures, &e.unexpected, &e.hints
+	x.departures, x.receives, x.unexpected, x.hints = &e.departures, &e.receives, &e.unexpected, &e.hints
 	x.rtr, x.notes = &e.transfers.rtr, &e.checks.table
 }
 

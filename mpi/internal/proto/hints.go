@@ -55,7 +55,8 @@ type hintSet struct {
 	minRTR     int  // length from which receives may send an RTR; MaxInt: none does
 	rails      bool // some context has a rail
 
-	forced *protocols.Forced // Config.Forced
+	forced   *protocols.Forced // Config.Forced
+	exactBit uint32            // Config.ExactBit
 }
 
 // plainSends reports whether short messages of a context with these hints are sent like those of a context without hints.
@@ -167,23 +168,23 @@ func (t *truncateError) Unwrap() error { return ErrTruncate }
 
 // lengthError returns the error of a receive whose message has another length than its buffer; nil if that is allowed.
 // r.status must be set.
-func (e *Engine) lengthError(r *Request, bytes int) error {
-	if bytes <= r.size() && e.hints.directRecv && r.route.Context&e.exactBit == 0 {
+func (x *receives) lengthError(r *Request, bytes int) error {
+	if bytes <= r.size() && x.hints.directRecv && r.route.Context&x.hints.exactBit == 0 {
 		return nil
 	}
 	switch {
 	case r.err != nil: // the types differ, so the lengths mean nothing
 		return r.err
-	case r.route.Context&e.exactBit != 0:
+	case r.route.Context&x.hints.exactBit != 0:
 		return &ExactLengthError{r.status.Source, bytes, r.size()}
 	case bytes > r.size():
-		x := &truncateError{source: r.status.Source, tag: r.status.Tag, bytes: bytes, room: r.size()}
+		t := &truncateError{source: r.status.Source, tag: r.status.Tag, bytes: bytes, room: r.size()}
 		if r.flags&noted != 0 {
-			x.receives, x.sent = e.checks.table.Of(r.index)
+			t.receives, t.sent = x.notes.Of(r.index)
 		}
-		return x
+		return t
 	}
-	if h := e.hints.byContext[r.route.Context]; h != nil && h.ExactLength {
+	if h := x.hints.byContext[r.route.Context]; h != nil && h.ExactLength {
 		return ErrLengthMismatch
 	}
 	return nil

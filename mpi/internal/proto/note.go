@@ -10,30 +10,30 @@ import (
 // they are traced, so the fast paths need no check.
 
 // sendNote sends the note of a send. The first message of the send must follow immediately.
-func (r *Request) sendNote() {
-	e := r.e
-	o := e.links.control.take()
-	op, payload := e.checks.table.Send(r.route.Peer, r.index)
+func (x *sends) sendNote(r *Request) {
+	o := x.links.control.take()
+	op, payload := x.notes.Send(r.route.Peer, r.index)
 	o.body = payload
 	o.header, o.length = wire.Header(wire.Envelope{Kind: wire.Note}, op)
-	if _, err := e.links.post(r.route.Peer, o); err != nil {
-		e.links.fail(r.route.Peer, err)
+	if _, err := x.links.post(r.route.Peer, o); err != nil {
+		x.links.fail(r.route.Peer, err)
 	}
 }
 
 // noteMatched compares the note of a message from a rank with that of the receive that it has been
 // matched with. On a difference the receive fails when it completes.
-func (r *Request) noteMatched(n *notes.Note, source int32) {
+func (x *receives) noteMatched(r *Request, n *notes.Note, source int32) {
 	if r.flags&noted == 0 {
 		return
 	}
-	if err := r.e.checks.table.Match(r.index, n, source); err != nil {
+	if err := x.notes.Match(r.index, n, source); err != nil {
 		r.err = r.operationError(err)
 	}
 }
 
-// setNote sets the note of a request that has no operation in progress yet.
-func (r *Request) setNote(n *notes.Note) {
-	r.e.checks.table.Set(r.index, n)
+// setNote sets the note of a request that has no operation in progress yet. t is the table of the
+// engine.
+func (r *Request) setNote(t *notes.Table, n *notes.Note) {
+	t.Set(r.index, n)
 	r.flags |= noted
 }

@@ -27,7 +27,7 @@ func (e *Engine) Checks() *Checks { return &e.checks }
 func (c *Checks) SetNote(h Handle, n *notes.Note) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	h.r.setNote(n)
+	h.r.setNote(&c.table, n)
 }
 
 // Sent returns the numbers of messages with notes that were sent to the processes.

@@ -20,7 +20,7 @@ type Probes struct {
 	requests   *Requests
 	contexts   *Contexts
 	departures *departures
-	accept     func(*Request, *unexpectedMessage) // starts to receive a message; see Engine.acceptUnexpected
+	receives   *receives
 }
 
 // Probes returns what looks at the engine's unexpected messages.
@@ -134,10 +134,10 @@ func (p *Probes) recvMatched(op perf.Op, f MatchedMessage, buf []byte, d *dataty
 	size := r.size()
 	began := p.rec.Active.Begin(op, size)
 	if n != nil {
-		r.setNote(n)
+		r.setNote(p.receives.notes, n)
 	}
 	r.route = Route{Context: f.m.v.Context, Peer: f.m.peer, Match: f.m.v.Match, Op: op}
-	p.accept(r, f.m)
+	p.receives.accept(r, f.m)
 	p.rec.SetPeer(r.route.Context, r.route.Peer, r.route.Tag)
 	p.rec.Active.End(op, size, began)
 	return r.handle()

@@ -94,7 +94,7 @@ func (x *receives) start(r *Request) {
 // accept matches an unexpected message, already removed from its table, with a receive.
 func (x *receives) accept(r *Request, m *unexpectedMessage) {
 	x.rec.Matched(m.peer, m.v, m.number, m.bytes())
-	r.noteMatched(m.note, m.v.Rank)
+	x.noteMatched(r, m.note, m.v.Rank)
 	p := x.links.peer(m.peer)
 	switch a := &p.frags; {
 	case m.v.Kind == wire.RTS:
@@ -128,7 +128,7 @@ func (x *receives) deliver(r *Request, source, tag int32, payload []byte) {
 	}
 	var err error
 	if len(payload) != len(r.buf) {
-		err = r.e.lengthError(r, len(payload))
+		err = x.lengthError(r, len(payload))
 	}
 	x.requests.complete(r, err)
 }

@@ -95,7 +95,7 @@ const (
 
 // Request is an operation in progress. It belongs to its engine and is reused; a [Handle] says which use is meant.
 type Request struct {
-	e     *Engine
+	e     *Engine // for Handle.Engine
 	state state
 	send  bool
 	mode  Mode

@@ -17,7 +17,7 @@ type Requests struct {
 	poller   *poller
 	attached *attached.Buffer
 	contexts *ended.Contexts
-	engine   *Engine // what Handle.Engine returns, and what messages find through their requests
+	engine   *Engine // what Handle.Engine returns
 	// atEnd does what has to be done at the end of a request with the flags inSchedule or rtrSent.
 	atEnd func(*Request)
 	// cancel cancels an operation in progress, if that is possible; see Cancel.

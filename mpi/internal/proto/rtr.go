@@ -162,7 +162,7 @@ func (x *receives) handlePut(peer int32, v wire.Envelope, w [5]uint64) bool {
 	}
 	x.countEpoch(peer, v)
 	x.rec.Matched(peer, v, x.links.countReceived(peer), t.bytes)
-	r.noteMatched(x.notes.Take(peer), v.Rank)
+	x.noteMatched(r, x.notes.Take(peer), v.Rank)
 	if r.posted.Posted() {
 		x.contexts.table(v.Context).RemovePosted(&r.posted)
 	}

@@ -102,7 +102,7 @@ func (x *sends) start(r *Request) error {
 	case r.route.Peer == ProcNull:
 		x.requests.complete(r, nil)
 	case r.mode == Buffered:
-		err = r.startBuffered()
+		err = x.startBuffered(r)
 	default:
 		err = x.sendFirst(r)
 	}
@@ -123,7 +123,7 @@ func (x *sends) sendFirst(r *Request) error {
 		return err
 	}
 	if r.flags&noted != 0 {
-		r.sendNote()
+		x.sendNote(r)
 	}
 	p := x.links.peer(r.route.Peer)
 	r.epoch = 0

@@ -35,6 +35,7 @@ type Contexts struct {
 	requests   *Requests
 	schedules  *Schedules
 	departures *departures
+	receives   *receives
 	unexpected *unexpectedStore
 	hints      *hintSet
 	rtr        *rtr.Flows

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/mpi/internal/notes"
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/attached"
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/cost"
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/lock"
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/record"
@@ -66,10 +67,13 @@ type transfers struct {
 
 // sends starts sends that do not take a fast path. It handles what the receivers answer, and writes
 // blocks to their memory.
-type sends struct{ *transfers }
+type sends struct {
+	*transfers
+	notes  *notes.Table
+	buffer *attached.Buffer // for buffered sends
+}
 
 // receives matches messages with receives, and gets the payload that did not come with the envelope.
-// Of the engine it calls only lengthError.
 type receives struct {
 	*transfers
 	contexts   *Contexts
@@ -235,7 +239,7 @@ func (x *receives) finishTransfer(r *Request, err error) {
 	}
 	releaseMemory(&t.local)
 	if err == nil && t.total != r.size() {
-		err = r.e.lengthError(r, t.total)
+		err = x.lengthError(r, t.total)
 	}
 	x.requests.complete(r, err)
 }

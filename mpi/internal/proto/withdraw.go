@@ -7,10 +7,10 @@ import "github.com/ibrun/ibrun/mpi/internal/wire"
 // answers with WITHDRAWN: the send ends as cancelled. Otherwise the message has been matched, and the send ends as usual.
 
 // withdraw ends a send as cancelled if its message has not been matched. A generalized request, which has no message, ends later.
-func (r *Request) withdraw() {
+func (x *sends) withdraw(r *Request) {
 	if r.state == active && r.flags&withdrawing == 0 && r.route.Peer != ProcNull {
 		r.flags |= withdrawing
-		r.e.sends.sendWithdraw(r)
+		x.sendWithdraw(r)
 	}
 }
 
@@ -58,7 +58,7 @@ func (x *sends) handleWithdrawn(peer int32, w [5]uint64) bool {
 func (e *Engine) cancel(r *Request) {
 	switch {
 	case r.send:
-		r.withdraw()
+		e.sends.withdraw(r)
 	case !r.posted.Posted():
 	case r.flags&rtrSent != 0:
 		e.receives.revokeRTR(r, nil)
