@@ -112,7 +112,7 @@ func pair(t *testing.T, transport string, c *counts) (es [2]*proto.Engine) {
 	}
 	t.Cleanup(func() {
 		for _, e := range es {
-			e.AllowFinalize()
+			e.Processes().AllowFinalize()
 		}
 		for _, e := range es {
 			if err := e.Close(); err != nil {

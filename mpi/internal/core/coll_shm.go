@@ -223,7 +223,7 @@ type stepMemory struct {
 func (x stepMemory) Read(rank int, process uint64, dst []byte, addr uint64) error {
 	err := x.PeerMemory.Read(process, dst, addr)
 	if errors.Is(err, fabric.ErrPeerDown) {
-		err = x.g.comm.engine.LostPeer(x.g.peers[x.g.shm.ranks[rank]], err)
+		err = x.g.comm.engine.Processes().LostPeer(x.g.peers[x.g.shm.ranks[rank]], err)
 	}
 	return err
 }

@@ -15,6 +15,6 @@ func (p *Process) Abort(code int) error {
 		why += " at " + callPosition()
 	}
 	err := p.boot.Abort(code, why)
-	p.engine.Abort(err)
+	p.engine.Processes().Abort(err)
 	return newError("Abort", ErrProcFailed, err)
 }

@@ -86,7 +86,7 @@ func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
 	if err := p.exchangeAtInit(ctx, op); err != nil {
 		return nil, newError(op, ErrOther, join(err, p.engine.Close()))
 	}
-	boot.Left = p.engine.ProcessesLeft
+	boot.Left = p.engine.Processes().Left
 	if err := boot.Started(); err != nil {
 		return nil, newError(op, ErrOther, join(err, p.engine.Close()))
 	}
@@ -110,7 +110,7 @@ func (p *Process) InitWorld() error {
 	open := p.users != 0 && p.world == nil // otherwise openWorld returns the error
 	p.mu.Unlock()
 	if open {
-		if err := p.engine.PeerError(groupCreateContext, all); err != nil {
+		if err := p.engine.Processes().PeerError(groupCreateContext, all); err != nil {
 			return p.wrapError(op, err)
 		}
 	}
@@ -181,7 +181,7 @@ func (p *Process) removeUser(err error) error {
 		return err
 	}
 	p.clocks.Stop()
-	p.engine.AllowFinalize()
+	p.engine.Processes().AllowFinalize()
 	if err == nil {
 		err = p.engine.FlushSends()
 	}

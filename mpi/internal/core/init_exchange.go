@@ -43,7 +43,7 @@ type environment struct {
 // exchangeAtInit lets the processes compare their environments. It uses a temporary communicator,
 // for which sharing memory would not pay. ctx bounds the wait.
 func (p *Process) exchangeAtInit(ctx context.Context, op string) error {
-	stop := context.AfterFunc(ctx, func() { p.engine.Abort(context.Cause(ctx)) })
+	stop := context.AfterFunc(ctx, func() { p.engine.Processes().Abort(context.Cause(ctx)) })
 	defer stop()
 	all := make([]int32, p.boot.Size)
 	for i := range all {

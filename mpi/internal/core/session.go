@@ -164,7 +164,7 @@ func (s *Session) Group(name string) (*Group, error) {
 	if err := s.CallResult("Session.Group", err); err != nil {
 		return nil, err
 	}
-	if err := s.proc.engine.Err(); err != nil {
+	if err := s.proc.engine.Processes().Err(); err != nil {
 		return nil, s.CallResult("Session.Group", fmt.Errorf("process set %s: %w", name, err))
 	}
 	return &Group{s.proc, s, set.peers}, nil

@@ -129,7 +129,7 @@ func TestTakeOverReached(t *testing.T) {
 
 // TestBackgroundStops: no goroutine is left when the engine is closed or has failed with a schedule in progress.
 func TestBackgroundStops(t *testing.T) {
-	abort := func(e *Engine) error { e.Abort(errors.New("failed")); return nil }
+	abort := func(e *Engine) error { e.Processes().Abort(errors.New("failed")); return nil }
 	for _, end := range []func(e *Engine) error{(*Engine).Close, abort} {
 		for _, wait := range []func(*testing.T, *Engine){awaitBackground, func(*testing.T, *Engine) {}} {
 			e := open(t, 2, nil, nil)[0]

@@ -42,7 +42,7 @@ func sharedEngines(b *testing.B) []*Engine {
 	}
 	b.Cleanup(func() {
 		for _, e := range es {
-			e.AllowFinalize()
+			e.Processes().AllowFinalize()
 		}
 		for _, e := range es {
 			if err := e.Close(); err != nil {
@@ -101,7 +101,7 @@ func BenchmarkWindow(b *testing.B) {
 						b.Fatal(err)
 					}
 				}
-				if err := es[1].Err(); err != nil { // polls, which frees room in the transport
+				if err := es[1].Processes().Err(); err != nil { // polls, which frees room in the transport
 					b.Fatal(err)
 				}
 			}

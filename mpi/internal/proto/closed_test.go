@@ -66,7 +66,7 @@ func newLeaver(t *testing.T) (*leaver, *Engine) {
 	tr := hooked{mem.NewHub(2).Transport(), func(d fabric.Domain) fabric.Domain { return closingDomain{d, p.state} }}
 	e := openOne(t, tr, 0, 2, nil)
 	p.d, p.ep = bareProcess(t, tr)
-	e.Watch(testContext, 1) // connects
+	e.Processes().Watch(testContext, 1) // connects
 	return p, e
 }
 
@@ -109,7 +109,8 @@ func TestClosedAfterMessages(t *testing.T) {
 			if err := e.Send(to(0, 1, 1), nil, Standard); !errors.Is(err, ErrFailed) || !errors.Is(err, fabric.ErrPeerClosed) {
 				p.t.Errorf("send: %v, want %v and %v", err, ErrFailed, fabric.ErrPeerClosed)
 			}
-			if err := e.PeerError(testContext, []int32{1}); !errors.Is(err, ErrFailed) || !errors.Is(err, fabric.ErrPeerClosed) {
+			err := e.Processes().PeerError(testContext, []int32{1})
+			if !errors.Is(err, ErrFailed) || !errors.Is(err, fabric.ErrPeerClosed) {
 				p.t.Errorf("process 1 after a send to it has failed: %v, want %v and %v", err, ErrFailed, fabric.ErrPeerClosed)
 			}
 			return nil
@@ -123,7 +124,7 @@ func TestClosedAfterMessages(t *testing.T) {
 			t.Run(name+map[bool]string{true: ", finalizing"}[finalizing], func(t *testing.T) {
 				p, e := newLeaver(t)
 				if finalizing {
-					e.AllowFinalize()
+					e.Processes().AllowFinalize()
 				}
 				x := []byte{0}
 				last := e.Irecv(Route{Context: testContext, Peer: 1, Match: Match{Rank: 1, Tag: 7}}, x)
@@ -155,10 +156,10 @@ func queueSends(t *testing.T, e *Engine) (queued []Handle) {
 // checkEnd checks that the end of process 1 is known after its last message, and that these sends to it have failed.
 func checkEnd(t *testing.T, e *Engine, finalizing bool, failed []Handle) {
 	t.Helper()
-	if err := e.PeerError(testContext, []int32{1}); !errors.Is(err, fabric.ErrPeerClosed) {
+	if err := e.Processes().PeerError(testContext, []int32{1}); !errors.Is(err, fabric.ErrPeerClosed) {
 		t.Errorf("process 1: %v, want %v", err, fabric.ErrPeerClosed)
 	}
-	if err := e.Err(); (err == nil) != finalizing {
+	if err := e.Processes().Err(); (err == nil) != finalizing {
 		t.Errorf("finalizing: %v; the engine: %v", finalizing, err)
 	}
 	for i, h := range failed {

@@ -58,7 +58,7 @@ func TestDepartedAnySource(t *testing.T) {
 	for _, members := range [][]int32{{1}, {0, 1}} {
 		es := open(t, 2, nil, func(c *Config) { c.Members = func(uint32) []int32 { return members } })
 		e := es[0]
-		e.AllowFinalize()
+		e.Processes().AllowFinalize()
 		x := []byte{0}
 		h := e.Irecv(Route{Context: testContext, Peer: AnySource, Match: Match{Rank: AnySource, Tag: 7}}, x)
 		if err := es[1].Close(); err != nil {

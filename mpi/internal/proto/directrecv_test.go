@@ -261,7 +261,7 @@ func TestDirectFailed(t *testing.T) {
 		want error
 	}{
 		"abort": {func(s *scripted) {
-			go s.es[0].Abort(reason)
+			go s.es[0].Processes().Abort(reason)
 			for !s.es[0].mu.Contended() {
 				runtime.Gosched()
 			}

@@ -56,15 +56,15 @@
 //   - goal.go, wait.go, park.go, stop.go, waker.go and background.go have the goroutines that wait:
 //     who polls, and who sleeps
 //   - program.go, schedule.go, polled.go and partitioned.go have operations of several steps
-//   - lost.go records which processes have failed, departure.go which have left a context;
-//     failure.go, hopeless.go, watch.go, contexts.go and flush.go end operations whose processes or
-//     contexts have ended
+//   - lost.go records which processes have failed, departure.go which have left a context, and
+//     processes.go has the calls about them; failure.go, hopeless.go, watch.go, contexts.go and
+//     flush.go end operations whose processes or contexts have ended
 //   - recording.go, note.go, clock_message.go, registration.go and shared_segment.go are used
 //     beside messages
 //
 // An engine starts operations. Other calls are methods of parts, which Engine has methods for:
-// Requests, Probes, Schedules, Contexts, Segments, AttachedBuffer, Checks, Clock, Memory and
-// Recording. A part has pointers to what it needs, and functions of others that New has set. It
+// Requests, Probes, Schedules, Contexts, Processes, Segments, AttachedBuffer, Checks, Clock, Memory
+// and Recording. A part has pointers to what it needs, and functions of others that New has set. It
 // knows no engine. So it is with the parts that carry messages:
 //
 //	links       the processes, and messages on their way to the transport

@@ -89,7 +89,7 @@ func TestDoneLocal(t *testing.T) {
 func TestDoneEnds(t *testing.T) {
 	failed := errors.New("failed")
 	for name, end := range map[string]func(e *Engine) error{
-		"Abort": func(e *Engine) error { e.Abort(failed); return nil },
+		"Abort": func(e *Engine) error { e.Processes().Abort(failed); return nil },
 		"Close": (*Engine).Close,
 	} {
 		for _, asleep := range []bool{false, true} {

@@ -110,6 +110,7 @@ type Engine struct {
 	segments Segments
 
 	departures departures
+	processes  Processes
 	flushes    flushes
 }
 
@@ -178,6 +179,7 @@ func (e *Engine) joinParts() {
 	p.mu, p.rec, p.waiters, p.poller, p.requests = &e.mu, &e.rec, w, &e.poller, &e.requests
 	p.contexts, p.departures, p.receives = &e.contexts, &e.departures, &e.receives
 	e.buffered.mu, e.buffered.waiters = &e.mu, w
+	e.processes = Processes{&e.mu, &e.links, &e.departures, &e.contexts, w, &e.poller}
 	e.clock.mu, e.clock.links = &e.mu, &e.links
 	m := &e.segments
 	m.mu, m.rec, m.waiters, m.poller, m.links = &e.mu, &e.rec, w, &e.poller, &e.links

@@ -78,7 +78,7 @@ func (x *execution) connect() {
 var endScenarios = []exploredScenario{
 	{name: "engine fails", run: func(x *execution) {
 		x.waiting(errLost, errLost, nil)
-		x.later("abort", func() error { x.es[0].Abort(errLost); return nil })
+		x.later("abort", func() error { x.es[0].Processes().Abort(errLost); return nil })
 	}},
 	{name: "engine fails beside a schedule", run: func(x *execution) {
 		e := x.es[0]
@@ -86,7 +86,7 @@ var endScenarios = []exploredScenario{
 		h := s.start(e, 3)
 		x.ends("schedule", errLost, func() error { _, err := e.Requests().Wait(h); return err }, nil)
 		x.ends("receive", errLost, func() error { _, err := e.Recv(from(1, 1), nil); return err }, nil)
-		x.later("abort", func() error { e.Abort(errLost); return nil })
+		x.later("abort", func() error { e.Processes().Abort(errLost); return nil })
 	}},
 	{name: "engine is closed", run: func(x *execution) {
 		e := x.es[0]
@@ -100,12 +100,12 @@ var endScenarios = []exploredScenario{
 	}},
 	{name: "process finalizes", run: func(x *execution) {
 		x.connect()
-		x.es[0].AllowFinalize()
+		x.es[0].Processes().AllowFinalize()
 		x.waiting(ErrFailed, ErrFailed, nil)
 		x.later("close", x.es[1].Close)
 	}},
 	{name: "process finalizes without a message", run: func(x *execution) {
-		x.es[0].AllowFinalize()
+		x.es[0].Processes().AllowFinalize()
 		x.waiting(ErrFailed, ErrFailed, nil)
 		x.later("close", x.es[1].Close)
 	}},
@@ -116,9 +116,9 @@ var endScenarios = []exploredScenario{
 	}},
 	{name: "launcher reports that a process has left", run: func(x *execution) {
 		e, peer := x.es[0], x.es[1]
-		e.AllowFinalize()
+		e.Processes().AllowFinalize()
 		x.run("exit", func() error {
-			n, err := e.WaitMessageOrExit(0, otherContext, 1, 0)
+			n, err := e.Processes().WaitMessageOrExit(0, otherContext, 1, 0)
 			if n == 0 {
 				return fmt.Errorf("nobody has left, %w", err)
 			}
@@ -127,13 +127,13 @@ var endScenarios = []exploredScenario{
 		x.run("receive", func() error { _, err := e.Recv(from(1, 1), nil); return err })
 		x.later("peer", func() error {
 			err := peer.Send(to(1, 0, 1), nil, Standard)
-			e.ProcessesLeft([]int{1})
+			e.Processes().Left([]int{1})
 			return cmp.Or(err, peer.Close())
 		})
 	}},
 	{name: "process leaves a communicator", run: func(x *execution) {
 		e, peer := x.es[0], x.es[1]
-		e.Watch(testContext, 1)
+		e.Processes().Watch(testContext, 1)
 		ack := func() error { return e.Send(inOther(to(0, 1, 1)), nil, Standard) }
 		x.waiting(ErrFailed, ErrFailed, ack)
 		x.run("peer", func() error {
@@ -148,7 +148,7 @@ var endScenarios = []exploredScenario{
 	}},
 	{name: "process leaves that changes a word", run: func(x *execution) {
 		e, peer := x.es[0], x.es[1]
-		e.Watch(testContext, 1)
+		e.Processes().Watch(testContext, 1)
 		var word, sleepers uint64
 		ack := func() error { return e.Send(inOther(to(0, 1, 1)), nil, Standard) }
 		x.ends("word", ErrFailed, func() error { return e.Segments().WaitAtLeast(to(0, 1, 0), 8, &word, 1, &sleepers) }, ack)

@@ -330,7 +330,7 @@ func (x *execution) fail(why string) {
 	x.failed, x.aborted, x.waited = cmp.Or(x.failed, why), true, 0
 	x.run("Abort", func() error {
 		for _, e := range x.es {
-			e.Abort(errStuck)
+			e.Processes().Abort(errStuck)
 		}
 		return nil
 	})

@@ -116,7 +116,7 @@ func TestFreedOrLeft(t *testing.T) {
 			}
 			recv := to(1, 1, 2)
 			ends["receive"] = a.Irecv(recv, make([]byte, 8))
-			a.Watch(testContext, 1)
+			a.Processes().Watch(testContext, 1)
 			send("send before")
 			for _, n := b.Contexts().QueueLengths(testContext); n == 0; _, n = b.Contexts().QueueLengths(testContext) {
 				if err := b.Poll(); err != nil {
@@ -150,7 +150,7 @@ func TestFailedLeaves(t *testing.T) {
 	es := open(t, 2, nil, nil)
 	a, b := es[0], es[1]
 	recv := a.Irecv(to(1, 1, 2), make([]byte, 8))
-	a.Watch(testContext, 1)
+	a.Processes().Watch(testContext, 1)
 	send, err := a.Isend(to(0, 1, 1), make([]byte, 8), Synchronous)
 	if err != nil {
 		t.Fatal(err)
@@ -160,7 +160,7 @@ func TestFailedLeaves(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b.Abort(errors.New("failed"))
+	b.Processes().Abort(errors.New("failed"))
 	b.Contexts().Leave(testContext)
 	b.Contexts().End(testContext, ErrFreed)
 	for name, h := range map[string]Handle{"receive": recv, "send": send} {
@@ -334,7 +334,7 @@ func TestPrepareFlush(t *testing.T) {
 func TestFlushAnswers(t *testing.T) {
 	es := open(t, 2, nil, nil)
 	a, b := es[0], es[1]
-	a.AllowFinalize()
+	a.Processes().AllowFinalize()
 	f := &a.flushes
 	if f.handleFlushed(1, [5]uint64{1}) {
 		t.Error("an answer without a question was accepted")
@@ -362,7 +362,7 @@ func TestFreedByClosed(t *testing.T) {
 	for _, closedFirst := range []bool{true, false} {
 		es := open(t, 2, nil, nil)
 		a, b := es[0], es[1]
-		a.AllowFinalize()
+		a.Processes().AllowFinalize()
 		recv := a.Irecv(to(1, 1, 2), make([]byte, 8))
 		send, err := a.Isend(to(0, 1, 1), make([]byte, 8), Synchronous)
 		if err != nil {

@@ -101,9 +101,9 @@ func each(t testing.TB, es []*Engine, f func(self int, e *Engine) error) {
 			}
 			ended[i].Store(true)
 			if errs[i] != nil {
-				e.Abort(errs[i])
+				e.Processes().Abort(errs[i])
 				for _, other := range es {
-					other.Abort(errs[i])
+					other.Processes().Abort(errs[i])
 				}
 			}
 		})

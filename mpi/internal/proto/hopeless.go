@@ -1,17 +1,7 @@
 package proto
 
-import (
-	"time"
-
-	"github.com/ibrun/ibrun/mpi/internal/wire"
-)
-
 // Which operations end when this process leaves a context, and when others have left or have
 // finalized.
-
-// confirmTimeout bounds the wait for the transport's report that a process has closed, when the launcher has reported it. The
-// transport's report is preferred because it follows all messages.
-const confirmTimeout = 2 * time.Second
 
 // handleLeft handles LEFT.
 func (e *Engine) handleLeft(peer int32, context uint32, w [5]uint64) bool {
@@ -88,43 +78,4 @@ func (d *departures) endOperationsWith(n int32, err error) {
 		}
 	}
 	d.endHopeless()
-}
-
-// ProcessesLeft must be called when the launcher reports that processes have left the job. A process that this one needs is
-// treated as if its transport had closed, after all that it has sent has arrived.
-func (e *Engine) ProcessesLeft(ranks []int) {
-	e.lock()
-	defer e.unlock()
-	for _, rank := range ranks {
-		if rank < 0 || rank >= len(e.links.peers) || rank == e.links.self || e.departures.closed {
-			continue
-		}
-		n := int32(rank)
-		p := e.links.peer(n)
-		if p.finalized != nil || p.announced {
-			continue
-		}
-		e.failure.finalized++
-		if e.failure.needed == nil || e.failure.needed(n, true) {
-			e.confirmLeft(n)
-		}
-		p.announced = true
-		e.links.dropMessagesTo(n)
-	}
-	e.waiters.rouseAll()
-}
-
-// confirmLeft connects to a process that has left, so that its transport reports it, in order. If that takes long it is treated
-// as reported.
-func (e *Engine) confirmLeft(n int32) {
-	if e.links.connect(n) == nil {
-		e.links.sendControl(n, wire.Envelope{Kind: wire.Watch})
-	}
-	time.AfterFunc(confirmTimeout, func() {
-		e.lock()
-		defer e.unlock()
-		if !e.departures.closed {
-			e.links.fail(n, errAnnounced)
-		}
-	})
 }

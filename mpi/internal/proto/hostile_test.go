@@ -121,7 +121,7 @@ func (h *hostilePeer) poll() bool {
 
 // end checks that no byte outside of the buffers was written, and that no call hangs after the engine has failed.
 func (h *hostilePeer) end() {
-	h.e.Abort(fabric.ErrCorrupt)
+	h.e.Processes().Abort(fabric.ErrCorrupt)
 	for _, x := range h.hs {
 		_, _ = h.e.Requests().Wait(x) // must return; the result does not matter
 	}

@@ -306,7 +306,7 @@ func openNode(t *testing.T, trs [2]fabric.Transport) []*Engine {
 	}
 	t.Cleanup(func() {
 		for _, e := range es {
-			e.AllowFinalize()
+			e.Processes().AllowFinalize()
 		}
 		for _, e := range es {
 			if err := e.Close(); err != nil {
@@ -444,7 +444,7 @@ func TestPartsPeerDies(t *testing.T) {
 		in := es[1].IrecvData(from(0, 5), r, nil)
 		for range 3 { // RTS, the request, and some pieces, but not all
 			for _, e := range []*Engine{es[1], es[0]} {
-				if err := e.Err(); err != nil {
+				if err := e.Processes().Err(); err != nil {
 					t.Fatal(err)
 				}
 			}

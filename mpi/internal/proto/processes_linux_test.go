@@ -53,7 +53,7 @@ func runSecond(text string) error {
 	default:
 		err = exchangeSizes(e, 1)
 	}
-	e.AllowFinalize()
+	e.Processes().AllowFinalize()
 	return errors.Join(err, e.FlushSends(), e.Close())
 }
 
@@ -82,7 +82,7 @@ func pair(t testing.TB, n, size int, f func(e *Engine) error) {
 	e, err := shmEngine(waittest.Context(t), 0, os.Getpid())
 	if err == nil {
 		err = f(e)
-		e.AllowFinalize()
+		e.Processes().AllowFinalize()
 		err = errors.Join(err, e.FlushSends())
 	}
 	if err != nil {

@@ -380,7 +380,7 @@ func TestRTRFinalized(t *testing.T) {
 	if _, err := a.Isend(to(0, 1, 5), make([]byte, n), Standard); err != nil {
 		t.Fatal(err)
 	}
-	b.AllowFinalize()
+	b.Processes().AllowFinalize()
 	if err := errors.Join(b.Requests().Cancel(h), a.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -127,7 +127,7 @@ func TestScheduleAbandoned(t *testing.T) {
 	idle := &script{}
 	e.Schedules().Init(Route{Context: testContext, Match: Match{Tag: 9}}, 0, idle, new(Schedule))
 	failed := errors.New("failed")
-	e.Abort(failed)
+	e.Processes().Abort(failed)
 	late := &script{steps: []scriptStep{doStep(StepShort, func() error { return errors.New("a step after the failure") })}}
 	late.start(e, 10)
 	if err := <-late.ended; !errors.Is(err, failed) {
@@ -215,7 +215,7 @@ func TestScheduleFailsInLongStep(t *testing.T) {
 				if receives, _ := e.Contexts().QueueLengths(testContext); receives == 0 {
 					return nil
 				}
-				if err := e.Err(); err != nil {
+				if err := e.Processes().Err(); err != nil {
 					return err
 				}
 			}

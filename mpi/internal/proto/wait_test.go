@@ -219,8 +219,8 @@ func TestSendReportsLoss(t *testing.T) {
 // TestFlushAfterClose: FlushSends does not wait for messages to a process that has finalized.
 func TestFlushAfterClose(t *testing.T) {
 	es := open(t, 2, nil, nil)
-	es[0].AllowFinalize()
-	es[1].AllowFinalize()
+	es[0].Processes().AllowFinalize()
+	es[1].Processes().AllowFinalize()
 	var hs []Handle
 	for range 40 {
 		h, err := es[0].Isend(to(0, 1, 1), make([]byte, 4000), Standard)
@@ -245,7 +245,7 @@ func TestFlushAfterClose(t *testing.T) {
 func TestDataToClosed(t *testing.T) {
 	es := open(t, 2, variant{noRead: true}.wrap, nil)
 	a, b := es[0], es[1]
-	a.AllowFinalize()
+	a.Processes().AllowFinalize()
 	b.Irecv(from(0, 1), make([]byte, 100000))
 	h, err := a.Isend(to(0, 1, 1), make([]byte, 100000), Standard)
 	if err != nil {

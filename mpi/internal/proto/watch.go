@@ -121,10 +121,3 @@ func (e *Engine) watchAll() {
 		}
 	}
 }
-
-// Watch sends WATCH to a process for a context.
-func (e *Engine) Watch(context uint32, n int32) {
-	e.lock()
-	defer e.unlock()
-	e.departures.watch(member{context, n})
-}

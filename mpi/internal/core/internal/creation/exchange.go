@@ -31,7 +31,9 @@ func New(queue *Queue, id ID, peers []int32, self int32, recordAs perf.Op) *Exch
 func (x *Exchange) ID() ID { return x.id }
 
 // PeerError returns an error if one of the processes is lost or has left the job.
-func (x *Exchange) PeerError() error { return x.queue.engine.PeerError(x.queue.context, x.peers) }
+func (x *Exchange) PeerError() error {
+	return x.queue.engine.Processes().PeerError(x.queue.context, x.peers)
+}
 
 func (x *Exchange) send(rank int, b []byte) (proto.Handle, error) {
 	to := proto.Route{Context: x.queue.context, Peer: x.peers[rank], Match: proto.Match{Rank: x.self}, Op: x.recordAs}

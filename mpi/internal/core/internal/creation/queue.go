@@ -93,11 +93,11 @@ func (q *Queue) recv(op perf.Op, s sender, all []int32) ([]byte, error) {
 			delete(q.messages, s)
 			return pending[0], nil
 		}
-		if err := q.engine.FinalizedPeer(q.context, all); err != nil {
+		if err := q.engine.Processes().FinalizedPeer(q.context, all); err != nil {
 			return nil, err
 		}
 		if q.receiving {
-			q.engine.Watch(q.context, s.process) // the goroutine that receives waits for another process
+			q.engine.Processes().Watch(q.context, s.process) // the goroutine that receives waits for another process
 			q.changed.Wait()
 			continue
 		}
@@ -113,7 +113,7 @@ func (q *Queue) recv(op perf.Op, s sender, all []int32) ([]byte, error) {
 func (q *Queue) recvNext(op perf.Op, process int32) error {
 	q.receiving = true
 	q.mu.Unlock()
-	departures, err := q.engine.WaitMessageOrExit(op, q.context, process, q.departures)
+	departures, err := q.engine.Processes().WaitMessageOrExit(op, q.context, process, q.departures)
 	q.mu.Lock()
 	q.receiving, q.departures = false, departures
 	q.changed.Broadcast()
