@@ -179,9 +179,9 @@ func (l *links) leave(o *outgoing, err error) {
 
 // flushBlocked sends queued messages as far as there is room. It reports whether it sent any.
 func (l *links) flushBlocked() bool {
-	sent := false
+	sent, count := false, len(l.blocked)
 	still := l.blocked[:0]
-	for _, n := range l.blocked {
+	for _, n := range l.blocked[:count] {
 		p := l.peer(n)
 		for p.head != nil {
 			o := p.head
@@ -205,7 +205,8 @@ func (l *links) flushBlocked() bool {
 		p.listed = false
 		p.updateMaxEager()
 	}
-	l.blocked = still
+	// What a message that leaves ends may queue messages to other peers, which are listed meanwhile.
+	l.blocked = append(still, l.blocked[count:]...)
 	return sent
 }
 
