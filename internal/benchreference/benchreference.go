@@ -27,8 +27,8 @@ import (
 
 // The kinds of measurements.
 const (
-	Sockets = "sockets"
-	Verbs   = "verbs"
+	socketsKind = "sockets"
+	verbsKind   = "verbs"
 )
 
 // The descriptors of the pipes that connect the processes of verbs.
@@ -45,10 +45,10 @@ const (
 )
 
 // SocketsWords returns the arguments of a process with bare sockets.
-func SocketsWords(role perftest.Role, t sockets.Test) []string { return words(Sockets, role, t) }
+func SocketsWords(role perftest.Role, t sockets.Test) []string { return words(socketsKind, role, t) }
 
 // VerbsWords returns the arguments of a process with package verbs.
-func VerbsWords(role perftest.Role, t perftest.Test) []string { return words(Verbs, role, t) }
+func VerbsWords(role perftest.Role, t perftest.Test) []string { return words(verbsKind, role, t) }
 
 func words(kind string, role perftest.Role, test any) []string {
 	text, err := json.Marshal(test)
@@ -84,7 +84,7 @@ func run(args []string, stdout io.Writer) error {
 	var figures any
 	var err error
 	switch args[0] {
-	case Sockets:
+	case socketsKind:
 		var t sockets.Test
 		if err := json.Unmarshal([]byte(args[2]), &t); err != nil {
 			return fmt.Errorf("%s: %w: %w", args[2], errUsage, err)
@@ -93,7 +93,7 @@ func run(args []string, stdout io.Writer) error {
 			return sockets.Serve(t)
 		}
 		figures, err = sockets.Call(t)
-	case Verbs:
+	case verbsKind:
 		var t perftest.Test
 		if err := json.Unmarshal([]byte(args[2]), &t); err != nil {
 			return fmt.Errorf("%s: %w: %w", args[2], errUsage, err)

@@ -96,17 +96,17 @@ func (s *programSources) buildReference(ctx context.Context, to string, environ 
 		}
 		return path, nil
 	}
+	tool, err := exec.LookPath("go")
+	if err != nil {
+		return "", fmt.Errorf("%w, and there is no go command in PATH to build it: build it on another machine (CGO_ENABLED=0 "+
+			"go build ./%s in the sources), and name it with --reference FILE", errNoReference, referenceProgram)
+	}
 	source, err := s.find(ctx, referenceProgram, "this comparison builds a Go program")
 	switch {
 	case errors.As(err, new(usageError)) || ctx.Err() != nil:
 		return "", err
 	case err != nil:
 		return "", fmt.Errorf("%w: %w, or with --reference FILE", errNoReference, err)
-	}
-	tool, err := exec.LookPath("go")
-	if err != nil {
-		return "", fmt.Errorf("%w, and there is no go command in PATH to build it: build it on another machine (CGO_ENABLED=0 "+
-			"go build ./%s in the sources), and name it with --reference FILE", errNoReference, referenceProgram)
 	}
 	program := filepath.Join(to, filepath.Base(referenceProgram))
 	// -C: in the module of the sources, which need not be that of the working directory.
