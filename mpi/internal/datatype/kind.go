@@ -42,9 +42,9 @@ const (
 	Kinds = iota + 1
 )
 
-// kindTable describes the kinds. Everything else that a datatype has to know about a kind follows
-// from its row, except for how values are converted whose external form is not only in another
-// order (external.go).
+// kindTable describes the kinds. All that a datatype has to know about a kind follows from its
+// row. The exceptions are the kinds whose external form is more than another order of bytes: their
+// conversions are in external.go.
 //
 //   - name is that of the Go type, or of the C type if Go has none.
 //   - goKind is that of the Go types with this kind. It is 0 for types that only C has.

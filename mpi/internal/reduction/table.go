@@ -58,7 +58,6 @@ var table = [datatype.Kinds]row{
 		portable: functions{sum[int64], minInt[int64], maxInt[int64], prod[int64], Band - firstOp: band, bor, bxor,
 			Land - firstOp: land[int64], lor[int64], lxor[int64]},
 		vector: functions{sumInt64, minInt64, maxInt64, Band - firstOp: bandVector, borVector, bxorVector},
-		pairs:  pairFunctions{minLoc[int64, int32], maxLoc[int64, int32], minLoc[int64, int64], maxLoc[int64, int64]},
 	},
 	datatype.Uint8: {
 		portable: functions{sum[uint8], minInt[uint8], maxInt[uint8], prod[uint8], Band - firstOp: band, bor, bxor,
@@ -88,7 +87,6 @@ var table = [datatype.Kinds]row{
 		portable: functions{sum[uint64], minInt[uint64], maxInt[uint64], prod[uint64], Band - firstOp: band, bor, bxor,
 			Land - firstOp: land[uint64], lor[uint64], lxor[uint64]},
 		vector: functions{sumInt64, minUint64, maxUint64, Band - firstOp: bandVector, borVector, bxorVector},
-		pairs:  pairFunctions{minLoc[uint64, int32], maxLoc[uint64, int32], minLoc[uint64, int64], maxLoc[uint64, int64]},
 	},
 	datatype.Float32: {
 		portable: functions{sum[float32], minFloat[float32], maxFloat[float32], prod[float32]},
