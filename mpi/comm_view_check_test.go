@@ -248,8 +248,8 @@ func TestViewsNotUsed(t *testing.T) {
 	})
 }
 
-// TestCheckedEmpty checks that calls that are checked compare the type of an empty slice, and not that of an empty view, which has
-// none.
+// TestCheckedEmpty checks that calls that are checked compare the type of an empty slice, and not
+// that of an empty view, which has none.
 func TestCheckedEmpty(t *testing.T) {
 	runChecked(t, 2, func(p *mpi.Process) error {
 		c := p.World()
