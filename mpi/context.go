@@ -13,13 +13,13 @@ import (
 
 // ProbeContext is Probe that ends when ctx ends. It never removes a message. MPI-5.0 §3.8.1.
 func (c *Comm) ProbeContext(ctx context.Context, src, tag int) (Status, error) {
-	return status(c.core().Probe(ctx, src, tag))
+	return status(core.Probe(ctx, c.core(), src, tag))
 }
 
 // MprobeContext is Mprobe that ends when ctx ends. It has taken a message if and only if err is nil. To receive that
 // message with Mrecv blocks for no other message, so it has no form with a context. MPI-5.0 §3.8.2.
 func (c *Comm) MprobeContext(ctx context.Context, src, tag int) (*Message, Status, error) {
-	return message(c.core().Mprobe(ctx, src, tag))
+	return message(core.Mprobe(ctx, c.core(), src, tag))
 }
 
 // WaitContext is Wait that ends when ctx ends. It then returns ErrPending: the operation continues, its buffer is still in use,

@@ -22,23 +22,23 @@ func oneBuffer[T any](c *Comm, n *core.Number) (src, dst []T) {
 
 // withOne calls f with slices of one element, which are x and the zero value, and returns the element in dst afterwards.
 func withOne[T any](c *Comm, x T, f func(dst, src []T) error) (T, error) {
-	n := c.core().TakeNumber()
+	n := core.TakeNumber(c.core())
 	src, dst := oneBuffer[T](c, n)
 	src[0] = x
 	clear(dst)
 	err := f(dst, src)
 	x = dst[0]
-	c.core().ReturnNumber(n, err)
+	n.Return(err)
 	return x, err
 }
 
 // SendOne is Send of x. MPI-5.0 §3.2.1.
 func SendOne[T any](c *Comm, x T, dst, tag int) error {
-	n := c.core().TakeNumber()
+	n := core.TakeNumber(c.core())
 	src, _ := oneBuffer[T](c, n)
 	src[0] = x
 	err := Send(c, src, dst, tag)
-	c.core().ReturnNumber(n, err)
+	n.Return(err)
 	return err
 }
 
@@ -61,12 +61,12 @@ func RecvOneContext[T any](ctx context.Context, c *Comm, src, tag int) (T, Statu
 
 // recvOne calls f with a slice of one element, which is the zero value, and returns the element afterwards.
 func recvOne[T any](c *Comm, f func(x []T) (Status, error)) (T, Status, error) {
-	n := c.core().TakeNumber()
+	n := core.TakeNumber(c.core())
 	_, dst := oneBuffer[T](c, n)
 	clear(dst)
 	st, err := f(dst)
 	x := dst[0]
-	c.core().ReturnNumber(n, err)
+	n.Return(err)
 	return x, st, err
 }
 

@@ -1,5 +1,7 @@
 package mpi
 
+import "github.com/ibrun/ibrun/mpi/internal/core"
+
 // Partitioned communication: a message of which several goroutines fill parts, and each part leaves when it is ready.
 //
 //	send, err := mpi.PsendInit(c, x, 8, dst, tag) // x in 8 partitions
@@ -46,7 +48,7 @@ func (c *Comm) psendInit(v View, n, partitions, dst, tag int) (Request, error) {
 	if v.err != nil {
 		return Request{}, c.callError("PsendInit", v.err)
 	}
-	return request(c.core().PsendInit(&v.data, n, partitions, dst, tag))
+	return request(core.PsendInit(c.core(), &v.data, n, partitions, dst, tag))
 }
 
 // precvInit is psendInit for PrecvInit.
@@ -54,7 +56,7 @@ func (c *Comm) precvInit(v View, n, partitions, src, tag int) (Request, error) {
 	if v.err != nil {
 		return Request{}, c.callError("PrecvInit", v.err)
 	}
-	return request(c.core().PrecvInit(&v.data, n, partitions, src, tag))
+	return request(core.PrecvInit(c.core(), &v.data, n, partitions, src, tag))
 }
 
 // Pready says that a partition of a send that was started with [PsendInit] is ready: it leaves now. Each partition must be marked

@@ -19,24 +19,24 @@ func message(m *core.Message, st core.Status, err error) (*Message, Status, erro
 // Probe blocks until there is a message that a receive with these arguments would match, and returns its status.
 // MPI-5.0 §3.8.1.
 func (c *Comm) Probe(src, tag int) (Status, error) {
-	return status(c.core().Probe(context.Background(), src, tag))
+	return status(core.Probe(context.Background(), c.core(), src, tag))
 }
 
 // Iprobe is Probe without blocking: it reports false if there is no such message. MPI-5.0 §3.8.1.
 func (c *Comm) Iprobe(src, tag int) (Status, bool, error) {
-	st, ok, err := c.core().Iprobe(src, tag)
+	st, ok, err := core.Iprobe(c.core(), src, tag)
 	return statusOf(st), ok, public(err)
 }
 
 // Mprobe is Probe that also removes the message from the matching queue, so that no other receive gets it.
 // MPI-5.0 §3.8.2.
 func (c *Comm) Mprobe(src, tag int) (*Message, Status, error) {
-	return message(c.core().Mprobe(context.Background(), src, tag))
+	return message(core.Mprobe(context.Background(), c.core(), src, tag))
 }
 
 // Improbe is Mprobe without blocking: it reports false if there is no such message. MPI-5.0 §3.8.2.
 func (c *Comm) Improbe(src, tag int) (*Message, Status, bool, error) {
-	m, st, ok, err := c.core().Improbe(src, tag)
+	m, st, ok, err := core.Improbe(c.core(), src, tag)
 	return (*Message)(m), statusOf(st), ok, public(err)
 }
 

@@ -54,7 +54,7 @@ func RecvValueContext[T any](ctx context.Context, c *Comm, src, tag int) (v T, s
 
 // recvValue receives a value for the call op.
 func recvValue[T any](ctx context.Context, op string, c *Comm, src, tag int) (v T, st Status, err error) {
-	m, cst, err := c.core().Mprobe(ctx, src, tag)
+	m, cst, err := core.Mprobe(ctx, c.core(), src, tag)
 	if err != nil {
 		return v, statusOf(cst), public(err)
 	}

@@ -69,10 +69,10 @@ func (cs *Collectives) checkSinks(op string, x *Collective, v *Views) error {
 		return err
 	}
 	if list, _ := x.lists(); !list {
-		return cs.comm.checkSink(op, v.Dst)
+		return cs.comm.wrapError(op, checkSink(v.Dst))
 	}
 	for i := range v.Dsts.list {
-		if err := cs.comm.checkSink(op, &v.Dsts.list[i]); err != nil {
+		if err := cs.comm.wrapError(op, checkSink(&v.Dsts.list[i])); err != nil {
 			return err
 		}
 	}

@@ -216,7 +216,7 @@ func (g *collState) Recv(src int, b []byte) error {
 func (g *collState) Sendrecv(dst int, s []byte, src int, r []byte) error {
 	h := g.comm.engine.Irecv(g.recvRoute(src), r)
 	if err := g.comm.engine.Send(g.sendRoute(dst), s, proto.Standard); err != nil {
-		g.comm.cancelRecv(h)
+		cancelRecv(g.comm.engine, h)
 		return g.check(err)
 	}
 	_, err := g.comm.engine.Requests().Wait(h)

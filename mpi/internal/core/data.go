@@ -92,15 +92,15 @@ func (c *Comm) persistent(h proto.Handle, d *datatype.Buffer) Request {
 func (c *Comm) sinkRoute(op string, d *datatype.Buffer, src, tag int) (proto.Route, error) {
 	from, err := c.recvRoute(op, src, tag)
 	if err == nil {
-		err = c.checkSink(op, d)
+		err = c.wrapError(op, checkSink(d))
 	}
 	return from, err
 }
 
 // checkSink returns an error if entries of d overlap, since they are to receive data.
-func (c *Comm) checkSink(op string, d *datatype.Buffer) error {
+func checkSink(d *datatype.Buffer) error {
 	if err := d.CheckOverlap(); err != nil {
-		return c.newError(op, ErrType, err)
+		return fault{ErrType, err}
 	}
 	return nil
 }

@@ -25,7 +25,8 @@
 // calls. What can be done with them is in types of their own, which a front end gets by a method, such
 // as [Comm.Collectives], [Comm.Topology] and [Process.Recording]. Many parts know neither the call nor
 // the communicator. They return errors that have a class only; [Comm.CallResult] makes of them what the
-// program gets. Calls that create communicators are functions: [Split], [Dup], [CartCreate]. The files:
+// program gets. Calls that create communicators are functions: [Split], [Dup], [CartCreate]; so are
+// those of probes and of partitioned messages: [Probe], [PsendInit]. The files:
 //
 //	processes      process init init_exchange environment machine hw_resource record memory
 //	               clocks: internal/clocks, wtime

@@ -1,8 +1,13 @@
 package core
 
+import "sync"
+
 // Number is memory for two numbers: what a call sends and what it receives. A variable of the caller would be allocated on each
 // call, since the engine keeps the buffers of requests. A process keeps these for reuse.
-type Number struct{ words [2 * numberWords]uint64 }
+type Number struct {
+	words [2 * numberWords]uint64
+	pool  *sync.Pool // of the process; nil: it belongs to none, since there is no communicator
+}
 
 // numberWords is the length of the longest number, complex128, in words.
 const numberWords = 2
@@ -13,20 +18,22 @@ func (n *Number) Bytes() (sent, received []byte) {
 	return b[:8*numberWords], b[8*numberWords:]
 }
 
-// TakeNumber returns memory for two numbers, until ReturnNumber.
-func (c *Comm) TakeNumber() *Number {
-	if !c.isNone() {
-		if n, ok := c.proc.numbers.Get().(*Number); ok {
-			return n
-		}
+// TakeNumber returns memory for two numbers of a call on c, until Return.
+func TakeNumber(c *Comm) *Number {
+	if c.isNone() {
+		return new(Number)
 	}
-	return new(Number)
+	pool := &c.proc.numbers
+	if n, ok := pool.Get().(*Number); ok {
+		return n
+	}
+	return &Number{pool: pool}
 }
 
-// ReturnNumber makes the memory available for later calls, unless the call has failed: the operation may then still be in
-// progress.
-func (c *Comm) ReturnNumber(n *Number, err error) {
+// Return makes the memory available for later calls, unless the call has failed: the operation may
+// then still be in progress.
+func (n *Number) Return(err error) {
 	if err == nil {
-		c.proc.numbers.Put(n)
+		n.pool.Put(n)
 	}
 }

@@ -9,33 +9,37 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
+// The messages of a partitioned operation are in the context of collectives, where no receive of the
+// program matches them.
+
 // PsendInit creates a persistent partitioned send of the elements of d. They belong to n values of a
 // slice, which are not divided; 0: it is a view, which is divided between any of its elements.
-func (c *Comm) PsendInit(d *datatype.Buffer, n, partitions, dst, tag int) (Request, error) {
+func PsendInit(c *Comm, d *datatype.Buffer, n, partitions, dst, tag int) (Request, error) {
 	const op = "PsendInit"
 	to, err := c.sendRoute(op, dst, tag)
 	if err != nil {
 		return Request{}, err
 	}
-	x, err := c.partitionsOf(op, d, n, partitions)
+	x, err := partitionsOf(d, n, partitions)
 	if err != nil {
-		return Request{}, err
+		return Request{}, c.wrapError(op, err)
 	}
-	to.Context, to.Op = c.contextID|collectiveBit, perf.Start
+	to.Context, to.Op, x.Failed = c.contextID|collectiveBit, perf.Start, c.coll.main.partitionedFailed
 	h, err := c.engine.Schedules().PsendInit(to, x)
 	return Request{h}, c.wrapError(op, err)
 }
 
 var errPartitionWildcard = errors.New("a partitioned receive needs one source and one tag")
 
-// PrecvInit creates a persistent partitioned receive into the elements of d, which are divided as in PsendInit.
-func (c *Comm) PrecvInit(d *datatype.Buffer, n, partitions, src, tag int) (Request, error) {
+// PrecvInit creates a persistent partitioned receive into the elements of d, which are divided as in
+// PsendInit.
+func PrecvInit(c *Comm, d *datatype.Buffer, n, partitions, src, tag int) (Request, error) {
 	const op = "PrecvInit"
 	if err := c.checkUsable(op); err != nil {
 		return Request{}, err
 	}
-	if err := c.checkSink(op, d); err != nil {
-		return Request{}, err
+	if err := checkSink(d); err != nil {
+		return Request{}, c.wrapError(op, err)
 	}
 	from, err := c.recvRoute(op, src, tag)
 	switch {
@@ -48,28 +52,32 @@ func (c *Comm) PrecvInit(d *datatype.Buffer, n, partitions, src, tag int) (Reque
 	case src == ProcNull:
 		from.Peer = proto.ProcNull
 	}
-	x, err := c.partitionsOf(op, d, n, partitions)
+	x, err := partitionsOf(d, n, partitions)
 	if err != nil {
-		return Request{}, err
+		return Request{}, c.wrapError(op, err)
 	}
-	from.Context, from.Op = c.contextID|collectiveBit, perf.Start
+	from.Context, from.Op, x.Failed = c.contextID|collectiveBit, perf.Start, c.coll.main.partitionedFailed
 	return Request{c.engine.Schedules().PrecvInit(from, x)}, nil
 }
 
+// partitionedFailed records that a partitioned message has failed. Collectives use the same context,
+// so none can succeed any more.
+func (g *collState) partitionedFailed(err error) { g.markFailed(err) }
+
 // partitionsOf checks the arguments of one side of a partitioned message of the elements of d, and
 // returns that side. Elements that are not one block are copied.
-func (c *Comm) partitionsOf(op string, d *datatype.Buffer, n, count int) (x proto.Partitions, err error) {
+func partitionsOf(d *datatype.Buffer, n, count int) (x proto.Partitions, err error) {
 	switch {
 	case count < 1 || count > proto.MaxPartitions:
-		return x, c.newError(op, ErrCount, fmt.Errorf("%d partitions; want 1 to %d", count, proto.MaxPartitions))
+		return x, fault{ErrCount, fmt.Errorf("%d partitions; want 1 to %d", count, proto.MaxPartitions)}
 	case n%count != 0:
-		return x, c.newError(op, ErrCount, fmt.Errorf("%d elements cannot be divided evenly into %d partitions", n, count))
+		return x, fault{ErrCount, fmt.Errorf("%d elements cannot be divided evenly into %d partitions", n, count)}
 	case !divides(count, d):
-		return x, c.newError(op, ErrCount,
-			fmt.Errorf("a view of %d bytes cannot be divided evenly, between its elements, into %d partitions", d.Size(), count))
+		return x, fault{ErrCount,
+			fmt.Errorf("a view of %d bytes cannot be divided evenly, between its elements, into %d partitions", d.Size(), count)}
 	}
 	b, ok := d.Contiguous()
-	x = proto.Partitions{Buf: b, Kind: partitionKind(d), Count: count, Failed: func(err error) { c.coll.main.markFailed(err) }}
+	x = proto.Partitions{Buf: b, Kind: partitionKind(d), Count: count}
 	if !ok {
 		data := *d
 		x.Buf, x.Data = make([]byte, d.Size()), &data

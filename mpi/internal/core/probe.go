@@ -27,18 +27,18 @@ var procNullStatus = Status{Source: ProcNull, Tag: AnyTag}
 
 // Probe blocks until there is a message that a receive with these arguments would match, and returns its status. It ends when ctx
 // ends.
-func (c *Comm) Probe(ctx context.Context, src, tag int) (Status, error) {
-	st, _, err := c.probe(ctx, perf.Probe, src, tag, true)
+func Probe(ctx context.Context, c *Comm, src, tag int) (Status, error) {
+	st, _, err := probe(ctx, c, perf.Probe, src, tag, true)
 	return st, err
 }
 
 // Iprobe is Probe without blocking: it reports false if there is no such message.
-func (c *Comm) Iprobe(src, tag int) (Status, bool, error) {
-	return c.probe(context.Background(), perf.Iprobe, src, tag, false)
+func Iprobe(c *Comm, src, tag int) (Status, bool, error) {
+	return probe(context.Background(), c, perf.Iprobe, src, tag, false)
 }
 
-func (c *Comm) probe(ctx context.Context, op perf.Op, src, tag int, block bool) (Status, bool, error) {
-	from, err := c.probeRoute(ctx, op, src, tag)
+func probe(ctx context.Context, c *Comm, op perf.Op, src, tag int, block bool) (Status, bool, error) {
+	from, err := probeRoute(ctx, c, op, src, tag)
 	switch {
 	case err != nil:
 		return emptyStatus, false, err
@@ -53,7 +53,7 @@ func (c *Comm) probe(ctx context.Context, op perf.Op, src, tag int, block bool) 
 }
 
 // probeRoute checks the arguments of a probe and returns its route. It returns an error if ctx has ended.
-func (c *Comm) probeRoute(ctx context.Context, op perf.Op, src, tag int) (proto.Route, error) {
+func probeRoute(ctx context.Context, c *Comm, op perf.Op, src, tag int) (proto.Route, error) {
 	from, err := c.recvRoute(op.String(), src, tag)
 	if err == nil && ctx.Err() != nil {
 		err = c.wrapStopped(op.String(), proto.Stopped(ctx))
@@ -63,19 +63,19 @@ func (c *Comm) probeRoute(ctx context.Context, op perf.Op, src, tag int) (proto.
 }
 
 // Mprobe is Probe that also removes the message from the matching queue, so that no other receive gets it.
-func (c *Comm) Mprobe(ctx context.Context, src, tag int) (*Message, Status, error) {
-	m, _, err := c.mprobe(ctx, perf.Mprobe, src, tag, true)
+func Mprobe(ctx context.Context, c *Comm, src, tag int) (*Message, Status, error) {
+	m, _, err := mprobe(ctx, c, perf.Mprobe, src, tag, true)
 	return m, m.Status(), err
 }
 
 // Improbe is Mprobe without blocking: it reports false if there is no such message.
-func (c *Comm) Improbe(src, tag int) (*Message, Status, bool, error) {
-	m, ok, err := c.mprobe(context.Background(), perf.Improbe, src, tag, false)
+func Improbe(c *Comm, src, tag int) (*Message, Status, bool, error) {
+	m, ok, err := mprobe(context.Background(), c, perf.Improbe, src, tag, false)
 	return m, m.Status(), ok, err
 }
 
-func (c *Comm) mprobe(ctx context.Context, op perf.Op, src, tag int, block bool) (*Message, bool, error) {
-	from, err := c.probeRoute(ctx, op, src, tag)
+func mprobe(ctx context.Context, c *Comm, op perf.Op, src, tag int, block bool) (*Message, bool, error) {
+	from, err := probeRoute(ctx, c, op, src, tag)
 	switch {
 	case err != nil:
 		return nil, false, err
@@ -122,7 +122,7 @@ func (m *Message) recv(op perf.Op, d *datatype.Buffer) (Request, error) {
 	}
 	b, ok := m.comm.asBytes(d)
 	if !ok {
-		if err := m.comm.checkSink(op.String(), d); err != nil {
+		if err := m.comm.wrapError(op.String(), checkSink(d)); err != nil {
 			return Request{}, err
 		}
 	}

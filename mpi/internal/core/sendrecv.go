@@ -31,7 +31,7 @@ func (c *Comm) Sendrecv(s []byte, dst, stag int, r []byte, src, rtag int) (Statu
 	began := c.engine.Recording().BeginOp(perf.Sendrecv, len(s)+len(r))
 	h := c.engine.Irecv(from, r)
 	if err := c.engine.Send(to, s, proto.Standard); err != nil {
-		c.cancelRecv(h)
+		cancelRecv(c.engine, h)
 		return emptyStatus, c.wrapError(op, err)
 	}
 	st, err := c.engine.Requests().Wait(h)
@@ -43,9 +43,9 @@ func (c *Comm) Sendrecv(s []byte, dst, stag int, r []byte, src, rtag int) (Statu
 }
 
 // cancelRecv ends a receive, so that nothing writes to its buffer any more.
-func (c *Comm) cancelRecv(h proto.Handle) {
-	_ = c.engine.Requests().Cancel(h) // it may have completed; the caller returns the earlier error
-	_, _ = c.engine.Requests().Wait(h)
+func cancelRecv(e *proto.Engine, h proto.Handle) {
+	_ = e.Requests().Cancel(h) // it may have completed; the caller returns the earlier error
+	_, _ = e.Requests().Wait(h)
 }
 
 // SendrecvData sends the elements of s and receives into those of r at the same time. They may be in the same memory, but no byte
@@ -93,7 +93,7 @@ func (c *Comm) exchange(op string, to proto.Route, s, as, r *datatype.Buffer, sr
 	}
 	to.Op = call.Within()
 	if err := c.engine.SendData(to, s, proto.Standard, c.note(to.Op, as)); err != nil {
-		c.cancelRecv(h)
+		cancelRecv(c.engine, h)
 		return emptyStatus, c.wrapError(op, err)
 	}
 	st, err := c.engine.Requests().WaitAs(call.Within(), h)
