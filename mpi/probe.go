@@ -44,10 +44,15 @@ func (c *Comm) Improbe(src, tag int) (*Message, Status, bool, error) {
 func (m *Message) Status() Status { return statusOf(m.core().Status()) }
 
 // Mrecv receives a message that a matched probe has taken, like Recv. MPI-5.0 §3.8.3.
-func Mrecv[T any](m *Message, x []T) (Status, error) { return m.Mrecv(elements("Mrecv", x)) }
+func Mrecv[T any](m *Message, x []T) (Status, error) {
+	v := elements("Mrecv", x)
+	return m.mrecv(&v)
+}
 
 // Mrecv is [Mrecv] into a view. MPI-5.0 §3.8.3.
-func (m *Message) Mrecv(v View) (Status, error) {
+func (m *Message) Mrecv(v View) (Status, error) { return m.mrecv(&v) }
+
+func (m *Message) mrecv(v *View) (Status, error) {
 	if v.err != nil {
 		return failedStatus((*Comm)(m.core().Comm()), "Mrecv", v.err)
 	}

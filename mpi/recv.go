@@ -75,6 +75,9 @@ func (c *Comm) RecvInit(v View, src, tag int) (Request, error) {
 // A message that has been matched is received to its end. So the call may return later than ctx ends if a long message
 // is on its way and its sender is slow. MPI-5.0 §3.2.4, §3.8.4.
 func RecvContext[T any](ctx context.Context, c *Comm, x []T, src, tag int) (Status, error) {
+	if core.IsPlain[T](c.core()) {
+		return status(core.RecvContext(ctx, c.core(), core.Bytes(x), src, tag))
+	}
 	return c.RecvContext(ctx, elements("Recv", x), src, tag)
 }
 
@@ -83,5 +86,5 @@ func (c *Comm) RecvContext(ctx context.Context, v View, src, tag int) (Status, e
 	if v.err != nil {
 		return failedStatus(c, "RecvContext", v.err)
 	}
-	return status(c.core().RecvContext(ctx, &v.data, src, tag))
+	return status(core.RecvDataContext(ctx, c.core(), &v.data, src, tag))
 }

@@ -195,7 +195,8 @@ func (c *Comm) sendInit(op string, v *View, dst, tag int, m proto.Mode) (Request
 // ends. The call returns when the receiver's process has confirmed that, so it may return later than ctx ends if that
 // process computes. To stop at once use Isend and [Request.WaitContext]: the send then continues. MPI-5.0 §3.2.1, §3.8.4.
 func SendContext[T any](ctx context.Context, c *Comm, x []T, dst, tag int) error {
-	return c.SendContext(ctx, elements("Send", x), dst, tag)
+	v := elements("Send", x)
+	return c.sendViewContext(ctx, perf.Send, &v, dst, tag, proto.Standard)
 }
 
 // SendContext is the function [SendContext] of a view. MPI-5.0 §3.2.1, §3.8.4.
@@ -206,7 +207,8 @@ func (c *Comm) SendContext(ctx context.Context, v View, dst, tag int) error {
 // SsendContext is Ssend that ends when ctx ends, as [SendContext] does. If err is nil, a receive has matched the message.
 // MPI-5.0 §3.4, §3.8.4.
 func SsendContext[T any](ctx context.Context, c *Comm, x []T, dst, tag int) error {
-	return c.SsendContext(ctx, elements("Ssend", x), dst, tag)
+	v := elements("Ssend", x)
+	return c.sendViewContext(ctx, perf.Ssend, &v, dst, tag, proto.Synchronous)
 }
 
 // SsendContext is the function [SsendContext] of a view. MPI-5.0 §3.4, §3.8.4.
@@ -218,5 +220,5 @@ func (c *Comm) sendViewContext(ctx context.Context, op perf.Op, v *View, dst, ta
 	if v.err != nil {
 		return c.callError(op.String(), v.err)
 	}
-	return public(c.core().SendContext(ctx, op, &v.data, dst, tag, m))
+	return public(core.SendDataContext(ctx, c.core(), op, &v.data, dst, tag, m))
 }

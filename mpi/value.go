@@ -36,7 +36,7 @@ func sendValue[T any](ctx context.Context, op string, c *Comm, v T, dst, tag int
 		return c.callError(op, err)
 	}
 	d := datatype.Numbers(b, kind)
-	return public(c.core().SendContext(ctx, perf.Send, &d, dst, tag, proto.Standard))
+	return public(core.SendDataContext(ctx, c.core(), perf.Send, &d, dst, tag, proto.Standard))
 }
 
 // RecvValue receives one value from rank src, or AnySource, with a tag, or AnyTag. It needs no length: it allocates as much

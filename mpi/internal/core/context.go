@@ -22,8 +22,8 @@ func (c *Comm) wrapStopped(op string, err error) error {
 	return c.wrapError(op, err)
 }
 
-// SendContext sends the elements of d as SendData does, but ends when ctx ends.
-func (c *Comm) SendContext(ctx context.Context, op perf.Op, d *datatype.Buffer, dst, tag int, m proto.Mode) error {
+// SendDataContext sends the elements of d as SendData does, but ends when ctx ends.
+func SendDataContext(ctx context.Context, c *Comm, op perf.Op, d *datatype.Buffer, dst, tag int, m proto.Mode) error {
 	if ctx.Done() == nil {
 		return c.SendData(op, d, dst, tag, m)
 	}
@@ -44,21 +44,30 @@ func (c *Comm) SendContext(ctx context.Context, op perf.Op, d *datatype.Buffer, 
 	return err
 }
 
-// RecvContext receives into the elements of d as RecvData does, but ends when ctx ends.
-func (c *Comm) RecvContext(ctx context.Context, d *datatype.Buffer, src, tag int) (Status, error) {
+// RecvContext receives into b as Recv does, but ends when ctx ends.
+func RecvContext(ctx context.Context, c *Comm, b []byte, src, tag int) (Status, error) {
+	if ctx.Done() == nil {
+		return c.Recv(b, src, tag)
+	}
+	const call = perf.Recv
+	from, err := c.recvRoute(call.String(), src, tag)
+	if err != nil {
+		return emptyStatus, err
+	}
+	from.Op = call
+	st, err := c.engine.RecvContext(ctx, from, b)
+	return statusOf(st), c.wrapStopped(call.String(), err)
+}
+
+// RecvDataContext receives into the elements of d as RecvData does, but ends when ctx ends.
+func RecvDataContext(ctx context.Context, c *Comm, d *datatype.Buffer, src, tag int) (Status, error) {
+	if b, ok := c.asBytes(d); ok {
+		return RecvContext(ctx, c, b, src, tag)
+	}
 	if ctx.Done() == nil {
 		return c.RecvData(d, src, tag)
 	}
 	const call = perf.Recv
-	if b, ok := c.asBytes(d); ok {
-		from, err := c.recvRoute(call.String(), src, tag)
-		if err != nil {
-			return emptyStatus, err
-		}
-		from.Op = call
-		st, err := c.engine.RecvContext(ctx, from, b)
-		return statusOf(st), c.wrapStopped(call.String(), err)
-	}
 	from, err := c.sinkRoute(call.String(), d, src, tag)
 	if err != nil {
 		return emptyStatus, err

@@ -8,9 +8,9 @@ import (
 )
 
 // A datatype.Buffer describes the data of any message: numbers, structs or the elements of a derived
-// datatype. All forms of sends and receives take one. Send, Isend, Recv, Irecv and Sendrecv also
-// exist for bytes, because programs call them most: these do not ask whether calls are checked, so
-// a caller does so first.
+// datatype. All forms of sends and receives take one. Send, Isend, Recv, Irecv, Sendrecv and
+// RecvContext also exist for bytes, because programs call them most: these do not ask whether calls
+// are checked, so a caller does so first.
 //
 // Data that are one block of memory take the paths of bytes, unless calls are checked: then a note
 // with their type travels with the message. The buffer is copied, so that it does not escape from

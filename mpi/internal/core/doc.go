@@ -15,9 +15,9 @@
 // A message is sent from a [datatype.Buffer] and received into one, which describes numbers, structs
 // and derived data alike. Where calls are checked its elements travel with the message, with the source
 // position of the call, so that the receiver can compare. The calls that programs make most exist for
-// bytes as well: Send, Isend, Recv, Irecv and Sendrecv. They check nothing, and do not need the kind of
-// the elements, which costs some time to find out. A front end calls them for numbers unless
-// [Comm.IsChecked] reports true; see [IsPlain].
+// bytes as well: Send, Isend, Recv, Irecv, Sendrecv and RecvContext. They check nothing, and do not
+// need the kind of the elements, which costs some time to find out. A front end calls them for numbers
+// unless [Comm.IsChecked] reports true; see [IsPlain].
 //
 // # Parts
 //
@@ -26,7 +26,8 @@
 // as [Comm.Collectives], [Comm.Topology] and [Process.Recording]. Many parts know neither the call nor
 // the communicator. They return errors that have a class only; [Comm.CallResult] makes of them what the
 // program gets. Calls that create communicators are functions: [Split], [Dup], [CartCreate]; so are
-// those of probes and of partitioned messages: [Probe], [PsendInit]. The files:
+// those of probes, of partitioned messages, and of messages that end with a context: [Probe],
+// [PsendInit], [RecvContext]. The files:
 //
 //	processes      process init init_exchange environment machine hw_resource record memory
 //	               clocks: internal/clocks, wtime
