@@ -22,7 +22,8 @@ func immediateForm(kind perf.Op) perf.Op {
 	return kind - perf.Alltoallw + perf.Ialltoallw
 }
 
-// isNeighbor reports whether x is a neighborhood collective.
+// isNeighbor reports whether x is a neighborhood collective. NeighborAlltoallw has a test of its
+// own because perf/op.go has it behind the others.
 func (x *Collective) isNeighbor() bool {
 	return x.Kind >= perf.NeighborAllgather && x.Kind <= perf.NeighborAlltoallv || x.Kind == perf.NeighborAlltoallw
 }
@@ -37,7 +38,8 @@ func (x *Collective) usesRoot() bool {
 	return x.Kind == perf.Bcast || x.Kind == perf.Reduce || x.Kind >= perf.Gather && x.Kind <= perf.Scatterv
 }
 
-// lists reports for each side whether its views are one for each rank or neighbor.
+// lists reports for each side whether its views are one for each rank or neighbor. On the other
+// sides one view has all data.
 func (x *Collective) lists() (dst, src bool) {
 	switch x.Kind {
 	case perf.Gatherv, perf.Allgatherv, perf.NeighborAllgatherv:
@@ -50,7 +52,8 @@ func (x *Collective) lists() (dst, src bool) {
 	return false, false
 }
 
-// sidesOfRoot reports for each side whether it is used at the root only.
+// sidesOfRoot reports for each side whether it is used at the root only. Other ranks may pass
+// anything there, so it is neither checked nor packed.
 func (x *Collective) sidesOfRoot() (dst, src bool) {
 	switch x.Kind {
 	case perf.Gather, perf.Gatherv, perf.Reduce:
@@ -61,7 +64,8 @@ func (x *Collective) sidesOfRoot() (dst, src bool) {
 	return false, false
 }
 
-// bytes returns the number of bytes that this rank sends or receives, as it is recorded.
+// bytes returns the number of bytes that this rank sends or receives, as it is recorded. A Bcast
+// has no Src, and that of a Scatter is used at the root only.
 func (x *Collective) bytes() int {
 	if x.Kind == perf.Bcast || x.Kind == perf.Scatter || x.Kind == perf.Scatterv {
 		return len(x.Dst)
@@ -111,7 +115,9 @@ func (a *arguments) prepare(x *Collective, o *coll.Operation) (err error) {
 	return err
 }
 
-// describeCall returns a call that has been prepared as calls are compared.
+// describeCall returns a call that has been prepared as calls are compared. Calls on an
+// intercommunicator are compared by their names only, since the groups pass different arguments:
+// their roots, and the lengths of what they send.
 func (cs *Collectives) describeCall(x *Collective, inter bool) *collCall {
 	call := x.recorded()
 	if x.Kind == perf.Barrier || inter {
@@ -123,7 +129,7 @@ func (cs *Collectives) describeCall(x *Collective, inter bool) *collCall {
 	}
 	n := x.bytes() // that must be the same at all ranks, or of the block of this rank
 	switch x.Kind {
-	case perf.Alltoall:
+	case perf.Alltoall: // Src has a block for each rank
 		n /= len(cs.comm.peers)
 	case perf.Allgatherv, perf.Alltoallv, perf.Alltoallw, perf.ReduceScatter, perf.ReduceScatterBlock:
 		n = 0
@@ -150,7 +156,9 @@ func (cs *Collectives) describeCall(x *Collective, inter bool) *collCall {
 }
 
 // runShared makes a blocking collective over shared memory, if that is the fastest. done reports
-// whether it has.
+// whether it has. Kinds without a case here always use messages. The ranks compare the shapes of
+// their calls, which have room for a root and for no counts: where counts must be the same at all
+// ranks, their hash takes the place of the root.
 func (g *collState) runShared(x *Collective) (done bool, err error) {
 	k, o, size := x.Elements, &g.operation, len(g.peers)
 	var f *coll.Shm
@@ -260,7 +268,9 @@ func (cs *Collectives) sinkUse(x *Collective) int {
 }
 
 // elementsOfViews returns the elements of a collective. Of data of several kinds they are bytes,
-// with a signature in p.
+// with a signature in p. All ranks compare the elements of one block, so they are taken from a side
+// that has data at this rank: at the root from that with the blocks of all ranks, elsewhere from
+// the rank's own block. Neighbors may send blocks of different kinds, which are not compared.
 func (cs *Collectives) elementsOfViews(x *Collective, v *Views, p *packing) Elements {
 	switch n := len(cs.comm.peers); x.Kind {
 	case perf.Gather, perf.Allgather:

@@ -18,7 +18,9 @@ type interCall struct {
 	local, remote side
 }
 
-// groupPeer is the local group of an intercommunicator as package coll sees a communicator.
+// groupPeer is the local group of an intercommunicator as package coll sees a communicator. The
+// ranks of a group follow each other, so a rank of the group is one of all ranks less that of the
+// first. The Levels of Peer are nil, since an intercommunicator has none: see collState.findLevels.
 type groupPeer struct {
 	coll.Peer
 	side
@@ -53,7 +55,8 @@ func (cs *Collectives) newInterCall(p coll.Peer) *interCall {
 // isLeader reports whether this rank is the leader of its group.
 func (y *interCall) isLeader() bool { return y.own.Rank() == 0 }
 
-// leaderScratch returns n bytes at the leader, and nothing at other ranks.
+// leaderScratch returns n bytes at the leader, and nothing at other ranks: these only send to the
+// leader, or receive from it, what passes between the groups.
 func (y *interCall) leaderScratch(n int) []byte {
 	if !y.isLeader() {
 		return nil
@@ -62,6 +65,7 @@ func (y *interCall) leaderScratch(n int) []byte {
 }
 
 // swap exchanges s of the leader for r of the other leader, and copies r to all ranks of the group.
+// One pair of messages passes between the groups, however many ranks they have.
 func (y *interCall) swap(s, r []byte) error {
 	if y.isLeader() {
 		if err := y.g.Sendrecv(y.remote.first, s, y.remote.first, r); err != nil {
@@ -72,7 +76,10 @@ func (y *interCall) swap(s, r []byte) error {
 }
 
 // pairwise sends a block to each rank of the other group and receives one from each; nil functions
-// mean that nothing is sent or received.
+// mean that nothing is sent or received. It is for collectives in which each pair of ranks has data
+// of its own, and for blocks of different lengths: a rank does not know those of the ranks of its
+// own group, so no leader could gather or divide the blocks. Receives are started first, so that
+// messages need not wait for a buffer.
 func (y *interCall) pairwise(send, recv func(rank int) []byte) (err error) {
 	var hs []coll.Handle
 	add := func(h coll.Handle, failed error) {
@@ -102,7 +109,7 @@ func block(b []byte, at coll.Layout, rank int) []byte {
 }
 
 // runInter exchanges the data of a collective between the groups of an intercommunicator, with the
-// messages of p.
+// messages of p. The data of each group go to the other one, and none to the group itself.
 func (cs *Collectives) runInter(x *Collective, p coll.Peer, o *coll.Operation) error {
 	y := cs.newInterCall(p)
 	switch x.Kind {
@@ -137,7 +144,8 @@ func (cs *Collectives) runInter(x *Collective, p coll.Peer, o *coll.Operation) e
 	return y.pairwise(func(r int) []byte { return block(x.Src, x.From, r) }, func(r int) []byte { return block(x.Dst, x.To, r) })
 }
 
-// runRoot does the part of the root.
+// runRoot does the part of the root. Blocks of equal length and results are in one message from or
+// to the leader of the other group.
 func (y *interCall) runRoot(x *Collective) error {
 	switch x.Kind {
 	case perf.Bcast:
@@ -163,7 +171,7 @@ func (y *interCall) runOthers(x *Collective, o *coll.Operation, root int) error 
 			}
 		}
 		return coll.Bcast(&y.own, x.Dst, 0)
-	case perf.Gatherv:
+	case perf.Gatherv: // only the root knows the lengths of the blocks; see pairwise
 		return y.g.Send(root, x.Src)
 	case perf.Scatterv:
 		return y.g.Recv(root, x.Dst)
@@ -191,7 +199,9 @@ func (y *interCall) runOthers(x *Collective, o *coll.Operation, root int) error 
 	return y.g.Send(root, all)
 }
 
-// reduceScatter combines the data of each group for the other one. This rank gets mine bytes.
+// reduceScatter combines the data of each group for the other one. This rank gets mine bytes. The
+// counts are those of the local group. Their sum is the same in both groups, as MPI requires, so
+// one length is that of both results.
 func (y *interCall) reduceScatter(x *Collective, o *coll.Operation, mine int) error {
 	ours, theirs := y.leaderScratch(len(x.Src)), y.leaderScratch(len(x.Src))
 	if err := coll.Reduce(&y.own, ours, x.Src, o, 0); err != nil {
