@@ -30,6 +30,9 @@ func Init(ctx context.Context, c *Config) (*Process, error) {
 // sessions, and later the World Model.
 func Join(ctx context.Context, c *Config) (*Process, error) { return newProcess(ctx, "Join", c) }
 
+// newProcess joins the job. It reads the settings first, so that a wrong one is found before other
+// processes wait for this one. The first user of the engine is the call of Init or Join itself,
+// which Leave ends; Init does so when the World Model uses it.
 func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
 	boot := bootstrap.FromContext(ctx)
 	if boot == nil {
@@ -80,7 +83,7 @@ func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
 		return nil, newError(op, ErrOther, join(err, domain.Close()))
 	}
 	p.recording.engine, p.registered.engine = p.engine, p.engine
-	p.engine.SleepAtOnce(true)
+	p.engine.SleepAtOnce(true) // the other processes start meanwhile
 	p.contextIDs.Init(reservedIDs)
 	p.ctrl.Init(p.engine, groupCreateContext)
 	if err := p.exchangeAtInit(ctx, op); err != nil {
@@ -96,7 +99,8 @@ func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
 	return p, nil
 }
 
-// InitWorld opens the World Model in a process that has joined the job without it.
+// InitWorld opens the World Model in a process that has joined the job without it. All processes
+// are members, so it fails if one of them is lost or has left.
 func (p *Process) InitWorld() error {
 	const op = "InitWorld"
 	if err := p.checkUsable(op); err != nil {
@@ -117,7 +121,8 @@ func (p *Process) InitWorld() error {
 	return p.openWorld(op)
 }
 
-// openWorld opens the World Model.
+// openWorld opens the World Model. No messages are needed: all processes know all members, and the
+// context ids of World and Self are reserved.
 func (p *Process) openWorld(op string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -140,7 +145,7 @@ func (p *Process) openWorld(op string) error {
 	return nil
 }
 
-// Leave is the counterpart of Join.
+// Leave is the counterpart of Join. It does nothing after the first call that succeeds.
 func (p *Process) Leave() error {
 	if err := p.checkUsable("Leave"); err != nil {
 		return err
@@ -198,7 +203,9 @@ func (p *Process) removeUser(err error) error {
 	return err
 }
 
-// Finalize ends the World Model.
+// Finalize ends the World Model. Callbacks of attributes run first, while communicators can still
+// be used. A second call returns at once: it may be that of such a callback. After the barrier no
+// process sends in these communicators any more, so they are released without further messages.
 func (p *Process) Finalize() error {
 	const op = "Finalize"
 	if err := p.checkUsable(op); err != nil {

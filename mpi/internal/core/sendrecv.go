@@ -48,8 +48,8 @@ func cancelRecv(e *proto.Engine, h proto.Handle) {
 	_, _ = e.Requests().Wait(h)
 }
 
-// SendrecvData sends the elements of s and receives into those of r at the same time. They may be in the same memory, but no byte
-// may be in both.
+// SendrecvData sends the elements of s and receives into those of r at the same time. They may be
+// in the same memory, but no byte may be in both.
 func (c *Comm) SendrecvData(s *datatype.Buffer, dst, stag int, r *datatype.Buffer, src, rtag int) (Status, error) {
 	const op = "Sendrecv"
 	sb, sOK := s.Contiguous()
@@ -77,13 +77,14 @@ func (c *Comm) SendrecvReplace(d *datatype.Buffer, dst, stag, src, rtag int) (St
 	}
 	m := c.proc.memory.take(int(d.Size()))
 	defer m.release()
-	d.Pack(m.b, 0)
+	d.Pack(m.b, 0) // what arrives may be stored in d before all of d has been sent
 	packed := datatype.Numbers(m.b, datatype.Byte)
 	return c.exchange(op, to, &packed, d, d, src, rtag)
 }
 
-// exchange sends the data of s, which a note describes as the elements of as, and receives into those
-// of r at the same time.
+// exchange sends the data of s, which a note describes as the elements of as, and receives into
+// those of r at the same time. The receive is started first, so that it is there when the message
+// of the other rank arrives.
 func (c *Comm) exchange(op string, to proto.Route, s, as, r *datatype.Buffer, src, rtag int) (Status, error) {
 	const call = perf.Sendrecv
 	began := c.engine.Recording().BeginOp(call, int(s.Size()+r.Size()))
