@@ -136,7 +136,7 @@ func (d *domain) Abandon(peer int) {
 		d.releasePeer(e)
 		return
 	}
-	d.declareBroken(e, errAbandoned.err)
+	e.declareBroken(errAbandoned.err)
 }
 
 // sendError returns the error of a Send after the endpoint has ended. If another transport reaches the peer, the user may not

@@ -22,10 +22,7 @@ func (d *domain) Close() error {
 		return nil
 	}
 	d.closed, d.stopped = true, true
-	for _, e := range d.eps {
-		if e == nil {
-			continue
-		}
+	for e := range d.eps.known() {
 		if e.ended.CompareAndSwap(nil, &errDomainClosed) {
 			e.msgs.In.Discarding = true
 			if e.peerClosing { // it waits for nothing
@@ -51,11 +48,11 @@ func (d *domain) awaitDisconnects() {
 	}
 	for end := time.Now().Add(d.closeTimeout); ; {
 		waits := d.sendNotices()
-		for _, e := range d.eps {
-			if e != nil && e.disconnect == disconnectDue {
+		for e := range d.eps.known() {
+			if e.disconnect == disconnectDue {
 				e.trySendControl(messages.DREQ)
 			}
-			waits = waits || e != nil && (e.disconnect == disconnectDue || e.disconnect == disconnectSent)
+			waits = waits || e.disconnect.isPending()
 		}
 		if !waits || time.Now().After(end) {
 			break
@@ -68,8 +65,8 @@ func (d *domain) awaitDisconnects() {
 		d.poster.RingDeferred()
 		runtime.Gosched()
 	}
-	for _, e := range d.eps {
-		if e != nil && (e.disconnect == disconnectDue || e.disconnect == disconnectSent) {
+	for e := range d.eps.known() {
+		if e.disconnect.isPending() {
 			e.trySendCM(cm.DREQ, cm.QP{})
 		}
 	}
@@ -90,13 +87,7 @@ func (d *domain) sendNotices() bool {
 // release closes the devices and frees the memory. All its errors are fabric.ErrNotReleased.
 func (d *domain) release() error {
 	var errs []error
-	d.poster.Mu.Lock() // waits for a Read or Write of another goroutine; those that follow find that the endpoint has ended
-	for _, e := range d.eps {
-		if e != nil {
-			e.lanes.CanPost = false
-		}
-	}
-	d.poster.Mu.Unlock()
+	d.eps.stopPosting(&d.poster) // a Read or Write that follows finds that the endpoint has ended
 	d.poster.Stop()
 	d.cm.Close()
 	d.deviceEvents.Stop()

@@ -88,7 +88,7 @@ func (d *domain) handleSend(r *rail, wc *verbs.WC) {
 		if isLaneError(wc.Status) {
 			err = e.avoid(q, err)
 		}
-		d.declareBroken(e, err)
+		e.declareBroken(err)
 	}
 }
 

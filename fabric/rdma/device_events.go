@@ -22,7 +22,7 @@ func (d *domain) handleDeviceEvents() {
 	}
 	if addresses {
 		d.refreshAddress()
-		d.checkHandles()
+		d.eps.checkHandles()
 	}
 }
 
@@ -35,12 +35,12 @@ func (d *domain) handlePortEvent(r *rail, t verbs.EventType) {
 		r.portDown = true
 		if r.Index > 0 {
 			r.leaveOut(nil, fmt.Errorf("the link of port %d is down", r.Port))
-			d.leaveRail(r, fmt.Errorf("%w: the link of device %s is down", errLane, r.Dev.Name()))
+			d.eps.leaveRail(r, fmt.Errorf("%w: the link of device %s is down", errLane, r.Dev.Name()))
 		}
 	case verbs.EventPortActive:
 		r.portDown = false
 		if r.Index > 0 {
-			d.returnRail(r)
+			d.eps.returnRail(r)
 		}
 	}
 }
@@ -71,6 +71,6 @@ func (d *domain) handleQPEvent(r *rail, ev verbs.Event) {
 		return
 	}
 	if e.teardown == nil {
-		d.declareBroken(e, fmt.Errorf("%v: %w", ev, verbs.ErrState))
+		e.declareBroken(fmt.Errorf("%v: %w", ev, verbs.ErrState))
 	}
 }

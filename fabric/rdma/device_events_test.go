@@ -276,7 +276,7 @@ func TestSimulatedGIDEventSameAddress(t *testing.T) {
 	if _, err := d.cm.Resolver.Destination(e.peer, &e.addr); err != nil || !e.addr.IsResolving() {
 		t.Fatalf("no other handle is being made: %v", err)
 	}
-	d.checkHandles()
+	d.eps.checkHandles()
 	pollBoth(t, ds, "the result comes", func() bool { return !e.addr.IsResolving() })
 	if !e.addr.IsStale() {
 		t.Error("a handle that was being made when the event came is not renewed")

@@ -37,7 +37,7 @@ func (d *domain) railLost(r *rail, err error) error {
 		d.sleeper.Ignore(r.Index)
 		r.leaveOut(nil, err)
 		r.reportLeftOut(d.report, 0, 0)
-		d.leaveRail(r, fmt.Errorf("%w: the device is lost: %v", errLane, err))
+		d.eps.leaveRail(r, fmt.Errorf("%w: the device is lost: %v", errLane, err))
 	}
 	return nil
 }
@@ -54,14 +54,15 @@ func (d *domain) loseDevice(err error) {
 	for _, r := range d.rails {
 		d.sleeper.Ignore(r.Index)
 	}
-	unstopped := d.stopReceiving()
+	d.eps.stopPosting(&d.poster)
+	unstopped := d.eps.stopReceiving()
 	d.drainLost()
-	for _, r := range unstopped {
-		_ = r.Close() // the kernel frees what the device did not
+	for _, i := range unstopped {
+		_ = d.rails[i].Close() // the kernel frees what the device did not
 	}
 	down := map[*endpoint]error{} // peers that have closed
-	for _, e := range d.eps {
-		if e != nil && e.teardown != nil && e.teardown.peerDown != nil {
+	for e := range d.eps.known() {
+		if e.teardown != nil && e.teardown.peerDown != nil {
 			down[e] = e.teardown.peerDown
 		}
 	}
@@ -72,8 +73,8 @@ func (d *domain) loseDevice(err error) {
 	}
 	d.cm.failures, d.cm.closing, d.controlDue = nil, teardowns{}, nil
 	d.cm.Socket.DropReceived()
-	for _, e := range d.eps {
-		if e == nil || e.peer == d.self || e.addr.Rails == nil { // without an address the peer is reached by another domain
+	for e := range d.eps.known() {
+		if e.peer == d.self || e.addr.Rails == nil { // without an address the peer is reached by another domain
 			continue
 		}
 		waiting := e.retry.timer.IsSet()
@@ -98,31 +99,6 @@ func (d *domain) loseDevice(err error) {
 		}
 		e.endTransfers(why)
 	}
-}
-
-// stopReceiving makes the devices receive no more messages, so that drainLost finds all, and access no more memory of transfers,
-// which end. It returns the rails whose device has not changed the state of a queue pair. Nothing else shows whether such a queue
-// pair goes on: an error may mean that the device is lost, or that it works and refuses the call.
-func (d *domain) stopReceiving() (unstopped []*rail) {
-	d.poster.Mu.Lock() // other goroutines post no more requests
-	for _, e := range d.eps {
-		if e != nil {
-			e.lanes.CanPost = false
-		}
-	}
-	d.poster.Mu.Unlock()
-	for _, e := range d.eps {
-		if e == nil {
-			continue
-		}
-		for _, q := range e.lanes.Queues {
-			err := q.QP.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState)
-			if r := d.rails[q.Rail.Index]; err != nil && !slices.Contains(unstopped, r) {
-				unstopped = append(unstopped, r)
-			}
-		}
-	}
-	return unstopped
 }
 
 // pollStopped is Poll once the domain was closed or its device is lost.

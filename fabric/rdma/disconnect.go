@@ -18,6 +18,9 @@ const (
 	disconnectDone // the DREQ was acknowledged, or the peer is down
 )
 
+// isPending reports whether the peer has not acknowledged the DREQ.
+func (s disconnectState) isPending() bool { return s == disconnectDue || s == disconnectSent }
+
 // disconnectByDatagram tells a peer that this side has closed if the DREQ was lost with the connection. Otherwise the peer would
 // find it only when its own requests are not answered, and wait that long if it closes as well.
 func (d *domain) disconnectByDatagram(e *endpoint) {
@@ -32,20 +35,20 @@ func (d *domain) disconnectByDatagram(e *endpoint) {
 func (d *domain) disconnected(e *endpoint) {
 	e.disconnect = disconnectDone
 	if e.ended.Load() != nil {
-		d.declareBroken(e, fabric.ErrClosed)
+		e.declareBroken(fabric.ErrClosed)
 	}
 }
 
 // peerEnds handles a datagram by which a peer ends the connection for good.
 func (d *domain) peerEnds(e *endpoint, m *cm.Message) {
 	if m.Kind == cm.GiveUp {
-		d.declareDown(e, fmt.Errorf("fabric/rdma: peer %d: %w: its process has given up the connection: %w", e.peer,
+		e.declareDown(fmt.Errorf("fabric/rdma: peer %d: %w: its process has given up the connection: %w", e.peer,
 			fabric.ErrPeerDown, m.Reason()))
 		return
 	}
 	e.peerClosing, e.finalSeq = true, m.Grant
 	if e.msgs.In.Received == e.finalSeq || e.conn.State < cm.StateREPSent || e.ended.Load() != nil {
-		d.declareDown(e, fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, fabric.ErrPeerClosed))
+		e.declareDown(fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, fabric.ErrPeerClosed))
 	}
 }
 

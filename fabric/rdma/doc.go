@@ -81,7 +81,7 @@
 // # Files
 //
 //	connections:    internal/cm (addresses, datagrams and the state machine, without input or output), internal/datagrams
-//	                (their input and output), conn_manager.go, renew.go (when the network changes addresses), connect.go,
+//	                (their input and output), conn_manager.go, peers.go, renew.go (when the network changes addresses), connect.go,
 //	                connect_timers.go, reconnect.go (broken connections and retransmission), series.go (attempts that fail),
 //	                refusal.go (refused calls), path_mtu.go (lost large packets), left_out.go (rails and paths that
 //	                connections do without), teardown.go (the last completions), disconnect.go, close.go

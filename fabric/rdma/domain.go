@@ -31,7 +31,7 @@ type domain struct {
 	// closeTimeout is the constant of that name. Tests whose peers do not answer within it set another one.
 	closeTimeout time.Duration
 
-	eps         []*endpoint // by peer; nil while nothing is known about the peer
+	eps         peers
 	recvs       messages.Receives
 	regions     transfer.Regions
 	sleeper     sleep.Sleeper

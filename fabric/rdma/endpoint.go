@@ -68,7 +68,7 @@ func (e *endpoint) Close() error {
 		d.releasePeer(e)
 	default: // transfers end first, so that no device accesses memory after its owner has it back
 		e.trySendCM(cm.DREQ, cm.QP{})
-		d.declareBroken(e, errEndpointClosed.err)
+		e.declareBroken(errEndpointClosed.err)
 	}
 	return nil
 }

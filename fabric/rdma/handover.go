@@ -54,7 +54,7 @@ func (d *domain) giveUp(e *endpoint, err error) {
 	if d.mayLeave(e) {
 		d.leave(e, err)
 	} else {
-		d.declareDown(e, err)
+		e.declareDown(err)
 	}
 }
 
@@ -74,7 +74,7 @@ func (d *domain) leave(e *endpoint, err error) {
 	case e.lanes.Queues == nil:
 		d.hasLeft(e)
 	default:
-		d.declareBroken(e, err)
+		e.declareBroken(err)
 	}
 }
 
@@ -91,7 +91,7 @@ func (d *domain) leaveLost(e *endpoint, err error) {
 	d.leave(e, err)
 	if !e.leaving.left {
 		for _, q := range e.lanes.Queues {
-			_ = q.QP.Close() // it accesses no memory any more: see stopReceiving
+			_ = q.QP.Close() // it accesses no memory any more: see peers.stopReceiving
 		}
 		d.keepUnacked(e)
 		d.hasLeft(e)

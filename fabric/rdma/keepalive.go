@@ -87,7 +87,7 @@ func (e *endpoint) visit() {
 	case liveness.Break:
 		err := fmt.Errorf("queue pair %d: %w", q.Info.QPN, verbs.StatusRetryExceeded)
 		e.countLost(q, &suspect, err)
-		d.declareBroken(e, err)
+		e.declareBroken(err)
 	case liveness.Down:
 		d.giveUp(e, d.rails[0].explainSilence(fmt.Errorf("fabric/rdma: peer %d: %w: its device has not answered for %v", e.peer,
 			fabric.ErrPeerDown, d.liveness.Duration(int(k.Missed)))))
@@ -109,7 +109,7 @@ func (e *endpoint) breakStuck() bool {
 				d.liveness.Duration(int(q.Progress.Stuck)), verbs.StatusRetryExceeded)
 			suspect := q.Suspect()
 			e.countLost(q, &suspect, err)
-			d.declareBroken(e, e.avoid(q, err))
+			e.declareBroken(e.avoid(q, err))
 			return true
 		}
 	}
@@ -135,7 +135,7 @@ func (e *endpoint) checkStalled() bool {
 	}
 	for _, q := range qps {
 		if s, err := q.QP.State(); err != nil || s == verbs.StateErr {
-			d.declareBroken(e, e.avoid(q, fmt.Errorf("queue pair %d: %w", q.Info.QPN, verbs.ErrState)))
+			e.declareBroken(e.avoid(q, fmt.Errorf("queue pair %d: %w", q.Info.QPN, verbs.ErrState)))
 			return true
 		}
 	}

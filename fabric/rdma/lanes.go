@@ -90,30 +90,6 @@ func isLaneError(s verbs.Status) bool {
 	return s == verbs.StatusRetryExceeded || s == verbs.StatusLocalQPOperation || s == verbs.StatusFatal
 }
 
-// leaveRail makes all connections over a rail beyond the first again. They leave it out while it is down.
-func (d *domain) leaveRail(r *rail, err error) {
-	for _, e := range d.eps {
-		if e != nil && e.ended.Load() == nil && e.lanes.Uses(&r.room) {
-			d.declareBroken(e, err)
-		}
-	}
-}
-
-// returnRail makes all connections again that have left out a rail whose link is up again.
-func (d *domain) returnRail(r *rail) {
-	r.leaveOut(nil, nil)
-	for _, e := range d.eps {
-		if e == nil || e.ended.Load() != nil || r.Index >= len(e.addr.Rails) {
-			continue
-		}
-		e.avoided = e.avoided.WithoutRails(1 << r.Index)
-		e.returned |= 1 << r.Index
-		if e.lanes.Queues != nil && !e.lanes.Uses(&r.room) {
-			d.declareBroken(e, fmt.Errorf("%w: the link of device %s is up again", errLane, r.Dev.Name()))
-		}
-	}
-}
-
 // returnLanes makes a connection again that has left out lanes for avoidTime, unless transfers are in progress. It reports
 // whether it does.
 func (d *domain) returnLanes(e *endpoint) bool {
@@ -127,6 +103,6 @@ func (d *domain) returnLanes(e *endpoint) bool {
 		return false
 	}
 	e.avoided = 0
-	d.declareBroken(e, fmt.Errorf("%w: lanes that were left out are tried again", errLane))
+	e.declareBroken(fmt.Errorf("%w: lanes that were left out are tried again", errLane))
 	return true
 }

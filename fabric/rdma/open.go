@@ -23,7 +23,7 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	rand.Read(nonce[:]) // never returns an error
 	d := &domain{
 		report: t.Report, self: cfg.Self, size: cfg.Size, settings: set,
-		params: set.connParams(), eps: make([]*endpoint, cfg.Size),
+		params: set.connParams(), eps: make(peers, cfg.Size),
 		clock:    liveness.Clock{Next: liveness.Never, Start: time.Now()},
 		liveness: liveness.NewLimits(set.Heartbeat), closeTimeout: closeTimeout,
 	}
@@ -64,7 +64,7 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	if err := d.poster.Sends.Grow(); err != nil {
 		return nil, exported(d.rails[0].Lacks("registered memory", err))
 	}
-	if err := d.cm.Open(all, d.params, d.wakeArmed, d.forgetConnected); err != nil {
+	if err := d.cm.Open(all, d.params, d.wakeArmed, d.eps.forgetConnected); err != nil {
 		return nil, exported(d.rails[0].Lacks("datagrams (UD)", err))
 	}
 	d.regions.Init(d.cm.Incarnation, func(b []byte) (transfer.Registration, error) { return register(all, b) })

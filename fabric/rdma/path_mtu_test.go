@@ -303,7 +303,7 @@ func TestBreaksFarApart(t *testing.T) {
 	connectPeers(t, ds[1], ds[0])
 	for k := range 3 {
 		for i, d := range ds { // both count it, and only one of them sends a message over the next connection
-			d.declareBroken(d.eps[1-i], verbs.ErrState)
+			d.eps[1-i].declareBroken(verbs.ErrState)
 		}
 		waittest.Poll(t, "the connection is made again", func() bool {
 			for i, d := range ds {
@@ -334,7 +334,7 @@ func TestLostFarApart(t *testing.T) {
 			pollTimes(t, d, 1)
 			e.retry.Failed, e.retry.Lost = max(e.retry.Failed, 1), 4096 // keepalives are acknowledged as well
 		}
-		d.declareBroken(e, verbs.StatusRetryExceeded)
+		e.declareBroken(verbs.StatusRetryExceeded)
 		waittest.Poll(t, "the connection is made again", func() bool {
 			for i, x := range ds {
 				if evs := pollTimes(t, x, 1); len(evs) > 0 {

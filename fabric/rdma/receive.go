@@ -56,7 +56,7 @@ func (d *domain) handleReceive(wc *verbs.WC) {
 	}
 	if err != nil {
 		d.recvs.Post(&e.msgs, slot)
-		d.declareDown(e, fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, err))
+		e.declareDown(fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, err))
 		return
 	}
 	if e.conn.State == cm.StateREPSent { // any message confirms the connection, as the RTU does
@@ -82,7 +82,7 @@ func (d *domain) handleReceive(wc *verbs.WC) {
 		}
 	}
 	if h.Kind == messages.DREQ || final {
-		d.declareDown(e, fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, fabric.ErrPeerClosed))
+		e.declareDown(fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, fabric.ErrPeerClosed))
 	}
 }
 
@@ -92,7 +92,7 @@ func (d *domain) receiveFailed(e *endpoint, wc *verbs.WC) {
 		e.countWorked()
 		e.retry.Unfinished.Receive = true
 	}
-	d.declareBroken(e, wc.Err())
+	e.declareBroken(wc.Err())
 }
 
 // receivedOwn takes the slot of a completion out of the receive queue of its connection. It returns false if there is no message

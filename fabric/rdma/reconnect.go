@@ -25,13 +25,13 @@ type connFailure struct {
 }
 
 // declareDown makes progress end the endpoint with this error.
-func (d *domain) declareDown(e *endpoint, err error) {
-	d.cm.failures, d.fastPolls = append(d.cm.failures, connFailure{e, e.lanes.Messages(), err, true}), 0
+func (e *endpoint) declareDown(err error) {
+	e.d.cm.failures, e.d.fastPolls = append(e.d.cm.failures, connFailure{e, e.lanes.Messages(), err, true}), 0
 }
 
 // declareBroken makes progress close the connection, and connect again unless the endpoint was closed.
-func (d *domain) declareBroken(e *endpoint, err error) {
-	d.cm.failures, d.fastPolls = append(d.cm.failures, connFailure{e, e.lanes.Messages(), err, false}), 0
+func (e *endpoint) declareBroken(err error) {
+	e.d.cm.failures, e.d.fastPolls = append(e.d.cm.failures, connFailure{e, e.lanes.Messages(), err, false}), 0
 }
 
 // handleFailures handles what declareDown and declareBroken have recorded.
@@ -119,7 +119,7 @@ func (d *domain) retransmit(e *endpoint, unacked []posting.Request) bool {
 			d.poster.Mu.Lock()
 			e.lanes.CanPost = false // a message that is posted now would overtake these
 			d.poster.Mu.Unlock()
-			d.declareBroken(e, verbs.ErrState)
+			e.declareBroken(verbs.ErrState)
 			return false
 		}
 		d.retransmits++

@@ -75,6 +75,6 @@ func failQP(t *testing.T, d *domain, e *endpoint) {
 		t.Fatal(err)
 	}
 	if e.conn.State == cm.StateEstablished {
-		d.declareBroken(e, verbs.ErrState)
+		e.declareBroken(verbs.ErrState)
 	}
 }

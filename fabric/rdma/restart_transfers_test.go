@@ -118,7 +118,7 @@ func TestSimulatedTransferOfClosedEnds(t *testing.T) {
 	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
 	}
-	a.declareDown(e, fabric.ErrPeerClosed) // as a DREQ does
+	e.declareDown(fabric.ErrPeerClosed) // as a DREQ does
 	got := pollTimes(t, a, enoughPolls)
 	if len(got) != 1 || got[0].Kind != fabric.Done || got[0].Token != 7 || got[0].Err == nil {
 		t.Errorf("%+v, want the end of the transfer", got)

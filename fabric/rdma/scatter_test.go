@@ -73,7 +73,7 @@ func TestSimulatedScatterBreaks(t *testing.T) {
 				if err := a.eps[1].lanes.Queues[0].QP.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
 					t.Fatal(err)
 				}
-				a.declareBroken(a.eps[1], verbs.ErrState)
+				a.eps[1].declareBroken(verbs.ErrState)
 			}
 			waittest.Poll(t, "the read ends", func() bool {
 				got = append(got, pollTimes(t, a, 1)...)

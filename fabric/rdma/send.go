@@ -87,7 +87,7 @@ func (e *endpoint) header(k messages.Kind) messages.Header {
 // posted reports whether a message was posted. Otherwise there is no room, or posting has shown that the connection is broken.
 func (d *domain) posted(e *endpoint, err error) bool {
 	if err != nil && err != posting.ErrNoRoom {
-		d.declareBroken(e, err)
+		e.declareBroken(err)
 	}
 	return err == nil
 }

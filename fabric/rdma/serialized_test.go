@@ -39,7 +39,7 @@ func TestSimulatedSerialized(t *testing.T) {
 		for i := range 200 {
 			_ = a.eps[1].Send([]byte("message"), nil) // or there is no credit, or no connection
 			if i%50 == 49 {
-				a.declareBroken(a.eps[1], verbs.ErrState)
+				a.eps[1].declareBroken(verbs.ErrState)
 			}
 			pollTimes(t, a, 2)
 			pollTimes(t, b, 2)

@@ -136,7 +136,7 @@ func (d *domain) endSeries(e *endpoint, lasts time.Duration) bool {
 		// The peer's process may exist, and small packets may reach it. If this datagram is lost,
 		// its next REQ gets the same answer.
 		_ = e.sendGiveUp(err)
-		d.declareDown(e, fmt.Errorf("fabric/rdma: connect to peer %d: %w: %w", e.peer, fabric.ErrPeerDown, err))
+		e.declareDown(fmt.Errorf("fabric/rdma: connect to peer %d: %w: %w", e.peer, fabric.ErrPeerDown, err))
 	}
 	return true
 }

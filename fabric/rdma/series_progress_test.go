@@ -57,7 +57,7 @@ func TestPeerNoticesFirst(t *testing.T) {
 	e := ds[0].eps[1]
 	e.keepalive.Age, e.retry.Failed, e.retry.Lost = int16(ds[0].liveness.MaxMissed)+1, 2, 4096 // nothing as long is sent
 	epoch := e.conn.Epoch
-	ds[1].declareBroken(ds[1].eps[0], verbs.ErrState)
+	ds[1].eps[0].declareBroken(verbs.ErrState)
 	pollBoth(t, ds, "the connection is made again", func() bool {
 		return e.conn.Epoch > epoch && e.conn.State == cm.StateEstablished
 	})
@@ -85,7 +85,7 @@ func TestUnfinishedAfterLongConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.keepalive.Age, e.retry.Failed = int16(d.liveness.MaxMissed)+1, 2
-	d.declareBroken(e, verbs.ErrState)
+	e.declareBroken(verbs.ErrState)
 	pollBoth(t, ds[:1], "the connection is closed", func() bool { return e.lanes.Queues == nil || e.conn.State == cm.StateREQSent })
 	want := liveness.Unfinished{Seq: seq, Message: true, Transfer: true}
 	if e.retry.Failed != 1 || e.retry.Unfinished != want {
@@ -112,7 +112,7 @@ func TestProgressOverOneLane(t *testing.T) {
 	}
 	o := e.lanes.Ops.First
 	o.Done = o.Bytes - 1
-	d.declareBroken(e, e.avoid(e.lanes.Queues[1], verbs.ErrState))
+	e.declareBroken(e.avoid(e.lanes.Queues[1], verbs.ErrState))
 	pollBoth(t, ds[:1], "the connection is closed", func() bool { return e.retry.Failed > 0 })
 	pieces := 0
 	net.Fail(func(bytes int) verbs.Status {

@@ -180,7 +180,7 @@ func TestLossAfterLongConnection(t *testing.T) {
 	d, e := ds[0], ds[0].eps[1]
 	e.keepalive.Age, e.retry.Failed, e.retry.Lost = int16(d.liveness.MaxMissed)+1, 2, 300
 	e.countLost(e.lanes.Queues[0], &posting.Request{Bytes: 1024}, verbs.StatusRetryExceeded)
-	d.declareBroken(e, verbs.StatusRetryExceeded)
+	e.declareBroken(verbs.StatusRetryExceeded)
 	pollBoth(t, ds, "the connection is closed", func() bool {
 		return e.retry.Failed != 0 && e.lanes.Queues == nil || e.conn.Epoch > 1
 	})
@@ -213,7 +213,7 @@ func TestGivenUp(t *testing.T) {
 		})
 		net.DropDatagrams(nil)
 		if lost {
-			ds[1].declareBroken(other, verbs.ErrState)
+			other.declareBroken(verbs.ErrState)
 		}
 		var told error
 		waittest.Poll(t, "the other process is told", func() bool {

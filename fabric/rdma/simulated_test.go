@@ -146,7 +146,7 @@ func breakConn(t *testing.T, a, b *domain) {
 	if err := q.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err != nil {
 		t.Fatal(err)
 	}
-	a.declareBroken(a.eps[b.self], verbs.ErrState)
+	a.eps[b.self].declareBroken(verbs.ErrState)
 	pollTimes(t, a, 4)
 }
 

@@ -144,7 +144,7 @@ func (d *domain) finishTeardown(e *endpoint) error {
 			why = errAbandoned.err
 		}
 		e.endTransfers(why)
-		lost := e.disconnect == disconnectDue || e.disconnect == disconnectSent
+		lost := e.disconnect.isPending()
 		if d.releasePeer(e); lost {
 			d.disconnectByDatagram(e)
 		}
