@@ -128,7 +128,7 @@ func (d *domain) Abandon(peer int) {
 		return
 	}
 	e.msgs.In.Discarding, e.attempt.held = true, true
-	d.endLeaving(e)
+	d.other.ended(e)
 	if e.leaving != nil && e.leaving.left { // before that, the device may access their memory
 		e.endTransfers(errAbandoned.err) // those that began since then
 	}

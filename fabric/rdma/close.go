@@ -4,12 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
-	"github.com/ibrun/ibrun/fabric/rdma/internal/datagrams"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
 	"github.com/ibrun/ibrun/verbs"
 )
@@ -47,7 +45,7 @@ func (d *domain) awaitDisconnects() {
 		return
 	}
 	for end := time.Now().Add(d.closeTimeout); ; {
-		waits := d.sendNotices()
+		waits := d.cm.sendNotices()
 		for e := range d.eps.known() {
 			if e.disconnect == disconnectDue {
 				e.trySendControl(messages.DREQ)
@@ -70,18 +68,6 @@ func (d *domain) awaitDisconnects() {
 			e.trySendCM(cm.DREQ, cm.QP{})
 		}
 	}
-}
-
-// sendNotices notifies peers without a connection that this process closes, so that they know it before they connect. It reports
-// whether some of these datagrams are still to be sent or in flight. A peer that does not receive one finds by probes that this
-// process has gone.
-func (d *domain) sendNotices() bool {
-	m := &d.cm
-	m.notices = slices.DeleteFunc(m.notices, func(e *endpoint) bool {
-		err := e.sendCM(cm.DREQ, cm.QP{})
-		return err != datagrams.ErrResolving && err != datagrams.ErrNoSlot
-	})
-	return len(m.notices) > 0 || m.Socket.IsSending()
 }
 
 // release closes the devices and frees the memory. All its errors are fabric.ErrNotReleased.

@@ -1,6 +1,7 @@
 package rdma
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
@@ -24,6 +25,17 @@ type connManager struct {
 	notices      []*endpoint // peers without a connection that must be notified of Close
 	requested    []*endpoint // are to be connected to; guarded by the lock of the poster
 	mtuReported  bool        // see reduceMTU
+}
+
+// sendNotices notifies peers without a connection that this process closes, so that they know it before they connect. It reports
+// whether some of these datagrams are still to be sent or in flight. A peer that does not receive one finds by probes that this
+// process has gone.
+func (m *connManager) sendNotices() bool {
+	m.notices = slices.DeleteFunc(m.notices, func(e *endpoint) bool {
+		err := e.sendCM(cm.DREQ, cm.QP{})
+		return err != datagrams.ErrResolving && err != datagrams.ErrNoSlot
+	})
+	return len(m.notices) > 0 || m.Socket.IsSending()
 }
 
 // handleDatagram handles the completion of a datagram that has arrived.

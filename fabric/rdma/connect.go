@@ -234,7 +234,7 @@ func (d *domain) connectQueuePairs(e *endpoint, m *cm.Message) error {
 	e.peerExpects, e.lanes.Keys = m.NextSeq, m.Keys
 	e.takeMTU(m.MTU)
 	var failed error
-	d.dropLanes(e, func(q *posting.QueuePair) bool {
+	d.poster.Keep(&e.lanes, func(q *posting.QueuePair) bool {
 		i := slices.IndexFunc(m.Pairs[:m.Lanes], func(p cm.QP) bool { return p.Lane == q.Info.Lane })
 		if i < 0 {
 			return false // the peer does without this lane

@@ -81,12 +81,12 @@ func (d *domain) loseDevice(err error) {
 		d.cm.connecting.Remove(&e.retry.timer)
 		e.conn.Reset()
 		e.teardown, e.disconnect = nil, disconnectDone
-		if down[e] == nil && e.ended.Load() == nil && (e.leaving != nil || d.mayLeave(e)) {
+		if down[e] == nil && e.ended.Load() == nil && (e.leaving != nil || d.other.mayTakeOver(e)) {
 			d.leaveLost(e, fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, d.lost))
 			continue
 		}
 		if d.other.awaited && !e.attempt.done && e.ended.Load() == nil {
-			d.dropLanes(e, func(*posting.QueuePair) bool { return false })
+			d.poster.Keep(&e.lanes, func(*posting.QueuePair) bool { return false })
 			d.recvs.Detach(&e.msgs)
 			if waiting {
 				d.awaitOther(e)

@@ -30,6 +30,16 @@ type otherTransport struct {
 	leavers []*endpoint // are handed over to it, from leave to Abandon
 }
 
+// mayTakeOver reports whether it may take over a peer that was connected.
+func (t *otherTransport) mayTakeOver(e *endpoint) bool {
+	return t.awaited && e.attempt.done && !e.peerClosing && e.ended.Load() == nil
+}
+
+// ended is called when an endpoint has ended, whether it is handed over or not.
+func (t *otherTransport) ended(e *endpoint) {
+	t.leavers = slices.DeleteFunc(t.leavers, func(o *endpoint) bool { return o == e })
+}
+
 // leaving is the state of an endpoint that is handed over to another transport.
 type leaving struct {
 	err  error // why
@@ -44,14 +54,9 @@ type Handover struct {
 	Sent     uint32 // messages to the peer, including those
 }
 
-// mayLeave reports whether another transport may take over a peer that was connected.
-func (d *domain) mayLeave(e *endpoint) bool {
-	return d.other.awaited && e.attempt.done && !e.peerClosing && e.ended.Load() == nil
-}
-
 // giveUp ends the attempts to reach a peer that was connected: another transport takes over, or the peer is lost.
 func (d *domain) giveUp(e *endpoint, err error) {
-	if d.mayLeave(e) {
+	if d.other.mayTakeOver(e) {
 		d.leave(e, err)
 	} else {
 		e.declareDown(err)
@@ -149,9 +154,4 @@ func (d *domain) Unreceived(peer int, received uint32) [][]byte {
 	}
 	e.unacked = nil
 	return list
-}
-
-// endLeaving is called when an endpoint that is handed over has ended.
-func (d *domain) endLeaving(e *endpoint) {
-	d.other.leavers = slices.DeleteFunc(d.other.leavers, func(o *endpoint) bool { return o == e })
 }

@@ -41,28 +41,6 @@ func (d *domain) lanesTo(e *endpoint, offered []cm.QP) []cm.Lane {
 // isDown reports whether new connections leave out the rail.
 func (r *rail) isDown() bool { return r.room.Lost || r.portDown }
 
-// dropLanes closes the queue pairs of a connection that is being made, apart from those that keep returns true for. Nothing was
-// posted to them.
-func (d *domain) dropLanes(e *endpoint, keep func(*posting.QueuePair) bool) {
-	var kept, dropped []*posting.QueuePair
-	for _, q := range e.lanes.Queues {
-		if keep(q) {
-			kept = append(kept, q)
-		} else {
-			dropped = append(dropped, q)
-		}
-	}
-	if len(dropped) == 0 {
-		return
-	}
-	d.poster.Mu.Lock()
-	d.poster.Keep(&e.lanes, kept, dropped)
-	d.poster.Mu.Unlock()
-	for _, q := range dropped {
-		_ = q.QP.Close() // an error leaves a queue pair that is not connected until the device is closed
-	}
-}
-
 // avoid leaves a lane out of the next connections, because this one has broken over it. On rails beyond the first, that means all
 // lanes of the rail. It returns the error of the connection.
 func (e *endpoint) avoid(q *posting.QueuePair, err error) error {

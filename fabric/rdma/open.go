@@ -50,8 +50,9 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	}
 	d.polling.rails = d.rails
 	d.settings.Inline, d.settings.Window = d.rails[0].Granted.Inline, d.rails[0].Granted.Window
-	d.initPoster()
-	if err := d.openSleeper(); err != nil {
+	d.poster.Init(serialize(d.rails))
+	lost := func(rail int, err error) error { return d.railLost(d.rails[rail], err) }
+	if err := d.sleeper.Open(sleepRails(d.rails), lost, d.report); err != nil {
 		return nil, err
 	}
 	pd, all := d.rails[0].PD, devicesOf(d.rails)
@@ -64,7 +65,7 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	if err := d.poster.Sends.Grow(); err != nil {
 		return nil, exported(d.rails[0].Lacks("registered memory", err))
 	}
-	if err := d.cm.Open(all, d.params, d.wakeArmed, d.eps.forgetConnected); err != nil {
+	if err := d.cm.Open(all, d.params, d.sleeper.WakeArmed, d.eps.forgetConnected); err != nil {
 		return nil, exported(d.rails[0].Lacks("datagrams (UD)", err))
 	}
 	d.regions.Init(d.cm.Incarnation, func(b []byte) (transfer.Registration, error) { return register(all, b) })
@@ -84,21 +85,14 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	return d, nil
 }
 
-// wakeArmed wakes a caller that may sleep. Any goroutine may call it, after what Arm is to find: Arm sets armed before it looks.
-func (d *domain) wakeArmed() {
-	if d.sleeper.Armed() {
-		_ = d.sleeper.Wake() // if it fails, the next Poll finds what there is
+// serialize decides when doorbells are rung: with each request if that is a store on all rails. Then the queue pairs are
+// serialized by the lock of the poster. It reports whether a doorbell is a call. It must be called before a connection is made.
+func serialize(rails []*rail) (byCall bool) {
+	byCall = slices.ContainsFunc(rails, func(r *rail) bool { return r.Dev.DoorbellIsCall() })
+	for _, r := range rails {
+		r.Serialized = !byCall
 	}
-}
-
-// initPoster decides when doorbells are rung: with each request if that is a store on all rails. Then the queue pairs are
-// serialized by the lock of the poster. It must be called before a connection is made.
-func (d *domain) initPoster() {
-	call := slices.ContainsFunc(d.rails, func(r *rail) bool { return r.Dev.DoorbellIsCall() })
-	for _, r := range d.rails {
-		r.Serialized = !call
-	}
-	d.poster.Init(call)
+	return byCall
 }
 
 // openError returns the error of Open for a device that could not be opened.

@@ -59,7 +59,7 @@ func (d *domain) peerDown(e *endpoint, err error) {
 	if lost {
 		d.events.Put(messages.Event{Kind: fabric.PeerDown, Peer: &e.msgs, Err: err})
 	}
-	d.endLeaving(e)
+	d.other.ended(e)
 	d.releasePeer(e)
 }
 

@@ -124,7 +124,7 @@ func (d *domain) endSeries(e *endpoint, lasts time.Duration) bool {
 	err := &givenUp{fmt.Sprintf("%d attempts in a row failed in %v, the last one: ", r.Failed, lasts.Round(10*time.Millisecond)),
 		e.explainLost(r.Why)}
 	switch {
-	case d.mayLeave(e):
+	case d.other.mayTakeOver(e):
 		tooLong := liveness.LastsTooLong(r.Failed, lasts) || r.Failed >= least && lasts >= d.settings.Heartbeat
 		if !tooLong || d.rails[0].portDown && lasts < d.settings.Heartbeat {
 			return false

@@ -4,14 +4,12 @@ import (
 	"github.com/ibrun/ibrun/fabric/rdma/internal/sleep"
 )
 
-// openSleeper opens the sleeper for the rails, whose queues report their first completion already, see devices.Rail.Open.
-func (d *domain) openSleeper() error {
-	var rails []sleep.Rail
-	for _, r := range d.rails {
-		rails = append(rails, sleep.Rail{Device: r.Dev.Name(), Channel: r.Channel, Send: r.SendCQ, Recv: r.RecvCQ})
+// sleepRails returns what the sleeper watches. The queues report their first completion already, see devices.Rail.Open.
+func sleepRails(rails []*rail) (list []sleep.Rail) {
+	for _, r := range rails {
+		list = append(list, sleep.Rail{Device: r.Dev.Name(), Channel: r.Channel, Send: r.SendCQ, Recv: r.RecvCQ})
 	}
-	lost := func(rail int, err error) error { return d.railLost(d.rails[rail], err) }
-	return d.sleeper.Open(rails, lost, d.report)
+	return list
 }
 
 // Arm makes the rails report the next completions through the sleeper's file descriptor. Completions of sends are reported only

@@ -45,12 +45,28 @@ func (p *Poster) Attach(l *Lanes, queues []*QueuePair) {
 	l.Set(queues)
 }
 
-// Keep drops queue pairs of a connection that is being made: it keeps only these. Nothing was
-// posted to the others.
-func (p *Poster) Keep(l *Lanes, kept, dropped []*QueuePair) {
+// Keep closes queue pairs of a connection that is being made: those that keep returns false for.
+// Nothing was posted to them. It takes the lock, and calls keep without it.
+func (p *Poster) Keep(l *Lanes, keep func(*QueuePair) bool) {
+	var kept, dropped []*QueuePair
+	for _, q := range l.Queues {
+		if keep(q) {
+			kept = append(kept, q)
+		} else {
+			dropped = append(dropped, q)
+		}
+	}
+	if len(dropped) == 0 {
+		return
+	}
+	p.Mu.Lock()
 	l.Set(kept)
 	for _, q := range dropped {
 		p.queues.remove(q)
+	}
+	p.Mu.Unlock()
+	for _, q := range dropped {
+		_ = q.QP.Close() // an error leaves a queue pair that is not connected until the device is closed
 	}
 }
 

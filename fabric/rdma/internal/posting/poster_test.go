@@ -176,3 +176,18 @@ func TestPieces(t *testing.T) {
 		t.Error("the transfer has not ended")
 	}
 }
+
+// TestKeep: a queue pair that is not kept is closed, and its number is not found any more.
+func TestKeep(t *testing.T) {
+	x := newPair(t, verbstest.NewSimulatedNetwork(), false)
+	r, qpn := x.q.Rail, x.q.Info.QPN
+	if x.p.Keep(&x.lanes, func(*QueuePair) bool { return true }); x.p.Find(r, qpn) != x.q || x.lanes.Messages() != x.q {
+		t.Error("a queue pair that is kept is not found")
+	}
+	if x.p.Keep(&x.lanes, func(q *QueuePair) bool { return q != x.q }); x.p.Find(r, qpn) != nil || x.lanes.Messages() != nil {
+		t.Error("a queue pair that is not kept is found")
+	}
+	if err := x.q.QP.Modify(verbs.Attr{State: verbs.StateErr}, verbs.AttrState); err == nil {
+		t.Error("it is still open")
+	}
+}

@@ -191,6 +191,15 @@ func (s *Sleeper) take(i int) error {
 // Wake wakes the sleeping caller immediately, so that it looks for work. Any goroutine may call it.
 func (s *Sleeper) Wake() error { return s.waker.wake() }
 
+// WakeArmed wakes a caller that may sleep. Any goroutine may call it, after it has added what the
+// caller is to find: Begin is called before the owner looks for that. If the wakeup fails, the
+// owner finds it when it polls next.
+func (s *Sleeper) WakeArmed() {
+	if s.Armed() {
+		_ = s.Wake()
+	}
+}
+
 // Ignore makes a rail no longer count, and watches it no more: the descriptors of a lost device are
 // always readable.
 func (s *Sleeper) Ignore(i int) {

@@ -203,3 +203,19 @@ func TestLost(t *testing.T) {
 		t.Errorf("%v after %d losses", err, gone)
 	}
 }
+
+// TestWakeArmed: a caller that may sleep is woken, any other is not.
+func TestWakeArmed(t *testing.T) {
+	var s Sleeper
+	if err := s.Open(nil, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if s.WakeArmed(); readable(t, s.FD(), soon) {
+		t.Error("it wakes a caller that does not sleep")
+	}
+	s.Begin()
+	if s.WakeArmed(); !readable(t, s.FD(), waittest.Limit) {
+		t.Error("it does not wake a caller that may sleep")
+	}
+}
