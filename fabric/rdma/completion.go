@@ -56,7 +56,7 @@ func (d *domain) handleSend(r *rail, wc *verbs.WC) {
 	}
 	if e.teardown != nil && n+1 == q.Next() {
 		q.Flushed = true // this is the marker
-		d.cm.closing.lastCompletion(e)
+		d.cm.closing.LastCompletion(e.teardown)
 	}
 	if q.Failed {
 		return

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/ibrun/ibrun/fabric/rdma/internal/closing"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/datagrams"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
@@ -20,8 +21,7 @@ type connManager struct {
 	// pause.
 	connecting   liveness.Timers[*endpoint]
 	anyRequested atomic.Bool // requested is not empty; atomic, so that Poll reads it without the lock
-	failures     []connFailure
-	closing      teardowns
+	closing      closing.List[*endpoint]
 	notices      []*endpoint // peers without a connection that must be notified of Close
 	requested    []*endpoint // are to be connected to; guarded by the lock of the poster
 	mtuReported  bool        // see reduceMTU

@@ -161,7 +161,7 @@ func (d *domain) handleCM(m *cm.Message) error {
 	}
 	if e.teardown != nil {
 		if m.Kind == cm.REQ {
-			e.teardown.req = m // finishTeardown handles it: until then more messages may arrive, which the REP acknowledges
+			e.teardown.REQ = m // finishTeardown handles it: until then more messages may arrive, which the REP acknowledges
 		}
 		return nil
 	}
@@ -179,7 +179,7 @@ func (d *domain) handleCM(m *cm.Message) error {
 		e.trySendCM(cm.REP, m.Pairs[0])
 	case cm.ActionEstablish:
 		if err := d.connectQueuePairs(e, m); err != nil {
-			d.tearDownBroken(e, err)
+			d.tearDown(e).Break(err)
 			return nil
 		}
 		e.conn.Established(m.Pairs[0])
@@ -193,7 +193,7 @@ func (d *domain) handleCM(m *cm.Message) error {
 func (d *domain) accept(e *endpoint, m *cm.Message) error {
 	if e.conn.State != cm.StateREQSent {
 		if e.lanes.Queues != nil {
-			d.tearDown(e).req = m
+			d.tearDown(e).REQ = m
 			return nil
 		}
 		e.conn.Reset()
@@ -207,7 +207,7 @@ func (d *domain) accept(e *endpoint, m *cm.Message) error {
 		if devices.IsRefusal(err) {
 			e.reject(m, err)
 		}
-		d.tearDownBroken(e, err)
+		d.tearDown(e).Break(err)
 		return nil
 	}
 	for _, q := range e.lanes.Queues {

@@ -64,7 +64,7 @@ func (d *domain) handleQPEvent(r *rail, ev verbs.Event) {
 	switch ev.Type {
 	case verbs.EventLastWQE:
 		if q.LastWQE = true; e.teardown != nil {
-			d.cm.closing.lastCompletion(e)
+			d.cm.closing.LastCompletion(e.teardown)
 		}
 	case verbs.EventQPFatal, verbs.EventQPRequestError, verbs.EventQPAccessError:
 	default:

@@ -60,18 +60,8 @@ func (d *domain) loseDevice(err error) {
 	for _, i := range unstopped {
 		_ = d.rails[i].Close() // the kernel frees what the device did not
 	}
-	down := map[*endpoint]error{} // peers that have closed
-	for e := range d.eps.known() {
-		if e.teardown != nil && e.teardown.peerDown != nil {
-			down[e] = e.teardown.peerDown
-		}
-	}
-	for _, f := range d.cm.failures {
-		if f.peerDown {
-			down[f.ep] = f.err
-		}
-	}
-	d.cm.failures, d.cm.closing, d.controlDue = nil, teardowns{}, nil
+	down := d.cm.closing.Abandon() // peers that have closed
+	d.controlDue = nil
 	d.cm.Socket.DropReceived()
 	for e := range d.eps.known() {
 		if e.peer == d.self || e.addr.Rails == nil { // without an address the peer is reached by another domain

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/closing"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/datagrams"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
@@ -24,9 +25,9 @@ type endpoint struct {
 
 	addr        datagrams.Remote // the address of the peer, and where datagrams to it go
 	conn        cm.Handshake
-	teardown    *teardown // of the last connection, while its last completions are waited for
-	peerExpects uint32    // number of the message that the peer expected next when the connection was made
-	finalSeq    uint32    // how many messages the peer had sent in total when it announced its close
+	teardown    *closing.Connection[*endpoint] // the last connection, while its last completions are waited for
+	peerExpects uint32                         // number of the message that the peer expected next when the connection was made
+	finalSeq    uint32                         // how many messages the peer had sent in total when it announced its close
 	msgs        messages.Peer
 	retry       connRetry
 	attempt     attempt // to connect for the first time

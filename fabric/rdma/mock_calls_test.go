@@ -164,10 +164,10 @@ func TestMockRefusedPost(t *testing.T) {
 				lib.Refuse("ibv_post_send", 0, 1, errno)
 				refused++
 			}
-			before := len(a.cm.failures)
+			before := a.cm.closing.Failures()
 			if a.eps[1].Send([]byte{sent, 0, 0, 0}, nil) == nil {
 				sent++
-			} else if errno == syscall.EINVAL && a.eps[1].conn.State == cm.StateEstablished && len(a.cm.failures) == before {
+			} else if errno == syscall.EINVAL && a.eps[1].conn.State == cm.StateEstablished && a.cm.closing.Failures() == before {
 				t.Fatalf("%v: the connection stays in use", errno)
 			}
 			pollTimes(t, a, 1)

@@ -362,8 +362,8 @@ func TestRefusedAfterLoss(t *testing.T) {
 		t.Errorf("packets of %d bytes were lost, want 4096", e.retry.Lost)
 	}
 	e.retry.Failed, e.retry.Since = liveness.MaxLargeLost, d.clock.Ran-2*d.settings.Heartbeat
-	if !d.attemptFailed(e, syscall.ENOMEM) || e.mtu != 0 || len(d.cm.failures) > 0 {
-		t.Errorf("a refusal: the MTU is limited to %v, %d failures", e.mtu, len(d.cm.failures))
+	if !d.attemptFailed(e, syscall.ENOMEM) || e.mtu != 0 || d.cm.closing.Failures() > 0 {
+		t.Errorf("a refusal: the MTU is limited to %v, %d failures", e.mtu, d.cm.closing.Failures())
 	}
 	if !d.attemptFailed(e, verbs.StatusRetryExceeded) || e.mtu != smallMTU {
 		t.Errorf("a loss: the MTU is limited to %v", e.mtu)
@@ -432,7 +432,7 @@ func TestStuckLaneAmongBusy(t *testing.T) {
 	}
 	visit()
 	for range d.liveness.MaxMissed {
-		if len(d.cm.failures) > 0 {
+		if d.cm.closing.Failures() > 0 {
 			t.Fatal("the connection breaks too early")
 		}
 		if _, err := d.pollSends(d.rails[0]); err != nil { // and not of the other rail
@@ -450,7 +450,7 @@ func TestStuckLaneAmongBusy(t *testing.T) {
 		d.poster.Ring(&e.lanes)
 		visit()
 	}
-	if visit(); len(d.cm.failures) == 0 || e.avoided != cm.OfRail(1) {
-		t.Errorf("%d failures, the lanes %b are left out", len(d.cm.failures), e.avoided)
+	if visit(); d.cm.closing.Failures() == 0 || e.avoided != cm.OfRail(1) {
+		t.Errorf("%d failures, the lanes %b are left out", d.cm.closing.Failures(), e.avoided)
 	}
 }

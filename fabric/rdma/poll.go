@@ -173,8 +173,8 @@ func (d *domain) tick(now time.Duration) error {
 			d.clock.Schedule(now + liveness.MaxREQInterval) // the link is still down
 		}
 	}
-	if len(d.cm.closing.all) > 0 {
-		d.clock.Schedule(d.cm.closing.stepAt)
+	if d.cm.closing.Len() > 0 {
+		d.clock.Schedule(d.cm.closing.StepAt)
 	}
 	d.runConnectTimers(now)
 	return d.keepaliveTick(now)

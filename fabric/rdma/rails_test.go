@@ -226,7 +226,7 @@ func breakRails(t *testing.T, rnd *rand.Rand, net *verbstest.SimulatedNetwork, b
 	const rails = 3
 	ds := openRails(t, net, Settings{Paths: 2, Window: 8}, rails)
 	for _, d := range ds {
-		d.cm.closing.stepAt = liveness.Never // so that only the last completions end a teardown
+		d.cm.closing.StepAt = liveness.Never // so that only the last completions end a teardown
 	}
 	connectPeers(t, ds[0], ds[1])
 	r := newReader(t, ds[0], ds[1], 1<<20)

@@ -103,7 +103,7 @@ func (d *domain) receivedOwn(e *endpoint, wc *verbs.WC) bool {
 	}
 	outcome := d.recvs.Completed(&e.msgs, wc)
 	if outcome != messages.Stale && e.teardown != nil && e.msgs.Posted() == 0 {
-		d.cm.closing.lastCompletion(e)
+		d.cm.closing.LastCompletion(e.teardown)
 	}
 	if outcome == messages.Failed && e.teardown == nil {
 		d.receiveFailed(e, wc)

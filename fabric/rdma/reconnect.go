@@ -16,40 +16,35 @@ import (
 // the peer has not acknowledged are sent again. A peer that is down is lost for good: its endpoint ends. Both are only recorded
 // where they are noticed, and handled by the next progress: closing the queue pairs polls the completion queues.
 
-// connFailure is a connection that is to be closed, once everything that has arrived over it was received.
-type connFailure struct {
-	ep       *endpoint
-	qp       *posting.QueuePair // the first of the connection
-	err      error
-	peerDown bool // the peer is lost; otherwise the connection is made again
-}
-
 // declareDown makes progress end the endpoint with this error.
 func (e *endpoint) declareDown(err error) {
-	e.d.cm.failures, e.d.fastPolls = append(e.d.cm.failures, connFailure{e, e.lanes.Messages(), err, true}), 0
+	e.d.cm.closing.Fail(e, e.lanes.Messages(), err, true)
+	e.d.fastPolls = 0
 }
 
 // declareBroken makes progress close the connection, and connect again unless the endpoint was closed.
 func (e *endpoint) declareBroken(err error) {
-	e.d.cm.failures, e.d.fastPolls = append(e.d.cm.failures, connFailure{e, e.lanes.Messages(), err, false}), 0
+	e.d.cm.closing.Fail(e, e.lanes.Messages(), err, false)
+	e.d.fastPolls = 0
 }
 
 // handleFailures handles what declareDown and declareBroken have recorded.
 func (d *domain) handleFailures() error {
-	for i := 0; i < len(d.cm.failures); i++ { // closing a connection may find others that have failed
-		f := d.cm.failures[i]
-		if !f.peerDown && f.ep.ended.Load() == nil && (f.qp == nil || f.qp != f.ep.lanes.Messages()) {
-			continue // that connection was closed already: several failures of it were recorded
+	for { // closing a connection may find others that have failed
+		f, ok := d.cm.closing.NextFailure()
+		if !ok {
+			return d.finishTeardowns()
 		}
-		switch t := d.tearDown(f.ep); {
-		case !f.peerDown && (t.broken == nil || errors.Is(t.broken, verbs.StatusFlushed)): // another failure causes a flush
-			t.broken = f.err
-		case f.peerDown && t.peerDown == nil:
-			t.peerDown = f.err
+		e := f.Of
+		if f.IsStale(e.lanes.Messages(), e.ended.Load() != nil) {
+			continue
+		}
+		if t := d.tearDown(e); f.Down {
+			t.Lose(f.Err)
+		} else {
+			t.Break(f.Err)
 		}
 	}
-	d.cm.failures = nil
-	return d.finishTeardowns()
 }
 
 // peerDown ends an endpoint whose peer is down.

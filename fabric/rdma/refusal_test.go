@@ -245,7 +245,7 @@ func (l *lastCallRefused) poll(t *testing.T, d *domain, poor bool) {
 			t.Fatalf("%+v", ev)
 		}
 	}
-	pause, givenUp := liveness.RetryPause(e.retry.Failed), e.leaving != nil || e.ended.Load() != nil || len(d.cm.failures) > 0
+	pause, givenUp := liveness.RetryPause(e.retry.Failed), e.leaving != nil || e.ended.Load() != nil || d.cm.closing.Failures() > 0
 	if poor && e.retry.Failed > failed && errors.Is(e.retry.Why, syscall.ETIMEDOUT) && !givenUp && e.retry.reqAt < now+pause {
 		t.Errorf("after %d failures the next attempt is made after %v, want %v", e.retry.Failed, e.retry.reqAt-now, pause)
 	}

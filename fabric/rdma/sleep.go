@@ -34,7 +34,7 @@ func (d *domain) Arm() (int, bool, error) {
 		return d.armLost(err)
 	}
 	d.poster.RingDeferred()
-	if d.sleeper.Ready(d.needSendEvents()) || d.events.Pending() || len(d.cm.failures) > 0 {
+	if d.sleeper.Ready(d.needSendEvents()) || d.events.Pending() || d.cm.closing.Failures() > 0 {
 		return d.sleeper.FD(), true, nil
 	}
 	now, at := d.clock.Elapsed(), d.clock.Next
@@ -52,5 +52,5 @@ func (d *domain) disarm() error {
 
 // needSendEvents reports whether something waits for completions of sends.
 func (d *domain) needSendEvents() bool {
-	return d.poster.Transfers.Active.Load() > 0 || d.sleeper.SendBlocked || len(d.controlDue) > 0 || len(d.cm.closing.all) > 0
+	return d.poster.Transfers.Active.Load() > 0 || d.sleeper.SendBlocked || len(d.controlDue) > 0 || d.cm.closing.Len() > 0
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/closing"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/cm"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/posting"
@@ -48,7 +49,7 @@ func breakAtRandom(t *testing.T, r *rand.Rand, set Settings, breaks int) {
 	net.SetDevice("no SRQ", func(d *verbstest.SimulatedDevice) { d.Attr.MaxSRQ = 0 })
 	ds := openOn(t, net, set, 2)
 	for _, d := range ds {
-		d.cm.closing.stepAt = liveness.Never // so that only the last completions end a teardown
+		d.cm.closing.StepAt = liveness.Never // so that only the last completions end a teardown
 	}
 	var sent, got [2]uint32
 	// The last message of each peer follows the last break. When both have arrived, there is a connection, so that Close need not
@@ -212,7 +213,7 @@ func TestTeardownUnconnected(t *testing.T) {
 		refused++ // of the change to RTR
 		return syscall.ENOMEM
 	})
-	var begun *teardown
+	var begun *closing.Connection[*endpoint]
 	waittest.Poll(t, "the teardown ends", func() bool {
 		pollTimes(t, b, 1)
 		if e := b.eps[0]; e.teardown != nil {
@@ -220,7 +221,7 @@ func TestTeardownUnconnected(t *testing.T) {
 		}
 		return refused > 0 && b.eps[0].teardown == nil
 	})
-	if begun != nil && begun.steps > teardownSteps {
+	if begun != nil && begun.IsOverdue() {
 		t.Error("the last completions were waited for until the time was over")
 	}
 	exchange(t, a, b)

@@ -88,6 +88,7 @@ fabric, verbs, internal/memaddr, fabric/rdma/internal/cm, fabric/rdma/internal/m
 	< fabric/rdma/internal/transfer < fabric/rdma;
 fabric, verbs, internal/memaddr, fabric/rdma/internal/cm, fabric/rdma/internal/liveness, fabric/rdma/internal/messages,
 	fabric/rdma/internal/transfer < fabric/rdma/internal/posting < fabric/rdma;
+verbs, fabric/rdma/internal/cm, fabric/rdma/internal/posting < fabric/rdma/internal/closing < fabric/rdma;
 fabric, fabric/mem, fabric/shm, fabric/tcp, fabric/rdma, verbs < fabric/auto;
 
 # Layer 4: bootstrap, tag matching, datatypes, reductions, collective algorithms, message protocols; communicators on bytes.
