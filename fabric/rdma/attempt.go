@@ -81,12 +81,12 @@ func (d *domain) PathTo(peer int) string {
 	return fmt.Sprintf("device %s, from %v to %v", d.settings.Devices[0], &ours, &theirs)
 }
 
-// countRequest records that a REQ was sent, or could not be.
-func (e *endpoint) countRequest(now time.Duration) {
-	if e.attempt.requests == 0 {
-		e.attempt.since = now
+// count records that a REQ was sent, or could not be.
+func (a *attempt) count(now time.Duration) {
+	if a.requests == 0 {
+		a.since = now
 	}
-	e.attempt.requests++
+	a.requests++
 }
 
 // ConfirmAlive records that the process of a peer exists, until it is called with false or the peer is connected. Meanwhile the

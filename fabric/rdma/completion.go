@@ -110,12 +110,12 @@ func (d *domain) completeOldest(e *endpoint, q *posting.QueuePair) {
 	switch r.Kind {
 	case posting.Message, posting.Control, posting.Disconnect:
 		d.sleeper.SendsFreed = true
-		e.acknowledged(&r)
+		e.retry.acknowledged(&r)
 		if r.Kind == posting.Disconnect {
 			d.disconnected(e)
 		}
 	case posting.Piece:
-		e.acknowledged(&r)
+		e.retry.acknowledged(&r)
 		if ended {
 			e.endOp(r.Op, nil)
 		}

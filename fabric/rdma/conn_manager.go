@@ -141,6 +141,6 @@ func (e *endpoint) noteSent(err error) {
 		e.retry.err = nil
 	}
 	if devices.IsRefusal(err) {
-		e.d.attemptRefused(e, err)
+		e.attemptRefused(err)
 	}
 }

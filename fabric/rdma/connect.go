@@ -72,7 +72,7 @@ func (d *domain) startConnect(e *endpoint) {
 	now := d.clock.Elapsed()
 	e.retry.pending = false
 	if err := d.createQueuePairs(e, e.conn.Epoch+1, nil); err != nil {
-		d.refused(e, err)
+		e.refused(err)
 		return
 	}
 	e.conn.Request(e.lanes.Queues[0].Info)
@@ -106,7 +106,7 @@ func (e *endpoint) countREQ(now time.Duration, err error) {
 		e.retry.reqAt = now // tries again in the next tick
 		return
 	}
-	e.countRequest(now)
+	e.attempt.count(now)
 	e.retry.reqAt = now + e.retry.reqInterval
 	e.retry.reqInterval = min(2*e.retry.reqInterval, liveness.MaxREQInterval)
 	e.noteSent(err)
@@ -169,7 +169,7 @@ func (d *domain) handleCM(m *cm.Message) error {
 		return nil
 	}
 	if m.Kind == cm.REJ {
-		d.rejected(e, m)
+		e.rejected(m)
 		return nil
 	}
 	switch e.conn.Receive(m) {
@@ -199,7 +199,7 @@ func (d *domain) accept(e *endpoint, m *cm.Message) error {
 		e.conn.Reset()
 		if err := d.createQueuePairs(e, m.Epoch, m.Pairs[:m.Lanes]); err != nil {
 			e.reject(m, err)
-			d.attemptRefused(e, err)
+			e.attemptRefused(err)
 			return nil
 		}
 	}

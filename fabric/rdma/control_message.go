@@ -45,7 +45,7 @@ func (e *endpoint) trySendControl(k messages.Kind) bool {
 	if k == messages.DREQ {
 		r.Kind = posting.Disconnect
 	}
-	if _, err := d.poster.Message(&e.lanes, r, b, posting.ShareAll, k == messages.DREQ, d.clock.Polls); !d.posted(e, err) {
+	if _, err := d.poster.Message(&e.lanes, r, b, posting.ShareAll, k == messages.DREQ, d.clock.Polls); !e.posted(err) {
 		d.poster.Sends.Give(slot)
 		return false
 	}

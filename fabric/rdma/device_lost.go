@@ -144,7 +144,7 @@ func (d *domain) Await() { d.other.awaited = true }
 // awaitOther lists a peer that cannot be connected to because the device is lost.
 func (d *domain) awaitOther(e *endpoint) {
 	now := d.clock.Elapsed()
-	e.countRequest(now)
+	e.attempt.count(now)
 	e.retry.err, e.retry.pending = d.lost, true
 	e.addConnecting(now)
 }

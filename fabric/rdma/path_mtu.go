@@ -51,7 +51,8 @@ func (e *endpoint) takeMTU(mtu verbs.MTU) {
 
 // reduceMTU limits the packets of the next connection if only large requests were lost for a while, in a series that lasts so
 // long. It reports whether it did.
-func (d *domain) reduceMTU(e *endpoint, lasts time.Duration) bool {
+func (e *endpoint) reduceMTU(lasts time.Duration) bool {
+	d := e.d
 	path := e.pathMTU()
 	if e.mtu != 0 || path <= smallMTU || !e.retry.LosesLarge(smallestLarge, lasts, d.settings.Heartbeat) {
 		return false
@@ -67,11 +68,11 @@ func (d *domain) reduceMTU(e *endpoint, lasts time.Duration) bool {
 }
 
 // explainLost adds to the error of a lost peer that only large packets were lost.
-func (e *endpoint) explainLost(err error) error {
-	if !e.retry.IsLossy() || e.retry.Lost <= smallestMTU {
+func (c *connRetry) explainLost(err error) error {
+	if !c.IsLossy() || c.Lost <= smallestMTU {
 		return err
 	}
-	return &packetsLost{err, e.retry.Lost}
+	return &packetsLost{err, c.Lost}
 }
 
 // packetsLost is the error of a lost peer if only large packets were lost.

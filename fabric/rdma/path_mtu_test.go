@@ -362,13 +362,13 @@ func TestRefusedAfterLoss(t *testing.T) {
 		t.Errorf("packets of %d bytes were lost, want 4096", e.retry.Lost)
 	}
 	e.retry.Failed, e.retry.Since = liveness.MaxLargeLost, d.clock.Ran-2*d.settings.Heartbeat
-	if !d.attemptFailed(e, syscall.ENOMEM) || e.mtu != 0 || d.cm.closing.Failures() > 0 {
+	if !e.attemptFailed(syscall.ENOMEM) || e.mtu != 0 || d.cm.closing.Failures() > 0 {
 		t.Errorf("a refusal: the MTU is limited to %v, %d failures", e.mtu, d.cm.closing.Failures())
 	}
-	if !d.attemptFailed(e, verbs.StatusRetryExceeded) || e.mtu != smallMTU {
+	if !e.attemptFailed(verbs.StatusRetryExceeded) || e.mtu != smallMTU {
 		t.Errorf("a loss: the MTU is limited to %v", e.mtu)
 	}
-	if d.attemptFailed(e, verbs.StatusRetryExceeded) {
+	if e.attemptFailed(verbs.StatusRetryExceeded) {
 		t.Error("the peer is not lost after the heartbeat")
 	}
 }

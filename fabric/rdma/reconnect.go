@@ -73,7 +73,7 @@ func (d *domain) releasePeer(e *endpoint) {
 func (d *domain) reconnect(e *endpoint, err error) {
 	e.conn.Reset()
 	if devices.IsRefusal(err) {
-		d.refused(e, err)
+		e.refused(err)
 		return
 	}
 	if e.peerClosing { // the rest of its messages is lost with the connection
@@ -82,7 +82,7 @@ func (d *domain) reconnect(e *endpoint, err error) {
 		return
 	}
 	e.retry.Rejected = false
-	if !d.attemptFailed(e, fmt.Errorf("the connection broke: %w", err)) {
+	if !e.attemptFailed(fmt.Errorf("the connection broke: %w", err)) {
 		return
 	}
 	if errors.Is(err, verbs.StatusRetryExceeded) {
@@ -105,11 +105,11 @@ func (d *domain) retransmit(e *endpoint, unacked []posting.Request) bool {
 	for i, r := range unacked {
 		if int32(r.Seq-e.peerExpects) < 0 {
 			d.poster.Sends.Give(r.Slot)
-			e.acknowledged(&r)
+			e.retry.acknowledged(&r)
 			continue
 		}
 		b := d.poster.Sends.Mem(r.Slot)[:r.Bytes]
-		if _, err := d.poster.Message(&e.lanes, r, b, posting.ShareAll, false, d.clock.Polls); !d.posted(e, err) {
+		if _, err := d.poster.Message(&e.lanes, r, b, posting.ShareAll, false, d.clock.Polls); !e.posted(err) {
 			e.unacked = append(e.unacked, unacked[i:]...)
 			d.poster.Mu.Lock()
 			e.lanes.CanPost = false // a message that is posted now would overtake these

@@ -22,17 +22,17 @@ import (
 
 // refused records that the device of this process refuses a connection, and schedules the next attempt. The endpoint must have no
 // queue pairs.
-func (d *domain) refused(e *endpoint, err error) {
-	e.countRequest(d.clock.Elapsed())
-	if d.attemptRefused(e, err) {
+func (e *endpoint) refused(err error) {
+	e.attempt.count(e.d.clock.Elapsed())
+	if e.attemptRefused(err) {
 		e.retryLater(liveness.RetryPause(e.retry.Failed))
 	}
 }
 
 // attemptRefused is attemptFailed for an attempt that the device of this process refuses.
-func (d *domain) attemptRefused(e *endpoint, err error) bool {
+func (e *endpoint) attemptRefused(err error) bool {
 	e.retry.Rejected = false
-	return d.attemptFailed(e, fmt.Errorf("%w: device %s %s: %w", fabric.ErrNotSupported, d.rails[0].Dev.Name(), refusalText(err),
+	return e.attemptFailed(fmt.Errorf("%w: device %s %s: %w", fabric.ErrNotSupported, e.d.rails[0].Dev.Name(), refusalText(err),
 		err))
 }
 
@@ -75,11 +75,11 @@ func (e *endpoint) reject(m *cm.Message, err error) {
 }
 
 // rejected records a REJ for the REQ that was sent last. The REQ is sent again.
-func (d *domain) rejected(e *endpoint, m *cm.Message) {
+func (e *endpoint) rejected(m *cm.Message) {
 	if e.conn.State != cm.StateREQSent || m.Epoch != e.conn.Epoch || m.ReqQP != e.conn.SelfQP {
 		return
 	}
 	e.retry.Rejected = true
 	why := m.Reason()
-	d.attemptFailed(e, fmt.Errorf("%w: the device of the peer %s: %w", fabric.ErrNotSupported, refusalText(why), why))
+	e.attemptFailed(fmt.Errorf("%w: the device of the peer %s: %w", fabric.ErrNotSupported, refusalText(why), why))
 }

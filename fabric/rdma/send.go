@@ -55,7 +55,7 @@ func (e *endpoint) sendSlot(slot uint32, b []byte) error {
 	h.Put(b)
 	d, r := e.d, posting.Request{Kind: posting.Message, Slot: slot, Seq: h.Seq, Bytes: uint32(len(b))}
 	qp, err := d.poster.Message(&e.lanes, r, b, posting.ShareMessages, false, d.clock.Polls)
-	if !d.posted(e, err) {
+	if !e.posted(err) {
 		d.poster.Sends.Give(slot)
 		return d.blockSend()
 	}
@@ -85,7 +85,7 @@ func (e *endpoint) header(k messages.Kind) messages.Header {
 }
 
 // posted reports whether a message was posted. Otherwise there is no room, or posting has shown that the connection is broken.
-func (d *domain) posted(e *endpoint, err error) bool {
+func (e *endpoint) posted(err error) bool {
 	if err != nil && err != posting.ErrNoRoom {
 		e.declareBroken(err)
 	}

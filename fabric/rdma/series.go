@@ -63,21 +63,21 @@ import (
 const quickBreaks = 4
 
 // acknowledged records that a request was carried out. That may end a series of failures. For a piece, Op.Done must be set.
-func (e *endpoint) acknowledged(r *posting.Request) {
-	if e.retry.Failed != 0 {
-		e.countAcknowledged(r)
+func (c *connRetry) acknowledged(r *posting.Request) {
+	if c.Failed != 0 {
+		c.countAcknowledged(r)
 	}
 }
 
 // countAcknowledged does what acknowledged does during a series of failures.
-func (e *endpoint) countAcknowledged(r *posting.Request) {
-	switch s := &e.retry.Series; {
+func (c *connRetry) countAcknowledged(r *posting.Request) {
+	switch {
 	case r.Kind == posting.Message:
-		s.MessageAcknowledged(r.Seq)
+		c.MessageAcknowledged(r.Seq)
 	case r.Kind == posting.Piece && r.Op.Oldest && r.Op.Done > r.Op.Most:
-		s.TransferProgressed()
+		c.TransferProgressed()
 	}
-	e.retry.RequestAcknowledged(r.Bytes)
+	c.RequestAcknowledged(r.Bytes)
 }
 
 // countWorked ends a series of failures if the connection that breaks now has worked for a heartbeat: a new connection first
@@ -91,7 +91,8 @@ func (e *endpoint) countWorked() {
 // attemptFailed records that an attempt has failed. It reports whether there is to be another one,
 // after liveness.RetryPause if a timer begins it. Otherwise the peer is handed over or lost, or its
 // endpoint has ended.
-func (d *domain) attemptFailed(e *endpoint, err error) bool {
+func (e *endpoint) attemptFailed(err error) bool {
+	d := e.d
 	if e.ended.Load() != nil || e.leaving != nil {
 		return false
 	}
@@ -99,7 +100,7 @@ func (d *domain) attemptFailed(e *endpoint, err error) bool {
 	ran := d.clock.Running(now, d.liveness.Interval)
 	lasts := r.Fail(err, ran, d.liveness.Duration(int(e.keepalive.Stuck)))
 	e.keepalive.Stuck = 0
-	if !d.reduceMTU(e, lasts) && d.endSeries(e, lasts) {
+	if !e.reduceMTU(lasts) && e.endSeries(lasts) {
 		return false
 	}
 	r.reqAt = now + liveness.RetryPause(r.Failed)
@@ -119,10 +120,11 @@ func (g *givenUp) Error() string { return g.attempts + g.why.Error() }
 func (g *givenUp) Unwrap() error { return g.why }
 
 // endSeries gives up a peer, and returns true, if the series of failures lasts too long.
-func (d *domain) endSeries(e *endpoint, lasts time.Duration) bool {
+func (e *endpoint) endSeries(lasts time.Duration) bool {
+	d := e.d
 	r, least := &e.retry, e.retry.LeastFailures()
 	err := &givenUp{fmt.Sprintf("%d attempts in a row failed in %v, the last one: ", r.Failed, lasts.Round(10*time.Millisecond)),
-		e.explainLost(r.Why)}
+		e.retry.explainLost(r.Why)}
 	switch {
 	case d.other.mayTakeOver(e):
 		tooLong := liveness.LastsTooLong(r.Failed, lasts) || r.Failed >= least && lasts >= d.settings.Heartbeat

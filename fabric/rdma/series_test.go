@@ -201,7 +201,7 @@ func TestGivenUp(t *testing.T) {
 		d, e, other := ds[0], ds[0].eps[1], ds[1].eps[0]
 		net.DropDatagrams(func() bool { return lost })
 		e.retry.Failed, e.retry.Since = liveness.MaxFailures-1, d.clock.Ran-d.settings.Heartbeat
-		if d.attemptFailed(e, fmt.Errorf("the connection broke: %w", verbs.StatusRemoteOperation)) {
+		if e.attemptFailed(fmt.Errorf("the connection broke: %w", verbs.StatusRemoteOperation)) {
 			t.Fatal("the peer is not given up")
 		}
 		var down error
@@ -241,7 +241,7 @@ func TestGivenUpForLostPackets(t *testing.T) {
 	r := &e.retry
 	r.Failed, r.Since, r.Lost, e.mtu = math.MaxInt16, d.clock.Ran-100*time.Hour-10*time.Millisecond, 4096, smallMTU
 	broke := &verbs.CompletionError{Status: verbs.StatusRetryExceeded, QPN: 1<<24 - 1, ID: 1<<64 - 1, VendorErr: 1<<32 - 1}
-	if d.attemptFailed(e, fmt.Errorf("the connection broke: %w", broke)) {
+	if e.attemptFailed(fmt.Errorf("the connection broke: %w", broke)) {
 		t.Fatal("the peer is not given up")
 	}
 	var down, told error
