@@ -2,6 +2,7 @@ package rdma
 
 import (
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/ibrun/ibrun/fabric/rdma/internal/closing"
@@ -25,6 +26,28 @@ type connManager struct {
 	notices      []*endpoint // peers without a connection that must be notified of Close
 	requested    []*endpoint // are to be connected to; guarded by the lock of the poster
 	mtuReported  bool        // see reduceMTU
+}
+
+// request makes the next Poll connect to a peer. The caller must hold the lock of the poster.
+func (m *connManager) request(e *endpoint) {
+	if !e.requested {
+		e.requested = true
+		m.requested = append(m.requested, e)
+		m.anyRequested.Store(true)
+	}
+}
+
+// takeRequested returns the endpoints that request was called for, and forgets them. It takes the lock of the poster.
+func (m *connManager) takeRequested(lock *sync.Mutex) []*endpoint {
+	lock.Lock()
+	defer lock.Unlock()
+	m.anyRequested.Store(false)
+	requested := m.requested
+	m.requested = nil
+	for _, e := range requested {
+		e.requested = false
+	}
+	return requested
 }
 
 // sendNotices notifies peers without a connection that this process closes, so that they know it before they connect. It reports

@@ -28,35 +28,13 @@ type connRetry struct {
 // requestConnect makes the next Poll connect to the peer.
 func (e *endpoint) requestConnect() {
 	e.d.poster.Mu.Lock()
-	e.requestConnectLocked()
+	e.d.cm.request(e)
 	e.d.poster.Mu.Unlock()
-}
-
-// requestConnectLocked is requestConnect for a caller that holds the lock of the poster.
-func (e *endpoint) requestConnectLocked() {
-	if !e.requested {
-		e.requested = true
-		e.d.cm.requested = append(e.d.cm.requested, e)
-		e.d.cm.anyRequested.Store(true)
-	}
-}
-
-// takeRequested returns the endpoints that requestConnect was called for, and forgets them.
-func (d *domain) takeRequested() []*endpoint {
-	d.poster.Mu.Lock()
-	defer d.poster.Mu.Unlock()
-	d.cm.anyRequested.Store(false)
-	requested := d.cm.requested
-	d.cm.requested = nil
-	for _, e := range requested {
-		e.requested = false
-	}
-	return requested
 }
 
 // connectRequested starts the connections that requestConnect has asked for.
 func (d *domain) connectRequested() {
-	for _, e := range d.takeRequested() {
+	for _, e := range d.cm.takeRequested(&d.poster.Mu) {
 		if e.leaving != nil {
 			if e.leaving.left { // before that, the device may access their memory; hasLeft ends them
 				e.endTransfers(errAbandoned.err)

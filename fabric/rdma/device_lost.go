@@ -153,7 +153,7 @@ func (d *domain) awaitOther(e *endpoint) {
 // have waited for too long.
 func (d *domain) progressLost() {
 	if d.cm.anyRequested.Load() {
-		for _, e := range d.takeRequested() {
+		for _, e := range d.cm.takeRequested(&d.poster.Mu) {
 			if e.leaving != nil {
 				e.endTransfers(errAbandoned.err)
 			} else if e.ended.Load() == nil && !e.retry.timer.IsSet() && !e.attempt.held {

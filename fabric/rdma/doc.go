@@ -81,11 +81,11 @@
 // # Files
 //
 //	connections:    internal/cm (addresses, datagrams and the state machine, without input or output), internal/datagrams
-//	                (their input and output), conn_manager.go, peers.go, renew.go (when the network changes addresses), connect.go,
-//	                connect_timers.go, reconnect.go (broken connections and retransmission), series.go (attempts that fail),
-//	                refusal.go (refused calls), path_mtu.go (lost large packets), left_out.go (rails and paths that
-//	                connections do without), internal/closing (what is to be closed, when and why), teardown.go (the last
-//	                completions), disconnect.go, close.go
+//	                (their input and output), conn_manager.go, peers.go (what concerns many connections), renew.go (when
+//	                the network changes addresses), connect.go, connect_timers.go, reconnect.go (broken connections
+//	                and retransmission), series.go (attempts that fail), refusal.go (refused calls), path_mtu.go (lost large
+//	                packets), left_out.go (rails and paths that connections do without), internal/closing (what is to be
+//	                closed, when and why), teardown.go (the last completions), disconnect.go, close.go
 //	lost peers:     internal/liveness (how long a peer may be silent, and attempts may fail; timers), keepalive.go (connected),
 //	                silence.go (being connected)
 //	messages:       internal/messages (headers, credits, bounce buffers, posted receives, queued events, messages to this

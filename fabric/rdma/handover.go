@@ -107,9 +107,7 @@ func (d *domain) leaveLost(e *endpoint, err error) {
 func (d *domain) drainLost() {
 	for n, err := 1, error(nil); n > 0 && err == nil; {
 		n, err = d.rails[0].RecvCQ.Poll(d.polling.wcs[:])
-		for i := range d.polling.wcs[:n] {
-			d.handleReceive(&d.polling.wcs[i])
-		}
+		err = d.handleReceives(n, err)
 	}
 	for n, err := 1, error(nil); n > 0 && err == nil; {
 		n, err = d.pollSends(d.rails[0])

@@ -1,7 +1,6 @@
 package rdma
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
@@ -138,16 +137,11 @@ func (d *domain) progress() error {
 
 // drainCQs handles the completions of everything that has arrived and of everything that was sent.
 func (d *domain) drainCQs() error {
-	for {
-		n, err := d.rails[0].RecvCQ.Poll(d.polling.wcs[:])
-		for i := range d.polling.wcs[:n] {
-			d.handleReceive(&d.polling.wcs[i])
-		}
-		if err != nil {
-			return fmt.Errorf("fabric/rdma: %w", err)
-		}
-		if n == 0 {
-			break
+	for n := 1; n > 0; {
+		var err error
+		n, err = d.rails[0].RecvCQ.Poll(d.polling.wcs[:])
+		if err := d.handleReceives(n, err); err != nil {
+			return err
 		}
 	}
 	for _, r := range d.polling.rails {

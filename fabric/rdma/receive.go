@@ -9,7 +9,7 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// handleReceives handles the n completions that pollReceives has found, and returns err. Messages become events: in the slice
+// handleReceives handles the n completions that a poll has found, and returns its error. Messages become events: in the slice
 // of the caller of Poll while it has room, in the queue afterwards.
 func (d *domain) handleReceives(n int, err error) error {
 	for i := range d.polling.wcs[:n] {
