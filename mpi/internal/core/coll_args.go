@@ -11,9 +11,8 @@ import (
 // of the ranks are. It knows neither the call nor the communicator, so its errors are faults. It
 // never changes.
 type arguments struct {
-	rank, size int  // size is that of the remote group of an intercommunicator
-	local      int  // number of ranks of the local group
-	inter      bool // the communicator is an intercommunicator
+	rank, size int // size is that of the remote group of an intercommunicator
+	local      int // number of ranks of the local group
 	topology   *Topology
 }
 

@@ -41,7 +41,7 @@ func TestArgumentFaults(t *testing.T) {
 			To: coll.Layout{Counts: []int{2, 1, 1}}}, ErrCount},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			x.call.Elements = NumbersOf[int32]()
+			x.call.Elements = numbersOf[int32]()
 			check := x.a.prepare
 			if x.inter {
 				check = x.a.prepareInter
@@ -52,5 +52,15 @@ func TestArgumentFaults(t *testing.T) {
 				t.Errorf("got class %d (%v), want %d", f.class, err, x.want)
 			}
 		})
+	}
+}
+
+// TestInterWhileCreated: whether a communicator is between groups is known before it is activated, which the goroutine of an
+// Idup does: a call that comes too early must not read what that goroutine writes.
+func TestInterWhileCreated(t *testing.T) {
+	c := &Comm{proc: &Process{}, peers: []int32{1}, localGroup: []int32{0}}
+	c.coll.comm = c
+	if !c.coll.isInter() || c.coll.isRoot(0) || !c.coll.isRoot(Root) {
+		t.Error("it is not between groups")
 	}
 }

@@ -255,7 +255,7 @@ func (cs *Collectives) sinkUse(x *Collective) int {
 		}
 		return isSource | isSink
 	case perf.Scatter, perf.Scatterv:
-		if cs.args.inter {
+		if cs.isInter() {
 			return isSource | isSink
 		}
 	case perf.ReduceScatter, perf.ReduceScatterBlock, perf.Exscan:

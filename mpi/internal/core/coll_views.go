@@ -56,7 +56,7 @@ func (cs *Collectives) OfViews(start Start, x *Collective, v Views) (Request, er
 
 // isRoot reports whether this rank is the root of a call.
 func (cs *Collectives) isRoot(root int) bool {
-	if cs.args.inter {
+	if cs.isInter() {
 		return root == Root
 	}
 	return root == cs.comm.Rank()

@@ -49,8 +49,8 @@ func (cs *Collectives) checkUsable(op string) error {
 	return c.checkUsable(op)
 }
 
-// isInter reports whether the communicator is an intercommunicator that can be used.
-func (cs *Collectives) isInter() bool { return cs != nil && cs.args.inter }
+// isInter reports whether the communicator is an intercommunicator.
+func (cs *Collectives) isInter() bool { return cs != nil && cs.comm.Remote() }
 
 // collState is the state of a communicator's collectives: their message context, and the memory
 // that all ranks share, if there is any. It implements coll.Peer and coll.WordSync.
@@ -308,7 +308,7 @@ func (cs *Collectives) Partners(op string) (int, error) {
 	if err := cs.checkUsable(op); err != nil {
 		return 0, err
 	}
-	if cs.args.inter {
+	if cs.isInter() {
 		return cs.comm.RemoteSize(), nil
 	}
 	return cs.comm.Size(), nil

@@ -91,7 +91,7 @@ func (p *Process) newComm(peers []int32, rank int) *Comm {
 // activate sets the context id and makes the communicator usable.
 func (c *Comm) activate(ctx uint32) {
 	c.contextID = ctx
-	c.coll.args = arguments{rank: c.Rank(), size: len(c.peers), local: c.Size(), topology: c.topology, inter: c.Remote()}
+	c.coll.args = arguments{rank: c.Rank(), size: len(c.peers), local: c.Size(), topology: c.topology}
 	c.coll.main.findLevels()
 	c.proc.comms.add(c)
 	c.state.Store(commReady)
