@@ -31,8 +31,8 @@ func newAgreement(c *Comm, call perf.Op) *agreement {
 }
 
 // begin begins a call in which the ranks of c agree: it is recorded until end, and compared if
-// calls are checked. If unusable is not nil, c cannot be used for the call, and begin returns that
-// error.
+// calls are checked. unusable is why c cannot be used for the call, which the caller has checked; begin
+// returns it, unless it is nil.
 func begin(c *Comm, call perf.Op, unusable error) (*agreement, error) {
 	if unusable != nil {
 		return nil, unusable

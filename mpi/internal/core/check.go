@@ -69,12 +69,12 @@ func checkUnfinished(c *Comm) error {
 	sent := c.engine.Checks().Sent()
 	arrive := make([]uint64, len(sent))
 	x := &Collective{Kind: perf.Alltoall, as: perf.Finalize.Within(), Dst: Bytes(arrive), Src: Bytes(sent),
-		Elements: NumbersOf[uint64]()}
+		Elements: numbersOf[uint64]()}
 	if err := c.coll.Call(x); err != nil {
 		return err
 	}
 	return c.engine.Checks().Unfinished(arrive)
 }
 
-// IsChecked reports whether calls on this communicator are checked.
-func (c *Comm) IsChecked() bool { return c != nil && c.checks }
+// isChecked reports whether calls on this communicator are checked.
+func (c *Comm) isChecked() bool { return c != nil && c.checks }

@@ -18,7 +18,7 @@ import (
 
 // asBytes returns the memory of d if a call can treat it as bytes.
 func (c *Comm) asBytes(d *datatype.Buffer) ([]byte, bool) {
-	if c.IsChecked() {
+	if c.isChecked() {
 		return nil, false
 	}
 	return d.Contiguous()
@@ -125,18 +125,13 @@ func (c *Comm) IrecvData(d *datatype.Buffer, src, tag int) (Request, error) {
 	if b, ok := c.asBytes(d); ok {
 		return c.Irecv(b, src, tag)
 	}
-	h, err := c.irecvData(perf.Irecv, d, src, tag)
-	return Request{h}, err
-}
-
-// irecvData starts a receive as a part of a call.
-func (c *Comm) irecvData(call perf.Op, d *datatype.Buffer, src, tag int) (proto.Handle, error) {
+	const call = perf.Irecv
 	from, err := c.sinkRoute(call.String(), d, src, tag)
 	if err != nil {
-		return proto.Handle{}, err
+		return Request{}, err
 	}
 	from.Op = call
-	return c.engine.IrecvData(from, d, c.note(call, d)), nil
+	return Request{c.engine.IrecvData(from, d, c.note(call, d))}, nil
 }
 
 // RecvInit creates a persistent receive into the elements of d.

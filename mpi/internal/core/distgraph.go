@@ -273,7 +273,7 @@ func (a *agreement) exchangeInts(parts [][]int) ([][]int, error) {
 	for r, part := range parts {
 		sent[r] = len(part)
 	}
-	x := &Collective{Kind: perf.Alltoall, as: a.recordAs, Dst: Bytes(come), Src: Bytes(sent), Elements: NumbersOf[int]()}
+	x := &Collective{Kind: perf.Alltoall, as: a.recordAs, Dst: Bytes(come), Src: Bytes(sent), Elements: numbersOf[int]()}
 	if err := a.comm.coll.Call(x); err != nil {
 		return nil, err
 	}
@@ -283,7 +283,7 @@ func (a *agreement) exchangeInts(parts [][]int) ([][]int, error) {
 	}
 	in := make([]int, total)
 	x = &Collective{Kind: perf.Alltoallv, as: a.recordAs, Dst: Bytes(in), To: coll.Layout{Counts: come},
-		Src: Bytes(slices.Concat(parts...)), From: coll.Layout{Counts: sent}, Elements: NumbersOf[int]()}
+		Src: Bytes(slices.Concat(parts...)), From: coll.Layout{Counts: sent}, Elements: numbersOf[int]()}
 	if err := a.comm.coll.Call(x); err != nil {
 		return nil, err
 	}

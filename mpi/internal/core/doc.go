@@ -17,7 +17,7 @@
 // position of the call, so that the receiver can compare. The calls that programs make most exist for
 // bytes as well: Send, Isend, Recv, Irecv, Sendrecv and RecvContext. They check nothing, and do not
 // need the kind of the elements, which costs some time to find out. A front end calls them for numbers
-// unless [Comm.IsChecked] reports true; see [IsPlain].
+// if [IsPlain] reports true.
 //
 // # Parts
 //
@@ -29,10 +29,10 @@
 // those of probes, of partitioned messages, and of messages that end with a context: [Probe],
 // [PsendInit], [RecvContext]. The files:
 //
-//	processes      process init init_exchange environment machine hw_resource record memory
+//	processes      process config init init_exchange environment machine hw_resource record memory
 //	               clocks: internal/clocks, wtime
 //	sessions       session pset group
-//	communicators  comm comm_table intercomm name hints attr attr_predefined free
+//	communicators  comm comm_table intercomm name hints info attr attr_predefined free
 //	creation       agreement (the ranks agree, as a part of a call), contextid, create, dup, split,
 //	               splittype, create_intercomm, comm_from_group; internal/contextids, internal/creation
 //	topologies     topology cart graph distgraph
@@ -41,8 +41,10 @@
 //	 arguments     coll_args neighbor inter_args coll_views
 //	 other forms   immediate immediate_steps inter_coll reduce barrier_context
 //	 comparison    check_collective (with --check), compare_shm (always, of some properties)
-//	messages       send recv data sendrecv probe context partitioned buffered request; route, number
-//	errors         errors error_codes errhandler check unwinding
+//	messages       send recv data sendrecv probe context partitioned buffered request status grequest;
+//	               route, number, pooled, buffer_unsafe
+//	data types     datatype datatype_attr datatype_construct elements op
+//	errors         errors error_codes errhandler failure check unwinding
 //
 // # Locks
 //

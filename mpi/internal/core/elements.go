@@ -33,10 +33,10 @@ type partSignatures struct {
 	Counts, From []datatype.Signature
 }
 
-// NumbersOf returns the elements of type T, which must be a number or bool.
-func NumbersOf[T any]() Elements { return Elements{kind: KindOf[T]()} }
+// numbersOf returns the elements of type T, which must be a number or bool.
+func numbersOf[T any]() Elements { return Elements{kind: KindOf[T]()} }
 
-// Numbers is NumbersOf for any type. ok reports whether T is a number or bool.
+// Numbers is numbersOf for any type. ok reports whether T is a number or bool.
 func Numbers[T any]() (k Elements, ok bool) {
 	kind := KindOf[T]()
 	return Elements{kind: kind}, kind != 0

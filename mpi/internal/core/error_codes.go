@@ -54,12 +54,16 @@ func (c *ErrorCodes) add(class Class) Class {
 	return n
 }
 
-// find returns a class or code, and false if it is neither predefined nor added.
+// find returns a class or code, and false if it is neither predefined nor added, or there is no
+// process.
 func (c *ErrorCodes) find(n Class) (x errorCode, ok bool) {
+	if c == nil {
+		return x, false
+	}
 	if text, ok := classText[n]; ok {
 		return errorCode{n, text}, true
 	}
-	if c == nil || n <= ErrLastCode {
+	if n <= ErrLastCode {
 		return x, false
 	}
 	c.mu.Lock()

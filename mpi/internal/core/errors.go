@@ -141,6 +141,9 @@ type fault struct {
 	error
 }
 
+// Unwrap returns the cause.
+func (f fault) Unwrap() error { return f.error }
+
 // WithClass returns err with a class, for the CallResult of the object of the call.
 func WithClass(class Class, err error) error { return fault{class, err} }
 

@@ -13,7 +13,7 @@ import (
 // hardware is read at each call, since the process may have been moved.
 type Machine struct {
 	boot  *bootstrap.Process
-	psets psets
+	psets psetCache
 }
 
 // node returns the number of this process's node.

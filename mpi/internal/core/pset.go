@@ -56,14 +56,14 @@ type pset struct {
 	peers []int32
 }
 
-// psets is the list of process sets, which is made when it is needed first.
-type psets struct {
+// psetCache has the list of process sets, which is made when it is needed first.
+type psetCache struct {
 	mu   sync.Mutex
 	list *Psets
 }
 
 // get returns the list. boot has the sets of the job.
-func (p *psets) get(boot *bootstrap.Process) (_ *Psets, err error) {
+func (p *psetCache) get(boot *bootstrap.Process) (_ *Psets, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.list == nil {

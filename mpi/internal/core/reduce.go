@@ -133,9 +133,9 @@ func ReduceLocal(dst, src []byte, k Elements, o Op) error {
 	const op = "ReduceLocal"
 	var x coll.Operation
 	err := setOperation(&x, k, o)
-	f, isFault := err.(fault)
 	switch {
-	case isFault:
+	case err != nil:
+		f := err.(fault) // as all errors of setOperation
 		return newError(op, f.class, f.error)
 	case len(dst) != len(src):
 		return newError(op, ErrCount, fmt.Errorf("dst has %d bytes, but src has %d", len(dst), len(src)))

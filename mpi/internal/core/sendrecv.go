@@ -55,23 +55,23 @@ func (c *Comm) SendrecvData(s *datatype.Buffer, dst, stag int, r *datatype.Buffe
 	sb, sOK := s.Contiguous()
 	rb, rOK := r.Contiguous()
 	bytes := sOK && rOK
-	if bytes && !c.IsChecked() {
+	if bytes && !c.isChecked() {
 		return c.Sendrecv(sb, dst, stag, rb, src, rtag)
 	}
-	to, err := c.sendRoute(op, dst, stag)
+	to, from, err := c.exchangeRoutes(op, dst, stag, r, src, rtag)
 	if err == nil && bytes && overlap(sb, rb) {
 		err = c.newError(op, ErrBuffer, errOverlap)
 	}
 	if err != nil {
 		return emptyStatus, err
 	}
-	return c.exchange(op, to, s, s, r, src, rtag)
+	return c.exchange(op, to, from, s, s, r)
 }
 
 // SendrecvReplace sends the elements of d, and receives into them.
 func (c *Comm) SendrecvReplace(d *datatype.Buffer, dst, stag, src, rtag int) (Status, error) {
 	const op = "SendrecvReplace"
-	to, err := c.sendRoute(op, dst, stag)
+	to, from, err := c.exchangeRoutes(op, dst, stag, d, src, rtag)
 	if err != nil {
 		return emptyStatus, err
 	}
@@ -79,20 +79,25 @@ func (c *Comm) SendrecvReplace(d *datatype.Buffer, dst, stag, src, rtag int) (St
 	defer m.release()
 	d.Pack(m.b, 0) // what arrives may be stored in d before all of d has been sent
 	packed := datatype.Numbers(m.b, datatype.Byte)
-	return c.exchange(op, to, &packed, d, d, src, rtag)
+	return c.exchange(op, to, from, &packed, d, d)
+}
+
+// exchangeRoutes checks the arguments of a call that sends and receives, and returns both routes.
+func (c *Comm) exchangeRoutes(op string, dst, stag int, r *datatype.Buffer, src, rtag int) (to, from proto.Route, err error) {
+	if to, err = c.sendRoute(op, dst, stag); err == nil {
+		from, err = c.sinkRoute(op, r, src, rtag)
+	}
+	to.Op, from.Op = perf.Sendrecv.Within(), perf.Sendrecv.Within()
+	return to, from, err
 }
 
 // exchange sends the data of s, which a note describes as the elements of as, and receives into
 // those of r at the same time. The receive is started first, so that it is there when the message
 // of the other rank arrives.
-func (c *Comm) exchange(op string, to proto.Route, s, as, r *datatype.Buffer, src, rtag int) (Status, error) {
+func (c *Comm) exchange(op string, to, from proto.Route, s, as, r *datatype.Buffer) (Status, error) {
 	const call = perf.Sendrecv
 	began := c.engine.Recording().BeginOp(call, int(s.Size()+r.Size()))
-	h, err := c.irecvData(call.Within(), r, src, rtag)
-	if err != nil {
-		return emptyStatus, err
-	}
-	to.Op = call.Within()
+	h := c.engine.IrecvData(from, r, c.note(from.Op, r))
 	if err := c.engine.SendData(to, s, proto.Standard, c.note(to.Op, as)); err != nil {
 		cancelRecv(c.engine, h)
 		return emptyStatus, c.wrapError(op, err)

@@ -79,7 +79,7 @@ func (a *agreement) gatherAll(dst, src []uint64) error {
 	c := a.comm
 	if c.localGroup == nil {
 		return c.coll.Call(&Collective{Kind: perf.Allgather, as: a.recordAs, Dst: Bytes(dst), Src: Bytes(src),
-			Elements: NumbersOf[uint64]()})
+			Elements: numbersOf[uint64]()})
 	}
 	if err := c.coll.beginCall(a.recordAs, len(Bytes(src))); err != nil {
 		return err

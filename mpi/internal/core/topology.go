@@ -147,7 +147,7 @@ func (a *agreement) reordered(n int, grid *topology.Cart, links func() *topology
 		return nil, err
 	}
 	places := make([]topology.Place, len(c.peers))
-	x := &Collective{Kind: perf.Allgather, as: a.recordAs, Dst: Bytes(places), Src: Bytes(mine[:]), Elements: NumbersOf[int32]()}
+	x := &Collective{Kind: perf.Allgather, as: a.recordAs, Dst: Bytes(places), Src: Bytes(mine[:]), Elements: numbersOf[int32]()}
 	if err := c.coll.Call(x); err != nil {
 		return nil, err
 	}

@@ -20,8 +20,8 @@ func TestPredefined(t *testing.T) {
 	}
 	for name, p := range named() {
 		n++
-		if lb, extent := p.Extent(); p.Name() != name || Named(name) != p || !p.Committed() || lb != 0 || extent != int64(p.Kind().Size()) ||
-			!strings.HasPrefix(p.Name(), "MPI_") {
+		if lb, extent := p.Extent(); p.Name() != name || Named(name) != p || !p.Committed() || lb != 0 ||
+			extent != int64(p.Kind().Size()) || !strings.HasPrefix(p.Name(), "MPI_") {
 			t.Errorf("%s: bounds %d %d", p.Name(), lb, extent)
 		}
 		if !p.Equal(OfKind(p.Kind())) {

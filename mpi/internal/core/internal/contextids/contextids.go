@@ -17,12 +17,12 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 )
 
-// Max is the number of ids: a context number has a bit more, which separates collectives from other
+// maxIDs is the number of ids: a context number has a bit more, which separates collectives from other
 // messages.
-const Max = 1 << (proto.ContextBits - 1)
+const maxIDs = 1 << (proto.ContextBits - 1)
 
 // Words is the number of words in a set of ids.
-const Words = Max / 64
+const Words = maxIDs / 64
 
 // IDs are the ids that a process may use for new communicators. Any goroutine may call the methods.
 type IDs struct {
@@ -31,7 +31,7 @@ type IDs struct {
 	mu          sync.Mutex
 	changed     sync.Cond      // of mu: an offer or an agreement has ended
 	unused      [Words]uint64  // bitmap by id
-	generations [Max]uint32    // by id
+	generations [maxIDs]uint32 // by id
 	waiting     map[uint64]int // number of agreements in progress, by priority
 	offered     bool           // an agreement has offered the unused ids, and has not ended
 }
