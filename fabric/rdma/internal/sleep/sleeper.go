@@ -79,15 +79,14 @@ func (s *Sleeper) Armed() bool { return s.armed.Load() }
 
 // Begin records that the caller may sleep from now on.
 func (s *Sleeper) Begin() {
-	s.SendsFreed, s.MoreReady = false, false
+	s.SendsFreed, s.MoreReady, s.blind = false, false, false
 	s.armed.Store(true) // before the owner looks for work that other goroutines have added
 }
 
 // Notify makes the completion queues report their next completion, those of sends only if sends is
-// set. If a device refuses that, the next Notify asks again, and the caller does not sleep for long
-// until then. It returns an error only if the domain is lost.
+// set. Begin must have been called. If a device refuses, the next Notify asks again, and the caller
+// does not sleep for long until then. It returns an error only if the domain is lost.
 func (s *Sleeper) Notify(sends bool) error {
-	s.blind = false
 	for i := range s.rails {
 		r := &s.rails[i]
 		if r.ignored {
@@ -126,8 +125,8 @@ func (s *Sleeper) notify(i int, cq *verbs.CQ, q *queue) error {
 	return nil
 }
 
-// SendsMissing reports whether a rail does not report its next completion of a send although it was
-// not asked to: the owner began to wait for one after Notify.
+// SendsMissing reports whether a rail does not report its next completion of a send because it was
+// not asked to: the owner, which must be waiting for one, began to wait after Notify.
 func (s *Sleeper) SendsMissing() bool {
 	return !s.blind && slices.ContainsFunc(s.rails, func(r rail) bool { return !r.ignored && !r.send.armed })
 }

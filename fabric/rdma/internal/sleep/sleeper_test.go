@@ -121,6 +121,10 @@ func TestRefused(t *testing.T) {
 	if len(lines) != 1 || !strings.Contains(lines[0], "device a") {
 		t.Errorf("the user is told %q", lines)
 	}
+	s.Begin() // as of a domain that is lost, which does not ask again
+	if err := s.Until(0, liveness.Never); err != nil || readable(t, s.FD(), soon) {
+		t.Errorf("the caller is woken without need: %v", err)
+	}
 	net.RefuseOn(nil)
 	s.Begin()
 	if err := errors.Join(s.Notify(false), s.Until(0, liveness.Never)); err != nil {
