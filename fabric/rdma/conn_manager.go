@@ -2,7 +2,6 @@ package rdma
 
 import (
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/ibrun/ibrun/fabric/rdma/internal/closing"
@@ -37,10 +36,9 @@ func (m *connManager) request(e *endpoint) {
 	}
 }
 
-// takeRequested returns the endpoints that request was called for, and forgets them. It takes the lock of the poster.
-func (m *connManager) takeRequested(lock *sync.Mutex) []*endpoint {
-	lock.Lock()
-	defer lock.Unlock()
+// takeRequested returns the endpoints that request was called for, and forgets them. The caller must
+// hold the lock of the poster.
+func (m *connManager) takeRequested() []*endpoint {
 	m.anyRequested.Store(false)
 	requested := m.requested
 	m.requested = nil

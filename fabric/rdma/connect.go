@@ -34,7 +34,10 @@ func (e *endpoint) requestConnect() {
 
 // connectRequested starts the connections that requestConnect has asked for.
 func (d *domain) connectRequested() {
-	for _, e := range d.cm.takeRequested(&d.poster.Mu) {
+	d.poster.Mu.Lock()
+	requested := d.cm.takeRequested()
+	d.poster.Mu.Unlock()
+	for _, e := range requested {
 		if e.leaving != nil {
 			if e.leaving.left { // before that, the device may access their memory; hasLeft ends them
 				e.endTransfers(errAbandoned.err)

@@ -153,7 +153,10 @@ func (d *domain) awaitOther(e *endpoint) {
 // have waited for too long.
 func (d *domain) progressLost() {
 	if d.cm.anyRequested.Load() {
-		for _, e := range d.cm.takeRequested(&d.poster.Mu) {
+		d.poster.Mu.Lock()
+		requested := d.cm.takeRequested()
+		d.poster.Mu.Unlock()
+		for _, e := range requested {
 			if e.leaving != nil {
 				e.endTransfers(errAbandoned.err)
 			} else if e.ended.Load() == nil && !e.retry.timer.IsSet() && !e.attempt.held {

@@ -58,7 +58,7 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	pd, all := d.rails[0].PD, devicesOf(d.rails)
 	d.recvs = messages.Receives{Slots: messages.Slots{PD: pd, Bytes: set.Slot, Limit: d.rails[0].Granted.Slots}, SRQ: d.rails[0].SRQ,
 		Pool: set.poolSlots(), Peers: cfg.Size - 1, Window: uint32(d.settings.Window)}
-	d.recvs.CreditDue = func(p *messages.Peer) { d.eps[p.Number].sendControl(messages.Credit) }
+	d.recvs.SendCredit = func(p *messages.Peer) { d.eps[p.Number].sendControl(messages.Credit) }
 	d.poster.Sends = messages.Slots{PD: pd, Bytes: set.Slot, Limit: max(set.poolSlots(), 2*messages.BlockSlots)}
 	first := &d.rails[0].room
 	first.SignalAll = min(first.MaxInFlight, d.poster.Sends.Limit) / 2

@@ -15,10 +15,11 @@ import (
 // Devices remove the completions of a queue pair that is closed. Soft-RoCE does not and raises no EventLastWQE, so there the
 // third step follows at once.
 
-// tearDown begins to close the connection of an endpoint, which is in cm.StateIdle until closeConn. If that has begun already, it
-// returns the existing state. The caller sets why the connection is closed. One that cannot be made is torn down at once: its
-// queue pairs must not be connected by the next datagram of the peer, which may have arrived already. The caller must not be
-// handling completions, with the lock of the poster held.
+// tearDown begins to close the connection of an endpoint. e.conn is in cm.StateIdle from then on. The
+// caller must not be handling completions: this takes the lock of the poster, which it would hold. If
+// the closing has begun already, tearDown returns the existing state. The caller sets why the
+// connection is closed. One that cannot be made is torn down at once: its queue pairs must not be
+// connected by the next datagram of the peer, which may have arrived already.
 func (d *domain) tearDown(e *endpoint) *closing.Connection[*endpoint] {
 	if e.teardown != nil {
 		return e.teardown

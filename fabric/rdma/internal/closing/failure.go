@@ -34,8 +34,8 @@ func (l *List[E]) NextFailure() (f Failure[E], ok bool) {
 }
 
 // IsStale reports whether the connection that has failed was closed already: several failures of it
-// were recorded. first is the first queue pair of the connection that the peer has now. A failure of
-// a peer that is lost, or whose endpoint has ended, always counts.
+// were recorded. first is the first queue pair of the connection that the peer has now. A failure
+// of a peer that is lost, or whose endpoint has ended, always counts.
 func (f *Failure[E]) IsStale(first *posting.QueuePair, ended bool) bool {
 	return !f.Down && !ended && (f.first == nil || f.first != first)
 }

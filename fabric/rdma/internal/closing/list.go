@@ -9,8 +9,8 @@ import (
 )
 
 // The last completions are waited for until so many steps have begun, half a second altogether. A
-// device that works needs less than a millisecond. One that does not raise the event may lose receive
-// slots; the job goes on. A time in which this process did not poll counts as one step.
+// device that works needs less than a millisecond. One that does not raise the event may lose
+// receive slots; the job goes on. A time in which this process did not poll counts as one step.
 const (
 	step     = 10 * time.Millisecond
 	maxSteps = 50
@@ -27,8 +27,8 @@ type Connection[E comparable] struct {
 	steps    int // that have begun
 }
 
-// Break records why the connection is broken. The first reason counts, unless it was a flush: another
-// failure causes a flush.
+// Break records why the connection is broken. The first reason counts, unless it was a flush:
+// another failure causes a flush.
 func (c *Connection[E]) Break(err error) {
 	if c.Broken == nil || errors.Is(c.Broken, verbs.StatusFlushed) {
 		c.Broken = err
@@ -88,8 +88,8 @@ func (l *List[E]) Next() *Connection[E] {
 	return nil
 }
 
-// Step begins a step if it is time for one, and reports whether it did. Next returns all connections
-// then.
+// Step begins a step if it is time for one, and reports whether it did. Next returns all
+// connections then.
 func (l *List[E]) Step(now time.Duration) bool {
 	if now < l.StepAt {
 		return false

@@ -16,8 +16,8 @@ func next(l *List[string]) string {
 	return ""
 }
 
-// TestNext: a connection is looked at when it begins to be closed, for each last completion and once in
-// each step, and not once it is closed.
+// TestNext: a connection is looked at when it begins to be closed, for each last completion and
+// once in each step, and not once it is closed.
 func TestNext(t *testing.T) {
 	var l List[string]
 	a, b := l.Begin("a"), l.Begin("b")
@@ -87,8 +87,8 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// TestFailures: failures are handled in order. One of a connection that the peer does not have any more
-// counts only if the peer is lost or has ended.
+// TestFailures: failures are handled in order. One of a connection that the peer does not have any
+// more counts only if the peer is lost or has ended.
 func TestFailures(t *testing.T) {
 	var l List[string]
 	old, now := new(posting.QueuePair), new(posting.QueuePair)

@@ -1,10 +1,11 @@
-// Package cm is the protocol by which two processes connect their queue pairs, without input or output:
-// what they tell each other, and the state machine of one side. The names are those of the InfiniBand
-// communication manager.
+// Package cm is the protocol by which two processes connect their queue pairs, without input or
+// output: what they tell each other, and the state machine of one side. The names are those of the
+// InfiniBand communication manager.
 //
-// A process publishes its [Address]. It sends the datagrams, each a [Message], to the queue pairs for
-// datagrams that the address of the peer names. [Handshake] decides what a datagram requires. Bytes from
-// the network are not trusted: [ParseMessage] accepts only what is authenticated with the key of the job.
+// A process publishes its [Address]. It sends the datagrams, each a [Message], to the queue pairs
+// for datagrams that the address of the peer names. [Handshake] decides what a datagram requires.
+// Bytes from the network are not trusted: [ParseMessage] accepts only what is authenticated with
+// the key of the job.
 //
 // # Files
 //
@@ -19,6 +20,6 @@
 //
 // # Locks
 //
-// There are none. Addresses and messages are values; a Handshake belongs to the goroutine that calls
-// Poll of its domain.
+// There are none. Addresses and messages are values; a Handshake belongs to the goroutine that
+// calls Poll of its domain.
 package cm

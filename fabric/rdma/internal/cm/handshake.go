@@ -20,8 +20,8 @@ type Action uint8
 // What a datagram may require.
 const (
 	actionNone Action = iota
-	// ActionAccept: connect to the queue pairs of the REQ, and send a REP. The queue pairs of a REQ of
-	// our own are used, if there was one.
+	// ActionAccept: connect to the queue pairs of the REQ, and send a REP. The queue pairs of a REQ
+	// of our own are used, if there was one.
 	ActionAccept
 	ActionRepeatREP // send the REP again: it was lost
 	ActionEstablish // connect to the queue pairs of the REP: the connection is established

@@ -8,8 +8,8 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// TestPreference: both ends compute the same number, in which each property counts more than all that
-// follow it.
+// TestPreference: both ends compute the same number, in which each property counts more than all
+// that follow it.
 func TestPreference(t *testing.T) {
 	type end struct {
 		gid  string

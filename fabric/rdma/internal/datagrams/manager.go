@@ -122,8 +122,8 @@ func (m *Manager) encode() []byte {
 	return a.Append(nil)
 }
 
-// RefreshDue reports whether Refresh is to be called because a peer was silent for so many intervals
-// in a row: after 1, 2, 4 and so on, and once in an interval if many peers are silent.
+// RefreshDue reports whether Refresh is to be called because a peer was silent for so many
+// intervals in a row: after 1, 2, 4 and so on, and once in an interval if many peers are silent.
 func (m *Manager) RefreshDue(now, interval time.Duration, intervals int) bool {
 	if intervals&(intervals-1) != 0 || now-m.refreshedAt < interval && m.refreshedAt != 0 {
 		return false

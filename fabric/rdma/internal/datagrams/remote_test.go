@@ -52,8 +52,8 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// TestRefreshDue: the ports are queried after 1, 2, 4 and so on intervals of silence, but however many
-// peers are silent, once in an interval.
+// TestRefreshDue: the ports are queried after 1, 2, 4 and so on intervals of silence, but however
+// many peers are silent, once in an interval.
 func TestRefreshDue(t *testing.T) {
 	const interval = time.Second
 	var m Manager

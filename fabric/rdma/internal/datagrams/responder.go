@@ -34,7 +34,7 @@ type Responder struct {
 	// generation: how often the queue pairs were recovered; completions of earlier generations are
 	// ignored
 	generation uint32
-	failed     bool                     // since an answer was sent while the link was down
+	failed     bool                     // a queue pair has failed: an answer was sent while the link was down
 	dests      map[uint32]*answerTarget // by peer
 	wcs        [16]verbs.WC
 

@@ -45,10 +45,10 @@ type Change struct {
 	Indices bool // the queue pairs for datagrams must be restarted
 }
 
-// Refresh queries what the network may change of the port: its address, and the indices of the keys
+// refresh queries what the network may change of the port: its address, and the indices of the keys
 // of its partitions. The rail uses the new ones from then on, for what is created next. If the port
 // or the device is gone for now, nothing changes.
-func (r *Rail) Refresh() (c Change) {
+func (r *Rail) refresh() (c Change) {
 	address, indices, err := r.query()
 	if err != nil {
 		return c
@@ -110,9 +110,9 @@ func (r *Rail) RailAddress(responders []*verbs.QP) cm.RailAddress {
 	return a
 }
 
-// CheckPath returns an error if the port of a peer cannot be reached from that of this rail. The
+// checkPath returns an error if the port of a peer cannot be reached from that of this rail. The
 // result is the same at both ends.
-func (r *Rail) CheckPath(peer *cm.RailAddress) error {
+func (r *Rail) checkPath(peer *cm.RailAddress) error {
 	if err := r.Address.CheckPath(peer.Address); err != nil {
 		return fmt.Errorf("%w: %w", fabric.ErrNotSupported, err)
 	}

@@ -11,7 +11,8 @@ import (
 // Rail is an open device of this process with the resources that all connections over it share.
 // Only the first rail carries messages and datagrams.
 //
-// The fields are constant once the rail is open, apart from Address and Serialized.
+// The fields are constant once the rail is open, apart from Address, Serialized and the indices of
+// its partitions. Another goroutine may use the partitions' keys only.
 type Rail struct {
 	Index       int
 	Dev         *verbs.Context

@@ -9,7 +9,7 @@ type Rails []*Rail
 // [*PartitionError].
 func (rails Rails) CheckPaths(peer *cm.Address) error {
 	for i := range min(len(rails), len(peer.Rails)) {
-		if err := rails[i].CheckPath(&peer.Rails[i]); err != nil {
+		if err := rails[i].checkPath(&peer.Rails[i]); err != nil {
 			return err
 		}
 	}
@@ -29,7 +29,7 @@ func (rails Rails) MaxRegion() int {
 // pairs for datagrams to restart.
 func (rails Rails) Refresh() (all Change) {
 	for i, r := range rails {
-		c := r.Refresh()
+		c := r.refresh()
 		all.Any, all.Moved = all.Any || c.Any, all.Moved || c.Moved
 		all.Indices = all.Indices || c.Indices && i == 0
 	}

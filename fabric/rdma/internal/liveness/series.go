@@ -15,16 +15,16 @@ const (
 	MaxREQInterval = 500 * time.Millisecond
 )
 
-// A series lasts too long after MaxFailures, or after MaxSeries if there were MinFailures, whichever
-// is first: calls may take long, and a process may poll rarely.
+// A series lasts too long after MaxFailures, or after MaxSeries if there were MinFailures,
+// whichever is first: calls may take long, and a process may poll rarely.
 const (
 	MinFailures = 4
 	MaxFailures = 16
 	MaxSeries   = 2 * time.Second
 )
 
-// maxRetryPause is the longest pause between attempts before there were MaxFailures. Later the pause
-// is MaxREQInterval.
+// maxRetryPause is the longest pause between attempts before there were MaxFailures. Later the
+// pause is MaxREQInterval.
 const maxRetryPause = 100 * time.Millisecond
 
 // CountUp returns n+1, or n if that is too large.

@@ -12,8 +12,8 @@ import (
 
 var errBroken = errors.New("broken")
 
-// TestSeriesEnds: a series ends when everything that was unfinished is carried out, and a request as
-// long as the lost one is.
+// TestSeriesEnds: a series ends when everything that was unfinished is carried out, and a request
+// as long as the lost one is.
 func TestSeriesEnds(t *testing.T) {
 	begin := func() *Series {
 		s := new(Series)
@@ -60,7 +60,8 @@ func TestSeriesEnds(t *testing.T) {
 	}
 }
 
-// TestSeriesLasts: the time of a series counts from when the first request was posted that got stuck.
+// TestSeriesLasts: the time of a series counts from when the first request was posted that got
+// stuck.
 func TestSeriesLasts(t *testing.T) {
 	var s Series
 	for i, c := range []struct{ ran, stuck, want time.Duration }{
@@ -75,8 +76,8 @@ func TestSeriesLasts(t *testing.T) {
 	}
 }
 
-// TestLosesLarge: packets become smaller if long ones were lost, after several failures or a part of
-// the heartbeat.
+// TestLosesLarge: packets become smaller if long ones were lost, after several failures or a part
+// of the heartbeat.
 func TestLosesLarge(t *testing.T) {
 	const heartbeat = 15 * time.Second
 	lossy := fmt.Errorf("queue pair 1: %w", verbs.StatusRetryExceeded)

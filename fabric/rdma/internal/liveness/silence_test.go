@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// TestSilenceAnswers: only the answer to a probe that is later than the last answered one is a sign of life.
+// TestSilenceAnswers: only the answer to a probe that is later than the last answered one is a sign
+// of life.
 func TestSilenceAnswers(t *testing.T) {
 	for _, c := range []struct {
 		probe, answered, got uint32

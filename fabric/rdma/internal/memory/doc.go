@@ -1,3 +1,3 @@
-// Package memory allocates the memory that devices read and write by themselves: bounce buffers, datagrams,
-// and tables of keys.
+// Package memory allocates the memory that devices read and write by themselves: bounce buffers,
+// datagrams, and tables of keys.
 package memory

@@ -22,6 +22,6 @@
 //
 // There are none. A value belongs to the goroutine that calls Poll of its domain. [Slots.Give] and
 // [Events.Put] are also called by the handling of completions, with the lock of the domain held, in
-// the same goroutine. [Receives.CreditDue] sends a control message, which takes that lock; so what
+// the same goroutine. [Receives.SendCredit] sends a control message, which takes that lock; so what
 // calls it must not be called with the lock held.
 package messages

@@ -20,8 +20,8 @@ type Receives struct {
 	Peers    int        // how many peers may connect
 	Window   uint32     // most slots for the data messages of one peer
 	Reserved int        // slots that are reserved for peers; changed only by methods
-	// CreditDue is called when a credit update is to be sent to a peer. It must be set.
-	CreditDue func(*Peer)
+	// SendCredit sends a credit update to a peer. It must be set.
+	SendCredit func(*Peer)
 	// Retry says when the device is asked again to take the slots that it has refused.
 	Retry liveness.Retry
 
@@ -195,7 +195,7 @@ func (s *Receives) freed(p *Peer) {
 	}
 	p.In.Freed++
 	if p.In.CreditDue() {
-		s.CreditDue(p)
+		s.SendCredit(p)
 	}
 }
 
@@ -210,7 +210,7 @@ func (s *Receives) GrowWindow(p *Peer) {
 	p.In.Window = w
 	s.fill(p)
 	if p.In.CreditDue() {
-		s.CreditDue(p)
+		s.SendCredit(p)
 	}
 }
 

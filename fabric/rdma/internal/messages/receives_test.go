@@ -16,7 +16,7 @@ func TestReceivesOwnReserve(t *testing.T) {
 	const peers = 4
 	due := map[*Peer]bool{} // whose windows have grown
 	s := &Receives{Slots: Slots{PD: pd, Bytes: 64, Limit: BlockSlots}, Pool: 1000, Peers: peers, Window: 64,
-		CreditDue: func(p *Peer) { due[p] = true }}
+		SendCredit: func(p *Peer) { due[p] = true }}
 	defer s.Unmap()
 	all := make([]Peer, peers)
 	for i := range all {

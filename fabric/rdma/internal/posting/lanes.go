@@ -30,8 +30,8 @@ func (l *Lanes) Messages() *QueuePair {
 	return l.Queues[0]
 }
 
-// Set sets the queue pairs of the connection.
-func (l *Lanes) Set(queues []*QueuePair) {
+// set sets the queue pairs of the connection.
+func (l *Lanes) set(queues []*QueuePair) {
 	l.Queues, l.first = queues, 0
 	for _, q := range queues {
 		if q.Rail.Index == 0 {

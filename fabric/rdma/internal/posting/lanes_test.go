@@ -11,7 +11,7 @@ import (
 // twoRails returns the lanes of a connection with two paths over each of two rails.
 func twoRails() (l *Lanes, first, second *Rail) {
 	l, first, second = new(Lanes), newRail(0), newRail(1)
-	l.Set([]*QueuePair{newQueue(first, 1, 0), newQueue(first, 2, 1), newQueue(second, 3, 0), newQueue(second, 4, 1)})
+	l.set([]*QueuePair{newQueue(first, 1, 0), newQueue(first, 2, 1), newQueue(second, 3, 0), newQueue(second, 4, 1)})
 	return l, first, second
 }
 
@@ -46,7 +46,7 @@ func TestLanesChoose(t *testing.T) {
 	if got := l.choose(&transfer.Op{Bytes: 100, Rail: 1, KeyState: transfer.KeysReady}); got != d {
 		t.Errorf("%+v is chosen, whose window is full", got)
 	}
-	l.Set(l.Queues[:2])
+	l.set(l.Queues[:2])
 	if got := l.choose(&transfer.Op{Bytes: 100, Rail: 1, KeyState: transfer.KeysReady}); got != b {
 		t.Errorf("%+v, although the connection does without the rail", got)
 	}
@@ -67,7 +67,7 @@ func TestLanesNeedKeys(t *testing.T) {
 	if !l.Uses(l.Queues[2].Rail) || l.Uses(newRail(1)) {
 		t.Error("a rail is not used, or one of another process")
 	}
-	if l.Set(l.Queues[:2]); l.needsKeys(&transfer.Op{Rail: 1, Bytes: 1}) {
+	if l.set(l.Queues[:2]); l.needsKeys(&transfer.Op{Rail: 1, Bytes: 1}) {
 		t.Error("keys are needed for a rail that the connection does without")
 	}
 }
@@ -138,7 +138,7 @@ func TestDeferred(t *testing.T) {
 	p.Init(true)
 	defer p.Stop()
 	l, _, _ := twoRails()
-	l.Set(nil) // there is no device to be notified
+	l.set(nil) // there is no device to be notified
 	for range 2 {
 		if p.Pending() || p.RingsAtOnce() {
 			t.Fatal("doorbells are to be rung without a request")

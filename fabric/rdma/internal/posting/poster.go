@@ -42,7 +42,7 @@ func (p *Poster) Attach(l *Lanes, queues []*QueuePair) {
 			q.Pacer.SetWindow(l.Window)
 		}
 	}
-	l.Set(queues)
+	l.set(queues)
 }
 
 // Keep closes queue pairs of a connection that is being made: those that keep returns false for.
@@ -60,7 +60,7 @@ func (p *Poster) Keep(l *Lanes, keep func(*QueuePair) bool) {
 		return
 	}
 	p.Mu.Lock()
-	l.Set(kept)
+	l.set(kept)
 	for _, q := range dropped {
 		p.queues.remove(q)
 	}
@@ -92,7 +92,7 @@ func (p *Poster) Detach(l *Lanes) (unacked []Request) {
 // Forget makes the connection have no queue pairs, after Detach.
 func (l *Lanes) Forget() {
 	l.Window = l.Queues[0].Pacer.Window
-	l.Set(nil)
+	l.set(nil)
 }
 
 // ErrNoRoom is the error for a message that may be posted once others have completed, or once there

@@ -26,8 +26,8 @@ type pair struct {
 	q     *QueuePair
 }
 
-// newPair opens a device on the network. Its doorbells are rung by calls if byCall is set, and nobody
-// rings those that wait.
+// newPair opens a device on the network. Its doorbells are rung by calls if byCall is set, and
+// nobody rings those that wait.
 func newPair(t *testing.T, net *verbstest.SimulatedNetwork, byCall bool) *pair {
 	t.Helper()
 	must := func(err error) {
@@ -64,8 +64,8 @@ func newPair(t *testing.T, net *verbstest.SimulatedNetwork, byCall bool) *pair {
 	return x
 }
 
-// post posts a message in a Poll, and reports whether it was posted, and whether its doorbell is to be
-// rung at once.
+// post posts a message in a Poll, and reports whether it was posted, and whether its doorbell is to
+// be rung at once.
 func (x *pair) post(share Share, poll uint) (posted, ring bool) {
 	x.t.Helper()
 	slot, ok := x.p.Sends.Take()

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestListEnds: transfers end in any order, and leave the list in theirs. Their memory is used again.
+// TestListEnds: transfers end in any order, and leave the list in theirs. Their memory is used
+// again.
 func TestListEnds(t *testing.T) {
 	var p Pool
 	var l List
@@ -34,8 +35,8 @@ func TestListEnds(t *testing.T) {
 	}
 }
 
-// TestListRestart: pieces that were carried out over one lane are kept. Over several lanes they were
-// carried out in any order, so only what was kept before counts.
+// TestListRestart: pieces that were carried out over one lane are kept. Over several lanes they
+// were carried out in any order, so only what was kept before counts.
 func TestListRestart(t *testing.T) {
 	var l List
 	o, ended := &Op{Bytes: 8, Posted: 8, Done: 3}, &Op{Bytes: 8, Posted: 8, Done: 8, Ended: true}

@@ -17,7 +17,8 @@ import (
 // A local handle consists of the number of a slot and the slot's generation. The slot number is
 // also the number of the row in the key table, see keys.go.
 type Regions struct {
-	// Table is where peers find the key table. It is zero without one, and constant after OpenTable.
+	// Table is where peers find the key table. It is zero without one, and constant after
+	// OpenTable.
 	Table cm.KeyTable
 
 	incarnation uint64
@@ -47,8 +48,8 @@ type Registration struct {
 	Keys [cm.MaxRails]MemoryKeys // likewise
 }
 
-// MemoryKeys are the keys of memory that one device has registered: for requests of this process, and of
-// peers.
+// MemoryKeys are the keys of memory that one device has registered: for requests of this process,
+// and of peers.
 type MemoryKeys struct{ Local, Remote uint32 }
 
 // Close ends the registration with all devices. It returns the first error.

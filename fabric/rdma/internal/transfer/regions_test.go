@@ -10,8 +10,8 @@ import (
 
 var errRefused = errors.New("refused")
 
-// newRegions returns regions of a device that gives the keys 1, 2, 3 and so on, and refuses memory of
-// more than 100 bytes.
+// newRegions returns regions of a device that gives the keys 1, 2, 3 and so on, and refuses memory
+// of more than 100 bytes.
 func newRegions() *Regions {
 	var last uint32
 	t := new(Regions)
