@@ -21,12 +21,14 @@ import (
 // A send needs no WATCH. A message whose sender waits for its receiver, an RTS or a synchronous one, is refused.
 
 // departures records which contexts this process and others have left. It sends WATCH and LEFT, and
-// completes the requests that need a process which has left (hopeless.go). The engine wakes the
-// goroutines that wait for something else.
+// completes the requests that need a process which has left (hopeless.go). The goroutines that wait
+// for something else are woken, and look whether it can still come.
 type departures struct {
 	links    *links
 	sends    *sends
 	receives *receives
+	waiters  *waiters
+	polled   *polledSchedules // whose processes are watched as well
 	ended    *ended.Contexts
 	rec      *record.Recording
 
@@ -51,13 +53,13 @@ type member struct {
 }
 
 // newDepartures returns departures of which there are none. members is Config.Members.
-func newDepartures(s *sends, x *receives, members func(uint32) []int32) departures {
+func newDepartures(s *sends, x *receives, w *waiters, q *polledSchedules, members func(uint32) []int32) departures {
 	if members == nil {
 		members = func(uint32) []int32 { return nil }
 	}
-	return departures{links: s.links, sends: s, receives: x, ended: &x.contexts.ended, rec: s.rec, left: map[uint32]bool{},
-		watchers: map[uint32][]int32{}, watched: map[member]bool{}, gone: map[member]bool{}, members: members,
-		probed: Route{Peer: ProcNull}}
+	return departures{links: s.links, sends: s, receives: x, waiters: w, polled: q, ended: &x.contexts.ended,
+		rec: s.rec, left: map[uint32]bool{}, watchers: map[uint32][]int32{}, watched: map[member]bool{},
+		gone: map[member]bool{}, members: members, probed: Route{Peer: ProcNull}}
 }
 
 // forget removes what is known about others in a context that has ended here.
@@ -122,16 +124,18 @@ func (d *departures) handleWatch(peer int32, context uint32) {
 	}
 }
 
-// handleLeft handles LEFT of a process: whether all processes free the communicator. It completes the
-// requests that have become hopeless. It reports false for an answer that is not expected any more.
-func (d *departures) handleLeft(peer int32, context uint32, freed bool) bool {
+// handleLeft handles LEFT of a process, whose word says whether all processes free the communicator.
+// It returns false for a message that no correct process sends. An answer may arrive after the
+// context has been forgotten: that one is ignored.
+func (d *departures) handleLeft(peer int32, context uint32, w [5]uint64) bool {
 	m := member{context, peer}
-	if !d.watched[m] {
-		return false
+	if w[0] > 1 || !d.watched[m] {
+		return w[0] <= 1
 	}
-	d.gone[m], d.links.failure.departed = freed, true
+	d.gone[m], d.links.failure.departed = w[0] == 1, true
 	d.links.failure.finalized++
 	d.endHopeless()
+	d.waiters.rouseAll()
 	return true
 }
 

@@ -86,7 +86,7 @@ func (e *Engine) handle(peer int32, v wire.Envelope, w [5]uint64, payload []byte
 	case wire.Watch:
 		e.departures.handleWatch(peer, v.Context)
 	case wire.Left:
-		return e.handleLeft(peer, v.Context, w)
+		return e.departures.handleLeft(peer, v.Context, w)
 	case wire.Refuse:
 		return e.departures.handleRefuse(peer, w)
 	case wire.Note:

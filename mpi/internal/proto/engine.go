@@ -143,7 +143,7 @@ func New(c Config) (*Engine, error) {
 	x.mu, x.links, x.requests, x.hints, x.rec = &e.mu, l, &e.requests, l.hints, l.rec
 	e.sends = sends{x, &e.checks.table, &e.buffered.buffer}
 	e.receives = receives{x, &e.contexts, &e.unexpected, &e.checks.table, &e.waiters.general}
-	e.departures = newDepartures(&e.sends, &e.receives, c.Members)
+	e.departures = newDepartures(&e.sends, &e.receives, &e.waiters, &e.schedules.polled, c.Members)
 	u := &e.unexpected
 	u.links, u.rec, u.notes = l, l.rec, &e.checks.table
 	u.setLimit(c.UnexpectedLimit)
@@ -160,12 +160,12 @@ func (e *Engine) joinParts() {
 		arm: e.poller.arm, disarmed: e.schedules.polled.uncountSleeper,
 		beforeSleep: func() { recordTransports(e.rec.Active, e.links.paths) },
 		fail:        e.links.fail, reached: e.reached, hopeless: e.departures.errorOf,
-		watchIfDue: e.watchIfDue, startWatchTimer: e.startWatchTimer,
+		watchIfDue: e.departures.watchIfDue, startWatchTimer: e.departures.startWatchTimer,
 	}
 	e.poller = poller{
 		waiters: w, links: &e.links, transfers: &e.transfers, sends: &e.sends, receives: &e.receives,
 		schedules: &e.schedules,
-		message:   e.handleMessage, rerouted: e.reroute, idle: e.idlePoll,
+		message:   e.handleMessage, rerouted: e.reroute, idle: e.departures.idlePoll,
 	}
 	e.requests = Requests{
 		mu: &e.mu, rec: &e.rec, waiters: w, poller: &e.poller, attached: &e.buffered.buffer, engine: e,

@@ -117,9 +117,9 @@ func (q *Requests) receives(messages, partitioned uint32) iter.Seq[Route] {
 }
 
 // senders returns for each process whether messages for the receives of PrepareFlush may come from it.
-func (e *Engine) senders(messages, partitioned uint32) []bool {
-	from, anySource := make([]bool, len(e.links.peers)), false
-	for on := range e.requests.receives(messages, partitioned) {
+func (f *flushes) senders(q *Requests, d *departures, messages, partitioned uint32) []bool {
+	from, anySource := make([]bool, len(f.links.peers)), false
+	for on := range q.receives(messages, partitioned) {
 		if on.Rank == AnySource {
 			anySource = true
 		} else {
@@ -127,7 +127,7 @@ func (e *Engine) senders(messages, partitioned uint32) []bool {
 		}
 	}
 	if anySource {
-		for _, n := range e.departures.members(messages) {
+		for _, n := range d.members(messages) {
 			from[n] = true
 		}
 	}
@@ -148,7 +148,7 @@ func (r *Request) activePartitioned() *partitioned {
 func (e *Engine) Flush(op perf.Op, messages, partitioned uint32) error {
 	e.lock()
 	defer e.unlock()
-	f := e.flushes.begin(e.senders(messages, partitioned))
+	f := e.flushes.begin(e.flushes.senders(&e.requests, &e.departures, messages, partitioned))
 	defer e.rec.Configured.Leave(e.rec.Enter(op, messages, -1, -1, 0))
 	g := goal{watch: watch{what: flushed, value: f.id}}
 	e.waiters.await(&g)

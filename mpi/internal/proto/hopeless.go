@@ -3,17 +3,6 @@ package proto
 // Which operations end when this process leaves a context, and when others have left or have
 // finalized.
 
-// handleLeft handles LEFT.
-func (e *Engine) handleLeft(peer int32, context uint32, w [5]uint64) bool {
-	if w[0] > 1 {
-		return false
-	}
-	if e.departures.handleLeft(peer, context, w[0] == 1) {
-		e.waiters.rouseAll()
-	}
-	return true
-}
-
 // handleRefuse handles REFUSE.
 func (d *departures) handleRefuse(peer int32, w [5]uint64) bool {
 	r := d.receives.requests.byID(w[0])

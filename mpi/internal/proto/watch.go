@@ -23,13 +23,13 @@ func IsWatch(header []byte) bool {
 // watchIfDue sends WATCH for all operations that wait, if the calling goroutine has waited for x
 // for long enough. It returns how long it still has to wait for that; 0 if WATCH was sent. The
 // caller must check the goal again afterwards.
-func (e *Engine) watchIfDue(x watch, t longWait) (longWait, time.Duration) {
-	if e.failure.departed {
-		e.departures.endHopeless() // receives that were posted after LEFT
+func (d *departures) watchIfDue(x watch, t longWait) (longWait, time.Duration) {
+	if d.links.failure.departed {
+		d.endHopeless() // receives that were posted after LEFT
 	}
 	if t.watched {
 		if x.from.Rank == AnySource && x.what.needsProcess() {
-			e.departures.watchRoute(x.from) // the next process, if the one before has left
+			d.watchRoute(x.from) // the next process, if the one before has left
 		}
 		return t, 0
 	}
@@ -41,9 +41,9 @@ func (e *Engine) watchIfDue(x watch, t longWait) (longWait, time.Duration) {
 		return t, left
 	}
 	t.watched = true
-	e.watchAll()
+	d.watchAll()
 	if x.what.needsProcess() {
-		e.departures.watchRoute(x.from)
+		d.watchRoute(x.from)
 	}
 	return t, 0
 }
@@ -60,43 +60,41 @@ func (k goalKind) needsProcess() bool {
 
 // startWatchTimer sends WATCH later for a goroutine that is about to be parked. The one that sleeps
 // on the transport may have begun to sleep before it, without a time limit.
-func (e *Engine) startWatchTimer(left time.Duration) {
-	d := &e.departures
+func (d *departures) startWatchTimer(left time.Duration) {
 	if left == 0 || d.timerRuns {
 		return
 	}
 	d.timerRuns = true
 	time.AfterFunc(left, func() {
-		e.lock()
-		defer e.unlock()
+		d.receives.mu.Lock()
+		defer d.receives.mu.Unlock()
 		d.timerRuns = false
 		if d.closed {
 			return
 		}
-		e.watchAll()
-		if len(e.links.blocked) != 0 {
-			e.waiters.rouseSleeper()
+		d.watchAll()
+		if len(d.links.blocked) != 0 {
+			d.waiters.rouseSleeper()
 		}
 	})
 }
 
 // idlePoll must be called when a goroutine that does not block has polled in vain. It does from
 // time to time what watchIfDue does for one that blocks.
-func (e *Engine) idlePoll() {
-	d := &e.departures
+func (d *departures) idlePoll() {
 	if d.idlePolls++; d.idlePolls%idlePollsPerCheck != 0 {
 		return
 	}
 	now := time.Now()
-	if e.failure.departed {
-		e.departures.endHopeless()
+	if d.links.failure.departed {
+		d.endHopeless()
 	}
 	if d.nextIdle.IsZero() {
 		d.nextIdle = now.Add(watchDelay)
 	} else if now.After(d.nextIdle) {
 		d.nextIdle = time.Time{}
-		e.watchAll()
-		e.departures.watchRoute(d.probed)
+		d.watchAll()
+		d.watchRoute(d.probed)
 	}
 }
 
@@ -104,20 +102,20 @@ func (e *Engine) idlePoll() {
 const idlePollsPerCheck = 64
 
 // watchAll sends WATCH for all receives that are posted, and for the goroutines that sleep.
-func (e *Engine) watchAll() {
-	for _, s := range e.schedules.polled.list {
-		e.departures.watchRoute(s.waitsFor())
+func (d *departures) watchAll() {
+	for _, s := range d.polled.list {
+		d.watchRoute(s.waitsFor())
 	}
-	for _, slab := range e.requests.slabs {
+	for _, slab := range d.receives.requests.slabs {
 		for i := range slab {
 			if r := &slab[i]; r.state == active && !r.send && r.posted.Posted() {
-				e.departures.watchRoute(r.route)
+				d.watchRoute(r.route)
 			}
 		}
 	}
-	for _, x := range e.waiters.watchers {
+	for _, x := range d.waiters.watchers {
 		if x.watch.what.needsProcess() {
-			e.departures.watchRoute(x.watch.from)
+			d.watchRoute(x.watch.from)
 		}
 	}
 }
