@@ -14,12 +14,12 @@ type directRecv struct {
 }
 
 // tryDirect receives a message that arrives within some polls. If it returns false no receive has started, or it has become
-// e.direct.req.
+// dispatcher.direct.req.
 func (e *Engine) tryDirect(from Route, buf []byte) bool {
 	if e.waiters.yieldTimer.Due() && !e.waiters.busy() {
 		e.waiters.yield() // before the direct receive begins, since there is one for all goroutines
 	}
-	d := &e.direct
+	d := &e.poller.in.direct
 	d.req = nil
 	if e.waiters.spin == 0 || e.waiters.busy() || from.Rank < 0 || from.Tag < 0 || !e.hints.directRecv {
 		return false
@@ -42,10 +42,10 @@ func (e *Engine) tryDirect(from Route, buf []byte) bool {
 }
 
 // postDirect makes the direct receive an ordinary one: it gets a request, which is posted.
-func (e *Engine) postDirect() {
-	d := &e.direct
-	d.first = 0
-	d.req = e.requests.take()
-	d.req.send, d.req.route, d.req.buf = false, d.route, d.buf
-	e.receives.start(d.req)
+func (d *dispatcher) postDirect() {
+	x := &d.direct
+	x.first = 0
+	x.req = d.requests.take()
+	x.req.send, x.req.route, x.req.buf = false, x.route, x.buf
+	d.receives.start(x.req)
 }

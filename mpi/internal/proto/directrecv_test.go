@@ -27,7 +27,7 @@ type scriptedDomain struct {
 
 func (d scriptedDomain) Poll(evs []fabric.Event) (int, error) {
 	if s := d.s; s.onPoll != nil {
-		if s.polls++; s.es[0].direct.first != 0 {
+		if s.polls++; s.es[0].poller.in.direct.first != 0 {
 			s.direct++
 		}
 		s.onPoll(s.polls)
@@ -146,7 +146,7 @@ func (m directCase) receive(t *testing.T, s *scripted, i int, first bool, hs *[]
 	if err := p.check(b, st, err); err != nil {
 		t.Error(err)
 	}
-	if s.es[0].direct.buf != nil || s.es[0].direct.first != 0 {
+	if s.es[0].poller.in.direct.buf != nil || s.es[0].poller.in.direct.first != 0 {
 		t.Error("the receive has ended, but its buffer is still referenced")
 	}
 }
@@ -278,8 +278,8 @@ func TestDirectFailed(t *testing.T) {
 			if !errors.Is(err, ErrFailed) || !errors.Is(err, c.want) {
 				t.Error(err)
 			}
-			if s.direct != 1 || s.es[0].direct.buf != nil {
-				t.Errorf("%d polls for the receive, buffer still referenced: %v", s.direct, s.es[0].direct.buf != nil)
+			if s.direct != 1 || s.es[0].poller.in.direct.buf != nil {
+				t.Errorf("%d polls for the receive, buffer still referenced: %v", s.direct, s.es[0].poller.in.direct.buf != nil)
 			}
 		})
 	}

@@ -4,37 +4,55 @@ import (
 	"encoding/binary"
 
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/cost"
+	"github.com/ibrun/ibrun/mpi/internal/proto/internal/record"
 	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
 
+// dispatcher hands each message to the part that it belongs to. It is called with the lock of the
+// engine.
+type dispatcher struct {
+	direct     directRecv
+	rec        *record.Recording
+	links      *links
+	contexts   *Contexts
+	requests   *Requests
+	sends      *sends
+	receives   *receives
+	unexpected *unexpectedStore
+	departures *departures
+	flushes    *flushes
+	checks     *Checks
+	clock      *Clock
+}
+
 // handleMessage handles one message from the transport. It returns false for a message that no correct engine sends. Eager
 // messages with a posted receive, the most frequent, are handled here; dispatch handles the others.
-func (e *Engine) handleMessage(peer int32, b []byte) bool {
+func (d *dispatcher) handleMessage(peer int32, b []byte) bool {
 	if len(b) < wire.EnvelopeBytes {
 		return false
 	}
 	n := len(b) - wire.EnvelopeBytes
 	first, second := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
-	if d := &e.direct; first == d.first && second == d.second && n <= len(d.buf) && first != 0 {
-		d.first, d.length = 0, n
-		copyPayload(d.buf, b[wire.EnvelopeBytes:])
+	if x := &d.direct; first == x.first && second == x.second && n <= len(x.buf) && first != 0 {
+		x.first, x.length = 0, n
+		copyPayload(x.buf, b[wire.EnvelopeBytes:])
 	} else {
-		if d.first != 0 {
-			e.postDirect()
+		if x.first != 0 {
+			d.postDirect()
 		}
 		source, tag := int32(second), int32(second>>32)
-		if uint64(uint32(first)) != e.rec.FastKind || source < 0 || tag < 0 {
-			return e.dispatch(peer, b)
+		if uint64(uint32(first)) != d.rec.FastKind || source < 0 || tag < 0 {
+			return d.dispatch(peer, b)
 		}
-		r := e.contexts.table(uint32(first>>32)).TakePosted(source, tag)
+		r := d.contexts.table(uint32(first>>32)).TakePosted(source, tag)
 		if r == nil {
-			return e.dispatch(peer, b)
+			return d.dispatch(peer, b)
 		}
-		e.receives.deliver(r, source, tag, b[wire.EnvelopeBytes:])
+		d.receives.deliver(r, source, tag, b[wire.EnvelopeBytes:])
 	}
-	p := e.links.peers[peer]
+	p := d.links.peers[peer]
 	if p == nil || p.link.Zero() {
-		e.links.linkTo(peer).In(n)
+		d.links.linkTo(peer).In(n)
 	} else {
 		p.link.In(n)
 	}
@@ -42,65 +60,65 @@ func (e *Engine) handleMessage(peer int32, b []byte) bool {
 }
 
 // dispatch handles any message.
-func (e *Engine) dispatch(peer int32, b []byte) bool {
+func (d *dispatcher) dispatch(peer int32, b []byte) bool {
 	v, w, payload, err := wire.Parse(b)
 	if err != nil {
 		return false
 	}
-	ok := e.handle(peer, v, w, payload)
-	e.rec.Handled(v.Kind)
+	ok := d.handle(peer, v, w, payload)
+	d.rec.Handled(v.Kind)
 	return ok
 }
 
 // handle is dispatch for a message that has been parsed.
-func (e *Engine) handle(peer int32, v wire.Envelope, w [5]uint64, payload []byte) bool {
+func (d *dispatcher) handle(peer int32, v wire.Envelope, w [5]uint64, payload []byte) bool {
 	switch v.Kind {
 	case wire.Eager, wire.EagerSync, wire.RTS:
-		return e.receives.handleFirst(peer, v, w, payload)
+		return d.receives.handleFirst(peer, v, w, payload)
 	case wire.FirstFrag:
-		return e.receives.handleFirstFrag(peer, v, w, payload)
+		return d.receives.handleFirstFrag(peer, v, w, payload)
 	case wire.Frag:
-		return e.receives.handleFrag(peer, payload)
+		return d.receives.handleFrag(peer, payload)
 	case wire.FIN:
-		return e.sends.handleFIN(peer, w)
+		return d.sends.handleFIN(peer, w)
 	case wire.Assist:
-		return e.sends.handleAssist(peer, w)
+		return d.sends.handleAssist(peer, w)
 	case wire.ATP:
-		return e.receives.handleATP(peer, w)
+		return d.receives.handleATP(peer, w)
 	case wire.DataRequest:
-		return e.sends.handleDataRequest(peer, w)
+		return d.sends.handleDataRequest(peer, w)
 	case wire.Data:
-		return e.receives.handleData(peer, w, payload)
+		return d.receives.handleData(peer, w, payload)
 	case wire.Pause, wire.Resume:
-		e.sends.handlePause(peer, v.Kind == wire.Pause)
+		d.sends.handlePause(peer, v.Kind == wire.Pause)
 	case wire.RTR:
-		return e.sends.handleRTR(peer, v, w)
+		return d.sends.handleRTR(peer, v, w)
 	case wire.Put:
-		return e.receives.handlePut(peer, v, w)
+		return d.receives.handlePut(peer, v, w)
 	case wire.RTRCancel:
-		e.sends.handleRTRCancel(peer, w)
+		d.sends.handleRTRCancel(peer, w)
 	case wire.RTRCancelAck:
-		e.receives.handleRTRCancelAck(peer, w)
+		d.receives.handleRTRCancelAck(peer, w)
 	case wire.ClockPing, wire.ClockPong, wire.ClockAdjust, wire.ClockState:
-		return e.clock.handle(peer, v.Kind, w)
+		return d.clock.handle(peer, v.Kind, w)
 	case wire.Watch:
-		e.departures.handleWatch(peer, v.Context)
+		d.departures.handleWatch(peer, v.Context)
 	case wire.Left:
-		return e.departures.handleLeft(peer, v.Context, w)
+		return d.departures.handleLeft(peer, v.Context, w)
 	case wire.Refuse:
-		return e.departures.handleRefuse(peer, w)
+		return d.departures.handleRefuse(peer, w)
 	case wire.Note:
-		return e.checks.table.Receive(peer, w[0], payload)
+		return d.checks.table.Receive(peer, w[0], payload)
 	case wire.Withdraw:
-		return e.unexpected.handleWithdraw(e.contexts.table(v.Context), peer, v, w)
+		return d.unexpected.handleWithdraw(d.contexts.table(v.Context), peer, v, w)
 	case wire.Withdrawn:
-		return e.sends.handleWithdrawn(peer, w)
+		return d.sends.handleWithdrawn(peer, w)
 	case wire.Flush:
-		e.links.sendControl(peer, wire.Envelope{Kind: wire.Flushed}, w[0])
+		d.links.sendControl(peer, wire.Envelope{Kind: wire.Flushed}, w[0])
 	case wire.Flushed:
-		return e.flushes.handleFlushed(peer, w)
+		return d.flushes.handleFlushed(peer, w)
 	case wire.Elapsed:
-		return e.sends.handleElapsed(peer, w)
+		return d.sends.handleElapsed(peer, w)
 	}
 	return true
 }

@@ -88,7 +88,6 @@ type Engine struct {
 	poller   poller
 
 	scratch    [wire.MaxHeader]byte // header of an eager message that is sent immediately
-	direct     directRecv
 	requests   Requests
 	probes     Probes
 	sending    datatype.Buffer // data in parts of an eager message that is sent immediately
@@ -165,7 +164,12 @@ func (e *Engine) joinParts() {
 	e.poller = poller{
 		waiters: w, links: &e.links, transfers: &e.transfers, sends: &e.sends, receives: &e.receives,
 		schedules: &e.schedules,
-		message:   e.handleMessage, rerouted: e.reroute, idle: e.departures.idlePoll,
+		rerouted:  e.reroute, idle: e.departures.idlePoll,
+		in: dispatcher{
+			rec: &e.rec, links: &e.links, contexts: &e.contexts, requests: &e.requests, sends: &e.sends,
+			receives: &e.receives, unexpected: &e.unexpected, departures: &e.departures, flushes: &e.flushes,
+			checks: &e.checks, clock: &e.clock,
+		},
 	}
 	e.requests = Requests{
 		mu: &e.mu, rec: &e.rec, waiters: w, poller: &e.poller, attached: &e.buffered.buffer, engine: e,

@@ -13,9 +13,9 @@ type poller struct {
 	sends     *sends
 	receives  *receives
 	schedules *Schedules
-	message   func(peer int32, b []byte) bool // handles a message; false: no correct peer sends it
-	rerouted  func(peer int32)                // another domain has taken over
-	idle      func()                          // is called after a poll in vain that did not wait
+	in        dispatcher       // handles the messages that have arrived
+	rerouted  func(peer int32) // another domain has taken over
+	idle      func()           // is called after a poll in vain that did not wait
 
 	events [32]fabric.Event // result of domain.Poll
 }
@@ -42,7 +42,7 @@ func (p *poller) progress() bool {
 		ev := &p.events[i]
 		switch ev.Kind {
 		case fabric.Message:
-			if !p.message(ev.Peer, ev.Data) {
+			if !p.in.handleMessage(ev.Peer, ev.Data) {
 				p.links.fail(ev.Peer, fabric.ErrCorrupt)
 			}
 		case fabric.Done:

@@ -15,7 +15,7 @@ func (e *Engine) Recv(from Route, buf []byte) (Status, error) {
 		e.rec.Active.Matched(e.contexts.table(from.Context).Lengths())
 	}
 	if e.tryDirect(from, buf) { // a path of its own: fewer values live across calls, and the reply to this message waits for it
-		n := e.direct.length
+		n := e.poller.in.direct.length
 		if began != 0 {
 			e.rec.SetPeer(from.Context, from.Peer, from.Tag)
 		}
@@ -34,7 +34,7 @@ func (e *Engine) Recv(from Route, buf []byte) (Status, error) {
 
 // recv receives with a request: the one that tryDirect has made, or a new one.
 func (e *Engine) recv(from Route, buf []byte) (Status, error) {
-	r := e.direct.req
+	r := e.poller.in.direct.req
 	if r == nil {
 		r = e.requests.take()
 		r.send, r.route, r.buf = false, from, buf

@@ -39,9 +39,9 @@ func (e *Engine) RecvContext(ctx context.Context, from Route, buf []byte) (Statu
 	var st Status
 	var err error
 	if e.tryDirect(from, buf) {
-		st = Status{Source: from.Rank, Tag: from.Tag, Bytes: e.direct.length}
+		st = Status{Source: from.Rank, Tag: from.Tag, Bytes: e.poller.in.direct.length}
 	} else {
-		r := e.direct.req
+		r := e.poller.in.direct.req
 		if r == nil {
 			r = e.requests.take()
 			r.send, r.route, r.buf = false, from, buf
