@@ -10,15 +10,19 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
 
-// A process leaves a context when it takes part in no operation of it any more: it frees the communicator or finalizes, or a
-// collective has failed there. What others still expect of it in that context then fails, and does not hang.
+// A process leaves a context when it takes part in no operation of it any more: it frees the
+// communicator or finalizes, or a collective has failed there. What others still expect of it in
+// that context then fails, and does not hang.
 //
-// A process does not report this unasked: it would cost a message to every peer of every communicator. An operation that has
-// waited for some time sends WATCH to the process that it waits for. That process answers with LEFT when it leaves the context,
-// or immediately if it has left. LEFT follows all other messages of the process, so nothing that it has sent is missed. To send
-// WATCH connects the two processes, so that the transport reports a process that has closed or was killed.
+// A process does not report this unasked: it would cost a message to every peer of every
+// communicator. An operation that has waited for some time sends WATCH to the process that it waits
+// for. That process answers with LEFT when it leaves the context, or immediately if it has left.
+// LEFT follows all other messages of the process, so nothing that it has sent is missed. To send
+// WATCH connects the two processes, so that the transport reports a process that has closed or was
+// killed.
 //
-// A send needs no WATCH. A message whose sender waits for its receiver, an RTS or a synchronous one, is refused.
+// A send needs no WATCH. A message whose sender waits for its receiver, an RTS or a synchronous
+// one, is refused.
 
 // departures records which contexts this process and others have left. It sends WATCH and LEFT, and
 // completes the requests that need a process which has left (hopeless.go). The goroutines that wait
@@ -52,7 +56,7 @@ type member struct {
 	peer    int32
 }
 
-// newDepartures returns departures of which there are none. members is Config.Members.
+// newDepartures returns the state in which no process has left. members is Config.Members.
 func newDepartures(s *sends, x *receives, w *waiters, q *polledSchedules, members func(uint32) []int32) departures {
 	if members == nil {
 		members = func(uint32) []int32 { return nil }
@@ -94,8 +98,8 @@ func (d *departures) hasLeft(context uint32) bool {
 	return d.left[context] || d.ended.IsStale(context)
 }
 
-// reportLeft sends LEFT to the processes that watch a context which this process has left, or an earlier one with the same
-// number.
+// reportLeft sends LEFT to the processes that watch a context which this process has left, or an
+// earlier one with the same number.
 func (d *departures) reportLeft(context uint32) {
 	for x, watchers := range d.watchers {
 		if ended.Number(x) != ended.Number(context) || !d.hasLeft(x) {
@@ -124,9 +128,9 @@ func (d *departures) handleWatch(peer int32, context uint32) {
 	}
 }
 
-// handleLeft handles LEFT of a process, whose word says whether all processes free the communicator.
-// It returns false for a message that no correct process sends. An answer may arrive after the
-// context has been forgotten: that one is ignored.
+// handleLeft handles LEFT of a process, whose word says whether all processes free the
+// communicator. It returns false for a message that no correct process sends. An answer may arrive
+// after the context has been forgotten: that one is ignored.
 func (d *departures) handleLeft(peer int32, context uint32, w [5]uint64) bool {
 	m := member{context, peer}
 	if w[0] > 1 || !d.watched[m] {
@@ -173,8 +177,8 @@ func (d *departures) isGone(context uint32, n int32) bool {
 	return gone || d.links.hasFinalized(n)
 }
 
-// errorOf returns the error of an operation that waits for a message, if the processes that could send it have left; nil
-// if it may still come.
+// errorOf returns the error of an operation that waits for a message, if the processes that could
+// send it have left; nil if it may still come.
 func (d *departures) errorOf(from Route) error {
 	if from.Peer >= 0 && from.Rank != AnySource {
 		if int(from.Peer) != d.links.self && d.isGone(from.Context, from.Peer) {
@@ -198,8 +202,8 @@ func (d *departures) errorOf(from Route) error {
 	return d.err(last, d.gone[member{from.Context, last}])
 }
 
-// firstGone returns the error of the first of these processes that has finalized or left the context, as far as this process or
-// the launcher knows, or nil.
+// firstGone returns the error of the first of these processes that has finalized or left the
+// context, as far as this process or the launcher knows, or nil.
 func (d *departures) firstGone(context uint32, peers []int32) error {
 	for _, n := range peers {
 		if p := d.links.peers[n]; d.links.hasFinalized(n) || p != nil && p.announced {
@@ -213,8 +217,8 @@ func (d *departures) firstGone(context uint32, peers []int32) error {
 	return nil
 }
 
-// err returns the error of an operation that needs a process which has left, and records that there is one. If all
-// processes free the communicator, this one is about to do so as well.
+// err returns the error of an operation that needs a process which has left, and records that there
+// is one. If all processes free the communicator, this one is about to do so as well.
 func (d *departures) err(n int32, freed bool) error {
 	d.failed = true
 	if freed {

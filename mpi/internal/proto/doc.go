@@ -60,12 +60,13 @@
 //     processes.go has the calls about them; failure.go, hopeless.go, watch.go, contexts.go and
 //     flush.go end operations whose processes or contexts have ended
 //   - recording.go, note.go, clock_message.go, registration.go and shared_segment.go are used
-//     beside messages
+//     beside messages. progress.go has the calls about progress itself
 //
 // An engine starts operations. Other calls are methods of parts, which Engine has methods for:
 // Requests, Probes, Schedules, Contexts, Processes, Segments, AttachedBuffer, Checks, Clock, Memory
 // and Recording. A part has pointers to what it needs, and functions of others that New has set. It
-// knows no engine. So it is with the parts that carry messages:
+// knows no engine; Requests only keep the pointer that Handle.Engine returns. So it is with the
+// parts that carry messages:
 //
 //	links       the processes, and messages on their way to the transport
 //	transfers   the queue of blocks to be moved, and what sends and receives have in common

@@ -12,15 +12,17 @@ type goal struct {
 	gen   uint64 // of req
 	any   anyWait
 	found int // index in any.hs
-	// sleepers, in shared memory like word, counts the processes that sleep until some word changes.
+	// sleepers, in shared memory like word, counts the processes that sleep until some word
+	// changes.
 	sleepers *uint64
 	longWait
 	err  error    // why the goal cannot be reached any more; nil: it may be reached
 	stop *stopper // ends the wait early; nil: nothing does
 }
 
-// watch is the part of a goal that others than the goroutine itself need: it says what the goal is, unless that is the end of a
-// request. A sleeper has a copy, so that the goal need not be allocated.
+// watch is the part of a goal that others than the goroutine itself need: it says what the goal is,
+// unless that is the end of a request. A sleeper has a copy, so that the goal need not be
+// allocated.
 type watch struct {
 	what    goalKind
 	word    *uint64
@@ -79,8 +81,8 @@ func (w *waiters) isOver(g *goal) bool {
 	return w.reached(g) || w.failure.err != nil || g.stop.isSet() || w.failure.departed && w.isHopeless(g)
 }
 
-// isHopeless reports whether a goal cannot be reached because of processes that have left, and sets g.err then. Requests are
-// completed by Engine.endHopeless instead.
+// isHopeless reports whether a goal cannot be reached because of processes that have left, and sets
+// g.err then. Requests are completed by departures.endHopeless instead.
 func (w *waiters) isHopeless(g *goal) bool {
 	switch g.what {
 	case wordReached, messageMatches, segmentMapped:
@@ -91,8 +93,8 @@ func (w *waiters) isHopeless(g *goal) bool {
 	return g.err != nil && !w.reached(g)
 }
 
-// watchIfDue sends WATCH if the calling goroutine has waited for g for long enough; see actions. The caller must check the goal
-// again afterwards.
+// watchIfDue sends WATCH if the calling goroutine has waited for g for long enough, and records
+// that in g; see actions. The caller must check the goal again afterwards.
 func (w *waiters) watchIfDue(g *goal) (left time.Duration) {
 	g.longWait, left = w.do.watchIfDue(g.watch, g.longWait)
 	return left

@@ -144,8 +144,7 @@ func (l *links) fail(n int32, err error) {
 	silent := n >= 0 && l.peers[n] == nil && errors.Is(err, fabric.ErrPeerClosed)
 	err = &failureError{n, err}
 	if n < 0 || !f.mayLeave(n, err) {
-		f.err = err
-		l.notified.failed(err)
+		l.setFailed(err)
 		l.rec.Configured.LostPeer()
 		return
 	}
@@ -160,8 +159,15 @@ func (l *links) fail(n int32, err error) {
 	l.notified.closed(n, err)
 }
 
-// transportError returns the error to report for an error of the transport. A send may be the first to notice that a peer is
-// down: then the engine fails.
+// setFailed makes the engine fail with err. The error is set first, since those that are told read
+// it.
+func (l *links) setFailed(err error) {
+	l.failure.err = err
+	l.notified.failed(err)
+}
+
+// transportError returns the error to report for an error of the transport. A send may be the first
+// to notice that a peer is down: then the engine fails.
 func (l *links) transportError(n int32, err error) error {
 	if errors.Is(err, fabric.ErrPeerDown) {
 		l.fail(n, err)
@@ -175,8 +181,8 @@ func (l *links) transportError(n int32, err error) error {
 	return err
 }
 
-// firstRefusing returns the error of the first of these processes to which a message could not be sent because it has closed, or
-// nil.
+// firstRefusing returns the error of the first of these processes to which a message could not be
+// sent because it has closed, or nil.
 func (l *links) firstRefusing(peers []int32) error {
 	for _, n := range peers {
 		if p := l.peers[n]; p != nil && p.refuses {
@@ -186,7 +192,8 @@ func (l *links) firstRefusing(peers []int32) error {
 	return nil
 }
 
-// linkTo returns the counters of a peer's messages. The peer may send before this side has connected.
+// linkTo returns the counters of a peer's messages. The peer may send before this side has
+// connected.
 func (l *links) linkTo(n int32) *perf.Link {
 	p := l.peer(n)
 	if p.link.Zero() && l.rec.Active != nil {
@@ -195,7 +202,8 @@ func (l *links) linkTo(n int32) *perf.Link {
 	return &p.link
 }
 
-// countReceived returns the trace number of a message that has arrived; 0 if messages are not traced.
+// countReceived returns the trace number of a message that has arrived; 0 if messages are not
+// traced.
 func (l *links) countReceived(peer int32) uint32 {
 	if l.rec.Trace == nil {
 		return 0

@@ -132,8 +132,8 @@ func (w *waiters) rouseAll() {
 	w.rouseSleeper()
 }
 
-// requestEnded wakes the goroutines that wait for a request, which has completed, and those whose goal the end of any request may
-// reach.
+// requestEnded wakes the goroutines that wait for a request, which has completed, and those whose
+// goal the end of any request may reach.
 func (w *waiters) requestEnded(r *Request) {
 	for x := r.sleeper; x != nil; {
 		next := x.other
@@ -147,7 +147,8 @@ func (w *waiters) requestEnded(r *Request) {
 	}
 }
 
-// rouseReached wakes the goroutines with goals other than the end of one request that have reached them.
+// rouseReached wakes the goroutines with goals other than the end of one request that have reached
+// them.
 func (w *waiters) rouseReached() {
 	for i := len(w.watchers) - 1; i >= 0; i-- {
 		x := w.watchers[i]
@@ -161,17 +162,18 @@ func (w *waiters) rouseReached() {
 	}
 }
 
-// passOn wakes a goroutine that polls in place of the caller, which does not wait any more. None is needed if one sleeps on the
-// transport, which wakes it, or if one has been woken: that one polls if it continues to wait, and otherwise calls passOn.
+// passOn wakes a goroutine that polls in place of the caller, which does not wait any more. None is
+// needed if one sleeps on the transport, which wakes it, or if one has been woken: that one polls
+// if it continues to wait, and otherwise calls passOn.
 func (w *waiters) passOn() {
 	if w.parked.head != nil && !w.polling && !w.sleeping && w.woken == 0 {
 		w.rouse(w.parked.head)
 	}
 }
 
-// park sleeps while another goroutine polls, until the goal may have been reached. It checks itself whether the wait has ended,
-// and then returns at once. It holds the lock from that check until the sleeper is in the list: what reaches the goal afterwards
-// finds it there, and wakes it.
+// park sleeps while another goroutine polls, until the goal may have been reached. It checks itself
+// whether the wait has ended, and then returns at once. It holds the lock from that check until the
+// sleeper is in the list: what reaches the goal afterwards finds it there, and wakes it.
 func (w *waiters) park(g *goal) {
 	if w.failure.departed {
 		w.watchIfDue(g)
@@ -197,17 +199,19 @@ func (w *waiters) park(g *goal) {
 	g.countSleeper(-1)
 }
 
-// countSleeper adds n to the number of processes that sleep until a word changes. Before the word is read once more, the
-// transport is armed, which makes the processes that share memory pass a barrier: in sleep, which reads the words of parked
-// goroutines as well. So a process that stores the word either finds the count or stores the word before it is read. The partner
-// is the store followed by the load of sleepers; see WaitAtLeast.
+// countSleeper adds n to the number of processes that sleep until a word changes. Before the word
+// is read once more, the transport is armed, which makes the processes that share memory pass a
+// barrier: in sleep, which reads the words of parked goroutines as well. So a process that stores
+// the word either finds the count or stores the word before it is read. The partner is the store
+// followed by the load of sleepers; see WaitAtLeast.
 func (g *goal) countSleeper(n int64) {
 	if g.sleepers != nil {
 		atomic.AddUint64(g.sleepers, uint64(n))
 	}
 }
 
-// sleep sleeps on the transport until something happens. It returns false if another goroutine polls afterwards.
+// sleep sleeps on the transport until something happens. It returns false if another goroutine
+// polls afterwards.
 func (w *waiters) sleep(g *goal) bool {
 	w.inVain = false
 	limit := w.watchIfDue(g)
@@ -227,10 +231,11 @@ func (w *waiters) sleep(g *goal) bool {
 		w.do.fail(-1, err)
 		return true
 	}
-	// Check again after the transport has been armed: everything that happens from now on wakes this goroutine.
+	// Check again after the transport has been armed: everything that happens from now on wakes
+	// this goroutine.
 	if ready || w.reached(g) || g.any.looking() {
-		w.rouseReached()
-		w.do.progress() // disarms: an armed transport leaves its background work to the goroutine that sleeps on it
+		w.rouseReached() // arm may have sent messages, on which goals of others depend
+		w.do.progress()  // disarms: an armed transport leaves its background work to the goroutine that sleeps on it
 		return true
 	}
 	w.rouseReached() // a word that changes from now on wakes this goroutine; one that changed before is noticed here

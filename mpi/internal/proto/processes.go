@@ -10,8 +10,8 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// confirmTimeout bounds the wait for the transport's report that a process has closed, when the launcher has reported it. The
-// transport's report is preferred because it follows all messages.
+// confirmTimeout bounds the wait for the transport's report that a process has closed, when the
+// launcher has reported it. The transport's report is preferred because it follows all messages.
 const confirmTimeout = 2 * time.Second
 
 // Processes has the calls about processes that have failed, have finalized, or have left a context.
@@ -31,13 +31,13 @@ func (e *Engine) Processes() *Processes { return &e.processes }
 func (p *Processes) Abort(err error) {
 	p.mu.Lock()
 	if p.links.failure.err == nil {
-		p.links.failure.err = fmt.Errorf("%w: %w", ErrFailed, err)
-		p.links.notified.failed(p.links.failure.err)
+		p.links.setFailed(fmt.Errorf("%w: %w", ErrFailed, err))
 	}
 	p.mu.Unlock()
 }
 
-// LostPeer returns the error to report for an error that says that a process is down, found outside the engine.
+// LostPeer returns the error to report for an error that says that a process is down, found outside
+// the engine.
 func (p *Processes) LostPeer(n int32, err error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -51,9 +51,9 @@ func (p *Processes) AllowFinalize() {
 	p.mu.Unlock()
 }
 
-// PeerError makes progress once. It returns an error if one of these processes has finalized or left the context, or if the
-// engine has failed. If a message could not be sent to a process because it has closed, it counts as finalized, although its own
-// messages may still arrive.
+// PeerError makes progress once. It returns an error if one of these processes has finalized or
+// left the context, or if the engine has failed. If a message could not be sent to a process
+// because it has closed, it counts as finalized, although its own messages may still arrive.
 func (p *Processes) PeerError(context uint32, peers []int32) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,9 +69,10 @@ func (p *Processes) Err() error {
 	return p.links.failure.err
 }
 
-// WaitMessageOrExit blocks until an unexpected message of a context is there, or more than seen reports have come that a process
-// has finalized or left a context. It returns how many have come. sender is the process from which a message is expected.
-// Meanwhile the recorder shows op as the current operation.
+// WaitMessageOrExit blocks until an unexpected message of a context is there, or more than seen
+// reports have come that a process has finalized or left a context. It returns how many have come.
+// sender is the process from which a message is expected. Meanwhile the recorder shows op as the
+// current operation.
 func (p *Processes) WaitMessageOrExit(op perf.Op, context uint32, sender int32, seen int) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,8 +86,8 @@ func (p *Processes) WaitMessageOrExit(op perf.Op, context uint32, sender int32, 
 	return p.links.failure.finalized, nil
 }
 
-// FinalizedPeer returns an error if one of these processes has finalized or left the context, and no unexpected message of the
-// context is left, so that nothing more will come from it.
+// FinalizedPeer returns an error if one of these processes has finalized or left the context, and
+// no unexpected message of the context is left, so that nothing more will come from it.
 func (p *Processes) FinalizedPeer(context uint32, peers []int32) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,8 +97,8 @@ func (p *Processes) FinalizedPeer(context uint32, peers []int32) error {
 	return p.departures.firstGone(context, peers)
 }
 
-// Left must be called when the launcher reports that processes have left the job. A process that this one needs is
-// treated as if its transport had closed, after all that it has sent has arrived.
+// Left must be called when the launcher reports that processes have left the job. A process that
+// this one needs is treated as if its transport had closed, after all that it has sent has arrived.
 func (p *Processes) Left(ranks []int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -120,8 +121,8 @@ func (p *Processes) Left(ranks []int) {
 	p.waiters.rouseAll()
 }
 
-// confirmLeft connects to a process that has left, so that its transport reports it, in order. If that takes long it is treated
-// as reported.
+// confirmLeft connects to a process that has left, so that its transport reports it, in order. If
+// that takes long it is treated as reported.
 func (p *Processes) confirmLeft(n int32) {
 	if p.links.connect(n) == nil {
 		p.links.sendControl(n, wire.Envelope{Kind: wire.Watch})

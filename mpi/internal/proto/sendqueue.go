@@ -65,8 +65,8 @@ func (l *links) trySendPacked(p *peer, o *outgoing) error {
 	}
 }
 
-// post sends a message, or queues it if there is no room or others wait: then it returns false, and
-// o must not be changed until its request gets notified.left.
+// post sends a message, or queues it if there is no room or others wait: then it returns false
+// without an error, and o must not be changed until its request, if it has one, gets notified.left.
 func (l *links) post(n int32, o *outgoing) (sent bool, _ error) {
 	p := l.peer(n)
 	l.rec.Posted(o.kind())
@@ -108,9 +108,10 @@ func (l *links) post(n int32, o *outgoing) (sent bool, _ error) {
 	return false, nil
 }
 
-// refused records that a message cannot be sent because the peer has closed, and returns the error. It does not end what waits
-// for the peer: its event does, which follows all that it has sent, and may come much later. But the program may get this error
-// from the send, so PeerError agrees with it from now on.
+// refused records that a message cannot be sent because the peer has closed, and returns the error.
+// It does not end what waits for the peer: its event does, which follows all that it has sent, and
+// may come much later. But the program may get this error from the send, so PeerError agrees with
+// it from now on.
 func (l *links) refused(n int32, err error) error {
 	l.rec.Configured.LostPeer()
 	l.peer(n).refuses = true
@@ -129,8 +130,8 @@ func (l *links) queueFirst(p *peer, o *outgoing) {
 	*at = o
 }
 
-// mayOvertake reports whether a message may be sent before others that wait for room: it is an RTS of a context that allows
-// overtaking. Traced messages are numbered and keep their order.
+// mayOvertake reports whether a message may be sent before others that wait for room: it is an RTS
+// of a context that allows overtaking. Traced messages are numbered and keep their order.
 func (l *links) mayOvertake(o *outgoing) bool {
 	if o.req == nil || o.kind() != wire.RTS || l.rec.General {
 		return false
@@ -168,8 +169,8 @@ func (l *links) sendFailed(n int32, o *outgoing, err error) {
 	l.leave(o, cmp.Or(l.failure.err, l.peer(n).finalized, err))
 }
 
-// leave must be called when a message that was queued has been sent, or is dropped because of err.
-// A dropped one must have been counted as such.
+// leave must be called when a message that was queued, or whose post has failed, has been sent, or
+// is dropped because of err. A dropped one must have been counted as such.
 func (l *links) leave(o *outgoing, err error) {
 	r := o.req
 	if l.clear(o); r != nil {
@@ -205,12 +206,14 @@ func (l *links) flushBlocked() bool {
 		p.listed = false
 		p.updateMaxEager()
 	}
-	// What a message that leaves ends may queue messages to other peers, which are listed meanwhile.
+	// What a message that leaves ends may queue messages to other peers, which are listed
+	// meanwhile.
 	l.blocked = append(still, l.blocked[count:]...)
 	return sent
 }
 
-// dropMessagesTo drops the messages to a process that the launcher has reported. Its own messages may still arrive.
+// dropMessagesTo drops the messages to a process that the launcher has reported: announced must be
+// set, so that there is an error to end them with. Its own messages may still arrive.
 func (l *links) dropMessagesTo(n int32) {
 	p := l.peer(n)
 	for p.head != nil {

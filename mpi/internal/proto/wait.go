@@ -13,12 +13,13 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/record"
 )
 
-// Of all goroutines that wait, one polls, and makes progress for all. It spins for a while, then yields the processor between
-// polls, and sleeps on the transport's descriptor if nothing happens for long. The others are parked, each until its own goal may
-// have been reached; see park.go. So goroutines do not queue at the engine's lock, and a message wakes only its receiver.
+// Of all goroutines that wait, one polls, and makes progress for all. It spins for a while, then
+// yields the processor between polls, and sleeps on the transport's descriptor if nothing happens
+// for long. The others are parked, each until its own goal may have been reached; see park.go. So
+// goroutines do not queue at the engine's lock, and a message wakes only its receiver.
 //
-// The goroutine that polls yields to those that it has woken before it polls again. Usually they send the next messages, which
-// then leave together; see combine.go.
+// The goroutine that polls yields to those that it has woken before it polls again. Usually they
+// send the next messages, which then leave together; see combine.go.
 
 // How long a goroutine spins and yields. A poll takes some 10 ns.
 const (
@@ -26,20 +27,22 @@ const (
 	spinOversubscribed = 0   // the same, with fewer processors: the process that is waited for has to run
 	yieldsBeforeSleep  = 300
 	yieldsInVain       = 16 // a goroutine that was woken in vain makes a sixteenth of these
-	// quickYields is the number of yields of WaitAtLeast, without polling for messages, if processors are oversubscribed.
+	// quickYields is the number of yields of WaitAtLeast, without polling for messages, if
+	// processors are oversubscribed.
 	quickYields = 2
 )
 
-// processYields is the number of yields to other processes for each yield to other goroutines. The latter is expensive: the
-// scheduler wakes a thread for the goroutine that yields.
+// processYields is the number of yields to other processes for each yield to other goroutines. The
+// latter is expensive: the scheduler wakes a thread for the goroutine that yields.
 const processYields = 32
 
-// maxYieldsToWoken is the number of yields in a row to goroutines that have been woken. One of them may not run for long, if its
-// processor is in use.
+// maxYieldsToWoken is the number of yields in a row to goroutines that have been woken. One of them
+// may not run for long, if its processor is in use.
 const maxYieldsToWoken = 4
 
-// waiters is the state of the goroutines that wait. It knows requests and what these goroutines wait for, but no messages: for
-// the rest it calls actions. It is protected by the engine's lock, which is mu.
+// waiters is the state of the goroutines that wait. It knows requests and what these goroutines
+// wait for, but no messages: for the rest it calls actions. It is protected by the engine's lock,
+// which is mu.
 type waiters struct {
 	mu        *lock.Mutex
 	failure   *failures         // of the engine; it is only read here
@@ -48,7 +51,8 @@ type waiters struct {
 	do        actions
 	spin      int // polls between two yields; constant, so it is read without the lock as well
 	maxYields int // number of yields in a row before a sleep
-	// poll is how long a goroutine polls before it sleeps. If it is not set, maxYields alone decides, without reading a clock.
+	// poll is how long a goroutine polls before it sleeps. If it is not set, maxYields alone
+	// decides, without reading a clock.
 	poll       *time.Duration
 	takeOver   int  // takeOverYields; tests change it
 	yields     int  // number of yields so far
@@ -79,25 +83,27 @@ type waiters struct {
 	background background
 }
 
-// actions are what goroutines that wait do for the rest of the engine, while its lock is held. Goals are passed by value: one
-// that is passed by its address to a function value would be allocated for each wait.
+// actions are functions of the rest of the engine that goroutines call while they wait, with its
+// lock held. Goals are passed by value: one that is passed by its address to a function value would
+// be allocated for each wait.
 type actions struct {
 	progress func() bool // polls the transport once and reports whether anything happened
 	transfer func()      // moves a block of the transfer queue, which is not empty, and releases the lock meanwhile
 	// flush hands over to the transport what was kept for other messages to join.
 	flush func()
-	// arm arms the transport before a sleep. ready says that there is something to do instead. Otherwise disarmed must be called
-	// after the sleep.
+	// arm arms the transport before a sleep. ready says that there is something to do instead.
+	// Otherwise disarmed must be called after the sleep.
 	arm      func() (fd int, ready bool, err error)
 	disarmed func()
 	// beforeSleep records what is only recorded now and then.
 	beforeSleep func()
 	fail        func(n int32, err error) // is links.fail
 	reached     func(watch) bool         // reports whether a goal has been reached that waiters.reached does not know
-	// hopeless returns the error of a wait for a message of a process that has left; nil: the message may come.
+	// hopeless returns the error of a wait for a message of a process that has left; nil: the
+	// message may come.
 	hopeless func(from Route) error
-	// watchIfDue asks the processes that are waited for whether they have left, if the wait has been long enough. It returns how
-	// long it still has to be; 0: they have been asked.
+	// watchIfDue asks the processes that are waited for whether they have left, if the wait has
+	// been long enough. It returns how long it still has to be; 0: they have been asked.
 	watchIfDue func(watch, longWait) (longWait, time.Duration)
 	// startWatchTimer does the same for all that wait, later.
 	startWatchTimer func(left time.Duration)
@@ -113,11 +119,12 @@ func (w *waiters) init(oversubscribed bool, poll *time.Duration) {
 	w.processors = processor.Shared()
 }
 
-// pollsBeforeCount is the number of polls in vain after which a goroutine looks for others that were started.
+// pollsBeforeCount is the number of polls in vain after which a goroutine looks for others that
+// were started.
 const pollsBeforeCount = 4
 
-// hasNewcomers reports whether goroutines were started that the polling one keeps from running. The caller then begins to wait as
-// if others had been woken.
+// hasNewcomers reports whether goroutines were started that the polling one keeps from running. The
+// caller then begins to wait as if others had been woken.
 func (w *waiters) hasNewcomers() bool {
 	if !w.oneProcessor {
 		return false
@@ -128,12 +135,12 @@ func (w *waiters) hasNewcomers() bool {
 	return w.newcomers
 }
 
-// busy reports whether a goroutine that begins to wait must not poll at once: another one polls, or others have been woken or
-// started, and run first.
+// busy reports whether a goroutine that begins to wait must not poll at once: another one polls, or
+// others have been woken or started, and run first.
 func (w *waiters) busy() bool { return w.polling || w.newcomers || w.woken != 0 }
 
-// mayYield reports whether a goroutine that has yielded so many times in a row may yield once more before it sleeps. since is
-// when it began; it is set by the first call.
+// mayYield reports whether a goroutine that has yielded so many times in a row may yield once more
+// before it sleeps. since is when it began; it is set by the first call.
 func (w *waiters) mayYield(yields int, since *time.Time) bool {
 	switch {
 	case w.poll == nil || w.maxYields == 0:
@@ -145,9 +152,10 @@ func (w *waiters) mayYield(yields int, since *time.Time) bool {
 	return time.Since(*since) < *w.poll
 }
 
-// yieldsAfterSleep returns how many yields in a row a goroutine counts as made when it has slept. One that was woken in vain soon
-// sleeps again: it was woken because the transport had to look at its deadlines, or has received a part of a message. A word of
-// shared memory that has changed is different: the other processes that change it mostly follow at once.
+// yieldsAfterSleep returns how many yields in a row a goroutine counts as made when it has slept.
+// One that was woken in vain soon sleeps again: it was woken because the transport had to look at
+// its deadlines, or has received a part of a message. A word of shared memory that has changed is
+// different: the other processes that change it mostly follow at once.
 func (w *waiters) yieldsAfterSleep(g *goal) int {
 	if !w.inVain || w.poll != nil || g.what == wordReached {
 		return 0
@@ -169,8 +177,8 @@ func (w *waiters) open(d fabric.Domain, waker Waker) error {
 	return err
 }
 
-// await blocks until the goal is reached, or g.err says why it cannot be, or g.stop is set, or the engine has failed. It makes
-// progress unless another goroutine does.
+// await blocks until the goal is reached, or g.err says why it cannot be, or g.stop is set, or the
+// engine has failed. It makes progress unless another goroutine does.
 func (w *waiters) await(g *goal) {
 	for !w.isOver(g) {
 		if g.any.looking() && w.polling {
@@ -237,7 +245,8 @@ func (w *waiters) pollFor(g *goal) {
 	w.polling = false
 }
 
-// transferWhilePolling moves a block in the goroutine that polls. Meanwhile another one may poll: then it returns false.
+// transferWhilePolling moves a block in the goroutine that polls. Meanwhile another one may poll:
+// then it returns false.
 func (w *waiters) transferWhilePolling(g *goal) bool {
 	w.polling = false
 	w.passOn()
@@ -254,8 +263,8 @@ func (w *waiters) startPolling(g *goal) {
 	w.polling, w.inBackground = true, g.what == backgroundNotNeeded
 }
 
-// yieldToOthers yields the processor to the peers. If these are other processes, it yields to other goroutines now and then, and
-// whenever one waits for the lock.
+// yieldToOthers yields the processor to the peers. If these are other processes, it yields to other
+// goroutines now and then, and whenever one waits for the lock.
 func (w *waiters) yieldToOthers() {
 	w.yields++
 	goroutines := !w.inProcess && (w.mu.Contended() || w.oneProcessor || w.yields%processYields == 0 && runtime.NumGoroutine() > 1)
@@ -267,8 +276,8 @@ func (w *waiters) yieldToOthers() {
 	w.mu.Lock()
 }
 
-// yieldToPeers yields the processor to the peers. A goroutine that yields to other processes keeps peers that are goroutines from
-// running. The caller must not hold the engine's lock.
+// yieldToPeers yields the processor to the peers. A goroutine that yields to other processes keeps
+// peers that are goroutines from running. The caller must not hold the engine's lock.
 func (w *waiters) yieldToPeers() {
 	if w.inProcess {
 		runtime.Gosched()
@@ -287,8 +296,8 @@ func (w *waiters) yieldToGoroutines() {
 	w.mu.Lock()
 }
 
-// yield yields to other goroutines, without the lock, and restarts the yield timer. The caller must check afterwards whatever
-// others may have changed.
+// yield yields to other goroutines, without the lock, and restarts the yield timer. The caller must
+// check afterwards whatever others may have changed.
 func (w *waiters) yield() {
 	w.yieldTimer.Reset()
 	w.mu.Unlock()
