@@ -44,7 +44,7 @@ func receivesRefused(t *testing.T, net *verbstest.SimulatedNetwork, a, b *domain
 	send(t, a, b)
 	pollBoth(t, []*domain{b}, "a receive is refused", b.recvs.Incomplete)
 	b.recvs.Retry.Refusals, b.recvs.Retry.At = 0, 0 // as if the process had not asked again yet
-	if fd, ready, err := b.Arm(); err != nil || !ready && !readableWithin(t, fd, waittest.Limit) {
+	if fd, ready, err := b.Arm(); err != nil || !ready && !waittest.Readable(t, fd, waittest.Limit) {
 		t.Fatalf("nothing wakes the process to ask the device again: %v", err)
 	}
 	pollBoth(t, []*domain{b}, "the device is asked again", func() bool { return b.recvs.Retry.Refusals > 0 })

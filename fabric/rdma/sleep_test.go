@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/posting"
@@ -43,21 +41,7 @@ const wakeTimeout = 20 * time.Millisecond
 // moment.
 func readable(t *testing.T, fd int) bool {
 	t.Helper()
-	return readableWithin(t, fd, wakeTimeout)
-}
-
-// readableWithin reports whether a file descriptor is readable, now or within a time.
-func readableWithin(t *testing.T, fd int, timeout time.Duration) bool {
-	t.Helper()
-	for {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(timeout.Milliseconds()))
-		if err == nil {
-			return n == 1
-		}
-		if !errors.Is(err, unix.EINTR) {
-			t.Fatal(err)
-		}
-	}
+	return waittest.Readable(t, fd, wakeTimeout)
 }
 
 // pollUntilIdle polls until there is no work left, and ends the keepalive, so that no timer wakes a domain that is armed then.
@@ -164,7 +148,7 @@ func TestSimulatedReadWhileAsleep(t *testing.T) {
 		armsReady(t, a)
 	}
 	net.SetPaused(false)
-	if !readableWithin(t, a.sleeper.FD(), waittest.Limit) {
+	if !waittest.Readable(t, a.sleeper.FD(), waittest.Limit) {
 		t.Error("the caller is not woken by the end of a read that began while it slept")
 	}
 }
@@ -203,7 +187,7 @@ func TestSimulatedSendBlockedWhenArmed(t *testing.T) {
 		armsReady(t, a)
 	}
 	net.SetPaused(false)
-	if !readableWithin(t, a.sleeper.FD(), waittest.Limit) {
+	if !waittest.Readable(t, a.sleeper.FD(), waittest.Limit) {
 		t.Error("the caller is not woken when there is room")
 	}
 }

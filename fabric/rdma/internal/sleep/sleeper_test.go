@@ -9,27 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 	"github.com/ibrun/ibrun/internal/waittest"
 	"github.com/ibrun/ibrun/verbs"
 	"github.com/ibrun/ibrun/verbs/verbstest"
 )
-
-// readable reports whether a file descriptor is readable, now or within a time.
-func readable(t *testing.T, fd int, timeout time.Duration) bool {
-	t.Helper()
-	for {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(timeout.Milliseconds()))
-		if err == nil {
-			return n == 1
-		}
-		if !errors.Is(err, unix.EINTR) {
-			t.Fatal(err)
-		}
-	}
-}
 
 // soon is how long a test waits for what must not happen.
 const soon = 20 * time.Millisecond
@@ -46,7 +30,7 @@ func TestWakeLasts(t *testing.T) {
 		if err := errors.Join(s.Wake(), s.Until(0, at)); err != nil {
 			t.Fatal(err)
 		}
-		if !readable(t, s.FD(), waittest.Limit) {
+		if !waittest.Readable(t, s.FD(), waittest.Limit) {
 			t.Fatalf("the timer was set to %v, and the wakeup is lost", at)
 		}
 		if err := s.Disarm(); err != nil {
@@ -55,7 +39,7 @@ func TestWakeLasts(t *testing.T) {
 		if err := s.Until(0, at); err != nil {
 			t.Fatal(err)
 		}
-		if readable(t, s.FD(), soon) {
+		if waittest.Readable(t, s.FD(), soon) {
 			t.Fatal("it is readable without a reason")
 		}
 	}
@@ -108,7 +92,7 @@ func TestRefused(t *testing.T) {
 		if err := errors.Join(s.Notify(false), s.Until(0, liveness.Never)); err != nil {
 			t.Fatal(err)
 		}
-		if !readable(t, s.FD(), waittest.Limit) {
+		if !waittest.Readable(t, s.FD(), waittest.Limit) {
 			t.Fatal("nothing wakes the caller")
 		}
 		if err := s.Disarm(); err != nil {
@@ -122,7 +106,7 @@ func TestRefused(t *testing.T) {
 		t.Errorf("the user is told %q", lines)
 	}
 	s.Begin() // as of a domain that is lost, which does not ask again
-	if err := s.Until(0, liveness.Never); err != nil || readable(t, s.FD(), soon) {
+	if err := s.Until(0, liveness.Never); err != nil || waittest.Readable(t, s.FD(), soon) {
 		t.Errorf("the caller is woken without need: %v", err)
 	}
 	net.RefuseOn(nil)
@@ -130,7 +114,7 @@ func TestRefused(t *testing.T) {
 	if err := errors.Join(s.Notify(false), s.Until(0, liveness.Never)); err != nil {
 		t.Fatal(err)
 	}
-	if !s.rails[0].recv.armed || readable(t, s.FD(), soon) {
+	if !s.rails[0].recv.armed || waittest.Readable(t, s.FD(), soon) {
 		t.Error("the caller does not sleep although the device reports completions again")
 	}
 }
@@ -215,11 +199,11 @@ func TestWakeArmed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if s.WakeArmed(); readable(t, s.FD(), soon) {
+	if s.WakeArmed(); waittest.Readable(t, s.FD(), soon) {
 		t.Error("it wakes a caller that does not sleep")
 	}
 	s.Begin()
-	if s.WakeArmed(); !readable(t, s.FD(), waittest.Limit) {
+	if s.WakeArmed(); !waittest.Readable(t, s.FD(), waittest.Limit) {
 		t.Error("it does not wake a caller that may sleep")
 	}
 }
