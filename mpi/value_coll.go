@@ -50,9 +50,9 @@ func callBytes(c *Comm, x *core.Collective, k datatype.Kind, dst, src []byte) er
 	return public(c.core().Collectives().Call(x))
 }
 
-// exchangeValues makes a collective of values of type T, which is kind, or, if their lengths differ,
-// blocks, after kind of the lengths. This rank sends src, which are values of some lengths, and
-// receives n values, which it returns with their lengths.
+// exchangeValues sends values and returns those received, with their lengths. Values of one length
+// need one collective, kind. Others need two: kind exchanges the lengths, then blocks the bytes. src
+// has the values of this rank, and lengths their lengths. This rank receives n values.
 func exchangeValues[T any](c *Comm, kind, blocks perf.Op, root int, src []byte, lengths []int64, n int) (
 	dst []byte, received []int64, err error,
 ) {
@@ -129,7 +129,7 @@ func GatherValue[T any](c *Comm, v T, root int) ([]T, error) {
 	isRoot, takesPart := rootOf(c, root)
 	var b []byte
 	var failed error
-	if takesPart || fixedSize(reflect.TypeFor[T]()) >= 0 { // a root needs the length
+	if takesPart {
 		b, _, failed = encodeValue(op, v)
 	}
 	if !isRoot {
