@@ -43,6 +43,7 @@ func Irecv[T any](c *Comm, x []T, src, tag int) (Request, error) {
 	return request(c.core().Irecv(core.Bytes(x), src, tag))
 }
 
+// irecvElements is a function of its own so that Irecv of numbers needs no room for a view.
 func irecvElements[T any](c *Comm, x []T, src, tag int) (Request, error) {
 	return c.Irecv(elements("Irecv", x), src, tag)
 }

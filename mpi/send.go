@@ -16,7 +16,8 @@ import (
 // Send sends x to rank dst. It returns when x may be used again, which may be before or after the message is
 // received. A program must not rely on either. MPI-5.0 §3.2.1.
 func Send[T any](c *Comm, x []T, dst, tag int) error {
-	if !core.IsPlain[T](c.core()) { // as sendSlice, with fewer values live across the call
+	// Send does not call sendSlice: it is faster when fewer arguments are kept over the calls.
+	if !core.IsPlain[T](c.core()) {
 		return sendElements(c, perf.Send, x, dst, tag, proto.Standard)
 	}
 	return public(c.core().Send(perf.Send, core.Bytes(x), dst, tag, proto.Standard))
@@ -128,6 +129,7 @@ func isendSlice[T any](c *Comm, op perf.Op, x []T, dst, tag int, m proto.Mode) (
 	return request(c.core().Isend(op, core.Bytes(x), dst, tag, m))
 }
 
+// isendElements is isendSlice for data that do not take the shortest path.
 func isendElements[T any](c *Comm, op perf.Op, x []T, dst, tag int, m proto.Mode) (Request, error) {
 	v := elements(op.String(), x)
 	return c.isendView(op, &v, dst, tag, m)
