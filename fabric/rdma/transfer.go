@@ -48,7 +48,7 @@ func (e *endpoint) checkKey(at fabric.RemoteKey) error {
 	return nil
 }
 
-// start starts a transfer with the memory of the peer at at. It copies what describes it.
+// start starts a transfer: a copy of describe. at names the memory of the peer.
 func (e *endpoint) start(describe *transfer.Op, at fabric.RemoteKey) error {
 	d := e.d
 	d.poster.Mu.Lock()

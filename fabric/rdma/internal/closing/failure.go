@@ -3,7 +3,7 @@ package closing
 import "github.com/ibrun/ibrun/fabric/rdma/internal/posting"
 
 // Failure is a connection that is to be closed, once everything that has arrived over it was
-// received. E is what the owner knows the peer by.
+// received. E identifies the peer for the owner.
 type Failure[E comparable] struct {
 	Of  E
 	Err error

@@ -111,8 +111,8 @@ func (l *List[E]) Finish(c *Connection[E]) {
 	l.all, c.position = l.all[:last], -1
 }
 
-// Abandon empties the list, because nothing can be closed any more. It returns why those peers are
-// lost that were so before.
+// Abandon empties the list, because nothing can be closed any more. It returns the peers
+// that were recorded as lost, each with the reason.
 func (l *List[E]) Abandon() map[E]error {
 	down := map[E]error{}
 	for _, c := range l.all {

@@ -8,10 +8,8 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// Devices differ in their limits by factors of a thousand, and some limits show only when an object
-// is created. So a domain asks each device once, when it opens: it takes the smaller of its demand
-// and what the device grants. A device that grants less than the least that is needed is refused
-// with an [Error].
+// A domain asks each device once, when it opens: it takes the smaller of its demand and what the
+// device grants. A device that grants less than the least that is needed is refused with an [Error].
 
 // Demand is what a domain asks of the device of each rail.
 type Demand struct {

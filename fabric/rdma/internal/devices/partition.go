@@ -34,7 +34,7 @@ func (t partitionTable) choose(only uint16) (list []partition) {
 	for _, full := range [...]uint16{cm.FullMember, 0} {
 		for i, key := range t {
 			listed := slices.ContainsFunc(list, func(p partition) bool { return p.key|cm.FullMember == key|cm.FullMember })
-			if key&^cm.FullMember == 0 || key&cm.FullMember != full || listed || only != 0 && key|cm.FullMember != only|cm.FullMember {
+			if !(Choice{PKey: int(only)}).allowsPartition(key) || key&cm.FullMember != full || listed {
 				continue
 			}
 			list = append(list, partition{key: key, index: uint16(i)})

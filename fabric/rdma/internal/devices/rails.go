@@ -25,8 +25,8 @@ func (rails Rails) MaxRegion() int {
 	return least
 }
 
-// Refresh is [Rail.Refresh] for all rails. Indices is that of the first rail: others have no queue
-// pairs for datagrams to restart.
+// Refresh queries what the network may change of all ports, and reports what has changed on any of
+// them. Indices is that of the first rail: others have no queue pairs for datagrams to restart.
 func (rails Rails) Refresh() (all Change) {
 	for i, r := range rails {
 		c := r.refresh()

@@ -1,7 +1,7 @@
-// Package messages has the parts of messages that need no connection: their header, the accounts by
-// which two processes limit how many are in flight, the bounce buffers that hold them, where those
-// are posted in which messages arrive, the events that messages become, and messages from a process
-// to itself. Only the slots for receives are posted here. What sends a message is the domain.
+// Package messages has the parts of messages that need no connection: their header, the accounts
+// that limit how many messages are in flight, the bounce buffers, the receive queues to which these
+// are posted, the events for the caller of Poll, and messages from a process to itself. Only the
+// slots for receives are posted here. The domain sends the messages.
 //
 // A receiver reserves a slot for each data message that a peer may send, and one more for a control
 // message, before it grants the credit. Each message carries the grant in its header. So a receive
@@ -13,7 +13,7 @@
 //	credits.go   what a peer may send, and what may be sent to it
 //	peer.go      what is known of the messages with one peer
 //	slots.go     pools of bounce buffers
-//	receives.go  the bounce buffers for messages that arrive, and who they are reserved for
+//	receives.go  the bounce buffers for messages that arrive, and for which peers they are reserved
 //	queue.go     receive queues of connections, for devices without shared ones
 //	events.go    what the caller of Poll gets: directly, or through a queue
 //	loopback.go  messages from this process to itself

@@ -24,8 +24,8 @@
 // fields of [QueuePair], [Lanes] and [Rail] that change after a connection is made, the transfers
 // with their pool, the reads of keys, the doorbells that are to be rung, and what the domain names
 // as guarded by it. The caller must hold it, unless a comment says that the method takes it.
-// Nothing is called below it that takes another lock, except verbs, [transfer.Regions] and the
-// caller's [fabric.Sink].
+// While it is held, no other lock is taken, except by verbs, [transfer.Regions] and the caller's
+// [fabric.Sink].
 //
 // Only the goroutine that calls Poll creates, connects and closes queue pairs, and changes their
 // states and [Lanes.Queues]. So it may read these without the lock. [Poster.Sends] and the index of

@@ -6,8 +6,8 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// Begin adds a transfer with the memory of the peer at at. It copies what describes it. Pieces
-// posts it.
+// Begin adds a transfer: a copy of describe. at names the memory of the peer. Pieces posts the
+// transfer.
 func (p *Poster) Begin(l *Lanes, describe *transfer.Op, at fabric.RemoteKey) {
 	o := p.Transfers.Get()
 	*o = *describe

@@ -22,6 +22,6 @@
 // # Locks
 //
 // [Sleeper.Armed] and [Sleeper.Wake] may be called by any goroutine. Everything else belongs to the
-// goroutine that calls Poll. The timer has a lock of its own, below which nothing is called but the
-// system.
+// goroutine that calls Poll. The timer has a lock of its own. While it is held, only system calls are
+// made.
 package sleep

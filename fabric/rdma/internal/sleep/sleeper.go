@@ -29,8 +29,8 @@ type Sleeper struct {
 	armed    atomic.Bool // see Armed
 	rails    []rail
 	lost     func(rail int, err error) error
-	report   func(text string) // nil: nobody is told
-	blind    bool              // a device does not report its next completion: it has refused to; see blindInterval
+	report   func(text string) // may be nil
+	refusing bool              // a device has refused to report its next completion; see refusedInterval
 	reported bool              // the user knows it
 	waker    waker
 }
@@ -49,9 +49,9 @@ type queue struct {
 }
 
 const (
-	// blindInterval is how long a caller sleeps if a device refuses to report completions. A device
+	// refusedInterval is how long a caller sleeps if a device refuses to report completions. A device
 	// that always does is not opened.
-	blindInterval = time.Millisecond
+	refusedInterval = time.Millisecond
 	// MaxRefused is how many refusals in a row to report the completions of one queue there are
 	// before the user is told.
 	MaxRefused = 8
@@ -79,7 +79,7 @@ func (s *Sleeper) Armed() bool { return s.armed.Load() }
 
 // Begin records that the caller may sleep from now on.
 func (s *Sleeper) Begin() {
-	s.SendsFreed, s.MoreReady, s.blind = false, false, false
+	s.SendsFreed, s.MoreReady, s.refusing = false, false, false
 	s.armed.Store(true) // before the owner looks for work that other goroutines have added
 }
 
@@ -116,11 +116,11 @@ func (s *Sleeper) notify(i int, cq *verbs.CQ, q *queue) error {
 	if errors.Is(err, verbs.ErrDeviceLost) {
 		return s.lost(i, err)
 	}
-	s.blind = true
+	s.refusing = true
 	if q.refused++; q.refused >= MaxRefused && !s.reported && s.report != nil {
 		s.reported = true
 		s.report(fmt.Sprintf("device %s does not report completions any more, so a process that waits looks for them every %v: %v",
-			s.rails[i].Device, blindInterval, err))
+			s.rails[i].Device, refusedInterval, err))
 	}
 	return nil
 }
@@ -128,7 +128,7 @@ func (s *Sleeper) notify(i int, cq *verbs.CQ, q *queue) error {
 // SendsMissing reports whether a rail does not report its next completion of a send because it was
 // not asked to: the owner, which must be waiting for one, began to wait after Notify.
 func (s *Sleeper) SendsMissing() bool {
-	return !s.blind && slices.ContainsFunc(s.rails, func(r rail) bool { return !r.ignored && !r.send.armed })
+	return !s.refusing && slices.ContainsFunc(s.rails, func(r rail) bool { return !r.ignored && !r.send.armed })
 }
 
 // Ready reports whether the caller must not sleep: because there may be more completions, because a
@@ -143,8 +143,8 @@ func (s *Sleeper) Ready(sends bool) bool {
 // Until makes the file descriptor readable at a time, by the clock of the owner, by which it is
 // now.
 func (s *Sleeper) Until(now, at time.Duration) error {
-	if s.blind {
-		at = min(at, now+blindInterval)
+	if s.refusing {
+		at = min(at, now+refusedInterval)
 	}
 	return s.waker.setTimer(now, at)
 }
