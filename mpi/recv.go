@@ -85,7 +85,7 @@ func RecvContext[T any](ctx context.Context, c *Comm, x []T, src, tag int) (Stat
 // RecvContext is [RecvContext] into a view. MPI-5.0 §3.2.4, §3.8.4.
 func (c *Comm) RecvContext(ctx context.Context, v View, src, tag int) (Status, error) {
 	if v.err != nil {
-		return failedStatus(c, "RecvContext", v.err)
+		return failedStatus(c, "Recv", v.err)
 	}
 	return status(core.RecvDataContext(ctx, c.core(), &v.data, src, tag))
 }
