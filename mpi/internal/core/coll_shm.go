@@ -67,10 +67,7 @@ func (g *collState) shareMemory() error {
 	if n := g.levels.Nodes; n != nil {
 		g.shm.ranks = n.Beside(g.Rank())
 	} else {
-		g.shm.ranks = make([]int32, len(g.peers))
-		for i := range g.shm.ranks {
-			g.shm.ranks[i] = int32(i)
-		}
+		g.shm.ranks = firstNumbers(len(g.peers))
 	}
 	g.shm.self = slices.Index(g.shm.ranks, g.rank)
 	l := layOut(len(g.shm.ranks), g.levels.Nodes != nil)

@@ -106,15 +106,11 @@ func (p *Process) InitWorld() error {
 	if err := p.checkUsable(op); err != nil {
 		return err
 	}
-	all := make([]int32, p.boot.Size)
-	for i := range all {
-		all[i] = int32(i)
-	}
 	p.mu.Lock()
 	open := p.users != 0 && p.world == nil // otherwise openWorld returns the error
 	p.mu.Unlock()
 	if open {
-		if err := p.engine.Processes().PeerError(groupCreateContext, all); err != nil {
+		if err := p.engine.Processes().PeerError(groupCreateContext, firstNumbers(p.boot.Size)); err != nil {
 			return p.wrapError(op, err)
 		}
 	}
@@ -132,11 +128,7 @@ func (p *Process) openWorld(op string) error {
 	if err := p.addUser(op); err != nil {
 		return err
 	}
-	world := make([]int32, p.boot.Size)
-	for i := range world {
-		world[i] = int32(i)
-	}
-	p.world = p.newComm(world, p.boot.Rank)
+	p.world = p.newComm(firstNumbers(p.boot.Size), p.boot.Rank)
 	p.world.name = "MPI_COMM_WORLD"
 	p.world.activate(worldID << 1)
 	p.self = p.newComm([]int32{int32(p.boot.Rank)}, 0)

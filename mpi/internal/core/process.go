@@ -92,3 +92,12 @@ func (p *Process) Self() *Comm {
 	}
 	return p.self
 }
+
+// firstNumbers returns the numbers from 0 to n-1, of processes or ranks.
+func firstNumbers(n int) []int32 {
+	all := make([]int32, n)
+	for i := range all {
+		all[i] = int32(i)
+	}
+	return all
+}
