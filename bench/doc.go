@@ -39,8 +39,8 @@
 //
 // # The C twin
 //
-// testdata/peer.c is a C program that makes the same measurements over any MPI, loop for loop:
-// `ibrun bench versus` builds it with the MPI implementations that are installed and compares them
-// with this package. Its loops, the way iterations adapt and the arithmetic of the figures are the
-// same; a change on one side is a change on both.
+// testdata/peer.c is a C program that makes the same measurements over any MPI. `ibrun bench versus`
+// builds it with the MPI implementations that are installed, and compares them with this package.
+// Its loops, its numbers of iterations and its figures are computed as here. So change both
+// together.
 package bench

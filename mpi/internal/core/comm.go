@@ -2,7 +2,6 @@ package core
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -164,7 +163,7 @@ func (c *Comm) CallResult(op string, err error) error {
 // longer valid.
 func (c *Comm) checkUsable(op string) error {
 	if c == nil {
-		return newError(op, ErrComm, fmt.Errorf("the communicator is nil"))
+		return newError(op, ErrComm, errors.New("the communicator is nil"))
 	}
 	switch state := c.state.Load(); state {
 	case commReady:

@@ -123,7 +123,7 @@ func (l *immediates) begin(x *immediate) int32 {
 	return l.tag()
 }
 
-// startCollective starts a collective that does not block. many has the buffers of an
+// start starts a collective that does not block: x.start says how. many has the buffers of an
 // AllreduceMany, and is nil for all others.
 func (cs *Collectives) start(x *Collective, many *Pairs) (Request, error) {
 	name, n := x.start.Name(x.Kind), x.bytes()

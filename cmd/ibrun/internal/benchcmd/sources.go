@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// What comparisons need of the sources of ibrun. It is not a part of the program ibrun,
-// because only comparisons need it.
+// These programs are not in the program ibrun, because only comparisons use them. They are built
+// from the sources of ibrun.
 const (
 	// peerProgram is the C program that makes the measurements of package bench over another MPI.
 	peerProgram = "bench/testdata/peer.c"

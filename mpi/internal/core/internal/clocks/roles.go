@@ -20,7 +20,8 @@ const (
 )
 
 // Begin assigns the roles in clock synchronization and starts the clocks. g is all processes, and
-// sources has the id of the source of each. sameKernel says that rank 0 reads the same clock.
+// sources has the id of the source of each. sameKernel says that rank 0 has the same kernel, so that
+// the two clocks differ by a constant.
 func (k *Sync) Begin(g coll.Peer, sources []uint64, sameKernel bool) error {
 	k.fit.SameKernel = sameKernel
 	self := g.Rank()
@@ -88,10 +89,10 @@ func gatherWords(g coll.Peer, mine []uint64) (all []uint64, err error) {
 	return all, nil
 }
 
-// othersWith returns the other ranks that have the same clock.
-func othersWith(clocks []uint64, self int) (others []int) {
-	for rank, id := range clocks {
-		if id == clocks[self] && rank != self {
+// othersWith returns the other ranks that have the same source.
+func othersWith(sources []uint64, self int) (others []int) {
+	for rank, id := range sources {
+		if id == sources[self] && rank != self {
 			others = append(others, rank)
 		}
 	}

@@ -108,7 +108,7 @@ func (k *Sync) Adjust(peer int, w [5]uint64) bool {
 
 // Number of samples.
 const (
-	initialBursts   = 12 // in Init
+	initialBursts   = 12 // in Begin
 	samplesPerBurst = 8  // in a burst
 )
 

@@ -37,7 +37,7 @@ func (x *Exchange) PeerError() error {
 
 func (x *Exchange) send(rank int, b []byte) (proto.Handle, error) {
 	to := proto.Route{Context: x.queue.context, Peer: x.peers[rank], Match: proto.Match{Rank: x.self}, Op: x.recordAs}
-	return x.queue.engine.Isend(to, append(slices.Clone(x.id[:]), b...), proto.Standard)
+	return x.queue.engine.Isend(to, slices.Concat(x.id[:], b), proto.Standard)
 }
 
 var errCtrlLength = errors.New("a control message has the wrong length: check that all processes run the same version")
