@@ -54,7 +54,7 @@
 //   - poller.go and dispatch.go poll, and handle what has arrived; directrecv.go, unexpected.go
 //     and flowcontrol.go match or store it
 //   - goal.go, wait.go, park.go, stop.go, waker.go and background.go have the goroutines that wait:
-//     who polls, and who sleeps
+//     which one polls, and which ones sleep
 //   - program.go, schedule.go, polled.go and partitioned.go have operations of several steps
 //   - lost.go records which processes have failed, departure.go which have left a context, and
 //     processes.go has the calls about them; failure.go, hopeless.go, watch.go, contexts.go and
@@ -62,11 +62,11 @@
 //   - recording.go, note.go, clock_message.go, registration.go and shared_segment.go are used
 //     beside messages. progress.go has the calls about progress itself
 //
-// An engine starts operations. Other calls are methods of parts, which Engine has methods for:
-// Requests, Probes, Schedules, Contexts, Processes, Segments, AttachedBuffer, Checks, Clock, Memory
-// and Recording. A part has pointers to what it needs, and functions of others that New has set. It
-// knows no engine; Requests only keep the pointer that Handle.Engine returns. So it is with the
-// parts that carry messages:
+// An engine starts operations, polls, flushes and ends. Most other calls are methods of parts.
+// Engine has a method for each part: Requests, Probes, Schedules, Contexts, Processes, Segments,
+// AttachedBuffer, Checks, Clock, Memory and Recording. A part has pointers to what it needs, and
+// functions of others that New has set. It knows no engine; Requests only keep the pointer that
+// Handle.Engine returns. The same holds for the parts that carry messages:
 //
 //	links       the processes, and messages on their way to the transport
 //	transfers   the queue of blocks to be moved, and what sends and receives have in common
@@ -89,8 +89,9 @@
 // Not guarded are:
 //
 //   - what New sets and nothing changes: owner, clock.handler, segments.domain, hints.exactBit,
-//     waiters.spin, the self, domain, router, paths, copier, addr and now of links, the functions
-//     that a part calls, and the recorder and the trace of the configuration
+//     waiters.spin, waiters.inProcess, waiters.processors, the self, domain, router, paths, copier,
+//     addr and now of links, the functions that a part calls, and the recorder and the trace of the
+//     configuration
 //   - which recorder is active: BeginOp reads it without the lock. SetRecording changes it, so no
 //     operation may begin meanwhile
 //   - how long yields take, which all engines of the process learn together; that has a mutex of
@@ -116,7 +117,7 @@
 //
 // The lock is released while a goroutine:
 //
-//   - yields (yieldToOthers, yieldToGoroutines, yield, takeOverPolling)
+//   - yields (yieldToOthers, yieldToGoroutines, yield, takeOverPolling, Segments.Map)
 //   - sleeps (park, sleep, stopChannels, stopBackground)
 //   - moves a block by Read or Write of an endpoint (runRead, runPut, runAssist)
 //   - does a StepLong of a schedule (doLong), or packs a partition (partitioned.pack)

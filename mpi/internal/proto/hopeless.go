@@ -1,7 +1,7 @@
 package proto
 
-// Which operations end when this process leaves a context, and when others have left or have
-// finalized.
+// The functions of this file end operations that cannot complete: this process has left their
+// context, or a process that they need has left it or has finalized.
 
 // handleRefuse handles REFUSE.
 func (d *departures) handleRefuse(peer int32, w [5]uint64) bool {

@@ -13,9 +13,9 @@ import (
 )
 
 // links are the connections of an engine: what is known of each process, and the messages on their
-// way to the transport. The lock of the engine guards them. They know no engine. What follows from
-// a message that has been sent, or from the loss of a process, is the result of a call, or one of
-// the functions below.
+// way to the transport. The lock of the engine guards them. They know no engine. When a
+// message has been sent or a process is lost, they return that to the caller, or call a function of
+// notified.
 type links struct {
 	self     int // number of this process
 	domain   fabric.Domain

@@ -2,9 +2,9 @@ package proto
 
 import "github.com/ibrun/ibrun/fabric"
 
-// poller polls the transport, and passes what has arrived and what can be done to the parts that it
-// belongs to. It runs in the goroutine of a call, or in one that waits. It is called with the lock
-// of the engine.
+// poller polls the transport. It passes messages and completion events to the parts that handle
+// them, and has queued transfers and schedules continued. It runs in the goroutine of a call, or in
+// one that waits. It is called with the lock of the engine.
 type poller struct {
 	domain    fabric.Domain
 	waiters   *waiters
@@ -20,7 +20,8 @@ type poller struct {
 	events [32]fabric.Event // result of domain.Poll
 }
 
-// progress polls the transport once, handles its events, and sends queued messages. It reports whether anything happened.
+// progress polls the transport once, handles its events, and sends queued messages. It reports
+// whether anything happened.
 func (p *poller) progress() bool {
 	if len(p.schedules.polled.counted) != 0 {
 		p.schedules.polled.uncountSleeper()
@@ -77,8 +78,8 @@ func (p *poller) pollOnce() error {
 	return p.waiters.failure.err
 }
 
-// transfer moves the block of the first transfer in the queue, or does the next steps of a schedule. It does not hold the lock
-// meanwhile.
+// transfer moves the block of the first transfer in the queue, or does the next steps of a
+// schedule. It does not hold the lock meanwhile.
 func (p *poller) transfer() {
 	switch t := p.transfers.pop(); {
 	case t.state == transferSchedule:
@@ -105,13 +106,15 @@ func (p *poller) complete(token uint64, err error) {
 	}
 }
 
-// testsBeforeYield is how often pollInTest polls between two yields. A poll takes some 20 ns, a yield up to ten times as long.
+// testsBeforeYield is how often pollInTest polls between two yields. A poll takes some 20 ns, a
+// yield up to ten times as long.
 const testsBeforeYield = 16
 
-// pollInTest is pollOnce for a call that does not wait, such as Test. A program may make such calls in a loop until another
-// process has done something, or another goroutine: that of an Idup, or one of its own. If they need the processor on which the
-// loop runs, they get it late: when the kernel or the runtime preempts the loop, after some milliseconds. So pollInTest yields to
-// them now and then. Meanwhile the lock is not held.
+// pollInTest is pollOnce for a call that does not wait, such as Test. A program may make such calls
+// in a loop until another process has done something, or another goroutine: that of an Idup, or one
+// of its own. If they need the processor on which the loop runs, they get it late: when the kernel
+// or the runtime preempts the loop, after some milliseconds. So pollInTest yields to them now and
+// then. Meanwhile the lock is not held.
 func (p *poller) pollInTest() error {
 	err := p.pollOnce()
 	w := p.waiters
@@ -125,8 +128,9 @@ func (p *poller) pollInTest() error {
 	return err
 }
 
-// arm arms the transport, for a goroutine that is about to sleep on it. ready says that it must not sleep, because something was
-// done after that. The processes that share words count this one as a sleeper until polled.uncountSleeper is called.
+// arm arms the transport, for a goroutine that is about to sleep on it. ready says that it must not
+// sleep, because something was done after that. The processes that share words count this one as a
+// sleeper until polled.uncountSleeper is called.
 func (p *poller) arm() (fd int, ready bool, err error) {
 	p.schedules.polled.countSleeper()
 	fd, ready, err = p.domain.Arm()

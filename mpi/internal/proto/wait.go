@@ -61,7 +61,7 @@ type waiters struct {
 	processors *processor.Yielder // not protected by the lock
 
 	oneProcessor bool // no other goroutine runs while one polls
-	inProcess    bool // the peers are goroutines of this process
+	inProcess    bool // the peers are goroutines of this process; constant, so it is read without the lock as well
 	goroutines   int  // the number of goroutines of the program when it was last read
 	newcomers    bool // since then goroutines were started, which may not have run yet
 
