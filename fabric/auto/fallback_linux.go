@@ -29,8 +29,8 @@ import (
 // The messages of this protocol are control messages over TCP, see controlMessage.
 type fallback struct {
 	d       *combined
-	tcp     int          // index of the part
-	rdma    []rdmaDomain // parts
+	tcp     int              // index of the part
+	rdma    []*rdma.Failover // of the parts that are domains of package rdma
 	tag     [tagBytes]byte
 	watched time.Time     // when the peers that do not answer were looked at last
 	pairs   map[int]*pair // by peer: those with a question, or with control messages to send
@@ -45,38 +45,28 @@ type fallback struct {
 	handovers handovers             // of peers that were connected
 }
 
-// rdmaDomain is what fallback needs of a domain of package rdma.
-type rdmaDomain interface {
-	Connecting() bool
-	Attempts(f func(peer int, a rdma.Attempt))
-	PathTo(peer int) string
-	Refusal(peer int) error
-	ConfirmAlive(peer int, alive bool)
-	Retry(peer int)
-	Hold(peer int, on bool) bool
-	Abandon(peer int)
-	FullPoll()
-	Await()
-	Leaving(f func(peer int, err error))
-	Leave(peer int) bool
-	Left(peer int) (rdma.Handover, bool)
-	Unreceived(peer int, received uint32) [][]byte
+// failoverOf returns the Failover of a domain of package rdma, and nil for any other domain.
+func failoverOf(d fabric.Domain) *rdma.Failover {
+	if r, ok := d.(interface{ Failover() *rdma.Failover }); ok {
+		return r.Failover()
+	}
+	return nil
 }
 
 // question is a question of a peer.
 type question struct {
 	peer  int
 	given uint8
-	rdma  rdmaDomain // by which the peer connects; nil if that is not over RDMA
+	rdma  *rdma.Failover // of the domain by which the peer connects; nil if that is not over RDMA
 }
 
 // pair is the state for a peer that is asked.
 type pair struct {
-	attempt  rdma.Attempt // as of the last look
-	rdma     rdmaDomain   // that connects
-	seen     bool         // the attempt goes on
-	reason   string       // why the device of the peer refuses, from its last answer; empty if it does not say
-	asked    bool         // a question is unanswered
+	attempt  rdma.Attempt   // as of the last look
+	rdma     *rdma.Failover // of the domain that connects
+	seen     bool           // the attempt goes on
+	reason   string         // why the device of the peer refuses, from its last answer; empty if it does not say
+	asked    bool           // a question is unanswered
 	proposed bool
 	failed   bool     // the peer is not reached over TCP either
 	rounds   int      // answers so far
@@ -96,7 +86,7 @@ func newFallback(d *combined, n *Node) *fallback {
 		contacted: map[int]bool{}, tcpAddr: map[int][]byte{}, given: map[int]uint8{}}
 	f.handovers = handovers{f: f, moves: map[int]*move{}}
 	for i, p := range d.parts {
-		if r, ok := p.Domain.(rdmaDomain); ok {
+		if r := failoverOf(p.Domain); r != nil {
 			f.rdma = append(f.rdma, r)
 		} else if p.name == transports.TCP.String() {
 			f.tcp = i
@@ -187,7 +177,7 @@ func (f *fallback) progress(answers int) {
 
 // connecting reports whether an RDMA part tries to connect to a peer.
 func (f *fallback) connecting() bool {
-	return slices.ContainsFunc(f.rdma, func(r rdmaDomain) bool { return r.Connecting() })
+	return slices.ContainsFunc(f.rdma, func(r *rdma.Failover) bool { return r.Connecting() })
 }
 
 // watch looks for peers that have not answered connection requests over RDMA.
@@ -209,7 +199,7 @@ func (f *fallback) watch() {
 }
 
 // unanswered takes the next step for a peer that has not answered connection requests over RDMA.
-func (f *fallback) unanswered(r rdmaDomain, peer int, a rdma.Attempt) {
+func (f *fallback) unanswered(r *rdma.Failover, peer int, a rdma.Attempt) {
 	if p := f.pairs[peer]; a.Heard && (p == nil || !p.proposed) {
 		r.ConfirmAlive(peer, false)
 		return
@@ -268,7 +258,7 @@ func (q *question) refusal() string {
 func (f *fallback) question(peer int, m *control) question {
 	q := question{peer: peer, given: m.given}
 	if c, err := f.d.chooseAfter(peer, m.addr, m.given); err == nil {
-		q.rdma, _ = f.d.parts[c.part].Domain.(rdmaDomain)
+		q.rdma = failoverOf(f.d.parts[c.part].Domain)
 	}
 	return q
 }
@@ -424,8 +414,8 @@ func (f *fallback) accept(peer int, addr []byte) bool {
 	if m := f.handovers.moves[peer]; m != nil && m.from != nil {
 		return false // MOVE answers it
 	}
-	r, ok := f.d.parts[c.part].Domain.(rdmaDomain)
-	if !ok {
+	r := failoverOf(f.d.parts[c.part].Domain)
+	if r == nil {
 		f.send(peer, controlRefuse)
 		return false
 	}
@@ -440,7 +430,7 @@ func (f *fallback) accept(peer int, addr []byte) bool {
 
 // change gives up the devices by which a peer with this address would be reached. Those of the next subnet are used from now on,
 // or TCP. Of two processes, only one explains it.
-func (f *fallback) change(peer int, addr []byte, r rdmaDomain, explain bool) {
+func (f *fallback) change(peer int, addr []byte, r *rdma.Failover, explain bool) {
 	r.Abandon(peer)
 	f.given[peer]++
 	next, err := f.d.choose(peer, addr)

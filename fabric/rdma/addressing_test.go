@@ -339,7 +339,7 @@ func TestHandleRefused(t *testing.T) {
 				}
 				return nil
 			})
-			ds[0].refreshAddress()
+			ds[0].cm.refreshAddress()
 			for i, d := range ds {
 				if _, err := d.Connect(1-i, ds[1-i].Addr()); err != nil {
 					t.Fatal(err)

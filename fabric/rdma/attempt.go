@@ -12,16 +12,15 @@ import (
 
 // A peer that does not answer connection requests may be slow: its program computes, or it is stopped. Or the devices do not
 // reach each other, because of VLANs, partitions, firewalls or routes. A domain cannot distinguish the two. Its user can, if it
-// reaches the peer in another way (package auto asks over TCP). The methods of this file are for that. They are called like
-// those of [fabric.Domain].
+// reaches the peer in another way (package auto asks over TCP). The methods of Failover in this file are for that.
 
 // attempt is what an endpoint records until it is connected for the first time.
 type attempt struct {
 	since     time.Duration // when the first REQ was sent, or could not be sent
 	requests  int32         // how many there were; they cannot be sent if there is no route, or if the device refuses the connection
 	heard     bool          // a datagram of the peer has arrived, other than the answer to a probe
-	confirmed bool          // see domain.ConfirmAlive
-	held      bool          // see domain.Hold
+	confirmed bool          // see Failover.ConfirmAlive
+	held      bool          // see Failover.Hold
 	done      bool          // the peer was connected
 }
 
@@ -43,42 +42,42 @@ type Attempt struct {
 }
 
 // Connecting reports whether this process tries to connect to a peer.
-func (d *domain) Connecting() bool { return d.cm.connecting.Len() > 0 }
+func (f *Failover) Connecting() bool { return f.cm.connecting.Len() > 0 }
 
-// Attempts calls f for each peer that this process tries to connect to for the first time, if the peer has not answered for a
-// quarter of a second, or an eighth of the heartbeat.
+// Attempts calls each for every peer that this process tries to connect to for the first time, if the
+// peer has not answered for a quarter of a second, or an eighth of the heartbeat.
 //
 // Callers call it often, and many peers may be computing and not answer. So it reads the clock once, and allocates nothing.
-func (d *domain) Attempts(f func(peer int, a Attempt)) {
-	overdue, now := min(maxOverdue, d.settings.Heartbeat/8), d.clock.Elapsed()
-	for i := range d.cm.connecting.Len() {
-		e := d.cm.connecting.Of(i)
+func (f *Failover) Attempts(each func(peer int, a Attempt)) {
+	overdue, now := min(maxOverdue, f.cm.settings.Heartbeat/8), f.cm.clock.Elapsed()
+	for i := range f.cm.connecting.Len() {
+		e := f.cm.connecting.Of(i)
 		a := &e.attempt
 		elapsed := now - a.since
 		if a.requests == 0 || a.done || e.ended.Load() != nil || elapsed < overdue {
 			continue
 		}
 		failure := e.retry.Failure()
-		f(e.peer, Attempt{int(a.requests), elapsed, a.heard && failure == nil && d.lost == nil, cmp.Or(failure, e.retry.err),
+		each(e.peer, Attempt{int(a.requests), elapsed, a.heard && failure == nil && f.lost == nil, cmp.Or(failure, e.retry.err),
 			failure != nil && e.retry.Rejected})
 	}
 }
 
 // Refusal returns why this process cannot connect to a peer, or cannot answer its requests, as far as it is known here; nil if it
 // is not. The reasons that the peer gives are not among them.
-func (d *domain) Refusal(peer int) error {
-	e := d.endpointOf(peer)
+func (f *Failover) Refusal(peer int) error {
+	e := f.cm.endpointOf(peer)
 	failure := e.retry.Failure()
 	if e.retry.Rejected {
 		failure = nil
 	}
-	return cmp.Or(d.lost, failure, e.retry.err, d.cm.Socket.Refusal)
+	return cmp.Or(f.lost, failure, e.retry.err, f.cm.Socket.Refusal)
 }
 
 // PathTo describes the device and the addresses by which a peer is connected to.
-func (d *domain) PathTo(peer int) string {
-	ours, theirs := d.rails[0].Address, d.endpointOf(peer).addr.Rails[0]
-	return fmt.Sprintf("device %s, from %v to %v", d.settings.Devices[0], &ours, &theirs)
+func (f *Failover) PathTo(peer int) string {
+	ours, theirs := f.cm.rails[0].Address, f.cm.endpointOf(peer).addr.Rails[0]
+	return fmt.Sprintf("device %s, from %v to %v", f.cm.settings.Devices[0], &ours, &theirs)
 }
 
 // count records that a REQ was sent, or could not be.
@@ -91,28 +90,28 @@ func (a *attempt) count(now time.Duration) {
 
 // ConfirmAlive records that the process of a peer exists, until it is called with false or the peer is connected. Meanwhile the
 // peer is not lost by its silence.
-func (d *domain) ConfirmAlive(peer int, alive bool) {
-	e := d.endpointOf(peer)
+func (f *Failover) ConfirmAlive(peer int, alive bool) {
+	e := f.cm.endpointOf(peer)
 	e.attempt.confirmed = alive && !e.attempt.done
 }
 
 // Retry sends connection requests to a peer as often as at first.
-func (d *domain) Retry(peer int) {
-	e := d.endpointOf(peer)
-	if d.lost != nil {
+func (f *Failover) Retry(peer int) {
+	e := f.cm.endpointOf(peer)
+	if f.lost != nil {
 		e.attempt.requests++ // it would fail like the others
 		return
 	}
-	e.retry.reqAt, e.retry.reqInterval = d.clock.Elapsed(), liveness.MinREQInterval
+	e.retry.reqAt, e.retry.reqInterval = f.cm.clock.Elapsed(), liveness.MinREQInterval
 	if e.retry.timer.IsSet() {
-		e.scheduleConnecting()
+		f.cm.scheduleConnecting(e)
 	}
 }
 
 // Hold keeps a peer from being connected, or undoes that. It returns false, and does nothing, if it was connected already.
 // While a peer is not connected, this domain has neither taken messages for it nor received messages from it.
-func (d *domain) Hold(peer int, on bool) bool {
-	e := d.endpointOf(peer)
+func (f *Failover) Hold(peer int, on bool) bool {
+	e := f.cm.endpointOf(peer)
 	if e.attempt.done {
 		return false
 	}
@@ -122,18 +121,18 @@ func (d *domain) Hold(peer int, on bool) bool {
 
 // Abandon closes the endpoint of a peer that is held, for good. No event reports it, here or at the peer, if the peer's domain
 // does the same.
-func (d *domain) Abandon(peer int) {
-	e := d.endpointOf(peer)
+func (f *Failover) Abandon(peer int) {
+	e := f.cm.endpointOf(peer)
 	if !e.ended.CompareAndSwap(nil, &errAbandoned) {
 		return
 	}
 	e.msgs.In.Discarding, e.attempt.held = true, true
-	d.other.ended(e)
+	f.ended(e)
 	if e.leaving != nil && e.leaving.left { // before that, the device may access their memory
 		e.endTransfers(errAbandoned.err) // those that began since then
 	}
 	if e.conn.State == cm.StateIdle && len(e.lanes.Queues) == 0 {
-		d.releasePeer(e)
+		e.release()
 		return
 	}
 	e.declareBroken(errAbandoned.err)
@@ -141,7 +140,7 @@ func (d *domain) Abandon(peer int) {
 
 // sendError returns the error of a Send after the endpoint has ended. If another transport reaches the peer, the user may not
 // have got the event that says so: other events of the same Poll may be before it. Until then there is no room.
-func (e *endpoint) sendError(why *endReason) error {
+func (why *endReason) sendError() error {
 	if why == &errAbandoned {
 		return fabric.ErrAgain
 	}
@@ -149,6 +148,3 @@ func (e *endpoint) sendError(why *endReason) error {
 }
 
 var errAbandoned = endReason{fmt.Errorf("fabric/rdma: %w: the peer is reached by another transport", fabric.ErrNotSupported)}
-
-// FullPoll makes the next Poll do all work, also the work that Polls do only now and then.
-func (d *domain) FullPoll() { d.fastPolls = 0 }

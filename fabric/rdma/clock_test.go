@@ -34,6 +34,6 @@ func TestRarePolls(t *testing.T) {
 	waittest.Poll(t, "a fast Poll ends that", func() bool {
 		c.Start = c.Start.Add(c.Elapsed() - c.Now) // as if no time had passed
 		pollTimes(t, d, 1)
-		return c.Stride >= liveness.MinStride && d.fastPolls == maxFastPolls
+		return c.Stride >= liveness.MinStride && d.clock.FastPolls == maxFastPolls
 	})
 }

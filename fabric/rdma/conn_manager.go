@@ -9,11 +9,14 @@ import (
 	"github.com/ibrun/ibrun/fabric/rdma/internal/datagrams"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/devices"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/messages"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/posting"
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// connManager has the datagrams that connect and disconnect peers (see cm.Message), and lists the endpoints that have something
-// to do with connections.
+// connManager connects peers. It has the datagrams that connect and disconnect them (see cm.Message),
+// and lists the endpoints that have something to do with connections. It belongs to the goroutine
+// that calls Poll. Only requestLocked is called by others: Read and Write call it.
 type connManager struct {
 	datagrams.Manager
 
@@ -25,10 +28,29 @@ type connManager struct {
 	notices      []*endpoint // peers without a connection that must be notified of Close
 	requested    []*endpoint // are to be connected to; guarded by the lock of the poster
 	mtuReported  bool        // see reduceMTU
+
+	// These belong to the domain, which sets them when it opens. They are not replaced later.
+	settings   *Settings
+	params     verbs.Params // of RC connections
+	rails      []*rail
+	eps        peers
+	endpointOf func(peer int) *endpoint // returns the endpoint of a peer, and creates it if there is none
+	poster     *posting.Poster
+	recvs      *messages.Receives
+	clock      *liveness.Clock
+	limits     *liveness.Limits
+	report     func(text string) // Transport.Report
 }
 
-// request makes the next Poll connect to a peer. The caller must hold the lock of the poster.
+// request makes the next Poll connect to a peer.
 func (m *connManager) request(e *endpoint) {
+	m.poster.Mu.Lock()
+	m.requestLocked(e)
+	m.poster.Mu.Unlock()
+}
+
+// requestLocked is request for callers that hold the lock of the poster.
+func (m *connManager) requestLocked(e *endpoint) {
 	if !e.requested {
 		e.requested = true
 		m.requested = append(m.requested, e)
@@ -36,9 +58,10 @@ func (m *connManager) request(e *endpoint) {
 	}
 }
 
-// takeRequested returns the endpoints that request was called for, and forgets them. The caller must
-// hold the lock of the poster.
+// takeRequested returns the endpoints that request was called for, and forgets them.
 func (m *connManager) takeRequested() []*endpoint {
+	m.poster.Mu.Lock()
+	defer m.poster.Mu.Unlock()
 	m.anyRequested.Store(false)
 	requested := m.requested
 	m.requested = nil
@@ -59,36 +82,33 @@ func (m *connManager) sendNotices() bool {
 	return len(m.notices) > 0 || m.Socket.IsSending()
 }
 
-// handleDatagram handles the completion of a datagram that has arrived.
-func (d *domain) handleDatagram(wc *verbs.WC) {
-	d.fastPolls = 0
-	if d.cm.Socket.Received(wc); d.cm.Socket.Failed {
-		d.clock.Next = 0
+// received handles the completion of a datagram that has arrived.
+func (m *connManager) received(wc *verbs.WC) {
+	m.clock.FastPolls = 0
+	if m.Socket.Received(wc); m.Socket.Failed {
+		m.clock.Next = 0
 	}
 }
 
-// handleDatagramSent handles the completion of a datagram that was sent.
-func (d *domain) handleDatagramSent(wc *verbs.WC) {
-	if d.cm.Socket.Sent(wc); d.cm.Socket.Failed {
-		d.clock.Next = 0
+// sent handles the completion of a datagram that was sent.
+func (m *connManager) sent(wc *verbs.WC) {
+	if m.Socket.Sent(wc); m.Socket.Failed {
+		m.clock.Next = 0
 	}
 }
 
 // handleDatagrams handles the datagrams that have arrived.
-func (d *domain) handleDatagrams() error {
-	for msg := d.cm.Next(); msg != nil; msg = d.cm.Next() {
-		if err := d.handleCM(msg); err != nil {
-			return err
-		}
+func (m *connManager) handleDatagrams() {
+	for msg := m.Next(); msg != nil; msg = m.Next() {
+		m.handle(msg)
 	}
-	return nil
 }
 
 // handleResolved takes over the destinations that have been made, and sends what waits for them.
-func (d *domain) handleResolved() {
-	for range d.cm.Resolver.Results() {
-		peer, err := d.cm.Resolver.Next()
-		e := d.eps[peer]
+func (m *connManager) handleResolved() {
+	for range m.Resolver.Results() {
+		peer, err := m.Resolver.Next()
+		e := m.eps[peer]
 		err = exported(err)
 		switch {
 		case e.addr.IsResolving() || e.ended.Load() != nil:
@@ -97,13 +117,13 @@ func (d *domain) handleResolved() {
 		case e.conn.State == cm.StateREPSent:
 			e.answered(err)
 		case e.conn.State == cm.StateREQSent && !e.attempt.held:
-			now := d.clock.Elapsed()
+			now := m.clock.Elapsed()
 			if err == nil {
 				err = e.sendCM(cm.REQ, cm.QP{})
 			}
-			e.countREQ(now, err)
+			m.countREQ(e, now, err)
 			if e.retry.timer.IsSet() {
-				e.scheduleConnecting()
+				m.scheduleConnecting(e)
 			}
 		}
 	}

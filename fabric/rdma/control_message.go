@@ -17,7 +17,7 @@ import (
 func (e *endpoint) sendControl(k messages.Kind) {
 	d := e.d
 	switch {
-	case e.trySendControl(k), e.mayControl(k) && d.completeSends() && e.trySendControl(k):
+	case e.trySendControl(k), e.mayControl(k) && d.completions.completeSends() && e.trySendControl(k):
 	case k == messages.DREQ:
 		e.disconnect = disconnectDue
 		e.trySendCM(cm.DREQ, cm.QP{}) // also as a datagram, since nothing may poll this domain any more
@@ -39,7 +39,7 @@ func (e *endpoint) trySendControl(k messages.Kind) bool {
 		return false
 	}
 	b := d.poster.Sends.Mem(slot)[:messages.HeaderBytes]
-	h := e.header(k)
+	h := e.msgs.Header(k)
 	h.Put(b)
 	r := posting.Request{Kind: posting.Control, Slot: slot}
 	if k == messages.DREQ {

@@ -21,7 +21,7 @@ func (d *domain) handleDeviceEvents() {
 		addresses = addresses || ev.MayChangeAddress()
 	}
 	if addresses {
-		d.refreshAddress()
+		d.cm.refreshAddress()
 		d.eps.checkHandles()
 	}
 }

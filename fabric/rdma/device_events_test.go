@@ -60,15 +60,15 @@ func TestSimulatedDeviceLost(t *testing.T) {
 func TestSimulatedDeviceLostElsewhere(t *testing.T) {
 	net := verbstest.NewSimulatedNetwork()
 	d := openOne(t, net, Settings{Devices: []string{"gone"}})
-	if !d.Hold(1, true) || !d.Hold(1, false) {
+	if !d.failover.Hold(1, true) || !d.failover.Hold(1, false) {
 		t.Fatal("the peer is connected")
 	}
 	net.RemoveDevice("gone")
 	waittest.Poll(t, "the device is lost", func() bool {
 		if got := pollTimes(t, d, 1); len(got) > 0 {
-			t.Fatalf("%+v, lost: %v", got, d.lost)
+			t.Fatalf("%+v, lost: %v", got, d.failover.lost)
 		}
-		return d.lost != nil
+		return d.failover.lost != nil
 	})
 }
 
@@ -182,13 +182,13 @@ func TestSimulatedDeviceLostAwait(t *testing.T) {
 		ds := openEach(t, net, "gone", "b", "c")
 		closeAtOnce(ds)
 		d := ds[0]
-		d.Await()
+		d.failover.Await()
 		connectPeers(t, d, ds[1])
 		net.RemoveDevice("gone")
 		var leaving []int
 		waittest.Poll(t, "the peer is handed over", func() bool {
 			pollTimes(t, d, 1)
-			d.Leaving(func(peer int, err error) {
+			d.failover.Leaving(func(peer int, err error) {
 				leaving = append(leaving, peer)
 				if !errors.Is(err, verbs.ErrDeviceLost) || errors.Is(err, fabric.ErrPeerDown) { // another transport reaches it
 					t.Error(err)
@@ -196,31 +196,31 @@ func TestSimulatedDeviceLostAwait(t *testing.T) {
 			})
 			return len(leaving) > 0
 		})
-		if _, ok := d.Left(1); !ok || leaving[0] != 1 || d.eps[1].Send(nil, nil) != fabric.ErrAgain {
+		if _, ok := d.failover.Left(1); !ok || leaving[0] != 1 || d.eps[1].Send(nil, nil) != fabric.ErrAgain {
 			t.Errorf("leaves %d: %v", leaving, ok)
 		}
 		if err := d.eps[2].Send([]byte("message"), nil); err != fabric.ErrAgain {
 			t.Fatal(err)
 		}
-		d.ConfirmAlive(2, true)
+		d.failover.ConfirmAlive(2, true)
 		var a Attempt
 		waittest.Poll(t, "the attempt is overdue", func() bool {
 			pollTimes(t, d, 1)
-			d.Attempts(func(peer int, at Attempt) { a = at })
+			d.failover.Attempts(func(peer int, at Attempt) { a = at })
 			return a.Requests > 0
 		})
-		if !errors.Is(a.Err, verbs.ErrDeviceLost) || a.Heard || !d.Connecting() {
+		if !errors.Is(a.Err, verbs.ErrDeviceLost) || a.Heard || !d.failover.Connecting() {
 			t.Errorf("%+v", a)
 		}
 		if abandoned {
-			if !d.Hold(2, true) {
+			if !d.failover.Hold(2, true) {
 				t.Error("the peer counts as connected")
 			}
-			d.Abandon(2)
+			d.failover.Abandon(2)
 			if err := d.eps[2].Send([]byte("message"), nil); err != fabric.ErrAgain { // its user may not know yet
 				t.Errorf("a send to a peer that another transport reaches: %v", err)
 			}
-			if got := pollTimes(t, d, enoughPolls); len(got) > 0 || d.Connecting() {
+			if got := pollTimes(t, d, enoughPolls); len(got) > 0 || d.failover.Connecting() {
 				t.Errorf("%+v", got)
 			}
 			continue
@@ -229,7 +229,7 @@ func TestSimulatedDeviceLostAwait(t *testing.T) {
 		if got := pollTimes(t, d, enoughPolls); len(got) > 0 {
 			t.Errorf("%+v", got)
 		}
-		d.ConfirmAlive(2, false)
+		d.failover.ConfirmAlive(2, false)
 		checkDeviceLost(t, d, "gone", 1)
 	}
 }

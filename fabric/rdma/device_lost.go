@@ -18,45 +18,46 @@ import (
 // first rail, connections are made again without it: messages travel over the first rail, and transfers are repeated over
 // the other rails. If it is the first, the domain cannot continue. Completions of what arrived before the loss are still polled.
 //
-// If the user of the domain has another transport (see Await), peers that were connected are handed over to it, see handover.go.
-// Peers that were never connected wait for it: they are listed as peers that do not answer, with the lost device as the reason.
-// Without an agreement on another transport they are lost after the heartbeat. If there is no other transport, all peers are
-// lost. That is not an error of Poll, because messages to the process itself go on.
+// If the user of the domain has another transport (see Failover.Await), peers that were connected
+// are handed over to it, see handover.go. Peers that were never connected wait for it: they are
+// listed as peers that do not answer, with the lost device as the reason. Without an agreement on
+// another transport they are lost after the heartbeat. If there is no other transport, all peers
+// are lost. That is not an error of Poll, because messages to the process itself go on.
 //
 // A device that works, but whose completion queues cannot be polled any more, or that refuses to close queue pairs, counts as
 // lost too.
 
 // railLost handles the error of a rail. If it is not the first, connections are made again without it, and the result is nil.
-func (d *domain) railLost(r *rail, err error) error {
+func (c *completions) railLost(r *rail, err error) error {
 	if r.Index == 0 {
 		return fmt.Errorf("fabric/rdma: %w", err)
 	}
 	if !r.room.Lost {
 		r.room.Lost = true
-		d.polling.rails = slices.DeleteFunc(slices.Clone(d.polling.rails), func(o *rail) bool { return o == r })
-		d.sleeper.Ignore(r.Index)
+		c.live = slices.DeleteFunc(slices.Clone(c.live), func(o *rail) bool { return o == r })
+		c.sleeper.Ignore(r.Index)
 		r.leaveOut(nil, err)
-		r.reportLeftOut(d.report, 0, 0)
-		d.eps.leaveRail(r, fmt.Errorf("%w: the device is lost: %v", errLane, err))
+		r.reportLeftOut(c.cm.report, 0, 0)
+		c.eps.leaveRail(r, fmt.Errorf("%w: the device is lost: %v", errLane, err))
 	}
 	return nil
 }
 
 // loseDevice ends all endpoints because the device is lost. err says which.
 func (d *domain) loseDevice(err error) {
-	if d.lost != nil {
+	if d.failover.lost != nil {
 		return
 	}
-	d.lost, d.stopped = fmt.Errorf("the device is lost: %w", err), true
+	d.failover.lost, d.stopped = fmt.Errorf("the device is lost: %w", err), true
 	if !errors.Is(err, verbs.ErrDeviceLost) {
-		d.lost = fmt.Errorf("device %s cannot be used any more: %w", d.rails[0].Dev.Name(), err)
+		d.failover.lost = fmt.Errorf("device %s cannot be used any more: %w", d.rails[0].Dev.Name(), err)
 	}
 	for _, r := range d.rails {
 		d.sleeper.Ignore(r.Index)
 	}
 	d.eps.stopPosting(&d.poster)
 	unstopped := d.eps.stopReceiving()
-	d.drainLost()
+	d.completions.drainLost()
 	for _, i := range unstopped {
 		_ = d.rails[i].Close() // the kernel frees what the device did not
 	}
@@ -71,19 +72,19 @@ func (d *domain) loseDevice(err error) {
 		d.cm.connecting.Remove(&e.retry.timer)
 		e.conn.Reset()
 		e.teardown, e.disconnect = nil, disconnectDone
-		if down[e] == nil && e.ended.Load() == nil && (e.leaving != nil || d.other.mayTakeOver(e)) {
-			d.leaveLost(e, fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, d.lost))
+		if down[e] == nil && e.ended.Load() == nil && (e.leaving != nil || d.failover.mayTakeOver(e)) {
+			d.failover.leaveLost(e, fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, d.failover.lost))
 			continue
 		}
-		if d.other.awaited && !e.attempt.done && e.ended.Load() == nil {
+		if d.failover.awaited && !e.attempt.done && e.ended.Load() == nil {
 			d.poster.Keep(&e.lanes, func(*posting.QueuePair) bool { return false })
 			d.recvs.Detach(&e.msgs)
 			if waiting {
-				d.awaitOther(e)
+				d.failover.awaitOther(e)
 			}
 			continue
 		}
-		why := cmp.Or(down[e], fmt.Errorf("fabric/rdma: peer %d: %w: %w", e.peer, fabric.ErrPeerDown, d.lost))
+		why := cmp.Or(down[e], fmt.Errorf("fabric/rdma: peer %d: %w: %w", e.peer, fabric.ErrPeerDown, d.failover.lost))
 		if e.ended.CompareAndSwap(nil, &endReason{why}) {
 			d.events.Put(messages.Event{Kind: fabric.PeerDown, Peer: &e.msgs, Err: why})
 		}
@@ -101,7 +102,7 @@ func (d *domain) pollStopped(evs []fabric.Event) (int, error) {
 	}
 	d.events.Release(&d.recvs)
 	d.events.Begin(nil)
-	return d.pollLost(evs, d.lost)
+	return d.pollLost(evs, d.failover.lost)
 }
 
 // armStopped is Arm once the domain was closed or its device is lost.
@@ -112,7 +113,7 @@ func (d *domain) armStopped() (int, bool, error) {
 	d.events.Release(&d.recvs)
 	d.events.Begin(nil)
 	d.sleeper.Begin()
-	return d.armLost(d.lost)
+	return d.armLost(d.failover.lost)
 }
 
 // pollLost ends a Poll that has failed: the device is lost. It delivers the events that say so, and those of before.
@@ -138,29 +139,23 @@ func (d *domain) armLost(err error) (int, bool, error) {
 // lostInterval is how often a caller that sleeps is woken while peers wait for another transport.
 const lostInterval = 50 * time.Millisecond
 
-// Await makes peers that were never connected wait for another transport when the device is lost.
-func (d *domain) Await() { d.other.awaited = true }
-
 // awaitOther lists a peer that cannot be connected to because the device is lost.
-func (d *domain) awaitOther(e *endpoint) {
-	now := d.clock.Elapsed()
+func (f *Failover) awaitOther(e *endpoint) {
+	now := f.cm.clock.Elapsed()
 	e.attempt.count(now)
-	e.retry.err, e.retry.pending = d.lost, true
-	e.addConnecting(now)
+	e.retry.err, e.retry.pending = f.lost, true
+	f.cm.addConnecting(e, now)
 }
 
 // progressLost does what is left to do without a device: it lists the peers that wait for another transport, and ends those that
 // have waited for too long.
 func (d *domain) progressLost() {
 	if d.cm.anyRequested.Load() {
-		d.poster.Mu.Lock()
-		requested := d.cm.takeRequested()
-		d.poster.Mu.Unlock()
-		for _, e := range requested {
+		for _, e := range d.cm.takeRequested() {
 			if e.leaving != nil {
 				e.endTransfers(errAbandoned.err)
 			} else if e.ended.Load() == nil && !e.retry.timer.IsSet() && !e.attempt.held {
-				d.awaitOther(e)
+				d.failover.awaitOther(e)
 			}
 		}
 	}
@@ -178,7 +173,7 @@ func (d *domain) progressLost() {
 			d.cm.connecting.Remove(&e.retry.timer)
 		case now-e.attempt.since >= d.settings.Heartbeat && !e.attempt.confirmed && !e.attempt.held:
 			d.cm.connecting.Remove(&e.retry.timer)
-			d.peerDown(e, fmt.Errorf("fabric/rdma: peer %d: %w: %w", e.peer, fabric.ErrPeerDown, d.lost))
+			e.peerDown(fmt.Errorf("fabric/rdma: peer %d: %w: %w", e.peer, fabric.ErrPeerDown, d.failover.lost))
 		}
 	}
 }

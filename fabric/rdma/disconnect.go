@@ -32,7 +32,7 @@ func (d *domain) disconnectByDatagram(e *endpoint) {
 }
 
 // disconnected is called when the peer's device has acknowledged the DREQ.
-func (d *domain) disconnected(e *endpoint) {
+func (e *endpoint) disconnected() {
 	e.disconnect = disconnectDone
 	if e.ended.Load() != nil {
 		e.declareBroken(fabric.ErrClosed)
@@ -40,7 +40,7 @@ func (d *domain) disconnected(e *endpoint) {
 }
 
 // peerEnds handles a datagram by which a peer ends the connection for good.
-func (d *domain) peerEnds(e *endpoint, m *cm.Message) {
+func (e *endpoint) peerEnds(m *cm.Message) {
 	if m.Kind == cm.GiveUp {
 		e.declareDown(fmt.Errorf("fabric/rdma: peer %d: %w: its process has given up the connection: %w", e.peer,
 			fabric.ErrPeerDown, m.Reason()))

@@ -81,21 +81,24 @@
 // # Files
 //
 //	connections:    internal/cm (addresses, datagrams and the state machine, without input or output), internal/datagrams
-//	                (their input and output), conn_manager.go, peers.go (what concerns many connections), renew.go (when
-//	                the network changes addresses), connect.go, connect_timers.go, reconnect.go (broken connections
-//	                and retransmission), series.go (attempts that fail), refusal.go (refused calls), path_mtu.go (lost large
-//	                packets), left_out.go (rails and paths that connections do without), internal/closing (what is to be
-//	                closed, when and why), teardown.go (the last completions), disconnect.go, close.go
-//	lost peers:     internal/liveness (how long a peer may be silent, and attempts may fail; timers), keepalive.go (connected),
-//	                silence.go (being connected)
+//	                (their input and output), conn_manager.go (connManager: datagrams, and the peers to connect to), peers.go
+//	                (what concerns many connections), renew.go (when the network changes addresses), connect.go,
+//	                connect_timers.go (when a REQ or a probe is sent),
+//	                reconnect.go (broken connections and retransmission), series.go (attempts that fail),
+//	                refusal.go (refused calls), path_mtu.go (lost large packets), left_out.go (rails and paths
+//	                that connections do without), internal/closing (what is to be closed, when and why), teardown.go (the
+//	                last completions), disconnect.go, close.go
+//	lost peers:     internal/liveness (how long a peer may be silent, and attempts may fail; intervals, timers),
+//	                keepalive.go (connected), silence.go (being connected)
 //	messages:       internal/messages (headers, credits, bounce buffers, posted receives, queued events, messages to this
 //	                process itself), send.go, send_from.go (data in parts), receive.go, control_message.go
 //	flow control:   rnr.go (receiver not ready)
 //	transfers:      internal/transfer (registered memory, keys, lists of transfers, bytes in flight), transfer.go, lanes.go
 //	                (rails and paths), striping.go, scatter.go
 //	posting:        internal/posting (queue pairs with their requests in flight, which of them gets a piece, doorbells)
-//	polling:        poll.go, completion.go, internal/sleep (which queues report completions, what wakes), sleep.go
-//	other paths:    attempt.go (peers that do not answer, for package auto), handover.go (peers that were connected)
+//	polling:        poll.go, completions.go (completions: what has arrived, what was carried out), internal/sleep (which
+//	                queues report completions, what wakes), sleep.go
+//	failover:       failover.go (Failover), attempt.go (peers that were never connected), handover.go (peers that were)
 //	devices:        internal/devices (which of them are used, what they grant), reach.go (which domains of two processes
 //	                reach each other), rail.go, device_error.go, device_events.go, device_lost.go
 //	configuration:  transport.go, settings.go, limits.go, attributes.go (what explain shows), open.go

@@ -18,14 +18,15 @@ import (
 
 var _ fabric.Domain = (*domain)(nil)
 
-// domain is one process's membership. A field belongs to the goroutine that calls the methods of [fabric.Domain], unless its
-// comment says that it is atomic or guarded by poster.Mu.
+// domain is one process's membership. It consists of completions (what has arrived, and what was
+// carried out), connManager (connections to peers), Failover (peers that another transport takes
+// over), and parts from the packages in internal. A field belongs to the goroutine that calls the methods of
+// [fabric.Domain], unless its comment says that it is atomic or guarded by poster.Mu.
 type domain struct {
 	// These are constant once the domain is open.
 	self, size int
 	settings   Settings
-	params     verbs.Params // of RC connections
-	addr       []byte       // as published
+	addr       []byte // as published
 	caps       fabric.Caps
 	rails      []*rail
 	// closeTimeout is the constant of that name. Tests whose peers do not answer within it set another one.
@@ -38,21 +39,18 @@ type domain struct {
 	retransmits uint64 // messages sent again over a new connection; devices do not report their own retransmissions
 
 	// Every Poll reads some of these.
-	stopped    bool // closed, or the device is lost
-	closed     bool
-	polling    polling
-	fastPolls  int // next Polls that may skip progress
-	clock      liveness.Clock
-	events     messages.Events
-	controlDue []*endpoint // are owed a credit update or the RTU, which could not be sent yet
-	cm         connManager
-	report     func(text string) // Transport.Report
-	keepalives liveness.Ring[*endpoint]
-	liveness   liveness.Limits // constant
+	stopped     bool // closed, or the device is lost
+	closed      bool
+	clock       liveness.Clock
+	completions completions
+	events      messages.Events
+	controlDue  []*endpoint // are owed a credit update or the RTU, which could not be sent yet
+	cm          connManager
+	keepalives  liveness.Ring[*endpoint]
+	liveness    liveness.Limits // constant
 
 	deviceEvents devices.Events
-	lost         error // the device is lost; every endpoint that was connected has ended
-	other        otherTransport
+	failover     Failover
 
 	// poster posts requests. Read and Write do so in any goroutine. Its lock also guards connManager.requested, and the fields of
 	// endpoints of which that is said.
@@ -75,6 +73,10 @@ func (d *domain) Caps() fabric.Caps { return d.caps }
 // counted, because devices do not report them.
 func (d *domain) Retransmits() uint64 { return d.retransmits }
 
+// Failover returns the part of the domain that moves peers to another transport. Callers find this
+// method by type assertion.
+func (d *domain) Failover() *Failover { return &d.failover }
+
 // Settings returns the settings in force, with the devices that were chosen. Callers find this method by type assertion.
 func (d *domain) Settings() Settings {
 	s := d.settings
@@ -87,7 +89,7 @@ func (d *domain) Register(b []byte) (fabric.Region, error) {
 		return fabric.Region{}, errDomainClosed.err
 	}
 	r, err := d.regions.Add(b)
-	if err != nil && (d.lost != nil || errors.Is(err, verbs.ErrDeviceLost)) { // another domain takes over, see handover.go
+	if err != nil && (d.failover.lost != nil || errors.Is(err, verbs.ErrDeviceLost)) { // another domain takes over, see handover.go
 		err = fmt.Errorf("%w: %w", fabric.ErrNotSupported, err)
 	}
 	return r, err
@@ -117,8 +119,8 @@ func (d *domain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
 	if err := exported(d.cm.CheckPaths(&a)); err != nil {
 		return nil, fmt.Errorf("fabric/rdma: connect to peer %d: %w", peer, err)
 	}
-	if d.lost != nil && !d.other.awaited {
-		return nil, fmt.Errorf("fabric/rdma: connect to peer %d: %w: %w", peer, fabric.ErrPeerDown, d.lost)
+	if d.failover.lost != nil && !d.failover.awaited {
+		return nil, fmt.Errorf("fabric/rdma: connect to peer %d: %w: %w", peer, fabric.ErrPeerDown, d.failover.lost)
 	}
 	e := d.endpointOf(peer)
 	e.addr.Address, e.conn.PeerIncarnation = a, a.Incarnation

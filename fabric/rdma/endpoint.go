@@ -66,7 +66,7 @@ func (e *endpoint) Close() error {
 	case e.conn.State == cm.StateEstablished && !transferring:
 		e.sendControl(messages.DREQ)
 	case e.conn.State == cm.StateIdle && e.teardown == nil && !transferring:
-		d.releasePeer(e)
+		e.release()
 	default: // transfers end first, so that no device accesses memory after its owner has it back
 		e.trySendCM(cm.DREQ, cm.QP{})
 		e.declareBroken(errEndpointClosed.err)

@@ -34,7 +34,7 @@ func TestSimulatedFirstMessageLate(t *testing.T) {
 		}
 	}
 	e := b.eps[0]
-	b.tearDown(e)
+	e.tearDown()
 	if err := b.finishTeardowns(); err != nil {
 		t.Fatal(err)
 	}

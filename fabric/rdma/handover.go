@@ -10,7 +10,7 @@ import (
 
 // A domain may be unable to continue with a peer that was connected although the peer's process exists: because the device of the
 // first rail is lost, here or at the peer, or because the link stays down. If the user of the domain has another transport (see
-// Await), it takes over. Package auto describes the protocol. The part of this domain is:
+// Failover.Await), it takes over. Package auto describes the protocol. The part of this domain is:
 //
 //  1. leave begins. From now on Send returns fabric.ErrAgain, Reads and Writes end with fabric.ErrNotSupported, and no connection
 //     is made to the peer. The queue pairs are closed as always, so all that has arrived is received.
@@ -24,20 +24,14 @@ import (
 // completion, and the completion cannot be polled any more, the message is nowhere. Handover tells: Kept is larger than Received
 // of the other side. Then the peers are lost for each other.
 
-// otherTransport is what the user of the domain has besides it.
-type otherTransport struct {
-	awaited bool        // there may be one, see domain.Await
-	leavers []*endpoint // are handed over to it, from leave to Abandon
-}
-
-// mayTakeOver reports whether it may take over a peer that was connected.
-func (t *otherTransport) mayTakeOver(e *endpoint) bool {
-	return t.awaited && e.attempt.done && !e.peerClosing && e.ended.Load() == nil
+// mayTakeOver reports whether another transport may take over a peer that was connected.
+func (f *Failover) mayTakeOver(e *endpoint) bool {
+	return f.awaited && e.attempt.done && !e.peerClosing && e.ended.Load() == nil
 }
 
 // ended is called when an endpoint has ended, whether it is handed over or not.
-func (t *otherTransport) ended(e *endpoint) {
-	t.leavers = slices.DeleteFunc(t.leavers, func(o *endpoint) bool { return o == e })
+func (f *Failover) ended(e *endpoint) {
+	f.leavers = slices.DeleteFunc(f.leavers, func(o *endpoint) bool { return o == e })
 }
 
 // leaving is the state of an endpoint that is handed over to another transport.
@@ -55,85 +49,74 @@ type Handover struct {
 }
 
 // giveUp ends the attempts to reach a peer that was connected: another transport takes over, or the peer is lost.
-func (d *domain) giveUp(e *endpoint, err error) {
-	if d.other.mayTakeOver(e) {
-		d.leave(e, err)
+func (f *Failover) giveUp(e *endpoint, err error) {
+	if f.mayTakeOver(e) {
+		f.leave(e, err)
 	} else {
 		e.declareDown(err)
 	}
 }
 
 // leave begins to hand over a peer to another transport.
-func (d *domain) leave(e *endpoint, err error) {
+func (f *Failover) leave(e *endpoint, err error) {
 	if e.leaving != nil {
 		return
 	}
-	d.poster.Mu.Lock()
+	f.cm.poster.Mu.Lock()
 	e.leaving = &leaving{err: err}
-	d.poster.Mu.Unlock()
+	f.cm.poster.Mu.Unlock()
 	e.attempt.held = true
-	d.other.leavers = append(d.other.leavers, e)
-	d.cm.connecting.Remove(&e.retry.timer)
+	f.leavers = append(f.leavers, e)
+	f.cm.connecting.Remove(&e.retry.timer)
 	switch {
 	case e.teardown != nil: // finishTeardown goes on
 	case e.lanes.Queues == nil:
-		d.hasLeft(e)
+		f.hasLeft(e)
 	default:
 		e.declareBroken(err)
 	}
 }
 
 // hasLeft is called when the queue pairs of an endpoint that is handed over are closed.
-func (d *domain) hasLeft(e *endpoint) {
+func (f *Failover) hasLeft(e *endpoint) {
 	e.conn.Reset()
 	e.leaving.left, e.disconnect = true, disconnectDone
 	e.endTransfers(errAbandoned.err)
-	d.fastPolls = 0
+	f.cm.clock.FastPolls = 0
 }
 
 // leaveLost is leave for an endpoint whose device is lost.
-func (d *domain) leaveLost(e *endpoint, err error) {
-	d.leave(e, err)
+func (f *Failover) leaveLost(e *endpoint, err error) {
+	f.leave(e, err)
 	if !e.leaving.left {
 		for _, q := range e.lanes.Queues {
 			_ = q.QP.Close() // it accesses no memory any more: see peers.stopReceiving
 		}
-		d.keepUnacked(e)
-		d.hasLeft(e)
+		e.keepUnacked()
+		f.hasLeft(e)
 	}
 }
 
-// drainLost receives what has arrived before the device of the first rail was lost. Its completions are still there.
-func (d *domain) drainLost() {
-	for n, err := 1, error(nil); n > 0 && err == nil; {
-		n, err = d.rails[0].RecvCQ.Poll(d.polling.wcs[:])
-		err = d.handleReceives(n, err)
-	}
-	for n, err := 1, error(nil); n > 0 && err == nil; {
-		n, err = d.pollSends(d.rails[0])
-	}
-}
-
-// Leaving calls f for each peer that is to be handed over, from leave to Abandon.
-func (d *domain) Leaving(f func(peer int, err error)) {
-	for _, e := range d.other.leavers {
-		f(e.peer, e.leaving.err)
+// Leaving calls each for every peer that is to be handed over, from leave to Abandon.
+func (f *Failover) Leaving(each func(peer int, err error)) {
+	for _, e := range f.leavers {
+		each(e.peer, e.leaving.err)
 	}
 }
 
 // Leave hands over a peer at the request of the peer. It returns false if the endpoint of the peer has ended.
-func (d *domain) Leave(peer int) bool {
-	e := d.endpointOf(peer)
+func (f *Failover) Leave(peer int) bool {
+	e := f.cm.endpointOf(peer)
 	if e.ended.Load() != nil || e.addr.Rails == nil {
 		return false
 	}
-	d.leave(e, fmt.Errorf("fabric/rdma: peer %d: %w: the peer cannot continue", peer, fabric.ErrPeerDown))
+	f.leave(e, fmt.Errorf("fabric/rdma: peer %d: %w: the peer cannot continue", peer, fabric.ErrPeerDown))
 	return true
 }
 
 // Left returns the final state of the messages with a peer that is handed over. ok is false until it is final.
-func (d *domain) Left(peer int) (h Handover, ok bool) {
-	e := d.endpointOf(peer)
+func (f *Failover) Left(peer int) (h Handover, ok bool) {
+	e := f.cm.endpointOf(peer)
 	if e.leaving == nil || !e.leaving.left || e.msgs.Held > 0 || e.ended.Load() != nil {
 		return h, false
 	}
@@ -141,14 +124,14 @@ func (d *domain) Left(peer int) (h Handover, ok bool) {
 }
 
 // Unreceived returns copies of the messages that the peer has not received, oldest first. received is their number at the peer.
-func (d *domain) Unreceived(peer int, received uint32) [][]byte {
-	e := d.endpointOf(peer)
+func (f *Failover) Unreceived(peer int, received uint32) [][]byte {
+	e := f.cm.endpointOf(peer)
 	var list [][]byte
 	for _, r := range e.unacked {
 		if int32(r.Seq-received) >= 0 {
-			list = append(list, slices.Clone(d.poster.Sends.Mem(r.Slot)[messages.HeaderBytes:r.Bytes]))
+			list = append(list, slices.Clone(f.cm.poster.Sends.Mem(r.Slot)[messages.HeaderBytes:r.Bytes]))
 		}
-		d.poster.Sends.Give(r.Slot)
+		f.cm.poster.Sends.Give(r.Slot)
 	}
 	e.unacked = nil
 	return list

@@ -19,7 +19,7 @@ func (d *domain) keepaliveTick(now time.Duration) error {
 	r := &d.keepalives
 	n := r.Due(now, d.liveness.Interval)
 	if n > 0 {
-		if err := d.pollAllSends(); err != nil {
+		if err := d.completions.pollAllSends(); err != nil {
 			return err
 		}
 	}
@@ -38,20 +38,6 @@ func (d *domain) keepaliveTick(now time.Duration) error {
 	}
 	if len(r.Peers) > 0 {
 		d.clock.Schedule(r.At)
-	}
-	return nil
-}
-
-// pollAllSends handles the completions of all requests that have completed. The keepalive needs it: after a time in which this
-// process did not poll, the signs of life of many peers may be waiting in the completion queues.
-func (d *domain) pollAllSends() error {
-	for _, r := range d.polling.rails {
-		for n, left := len(d.polling.wcs), r.room.MaxInFlight; n == len(d.polling.wcs) && left > 0; left -= n {
-			var err error
-			if n, err = d.pollSends(r); err != nil {
-				return err
-			}
-		}
 	}
 	return nil
 }
@@ -82,15 +68,16 @@ func (e *endpoint) visit() {
 		return
 	}
 	verdict := k.Miss(&d.liveness, queued)
-	d.refreshAfterSilence(int(k.Missed))
+	d.cm.refreshAfterSilence(int(k.Missed))
 	switch verdict {
 	case liveness.Break:
 		err := fmt.Errorf("queue pair %d: %w", q.Info.QPN, verbs.StatusRetryExceeded)
 		e.countLost(q, &suspect, err)
 		e.declareBroken(err)
 	case liveness.Down:
-		d.giveUp(e, d.rails[0].explainSilence(fmt.Errorf("fabric/rdma: peer %d: %w: its device has not answered for %v", e.peer,
-			fabric.ErrPeerDown, d.liveness.Duration(int(k.Missed)))))
+		err := fmt.Errorf("fabric/rdma: peer %d: %w: its device has not answered for %v", e.peer, fabric.ErrPeerDown,
+			d.liveness.Duration(int(k.Missed)))
+		d.failover.giveUp(e, d.rails[0].explainSilence(err))
 	}
 }
 

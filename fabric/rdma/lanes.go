@@ -28,13 +28,13 @@ const avoidTime = time.Minute
 func (s *Settings) numLanes(rails int) int { return rails * min(s.Paths, cm.MaxLanes/rails) }
 
 // lanesTo returns the lanes of the next connection to a peer, those of the first rail first. offered is that of cm.Lanes.
-func (d *domain) lanesTo(e *endpoint, offered []cm.QP) []cm.Lane {
-	if d.clock.Elapsed() >= e.avoidUntil {
+func (m *connManager) lanesTo(e *endpoint, offered []cm.QP) []cm.Lane {
+	if m.clock.Elapsed() >= e.avoidUntil {
 		e.avoided = 0
 	}
-	rails := min(len(d.rails), len(e.addr.Rails))
-	return cm.Lanes(rails, d.settings.numLanes(rails)/rails, offered, func(l cm.Lane) bool {
-		return d.rails[l.Rail].isDown() || e.avoided.Has(l)
+	rails := min(len(m.rails), len(e.addr.Rails))
+	return cm.Lanes(rails, m.settings.numLanes(rails)/rails, offered, func(l cm.Lane) bool {
+		return m.rails[l.Rail].isDown() || e.avoided.Has(l)
 	})
 }
 

@@ -15,10 +15,10 @@ func (r *rail) leaveOut(e *endpoint, err error) { r.leftOut.err, r.leftOut.ep = 
 
 // reportLeftOut tells the user, once for each rail, which devices or paths a new connection does without, and why. If only the
 // peer knows why, the peer does.
-func (d *domain) reportLeftOut(e *endpoint) {
-	rails := min(len(d.rails), len(e.addr.Rails))
-	paths := d.settings.numLanes(rails) / rails
-	for _, r := range d.rails[:rails] {
+func (m *connManager) reportLeftOut(e *endpoint) {
+	rails := min(len(m.rails), len(e.addr.Rails))
+	paths := m.settings.numLanes(rails) / rails
+	for _, r := range m.rails[:rails] {
 		if l := &r.leftOut; l.err == nil || l.reported || l.ep != nil && l.ep != e {
 			continue
 		}
@@ -29,7 +29,7 @@ func (d *domain) reportLeftOut(e *endpoint) {
 			}
 		}
 		if used < paths {
-			r.reportLeftOut(d.report, used, paths)
+			r.reportLeftOut(m.report, used, paths)
 		}
 	}
 }

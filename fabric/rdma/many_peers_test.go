@@ -79,7 +79,7 @@ func (c *crowd) connect() {
 	c.t.Helper()
 	var evs [16]fabric.Event
 	for _, e := range c.d.eps[1:] {
-		e.requestConnect()
+		e.d.cm.request(e)
 	}
 	maxMissed := c.d.liveness.MaxMissed
 	c.d.liveness.MaxMissed = math.MaxInt // none is lost, however long it takes to connect all
@@ -107,7 +107,7 @@ func (c *crowd) drain() (evs []fabric.Event) {
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		if err := c.d.pollAllSends(); err != nil {
+		if err := c.d.completions.pollAllSends(); err != nil {
 			c.t.Fatal(err)
 		}
 		if evs = append(evs, buf[:n]...); n > 0 {
@@ -150,7 +150,7 @@ func (c *crowd) accept(req *cm.Message) {
 	peer := c.d.rails[0].RailAddress(c.d.cm.Responder.QueuePairs())
 	q, err := r.newQueuePair(0, req.Epoch, 0, &peer)
 	if err == nil {
-		err = q.QP.ConnectWith(req.Pairs[0].At(peer.Address), c.all.params)
+		err = q.QP.ConnectWith(req.Pairs[0].At(peer.Address), c.all.cm.params)
 	}
 	if err != nil {
 		c.t.Fatal(err)
@@ -167,7 +167,7 @@ func (c *crowd) accept(req *cm.Message) {
 	if err := e.sendDatagram(&rep); err != nil {
 		c.t.Fatal(err)
 	}
-	if _, err := c.all.pollSends(r); err != nil {
+	if _, err := c.all.completions.pollSends(r); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -202,7 +202,7 @@ func (c *crowd) interval(each func(visits int)) {
 // before they are probed. The network is paused.
 func (c *crowd) forget() {
 	c.t.Helper()
-	if err := c.d.pollAllSends(); err != nil {
+	if err := c.d.completions.pollAllSends(); err != nil {
 		c.t.Fatal(err)
 	}
 	for _, e := range c.d.keepalives.Peers {

@@ -101,7 +101,7 @@ func TestMockCallsPerMessage(t *testing.T) {
 		if want := map[string]int{"ibv_post_send": n}; !maps.Equal(sent, want) {
 			t.Errorf("%s: %d messages took %v, want %v", profile, n, sent, want)
 		}
-		b.fastPolls = 0 // a Poll that handles all completions
+		b.clock.FastPolls = 0 // a Poll that handles all completions
 		received := calledBy(lib, data, func() {
 			if got, err := b.Poll(evs[:]); got != n || err != nil {
 				t.Fatalf("%s: a poll finds %d messages of %d: %v", profile, got, n, err)
@@ -110,7 +110,7 @@ func TestMockCallsPerMessage(t *testing.T) {
 		if received["ibv_poll_cq"] > 2 || received[recv] != 0 {
 			t.Errorf("%s: finding %d messages took %v", profile, n, received)
 		}
-		b.fastPolls = maxFastPolls // a Poll that only receives
+		b.clock.FastPolls = maxFastPolls // a Poll that only receives
 		released := calledBy(lib, data, func() { pollTimes(t, b, 1) })
 		if released[recv] != 1 || released["ibv_poll_cq"] != 1 || released["ibv_post_send"] > 1 { // a credit update
 			t.Errorf("%s: posting %d slots again took %v", profile, n, released)

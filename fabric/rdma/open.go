@@ -22,11 +22,13 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	var nonce [8]byte
 	rand.Read(nonce[:]) // never returns an error
 	d := &domain{
-		report: t.Report, self: cfg.Self, size: cfg.Size, settings: set,
-		params: set.connParams(), eps: make(peers, cfg.Size),
+		self: cfg.Self, size: cfg.Size, settings: set,
+		eps:      make(peers, cfg.Size),
 		clock:    liveness.Clock{Next: liveness.Never, Start: time.Now()},
 		liveness: liveness.NewLimits(set.Heartbeat), closeTimeout: closeTimeout,
 	}
+	params := set.connParams()
+	d.join(params, t.Report)
 	d.cm.Link = t.selected.Chosen.Link()
 	d.cm.Identity = datagrams.Identity{Key: t.Key, Self: uint32(d.self), Size: uint32(d.size),
 		Incarnation: binary.LittleEndian.Uint64(nonce[:]) | 1}
@@ -35,7 +37,7 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 			err = errors.Join(err, d.release())
 		}
 	}()
-	config := devices.Config{Place: t.place, QKey: t.qkey(), Params: d.params, Choice: set.choice(),
+	config := devices.Config{Place: t.place, QKey: t.qkey(), Params: params, Choice: set.choice(),
 		Demand: newDemand(&set, cfg.Size)}
 	for i, name := range set.Devices {
 		config.Index = i
@@ -48,11 +50,11 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 		}
 		d.rails = append(d.rails, r)
 	}
-	d.polling.rails = d.rails
+	d.cm.rails, d.completions.all, d.completions.live = d.rails, d.rails, d.rails
 	d.settings.Inline, d.settings.Window = d.rails[0].Granted.Inline, d.rails[0].Granted.Window
 	d.poster.Init(serialize(d.rails))
-	lost := func(rail int, err error) error { return d.railLost(d.rails[rail], err) }
-	if err := d.sleeper.Open(sleepRails(d.rails), lost, d.report); err != nil {
+	lost := func(rail int, err error) error { return d.completions.railLost(d.rails[rail], err) }
+	if err := d.sleeper.Open(sleepRails(d.rails), lost, t.Report); err != nil {
 		return nil, err
 	}
 	pd, all := d.rails[0].PD, devicesOf(d.rails)
@@ -65,7 +67,7 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	if err := d.poster.Sends.Grow(); err != nil {
 		return nil, exported(d.rails[0].Lacks("registered memory", err))
 	}
-	if err := d.cm.Open(all, d.params, d.sleeper.WakeArmed, d.eps.forgetConnected); err != nil {
+	if err := d.cm.Open(all, params, d.sleeper.WakeArmed, d.eps.forgetConnected); err != nil {
 		return nil, exported(d.rails[0].Lacks("datagrams (UD)", err))
 	}
 	d.regions.Init(d.cm.Incarnation, func(b []byte) (transfer.Registration, error) { return register(all, b) })
@@ -83,6 +85,16 @@ func open(t *Transport, cfg *fabric.Config, set Settings) (_ fabric.Domain, err 
 	d.addr = d.cm.Address()
 	d.deviceEvents.Start(all, func() { _ = d.sleeper.Wake() }) // if that fails, the next Poll finds the event
 	return d, nil
+}
+
+// join gives the parts of the domain what they need of the others. The rails are not open yet.
+func (d *domain) join(params verbs.Params, report func(text string)) {
+	m := &d.cm
+	m.settings, m.params, m.eps, m.endpointOf, m.report = &d.settings, params, d.eps, d.endpointOf, report
+	m.poster, m.recvs, m.clock, m.limits = &d.poster, &d.recvs, &d.clock, &d.liveness
+	d.completions = completions{eps: d.eps, cm: m, poster: &d.poster, recvs: &d.recvs, events: &d.events, sleeper: &d.sleeper,
+		clock: &d.clock}
+	d.failover.cm = m
 }
 
 // serialize decides when doorbells are rung: with each request if that is a store on all rails. Then the queue pairs are

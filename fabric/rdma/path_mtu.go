@@ -58,9 +58,9 @@ func (e *endpoint) reduceMTU(lasts time.Duration) bool {
 		return false
 	}
 	e.mtu = smallMTU
-	if d.report != nil && !d.cm.mtuReported {
+	if d.cm.report != nil && !d.cm.mtuReported {
 		d.cm.mtuReported = true
-		d.report(fmt.Sprintf("RDMA packets of %v bytes to process %d are not acknowledged: packets have at most %v bytes from now "+
+		d.cm.report(fmt.Sprintf("RDMA packets of %v bytes to process %d are not acknowledged: packets have at most %v bytes from now "+
 			"on; if a switch between the two has a smaller MTU, raise it, or set %s=%v", path, e.peer, smallMTU,
 			tunables.RDMAMTU.Variable, smallMTU))
 	}

@@ -26,7 +26,7 @@ import (
 func TestLargePacketsLost(t *testing.T) {
 	net, ds := openPorts(t, Settings{}, roce("10.0.0.1", verbs.MTU4096), roce("10.0.0.2", verbs.MTU4096))
 	var said []string
-	ds[0].report = func(text string) { said = append(said, text) }
+	ds[0].cm.report = func(text string) { said = append(said, text) }
 	meet(t, ds[0], ds[1])
 	if m := attr(t, ds[0], 1).MTU; m != verbs.MTU4096 {
 		t.Fatalf("at first the MTU is %v", m)
@@ -435,7 +435,7 @@ func TestStuckLaneAmongBusy(t *testing.T) {
 		if d.cm.closing.Failures() > 0 {
 			t.Fatal("the connection breaks too early")
 		}
-		if _, err := d.pollSends(d.rails[0]); err != nil { // and not of the other rail
+		if _, err := d.completions.pollSends(d.rails[0]); err != nil { // and not of the other rail
 			t.Fatal(err)
 		}
 		d.poster.Mu.Lock()

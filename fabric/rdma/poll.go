@@ -5,7 +5,6 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
-	"github.com/ibrun/ibrun/verbs"
 )
 
 const (
@@ -16,13 +15,6 @@ const (
 	// messages. The first Poll after a sleep always does: an expired timer may have ended the sleep.
 	progressEvery = 4
 )
-
-// polling is what is polled for completions.
-type polling struct {
-	rails []*rail // whose devices are not lost
-	wcs   [16]verbs.WC
-	sends [16]verbs.WC // of completeSends, which may be called while those in wcs are being handled
-}
 
 // Poll receives messages. It does the other work of the domain only now and then, as long as nothing waits for that work.
 func (d *domain) Poll(evs []fabric.Event) (int, error) {
@@ -37,17 +29,17 @@ func (d *domain) Poll(evs []fabric.Event) (int, error) {
 			return d.pollLost(evs, err)
 		}
 	}
-	n, err := d.pollReceives()
-	full := d.fastPolls == 0 || d.workPending()
+	n, err := d.completions.pollReceives()
+	full := d.clock.FastPolls == 0 || d.workPending()
 	if !full {
-		d.fastPolls--
+		d.clock.FastPolls--
 		if n == 0 && err == nil && d.events.Idle() {
 			return 0, nil
 		}
 	}
 	d.events.Release(&d.recvs)
 	d.events.Begin(evs)
-	err = d.handleReceives(n, err)
+	err = d.completions.handleReceives(n, err)
 	ready := d.events.Ready() // the caller waits for these
 	if err == nil && full && (woken || !ready || d.clock.Polls%progressEvery == 0) {
 		err = d.progress()
@@ -65,28 +57,18 @@ func (d *domain) Poll(evs []fabric.Event) (int, error) {
 	return filled, nil
 }
 
-// workPending reports whether there is work besides receiving: transfers, messages that wait for a doorbell, peers to connect
-// to or being connected to, control messages that are due, messages to this process itself. Any other work sets fastPolls to 0.
+// workPending reports whether there is work besides receiving: transfers, messages that wait for a
+// doorbell, peers to connect to or being connected to, control messages that are due, messages to
+// this process itself. Any other work sets Clock.FastPolls to 0.
 func (d *domain) workPending() bool {
 	return d.poster.Transfers.Active.Load() != 0 || d.poster.Pending() || d.cm.anyRequested.Load() ||
 		d.cm.connecting.Len() != 0 || len(d.controlDue) != 0 || d.events.Loopback.Pending()
 }
 
-// pollReceives takes the completions of received messages from the device, unless many messages wait for the caller already.
-func (d *domain) pollReceives() (int, error) {
-	d.clock.Polls++
-	if d.events.Queued() >= 2*len(d.polling.wcs) {
-		return 0, nil
-	}
-	n, err := d.rails[0].RecvCQ.Poll(d.polling.wcs[:])
-	d.sleeper.MoreReady = d.sleeper.MoreReady || n == len(d.polling.wcs)
-	return n, err
-}
-
 // progressAll polls for messages and does all other work.
 func (d *domain) progressAll() error {
-	n, err := d.pollReceives()
-	if err := d.handleReceives(n, err); err != nil {
+	n, err := d.completions.pollReceives()
+	if err := d.completions.handleReceives(n, err); err != nil {
 		return err
 	}
 	return d.progress()
@@ -95,15 +77,15 @@ func (d *domain) progressAll() error {
 // progress does all work but receiving: send completions, datagrams of the connection manager, timers, failed connections,
 // control messages that are due, and new connections.
 func (d *domain) progress() error {
-	d.fastPolls = maxFastPolls
+	d.clock.FastPolls = maxFastPolls
 	if d.deviceEvents.Len() > 0 {
 		d.handleDeviceEvents()
 	}
 	if d.cm.Resolver.Results() > 0 {
-		d.handleResolved()
+		d.cm.handleResolved()
 	}
-	for _, r := range d.polling.rails {
-		if _, err := d.pollSends(r); err != nil {
+	for _, r := range d.completions.live {
+		if _, err := d.completions.pollSends(r); err != nil {
 			return err
 		}
 	}
@@ -112,15 +94,13 @@ func (d *domain) progress() error {
 			return err
 		}
 	}
-	if err := d.handleDatagrams(); err != nil {
-		return err
-	}
+	d.cm.handleDatagrams()
 	if d.clock.Due() {
 		if err := d.tick(d.clock.Read()); err != nil {
 			return err
 		}
 		if d.clock.Rare() { // the next Poll is to read the clock as well
-			d.fastPolls = 0
+			d.clock.FastPolls = 0
 		}
 	}
 	if err := d.handleFailures(); err != nil {
@@ -130,27 +110,7 @@ func (d *domain) progress() error {
 		d.sendControlDue()
 	}
 	if d.cm.anyRequested.Load() {
-		d.connectRequested()
-	}
-	return nil
-}
-
-// drainCQs handles the completions of everything that has arrived and of everything that was sent.
-func (d *domain) drainCQs() error {
-	for n := 1; n > 0; {
-		var err error
-		n, err = d.rails[0].RecvCQ.Poll(d.polling.wcs[:])
-		if err := d.handleReceives(n, err); err != nil {
-			return err
-		}
-	}
-	for _, r := range d.polling.rails {
-		for n := 1; n > 0; {
-			var err error
-			if n, err = d.pollSends(r); err != nil {
-				return err
-			}
-		}
+		d.cm.connectRequested()
 	}
 	return nil
 }
@@ -170,6 +130,6 @@ func (d *domain) tick(now time.Duration) error {
 	if d.cm.closing.Len() > 0 {
 		d.clock.Schedule(d.cm.closing.StepAt)
 	}
-	d.runConnectTimers(now)
+	d.cm.runConnectTimers(now)
 	return d.keepaliveTick(now)
 }

@@ -11,9 +11,9 @@ import (
 
 // handleReceives handles the n completions that a poll has found, and returns its error. Messages become events: in the slice
 // of the caller of Poll while it has room, in the queue afterwards.
-func (d *domain) handleReceives(n int, err error) error {
-	for i := range d.polling.wcs[:n] {
-		d.handleReceive(&d.polling.wcs[i])
+func (c *completions) handleReceives(n int, err error) error {
+	for i := range c.wcs[:n] {
+		c.handleReceive(&c.wcs[i])
 	}
 	if err != nil {
 		return fmt.Errorf("fabric/rdma: %w", err)
@@ -22,32 +22,32 @@ func (d *domain) handleReceives(n int, err error) error {
 }
 
 // handleReceive handles the completion of a message or of a datagram.
-func (d *domain) handleReceive(wc *verbs.WC) {
-	r := d.rails[0]
+func (c *completions) handleReceive(wc *verbs.WC) {
+	r := c.all[0]
 	slot := uint32(wc.ID)
 	var e *endpoint
-	if q := d.poster.Find(&r.room, wc.QPN); q != nil {
-		e = d.eps[q.Peer]
+	if q := c.poster.Find(&r.room, wc.QPN); q != nil {
+		e = c.eps[q.Peer]
 	} else if r.IsDatagram(wc.QPN) {
-		d.handleDatagram(wc)
+		c.cm.received(wc)
 		return
 	}
-	if d.recvs.SRQ == nil && !d.receivedOwn(e, wc) {
+	if c.recvs.SRQ == nil && !c.receivedOwn(e, wc) {
 		return
 	}
 	if e == nil {
-		d.recvs.Post(nil, slot)
+		c.recvs.Post(nil, slot)
 		return
 	}
 	if wc.Status != verbs.StatusSuccess {
-		d.recvs.Post(&e.msgs, slot)
+		c.recvs.Post(&e.msgs, slot)
 		if e.teardown == nil {
-			d.receiveFailed(e, wc)
+			c.receiveFailed(e, wc)
 		}
 		return
 	}
 	e.keepalive.Alive = true
-	h, err := messages.ParseHeader(d.recvs.Mem(slot)[:wc.Len])
+	h, err := messages.ParseHeader(c.recvs.Mem(slot)[:wc.Len])
 	if err == nil {
 		err = e.msgs.In.Receive(&h)
 	}
@@ -55,13 +55,13 @@ func (d *domain) handleReceive(wc *verbs.WC) {
 		err = e.msgs.Out.ReceiveGrant(h.Grant)
 	}
 	if err != nil {
-		d.recvs.Post(&e.msgs, slot)
+		c.recvs.Post(&e.msgs, slot)
 		e.declareDown(fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, err))
 		return
 	}
 	if e.conn.State == cm.StateREPSent { // any message confirms the connection, as the RTU does
 		e.conn.Established(e.conn.PeerQP)
-		d.established(e)
+		e.established()
 		if e.msgs.In.CreditDue() || e.retry.Failed > 0 {
 			e.sendControl(messages.Credit) // for slots that were freed since the REP, or to end a series of failures
 		}
@@ -71,12 +71,12 @@ func (d *domain) handleReceive(wc *verbs.WC) {
 	e.retry.Arrived()
 	final := e.peerClosing && e.msgs.In.Received == e.finalSeq
 	if h.Kind == messages.Data {
-		d.events.Receive(&d.recvs, &e.msgs, slot, wc.Len-messages.HeaderBytes)
+		c.events.Receive(c.recvs, &e.msgs, slot, wc.Len-messages.HeaderBytes)
 		if h.NeedsCredits {
-			d.recvs.GrowWindow(&e.msgs)
+			c.recvs.GrowWindow(&e.msgs)
 		}
 	} else {
-		d.recvs.Post(&e.msgs, slot)
+		c.recvs.Post(&e.msgs, slot)
 		if e.msgs.In.CreditDue() { // it was not sent while our last control message was unconfirmed; this one may confirm that
 			e.sendControl(messages.Credit)
 		}
@@ -87,7 +87,7 @@ func (d *domain) handleReceive(wc *verbs.WC) {
 }
 
 // receiveFailed makes the connection again because a receive has failed.
-func (d *domain) receiveFailed(e *endpoint, wc *verbs.WC) {
+func (c *completions) receiveFailed(e *endpoint, wc *verbs.WC) {
 	if wc.Status != verbs.StatusFlushed { // otherwise something else has failed
 		e.countWorked()
 		e.retry.Unfinished.Receive = true
@@ -97,16 +97,16 @@ func (d *domain) receiveFailed(e *endpoint, wc *verbs.WC) {
 
 // receivedOwn takes the slot of a completion out of the receive queue of its connection. It returns false if there is no message
 // in it: because the completion is of a queue pair that was closed, or because the receive has failed.
-func (d *domain) receivedOwn(e *endpoint, wc *verbs.WC) bool {
+func (c *completions) receivedOwn(e *endpoint, wc *verbs.WC) bool {
 	if e == nil {
 		return false
 	}
-	outcome := d.recvs.Completed(&e.msgs, wc)
+	outcome := c.recvs.Completed(&e.msgs, wc)
 	if outcome != messages.Stale && e.teardown != nil && e.msgs.Posted() == 0 {
-		d.cm.closing.LastCompletion(e.teardown)
+		c.cm.closing.LastCompletion(e.teardown)
 	}
 	if outcome == messages.Failed && e.teardown == nil {
-		d.receiveFailed(e, wc)
+		c.receiveFailed(e, wc)
 	}
 	return outcome == messages.Arrived
 }

@@ -19,13 +19,13 @@ import (
 // declareDown makes progress end the endpoint with this error.
 func (e *endpoint) declareDown(err error) {
 	e.d.cm.closing.Fail(e, e.lanes.Messages(), err, true)
-	e.d.fastPolls = 0
+	e.d.clock.FastPolls = 0
 }
 
 // declareBroken makes progress close the connection, and connect again unless the endpoint was closed.
 func (e *endpoint) declareBroken(err error) {
 	e.d.cm.closing.Fail(e, e.lanes.Messages(), err, false)
-	e.d.fastPolls = 0
+	e.d.clock.FastPolls = 0
 }
 
 // handleFailures handles what declareDown and declareBroken have recorded.
@@ -39,7 +39,7 @@ func (d *domain) handleFailures() error {
 		if f.IsStale(e.lanes.Messages(), e.ended.Load() != nil) {
 			continue
 		}
-		if t := d.tearDown(e); f.Down {
+		if t := e.tearDown(); f.Down {
 			t.Lose(f.Err)
 		} else {
 			t.Break(f.Err)
@@ -48,23 +48,23 @@ func (d *domain) handleFailures() error {
 }
 
 // peerDown ends an endpoint whose peer is down.
-func (d *domain) peerDown(e *endpoint, err error) {
+func (e *endpoint) peerDown(err error) {
 	lost := e.ended.CompareAndSwap(nil, &endReason{err}) // or it was closed here, and its transfers end all the same
 	e.endTransfers(err)
 	if lost {
-		d.events.Put(messages.Event{Kind: fabric.PeerDown, Peer: &e.msgs, Err: err})
+		e.d.events.Put(messages.Event{Kind: fabric.PeerDown, Peer: &e.msgs, Err: err})
 	}
-	d.other.ended(e)
-	d.releasePeer(e)
+	e.d.failover.ended(e)
+	e.release()
 }
 
-// releasePeer frees the slots of a peer that no more messages are exchanged with. Its queue pairs must be closed.
-func (d *domain) releasePeer(e *endpoint) {
+// release frees the slots of an endpoint that exchanges no more messages. Its queue pairs must be closed.
+func (e *endpoint) release() {
 	for _, r := range e.unacked {
-		d.poster.Sends.Give(r.Slot)
+		e.d.poster.Sends.Give(r.Slot)
 	}
 	e.unacked = nil
-	d.recvs.Dismiss(&e.msgs)
+	e.d.recvs.Dismiss(&e.msgs)
 	e.conn.Reset()
 	e.disconnect = disconnectDone
 }
@@ -77,7 +77,7 @@ func (d *domain) reconnect(e *endpoint, err error) {
 		return
 	}
 	if e.peerClosing { // the rest of its messages is lost with the connection
-		d.peerDown(e, fmt.Errorf("fabric/rdma: peer %d: %w; the connection broke before its last messages: %w", e.peer,
+		e.peerDown(fmt.Errorf("fabric/rdma: peer %d: %w; the connection broke before its last messages: %w", e.peer,
 			fabric.ErrPeerClosed, err))
 		return
 	}
@@ -96,12 +96,13 @@ func (d *domain) reconnect(e *endpoint, err error) {
 		e.retryLater(liveness.RetryPause(n))
 		return
 	}
-	e.requestConnect()
+	d.cm.request(e)
 }
 
 // retransmit sends messages again over a new connection, apart from those that the peer has received. If the new connection
 // fails, it keeps the rest for the next one and returns false.
-func (d *domain) retransmit(e *endpoint, unacked []posting.Request) bool {
+func (e *endpoint) retransmit(unacked []posting.Request) bool {
+	d := e.d
 	for i, r := range unacked {
 		if int32(r.Seq-e.peerExpects) < 0 {
 			d.poster.Sends.Give(r.Slot)

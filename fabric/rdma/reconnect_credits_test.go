@@ -38,7 +38,7 @@ func TestSimulatedGrantAfterAnswer(t *testing.T) {
 			t.Fatalf("state %d", b.eps[0].conn.State)
 		}
 		if again {
-			a.eps[1].sendREQ(0)
+			a.cm.sendREQ(a.eps[1], 0)
 			pollTimes(t, b, enoughPolls)
 		}
 		for range enoughPolls {

@@ -48,7 +48,7 @@ func refusalText(err error) string {
 func (e *endpoint) retryLater(pause time.Duration) {
 	now := e.d.clock.Elapsed()
 	e.retry.pending, e.retry.reqAt = true, now+pause
-	e.addConnecting(now)
+	e.d.cm.addConnecting(e, now)
 }
 
 // retryPending reports whether a timer connects to the peer, so that nothing else may do so before.

@@ -15,18 +15,18 @@ import "errors"
 
 // renewAfterSilence is called when a peer has answered no probe for some intervals in a row. After 1, 2, 4 and so on it renews
 // what is known of the network.
-func (d *domain) renewAfterSilence(e *endpoint, intervals int) {
+func (m *connManager) renewAfterSilence(e *endpoint, intervals int) {
 	if intervals&(intervals-1) != 0 {
 		return
 	}
 	e.addr.Renew()
-	d.refreshAfterSilence(intervals)
+	m.refreshAfterSilence(intervals)
 }
 
 // refreshAfterSilence queries the own ports if that is due because a peer was silent for so many intervals in a row.
-func (d *domain) refreshAfterSilence(intervals int) {
-	if d.cm.RefreshDue(d.clock.Now, d.liveness.Interval, intervals) {
-		d.refreshAddress()
+func (m *connManager) refreshAfterSilence(intervals int) {
+	if m.RefreshDue(m.clock.Now, m.limits.Interval, intervals) {
+		m.refreshAddress()
 	}
 }
 
@@ -35,12 +35,12 @@ var errAddressChanged = errors.New("fabric/rdma: the address of the local port h
 
 // refreshAddress queries the ports, and makes all connections again if they do not work any more. It is called when a device
 // reports a change, and when a peer does not answer.
-func (d *domain) refreshAddress() {
-	changed := d.cm.Refresh()
+func (m *connManager) refreshAddress() {
+	changed := m.Refresh()
 	if changed.Indices {
-		d.clock.Next = 0 // restarts the queue pairs for datagrams
+		m.clock.Next = 0 // restarts the queue pairs for datagrams
 	}
 	if changed.Moved {
-		d.eps.breakConnections(errAddressChanged)
+		m.eps.breakConnections(errAddressChanged)
 	}
 }

@@ -96,7 +96,7 @@ func TestAcceptWhileResolving(t *testing.T) {
 		return !b.eps[0].addr.IsResolving()
 	})
 	a.eps[1].retry.reqAt = liveness.Never // only one REQ was sent
-	a.eps[1].scheduleConnecting()
+	a.eps[1].d.cm.scheduleConnecting(a.eps[1])
 	if pollTimes(t, a, enoughPolls); a.eps[1].conn.State != cm.StateEstablished {
 		t.Errorf("after one REQ and one REP: state %d", a.eps[1].conn.State)
 	}
@@ -192,7 +192,7 @@ func TestRefreshWhileAnswering(t *testing.T) {
 	})
 	for lid := range uint16(2) {
 		net.SetPort("node1", infiniBand(6+lid))
-		b.refreshAddress()
+		b.cm.refreshAddress()
 	}
 	if b.cm.Resolver.Revision != 2 || h.calls.Load() != 1 {
 		t.Fatalf("revision %d, %d calls", b.cm.Resolver.Revision, h.calls.Load())

@@ -12,7 +12,7 @@ import (
 
 func (e *endpoint) Send(header, payload []byte) error {
 	if why := e.ended.Load(); why != nil {
-		return e.sendError(why)
+		return why.sendError()
 	}
 	d := e.d
 	if n := len(header) + len(payload); n > d.caps.MaxSend {
@@ -24,7 +24,7 @@ func (e *endpoint) Send(header, payload []byte) error {
 	}
 	if e.conn.State != cm.StateEstablished || !e.msgs.Out.HasCredit() {
 		if e.conn.State == cm.StateIdle {
-			e.requestConnect()
+			e.d.cm.request(e)
 		}
 		return fabric.ErrAgain
 	}
@@ -50,7 +50,7 @@ func (e *endpoint) Send(header, payload []byte) error {
 
 // sendSlot sends the message in a slot: b, but for its header, which is written here.
 func (e *endpoint) sendSlot(slot uint32, b []byte) error {
-	h := e.header(messages.Data)
+	h := e.msgs.Header(messages.Data)
 	h.NeedsCredits = e.msgs.Out.Sent+1 == e.msgs.Out.Grant
 	h.Put(b)
 	d, r := e.d, posting.Request{Kind: posting.Message, Slot: slot, Seq: h.Seq, Bytes: uint32(len(b))}
@@ -70,18 +70,13 @@ func (e *endpoint) sendSlot(slot uint32, b []byte) error {
 // blockSend records that a message waits for a slot or for room in a queue, and returns ErrAgain. If the domain is armed
 // already, no event may report that there is room. Then it wakes the caller, so that it arms again.
 func (d *domain) blockSend() error {
-	d.sleeper.SendBlocked, d.fastPolls = true, 0
+	d.sleeper.SendBlocked, d.clock.FastPolls = true, 0
 	if d.sleeper.Armed() && d.sleeper.SendsMissing() {
 		if err := d.sleeper.Wake(); err != nil {
 			return err
 		}
 	}
 	return fabric.ErrAgain
-}
-
-// header returns the header of the next message.
-func (e *endpoint) header(k messages.Kind) messages.Header {
-	return messages.Header{Seq: e.msgs.Out.Sent, Grant: e.msgs.In.Grant(), GrantSeen: e.msgs.Out.Grant, Kind: k}
 }
 
 // posted reports whether a message was posted. Otherwise there is no room, or posting has shown that the connection is broken.

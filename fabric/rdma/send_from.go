@@ -14,7 +14,7 @@ var _ fabric.Gatherer = (*endpoint)(nil)
 // SendFrom has returned, and a message that the peer has not received is sent again from its slot.
 func (e *endpoint) SendFrom(header []byte, src fabric.Source, from int64, n int) error {
 	if why := e.ended.Load(); why != nil {
-		return e.sendError(why)
+		return why.sendError()
 	}
 	d := e.d
 	if n < 0 || len(header)+n > d.caps.MaxSend {
@@ -26,7 +26,7 @@ func (e *endpoint) SendFrom(header []byte, src fabric.Source, from int64, n int)
 	}
 	if e.conn.State != cm.StateEstablished || !e.msgs.Out.HasCredit() {
 		if e.conn.State == cm.StateIdle {
-			e.requestConnect()
+			e.d.cm.request(e)
 		}
 		return fabric.ErrAgain
 	}

@@ -19,11 +19,11 @@ func (e *endpoint) checkSilence(now time.Duration) bool {
 		return false
 	}
 	if s.Miss(e.attempt.confirmed) {
-		d.renewAfterSilence(e, int(s.Intervals))
+		d.cm.renewAfterSilence(e, int(s.Intervals))
 	}
 	if s.TooLong(&d.liveness) {
 		s.Next(now, &d.liveness)
-		d.giveUp(e, e.silentError())
+		d.failover.giveUp(e, e.silentError())
 		return true
 	}
 	s.Probing()

@@ -187,7 +187,7 @@ func TestSimulatedConnectToBusy(t *testing.T) {
 			for range 2 * a.liveness.MaxMissed {
 				probe := s.Probe
 				s.At = 0 // the interval expires
-				e.scheduleConnecting()
+				e.d.cm.scheduleConnecting(e)
 				a.clock.ReadAt = 0
 				waittest.Poll(t, "a probe is answered", func() bool {
 					poll()

@@ -46,7 +46,7 @@ func (d *domain) Arm() (int, bool, error) {
 
 // disarm ends the sleep. The next progress reads the clock, since an expired timer may have caused the wakeup.
 func (d *domain) disarm() error {
-	d.fastPolls, d.clock.ReadAt = 0, d.clock.Polls
+	d.clock.FastPolls, d.clock.ReadAt = 0, d.clock.Polls
 	return d.sleeper.Disarm()
 }
 

@@ -20,14 +20,15 @@ import (
 // the closing has begun already, tearDown returns the existing state. The caller sets why the
 // connection is closed. One that cannot be made is torn down at once: its queue pairs must not be
 // connected by the next datagram of the peer, which may have arrived already.
-func (d *domain) tearDown(e *endpoint) *closing.Connection[*endpoint] {
+func (e *endpoint) tearDown() *closing.Connection[*endpoint] {
+	d := e.d
 	if e.teardown != nil {
 		return e.teardown
 	}
 	e.countWorked() // before closeConn records what is unfinished; the peer may be the one that has noticed the failure
 	e.teardown = d.cm.closing.Begin(e)
 	e.msgs.EndReceives()
-	d.fastPolls = 0
+	d.clock.FastPolls = 0
 	e.conn.Reset()
 	d.poster.Fail(&e.lanes)
 	return e.teardown
@@ -39,7 +40,7 @@ func (d *domain) finishTeardowns() error {
 	if err := d.closeReady(); err != nil || l.Len() == 0 {
 		return err
 	}
-	d.fastPolls = 0
+	d.clock.FastPolls = 0
 	if l.Step(d.clock.Elapsed()) {
 		if err := d.closeReady(); err != nil {
 			return err
@@ -71,7 +72,7 @@ func (d *domain) finishTeardown(e *endpoint) error {
 	d.cm.closing.Finish(t)
 	switch {
 	case t.Down != nil:
-		d.peerDown(e, t.Down)
+		e.peerDown(t.Down)
 		return nil
 	case e.ended.Load() != nil:
 		why := errEndpointClosed.err
@@ -80,12 +81,12 @@ func (d *domain) finishTeardown(e *endpoint) error {
 		}
 		e.endTransfers(why)
 		lost := e.disconnect.isPending()
-		if d.releasePeer(e); lost {
+		if e.release(); lost {
 			d.disconnectByDatagram(e)
 		}
 		return nil
 	case e.leaving != nil:
-		d.hasLeft(e)
+		d.failover.hasLeft(e)
 		return nil
 	case t.Broken != nil:
 		d.reconnect(e, t.Broken)
@@ -93,11 +94,9 @@ func (d *domain) finishTeardown(e *endpoint) error {
 	if t.REQ == nil {
 		return nil
 	}
-	if err := d.handleCM(t.REQ); err != nil {
-		return err
-	}
+	d.cm.handle(t.REQ)
 	if e.conn.State == cm.StateIdle && e.teardown == nil && e.ended.Load() == nil {
-		e.requestConnect() // what was asked for meanwhile
+		d.cm.request(e) // what was asked for meanwhile
 	}
 	return nil
 }
@@ -109,25 +108,26 @@ func (d *domain) closeConn(e *endpoint) error {
 	if qps == nil {
 		return nil
 	}
-	if err := d.drainCQs(); err != nil {
+	if err := d.completions.drainCQs(); err != nil {
 		return err
 	}
 	for _, q := range qps {
 		if err := q.QP.Close(); err != nil {
-			if err := d.railLost(d.rails[q.Rail.Index], err); err != nil {
+			if err := d.completions.railLost(d.rails[q.Rail.Index], err); err != nil {
 				return err
 			}
 		}
 	}
-	if err := d.drainCQs(); err != nil { // once more, for devices that keep the completions of closed queue pairs
+	if err := d.completions.drainCQs(); err != nil { // once more, for devices that keep the completions of closed queue pairs
 		return err
 	}
-	d.keepUnacked(e)
+	e.keepUnacked()
 	return nil
 }
 
 // keepUnacked forgets the queue pairs of a connection, which are closed. It keeps messages that were not acknowledged.
-func (d *domain) keepUnacked(e *endpoint) {
+func (e *endpoint) keepUnacked() {
+	d := e.d
 	if e.lanes.Queues == nil {
 		return
 	}

@@ -58,7 +58,7 @@ func (e *endpoint) start(describe *transfer.Op, at fabric.RemoteKey) error {
 	}
 	d.poster.Begin(&e.lanes, describe, at)
 	if !e.lanes.CanPost {
-		d.cm.request(e)
+		d.cm.requestLocked(e)
 		d.poster.Mu.Unlock()
 		return d.sleeper.Wake()
 	}

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Clock decides when timers have expired, mostly without reading the system clock. In some virtual
+// Clock decides when timers have expired, mostly without reading the system clock. It also counts the
+// Polls that may be short. In some virtual
 // machines the system clock is a device, and reading it takes longer than everything else that a
 // Poll does. So it is read about every clockInterval, which is precise enough for all timers: the
 // clock estimates from earlier intervals how many Polls that takes. The number of Polls between two
@@ -21,7 +22,10 @@ type Clock struct {
 	Stride uint          // Polls between two reads
 	Now    time.Duration // time since Start at the last read
 	Next   time.Duration // when the next timer expires, or Never
-	Start  time.Time
+	// FastPolls is how many of the next Polls may do nothing but receive. The owner counts it down.
+	// Code that causes other work sets it to 0, unless Poll finds that work in another way.
+	FastPolls int
+	Start     time.Time
 
 	Ran   time.Duration // see Running
 	ranAt time.Duration // when Running was called last

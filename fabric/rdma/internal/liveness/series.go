@@ -8,13 +8,6 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
-// A REQ that is not answered is sent again after MinREQInterval. The interval doubles up to
-// MaxREQInterval.
-const (
-	MinREQInterval = 10 * time.Millisecond
-	MaxREQInterval = 500 * time.Millisecond
-)
-
 // A series lasts too long after MaxFailures, or after MaxSeries if there were MinFailures,
 // whichever is first: calls may take long, and a process may poll rarely.
 const (
@@ -23,27 +16,12 @@ const (
 	MaxSeries   = 2 * time.Second
 )
 
-// maxRetryPause is the longest pause between attempts before there were MaxFailures. Later the
-// pause is MaxREQInterval.
-const maxRetryPause = 100 * time.Millisecond
-
 // CountUp returns n+1, or n if that is too large.
 func CountUp(n int16) int16 { return n + min(1, math.MaxInt16-n) }
 
 // LastsTooLong reports whether something has failed too often, or for too long.
 func LastsTooLong(failures int16, since time.Duration) bool {
 	return failures >= MaxFailures || failures >= MinFailures && since >= MaxSeries
-}
-
-// RetryPause returns how long to wait after so many failures in a row.
-func RetryPause(failures int16) time.Duration {
-	switch {
-	case failures <= 0:
-		return 0
-	case failures >= MaxFailures:
-		return MaxREQInterval
-	}
-	return min(MinREQInterval<<(failures-1), maxRetryPause)
 }
 
 // Series is a number of attempts in a row that have failed, to connect to a peer. It also records

@@ -9,6 +9,11 @@ type Peer struct {
 	queue  *Queue // of the connection; nil without a connection or with an SRQ
 }
 
+// Header returns the header of the next message.
+func (p *Peer) Header(k Kind) Header {
+	return Header{Seq: p.Out.Sent, Grant: p.In.Grant(), GrantSeen: p.Out.Grant, Kind: k}
+}
+
 // Posted returns how many slots are posted to the peer's own receive queue.
 func (p *Peer) Posted() int {
 	if p.queue == nil {
