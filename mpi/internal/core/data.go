@@ -73,10 +73,7 @@ func (c *Comm) SendInit(op string, d *datatype.Buffer, dst, tag int, m proto.Mod
 	if err != nil {
 		return Request{}, err
 	}
-	if b, ok := d.Contiguous(); ok {
-		return c.persistent(c.engine.SendInit(to, b, m), d), nil
-	}
-	return c.persistent(c.engine.SendInitData(to, d, m), d), nil
+	return c.persistent(c.engine.SendInit(to, d, m), d), nil
 }
 
 // persistent returns a new persistent request for the elements of d.
@@ -140,8 +137,5 @@ func (c *Comm) RecvInit(d *datatype.Buffer, src, tag int) (Request, error) {
 	if err != nil {
 		return Request{}, err
 	}
-	if b, ok := d.Contiguous(); ok {
-		return c.persistent(c.engine.RecvInit(from, b), d), nil
-	}
-	return c.persistent(c.engine.RecvInitData(from, d), d), nil
+	return c.persistent(c.engine.RecvInit(from, d), d), nil
 }

@@ -120,21 +120,16 @@ func (m *Message) recv(op perf.Op, d *datatype.Buffer) (Request, error) {
 	if m.isNone() {
 		return Request{}, newError(op.String(), ErrRequest, errors.New("the message is nil or the zero Message"))
 	}
-	b, ok := m.comm.asBytes(d)
-	if !ok {
-		if err := m.comm.wrapError(op.String(), checkSink(d)); err != nil {
-			return Request{}, err
-		}
+	if err := checkSink(d); err != nil {
+		return Request{}, m.comm.wrapError(op.String(), err)
 	}
 	switch {
 	case m.received.Swap(true):
 		return Request{}, m.comm.newError(op.String(), ErrRequest, errors.New("the message has already been received"))
 	case m.fromProcNull:
 		return Request{m.comm.engine.Irecv(proto.Route{Match: proto.Match{Rank: proto.ProcNull}, Op: op}, nil)}, nil
-	case ok:
-		return Request{m.comm.engine.Probes().RecvMatched(op, m.msg, b)}, nil
 	}
-	return Request{m.comm.engine.Probes().RecvMatchedData(op, m.msg, d, m.comm.note(op, d))}, nil
+	return Request{m.comm.engine.Probes().RecvMatched(op, m.msg, d, m.comm.note(op, d))}, nil
 }
 
 // CallError returns the error of a call on c that the front end has found. c may be nil.

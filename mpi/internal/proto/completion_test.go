@@ -229,7 +229,7 @@ func TestFreeActive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := a.SendInit(to(0, 1, 1), make([]byte, 20000), Synchronous)
+		p := a.SendInit(to(0, 1, 1), oneBlock(make([]byte, 20000)), Synchronous)
 		if err := a.Start(p); err != nil {
 			t.Fatal(err)
 		}

@@ -126,21 +126,3 @@ func (e *Engine) beginRecvData(from Route, d *datatype.Buffer) (began uint64) {
 	}
 	return began
 }
-
-// SendInitData returns a persistent send of the elements of d. d is copied.
-func (e *Engine) SendInitData(to Route, d *datatype.Buffer, mode Mode) Handle {
-	return e.newPersistentData(true, to, d, mode)
-}
-
-// RecvInitData returns a persistent receive into the elements of d. d is copied.
-func (e *Engine) RecvInitData(from Route, d *datatype.Buffer) Handle {
-	return e.newPersistentData(false, from, d, Standard)
-}
-
-func (e *Engine) newPersistentData(send bool, rt Route, d *datatype.Buffer, mode Mode) Handle {
-	e.lock()
-	defer e.unlock()
-	r := e.newDataRequest(send, rt, d, mode, nil)
-	e.requests.makePersistent(r)
-	return r.handle()
-}

@@ -119,7 +119,7 @@ func TestDoneEnds(t *testing.T) {
 // TestDonePersistent: each operation of a persistent request has its own channel.
 func TestDonePersistent(t *testing.T) {
 	e := open(t, 1, nil, nil)[0]
-	h := e.RecvInit(from(0, 1), make([]byte, 1))
+	h := e.RecvInit(from(0, 1), oneBlock(make([]byte, 1)))
 	if !isClosed(e.Requests().Done(h)) {
 		t.Error("the channel of an inactive request is open")
 	}

@@ -24,7 +24,7 @@ func TestBetweenFragments(t *testing.T) {
 			if err == nil && st.Bytes != len(whole) {
 				t.Errorf("a probe reports %d bytes", st.Bytes)
 			}
-			return b.Probes().RecvMatched(perf.Imrecv, m, buf), err
+			return b.Probes().RecvMatched(perf.Imrecv, m, oneBlock(buf), nil), err
 		},
 		"end": func(b *Engine, buf []byte) (Handle, error) {
 			h := b.Irecv(from(0, 2), buf) // without a message

@@ -223,7 +223,7 @@ var goalScenarios = []exploredScenario{
 					return err
 				}
 				b := make([]byte, 1)
-				_, err = e.Requests().Wait(e.Probes().RecvMatched(0, m, b))
+				_, err = e.Requests().Wait(e.Probes().RecvMatched(0, m, oneBlock(b), nil))
 				return acknowledge(e, st.Tag, b, err)
 			})
 		}

@@ -17,7 +17,7 @@ func persistentOf(t *testing.T, e *Engine) (hs []Handle) {
 	null := Route{Context: testContext, Peer: ProcNull, Match: Match{Rank: ProcNull}}
 	x := make([]byte, 8)
 	for _, m := range []Mode{Standard, Synchronous, Buffered} {
-		hs = append(hs, e.SendInit(to(0, 1, 1), x, m), e.SendInit(null, x, m))
+		hs = append(hs, e.SendInit(to(0, 1, 1), oneBlock(x), m), e.SendInit(null, oneBlock(x), m))
 	}
 	parts := Partitions{Buf: x, Count: 2, Failed: func(error) {}}
 	send, err := e.Schedules().PsendInit(to(0, 1, 2), parts)
@@ -25,8 +25,8 @@ func persistentOf(t *testing.T, e *Engine) (hs []Handle) {
 		t.Fatal(err)
 	}
 	steps := &script{ended: make(chan error, 10), steps: []scriptStep{{Step: Step{Kind: StepSend, Peer: 1, Tag: 6, Buf: x}}}}
-	return append(hs, send, e.Schedules().PrecvInit(to(1, 1, 3), parts), e.RecvInit(to(1, 1, 4), x), e.RecvInit(null, x),
-		e.Schedules().Init(to(0, 1, 5), 0, steps, new(Schedule)))
+	return append(hs, send, e.Schedules().PrecvInit(to(1, 1, 3), parts), e.RecvInit(to(1, 1, 4), oneBlock(x)),
+		e.RecvInit(null, oneBlock(x)), e.Schedules().Init(to(0, 1, 5), 0, steps, new(Schedule)))
 }
 
 // TestPersistentFreed: a persistent request of a context that has ended fails when it is started, in whatever state it was, and

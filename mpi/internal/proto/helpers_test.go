@@ -13,6 +13,7 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/mem"
 	"github.com/ibrun/ibrun/internal/waittest"
+	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -67,6 +68,12 @@ func newRecorder(t testing.TB, self, n int) *perf.Recorder {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// oneBlock returns b as elements of one byte each.
+func oneBlock(b []byte) *datatype.Buffer {
+	d := datatype.Numbers(b, datatype.Byte)
+	return &d
 }
 
 // bareProcess returns process 1 without an engine, and its endpoint for process 0.

@@ -48,7 +48,8 @@ func newHostilePeer(t testing.TB, w wrap) *hostilePeer {
 			h.hs = append(h.hs, s)
 		}
 	}
-	h.hs = append(h.hs, h.e.SendInit(to(0, 1, 1), make([]byte, 30000), Standard), h.e.RecvInit(from(1, 7), make([]byte, 10)))
+	h.hs = append(h.hs, h.e.SendInit(to(0, 1, 1), oneBlock(make([]byte, 30000)), Standard),
+		h.e.RecvInit(from(1, 7), oneBlock(make([]byte, 10))))
 	return h
 }
 

@@ -165,7 +165,7 @@ func (c *partsCase) send(e *Engine, tag int32) error {
 		_, err = e.Requests().Wait(h)
 		return err
 	}
-	h := e.SendInitData(rt, &c.src.buf, c.mode)
+	h := e.SendInit(rt, &c.src.buf, c.mode)
 	_, err := e.waitStarted(h)
 	return errors.Join(err, e.Requests().Free(h))
 }
@@ -195,9 +195,9 @@ func (c *partsCase) receive(e *Engine, tag int32) (st Status, err error) {
 		if err != nil {
 			return Status{}, err
 		}
-		return e.Requests().Wait(e.Probes().RecvMatchedData(perf.Mrecv, m, &c.dst.buf, nil))
+		return e.Requests().Wait(e.Probes().RecvMatched(perf.Mrecv, m, &c.dst.buf, nil))
 	}
-	h := e.RecvInitData(rt, &c.dst.buf)
+	h := e.RecvInit(rt, &c.dst.buf)
 	st, err = e.waitStarted(h)
 	return st, errors.Join(err, e.Requests().Free(h))
 }

@@ -1,22 +1,24 @@
 package proto
 
-import "github.com/ibrun/ibrun/perf"
+import (
+	"github.com/ibrun/ibrun/mpi/internal/datatype"
+	"github.com/ibrun/ibrun/perf"
+)
 
-// SendInit returns a persistent send.
-func (e *Engine) SendInit(to Route, buf []byte, mode Mode) Handle {
-	return e.newPersistent(true, to, buf, mode)
+// SendInit returns a persistent send of the elements of d. d is copied.
+func (e *Engine) SendInit(to Route, d *datatype.Buffer, mode Mode) Handle {
+	return e.newPersistent(true, to, d, mode)
 }
 
-// RecvInit returns a persistent receive.
-func (e *Engine) RecvInit(from Route, buf []byte) Handle {
-	return e.newPersistent(false, from, buf, Standard)
+// RecvInit returns a persistent receive into the elements of d. d is copied.
+func (e *Engine) RecvInit(from Route, d *datatype.Buffer) Handle {
+	return e.newPersistent(false, from, d, Standard)
 }
 
-func (e *Engine) newPersistent(send bool, rt Route, buf []byte, mode Mode) Handle {
+func (e *Engine) newPersistent(send bool, rt Route, d *datatype.Buffer, mode Mode) Handle {
 	e.lock()
 	defer e.unlock()
-	r := e.requests.take()
-	r.send, r.mode, r.route, r.buf = send, mode, rt, buf
+	r := e.newDataRequest(send, rt, d, mode, nil)
 	e.requests.makePersistent(r)
 	return r.handle()
 }

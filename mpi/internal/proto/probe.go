@@ -26,7 +26,7 @@ type Probes struct {
 // Probes returns what looks at the engine's unexpected messages.
 func (e *Engine) Probes() *Probes { return &e.probes }
 
-// MatchedMessage is a message that a matched probe has removed from matching. It is received once, with RecvMatched.
+// MatchedMessage is a message that a matched probe has removed from matching. RecvMatched receives it, once.
 type MatchedMessage struct{ m *unexpectedMessage }
 
 func (m *unexpectedMessage) status() Status {
@@ -110,27 +110,14 @@ func (p *Probes) recordedProbe(ctx context.Context, from Route, block bool) (*un
 	return m, err
 }
 
-// RecvMatched starts to receive a message that MatchedProbe has returned. f must not be used again. The call is recorded as op.
-func (p *Probes) RecvMatched(op perf.Op, f MatchedMessage, buf []byte) Handle {
+// RecvMatched starts to receive a message that MatchedProbe has returned into the elements of d, with
+// a note unless n is nil. d is copied. f must not be used again. The call is recorded as op.
+func (p *Probes) RecvMatched(op perf.Op, f MatchedMessage, d *datatype.Buffer, n *notes.Note) Handle {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.recvMatched(op, f, buf, nil, nil)
-}
-
-// RecvMatchedData is RecvMatched into the elements of d, with a note unless n is nil. d is copied.
-func (p *Probes) RecvMatchedData(op perf.Op, f MatchedMessage, d *datatype.Buffer, n *notes.Note) Handle {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.recvMatched(op, f, nil, d, n)
-}
-
-// recvMatched is RecvMatched into buf, or the elements of d unless it is nil, with a note unless n is nil.
-func (p *Probes) recvMatched(op perf.Op, f MatchedMessage, buf []byte, d *datatype.Buffer, n *notes.Note) Handle {
 	r := p.requests.take()
-	r.send, r.buf, r.err, r.status = false, buf, nil, Status{}
-	if d != nil {
-		p.requests.setData(r, d)
-	}
+	r.send, r.status = false, Status{}
+	p.requests.setData(r, d)
 	size := r.size()
 	began := p.rec.Active.Begin(op, size)
 	if n != nil {

@@ -94,7 +94,7 @@ func TestRecordProcNull(t *testing.T) {
 	start(e.IsendData(to, &d, Standard, nil))
 	start(e.Irecv(from, buf), nil)
 	start(e.IrecvData(from, &d, nil), nil)
-	for _, h := range []Handle{e.SendInit(to, buf, Standard), e.RecvInit(from, buf)} {
+	for _, h := range []Handle{e.SendInit(to, oneBlock(buf), Standard), e.RecvInit(from, oneBlock(buf))} {
 		start(h, e.Start(h))
 	}
 	s, err := recorded(e)

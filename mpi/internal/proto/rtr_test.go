@@ -333,7 +333,7 @@ func TestRTRRestarted(t *testing.T) {
 		must(err)
 	}
 	buf := guarded(n)
-	h := b.RecvInit(from(0, 5), buf[:n])
+	h := b.RecvInit(from(0, 5), oneBlock(buf[:n]))
 	finish := func(i int) {
 		t.Helper()
 		st, err := b.Requests().Wait(h)

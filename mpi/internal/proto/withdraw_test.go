@@ -49,7 +49,7 @@ func TestWithdraw(t *testing.T) {
 							t.Fatal(err)
 						}
 					}
-					return func() Handle { return e.Probes().RecvMatched(perf.Mrecv, m, buf) }
+					return func() Handle { return e.Probes().RecvMatched(perf.Mrecv, m, oneBlock(buf), nil) }
 				},
 			} {
 				t.Run(fmt.Sprintf("%s/mode %d/%d bytes/%s", name, s.mode, s.size, matched), func(t *testing.T) {
@@ -162,7 +162,7 @@ func TestWithdrawQueued(t *testing.T) {
 func TestWithdrawPersistent(t *testing.T) {
 	es := open(t, 2, nil, nil)
 	a, b := es[0], es[1]
-	h := a.SendInit(to(0, 1, 1), []byte{5}, Synchronous)
+	h := a.SendInit(to(0, 1, 1), oneBlock([]byte{5}), Synchronous)
 	for range 2 {
 		if err := errors.Join(a.Start(h), a.Requests().Cancel(h)); err != nil {
 			t.Fatal(err)
