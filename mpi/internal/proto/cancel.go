@@ -24,13 +24,6 @@ func (q *Requests) Cancel(h Handle) error {
 	return nil
 }
 
-// Decode returns the handle with these numbers, which must be those of a handle of this engine.
-func (q *Requests) Decode(a, b uint64) Handle {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return Handle{&q.slabs[a/slabSize][a%slabSize], b}
-}
-
 // Free releases a request. If it is active it is released when it completes. An active request of a
 // collective cannot be freed.
 func (q *Requests) Free(h Handle) error {

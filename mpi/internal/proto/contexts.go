@@ -41,7 +41,7 @@ func (c *Contexts) Leave(context uint32) {
 }
 
 func (c *Contexts) leave(context uint32) {
-	if !c.departures.leave(context) {
+	if !c.departures.setLeft(context) {
 		return
 	}
 	c.table(context).DrainMessages(func(m *unexpectedMessage) {

@@ -83,9 +83,9 @@ func (d *departures) forget(context uint32) {
 var errLeftContext = errors.New("it takes part in no operation of this communicator any more: " +
 	"it finalizes, has closed the session, or a collective has failed there")
 
-// leave records that this process leaves a context. It reports false if it has left before, or the
-// engine has failed. reportLeft must follow.
-func (d *departures) leave(context uint32) bool {
+// setLeft records that this process leaves a context. It reports false if it has left before, or
+// the engine has failed. reportLeft must follow.
+func (d *departures) setLeft(context uint32) bool {
 	if d.hasLeft(context) || d.links.failure.err != nil {
 		return false
 	}

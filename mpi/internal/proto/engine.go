@@ -133,7 +133,7 @@ func New(c Config) (*Engine, error) {
 	e.segments.domain, _ = c.Domain.(fabric.SharedMemory)
 	l := &e.links
 	l.rec, l.hints, l.failure = &e.rec, &e.hints, &e.failure
-	l.notified = notified{left: e.sends.messageLeft, closed: e.peerClosed, failed: e.failed}
+	l.notified = notified{finished: e.sends.messageFinished, closed: e.peerClosed, failed: e.failed}
 	if err := l.open(&c); err != nil {
 		return nil, err
 	}
@@ -171,11 +171,11 @@ func (e *Engine) joinParts() {
 			checks: &e.checks, clock: &e.clock,
 		},
 	}
+	s := &e.schedules
 	e.requests = Requests{
 		mu: &e.mu, rec: &e.rec, waiters: w, poller: &e.poller, attached: &e.buffered.buffer, engine: e,
-		contexts: &e.contexts.ended, atEnd: e.requestEnded, cancel: e.cancel,
+		contexts: &e.contexts.ended, messageEnded: s.messageEnded, cancel: e.cancel,
 	}
-	s := &e.schedules
 	s.mu, s.rec, s.requests, s.waiters, s.transfers = &e.mu, &e.rec, &e.requests, w, &e.transfers.transferQueue
 	s.poller, s.contexts, s.departures = &e.poller, &e.contexts.ended, &e.departures
 	s.messaging = messaging{sendNow: e.sendPlain, send: e.sends.start, recv: e.receives.start, leave: e.contexts.leave}
@@ -194,16 +194,6 @@ func (e *Engine) joinParts() {
 	x.mu, x.rec, x.waiters, x.requests, x.schedules = &e.mu, &e.rec, w, &e.requests, s
 	x.departures, x.receives, x.unexpected, x.hints = &e.departures, &e.receives, &e.unexpected, &e.hints
 	x.rtr, x.notes = &e.transfers.rtr, &e.checks.table
-}
-
-// requestEnded is Requests.atEnd.
-func (e *Engine) requestEnded(r *Request) {
-	if r.flags&inSchedule != 0 {
-		e.schedules.messageEnded(r)
-	}
-	if r.flags&rtrSent != 0 {
-		r.releaseRTR()
-	}
 }
 
 // Owner returns the Owner of the configuration.

@@ -87,14 +87,14 @@ func (e *Engine) PrepareFlush(messages, partitioned uint32) bool {
 		return false
 	}
 	e.advancePartitioned(partitioned)
-	for range e.requests.receives(messages, partitioned) {
+	for range e.requests.routesToFlush(messages, partitioned) {
 		return true
 	}
 	return false
 }
 
-// receives returns the routes of the receives of PrepareFlush.
-func (q *Requests) receives(messages, partitioned uint32) iter.Seq[Route] {
+// routesToFlush returns the routes of the receives of PrepareFlush.
+func (q *Requests) routesToFlush(messages, partitioned uint32) iter.Seq[Route] {
 	return func(yield func(Route) bool) {
 		for _, slab := range q.slabs {
 			for i := range slab {
@@ -119,7 +119,7 @@ func (q *Requests) receives(messages, partitioned uint32) iter.Seq[Route] {
 // senders returns for each process whether messages for the receives of PrepareFlush may come from it.
 func (f *flushes) senders(q *Requests, d *departures, messages, partitioned uint32) []bool {
 	from, anySource := make([]bool, len(f.links.peers)), false
-	for on := range q.receives(messages, partitioned) {
+	for on := range q.routesToFlush(messages, partitioned) {
 		if on.Rank == AnySource {
 			anySource = true
 		} else {

@@ -41,9 +41,9 @@ type links struct {
 // notified are the functions that links call, with the lock held. A send whose message is sent at
 // once, as most are, needs none of them.
 type notified struct {
-	// left is called when the message of a send has left the queue of its peer: it was sent, or it
-	// is dropped because of err.
-	left func(r *Request, err error)
+	// finished is called when the message of a send that was queued, or whose post has failed, has
+	// been sent, or is dropped because of err.
+	finished func(r *Request, err error)
 	// closed is called when a process has closed that this one does not need.
 	closed func(n int32, err error)
 	// failed is called when the loss of a process has made the engine fail.

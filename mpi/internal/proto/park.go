@@ -132,9 +132,9 @@ func (w *waiters) rouseAll() {
 	w.rouseSleeper()
 }
 
-// requestEnded wakes the goroutines that wait for a request, which has completed, and those whose
-// goal the end of any request may reach.
-func (w *waiters) requestEnded(r *Request) {
+// rouseFor wakes the goroutines that wait for a request, which has completed, and those whose goal
+// the end of any request may reach.
+func (w *waiters) rouseFor(r *Request) {
 	for x := r.sleeper; x != nil; {
 		next := x.other
 		w.rouse(x)
@@ -152,7 +152,7 @@ func (w *waiters) requestEnded(r *Request) {
 func (w *waiters) rouseReached() {
 	for i := len(w.watchers) - 1; i >= 0; i-- {
 		x := w.watchers[i]
-		if x.watch.what == anyCompleted { // see requestEnded
+		if x.watch.what == anyCompleted { // see rouseFor
 			continue
 		}
 		g := goal{watch: x.watch}

@@ -11,15 +11,14 @@ import (
 // completes and releases them. Its methods know no transport. The exported ones are the calls for
 // requests of all kinds; those that start operations are methods of the engine.
 type Requests struct {
-	mu       *lock.Mutex // of the engine
-	rec      *record.Recording
-	waiters  *waiters
-	poller   *poller
-	attached *attached.Buffer
-	contexts *ended.Contexts
-	engine   *Engine // what Handle.Engine returns
-	// atEnd does what has to be done at the end of a request with the flags inSchedule or rtrSent.
-	atEnd func(*Request)
+	mu           *lock.Mutex // of the engine
+	rec          *record.Recording
+	waiters      *waiters
+	poller       *poller
+	attached     *attached.Buffer
+	contexts     *ended.Contexts
+	engine       *Engine        // what Handle.Engine returns
+	messageEnded func(*Request) // is Schedules.messageEnded
 	// cancel cancels an operation in progress, if that is possible; see Cancel.
 	cancel func(*Request)
 
@@ -80,6 +79,13 @@ func (q *Requests) byID(id uint64) *Request {
 	return r
 }
 
+// Decode returns the handle with these numbers, which must be those of a handle of this engine.
+func (q *Requests) Decode(a, b uint64) Handle {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return Handle{&q.slabs[a/slabSize][a%slabSize], b}
+}
+
 // activeIn reports whether a request of a context is active that is partitioned, or one that is not. A partitioned request that
 // was not started is not active, although its setup may be.
 func (q *Requests) activeIn(context uint32, partitioned bool) bool {
@@ -111,7 +117,7 @@ func (q *Requests) complete(r *Request, err error) {
 		r.err = r.operationError(err) // nil since the operation began
 	}
 	if r.sleeper != nil || q.waiters.general != 0 {
-		q.waiters.requestEnded(r)
+		q.waiters.rouseFor(r)
 	}
 	if r.flags != 0 {
 		q.completeFlags(r)
@@ -123,8 +129,11 @@ func (q *Requests) complete(r *Request, err error) {
 // completeFlags does what the flags of a completed request say.
 func (q *Requests) completeFlags(r *Request) {
 	r.flags &^= withdrawing
-	if r.flags&(inSchedule|rtrSent) != 0 {
-		q.atEnd(r)
+	if r.flags&inSchedule != 0 {
+		q.messageEnded(r)
+	}
+	if r.flags&rtrSent != 0 {
+		r.releaseRTR()
 	}
 	if r.flags&hasChannel != 0 {
 		q.closeChannel(r)

@@ -59,7 +59,7 @@ func (x *sends) reroute(n int32) []*transfer {
 		if err := x.prepareAgain(o, p); err != nil {
 			o.queued = false
 			x.rec.Dropped(o.kind())
-			x.links.leave(o, err)
+			x.links.finishMessage(o, err)
 		} else if o.next = nil; p.head == nil {
 			p.head, p.tail = o, o
 		} else {

@@ -225,8 +225,8 @@ func (x *sends) post(r *Request) error {
 	return err
 }
 
-// messageLeft is notified.left of links.
-func (x *sends) messageLeft(r *Request, err error) {
+// messageFinished is notified.finished of links.
+func (x *sends) messageFinished(r *Request, err error) {
 	if err != nil {
 		x.releaseSend(r)
 		x.requests.complete(r, err)

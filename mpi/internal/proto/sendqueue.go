@@ -66,7 +66,7 @@ func (l *links) trySendPacked(p *peer, o *outgoing) error {
 }
 
 // post sends a message, or queues it if there is no room or others wait: then it returns false
-// without an error, and o must not be changed until its request, if it has one, gets notified.left.
+// without an error, and o must not be changed until its request, if it has one, gets notified.finished.
 func (l *links) post(n int32, o *outgoing) (sent bool, _ error) {
 	p := l.peer(n)
 	l.rec.Posted(o.kind())
@@ -166,15 +166,15 @@ func (l *links) sendFailed(n int32, o *outgoing, err error) {
 	} else {
 		l.fail(n, err)
 	}
-	l.leave(o, cmp.Or(l.failure.err, l.peer(n).finalized, err))
+	l.finishMessage(o, cmp.Or(l.failure.err, l.peer(n).finalized, err))
 }
 
-// leave must be called when a message that was queued, or whose post has failed, has been sent, or
-// is dropped because of err. A dropped one must have been counted as such.
-func (l *links) leave(o *outgoing, err error) {
+// finishMessage must be called when a message that was queued, or whose post has failed, has been
+// sent, or is dropped because of err. A dropped one must have been counted as such.
+func (l *links) finishMessage(o *outgoing, err error) {
 	r := o.req
 	if l.clear(o); r != nil {
-		l.notified.left(r, err)
+		l.notified.finished(r, err)
 	}
 }
 
@@ -197,7 +197,7 @@ func (l *links) flushBlocked() bool {
 				l.sendFailed(n, o, err)
 				continue
 			}
-			l.leave(o, nil)
+			l.finishMessage(o, nil)
 		}
 		if p.head != nil && l.failure.err == nil {
 			still = append(still, n)
@@ -220,7 +220,7 @@ func (l *links) dropMessagesTo(n int32) {
 		o := p.head
 		p.head, o.queued = o.next, false
 		l.rec.Dropped(o.kind())
-		l.leave(o, p.gone(n))
+		l.finishMessage(o, p.gone(n))
 	}
 	p.updateMaxEager()
 }

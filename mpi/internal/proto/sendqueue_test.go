@@ -57,7 +57,7 @@ func TestBlockedMeanwhile(t *testing.T) {
 	l.sendControl(1, wire.Envelope{Kind: wire.Pause})
 	h := &Request{}
 	l.peer(1).head.req = h // its end queues another message
-	l.notified.left = func(r *Request, err error) {
+	l.notified.finished = func(r *Request, err error) {
 		if r != h || err != nil {
 			t.Errorf("request %p has left, want %p: %v", r, h, err)
 		}
