@@ -56,14 +56,14 @@ type member struct {
 	peer    int32
 }
 
-// newDepartures returns the state in which no process has left. members is Config.Members.
-func newDepartures(s *sends, x *receives, w *waiters, q *polledSchedules, members func(uint32) []int32) departures {
-	if members == nil {
-		members = func(uint32) []int32 { return nil }
+// init sets the state in which no process has left. members is Config.Members.
+func (d *departures) init(members func(uint32) []int32) {
+	d.left, d.watchers = map[uint32]bool{}, map[uint32][]int32{}
+	d.watched, d.gone = map[member]bool{}, map[member]bool{}
+	d.probed = Route{Peer: ProcNull}
+	if d.members = members; members == nil {
+		d.members = func(uint32) []int32 { return nil }
 	}
-	return departures{links: s.links, sends: s, receives: x, waiters: w, polled: q, ended: &x.contexts.ended,
-		rec: s.rec, left: map[uint32]bool{}, watchers: map[uint32][]int32{}, watched: map[member]bool{},
-		gone: map[member]bool{}, members: members, probed: Route{Peer: ProcNull}}
 }
 
 // forget removes what is known about others in a context that has ended here.

@@ -115,63 +115,68 @@ type Engine struct {
 
 // New returns an engine for a domain, which belongs to the engine from now on.
 func New(c Config) (*Engine, error) {
-	e := &Engine{
-		mu:      lock.New(),
-		owner:   c.Owner,
-		failure: failures{needed: c.Needed},
-	}
+	e := &Engine{mu: lock.New(), owner: c.Owner}
+	e.rec = record.New(&e.mu, c.Recorder, c.Trace, c.Checks, c.ExactBit)
+	e.joinMessageParts()
+	e.joinParts()
+	e.failure.needed = c.Needed
 	e.contexts.init()
 	e.hints.exactBit, e.hints.forced = c.ExactBit, c.Forced
+	e.hints.update(false, e.rec.General)
 	if c.Checks {
 		e.checks.table = notes.NewTable()
 	}
-	e.rec = record.New(&e.mu, c.Recorder, c.Trace, c.Checks, c.ExactBit)
-	e.waiters.init(c.Oversubscribed, c.Poll)
-	e.joinParts()
-	e.clock.handler, e.poller.domain = c.Clock, c.Domain
-	e.hints.update(false, e.rec.General)
+	e.clock.handler = c.Clock
 	e.segments.domain, _ = c.Domain.(fabric.SharedMemory)
-	l := &e.links
-	l.rec, l.hints, l.failure = &e.rec, &e.hints, &e.failure
-	l.notified = notified{finished: e.sends.messageFinished, closed: e.peerClosed, failed: e.failed}
-	if err := l.open(&c); err != nil {
+	e.departures.init(c.Members)
+	e.unexpected.setLimit(c.UnexpectedLimit)
+	e.waiters.init(c.Oversubscribed, c.Poll)
+	e.poller.domain = c.Domain
+	if err := e.links.open(&c); err != nil {
 		return nil, err
 	}
-	e.flushes.links = l
-	x := &e.transfers
-	x.mu, x.links, x.requests, x.hints, x.rec = &e.mu, l, &e.requests, l.hints, l.rec
-	e.sends = sends{x, &e.checks.table, &e.buffered.buffer}
-	e.receives = receives{x, &e.contexts, &e.unexpected, &e.checks.table, &e.waiters.general}
-	e.departures = newDepartures(&e.sends, &e.receives, &e.waiters, &e.schedules.polled, c.Members)
-	u := &e.unexpected
-	u.links, u.rec, u.notes = l, l.rec, &e.checks.table
-	u.setLimit(c.UnexpectedLimit)
 	return e, e.waiters.open(c.Domain, c.Waker)
 }
 
-// joinParts gives each part what it needs of the others: pointers and functions, which are called
-// only when all parts are complete.
-func (e *Engine) joinParts() {
-	w := &e.waiters
-	w.mu, w.failure, w.rec, w.transfers = &e.mu, &e.failure, &e.rec, &e.transfers.transferQueue
-	w.do = actions{
-		progress: e.poller.progress, transfer: e.poller.transfer, flush: e.links.combining.flush,
-		arm: e.poller.arm, disarmed: e.schedules.polled.uncountSleeper,
-		beforeSleep: func() { recordTransports(e.rec.Active, e.links.paths) },
-		fail:        e.links.fail, reached: e.reached, hopeless: e.departures.errorOf,
-		watchIfDue: e.departures.watchIfDue, startWatchTimer: e.departures.startWatchTimer,
+// joinMessageParts gives each part that carries messages what it needs of the others: pointers and
+// functions, which are called only when all parts are complete.
+func (e *Engine) joinMessageParts() {
+	l := &e.links
+	l.rec, l.hints, l.failure = &e.rec, &e.hints, &e.failure
+	l.notified = notified{finished: e.sends.messageFinished, closed: e.peerClosed, failed: e.failed}
+	t := &e.transfers
+	t.mu, t.links, t.requests, t.hints, t.rec = &e.mu, l, &e.requests, &e.hints, &e.rec
+	e.sends = sends{t, &e.checks.table, &e.buffered.buffer}
+	e.receives = receives{t, &e.contexts, &e.unexpected, &e.checks.table, &e.waiters.general}
+	u := &e.unexpected
+	u.links, u.rec, u.notes = l, &e.rec, &e.checks.table
+	e.departures = departures{
+		links: l, sends: &e.sends, receives: &e.receives, waiters: &e.waiters, polled: &e.schedules.polled,
+		ended: &e.contexts.ended, rec: &e.rec,
 	}
+	e.flushes.links = l
 	e.poller = poller{
-		waiters: w, links: &e.links, transfers: &e.transfers, sends: &e.sends, receives: &e.receives,
-		schedules: &e.schedules,
-		rerouted:  e.reroute, idle: e.departures.idlePoll,
+		waiters: &e.waiters, links: l, transfers: t, sends: &e.sends, receives: &e.receives, schedules: &e.schedules,
+		rerouted: e.reroute, idle: e.departures.idlePoll,
 		in: dispatcher{
-			rec: &e.rec, links: &e.links, contexts: &e.contexts, requests: &e.requests, sends: &e.sends,
+			rec: &e.rec, links: l, contexts: &e.contexts, requests: &e.requests, sends: &e.sends,
 			receives: &e.receives, unexpected: &e.unexpected, departures: &e.departures, flushes: &e.flushes,
 			checks: &e.checks, clock: &e.clock,
 		},
 	}
-	s := &e.schedules
+}
+
+// joinParts does the same for the other parts, which wait, or have calls of their own.
+func (e *Engine) joinParts() {
+	w, s := &e.waiters, &e.schedules
+	w.mu, w.failure, w.rec, w.transfers = &e.mu, &e.failure, &e.rec, &e.transfers.transferQueue
+	w.do = actions{
+		progress: e.poller.progress, transfer: e.poller.transfer, flush: e.links.combining.flush,
+		arm: e.poller.arm, disarmed: s.polled.uncountSleeper,
+		beforeSleep: func() { recordTransports(e.rec.Active, e.links.paths) },
+		fail:        e.links.fail, reached: e.reached, hopeless: e.departures.errorOf,
+		watchIfDue: e.departures.watchIfDue, startWatchTimer: e.departures.startWatchTimer,
+	}
 	e.requests = Requests{
 		mu: &e.mu, rec: &e.rec, waiters: w, poller: &e.poller, attached: &e.buffered.buffer, engine: e,
 		contexts: &e.contexts.ended, messageEnded: s.messageEnded, cancel: e.cancel,
