@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -166,7 +167,7 @@ func (g *collState) exchangeCalls(mine *collCall) (*verdict, error) {
 // receiveJSON receives a value of any length from a rank; nil if it is empty.
 func receiveJSON[T any](g *collState, rank int) (*T, error) {
 	from := g.recvRoute(rank)
-	st, _, err := g.comm.engine.Probes().Probe(from, true)
+	st, _, err := g.comm.engine.Probes().Probe(context.Background(), from, true)
 	if err != nil || st.Bytes == 0 {
 		if err == nil {
 			_, err = g.comm.engine.Recv(from, nil)

@@ -45,7 +45,7 @@ func probe(ctx context.Context, c *Comm, op perf.Op, src, tag int, block bool) (
 	case src == ProcNull:
 		return procNullStatus, true, nil
 	}
-	st, ok, err := c.engine.Probes().ProbeContext(ctx, from, block)
+	st, ok, err := c.engine.Probes().Probe(ctx, from, block)
 	if err != nil || !ok {
 		return emptyStatus, false, c.wrapStopped(op.String(), err)
 	}

@@ -1,6 +1,7 @@
 package proto
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -22,7 +23,7 @@ func TestEndContext(t *testing.T) {
 	posted := b.Irecv(old(from(0, 1)), make([]byte, 10))
 	probe := make(chan error, 1)
 	go func() {
-		_, _, err := b.Probes().Probe(old(from(0, 77)), true)
+		_, _, err := b.Probes().Probe(context.Background(), old(from(0, 77)), true)
 		probe <- err
 	}()
 	awaitSleepers(b, 1)
@@ -70,7 +71,7 @@ func TestEndContext(t *testing.T) {
 	if _, err := b.Recv(old(from(0, 3)), nil); !errors.Is(err, ErrContextEnded) {
 		t.Errorf("receive in a context that has ended: %v", err)
 	}
-	if _, _, err := b.Probes().Probe(old(from(0, 3)), false); !errors.Is(err, ErrContextEnded) {
+	if _, _, err := b.Probes().Probe(context.Background(), old(from(0, 3)), false); !errors.Is(err, ErrContextEnded) {
 		t.Errorf("probe in a context that has ended: %v", err)
 	}
 	if b.unexpected.held != 0 {
@@ -299,7 +300,7 @@ func TestProbeMovesBlocks(t *testing.T) {
 		}
 		h := e.Irecv(from(0, 1), make([]byte, 100000))
 		for {
-			if _, ok, err := e.Probes().Probe(from(0, 2), false); ok || err != nil {
+			if _, ok, err := e.Probes().Probe(context.Background(), from(0, 2), false); ok || err != nil {
 				_, werr := e.Requests().Wait(h)
 				return errors.Join(err, werr)
 			}

@@ -42,7 +42,10 @@ func (x *execution) waiting(want, wantProbe error, after func() error) {
 		return r
 	}
 	x.ends("receive", want, func() error { _, err := e.Recv(watched(1), nil); return err }, after)
-	x.ends("probe", wantProbe, func() error { _, _, err := e.Probes().Probe(watched(2), true); return err }, after)
+	x.ends("probe", wantProbe, func() error {
+		_, _, err := e.Probes().Probe(context.Background(), watched(2), true)
+		return err
+	}, after)
 	x.ends("channel", want, func() error {
 		r := e.Irecv(watched(3), nil)
 		<-e.Requests().Done(r)
@@ -176,7 +179,10 @@ var endScenarios = []exploredScenario{
 	}},
 	{name: "hints change", run: func(x *execution) {
 		e, any := x.es[0], Route{Context: testContext, Peer: AnySource, Match: Match{Rank: AnySource, Tag: 1}}
-		x.ends("probe", ErrAnySource, func() error { _, _, err := e.Probes().Probe(any, true); return err }, receive(e, 1))
+		x.ends("probe", ErrAnySource, func() error {
+			_, _, err := e.Probes().Probe(context.Background(), any, true)
+			return err
+		}, receive(e, 1))
 		x.run("receive", receive(e, 2))
 		x.later("hints", func() error {
 			e.Contexts().SetHints(testContext, Hints{NoAnySource: true, EagerLimit: -1, Rail: -1})

@@ -280,7 +280,7 @@ var waitScenarios = []exploredScenario{
 	{name: "probe", run: func(x *execution) {
 		e := x.es[0]
 		x.run("probe", func() error {
-			_, _, err := e.Probes().Probe(from(1, 1), true)
+			_, _, err := e.Probes().Probe(context.Background(), from(1, 1), true)
 			return cmp.Or(err, receive(e, 1)())
 		})
 		x.run("receive", receive(e, 2))

@@ -71,14 +71,9 @@ func (p *Probes) probe(ctx context.Context, from Route, block bool) (*unexpected
 	return nil, cmp.Or(p.waiters.failure.err, g.err, stopped)
 }
 
-// Probe returns the status of the first message that matches from. If block is set it blocks until there is one; otherwise ok
-// reports whether there is one.
-func (p *Probes) Probe(from Route, block bool) (st Status, ok bool, err error) {
-	return p.ProbeContext(context.Background(), from, block)
-}
-
-// ProbeContext is Probe that ends with a StoppedError when ctx ends.
-func (p *Probes) ProbeContext(ctx context.Context, from Route, block bool) (st Status, ok bool, err error) {
+// Probe returns the status of the first message that matches from. If block is set it blocks until
+// there is one, or ends with a StoppedError when ctx ends. Otherwise ok reports whether there is one.
+func (p *Probes) Probe(ctx context.Context, from Route, block bool) (st Status, ok bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	m, err := p.recordedProbe(ctx, from, block)
@@ -88,8 +83,8 @@ func (p *Probes) ProbeContext(ctx context.Context, from Route, block bool) (st S
 	return m.status(), true, nil
 }
 
-// MatchedProbe is like ProbeContext, and removes the message, so that no other receive gets it. If ctx has ended it has removed
-// none.
+// MatchedProbe is Probe that also removes the message, so that no other receive gets it. If ctx has
+// ended it has removed none.
 func (p *Probes) MatchedProbe(ctx context.Context, from Route, block bool) (f MatchedMessage, st Status, ok bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -2,6 +2,7 @@ package proto
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -125,7 +126,7 @@ func TestRecordRTR(t *testing.T) {
 					if err := e.Send(to(0, 1, 1), make([]byte, lengths[1]), Standard); err != nil {
 						return err
 					}
-					if st, _, err := e.Probes().Probe(from(1, 0), true); err != nil || st.Bytes != 1 {
+					if st, _, err := e.Probes().Probe(context.Background(), from(1, 0), true); err != nil || st.Bytes != 1 {
 						return fmt.Errorf("%+v, %w", st, err)
 					}
 					return errors.Join(e.Send(to(0, 1, 2), make([]byte, lengths[2]), Standard),

@@ -1,6 +1,7 @@
 package proto
 
 import (
+	"context"
 	"runtime"
 	"testing"
 
@@ -31,7 +32,7 @@ func TestTestLoop(t *testing.T) {
 		},
 		"Testall": e.Requests().PollCompleted,
 		"Iprobe": func(h Handle) (bool, error) {
-			_, _, err := e.Probes().Probe(from(1, 1), false)
+			_, _, err := e.Probes().Probe(context.Background(), from(1, 1), false)
 			return e.Completed(h), err
 		},
 		"Parrived": func(h Handle) (bool, error) {
@@ -82,7 +83,7 @@ func TestTestLoopBesideWait(t *testing.T) {
 			if _, done, err := es[0].Requests().Test(h); done || err != nil {
 				t.Fatalf("done: %v, %v", done, err)
 			}
-			_, arrived, err := es[1].Probes().Probe(from(0, tag), false)
+			_, arrived, err := es[1].Probes().Probe(context.Background(), from(0, tag), false)
 			return arrived, err
 		})
 		if calls > testLoopLimit {

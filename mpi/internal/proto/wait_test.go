@@ -113,7 +113,7 @@ func TestEachGoalWakes(t *testing.T) {
 		waits := []func() error{
 			func() error { _, err := e.Recv(from(1, 1), nil); return err },
 			func() error { _, err := e.Recv(from(1, 2), make([]byte, 20000)); return err },
-			func() error { _, _, err := e.Probes().Probe(from(1, 3), true); return err },
+			func() error { _, _, err := e.Probes().Probe(context.Background(), from(1, 3), true); return err },
 			func() error { return e.Segments().WaitAtLeast(Route{Op: perf.Barrier}, 0, &word, 1, &asleep) },
 			func() error { _, err := e.AttachedBuffer().Detach(); return err },
 		}
@@ -163,7 +163,7 @@ func TestFailureWakesAll(t *testing.T) {
 	}
 	for i, wait := range []func() error{
 		func() error { _, err := e.Recv(from(1, 1), nil); return err },
-		func() error { _, _, err := e.Probes().Probe(from(1, 3), true); return err },
+		func() error { _, _, err := e.Probes().Probe(context.Background(), from(1, 3), true); return err },
 		func() error { return e.Segments().WaitAtLeast(Route{Op: perf.Barrier}, 0, &word, 1, &asleep) },
 		func() error {
 			_, _, err := e.Requests().WaitAny(context.Background(), perf.Waitany, []Handle{{}, h})

@@ -1,6 +1,7 @@
 package creation
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -121,7 +122,7 @@ func (q *Queue) recvNext(op perf.Op, process int32) error {
 		return err
 	}
 	from := proto.Route{Context: q.context, Match: proto.Match{Rank: proto.AnySource, Tag: proto.AnyTag}}
-	st, ok, err := q.engine.Probes().Probe(from, false)
+	st, ok, err := q.engine.Probes().Probe(context.Background(), from, false)
 	if err != nil || !ok {
 		return err
 	}
