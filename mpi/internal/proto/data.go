@@ -82,7 +82,7 @@ func (e *Engine) IsendData(to Route, d *datatype.Buffer, mode Mode, n *notes.Not
 	h := r.handle()
 	var err error
 	if to.Peer != ProcNull && n == nil && e.sendDataNow(to, d, mode) {
-		r.status, r.err = emptyStatus, nil
+		r.status = emptyStatus
 		e.requests.complete(r, nil)
 	} else {
 		err = e.sends.start(r)

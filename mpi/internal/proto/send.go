@@ -50,7 +50,7 @@ func (e *Engine) Isend(to Route, buf []byte, mode Mode) (Handle, error) {
 		began = e.rec.Active.Begin(to.Op, len(buf))
 	}
 	r := e.requests.take()
-	r.send, r.mode, r.route, r.buf = true, mode, to, buf
+	r.send, r.mode, r.route = true, mode, to
 	if to.Peer == ProcNull {
 		r.status = emptyStatus
 		e.requests.complete(r, nil)
@@ -63,11 +63,7 @@ func (e *Engine) Isend(to Route, buf []byte, mode Mode) (Handle, error) {
 	if len(buf) <= p.maxEager && mode == Standard && (e.hints.plainSends || e.plainSendsIn(to.Context)) {
 		wire.Envelope{Kind: wire.Eager, Context: to.Context, Match: to.Match}.Put(&e.scratch)
 		if e.sendEager(p, buf) == nil {
-			r.buf, r.status, r.err = nil, emptyStatus, nil
-			r.state = done
-			if r.flags&inSet != 0 {
-				r.member.set.list(r)
-			}
+			r.status, r.state = emptyStatus, done // nothing waits for it, since no handle is in use yet
 			h := r.handle()
 			p.link.Out(len(buf))
 			e.rec.Active.End(to.Op, len(buf), began)
@@ -75,6 +71,7 @@ func (e *Engine) Isend(to Route, buf []byte, mode Mode) (Handle, error) {
 			return h, nil
 		}
 	}
+	r.buf = buf
 	h := r.handle()
 	err := e.sends.start(r)
 	if began != 0 {

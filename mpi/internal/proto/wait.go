@@ -300,7 +300,5 @@ func (w *waiters) yieldToGoroutines() {
 // check afterwards whatever others may have changed.
 func (w *waiters) yield() {
 	w.yieldTimer.Reset()
-	w.mu.Unlock()
-	runtime.Gosched()
-	w.mu.Lock()
+	w.yieldToGoroutines()
 }
