@@ -131,7 +131,6 @@ func New(c Config) (*Engine, error) {
 	e.departures.init(c.Members)
 	e.unexpected.setLimit(c.UnexpectedLimit)
 	e.waiters.init(c.Oversubscribed, c.Poll)
-	e.poller.domain = c.Domain
 	if err := e.links.open(&c); err != nil {
 		return nil, err
 	}

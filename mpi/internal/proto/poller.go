@@ -6,7 +6,6 @@ import "github.com/ibrun/ibrun/fabric"
 // them, and has queued transfers and schedules continued. It runs in the goroutine of a call, or in
 // one that waits. It is called with the lock of the engine.
 type poller struct {
-	domain    fabric.Domain
 	waiters   *waiters
 	links     *links
 	transfers *transfers
@@ -17,7 +16,7 @@ type poller struct {
 	rerouted  func(peer int32) // another domain has taken over
 	idle      func()           // is called after a poll in vain that did not wait
 
-	events [32]fabric.Event // result of domain.Poll
+	events [32]fabric.Event // result of Poll of the domain
 }
 
 // progress polls the transport once, handles its events, and sends queued messages. It reports
@@ -31,10 +30,11 @@ func (p *poller) progress() bool {
 		p.waiters.background.leave = true
 	}
 	p.waiters.yieldTimer.Poll()
-	if len(p.links.combining.peers) != 0 {
-		p.links.combining.flush() // Poll does not poll each part of a domain
+	l := p.links
+	if len(l.combining.peers) != 0 {
+		l.combining.flush() // Poll does not poll each part of a domain
 	}
-	n, err := p.domain.Poll(p.events[:])
+	n, err := l.domain.Poll(p.events[:])
 	if err != nil {
 		p.links.fail(-1, err)
 		return true
@@ -133,7 +133,7 @@ func (p *poller) pollInTest() error {
 // sleeper until polled.uncountSleeper is called.
 func (p *poller) arm() (fd int, ready bool, err error) {
 	p.schedules.polled.countSleeper()
-	fd, ready, err = p.domain.Arm()
+	fd, ready, err = p.links.domain.Arm()
 	if err != nil {
 		p.schedules.polled.uncountSleeper()
 		return fd, false, err
