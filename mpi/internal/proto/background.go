@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// While the program computes, no call of it makes progress for its schedules. So a goroutine of the engine does, while a schedule
-// is in progress and no call waits. A timer starts it some time after a call has left a schedule unfinished: mostly the program
-// waits at once. If the schedule is long, the goroutine starts at once, since that costs little in comparison, and the timer of a
-// process that sleeps may be late by a millisecond. It polls for a while and then sleeps, as a call that waits does. It ends when
-// a call begins to wait: that call then makes progress itself.
+// While the program computes, no call of it makes progress for its schedules. So a goroutine of the
+// engine does, while a schedule is in progress and no call waits. A timer starts it some time after
+// a call has left a schedule unfinished: mostly the program waits at once. If the schedule is long,
+// the goroutine starts at once, since that costs little in comparison, and the timer of a process
+// that sleeps may be late by a millisecond. It polls for a while and then sleeps, as a call that
+// waits does. It ends when a call begins to wait: that call then makes progress itself.
 
 // background is the state of that goroutine. It is protected by the engine's lock.
 type background struct {
@@ -26,22 +27,24 @@ type background struct {
 	ended     chan struct{} // with stop: is closed when it has ended
 }
 
-// The shortest and the longest delay. It grows while the goroutine is started in vain, and is the shortest again when it was
-// needed.
+// The shortest and the longest delay. It grows while the goroutine is started in vain, and is the
+// shortest again when it was needed.
 const (
 	minBackgroundDelay = 20 * time.Microsecond
 	maxBackgroundDelay = time.Millisecond
 )
 
-// takeOverYields is how often a goroutine that begins to wait yields to the goroutine in the background, until that has ended its
-// poll. It does not end soon if it does a long step of a schedule.
+// takeOverYields is how often a goroutine that begins to wait yields to the goroutine in the
+// background, until that has ended its poll. It does not end soon if it does a long step of a
+// schedule.
 const takeOverYields = 100
 
-// longSchedule is the number of bytes from which a schedule is long. Its messages then take some 10 us.
+// longSchedule is the number of bytes from which a schedule is long. Its messages then take some 10
+// us.
 const longSchedule = 64 << 10
 
-// startBackground starts the goroutine, or sets the timer, if there are schedules in progress. It must be called when a call that
-// waits ends.
+// startBackground starts the goroutine, or sets the timer, if there are schedules in progress. It
+// must be called when a call that waits ends.
 func (w *waiters) startBackground() {
 	b := &w.background
 	switch {
@@ -120,8 +123,8 @@ func (w *waiters) pollInBackground() {
 	}
 }
 
-// takeOverPolling asks the goroutine in the background to end, if it polls. It reports whether no goroutine polls any more. The
-// lock is released meanwhile.
+// takeOverPolling asks the goroutine in the background to end, if it polls. It reports whether no
+// goroutine polls any more. The lock is released meanwhile.
 func (w *waiters) takeOverPolling() bool {
 	b := &w.background
 	for yields := 0; w.polling && w.inBackground; yields++ {
@@ -136,8 +139,8 @@ func (w *waiters) takeOverPolling() bool {
 	return !w.polling
 }
 
-// stopBackground returns when the goroutine in the background has ended. It does not start again. The caller must hold the lock,
-// which is released meanwhile.
+// stopBackground returns when the goroutine in the background has ended. It does not start again.
+// The caller must hold the lock, which is released meanwhile.
 func (w *waiters) stopBackground() {
 	b := &w.background
 	b.stop = true

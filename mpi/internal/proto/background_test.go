@@ -10,8 +10,8 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/ended"
 )
 
-// TestBackground: schedules complete although the program calls nothing, over variants of the transport. The goroutine ends with
-// the last of them.
+// TestBackground: schedules complete although the program calls nothing, over variants of the
+// transport. The goroutine ends with the last of them.
 func TestBackground(t *testing.T) {
 	for _, tw := range []variant{{}, {noRead: true}, {pairing: true}, {fragments: true}} {
 		es := open(t, 2, tw.wrap, nil)
@@ -57,8 +57,9 @@ func awaitBackgroundEnd(t *testing.T, e *Engine) {
 	awaitState(t, e, "the background has ended", func(b *background) bool { return !b.running })
 }
 
-// TestBackgroundLeaves: a call that waits makes progress itself, and the goroutine in the background ends, whether it polls or
-// sleeps. It starts again when the call has ended and a schedule is left.
+// TestBackgroundLeaves: a call that waits makes progress itself, and the goroutine in the
+// background ends, whether it polls or sleeps. It starts again when the call has ended and a
+// schedule is left.
 func TestBackgroundLeaves(t *testing.T) {
 	es := open(t, 2, nil, nil)
 	e, peer := es[0], es[1]
@@ -93,8 +94,8 @@ func TestBackgroundLeaves(t *testing.T) {
 	}
 }
 
-// TestTakeOverReached: a call that wants to take over from the background returns if another one polls instead, and has done
-// what the call waits for.
+// TestTakeOverReached: a call that wants to take over from the background returns if another one
+// polls instead, and has done what the call waits for.
 func TestTakeOverReached(t *testing.T) {
 	es := open(t, 2, nil, nil)
 	e, w := es[0], &es[0].waiters
@@ -127,7 +128,8 @@ func TestTakeOverReached(t *testing.T) {
 	}
 }
 
-// TestBackgroundStops: no goroutine is left when the engine is closed or has failed with a schedule in progress.
+// TestBackgroundStops: no goroutine is left when the engine is closed or has failed with a schedule
+// in progress.
 func TestBackgroundStops(t *testing.T) {
 	abort := func(e *Engine) error { e.Processes().Abort(errors.New("failed")); return nil }
 	for _, end := range []func(e *Engine) error{(*Engine).Close, abort} {
@@ -144,8 +146,9 @@ func TestBackgroundStops(t *testing.T) {
 	}
 }
 
-// TestLongSchedule: a call that starts a long schedule does none of its long steps, which may have several parts. The goroutine
-// in the background does them, without the timer; also each time that a persistent one is started.
+// TestLongSchedule: a call that starts a long schedule does none of its long steps, which may have
+// several parts. The goroutine in the background does them, without the timer; also each time that
+// a persistent one is started.
 func TestLongSchedule(t *testing.T) {
 	e := open(t, 1, nil, nil)[0]
 	on := Route{Context: testContext, Match: Match{Tag: 1}}
@@ -183,8 +186,9 @@ func TestLongSchedule(t *testing.T) {
 	}
 }
 
-// TestPolledParts: the call that starts a schedule does one part of a StepPoll, and each poll does one more, while later
-// schedules of the context wait. When the context has ended, no further part is done.
+// TestPolledParts: the call that starts a schedule does one part of a StepPoll, and each poll does
+// one more, while later schedules of the context wait. When the context has ended, no further part
+// is done.
 func TestPolledParts(t *testing.T) {
 	e := open(t, 1, nil, nil)[0]
 	parts, tries := 0, 0
@@ -220,7 +224,8 @@ func TestPolledParts(t *testing.T) {
 	}
 }
 
-// TestPolledQueues: a StepPoll that cannot be done yet does not delay those of later schedules that have another Queue.
+// TestPolledQueues: a StepPoll that cannot be done yet does not delay those of later schedules that
+// have another Queue.
 func TestPolledQueues(t *testing.T) {
 	e := open(t, 1, nil, nil)[0]
 	var tries [4]int
@@ -255,8 +260,8 @@ func TestPolledQueues(t *testing.T) {
 	}
 }
 
-// TestPolledMessages: a message that arrives, or fails, while its schedule is polled neither makes the steps after the StepPoll
-// begin nor leaves the schedule without an end.
+// TestPolledMessages: a message that arrives, or fails, while its schedule is polled neither makes
+// the steps after the StepPoll begin nor leaves the schedule without an end.
 func TestPolledMessages(t *testing.T) {
 	for name, length := range map[string]int{"arrives": 1, "is too long": 2} {
 		t.Run(name, func(t *testing.T) {
@@ -303,8 +308,8 @@ func TestPolledMessages(t *testing.T) {
 	}
 }
 
-// TestPolledAfterEnd: a schedule whose last message ends after the context has ended does no StepPoll: the memory that it reads
-// may be unmapped.
+// TestPolledAfterEnd: a schedule whose last message ends after the context has ended does no
+// StepPoll: the memory that it reads may be unmapped.
 func TestPolledAfterEnd(t *testing.T) {
 	es := open(t, 2, nil, nil)
 	polls, long := 0, make([]byte, 1<<20)
@@ -330,8 +335,8 @@ func TestPolledAfterEnd(t *testing.T) {
 	}
 }
 
-// TestPolledOrder: the polled steps of a context are tried in the order in which their schedules were started, also if an earlier
-// schedule has done a long step meanwhile.
+// TestPolledOrder: the polled steps of a context are tried in the order in which their schedules
+// were started, also if an earlier schedule has done a long step meanwhile.
 func TestPolledOrder(t *testing.T) {
 	e := open(t, 1, nil, nil)[0]
 	release, polls, over := make(chan struct{}), 0, new(atomic.Bool)

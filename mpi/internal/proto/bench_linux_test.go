@@ -11,7 +11,8 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// sharedEngines returns two engines connected by shared memory, for one goroutine that plays both processes.
+// sharedEngines returns two engines connected by shared memory, for one goroutine that plays both
+// processes.
 func sharedEngines(b *testing.B) []*Engine {
 	b.Helper()
 	es := make([]*Engine, 2)
@@ -53,8 +54,8 @@ func sharedEngines(b *testing.B) []*Engine {
 	return es
 }
 
-// BenchmarkTurn measures the cost of a round trip without the transfer of cache lines between cores, since one goroutine plays
-// both processes and none waits.
+// BenchmarkTurn measures the cost of a round trip without the transfer of cache lines between
+// cores, since one goroutine plays both processes and none waits.
 func BenchmarkTurn(b *testing.B) {
 	es := sharedEngines(b)
 	for _, size := range []int{0, 8, 256, 1024, 4096} {

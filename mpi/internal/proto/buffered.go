@@ -7,10 +7,12 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/lock"
 )
 
-// ErrNoBuffer reports that the attached buffer has no room for a buffered send, or that no buffer is attached.
+// ErrNoBuffer reports that the attached buffer has no room for a buffered send, or that no buffer
+// is attached.
 var ErrNoBuffer = errors.New("no room in the attached buffer")
 
-// BufferedOverhead is the most that a buffered send takes of the attached buffer besides its payload.
+// BufferedOverhead is the most that a buffered send takes of the attached buffer besides its
+// payload.
 const BufferedOverhead = 512
 
 // startBuffered sends a copy of r's buffer and completes r.

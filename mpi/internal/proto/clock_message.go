@@ -5,19 +5,23 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
 
-// ClockHandler handles clock messages. Its methods are called while the engine makes progress: they must not wait, nor call the
-// engine.
+// ClockHandler handles clock messages. Its methods are called while the engine makes progress: they
+// must not wait, nor call the engine.
 type ClockHandler interface {
 	// Stamp returns the time at which a ping is sent or received.
 	Stamp() int64
-	// Ping handles the words of another process's Clock.SendPing, and returns the word for the answer.
+	// Ping handles the words of another process's Clock.SendPing, and returns the word for the
+	// answer.
 	Ping(peer int, bound, roundTrip uint64) (answer uint64)
-	// Pong handles the answer to a ping. The ping was sent at sent and the answer arrived at back, by Stamp in this process; it
-	// was answered at there, by Stamp in the peer. answer is the word that the peer's Ping returned.
+	// Pong handles the answer to a ping. The ping was sent at sent and the answer arrived at back,
+	// by Stamp in this process; it was answered at there, by Stamp in the peer. answer is the word
+	// that the peer's Ping returned.
 	Pong(peer int, sent, there, back int64, answer uint64)
-	// Adjust handles the words of another process's Clock.SendAdjust. It returns false for words that no correct process sends.
+	// Adjust handles the words of another process's Clock.SendAdjust. It returns false for words
+	// that no correct process sends.
 	Adjust(peer int, w [5]uint64) bool
-	// State handles the word of another process's Clock.SendState. It returns false if no correct process sends it.
+	// State handles the word of another process's Clock.SendState. It returns false if no correct
+	// process sends it.
 	State(peer int, w uint64) bool
 }
 
@@ -31,8 +35,8 @@ type Clock struct {
 // Clock returns what sends clock messages.
 func (e *Engine) Clock() *Clock { return &e.clock }
 
-// SendPing asks a process for its time, and passes two words to its ClockHandler. It returns the time at which the ping was
-// sent.
+// SendPing asks a process for its time, and passes two words to its ClockHandler. It returns the
+// time at which the ping was sent.
 func (c *Clock) SendPing(peer int, bound, roundTrip uint64) (sent int64, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

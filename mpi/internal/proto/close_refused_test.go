@@ -31,9 +31,9 @@ func (keepingDomain) Register([]byte) (r fabric.Region, err error) { return r, n
 func (keepingDomain) Deregister(fabric.Region) error               { return errKept }
 func (d keepingDomain) Close() error                               { return errors.Join(d.Domain.Close(), d.closed) }
 
-// TestCloseRefused: the device refuses to deregister memory, and closing the domain returns an error. Finish warns once, in one
-// line, if these errors say only that something was not released, and returns them all if not. Close, and Finish without anybody
-// to warn, return them.
+// TestCloseRefused: the device refuses to deregister memory, and closing the domain returns an
+// error. Finish warns once, in one line, if these errors say only that something was not released,
+// and returns them all if not. Close, and Finish without anybody to warn, return them.
 func TestCloseRefused(t *testing.T) {
 	for _, x := range []struct {
 		name   string

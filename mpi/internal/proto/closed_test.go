@@ -9,8 +9,9 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
 
-// closing is the state of two domains. As soon as one has closed no endpoint takes a message any more, although the messages of
-// the closed one have not been polled yet, as in fabric/shm. A Poll returns one event at most.
+// closing is the state of two domains. As soon as one has closed no endpoint takes a message any
+// more, although the messages of the closed one have not been polled yet, as in fabric/shm. A Poll
+// returns one event at most.
 type closing struct {
 	closed bool
 	then   func() // called once, after a Poll; may be nil
@@ -87,8 +88,9 @@ func (p *leaver) leave() {
 	}
 }
 
-// TestClosedAfterMessages: process 1 has closed, so nothing can be sent to it. Its messages are received nevertheless, and only
-// then this counts as its end. PeerError agrees with the send that failed before.
+// TestClosedAfterMessages: process 1 has closed, so nothing can be sent to it. Its messages are
+// received nevertheless, and only then this counts as its end. PeerError agrees with the send that
+// failed before.
 func TestClosedAfterMessages(t *testing.T) {
 	const left = testContext + 1
 	for name, meet := range map[string]func(*leaver, *Engine) (failed []Handle){
@@ -153,7 +155,8 @@ func queueSends(t *testing.T, e *Engine) (queued []Handle) {
 	return queued
 }
 
-// checkEnd checks that the end of process 1 is known after its last message, and that these sends to it have failed.
+// checkEnd checks that the end of process 1 is known after its last message, and that these sends
+// to it have failed.
 func checkEnd(t *testing.T, e *Engine, finalizing bool, failed []Handle) {
 	t.Helper()
 	if err := e.Processes().PeerError(testContext, []int32{1}); !errors.Is(err, fabric.ErrPeerClosed) {

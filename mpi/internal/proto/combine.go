@@ -6,42 +6,48 @@ import (
 	"github.com/ibrun/ibrun/internal/ticks"
 )
 
-// On a transport whose sends cost a system call, messages that the program sends close together leave together, unless they are
-// long. There are two cases:
+// On a transport whose sends cost a system call, messages that the program sends close together
+// leave together, unless they are long. There are two cases:
 //
 //   - Goroutines that have been woken together usually send next, each of them. Their messages are kept until the last one has
 //     sent. A message longer than longestWoken is not kept, and the others leave with it.
 //   - A goroutine sends several messages to a peer in a row, such as those of a window. From the fourth one on they are kept,
 //     until they are many, or the first of them is old.
 //
-// They also leave with the next poll, and with a longer message to the same peer. Most calls that wait poll. If nothing polls,
-// because the program computes, or no call has to wait, or it waits in shared memory, the transport sends them after a
-// millisecond or more. When the engine notices such a delay, it keeps no messages for a while. A process that exits without
-// Finalize may lose them.
+// They also leave with the next poll, and with a longer message to the same peer. Most calls that
+// wait poll. If nothing polls, because the program computes, or no call has to wait, or it waits in
+// shared memory, the transport sends them after a millisecond or more. When the engine notices such
+// a delay, it keeps no messages for a while. A process that exits without Finalize may lose them.
 //
-// While a goroutine sleeps on the transport, messages of a row are sent at once: the transport would wake it to send them.
+// While a goroutine sleeps on the transport, messages of a row are sent at once: the transport
+// would wake it to send them.
 
 const (
 	// rowLength is how many messages of a row are sent before the next ones are kept.
 	rowLength = 3
-	// maxTogether is how many messages of a row leave together. With more, the receiver would wait for its work, and the system
-	// call is already a small part of what a message costs.
+	// maxTogether is how many messages of a row leave together. With more, the receiver would wait
+	// for its work, and the system call is already a small part of what a message costs.
 	maxTogether = 32
-	// rowTicks is the longest time between two messages in a row. It is also the age from which a kept message is old. It is 2 to
-	// 20 us, as counters have 500 to 5,000 ticks in a microsecond: about as long as a system call that sends.
+	// rowTicks is the longest time between two messages in a row. It is also the age from which a
+	// kept message is old. It is 2 to 20 us, as counters have 500 to 5,000 ticks in a microsecond:
+	// about as long as a system call that sends.
 	rowTicks = 10_000
-	// The messages of a row are delayed if they leave so long after the last of them was given to the transport: 20 to 200 us.
+	// The messages of a row are delayed if they leave so long after the last of them was given to
+	// the transport: 20 to 200 us.
 	rowDelayTicks = 100_000
-	// longestWoken is the length in bytes of the longest message that is kept for goroutines that were woken together. They may
-	// send to many peers, and each peer waits until the messages to the others have been copied. That was not measured.
+	// longestWoken is the length in bytes of the longest message that is kept for goroutines that
+	// were woken together. They may send to many peers, and each peer waits until the messages to
+	// the others have been copied. That was not measured.
 	longestWoken = 16 << 10
-	// The messages of goroutines that were woken together are delayed if the first of them is kept for so long.
+	// The messages of goroutines that were woken together are delayed if the first of them is kept
+	// for so long.
 	wokenDelay = 200 * time.Microsecond
-	// After a delay, so many messages are sent without being kept; twice as many after each further delay, up to the second value.
+	// After a delay, so many messages are sent without being kept; twice as many after each further
+	// delay, up to the second value.
 	firstPause = 64
 	maxPause   = 1 << 16
-	// pauseDecay: messages that are not delayed make the next pause shorter by this part, as 1/pauseDecay. So pauses stay short if
-	// less than one time in twelve is a delay.
+	// pauseDecay: messages that are not delayed make the next pause shorter by this part, as
+	// 1/pauseDecay. So pauses stay short if less than one time in twelve is a delay.
 	pauseDecay = 16
 )
 
@@ -60,8 +66,9 @@ type combining struct {
 	row   int   // number of messages sent to it in a row
 	kept  int   // number of messages of the row that are kept
 	polls uint  // waiting.polls with the last message
-	// Ticks: when the last message was given to the transport, and when the first of those that are kept was. The counters of two
-	// processors differ by a little, so a difference may be huge. It ends the row, and is not a delay.
+	// Ticks: when the last message was given to the transport, and when the first of those that are
+	// kept was. The counters of two processors differ by a little, so a difference may be huge. It
+	// ends the row, and is not a delay.
 	last, first uint64
 }
 
@@ -75,8 +82,8 @@ type waiting struct {
 	polls    uint // number of polls so far
 }
 
-// sendTo is Send of the endpoint of a peer. It keeps the message if more are likely to follow soon, and otherwise sends it
-// together with those that are kept.
+// sendTo is Send of the endpoint of a peer. It keeps the message if more are likely to follow soon,
+// and otherwise sends it together with those that are kept.
 func (c *combining) sendTo(p *peer, w waiting, header, payload []byte) (err error) {
 	if c.pause != 0 && p.deferrer != nil {
 		c.pause--
@@ -104,8 +111,8 @@ func (c *combining) sendTo(p *peer, w waiting, header, payload []byte) (err erro
 	return err
 }
 
-// inRow reports whether a message to p that is sent now is to be kept because it is one of several in a row. polls shows whether
-// the engine has polled since the one before.
+// inRow reports whether a message to p that is sent now is to be kept because it is one of several
+// in a row. polls shows whether the engine has polled since the one before.
 func (c *combining) inRow(p *peer, polls uint, now uint64) bool {
 	if p != c.to || polls != c.polls || now-c.last > c.limit {
 		c.row, c.kept = 0, 0
@@ -167,7 +174,8 @@ func (c *combining) send(delayed bool) {
 	c.peers, c.woken = c.peers[:0], false
 }
 
-// adapt chooses whether the next messages are kept. delayed says that the last ones were kept for long.
+// adapt chooses whether the next messages are kept. delayed says that the last ones were kept for
+// long.
 func (c *combining) adapt(delayed bool) {
 	if !delayed {
 		c.next = max(c.next-c.next/pauseDecay, firstPause)

@@ -13,7 +13,8 @@ import (
 	"github.com/ibrun/ibrun/internal/ticks"
 )
 
-// deferringDomain keeps the messages of SendLater until the next Poll, Send or Flush, but for delay at most.
+// deferringDomain keeps the messages of SendLater until the next Poll, Send or Flush, but for delay
+// at most.
 type deferringDomain struct {
 	fabric.Domain
 	eps   []*deferringEndpoint
@@ -90,7 +91,8 @@ func (x *deferringEndpoint) Flush() {
 	}
 }
 
-// flush sends the messages that are kept. It returns the error of the first that cannot be sent, which remains.
+// flush sends the messages that are kept. It returns the error of the first that cannot be sent,
+// which remains.
 func (x *deferringEndpoint) flush() error {
 	for len(x.kept) != 0 {
 		if err := x.Endpoint.Send(x.kept[0], nil); err != nil {
@@ -101,7 +103,8 @@ func (x *deferringEndpoint) flush() error {
 	return nil
 }
 
-// TestWokenSendTogether: what goroutines send that were woken together is kept, and sent by the last of them.
+// TestWokenSendTogether: what goroutines send that were woken together is kept, and sent by the
+// last of them.
 func TestWokenSendTogether(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	const attempts = 20 // if this program is stopped between two sends, they are not kept together
@@ -113,7 +116,8 @@ func TestWokenSendTogether(t *testing.T) {
 	t.Error("no messages were kept together")
 }
 
-// mostSentTogether returns how many of the messages that goroutines send after they were woken together were kept at one time.
+// mostSentTogether returns how many of the messages that goroutines send after they were woken
+// together were kept at one time.
 func mostSentTogether(t *testing.T) int {
 	t.Helper()
 	const goroutines = 20
@@ -147,7 +151,8 @@ func mostSentTogether(t *testing.T) int {
 	return e.links.domain.(*deferringDomain).eps[0].most
 }
 
-// partlyDeferring is a deferringDomain of several parts: Poll does not poll that of peer 1, and that of peer 2 defers nothing.
+// partlyDeferring is a deferringDomain of several parts: Poll does not poll that of peer 1, and
+// that of peer 2 defers nothing.
 type partlyDeferring struct{ *deferringDomain }
 
 func (d partlyDeferring) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
@@ -159,8 +164,9 @@ func (d partlyDeferring) Connect(peer int, addr []byte) (fabric.Endpoint, error)
 
 func (d partlyDeferring) Poll(evs []fabric.Event) (int, error) { return d.Domain.Poll(evs) }
 
-// TestKeptMessagesLeave: messages that are kept are sent when the engine polls, also if its domain does not poll that part then,
-// and with the next message of the last goroutine, also one to a peer of another part.
+// TestKeptMessagesLeave: messages that are kept are sent when the engine polls, also if its domain
+// does not poll that part then, and with the next message of the last goroutine, also one to a peer
+// of another part.
 func TestKeptMessagesLeave(t *testing.T) {
 	for name, next := range map[string]func(e *Engine) error{
 		"poll": (*Engine).Poll,
@@ -189,7 +195,8 @@ func TestKeptMessagesLeave(t *testing.T) {
 	}
 }
 
-// TestLongWokenLeaves: a long message of goroutines that were woken together is not kept, and what is kept leaves with it.
+// TestLongWokenLeaves: a long message of goroutines that were woken together is not kept, and what
+// is kept leaves with it.
 func TestLongWokenLeaves(t *testing.T) {
 	es, ep := rowEngines(t)
 	ep.delay = time.Hour
@@ -208,7 +215,8 @@ func TestLongWokenLeaves(t *testing.T) {
 	e.waiters.woken = 0
 }
 
-// TestCombiningPauses: after a delay messages are not kept for a while, which is longer after the next delay, up to a limit.
+// TestCombiningPauses: after a delay messages are not kept for a while, which is longer after the
+// next delay, up to a limit.
 func TestCombiningPauses(t *testing.T) {
 	var c combining
 	last := 0
@@ -231,8 +239,8 @@ func TestCombiningPauses(t *testing.T) {
 	}
 }
 
-// TestDelayedRow: if the messages of a row leave long after the last one, the next ones are not kept. A counter that goes
-// backward is not a delay.
+// TestDelayedRow: if the messages of a row leave long after the last one, the next ones are not
+// kept. A counter that goes backward is not a delay.
 func TestDelayedRow(t *testing.T) {
 	es, _ := rowEngines(t)
 	e, c := es[0], &es[0].links.combining
@@ -254,8 +262,8 @@ func TestDelayedRow(t *testing.T) {
 	}
 }
 
-// TestInRow: messages in a row are kept from the fourth one on, and leave in groups. A poll, a pause or another peer ends a row,
-// and so does a counter that goes backward.
+// TestInRow: messages in a row are kept from the fourth one on, and leave in groups. A poll, a
+// pause or another peer ends a row, and so does a counter that goes backward.
 func TestInRow(t *testing.T) {
 	c := combining{limit: rowTicks}
 	now, polls, to := uint64(1<<40), uint(7), new(peer)
@@ -312,7 +320,8 @@ func sendRow(t *testing.T, e *Engine, count int) {
 	}
 }
 
-// rowEngines returns two engines that are connected. The messages of the first one make a row however slowly it sends.
+// rowEngines returns two engines that are connected. The messages of the first one make a row
+// however slowly it sends.
 func rowEngines(t *testing.T) (es []*Engine, ep *deferringEndpoint) {
 	t.Helper()
 	es = open(t, 2, deferring, nil)
@@ -321,7 +330,8 @@ func rowEngines(t *testing.T) (es []*Engine, ep *deferringEndpoint) {
 	return es, es[0].links.domain.(*deferringDomain).eps[0]
 }
 
-// TestRowLeavesTogether: messages in a row are sent together, and arrive in their order. None is kept after a poll.
+// TestRowLeavesTogether: messages in a row are sent together, and arrive in their order. None is
+// kept after a poll.
 func TestRowLeavesTogether(t *testing.T) {
 	const attempts, count = 100, rowLength + maxTogether + 10
 	es, ep := rowEngines(t)
@@ -346,8 +356,8 @@ func TestRowLeavesTogether(t *testing.T) {
 	}
 }
 
-// TestRowIsNotKept: the messages of a row are sent at once while a goroutine sleeps on the transport. Those that are kept leave
-// with FlushSends, and before a message that is not eager.
+// TestRowIsNotKept: the messages of a row are sent at once while a goroutine sleeps on the
+// transport. Those that are kept leave with FlushSends, and before a message that is not eager.
 func TestRowIsNotKept(t *testing.T) {
 	for name, end := range map[string]func(e *Engine) error{
 		"a sleeper":  func(*Engine) error { return nil },

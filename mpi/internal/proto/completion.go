@@ -2,8 +2,9 @@ package proto
 
 import "github.com/ibrun/ibrun/perf"
 
-// Wait blocks until the operation that h names has completed, and ends this use of its request. For a persistent request that is
-// not active it returns immediately. The call is recorded as perf.Wait, unless the request is part of another operation.
+// Wait blocks until the operation that h names has completed, and ends this use of its request. For
+// a persistent request that is not active it returns immediately. The call is recorded as
+// perf.Wait, unless the request is part of another operation.
 func (q *Requests) Wait(h Handle) (Status, error) {
 	q.mu.Lock()
 	op := perf.Wait
@@ -41,8 +42,9 @@ func (q *Requests) waitHandle(h Handle, op perf.Op) (Status, error) {
 	return r.status, err
 }
 
-// waitRequest blocks until a request has completed, and collects its error. The request may be reused afterwards; its status
-// remains until then. If several goroutines wait for the same request, one of them gets it.
+// waitRequest blocks until a request has completed, and collects its error. The request may be
+// reused afterwards; its status remains until then. If several goroutines wait for the same
+// request, one of them gets it.
 func (q *Requests) waitRequest(r *Request, op perf.Op) error {
 	gen := r.gen
 	if q.waiters.yieldTimer.Due() && !q.waiters.busy() {
@@ -73,8 +75,9 @@ func (q *Requests) waitRequest(r *Request, op perf.Op) error {
 	return err
 }
 
-// WaitAll is Wait for all of hs except the zero handles. It sets handles to zero, except those of persistent requests. It calls
-// report with each result, unless report is nil. It returns the first error and its index. The call is recorded as op.
+// WaitAll is Wait for all of hs except the zero handles. It sets handles to zero, except those of
+// persistent requests. It calls report with each result, unless report is nil. It returns the first
+// error and its index. The call is recorded as op.
 func (q *Requests) WaitAll(op perf.Op, hs []Handle, report func(i int, st Status)) (failed int, first error) {
 	q.mu.Lock()
 	began := q.rec.Active.Begin(op, 0)
@@ -106,8 +109,8 @@ func (q *Requests) WaitAll(op perf.Op, hs []Handle, report func(i int, st Status
 	return failed, first
 }
 
-// collectCompleted does the work of WaitAll for the first handles that have completed without flags and errors, and returns how
-// many these are. Most have, so it calls nothing.
+// collectCompleted does the work of WaitAll for the first handles that have completed without flags
+// and errors, and returns how many these are. Most have, so it calls nothing.
 func (q *Requests) collectCompleted(hs []Handle) int {
 	for i := range hs {
 		r := hs[i].r
@@ -152,8 +155,8 @@ func (q *Requests) test(h Handle) (Status, bool, error) {
 	return r.status, true, err
 }
 
-// PollCompleted reports whether Wait would return immediately. If not, it makes progress once and checks again. A stale handle
-// counts as completed: Wait returns its error.
+// PollCompleted reports whether Wait would return immediately. If not, it makes progress once and
+// checks again. A stale handle counts as completed: Wait returns its error.
 func (q *Requests) PollCompleted(h Handle) (bool, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -12,7 +12,8 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// TestEndContext ends a context with posted receives, a probe and unexpected messages, and uses its number again.
+// TestEndContext ends a context with posted receives, a probe and unexpected messages, and uses its
+// number again.
 func TestEndContext(t *testing.T) {
 	es := open(t, 2, nil, nil)
 	a, b := es[0], es[1]
@@ -79,8 +80,8 @@ func TestEndContext(t *testing.T) {
 	}
 }
 
-// TestExpectContext: between Contexts.Expect and Agreed messages of all generations of a number are accepted. After that the
-// messages of the last generation are dropped.
+// TestExpectContext: between Contexts.Expect and Agreed messages of all generations of a number are
+// accepted. After that the messages of the last generation are dropped.
 func TestExpectContext(t *testing.T) {
 	es := open(t, 2, nil, nil)
 	a, b := es[0], es[1]
@@ -147,7 +148,8 @@ func readers(read func() error) wrap {
 	}
 }
 
-// TestReadReportsLoss: a receive whose message cannot be read, because its sender has exited, returns ErrFailed.
+// TestReadReportsLoss: a receive whose message cannot be read, because its sender has exited,
+// returns ErrFailed.
 func TestReadReportsLoss(t *testing.T) {
 	es := open(t, 2, readers(func() error { return fmt.Errorf("no such process: %w", fabric.ErrPeerDown) }), nil)
 	if _, err := es[0].Isend(to(0, 1, 1), make([]byte, 50000), Standard); err != nil {
@@ -158,7 +160,8 @@ func TestReadReportsLoss(t *testing.T) {
 	}
 }
 
-// TestTestAfterClose: a message that arrives together with the exit of its sender is received, whichever function tests for it.
+// TestTestAfterClose: a message that arrives together with the exit of its sender is received,
+// whichever function tests for it.
 func TestTestAfterClose(t *testing.T) {
 	for name, test := range map[string]func(q *Requests, h Handle) (Status, bool, error){
 		"Test": (*Requests).Test,
@@ -190,8 +193,8 @@ func TestTestAfterClose(t *testing.T) {
 	}
 }
 
-// TestTestStale: while Test moves a block, another goroutine waits for the same request, which is then reused. Test does not
-// touch the new operation.
+// TestTestStale: while Test moves a block, another goroutine waits for the same request, which is
+// then reused. Test does not touch the new operation.
 func TestTestStale(t *testing.T) {
 	var during func() error
 	es := open(t, 2, readers(func() error { return during() }), nil)

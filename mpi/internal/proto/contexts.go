@@ -53,8 +53,8 @@ func (c *Contexts) leave(context uint32) {
 
 // End ends a context that this process has left: its receives that are posted, its probes and its
 // schedules complete with err, which is an ErrFreed. So do the persistent requests that are started
-// later. Unexpected messages, and those that arrive later, are refused. Operations whose message has
-// been matched go on. Other processes may still need this one: they learn that it has left.
+// later. Unexpected messages, and those that arrive later, are refused. Operations whose message
+// has been matched go on. Other processes may still need this one: they learn that it has left.
 func (c *Contexts) End(context uint32, err error) {
 	c.end(ended.Ending{Context: context}, err)
 }
@@ -104,9 +104,10 @@ func (c *Contexts) drop(end ended.Ending, err error) {
 	c.waiters.rouseAll()
 }
 
-// endRequests marks the persistent requests of a context that has ended, and ends its schedules with err, except partitioned
-// requests all of whose messages have been sent or matched. If its communicator was freed, operations that have failed because a
-// process had left before, or had freed it, get err as well, if the program does not know yet.
+// endRequests marks the persistent requests of a context that has ended, and ends its schedules
+// with err, except partitioned requests all of whose messages have been sent or matched. If its
+// communicator was freed, operations that have failed because a process had left before, or had
+// freed it, get err as well, if the program does not know yet.
 func (c *Contexts) endRequests(end ended.Ending, err error) {
 	if c.waiters.background.schedules == 0 && c.requests.persistent == 0 && !c.departures.failed {
 		return
@@ -136,7 +137,8 @@ func (c *Contexts) endRequests(end ended.Ending, err error) {
 	}
 }
 
-// isDeparture reports whether an operation has failed because a process had left, or had freed the communicator.
+// isDeparture reports whether an operation has failed because a process had left, or had freed the
+// communicator.
 func isDeparture(err error) bool { return errors.Is(err, ErrFailed) || errors.Is(err, ErrFreed) }
 
 // QueueLengths returns the numbers of posted receives and unexpected messages of a context.
@@ -146,8 +148,8 @@ func (c *Contexts) QueueLengths(context uint32) (receives, messages int) {
 	return c.table(context).Lengths()
 }
 
-// WaitIdle blocks until no operation of a context is in progress, except partitioned ones. Meanwhile
-// the recorder shows op as the current operation.
+// WaitIdle blocks until no operation of a context is in progress, except partitioned ones.
+// Meanwhile the recorder shows op as the current operation.
 func (c *Contexts) WaitIdle(op perf.Op, context uint32) error {
 	return c.waitIdle(op, context, contextIdle)
 }

@@ -9,9 +9,10 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
 
-// Where a read occupies the receiver's processor, sender and receiver move a message together: the receiver reads pieces from
-// the front while the sender writes pieces from the back. Both claim pieces in a shared word, so each piece is moved once, and
-// the transfer does not depend on the sender: one that is busy elsewhere claims nothing.
+// Where a read occupies the receiver's processor, sender and receiver move a message together: the
+// receiver reads pieces from the front while the sender writes pieces from the back. Both claim
+// pieces in a shared word, so each piece is moved once, and the transfer does not depend on the
+// sender: one that is busy elsewhere claims nothing.
 
 // requestAssist asks the sender to write from the back while this side reads from the front.
 func (x *receives) requestAssist(t *transfer, word uint64) {
@@ -98,8 +99,8 @@ func readPiece(ep fabric.Endpoint, t *transfer, buf []byte, i int) error {
 	return err
 }
 
-// finishReadShare must be called when this side has read its share. If the sender has claimed pieces, its ATP is still to come,
-// or has come before.
+// finishReadShare must be called when this side has read its share. If the sender has claimed
+// pieces, its ATP is still to come, or has come before.
 func (x *receives) finishReadShare(t *transfer) {
 	if t.claims == nil || atomic.LoadUint64(t.claims)>>32 == 0 {
 		x.finishRead(t.req, nil)
@@ -111,8 +112,8 @@ func (x *receives) finishReadShare(t *transfer) {
 	}
 }
 
-// handleATP handles ATP: the sender has written as many of its claimed pieces as the message says, or the whole message into
-// the buffer of an RTR.
+// handleATP handles ATP: the sender has written as many of its claimed pieces as the message says,
+// or the whole message into the buffer of an RTR.
 func (x *receives) handleATP(peer int32, w [5]uint64) bool {
 	r := x.requests.byID(w[0])
 	if r == nil || r.send || r.transfer.peer != peer {
@@ -136,7 +137,8 @@ func (x *receives) handleATP(peer int32, w [5]uint64) bool {
 	return true
 }
 
-// finishShared ends a transfer by both sides. It reads the pieces that the sender has claimed but could not write.
+// finishShared ends a transfer by both sides. It reads the pieces that the sender has claimed but
+// could not write.
 func (x *receives) finishShared(t *transfer) {
 	p := x.links.peer(t.peer)
 	n := protocols.PieceCount(t.bytes)
@@ -152,8 +154,9 @@ func (x *receives) finishShared(t *transfer) {
 	x.finishRead(t.req, err)
 }
 
-// fallBackToCopy requests the payload in pieces after the first read was refused. It claims all pieces, so that the sender takes
-// no more. The sender sends again what it may have written already.
+// fallBackToCopy requests the payload in pieces after the first read was refused. It claims all
+// pieces, so that the sender takes no more. The sender sends again what it may have written
+// already.
 func (x *receives) fallBackToCopy(t *transfer) {
 	if t.claims != nil {
 		for n := protocols.PieceCount(t.bytes); protocols.ClaimFront(t.claims, n) >= 0; {

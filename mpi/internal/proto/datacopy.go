@@ -2,8 +2,8 @@ package proto
 
 import "github.com/ibrun/ibrun/mpi/internal/wire"
 
-// Where the receiver cannot read the sender's memory it requests the payload of an RTS, and the sender sends it through the
-// transport in pieces.
+// Where the receiver cannot read the sender's memory it requests the payload of an RTS, and the
+// sender sends it through the transport in pieces.
 
 // requestData asks the sender to send the payload in pieces.
 func (x *receives) requestData(t *transfer) {

@@ -32,8 +32,8 @@ func failsInTime(t *testing.T, call func() error) error {
 	return waittest.Receive(t, "the call returns", ended)
 }
 
-// TestWatchFails: the connection that WATCH needs cannot be made. The goroutine that was about to sleep, and those on the
-// condition, return this failure.
+// TestWatchFails: the connection that WATCH needs cannot be made. The goroutine that was about to
+// sleep, and those on the condition, return this failure.
 func TestWatchFails(t *testing.T) {
 	for n := 1; n <= 3; n++ {
 		es := open(t, 2, func(tr fabric.Transport) fabric.Transport { return unreachable{tr} }, nil)
@@ -52,8 +52,8 @@ func TestWatchFails(t *testing.T) {
 	}
 }
 
-// TestDepartedAnySource: the other process has left. A receive from any process fails if it is from the other group only, as in
-// an intercommunicator. Otherwise this process itself can still send.
+// TestDepartedAnySource: the other process has left. A receive from any process fails if it is from
+// the other group only, as in an intercommunicator. Otherwise this process itself can still send.
 func TestDepartedAnySource(t *testing.T) {
 	for _, members := range [][]int32{{1}, {0, 1}} {
 		es := open(t, 2, nil, func(c *Config) { c.Members = func(uint32) []int32 { return members } })

@@ -2,9 +2,10 @@ package proto
 
 import "github.com/ibrun/ibrun/mpi/internal/wire"
 
-// directRecv is the receive of a goroutine that keeps the lock while it polls, where no other receive or message waits in the
-// context. It needs no request and no look-up in a table: its message is recognized by the envelope. If another message comes
-// first it becomes an ordinary receive.
+// directRecv is the receive of a goroutine that keeps the lock while it polls, where no other
+// receive or message waits in the context. It needs no request and no look-up in a table: its
+// message is recognized by the envelope. If another message comes first it becomes an ordinary
+// receive.
 type directRecv struct {
 	first, second uint64 // the expected envelope; first is 0 if there is no such receive
 	route         Route
@@ -13,8 +14,8 @@ type directRecv struct {
 	req           *Request // the ordinary receive that it has become
 }
 
-// tryDirect receives a message that arrives within some polls. If it returns false no receive has started, or it has become
-// dispatcher.direct.req.
+// tryDirect receives a message that arrives within some polls. If it returns false no receive has
+// started, or it has become dispatcher.direct.req.
 func (e *Engine) tryDirect(from Route, buf []byte) bool {
 	if e.waiters.yieldTimer.Due() && !e.waiters.busy() {
 		e.waiters.yield() // before the direct receive begins, since there is one for all goroutines

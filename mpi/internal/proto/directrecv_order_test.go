@@ -130,7 +130,8 @@ func (p *exchangePair) finish() {
 	}
 }
 
-// TestDirectMatching: blocking receives get the right messages, whether or not other messages arrive before.
+// TestDirectMatching: blocking receives get the right messages, whether or not other messages
+// arrive before.
 func TestDirectMatching(t *testing.T) {
 	es := open(t, 2, nil, func(c *Config) { c.Oversubscribed = false })
 	sizes := []int{0, 4, 8, 8, 8, 9, 100, 5000, 70000}
@@ -158,7 +159,8 @@ func TestDirectMatching(t *testing.T) {
 	}
 }
 
-// TestDirectYield: a receive that yields before it starts is not confused by receives of other goroutines meanwhile.
+// TestDirectYield: a receive that yields before it starts is not confused by receives of other
+// goroutines meanwhile.
 func TestDirectYield(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // the other goroutine runs when this one yields, and not before
 	es := open(t, 2, nil, func(c *Config) { c.Oversubscribed = false })

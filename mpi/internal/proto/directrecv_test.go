@@ -11,8 +11,8 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
 
-// scripted is a set of engines of which the first receives. The actions of the others are run by its polls, so that it is known
-// what arrives while it waits, and in which order.
+// scripted is a set of engines of which the first receives. The actions of the others are run by
+// its polls, so that it is known what arrives while it waits, and in which order.
 type scripted struct {
 	es     []*Engine
 	onPoll func(poll int) // called at each poll of the first engine, counted from 1
@@ -79,8 +79,8 @@ type directCase struct {
 	w         wrap
 }
 
-// TestDirect: one receive waits, and messages arrive. It receives the first message that matches. Only if no other message
-// arrives before does it need no request.
+// TestDirect: one receive waits, and messages arrive. It receives the first message that matches.
+// Only if no other message arrives before does it need no request.
 func TestDirect(t *testing.T) {
 	mine := testMessage{from: 2, tag: 7, size: 16, room: 16}
 	of := func(change func(*testMessage)) testMessage {
@@ -172,7 +172,8 @@ func (m directCase) send(t *testing.T, s *scripted) (hs []Handle) {
 	return hs
 }
 
-// TestNotDirect: a receive with a wildcard, or behind other posted receives or unexpected messages, needs a request.
+// TestNotDirect: a receive with a wildcard, or behind other posted receives or unexpected messages,
+// needs a request.
 func TestNotDirect(t *testing.T) {
 	send := func(e *Engine, b byte) error { return e.Send(to(1, 0, 7), []byte{b}, Standard) }
 	other := Route{Context: testContext + 1, Match: Match{Rank: 1, Tag: 7}}
@@ -285,7 +286,8 @@ func TestDirectFailed(t *testing.T) {
 	}
 }
 
-// TestDirectReleasesLock: a goroutine that waits for the lock gets it, and its receive is matched after the direct one.
+// TestDirectReleasesLock: a goroutine that waits for the lock gets it, and its receive is matched
+// after the direct one.
 func TestDirectReleasesLock(t *testing.T) {
 	s := openScripted(t, 2, nil)
 	e, other := s.es[0], s.es[1]
@@ -313,7 +315,8 @@ func TestDirectReleasesLock(t *testing.T) {
 	}
 }
 
-// TestDirectOrder: of two goroutines with the same receive, the one that began first gets the first message.
+// TestDirectOrder: of two goroutines with the same receive, the one that began first gets the first
+// message.
 func TestDirectOrder(t *testing.T) {
 	es := open(t, 2, nil, func(c *Config) { c.Oversubscribed = false })
 	b := make([]byte, 2)

@@ -25,8 +25,9 @@ type dispatcher struct {
 	clock      *Clock
 }
 
-// handleMessage handles one message from the transport. It returns false for a message that no correct engine sends. Eager
-// messages with a posted receive, the most frequent, are handled here; dispatch handles the others.
+// handleMessage handles one message from the transport. It returns false for a message that no
+// correct engine sends. Eager messages with a posted receive, the most frequent, are handled here;
+// dispatch handles the others.
 func (d *dispatcher) handleMessage(peer int32, b []byte) bool {
 	if len(b) < wire.EnvelopeBytes {
 		return false

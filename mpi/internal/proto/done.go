@@ -1,12 +1,15 @@
 package proto
 
-// A request has a channel if the program has asked for one, so that it can wait in a select statement. The channel is closed when
-// the operation completes, and the program need not receive from it.
+// A request has a channel if the program has asked for one, so that it can wait in a select
+// statement. The channel is closed when the operation completes, and the program need not receive
+// from it.
 //
-// The engine must make progress while the program waits for a channel. So while any channel is open, one goroutine of the engine
-// waits, as one that calls Wait does. It is one for all channels, and ends with the last of them.
+// The engine must make progress while the program waits for a channel. So while any channel is
+// open, one goroutine of the engine waits, as one that calls Wait does. It is one for all channels,
+// and ends with the last of them.
 
-// channels are the channels of requests that have not completed. They are protected by the engine's lock.
+// channels are the channels of requests that have not completed. They are protected by the engine's
+// lock.
 type channels struct {
 	open  map[*Request]chan struct{} // the requests with the flag hasChannel
 	ended chan struct{}              // closed when the goroutine that makes progress ends; nil if there is none
@@ -23,8 +26,8 @@ var closed = func() chan struct{} {
 // Closed returns a channel that is closed.
 func Closed() <-chan struct{} { return closed }
 
-// Done returns a channel that is closed when Wait would return immediately, and when the engine is closed. While the operation
-// is in progress, all calls return the same channel.
+// Done returns a channel that is closed when Wait would return immediately, and when the engine is
+// closed. While the operation is in progress, all calls return the same channel.
 func (q *Requests) Done(h Handle) <-chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -46,8 +49,8 @@ func (q *Requests) Done(h Handle) <-chan struct{} {
 	return cs.open[h.r]
 }
 
-// serveChannels makes progress until all channels are closed. If the engine fails, or is about to be closed, it closes those that
-// are left.
+// serveChannels makes progress until all channels are closed. If the engine fails, or is about to
+// be closed, it closes those that are left.
 func (q *Requests) serveChannels() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -67,7 +70,8 @@ func (cs *channels) close(r *Request) {
 	r.flags &^= hasChannel
 }
 
-// closeChannel closes the channel of a request that has completed. After the last one it wakes the goroutine of serveChannels.
+// closeChannel closes the channel of a request that has completed. After the last one it wakes the
+// goroutine of serveChannels.
 func (q *Requests) closeChannel(r *Request) {
 	q.channels.close(r)
 	if len(q.channels.open) == 0 {
@@ -85,8 +89,8 @@ func (w *waiters) rouseServer() {
 	}
 }
 
-// stopChannels closes all channels, also those that Done returns from now on. It returns when the goroutine of serveChannels has
-// ended. The caller must hold the lock, which is released meanwhile.
+// stopChannels closes all channels, also those that Done returns from now on. It returns when the
+// goroutine of serveChannels has ended. The caller must hold the lock, which is released meanwhile.
 func (q *Requests) stopChannels() {
 	cs := &q.channels
 	cs.stop = true

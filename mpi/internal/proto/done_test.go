@@ -26,8 +26,8 @@ func serverEnded(e *Engine) {
 	}
 }
 
-// TestDone: a channel is closed when its operation completes, though the program calls nothing meanwhile. All channels have one
-// goroutine, which ends with the last of them.
+// TestDone: a channel is closed when its operation completes, though the program calls nothing
+// meanwhile. All channels have one goroutine, which ends with the last of them.
 func TestDone(t *testing.T) {
 	es := open(t, 2, nil, nil)
 	e := es[0]

@@ -9,12 +9,12 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// Eager messages are sent without waiting for the receive. A message may be too long for one message of the transport, but so
-// short that copying it twice, by sender and receiver at the same time, is faster than a rendezvous. It is sent in fragments, one
-// directly after the other.
+// Eager messages are sent without waiting for the receive. A message may be too long for one
+// message of the transport, but so short that copying it twice, by sender and receiver at the same
+// time, is faster than a rendezvous. It is sent in fragments, one directly after the other.
 
-// prepareEager makes the request's first message an eager one: a synchronous one, the first fragment, or the whole message.
-// marks are set if the fragments are to be measured.
+// prepareEager makes the request's first message an eager one: a synchronous one, the first
+// fragment, or the whole message. marks are set if the fragments are to be measured.
 func (r *Request) prepareEager(p protocols.Protocol, fragmentSize int, marks uint64) {
 	v := wire.Envelope{Context: r.route.Context, Match: r.route.Match, Epoch: r.epoch}
 	o := &r.out
@@ -42,8 +42,8 @@ func (r *Request) prepareEager(p protocols.Protocol, fragmentSize int, marks uin
 	}
 }
 
-// assembly is a fragmented message that is arriving, at most one from each peer. If neither req nor m is set the rest of the
-// message is dropped.
+// assembly is a fragmented message that is arriving, at most one from each peer. If neither req nor
+// m is set the rest of the message is dropped.
 type assembly struct {
 	received int                // bytes
 	total    int                // length of the message; 0: no message is arriving
@@ -85,8 +85,8 @@ func (x *receives) handleFirstFrag(peer int32, v wire.Envelope, w [5]uint64, pay
 	return true
 }
 
-// copied must be called after a fragment of n bytes was copied. began is the result of Elapsed.Begin. An unexpected message is
-// copied once more, when its receive is posted.
+// copied must be called after a fragment of n bytes was copied. began is the result of
+// Elapsed.Begin. An unexpected message is copied once more, when its receive is posted.
 func (a *assembly) copied(now func() time.Duration, began time.Duration, n int) {
 	a.elapsed.End(now, began, n)
 	if a.m != nil {

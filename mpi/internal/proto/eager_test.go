@@ -9,8 +9,8 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// TestBetweenFragments does something between two fragments of a message: a receive, one with a short buffer, a matched probe
-// with its receive, or the end of the context.
+// TestBetweenFragments does something between two fragments of a message: a receive, one with a
+// short buffer, a matched probe with its receive, or the end of the context.
 func TestBetweenFragments(t *testing.T) {
 	whole := bytes.Repeat([]byte("fragments of a message. "), 2500)
 	end := errors.New("end of the context")

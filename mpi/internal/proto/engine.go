@@ -19,18 +19,22 @@ import (
 
 // Errors of operations. Other errors come from the transport, wrapped.
 var (
-	// ErrTruncate reports that a message was longer than the receive buffer. The buffer holds the beginning of the message.
+	// ErrTruncate reports that a message was longer than the receive buffer. The buffer holds the
+	// beginning of the message.
 	ErrTruncate = errors.New("message longer than the buffer")
 	// ErrStale reports that a handle names a request that has been completed by a wait, or freed.
 	ErrStale = errors.New("request has been completed or freed before")
 	// ErrState reports that a request cannot do this now: it is active, or not persistent.
 	ErrState = errors.New("request is in the wrong state")
-	// ErrFreed reports that the communicator of an operation was freed, here or at the process that the operation needs.
+	// ErrFreed reports that the communicator of an operation was freed, here or at the process that
+	// the operation needs.
 	ErrFreed = errors.New("the communicator has been freed")
-	// ErrContextEnded is an ErrFreed: the context had ended before the operation, or its next step, began. For a schedule it means
-	// that shared memory of its steps may be unmapped. Operations in progress when a context ends get the error of Contexts.End.
+	// ErrContextEnded is an ErrFreed: the context had ended before the operation, or its next step,
+	// began. For a schedule it means that shared memory of its steps may be unmapped. Operations in
+	// progress when a context ends get the error of Contexts.End.
 	ErrContextEnded = fmt.Errorf("%w", ErrFreed)
-	// ErrFailed reports that the engine has failed because a process was lost: no pending operation is sure to complete.
+	// ErrFailed reports that the engine has failed because a process was lost: no pending operation
+	// is sure to complete.
 	ErrFailed = errors.New("a process was lost")
 )
 
@@ -44,24 +48,28 @@ type Config struct {
 	Address func(n int) []byte
 	// Waker is the one whose Wake method the domain was opened with.
 	Waker Waker
-	// Oversubscribed reports whether there are more processes than processors. Spinning then takes time from the process that
-	// is waited for.
+	// Oversubscribed reports whether there are more processes than processors. Spinning then takes
+	// time from the process that is waited for.
 	Oversubscribed bool
 	// Poll is how long a goroutine that waits polls before it sleeps. Nil: for some hundred yields.
 	Poll *time.Duration
 	// UnexpectedLimit bounds the bytes of stored unexpected messages; 0 means 64 MiB.
 	UnexpectedLimit int
-	// PinnedLimit bounds the bytes that stay registered with a device while no message uses them; 0 means 1 GiB.
+	// PinnedLimit bounds the bytes that stay registered with a device while no message uses them; 0
+	// means 1 GiB.
 	PinnedLimit int
 	// Clock handles clock messages; nil if there is no common clock.
 	Clock ClockHandler
 	// Warn reports to the user a condition that makes no call fail; it may be nil.
 	Warn func(string)
-	// ExactBit is set in contexts in which every message has the length of its receive: those of collectives. 0: there are none.
+	// ExactBit is set in contexts in which every message has the length of its receive: those of
+	// collectives. 0: there are none.
 	ExactBit uint32
-	// Forced is the protocol of messages to be sent; nil: the engine chooses it for each. It may differ between processes.
+	// Forced is the protocol of messages to be sent; nil: the engine chooses it for each. It may
+	// differ between processes.
 	Forced *protocols.Forced
-	// Checks makes messages carry notes, which are compared with those of their receives. It is the same at all processes.
+	// Checks makes messages carry notes, which are compared with those of their receives. It is the
+	// same at all processes.
 	Checks bool
 	// Recorder records what the engine does; nil if nothing is recorded.
 	Recorder *perf.Recorder
@@ -69,11 +77,12 @@ type Config struct {
 	Trace *perf.Trace
 	// Owner is the value that Engine.Owner returns: the user of the engine.
 	Owner any
-	// Needed reports whether a process that is lost was still needed, so that this counts as its failure. closed says that it has
-	// closed in order. nil means always. It is called with the engine's lock held.
+	// Needed reports whether a process that is lost was still needed, so that this counts as its
+	// failure. closed says that it has closed in order. nil means always. It is called with the
+	// engine's lock held.
 	Needed func(n int32, closed bool) bool
-	// Members returns the processes with which this one communicates in a context; nil for an unknown context, or if Members
-	// is nil. It is called with the engine's lock held.
+	// Members returns the processes with which this one communicates in a context; nil for an
+	// unknown context, or if Members is nil. It is called with the engine's lock held.
 	Members func(context uint32) []int32
 }
 
@@ -206,7 +215,8 @@ func (e *Engine) Owner() any { return e.owner }
 func (e *Engine) lock()   { e.mu.Lock() }
 func (e *Engine) unlock() { e.mu.Unlock() }
 
-// FlushSends blocks until the transport has taken all messages of this process and no transfer is left to be moved.
+// FlushSends blocks until the transport has taken all messages of this process and no transfer is
+// left to be moved.
 func (e *Engine) FlushSends() error {
 	e.lock()
 	defer e.unlock()
@@ -220,9 +230,10 @@ func (e *Engine) FlushSends() error {
 	return nil
 }
 
-// Finish is Close for a process that has not failed. If the only error is that something was not released, Finish warns of it,
-// and returns it only if nobody can be warned. The kernel releases it when the process ends, so it is not a reason to fail. With
-// any other error Finish returns all of them: messages may not have arrived, because the domain waits for that when it is closed.
+// Finish is Close for a process that has not failed. If the only error is that something was not
+// released, Finish warns of it, and returns it only if nobody can be warned. The kernel releases it
+// when the process ends, so it is not a reason to fail. With any other error Finish returns all of
+// them: messages may not have arrived, because the domain waits for that when it is closed.
 func (e *Engine) Finish() error {
 	err := e.Close()
 	if err == nil || e.links.warn == nil || !onlyUnreleased(err) {
@@ -245,8 +256,8 @@ func onlyUnreleased(err error) bool {
 	return err == fabric.ErrNotReleased
 }
 
-// Close closes the domain, and the channels of requests that have not completed. No other call may be in progress. The error also
-// tells of memory that was not deregistered, now or before.
+// Close closes the domain, and the channels of requests that have not completed. No other call may
+// be in progress. The error also tells of memory that was not deregistered, now or before.
 func (e *Engine) Close() error {
 	e.lock()
 	defer e.unlock()

@@ -7,9 +7,11 @@ import (
 	"fmt"
 )
 
-// Scenarios of waits that end without a message, and of goals that no other scenario has: see the table in docs/waiting.md.
+// Scenarios of waits that end without a message, and of goals that no other scenario has: see the
+// table in docs/waiting.md.
 
-// otherContext is a context in which goroutines acknowledge that their wait in testContext has ended.
+// otherContext is a context in which goroutines acknowledge that their wait in testContext has
+// ended.
 const otherContext = testContext + 1
 
 var errLost = errors.New("the engine was made to fail")
@@ -20,7 +22,8 @@ func inOther(r Route) Route {
 	return r
 }
 
-// ends starts a goroutine whose wait must end with an error that is want. It then calls after, unless that is nil.
+// ends starts a goroutine whose wait must end with an error that is want. It then calls after,
+// unless that is nil.
 func (x *execution) ends(name string, want error, wait, after func() error) {
 	x.run(name, func() error {
 		err := wait()

@@ -20,13 +20,15 @@ import (
 	"github.com/ibrun/ibrun/internal/waittest"
 )
 
-// An exploration runs a few goroutines that use engines in all schedules of a kind. Everything that goroutines decide while they
-// wait they decide with the lock of the engine held. So a schedule is the order in which goroutines get the lock: of all
-// goroutines one runs, from when it gets a lock until it wants one again, or blocks. Another choice at each step is that time
-// passes, so that a timer of an engine fires. Otherwise it passes when all goroutines are blocked.
+// An exploration runs a few goroutines that use engines in all schedules of a kind. Everything that
+// goroutines decide while they wait they decide with the lock of the engine held. So a schedule is
+// the order in which goroutines get the lock: of all goroutines one runs, from when it gets a lock
+// until it wants one again, or blocks. Another choice at each step is that time passes, so that a
+// timer of an engine fires. Otherwise it passes when all goroutines are blocked.
 //
-// A policy says which goroutine is next, and schedules deviate from it at a few steps. Most faults of concurrency need few
-// deviations: see Emmi, Qadeer and Rakamarić, Delay-bounded scheduling, POPL 2011.
+// A policy says which goroutine is next, and schedules deviate from it at a few steps. Most faults
+// of concurrency need few deviations: see Emmi, Qadeer and Rakamarić, Delay-bounded scheduling,
+// POPL 2011.
 
 // policy is the number of steps that a goroutine makes in a row while others want to go on.
 type policy int
@@ -36,8 +38,8 @@ const (
 	inARow     policy = 6 // not without a limit: a goroutine that tests for completion in a loop never blocks
 )
 
-// A schedule in which nothing happens for this long has lost a wake-up. It is shorter than watchDelay, after which a process
-// sends messages that could hide that.
+// A schedule in which nothing happens for this long has lost a wake-up. It is shorter than
+// watchDelay, after which a process sends messages that could hide that.
 const stuckAfter = watchDelay / 2
 
 // endless is the number of steps of a schedule that does not end.
@@ -87,8 +89,8 @@ type worker struct {
 // scenario starts goroutines with x.run, which use x.es.
 type scenario func(x *execution)
 
-// explore runs a scenario with two engines in all schedules that deviate from the policy at no more than so many steps. It
-// returns their number.
+// explore runs a scenario with two engines in all schedules that deviate from the policy at no more
+// than so many steps. It returns their number.
 func explore(t *testing.T, p policy, deviations int, s scenario) int {
 	t.Helper()
 	var plan []int
@@ -100,8 +102,9 @@ func explore(t *testing.T, p policy, deviations int, s scenario) int {
 	}
 }
 
-// exploreUpTo explores all schedules with a number of deviations, then with one more, and so on, while their number is probably
-// at most limit. It returns the number of schedules and the number of deviations of the last round, which is -1 if it added none.
+// exploreUpTo explores all schedules with a number of deviations, then with one more, and so on,
+// while their number is probably at most limit. It returns the number of schedules and the number
+// of deviations of the last round, which is -1 if it added none.
 func exploreUpTo(t *testing.T, p policy, deviations, limit int, s scenario) (schedules, last int) {
 	t.Helper()
 	single := explore(t, p, 1, s)
@@ -265,7 +268,8 @@ func (x *execution) schedule() {
 	}
 }
 
-// wanting returns the goroutines that want a lock, when all others are blocked, and how many of the scenario have not ended.
+// wanting returns the goroutines that want a lock, when all others are blocked, and how many of the
+// scenario have not ended.
 func (x *execution) wanting() (ready []*worker, left int) {
 	synctest.Wait()
 	x.mu.Lock()
@@ -319,7 +323,8 @@ func (x *execution) step(ready []*worker) {
 	w.turn <- struct{}{}
 }
 
-// giveUp ends the tests: the goroutines of a schedule that has failed do not end even when the engines have failed.
+// giveUp ends the tests: the goroutines of a schedule that has failed do not end even when the
+// engines have failed.
 func (x *execution) giveUp() { panic("the schedule cannot be ended: " + x.failed + "\n" + x.String()) }
 
 // fail records why the schedule has failed, and lets the engines fail, which ends the goroutines.

@@ -12,10 +12,11 @@ import (
 	"github.com/ibrun/ibrun/internal/soaktest"
 )
 
-// A goroutine that has received a message from process 1 acknowledges it, and process 1 sends the next one only then. So a
-// goroutine that does not go on although it could holds up all others.
+// A goroutine that has received a message from process 1 acknowledges it, and process 1 sends the
+// next one only then. So a goroutine that does not go on although it could holds up all others.
 
-// acknowledge sends the acknowledgement of a message with a tag, if it was received without an error, and is b.
+// acknowledge sends the acknowledgement of a message with a tag, if it was received without an
+// error, and is b.
 func acknowledge(e *Engine, tag int32, b []byte, err error) error {
 	if err != nil {
 		return err
@@ -38,7 +39,8 @@ func receive(e *Engine, tag int32) func() error {
 // send starts a goroutine of process 1 that sends a message with each of the tags to process 0.
 func (x *execution) send(tags ...int32) { x.run("peer", func() error { return x.sends(tags...) }) }
 
-// sends sends a message with each of the tags from process 1 to process 0, and waits for the answer to each.
+// sends sends a message with each of the tags from process 1 to process 0, and waits for the answer
+// to each.
 func (x *execution) sends(tags ...int32) error {
 	for _, tag := range tags {
 		if err := x.es[1].Send(to(1, 0, tag), []byte{byte(tag)}, Standard); err != nil {
@@ -60,8 +62,8 @@ func testUntil(e *Engine, h Handle) error {
 	}
 }
 
-// exploredScenario is a scenario. Turn by turn, all schedules with at least so many deviations are explored; with IBRUN_SOAK=1,
-// with one more. 0 means no more than in other scenarios.
+// exploredScenario is a scenario. Turn by turn, all schedules with at least so many deviations are
+// explored; with IBRUN_SOAK=1, with one more. 0 means no more than in other scenarios.
 type exploredScenario struct {
 	name       string
 	deviations int
@@ -320,9 +322,9 @@ var waitScenarios = []exploredScenario{
 	}},
 }
 
-// TestExploreWaits: in all schedules that deviate a little from simple ones, and in some that deviate more, each goroutine that
-// waits goes on when it can. Two deviations find a goroutine that parks although its request has completed while it took over
-// from the background.
+// TestExploreWaits: in all schedules that deviate a little from simple ones, and in some that
+// deviate more, each goroutine that waits goes on when it can. Two deviations find a goroutine that
+// parks although its request has completed while it took over from the background.
 func TestExploreWaits(t *testing.T) {
 	limit := soaktest.Choose(10_000, 80) // of the schedules with one deviation more
 	for _, s := range slices.Concat(waitScenarios, endScenarios, goalScenarios) {

@@ -1,9 +1,10 @@
 package proto
 
-// A peer that fails makes the whole engine fail: every operation in progress, and every later one, ends with an error. A peer
-// that finalizes, that is, closes its transport in order, is not a failure if this process does not need it any more: then only
-// operations with it fail. The same holds for a peer that is lost without having been used: it may have finalized before this
-// process connected to it.
+// A peer that fails makes the whole engine fail: every operation in progress, and every later one,
+// ends with an error. A peer that finalizes, that is, closes its transport in order, is not a
+// failure if this process does not need it any more: then only operations with it fail. The same
+// holds for a peer that is lost without having been used: it may have finalized before this process
+// connected to it.
 
 // peerClosed ends what needs a process that has closed. links call it.
 func (e *Engine) peerClosed(n int32, err error) {

@@ -2,9 +2,9 @@ package proto
 
 import "github.com/ibrun/ibrun/mpi/internal/wire"
 
-// A receiver whose store of unexpected messages is nearly full pauses its senders with PAUSE: they send only RTS, whatever the
-// length of the message, until RESUME. An RTS is always accepted, so no sender waits until another sender's message has been
-// received.
+// A receiver whose store of unexpected messages is nearly full pauses its senders with PAUSE: they
+// send only RTS, whatever the length of the message, until RESUME. An RTS is always accepted, so no
+// sender waits until another sender's message has been received.
 
 // pauseSender pauses a sender, unless it is paused.
 func (s *unexpectedStore) pauseSender(n int32) {
@@ -24,8 +24,8 @@ func (s *unexpectedStore) resumeSenders() {
 	s.paused = s.paused[:0]
 }
 
-// handlePause handles PAUSE and RESUME. Messages that wait for room on their way to a peer that pauses this sender become RTS
-// as well: they may need far more room than the peer has.
+// handlePause handles PAUSE and RESUME. Messages that wait for room on their way to a peer that
+// pauses this sender become RTS as well: they may need far more room than the peer has.
 func (x *sends) handlePause(n int32, pause bool) {
 	p := x.links.peer(n)
 	p.paused = pause

@@ -8,12 +8,14 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// When all processes free a communicator, messages that were sent before may still be on their way to receives that were posted
-// before. Both must complete. The exchange in which the processes agree does not order these messages: it may take another way.
+// When all processes free a communicator, messages that were sent before may still be on their way
+// to receives that were posted before. Both must complete. The exchange in which the processes
+// agree does not order these messages: it may take another way.
 //
-// A process with posted receives therefore sends FLUSH to those that may have sent a message for them. They answer with FLUSHED,
-// which follows all that they have sent. When the answers have arrived, a receive that is still posted has no message. A receive
-// from AnySource makes the process connect to all others of the communicator, since each may be about to connect to it.
+// A process with posted receives therefore sends FLUSH to those that may have sent a message for
+// them. They answer with FLUSHED, which follows all that they have sent. When the answers have
+// arrived, a receive that is still posted has no message. A receive from AnySource makes the
+// process connect to all others of the communicator, since each may be about to connect to it.
 
 // flush is a wait for FLUSHED.
 type flush struct {
@@ -77,8 +79,9 @@ func (f *flushes) handleFlushed(peer int32, w [5]uint64) bool {
 	return true
 }
 
-// PrepareFlush must be called before the processes agree to free a communicator. It sends the partitions that are ready, and
-// reports whether receives are posted in the context messages, or partitioned receives are active in the context partitioned.
+// PrepareFlush must be called before the processes agree to free a communicator. It sends the
+// partitions that are ready, and reports whether receives are posted in the context messages, or
+// partitioned receives are active in the context partitioned.
 func (e *Engine) PrepareFlush(messages, partitioned uint32) bool {
 	e.lock()
 	defer e.unlock()
@@ -116,7 +119,8 @@ func (q *Requests) routesToFlush(messages, partitioned uint32) iter.Seq[Route] {
 	}
 }
 
-// senders returns for each process whether messages for the receives of PrepareFlush may come from it.
+// senders returns for each process whether messages for the receives of PrepareFlush may come from
+// it.
 func (f *flushes) senders(q *Requests, d *departures, messages, partitioned uint32) []bool {
 	from, anySource := make([]bool, len(f.links.peers)), false
 	for on := range q.routesToFlush(messages, partitioned) {
@@ -143,8 +147,9 @@ func (r *Request) activePartitioned() *partitioned {
 	return p
 }
 
-// Flush blocks until the receives of PrepareFlush have been matched with all messages that other processes had sent when they
-// were asked. Meanwhile the recorder shows op as the current operation. The other processes answer when they make progress.
+// Flush blocks until the receives of PrepareFlush have been matched with all messages that other
+// processes had sent when they were asked. Meanwhile the recorder shows op as the current
+// operation. The other processes answer when they make progress.
 func (e *Engine) Flush(op perf.Op, messages, partitioned uint32) error {
 	e.lock()
 	defer e.unlock()

@@ -29,8 +29,8 @@ func persistentOf(t *testing.T, e *Engine) (hs []Handle) {
 		e.RecvInit(null, oneBlock(x)), e.Schedules().Init(to(0, 1, 5), 0, steps, new(Schedule)))
 }
 
-// TestPersistentFreed: a persistent request of a context that has ended fails when it is started, in whatever state it was, and
-// sends nothing.
+// TestPersistentFreed: a persistent request of a context that has ended fails when it is started,
+// in whatever state it was, and sends nothing.
 func TestPersistentFreed(t *testing.T) {
 	count := &kindCounter{}
 	es := open(t, 2, func(tr fabric.Transport) fabric.Transport {
@@ -98,8 +98,8 @@ func checkEmpty(t *testing.T, es []*Engine) {
 	}
 }
 
-// TestFreedOrLeft: what needs a process that has ended the context fails, in different ways: the communicator was freed, or that
-// process has left it before, so it may still be used here.
+// TestFreedOrLeft: what needs a process that has ended the context fails, in different ways: the
+// communicator was freed, or that process has left it before, so it may still be used here.
 func TestFreedOrLeft(t *testing.T) {
 	for _, leaves := range []bool{false, true} {
 		want := map[bool]error{false: ErrFreed, true: ErrFailed}[leaves]
@@ -144,8 +144,8 @@ func TestFreedOrLeft(t *testing.T) {
 	}
 }
 
-// TestFailedLeaves: what needs a process whose engine has failed, and that ends the context therefore, fails because of that: the
-// communicator was not freed.
+// TestFailedLeaves: what needs a process whose engine has failed, and that ends the context
+// therefore, fails because of that: the communicator was not freed.
 func TestFailedLeaves(t *testing.T) {
 	es := open(t, 2, nil, nil)
 	a, b := es[0], es[1]
@@ -170,8 +170,9 @@ func TestFailedLeaves(t *testing.T) {
 	}
 }
 
-// TestFreedInStep: a schedule of which another goroutine does a step when its context is freed learns of it at once: others may
-// read its buffers in the memory that they share, which may be unmapped afterwards.
+// TestFreedInStep: a schedule of which another goroutine does a step when its context is freed
+// learns of it at once: others may read its buffers in the memory that they share, which may be
+// unmapped afterwards.
 func TestFreedInStep(t *testing.T) {
 	e := open(t, 1, nil, nil)[0]
 	begun, release := make(chan struct{}), make(chan struct{})
@@ -197,8 +198,8 @@ func TestFreedInStep(t *testing.T) {
 	}
 }
 
-// TestFlush: messages that others have sent before they are asked are received although they arrive later, by receives of all
-// kinds. A receive without a message remains.
+// TestFlush: messages that others have sent before they are asked are received although they arrive
+// later, by receives of all kinds. A receive without a message remains.
 func TestFlush(t *testing.T) {
 	for range 10 { // a partition may be received before FLUSHED is handled, or with it
 		testFlush(t)
@@ -270,7 +271,8 @@ func stopBackgrounds(es []*Engine) {
 	}
 }
 
-// pairOf returns a partitioned send of n bytes of process rank, and its receive, in partitionedContext.
+// pairOf returns a partitioned send of n bytes of process rank, and its receive, in
+// partitionedContext.
 func pairOf(t *testing.T, from, to *Engine, rank int32, n int) (send, recv Handle) {
 	t.Helper()
 	parts := func() Partitions { return Partitions{Buf: make([]byte, n), Count: 2, Failed: func(error) {}} }
@@ -284,7 +286,8 @@ func pairOf(t *testing.T, from, to *Engine, rank int32, n int) (send, recv Handl
 	return send, to.Schedules().PrecvInit(on(from.links.self), parts())
 }
 
-// TestPrepareFlush: partitions that are ready are sent and received, also while the schedule of their request waits for its turn.
+// TestPrepareFlush: partitions that are ready are sent and received, also while the schedule of
+// their request waits for its turn.
 func TestPrepareFlush(t *testing.T) {
 	es := open(t, 2, nil, nil)
 	stopBackgrounds(es)
@@ -330,7 +333,8 @@ func TestPrepareFlush(t *testing.T) {
 	}
 }
 
-// TestFlushAnswers: answers that were not asked for are refused, and the process that has to answer may close.
+// TestFlushAnswers: answers that were not asked for are refused, and the process that has to answer
+// may close.
 func TestFlushAnswers(t *testing.T) {
 	es := open(t, 2, nil, nil)
 	a, b := es[0], es[1]
@@ -356,8 +360,9 @@ func TestFlushAnswers(t *testing.T) {
 	}
 }
 
-// TestFreedByClosed: a process frees a communicator and closes, perhaps before this one knows that it can free it. What was in
-// progress has the error of the communicator, and not that of a process that is lost.
+// TestFreedByClosed: a process frees a communicator and closes, perhaps before this one knows that
+// it can free it. What was in progress has the error of the communicator, and not that of a process
+// that is lost.
 func TestFreedByClosed(t *testing.T) {
 	for _, closedFirst := range []bool{true, false} {
 		es := open(t, 2, nil, nil)
@@ -393,8 +398,8 @@ func TestFreedByClosed(t *testing.T) {
 	}
 }
 
-// TestPartitionedIdle: Contexts.WaitIdle does not wait for partitioned messages, and WaitPartitionedIdle waits for no others. An
-// inactive request is in progress for neither.
+// TestPartitionedIdle: Contexts.WaitIdle does not wait for partitioned messages, and
+// WaitPartitionedIdle waits for no others. An inactive request is in progress for neither.
 func TestPartitionedIdle(t *testing.T) {
 	e := open(t, 1, nil, nil)[0]
 	x := Partitions{Buf: make([]byte, 8), Count: 2, Failed: func(error) {}}

@@ -11,8 +11,9 @@ import (
 	"testing"
 )
 
-// TestManyGoroutines: many goroutines of each process send bursts to their partners and answer them at the same time. Each gets
-// its own messages, in order, with few processors and with more than the machine may have.
+// TestManyGoroutines: many goroutines of each process send bursts to their partners and answer them
+// at the same time. Each gets its own messages, in order, with few processors and with more than
+// the machine may have.
 func TestManyGoroutines(t *testing.T) {
 	const goroutines, rounds, burst = 64, 20, 3
 	for _, w := range []wrap{nil, deferring} {
@@ -37,7 +38,8 @@ func TestManyGoroutines(t *testing.T) {
 	}
 }
 
-// exchangeBursts sends rounds of numbered messages to the other process, and checks those that it gets.
+// exchangeBursts sends rounds of numbered messages to the other process, and checks those that it
+// gets.
 func exchangeBursts(e *Engine, self int, tag int32, rounds, burst int) error {
 	buf, sent, got := make([]byte, 8), uint64(0), uint64(0)
 	for range rounds {
@@ -73,7 +75,8 @@ func checkIdle(t *testing.T, es []*Engine) {
 	}
 }
 
-// TestNewcomerRuns: on one processor, a goroutine whose messages arrive at once does not keep one that is started from running.
+// TestNewcomerRuns: on one processor, a goroutine whose messages arrive at once does not keep one
+// that is started from running.
 func TestNewcomerRuns(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	es := open(t, 1, nil, func(c *Config) { c.Oversubscribed = false })
@@ -103,8 +106,8 @@ func exchangeSelf(e *Engine, tag int32) error {
 	return err
 }
 
-// TestLossWakesMany: many goroutines that wait for one process learn that it was lost, and those that wait in a context that
-// it has ended.
+// TestLossWakesMany: many goroutines that wait for one process learn that it was lost, and those
+// that wait in a context that it has ended.
 func TestLossWakesMany(t *testing.T) {
 	const goroutines = 128
 	for _, lost := range []bool{true, false} {

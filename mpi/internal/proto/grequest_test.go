@@ -7,7 +7,8 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// TestGrequest: a generalized request completes once, with the error of CompleteGrequest, also if it has been freed.
+// TestGrequest: a generalized request completes once, with the error of CompleteGrequest, also if
+// it has been freed.
 func TestGrequest(t *testing.T) {
 	e := open(t, 1, nil, nil)[0]
 	failed := errors.New("failed")

@@ -95,7 +95,8 @@ func bareProcess(t testing.TB, tr fabric.Transport) (fabric.Domain, fabric.Endpo
 	return d, ep
 }
 
-// each runs f for all engines concurrently, and then flushes what they have sent. All of it must be counted where it arrives.
+// each runs f for all engines concurrently, and then flushes what they have sent. All of it must be
+// counted where it arrives.
 func each(t testing.TB, es []*Engine, f func(self int, e *Engine) error) {
 	t.Helper()
 	var ranks sync.WaitGroup
@@ -127,8 +128,9 @@ func each(t testing.TB, es []*Engine, f func(self int, e *Engine) error) {
 	waittest.Poll(t, "as many messages have arrived as were sent", func() bool { return !onItsWay(t, es) })
 }
 
-// onItsWay polls the engines, and reports whether messages or transfers between them are on their way, as they have recorded. It
-// returns false if that is not known: an engine has failed, or does not record.
+// onItsWay polls the engines, and reports whether messages or transfers between them are on their
+// way, as they have recorded. It returns false if that is not known: an engine has failed, or does
+// not record.
 func onItsWay(t testing.TB, es []*Engine) bool {
 	t.Helper()
 	sent, arrived := uint64(0), uint64(0)
@@ -148,9 +150,9 @@ func onItsWay(t testing.TB, es []*Engine) bool {
 	return sent != arrived
 }
 
-// flushSends blocks until the transport has taken all messages of one engine, or the engine has failed. A rank must not end
-// before: another rank may wait for a control message that still waits for room. Engines whose ranks have ended are polled too,
-// because they have to make that room.
+// flushSends blocks until the transport has taken all messages of one engine, or the engine has
+// failed. A rank must not end before: another rank may wait for a control message that still waits
+// for room. Engines whose ranks have ended are polled too, because they have to make that room.
 func flushSends(es []*Engine, self int, ended []atomic.Bool) error {
 	for {
 		e := es[self]
@@ -174,7 +176,8 @@ func flushSends(es []*Engine, self int, ended []atomic.Bool) error {
 
 const testContext = 5
 
-// to and from return routes in the context of the tests, where the ranks are the numbers of the processes.
+// to and from return routes in the context of the tests, where the ranks are the numbers of the
+// processes.
 func to(self, peer int, tag int32) Route {
 	return Route{Context: testContext, Peer: int32(peer), Match: Match{Rank: int32(self), Tag: tag}}
 }
@@ -280,7 +283,8 @@ func (refusing) Write([]byte, fabric.Region, fabric.RemoteKey, uint64) (bool, er
 	return false, errRefused
 }
 
-// pairingDomain has shared words on the heap, so that the race detector checks what the two sides do with them.
+// pairingDomain has shared words on the heap, so that the race detector checks what the two sides
+// do with them.
 type pairingDomain struct{ *variantDomain }
 
 func (d pairingDomain) Words(peer int, inbound bool) []uint64 {
@@ -296,7 +300,8 @@ func (d pairingDomain) Words(peer int, inbound bool) []uint64 {
 	return d.tr.words[pair]
 }
 
-// Completed reports whether h names an operation that has completed and has not been collected, or is stale.
+// Completed reports whether h names an operation that has completed and has not been collected, or
+// is stale.
 func (e *Engine) Completed(h Handle) bool {
 	e.lock()
 	defer e.unlock()

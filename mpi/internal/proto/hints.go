@@ -12,32 +12,39 @@ import (
 
 // Violations of the assertions of a context.
 var (
-	// ErrAnySource reports a receive or probe with the wildcard source in a context that asserts there is none.
+	// ErrAnySource reports a receive or probe with the wildcard source in a context that asserts
+	// there is none.
 	ErrAnySource = errors.New("the communicator asserts that no receive uses AnySource")
-	// ErrAnyTag reports a receive or probe with the wildcard tag in a context that asserts there is none.
+	// ErrAnyTag reports a receive or probe with the wildcard tag in a context that asserts there is
+	// none.
 	ErrAnyTag = errors.New("the communicator asserts that no receive uses AnyTag")
-	// ErrLengthMismatch reports a message shorter than its buffer in a context that asserts exact lengths.
+	// ErrLengthMismatch reports a message shorter than its buffer in a context that asserts exact
+	// lengths.
 	ErrLengthMismatch = fmt.Errorf("%w: the communicator asserts that every message has the length of its receive buffer",
 		ErrTruncate)
 )
 
 // Hints change how the messages of a context are transferred.
 type Hints struct {
-	// NoAnySource and NoAnyTag assert that no receive of this process uses the wildcard source or tag.
+	// NoAnySource and NoAnyTag assert that no receive of this process uses the wildcard source or
+	// tag.
 	NoAnySource, NoAnyTag bool
-	// ExactLength asserts that messages which this process receives have the lengths of their buffers.
+	// ExactLength asserts that messages which this process receives have the lengths of their
+	// buffers.
 	ExactLength bool
-	// Epoch is not 0 while any process of the context has ExactLength set. After each change it has a new value, the same at
-	// all processes. It has EpochBits.
+	// Epoch is not 0 while any process of the context has ExactLength set. After each change it has
+	// a new value, the same at all processes. It has EpochBits.
 	Epoch uint32
 	// AllowOvertaking permits that messages are matched out of order.
 	AllowOvertaking bool
-	// EagerLimit is the length of the longest message that is sent without a rendezvous, as far as the transport supports it;
-	// -1: the transport's own limit.
+	// EagerLimit is the length of the longest message that is sent without a rendezvous, as far as
+	// the transport supports it; -1: the transport's own limit.
 	EagerLimit int
-	// Forced is the protocol of messages to be sent; nil: that of [Config], or the one that the engine chooses.
+	// Forced is the protocol of messages to be sent; nil: that of [Config], or the one that the
+	// engine chooses.
 	Forced *protocols.Forced
-	// Rail is the index in [Engine.Rails] of the device for reads and writes of large messages; -1: any.
+	// Rail is the index in [Engine.Rails] of the device for reads and writes of large messages; -1:
+	// any.
 	Rail int
 	// Peers are the numbers of the processes, by rank.
 	Peers []int32
@@ -46,8 +53,8 @@ type Hints struct {
 // EpochBits is the size of an epoch in bits.
 const EpochBits = 24
 
-// hintSet holds the hints of all contexts, and what follows from all of them together: with these summaries the fast paths of
-// contexts without hints need no look-up. update sets the summaries.
+// hintSet holds the hints of all contexts, and what follows from all of them together: with these
+// summaries the fast paths of contexts without hints need no look-up. update sets the summaries.
 type hintSet struct {
 	byContext  map[uint32]*Hints
 	directRecv bool // no receive sends an RTR, no length is checked, and messages are neither traced nor noted
@@ -59,11 +66,12 @@ type hintSet struct {
 	exactBit uint32            // Config.ExactBit
 }
 
-// plainSends reports whether short messages of a context with these hints are sent like those of a context without hints.
+// plainSends reports whether short messages of a context with these hints are sent like those of a
+// context without hints.
 func (h *Hints) plainSends() bool { return h.Epoch == 0 && h.EagerLimit < 0 && h.Forced.PlainSends() }
 
-// SetHints replaces the hints of a context. NoAnySource and NoAnyTag do not take effect while receives are posted that violate
-// them. The result has their actual values.
+// SetHints replaces the hints of a context. NoAnySource and NoAnyTag do not take effect while
+// receives are posted that violate them. The result has their actual values.
 func (c *Contexts) SetHints(context uint32, h Hints) Hints {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,7 +91,8 @@ func (c *Contexts) SetHints(context uint32, h Hints) Hints {
 	return h
 }
 
-// update sets the summaries. failed reports whether the engine has failed, general whether no message may take a fast path.
+// update sets the summaries. failed reports whether the engine has failed, general whether no
+// message may take a fast path.
 func (s *hintSet) update(failed, general bool) {
 	s.plainSends, s.minRTR, s.rails = !failed && !general && s.forced.PlainSends(), math.MaxInt, false
 	for _, h := range s.byContext {
@@ -96,7 +105,8 @@ func (s *hintSet) update(failed, general bool) {
 	s.directRecv = s.minRTR == math.MaxInt && !general
 }
 
-// Rails returns the names of the devices that large messages may take; nil if no transport has several. The result is constant.
+// Rails returns the names of the devices that large messages may take; nil if no transport has
+// several. The result is constant.
 func (e *Engine) Rails() []string {
 	for _, x := range e.links.paths {
 		if x.multiRail != nil {
@@ -106,8 +116,8 @@ func (e *Engine) Rails() []string {
 	return nil
 }
 
-// plainSendsIn is hintSet.plainSends for one context. It is not inlined, so that the fast paths, which
-// rarely call it, stay short.
+// plainSendsIn is hintSet.plainSends for one context. It is not inlined, so that the fast paths,
+// which rarely call it, stay short.
 //
 //go:noinline
 func (e *Engine) plainSendsIn(context uint32) bool {
@@ -120,7 +130,8 @@ func (e *Engine) plainSendsIn(context uint32) bool {
 
 func nodeOf(m *unexpectedMessage) *match.Message[unexpectedMessage] { return &m.node }
 
-// assertionError returns the error of a receive or probe that violates the assertions of its context, whose table is t; or nil.
+// assertionError returns the error of a receive or probe that violates the assertions of its
+// context, whose table is t; or nil.
 func assertionError(t *table, from Route) error {
 	switch {
 	case t.Allows(from.Rank, from.Tag):
@@ -131,8 +142,8 @@ func assertionError(t *table, from Route) error {
 	return ErrAnyTag
 }
 
-// ExactLengthError reports a message with another length than its receive, in a context with Config.ExactBit. It is an
-// ErrTruncate.
+// ExactLengthError reports a message with another length than its receive, in a context with
+// Config.ExactBit. It is an ErrTruncate.
 type ExactLengthError struct {
 	Source    int32
 	Got, Want int
@@ -166,8 +177,8 @@ func (t *truncateError) Error() string {
 // Unwrap makes the error an ErrTruncate.
 func (t *truncateError) Unwrap() error { return ErrTruncate }
 
-// lengthError returns the error of a receive whose message has another length than its buffer; nil if that is allowed.
-// r.status must be set.
+// lengthError returns the error of a receive whose message has another length than its buffer; nil
+// if that is allowed. r.status must be set.
 func (x *receives) lengthError(r *Request, bytes int) error {
 	if bytes <= r.size() && x.hints.directRecv && r.route.Context&x.hints.exactBit == 0 {
 		return nil

@@ -46,7 +46,8 @@ func (d *departures) endReceive(r *Request, err error) {
 	d.receives.requests.complete(r, err)
 }
 
-// endOperationsWith completes the operations that need a process which has finalized. All that it has sent has arrived.
+// endOperationsWith completes the operations that need a process which has finalized. All that it
+// has sent has arrived.
 func (d *departures) endOperationsWith(n int32, err error) {
 	d.links.failure.departed, d.failed = true, true
 	for _, slab := range d.receives.requests.slabs {

@@ -12,7 +12,8 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
 
-// hostilePeer is an engine with operations of all kinds in progress, and a peer that sends it arbitrary messages.
+// hostilePeer is an engine with operations of all kinds in progress, and a peer that sends it
+// arbitrary messages.
 type hostilePeer struct {
 	t     testing.TB
 	e     *Engine
@@ -120,7 +121,8 @@ func (h *hostilePeer) poll() bool {
 	return err == nil
 }
 
-// end checks that no byte outside of the buffers was written, and that no call hangs after the engine has failed.
+// end checks that no byte outside of the buffers was written, and that no call hangs after the
+// engine has failed.
 func (h *hostilePeer) end() {
 	h.e.Processes().Abort(fabric.ErrCorrupt)
 	for _, x := range h.hs {
@@ -177,7 +179,8 @@ func FuzzHostile(f *testing.F) {
 	})
 }
 
-// TestForeign: messages of one peer about a request with another peer are rejected, and do not change the request.
+// TestForeign: messages of one peer about a request with another peer are rejected, and do not
+// change the request.
 func TestForeign(t *testing.T) {
 	es := open(t, 3, nil, nil)
 	e := es[0]

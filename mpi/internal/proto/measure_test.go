@@ -12,8 +12,9 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// TestMeasuredMessages: both sides measure the messages that the sender has marked, and the sender chooses by these times. The
-// clock is made: it passes quickly either for messages in fragments or for others.
+// TestMeasuredMessages: both sides measure the messages that the sender has marked, and the sender
+// chooses by these times. The clock is made: it passes quickly either for messages in fragments or
+// for others.
 func TestMeasuredMessages(t *testing.T) {
 	for _, slow := range []bool{false, true} {
 		count := &kindCounter{}
@@ -70,8 +71,8 @@ func TestMeasuredMessages(t *testing.T) {
 	}
 }
 
-// TestElapsedChecks: an ELAPSED that no correct peer sends is rejected. One whose message is not known, because another domain
-// has taken over or because the send has ended, is accepted.
+// TestElapsedChecks: an ELAPSED that no correct peer sends is rejected. One whose message is not
+// known, because another domain has taken over or because the send has ended, is accepted.
 func TestElapsedChecks(t *testing.T) {
 	es := open(t, 2, variant{fragments: true, measured: true}.wrap, nil)
 	e := es[0]

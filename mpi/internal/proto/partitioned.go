@@ -9,12 +9,14 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/notes"
 )
 
-// Partitioned communication: a message in partitions, each of which is sent when the program says that it is ready. Each
-// partition of the sender is a message. The receiver may have another number of partitions.
+// Partitioned communication: a message in partitions, each of which is sent when the program says
+// that it is ready. Each partition of the sender is a message. The receiver may have another number
+// of partitions.
 //
-// A first message, the setup, pairs the two requests: it has the tag of the program, and numbers the pair. It is sent when the
-// sender's request is made, and received when the receiver's is made, so the requests are paired in this order. The rank of the
-// setup, and of the messages of partitions, has a bit that those of other messages in the context do not have.
+// A first message, the setup, pairs the two requests: it has the tag of the program, and numbers
+// the pair. It is sent when the sender's request is made, and received when the receiver's is made,
+// so the requests are paired in this order. The rank of the setup, and of the messages of
+// partitions, has a bit that those of other messages in the context do not have.
 const (
 	setupRank     = 1 << 30
 	partitionRank = 1 << 29
@@ -33,7 +35,8 @@ var (
 	ErrPairs = fmt.Errorf("there are %d partitioned sends, the maximum: free some", maxPairs)
 )
 
-// partitioned is the program of a partitioned send or receive. Its fields are protected by the engine's lock.
+// partitioned is the program of a partitioned send or receive. Its fields are protected by the
+// engine's lock.
 type partitioned struct {
 	all      *Schedules
 	on       Route // with the rank of the sender and the tag of the program
@@ -52,7 +55,8 @@ type partitioned struct {
 	marked   []bool  // send: the partition is ready; receive: the message has arrived
 }
 
-// setupBytes is the length of a setup: the partitions of the sender, the pair, the kind of the elements, the length.
+// setupBytes is the length of a setup: the partitions of the sender, the pair, the kind of the
+// elements, the length.
 const setupBytes = 20
 
 // Partitions describe one side of a partitioned message.
@@ -64,8 +68,9 @@ type Partitions struct {
 	Failed func(error)
 }
 
-// PsendInit returns a persistent request of a partitioned send. Failed is called with the engine's lock held when the send has
-// failed: this process then has left the context, except if all processes free it.
+// PsendInit returns a persistent request of a partitioned send. Failed is called with the engine's
+// lock held when the send has failed: this process then has left the context, except if all
+// processes free it.
 func (ss *Schedules) PsendInit(to Route, x Partitions) (Handle, error) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
@@ -184,8 +189,8 @@ func (p *partitioned) arrived(rank, tag int32) {
 	}
 }
 
-// pack packs a partition of a send, without the lock: other goroutines may pack other partitions. It reports whether the send is
-// still in progress.
+// pack packs a partition of a send, without the lock: other goroutines may pack other partitions.
+// It reports whether the send is still in progress.
 func (p *partitioned) pack(i int) bool {
 	s, n := &p.schedule, len(p.buf)/p.parts
 	number := s.number
@@ -210,8 +215,9 @@ func (r *Request) isIdleSetup() bool {
 	return r.isPartitioned() && r != s.req && (s.req.schedule != s || s.req.state != active)
 }
 
-// mayComplete reports whether a partitioned request without an error can complete although its context has ended: a send if all
-// partitions were ready, a receive if those of its messages were posted, which have been matched then. p may be nil.
+// mayComplete reports whether a partitioned request without an error can complete although its
+// context has ended: a send if all partitions were ready, a receive if those of its messages were
+// posted, which have been matched then. p may be nil.
 func (p *partitioned) mayComplete() bool {
 	return p != nil && (p.send && len(p.ready) == p.parts || !p.send && p.messages != 0)
 }
@@ -284,8 +290,8 @@ func (ss *Schedules) Pready(h Handle, low, high int) error {
 	return nil
 }
 
-// Parrived reports whether a partition of a receive has arrived. If not it makes progress once before. A receive that has
-// completed has all, or its error is returned, as by the Wait after it.
+// Parrived reports whether a partition of a receive has arrived. If not it makes progress once
+// before. A receive that has completed has all, or its error is returned, as by the Wait after it.
 func (ss *Schedules) Parrived(h Handle, i int) (bool, error) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
@@ -337,8 +343,8 @@ func (s *Schedule) freed() {
 	}
 }
 
-// pairs are the numbers of the partitioned sends that exist. A number that was freed is used again as late as possible, since
-// the receiver may not have received its last messages.
+// pairs are the numbers of the partitioned sends that exist. A number that was freed is used again
+// as late as possible, since the receiver may not have received its last messages.
 type pairs struct {
 	next uint32
 	used map[uint32]bool

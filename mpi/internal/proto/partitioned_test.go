@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestParrivedFailed: no partition of a receive that has failed has arrived, also after the receive has completed.
+// TestParrivedFailed: no partition of a receive that has failed has arrived, also after the receive
+// has completed.
 func TestParrivedFailed(t *testing.T) {
 	es := open(t, 2, nil, nil)
 	ignore := func(error) {}
@@ -33,7 +34,8 @@ func TestParrivedFailed(t *testing.T) {
 	}
 }
 
-// FuzzSetup gives a partitioned receive any setup: it is an error, or all messages lie within the buffer.
+// FuzzSetup gives a partitioned receive any setup: it is an error, or all messages lie within the
+// buffer.
 func FuzzSetup(f *testing.F) {
 	f.Add([]byte{4, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 64}, 2)
 	f.Add([]byte{0, 0, 1, 0, 255, 127}, 1)

@@ -5,9 +5,10 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
 )
 
-// The data of a request may be in many blocks of memory. Then buf is nil, and data describes the memory. Each message of the
-// transport is packed from there, directly into the memory of the transport where that is possible (fabric.Gatherer). The
-// receiver unpacks from the memory of the transport. So while the sender packs one message the receiver unpacks the one before.
+// The data of a request may be in many blocks of memory. Then buf is nil, and data describes the
+// memory. Each message of the transport is packed from there, directly into the memory of the
+// transport where that is possible (fabric.Gatherer). The receiver unpacks from the memory of the
+// transport. So while the sender packs one message the receiver unpacks the one before.
 //
 // The other side of a message does not know. It may have its data in one block:
 //
@@ -56,7 +57,8 @@ func (r *Request) size() int {
 	return len(r.buf)
 }
 
-// store copies received bytes to the memory of a receive, from byte at on, as far as there is room. It returns how many.
+// store copies received bytes to the memory of a receive, from byte at on, as far as there is room.
+// It returns how many.
 func (r *Request) store(at int, payload []byte) int {
 	switch {
 	case r.data != nil:

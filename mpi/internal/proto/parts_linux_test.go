@@ -42,7 +42,8 @@ func (m bytesOf) copies(n, stride int64) (at []int64) {
 	return at
 }
 
-// randomType returns a random datatype of at most depth levels above a basic one, and the same written out.
+// randomType returns a random datatype of at most depth levels above a basic one, and the same
+// written out.
 func randomType(r *rand.Rand, depth int) (*datatype.Type, bytesOf, error) {
 	if depth == 0 {
 		t := datatype.OfKind([]datatype.Kind{datatype.Uint8, datatype.Int16, datatype.Int32, datatype.Float64}[r.IntN(4)])
@@ -244,7 +245,8 @@ func partsSeeds() uint64 {
 	return soaktest.Choose[uint64](10000, 15)
 }
 
-// TestParts sends elements of random types to receives with other random types and compares all bytes with a model.
+// TestParts sends elements of random types to receives with other random types and compares all
+// bytes with a model.
 func TestParts(t *testing.T) {
 	variants := map[string]variant{
 		"plain": {}, "no reads": {noRead: true}, "refused": {refuse: true}, "both copy": {pairing: true},
@@ -360,7 +362,8 @@ func TestPartsAllocs(t *testing.T) {
 	}
 }
 
-// TestPartsNotes: with checks, elements of other types are an error, and the same elements in another arrangement are not.
+// TestPartsNotes: with checks, elements of other types are an error, and the same elements in
+// another arrangement are not.
 func TestPartsNotes(t *testing.T) {
 	elem := func(types ...*datatype.Type) *datatype.Buffer {
 		displs, lens := make([]int64, len(types)), make([]int64, len(types))
@@ -426,7 +429,8 @@ func TestPartsNotes(t *testing.T) {
 	}
 }
 
-// TestPartsPeerDies: a receive and a send of pieces end with an error if the peer dies in the middle.
+// TestPartsPeerDies: a receive and a send of pieces end with an error if the peer dies in the
+// middle.
 func TestPartsPeerDies(t *testing.T) {
 	hub := mem.NewHub(2)
 	tr := variant{noRead: true}.wrap(hub.Transport())

@@ -24,8 +24,9 @@ type path struct {
 	multiRail   fabric.MultiRail         // nil if the domain does not implement it
 }
 
-// copiedPiece is the payload of each message of data in parts where this process copies it: short enough that the receiver
-// unpacks most of it while the rest is packed, long enough that the messages themselves cost little.
+// copiedPiece is the payload of each message of data in parts where this process copies it: short
+// enough that the receiver unpacks most of it while the rest is packed, long enough that the
+// messages themselves cost little.
 const copiedPiece = 8 << 10
 
 func newPath(d fabric.Domain, pinned int) (*path, error) {
@@ -57,7 +58,8 @@ func (x *path) acquire(b []byte) (regcache.Memory, error) {
 	return regcache.Memory{Remote: r.Remote, Local: r}, err
 }
 
-// canCopyInstead reports whether an error of registration means that the bytes must be copied. It warns the user once.
+// canCopyInstead reports whether an error of registration means that the bytes must be copied. It
+// warns the user once.
 func (l *links) canCopyInstead(err error) bool {
 	if errors.Is(err, fabric.ErrNotSupported) { // its device is lost, and another domain takes over
 		return true

@@ -9,7 +9,8 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/processor"
 )
 
-// TestPausedSleeps: while yields are paused, a goroutine that waits for a message or a word sleeps without yielding.
+// TestPausedSleeps: while yields are paused, a goroutine that waits for a message or a word sleeps
+// without yielding.
 func TestPausedSleeps(t *testing.T) {
 	es := shmPair(t)
 	e, w := es[0], &es[0].waiters

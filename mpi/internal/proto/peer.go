@@ -17,8 +17,8 @@ type peer struct {
 	measured     *cost.Peer      // of messages to the peer; nil: there are none
 	link         perf.Link       // counts messages to and from the peer; the zero Link while recording is off
 	inactiveLink perf.Link       // swapped with link when recording is switched on or off
-	// maxEager is the largest payload that may be sent immediately. It is -1 while the peer is not connected, while messages
-	// wait for room, and while the peer has paused this sender.
+	// maxEager is the largest payload that may be sent immediately. It is -1 while the peer is not
+	// connected, while messages wait for room, and while the peer has paused this sender.
 	maxEager       int
 	finalized      error // nil until the peer has finalized; then the error of all sends to it
 	paused         bool  // the peer has paused this process: it accepts only RTS
@@ -38,7 +38,8 @@ type peer struct {
 	recvWords      []uint64  // the same for receives from it
 }
 
-// updateMaxEager sets maxEager. It must be called when something that maxEager depends on has changed.
+// updateMaxEager sets maxEager. It must be called when something that maxEager depends on has
+// changed.
 func (p *peer) updateMaxEager() {
 	p.maxEager = -1
 	if p.ep != nil && p.head == nil && !p.paused && p.finalized == nil && !p.announced {
@@ -46,7 +47,8 @@ func (p *peer) updateMaxEager() {
 	}
 }
 
-// sharedWords returns the words shared with the peer n for receives from it; nil if there are none. copier is that of the links.
+// sharedWords returns the words shared with the peer n for receives from it; nil if there are none.
+// copier is that of the links.
 func (p *peer) sharedWords(n int32, copier fabric.CooperativeCopier) []uint64 {
 	if p.recvWords == nil && copier != nil {
 		p.recvWords = copier.Words(int(n), true)

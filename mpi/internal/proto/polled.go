@@ -6,12 +6,13 @@ import (
 	"sync/atomic"
 )
 
-// A schedule whose next step is a StepPoll waits for words in memory that other processes write. No event tells that they have
-// changed, so the step is tried with every poll of the transport. A process that sleeps is counted in the words for sleepers of
-// these schedules, and is woken by the processes that store the words.
+// A schedule whose next step is a StepPoll waits for words in memory that other processes write. No
+// event tells that they have changed, so the step is tried with every poll of the transport. A
+// process that sleeps is counted in the words for sleepers of these schedules, and is woken by the
+// processes that store the words.
 
-// polledSchedules are the schedules whose next step is a StepPoll that could not be done yet. Those of a context are in the order
-// in which they were started. The engine's lock guards it.
+// polledSchedules are the schedules whose next step is a StepPoll that could not be done yet. Those
+// of a context are in the order in which they were started. The engine's lock guards it.
 type polledSchedules struct {
 	list    []*Schedule
 	started uint64 // number of schedules that have been started
@@ -19,7 +20,8 @@ type polledSchedules struct {
 	counted []*uint64
 }
 
-// sharesQueue reports whether the StepPolls of two schedules are done in the order in which the schedules were started.
+// sharesQueue reports whether the StepPolls of two schedules are done in the order in which the
+// schedules were started.
 func (s *Schedule) sharesQueue(x *Schedule) bool {
 	return s.queue == x.queue && s.req.route.Context == x.req.route.Context
 }
@@ -41,8 +43,9 @@ func (q *polledSchedules) add(w *waiters, s *Schedule) {
 	w.rouseSleeper() // it is not counted as a sleeper of this schedule
 }
 
-// poll tries the next step of the polled schedules, and reports whether any, or a part of one, could be done. If that of
-// a schedule has not been done, it does not try those that follow it in the list with the same context and queue.
+// poll tries the next step of the polled schedules, and reports whether any, or a part of one,
+// could be done. If that of a schedule has not been done, it does not try those that follow it in
+// the list with the same context and queue.
 func (ss *Schedules) poll() (done bool) {
 	q := &ss.polled
 	list, n := q.list, 0
@@ -79,7 +82,8 @@ func (ss *Schedules) poll() (done bool) {
 	return done
 }
 
-// endOrQueue ends a schedule that has failed or has no more steps. It queues any other: the next steps may change the list.
+// endOrQueue ends a schedule that has failed or has no more steps. It queues any other: the next
+// steps may change the list.
 func (ss *Schedules) endOrQueue(s *Schedule) {
 	_, more := s.program.Step(s.next)
 	if s.pending == 0 && (s.err != nil || !more) {
@@ -89,7 +93,8 @@ func (ss *Schedules) endOrQueue(s *Schedule) {
 	ss.transfers.pushSchedule(s)
 }
 
-// dropPolled ends the polled schedules of a context with an error. Afterwards the memory may be unmapped.
+// dropPolled ends the polled schedules of a context with an error. Afterwards the memory may be
+// unmapped.
 func (ss *Schedules) dropPolled(context uint32, err error) {
 	q := &ss.polled
 	q.uncountSleeper()
@@ -110,8 +115,9 @@ func (s *Schedule) waitsFor() Route {
 	return Route{Context: s.req.route.Context, Peer: s.from, Match: Match{Rank: s.fromRank}}
 }
 
-// countSleeper counts this process as a sleeper of all polled schedules. The caller then arms the transport, and tries their
-// steps once more: a process that stores a word either finds the count or has stored the word before.
+// countSleeper counts this process as a sleeper of all polled schedules. The caller then arms the
+// transport, and tries their steps once more: a process that stores a word either finds the count
+// or has stored the word before.
 func (q *polledSchedules) countSleeper() {
 	for _, s := range q.list {
 		step, _ := s.program.Step(s.next)
@@ -122,8 +128,8 @@ func (q *polledSchedules) countSleeper() {
 	}
 }
 
-// uncountSleeper ends what countSleeper has begun. It must be called before a schedule can end: afterwards the memory may be
-// unmapped.
+// uncountSleeper ends what countSleeper has begun. It must be called before a schedule can end:
+// afterwards the memory may be unmapped.
 func (q *polledSchedules) uncountSleeper() {
 	for _, w := range q.counted {
 		atomic.AddUint64(w, ^uint64(0))

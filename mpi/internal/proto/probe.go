@@ -26,15 +26,16 @@ type Probes struct {
 // Probes returns what looks at the engine's unexpected messages.
 func (e *Engine) Probes() *Probes { return &e.probes }
 
-// MatchedMessage is a message that a matched probe has removed from matching. RecvMatched receives it, once.
+// MatchedMessage is a message that a matched probe has removed from matching. RecvMatched receives
+// it, once.
 type MatchedMessage struct{ m *unexpectedMessage }
 
 func (m *unexpectedMessage) status() Status {
 	return Status{Source: m.v.Rank, Tag: m.v.Tag, Bytes: m.bytes()}
 }
 
-// probe returns an unexpected message that matches from. If there is none it polls once, or blocks until there is one or ctx has
-// ended.
+// probe returns an unexpected message that matches from. If there is none it polls once, or blocks
+// until there is one or ctx has ended.
 func (p *Probes) probe(ctx context.Context, from Route, block bool) (*unexpectedMessage, error) {
 	t := p.contexts.table(from.Context)
 	if m := t.FindUnexpected(from.Rank, from.Tag); m != nil {
@@ -72,7 +73,8 @@ func (p *Probes) probe(ctx context.Context, from Route, block bool) (*unexpected
 }
 
 // Probe returns the status of the first message that matches from. If block is set it blocks until
-// there is one, or ends with a StoppedError when ctx ends. Otherwise ok reports whether there is one.
+// there is one, or ends with a StoppedError when ctx ends. Otherwise ok reports whether there is
+// one.
 func (p *Probes) Probe(ctx context.Context, from Route, block bool) (st Status, ok bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -105,8 +107,8 @@ func (p *Probes) recordedProbe(ctx context.Context, from Route, block bool) (*un
 	return m, err
 }
 
-// RecvMatched starts to receive a message that MatchedProbe has returned into the elements of d, with
-// a note unless n is nil. d is copied. f must not be used again. The call is recorded as op.
+// RecvMatched starts to receive a message that MatchedProbe has returned into the elements of d,
+// with a note unless n is nil. d is copied. f must not be used again. The call is recorded as op.
 func (p *Probes) RecvMatched(op perf.Op, f MatchedMessage, d *datatype.Buffer, n *notes.Note) Handle {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
 )
 
-// peerVariable is set in the second process of a pair, which runs the same test binary. It holds the process id of the first one,
-// and the number and size of the round trips.
+// peerVariable is set in the second process of a pair, which runs the same test binary. It holds
+// the process id of the first one, and the number and size of the round trips.
 const peerVariable = "PROTO_TEST_PEER"
 
 func TestMain(m *testing.M) {
@@ -167,7 +167,8 @@ func BenchmarkPingPong(b *testing.B) {
 	}
 }
 
-// pingPongColumns is pingPong with columns of 8-byte elements of a matrix with 16 columns. size is the packed length.
+// pingPongColumns is pingPong with columns of 8-byte elements of a matrix with 16 columns. size is
+// the packed length.
 func pingPongColumns(e *Engine, self, n, size int) error {
 	const columns = 16
 	t, err := datatype.Vector(int64(size/8), 1, columns, datatype.OfKind(datatype.Float64))

@@ -7,8 +7,9 @@ func (e *Engine) Poll() error {
 	return e.poller.pollOnce()
 }
 
-// SleepAtOnce sets whether goroutines that wait sleep immediately, if there are fewer processors than processes. So they should
-// while processes initialise and finalize: those that are waited for have much to do, for which they need the processors.
+// SleepAtOnce sets whether goroutines that wait sleep immediately, if there are fewer processors
+// than processes. So they should while processes initialise and finalize: those that are waited for
+// have much to do, for which they need the processors.
 func (e *Engine) SleepAtOnce(on bool) {
 	e.lock()
 	defer e.unlock()
@@ -18,8 +19,8 @@ func (e *Engine) SleepAtOnce(on bool) {
 	}
 }
 
-// reached reports whether a goal has been reached that does not concern the waiting goroutines themselves; see
-// waiters.reached.
+// reached reports whether a goal has been reached that does not concern the waiting goroutines
+// themselves; see waiters.reached.
 func (e *Engine) reached(x watch) bool {
 	switch x.what {
 	case messageMatches:

@@ -51,7 +51,8 @@ func (e countingEndpoint) Send(header, payload []byte) error {
 	return err
 }
 
-// protocol returns the protocol that the counted messages show, and the number of pieces; 0 if they do not show that.
+// protocol returns the protocol that the counted messages show, and the number of pieces; 0 if they
+// do not show that.
 func (c *kindCounter) protocol() (p protocols.Protocol, pieces int) {
 	n := func(k wire.Kind) int { return int(c.sent[k].Load()) }
 	switch {
@@ -67,7 +68,8 @@ func (c *kindCounter) protocol() (p protocols.Protocol, pieces int) {
 	return protocols.RendezvousRead, 0
 }
 
-// TestProtocols: around each length at which the thresholds change the protocol, an engine uses the protocol that they give.
+// TestProtocols: around each length at which the thresholds change the protocol, an engine uses the
+// protocol that they give.
 func TestProtocols(t *testing.T) {
 	for name, tw := range map[string]variant{
 		"read": {}, "shared": {pairing: true}, "copied": {noRead: true}, "fragments": {fragments: true},
@@ -95,8 +97,8 @@ func TestProtocols(t *testing.T) {
 	}
 }
 
-// TestForcedProtocols: messages of all lengths take the protocol that the configuration names, or the nearest that is possible,
-// and those of a context the one that its hints name.
+// TestForcedProtocols: messages of all lengths take the protocol that the configuration names, or
+// the nearest that is possible, and those of a context the one that its hints name.
 func TestForcedProtocols(t *testing.T) {
 	for name, tw := range map[string]variant{
 		"read": {}, "shared": {pairing: true}, "copied": {noRead: true}, "fragments": {fragments: true, pairing: true},

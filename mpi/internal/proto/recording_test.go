@@ -187,7 +187,8 @@ func shows(e *Engine, want perf.Current) error {
 	}
 }
 
-// TestRecordSchedule: while a call waits for a schedule, its operation is shown, and the process whose message it needs.
+// TestRecordSchedule: while a call waits for a schedule, its operation is shown, and the process
+// whose message it needs.
 func TestRecordSchedule(t *testing.T) {
 	es := open(t, 2, nil, nil)
 	want := perf.Current{Op: perf.Iallreduce, Peer: 1, Tag: -1}
@@ -205,7 +206,8 @@ func TestRecordSchedule(t *testing.T) {
 	})
 }
 
-// TestRecordCurrent: an operation that waits is shown as the current one, with its peer, and not any more when it has ended.
+// TestRecordCurrent: an operation that waits is shown as the current one, with its peer, and not
+// any more when it has ended.
 func TestRecordCurrent(t *testing.T) {
 	es := open(t, 2, nil, nil)
 	received := make(chan error, 1)
@@ -235,8 +237,9 @@ func TestRecordCurrent(t *testing.T) {
 	}
 }
 
-// TestRecordOnItsWay: a message is on its way from where it is sent, or is to be sent, until it has been handled, whatever its
-// protocol. One that waits for a receive is not, and neither is one whose receive waits for it.
+// TestRecordOnItsWay: a message is on its way from where it is sent, or is to be sent, until it has
+// been handled, whatever its protocol. One that waits for a receive is not, and neither is one
+// whose receive waits for it.
 func TestRecordOnItsWay(t *testing.T) {
 	for _, w := range []wrap{nil, variant{noRead: true}.wrap, variant{fragments: true}.wrap, variant{pairing: true}.wrap} {
 		for _, n := range []int{8, 6000, 200 << 10} {
@@ -286,7 +289,8 @@ func TestRecordPaused(t *testing.T) {
 	}
 }
 
-// TestRecordRefused: an eager message is counted before it is posted. If the peer is gone then, it is not on its way.
+// TestRecordRefused: an eager message is counted before it is posted. If the peer is gone then, it
+// is not on its way.
 func TestRecordRefused(t *testing.T) {
 	es := open(t, 2, nil, nil)
 	e := es[0]
@@ -306,7 +310,8 @@ func TestRecordRefused(t *testing.T) {
 	}
 }
 
-// TestRecordRefusedData: a piece of a message that cannot be sent, since the peer is gone, is on its way no more.
+// TestRecordRefusedData: a piece of a message that cannot be sent, since the peer is gone, is on
+// its way no more.
 func TestRecordRefusedData(t *testing.T) {
 	es := open(t, 2, nil, nil)
 	e := es[0]

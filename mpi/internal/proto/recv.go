@@ -99,7 +99,8 @@ func (x *receives) accept(r *Request, m *unexpectedMessage) {
 	switch a := &p.frags; {
 	case m.v.Kind == wire.RTS:
 		if m.moves != p.moves {
-			// Another domain has taken over since the message arrived. The memory is registered with the old one, and cannot be read.
+			// Another domain has taken over since the message arrived. The memory is registered
+			// with the old one, and cannot be read.
 			m.w[1], m.w[2] = wire.NoWord, wire.NoWord
 		}
 		x.startRendezvous(r, m.peer, m.v, m.w, false)

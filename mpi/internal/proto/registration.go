@@ -16,8 +16,8 @@ type Memory struct {
 // Memory returns what registers memory for the engine.
 func (e *Engine) Memory() Memory { return Memory{&e.mu, e.links.paths} }
 
-// Preregister registers b with every device that needs it, so that the first message from or to b need not. Like any other
-// registration in the cache, this one may be evicted.
+// Preregister registers b with every device that needs it, so that the first message from or to b
+// need not. Like any other registration in the cache, this one may be evicted.
 func (m Memory) Preregister(b []byte) error {
 	return m.eachCache(func(c *regcache.Cache) error {
 		r, err := c.Acquire(b)

@@ -11,20 +11,23 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
 
-// The sender of a long message sends an RTS. When the receiver has matched it, the receiver reads the payload from the sender's
-// memory, alone or with the sender's assist (copy_assist.go), or requests the payload in pieces (datacopy.go).
+// The sender of a long message sends an RTS. When the receiver has matched it, the receiver reads
+// the payload from the sender's memory, alone or with the sender's assist (copy_assist.go), or
+// requests the payload in pieces (datacopy.go).
 
 // maxBytes bounds the length that a peer may claim for a message.
 const maxBytes = 1 << 47
 
-// wordStride is the distance between the shared words in use, so that no two transfers share a cache line.
+// wordStride is the distance between the shared words in use, so that no two transfers share a
+// cache line.
 const wordStride = 8
 
 // unreadable is announced instead of memory that the peer cannot access.
 var unreadable = regcache.Memory{Remote: fabric.RemoteKey{Addr: wire.NoWord, Key: wire.NoWord}}
 
-// prepareRTS makes the first message of a send an RTS. It names the protocol to the receiver: RendezvousCopy by the absence of
-// readable memory, and RendezvousShared by a shared word. marks are set if the message is to be measured.
+// prepareRTS makes the first message of a send an RTS. It names the protocol to the receiver:
+// RendezvousCopy by the absence of readable memory, and RendezvousShared by a shared word. marks
+// are set if the message is to be measured.
 func (x *sends) prepareRTS(r *Request, p protocols.Protocol, marks uint64) error {
 	if err := x.expose(r, p); err != nil {
 		return err
@@ -45,8 +48,8 @@ func (x *sends) prepareRTS(r *Request, p protocols.Protocol, marks uint64) error
 	return nil
 }
 
-// expose makes the send buffer readable for the peer, unless the payload is to be copied. If it cannot be registered the RTS says
-// so, and the receiver requests the payload in pieces.
+// expose makes the send buffer readable for the peer, unless the payload is to be copied. If it
+// cannot be registered the RTS says so, and the receiver requests the payload in pieces.
 func (x *sends) expose(r *Request, p protocols.Protocol) (err error) {
 	way := x.links.peer(r.route.Peer).path
 	if r.data != nil || p == protocols.RendezvousCopy {
@@ -63,8 +66,9 @@ func (x *sends) expose(r *Request, p protocols.Protocol) (err error) {
 	return err
 }
 
-// reserveWord reserves a shared word, so that the receiver of a large message can ask for an assist. It returns the index of
-// the word, or wire.NoWord if an assist is not worth it or no word is free.
+// reserveWord reserves a shared word, so that the receiver of a large message can ask for an
+// assist. It returns the index of the word, or wire.NoWord if an assist is not worth it or no word
+// is free.
 func (x *sends) reserveWord(r *Request) uint64 {
 	if x.links.copier == nil || len(r.buf) < protocols.MinShared {
 		return wire.NoWord
@@ -83,8 +87,8 @@ func (x *sends) reserveWord(r *Request) uint64 {
 	return uint64(i)
 }
 
-// startRendezvous starts to fetch the payload of an RTS for the matched receive r. arrived says that the RTS has arrived just
-// now.
+// startRendezvous starts to fetch the payload of an RTS for the matched receive r. arrived says
+// that the RTS has arrived just now.
 func (x *receives) startRendezvous(r *Request, peer int32, v wire.Envelope, w [5]uint64, arrived bool) {
 	if r.flags&rtrSent != 0 {
 		r.releaseRTR()
@@ -131,8 +135,9 @@ func (x *receives) startRendezvous(r *Request, peer int32, v wire.Envelope, w [5
 		x.push(t)
 		return
 	}
-	// With a pusher the read starts immediately and under the lock: it does not occupy this processor, and the payload may have
-	// been pushed together with the RTS, in which case the next Poll would drop it.
+	// With a pusher the read starts immediately and under the lock: it does not occupy this
+	// processor, and the payload may have been pushed together with the RTS, in which case the next
+	// Poll would drop it.
 	x.rec.Configured.Begun()
 	finished, err := x.endpoint(t).Read(r.buf[:t.bytes], t.local.Local, t.key, r.id())
 	x.readReturned(t, finished, err)

@@ -14,7 +14,8 @@ type Status struct {
 	Bytes       int
 }
 
-// emptyStatus is the status of an operation without a message; cancelledStatus is that of a cancelled operation.
+// emptyStatus is the status of an operation without a message; cancelledStatus is that of a
+// cancelled operation.
 var (
 	emptyStatus     = Status{Source: AnySource, Tag: AnyTag}
 	cancelledStatus = Status{Source: AnySource, Tag: AnyTag, Cancelled: true}
@@ -23,16 +24,17 @@ var (
 // Mode is the mode of a send, which decides when it completes.
 type Mode uint8
 
-// The modes. A standard send may complete before it is matched; a synchronous one may not. A buffered send completes
-// immediately, since the message is copied into the attached buffer.
+// The modes. A standard send may complete before it is matched; a synchronous one may not. A
+// buffered send completes immediately, since the message is copied into the attached buffer.
 const (
 	Standard Mode = iota
 	Synchronous
 	Buffered
 )
 
-// Route is the destination or source of a message. It has four fields, as many as the compiler keeps in registers: a struct of
-// five is copied through memory, in overlapping pieces that wait for each other.
+// Route is the destination or source of a message. It has four fields, as many as the compiler
+// keeps in registers: a struct of five is copied through memory, in overlapping pieces that wait
+// for each other.
 type Route struct {
 	Context uint32
 	Peer    int32 // number of the receiving process, or ProcNull; of a receive, the expected sender, for monitoring only
@@ -40,7 +42,8 @@ type Route struct {
 	Op perf.Op // the operation that is recorded
 }
 
-// Moves returns how many bytes are recorded for a buffer of n bytes: none if the message is to or from ProcNull.
+// Moves returns how many bytes are recorded for a buffer of n bytes: none if the message is to or
+// from ProcNull.
 func (r *Route) Moves(n int) int {
 	if r.Peer == ProcNull || r.Rank == ProcNull {
 		return 0
@@ -52,8 +55,8 @@ func (r *Route) Moves(n int) int {
 // have AnySource, and the tag, for which it may have AnyTag.
 type Match = wire.Match
 
-// The wildcards of a receive, and the null process: messages to it are complete immediately, receives from it get an empty
-// message.
+// The wildcards of a receive, and the null process: messages to it are complete immediately,
+// receives from it get an empty message.
 const (
 	AnySource = match.AnySource
 	AnyTag    = match.AnyTag
@@ -93,7 +96,8 @@ const (
 	contextEnded                          // the context has ended; only of persistent requests
 )
 
-// Request is an operation in progress. It belongs to its engine and is reused; a [Handle] says which use is meant.
+// Request is an operation in progress. It belongs to its engine and is reused; a [Handle] says
+// which use is meant.
 type Request struct {
 	e     *Engine // for Handle.Engine
 	state state
@@ -132,8 +136,8 @@ type Handle struct {
 	gen uint64
 }
 
-// id returns the number by which a peer names this operation: the request and the operation of that request. A message about an
-// operation that has ended may arrive late.
+// id returns the number by which a peer names this operation: the request and the operation of that
+// request. A message about an operation that has ended may arrive late.
 func (r *Request) id() uint64 { return uint64(r.index)<<32 | uint64(r.seq) }
 
 func (r *Request) handle() Handle { return Handle{r, r.gen} }
@@ -154,7 +158,8 @@ func (e *OperationError) Error() string { return e.Err.Error() }
 // Unwrap returns the error of the operation.
 func (e *OperationError) Unwrap() error { return e.Err }
 
-// operationError returns an error as one of the operation of the request. Generalized requests have no context.
+// operationError returns an error as one of the operation of the request. Generalized requests have
+// no context.
 func (r *Request) operationError(err error) error {
 	if err == nil || r.route.Context == noContext {
 		return err
@@ -170,7 +175,8 @@ func (r *Request) endUse() {
 	r.state = free
 }
 
-// valid reports whether the handle names a request that can still be waited for. The caller must hold the lock.
+// valid reports whether the handle names a request that can still be waited for. The caller must
+// hold the lock.
 func (h Handle) valid() bool { return h.r.gen == h.gen && h.r.state != free && h.r.flags&detached == 0 }
 
 // Zero reports whether h is the zero Handle.

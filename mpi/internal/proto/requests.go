@@ -67,7 +67,8 @@ func (q *Requests) grow() *Request {
 // put returns a request to the free list.
 func (q *Requests) put(r *Request) { r.next, q.free = q.free, r }
 
-// byID returns the active request that a peer names by its id. It returns nil if there is none, which no correct peer causes.
+// byID returns the active request that a peer names by its id. It returns nil if there is none,
+// which no correct peer causes.
 func (q *Requests) byID(id uint64) *Request {
 	i := int(id >> 32)
 	if i/slabSize >= len(q.slabs) {
@@ -87,8 +88,8 @@ func (q *Requests) Decode(a, b uint64) Handle {
 	return Handle{&q.slabs[a/slabSize][a%slabSize], b}
 }
 
-// activeIn reports whether a request of a context is active that is partitioned, or one that is not. A partitioned request that
-// was not started is not active, although its setup may be.
+// activeIn reports whether a request of a context is active that is partitioned, or one that is
+// not. A partitioned request that was not started is not active, although its setup may be.
 func (q *Requests) activeIn(context uint32, partitioned bool) bool {
 	for _, slab := range q.slabs {
 		for i := range slab {
@@ -188,7 +189,8 @@ func (q *Requests) release(r *Request) {
 	q.put(r)
 }
 
-// releaseOther releases the block of the attached buffer and the description of data in parts, and counts a persistent request.
+// releaseOther releases the block of the attached buffer and the description of data in parts, and
+// counts a persistent request.
 func (q *Requests) releaseOther(r *Request) {
 	if r.flags&persistent != 0 {
 		q.persistent--

@@ -6,20 +6,23 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
 
-// A peer may be reached by another domain from one event on (fabric.Rerouted): because the devices do not reach each other, or
-// because one of them is lost. Messages before the event name memory that is registered with the domain that is left; nobody can
-// read or write it any more. So all that has not begun goes on as if the peer could not access the memory: the payload is sent
-// through the transport. The other side of each transfer does what it does for memory that cannot be registered:
+// A peer may be reached by another domain from one event on (fabric.Rerouted): because the devices
+// do not reach each other, or because one of them is lost. Messages before the event name memory
+// that is registered with the domain that is left; nobody can read or write it any more. So all
+// that has not begun goes on as if the peer could not access the memory: the payload is sent
+// through the transport. The other side of each transfer does what it does for memory that cannot
+// be registered:
 //
 //   - An RTS that has arrived names no memory from now on: its payload is requested in pieces.
 //   - A read that has not ended, or ends because the domain is left, is replaced by a request for the pieces.
 //   - An RTR that has arrived, or that is still to be sent, names no memory: the message is sent in pieces.
 //   - A write to the buffer of an RTR that has not ended is replaced by pieces. PUT was sent, so its receive takes them.
 //
-// Messages that wait for room are prepared again: the limits of the domain may differ, and memory must be registered with it.
+// Messages that wait for room are prepared again: the limits of the domain may differ, and memory
+// must be registered with it.
 
-// reroute connects to a peer that another domain reaches from now on, and moves through the transport
-// what no goroutine has begun to move.
+// reroute connects to a peer that another domain reaches from now on, and moves through the
+// transport what no goroutine has begun to move.
 func (e *Engine) reroute(n int32) {
 	for _, t := range e.sends.reroute(n) {
 		if t.req.send {
@@ -84,7 +87,8 @@ func (q *transferQueue) takeUnstarted(n int32) (list []*transfer) {
 	return list
 }
 
-// prepareAgain prepares a message that waits for room again, for another endpoint. What a send has registered was released.
+// prepareAgain prepares a message that waits for room again, for another endpoint. What a send has
+// registered was released.
 func (x *sends) prepareAgain(o *outgoing, p *peer) error {
 	switch k := o.kind(); {
 	case k == wire.RTR:

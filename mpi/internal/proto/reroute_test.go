@@ -57,7 +57,8 @@ func (d *detour) Poll(evs []fabric.Event) (int, error) {
 	return d.Domain.Poll(evs)
 }
 
-// deadEnd is a domain that registers memory, but never takes a message. It has other limits than the domain behind it.
+// deadEnd is a domain that registers memory, but never takes a message. It has other limits than
+// the domain behind it.
 type deadEnd struct {
 	fabric.Domain
 	registered int
@@ -89,8 +90,9 @@ type fullEndpoint struct{ fabric.Endpoint }
 
 func (fullEndpoint) Send([]byte, []byte) error { return fabric.ErrAgain }
 
-// TestReroute: messages that wait for a peer are sent by the domain that reaches it in the end, by the protocols of that domain,
-// and arrive in order. What was registered with the first domain is released.
+// TestReroute: messages that wait for a peer are sent by the domain that reaches it in the end, by
+// the protocols of that domain, and arrive in order. What was registered with the first domain is
+// released.
 func TestReroute(t *testing.T) {
 	x := &detours{}
 	es := open(t, 2, func(tr fabric.Transport) fabric.Transport {

@@ -11,12 +11,14 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
 
-// In a context whose hints assert that messages have the lengths of their buffers, a receive of a large message sends an RTR
-// (ready to receive) when it is posted: the address of its buffer. The sender writes the message there immediately. It sends PUT
-// first, so that no later message is matched with this receive.
+// In a context whose hints assert that messages have the lengths of their buffers, a receive of a
+// large message sends an RTR (ready to receive) when it is posted: the address of its buffer. The
+// sender writes the message there immediately. It sends PUT first, so that no later message is
+// matched with this receive.
 //
-// Package internal/rtr counts the messages, so that the sender is sure which of them is matched with the receive. If it is not
-// sure it ignores the RTR, and the receive gets a message like any other.
+// Package internal/rtr counts the messages, so that the sender is sure which of them is matched
+// with the receive. If it is not sure it ignores the RTR, and the receive gets a message like any
+// other.
 
 // countEpoch counts a message that has arrived, if it has an epoch.
 func (x *receives) countEpoch(peer int32, v wire.Envelope) {
@@ -143,7 +145,8 @@ func (x *sends) finishPut(r *Request, err error) {
 	x.completeSend(r)
 }
 
-// handlePut handles PUT: the sender writes to the buffer of an RTR, or sends the message in pieces for it.
+// handlePut handles PUT: the sender writes to the buffer of an RTR, or sends the message in pieces
+// for it.
 func (x *receives) handlePut(peer int32, v wire.Envelope, w [5]uint64) bool {
 	r := x.requests.byID(w[0])
 	if r == nil || r.send || r.flags&rtrSent == 0 || r.transfer.peer != peer || r.transfer.state != transferNone ||
@@ -176,11 +179,13 @@ func (x *receives) handlePut(peer int32, v wire.Envelope, w [5]uint64) bool {
 	return true
 }
 
-// rtrPending reports whether the sender may still use the RTR of a receive: no other message has been matched with it.
+// rtrPending reports whether the sender may still use the RTR of a receive: no other message has
+// been matched with it.
 func (r *Request) rtrPending() bool { return r.posted.Posted() || r.revokeErr != nil }
 
-// revokeRTR revokes the RTR of a receive, which is to complete with err, or as cancelled if err is nil. It completes when the
-// sender has acknowledged; or with the message, if the sender has begun to write.
+// revokeRTR revokes the RTR of a receive, which is to complete with err, or as cancelled if err is
+// nil. It completes when the sender has acknowledged; or with the message, if the sender has begun
+// to write.
 func (x *receives) revokeRTR(r *Request, err error) {
 	if r.flags&rtrRevoked == 0 {
 		x.links.sendControl(r.transfer.peer, wire.Envelope{Kind: wire.RTRCancel}, r.id())
@@ -192,8 +197,8 @@ func (x *receives) revokeRTR(r *Request, err error) {
 	}
 }
 
-// completeRevokedOf completes the receives that wait for a process that has finalized: for its acknowledgement, or for the
-// payload that it was to write. Reads end without it.
+// completeRevokedOf completes the receives that wait for a process that has finalized: for its
+// acknowledgement, or for the payload that it was to write. Reads end without it.
 func (x *receives) completeRevokedOf(n int32) {
 	for _, slab := range x.requests.slabs {
 		for i := range slab {
@@ -212,7 +217,8 @@ func (x *sends) handleRTRCancel(peer int32, w [5]uint64) {
 	x.links.sendControl(peer, wire.Envelope{Kind: wire.RTRCancelAck}, w[0])
 }
 
-// handleRTRCancelAck handles RTR_CANCEL_ACK. If the sender has used the RTR its PUT has come before.
+// handleRTRCancelAck handles RTR_CANCEL_ACK. If the sender has used the RTR its PUT has come
+// before.
 func (x *receives) handleRTRCancelAck(peer int32, w [5]uint64) {
 	r := x.requests.byID(w[0])
 	if r == nil || r.send || r.flags&rtrRevoked == 0 || r.transfer.peer != peer || r.transfer.state != transferNone ||

@@ -175,7 +175,8 @@ func exchangeExact(e *Engine, self int, out, in []exactMessage, c *rand.Rand) er
 	return err
 }
 
-// TestRTRTraffic: each receive gets its own message or an error, whether RTRs are used, late, refused, or violate the hint.
+// TestRTRTraffic: each receive gets its own message or an error, whether RTRs are used, late,
+// refused, or violate the hint.
 func TestRTRTraffic(t *testing.T) {
 	rtrs := 0
 	for name, tw := range map[string]variant{
@@ -211,7 +212,8 @@ func (s *sentCounter) under(tw variant, tr fabric.Transport) fabric.Transport {
 	return tw.wrap(s.wrap(tr))
 }
 
-// TestRTRUsed: a message whose receive is posted early enough is written into its buffer, without an RTS.
+// TestRTRUsed: a message whose receive is posted early enough is written into its buffer, without
+// an RTS.
 func TestRTRUsed(t *testing.T) {
 	const n = 100000
 	for name, tw := range map[string]variant{"write": {}, "shared": {pairing: true}, "copied": {noRead: true}} {
@@ -261,7 +263,8 @@ func TestRTRUsed(t *testing.T) {
 	}
 }
 
-// TestRTRRevoked: the buffer of a cancelled receive, or of one whose context has ended, is not written any more.
+// TestRTRRevoked: the buffer of a cancelled receive, or of one whose context has ended, is not
+// written any more.
 func TestRTRRevoked(t *testing.T) {
 	const n = 100000
 	ended := errors.New("the context has ended")
@@ -311,8 +314,9 @@ func TestRTRRevoked(t *testing.T) {
 	})
 }
 
-// TestRTRRestarted: a persistent receive is started again before the RTR_CANCEL_ACK of its last use has arrived. That message
-// does not complete the next use, for which the sender has begun to write.
+// TestRTRRestarted: a persistent receive is started again before the RTR_CANCEL_ACK of its last use
+// has arrived. That message does not complete the next use, for which the sender has begun to
+// write.
 func TestRTRRestarted(t *testing.T) {
 	const n = 100000
 	es := open(t, 2, nil, nil)
@@ -360,8 +364,8 @@ func TestRTRRestarted(t *testing.T) {
 	}
 }
 
-// TestRTRFinalized: a process begins to write into a buffer whose RTR is being revoked, and finalizes before it has finished. The
-// receive completes.
+// TestRTRFinalized: a process begins to write into a buffer whose RTR is being revoked, and
+// finalizes before it has finished. The receive completes.
 func TestRTRFinalized(t *testing.T) {
 	const n = 100000
 	es := open(t, 2, variant{pairing: true}.wrap, nil)
@@ -392,7 +396,8 @@ func TestRTRFinalized(t *testing.T) {
 	}
 }
 
-// TestOvertaking: an RTS does not wait behind small messages for which there is no room, and all messages arrive.
+// TestOvertaking: an RTS does not wait behind small messages for which there is no room, and all
+// messages arrive.
 func TestOvertaking(t *testing.T) {
 	for _, on := range []bool{false, true} {
 		es := open(t, 2, nil, nil)

@@ -10,12 +10,12 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// A Schedule is an operation that consists of steps: messages, and work of its [Program] between them. The engine does the steps
-// whenever it makes progress. A schedule whose next step can be done waits in the queue of transfers. Any goroutine that makes
-// progress takes it from there.
+// A Schedule is an operation that consists of steps: messages, and work of its [Program] between
+// them. The engine does the steps whenever it makes progress. A schedule whose next step can be
+// done waits in the queue of transfers. Any goroutine that makes progress takes it from there.
 //
-// Each message is a request without a handle, with the flag inSchedule. The request of the schedule itself completes after the
-// last step.
+// Each message is a request without a handle, with the flag inSchedule. The request of the schedule
+// itself completes after the last step.
 
 // Schedules are the schedules of an engine. They know no transport: the steps that are messages
 // begin by functions of the engine.
@@ -47,8 +47,9 @@ type messaging struct {
 // Schedules returns the schedules of the engine.
 func (e *Engine) Schedules() *Schedules { return &e.schedules }
 
-// Start starts a schedule, and returns its request. The messages have the context, the tag and the operation of on, and
-// on.Op is recorded with n bytes. If the schedule fails, this process leaves the context, except if all processes free it.
+// Start starts a schedule, and returns its request. The messages have the context, the tag and the
+// operation of on, and on.Op is recorded with n bytes. If the schedule fails, this process leaves
+// the context, except if all processes free it.
 func (ss *Schedules) Start(on Route, n int, p Program, s *Schedule) Handle {
 	ss.mu.Lock()
 	began := ss.rec.Active.Begin(on.Op, n)
@@ -59,7 +60,8 @@ func (ss *Schedules) Start(on Route, n int, p Program, s *Schedule) Handle {
 	return h
 }
 
-// Init returns a persistent request of a schedule, which is as in Start. Each Engine.Start starts it.
+// Init returns a persistent request of a schedule, which is as in Start. Each Engine.Start starts
+// it.
 func (ss *Schedules) Init(on Route, n int, p Program, s *Schedule) Handle {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
@@ -91,8 +93,8 @@ func (ss *Schedules) restart(s *Schedule) {
 	ss.begin(s)
 }
 
-// begin does the first steps of a schedule. It does no long one, and of a StepPoll one part at most, so that the call which
-// starts the schedule returns soon.
+// begin does the first steps of a schedule. It does no long one, and of a StepPoll one part at
+// most, so that the call which starts the schedule returns soon.
 func (ss *Schedules) begin(s *Schedule) {
 	b := &ss.waiters.background
 	b.schedules++
@@ -108,8 +110,9 @@ func (ss *Schedules) begin(s *Schedule) {
 	ss.waiters.startBackground()
 }
 
-// advance does the steps of a schedule until one has to wait for messages or for other processes, or the schedule has ended. If
-// it is not to do long steps, the schedule waits in the queue of transfers before the first one.
+// advance does the steps of a schedule until one has to wait for messages or for other processes,
+// or the schedule has ended. If it is not to do long steps, the schedule waits in the queue of
+// transfers before the first one.
 func (ss *Schedules) advance(s *Schedule, long bool) {
 	s.busy = true
 	for s.err == nil {
@@ -131,7 +134,8 @@ func (ss *Schedules) advance(s *Schedule, long bool) {
 			s.fail(s.program.Do(s.next))
 			ss.traceSpan(s, perf.Step, began, len(step.Buf))
 		case StepPoll:
-			// The context may have ended while this schedule waited for a message; none begins in one that has.
+			// The context may have ended while this schedule waited for a message; none begins in
+			// one that has.
 			if long && ss.contexts.HasEnded(s.req.route.Context) {
 				s.fail(ErrContextEnded)
 				break
@@ -215,8 +219,9 @@ func (ss *Schedules) recvStep(s *Schedule, step Step) {
 	ss.messaging.recv(ss.messageOf(s, false, s.route(step), step.Buf))
 }
 
-// shownAs returns what the recorder shows while the program waits for a request in op: the operation, the process that it waits
-// for, and the tag. An immediate collective is shown, with the process of which it needs a message.
+// shownAs returns what the recorder shows while the program waits for a request in op: the
+// operation, the process that it waits for, and the tag. An immediate collective is shown, with the
+// process of which it needs a message.
 func (r *Request) shownAs(op perf.Op) (shown perf.Op, peer, tag int32) {
 	s := r.schedule
 	switch {
@@ -259,7 +264,8 @@ func (ss *Schedules) messageEnded(r *Request) {
 	}
 }
 
-// cancelMessages cancels the messages of a schedule that has failed. Those that have been matched complete.
+// cancelMessages cancels the messages of a schedule that has failed. Those that have been matched
+// complete.
 func (ss *Schedules) cancelMessages(s *Schedule) {
 	s.busy = true // the last one that completes does not queue the schedule
 	for _, slab := range ss.requests.slabs {
@@ -272,8 +278,8 @@ func (ss *Schedules) cancelMessages(s *Schedule) {
 	s.busy = false
 }
 
-// abandon ends a schedule with err, without a step, when those of its messages that have been matched have completed. No
-// goroutine may be doing a step of it.
+// abandon ends a schedule with err, without a step, when those of its messages that have been
+// matched have completed. No goroutine may be doing a step of it.
 func (ss *Schedules) abandon(s *Schedule, err error) {
 	if t := &s.req.transfer; t.queued {
 		ss.transfers.remove(t)
@@ -283,8 +289,8 @@ func (ss *Schedules) abandon(s *Schedule, err error) {
 	ss.advance(s, false)
 }
 
-// end completes the request of a schedule. Other processes may wait for messages of one that has failed: they learn that
-// none will come.
+// end completes the request of a schedule. Other processes may wait for messages of one that has
+// failed: they learn that none will come.
 func (ss *Schedules) end(s *Schedule) {
 	r, p, err := s.req, s.program, s.err
 	ss.traceSpan(s, perf.InProgress, s.began, 0)

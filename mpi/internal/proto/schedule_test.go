@@ -14,7 +14,8 @@ import (
 type script struct {
 	steps []scriptStep
 	ended chan error
-	// abandoned is the error with which the engine has failed meanwhile; it is protected by the engine's lock.
+	// abandoned is the error with which the engine has failed meanwhile; it is protected by the
+	// engine's lock.
 	abandoned error
 }
 
@@ -75,8 +76,8 @@ func passing(self, size, n int, e *Engine) (*script, []byte) {
 	return s, out
 }
 
-// TestSchedule does the steps of schedules in order, several at once, with short and long messages, over all variants of the
-// transport.
+// TestSchedule does the steps of schedules in order, several at once, with short and long messages,
+// over all variants of the transport.
 func TestSchedule(t *testing.T) {
 	for _, tw := range []variant{{}, {noRead: true}, {refuse: true}, {pairing: true}, {fragments: true}, {scarce: true}} {
 		t.Run(fmt.Sprintf("%+v", tw), func(t *testing.T) {
@@ -112,8 +113,8 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-// TestScheduleAbandoned: when the engine fails, the programs of schedules in progress have learned of it before a call returns
-// the error, whatever the schedules wait for. Those of others do not.
+// TestScheduleAbandoned: when the engine fails, the programs of schedules in progress have learned
+// of it before a call returns the error, whatever the schedules wait for. Those of others do not.
 func TestScheduleAbandoned(t *testing.T) {
 	e := open(t, 2, nil, nil)[0]
 	poll := func() error { return ErrNotYet }
@@ -145,8 +146,8 @@ func TestScheduleAbandoned(t *testing.T) {
 	}
 }
 
-// TestScheduleFails: after the error of a step no other step begins, messages that wait are cancelled, and the other process,
-// which waits for a message, learns that none will come.
+// TestScheduleFails: after the error of a step no other step begins, messages that wait are
+// cancelled, and the other process, which waits for a message, learns that none will come.
 func TestScheduleFails(t *testing.T) {
 	failed := errors.New("failed")
 	for _, kind := range []StepKind{StepShort, StepLong} {
@@ -203,7 +204,8 @@ func TestScheduleGoroutines(t *testing.T) {
 	})
 }
 
-// TestScheduleFailsInLongStep: a message that fails while a step is done without the lock fails the schedule.
+// TestScheduleFailsInLongStep: a message that fails while a step is done without the lock fails the
+// schedule.
 func TestScheduleFailsInLongStep(t *testing.T) {
 	es := open(t, 2, nil, nil)
 	each(t, es, func(self int, e *Engine) error {

@@ -6,7 +6,8 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// Send sends buf and returns when buf may be used again; in mode Synchronous, when the message has been matched.
+// Send sends buf and returns when buf may be used again; in mode Synchronous, when the message has
+// been matched.
 func (e *Engine) Send(to Route, buf []byte, mode Mode) error {
 	if to.Peer == ProcNull {
 		e.rec.EndOp(to.Op, 0, 0)
@@ -159,8 +160,9 @@ func (x *sends) prepareFirst(r *Request, p *peer, h *Hints) error {
 	return nil
 }
 
-// chooseProtocol returns the protocol of a send, and its marks if it is to be measured. h are the hints of its context; nil:
-// there are none. If the peer has paused this process the caller replaces an eager protocol.
+// chooseProtocol returns the protocol of a send, and its marks if it is to be measured. h are the
+// hints of its context; nil: there are none. If the peer has paused this process the caller
+// replaces an eager protocol.
 func (x *sends) chooseProtocol(r *Request, p *peer, h *Hints) (_ protocols.Protocol, marks uint64) {
 	limits, n := &p.path.thresholds, r.size()
 	fragments, paired := r.mode != Synchronous && !p.paused, x.links.copier != nil
@@ -184,8 +186,8 @@ func (x *sends) chooseProtocol(r *Request, p *peer, h *Hints) (_ protocols.Proto
 	return protocol, 0
 }
 
-// recordedProtocol returns the protocol under which a send is recorded. The receiver of an RTS decides how the payload is
-// transferred; it does what is possible, which is known here.
+// recordedProtocol returns the protocol under which a send is recorded. The receiver of an RTS
+// decides how the payload is transferred; it does what is possible, which is known here.
 func (r *Request) recordedProtocol(p *peer) perf.Protocol {
 	switch k := r.out.kind(); {
 	case k == wire.FirstFrag:
@@ -244,8 +246,9 @@ func (x *sends) messageSent(r *Request) {
 	}
 }
 
-// awaitsPeer reports whether a message of a peer about this request is possible: the request is a send to this peer, its RTS,
-// synchronous message or shared PUT has been sent, and its data have not been requested yet.
+// awaitsPeer reports whether a message of a peer about this request is possible: the request is a
+// send to this peer, its RTS, synchronous message or shared PUT has been sent, and its data have
+// not been requested yet.
 func (r *Request) awaitsPeer(peer int32) bool {
 	k := r.out.kind()
 	return r.send && r.route.Peer == peer && !r.out.queued &&
@@ -272,7 +275,8 @@ func (x *sends) completeSend(r *Request) {
 	x.requests.complete(r, nil)
 }
 
-// sendPlain sends a message of a schedule if it is short and need not wait, and reports whether it has.
+// sendPlain sends a message of a schedule if it is short and need not wait, and reports whether it
+// has.
 func (e *Engine) sendPlain(to Route, b []byte) bool {
 	p := e.links.peer(to.Peer)
 	if len(b) > p.maxEager || !e.hints.plainSends && !e.plainSendsIn(to.Context) {

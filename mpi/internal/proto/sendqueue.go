@@ -66,7 +66,8 @@ func (l *links) trySendPacked(p *peer, o *outgoing) error {
 }
 
 // post sends a message, or queues it if there is no room or others wait: then it returns false
-// without an error, and o must not be changed until its request, if it has one, gets notified.finished.
+// without an error, and o must not be changed until its request, if it has one, gets
+// notified.finished.
 func (l *links) post(n int32, o *outgoing) (sent bool, _ error) {
 	p := l.peer(n)
 	l.rec.Posted(o.kind())

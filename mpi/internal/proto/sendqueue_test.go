@@ -43,7 +43,8 @@ func (e fillable) Send(header, payload []byte) error {
 	return e.Endpoint.Send(header, payload)
 }
 
-// TestBlockedMeanwhile: a message that is queued for a peer while the messages for others are sent is sent later.
+// TestBlockedMeanwhile: a message that is queued for a peer while the messages for others are sent
+// is sent later.
 func TestBlockedMeanwhile(t *testing.T) {
 	x := &fullDomains{full: map[int]bool{1: true, 2: true}}
 	es := open(t, 3, func(tr fabric.Transport) fabric.Transport {

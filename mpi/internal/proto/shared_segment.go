@@ -88,13 +88,14 @@ func (s *Segments) Wake(n int) {
 // WakeInStep is Wake for a Program's Do of a StepPoll, which is called with the lock held.
 func (s *Segments) WakeInStep(n int) { s.domain.Wake(n) }
 
-// WaitAtLeast blocks until *w, in memory shared with other processes, has reached v; the comparison allows for wrap-around. It
-// makes progress for messages meanwhile. While this process sleeps it is counted in *sleepers: a process that stores w must then
-// load *sleepers, with a fence between the two if NeedsFence of the segment says so, and call Wake if that is not 0.
-// Meanwhile the recorder shows watched.Op, of n bytes, as the current operation.
+// WaitAtLeast blocks until *w, in memory shared with other processes, has reached v; the comparison
+// allows for wrap-around. It makes progress for messages meanwhile. While this process sleeps it is
+// counted in *sleepers: a process that stores w must then load *sleepers, with a fence between the
+// two if NeedsFence of the segment says so, and call Wake if that is not 0. Meanwhile the recorder
+// shows watched.Op, of n bytes, as the current operation.
 //
-// WaitAtLeast fails when the process of watched has left its context before *w has reached v. So every process that leaves the
-// context must store what others may wait for before it leaves.
+// WaitAtLeast fails when the process of watched has left its context before *w has reached v. So
+// every process that leaves the context must store what others may wait for before it leaves.
 func (s *Segments) WaitAtLeast(watched Route, n int, w *uint64, v uint64, sleepers *uint64) error {
 	// The word has usually been reached when the other processes have run.
 	if s.waiters.spin == spinOversubscribed && !s.waiters.paused() {

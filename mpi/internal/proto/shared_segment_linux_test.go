@@ -41,8 +41,8 @@ func shmPair(t *testing.T) (es [2]*Engine) {
 	return es
 }
 
-// TestSegmentSleeps: a goroutine that waits for the first process of a segment sleeps, alone or together with others. None of
-// them misses its wakeup, whichever sleeps on the transport.
+// TestSegmentSleeps: a goroutine that waits for the first process of a segment sleeps, alone or
+// together with others. None of them misses its wakeup, whichever sleeps on the transport.
 func TestSegmentSleeps(t *testing.T) {
 	es := shmPair(t)
 	other, e := es[0], es[1]

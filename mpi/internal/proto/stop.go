@@ -2,9 +2,10 @@ package proto
 
 import "context"
 
-// A call that is given a context.Context ends when that ends. context.AfterFunc then sets a flag with the engine's lock held and
-// wakes the goroutine of the call if it sleeps. The goroutine finds the flag, and undoes what it has started. It registers the
-// function only if it has polled in vain for a while, since that takes longer than a short wait.
+// A call that is given a context.Context ends when that ends. context.AfterFunc then sets a flag
+// with the engine's lock held and wakes the goroutine of the call if it sleeps. The goroutine finds
+// the flag, and undoes what it has started. It registers the function only if it has polled in vain
+// for a while, since that takes longer than a short wait.
 
 // stopper is the flag. It is protected by the engine's lock.
 type stopper struct {
@@ -30,7 +31,8 @@ func (s *stopper) end() {
 // isSet reports whether the wait is to end; not for nil.
 func (s *stopper) isSet() bool { return s != nil && s.set }
 
-// StoppedError reports that a wait ended because its context.Context ended. It wraps the error of the context and its cause.
+// StoppedError reports that a wait ended because its context.Context ended. It wraps the error of
+// the context and its cause.
 type StoppedError struct{ err, cause error }
 
 func stoppedBy(ctx context.Context) *StoppedError {
@@ -51,8 +53,8 @@ func (s *StoppedError) Error() string { return s.cause.Error() }
 // Unwrap returns the error of the context, and its cause.
 func (s *StoppedError) Unwrap() []error { return []error{s.err, s.cause} }
 
-// awaitContext is await that also ends when ctx ends. It returns an error in that case only, unless the goal has been reached
-// nevertheless.
+// awaitContext is await that also ends when ctx ends. It returns an error in that case only, unless
+// the goal has been reached nevertheless.
 func (w *waiters) awaitContext(ctx context.Context, g *goal) error {
 	if ctx.Done() == nil {
 		w.await(g)
@@ -61,8 +63,8 @@ func (w *waiters) awaitContext(ctx context.Context, g *goal) error {
 	return w.awaitStoppable(ctx, g)
 }
 
-// awaitStoppable is awaitContext for a ctx that may end. The command ibrun finds its name in the stacks of a rank: such a rank
-// may continue by itself, so it is not deadlocked.
+// awaitStoppable is awaitContext for a ctx that may end. The command ibrun finds its name in the
+// stacks of a rank: such a rank may continue by itself, so it is not deadlocked.
 //
 //go:noinline
 func (w *waiters) awaitStoppable(ctx context.Context, g *goal) error {

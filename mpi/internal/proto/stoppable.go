@@ -8,8 +8,9 @@ import (
 
 // The calls that end when a context.Context ends; stop.go has how they are woken then.
 
-// awaitRequest blocks until a request has completed or ctx has ended. Only in the second case it returns an error. If the engine
-// has failed it returns as well; waitRequest then returns the failure.
+// awaitRequest blocks until a request has completed or ctx has ended. Only in the second case it
+// returns an error. If the engine has failed it returns as well; waitRequest then returns the
+// failure.
 func (q *Requests) awaitRequest(ctx context.Context, r *Request, op perf.Op) error {
 	gen := r.gen
 	for i := 0; i < q.waiters.spin && r.state == active && r.gen == gen && q.waiters.failure.err == nil &&
@@ -26,9 +27,9 @@ func (q *Requests) awaitRequest(ctx context.Context, r *Request, op perf.Op) err
 	return err
 }
 
-// RecvContext is Recv that ends when ctx ends. If the receive has no message then, it is cancelled: it returns a StoppedError and
-// a status that says so. Otherwise it returns when the message is complete, without an error. If ctx has ended before the call,
-// it takes no message.
+// RecvContext is Recv that ends when ctx ends. If the receive has no message then, it is cancelled:
+// it returns a StoppedError and a status that says so. Otherwise it returns when the message is
+// complete, without an error. If ctx has ended before the call, it takes no message.
 func (e *Engine) RecvContext(ctx context.Context, from Route, buf []byte) (Status, error) {
 	if err := Stopped(ctx); err != nil {
 		return cancelledStatus, err
@@ -56,8 +57,8 @@ func (e *Engine) RecvContext(ctx context.Context, from Route, buf []byte) (Statu
 	return st, err
 }
 
-// WaitOrCancel waits for a receive or a send as RecvContext does, as a part of the operation op. If ctx ends it cancels the
-// operation; see Cancel.
+// WaitOrCancel waits for a receive or a send as RecvContext does, as a part of the operation op. If
+// ctx ends it cancels the operation; see Cancel.
 func (q *Requests) WaitOrCancel(ctx context.Context, op perf.Op, h Handle) (Status, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -79,8 +80,8 @@ func (q *Requests) waitOrCancel(ctx context.Context, r *Request, op perf.Op) (St
 	return r.status, err
 }
 
-// WaitContext is Wait that ends when ctx ends. It then returns a StoppedError, and the operation continues: h is still valid. A
-// request that has completed is collected, even if ctx has ended.
+// WaitContext is Wait that ends when ctx ends. It then returns a StoppedError, and the operation
+// continues: h is still valid. A request that has completed is collected, even if ctx has ended.
 func (q *Requests) WaitContext(ctx context.Context, h Handle) (Status, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -98,8 +99,8 @@ func (q *Requests) WaitContext(ctx context.Context, h Handle) (Status, error) {
 	return q.waitHandle(h, op)
 }
 
-// AwaitAll blocks until all of hs except the zero handles have completed, or ctx has ended. It collects none of them. Only if ctx
-// has ended it returns an error. The call is shown as op.
+// AwaitAll blocks until all of hs except the zero handles have completed, or ctx has ended. It
+// collects none of them. Only if ctx has ended it returns an error. The call is shown as op.
 func (q *Requests) AwaitAll(ctx context.Context, op perf.Op, hs []Handle) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

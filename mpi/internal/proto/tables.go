@@ -86,8 +86,8 @@ func (c *Contexts) lookup(context uint32) *table {
 // isEnded reports whether t is the table of a context that has ended.
 func (c *Contexts) isEnded(t *table) bool { return t == &c.endedTable }
 
-// refuses reports whether messages of a context, whose table is t, are refused unless they have been
-// matched: the context has ended, or this process has left it.
+// refuses reports whether messages of a context, whose table is t, are refused unless they have
+// been matched: the context has ended, or this process has left it.
 func (c *Contexts) refuses(context uint32, t *table) bool {
 	return c.isEnded(t) || c.departures.left[context]
 }

@@ -8,11 +8,12 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// testLoopLimit is more than the calls that a loop makes while others may run, and less than a hundredth of those that it makes
-// until the runtime preempts it.
+// testLoopLimit is more than the calls that a loop makes while others may run, and less than a
+// hundredth of those that it makes until the runtime preempts it.
 const testLoopLimit = 1000
 
-// TestTestLoop: on one processor, a loop of calls that do not wait lets the goroutine run that completes a generalized request.
+// TestTestLoop: on one processor, a loop of calls that do not wait lets the goroutine run that
+// completes a generalized request.
 func TestTestLoop(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	e := open(t, 2, nil, func(c *Config) { c.Oversubscribed = false })[0]
@@ -55,7 +56,8 @@ func TestTestLoop(t *testing.T) {
 	}
 }
 
-// TestTestLoopBesideWait: on one processor, a loop of Test lets the goroutine run for which its polls receive messages.
+// TestTestLoopBesideWait: on one processor, a loop of Test lets the goroutine run for which its
+// polls receive messages.
 func TestTestLoopBesideWait(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	es := open(t, 2, nil, func(c *Config) { c.Oversubscribed = false })

@@ -35,7 +35,8 @@ func traced(t *testing.T, n, unexpected int, w wrap) ([]*Engine, [][]byte) {
 	return es, memory
 }
 
-// checkTraces checks that both ends of every message have the same entries in the traces. It returns the number of messages.
+// checkTraces checks that both ends of every message have the same entries in the traces. It
+// returns the number of messages.
 func checkTraces(t *testing.T, memory [][]byte) (messages int) {
 	t.Helper()
 	type key struct {
@@ -76,8 +77,9 @@ func checkTraces(t *testing.T, memory [][]byte) (messages int) {
 	return len(matches)
 }
 
-// TestTraceTraffic: sender and receiver give every message the same number, whichever protocol it takes, and also if it is
-// unexpected, becomes an RTS, or waits for room. With IBRUN_SOAK=1 there are more messages.
+// TestTraceTraffic: sender and receiver give every message the same number, whichever protocol it
+// takes, and also if it is unexpected, becomes an RTS, or waits for room. With IBRUN_SOAK=1 there
+// are more messages.
 func TestTraceTraffic(t *testing.T) {
 	seed := soaktest.Seed(t)
 	hooks := hook.Options{Seed: seed, Again: 0.3, Delay: 0.2, Interleave: 0.2, Async: 0.3, Poison: true}
@@ -131,7 +133,8 @@ func TestTraceRTR(t *testing.T) {
 	}
 }
 
-// TestTraceOps: an operation is traced with its peer and tag, but not while recording is off. Messages are counted all the time.
+// TestTraceOps: an operation is traced with its peer and tag, but not while recording is off.
+// Messages are counted all the time.
 func TestTraceOps(t *testing.T) {
 	es, memory := traced(t, 1, 0, nil)
 	e := es[0]
@@ -165,7 +168,8 @@ func TestTraceOps(t *testing.T) {
 	}
 }
 
-// TestTraceSchedule: a schedule is in the trace from its start to its end, with its work and its messages.
+// TestTraceSchedule: a schedule is in the trace from its start to its end, with its work and its
+// messages.
 func TestTraceSchedule(t *testing.T) {
 	es, memory := traced(t, 1, 0, nil)
 	e := es[0]

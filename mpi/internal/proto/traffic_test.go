@@ -17,7 +17,8 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// testMessage is a message of random traffic. The plan depends only on a seed, so both sides know it.
+// testMessage is a message of random traffic. The plan depends only on a seed, so both sides know
+// it.
 type testMessage struct {
 	from, to int
 	tag      int32
@@ -89,8 +90,8 @@ type operation struct {
 	buf []byte
 }
 
-// exchange sends and receives the messages of one process. Sends are started in order, several at a time. Receives are posted in
-// any order of the streams.
+// exchange sends and receives the messages of one process. Sends are started in order, several at a
+// time. Receives are posted in any order of the streams.
 func exchange(e *Engine, self int, ps []testMessage, c *rand.Rand) error {
 	var sends []testMessage
 	streams := map[[2]int][]testMessage{}
@@ -166,8 +167,9 @@ func drawnClock(c *rand.Rand) func() time.Duration {
 	}
 }
 
-// TestTraffic exchanges random messages with every protocol, also where the processes draw a protocol for each message, and where
-// they choose it by times that are drawn; with IBRUN_SOAK=1 more of them.
+// TestTraffic exchanges random messages with every protocol, also where the processes draw a
+// protocol for each message, and where they choose it by times that are drawn; with IBRUN_SOAK=1
+// more of them.
 func TestTraffic(t *testing.T) {
 	rough := func(o hook.Options) wrap {
 		return func(tr fabric.Transport) fabric.Transport { return hook.Wrap(tr, o) }
@@ -227,7 +229,8 @@ func TestTraffic(t *testing.T) {
 	}
 }
 
-// TestScarce: memory that cannot be registered is copied, at either end, and the user gets one warning.
+// TestScarce: memory that cannot be registered is copied, at either end, and the user gets one
+// warning.
 func TestScarce(t *testing.T) {
 	warnings := make([]int, 2)
 	var self int

@@ -16,8 +16,9 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// transfer is the state of a request that moves a block of memory. A receive reads the block from the sender; a send writes it
-// to the receiver, if it assists a read (copy_assist.go) or answers an RTR (rtr.go).
+// transfer is the state of a request that moves a block of memory. A receive reads the block from
+// the sender; a send writes it to the receiver, if it assists a read (copy_assist.go) or answers an
+// RTR (rtr.go).
 type transfer struct {
 	req     *Request
 	next    *transfer // in transferQueue
@@ -73,7 +74,8 @@ type sends struct {
 	buffer *attached.Buffer // for buffered sends
 }
 
-// receives matches messages with receives, and gets the payload that did not come with the envelope.
+// receives matches messages with receives, and gets the payload that did not come with the
+// envelope.
 type receives struct {
 	*transfers
 	contexts   *Contexts
@@ -82,7 +84,8 @@ type receives struct {
 	general    *int // waiters.general
 }
 
-// transferQueue holds the transfers that wait for a goroutine to move their blocks, and those of schedules, first in, first out.
+// transferQueue holds the transfers that wait for a goroutine to move their blocks, and those of
+// schedules, first in, first out.
 type transferQueue struct{ head, tail *transfer }
 
 func (q *transferQueue) push(t *transfer) {
@@ -120,7 +123,8 @@ func (q *transferQueue) pop() *transfer {
 	return t
 }
 
-// runRead reads a message, or a part of it if the sender assists. It does not hold the lock meanwhile.
+// runRead reads a message, or a part of it if the sender assists. It does not hold the lock
+// meanwhile.
 func (x *receives) runRead(t *transfer) {
 	ep, buf, token, moves := x.endpoint(t), t.req.buf[:t.bytes], t.req.id(), x.links.peer(t.peer).moves
 	var finished = true
@@ -160,14 +164,16 @@ func (x *transfers) endpoint(t *transfer) fabric.Endpoint {
 	return p.path.multiRail.WithRail(p.ep, h.Rail)
 }
 
-// returned counts the end of a read or write whose call has returned, unless a completion is to follow.
+// returned counts the end of a read or write whose call has returned, unless a completion is to
+// follow.
 func (x *transfers) returned(finished bool, err error) {
 	if finished || err != nil {
 		x.rec.Configured.Ended()
 	}
 }
 
-// readReturned must be called when the call that starts a read has returned. finished reports whether the read is complete.
+// readReturned must be called when the call that starts a read has returned. finished reports
+// whether the read is complete.
 func (x *receives) readReturned(t *transfer, finished bool, err error) {
 	switch {
 	case errors.Is(err, fabric.ErrNotSupported):
@@ -247,8 +253,8 @@ func (x *receives) finishTransfer(r *Request, err error) {
 // releaseMemory releases registered memory and clears m.
 func releaseMemory(m *regcache.Memory) {
 	if *m != (regcache.Memory{}) {
-		// The bytes have been moved, whatever the error. If the domain is broken, its Poll fails; Engine.Close returns the first
-		// other error.
+		// The bytes have been moved, whatever the error. If the domain is broken, its Poll fails;
+		// Engine.Close returns the first other error.
 		_ = m.Release()
 		*m = regcache.Memory{}
 	}

@@ -32,8 +32,8 @@ func messageBytes(v wire.Envelope, w [5]uint64, payload []byte) int {
 	return len(payload)
 }
 
-// unexpectedStore allocates unexpected messages, counts the bytes in use, and pauses the senders that
-// fill it. It refuses the messages that will not be received.
+// unexpectedStore allocates unexpected messages, counts the bytes in use, and pauses the senders
+// that fill it. It refuses the messages that will not be received.
 type unexpectedStore struct {
 	links *links
 	rec   *record.Recording
@@ -117,7 +117,8 @@ func (s *unexpectedStore) store(peer int32, v wire.Envelope, w [5]uint64, payloa
 	return m
 }
 
-// drop frees a message that has been removed from its table. It resumes the paused senders if there is room.
+// drop frees a message that has been removed from its table. It resumes the paused senders if there
+// is room.
 func (s *unexpectedStore) drop(m *unexpectedMessage) {
 	if m.note != nil {
 		s.removeNote(m)
@@ -129,7 +130,8 @@ func (s *unexpectedStore) drop(m *unexpectedMessage) {
 	}
 }
 
-// refuseStored frees an unexpected message that this process will not receive. freed is as in refuse.
+// refuseStored frees an unexpected message that this process will not receive. freed is as in
+// refuse.
 func (s *unexpectedStore) refuseStored(m *unexpectedMessage, freed bool) {
 	s.refuse(m.peer, m.v, m.w, freed)
 	s.abandonFragments(m)
@@ -143,8 +145,8 @@ func (s *unexpectedStore) abandonFragments(m *unexpectedMessage) {
 	}
 }
 
-// refuse answers the sender of a message that is dropped, if it waits for the receiver. freed says that the communicator was
-// freed by all of its processes.
+// refuse answers the sender of a message that is dropped, if it waits for the receiver. freed says
+// that the communicator was freed by all of its processes.
 func (s *unexpectedStore) refuse(peer int32, v wire.Envelope, w [5]uint64, freed bool) {
 	answer := wire.Envelope{Kind: wire.Refuse}
 	switch v.Kind {

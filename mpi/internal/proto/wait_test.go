@@ -14,7 +14,8 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// awaitSleepers waits until n goroutines of an engine sleep: one on the transport, and the others are parked.
+// awaitSleepers waits until n goroutines of an engine sleep: one on the transport, and the others
+// are parked.
 func awaitSleepers(e *Engine, n int) { awaitSleepersBefore(new(atomic.Bool), e, n) }
 
 // awaitSleepersBefore is awaitSleepers until ended is set. It reports whether they sleep.
@@ -37,7 +38,8 @@ func awaitSleepersBefore(ended *atomic.Bool, e *Engine, n int) bool {
 	return false
 }
 
-// TestSleepAtOnce: a process that is oversubscribed does not yield before it sleeps while SleepAtOnce is set, and does otherwise.
+// TestSleepAtOnce: a process that is oversubscribed does not yield before it sleeps while
+// SleepAtOnce is set, and does otherwise.
 func TestSleepAtOnce(t *testing.T) {
 	es := open(t, 2, nil, nil)
 	for _, on := range []bool{true, false, true} {
@@ -61,8 +63,8 @@ func TestSleepAtOnce(t *testing.T) {
 	}
 }
 
-// TestPoll: a rank that is to poll for no time does not yield before it sleeps. One that is to poll for long does not sleep, also
-// after more yields than otherwise.
+// TestPoll: a rank that is to poll for no time does not yield before it sleeps. One that is to poll
+// for long does not sleep, also after more yields than otherwise.
 func TestPoll(t *testing.T) {
 	for _, poll := range []time.Duration{0, time.Hour} {
 		es := open(t, 2, nil, nil)
@@ -96,8 +98,8 @@ func TestPoll(t *testing.T) {
 	}
 }
 
-// TestEachGoalWakes: goroutines wait for different goals, so that all but one are parked. The goals are reached one
-// by one, in different orders, and each time the right goroutine wakes.
+// TestEachGoalWakes: goroutines wait for different goals, so that all but one are parked. The goals
+// are reached one by one, in different orders, and each time the right goroutine wakes.
 func TestEachGoalWakes(t *testing.T) {
 	for first := range 5 {
 		es := open(t, 2, nil, nil)
@@ -190,7 +192,8 @@ func TestFailureWakesAll(t *testing.T) {
 	}
 }
 
-// TestSendReportsLoss: a send to a process that has exited returns an error, also if it is the first to notice.
+// TestSendReportsLoss: a send to a process that has exited returns an error, also if it is the
+// first to notice.
 func TestSendReportsLoss(t *testing.T) {
 	for _, connected := range []bool{false, true} {
 		es := open(t, 2, nil, nil)
@@ -241,7 +244,8 @@ func TestFlushAfterClose(t *testing.T) {
 	}
 }
 
-// TestDataToClosed: a send whose data are requested by a process that then finalizes ends with an error.
+// TestDataToClosed: a send whose data are requested by a process that then finalizes ends with an
+// error.
 func TestDataToClosed(t *testing.T) {
 	es := open(t, 2, variant{noRead: true}.wrap, nil)
 	a, b := es[0], es[1]
@@ -280,8 +284,8 @@ func (d armObserver) Poll(evs []fabric.Event) (int, error) {
 	return d.Domain.Poll(evs)
 }
 
-// TestDisarmedAfterWord: a goroutine that has slept, or was about to sleep, until a word changed does not leave the transport
-// armed, since an armed transport does not expect to be polled.
+// TestDisarmedAfterWord: a goroutine that has slept, or was about to sleep, until a word changed
+// does not leave the transport armed, since an armed transport does not expect to be polled.
 func TestDisarmedAfterWord(t *testing.T) {
 	for _, slept := range []bool{false, true} {
 		var word, sleeping uint64
@@ -327,8 +331,8 @@ func (d pollCounter) Poll(evs []fabric.Event) (int, error) {
 	return d.Domain.Poll(evs)
 }
 
-// TestWokenInVain: a goroutine that is woken although nothing has happened, as by a transport that looks at its deadlines, polls
-// less before it sleeps again.
+// TestWokenInVain: a goroutine that is woken although nothing has happened, as by a transport that
+// looks at its deadlines, polls less before it sleeps again.
 func TestWokenInVain(t *testing.T) {
 	polls, at, armed := 0, []int(nil), func(int) {}
 	es := open(t, 1, func(tr fabric.Transport) fabric.Transport {
@@ -403,8 +407,8 @@ type armed struct {
 
 func (d armed) Arm() (int, bool, error) { return d.fd, false, nil }
 
-// TestInProcess: ranks yield to goroutines if their peers are goroutines of their process, which a domain without a descriptor
-// says, and to other processes otherwise.
+// TestInProcess: ranks yield to goroutines if their peers are goroutines of their process, which a
+// domain without a descriptor says, and to other processes otherwise.
 func TestInProcess(t *testing.T) {
 	if e := open(t, 2, nil, nil)[0]; !e.waiters.inProcess {
 		t.Error("peers in memory are taken for processes")

@@ -6,13 +6,15 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// Waitany and its like get a slice of handles with each call, of which most are the same as in the call before. To look at all of
-// them each time would cost more than the messages. So the engine remembers for some slices which requests are in them, and
-// where: a request that completes is appended to a list, and the call takes the first of that list.
+// Waitany and its like get a slice of handles with each call, of which most are the same as in the
+// call before. To look at all of them each time would cost more than the messages. So the engine
+// remembers for some slices which requests are in them, and where: a request that completes is
+// appended to a list, and the call takes the first of that list.
 //
-// The program may change a slice between calls, so what the engine remembers is only a hint. An index is compared with the slice
-// before it is used. Each call looks at some handles further on, and it looks at all of them before it sleeps. A request keeps
-// its index when it has been collected by such a call: if the program puts a new request in its place, that is often the same
+// The program may change a slice between calls, so what the engine remembers is only a hint. An
+// index is compared with the slice before it is used. Each call looks at some handles further on,
+// and it looks at all of them before it sleeps. A request keeps its index when it has been
+// collected by such a call: if the program puts a new request in its place, that is often the same
 // Request, so nothing needs to be found out again.
 
 const (
@@ -137,8 +139,8 @@ func (m *waitSets) waitFor(hs []Handle) anyWait {
 	return w
 }
 
-// find returns the index of a completed or stale handle. It returns allActive if it has found none, and -1 if no handle is active
-// either.
+// find returns the index of a completed or stale handle. It returns allActive if it has found none,
+// and -1 if no handle is active either.
 func (w *anyWait) find() int {
 	s := w.set
 	if !w.remembered() {
@@ -173,7 +175,8 @@ func (w *anyWait) listed() int {
 	return allActive
 }
 
-// look looks at the next n handles, or as many as are left, and makes them members. It returns the index of a stale one, or -1.
+// look looks at the next n handles, or as many as are left, and makes them members. It returns the
+// index of a stale one, or -1.
 func (w *anyWait) look(n int) int {
 	s := w.set
 	for n = min(n, w.left); n > 0; n-- {
@@ -202,8 +205,8 @@ func (w *anyWait) look(n int) int {
 // looking reports whether the call must look at more handles before it sleeps.
 func (w *anyWait) looking() bool { return w.remembered() && w.left != 0 }
 
-// remembered reports whether set is that of the slice. While the call waits the engine may forget the slice, if other goroutines
-// wait for more slices than it remembers.
+// remembered reports whether set is that of the slice. While the call waits the engine may forget
+// the slice, if other goroutines wait for more slices than it remembers.
 func (w *anyWait) remembered() bool { return w.set != nil && w.set.first == &w.hs[0] }
 
 // take collects the request with an index, and sets its handle to zero unless it is persistent.
@@ -221,8 +224,8 @@ func (w *anyWait) take(q *Requests, op perf.Op, i int) (Status, error) {
 	return st, err
 }
 
-// awaitAny blocks until a handle has completed, and returns its index; -1 if none is active. It fails with a StoppedError if ctx
-// ends, and if the engine fails.
+// awaitAny blocks until a handle has completed, and returns its index; -1 if none is active. It
+// fails with a StoppedError if ctx ends, and if the engine fails.
 func (q *Requests) awaitAny(ctx context.Context, op perf.Op, w *anyWait) (int, error) {
 	g := goal{watch: watch{what: anyCompleted}, any: *w}
 	if !q.waiters.reached(&g) {
@@ -239,8 +242,8 @@ func (q *Requests) awaitAny(ctx context.Context, op perf.Op, w *anyWait) (int, e
 	return g.found, nil
 }
 
-// checkAny returns the index of a completed handle, or -1 if none is active. If none has completed it makes progress once; ok is
-// false if none has after that as well.
+// checkAny returns the index of a completed handle, or -1 if none is active. If none has completed
+// it makes progress once; ok is false if none has after that as well.
 func (q *Requests) checkAny(w *anyWait) (i int, ok bool, err error) {
 	if i = w.findNow(); i == allActive {
 		failure := q.poller.pollInTest()
@@ -260,8 +263,8 @@ func (w *anyWait) findNow() int {
 	return i
 }
 
-// WaitAny blocks until one of hs has completed or ctx has ended. It collects it and returns its index; -1 if none is active. The
-// call is recorded as op.
+// WaitAny blocks until one of hs has completed or ctx has ended. It collects it and returns its
+// index; -1 if none is active. The call is recorded as op.
 func (q *Requests) WaitAny(ctx context.Context, op perf.Op, hs []Handle) (int, Status, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -291,8 +294,9 @@ func (q *Requests) TestAny(op perf.Op, hs []Handle) (i int, st Status, ok bool, 
 	return i, st, true, err
 }
 
-// WaitSome blocks until at least one of hs has completed or ctx has ended. It collects all that are known to have completed, and
-// calls report for each. It returns their number; -1 if none is active. The call is recorded as op.
+// WaitSome blocks until at least one of hs has completed or ctx has ended. It collects all that are
+// known to have completed, and calls report for each. It returns their number; -1 if none is
+// active. The call is recorded as op.
 func (q *Requests) WaitSome(ctx context.Context, op perf.Op, hs []Handle, report func(i int, st Status, err error)) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -340,8 +344,8 @@ func (w *anyWait) takeAll(q *Requests, op perf.Op, i int, report func(i int, st 
 // allActive is the result of find while it knows no handle that has completed.
 const allActive = -2
 
-// firstCompleted returns the index of a completed or stale request of hs. It returns allActive if there is none, and -1 if no
-// request is active either.
+// firstCompleted returns the index of a completed or stale request of hs. It returns allActive if
+// there is none, and -1 if no request is active either.
 func firstCompleted(hs []Handle) int {
 	found := -1
 	for i, h := range hs {

@@ -9,7 +9,8 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// setModel is a slice of requests that a test changes as programs do. Some of the requests have completed.
+// setModel is a slice of requests that a test changes as programs do. Some of the requests have
+// completed.
 type setModel struct {
 	t    *testing.T
 	e    *Engine
@@ -128,8 +129,8 @@ func (m *setModel) wait() {
 	}
 }
 
-// TestWaitSets waits for requests of slices that change between the calls. Nothing that has completed is lost, nothing is
-// collected twice, and no call blocks while something has completed.
+// TestWaitSets waits for requests of slices that change between the calls. Nothing that has
+// completed is lost, nothing is collected twice, and no call blocks while something has completed.
 func TestWaitSets(t *testing.T) {
 	e := open(t, 1, nil, nil)[0]
 	for seed := range uint64(20) {
@@ -155,8 +156,8 @@ func TestWaitSets(t *testing.T) {
 	}
 }
 
-// TestWaitSetSleeps: a goroutine that sleeps until any of many requests completes is woken by each, also by one that another
-// goroutine collects.
+// TestWaitSetSleeps: a goroutine that sleeps until any of many requests completes is woken by each,
+// also by one that another goroutine collects.
 func TestWaitSetSleeps(t *testing.T) {
 	e := open(t, 1, nil, nil)[0]
 	hs := make([]Handle, 1000)
@@ -198,8 +199,9 @@ func TestWaitSetSleeps(t *testing.T) {
 	}
 }
 
-// TestWaitSetReplaced: a call whose slice the engine has forgotten, since others wait for more slices than it remembers, finds
-// what completes, however the looks of these calls at their handles alternate.
+// TestWaitSetReplaced: a call whose slice the engine has forgotten, since others wait for more
+// slices than it remembers, finds what completes, however the looks of these calls at their handles
+// alternate.
 func TestWaitSetReplaced(t *testing.T) {
 	e := open(t, 1, nil, nil)[0]
 	slice := func(n int) []Handle {

@@ -2,11 +2,13 @@ package proto
 
 import "github.com/ibrun/ibrun/mpi/internal/wire"
 
-// A send that waits for its receiver, since its message is an RTS or synchronous, can be withdrawn: the sender sends WITHDRAW. It
-// follows the message on the same connection. If the receiver still stores the message as unexpected, it drops the message and
-// answers with WITHDRAWN: the send ends as cancelled. Otherwise the message has been matched, and the send ends as usual.
+// A send that waits for its receiver, since its message is an RTS or synchronous, can be withdrawn:
+// the sender sends WITHDRAW. It follows the message on the same connection. If the receiver still
+// stores the message as unexpected, it drops the message and answers with WITHDRAWN: the send ends
+// as cancelled. Otherwise the message has been matched, and the send ends as usual.
 
-// withdraw ends a send as cancelled if its message has not been matched. A generalized request, which has no message, ends later.
+// withdraw ends a send as cancelled if its message has not been matched. A generalized request,
+// which has no message, ends later.
 func (x *sends) withdraw(r *Request) {
 	if r.state == active && r.flags&withdrawing == 0 && r.route.Peer != ProcNull {
 		r.flags |= withdrawing
@@ -14,14 +16,16 @@ func (x *sends) withdraw(r *Request) {
 	}
 }
 
-// sendWithdraw sends WITHDRAW if the send waits for its receiver. A message of another kind ends when the transport takes it.
+// sendWithdraw sends WITHDRAW if the send waits for its receiver. A message of another kind ends
+// when the transport takes it.
 func (x *sends) sendWithdraw(r *Request) {
 	if k := r.out.kind(); k == wire.RTS || k == wire.EagerSync {
 		x.links.sendControl(r.route.Peer, wire.Envelope{Kind: wire.Withdraw, Context: r.route.Context, Match: r.route.Match}, r.id())
 	}
 }
 
-// waitsFor reports whether m is the message of a peer's send, named by its id, that waits for the receiver.
+// waitsFor reports whether m is the message of a peer's send, named by its id, that waits for the
+// receiver.
 func (m *unexpectedMessage) waitsFor(peer int32, id uint64) bool {
 	return m.peer == peer && (m.v.Kind == wire.RTS && m.w[3] == id || m.v.Kind == wire.EagerSync && m.w[0] == id)
 }

@@ -30,8 +30,9 @@ var waitingSends = []struct {
 	size int
 }{{Synchronous, 0}, {Synchronous, 100}, {Standard, 200_000}, {Synchronous, 200_000}}
 
-// TestWithdraw cancels sends at each point of their way: what has not been matched matches no receive, and ends as cancelled.
-// The rest is received as usual. The messages before and after keep their order.
+// TestWithdraw cancels sends at each point of their way: what has not been matched matches no
+// receive, and ends as cancelled. The rest is received as usual. The messages before and after keep
+// their order.
 func TestWithdraw(t *testing.T) {
 	for name, w := range map[string]variant{"plain": {}, "no reads": {noRead: true}, "shared words": {pairing: true}} {
 		for _, s := range waitingSends {
@@ -96,8 +97,8 @@ func TestWithdraw(t *testing.T) {
 	}
 }
 
-// TestWithdrawQueued cancels sends that wait for room, also those that become RTS since the receiver has paused the sender. Those
-// that are not cancelled arrive in order.
+// TestWithdrawQueued cancels sends that wait for room, also those that become RTS since the
+// receiver has paused the sender. Those that are not cancelled arrive in order.
 func TestWithdrawQueued(t *testing.T) {
 	const count = 2000
 	es := open(t, 2, nil, func(c *Config) { c.UnexpectedLimit = 64 << 10 })
@@ -187,7 +188,8 @@ func TestWithdrawPersistent(t *testing.T) {
 	}
 }
 
-// TestWithdrawNothing: a request without a message is not withdrawn, also if the request before it in the same memory was a send.
+// TestWithdrawNothing: a request without a message is not withdrawn, also if the request before it
+// in the same memory was a send.
 func TestWithdrawNothing(t *testing.T) {
 	es := open(t, 2, nil, nil)
 	a, b := es[0], es[1]
@@ -223,8 +225,8 @@ func TestWithdrawNothing(t *testing.T) {
 	}
 }
 
-// TestWithdrawFromGone: a send that is cancelled fails if its receiver closes, and ends as cancelled if its receiver has ended
-// the context.
+// TestWithdrawFromGone: a send that is cancelled fails if its receiver closes, and ends as
+// cancelled if its receiver has ended the context.
 func TestWithdrawFromGone(t *testing.T) {
 	for _, s := range waitingSends {
 		for _, closes := range []bool{true, false} {

@@ -5,8 +5,8 @@ package attached
 
 import "slices"
 
-// alignment is that of the blocks, in bytes. So a message takes fewer bytes besides its own than the
-// overhead that programs are told, proto.BufferedOverhead.
+// alignment is that of the blocks, in bytes. So a message takes fewer bytes besides its own than
+// the overhead that programs are told, proto.BufferedOverhead.
 const alignment = 64
 
 // Buffer is the attached buffer. The zero Buffer has no memory: none is attached.

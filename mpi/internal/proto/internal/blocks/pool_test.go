@@ -6,8 +6,8 @@ import (
 	"github.com/ibrun/ibrun/internal/alloctest"
 )
 
-// TestReuse: a block that was returned is used again for every length of its class. A block never is
-// shorter than wanted, nor more than twice as long, unless it is of the shortest.
+// TestReuse: a block that was returned is used again for every length of its class. A block never
+// is shorter than wanted, nor more than twice as long, unless it is of the shortest.
 func TestReuse(t *testing.T) {
 	for _, n := range []int{1, 63, 64, 65, 127, 128, 129, 4096, 4097, smallest << 15} {
 		var p Pool
@@ -30,7 +30,8 @@ func TestReuse(t *testing.T) {
 	}
 }
 
-// TestLongest: a block that is longer than those of all classes is not kept, and has no room besides.
+// TestLongest: a block that is longer than those of all classes is not kept, and has no room
+// besides.
 func TestLongest(t *testing.T) {
 	var p Pool
 	b := p.Get(smallest<<15 + 1)

@@ -18,7 +18,8 @@ type Contexts struct {
 	unsettled map[uint32]Ending // the entries of last that Expect has taken out
 }
 
-// IsStale reports whether a context has ended. The comparison of generations allows for wrap-around.
+// IsStale reports whether a context has ended. The comparison of generations allows for
+// wrap-around.
 func (c *Contexts) IsStale(context uint32) bool {
 	last, ok := c.last[Number(context)]
 	return ok && int32(context-last.Context) <= 0
@@ -36,8 +37,8 @@ func (c *Contexts) IsFreed(context uint32) bool {
 	return c.IsStale(context) && (last.Freed || last.Context != context)
 }
 
-// HasEnded is IsStale for a context that this process has used, also while it does not know which is
-// the next one of its number.
+// HasEnded is IsStale for a context that this process has used, also while it does not know which
+// is the next one of its number.
 func (c *Contexts) HasEnded(context uint32) bool {
 	last, ok := c.unsettled[Number(context)]
 	return ok && last.Context == context || c.IsStale(context)

@@ -17,7 +17,8 @@ type Recording struct {
 	Trace *perf.Trace
 	// General says that all messages take the general paths, because they are traced or have notes.
 	General bool
-	// FastKind is the kind of message that takes a fast path when it arrives; wire.NoKind with General.
+	// FastKind is the kind of message that takes a fast path when it arrives; wire.NoKind with
+	// General.
 	FastKind uint64
 
 	mu    *lock.Mutex
@@ -25,8 +26,8 @@ type Recording struct {
 	bit   uint32           // of the contexts of collectives
 }
 
-// New returns a Recording. mu is the lock of the engine, noted says that messages have notes, and bit
-// is set in the contexts of collectives.
+// New returns a Recording. mu is the lock of the engine, noted says that messages have notes, and
+// bit is set in the contexts of collectives.
 func New(mu *lock.Mutex, r *perf.Recorder, trace *perf.Trace, noted bool, bit uint32) Recording {
 	c := Recording{Active: r, Configured: r, Trace: trace, General: noted || trace != nil, mu: mu, bit: bit,
 		FastKind: uint64(wire.Eager)}
@@ -105,9 +106,9 @@ func (c *Recording) Handled(k wire.Kind) {
 }
 
 // Traced messages are numbered, except those of the engine itself. The sender numbers them in the
-// order in which they are posted, the receiver in the order in which they arrive, which is the same.
-// So both ends give a message the same number without sending it. While messages are traced none
-// takes a fast path, so the fast paths need no check.
+// order in which they are posted, the receiver in the order in which they arrive, which is the
+// same. So both ends give a message the same number without sending it. While messages are traced
+// none takes a fast path, so the fast paths need no check.
 
 // Sent records that a message of n bytes with a number is about to be posted, which is traced.
 func (c *Recording) Sent(peer, tag int32, context, number uint32, n int) {

@@ -66,8 +66,8 @@ func TestOnTheWay(t *testing.T) {
 	}
 }
 
-// TestNames: the operations of a communicator have its name, in both of its contexts, until the name
-// is removed.
+// TestNames: the operations of a communicator have its name, in both of its contexts, until the
+// name is removed.
 func TestNames(t *testing.T) {
 	c := newRecording(t)
 	c.NameContext(3, "ring")

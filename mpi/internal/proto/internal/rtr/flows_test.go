@@ -6,8 +6,8 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// TestOrder: the messages of a tag take the RTRs of this tag in order, and each only once. A message
-// of another length than the buffer uses the RTR up, but is not written there.
+// TestOrder: the messages of a tag take the RTRs of this tag in order, and each only once. A
+// message of another length than the buffer uses the RTR up, but is not written there.
 func TestOrder(t *testing.T) {
 	var f Flows
 	x := f.Flow(1, 2)
@@ -31,8 +31,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestUnsure: an RTR is ignored if the receiver has not received all messages, or if RTRs of the same
-// tag are missing.
+// TestUnsure: an RTR is ignored if the receiver has not received all messages, or if RTRs of the
+// same tag are missing.
 func TestUnsure(t *testing.T) {
 	for name, c := range map[string]struct {
 		sent     int
