@@ -118,7 +118,8 @@ func (w *waiters) pollInBackground() {
 	if b.stop {
 		close(b.ended)
 	}
-	if w.failure.err == nil && b.schedules != 0 && !b.stop { // the call that has taken over may not wait for long
+	if w.failure.err == nil && b.schedules != 0 && !b.stop {
+		// The call that has taken over may not wait for long.
 		w.startBackgroundLater()
 	}
 }

@@ -141,7 +141,8 @@ func (q *Requests) test(h Handle) (Status, bool, error) {
 	r := h.r
 	var failure error
 	if !h.finished() {
-		failure = q.poller.pollInTest() // another goroutine may have collected the request meanwhile
+		// Another goroutine may collect the request meanwhile.
+		failure = q.poller.pollInTest()
 	}
 	switch {
 	case !h.valid():

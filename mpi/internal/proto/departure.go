@@ -39,7 +39,7 @@ type departures struct {
 	left     map[uint32]bool    // contexts that this process has left, and that have not ended
 	watchers map[uint32][]int32 // by context: the processes to which LEFT must be sent
 	watched  map[member]bool    // the processes to which WATCH was sent
-	gone     map[member]bool    // the processes that have answered with LEFT: whether all free the communicator
+	gone     map[member]bool    // those that have sent LEFT: whether all free the communicator
 	members  func(context uint32) []int32
 	closed   bool // the engine is closed
 	failed   bool // an operation may have failed because a process had left
@@ -166,7 +166,9 @@ func (d *departures) watch(m member) {
 		return
 	}
 	d.watched[m] = true
-	if l.connect(m.peer) == nil { // otherwise an operation that needs the process reports the error, or the engine has failed
+	// If connect fails, an operation that needs the process reports the error, or the engine has
+	// failed.
+	if l.connect(m.peer) == nil {
 		l.sendControl(m.peer, wire.Envelope{Kind: wire.Watch, Context: m.context})
 	}
 }
@@ -191,7 +193,8 @@ func (d *departures) errorOf(from Route) error {
 	}
 	last := int32(-1)
 	for _, n := range d.members(from.Context) {
-		if int(n) == d.links.self || !d.isGone(from.Context, n) { // another goroutine of this process may send as well
+		// If this process is a member, another goroutine of it may send.
+		if int(n) == d.links.self || !d.isGone(from.Context, n) {
 			return nil
 		}
 		last = n

@@ -12,7 +12,7 @@ package proto
 // lock.
 type channels struct {
 	open  map[*Request]chan struct{} // the requests with the flag hasChannel
-	ended chan struct{}              // closed when the goroutine that makes progress ends; nil if there is none
+	ended chan struct{}              // closed when serveChannels ends; nil: it does not run
 	stop  bool                       // that goroutine is to end
 }
 

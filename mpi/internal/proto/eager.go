@@ -114,7 +114,8 @@ func (x *receives) handleFrag(peer int32, payload []byte) bool {
 	began := a.elapsed.Begin(x.links.now)
 	if a.m != nil {
 		copy(a.m.data[at:], payload)
-	} else if r := a.req.r; r != nil && r.gen == a.req.gen && r.state == active { // the receive may have failed meanwhile
+	} else if r := a.req.r; r != nil && r.gen == a.req.gen && r.state == active {
+		// The receive has not failed meanwhile.
 		r.store(at, payload)
 		if a.received == a.total {
 			var err error

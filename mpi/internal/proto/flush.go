@@ -36,7 +36,8 @@ func (f *flushes) begin(to []bool) *flush {
 	x := &flush{id: f.last}
 	f.list = append(f.list, x)
 	for n, may := range to {
-		if may && f.links.connect(int32(n)) == nil { // otherwise nothing comes from there, or the engine has failed
+		// If connect fails, nothing comes from there, or the engine has failed.
+		if may && f.links.connect(int32(n)) == nil {
 			x.from = append(x.from, int32(n))
 			f.links.sendControl(int32(n), wire.Envelope{Kind: wire.Flush}, x.id)
 		}

@@ -47,11 +47,11 @@ const (
 	messageOrExit                       // the same, or more than value processes have finalized
 	sendsFlushed                        // no message waits to be sent, and no block to be moved
 	bufferUnused                        // the attached buffer holds no message
-	contextIdle                         // no operation is in progress in the context of from, except partitioned ones
+	contextIdle                         // from.Context has only partitioned operations in progress
 	partitionedIdle                     // no partitioned operation is in progress there
-	flushed                             // the processes of the flush with the number value have answered
+	flushed                             // the processes of the flush with this id, value, answered
 	segmentMapped                       // mapping is done
-	channelsClosed                      // no request has an open channel, or none may have one any more
+	channelsClosed                      // no request has an open channel, or may have one any more
 	backgroundNotNeeded                 // no schedule is in progress, or a call waits
 )
 

@@ -56,9 +56,13 @@ const EpochBits = 24
 // hintSet holds the hints of all contexts, and what follows from all of them together: with these
 // summaries the fast paths of contexts without hints need no look-up. update sets the summaries.
 type hintSet struct {
-	byContext  map[uint32]*Hints
-	directRecv bool // no receive sends an RTR, no length is checked, and messages are neither traced nor noted
-	plainSends bool // no failure, no trace and no notes of messages, and nothing changes how short messages are sent
+	byContext map[uint32]*Hints
+	// directRecv says that no receive sends an RTR, no length is checked, and messages are neither
+	// traced nor noted.
+	directRecv bool
+	// plainSends says that the engine has not failed, that messages are neither traced nor noted,
+	// and that nothing changes how short messages are sent.
+	plainSends bool
 	minRTR     int  // length from which receives may send an RTR; MaxInt: none does
 	rails      bool // some context has a rail
 

@@ -57,7 +57,8 @@ func (d *departures) endOperationsWith(n int32, err error) {
 			case r.send && r.awaitsPeer(n):
 				d.sends.releaseSend(r)
 				if d.ended.IsFreed(r.route.Context) {
-					d.receives.requests.complete(r, ErrFreed) // the process has not received the message before it freed the communicator
+					// The process has not received the message before it freed the communicator.
+					d.receives.requests.complete(r, ErrFreed)
 				} else {
 					d.rec.Configured.LostPeer()
 					d.receives.requests.complete(r, err)

@@ -11,7 +11,9 @@ import (
 type failures struct {
 	err        error // nil until the engine has failed
 	finalizing bool  // any process may finalize now
-	departed   bool  // some process has finalized, or left a context: operations that wait must look which; see departures
+	// departed says that some process has finalized or left a context: operations that wait must
+	// look which; see departures.
+	departed bool
 	// finalized is the number of reports that a peer has finalized or left a context: its own, and
 	// those of the launcher.
 	finalized int

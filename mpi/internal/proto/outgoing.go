@@ -19,7 +19,7 @@ type outgoing struct {
 	marks     uint64        // of a message in fragments; 0: it is not measured
 	spent     time.Duration // how long this process has copied them
 	first     time.Duration // and the first one
-	packed    packed        // in place of body and remaining, the payload of a request whose data is in parts
+	packed    packed        // in place of body and remaining if the data is in parts
 }
 
 // kind returns the kind of the message.

@@ -235,10 +235,14 @@ func (w *waiters) sleep(g *goal) bool {
 	// this goroutine.
 	if ready || w.reached(g) || g.any.looking() {
 		w.rouseReached() // arm may have sent messages, on which goals of others depend
-		w.do.progress()  // disarms: an armed transport leaves its background work to the goroutine that sleeps on it
+		// This disarms: an armed transport leaves its background work to the goroutine that sleeps
+		// on it.
+		w.do.progress()
 		return true
 	}
-	w.rouseReached() // a word that changes from now on wakes this goroutine; one that changed before is noticed here
+	// A word that changes from now on wakes this goroutine; one that changed before is noticed
+	// here.
+	w.rouseReached()
 	w.do.beforeSleep()
 	x := w.newSleeper(g)
 	x.onTransport = true

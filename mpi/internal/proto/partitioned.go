@@ -38,11 +38,13 @@ var (
 // partitioned is the program of a partitioned send or receive. Its fields are protected by the
 // engine's lock.
 type partitioned struct {
-	all      *Schedules
-	on       Route // with the rank of the sender and the tag of the program
-	send     bool
-	buf      []byte
-	data     *datatype.Buffer // the elements if they are not one block: buf is for their packed bytes. nil: buf is that block
+	all  *Schedules
+	on   Route // with the rank of the sender and the tag of the program
+	send bool
+	buf  []byte
+	// data are the elements if they are not one block. Then buf is for their packed bytes. nil: buf
+	// is that block.
+	data     *datatype.Buffer
 	parts    int
 	kind     uint32 // of the elements; 0: unknown
 	setup    [setupBytes]byte
@@ -62,9 +64,9 @@ const setupBytes = 20
 // Partitions describe one side of a partitioned message.
 type Partitions struct {
 	Buf    []byte
-	Data   *datatype.Buffer // the elements if they are not one block; Buf then is memory for their packed bytes
+	Data   *datatype.Buffer // the elements if not one block; Buf is for their packed bytes
 	Count  int              // of partitions, from 1 to MaxPartitions; they have the same length
-	Kind   uint32           // of the elements: the same at both sides; 0 if it is not to be compared
+	Kind   uint32           // of the elements: the same at both sides; 0: not to be compared
 	Failed func(error)
 }
 
@@ -121,8 +123,9 @@ func (ss *Schedules) newPartitioned(on Route, x Partitions, send bool) *partitio
 	if send {
 		p.marked = make([]bool, p.parts)
 	}
-	r := ss.new(on, 0, p, &p.schedule) // not long: the program calls Pready meanwhile, which makes progress
-	p.schedule.tag = 0                 // each step has its own
+	// It is not long: the program calls Pready meanwhile, which makes progress.
+	r := ss.new(on, 0, p, &p.schedule)
+	p.schedule.tag = 0 // each step has its own
 	ss.requests.makePersistent(r)
 	return p
 }
@@ -265,7 +268,8 @@ func (ss *Schedules) Pready(h Handle, low, high int) error {
 	switch {
 	case err != nil:
 		return err
-	case h.r.state == done && (p.on.Peer != ProcNull || h.r.flags&contextEnded != 0): // it has failed
+	case h.r.state == done && (p.on.Peer != ProcNull || h.r.flags&contextEnded != 0):
+		// It has failed.
 		return nil
 	case h.r.state == inactive:
 		return ErrState

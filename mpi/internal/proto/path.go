@@ -16,9 +16,9 @@ type path struct {
 	caps        fabric.Caps
 	thresholds  protocols.Thresholds
 	cooperative bool // domain is a fabric.CooperativeCopier
-	packedPiece int  // payload of each message of data in parts, if it is sent immediately in several
+	packedPiece int  // payload of each message of data in parts, if sent immediately in several
 	transport   perf.Transport
-	regs        *regcache.Cache          // of memory that peers read or write; nil if it need not be registered
+	regs        *regcache.Cache          // of memory that peers access; nil: none is registered
 	retransmits fabric.RetransmitCounter // nil if the domain does not implement it
 	reconnects  fabric.ReconnectCounter  // nil if the domain does not implement it
 	multiRail   fabric.MultiRail         // nil if the domain does not implement it

@@ -15,7 +15,7 @@ type peer struct {
 	combining    bool            // in links.combining.peers; then deferrer is set
 	path         *path           // set together with ep
 	measured     *cost.Peer      // of messages to the peer; nil: there are none
-	link         perf.Link       // counts messages to and from the peer; the zero Link while recording is off
+	link         perf.Link       // counts messages with the peer; zero while recording is off
 	inactiveLink perf.Link       // swapped with link when recording is switched on or off
 	// maxEager is the largest payload that may be sent immediately. It is -1 while the peer is not
 	// connected, while messages wait for room, and while the peer has paused this sender.
@@ -34,7 +34,7 @@ type peer struct {
 	head, tail     *outgoing // messages that wait for room, in order
 	listed         bool      // in links.blocked
 	usedWords      uint64    // bitmap of the words of sendWords in use
-	sendWords      []uint64  // words shared with the peer for sends to it; nil: none, or not asked for yet
+	sendWords      []uint64  // words shared for sends to it; nil: none, or not asked for yet
 	recvWords      []uint64  // the same for receives from it
 }
 

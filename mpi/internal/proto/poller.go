@@ -26,7 +26,8 @@ func (p *poller) progress() bool {
 		p.schedules.polled.uncountSleeper()
 	}
 	if p.waiters.sleeping {
-		p.waiters.rouseSleeper() // polling disarms the transport, so nothing would wake the goroutine that sleeps on it
+		// Polling disarms the transport, so nothing would wake the goroutine that sleeps on it.
+		p.waiters.rouseSleeper()
 		p.waiters.background.leave = true
 	}
 	p.waiters.yieldTimer.Poll()

@@ -13,16 +13,16 @@ const (
 	StepSend  StepKind = iota + 1 // starts a send
 	StepRecv                      // starts a receive
 	StepWait                      // waits until all sends and receives before it have completed
-	StepShort                     // calls Program.Do with the engine's lock: work of some microseconds at most
-	StepLong                      // calls Program.Do without the lock, again and again while it returns ErrPartDone
+	StepShort                     // calls Program.Do with the engine's lock, for microseconds
+	StepLong                      // calls Program.Do without the lock
 	StepPause                     // waits until the schedule is advanced again
-	StepPoll                      // calls Program.Do with the lock, again and again while it returns ErrNotYet or ErrPartDone
+	StepPoll                      // calls Program.Do with the lock, for microseconds
 )
 
 // Step is a step of a schedule.
 type Step struct {
 	Kind StepKind
-	Peer int32  // process to send to, or to receive from; of StepPoll: that for which it waits, or ProcNull
+	Peer int32  // process to send to or receive from; of StepPoll: that it waits for, or ProcNull
 	Rank int32  // of the sender
 	Tag  int32  // of the message; 0: that of the schedule
 	Buf  []byte // of a message, or what other steps write

@@ -14,7 +14,9 @@ func (e *Engine) Recv(from Route, buf []byte) (Status, error) {
 		began = e.rec.Active.Begin(from.Op, len(buf))
 		e.rec.Active.Matched(e.contexts.table(from.Context).Lengths())
 	}
-	if e.tryDirect(from, buf) { // a path of its own: fewer values live across calls, and the reply to this message waits for it
+	// This is a path of its own: fewer values live across calls, and the reply to this message
+	// waits for it.
+	if e.tryDirect(from, buf) {
 		n := e.poller.in.direct.length
 		if began != 0 {
 			e.rec.SetPeer(from.Context, from.Peer, from.Tag)

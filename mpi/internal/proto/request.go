@@ -37,7 +37,9 @@ const (
 // for each other.
 type Route struct {
 	Context uint32
-	Peer    int32 // number of the receiving process, or ProcNull; of a receive, the expected sender, for monitoring only
+	// Peer is the number of the receiving process, or ProcNull. Of a receive it is that of the
+	// expected sender, which matching does not use.
+	Peer int32
 	Match
 	Op perf.Op // the operation that is recorded
 }
@@ -90,7 +92,7 @@ const (
 	inSet                                 // member is valid
 	hasChannel                            // the request has an entry in channels.open
 	hasCallbacks                          // the request has an entry in callbacks
-	withdrawing                           // a send: it is to end as cancelled if its message is not matched; see withdraw
+	withdrawing                           // a send that ends as cancelled if it is not matched
 	noCancel                              // the program can neither cancel nor free the request
 	inSchedule                            // a message of schedule
 	contextEnded                          // the context has ended; only of persistent requests
@@ -120,7 +122,7 @@ type Request struct {
 
 	posted  match.Receive[Request]
 	next    *Request // free list
-	sleeper *sleeper // a goroutine that waits for the end of the operation, and its successors; nil: none sleeps
+	sleeper *sleeper // the goroutines that sleep until the operation ends; nil: none
 
 	out      outgoing        // send: the message for the peer
 	word     int             // send: index of the shared word for this transfer, or -1

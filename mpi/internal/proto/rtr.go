@@ -124,7 +124,8 @@ func (x *sends) runPut(t *transfer) {
 	x.mu.Unlock()
 	finished, err := ep.Write(buf, local, to, token)
 	x.mu.Lock()
-	if finished || err != nil { // otherwise the completion may have been handled before, and r be in use again
+	// If not, the completion may have been handled before, and r be in use again.
+	if finished || err != nil {
 		x.finishPut(r, err)
 	}
 	x.returned(finished, err)

@@ -74,7 +74,8 @@ func (ss *Schedules) Init(on Route, n int, p Program, s *Schedule) Handle {
 func (ss *Schedules) new(on Route, n int, p Program, s *Schedule) *Request {
 	r := ss.requests.take()
 	r.send, r.mode, r.route, r.status = true, Standard, on, emptyStatus
-	r.route.Peer, r.route.Match = ProcNull, Match{Rank: AnySource, Tag: AnyTag} // no peer answers this request
+	// No peer answers this request.
+	r.route.Peer, r.route.Match = ProcNull, Match{Rank: AnySource, Tag: AnyTag}
 	r.flags |= noCancel
 	r.schedule = s
 	*s = Schedule{program: p, req: r, tag: on.Tag, long: n >= longSchedule, from: ProcNull}
@@ -250,7 +251,8 @@ func (ss *Schedules) messageEnded(r *Request) {
 	s.pending--
 	if r.err != nil && s.err == nil {
 		s.err = r.err
-		if failed, ok := r.err.(*OperationError); ok { // the request of the schedule has the same context
+		// The request of the schedule has the same context.
+		if failed, ok := r.err.(*OperationError); ok {
 			s.err = failed.Err
 		}
 	} else if p, ok := s.program.(*partitioned); ok && !r.send && r.err == nil {
@@ -259,7 +261,8 @@ func (ss *Schedules) messageEnded(r *Request) {
 	if s.req.schedule != s || s.req.state != active {
 		return // a partitioned request has been paired, and was not started or was freed
 	}
-	if !s.busy && !s.polled && (s.pending == 0 || s.err != nil) { // poll continues one that is polled
+	// Schedules.poll continues one that is polled.
+	if !s.busy && !s.polled && (s.pending == 0 || s.err != nil) {
 		ss.transfers.pushSchedule(s)
 	}
 }

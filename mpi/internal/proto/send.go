@@ -64,7 +64,8 @@ func (e *Engine) Isend(to Route, buf []byte, mode Mode) (Handle, error) {
 	if len(buf) <= p.maxEager && mode == Standard && (e.hints.plainSends || e.plainSendsIn(to.Context)) {
 		wire.Envelope{Kind: wire.Eager, Context: to.Context, Match: to.Match}.Put(&e.scratch)
 		if e.sendEager(p, buf) == nil {
-			r.status, r.state = emptyStatus, done // nothing waits for it, since no handle is in use yet
+			// Nothing waits for the request, since no handle of it is in use yet.
+			r.status, r.state = emptyStatus, done
 			h := r.handle()
 			p.link.Out(len(buf))
 			e.rec.Active.End(to.Op, len(buf), began)

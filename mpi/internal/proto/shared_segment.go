@@ -36,7 +36,8 @@ func (s *Segments) Map(watched Route, id uint64, peers []int, bytes int) (fabric
 	defer s.rec.Configured.Leave(s.rec.Enter(watched.Op, watched.Context, -1, -1, bytes))
 	m := &mapping{sharedMemory: s.domain, id: id, peers: peers, bytes: bytes}
 	g := goal{watch: watch{what: segmentMapped, mapping: m, from: watched}}
-	if len(peers) != 0 && peers[0] != s.links.self { // nothing wakes the first process, which at most waits for room
+	// Nothing would wake the first process, which at most waits for room: it does not wait here.
+	if len(peers) != 0 && peers[0] != s.links.self {
 		s.waiters.await(&g)
 	}
 	for g.err == nil && !m.try() {

@@ -73,7 +73,8 @@ func (q *Requests) waitOrCancel(ctx context.Context, r *Request, op perf.Op) (St
 	if stopped != nil {
 		q.cancel(r)
 	}
-	err := q.waitRequest(r, op) // until the message is complete, or its sender has acknowledged that none comes
+	// The request completes with the message, or when the sender has acknowledged that none comes.
+	err := q.waitRequest(r, op)
 	if err == nil && r.status.Cancelled {
 		err = stopped
 	}

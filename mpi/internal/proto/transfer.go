@@ -31,13 +31,19 @@ type transfer struct {
 	elapsed cost.Elapsed // what this side measures
 	local   regcache.Memory
 
-	claims   *uint64 // shared word: pieces claimed from the front, and in the upper half from the back; nil: no assist
-	assisted int     // send: pieces written. receive: pieces that the sender has written, -1: not known
-	offset   int     // RendezvousCopy: bytes moved. RendezvousShared: equal to bytes when this side has read its share
+	// claims is the shared word: the pieces claimed from the front, and in the upper half those
+	// from the back. nil: the sender does not assist.
+	claims *uint64
+	// assisted is the number of pieces that the sender has written; -1 at the receiver while it is
+	// not known.
+	assisted int
+	// offset is the number of bytes moved with RendezvousCopy. With RendezvousShared it is equal to
+	// bytes when this side has read its share.
+	offset int
 
 	state         transferState
 	running       bool      // send: a goroutine writes, without holding the lock
-	deferred      wire.Kind // the message that arrived meanwhile: wire.FIN, wire.DataRequest, or zero
+	deferred      wire.Kind // the message that arrived meanwhile: wire.FIN, wire.DataRequest, or 0
 	deferredWords [5]uint64 // its words
 }
 
@@ -46,7 +52,7 @@ type transferState uint8
 
 const (
 	transferNone     transferState = iota // no transfer is in progress
-	transferReading                       // receive: the end of the read, and ATP if the sender assists
+	transferReading                       // receive: the end of the read, and ATP if assisted
 	transferCopying                       // receive: DATA
 	transferAwaitPut                      // receive: ATP or DATA
 	transferPutting                       // send: the end of the write into the buffer of an RTR
@@ -140,7 +146,8 @@ func (x *receives) runRead(t *transfer) {
 	}
 	elapsed.End(x.links.now, began, moved)
 	x.mu.Lock()
-	if finished { // otherwise the completion may have been handled before, and the request be in use again
+	// If not, the completion may have been handled before, and the request be in use again.
+	if finished {
 		t.elapsed = elapsed
 	}
 	if errors.Is(err, fabric.ErrNotSupported) && moves != x.links.peer(t.peer).moves {

@@ -24,7 +24,7 @@ import (
 // How long a goroutine spins and yields. A poll takes some 10 ns.
 const (
 	spinDedicated      = 300 // polls between two yields, if every process has a processor
-	spinOversubscribed = 0   // the same, with fewer processors: the process that is waited for has to run
+	spinOversubscribed = 0   // if not: the process that is waited for has to run
 	yieldsBeforeSleep  = 300
 	yieldsInVain       = 16 // a goroutine that was woken in vain makes a sixteenth of these
 	// quickYields is the number of yields of WaitAtLeast, without polling for messages, if
@@ -61,23 +61,23 @@ type waiters struct {
 	processors *processor.Yielder // not protected by the lock
 
 	oneProcessor bool // no other goroutine runs while one polls
-	inProcess    bool // the peers are goroutines of this process; constant, so it is read without the lock as well
+	inProcess    bool // the peers are goroutines of this process; constant: read without the lock
 	goroutines   int  // the number of goroutines of the program when it was last read
 	newcomers    bool // since then goroutines were started, which may not have run yet
 
 	polling bool // a goroutine polls, or has yielded between two polls
 	// inBackground says that it is the one of the background; valid with polling.
 	inBackground bool
-	woken        int // number of goroutines that have been woken after they were parked, and have not run yet
+	woken        int // number of parked goroutines that have been woken and have not run yet
 
 	parker   parker.Parker
 	sleeping bool       // a goroutine sleeps on the transport
 	roused   bool       // and parker.Wake was called
-	inVain   bool       // the goroutine that polls was woken on the transport, but nothing had happened
+	inVain   bool       // the goroutine that polls was woken on the transport in vain
 	parked   parkedList // the other goroutines that sleep
 	watchers []*sleeper // those of all these whose goal is not the end of one request
 	general  int        // the number of watchers whose goal the end of any request may reach
-	words    int        // the number of watchers that wait for a word, which changes without an event
+	words    int        // number of watchers that wait for a word, which changes without an event
 	free     *sleeper   // free list
 
 	background background
@@ -88,7 +88,7 @@ type waiters struct {
 // be allocated for each wait.
 type actions struct {
 	progress func() bool // polls the transport once and reports whether anything happened
-	transfer func()      // moves a block of the transfer queue, which is not empty, and releases the lock meanwhile
+	transfer func()      // moves a block of the queue, which is not empty, without the lock
 	// flush hands over to the transport what was kept for other messages to join.
 	flush func()
 	// arm arms the transport before a sleep. ready says that there is something to do instead.
@@ -98,7 +98,8 @@ type actions struct {
 	// beforeSleep records what is only recorded now and then.
 	beforeSleep func()
 	fail        func(n int32, err error) // is links.fail
-	reached     func(watch) bool         // reports whether a goal has been reached that waiters.reached does not know
+	// reached reports whether a goal has been reached that waiters.reached does not know.
+	reached func(watch) bool
 	// hopeless returns the error of a wait for a message of a process that has left; nil: the
 	// message may come.
 	hopeless func(from Route) error
@@ -227,7 +228,8 @@ func (w *waiters) pollFor(g *goal) {
 				w.hasNewcomers()
 			}
 		case w.mayYield(yields, &polling) || g.any.looking():
-			if yields == 0 && since == 0 && g.what != channelsClosed && g.what != backgroundNotNeeded { // else the program may compute
+			// For channelsClosed and backgroundNotNeeded no call waits: the program may compute.
+			if yields == 0 && since == 0 && g.what != channelsClosed && g.what != backgroundNotNeeded {
 				since = w.rec.Active.Now()
 			}
 			idle, yieldsToWoken = 0, 0

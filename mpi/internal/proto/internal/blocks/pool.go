@@ -10,7 +10,7 @@ import "math/bits"
 type Pool struct {
 	free  [16][][]byte // by power of two, from smallest bytes
 	idle  int          // bytes of free blocks
-	limit int          // with more idle bytes, those of other sizes are dropped when a new block is needed
+	limit int          // with more idle, those of other sizes are dropped when a block is needed
 }
 
 // smallest is the length of the shortest blocks, in bytes.

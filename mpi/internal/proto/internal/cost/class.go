@@ -37,7 +37,7 @@ type lengthClass struct {
 	run       protocols.Protocol // what the messages of the present run take
 	runLeft   int                // messages of the run that are still to be sent
 	lastTrial protocols.Protocol // what the last trial has tried
-	repeat    bool               // a run of the chosen protocol follows: it is measured under the same conditions
+	repeat    bool               // a run of the chosen protocol follows, under the same conditions
 	sent      uint64             // messages
 	trials    int                // trials that have begun
 	nextTrial uint64             // the message that begins the next trial

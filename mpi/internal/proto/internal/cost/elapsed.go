@@ -4,8 +4,10 @@ import "time"
 
 // Elapsed is what one side measures of a message.
 type Elapsed struct {
-	Marks uint64        // of the message; 0: it is not measured
-	Began time.Duration // receiver: when its first header arrived; 0: it was unexpected. Sender: when the RTS was prepared
+	Marks uint64 // of the message; 0: it is not measured
+	// Began is when the first header arrived at the receiver, and 0 if the message was unexpected.
+	// At the sender it is when the RTS was prepared.
+	Began time.Duration
 	Spent time.Duration // how long this process has copied
 	Moved int           // how many bytes
 }

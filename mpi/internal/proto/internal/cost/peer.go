@@ -24,9 +24,9 @@ const (
 // Peer has the measurements of the messages to one peer. The zero Peer has none.
 type Peer struct {
 	handshake times                       // what a lone read takes besides its copy, in nanoseconds
-	received  uint64                      // messages from the peer when the last long one was sent to it
-	answered  bool                        // the peer had sent something between that message and the long one before it
-	classes   [2][classCount]*lengthClass // of messages that overlap, and of lone ones; nil: there were none
+	received  uint64                      // messages from the peer when the last long one was sent
+	answered  bool                        // the peer sent something between the last two long ones
+	classes   [2][classCount]*lengthClass // of messages that overlap, and of lone ones; nil: none
 }
 
 // class returns the class of messages of n bytes. Of marks only Lone matters.

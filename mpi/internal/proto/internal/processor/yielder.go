@@ -57,7 +57,7 @@ type Yielder struct {
 	mu      sync.Mutex
 	last    time.Duration // when the last slow yield or the last pause has ended
 	slow    time.Duration // sum of the times that slow yields took; see forget
-	between time.Duration // sum of the times between them, without pauses; see forget and maxBetween
+	between time.Duration // sum of the times between them, without pauses; see forget, maxBetween
 }
 
 var shared Yielder
@@ -77,7 +77,8 @@ func (y *Yielder) Yield() {
 	// The difference may be negative: the counters of two processors differ by a little.
 	if took := int64(ticks.Now() - begin); took >= slowTicks {
 		now := sinceStart()
-		rate := float64(ticks.Now()-startTicks) / float64(now) // of the counter, in ticks per nanosecond
+		// The rate of the counter, in ticks per nanosecond.
+		rate := float64(ticks.Now()-startTicks) / float64(now)
 		y.Measured(now-time.Duration(float64(took)/rate), now)
 	}
 }
@@ -91,7 +92,8 @@ func (y *Yielder) Measured(begin, end time.Duration) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	y.slow += end - begin - y.slow/forget
-	y.between += min(max(begin-y.last, 0), maxBetween) - y.between/forget // another goroutine may have yielded at the same time
+	// The difference is negative if another goroutine has yielded at the same time.
+	y.between += min(max(begin-y.last, 0), maxBetween) - y.between/forget
 	y.last = end
 	if y.slow*(slowShare-1) > y.between {
 		y.resume.Store(int64(end + yieldPause*(end-begin)))

@@ -22,7 +22,7 @@ type Recording struct {
 	FastKind uint64
 
 	mu    *lock.Mutex
-	names map[uint32]uint8 // numbers of the names of communicators by context, without bit; nil: none
+	names map[uint32]uint8 // numbers of communicator names by context, without bit; nil: none
 	bit   uint32           // of the contexts of collectives
 }
 
