@@ -1,9 +1,6 @@
 package proto
 
-import (
-	"runtime"
-	"time"
-)
+import "time"
 
 // While the program computes, no call of it makes progress for its schedules. So a goroutine of the
 // engine does, while a schedule is in progress and no call waits. A timer starts it some time after
@@ -133,9 +130,7 @@ func (w *waiters) takeOverPolling() bool {
 		if yields >= w.takeOver {
 			break
 		}
-		w.mu.Unlock()
-		runtime.Gosched()
-		w.mu.Lock()
+		w.yieldToGoroutines()
 	}
 	return !w.polling
 }

@@ -9,10 +9,11 @@ import (
 // On a transport whose sends cost a system call, messages that the program sends close together
 // leave together, unless they are long. There are two cases:
 //
-//   - Goroutines that have been woken together usually send next, each of them. Their messages are kept until the last one has
-//     sent. A message longer than longestWoken is not kept, and the others leave with it.
-//   - A goroutine sends several messages to a peer in a row, such as those of a window. From the fourth one on they are kept,
-//     until they are many, or the first of them is old.
+//   - Goroutines that have been woken together usually send next, each of them. Their messages are
+//     kept until the last of them has sent. A message longer than longestWoken is not kept, and the
+//     others leave with it.
+//   - A goroutine sends several messages to a peer in a row, such as those of a window. From the
+//     fourth one on they are kept, until there are many, or the first of them is old.
 //
 // They also leave with the next poll, and with a longer message to the same peer. Most calls that
 // wait poll. If nothing polls, because the program computes, or no call has to wait, or it waits in

@@ -10,8 +10,9 @@ import (
 )
 
 // Eager messages are sent without waiting for the receive. A message may be too long for one
-// message of the transport, but so short that copying it twice, by sender and receiver at the same
-// time, is faster than a rendezvous. It is sent in fragments, one directly after the other.
+// message of the transport, but too short for a rendezvous: it is faster to copy it twice, by
+// sender and receiver at the same time. Such a message is sent in fragments, one directly after the
+// other.
 
 // prepareEager makes the request's first message an eager one: a synchronous one, the first
 // fragment, or the whole message. marks are set if the fragments are to be measured.

@@ -17,9 +17,9 @@ type failures struct {
 	// finalized is the number of reports that a peer has finalized or left a context: its own, and
 	// those of the launcher.
 	finalized int
-	// closed has a bit for each process that has finalized without a peer in links.peers: most of
-	// the processes of a large job, of which none needs a peer for that. newPeer sets finalized
-	// there. nil: there are none.
+	// closed has a bit for each process that has finalized without a peer in links.peers. In a
+	// large job these are most of the processes, and the bit saves a peer for each of them. newPeer
+	// reads the bit. nil: there are none.
 	closed []uint64
 	// needed is Config.Needed; nil: always true.
 	needed func(n int32, closed bool) bool

@@ -201,8 +201,8 @@ func (w *waiters) park(g *goal) {
 
 // countSleeper adds n to the number of processes that sleep until a word changes. Before the word
 // is read once more, the transport is armed, which makes the processes that share memory pass a
-// barrier: in sleep, which reads the words of parked goroutines as well. So a process that stores
-// the word either finds the count or stores the word before it is read. The partner is the store
+// barrier. sleep does both, also for the words of parked goroutines. So a process that stores the
+// word either finds the count or stores the word before it is read. The partner is the store
 // followed by the load of sleepers; see WaitAtLeast.
 func (g *goal) countSleeper(n int64) {
 	if g.sleepers != nil {

@@ -219,8 +219,8 @@ func (r *Request) isIdleSetup() bool {
 }
 
 // mayComplete reports whether a partitioned request without an error can complete although its
-// context has ended: a send if all partitions were ready, a receive if those of its messages were
-// posted, which have been matched then. p may be nil.
+// context has ended. A send can if all partitions were ready. A receive can if the receives of its
+// messages were posted: these have been matched then. p may be nil.
 func (p *partitioned) mayComplete() bool {
 	return p != nil && (p.send && len(p.ready) == p.parts || !p.send && p.messages != 0)
 }

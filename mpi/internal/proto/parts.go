@@ -12,7 +12,8 @@ import (
 //
 // The other side of a message does not know. It may have its data in one block:
 //
-//   - An RTS names no memory if the sender's data is in parts: the receiver requests the payload in pieces.
+//   - An RTS names no memory if the sender's data is in parts: the receiver requests the payload in
+//     pieces.
 //   - A receiver whose memory is in parts requests the payload in pieces.
 //   - A receiver whose memory is in parts sends no RTR.
 //   - A sender whose data is in parts answers an RTR with PUT and pieces.

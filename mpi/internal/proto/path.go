@@ -24,8 +24,8 @@ type path struct {
 	multiRail   fabric.MultiRail         // nil if the domain does not implement it
 }
 
-// copiedPiece is the payload of each message of data in parts where this process copies it: short
-// enough that the receiver unpacks most of it while the rest is packed, long enough that the
+// copiedPiece is the payload of each message of data in parts where this process copies it. It is
+// so short that the receiver unpacks most of it while the rest is packed, and so long that the
 // messages themselves cost little.
 const copiedPiece = 8 << 10
 

@@ -87,7 +87,7 @@ func (p *Processes) WaitMessageOrExit(op perf.Op, context uint32, sender int32, 
 }
 
 // FinalizedPeer returns an error if one of these processes has finalized or left the context, and
-// no unexpected message of the context is left, so that nothing more will come from it.
+// no unexpected message of the context is left. Nothing more will come from that process then.
 func (p *Processes) FinalizedPeer(context uint32, peers []int32) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

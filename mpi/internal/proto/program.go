@@ -8,7 +8,8 @@ import (
 // StepKind is the kind of a step of a schedule.
 type StepKind uint8
 
-// The kinds of steps.
+// The kinds of steps. Do of a StepLong is called again and again while it returns ErrPartDone, and
+// that of a StepPoll while it returns ErrNotYet or ErrPartDone.
 const (
 	StepSend  StepKind = iota + 1 // starts a send
 	StepRecv                      // starts a receive
@@ -56,10 +57,10 @@ type Program interface {
 	// Segments.WakeInStep.
 	Ended(err error)
 	// Abandoned is called with the engine's lock held when the engine fails with err while the
-	// schedule is in progress and its context has not ended, before any call returns that error:
-	// the owner of the buffers may then use them for something else. Another goroutine may be in Do
-	// of a StepLong. If one is when the context ends, Abandoned is called as well. Ended may
-	// follow. Abandoned must not call the engine, except Segments.WakeInStep.
+	// schedule is in progress, and its context has not ended. That is before any call returns the
+	// error, because the owner of the buffers may then use them for something else. Another
+	// goroutine may be in Do of a StepLong. If one is when the context ends, Abandoned is called as
+	// well. Ended may follow. Abandoned must not call the engine, except Segments.WakeInStep.
 	Abandoned(err error)
 }
 

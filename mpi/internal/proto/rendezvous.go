@@ -135,9 +135,9 @@ func (x *receives) startRendezvous(r *Request, peer int32, v wire.Envelope, w [5
 		x.push(t)
 		return
 	}
-	// With a pusher the read starts immediately and under the lock: it does not occupy this
-	// processor, and the payload may have been pushed together with the RTS, in which case the next
-	// Poll would drop it.
+	// With a pusher the read starts immediately and under the lock. It does not occupy this
+	// processor. The payload may have been pushed together with the RTS, and then the next Poll
+	// would drop it.
 	x.rec.Configured.Begun()
 	finished, err := x.endpoint(t).Read(r.buf[:t.bytes], t.local.Local, t.key, r.id())
 	x.readReturned(t, finished, err)

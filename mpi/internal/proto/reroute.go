@@ -14,9 +14,12 @@ import (
 // be registered:
 //
 //   - An RTS that has arrived names no memory from now on: its payload is requested in pieces.
-//   - A read that has not ended, or ends because the domain is left, is replaced by a request for the pieces.
-//   - An RTR that has arrived, or that is still to be sent, names no memory: the message is sent in pieces.
-//   - A write to the buffer of an RTR that has not ended is replaced by pieces. PUT was sent, so its receive takes them.
+//   - A read that has not ended, or ends because the domain is left, is replaced by a request for
+//     the pieces.
+//   - An RTR that has arrived, or that is still to be sent, names no memory: the message is sent in
+//     pieces.
+//   - A write to the buffer of an RTR that has not ended is replaced by pieces. PUT was sent, so
+//     its receive takes them.
 //
 // Messages that wait for room are prepared again: the limits of the domain may differ, and memory
 // must be registered with it.

@@ -11,10 +11,10 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
 
-// In a context whose hints assert that messages have the lengths of their buffers, a receive of a
-// large message sends an RTR (ready to receive) when it is posted: the address of its buffer. The
-// sender writes the message there immediately. It sends PUT first, so that no later message is
-// matched with this receive.
+// The hints of a context may assert that messages have the lengths of their buffers. There a
+// receive of a large message sends an RTR (ready to receive) when it is posted, with the address of
+// its buffer. The sender writes the message there immediately. It sends PUT first, so that no later
+// message is matched with this receive.
 //
 // Package internal/rtr counts the messages, so that the sender is sure which of them is matched
 // with the receive. If it is not sure it ignores the RTR, and the receive gets a message like any

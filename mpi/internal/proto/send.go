@@ -247,9 +247,9 @@ func (x *sends) messageSent(r *Request) {
 	}
 }
 
-// awaitsPeer reports whether a message of a peer about this request is possible: the request is a
-// send to this peer, its RTS, synchronous message or shared PUT has been sent, and its data have
-// not been requested yet.
+// awaitsPeer reports whether a message of a peer about this request is possible. That is so if the
+// request is a send to this peer whose RTS, synchronous message or shared PUT has been sent, and
+// whose data have not been requested yet.
 func (r *Request) awaitsPeer(peer int32) bool {
 	k := r.out.kind()
 	return r.send && r.route.Peer == peer && !r.out.queued &&

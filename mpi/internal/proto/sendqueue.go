@@ -65,9 +65,8 @@ func (l *links) trySendPacked(p *peer, o *outgoing) error {
 	}
 }
 
-// post sends a message, or queues it if there is no room or others wait: then it returns false
-// without an error, and o must not be changed until its request, if it has one, gets
-// notified.finished.
+// post sends a message, or queues it if there is no room or others wait. If it queues o it returns
+// false without an error, and o must not be changed until finishMessage is called for it.
 func (l *links) post(n int32, o *outgoing) (sent bool, _ error) {
 	p := l.peer(n)
 	l.rec.Posted(o.kind())

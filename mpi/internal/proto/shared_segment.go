@@ -36,7 +36,7 @@ func (s *Segments) Map(watched Route, id uint64, peers []int, bytes int) (fabric
 	defer s.rec.Configured.Leave(s.rec.Enter(watched.Op, watched.Context, -1, -1, bytes))
 	m := &mapping{sharedMemory: s.domain, id: id, peers: peers, bytes: bytes}
 	g := goal{watch: watch{what: segmentMapped, mapping: m, from: watched}}
-	// Nothing would wake the first process, which at most waits for room: it does not wait here.
+	// The first process, which creates the memory, does not sleep here: nothing would wake it.
 	if len(peers) != 0 && peers[0] != s.links.self {
 		s.waiters.await(&g)
 	}
@@ -91,9 +91,9 @@ func (s *Segments) WakeInStep(n int) { s.domain.Wake(n) }
 
 // WaitAtLeast blocks until *w, in memory shared with other processes, has reached v; the comparison
 // allows for wrap-around. It makes progress for messages meanwhile. While this process sleeps it is
-// counted in *sleepers: a process that stores w must then load *sleepers, with a fence between the
-// two if NeedsFence of the segment says so, and call Wake if that is not 0. Meanwhile the recorder
-// shows watched.Op, of n bytes, as the current operation.
+// counted in *sleepers. A process that stores w must then load *sleepers, with a fence between the
+// two if NeedsFence of the segment says so. If *sleepers is not 0 it must call Wake. Meanwhile the
+// recorder shows watched.Op, of n bytes, as the current operation.
 //
 // WaitAtLeast fails when the process of watched has left its context before *w has reached v. So
 // every process that leaves the context must store what others may wait for before it leaves.

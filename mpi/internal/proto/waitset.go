@@ -8,14 +8,14 @@ import (
 
 // Waitany and its like get a slice of handles with each call, of which most are the same as in the
 // call before. To look at all of them each time would cost more than the messages. So the engine
-// remembers for some slices which requests are in them, and where: a request that completes is
+// remembers for some slices which requests are in them, and where. A request that completes is
 // appended to a list, and the call takes the first of that list.
 //
 // The program may change a slice between calls, so what the engine remembers is only a hint. An
 // index is compared with the slice before it is used. Each call looks at some handles further on,
 // and it looks at all of them before it sleeps. A request keeps its index when it has been
-// collected by such a call: if the program puts a new request in its place, that is often the same
-// Request, so nothing needs to be found out again.
+// collected by such a call. If the program puts a new request in its place, that is often the same
+// Request, and nothing needs to be found out again.
 
 const (
 	rememberedSets = 4  // number of slices that the engine remembers

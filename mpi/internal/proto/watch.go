@@ -13,8 +13,8 @@ import (
 // far more than a message.
 const watchDelay = 100 * time.Millisecond
 
-// IsWatch reports whether a message that begins with a header is WATCH, or LEFT, which answers it:
-// a process sends WATCH because time has passed, and not because the program does something.
+// IsWatch reports whether a message that begins with a header is WATCH, or LEFT, which answers it.
+// A process sends WATCH because time has passed, and not because the program does something.
 func IsWatch(header []byte) bool {
 	k := wire.Kind(header[0])
 	return k == wire.Watch || k == wire.Left

@@ -10,7 +10,7 @@ import "math/bits"
 type Pool struct {
 	free  [16][][]byte // by power of two, from smallest bytes
 	idle  int          // bytes of free blocks
-	limit int          // with more idle, those of other sizes are dropped when a block is needed
+	limit int          // of idle: above it, blocks of other sizes are dropped when one is needed
 }
 
 // smallest is the length of the shortest blocks, in bytes.
@@ -43,8 +43,8 @@ func (p *Pool) Get(n int) []byte {
 	return make([]byte, n, smallest<<c)
 }
 
-// Put returns a block to the pool. The pool keeps the blocks of a store that was full once: it may
-// fill up again, and leaving the blocks to the garbage collector each time would let the heap grow
+// Put returns a block to the pool. The pool keeps the blocks of a store that was full once, since
+// it may fill up again. If they were left to the garbage collector each time, the heap would grow
 // far beyond the bound.
 func (p *Pool) Put(b []byte) {
 	if b == nil {

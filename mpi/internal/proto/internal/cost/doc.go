@@ -1,9 +1,10 @@
 // Package cost chooses the protocols of messages by the times that earlier ones took.
 //
-// Which protocol is the fastest for a message that is longer than an eager one depends on the
-// processor, on its caches, on the distance of the two cores and on where the data of the program
-// is. So the sender measures the messages of the program, where the transport asks for it
-// (fabric.Caps.MaxStream). Each protocol has a cost, and the one with the least cost is chosen.
+// Messages that are longer than an eager one can be sent by several protocols. Which one is the
+// fastest depends on the processor, on its caches, on the distance of the two cores, and on where
+// the data of the program is. So the sender measures the messages of the program, where the
+// transport asks for it (fabric.Caps.MaxStream). Each protocol has a cost, and the one with the
+// least cost is chosen.
 //
 // Messages overlap if several are on their way at once. The time that one of them takes then
 // depends on the others. So the cost follows from the times in which the two sides copy:

@@ -105,9 +105,9 @@ func (m *Peer) Received(n int, marks uint64, protocol protocols.Protocol, spent,
 	}
 }
 
-// State returns what is known of messages of n bytes with some marks: the protocol that most of
-// them take, how many reports this choice follows from, and what a protocol costs, in nanoseconds
-// for each byte; 0 if that is unknown.
+// State returns what is known of messages of n bytes with some marks. chosen is the protocol that
+// most of them take, and reports is the number of reports from which that follows. cost is what p
+// costs, in nanoseconds for each byte; 0 if that is unknown.
 func (m *Peer) State(n int, marks uint64, p protocols.Protocol) (chosen protocols.Protocol, reports int, cost float64) {
 	c := m.class(n, marks)
 	return c.chosen, c.reports, c.cost(p)

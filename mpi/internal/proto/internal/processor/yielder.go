@@ -29,8 +29,8 @@ const (
 	// quarter of such a yield to read twice, is not read.
 	slowTicks = 500 * int64(slowYield/time.Microsecond)
 	// slowShare is the part of the time that slow yields take before goroutines pause yielding, as
-	// 1/slowShare. Measured on two processors, each of which runs a busy loop as well, it is nearly
-	// 1 if many ranks are goroutines of one process, since a thread that yields keeps other
+	// 1/slowShare. It was measured on two processors, each of which runs a busy loop as well. It is
+	// nearly 1 if many ranks are goroutines of one process, since a thread that yields keeps other
 	// goroutines from running. It is 0.25 for a rank that computes between its messages; there
 	// sleeping would save a fifth of the time. Without the busy loops it is 0.05, but now and then
 	// 0.2, for 8 ranks that reduce 1 MiB, and these would take 1.7 times as long if they slept.

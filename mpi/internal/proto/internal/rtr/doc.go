@@ -1,5 +1,5 @@
 // Package rtr counts the messages of contexts in which receives announce their buffers with RTR
-// (ready to receive), so that a sender knows which of its messages is matched with an RTR.
+// (ready to receive). So a sender knows which of its messages is matched with an RTR.
 //
 // The sender must be sure that its next message with a tag is matched with that receive. It is sure
 // under two conditions. It has received the RTRs of all receives with the same tag that were posted
