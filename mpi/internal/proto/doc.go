@@ -1,36 +1,49 @@
 // Package proto carries messages between processes: it chooses the protocol of each message
 // (package protocols), matches messages with receives, and waits for completion.
 //
-// An [Engine] uses one fabric domain. Short messages are eager: the sender copies them into the
-// transport immediately, the receiver matches them when they arrive and copies them out. Somewhat
-// longer ones are sent in several fragments, of which the receiver copies one while the sender
-// writes the next. For long messages the sender sends an RTS. When the receiver has matched it, the
-// receiver reads the payload from the sender's memory and acknowledges with FIN:
+// An [Engine] uses one fabric domain. Messages of a communicator have its context: a number, which
+// is in the envelope with the rank of the sender and the tag. Messages are matched by the envelope.
+//
+// Short messages are eager: the sender copies them into the transport immediately, the receiver
+// matches them when they arrive and copies them out. Somewhat longer ones are sent in several
+// fragments, of which the receiver copies one while the sender writes the next. For long messages
+// the sender sends an RTS (ready to send). When the receiver has matched it, the receiver reads the
+// payload from the sender's memory and acknowledges with FIN. Package wire has the messages:
 //
 //	eager       EAGER(envelope, payload) ->
 //	fragments   FIRST_FRAG(envelope, size, payload) FRAG(payload) ... ->
 //	synchronous EAGER_SYNC(envelope, id, payload) ->    <- FIN(id)      when matched
 //	read        RTS(envelope, size, key, id) ->         [reads]         <- FIN(id)
-//	shared      RTS(..., word) -> <- ASSIST(id, key)    [reads from the front | sender writes from the back]
+//	shared      RTS(..., word) -> <- ASSIST(id, key)    [reads the front | sender writes the back]
 //	                             ATP(id) ->             <- FIN(id)
 //	copy        RTS -> <- DATA_REQUEST(id, id)  DATA(id, offset, payload) -> ... and no FIN
-//	put         <- RTR(id, key)  PUT(id, id) -> [writes] ATP(id) ->     the receiver has sent its buffer's address
-//	withdrawn   RTS(envelope, ...)  WITHDRAW(id) ->     <- WITHDRAWN(id) if it has not been matched; also for EAGER_SYNC
+//	put         <- RTR(id, key)  PUT(id, id) -> [writes] ATP(id) ->
+//	withdrawn   RTS(envelope, ...)  WITHDRAW(id) ->     <- WITHDRAWN(id) if it is not matched
+//
+// An id names a request of the process to which the message goes, or of the sender, which gets it
+// back. A key is the address of memory and the right to access it. With ATP the sender says that it
+// has written its part.
 //
 // Over shared memory the sender chooses the protocol of longer messages by the times that earlier
-// ones took (internal/cost). The receiver measures some of them and reports the time:
+// ones took (internal/cost). For that it marks some messages. Their receiver measures them and
+// reports the time:
 //
 //	measured    FIRST_FRAG or RTS with marks -> ... <- ELAPSED(size, protocol, time)
 //
-// The shared protocol is for transports whose reads occupy the reading processor: sender and
+// The shared protocol is for transports whose reads occupy the reading processor. Sender and
 // receiver claim pieces of the message in a word of shared memory, and both copy, which halves the
 // time. It is not slower if the sender is busy elsewhere. The copy protocol is used where reads are
-// not possible.
+// not possible. With put the receiver sends its key first, in an RTR (ready to receive): in
+// contexts whose hints permit it. A synchronous message can be withdrawn as an RTS can.
 //
 // A receiver stores unexpected messages up to a bound. Near the bound it pauses its senders
 // (PAUSE): they send only RTS, whatever the size of the message, until there is room again
 // (RESUME). An RTS is always accepted, so no sender ever waits until another sender's message is
 // received.
+//
+// A process that waits for another one asks it with WATCH to send LEFT when it leaves the context.
+// REFUSE answers an RTS or a synchronous message that will not be received. FLUSH asks a process
+// for FLUSHED, which follows all that it has sent.
 //
 // # Waiting
 //
@@ -42,7 +55,8 @@
 // # Files
 //
 //   - engine.go has the type, its configuration, and the end. request.go and requests.go have
-//     requests and handles, parts.go data in many blocks, tables.go the tables of messages by context
+//     requests and handles, parts.go data in many blocks, and tables.go the tables of messages by
+//     context
 //   - links.go has the connections, peer.go what is known of each process, and path.go of each
 //     domain. outgoing.go and sendqueue.go have messages for the transport, combine.go those that
 //     leave together
@@ -56,8 +70,8 @@
 //   - goal.go, wait.go, park.go, stop.go, waker.go and background.go have the goroutines that wait:
 //     which one polls, and which ones sleep
 //   - program.go, schedule.go, polled.go and partitioned.go have operations of several steps
-//   - lost.go records which processes have failed, departure.go which have left a context, and
-//     processes.go has the calls about them; failure.go, hopeless.go, watch.go, contexts.go and
+//   - lost.go records which processes have failed, departure.go which have left a context.
+//     processes.go has the calls about them. failure.go, hopeless.go, watch.go, contexts.go and
 //     flush.go end operations whose processes or contexts have ended
 //   - recording.go, note.go, clock_message.go, registration.go and shared_segment.go are used
 //     beside messages. progress.go has the calls about progress itself
@@ -65,9 +79,11 @@
 // An engine starts operations, polls, flushes and ends. Most other calls are methods of parts.
 // Engine has a method for each part: Requests, Probes, Schedules, Contexts, Processes, Segments,
 // AttachedBuffer, Checks, Clock, Memory and Recording. A part has pointers to what it needs, and
-// functions of others that New has set. It knows no engine; Requests only keep the pointer that
-// Handle.Engine returns. The same holds for the parts that carry messages:
+// functions of others that New has set. It knows no engine. Only Requests keep a pointer to it,
+// which Handle.Engine returns. The same holds for the parts without calls:
 //
+//	poller      polls the transport, and hands on what has arrived
+//	waiters     the goroutines that wait
 //	links       the processes, and messages on their way to the transport
 //	transfers   the queue of blocks to be moved, and what sends and receives have in common
 //	unexpected  the store of messages without a receive, which pauses senders
@@ -75,6 +91,8 @@
 //	receives    the receiving side: it matches messages with receives
 //	departures  which processes have left a context, and the requests that need them
 //	flushes     which processes have been asked whether all their messages have arrived
+//	hints       how the messages of contexts are transferred
+//	failure     why the engine has failed, and which processes have finalized
 //
 // The packages in internal know no engine. Each has one part of what the lock guards, or a lock of
 // its own.
@@ -84,16 +102,19 @@
 // One mutex, Engine.mu, guards everything that an engine refers to: requests, peers, tables of
 // messages, queues, what waits, and the counters of all these. Comments call it the lock of the
 // engine. A function of this package is called with it, unless it is exported or its comment says
-// otherwise. Exported methods take it, except those for code that the engine calls with the lock.
+// otherwise. Exported methods take it, except those for code that the engine calls with the lock,
+// and those that only read what is not guarded.
 //
 // Not guarded are:
 //
-//   - what New sets and nothing changes: owner, clock.handler, segments.domain, hints.exactBit,
-//     waiters.spin, waiters.inProcess, waiters.processors, the self, domain, router, paths, copier,
-//     addr and now of links, the functions that a part calls, and the recorder and the trace of the
-//     configuration
-//   - which recorder is active: BeginOp reads it without the lock. SetRecording changes it, so no
-//     operation may begin meanwhile
+//   - what New sets and nothing changes. That is owner, clock.handler, segments.domain and
+//     hints.exactBit. Of waiters it is spin, inProcess and processors; of links it is self, domain,
+//     router, paths, copier, addr, now and warn. It is also the functions that a part calls, and
+//     the recorder and the trace of the configuration
+//   - the engine and the index of a request, which are set when its slab is made
+//   - background.timer, which is set before the timer is started: its function reads it
+//   - which recorder is active: BeginOp and EndOp read it without the lock. SetRecording changes
+//     it, so no operation may begin or end meanwhile
 //   - how long yields take, which all engines of the process learn together; that has a mutex of
 //     its own
 //   - words in memory that is shared with other processes: these are read and written atomically
@@ -111,8 +132,9 @@
 //   - the functions of Config and Partitions, the ClockHandler, the recorder, and the report
 //     functions of WaitAll and WaitSome
 //   - a Program, except for a StepLong
+//   - Close of the domain, of its caches and of the parker, when no other call is in progress
 //
-// All these must return soon, and must not call the engine, except by methods whose comments permit
+// All these but Close must return soon, and must not call the engine, except by methods whose comments permit
 // it.
 //
 // The lock is released while a goroutine:
