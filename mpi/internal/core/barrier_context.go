@@ -48,8 +48,8 @@ func (cs *Collectives) BarrierContext(ctx context.Context) error {
 	if err := proto.Stopped(ctx); err != nil {
 		return c.wrapStopped(op, err)
 	}
-	if err := cs.main.begin(call); err != nil {
-		return err
+	if err := cs.main.begin(); err != nil {
+		return c.wrapError(op, err)
 	}
 	began := c.engine.Recording().BeginOp(call, 0)
 	x := entrance{cs.main.beside(enterTag, call.Within()), &cs.entering}
@@ -79,7 +79,7 @@ func (x entrance) recv(ctx context.Context, rank int) (kind, call uint64, err er
 	g, s := x.g, x.s
 	if ctx.Done() == nil {
 		err = g.Recv(rank, Bytes(s.message[:]))
-	} else if _, err = g.comm.engine.RecvContext(ctx, g.recvRoute(rank), Bytes(s.message[:])); err != nil {
+	} else if _, err = g.engine.RecvContext(ctx, g.recvRoute(rank), Bytes(s.message[:])); err != nil {
 		err = g.check(err)
 	}
 	return s.message[0], s.message[1], err

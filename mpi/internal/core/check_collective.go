@@ -92,12 +92,12 @@ func (cs *Collectives) compare(mine *collCall, failed error) error {
 	if mine.Call.IsWithin() {
 		return failed // the call that it is a part of has been compared
 	}
-	return cs.main.beside(checkTag, mine.Call.Within()).compareCall(mine, failed)
+	return cs.compareCall(cs.main.beside(checkTag, mine.Call.Within()), mine, failed)
 }
 
 // compareCall is the exchange with the messages of g: those of an Idup have a tag of their own.
-func (g *collState) compareCall(mine *collCall, failed error) error {
-	c, op := g.comm, mine.Call.String()
+func (cs *Collectives) compareCall(g *collState, mine *collCall, failed error) error {
+	c, op := cs.comm, mine.Call.String()
 	if mine.Where == "" {
 		c.engine.Recording().Called(mine.Call)
 		mine.Where = callPosition()
@@ -167,15 +167,15 @@ func (g *collState) exchangeCalls(mine *collCall) (*verdict, error) {
 // receiveJSON receives a value of any length from a rank; nil if it is empty.
 func receiveJSON[T any](g *collState, rank int) (*T, error) {
 	from := g.recvRoute(rank)
-	st, _, err := g.comm.engine.Probes().Probe(context.Background(), from, true)
+	st, _, err := g.engine.Probes().Probe(context.Background(), from, true)
 	if err != nil || st.Bytes == 0 {
 		if err == nil {
-			_, err = g.comm.engine.Recv(from, nil)
+			_, err = g.engine.Recv(from, nil)
 		}
 		return nil, g.check(err)
 	}
 	b := make([]byte, st.Bytes)
-	if _, err := g.comm.engine.Recv(from, b); err != nil {
+	if _, err := g.engine.Recv(from, b); err != nil {
 		return nil, g.check(err)
 	}
 	v := new(T)

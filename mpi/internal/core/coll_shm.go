@@ -8,6 +8,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/internal/shm"
+	"github.com/ibrun/ibrun/mpi/internal/bootstrap"
 	"github.com/ibrun/ibrun/mpi/internal/coll"
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
@@ -58,10 +59,10 @@ const shareTag = 1<<29 + 2
 
 // shareMemory sets up the memory that all ranks share, or on several nodes those of each node, at
 // the first collective that is not part of another call. If any rank cannot map it, no rank uses
-// it.
-func (g *collState) shareMemory() error {
+// it. boot is what the launcher has said of this process.
+func (g *collState) shareMemory(boot *bootstrap.Process) error {
 	g.shm.tried = true
-	if len(g.peers) == 1 || !g.comm.engine.Segments().Available() {
+	if len(g.peers) == 1 || !g.engine.Segments().Available() {
 		return nil
 	}
 	if n := g.levels.Nodes; n != nil {
@@ -76,7 +77,7 @@ func (g *collState) shareMemory() error {
 	if err == nil {
 		mine[0] |= flagMapped
 	}
-	if !g.comm.proc.boot.Oversubscribed {
+	if !boot.Oversubscribed {
 		mine[0] |= flagDedicatedCores
 	}
 	band, _, _ := Band.kernel(Elements{kind: datatype.Uint8})
@@ -87,7 +88,7 @@ func (g *collState) shareMemory() error {
 	if err != nil {
 		return err
 	}
-	return g.useSegment(l, all[0]&flagDedicatedCores == 0)
+	return g.useSegment(l, boot.NUMA, all[0]&flagDedicatedCores == 0)
 }
 
 // segmentLayout is how the memory that ranks share is divided. The words that every collective uses
@@ -125,12 +126,12 @@ func (g *collState) mapSegment(l segmentLayout) error {
 		peers[i] = int(g.peers[r])
 	}
 	slices.Sort(peers)
-	id := uint64(g.comm.contextID)<<32 | uint64(peers[0]+1)
+	id := uint64(g.context&^collectiveBit)<<32 | uint64(peers[0]+1)
 	first := -1 // the process with the lowest number passes the memory to the others
 	if peers[0] != int(g.peers[g.rank]) {
 		first = slices.IndexFunc(g.shm.ranks, func(r int32) bool { return int(g.peers[r]) == peers[0] })
 	}
-	seg, err := g.comm.engine.Segments().Map(g.watched(first), id, peers, l.bytes)
+	seg, err := g.engine.Segments().Map(g.watched(first), id, peers, l.bytes)
 	if err != nil {
 		return err
 	}
@@ -138,8 +139,9 @@ func (g *collState) mapSegment(l segmentLayout) error {
 	return seg.Allocate(seg.Bytes()[:l.words])
 }
 
-// useSegment lets collectives use the memory that has been mapped.
-func (g *collState) useSegment(l segmentLayout, oversubscribed bool) (err error) {
+// useSegment lets collectives use the memory that has been mapped. numa is the NUMA node of this
+// rank, as coll.Shm.FindNUMA takes it.
+func (g *collState) useSegment(l segmentLayout, numa int, oversubscribed bool) (err error) {
 	if g.levels.Memory = coll.NodeMemory; oversubscribed {
 		g.levels.Memory = coll.OversubscribedNodes
 	}
@@ -152,7 +154,7 @@ func (g *collState) useSegment(l segmentLayout, oversubscribed bool) (err error)
 	g.shm.fenced = g.shm.segment.NeedsFence()
 	cfg := coll.ShmConfig{
 		Mem: mem[l.flat:l.immediate], Allocate: g.allocateShared, Rank: g.shm.self, Size: len(g.shm.ranks),
-		Oversubscribed: oversubscribed, Cores: runtime.NumCPU(), Sync: g, Table: g.comm.proc.table,
+		Oversubscribed: oversubscribed, Cores: runtime.NumCPU(), Sync: g, Table: g.table,
 	}
 	memory, ok := g.shm.segment.(fabric.PeerMemory)
 	if ok {
@@ -163,7 +165,7 @@ func (g *collState) useSegment(l segmentLayout, oversubscribed bool) (err error)
 		err = f.TryRemote()
 	}
 	if err == nil {
-		err = f.FindNUMA(g.comm.proc.boot.NUMA)
+		err = f.FindNUMA(numa)
 	}
 	if err != nil {
 		return err
@@ -220,7 +222,7 @@ type stepMemory struct {
 func (x stepMemory) Read(rank int, process uint64, dst []byte, addr uint64) error {
 	err := x.PeerMemory.Read(process, dst, addr)
 	if errors.Is(err, fabric.ErrPeerDown) {
-		err = x.g.comm.engine.Processes().LostPeer(x.g.peers[x.g.shm.ranks[rank]], err)
+		err = x.g.engine.Processes().LostPeer(x.g.peers[x.g.shm.ranks[rank]], err)
 	}
 	return err
 }
@@ -269,7 +271,7 @@ func (g *collState) shmFor(what coll.Collective, bytes int, s callShape) *coll.S
 // WaitAtLeast waits until a word of the shared memory, which belongs to one of the ranks that share
 // it or to all, is at least v.
 func (g *collState) WaitAtLeast(rank int, w *uint64, v uint64) error {
-	return g.check(g.comm.engine.Segments().WaitAtLeast(g.watched(rank), g.bytes, w, v, g.shm.sleepers))
+	return g.check(g.engine.Segments().WaitAtLeast(g.watched(rank), g.bytes, w, v, g.shm.sleepers))
 }
 
 // watched returns the route from the rank, of those that share memory, whose departure ends a wait.
@@ -287,7 +289,7 @@ func (g *collState) Publish(w *uint64, v uint64) {
 	if g.store(w, v); atomic.LoadUint64(g.shm.sleepers) != 0 {
 		for _, r := range g.shm.ranks {
 			if r != g.rank {
-				g.comm.engine.Segments().Wake(int(g.peers[r]))
+				g.engine.Segments().Wake(int(g.peers[r]))
 			}
 		}
 	}

@@ -53,18 +53,25 @@ func (cs *Collectives) checkUsable(op string) error {
 func (cs *Collectives) isInter() bool { return cs != nil && cs.comm.Remote() }
 
 // collState is the state of a communicator's collectives: their message context, and the memory
-// that all ranks share, if there is any. It implements coll.Peer and coll.WordSync.
+// that all ranks share, if there is any. It implements coll.Peer and coll.WordSync. It knows no
+// communicator: its errors are faults or those of the engine, of which the caller makes errors of
+// the call.
 type collState struct {
 	coll.Local
-	comm  *Comm
-	peers []int32 // process by rank; for an intercommunicator the processes of both groups
-	rank  int32
-	tag   int32  // of all messages
-	busy  uint64 // 1 while a collective is in progress; see begin
+	engine  *proto.Engine
+	context uint32      // of the messages, with collectiveBit; set before the communicator can be used
+	table   *coll.Table // of the process
+	peers   []int32     // process by rank; for an intercommunicator the processes of both groups
+	rank    int32
+	tag     int32 // of all messages
+	// main is Collectives.main: itself there, and elsewhere the state beside which this one is. It
+	// knows for all of them why no collective can succeed any more.
+	main *collState
+	busy uint64 // in main: 1 while a collective is in progress; see begin
 	// deterministic says that reductions use the algorithms with messages, wherever the ranks are.
 	deterministic atomic.Bool
-	// failed is why no collective can succeed any more: a process was lost or has left, or calls
-	// differed. nil: one may succeed. The state of an Idup uses that of its communicator.
+	// failed is, in main, why no collective can succeed any more: a process was lost or has left, or
+	// calls differed. nil: one may succeed.
 	failed atomic.Pointer[error]
 
 	scratch struct {
@@ -82,14 +89,16 @@ type collState struct {
 	levels coll.Levels // its Nodes are nil unless the ranks are on several nodes
 }
 
-func (g *collState) init(c *Comm, peers []int32, rank int32) {
-	g.comm, g.peers, g.rank = c, peers, rank
+// init sets what is known before the ranks have agreed on a context.
+func (g *collState) init(p *Process, peers []int32, rank int32) {
+	g.engine, g.table, g.main, g.peers, g.rank = p.engine, p.table, g, peers, rank
 }
 
 // beside returns the state of messages that have a tag of their own, so that they never match those
-// of g.
+// of g. The context is the same, so whoever leaves it ends these messages as well.
 func (g *collState) beside(tag int32, call perf.Op) *collState {
-	return &collState{comm: g.comm, peers: g.peers, rank: g.rank, tag: tag, call: call}
+	return &collState{engine: g.engine, context: g.context, table: g.table, peers: g.peers, rank: g.rank, tag: tag,
+		main: g.main, call: call}
 }
 
 var errBusy = errors.New(
@@ -106,13 +115,13 @@ func (cs *Collectives) beginCall(call perf.Op, bytes int) error {
 		}
 	}
 	g := &cs.main
-	if err := g.begin(call); err != nil {
-		return err
+	if err := g.begin(); err != nil {
+		return cs.comm.wrapError(call.String(), err)
 	}
 	g.scratch.used = 0
-	g.call, g.bytes, g.began = call, bytes, cs.comm.engine.Recording().BeginCounted(call, bytes)
+	g.call, g.bytes, g.began = call, bytes, g.engine.Recording().BeginCounted(call, bytes)
 	if !g.shm.tried && !call.IsWithin() {
-		if err := g.shareMemory(); err != nil {
+		if err := g.shareMemory(cs.comm.proc.boot); err != nil {
 			cs.endCall()
 			return cs.comm.wrapError(call.String(), err)
 		}
@@ -125,24 +134,25 @@ func (cs *Collectives) beginCall(call perf.Op, bytes int) error {
 func (cs *Collectives) endCall() {
 	g := &cs.main
 	if g.began != 0 {
-		cs.comm.engine.Recording().EndOpOn(cs.comm.contextID, g.call, g.bytes, g.began)
+		g.engine.Recording().EndOpOn(cs.comm.contextID, g.call, g.bytes, g.began)
 	}
 	g.call = perf.NoOp
 	g.end()
 }
 
 // begin returns an error if a collective is in progress, or none can succeed any more. Else none
-// begins until end.
-func (g *collState) begin(call perf.Op) error {
+// begins until end. That none can succeed is returned first: if another one is in progress as well,
+// it cannot succeed either, and waiting for its end would not help the program.
+func (g *collState) begin() error {
 	free := atomic.CompareAndSwapUint64(&g.busy, 0, 1)
 	if failed := g.failed.Load(); failed != nil {
 		if free {
 			g.end()
 		}
-		return g.comm.wrapError(call.String(), *failed)
+		return *failed
 	}
 	if !free {
-		return g.comm.newError(call.String(), ErrComm, errBusy)
+		return WithClass(ErrComm, errBusy)
 	}
 	return nil
 }
@@ -153,17 +163,14 @@ func (g *collState) end() { shm.StoreRelease64(&g.busy, 0) }
 func (g *collState) Rank() int { return int(g.rank) }
 
 // Table returns the table of the process.
-func (g *collState) Table() *coll.Table { return g.comm.proc.table }
+func (g *collState) Table() *coll.Table { return g.table }
 
-// findLevels determines how the ranks are distributed over nodes.
-func (g *collState) findLevels() {
-	c := g.comm
-	if c.proc.nodes == nil || c.Remote() {
-		return
-	}
+// findLevels determines how the ranks are distributed over nodes. nodes has the number of the node
+// by process.
+func (g *collState) findLevels(nodes []int32) {
 	of := make([]int32, len(g.peers))
 	for i, n := range g.peers {
-		of[i] = c.proc.nodes[n]
+		of[i] = nodes[n]
 	}
 	g.levels.Init(g, coll.NewNodes(of))
 }
@@ -189,23 +196,23 @@ func (g *collState) Levels() *coll.Levels {
 func (g *collState) Size() int { return len(g.peers) }
 
 func (g *collState) sendRoute(dst int) proto.Route {
-	return proto.Route{Context: g.comm.contextID | collectiveBit, Peer: g.peers[dst],
+	return proto.Route{Context: g.context, Peer: g.peers[dst],
 		Match: proto.Match{Rank: g.rank, Tag: g.tag}, Op: g.call.Within()}
 }
 
 func (g *collState) recvRoute(src int) proto.Route {
-	return proto.Route{Context: g.comm.contextID | collectiveBit, Peer: g.peers[src],
+	return proto.Route{Context: g.context, Peer: g.peers[src],
 		Match: proto.Match{Rank: int32(src), Tag: g.tag}, Op: g.call.Within()}
 }
 
 // Send sends b to rank dst.
 func (g *collState) Send(dst int, b []byte) error {
-	return g.check(g.comm.engine.Send(g.sendRoute(dst), b, proto.Standard))
+	return g.check(g.engine.Send(g.sendRoute(dst), b, proto.Standard))
 }
 
 // Recv receives b from rank src.
 func (g *collState) Recv(src int, b []byte) error {
-	st, err := g.comm.engine.Recv(g.recvRoute(src), b)
+	st, err := g.engine.Recv(g.recvRoute(src), b)
 	if err == nil && st.Bytes != len(b) {
 		err = &proto.ExactLengthError{Source: int32(src), Got: st.Bytes, Want: len(b)}
 	}
@@ -214,24 +221,24 @@ func (g *collState) Recv(src int, b []byte) error {
 
 // Sendrecv sends s and receives r at the same time.
 func (g *collState) Sendrecv(dst int, s []byte, src int, r []byte) error {
-	h := g.comm.engine.Irecv(g.recvRoute(src), r)
-	if err := g.comm.engine.Send(g.sendRoute(dst), s, proto.Standard); err != nil {
-		cancelRecv(g.comm.engine, h)
+	h := g.engine.Irecv(g.recvRoute(src), r)
+	if err := g.engine.Send(g.sendRoute(dst), s, proto.Standard); err != nil {
+		cancelRecv(g.engine, h)
 		return g.check(err)
 	}
-	_, err := g.comm.engine.Requests().Wait(h)
+	_, err := g.engine.Requests().Wait(h)
 	return g.check(err)
 }
 
 // Isend starts a send.
 func (g *collState) Isend(dst int, b []byte) (coll.Handle, error) {
-	h, err := g.comm.engine.Isend(g.sendRoute(dst), b, proto.Standard)
+	h, err := g.engine.Isend(g.sendRoute(dst), b, proto.Standard)
 	return collHandle(h), g.check(err)
 }
 
 // Irecv starts a receive.
 func (g *collState) Irecv(src int, b []byte) (coll.Handle, error) {
-	return collHandle(g.comm.engine.Irecv(g.recvRoute(src), b)), nil
+	return collHandle(g.engine.Irecv(g.recvRoute(src), b)), nil
 }
 
 func collHandle(h proto.Handle) coll.Handle {
@@ -245,7 +252,7 @@ func collHandle(h proto.Handle) coll.Handle {
 // Waitall waits for all handles and returns the first error.
 func (g *collState) Waitall(hs []coll.Handle) (first error) {
 	for _, h := range hs {
-		if _, err := g.comm.engine.Requests().Wait(g.comm.engine.Requests().Decode(h.A, h.B)); err != nil && first == nil {
+		if _, err := g.engine.Requests().Wait(g.engine.Requests().Decode(h.A, h.B)); err != nil && first == nil {
 			first = err
 		}
 	}
@@ -255,7 +262,7 @@ func (g *collState) Waitall(hs []coll.Handle) (first error) {
 // Cancel ends sends and receives in progress. Those of which another rank has begun its part
 // complete, or fail with that rank.
 func (g *collState) Cancel(hs []coll.Handle) {
-	e := g.comm.engine
+	e := g.engine
 	for _, h := range hs {
 		_ = e.Requests().Cancel(e.Requests().Decode(h.A, h.B)) // it may have completed; the caller returns the earlier error
 	}
@@ -281,8 +288,8 @@ func (g *collState) check(err error) error {
 // fail records why no collective can succeed any more, and leaves the context of collectives,
 // except if all ranks free the communicator: they then leave it together.
 func (g *collState) fail(err error) {
-	if g.comm.coll.main.markFailed(err) && !errors.Is(err, proto.ErrFreed) {
-		g.comm.engine.Contexts().Leave(g.comm.contextID | collectiveBit)
+	if g.main.markFailed(err) && !errors.Is(err, proto.ErrFreed) {
+		g.engine.Contexts().Leave(g.context)
 	}
 }
 

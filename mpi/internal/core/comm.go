@@ -82,7 +82,7 @@ func (p *Process) newComm(peers []int32, rank int) *Comm {
 	c.state.Store(commCreating)
 	c.handler.Set(p.handler.Get())
 	c.coll.comm = c
-	c.coll.main.init(c, peers, c.rank)
+	c.coll.main.init(p, peers, c.rank)
 	c.attrs.Init(&p.keys, c)
 	return c
 }
@@ -91,7 +91,10 @@ func (p *Process) newComm(peers []int32, rank int) *Comm {
 func (c *Comm) activate(ctx uint32) {
 	c.contextID = ctx
 	c.coll.args = arguments{rank: c.Rank(), size: len(c.peers), local: c.Size(), topology: c.topology}
-	c.coll.main.findLevels()
+	c.coll.main.context = ctx | collectiveBit
+	if nodes := c.proc.nodes; nodes != nil && !c.Remote() {
+		c.coll.main.findLevels(nodes)
+	}
 	c.proc.comms.add(c)
 	c.state.Store(commReady)
 }

@@ -217,7 +217,7 @@ func (g *collState) recordMismatch(rank int, mine, other uint64) error {
 
 // recordedMismatch returns the mismatch that a rank has found; nil if there is none.
 func (g *collState) recordedMismatch() error {
-	r := g.comm.coll.main.shm.mismatch
+	r := g.main.shm.mismatch
 	if r == nil || atomic.LoadUint64(&r.state) != mismatchWritten {
 		return nil
 	}

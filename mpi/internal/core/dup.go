@@ -56,7 +56,7 @@ func idup(c *Comm, call perf.Op, h *hints) (*Comm, Request, error) {
 	}
 	c.coll.idups.Go(func() {
 		if c.checks {
-			if err := m.idup.compareCall(&collCall{Call: call, Where: where}, failed); err != nil {
+			if err := c.coll.compareCall(m.idup, &collCall{Call: call, Where: where}, failed); err != nil {
 				c.engine.Requests().CompleteGrequest(r.h, c.joinError(op, err, d.attrs.Drop(c)))
 				return
 			}

@@ -64,7 +64,7 @@ func (l *immediates) take(of *Collectives) *immediate {
 	if x == nil {
 		x = &immediate{of: of}
 	}
-	x.plan.Reset(int(of.main.rank), len(of.main.peers), of.comm.proc.table)
+	x.plan.Reset(int(of.main.rank), len(of.main.peers), of.main.table)
 	x.plan.SetNodes(of.main.nodes())
 	return x
 }
@@ -164,7 +164,7 @@ func (cs *Collectives) start(x *Collective, many *Pairs) (Request, error) {
 		return Request{}, err
 	}
 	s.tag = cs.immediates.begin(s)
-	on := proto.Route{Context: c.contextID | collectiveBit, Match: proto.Match{Tag: s.tag}, Op: s.call}
+	on := proto.Route{Context: cs.main.context, Match: proto.Match{Tag: s.tag}, Op: s.call}
 	s.allocateShared()
 	if s.persistent = x.start == Persistent; s.persistent {
 		return Request{c.engine.Schedules().Init(on, n, s, &s.schedule)}, nil
@@ -214,7 +214,7 @@ func (cs *Collectives) startChecked(x *immediate, n int, mine *collCall, failed 
 	c.engine.Recording().EndOp(call, n, began)
 	cs.idups.Go(func() {
 		defer cs.immediates.put(x)
-		err := g.compareCall(mine, failed)
+		err := cs.compareCall(g, mine, failed)
 		if err == nil {
 			err = c.wrapError(call.String(), x.callChecked(g))
 		}

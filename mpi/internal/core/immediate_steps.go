@@ -105,7 +105,7 @@ func (s stepWords) Publish(w *uint64, v uint64) {
 	if g.store(w, v); atomic.LoadUint64(g.shm.sleepers) != 0 {
 		for _, r := range g.shm.ranks {
 			if r != g.rank {
-				g.comm.engine.Segments().WakeInStep(int(g.peers[r]))
+				g.engine.Segments().WakeInStep(int(g.peers[r]))
 			}
 		}
 	}
